@@ -1,6 +1,7 @@
 /*
- * The same sequence alone and in the middle of a batch: are its bits the same? A kernel that cuts its work by what else is in
- * the batch gives other ones, within the rounding and still so that a served answer depends on who asks beside.
+ * The same sequence alone and in the middle of a batch: are its bits the same? A kernel that splits its work
+ * by what else is in the batch gives different bits: within rounding, yet a served answer then depends on who
+ * else is asking.
  */
 #include "judge/probe.h"
 
@@ -14,12 +15,12 @@ enum { N_BESIDE = 3, MIDDLE = 1, MOST_BYTES = 1 << 28 };
 typedef struct s2_beside {
     s2_harness alone;
     s2_harness among;
-    uint8_t *room; /* a sequence's part of an input */
+    uint8_t *room; /* for a sequence's part of an input */
 } s2_beside;
 
 /*
- * A sequence is one piece of memory, all of it is run, and three of them fit. Our own kernels of CPUs divide their work by how
- * many cores there are, and are not asked.
+ * A sequence must be one piece of memory and run as a whole, and three must fit. Our own CPU kernels divide
+ * their work by the number of cores, and are not asked.
  */
 static bool is_comparable(const s2_harness *harness, const s2_validate_request *request)
 {
@@ -29,7 +30,7 @@ static bool is_comparable(const s2_harness *harness, const s2_validate_request *
            harness->q.n_bytes + harness->k.n_bytes + harness->v.n_bytes <= MOST_BYTES / N_BESIDE;
 }
 
-/* What stands in the middle of the batch also stands alone. */
+/* Copy the sequence in the middle of the batch to the one alone. */
 static s2_status copy_middle(s2_beside *both, const s2_guarded *from, const s2_guarded *to)
 {
     s2_device *const device = both->alone.device;
@@ -106,7 +107,7 @@ s2_status s2_probe_batch(const s2_harness *harness, const s2_validate_request *r
     s2_harness_close(&both.among);
     s2_free(both.room);
     if (status == S2_EUNSUPPORTED)
-        return S2_OK; /* one sequence at a time is all that it takes */
+        return S2_OK; /* it takes one sequence at a time only */
     if (status == S2_OK && out->batch == S2_BATCH_DIFFERS && promised) {
         out->outcome = S2_OUTCOME_NOT_REPEATABLE;
         snprintf(

@@ -69,7 +69,7 @@ static char *read_text(const char *path)
     return text;
 }
 
-/* In the child. The profiler inherits no terminal: what it has to say goes to a file. */
+/* In the child. The profiler inherits no terminal: its messages go to a file. */
 static void run_profiler(const s2_scratch *scratch, const char *const *args)
 {
     char self[LIMIT_PATH];
@@ -122,7 +122,7 @@ static s2_status explain(const s2_scratch *scratch, int wait_status, s2_diag *wh
     return S2_EUNSUPPORTED;
 }
 
-/* The profiler and what it started form a group of their own, which ends when it takes too long. */
+/* The profiler and what it started form a process group, which is ended when it takes too long. */
 static int wait_for(pid_t child)
 {
     enum { STEP_MS = 20 };

@@ -10,7 +10,7 @@
 
 const char s2_counters_metrics[] = DRAM_READ "," DRAM_WRITE "," L2_SECTORS "," DURATION;
 
-/* Cut the next field of a CSV line off; quotes and the commas between digits go. NULL at the end. */
+/* Cut off the next field of a CSV line, dropping quotes and the commas between digits. NULL at the end. */
 static char *next_field(char **at)
 {
     char *const field = *at;
@@ -52,7 +52,7 @@ static bool find_columns(char *line, s2_columns *out)
     return n_found == 4;
 }
 
-/* Add a kernel's line; the line of units has words where the numbers stand and is passed over. */
+/* Add a kernel's line; the line of units has words instead of numbers and is skipped. */
 static void add_line(char *line, const s2_columns *columns, s2_counters *out)
 {
     const int32_t wanted[] = {columns->read, columns->write, columns->l2, columns->duration};

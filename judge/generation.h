@@ -4,9 +4,9 @@
  *
  *     tokens (host, all of them)   --stage-->  pools K[slot][d], V[slot][d] (device, what the cache holds)
  *
- * The host keeps every token, so that the oracle knows what a kernel should have read although the cache has
- * long dropped most of it. Tokens are made of s2_input_value(), a stage of them at a time, with the same
- * bits on both sides.
+ * The host keeps every token, so that the oracle knows what a kernel should have read, although the cache has
+ * long dropped most of it. Tokens are made with s2_input_value(), one stage at a time, with the same bits on
+ * both sides.
  *
  * Ownership: open/close. Threads: as the device.
  */
@@ -31,7 +31,7 @@ typedef struct s2_generation {
     void *pool_k; /* device: [slot][head_dim] */
     void *pool_v;
     int64_t pool_bytes; /* of both */
-    int64_t idle_bytes; /* of the device before the pools, -1 unknown */
+    int64_t idle_bytes; /* in use on the device before the pools; -1: unknown */
     int32_t stream;     /* which tokens: a fork has others */
     int64_t *pairs;     /* row copies in preparation */
     int32_t n_pairs;

@@ -124,7 +124,7 @@ s2_status s2_gradient_harness_forward(s2_gradient_harness *gradients, s2_diag *w
 
 /* ------------------------------------------------------------------ one run */
 
-/* One head of one sequence, which lies in one piece when the layout is by heads. */
+/* One head of one sequence, which is contiguous when the layout is by heads. */
 static s2_status copy_head(s2_gradient_harness *gradients, s2_gradient_kind grad, int32_t seq, int32_t head)
 {
     const s2_harness *const harness = &gradients->harness;

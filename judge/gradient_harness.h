@@ -1,6 +1,5 @@
 /*
- * judge/gradient_harness.h - a backward laid out for judging: a harness, the forward it needs, and its gradients on the
- * host.
+ * judge/gradient_harness.h - a backward set up for judging: a harness, the forward it needs, its gradients.
  *
  * Ownership: s2_gradient_harness_close releases all. Threads: as the device.
  */
@@ -18,7 +17,7 @@ typedef enum s2_gradient_kind {
 
 typedef struct s2_gradient_harness {
     s2_harness harness;                 /* its problem is a backward */
-    int32_t kv_head;                    /* the only one whose gradients are copied and judged; -1: all */
+    int32_t kv_head;                    /* the only one whose gradients are judged; -1: all */
     uint8_t *host[S2_N_GRADIENT_KINDS]; /* copies with guards */
     uint8_t *host_d_sink;               /* the same; NULL without sinks */
 } s2_gradient_harness;
@@ -28,16 +27,16 @@ s2_status s2_gradient_harness_open(s2_gradient_harness *gradients, s2_device *de
                                    const s2_validate_request *request, s2_diag *why) S2_MUST_CHECK;
 void s2_gradient_harness_close(s2_gradient_harness *gradients);
 
-/* o and lse of the harness's rows by the best forward kernel of the device. S2_EUNSUPPORTED with the reason. */
+/* Compute o and lse of the harness's rows with the device's best forward kernel. S2_EUNSUPPORTED with why. */
 s2_status s2_gradient_harness_forward(s2_gradient_harness *gradients, s2_diag *why) S2_MUST_CHECK;
 
 /* Fill the gradients with NaN, run once, copy them to the host. */
 s2_status s2_gradient_harness_run(s2_gradient_harness *gradients, double *ms, s2_diag *why) S2_MUST_CHECK;
 
-/* The memory of one gradient, and how it lies there. */
+/* The memory of one gradient, and its layout there. */
 const s2_guarded *s2_gradient_harness_buffer(const s2_gradient_harness *gradients, s2_gradient_kind grad);
 const s2_tensor *s2_gradient_harness_tensor(const s2_gradient_harness *gradients, s2_gradient_kind grad);
-/* Whether this KV head is looked at: all are, or of a large problem one. */
+/* Whether this KV head is looked at: every one is, or only one in a large problem. */
 static inline bool s2_gradient_harness_looks_at(const s2_gradient_harness *gradients, int32_t kv_head)
 {
     return gradients->kv_head < 0 || gradients->kv_head == kv_head;

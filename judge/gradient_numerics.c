@@ -1,7 +1,7 @@
 /*
- * Random data, the forward's own o and lse, gradients against fp64 (kernels/gradient.h). What may be wrong:
- * twice what rounding does to the plain evaluation, two units of the output, three of the rounded terms added
- * in quadrature, and fp32 sums over all terms (docs/numerics.md).
+ * Random data, the forward's own o and lse, gradients against fp64 (kernels/gradient.h). The tolerance: twice
+ * what rounding does to the plain evaluation, two units of the output, three of the rounded terms added in
+ * quadrature, and fp32 sums over all terms (docs/numerics.md).
  */
 #include <math.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ typedef struct s2_grad_check {
 
 /* ------------------------------------------------------------------ data */
 
-/* The heads that are looked at lie each in one piece; the rest of a large problem is not copied. */
+/* Each head that is looked at is contiguous; the rest of a large problem is not copied. */
 static s2_status fetch_heads(s2_grad_check *check, int32_t input, const s2_tensor *tensor, bool is_q)
 {
     const s2_harness *const harness = &check->gradients->harness;
@@ -73,7 +73,7 @@ static s2_status send(s2_grad_check *check, int32_t input, const s2_guarded *buf
     return device->ops->copy_in(device, buffer->base + S2_GUARD_BYTES, check->host[input], buffer->n_bytes);
 }
 
-/* Inputs with the keys that nobody reads poisoned, then o and lse; and all of it on the host. */
+/* Make inputs, poisoning keys that no row reads, then o and lse; copy everything to the host. */
 static s2_status make(s2_grad_check *check, s2_diag *why)
 {
     s2_harness *const harness = &check->gradients->harness;
@@ -127,7 +127,7 @@ static void mark_owned(const s2_gradient_harness *gradients, s2_gradient_kind gr
                        1, n);
 }
 
-/* Strays first, then what is not a number. */
+/* Stray bytes first, then numbers that are not finite. */
 static s2_outcome check_memory(s2_grad_check *check, s2_gradient_kind grad, const uint8_t *mark)
 {
     const s2_dtype dtype = check->gradients->harness.problem.dtype;
@@ -238,7 +238,7 @@ static s2_status judge_key(s2_grad_check *check, int32_t seq, int32_t k_tok, int
     return S2_OK;
 }
 
-/* Keys of a sequence that are judged: all while the pairs fit the budget. */
+/* How many keys of a sequence are judged: all if the pairs fit the budget. */
 static int64_t count_keys(const s2_grad_check *check, int32_t seq, int64_t all)
 {
     const s2_plan *const plan = &check->gradients->harness.some;
@@ -250,7 +250,7 @@ static int64_t count_keys(const s2_grad_check *check, int32_t seq, int64_t all)
     return pairs > 1e9 ? s2_min_i64(wanted, LIMIT_KEYS_DRAWN) : wanted;
 }
 
-/* Both ends, and where not all are judged keys drawn. */
+/* Both ends, then drawn keys where not all are judged. */
 static int64_t key_at(s2_rng *rng, int64_t n, int64_t wanted, int64_t all)
 {
     if (wanted == all || n == 0)

@@ -4,12 +4,12 @@
  * such that dO . o = -1, dS = P. Then sums of powers of two name the pairs, bit by bit:
  *
  *     queries   K = V = 0. The queries of a window (position and head of the group) have 2^j in one column of
- * Q and dO, -2^-j there in o. dV[k] and dK[k] / scale are sums of 2^j over the queries that read k. Other
- * queries have dO = 0: they bring nothing. keys      Q = V = 0, dO = 1 and o = -1 in column 0 of every row.
- * The keys of a window have 2^j in one column of K. dQ[q] / scale is the sum of 2^j over the keys that q
- * reads.
+ *               Q and dO, -2^-j there in o. dV[k] and dK[k] / scale are sums of 2^j over the queries that
+ *               read k. Other queries have dO = 0: they contribute nothing.
+ *     keys      Q = V = 0, dO = 1 and o = -1 in column 0 of every row. The keys of a window have 2^j in one
+ *               column of K. dQ[q] / scale is the sum of 2^j over the keys that q reads.
  *
- * All sums are exact; only dividing by the scale rounds, so as many bits are used as survive that.
+ * All sums are exact; only the division by the scale rounds, so as many bits are used as survive it.
  */
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@
 
 enum { LIMIT_WINDOWS = 24 }; /* launches of one direction when the budget is smaller than the problem */
 
-/* A place that a window writes on the host and on the device alike. */
+/* Memory that a window writes both on the host and on the device. */
 typedef struct s2_image {
     const s2_tensor *tensor;
     const s2_guarded *buffer;
@@ -87,7 +87,7 @@ static void put(const s2_pair_touch *touch, const s2_image *image, const int32_t
     s2_float_store(image->host, touch->gradients->harness.problem.dtype, at, x);
 }
 
-/* Tokens [from, to) of every head to the device. */
+/* Send tokens [from, to) of every head to the device. */
 static s2_status send(const s2_pair_touch *touch, const s2_image *image, const int32_t *begin_tok,
                       int32_t seq, int64_t from, int64_t to, int32_t n_heads)
 {
@@ -127,7 +127,7 @@ static int64_t sum_of(const s2_pair_touch *touch, s2_gradient_kind grad, int64_t
     return *exact ? (int64_t)nearest : 0;
 }
 
-/* One column of one row of a gradient against the bits that the pattern wants; bit j is named by name(j). */
+/* One column of a gradient's row and the bits that the pattern expects in it. */
 typedef struct s2_expected {
     int64_t want;
     int32_t seq;
@@ -282,7 +282,7 @@ static int64_t rows_of(const s2_pair_touch *touch, const s2_direction *way, int3
     return way->of_queries ? lens.q_tok : lens.k_tok;
 }
 
-/* All rows, or both ends and rows drawn, of every head. */
+/* All rows of every head, or both ends and drawn rows. */
 static s2_outcome check_window(s2_pair_touch *touch, const s2_direction *way, int64_t begin, int64_t per_head)
 {
     s2_outcome worst = S2_OUTCOME_OK;
@@ -339,7 +339,7 @@ static s2_status all_windows(s2_pair_touch *touch, const s2_direction *way, s2_d
     return S2_OK;
 }
 
-/* All rows bring dS = 1: dO = 1 and o = -1 in column 0. */
+/* Make dS = 1 in all rows: dO = 1 and o = -1 in column 0. */
 static s2_status set_ones(s2_pair_touch *touch)
 {
     const s2_attn_problem *const p = &touch->gradients->harness.problem;

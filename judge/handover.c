@@ -17,7 +17,7 @@ static int64_t row_bytes(const s2_plan_seq *lens)
     return ((int64_t)lens->k_tok + 7) / 8;
 }
 
-/* Where the mask of a sequence begins; of the sequence after the last: the bytes of all. */
+/* Where the mask of a sequence begins; for the sequence after the last: the total bytes. */
 static int64_t mask_begin(const s2_attn_problem *p, int32_t seq)
 {
     int64_t n = 0;
@@ -124,7 +124,7 @@ typedef struct s2_named_tensor {
 
 enum { N_TENSORS = 8 };
 
-/* The tensors of a pass; where there is none data is NULL. */
+/* The tensors of a pass; data is NULL where the pass has none. */
 static void list_tensors(const s2_attn_problem *p, s2_named_tensor out[N_TENSORS])
 {
     const bool back = p->pass == S2_PASS_BACKWARD;
@@ -181,7 +181,7 @@ static void print_rows(const s2_device *device, const s2_attn_problem *p, s2_buf
     s2_json_end(buf, '}');
 }
 
-/* [q_tok, k_tok, q_begin, k_begin, mask_begin] of each sequence; the begins are -1 where strides say it. */
+/* [q_tok, k_tok, q_begin, k_begin, mask_begin] of each sequence; begins are -1 where strides give them. */
 static void print_seqs(const s2_attn_problem *p, s2_buf *buf)
 {
     s2_json_key(buf, "seqs");
@@ -254,7 +254,7 @@ static uint64_t digest(uint64_t sum, const uint8_t *bytes, size_t n)
     return sum;
 }
 
-/* The whole file that a tensor lies in, what stands around it included. */
+/* The whole file that holds a tensor, including what is around it. */
 static uint64_t digest_file(const s2_device *device, const void *data, uint64_t sum)
 {
     int file;

@@ -29,7 +29,7 @@ static void take(s2_sample *sample, int32_t item)
     sample->flop += item_flop(sample->plan, &sample->plan->items[item]);
 }
 
-/* One head of each class contributes both ends of the first and of the last sequence, the rest is drawn. */
+/* One head of each class contributes both ends of the first and the last sequence; the rest is drawn. */
 static bool is_edge(const s2_plan *plan, const s2_plan_item *item)
 {
     if (item->head != plan->classes[item->cls].first_head ||
@@ -114,7 +114,7 @@ static s2_status count_tokens(s2_harness *harness, const s2_validate_request *re
     return S2_OK;
 }
 
-/* Tokens of n_heads heads, or heads of all_tok tokens; padded ones leave room for one more head. */
+/* Tokens of n_heads heads, or heads of all_tok tokens; a padded layout leaves room for one more head. */
 static s2_tensor tensor_of(const s2_guarded *buffer, int64_t n_heads, int64_t head_dim, int64_t seq_tok,
                            int64_t all_tok, const s2_validate_request *request)
 {
@@ -197,7 +197,7 @@ s2_status s2_harness_fill(s2_harness *harness, const s2_validate_request *reques
     return s2_harness_draw_sinks(harness, request->seed);
 }
 
-/* Gradients lie as what they are gradients of. */
+/* Gradients have the layout of their tensors. */
 static s2_status lay_out_gradients(s2_harness *harness)
 {
     s2_attn_problem *const p = &harness->problem;
@@ -243,14 +243,14 @@ typedef struct s2_attempt {
 static s2_status attempt(void *user, const s2_kernel *kernel, s2_diag *why)
 {
     const s2_attempt *const at = user;
-    /* that a kernel computes something else is no reason anybody wants to read, unless it was asked for */
+    /* that a kernel computes another pass is worth saying only if that kernel was requested */
     if (at->request->kernel == NULL &&
         !s2_kernel_takes_pass(at->harness->device, kernel, at->harness->problem.pass))
         return S2_EUNSUPPORTED;
     return open_with(at->harness, at->request, kernel, why);
 }
 
-/* The best kernel that takes the problem: what it refuses may depend on the plan, so the choice opens it. */
+/* The best kernel that takes the problem: a refusal may depend on the plan, so choosing opens the harness. */
 static s2_status open(s2_harness *harness, const s2_validate_request *request, s2_diag *why)
 {
     const s2_pattern *const pattern = request->pattern;
@@ -385,7 +385,7 @@ static bool owns_all(const s2_harness *harness)
                harness->n_q_tok * p->n_heads * p->head_dim * s2_dtype_bytes(p->dtype);
 }
 
-/* owned NULL: all of it. */
+/* owned NULL: every byte is owned. */
 static int64_t first_stray(const uint8_t *host, const s2_guarded *buffer, const uint8_t *owned,
                            size_t elem_bytes)
 {
@@ -422,7 +422,7 @@ int64_t s2_harness_stray_byte(const s2_harness *harness, const char **buffer)
     return stray;
 }
 
-/* Work of a plan in key blocks and heads. */
+/* A plan's work, in key blocks times heads. */
 static double cost(const s2_plan *plan)
 {
     double n = 0.0;

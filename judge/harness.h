@@ -1,9 +1,9 @@
 /*
- * judge/harness.h - a problem laid out on a device for judging: guarded buffers, a plan, a prepared kernel.
+ * judge/harness.h - a problem set up on a device for judging: guarded buffers, a plan, a prepared kernel.
  *
  *     | guard 0xFF | data ............................ | guard 0xFF |
  *
- * 0xFF bytes are NaN in every type. Outputs are 0xFF throughout before a run, so a byte that no row of the
+ * 0xFF bytes are NaN in every type. Outputs are 0xFF throughout before a run, so any byte that no row of the
  * plan owns must still be 0xFF afterwards.
  *
  * Ownership: s2_harness_close releases all. Threads: as the device.
@@ -20,7 +20,7 @@ typedef struct s2_guarded {
     size_t n_bytes;
 } s2_guarded;
 
-/* One row of the output: a query of a sequence, through a head. */
+/* One row of the output: a query of a sequence in a head. */
 typedef struct s2_probe_row {
     int32_t seq;
     int32_t q_tok; /* from 0 in its sequence */
@@ -34,10 +34,10 @@ typedef struct s2_harness {
     s2_attn_problem problem; /* runs `some` */
     s2_plan whole;
     s2_plan some;
-    int64_t n_q_tok; /* of the batch */
+    int64_t n_q_tok; /* in the batch */
     int64_t n_k_tok;
     s2_guarded q, k, v, o, lse;
-    s2_guarded d_o, d_q, d_k, d_v; /* only of a backward: else NULL */
+    s2_guarded d_o, d_q, d_k, d_v; /* only for a backward, else NULL */
     s2_guarded sink, d_sink;       /* only with sinks */
     float *host_sink;              /* [H]: minus infinity until they are drawn */
     uint8_t *host_o;               /* copies with guards */
@@ -46,8 +46,8 @@ typedef struct s2_harness {
 } s2_harness;
 
 /*
- * Choose the kernel, plan, sample items (budget_flop, seed), allocate, prepare. The harness must be closed in any
- * case. S2_EUNSUPPORTED where no kernel takes the problem; what memory and device say.
+ * Choose the kernel, plan, sample items (budget_flop, seed), allocate, prepare. Always close the harness,
+ * even after a failure. S2_EUNSUPPORTED when no kernel takes the problem, or what memory and device report.
  */
 s2_status s2_harness_open(s2_harness *harness, s2_device *device, const s2_validate_request *request,
                           s2_diag *why) S2_MUST_CHECK;
@@ -56,22 +56,22 @@ void s2_harness_close(s2_harness *harness);
 /* Fill the outputs with NaN, run once, copy them back. ms may be NULL. */
 s2_status s2_harness_run(s2_harness *harness, double *ms, s2_diag *why) S2_MUST_CHECK;
 
-/* The same, but only these rows come back when they are few beside the whole output. */
+/* The same, but only these rows come back when they are a small part of the output. */
 s2_status s2_harness_run_rows(s2_harness *harness, const s2_probe_row *rows, int64_t n_rows, double *ms,
                               s2_diag *why) S2_MUST_CHECK;
 
 /* Sinks that matter for n_heads heads: small ones, dominating ones, none. */
 void s2_harness_sinks(uint64_t seed, int32_t n_heads, float *out);
-/* They take the place of the harness's. Nothing without sinks. */
+/* Drawn sinks replace the harness's. Does nothing without sinks. */
 s2_status s2_harness_draw_sinks(s2_harness *harness, uint64_t seed) S2_MUST_CHECK;
 
 /* Inputs and sinks drawn from request->seed; dO too, where the harness has it. */
 s2_status s2_harness_fill(s2_harness *harness, const s2_validate_request *request) S2_MUST_CHECK;
 
-/* Bytes that no row of `some` owns, or guards, changed: the offset of the first, or INT64_MIN. */
+/* The offset of the first changed byte that no row of `some` owns, guards included; INT64_MIN: none. */
 int64_t s2_harness_stray_byte(const s2_harness *harness, const char **buffer);
 
-/* How much more work the whole plan is than the items that are run for their values. */
+/* The work of the whole plan over that of the items that are run for their values. */
 double s2_harness_whole_over_some(const s2_harness *harness);
 
 static inline const void *s2_harness_o(const s2_harness *harness)

@@ -1,7 +1,7 @@
 /*
  * One run per length retrieves a needle at every depth: the last S2_NEEDLE_DEPTHS queries each look for one.
  * Query j and its needle's key are the same unit vector, long enough that the needle's weight is 1 up to
- * rounding whenever it is read at all; all other keys are small noise.
+ * rounding whenever it is read; all other keys are small noise.
  */
 #include "judge/probe.h"
 
@@ -14,7 +14,7 @@
 
 enum { STREAM_NOISE = 5, STREAM_VALUES = 6, STREAM_SILENT = 7 };
 
-/* length^2 * scale: e^40 outweighs 2^24 other keys by 10^10, half of it still 30 times. */
+/* length^2 * scale: e^40 outweighs 2^24 other keys by 10^10, half of it still by 30 times. */
 static const float NEEDLE_SCORE = 40.0f;
 
 typedef struct s2_hunt {
@@ -60,7 +60,7 @@ static s2_status plant(s2_hunt *hunt, uint64_t seed)
     return S2_OK;
 }
 
-/* Whether the head's output is the needle's value: unread needles leave a mean over noise instead. */
+/* Whether the head's output is the needle's value: where it is unread, a mean over noise is left. */
 static bool comes_back(const s2_hunt *hunt, uint64_t seed, int32_t j, int32_t head)
 {
     const s2_attn_problem *const p = &hunt->harness.problem;
@@ -163,7 +163,7 @@ s2_status s2_probe_needles(s2_device *device, const s2_validate_request *request
             request->progress(request->user, "needles", n - 1 - nth, n);
         const s2_status status = hunt_length(device, request, lengths[nth], out, &refusal);
         if (status == S2_OK || status == S2_EUNSUPPORTED)
-            continue; /* a kernel without Tq < Tk shows no grid, and that is no failure */
+            continue; /* a kernel without Tq < Tk has no grid, which is not a failure */
         *why = refusal;
         return status;
     }

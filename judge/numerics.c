@@ -29,8 +29,7 @@ static uint64_t stream(const s2_numerics *check, uint64_t which)
 
 /* ------------------------------------------------------------------ poison */
 
-/* Which keys of one KV head any row may read: 0 its block is in no list, 1 in a list but read by none, 2
- * read. */
+/* Which keys of one KV head any row may read: 0 block in no list, 1 block in a list, key unread, 2 read. */
 static s2_status mark_lists(const s2_harness *harness, int32_t seq, int32_t kv_head, uint8_t *mark,
                             s2_plan_list *list)
 {
@@ -79,7 +78,7 @@ static s2_status mark_rows(const s2_harness *harness, int32_t seq, int32_t kv_he
 }
 
 /*
- * NaN where no list leads; a large finite value where a list leads but no row may read (0 times NaN is NaN).
+ * NaN in blocks of no list; a large finite value in listed blocks where no row may read (0 times NaN is NaN).
  */
 static void poison_keys(const s2_harness *harness, int32_t seq, int32_t kv_head, const uint8_t *mark,
                         bool rows_known, uint8_t *k, uint8_t *v)
@@ -135,7 +134,7 @@ static s2_status copy_and_poison(s2_numerics *check)
     return ops->copy_in(device, harness->problem.v.data, check->v, harness->v.n_bytes);
 }
 
-/* One KV head of one sequence, which lies in one piece when the layout is by heads. */
+/* One KV head of one sequence, which is contiguous when the layout is by heads. */
 static s2_status copy_head(s2_numerics *check, int32_t seq, int32_t kv_head)
 {
     const s2_attn_problem *const p = &check->harness->problem;
@@ -238,7 +237,7 @@ static s2_outcome judge_row(s2_numerics *check, s2_probe_row row)
     return S2_OUTCOME_OK;
 }
 
-/* Exponents of ones are infinities and NaN; without a call a vector at a time is looked at. */
+/* An exponent of all ones is infinity or NaN; without calls the loop works on a vector at a time. */
 static bool all_finite16(const uint16_t *bits, int32_t n, uint16_t exponent)
 {
     int32_t n_bad = 0;
@@ -259,7 +258,7 @@ static bool row_is_finite(const s2_harness *harness, int64_t o_at)
     return good;
 }
 
-/* Every number that the plan owns is one. LSE may be minus infinity and nothing else that is not finite. */
+/* Every output that the plan owns must be finite; only LSE may also be minus infinity. */
 static s2_outcome find_nan(s2_numerics *check)
 {
     const s2_attn_problem *const p = &check->harness->problem;
@@ -360,7 +359,7 @@ s2_status s2_probe_numerics(s2_harness *harness, const s2_validate_request *requ
                             s2_diag *why)
 {
     s2_numerics check = {.harness = harness, .out = out, .request = request};
-    /* a row costs about as much as head_dim / 16 pair look-ups a key */
+    /* a row costs about as much as head_dim / 16 pair look-ups per key */
     const int64_t budget = request->budget_pairs / (4 + harness->problem.head_dim / 4);
     s2_status status = s2_probe_rows_choose(harness, budget, request->seed, request->few_heads, &check.rows);
     if (status == S2_OK)

@@ -21,14 +21,14 @@
 #include "pattern/dense.h"
 #include "pattern/parse.h"
 
-/* What a child tells: written by it, read when it has ended. */
+/* The child's report: it writes this, and it is read when the child has ended. */
 typedef struct s2_plug_words {
-    int32_t passes; /* of a look at the object: bit s2_pass */
-    double ms;      /* of the call alone */
+    int32_t passes; /* passes that the object exports: bit s2_pass */
+    double ms;      /* of the call only */
     char error[400];
 } s2_plug_words;
 
-/* An s2_kernel has no data of its own, so there is one plug a process. */
+/* An s2_kernel has no data of its own, so there is one plug per process. */
 static struct {
     char path[400];
     char name[40];
@@ -88,7 +88,7 @@ static int reads(const s2_plug_problem *asked, int32_t seq, int32_t head, int64_
                             lens.k_tok - lens.q_tok + q, k);
 }
 
-/* The lists stay until the process ends, which is when the call has. */
+/* The lists stay until the process ends, which is right after the call. */
 static int blocks(const s2_plug_problem *asked, int32_t seq, int32_t head, int32_t block_tok,
                   s2_plug_blocks *out)
 {
@@ -180,7 +180,7 @@ static int compute(const s2_attn_problem *problem)
 
 /* ------------------------------------------------------------------ around it */
 
-/* What the child says goes to stderr: stdout is the report's. It ends with the process that asked. */
+/* The child's output goes to stderr: stdout is for the report. It ends together with its parent. */
 static void become_child(int (*work)(const s2_attn_problem *), const s2_attn_problem *problem)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -225,7 +225,7 @@ static s2_status in_child(int (*work)(const s2_attn_problem *), const s2_attn_pr
     if (pipe2(alive, O_CLOEXEC) != 0)
         return s2_diag_set(why, S2_ENOMEM, 0, 0, 0, "no pipe for %s", plug.name);
     memset(plug.words, 0, sizeof *plug.words);
-    fflush(NULL); /* what is not written yet would be written twice */
+    fflush(NULL); /* buffered output would be written twice */
     const pid_t child = fork();
     if (child < 0) {
         close(alive[0]);

@@ -31,7 +31,7 @@ static struct {
     char name[40];
     char versions[200];
     s2_kernel_elsewhere elsewhere;
-    char line[LINE_BYTES]; /* what came and was not taken yet */
+    char line[LINE_BYTES]; /* received, but not yet consumed */
     size_t n;
 } process;
 
@@ -44,7 +44,7 @@ static double now_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* It and all that it started are one group; it ends with the program that asked. */
+/* It and everything that it starts form one process group; it ends together with this program. */
 static void become_child(const int to[2], const int from[2])
 {
     char words[sizeof process.command + 16];
@@ -63,7 +63,7 @@ static s2_status start(s2_diag *why)
     if (pipe2(to, O_CLOEXEC) != 0)
         return s2_diag_set(why, S2_ENOMEM, 0, 0, 0, "no pipe for %s", process.name);
     if (pipe2(from, O_CLOEXEC) == 0) {
-        fflush(NULL); /* else both processes write what is buffered */
+        fflush(NULL); /* otherwise both processes write what is buffered */
         const pid_t child = fork();
         if (child == 0)
             become_child(to, from);
@@ -83,7 +83,7 @@ static s2_status start(s2_diag *why)
     return s2_diag_set(why, S2_ENOMEM, 0, 0, 0, "no process for %s", process.name);
 }
 
-/* Its exit status; a process that does not end within a moment is killed. */
+/* Returns its exit status; a process that does not end within a moment is killed. */
 static int end(bool at_once)
 {
     int ended = 0;
@@ -119,7 +119,7 @@ static s2_status blame(s2_diag *why, s2_outcome outcome, const char *what, const
                        detail[0] != '\0' ? ": " : "", detail);
 }
 
-/* Reports what a process that closed its pipe died of. */
+/* Reports how a process that closed its pipe died. */
 static s2_status mourn(s2_diag *why)
 {
     char detail[80];
@@ -133,7 +133,7 @@ static s2_status mourn(s2_diag *why)
     return blame(why, S2_OUTCOME_LAUNCH_FAILED, "ended without an answer", detail);
 }
 
-/* Wait until the pipe can be read or written, at most to the deadline. */
+/* Wait until the pipe can be read or written, or the deadline has passed. */
 static s2_status await(int pipe, short events, double deadline, s2_diag *why)
 {
     struct pollfd fd = {.fd = pipe, .events = events};
@@ -151,7 +151,7 @@ static s2_status await(int pipe, short events, double deadline, s2_diag *why)
     }
 }
 
-/* The next line, without its end, in process.line; it is taken when the next one is asked for. */
+/* Reads the next line, without its newline, into process.line; the next read consumes it. */
 static s2_status read_line(double deadline, s2_diag *why)
 {
     process.n = 0;
@@ -172,7 +172,7 @@ static s2_status read_line(double deadline, s2_diag *why)
     return S2_OK;
 }
 
-/* One object a line and nothing else: a second line, or a byte 0 in it, is no answer either. */
+/* One object on one line and nothing else: a second line or a zero byte is not a valid answer. */
 static s2_status read_reply(double deadline, s2_reply *out, s2_diag *why)
 {
     S2_TRY(read_line(deadline, why));
@@ -186,7 +186,7 @@ static s2_status read_reply(double deadline, s2_reply *out, s2_diag *why)
     return blame(why, S2_OUTCOME_BAD_REPLY, "answers what is no line of the protocol", said);
 }
 
-/* A process that dies while it is written to is noticed by its missing answer. */
+/* A process that dies during a write is noticed by its missing answer. */
 static s2_status write_line(const s2_buf *line, double deadline, s2_diag *why)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
@@ -203,7 +203,7 @@ static s2_status write_line(const s2_buf *line, double deadline, s2_diag *why)
     return status;
 }
 
-/* ------------------------------------------------------------------ what it says of itself */
+/* ------------------------------------------------------------------ what it says about itself */
 
 static s2_kernel *own_kernel(void)
 {
@@ -238,7 +238,7 @@ static void introduce(const s2_reply *hello)
                                                                : S2_TOL_ROUNDED_P;
 }
 
-/* A process that runs and has said who it is. */
+/* Ensures that a process runs and has introduced itself. */
 static s2_status ready(s2_diag *why)
 {
     s2_reply hello;

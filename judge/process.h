@@ -1,11 +1,11 @@
 /*
- * judge/process.h - somebody else's kernel behind a command that answers lines of JSON, as an s2_kernel.
+ * judge/process.h - somebody else's kernel, a command that answers in lines of JSON, as an s2_kernel.
  *
  *     s2 validate DESIGN --device cpu --kernel 'python3 adapters/sdpa.py math'
  *
- * The command is started once and again after each failure; it gets one line for each call and maps the files that
- * the CPU device shares (s2_device_share). What it does wrong is a status: *why's code is then the s2_outcome, so that
- * a call that took too long, an answer that is none, and a result of another shape have words of their own.
+ * The command is started once, and again after each failure; it gets one line per call and maps the files
+ * that the CPU device shares (s2_device_share). Its failures are statuses, with the s2_outcome as *why's
+ * code, so that a timeout, an invalid answer and a result of the wrong shape are reported differently.
  *
  * Ownership: one process at a time, ended by s2_process_close or with the program. Threads: one.
  */

@@ -6,14 +6,14 @@
 
 #include "base/text.h"
 
-/* What is no text, or not there, is "". */
+/* What is not a text, or is missing, is "". */
 static void take_text(const json_t *line, const char *key, char *out, size_t cap)
 {
     const char *const text = json_string_value(json_object_get(line, key));
     s2_text_clean(out, cap, text != NULL ? text : "");
 }
 
-/* A number that int64_t does not hold is -1, which is no version and no id. */
+/* A number that does not fit int64_t becomes -1, which is no valid version or id. */
 static int64_t whole_of(const json_t *value)
 {
     const double number = json_number_value(value);

@@ -1,5 +1,5 @@
 /*
- * judge/reply.h - one line that a foreign process answers: a JSON object, whose members docs/judging-your-kernel.md lists.
+ * judge/reply.h - one line of a foreign process, a JSON object (members: docs/judging-your-kernel.md).
  *
  * Threads: no state.
  */
@@ -11,9 +11,9 @@
 
 enum { S2_LIMIT_REPLY_SAMPLES = 64 };
 
-/* What was not said is 0 or "". Texts are cleaned and cut. */
+/* Missing members are 0 or "". Texts are cleaned and cut. */
 typedef struct s2_reply {
-    int64_t s2; /* version of the protocol, of the first line */
+    int64_t s2; /* version of the protocol, in the first line */
     int64_t id;
     char outcome[24];
     char reason[200];
@@ -25,11 +25,11 @@ typedef struct s2_reply {
     bool lse;
     bool deterministic;
     bool batch_invariant;
-    int32_t n_samples; /* of runs that were asked to be timed */
+    int32_t n_samples; /* of the runs that it was asked to time */
     float samples_ms[S2_LIMIT_REPLY_SAMPLES];
 } s2_reply;
 
-/* false: the line is no JSON object. Members that nobody knows are passed over. */
+/* false: the line is no JSON object. Unknown members are ignored. */
 bool s2_reply_read(const char *line, s2_reply *out);
 
 #endif /* S2_JUDGE_REPLY_H */

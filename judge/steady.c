@@ -30,7 +30,7 @@ static s2_status fill_inputs(s2_harness *harness, s2_diag *why)
                                 (int64_t)buffers[nth]->n_bytes / size, harness->problem.dtype, nth + 1,
                                 1.0f));
     }
-    /* a backward pass reads both; numbers near those of the kernel would need a forward pass first */
+    /* a backward pass reads both; realistic numbers would need a forward pass first */
     S2_TRY(ops->fill_normal(harness->device, harness->lse.base + S2_GUARD_BYTES,
                             (int64_t)harness->lse.n_bytes / 4, S2_F32, 5, 1.0f));
     return ops->sync(harness->device, why);
@@ -44,7 +44,7 @@ static s2_status time_launches(s2_harness *harness, int64_t n, double *us, s2_di
     S2_TRY(ops->time_begin(harness->device));
     for (int64_t launch = 0; launch < n; launch++)
         S2_TRY(harness->kernel->run(harness->device, &harness->problem, harness->state, why));
-    /* the timer has no words for a fault; a second wait has */
+    /* the timer does not say what the fault was; a second wait does */
     if (ops->time_end(harness->device, &ms) != S2_OK)
         return ops->sync(harness->device, why) != S2_OK ? S2_ECUDA : S2_EINTERNAL;
     *us = ms * 1e3 / (double)n;

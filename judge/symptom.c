@@ -1,7 +1,8 @@
 /*
- * Why a forward is wrong. Its rows are read again with nothing taken from the pattern (s2_probe_see), and rules that
- * people have shipped by mistake are tried: the first under which every row is as it was seen is the symptom. A rule
- * says which keys a row would read; it is tried on right rows too, so that it explains those as well.
+ * Why a forward is wrong. The keys that its rows read are found without using the pattern (s2_probe_see), and
+ * rules that people have shipped by mistake are tried: the first that matches every row as seen is the
+ * symptom. A rule says which keys a row would read; it is tried on correct rows too, so that it explains
+ * those as well.
  */
 #include "judge/probe.h"
 
@@ -26,16 +27,16 @@ typedef struct s2_case {
     size_t cap;
 } s2_case;
 
-/* A mistake: the pair that a kernel asks the pattern about, or the terms that it asks. */
+/* A mistake: which pair a kernel asks the pattern about, or which terms it asks. */
 typedef struct s2_rule {
     int64_t q_shift, k_shift; /* added to the pair that is asked about */
-    int32_t head_of;          /* head that is asked about: -1 the row's own, -2 its KV head, else this one */
+    int32_t head_of;          /* head asked about: -1 the row's own, -2 its KV head, else this one */
     int32_t layer;            /* -1: its own */
     int32_t dropped;          /* term that is missing; -1: none */
     int64_t dropped_from;     /* ... for queries from here on */
     const s2_term *changed;   /* in place of term `changed_at`; NULL: none */
     int32_t changed_at;
-    int64_t block_tok; /* whole blocks of so many tokens are read; 0: pairs */
+    int64_t block_tok; /* whole blocks of this many tokens are read; 0: pairs */
     int64_t k_end;     /* keys from here on are never read */
     bool everything;   /* the pattern is ignored */
     bool later;        /* ... and causality too */
@@ -76,7 +77,7 @@ static bool pair_reads(const s2_case *c, const s2_rule *rule, int32_t layer, int
     return asked_q >= 0 && asked_k >= 0 && terms_read(c, rule, layer, head, asked_q, asked_k);
 }
 
-/* Whether any pair of the blocks that the pair lies in is read. */
+/* Whether any pair of the pair's blocks is read. */
 static bool block_reads(const s2_case *c, const s2_rule *rule, int32_t layer, int32_t head, int64_t q,
                         int64_t k)
 {
@@ -208,7 +209,7 @@ static bool try_heads(const s2_case *c)
     return false;
 }
 
-/* The first query that a wrong row was seen for. */
+/* The first query with a wrong row. */
 static int64_t first_wrong(const s2_case *c)
 {
     int64_t first = INT64_MAX;
@@ -218,7 +219,7 @@ static int64_t first_wrong(const s2_case *c)
     return first;
 }
 
-/* A body of wrong rows, whose terms are tried; those of other bodies have none to drop at that place. */
+/* A body of wrong rows, whose terms are tried; other bodies have no term to drop at its index. */
 static const s2_body *wrong_body(const s2_case *c)
 {
     for (int64_t row = 0; row < c->sight->n_rows; row++)
@@ -264,7 +265,7 @@ static bool try_dropped(const s2_case *c)
     return false;
 }
 
-/* The numbers of a term that a kernel may be off by one in. */
+/* Change one of a term's numbers, in which a kernel may be off by one. */
 static bool change(s2_term *term, int field, int64_t by)
 {
     int64_t *const fields[] = {&term->n, &term->width, &term->offset.constant};
@@ -274,7 +275,7 @@ static bool change(s2_term *term, int field, int64_t by)
     return true;
 }
 
-/* A window in blocks that is off by one token is another term: the same in tokens. */
+/* A window in blocks that is off by one token is another term: the same window in tokens. */
 static bool try_changed(const s2_case *c)
 {
     const s2_body *const body = wrong_body(c);
@@ -323,7 +324,7 @@ static bool try_end(const s2_case *c)
 
 /* ------------------------------------------------------------------ which values */
 
-/* Equal scores and the number of the KV head as its values: what comes back says whose values were read. */
+/* Equal scores, and each KV head's number as its values: the output says whose values were read. */
 static s2_status try_kv_heads(s2_harness *harness, s2_validation *out, s2_diag *why)
 {
     const s2_attn_problem *const p = &harness->problem;
@@ -355,7 +356,7 @@ static s2_status try_kv_heads(s2_harness *harness, s2_validation *out, s2_diag *
 
 /* ------------------------------------------------------------------ the case */
 
-/* Rows of all heads, at distances that fall on all places of blocks; the wrong pair's first. */
+/* Rows of all heads, spaced so as to hit every position within a block; the wrong pair's row first. */
 static void choose_rows(const s2_harness *harness, const s2_validation *out, s2_sight *sight)
 {
     const s2_plan_seq lens = harness->some.seqs[0];
@@ -419,9 +420,9 @@ static s2_status explain_pairs(s2_harness *harness, const s2_validate_request *r
     return status;
 }
 
-/* ------------------------------------------------------------------ what lies after the last key */
+/* ------------------------------------------------------------------ what is after the last key */
 
-/* One run with the memory after the last key and value filled with `byte`; *sum is a number of its output. */
+/* One run with the memory after the last key and value filled with `byte`; *sum is a digest of its output. */
 static s2_status run_beside(s2_harness *harness, uint8_t byte, uint64_t *sum, s2_diag *why)
 {
     const s2_guarded *const buffers[] = {&harness->k, &harness->v};
@@ -437,7 +438,7 @@ static s2_status run_beside(s2_harness *harness, uint8_t byte, uint64_t *sum, s2
     return S2_OK;
 }
 
-/* Keys that do not exist: the result follows what lies behind them, and nothing else was changed. */
+/* Keys past the end are read: the result follows the memory there, while nothing else was changed. */
 static s2_status try_padding(s2_harness *harness, const s2_validate_request *request, s2_validation *out,
                              s2_diag *why)
 {
@@ -452,7 +453,7 @@ static s2_status try_padding(s2_harness *harness, const s2_validate_request *req
     return S2_OK;
 }
 
-/* The shape at which it was convicted: the needles' where they did it, else the first sequence alone. */
+/* Uses the shape that convicted: the needles' if they did, else the first sequence only. */
 s2_status s2_probe_explain(s2_device *device, const s2_validate_request *request, s2_validation *out,
                            s2_diag *why)
 {
@@ -478,5 +479,5 @@ s2_status s2_probe_explain(s2_device *device, const s2_validate_request *request
     s2_harness_close(&harness);
     if (status == S2_ENOMEM)
         *why = refusal;
-    return status == S2_ENOMEM ? status : S2_OK; /* a device that fails now takes nothing from the verdict */
+    return status == S2_ENOMEM ? status : S2_OK; /* a device that fails now does not change the verdict */
 }

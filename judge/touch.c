@@ -1,6 +1,6 @@
 /*
  * With Q = 0 every key that a row reads has weight 1/n. V[k][d] = 2^j for key k = window + j * D + d and 0
- * elsewhere: then output column d times n is the sum of 2^j over the keys of that column that were read, an
+ * elsewhere: output column d times n is then the sum of 2^j over the keys of that column that were read, an
  * integer whose bits name them. Few enough bits are used that the rounding of the output cannot reach 1/2.
  */
 #include "judge/probe.h"
@@ -16,7 +16,7 @@
 
 /* ------------------------------------------------------------------ rows */
 
-/* Which heads are looked at: every one, or every so many-th. */
+/* Which heads are looked at: all, or every head_step-th. */
 static bool is_looked_at(const s2_plan_item *item, int32_t head_step)
 {
     return item->head % head_step < item->n_heads;
@@ -93,7 +93,7 @@ typedef struct s2_touch {
     uint8_t *expected; /* [row][key / 8] */
     int32_t *n_keys;   /* [row]: keys that the pattern reads */
     int32_t n_bits;    /* keys per column */
-    uint8_t *window_v; /* one window of V, every KV head, as the device lays it out */
+    uint8_t *window_v; /* one window of V, every KV head, in the device's layout */
 } s2_touch;
 
 static bool expects(const s2_touch *touch, int64_t row, int64_t k_tok)
@@ -117,8 +117,9 @@ static void expect_rows(s2_touch *touch)
 }
 
 /*
- * Sums of n_bits powers of two survive the output's rounding: error below 2^n_bits times half an ulp < 1/4. A kernel
- * whose scores or partial outputs pass through the storage type rounds more than once on the way, which takes a bit.
+ * Sums of n_bits powers of two survive the output's rounding: error below 2^n_bits times half an ulp < 1/4. A
+ * kernel whose scores or partial outputs pass through the storage type rounds more than once, which costs a
+ * bit.
  */
 static int32_t bits_of(const s2_harness *harness)
 {
@@ -131,7 +132,7 @@ static int64_t window_tok(const s2_touch *touch)
     return (int64_t)touch->n_bits * touch->harness->problem.head_dim;
 }
 
-/* Keys [begin, begin + n) of KV heads [head, head + n_heads), which lie together on the device. */
+/* Keys [begin, begin + n) of KV heads [head, head + n_heads), which are contiguous on the device. */
 static s2_status set_heads(s2_touch *touch, int32_t seq, int64_t begin, int64_t n, int32_t head,
                            int32_t n_heads, bool clear)
 {
@@ -180,7 +181,7 @@ static s2_outcome convict(s2_touch *touch, int64_t at, int64_t k_tok, bool read)
     return S2_OUTCOME_WRONG_PAIRS;
 }
 
-/* The integer of an output column, by the number of keys that were read: all scores are equal, so the LSE gives it. */
+/* An output column's integer, from the number of keys read, which the LSE gives: all scores are equal. */
 static double by_keys_read(float o, double lse, double by_pattern)
 {
     const double n = nearbyint(exp(lse)), sum = (double)o * n;
@@ -202,7 +203,7 @@ static s2_outcome check_column(s2_touch *touch, int64_t at, int64_t begin, int32
         return S2_OUTCOME_NAN;
     if (fabs(sum - (double)want) <= 0.3)
         return S2_OUTCOME_OK;
-    /* not an integer: the row divides by another count, and no single key is to blame */
+    /* not an integer: the row divides by another count, so no single key is to blame */
     const double nearest = nearbyint(by_keys_read(o, lse, sum));
     const int64_t got = nearest >= 0 && nearest < 0x1p20 ? (int64_t)nearest : ~want;
     for (int32_t bit = 0; bit < touch->n_bits; bit++)
@@ -277,7 +278,7 @@ static int32_t longest_k(const s2_plan *plan)
     return k_tok;
 }
 
-/* The pairs that a window compares. */
+/* Count the pairs that a window compares. */
 static void count_pairs(s2_touch *touch, int64_t begin)
 {
     for (int64_t nth = 0; nth < touch->rows.n; nth++) {
@@ -296,7 +297,7 @@ static s2_status run_window(s2_touch *touch, int64_t begin, double *ms, s2_diag 
     return touch->out->outcome == S2_OUTCOME_OK ? set_window(touch, begin, true) : S2_OK;
 }
 
-/* All windows, or as many as the request and its time allow; a few always. */
+/* All windows, or as many as the request and its time allow, but always a few. */
 static int64_t count_windows(const s2_validate_request *request, int64_t n_windows, double ms)
 {
     enum { FEWEST = 6 };
@@ -360,8 +361,8 @@ s2_status s2_probe_touch(s2_harness *harness, const s2_validate_request *request
 
 /* ------------------------------------------------------------------ what was really read */
 
-/* The integers of a row's columns if it read n keys: how many bits they have, or -1 where one is no integer. Closer than
- * a verdict asks, since n is not known: a wrong n must not pass for the right one. */
+/* The number of bits set in a row's column integers if it read n keys, or -1 where one is not an integer.
+ * Stricter than a verdict, since n is not known: a wrong n must not pass for the right one. */
 static int64_t count_bits(const float *columns, int64_t n_columns, int64_t n, int64_t limit)
 {
     int64_t n_bits = 0;
@@ -374,7 +375,7 @@ static int64_t count_bits(const float *columns, int64_t n_columns, int64_t n, in
     return n_bits;
 }
 
-/* The number of keys under which the columns are sums of just as many powers of two; 0: there is none. */
+/* The number of keys for which the columns are sums of exactly as many powers of two; 0: none. */
 static int64_t count_keys(const s2_touch *touch, const float *columns, int64_t n_columns, int64_t by_pattern,
                           int64_t k_tok)
 {

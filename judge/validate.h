@@ -3,15 +3,16 @@
  *
  * One run judges one kernel on one layer of one pattern, in this order; the first failure ends it:
  *   touch      Q = 0 makes every weight 1/n, and V holds powers of two, so that the output decodes to the
- * exact set of keys that each row read; compared with pattern/dense.h, no tolerance (docs/numerics.md)
- *   numerics   random data against fp64 on sampled rows; outputs filled with NaN before, guard bands and
- *              rows outside the plan checked after, keys that nobody may read poisoned; twice, bit for bit
+ *              exact set of keys that each row read; compared with pattern/dense.h, no tolerance
+ *              (docs/numerics.md)
+ *   numerics   random data against fp64 on sampled rows; outputs filled with NaN before, guard bands and rows
+ *              outside the plan checked after, keys that no row may read poisoned; twice, bit for bit
  *   batch      the same sequence alone and among others, bit for bit
  *   needles    a planted key at each depth of each length must come back through some head, exactly where the
  *              pattern says so
- *   time       timed runs after warm-up, with a warm and with a cold cache, the dense pattern of the same
- *              shapes beside
- * Which stages there are is the phase's matter (judge/workload.h).
+ *   time       timed runs after warm-up, with a warm and with a cold cache; the dense pattern of the same
+ *              shapes for comparison
+ * The phase decides which of these stages it has (judge/workload.h).
  * Nothing here prints. Threads: one validation, one thread, one device.
  */
 #ifndef S2_JUDGE_VALIDATE_H
@@ -44,10 +45,10 @@ typedef enum s2_outcome {
         S2_N_OUTCOMES
 } s2_outcome;
 const char *s2_outcome_word(s2_outcome outcome);
-/* What a status says of the kernel: a machine that fails is an outcome too. */
+/* What a status means for the kernel: a machine that fails is an outcome too. */
 s2_outcome s2_outcome_of(s2_status status);
 
-/* A stage runs unless one before it has convicted. Its status is of memory and device, its verdict in *out. */
+/* A stage runs unless an earlier one convicted. Its status covers memory and device; *out has the verdict. */
 #define S2_STAGE(out, stage)                                                                                 \
     do {                                                                                                     \
         if ((out)->outcome == S2_OUTCOME_OK)                                                                 \
@@ -60,7 +61,7 @@ typedef enum s2_needle {
     S2_NEEDLE_NONE,    /* not measured */
     S2_NEEDLE_FOUND,   /* read, as the pattern says */
     S2_NEEDLE_UNSEEN,  /* no head reads it, as the pattern says */
-    S2_NEEDLE_MISSING, /* the pattern says that some head reads it, and none brought it */
+    S2_NEEDLE_MISSING, /* the pattern says that some head reads it, but none brought it */
     S2_NEEDLE_EXTRA    /* brought by a head that may not read it */
 } s2_needle;
 
@@ -81,23 +82,23 @@ typedef struct s2_validate_request {
     float spread;          /* factor on Q: 0 makes all scores equal, 8 makes one key dominate; 1 */
     float scale;           /* of the scores; 0: 1 / sqrt(D) */
     float cap;             /* of the scores: cap * tanh(score / cap); 0: none */
-    bool sinks;            /* a sink logit a head; drawn where values are judged, else minus infinity */
-    bool padded;           /* tokens lie apart in memory, not back to back */
+    bool sinks;            /* one sink logit per head; drawn where values are judged, else minus infinity */
+    bool padded;           /* tokens are apart in memory, not back to back */
     bool head_major;       /* [head][token][d], not [token][head][d] */
-    double budget_flop;    /* of one run; above it tiles are sampled. 0: run everything */
-    int64_t budget_pairs;  /* (query, key) pairs compared by the touch probe at most */
-    double touch_limit_ms; /* of all its runs; then windows are sampled. 0: none */
-    int32_t max_windows;   /* runs of the touch probe, each of which sees some hundred keys; 0: all */
-    bool few_heads;        /* look at the rows of four heads, scan and poison nothing: for large problems */
+    double budget_flop;    /* of one run; beyond it tiles are sampled. 0: run everything */
+    int64_t budget_pairs;  /* most (query, key) pairs that the touch probe compares */
+    double touch_limit_ms; /* for all its runs; beyond it windows are sampled. 0: none */
+    int32_t max_windows;   /* runs of the touch probe, which each see some hundred keys; 0: all */
+    bool few_heads;        /* look at four heads only, scan and poison nothing: for large problems */
     bool needles;
     int32_t n_timed;        /* timed runs wanted; 0: none */
     bool dense_beside;      /* time the dense pattern of the same shapes too */
     int32_t n_steps;        /* DECODING: tokens generated one by one after the prefill; 0: none */
-    s2_cache_layout layout; /* DECODING: of the cache that they are generated in */
+    s2_cache_layout layout; /* DECODING: the layout of the cache that they go into */
     int32_t page_tok;       /* ... 0: its default */
     /* ... somebody else's count of the layer's K and V bytes after n_tok tokens; NULL: nothing is compared */
     int64_t (*cache_bytes)(void *user, int64_t n_tok);
-    s2_device *beside;    /* where our own kernel is timed beside somebody else's; NULL: it is not */
+    s2_device *beside;    /* where our own kernel is timed too, next to somebody else's; NULL: not */
     double time_limit_ms; /* a run expected to take longer is not timed */
     void (*progress)(void *user, const char *stage, int32_t done, int32_t all); /* may be NULL */
     void *user;
@@ -122,27 +123,27 @@ typedef struct s2_figure {
 
 typedef struct s2_validation {
     s2_outcome outcome;
-    char reason[240];   /* of an outcome that is not ok: where and what */
-    char symptom[240];  /* of a wrong forward: the rule that would explain what was seen; "" when none does */
-    char left_out[240]; /* what of the phase was not judged, and why; "" when all was */
+    char reason[240];   /* where and what, if the outcome is not ok */
+    char symptom[240];  /* for a wrong forward: the rule that would explain it; "" when none does */
+    char left_out[240]; /* which part of the phase was not judged, and why; "" when all was */
     const char *kernel; /* its name; "" when none was found */
-    char versions[200]; /* of what somebody else's kernel runs on; "" of our own */
+    char versions[200]; /* of what somebody else's kernel runs on; "" for our own */
     s2_plan_counts counts;
     int32_t n_items; /* work items of the layer, and how many of them were run */
     int32_t n_items_run;
     int64_t touch_pairs;
     int64_t touch_wrong;
-    bool touch_exhaustive; /* every pair of the layer */
-    bool has_wrong_pair;   /* then the first that was read or not read against the pattern: */
+    bool touch_exhaustive; /* every pair of the layer was compared */
+    bool has_wrong_pair;   /* then the first pair that contradicts the pattern is: */
     int32_t wrong_head;
     int64_t wrong_q_tok; /* position among the keys */
     int64_t wrong_k_tok;
     int64_t rows;   /* compared with fp64 */
     double max_err; /* of the output, absolute */
-    double tol;     /* of the row with that error */
+    double tol;     /* tolerance of the row with that error */
     double lse_err;
     s2_batch_verdict batch;
-    int64_t batch_q_tok; /* of S2_BATCH_DIFFERS: the first query and head */
+    int64_t batch_q_tok; /* for S2_BATCH_DIFFERS: the first query and head */
     int32_t batch_head;
     int32_t n_lengths;
     int32_t needle_len[S2_NEEDLE_LENGTHS];
@@ -153,29 +154,29 @@ typedef struct s2_validation {
     double expected_ms;                /* of one launch, from the checks; 0 unknown */
     double flop_useful;                /* of one launch: visible pairs only */
     double flop_executed;              /* ... whole tiles */
-    double bytes_useful;               /* ... that any kernel must move; 0 not counted */
+    double bytes_useful;               /* ... that any kernel must move; 0: not counted */
     float sample_ms[S2_LIMIT_SAMPLES]; /* of `warm`, in order */
     s2_times warm;                     /* one launch after the other on the same data */
     s2_times cold;                     /* the last-level cache evicted before each */
     s2_times dense;                    /* warm, the dense pattern of the same shapes */
     const char *dense_kernel;          /* "" without one */
-    s2_times ours;                     /* warm, our own kernel beside somebody else's */
+    s2_times ours;                     /* warm, our own kernel next to somebody else's */
     const char *ours_kernel;           /* "" without one */
     double sm_mhz;                     /* right after the warm runs; 0 unknown */
-    s2_sensors sensors;                /* beside the warm runs */
+    s2_sensors sensors;                /* during the warm runs */
     int32_t n_figures;
     s2_figure figures[S2_LIMIT_FIGURES];
 } s2_validation;
 
 /*
- * Judge. S2_OK with *out filled whatever the verdict; other statuses only for requests that make no sense
- * (S2_EINVAL) or host memory (S2_ENOMEM). A device that runs out of memory or faults is an outcome.
+ * Judge. S2_OK with *out filled whatever the verdict; other statuses are only for requests that make no sense
+ * (S2_EINVAL) and for host memory (S2_ENOMEM). A device that runs out of memory or faults is an outcome.
  */
 s2_status s2_validate(s2_device *device, const s2_validate_request *request,
                       s2_validation *out) S2_MUST_CHECK;
 
 /*
- * For a profiler: lay out, launch once unseen and once between s2_device_ops.profile(true) and (false).
+ * For a profiler: set up, launch once unprofiled and once between s2_device_ops.profile(true) and (false).
  * Nothing is judged or timed.
  */
 s2_status s2_validate_launch(s2_device *device, const s2_validate_request *request,

@@ -74,7 +74,7 @@ static s2_status open_train(s2_device *device, const s2_validate_request *reques
         close(gradients);
         return status;
     }
-    /* five products where the forward has two */
+    /* five products; the forward has two */
     const double pair_flop = 10.0 * gradients->harness.problem.head_dim;
     *out = (s2_workload){.self = gradients,
                          .launch = launch,

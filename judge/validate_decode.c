@@ -1,8 +1,8 @@
 /*
- * The decode phase: a step at the asked length on contiguous keys, judged as a forward is; then a generation
- * through a cache that evicts, whose sampled steps are compared with fp64 over all tokens that there ever
- * were, and whose bytes are compared with somebody else's count after every token. At the end the
- * generation is forked, the fork goes its own way, and then the parent goes on: neither may harm the other.
+ * The decode phase: a step at the requested length on contiguous keys, judged as a forward; then a generation
+ * through a cache that evicts: its sampled steps are compared with fp64 over all tokens ever generated, and
+ * its bytes with an independent count after every token. At the end the generation is forked, the fork goes
+ * its own way, and then the parent goes on: neither may harm the other.
  */
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #include "judge/workload.h"
 
 enum {
-    FORK_STEPS = 24, /* that the fork goes on, and its parent after it */
+    FORK_STEPS = 24, /* of the fork, and then of its parent */
     LEAST_CHECKS = 6,
     MOST_CHECKS = 160,
     HEADS_A_CHECK = 4
@@ -35,13 +35,13 @@ typedef struct s2_step {
     s2_attn_problem problem;
     s2_attn_problem host;
     float *host_sink; /* NULL without sinks */
-    int32_t q_cap;    /* query tokens of a sequence at most */
+    int32_t q_cap;    /* most query tokens of a sequence */
     size_t q_bytes, lse_bytes;
     uint8_t *host_q, *host_o;
     float *host_lse;
     s2_oracle_row oracle;
     int32_t n_steps;
-    int32_t n_checks;  /* of them, about */
+    int32_t n_checks;  /* of them, roughly */
     int64_t peak_used; /* device bytes */
     int64_t checked, compared_bytes;
     s2_diag why;
@@ -49,7 +49,7 @@ typedef struct s2_step {
 
 /* ------------------------------------------------------------------ the shape of a generation */
 
-/* Sequence `index` begins with so many tokens at once; a batch that generates is made uneven. */
+/* The number of tokens that sequence `index` starts with; a batch that generates is made uneven. */
 static int32_t prefill_of(const s2_validate_request *request, int32_t n_steps, int32_t index)
 {
     const int32_t behind = n_steps > 0 ? index : 0;
@@ -74,7 +74,7 @@ static int64_t end_of(const s2_validate_request *request, int32_t n_steps)
     return most;
 }
 
-/* The same life without keys: how many pages the pool will need. */
+/* The same generation without keys: how many pages the pool will need. */
 static s2_status rehearse(const s2_validate_request *request, int32_t n_steps, int64_t *pool_pages,
                           s2_diag *why)
 {
@@ -217,13 +217,13 @@ static void close_step(s2_step *step)
 
 /* ------------------------------------------------------------------ one step on the device */
 
-/* The step's plan as this kernel wants it cut; whether it then takes the step. */
+/* Make the step's plan as this kernel wants it cut, and see whether it then takes the step. */
 static s2_status plan_for(void *user, const s2_kernel *kernel, s2_diag *why)
 {
     s2_step *const step = user;
     const s2_validate_request *const request = step->gen.request;
     if (!s2_kernel_takes_pass(step->gen.device, kernel, S2_PASS_DECODE))
-        return S2_EUNSUPPORTED; /* without a reason: one of a kernel for steps says more */
+        return S2_EUNSUPPORTED; /* without a reason: that of a decode kernel says more */
     step->problem.plan = NULL;
     S2_TRY(s2_kernel_supports(step->gen.device, kernel, &step->problem, why));
     const s2_plan_options options = s2_kernel_cut(kernel->traits, step->problem.head_dim);
@@ -307,7 +307,7 @@ static s2_outcome judge_row(s2_step *step, int32_t seq, int32_t q_tok, int32_t h
     return S2_OUTCOME_OK;
 }
 
-/* Some heads of every sequence, others at each check, the newest and one older query token. */
+/* Some heads of every sequence, different ones at each check; the newest and one older query token. */
 static s2_status judge_rows(s2_step *step, int64_t number)
 {
     const s2_validate_request *const request = step->gen.request;
@@ -331,7 +331,7 @@ static s2_status launch_step(s2_step *step, int64_t number)
     return run_kernel(step);
 }
 
-/* S2_EINTERNAL of a layout: the cache has dropped a key that the step reads, which convicts. */
+/* S2_EINTERNAL from a layout: the cache has dropped a key that the step reads, which convicts. */
 static s2_status check_step(s2_step *step, int64_t number)
 {
     const s2_arena_mark_t mark = s2_arena_mark(&step->arena);
@@ -348,7 +348,7 @@ static s2_status check_step(s2_step *step, int64_t number)
     return status;
 }
 
-/* What the cache holds, and what it should. */
+/* Compare what the cache holds with what it should hold. */
 static s2_outcome check_bytes(s2_step *step)
 {
     const s2_validate_request *const request = step->gen.request;
@@ -408,7 +408,7 @@ static s2_status prefill(s2_step *step)
     return S2_OK;
 }
 
-/* Sequence 0 alone goes on for a while; the others stand still. */
+/* Only sequence 0 goes on for a while; the others wait. */
 static s2_status go_on(s2_step *step, int64_t number)
 {
     for (int32_t nth = 0; nth < FORK_STEPS && step->out->outcome == S2_OUTCOME_OK; nth++) {
@@ -467,7 +467,7 @@ static s2_status live(s2_step *step)
     return S2_OK;
 }
 
-/* A pattern that no cache can hold, or a kernel that reads none, has no generation to be judged. */
+/* A pattern that no cache can hold, or a kernel that reads no cache, has no generation to judge. */
 static s2_status judge_generation(s2_device *device, const s2_validate_request *request, s2_validation *out,
                                   s2_diag *why)
 {
@@ -518,7 +518,7 @@ static void close_trial(void *self)
     s2_free(workload);
 }
 
-/* The cache as it is at the asked length, through which one step runs again and again. */
+/* Make the cache as it is at the requested length; one step runs through it repeatedly. */
 static s2_status make_trial(s2_decode_workload *workload, s2_device *device,
                             const s2_validate_request *request)
 {

@@ -1,4 +1,4 @@
-/* The forward phase: touch, numerics, needles on a harness; also decoding through a kernel that takes it as
+/* The forward phase: touch, numerics, needles on a harness; also decoding with a kernel that treats it as a
  * forward. */
 
 #include "base/alloc.h"

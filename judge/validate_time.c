@@ -1,5 +1,5 @@
 /*
- * Two protocols, both of single launches between two events: warm, one launch after the other on the same
+ * Two protocols, both timing single launches between two events: warm, one launch after the other on the same
  * data; cold, with the last-level cache evicted before each. The first launches are not counted.
  */
 #include "judge/workload.h"
@@ -35,10 +35,10 @@ static s2_status time_once(s2_device *device, const s2_workload *workload, doubl
     S2_TRY(device->ops->time_begin(device));
     S2_TRY(workload->launch(workload->self, why));
     const s2_status status = device->ops->time_end(device, ms);
-    return status == S2_OK ? S2_OK : device->ops->sync(device, why); /* which has the words */
+    return status == S2_OK ? S2_OK : device->ops->sync(device, why); /* sync says what failed */
 }
 
-/* *n: how many runs are wanted, and how many there are samples of. */
+/* *n: how many runs are wanted; becomes the number of samples. */
 static s2_status time_runs(s2_device *device, const s2_workload *workload, int32_t *n, bool cold,
                            float *samples, s2_diag *why)
 {
@@ -63,7 +63,7 @@ static s2_status warm_up(s2_device *device, const s2_workload *workload, s2_diag
     return S2_OK;
 }
 
-/* While one more launch, which nobody times, is at work. */
+/* Read the sensors while one more launch, which is not timed, runs. */
 static s2_status look_at_the_board(s2_device *device, const s2_workload *workload, s2_validation *out,
                                    s2_diag *why)
 {
@@ -104,8 +104,8 @@ static s2_status time_dense(s2_device *device, const s2_workload *workload, s2_v
 }
 
 /*
- * The dense pattern has no verdict of its own: what keeps it from being timed leaves a gap, and no failure. It runs through
- * the kernel that is judged where that is somebody else's.
+ * The dense pattern has no verdict of its own: whatever keeps it from being timed leaves a gap, not a
+ * failure. If the judged kernel is somebody else's, the dense pattern runs through it too.
  */
 static void dense_beside(s2_device *device, const s2_pass_judge *phase, const s2_validate_request *request,
                          s2_validation *out)
@@ -130,7 +130,7 @@ static void dense_beside(s2_device *device, const s2_pass_judge *phase, const s2
     s2_arena_release(&arena);
 }
 
-/* The pattern through our own best kernel, where somebody else's was judged. What keeps it from running leaves a gap. */
+/* Time our own best kernel where somebody else's was judged. Whatever keeps it from running leaves a gap. */
 static void ours_beside(const s2_pass_judge *phase, const s2_validate_request *request, s2_validation *out)
 {
     float samples[DENSE_RUNS];

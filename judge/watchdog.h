@@ -1,9 +1,9 @@
 /*
- * judge/watchdog.h - ends a process whose work shows no sign of life: a hanging kernel cannot be called back.
+ * judge/watchdog.h - ends a process whose work shows no sign of life: a hanging kernel cannot be cancelled.
  *
  * After limit_s seconds without s2_watchdog_feed() the watchdog's thread calls expired(user), which says so,
- * records what it can and returns the exit code with which the process then ends at once. From then on
- * feeding never returns, so a worker that was merely slow touches nothing while expired() runs.
+ * records what it can and returns the exit code; the process then ends at once with it. Once expired() has
+ * been called, feeding never returns, so a worker that was merely slow touches nothing meanwhile.
  *
  * Threads: one worker feeds and stops; expired() runs on another thread while the worker is stuck.
  */
@@ -18,6 +18,6 @@ typedef struct s2_watchdog s2_watchdog;
 s2_status s2_watchdog_start(double limit_s, int (*expired)(void *user), void *user,
                             s2_watchdog **out) S2_MUST_CHECK;
 void s2_watchdog_feed(s2_watchdog *dog);  /* NULL is allowed */
-void s2_watchdog_stop(s2_watchdog **dog); /* after it expired() is never called */
+void s2_watchdog_stop(s2_watchdog **dog); /* afterwards expired() is never called */
 
 #endif /* S2_JUDGE_WATCHDOG_H */

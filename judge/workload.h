@@ -1,11 +1,11 @@
 /*
- * judge/workload.h - the seam between the validator and a phase: what a phase brings to be judged, timed,
- * profiled.
+ * judge/workload.h - the seam between the validator and a phase: what a phase provides to be judged, timed
+ * and profiled.
  *
- *     judge/validate_<phase>.c   one s2_pass_judge: how it is judged, and how one launch is made ready
+ *     judge/validate_<phase>.c   one s2_pass_judge: how it is judged, and how one launch is prepared
  *     judge/validate.c           its line in the table of phases
  *
- * Timing (warm and cold, dense beside), profiling and the benchmark are written once, over s2_workload.
+ * Timing (warm, cold, dense for comparison), profiling and the benchmark are written once, over s2_workload.
  *
  * Ownership: s2_workload.close releases what open made. Threads: as the device.
  */
@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/* One computation laid out on a device with random data, ready to be launched any number of times. */
+/* One computation set up on a device with random data, ready to be launched any number of times. */
 typedef struct s2_workload {
     void *self;
     s2_status (*launch)(void *self, s2_diag *why); /* queue one run */
@@ -29,11 +29,11 @@ typedef struct s2_workload {
     double flop_useful;   /* of one launch: visible pairs only */
     double flop_executed; /* of one launch: whole tiles */
     double bytes_useful;  /* that any kernel must move through device memory; 0: not counted */
-    const s2_plan *plan;  /* cut as the kernel asks; of self; NULL: it runs none */
+    const s2_plan *plan;  /* cut as the kernel wants it; owned by self; NULL: it runs none */
 } s2_workload;
 
 typedef struct s2_pass_judge {
-    /* Touch, numerics, needles, whatever this phase has of them; fills its part of *out, the verdict too. */
+    /* Runs this phase's touch, numerics and needles; fills its part of *out, verdict included. */
     s2_status (*judge)(s2_device *device, const s2_validate_request *request, s2_validation *out,
                        s2_diag *why);
     /* On failure *out is untouched. Nothing that open does may depend on judge. */
@@ -44,7 +44,7 @@ extern const s2_pass_judge s2_judge_forward;  /* judge/validate_forward.c */
 extern const s2_pass_judge s2_judge_backward; /* judge/validate_backward.c */
 extern const s2_pass_judge s2_judge_decode;   /* judge/validate_decode.c */
 
-/* A named number that a phase adds to its verdict; dropped without a word when there are too many. */
+/* A named number that a phase adds to its verdict; silently dropped when there are too many. */
 void s2_validation_add_figure(s2_validation *out, const char *name, double value);
 
 /* The dense pattern of the same shapes, in the arena. */

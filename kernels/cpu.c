@@ -1,8 +1,8 @@
 /*
- * Idea: the plan's lists, one item at a time per thread, online softmax in fp32.
- * A tile is 64 queries x 64 keys: K is transposed into fp32 once a block, so that both products run over
- * contiguous lanes: S over keys, O over the head dimension. Items are independent and each is computed
- * in the order of its list, so results do not depend on threads.
+ * Idea: the plan's lists, one item at a time per thread, online softmax in fp32. A tile is 64 queries x 64
+ * keys: K is transposed into fp32 once per block, so that both products run over contiguous lanes: S over
+ * keys, O over the head dimension. Items are independent and each is computed in the order of its list, so
+ * results do not depend on threads.
  */
 #include "kernels/kernel.h"
 
@@ -54,7 +54,7 @@ typedef struct s2_cpu_job {
     int32_t thread;
 } s2_cpu_job;
 
-/* The same vector at any address: only loads and stores go through it. */
+/* The same vector at any address, for loads and stores only. */
 typedef float lanes_at __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
 #define LOAD(at)     (*(const lanes_at *)(at))
 #define STORE(at, x) (*(lanes_at *)(at) = (x))
@@ -145,7 +145,7 @@ static void load_keys(const s2_attn_problem *p, int64_t at, int32_t n_keys, int3
             out[d * TILE + key] = s2_float_load(p->k.data, p->dtype, at + key * p->k.tok + d);
 }
 
-/* What an item is computed from. */
+/* The inputs of an item. */
 typedef struct s2_cpu_tile {
     const s2_attn_problem *problem;
     const s2_plan_item *item;
@@ -176,7 +176,7 @@ static void mask_row(const s2_cpu_tile *tile, const s2_plan_entry *entry, const 
             s[key] = -INFINITY;
 }
 
-/* Scores as the softmax takes them, in powers of two; before masks, which a cap would make finite. */
+/* Scores as the softmax expects them, in powers of two; before masks, which a cap would make finite. */
 static void scale_row(const s2_attn_problem *p, float *s)
 {
     const float scale = p->scale * LOG2_E;

@@ -1,8 +1,8 @@
 /*
- * Idea: the plan's lists both ways. A tile of 64 queries walks its key blocks for dQ; a column of 64 keys
- * walks the query steps that read it for dK and dV (plan/transpose.h). Tiles and columns are independent and
- * each is computed in the order of its list by one thread, so results do not depend on threads.
- * All products are out[r][c] += left[r][n] * right[n][c] over contiguous rows, in fp32 and not fused.
+ * Idea: the plan's lists in both directions. A tile of 64 queries walks its key blocks for dQ; a column of 64
+ * keys walks the query steps that read it for dK and dV (plan/transpose.h). Tiles and columns are independent
+ * and each is computed in the order of its list by one thread, so results do not depend on threads. All
+ * products are out[r][c] += left[r][n] * right[n][c] over contiguous rows, in fp32 and not fused.
  */
 #include "kernels/kernel.h"
 
@@ -21,7 +21,7 @@ enum { TILE = 64, LIMIT_DIM = 1024, LANES = 8 };
 typedef struct s2_bwd_scratch {
     float *own[2];  /* [TILE][dim]: Q and dO of a tile, or K and V of a column */
     float *row[2];  /* [TILE][dim]: the other two, row by row */
-    float *turn[2]; /* [dim][TILE]: and turned */
+    float *turn[2]; /* [dim][TILE]: and transposed */
     float *sum[2];  /* [TILE][dim]: dQ, or dK and dV */
     float *s, *dp;  /* [TILE][TILE] */
     float lse[TILE], delta[TILE];
@@ -63,7 +63,7 @@ S2_FOR_WIDE_CPUS static void multiply(float *restrict out, const float *restrict
 
 /* ------------------------------------------------------------------ loads */
 
-/* n rows of a tensor from element `at` on to row `to` and the following ones. */
+/* Load n rows of a tensor, from element `at` on, into rows `to` and following. */
 static void load(const s2_attn_problem *p, const s2_tensor *tensor, int64_t at, int32_t to, int32_t n,
                  int32_t dim, float *out)
 {
@@ -135,7 +135,7 @@ static void load_queries(const s2_attn_problem *p, s2_bwd_rows rows, int32_t dim
     }
 }
 
-/* The keys of one block to rows `to` and following; how many there are. */
+/* Load the keys of one block into rows `to` and following; returns their number. */
 static int32_t load_block(const s2_attn_problem *p, const s2_tensor *tensor, int32_t seq, int32_t kv_head,
                           int32_t k_blk, int32_t to, int32_t dim, float *out)
 {
@@ -147,10 +147,10 @@ static int32_t load_block(const s2_attn_problem *p, const s2_tensor *tensor, int
 
 /* ------------------------------------------------------------------ weights */
 
-/* Whether position p reads key number in_blk of a block, given what the list says of the pair. */
+/* Whether position p reads key number in_blk of a block, given what the list says about the two. */
 typedef struct s2_bwd_mask {
     const s2_attn_problem *problem;
-    const uint32_t *bits; /* of the element mask, row 0 of the 64; NULL: none */
+    const uint32_t *bits; /* the element mask at row 0 of the 64; NULL: none */
     int64_t k_begin, k_tok;
     uint32_t slabs; /* of the 64 rows */
     bool edge;
@@ -313,7 +313,7 @@ static void one_column(const s2_attn_problem *p, const s2_plan_column *column, c
 
 /* ------------------------------------------------------------------ sinks */
 
-/* What the rows of an item bring to the gradient of one head's sink. */
+/* What the rows of an item contribute to the gradient of one head's sink. */
 static double sink_of_item(const s2_attn_problem *p, const s2_plan_item *item, int32_t head)
 {
     const s2_bwd_rows rows =

@@ -1,8 +1,8 @@
 /*
  * Idea: the GPU's decode step on threads: the same slabs, the same parts, combined in the same order.
- * A thread takes parts; for each list of a part it folds slab by slab in fp32 and leaves (O, maximum, sum) of
- * every row; the lists are combined afterwards, in the order of their parts, so that results depend
- * neither on threads nor on timing.
+ * A thread claims parts; for each list of a part it folds slab by slab in fp32 and leaves (O, maximum, sum)
+ * of every row; afterwards the parts of a list are combined in order, so that results depend neither on
+ * threads nor on timing.
  */
 #include "kernels/follow.h"
 #include "kernels/select.h"
@@ -17,7 +17,7 @@
 
 enum { KEYS = S2_DECODE_SLAB_TOK, LIMIT_DIM = 1024 };
 
-/* What one part computes of a list, row by row: o, then maximum and sum. */
+/* One part's result for a list, row by row: o, then maximum and sum. */
 typedef struct s2_cpu_rows {
     float *data;
     int32_t row_cap;
@@ -27,11 +27,11 @@ typedef struct s2_cpu_rows {
 typedef struct s2_cpu_decode {
     s2_arena arena;
     s2_decode_layout layout;
-    s2_follow follow;        /* where the problem can be followed: the layout's arrays are its own */
-    s2_selection selection;  /* where the problem selects pages */
+    s2_follow follow;        /* if the problem can be followed: owns the layout's arrays */
+    s2_selection selection;  /* if the problem selects pages */
     s2_decode_place *places; /* then: of layout, rewritten by every run */
     int32_t *pages;          /* room for one list's choice */
-    s2_cpu_rows rows;        /* [slot][row_cap][stride], two slots a part */
+    s2_cpu_rows rows;        /* [slot][row_cap][stride], two slots per part */
 } s2_cpu_decode;
 
 typedef struct s2_decode_job {
@@ -132,7 +132,7 @@ static void begin_rows(const s2_decode_job *job, const s2_decode_list *list, int
     }
 }
 
-/* Slabs [begin, end) of one list, into the list's slot of this part. */
+/* Fold slabs [begin, end) of one list into the list's slot of this part. */
 static void fold_list(const s2_decode_job *job, int32_t index, int32_t part, int32_t begin, int32_t end)
 {
     const s2_attn_problem *const p = job->problem;
@@ -153,8 +153,7 @@ static void fold_list(const s2_decode_job *job, int32_t index, int32_t part, int
     }
 }
 
-/* A list that one part owns alone has the part's slots to itself only while it lasts, so it is stored at
- * once. */
+/* A list that only one part reads has that part's slot only until the next list, so it is stored at once. */
 static void store_row(const s2_attn_problem *p, const s2_decode_list *list, int32_t row, const float *from)
 {
     const int32_t dim = p->head_dim, group = p->n_heads / p->n_kv_heads;
@@ -290,7 +289,7 @@ static s2_status build_selection(const s2_attn_problem *problem, s2_cpu_decode *
     return S2_OK;
 }
 
-/* The places of the chosen pages; those of the newest page are where they always are. */
+/* Fill in the places of the chosen pages; the newest page's keep their position. */
 static s2_status select_pages(const s2_attn_problem *problem, s2_cpu_decode *state)
 {
     const s2_decode_plan *const plan = &state->layout.plan;

@@ -14,9 +14,9 @@ extern "C" {
 #endif
 
 /*
- * Functions marked so are compiled once for every x86-64 and once for those with AVX2; the machine picks when
- * the program starts. Neither fuses a product with a sum, so both give the same bits. Sanitizers would
- * instrument the function that picks, which runs before they are ready: for them all is compiled once.
+ * Functions marked with this are compiled once for every x86-64 and once for AVX2; which one runs is decided
+ * when the program starts. Neither fuses a product with a sum, so both give the same bits. Sanitizers would
+ * instrument the function that picks, which runs before they are ready: for them everything is compiled once.
  */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&     \
     !defined(__SANITIZE_THREAD__)
@@ -28,9 +28,9 @@ extern "C" {
 enum { S2_CREW_LIMIT = 64 };
 
 /*
- * work(job) for jobs[0] on the calling thread and for up to n_threads - 1 more, each on its own; job_bytes
- * apart. Returns how many ran, at least 1: threads that cannot be had leave their jobs out, so that jobs
- * must take their work from a common counter, and the calling thread alone would do.
+ * Calls work(job) for jobs[0] on the calling thread and for up to n_threads - 1 more, each on its own thread;
+ * jobs are job_bytes apart. Returns how many ran, at least 1: a job whose thread cannot be created does not
+ * run. Jobs must therefore take their work from a common counter, so that the calling thread alone would do.
  */
 int32_t s2_crew_run(int32_t n_threads, void *(*work)(void *job), void *jobs, size_t job_bytes);
 

@@ -118,7 +118,7 @@ static void *place_some(void *user)
     }
 }
 
-/* Large batches on threads: a step waits for this when a page begins. */
+/* Large batches use threads: a step waits for this when a page begins. */
 static s2_status place_lists(const s2_attn_problem *problem, const s2_decode_plan *plan,
                              s2_decode_place *places, s2_diag *why)
 {
@@ -137,7 +137,7 @@ static s2_status place_lists(const s2_attn_problem *problem, const s2_decode_pla
     return S2_OK;
 }
 
-/* A plan may hold some of the items only: their rows. One of classes alone is of all. */
+/* Mark the rows of an item, since a plan may hold only some items. A plan of classes only covers all rows. */
 static int64_t turn_on(const s2_attn_problem *problem, const s2_plan_item *item, int32_t row_cap, uint8_t *on)
 {
     const s2_plan *const plan = problem->plan;

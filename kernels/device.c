@@ -12,15 +12,15 @@
 #include "kernels/cuda/cuda.h"
 #endif
 
-/* Memory of a file without a name, which another process opens by its number. */
+/* Memory of an unnamed file, which another process opens by its descriptor number. */
 typedef struct s2_shared_block {
     struct s2_shared_block *next;
     char *raw;
-    size_t n_bytes; /* the page of this block included */
+    size_t n_bytes; /* including the page with this block */
     int file;
 } s2_shared_block;
 
-/* The CPU needs the time at which a span began, and what it shares. */
+/* The CPU device needs the time at which a span began and what it shares. */
 typedef struct s2_cpu_impl {
     struct timespec begin;
     s2_shared_block *shared;
@@ -138,7 +138,7 @@ static const s2_device_ops cpu_ops = {
     .close = cpu_close,
 };
 
-/* A page before the memory holds what is known of it. */
+/* The page before the memory describes it. */
 static s2_status shared_alloc(s2_device *device, size_t n_bytes, void **out)
 {
     s2_cpu_impl *const impl = device->impl;

@@ -4,8 +4,8 @@
  * The validator and the tests see devices only through this table, so a GPU kernel passes exactly the
  * checks that a CPU kernel passes.
  *
- * Ownership: s2_device_open() gives a device that s2_device_close() ends; memory is released on the device
- *            it came from, before that. Threads: one thread drives a device.
+ * Ownership: s2_device_close() ends what s2_device_open() gave; memory is released on the device
+ *            that it came from, before that. Threads: one thread drives a device.
  */
 #ifndef S2_KERNELS_DEVICE_H
 #define S2_KERNELS_DEVICE_H
@@ -25,7 +25,7 @@ typedef enum s2_device_kind { S2_DEVICE_CPU, S2_DEVICE_GPU } s2_device_kind;
 
 typedef struct s2_device s2_device;
 
-/* What the board says of itself; 0: it does not. */
+/* What the board reports of itself; 0: it does not say. */
 typedef struct s2_sensors {
     double sm_mhz;
     double mem_mhz;
@@ -48,7 +48,7 @@ typedef struct s2_device_ops {
      */
     s2_status (*fill_normal)(s2_device *device, void *dst, int64_t n, s2_dtype dtype, uint64_t seed,
                              float scale);
-    /* Wait for everything queued. A fault of a kernel shows here: S2_ECUDA with the runtime's words. */
+    /* Wait for everything queued. A kernel's fault shows up here: S2_ECUDA with the runtime's words. */
     s2_status (*sync)(s2_device *device, s2_diag *why);
     /* Time what is queued between the two; time_end waits and returns milliseconds. */
     s2_status (*time_begin)(s2_device *device);
@@ -59,19 +59,19 @@ typedef struct s2_device_ops {
     double (*clock_mhz)(s2_device *device);
     /* Clocks, power and temperature right now, without waiting for what is queued. NULL: never known. */
     s2_sensors (*sense)(s2_device *device);
-    /* Tell a profiler that watches this process to look, or to look away. NULL: there is none here. */
+    /* Tell a profiler that watches this process to look, or to look away. NULL: there is no profiler. */
     void (*profile)(s2_device *device, bool on);
-    /* Row `to` of dst becomes row `from` of src, n times; no row is both. pairs: host, {from, to} each. */
+    /* Row `from` of src goes to row `to` of dst, n times; no row is both. pairs: host, {from, to} each. */
     s2_status (*copy_rows)(s2_device *device, void *dst, const void *src, size_t row_bytes,
                            const int64_t *pairs, int32_t n);
-    /* Bytes in use, by whomever, or -1. NULL: never known. */
+    /* Bytes in use by any process, or -1. NULL: never known. */
     int64_t (*memory_used)(s2_device *device);
     void (*close)(s2_device *device);
-    /* Queue what follows on a stream of the caller's, which stays the caller's. NULL: nothing is queued here. */
+    /* Queue what follows on a stream that the caller keeps owning. NULL: nothing is queued here. */
     s2_status (*use_stream)(s2_device *device, void *stream);
     /*
-     * Between aside(true) and aside(false), which waits for it, work is queued beside that stream: whoever
-     * captures a graph of the stream may not allocate or wait on it. NULL: as use_stream.
+     * Between aside(true) and aside(false), work is queued on another stream, and aside(false) waits for it:
+     * while a graph is being captured from a stream, nothing may allocate or wait on it. NULL: as use_stream.
      */
     s2_status (*aside)(s2_device *device, bool begin);
 } s2_device_ops;
@@ -92,18 +92,18 @@ struct s2_device {
 };
 
 /*
- * spec: "cpu", "gpu" (the first) or "gpu:N". S2_EUNSUPPORTED with the reason in *why when there is no
- * such device here (built without CUDA, no driver, no GPU of that number); S2_EINVAL for other words.
+ * spec: "cpu", "gpu" (the first) or "gpu:N". S2_EUNSUPPORTED with the reason in *why when this machine or
+ * build has no such device (built without CUDA, no driver, no GPU of that number); S2_EINVAL for other words.
  */
 s2_status s2_device_open(const char *spec, s2_device **out, s2_diag *why) S2_MUST_CHECK;
 void s2_device_close(s2_device **device);
 
 /*
- * From now on memory of the CPU device is shared with processes that are forked later, and lies in files that
- * others may map. Call it before anything is allocated. S2_EUNSUPPORTED on a GPU.
+ * From now on the CPU device's memory is shared with processes forked later, and is in files that others may
+ * map. Call this before anything is allocated. S2_EUNSUPPORTED on a GPU.
  */
 s2_status s2_device_share(s2_device *device, s2_diag *why) S2_MUST_CHECK;
-/* The file that shared memory lies in, and where in it; false: it is not shared. The file stays the device's. */
+/* The file that holds shared memory, and the offset in it; false: not shared. The device keeps the file. */
 bool s2_device_shared_file(const s2_device *device, const void *memory, int *file, int64_t *offset);
 
 /*

@@ -70,7 +70,7 @@ static inline void s2_float_store(void *data, s2_dtype dtype, int64_t i, float x
     else
         ((uint16_t *)data)[i] = dtype == S2_BF16 ? s2_bf16_of_float(x) : s2_f16_of_float(x);
 }
-/* x as the type holds it. */
+/* x rounded to the type. */
 static inline float s2_round_to(s2_dtype dtype, float x)
 {
     switch (dtype) {

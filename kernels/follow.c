@@ -36,7 +36,7 @@ typedef struct taking {
     const s2_decode_follow *lists;
     const s2_attn_problem *problem;
     s2_follow_layer *layer;
-    int32_t next; /* the first of the lists' changed slabs that was not come to yet */
+    int32_t next; /* the first of the lists' changed slabs that has not been reached yet */
     s2_diag *why;
 } taking;
 

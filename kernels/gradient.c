@@ -15,7 +15,7 @@ static s2_gradient_row *row_at(const s2_gradient *g, int32_t seq, int32_t q_tok,
     return &g->rows[g->row_begin[seq] + head * n_q + q_tok];
 }
 
-/* Whether the plan has an item for this row: others bring nothing to dK and dV. */
+/* Whether the plan has an item for this row: other rows contribute nothing to dK and dV. */
 static bool row_counts(const s2_gradient *gradient, int32_t seq, int32_t q_tok, int32_t head)
 {
     return row_at(gradient, seq, q_tok, head)->counts;
@@ -72,7 +72,7 @@ static void take_row(const s2_gradient *g, s2_gradient_row *row, int32_t seq, in
 {
     const s2_attn_problem *const p = g->problem;
     const int64_t at = s2_tensor_at(&p->d_o, p->q_begin_tok, seq, q_tok, head);
-    /* Below it the steps of a type stay as they are: of O under a sink that outweighs all keys, say. */
+    /* Below it the spacing of numbers is constant; O gets there under a sink that outweighs all keys. */
     const double smallest_normal = p->dtype == S2_F16 ? 0x1p-14 : 0x1p-126;
     row->known = true;
     for (int32_t d = 0; d < p->head_dim; d++) {
@@ -106,7 +106,7 @@ static s2_status know_row(s2_gradient *g, int32_t seq, int32_t q_tok, int32_t he
 
 /* ------------------------------------------------------------------ pairs */
 
-/* Where one (query, key) pair of a head lies. */
+/* The addresses of one (query, key) pair of a head. */
 typedef struct s2_pair {
     int64_t q, d_o, k, v;
 } s2_pair;
@@ -163,7 +163,7 @@ static void clear(const s2_gradient *g)
     memset(g->out[0].exact, 0, 8 * (size_t)g->problem->head_dim * sizeof *g->out[0].exact);
 }
 
-/* out += weight * x: exact and plain weights, and how large and how noisy the term is. */
+/* out += weight * x, exactly and plainly; records how large and how noisy the term is. */
 static void add(const s2_gradient *g, s2_gradient_out *out, const s2_tensor *tensor, int64_t at,
                 double weight, float plain, double size)
 {

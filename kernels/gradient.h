@@ -5,12 +5,12 @@
  *     dQ_q = scale sum_k dS_qk k         dK_k = scale sum_q dS_qk q         dV_k = sum_q p_qk dO_q
  *     dSink = - sum_q exp(sink - lse_q) delta_q
  *
- * A cap and sinks are those of kernels/kernel.h.
+ * Caps and sinks are as in kernels/kernel.h.
  *
- * lse_q and o_q are computed in fp64 from q, k and v, not taken from a forward: a gradient is judged as the
- * whole it is. Where that would cost too much the problem's own o and lse may stand in (`given`), for a
- * forward that has been judged by itself. Keys come from pattern/dense.h, one by one; no plan, no blocks.
- * Data pointers of the problem must be host addresses.
+ * lse_q and o_q are computed in fp64 from q, k and v, not taken from a forward: a gradient is judged as a
+ * whole. Where that would cost too much, the problem's own o and lse may stand in (`given`), if the forward
+ * has been judged separately. Keys come from pattern/dense.h, one by one; no plan, no blocks. Data pointers
+ * of the problem must be host addresses.
  *
  * Ownership: s2_gradient_close releases all. Threads: one gradient, one thread.
  */
@@ -23,23 +23,23 @@
 extern "C" {
 #endif
 
-/* What a query row brings to every gradient. */
+/* What a query row contributes to every gradient. */
 typedef struct s2_gradient_row {
     bool known;
     bool counts; /* the plan has an item for it */
     double lse, delta;
     float plain_lse, plain_delta; /* in the problem's precision */
-    /* What rounding o can move delta: root of the sum of squares of dO_d o_d, with no |o_d| taken below the least
-       normal number of the type, since below it the steps stay as they are. */
+    /* How far rounding o can move delta: root of the sum of squares of dO_d o_d, with |o_d| counted as at
+       least the type's least normal number: below that the spacing of numbers is constant. */
     double delta_noise;
 } s2_gradient_row;
 
-/* One row of dQ, or of dK or dV: the answer, the same in plain evaluation, and a scale for rounding. */
+/* One row of dQ, or of dK or dV: the answer, the same evaluated plainly, and a scale for rounding. */
 typedef struct s2_gradient_out {
     double *exact;
     double *plain;
     double *noise; /* root of the sum of squares of the rounded terms */
-    double *size;  /* sum of the magnitudes of all that was added */
+    double *size;  /* sum of the magnitudes of all terms */
 } s2_gradient_out;
 
 typedef struct s2_gradient {
@@ -64,7 +64,7 @@ s2_status s2_gradient_of_query(s2_gradient *gradient, int32_t seq, int32_t q_tok
 /* out[0] becomes dK and out[1] dV of one key of a KV head: the sums over its query heads. S2_ENOMEM. */
 s2_status s2_gradient_of_key(s2_gradient *gradient, int32_t seq, int32_t k_tok,
                              int32_t kv_head) S2_MUST_CHECK;
-/* out[0] has in element 0 the gradient of the sink of a head: over the rows of the plan. S2_ENOMEM. */
+/* Element 0 of out[0] becomes the gradient of a head's sink, summed over the plan's rows. S2_ENOMEM. */
 s2_status s2_gradient_of_sink(s2_gradient *gradient, int32_t head) S2_MUST_CHECK;
 
 #ifdef __cplusplus

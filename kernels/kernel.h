@@ -1,15 +1,15 @@
 /*
- * kernels/kernel.h - the contract between whoever wants attention computed and whoever computes it.
+ * kernels/kernel.h - the contract between code that wants attention computed and kernels that compute it.
  *
  * Legend: H query heads, G KV heads (G divides H), Tq queries, Tk keys, D head dimension, B block tokens.
  *
  *     o[q][h]   = sum over keys k that head h reads from q of  softmax_k(scale * q . k) * v[k][kv(h)]
  *     lse[h][q] = ln of the softmax's denominator, natural logarithm
  *
- * Two things that some models add, both off unless asked for:
+ * Two things that some models add, both off by default:
  *   - cap > 0: a score is cap * tanh(scale * q . k / cap) instead of scale * q . k;
- *   - sinks: the softmax's denominator has one term more, exp(sink[h]), that no value belongs to. A sink of
- *     minus infinity is none. A row that reads no key has output 0 and LSE sink[h].
+ *   - sinks: the softmax's denominator has one more term, exp(sink[h]), with no value. A sink of minus
+ *     infinity has no effect. A row that reads no key has output 0 and LSE sink[h].
  *
  * Corners, defined here and tested for every kernel:
  *   - a row that reads no key: output 0, LSE minus infinity;
@@ -24,11 +24,11 @@
  *     P = exp(scale * q . k - lse)      dS = P * (dO . v - dO . o)
  *     dQ[q] = scale * sum_k dS k        dK[k] = scale * sum_q dS q        dV[k] = sum_q P dO[q]
  *
- * With a cap P is of the capped score x and dS has the factor 1 - (x / cap)^2. With sinks
+ * With a cap, P is computed from the capped score x, and dS has the factor 1 - (x / cap)^2. With sinks
  *
  *     d_sink[h] = - sum_q exp(sink[h] - lse[h][q]) * (dO[q] . o[q])       over the rows of the plan's items
  *
- *   - dK and dV are sums over the query heads of the KV head, and over the rows of the plan's items alone;
+ *   - dK and dV are sums over the query heads of the KV head, and only over the rows of the plan's items;
  *   - dK and dV of every key of every sequence are written: zeros where no row of the plan reads it;
  *   - dQ is written for the rows of the plan's items; an empty row has dQ 0.
  *
@@ -63,7 +63,7 @@ typedef struct s2_rows {
     int64_t head;
 } s2_rows;
 
-/* K and V in the slots of a cache: one of its sequences for each of the problem. */
+/* K and V in the slots of a cache: one of its sequences for each sequence of the problem. */
 typedef struct s2_cached {
     const s2_cache *cache;
     const int32_t *seqs; /* n_seqs; each has the plan's k_tok tokens */
@@ -78,23 +78,23 @@ typedef struct s2_attn_problem {
     int32_t n_kv_heads;         /* G */
     int32_t head_dim;           /* D */
     const int32_t *q_begin_tok; /* host, n_seqs + 1; NULL: all sequences have q[seq] strides */
-    const int32_t *k_begin_tok; /* host, n_seqs + 1; NULL as above; both or none */
+    const int32_t *k_begin_tok; /* host, n_seqs + 1; NULL as above; both or neither */
     float scale;                /* of q . k; usually 1 / sqrt(D); any finite value */
     float cap;                  /* > 0: scores are capped; 0: they are not */
-    bool sinks;                 /* then sink is given, and to BACKWARD d_sink; known before the plan */
-    const float *sink;          /* [H], natural logarithm; below plus infinity, minus infinity: none */
+    bool sinks;                 /* then sink is set, and d_sink in BACKWARD; known before the plan */
+    const float *sink;          /* [H], natural logarithm; below plus infinity; minus infinity: none */
     float *d_sink;              /* [H], BACKWARD: written */
     s2_tensor q;                /* H heads */
     s2_tensor k, v;             /* G heads; cached: the pools, of which only data and tok (a slot) count */
     const s2_cached *cached;    /* DECODING only, else NULL */
-    bool early;              /* DECODING: all but the last q_tok keys were there before the launch before */
-    int32_t select_pages;    /* DECODING: > 0: of a dense layer each KV head reads so many pages
+    bool early;                 /* DECODING: all but the last q_tok keys existed before the previous launch */
+    int32_t select_pages;       /* DECODING: > 0: each KV head of a dense layer reads this many pages
                                 (kernels/select.h) */
-    int32_t select_page_tok; /* ... of so many tokens */
-    s2_tensor o;             /* H heads: written by FORWARD and DECODING, read by BACKWARD */
-    s2_rows lse;             /* like o */
-    s2_tensor d_o;           /* BACKWARD only, like o: the incoming gradient, read */
-    s2_tensor d_q, d_k, d_v; /* BACKWARD only, like q, k, v: written */
+    int32_t select_page_tok;    /* ... of this many tokens */
+    s2_tensor o;                /* H heads: written by FORWARD and DECODING, read by BACKWARD */
+    s2_rows lse;                /* like o */
+    s2_tensor d_o;              /* BACKWARD only, like o: the incoming gradient, read */
+    s2_tensor d_q, d_k, d_v;    /* BACKWARD only, like q, k, v: written */
 } s2_attn_problem;
 
 /* Token `tok` of sequence `seq` and head `head`, as an element offset from tensor->data. */
@@ -112,10 +112,10 @@ static inline int64_t s2_rows_at(const s2_rows *rows, const int32_t *begin_tok, 
 }
 
 /*
- * What a result may be wrong by (docs/numerics.md). EXACT kernels round once, at the end; ROUNDED_P kernels
- * also round the softmax weights to the storage type before the second product; ROUNDED_SUM kernels add up the
- * rounded weights, so that the LSE is of those, and round outputs of parts before they are joined; ROUNDED_S kernels,
- * in which the scores too pass through the storage type, round twice before the exponential.
+ * How large a result's error may be (docs/numerics.md). EXACT kernels round once, at the end; ROUNDED_P
+ * kernels also round the softmax weights to the storage type before the second product; ROUNDED_SUM kernels
+ * add up the rounded weights, so that the LSE is theirs, and round the outputs of parts before joining them;
+ * ROUNDED_S kernels also pass scores through the storage type and round twice before the exponential.
  */
 typedef enum s2_tolerance {
     S2_TOL_EXACT,
@@ -124,15 +124,15 @@ typedef enum s2_tolerance {
     S2_TOL_ROUNDED_S
 } s2_tolerance;
 
-/* What a kernel computes beyond plain attention. A problem that asks for more is never offered to it. */
+/* What a kernel computes beyond plain attention. It is never offered a problem that needs more. */
 enum { S2_TAKES_CAP = 1, S2_TAKES_SINKS = 2 };
 
-/* A kernel of somebody else, in a process, and perhaps on a device, that this process does not drive. */
+/* Somebody else's kernel, in a process, and perhaps on a device, that this process does not drive. */
 typedef struct s2_kernel_elsewhere {
     const char *versions; /* of what it runs on; "" unknown */
-    bool on_gpu;          /* it computes there, wherever its problems come from */
+    bool on_gpu;          /* it computes on a GPU, wherever its problems come from */
     bool batch_invariant; /* promised: the same bits whatever else is in the batch */
-    /* At most n runs timed where they happen, since no timer here sees their start: *n_made of them, in ms. */
+    /* Times at most n runs where they happen, since no timer here sees them start: *n_made of them, in ms. */
     s2_status (*time)(s2_device *device, const s2_attn_problem *problem, void *state, int32_t n, float *ms,
                       int32_t *n_made, s2_diag *why);
 } s2_kernel_elsewhere;
@@ -148,19 +148,19 @@ typedef struct s2_kernel {
      * Called through s2_kernel_supports, which has looked at `takes`.
      */
     s2_status (*supports)(const s2_device *device, const s2_attn_problem *problem, s2_diag *why);
-    /* Upload the plan, allocate workspaces: all that must not be timed. *state is the kernel's own. */
+    /* Upload the plan, allocate workspaces: everything that must not be timed. *state is the kernel's own. */
     s2_status (*prepare)(s2_device *device, const s2_attn_problem *problem, void **state, s2_diag *why);
     /*
      * Compute once, queued on the device (s2_device_ops.sync waits). The problem is the prepared one; its
-     * data may have changed, and the addresses of its tensors and rows, but no distances: layers with the same
-     * lists share one state. Queued means that a graph may be captured of it, and run again as long as the state
-     * is there. May be called any number of times.
+     * data and the addresses of its tensors and rows may have changed, but not its strides: layers with the
+     * same lists share one state. The queued work may be captured as a graph and run again for as long as the
+     * state exists. May be called any number of times.
      */
     s2_status (*run)(s2_device *device, const s2_attn_problem *problem, void *state, s2_diag *why);
     void (*finish)(s2_device *device, void *state); /* releases what prepare made; NULL state is allowed */
-    uint32_t takes; /* S2_TAKES_CAP, S2_TAKES_SINKS; a kernel that says nothing takes neither */
-    const s2_kernel_elsewhere *elsewhere; /* where it is somebody else's; NULL: it is of this build */
-    bool no_lse;                          /* it gives no log-sum-exp: there is none to judge */
+    uint32_t takes;                                 /* S2_TAKES_CAP, S2_TAKES_SINKS; 0: it takes neither */
+    const s2_kernel_elsewhere *elsewhere;           /* if it is somebody else's; NULL: it is of this build */
+    bool no_lse;                                    /* it gives no log-sum-exp to judge */
     bool loads_all; /* keys of weight 0 may be loaded: they are poisoned with a large number, not with NaN */
 } s2_kernel;
 
@@ -169,26 +169,26 @@ const s2_kernel *s2_kernel_at(int32_t index);
 /* By the name in its traits; NULL when there is none. */
 const s2_kernel *s2_kernel_find(const char *name);
 
-/* Whether a kernel takes a problem: its supports(), but not what it does not say that it `takes`. */
+/* Whether a kernel takes a problem: `takes` must cover its cap and sinks, then supports() decides. */
 s2_status s2_kernel_supports(const s2_device *device, const s2_kernel *kernel, const s2_attn_problem *problem,
                              s2_diag *why) S2_MUST_CHECK;
 
-/* Whether a kernel computes this pass at all: of a problem that every such kernel takes in some type. */
+/* Whether a kernel computes this pass at all: asked with a plain problem in every type. */
 bool s2_kernel_takes_pass(const s2_device *device, const s2_kernel *kernel, s2_pass pass);
 
 /*
- * Whether a kernel is taken: S2_OK; S2_EUNSUPPORTED with the reason to try the next; other statuses end it.
+ * S2_OK accepts the kernel; S2_EUNSUPPORTED with the reason has the next one tried; other statuses end it.
  */
 typedef s2_status (*s2_kernel_take_fn)(void *user, const s2_kernel *kernel, s2_diag *why);
 /*
- * Offer the kernels of this device to take(), the highest rank first, or `only` when it is not NULL. What a
+ * Offer the kernels of this device to take(), highest rank first, or `only` where it is not NULL. What a
  * kernel supports may depend on a plan that is cut by its own options, so take() decides. On S2_EUNSUPPORTED
  * *why, empty before, has the reason of the best candidate that gave one.
  */
 s2_status s2_kernel_choose(const s2_device *device, const s2_kernel *only, s2_kernel_take_fn take, void *user,
                            const s2_kernel **out, s2_diag *why) S2_MUST_CHECK;
 
-/* What launch decisions ask of a device. */
+/* What launch decisions need to know about a device. */
 s2_chip s2_device_chip(const s2_device *device);
 
 /* The invariants of a problem that every kernel may rely on; S2_EINVAL with the reason in *why. */

@@ -1,5 +1,5 @@
 /*
- * kernels/oracle.h - one row of attention, as the definition says, and what rounding alone would do to it.
+ * kernels/oracle.h - one row of attention as defined, and what rounding alone would do to it.
  *
  * Keys come from pattern/dense.h, one by one; no plan, no blocks. Data pointers of the problem must be
  * host addresses.
@@ -25,7 +25,7 @@ typedef struct s2_oracle_row {
     double sink;       /* of the head; -inf: none */
     double score_peak; /* largest |scale * q . k|, before a cap; at least |sink| and the cap */
     double value_peak; /* largest |v| read */
-    double o_noise; /* of scores that pass through the storage type: one standard deviation of the output */
+    double o_noise;    /* with scores rounded to the storage type: one standard deviation of the output */
     double lse_noise;
     int32_t *keys;
     double *score;
@@ -36,7 +36,7 @@ typedef struct s2_oracle_row {
 void s2_oracle_row_release(s2_oracle_row *row);
 
 /*
- * Evaluate query number q_tok (from 0 in its sequence) of a head. `tolerance` says whether the rounded
+ * Evaluate query q_tok (from 0 in its sequence) of a head. `tolerance` says whether the rounded
  * evaluation also rounds the softmax weights. S2_ENOMEM.
  */
 s2_status s2_oracle_eval(const s2_attn_problem *problem, int32_t seq, int32_t q_tok, int32_t head,

@@ -47,7 +47,7 @@ typedef struct s2_row_data {
     int64_t q_at;
 } s2_row_data;
 
-/* Where a key's row of V begins, and of K. */
+/* Where a key's rows of V and of K begin. */
 static int64_t value_row(const s2_row_data *data, int32_t k_tok)
 {
     const s2_attn_problem *const p = data->problem;
@@ -95,7 +95,7 @@ static void find_scores(const s2_row_data *data, s2_oracle_row *row)
         row->score_peak = fmax(row->score_peak, fabs(row->sink));
 }
 
-/* softmax(score) * V in fp64: the answer. Key by key, so that a row of V is read as it lies. */
+/* softmax(score) * V in fp64: the answer. Key by key, so that a row of V is read contiguously. */
 static void answer(const s2_row_data *data, s2_oracle_row *row)
 {
     const s2_attn_problem *const p = data->problem;
@@ -122,8 +122,8 @@ static void answer(const s2_row_data *data, s2_oracle_row *row)
 }
 
 /*
- * Two roundings of each score move its weight by itself, and one of each weight moves their sum; what that does to
- * the row, the worst element of it.
+ * Two roundings of each score move its weight independently, and one rounding of each weight moves their sum:
+ * what that does to the worst element of the row.
  */
 static void score_noise(const s2_row_data *data, s2_tolerance tolerance, double unit, s2_oracle_row *row)
 {
@@ -193,8 +193,8 @@ s2_status s2_oracle_eval(const s2_attn_problem *problem, int32_t seq, int32_t q_
 }
 
 /*
- * What rounding may do (docs/numerics.md): twice what it does to the plain evaluation in the same
- * precision, and a floor of two units of the output type and of fp32 sums over the row.
+ * What rounding may do (docs/numerics.md): twice its effect on the plain evaluation in the same precision,
+ * plus a floor of two units of the output type and of fp32 sums over the row.
  */
 static double row_tolerance(const s2_oracle_row *row, s2_dtype dtype, double plain_err, double o_peak)
 {

@@ -39,7 +39,7 @@ static int32_t pages_of(const s2_attn_problem *problem, const s2_decode_list *li
     return (problem->plan->seqs[list->seq].k_tok - 1) / problem->select_page_tok + 1;
 }
 
-/* One list's slabs behind `to`: room for the chosen pages, then those of the newest page as they were. */
+/* One list's slabs from `to` on: room for the chosen pages, then the slabs of the newest page unchanged. */
 static int32_t shrink_list(const s2_attn_problem *problem, const s2_decode_layout *from, int32_t index,
                            s2_decode_slab *slabs, s2_decode_place *places)
 {
@@ -116,7 +116,7 @@ s2_status s2_selection_build(s2_arena *arena, const s2_attn_problem *problem, in
 
 /* ------------------------------------------------------------------ choosing on the host */
 
-/* The most that a row's q . k can be inside the page's bounds, over the rows. */
+/* The most that q . k can be inside the page's bounds, over the rows. */
 static float score_page(const s2_attn_problem *p, const s2_decode_list *list, const s2_decode_place *place,
                         const float *low, const float *high)
 {

@@ -1,13 +1,13 @@
 /*
  * kernels/select.h - decode with pages that the query chooses (Quest), among all pages of a dense layer.
  *
- *     score(page) = the most that q . k of any row can be for a key between the page's minimum and maximum
+ *     score(page) = an upper bound of q . k, over the rows and keys between the page's minimum and maximum
  *                   = max over rows of  sum over d of max(q[d] min[d], q[d] max[d])
  *     read        the newest page, and the select_pages - 1 best of the others; ties to the lower page
  *
  * Rows are the query heads of a KV head (times query tokens): they read the same pages, so that grouped
  * queries load K and V once. Minimum and maximum are kept in the storage type: 2 / page_tok of K. A GPU
- * kernel takes them in prepare(), of the K that the problem has then: a state serves one K, until a page
+ * kernel computes them in prepare() from the problem's K at that time: a state serves one K, until a page
  * becomes whole.
  *
  * Ownership: arrays live in the arena given. Threads: as the problem.
@@ -31,14 +31,14 @@ typedef struct s2_selection {
 
 /*
  * Shrink the layout of a dense layer to what a selection reads: lists of min(select_pages, pages) pages, the
- * newest last; slabs before it wait to be chosen (mask -1, all live). S2_EUNSUPPORTED with the reason where
- * the layer is not dense, pages are no multiple of 16, or limits are passed; S2_ENOMEM.
+ * newest last; slabs before it are yet to be chosen (mask -1, all live). S2_EUNSUPPORTED with the reason
+ * where the layer is not dense, pages are not multiples of 16 tokens, or a limit is exceeded; S2_ENOMEM.
  */
 s2_status s2_selection_build(s2_arena *arena, const s2_attn_problem *problem, int32_t want_parts,
                              s2_decode_layout *layout, s2_selection *out, s2_diag *why) S2_MUST_CHECK;
 
-/* Choose for one list, with host addresses: ascending pages to *pages (select_pages entries); how many.
- * S2_ENOMEM. */
+/* Choose for one list, with host addresses: ascending pages into *pages (room for select_pages), their number
+ * into *n_pages. S2_ENOMEM. */
 s2_status s2_selection_choose(const s2_attn_problem *problem, const s2_decode_plan *plan,
                               const s2_selection *selection, int32_t list, int32_t *pages,
                               int32_t *n_pages) S2_MUST_CHECK;

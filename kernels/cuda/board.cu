@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 
-/* The few entries of the library that are used; its C interface has kept these since version 1. */
+/* The few library entries that are used; its C interface has had them unchanged since version 1. */
 struct FieldValue {
     unsigned field, scope;
     long long timestamp, latency_us;
@@ -57,7 +57,7 @@ bool connect(S2Board *board, const char *uuid, char *driver, size_t driver_cap)
     return false;
 }
 
-/* Right now where the library knows it: a second's mean says little of a run of a tenth of one. */
+/* The present value if the library has it: a mean over a second says little about a run of 0.1 s. */
 double power_of(S2Board *board)
 {
     unsigned milliwatts = 0;

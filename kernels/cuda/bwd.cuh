@@ -4,12 +4,12 @@
  *     P = exp(scale q k - lse)   dP = dO V^T   delta = rowsum(dO * O)   dS = P * (dP - delta)
  *     dV = P^T dO                dK = scale dS^T Q                      dQ = scale dS K
  *
- * Sinks are in lse and in O, so that all this is the same with them; they have a kernel of their own, for their
- * gradient.
+ * Sinks are already in lse and O, so all this also holds with them; only their gradient has a kernel of its
+ * own.
  *
- * Rows of a sequence are padded: row r is position pos + r, a multiple of 64 rows and of the plan's tile.
+ * Rows of a sequence are padded to a multiple of 64 and of the plan's tile: row r is position pos + r.
  * A preprocess stores lse in powers of two and delta for every padded row. Rows that do not exist and
- * rows that read nothing get lse = +inf, so that P is 0 there and nothing else has to ask.
+ * rows that read nothing get lse = +inf, so that P is 0 there and no other code has to check.
  */
 #ifndef S2_KERNELS_CUDA_BWD_CUH
 #define S2_KERNELS_CUDA_BWD_CUH
@@ -44,7 +44,7 @@ struct BwdRowParams {
     const float *lse;
     int64_t lse_head;
     float *lse2, *delta;
-    float *dq_sum; /* to be cleared, head_dim floats a row; NULL: there is none */
+    float *dq_sum; /* to be cleared, head_dim floats per row; NULL: none */
     int32_t n_heads, head_dim;
 };
 
@@ -58,9 +58,9 @@ struct BwdColumn {
     int32_t chain; /* parts of one sum, -1: whole */
     int32_t parts; /* part | n_parts << 16 */
     int32_t seq;
-    int32_t n_heads; /* of the group that share each entry */
-    int32_t n_upper; /* steps at the beginning that read keys of the upper half only */
-    int32_t n_lower; /* at the end, of the lower half only */
+    int32_t n_heads; /* heads of the group that share each entry */
+    int32_t n_upper; /* leading steps that read keys of the upper half only */
+    int32_t n_lower; /* trailing steps that read the lower half only */
     int32_t unused;
 };
 /* A tile of queries. */
@@ -79,13 +79,13 @@ struct BwdStep {
     uint32_t where, reads;
 };
 enum { BWD_HEAD_SHIFT = 20, BWD_LIMIT_STEPS = 1 << 20, BWD_LIMIT_GROUP = 1 << 11 };
-/* block << 13 | edge << 12 | slabs, as s2_step_word has them */
+/* block << 13 | edge << 12 | slabs, as in s2_step_word */
 enum { BWD_BLOCK_SHIFT = 13, BWD_EDGE = 1 << 12, BWD_LIMIT_BLK = 1 << 19 };
 
 /*
- * The order of rows inside 64: the 16 values that one lane of a quad needs of a transposed fragment are four
- * pieces of 16 bytes, instead of eight of 8; pieces of the four lanes lie side by side, in banks of their
- * own.
+ * The order of rows inside 64: the 16 values that one lane of a quad needs from a transposed fragment are
+ * four pieces of 16 bytes instead of eight of 8; the pieces of the four lanes are adjacent, in separate
+ * banks.
  */
 S2_DEVICE int row_place(int row)
 {
@@ -111,7 +111,7 @@ template <bool FP16> S2_DEVICE float high_half(uint32_t x)
     return __uint_as_float(x & 0xffff0000u);
 }
 
-/* Where launches overlap: the next kernel may be put beside this one; it waits until this one has ended. */
+/* Where launches overlap, the next kernel may start next to this one; it waits until this one has ended. */
 S2_DEVICE void let_follow()
 {
 #if __CUDA_ARCH__ >= 900
@@ -153,7 +153,7 @@ template <bool FP16> __global__ void __launch_bounds__(256) bwd_rows(const BwdRo
     const int q_tok = seq.pos + row - seq.q_off, n_q = seq.k_tok - seq.q_off;
     const int64_t rows = seq.rows + (int64_t)head * n_rows;
     const auto real = [&](int r) { return q_tok + r >= 0 && q_tok + r < n_q; };
-    float lse = -CUDART_INF_F; /* of row + lane */
+    float lse = -CUDART_INF_F; /* for row + lane */
     if (lane < BWD_ROWS && real(lane))
         lse = p.lse[seq.lse + head * p.lse_head + q_tok + lane];
     float4 *const clear = (float4 *)(p.dq_sum + (rows + row) * p.head_dim);
@@ -176,7 +176,7 @@ template <bool FP16> __global__ void __launch_bounds__(256) bwd_rows(const BwdRo
         for (int r = 0; r < BWD_ROWS; ++r)
             sum[r] = dot8<FP16>(x[r], y[r], sum[r]);
     }
-    float own = 0.f; /* the sum of row + lane */
+    float own = 0.f; /* the sum for row + lane */
 #pragma unroll
     for (int r = 0; r < BWD_ROWS; ++r) {
 #pragma unroll
@@ -192,15 +192,15 @@ template <bool FP16> __global__ void __launch_bounds__(256) bwd_rows(const BwdRo
 }
 
 /*
- * The gradient of the sinks: a block of 1024 threads for each head. A warp looks through 32 tiles at a time and
- * sums those of the head; a lane has the same rows of each. The order is fixed.
+ * The gradient of the sinks: a block of 1024 threads for each head. A warp looks through 32 tiles at a time
+ * and sums those of the head; a lane has the same rows in each. The order is fixed.
  */
 enum { BWD_SINK_THREADS = 1024 };
 struct BwdSinkParams {
     const BwdSeq *seqs;
     const BwdTile *tiles;
     const float *lse2, *delta, *sink;
-    float *d_sink; /* NULL: there are none */
+    float *d_sink; /* NULL: none */
     int32_t n_heads, n_tiles, tile_rows;
 };
 template <bool FP16> __global__ void __launch_bounds__(BWD_SINK_THREADS) bwd_sinks(const BwdSinkParams p)

@@ -126,7 +126,7 @@ int32_t s2_bwd_log2(int32_t power)
     return shift;
 }
 
-/* n objects made by fill(user, at, &object), on the device. One more is there, so that none is no address. */
+/* n objects made by fill(user, at, &object), on the device. One more is made: n = 0 has an address too. */
 template <class Object, class Fill>
 static s2_status upload(s2_device *device, int64_t n, Fill fill, void **out, s2_diag *why)
 {

@@ -10,7 +10,7 @@
 #include "kernels/cuda/internal.h"
 #include "plan/transpose.h"
 
-/* Padded rows: of all sequences and heads, and heads times rows of the longest sequence. */
+/* Padded rows: those of all sequences and heads, and heads times the rows of the longest sequence. */
 typedef struct s2_bwd_rows {
     int64_t all;
     int64_t longest;
@@ -34,9 +34,9 @@ s2::BwdSinkParams s2_bwd_sink_params(const s2_attn_problem *problem, const void 
                                      const void *lse2, const void *delta);
 
 /*
- * The plan both ways on the device: tiles, if asked for with words (and, where patterns are exact to the
- * token, word_masks), columns with blocks and steps (and step_masks), and the bits of both masks. NULL where
- * there is none.
+ * The plan in both directions on the device: tiles, on request with words (and word_masks where patterns are
+ * exact to the token); columns with blocks and steps (and step_masks); the bits of both masks. What is absent
+ * is NULL.
  */
 typedef struct s2_bwd_lists {
     void *tiles, *words, *word_masks, *bits;
@@ -50,7 +50,7 @@ void s2_bwd_release_lists(s2_bwd_lists *lists);
 
 int32_t s2_bwd_log2(int32_t power);
 
-/* What every backward kernel here asks of a problem; the reason in *why. */
+/* What every backward kernel here requires of a problem; the reason in *why. */
 s2_status s2_bwd_supports(const s2_attn_problem *problem, s2_diag *why);
 
 #endif /* S2_KERNELS_CUDA_BWD_HOST_CUH */

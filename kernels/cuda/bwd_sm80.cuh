@@ -2,13 +2,13 @@
  * kernels/cuda/bwd_sm80.cuh - the portable backward: mma.sync and cp.async, any NVIDIA GPU since Ampere.
  *
  * Two kernels, one thread block for each column of 64 keys (dK, dV) and for each tile of 64 queries (dQ), in
- * the plan's order. Four warps of 16 rows each, of the 64 keys or queries that stay; above head dimension 128
- * eight, which share the rows and split the columns of dK and dV. Steps are worked on in parts of 32 or
- * 16, so that scores and their gradients fit the registers beside the accumulators.
+ * the plan's order. Four warps have 16 rows each of the 64 keys or queries that stay; above head dimension
+ * 128 eight warps share the rows and split the columns of dK and dV. Steps are processed in parts of 32 or
+ * 16, so that scores and their gradients fit the registers next to the accumulators.
  *
  * Shared  4 tiles of 64 rows (Q, dO, K, V) and the row statistics of a step: 512 bytes times the head
  *         dimension rounded up to 64, and 512.
- * Masks   all that a plan can say: slabs, causal edge, end of the keys, element masks from memory.
+ * Masks   everything that a plan can express: slabs, causal edge, end of the keys, element masks from memory.
  *
  * Takes every head dimension that is a multiple of 8 up to 256 and scales of any sign. Deterministic.
  */
@@ -68,7 +68,7 @@ template <int D_, bool FP16_, bool CAPPED> struct Sm80Backward {
     static constexpr int WARPS = WIDE ? 8 : 4, THREADS = 32 * WARPS, STATS_BYTES = 512;
     static constexpr int SHARED_BYTES = 4 * Tile::BYTES + STATS_BYTES;
     static constexpr int OWN = WIDE ? D_ / 2 : D_; /* columns of dK and dV of one warp */
-    static constexpr int PART = WIDE ? 16 : 32;    /* of a step that is worked on at a time */
+    static constexpr int PART = WIDE ? 16 : 32;    /* of a step that is processed at a time */
 
     const Sm80BwdParams &p;
     const int warp, slab, lane, column_begin;
@@ -81,7 +81,7 @@ template <int D_, bool FP16_, bool CAPPED> struct Sm80Backward {
           moving{shared + 2 * Tile::BYTES, shared + 3 * Tile::BYTES}, stats(shared + 4 * Tile::BYTES)
     {
     }
-    /* Row number `row` of a tile from memory, or zeros: 8 lanes a row. */
+    /* Row number `row` of a tile from memory, or zeros: 8 lanes per row. */
     template <class RowOf>
     S2_DEVICE void load(uint32_t tile, const BwdTensor &tensor, int64_t base, RowOf row_of) const
     {
@@ -180,7 +180,7 @@ template <int D_, bool FP16_, bool CAPPED> struct Sm80Backward {
         return p.step_masks == nullptr ||
                element(__ldg(p.step_masks + (int64_t)at * (64 >> p.shift) + sub), row, in_block);
     }
-    /* The weight of a score, and in *slope what a cap leaves of its gradient. */
+    /* The weight of a score; *slope becomes the factor of a cap on its gradient. */
     S2_DEVICE float weigh(float score, float lse, float *slope) const
     {
         *slope = 1.f;
@@ -191,7 +191,7 @@ template <int D_, bool FP16_, bool CAPPED> struct Sm80Backward {
         }
         return exp2_fast(fmaf(score, p.scale_log2, -lse));
     }
-    /* P^T and dS^T of a part in place of the scores and dP^T. */
+    /* P^T and dS^T of a part replace the scores and dP^T. */
     S2_DEVICE void weigh_columns(const BwdColumn &column, const BwdSeq &seq, int at, const BwdStep &step,
                                  int part, bool masked)
     {

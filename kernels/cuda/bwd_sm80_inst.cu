@@ -13,7 +13,7 @@ namespace
 {
 
 constexpr bool FP16 = S2_FP16;
-using Backward = s2::Sm80Backward<S2_HEAD_DIM, FP16, false>; /* its sizes are those of capped ones */
+using Backward = s2::Sm80Backward<S2_HEAD_DIM, FP16, false>; /* capped instances have the same sizes */
 
 cudaError_t launch(void (*kernel)(const s2::Sm80BwdParams), int32_t n_blocks, const s2::Sm80BwdParams &params,
                    cudaStream_t stream)

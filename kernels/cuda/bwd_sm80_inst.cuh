@@ -2,8 +2,8 @@
  * kernels/cuda/bwd_sm80_inst.cuh - the instances of the portable backward, one function per head dimension
  * and type.
  *
- * C++ and CUDA only: seen by the files of this kernel alone. An instance serves every head dimension up to
- * its own. Each queues row statistics, then the gradient of sinks where there are some, dK and dV, and dQ.
+ * C++ and CUDA only: for the files of this kernel. An instance serves every head dimension up to its own.
+ * Each queues row statistics, then the gradient of sinks if there are any, dK and dV, and dQ.
  */
 #ifndef S2_KERNELS_CUDA_BWD_SM80_INST_CUH
 #define S2_KERNELS_CUDA_BWD_SM80_INST_CUH

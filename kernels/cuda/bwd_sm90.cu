@@ -90,7 +90,7 @@ s2_status make_maps(s2_device *device, const s2_attn_problem *problem, State *st
 
 /* ------------------------------------------------------------------ lists */
 
-/* Sums of columns that are cut, one for each chain of parts. */
+/* The sums of columns that are cut, one per chain of parts. */
 s2_status make_parts(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
 {
     const int64_t part_bytes = (int64_t)problem->head_dim * 2 * KEY_TOK * (int64_t)sizeof(float);

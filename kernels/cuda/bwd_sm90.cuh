@@ -1,14 +1,15 @@
 /*
  * kernels/cuda/bwd_sm90.cuh - what the Hopper backward kernels share: parameters, items, one warp's tools.
  *
- * Two kernels, each persistent with one thread block per SM, two consumer warpgroups and one of producers:
+ * Two kernels, each persistent with one thread block per SM, two consumer warpgroups and a producer
+ * warpgroup:
  *
  *     bwd_sm90_dq.cuh    a tile of 128 queries stays, key steps of 128 gathered keys stream: dQ
  *     bwd_sm90_dkv.cuh   a column of 128 gathered keys stays, query steps of 64 rows stream: dK and dV,
- *                        and in its fused form dQ too, by fp32 reductions in memory
+ *                        and in the fused form dQ too, by fp32 reductions in memory
  *
- * The first two together compute seven products and are deterministic; the fused form computes five and adds
- * up dQ in the order of arrival.
+ * The two together compute seven products and are deterministic; the fused form computes five and adds up dQ
+ * in the order of arrival.
  */
 #ifndef S2_KERNELS_CUDA_BWD_SM90_CUH
 #define S2_KERNELS_CUDA_BWD_SM90_CUH
@@ -27,24 +28,24 @@ struct alignas(16) BwdParams {
     const BwdColumn *columns;
     const int32_t *blocks;     /* of columns */
     const BwdStep *steps;      /* of columns */
-    const int32_t *step_masks; /* [step][block]: element mask or -1; NULL: there is none */
+    const int32_t *step_masks; /* [step][block]: element mask or -1; NULL: none */
     const uint32_t *bits;      /* of columns: [mask][tile row][mask_words] */
     const BwdTile *tiles;      /* fused */
-    const s2_step_item *items; /* split: tiles as plan/steps.h has them, */
+    const s2_step_item *items; /* split: tiles as in plan/steps.h, */
     const s2_step_word *words; /* with their words, */
     const int32_t *list;       /* whole blocks, */
-    const uint32_t *tile_bits; /* and element masks, as bits are */
+    const uint32_t *tile_bits; /* and element masks, laid out like bits */
     BwdTensor d_q, d_k, d_v;
     float *dq_sum;      /* fused: [padded row / 64][2][64 x 64], in the order of fragments */
     float *part_sum;    /* [chain][2][32][128] float4 */
     int32_t *part_done; /* [chain][8 warps]; zero before the first launch, resets itself */
-    int32_t *counter;   /* {claimed, finished} of columns, then of tiles; as part_done */
+    int32_t *counter;   /* {claimed, finished} of columns, then of tiles; like part_done */
     int32_t n_columns, n_tiles;
     int32_t group;
     int32_t shift; /* log2 of the block */
     int32_t mask_words, tile_rows;
     int32_t causal;
-    int32_t moved; /* maps were written by a launch before, and not before all launches */
+    int32_t moved; /* maps were written by an earlier launch, not before all launches */
     float scale_log2, scale;
 };
 
@@ -114,9 +115,9 @@ S2_DEVICE void reset_when_last(int32_t *counter)
     }
 }
 
-/* ---- what a scheduler publishes in two slots: it stays there until every reader has released it ---- */
+/* ---- what a scheduler publishes in two slots: it stays until every reader has released it ---- */
 
-/* The first word of a turn's. */
+/* The first word of a turn's slot. */
 template <class Shared> S2_DEVICE int4 fetch_slot(const Shared &sh, int turn)
 {
     mbar_wait(sh.slot_full + 8 * (turn & 1), (turn >> 1) & 1);
@@ -128,7 +129,8 @@ template <class Shared> S2_DEVICE void release_slot(const Shared &sh, int turn)
     if (WARP_ARRIVALS > 1 || (threadIdx.x & 31) == 0)
         mbar_arrive(sh.slot_empty + 8 * (turn & 1));
 }
-/* The slot of a turn is free: its first words. The scheduler arrives at slot_full when it has stored all. */
+/* Fills the first words of a turn's slot once it is free; the scheduler stores the rest, then arrives at
+ * slot_full. */
 template <class Shared, int N> S2_DEVICE void fill_slot(const Shared &sh, int turn, const int4 (&words)[N])
 {
     mbar_wait(sh.slot_empty + 8 * (turn & 1), ((turn >> 1) & 1) ^ 1);
@@ -137,9 +139,9 @@ template <class Shared, int N> S2_DEVICE void fill_slot(const Shared &sh, int tu
         store_shared4(sh.slot_at(turn) + 16 * at, words[at]);
 }
 
-/* ---- rows of Q or dO with lse or delta of them ---- */
+/* ---- rows of Q or dO, with their lse or delta ---- */
 
-/* To [64 rows of N_ROWS][chunk][64][128 bytes], and what each row has to to_each. */
+/* Copies to [64 rows of N_ROWS][chunk][64][128 bytes], and each row's statistic to to_each. */
 template <int CHUNKS, int N_ROWS>
 S2_DEVICE void load_rows(uint32_t to, const CUtensorMap *map, uint32_t full, int q_tok, int head,
                          uint64_t policy, uint32_t to_each, const float *each)
@@ -153,7 +155,7 @@ S2_DEVICE void load_rows(uint32_t to, const CUtensorMap *map, uint32_t full, int
 
 /* ---- products ---- */
 
-/* One slab of 16 rows, 32 bytes of one K-major operand: an offset inside [chunk][rows][128 bytes]. */
+/* Slice kk of a K-major operand (32 bytes of each row), as an offset inside [chunk][rows][128 bytes]. */
 template <int ROWS> S2_DEVICE constexpr uint32_t k_slice(int kk)
 {
     return (uint32_t)((kk / 4) * ROWS * 128 + (kk % 4) * 32) >> 4;
@@ -193,7 +195,7 @@ template <class Shared> struct Consumer {
         __syncwarp();
         mbar_warp_arrive(bar, lane);
     }
-    /* For ptxas as well, which takes anything from shared memory for divergent. */
+    /* Tells ptxas too, which considers anything from shared memory divergent. */
     static S2_DEVICE int uniform(int x)
     {
         return __shfl_sync(0xffffffffu, x, 0);

@@ -1,21 +1,21 @@
 /*
- * kernels/cuda/bwd_sm90_dkv.cuh - dK and dV of a column of keys on Hopper; fused, dQ as well.
+ * kernels/cuda/bwd_sm90_dkv.cuh - dK and dV of a column of keys on Hopper; when fused, dQ as well.
  *
  * Grid    one thread block per SM, persistent; columns are claimed in the plan's order.
  * Block   two consumer warpgroups of 64 keys each; producer warps: scheduler with K and V, loader of
  *         Q, dO, lse and delta, and, fused, one reducer for each warpgroup.
  * Step    64 queries of one head. S^T = K Q^T and dP^T = V dO^T leave P^T and dS^T as A fragments in
- *         registers, so that dV += P^T dO and dK += dS^T Q need no way through shared memory. The next
- *         S^T is issued with the last products of this step.
- * Halves  a step that reads no key of one warpgroup is passed over by it; the plan puts such steps at the
- *         ends of the list, so that one warpgroup begins later and the other ends earlier.
- * Fused   dQ = dS K needs dS the other way round: it goes once through shared memory, in two buffers; its
- *         product runs a step late, so that the warpgroups meet at barriers in memory only. Each makes
- *         64 columns of dQ, which its reducer adds to a fp32 copy in memory. A turn of the loop begins with
- *         fragments: dV, dS to memory under it, dK, dQ of the step before, the next S^T, dQ to its reducer
- *         under that, dP^T, the next fragments.
- * Parts   of one column are summed through memory: in order (a part waits for the one before it, which
- *         was claimed earlier, so nothing can lock), or as they come when fused.
+ *         registers, so that dV += P^T dO and dK += dS^T Q need not go through shared memory. The next S^T is
+ *         issued with the last products of this step.
+ * Halves  a warpgroup skips a step that reads none of its keys; the plan puts such steps at the ends of the
+ *         list, so that one warpgroup begins later and the other ends earlier.
+ * Fused   dQ = dS K needs dS transposed: it goes through shared memory once, in two buffers; its product runs
+ *         a step late, so that the warpgroups meet only at barriers in memory. Each makes 64 columns of dQ,
+ *         which its reducer adds to a fp32 copy in memory. A turn of the loop begins with fragments: dV, dS
+ *         to memory under it, dK, dQ of the step before, the next S^T, dQ to its reducer under that, dP^T,
+ *         the next fragments.
+ * Parts   of one column are summed through memory: in order (a part waits for the previous one, which was
+ *         claimed earlier, so nothing can deadlock), or in order of arrival when fused.
  * Shared  K, V: 128 rows each; STAGES of Q and dO with 64 rows; fused: dS 2 x 16 KB and dQ 32 KB.
  */
 #ifndef S2_KERNELS_CUDA_BWD_SM90_DKV_CUH
@@ -32,7 +32,7 @@ template <int HEAD_DIM_, bool FP16_, bool FUSED_, bool ELEMENTS_> struct DkvConf
     static constexpr int STAGES = FUSED ? 3 : 4;
     static constexpr int KV_BYTES = 128 * CHUNKS * 128, Q_BYTES = 64 * CHUNKS * 128;
     static constexpr int DS_BYTES = FUSED ? 2 * 16384 : 0, DQ_BYTES = FUSED ? 2 * 16384 : 0;
-    /* a column, its sequence, where its gradients go, and what each warpgroup does of it */
+    /* a column, its sequence, where its gradients go, and each warpgroup's share of it */
     static constexpr int SLOT_BYTES = FUSED ? 80 : 112;
     static constexpr int BARRIER_BYTES = 8 * (17 + 4 * STAGES);
     static constexpr int SHARED_BYTES = 2 * KV_BYTES + 2 * STAGES * Q_BYTES + DS_BYTES + DQ_BYTES +
@@ -43,7 +43,7 @@ template <int HEAD_DIM_, bool FP16_, bool FUSED_, bool ELEMENTS_> struct DkvConf
     static_assert(SHARED_BYTES <= 227 * 1024, "a thread block has 227 KiB");
 };
 
-/* Where everything lies in shared memory. */
+/* Where everything is in shared memory. */
 template <class T> struct DkvShared {
     uint32_t k, v, q, d_o, ds, dq, lse2, delta, meta, slots;
     uint32_t k_full, k_empty, v_full, v_empty, slot_full, slot_empty, ds_full, ds_empty, dq_full, dq_empty;
@@ -166,15 +166,14 @@ template <class T> S2_DEVICE void dkv_schedule(const BwdParams &p, const DkvShar
         dkv_load_keys<T>(p, sh.k, maps + 2, sh.k_full, a, c.w);
         mbar_wait(sh.v_empty, (turn & 1) ^ 1);
         dkv_load_keys<T>(p, sh.v, maps + 3, sh.v_full, a, c.w);
-        /* Not before the last step of this column is loaded: a thread block that claimed earlier would keep
-         * columns, and parts that others wait for, while SMs idle. */
+        /* Not before the last step of this column is loaded: a thread block that claimed earlier would hold
+         * on to columns, and to parts that others wait for, while SMs idle. */
         mbar_wait(sh.claim, turn & 1);
         index = atomicAdd(p.counter, 1);
     }
 }
 
-/* One step into one stage: Q with lse, dO with delta. `at` is its first padded row among all rows of all
- * heads. */
+/* One step into one stage: Q with lse, dO with delta. `at`: its first padded row among all heads. */
 template <class T>
 S2_DEVICE void dkv_load_step(const BwdParams &p, const DkvShared<T> &sh, const CUtensorMap *maps, int stage,
                              uint32_t parity, int4 meta, int at, int q_tok, int head)
@@ -190,7 +189,7 @@ S2_DEVICE void dkv_load_step(const BwdParams &p, const DkvShared<T> &sh, const C
                              sh.delta + 256 * stage, p.delta + at);
 }
 
-/* The lane that loads queries; what it needs of the sequence stays in the slot, for want of registers. */
+/* The lane that loads queries; it leaves the sequence's numbers in the slot, since registers are scarce. */
 template <class T>
 S2_DEVICE void dkv_load_column(const BwdParams &p, const DkvShared<T> &sh, Ring<T::STAGES> &ring,
                                uint32_t slot, int n)
@@ -267,10 +266,10 @@ template <class T> S2_DEVICE void dkv_reduce(const BwdParams &p, const DkvShared
         bulk_wait<0>();
 }
 
-/* A column as one warpgroup walks it: steps that read none of its keys, its own n, others again. */
+/* A column as one warpgroup walks it: steps without its keys, then its own n, then again steps without. */
 struct Steps {
     int lead, n;
-    int most, least; /* its own steps need no mask while so many are left behind the one at work */
+    int most, least; /* its own steps need no mask while this many are left after the current one */
 };
 
 /* A consumer warpgroup. All of its state is in registers; arrays are indexed by constants only. */
@@ -314,7 +313,7 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
             wg_fence();
         issue_fragments<T::FP16, D, 64>(dk, ds, desc_low(sh.q + stage * T::Q_BYTES, 8192));
     }
-    /* 64 columns of dQ from all 128 keys of the column. */
+    /* Computes 64 columns of dQ from all 128 keys of the column. */
     S2_DEVICE void issue_dq(int from)
     {
         const uint32_t a = desc_low(sh.ds + from * 16384, 16), k = desc_low(sh.k + wg * 16384, 16);
@@ -364,13 +363,12 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
                 s[4 * i + x] = keep[x] ? s[4 * i + x] : -CUDART_INF_F;
         }
     }
-    /* lse or delta of 4 of the 16 queries that this thread holds. */
+    /* Reads lse or delta of 4 of this thread's 16 queries. */
     S2_DEVICE void read_rows4(uint32_t from, int k, float *x) const
     {
         load_shared4f(from + k * 64 + (lane & 3) * 16, x + 4 * k);
     }
-    /* AHEAD: all 16, before the product that needs them is waited for; fused masks leave no registers for
-     * that. */
+    /* AHEAD: all 16, before waiting for the product that needs them; fused masks leave too few registers. */
     template <bool AHEAD> S2_DEVICE void read_rows(uint32_t from, float *x) const
     {
 #pragma unroll
@@ -407,7 +405,7 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
             }
         }
     }
-    /* dS^T fragments to dS [query][key]. */
+    /* Stores dS^T fragments as dS [query][key]. */
     S2_DEVICE void put_ds()
     {
         mbar_wait(sh.ds_empty + 8 * buffer, ds_parity ^ 1);
@@ -422,7 +420,7 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
         fence_async_shared();
         arrive(sh.ds_full + 8 * buffer);
     }
-    /* The finished tile of dQ into its staging buffer. */
+    /* Stores the finished tile of dQ in its staging buffer. */
     S2_DEVICE void stage_dq(int from)
     {
         arrive(sh.ds_empty + 8 * from);
@@ -432,7 +430,7 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
         for (int i = 0; i < 8; ++i)
             store_shared4f(sh.dq + wg * 16384 + i * 2048 + thread * 16, dp + 4 * i);
     }
-    /* And to the reducer. */
+    /* Hands it to the reducer. */
     S2_DEVICE void hand_dq() const
     {
         fence_async_shared();
@@ -448,10 +446,10 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
         mbar_wait(sh.ds_full + 8 * (buffer ^ 1), buffer ? ds_parity : ds_parity ^ 1);
     }
 
-    /* One step of the split kernel; its S^T was issued before. NEXT: there is another one. */
+    /* One step of the split kernel; its S^T is already issued. NEXT: another step follows. */
     template <bool MASK, bool NEXT> S2_DEVICE void step()
     {
-        constexpr bool AHEAD = !MASK || T::ELEMENTS; /* short masks are faster without */
+        constexpr bool AHEAD = !MASK || T::ELEMENTS; /* short masks are faster without it */
         const int stage = ring.stage;
         float x[16];
         if constexpr (MASK && T::ELEMENTS) /* while the registers of dP are free */
@@ -480,19 +478,19 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
         wg_pin<D / 2>(dv);
         wg_pin<D / 2>(dk);
         release_step(stage);
-        if constexpr (NEXT) { /* no product may be in flight over the edge of a loop: ptxas would serialise
+        if constexpr (NEXT) { /* no product may be in flight across a loop edge: ptxas would serialise
                                  all */
             wg_wait<0>();
             wg_pin<32>(s);
         }
     }
-    /* dP^T of a stage whose S^T is at work; P^T and dS^T as fragments. */
+    /* dP^T of a stage whose S^T is in flight; P^T and dS^T as fragments. */
     template <bool MASK, bool HAND> S2_DEVICE void weigh(int stage)
     {
         float x[16];
         mbar_wait(sh.do_full + 8 * stage, ring.parity);
         issue_dp();
-        if constexpr (HAND) /* dQ of the step before: the fence waits under this product */
+        if constexpr (HAND) /* dQ of the previous step: the fence waits under this product */
             hand_dq();
         read_rows<!MASK>(sh.lse2 + 256 * stage, x);
         wg_wait<1>();
@@ -524,10 +522,9 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
             ds_parity ^= 1;
     }
     /*
-     * Fused: the products of a step whose fragments are ready, dQ of the step before it unless that is the
-     * FIRST, and the fragments of the next step. S^T of the next follows dQ without a gap, and dQ is handed
-     * over meanwhile; no product is in flight at either end, and the registers of S^T are those of P^T and
-     * dS^T.
+     * Fused: the products of a step whose fragments are ready, dQ of the previous step unless this is the
+     * FIRST, and the fragments of the next step. The next S^T follows dQ without a gap, and dQ is handed over
+     * meanwhile; no product is in flight at either end, and S^T uses the registers of P^T and dS^T.
      */
     template <bool MASK, bool FIRST> S2_DEVICE void fused_step()
     {
@@ -657,7 +654,7 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
         pass_fused(to.lead, true);
         if (to.n > 0) {
             first_weights();
-            int left = to.n - 2; /* when the next is at work */
+            int left = to.n - 2; /* once the next one runs */
             if (to.lead == 0) {
                 if (to.n == 1)
                     finish_step<true>();
@@ -721,9 +718,9 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
         __syncwarp();
     }
     /*
-     * In the order of the parts; each warp has its own flag. True: this one finishes the column. No lane goes
-     * its own way here: ptxas would take the warp for divergent ever after, and move each descriptor to where
-     * wgmma wants it.
+     * In the order of the parts; each warp has its own flag. True: this part finishes the column. No lane may
+     * branch away here: ptxas would consider the warp divergent from then on, and move each descriptor to
+     * where wgmma wants it.
      */
     S2_DEVICE bool sum_in_order(int chain, int part, int n_parts)
     {
@@ -744,7 +741,7 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
                      : "memory");
         return last;
     }
-    /* As they come: the last one to arrive finishes the column. */
+    /* In order of arrival: the last one to arrive finishes the column. */
     S2_DEVICE bool sum_as_they_come(int chain, int n_parts)
     {
         int32_t *const done = p.part_done + chain * 8 + wg * 4 + warp;
@@ -806,17 +803,17 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
         to.least = wg == 0 ? n_lower : 0;
         return to;
     }
-    /* The column has come: what a warp needs of it, whose 16 rows lie in one block, and K. */
+    /* Once the column has arrived: what a warp needs from it (its 16 rows are in one block), and K. */
     S2_DEVICE void begin(int blocks, uint32_t parity)
     {
-        int shift = p.shift; /* opaque, or ptxas keeps what follows from it through all steps, and spills */
+        int shift = p.shift; /* opaque, or ptxas keeps values derived from it through all steps, and spills */
         asm volatile("" : "+r"(shift));
         const int row = wg * 64 + warp * 16 + (lane >> 2);
         const int block = __ldg(p.blocks + blocks + (row >> shift));
 #pragma unroll
         for (int i = 0; i < D / 2; ++i)
             dk[i] = dv[i] = 0.f;
-        mbar_wait(sh.k_full, parity); /* the block comes meanwhile */
+        mbar_wait(sh.k_full, parity); /* the block number arrives meanwhile */
         key = block < 0 ? -1024 : (block << shift) + (row & ((1 << shift) - 1));
     }
     S2_DEVICE void run()
@@ -851,8 +848,8 @@ template <class T> __global__ void __launch_bounds__(384, 1) bwd_sm90_dkv(const 
     const int wg = __shfl_sync(0xffffffffu, threadIdx.x >> 7, 0);
     if (threadIdx.x == 0)
         sh.init();
-    wait_before(); /* for the statistics of rows */
-    let_follow();  /* dQ needs nothing of this kernel: its thread blocks follow as these leave */
+    wait_before(); /* for the row statistics */
+    let_follow();  /* dQ needs nothing from this kernel: its thread blocks follow as these leave */
     __syncthreads();
     if (wg == 2) {
         registers_lower<T::REGISTERS_PRODUCER>();
@@ -873,8 +870,8 @@ template <class T> __global__ void __launch_bounds__(384, 1) bwd_sm90_dkv(const 
 #endif
 }
 
-/* fused: the fp32 copy of dQ, in the order of fragments, to memory. Four blocks a tile of the plan; one warp
- * is 16 rows x 32 columns. */
+/* fused: stores the fp32 copy of dQ, which is in the order of fragments. Four blocks per tile of the plan;
+ * one warp has 16 rows x 32 columns. */
 template <bool FP16>
 __global__ void __launch_bounds__(256) bwd_sm90_dq_convert(const __grid_constant__ BwdParams p)
 {

@@ -5,9 +5,9 @@
  * Block   two consumer warpgroups of 64 rows; producer warps: scheduler with Q, dO, lse and delta; loader of
  *         K, of V.
  * Step    of plan/steps.h, its keys gathered from blocks. Whole: 128 keys against both warpgroups, nothing
- *         compared. Half: 64 keys for each, its own ones, in its half of the same stage. S = Q K^T,
+ *         compared. Half: each has 64 keys of its own, in its half of the same stage. S = Q K^T,
  *         dP = dO V^T, dS = P (dP - delta) in registers, dQ += dS K. The next S is issued with the dQ of this
- *         step, over the end of a tile as well: every tile begins with a half step.
+ *         step, also across the end of a tile: every tile begins with a half step.
  * Shared  two tiles of Q, one of dO, 128 rows each, with lse and delta; STAGES of K and of V with 128 rows.
  */
 #ifndef S2_KERNELS_CUDA_BWD_SM90_DQ_CUH
@@ -83,7 +83,7 @@ template <class T> struct DqShared {
     }
 };
 
-/* The first word of a turn's item, when it is there. */
+/* The first word of a turn's item; waits until it is there. */
 template <class T> S2_DEVICE ItemTile fetch_tile(const DqShared<T> &sh, int turn)
 {
     const int4 x = fetch_slot(sh, turn);
@@ -130,7 +130,7 @@ template <class T> S2_DEVICE void dq_schedule(const BwdParams &p, const DqShared
     }
 }
 
-/* What the loader of K brings beside it: the words of a compared step, by the lanes that found them. */
+/* The loader of K also brings the words of a compared step, stored by the lanes that found them. */
 S2_DEVICE void publish_word(uint32_t words, int2 word)
 {
     asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(words), "r"(word.x), "r"(word.y) : "memory");
@@ -176,7 +176,7 @@ template <class T> S2_DEVICE void dq_load(const BwdParams &p, const DqShared<T> 
                                     map, full + 8 * ring.stage, chunk * 64, row, kv_head, L2_EVICT_LAST);
             }
             __syncwarp();
-            /* near the end of the tile: claimed earlier, tiles would wait here while other SMs idle */
+            /* near the end of the tile: tiles claimed earlier would wait here while other SMs idle */
             if (is_k && lane == 0 && step == max(0, n_steps - 2))
                 mbar_arrive(sh.claim);
             ring.next();
@@ -203,7 +203,7 @@ template <class T> struct DqConsumer : Consumer<DqShared<T>> {
     Ring<T::STAGES> kr, vr;
     float lse0, lse1, delta0, delta1;
     int edge0, edge8; /* the last key that the two rows of this lane may read */
-    int64_t d_q;      /* of the sequence; not looked at before the end: it comes from memory */
+    int64_t d_q;      /* of the sequence; not used before the end, since it comes from memory */
 
     S2_DEVICE DqConsumer(const BwdParams &params, const DqShared<T> &shared, int warpgroup, int in_group)
         : Base(params, shared, warpgroup, in_group), slab(warpgroup * 4 + (in_group >> 5))
@@ -218,7 +218,7 @@ template <class T> struct DqConsumer : Consumer<DqShared<T>> {
     {
         return W == HALF ? wg * 8192 : 0;
     }
-    /* What lay in s and in dP is of no more use, also where the step before was a wider one. */
+    /* The old contents of s and dP are dead, even where the previous step was wider. */
     template <Width W> S2_DEVICE void issue_s(int buffer)
     {
         wg_fresh<KEYS_OF<W> / 2>(s);
@@ -239,7 +239,7 @@ template <class T> struct DqConsumer : Consumer<DqShared<T>> {
         issue_fragments<T::FP16, D, KEYS_OF<W>>(
             dq, ds, desc_low(sh.k + stage * T::TILE_BYTES + own_rows<W>(), 16384));
     }
-    /* Which of 16 keys in 8 bytes of a row's mask; all of them where there is no mask. */
+    /* The bits of a row's mask from key in_block of its block on; all ones where there is no mask. */
     S2_DEVICE uint32_t element_bits(int number, int row_in_tile, int in_block) const
     {
         if (number < 0)
@@ -248,7 +248,7 @@ template <class T> struct DqConsumer : Consumer<DqShared<T>> {
                      in_block / 32) >>
                (in_block & 31);
     }
-    /* Scores that the pattern excludes become -inf, 16 keys at a time: they lie in one block. */
+    /* Scores that the pattern excludes become -inf, 16 keys at a time: these are in one block. */
     template <Width W> S2_DEVICE void mask(int stage)
     {
         const int in_tile = slab * 16 + (lane >> 2), first = W == HALF ? wg * 64 : 0;
@@ -296,8 +296,8 @@ template <class T> struct DqConsumer : Consumer<DqShared<T>> {
             ds[i] = pack2<T::FP16>(s[2 * i] * (dp[2 * i] - delta), s[2 * i + 1] * (dp[2 * i + 1] - delta));
         }
     }
-    /* One step; its S was issued before. With its dQ goes the next S: after the last step that of the next
-     * tile. */
+    /* One step; its S is already issued. The next S goes out with its dQ: after the last step, that of the
+     * next tile. */
     template <Width W, Width NEXT> S2_DEVICE void step(int turn, bool is_last)
     {
         const int stage = kr.stage, after = turn + is_last;
@@ -324,7 +324,7 @@ template <class T> struct DqConsumer : Consumer<DqShared<T>> {
         wg_wait<1>();
         wg_pin<D / 2>(dq);
         arrive(sh.k_empty + 8 * stage);
-        wg_wait<0>(); /* no product in flight over the edge of a loop */
+        wg_wait<0>(); /* no product may be in flight across a loop's edge */
         wg_pin<KEYS_OF<NEXT> / 2>(s);
     }
     S2_DEVICE void steps(int turn, int n_half, int n_mixed, int n_whole)
@@ -348,7 +348,7 @@ template <class T> struct DqConsumer : Consumer<DqShared<T>> {
             step<WHOLE, WHOLE>(turn, false);
         step<WHOLE, HALF>(turn, true);
     }
-    /* What a tile needs of its rows; its first S is done. */
+    /* Reads what a tile needs of its rows; its first S is done. */
     S2_DEVICE void take_rows(int turn, const ItemTile &tile, const ItemRows &rows)
     {
         const int row = slab * 16 + (lane >> 2), position = tile.pos + row, place = row_place(row) * 4;
@@ -402,7 +402,7 @@ template <class T> __global__ void __launch_bounds__(384, 1) bwd_sm90_dq(const _
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ uint8_t raw[];
     const DqShared<T> sh(raw);
-    const int wg = __shfl_sync(0xffffffffu, threadIdx.x >> 7, 0); /* uniform for ptxas as well */
+    const int wg = __shfl_sync(0xffffffffu, threadIdx.x >> 7, 0); /* known to ptxas to be uniform */
     if (threadIdx.x == 0)
         sh.init();
     __syncthreads();
@@ -420,7 +420,7 @@ template <class T> __global__ void __launch_bounds__(384, 1) bwd_sm90_dq(const _
         DqConsumer<T> consumer(p, sh, wg, threadIdx.x & 127);
         consumer.run();
     }
-    /* it may have overtaken the kernel before it; what comes after both must not */
+    /* it may have overtaken the previous kernel; what comes after both must not */
     wait_before();
 #endif
 }

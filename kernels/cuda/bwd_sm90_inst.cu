@@ -1,7 +1,7 @@
 /*
  * kernels/cuda/bwd_sm90_inst.cu - the Hopper backward for one head dimension and type.
  *
- * Compiled once for each S2_HEAD_DIM and S2_FP16; head dimension 256 has too many accumulators, and no
+ * Compiled once for each S2_HEAD_DIM and S2_FP16; head dimension 256 has too many accumulators for an
  * instance.
  */
 #if S2_HEAD_DIM <= 128
@@ -24,7 +24,7 @@ template <class T> cudaError_t raise(void (*kernel)(const s2::BwdParams))
                                 T::SHARED_BYTES);
 }
 
-/* Overlap: the kernel may begin while the one before it ends, and waits for it by itself. */
+/* Overlap: the kernel may begin while the previous one ends; it waits for that one itself. */
 template <class Kernel>
 cudaError_t follow(Kernel kernel, unsigned grid, unsigned threads, size_t shared, const s2::BwdParams &params,
                    cudaStream_t stream)
@@ -51,7 +51,7 @@ template <class T> cudaError_t columns(const s2::BwdParams &params, int32_t n_un
                   T::SHARED_BYTES, params, stream);
 }
 
-/* Reads what was ready before dK and dV were launched, so it fills the SMs that they leave idle. */
+/* Its inputs were ready before dK and dV were launched, so it fills the SMs that they leave idle. */
 template <class T> cudaError_t tiles(const s2::BwdParams &params, int32_t n_units, cudaStream_t stream)
 {
     if (params.n_tiles == 0)

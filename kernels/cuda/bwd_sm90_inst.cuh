@@ -2,9 +2,9 @@
  * kernels/cuda/bwd_sm90_inst.cuh - the instances of the Hopper backward, one function per head dimension and
  * type.
  *
- * C++ and CUDA only: seen by the files of this kernel alone. Each queues the whole backward: row statistics,
- * the gradient of sinks where there are some, then dK and dV, then dQ; or, fused, all three and the conversion of dQ. Fused exists for head dimension
- * 128.
+ * C++ and CUDA only: for the files of this kernel. Each queues the whole backward: row statistics, the
+ * gradient of sinks if there are any, then dK and dV, then dQ; or, fused, all three and the conversion of dQ.
+ * Fused exists for head dimension 128.
  */
 #ifndef S2_KERNELS_CUDA_BWD_SM90_INST_CUH
 #define S2_KERNELS_CUDA_BWD_SM90_INST_CUH
@@ -20,7 +20,7 @@ struct BwdRowParams;
 struct BwdSinkParams;
 } // namespace s2
 
-/* What a launch needs beside the parameters of its kernels. */
+/* What a launch needs besides the parameters of its kernels. */
 typedef struct s2_bwd_launch {
     int32_t n_units;
     int32_t n_seqs;

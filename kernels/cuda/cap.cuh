@@ -1,9 +1,9 @@
 /*
  * kernels/cuda/cap.cuh - soft-capped scores: cap * tanh(scale * s / cap).
  *
- * In powers of two, as everything before an exponential. tanh(y) = 1 - 2 / (1 + e^2y) has an absolute error of
- * 2^-22, which is what a score can bear; tanh.approx has 2^-11. A score of minus infinity becomes minus the cap,
- * so masks come after.
+ * In powers of two, like everything before an exponential. tanh(y) = 1 - 2 / (1 + e^2y) has an absolute error
+ * of 2^-22, which a score can tolerate; tanh.approx has 2^-11. A score of minus infinity becomes minus the
+ * cap, so masks are applied afterwards.
  */
 #ifndef S2_KERNELS_CUDA_CAP_CUH
 #define S2_KERNELS_CUDA_CAP_CUH
@@ -23,7 +23,7 @@ S2_DEVICE float rcp_fast(float x)
 
 struct Cap {
     float slope; /* 2 * scale / cap, in powers of two */
-    float top;   /* the cap, in powers of two; 0: there is none */
+    float top;   /* the cap, in powers of two; 0: no cap */
     S2_DEVICE float part(float s) const
     {
         return rcp_fast(1.f + exp2_fast(s * slope));
@@ -49,7 +49,7 @@ inline Cap cap_of(const s2_attn_problem *problem)
         return Cap{0.0f, 0.0f};
     return Cap{2.0f * problem->scale / problem->cap * LOG2_E, problem->cap * LOG2_E};
 }
-/* What scores are multiplied by before they are exponents: a cap has it in it. */
+/* The factor that turns scores into exponents; a cap already includes it. */
 inline float scale_log2_of(const s2_attn_problem *problem)
 {
     return problem->cap > 0.0f ? 1.0f : problem->scale * LOG2_E;

@@ -1,8 +1,8 @@
 /*
  * kernels/cuda/cuda.h - the seam: all that the rest of the project knows of CUDA, in plain C.
  *
- * Compiled in when the build has nvcc (S2_HAVE_CUDA is 1). The driver is opened at run time: on a
- * machine without one, opening a device says so and nothing else happens.
+ * Compiled in when the build has nvcc (S2_HAVE_CUDA is 1). The driver is opened at run time: on a machine
+ * without one, opening a device reports that and nothing else happens.
  */
 #ifndef S2_KERNELS_CUDA_CUDA_H
 #define S2_KERNELS_CUDA_CUDA_H
@@ -28,7 +28,7 @@ extern const s2_kernel s2_kernel_sm80_bwd;
 extern const s2_kernel s2_kernel_sm90_bwd;
 extern const s2_kernel s2_kernel_sm90_bwd_fused; /* faster in long contexts, not bit for bit */
 
-/* kernels/follow.h, of s2_kernel_decode. */
+/* The s2_follow_fn (kernels/follow.h) of s2_kernel_decode. */
 s2_status s2_cuda_decode_follow(s2_device *device, const s2_attn_problem *problem, void *state, s2_diag *why);
 
 #ifdef __cplusplus

@@ -14,7 +14,7 @@ namespace
 
 typedef cudaError_t (*Launch)(const s2::DecodeParams &, int32_t, int32_t, cudaStream_t);
 
-/* Memory of the GPU, and the host's that it is filled from: what is queued must not wait for the stream. */
+/* GPU memory, and the host memory it is filled from, so that queueing need not wait for the stream. */
 struct Filled {
     void *memory, *staged;
     cudaEvent_t copied;
@@ -28,10 +28,10 @@ struct State {
     s2::SelectParams select;
     void *n_pages, *page_places, *bounds, *scores, *scored;
     void *slabs, *lists, *parts, *bits, *part_o, *part_l, *arrived;
-    s2_follow follow;    /* where the problem can be followed */
-    Filled *layer_slabs; /* then: [layer], instead of slabs; nothing there: never asked for */
+    s2_follow follow;    /* if the problem can be followed */
+    Filled *layer_slabs; /* then: [layer], instead of slabs; empty: never requested */
     Filled all_bits;     /* ... instead of bits */
-    int64_t bits_step;   /* of the lists, that the masks are of */
+    int64_t bits_step;   /* the lists' step that the masks belong to */
     bool ran;
     cudaStream_t stream; /* of the last run */
 };
@@ -107,7 +107,7 @@ s2_status upload_slabs(s2_device *device, const s2_decode_plan *plan, const s2_d
     return status;
 }
 
-/* Where to write what is to be copied: memory, where there is none yet, else free since the last copy. */
+/* Make room to fill: allocates both memories at first; later waits until the last copy is done. */
 s2_status begin_fill(Filled *at, size_t n_bytes, s2_diag *why)
 {
     if (at->copied != NULL)
@@ -142,7 +142,7 @@ s2_status fill_slabs(const s2_device *device, const s2_decode_plan *plan, const 
     S2_TRY(begin_fill(slabs, n_bytes, why));
     s2::DecodeSlab *const staged = (s2::DecodeSlab *)slabs->staged;
     S2_TRY(pack_slabs(plan, places, staged, why));
-    staged[plan->n_slabs] = {}; /* read ahead of, and not used */
+    staged[plan->n_slabs] = {}; /* prefetched, but never used */
     return queue_fill(device, slabs, n_bytes, why);
 }
 
@@ -194,7 +194,7 @@ s2_status upload_lists(s2_device *device, const s2_attn_problem *problem, const 
     return status;
 }
 
-/* Room for the results of parts, and the counters, which every launch leaves at zero. */
+/* Room for the results of parts and for the counters, which every launch leaves at zero. */
 s2_status allocate(s2_device *device, const s2_decode_plan *plan, int32_t dim, State *state, s2_diag *why)
 {
     const size_t rows =
@@ -252,7 +252,7 @@ void fill_params(const s2_attn_problem *problem, const s2_decode_plan *plan, Sta
     params->cap = s2::cap_of(problem);
 }
 
-/* Threads of a block, shared memory, and the stream; each waits for the launch before by itself. */
+/* Threads of a block, shared memory and the stream; each kernel waits for the previous launch itself. */
 template <class Kernel>
 cudaError_t launch_after(Kernel kernel, dim3 grid, int threads, size_t shared_bytes, cudaStream_t stream,
                          const s2::SelectParams &params)
@@ -322,7 +322,7 @@ size_t choice_bytes(int32_t page_cap)
     return (size_t)page_cap * (sizeof(uint32_t) + sizeof(uint16_t));
 }
 
-/* The bounds of the pages that are whole by now. */
+/* Computes the bounds of the pages that are whole by now. */
 s2_status build_selection(s2_device *device, const s2_attn_problem *problem, const s2_decode_plan *plan,
                           const s2_selection *selection, State *state, s2_diag *why)
 {
@@ -369,7 +369,7 @@ s2_status upload_bits(s2_device *device, const s2_decode_plan *plan, State *stat
                           why);
 }
 
-/* What depends on lists and neither on where their slabs lie nor on masks. */
+/* Uploads what depends on the lists, but neither on where their slabs are nor on masks. */
 s2_status upload_plan(s2_device *device, const s2_attn_problem *problem, const s2_decode_plan *plan,
                       State *state, s2_diag *why)
 {
@@ -381,7 +381,7 @@ s2_status upload_plan(s2_device *device, const s2_attn_problem *problem, const s
 
 /* ------------------------------------------------------------------ steps that follow */
 
-enum { EDITS = 192, MANY_CHANGES = 4096 }; /* they travel as parameters of the launch */
+enum { EDITS = 192, MANY_CHANGES = 4096 }; /* passed as launch parameters */
 
 struct Edits {
     uint4 word[EDITS];
@@ -394,7 +394,7 @@ __global__ void edit_words(uint4 *dst, const __grid_constant__ Edits edits, uint
         dst[edits.at[threadIdx.x]] = edits.word[threadIdx.x];
 }
 
-/* Words of 16 bytes that are queued to be written, many at a time. */
+/* Queues writes of 16-byte words, many per launch. */
 struct Editor {
     uint4 *dst;
     cudaStream_t stream;
@@ -418,7 +418,7 @@ s2_status edit(Editor *editor, uint32_t at, const void *word, s2_diag *why)
     return ++editor->n == EDITS ? flush_edits(editor, why) : S2_OK;
 }
 
-/* The masks of the slabs that the lists' last step changed: for all layers at once. */
+/* Updates the masks of the slabs that the lists' last step changed, for all layers at once. */
 s2_status take_bits(s2_device *device, State *state, s2_diag *why)
 {
     const s2_decode_follow *const lists = &state->follow.lists;
@@ -522,7 +522,7 @@ s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out,
     return status;
 }
 
-/* Addresses are the problem's of this moment: layers whose lists and places are the same share one state. */
+/* Addresses are the problem's current ones: layers with the same lists and places share one state. */
 s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_diag *why)
 {
     State *const state = (State *)raw;
@@ -538,7 +538,7 @@ s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_d
     params.early = problem->early && !state->selects;
     params.paced = params.early &&
                    s2_decode_launch_leaves_room(s2_device_chip(device), &state->how, state->params.n_parts);
-    params.late = state->selects || state->layer_slabs != NULL; /* slabs may be edited by the launch before */
+    params.late = state->selects || state->layer_slabs != NULL; /* the previous launch may edit slabs */
     if (state->selects)
         S2_TRY(run_selection(device, problem, state, why));
     return s2_cuda_try(
@@ -548,9 +548,10 @@ s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_d
 } // namespace
 
 /*
- * Edits are queued behind what still reads the old words, and the launch after them waits before it looks at slabs. On
- * another stream nothing would order them, and a graph that is being captured would repeat them: then it is prepared anew. A
- * graph that is captured where there is nothing to edit may run again after the edits of a later step.
+ * Edits are queued after the work that still reads the old words, and the next launch waits before it looks
+ * at slabs. On another stream nothing would order them, and a graph being captured would repeat them: in
+ * these cases the state must be prepared anew. A graph that was captured with nothing to edit may run again
+ * after a later step's edits.
  */
 s2_status s2_cuda_decode_follow(s2_device *device, const s2_attn_problem *problem, void *raw, s2_diag *why)
 {

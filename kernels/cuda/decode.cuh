@@ -1,24 +1,24 @@
 /*
- * kernels/cuda/decode.cuh - attention for a few query tokens: the keys are split over the whole chip.
+ * kernels/cuda/decode.cuh - attention for a few query tokens, with the keys split over the whole chip.
  *
  * Idea: nothing but K and V matters, so every warp streams its own keys and never waits for another.
  *     grid    (parts of plan/decode.h, chunks of 8 * TILES rows); a part is an equal run of slabs
- *     block   four warps; warp w takes slabs w, w + 4, ... of the part, 16 keys each
- *     warp    its own ring of STAGES slabs, filled by cp.async, no barrier with the others; S^T = K Q^T and
+ *     block   four warps; warp w processes slabs w, w + 4, ... of the part, 16 keys each
+ *     warp    has its own ring of STAGES slabs, filled by cp.async, no barrier between warps; S^T = K Q^T and
  *             O^T = V^T P^T by mma.sync m16n8k16, so that 8 query rows are one n tile and nothing is padded
- * Where a list of slabs ends the four warps are combined in shared memory, and then as decode_rows.cuh says.
+ * At the end of a list of slabs the four warps are combined in shared memory, then as in decode_rows.cuh.
  *
  * The maximum is lazy: O and l are rescaled only when a score exceeds the reference by 2^8, which is
- * exact (fp32) and needs one vote instead of six shuffles a slab.
+ * exact (fp32) and needs one vote instead of six shuffles per slab.
  *
- * Launches overlap: the next one's blocks begin as soon as there is room, fill their rings with keys that
- * are older than the step, and send for one slab more to L2. A short step has one block an SM, so that this
- * room is there from the start. The blocks of a launch then begin while the last but one before it ends, and
- * requests for whole rings at once would hold up its combination and the word that it has ended: they fill
- * their rings slab by slab.
+ * Launches overlap: the next one's blocks begin as soon as there is room, fill their rings with keys that are
+ * older than the step, and prefetch one more slab into L2. A short step has one block per SM, so that there
+ * is room from the start. The blocks of a launch then begin while the launch two before it is ending, and
+ * requests for whole rings at once would delay its combination and its end: they fill their rings slab by
+ * slab.
  *
- * Shared memory: 4 * STAGES * 64 * D + 128 * (D + 4) + 256 bytes: two blocks an SM up to D = 128, 192 KB of
- *                requests in flight. Bytes moved: 64 * D a slab of K and V, 16 of the plan; 2 * D * 4 per
+ * Shared memory: 4 * STAGES * 64 * D + 128 * (D + 4) + 256 bytes: two blocks per SM up to D = 128, 192 KB of
+ *                requests in flight. Bytes moved: 64 * D per slab of K and V, 16 of the plan; 2 * D * 4 per
  *                row, part and unfinished list.
  * Limits: head dimensions up to 256, multiples of 8; strides multiples of 8 elements; K and V each below
  *         64 GiB.
@@ -54,14 +54,14 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
     typedef DecodeRows<Shape::D, Shape::ROWS, Shape::FP16, Shape::EXTRA> Rows;
     using Rows::p, Rows::warp, Rows::lane, Rows::part, Rows::chunk;
     static constexpr int D = Shape::D, TILES = Shape::TILES, ROWS = Shape::ROWS, STAGES = Shape::STAGES;
-    static constexpr int STEPS = D / 16; /* of the contraction over d, and row tiles of O^T */
+    static constexpr int STEPS = D / 16; /* in the contraction over d; also row tiles of O^T */
     static constexpr bool FP16 = Shape::FP16;
-    /* Where queries do not fit in registers beside O they lie in the rows that combine the warps. */
+    /* Queries that do not fit in registers next to O are kept in the rows that combine the warps. */
     static constexpr bool Q_SHARED = TILES * STEPS >= 24;
-    /* More rows than such a shape holds come in chunks, which read the same keys. */
+    /* More rows than this shape holds are split into chunks, which read the same keys. */
     static constexpr bool ONCE = TILES == 1 || (TILES == 2 && D <= 128);
     /*
-     * Slabs requested before the wait for the launch before: the whole ring, where registers hold its masks.
+     * Slabs requested before waiting for the previous launch: the whole ring, where registers hold its masks.
      */
     static constexpr int SLOTS = TILES < 4 ? STAGES : STAGES - 1;
 
@@ -73,9 +73,8 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
     int first, n_mine, n_issued, stage_in, stage_out;
     int mask_of[SLOTS];
     uint32_t bits_of[SLOTS][TILES];
-    /* of the list in hand */
-    const uint32_t
-        *q_row; /* of a lane: found while the launch before ends, where there is one tile of rows */
+    /* of the current list */
+    const uint32_t *q_row; /* per lane: found while the previous launch ends, if there is one tile of rows */
     uint32_t q[Q_SHARED ? 1 : TILES][Q_SHARED ? 1 : STEPS][2];
     float o[STEPS][TILES][4], maximum[TILES][2], sum[TILES][2];
 
@@ -124,13 +123,13 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
         const uint4 none = {0, 0, 0, 0};
         return index < n_mine ? __ldcg((const uint4 *)(p.slabs + first + DECODE_WARPS * index)) : none;
     }
-    /* PASS_ROWS rows at a time, 16 bytes a lane. Rare ways are not unrolled: code comes from L2 too. */
+    /* PASS_ROWS rows at a time, 16 bytes per lane. Rare paths are not unrolled: code comes from L2 too. */
     S2_DEVICE void load_tile(uint32_t dst, const uint8_t *src, uint32_t row_bytes, uint32_t live) const
     {
         constexpr int PASS_ROWS = 32 / Shape::PIECES, PASSES = DECODE_KEYS / PASS_ROWS;
         constexpr int PASS_BYTES = PASS_ROWS * Shape::ROW_BYTES;
         const int row = lane / Shape::PIECES, piece = lane % Shape::PIECES;
-        if (row >= PASS_ROWS) /* 32 lanes are no multiple of 12 pieces */
+        if (row >= PASS_ROWS) /* 32 lanes are not a multiple of 12 pieces */
             return;
         const uint32_t to = dst + at(row, piece), step = PASS_ROWS * row_bytes;
         const uint8_t *from = src + (row * row_bytes + piece * 16);
@@ -195,7 +194,7 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
         }
         issue(SLOTS - 1);
     }
-    /* The slab behind the ring, to L2; one tile a lane, where its rows lie one behind the other. */
+    /* Prefetch the slab after the ring into L2; a tile per lane, where its rows are contiguous. */
     S2_DEVICE void prefetch_next() const
     {
         const uint32_t k = __shfl_sync(~0u, batch.x, SLOTS), v = __shfl_sync(~0u, batch.y, SLOTS);
@@ -204,7 +203,7 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
             row_bytes == Shape::ROW_BYTES)
             prefetch_to_l2(lane == 0 ? p.k + (size_t)k * 16 : p.v + (size_t)v * 16, Shape::TILE_BYTES);
     }
-    /* The plan is older than the launch before; K and V may be, queries never are. */
+    /* The plan is older than the previous launch; K and V may be, queries never are. */
     S2_DEVICE void start(int4 own)
     {
         first = own.x + warp;
@@ -423,7 +422,7 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
             }
         }
     }
-    /* A warp's rows of one tile from the four warps, to the output or to this part's slot. */
+    /* Combine a warp's rows of one tile over the four warps, into the output or this part's slot. */
     S2_DEVICE void combine_warps(const DecodeList &list, int n, bool whole) const
     {
 #pragma unroll 1

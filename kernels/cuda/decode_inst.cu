@@ -16,7 +16,7 @@ namespace
 
 typedef void (*Kernel)(s2::DecodeParams);
 
-/* Each waits for the launch before by itself. */
+/* Each kernel waits for the previous launch itself. */
 cudaError_t launch_after(Kernel kernel, dim3 grid, size_t shared_bytes, const s2::DecodeParams &params,
                          cudaStream_t stream)
 {
@@ -74,7 +74,7 @@ cudaError_t launch_step(const s2::DecodeParams &params, int32_t row_tiles, int32
 
 } // namespace
 
-/* Head dimension 96 has no instance for caps and sinks: that of 128 serves it. */
+/* Head dimension 96 has no instance for caps and sinks: the one for 128 serves it. */
 cudaError_t S2_DECODE_LAUNCH(S2_HEAD_DIM, S2_FP16)(const s2::DecodeParams &params, int32_t row_tiles,
                                                    int32_t n_chunks, cudaStream_t stream)
 {

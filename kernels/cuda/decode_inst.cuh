@@ -2,8 +2,8 @@
  * kernels/cuda/decode_inst.cuh - the instances of the decode kernel, one function per head dimension and
  * type.
  *
- * C++ and CUDA only: seen by the files of this kernel alone. An instance serves every head dimension up to
- * its own. row_tiles is rows of a chunk in eights: 1, 2, up to head dim 128 4, on Hopper 8.
+ * C++ and CUDA only: for the files of this kernel. An instance serves every head dimension up to its own.
+ * row_tiles is the rows of a chunk in eights: 1, 2, also 4 up to head dim 128, and 8 on Hopper.
  */
 #ifndef S2_KERNELS_CUDA_DECODE_INST_CUH
 #define S2_KERNELS_CUDA_DECODE_INST_CUH

@@ -1,10 +1,10 @@
 /*
- * kernels/cuda/decode_rows.cuh - what the decode kernels share: a step in memory, and what becomes of rows.
+ * kernels/cuda/decode_rows.cuh - what the decode kernels share: a step in memory, and how rows are combined.
  *
  * A part of plan/decode.h is a block of threads in every chunk of rows. A list that one part owns is written
- * at once, else the part leaves (O, m, l) in fp32 in a slot, and all of them are combined in the order of the
- * parts: the same bits whatever the timing. Few rows are combined by the warps that arrive last; where
- * there are many, one block would be busy with them for long, and a launch of its own takes a warp a row.
+ * at once; otherwise each part leaves (O, m, l) in fp32 in a slot, and the slots are combined in the order of
+ * the parts: the same bits whatever the timing. A few rows are combined by the warps that arrive last; many
+ * would keep one block busy for long, so a separate launch combines them, a warp per row.
  */
 #ifndef S2_KERNELS_CUDA_DECODE_ROWS_CUH
 #define S2_KERNELS_CUDA_DECODE_ROWS_CUH
@@ -19,11 +19,11 @@ namespace s2
 enum { DECODE_WARPS = 4, DECODE_THREADS = 128, DECODE_KEYS = 16 };
 
 static constexpr uint64_t DROP_FIRST = 0x12F0000000000000ull; /* as createpolicy would encode it */
-/* live: bit j, key j is read by some row; above them: written by the step itself, not before it. */
+/* live: bit j: some row reads key j; the bit above them: keys written by the step itself, not before it. */
 static constexpr uint32_t DECODE_ALL_LIVE = 0xffffu, DECODE_NEW = 1u << 16;
 
 struct DecodeSlab {
-    uint32_t k, v; /* in 16 bytes from K and from V */
+    uint32_t k, v; /* offsets from K and V, in units of 16 bytes */
     int32_t mask;  /* -1: all rows read all keys */
     uint32_t live;
 };
@@ -48,18 +48,18 @@ struct DecodeParams {
     uint32_t k_row_bytes, v_row_bytes;
     int32_t n_lists, n_parts, row_cap, group, head_dim;
     int32_t n_empty; /* lists without slabs */
-    int32_t late;    /* slabs are chosen by the launch before */
-    int32_t merged;  /* the launch after this one combines the parts */
-    int32_t early;   /* keys that are not new may be fetched before the launch before this one has ended */
-    int32_t paced;   /* and slab by slab, for a launch is ending now */
+    int32_t late;    /* the previous launch chooses the slabs */
+    int32_t merged;  /* the next launch combines the parts */
+    int32_t early;   /* keys that are not new may be fetched before the previous launch has ended */
+    int32_t paced;   /* and slab by slab, since a launch is ending now */
     float scale_log2;
-    Cap cap;           /* extra instances: its top is 0 where there is none */
+    Cap cap;           /* extra instances: its top is 0 without a cap */
     const float *sink; /* ... [head]; NULL: none */
 };
 
 /*
- * Where K and V are read once Hopper's L2 is told to drop them first. Rows of whole 128-byte lines ask for a
- * line at a time; of others half a line belongs to another head, which may never be read.
+ * Where K and V are read only once, Hopper's L2 is told to drop them first. Rows of whole 128-byte lines
+ * request a line at a time; in others half a line belongs to another head, which may never be read.
  */
 template <bool ONCE, bool LINES> S2_DEVICE void cp_async16_whole(uint32_t dst, const void *src)
 {
@@ -81,7 +81,7 @@ template <bool ONCE, bool LINES> S2_DEVICE void cp_async16_whole(uint32_t dst, c
     else
         asm volatile("cp.async.cg.shared.global.L2::64B [%0], [%1], 16;" ::"r"(dst), "l"(src) : "memory");
 }
-/* From L2, in the order written: the compiler would else move loads to their uses, one trip each. */
+/* From L2, in program order: otherwise the compiler moves loads to their uses, one trip each. */
 S2_DEVICE float4 load_part(const float *from)
 {
     float4 x;
@@ -105,7 +105,7 @@ S2_DEVICE void prefetch_to_l2(const void *from, uint32_t n_bytes)
     (void)n_bytes;
 #endif
 }
-/* Programmatic launch: nothing on older chips, where launches do not overlap. */
+/* Programmatic launch: does nothing on older chips, where launches do not overlap. */
 S2_DEVICE void wait_for_launch_before()
 {
 #if __CUDA_ARCH__ >= 900
@@ -125,7 +125,7 @@ S2_DEVICE int arrive(int32_t *counter)
     return before;
 }
 
-/* Rows of a chunk: their places, and their parts. EXTRA: with a cap or sinks. */
+/* Rows of a chunk: their addresses and their parts. EXTRA: with a cap or sinks. */
 template <int D, int ROWS, bool FP16, bool EXTRA> struct DecodeRows {
     const DecodeParams &p;
     const int warp, lane, part, chunk;
@@ -150,7 +150,7 @@ template <int D, int ROWS, bool FP16, bool EXTRA> struct DecodeRows {
         const uint2 packed = {pack2<FP16>(x.x, x.y), pack2<FP16>(x.z, x.w)};
         *(uint2 *)(p.o + row_at(row, list.o, p.o_tok, p.o_head) + d) = packed;
     }
-    /* The sink joins the softmax of a row: its sum and maximum with it. By what O is multiplied. */
+    /* The sink joins a row's softmax, changing its sum and maximum. Returns the factor for O. */
     S2_DEVICE float join_sink(const DecodeList &list, int row, float &top, float &total) const
     {
         float keep = 1.f;
@@ -181,9 +181,9 @@ template <int D, int ROWS, bool FP16, bool EXTRA> struct DecodeRows {
         return ((size_t)chunk * p.n_parts + of_part) * 2 + (of_part != list.first_part);
     }
     /*
-     * n parts of a row, at most N, from the slot of the first on: all loads first, so that one trip to L2
-     * serves them. The code is short on purpose: it runs once in a launch, so every line of it comes from L2
-     * too.
+     * Adds n parts of a row, at most N, from the slot of the first on: all loads come first, so that one trip
+     * to L2 serves them. The code is short on purpose: it runs once per launch, so every line of it comes
+     * from L2 too.
      */
     template <int N>
     S2_DEVICE void add_parts(const float *from_o, const float2 *from_l, int first, int n, float4 &total4,
@@ -222,10 +222,10 @@ template <int D, int ROWS, bool FP16, bool EXTRA> struct DecodeRows {
             total4.w += weight * y[x].w;
         }
     }
-    /* Slots of a list's parts lie two apart, but the first part's, which is its other one. */
+    /* Slots of a list's parts are two apart, except for the first part, which uses its other slot. */
     S2_DEVICE void combine_row(const DecodeList &list, int row, int d) const
     {
-        constexpr int MOST = D <= 128 ? 17 : 12; /* what registers hold beside the rest */
+        constexpr int MOST = D <= 128 ? 17 : 12; /* what registers hold besides the rest */
         float top = -CUDART_INF_F, total = 0.f;
         float4 total4 = {0.f, 0.f, 0.f, 0.f};
         const size_t slot = (((size_t)chunk * p.n_parts + list.first_part) * 2 + 1) * ROWS + row;
@@ -254,8 +254,8 @@ template <int D, int ROWS, bool FP16, bool EXTRA> struct DecodeRows {
                 combine_row(list, row, half * 128 + lane * 4);
     }
     /*
-     * By a warp, once its rows of this part are written: the part whose warp arrives last combines them. Each
-     * warp has a counter, so that none waits for the other rows.
+     * Called by a warp once its rows of this part are written: the part whose warp arrives last combines
+     * them. Each warp has a counter, so that none waits for the other rows.
      */
     S2_DEVICE void join_parts(const DecodeList &list, int index) const
     {
@@ -290,13 +290,13 @@ template <int D, int ROWS, bool FP16, bool EXTRA> struct DecodeRows {
 };
 
 /*
- * A warp a row of every list: a quarter of its rows a block. Four blocks an SM, because ptxas would else save
- * registers and load one part at a time.
+ * A warp per row of every list: DECODE_WARPS rows per block. Four blocks per SM, because ptxas would
+ * otherwise save registers and load one part at a time.
  */
 template <int D, int ROWS, bool FP16, bool EXTRA>
 __global__ void __launch_bounds__(DECODE_THREADS, 4) merge_parts(const __grid_constant__ DecodeParams p)
 {
-    constexpr int BLOCKS = ROWS / DECODE_WARPS; /* a list */
+    constexpr int BLOCKS = ROWS / DECODE_WARPS; /* per list */
     const DecodeRows<D, ROWS, FP16, EXTRA> rows(p);
     const DecodeList &list = p.lists[blockIdx.x / BLOCKS];
     const int row = blockIdx.x % BLOCKS * DECODE_WARPS + rows.warp;

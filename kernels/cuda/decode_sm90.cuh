@@ -1,12 +1,12 @@
 /*
- * kernels/cuda/decode_sm90.cuh - a decode step with more than 16 rows a list, on Hopper: 64 rows at a time.
+ * kernels/cuda/decode_sm90.cuh - a decode step with more than 16 rows per list, on Hopper: 64 rows at a time.
  *
- * Parts are combined by the launch after it (decode_rows.cuh). With so many rows the products are no longer
- * free: four warps take the rows together, 16 each, and 64 keys, so that K and V come from L2 once and wgmma
- * reads them from shared memory once.
- *     block   one warpgroup, two an SM up to D = 128: while one is at its exponentials the other multiplies
- *     group   the next four slabs of a list, a warp loads each, by cp.async; where there are fewer, zeros
- *     ring    STAGES groups; what a group leaves free is requested behind the barrier of the next one
+ * The next launch combines the parts (decode_rows.cuh). With so many rows the products are no longer free:
+ * four warps share the rows, 16 each, and 64 keys, so that K and V come from L2 once and wgmma reads them
+ * from shared memory once.
+ *     block   one warpgroup, two per SM up to D = 128: while one computes exponentials the other multiplies
+ *     group   the next four slabs of a list, each loaded by a warp with cp.async; zeros where there are fewer
+ *     ring    STAGES groups; the space that a group frees is requested again behind the next one's barrier
  *
  * Shared memory: STAGES * (256 * D + 16) + 128 * D bytes, D in 64s. Limits: those of decode.cuh.
  */
@@ -23,10 +23,10 @@ namespace s2
 template <int D_, bool FP16_, bool EXTRA_> struct WideShape {
     static constexpr int D = D_, ROWS = 64, KEYS = 64;
     static constexpr bool FP16 = FP16_, EXTRA = EXTRA_;
-    static constexpr int CHUNKS = (D + 63) / 64, PIECES = D / 8; /* of 128 bytes, of 16 */
+    static constexpr int CHUNKS = (D + 63) / 64, PIECES = D / 8; /* of 128 bytes; of 16 bytes */
     static constexpr int CHUNK_BYTES = KEYS * 128, TILE_BYTES = CHUNKS * CHUNK_BYTES,
                          GROUP_BYTES = 2 * TILE_BYTES;
-    static constexpr int STAGES = D <= 64 ? 6 : 3, BLOCKS = D <= 128 ? 2 : 1; /* an SM */
+    static constexpr int STAGES = D <= 64 ? 6 : 3, BLOCKS = D <= 128 ? 2 : 1; /* per SM */
     static constexpr int RING_BYTES = STAGES * GROUP_BYTES, Q_BYTES = TILE_BYTES;
     static constexpr int SHARED_BYTES = RING_BYTES + Q_BYTES + STAGES * 16;
 };
@@ -36,14 +36,14 @@ template <class Shape> struct Wide : DecodeRows<Shape::D, Shape::ROWS, Shape::FP
     using Rows::p, Rows::warp, Rows::lane, Rows::part, Rows::chunk;
     static constexpr int D = Shape::D, KEYS = Shape::KEYS, STAGES = Shape::STAGES;
     static constexpr bool FP16 = Shape::FP16;
-    /* A slab that is not there; others have a mask, or -1. */
+    /* A slab that does not exist; others have a mask, or -1. */
     static constexpr int NO_SLAB = -2;
 
     uint8_t *const shared;
     const uint32_t base;
     int4 own;
     bool waited;
-    /* the group that is requested next, and this warp's slab of it */
+    /* the group to be requested next, and this warp's slab of it */
     int ask, ask_end, ask_list;
     uint4 ahead;
     int stage_in, stage_out;

@@ -15,11 +15,11 @@ namespace
 
 struct GpuImpl {
     cudaStream_t stream; /* where everything is queued */
-    cudaStream_t own;    /* the same, until a caller brings one */
-    cudaStream_t left;   /* aside: what `stream` is again afterwards */
+    cudaStream_t own;    /* the same, until a caller provides one */
+    cudaStream_t left;   /* aside: what `stream` is restored to */
     cudaStreamCaptureMode mode;
     cudaEvent_t begin, end;
-    void *flush; /* twice the L2, made when first asked for */
+    void *flush; /* twice the L2, allocated on first use */
     size_t flush_bytes;
     long long *ticks; /* of the clock kernel: {cycles, nanoseconds} */
     S2Board *board;   /* NULL where the management library is missing */
@@ -57,7 +57,7 @@ s2_status gpu_copy_out(s2_device *device, void *host_dst, const void *src, size_
     return s2_cuda_try(cudaStreamSynchronize(impl_of(device)->stream), NULL);
 }
 
-/* One block a piece, four bytes a thread: every piece is whole words. */
+/* One block per piece, four bytes per thread: every piece consists of whole words. */
 __global__ void gather(uint32_t *dst, const uint8_t *src, const int64_t *at_bytes, uint32_t piece_words)
 {
     const uint32_t *const from = (const uint32_t *)(src + at_bytes[blockIdx.x]);
@@ -176,7 +176,7 @@ s2_status gpu_flush_cache(s2_device *device)
     return s2_cuda_try(cudaMemsetAsync(impl->flush, 0, impl->flush_bytes, impl->stream), NULL);
 }
 
-/* 20 microseconds of one thread: cycles against the global timer. */
+/* Counts cycles against the global timer in one thread for 20 microseconds. */
 __global__ void read_clock(long long *ticks)
 {
     long long begin_ns, now_ns;
@@ -214,7 +214,7 @@ struct RowPairs {
     int64_t from_to[2 * COPY_PAIRS];
 };
 
-/* One block a row; a row is a multiple of 2 bytes. */
+/* One block per row; a row is a multiple of 2 bytes. */
 __global__ void copy_row_pairs(uint16_t *dst, const uint16_t *src, int64_t row_halves,
                                const __grid_constant__ RowPairs pairs)
 {
@@ -339,8 +339,8 @@ s2_status s2_cuda_upload(s2_device *device, const void *host, size_t n_bytes, vo
 {
     void *memory = NULL;
     S2_TRY(s2_cuda_try(cudaMalloc(&memory, n_bytes > 0 ? n_bytes : 1), why));
-    /* In the kernels' own stream: cudaMemcpy may return before pageable memory has arrived, and a stream that
-     * does not block would not wait for it. */
+    /* In the kernels' own stream: cudaMemcpy may return before pageable memory has arrived, and a
+     * non-blocking stream would not wait for it. */
     const s2_status status = n_bytes > 0 ? device->ops->copy_in(device, memory, host, n_bytes) : S2_OK;
     if (status != S2_OK) {
         (void)cudaFree(memory);

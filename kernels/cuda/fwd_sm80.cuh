@@ -2,11 +2,11 @@
  * kernels/cuda/fwd_sm80.cuh - the portable forward: mma.sync and cp.async, any NVIDIA GPU since Ampere.
  *
  * Grid    one thread block per item of the plan, in its order.
- * Block   4 warps, 64 query rows, one 16-row slab each; 64 keys a step, gathered row by row from the
+ * Block   4 warps, 64 query rows, one 16-row slab each; 64 keys per step, gathered row by row from the
  *         blocks of the list. V of a step arrives under its S, K of the next one under its O += P V.
  * Shared  3 tiles of 64 rows: Q, K, V; 384 bytes times the head dimension rounded up to 64.
- * Masks   all that a plan can say: slabs, causal edge, end of the keys, element masks from memory.
- * Extra   instances of their own cap scores and have sink logits, so that the others pay nothing.
+ * Masks   everything that a plan can express: slabs, causal edge, end of the keys, element masks from memory.
+ * Extra   caps and sink logits are separate instances, so that the others pay nothing.
  *
  * Everything that the Hopper kernel refuses runs here: patterns finer than a block, head dimensions that
  * are any multiple of 8 up to 256, scales of any sign.
@@ -45,7 +45,7 @@ struct Sm80Params {
     float *lse;
     int64_t q_tok, k_tok, v_tok, o_tok;
     int32_t blk_shift, mask_words, head_dim, causal;
-    float scale_log2; /* 1 with a cap, which has the scale in it */
+    float scale_log2; /* 1 with a cap, which includes the scale */
     Cap cap;
     const float *sink; /* [head]; NULL: none */
 };
@@ -131,7 +131,8 @@ template <int HEAD_DIM_, bool FP16_, bool EXTRA> struct Sm80Forward {
             }
         }
     }
-    /* A scale of zero makes infinity times zero of masked scores: fold all of it, so that 1 is left. */
+    /* With a scale of zero a masked score would give infinity times zero: fold the whole scale into S,
+     * leaving 1. */
     S2_DEVICE void fold_sign()
     {
 #pragma unroll
@@ -148,7 +149,7 @@ template <int HEAD_DIM_, bool FP16_, bool EXTRA> struct Sm80Forward {
             for (int x = 0; x < 4; ++x)
                 s[j][x] = p.cap(s[j][x]);
     }
-    /* The sink joins the softmax of a row: its sum and maximum with it. By what O is multiplied. */
+    /* The sink joins a row's softmax, changing its sum and maximum. Returns the factor for O. */
     S2_DEVICE float join_sink(float &top, float &total) const
     {
         const float sink = p.sink != nullptr ? __ldg(p.sink + item.head) * LOG2_E : -CUDART_INF_F;
@@ -185,7 +186,7 @@ template <int HEAD_DIM_, bool FP16_, bool EXTRA> struct Sm80Forward {
             }
     }
     /*
-     * maximum is scaled; one FMA makes an exponent. A scale that is not positive was folded in before. O is
+     * maximum is scaled; one FMA makes an exponent. A scale that is not positive was folded in earlier. O is
      * rescaled only in warps where a row's maximum has risen.
      */
     S2_DEVICE void softmax()
@@ -307,7 +308,7 @@ template <int HEAD_DIM_, bool FP16_, bool EXTRA> struct Sm80Forward {
     }
 };
 
-/* Three blocks an SM hide one another's barriers: worth reading Q again from shared memory at D = 128. */
+/* Three blocks per SM hide one another's barriers: worth rereading Q from shared memory at D = 128. */
 template <int D, bool FP16, bool EXTRA>
 __global__ void __launch_bounds__(SM80_THREADS, D <= 128 ? 3 : 2) fwd_sm80(const Sm80Params p)
 {

@@ -2,8 +2,7 @@
  * kernels/cuda/fwd_sm80_inst.cuh - the instances of the portable forward, one function per head dimension and
  * type.
  *
- * C++ and CUDA only: seen by the files of this kernel alone. An instance serves every head dimension up to
- * its own.
+ * C++ and CUDA only: for the files of this kernel. An instance serves every head dimension up to its own.
  */
 #ifndef S2_KERNELS_CUDA_FWD_SM80_INST_CUH
 #define S2_KERNELS_CUDA_FWD_SM80_INST_CUH

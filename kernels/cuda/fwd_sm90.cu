@@ -26,7 +26,7 @@ int32_t key_step(int32_t head_dim)
     return head_dim > 128 ? 64 : 128;
 }
 
-/* The smallest instance that holds the head dimension; what is missing of it reads as zeros. */
+/* The smallest instance that holds the head dimension; missing columns read as zeros. */
 Launch launch_of(int32_t head_dim, s2_dtype dtype)
 {
 #define S2_CASE(dim)                                                                                         \
@@ -84,7 +84,7 @@ s2_status make_maps(s2_device *device, const s2_attn_problem *problem, State *st
     return s2_sm90_upload_maps(device, problem, tensors, 3, &state->maps, why);
 }
 
-/* Where the rows of O of each sequence begin: uploaded, and written anew later. */
+/* Uploads where the rows of O of each sequence begin, and rewrites it later. */
 s2_status upload_rows(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
 {
     void **const o = (void **)s2_calloc((size_t)problem->n_seqs, sizeof *o);

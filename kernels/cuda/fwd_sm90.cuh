@@ -2,14 +2,14 @@
  * kernels/cuda/fwd_sm90.cuh - the forward on Hopper: gathered tiles, wgmma, one endless stream of steps.
  *
  * Grid    one thread block per SM, persistent; items are claimed in the plan's order.
- * Block   two consumer warpgroups of 64 query rows and one producer warpgroup whose warps have one job
+ * Block   two consumer warpgroups of 64 query rows each and one producer warpgroup, whose warps have one job
  *         each: K (even 64-column chunks, and the entry words), K (odd chunks), V, scheduler and Q.
- * Step    of plan/steps.h. Whole: KEYS keys against both warpgroups, nothing compared. Half: KEYS / 2 keys
- *         for each, its own ones, in its half of the same stage; a key that a row does not read is dropped.
- *         Keys are GATHERED from blocks of BLOCK: one copy {64 columns, BLOCK rows} each lands on whole
- *         swizzle atoms, so wgmma sees a dense operand whatever the block. The producer lanes work out the
- *         blocks, ONE lane issues all copies: copies from divergent lanes serialise at about 100 clocks each.
- * Warp    16 rows, a slab: whether they read a block at all is one bit, uniform in the warp.
+ * Step    of plan/steps.h. Whole: KEYS keys against both warpgroups, nothing compared. Half: each has KEYS /
+ *         2 keys of its own, in its half of the same stage; keys that a row does not read are dropped. Keys
+ *         are GATHERED from blocks of BLOCK: one copy {64 columns, BLOCK rows} each lands on whole swizzle
+ *         atoms, so wgmma sees a dense operand whatever the block. The producer lanes find the blocks, but
+ *         ONE lane issues all copies: copies from divergent lanes serialise at about 100 clocks each.
+ * Warp    16 rows, a slab: whether it reads a block at all is one bit, uniform in the warp.
  * Shared  FwdConfig::SHARED_BYTES, at most 227 KiB: Q, O on its way out, STAGES of K and of V, and the rest
  *         of FwdShared.
  *
@@ -17,15 +17,15 @@
  * stored under the second S.
  *
  * The row maximum is stale: it is raised only when a row exceeds it by 2^8, so quads shuffle and O is
- * rescaled a few times an item instead of every step. Whole steps, and from head dim 96 on all but the first
- * of an item, do not even look for what exceeds it: the exponentials come first, their sums tell, and S is
- * kept in registers to do them again. P stays below 2^13, which fp32 sums and both storage types hold.
+ * rescaled a few times per item instead of every step. Whole steps, and from head dim 96 on all steps but an
+ * item's first, do not check beforehand: they compute the exponentials, whose sums show an excess, and keep S
+ * in registers to redo them. P stays below 2^13, which fp32 sums and both storage types hold.
  *
- * What ptxas wants, or it serialises every wgmma or spills: S declared in the step that makes it, no branch
- * around its elements, and a warpgroup number from a shuffle, without which each wgmma moves its
+ * What ptxas needs, or it serialises every wgmma or spills: S declared in the step that makes it, no branch
+ * around its elements, and the warpgroup number from a shuffle, without which each wgmma moves its
  * descriptors into uniform registers.
  *
- * Caps and sinks are instances of their own, so that the others pay nothing.
+ * Caps and sinks are separate instances, so that the others pay nothing.
  *
  * Limits: scale > 0.
  */
@@ -46,7 +46,7 @@ struct alignas(16) FwdParams {
     const s2_step_item *items; /* in the order of execution */
     const s2_step_word *words; /* of half steps */
     const int32_t *list;       /* of whole steps */
-    const uint32_t *bits;      /* element masks; NULL: none, as where blocks and slabs decide all */
+    const uint32_t *bits;      /* element masks; NULL: none, since blocks and slabs decide everything */
     int32_t *counter;          /* {claimed, finished}; zero before the first launch, resets itself */
     float *lse;
     int64_t lse_head;
@@ -54,13 +54,13 @@ struct alignas(16) FwdParams {
     int64_t o_tok_bytes, o_head_bytes;
     int32_t n_items;
     int32_t group; /* H / G */
-    int32_t pack;  /* 2: each warpgroup takes 64 positions of its own query head */
+    int32_t pack;  /* 2: each warpgroup has 64 positions of its own query head */
     int32_t causal;
     int32_t head_dim;
-    int32_t moved;     /* maps were written by a launch before, and not before all launches */
+    int32_t moved;     /* maps were written by an earlier launch, not before all launches */
     float scale_log2;  /* CAPPED: 1 */
     Cap cap;           /* CAPPED */
-    const float *sink; /* SINKS: [head]; NULL: none. CAPPED takes them too */
+    const float *sink; /* SINKS: [head]; NULL: none. CAPPED accepts them too */
 };
 
 /* Sinks join when an item is stored. A cap is a pass over S before it is masked. */
@@ -70,22 +70,21 @@ template <int HEAD_DIM_, int BLOCK_, bool FP16_, FwdExtra EXTRA_> struct FwdConf
     static constexpr int HEAD_DIM = HEAD_DIM_, BLOCK = BLOCK_;
     static constexpr bool FP16 = FP16_;
     static constexpr FwdExtra EXTRA = EXTRA_;
-    /* 256: O takes 128 registers, so that S gets 32, and Q stays in shared memory. */
+    /* 256: O needs 128 registers, so S gets 32, and Q stays in shared memory. */
     static constexpr int KEYS = HEAD_DIM == 256 ? 64 : 128;
     static constexpr int STAGES = HEAD_DIM == 64 ? 4 : 2;
-    /* Registers hold either Q or, at 128, S until P is made of it; at 256 Q is too large. */
+    /* Registers hold either Q or, at 128, S until P is made from it; at 256 Q is too large. */
     static constexpr bool Q_IN_REGISTERS = HEAD_DIM < 128;
     static constexpr int QUERY_BUFFERS = HEAD_DIM == 128 ? 2 : 1;
-    /* At 64 the loop of whole steps is slower when compared steps take the exponentials first too. */
+    /* At 64 the loop of whole steps is slower when compared steps also compute the exponentials first. */
     static constexpr bool COMPARED_UNCHECKED = HEAD_DIM > 64;
-    /* K is given back only after the first exponentials, which begin earlier for it. The loader of blocks of
-     * 16 has no time to spare. */
+    /* K is released only after the first exponentials, which lets them begin earlier. With blocks of 16 the
+     * loader has no time to spare for that. */
     static constexpr bool LATE_RELEASE = HEAD_DIM == 64 || (HEAD_DIM == 128 && BLOCK > 16);
-    /* The second warpgroup stays behind the first, unless they have a head each. Two in step want the tensor
-     * cores at the same time and then the exponential unit; at 128 this loses what it gains. */
+    /* The second warpgroup stays behind the first, unless they have a head each. In lockstep both want the
+     * tensor cores at the same time, then the exponential unit; at 128 staggering loses what it gains. */
     static constexpr bool STAGGERED = HEAD_DIM == 64;
-    /* Sixteens of keys whose P is made while O += P V runs: at 64 more of them lose time, and fewer
-     * elsewhere. */
+    /* Groups of 16 keys whose P is made while O += P V runs: more lose time at 64, fewer elsewhere. */
     static constexpr int EARLY = HEAD_DIM == 96 || HEAD_DIM == 128 ? 3 : KEYS / 32;
     static constexpr int CHUNKS = (HEAD_DIM + 63) / 64;
     static constexpr int OUT_CHUNKS = HEAD_DIM >= 128 ? 1 : CHUNKS;
@@ -135,7 +134,7 @@ S2_DEVICE void order_after(float x, uint32_t scratch)
         : "memory");
 }
 
-/* Where everything lies in shared memory. */
+/* Where everything is in shared memory. */
 template <class T> struct FwdShared {
     uint32_t q, o, k, v, words, slots, left, scratch;
     uint32_t q_full, q_empty, slot_full, slot_empty, k_full, k_empty, v_full, v_empty, claim, ahead;
@@ -231,14 +230,14 @@ template <class T> S2_DEVICE void fwd_schedule(const FwdParams &p, const FwdShar
                         (box % T::CHUNKS) * 64, row + (p.pack == 2 ? 0 : half * 64),
                         tile.head + (p.pack == 2 ? half : 0), L2_EVICT_FIRST);
         }
-        /* Claimed only when the K loader is near the end of this item: claiming earlier spreads the
-         * thread blocks over more heads at a time, and dense 32k reads seven times the DRAM bytes. */
+        /* Claimed only when the K loader is near the end of this item: claiming earlier spreads the thread
+         * blocks over more heads at a time, and dense 32k then reads seven times the DRAM bytes. */
         mbar_wait(sh.claim, turn & 1);
         index = gridDim.x + atomicAdd(p.counter, 1);
     }
 }
 
-/* The entry words of a stage. All by lane 0, whose arrival at the barrier is what orders them. */
+/* Stores the entry words of a stage. Lane 0 stores all, since its arrival at the barrier orders them. */
 template <class T> S2_DEVICE void publish(uint32_t words, int2 word, int lane)
 {
 #pragma unroll
@@ -250,7 +249,7 @@ template <class T> S2_DEVICE void publish(uint32_t words, int2 word, int lane)
     }
 }
 
-/* The copies of a stage by lane 0, for a loader whose `part` 0 and 1 load K and 2 loads V. */
+/* Lane 0 issues the copies of a stage. `part`: 0 and 1 load K, 2 loads V. */
 template <class T>
 S2_DEVICE void copy_stage(const CUtensorMap *map, uint32_t tile, uint32_t bar, const int (&row)[T::SUBS],
                           int kv_head, int part, bool narrow)
@@ -344,7 +343,7 @@ template <class T> struct FwdConsumer {
     float maximum[2], sum[2], alpha[2];             /* maximum: times scale_log2 */
     Ring<T::STAGES> kr, vr;                         /* vr is one step behind */
     enum { OLD = -1, EMPTY = 0, GROWING = 1 } o_is; /* OLD: of the item before, still to be stored */
-    int pos, n_half, n_mixed, n_whole, k_tok;       /* of the item, whose rest stays in its slot */
+    int pos, n_half, n_mixed, n_whole, k_tok;       /* of the item; the rest of it stays in its slot */
     uint32_t n_leads = 0;                           /* items so far in which the first warpgroup led */
 
     S2_DEVICE FwdConsumer(const FwdParams &params, const FwdShared<T> &shared, int warpgroup, int thread)
@@ -352,7 +351,7 @@ template <class T> struct FwdConsumer {
           o_is(EMPTY)
     {
     }
-    /* Read anew where it is needed now and then: registers are what the loop is short of. */
+    /* Read again wherever it is needed, which is rare: the loop is short of registers. */
     static S2_DEVICE int warp()
     {
         int thread;
@@ -447,11 +446,11 @@ template <class T> struct FwdConsumer {
         if (lane == 0)
             mbar_arrive(empty + 8 * stage);
     }
-    /* One bit for each key of a step, for the two rows of this lane, its first column at bit 0. */
+    /* One bit per key of a step for each of this lane's two rows, the lane's first column at bit 0. */
     template <Width W> struct Bits {
         uint32_t of[2][KEYS_OF<W> / 32];
     };
-    /* Worked out while S is in flight. */
+    /* Computed while S is in flight. */
     template <Width W> S2_DEVICE Bits<W> read_bits() const
     {
         constexpr int SUBS = W == HALF ? T::HALF_SUBS : T::SUBS;
@@ -505,7 +504,7 @@ template <class T> struct FwdConsumer {
                 }
         }
     }
-    /* No control flow around s[]: a branch makes ptxas copy the accumulator, and spill. */
+    /* No control flow around s[]: a branch makes ptxas copy the accumulator and spill. */
     template <Width W> static S2_DEVICE void drop(const Bits<W> &bits, float *s)
     {
 #pragma unroll
@@ -515,7 +514,7 @@ template <class T> struct FwdConsumer {
                 s[4 * j + x] =
                     bits.of[x / 2][j / 4] & (1u << (j % 4 * 8 + x % 2)) ? s[4 * j + x] : -CUDART_INF_F;
     }
-    /* S as the softmax takes it, before drop(): a cap makes minus infinity finite. */
+    /* S as the softmax expects it; before drop(), since a cap makes minus infinity finite. */
     template <int N> S2_DEVICE void cap_scores(float *s) const
     {
         if constexpr (T::EXTRA == CAPPED)
@@ -525,7 +524,7 @@ template <class T> struct FwdConsumer {
     }
     template <int N> static S2_DEVICE void find_tops(const float *s, float *top)
     {
-        float part[2][4]; /* four chains a row: one serial chain is 150 clocks longer */
+        float part[2][4]; /* four chains per row: one serial chain takes 150 clocks longer */
 #pragma unroll
         for (int r = 0; r < 2; ++r)
 #pragma unroll
@@ -598,9 +597,9 @@ template <class T> struct FwdConsumer {
         vr.next();
     }
     /*
-     * Before the first step of KEYS keys of an item: the second warpgroup waits until the first has done its
-     * O += P V in that step. Two barriers are enough: the first does not get to the item after the next one,
-     * as its slot is free only when both have stored this item.
+     * Before an item's first step of KEYS keys the second warpgroup waits until the first has done its O += P
+     * V in that step. Two barriers are enough: the first cannot reach the item after the next one, as its
+     * slot is free only when both have stored this item.
      */
     S2_DEVICE void stagger()
     {
@@ -608,7 +607,7 @@ template <class T> struct FwdConsumer {
             mbar_wait(sh.ahead + (n_leads & 1) * 8, n_leads >> 1 & 1);
         ++n_leads;
     }
-    /* The barrier is that of the stagger() before, whose turn is counted already. */
+    /* The barrier is that of the previous stagger(), whose turn is already counted. */
     S2_DEVICE void let_follow(bool leads) const
     {
         if constexpr (T::STAGGERED)
@@ -626,8 +625,8 @@ template <class T> struct FwdConsumer {
             sum[r] = sum[r] * alpha[r] + row_sum[r];
     }
     /*
-     * S to P. InFlight: an O += P V still runs; it is waited for half way through the
-     * exponentials, when it has mostly finished, because packing overwrites its A operand.
+     * S to P. InFlight: an O += P V still runs; it is waited for halfway through the exponentials, when it
+     * has mostly finished, because packing overwrites its A operand.
      */
     template <Width W, class InFlight> S2_DEVICE void softmax(Of<W>, InFlight, float *s)
     {
@@ -651,8 +650,8 @@ template <class T> struct FwdConsumer {
         add_sums(row_sum);
     }
     /*
-     * The same with the maxima as they are, O scaled too: a lane's N / 4 values of a row that sum to more
-     * than 2^8 each have one above 2^8, and then all is done again. Less than that sum, P fits both types.
+     * The same with the maxima unchanged: when a lane's N / 4 values of a row average more than 2^8, one of
+     * them exceeds 2^8, and all is redone and O is scaled. Below that sum, P fits both types.
      */
     template <Width W> S2_DEVICE void softmax_unchecked(Of<W>, const float *s, bool leads)
     {
@@ -706,8 +705,8 @@ template <class T> struct FwdConsumer {
         sum[0] = sum[1] = 0.f;
     }
     /*
-     * One step: S of this one, O += P V of the one before. The first one of an item also stores what the item
-     * before left in O, under its S: nothing but the next O += P V waits for that.
+     * One step: S of this step, O += P V of the previous one. The first step of an item also stores, under
+     * its S, what the previous item left in O: only the next O += P V waits for that.
      */
     template <Width W, Width Before>
     S2_DEVICE void step(Of<W> width, Of<Before> before, int turn, bool is_last, bool leads = false)
@@ -761,7 +760,7 @@ template <class T> struct FwdConsumer {
             join_sink(e);
         return e;
     }
-    /* Maxima are finite: in a row that read nothing the sum is 0, and the sink alone is left. */
+    /* Maxima are finite: in a row that read nothing the sum is 0, and only the sink is left. */
     S2_DEVICE void join_sink(Result &e) const
     {
         const float sink = p.sink != nullptr ? __ldg(p.sink + head_of(e)) * LOG2_E : -CUDART_INF_F;
@@ -789,8 +788,8 @@ template <class T> struct FwdConsumer {
         }
     }
     /*
-     * O through shared memory, so that rows leave in whole; a warp's 16 rows are touched by no other warp.
-     * Plain stores: the copy engine would want a fence, and must not begin before the first query.
+     * O goes through shared memory, so that whole rows are stored; no other warp touches a warp's 16 rows.
+     * Plain stores: the copy engine would need a fence, and must not begin before the first query.
      */
     S2_DEVICE void store_out(const Result &e)
     {
@@ -832,7 +831,7 @@ template <class T> struct FwdConsumer {
     {
         return sh.left + (wg * 128 + warp() * 32 + lane) * 16;
     }
-    /* Set the sums of an item aside, in shared memory for want of registers; its O is stored later. */
+    /* Set the sums of an item aside in shared memory, since registers are scarce; its O is stored later. */
     S2_DEVICE void set_sums_aside()
     {
         store_shared4(sums_at(), make_int4(__float_as_int(sum[0]), __float_as_int(sum[1]),
@@ -890,7 +889,7 @@ template <class T> struct FwdConsumer {
         set_sums_aside();
         store_result(turn);
     }
-    /* The steps of an item but its first; false when it had no whole one. */
+    /* The steps of an item after its first; false when none of them was whole. */
     S2_DEVICE bool go_through_steps(int turn)
     {
         const int n_steps = n_half + n_mixed + n_whole;
@@ -910,7 +909,7 @@ template <class T> struct FwdConsumer {
             step(Of<WHOLE>{}, Of<WHOLE>{}, turn, at == n_steps - 1);
         return true;
     }
-    /* Items without whole steps are rare (the first tiles of a sequence): the stream is cut behind them. */
+    /* Items without whole steps are rare (the first tiles of a sequence): the stream is cut after them. */
     S2_DEVICE void run()
     {
         for (int turn = 0; fetch(turn); ++turn) {
@@ -934,7 +933,7 @@ __global__ void __launch_bounds__(T::THREADS, 1) fwd_sm90(const __grid_constant_
     extern __shared__ uint8_t raw[];
     const FwdShared<T> sh(raw);
     const int wg =
-        __shfl_sync(0xffffffffu, threadIdx.x >> 7, 0); /* known to be uniform: so are descriptors */
+        __shfl_sync(0xffffffffu, threadIdx.x >> 7, 0); /* known to be uniform, hence so are descriptors */
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
     if (threadIdx.x == 0)
         sh.init();

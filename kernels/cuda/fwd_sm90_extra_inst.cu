@@ -1,8 +1,8 @@
 /*
- * kernels/cuda/fwd_sm90_extra_inst.cu - the Hopper forward with a cap or sinks, for one head dimension and type.
+ * kernels/cuda/fwd_sm90_extra_inst.cu - the Hopper forward with a cap or sinks, per head dimension and type.
  *
- * Compiled once for each S2_HEAD_DIM and S2_FP16. Models that cap or have sinks have head dimensions of 64, 128
- * and 256: 96 has no instance, and at 256 none has sinks alone.
+ * Compiled once for each S2_HEAD_DIM and S2_FP16. Models with caps or sinks have head dimensions of 64, 128
+ * and 256: 96 has no instance, and 256 none with sinks only.
  */
 #if S2_HEAD_DIM != 96
 #include "kernels/cuda/fwd_sm90_inst.cuh"

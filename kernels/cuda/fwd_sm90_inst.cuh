@@ -2,9 +2,9 @@
  * kernels/cuda/fwd_sm90_inst.cuh - the instances of the Hopper forward, one function per head dimension and
  * type.
  *
- * C++ and CUDA only: seen by the files of this kernel alone. Each launches for one block size of 16, 32, 64
- * or 128 tokens (head dimension 256: at most 64) and returns what the runtime says of the launch. EXTRA are
- * those with a cap or sinks, which 96 does not have.
+ * C++ and CUDA only: for the files of this kernel. Each launches for one block size of 16, 32, 64 or 128
+ * tokens (head dimension 256: at most 64) and returns the runtime's status. The EXTRA ones are for a cap or
+ * sinks; 96 has none.
  */
 #ifndef S2_KERNELS_CUDA_FWD_SM90_INST_CUH
 #define S2_KERNELS_CUDA_FWD_SM90_INST_CUH

@@ -1,7 +1,7 @@
 /*
  * kernels/cuda/fwd_sm90_launch.cuh - how an instance of the Hopper forward is launched.
  *
- * CUDA only: seen by the files that hold instances.
+ * CUDA only: for the files that hold instances.
  */
 #ifndef S2_KERNELS_CUDA_FWD_SM90_LAUNCH_CUH
 #define S2_KERNELS_CUDA_FWD_SM90_LAUNCH_CUH

@@ -18,13 +18,13 @@ s2_status s2_cuda_try(cudaError_t error, s2_diag *why);
 /* Everything is queued here. */
 cudaStream_t s2_cuda_stream(const s2_device *device);
 
-/* Allocate and copy host data, at least one byte. */
+/* Allocate at least one byte and copy host data there. */
 s2_status s2_cuda_upload(s2_device *device, const void *host, size_t n_bytes, void **out, s2_diag *why);
 
-/* Queue a copy of host data, a multiple of 4 bytes, that is taken at once: a graph keeps it. */
+/* Queue a copy of host data, a multiple of 4 bytes. The data is read now, and a captured graph keeps it. */
 s2_status s2_cuda_write(const s2_device *device, void *dst, const void *host, size_t n_bytes, s2_diag *why);
 
-/* Whether a graph is being captured of what is queued. */
+/* Whether what is queued is being captured as a graph. */
 bool s2_cuda_captures(const s2_device *device);
 
 /* Whether every row of 16-bit elements begins at a multiple of 16 bytes. */

@@ -22,7 +22,7 @@ int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sixteen bytes a thread and load, eight loads in flight, evicted first. */
+/* Sixteen bytes per thread and load, eight loads in flight, evicted first. */
 __global__ void __launch_bounds__(READ_THREADS) read_all(const uint4 *from, size_t n, uint32_t *out)
 {
     uint32_t any = 0;

@@ -14,14 +14,14 @@ extern "C" {
 
 typedef struct s2_cuda_graph s2_cuda_graph;
 
-/* What is launched between begin and end is not run but recorded; nothing else may be asked meanwhile. */
+/* Launches between begin and end are recorded, not run; the device may do nothing else meanwhile. */
 s2_status s2_cuda_graph_begin(s2_device *device, s2_diag *why) S2_MUST_CHECK;
 s2_status s2_cuda_graph_end(s2_device *device, s2_cuda_graph **out, s2_diag *why) S2_MUST_CHECK;
-/* Queue all of it. */
+/* Queue all that was recorded. */
 s2_status s2_cuda_graph_launch(s2_device *device, s2_cuda_graph *graph, s2_diag *why) S2_MUST_CHECK;
 void s2_cuda_graph_destroy(s2_cuda_graph **graph);
 
-/* Bytes a second that a kernel which only reads gets from n_bytes of memory; the median of nine runs. */
+/* Bytes per second at which a kernel that only reads gets n_bytes of memory; the median of nine runs. */
 s2_status s2_cuda_read_rate(s2_device *device, const void *memory, size_t n_bytes, double *out,
                             s2_diag *why) S2_MUST_CHECK;
 

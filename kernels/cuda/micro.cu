@@ -7,7 +7,7 @@ namespace
 
 constexpr int THREADS = 512, CONSUMERS = 256;
 
-/* Eight loads in flight a thread; the sum is never stored, but the compiler cannot know that. */
+/* Eight loads in flight per thread; the sum is never stored, but the compiler cannot know that. */
 __global__ void __launch_bounds__(THREADS) read_all(const uint4 *from, int64_t n, int rounds, uint32_t *never)
 {
     const int64_t step = (int64_t)gridDim.x * THREADS;
@@ -44,15 +44,15 @@ __global__ void __launch_bounds__(THREADS) copy_all(uint4 *to, const uint4 *from
 __global__ void nothing() {}
 
 /*
- * Two warpgroups, each a 64 x 128 accumulator, operands in shared memory filled with random bits: as much
- * power as real data draws. One round is eight products of 64 x 128 x 16 a warpgroup.
+ * Two warpgroups, each a 64 x 128 accumulator, operands in shared memory filled with random bits, which draw
+ * as much power as real data. One round is eight products of 64 x 128 x 16 per warpgroup.
  */
 __global__ void __launch_bounds__(CONSUMERS, 1) multiply(int rounds, uint32_t *never)
 {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ uint8_t raw[];
     const uint32_t base = (s2::shared_address(raw) + 1023) & ~1023u;
-    /* 16 KiB of A a warpgroup behind 32 KiB of B; exponents near 1, so that nothing overflows */
+    /* 16 KiB of A per warpgroup after 32 KiB of B; exponents near 1, so that nothing overflows */
     uint32_t bits = threadIdx.x * 2654435761u + blockIdx.x;
     for (uint32_t at = threadIdx.x * 4; at < 65536; at += CONSUMERS * 4) {
         bits = bits * 1664525u + 1013904223u;
@@ -97,7 +97,7 @@ s2_status time_of(s2_device *device, double *ms, s2_status queued)
 }
 
 /*
- * A warm-up and then the median of what a few repetitions took would be finer; the best of five is a ceiling.
+ * The median of some repetitions after a warm-up would be finer, but the best of five is a ceiling.
  */
 template <class Queue> s2_status best_of(s2_device *device, const Queue &queue, double *ms)
 {

@@ -3,15 +3,16 @@
  * read.
  *
  *     bounds  [list][page][minimum, maximum][d] of the keys of each whole page, in the storage type
- *     score   of a page: the most that any row's q . k can be for a key inside the bounds
+ *     score   of a page: an upper bound of q . k, over the rows and keys inside the bounds
  *     chosen  the newest page, which may still grow, and the budget's best of the others; ties to the lower
  * page
  *
  * One launch before the decode kernel, which then finds its slabs where this one wrote them:
- *     scores  a warp 16 pages on the tensor cores, all loads first; reads 4 * D bytes a page
- *     choice  by the block of a list that arrives last: the bits in which scores differ, eight at a time from
- *             the top, until a bin is taken whole; slabs are written with pages ascending
- * Shared memory: 6 bytes a page. Limits: 16 rows a list, S2_SELECT_LIMIT_PAGES pages a list.
+ *     scores  16 pages per warp on the tensor cores, all loads first; reads 4 * D bytes per page
+ *     choice  by the block of a list that arrives last: a radix select on the bits in which scores differ,
+ *             eight at a time from the top, until a whole bin is chosen; slabs are written with pages
+ *             ascending
+ * Shared memory: 6 bytes per page. Limits: 16 rows and S2_SELECT_LIMIT_PAGES pages per list.
  */
 #ifndef S2_KERNELS_CUDA_SELECT_CUH
 #define S2_KERNELS_CUDA_SELECT_CUH
@@ -24,15 +25,15 @@ namespace s2
 enum {
     SELECT_ROWS = 16,
     SELECT_PAGES_A_WARP = 16,
-    SELECT_THREADS = 256, /* a bin of the choice each */
+    SELECT_THREADS = 256, /* one bin of the choice each */
     SELECT_WARPS = SELECT_THREADS / 32,
     SELECT_PAGES = SELECT_WARPS * SELECT_PAGES_A_WARP /* of a block */
 };
 
 struct SelectParams {
     const DecodeList *lists;
-    const int32_t *n_pages; /* [list], the newest with them */
-    const uint2 *places;    /* [list][page_cap]: K and V of a page's first key, in 16 bytes */
+    const int32_t *n_pages; /* [list], the newest included */
+    const uint2 *places;    /* [list][page_cap]: K and V of a page's first key, in units of 16 bytes */
     const uint16_t *q;
     uint16_t *bounds;  /* [list][page_cap][2][head_dim] */
     uint32_t *scores;  /* [list][page_cap], ordered as integers */
@@ -55,14 +56,14 @@ template <bool FP16> S2_DEVICE float2 unpack2(uint32_t x)
         y = make_float2(__uint_as_float(x << 16), __uint_as_float(x & 0xffff0000u));
     return y;
 }
-/* A float as an integer of the same order. */
+/* A float as an integer that compares the same. */
 S2_DEVICE uint32_t ordered(float x)
 {
     const uint32_t bits = __float_as_uint(x);
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 
-/* A block a page and list, a thread two numbers of the head dimension. Only whole pages are bounded. */
+/* A block per page and list, two numbers of the head dimension per thread. Only whole pages are bounded. */
 template <bool FP16> __global__ void page_bounds(const __grid_constant__ SelectParams p)
 {
     const int page = blockIdx.x, list = blockIdx.y, d = 2 * threadIdx.x;
@@ -81,8 +82,8 @@ template <bool FP16> __global__ void page_bounds(const __grid_constant__ SelectP
     *(uint32_t *)(to + p.head_dim) = pack2<FP16>(high.x, high.y);
 }
 
-/* 16 pages of a warp and 128 numbers of the head dimension, as the tensor cores' A; lane (g, t) holds of
- * pages g and g + 8 the numbers t * 8 .. t * 8 + 7 of every 32: the order of a sum over d is free. */
+/* 16 pages of a warp and 128 numbers of the head dimension, as the tensor cores' A; lane (g, t) holds numbers
+ * t * 8 .. t * 8 + 7 of every 32 of pages g and g + 8: a sum over d may be in any order. */
 struct Bounds {
     uint4 low[4][2], high[4][2];
 };
@@ -102,7 +103,7 @@ S2_DEVICE void load_bounds(const SelectParams &p, const uint16_t *bounds, int fi
             out->high[step][half] = on ? __ldg((const uint4 *)(from + p.head_dim)) : none;
         }
 }
-/* The numbers below zero of two, or the others; zeros elsewhere. */
+/* Keeps those of two numbers that are below zero, or the others; zeros elsewhere. */
 S2_DEVICE uint32_t of_sign(uint32_t x, bool below)
 {
     const uint32_t negative = (x >> 15 & 0x00010001u) * 0xffffu;
@@ -158,7 +159,7 @@ S2_DEVICE void store_scores(const SelectParams &p, const DecodeList &list, int i
 
 /*
  * Pages of a warp, 16 at a time, the next ones' bounds in flight. Bounds are as old as the plan: the first
- * are fetched before the launch before has ended, queries after.
+ * are fetched before the previous launch has ended, queries after it.
  */
 template <bool FP16>
 S2_DEVICE void score_pages(const SelectParams &p, const DecodeList &list, int index, int n)
@@ -194,7 +195,7 @@ struct Choice {
     uint32_t counts[256], of_warp[SELECT_WARPS], digit, above, equal;
     int last;
 };
-/* The sum over the threads before this one; at least one barrier lies between two calls. */
+/* The sum over the threads before this one; two calls need at least one barrier between them. */
 S2_DEVICE uint32_t sum_before(uint32_t own, uint32_t *of_warp)
 {
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
@@ -213,12 +214,12 @@ S2_DEVICE uint32_t sum_before(uint32_t own, uint32_t *of_warp)
         before += w < warp ? of_warp[w] : 0u;
     return before;
 }
-/* What selects the `want` best of n scores: bits under the mask above the prefix, and the first `equal` scores
- * whose bits are the prefix. */
+/* Selects the `want` best of n scores: those whose bits under the mask exceed the prefix, and the first
+ * `equal` scores whose bits are the prefix. */
 struct Threshold {
     uint32_t prefix, mask, equal;
 };
-/* Scores of one list lie close together: the bits in which none differs are passed over. */
+/* Scores of one list are close together: bits in which none differs are skipped. */
 S2_DEVICE Threshold find_threshold(const uint32_t *scores, int n, uint32_t want, Choice *shared)
 {
     uint32_t differ = 0;
@@ -254,10 +255,10 @@ S2_DEVICE Threshold find_threshold(const uint32_t *scores, int n, uint32_t want,
             return made;
     }
 }
-/* Every thread looks at neighbours, so that ranks are those of pages in their order. */
+/* Each thread looks at adjacent pages, so that ranks follow the order of pages. */
 S2_DEVICE void rank_pages(const uint32_t *scores, int n, Threshold bound, Choice *shared, uint16_t *chosen)
 {
-    const int each = (n + SELECT_THREADS - 1) / SELECT_THREADS | 1; /* odd: each thread another bank */
+    const int each = (n + SELECT_THREADS - 1) / SELECT_THREADS | 1; /* odd: a different bank per thread */
     const int begin = threadIdx.x * each;
     const int end = min(begin + each, n);
     uint32_t counts = 0; /* above the prefix, and 65536 for each that is equal */

@@ -1,11 +1,11 @@
 /*
- * kernels/cuda/sm90.cuh - the instructions of Hopper that CUDA C++ has no words for.
+ * kernels/cuda/sm90.cuh - the Hopper instructions that CUDA C++ does not offer.
  *
  * mbarriers, the bulk tensor copy engine (TMA), register reallocation, wgmma and its shared-memory
  * descriptors. Thin: one function is one instruction. Shared addresses are 32-bit.
  *
- * Learned on the device, and not in any manual: a TMA load may start at negative coordinates (they read
- * as zero), a TMA store may not (illegal instruction); it may only overhang at the far end.
+ * Learned on the device, and not in any manual: a TMA load may start at negative coordinates (which read as
+ * zero), a TMA store may not (illegal instruction): it may only overhang at the far end.
  */
 #ifndef S2_KERNELS_CUDA_SM90_CUH
 #define S2_KERNELS_CUDA_SM90_CUH
@@ -51,9 +51,9 @@ S2_DEVICE void mbar_arrive_if(uint32_t bar, bool on)
                  : "memory");
 }
 /*
- * A warp arrives by its lane 0, behind a __syncwarp(). A race checker that follows barriers thread by thread
- * does not see what the other lanes did before that; for its sake alone every lane arrives under
- * S2_EVERY_LANE (make sanitize-gpu), and nothing else differs.
+ * Lane 0 arrives for its warp, after a __syncwarp(). A race checker that follows barriers thread by thread
+ * does not see what the other lanes did before that; only for its sake, every lane arrives under
+ * S2_EVERY_LANE (make sanitize-gpu); nothing else differs.
  */
 #ifdef S2_EVERY_LANE
 static constexpr int WARP_ARRIVALS = 32;
@@ -78,7 +78,7 @@ S2_DEVICE void mbar_wait(uint32_t bar, uint32_t parity)
 
 /* ---- the bulk tensor copy engine ---- */
 
-/* Cache policies, as createpolicy would encode them: keep as long as possible, drop first. */
+/* Cache policies as createpolicy would encode them: drop first, keep as long as possible. */
 static constexpr uint64_t L2_EVICT_FIRST = 0x12F0000000000000ull;
 static constexpr uint64_t L2_EVICT_LAST = 0x14F0000000000000ull;
 
@@ -113,7 +113,7 @@ template <int N> S2_DEVICE void bulk_wait()
 {
     asm volatile("cp.async.bulk.wait_group %0;" ::"n"(N) : "memory");
 }
-/* A tensor map that a launch before this one wrote: what this thread copies by it from here on sees it. */
+/* For a tensor map that an earlier launch wrote: this thread's later copies see the new map. */
 S2_DEVICE void fence_map(const CUtensorMap *map)
 {
     asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"((uint64_t)map) : "memory");
@@ -155,7 +155,7 @@ template <int N> S2_DEVICE void wg_pin(float *d)
     for (int r = 0; r < N; ++r)
         asm volatile("" : "+f"(d[r])::"memory");
 }
-/* What an accumulator held before is not read: it is free until here. */
+/* The accumulator's old contents are not read: its registers are free until here. */
 template <int N> S2_DEVICE void wg_fresh(float *d)
 {
 #pragma unroll
@@ -165,7 +165,7 @@ template <int N> S2_DEVICE void wg_fresh(float *d)
 
 /*
  * Descriptor of a tile with the 128-byte swizzle, from its two words; only the low one varies. Low: address
- * and the distance between 64-element chunks (MN-major operands only), both in 16 bytes. High: 1024
+ * and the distance between 64-element chunks (MN-major operands only), both in units of 16 bytes. High: 1024
  * bytes between groups of 8 rows, swizzle mode 1.
  */
 static constexpr uint32_t DESC_HIGH = (1024u >> 4) | (1u << 30);

@@ -1,5 +1,5 @@
 /*
- * kernels/cuda/sm90_host.cuh - the host side that the Hopper kernels share: tensor maps, and uploaded steps.
+ * kernels/cuda/sm90_host.cuh - the host side that the Hopper kernels share: tensor maps and uploaded steps.
  *
  * C++ only. Device memory made here is released by the caller with cudaFree().
  */
@@ -17,8 +17,8 @@ typedef struct s2_mapped {
 } s2_mapped;
 
 /*
- * Maps of n tensors for each sequence, [seq][tensor], on the device: where *maps is NULL in memory of their own, else
- * written there, queued.
+ * Maps of n tensors for each sequence, [seq][tensor], on the device: in new memory where *maps is NULL, else
+ * a write to *maps is queued.
  */
 s2_status s2_sm90_upload_maps(s2_device *device, const s2_attn_problem *problem, const s2_mapped *tensors,
                               int32_t n, void **maps, s2_diag *why);
@@ -26,9 +26,9 @@ s2_status s2_sm90_upload_maps(s2_device *device, const s2_attn_problem *problem,
 /* Where the tensors of a problem were when its maps were written. */
 typedef struct s2_sm90_where {
     const void *data[5];
-    bool in_graph; /* a graph that runs again writes maps of its own */
+    bool in_graph; /* a graph that is replayed writes its own maps */
 } s2_sm90_where;
-/* Whether maps must be written: the tensors lie elsewhere, or a graph had its turn, or is to have it. */
+/* Whether maps must be written: the tensors have moved, or a graph wrote the maps or is being captured. */
 bool s2_sm90_moves(const s2_device *device, const s2_attn_problem *problem, s2_sm90_where *where);
 
 /* The steps of a plan on the device; bits is NULL where there are no masks. */

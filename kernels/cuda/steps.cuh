@@ -1,7 +1,7 @@
 /*
- * kernels/cuda/steps.cuh - an item of plan/steps.h as it lies in memory: four words of 16 bytes, by name.
+ * kernels/cuda/steps.cuh - an item of plan/steps.h as stored in memory: four named words of 16 bytes.
  *
- * A word is read alone, since registers are few. Device code of sm_90a.
+ * Each word is read separately, since registers are scarce. Device code of sm_90a.
  */
 #ifndef S2_KERNELS_CUDA_STEPS_CUH
 #define S2_KERNELS_CUDA_STEPS_CUH
@@ -35,7 +35,7 @@ struct ItemComb {
     }
 };
 
-/* Where each begins in an item. */
+/* The offset of each word in an item. */
 template <class Word> constexpr uint32_t ITEM_WORD_AT = 0;
 template <> constexpr uint32_t ITEM_WORD_AT<ItemRows> = offsetof(s2_step_item, n_whole);
 template <> constexpr uint32_t ITEM_WORD_AT<ItemLists> = offsetof(s2_step_item, half_begin);
@@ -75,8 +75,8 @@ S2_DEVICE int whole_block(const int *list, const ItemLists &lists, const ItemCom
 }
 
 /*
- * The block that a loader's lane copies of a step: of a compared one, which come first, its word too. The
- * item is read again at each step: the registers are few.
+ * The block that a loader's lane copies for a step and, for compared steps (which come first), its word. The
+ * item is read again at each step, since registers are scarce.
  */
 S2_DEVICE int find_block(const s2_step_word *words, const int32_t *list, uint32_t item, int n_compared,
                          int step, int n_subs, int lane, int2 &word)
