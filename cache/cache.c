@@ -142,7 +142,7 @@ void s2_cache_destroy(s2_cache **cache)
     s2_free(own);
 }
 
-/* A closed number, or a new one. */
+/* The number of a closed sequence, or a new one. */
 static s2_status free_seq(s2_cache *cache, int32_t *seq)
 {
     int32_t at = 0;
@@ -183,7 +183,7 @@ void s2_cache_close(s2_cache *cache, int32_t seq)
     *own = (s2_cache_seq){0};
 }
 
-/* Both sides look again at their next token: the pages that it writes are shared now. */
+/* Both sequences must look again at their next token: the pages that it writes are now shared. */
 static void look_again(const s2_cache *cache, s2_cache_seq *seq)
 {
     seq->next_tok = 0;
@@ -217,7 +217,7 @@ static s2_cache_step step_of(const s2_cache *cache, int32_t table, int64_t n_tok
     s2_cache_rule *const rule = &cache->rules[table];
     const int32_t page_tok = cache->options.page_tok;
     const int64_t n_queries = cache->options.n_queries;
-    /* the last n_queries windows overlap: together they are that much wider, less one */
+    /* the last n_queries windows overlap: their union is n_queries - 1 wider than one */
     const int64_t span = rule->capacity_tok > 0 ? rule->capacity_tok + n_queries - 1 : 0;
     const bool ring = cache->options.layout == S2_CACHE_RING;
     return (s2_cache_step){.rule = rule,
@@ -229,7 +229,7 @@ static s2_cache_step step_of(const s2_cache *cache, int32_t table, int64_t n_tok
                            .query = n_tok > n_queries ? n_tok - n_queries : 0};
 }
 
-/* One token in every table: first everything that expires, so that its pages serve what arrives. */
+/* One token in every table; pages expire first, so that they can be reused for what arrives. */
 static s2_status append_one(s2_cache *cache, s2_cache_seq *seq, int64_t moved_tok)
 {
     for (int32_t table = 0; table < cache->n_tables; table++) {
@@ -324,7 +324,7 @@ int32_t s2_cache_n_tok(const s2_cache *cache, int32_t seq)
     return cache->seqs[seq].n_tok;
 }
 
-/* Minimum and maximum of every page of the `pages` terms; they belong to each KV head and are not shared. */
+/* Minimum and maximum of every page of the `pages` terms; each KV head has its own, unshared. */
 static int64_t count_meta(const s2_cache *cache, const s2_cache_seq *seq)
 {
     const int32_t n_heads =

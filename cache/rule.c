@@ -88,7 +88,7 @@ static s2_status check_terms(const s2_view *view, s2_diag *why)
     return S2_OK;
 }
 
-/* A window slides with every query: thresholds on the distance alone, from the diagonal on. */
+/* A window slides with every query: only the distance has thresholds, from the diagonal on. */
 static bool is_window(const s2_atom *atom)
 {
     return atom->kind == S2_ATOM_PLAIN && atom->distance_blk.begin <= 0 && atom->distance_tok.begin <= 0 &&
@@ -111,7 +111,7 @@ static void take_window(const s2_atom *atom, s2_cache_rule *rule)
     rule->window_tok = atom->distance_tok.end;
 }
 
-/* Heads whose atoms are the same bits have the same columns, unless a file says which head it is. */
+/* Heads whose atoms are bitwise equal have the same columns, unless lists depend on the head's number. */
 static bool same_columns(const s2_view *a, const s2_view *b)
 {
     if (a->n_atoms != b->n_atoms ||

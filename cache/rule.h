@@ -1,9 +1,9 @@
 /*
- * cache/rule.h - until when a key is needed, for the query heads that share a page table.
+ * cache/rule.h - how long a key is needed by the query heads that share a page table.
  *
- * The last query that reads a key is the end of the key's column (pattern/view.h), the latest over the
+ * The last query that reads a key is the end of the key's column (pattern/view.h), the latest one over the
  * heads. It is S2_OPEN where the column never ends, and also where a residue in the query brings the
- * key back for ever.
+ * key back again and again.
  *
  * Ownership: views live in the arena. Threads: a rule remembers its last answer, so one at a time.
  */
@@ -19,9 +19,9 @@ typedef struct s2_cache_rule {
     const s2_pattern *pattern;
     const s2_view *views; /* heads that differ */
     int32_t n_views;
-    int64_t step_tok;     /* keys of one multiple of step_tok share their last query */
+    int64_t step_tok;     /* keys in one step of step_tok keys share their last query */
     int64_t capacity_tok; /* of the largest window that slides; 0: none */
-    int64_t window_blk;   /* its two lengths: blocks and tokens, S2_OPEN where it has none */
+    int64_t window_blk;   /* its length in blocks and in tokens; S2_OPEN where it has none */
     int64_t window_tok;
     int64_t known_group; /* the last answer */
     int64_t known_query;

@@ -22,7 +22,7 @@ static s2_status grow(void **array, int64_t *cap, int64_t want, size_t size)
 
 /* ------------------------------------------------------------------ the pool */
 
-/* Both arrays grow together: whatever is taken must be possible to give back. */
+/* Both arrays grow together, so that returning a page never needs memory. */
 static s2_status grow_pool(s2_cache_pool *pool)
 {
     int64_t cap = pool->cap;
@@ -164,7 +164,7 @@ static void drop_page(s2_cache_table *table, s2_cache_pool *pool, int64_t page)
     close_holes(table);
 }
 
-/* The page of the far side that keys now enter: it is the last entry, or becomes it. */
+/* The page of the far side that keys now enter: the last entry, added if need be. */
 static s2_status hold_open(s2_cache_table *table, const s2_cache_step *step, s2_cache_entry **out)
 {
     const bool known = table->n_entries > 0 && table->entries[table->n_entries - 1].page == table->open_page;
@@ -209,7 +209,7 @@ static int64_t ring_slot(const s2_cache_table *table, const s2_cache_step *step,
     return table->ring[place / step->page_tok] * step->page_slots + place % step->page_tok;
 }
 
-/* Key k_tok leaves the window (or was never in one); it is kept when some query from now on reads it. */
+/* Key k_tok leaves the window (or was never in one); it is kept if some query from now on reads it. */
 static s2_status enter_far(s2_cache_table *table, const s2_cache_step *step, int64_t k_tok)
 {
     const int64_t page = k_tok / step->page_tok, last_query = s2_cache_rule_last_query(step->rule, k_tok);
@@ -253,12 +253,12 @@ static int64_t ceil_to(int64_t n, int64_t multiple)
     return (n / multiple + (n % multiple != 0)) * multiple;
 }
 
-/* The next key at whose arrival something can change: a block or page begins, or a page expires. */
+/* The next key whose arrival can change something: a block or page begins, or a page expires. */
 static int64_t next_event(const s2_cache_table *table, const s2_cache_step *step)
 {
     const int64_t n_tok = step->n_tok, step_tok = step->rule->step_tok, more = step->n_queries;
     int64_t next = lesser(ceil_to(n_tok, step_tok), ceil_to(n_tok, step->page_tok));
-    if (step->ring_pages > 0) /* the window of the first query moves at its own block's end */
+    if (step->ring_pages > 0) /* the window of the first query moves at the end of its block */
         next = lesser(next, ceil_to(step->query + 1, step_tok) + more - 1);
     if (table->n_heap > 0)
         next = lesser(next, table->heap[0].last_query + more);

@@ -15,7 +15,7 @@ typedef struct s2_judged {
     const s2_row *row;
     int32_t kernel;
     double us;     /* predicted */
-    double cycles; /* predicted at the clock measured, us */
+    double cycles; /* predicted at the measured clock, us */
     double naive[S2_NAIVE];
     double pairs;
 } s2_judged;
@@ -27,7 +27,7 @@ static double floor_of(const s2_gpu *gpu, const s2_kernel_load *load)
     const double flop = (load->pass == S2_PASS_BACKWARD ? 10.0 : 4.0) * load->head_dim * (double)load->pairs;
     const double per_us = gpu->bf16_tflops * 1e6 * gpu->boost_mhz / gpu->tensor_mhz;
     const double exps = gpu->mufu_per_clk_sm * gpu->boost_mhz * gpu->sms;
-    /* devices report more cache than their data sheets: twice that is beyond doubt */
+    /* devices report more cache than their data sheets; only what exceeds twice that surely misses */
     const double beyond = fmax(0, all - 2 * gpu->l2_mib * 1048576);
     return fmax(fmax(flop / per_us, (double)load->pairs / exps), beyond / (gpu->hbm_gb_s * 1e3));
 }
@@ -78,7 +78,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Pairs of rows in the same order, less those in the other, over all pairs. */
+/* (Pairs of rows in the same order - pairs in opposite order) / all pairs. */
 static double kendall(const double *a, const double *b, int32_t n)
 {
     int64_t sum = 0;
@@ -90,7 +90,7 @@ static double kendall(const double *a, const double *b, int32_t n)
     return n > 1 ? (double)sum / ((double)n * (n - 1) / 2) : 1;
 }
 
-/* Ranks, the mean of equal values. */
+/* Ranks; equal values share their mean rank. */
 static void rank(const double *values, int32_t n, double *out)
 {
     for (int32_t i = 0; i < n; i++) {
@@ -103,7 +103,7 @@ static void rank(const double *values, int32_t n, double *out)
     }
 }
 
-/* What gives every row the same time orders none of them: 0. */
+/* 0 for a prediction that gives every row the same time: it orders nothing. */
 static double spearman(const double *a, const double *b, double *ranks, int32_t n)
 {
     rank(a, n, ranks);
@@ -217,7 +217,7 @@ static void score_naive(const s2_judged *judged, int32_t n, s2_scratch *scratch,
     }
 }
 
-/* What is lost by taking the first of the predicted order of one space. */
+/* What is lost by choosing the predicted best pattern of one space. */
 static void score_space(const s2_judged *judged, int32_t n, s2_accuracy *out)
 {
     const s2_judged *pick = NULL, *best = NULL, *pick_pairs = NULL, *best_pairs = NULL;

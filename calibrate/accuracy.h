@@ -1,5 +1,5 @@
 /*
- * calibrate/accuracy.h - how good predictions are on measurements that nothing was fitted to.
+ * calibrate/accuracy.h - how good predictions are on measurements that were never fitted.
  *
  * Threads: no state.
  */
@@ -27,23 +27,23 @@ typedef struct s2_score {
 enum { S2_MOST_SCORES = 40, S2_NAIVE = 4 };
 
 typedef struct s2_accuracy {
-    int32_t n_rows;     /* of the set "held-out" that were measured */
-    int32_t n_unpriced; /* of these, no kernel of the model takes them */
+    int32_t n_rows;     /* measured, of the set "held-out" */
+    int32_t n_unpriced; /* of which no kernel of the model accepts */
     int64_t seed;       /* of the draw */
     int32_t n_passes;
     s2_score passes[S2_N_PASSES];
-    s2_score cycles[S2_N_PASSES]; /* at the clock that was measured: the model without its law of the clock */
+    s2_score cycles[S2_N_PASSES]; /* at the measured clock: the model without its clock law */
     int32_t n_families;
     s2_score families[S2_MOST_SCORES]; /* of each pass */
     s2_score kernels[S2_MODEL_KERNELS];
     s2_span_of_points spans[S2_MODEL_KERNELS][S2_N_EXTENTS];
-    s2_score naive[S2_NAIVE]; /* of all rows, each scaled by its best constant on these very rows */
-    double floor_pct;         /* mean difference of the same point measured twice */
+    s2_score naive[S2_NAIVE]; /* on all rows, each scaled by its best constant for the same rows */
+    double floor_pct;         /* mean difference between two measurements of a point */
     int32_t n_twice;
-    double regret_fast;  /* percent that the top pick of the family "space" is slower than the best */
-    double regret_pairs; /* the same for pairs a second */
+    double regret_fast;  /* by how many percent the top pick of the family "space" is slower than the best */
+    double regret_pairs; /* the same when pairs a second are ranked */
     int32_t n_space;
-    s2_pass space_pass; /* the pass with most of them */
+    s2_pass space_pass; /* the pass that most of them have */
     int32_t n_counted;  /* rows with hardware counters */
     double dram_pct;    /* mean error of device memory bytes */
     double l2_pct;      /* ... and of bytes from L2 to the SMs */
@@ -51,11 +51,11 @@ typedef struct s2_accuracy {
     double nearest;     /* least measured / floor */
 } s2_accuracy;
 
-/* S2_ENOMEM, or what pricing says; *diag when a row is no point. */
+/* S2_ENOMEM, or what pricing returns; *diag when a row is not a valid point. */
 s2_status s2_accuracy_of(s2_arena *arena, const s2_row_file *file, const s2_gpu *gpu,
                          const s2_time_model *model, s2_accuracy *out, s2_diag *diag) S2_MUST_CHECK;
 
-/* The built-in rows of a GPU, parsed into the arena; S2_EUNSUPPORTED when there are none. */
+/* The built-in rows of a GPU, parsed into the arena; S2_EUNSUPPORTED when it has none. */
 s2_status s2_accuracy_rows(s2_arena *arena, const char *gpu, s2_row_file *out, s2_diag *diag) S2_MUST_CHECK;
 
 #ifdef __cplusplus

@@ -46,11 +46,11 @@ typedef struct s2_fitter {
     int32_t kernel; /* whose rows count, or -1: all */
     double (*residual)(const struct s2_fitter *fitter, const s2_fit_point *point);
     int32_t n_free;
-    double *free[MOST_FREE]; /* all positive: steps are taken in logarithms */
-    double *like[MOST_FREE]; /* where not NULL: what the rows do not tell is taken to be `share` of this */
+    double *free[MOST_FREE]; /* all positive: steps are in logarithms */
+    double *like[MOST_FREE]; /* if not NULL: as far as the rows do not tell, `share` of this is assumed */
     double share[MOST_FREE];
     double trust[MOST_FREE]; /* how strongly */
-    bool too_many;           /* constants were asked for that have no room */
+    bool too_many;           /* more constants than MOST_FREE */
 } s2_fitter;
 
 static bool counts(const s2_fitter *fitter, const s2_fit_point *point)
@@ -58,7 +58,7 @@ static bool counts(const s2_fitter *fitter, const s2_fit_point *point)
     return point->kernel >= 0 && (fitter->kernel < 0 || point->kernel == fitter->kernel);
 }
 
-/* Far off rows pull less: the loss grows linearly beyond 10 %. */
+/* Rows far off pull less: the loss grows linearly beyond 10 %. */
 static double soft(double r)
 {
     const double at = 0.1, x = fabs(r);
@@ -261,7 +261,7 @@ static s2_kernel_model *kernel_of(s2_time_model *model, const s2_row *row)
     return NULL;
 }
 
-/* The first kernel that takes a plan is the one that runs: by rank, and kernels of others last. */
+/* The first kernel that accepts a plan runs, so sort by rank, with the kernels of others last. */
 static int by_rank(const void *left, const void *right)
 {
     const s2_kernel_model *const a = left, *const b = right;
@@ -329,7 +329,7 @@ static void note_cut(s2_kernel_model *kernel, const s2_row *row, const s2_kernel
                                                   row->key_tok,   row->pack_heads,  row->section_bytes};
 }
 
-/* What the kernel takes is what it was seen to take: tiles of so many rows, patterns of whole blocks. */
+/* A kernel is assumed to accept what it was seen to accept: rows of a tile, patterns of whole blocks. */
 static void note_limits(s2_kernel_model *kernel, const s2_row *row, const s2_kernel_load *load)
 {
     if (kernel->n_points++ == 0)
@@ -382,14 +382,14 @@ typedef struct s2_prior {
     double like;
 } s2_prior;
 
-/* What constants are believed to be before any point is seen; the fitter points to them. */
+/* Assumed values of constants before any point is seen; the fitter points to them. */
 typedef struct s2_beliefs {
     double scalar[12];
     double warm, lost;
     double item[S2_MODEL_DIMS], floor[S2_MODEL_DIMS];
 } s2_beliefs;
 
-/* Which constants of a kernel the points can tell. */
+/* Free the constants of a kernel that the points can determine. */
 static void free_scalars(s2_fitter *fitter, s2_kernel_model *kernel, bool floors, s2_beliefs *beliefs)
 {
     const bool step = kernel->pass == S2_PASS_DECODE, backward = kernel->pass == S2_PASS_BACKWARD;
@@ -432,7 +432,7 @@ static void free_dim(s2_fitter *fitter, const s2_kernel_model *kernel, s2_dim_co
     let(fitter, &cost->step);
     if (halved)
         cost->masked = 0.8 * cost->step;
-    /* of decode the cost of a row of a list, which few points show: three quarters of a slab's */
+    /* decode: the cost of a row of a list, which few points show: assume three quarters of a slab's */
     let_like(fitter, &cost->masked, &cost->step, halved ? 0.8 : step ? 0.75 : 1, step ? TIED : LIKENESS);
     if (backward) {
         /* three products of 128 rows for dQ; four of 64 for dK and dV, 512 a step and byte of rows */
@@ -445,7 +445,7 @@ static void free_dim(s2_fitter *fitter, const s2_kernel_model *kernel, s2_dim_co
     }
 }
 
-/* How many items share an SM is tried; all else is descended to. */
+/* How many items share an SM is found by trial, all else by descent. */
 static s2_status fit_residents(const s2_fitter *fitter, s2_kernel_model *kernel, s2_diag *diag)
 {
     static const double residents[] = {2, 4};
@@ -534,7 +534,8 @@ static s2_status load_points(s2_arena *arena, const s2_row_file *file, s2_time_m
 }
 
 /*
- * Whether tensor copies move whole steps, or threads only what the lists say: what the counters agree with.
+ * Whether tensor copies move whole steps or threads only what the lists name: whichever agrees with the
+ * counters.
  */
 static void fit_padding(const s2_fitter *fitter, int32_t index)
 {
@@ -564,7 +565,7 @@ static double counted_loss(const s2_fitter *fitter)
     return sum;
 }
 
-/* How much the cache keeps, in shares of it: three numbers on a grid, against counted bytes. */
+/* How much the cache keeps, as shares of it: three numbers on a grid, compared with counted bytes. */
 static void fit_cache(const s2_fitter *fitter, const s2_gpu *gpu)
 {
     s2_time_model *const model = fitter->model;
@@ -619,7 +620,7 @@ s2_status s2_fit_run(s2_arena *arena, const s2_row_file *file, const s2_gpu *gpu
         fit_cache(&fitter, gpu);
         fit_drift(&fitter);
     }
-    /* what stays between launches shows in decode, so that comes first */
+    /* decode shows what stays in the cache between launches, so it comes first */
     for (int32_t k = model.n_kernels; k-- > 0;)
         S2_TRY(fit_kernel(&fitter, k, diag));
     S2_TRY(fit_clock(&fitter, diag));

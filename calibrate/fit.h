@@ -1,8 +1,8 @@
 /*
- * calibrate/fit.h - constants of sim/model.h out of measurements, by damped least squares on logarithms.
+ * calibrate/fit.h - constants of sim/model.h from measurements, by damped least squares on logarithms.
  *
- * Cycles are fitted first, each row at the clock that was measured with it; then the law of the clock; so
- * that neither hides the other's error. Deterministic: the same rows give the same constants.
+ * Cycles are fitted first, each row at the clock measured with it, and then the clock law, so that neither
+ * hides the other's error. Deterministic: the same rows give the same constants.
  *
  * Ownership: loads live in the arena. Threads: no state.
  */
@@ -16,20 +16,19 @@
 extern "C" {
 #endif
 
-/* A row with what its launch asks of the chip. */
+/* A row with what its launch demands of the chip. */
 typedef struct s2_fit_point {
     const s2_row *row;
     s2_kernel_load load;
     int32_t kernel; /* of the model, or -1 */
 } s2_fit_point;
 
-/* The load of a row, with the plan that the row says. S2_EPARSE and what planning says, with *diag. */
+/* The load of a row, with the plan that the row states. S2_EPARSE and what planning returns, with *diag. */
 s2_status s2_fit_load(s2_arena *arena, const s2_row *row, const s2_time_model *model, s2_kernel_load *out,
                       s2_diag *diag) S2_MUST_CHECK;
 
 /*
- * Fit what the rows of the set "designed" hold. S2_EINVAL when a kernel has fewer rows than constants, with
- * *diag.
+ * Fit the rows of the set "designed". S2_EINVAL with *diag when a kernel has fewer rows than constants.
  */
 s2_status s2_fit_run(s2_arena *arena, const s2_row_file *file, const s2_gpu *gpu, s2_time_model *out,
                      s2_diag *diag) S2_MUST_CHECK;

@@ -21,7 +21,7 @@ typedef struct s2_design {
 #define L16V32 "local 16 | stride 32 phase head"
 #define PHI3   "local 16 | stride 8 phase kv"
 
-/* What each row is for: see docs/simulator.md, "Calibration". */
+/* For the purpose of each row see docs/simulator.md, "Calibration". */
 static const s2_design forward[] = {
     {"waves", 33, 33, 128, 64, "local 1", {128, 512, 1024, 4096, 16384}, 0, 1, S2_BF16},
     {"waves", 33, 33, 128, 64, "local 4", {512, 2048, 8192}, 0, 1, S2_BF16},
@@ -163,7 +163,8 @@ static s2_run_point point_of(const s2_design *design, s2_pass pass, int32_t len_
 }
 
 /*
- * Behind the designed rows: draws of a seed of their own, so that the corners of every family are fitted too.
+ * After the designed rows: points drawn with their own seed, so that the corners of every family are fitted
+ * too.
  */
 enum { DESIGN_SEED = 20261121 };
 static const int32_t n_drawn[S2_N_PASSES] = {
@@ -193,7 +194,7 @@ static int32_t pick(s2_rng *rng, const int32_t *from, int32_t n)
 #define PICK(rng, ...)                                                                                       \
     pick(rng, (const int32_t[]){__VA_ARGS__}, sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t))
 
-/* Even in the logarithm. */
+/* Uniform in the logarithm. */
 static int32_t between(s2_rng *rng, double least, double most)
 {
     const double unit = (double)s2_rng_below(rng, 1 << 20) / (1 << 20);
@@ -248,7 +249,7 @@ static void draw_rules(s2_rng *rng, s2_design *design, char *text, size_t cap)
     }
 }
 
-/* Drawing lists of a long context takes the host longer than the GPU takes to read them. */
+/* Drawing the lists of a long context takes the host longer than reading them takes the GPU. */
 static int32_t plannable(const s2_design *design, s2_pass pass, int32_t len_tok)
 {
     const int32_t most = strcmp(design->family, "lists") != 0 ? 131072
@@ -291,8 +292,8 @@ static void draw_shape(s2_rng *rng, s2_pass pass, s2_design *design)
 }
 
 /*
- * Every fourth point is of one shape and length, so that choosing among patterns can be judged: 32 heads on 8
- * KV heads, 32768 tokens, windows, stripes and blocks that differ.
+ * Every fourth point has one shape and length, so that choosing among patterns can be judged: 32 heads on 8
+ * KV heads, 32768 tokens; windows, stripes and blocks differ.
  */
 static void draw_space(s2_rng *rng, s2_pass pass, s2_design *design, char *rules, size_t cap)
 {

@@ -1,9 +1,10 @@
 /*
- * calibrate/points.h - what a calibration runs: designed points, and points that a seed draws to judge it by.
+ * calibrate/points.h - what a calibration runs: designed points to fit, and points drawn by a seed to judge
+ * it.
  *
  * A point is one launch of an attention kernel: a pattern with its shape, a phase, lengths, a type. Designed
  * points isolate one constant each; drawn points are never fitted. Both are plain text and numbers, so
- * that the same list is measured on a GPU, stored, and priced anywhere.
+ * the same list can be measured on a GPU, stored, and priced anywhere.
  *
  * Threads: no state.
  */

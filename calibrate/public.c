@@ -26,7 +26,7 @@ typedef struct s2_fields {
     int32_t n;
 } s2_fields;
 
-/* Fields lie between commas; one that begins with a quote goes to the next. */
+/* Commas separate fields; one that begins with a quote extends to the next quote. */
 static void split(s2_fields *row)
 {
     char *at = row->line;
@@ -44,7 +44,7 @@ static void split(s2_fields *row)
     }
 }
 
-/* The next row with so many fields; the first that is neither blank nor a comment names them. */
+/* The next row of n_fields fields; the first line that is neither blank nor a comment is the header. */
 static bool next_row(const char **text, int32_t n_fields, bool *is_head, s2_fields *row)
 {
     while (**text != '\0') {
@@ -87,7 +87,7 @@ static double median_of(double *values, int32_t n)
     return n == 0 ? 0 : n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-/* From ratios, which it sorts and replaces by errors. */
+/* Scores ratios, which it sorts and replaces by errors. */
 static void score(double *ratios, int32_t n, s2_public_group *group)
 {
     double sum = 0;
@@ -120,7 +120,7 @@ static s2_status parse_dense(s2_arena *arena, int32_t n_layers, int32_t n_heads,
     return s2_pattern_parse(arena, text, (size_t)n, NULL, out, diag);
 }
 
-/* The tables time a launch that writes K and V to the cache too: one small kernel that reads and writes them. */
+/* The tables also time writing K and V to the cache: one small kernel that reads and writes them. */
 static double write_us(const s2_gpu *gpu, double rows, const s2_pattern *pattern)
 {
     const double launch_us = 2.5, bytes = rows * pattern->n_kv_heads * pattern->head_dim * 2 * 2 * 2;

@@ -1,6 +1,6 @@
 /*
- * calibrate/public.h - predictions beside what others have published: attention of other kernels and GPUs, and
- * whole models. Nothing is fitted to these rows (docs/results/public/).
+ * calibrate/public.h - predictions compared with what others have published: attention of other kernels and
+ * GPUs, and whole models. Nothing is fitted to these rows (docs/results/public/).
  *
  * Threads: no state.
  */
@@ -27,7 +27,7 @@ typedef struct s2_public_group {
     double p90;
 } s2_public_group;
 
-/* One published figure of a whole model; times as in its unit, so more may be better. */
+/* One published figure of a whole model, in its own unit, so more may be better. */
 typedef struct s2_public_figure {
     char name[100];
     char source[120];
@@ -45,7 +45,7 @@ typedef struct s2_public {
     double mean_error;
 } s2_public;
 
-/* S2_EPARSE where a built-in table is damaged, and what pricing says. */
+/* S2_EPARSE where a built-in table is damaged, and what pricing returns. */
 s2_status s2_public_judge(s2_arena *arena, s2_public *out, s2_diag *diag) S2_MUST_CHECK;
 
 #ifdef __cplusplus

@@ -8,7 +8,7 @@ enum { CODE_ROWS = 703, KEY_BYTES = 24, VALUE_BYTES = 300 };
 
 /* ------------------------------------------------------------------ printing */
 
-/* Six digits: more than any timing is worth, and short. */
+/* Six digits: short, and more than any timing is worth. */
 static void key_num(s2_buf *buf, const char *key, double value)
 {
     s2_json_key(buf, key);
@@ -82,7 +82,7 @@ void s2_row_print(const s2_row *row, s2_buf *buf)
 
 /* ------------------------------------------------------------------ reading */
 
-/* One pair of a flat object: the value as text, without quotes. */
+/* One pair of a flat object; the value is text without quotes. */
 typedef struct s2_pair {
     char key[KEY_BYTES];
     char value[VALUE_BYTES];
@@ -117,7 +117,7 @@ static s2_status take(s2_scan *scan, char wanted, const char *what)
     return S2_OK;
 }
 
-/* A string with the escapes of one character; what is longer than cap is refused. */
+/* A string with one-character escapes; refused if longer than cap. */
 static s2_status take_string(s2_scan *scan, char *out, size_t cap)
 {
     size_t n = 0;
@@ -188,7 +188,7 @@ static s2_status take_object(s2_scan *scan, const s2_field *fields)
     }
 }
 
-/* Everything that any line may hold. */
+/* Everything that a line of any kind may hold. */
 typedef struct s2_any_line {
     s2_provenance head;
     s2_micro_row micro;
@@ -290,7 +290,7 @@ static s2_status finish_row(s2_scan *scan, s2_any_line *any)
     return S2_OK;
 }
 
-/* Room for one more of n: the array doubles when n is a power of two. */
+/* Room for one more after n: the array doubles when n is a power of two. */
 static void *one_more(s2_arena *arena, void *array, int32_t n, size_t size)
 {
     if (n > 0 && (n & (n - 1)) != 0)

@@ -1,7 +1,7 @@
 /*
- * calibrate/rows.h - measurements of points, one flat JSON object a line (schema s2points/1).
+ * calibrate/rows.h - measurements of points, one flat JSON object per line (schema s2points/1).
  *
- * The first line of a file is its provenance, then ceilings of the device, then one row a point:
+ * The first line of a file is its provenance; then come ceilings of the device, then one row per point:
  *     {"schema":"s2points/1","gpu":"h200","device":...,"uuid":...,"driver":...,"commit":...,"date":...}
  *     {"micro":"copy","size":1073741824,"value":4312.1,"unit":"GB/s"}
  *     {"set":"designed","seed":0,"nth":0,"family":"dense","pass":"forward","pattern":...,"us":...}
@@ -27,7 +27,7 @@ typedef struct s2_row {
     int64_t seed;
     int32_t nth;
     bool repeated;    /* measured a second time, at the end: for the noise floor */
-    char kernel[16];  /* "" when none took it */
+    char kernel[16];  /* "" when none accepted it */
     char why[120];    /* then the reason */
     int32_t tile_tok; /* the plan that the kernel asked for (plan/plan.h) */
     int32_t key_tok;
@@ -35,8 +35,8 @@ typedef struct s2_row {
     int64_t section_bytes;
     double us;       /* back to back, median of windows */
     double spread;   /* (longest - shortest window) / median */
-    double mhz;      /* the clock behind each window, median */
-    double burst_us; /* a few launches after a pause */
+    double mhz;      /* the clock right after each window, median */
+    double burst_us; /* a few launches, after a pause */
     double burst_mhz;
     double dram_read; /* hardware counters, bytes; 0: not counted */
     double dram_write;

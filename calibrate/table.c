@@ -32,8 +32,8 @@ static const char *const column_words[N_COLUMNS] = {"batch",   "heads", "kv_head
 typedef struct s2_table_reader {
     s2_arena *arena;
     const s2_gpu *gpu;
-    s2_pass pass;          /* of rows that do not say it */
-    int32_t at[N_COLUMNS]; /* which field; -1: none */
+    s2_pass pass;          /* of rows that do not name one */
+    int32_t at[N_COLUMNS]; /* index of the field; -1: none */
     int32_t n_columns;
     const char *fields[MOST_COLUMNS];
     const char *begin; /* of the line */
@@ -104,7 +104,7 @@ static s2_status read_head(s2_table_reader *reader, int32_t n)
     for (s2_column c = 0; c < N_COLUMNS; c++)
         reader->at[c] = -1;
     for (int32_t f = 0; f < n; f++) {
-        /* tables of others say phase where these pages say pass */
+        /* other people's tables say phase where we say pass */
         const char *const word = strcmp(reader->fields[f], "phase") == 0 ? "pass" : reader->fields[f];
         for (s2_column c = 0; c < N_COLUMNS; c++) {
             if (strcmp(word, column_words[c]) != 0)
@@ -213,7 +213,7 @@ static s2_status make_pattern(const s2_table_reader *reader, s2_table_row *row)
     return status;
 }
 
-/* What no kernel can: its products at the peak, of dense rows. */
+/* Refuse dense rows that are faster than their products at the peak: no kernel is. */
 static s2_status check_floor(const s2_table_reader *reader, const s2_table_row *row)
 {
     const double len = (double)row->n_tok, q = (double)row->q_tok;
@@ -316,7 +316,7 @@ s2_status s2_table_parse(s2_arena *arena, char *text, size_t n_bytes, const s2_g
     return S2_OK;
 }
 
-/* Rows of the same launch go the same way, wherever they stand. */
+/* Rows of the same launch are held out together, wherever they are in the table. */
 void s2_table_leave_out(s2_table *table, uint64_t seed, int32_t n)
 {
     for (int32_t r = 0; r < table->n_rows; r++) {

@@ -1,18 +1,18 @@
 /*
  * calibrate/table.h - a table of what somebody else's kernels took, and the laws fitted to it (sim/peer.h).
  *
- * Text with commas; the first line that is no comment ('#') names the columns, in any order:
+ * Comma-separated text; the first line that is not a comment ('#') names the columns, in any order:
  *
- *     batch, heads, kv_heads, head_dim, n_tok, us    needed: whole numbers, and microseconds
- *     pass      forward (or prefill), backward, decode; without it the caller says the pass of all rows
- *     q_tok     the last so many of n_tok tokens ask; n_tok where it is left out, in decode 1
- *     pattern   a body of the pattern language, such as `local 16 | stride 8 phase head`; dense where empty
- *     block     tokens of a block of that pattern, 64 where left out
+ *     batch, heads, kv_heads, head_dim, n_tok, us    required: whole numbers, and microseconds
+ *     pass      forward (or prefill), backward, decode; without it the caller sets the pass of all rows
+ *     q_tok     the last so many of n_tok tokens are queries; if left out n_tok, in decode 1
+ *     pattern   a body of the pattern language, such as `local 16 | stride 8 phase head`; empty: dense
+ *     block     tokens of a block of that pattern, 64 if left out
  *     caches    warm or cold, the same in all rows
  *     causal    1, or 0
  *
- * Other columns (a clock, a spread, an engine) are passed over. A row that is not of this form, or that takes less
- * than its products take at the peak of the GPU, is refused with its line.
+ * Other columns (a clock, a spread, an engine) are ignored. A row that is not of this form, or that is faster
+ * than its products at the peak of the GPU, is refused with its line.
  *
  * Ownership: rows live in the arena. Threads: no state.
  */
@@ -37,7 +37,7 @@ typedef struct s2_table_row {
     bool causal;
     int32_t block_tok;
     const char *pattern; /* a body; NULL: dense */
-    bool held;           /* judges, and is not fitted */
+    bool held;           /* held out: judges, is not fitted */
     s2_classes classes;  /* of `made` */
     s2_pattern made;
 } s2_table_row;
@@ -48,17 +48,17 @@ typedef struct s2_table {
     s2_table_row *rows;
 } s2_table;
 
-/* Whether a text is such a table and not rows of s2 calibrate. */
+/* Whether a text is such a table, not rows of s2 calibrate. */
 bool s2_table_is(const char *text, size_t n_bytes);
 
 /*
- * pass: of rows that do not say it; S2_N_PASSES: they must. S2_EPARSE with line and column in *diag; S2_ENOMEM;
- * S2_ELIMIT beyond S2_TABLE_ROWS. The text outlives the rows.
+ * pass: for rows that do not name one; S2_N_PASSES: all must. S2_EPARSE with line and column in *diag;
+ * S2_ENOMEM; S2_ELIMIT beyond S2_TABLE_ROWS. The text must outlive the rows.
  */
 s2_status s2_table_parse(s2_arena *arena, char *text, size_t n_bytes, const s2_gpu *gpu, s2_pass pass,
                          s2_table *out, s2_diag *diag) S2_MUST_CHECK;
 
-/* Leave out a share of the rows, 1 in n, drawn by the seed from what each row asks for. */
+/* Hold out about 1 in n of the rows, chosen by the seed and each row's launch. */
 void s2_table_leave_out(s2_table *table, uint64_t seed, int32_t n);
 
 /*
@@ -68,7 +68,7 @@ void s2_table_leave_out(s2_table *table, uint64_t seed, int32_t n);
 s2_status s2_table_fit(s2_arena *arena, const s2_table *table, const s2_gpu *gpu, s2_peer *out,
                        s2_diag *diag) S2_MUST_CHECK;
 
-/* Error of each law on the rows held out (all: on all rows); the farthest row of each in worst[S2_PEER_LAWS]. */
+/* Error of each law on the rows held out (all: on all rows); its worst row in worst[S2_PEER_LAWS]. */
 typedef struct s2_table_miss {
     int32_t line;
     double us, predicted;

@@ -1,4 +1,4 @@
-/* Laws of somebody else's kernels out of a table (sim/peer.h): damped least squares on logarithms. */
+/* Laws of somebody else's kernels from a table (sim/peer.h): damped least squares on logarithms. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,24 +9,24 @@
 enum {
     CODE_TABLE_FIT = 709,
     LEAST_ROWS = 3,  /* of a law */
-    GROUP_ROWS = 30, /* of each kind of group, to be fitted apart */
-    LOOK_ROWS = 128, /* that a way to cut work is chosen by */
+    GROUP_ROWS = 30, /* of each kind of group, to fit them separately */
+    LOOK_ROWS = 128, /* on which a cut is chosen */
     LOOK_ROUNDS = 8,
-    MOST_ROWS = 4096, /* of a law, spread over all */
+    MOST_ROWS = 4096, /* of a law, sampled evenly */
     MOST_ROUNDS = 40,
     N = S2_N_PEER_CONSTANTS
 };
-/* Residuals in units of this error; beyond it they count by their size and not by their square. */
+/* The unit of residuals; beyond it they count by their size, not by their square. */
 #define SOFT 0.05
 
-/* The rows of one law, with what each asks under the cut that is looked at. */
+/* The rows of one law, with the work of each under the cut being tried. */
 typedef struct s2_law_rows {
     s2_arena *arena;
     const s2_gpu *gpu;
     int32_t n;
     const s2_table_row **rows;
     s2_peer_work *works; /* n entries */
-    double start[N];     /* constants before any row is looked at, and how far rows may move them: e^width */
+    double start[N];     /* constants before any row is seen; rows may move them by e^width */
     double width[N];
 } s2_law_rows;
 
@@ -41,7 +41,7 @@ static s2_peer_launch launch_of(const s2_table_row *row)
                             .batch = row->batch};
 }
 
-/* ---- the sum that is made small */
+/* ---- the sum to minimise */
 
 static double residual(const s2_law_rows *law, const double *constant, int32_t r)
 {
@@ -144,7 +144,7 @@ static double minimise(const s2_law_rows *law, int32_t n_rounds, double *at)
 
 /* ---- one law */
 
-/* What the data sheet lets one expect; where rows are few most constants stay near it. */
+/* What the data sheet suggests; with few rows most constants stay near it. */
 static void set_start(s2_law_rows *law, const s2_peer_cut *cut, s2_pass pass, int32_t head_dim)
 {
     const s2_gpu *const gpu = law->gpu;
@@ -174,7 +174,7 @@ static void set_start(s2_law_rows *law, const s2_peer_cut *cut, s2_pass pass, in
     }
 }
 
-/* A law that was fitted: constants as logarithms, and what remains of the sum. */
+/* A fitted law: logarithms of its constants, and the minimised sum. */
 typedef struct s2_law_fit {
     s2_peer_cut cut;
     double at[N];
@@ -191,7 +191,7 @@ static double mean_error(const s2_law_rows *law, const double *at)
     return 100 * sum / law->n;
 }
 
-/* Fit under out->cut; from NULL: from what the data sheet says. */
+/* Fit under out->cut, starting at `from`; NULL: at what the data sheet says. */
 static s2_status fit_cut(s2_law_rows *law, int32_t n_rounds, const double *from, s2_law_fit *out)
 {
     const s2_arena_mark_t mark = s2_arena_mark(law->arena);
@@ -210,7 +210,7 @@ static s2_status fit_cut(s2_law_rows *law, int32_t n_rounds, const double *from,
     return status;
 }
 
-/* Room for `most` of the rows, spread over all of them. */
+/* At most `most` of the rows, spread over all of them. */
 static s2_status thin_out(const s2_law_rows *all, int32_t most, s2_law_rows *out)
 {
     *out = *all;
@@ -247,7 +247,7 @@ static bool same_cut(const s2_peer_cut *a, const s2_peer_cut *b)
            a->splits == b->splits;
 }
 
-/* One way to cut is changed at a time, twice round; a cut that is hardly better is not worth its change. */
+/* Vary one property of the cut at a time, in two rounds; only a clearly better cut replaces the best. */
 static s2_status choose_cut(s2_law_rows *look, s2_law_fit *best)
 {
     S2_TRY(fit_cut(look, LOOK_ROUNDS, NULL, best));
@@ -290,7 +290,7 @@ static bool same_law(const s2_table_row *a, const s2_table_row *b)
     return a->pass == b->pass && a->head_dim == b->head_dim;
 }
 
-/* Rows like `like`, of one kind of group or of any, that are not held out. */
+/* The rows like `like`, of one kind of group or any, that are not held out. */
 static s2_status rows_like(s2_arena *arena, const s2_table *table, const s2_gpu *gpu,
                            const s2_table_row *like, s2_peer_group group, s2_law_rows *out)
 {
@@ -325,7 +325,7 @@ static s2_status add_law(s2_peer *peer, const s2_law_rows *rows, s2_peer_group g
     return S2_OK;
 }
 
-/* A law for each kind of group where both have rows and fit better apart. */
+/* One law per kind of group if both have rows and fit better separately. */
 static s2_status fit_groups(s2_arena *arena, const s2_table *table, const s2_gpu *gpu,
                             const s2_table_row *like, s2_peer *peer, s2_diag *diag)
 {

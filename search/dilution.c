@@ -8,10 +8,10 @@
 #include "reach/worth.h"
 #include "sim/candidate.h"
 
-/* Heads of a layer that read alike; those with a stride differ in their first stripe alone. */
+/* Heads of a layer that read alike; heads with a stride differ only in their first stripe. */
 typedef struct head_class {
     int64_t first;   /* stripe */
-    int64_t stripes; /* retrieval pairs that a stripe reads, and neither window nor sink */
+    int64_t stripes; /* retrieval pairs that only a stripe reads, not window or sink */
     double signal;
 } head_class;
 
@@ -23,7 +23,7 @@ typedef struct part {
     int64_t n_keys;
 } part;
 
-/* Stripes below a key, and the same summed over keys 0..key. */
+/* Stripes below a key; then the same, summed over keys 0..key. */
 static int64_t stripes_below(const s2_candidate *form, int64_t first, int64_t key)
 {
     return key > first ? (key - first - 1) / form->stride_blk + 1 : 0;
@@ -35,7 +35,7 @@ static int64_t stripes_summed(const s2_candidate *form, int64_t first, int64_t k
     return v * whole * (whole + 1) / 2 + rest * (whole + 1);
 }
 
-/* Pairs that only the stripes read: behind the sink and before the window. */
+/* Pairs that only the stripes read: after the sink and before the window. */
 static int64_t striped(const part *in, int64_t first)
 {
     const s2_candidate *const form = in->form;
@@ -72,7 +72,7 @@ static int by_first(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* The classes of the heads that are not dense, each once. */
+/* The distinct classes of the heads that are not dense. */
 static int32_t find_classes(const s2_pattern *pattern, const s2_candidate *form, head_class *out)
 {
     const int32_t group = pattern->n_heads / pattern->n_kv_heads;
@@ -117,7 +117,7 @@ static double layer_signal(const s2_candidate *form, int64_t n_blk, head_class *
     return (sum + (form->n_dense_kv > 0 ? (left - covered) * dense : 0)) / left;
 }
 
-/* Of a layer that reads everything. */
+/* The signal of a layer that reads everything. */
 static double dense_signal(const s2_pattern *pattern, int64_t n_blk)
 {
     const double half = (double)(n_blk / 2);

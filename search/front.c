@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 
-/* Unused values are 0 in every point, so comparing all of them compares those that count. */
+/* Unused values are 0 in every point, so all values can be compared. */
 static int compare(const void *left, const void *right)
 {
     const s2_point *const a = left, *const b = right;
@@ -56,7 +56,7 @@ s2_status s2_front_add(s2_front *front, const s2_point *points, int32_t n)
     return S2_OK;
 }
 
-/* Points behind the first with a greater first value cannot beat it. */
+/* From the first point with a greater first value on, no point can beat it. */
 bool s2_front_beats(const s2_front *front, const s2_point *at_least)
 {
     for (int32_t p = 0; p < front->n; p++) {
@@ -65,7 +65,7 @@ bool s2_front_beats(const s2_front *front, const s2_point *at_least)
             return false;
         if (!nowhere_worse(front, point, at_least))
             continue;
-        /* an equal of a lower index would replace it */
+        /* an equal point with a lower index would replace it */
         if (point->index < at_least->index || !nowhere_worse(front, at_least, point))
             return true;
     }
@@ -81,7 +81,7 @@ static void find_least(const s2_front *front, double *least)
     }
 }
 
-/* The logarithm of the mean, up to a factor; an objective that is 0 somewhere takes no part. */
+/* The logarithm of the mean, up to a factor; an objective that is 0 somewhere is left out. */
 static double score(const s2_front *front, const double *least, int32_t p)
 {
     double sum = 0;

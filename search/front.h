@@ -2,10 +2,10 @@
  * search/front.h - the points that no other point beats: a Pareto front.
  *
  * A point beats another when it is nowhere worse and somewhere better; of points with equal values the
- * one with the lowest index stays. What remains therefore does not depend on the order of adding, so
- * threads, shards and resumed runs end at the same front.
+ * one with the lowest index stays. So the result does not depend on the order of adding, and threads,
+ * shards and resumed runs end at the same front.
  *
- * Invariant: points ascend by values in turn, then by index.
+ * Invariant: points ascend by their values, compared one after another, then by index.
  * Ownership: s2_front_release frees the points. Threads: readers only, or one writer.
  */
 #ifndef S2_SEARCH_FRONT_H
@@ -42,14 +42,14 @@ s2_status s2_front_add(s2_front *front, const s2_point *points, int32_t n) S2_MU
 bool s2_front_beats(const s2_front *front, const s2_point *at_least);
 
 /*
- * All points by the geometric mean of value / smallest value on the front over the objectives, the smallest
- * mean first, of equals the earlier point: order has room for front->n. S2_ENOMEM.
+ * Orders all points by the geometric mean, over the objectives, of value / smallest value on the front: the
+ * smallest mean first, and the earlier of equal points. order has room for front->n. S2_ENOMEM.
  */
 s2_status s2_front_order(const s2_front *front, int32_t *order) S2_MUST_CHECK;
 
 /*
- * Kendall's tau-b of n pairs: 1 where y orders them as x does, -1 where it reverses them, 0 where it says
- * nothing of it; NAN for fewer than two pairs or where one of them is constant.
+ * Kendall's tau-b of n pairs: 1 where y orders them as x does, -1 where it reverses them, 0 where the orders
+ * are unrelated; NAN for fewer than two pairs or where x or y is constant.
  */
 double s2_kendall_tau(const double *x, const double *y, int32_t n);
 

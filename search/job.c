@@ -89,7 +89,7 @@ s2_status s2_search_job_write(const s2_search_job *job, int64_t stored_us)
     return good ? S2_OK : S2_EIO;
 }
 
-/* Rank 0's text of the file and a zero; nothing where there is none. */
+/* The text of rank 0's file and a zero byte; nothing if there is no file. */
 static s2_status read_file(const s2_search_job *job, s2_arena *arena, s2_buf *text)
 {
     char *bytes;
@@ -102,7 +102,7 @@ static s2_status read_file(const s2_search_job *job, s2_arena *arena, s2_buf *te
     return text->status;
 }
 
-/* The state of one rank in the text; false when it is not there. The text ends in a zero. */
+/* The state of one rank in the text, which ends in a zero byte; false when it is not there. */
 static bool find_state(const char *text, size_t n_bytes, int32_t rank, int32_t n_ranks, const char **state,
                        size_t *n_state)
 {

@@ -37,7 +37,7 @@ s2_status s2_objectives_init(s2_objectives *objectives, const s2_sim_options *op
         objectives->by[v] = by[v];
         trains |= by[v] == S2_BY_TRAIN_US;
     }
-    /* of training nothing is known by arithmetic, and the price of the rest is small beside it */
+    /* arithmetic says nothing about training, next to which the price of the rest is small */
     return trains ? S2_OK : s2_price_memo_new(options, &objectives->options.memo);
 }
 
@@ -65,7 +65,7 @@ static bool wants(const s2_objectives *objectives, s2_objective objective)
     return false;
 }
 
-/* Each of more GPUs than KV heads has a copy of one. */
+/* With more GPUs than KV heads, each GPU has a copy of one head. */
 static double every_token_bytes(const s2_objectives *objectives, const s2_pattern *pattern, int64_t n_tok)
 {
     const s2_sim_options *const options = &objectives->options;
@@ -85,7 +85,7 @@ double s2_objectives_dense_kv_bytes(const s2_objectives *objectives, const s2_pa
     return every_token_bytes(objectives, pattern, objectives->options.len_tok);
 }
 
-/* The same in whole pages: what is kept where nothing is freed. */
+/* The same in whole pages: the cache where nothing is freed. */
 static double all_kv_bytes(const s2_objectives *objectives, const s2_pattern *pattern)
 {
     const s2_sim_options *const options = &objectives->options;
@@ -97,7 +97,7 @@ static double cache_bytes(const s2_objectives *objectives, const s2_pattern *pat
     return objectives->keeps_all ? all_kv_bytes(objectives, pattern) : (double)sim->kv.head_pages;
 }
 
-/* The same division for every way of counting the pairs; layers without attention have none. */
+/* One division for all ways of counting pairs; layers without attention have no pairs. */
 static double unread_of(const s2_objectives *objectives, const s2_pattern *pattern, int64_t pairs)
 {
     int32_t n_layers = 0;
@@ -120,7 +120,7 @@ static s2_status prove_one(s2_objectives *objectives, const s2_pattern *pattern,
     return s2_prove(&objectives->scratch, pattern, &requirement, 1, &options, out);
 }
 
-/* One more than the longest run of layers that fail, or keep a state and no keys: those pass no key on either. */
+/* One more than the longest run of layers that fail or keep a state and no keys: neither pass keys on. */
 static double depth_by_runs(const s2_pattern *pattern, const s2_finding *finding)
 {
     int32_t run = 0, longest = 0, next = 0;
@@ -135,8 +135,8 @@ static double depth_by_runs(const s2_pattern *pattern, const s2_finding *finding
 
 /*
  * A layer whose heads together read everything passes every key on, so the depth is one more than the
- * longest run of layers that are not proved to. Layers that are not decided count as those that fail, and
- * where both occur each depth is asked for.
+ * longest run of layers that are not proved to do so. Undecided layers count as failing; where both kinds
+ * occur, each depth is tried.
  */
 static s2_status price_depth(s2_objectives *objectives, const s2_pattern *pattern, double *depth)
 {
@@ -226,7 +226,7 @@ static s2_status price_time(s2_objectives *objectives, const s2_pattern *pattern
     return S2_OK;
 }
 
-/* A cache that does not fit waits for the host, which only the whole simulator knows: not worth it for a bound. */
+/* A cache that does not fit waits for the host; only the whole simulator knows that, too dear for a bound. */
 static s2_status predict_decode(s2_objectives *objectives, s2_quote *quote)
 {
     if (!quote->floor.fast || quote->decode_us > 0 || !wants(objectives, S2_BY_DECODE_US) ||
@@ -243,7 +243,7 @@ s2_status s2_objectives_refine(s2_objectives *objectives, s2_quote *quote, int32
     return S2_OK;
 }
 
-/* What the exact values are taken from, however it was computed. */
+/* The source of the exact values, however it was computed. */
 typedef struct prices {
     double prefill_us;
     double decode_us;
@@ -272,7 +272,7 @@ static s2_status price_worth(s2_objectives *objectives, const s2_pattern *patter
     return worth.not_judged == NULL ? S2_OK : S2_ELIMIT;
 }
 
-/* What prefill reads, and its plan where that is asked for or is the only way to count. */
+/* What prefill reads, and its plan if that is needed or is the only way to count. */
 static s2_status price_reads(s2_objectives *objectives, const s2_quote *quote, prices *out)
 {
     s2_sim plan = quote->floor;

@@ -24,7 +24,7 @@ static void keep_own(const s2_buf *own, s2_buf *out)
 
 enum { TAG_TEXT = 1, EXIT_LOST = 5 };
 
-/* What launchers tell their processes; without one of these the program was started by hand. */
+/* Variables that launchers set; without any of them the program was started by hand. */
 static bool was_launched(void)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE"};
@@ -71,7 +71,7 @@ int64_t s2_ranks_most(const s2_ranks *ranks, int64_t value)
     return most;
 }
 
-/* Messages count in int. */
+/* MPI counts messages in int. */
 static void require(bool good)
 {
     if (!good)

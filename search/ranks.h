@@ -1,9 +1,9 @@
 /*
- * search/ranks.h - one command as several processes: an MPI job where built with MPI=1, else one process.
+ * search/ranks.h - one command as several processes: an MPI job if built with MPI=1, else one process.
  *
  * Every rank makes the same calls in the same order; rank 0 alone writes files and speaks to people.
- * A message that cannot be sent, or memory that is short while it is, ends the whole job: the ranks
- * could not agree on anything after it.
+ * A message that cannot be sent, for lack of memory or otherwise, ends the whole job: afterwards the ranks
+ * could not agree on anything.
  *
  * Threads: the one that joined.
  */
@@ -20,11 +20,11 @@ typedef struct s2_ranks {
     int32_t n_here; /* on this machine, this one included */
 } s2_ranks;
 
-/* Joins the job that the launcher (mpirun, srun) started; alone where it started none. */
+/* Joins the job that the launcher (mpirun, srun) started; a job of one without a launcher. */
 s2_ranks s2_ranks_join(void);
 void s2_ranks_leave(const s2_ranks *ranks);
-/* Processes that a launcher started together and that do not know of each other, since this program was built
- * without MPI; else 1. */
+/* How many processes a launcher started together that do not know of each other, because this program was
+ * built without MPI; else 1. */
 int64_t s2_ranks_apart(void);
 
 /* The greatest of all ranks' values, on every rank. */

@@ -41,13 +41,13 @@ void s2_search_shard(s2_search *search, int64_t shard, int64_t n_shards)
     search->end = (int64_t)(n * shard / n_shards);
 }
 
-/* What is priced by whole plans takes up to a second: few to a batch, for it is lost when a search is
- * stopped. */
+/* A price by whole plans takes up to a second, so a batch has few of them: they are lost when the search
+ * stops. */
 static int64_t batch_size(const s2_search *search, const s2_search_state *state)
 {
     const int64_t done = state->next - search->begin;
     const int64_t n_dear = search->options.calibration != NULL
-                               ? state->counts.priced + state->counts.outside /* of which some were dear */
+                               ? state->counts.priced + state->counts.outside /* some of these were dear */
                                : state->counts.priced_slowly;
     int64_t size = done < LARGEST_BATCH ? done : LARGEST_BATCH;
     if (n_dear > 0 && size > DEAR_BATCH * done / n_dear)
@@ -59,13 +59,13 @@ static int64_t batch_size(const s2_search *search, const s2_search_state *state)
 
 typedef struct worker {
     const s2_search *search;
-    const s2_search_state *state; /* of the batches before; nobody writes it meanwhile */
+    const s2_search_state *state; /* of earlier batches; not written meanwhile */
     atomic_llong *next;           /* shared: the next visit to take */
     atomic_bool *left;            /* shared: the batch is given up */
-    s2_search_watch_fn watch;     /* of the calling thread's worker alone, or NULL */
+    s2_search_watch_fn watch;     /* only in the calling thread's worker, else NULL */
     void *user;
     int64_t end;
-    int64_t slice; /* visits taken at once */
+    int64_t slice; /* visits that a worker takes at once */
     s2_objectives objectives;
     s2_arena arena;
     s2_buf text;
@@ -126,7 +126,7 @@ s2_status s2_search_refusal(const s2_search *search, int64_t index, s2_arena *ar
     return status == S2_OK ? ask_price(search, &pattern, arena, diag) : status;
 }
 
-/* True when every requirement holds for every length; else it was counted. */
+/* Whether every requirement holds for every length; if not, the candidate is counted. */
 static s2_status prove(worker *w, const s2_pattern *pattern, bool *holds)
 {
     const s2_search *const search = w->search;
@@ -134,7 +134,7 @@ static s2_status prove(worker *w, const s2_pattern *pattern, bool *holds)
     s2_finding findings[S2_SEARCH_REQUIREMENTS];
     *holds = false;
     bool unknown = false;
-    /* together where proofs are cheap; otherwise one by one, for what is violated needs no dearer proof */
+    /* together where proofs are cheap; else one by one, since a violation makes later proofs needless */
     const int32_t step = pattern->n_bodies <= CHEAP_BODIES ? search->n_requirements : 1;
     for (int32_t r = 0; r < search->n_requirements; r++) {
         if (r % step == 0)
@@ -150,7 +150,7 @@ static s2_status prove(worker *w, const s2_pattern *pattern, bool *holds)
     return S2_OK;
 }
 
-/* Above a limit: of bounds, certainly so. */
+/* Whether a value is above a limit; bounds above it are conclusive. */
 static bool is_outside(const worker *w, const s2_pattern *pattern, const double *value)
 {
     const s2_search *const search = w->search;
@@ -166,7 +166,7 @@ static bool is_outside(const worker *w, const s2_pattern *pattern, const double 
     return false;
 }
 
-/* By its bounds, which are raised while they leave it open; counts it then. */
+/* Drop and count a candidate by its bounds, raising these while they leave it open. */
 static s2_status drop(worker *w, s2_quote *quote, s2_point *point, bool *dropped)
 {
     for (int32_t step = 0;; step++) {
@@ -204,7 +204,7 @@ static s2_status price(worker *w, int64_t index, const s2_pattern *pattern)
     w->counts.priced += !outside;
     w->counts.priced_slowly += !quote.floor.fast;
     for (int32_t v = w->search->n_by; v < S2_MAX_OBJECTIVES; v++)
-        point.value[v] = 0; /* what is only limited is no value of the front */
+        point.value[v] = 0; /* objectives with only a limit are not values of the front */
     if (!outside && !s2_front_beats(&w->state->front, &point))
         w->found[w->n_found++] = point;
     return S2_OK;
@@ -234,11 +234,11 @@ static s2_status visit(worker *w, int64_t index)
     }
     S2_TRY(status);
     status = holds ? price(w, index, &pattern) : S2_OK;
-    if (status == S2_EINVAL || status == S2_EUNSUPPORTED) { /* of this shape there is no price */
+    if (status == S2_EINVAL || status == S2_EUNSUPPORTED) { /* this shape has no price */
         refuse(w, index);
         return S2_OK;
     }
-    /* what takes too long to count has no price to be compared */
+    /* what takes too long to count has no price to compare */
     w->counts.unknown += status == S2_ELIMIT;
     return status == S2_ELIMIT ? S2_OK : status;
 }
@@ -272,7 +272,7 @@ static void *work(void *user)
     return NULL;
 }
 
-/* A thread that cannot be started is work that the others do: the first worker is this thread. */
+/* If a thread cannot be started, the others do its work: the first worker is this thread. */
 static void run_workers(worker *workers, int32_t n)
 {
     for (int32_t at = 1; at < n; at++)
@@ -296,7 +296,7 @@ void s2_search_counts_add(s2_search_counts *sum, const s2_search_counts *part)
     sum->priced_slowly += part->priced_slowly;
 }
 
-/* Nothing of a batch counts unless all of it does. */
+/* A batch counts as a whole or not at all. */
 static s2_status take_batch(worker *workers, int32_t n, int64_t end, s2_search_state *state)
 {
     int32_t n_found = 0;
@@ -325,7 +325,7 @@ static s2_status take_batch(worker *workers, int32_t n, int64_t end, s2_search_s
     return S2_OK;
 }
 
-/* state->next is `end` then, or what it was when the batch was given up. */
+/* Afterwards state->next is `end`, or unchanged if the batch was given up. */
 static s2_status run_batch(const s2_search *search, worker *workers, int32_t n, int64_t end,
                            s2_search_state *state)
 {
@@ -361,7 +361,7 @@ void s2_search_state_release(s2_search_state *state)
     s2_front_release(&state->front);
 }
 
-/* Those of the front first, then those that are only limited. */
+/* The objectives of the front first, then those that only have a limit. */
 static int32_t all_objectives(const s2_search *search, s2_objective by[S2_MAX_OBJECTIVES])
 {
     int32_t n_by = search->n_by;

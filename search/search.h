@@ -1,14 +1,14 @@
 /*
  * search/search.h - a whole space: expand, prove or drop, bound, price, keep the front.
  *
- * Candidates are visited in a fixed order that the seed chooses (a permutation without memory), in
- * batches that grow from 64 to 8192, or to where about 256 of them are priced the dear way. Within a batch
- * the front of the batches before is what prunes, so that counts and front are the same for any number of
- * threads. Pruning drops a candidate only when a
- * point of the front is at least as good as its lower bounds, so no point of the front is ever lost.
+ * Candidates are visited in a fixed order that the seed chooses (a permutation that needs no memory), in
+ * batches that grow from 64 to 8192, or until about 256 of them are expensive to price. Within a batch only
+ * the front of earlier batches prunes, so counts and front are the same for any number of threads. Pruning
+ * drops a candidate only when a point of the front is at least as good as its lower bounds, so no point of
+ * the front is ever lost.
  *
- * A shard is a range of visits; a state is the next visit, what was counted, and the front. Written
- * after any batch and read back, it goes on as if it had never stopped.
+ * A shard is a range of visits; a state is the next visit, the counts, and the front. A search whose state
+ * is written after any batch and read back goes on as if it had never stopped.
  *
  * Ownership: a state owns its front; release it. Threads: s2_search_run starts and ends its own.
  */
@@ -25,16 +25,16 @@ extern "C" {
 
 enum { S2_SEARCH_REQUIREMENTS = 16, S2_SEARCH_JOBS = 1024 };
 
-/* What a candidate may have at most to be on the front. */
+/* The most that a candidate on the front may have of an objective. */
 typedef struct s2_search_limit {
     s2_objective of;
     double most;
-    bool of_dense; /* of kv_bytes: `most` is a part of what a dense pattern of the candidate's shape keeps */
+    bool of_dense; /* kv_bytes: `most` is a fraction of what a dense pattern of the same shape keeps */
 } s2_search_limit;
 
 /*
- * May the candidate be on the front, for reasons that the search does not know? Called by several threads,
- * for what is neither beaten nor outside. S2_ENOMEM.
+ * May the candidate be on the front, by criteria that the search does not know? Called by several threads,
+ * for candidates that are neither beaten nor outside. S2_ENOMEM.
  */
 typedef s2_status (*s2_search_accept_fn)(const void *user, const s2_pattern *pattern, bool *accepted);
 
@@ -43,7 +43,7 @@ typedef struct s2_search {
     s2_sim_options options;
     int32_t n_by;
     s2_objective by[S2_MAX_OBJECTIVES];
-    int32_t n_limits; /* their objectives and those of `by` are together S2_MAX_OBJECTIVES at most */
+    int32_t n_limits; /* their objectives and those of `by`: at most S2_MAX_OBJECTIVES in all */
     s2_search_limit limits[S2_MAX_OBJECTIVES];
     int32_t n_requirements;
     s2_requirement requirements[S2_SEARCH_REQUIREMENTS];
@@ -53,7 +53,7 @@ typedef struct s2_search {
     int32_t n_jobs;
     s2_search_accept_fn accept; /* NULL: all may */
     const void *accept_user;
-    bool keeps_all;  /* what runs the designs frees nothing of the KV cache */
+    bool keeps_all;  /* the stack that runs the designs frees none of the KV cache */
     bool no_pruning; /* price everything; for tests */
 } s2_search;
 
@@ -62,34 +62,34 @@ void s2_search_shard(s2_search *search, int64_t shard, int64_t n_shards);
 
 /* Every visited candidate is in exactly one of these. */
 typedef struct s2_search_counts {
-    int64_t refused;                   /* no pattern, or a requirement or price does not fit its shape */
+    int64_t refused; /* no valid pattern, or a requirement or price does not fit its shape */
     int64_t violated[S2_N_PROPERTIES]; /* by the first requirement that does not hold */
-    int64_t unknown;                   /* not decided: a requirement, or too long to price */
+    int64_t unknown;                   /* a requirement was not decided, or pricing takes too long */
     int64_t outside;                   /* above a limit, by its bounds or priced */
     int64_t unaccepted;                /* by s2_search.accept */
-    int64_t beaten;                    /* by its bounds, without being priced */
+    int64_t beaten;                    /* by its bounds, so not priced */
     int64_t priced;
-    int64_t priced_slowly; /* of those priced or outside: without the fast form */
+    int64_t priced_slowly; /* of those priced or outside: had no fast form */
 } s2_search_counts;
 
 /* Adds each count of *part to *sum. */
 void s2_search_counts_add(s2_search_counts *sum, const s2_search_counts *part);
 
 typedef struct s2_search_state {
-    int64_t next; /* visit; begins at s2_search.begin */
+    int64_t next; /* visit, from s2_search.begin on */
     s2_search_counts counts;
     s2_front front;
     int64_t refused_index; /* the lowest candidate refused, -1: none */
 } s2_search_state;
 
-/* A state before the first visit: nothing was counted and the front is empty. */
+/* The state before the first visit: counts are 0 and the front is empty. */
 void s2_search_state_init(const s2_search *search, s2_search_state *out);
 void s2_search_state_release(s2_search_state *state);
 
 /*
- * Called on the calling thread: within a batch after each of its visits, where all before `visit` have been
- * handed out, and after the batch, where visit == state->next. False stops; a batch is left as if it had
- * not begun.
+ * Called on the calling thread: after each of its visits within a batch, when all before `visit` have been
+ * handed out, and after the batch, when visit == state->next. False stops the search; an unfinished batch
+ * then counts as not begun.
  */
 typedef bool (*s2_search_watch_fn)(void *user, const s2_search_state *state, int64_t visit);
 
@@ -107,13 +107,13 @@ int64_t s2_search_candidate(const s2_search *search, int64_t visit);
 s2_status s2_search_pattern(const s2_search *search, int64_t index, s2_arena *arena, s2_pattern *out,
                             s2_diag *diag) S2_MUST_CHECK;
 
-/* Why a candidate is counted as refused: the status and *diag of what refuses it first; S2_OK: nothing does. */
+/* Why a candidate is refused: the status and *diag of the first reason; S2_OK: it is not refused. */
 s2_status s2_search_refusal(const s2_search *search, int64_t index, s2_arena *arena,
                             s2_diag *diag) S2_MUST_CHECK;
 
 /*
- * A state as text, with `key` saying what search it belongs to. Reading refuses text that is cut,
- * changed, or of another key or shard: S2_EPARSE with the reason in *diag; *out is untouched then.
+ * A state as text; `key` says to which search it belongs. Reading refuses text that is cut, changed, or
+ * from another key or shard: S2_EPARSE with the reason in *diag; *out is then untouched.
  */
 void s2_search_state_print(const s2_search *search, const s2_search_state *state, const char *key,
                            s2_buf *buf);

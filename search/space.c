@@ -36,7 +36,7 @@ static bool is_blank(char byte)
     return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r';
 }
 
-/* Digits, bounded well below overflow; false for anything else. */
+/* Digits of a number well below overflow; false for anything else. */
 static bool take_number(const char **at, const char *end, int64_t *out)
 {
     enum { DIGITS = 9 };
@@ -48,7 +48,7 @@ static bool take_number(const char **at, const char *end, int64_t *out)
     return *at > begin && *at - begin <= DIGITS;
 }
 
-/* A..B[:STEP]; *is_range is false for other text, and text that only begins as a range is refused. */
+/* A..B[:STEP]; *is_range is false for other text; text that only begins like a range is refused. */
 static s2_status parse_range(const cursor *c, const char *begin, const char *end, s2_choice *out,
                              bool *is_range)
 {
@@ -90,7 +90,7 @@ static s2_status parse_choice(const cursor *c, size_t from, size_t to, s2_choice
     return S2_OK;
 }
 
-/* The closing brace, and how many commas lie before it. */
+/* The closing brace, and the number of choices before it. */
 static s2_status find_close(const cursor *c, size_t open, size_t *close, int32_t *n_choices)
 {
     *n_choices = 1;
@@ -134,7 +134,7 @@ static s2_status parse_hole(cursor *c, s2_space_piece *piece)
     return S2_OK;
 }
 
-/* Up to the next hole; braces in comments and quoted texts are plain. */
+/* Skip to the next hole; braces in comments and quoted texts are plain text. */
 static s2_status skip_plain(cursor *c)
 {
     char inside = 0;
@@ -217,7 +217,7 @@ static void find_digits(const s2_space *space, int64_t index, int64_t digits[S2_
     }
 }
 
-/* The first or last number of a choice; false: it is none. */
+/* The nth number of a choice; false: it is not a number. */
 static bool number_of(const s2_choice *choice, int64_t nth, int64_t *out)
 {
     char text[24];
@@ -263,7 +263,7 @@ void s2_space_expand(const s2_space *space, int64_t index, s2_buf *buf)
     }
 }
 
-/* 2, 3, 4, 6, 8, 12, ...: up to a phase for each head, each half as wide again as the one before at most. */
+/* 2, 3, 4, 6, 8, 12, ...: each at most 1.5 times the one before, up to a phase for each head. */
 static void put_strides(int32_t n_heads, s2_buf *buf)
 {
     s2_buf_puts(buf, "stride {2");

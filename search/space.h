@@ -3,10 +3,10 @@
  *
  *     block {16,32,64}; layers all: local {4..32:4} | stride 8 phase {head,kv}+{0,1}; {,layers 1::2: dense}
  *
- * A hole {...} holds alternatives joined by commas. A..B and A..B:STEP stand for every STEP-th number
- * from A up to B inclusive; anything else is text that is put in as it stands, also nothing. Holes do
- * not nest, and braces in comments and quoted texts are plain. Candidate n takes from each hole the
- * digit of n in mixed radix, the last hole changing fastest.
+ * A hole {...} holds alternatives separated by commas. A..B and A..B:STEP stand for every STEP-th number
+ * from A up to B inclusive; anything else, even nothing, is text that is inserted verbatim. Holes do
+ * not nest, and braces in comments and quoted texts are plain text. The digits of n in mixed radix are the
+ * choices that candidate n makes in the holes; the last hole changes fastest.
  *
  * Ownership: the space lives in the arena given. Threads: immutable once parsed; share freely.
  */
@@ -29,7 +29,7 @@ enum {
     S2_SPACE_LOG2_CANDIDATES = 40    /* in all */
 };
 
-/* One alternative of a hole: text, or the numbers begin, begin + step, ... of which there are n. */
+/* One alternative of a hole: text, or the n numbers begin, begin + step, ... */
 typedef struct s2_choice {
     const char *text; /* NULL: numbers */
     size_t n_bytes;
@@ -38,7 +38,7 @@ typedef struct s2_choice {
     int64_t n; /* 1 for text */
 } s2_choice;
 
-/* Plain text, then a hole (none behind the last piece: n_values is 0 there). */
+/* Plain text, then a hole; the last piece has no hole and its n_values is 0. */
 typedef struct s2_space_piece {
     const char *text;
     size_t n_bytes;
@@ -60,13 +60,13 @@ s2_status s2_space_parse(s2_arena *arena, const char *text, size_t n_bytes, s2_s
 /* Append the text of candidate `index`; check buf->status afterwards. */
 void s2_space_expand(const s2_space *space, int64_t index, s2_buf *buf);
 
-/* Where a candidate lies among the numbers of a hole: -1 at the least, 1 at the greatest, 0 between, or in no numbers. */
+/* -1: the candidate has the least number of a hole, 1: the greatest, 0: one between, or the hole has text. */
 int32_t s2_space_edge(const s2_space *space, int64_t index, int32_t piece, int64_t *value);
 
 /*
- * A space for a shape alone: windows of 1024 tokens and more, sinks, strides rotated by head or by KV head,
- * dense KV heads and dense layers. dense_every: the last of so many layers is dense; S2_PROPOSE_NONE: none is;
- * S2_PROPOSE_ANY: the space has the choice. S2_EINVAL for a shape that is none.
+ * A space for a given shape: windows of 1024 tokens and more, sinks, strides rotated by head or by KV head,
+ * dense KV heads and dense layers. dense_every: the last of so many layers is dense; S2_PROPOSE_NONE: none
+ * is; S2_PROPOSE_ANY: the space leaves the choice open. S2_EINVAL for an invalid shape.
  */
 enum { S2_PROPOSE_ANY = 0, S2_PROPOSE_NONE = -1 };
 s2_status s2_space_propose(int32_t n_heads, int32_t n_kv_heads, int32_t dense_every,

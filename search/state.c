@@ -19,7 +19,7 @@ static uint64_t checksum(const char *text, size_t n)
     return sum;
 }
 
-/* The key may hold line ends; the file has one line for it. */
+/* The key may contain line ends; the file has one line for it. */
 static void put_key(const char *key, s2_buf *buf)
 {
     s2_buf_puts(buf, "key ");
@@ -99,7 +99,7 @@ static bool take_point(const char **at, const s2_search *search, s2_point *out)
     return good;
 }
 
-/* The front's points are added one by one, so that its order is an invariant and not a promise. */
+/* Points are added to the front one by one, so its order holds whatever the file says. */
 static s2_status take_front(const char **at, const s2_search *search, int64_t n, s2_front *front)
 {
     s2_point *const points = s2_malloc((size_t)(n + 1) * sizeof *points);
@@ -127,7 +127,7 @@ static s2_status take_state(const char *at, size_t n_bytes, const s2_search *sea
     return take_front(&at, search, n_front, &state->front);
 }
 
-/* The text without its checksum line; 0 when that does not fit. */
+/* The length of the text before its checksum line; 0 when the checksum is wrong. */
 static size_t checked_bytes(const char *text, size_t n_bytes)
 {
     enum { LINE = sizeof "end 0123456789abcdef\n" - 1 };

@@ -6,7 +6,7 @@
 #include "base/arith.h"
 #include "sim/schedule.h"
 
-/* FlashAttention backward: five products where the forward pass has two. */
+/* FlashAttention's backward pass has five products, the forward pass two. */
 #define BACKWARD_FLOP 2.5
 
 /* Rates of one chip, per microsecond. */
@@ -34,7 +34,7 @@ static s2_rates rates_of(const s2_sim_options *options)
 typedef struct s2_pricing {
     s2_arena *scratch;
     const s2_classes *classes;
-    const s2_layer_class *layer; /* that is being priced */
+    const s2_layer_class *layer; /* the layer being priced */
     const s2_sim_options *options;
     s2_tile_shape shape;
     s2_rates rates;
@@ -51,7 +51,7 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-/* sum += a * b * c, and remember when it did not fit. */
+/* sum += a * b * c; remember if it did not fit. */
 static void add_product(s2_attention *out, int64_t *sum, int64_t a, int64_t b, int64_t c)
 {
     int64_t product;
@@ -59,7 +59,7 @@ static void add_product(s2_attention *out, int64_t *sum, int64_t a, int64_t b, i
         out->overflow = true;
 }
 
-/* What one sequence costs, for all of the batch; 0 where it did not fit. */
+/* The cost of one sequence times the batch; 0 where it did not fit. */
 static int64_t for_batch(const s2_pricing *pricing, int64_t a, int64_t b)
 {
     int64_t product = 0;
@@ -80,7 +80,7 @@ typedef struct s2_layer {
     double busiest_steps;  /* steps of the busiest SM */
 } s2_layer;
 
-/* A step of decode reads the cache; other passes K and V as they are computed. */
+/* Decode reads the cache; other passes read K and V in the type in which they are computed. */
 static int64_t kv_row_bytes(const s2_pricing *pricing)
 {
     const s2_sim_options *const options = pricing->options;
@@ -100,7 +100,7 @@ static int64_t o_row_bytes(const s2_pricing *pricing)
     return (int64_t)pricing->layer->head_dim * 2;
 }
 
-/* Keys of one KV head that any query reads; budgets may name any. */
+/* Keys of one KV head that any query reads; a budget may choose any key. */
 static s2_status touched_keys(const s2_pricing *pricing, const int32_t *head_class, int32_t n_group,
                               s2_combset *set, int64_t *out)
 {
@@ -216,7 +216,7 @@ static s2_status sum_prefill(s2_pricing *pricing, const s2_layer_class *layer, s
     return S2_OK;
 }
 
-/* Key blocks that the rows of a step see. */
+/* Key blocks that the rows of a step can see. */
 static int64_t visible_blocks(const s2_pricing *pricing, int64_t block_tok)
 {
     const int64_t n_tok = pricing->options->len_tok;
@@ -226,7 +226,7 @@ static int64_t visible_blocks(const s2_pricing *pricing, int64_t block_tok)
     return total;
 }
 
-/* Few tokens: query heads of a KV head share its keys, in groups of 8 rows; keys spread over all SMs. */
+/* Few tokens: query heads of a KV head share its keys in groups of 8 rows; keys are spread over all SMs. */
 static s2_status sum_decode(s2_pricing *pricing, const s2_layer_class *layer, s2_layer *sum)
 {
     enum { ROWS = 8 };
@@ -266,7 +266,7 @@ static void add_counts(s2_pricing *pricing, const s2_layer *sum, int64_t n_layer
 {
     s2_attention *const out = pricing->out;
     s2_counts *const counts = &out->counts;
-    /* two products of 2 D operations a pair; training adds five backward and the exponentials once more */
+    /* two products of 2 D operations per pair; training adds five backward and repeats the exponentials */
     const bool train = pricing->options->phase == S2_TRAIN;
     const int64_t flop = (train ? 14 : 4) * (int64_t)pricing->layer->head_dim;
     const int64_t n_exp = train ? 2 : 1;
@@ -357,8 +357,8 @@ static s2_status count_heads(s2_arena *arena, const s2_classes *classes, const s
 }
 
 /*
- * Choosing keys: pages score the elementwise minimum and maximum of each page's keys (4 D operations),
- * topk an index key of 128 elements with 64 index heads.
+ * Choosing keys: `pages` scores the elementwise minimum and maximum of each page's keys (4 D operations),
+ * `topk` an index key of 128 elements with 64 index heads.
  */
 static void add_selection(s2_pricing *pricing, const s2_layer_class *layer)
 {

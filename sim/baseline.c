@@ -47,7 +47,7 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-/* One line of attention with a new time; what surrounds it is unchanged. */
+/* One line of attention with a new time; the parts around it are unchanged. */
 static void set_time(s2_sim *sim, double time_us, double bound_us, s2_resource by)
 {
     if (sim->end_to_end_us > 0)
@@ -55,7 +55,7 @@ static void set_time(s2_sim *sim, double time_us, double bound_us, s2_resource b
     sim->time_us = time_us;
     sim->bound_us = bound_us;
     sim->bound_by = by;
-    /* attention comes first; the line of a cache that did not fit belongs to the dense pattern */
+    /* attention is first; the line for a cache that does not fit belongs to the dense pattern */
     int32_t n_parts = 0;
     for (int32_t part = 0; part < sim->n_parts; part++)
         if (strcmp(sim->parts[part].name, "host memory") != 0)
@@ -66,8 +66,8 @@ static void set_time(s2_sim *sim, double time_us, double bound_us, s2_resource b
 }
 
 /*
- * Each query multiplies a state elementwise and each key adds to it: 4 D operations a token and head,
- * and Q, K, V and O pass through memory once.
+ * Each query multiplies a state elementwise and each key adds to it: 4 D operations per token and head.
+ * Q, K, V and O pass through memory once.
  */
 static void price_linear(const s2_pattern *like, const s2_sim_options *options, s2_sim *sim)
 {

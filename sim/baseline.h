@@ -1,8 +1,8 @@
 /*
  * sim/baseline.h - what a pattern competes with, as patterns of the same shape.
  *
- * Methods that a pattern can state are texts of the language. Two others are priced by rule: a linear
- * state (Hydra: one state of head_dim values a head instead of keys) and tiered memory (all keys kept,
+ * Methods that a pattern can express are texts of the language. Two others are priced by rule: a linear
+ * state (Hydra: one state of head_dim values per head instead of keys) and tiered memory (all keys kept,
  * those before the newest 8192 tokens in host memory and read over the link).
  *
  * Threads: no state.
@@ -26,8 +26,8 @@ typedef enum s2_baseline_kind {
 typedef struct s2_baseline {
     const char *name;
     s2_baseline_kind kind;
-    const char *rules; /* %H: half of the KV heads; %T: a tenth of the context; %L: two dense layers where
-                          there are more */
+    const char *rules; /* %H: half of the KV heads; %T: a tenth of the context; %L: two dense layers if
+                          there are more than two */
 } s2_baseline;
 
 /* In the order of a table; NULL beyond the last. */

@@ -156,7 +156,7 @@ static s2_status refuse(const s2_reader *reader, const char *what)
     return s2_diag_set(reader->diag, S2_EPARSE, CODE_CALIBRATION, reader->number, 1, "%s", what);
 }
 
-/* Numbers behind the word; exactly n of them. */
+/* The numbers after the word; exactly n of them. */
 static s2_status take_numbers(const s2_reader *reader, const char *rest, double *out, int32_t n)
 {
     for (int32_t at = 0; at < n; at++) {
@@ -211,7 +211,7 @@ static bool small(double value)
     return value >= 0 && value <= 1 << 20 && value == floor(value);
 }
 
-/* Cycles: so few that the sum over any launch is far from what an int64_t holds. */
+/* Cycles, so few that the sum over any launch stays far below INT64_MAX. */
 static bool is_cost(double value)
 {
     return value >= 0 && value <= 1e8;
@@ -263,7 +263,7 @@ static int32_t n_words(const char *text)
     return n;
 }
 
-/* How a kernel did on points that were not fitted. */
+/* How well a kernel did on points that were not fitted. */
 static s2_status take_verdict(s2_reader *reader, const char *rest)
 {
     char name[16], pass[12];
@@ -271,7 +271,7 @@ static s2_status take_verdict(s2_reader *reader, const char *rest)
     double n[3 + 2 * S2_N_EXTENTS];
     if (sscanf(rest, "%15s %11s %n", name, pass, &at) != 2 || at == 0)
         return refuse(reader, "expected the name of a kernel and its pass");
-    /* files of earlier versions do not say where the points went */
+    /* files of earlier versions do not give the range of the points */
     const bool spans = n_words(rest + at) > 3;
     S2_TRY(take_numbers(reader, rest + at, n, spans ? 3 + 2 * S2_N_EXTENTS : 3));
     if (!small(n[0]) || n[1] < 0 || n[2] < 0)
@@ -357,7 +357,7 @@ static s2_status check_whole(s2_reader *reader)
     return S2_OK;
 }
 
-/* A GPU that is not built in has kernels like those of the built-in calibration. */
+/* A GPU that is not built in is assumed to have the kernels of the built-in calibration. */
 static int32_t capability_of(const char *name)
 {
     s2_gpu gpu = {0};

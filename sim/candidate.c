@@ -53,7 +53,7 @@ static bool take_body(const s2_body *body, s2_candidate *out)
     return out->local_blk > 0;
 }
 
-/* Dense query heads of a layer must be those of the last KV heads; -1 when they are not. */
+/* Dense KV heads of a layer, which must be the last ones; -1 when they are not. */
 static int32_t dense_kv_heads(const s2_pattern *pattern, const uint16_t *row, int32_t dense_body)
 {
     const int32_t n_group = pattern->n_heads / pattern->n_kv_heads;

@@ -1,6 +1,6 @@
 /*
- * sim/candidate.h - the patterns that have a closed form: local + sinks + one stride per head, with dense layers and
- * dense last KV heads.
+ * sim/candidate.h - the patterns that have a closed form: local + sinks + one stride per head, with dense
+ * layers and dense last KV heads.
  *
  * Threads: no state.
  */
@@ -17,7 +17,7 @@ enum { S2_FAST_STRIDE = 4096 };
 
 /*
  * Head h reads: local `local_blk` | sink `sink_blk` | stride `stride_blk` phase (by_kv ? kv : h) * step +
- * offset; the last `n_dense_kv` KV heads are dense, and so are n_dense_layers layers.
+ * offset. The last `n_dense_kv` KV heads are dense, and so are n_dense_layers layers.
  */
 typedef struct s2_candidate {
     int32_t local_blk; /* at least 1 */

@@ -77,7 +77,7 @@ static void add_bytes(s2_kv_bytes *sum, const s2_kv_bytes *own, int64_t n)
     sum->ring_stripes += own->ring_stripes * n;
 }
 
-/* Bytes of all GPUs together, and the head pages of the GPU that holds most. */
+/* Bytes of all GPUs together, and the head pages of the GPU that holds the most. */
 static s2_status bytes_at(const s2_holders *holders, int64_t len_tok, int32_t page_tok, s2_kv_bytes *all,
                           int64_t *fullest)
 {
@@ -109,7 +109,7 @@ static s2_status price_waste(const s2_holders *holders, s2_sim *sim)
     return S2_OK;
 }
 
-/* Halves of the length, down to one block. */
+/* The length, halved again and again down to one block. */
 static s2_status price_points(const s2_holders *holders, int32_t block_tok, s2_sim *sim)
 {
     const s2_sim_options *const options = holders->options;
@@ -128,7 +128,7 @@ static s2_status price_points(const s2_holders *holders, int32_t block_tok, s2_s
 
 /* ---- peak, and what fits */
 
-/* The GPU that holds most decides. */
+/* The GPU that holds the most decides. */
 static s2_status find_peak(const s2_holders *holders, s2_sim *sim)
 {
     const s2_sim_options *const options = holders->options;
@@ -184,7 +184,7 @@ s2_status s2_capacity_peaks(s2_arena *arena, const s2_pattern *pattern, const s2
     return S2_OK;
 }
 
-/* The longest context of `batch` sequences, every length on the way included. */
+/* The longest context of `batch` sequences for which every shorter length fits too. */
 static s2_status longest_fit(const s2_holders *holders, int64_t batch, int64_t *out)
 {
     const s2_sim_options *const options = holders->options;
@@ -224,7 +224,7 @@ static int64_t batch_of(double room, double one)
     return one * S2_LIMIT_BATCH <= room ? S2_LIMIT_BATCH : (int64_t)(room / one);
 }
 
-/* Training keeps activations and no cache; every token of a sequence takes as much. */
+/* Training keeps activations and no cache; every token takes the same space. */
 static void fit_training(const s2_sim_options *options, s2_sim *sim)
 {
     const double room = options->gpu.hbm_gb * 1e9 - sim->training.state_bytes;
@@ -236,8 +236,8 @@ static void fit_training(const s2_sim_options *options, s2_sim *sim)
 }
 
 /*
- * A batch is only said to fit when the search for the longest context agrees that it does at this length, so
- * that the two never contradict each other.
+ * A batch only counts as fitting if the search for the longest context agrees at this length, so that the two
+ * never contradict each other.
  */
 static s2_status find_fit(const s2_holders *holders, s2_sim *sim)
 {
@@ -269,7 +269,7 @@ s2_status s2_capacity_price(s2_arena *arena, const s2_pattern *pattern, const s2
 {
     s2_classes classes;
     s2_holders holders;
-    /* what stays after prefill is what decoding may still read */
+    /* after prefill the cache keeps what decoding may still read */
     S2_TRY(s2_classes_build(arena, pattern, S2_DECODE, &classes));
     classes.work_left = work_left;
     S2_TRY(find_holders(arena, &classes, options, &holders));
@@ -296,7 +296,7 @@ static double beyond_memory(const s2_sim_options *options, double own)
     return fmax(0, own - s2_capacity_room(options));
 }
 
-/* Time to read the host's share of what a step reads: every kept key is read alike. */
+/* Time to read the host's share of a step's reads, as if every kept key were read equally often. */
 static double link_us(const s2_sim_options *options, double read_bytes, double host_bytes, double kv_bytes)
 {
     if (options->gpu.pcie_gb_s <= 0 || kv_bytes <= 0)
@@ -319,7 +319,7 @@ void s2_capacity_spill(const s2_sim_options *options, s2_sim *sim)
     sim->host_read_bytes = (int64_t)(us * options->gpu.pcie_gb_s * 1e3);
     if (us <= sim->plan_us)
         return;
-    /* neither the plan nor any other kernel gets round the link */
+    /* neither the plan nor any other kernel can avoid the link */
     sim->plan_us = us;
     sim->bound_us = fmax(sim->bound_us, us);
     if (us <= sim->time_us)

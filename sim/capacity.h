@@ -1,5 +1,5 @@
 /*
- * sim/capacity.h - the KV cache on each GPU, what fits beside the weights, and what spills to the host.
+ * sim/capacity.h - the KV cache on each GPU, what fits next to the weights, and what spills to the host.
  */
 #ifndef S2_SIM_CAPACITY_H
 #define S2_SIM_CAPACITY_H
@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* Fills everything of the cache and of what fits in *sim. S2_ENOMEM, S2_ELIMIT. */
+/* Fills in *sim everything about the cache and what fits. S2_ENOMEM, S2_ELIMIT. */
 s2_status s2_capacity_price(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
                             int64_t *work_left, s2_sim *sim) S2_MUST_CHECK;
 
@@ -18,15 +18,15 @@ s2_status s2_capacity_price(s2_arena *arena, const s2_pattern *pattern, const s2
 void s2_capacity_spill(const s2_sim_options *options, s2_sim *sim);
 
 /*
- * The most that one sequence keeps on the GPU that holds most, at any length up to each of n ones, states included:
- * bytes[n]. The whole pages of its first shared_tok tokens are another's. S2_ENOMEM,
- * S2_ELIMIT.
+ * bytes[n]: the most that one sequence keeps, states included, on the GPU that holds the most, at any length
+ * up to each of len_tok[n]. The whole pages of its first shared_tok tokens belong to another sequence.
+ * S2_ENOMEM, S2_ELIMIT.
  */
 s2_status s2_capacity_peaks(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
                             int64_t shared_tok, int32_t n, const int64_t *len_tok,
                             double *bytes) S2_MUST_CHECK;
 
-/* Bytes of device memory beside the weights, 0 where these alone do not fit. */
+/* Bytes of device memory left by the weights, 0 where these alone do not fit. */
 double s2_capacity_room(const s2_sim_options *options);
 
 #ifdef __cplusplus

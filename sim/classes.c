@@ -29,7 +29,7 @@ static uint64_t reads_key(const s2_reads *reads)
         const s2_atom *const atom = &reads->view.atoms[a];
         key = mixed(mixed(mixed(key, (int64_t)atom->kind), atom->shift), atom->period);
         key = mixed(mixed(key, atom->distance_blk.end), atom->key_tok.end);
-        /* explicit heads of different places are hardly ever equal, so keep them apart early */
+        /* explicit heads at different positions are hardly ever equal, so separate them early */
         if (atom->kind == S2_ATOM_RANDOM)
             key = mixed(mixed(key, reads->view.layer), reads->view.head);
     }
@@ -88,7 +88,7 @@ static s2_status add_layer(s2_classifier *to, int32_t layer, s2_layer_class *out
     return S2_OK;
 }
 
-/* What a layer keeps, beyond what it reads. */
+/* What a layer keeps, apart from what it reads. */
 typedef struct s2_layer_note {
     bool is_state;
     int32_t n_readers; /* layers that read the keys it keeps; 0: it keeps none */
@@ -110,7 +110,7 @@ static bool same_class(const s2_pattern *pattern, const s2_layer_note *notes, in
            s2_pattern_head_dim(pattern, a) == s2_pattern_head_dim(pattern, b);
 }
 
-/* Layers that read alike are of one class where they keep alike too. */
+/* Layers that read alike are one class only if they also keep alike. */
 static void split_by_shape(const s2_pattern *pattern, const s2_layer_note *notes, int32_t *first_alike)
 {
     for (int32_t layer = pattern->n_layers - 1; layer > 0 && pattern->layer_shapes != NULL; layer--) {
@@ -122,7 +122,7 @@ static void split_by_shape(const s2_pattern *pattern, const s2_layer_note *notes
     }
 }
 
-/* The rows of all who read what the layer keeps. */
+/* The head classes of all layers that read what this layer keeps. */
 static s2_status add_readers(s2_classifier *to, const s2_layer_note *notes, const int32_t *class_of,
                              const s2_layer_class *layers, s2_layer_class *keeper)
 {

@@ -1,5 +1,5 @@
 /*
- * sim/classes.h - the heads and layers of a pattern, each distinct one once, and each layer in its own shape.
+ * sim/classes.h - the distinct heads and layers of a pattern, each layer in its own shape.
  *
  * Models repeat themselves: Phi-3-small has 1024 (layer, head) pairs and 9 distinct heads. Everything
  * that is counted is counted per class and multiplied.
@@ -17,7 +17,7 @@ extern "C" {
 
 enum {
     S2_LIMIT_CLASSES = 1 << 14,
-    S2_SIM_WORK = 1 << 29 /* steps that counting one pattern may take (base/work.h): some seconds */
+    S2_SIM_WORK = 1 << 29 /* steps to count one pattern in, at most (base/work.h): some seconds */
 };
 
 typedef struct s2_layer_class {
@@ -27,7 +27,7 @@ typedef struct s2_layer_class {
     int32_t head_dim;
     const int32_t *head_class; /* n_heads entries */
     /*
-     * Whose heads read the keys that this layer keeps: its own, then those of the layers that share them.
+     * The layers whose heads read the keys that this layer keeps: itself, then those that share its keys.
      * 0 where it keeps none.
      */
     int32_t n_readers;
@@ -46,11 +46,10 @@ typedef struct s2_classes {
     int32_t n_reads;
     const s2_reads *reads; /* distinct heads */
     int32_t n_layer_classes;
-    const s2_layer_class *layers; /* none for layers that have a state and read no key */
+    const s2_layer_class *layers; /* without layers that have a state and read no key */
     int64_t state_bytes;          /* of all layers, a sequence */
     bool has_dynamic;
-    int64_t
-        *work_left; /* of counting with them (base/work.h), shared by all counts; NULL, as built: no limit */
+    int64_t *work_left; /* for counting (base/work.h), shared by all counts; NULL, as built: no limit */
 } s2_classes;
 
 /* S2_ENOMEM; S2_ELIMIT beyond S2_LIMIT_CLASSES distinct heads; *out untouched on failure. */

@@ -42,7 +42,7 @@ static int64_t tile_ceil(int64_t x, int64_t tile)
     return x / tile + (x % tile != 0);
 }
 
-/* Tiles of each run; runs whose tiles meet become one range, or a fine stride would have one for each key. */
+/* Tiles of each run; runs whose tiles meet are joined, or a fine stride would need a range per key. */
 static void add_tiles_by_runs(s2_combset *set, const s2_comb *comb, int64_t tile_tok)
 {
     int64_t begin = 0, past = 0;
@@ -58,7 +58,7 @@ static void add_tiles_by_runs(s2_combset *set, const s2_comb *comb, int64_t tile
     s2_combset_add_range(set, begin, past);
 }
 
-/* A tile that [begin, end) cuts: it counts when an element lies in the part inside. */
+/* A tile that [begin, end) cuts: it counts if an element is in the part inside. */
 static void add_cut_tile(s2_combset *set, const s2_comb *comb, int64_t tile, int64_t tile_tok)
 {
     const int64_t x = s2_comb_next(comb, tile * tile_tok);
@@ -66,7 +66,7 @@ static void add_cut_tile(s2_combset *set, const s2_comb *comb, int64_t tile, int
         s2_combset_add_range(set, tile, tile + 1);
 }
 
-/* The two tiles that the ends of a comb cut; those between are whole. */
+/* The two tiles that the ends of a comb cut; tiles between them are whole. */
 static void add_cut_tiles(s2_combset *set, const s2_comb *comb, int64_t tile_tok)
 {
     if (comb->begin % tile_tok != 0)
@@ -143,7 +143,7 @@ static int compare(int64_t a, int64_t b)
 }
 
 /*
- * Intervals first, ascending; combs with a residue behind them, those that differ by it alone side by side.
+ * Intervals first, ascending, then combs with a residue; those that differ only in it are adjacent.
  */
 static int by_kind_then_begin(const void *left, const void *right)
 {
@@ -174,7 +174,7 @@ static void sort_combs(s2_comb *combs, int32_t n)
     }
 }
 
-/* What sorting them takes: n log n comparisons. */
+/* The work of sorting: n log n comparisons. */
 static int64_t sort_work(int32_t n)
 {
     int64_t n_levels = 1;
@@ -200,7 +200,7 @@ void s2_combset_merge(s2_combset *set)
     set->n_combs = kept;
 }
 
-/* Sorted combs whose residues meet become one: the phases of a group of heads are often neighbours. */
+/* Join sorted combs whose residues meet: the phases of a group of heads are often neighbours. */
 static int32_t join_residues(s2_comb *combs, int32_t n)
 {
     int32_t kept = 0;
@@ -218,7 +218,7 @@ static int32_t join_residues(s2_comb *combs, int32_t n)
     return kept;
 }
 
-/* A run looks at each comb for its begin and the next one, and at least twice for its end. */
+/* Each run looks at every comb for its begin and the next one, and at least twice for its end. */
 static int64_t count_runs(const s2_comb *combs, int32_t n, int64_t begin, int64_t end, int64_t *work_left)
 {
     enum { LOOKS = 4 };
@@ -259,7 +259,7 @@ static int64_t comb_between(const s2_comb *comb, int64_t begin, int64_t end)
     return begin < end ? s2_comb_count_below(comb, end) - s2_comb_count_below(comb, begin) : 0;
 }
 
-/* Combs with residues in [begin, end): cut where one starts or stops, then each piece is uniform. */
+/* Combs with residues in [begin, end): cut where one starts or stops, so that each piece is uniform. */
 static int64_t count_residues(s2_comb *combs, int32_t n, int64_t begin, int64_t end, int64_t *work_left)
 {
     if (n == 1)

@@ -3,10 +3,10 @@
  *
  * What one query (or one tile of queries) reads, and what a cache must hold, are unions of combs.
  * s2_combset_count() costs O(c log c) in the number of combs c where at most one comb with a residue
- * is active at a place, and one cycle of the active combs where several are.
+ * is active at a time, and one cycle of the active combs where several are.
  *
- * Ownership: the set owns its arrays; release it. A failed allocation sticks and makes counts -1, and so does
- * a limit of work that ran out: s2_combset_failure() says which.
+ * Ownership: the set owns its arrays; release it. A failed allocation or an exhausted work limit sticks and
+ * makes counts -1: s2_combset_failure() says which it was.
  * Threads: one set, one thread.
  */
 #ifndef S2_SIM_COMBSET_H
@@ -27,20 +27,20 @@ typedef struct s2_combset {
     int32_t cap;
     bool failed;
     int64_t
-        *work_left; /* base/work.h: a step for each comb added or looked at, n log n for a sort; NULL: none */
+        *work_left; /* base/work.h: a step per comb added or looked at, n log n per sort; NULL: no limit */
 } s2_combset;
 
-/* The set becomes empty and keeps its memory, or gives it back. */
+/* Empty the set and keep its memory, or give that back. */
 void s2_combset_clear(s2_combset *set);
 void s2_combset_release(s2_combset *set);
 
-/* Add a comb; empty ranges are left out. */
+/* Add a comb; empty ranges are ignored. */
 void s2_combset_add(s2_combset *set, const s2_comb *comb);
 void s2_combset_add_range(s2_combset *set, int64_t begin, int64_t end);
 
 /*
  * Add the tiles of tile_tok tokens that hold at least one element of the comb: x / tile_tok for every
- * element x. The comb must be bounded. O(1) where gran and tile_tok divide one another and the period
+ * element x. The comb must be bounded. O(1) where one of gran and tile_tok divides the other and the period
  * allows it, else one range per run.
  */
 void s2_combset_add_tiles(s2_combset *set, const s2_comb *comb, int64_t tile_tok);

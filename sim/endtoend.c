@@ -2,28 +2,28 @@
 
 #include <math.h>
 
-/* Backward of a product is two products of the same size; with recomputation forward runs once more. */
+/* The backward of a product is two products of its size; with recomputation forward runs once more. */
 #define TRAIN_FLOP     3.0
 #define RECOMPUTE_FLOP 4.0
 /* Mixed-precision Adam: master weight, two moments read and written in fp32, gradient read, weight written. */
 #define OPTIMIZER_BYTES 28.0
-/* What it keeps: weight and gradient in 2 bytes, master weight and two moments in fp32. */
+/* It keeps weight and gradient in 2 bytes each, master weight and two moments in fp32. */
 #define STATE_BYTES 16.0
 
 /*
- * With a calibration the lines are estimates. A launch costs 3.6 us, and a product bound by memory 1.25 times its
- * roofline: 8.5 % off (mean) on the 23 579 bf16 products that AIConfigurator's tables hold of an H200. Bound by
- * the matrix units it reaches 670 of 989 TFLOP/s when it runs for longer (8192^3, docs/kernels.md); in fp8 the
- * same power leaves about as much of the peak.
+ * With a calibration the parts are estimates. A launch costs 3.6 us, and a product bound by memory 1.25 times
+ * its roofline: 8.5 % off (mean) on the 23 579 bf16 products of an H200 in AIConfigurator's tables. Bound by
+ * the matrix units it reaches 670 of 989 TFLOP/s when it runs for longer (8192^3, docs/kernels.md); in fp8
+ * the same power leaves about the same share of the peak.
  */
 #define PRODUCT_US     3.6
 #define MEMORY_SLOWER  1.25
 #define MATRIX_SLOWER  1.48
-#define ELEMENTWISE_US 2.5 /* one small kernel after another (gpu-benches) */
+#define ELEMENTWISE_US 2.5 /* small kernels, one after another (gpu-benches) */
 #define ALL_REDUCE_US                                                                                        \
     4.5 /* vLLM's in AIConfigurator's H200 tables; large ones reach 0.73 to 1.04 of the link */
 #define LINK_FRACTION 0.8
-#define HOST_STEP_US  200 /* assumed: sampling, the next step's arguments and their copy, once a step */
+#define HOST_STEP_US  200 /* assumed: sampling, the next step's arguments and copying them, once a step */
 
 static double weight_bits(const s2_sim_options *options)
 {
@@ -31,7 +31,7 @@ static double weight_bits(const s2_sim_options *options)
     case S2_WEIGHTS_AS_DTYPE: break;
     case S2_WEIGHTS_FP8:
     case S2_WEIGHTS_INT8: return 8;
-    case S2_WEIGHTS_INT4: return 4.5; /* with a scale of two bytes for each 32 */
+    case S2_WEIGHTS_INT4: return 4.5; /* with a two-byte scale for each 32 */
     case S2_N_WEIGHTS: break;
     }
     return 8.0 * s2_dtype_bytes(options->dtype);
@@ -63,8 +63,8 @@ int64_t s2_end_to_end_weight_bytes(const s2_sim_options *options)
 
 /* ---- memory of training */
 
-/* Kept for the backward pass by a token in a layer, in elements: inputs of norms and products, Q, K, V and O, and
- * of a gated feed-forward layer both halves and their product. */
+/* Elements that a token keeps per layer for the backward pass: inputs of norms and products, Q, K, V and O,
+ * and in a gated feed-forward layer both halves and their product. */
 static double activation_elems(const s2_sim_options *options)
 {
     const s2_net *const net = options->net;
@@ -102,10 +102,10 @@ typedef struct s2_around {
     const s2_sim_options *options;
     s2_sim *sim;
     double tokens; /* that pass through the layers */
-    double logits; /* tokens of which the next is chosen, or learnt */
+    double logits; /* tokens whose next one is chosen, or learnt */
     double mma;    /* flop a microsecond */
     double hbm;    /* bytes a microsecond */
-    double train;  /* passes in products: 3 or 4 in training, else 1 */
+    double train;  /* passes that products count for: 3 or 4 in training, else 1 */
     bool estimates;
 } s2_around;
 
@@ -130,7 +130,7 @@ static void add_part(s2_around *around, const char *name, double mma_us, double 
                               : S2_HBM);
 }
 
-/* n products of one GPU that read `weights` in all; `active` of them for each token. */
+/* n products of one GPU that read `weights` in all, of which each token uses `active`. */
 static void add_products(s2_around *around, const char *name, double weights, double active, double rows,
                          double n)
 {
@@ -139,7 +139,7 @@ static void add_products(s2_around *around, const char *name, double weights, do
              weights * bytes * around->train / around->hbm, n * around->train);
 }
 
-/* Kernels that only move tensors: as many bytes a token in each layer. */
+/* n kernels per layer that only move tensors: token_bytes for each token. */
 static void add_elementwise(s2_around *around, const char *name, double token_bytes, double n)
 {
     const double layers = around->options->net->n_layers;
@@ -149,7 +149,7 @@ static void add_elementwise(s2_around *around, const char *name, double token_by
     append(around, name, us + launch_us, us > launch_us ? S2_HBM : S2_LAUNCH);
 }
 
-/* Experts that at least one of the tokens visits, at most. */
+/* The most experts that the tokens can visit between them. */
 static double experts_read(const s2_net *net, double tokens)
 {
     return fmin(tokens * net->n_active, net->n_experts);
@@ -170,7 +170,7 @@ static void add_layers(s2_around *around)
     add_part(around, "norms", 0, 4 * n_layers * hidden * around->tokens * elem * around->train / around->hbm,
              2 * n_layers * around->train);
     if (around->estimates) {
-        /* Q and K are turned in place, K and V go to the cache; both halves of a gated layer become one */
+        /* Q and K are rotated in place, K and V go to the cache; both halves of a gated layer become one */
         const double q = net->n_heads / n * net->head_dim, kv = fmax(net->n_kv_heads / n, 1) * net->head_dim;
         add_elementwise(around, "rotary, cache",
                         elem * (2 * q + 2 * kv) + 2 * kv * s2_sim_cache_bytes(options), 1);
@@ -194,7 +194,7 @@ static void add_links(s2_around *around)
     append(around, "all-reduce", around->estimates ? own_us + link_us / LINK_FRACTION : link_us, S2_LINK);
 }
 
-/* What a step does once: the optimizer, gathering and scattering of a divided state, the host. */
+/* What a step does once: the optimizer, gathering and scattering a divided state, the host. */
 static void add_step(s2_around *around)
 {
     const s2_sim_options *const options = around->options;
@@ -248,14 +248,14 @@ void s2_end_to_end_add(const s2_sim_options *options, s2_sim *sim)
     const bool train = options->phase == S2_TRAIN;
     const double batch = (double)options->batch;
     const double n_tok = (double)(options->len_tok - s2_sim_first_tok(options)) * batch;
-    /* a prompt needs the logits of its last token, a step of decode those of each */
+    /* a prompt needs the logits of its last token, a decode step those of every token */
     s2_around around = around_of(options, sim, n_tok, options->phase == S2_PREFILL ? batch : n_tok);
     double attention_us = 0;
     for (int32_t part = 0; part < sim->n_parts; part++)
         attention_us += sim->parts[part].time_us;
     double dense_us = sim->dense_time_us;
     if (train && options->recompute) {
-        /* attention's forward pass runs once more too */
+        /* attention's forward pass is repeated too */
         const double again = sim->parts[0].time_us;
         append(&around, "attention again", again, sim->parts[0].bound_by);
         dense_us += again * dense_us / fmax(attention_us, 1e-9);

@@ -73,7 +73,7 @@ static int64_t stripes_in(int64_t length, int64_t offset, int64_t v)
     return length > offset ? (length - offset - 1) / v + 1 : 0;
 }
 
-/* The same summed over lengths 0 .. length. */
+/* The same, summed over lengths 0 .. length. */
 static int64_t stripes_summed(int64_t length, int64_t offset, int64_t v)
 {
     if (length <= offset)
@@ -118,7 +118,7 @@ static int64_t head_pairs(const s2_fast *fast, const s2_candidate *candidate, in
            rest * (rest + 1) / 2;
 }
 
-/* Blocks before the window that the query heads of a KV head keep, the sinks apart. */
+/* Blocks before the window, other than sinks, that the query heads of a KV head keep. */
 static int64_t group_stripes(const s2_fast *fast, const s2_candidate *candidate, int32_t first,
                              int64_t length)
 {

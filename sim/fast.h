@@ -1,9 +1,9 @@
 /*
  * sim/fast.h - local + sinks + one stride per head, priced by arithmetic alone: for searching spaces.
  *
- * The same numbers as s2_price for these patterns (a property test holds them equal), without
+ * The same numbers as s2_price gives for these patterns (a property test holds them equal), without
  * visiting rows of heads: heads differ only in where their stride starts, so a tile costs one of two
- * numbers of blocks, and how many heads cost which is a prefix sum over residues.
+ * numbers of blocks, and a prefix sum over residues says how many heads cost which.
  *   bound   pairs, density, resident keys and the floor of time: O(heads), no memory
  *   exact   also steps, the exact makespan and the plan's time: O(tiles + costs * SMs)
  *
@@ -56,14 +56,14 @@ typedef struct s2_fast_cost {
  */
 s2_status s2_fast_init(const s2_pattern *shape, const s2_sim_options *options, s2_fast *out) S2_MUST_CHECK;
 
-/* The same for a kernel that cuts its tiles in another way; q_tok may be less than a block. */
+/* The same for a kernel that cuts its tiles differently; q_tok may be less than a block. */
 s2_status s2_fast_init_tiles(const s2_pattern *shape, const s2_sim_options *options, s2_tile_shape tile,
                              s2_fast *out) S2_MUST_CHECK;
 
 /* Tiles of one sparse layer by their steps, in fast->count; returns how many entries it has. */
 int32_t s2_fast_histogram(s2_fast *fast, const s2_candidate *candidate);
 
-/* Fills what the comment above says of a bound, or of an exact price. */
+/* Fill what the top of this file lists for a bound, or for an exact price. */
 void s2_fast_bound(const s2_fast *fast, const s2_candidate *candidate, s2_fast_cost *out);
 void s2_fast_exact(s2_fast *fast, const s2_candidate *candidate, s2_fast_cost *out);
 

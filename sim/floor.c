@@ -12,7 +12,7 @@ static double slot_bytes(const s2_sim_options *options, const s2_pattern *patter
     return 2.0 * pattern->head_dim * s2_sim_cache_bytes(options) * (double)options->batch;
 }
 
-/* The token that is decoded reads every resident key, and each layer is launched. */
+/* A decoded token reads every resident key, and each layer costs a launch. */
 static double decode_floor(const s2_sim_options *options, const s2_pattern *pattern, int64_t kv_slots)
 {
     return (double)kv_slots * slot_bytes(options, pattern) / (options->gpu.hbm_gb_s * 1e3) +
@@ -143,7 +143,7 @@ s2_status s2_cache_price(s2_arena *scratch, const s2_pattern *pattern, const s2_
 
 /* ---- the prediction */
 
-/* Decoding also keeps a cache; where it does not fit, the host is read too. */
+/* Decoding also keeps a cache; where it does not fit, part of it is read from the host. */
 static s2_status cache_of(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
                           int64_t *work_left, const s2_fast_form *form, s2_sim *sim)
 {

@@ -76,7 +76,7 @@ static bool number_at(const s2_line *line, size_t begin, size_t end, double *out
         return false;
     memcpy(copy, line->text + begin, end - begin);
     copy[end - begin] = '\0';
-    /* strtod also takes inf, nan and hexadecimal, none of which a data sheet writes */
+    /* strtod also accepts inf, nan and hexadecimal, which no data sheet uses */
     if (strspn(copy, "0123456789.e+-") != end - begin)
         return false;
     char *stop;
@@ -180,7 +180,7 @@ int32_t s2_gpu_capability(const s2_gpu *gpu)
     return gpu->capability > 0 ? (int32_t)gpu->capability : HOPPER;
 }
 
-/* Is a piece of the word the family of the name? "NVIDIA H100 80GB" and "h100-sxm". */
+/* Does the word contain the family of the name? "NVIDIA H100 80GB" and "h100-sxm". */
 static bool names_family(const char *word, const char *known)
 {
     const size_t family = strcspn(known, "-");

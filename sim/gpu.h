@@ -1,7 +1,7 @@
 /*
- * sim/gpu.h - GPUs as data: what a data sheet or a published measurement says of a chip.
+ * sim/gpu.h - GPUs as data: what a data sheet or a published measurement says about a chip.
  *
- * One text file a GPU. A line is `key value # source`; a number without a source is refused, and so is
+ * One text file per GPU. A line is `key value # source`; a number without a source is refused, and so is
  * an unknown key, a key named twice, or a value out of its range, each with line and column. The files
  * of sim/gpus/ are built into the program; the user's own file has the same form.
  *
@@ -59,17 +59,20 @@ s2_status s2_gpu_parse(const char *name, const char *text, size_t n_bytes, s2_gp
                        s2_diag *diag) S2_MUST_CHECK;
 
 /*
- * All built-in names that are nearest to a word, as "h100-pcie or h100-sxm", and how far they are: 0 for a family or the
- * beginning of a name, S2_NAME_FAR where no name is near.
+ * All built-in names nearest to a word, as "h100-pcie or h100-sxm"; returns how far they are: 0 for a family
+ * or the beginning of a name, S2_NAME_FAR where no name is near.
  */
 int32_t s2_gpu_nearest(const char *word, char *out, size_t cap);
-/* A GPU built into the program; case, dashes and blanks aside. S2_EINVAL with the nearest known name, if one is near, in *diag. */
+/*
+ * A GPU built into the program; case, dashes and blanks are ignored. S2_EINVAL with the nearest known name,
+ * if one is near, in *diag.
+ */
 s2_status s2_gpu_find(const char *name, s2_gpu *out, s2_diag *diag) S2_MUST_CHECK;
 
 /* Names of the built-in GPUs, in order; NULL at the end. */
 const char *s2_gpu_name(int32_t index);
 
-/* The texts that the build makes of sim/gpus, sim/calibration and published figures; ended by a NULL name. */
+/* Texts that the build makes from sim/gpus, sim/calibration and published figures; a NULL name ends them. */
 typedef struct s2_sim_text {
     const char *name;
     const char *text;

@@ -4,7 +4,7 @@
 
 #include "base/arith.h"
 
-/* Lengths that one question may count, and steps of work (base/work.h): some milliseconds. */
+/* How many lengths and steps of work (base/work.h) one question may take: some milliseconds. */
 enum { LENGTHS = 4096, STEPS = 1 << 21, INDEX_KEY_BYTES = 132 };
 
 /* ---- what repeats */
@@ -15,7 +15,7 @@ static void add_summary(s2_growth *growth, int64_t page_tok, int64_t n_elems)
     while (s < growth->n_summaries && growth->summary_tok[s] != page_tok)
         s++;
     if (s == S2_GROWTH_SUMMARIES) {
-        growth->exact = false; /* the smallest page has most summaries */
+        growth->exact = false; /* the smallest page has the most summaries */
         s = 0;
         page_tok = page_tok < growth->summary_tok[0] ? page_tok : growth->summary_tok[0];
     }
@@ -55,7 +55,7 @@ static void note_layers(s2_growth *growth)
     }
 }
 
-/* A mask file decides up to its last row and column; what lies behind them is not read. */
+/* A mask file decides up to its last row and column; nothing beyond is read. */
 static void note_masks(const s2_view *view, s2_view_shape *shape)
 {
     for (int32_t a = 0; a < view->n_atoms; a++) {
@@ -90,7 +90,7 @@ static void note_heads(s2_growth *growth)
     if (period >= S2_LIMIT_CONTEXT_TOK || shape.threshold >= S2_LIMIT_CONTEXT_TOK ||
         shape.reach >= S2_LIMIT_CONTEXT_TOK)
         return;
-    /* what is left of shared tokens is settled when no window reaches them */
+    /* shared tokens settle once no window reaches them */
     const int64_t settled =
         growth->shared_tok + shape.threshold + shape.reach + heavy_tok + growth->page_tok + period;
     if (settled + period < S2_LIMIT_CONTEXT_TOK) {
@@ -101,7 +101,7 @@ static void note_heads(s2_growth *growth)
 
 /* ---- bytes at a length */
 
-/* Bytes of one element of K and one of V; a summary has two as well. */
+/* Bytes of one element of K and one of V; a summary also has two. */
 static double pair_bytes(const s2_growth *growth)
 {
     return 2.0 * growth->elem_bytes;
@@ -139,7 +139,7 @@ static s2_status bytes_at(s2_growth *growth, int64_t n_tok, double *out)
     return S2_OK;
 }
 
-/* At most so much is gained between two lengths. */
+/* The most that can be gained between two lengths. */
 static double gained_bytes(const s2_growth *growth, int64_t from, int64_t to)
 {
     const int64_t pages = s2_ceil_div(to, growth->page_tok) - from / growth->page_tok;
@@ -179,7 +179,7 @@ typedef struct s2_stretch {
     double from_bytes, to_bytes;
 } s2_stretch;
 
-/* Where to halve: at whole periods of change while there are any. */
+/* Where to halve: at multiples of the coarsest step that fits inside. */
 static int64_t middle_of(const s2_growth *growth, const s2_stretch *stretch)
 {
     const int64_t coarse[] = {growth->step_tok * growth->page_tok, growth->step_tok, growth->page_tok, 1};
@@ -194,7 +194,7 @@ static int64_t middle_of(const s2_growth *growth, const s2_stretch *stretch)
     return middle;
 }
 
-/* No length inside holds more than the longer end: one block, in which keys are only added. */
+/* Whether no length inside holds more than the longer end: within one block keys are only added. */
 static bool only_grows(const s2_growth *growth, const s2_stretch *stretch)
 {
     return growth->step_tok > 1 && stretch->from / growth->step_tok == (stretch->to - 1) / growth->step_tok;
@@ -206,7 +206,7 @@ static void raise_peak(s2_growth_peak *peak, double bytes, int64_t tok)
         *peak = (s2_growth_peak){bytes, tok, peak->exact};
 }
 
-/* The highest of (from, to]; without work left the bound stands for it. */
+/* The peak in (from, to]; the bound replaces it where work runs out. */
 static s2_status search_stretch(s2_growth *growth, int64_t from, int64_t to, s2_growth_peak *peak)
 {
     enum { DEPTH = 64 };
@@ -242,7 +242,7 @@ s2_status s2_growth_find_peak(s2_growth *growth, int64_t n_tok, s2_growth_peak *
     s2_growth_peak peak = {0, 0, true};
     const int64_t settled = growth->settled_tok;
     growth->work_left = STEPS;
-    /* what the last period does not reach, no length between it and the settled one has reached */
+    /* no length between the settled one and the last period holds more than the last period does */
     const bool folds = settled != S2_OPEN && n_tok > settled + growth->period_tok;
     s2_status status = search_stretch(growth, 0, folds ? settled : n_tok, &peak);
     if (status == S2_OK && folds)
@@ -273,7 +273,7 @@ static int64_t leap(const s2_growth *growth, int64_t from, double from_bytes, do
     return fits;
 }
 
-/* Goes on from a length that fits to the last before one that does not, or to `limit`. */
+/* From a length that fits, go on to the last one before one that does not, or to `limit`. */
 static s2_status walk(s2_growth *growth, double room_bytes, int64_t limit, int32_t *lengths, int64_t *tok)
 {
     double bytes = 0;
@@ -289,7 +289,7 @@ static s2_status walk(s2_growth *growth, double room_bytes, int64_t limit, int32
     return S2_OK;
 }
 
-/* Whole periods after the settled length that fit: the n-th holds n times the gain more than the first. */
+/* Skip whole periods after the settled length that fit: each one adds the same gain. */
 static s2_status skip_periods(s2_growth *growth, double room_bytes, int64_t *tok)
 {
     s2_growth_peak peak = {0, 0, true};

@@ -6,14 +6,14 @@
 #include "sim/calibration.h"
 
 /*
- * A 64 x 64 step of the portable forward kernel, in cycles of an SM at 2048 matrix operations a clock, which is
- * what mma.sync reaches there; and of its change of items. From the rows of `sm80` in docs/kernels.md: dense and
+ * Cycles of a 64 x 64 step of the portable forward kernel, and of changing items, on an SM at 2048 matrix
+ * operations a clock, which mma.sync reaches there. From the rows of `sm80` in docs/kernels.md: dense and
  * L8V16 at 32k, head dims 64, 128 and 256, at the clocks measured with them.
  */
 static const s2_dim_cost PORTABLE[] = {
     {64, 3000, 1230, 1230, 0}, {128, 4000, 1950, 1950, 0}, {256, 8000, 3800, 3800, 0}};
 
-/* A step waits for its matrix products where an SM has slower ones; the rest takes as long on every SM. */
+/* On an SM with slower matrix products a step waits for them; the rest takes equally long on every SM. */
 static double step_cycles(const s2_dim_cost *cost, double sync_flop)
 {
     enum { STEP_PAIRS = 64 * 64, MEASURED_FLOP = 2048 };
@@ -38,7 +38,7 @@ static void make_portable(const s2_gpu *gpu, double flop, s2_kernel_model *kerne
     for (int32_t d = 0; d < kernel->n_dims; d++) {
         s2_dim_cost cost = PORTABLE[d];
         cost.step = cost.masked = step_cycles(&PORTABLE[d], sync_flop);
-        /* three products of a tile for dQ and four of a column for dK and dV, where forward has two */
+        /* three products per tile for dQ and four per column for dK and dV; forward has two */
         cost.least = backward ? 2 * cost.step : 0;
         cost.step *= backward ? 1.5 : 1;
         cost.masked = cost.step;
@@ -50,8 +50,9 @@ static void make_portable(const s2_gpu *gpu, double flop, s2_kernel_model *kerne
     }
 }
 
-/* What the power limit leaves: watts a cycle and SM beside what a busy matrix unit draws. Below capability 89
- * chips are made in an older process, whose matrix units draw about twice as much for the same work. */
+/* The clock under the power limit: watts per cycle and SM relative to what a busy matrix unit draws. Chips below
+ * capability 89 are made in an older process, whose matrix units draw about twice as much for the same
+ * work. */
 static void scale_clock(const s2_gpu *from, const s2_gpu *gpu, double flop, s2_time_model *model)
 {
     const double matrix = flop / model->mma_flop, process = s2_gpu_capability(gpu) < 89 ? 2 : 1;

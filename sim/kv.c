@@ -14,7 +14,7 @@ static int64_t lesser(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* The query heads of one KV head, or of a whole layer: [begin, end) of every layer that reads its keys. */
+/* The query heads of one KV head or of a whole layer: [begin, end) in every layer that reads its keys. */
 typedef struct s2_group {
     const s2_classes *classes;
     const s2_layer_class *layer;
@@ -46,7 +46,7 @@ typedef struct s2_group_slots {
     int64_t meta;
 } s2_group_slots;
 
-/* Distinct heads once each: stamps[class] == stamp marks those already added. */
+/* Adds each distinct head once: stamps[class] == stamp marks those already added. */
 static void add_kept(const s2_group *group, int64_t n_tok, int32_t *stamps, int32_t stamp, s2_combset *set)
 {
     for (int32_t h = 0; h < n_of(group); h++) {
@@ -104,7 +104,7 @@ static int64_t smallest_page(const s2_group *group)
     return page_tok;
 }
 
-/* KV heads with the same query heads are counted once: their first, and how many they are. */
+/* KV heads with the same query heads are counted once: the first of them, and their number. */
 typedef struct s2_twins {
     int32_t first_kv;
     int32_t n;
@@ -114,9 +114,9 @@ typedef struct s2_kv_scratch {
     s2_combset kept;
     s2_combset pages;
     s2_twins *twins; /* one per KV head */
-    int32_t *stamps; /* one per head class, and one: there may be none */
+    int32_t *stamps; /* one per head class, and one more: there may be no class */
     int32_t stamp;
-    int64_t first_page; /* those before are not counted as head pages */
+    int64_t first_page; /* earlier ones are not counted as head pages */
 } s2_kv_scratch;
 
 static s2_status count_group(const s2_group *group, int64_t n_tok, int64_t page_tok, s2_kv_scratch *scratch,
@@ -168,7 +168,7 @@ static int32_t find_twins(const s2_layer_class *layer, int32_t n_group, int64_t 
     return n_distinct;
 }
 
-/* n slots of one head are that many elements. */
+/* Add n times the slots of one head, as elements. */
 static void add_slots(s2_kv_elems *elems, const s2_group_slots *slots, int64_t n)
 {
     elems->used += slots->used * n;

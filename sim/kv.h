@@ -6,7 +6,7 @@
  *   head pages     a page table per KV head; a page stays while the head needs one of its keys;
  *   shared pages   one page holds all KV heads of a layer (as vLLM's); it stays while any head needs it;
  *   ring+stripes   the local window in a ring of whole pages, the rest in pages of its own.
- * A layer that shares the keys of another keeps none; that one keeps what any of them may read. Counts are
+ * A layer that shares the keys of another keeps none; the other keeps what any of them may read. Counts are
  * elements of K, summed over layers and KV heads, each in its own head dimension; V has as many.
  *
  * Dynamic terms: pages and topk may choose any key later, so nothing is dropped, and their metadata
@@ -30,7 +30,7 @@ typedef struct s2_kv_elems {
     int64_t shared_pages;
     int64_t ring_stripes;
     int64_t meta;        /* elements of page summaries (minimum and maximum of K) */
-    int64_t state_bytes; /* of layers that keep a state, whatever the length */
+    int64_t state_bytes; /* of layers that keep a state, at any length */
     int64_t index_bytes; /* index keys of topk: 132 bytes a token and layer (128 of fp8, one scale) */
 } s2_kv_elems;
 
@@ -38,11 +38,11 @@ typedef struct s2_kv_elems {
 s2_status s2_kv_count(const s2_classes *classes, int64_t n_tok, int32_t page_tok,
                       s2_kv_elems *out) S2_MUST_CHECK;
 
-/* Elements of head pages alone, of these only pages that begin at first_tok or later. */
+/* Elements of head pages alone, counting only pages that begin at first_tok or later. */
 s2_status s2_kv_head_pages(const s2_classes *classes, int64_t first_tok, int64_t n_tok, int32_t page_tok,
                            int64_t *out) S2_MUST_CHECK;
 
-/* Elements of head pages on the way to n_tok, the mean of up to 64 block ends. */
+/* Elements of head pages at lengths up to n_tok: the mean over up to 64 block ends. */
 s2_status s2_kv_mean(const s2_classes *classes, int64_t n_tok, int32_t page_tok, double *out) S2_MUST_CHECK;
 
 /* Bytes in the three layouts, metadata and states included. */

@@ -37,7 +37,7 @@ const char *s2_gpu_of_device(const char *device_name)
 {
     char device[96];
     const char *best = NULL;
-    int best_n = 1; /* of equals the last: an H100 that does not say how it is mounted is an SXM one */
+    int best_n = 1; /* the last of equal matches: an H100 that does not say how it is mounted is an SXM */
     squeeze(device_name, strlen(device_name), device, sizeof device);
     for (int32_t at = 0; s2_gpu_name(at) != NULL; at++) {
         const int n = words_in(s2_gpu_name(at), device);

@@ -1,5 +1,5 @@
 /*
- * sim/layer.h - the price and the cache of one layer, to stand beside what a device measured.
+ * sim/layer.h - the price and the cache of one layer, to compare with what a device measured.
  *
  * Threads: no state.
  */
@@ -11,7 +11,7 @@
 #include "sim/kv.h"
 #include "sim/price.h"
 
-/* One layer of a pattern, of one batch. */
+/* One layer of a pattern, for one batch. */
 typedef struct s2_layer_ask {
     const s2_pattern *pattern;
     int32_t layer;
@@ -30,7 +30,7 @@ typedef struct s2_layer_price {
     double l2_bytes;
 } s2_layer_price;
 
-/* The built-in GPU that a device of this name is, or NULL. */
+/* The built-in GPU for a device of this name, or NULL. */
 const char *s2_gpu_of_device(const char *device_name);
 
 /* S2_EUNSUPPORTED: the simulator has no price for it (fp32, a pattern it refuses). */
@@ -38,13 +38,13 @@ s2_status s2_layer_predict(const char *gpu, const s2_layer_ask *ask, s2_layer_pr
 
 /* The KV cache of one layer; what init builds lives in the arena. */
 typedef struct s2_layer_kv {
-    s2_classes classes; /* of that layer alone */
+    s2_classes classes; /* of this layer alone */
     s2_layer_class layer;
     int32_t page_tok;
     int32_t elem_bytes;
 } s2_layer_kv;
 
-/* S2_ENOMEM, S2_ELIMIT. *kv must stay where it is. */
+/* S2_ENOMEM, S2_ELIMIT. *kv must not be moved. */
 s2_status s2_layer_kv_init(s2_layer_kv *kv, s2_arena *arena, const s2_pattern *pattern, int32_t layer,
                            s2_dtype dtype, int32_t page_tok) S2_MUST_CHECK;
 /* After n_tok >= 1 tokens of one sequence. S2_ENOMEM, S2_ELIMIT. */

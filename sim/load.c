@@ -15,7 +15,7 @@ static double lesser(double a, double b)
     return a < b ? a : b;
 }
 
-/* What the items of a generation, or of all, read of one (sequence, KV head) through one class. */
+/* What the items of a generation, or all items, read of one (sequence, KV head) through one class. */
 typedef struct s2_reach {
     int64_t least; /* blocks of the shortest list */
     int64_t most;  /* of the longest */
@@ -28,7 +28,7 @@ typedef struct s2_loader {
     const s2_kernel_traits *traits; /* NULL: not a kernel of this repository */
     const s2_plan *plan;
     const s2_steps *steps;    /* of a halved kernel, or NULL */
-    const s2_plan_flat *flat; /* of a plan that is transposed too, or NULL */
+    const s2_plan_flat *flat; /* of a plan that is also transposed, or NULL */
     s2_kernel_load *load;
     s2_load_class *classes;
     s2_wave *generations;
@@ -56,9 +56,9 @@ static const s2_plan_class *class_at(const s2_plan *plan, int32_t slot)
 }
 
 /*
- * Distinct blocks of several tiles of one head. Windows and stripes of neighbouring tiles overlap, but for
- * the way that the window slides over what is no stripe (what is one makes the list longer); lists from
- * memory are taken as drawn by chance.
+ * Distinct blocks of several tiles of one head. Windows and stripes of neighbouring tiles overlap, except
+ * where the window slides over blocks that are not stripes (stripes make the list longer); lists from memory
+ * are treated as random.
  */
 static double distinct_blocks(const s2_plan *plan, const s2_reach *reach, int32_t slot)
 {
@@ -96,7 +96,7 @@ static void note_reach(s2_reach *reach, const s2_plan_item *item, int32_t stamp,
     reach->last_tile = item->tile > reach->last_tile ? item->tile : reach->last_tile;
 }
 
-/* Heads of a KV head that differ have windows in common and stripes apart: as if each drew by chance. */
+/* Different heads of a KV head share windows but not stripes: treated as independent random draws. */
 typedef struct s2_union {
     double apart; /* sum over the heads */
     double left;  /* share of the blocks that none of them reads */
@@ -170,7 +170,7 @@ static double touched_bytes(const s2_loader *loader)
     return touched;
 }
 
-/* As the kernels gather: padding and partial entries come first, and an empty list is one step. */
+/* As the kernels gather: padding and partial entries first; an empty list is one step. */
 static s2_load_class whole_steps(const s2_loader *loader, int32_t at)
 {
     const s2_plan_item *const item = &loader->plan->items[at];
@@ -190,7 +190,7 @@ static s2_load_class whole_steps(const s2_loader *loader, int32_t at)
     return made;
 }
 
-/* Blocks that the words of an item's compared steps name: two heads that share a list load them once. */
+/* Blocks named by the words of an item's compared steps: two heads that share a list load them once. */
 static s2_load_class half_steps(const s2_loader *loader, int32_t at, double *n_blk)
 {
     const s2_step_item *const item = &loader->steps->items[at];
@@ -293,8 +293,8 @@ static int32_t fine_entries(const s2_plan_columns *columns, const s2_plan_column
 }
 
 /*
- * Rows that columns read, as items read keys: a step of 64 queries of one head has Q and dO. stamp[] says in
- * which generation of columns each was read last.
+ * Rows that columns read, as items read keys: a step has Q and dO of 64 queries of one head. stamp[] is the
+ * generation of columns that last read each step.
  */
 typedef struct s2_sweeper {
     const s2_plan *plan;
@@ -336,7 +336,7 @@ static void sweep_column(s2_sweeper *sweep, const s2_plan_columns *columns, int3
     sweep->load->column_bytes += (double)column->n * column->n_heads * sweep->step_bytes + key_bytes;
 }
 
-/* 128-row tiles are anchored at absolute positions, so a step is one of at most this many. */
+/* 128-row tiles are anchored at absolute positions, which bounds the number of steps. */
 static s2_status sweep_columns(s2_arena *arena, const s2_plan *plan, const s2_plan_columns *columns,
                                int32_t n_running, s2_kernel_load *load)
 {
@@ -387,7 +387,7 @@ static s2_status add_columns(s2_arena *arena, const s2_loader *loader, int32_t n
     return sweep_columns(arena, plan, &columns, n_sms, load);
 }
 
-/* Three products for dQ and four for dK and dV where forward has two; O and dO are read beside Q; three
+/* Three products for dQ and four for dK and dV; forward has two. O and dO are read as well as Q; three
  * gradients are written. */
 static s2_status add_gradients(s2_arena *arena, const s2_loader *loader, int32_t n_sms, s2_kernel_load *load)
 {
@@ -489,7 +489,7 @@ static int32_t longest_step(const s2_plan *plan)
     return most;
 }
 
-/* Rows that a part finishes or leaves to be added up, over the lists that it works for. */
+/* Rows that a part finishes or leaves to be added up, over all its lists. */
 static int32_t rows_of(const s2_decode_plan *step, const s2_decode_part *part)
 {
     int32_t n = 0;
@@ -547,7 +547,7 @@ s2_status s2_load_of_step(s2_arena *arena, const s2_plan *plan, s2_dtype dtype, 
     load.q_bytes = rows * d * plan->options.elem_bytes;
     load.out_bytes = rows * (d * 2.0 + 4);
     load.kv_bytes = once->distinct = 2.0 * d * plan->options.elem_bytes * S2_DECODE_SLAB_TOK * step.n_slabs;
-    /* what parts leave for one another is read back from L2 in fp32 */
+    /* what parts write for one another is read back from L2 in fp32 */
     const double shared =
         step.n_parts > step.n_lists ? (double)step.n_parts * 8 * tiles * n_chunks * d * 4 : 0;
     load.load_bytes = load.whole_bytes = load.kv_bytes * n_chunks + load.q_bytes + shared;

@@ -1,9 +1,9 @@
 /*
- * sim/load.h - what a launch asks of the chip, out of the plan that the kernel runs: exact counts.
+ * sim/load.h - what a launch demands of the chip, counted exactly from the plan that the kernel runs.
  *
- * Items come in the order in which a persistent kernel takes them; neighbours of equal cost are one class.
- * Bytes are what tiles load from L2 or beyond; which of them come from device memory depends on the cache,
- * so generations of items are kept with what they share.
+ * Items are in the order in which a persistent kernel takes them; neighbours of equal cost are one class.
+ * Bytes are what tiles load from L2 or beyond; how much of that comes from device memory depends on the
+ * cache, so generations of items are kept, with what they share.
  *
  * Ownership: arrays live in the arena. Threads: one at a time.
  */
@@ -21,8 +21,8 @@ typedef struct s2_load_class {
     int32_t n_full;   /* steps without mask code; halved: whole steps */
     int32_t n_masked; /* steps with it; halved: half steps */
     int32_t n_mixed;  /* halved: whole steps with it */
-    int32_t n_rows;   /* decode: of the lists that the part works for */
-    int32_t n_fine;   /* of those with it: they compare with element masks from memory; decode: slabs */
+    int32_t n_rows;   /* decode: rows of the lists that the part works for */
+    int32_t n_fine;   /* of which compare with element masks from memory; decode: slabs that do */
     int32_t n_items;  /* in a row */
 } s2_load_class;
 
@@ -30,23 +30,23 @@ typedef struct s2_load_class {
 typedef struct s2_load_column {
     int32_t n_full; /* 64-row steps */
     int32_t n_masked;
-    int32_t n_half; /* that read one half of its keys: the other half's warps skip them */
+    int32_t n_half; /* steps that read one half of its keys: the other half's warps skip them */
     int32_t n_fine;
     int32_t chain; /* -1: whole */
 } s2_load_column;
 
-/* As many items as run at a time: bytes of K and V. */
+/* Bytes of K and V for as many items as run at a time. */
 typedef struct s2_wave {
     double distinct; /* read by any of them */
-    double kept;     /* of these, read by the generation before too */
-    double chance;   /* of `distinct`, read through lists from memory, in no common order */
+    double kept;     /* of which the generation before read too */
+    double chance;   /* of `distinct`: read through lists from memory, in no common order */
 } s2_wave;
 
-/* As many columns as run at a time: bytes of Q and dO. */
+/* Bytes of Q and dO for as many columns as run at a time. */
 typedef struct s2_sweep {
     double distinct; /* read by any of them */
-    double kept;     /* of these, read by the columns before too */
-    double reads;    /* by all of them: each where it is, so what others read is found by chance */
+    double kept;     /* of which the columns before read too */
+    double reads;    /* by all, each at its own row, so what others have read is found by chance */
 } s2_sweep;
 
 typedef struct s2_kernel_load {
@@ -56,8 +56,8 @@ typedef struct s2_kernel_load {
     int32_t rows;      /* of a tile: query rows times packed heads */
     int32_t key_tok;   /* of a step */
     int32_t n_subs;    /* key blocks gathered into a step */
-    bool halved;       /* steps are those of plan/steps.h, key_tok keys a whole one */
-    bool even_group;   /* an even number of query heads a KV head */
+    bool halved;       /* steps are those of plan/steps.h, a whole one has key_tok keys */
+    bool even_group;   /* an even number of query heads per KV head */
     bool arithmetic;   /* no list comes from memory */
     bool whole_blocks; /* no list needs element masks */
     int32_t list_rows; /* query rows that read a list: heads of a group, in decode times query tokens */
@@ -69,17 +69,17 @@ typedef struct s2_kernel_load {
     int32_t n_classes;
     const s2_load_class *classes;
     int32_t column_tok;
-    int32_t n_columns; /* backward: what dK and dV work through, in its order; 0: not known */
+    int32_t n_columns; /* backward: what dK and dV work through, in order; 0: not known */
     int32_t n_chains;
     const s2_load_column *columns;
-    double *chain_ends;  /* n_chains + 1 entries that sim/model.c works in: one thread a load */
+    double *chain_ends;  /* n_chains + 1 entries of scratch for sim/model.c: one thread per load */
     double column_bytes; /* what columns load: their keys, and the rows of their steps */
-    double sum_bytes;    /* that parts of cut columns write and the next ones read */
+    double sum_bytes;    /* what parts of cut columns write and the next ones read */
     int32_t n_sweeps;
     const s2_sweep *sweeps; /* of columns, as many as run at a time */
     int32_t n_generations;
     const s2_wave *generations;
-    double joined;      /* decode: parts of the longest list, times the rows that one block adds up in turn */
+    double joined;      /* decode: parts of the longest list times the rows that one block adds up serially */
     int64_t pairs;      /* useful, with all heads and sequences */
     double flop;        /* executed, both products */
     double q_bytes;     /* Q read */
@@ -90,15 +90,15 @@ typedef struct s2_kernel_load {
 } s2_kernel_load;
 
 /*
- * A prefill or a backward by a kernel with these traits (NULL: none are known, so lists are not halved and
- * columns not cut), of which n_running items run at a time. S2_ENOMEM, and what building the steps says.
+ * A forward or backward pass by a kernel with these traits (NULL: not known, so lists are not halved and
+ * columns not cut) that runs n_running items at a time. S2_ENOMEM, and what building the steps returns.
  */
 s2_status s2_load_of(s2_arena *arena, const s2_plan *plan, const s2_kernel_traits *traits, s2_pass pass,
                      s2_dtype dtype, int32_t n_running, s2_kernel_load *out) S2_MUST_CHECK;
 
 /*
- * A decode step: equal parts of 16-key slabs (plan/decode.h), as they are launched on this chip. n_full
- * counts slabs.
+ * A decode step: equal parts of 16-key slabs (plan/decode.h), as this chip launches them. n_full counts
+ * slabs.
  */
 s2_status s2_load_of_step(s2_arena *arena, const s2_plan *plan, s2_dtype dtype, s2_chip chip,
                           s2_kernel_load *out) S2_MUST_CHECK;

@@ -57,7 +57,7 @@ static double price_dense_imbalance(s2_fast *fast)
     return s2_fast_imbalance(fast, cost.busiest_steps, cost.steps / fast->n_layers);
 }
 
-/* shape->fast stays NULL where sim/fast.h does not take the shape. */
+/* shape->fast stays NULL where sim/fast.h does not support the shape. */
 static s2_status init_shape(const s2_sim_options *options, const s2_pattern *pattern, s2_shape_memo *shape)
 {
     s2_fast *const fast = s2_malloc(sizeof *fast);

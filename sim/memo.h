@@ -1,6 +1,6 @@
 /*
- * sim/memo.h - what the patterns of one search share: for each shape met its form of sim/fast.h and what the
- * kernels make of it.
+ * sim/memo.h - what the patterns of one search share: for each shape met, its form in sim/fast.h and its
+ * predictor.
  */
 #ifndef S2_SIM_MEMO_H
 #define S2_SIM_MEMO_H
@@ -18,17 +18,17 @@ typedef struct s2_shape_memo {
     double dense_imbalance;  /* of a layer whose heads are all dense */
 } s2_shape_memo;
 
-/* A pattern that is priced by arithmetic. */
+/* A pattern that arithmetic alone can price. */
 typedef struct s2_fast_form {
     const s2_shape_memo *shape; /* NULL: it has no such form, or there is no memo */
     s2_candidate candidate;
 } s2_fast_form;
 
-/* By options->memo, which may be NULL. S2_ENOMEM. */
+/* Looks in options->memo, which may be NULL. S2_ENOMEM. */
 s2_status s2_memo_find(const s2_sim_options *options, const s2_pattern *pattern,
                        s2_fast_form *out) S2_MUST_CHECK;
 
-/* Longest SM / mean SM of a layer of those steps. */
+/* Longest SM / mean SM of a layer with so many steps. */
 double s2_fast_imbalance(const s2_fast *fast, int64_t busiest_steps, int64_t steps);
 
 #ifdef __cplusplus

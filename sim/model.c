@@ -28,7 +28,7 @@ void s2_spans_note(const s2_kernel_load *load, s2_span_of_points *spans)
     }
 }
 
-/* Between known head dimensions costs lie on a line; outside they grow with the dimension. */
+/* Between known head dimensions costs are interpolated; outside they are proportional to the dimension. */
 static s2_dim_cost cost_of(const s2_kernel_model *kernel, int32_t head_dim)
 {
     const s2_dim_cost *const dims = kernel->dims;
@@ -62,7 +62,7 @@ static double cycles_of(const s2_costs *costs, const s2_load_class *cls)
     return fmax(costs->least, cycles);
 }
 
-/* Until the last worker is done; the mean one in *mean. */
+/* Cycles until the last worker is done; the mean worker's in *mean. */
 static double run_classes(const s2_costs *costs, const s2_load_class *classes, int32_t n_classes,
                           int32_t n_sms, double residents, double *mean)
 {
@@ -97,7 +97,7 @@ static double run_columns(const s2_costs *costs, double part, const s2_kernel_lo
     return turns.last;
 }
 
-/* Where the columns are not known: as many steps as dQ has, in balance. */
+/* Where the columns are not known: two steps for each of dQ's, perfectly balanced. */
 static double column_cycles(const s2_kernel_model *kernel, const s2_kernel_load *load,
                             const s2_dim_cost *cost, int32_t n_sms, double *mean)
 {
@@ -119,7 +119,7 @@ static bool any_of_several_steps(const s2_kernel_load *load)
     return false;
 }
 
-/* Cycles of the busiest SM, and of the mean one; missed: share of the rows that device memory sends. */
+/* Cycles of the busiest and of the mean SM; missed: share of the rows that come from device memory. */
 static double launch_cycles(const s2_kernel_model *kernel, const s2_kernel_load *load, double missed,
                             int32_t n_sms, double *mean)
 {
@@ -136,7 +136,7 @@ static double launch_cycles(const s2_kernel_model *kernel, const s2_kernel_load 
     double items_mean, columns_mean = 0, end = 0;
     if (backward)
         end = column_cycles(kernel, load, &cost, n_sms, &columns_mean);
-    /* no more parts than SMs: none shares its SM with another */
+    /* no more parts than SMs: no two share an SM */
     const bool alone = load->pass == S2_PASS_DECODE && load->n_items <= n_sms && kernel->alone > 0;
     end += run_classes(&costs, load->classes, load->n_classes, n_sms,
                        alone ? kernel->alone : kernel->residents, &items_mean);
@@ -154,7 +154,7 @@ int32_t s2_model_running(const s2_time_model *model, const s2_plan *plan)
     return (int32_t)model->n_sms * (plan->options.tile_tok * plan->pack_heads >= 128 ? 1 : 4);
 }
 
-/* Common orders find all or nothing of the generation before; chance finds the share that is still there. */
+/* In a common order either all or nothing of the last generation is found; by chance, what is still there. */
 static double fetched_bytes(const s2_time_model *model, const s2_wave *own)
 {
     const double cache = model->cache_mb * 1e6, spill = model->spill_mb * 1e6;
@@ -164,7 +164,7 @@ static double fetched_bytes(const s2_time_model *model, const s2_wave *own)
     return own->distinct - own->kept * (chance * draw + (1 - chance) * scan);
 }
 
-/* Share of the tensors that the cache has lost when the same launch comes again. */
+/* Share of the tensors that the cache has lost when the same launch repeats. */
 static double missed_share(const s2_time_model *model, const s2_kernel_load *load)
 {
     const double all = (load->q_bytes + load->kv_bytes + load->out_bytes) * 1e-6;
@@ -172,9 +172,9 @@ static double missed_share(const s2_time_model *model, const s2_kernel_load *loa
 }
 
 /*
- * Columns start when a worker is free, so each sweeps the same rows at its own place: what is there, is by
- * chance. But those that started together stay side by side and read for one another: of r columns that read
- * a row only some miss it.
+ * Columns start when a worker is free, so each is at another row of the same sweep, and what it finds cached
+ * is chance. But columns that started together stay side by side and read for one another: of r columns that
+ * read a row only some miss it.
  */
 static double swept_bytes(const s2_time_model *model, const s2_sweep *own)
 {
@@ -186,8 +186,8 @@ static double swept_bytes(const s2_time_model *model, const s2_sweep *own)
 
 /*
  * A backward pass reads its rows three times: O and dO for their sums, Q and dO by columns, Q and dO by
- * tiles; keys by columns and by tiles. What one leaves in the cache the next one finds: `gone` of it is not
- * there.
+ * tiles; keys by columns and by tiles. Each reading finds what the last one left in the cache, except the
+ * share `gone`.
  */
 static void add_column_bytes(const s2_time_model *model, const s2_kernel_load *load, double gone,
                              double missed, s2_bytes *bytes)
@@ -209,7 +209,7 @@ static s2_bytes bytes_of(const s2_time_model *model, const s2_kernel_model *kern
     double kv = 0;
     for (int32_t at = 0; at < load->n_generations; at++)
         kv += fetched_bytes(model, &load->generations[at]);
-    /* launched again and again over the same tensors, the cache still holds its share of them */
+    /* when a launch repeats over the same tensors, the cache still holds a share of them */
     const double missed = cold ? 1 : missed_share(model, load);
     const bool fits = load->kv_bytes <= model->cache_mb * 1e6;
     bytes.dram_read = (load->q_bytes + (fits ? load->kv_bytes : fmax(kv, load->kv_bytes))) * missed;
@@ -279,7 +279,7 @@ static s2_limit limit_of(const s2_forecast *forecast)
     return by;
 }
 
-/* The sums of O and dO, row by row, come before anything else of a backward pass; both are read for them. */
+/* A backward pass first computes the sums of O and dO, row by row, and reads both for that. */
 static void take_sums(const s2_time_model *model, const s2_kernel_model *kernel, const s2_kernel_load *load,
                       double missed, s2_forecast *forecast)
 {
@@ -302,7 +302,7 @@ void s2_model_run(const s2_time_model *model, const s2_kernel_model *kernel, con
     forecast.imbalance = mean > 0 ? forecast.cycles / mean : 1;
     double f = mhz > 0 ? mhz : model->max_mhz;
     at_clock(model, kernel, f, &forecast);
-    /* a lower clock makes the launch longer and so the chip less busy a second: the steps shrink */
+    /* a lower clock makes the launch longer and the chip less busy, so the rounds converge */
     for (int32_t round = 0; mhz <= 0 && round < 8; round++) {
         f = s2_model_clock(model, load, &forecast.bytes, forecast.us, f);
         at_clock(model, kernel, f, &forecast);

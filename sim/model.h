@@ -8,7 +8,7 @@
  *     f      = f_max min(1, (limit / (base + matrix + bytes per cycle))^q)    the power limit
  *
  * T depends on f and f on how busy T leaves the chip, so both are solved together. The constants are fitted
- * (calibrate/fit.h) on measurements of the kernels of this repository and live in one text file a GPU
+ * (calibrate/fit.h) on measurements of the kernels of this repository and stored in one text file per GPU
  * (sim/calibration.h).
  *
  * Threads: no state.
@@ -28,22 +28,22 @@ typedef struct s2_dim_cost {
     int32_t head_dim;
     double item;   /* change of items: ramp, epilogue */
     double step;   /* a step without mask code */
-    double masked; /* a step with it; of a halved kernel: a half step; in decode: a row of a list */
-    double least;  /* of an item whose rows come from device memory: the chain of its latencies;
-                      of a backward kernel: a 64-row step of a column of keys */
+    double masked; /* a step with it; halved: a half step; decode: a row of a list */
+    double least;  /* least of an item whose rows come from device memory: its chain of latencies;
+                      backward: a 64-row step of a column of keys */
 } s2_dim_cost;
 
-/* How a kernel wants its plan cut, as it said when it was measured. */
+/* How a kernel wanted its plan cut when it was measured. */
 typedef struct s2_cut {
     int32_t head_dim;
-    bool even_group; /* an even number of query heads a KV head */
+    bool even_group; /* an even number of query heads per KV head */
     int32_t tile_tok;
     int32_t key_tok;
     int32_t pack_heads;
     int64_t section_bytes;
 } s2_cut;
 
-/* What the launches that judged a kernel had, from the least to the greatest. */
+/* Measures of a launch; their range over the launches that judged a kernel is kept. */
 typedef enum s2_extent {
     S2_EXTENT_ROWS,
     S2_EXTENT_TOK,
@@ -66,24 +66,24 @@ typedef struct s2_kernel_model {
     char name[16];
     const s2_kernel_traits *traits; /* how it launches; NULL: not a kernel of this repository */
     s2_pass pass;
-    int32_t rows;      /* a tile must have so many, or 0: any */
+    int32_t rows;      /* that a tile must have; 0: any */
     bool padded;       /* moves whole steps and whole 64-column pieces */
-    bool whole_blocks; /* takes only patterns of whole key blocks */
+    bool whole_blocks; /* accepts only patterns of whole key blocks */
     double hit;        /* share of `least` that is saved when its rows are in the cache */
     double residents;  /* items at a time on an SM */
-    double hbm_gb_s;   /* that its accesses reach */
+    double hbm_gb_s;   /* bandwidth that its accesses reach */
     double launch_us;  /* t0 */
-    double miss_us;    /* more when the first rows come from device memory */
-    double start;      /* cycles more where any item has more than one step: nothing overlaps the first;
-                          of a decode kernel: for each part that one block adds up */
-    double sub;        /* cycles a step and 64 columns for each key block gathered beyond the second */
-    double list;       /* cycles a step and 64 columns when lists come from memory */
-    double mixed;      /* a compared step of full width, in whole steps (plan/steps.h);
-                          of a backward kernel: a step of which half of the keys of a column is read */
-    double alone;  /* decode: how long a part takes that has its SM for itself, of `residents`; 0: as long */
-    double fine;   /* cycles more for a step that compares with element masks from memory */
-    double column; /* backward: cycles of a change of columns, for 64 columns of a head */
-    double part;   /* backward: and for a part that is added to others, through memory */
+    double miss_us;    /* extra when the first rows come from device memory */
+    double start;      /* extra cycles where any item has more than one step: nothing overlaps the first;
+                          decode: for each part that one block adds up */
+    double sub;        /* cycles per step and 64 columns for each key block gathered beyond the second */
+    double list;       /* cycles per step and 64 columns when lists come from memory */
+    double mixed;      /* a full-width step with comparisons, in whole steps (plan/steps.h);
+                          backward: a step that reads half of a column's keys */
+    double alone;      /* decode: replaces `residents` when each part has an SM to itself; 0: does not */
+    double fine;       /* extra cycles of a step that compares with element masks from memory */
+    double column;     /* backward: cycles to change columns, per 64 columns of a head */
+    double part;       /* backward: and to add a part to others, through memory */
     int32_t n_dims;
     s2_dim_cost dims[S2_MODEL_DIMS]; /* ascending head_dim */
     int32_t n_cuts;
@@ -99,22 +99,22 @@ typedef struct s2_kernel_model {
 
 typedef struct s2_time_model {
     double l2_gb_s;  /* at the highest clock */
-    double cache_mb; /* a generation of items up to this finds what the one before has read */
-    double spill_mb; /* ... and from this on nothing */
-    double drift;    /* what columns of a sweep miss grows less than their number r: by r^-drift */
-    double whole_mb; /* all of it: what was written stays there in proportion */
-    double warm_mb;  /* tensors up to this are all there when the same launch comes again */
-    double lost_mb;  /* ... and when they are so much larger nothing is */
+    double cache_mb; /* a generation of items up to this size finds all that the one before read */
+    double spill_mb; /* ... and from this size on, nothing */
+    double drift;    /* of r columns that read a row, the share that misses it falls as r^-drift */
+    double whole_mb; /* the whole cache: what was written stays there in proportion */
+    double warm_mb;  /* tensors up to this size are all cached when the same launch repeats */
+    double lost_mb;  /* ... and none of them when they are larger by this much */
     double power;    /* p of the sum of bottlenecks */
     double max_mhz;
     double clock_base; /* power at the limit, in units of a matrix unit busy all the time */
     double clock_q;
-    double clock_fp16; /* power of a product in fp16 beside bf16 */
-    double clock_l2;   /* of an L2 byte a cycle and SM */
-    double clock_hbm;  /* of a device memory byte a cycle and SM */
+    double clock_fp16; /* power of a product in fp16 relative to bf16 */
+    double clock_l2;   /* of an L2 byte per cycle and SM */
+    double clock_hbm;  /* of a device memory byte per cycle and SM */
     double clock_limit;
     double n_sms;
-    double mma_flop;    /* a clock and SM */
+    double mma_flop;    /* per clock and SM */
     int32_t capability; /* compute capability of the GPU that the kernels were measured on */
     int32_t n_kernels;
     s2_kernel_model kernels[S2_MODEL_KERNELS];
@@ -126,10 +126,10 @@ typedef struct s2_bytes {
     double l2;
 } s2_bytes;
 
-/* What launches are decided for. */
+/* The chip that launches are chosen for. */
 s2_chip s2_model_chip(const s2_time_model *model);
 
-/* Items at a time of a plan, for s2_load_of: one of 128 rows an SM, or four that are smaller. */
+/* Items of a plan that run at a time, for s2_load_of: per SM one of 128 rows, or four smaller ones. */
 int32_t s2_model_running(const s2_time_model *model, const s2_plan *plan);
 
 /* Bytes of one launch; cold: the cache holds nothing before it. */
@@ -145,7 +145,7 @@ typedef struct s2_forecast {
     double us;
     double mhz;
     double cycles;     /* of the busiest SM, without t0 */
-    double compute_us; /* parts, each by itself */
+    double compute_us; /* parts, each alone */
     double hbm_us;
     double l2_us;
     double launch_us;

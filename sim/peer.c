@@ -20,9 +20,9 @@ const char *s2_peer_caches_word(s2_peer_caches caches)
     return words[caches];
 }
 
-/* ---- what a launch asks for */
+/* ---- what a launch demands */
 
-/* Tiles of equal cost that follow one another are one entry. */
+/* Consecutive tiles of equal cost are one entry. */
 typedef struct s2_tiling {
     s2_peer_tiles *tiles;
     int32_t n;
@@ -51,7 +51,7 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-/* Rows of n_heads heads, token after token, in tiles; the longest tiles are the last. */
+/* Rows of n_heads heads, token after token, in tiles; the last tiles are the longest. */
 static s2_status tile_dense(s2_arena *arena, const s2_peer_launch *launch, const s2_peer_cut *cut,
                             int64_t n_heads, int64_t n_lists, s2_tiling *out)
 {
@@ -83,13 +83,13 @@ static bool packs(const s2_peer_launch *launch, const s2_peer_cut *cut)
     return cut->packing == S2_PACKS_ALWAYS || (cut->packing == S2_PACKS_ONE_TOKEN && launch->q_tok == 1);
 }
 
-/* Tiles of one head, or of all heads of a group that read alike, by how many steps they take: tokens[steps]. */
+/* Tiles of one head, or of all heads of a group that read alike, by their steps: n_of_steps[steps]. */
 static s2_status count_tiles(s2_arena *arena, const s2_peer_launch *launch, const s2_peer_cut *cut,
                              int32_t class_at, int32_t n_heads, double *n_of_steps)
 {
     const int32_t q_tok = cut->tile_rows > n_heads ? cut->tile_rows / n_heads : 1;
     const s2_tile_shape shape = {q_tok, cut->key_tok, cut->key_tok};
-    /* rows that whole tokens leave empty, or tiles that one token fills */
+    /* below 1: whole tokens leave rows empty; above 1: one token fills several tiles */
     const double filled = (double)q_tok * n_heads / cut->tile_rows;
     s2_head_work work;
     S2_TRY(s2_head_work_count(arena, &launch->classes->reads[class_at], 0, launch->len_tok, shape,
@@ -121,7 +121,7 @@ static s2_status tile_sparse(s2_arena *arena, const s2_peer_launch *launch, cons
     return S2_OK;
 }
 
-/* One token: what the heads of a group read together, in one list. */
+/* One token: the heads of a group read together, in one list. */
 static s2_status tile_step(s2_arena *arena, const s2_peer_launch *launch, const s2_peer_cut *cut,
                            s2_tiling *out, int64_t *keys)
 {
@@ -187,7 +187,7 @@ static void split(s2_tiling *tiling, int32_t n_parts)
     }
 }
 
-/* Pairs that any kernel must compute: exact for dense heads, else what tiles hold at most counts as nothing. */
+/* The least time of any kernel. Pairs are exact for dense heads; for others they count as 0. */
 static double floor_of(const s2_peer_launch *launch, const s2_gpu *gpu, double bytes)
 {
     const s2_pattern *const pattern = launch->classes->pattern;

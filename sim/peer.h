@@ -1,16 +1,16 @@
 /*
- * sim/peer.h - somebody else's attention kernel, known by its times alone.
+ * sim/peer.h - somebody else's attention kernel, known only by its times.
  *
- * Nothing of such a kernel is read but a table of what it took. A law of few constants is fitted to it
+ * All that is read of such a kernel is a table of its times. Laws of a few constants are fitted to it
  * (calibrate/table.h), one for each pass, head dimension and kind of group:
  *
  *     tile   = max(l, a + r rows + c steps)      microseconds of one SM; rows: share of the tile that is filled
  *     C      = makespan of the tiles, longest first, over the SMs
  *     T      = t0 + (C^4 + (bytes / rate)^4)^(1/4) + bytes of new K and V / rate + parts
  *
- * Query rows of all heads of a KV head share a tile where the kernel packs them. Where tiles are fewer than SMs,
- * a kernel that splits gives the keys of each to several SMs and adds the parts up. Whether it does either,
- * and the size of its tiles, is chosen by what fits best. A model is in the state of its rows: caches warm where
+ * Query rows of all heads of a KV head share a tile where the kernel packs them. Where there are fewer tiles
+ * than SMs, a kernel that splits gives the keys of each to several SMs and adds the parts up. Whether it does
+ * either, and the size of its tiles, is what fits best. A model assumes the caches of its rows: warm where
  * they were measured warm.
  *
  * Ownership: an s2_peer is plain data; work lives in the arena. Threads: no state.
@@ -36,7 +36,7 @@ typedef struct s2_peer_cut {
     bool splits;
 } s2_peer_cut;
 
-/* Least and greatest of each constant: word, least, most. Times in microseconds, rates in GB/s. */
+/* The range of each constant: word, least, most. Times in microseconds, rates in GB/s. */
 #define S2_PEER_CONSTANTS(X)                                                                                 \
     X(launch_us, 0, 1e6)                                                                                     \
     X(tile_us, 0, 1e6)                                                                                       \
@@ -54,7 +54,7 @@ typedef enum s2_peer_constant {
         S2_N_PEER_CONSTANTS
 } s2_peer_constant;
 
-/* Kernels of one query head a KV head are often not those of groups. */
+/* One query head per KV head often has other kernels than groups have. */
 typedef enum s2_peer_group { S2_GROUP_ANY, S2_GROUP_ONE, S2_GROUP_MANY, S2_N_PEER_GROUPS } s2_peer_group;
 const char *s2_peer_group_word(s2_peer_group group); /* "any", "one", "many" */
 
@@ -89,7 +89,7 @@ typedef struct s2_peer {
     s2_peer_law laws[S2_PEER_LAWS];
 } s2_peer;
 
-/* What a launch asks of a kernel that cuts it so. */
+/* What a launch demands of a kernel that cuts it so. */
 typedef struct s2_peer_tiles {
     double steps;
     double rows;
@@ -101,9 +101,9 @@ typedef struct s2_peer_work {
     int32_t n_parts;            /* of each tile */
     double read_bytes;          /* Q, K, V and O, each once */
     double write_bytes;         /* new K and V in a cache: read and written */
-    double part_bytes;          /* what parts leave for their sum */
+    double part_bytes;          /* what parts write to be added up */
     double floor_us;            /* no kernel is faster */
-    s2_kernel_load extents;     /* those fields that extents are made of */
+    s2_kernel_load extents;     /* only the fields that extents are made of */
 } s2_peer_work;
 
 /* One layer of a pattern, for `batch` sequences: the last q_tok of len_tok tokens. */
@@ -112,18 +112,18 @@ typedef struct s2_peer_launch {
     const s2_layer_class *layer;
     s2_pass pass;
     bool is_dense; /* every head reads all that it may */
-    int64_t q_tok; /* fewer than len_tok of dense layers only */
+    int64_t q_tok; /* below len_tok for dense layers only */
     int64_t len_tok;
     int64_t batch;
 } s2_peer_launch;
 
-/* S2_ENOMEM; S2_ELIMIT beyond the classes' work. */
+/* S2_ENOMEM; S2_ELIMIT beyond classes->work_left. */
 s2_status s2_peer_work_of(s2_arena *arena, const s2_peer_launch *launch, const s2_peer_cut *cut,
                           const s2_gpu *gpu, s2_peer_work *out) S2_MUST_CHECK;
 /* Microseconds; never below the floor. */
 double s2_peer_us(const double constant[S2_N_PEER_CONSTANTS], const s2_peer_work *work, int32_t n_sms);
 
-/* The law of a pass and head dimension, of this kind of group where there is one; NULL without any. */
+/* The law for a pass and head dimension, for this kind of group if there is one; NULL: there is no law. */
 const s2_peer_law *s2_peer_law_of(const s2_peer *peer, s2_pass pass, int32_t head_dim, int32_t n_group);
 
 /* Whether every head of the phase reads all that it may. */
@@ -137,11 +137,11 @@ s2_status s2_peer_takes(const s2_peer *peer, const s2_pattern *pattern, s2_phase
 s2_status s2_peer_price(s2_arena *scratch, const s2_peer *peer, const s2_peer_launch *launch,
                         const s2_gpu *gpu, s2_launch_price *out) S2_MUST_CHECK;
 
-/* As a text file. S2_EPARSE with line and column in *diag, and *out untouched. */
+/* The model as a text file. S2_EPARSE with line and column in *diag, and *out untouched. */
 void s2_peer_print(const s2_peer *peer, s2_buf *buf);
 s2_status s2_peer_parse(const char *text, size_t n_bytes, s2_peer *out, s2_diag *diag) S2_MUST_CHECK;
 
-/* A model built into the program (sim/peers/NAME.txt), and their names in order, NULL at the end. S2_EINVAL. */
+/* A model built into the program (sim/peers/NAME.txt); S2_EINVAL. All names in order, NULL at the end. */
 s2_status s2_peer_find(const char *name, s2_peer *out, s2_diag *diag) S2_MUST_CHECK;
 const char *s2_peer_name(int32_t index);
 

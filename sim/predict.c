@@ -3,15 +3,15 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Keys of a step that the kernel takes at this head dimension; 0 where that is not known. */
+/* Keys of the kernel's steps at this head dimension; 0 where not known. */
 static int32_t key_tok_of(const s2_kernel_model *kernel, int32_t head_dim)
 {
     return kernel->traits != NULL ? s2_kernel_cut(kernel->traits, head_dim).key_tok : 0;
 }
 
 /*
- * The cut of this head dimension, else of the nearest one in the steps that the kernel takes at this one; a
- * group's parity before the dimension.
+ * The cut of this head dimension, else of the nearest one with the kernel's steps at this dimension. The
+ * parity of the group counts more than the dimension.
  */
 static const s2_cut *cut_of(const s2_kernel_model *kernel, const s2_pattern *pattern)
 {
@@ -31,13 +31,13 @@ static const s2_cut *cut_of(const s2_kernel_model *kernel, const s2_pattern *pat
     return best;
 }
 
-/* Whether such a launch is like those that were measured: whole blocks where all of them were. */
+/* Whether the launch is like those measured: in whole blocks if all of them were. */
 static bool is_like_measured(const s2_kernel_model *kernel, const s2_kernel_load *load)
 {
     return !kernel->whole_blocks || load->whole_blocks;
 }
 
-/* Kernels learn to take finer masks after they were calibrated; only the shape of a tile is beyond them. */
+/* A kernel may have learnt finer masks since its calibration; only the shape of its tile is fixed. */
 static bool takes(const s2_kernel_model *kernel, const s2_kernel_load *load)
 {
     return kernel->rows == 0 || kernel->rows == load->rows;
@@ -96,7 +96,7 @@ void s2_predict_error(const s2_kernel_model *kernel, const s2_kernel_load *load,
     out->error_pct = kernel->n_judged > 0 ? seen : fmax(kernel->error_pct, S2_GUESS_PCT);
     if (kernel->n_judged > 0)
         find_beyond(kernel, load, out);
-    /* what a step costs at another head dim is a guess at once */
+    /* the cost of a step at another head dim is a guess from the start */
     const double least = out->beyond > 0 && out->extent == S2_EXTENT_DIM ? S2_GUESS_PCT : kernel->p90_pct;
     if (out->beyond > 0)
         out->error_pct = fmin(S2_BEYOND_LIMIT_PCT, fmax(least, seen * exp2(out->beyond)));

@@ -6,16 +6,16 @@
 #include "sim/states.h"
 #include "sim/time.h"
 
-/* The clock is solved for in rounds, and items are rounded to cycles: far more than either leaves. */
+/* The clock is solved in rounds and items are rounded to cycles: a margin far above both errors. */
 #define SOLVED 0.999
 
 struct s2_predictor {
     s2_sim_options options;
-    const s2_kernel_model *forward; /* the kernel that takes every plan of the shape; NULL: not certain */
+    const s2_kernel_model *forward; /* the kernel that accepts every plan of the shape; NULL: not certain */
     s2_plan_options cut;
-    int32_t pack;                 /* heads in a tile where those of a KV head read alike */
+    int32_t pack;                 /* heads in a tile if those of a KV head read alike */
     s2_fast *alone;               /* tiles of one head */
-    s2_fast *packed;              /* of `pack` heads; NULL where that is one */
+    s2_fast *packed;              /* tiles of `pack` heads; NULL if that is one */
     double dense_us[S2_N_PHASES]; /* of one dense layer; below 0: not predicted yet */
 };
 
@@ -31,7 +31,7 @@ static int32_t lesser(int32_t a, int32_t b)
     return a < b ? a : b;
 }
 
-/* A power of two that the plan takes: then the first kernel of the pass takes every plan of the shape. */
+/* With a power-of-two tile that plans allow, the first kernel of the pass accepts every plan of the shape. */
 static bool fits(const s2_kernel_model *kernel, const s2_plan_options *cut, int32_t pack)
 {
     const int32_t tile = kernel->rows / pack;
@@ -103,7 +103,7 @@ void s2_predictor_free(s2_predictor *predictor)
     s2_free(predictor);
 }
 
-/* Whether the query heads of each KV head read alike: then the kernel packs them. */
+/* Whether the query heads of each KV head read alike, so that the kernel packs them. */
 static bool groups_are_alike(const s2_pattern *pattern, const s2_candidate *candidate)
 {
     const int32_t group = pattern->n_heads / pattern->n_kv_heads;
@@ -111,7 +111,7 @@ static bool groups_are_alike(const s2_pattern *pattern, const s2_candidate *cand
            candidate->step % candidate->stride_blk == 0;
 }
 
-/* Whether comparing is cheaper at this head dimension or, where it was not fitted, at any that was. */
+/* Whether comparing steps are cheaper at this head dimension or, if not fitted, at any that was. */
 static bool compared_are_cheaper(const s2_kernel_model *kernel, int32_t head_dim)
 {
     bool cheaper = false;
@@ -125,10 +125,10 @@ static bool compared_are_cheaper(const s2_kernel_model *kernel, int32_t head_dim
 }
 
 /*
- * The histogram as a launch, longest items first. Each has at least one step with mask code; where such a
- * step is the cheaper one, all of them count as one. Of a halved kernel no more than MOST_HALVES do: what a
- * tile of 128 rows reads in part lies within 128 keys of the diagonal and of the far edge of the window, all
- * else fills whole steps.
+ * The histogram as a launch, longest items first. Each item has at least one step with mask code; where such
+ * steps are cheaper, all its steps count as such, but at most MOST_HALVES in a halved kernel: what a tile of
+ * 128 rows reads in part is within 128 keys of the diagonal and of the far edge of the window, and all else
+ * fills whole steps.
  */
 enum { MOST_HALVES = 3 };
 static s2_status tiles_as_load(const s2_predictor *predictor, s2_arena *arena, s2_fast *fast, int32_t pack,
@@ -156,7 +156,7 @@ static s2_status tiles_as_load(const s2_predictor *predictor, s2_arena *arena, s
     double n_keys = 0;
     for (int32_t cost = n_costs; cost-- > 1;) {
         const int64_t n = fast->count[cost] / pack;
-        /* two halves take as many keys as a whole step, when each has its own */
+        /* two halves have as many keys as a whole step, when each has its own */
         const int32_t n_steps = halved ? (cost + 1) / 2 : cost;
         if (n == 0 || n > INT32_MAX)
             continue;
@@ -181,7 +181,7 @@ static s2_status tiles_as_load(const s2_predictor *predictor, s2_arena *arena, s
 }
 
 /*
- * As little as any order of the items takes: the model's time grows with its cycles, and by no larger part.
+ * The least that any order of the items takes: time grows with cycles, and by no larger fraction.
  */
 static double least_us(const s2_predictor *predictor, const s2_kernel_load *load)
 {
@@ -238,7 +238,7 @@ static s2_status forward_floor(s2_predictor *predictor, s2_arena *scratch, const
     return status;
 }
 
-/* Every layer is launched and reads each resident key from device memory. */
+/* Every layer costs a launch and reads each resident key from device memory. */
 static double step_floor(const s2_predictor *predictor, const s2_pattern *pattern, int64_t kv_slots)
 {
     const s2_time_model *const model = &predictor->options.calibration->model;

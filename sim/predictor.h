@@ -3,10 +3,10 @@
  *
  * With constants for the GPU (s2_sim_options.calibration) the times that a search minimises are those that
  * `s2 sim` predicts, so that its front is in the order that the device would give. A prediction plans a whole
- * launch and costs milliseconds; before it comes a floor out of the same constants and the histogram of
- * sim/fast.h, which costs microseconds and is a few per cent below it.
+ * launch and costs milliseconds; before it comes a floor from the same constants and the histogram of
+ * sim/fast.h, which costs microseconds and is a few per cent lower.
  *
- * A time of the search is never below its floor: where the model's schedule were to beat it, the floor
+ * A time of the search is never below its floor: where the model's schedule would beat it, the floor
  * counts.
  *
  * Ownership: s2_predictor_free. Threads: one s2_predictor, one thread.
@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-/* What the kernels make of one shape. */
+/* How the kernels run one shape. */
 typedef struct s2_predictor s2_predictor;
 
 /* options->calibration must outlive it. S2_ENOMEM. */
@@ -29,7 +29,7 @@ s2_status s2_predictor_new(const s2_pattern *shape, const s2_sim_options *option
 void s2_predictor_free(s2_predictor *predictor);
 
 /*
- * No prediction of the candidate, all layers together, is below it; 0 where nothing is known. kv_slots:
+ * A floor under every prediction of the candidate, all layers together; 0 where nothing is known. kv_slots:
  * resident keys. scratch is rewound.
  */
 s2_status s2_predictor_floor(s2_predictor *predictor, s2_arena *scratch, const s2_pattern *pattern,
@@ -37,9 +37,9 @@ s2_status s2_predictor_floor(s2_predictor *predictor, s2_arena *scratch, const s
                              double *us) S2_MUST_CHECK;
 
 /*
- * The prediction of all layers in the options' phase; predictor may be NULL, else its shape is the pattern's and
- * dense layers are predicted once. S2_EUNSUPPORTED for terms that choose at run time, and for what is too much to
- * plan; S2_ENOMEM, S2_ELIMIT; scratch is rewound.
+ * The prediction of all layers in the options' phase; predictor may be NULL, else its shape is the pattern's
+ * and dense layers are predicted once. S2_EUNSUPPORTED for terms that choose at run time, and where there is
+ * too much to plan; S2_ENOMEM, S2_ELIMIT; scratch is rewound.
  */
 s2_status s2_predictor_time(s2_predictor *predictor, s2_arena *scratch, const s2_pattern *pattern,
                             const s2_sim_options *options, double *us) S2_MUST_CHECK;

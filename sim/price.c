@@ -12,7 +12,7 @@
 
 enum { CODE_SIM = 702 };
 
-/* What somebody else's kernel takes is known of one GPU and of 16-bit numbers. */
+/* The times of somebody else's kernel are known for one GPU and for 16-bit numbers only. */
 static s2_status check_peer(const s2_pattern *pattern, const s2_sim_options *options, s2_diag *diag)
 {
     const s2_peer *const peer = options->peer;
@@ -27,7 +27,7 @@ static s2_status check_peer(const s2_pattern *pattern, const s2_sim_options *opt
     return s2_peer_takes(peer, pattern, s2_phase_rules(options->phase), options->phase == S2_TRAIN, diag);
 }
 
-/* Some of the tokens ask: a chunk of a prompt, what follows a prefix, or several tokens of a step. */
+/* Only some tokens are queries: a chunk of a prompt, what follows a prefix, or several tokens of a step. */
 static s2_status check_new(const s2_pattern *pattern, const s2_sim_options *options, s2_diag *diag)
 {
     const long long n_new = (long long)options->new_tok;
@@ -96,7 +96,7 @@ static bool floors_hold(const s2_sim *sim)
            sim->bound_us <= sim->plan_us * slack;
 }
 
-/* What attention takes, its states with it, and what that moves. */
+/* The time and traffic of attention, states included. */
 static s2_status price_attention(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
                                  int64_t *work_left, s2_sim *sim)
 {
@@ -129,9 +129,9 @@ static s2_status price_bounds(s2_arena *scratch, const s2_pattern *pattern, cons
 }
 
 /*
- * The shortcuts price all heads as those of one GPU, and all tokens. Where several GPUs share the heads, KV heads are
- * copied and the slowest GPU decides, so that each fidelity takes the part of the whole price which it names; no floor is known, which
- * rules nothing out.
+ * The shortcuts price all heads on one GPU, and all tokens. Where several GPUs share the heads, KV heads are
+ * copied and the slowest GPU decides, so each fidelity takes its part from the whole price. No floor is known
+ * then, so none rules anything out.
  */
 static s2_status price_shared(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
                               s2_fidelity fidelity, int64_t *work_left, s2_sim *sim, s2_diag *diag)

@@ -2,14 +2,15 @@
  * sim/price.h - what a pattern costs on a GPU: exact counts, lower bounds of time, and predictions.
  *
  * Three times are given:
- *   bound_us   any kernel whatever: useful pairs only, perfect balance, peak rates;
+ *   bound_us   for any kernel: useful pairs only, perfect balance, peak rates;
  *   plan_us    a bound too: whole tiles, the longest-first schedule over the SMs, compulsory memory traffic,
- * one launch a layer, at peak rates; time_us    with a calibration, what the kernels of this repository would
- * take (sim/predict.h), and error_pct says how far such predictions were off; without one it is plan_us.
+ *              one launch a layer, at peak rates;
+ *   time_us    with a calibration, what the kernels of this repository would take (sim/predict.h), and
+ *              error_pct says how far such predictions were off; without one, plan_us.
  * bound_us <= time_us always, and no measurement of these kernels may fall below bound_us.
- * Each layer is priced in its own shape. The bytes of a layer's state are in all three, what computes it is
- * in none.
- * Times of parts add up; a part is bound by the resource with the longest time of its own.
+ * Each layer is priced in its own shape. All three include the bytes of a layer's state; none includes the
+ * computation of it.
+ * Times of parts add up; a part is bound by the resource that alone would take longest.
  *
  * Ownership: an s2_sim is plain data. Threads: no state.
  */
@@ -29,7 +30,7 @@
 extern "C" {
 #endif
 
-/* What weights are stored in; products run in fp8 where weights do, else in the type of activations. */
+/* The type of stored weights; products run in fp8 if weights are fp8, else in the type of activations. */
 typedef enum s2_weights {
     S2_WEIGHTS_AS_DTYPE,
     S2_WEIGHTS_FP8,
@@ -39,7 +40,7 @@ typedef enum s2_weights {
 } s2_weights;
 const char *s2_weights_word(s2_weights weights); /* "as-dtype", ... */
 
-/* What the KV cache is stored in. */
+/* The type of the stored KV cache. */
 typedef enum s2_cache_type {
     S2_CACHE_AS_DTYPE,
     S2_CACHE_BF16,
@@ -53,12 +54,11 @@ typedef struct s2_sim_options {
     s2_gpu gpu;
     const s2_net *net;                 /* the layers around attention, or NULL: attention alone */
     const s2_calibration *calibration; /* NULL: bounds only */
-    const s2_peer
-        *peer; /* whose kernel runs attention; NULL: those of the calibration, which is needed too */
+    const s2_peer *peer; /* its kernel runs attention; NULL: the calibration's, which is needed in any case */
     s2_phase phase;
     s2_dtype dtype;
     int64_t len_tok;  /* 1 .. S2_LIMIT_CONTEXT_TOK */
-    int64_t new_tok;  /* the last so many of them ask, the others are in the cache; 0: all, in decode one */
+    int64_t new_tok;  /* the last so many are queries, the others are cached; 0: all, in decode one */
     int64_t batch;    /* sequences of that length, 1 .. S2_LIMIT_BATCH */
     int32_t page_tok; /* of the KV cache */
     int32_t n_ranks;  /* tensor-parallel GPUs (sim/share.h) */
@@ -66,13 +66,13 @@ typedef struct s2_sim_options {
     s2_cache_type cache;
     int32_t
         n_shards; /* training: data-parallel GPUs that divide weights, gradients and optimizer, 1 .. 65536 */
-    bool recompute;             /* training: layers keep their input only, and run forward once more */
+    bool recompute;             /* training: layers keep only their input, and run forward again */
     struct s2_price_memo *memo; /* what patterns priced one after another share, or NULL */
-    int64_t *work_left;         /* of counting (base/work.h), or NULL: S2_SIM_WORK for each price */
+    int64_t *work_left;         /* for counting (base/work.h); NULL: S2_SIM_WORK for each price */
 } s2_sim_options;
 enum { S2_LIMIT_BATCH = 65536 };
 
-/* The tokens that ask begin here and end at len_tok. */
+/* The first token that is a query; all up to len_tok are. */
 int64_t s2_sim_first_tok(const s2_sim_options *options);
 
 /* Bytes of an element of the KV cache. */
@@ -81,7 +81,7 @@ double s2_sim_cache_bytes(const s2_sim_options *options);
 /* h200, prefill, bf16, 8192 tokens, batch 1, pages of 16 tokens, one rank. */
 s2_status s2_sim_options_default(s2_sim_options *out) S2_MUST_CHECK;
 
-/* What holds a part up. */
+/* The resource that limits a part. */
 typedef enum s2_resource { S2_MMA, S2_EXP, S2_HBM, S2_L2, S2_LINK, S2_LAUNCH, S2_N_RESOURCES } s2_resource;
 const char *s2_resource_word(s2_resource resource);
 
@@ -92,7 +92,7 @@ typedef struct s2_part {
 } s2_part;
 enum { S2_MAX_PARTS = 16, S2_MAX_KV_POINTS = 12 };
 
-/* The cache at one length on the way. */
+/* The cache at one of the lengths up to len_tok. */
 typedef struct s2_kv_point {
     int64_t len_tok;
     s2_kv_bytes bytes;
@@ -117,22 +117,22 @@ typedef struct s2_counts {
 typedef struct s2_training {
     double state_bytes;      /* weights, gradients, optimizer */
     double activation_bytes; /* kept for the backward pass */
-    double token_bytes;      /* of these for each token */
+    double token_bytes;      /* of which for each token */
     double bytes;
 } s2_training;
 
 /* How the GPUs that share the heads of each layer differ. */
 enum { S2_MAX_DEALT = 256 };
 typedef struct s2_rank_price {
-    int32_t n_copies;     /* GPUs that have a KV head, in the layer with most; 1: none is copied */
-    int32_t slowest;      /* the GPU with most time of its own */
-    double imbalance;     /* attention with all waiting for the slowest / that of the mean GPU by itself */
+    int32_t n_copies;     /* GPUs that hold a KV head, in the layer with most; 1: none is copied */
+    int32_t slowest;      /* the GPU whose own time is longest */
+    double imbalance;     /* attention when all wait for the slowest / the mean GPU's own */
     double hbm_bytes;     /* compulsory, of the GPU with most */
-    double read_bytes;    /* of these read */
+    double read_bytes;    /* of which read */
     double flop_executed; /* of the GPU with most */
-    double mended_us;     /* attention when each layer deals its KV heads by their work; 0: no better */
+    double mended_us;     /* attention if each layer deals its KV heads by their work; 0: no better */
     double mended_imbalance;
-    double saved_us; /* then, in the layer that gains most, all layers like it together: */
+    double saved_us; /* then: by the layer that gains most, and all layers like it */
     int32_t mended_layer;
     int32_t n_order;
     int16_t order[S2_MAX_DEALT]; /* its KV heads, those of the first GPU first */
@@ -146,21 +146,21 @@ typedef struct s2_largest {
     double dense_us;
 } s2_largest;
 
-/* Layers that keep a state of fixed size. What computes it is not known: times are those of its bytes. */
+/* Layers that keep a state of fixed size. How it is computed is not known, so only moving it takes time. */
 typedef struct s2_states {
     int32_t n_layers;
     int64_t bytes;     /* of all layers, a sequence */
     double moved_each; /* bytes that a GPU reads and writes */
-    double us;         /* in time_us, plan_us, bound_us and the dense pattern's times too */
+    double us;         /* included in time_us, plan_us, bound_us and the dense times */
     s2_resource by;
 } s2_states;
 
 typedef struct s2_sim {
-    bool fast;                    /* below the whole price: counted by arithmetic alone, so that there are: */
-    double floor_us[S2_N_PHASES]; /* no kernel, and with S2_PRICE_RAISED none that was measured, is faster */
+    bool fast;                    /* short of the whole price: counted by arithmetic alone, which gives: */
+    double floor_us[S2_N_PHASES]; /* no kernel is faster; with S2_PRICE_RAISED: none that was measured */
     s2_largest largest;
     s2_states states;
-    s2_counts counts; /* of all GPUs; the keys of a KV head that is copied count on each */
+    s2_counts counts; /* of all GPUs; the keys of a copied KV head count on each */
     s2_counts dense;
     s2_rank_price ranks;
     double density;          /* of blocks, mean over the heads of the layers that are not dense */
@@ -174,42 +174,42 @@ typedef struct s2_sim {
     double dense_time_us; /* of the same kind as time_us */
     double dense_plan_us;
     bool predicted;      /* time_us is a prediction */
-    bool measured;       /* then: with constants that were measured on this GPU, not guessed for it */
-    double error_pct;    /* then: mean error of such predictions on points that were not fitted */
-    int32_t n_judged;    /* then: how many these were; 0: of no such kernel, so the error is an allowance */
-    double beyond;       /* then: how far outside of the points measured (sim/predict.h); 0: inside */
-    s2_extent beyond_in; /* then: in what, and how much of it was asked and was measured */
+    bool measured;       /* then: with constants measured on this GPU, not guessed for it */
+    double error_pct;    /* then: mean error of such predictions on points never fitted */
+    int32_t n_judged;    /* then: how many such points; 0: none, so the error is an allowance */
+    double beyond;       /* then: how far outside the points measured (sim/predict.h); 0: inside */
+    s2_extent beyond_in; /* then: in which extent, and its value here and in the points measured */
     double beyond_asked;
     s2_span_of_points beyond_span;
-    const char *kernel;             /* then: which one, of the layer with the most time; "" otherwise */
+    const char *kernel;             /* then: of the layer that takes longest; "" otherwise */
     double clock_mhz;               /* then: in that layer */
-    double dram_bytes;              /* then: of all layers, caches cold at each; 0 otherwise */
+    double dram_bytes;              /* then: of all layers, each with cold caches; 0 otherwise */
     double l2_bytes;                /* then: from L2 to the SMs */
-    double busy_us[S2_N_RESOURCES]; /* of plan_us without selection and states, each resource by itself */
+    double busy_us[S2_N_RESOURCES]; /* of plan_us without selection and states, each resource alone */
     s2_resource bound_by;
     double imbalance; /* longest worker / mean worker, of the layer with the most work; 1 in decode */
     s2_tile_shape tile;
     s2_kv_bytes kv;        /* of all GPUs, copies included */
-    int64_t kv_fullest;    /* head pages of the GPU that holds most */
+    int64_t kv_fullest;    /* head pages of the GPU that holds the most */
     int64_t kv_dense_each; /* what a GPU holds of the dense pattern */
-    int64_t kv_wasted[2];  /* allocated and unused with head pages of 16 and of 64 tokens */
-    int64_t kv_peak;       /* most that head pages of a GPU hold at any length up to len_tok */
+    int64_t kv_wasted[2];  /* allocated but unused with head pages of 16 and of 64 tokens */
+    int64_t kv_peak;       /* the most that head pages of a GPU hold at any length up to len_tok */
     int64_t kv_peak_tok;
-    bool kv_peak_exact;  /* false: no more than this */
-    double kv_mean;      /* head pages of all GPUs over block ends up to len_tok */
+    bool kv_peak_exact;  /* false: the peak is at most this */
+    double kv_mean;      /* head pages of all GPUs, over block ends up to len_tok */
     int32_t n_kv_points; /* lengths len_tok, len_tok / 2, ... in ascending order */
     s2_kv_point kv_points[S2_MAX_KV_POINTS];
     int64_t weight_bytes; /* of a GPU; 0 without a net */
-    s2_training training; /* phase train with a net; then what fits is decided by it, not by the cache */
-    int64_t fit_batch; /* sequences that fit up to len_tok beside the weights, head pages; S2_LIMIT_BATCH: or
+    s2_training training; /* phase train with a net; then it, and not the cache, decides what fits */
+    int64_t fit_batch; /* sequences up to len_tok that fit next to the weights, head pages; S2_LIMIT_BATCH: or
                           more */
     int64_t fit_batch_dense;
     int64_t
         fit_len_tok; /* longest context up to which this batch fits; S2_LIMIT_CONTEXT_TOK: or more; 0: none */
     int64_t fit_len_dense_tok;
-    int64_t host_bytes;       /* of the cache that must lie in host memory, one rank, head pages */
-    int64_t host_dense_bytes; /* the same of the dense pattern */
-    int64_t host_read_bytes;  /* of these read over the link for one decoded token; 0 in other phases */
+    int64_t host_bytes;       /* of the cache that must stay in host memory, one rank, head pages */
+    int64_t host_dense_bytes; /* the same for the dense pattern */
+    int64_t host_read_bytes;  /* of which read over the link for one decoded token; 0 in other phases */
     int32_t n_parts;          /* attention first */
     s2_part parts[S2_MAX_PARTS];
     double end_to_end_us; /* sum of all parts with a net, else 0 */
@@ -217,15 +217,15 @@ typedef struct s2_sim {
 } s2_sim;
 
 /*
- * How much of a price is asked for, from microseconds to milliseconds. A price fills what its fidelity names and
+ * How much of a price is computed, in microseconds to milliseconds. A price fills what its fidelity names and
  * leaves the rest of s2_sim 0; what two fidelities both name is the same figure.
  */
 typedef enum s2_fidelity {
-    S2_PRICE_FLOOR, /* with a memo, of patterns that have a fast form: pairs, density, floors, resident keys */
+    S2_PRICE_FLOOR,  /* with a memo, for patterns with a fast form: pairs, density, floors, resident keys */
     S2_PRICE_RAISED, /* the floor of this phase raised by what the constants forbid */
     S2_PRICE_CACHE,  /* kv and host_bytes alone */
-    S2_PRICE_PLAN, /* pairs, density, imbalance and plan_us of attention and states: whole tiles, peak rates */
-    S2_PRICE_BOUNDS, /* all that is known of attention and states without constants, the dense pattern's too */
+    S2_PRICE_PLAN,   /* pairs, density, imbalance, and plan_us with states: whole tiles, peak rates */
+    S2_PRICE_BOUNDS, /* all that is known without constants of attention and states, dense pattern included */
     S2_PRICE_TIME,   /* time_us of attention and states: predicted with constants, else plan_us */
     S2_PRICE_WHOLE   /* everything */
 } s2_fidelity;
@@ -242,22 +242,23 @@ s2_status s2_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_op
 bool s2_sim_predicts(const s2_sim_options *options, s2_phase phase);
 
 /*
- * A memo makes many patterns of a few shapes cheaper to price, without changing a figure. Options that carry it
- * differ from these in nothing but the phase. One memo, one thread.
+ * A memo makes many patterns of a few shapes cheaper to price, without changing a figure. Options that carry
+ * it may differ from these only in the phase. One memo, one thread.
  */
 typedef struct s2_price_memo s2_price_memo;
 s2_status s2_price_memo_new(const s2_sim_options *options, s2_price_memo **out) S2_MUST_CHECK;
 void s2_price_memo_free(s2_price_memo *memo);
 
 /*
- * The same at the largest batch that fits, which becomes options->batch; out->largest compares it with the dense
- * pattern at its own. S2_EINVAL too where not one sequence fits.
+ * Prices the pattern at the largest batch that fits, which becomes options->batch; out->largest compares it
+ * with the dense pattern at its own largest batch. S2_EINVAL too where not even one sequence fits.
  */
 s2_status s2_price_largest(s2_arena *scratch, const s2_pattern *pattern, s2_sim_options *options, s2_sim *out,
                            s2_diag *diag) S2_MUST_CHECK;
 
 /*
- * dense_time_us is that of a cache which does not fit and is read over the link: a low bar for any pattern.
+ * Whether dense_time_us is for a cache that does not fit and is read over the link: a low bar for any
+ * pattern.
  */
 bool s2_sim_dense_spills(const s2_sim_options *options, const s2_sim *sim);
 

@@ -19,7 +19,7 @@ static bool is_empty(s2_range range)
     return range.begin >= range.end;
 }
 
-/* Restrictions can contradict a term; what follows counts on every range holding something. */
+/* Restrictions can contradict a term; later code relies on every range being non-empty. */
 static bool reads_nothing(const s2_atom *atom)
 {
     return is_empty(atom->distance_blk) || is_empty(atom->distance_tok) || is_empty(atom->key_tok) ||
@@ -45,13 +45,13 @@ static bool is_static(const s2_term *term)
     return !s2_term_is_dynamic(term);
 }
 
-/* Terms that free nothing: any key that their `when` allows may be chosen next. `heavy` keeps its budget. */
+/* Terms that free nothing: they may choose any key that their `when` allows. `heavy` keeps its budget. */
 static bool chooses_freely(const s2_term *term)
 {
     return term->kind == S2_TERM_PAGES || term->kind == S2_TERM_TOPK;
 }
 
-/* Leave the atoms of some terms, and of these what reads anything. */
+/* Keep only the atoms of wanted terms, and of these only those that read anything. */
 static s2_status keep_atoms(s2_arena *arena, s2_view *view, bool (*wanted)(const s2_term *term))
 {
     s2_atom *const atoms = S2_NEW(arena, s2_atom, view->n_atoms);
@@ -140,7 +140,7 @@ static int64_t keys_end(const s2_view *view, const s2_atom *atom, int64_t q_tok,
     return lesser(lesser(tok, blk), lesser(causal, atom->key_tok.end));
 }
 
-/* Two sliding windows of different units may leave gaps, so such an atom is taken query by query. */
+/* Two sliding windows of different units may leave gaps, so such an atom is handled query by query. */
 static bool slides_unevenly(const s2_atom *atom)
 {
     const bool tok = atom->distance_tok.begin > 0 || atom->distance_tok.end != S2_OPEN;
@@ -148,7 +148,7 @@ static bool slides_unevenly(const s2_atom *atom)
     return tok && blk;
 }
 
-/* Queries of one piece: those for which the residue of the atom is one and the same. */
+/* The end of a piece: queries for which the atom has the same residue. */
 static int64_t piece_end(const s2_atom *atom, int64_t q_tok, int64_t q_end)
 {
     if (slides_unevenly(atom))
@@ -217,7 +217,7 @@ static s2_status add_explicit_row(const s2_reads *reads, int64_t q_tok, int64_t 
 static s2_status add_explicit_rows(const s2_reads *reads, int64_t q_begin, int64_t q_end, int64_t n_tok,
                                    int64_t tile_tok, s2_combset *set)
 {
-    /* in a head of whole blocks the last query of a block reads what the others do, and more */
+    /* in a head of whole blocks the last query of a block reads all that the others read, and more */
     const int64_t step = reads->block_aligned ? reads->view.pattern->block_tok : 1;
     s2_run *runs = NULL;
     int64_t cap = 0;
@@ -243,7 +243,7 @@ s2_status s2_reads_add_rows(const s2_reads *reads, int64_t q_begin, int64_t q_en
 }
 
 /*
- * Keys that some query >= q_tok reads through the atom, by walking its columns; `step` keys share one
+ * Keys that some query >= q_tok reads through the atom, found by walking its columns; `step` keys share one
  * column. Consecutive keys are joined.
  */
 static void add_by_columns(const s2_reads *reads, const s2_atom *atom, int64_t q_begin, int64_t q_end,
@@ -285,7 +285,7 @@ static void add_mask_columns(const s2_reads *reads, const s2_atom *atom, int64_t
     }
 }
 
-/* DISTANCE with open reach: every residue comes round again, so nothing in range is ever dropped. */
+/* DISTANCE with open reach: every residue recurs, so nothing in range is ever dropped. */
 static bool keeps_as_plain(const s2_atom *atom)
 {
     const bool open_query = atom->query_tok.end == S2_OPEN;
@@ -318,7 +318,7 @@ static void add_kept_plain(const s2_view *view, const s2_atom *atom, int64_t n_t
     s2_combset_add(set, &comb);
 }
 
-/* Only queries of the chunk that holds query n_tok - 1 can still read keys below n_tok. */
+/* Only queries in the chunk of query n_tok - 1 can still read keys below n_tok. */
 static void add_kept_chunk(const s2_view *view, const s2_atom *atom, int64_t n_tok, s2_combset *set)
 {
     const int64_t chunk_end = ((n_tok - 1) / atom->gran + 1) * atom->gran;

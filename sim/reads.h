@@ -5,7 +5,7 @@
  *   - which keys (or key tiles) does a tile of consecutive queries read;
  *   - which keys must still be in the cache when query n_tok - 1 runs: those that it or any later
  *     query may read. For a KV-efficient head these are the keys of row n_tok - 1;
- *   - which keys has no query below n_tok read at all.
+ *   - which keys does some query of [first_tok, n_tok) read.
  * Thresholds slide with the query, so the union over a tile is again a comb; only where a residue
  * depends on the query is the tile cut at the groups of that residue. Dynamic terms add nothing here:
  * they are priced by their budgets (sim/work.h, sim/kv.h).
@@ -22,15 +22,15 @@
 extern "C" {
 #endif
 
-/* One head without its dynamic terms, and what these would read. Build with s2_reads_build. */
+/* One head without its dynamic terms, and what those would read. Build with s2_reads_build. */
 typedef struct s2_reads {
     s2_view view;        /* static atoms only */
-    s2_view may;         /* what `pages` and `topk` may ever choose: their `when`, no budget */
+    s2_view may;         /* what `pages` and `topk` may ever choose: their `when`, without a budget */
     bool block_aligned;  /* every quantity is whole blocks: one row per block decides */
     bool reads_diagonal; /* some atom reads k = q for every q */
     int64_t budget_tok;  /* keys per query chosen at run time, in all dynamic terms */
-    int64_t heavy_tok;   /* of these: keys kept by accumulated score */
-    int64_t page_tok;    /* page of the smallest-paged `pages` term, 0 without one */
+    int64_t heavy_tok;   /* of which keys kept by accumulated score */
+    int64_t page_tok;    /* smallest page of a `pages` term, 0 without one */
     bool selects_pages;  /* pages: metadata of every page is read for each query */
     bool selects_tokens; /* topk: an index key of every token is read for each query */
 } s2_reads;
@@ -51,7 +51,7 @@ s2_status s2_reads_add_rows(const s2_reads *reads, int64_t q_begin, int64_t q_en
 
 /*
  * Add the keys below n_tok that query n_tok - 1 or a later one may read, or choose through `pages` and
- * `topk`. A random list may name any key later, so its keys stay; a mask file decides up to its last row.
+ * `topk`. A random list may still name any key, so all keys stay; a mask file decides up to its last row.
  */
 void s2_reads_add_kept(const s2_reads *reads, int64_t n_tok, s2_combset *set);
 

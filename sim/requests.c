@@ -12,11 +12,11 @@
 
 enum {
     CODE_REQUESTS = 709,
-    EXACT_REQUESTS = 64,  /* so many have each piece of their prompts priced */
+    EXACT_REQUESTS = 64,  /* up to so many, each piece of a prompt is priced */
     LIMIT_ROWS = 1 << 25, /* sequences, summed over steps */
 };
 
-/* A request that has begun. */
+/* A request that has started. */
 typedef struct s2_sim_running {
     int32_t nth;
     int64_t done_tok; /* of the prompt */
@@ -30,7 +30,7 @@ typedef struct s2_sim_server {
     const s2_sim_requests *requests;
     s2_step_prices steps;
     const double *bytes;     /* the most that each request will keep */
-    s2_sim_running *running; /* those that began first, first */
+    s2_sim_running *running; /* in the order in which they began */
     int64_t *len_tok;        /* scratch */
     int32_t n_running;
     int32_t next;
@@ -72,7 +72,7 @@ static void admit(s2_sim_server *server)
         server->out->most_running = server->n_running;
 }
 
-/* Prompts that go on in this step; *tok and *logits grow by their tokens and ends. */
+/* Prompts read in this step; adds their tokens to *tok and the number that end to *logits. */
 static s2_status read_prompts(s2_sim_server *server, double *us, int64_t *tok, int64_t *logits)
 {
     const int64_t chunk_tok = server->serving->chunk_tok;
@@ -100,7 +100,7 @@ static int by_length(const void *left, const void *right)
     return (a < b) - (a > b);
 }
 
-/* A token of each sequence that has one. */
+/* A token for each sequence whose prompt is done. */
 static s2_status write_tokens(s2_sim_server *server, double *us, int64_t *n)
 {
     double own;
@@ -127,7 +127,7 @@ static void finish(s2_sim_server *server, const s2_sim_running *running)
         server->next_us[server->n_next++] = (end_us - running->first_us) / (double)n_next;
 }
 
-/* Each sequence that was written to, or whose prompt ended, has a token more. */
+/* Count a token for each sequence that got one or whose prompt ended. */
 static void count_tokens(s2_sim_server *server, bool written)
 {
     int32_t n = 0;
@@ -188,7 +188,7 @@ static s2_status refuse_request(const s2_sim_request *request, const char *why, 
                        (long long)request->prompt_tok, (long long)request->output_tok, why, much);
 }
 
-/* The most that each request keeps, and what the prefix takes of the room. */
+/* The most that each request keeps, and how much of the room the prefix takes. */
 static s2_status find_bytes(s2_arena *arena, const s2_pattern *pattern, s2_sim_server *server, s2_diag *diag)
 {
     const s2_sim_requests *const requests = server->requests;
@@ -199,7 +199,7 @@ static s2_status find_bytes(s2_arena *arena, const s2_pattern *pattern, s2_sim_s
         return S2_ENOMEM;
     for (int32_t at = 0; at < requests->n; at++) {
         const s2_sim_request *const request = &requests->requests[at];
-        /* the last token of the output is not kept */
+        /* the last output token is not kept */
         len_tok[at] = request->prompt_tok + request->output_tok - 1;
         if (len_tok[at] > S2_LIMIT_CONTEXT_TOK)
             return refuse_request(request, "exceed a context of", (double)S2_LIMIT_CONTEXT_TOK, diag);
@@ -234,7 +234,7 @@ static s2_spread spread_of(double *us, int32_t n)
     return (s2_spread){sum / n, us[(int32_t)ceil(0.9 * n) - 1]};
 }
 
-/* The page of the longest prompt refuses what no step can do. */
+/* Pricing the longest prompt refuses what no step can do. */
 static s2_status check(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
                        const s2_serving *serving, const s2_sim_requests *requests, s2_diag *diag)
 {

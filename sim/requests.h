@@ -1,11 +1,11 @@
 /*
  * sim/requests.h - a mix of requests on a server that batches them step by step.
  *
- * In each step every sequence whose prompt is done gets a token, and prompts go on in the order in which they came:
- * with chunks beside the tokens, up to chunk_tok of them in all; without, one whole prompt, and no token meanwhile. A
- * request begins when the most it will ever keep fits beside the most that those before it will ever keep; none
- * overtakes another and none is thrown out. The first prefix_tok tokens of every prompt are the same: they are computed
- * and kept once.
+ * In each step every sequence whose prompt is done gets a token, and prompts proceed in order of arrival.
+ * With chunks, up to chunk_tok prompt tokens are read in the same step as the tokens; without, one whole
+ * prompt is read and no token is produced meanwhile. A request begins when the most it will ever keep fits in
+ * addition to the most that the requests before it will ever keep; none overtakes another and none is
+ * evicted. The first prefix_tok tokens of every prompt are the same: they are computed and kept once.
  *
  * Threads: no state.
  */
@@ -33,9 +33,9 @@ typedef struct s2_sim_requests {
 } s2_sim_requests;
 
 /*
- * Text with commas, whose first line that is no comment ('#') names the columns prompt, output (whole numbers of tokens)
- * and, where requests do not all come at once, arrival (seconds), in any order. S2_EPARSE with line and column in
- * *diag; S2_ENOMEM. Requests live in the arena.
+ * Comma-separated text. The first line that is not a comment ('#') names the columns, in any order: prompt,
+ * output (whole numbers of tokens) and, unless all requests arrive at once, arrival (seconds). S2_EPARSE with
+ * line and column in *diag; S2_ENOMEM. Requests live in the arena.
  */
 s2_status s2_requests_parse(s2_arena *arena, const char *text, size_t n_bytes, s2_sim_requests *out,
                             s2_diag *diag) S2_MUST_CHECK;
@@ -54,20 +54,21 @@ typedef struct s2_spread {
 typedef struct s2_served {
     double us;           /* until the last token of the last request */
     double tokens_per_s; /* of output */
-    s2_spread first;     /* token of a request, since its arrival */
-    s2_spread next;      /* tokens, the mean of each request with more than one; 0: there is none */
+    s2_spread first;     /* token of a request, from its arrival */
+    s2_spread next;      /* tokens: the mean of each request with more than one; 0: there are none */
     int64_t n_steps;
     int32_t most_running;
-    double room_bytes; /* of a GPU, beside the weights */
-    double most_bytes; /* of it that was set aside at a time */
+    double room_bytes; /* of a GPU, after the weights */
+    double most_bytes; /* the most of it that was reserved at once */
     bool predicted;
     bool measured;
-    double error_pct; /* of attention: the widest of all that was priced */
+    double error_pct; /* of attention: the widest of all prices */
 } s2_served;
 
 /*
- * dense: the same shape with every head dense instead. options: phase, length and batch are those of each step. S2_EINVAL with the reason in *diag, also where a request does
- * not fit alone; S2_ELIMIT where there is too much to schedule or to price.
+ * dense: price the same shape with every head dense instead. Each step sets phase, length and batch of the
+ * options. S2_EINVAL with the reason in *diag, also where a request does not fit alone; S2_ELIMIT where there
+ * is too much to schedule or to price.
  */
 s2_status s2_requests_serve(s2_arena *arena, const s2_pattern *pattern, bool dense,
                             const s2_sim_options *options, const s2_serving *serving,

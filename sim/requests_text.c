@@ -10,7 +10,7 @@ typedef enum s2_request_column { COLUMN_PROMPT, COLUMN_OUTPUT, COLUMN_ARRIVAL, N
 static const char *const column_words[N_COLUMNS] = {"prompt", "output", "arrival"};
 
 typedef struct s2_request_reader {
-    int32_t at[N_COLUMNS]; /* which field; -1: none */
+    int32_t at[N_COLUMNS]; /* index of the field; -1: none */
     int32_t n_columns;     /* 0: the first line is still to come */
     int32_t line;
     const char *begin; /* of the line */

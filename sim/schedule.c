@@ -1,9 +1,9 @@
 #include "sim/schedule.h"
 
 /*
- * Loads are kept ascending. A class of k pieces of cost w: when the spread of the loads is at most w,
- * P pieces go one to each worker and leave the order as it was, so whole rounds only raise the base.
- * What is left over goes to the lowest loads, which then are merged back into order.
+ * Loads are kept ascending. For a class of k pieces of cost w: while the spread of the loads is at most w,
+ * P pieces go one to each worker and leave the order unchanged, so whole rounds only raise the base.
+ * The rest goes to the lowest loads, which are then merged back into order.
  */
 /* Raise the k lowest loads by w and restore the order by one merge; k <= n, and all fit one round. */
 static void raise_lowest(s2_workers *workers, int32_t k, int64_t w)

@@ -1,7 +1,7 @@
 /*
  * sim/schedule.h - the makespan of longest-processing-time-first on P equal workers.
  *
- * Pieces come as a histogram: count[n] pieces of cost n. Exact: the same makespan as handing out the
+ * Pieces come as a histogram: count[n] pieces of cost n. The makespan is exactly that of handing out the
  * pieces one by one, longest first, each to the worker that is free first; but whole rounds of equal
  * pieces cost O(1).
  *
@@ -29,7 +29,7 @@ typedef struct s2_workers {
 void s2_workers_init(s2_workers *workers, int32_t n_workers);
 /* Hand out k pieces of cost w, each to the worker that is free first. */
 void s2_workers_give(s2_workers *workers, int64_t k, int64_t w);
-/* When the last one is done. */
+/* When the last worker is done. */
 int64_t s2_workers_end(const s2_workers *workers);
 
 /* count has n_costs entries, for costs 0 .. n_costs - 1. 1 <= n_workers <= S2_LIMIT_WORKERS. */

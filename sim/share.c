@@ -99,7 +99,7 @@ static bool depends_on_head(const s2_term *term)
            (term->mask != NULL && term->mask->n_heads > 1);
 }
 
-/* The term as head `head` of a layer has it, whatever the head's number will be. */
+/* The term as it applies to head `head` of a layer, whatever the head's new number. */
 static s2_status fold_term(s2_arena *arena, const s2_term *term, int32_t layer, int32_t head, int32_t kv,
                            s2_term *out)
 {
@@ -141,7 +141,7 @@ s2_status s2_share_pattern(s2_arena *arena, const s2_pattern *whole, s2_phase ph
     s2_body *const bodies = S2_NEW(arena, s2_body, n);
     uint16_t *const body_of = S2_NEW(arena, uint16_t, (int64_t)S2_N_RULE_PHASES * n);
     int32_t *const made_of =
-        S2_NEW(arena, int32_t, whole->n_bodies); /* its place + 1, where heads share it */
+        S2_NEW(arena, int32_t, whole->n_bodies); /* its index + 1, where heads share it */
     if (bodies == NULL || body_of == NULL || made_of == NULL)
         return S2_ENOMEM;
     s2_pattern share = *whole;
@@ -210,6 +210,6 @@ s2_status s2_share_whole(s2_arena *arena, const s2_pattern *whole, const s2_shar
     out->n_bodies = n_bodies;
     out->bodies = bodies;
     out->body_of = body_of;
-    out->model = ""; /* whose heads are not these */
+    out->model = ""; /* the model has other heads than these */
     return S2_OK;
 }

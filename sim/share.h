@@ -2,8 +2,8 @@
  * sim/share.h - the heads that one GPU of several has: tensor parallelism.
  *
  * Each of n GPUs has n_heads / n query heads with their KV heads. Where there are more GPUs than KV heads,
- * each KV head lies on n / n_kv_heads of them, and its query heads are split. What a GPU reads, keeps and
- * takes is that of its own heads: a share is priced as a pattern.
+ * each KV head is on n / n_kv_heads of them, and its query heads are split. What a GPU reads, keeps and how
+ * long it takes depends on its own heads alone, so a share is priced as a pattern.
  *
  * Ownership: what a share points to lives in the arena and in the classes it was made of. Threads: no state.
  */
@@ -16,17 +16,17 @@
 extern "C" {
 #endif
 
-/* Query heads of one GPU, those of a KV head next to each other. */
+/* The query heads of one GPU; those of one KV head are adjacent. */
 typedef struct s2_share_heads {
     int32_t n_heads;
-    const int32_t *heads; /* n_heads of the whole pattern's */
+    const int32_t *heads; /* n_heads numbers of heads in the whole pattern */
 } s2_share_heads;
 
 enum { S2_CODE_SHARE = 702 };
 
 /*
- * Can n_ranks GPUs share the heads evenly: equal numbers of query heads, and in each layer of whole KV heads or of
- * copies of one? S2_EINVAL with the reason in *diag (or NULL).
+ * Can n_ranks GPUs share the heads evenly, each with as many query heads and, in each layer, with as many
+ * whole KV heads or with a copy of one? S2_EINVAL with the reason in *diag (or NULL).
  */
 s2_status s2_share_check(const s2_pattern *pattern, int32_t n_ranks, s2_diag *diag) S2_MUST_CHECK;
 
@@ -39,7 +39,7 @@ s2_status s2_share_deal(s2_arena *arena, int32_t n_heads, int32_t n_kv_heads, in
 
 /* Do not copy: classes.pattern points to `shape`. */
 typedef struct s2_share {
-    s2_pattern shape; /* the count of heads only; its rules are not those of the share */
+    s2_pattern shape; /* only its head counts hold; its rules are not the share's */
     s2_classes classes;
 } s2_share;
 
@@ -49,16 +49,17 @@ s2_status s2_share_classes(s2_arena *arena, const s2_classes *whole, const s2_sh
 
 /*
  * One layer of those heads as a pattern of its own, for plans, in the layer's shape: offsets are folded into
- * constants and masks cut to their plane. Random lists are drawn for the new numbers of the heads. A state and
- * keys that other layers share are left out. S2_ENOMEM.
+ * constants and masks cut to their plane. Random lists are drawn for the heads' new numbers. A state and keys
+ * that other layers share are left out. S2_ENOMEM.
  */
 s2_status s2_share_pattern(s2_arena *arena, const s2_pattern *whole, s2_phase phase, int32_t layer,
                            const s2_share_heads *heads, s2_pattern *out) S2_MUST_CHECK;
 
 /*
- * Layers [layer_begin, layer_end) of one GPU's heads as a pattern of their own, in both phases, whose KV heads are dealt
- * out as s2_share_deal() does: order[layer - layer_begin][KV head], NULL: as they are numbered. S2_EUNSUPPORTED for
- * layers of different shapes, and for masks and random lists, which are not the heads' own; S2_ENOMEM.
+ * Layers [layer_begin, layer_end) of one GPU's heads as a pattern of their own, for both phases. KV heads are
+ * dealt out as by s2_share_deal(), by order[layer - layer_begin][KV head]; NULL: as they are numbered.
+ * S2_EUNSUPPORTED for layers of different shapes, and for masks and random lists, which depend on the heads'
+ * numbers; S2_ENOMEM.
  */
 typedef struct s2_share_of {
     int32_t n_ranks, rank, layer_begin, layer_end;

@@ -11,7 +11,7 @@ typedef struct s2_state_moves {
     int32_t n_launches;
 } s2_state_moves;
 
-/* What follows tokens in the cache goes on from their state. */
+/* Tokens that follow cached ones start from their state. */
 static s2_state_moves moves_of(const s2_sim_options *options)
 {
     switch (options->phase) {

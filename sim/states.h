@@ -1,9 +1,9 @@
 /*
  * sim/states.h - layers that keep a state of fixed size: linear attention, Mamba, a convolution.
  *
- * A pattern says how large a state is and not how it is computed. So its bytes are counted, and its time is a
+ * A pattern says how large a state is but not how it is computed. So its bytes are counted, and its time is a
  * bound: a decoded token reads and writes the state, prefill leaves one behind, training keeps none, and each
- * pass takes a launch at least.
+ * pass costs at least a launch.
  *
  * Threads: no state.
  */
@@ -16,10 +16,10 @@
 extern "C" {
 #endif
 
-/* How long they take. */
+/* The states of a pattern, and how long moving them takes. */
 s2_states s2_states_of(const s2_pattern *pattern, const s2_sim_options *options);
 
-/* Adds the states of the pattern to counts, times and parts of *sim; attention is there already. */
+/* Adds the states of the pattern to counts, times and parts of *sim, which already hold attention. */
 void s2_states_add(const s2_pattern *pattern, const s2_sim_options *options, s2_sim *sim);
 
 #ifdef __cplusplus

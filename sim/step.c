@@ -25,7 +25,7 @@ s2_status s2_steps_init(s2_arena *arena, const s2_pattern *pattern, const s2_sim
     return S2_OK;
 }
 
-/* Attention alone: what fits is the caller's to see to, so nothing waits for the host. */
+/* Attention alone: the caller checks what fits, so nothing waits for the host. */
 static s2_status price(s2_step_prices *steps, s2_phase phase, int64_t len_tok, int64_t new_tok, int64_t batch,
                        double *us)
 {
@@ -70,7 +70,7 @@ static s2_status piece_at(s2_step_prices *steps, int64_t from_tok, int64_t to_to
     return S2_OK;
 }
 
-/* The distance of the numbers of four bits around n. */
+/* The distance between four-bit numbers around n. */
 static int64_t spacing(int64_t n)
 {
     int64_t size = 1;
@@ -91,7 +91,7 @@ s2_status s2_steps_piece(s2_step_prices *steps, int64_t from_tok, int64_t to_tok
     return S2_OK;
 }
 
-/* ---- a token of each sequence */
+/* ---- a token for each sequence */
 
 /* 4, 5, 6, 7, 8, 10, 12, 14, 16, ... */
 static int64_t length_of(int32_t at)
@@ -141,7 +141,7 @@ static s2_status equal(s2_step_prices *steps, int64_t len_tok, int32_t n, double
     return S2_OK;
 }
 
-/* The mean of what n sequences would take of each length. */
+/* The mean, over the n lengths, of the time that n sequences of that length would take. */
 static s2_status mean_of(s2_step_prices *steps, int32_t n, const int64_t *len_tok, double *us)
 {
     double sum = 0, own = 0;

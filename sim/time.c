@@ -13,11 +13,11 @@
 /* One class of layers on one GPU, for all of its layers. */
 typedef struct s2_layer_time {
     s2_attention bounds;
-    double us[S2_N_PASSES]; /* predicted; without a prediction those of the plan */
+    double us[S2_N_PASSES]; /* predicted; without a prediction, of the plan */
     s2_launch_price made[S2_N_PASSES];
 } s2_layer_time;
 
-/* The pattern, or the dense one beside it. */
+/* The pattern, or the dense one that it is compared with. */
 typedef struct s2_side {
     s2_arena *arena;
     const s2_classes *classes;
@@ -26,7 +26,7 @@ typedef struct s2_side {
     s2_tile_shape tile;
     bool predicted;
     bool is_dense;
-    int64_t work_left; /* of planning */
+    int64_t work_left; /* for planning */
 } s2_side;
 
 static s2_pass first_pass(const s2_sim_options *options)
@@ -34,7 +34,7 @@ static s2_pass first_pass(const s2_sim_options *options)
     return options->phase == S2_DECODE ? S2_PASS_DECODE : S2_PASS_FORWARD;
 }
 
-/* The work of a launch is planned item by item, and a step slab by slab: beyond this it would take a
+/* A launch is planned item by item, a decode step slab by slab: beyond this the plan would take a
  * gigabyte. */
 static bool fits_planning(const s2_launch *launch)
 {
@@ -64,7 +64,7 @@ static s2_status predict_alike(s2_arena *scratch, const s2_pattern *pattern, s2_
     return status == S2_ELIMIT ? S2_EUNSUPPORTED : status;
 }
 
-/* Plans know one shape for all layers: one that has its own is planned as a pattern of one layer. */
+/* A plan has one shape for all layers: a layer with its own is planned as a pattern of one layer. */
 s2_status s2_sim_predict_layer(s2_arena *scratch, const s2_pattern *pattern, s2_phase phase, int32_t layer,
                                s2_pass pass, const s2_sim_options *options, int64_t *work_left,
                                s2_launch_price *out)
@@ -84,7 +84,7 @@ s2_status s2_sim_predict_layer(s2_arena *scratch, const s2_pattern *pattern, s2_
     return status;
 }
 
-/* The same of somebody else's kernel, which no plan is made for. */
+/* The same for somebody else's kernel, for which no plan is made. */
 static s2_status predict_peer(s2_side *side, const s2_share *share, s2_layer_time *time)
 {
     const s2_sim_options *const options = side->options;
@@ -127,7 +127,7 @@ static s2_status predict_share(s2_side *side, int32_t c, const s2_share_heads *h
     return S2_OK;
 }
 
-/* No kernel of this repository reads a cache of another type: it takes less by as much as the bound does. */
+/* No kernel of this repository reads a cache of another type: scale its time as the bound scales. */
 static s2_status scale_to_cache(s2_side *side, const s2_share *share, s2_layer_time *time)
 {
     s2_sim_options own = *side->options;
@@ -145,7 +145,7 @@ static s2_status scale_to_cache(s2_side *side, const s2_share *share, s2_layer_t
     return S2_OK;
 }
 
-/* Terms that choose at run time have no plan; then the side has bounds only. */
+/* Terms that choose at run time have no plan; the side then has only bounds. */
 static s2_status price_share(s2_side *side, int32_t c, const s2_share_heads *heads, s2_layer_time *out)
 {
     s2_share share;
@@ -180,9 +180,9 @@ static double sum_of(const double us[S2_N_PASSES])
 /* GPUs with the same heads are priced once. */
 typedef struct s2_deal {
     s2_share_heads *heads; /* n_ranks entries */
-    s2_layer_time *times;  /* of those that differ */
-    int32_t *like;         /* of each GPU, its entry in `times` */
-    int32_t *first;        /* of each entry in `times`, its first GPU */
+    s2_layer_time *times;  /* of the GPUs that differ */
+    int32_t *like;         /* [GPU]: its entry in `times` */
+    int32_t *first;        /* [entry in `times`]: its first GPU */
     int32_t n_times;
 } s2_deal;
 
@@ -262,7 +262,7 @@ static double mean_us(const s2_deal *deal, int32_t n_ranks)
 
 /* Sums over the layers. */
 typedef struct s2_total {
-    s2_attention slowest;   /* counts: of all GPUs; times and busy: of the slowest of each layer */
+    s2_attention slowest;   /* counts: of all GPUs; times and busy: of each layer's slowest GPU */
     double us[S2_N_PASSES]; /* predicted, else of the plan */
     double backward_us;     /* of the plan */
     s2_resource by[S2_N_PASSES];
@@ -305,7 +305,7 @@ static bool add_counts(s2_counts *sum, const s2_counts *own)
     return true;
 }
 
-/* What the pass of one layer adds: `one` is a single layer of the class. */
+/* Note how a pass of n_layers like layers was predicted; the longest single layer describes them all. */
 static void add_prediction(const s2_layer_time *slowest, s2_pass pass, int32_t n_layers, s2_total *total)
 {
     const s2_launch_price *const made = &slowest->made[pass];
@@ -332,7 +332,7 @@ static void add_rank_bytes(const s2_layer_time *own, int32_t n_layers, s2_total 
     }
 }
 
-/* The slowest GPU's bounds, resource by resource. */
+/* Add the bounds of the slowest GPU, resource by resource. */
 static void add_bounds(const s2_deal *deal, s2_total *total)
 {
     s2_attention *const sum = &total->slowest;
@@ -400,7 +400,7 @@ static int by_number(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* The KV head with most work goes to the GPU with least that still has room. */
+/* Of the KV heads, the one with most work goes to the GPU with least work that still has room. */
 static s2_status order_by_work(s2_side *side, int32_t c, int32_t *order)
 {
     const int32_t n_kv = side->classes->layers[c].n_kv_heads, n_ranks = side->options->n_ranks,
@@ -429,7 +429,7 @@ static s2_status order_by_work(s2_side *side, int32_t c, int32_t *order)
     return S2_OK;
 }
 
-/* What the layer takes when its KV heads are dealt out by their work; *us stays where that is no better. */
+/* The layer's time with its KV heads dealt out by work; *us is unchanged if that is no better. */
 static s2_status mend_layer(s2_side *side, int32_t c, double now_us, double *us, s2_rank_price *ranks)
 {
     const int32_t n_kv = side->classes->layers[c].n_kv_heads;
@@ -484,7 +484,7 @@ static s2_status time_side(s2_side *side, s2_total *total, s2_rank_price *ranks)
     return S2_OK;
 }
 
-/* A side that could not be predicted to its end is timed again by its bounds alone. */
+/* A side of which not every layer could be predicted is timed again by its bounds alone. */
 static s2_status time_all(s2_side *side, s2_total *total, s2_rank_price *ranks)
 {
     const int32_t n = side->options->n_ranks;
@@ -556,7 +556,7 @@ static void take_prediction(const s2_total *own, const s2_total *dense, const s2
         }
         sim->time_us += line->time_us;
     }
-    /* constants of other memory promise more than this one has; no time is below the bound */
+    /* constants of another memory may promise more than this one can do; no time is below the bound */
     if (sim->time_us < sim->bound_us) {
         sim->parts[0].time_us += sim->bound_us - sim->time_us;
         sim->time_us = sim->bound_us;
@@ -601,8 +601,8 @@ static void take_ranks(const s2_total *own, const s2_pattern *pattern, const s2_
     ranks->mended_imbalance = ranks->mended_us > 0 ? ranks->mended_us * options->n_ranks / sum : 0;
 }
 
-/* Without a plan of its own a pattern takes its bound times what the dense pattern takes of its own, and the
- * error is wide. */
+/* A pattern without a plan takes its own bound times the dense pattern's time over the dense bound; the error
+ * is wide. */
 static void guess_by_dense(const s2_total *dense, s2_total *own)
 {
     const double share = own->slowest.time_us / dense->slowest.time_us;

@@ -1,5 +1,5 @@
 /*
- * sim/time.h - how long the attention of all layers takes, on one GPU or shared by several.
+ * sim/time.h - how long the attention of all layers takes, on one GPU or split among several.
  *
  * Every GPU is priced by its own heads (sim/share.h); a layer, and in training each of its two passes, waits
  * for the slowest GPU.
@@ -20,9 +20,9 @@ s2_status s2_time_attention(s2_arena *arena, const s2_pattern *pattern, const s2
                             int64_t *work_left, s2_sim *sim) S2_MUST_CHECK;
 
 /*
- * One layer of a pattern with options->calibration, on one GPU: what it would run on, and how long.
- * S2_EUNSUPPORTED where there is no prediction (sim/predict.h), or more to plan than *work_left, of which all
- * layers of a pattern take, S2_SIM_PLAN_WORK in all: some seconds. S2_ENOMEM. scratch is rewound.
+ * One layer of a pattern with options->calibration, on one GPU: which kernel it would run on, and how long.
+ * S2_EUNSUPPORTED where there is no prediction (sim/predict.h), or planning would take more than *work_left,
+ * which all layers of a pattern share: S2_SIM_PLAN_WORK in all, some seconds. S2_ENOMEM. scratch is rewound.
  */
 enum { S2_SIM_PLAN_WORK = 1 << 28 };
 s2_status s2_sim_predict_layer(s2_arena *scratch, const s2_pattern *pattern, s2_phase phase, int32_t layer,

@@ -24,7 +24,7 @@ void s2_rate_print(double rate, s2_buf *buf)
 
 void s2_time_print(double us, s2_buf *buf)
 {
-    /* three digits of 999.6 are 1000, which belongs to the next unit */
+    /* 999.6 rounds to 1000 at three digits, which belongs to the next unit */
     if (us >= 999.5 * 3600e6)
         s2_buf_printf(buf, "%.0f h", us / 3600e6);
     else if (us >= 3600e6)

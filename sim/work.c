@@ -80,7 +80,7 @@ s2_status s2_dense_work(s2_arena *arena, bool causal, int32_t block_tok, int64_t
     return S2_OK;
 }
 
-/* Static tiles of one query tile plus the budget, capped by what is visible. */
+/* Static tiles of one query tile plus the budget, at most those that are visible. */
 static s2_status row_tiles(const s2_reads *reads, s2_combset *set, int64_t q_begin, int64_t q_end,
                            int64_t n_tok, int64_t k_tile, int64_t *out)
 {
@@ -126,8 +126,8 @@ static s2_status count_budget_pairs(const s2_reads *reads, s2_combset *set, int6
 }
 
 /*
- * Lists of whole blocks: the queries of a block read the same keys before it, and of their own block the
- * keys up to themselves or none. One row a block is enough.
+ * Lists of whole blocks: the queries of a block read the same keys before it and, in their own block, the
+ * keys up to themselves or none. One row per block is enough.
  */
 static s2_status count_block_pairs(const s2_reads *reads, s2_combset *set, int64_t first_tok, int64_t n_tok,
                                    int64_t *out)
@@ -212,7 +212,7 @@ static s2_status count_step_heads(const s2_classes *classes, const int32_t *head
     return S2_OK;
 }
 
-/* Distinct tiles of the group: the static union, and for each row a shared choice of the largest budget. */
+/* Distinct tiles of the group: the static union, plus one shared choice of the largest budget per row. */
 static s2_status count_step_union(const s2_classes *classes, const int32_t *head_class, int32_t n_group,
                                   int64_t first_tok, int64_t n_tok, int64_t tile_tok, s2_combset *set,
                                   int64_t *out)

@@ -1,5 +1,5 @@
 /*
- * sim/work.h - how much work a head is: exact counts of pairs, blocks and tiles.
+ * sim/work.h - how much work a head takes: exact counts of pairs, blocks and tiles.
  *
  * Counts of static terms are exact at every length. Dynamic terms (pages, heavy, topk) are priced by
  * their budget: a query reads its static keys plus the budget, never more than it could see.
@@ -45,16 +45,16 @@ s2_status s2_dense_work(s2_arena *arena, bool causal, int32_t block_tok, int64_t
                         s2_tile_shape shape, s2_head_work *out) S2_MUST_CHECK;
 
 /*
- * Queries first_tok .. n_tok - 1 of one head; of a pattern that is not causal all of them. S2_ENOMEM; S2_ELIMIT
+ * Queries first_tok .. n_tok - 1 of one head; all queries if the pattern is not causal. S2_ENOMEM; S2_ELIMIT
  * beyond *work_left (NULL: no limit).
  */
 s2_status s2_head_work_count(s2_arena *arena, const s2_reads *reads, int64_t first_tok, int64_t n_tok,
                              s2_tile_shape shape, int64_t *work_left, s2_head_work *out) S2_MUST_CHECK;
 
-/* The last queries, of which each is a row, for the query heads of one KV head together. */
+/* The last queries, each one row, for the query heads of one KV head together. */
 typedef struct s2_step_work {
     int64_t pairs;     /* summed over queries and heads */
-    int64_t blk_pairs; /* key blocks of a query, summed alike */
+    int64_t blk_pairs; /* key blocks of a query, summed the same way */
     int64_t keys;      /* distinct keys that the group reads */
     int64_t tiles;     /* key blocks of the kernel that the group visits */
 } s2_step_work;
