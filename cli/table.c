@@ -353,7 +353,7 @@ static const s2_option SEARCH[] = {
     {"device", 'd', "NAME", "cpu", "where they run: cpu, gpu, or gpu:N", false, false},
     {"runs", '\0', "N", "5", "timed repetitions of each", false, false},
     {"output", 'o', "FILE", NULL,
-     "write the best design there: as a pattern, or in the format of --exportable", false, false},
+     "write the best design there: the pattern as FILE.s2, or in the format of --exportable", false, false},
     {"dry-run", '\0', NULL, NULL, "say what would be searched, and search nothing", false, false},
     {"resume", '\0', NULL, NULL, "go on where this search was stopped", false, false},
     {"shard", '\0', "I/N", "1/1", "visit the I-th of N parts; merge with s2 db merge", false, false},

@@ -20,6 +20,8 @@ typedef struct carry {
 
 #define RUN    "(SELECT id FROM run WHERE uid=?1)"
 #define DESIGN "(SELECT id FROM design WHERE hash=?3)"
+/* NULL, which NOT NULL refuses, for text that is not JSON: a CHECK could not ask, see db/care.c. */
+#define JSON(n) "CASE WHEN json_valid(?" #n ") THEN ?" #n " END"
 
 static const carry RUNS = {
     "SELECT "
@@ -28,9 +30,10 @@ static const carry RUNS = {
     "INSERT INTO "
     "run(uid,tool_version,commit_id,sqlite_version,command,argv_json,host,seed,started_us,wall_us,exit_code,"
     "cwd,machine,build)"
-    " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14) ON CONFLICT(uid) DO UPDATE SET "
-    "wall_us=excluded.wall_us,"
-    "exit_code=excluded.exit_code WHERE exit_code IS NULL AND excluded.exit_code IS NOT NULL",
+    " VALUES(?1,?2,?3,?4,?5," JSON(
+        6) ",?7,?8,?9,?10,?11,?12,?13,?14) ON CONFLICT(uid) DO UPDATE SET "
+           "wall_us=excluded.wall_us,"
+           "exit_code=excluded.exit_code WHERE exit_code IS NULL AND excluded.exit_code IS NOT NULL",
     -1, -1};
 
 static const carry DESIGNS = {
@@ -71,7 +74,8 @@ static const carry RESULTS[] = {
      "bound_by,density,hbm_bytes,kv_dense_bytes,kv_shared_pages_bytes,kv_head_pages_bytes,kv_ring_stripes_"
      "bytes,"
      "error_pct,json,unread) VALUES(" RUN ",?2," DESIGN
-     ",?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22) ON CONFLICT DO NOTHING",
+     ",?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20," JSON(
+         21) ",?22) ON CONFLICT DO NOTHING",
      -1, -1},
     {"SELECT "
      "r.uid,t.seq,d.hash,e.sha,kernel,phase,dtype,t.outcome,reason,len_tok,batch,t.seed,pairs,pairs_wrong,"
@@ -86,7 +90,7 @@ static const carry RESULTS[] = {
      "json,layer,layers_alike)"
      " VALUES(" RUN ",?2," DESIGN
      ",(SELECT id FROM env WHERE sha=?4),?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,"
-     "?18,?19,?20,?21,?22,?23,?24,?25) ON CONFLICT DO NOTHING",
+     "?18,?19,?20,?21,?22," JSON(23) ",?24,?25) ON CONFLICT DO NOTHING",
      -1, -1},
     {"SELECT r.uid,seq,d.hash,target,path,out_sha FROM export t JOIN run r ON r.id=t.run_id"
      " JOIN design d ON d.id=t.design_id WHERE d.deleted_us IS NULL",

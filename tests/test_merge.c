@@ -525,6 +525,9 @@ static const char *const UNWRITABLE[] = {
     "UPDATE run SET started_us=-1",
     "UPDATE run SET exit_code=999",
     "UPDATE design SET n_heads=5000",
+    "UPDATE run SET argv_json='[1'",
+    "UPDATE sim SET json='{\"a\":x}'",
+    "UPDATE validation SET json=''",
 };
 enum { N_UNWRITABLE = sizeof UNWRITABLE / sizeof *UNWRITABLE };
 
