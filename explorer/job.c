@@ -109,6 +109,9 @@ s2_status s2_job_start(s2_job *job, s2_diag *diag)
     if (pipe2(out, O_CLOEXEC) != 0)
         return fail(diag, "pipe");
     const int err = open_pty(&err_other);
+    /* before it runs: the stored run is known by having begun later */
+    job->began_us = (int64_t)(seconds(CLOCK_REALTIME) * 1e6);
+    job->clock_s = seconds(CLOCK_MONOTONIC);
     const int error = err >= 0 ? spawn(job, out[1], err_other) : errno;
     close(out[1]);
     if (err_other >= 0)
@@ -125,8 +128,6 @@ s2_status s2_job_start(s2_job *job, s2_diag *diag)
     job->out_fd = out[0];
     job->err_fd = err;
     job->state = S2_JOB_RUNNING;
-    job->began_us = (int64_t)(seconds(CLOCK_REALTIME) * 1e6);
-    job->clock_s = seconds(CLOCK_MONOTONIC);
     return S2_OK;
 }
 
