@@ -28,8 +28,7 @@ static bool is_native(s2_cli *cli, const char *path, const s2_file *file, import
         return false;
     const s2_status status =
         s2_pattern_parse(&cli->arena, file->bytes, file->n_bytes, &options, &result->pattern, &own);
-    const size_t n = strlen(path);
-    if (status == S2_EPARSE && n > 3 && strcmp(path + n - 3, ".s2") == 0)
+    if (status == S2_EPARSE && s2_input_is_s2(path))
         *diag = own;
     return status == S2_OK;
 }

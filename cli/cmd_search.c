@@ -339,12 +339,11 @@ static s2_exit refuse_unfit(const s2_searching *r)
 {
     s2_cli *const cli = r->found.cli;
     const char *why = NULL, *const path = s2_args_str(&r->args, "output");
-    const char *const dot = path != NULL ? strrchr(path, '.') : NULL;
     if (weighs(&r->found.search, S2_BY_REDUNDANCY) && !requires_union(&r->found.search))
         why = "redundancy needs --require union: a pair that no head reads has no readers to count";
     else if (path != NULL && r->restriction.n_formats > 1)
         why = "-o writes one format, and --exportable names several";
-    else if (path != NULL && r->restriction.n_formats == 0 && (dot == NULL || strcmp(dot, ".s2") != 0))
+    else if (path != NULL && r->restriction.n_formats == 0 && !s2_input_is_s2(path))
         why = "-o FILE.s2 writes the pattern; any other file needs its format, as in --exportable vllm";
     else if (cli->no_db && s2_args_has(&r->args, "resume"))
         why = "--resume needs the file that --no-db does not write";

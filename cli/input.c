@@ -228,6 +228,12 @@ s2_exit s2_input_len(s2_cli *cli, const s2_args *args, const s2_pattern *pattern
     return s2_input_fits(cli, pattern, *len_tok);
 }
 
+bool s2_input_is_s2(const char *path)
+{
+    const size_t n = strlen(path);
+    return n > 3 && strcmp(path + n - 3, ".s2") == 0;
+}
+
 const char *s2_input_name(s2_cli *cli, const s2_input *input)
 {
     if (input->pattern.name[0] != '\0')
@@ -235,7 +241,7 @@ const char *s2_input_name(s2_cli *cli, const s2_input *input)
     const char *const slash = strrchr(input->label, '/');
     const char *const base = slash != NULL ? slash + 1 : input->label;
     size_t n = strlen(base);
-    if (n > 3 && strcmp(base + n - 3, ".s2") == 0)
+    if (s2_input_is_s2(base))
         n -= 3;
     char *const copy = s2_arena_strndup(&cli->arena, base, n);
     if (copy == NULL)

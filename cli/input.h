@@ -38,6 +38,9 @@ s2_exit s2_input_fits(s2_cli *cli, const s2_pattern *pattern, int64_t len_tok);
  */
 s2_exit s2_input_unreadable(s2_cli *cli, s2_status status, const char *label);
 
+/* Whether a path is named as a file of the pattern language: FILE.s2. */
+bool s2_input_is_s2(const char *path);
+
 /* A model's folder means the config.json in it; any other path means itself. */
 const char *s2_input_path(s2_cli *cli, const char *path);
 
