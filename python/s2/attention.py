@@ -7,10 +7,10 @@ import ctypes
 import math
 import sys
 import threading
-from typing import Any, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence
 
 from . import _lib
-from ._arrays import View, alike, empty, same_shape, view
+from ._arrays import View, alike, empty, is_torch, same_shape, view
 from ._lib import ArgumentError
 from .pattern import Pattern
 
@@ -25,6 +25,7 @@ class _Kept(threading.local):
         self.devices: dict[str, _lib.Handle] = {}
         self.plans: collections.OrderedDict[tuple, Plan] = collections.OrderedDict()
         self.ready: dict[tuple, Ready] = {}
+        self.again: dict[tuple, list[Any]] = {}  # of torch_ops: by pattern and layer
 
 
 _kept = _Kept()
@@ -131,6 +132,8 @@ def plan_for(call: "Call", passes: int, others: tuple[View, ...]) -> Plan:
 def _forget(plan: Plan) -> None:
     for key in [key for key, ready in _kept.ready.items() if ready.plan is plan]:
         del _kept.ready[key]
+    for key, kept in _kept.again.items():
+        _kept.again[key] = [one for one in kept if one.ready.plan is not plan]
 
 
 class Ready:
@@ -260,6 +263,17 @@ class Call:
                          _sinks(d_sinks if self.sinks else None, self.q, self.pattern.heads))
 
 
+_of_tensors: Optional[Callable[..., Any]] = None  # torch_ops.attention: an import inside of each call would cost half a microsecond
+
+
+def _import_torch_ops() -> Callable[..., Any]:
+    global _of_tensors
+    from .torch_ops import attention as of_tensors
+
+    _of_tensors = of_tensors
+    return of_tensors
+
+
 def attention(q: Any, k: Any, v: Any, pattern: Pattern, layer: int = 0, *, scale: Optional[float] = None,
               phase: str = "prefill", cu_seqlens_q: Optional[Sequence[int]] = None,
               cu_seqlens_k: Optional[Sequence[int]] = None, return_lse: bool = False, deterministic: bool = True,
@@ -276,12 +290,10 @@ def attention(q: Any, k: Any, v: Any, pattern: Pattern, layer: int = 0, *, scale
     Returns o, or (o, lse): lse is the logarithm of the softmax's denominator, float32, and minus infinity where a query
     reads nothing, whose o is 0.
     """
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(q, torch.Tensor):
-        from . import torch_ops
-
-        return torch_ops.attention(q, k, v, pattern, layer, scale=scale, phase=phase, cu_seqlens_q=cu_seqlens_q,
-                                   cu_seqlens_k=cu_seqlens_k, return_lse=return_lse, deterministic=deterministic, softcap=softcap, sinks=sinks)
+    if is_torch(q):
+        return (_of_tensors or _import_torch_ops())(q, k, v, pattern, layer, scale=scale, phase=phase, cu_seqlens_q=cu_seqlens_q,
+                                                    cu_seqlens_k=cu_seqlens_k, return_lse=return_lse, deterministic=deterministic,
+                                                    softcap=softcap, sinks=sinks)
     call = Call(q, k, v, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic, softcap, sinks)
     o, lse = empty(q, call.q.shape, call.q.dtype), empty(q, call.q.shape[:-1], "float32")
     call.forward(o, lse)

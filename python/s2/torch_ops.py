@@ -5,14 +5,23 @@ gave it, since operators take no objects; `attention` here and in the package ha
 """
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence
+import functools
+from typing import Any, Callable, Optional, Sequence
 
 import torch
 
 from . import _lib
-from ._lib import ArgumentError
+from ._lib import ArgumentError, UnsupportedError
 from .attention import Call, Ready, _kept, _scale, _softcap, on, stream_of
 from .pattern import Pattern, with_number
+
+# torch.library.custom_op would declare the same and add some 40 us of Python to each call.
+_library = torch.library.Library("s2", "DEF")
+_OPTIONS = ("SymInt pattern, SymInt layer, float? scale, str phase, SymInt[]? cu_seqlens_q, SymInt[]? cu_seqlens_k, "
+            "bool deterministic=True, float? softcap=None, Tensor? sinks=None")
+_library.define(f"attention(Tensor q, Tensor k, Tensor v, {_OPTIONS}) -> (Tensor, Tensor)", tags=(torch.Tag.pt2_compliant_tag,))
+_library.define(f"attention_backward(Tensor d_o, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, {_OPTIONS})"
+                " -> (Tensor, Tensor, Tensor, Tensor)", tags=(torch.Tag.pt2_compliant_tag,))
 
 
 def _pattern(number: int) -> Pattern:
@@ -24,6 +33,10 @@ def _pattern(number: int) -> Pattern:
 
 def _begins(values: Optional[Sequence[int]], name: str) -> Optional[tuple[int, ...]]:
     return None if values is None else tuple(_lib.integers(values, name, 0))
+
+
+def _spec(device: torch.device) -> str:
+    return "cpu" if device.type == "cpu" else f"gpu:{device.index}"
 
 
 def _signature(one: torch.Tensor) -> tuple:
@@ -40,7 +53,7 @@ def _run(name: str, tensors: tuple[torch.Tensor, ...], o: torch.Tensor, lse: tor
     """Call.forward or .backward, or what they checked before: then addresses alone are new."""
     number, layer, scale, phase, begins_q, begins_k, deterministic, softcap = rest
     pattern, device = _pattern(number), tensors[0].device
-    spec = "cpu" if device.type == "cpu" else f"gpu:{device.index}"
+    spec = _spec(device)
     signed = tensors if name == "forward" else (*tensors, o, lse, *more)  # a forward's o and lse are as q says
     key = (name, number, layer, scale, phase, deterministic, _begins(begins_q, "cu_seqlens_q"), _begins(begins_k, "cu_seqlens_k"),
            stream_of(spec), softcap, _sink_place(sinks), _sink_place(d_sinks), *map(_signature, signed))
@@ -59,32 +72,127 @@ def _run(name: str, tensors: tuple[torch.Tensor, ...], o: torch.Tensor, lse: tor
     return ready
 
 
-@torch.library.custom_op("s2::attention", mutates_args=())
-def _attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, pattern: int, layer: int, scale: Optional[float], phase: str,
-               cu_seqlens_q: Optional[Sequence[int]], cu_seqlens_k: Optional[Sequence[int]],
-               deterministic: bool = True, softcap: Optional[float] = None,
-               sinks: Optional[torch.Tensor] = None) -> tuple[torch.Tensor, torch.Tensor]:
+# ---------------------------------------------------------------- calls like one that was checked
+
+_guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
+_modes = getattr(torch._C, "_len_torch_dispatch_stack", None)
+_transforms = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)
+_traces = getattr(torch._C, "_get_tracing_state", None)
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+SPARE = 1 << 16  # numbers of an lse that is kept instead of allocated
+LOOKS = 8  # shapes that are kept of each layer
+
+
+def _look(*tensors: torch.Tensor) -> Optional[Callable[..., bool]]:
+    """Whether other tensors have these types, devices, shapes and distances, ask for gradients alike, and are watched alike by
+    transforms, tracers and casts: one call of what guards torch.compile's code, in place of 20 attributes. None: this torch has no such thing."""
+    try:
+        return _guards.TensorGuards(*tensors, dynamic_dims_sizes=[list(one.shape) for one in tensors],
+                                    dynamic_dims_strides=[list(one.stride()) for one in tensors]).check
+    except (AttributeError, TypeError, RuntimeError, SystemError):
+        return None
+
+
+class _Again:
+    """A forward that was checked, for tensors that look the same."""
+
+    def __init__(self, ready: Ready, tensors: tuple[torch.Tensor, ...], rest: tuple, o: torch.Tensor, lse: torch.Tensor) -> None:
+        self.ready = ready
+        self.scale, self.phase, self.deterministic = rest[2], rest[3], rest[6]
+        self.look = _look(*tensors)
+        self.silent = not torch.is_grad_enabled() and any(one.requires_grad for one in tensors)
+        self.index = o.device.index if o.is_cuda else None  # of the GPU
+        self.stream, self.captures = stream_of(_spec(o.device))
+        self.spare: Optional[torch.Tensor] = None  # an lse that nobody asked for
+        self.may_spare = lse.numel() <= SPARE and not self.captures
+        self.o, self.lse = _room(o), _room(lse)
+
+    def serves(self, scale: Optional[float], phase: str, deterministic: bool) -> bool:
+        """Numbers that are equal to right ones are not right: those are checked, and refused, at each call."""
+        if deterministic is not self.deterministic or self.silent and torch.is_grad_enabled():
+            return False
+        if not (phase is self.phase or type(phase) is str and phase == self.phase):
+            return False
+        if not (scale is self.scale or type(scale) is float and scale == self.scale):
+            return False
+        return self.index is None or (torch._C._cuda_getDevice() == self.index and torch._C._cuda_getCurrentRawStream(self.index) == self.stream
+                                      and torch._C._cuda_isCurrentStreamCapturing() is self.captures)
+
+    def run(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, return_lse: bool) -> tuple[torch.Tensor, torch.Tensor]:
+        o, lse = self.o(), self.spare
+        if return_lse or lse is None:
+            lse = self.lse()
+            if self.may_spare and not return_lse:
+                self.spare = lse  # of one stream, on which every call that writes it waits for the last
+        self.ready.run(q, k, v, lse, o)
+        return o, lse
+
+
+def _room(like: torch.Tensor) -> Callable[[], torch.Tensor]:
+    """Allocates one more of this shape on the current device."""
+    shape, strides = tuple(like.shape), like.stride()
+    quick = getattr(_guards, "_empty_strided_cuda" if like.is_cuda else "_empty_strided_cpu", None)
+    if quick is not None:
+        return functools.partial(quick, shape, strides, like.dtype)
+    return functools.partial(torch.empty_strided, shape, strides, dtype=like.dtype, device=like.device)
+
+
+def _again(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, number: int, layer: int, scale: Optional[float], phase: str,
+           deterministic: bool) -> Optional[_Again]:
+    if type(layer) is int:
+        for one in _kept.again.get((number, layer), ()):
+            if one.look(q, k, v) and one.serves(scale, phase, deterministic):
+                return one
+    return None
+
+
+def _remember(again: _Again, number: int, layer: int) -> None:
+    if again.look is None:
+        return
+    if len(_kept.again) > 1024:
+        _kept.again.clear()
+    kept = _kept.again.setdefault((number, layer), [])
+    kept.insert(0, again)
+    del kept[LOOKS:]
+
+
+def _forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, number: int, layer: int, scale: Optional[float], phase: str,
+             cu_seqlens_q: Optional[Sequence[int]], cu_seqlens_k: Optional[Sequence[int]], deterministic: bool = True,
+             softcap: Optional[float] = None, sinks: Optional[torch.Tensor] = None) -> tuple[torch.Tensor, torch.Tensor]:
+    simple = cu_seqlens_q is cu_seqlens_k is softcap is sinks is None
+    again = _again(q, k, v, number, layer, scale, phase, deterministic) if simple else None
+    if again is not None:
+        return again.run(q, k, v, True)
     o, lse = torch.empty_like(q), q.new_empty(q.shape[:-1], dtype=torch.float32)
-    _run("forward", (q, k, v), o, lse, (pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic, softcap), sinks=sinks)
+    rest = (number, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic, softcap)
+    ready = _run("forward", (q, k, v), o, lse, rest, sinks=sinks)
+    if simple:
+        _remember(_Again(ready, (q, k, v), rest, o, lse), number, layer)
     return o, lse
 
 
-@_attention.register_fake
+# ---------------------------------------------------------------- the operators
+
+_library.impl("attention", _forward, "CompositeExplicitAutograd")
+
+
+@torch.library.register_fake("s2::attention", lib=_library)
 def _(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *rest: Any) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.empty_like(q), q.new_empty(q.shape[:-1], dtype=torch.float32)
 
 
-@torch.library.custom_op("s2::attention_backward", mutates_args=())
-def _attention_backward(d_o: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor,
-                        pattern: int, layer: int, scale: Optional[float], phase: str, cu_seqlens_q: Optional[Sequence[int]],
-                        cu_seqlens_k: Optional[Sequence[int]],
-                        deterministic: bool = True, softcap: Optional[float] = None,
-                        sinks: Optional[torch.Tensor] = None) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+def _backward(d_o: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor,
+              number: int, layer: int, scale: Optional[float], phase: str, cu_seqlens_q: Optional[Sequence[int]],
+              cu_seqlens_k: Optional[Sequence[int]], deterministic: bool = True, softcap: Optional[float] = None,
+              sinks: Optional[torch.Tensor] = None) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     d_q, d_k, d_v = (torch.empty_like(one) for one in (q, k, v))
     d_sinks = _sink_gradient(q, sinks)
-    _run("backward", (q, k, v), o, lse, (pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic, softcap),
+    _run("backward", (q, k, v), o, lse, (number, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic, softcap),
          (d_o, d_q, d_k, d_v), sinks, None if sinks is None else d_sinks)
     return d_q, d_k, d_v, d_sinks
+
+
+_library.impl("attention_backward", _backward, "CompositeExplicitAutograd")
 
 
 def _sink_gradient(q: torch.Tensor, sinks: Optional[torch.Tensor]) -> torch.Tensor:
@@ -92,7 +200,7 @@ def _sink_gradient(q: torch.Tensor, sinks: Optional[torch.Tensor]) -> torch.Tens
     return q.new_empty(0 if sinks is None else sinks.shape[0], dtype=torch.float32)
 
 
-@_attention_backward.register_fake
+@torch.library.register_fake("s2::attention_backward", lib=_library)
 def _(d_o: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor, pattern: int,
       layer: int, scale: Optional[float], phase: str, cu_seqlens_q: Optional[Sequence[int]], cu_seqlens_k: Optional[Sequence[int]],
       deterministic: bool = True, softcap: Optional[float] = None, sinks: Optional[torch.Tensor] = None) -> tuple[torch.Tensor, ...]:
@@ -106,57 +214,52 @@ def _keep(ctx: Any, inputs: tuple, output: tuple) -> None:
     ctx.mark_non_differentiable(output[1])
 
 
-def _gradients(ctx: Any, d_o: torch.Tensor, _: Any) -> tuple:
+def _gradients(ctx: Any, d_o: torch.Tensor, _: Any, backward: Callable[..., tuple] = torch.ops.s2.attention_backward.default) -> tuple:
     q, k, v, o, lse, sinks = ctx.saved_tensors
     aligned = d_o if d_o.stride(-1) == 1 else d_o.contiguous()  # a sum's gradient is one number, repeated
-    *made, d_sinks = torch.ops.s2.attention_backward(aligned, q, k, v, o, lse, *ctx.rest, sinks)
+    *made, d_sinks = backward(aligned, q, k, v, o, lse, *ctx.rest, sinks)
     return (*made, *(None for _ in ctx.rest), None if sinks is None else d_sinks)
 
 
-_attention.register_autograd(_gradients, setup_context=_keep)
+def _no_second(ctx: Any, *gradients: torch.Tensor) -> None:
+    raise UnsupportedError("d_o: gradients of gradients are not computed")
 
 
-_modes = getattr(torch._C, "_len_torch_dispatch_stack", None)
-_transforms = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)
-_traces = getattr(torch._C, "_get_tracing_state", None)
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
-SPARE = 1 << 16  # numbers of an lse that is kept instead of allocated
+torch.library.register_autograd("s2::attention", _gradients, setup_context=_keep, lib=_library)
+torch.library.register_autograd("s2::attention_backward", _no_second, lib=_library)
+
+
+class _WithGradients(torch.autograd.Function):
+    """The operator's own gradients, without the dispatcher unless somebody may ask for gradients of them."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        output = _forward(*inputs)
+        _keep(ctx, inputs, output)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, d_o: torch.Tensor, d_lse: Any) -> tuple:
+        return _gradients(ctx, d_o, d_lse) if torch.is_grad_enabled() else _gradients(ctx, d_o, d_lse, _backward)
 
 
 def _is_plain(*tensors: torch.Tensor) -> bool:
-    """Nobody watches: no gradient, tracer, mode or transform. Then torch's dispatcher, some 40 us of Python, has nothing to add."""
+    """No tracer, mode or transform watches. Then torch's dispatcher has nothing to add but gradients."""
     if torch.compiler.is_compiling() or _modes is None or _transforms is None or _traces is None:
         return False
     if _modes() or _transforms() is not None or _traces() is not None:
         return False
-    grad = torch.is_grad_enabled()
-    return all(type(one) in _PLAIN and not (grad and one.requires_grad) for one in tensors)
+    return all(type(one) in _PLAIN for one in tensors)
 
 
-def _shape_key(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rest: tuple) -> Optional[tuple]:
-    """All that a checked call depends on but its addresses; None: something is unusual, and each call is checked."""
-    _, layer, scale, _, deterministic = rest
-    if type(layer) is not int or not (scale is None or type(scale) is float) or not (deterministic is True or deterministic is False):
-        return None  # numbers that are equal to right ones are not right
-    device = q.device
-    if k.device != device or v.device != device or q.is_neg() or k.is_neg() or v.is_neg():
-        return None
-    stream = None
-    if device.type != "cpu":
-        if torch._C._cuda_getDevice() != device.index:
-            return None
-        stream = torch._C._cuda_getCurrentRawStream(device.index), torch._C._cuda_isCurrentStreamCapturing()
-    return (rest, stream, q.shape, q.stride(), q.dtype, k.shape, k.stride(), k.dtype, v.shape, v.stride(), v.dtype)
-
-
-def _again(ready: Ready, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, return_lse: bool) -> Any:
-    o, lse = torch.empty_like(q), ready.spare
-    if lse is None or return_lse:
-        lse = q.new_empty(q.shape[:-1], dtype=torch.float32)
-        if not return_lse and lse.numel() <= SPARE and not (q.is_cuda and torch._C._cuda_isCurrentStreamCapturing()):
-            ready.spare = lse  # of one stream, on which every call that writes it waits for the last
-    ready.run(q, k, v, lse, o)
-    return (o, lse) if return_lse else o
+def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sinks: Optional[torch.Tensor]) -> None:
+    for name, one in (("q", q), ("k", k), ("v", v)):
+        if not isinstance(one, torch.Tensor):
+            raise ArgumentError(f"{name}: a torch tensor is wanted, as q is, not {type(one).__name__}")
+        if one.layout is not torch.strided:
+            raise ArgumentError(f"{name}: a dense tensor is wanted, not {one.layout}")
+    if sinks is not None and not isinstance(sinks, torch.Tensor):
+        raise ArgumentError(f"sinks: a torch tensor is wanted, as q is, not {type(sinks).__name__}")
 
 
 def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, pattern: Pattern, layer: int = 0, *,
@@ -166,32 +269,22 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, pattern: Patter
     """s2.attention of tensors; that says what it takes."""
     if not isinstance(pattern, Pattern):
         raise ArgumentError(f"pattern: an s2.Pattern is wanted, not {type(pattern).__name__}")
-    key = None
-    if cu_seqlens_q is cu_seqlens_k is softcap is sinks is None and type(q) is type(k) is type(v) is torch.Tensor and _is_plain(q, k, v):
-        if q.layout is k.layout is v.layout is torch.strided and type(phase) is str:
-            key = _shape_key(q, k, v, (pattern.number, layer, scale, phase, deterministic))
-        ready = None if key is None else _kept.ready.get(key)
-        if ready is not None:
-            return _again(ready, q, k, v, return_lse)
-    for name, one in (("q", q), ("k", k), ("v", v)):
-        if not isinstance(one, torch.Tensor):
-            raise ArgumentError(f"{name}: a torch tensor is wanted, as q is, not {type(one).__name__}")
-        if one.layout is not torch.strided:
-            raise ArgumentError(f"{name}: a dense tensor is wanted, not {one.layout}")
-    if sinks is not None and not isinstance(sinks, torch.Tensor):
-        raise ArgumentError(f"sinks: a torch tensor is wanted, as q is, not {type(sinks).__name__}")
+    if cu_seqlens_q is cu_seqlens_k is softcap is sinks is None and not torch.compiler.is_compiling() and _modes is not None and not _modes():
+        again = _again(q, k, v, pattern.number, layer, scale, phase, deterministic)
+        if again is not None:
+            o, lse = again.run(q, k, v, return_lse)
+            return (o, lse) if return_lse else o
+    _check(q, k, v, sinks)
     softcap = None if softcap is None else _softcap(softcap)
-    if _is_plain(q, k, v, *(() if sinks is None else (sinks,))):
+    inputs = (q, k, v) if sinks is None else (q, k, v, sinks)
+    begins = [None if one is None else _lib.integers(one, name, 0) for name, one in (("cu_seqlens_q", cu_seqlens_q), ("cu_seqlens_k", cu_seqlens_k))]
+    attend = torch.ops.s2.attention.default
+    if _is_plain(*inputs):
         layer = _lib.integer(layer, "layer", 0, pattern.layers - 1)
         scale = None if scale is None else _scale(scale, 1)
         _lib.word(phase, "phase", _lib.PHASES)
         if deterministic is not True and deterministic is not False:
             raise ArgumentError(f"deterministic: {deterministic!r} is neither True nor False")
-        o, lse = torch.empty_like(q), q.new_empty(q.shape[:-1], dtype=torch.float32)
-        ready = _run("forward", (q, k, v), o, lse, (pattern.number, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic, softcap), sinks=sinks)
-        if key is not None:
-            _kept.ready[key] = ready
-        return (o, lse) if return_lse else o
-    begins = [None if one is None else _lib.integers(one, name, 0) for name, one in (("cu_seqlens_q", cu_seqlens_q), ("cu_seqlens_k", cu_seqlens_k))]
-    o, lse = torch.ops.s2.attention(q, k, v, pattern.number, layer, scale, phase, *begins, deterministic, softcap, sinks)
+        attend = _WithGradients.apply if torch.is_grad_enabled() and any(one.requires_grad for one in inputs) else _forward
+    o, lse = attend(q, k, v, pattern.number, layer, scale, phase, *begins, deterministic, softcap, sinks)
     return (o, lse) if return_lse else o

@@ -2,10 +2,15 @@
 import socket
 import tempfile
 import unittest
+import unittest.mock
 
 import torch
+import torch._subclasses.fake_tensor
 import torch.distributed
+import torch.fx.experimental.proxy_tensor
 import torch.multiprocessing
+import torch.utils._python_dispatch
+import torch.utils.checkpoint
 
 import s2
 import s2.torch_ops  # noqa: F401  registers them
@@ -154,6 +159,82 @@ class Operators(unittest.TestCase):
         self.assertTrue(torch.equal(plain, compiled))
         for one, other in zip(torch.autograd.grad(plain.sum(), leaves), torch.autograd.grad(compiled.sum(), leaves)):
             self.assertTrue(torch.equal(one, other))
+
+    def test_a_call_like_the_last_is_not_checked_again_and_gives_its_own_answer(self):
+        shapes = [(40, {}), (41, {}), (40, {"scale": 0.3}), (40, {"phase": "decode"}), (40, {"deterministic": False}), (40, {"layer": 1})]
+        inputs = [([one.detach() for one in draw(tokens)], more) for tokens, more in shapes]
+        first = [s2.attention(*tensors, self.pattern, **more) for tensors, more in inputs]
+        fresh = [(draw(tokens), more) for tokens, more in shapes]
+        with unittest.mock.patch.object(s2.torch_ops, "_run", side_effect=AssertionError("it was checked again")):
+            for (tensors, more), want in zip(inputs, first):
+                self.assertTrue(torch.equal(s2.attention(*tensors, self.pattern, **more), want))
+                self.assertTrue(torch.equal(s2.attention(*tensors, self.pattern, return_lse=True, **more)[0], want))
+            with torch.no_grad():
+                moved = [s2.attention(*(one.detach() for one in tensors), self.pattern, **more) for tensors, more in fresh]
+        for (tensors, more), got in zip(fresh, moved):
+            self.assertTrue(torch.equal(s2.attention(*tensors, self.pattern, **more), got))  # with gradients, and so by another way
+
+    def test_wrong_calls_after_right_ones_are_refused(self):
+        q, k, v = (one.detach() for one in draw(40))
+        s2.attention(q, k, v, self.pattern, 1)
+        unaligned = torch.empty(q.numel() + 1)[1:].as_strided(q.shape, q.stride())
+        for name, call in {"deterministic": lambda: s2.attention(q, k, v, self.pattern, 1, deterministic=1),
+                           "layer": lambda: s2.attention(q, k, v, self.pattern, True),
+                           "phase": lambda: s2.attention(q, k, v, self.pattern, 1, phase=["prefill"]),
+                           "scale": lambda: s2.attention(q, k, v, self.pattern, 1, scale="1"),
+                           "q: its data": lambda: s2.attention(unaligned, k, v, self.pattern, 1),
+                           "k: a torch": lambda: s2.attention(q, None, v, self.pattern, 1)}.items():
+            with self.subTest(name), self.assertRaisesRegex(s2.ArgumentError, name):
+                call()
+
+    def test_whoever_watches_is_not_passed_by(self):
+        q, k, v = (one.detach() for one in draw(40))
+        leaves = [one.clone().requires_grad_() for one in (q, k, v)]
+        with torch.no_grad():  # both calls are known from here on
+            want = s2.attention(q, k, v, self.pattern)
+            s2.attention(*leaves, self.pattern)
+        seen = []
+
+        class Watch(torch.utils._python_dispatch.TorchDispatchMode):
+            def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+                seen.append(operator.name())
+                return operator(*args, **(kwargs or {}))
+
+        with Watch():
+            s2.attention(q, k, v, self.pattern)
+        self.assertIn("s2::attention", seen)
+        with torch._subclasses.fake_tensor.FakeTensorMode() as fake:
+            self.assertIsInstance(s2.attention(*map(fake.from_tensor, (q, k, v)), self.pattern), torch._subclasses.fake_tensor.FakeTensor)
+        traced = torch.fx.experimental.proxy_tensor.make_fx(lambda *x: s2.attention(*x, self.pattern))(q, k, v)
+        self.assertIn("s2.attention", traced.code)
+        self.assertIn("s2::attention", str(torch.jit.trace(lambda *x: s2.attention(*x, self.pattern), (q, k, v)).graph))
+        got = s2.attention(*leaves, self.pattern)
+        self.assertTrue(torch.equal(got, want))
+        self.assertTrue(all(one.abs().sum() > 0 for one in torch.autograd.grad(got.sum(), leaves)))
+        with torch.inference_mode():
+            self.assertTrue(s2.attention(q, k, v, self.pattern).is_inference())
+
+    def test_gradients_pass_through_checkpoints_and_are_the_operators(self):
+        leaves = draw(40)
+
+        def layers(q, k, v):
+            for layer in (0, 1, 0):
+                q = s2.attention(q, k, v, self.pattern, layer)
+            return q
+
+        want = layers(*leaves)
+        weight = torch.randn_like(want)
+        for _ in range(2):
+            got = torch.utils.checkpoint.checkpoint(layers, *leaves, use_reentrant=False)
+            for one, wanted in zip(torch.autograd.grad(got, leaves, weight), torch.autograd.grad(want, leaves, weight, retain_graph=True)):
+                self.assertTrue(torch.equal(one, wanted))
+        plain, by_operator = (torch.autograd.grad(o, leaves, weight) for o in (
+            s2.attention(*leaves, self.pattern), torch.ops.s2.attention(*leaves, self.pattern.number, 0, None, "prefill", None, None)[0]))
+        for one, other in zip(plain, by_operator):
+            self.assertTrue(torch.equal(one, other))
+        twice = torch.autograd.grad(s2.attention(*leaves, self.pattern).sum(), leaves, create_graph=True)
+        self.assertTrue(torch.equal(twice[0], torch.autograd.grad(s2.attention(*leaves, self.pattern).sum(), leaves)[0]))
+        self.assertRaisesRegex(s2.UnsupportedError, "gradients of gradients", torch.autograd.grad, twice[0].sum(), leaves)
 
     def test_lengths_may_differ(self):
         q, k, v = (one[0] for one in draw(100))
