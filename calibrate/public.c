@@ -241,7 +241,8 @@ static s2_status predict_figure(s2_arena *arena, const s2_fields *row, s2_sim_op
     } else if (strcmp(what, "decode") == 0) {
         S2_TRY(step_us(arena, pattern, options, S2_DECODE, in + n_out / 2, &us, diag));
         *out = batch / us * 1e6;
-    } else if (strcmp(what, "train") == 0) {
+    } else if (strncmp(what, "train", 5) == 0) {
+        options->fusion = strcmp(what, "train eager") == 0 ? S2_EAGER : S2_FUSED;
         options->n_shards = (int32_t)n_out;
         S2_TRY(step_us(arena, pattern, options, S2_TRAIN, in, &us, diag));
         *out = batch * (double)in / us * 1e6;

@@ -66,6 +66,11 @@ static const char *cache_name(int at)
     return s2_cache_type_word((s2_cache_type)at);
 }
 
+static const char *fusion_name(int at)
+{
+    return s2_fusion_word((s2_fusion)at);
+}
+
 static s2_exit read_numbers(s2_sim_run_state *state)
 {
     s2_cli *const cli = state->cli;
@@ -87,6 +92,7 @@ static s2_exit read_numbers(s2_sim_run_state *state)
         (s2_weights)word_index(s2_args_str(&state->args, "weights"), weights_name, S2_N_WEIGHTS);
     options->cache =
         (s2_cache_type)word_index(s2_args_str(&state->args, "kv-dtype"), cache_name, S2_N_CACHE_TYPES);
+    options->fusion = (s2_fusion)word_index(s2_args_str(&state->args, "fusion"), fusion_name, S2_N_FUSIONS);
     state->all_phases = strcmp(s2_args_str(&state->args, "phase"), "all") == 0;
     options->phase = (s2_phase)word_index(s2_args_str(&state->args, "phase"), phase_name, S2_N_PHASES);
     options->dtype = (s2_dtype)word_index(s2_args_str(&state->args, "dtype"), dtype_name, S2_N_PRICED_DTYPES);

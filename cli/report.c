@@ -52,6 +52,8 @@ static void json_subject(const s2_report_subject *subject, s2_buf *buf)
     s2_json_key_str(buf, "dtype", s2_dtype_word(options->dtype));
     s2_json_key_str(buf, "weights", s2_weights_word(options->weights));
     s2_json_key_str(buf, "kv_dtype", s2_cache_type_word(options->cache));
+    if (options->net != NULL)
+        s2_json_key_str(buf, "fusion", s2_fusion_word(options->fusion));
     s2_json_key_int(buf, "tp", options->n_ranks);
 }
 
@@ -435,6 +437,20 @@ static void put_tokens_per_s(double rate, s2_buf *buf)
     s2_buf_puts(buf, " tokens/s");
 }
 
+/* Which implementation the lines above are of; bounds are of any. */
+static void text_fusion(const s2_sim_options *options, s2_buf *buf)
+{
+    static const char *const said[S2_N_FUSIONS] = {
+        [S2_FUSED] = "each norm, the rotary embedding and the activation are a kernel each (--fusion eager: "
+                     "operation by operation)\n",
+        [S2_EAGER] =
+            "norms, rotary embedding and activation run operation by operation, as PyTorch calls them\n"};
+    if (options->calibration == NULL)
+        return;
+    line_begin("around", buf);
+    s2_buf_puts(buf, said[options->fusion]);
+}
+
 static void text_end_to_end(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
     line_begin("end to end", buf);
@@ -539,8 +555,10 @@ static void text_time(const s2_sim_options *options, const s2_sim *sim, s2_buf *
         s2_time_print(sim->parts[part].time_us, buf);
         s2_buf_printf(buf, " (%s)\n", s2_resource_word(sim->parts[part].bound_by));
     }
-    if (sim->end_to_end_us > 0)
+    if (sim->end_to_end_us > 0) {
+        text_fusion(options, buf);
         text_end_to_end(options, sim, buf);
+    }
 }
 
 static void text_states(const s2_sim *sim, s2_buf *buf)

@@ -91,6 +91,9 @@ const s2_word_entry s2_word_entries[] = {
     {"states|state", "What layers of linear attention, Mamba or convolution keep for a sequence, whatever "
                      "its length: their bytes are "
                      "counted and moved, their computation is in no time."},
+    {"around|fusion",
+     "How norms, rotary embedding and activations of a model are priced: fused, one kernel each, or eager, "
+     "PyTorch's operations one by one (--fusion)."},
     {"parts", "What a time is made of: attention first, then, with --model, the layers around it."},
     {"work|useful|executed|flop",
      "Useful counts the visible pairs; executed counts whole tiles, which is what the "

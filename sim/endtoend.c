@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "sim/elementwise.h"
+
 /* The backward of a product is two products of its size; with recomputation forward runs once more. */
 #define TRAIN_FLOP     3.0
 #define RECOMPUTE_FLOP 4.0
@@ -16,10 +18,10 @@
  * the matrix units it reaches 670 of 989 TFLOP/s when it runs for longer (8192^3, docs/kernels.md); in fp8
  * the same power leaves about the same share of the peak.
  */
-#define PRODUCT_US     3.6
-#define MEMORY_SLOWER  1.25
-#define MATRIX_SLOWER  1.48
-#define ELEMENTWISE_US 2.5 /* small kernels, one after another (gpu-benches) */
+#define PRODUCT_US    3.6
+#define MEMORY_SLOWER 1.25
+#define MATRIX_SLOWER 1.48
+#define FUSED_US      2.5 /* small kernels, one after another (gpu-benches); eager ones take a bare launch */
 #define ALL_REDUCE_US                                                                                        \
     4.5 /* vLLM's in AIConfigurator's H200 tables; large ones reach 0.73 to 1.04 of the link */
 #define LINK_FRACTION 0.8
@@ -139,13 +141,19 @@ static void add_products(s2_around *around, const char *name, double weights, do
              weights * bytes * around->train / around->hbm, n * around->train);
 }
 
-/* n kernels per layer that only move tensors: token_bytes for each token. */
-static void add_elementwise(s2_around *around, const char *name, double token_bytes, double n)
+/* Kernels that only move tensors, in `layers` layers and all passes, for so many tokens. */
+static void add_elementwise(s2_around *around, const char *name, s2_moving what, double layers, double tokens)
 {
-    const double layers = around->options->net->n_layers;
-    const double us = layers * token_bytes * around->tokens * around->train /
-                      (around->hbm * around->options->gpu.hbm_fraction);
-    const double launch_us = n * layers * around->train * ELEMENTWISE_US;
+    const s2_sim_options *const options = around->options;
+    const bool train = options->phase == S2_TRAIN;
+    const double n_forward = train && options->recompute ? 2 : 1;
+    const s2_moved forward = s2_elementwise(options, what, false),
+                   backward = train ? s2_elementwise(options, what, true) : (s2_moved){0, 0};
+    const double bytes = n_forward * forward.token_bytes + backward.token_bytes,
+                 n_kernels = n_forward * forward.n_kernels + backward.n_kernels;
+    const double us = layers * bytes * tokens * MEMORY_SLOWER / around->hbm,
+                 launch_us =
+                     layers * n_kernels * (options->fusion == S2_FUSED ? FUSED_US : options->gpu.launch_us);
     append(around, name, us + launch_us, us > launch_us ? S2_HBM : S2_LAUNCH);
 }
 
@@ -162,21 +170,24 @@ static void add_layers(s2_around *around)
     const double hidden = net->hidden, n_layers = net->n_layers, n = options->n_ranks;
     const double projections = n_layers * hidden * attention_width(options);
     const double expert = (net->gated ? 3.0 : 2.0) * hidden * net->ffn / n;
-    const double elem = s2_dtype_bytes(options->dtype);
     add_products(around, "projections", projections, projections, around->tokens, 2 * n_layers);
     add_products(around, "feed-forward", n_layers * expert * experts_read(net, around->tokens),
                  n_layers * expert * net->n_active, around->tokens, 2 * n_layers);
-    /* two norms with their residuals read and write the hidden state */
-    add_part(around, "norms", 0, 4 * n_layers * hidden * around->tokens * elem * around->train / around->hbm,
-             2 * n_layers * around->train);
     if (around->estimates) {
-        /* Q and K are rotated in place, K and V go to the cache; both halves of a gated layer become one */
-        const double q = net->n_heads / n * net->head_dim, kv = fmax(net->n_kv_heads / n, 1) * net->head_dim;
-        add_elementwise(around, "rotary, cache",
-                        elem * (2 * q + 2 * kv) + 2 * kv * s2_sim_cache_bytes(options), 1);
-        add_elementwise(around, "activation", elem * (net->gated ? 3 : 2) * net->ffn * net->n_active / n, 1);
+        const bool train = options->phase == S2_TRAIN;
+        add_elementwise(around, "norms", S2_MOVE_NORMS, n_layers, around->tokens);
+        add_elementwise(around, train ? "rotary" : "rotary, cache", S2_MOVE_ROTARY, n_layers, around->tokens);
+        add_elementwise(around, "activation", S2_MOVE_ACTIVATION, n_layers, around->tokens);
+    } else {
+        /* a bound: two norms with their residuals read and write the hidden state */
+        const double elem = s2_dtype_bytes(options->dtype);
+        add_part(around, "norms", 0,
+                 4 * n_layers * hidden * around->tokens * elem * around->train / around->hbm,
+                 2 * n_layers * around->train);
     }
     add_products(around, "lm head", hidden * net->vocab / n, hidden * net->vocab / n, around->logits, 1);
+    if (around->estimates && options->phase == S2_TRAIN)
+        add_elementwise(around, "loss", S2_MOVE_LOSS, 1, around->logits);
 }
 
 /* Two all-reduces a layer over a ring: 2 (n - 1) / n of the hidden state, one way of the link. */

@@ -12,6 +12,12 @@ const char *s2_cache_type_word(s2_cache_type type)
     return words[type];
 }
 
+const char *s2_fusion_word(s2_fusion fusion)
+{
+    static const char *const words[S2_N_FUSIONS] = {"fused", "eager"};
+    return words[fusion];
+}
+
 int64_t s2_sim_first_tok(const s2_sim_options *options)
 {
     if (options->new_tok > 0)

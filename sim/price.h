@@ -50,6 +50,10 @@ typedef enum s2_cache_type {
 } s2_cache_type;
 const char *s2_cache_type_word(s2_cache_type type);
 
+/* How norms, rotary embedding, activations and the loss are computed (sim/elementwise.h). */
+typedef enum s2_fusion { S2_FUSED, S2_EAGER, S2_N_FUSIONS } s2_fusion;
+const char *s2_fusion_word(s2_fusion fusion); /* "fused", "eager" */
+
 typedef struct s2_sim_options {
     s2_gpu gpu;
     const s2_net *net;                 /* the layers around attention, or NULL: attention alone */
@@ -64,6 +68,7 @@ typedef struct s2_sim_options {
     int32_t n_ranks;  /* tensor-parallel GPUs (sim/share.h) */
     s2_weights weights;
     s2_cache_type cache;
+    s2_fusion fusion; /* matters with a net and a calibration only */
     int32_t
         n_shards; /* training: data-parallel GPUs that divide weights, gradients and optimizer, 1 .. 65536 */
     bool recompute;             /* training: layers keep only their input, and run forward again */
@@ -90,7 +95,7 @@ typedef struct s2_part {
     double time_us;
     s2_resource bound_by;
 } s2_part;
-enum { S2_MAX_PARTS = 16, S2_MAX_KV_POINTS = 12 };
+enum { S2_MAX_PARTS = 20, S2_MAX_KV_POINTS = 12 };
 
 /* The cache at one of the lengths up to len_tok. */
 typedef struct s2_kv_point {

@@ -21,7 +21,7 @@ def predicted(program, row, folder):
             json.dump(HIDDEN[row["model"]], file)
     text = f"layers {layers}; heads {heads}; kv-heads {kv_heads}; head-dim 128; block 64; "
     text += row["pattern"] if row["pattern"].startswith("kv ") else f"layers all: {row['pattern']}"
-    more = ["--recompute"] if row.get("recompute") else []
+    more = ["--fusion", "eager"] + (["--recompute"] if row.get("recompute") else [])
     more += ["--tp", str(row["ranks"])] if row.get("ranks", 1) > 1 else []
     out = subprocess.run([program, "sim", "--json", "--no-db", "-g", "h200", "-m", model, "-p", row["figure"], "-n", str(row["tokens"]), "-b",
                           str(row["batch"]), "--page", "64", *more, text], check=True, capture_output=True, text=True).stdout
