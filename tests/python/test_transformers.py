@@ -17,7 +17,12 @@ SMALL = {"vocab_size": 97, "hidden_size": 64, "intermediate_size": 96, "num_hidd
          "num_key_value_heads": 2, "max_position_embeddings": 512, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 EXTRA = {"Llama": {}, "Mistral": {"sliding_window": 32}, "Phi3": {"sliding_window": 32},
          "Qwen2": {"use_sliding_window": True, "sliding_window": 32, "max_window_layers": 1},
-         "Gemma2": {"sliding_window": 32, "attn_logit_softcapping": None, "head_dim": 16}}
+         "Qwen3": {"use_sliding_window": True, "sliding_window": 32, "max_window_layers": 1, "head_dim": 16},
+         "Gemma2": {"sliding_window": 32, "attn_logit_softcapping": None, "head_dim": 16},
+         "Gemma3Text": {"sliding_window": 32, "head_dim": 16, "layer_types": ["sliding_attention", "full_attention"]}}
+# Phi-3-small's fields, as its config.json has them
+ROTATED = {"blocksparse_block_size": 16, "blocksparse_homo_head_pattern": False, "blocksparse_num_local_blocks": 2,
+           "blocksparse_triton_kernel_block_size": 16, "blocksparse_vert_stride": 3, "dense_attention_every_n_layers": 2}
 CAPS_AND_SINKS = [("Gemma2", {"attn_logit_softcapping": 0.5}),
                   ("GptOss", {"head_dim": 16, "sliding_window": 32, "num_local_experts": 2, "num_experts_per_tok": 1})]
 
@@ -26,6 +31,36 @@ def model_of(kind, **more):
     torch.manual_seed(0)
     config = getattr(transformers, kind + "Config")(**{**SMALL, **EXTRA.get(kind, {}), **more})
     return transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+
+
+def rotation(config, layer, n):
+    """[head, query, key], by the rule that Phi-3-small's authors publish."""
+    query, key = torch.arange(n)[:, None], torch.arange(n)[None]
+    block, stride = config.blocksparse_block_size, config.blocksparse_vert_stride
+    masks = []
+    for head in range(config.num_attention_heads):
+        turn = 0 if config.blocksparse_homo_head_pattern else head * max(1, stride // config.num_attention_heads)
+        read = (query // block - key // block < config.blocksparse_num_local_blocks) | ((key // block + turn + 1) % stride == 0)
+        dense = config.dense_attention_every_n_layers and (layer + 1) % config.dense_attention_every_n_layers == 0
+        masks.append((key <= query) & (read | bool(dense)))
+    return torch.stack(masks)
+
+
+@contextlib.contextmanager
+def masked(model, masks):
+    """The model with a mask [head, query, key] of each layer, the last rows of it where a cache has the keys before."""
+    def hook(mask):
+        def replace(module, args, kwargs):
+            queries = kwargs["hidden_states"].shape[1] if "hidden_states" in kwargs else args[0].shape[1]
+            cache = kwargs.get("past_key_values")
+            keys = queries + (0 if cache is None else cache.get_seq_length(module.layer_idx))
+            kwargs["attention_mask"] = torch.zeros(1, mask.shape[0], queries, keys).masked_fill(~mask[:, keys - queries:keys, :keys], float("-inf"))
+            return args, kwargs
+        return replace
+
+    hooks = [one.self_attn.register_forward_pre_hook(hook(mask), with_kwargs=True) for one, mask in zip(model.model.layers, masks)]
+    yield
+    [one.remove() for one in hooks]
 
 
 def generate(model, ids, **options):
@@ -55,19 +90,29 @@ class Models(unittest.TestCase):
                 self.assertEqual(cache.usage.bytes, priced.kv_bytes)
 
     @torch.no_grad()
+    def test_phi_3_smalls_rotation_is_read_from_the_config(self):
+        for kind, more in (("Phi3", {}), ("Llama", {"blocksparse_homo_head_pattern": True}), ("Llama", {"num_key_value_heads": 4, "num_hidden_layers": 3}),
+                           ("Qwen2", {"blocksparse_vert_stride": 9, "dense_attention_every_n_layers": None})):
+            with self.subTest(kind, **more):
+                model = model_of(kind, **{**ROTATED, "sliding_window": None, **more})
+                config = model.config
+                with masked(model, [rotation(config, layer, 90) for layer in range(config.num_hidden_layers)]):
+                    want, tokens = model(self.ids, use_cache=False).logits, generate(model, self.ids)
+                with tempfile.TemporaryDirectory() as folder:
+                    model.save_pretrained(folder)
+                    model = transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="s2").eval()
+                self.assertLess((model(self.ids, use_cache=False).logits - want).abs().max(), 1e-5)
+                cache = s2.transformers.S2Cache(model, page=16)
+                self.assertTrue(torch.equal(generate(model, self.ids, past_key_values=cache), tokens))
+                pattern = s2.transformers.pattern_of(model.config)
+                priced = pattern.simulate(cache.get_seq_length(), dtype="float32", page=16, batch=2, phase="decode")
+                self.assertEqual(cache.usage.bytes, priced.kv_bytes)
+
+    @torch.no_grad()
     def test_a_pattern_of_its_own_equals_eager_attention_with_its_mask(self):
         model, text = model_of("Llama"), "layers 2; heads 4; kv-heads 2; head-dim 16; block 16; layers all: local 2 | stride 2; layers 1: dense"
-        masks = [torch.from_numpy(s2.Pattern(text).mask(layer, 70)) for layer in range(2)]
-
-        def hook(layer):
-            def replace(module, args, kwargs):
-                kwargs["attention_mask"] = torch.zeros(2, 4, 70, 70).masked_fill(~masks[layer], float("-inf"))
-                return args, kwargs
-            return replace
-
-        hooks = [one.self_attn.register_forward_pre_hook(hook(n), with_kwargs=True) for n, one in enumerate(model.model.layers)]
-        want = model(self.ids, use_cache=False).logits
-        [one.remove() for one in hooks]
+        with masked(model, [torch.from_numpy(s2.Pattern(text).mask(layer, 70)) for layer in range(2)]):
+            want = model(self.ids, use_cache=False).logits
         s2.transformers.use(model, text)
         self.assertLess((model(self.ids, use_cache=False).logits - want).abs().max(), 1e-5)
         with tempfile.TemporaryDirectory() as folder:  # the config's file keeps it
