@@ -13,6 +13,7 @@
 #include "cli/front.h"
 #include "cli/input.h"
 #include "cli/needles.h"
+#include "cli/reach_chart.h"
 #include "draw/chart.h"
 #include "export/files.h"
 #include "draw/picture.h"
@@ -24,7 +25,8 @@ typedef struct request {
     int32_t index;
     int64_t layer, n_tok, page_tok;
     s2_input input;
-    s2_chart chart; /* for kv and pareto */
+    s2_chart charts[S2_REACH_CHARTS]; /* for kv, pareto and reach */
+    int32_t n_charts;
 } request;
 
 /* Whether the locale has UTF-8, which the half blocks of coloured pictures need. */
@@ -181,15 +183,17 @@ static s2_exit draw_chart(s2_cli *cli, const request *ask, s2_buf *buf)
 {
     s2_status status = S2_OK;
     if (strcmp(ask->form, "svg") == 0)
-        status = s2_chart_svg(&ask->chart, buf);
+        status = s2_chart_svg(ask->charts, ask->n_charts, buf);
     else if (strcmp(ask->form, "png") == 0)
-        status = s2_chart_png(&ask->chart, buf);
-    else if (strcmp(ask->form, "dot") != 0)
-        s2_chart_text(&ask->chart, buf);
-    else {
+        status = s2_chart_png(ask->charts, ask->n_charts, buf);
+    else if (strcmp(ask->form, "dot") == 0) {
         s2_cli_error(cli, "%s is drawn as ansi, ascii, svg or png", ask->what);
         return S2_EXIT_USAGE;
-    }
+    } else
+        for (int32_t n = 0; n < ask->n_charts; n++) {
+            s2_buf_puts(buf, n > 0 ? "\n" : "");
+            s2_chart_text(&ask->charts[n], buf);
+        }
     return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, "draw");
 }
 
@@ -275,7 +279,7 @@ static s2_exit fill_kv(s2_cli *cli, request *ask)
     if (status != S2_OK)
         return s2_cli_fail(cli, status, "kv");
     const bool large = curves[0].values[KV_POINTS] >= 0x1p30;
-    s2_chart *const chart = &ask->chart;
+    s2_chart *const chart = &ask->charts[0];
     *chart = (s2_chart){.x_label = "context, tokens", .x_binary = true, .from_zero = true};
     snprintf(chart->title, sizeof chart->title, "%.40s: KV cache, bf16, pages of %lld",
              ask->input.pattern.name, (long long)ask->page_tok);
@@ -340,7 +344,7 @@ static s2_exit read_front(s2_cli *cli, const s2_args *args, s2_db *db, request *
     snprintf(names + 64, 64, "front: %d that no other one beats", (int)best.n);
     all.name = names;
     best.name = names + 64;
-    s2_chart *const chart = &ask->chart;
+    s2_chart *const chart = &ask->charts[0];
     *chart = (s2_chart){.series = {all, best}, .n_series = 2};
     snprintf(chart->title, sizeof chart->title, "Pareto front of %s and %s", front->by[0]->name,
              front->by[1]->name);
@@ -420,17 +424,34 @@ static s2_exit read_pattern(s2_cli *cli, const s2_args *args, request *ask)
     return read_head(cli, args, ask);
 }
 
+static s2_exit fill_reach(s2_cli *cli, const s2_args *args, request *ask)
+{
+    s2_measures *const measures = S2_NEW(&cli->arena, s2_measures, 1);
+    if (measures == NULL)
+        return s2_cli_fail(cli, S2_ENOMEM, "reach");
+    S2_CLI_TRY(
+        s2_reach_measure(cli, args->operands[0], &ask->input.pattern, S2_PREFILL, ask->n_tok, measures));
+    const s2_status status =
+        s2_reach_charts(&cli->arena, s2_input_name(cli, &ask->input), measures, ask->charts);
+    ask->n_charts = S2_REACH_CHARTS;
+    return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, "reach");
+}
+
 static s2_exit draw(s2_cli *cli, const s2_args *args, request *ask, s2_buf *buf)
 {
     ask->what = s2_args_str(args, "what");
     ask->output = s2_args_str(args, "output");
     ask->form = form_of(cli, args, ask->what, ask->output);
-    const bool pareto = strcmp(ask->what, "pareto") == 0, kv = strcmp(ask->what, "kv") == 0;
+    const bool pareto = strcmp(ask->what, "pareto") == 0, kv = strcmp(ask->what, "kv") == 0,
+               reach = strcmp(ask->what, "reach") == 0;
+    ask->n_charts = 1;
     S2_CLI_TRY(check_ending(cli, args, ask->output));
     S2_CLI_TRY(pareto ? fill_pareto(cli, args, ask) : read_pattern(cli, args, ask));
     if (kv)
         S2_CLI_TRY(fill_kv(cli, ask));
-    if (pareto || kv)
+    if (reach)
+        S2_CLI_TRY(fill_reach(cli, args, ask));
+    if (pareto || kv || reach)
         return draw_chart(cli, ask, buf);
     if (strcmp(ask->what, "needles") == 0)
         return s2_needles_draw(cli, &ask->input, ask->form, buf);

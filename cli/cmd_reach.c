@@ -1,50 +1,32 @@
 #include "cli/commands.h"
 #include "cli/input.h"
 #include "cli/options.h"
+#include "cli/reach_chart.h"
 #include "cli/report.h"
 
 #include <math.h>
 #include <string.h>
-
-#include "reach/flow.h"
-#include "reach/hops.h"
-#include "reach/readers.h"
-#include "reach/worth.h"
 
 /* One pattern at one length, and all that was measured. */
 typedef struct report {
     s2_cli *cli;
     s2_input input;
     int64_t n_tok;
-    s2_stack stack;
-    s2_hops hops;
-    s2_readers readers;
-    s2_flow flow;
-    s2_worth worth;
+    s2_measures m;
     s2_buf buf;
 } report;
 
 static int64_t tokens(const report *r, int64_t n_blk)
 {
-    const int64_t n = n_blk * r->stack.pattern->block_tok;
+    const int64_t n = n_blk * r->m.stack.pattern->block_tok;
     return n < r->n_tok ? n : r->n_tok;
-}
-
-static s2_status measure(report *r, s2_phase phase)
-{
-    s2_arena *const arena = &r->cli->arena;
-    S2_TRY(s2_stack_build(arena, &r->input.pattern, phase, r->n_tok, &r->stack));
-    S2_TRY(s2_hops_find(arena, &r->stack, &r->hops));
-    S2_TRY(s2_readers_count(arena, &r->stack, &r->readers));
-    S2_TRY(s2_flow_measure(arena, &r->stack, &r->flow));
-    return s2_worth_judge(arena, &r->stack, &r->worth);
 }
 
 /* ------------------------------------------------------------------ a page */
 
 static void print_hops(report *r)
 {
-    const s2_hops *const h = &r->hops;
+    const s2_hops *const h = &r->m.hops;
     s2_buf *const buf = &r->buf;
     if (h->layers == 0) {
         s2_buf_printf(buf, "hops       not within the stack: query block %d never learns of key block %d\n",
@@ -62,15 +44,15 @@ static void print_hops(report *r)
 
 static bool knows_all(const report *r, int32_t layer)
 {
-    const s2_receptive field = r->hops.receptive[layer];
-    return field.least == s2_stack_n_keys(&r->stack, field.least_query);
+    const s2_receptive field = r->m.hops.receptive[layer];
+    return field.least == s2_stack_n_keys(&r->m.stack, field.least_query);
 }
 
 /* Leaves out layers that add nothing, and those above the layer after which everything is known. */
 static void print_receptive(report *r)
 {
-    const s2_receptive *const field = r->hops.receptive;
-    const int32_t n_layers = r->stack.pattern->n_layers;
+    const s2_receptive *const field = r->m.hops.receptive;
+    const int32_t n_layers = r->m.stack.pattern->n_layers;
     s2_buf_puts(&r->buf, "\nafter layer   last query knows   query block with the least share   knows\n");
     for (int32_t layer = 0; layer < n_layers; layer++) {
         if (knows_all(r, layer)) {
@@ -81,8 +63,8 @@ static void print_receptive(report *r)
             field[layer].least == field[layer - 1].least)
             continue;
         s2_buf_printf(&r->buf, "%11d   %7d of %-5d   %32d   %d of %d\n", (int)layer, (int)field[layer].last,
-                      (int)r->stack.n_blk, (int)field[layer].least_query, (int)field[layer].least,
-                      (int)s2_stack_n_keys(&r->stack, field[layer].least_query));
+                      (int)r->m.stack.n_blk, (int)field[layer].least_query, (int)field[layer].least,
+                      (int)s2_stack_n_keys(&r->m.stack, field[layer].least_query));
     }
 }
 
@@ -93,8 +75,8 @@ static void print_distances(report *r)
     s2_buf_puts(&r->buf,
                 "blocks away     mean, least     mean, least   the stack, least   / dense     paths\n");
     for (int32_t octave = 0; octave < S2_OCTAVES; octave++) {
-        const s2_readers_at *const here = &r->readers.octaves[octave];
-        const s2_flow_at *const flow = &r->flow.octaves[octave];
+        const s2_readers_at *const here = &r->m.readers.octaves[octave];
+        const s2_flow_at *const flow = &r->m.flow.octaves[octave];
         char range[32];
         if (here->n_pairs == 0)
             continue;
@@ -113,39 +95,39 @@ static void print_distances(report *r)
 
 static void print_rest(report *r)
 {
-    const s2_pattern *const p = r->stack.pattern;
+    const s2_pattern *const p = r->m.stack.pattern;
     s2_buf *const buf = &r->buf;
     int32_t best = 0;
     for (int32_t layer = 1; layer < p->n_layers; layer++)
-        if (r->worth.layers[layer].coverage > r->worth.layers[best].coverage)
+        if (r->m.worth.layers[layer].coverage > r->m.worth.layers[best].coverage)
             best = layer;
     s2_buf_printf(buf, "\nwindow     %lld tokens that every head of every layer reads\n",
-                  (long long)tokens(r, r->readers.window));
-    s2_buf_printf(buf, "flow       least %.3g of dense, from key block %d to the last query\n", r->flow.least,
-                  (int)r->flow.least_key);
+                  (long long)tokens(r, r->m.readers.window));
+    s2_buf_printf(buf, "flow       least %.3g of dense, from key block %d to the last query\n",
+                  r->m.flow.least, (int)r->m.flow.least_key);
     s2_buf_printf(buf,
                   "retrieval  layer 0 reads %.1f %% of (second half, first half), a pair's reader %.1f %%\n",
-                  100 * r->worth.layers[0].coverage, 100 * r->worth.layers[0].concentration);
+                  100 * r->m.worth.layers[0].coverage, 100 * r->m.worth.layers[0].concentration);
     if (best > 0)
         s2_buf_printf(buf, "           layer %d reads most: %.1f %%, a pair's reader %.1f %%\n", (int)best,
-                      100 * r->worth.layers[best].coverage, 100 * r->worth.layers[best].concentration);
+                      100 * r->m.worth.layers[best].coverage, 100 * r->m.worth.layers[best].concentration);
     s2_buf_printf(buf,
                   "resident   %.1f blocks a layer over KV heads, %.1f different ones: each kept %.2f times\n",
-                  r->readers.resident, r->readers.resident_once,
-                  r->readers.resident_once > 0 ? r->readers.resident / r->readers.resident_once : 0.0);
+                  r->m.readers.resident, r->m.readers.resident_once,
+                  r->m.readers.resident_once > 0 ? r->m.readers.resident / r->m.readers.resident_once : 0.0);
     s2_buf_puts(buf, "worth      ");
-    s2_report_worth_text(&r->worth, buf);
+    s2_report_worth_text(&r->m.worth, buf);
     s2_buf_puts(buf, "\n");
 }
 
 static void print_page(report *r)
 {
-    const s2_pattern *const p = r->stack.pattern;
+    const s2_pattern *const p = r->m.stack.pattern;
     s2_buf_printf(&r->buf, "%s: ", s2_input_name(r->cli, &r->input));
     s2_buf_count(&r->buf, p->n_layers, "layer");
     s2_buf_printf(&r->buf, ", %d query heads on %d KV heads, %d blocks of %d tokens\n", (int)p->n_heads,
-                  (int)p->n_kv_heads, (int)r->stack.n_blk, (int)p->block_tok);
-    if (!r->stack.exact)
+                  (int)p->n_kv_heads, (int)r->m.stack.n_blk, (int)p->block_tok);
+    if (!r->m.stack.exact)
         s2_buf_puts(&r->buf,
                     "           parts of blocks are read, or choices made at run time: a block read in part "
                     "counts as read\n");
@@ -159,7 +141,7 @@ static void print_page(report *r)
 
 static void write_hops(report *r)
 {
-    const s2_hops *const h = &r->hops;
+    const s2_hops *const h = &r->m.hops;
     s2_buf *const buf = &r->buf;
     s2_json_key(buf, "hops");
     s2_json_begin(buf, '{');
@@ -190,14 +172,14 @@ static void write_layers(report *r)
     s2_buf *const buf = &r->buf;
     s2_json_key(buf, "by_layer");
     s2_json_begin(buf, '[');
-    for (int32_t layer = 0; layer < r->stack.pattern->n_layers; layer++) {
+    for (int32_t layer = 0; layer < r->m.stack.pattern->n_layers; layer++) {
         s2_json_begin(buf, '{');
-        s2_json_key_int(buf, "last", r->hops.receptive[layer].last);
-        s2_json_key_int(buf, "least", r->hops.receptive[layer].least);
-        s2_json_key_int(buf, "least_query", r->hops.receptive[layer].least_query);
-        s2_json_key_num(buf, "coverage", r->worth.layers[layer].coverage);
-        s2_json_key_num(buf, "concentration", r->worth.layers[layer].concentration);
-        s2_json_key_num(buf, "signal", r->worth.layers[layer].signal);
+        s2_json_key_int(buf, "last", r->m.hops.receptive[layer].last);
+        s2_json_key_int(buf, "least", r->m.hops.receptive[layer].least);
+        s2_json_key_int(buf, "least_query", r->m.hops.receptive[layer].least_query);
+        s2_json_key_num(buf, "coverage", r->m.worth.layers[layer].coverage);
+        s2_json_key_num(buf, "concentration", r->m.worth.layers[layer].concentration);
+        s2_json_key_num(buf, "signal", r->m.worth.layers[layer].signal);
         s2_json_end(buf, '}');
     }
     s2_json_end(buf, ']');
@@ -209,8 +191,8 @@ static void write_distances(report *r)
     s2_json_key(buf, "by_distance");
     s2_json_begin(buf, '[');
     for (int32_t octave = 0; octave < S2_OCTAVES; octave++) {
-        const s2_readers_at *const here = &r->readers.octaves[octave];
-        const s2_flow_at *const flow = &r->flow.octaves[octave];
+        const s2_readers_at *const here = &r->m.readers.octaves[octave];
+        const s2_flow_at *const flow = &r->m.flow.octaves[octave];
         if (here->n_pairs == 0)
             continue;
         s2_json_begin(buf, '{');
@@ -234,7 +216,7 @@ static void write_distances(report *r)
 
 static void write_worth(report *r)
 {
-    const s2_worth *const w = &r->worth;
+    const s2_worth *const w = &r->m.worth;
     s2_buf *const buf = &r->buf;
     s2_json_key_num(buf, "mean_window", w->window);
     s2_json_key_num(buf, "neighbour", w->neighbour);
@@ -250,17 +232,17 @@ static void write_json(report *r)
     s2_json_key_str(buf, "schema", "s2reach/1");
     s2_json_key_str(buf, "name", s2_input_name(r->cli, &r->input));
     s2_json_key_int(buf, "len", r->n_tok);
-    s2_json_key_int(buf, "blocks", r->stack.n_blk);
-    s2_json_key_bool(buf, "exact", r->stack.exact);
+    s2_json_key_int(buf, "blocks", r->m.stack.n_blk);
+    s2_json_key_bool(buf, "exact", r->m.stack.exact);
     write_hops(r);
     write_layers(r);
     write_distances(r);
-    s2_json_key_int(buf, "window_tok", tokens(r, r->readers.window));
-    s2_json_key_num(buf, "least_flow", r->flow.least);
-    s2_json_key_int(buf, "least_flow_key", r->flow.least_key);
-    s2_json_key_num(buf, "least_log2_paths", r->flow.least_log2_paths);
-    s2_json_key_num(buf, "resident", r->readers.resident);
-    s2_json_key_num(buf, "resident_once", r->readers.resident_once);
+    s2_json_key_int(buf, "window_tok", tokens(r, r->m.readers.window));
+    s2_json_key_num(buf, "least_flow", r->m.flow.least);
+    s2_json_key_int(buf, "least_flow_key", r->m.flow.least_key);
+    s2_json_key_num(buf, "least_log2_paths", r->m.flow.least_log2_paths);
+    s2_json_key_num(buf, "resident", r->m.readers.resident);
+    s2_json_key_num(buf, "resident_once", r->m.readers.resident_once);
     write_worth(r);
     s2_json_end(buf, '}');
     s2_buf_puts(buf, "\n");
@@ -272,15 +254,7 @@ static s2_exit report_operand(s2_cli *cli, const s2_args *args, const char *oper
     S2_CLI_TRY(s2_input_read(cli, operand, &r.input));
     S2_CLI_TRY(s2_input_len(cli, args, &r.input.pattern, &r.n_tok));
     const s2_phase phase = strcmp(s2_args_str(args, "phase"), "decode") == 0 ? S2_DECODE : S2_PREFILL;
-    const s2_status status = measure(&r, phase);
-    if (status == S2_ELIMIT) {
-        s2_cli_error(cli, "%s is too large: reach follows at most %d blocks, and some gigabytes of reads",
-                     operand, S2_REACH_BLOCKS);
-        s2_cli_hint(cli, "try a shorter --len or a larger block");
-        return S2_EXIT_UNDECIDED;
-    }
-    if (status != S2_OK)
-        return s2_cli_fail(cli, status, operand);
+    S2_CLI_TRY(s2_reach_measure(cli, operand, &r.input.pattern, phase, r.n_tok, &r.m));
     if (s2_args_has(args, "json"))
         write_json(&r);
     else

@@ -265,7 +265,7 @@ static const s2_option EXPORT[] = {
     OPT_END};
 
 static const s2_option DRAW[] = {
-    {"what", 'w', "mask|shards|flow|kv|pareto|needles", "mask", "the picture", false, false},
+    {"what", 'w', "mask|shards|flow|reach|kv|pareto|needles", "mask", "the picture", false, false},
     {"as", '\0', "ansi|ascii|png|svg|dot", NULL,
      "the form; default: by FILE, else ansi on a terminal, ascii elsewhere", false, false},
     {"len", 'n', "N", "8k", "context length in tokens; of a front by default the most common one", false,
@@ -516,7 +516,8 @@ const s2_command s2_command_table[] = {
     {"draw", "PATTERN|[CONDITION...]", 0, -1, "draw the mask, the shards, the flow, the KV cache, or a front",
      PATTERN_ABOUT
      "\nmask: who reads what, holes crossed out. shards: which KV head holds which part. flow: how "
-     "information moves over layers (Graphviz). kv: the cache over the context in three layouts. "
+     "information moves over layers (Graphviz). reach: what queries know after each layer, heads and flow "
+     "by distance, as `s2 reach` counts them. kv: the cache over the context in three layouts. "
      "pareto: the designs of the database, those that no other one beats joined; its operands are "
      "conditions as in `s2 ls`.",
      "$ s2 draw phi3.s2 --len 4k --head union\n$ s2 draw --what pareto union=holds -o front.svg\n", DRAW},

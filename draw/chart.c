@@ -8,13 +8,14 @@
 
 /* ---- axes -------------------------------------------------------------------------------------------- */
 
-enum { MOST_TICKS = 12 };
+enum { MOST_TICKS = 16 };
 
 typedef struct axis {
     double low, high;
     bool log;
     int32_t n_ticks;
     double tick[MOST_TICKS];
+    const char *const *names; /* of the values from 0 on, NULL: numbers */
 } axis;
 
 /* 1, 2 or 5 times a power of ten, at least `least`. */
@@ -52,16 +53,33 @@ static void log_ticks(axis *at)
                 add_tick(at, power * part);
 }
 
+static void whole_ticks(axis *at)
+{
+    const double step = nice_step(fmax((at->high - at->low) / 8, 1));
+    for (int n = 0; n < MOST_TICKS; n++)
+        add_tick(at, (ceil(at->low / step) + n) * step);
+}
+
 static void binary_ticks(axis *at)
 {
     for (int n = 0; n <= 4; n++)
         add_tick(at, at->low + (at->high - at->low) * n / 4);
 }
 
+static axis named_axis(const s2_chart *chart)
+{
+    axis at = {.low = -0.25, .high = chart->n_x_names - 0.75, .names = chart->x_names};
+    for (int32_t n = 0; n < chart->n_x_names; n++)
+        add_tick(&at, n);
+    return at;
+}
+
 /* From the smallest to the largest value of all series; is_x: of the x axis. */
 static axis axis_of(const s2_chart *chart, bool is_x)
 {
     axis at = {.low = INFINITY, .high = -INFINITY};
+    if (is_x && chart->n_x_names > 0)
+        return named_axis(chart);
     for (int32_t s = 0; s < chart->n_series; s++)
         for (int32_t n = 0; n < chart->series[s].n; n++) {
             const double value = is_x ? chart->series[s].x[n] : chart->series[s].y[n];
@@ -74,9 +92,11 @@ static axis axis_of(const s2_chart *chart, bool is_x)
         at.low = fmin(at.low, 0);
     if (at.high - at.low < 1e-12 * fmax(fabs(at.high), 1))
         at.low -= fmax(fabs(at.low) / 2, 0.5), at.high += fmax(fabs(at.high) / 2, 0.5);
-    at.log = at.low > 0 && at.high / at.low > 100 && !(is_x && chart->x_binary);
+    at.log = at.low > 0 && at.high / at.low > 100 && !(is_x && (chart->x_binary || chart->x_whole));
     if (is_x && chart->x_binary)
         binary_ticks(&at);
+    else if (is_x && chart->x_whole)
+        whole_ticks(&at);
     else if (at.log)
         log_ticks(&at);
     else
@@ -91,9 +111,13 @@ static double share_of(const axis *at, double value)
                    : (value - at->low) / (at->high - at->low);
 }
 
-static void tick_words(double value, char *text, size_t cap)
+static void tick_words(const axis *at, double value, char *text, size_t cap)
 {
-    snprintf(text, cap, fabs(value) >= 1e6 || (value != 0 && fabs(value) < 1e-3) ? "%.3g" : "%.6g", value);
+    if (at->names != NULL)
+        s2_text_clean(text, cap, at->names[lround(value)]);
+    else
+        snprintf(text, cap, fabs(value) >= 1e6 || (value != 0 && fabs(value) < 1e-3) ? "%.3g" : "%.6g",
+                 value);
 }
 
 /* ---- SVG and PNG ------------------------------------------------------------------------------------- */
@@ -101,7 +125,8 @@ static void tick_words(double value, char *text, size_t cap)
 enum { LEFT = 96, TOP = 64, WIDE = 640, HIGH = 320, RIGHT = 40, BELOW = 66, LEGEND_ROW = 22 };
 
 typedef struct drawing {
-    s2_surface to;
+    s2_surface *to;
+    int32_t top; /* of the axes */
     axis x, y;
 } drawing;
 
@@ -112,7 +137,7 @@ static double pixel_x(const drawing *at, double value)
 
 static double pixel_y(const drawing *at, double value)
 {
-    return TOP + HIGH * (1 - share_of(&at->y, value));
+    return at->top + HIGH * (1 - share_of(&at->y, value));
 }
 
 static void draw_axes(const s2_chart *chart, drawing *at)
@@ -120,23 +145,23 @@ static void draw_axes(const s2_chart *chart, drawing *at)
     char text[64];
     for (int32_t t = 0; t < at->x.n_ticks; t++) {
         const int32_t x = (int32_t)lround(pixel_x(at, at->x.tick[t]));
-        tick_words(at->x.tick[t], text, sizeof text);
-        s2_surface_box(&at->to, x, TOP, 1, HIGH, s2_pale);
-        s2_surface_box(&at->to, x, TOP + HIGH, 1, 6, s2_ink);
-        s2_surface_words(&at->to, x, TOP + HIGH + 10, S2_ANCHOR_MIDDLE, text);
+        tick_words(&at->x, at->x.tick[t], text, sizeof text);
+        s2_surface_box(at->to, x, at->top, 1, HIGH, s2_pale);
+        s2_surface_box(at->to, x, at->top + HIGH, 1, 6, s2_ink);
+        s2_surface_words(at->to, x, at->top + HIGH + 10, S2_ANCHOR_MIDDLE, text);
     }
     for (int32_t t = 0; t < at->y.n_ticks; t++) {
         const int32_t y = (int32_t)lround(pixel_y(at, at->y.tick[t]));
-        tick_words(at->y.tick[t], text, sizeof text);
-        s2_surface_box(&at->to, LEFT, y, WIDE, 1, s2_pale);
-        s2_surface_box(&at->to, LEFT - 6, y, 6, 1, s2_ink);
-        s2_surface_words(&at->to, LEFT - 10, y - 7, S2_ANCHOR_END, text);
+        tick_words(&at->y, at->y.tick[t], text, sizeof text);
+        s2_surface_box(at->to, LEFT, y, WIDE, 1, s2_pale);
+        s2_surface_box(at->to, LEFT - 6, y, 6, 1, s2_ink);
+        s2_surface_words(at->to, LEFT - 10, y - 7, S2_ANCHOR_END, text);
     }
-    s2_surface_box(&at->to, LEFT, TOP, 1, HIGH, s2_ink);
-    s2_surface_box(&at->to, LEFT, TOP + HIGH, WIDE, 1, s2_ink);
-    s2_surface_words(&at->to, 10, 8, S2_ANCHOR_BEGIN, chart->title);
-    s2_surface_words(&at->to, 10, TOP - 30, S2_ANCHOR_BEGIN, chart->y_label);
-    s2_surface_words(&at->to, LEFT + WIDE / 2, TOP + HIGH + 32, S2_ANCHOR_MIDDLE, chart->x_label);
+    s2_surface_box(at->to, LEFT, at->top, 1, HIGH, s2_ink);
+    s2_surface_box(at->to, LEFT, at->top + HIGH, WIDE, 1, s2_ink);
+    s2_surface_words(at->to, 10, at->top - TOP + 8, S2_ANCHOR_BEGIN, chart->title);
+    s2_surface_words(at->to, 10, at->top - 30, S2_ANCHOR_BEGIN, chart->y_label);
+    s2_surface_words(at->to, LEFT + WIDE / 2, at->top + HIGH + 32, S2_ANCHOR_MIDDLE, chart->x_label);
 }
 
 static s2_rgb series_colour(const s2_chart_series *series)
@@ -153,13 +178,14 @@ static s2_mark_shape series_shape(const s2_chart_series *series)
 typedef struct series_path {
     const drawing *at;
     const s2_chart_series *series;
+    int32_t begin;
 } series_path;
 
 static void line_point(const void *user, int32_t n, double *x, double *y)
 {
     const series_path *const path = user;
-    *x = pixel_x(path->at, path->series->x[n]);
-    *y = pixel_y(path->at, path->series->y[n]);
+    *x = pixel_x(path->at, path->series->x[path->begin + n]);
+    *y = pixel_y(path->at, path->series->y[path->begin + n]);
 }
 
 /* Two points per mark: itself, and the corner before the next one. */
@@ -170,13 +196,28 @@ static void step_point(const void *user, int32_t n, double *x, double *y)
     *y = pixel_y(path->at, path->series->y[n / 2]);
 }
 
+static void draw_steps(const s2_chart_series *series, drawing *at)
+{
+    const series_path path = {at, series, 0};
+    if (series->n > 1)
+        s2_surface_curve(at->to, 2 * series->n - 1, step_point, &path, 2, series->dashed ? 7 : 0,
+                         series_colour(series));
+}
+
+/* One curve between gaps; a point alone is a mark. */
 static void draw_lines(const s2_chart_series *series, drawing *at)
 {
-    const bool steps = series->style == S2_CHART_STEPS;
-    const series_path path = {at, series};
-    if (series->n > 1)
-        s2_surface_curve(&at->to, steps ? 2 * series->n - 1 : series->n, steps ? step_point : line_point,
-                         &path, steps ? 2 : 3, series->dashed ? 7 : 0, series_colour(series));
+    for (int32_t begin = 0, end; begin < series->n; begin = end + 1) {
+        for (end = begin; end < series->n && !isnan(series->y[end]);)
+            end++;
+        const series_path path = {at, series, begin};
+        if (end - begin > 1)
+            s2_surface_curve(at->to, end - begin, line_point, &path, 3, series->dashed ? 7 : 0,
+                             series_colour(series));
+        else if (end > begin)
+            s2_surface_mark(at->to, pixel_x(at, series->x[begin]), pixel_y(at, series->y[begin]), 9,
+                            series_shape(series), series_colour(series));
+    }
 }
 
 /* Next to the mark, where the steps do not run; on its left near the end of the page. */
@@ -185,10 +226,10 @@ static void draw_labels(const s2_chart_series *series, drawing *at)
     int32_t last_y = -100;
     for (int32_t n = series->n - 1; series->labels != NULL && n >= 0; n--) {
         const int32_t x = (int32_t)pixel_x(at, series->x[n]), y = (int32_t)pixel_y(at, series->y[n]) - 20;
-        const bool turned = x + 8 + s2_surface_words_width(&at->to, series->labels[n]) > at->to.width;
+        const bool turned = x + 8 + s2_surface_words_width(at->to, series->labels[n]) > at->to->width;
         if (series->labels[n][0] == '\0' || (y > last_y - 16 && y < last_y + 16))
             continue;
-        s2_surface_words(&at->to, turned ? x - 8 : x + 8, y, turned ? S2_ANCHOR_END : S2_ANCHOR_BEGIN,
+        s2_surface_words(at->to, turned ? x - 8 : x + 8, y, turned ? S2_ANCHOR_END : S2_ANCHOR_BEGIN,
                          series->labels[n]);
         last_y = y;
     }
@@ -197,10 +238,12 @@ static void draw_labels(const s2_chart_series *series, drawing *at)
 static void draw_series(const s2_chart_series *series, drawing *at)
 {
     const int32_t size = series->style == S2_CHART_POINTS ? 5 : 9;
-    if (series->style != S2_CHART_POINTS)
+    if (series->style == S2_CHART_LINE)
         draw_lines(series, at);
+    if (series->style == S2_CHART_STEPS)
+        draw_steps(series, at);
     for (int32_t n = 0; series->style != S2_CHART_LINE && n < series->n; n++)
-        s2_surface_mark(&at->to, pixel_x(at, series->x[n]), pixel_y(at, series->y[n]), size,
+        s2_surface_mark(at->to, pixel_x(at, series->x[n]), pixel_y(at, series->y[n]), size,
                         series_shape(series), series_colour(series));
     draw_labels(series, at);
 }
@@ -209,14 +252,14 @@ static void draw_legend(const s2_chart *chart, drawing *at)
 {
     for (int32_t s = 0; s < chart->n_series; s++) {
         const s2_chart_series *const series = &chart->series[s];
-        const int32_t y = TOP + HIGH + BELOW + s * LEGEND_ROW;
+        const int32_t y = at->top + HIGH + BELOW + s * LEGEND_ROW;
         if (series->style != S2_CHART_POINTS)
-            s2_surface_line(&at->to, LEFT, y + 7, LEFT + 40, y + 7, 3, series->dashed ? 7 : 0,
+            s2_surface_line(at->to, LEFT, y + 7, LEFT + 40, y + 7, 3, series->dashed ? 7 : 0,
                             series_colour(series));
         if (series->style != S2_CHART_LINE)
-            s2_surface_mark(&at->to, LEFT + 20, y + 7, series->style == S2_CHART_POINTS ? 5 : 9,
+            s2_surface_mark(at->to, LEFT + 20, y + 7, series->style == S2_CHART_POINTS ? 5 : 9,
                             series_shape(series), series_colour(series));
-        s2_surface_words(&at->to, LEFT + 52, y, S2_ANCHOR_BEGIN, series->name);
+        s2_surface_words(at->to, LEFT + 52, y, S2_ANCHOR_BEGIN, series->name);
     }
 }
 
@@ -228,29 +271,42 @@ static bool is_empty(const s2_chart *chart)
     return n == 0;
 }
 
-static s2_status draw(const s2_chart *chart, bool png, s2_buf *buf)
+static int32_t height_of(const s2_chart *chart)
 {
-    drawing at = {.x = axis_of(chart, true), .y = axis_of(chart, false)};
-    S2_TRY(s2_surface_open(&at.to, png, LEFT + WIDE + RIGHT,
-                           TOP + HIGH + BELOW + (chart->n_series > 0 ? chart->n_series : 1) * LEGEND_ROW + 12,
-                           buf));
+    return TOP + HIGH + BELOW + (chart->n_series > 0 ? chart->n_series : 1) * LEGEND_ROW + 12;
+}
+
+static void draw_chart(const s2_chart *chart, s2_surface *to, int32_t top)
+{
+    drawing at = {.to = to, .top = top + TOP, .x = axis_of(chart, true), .y = axis_of(chart, false)};
     draw_axes(chart, &at);
     if (is_empty(chart))
-        s2_surface_words(&at.to, LEFT + WIDE / 2, TOP + HIGH / 2, S2_ANCHOR_MIDDLE, "nothing to show");
+        s2_surface_words(to, LEFT + WIDE / 2, at.top + HIGH / 2, S2_ANCHOR_MIDDLE, "nothing to show");
     for (int32_t s = 0; s < chart->n_series; s++)
         draw_series(&chart->series[s], &at);
     draw_legend(chart, &at);
-    return s2_surface_close(&at.to);
 }
 
-s2_status s2_chart_svg(const s2_chart *chart, s2_buf *buf)
+static s2_status draw(const s2_chart *charts, int32_t n_charts, bool png, s2_buf *buf)
 {
-    return draw(chart, false, buf);
+    s2_surface to;
+    int32_t height = 0;
+    for (int32_t n = 0; n < n_charts; n++)
+        height += height_of(&charts[n]);
+    S2_TRY(s2_surface_open(&to, png, LEFT + WIDE + RIGHT, height, buf));
+    for (int32_t n = 0, top = 0; n < n_charts; top += height_of(&charts[n]), n++)
+        draw_chart(&charts[n], &to, top);
+    return s2_surface_close(&to);
 }
 
-s2_status s2_chart_png(const s2_chart *chart, s2_buf *buf)
+s2_status s2_chart_svg(const s2_chart *charts, int32_t n_charts, s2_buf *buf)
 {
-    return draw(chart, true, buf);
+    return draw(charts, n_charts, false, buf);
+}
+
+s2_status s2_chart_png(const s2_chart *charts, int32_t n_charts, s2_buf *buf)
+{
+    return draw(charts, n_charts, true, buf);
 }
 
 /* ---- text -------------------------------------------------------------------------------------------- */
@@ -265,6 +321,8 @@ static char series_letter(int32_t s)
 static void text_point(char grid[TEXT_ROWS][TEXT_COLS + 1], const axis *x, const axis *y, double px,
                        double py, char letter)
 {
+    if (isnan(py))
+        return;
     const int32_t col = (int32_t)lround(share_of(x, px) * (TEXT_COLS - 1));
     const int32_t row = (int32_t)lround((1 - share_of(y, py)) * (TEXT_ROWS - 1));
     if (col >= 0 && col < TEXT_COLS && row >= 0 && row < TEXT_ROWS)
@@ -295,12 +353,12 @@ void s2_chart_text(const s2_chart *chart, s2_buf *buf)
         text_series(grid, &x, &y, &chart->series[s], series_letter(s));
     s2_text_clean(title, sizeof title, chart->title);
     s2_buf_printf(buf, "%s\n%s%s\n", title, chart->y_label, y.log ? ", logarithmic" : "");
-    tick_words(y.low, low, sizeof low);
-    tick_words(y.high, high, sizeof high);
+    tick_words(&y, y.low, low, sizeof low);
+    tick_words(&y, y.high, high, sizeof high);
     for (int row = 0; row < TEXT_ROWS; row++)
         s2_buf_printf(buf, "%10s |%s\n", row == 0 ? high : row == TEXT_ROWS - 1 ? low : "", grid[row]);
-    tick_words(x.low, low, sizeof low);
-    tick_words(x.high, high, sizeof high);
+    tick_words(&x, x.low, low, sizeof low);
+    tick_words(&x, x.high, high, sizeof high);
     s2_buf_printf(buf, "%10s +", "");
     for (int col = 0; col < TEXT_COLS; col++)
         s2_buf_puts(buf, "-");

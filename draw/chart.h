@@ -26,8 +26,8 @@ typedef struct s2_chart_series {
     int32_t colour; /* an index into s2_colours (draw/surface.h); -1: pale, behind the others */
     bool dashed;
     int32_t n;
-    const double *x; /* finite */
-    const double *y;
+    const double *x;           /* finite */
+    const double *y;           /* of a line NAN: a gap */
     const char *const *labels; /* words next to marks, NULL: none */
 } s2_chart_series;
 
@@ -37,15 +37,18 @@ typedef struct s2_chart {
     char title[160];
     char x_label[64]; /* with the unit */
     char y_label[64];
-    bool x_binary;  /* ticks at quarters of the largest value, not at decimal steps */
-    bool from_zero; /* the y axis begins at 0 */
+    bool x_binary;              /* ticks at quarters of the largest value, not at decimal steps */
+    bool x_whole;               /* x counts something: no ticks between whole numbers */
+    bool from_zero;             /* the y axis begins at 0 */
+    const char *const *x_names; /* ticks of x = 0, 1, ... in words, at most 16 */
+    int32_t n_x_names;          /* 0: x has numbers */
     s2_chart_series series[S2_CHART_SERIES];
     int32_t n_series;
 } s2_chart;
 
-/* A chart without any point is drawn with its axes and says so. S2_ENOMEM, S2_EIO. */
-s2_status s2_chart_svg(const s2_chart *chart, s2_buf *buf) S2_MUST_CHECK;
-s2_status s2_chart_png(const s2_chart *chart, s2_buf *buf) S2_MUST_CHECK;
+/* Charts on one page, each below the one before. One without any point has its axes and says so. S2_ENOMEM, S2_EIO. */
+s2_status s2_chart_svg(const s2_chart *charts, int32_t n_charts, s2_buf *buf) S2_MUST_CHECK;
+s2_status s2_chart_png(const s2_chart *charts, int32_t n_charts, s2_buf *buf) S2_MUST_CHECK;
 /* For a terminal, 78 columns; a letter for each series. */
 void s2_chart_text(const s2_chart *chart, s2_buf *buf);
 

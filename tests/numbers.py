@@ -2,6 +2,7 @@
 """A page's numbers, recomputed from the JSON of the same command: a ratio is that of the two numbers beside it, a
 percentage is of what it names. usage: tests/numbers.py DIR_OF_PROGRAMS   last line: N held, N did not"""
 import json
+import math
 import os
 import random
 import re
@@ -98,12 +99,53 @@ def check_reach(pattern):
     near("reach flow", number(r"^flow +least ([\d.]+) of dense", page), data["least_flow"])
     if data["hops"].get("layers"):
         near("reach hops", number(r"within (\d+) layer", page), data["hops"]["layers"], 9)
-    rows = re.findall(r"^\d+(?: to \d+)? +([\d.]+) +(\d+) +([\d.]+) +(\d+) +([\d.]+) +(\d+) +([\d.]+) +([\d.]+)$", page, re.M)
+    rows = re.findall(r"^\d+(?: to \d+)? +([\d.]+) +(\d+) +([\d.]+) +(\d+) +([\d.]+) +(\d+) +([\d.]+) +(-?[\d.]+)$", page, re.M)
     near("reach rows", len(rows), len(data["by_distance"]), 9)
     for row, point in zip(rows, data["by_distance"]):
         for cell, value in zip(row, (point["heads"], point["least_heads"], point["kv_heads"], point["least_kv_heads"], point["chances"],
                                      point["least_chances"], point["flow"] / point["dense_flow"])):
             near("reach by distance", float(cell), value, 2)
+
+
+def pixels_of(svg, top, colour):
+    """Where a chart of the page has points of that colour: corners of its curves, and marks."""
+    points = []
+    for path in re.findall(rf'<path d="M([-\d. L]+)" fill="none"(?: stroke-dasharray="[\d ]+")? stroke="{colour}"', svg):
+        points += [tuple(map(float, point.split())) for point in path.split("L")]
+    for x, y, shape in re.findall(rf'<path d="M([-\d.]+) ([-\d.]+)([ah])[^"]*" fill="{colour}"/>', svg):
+        points.append((float(x) + 4, float(y) + (3.8 if shape == "h" else 0)))
+    return sorted(point for point in points if top - 1 <= point[1] <= top + 321)
+
+
+def pixel_y(svg, top, value):
+    """The height of a value between the ticks of a chart, whose axis is linear or logarithmic."""
+    ticks = [(float(value), int(y) - 5) for y, value in re.findall(r'<text x="86" y="(\d+)" text-anchor="end">([^<]+)<', svg)
+             if top - 6 <= int(y) - 5 <= top + 326]
+    (low, y_low), (middle, y_middle), (high, y_high) = ticks[0], ticks[len(ticks) // 2], ticks[-1]
+    scale = (lambda v: v) if abs((middle - low) / (high - low) - (y_middle - y_low) / (y_high - y_low)) < 0.02 else math.log
+    return y_low + (scale(value) - scale(low)) / (scale(high) - scale(low)) * (y_high - y_low)
+
+
+def check_reach_picture(pattern, length):
+    """The curves of s2 draw --what reach go through the numbers of s2 reach --json, and through nothing else."""
+    svg = run("s2", "draw", "--what", "reach", pattern, "--len", str(length), "--as", "svg")
+    data = read_json("s2", "reach", pattern, "--len", str(length), "--json")[0]
+    tops = [int(y) for y in re.findall(r'<rect x="96" y="(\d+)" width="1" height="320" fill="#000000"/>', svg)]
+    far = data["by_distance"]
+    curves = [(0, "#000000", [100 * layer["last"] / data["blocks"] for layer in data["by_layer"]]),
+              (0, "#0072b2", [100 * layer["least"] / (layer["least_query"] + 1) for layer in data["by_layer"]])]
+    curves += [(1, colour, [at[name] for at in far]) for colour, name in
+               (("#000000", "heads"), ("#0072b2", "least_heads"), ("#d55e00", "kv_heads"), ("#009e73", "least_kv_heads"))]
+    curves += [(2, "#000000", [at["flow"] / at["dense_flow"] for at in far]), (2, "#0072b2", [1.0] * len(far))]
+    heads = re.search(r"heads (\d+); kv-heads (\d+)", pattern)
+    if heads[1] == heads[2]:
+        curves = [curve for curve in curves if curve[1] not in ("#d55e00", "#009e73")]
+    for chart, colour, values in curves:
+        there = pixels_of(svg, tops[chart], colour)
+        drawn = [value for value in values if chart < 2 or value > 0]
+        near(f"points of {colour} in chart {chart} of {pattern!r}", len(there), len(drawn), 9)
+        off = max((abs(pixel_y(svg, tops[chart], value) - y) for value, (_, y) in zip(drawn, there)), default=0)
+        near(f"{colour} in chart {chart} of {pattern!r} goes through its values, off by {off:.1f}", float(off <= 1.1), 1.0)
 
 
 def check_show(pattern):
@@ -274,9 +316,12 @@ with tempfile.TemporaryDirectory() as folder:
         check_diff(rng)
     for _ in range(4):
         check_reach(draw(rng))
+        check_reach_picture(draw(rng), rng.choice([64, 1000, 8192]))
         check_show(draw(rng))
         check_compare(rng)
         check_fits(rng)
+    check_reach_picture("layers 64; heads 2; kv-heads 1; layers all: local 2; layers 5: dense when distance 8..20", 32768)
+    check_reach_picture("layers 1; heads 4; kv-heads 2; layers all: local 3 | stride 5 phase head", 200)
     for _ in range(20):
         check_one_design(rng)
     check_search()

@@ -38,7 +38,7 @@ static void every_series_label_and_unit_is_written(void **state)
                                         "front",     "first",    "second &lt;b&gt;", "third"};
     const s2_chart chart = two_series(x, y, 4);
     s2_buf svg = {0};
-    assert_int_equal(s2_chart_svg(&chart, &svg), S2_OK);
+    assert_int_equal(s2_chart_svg(&chart, 1, &svg), S2_OK);
     for (size_t w = 0; w < sizeof words / sizeof *words; w++)
         if (strstr(svg.data, words[w]) == NULL)
             fail_msg("%s is not in the picture", words[w]);
@@ -61,14 +61,14 @@ static void marks_stay_on_the_page_for_any_values(void **state)
             s2_buf svg = {0}, png = {0}, text = {0};
             chart.series[0] = (s2_chart_series){
                 .name = "s", .style = (s2_chart_style)(a % 3), .n = 4, .x = cases[a], .y = cases[b]};
-            assert_int_equal(s2_chart_svg(&chart, &svg), S2_OK);
+            assert_int_equal(s2_chart_svg(&chart, 1, &svg), S2_OK);
             for (const char *at = strstr(svg.data, " d=\"M"); at != NULL; at = strstr(at + 1, " d=\"M")) {
                 char *end;
                 const double px = strtod(at + 5, &end), py = strtod(end, NULL);
                 if (!(px >= 0 && px <= 800 && py >= 0 && py <= 800))
                     fail_msg("case %zu %zu: a mark at %g %g", a, b, px, py);
             }
-            assert_int_equal(s2_chart_png(&chart, &png), S2_OK);
+            assert_int_equal(s2_chart_png(&chart, 1, &png), S2_OK);
             assert_memory_equal(png.data, "\x89PNG\r\n", 6);
             s2_chart_text(&chart, &text);
             assert_int_equal(text.status, S2_OK);
@@ -83,7 +83,7 @@ static void an_empty_chart_says_so(void **state)
     (void)state;
     const s2_chart chart = {.title = "nothing"};
     s2_buf svg = {0}, text = {0};
-    assert_int_equal(s2_chart_svg(&chart, &svg), S2_OK);
+    assert_int_equal(s2_chart_svg(&chart, 1, &svg), S2_OK);
     assert_non_null(strstr(svg.data, "nothing to show"));
     s2_chart_text(&chart, &text);
     assert_non_null(strstr(text.data, "nothing to show"));
@@ -105,6 +105,34 @@ static void text_charts_put_each_point_where_it_belongs(void **state)
     assert_int_equal(bottom[12], 'o');
     assert_int_equal(top[12], ' ');
     assert_int_equal(strchr(top, '\n')[-1], 'o');
+    s2_buf_release(&text);
+}
+
+static void a_line_has_gaps_where_it_has_no_value_and_ticks_have_their_names(void **state)
+{
+    (void)state;
+    static const double x[] = {0, 1, 2, 3}, y[] = {1, 2, NAN, 4};
+    static const char *const names[] = {"zero", "<one>", "two", "three"};
+    s2_chart charts[2] = {{.title = "t", .n_series = 1, .x_names = names, .n_x_names = 4},
+                          {.title = "u", .n_series = 1, .x_whole = true}};
+    for (int n = 0; n < 2; n++)
+        charts[n].series[0] = (s2_chart_series){.name = "s", .style = S2_CHART_LINE, .n = 4, .x = x, .y = y};
+    s2_buf svg = {0}, text = {0};
+    assert_int_equal(s2_chart_svg(charts, 2, &svg), S2_OK);
+    int n_curves = 0, n_halves = 0;
+    for (const char *at = svg.data; (at = strstr(at, "fill=\"none\"")) != NULL; at++)
+        n_curves++;
+    for (const char *at = svg.data; (at = strstr(at, ".5</text>")) != NULL; at++)
+        n_halves++;
+    assert_int_equal(n_curves, 2);
+    assert_int_equal(n_halves, 0);
+    assert_null(strstr(svg.data, "nan"));
+    assert_non_null(strstr(svg.data, "&lt;one&gt;"));
+    assert_non_null(strstr(svg.data, ">three<"));
+    s2_chart_text(&charts[0], &text);
+    assert_non_null(strstr(text.data, "zero"));
+    assert_non_null(strstr(text.data, "three\n"));
+    s2_buf_release(&svg);
     s2_buf_release(&text);
 }
 
@@ -155,7 +183,7 @@ static void a_failed_allocation_is_out_of_memory(void **state)
         int64_t left = n;
         s2_buf buf = {0};
         s2_alloc_set_hook(fail_nth, &left);
-        status = n % 2 == 0 ? s2_chart_png(&chart, &buf) : s2_chart_svg(&chart, &buf);
+        status = n % 2 == 0 ? s2_chart_png(&chart, 1, &buf) : s2_chart_svg(&chart, 1, &buf);
         s2_alloc_set_hook(NULL, NULL);
         assert_true(status == S2_OK || status == S2_ENOMEM);
         s2_buf_release(&buf);
@@ -249,6 +277,7 @@ int main(void)
         cmocka_unit_test(marks_stay_on_the_page_for_any_values),
         cmocka_unit_test(an_empty_chart_says_so),
         cmocka_unit_test(text_charts_put_each_point_where_it_belongs),
+        cmocka_unit_test(a_line_has_gaps_where_it_has_no_value_and_ticks_have_their_names),
         cmocka_unit_test(letters_of_the_font_differ),
         cmocka_unit_test(drawing_outside_is_cut),
         cmocka_unit_test(a_failed_allocation_is_out_of_memory),

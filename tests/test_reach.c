@@ -6,10 +6,7 @@
 #include "base/alloc.h"
 #include "pattern/dense.h"
 #include "pattern/parse.h"
-#include "reach/flow.h"
-#include "reach/hops.h"
-#include "reach/readers.h"
-#include "reach/worth.h"
+#include "reach/measures.h"
 #include "tests/gen_spec.h"
 
 /* ------------------------------------------------------------------ the twin: one definition at a time */
@@ -229,23 +226,6 @@ static void compare_retrieval(const twin *t, const s2_worth *worth)
     }
 }
 
-typedef struct measures {
-    s2_stack stack;
-    s2_hops hops;
-    s2_readers readers;
-    s2_flow flow;
-    s2_worth worth;
-} measures;
-
-static s2_status measure(s2_arena *arena, const s2_pattern *pattern, int64_t n_tok, measures *out)
-{
-    S2_TRY(s2_stack_build(arena, pattern, S2_PREFILL, n_tok, &out->stack));
-    S2_TRY(s2_hops_find(arena, &out->stack, &out->hops));
-    S2_TRY(s2_readers_count(arena, &out->stack, &out->readers));
-    S2_TRY(s2_flow_measure(arena, &out->stack, &out->flow));
-    return s2_worth_judge(arena, &out->stack, &out->worth);
-}
-
 static void measures_are_what_their_definitions_say_pair_by_pair(void **state)
 {
     (void)state;
@@ -254,7 +234,7 @@ static void measures_are_what_their_definitions_say_pair_by_pair(void **state)
     int64_t n_exact = 0;
     for (int64_t n = 0; n < s2_test_cases(300); n++) {
         s2_arena arena = {0};
-        measures m = {0};
+        s2_measures m = {0};
         const s2_gen_spec options = {
             .most_layers = 4, .most_heads = 8, .explicit_terms = true, .not_causal = n % 4 == 0};
         const s2_pattern *const p = s2_gen_spec_pattern(&rng, &options, &arena);
@@ -263,7 +243,7 @@ static void measures_are_what_their_definitions_say_pair_by_pair(void **state)
             MOST_BLOCKS * p->block_tok < MOST_TOKENS ? MOST_BLOCKS * p->block_tok : MOST_TOKENS;
         const int32_t n_tok = 1 + (int32_t)s2_rng_below(&rng, (uint64_t)most);
         twin *const t = create_twin(p, n_tok);
-        assert_int_equal(measure(&arena, p, n_tok, &m), S2_OK);
+        assert_int_equal(s2_measures_take(&arena, p, S2_PREFILL, n_tok, &m), S2_OK);
         compare_stack(t, &m.stack);
         compare_hops(t, &m.hops);
         compare_readers(t, &m.readers);
@@ -278,13 +258,13 @@ static void measures_are_what_their_definitions_say_pair_by_pair(void **state)
 
 /* ------------------------------------------------------------------ how measures move */
 
-static void measure_text(s2_arena *arena, const char *text, measures *out)
+static void measure_text(s2_arena *arena, const char *text, s2_measures *out)
 {
     s2_pattern *const pattern = S2_NEW(arena, s2_pattern, 1);
     s2_diag diag = {0};
     if (s2_pattern_parse(arena, text, strlen(text), NULL, pattern, &diag) != S2_OK)
         fail_msg("%s: %s", text, diag.msg);
-    assert_int_equal(measure(arena, pattern, 256, out), S2_OK);
+    assert_int_equal(s2_measures_take(arena, pattern, S2_PREFILL, 256, out), S2_OK);
 }
 
 static const char *const BODIES[] = {"local 1",
@@ -304,7 +284,7 @@ static void one_more_term_never_lowers_reach(void **state)
         for (size_t b = 0; b < sizeof MORE / sizeof MORE[0]; b++) {
             char text[200];
             s2_arena arena = {0};
-            measures less, more;
+            s2_measures less, more;
             snprintf(text, sizeof text, "layers 4; heads 8; kv-heads 4; block 4; %s", BODIES[a]);
             measure_text(&arena, text, &less);
             snprintf(text, sizeof text, "layers 4; heads 8; kv-heads 4; block 4; %s | %s", BODIES[a],
@@ -332,7 +312,7 @@ static void heads_may_change_places(void **state)
 {
     (void)state;
     s2_arena arena = {0};
-    measures a, b;
+    s2_measures a, b;
     measure_text(
         &arena,
         "layers 4; heads 8; kv-heads 4; block 4; local 2 | stride 8; heads 4-7: local 9; heads 2: dense", &a);
@@ -353,7 +333,7 @@ static void dense_stacks_are_their_own_measure(void **state)
 {
     (void)state;
     s2_arena arena = {0};
-    measures m;
+    s2_measures m;
     measure_text(&arena, "layers 4; heads 8; kv-heads 4; block 4; dense", &m);
     assert_int_equal(m.hops.layers, 1);
     assert_int_equal(m.readers.window, 64);
@@ -376,7 +356,7 @@ static void other_shapes_are_not_judged(void **state)
                                         "layers 4; heads 8; kv-heads 4; block 4; local 1 | topk 8"};
     for (size_t n = 0; n < sizeof texts / sizeof texts[0]; n++) {
         s2_arena arena = {0};
-        measures m;
+        s2_measures m;
         measure_text(&arena, texts[n], &m);
         assert_non_null(m.worth.not_judged);
         s2_arena_release(&arena);
@@ -411,13 +391,13 @@ static void every_allocation_may_fail_and_nothing_leaks(void **state)
         s2_arena arena = {0};
         s2_pattern pattern;
         s2_diag diag;
-        measures m;
+        s2_measures m;
         int64_t left = n;
         const char text[] =
             "layers 4; heads 8; block 4; local 3; layers 2: stride 4 phase head | random 2 seed 1";
         assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, &diag), S2_OK);
         s2_alloc_set_hook(fail_countdown, &left);
-        status = measure(&arena, &pattern, 256, &m);
+        status = s2_measures_take(&arena, &pattern, S2_PREFILL, 256, &m);
         s2_alloc_set_hook(NULL, NULL);
         s2_arena_release(&arena);
         assert_true(status == S2_OK || status == S2_ENOMEM);
