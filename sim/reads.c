@@ -243,15 +243,19 @@ s2_status s2_reads_add_rows(const s2_reads *reads, int64_t q_begin, int64_t q_en
 }
 
 /*
- * Keys that some query >= q_tok reads through the atom, found by walking its columns; `step` keys share one
- * column. Consecutive keys are joined.
+ * Keys that some query of [q_begin, q_end) reads through the atom, found by walking its columns; `step` keys
+ * share one column. Consecutive keys are joined. Windows only move on, so no key before that of the first
+ * query is read.
  */
 static void add_by_columns(const s2_reads *reads, const s2_atom *atom, int64_t q_begin, int64_t q_end,
                            int64_t n_tok, s2_combset *set)
 {
     const int64_t step = reads->block_aligned ? reads->view.pattern->block_tok : 1;
+    const int64_t first =
+        keys_begin(&reads->view, atom, greater(q_begin, atom->query_tok.begin)) / step * step;
+    const int64_t end = lesser(n_tok, atom->key_tok.end);
     int64_t run_begin = -1;
-    for (int64_t k_tok = 0; k_tok < n_tok && s2_work_spend(set->work_left, 1); k_tok += step) {
+    for (int64_t k_tok = first; k_tok < end && s2_work_spend(set->work_left, 1); k_tok += step) {
         s2_comb column;
         const bool kept =
             s2_atom_column(&reads->view, atom, k_tok, &column) && s2_comb_next(&column, q_begin) < q_end;
@@ -263,7 +267,7 @@ static void add_by_columns(const s2_reads *reads, const s2_atom *atom, int64_t q
         }
     }
     if (run_begin >= 0)
-        s2_combset_add_range(set, run_begin, n_tok);
+        s2_combset_add_range(set, run_begin, end);
 }
 
 /* Key blocks that rows >= n_tok - 1 of a mask file allow. */
@@ -285,7 +289,7 @@ static void add_mask_columns(const s2_reads *reads, const s2_atom *atom, int64_t
     }
 }
 
-/* DISTANCE with open reach: every residue recurs, so nothing in range is ever dropped. */
+/* With open reach every residue recurs and every window opens, so nothing in range is ever dropped. */
 static bool keeps_as_plain(const s2_atom *atom)
 {
     const bool open_query = atom->query_tok.end == S2_OPEN;
@@ -293,7 +297,7 @@ static bool keeps_as_plain(const s2_atom *atom)
     switch (atom->kind) {
     case S2_ATOM_PLAIN:
     case S2_ATOM_KEY:
-    case S2_ATOM_RANDOM: return !slides_unevenly(atom);
+    case S2_ATOM_RANDOM: return !slides_unevenly(atom) || (open_query && open_reach);
     case S2_ATOM_DISTANCE:
     case S2_ATOM_QUERY: return open_query && open_reach;
     case S2_ATOM_CHUNK:
