@@ -279,7 +279,7 @@ s2_status s2_accuracy_of(s2_arena *arena, const s2_row_file *file, const s2_gpu 
     for (int32_t at = 0; at < file->n_rows; at++) {
         const s2_row *const row = &file->rows[at];
         bool priced;
-        if (strcmp(row->set, "held-out") != 0 || row->kernel[0] == '\0' || row->us <= 0 || row->repeated)
+        if (!s2_row_judges(row))
             continue;
         const s2_arena_mark_t mark = s2_arena_mark(arena);
         const s2_status status = judge_row(arena, row, gpu, model, &made, &judged[n], &priced, diag);

@@ -341,3 +341,44 @@ s2_status s2_rows_parse(s2_arena *arena, const char *text, size_t n_bytes, s2_ro
     *out = file;
     return S2_OK;
 }
+
+/* ---- what was fitted */
+
+bool s2_row_judges(const s2_row *row)
+{
+    return strcmp(row->set, "held-out") == 0 && row->kernel[0] != '\0' && row->us > 0 && !row->repeated;
+}
+
+static int by_point(const void *left, const void *right)
+{
+    const s2_run_point *const a = *(const s2_run_point *const *)left;
+    const s2_run_point *const b = *(const s2_run_point *const *)right;
+    const int64_t differ[] = {(int64_t)a->pass - b->pass, (int64_t)a->q_tok - b->q_tok,
+                              (int64_t)a->k_tok - b->k_tok, (int64_t)a->batch - b->batch,
+                              (int64_t)a->dtype - b->dtype};
+    for (size_t d = 0; d < sizeof differ / sizeof *differ; d++)
+        if (differ[d] != 0)
+            return differ[d] < 0 ? -1 : 1;
+    return strcmp(a->pattern, b->pattern);
+}
+
+s2_status s2_rows_drop_fitted(s2_arena *arena, const s2_row_file *fitted, s2_row_file *judging)
+{
+    const s2_run_point **const points = S2_NEW(arena, const s2_run_point *, fitted->n_rows + 1);
+    size_t n_points = 0;
+    int32_t n_kept = 0;
+    if (points == NULL)
+        return S2_ENOMEM;
+    for (int32_t r = 0; r < fitted->n_rows; r++)
+        if (strcmp(fitted->rows[r].set, "designed") == 0)
+            points[n_points++] = &fitted->rows[r].point;
+    qsort(points, n_points, sizeof *points, by_point);
+    for (int32_t r = 0; r < judging->n_rows; r++) {
+        const s2_row *const row = &judging->rows[r];
+        const s2_run_point *const point = &row->point;
+        if (!s2_row_judges(row) || bsearch(&point, points, n_points, sizeof *points, by_point) == NULL)
+            judging->rows[n_kept++] = *row;
+    }
+    judging->n_rows = n_kept;
+    return S2_OK;
+}

@@ -67,6 +67,13 @@ void s2_row_print(const s2_row *row, s2_buf *buf);
 s2_status s2_rows_parse(s2_arena *arena, const char *text, size_t n_bytes, s2_row_file *out,
                         s2_diag *diag) S2_MUST_CHECK;
 
+/* Whether a row judges: it is held out, measured, and no repetition. */
+bool s2_row_judges(const s2_row *row);
+
+/* Take out of `judging` the rows that judge and whose points `fitted` has designed: what was fitted judges
+ * nothing. S2_ENOMEM. */
+s2_status s2_rows_drop_fitted(s2_arena *arena, const s2_row_file *fitted, s2_row_file *judging) S2_MUST_CHECK;
+
 #ifdef __cplusplus
 }
 #endif

@@ -36,6 +36,7 @@ typedef struct s2_table_reader {
     int32_t at[N_COLUMNS]; /* index of the field; -1: none */
     int32_t n_columns;
     const char *fields[MOST_COLUMNS];
+    char separator;    /* of fields: what the names of the columns are separated by */
     const char *begin; /* of the line */
     int32_t line;
     s2_table *out;
@@ -57,9 +58,13 @@ bool s2_table_is(const char *text, size_t n_bytes)
         const char *const stop = memchr(text + at, '\n', n_bytes - at);
         at = stop != NULL ? (size_t)(stop - text) + 1 : n_bytes;
     }
+    while (at < n_bytes && strchr(" \t\r\n", text[at]) != NULL)
+        at++;
     const char *const stop = at < n_bytes ? memchr(text + at, '\n', n_bytes - at) : NULL;
-    const size_t n = stop != NULL ? (size_t)(stop - text) - at : n_bytes - at;
-    return n > 0 && text[at] != '{' && memchr(text + at, ',', n) != NULL;
+    for (const char *end = stop != NULL ? stop : text + n_bytes; at < n_bytes && text + at < end; at++)
+        if (text[at] == '{' || strchr(",;\t", text[at]) != NULL)
+            return text[at] != '{';
+    return false;
 }
 
 /* ---- fields */
@@ -73,26 +78,37 @@ static char *trimmed(char *field)
     return field;
 }
 
-/* Fields of a line, cut in place; a quoted one may hold commas. */
+/* Spreadsheets write semicolons or tabs where commas are decimal. */
+static char separator_of(const char *head)
+{
+    return strchr(head, ',') != NULL   ? ','
+           : strchr(head, ';') != NULL ? ';'
+           : strchr(head, '\t')        ? '\t'
+                                       : ',';
+}
+
+/* Fields of a line, cut in place; a quoted one may hold separators. */
 static s2_status split(s2_table_reader *reader, char *line, int32_t *n)
 {
+    const char stops[] = {reader->separator, '\0'};
+    const char *const blanks = reader->separator == '\t' ? " " : " \t";
     *n = 0;
     for (char *at = line; at != NULL;) {
         if (*n == MOST_COLUMNS)
             return refuse(reader, at, "there are more columns than a table may have: ", "64");
-        at += strspn(at, " \t");
+        at += strspn(at, blanks);
         const bool quoted = *at == '"';
         char *stop = at + quoted;
-        stop += strcspn(stop, quoted ? "\"" : ",");
+        stop += strcspn(stop, quoted ? "\"" : stops);
         if (quoted && *stop != '"')
             return refuse(reader, at, "a quoted field does not end on its line", "");
         char *const begin = at + quoted;
         char *next = stop;
         if (quoted) {
             *stop = '\0';
-            next = stop + 1 + strcspn(stop + 1, ",");
+            next = stop + 1 + strcspn(stop + 1, stops);
         }
-        at = *next == ',' ? next + 1 : NULL;
+        at = *next == reader->separator ? next + 1 : NULL;
         *next = '\0';
         reader->fields[(*n)++] = trimmed(begin);
     }
@@ -105,9 +121,9 @@ static s2_status read_head(s2_table_reader *reader, int32_t n)
         reader->at[c] = -1;
     for (int32_t f = 0; f < n; f++) {
         /* other people's tables say phase where we say pass */
-        const char *const word = strcmp(reader->fields[f], "phase") == 0 ? "pass" : reader->fields[f];
+        const char *const word = s2_text_same_name("phase", reader->fields[f]) ? "pass" : reader->fields[f];
         for (s2_column c = 0; c < N_COLUMNS; c++) {
-            if (strcmp(word, column_words[c]) != 0)
+            if (!s2_text_same_name(column_words[c], word))
                 continue;
             if (reader->at[c] >= 0)
                 return refuse(reader, reader->fields[f], "this column is named twice: ", word);
@@ -116,7 +132,7 @@ static s2_status read_head(s2_table_reader *reader, int32_t n)
     }
     for (s2_column c = 0; c < N_NEEDED; c++)
         if (reader->at[c] < 0)
-            return refuse(reader, reader->begin, "the first line names no column ", column_words[c]);
+            return refuse(reader, reader->begin, "the names of the columns lack ", column_words[c]);
     if (reader->at[COLUMN_PASS] < 0 && reader->pass == S2_N_PASSES)
         return refuse(reader, reader->begin,
                       "no column says the pass: --pass forward, backward or decode says that of all rows",
@@ -153,6 +169,8 @@ static s2_status take_us(const s2_table_reader *reader, double *out)
 {
     const char *const text = field_of(reader, COLUMN_US);
     char *stop;
+    if (strchr(text, ',') != NULL)
+        return refuse(reader, text, "us is written with a decimal point, found ", text);
     *out = strtod(text, &stop);
     if (stop == text || *stop != '\0' || text[strspn(text, "0123456789.e+-")] != '\0' ||
         !(*out > 0 && *out < 1e12))
@@ -190,10 +208,28 @@ static s2_status take_caches(s2_table_reader *reader)
     return S2_OK;
 }
 
+static s2_status take_causal(const s2_table_reader *reader, bool *out)
+{
+    static const char *const yes[] = {"", "1", "true", "yes"}, *const no[] = {"0", "false", "no"};
+    const char *const text = field_of(reader, COLUMN_CAUSAL);
+    for (size_t w = 0; w < sizeof yes / sizeof *yes; w++)
+        if (s2_text_same_name(yes[w], text)) {
+            *out = true;
+            return S2_OK;
+        }
+    for (size_t w = 0; w < sizeof no / sizeof *no; w++)
+        if (s2_text_same_name(no[w], text)) {
+            *out = false;
+            return S2_OK;
+        }
+    return refuse(reader, text, "causal is 1 or 0, found ", text);
+}
+
 /* ---- rows */
 
 static s2_status make_pattern(const s2_table_reader *reader, s2_table_row *row)
 {
+    char hash[S2_HASH_HEX], first[17] = "";
     s2_buf text = {0};
     s2_diag why = {0};
     s2_buf_printf(&text, "heads %d; kv-heads %d; head-dim %d; block %d; %s layers all: %s", row->heads,
@@ -206,6 +242,10 @@ static s2_status make_pattern(const s2_table_reader *reader, s2_table_row *row)
     const s2_phase phase = row->pass == S2_PASS_DECODE ? S2_DECODE : S2_PREFILL;
     if (status == S2_OK)
         status = s2_classes_build(reader->arena, &row->made, phase, &row->classes);
+    if (status == S2_OK)
+        status = s2_pattern_hash(&row->made, hash);
+    if (status == S2_OK)
+        row->design = strtoull(strncpy(first, hash, sizeof first - 1), NULL, 16);
     if (status == S2_EPARSE || status == S2_EINVAL)
         return refuse(reader, reader->begin, "not a shape or pattern: ", why.msg);
     if (status == S2_OK && row->classes.has_dynamic)
@@ -213,19 +253,27 @@ static s2_status make_pattern(const s2_table_reader *reader, s2_table_row *row)
     return status;
 }
 
-/* Refuse dense rows that are faster than their products at the peak: no kernel is. */
-static s2_status check_floor(const s2_table_reader *reader, const s2_table_row *row)
+/* Refuse dense rows that are faster than their products at the peak, or than memory gives what L2 cannot
+ * hold: no kernel is. */
+static s2_status check_floor(const s2_table_reader *reader, s2_table_row *row)
 {
+    const s2_gpu *const gpu = reader->gpu;
     const double len = (double)row->n_tok, q = (double)row->q_tok;
-    const double pairs = row->pattern != NULL ? 0 : row->causal ? q * (len - q) + q * (q + 1) / 2 : q * len;
+    const double pairs = row->causal ? q * (len - q) + q * (q + 1) / 2 : q * len;
     const double flop = 4.0 * row->head_dim * row->heads * (double)row->batch * pairs *
                         (row->pass == S2_PASS_BACKWARD ? 2.5 : 1);
-    const double least = flop / (reader->gpu->bf16_tflops * 1e6);
-    if (row->us >= 0.98 * least)
+    /* a byte an element, as the narrowest caches have */
+    const double bytes = 2.0 * (q * row->heads + len * row->kv_heads) * row->head_dim * (double)row->batch;
+    const double by_products = flop / (gpu->bf16_tflops * 1e6);
+    const double by_memory = (bytes - gpu->l2_mib * 0x1p20) / (gpu->hbm_gb_s * 1e3);
+    row->floor_us = row->pattern != NULL ? 0 : fmax(by_products, by_memory);
+    if (row->us >= 0.98 * row->floor_us)
         return S2_OK;
     return s2_diag_set(reader->diag, S2_EPARSE, CODE_TABLE, reader->line, 1,
-                       "no kernel takes %.4g us here: the products alone take %.4g us at the peak of %s",
-                       row->us, least, reader->gpu->title);
+                       "no kernel takes %.4g us here: %s alone take %.4g us at the peak of %s (is the column "
+                       "in microseconds?)",
+                       row->us, by_products >= by_memory ? "the products" : "bytes that L2 cannot hold",
+                       row->floor_us, gpu->title);
 }
 
 static s2_status take_row(s2_table_reader *reader, s2_table_row *row)
@@ -247,7 +295,7 @@ static s2_status take_row(s2_table_reader *reader, s2_table_row *row)
     row->kv_heads = (int32_t)kv_heads;
     row->head_dim = (int32_t)head_dim;
     row->block_tok = (int32_t)block_tok;
-    row->causal = strcmp(field_of(reader, COLUMN_CAUSAL), "0") != 0;
+    S2_TRY(take_causal(reader, &row->causal));
     row->pattern = field_of(reader, COLUMN_PATTERN)[0] != '\0' ? field_of(reader, COLUMN_PATTERN) : NULL;
     if (row->pattern != NULL && strcmp(row->pattern, "dense") == 0)
         row->pattern = NULL;
@@ -266,6 +314,8 @@ static s2_status read_line(s2_table_reader *reader, char *line, bool *has_head)
     reader->begin = line;
     if (line[strspn(line, " \t\r")] == '\0' || *line == '#')
         return S2_OK;
+    if (!*has_head)
+        reader->separator = separator_of(line);
     S2_TRY(split(reader, line, &n));
     if (!*has_head) {
         *has_head = true;
@@ -273,8 +323,10 @@ static s2_status read_line(s2_table_reader *reader, char *line, bool *has_head)
     }
     if (n != reader->n_columns)
         return s2_diag_set(reader->diag, S2_EPARSE, CODE_TABLE, reader->line, 1,
-                           "the row has %d fields where the first line names %d columns", n,
-                           reader->n_columns);
+                           "the row has %d fields and there are names of %d columns%s", n, reader->n_columns,
+                           n > reader->n_columns && reader->separator == ','
+                               ? " (numbers have a decimal point; a pattern with commas stands in quotes)"
+                               : "");
     if (reader->out->n_rows == S2_TABLE_ROWS)
         return s2_diag_set(reader->diag, S2_ELIMIT, CODE_TABLE, reader->line, 1,
                            "a table has at most %d rows", S2_TABLE_ROWS);
@@ -316,23 +368,65 @@ s2_status s2_table_parse(s2_arena *arena, char *text, size_t n_bytes, const s2_g
     return S2_OK;
 }
 
+/* ---- which launch a row is of */
+
+static uint64_t mix(uint64_t mixed, uint64_t with)
+{
+    s2_rng rng = {mixed ^ (with * UINT64_C(0x9e3779b97f4a7c15))};
+    return s2_rng_next(&rng);
+}
+
+/* A number of the launch, however its row is written: patterns count by their canonical text. */
+static uint64_t launch_key(const s2_table_row *row, uint64_t seed)
+{
+    const int64_t asked[] = {row->batch, row->heads, row->kv_heads, row->head_dim,
+                             row->n_tok, row->q_tok, row->pass};
+    uint64_t mixed = seed;
+    for (size_t a = 0; a < sizeof asked / sizeof *asked; a++)
+        mixed = mix(mixed, (uint64_t)asked[a]);
+    if (row->pattern != NULL)
+        mixed = mix(mixed, row->design);
+    return row->causal || row->pass == S2_PASS_DECODE ? mixed : mix(mixed, 1);
+}
+
 /* Rows of the same launch are held out together, wherever they are in the table. */
 void s2_table_leave_out(s2_table *table, uint64_t seed, int32_t n)
 {
-    for (int32_t r = 0; r < table->n_rows; r++) {
-        s2_table_row *const row = &table->rows[r];
-        s2_rng rng = {seed};
-        const int64_t asked[] = {row->batch, row->heads, row->kv_heads, row->head_dim,
-                                 row->n_tok, row->q_tok, row->pass};
-        uint64_t mixed = seed;
-        for (size_t a = 0; a < sizeof asked / sizeof *asked; a++) {
-            rng = (s2_rng){mixed ^ ((uint64_t)asked[a] * UINT64_C(0x9e3779b97f4a7c15))};
-            mixed = s2_rng_next(&rng);
-        }
-        for (const char *c = row->pattern; c != NULL && *c != '\0'; c++) {
-            rng = (s2_rng){mixed + (unsigned char)*c};
-            mixed = s2_rng_next(&rng);
-        }
-        row->held = n > 0 && mixed % (uint64_t)n == 0;
+    for (int32_t r = 0; r < table->n_rows; r++)
+        table->rows[r].held = n > 0 && launch_key(&table->rows[r], seed) % (uint64_t)n == 0;
+}
+
+static int by_key(const void *left, const void *right)
+{
+    const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    return (a > b) - (a < b);
+}
+
+s2_status s2_table_drop_fitted(s2_arena *arena, const s2_table *fitted, s2_table *judging)
+{
+    uint64_t *const keys = S2_NEW(arena, uint64_t, fitted->n_rows);
+    int32_t n_keys = 0, n_kept = 0;
+    if (keys == NULL)
+        return S2_ENOMEM;
+    for (int32_t r = 0; r < fitted->n_rows; r++)
+        if (!fitted->rows[r].held)
+            keys[n_keys++] = launch_key(&fitted->rows[r], 0);
+    qsort(keys, (size_t)n_keys, sizeof *keys, by_key);
+    for (int32_t r = 0; r < judging->n_rows; r++) {
+        const uint64_t key = launch_key(&judging->rows[r], 0);
+        if (bsearch(&key, keys, (size_t)n_keys, sizeof *keys, by_key) == NULL)
+            judging->rows[n_kept++] = judging->rows[r];
     }
+    judging->n_rows = n_kept;
+    return S2_OK;
+}
+
+double s2_table_slowness(const s2_table *table)
+{
+    const double call_us = 100; /* what a call from Python may take besides */
+    double least = INFINITY;
+    for (int32_t r = 0; r < table->n_rows; r++)
+        if (table->rows[r].floor_us > 0)
+            least = fmin(least, table->rows[r].us / (table->rows[r].floor_us + call_us));
+    return isfinite(least) ? least : 0;
 }

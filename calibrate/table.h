@@ -1,7 +1,8 @@
 /*
  * calibrate/table.h - a table of what somebody else's kernels took, and the laws fitted to it (sim/peer.h).
  *
- * Comma-separated text; the first line that is not a comment ('#') names the columns, in any order:
+ * Text separated by commas, or where the names have none by semicolons or tabs; the first line that is not a
+ * comment ('#') names the columns, in any order:
  *
  *     batch, heads, kv_heads, head_dim, n_tok, us    required: whole numbers, and microseconds
  *     pass      forward (or prefill), backward, decode; without it the caller sets the pass of all rows
@@ -9,7 +10,7 @@
  *     pattern   a body of the pattern language, such as `local 16 | stride 8 phase head`; empty: dense
  *     block     tokens of a block of that pattern, 64 if left out
  *     caches    warm or cold, the same in all rows
- *     causal    1, or 0
+ *     causal    1 (or yes, true; if left out), or 0
  *
  * Other columns (a clock, a spread, an engine) are ignored. A row that is not of this form, or that is faster
  * than its products at the peak of the GPU, is refused with its line.
@@ -37,6 +38,8 @@ typedef struct s2_table_row {
     bool causal;
     int32_t block_tok;
     const char *pattern; /* a body; NULL: dense */
+    uint64_t design;     /* first bits of its hash */
+    double floor_us;     /* no kernel is faster; 0 where nothing is known of that */
     bool held;           /* held out: judges, is not fitted */
     s2_classes classes;  /* of `made` */
     s2_pattern made;
@@ -60,6 +63,12 @@ s2_status s2_table_parse(s2_arena *arena, char *text, size_t n_bytes, const s2_g
 
 /* Hold out about 1 in n of the rows, chosen by the seed and each row's launch. */
 void s2_table_leave_out(s2_table *table, uint64_t seed, int32_t n);
+
+/* Drop the rows of launches that `fitted` fits: what was fitted judges nothing. S2_ENOMEM. */
+s2_status s2_table_drop_fitted(s2_arena *arena, const s2_table *fitted, s2_table *judging) S2_MUST_CHECK;
+
+/* How many times as long as any kernel needs the fastest dense row took, a call aside; 0: nothing says. */
+double s2_table_slowness(const s2_table *table);
 
 /*
  * Fit a law to the rows of each pass, head dimension and kind of group that are not held out. Deterministic.

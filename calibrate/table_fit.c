@@ -320,8 +320,11 @@ static s2_status add_law(s2_peer *peer, const s2_law_rows *rows, s2_peer_group g
     law->kernel.fit_pct = fit->error_pct;
     s2_text_clean(law->kernel.name, sizeof law->kernel.name, peer->name);
     constants_of(fit->at, law->constant);
-    for (int32_t r = 0; r < rows->n; r++)
+    for (int32_t r = 0; r < rows->n; r++) {
         law->sparse |= rows->rows[r]->pattern != NULL;
+        law->causal |= rows->rows[r]->causal;
+        law->full |= !rows->rows[r]->causal;
+    }
     return S2_OK;
 }
 
@@ -335,8 +338,8 @@ static s2_status fit_groups(s2_arena *arena, const s2_table *table, const s2_gpu
         S2_TRY(rows_like(arena, table, gpu, like, g, &rows[g]));
     if (rows[S2_GROUP_ANY].n < LEAST_ROWS)
         return s2_diag_set(diag, S2_EINVAL, CODE_TABLE_FIT, 0, 0,
-                           "%d row%s of pass %s at head dim %d are left to be fitted; a law takes %d",
-                           rows[0].n, s2_text_plural(rows[0].n), s2_pass_word(like->pass), like->head_dim,
+                           "pass %s at head dim %d has %d row%s to be fitted, and a law takes %d",
+                           s2_pass_word(like->pass), like->head_dim, rows[0].n, s2_text_plural(rows[0].n),
                            LEAST_ROWS);
     const bool apart = rows[S2_GROUP_ONE].n >= GROUP_ROWS && rows[S2_GROUP_MANY].n >= GROUP_ROWS;
     for (s2_peer_group g = 0; g < (apart ? S2_N_PEER_GROUPS : S2_GROUP_ONE); g++)

@@ -7,8 +7,9 @@
 #include "cli/gpufile.h"
 #include "cli/textfile.h"
 
-/* One row in three is left out of the fit, to judge it. */
-enum { LEFT_OUT = 3 };
+/* One row in three is left out of the fit, to judge it. Nobody means to time a kernel so many times slower
+ * than any needs to be. */
+enum { LEFT_OUT = 3, SUSPECT = 20 };
 
 typedef struct s2_table_run {
     s2_cli *cli;
@@ -18,6 +19,7 @@ typedef struct s2_table_run {
     s2_table table;
     s2_peer peer;
     s2_table_miss worst[S2_PEER_LAWS];
+    int32_t n_dropped; /* rows of --judge that were fitted too */
 } s2_table_run;
 
 static s2_exit refuse(s2_cli *cli, s2_status status, const char *path, const s2_diag *diag)
@@ -70,6 +72,22 @@ static void name_peer(s2_table_run *run, const char *path)
     s2_text_clean(run->peer.source, sizeof run->peer.source, slash != NULL ? slash + 1 : path);
 }
 
+/* What was fitted judges nothing, whatever the file that it is in. */
+static s2_exit drop_fitted(s2_table_run *run, const char *path, s2_table *held)
+{
+    const int32_t n = held->n_rows;
+    if (s2_table_drop_fitted(&run->cli->arena, &run->table, held) != S2_OK)
+        return s2_cli_fail(run->cli, S2_ENOMEM, path);
+    run->n_dropped = n - held->n_rows;
+    if (held->n_rows > 0)
+        return S2_EXIT_OK;
+    s2_cli_error(run->cli,
+                 "%s: every row is of a launch that was fitted, so none can judge: without --judge a third "
+                 "of the rows is left out of the fit for that",
+                 path);
+    return S2_EXIT_REFUSED;
+}
+
 /* Judge with the rows left out of the fit, or with a separate table (--judge). */
 static s2_exit judge(s2_table_run *run)
 {
@@ -80,6 +98,7 @@ static s2_exit judge(s2_table_run *run)
         size_t n_bytes;
         S2_CLI_TRY(s2_textfile_read(run->cli, path, &text, &n_bytes));
         S2_CLI_TRY(parse(run, path, text, n_bytes, &held));
+        S2_CLI_TRY(drop_fitted(run, path, &held));
     }
     const s2_status status =
         s2_table_judge(&run->cli->arena, &held, path != NULL, &run->gpu, &run->peer, run->worst);
@@ -101,6 +120,20 @@ static void print_judged(const s2_table_run *run, s2_buf *buf)
                           run->worst[l].predicted, run->worst[l].us);
         s2_buf_puts(buf, "\n");
     }
+    if (run->n_dropped > 0)
+        s2_buf_printf(buf, "  %d row%s of %s judged nothing: their launches were fitted\n", run->n_dropped,
+                      s2_text_plural(run->n_dropped), s2_args_str(run->args, "judge"));
+}
+
+/* Times in nanoseconds fit as well as any. */
+static void doubt_unit(const s2_table_run *run)
+{
+    const double slowness = s2_table_slowness(&run->table);
+    if (slowness > SUSPECT)
+        s2_cli_error(run->cli,
+                     "caution: the fastest row takes %.0f times as long as any kernel needs on %s: is the "
+                     "column us in microseconds?",
+                     slowness, run->gpu.title);
 }
 
 /* With --out the page goes to standard output; else the file does, and the page goes to standard error. */
@@ -141,5 +174,6 @@ s2_exit s2_calibrate_table(s2_cli *cli, const s2_args *args, const char *path, c
     if (status != S2_OK)
         return refuse(cli, status, path, &diag);
     S2_CLI_TRY(judge(run));
+    doubt_unit(run);
     return write_all(run);
 }

@@ -260,7 +260,45 @@ static s2_exit read_rows(s2_calibrate *state, const char *path, s2_row_file *out
     s2_diag diag = {0};
     S2_CLI_TRY(s2_textfile_read(state->cli, path, &text, &n_bytes));
     const s2_status status = s2_rows_parse(&state->cli->arena, text, n_bytes, out, &diag);
-    return status == S2_OK ? S2_EXIT_OK : refuse(state->cli, status, path, &diag);
+    if (status != S2_OK)
+        return refuse(state->cli, status, path, &diag);
+    if (out->n_rows > 0 && out->head.gpu[0] != '\0')
+        return S2_EXIT_OK;
+    s2_cli_error(state->cli, "%s: %s", path,
+                 out->n_rows > 0
+                     ? "its first line must say the GPU and the schema s2points/1"
+                     : "there is no row: neither a table of times nor measurements of s2 calibrate");
+    return S2_EXIT_REFUSED;
+}
+
+static int32_t count_judging(const s2_row_file *file)
+{
+    int32_t n = 0;
+    for (int32_t r = 0; r < file->n_rows; r++)
+        n += s2_row_judges(&file->rows[r]);
+    return n;
+}
+
+/* What was fitted judges nothing, whatever the file that it is in. */
+static s2_exit drop_fitted(s2_calibrate *state, const char *path, s2_row_file *held)
+{
+    const int32_t n = count_judging(held);
+    if (s2_rows_drop_fitted(&state->cli->arena, &state->file, held) != S2_OK)
+        return s2_cli_fail(state->cli, S2_ENOMEM, path);
+    const int32_t n_left = count_judging(held);
+    if (n_left == 0) {
+        s2_cli_error(
+            state->cli,
+            n > 0 ? "%s: every row of the set held-out is of a point that was fitted, so none can judge"
+                  : "%s: no measured row is of the set held-out (--held-out N, or --leave-out SEED --rows "
+                    "FILE, makes them), so none can judge",
+            path);
+        return S2_EXIT_REFUSED;
+    }
+    if (n_left < n)
+        s2_cli_error(state->cli, "%s: %d row%s judged nothing: their points were fitted", path, n - n_left,
+                     s2_text_plural(n - n_left));
+    return S2_EXIT_OK;
 }
 
 static s2_exit judge(s2_calibrate *state, const s2_gpu *gpu, s2_calibration *calibration)
@@ -272,6 +310,7 @@ static s2_exit judge(s2_calibrate *state, const s2_gpu *gpu, s2_calibration *cal
     if (path == NULL)
         return S2_EXIT_OK;
     S2_CLI_TRY(read_rows(state, path, &held));
+    S2_CLI_TRY(drop_fitted(state, path, &held));
     const s2_status status =
         s2_accuracy_of(&state->cli->arena, &held, gpu, &calibration->model, &accuracy, &diag);
     if (status != S2_OK)

@@ -299,6 +299,12 @@ static s2_status check_law(const s2_peer *peer, const s2_pattern *pattern, s2_ph
             "kernel model %s was fitted to dense rows of pass %s alone; nothing is known of what "
             "that kernel makes of another pattern",
             peer->name, s2_pass_word(pass));
+    if (pass != S2_PASS_DECODE && !(pattern->causal ? law->causal : law->full))
+        return s2_diag_set(
+            diag, S2_EUNSUPPORTED, CODE_PEER, 0, 0,
+            "kernel model %s was fitted to %scausal rows of pass %s alone, and this pattern is "
+            "%scausal",
+            peer->name, law->causal ? "" : "non-", s2_pass_word(pass), pattern->causal ? "" : "not ");
     return S2_OK;
 }
 

@@ -62,7 +62,9 @@ typedef struct s2_peer_law {
     s2_kernel_model kernel; /* name, pass, rows fitted and judged, errors and spans; no constants */
     int32_t head_dim;
     s2_peer_group group;
-    bool sparse; /* rows of patterns that are not dense were among those judged */
+    bool sparse; /* rows of patterns that are not dense were among those fitted */
+    bool causal; /* ... and causal rows */
+    bool full;   /* ... and rows whose queries read later keys too */
     double median_pct;
     s2_peer_cut cut;
     double constant[S2_N_PEER_CONSTANTS];

@@ -24,6 +24,8 @@ static void print_law(const s2_peer_law *law, s2_buf *buf)
     for (int32_t c = 0; c < S2_N_PEER_CONSTANTS; c++)
         s2_buf_printf(buf, "%s %.6g\n", words[c], law->constant[c]);
     s2_buf_printf(buf, "fitted %d %.4g %d\n", law->kernel.n_points, law->kernel.fit_pct, law->sparse);
+    if (law->full) /* causal rows alone go without saying */
+        s2_buf_printf(buf, "masks %d %d\n", law->causal, law->full);
     s2_buf_printf(buf, "judged %d %.4g %.4g %.4g", law->kernel.n_judged, law->kernel.error_pct,
                   law->median_pct, law->kernel.p90_pct);
     for (int32_t e = 0; e < S2_N_EXTENTS; e++)
@@ -94,7 +96,7 @@ static s2_status open_law(s2_peer_reader *reader, const char *rest)
         head_dim < 1 || head_dim > 65536)
         return refuse(reader, "expected a pass, a head dimension and a kind of group");
     s2_peer_law *const law = &reader->out.laws[reader->out.n_laws++];
-    *law = (s2_peer_law){.head_dim = head_dim, .group = S2_N_PEER_GROUPS};
+    *law = (s2_peer_law){.head_dim = head_dim, .group = S2_N_PEER_GROUPS, .causal = true};
     for (s2_peer_group g = 0; g < S2_N_PEER_GROUPS; g++)
         law->group = strcmp(group, s2_peer_group_word(g)) == 0 ? g : law->group;
     for (s2_pass p = 0; p < S2_N_PASSES; p++)
@@ -169,6 +171,14 @@ static s2_status take_law_line(const s2_peer_reader *reader, const char *word, c
         reader->law->kernel.n_points = whole_up_to(n[0], 1e6) ? (int32_t)n[0] : 0;
         reader->law->kernel.fit_pct = n[1];
         reader->law->sparse = n[2] == 1;
+        return S2_OK;
+    }
+    if (strcmp(word, "masks") == 0) {
+        S2_TRY(numbers(reader, rest, n, 2));
+        if (!whole_up_to(n[0], 1) || !whole_up_to(n[1], 1) || n[0] + n[1] < 1)
+            return refuse(reader, "expected 1 for each kind of mask that was fitted, causal and full");
+        reader->law->causal = n[0] == 1;
+        reader->law->full = n[1] == 1;
         return S2_OK;
     }
     return take_constant(reader, word, rest);

@@ -155,7 +155,7 @@ static void a_bad_row_is_named_with_its_line(void **state)
         int32_t line;
         const char *says;
     } cases[] = {
-        {"batch,heads,kv_heads,head_dim,n_tok\n1,1,1,64,1\n", 1, "no column us"},
+        {"batch,heads,kv_heads,head_dim,n_tok\n1,1,1,64,1\n", 1, "lack us"},
         {"batch,heads,kv_heads,head_dim,n_tok,us,us\n", 1, "named twice"},
         {"# who\nbatch,heads,kv_heads,head_dim,n_tok,us\n1,8,8,64,1,7\n1,8,8,64,x,7\n", 4, "n_tok"},
         {"batch,heads,kv_heads,head_dim,n_tok,us\n1,8,3,64,16,7\n", 2, "shape"},
@@ -168,6 +168,10 @@ static void a_bad_row_is_named_with_its_line(void **state)
         {"batch,heads,kv_heads,head_dim,n_tok,us,pattern\n1,1,1,64,16,7,locl 4\n", 2, "pattern"},
         {"batch,heads,kv_heads,head_dim,n_tok,us\n", 2, "no row"},
         {"", 0, "no row"},
+        {"batch;heads;kv_heads;head_dim;n_tok;us\n1;8;8;64;16;7,5\n", 2, "decimal point"},
+        {"batch,heads,kv_heads,head_dim,n_tok,us\n1,8,8,64,16,7,5\n", 2, "decimal point"},
+        {"batch,heads,kv_heads,head_dim,n_tok,us,causal\n1,8,8,64,16,7,maybe\n", 2, "causal is 1 or 0"},
+        {"batch,heads,kv_heads,head_dim,n_tok,us,pass\n8,32,32,128,32768,0.9,decode\n", 2, "L2 cannot hold"},
     };
     s2_arena arena = {0};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
@@ -195,6 +199,88 @@ static void rows_without_a_pass_are_not_guessed_at(void **state)
     assert_int_equal(parse(&arena, said, S2_N_PASSES, &table, &diag), S2_OK);
     assert_int_equal(table.rows[0].pass, S2_PASS_DECODE);
     assert_int_equal(table.rows[0].q_tok, 1);
+    s2_arena_release(&arena);
+    (void)state;
+}
+
+/* The same rows by every habit of spreadsheets: the same table, whatever separates and ends its lines. */
+static void a_table_reads_alike_however_it_is_separated(void **state)
+{
+    static const struct {
+        char separator;
+        const char *end;
+        const char *names[3];
+    } habits[] = {{',', "\n", {"batch", "kv_heads", "us"}},
+                  {';', "\r\n", {"Batch", "KV-Heads", "US"}},
+                  {'\t', "\n", {"\"batch\"", "kv heads", " us"}}};
+    s2_arena arena = {0};
+    for (size_t h = 0; h < sizeof habits / sizeof *habits; h++) {
+        const char s = habits[h].separator;
+        s2_buf text = {0};
+        s2_table table;
+        s2_diag diag = {0};
+        s2_buf_printf(&text, "%s%cheads%c%s%chead_dim%cn_tok%ccausal%cpattern%c%s%s", habits[h].names[0], s,
+                      s, habits[h].names[1], s, s, s, s, s, habits[h].names[2], habits[h].end);
+        for (int32_t r = 0; r < 4; r++)
+            s2_buf_printf(&text, "1%c8%c8%c64%c%d%c%s%c\"%s\"%c%d.5%s", s, s, s, s, 128 << r, s,
+                          r % 2 ? "False" : "", s, r == 3 ? "columns 1,2" : "", s, 40 + r, habits[h].end);
+        assert_int_equal(text.status, S2_OK);
+        if (parse(&arena, text.data, S2_PASS_FORWARD, &table, &diag) != S2_OK)
+            fail_msg("habit %zu: line %d: %s", h, diag.line, diag.msg);
+        assert_int_equal(table.n_rows, 4);
+        for (int32_t r = 0; r < 4; r++)
+            assert_true(table.rows[r].n_tok == 128 << r && table.rows[r].us == 40.5 + r &&
+                        table.rows[r].causal == (r % 2 == 0) && (table.rows[r].pattern != NULL) == (r == 3));
+        s2_buf_release(&text);
+    }
+    s2_arena_release(&arena);
+    (void)state;
+}
+
+/* Any table, any rows held out: what is left to judge is never a launch that was fitted, however written. */
+static void what_was_fitted_judges_nothing(void **state)
+{
+    static const char *const same[] = {"local 4 | sink 1", "local 4|sink 1", " local  4 | sink  1"};
+    s2_arena arena = {0};
+    s2_buf fitted_text = {0}, judging_text = {0};
+    s2_table fitted, judging, again;
+    s2_diag diag = {0};
+    s2_buf_puts(&fitted_text, "batch,heads,kv_heads,head_dim,n_tok,pattern,us\n");
+    s2_buf_puts(&judging_text, "us,n_tok,pattern,head_dim,kv_heads,heads,batch\n");
+    for (int32_t r = 0; r < 30; r++) {
+        s2_buf_printf(&fitted_text, "1,8,8,64,%d,%s,50\n", 64 * (r + 1), r % 2 ? same[0] : "");
+        s2_buf_printf(&judging_text, "61,%d,%s,64,8,8,1\n", 64 * (r + 1),
+                      r % 2 ? same[1 + r % 4 / 2] : "dense");
+    }
+    assert_int_equal(parse(&arena, fitted_text.data, S2_PASS_FORWARD, &fitted, &diag), S2_OK);
+    assert_int_equal(parse(&arena, judging_text.data, S2_PASS_FORWARD, &judging, &diag), S2_OK);
+    again = judging;
+    assert_int_equal(s2_table_drop_fitted(&arena, &fitted, &again), S2_OK);
+    assert_int_equal(again.n_rows, 0);
+    s2_table_leave_out(&fitted, 7, 3);
+    int32_t n_held = 0;
+    for (int32_t r = 0; r < fitted.n_rows; r++)
+        n_held += fitted.rows[r].held;
+    assert_int_equal(s2_table_drop_fitted(&arena, &fitted, &judging), S2_OK);
+    assert_true(n_held > 0);
+    assert_int_equal(judging.n_rows, n_held);
+    s2_buf_release(&fitted_text);
+    s2_buf_release(&judging_text);
+    s2_arena_release(&arena);
+    (void)state;
+}
+
+static void times_in_nanoseconds_are_doubted(void **state)
+{
+    s2_arena arena = {0};
+    s2_table table;
+    s2_diag diag = {0};
+    const char us[] = "batch,heads,kv_heads,head_dim,n_tok,us\n1,32,32,128,8192,900\n1,8,8,64,64,12\n";
+    const char ns[] = "batch,heads,kv_heads,head_dim,n_tok,us\n1,32,32,128,8192,900e3\n1,8,8,64,64,12e3\n";
+    assert_int_equal(parse(&arena, us, S2_PASS_FORWARD, &table, &diag), S2_OK);
+    assert_true(s2_table_slowness(&table) < 5);
+    assert_int_equal(parse(&arena, ns, S2_PASS_FORWARD, &table, &diag), S2_OK);
+    assert_true(s2_table_slowness(&table) > 50);
     s2_arena_release(&arena);
     (void)state;
 }
@@ -273,6 +359,9 @@ int main(void)
         cmocka_unit_test(a_law_is_found_again_from_the_times_that_it_made),
         cmocka_unit_test(a_bad_row_is_named_with_its_line),
         cmocka_unit_test(rows_without_a_pass_are_not_guessed_at),
+        cmocka_unit_test(a_table_reads_alike_however_it_is_separated),
+        cmocka_unit_test(what_was_fitted_judges_nothing),
+        cmocka_unit_test(times_in_nanoseconds_are_doubted),
         cmocka_unit_test(a_model_comes_back_from_its_file_and_a_changed_file_is_refused),
         cmocka_unit_test(a_model_prices_what_it_was_fitted_to_and_refuses_the_rest),
     };
