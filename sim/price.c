@@ -156,13 +156,17 @@ static s2_status run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_
     };
     if (fidelity == S2_PRICE_WHOLE)
         return price_whole(scratch, pattern, options, work_left, sim, diag);
+    /* by whichever road: a plan takes no constants, and a time takes them only where it is a prediction */
+    s2_sim_options own = *options;
+    if (fidelity != S2_PRICE_TIME || !s2_sim_predicts(options, options->phase))
+        own.calibration = NULL;
     if ((options->n_ranks > 1 || options->new_tok != 0) && fidelity != S2_PRICE_BOUNDS)
-        return price_shared(scratch, pattern, options, fidelity, work_left, sim, diag);
+        return price_shared(scratch, pattern, &own, fidelity, work_left, sim, diag);
     const s2_status status = parts[fidelity](scratch, pattern, options, work_left, sim);
     if (status != S2_EUNSUPPORTED)
         return status;
     *sim = (s2_sim){0};
-    return price_whole(scratch, pattern, options, work_left, sim, diag);
+    return price_whole(scratch, pattern, &own, work_left, sim, diag);
 }
 
 s2_status s2_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,

@@ -231,7 +231,7 @@ typedef enum s2_fidelity {
     S2_PRICE_CACHE,  /* kv and host_bytes alone */
     S2_PRICE_PLAN,   /* pairs, density, imbalance, and plan_us with states: whole tiles, peak rates */
     S2_PRICE_BOUNDS, /* all that is known without constants of attention and states, dense pattern included */
-    S2_PRICE_TIME,   /* time_us of attention and states: predicted with constants, else plan_us */
+    S2_PRICE_TIME,   /* time_us of attention and states: predicted where s2_sim_predicts, else plan_us */
     S2_PRICE_WHOLE   /* everything */
 } s2_fidelity;
 
