@@ -229,7 +229,7 @@ static s2_status take_causal(const s2_table_reader *reader, bool *out)
 
 static s2_status make_pattern(const s2_table_reader *reader, s2_table_row *row)
 {
-    char hash[S2_HASH_HEX], first[17] = "";
+    char hash[S2_HASH_HEX];
     s2_buf text = {0};
     s2_diag why = {0};
     s2_buf_printf(&text, "heads %d; kv-heads %d; head-dim %d; block %d; %s layers all: %s", row->heads,
@@ -244,8 +244,10 @@ static s2_status make_pattern(const s2_table_reader *reader, s2_table_row *row)
         status = s2_classes_build(reader->arena, &row->made, phase, &row->classes);
     if (status == S2_OK)
         status = s2_pattern_hash(&row->made, hash);
-    if (status == S2_OK)
-        row->design = strtoull(strncpy(first, hash, sizeof first - 1), NULL, 16);
+    if (status == S2_OK) {
+        hash[16] = '\0'; /* 64 bits of it */
+        row->design = strtoull(hash, NULL, 16);
+    }
     if (status == S2_EPARSE || status == S2_EINVAL)
         return refuse(reader, reader->begin, "not a shape or pattern: ", why.msg);
     if (status == S2_OK && row->classes.has_dynamic)
