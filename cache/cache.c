@@ -10,6 +10,7 @@ typedef struct s2_cache_seq {
     int32_t n_tok;
     int64_t next_tok; /* the least of its tables */
     int64_t version;
+    int64_t moved_version;
     s2_cache_table *tables;
 } s2_cache_seq;
 
@@ -169,7 +170,9 @@ s2_status s2_cache_open(s2_cache *cache, int32_t *seq)
         return S2_ENOMEM;
     for (int32_t table = 0; table < cache->n_tables; table++)
         tables[table].open_page = -1;
-    cache->seqs[at] = (s2_cache_seq){.open = true, .tables = tables, .version = ++cache->n_versions};
+    const int64_t version = ++cache->n_versions;
+    cache->seqs[at] =
+        (s2_cache_seq){.open = true, .tables = tables, .version = version, .moved_version = version};
     *seq = at;
     return S2_OK;
 }
@@ -268,12 +271,19 @@ s2_status s2_cache_append(s2_cache *cache, int32_t seq, int32_t n_tok)
     }
     if (cache->pool.n_changes != n_changes)
         own->version = ++cache->n_versions;
+    if (cache->moves.n > 0)
+        own->moved_version = own->version;
     return status;
 }
 
 int64_t s2_cache_version(const s2_cache *cache, int32_t seq)
 {
     return cache->seqs[seq].version;
+}
+
+int64_t s2_cache_moved_version(const s2_cache *cache, int32_t seq)
+{
+    return cache->seqs[seq].moved_version;
 }
 
 s2_cache_layout s2_cache_layout_of(const s2_cache *cache)

@@ -89,6 +89,9 @@ const s2_cache_move *s2_cache_moves(const s2_cache *cache, int32_t *n_moves);
 /* While this is unchanged no key of the sequence has moved, except in a ring. No two sequences, closed ones
  * included, ever have the same version. */
 int64_t s2_cache_version(const s2_cache *cache, int32_t seq);
+/* The version at which a key that the sequence held last changed its slot: at its opening, by a copy after a
+ * fork, or in a ring. Between two equal answers pages only come and go. */
+int64_t s2_cache_moved_version(const s2_cache *cache, int32_t seq);
 s2_cache_layout s2_cache_layout_of(const s2_cache *cache);
 
 /* Slot of a key, or -1 when it is not held. If some keys of a page are held, nothing is promised about its

@@ -77,7 +77,7 @@ static s2_status place_lists(taking *at, bool every)
     const s2_attn_problem *const problem = at->problem;
     const int32_t n_kv = problem->n_kv_heads;
     for (int32_t seq = 0; seq < problem->n_seqs; seq++) {
-        const int64_t version = s2_cache_version(problem->cached->cache, problem->cached->seqs[seq]);
+        const int64_t version = s2_cache_moved_version(problem->cached->cache, problem->cached->seqs[seq]);
         const bool moved = at->layer->versions[seq] != version;
         for (int32_t kv_head = 0; kv_head < n_kv; kv_head++)
             S2_TRY(place_list(at, &at->lists->plan.lists[seq * n_kv + kv_head], every || moved));
@@ -135,6 +135,7 @@ bool s2_follow_knows(const s2_follow *follow, const s2_attn_problem *problem)
     for (int32_t seq = 0; seq < problem->n_seqs && same; seq++)
         same = follow->lists.seqs[seq].q_tok == problem->plan->seqs[seq].q_tok &&
                follow->lists.seqs[seq].k_tok == problem->plan->seqs[seq].k_tok &&
-               layer->versions[seq] == s2_cache_version(problem->cached->cache, problem->cached->seqs[seq]);
+               layer->versions[seq] ==
+                   s2_cache_moved_version(problem->cached->cache, problem->cached->seqs[seq]);
     return same;
 }

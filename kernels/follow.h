@@ -2,8 +2,8 @@
  * kernels/follow.h - successive decode steps from a cache: a prepared state is updated, not rebuilt.
  *
  * Holds the lists of plan/follow.h and, for each layer that reads the same lists, the places of their slabs.
- * A step looks up only the places of slabs that it changed and of sequences in which a page came or went;
- * everything else that a kernel holds stays as it is.
+ * A step looks up only the places of slabs that it changed, and of sequences whose pages were copied after a
+ * fork; everything else that a kernel holds stays as it is, also where pages came and went.
  *
  * Caches with rings are not followed: their keys move at every step.
  *
@@ -22,7 +22,7 @@ extern "C" {
 /* One layer: where its slabs are. */
 typedef struct s2_follow_layer {
     s2_decode_place *places; /* [slab] */
-    int64_t *versions;       /* [sequence] the cache's version that the places are from */
+    int64_t *versions;       /* [sequence] the cache's version of moves that the places are from */
     int64_t step;            /* the lists' step that they are from */
     int32_t *changed;        /* slabs that have changed since this layer was last taken; ascending */
     int32_t n_changed;       /* -1: any may have changed */
