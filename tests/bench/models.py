@@ -1,6 +1,6 @@
 """Whole models with random weights on one GPU: prefill, tokens a second, memory and a training step.
 
-usage: models.py OUT.jsonl [--figures prefill,decode,train] [--models llama-3.1-8b,phi-3-small] [--lengths 32768,131072]
+usage: models.py OUT.jsonl [--figures prefill,decode,train] [--models llama-3.1-8b,phi-3-small] [--lengths 32768,131072] [--ways pattern,...]
 Needs the package (make wheel) and torch; `make bench-models` runs it. A row is written as soon as it is known: device, commit,
 the median of `times` runs in seconds with the least and the most, memory, and what kernels of which kind took of one run.
 `make table-models` sets the rows beside the simulator's prediction."""
@@ -10,6 +10,7 @@ import gc
 import json
 import math
 import os
+import re
 import subprocess
 import time
 import traceback
@@ -167,6 +168,31 @@ def with_pattern(pattern, deterministic=True):
     return lambda index, q, k, v: s2.attention(q, k, v, pattern, index, deterministic=deterministic)
 
 
+def with_flex(name, body, tokens):
+    """FlexAttention, compiled, with the pattern's blocks in lists: tiles of 128 queries by 64 keys, those that are read whole apart."""
+    from torch.nn.attention.flex_attention import BlockMask, flex_attention
+
+    heads = SHAPES[name]["heads"]
+    window, stride = map(int, re.fullmatch(r"local (\d+) \| stride (\d+) phase head\+1", body).groups())
+    row = torch.arange(0, -(-tokens // 64), 2, device=DEVICE)[:, None]
+    key = torch.arange(-(-tokens // 64), device=DEVICE)[None, :]
+    lists = [[], [], [], []]
+    for head in range(heads):
+        strided = (key + head + 1) % stride == 0
+        first, second = ((key <= blk) & ((blk - key < window) | strided) for blk in (row, row + 1))
+        whole = first & second & (key < row)
+        for at, tiles in ((0, (first | second) & ~whole), (2, whole)):
+            lists[at].append(tiles.sum(1).int())
+            lists[at + 1].append(torch.argsort(tiles.int(), dim=1, descending=True, stable=True).int())
+
+    def reads(_, head, q, k):
+        return (q >= k) & ((q // 64 - k // 64 < window) | ((k // 64 + head + 1) % stride == 0))
+
+    mask = BlockMask.from_kv_blocks(*(torch.stack(one)[None] for one in lists), BLOCK_SIZE=(128, 64), mask_mod=reads, seq_lengths=(tokens, tokens))
+    compiled = torch.compile(flex_attention, dynamic=False) if DEVICE == "cuda" else flex_attention
+    return lambda index, q, k, v: compiled(q, k, v, block_mask=mask, enable_gqa=q.shape[1] != k.shape[1])
+
+
 def wait():
     if DEVICE == "cuda":
         torch.cuda.synchronize()
@@ -297,6 +323,20 @@ def decode(rows, model, about, batch, store, attend, cache, steps):
             "captures": getattr(step, "captures", 1), **kernels(step)}
 
 
+def filled(pattern, like, tokens, batch, pages=0):
+    """A cache of random keys, its sequences, and attention that writes to it and reads from it."""
+    cache = s2.Cache(pattern, like, pages=pages)
+    sequences = [cache.open() for _ in range(batch)]
+    cache.append(sequences, tokens)
+    for pool in (cache.keys, cache.values):
+        pool.normal_()
+
+    def attend(index, q, k, v):
+        cache.write(sequences, index, k, v)
+        return cache.attend(q, sequences, index)
+    return cache, sequences, attend
+
+
 @torch.no_grad()
 def decode_paged(rows, model, name, tokens, batch, body, way, steps, captured=True):
     """From a cache that gives pages back; the last steps end at `tokens`."""
@@ -305,15 +345,8 @@ def decode_paged(rows, model, name, tokens, batch, body, way, steps, captured=Tr
 
     def measure():
         per = pattern.simulate(tokens, phase="decode", page=pattern.block).kv_bytes / (4 * pattern.head_dim) / pattern.block
-        cache = s2.Cache(pattern, model.embed, pages=math.ceil(per * batch * 1.02) + 64)
-        sequences = [cache.open() for _ in range(batch)]
-        cache.append(sequences, tokens - steps - 30)
-        for pool in (cache.keys, cache.values):
-            pool.normal_()
-
-        def attend(index, q, k, v):
-            cache.write(sequences, index, k, v)
-            return cache.attend(q, sequences, index)
+        pages = math.ceil(per * batch * 1.02) + 64
+        cache, sequences, attend = filled(pattern, model.embed, tokens - steps - 30, batch, pages)
 
         def one_by_one(run):
             def step():
@@ -401,8 +434,11 @@ def ask():
     parser.add_argument("--lengths", default="32768,131072")
     parser.add_argument("--train", default="1.3b:8192,1.3b:32768,llama-3.1-8b:8192,llama-3.1-8b:16384")
     parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--ways", default="", help="these alone, as rows name them")
     parser.add_argument("--batch", type=int, default=0, help="of decoding; 0: the largest that fits, of each side")
-    return parser.parse_args()
+    asked = parser.parse_args()
+    asked.wants = lambda way: not asked.ways or way in asked.ways.split(",")
+    return asked
 
 
 def largest(batch, attempt):
@@ -418,21 +454,38 @@ def largest(batch, attempt):
 def infer(rows, name, asked):
     model, body = Model(name), PATTERNS[name]
     torchs = SDPBackend.CUDNN_ATTENTION if DEVICE == "cuda" else SDPBackend.MATH
-    ways = {"pattern": (with_pattern(pattern_of(name, body)), body), "dense cuDNN": (with_backend(torchs), "dense"),
-            "dense": (with_pattern(pattern_of(name, "dense")), "dense")}
     for tokens in map(int, asked.lengths.split(",")):
         if "prefill" in asked.figures:
-            prefill(rows, model, name, tokens, ways)
-        if "decode" not in asked.figures:
-            continue
-        few = asked.batch or largest(fit(name, "dense", tokens), lambda batch: decode_paged(rows, model, name, tokens, batch, "dense", "dense", asked.steps))
-        if asked.batch:
-            decode_paged(rows, model, name, tokens, few, "dense", "dense", asked.steps)
+            prefill(rows, model, name, tokens, ways_of(name, body, tokens, torchs, asked))
+        if "decode" in asked.figures:
+            generate(rows, model, name, tokens, torchs, asked)
+
+
+def generate(rows, model, name, tokens, torchs, asked):
+    body = PATTERNS[name]
+
+    def paged(batch, body, way, steps=asked.steps, captured=True):
+        return not asked.wants(way) or decode_paged(rows, model, name, tokens, batch, body, way, steps, captured)
+
+    few = asked.batch or largest(fit(name, "dense", tokens), lambda batch: paged(batch, "dense", "dense"))
+    if asked.batch:
+        paged(few, "dense", "dense")
+    if asked.wants("dense cuDNN"):
         decode_dense(rows, model, name, tokens, few, torchs, "dense cuDNN", 20)
-        decode_paged(rows, model, name, tokens, few, body, "pattern", asked.steps)
-        decode_paged(rows, model, name, tokens, few, body, "pattern, no graph", 20, captured=False)
-        if not asked.batch:
-            largest(fit(name, body, tokens), lambda batch: decode_paged(rows, model, name, tokens, batch, body, "pattern", asked.steps))
+    paged(few, body, "pattern")
+    paged(few, body, "pattern, no graph", 20, captured=False)
+    if not asked.batch:
+        largest(fit(name, body, tokens), lambda batch: paged(batch, body, "pattern"))
+
+
+def ways_of(name, body, tokens, torchs, asked, fused=False):
+    """What is measured, by its name: how attention is computed, and its pattern."""
+    made = {"pattern": lambda: (with_pattern(pattern_of(name, body)), body),
+            "pattern, fused": lambda: (with_pattern(pattern_of(name, body), False), body),
+            "pattern, FlexAttention": lambda: (with_flex(name, body, tokens), body),
+            "dense cuDNN": lambda: (with_backend(torchs), "dense"),
+            "dense": lambda: (with_pattern(pattern_of(name, "dense")), "dense")}
+    return {way: make() for way, make in made.items() if asked.wants(way) and (fused or way != "pattern, fused")}
 
 
 def trains(rows, asked):
@@ -441,10 +494,7 @@ def trains(rows, asked):
         body = TRAINED.get(name, PATTERNS[name])
         model = Model(name)
         torchs = SDPBackend.CUDNN_ATTENTION if DEVICE == "cuda" else SDPBackend.MATH
-        train(rows, model, name, int(tokens), {"pattern": (with_pattern(pattern_of(name, body)), body),
-                                               "pattern, fused": (with_pattern(pattern_of(name, body), False), body),
-                                               "dense cuDNN": (with_backend(torchs), "dense"),
-                                               "dense": (with_pattern(pattern_of(name, "dense")), "dense")}, name not in ("1.3b", "tiny"))
+        train(rows, model, name, int(tokens), ways_of(name, body, int(tokens), torchs, asked, fused=True), name not in ("1.3b", "tiny"))
         del model
         clear()
 

@@ -64,16 +64,7 @@ def prefill(model, pattern, tokens):
 @torch.no_grad()
 def decode(model, pattern, tokens, batch, steps):
     """One graph a step, sums between the GPUs in it; the next token is the largest logit of this rank's part of the vocabulary."""
-    cache = s2.Cache(pattern, model.embed)
-    sequences = [cache.open() for _ in range(batch)]
-    cache.append(sequences, tokens - steps - 30)
-    for pool in (cache.keys, cache.values):
-        pool.normal_()
-
-    def attend(index, q, k, v):
-        cache.write(sequences, index, k, v)
-        return cache.attend(q, sequences, index)
-
+    cache, sequences, attend = models.filled(pattern, model.embed, tokens - steps - 30, batch)
     about = {"tokens": tokens}
     row = models.decode(None, model, about, batch, lambda run: s2.Step(cache, sequences, run), attend, lambda: cache.usage.bytes, steps)
     cache.close()
