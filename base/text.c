@@ -202,6 +202,39 @@ void s2_buf_count(s2_buf *buf, int64_t n, const char *noun)
     s2_buf_printf(buf, "%lld %s%s", (long long)n, noun, n == 1 ? "" : "s");
 }
 
+/* Drop zeros behind a decimal point. */
+static void trim_zeros(char *text)
+{
+    size_t n = strlen(text);
+    if (strchr(text, '.') == NULL)
+        return;
+    while (text[n - 1] == '0')
+        n--;
+    text[n - (text[n - 1] == '.')] = '\0';
+}
+
+s2_decimal_text s2_decimal(double value, int digits)
+{
+    enum { WRITTEN_OUT = 20 };
+    s2_decimal_text out = {{0}};
+    snprintf(out.text, sizeof out.text, "%.*e", digits - 1, value);
+    char *const mark = strchr(out.text, 'e');
+    if (mark == NULL) /* not finite */
+        return out;
+    const int exponent = atoi(mark + 1);
+    if (abs(exponent) > WRITTEN_OUT) {
+        *mark = '\0';
+        trim_zeros(out.text);
+        snprintf(out.text + strlen(out.text), sizeof out.text - strlen(out.text), "*10^%d", exponent);
+    } else if (exponent >= digits) {
+        snprintf(out.text, sizeof out.text, "%.0f", strtod(out.text, NULL));
+    } else {
+        snprintf(out.text, sizeof out.text, "%.*f", digits - 1 - exponent, value);
+        trim_zeros(out.text);
+    }
+    return out;
+}
+
 void s2_buf_printf(s2_buf *buf, const char *fmt, ...)
 {
     va_list args, again;
@@ -322,6 +355,13 @@ void s2_json_int(s2_buf *buf, int64_t value)
 {
     json_separate(buf);
     s2_buf_printf(buf, "%lld", (long long)value);
+}
+
+double s2_rounded(double value)
+{
+    char text[40];
+    snprintf(text, sizeof text, "%.6g", value);
+    return isfinite(value) ? strtod(text, NULL) : value;
 }
 
 void s2_json_num(s2_buf *buf, double value)

@@ -70,10 +70,22 @@ void s2_buf_shell(s2_buf *buf, const char *word);
 void s2_buf_release(s2_buf *buf);
 
 /*
+ * A number for people: `digits` significant ones (1 to 17) without zeros behind them and without an exponent,
+ * as in "0.00012" and "12350000"; beyond 10^20 and below 10^-20 as "1.5*10^30". Used within one statement:
+ * s2_decimal(x, 3).text
+ */
+typedef struct s2_decimal_text {
+    char text[48];
+} s2_decimal_text;
+s2_decimal_text s2_decimal(double value, int digits);
+
+/*
  * JSON. Values are appended to an s2_buf; s2_json_key writes the comma where one is due by looking
  * at the last byte, so there is no writer state to get wrong. Strings are escaped; text that is not
  * UTF-8 is cleaned. Numbers that are not finite are written as null.
  */
+/* Rounded to the digits that a person may rely on, so that equal inputs give equal, short text. */
+double s2_rounded(double value);
 void s2_json_begin(s2_buf *buf, char bracket);   /* '{' or '[' ; as an array element too */
 void s2_json_end(s2_buf *buf, char bracket);     /* '}' or ']' */
 void s2_json_key(s2_buf *buf, const char *key);  /* then exactly one value */

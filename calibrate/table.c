@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "base/text.h"
 #include "pattern/parse.h"
 
 enum { CODE_TABLE = 708, MOST_COLUMNS = 64, LIMIT_LINE = 4096 };
@@ -272,10 +273,11 @@ static s2_status check_floor(const s2_table_reader *reader, s2_table_row *row)
     if (row->us >= 0.98 * row->floor_us)
         return S2_OK;
     return s2_diag_set(reader->diag, S2_EPARSE, CODE_TABLE, reader->line, 1,
-                       "no kernel takes %.4g us here: %s alone take %.4g us at the peak of %s (is the column "
+                       "no kernel takes %s us here: %s alone take %s us at the peak of %s (is the column "
                        "in microseconds?)",
-                       row->us, by_products >= by_memory ? "the products" : "bytes that L2 cannot hold",
-                       row->floor_us, gpu->title);
+                       s2_decimal(row->us, 4).text,
+                       by_products >= by_memory ? "the products" : "bytes that L2 cannot hold",
+                       s2_decimal(row->floor_us, 4).text, gpu->title);
 }
 
 static s2_status take_row(s2_table_reader *reader, s2_table_row *row)

@@ -226,7 +226,7 @@ static bool check_work(const decision *d, double most_steps)
         if (alike(d->c, layer) == layer)
             steps += layer_steps(d, layer);
     return steps <= most_steps ||
-           s2_cert_refuse(d->c, S2_CERT_UNDECIDED, "the check would take more than %.0e steps", most_steps);
+           s2_cert_refuse(d->c, S2_CERT_UNDECIDED, "the check would take more than %.0f steps", most_steps);
 }
 
 /* ---- claims */

@@ -63,7 +63,7 @@ static void json_score(const s2_score *score, s2_buf *buf)
     s2_json_int(buf, score->n);
     for (size_t at = 0; at < sizeof fields / sizeof *fields; at++) {
         s2_json_key(buf, fields[at].key);
-        s2_buf_printf(buf, "%.5g", fields[at].value);
+        s2_buf_puts(buf, s2_decimal(fields[at].value, 5).text);
     }
     s2_json_end(buf, '}');
 }
@@ -80,7 +80,7 @@ static void json_scores(const char *key, const s2_score *scores, int32_t n, s2_b
 static void json_number(const char *key, double value, s2_buf *buf)
 {
     s2_json_key(buf, key);
-    s2_buf_printf(buf, "%.5g", isfinite(value) ? value : 0);
+    s2_buf_puts(buf, s2_decimal(isfinite(value) ? value : 0, 5).text);
 }
 
 void s2_accuracy_json(const s2_accuracy *accuracy, s2_buf *buf)

@@ -115,9 +115,9 @@ static void print_judged(const s2_table_run *run, s2_buf *buf)
         s2_buf_printf(buf, "  %-9s %8d %-6s %7d %7d", s2_pass_word(law->kernel.pass), law->head_dim,
                       s2_peer_group_word(law->group), law->kernel.n_points, law->kernel.n_judged);
         if (law->kernel.n_judged > 0)
-            s2_buf_printf(buf, " %6.1f %% %6.1f %% %6.1f %%  line %d: %.4g us for %.4g",
-                          law->kernel.error_pct, law->median_pct, law->kernel.p90_pct, run->worst[l].line,
-                          run->worst[l].predicted, run->worst[l].us);
+            s2_buf_printf(buf, " %6.1f %% %6.1f %% %6.1f %%  line %d: %s us for %s us", law->kernel.error_pct,
+                          law->median_pct, law->kernel.p90_pct, run->worst[l].line,
+                          s2_decimal(run->worst[l].predicted, 4).text, s2_decimal(run->worst[l].us, 4).text);
         s2_buf_puts(buf, "\n");
     }
     if (run->n_dropped > 0)

@@ -245,7 +245,7 @@ static s2_status add_curves(s2_cli *cli, const curve curves[KV_CURVES], const do
             }
         if (name.len == 0)
             continue;
-        s2_buf_printf(&name, ": %.4g %s", curves[c].values[KV_POINTS], unit);
+        s2_buf_printf(&name, ": %s %s", s2_decimal(curves[c].values[KV_POINTS], 4).text, unit);
         const char *const words = s2_arena_strndup(&cli->arena, name.data, name.len);
         s2_buf_release(&name);
         if (words == NULL)

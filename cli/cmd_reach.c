@@ -103,8 +103,8 @@ static void print_rest(report *r)
             best = layer;
     s2_buf_printf(buf, "\nwindow     %lld tokens that every head of every layer reads\n",
                   (long long)tokens(r, r->m.readers.window));
-    s2_buf_printf(buf, "flow       least %.3g of dense, from key block %d to the last query\n",
-                  r->m.flow.least, (int)r->m.flow.least_key);
+    s2_buf_printf(buf, "flow       least %s of dense, from key block %d to the last query\n",
+                  s2_decimal(r->m.flow.least, 3).text, (int)r->m.flow.least_key);
     s2_buf_printf(buf,
                   "retrieval  layer 0 reads %.1f %% of (second half, first half), a pair's reader %.1f %%\n",
                   100 * r->m.worth.layers[0].coverage, 100 * r->m.worth.layers[0].concentration);

@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "base/quantity.h"
+#include "base/text.h"
 #include "cli/check.h"
 #include "cli/gpufile.h"
 #include "cli/netfile.h"
@@ -196,10 +197,12 @@ static s2_exit refuse_tiny(const s2_searching *r)
         const s2_search_limit *const limit = &search->limits[n];
         if (limit->of != S2_BY_KV_BYTES || limit->of_dense || limit->most >= TINY)
             continue;
+        const s2_decimal_text number = s2_decimal(limit->most, 10);
+        const char *const text = number.text;
         s2_cli_error(r->found.cli,
-                     "--at-most kv_bytes=%.10g is %.10g bytes: write %.10g%% of dense, or a unit, "
-                     "as in %.10gg",
-                     limit->most, limit->most, limit->most, limit->most);
+                     "--at-most kv_bytes=%s is %s bytes: write %s%% of dense, or a unit, "
+                     "as in %sg",
+                     text, text, text, text);
         return S2_EXIT_USAGE;
     }
     return S2_EXIT_OK;

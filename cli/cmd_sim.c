@@ -476,9 +476,9 @@ static s2_exit list_names(s2_cli *cli)
     s2_buf_puts(&buf, "models\n");
     for (int32_t nth = 0; nth < s2_model_count(); nth++) {
         const s2_net net = s2_model_at(nth)->net;
-        s2_buf_printf(&buf, "  %-16s %d layers, %d heads on %d KV heads of %d, %.3g * 10^9 weights\n",
-                      net.name, net.n_layers, net.n_heads, net.n_kv_heads, net.head_dim,
-                      (double)s2_net_weights(&net) / 1e9);
+        s2_buf_printf(&buf, "  %-16s %d layers, %d heads on %d KV heads of %d, %s * 10^9 weights\n", net.name,
+                      net.n_layers, net.n_heads, net.n_kv_heads, net.head_dim,
+                      s2_decimal((double)s2_net_weights(&net) / 1e9, 3).text);
     }
     s2_buf_puts(&buf, "kernel models\n");
     for (int32_t nth = 0; (name = s2_peer_name(nth)) != NULL; nth++) {

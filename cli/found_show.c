@@ -70,11 +70,11 @@ static bool asks_for(const s2_found *found, s2_property property)
 static void put_ratio(double times, s2_buf *buf)
 {
     if (times >= 1.005)
-        s2_buf_printf(buf, "%.3g times faster than", times);
+        s2_buf_printf(buf, "%s times faster than", s2_decimal(times, 3).text);
     else if (times > 0.995)
         s2_buf_puts(buf, "as fast as");
     else
-        s2_buf_printf(buf, "%.3g times slower than", 1 / times);
+        s2_buf_printf(buf, "%s times slower than", s2_decimal(1 / times, 3).text);
 }
 
 /* How far off the time may be, in the words of s2 sim. */
@@ -203,8 +203,8 @@ static s2_status put_phase(const s2_found *found, const s2_found_design *best, i
     if (sim->predicted)
         put_ratio(sim->dense_time_us / sim->time_us, buf);
     else
-        s2_buf_printf(buf, "by peak rates and not by any kernel, %.3g of the bound of",
-                      sim->time_us / sim->dense_time_us);
+        s2_buf_printf(buf, "by peak rates and not by any kernel, %s of the bound of",
+                      s2_decimal(sim->time_us / sim->dense_time_us, 3).text);
     s2_buf_printf(buf, " dense attention%s, bound by %s",
                   spills ? " (whose cache does not fit the GPU and is read from host memory)" : "",
                   resource_words(sim->bound_by));
@@ -428,7 +428,7 @@ static void put_least(const s2_found *found, s2_buf *buf)
         s2_buf_printf(buf, "  %-11s ", s2_objective_word(least->of));
         put_value(least->of, least->point.value[0], buf);
         if (!isnan(least->of_dense))
-            s2_buf_printf(buf, ", %.4g %% of dense", 100 * least->of_dense);
+            s2_buf_printf(buf, ", %s %% of dense", s2_decimal(100 * least->of_dense, 4).text);
         s2_buf_printf(buf, "%s: %s\n",
                       least->within_others         ? ", within the other limits"
                       : found->search.n_limits > 1 ? ", but above another limit"

@@ -78,8 +78,8 @@ static void add_known(plotter *p, const char *who, bool dashed, double (*value)(
 {
     const int32_t n_layers = p->m->stack.pattern->n_layers;
     s2_buf text = {0};
-    s2_buf_printf(&text, "%s: first layer %.3g %%, all layers %.3g %%", who, value(p->m, 0),
-                  value(p->m, n_layers - 1));
+    s2_buf_printf(&text, "%s: first layer %s %%, all layers %s %%", who, s2_decimal(value(p->m, 0), 3).text,
+                  s2_decimal(value(p->m, n_layers - 1), 3).text);
     add(p, keep(p, &text), dashed, n_layers, value);
 }
 
@@ -180,7 +180,7 @@ static void chart_flow(plotter *p)
     begin_distances(p, (s2_chart){.title = "flow to the last query over all layers, by distance",
                                   .y_label = "flow / flow of dense attention; a gap: none"});
     s2_buf text = {0};
-    s2_buf_printf(&text, "mean over keys; least %.3g, of key block %d", p->m->flow.least,
+    s2_buf_printf(&text, "mean over keys; least %s, of key block %d", s2_decimal(p->m->flow.least, 3).text,
                   (int)p->m->flow.least_key);
     add(p, keep(p, &text), false, p->chart->n_x_names, relative_flow);
     add(p, "dense attention", true, p->chart->n_x_names, one);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/text.h"
 #include "pattern/models.h"
 #include "pattern/parse.h"
 #include "sim/units.h"
@@ -13,15 +14,6 @@ static void open_object(s2_buf *buf, const char *key)
 {
     s2_json_key(buf, key);
     s2_json_begin(buf, '{');
-}
-
-double s2_rounded(double value)
-{
-    char text[40];
-    snprintf(text, sizeof text, "%.6g", value);
-    double back = value;
-    sscanf(text, "%lf", &back);
-    return back;
 }
 
 /* The share of the bytes requested from L2 that need not come from device memory. */
@@ -373,7 +365,7 @@ static void count_print(double value, const char *unit, s2_buf *buf)
     int at = 0;
     for (; value >= 1000 && at < 6; at++)
         value /= 1000;
-    s2_buf_printf(buf, *unit == ' ' ? "%.4g%s%s" : "%.4g %s%s", value, scale[at], unit);
+    s2_buf_printf(buf, *unit == ' ' ? "%s%s%s" : "%s %s%s", s2_decimal(value, 4).text, scale[at], unit);
 }
 
 static void line_begin(const char *label, s2_buf *buf)
@@ -462,9 +454,9 @@ static void text_end_to_end(const s2_sim_options *options, const s2_sim *sim, s2
     s2_time_print(sim->end_to_end_dense_us, buf);
     s2_buf_puts(buf, ", ");
     s2_rate_print(s2_sim_tokens_per_s(options, sim->end_to_end_dense_us), buf);
-    s2_buf_printf(buf, ": %.3g times as long%s\n", sim->end_to_end_dense_us / sim->end_to_end_us,
-                  s2_sim_dense_spills(options, sim) ? ", but its cache does not fit and waits for the link"
-                                                    : "");
+    s2_buf_printf(
+        buf, ": %s times as long%s\n", s2_decimal(sim->end_to_end_dense_us / sim->end_to_end_us, 3).text,
+        s2_sim_dense_spills(options, sim) ? ", but its cache does not fit and waits for the link" : "");
 }
 
 static void text_largest(const s2_sim_options *options, const s2_largest *largest, s2_buf *buf)
@@ -481,7 +473,7 @@ static void text_largest(const s2_sim_options *options, const s2_largest *larges
     }
     s2_buf_printf(buf, "; dense %lld: ", (long long)largest->batch_dense);
     s2_rate_print(dense, buf);
-    s2_buf_printf(buf, ", a ratio of %.3g\n", rate / dense);
+    s2_buf_printf(buf, ", a ratio of %s\n", s2_decimal(rate / dense, 3).text);
 }
 
 static void text_beyond(const s2_sim *sim, s2_buf *buf)
@@ -498,7 +490,7 @@ static void text_beyond(const s2_sim *sim, s2_buf *buf)
 static void text_peer(const s2_peer *peer, const s2_sim *sim, s2_buf *buf)
 {
     s2_time_print(sim->time_us, buf);
-    s2_buf_printf(buf, " +- %.2g %% predicted (%s", sim->error_pct, sim->kernel);
+    s2_buf_printf(buf, " +- %s %% predicted (%s", s2_decimal(sim->error_pct, 2).text, sim->kernel);
     if (sim->n_judged > 0)
         s2_buf_printf(buf, ", judged on %d row%s held out", sim->n_judged, s2_text_plural(sim->n_judged));
     else
@@ -519,7 +511,7 @@ static void text_time(const s2_sim_options *options, const s2_sim *sim, s2_buf *
         text_peer(options->peer, sim, buf);
     } else if (sim->predicted) {
         s2_time_print(sim->time_us, buf);
-        s2_buf_printf(buf, " +- %.2g %% %s (%s at %.0f MHz), bound by %s\n", sim->error_pct,
+        s2_buf_printf(buf, " +- %s %% %s (%s at %.0f MHz), bound by %s\n", s2_decimal(sim->error_pct, 2).text,
                       sim->measured ? "predicted" : "guessed: nothing was measured on this GPU", sim->kernel,
                       sim->clock_mhz, s2_resource_word(sim->bound_by));
         line_begin("", buf);
@@ -536,7 +528,7 @@ static void text_time(const s2_sim_options *options, const s2_sim *sim, s2_buf *
     line_begin("", buf);
     s2_buf_puts(buf, "dense ");
     s2_time_print(sim->dense_time_us, buf);
-    s2_buf_printf(buf, ", %.3g times as long (%s%s)\n", sim->dense_time_us / sim->time_us,
+    s2_buf_printf(buf, ", %s times as long (%s%s)\n", s2_decimal(sim->dense_time_us / sim->time_us, 3).text,
                   sim->predicted ? "predicted too" : "bounds at peak rates, not predictions",
                   s2_sim_dense_spills(options, sim) ? "; its cache does not fit, and waits for the link"
                                                     : "");
@@ -582,7 +574,7 @@ void s2_report_scores(const s2_report_subject *subject, s2_buf *buf)
         return;
     line_begin("scores", buf);
     if (scores.cap > 0)
-        s2_buf_printf(buf, "capped at %g by a tanh of each", scores.cap);
+        s2_buf_printf(buf, "capped at %s by a tanh of each", s2_decimal(scores.cap, 6).text);
     if (scores.sinks)
         s2_buf_puts(buf, "a sink logit of each head in the softmax");
     s2_buf_puts(buf, "; no time here counts it\n");
@@ -938,8 +930,9 @@ void s2_report_public_text(const s2_public *published, s2_buf *buf)
     s2_buf_puts(buf, "\nbeside published figures of whole models (time predicted / published)\n");
     for (int32_t f = 0; f < published->n_figures; f++) {
         const s2_public_figure *const figure = &published->figures[f];
-        s2_buf_printf(buf, "  %5.2f  %9.4g %9.4g  %s  [%s]\n", figure->ratio, figure->predicted,
-                      figure->published, figure->name, figure->source);
+        s2_buf_printf(buf, "  %5.2f  %9s %9s  %s  [%s]\n", figure->ratio,
+                      s2_decimal(figure->predicted, 4).text, s2_decimal(figure->published, 4).text,
+                      figure->name, figure->source);
     }
     s2_buf_printf(buf, "  %d figures: median error %.1f %%, mean %.1f %%\n", published->n_figures,
                   published->median_error, published->mean_error);

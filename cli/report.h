@@ -25,9 +25,6 @@ typedef struct s2_report_subject {
     const s2_format *format; /* the format of the file it was read from; NULL: our own language */
 } s2_report_subject;
 
-/* Rounded to the digits that a person may rely on, so that equal inputs give equal, short text. */
-double s2_rounded(double value);
-
 /* What the model does to its scores besides scaling, which no time includes: one line, or nothing. */
 void s2_report_scores(const s2_report_subject *subject, s2_buf *buf);
 

@@ -35,8 +35,9 @@ static s2_requests_total total_of(const s2_sim_requests *requests)
     return total;
 }
 
-static void put_cells(const char *label, double own, double dense, void (*print)(double, s2_buf *),
-                      s2_buf *buf)
+/* gain: how many times better the pattern does; 0: nothing to compare. */
+static void put_row(const char *label, double own, double dense, double gain, void (*print)(double, s2_buf *),
+                    s2_buf *buf)
 {
     s2_buf mine = {0}, other = {0};
     print(own, &mine);
@@ -45,7 +46,13 @@ static void put_cells(const char *label, double own, double dense, void (*print)
                   other.data != NULL ? other.data : "");
     s2_buf_release(&mine);
     s2_buf_release(&other);
-    s2_buf_printf(buf, own > 0 ? " %9.3g\n" : "\n", dense / own);
+    s2_buf_printf(buf, gain > 0 ? " %9s\n" : "\n", s2_decimal(gain, 3).text);
+}
+
+static void put_cells(const char *label, double own, double dense, void (*print)(double, s2_buf *),
+                      s2_buf *buf)
+{
+    put_row(label, own, dense, own > 0 ? dense / own : 0, print, buf);
 }
 
 static void put_head(const s2_report_subject *subject, const s2_serving *serving,
@@ -59,7 +66,7 @@ static void put_head(const s2_report_subject *subject, const s2_serving *serving
     s2_buf_count(buf, requests->n, "request");
     s2_buf_printf(buf, ", %.0f tokens of prompts and %.0f of output", total.prompt_tok, total.output_tok);
     if (total.last_s > 0)
-        s2_buf_printf(buf, ", the last after %.4g s", total.last_s);
+        s2_buf_printf(buf, ", the last after %s s", s2_decimal(total.last_s, 4).text);
     s2_buf_printf(buf, "; %s, %s", s2_dtype_word(options->dtype), options->gpu.title);
     if (options->n_ranks > 1)
         s2_buf_printf(buf, ", %d GPUs", options->n_ranks);
@@ -83,9 +90,9 @@ static void put_fidelity(const s2_served *own, s2_buf *buf)
     if (!own->predicted)
         s2_buf_puts(buf, "priced by its plan at peak rates, which is a bound");
     else
-        s2_buf_printf(buf, "%s, launch by launch, with an error of up to %.2g %%",
+        s2_buf_printf(buf, "%s, launch by launch, with an error of up to %s %%",
                       own->measured ? "predicted" : "guessed: nothing was measured on this GPU",
-                      own->error_pct);
+                      s2_decimal(own->error_pct, 2).text);
     s2_buf_puts(buf,
                 ".\n  The schedule is one simple server's, and was not held against any that runs; unequal "
                 "lengths are\n  priced as shares of equal ones.\n");
@@ -98,8 +105,8 @@ static void put_text(const s2_report_subject *subject, const s2_serving *serving
     put_head(subject, serving, requests, buf);
     s2_buf_printf(buf, "  %-24s %12s %12s %9s\n", "", "pattern", "dense", "ratio");
     put_cells("all done after", own->us, dense->us, s2_time_print, buf);
-    s2_buf_printf(buf, "  %-24s %12.4g %12.4g %9.3g\n", "tokens of output a s", own->tokens_per_s,
-                  dense->tokens_per_s, own->tokens_per_s / dense->tokens_per_s);
+    put_row("tokens of output a s", own->tokens_per_s, dense->tokens_per_s,
+            own->tokens_per_s / dense->tokens_per_s, s2_rate_print, buf);
     put_cells("first token, mean", own->first.mean_us, dense->first.mean_us, s2_time_print, buf);
     put_cells("... 90 % within", own->first.p90_us, dense->first.p90_us, s2_time_print, buf);
     put_cells("next tokens, mean", own->next.mean_us, dense->next.mean_us, s2_time_print, buf);

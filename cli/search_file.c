@@ -26,7 +26,8 @@ s2_exit s2_search_file_name(s2_searching *r)
                   (long long)search->options.len_tok, (long long)search->options.batch,
                   s2_dtype_word(search->options.dtype), (unsigned long long)search->seed,
                   s2_args_str(&r->args, "shard"), s2_args_str(&r->args, "require"));
-#define S2_GPU_VALUE(key, low, high, required, text) s2_buf_printf(&buf, " %g", search->options.gpu.key);
+#define S2_GPU_VALUE(key, low, high, required, what)                                                         \
+    s2_buf_printf(&buf, " %s", s2_decimal(search->options.gpu.key, 6).text);
     S2_GPU_KEYS(S2_GPU_VALUE) /* a GPU file may hold other values next time */
 #undef S2_GPU_VALUE
     if (r->model_is_file) {

@@ -281,7 +281,7 @@ static void text_grid(const s2_validation *v, s2_buf *buf)
 
 static void text_times(const char *label, const s2_times *times, s2_buf *buf)
 {
-    s2_buf_printf(buf, "  %-9s median %.3f ms, min %.3f, p95 %.3f, spread %.1f %% of %d runs", label,
+    s2_buf_printf(buf, "  %-9s median %.3f ms, min %.3f ms, p95 %.3f ms, spread %.1f %% of %d runs", label,
                   times->median_ms, times->min_ms, times->p95_ms,
                   100.0 * (times->max_ms - times->min_ms) / times->median_ms, times->n);
 }
@@ -363,7 +363,7 @@ static void text_head(const s2_subject *subject, s2_buf *buf)
         s2_buf_printf(buf, " (and %d that read the same)", subject->n_like - 1);
     s2_buf_printf(buf, "  %s", s2_pass_word(subject->pass));
     if (subject->scores.cap > 0.0)
-        s2_buf_printf(buf, ", scores capped at %.6g", subject->scores.cap);
+        s2_buf_printf(buf, ", scores capped at %s", s2_decimal(subject->scores.cap, 6).text);
     s2_buf_puts(buf, subject->scores.sinks ? ", with sink logits" : "");
     s2_buf_printf(buf, "  %lld tokens x %lld  %s  %s on %s\n", (long long)subject->len_tok,
                   (long long)subject->batch, s2_dtype_word(subject->dtype),
@@ -395,7 +395,7 @@ static void text_figures(const s2_validation *v, s2_buf *buf)
         if (n > 5 && strstr(label, "bytes") == label + n - 5)
             s2_bytes_print(value, buf);
         else
-            s2_buf_printf(buf, "%.*g", value >= 1e6 ? 15 : 6, value);
+            s2_buf_puts(buf, s2_decimal(value, value >= 1e6 ? 15 : 6).text);
         s2_buf_puts(buf, "\n");
     }
 }
@@ -439,8 +439,9 @@ void s2_verdict_print(const s2_subject *subject, s2_buf *buf)
                       (long long)v->touch_pairs, (long long)v->touch_wrong, v->n_items_run, v->n_items,
                       v->touch_exhaustive ? ", every pair of the layer" : "");
     if (v->rows > 0)
-        s2_buf_printf(buf, "  numerics  %lld rows against fp64: error %.2g, allowed %.2g; LSE %.2g\n",
-                      (long long)v->rows, v->max_err, v->tol, v->lse_err);
+        s2_buf_printf(buf, "  numerics  %lld rows against fp64: error %s, allowed %s; LSE %s\n",
+                      (long long)v->rows, s2_decimal(v->max_err, 2).text, s2_decimal(v->tol, 2).text,
+                      s2_decimal(v->lse_err, 2).text);
     text_batch(v, buf);
     text_figures(v, buf);
     if (v->needle_cells > 0) {

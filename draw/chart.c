@@ -116,8 +116,7 @@ static void tick_words(const axis *at, double value, char *text, size_t cap)
     if (at->names != NULL)
         s2_text_clean(text, cap, at->names[lround(value)]);
     else
-        snprintf(text, cap, fabs(value) >= 1e6 || (value != 0 && fabs(value) < 1e-3) ? "%.3g" : "%.6g",
-                 value);
+        snprintf(text, cap, "%s", s2_decimal(value, 6).text);
 }
 
 /* ---- SVG and PNG ------------------------------------------------------------------------------------- */
@@ -344,7 +343,7 @@ static void text_series(char grid[TEXT_ROWS][TEXT_COLS + 1], const axis *x, cons
 void s2_chart_text(const s2_chart *chart, s2_buf *buf)
 {
     const axis x = axis_of(chart, true), y = axis_of(chart, false);
-    char grid[TEXT_ROWS][TEXT_COLS + 1], title[320], low[32], high[32];
+    char grid[TEXT_ROWS][TEXT_COLS + 1], title[320], low[48], high[48];
     for (int row = 0; row < TEXT_ROWS; row++) {
         memset(grid[row], ' ', TEXT_COLS);
         grid[row][TEXT_COLS] = '\0';

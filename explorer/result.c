@@ -69,9 +69,10 @@ static void put_validation(const s2_db_validation *v, s2_buf *buf)
     if (v->pairs != S2_DB_NONE)
         s2_buf_printf(buf, "; %lld pairs, %lld wrong", (long long)v->pairs, (long long)v->pairs_wrong);
     if (!isnan(v->max_err))
-        s2_buf_printf(buf, "; error %.2g of %.2g", v->max_err, v->tolerance);
+        s2_buf_printf(buf, "; error %s of %s", s2_decimal(v->max_err, 2).text,
+                      s2_decimal(v->tolerance, 2).text);
     if (!isnan(v->median_ms))
-        s2_buf_printf(buf, "; %.4g ms", v->median_ms);
+        s2_buf_printf(buf, "; %s ms", s2_decimal(v->median_ms, 4).text);
     put_reason(v->reason, buf);
 }
 

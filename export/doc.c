@@ -600,8 +600,8 @@ s2_status s2_doc_num(const s2_doc *doc, const char *path, double low, double hig
         return s2_doc_refuse(doc, path, diag, "\"%s\" must be a number", leaf(path));
     const double value = json_number_value(node);
     if (!(value >= low && value <= high))
-        return s2_doc_refuse(doc, path, diag, "\"%s\" is %g, but must be from %g to %g", leaf(path), value,
-                             low, high);
+        return s2_doc_refuse(doc, path, diag, "\"%s\" is %s, but must be from %s to %s", leaf(path),
+                             s2_decimal(value, 6).text, s2_decimal(low, 6).text, s2_decimal(high, 6).text);
     *out = value;
     return S2_OK;
 }

@@ -173,9 +173,9 @@ static s2_status choose_roles(const s2_source *source, const table *scores, doub
         n_full += full;
     }
     s2_note(source->notes,
-            "roles: full when the score, clipped to [0, 1], is at or above the linear quantile %g = %.6g:"
+            "roles: full when the score, clipped to [0, 1], is at or above the linear quantile %s = %s:"
             " %d of %d KV heads are dense",
-            sparsity, threshold, n_full, n);
+            s2_decimal(sparsity, 6).text, s2_decimal(threshold, 6).text, n_full, n);
     if (n_ties > 1)
         s2_note(source->notes,
                 "ties: %d heads score exactly the threshold; upstream breaks ties with random noise, here %s "
@@ -496,9 +496,9 @@ static s2_status export(const s2_target *target)
     s2_provenance_print(&config, target, "  ");
     s2_buf_puts(&config, "}\n");
     s2_note(target->notes,
-            "scores are 0 and 1: the quantile at sparsity %g lies strictly between them, so the loader's "
+            "scores are 0 and 1: the quantile at sparsity %s lies strictly between them, so the loader's "
             "random noise cannot change a role",
-            sparsity);
+            s2_decimal(sparsity, 6).text);
     S2_TRY(s2_fileset_add_buf(target->files, TABLE_NAME, &table_text));
     return s2_fileset_add_buf(target->files, "config.json", &config);
 }

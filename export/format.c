@@ -39,8 +39,8 @@ s2_status s2_setting_num(const s2_settings *settings, const char *key, double lo
     char *end = NULL;
     const double value = strtod(text, &end);
     if (end == text || *end != '\0' || !(value >= low && value <= high))
-        return s2_diag_set(diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0,
-                           "--set %s must be a number from %.10g to %.10g", key, low, high);
+        return s2_diag_set(diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0, "--set %s must be a number from %s to %s",
+                           key, s2_decimal(low, 10).text, s2_decimal(high, 10).text);
     *out = value;
     return S2_OK;
 }

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/arith.h"
 #include "base/rng.h"
+#include "base/text.h"
 #include "kernels/float16.h"
 #include "kernels/gradient.h"
 #include "judge/probe.h"
@@ -222,9 +223,10 @@ static s2_outcome judge_vector(s2_grad_check *check, s2_gradient_kind grad, cons
     if (err <= tol)
         return S2_OUTCOME_OK;
     snprintf(check->out->reason, sizeof check->out->reason,
-             "layer %d, %s %d, sequence %d, token %lld: %s is off by %.3g where %.3g is allowed",
+             "layer %d, %s %d, sequence %d, token %lld: %s is off by %s where %s is allowed",
              check->gradients->harness.some.layer, grad == S2_GRADIENT_DQ ? "head" : "KV head", head, seq,
-             (long long)tok, s2_gradient_harness_word(grad), err, tol);
+             (long long)tok, s2_gradient_harness_word(grad), s2_decimal(err, 3).text,
+             s2_decimal(tol, 3).text);
     return S2_OUTCOME_WRONG_VALUES;
 }
 
@@ -305,8 +307,8 @@ static s2_outcome judge_sink(s2_grad_check *check, int32_t head)
     if (err <= tol)
         return S2_OUTCOME_OK;
     snprintf(check->out->reason, sizeof check->out->reason,
-             "layer %d, head %d: the gradient of the sink is off by %.3g where %.3g is allowed",
-             check->gradients->harness.some.layer, head, err, tol);
+             "layer %d, head %d: the gradient of the sink is off by %s where %s is allowed",
+             check->gradients->harness.some.layer, head, s2_decimal(err, 3).text, s2_decimal(tol, 3).text);
     return isnan(err) ? S2_OUTCOME_NAN : S2_OUTCOME_WRONG_VALUES;
 }
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "kernels/float16.h"
 #include "pattern/dense.h"
 
@@ -151,8 +152,8 @@ s2_status s2_probe_needles(s2_device *device, const s2_validate_request *request
 {
     int32_t k_tok = request->seqs[0].k_tok, lengths[S2_NEEDLE_LENGTHS], n = 0;
     if (!stands_out(request->cap)) {
-        snprintf(out->left_out, sizeof out->left_out, "no needles: a cap of %g lets none stand out",
-                 (double)request->cap);
+        snprintf(out->left_out, sizeof out->left_out, "no needles: a cap of %s lets none stand out",
+                 s2_decimal((double)request->cap, 6).text);
         return S2_OK;
     }
     for (; n < S2_NEEDLE_LENGTHS && k_tok >= 2 * S2_NEEDLE_DEPTHS; k_tok /= 2)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "kernels/float16.h"
 #include "kernels/oracle.h"
 
@@ -206,8 +207,9 @@ static s2_outcome blame(s2_numerics *check, s2_outcome outcome, s2_probe_row row
                         double err, double tol)
 {
     snprintf(check->out->reason, sizeof check->out->reason,
-             "layer %d, head %d, sequence %d, query %d: %s is off by %.3g where %.3g is allowed",
-             check->harness->some.layer, row.head, row.seq, row.q_tok, what, err, tol);
+             "layer %d, head %d, sequence %d, query %d: %s is off by %s where %s is allowed",
+             check->harness->some.layer, row.head, row.seq, row.q_tok, what, s2_decimal(err, 3).text,
+             s2_decimal(tol, 3).text);
     return outcome;
 }
 

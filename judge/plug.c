@@ -243,8 +243,8 @@ static s2_status in_child(int (*work)(const s2_attn_problem *), const s2_attn_pr
         if (errno != EINTR)
             return s2_diag_set(why, S2_EIO, 0, 0, 0, "the process of %s was lost", plug.name);
     if (late)
-        return s2_diag_set(why, S2_ECUDA, S2_OUTCOME_TIMEOUT, 0, 0, "%s did not come back within %g s",
-                           plug.name, plug.limit_s);
+        return s2_diag_set(why, S2_ECUDA, S2_OUTCOME_TIMEOUT, 0, 0, "%s did not come back within %s s",
+                           plug.name, s2_decimal(plug.limit_s, 6).text);
     return conclude(ended, why);
 }
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "judge/handover.h"
 #include "judge/reply.h"
 #include "judge/validate.h"
@@ -145,8 +146,8 @@ static s2_status await(int pipe, short events, double deadline, s2_diag *why)
         if (n < 0 && errno == EINTR)
             continue;
         end(true);
-        char limit[40];
-        snprintf(limit, sizeof limit, "within %g s", process.limit_s);
+        char limit[64];
+        snprintf(limit, sizeof limit, "within %s s", s2_decimal(process.limit_s, 6).text);
         return blame(why, S2_OUTCOME_TIMEOUT, "gave no answer", limit);
     }
 }

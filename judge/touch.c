@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "base/text.h"
 #include "kernels/float16.h"
 #include "pattern/dense.h"
 
@@ -224,8 +225,9 @@ static s2_outcome check_count(s2_touch *touch, int64_t at, double lse)
         return S2_OUTCOME_OK;
     if (touch->out->touch_wrong++ == 0)
         snprintf(touch->out->reason, sizeof touch->out->reason,
-                 "layer %d, head %d, sequence %d: query %d counts %.2f keys (LSE %.6g), the pattern %d",
-                 touch->harness->some.layer, row.head, row.seq, row.q_tok, exp(lse), lse, n);
+                 "layer %d, head %d, sequence %d: query %d counts %.2f keys (LSE %s), the pattern %d",
+                 touch->harness->some.layer, row.head, row.seq, row.q_tok, exp(lse), s2_decimal(lse, 6).text,
+                 n);
     return isnan(lse) ? S2_OUTCOME_NAN : S2_OUTCOME_WRONG_PAIRS;
 }
 

@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "base/text.h"
+
 s2_chip s2_device_chip(const s2_device *device)
 {
     return (s2_chip){device->capability, device->n_units};
@@ -24,10 +26,11 @@ s2_status s2_problem_check(const s2_attn_problem *problem, s2_diag *why)
         problem->n_kv_heads != plan->pattern->n_kv_heads)
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "the problem and its plan have different shapes");
     if (problem->head_dim < 1 || problem->head_dim > S2_LIMIT_HEAD_DIM || !isfinite(problem->scale))
-        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "head dimension %d or scale %g out of range",
-                           problem->head_dim, (double)problem->scale);
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "head dimension %d or scale %s out of range",
+                           problem->head_dim, s2_decimal((double)problem->scale, 6).text);
     if (!(problem->cap >= 0.0f) || isinf(problem->cap))
-        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "cap %g: 0 or positive and finite", (double)problem->cap);
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "cap %s: 0 or positive and finite",
+                           s2_decimal((double)problem->cap, 6).text);
     if (problem->sinks &&
         (problem->sink == NULL || (problem->pass == S2_PASS_BACKWARD && problem->d_sink == NULL)))
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "sink logits or their gradient are missing");

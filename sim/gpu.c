@@ -92,7 +92,8 @@ static s2_status parse_number(const s2_line *line, int32_t key, size_t at, s2_gp
         return refuse(diag, line, at, "expected a number for ", KEYS[key].word);
     if (!(value >= KEYS[key].low && value <= KEYS[key].high))
         return s2_diag_set(diag, S2_EPARSE, CODE_GPU, line->number, (int32_t)at + 1,
-                           "%s must lie between %g and %g", KEYS[key].word, KEYS[key].low, KEYS[key].high);
+                           "%s must lie between %s and %s", KEYS[key].word, s2_decimal(KEYS[key].low, 6).text,
+                           s2_decimal(KEYS[key].high, 6).text);
     const size_t source = skip_blanks(line, end);
     if (source >= line->n || line->text[source] != '#' || skip_blanks(line, source + 1) >= line->n)
         return refuse(diag, line, source, "expected `# source` behind ", KEYS[key].word);

@@ -116,7 +116,8 @@ static s2_status price_whole(s2_arena *scratch, const s2_pattern *pattern, const
     s2_end_to_end_add(options, sim);
     if (!floors_hold(sim))
         return s2_diag_set(diag, S2_EINTERNAL, CODE_SIM, 0, 0,
-                           "a physical floor is broken: %.9g us below %.9g us", sim->time_us, sim->bound_us);
+                           "a physical floor is broken: %s us below %s us", s2_decimal(sim->time_us, 9).text,
+                           s2_decimal(sim->bound_us, 9).text);
     return S2_OK;
 }
 

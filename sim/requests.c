@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/text.h"
 #include "sim/attention.h"
 #include "sim/capacity.h"
 #include "sim/endtoend.h"
@@ -184,8 +185,9 @@ static s2_status run(s2_sim_server *server)
 static s2_status refuse_request(const s2_sim_request *request, const char *why, double much, s2_diag *diag)
 {
     return s2_diag_set(diag, S2_EINVAL, CODE_REQUESTS, 0, 0,
-                       "line %d: a prompt of %lld and %lld tokens of output %s %.4g", request->line,
-                       (long long)request->prompt_tok, (long long)request->output_tok, why, much);
+                       "line %d: a prompt of %lld and %lld tokens of output %s %s", request->line,
+                       (long long)request->prompt_tok, (long long)request->output_tok, why,
+                       s2_decimal(much, 4).text);
 }
 
 /* The most that each request keeps, and how much of the room the prefix takes. */

@@ -1,13 +1,17 @@
 /*
- * The arithmetic and the growing arrays that every room uses: rounding up at the ends of the range, divisors,
- * and arrays that keep what they held, count their room and refuse what does not fit.
+ * The arithmetic, the numbers in text and the growing arrays that every room uses: rounding up at the ends of the
+ * range, divisors, decimals without exponents, and arrays that keep what they held, count their room and refuse what does not fit.
  */
 #include "tests/s2test.h"
+
+#include <math.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/arith.h"
 #include "base/rng.h"
+#include "base/text.h"
 
 static void smaller_and_larger(void **state)
 {
@@ -45,6 +49,41 @@ static void divisors_divide(void **state)
         for (int64_t d = 1; d <= a; d++)
             largest = a % d == 0 && b % d == 0 ? d : largest;
         assert_int_equal(s2_gcd(a, b), largest);
+    }
+}
+
+/* s2_decimal says what %g says, but for exponents; and read back it is the number to as many digits. */
+static void decimal_numbers_have_no_exponent(void **state)
+{
+    (void)state;
+    static const struct {
+        double value;
+        int digits;
+        const char *text;
+    } rows[] = {{0, 3, "0"},
+                {1, 3, "1"},
+                {-2.50, 4, "-2.5"},
+                {0.00001234, 3, "0.0000123"},
+                {999.96, 4, "1000"},
+                {9999.6, 4, "10000"},
+                {123456, 4, "123500"},
+                {1e6, 6, "1000000"},
+                {1.5e30, 2, "1.5*10^30"},
+                {2e-30, 3, "2*10^-30"},
+                {(double)NAN, 3, "nan"},
+                {(double)INFINITY, 3, "inf"}};
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++)
+        assert_string_equal(s2_decimal(rows[row].value, rows[row].digits).text, rows[row].text);
+    s2_rng rng = {s2_test_seed(4)};
+    for (int n = 0; n < 20000; n++) {
+        const double value = pow(10, 40 * s2_test_unit(&rng) - 20) * (n % 2 == 0 ? 1 : -1);
+        const int digits = 1 + (int)s2_rng_below(&rng, 17);
+        const s2_decimal_text own = s2_decimal(value, digits);
+        char usual[64];
+        snprintf(usual, sizeof usual, "%.*g", digits, value);
+        if (strpbrk(own.text, "eE") != NULL || strtod(own.text, NULL) != strtod(usual, NULL) ||
+            (strchr(usual, 'e') == NULL && strcmp(usual, own.text) != 0))
+            fail_msg("%s, and printf says %s", own.text, usual);
     }
 }
 
@@ -99,6 +138,7 @@ int main(void)
         cmocka_unit_test(smaller_and_larger),
         cmocka_unit_test(division_rounds_up_without_overflow),
         cmocka_unit_test(divisors_divide),
+        cmocka_unit_test(decimal_numbers_have_no_exponent),
         cmocka_unit_test(heap_array_grows_and_keeps_its_elements),
         cmocka_unit_test(arena_array_grows_and_keeps_its_elements),
     };

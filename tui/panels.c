@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/arith.h"
+#include "base/text.h"
 #include "sim/units.h"
 
 char s2_verdict_mark(int32_t verdict, s2_style *style)
@@ -198,7 +199,7 @@ static void draw_scale(const mask_of *what, s2_rect grid, s2_canvas *canvas, int
         snprintf(text, sizeof text, " @ q%lld k%lld", (long long)finding->witness.q_tok / b,
                  (long long)finding->witness.k_tok / b);
     else if (per > 1)
-        snprintf(text, sizeof text, " %.3g blocks/row", per);
+        snprintf(text, sizeof text, " %s blocks/row", s2_decimal(per, 3).text);
     else
         snprintf(text, sizeof text, " from block %lld", (long long)zoom->q_begin);
     if (col + (int32_t)strlen(text) <= grid.col + grid.cols)
@@ -461,7 +462,8 @@ static void draw_times(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
     int32_t col = s2_canvas_text(canvas, area.row, area.col, S2_STYLE_HEAD, "attention ");
     if (expected->known) {
         col = put_time(canvas, area.row, col, S2_STYLE_TEXT, expected->time_us);
-        s2_canvas_printf(canvas, area.row, col, S2_STYLE_DIM, " +-%.2g %%", expected->error_pct);
+        s2_canvas_printf(canvas, area.row, col, S2_STYLE_DIM, " +-%s %%",
+                         s2_decimal(expected->error_pct, 2).text);
         col = s2_canvas_text(canvas, area.row + 1, area.col, S2_STYLE_DIM, "bounds ");
         col = put_time(canvas, area.row + 1, col, S2_STYLE_TEXT, facts->time_us);
         col = s2_canvas_text(canvas, area.row + 1, col, S2_STYLE_DIM, ", any ");
@@ -473,7 +475,8 @@ static void draw_times(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
     put_time(canvas, area.row + 1, col, S2_STYLE_TEXT, facts->bound_us);
     col = s2_canvas_text(canvas, area.row + 2, area.col, S2_STYLE_DIM, "dense ");
     col = put_time(canvas, area.row + 2, col, S2_STYLE_TEXT, dense_us);
-    s2_canvas_printf(canvas, area.row + 2, col, S2_STYLE_TEXT, ", %.3gx", dense_us / time_us);
+    s2_canvas_printf(canvas, area.row + 2, col, S2_STYLE_TEXT, ", %sx",
+                     s2_decimal(dense_us / time_us, 3).text);
     s2_canvas_printf(canvas, area.row + 3, area.col, S2_STYLE_DIM, "density %.4f", facts->density);
 }
 

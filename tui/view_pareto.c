@@ -392,7 +392,8 @@ static void brush(const s2_tui_model *model, s2_tui_state *state)
     if (front->n_left > 0)
         s2_buf_printf(&filter, " %s", front->kind);
     for (int32_t o = 0; o < front->n_objectives; o++)
-        s2_buf_printf(&filter, " %s<=%.17g", front->objectives[o].name, value_at(front, state->front, o));
+        s2_buf_printf(&filter, " %s<=%s", front->objectives[o].name,
+                      s2_decimal(value_at(front, state->front, o), 17).text);
     if (filter.status == S2_OK && filter.len < sizeof state->filter) {
         s2_filter_list(state, filter.data);
     } else {

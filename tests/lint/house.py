@@ -105,6 +105,15 @@ def telling(_):
                 yield f"{source}:{line}: a sentence is composed outside {', '.join(sorted(TELL))}: {literal}"
 
 
+def exponents(_):
+    """A number for people comes from s2_decimal(): printf's %g turns into an exponent beyond some magnitude."""
+    pass_by = allowed("exponent")
+    for source in sources("*.c"):
+        for token in () if source in pass_by else TOKEN.finditer((text := (TOP / source).read_text())):
+            if re.search(r"%[-+ #0]*[\d*]*(?:\.[\d*]+)?[eEgG]", (token[1] or "").replace("%%", "")):
+                yield f"{source}:{text.count(chr(10), 0, token.start()) + 1}: a format with an exponent, where s2_decimal() has none: {token[1]}"
+
+
 def users(objects):
     """{exported name: how many other objects use it}"""
     count = collections.Counter(name for _, undefined in objects.values() for name in undefined)
@@ -225,7 +234,7 @@ def main():
             sys.exit(f"{sys.argv[2]}: no objects; build first")
         if what == "figures":
             return figures(objects)
-        bad = [line for check in (unprefixed, speaking, telling, unused, circling, oracles) for line in check(objects)]
+        bad = [line for check in (unprefixed, speaking, telling, exponents, unused, circling, oracles) for line in check(objects)]
     else:
         sys.exit(__doc__)
     print("\n".join(bad) if bad else f"{what}: nothing found")

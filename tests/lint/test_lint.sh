@@ -44,6 +44,8 @@ plant db/planted.c '#include <stdlib.h>\nvoid s2_planted(void) { exit(1); }'
 wants 'db/planted.c: exit belongs in cli/' $symbols
 plant sim/planted.c 'void s2_planted(void *b) { s2_buf_printf(b, "%d kernels wait for memory\\n", 3); }'
 wants 'sim/planted.c:1: a sentence is composed outside' $symbols
+plant tui/planted.c 'void s2_planted(void *b) { s2_buf_printf(b, "100 %% of %.3g ms", 3.0); }'
+wants 'tui/planted.c:1: a format with an exponent' $symbols
 plant sim/planted.c 'int s2_planted(void) { return 1; }'
 wants 'sim/planted.c: s2_planted is exported, and no other file of the product uses it' $symbols
 plant plan/planted1.c 'int s2_planted_two(void); int s2_planted_one(void) { return s2_planted_two(); }'
