@@ -152,6 +152,9 @@ campaign-faults: $(B)/tests/test_everycall
 ## campaign-cert: certificates changed at random and texts made to fool, N of each, against the prover and plain enumeration (N=1000000, S2_SEED=N)
 campaign-cert: $(B)/tests/test_forgery
 	S2_CASES=$(or $(N),1000000) S2_TEST='no_*' $<
+## campaign-forge: claims of patterns that a second generator draws, against its own enumeration (N=1000000, S2_SEED=N)
+campaign-forge: $(B)/s2 $(B)/s2cert
+	python3 tests/forge.py $(B) $(or $(N),1000000) $(or $(S2_SEED),1)
 ## million: the prover against enumeration on a million patterns of each kind per seed (hours; goes on where it stopped, MINUTES=N)
 MILLION_SEEDS ?= 10000000 20000000 30000000
 million: $(B)/tests/test_prove

@@ -92,6 +92,7 @@ later docs "$make" -s check-docs
 needs g++ select && later select "$make" -s check-select
 later record "$make" -s check-record
 needs python3 crowd && later crowd "$make" -s campaign-crowd MINUTES=0.05
+needs python3 forge && later forge "$make" -s campaign-forge N=400
 needs python3 hostile && later hostile "$make" -s campaign-hostile CASES=60 CPU_SECONDS=3
 later races "$make" -s check-races
 later example "$make" -s example
