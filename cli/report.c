@@ -182,6 +182,7 @@ static void json_training(const s2_sim_options *options, const s2_sim *sim, s2_b
         return;
     open_object(buf, "training");
     s2_json_key_num(buf, "state_bytes", s2_rounded(sim->training.state_bytes));
+    s2_json_key_num(buf, "gathered_bytes", s2_rounded(sim->training.gathered_bytes));
     s2_json_key_num(buf, "activation_bytes", s2_rounded(sim->training.activation_bytes));
     s2_json_key_num(buf, "bytes", s2_rounded(sim->training.bytes));
     s2_json_key_int(buf, "dp", options->n_shards);
@@ -724,8 +725,14 @@ static void text_training(const s2_sim_options *options, const s2_sim *sim, s2_b
     s2_bytes_print(sim->training.bytes, buf);
     s2_buf_puts(buf, " on a GPU: ");
     s2_bytes_print(sim->training.state_bytes, buf);
-    s2_buf_printf(buf, " of weights, gradients and optimizer over %d GPU%s, ", options->n_shards,
+    s2_buf_printf(buf, " of weights, gradients and optimizer over %d GPU%s", options->n_shards,
                   options->n_shards > 1 ? "s" : "");
+    if (sim->training.gathered_bytes > 0) {
+        s2_buf_puts(buf, " (");
+        s2_bytes_print(sim->training.gathered_bytes, buf);
+        s2_buf_puts(buf, " gathered for the layer that runs)");
+    }
+    s2_buf_puts(buf, ", ");
     s2_bytes_print(sim->training.activation_bytes, buf);
     s2_buf_printf(buf, " of activations%s\n", options->recompute ? ", recomputed" : "");
     line_begin("fits", buf);

@@ -88,9 +88,10 @@ void s2_end_to_end_training(const s2_sim_options *options, s2_training *out)
         activation_elems(options) * elem + (double)net->n_heads / options->n_ranks * LSE_BYTES;
     const double state = weights_each(options) * STATE_BYTES / options->n_shards;
     out->state_bytes = state;
-    /* where the state is divided, the weights of a layer are gathered while it runs */
+    /* where the state is divided, the weights and gradients of a layer are whole while it runs */
     if (options->n_shards > 1)
-        out->state_bytes += 2 * elem * weights_each(options) / net->n_layers;
+        out->gathered_bytes = 2 * elem * weights_each(options) / net->n_layers;
+    out->state_bytes += out->gathered_bytes;
     out->token_bytes = options->recompute ? net->n_layers * net->hidden * elem : net->n_layers * layer;
     out->token_bytes += (double)net->vocab * LOGIT_BYTES / options->n_ranks;
     out->activation_bytes = tokens * out->token_bytes + (options->recompute ? tokens * layer : 0);
@@ -157,10 +158,14 @@ static void add_elementwise(s2_around *around, const char *name, s2_moving what,
     append(around, name, us + launch_us, us > launch_us ? S2_HBM : S2_LAUNCH);
 }
 
-/* The most experts that the tokens can visit between them. */
-static double experts_read(const s2_net *net, double tokens)
+/*
+ * Distinct experts of a layer that so many tokens read between them: as an estimate, what is expected where each
+ * token picks by itself and all picks are equally likely; as a bound, those that all tokens may share.
+ */
+static double experts_read(const s2_around *around)
 {
-    return fmin(tokens * net->n_active, net->n_experts);
+    const double n = around->options->net->n_experts, picked = around->options->net->n_active / n;
+    return around->estimates ? n * (1 - pow(1 - picked, around->tokens)) : n * picked;
 }
 
 static void add_layers(s2_around *around)
@@ -171,7 +176,7 @@ static void add_layers(s2_around *around)
     const double projections = n_layers * hidden * attention_width(options);
     const double expert = (net->gated ? 3.0 : 2.0) * hidden * net->ffn / n;
     add_products(around, "projections", projections, projections, around->tokens, 2 * n_layers);
-    add_products(around, "feed-forward", n_layers * expert * experts_read(net, around->tokens),
+    add_products(around, "feed-forward", n_layers * expert * experts_read(around),
                  n_layers * expert * net->n_active, around->tokens, 2 * n_layers);
     if (around->estimates) {
         const bool train = options->phase == S2_TRAIN;

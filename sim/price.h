@@ -121,6 +121,7 @@ typedef struct s2_counts {
 /* What training needs on one GPU. */
 typedef struct s2_training {
     double state_bytes;      /* weights, gradients, optimizer */
+    double gathered_bytes;   /* of which for the layer that runs, where GPUs divide the state */
     double activation_bytes; /* kept for the backward pass */
     double token_bytes;      /* of which for each token */
     double bytes;

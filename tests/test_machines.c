@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/rng.h"
 #include "base/text.h"
 #include "pattern/parse.h"
 #include "sim/price.h"
@@ -192,11 +193,75 @@ static void eager_kernels_move_more_and_leave_products_alone(void **state)
     s2_arena_release(&arena);
 }
 
+/* ---- mixtures of experts */
+
+static double feed_forward_us(s2_arena *arena, const s2_net *net, const s2_calibration *calibration,
+                              int64_t batch)
+{
+    char text[200];
+    snprintf(text, sizeof text, "layers %d; heads %d; kv-heads %d; head-dim %d; layers all: local 4",
+             net->n_layers, net->n_heads, net->n_kv_heads, net->head_dim);
+    const s2_pattern pattern = parsed(arena, text);
+    s2_sim_options options = defaults();
+    options.net = net;
+    options.calibration = calibration;
+    options.phase = S2_DECODE;
+    options.len_tok = 1024;
+    options.batch = batch;
+    const s2_sim sim = priced(arena, &pattern, &options);
+    return part_us(&sim, "feed-forward");
+}
+
+/* The mean number of distinct experts, drawn. */
+static double drawn_experts(s2_rng *rng, const s2_net *net, int64_t n_tok)
+{
+    enum { TRIALS = 2000 };
+    int64_t n_read = 0;
+    for (int32_t trial = 0; trial < TRIALS; trial++) {
+        bool read[256] = {false};
+        for (int64_t tok = 0; tok < n_tok; tok++) {
+            bool own[256] = {false};
+            for (int32_t pick = 0; pick < net->n_active;) {
+                const int32_t expert = (int32_t)s2_rng_below(rng, (uint64_t)net->n_experts);
+                pick += own[expert] ? 0 : 1;
+                n_read += read[expert] ? 0 : 1;
+                own[expert] = read[expert] = true;
+            }
+        }
+    }
+    return (double)n_read / TRIALS;
+}
+
+/* Bytes decide these steps, so their times differ as the experts that they read do. */
+static void tokens_read_the_experts_that_they_pick(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"gpt-oss-20b", "qwen3-30b-a3b", "mixtral-8x7b"};
+    s2_rng rng = {s2_test_seed(20261123)};
+    s2_arena arena = {0};
+    s2_calibration *const calibration = S2_NEW(&arena, s2_calibration, 1);
+    assert_int_equal(s2_calibration_find("h200", calibration), S2_OK);
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        const s2_net net = net_of(models[m]);
+        const double one = feed_forward_us(&arena, &net, calibration, 1),
+                     two = feed_forward_us(&arena, &net, calibration, 2),
+                     eight = feed_forward_us(&arena, &net, calibration, 8);
+        const double expected =
+            (drawn_experts(&rng, &net, 8) - net.n_active) / (drawn_experts(&rng, &net, 2) - net.n_active);
+        s2_assert_close((eight - one) / (two - one), expected, 0.05 * expected);
+        /* a bound lets all tokens pick the same */
+        const double least = feed_forward_us(&arena, &net, NULL, 1);
+        s2_assert_close(feed_forward_us(&arena, &net, NULL, 8), least, 1e-9 * least);
+    }
+    s2_arena_release(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_models_take_what_was_measured_within_ten_percent),
         cmocka_unit_test(eager_kernels_move_more_and_leave_products_alone),
+        cmocka_unit_test(tokens_read_the_experts_that_they_pick),
     };
     return cmocka_run_group_tests_name("machines", tests, NULL, NULL);
 }
