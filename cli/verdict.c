@@ -435,13 +435,18 @@ void s2_verdict_print(const s2_subject *subject, s2_buf *buf)
     const s2_validation *const v = subject->verdict;
     text_head(subject, buf);
     if (v->touch_pairs > 0)
-        s2_buf_printf(buf, "  touch     %lld pairs compared, %lld wrong; %d of %d work items run%s\n",
-                      (long long)v->touch_pairs, (long long)v->touch_wrong, v->n_items_run, v->n_items,
+        s2_buf_printf(buf, "  touch     %lld pairs compared, %s%lld wrong; %d of %d work items run%s\n",
+                      (long long)v->touch_pairs,
+                      v->touch_wrong > 0 && !v->touch_exhaustive ? "at least " : "",
+                      (long long)v->touch_wrong, v->n_items_run, v->n_items,
                       v->touch_exhaustive ? ", every pair of the layer" : "");
     if (v->rows > 0)
-        s2_buf_printf(buf, "  numerics  %lld rows against fp64: error %s, allowed %s; LSE %s\n",
-                      (long long)v->rows, s2_decimal(v->max_err, 2).text, s2_decimal(v->tol, 2).text,
-                      s2_decimal(v->lse_err, 2).text);
+        s2_buf_printf(buf, "  numerics  %lld rows against fp64: error %s, allowed %s", (long long)v->rows,
+                      s2_decimal(v->max_err, 2).text, s2_decimal(v->tol, 2).text);
+    if (v->rows > 0 && !isnan(v->lse_err))
+        s2_buf_printf(buf, "; LSE %s", s2_decimal(v->lse_err, 2).text);
+    if (v->rows > 0)
+        s2_buf_puts(buf, "\n");
     text_batch(v, buf);
     text_figures(v, buf);
     if (v->needle_cells > 0) {

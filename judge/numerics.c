@@ -203,13 +203,19 @@ static void make_query(s2_numerics *check, s2_probe_row row)
 
 /* ------------------------------------------------------------------ verdicts */
 
+static int64_t position_of(const s2_numerics *check, int32_t seq, int64_t q_tok)
+{
+    const s2_plan_seq lens = check->harness->some.seqs[seq];
+    return lens.k_tok - lens.q_tok + q_tok;
+}
+
 static s2_outcome blame(s2_numerics *check, s2_outcome outcome, s2_probe_row row, const char *what,
                         double err, double tol)
 {
     snprintf(check->out->reason, sizeof check->out->reason,
-             "layer %d, head %d, sequence %d, query %d: %s is off by %s where %s is allowed",
-             check->harness->some.layer, row.head, row.seq, row.q_tok, what, s2_decimal(err, 3).text,
-             s2_decimal(tol, 3).text);
+             "layer %d, head %d, sequence %d, query %lld: %s is off by %s where %s is allowed",
+             check->harness->some.layer, row.head, row.seq, (long long)position_of(check, row.seq, row.q_tok),
+             what, s2_decimal(err, 3).text, s2_decimal(tol, 3).text);
     return outcome;
 }
 
@@ -278,7 +284,7 @@ static s2_outcome find_nan(s2_numerics *check)
                     continue;
                 snprintf(check->out->reason, sizeof check->out->reason,
                          "layer %d, head %d, sequence %d, query %lld: the result is not a number",
-                         plan->layer, head, item->seq, (long long)q_tok);
+                         plan->layer, head, item->seq, (long long)position_of(check, item->seq, q_tok));
                 return S2_OUTCOME_NAN;
             }
     }

@@ -26,17 +26,6 @@ s2_status s2_probe_rows_choose(const s2_harness *harness, int64_t budget_pairs, 
  */
 s2_status s2_probe_poison(const s2_harness *harness, uint8_t *k, uint8_t *v) S2_MUST_CHECK;
 
-/* The keys that some rows of the first sequence really read, found without using the pattern. */
-typedef struct s2_sight {
-    s2_probe_row *row;
-    int64_t n_rows;
-    int64_t row_bytes; /* per row of `seen` */
-    uint8_t *seen;     /* [row][key / 8], zeroed by the caller */
-    int64_t *n_seen;   /* [row]; 0: none, or the output is no mean over keys */
-} s2_sight;
-/* Fill seen and n_seen for the given rows. S2_ENOMEM, or what the device reports. */
-s2_status s2_probe_see(s2_harness *harness, uint64_t seed, s2_sight *out, s2_diag *why) S2_MUST_CHECK;
-
 /* Put into out->symptom the rule that would explain what a convicted forward did; nothing where none does. */
 s2_status s2_probe_explain(s2_device *device, const s2_validate_request *request, s2_validation *out,
                            s2_diag *why) S2_MUST_CHECK;

@@ -1,5 +1,5 @@
 /*
- * Why a forward is wrong. The keys that its rows read are found without using the pattern (s2_probe_see), and
+ * Why a forward is wrong. The keys that its rows read are found without using the pattern (judge/sight.h), and
  * rules that people have shipped by mistake are tried: the first that matches every row as seen is the
  * symptom. A rule says which keys a row would read; it is tried on correct rows too, so that it explains
  * those as well.
@@ -10,11 +10,17 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "judge/sight.h"
 #include "kernels/float16.h"
 #include "pattern/dense.h"
 #include "pattern/parse.h"
 
-enum { N_ROWS = 96, LIMIT_KEYS = 8192 };
+enum {
+    N_ROWS = 96,
+    LIMIT_KEYS = 8192,
+    UNSEEN = 2,
+    N_FIELDS = 5 /* numbers of a term that a kernel may have wrong */
+};
 
 typedef struct s2_case {
     const s2_pattern *pattern;
@@ -22,7 +28,8 @@ typedef struct s2_case {
     int32_t layer;
     s2_plan_seq lens;
     const s2_sight *sight;
-    uint8_t *wrong; /* [row]: it does not read what the pattern says */
+    uint8_t *
+        wrong; /* [row]: 1 it does not read what the pattern says, 0 it does, UNSEEN what it reads is not known */
     char *out;
     size_t cap;
 } s2_case;
@@ -40,6 +47,7 @@ typedef struct s2_rule {
     int64_t k_end;     /* keys from here on are never read */
     bool everything;   /* the pattern is ignored */
     bool later;        /* ... and causality too */
+    bool earlier;      /* only keys before the query's own are read */
 } s2_rule;
 
 static const s2_rule no_rule = {.head_of = -1, .layer = -1, .dropped = -1, .k_end = INT64_MAX};
@@ -71,6 +79,8 @@ static bool pair_reads(const s2_case *c, const s2_rule *rule, int32_t layer, int
 {
     const int64_t asked_q = q + rule->q_shift, asked_k = k + rule->k_shift;
     if (c->pattern->causal && !rule->later && (k > q || asked_k > asked_q))
+        return false;
+    if (rule->earlier && k == q && q > 0)
         return false;
     if (rule->everything)
         return true;
@@ -105,7 +115,7 @@ static bool rule_reads(const s2_case *c, const s2_rule *rule, int32_t row_head, 
 
 static bool was_seen(const s2_case *c, int64_t row, int64_t k)
 {
-    return (c->sight->seen[row * c->sight->row_bytes + k / 8] >> (k % 8) & 1) != 0;
+    return s2_sight_bit(c->sight, c->sight->seen, row, k);
 }
 
 static int64_t position_of(const s2_case *c, int64_t row)
@@ -167,6 +177,13 @@ static bool try_everything(const s2_case *c)
            say(c, "ignores the pattern, and aligns the queries to the first keys: the other corner");
 }
 
+static bool try_own(const s2_case *c)
+{
+    s2_rule rule = no_rule;
+    rule.earlier = true;
+    return c->pattern->causal && explains(c, &rule) && say(c, "leaves out each query's own key");
+}
+
 static bool try_shifts(const s2_case *c)
 {
     const int64_t steps[] = {1, c->pattern->block_tok};
@@ -214,7 +231,7 @@ static int64_t first_wrong(const s2_case *c)
 {
     int64_t first = INT64_MAX;
     for (int64_t row = 0; row < c->sight->n_rows; row++)
-        if (c->wrong[row] && position_of(c, row) < first)
+        if (c->wrong[row] == 1 && position_of(c, row) < first)
             first = position_of(c, row);
     return first;
 }
@@ -223,7 +240,7 @@ static int64_t first_wrong(const s2_case *c)
 static const s2_body *wrong_body(const s2_case *c)
 {
     for (int64_t row = 0; row < c->sight->n_rows; row++)
-        if (c->wrong[row])
+        if (c->wrong[row] == 1)
             return body_of(c, c->layer, c->sight->row[row].head);
     return NULL;
 }
@@ -265,14 +282,18 @@ static bool try_dropped(const s2_case *c)
     return false;
 }
 
-/* Change one of a term's numbers, in which a kernel may be off by one. */
+/* Change one of a term's numbers, in which a kernel may be off by one; an offset is one modulo the stride. */
 static bool change(s2_term *term, int field, int64_t by)
 {
-    int64_t *const fields[] = {&term->n, &term->width, &term->offset.constant};
-    if (*fields[field] + by < (field == 2 ? 0 : 1))
-        return false;
+    int64_t *const fields[N_FIELDS] = {&term->n, &term->width, &term->offset.constant,
+                                       &term->offset.head_coef, &term->offset.kv_coef};
+    const bool has_offset = term->kind == S2_TERM_STRIDE || term->kind == S2_TERM_DILATED;
     *fields[field] += by;
-    return true;
+    if (field < 2)
+        return *fields[field] > 0;
+    if (has_offset && *fields[field] < 0)
+        *fields[field] += term->n;
+    return has_offset;
 }
 
 /* A window in blocks that is off by one token is another term: the same window in tokens. */
@@ -280,7 +301,7 @@ static bool try_changed(const s2_case *c)
 {
     const s2_body *const body = wrong_body(c);
     for (int32_t t = 0; body != NULL && t < body->n_terms; t++)
-        for (int nth = 0; nth < 6; nth++) {
+        for (int nth = 0; nth < 2 * N_FIELDS; nth++) {
             s2_term changed = body->terms[t];
             s2_rule rule = no_rule;
             if (!change(&changed, nth / 2, nth % 2 == 0 ? 1 : -1))
@@ -289,7 +310,8 @@ static bool try_changed(const s2_case *c)
             rule.changed_at = t;
             if (!explains(c, &rule))
                 continue;
-            print_terms(c, "reads as if '", &body->terms[t], "' were '", &changed, "': off by one");
+            print_terms(c, "reads as if '", &body->terms[t], "' were '", &changed,
+                        nth / 2 < 3 ? "': off by one" : "'");
             return true;
         }
     return false;
@@ -357,17 +379,18 @@ static s2_status try_kv_heads(s2_harness *harness, s2_validation *out, s2_diag *
 /* ------------------------------------------------------------------ the case */
 
 /* Rows of all heads, spaced so as to hit every position within a block; the wrong pair's row first. */
-static void choose_rows(const s2_harness *harness, const s2_validation *out, s2_sight *sight)
+static void choose_rows(const s2_harness *harness, const s2_validation *out, s2_probe_row *rows)
 {
+    int32_t n = 0;
     const s2_plan_seq lens = harness->some.seqs[0];
     const int32_t n_heads = harness->problem.n_heads;
     const int64_t wrong = out->wrong_q_tok - (lens.k_tok - lens.q_tok);
     if (out->has_wrong_pair && wrong >= 0 && wrong < lens.q_tok)
-        sight->row[sight->n_rows++] = (s2_probe_row){0, (int32_t)wrong, out->wrong_head};
-    for (int64_t nth = sight->n_rows; nth < N_ROWS; nth++) {
+        rows[n++] = (s2_probe_row){0, (int32_t)wrong, out->wrong_head};
+    for (int64_t nth = n; nth < N_ROWS; nth++) {
         const int64_t step = (lens.q_tok + 7) / 8 + 5,
                       q_tok = lens.q_tok - 1 - nth / n_heads * step % lens.q_tok;
-        sight->row[sight->n_rows++] = (s2_probe_row){0, (int32_t)q_tok, (int32_t)(nth % n_heads)};
+        rows[nth] = (s2_probe_row){0, (int32_t)q_tok, (int32_t)(nth % n_heads)};
     }
 }
 
@@ -375,48 +398,58 @@ static bool find_wrong(const s2_case *c)
 {
     bool any = false;
     for (int64_t row = 0; row < c->sight->n_rows; row++) {
-        c->wrong[row] = !explains_row(c, &no_rule, row);
-        any = any || c->wrong[row];
+        c->wrong[row] = c->sight->n_seen[row] < 0 ? UNSEEN : !explains_row(c, &no_rule, row);
+        any = any || c->wrong[row] == 1;
     }
     return any;
 }
 
 static void try_rules(const s2_case *c)
 {
-    bool (*const rules[])(const s2_case *) = {try_corner, try_everything, try_dropped, try_changed,
-                                              try_shifts, try_heads,      try_end,     try_blocks};
+    bool (*const rules[])(const s2_case *) = {try_corner,  try_everything, try_own, try_dropped, try_heads,
+                                              try_changed, try_shifts,     try_end, try_blocks};
     bool found = !find_wrong(c);
     for (size_t nth = 0; nth < sizeof rules / sizeof *rules && !found; nth++)
         found = rules[nth](c);
 }
 
+/* What the rows read, in all windows. */
+static s2_status look(s2_harness *harness, uint64_t seed, s2_sight *sight, s2_diag *why)
+{
+    s2_windows windows = {0};
+    s2_status status = s2_windows_open(harness, seed, &windows);
+    int64_t *const window = s2_calloc((size_t)(windows.n + 1), sizeof *window);
+    status = status == S2_OK && window == NULL ? S2_ENOMEM : status;
+    for (int64_t nth = 0; nth < windows.n && status == S2_OK; nth++)
+        window[nth] = nth;
+    if (status == S2_OK)
+        status = s2_sight_look(sight, &windows, window, windows.n, why);
+    s2_free(window);
+    s2_windows_close(&windows);
+    return status;
+}
+
 static s2_status explain_pairs(s2_harness *harness, const s2_validate_request *request, s2_validation *out,
                                s2_diag *why)
 {
-    const s2_plan_seq lens = harness->some.seqs[0];
-    s2_sight sight = {.row_bytes = (lens.k_tok + 7) / 8};
-    s2_case c = {.pattern = harness->some.pattern,
-                 .phase = harness->some.phase,
-                 .layer = harness->some.layer,
-                 .lens = lens,
-                 .sight = &sight,
-                 .out = out->symptom,
-                 .cap = sizeof out->symptom};
-    sight.row = s2_calloc(N_ROWS, sizeof *sight.row);
-    sight.seen = s2_calloc(N_ROWS, (size_t)sight.row_bytes);
-    sight.n_seen = s2_calloc(N_ROWS, sizeof *sight.n_seen);
-    c.wrong = s2_calloc(N_ROWS, 1);
-    s2_status status = S2_ENOMEM;
-    if (sight.row != NULL && sight.seen != NULL && sight.n_seen != NULL && c.wrong != NULL) {
-        choose_rows(harness, out, &sight);
-        status = s2_probe_see(harness, request->seed, &sight, why);
-    }
+    uint8_t wrong[N_ROWS] = {0};
+    s2_probe_row rows[N_ROWS];
+    s2_sight sight = {0};
+    const s2_case c = {.pattern = harness->some.pattern,
+                       .phase = harness->some.phase,
+                       .layer = harness->some.layer,
+                       .lens = harness->some.seqs[0],
+                       .sight = &sight,
+                       .wrong = wrong,
+                       .out = out->symptom,
+                       .cap = sizeof out->symptom};
+    choose_rows(harness, out, rows);
+    s2_status status = s2_sight_open(harness, rows, N_ROWS, &sight);
+    if (status == S2_OK)
+        status = look(harness, request->seed, &sight, why);
     if (status == S2_OK)
         try_rules(&c);
-    s2_free(sight.row);
-    s2_free(sight.seen);
-    s2_free(sight.n_seen);
-    s2_free(c.wrong);
+    s2_sight_close(&sight);
     return status;
 }
 
@@ -458,6 +491,8 @@ s2_status s2_probe_explain(s2_device *device, const s2_validate_request *request
                            s2_diag *why)
 {
     s2_plan_seq seq = request->seqs[0];
+    if (out->symptom[0] != '\0') /* a stage that saw the reason itself */
+        return S2_OK;
     if (out->n_lengths > 0 && out->touch_wrong == 0)
         seq = (s2_plan_seq){S2_NEEDLE_DEPTHS, out->needle_len[out->n_lengths - 1]};
     if (seq.k_tok > LIMIT_KEYS || seq.k_tok < seq.q_tok)

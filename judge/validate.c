@@ -26,7 +26,7 @@ s2_status s2_validate(s2_device *device, const s2_validate_request *request, s2_
 {
     if (request->n_seqs < 1 || !isfinite(request->spread) || !isfinite(request->scale))
         return S2_EINVAL;
-    s2_validation made = {.kernel = "", .dense_kernel = "", .ours_kernel = ""};
+    s2_validation made = {.kernel = "", .dense_kernel = "", .ours_kernel = "", .lse_err = NAN};
     s2_diag why = {0};
     const s2_status status = judge(device, request, &made, &why);
     if (status != S2_OK) {

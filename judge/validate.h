@@ -133,15 +133,15 @@ typedef struct s2_validation {
     int32_t n_items_run;
     int64_t touch_pairs;
     int64_t touch_wrong;
-    bool touch_exhaustive; /* every pair of the layer was compared */
-    bool has_wrong_pair;   /* then the first pair that contradicts the pattern is: */
+    bool touch_exhaustive; /* every pair of the layer was compared; else touch_wrong is the least there are */
+    bool has_wrong_pair;   /* then a pair that contradicts the pattern, read alone too, is: */
     int32_t wrong_head;
     int64_t wrong_q_tok; /* position among the keys */
     int64_t wrong_k_tok;
     int64_t rows;   /* compared with fp64 */
     double max_err; /* of the output, absolute */
     double tol;     /* tolerance of the row with that error */
-    double lse_err;
+    double lse_err; /* NaN: no LSE was compared */
     s2_batch_verdict batch;
     int64_t batch_q_tok; /* for S2_BATCH_DIFFERS: the first query and head */
     int32_t batch_head;

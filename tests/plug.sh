@@ -51,7 +51,8 @@ expect 1 "by the pattern:" LATE.so
 expect 1 "wrong_values" GROUPED.so
 expect 1 "symptom   query head 1 reads the values of KV head 1, its own is 0" GROUPED.so
 for fault in LOG2 VARIES ONCE; do build "$fault.so" "$fault"; done
-expect 1 "wrong_pairs" LOG2.so
+expect 1 "wrong_values" LOG2.so
+expect 1 "symptom   gives the LSE in base 2" LOG2.so
 expect 1 "not_repeatable" VARIES.so --dtype fp32
 expect 1 "dK has key 0 miss head 1" ONCE.so --phase train --dtype fp32
 

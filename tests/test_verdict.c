@@ -1,0 +1,260 @@
+/* What a verdict says of a fault is held against the fault: kernels that are wrong in one known way. */
+#include "tests/s2test.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "judge/validate.h"
+#include "kernels/float16.h"
+#include "pattern/dense.h"
+#include "pattern/parse.h"
+
+typedef enum s2_flaw {
+    FLAW_ANOTHER,
+    FLAW_FLIP,
+    FLAW_LSE_BASE,
+    FLAW_LSE_MORE,
+    FLAW_SCALE,
+    FLAW_TWICE,
+    N_FLAWS
+} s2_flaw;
+
+/* A kernel carries no data of its own. */
+static struct {
+    s2_flaw flaw;
+    const s2_pattern *another; /* FLAW_ANOTHER: what is read */
+    int32_t head; /* FLAW_FLIP, FLAW_TWICE: this pair is read where it is not due, or the reverse, or twice */
+    int64_t q, k;
+    float by;
+} wrong;
+
+static bool is_due(const s2_plan *plan, int32_t head, int64_t k_tok, int64_t q, int64_t k)
+{
+    return s2_pattern_reads(plan->pattern, plan->phase, plan->layer, head, k_tok, q, k);
+}
+
+static bool is_read(const s2_plan *plan, int32_t head, int64_t k_tok, int64_t q, int64_t k)
+{
+    if (wrong.flaw == FLAW_ANOTHER)
+        return s2_pattern_reads(wrong.another, plan->phase, plan->layer, head, k_tok, q, k);
+    const bool flipped = wrong.flaw == FLAW_FLIP && head == wrong.head && q == wrong.q && k == wrong.k;
+    return is_due(plan, head, k_tok, q, k) != flipped;
+}
+
+static double weight_of(const s2_attn_problem *p, int32_t head, int64_t q_at, int64_t q, int64_t k)
+{
+    double score = 0.0;
+    const int64_t k_at = s2_tensor_at(&p->k, NULL, 0, k, head / (p->n_heads / p->n_kv_heads));
+    for (int32_t d = 0; d < p->head_dim; d++)
+        score += (double)s2_float_load(p->q.data, p->dtype, q_at + d) *
+                 (double)s2_float_load(p->k.data, p->dtype, k_at + d);
+    const bool twice = wrong.flaw == FLAW_TWICE && head == wrong.head && q == wrong.q && k == wrong.k;
+    return exp(score * (double)p->scale * (wrong.flaw == FLAW_SCALE ? (double)wrong.by : 1.0)) *
+           (twice ? 2.0 : 1.0);
+}
+
+static void one_row(const s2_attn_problem *p, int32_t head, int64_t q_tok)
+{
+    const s2_plan_seq lens = p->plan->seqs[0];
+    const int64_t q = lens.k_tok - lens.q_tok + q_tok, q_at = s2_tensor_at(&p->q, NULL, 0, q_tok, head);
+    const int64_t o_at = s2_tensor_at(&p->o, NULL, 0, q_tok, head);
+    double sum = 0.0, out[64] = {0};
+    for (int64_t k = 0; k < lens.k_tok; k++) {
+        if (!is_read(p->plan, head, lens.k_tok, q, k))
+            continue;
+        const double weight = weight_of(p, head, q_at, q, k);
+        const int64_t v_at = s2_tensor_at(&p->v, NULL, 0, k, head / (p->n_heads / p->n_kv_heads));
+        sum += weight;
+        for (int32_t d = 0; d < p->head_dim; d++)
+            out[d] += weight * (double)s2_float_load(p->v.data, p->dtype, v_at + d);
+    }
+    for (int32_t d = 0; d < p->head_dim; d++)
+        s2_float_store(p->o.data, p->dtype, o_at + d, sum > 0.0 ? (float)(out[d] / sum) : 0.0f);
+    double lse = log(sum) + (wrong.flaw == FLAW_LSE_MORE ? (double)wrong.by : 0.0);
+    lse *= wrong.flaw == FLAW_LSE_BASE ? 1.0 / log(2.0) : 1.0;
+    p->lse.data[s2_rows_at(&p->lse, NULL, 0, q_tok, head)] = (float)lse;
+}
+
+static s2_status run(s2_device *device, const s2_attn_problem *p, void *state, s2_diag *why)
+{
+    (void)device;
+    (void)state;
+    (void)why;
+    for (int32_t head = 0; head < p->n_heads; head++)
+        for (int64_t q_tok = 0; q_tok < p->plan->seqs[0].q_tok; q_tok++)
+            one_row(p, head, q_tok);
+    return S2_OK;
+}
+
+static s2_status supports(const s2_device *device, const s2_attn_problem *p, s2_diag *why)
+{
+    (void)device;
+    (void)why;
+    return p->pass == S2_PASS_BACKWARD || p->cached != NULL ? S2_EUNSUPPORTED : S2_OK;
+}
+
+static s2_status prepare(s2_device *device, const s2_attn_problem *p, void **state, s2_diag *why)
+{
+    *state = NULL;
+    return supports(device, p, why);
+}
+
+static void finish(s2_device *device, void *state)
+{
+    (void)device;
+    (void)state;
+}
+
+/* ------------------------------------------------------------------ one case */
+
+typedef struct s2_case {
+    s2_arena arena;
+    s2_pattern pattern, another;
+    s2_plan_seq seq;
+    s2_validate_request request;
+    char text[200];
+} s2_case;
+
+static void parse(s2_arena *arena, const char *text, s2_pattern *out)
+{
+    s2_diag diag = {0};
+    if (s2_pattern_parse(arena, text, strlen(text), NULL, out, &diag) != S2_OK)
+        fail_msg("%s: %s", text, diag.msg);
+}
+
+/* Two patterns that differ in a window or in an offset by one. */
+static void draw_patterns(s2_rng *rng, s2_case *c)
+{
+    const int shape = (int)s2_rng_below(rng, 4), window = 2 + (int)s2_rng_below(rng, 4),
+              stride = 2 + (int)s2_rng_below(rng, 4), offset = (int)s2_rng_below(rng, 3),
+              tokens = 20 + (int)s2_rng_below(rng, 90);
+    const int by = s2_rng_below(rng, 2) == 0 ? 1 : -1;
+    char text[200];
+    for (int other = 0; other < 2; other++) {
+        const int add = other * by;
+        const int n =
+            snprintf(text, sizeof text,
+                     "heads 4; kv-heads 2; head-dim %d; block 16; layers all: ", 16 << (stride % 2));
+        char *const to = text + n;
+        const size_t cap = sizeof text - (size_t)n;
+        if (shape == 0)
+            snprintf(to, cap, "local %d | stride %d phase head+%d", window + add, stride, offset);
+        else if (shape == 1)
+            snprintf(to, cap, "local 1 | stride %d phase head+%d", stride, offset + stride + add);
+        else if (shape == 2)
+            snprintf(to, cap, "local %dt", tokens + add);
+        else
+            snprintf(to, cap, "sink 3t | local %d", window + add);
+        parse(&c->arena, text, other == 1 ? &c->another : &c->pattern);
+        if (other == 0)
+            snprintf(c->text, sizeof c->text, "%s", text);
+    }
+}
+
+static int64_t count_wrong(const s2_case *c)
+{
+    const s2_plan plan = {.pattern = &c->pattern, .phase = c->request.phase};
+    int64_t n = 0;
+    for (int32_t head = 0; head < 4; head++)
+        for (int64_t q = c->seq.k_tok - c->seq.q_tok; q < c->seq.k_tok; q++)
+            for (int64_t k = 0; k < c->seq.k_tok; k++)
+                n += is_due(&plan, head, c->seq.k_tok, q, k) != is_read(&plan, head, c->seq.k_tok, q, k);
+    return n;
+}
+
+static void draw(s2_rng *rng, const s2_device *device, const s2_kernel *kernel, s2_flaw flaw, s2_case *c)
+{
+    *c = (s2_case){0};
+    draw_patterns(rng, c);
+    const bool decodes = s2_rng_below(rng, 3) == 0;
+    c->seq.k_tok = 100 + (int32_t)s2_rng_below(rng, 160);
+    c->seq.q_tok = decodes ? 1 + (int32_t)s2_rng_below(rng, 4) : c->seq.k_tok;
+    c->request = s2_validate_request_init(device, &c->pattern, &c->seq, 1);
+    c->request.kernel = kernel;
+    c->request.pass = decodes ? S2_PASS_DECODE : S2_PASS_FORWARD;
+    c->request.phase = decodes ? S2_DECODE : S2_PREFILL;
+    c->request.dtype = (s2_dtype)s2_rng_below(rng, S2_N_DTYPES);
+    c->request.budget_flop = 0.0;
+    c->request.n_timed = c->request.n_steps = 0;
+    wrong.flaw = flaw;
+    wrong.another = &c->another;
+    wrong.head = (int32_t)s2_rng_below(rng, 4);
+    wrong.q = c->seq.k_tok - 1 - (int64_t)s2_rng_below(rng, (uint64_t)c->seq.q_tok);
+    wrong.k = (int64_t)s2_rng_below(rng, (uint64_t)wrong.q + 1);
+    wrong.by = flaw == FLAW_SCALE ? 1.3f : 0.25f;
+}
+
+/* The flaws are told as what they are, and a pair that is named is one that is wrong, in the right direction. */
+static const char *lie_of(const s2_case *c, const s2_validation *v, int64_t n_wrong)
+{
+    const s2_plan plan = {.pattern = &c->pattern, .phase = c->request.phase};
+    if (n_wrong == 0)
+        return v->outcome != S2_OUTCOME_WRONG_VALUES     ? "values are wrong, not pairs"
+               : v->has_wrong_pair || v->touch_wrong > 0 ? "no pair is wrong"
+                                                         : NULL;
+    if (v->outcome != S2_OUTCOME_WRONG_PAIRS || !v->has_wrong_pair)
+        return "pairs are wrong";
+    const bool due = is_due(&plan, v->wrong_head, c->seq.k_tok, v->wrong_q_tok, v->wrong_k_tok);
+    if (is_read(&plan, v->wrong_head, c->seq.k_tok, v->wrong_q_tok, v->wrong_k_tok) == due)
+        return "the named pair is right";
+    if ((strstr(v->reason, "does not read") != NULL) != due)
+        return "extra and missing are exchanged";
+    if (c->request.kernel->no_lse && !v->touch_exhaustive)
+        return v->touch_wrong > n_wrong ? "fewer pairs are wrong" : NULL;
+    if (!v->touch_exhaustive || v->touch_wrong != n_wrong)
+        return "the wrong pairs are not counted";
+    return wrong.flaw == FLAW_ANOTHER && strncmp(v->symptom, "reads", 5) != 0 ? "the symptom has no name"
+                                                                              : NULL;
+}
+
+static void a_verdict_tells_the_fault_that_there_is(void **state)
+{
+    (void)state;
+    s2_kernel kernel = {.traits = s2_kernel_cpu.traits,
+                        .summary = "wrong in one way",
+                        .device = S2_DEVICE_CPU,
+                        .tolerance = S2_TOL_EXACT,
+                        .deterministic = true,
+                        .supports = supports,
+                        .prepare = prepare,
+                        .run = run,
+                        .finish = finish};
+    const uint64_t seed = s2_test_seed(17);
+    s2_device *device = NULL;
+    int64_t n[N_FLAWS] = {0};
+    assert_int_equal(s2_device_open("cpu", &device, NULL), S2_OK);
+    for (int64_t nth = 0; nth < s2_test_cases(36); nth++) {
+        s2_rng rng = {seed + (uint64_t)nth};
+        s2_case c;
+        s2_validation v;
+        kernel.no_lse = nth % N_FLAWS < FLAW_LSE_BASE && s2_rng_below(&rng, 3) == 0;
+        draw(&rng, device, &kernel, (s2_flaw)(nth % N_FLAWS), &c);
+        const s2_plan plan = {.pattern = &c.pattern, .phase = c.request.phase};
+        const int64_t n_wrong = count_wrong(&c);
+        const bool shows = wrong.flaw == FLAW_ANOTHER ? n_wrong > 0
+                           : wrong.flaw == FLAW_TWICE
+                               ? is_due(&plan, wrong.head, c.seq.k_tok, wrong.q, wrong.k)
+                               : true;
+        assert_int_equal(s2_validate(device, &c.request, &v), S2_OK);
+        const char *const lie = shows ? lie_of(&c, &v, n_wrong) : NULL;
+        if (lie != NULL)
+            fail_msg(
+                "S2_SEED=%llu: flaw %d, %s, %d of %d tokens, type %d: %s: %s, %lld wrong of %lld, %s: %s; %s",
+                (unsigned long long)(seed + (uint64_t)nth), (int)wrong.flaw, c.text, c.seq.q_tok, c.seq.k_tok,
+                (int)c.request.dtype, lie, s2_outcome_word(v.outcome), (long long)v.touch_wrong,
+                (long long)n_wrong, v.touch_exhaustive ? "all" : "not all", v.reason, v.symptom);
+        n[wrong.flaw] += shows;
+        s2_arena_release(&c.arena);
+    }
+    for (int flaw = 0; flaw < N_FLAWS; flaw++)
+        assert_true(n[flaw] > 0 || s2_test_cases(36) < 36);
+    s2_device_close(&device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_verdict_tells_the_fault_that_there_is)};
+    return cmocka_run_group_tests_name("verdict", tests, NULL, NULL);
+}
