@@ -396,12 +396,19 @@ static void judge_lse(s2_touch *touch)
         const int32_t n = touch->sight.n_due[nth];
         if (touch->off[nth] == 0)
             continue;
-        snprintf(touch->out->reason, sizeof touch->out->reason,
-                 "layer %d, head %d, sequence %d: the LSE of query %lld is %s for equal scores, where %s "
-                 "is due, which is ln of its %d key%s",
-                 touch->harness->some.layer, row.head, row.seq, (long long)position_of(touch, row),
-                 s2_decimal((double)lse_of(touch, row), 6).text,
-                 s2_decimal(n > 0 ? log(n) : -INFINITY, 6).text, n, n == 1 ? "" : "s");
+        const int said =
+            snprintf(touch->out->reason, sizeof touch->out->reason,
+                     "layer %d, head %d, sequence %d: the LSE of query %lld is %s for equal scores, where ",
+                     touch->harness->some.layer, row.head, row.seq, (long long)position_of(touch, row),
+                     s2_decimal((double)lse_of(touch, row), 6).text);
+        char *const end = touch->out->reason + said;
+        const size_t left = sizeof touch->out->reason - (size_t)said;
+        if (n == 0)
+            snprintf(end, left, "a row without keys has minus infinity");
+        else
+            snprintf(end, left, "%s is due, the logarithm of its %d key%s%s", s2_decimal(log(n), 6).text, n,
+                     n == 1 ? "" : "s",
+                     touch->n_windows < touch->windows.n ? "; not all keys were compared" : "");
         touch->out->outcome = S2_OUTCOME_WRONG_VALUES;
         explain_lse(touch);
         return;
