@@ -141,7 +141,8 @@ static s2_status fill(const s2_source *source, int32_t c, s2_grid *grid)
         if (kind == -1)
             S2_TRY(fill_streaming(source, path, &info, head, grid, allowed));
         for (int64_t cell = 0; kind >= 0 && cell < n_cells; cell++)
-            allowed[cell] = kind == 0 ? 1 : mask_cell(&masks, mask * n_cells + cell);
+            allowed[cell] = kind == 0 ? !grid->causal || cell % grid->n_blk <= cell / grid->n_blk
+                                      : mask_cell(&masks, mask * n_cells + cell);
         mask += kind == 1;
     }
     if (mask == masks.shape[1])

@@ -62,7 +62,7 @@ static bool is_pair_file(const s2_source *source)
     s2_array first, second;
     if (!s2_array_is_npy(source->bytes, source->n_bytes) ||
         s2_array_read(source->bytes, source->n_bytes, &first, NULL) != S2_OK || first.dtype != 'i' ||
-        first.n_dims != 2)
+        first.n_dims > 2)
         return false;
     return s2_array_read(source->bytes + first.end, source->n_bytes - first.end, &second, NULL) == S2_OK &&
            second.dtype == 'i';
@@ -71,7 +71,7 @@ static bool is_pair_file(const s2_source *source)
 static int recognises(const s2_source *source)
 {
     if (source->doc == NULL)
-        return is_pair_file(source) ? 80 : 0;
+        return is_pair_file(source) ? 95 : 0; /* the `npy` format takes any array */
     if (s2_doc_has(source->doc, "/block_row_indices") && s2_doc_has(source->doc, "/block_col_indices"))
         return 90;
     const char *const word = s2_doc_text(source->doc, "/format");
@@ -106,18 +106,30 @@ static s2_status fill(const s2_source *source, const s2_array *crow, const s2_ar
     return S2_OK;
 }
 
+/* An array of one head may leave the dimension of heads out. */
+static void add_heads(s2_array *array)
+{
+    if (array->n_dims != 1)
+        return;
+    array->shape[1] = array->shape[0];
+    array->shape[0] = 1;
+    array->n_dims = 2;
+}
+
 static s2_status import_pair(const s2_source *source, s2_pattern *out)
 {
     s2_array crow, col;
     int64_t block_tok, n_kv;
     S2_TRY(s2_array_read(source->bytes, source->n_bytes, &crow, source->diag));
     S2_TRY(s2_array_read(source->bytes + crow.end, source->n_bytes - crow.end, &col, source->diag));
+    add_heads(&crow);
+    add_heads(&col);
     if (crow.n_dims != 2 || col.n_dims != 2 || crow.shape[0] < 1 || crow.shape[0] > S2_LIMIT_HEADS ||
         crow.shape[1] < 2 || crow.shape[1] > 1 << 15 ||
         crow.shape[0] * crow.shape[1] * crow.shape[1] > S2_GRID_CELLS)
         return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
                            "expected crow [heads, rows + 1], then col, of a sane size");
-    S2_TRY(s2_setting_block(&source->settings, 64, &block_tok, source->diag));
+    S2_TRY(s2_grid_ask_block(source, &block_tok));
     S2_TRY(
         s2_setting_int(&source->settings, "kv-heads", 1, crow.shape[0], crow.shape[0], &n_kv, source->diag));
     const int32_t n_heads = (int32_t)crow.shape[0], n_blk = (int32_t)crow.shape[1] - 1;
@@ -126,11 +138,20 @@ static s2_status import_pair(const s2_source *source, s2_pattern *out)
     if (allowed == NULL)
         return S2_ENOMEM;
     S2_TRY(fill(source, &crow, &col, n_heads, n_blk, allowed));
-    const s2_grid grid = {1,     n_heads, (int32_t)n_kv, 128,       (int32_t)block_tok,
-                          n_blk, 1,       true,          &class_of, &allowed};
+    s2_grid grid = {.n_layers = 1,
+                    .n_heads = n_heads,
+                    .n_kv_heads = (int32_t)n_kv,
+                    .head_dim = 128,
+                    .block_tok = (int32_t)block_tok,
+                    .n_blk = n_blk,
+                    .n_classes = 1,
+                    .class_of = &class_of,
+                    .allowed = &allowed};
+    S2_TRY(s2_grid_ask_causal(source, &grid));
     s2_note(source->notes,
-            "the arrays do not say their block: %lld tokens (--set block=N), one layer, causal",
-            (long long)block_tok);
+            "the arrays do not say their KV heads, layers or causality: one layer, %s "
+            "(--set kv-heads=, causal=0|1)",
+            grid.causal ? "causal" : "not causal");
     return s2_grid_pattern(source, &grid, out);
 }
 
@@ -200,7 +221,7 @@ const s2_format s2_format_csr = {
     .name = "csr",
     .summary = "DKernel layout: crow and col int32 per head, -1 padded (also vLLM; ONNX Runtime's names)",
     .file_name = "layout.json",
-    .settings = "block, kv-heads",
+    .settings = "block, kv-heads, causal 0|1 (1)",
     .fixed_length = true,
     .lossy = true,
     .reads_bytes = true,

@@ -43,6 +43,22 @@ static s2_status check_cells(const s2_target *target, int64_t n_blk, int32_t n_c
                        (long long)(fits * (target->n_tok / n_blk)));
 }
 
+/* Refuse a length that ends inside a block, and name the lengths beside it that do not. */
+static s2_status refuse_length(const s2_target *target, int64_t block_tok)
+{
+    const int64_t shorter_tok = target->n_tok / block_tok * block_tok, longer_tok = shorter_tok + block_tok;
+    const int64_t limit_tok = s2_pattern_limit_tok(target->pattern);
+    char fits[96] = "no other length is, for the mask ends before";
+    if (shorter_tok > 0 && longer_tok <= limit_tok)
+        snprintf(fits, sizeof fits, "--len %lld and --len %lld are", (long long)shorter_tok,
+                 (long long)longer_tok);
+    else if (shorter_tok > 0 || longer_tok <= limit_tok)
+        snprintf(fits, sizeof fits, "--len %lld is", (long long)(shorter_tok > 0 ? shorter_tok : longer_tok));
+    return s2_diag_set(target->diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0,
+                       "%lld tokens are no multiple of the block of %lld: %s", (long long)target->n_tok,
+                       (long long)block_tok, fits);
+}
+
 static s2_status check_target(const s2_target *target, int64_t block_tok)
 {
     const s2_pattern *const pattern = target->pattern;
@@ -54,10 +70,7 @@ static s2_status check_target(const s2_target *target, int64_t block_tok)
                 return s2_target_refuse(target, "%s chooses keys at run time, and an array is fixed",
                                         s2_term_word(pattern->bodies[b].terms[t].kind));
     if (target->n_tok % block_tok != 0)
-        return s2_diag_set(target->diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0,
-                           "%lld tokens are no multiple of the block of %lld: --len %lld is the next that is",
-                           (long long)target->n_tok, (long long)block_tok,
-                           (long long)((target->n_tok / block_tok + 1) * block_tok));
+        return refuse_length(target, block_tok);
     return check_cells(target, target->n_tok / block_tok, 1);
 }
 
@@ -463,8 +476,69 @@ static s2_status grid_body(const s2_source *source, const s2_grid *grid, int32_t
     return s2_fileset_add_bool(source->side, name, shape, 3, mask->allowed);
 }
 
+/* What a grid allows, and how much of it causality takes away: all keys of such a block follow all its queries. */
+typedef struct grid_count {
+    int64_t n_allowed, n_after;
+} grid_count;
+
+static grid_count count_after(const s2_grid *grid, bool clear)
+{
+    const int64_t n_blk = grid->n_blk, n_rows = grid->n_heads * n_blk;
+    grid_count count = {0};
+    for (int32_t c = 0; c < grid->n_classes; c++)
+        for (int64_t row = 0; row < n_rows; row++)
+            for (int64_t k_blk = 0; k_blk < n_blk; k_blk++) {
+                uint8_t *const cell = &grid->allowed[c][row * n_blk + k_blk];
+                const bool after = *cell != 0 && k_blk > row % n_blk;
+                count.n_allowed += *cell != 0;
+                count.n_after += after;
+                if (after && clear)
+                    *cell = 0;
+            }
+    return count;
+}
+
+s2_status s2_grid_ask_block(const s2_source *source, int64_t *block_tok)
+{
+    /* an export is read back as it was written */
+    if (s2_setting_text(&source->settings, "block") == NULL && source->finder.set == NULL)
+        return s2_diag_set(source->diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0,
+                           "the array does not say how many tokens a row stands for: --set block=1 for one "
+                           "token, --set block=64 for blocks of 64");
+    return s2_setting_block(&source->settings, S2_ARRAY_BLOCK_TOK, block_tok, source->diag);
+}
+
+s2_status s2_grid_ask_causal(const s2_source *source, s2_grid *grid)
+{
+    int64_t causal;
+    S2_TRY(s2_setting_int(&source->settings, "causal", 0, 1, 1, &causal, source->diag));
+    grid->causal = causal != 0;
+    const grid_count count = count_after(grid, false);
+    if (count.n_after == 0 || s2_setting_text(&source->settings, "causal") != NULL)
+        return S2_OK;
+    return s2_diag_set(
+        source->diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0,
+        "keys after their queries are allowed, in %lld of %lld cells: --set causal=0 reads them, "
+        "--set causal=1 leaves them out, as a causal kernel does",
+        (long long)count.n_after, (long long)count.n_allowed);
+}
+
+static void clear_after(const s2_source *source, const s2_grid *grid)
+{
+    static const char sentence[] =
+        "keys after their queries are allowed, in %lld of %lld cells: a causal kernel "
+        "reads none of them, so they are left out";
+    const grid_count count = grid->causal ? count_after(grid, true) : (grid_count){0};
+    if (count.n_after == 0)
+        return;
+    s2_note(source->notes, sentence, (long long)count.n_after, (long long)count.n_allowed);
+    if (source->said != NULL)
+        s2_note(&source->said->warnings, sentence, (long long)count.n_after, (long long)count.n_allowed);
+}
+
 s2_status s2_grid_pattern(const s2_source *source, const s2_grid *grid, s2_pattern *out)
 {
+    clear_after(source, grid);
     const int64_t n_cells = (int64_t)grid->n_layers * grid->n_heads;
     s2_body *const bodies = S2_NEW(source->arena, s2_body, grid->n_classes);
     uint16_t *const body_of = S2_NEW(source->arena, uint16_t, n_cells * S2_N_RULE_PHASES);

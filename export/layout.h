@@ -99,7 +99,19 @@ typedef struct s2_grid {
 s2_status s2_grid_read(const s2_source *source, s2_grid *out) S2_MUST_CHECK;
 /* The class index of each layer in "/layouts/<n>/layers". */
 s2_status s2_grid_read_layers(const s2_source *source, s2_grid *grid) S2_MUST_CHECK;
-/* The pattern of a grid, with one mask file per class next to it. */
+/* The block of a bare array that is exported without --set block=N. */
+enum { S2_ARRAY_BLOCK_TOK = 64 };
+/* --set block=N, which arrays need that do not say it; S2_EINVAL without it. */
+s2_status s2_grid_ask_block(const s2_source *source, int64_t *block_tok) S2_MUST_CHECK;
+/*
+ * The causality of arrays that do not state it: --set causal=0|1, else causal. S2_EINVAL where they allow keys
+ * after their queries and no setting says whether those are read.
+ */
+s2_status s2_grid_ask_causal(const s2_source *source, s2_grid *grid) S2_MUST_CHECK;
+/*
+ * The pattern of a grid, with one mask file per class next to it. Of a causal grid, what lies after the
+ * diagonal is cleared and counted in a warning.
+ */
 s2_status s2_grid_pattern(const s2_source *source, const s2_grid *grid, s2_pattern *out) S2_MUST_CHECK;
 
 #endif /* S2_EXPORT_LAYOUT_H */

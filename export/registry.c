@@ -107,14 +107,23 @@ bool s2_format_takes(const s2_format *format, const char *key)
     return false;
 }
 
-static s2_status check_settings(const s2_format *format, const s2_settings *settings, s2_diag *diag)
+/* Leave the format only the settings that it takes: the others are meant for another format, or a mistake. */
+static s2_status keep_settings(const s2_format *format, s2_arena *arena, s2_settings *settings, s2_diag *diag)
 {
-    for (int32_t n = 0; n < settings->n; n++)
-        if (!settings->list[n].optional && !s2_format_takes(format, settings->list[n].key)) {
+    s2_setting *const kept = S2_NEW(arena, s2_setting, settings->n + 1);
+    int32_t n_kept = 0;
+    if (kept == NULL)
+        return S2_ENOMEM;
+    for (int32_t n = 0; n < settings->n; n++) {
+        if (s2_format_takes(format, settings->list[n].key)) {
+            kept[n_kept++] = settings->list[n];
+        } else if (!settings->list[n].optional) {
             const bool none = format->settings == NULL || format->settings[0] == '\0';
             return s2_diag_set(diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0, "%s knows no --set %s; it takes %s",
                                format->name, settings->list[n].key, none ? "none" : format->settings);
         }
+    }
+    *settings = (s2_settings){kept, n_kept};
     return S2_OK;
 }
 
@@ -177,7 +186,7 @@ s2_status s2_import_run(s2_source *source, const char *name, const s2_format **u
         status = s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, doc_diag.line, doc_diag.col, "%s",
                              doc_diag.msg);
     } else {
-        status = check_settings(format, &source->settings, source->diag);
+        status = keep_settings(format, source->arena, &source->settings, source->diag);
         if (status == S2_OK)
             status = read_as(format, source, out);
         if (status == S2_EPARSE && source->doc == NULL && doc_diag.line > 0 && source->diag != NULL &&
@@ -228,7 +237,7 @@ s2_status s2_export_run(const s2_format *format, s2_target *target, s2_export_re
     if (format->write == NULL)
         return s2_target_refuse(target, "%s is read but not written", format->name);
     S2_TRY(s2_pattern_require_alike(target->pattern, format->name, target->diag));
-    S2_TRY(check_settings(format, &target->settings, target->diag));
+    S2_TRY(keep_settings(format, target->arena, &target->settings, target->diag));
     S2_TRY(format->write(target));
     S2_TRY(read_back(format, target, &result.again));
     const s2_status status = s2_patterns_compare(

@@ -12,6 +12,7 @@
 #include "export/layout.h"
 #include "pattern/blocks.h"
 #include "pattern/dense.h"
+#include "pattern/mask.h"
 #include "pattern/parse.h"
 #include "tests/s2gen.h"
 #include "tests/s2import.h"
@@ -1223,6 +1224,133 @@ static void heads_keep_their_own_planes_of_a_mask(void **state)
     s2_arena_release(&arena);
 }
 
+static s2_status import_array(imported *at, const char *dtype, int64_t rows, int64_t cols, const void *data,
+                              size_t n_bytes, const char *settings)
+{
+    const int64_t shape[] = {rows, cols};
+    s2_buf file = {0};
+    *at = (imported){0};
+    assert_int_equal(s2_npy_header(dtype, shape, 2, &file), S2_OK);
+    s2_buf_add(&file, data, n_bytes);
+    const char *const kept = s2_arena_strndup(&at->arena, file.data, file.len);
+    const s2_status status = try_import(at, NULL, kept, file.len, settings, NULL);
+    s2_buf_release(&file);
+    return status;
+}
+
+/* Two rows that both allow the second key: an array alone does not say whether a causal kernel reads it. */
+static void keys_after_their_queries_are_never_dropped_in_silence(void **state)
+{
+    (void)state;
+    static const uint8_t cells[] = {1, 1, 0, 1};
+    static const struct {
+        const char *settings;
+        s2_status status;
+        bool reads, warns;
+    } rows[] = {{"block=16", S2_EINVAL, false, false},
+                {"block=16 causal=1", S2_OK, false, true},
+                {"block=16 causal=0", S2_OK, true, false}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        imported at;
+        assert_int_equal(import_array(&at, "|b1", 2, 2, cells, sizeof cells, rows[r].settings),
+                         rows[r].status);
+        if (rows[r].status == S2_OK) {
+            assert_int_equal(s2_pattern_reads(&at.pattern, S2_PREFILL, 0, 0, 32, 3, 16), rows[r].reads);
+            assert_int_equal(warns(&at, "keys after their queries are allowed, in 1 of 3 cells"),
+                             rows[r].warns);
+        } else {
+            assert_non_null(strstr(at.diag.msg, "--set causal=0 reads them"));
+        }
+        imported_release(&at);
+    }
+}
+
+static void manifests_that_list_later_keys_say_what_they_lose(void **state)
+{
+    (void)state;
+#define SHAPE                                                                                                \
+    "{\"num_attention_heads\": 1, \"block_size\": 128, \"len\": 256, %s\"layouts\": [{\"layers\": [0], "
+    static const char *const texts[] = {
+        SHAPE "\"crow\": [[0, 2, 3]], \"col\": [[0, 1, 1]]}]}",
+        SHAPE "\"head_mask_type\": [1], \"base_blockmask\": [[[[1, 1], [0, 1]]]]}]}",
+        "{\"block_row_indices\": [[0, 2, 3]], \"block_col_indices\": [[0, 1, 1]], \"num_heads\": 1, %s"
+        "\"sparse_block_size\": 128}",
+    };
+#undef SHAPE
+    for (size_t r = 0; r < sizeof texts / sizeof *texts; r++)
+        for (int causal = 0; causal < 2; causal++) {
+            char text[512];
+            imported at;
+            const bool always = strstr(texts[r], "block_row_indices") != NULL; /* ONNX Runtime's is causal */
+            snprintf(text, sizeof text, texts[r], causal || always ? "" : "\"causal\": false, ");
+            import_text(&at, text, "");
+            assert_int_equal(warns(&at, "in 1 of 3 cells"), causal || always);
+            assert_int_equal(at.pattern.causal, causal || always);
+            imported_release(&at);
+        }
+    imported dense;
+    import_text(&dense,
+                "{\"num_attention_heads\": 2, \"block_size\": 128, \"len\": 256, \"layouts\": [{"
+                "\"layers\": [0], \"head_mask_type\": [0, 1], \"base_blockmask\": [[[[1, 0], [0, 1]]]]}]}",
+                "");
+    assert_false(warns(&dense, "cells"));
+    imported_release(&dense);
+}
+
+/* What np.packbits(mask, axis=-1) writes is the mask; bits behind the last column are nobody's. */
+static void packed_arrays_are_the_arrays_that_were_packed(void **state)
+{
+    (void)state;
+    enum { N = 11 };
+    uint8_t cells[N * N], bits[N * 2] = {0};
+    for (int64_t n = 0; n < N * N; n++) {
+        cells[n] = n % N <= n / N && n % 3 != 1;
+        bits[n / N * 2 + n % N / 8] |= (uint8_t)(cells[n] << (7 - n % N % 8));
+    }
+    imported plain, packed;
+    s2_difference difference;
+    bits[1] |= 1;
+    assert_int_equal(import_array(&plain, "|b1", N, N, cells, sizeof cells, "block=1"), S2_OK);
+    assert_int_equal(import_array(&packed, "|u1", N, 2, bits, sizeof bits, "block=1"), S2_OK);
+    assert_int_equal(s2_patterns_compare(&plain.pattern, &packed.pattern, N, &difference), S2_OK);
+    assert_false(difference.differs);
+    imported_release(&plain);
+    imported_release(&packed);
+}
+
+static void a_length_inside_a_block_is_refused_with_those_that_fit(void **state)
+{
+    (void)state;
+    static const uint8_t planes[37 * 37] = {1};
+    static const struct {
+        int32_t n_blk;
+        int64_t n_tok;
+        const char *says;
+    } rows[] = {{37, 592, "--len 512 is"},
+                {37, 300, "--len 256 and --len 384 are"},
+                {37, 100, "--len 128 is"},
+                {7, 100, "no other length is"}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        s2_arena arena = {0};
+        exported out;
+        const s2_mask mask = {.path = "m.npy",
+                              .n_heads = 1,
+                              .n_q_blk = rows[r].n_blk,
+                              .n_k_blk = rows[r].n_blk,
+                              .allowed = planes};
+        s2_term term = s2_term_init(S2_TERM_MASK, 0);
+        const s2_body body = {1, &term};
+        s2_pattern pattern = parse(&arena, "heads 1; block 16; layers all: dense");
+        term.mask = &mask;
+        pattern.bodies = &body;
+        assert_int_equal(try_export(&out, "bsa", &pattern, rows[r].n_tok), S2_EINVAL);
+        if (strstr(out.diag.msg, rows[r].says) == NULL)
+            fail_msg("%lld tokens: %s", (long long)rows[r].n_tok, out.diag.msg);
+        exported_release(&out);
+        s2_arena_release(&arena);
+    }
+}
+
 static void arrays_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
@@ -1493,6 +1621,10 @@ int main(void)
         cmocka_unit_test(the_nearest_of_a_rotation_keeps_window_stride_and_dense_layers),
         cmocka_unit_test(arrays_of_a_small_pattern_are_those_worked_out_by_hand),
         cmocka_unit_test(heads_keep_their_own_planes_of_a_mask),
+        cmocka_unit_test(keys_after_their_queries_are_never_dropped_in_silence),
+        cmocka_unit_test(manifests_that_list_later_keys_say_what_they_lose),
+        cmocka_unit_test(packed_arrays_are_the_arrays_that_were_packed),
+        cmocka_unit_test(a_length_inside_a_block_is_refused_with_those_that_fit),
         cmocka_unit_test(arrays_that_do_not_fit_are_refused),
         cmocka_unit_test(malformed_files_are_refused_with_a_position),
         cmocka_unit_test(any_file_under_any_name_is_answered),
