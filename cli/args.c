@@ -177,10 +177,23 @@ static s2_exit check_operands(const reader *r)
     return S2_EXIT_USAGE;
 }
 
-/* Store --db, --no-db and --set in *cli, for every command that reads patterns. */
+/* The command's length, given or its default; NULL where that is a list, a word or left to the command. */
+static const char *len_of(const s2_args *args)
+{
+    for (const s2_option *option = args->command->options; option->name != NULL; option++) {
+        int64_t n_tok;
+        const char *const text = strcmp(option->name, "len") == 0 ? s2_args_str(args, "len") : NULL;
+        if (text != NULL && s2_number_parse(text, &n_tok))
+            return text;
+    }
+    return NULL;
+}
+
+/* Store --db, --no-db, --set and --len in *cli, for every command that reads patterns. */
 static s2_status take_globals(s2_cli *cli, const s2_args *args)
 {
     cli->n_sets = 0;
+    cli->len = len_of(args);
     cli->sets = S2_NEW(&cli->arena, const char *, args->n_given + 1);
     if (cli->sets == NULL)
         return S2_ENOMEM;

@@ -85,17 +85,22 @@ struct s2_cli {
     bool color;          /* print verdicts in colour, as --color and the terminal decide (cli/color.h) */
     const char **sets;   /* --set KEY=VALUE, as given: what foreign configs leave unsaid */
     int32_t n_sets;
+    const char *len;                   /* the command's --len, where that is one number; or NULL */
     bool sets_used;                    /* some format has seen them */
     const struct s2_format *export_to; /* set by an export: keys that only it knows are not the PATTERN's */
     struct {
         int64_t n_tok;   /* 0: no file states one */
         const char *key; /* the key that states it, and in which file */
         const char *path;
-    } most;             /* the longest context that a foreign file supports; the shortest of several files */
-    s2_db *db;          /* opened when first needed (cli/store.h) */
-    int64_t run_id;     /* this command's row in the database; 0: not yet stored */
-    int64_t seed;       /* the run's seed; S2_DB_NONE: it uses none */
-    int64_t started_us; /* Unix time */
+    } most; /* the longest context that a foreign file supports; the shortest of several files */
+    struct {
+        int64_t n_tok; /* 0: no file states shares of the length */
+        const char *path;
+    } sized;                   /* the context whose numbers a foreign file's pattern has */
+    s2_db *db;                 /* opened when first needed (cli/store.h) */
+    int64_t run_id;            /* this command's row in the database; 0: not yet stored */
+    int64_t seed;              /* the run's seed; S2_DB_NONE: it uses none */
+    int64_t started_us;        /* Unix time */
     const s2_cli_hooks *hooks; /* NULL in s2check */
 };
 

@@ -10,8 +10,9 @@
  */
 static s2_status read_settings(s2_cli *cli, const s2_format *target, s2_settings *out, s2_diag *diag)
 {
-    s2_setting *const list = S2_NEW(&cli->arena, s2_setting, cli->n_sets + 1);
+    s2_setting *const list = S2_NEW(&cli->arena, s2_setting, cli->n_sets + 2);
     const bool taken = target == NULL && cli->sets_used;
+    bool has_len = cli->len == NULL;
     if (list == NULL)
         return S2_ENOMEM;
     for (int32_t n = 0; n < cli->n_sets; n++) {
@@ -21,9 +22,13 @@ static s2_status read_settings(s2_cli *cli, const s2_format *target, s2_settings
         const char *const key = s2_arena_strndup(&cli->arena, cli->sets[n], (size_t)(equals - cli->sets[n]));
         if (key == NULL)
             return S2_ENOMEM;
-        list[n] = (s2_setting){key, equals + 1, taken || (target != NULL && s2_format_takes(target, key))};
+        list[n] =
+            (s2_setting){key, equals + 1, taken || (target != NULL && s2_format_takes(target, key)), false};
+        has_len |= strcmp(key, "len") == 0;
     }
-    *out = (s2_settings){list, cli->n_sets};
+    if (!has_len)
+        list[cli->n_sets] = (s2_setting){"len", cli->len, true, true};
+    *out = (s2_settings){list, cli->n_sets + !has_len};
     return S2_OK;
 }
 
@@ -39,6 +44,10 @@ void s2_foreign_said(s2_cli *cli, const char *path, s2_said *said)
         cli->most.n_tok = said->most_tok;
         cli->most.key = said->most_key;
         cli->most.path = path;
+    }
+    if (said->of_tok > 0) {
+        cli->sized.n_tok = said->of_tok;
+        cli->sized.path = path;
     }
     s2_buf_release(&said->warnings);
 }
@@ -68,6 +77,10 @@ s2_status s2_foreign_hook(s2_cli *cli, const char *path, const char *text, size_
                      (*used)->summary);
     if (status == S2_OK)
         s2_foreign_said(cli, path, &said);
+    if (status == S2_OK && said.of_tok > 0 && s2_setting_text(&source.settings, "len") == NULL)
+        s2_cli_error(cli,
+                     "%s: it states shares of the length: the numbers are those of %lld tokens (--set len=N)",
+                     path, (long long)said.of_tok);
     s2_buf_release(&said.warnings);
     s2_buf_release(&notes);
     return status;

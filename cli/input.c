@@ -208,10 +208,21 @@ static void warn_beyond(s2_cli *cli, int64_t len_tok)
     cli->most.n_tok = 0; /* once is enough */
 }
 
+/* Shares of the length became numbers when the file was read, and stay those of that length. */
+static void warn_sized(s2_cli *cli, int64_t len_tok)
+{
+    if (cli->sized.n_tok == 0 || len_tok == cli->sized.n_tok)
+        return;
+    s2_cli_error(cli, "%s: its numbers are those of %lld tokens, not of %lld (--set len=%lld)",
+                 cli->sized.path, (long long)cli->sized.n_tok, (long long)len_tok, (long long)len_tok);
+    cli->sized.n_tok = 0; /* once is enough */
+}
+
 s2_exit s2_input_fits(s2_cli *cli, const s2_pattern *pattern, int64_t len_tok)
 {
     const int64_t limit_tok = s2_pattern_limit_tok(pattern);
     warn_beyond(cli, len_tok);
+    warn_sized(cli, len_tok);
     if (len_tok <= limit_tok)
         return S2_EXIT_OK;
     s2_cli_error(cli, "--len %lld: the mask of this pattern ends at %lld tokens", (long long)len_tok,

@@ -79,7 +79,7 @@ static s2_status can_write(const s2_restriction *restriction, const s2_format *f
     s2_buf notes = {0};
     char ranks[16];
     snprintf(ranks, sizeof ranks, "%d", restriction->n_ranks);
-    const s2_setting tp = {"tp", ranks, true};
+    const s2_setting tp = {.key = "tp", .value = ranks, .optional = true};
     s2_fileset files = {.arena = &arena};
     s2_export_report report = {0};
     s2_target target = {.arena = &arena,

@@ -97,8 +97,7 @@ static s2_status read_seer(const s2_source *source, chosen *out)
         S2_TRY(s2_budget_read(source, S2_PATHS("/seerattn_token_budget"), 1, S2_LIMIT_CONTEXT_TOK, 4096,
                               &n_tok));
     } else if (strcmp(method, "nz_ratio") == 0) {
-        S2_TRY(
-            s2_setting_int(&source->settings, "len", 1, S2_LIMIT_CONTEXT_TOK, 8192, &len_tok, source->diag));
+        S2_TRY(s2_setting_len(source, 1, S2_LIMIT_CONTEXT_TOK, 8192, &len_tok));
         S2_TRY(s2_doc_num(source->doc, "/seerattn_nz_ratio", 0, 1, &share, source->diag));
         n_tok = (int64_t)((1 - sqrt(1 - share)) * (double)len_tok);
         s2_note(source->notes, "the budget is a share of the length: that of %lld tokens (--set len=N)",
@@ -159,7 +158,7 @@ static s2_status read_retro(const s2_source *source, chosen *out)
                           &recent_tok));
     S2_TRY(s2_budget_read(source, S2_PATHS(RETRO "n_centroids"), 1, S2_LIMIT_CONTEXT_TOK, 8192, &n_clusters));
     S2_TRY(s2_budget_read(source, S2_PATHS(RETRO "nprobe"), 1, n_clusters, 150, &n_read));
-    S2_TRY(s2_setting_int(&source->settings, "len", 1, S2_LIMIT_CONTEXT_TOK, 131072, &len_tok, source->diag));
+    S2_TRY(s2_setting_len(source, 1, S2_LIMIT_CONTEXT_TOK, 131072, &len_tok));
     share = (double)n_read / (double)n_clusters;
     if (s2_doc_has(source->doc, RETRO "retrieval_budget"))
         S2_TRY(s2_doc_num(source->doc, RETRO "retrieval_budget", 0, 1, &share, source->diag));

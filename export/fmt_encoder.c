@@ -131,8 +131,7 @@ static s2_status bigbird_rules(const s2_source *source, int64_t block_tok, s2_bu
     S2_TRY(s2_doc_int_or(source->doc, "/num_random_blocks", 0, 4096, 3, &n_random, source->diag));
     S2_TRY(s2_doc_int_or(source->doc, "/max_position_embeddings", block_tok, S2_LIMIT_CONTEXT_TOK, 4096,
                          &limit, source->diag));
-    S2_TRY(s2_setting_int(&source->settings, "len", block_tok, S2_LIMIT_CONTEXT_TOK, limit, &n_tok,
-                          source->diag));
+    S2_TRY(s2_setting_len(source, block_tok, S2_LIMIT_CONTEXT_TOK, limit, &n_tok));
     S2_TRY(s2_setting_int(&source->settings, "train", 0, 1, 0, &train, source->diag));
     S2_TRY(s2_setting_int(&source->settings, "seed", 0, INT32_MAX, 1, &seed, source->diag));
     const int64_t last = n_tok / block_tok - 1;

@@ -19,9 +19,9 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     s2_buf text = {0};
     S2_TRY(s2_source_needs(source, recognises(source) > 0,
                            "heavy_ratio and recent_ratio, or hh_size and recent_size"));
-    S2_TRY(s2_setting_int(&source->settings, "len", 1, S2_LIMIT_CONTEXT_TOK, 4096, &n_tok, source->diag));
     if (s2_doc_has(source->doc, "/heavy_ratio")) {
         double heavy_ratio, recent_ratio;
+        S2_TRY(s2_setting_len(source, 1, S2_LIMIT_CONTEXT_TOK, 4096, &n_tok));
         S2_TRY(s2_doc_num(source->doc, "/heavy_ratio", 0, 1, &heavy_ratio, source->diag));
         S2_TRY(s2_doc_num(source->doc, "/recent_ratio", 0, 1, &recent_ratio, source->diag));
         heavy = (int64_t)(heavy_ratio * (double)n_tok);

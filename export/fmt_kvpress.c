@@ -171,6 +171,23 @@ static s2_status press_body(const s2_source *source, const char *full_name, int6
     return press != NULL ? scored_body(source, press, n_tok, kept_tok, body) : refuse_press(source, name);
 }
 
+/* A share of the prompt's keys is removed once, so the numbers are those of one length. */
+static s2_status prompt_body(const s2_source *source, const char *name, double ratio, s2_buf *body)
+{
+    int64_t n_tok;
+    S2_TRY(s2_setting_len(source, 2, S2_LIMIT_CONTEXT_TOK, 8192, &n_tok));
+    const int64_t kept_tok = kept_of(name, n_tok, ratio);
+    S2_TRY(press_body(source, name, n_tok, kept_tok, body));
+    if (source->said != NULL && body->data != NULL && strcmp(body->data, "dense") == 0)
+        source->said->of_tok = 0;
+    s2_note(source->notes,
+            "a share of the prompt's keys is removed at the end of prefill: numbers are those of %lld tokens "
+            "(--set len=N), %lld of them kept; tokens decoded later are all kept, here the window moves with "
+            "them",
+            (long long)n_tok, (long long)kept_tok);
+    return S2_OK;
+}
+
 /* decoding_NAME removes keys while it decodes, down to target_size every compression_interval steps. */
 static s2_status decoding_body(const s2_source *source, const char *full_name, s2_buf *body)
 {
@@ -195,29 +212,21 @@ static s2_status decoding_body(const s2_source *source, const char *full_name, s
 
 static s2_status import(const s2_source *source, s2_pattern *out)
 {
-    int64_t n_tok;
     double ratio = 0.5;
     s2_buf text = {0}, body = {0};
     S2_TRY(s2_source_needs(source, recognises(source) > 0, "press_name and compression_ratio"));
-    S2_TRY(s2_setting_int(&source->settings, "len", 2, S2_LIMIT_CONTEXT_TOK, 8192, &n_tok, source->diag));
     const char *const name = s2_doc_text(source->doc, "/press_name");
     if (name == NULL)
         return s2_doc_refuse(source->doc, "/press_name", source->diag, "press_name must be a text");
     if (s2_doc_has(source->doc, "/compression_ratio"))
         S2_TRY(s2_doc_num(source->doc, "/compression_ratio", 0, 0.999999, &ratio, source->diag));
-    const int64_t kept = kept_of(name, n_tok, ratio);
     s2_status status = strncmp(name, "decoding_", 9) == 0 ? decoding_body(source, name + 9, &body)
-                                                          : press_body(source, name, n_tok, kept, &body);
+                                                          : prompt_body(source, name, ratio, &body);
     if (status == S2_OK)
         status = s2_budget_begin(source, 64, NULL, &text);
     s2_buf_printf(&text, "prefill layers all: dense\ndecode layers all: %s\n",
                   body.data != NULL ? body.data : "dense");
     s2_buf_release(&body);
-    s2_note(source->notes,
-            "a share of the prompt's keys is removed at the end of prefill: numbers are those of %lld tokens "
-            "(--set len=N), %lld of them kept; tokens decoded later are all kept, here the window moves with "
-            "them",
-            (long long)n_tok, (long long)kept);
     return s2_budget_finish(source, status, &text, out);
 }
 

@@ -105,7 +105,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
                              S2_LIMIT_LAYERS, S2_LIMIT_HEADS);
     S2_TRY(check_rows(source, "alphas", n_layers, n_heads));
     S2_TRY(check_rows(source, "betas", n_layers, n_heads));
-    S2_TRY(s2_setting_int(&source->settings, "len", LEAST_TOK, 1 << 21, DEFAULT_TOK, &n_tok, source->diag));
+    S2_TRY(s2_setting_len(source, LEAST_TOK, 1 << 21, DEFAULT_TOK, &n_tok));
     S2_TRY(s2_setting_int(&source->settings, "head-dim", 1, S2_LIMIT_HEAD_DIM, 128, &head_dim, source->diag));
     S2_TRY(s2_setting_int(&source->settings, "sink-inside", 0, 1, 1, &inside, source->diag));
     uint16_t *const role = S2_NEW(source->arena, uint16_t, n_layers * n_heads);

@@ -20,12 +20,27 @@ void s2_note(s2_buf *notes, const char *fmt, ...)
     s2_buf_puts(notes, "\n");
 }
 
-const char *s2_setting_text(const s2_settings *settings, const char *key)
+static const s2_setting *setting_of(const s2_settings *settings, const char *key)
 {
     for (int32_t n = 0; n < settings->n; n++)
         if (strcmp(settings->list[n].key, key) == 0)
-            return settings->list[n].value;
+            return &settings->list[n];
     return NULL;
+}
+
+const char *s2_setting_text(const s2_settings *settings, const char *key)
+{
+    const s2_setting *const setting = setting_of(settings, key);
+    return setting != NULL ? setting->value : NULL;
+}
+
+/* What follows the digits: nothing, k or m; 0 for anything else. */
+static double factor_of(const char *suffix)
+{
+    const char letter = (char)tolower((unsigned char)suffix[0]);
+    if (letter == '\0')
+        return 1;
+    return suffix[1] != '\0' ? 0 : letter == 'k' ? 1 << 10 : letter == 'm' ? 1 << 20 : 0;
 }
 
 s2_status s2_setting_num(const s2_settings *settings, const char *key, double low, double high,
@@ -37,8 +52,8 @@ s2_status s2_setting_num(const s2_settings *settings, const char *key, double lo
         return S2_OK;
     }
     char *end = NULL;
-    const double value = strtod(text, &end);
-    if (end == text || *end != '\0' || !(value >= low && value <= high))
+    const double number = strtod(text, &end), factor = factor_of(end), value = number * factor;
+    if (end == text || factor == 0 || !(value >= low && value <= high))
         return s2_diag_set(diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0, "--set %s must be a number from %s to %s",
                            key, s2_decimal(low, 10).text, s2_decimal(high, 10).text);
     *out = value;
@@ -54,6 +69,22 @@ s2_status s2_setting_int(const s2_settings *settings, const char *key, int64_t l
         return s2_diag_set(diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0, "--set %s must be a whole number", key);
     *out = (int64_t)value;
     return S2_OK;
+}
+
+s2_status s2_setting_len(const s2_source *source, int64_t low, int64_t high, int64_t fallback, int64_t *out)
+{
+    const s2_setting *const setting = setting_of(&source->settings, "len");
+    s2_diag why;
+    const bool implied = setting != NULL && setting->implied;
+    s2_status status =
+        s2_setting_int(&source->settings, "len", low, high, fallback, out, implied ? &why : source->diag);
+    if (implied && status == S2_EINVAL) {
+        *out = fallback;
+        status = S2_OK;
+    }
+    if (status == S2_OK && source->said != NULL)
+        source->said->of_tok = *out;
+    return status;
 }
 
 s2_status s2_setting_block(const s2_settings *settings, int64_t fallback, int64_t *out, s2_diag *diag)
@@ -153,8 +184,10 @@ s2_status s2_said_most(const s2_source *source, const char *prefix, const char *
     int64_t n_tok;
     snprintf(path, sizeof path, "%s/%s", prefix, key);
     S2_TRY(s2_doc_int_or(source->doc, path, 1, INT32_MAX, 0, &n_tok, source->diag));
-    if (source->said != NULL)
-        *source->said = (s2_said){.warnings = source->said->warnings, .most_tok = n_tok, .most_key = key};
+    if (source->said != NULL) {
+        source->said->most_tok = n_tok;
+        source->said->most_key = key;
+    }
     return S2_OK;
 }
 

@@ -18,11 +18,15 @@
 #include "export/files.h"
 #include "pattern/spec.h"
 
-/* A user's `--set KEY=VALUE`: what a format leaves unsaid and a default would otherwise fill. */
+/*
+ * A user's `--set KEY=VALUE`: what a format leaves unsaid and a default would otherwise fill. Numbers take
+ * the suffixes k and m, 1024 and 1048576.
+ */
 typedef struct s2_setting {
     const char *key;
     const char *value;
     bool optional; /* a format that does not know the key leaves it to another */
+    bool implied;  /* nobody wrote it: where the format cannot use the value, its own default holds */
 } s2_setting;
 
 typedef struct s2_settings {
@@ -35,6 +39,7 @@ typedef struct s2_said {
     s2_buf warnings;      /* one sentence per line */
     int64_t most_tok;     /* the longest context it is for; 0: it says none */
     const char *most_key; /* the key that says so */
+    int64_t of_tok;       /* the context that the pattern's numbers are for; 0: for any */
 } s2_said;
 
 /* What an importer is handed. */
@@ -96,6 +101,12 @@ s2_status s2_setting_int(const s2_settings *settings, const char *key, int64_t l
                          int64_t fallback, int64_t *out, s2_diag *diag) S2_MUST_CHECK;
 s2_status s2_setting_num(const s2_settings *settings, const char *key, double low, double high,
                          double fallback, double *out, s2_diag *diag) S2_MUST_CHECK;
+/*
+ * --set len=N: the context whose numbers the pattern gets where a file states shares of the length. Kept in
+ * said->of_tok.
+ */
+s2_status s2_setting_len(const s2_source *source, int64_t low, int64_t high, int64_t fallback,
+                         int64_t *out) S2_MUST_CHECK;
 /* --set block=N, a power of two. */
 s2_status s2_setting_block(const s2_settings *settings, int64_t fallback, int64_t *out,
                            s2_diag *diag) S2_MUST_CHECK;
