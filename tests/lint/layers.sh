@@ -1,6 +1,7 @@
 #!/bin/sh
-# Which module may include which: tests/lint/layers.txt is the only table. Prints each violation as
-# file:line: module may not include module, and exits 1 when there is one.
+# Which module may include which: tests/lint/layers.txt is the only table, which docs/architecture.md explains and
+# README.md lists. Prints each violation as file:line: module may not include module, or the page that says
+# otherwise, and exits 1 when there is one.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 bad=$(
@@ -41,6 +42,15 @@ bad=$(
             esac
         done
     done
+    while IFS=: read -r module allowed; do
+        [ "$module" = tests ] && continue
+        [ "$module" = cli ] && allowed=all
+        said=$(sed -n "s/^| \`$module\/\` |.*| \([^|]*\) |\$/\1/p" docs/architecture.md | tr -d ,)
+        case $said in nothing*) said= ;; esac
+        [ "$said" = "$(echo $allowed)" ] ||
+            echo "docs/architecture.md: $module/ may include '$said', and tests/lint/layers.txt says '$(echo $allowed)'"
+        grep -q "^| \`$module/\`" README.md || echo "README.md: the map of the house lacks $module/"
+    done <tests/lint/layers.txt
 )
 if [ -n "$bad" ]; then
     printf '%s\n' "$bad"
