@@ -3,6 +3,7 @@
 #include "cli/options.h"
 #include "cli/reach_chart.h"
 #include "cli/report.h"
+#include "reach/lengths.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,6 +14,7 @@ typedef struct report {
     s2_input input;
     int64_t n_tok;
     s2_measures m;
+    s2_lengths lengths;
     s2_buf buf;
 } report;
 
@@ -93,6 +95,51 @@ static void print_distances(report *r)
     }
 }
 
+static const char *why_not_every_length(s2_lengths_answer answer)
+{
+    switch (answer) {
+    case S2_LENGTHS_DECIDED: return NULL;
+    case S2_LENGTHS_NOT_CAUSAL: return "the pattern is not causal";
+    case S2_LENGTHS_LISTED: return "random lists and masks do not repeat";
+    case S2_LENGTHS_PARTIAL: return "blocks are read in part, or chosen at run time";
+    case S2_LENGTHS_TOO_LARGE: return "the pattern repeats too late";
+    }
+    return NULL;
+}
+
+static void print_every_length(report *r)
+{
+    const s2_lengths *const all = &r->lengths;
+    const int64_t block_tok = r->m.stack.pattern->block_tok;
+    s2_buf *const buf = &r->buf;
+    s2_buf_puts(buf, "any length ");
+    if (all->answer != S2_LENGTHS_DECIDED) {
+        s2_buf_printf(buf, "not decided: %s\n", why_not_every_length(all->answer));
+        return;
+    }
+    if (all->layers > 0) {
+        s2_buf_puts(buf, "every key reaches every later query within ");
+        s2_buf_count(buf, all->layers, "layer");
+    } else {
+        s2_buf_printf(buf, "from %lld tokens on, some query never learns of some key",
+                      (long long)(all->n_blk * block_tok));
+    }
+    if (all->least_heads == 0) {
+        s2_buf_puts(buf, "\n           some layer has pairs that no head reads; ");
+    } else {
+        s2_buf_puts(buf, "\n           in every layer at least ");
+        s2_buf_count(buf, all->least_heads, "query head");
+        s2_buf_puts(buf, " on ");
+        s2_buf_count(buf, all->least_kv_heads, "KV head");
+        s2_buf_puts(buf, " can read a pair; ");
+    }
+    if (all->window == all->n_blk)
+        s2_buf_puts(buf, "every head reads everything\n");
+    else
+        s2_buf_printf(buf, "every head reads a window of %lld tokens\n",
+                      (long long)(all->window * block_tok));
+}
+
 static void print_rest(report *r)
 {
     const s2_pattern *const p = r->m.stack.pattern;
@@ -135,6 +182,7 @@ static void print_page(report *r)
     print_receptive(r);
     print_distances(r);
     print_rest(r);
+    print_every_length(r);
 }
 
 /* ------------------------------------------------------------------ JSON */
@@ -214,6 +262,25 @@ static void write_distances(report *r)
     s2_json_end(buf, ']');
 }
 
+static void write_every_length(report *r)
+{
+    const s2_lengths *const all = &r->lengths;
+    const int64_t block_tok = r->m.stack.pattern->block_tok;
+    s2_buf *const buf = &r->buf;
+    s2_json_key(buf, "every_length");
+    s2_json_begin(buf, '{');
+    s2_json_key_str(buf, "not_decided", why_not_every_length(all->answer));
+    if (all->answer == S2_LENGTHS_DECIDED) {
+        s2_json_key_int(buf, "decided_at_blocks", all->n_blk);
+        s2_json_key_num(buf, "layers", all->layers > 0 ? all->layers : (double)NAN);
+        s2_json_key_int(buf, "least_heads", all->least_heads);
+        s2_json_key_int(buf, "least_kv_heads", all->least_kv_heads);
+        s2_json_key_num(buf, "window_tok",
+                        all->window < all->n_blk ? (double)(all->window * block_tok) : (double)NAN);
+    }
+    s2_json_end(buf, '}');
+}
+
 static void write_worth(report *r)
 {
     const s2_worth *const w = &r->m.worth;
@@ -244,6 +311,7 @@ static void write_json(report *r)
     s2_json_key_num(buf, "resident", r->m.readers.resident);
     s2_json_key_num(buf, "resident_once", r->m.readers.resident_once);
     write_worth(r);
+    write_every_length(r);
     s2_json_end(buf, '}');
     s2_buf_puts(buf, "\n");
 }
@@ -255,6 +323,9 @@ static s2_exit report_operand(s2_cli *cli, const s2_args *args, const char *oper
     S2_CLI_TRY(s2_input_len(cli, args, &r.input.pattern, &r.n_tok));
     const s2_phase phase = strcmp(s2_args_str(args, "phase"), "decode") == 0 ? S2_DECODE : S2_PREFILL;
     S2_CLI_TRY(s2_reach_measure(cli, operand, &r.input.pattern, phase, r.n_tok, &r.m));
+    const s2_status status = s2_lengths_decide(&cli->arena, &r.input.pattern, phase, &r.lengths);
+    if (status != S2_OK)
+        return s2_cli_fail(cli, status, operand);
     if (s2_args_has(args, "json"))
         write_json(&r);
     else

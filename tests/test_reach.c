@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 #include "pattern/dense.h"
 #include "pattern/parse.h"
+#include "reach/lengths.h"
 #include "reach/measures.h"
 #include "tests/gen_spec.h"
 
@@ -383,6 +385,107 @@ static bool fail_countdown(void *user, size_t n_bytes)
     return (*(int64_t *)user)-- > 0;
 }
 
+/* ------------------------------------------------------------------ every length */
+
+/* What a length says of the measures that are claimed for every length. */
+static s2_lengths measure_at(const s2_pattern *pattern, int64_t n_blk)
+{
+    s2_arena arena = {0};
+    s2_stack stack;
+    s2_hops hops;
+    s2_readers readers;
+    s2_lengths out = {.least_heads = INT32_MAX, .least_kv_heads = INT32_MAX};
+    assert_int_equal(s2_stack_build(&arena, pattern, S2_PREFILL, n_blk * pattern->block_tok, &stack), S2_OK);
+    assert_int_equal(s2_hops_find(&arena, &stack, &hops), S2_OK);
+    assert_int_equal(s2_readers_count(&arena, &stack, &readers), S2_OK);
+    for (int32_t o = 0; o < S2_OCTAVES; o++)
+        if (readers.octaves[o].n_pairs > 0) {
+            out.least_heads = s2_min_i32(out.least_heads, readers.octaves[o].least_heads);
+            out.least_kv_heads = s2_min_i32(out.least_kv_heads, readers.octaves[o].least_kv_heads);
+        }
+    out.layers = hops.layers;
+    out.window = readers.window;
+    s2_arena_release(&arena);
+    return out;
+}
+
+/* Longer lengths say the same; shorter ones nothing worse. */
+static void compare_lengths(const s2_pattern *pattern, const s2_lengths *every, int64_t n_blk)
+{
+    const s2_lengths here = measure_at(pattern, n_blk);
+    const bool longer = n_blk >= every->n_blk;
+    const int32_t unknown = pattern->n_layers + 1;
+    const int32_t layers = here.layers > 0 ? here.layers : unknown;
+    const int32_t most = every->layers > 0 ? every->layers : unknown;
+    assert_true(longer ? layers == most : layers <= most);
+    assert_true(longer ? here.least_heads == every->least_heads : here.least_heads >= every->least_heads);
+    assert_true(longer ? here.least_kv_heads == every->least_kv_heads
+                       : here.least_kv_heads >= every->least_kv_heads);
+    if (longer && every->window == every->n_blk)
+        assert_int_equal(here.window, n_blk);
+    else if (longer)
+        assert_int_equal(here.window, every->window);
+}
+
+static void what_holds_at_every_length_holds_at_longer_ones(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(20261);
+    s2_rng rng = {seed};
+    int64_t n_decided = 0, n_within = 0;
+    for (int64_t n = 0; n < s2_test_cases(1500); n++) {
+        s2_arena arena = {0};
+        s2_lengths every;
+        const s2_gen_spec options = {.most_layers = 4, .most_heads = 4, .layers_differ = n % 2 == 0};
+        const s2_pattern *const p = s2_gen_spec_pattern(&rng, &options, &arena);
+        assert_non_null(p);
+        assert_int_equal(s2_lengths_decide(&arena, p, S2_PREFILL, &every), S2_OK);
+        if (every.answer == S2_LENGTHS_DECIDED && every.n_blk <= 400) {
+            compare_lengths(p, &every, 1 + (int64_t)s2_rng_below(&rng, (uint64_t)every.n_blk));
+            compare_lengths(p, &every, every.n_blk + 1);
+            compare_lengths(p, &every, every.n_blk + 2 + (int64_t)s2_rng_below(&rng, 300));
+            n_decided++;
+            n_within += every.layers > 1;
+        }
+        s2_arena_release(&arena);
+    }
+    print_message("seed %llu: %lld decided, %lld of them within several layers\n", (unsigned long long)seed,
+                  (long long)n_decided, (long long)n_within);
+    assert_true(n_decided > 0);
+}
+
+static s2_lengths decide_text(const char *text)
+{
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    s2_diag diag = {0};
+    s2_lengths out;
+    if (s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, &diag) != S2_OK)
+        fail_msg("%s: %s", text, diag.msg);
+    assert_int_equal(s2_lengths_decide(&arena, &pattern, S2_PREFILL, &out), S2_OK);
+    s2_arena_release(&arena);
+    return out;
+}
+
+static void every_length_is_refused_where_nothing_repeats(void **state)
+{
+    (void)state;
+    assert_int_equal(decide_text("heads 2; local 2 | random 3 seed 5").answer, S2_LENGTHS_LISTED);
+    assert_int_equal(decide_text("heads 2; causal no; local 2").answer, S2_LENGTHS_NOT_CAUSAL);
+    assert_int_equal(decide_text("heads 2; local 100t").answer, S2_LENGTHS_PARTIAL);
+    assert_int_equal(decide_text("heads 2; local 1 | topk 8").answer, S2_LENGTHS_PARTIAL);
+    assert_int_equal(decide_text("heads 2; local 1 | stride 1021 | stride 1019").answer,
+                     S2_LENGTHS_TOO_LARGE);
+    const s2_lengths dense = decide_text("model llama-3.1-8b; dense");
+    assert_int_equal(dense.layers, 1);
+    assert_int_equal(dense.least_heads, 32);
+    assert_int_equal(dense.window, dense.n_blk);
+    const s2_lengths window = decide_text("heads 2; layers 9; local 4");
+    assert_int_equal(window.layers, 0);
+    assert_int_equal(window.least_heads, 0);
+    assert_int_equal(window.window, 4);
+}
+
 static void every_allocation_may_fail_and_nothing_leaks(void **state)
 {
     (void)state;
@@ -392,12 +495,15 @@ static void every_allocation_may_fail_and_nothing_leaks(void **state)
         s2_pattern pattern;
         s2_diag diag;
         s2_measures m;
+        s2_lengths every;
         int64_t left = n;
         const char text[] =
             "layers 4; heads 8; block 4; local 3; layers 2: stride 4 phase head | random 2 seed 1";
         assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, &diag), S2_OK);
         s2_alloc_set_hook(fail_countdown, &left);
         status = s2_measures_take(&arena, &pattern, S2_PREFILL, 256, &m);
+        if (status == S2_OK)
+            status = s2_lengths_decide(&arena, &pattern, S2_PREFILL, &every);
         s2_alloc_set_hook(NULL, NULL);
         s2_arena_release(&arena);
         assert_true(status == S2_OK || status == S2_ENOMEM);
@@ -414,6 +520,8 @@ int main(void)
         cmocka_unit_test(dense_stacks_are_their_own_measure),
         cmocka_unit_test(other_shapes_are_not_judged),
         cmocka_unit_test(what_is_too_large_is_refused),
+        cmocka_unit_test(what_holds_at_every_length_holds_at_longer_ones),
+        cmocka_unit_test(every_length_is_refused_where_nothing_repeats),
         cmocka_unit_test(every_allocation_may_fail_and_nothing_leaks),
     };
     return cmocka_run_group_tests_name("reach", tests, NULL, NULL);
