@@ -5,6 +5,7 @@
 
 #include "base/arith.h"
 #include "base/text.h"
+#include "cli/computed.h"
 #include "pattern/models.h"
 #include "pattern/parse.h"
 #include "sim/units.h"
@@ -26,6 +27,21 @@ double s2_sim_tokens_per_s(const s2_sim_options *options, double us)
 {
     const double n_tok = (double)(options->len_tok - s2_sim_first_tok(options));
     return n_tok * (double)options->batch / us * 1e6;
+}
+
+/* So far from all points measured an allowance would say nothing more. */
+static bool error_is_known(const s2_sim *sim)
+{
+    return sim->predicted && sim->error_pct < S2_BEYOND_LIMIT_PCT;
+}
+
+/* " +- 3 %" */
+static void put_error(const s2_sim *sim, s2_buf *buf)
+{
+    if (error_is_known(sim))
+        s2_buf_printf(buf, " +- %s %%", s2_decimal(sim->error_pct, 2).text);
+    else
+        s2_buf_puts(buf, ", no error known,");
 }
 
 static void json_subject(const s2_report_subject *subject, s2_buf *buf)
@@ -341,7 +357,7 @@ void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_
     s2_json_key_str(buf, "bound_by", s2_resource_word(sim->bound_by));
     s2_json_key_bool(buf, "predicted", sim->predicted);
     s2_json_key(buf, "error_pct");
-    if (sim->predicted)
+    if (error_is_known(sim))
         s2_json_num(buf, s2_rounded(sim->error_pct));
     else
         s2_json_null(buf);
@@ -350,6 +366,7 @@ void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_
     json_stack(subject, sim, buf);
     json_tiers(sim, buf);
     json_states(sim, buf);
+    s2_computed_json(subject->pattern, sim, buf);
     json_scores(subject, buf);
     json_ranks(subject->options, sim, buf);
     json_training(subject->options, sim, buf);
@@ -481,9 +498,9 @@ static void text_beyond(const s2_sim *sim, s2_buf *buf)
 {
     if (sim->beyond == 0)
         return;
-    s2_buf_printf(buf, "extrapolated in %s: %.0f, measured from %.0f to %.0f; the error is an allowance\n",
+    s2_buf_printf(buf, "extrapolated in %s: %.0f, measured from %.0f to %.0f%s\n",
                   s2_extent_words(sim->beyond_in), sim->beyond_asked, sim->beyond_span.least,
-                  sim->beyond_span.greatest);
+                  sim->beyond_span.greatest, error_is_known(sim) ? "; the error is an allowance" : "");
     line_begin("", buf);
 }
 
@@ -491,7 +508,8 @@ static void text_beyond(const s2_sim *sim, s2_buf *buf)
 static void text_peer(const s2_peer *peer, const s2_sim *sim, s2_buf *buf)
 {
     s2_time_print(sim->time_us, buf);
-    s2_buf_printf(buf, " +- %s %% predicted (%s", s2_decimal(sim->error_pct, 2).text, sim->kernel);
+    put_error(sim, buf);
+    s2_buf_printf(buf, " predicted (%s", sim->kernel);
     if (sim->n_judged > 0)
         s2_buf_printf(buf, ", judged on %d row%s held out", sim->n_judged, s2_text_plural(sim->n_judged));
     else
@@ -512,7 +530,8 @@ static void text_time(const s2_sim_options *options, const s2_sim *sim, s2_buf *
         text_peer(options->peer, sim, buf);
     } else if (sim->predicted) {
         s2_time_print(sim->time_us, buf);
-        s2_buf_printf(buf, " +- %s %% %s (%s at %.0f MHz), bound by %s\n", s2_decimal(sim->error_pct, 2).text,
+        put_error(sim, buf);
+        s2_buf_printf(buf, " %s (%s at %.0f MHz), bound by %s\n",
                       sim->measured ? "predicted" : "guessed: nothing was measured on this GPU", sim->kernel,
                       sim->clock_mhz, s2_resource_word(sim->bound_by));
         line_begin("", buf);
@@ -797,6 +816,7 @@ void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_
     text_work(sim, options->phase == S2_DECODE, buf);
     text_time(options, sim, buf);
     text_states(sim, buf);
+    s2_computed_text(pattern, sim, buf);
     s2_report_scores(subject, buf);
     text_largest(options, &sim->largest, buf);
     text_ranks(pattern, options, sim, buf);

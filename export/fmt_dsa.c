@@ -210,7 +210,8 @@ static s2_status import(const s2_source *source, s2_pattern *out)
                 "pattern does not hold and which dominates at long context",
                 is_minimax(source) ? "for each KV head by itself" : "the same for all heads");
     s2_note(source->notes, "nothing is freed; up to the budget the layer is dense");
-    return s2_budget_finish(source, status, &text, out);
+    S2_TRY(s2_budget_finish(source, status, &text, out));
+    return s2_model_computed_read(source, prefix, out);
 }
 
 const s2_format s2_format_dsa = {

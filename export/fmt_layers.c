@@ -111,7 +111,8 @@ static s2_status import(const s2_source *source, s2_pattern *out)
         s2_note(
             source->notes,
             "a window of N tokens includes the query itself; chunks are aligned to multiples of their size");
-    return s2_language_parse(source, &text, out);
+    S2_TRY(s2_language_parse(source, &text, out));
+    return s2_model_computed_read(source, prefix, out);
 }
 
 /* ---- out ---------------------------------------------------------------------------------------- */

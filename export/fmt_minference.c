@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PROBE_ROWS = 64 }; /* last_q of its kernels */
 enum { FORCED_COLUMNS = 30, FORCED_DIAGONALS = 100, LEAST_SLASH = 50, BLOCK_TOK = 64, POOL_BLOCKS = 100 };
 
 static const char *const kinds[] = {"vertical_and_slash", "stream_llm", "a_shape", "block_sparse"};
@@ -194,7 +195,10 @@ static s2_status import(const s2_source *source, s2_pattern *out)
             "the kernel works on %d x %d tiles and reads more than the budget; block_sparse is the %d best "
             "blocks of %d tokens",
             BLOCK_TOK, BLOCK_TOK, POOL_BLOCKS, BLOCK_TOK);
-    return s2_language_parse(source, &text, out);
+    S2_TRY(s2_language_parse(source, &text, out));
+    static const s2_computed computed = {.probe_rows = PROBE_ROWS, .pool_tok = BLOCK_TOK};
+    out->computed = &computed;
+    return S2_OK;
 }
 
 /* ---- out ---------------------------------------------------------------------------------------- */

@@ -101,6 +101,45 @@ s2_status s2_model_latent_read(const s2_source *source, const char *prefix, s2_m
     return S2_OK;
 }
 
+static s2_status read_own(const s2_source *source, const char *prefix, const char *key, int32_t *out)
+{
+    char path[128];
+    int64_t value;
+    snprintf(path, sizeof path, "%s/%s", prefix, key);
+    *out = 0;
+    if (!s2_doc_has(source->doc, path))
+        return S2_OK;
+    S2_TRY(s2_doc_int(source->doc, path, 0, S2_LIMIT_HEAD_DIM, &value, source->diag));
+    *out = (int32_t)value;
+    return S2_OK;
+}
+
+/* All of them, or none: half of the widths prices nothing. */
+s2_status s2_model_computed_read(const s2_source *source, const char *prefix, s2_pattern *out)
+{
+    s2_computed read = {0};
+    int32_t plain_dim;
+    S2_TRY(read_own(source, prefix, "kv_lora_rank", &read.latent_dim));
+    S2_TRY(read_own(source, prefix, "qk_rope_head_dim", &read.rotary_dim));
+    S2_TRY(read_own(source, prefix, "qk_nope_head_dim", &plain_dim));
+    S2_TRY(read_own(source, prefix, "v_head_dim", &read.value_dim));
+    S2_TRY(read_own(source, prefix, "index_n_heads", &read.index_heads));
+    S2_TRY(read_own(source, prefix, "index_head_dim", &read.index_dim));
+    read.score_dim = plain_dim + read.rotary_dim;
+    if (plain_dim == 0 || read.value_dim == 0)
+        read.latent_dim = 0;
+    if (read.latent_dim == 0)
+        read.rotary_dim = read.score_dim = read.value_dim = 0;
+    if (read.index_heads == 0 || read.index_dim == 0)
+        read.index_heads = read.index_dim = 0;
+    s2_computed *const kept = S2_NEW(source->arena, s2_computed, 1);
+    if (kept == NULL)
+        return S2_ENOMEM;
+    *kept = read;
+    out->computed = kept;
+    return S2_OK;
+}
+
 /* The names of one number in decoder configs, and in configs that also have an encoder. */
 typedef struct spelling {
     const char *const plain[9];

@@ -164,6 +164,21 @@ typedef struct s2_layer_shape {
 } s2_layer_shape;
 
 /*
+ * How the stack of an imported file computes what the pattern reads. No statement says it, so no text, hash or
+ * stored design keeps it; an importer that knows it adds it to the pattern.
+ */
+typedef struct s2_computed {
+    /* Latent attention: elements of a token's latent and rotary key, of a query and key, of a value; 0: none. */
+    int32_t latent_dim, rotary_dim;
+    int32_t score_dim, value_dim;
+    /* The indexer behind `topk`; 0: not said. */
+    int32_t index_heads, index_dim;
+    int32_t
+        probe_rows; /* so many last queries choose the keys of `topk` and `heavy` for all; 0: each its own */
+    int32_t pool_tok; /* so many queries choose their `pages` together; 0: each its own */
+} s2_computed;
+
+/*
  * The resolved pattern. body_of[(phase * n_layers + layer) * n_heads + head] indexes bodies: rules
  * with selectors are resolved by whoever builds a pattern (last matching rule wins).
  */
@@ -180,7 +195,14 @@ typedef struct s2_pattern {
     const s2_body *bodies;
     const uint16_t *body_of;
     const s2_layer_shape *layer_shapes; /* one per layer; NULL: all layers are as above, without a state */
+    const s2_computed *computed;        /* NULL: not known */
 } s2_pattern;
+
+/* Whether attention is known to be latent: a token's cache is one vector, from which K and V are made. */
+static inline bool s2_pattern_is_latent(const s2_pattern *pattern)
+{
+    return pattern->computed != NULL && pattern->computed->latent_dim > 0;
+}
 
 static inline int32_t s2_pattern_body(const s2_pattern *pattern, s2_phase phase, int32_t layer, int32_t head)
 {

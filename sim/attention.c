@@ -6,9 +6,6 @@
 #include "base/arith.h"
 #include "sim/schedule.h"
 
-/* FlashAttention's backward pass has five products, the forward pass two. */
-#define BACKWARD_FLOP 2.5
-
 /* Rates of one chip, per microsecond. */
 typedef struct s2_rates {
     double mma;
@@ -80,24 +77,67 @@ typedef struct s2_layer {
     double busiest_steps;  /* steps of the busiest SM */
 } s2_layer;
 
+/* Elements of one row, of one head. */
+typedef struct s2_widths {
+    int64_t score;  /* of Q and K */
+    int64_t value;  /* of V and O */
+    int64_t loaded; /* that a tile loads for a key */
+    int64_t kept;   /* that must come from memory for a key, once */
+} s2_widths;
+
+/*
+ * Latent attention makes K and V of each head from the latent that memory holds. In decode it multiplies queries
+ * and outputs by those weights instead, and works on the latent itself.
+ */
+static s2_widths widths_of(const s2_pricing *pricing)
+{
+    const s2_pattern *const pattern = pricing->classes->pattern;
+    const int64_t dim = pricing->layer->head_dim;
+    if (!s2_pattern_is_latent(pattern))
+        return (s2_widths){dim, dim, 2 * dim, 2 * dim};
+    const s2_computed *const own = pattern->computed;
+    const int64_t kept = (int64_t)own->latent_dim + own->rotary_dim,
+                  made = (int64_t)own->score_dim + own->value_dim;
+    if (pricing->options->phase == S2_DECODE)
+        return (s2_widths){kept, own->latent_dim, kept, kept};
+    return (s2_widths){own->score_dim, own->value_dim, made, kept};
+}
+
+/* Two products of a pair forward; five backward, of which three are as wide as Q and two as V. */
+static int64_t pair_flop(const s2_pricing *pricing, bool backward)
+{
+    const s2_widths widths = widths_of(pricing);
+    return backward ? 2 * (3 * widths.score + 2 * widths.value) : 2 * (widths.score + widths.value);
+}
+
 /* Decode reads the cache; other passes read K and V in the type in which they are computed. */
-static int64_t kv_row_bytes(const s2_pricing *pricing)
+static int64_t kv_bytes(const s2_pricing *pricing, int64_t n_elems)
 {
     const s2_sim_options *const options = pricing->options;
     const double elem =
         options->phase == S2_DECODE ? s2_sim_cache_bytes(options) : s2_dtype_bytes(options->dtype);
-    return (int64_t)(2 * pricing->layer->head_dim * elem);
+    return (int64_t)((double)n_elems * elem);
+}
+
+static int64_t kv_row_bytes(const s2_pricing *pricing)
+{
+    return kv_bytes(pricing, widths_of(pricing).kept);
+}
+
+static int64_t kv_load_bytes(const s2_pricing *pricing)
+{
+    return kv_bytes(pricing, widths_of(pricing).loaded);
 }
 
 /* Bytes of one query row of one head: Q in, O out (never below 2 bytes an element), log-sum-exp. */
 static int64_t q_row_bytes(const s2_pricing *pricing)
 {
-    return (int64_t)pricing->layer->head_dim * s2_dtype_bytes(pricing->options->dtype);
+    return widths_of(pricing).score * s2_dtype_bytes(pricing->options->dtype);
 }
 
 static int64_t o_row_bytes(const s2_pricing *pricing)
 {
-    return (int64_t)pricing->layer->head_dim * 2;
+    return widths_of(pricing).value * 2;
 }
 
 /* Keys of one KV head that any query reads; a budget may choose any key. */
@@ -209,7 +249,7 @@ static s2_status sum_prefill(s2_pricing *pricing, const s2_layer_class *layer, s
     sum->write_bytes = for_batch(pricing, rows, o_row_bytes(pricing) + (int64_t)sizeof(float));
     const int64_t q_loads =
         (int64_t)pricing->counts.dense.n_q_tiles * pricing->shape.q_tok * pattern->n_heads;
-    sum->load_bytes = for_batch(pricing, sum->tiles, pricing->shape.k_tok * kv_row_bytes(pricing));
+    sum->load_bytes = for_batch(pricing, sum->tiles, pricing->shape.k_tok * kv_load_bytes(pricing));
     add_product(pricing->out, &sum->load_bytes, q_loads, q_row_bytes(pricing), batch);
     sum->steps = for_batch(pricing, sum->steps, 1);
     count_batch(pricing, sum);
@@ -254,7 +294,7 @@ static s2_status sum_decode(s2_pricing *pricing, const s2_layer_class *layer, s2
     sum->read_bytes = for_batch(pricing, n_rows, q_row_bytes(pricing));
     add_product(pricing->out, &sum->read_bytes, keys, kv_row_bytes(pricing), batch);
     sum->write_bytes = for_batch(pricing, n_rows, o_row_bytes(pricing) + (int64_t)sizeof(float));
-    sum->load_bytes = for_batch(pricing, sum->tiles, pricing->shape.k_tok * kv_row_bytes(pricing));
+    sum->load_bytes = for_batch(pricing, sum->tiles, pricing->shape.k_tok * kv_load_bytes(pricing));
     count_batch(pricing, sum);
     /* a step of decode is one key block */
     sum->steps = sum->tiles;
@@ -266,9 +306,9 @@ static void add_counts(s2_pricing *pricing, const s2_layer *sum, int64_t n_layer
 {
     s2_attention *const out = pricing->out;
     s2_counts *const counts = &out->counts;
-    /* two products of 2 D operations per pair; training adds five backward and repeats the exponentials */
+    /* training adds the backward pass and repeats the exponentials */
     const bool train = pricing->options->phase == S2_TRAIN;
-    const int64_t flop = (train ? 14 : 4) * (int64_t)pricing->layer->head_dim;
+    const int64_t flop = pair_flop(pricing, false) + (train ? pair_flop(pricing, true) : 0);
     const int64_t n_exp = train ? 2 : 1;
     add_product(out, &counts->pairs, sum->pairs, n_layers, 1);
     add_product(out, &counts->blk_pairs, sum->blk_pairs, n_layers, 1);
@@ -288,13 +328,12 @@ static void add_counts(s2_pricing *pricing, const s2_layer *sum, int64_t n_layer
     add_product(out, &counts->l2, sum->load_bytes, n_layers, train ? 2 : 1);
 }
 
-/* One kernel launch: the plan's time and the floor of any kernel; flop_scale 1 forward, 2.5 backward. */
+/* One kernel launch, of so many operations a pair: the plan's time and the floor of any kernel. */
 static void add_times(s2_pricing *pricing, const s2_layer *sum, double n_layers, double step_pairs,
-                      double flop_scale, double bytes)
+                      double flop, double bytes)
 {
     s2_attention *const out = pricing->out;
     const s2_rates *const rates = &pricing->rates;
-    const double flop = 4.0 * pricing->layer->head_dim * flop_scale;
     const double hbm_us = bytes / rates->hbm;
     const double step_mma = flop * step_pairs / (rates->mma / rates->n_sms);
     const double step_exp = step_pairs / (rates->exp / rates->n_sms);
@@ -323,11 +362,12 @@ static s2_status add_layer(s2_pricing *pricing, const s2_layer_class *layer)
     }
     const int64_t read = sum.read_bytes, write = sum.write_bytes;
     const double before_us = pricing->out->time_us;
-    add_times(pricing, &sum, layer->n_layers, (double)step_pairs, 1, (double)read + (double)write);
+    add_times(pricing, &sum, layer->n_layers, (double)step_pairs, (double)pair_flop(pricing, false),
+              (double)read + (double)write);
     pricing->out->forward_us += pricing->out->time_us - before_us;
     if (pricing->options->phase == S2_TRAIN) {
         /* reads Q K V, O dO and two numbers a row; writes dQ dK dV */
-        add_times(pricing, &sum, layer->n_layers, (double)step_pairs, BACKWARD_FLOP,
+        add_times(pricing, &sum, layer->n_layers, (double)step_pairs, (double)pair_flop(pricing, true),
                   2 * ((double)read + (double)write));
         add_product(pricing->out, &sum.read_bytes, read, 1, 1);
         add_product(pricing->out, &sum.read_bytes, write, 2, 1);
@@ -356,43 +396,92 @@ static s2_status count_heads(s2_arena *arena, const s2_classes *classes, const s
     return S2_OK;
 }
 
-/*
- * Choosing keys: `pages` scores the elementwise minimum and maximum of each page's keys (4 D operations),
- * `topk` an index key of 128 elements with 64 index heads.
- */
-static void add_selection(s2_pricing *pricing, const s2_layer_class *layer)
+/* ---- choosing keys at run time */
+
+/* What choosing costs, of one sequence. */
+typedef struct s2_choosing {
+    double flop;
+    double bytes;
+} s2_choosing;
+
+static s2_choosing plus(s2_choosing a, s2_choosing b)
 {
-    enum { INDEX_BYTES = 132, INDEX_FLOP = 64 * 128 * 2 };
+    return (s2_choosing){a.flop + b.flop, a.bytes + b.bytes};
+}
+
+/*
+ * `pages`: each query scores the elementwise minimum and maximum of the keys of each page, 4 D operations; where
+ * queries choose together, one product of means. The heads of a group read them together.
+ */
+static s2_choosing choose_pages(const s2_pricing *pricing, const s2_layer_class *layer, const s2_reads *reads,
+                                double pairs)
+{
+    const s2_pattern *const pattern = pricing->classes->pattern;
+    const int32_t pool_tok = pattern->computed != NULL ? pattern->computed->pool_tok : 0;
+    const double pages = (double)pricing->options->len_tok / (double)reads->page_tok,
+                 scored = pairs / (double)reads->page_tok / (pool_tok > 0 ? pool_tok : 1),
+                 kept = (double)kv_row_bytes(pricing) * (pool_tok > 0 ? 0.5 : 1);
+    return (s2_choosing){scored * (pool_tok > 0 ? 2.0 : 4.0) * layer->head_dim,
+                         pages * kept * layer->n_kv_heads / pattern->n_heads};
+}
+
+/* The last queries of a head score every key, and what they find serves all. */
+static s2_choosing choose_by_probe(const s2_pricing *pricing, const s2_layer_class *layer)
+{
+    const s2_pattern *const pattern = pricing->classes->pattern;
+    const double n_tok = (double)pricing->options->len_tok,
+                 n_new = n_tok - (double)s2_sim_first_tok(pricing->options),
+                 rows = pattern->computed->probe_rows < n_new ? pattern->computed->probe_rows : n_new;
+    return (s2_choosing){rows * n_tok * 2.0 * layer->head_dim,
+                         n_tok * (double)kv_row_bytes(pricing) / 2 * layer->n_kv_heads / pattern->n_heads};
+}
+
+/* `topk`: one indexer for all heads of a layer scores an index key of each token for each query. */
+static s2_choosing choose_by_index(const s2_pricing *pricing, double pairs)
+{
+    const s2_pattern *const pattern = pricing->classes->pattern;
+    const s2_computed *const computed = pattern->computed;
+    const bool said = computed != NULL && computed->index_heads > 0;
+    const double heads = said ? computed->index_heads : S2_INDEX_HEADS,
+                 dim = said ? computed->index_dim : S2_INDEX_DIM;
+    return (s2_choosing){pairs * heads * dim * 2,
+                         (double)pricing->options->len_tok * (double)s2_index_key_bytes(pattern)};
+}
+
+static s2_choosing choosing_of(const s2_pricing *pricing, const s2_layer_class *layer)
+{
     const s2_pattern *const pattern = pricing->classes->pattern;
     const s2_sim_options *const options = pricing->options;
-    const double n_tok = (double)options->len_tok;
+    const bool probes = pattern->computed != NULL && pattern->computed->probe_rows > 0;
     const double pairs = (double)s2_dense_pairs(pattern->causal, s2_sim_first_tok(options), options->len_tok);
-    double flop = 0, bytes = 0;
-    bool tokens = false;
+    s2_choosing sum = {0, 0};
+    bool indexed = false;
     for (int32_t head = 0; head < pattern->n_heads; head++) {
         const s2_reads *const reads = &pricing->classes->reads[layer->head_class[head]];
-        tokens |= reads->selects_tokens;
-        if (!reads->selects_pages)
-            continue;
-        flop += pairs / (double)reads->page_tok * 4.0 * layer->head_dim;
-        bytes += n_tok / (double)reads->page_tok * (double)kv_row_bytes(pricing) * layer->n_kv_heads /
-                 pattern->n_heads;
+        indexed |= reads->selects_tokens && !probes;
+        if (reads->selects_pages)
+            sum = plus(sum, choose_pages(pricing, layer, reads, pairs));
+        if (probes && (reads->selects_tokens || reads->heavy_tok > 0))
+            sum = plus(sum, choose_by_probe(pricing, layer));
     }
-    if (tokens) {
-        flop += pairs * INDEX_FLOP;
-        bytes += n_tok * INDEX_BYTES;
-    }
-    if (flop == 0)
+    return indexed ? plus(sum, choose_by_index(pricing, pairs)) : sum;
+}
+
+static void add_selection(s2_pricing *pricing, const s2_layer_class *layer)
+{
+    const s2_choosing choosing = choosing_of(pricing, layer);
+    const double batch = (double)pricing->options->batch;
+    if (choosing.flop == 0)
         return;
-    const double mma_us = flop * (double)options->batch / pricing->rates.mma;
-    const double hbm_us = bytes * (double)options->batch / pricing->rates.hbm;
+    const double mma_us = choosing.flop * batch / pricing->rates.mma,
+                 hbm_us = choosing.bytes * batch / pricing->rates.hbm;
     const double slower = larger(mma_us, hbm_us);
     pricing->out->select_by = slower <= pricing->rates.launch_us ? S2_LAUNCH
                               : mma_us > hbm_us                  ? S2_MMA
                                                                  : S2_HBM;
     pricing->out->select_us += (slower + pricing->rates.launch_us) * layer->n_layers;
-    add_product(pricing->out, &pricing->out->counts.hbm_read, (int64_t)bytes, options->batch,
-                layer->n_layers);
+    add_product(pricing->out, &pricing->out->counts.hbm_read, (int64_t)choosing.bytes,
+                pricing->options->batch, layer->n_layers);
 }
 
 static s2_status price_layers(s2_pricing *pricing)

@@ -5,7 +5,7 @@
 #include "base/arith.h"
 
 /* How many lengths and steps of work (base/work.h) one question may take: some milliseconds. */
-enum { LENGTHS = 4096, STEPS = 1 << 21, INDEX_KEY_BYTES = 132 };
+enum { LENGTHS = 4096, STEPS = 1 << 21 };
 
 /* ---- what repeats */
 
@@ -109,7 +109,8 @@ static double pair_bytes(const s2_growth *growth)
 
 static double meta_bytes(const s2_growth *growth, int64_t n_tok)
 {
-    double bytes = (double)growth->n_index_layers * (double)n_tok * INDEX_KEY_BYTES;
+    double bytes =
+        (double)growth->n_index_layers * (double)n_tok * (double)s2_index_key_bytes(growth->classes.pattern);
     for (int32_t s = 0; s < growth->n_summaries; s++)
         bytes += pair_bytes(growth) * (double)growth->summary_elems[s] *
                  (double)s2_ceil_div(n_tok, growth->summary_tok[s]);

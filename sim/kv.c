@@ -189,12 +189,12 @@ static bool selects_tokens(const s2_group *group)
 static s2_status count_shared(const s2_classes *classes, const s2_layer_class *layer, int64_t n_tok,
                               int64_t page_tok, s2_kv_scratch *scratch, s2_kv_elems *elems)
 {
-    enum { INDEX_KEY_BYTES = 132 };
     s2_group_slots all;
     const s2_group whole = {classes, layer, 0, classes->pattern->n_heads};
     S2_TRY(count_group(&whole, n_tok, page_tok, scratch, &all));
     elems->shared_pages += all.paged * layer->n_kv_heads * layer->head_dim * layer->n_layers;
-    elems->index_bytes += selects_tokens(&whole) ? n_tok * INDEX_KEY_BYTES * layer->n_layers : 0;
+    elems->index_bytes +=
+        selects_tokens(&whole) ? n_tok * s2_index_key_bytes(classes->pattern) * layer->n_layers : 0;
     return S2_OK;
 }
 

@@ -24,6 +24,10 @@ static s2_status check_peer(const s2_pattern *pattern, const s2_sim_options *opt
         return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_SIM, 0, 0,
                            "kernel model %s was fitted to 16-bit numbers, not to %s", peer->name,
                            s2_dtype_word(options->dtype));
+    if (s2_pattern_is_latent(pattern))
+        return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_SIM, 0, 0,
+                           "kernel model %s was fitted to heads of one width, not to latent attention",
+                           peer->name);
     return s2_peer_takes(peer, pattern, s2_phase_rules(options->phase), options->phase == S2_TRAIN, diag);
 }
 

@@ -22,6 +22,9 @@
 extern "C" {
 #endif
 
+/* DeepSeek's indexer, where an importer does not know another. */
+enum { S2_INDEX_HEADS = 64, S2_INDEX_DIM = 128 };
+
 /* One head without its dynamic terms, and what those would read. Build with s2_reads_build. */
 typedef struct s2_reads {
     s2_view view;        /* static atoms only */
@@ -38,6 +41,18 @@ typedef struct s2_reads {
 /* S2_ENOMEM. Atoms live in the arena. */
 s2_status s2_reads_build(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, int32_t layer,
                          int32_t head, s2_reads *out) S2_MUST_CHECK;
+
+/*
+ * Bytes of the key that the indexer behind `topk` keeps of each token: 8-bit elements and a scale; 0 where some
+ * queries choose for all, and score the keys themselves.
+ */
+static inline int64_t s2_index_key_bytes(const s2_pattern *pattern)
+{
+    const s2_computed *const computed = pattern->computed;
+    if (computed != NULL && computed->probe_rows > 0)
+        return 0;
+    return 4 + (computed != NULL && computed->index_dim > 0 ? computed->index_dim : S2_INDEX_DIM);
+}
 
 /* True when both heads read the same pairs by construction (equal atoms); the converse may fail. */
 bool s2_reads_equal(const s2_reads *a, const s2_reads *b);

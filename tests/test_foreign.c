@@ -770,6 +770,33 @@ static void models_imply_the_shape_that_their_configs_leave_out(void **state)
     }
 }
 
+/* Widths and choices that no pattern states, for the simulator. */
+static void what_computes_is_kept_beside_the_pattern(void **state)
+{
+    (void)state;
+    imported at;
+    import_text(&at,
+                "{\"model_type\": \"deepseek_v32\", \"num_attention_heads\": 128, \"num_hidden_layers\": 2, "
+                "\"kv_lora_rank\": 512, \"qk_rope_head_dim\": 64, \"qk_nope_head_dim\": 128, \"v_head_dim\": "
+                "128, \"index_topk\": 2048, \"index_n_heads\": 32, \"index_head_dim\": 128}",
+                "");
+    assert_true(s2_pattern_is_latent(&at.pattern));
+    assert_int_equal(at.pattern.computed->score_dim, 192);
+    assert_int_equal(at.pattern.computed->value_dim, 128);
+    assert_int_equal(at.pattern.computed->index_heads, 32);
+    imported_release(&at);
+    /* half of the widths says nothing */
+    import_text(&at,
+                "{\"model_type\": \"deepseek_v3\", \"num_attention_heads\": 128, \"num_hidden_layers\": 2, "
+                "\"kv_lora_rank\": 512, \"qk_rope_head_dim\": 64}",
+                "");
+    assert_false(s2_pattern_is_latent(&at.pattern));
+    imported_release(&at);
+    import_text(&at, "[{\"0\": [\"vertical_and_slash\", 1000, 6096, 1]}]", "");
+    assert_int_equal(at.pattern.computed->probe_rows, 64);
+    imported_release(&at);
+}
+
 /* Llama 4 lists its layers of chunks under the name of what else they have. */
 static void a_list_of_rotary_layers_says_which_are_chunked(void **state)
 {
@@ -1098,6 +1125,7 @@ int main(void)
         cmocka_unit_test(widths_of_configs_are_those_of_the_built_in_models),
         cmocka_unit_test(configs_without_widths_are_refused_with_what_is_missing),
         cmocka_unit_test(models_imply_the_shape_that_their_configs_leave_out),
+        cmocka_unit_test(what_computes_is_kept_beside_the_pattern),
         cmocka_unit_test(a_list_of_rotary_layers_says_which_are_chunked),
         cmocka_unit_test(onnx_layouts_are_dealt_out_by_head),
         cmocka_unit_test(bsa_streaming_heads_have_a_sink_and_a_window),

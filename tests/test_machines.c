@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/rng.h"
 #include "base/text.h"
+#include "pattern/dense.h"
 #include "pattern/parse.h"
 #include "sim/price.h"
 
@@ -256,12 +257,104 @@ static void tokens_read_the_experts_that_they_pick(void **state)
     s2_arena_release(&arena);
 }
 
+/* ---- what a pattern does not say */
+
+static int64_t pairs_of(const s2_pattern *pattern, s2_phase phase, int64_t len_tok)
+{
+    int64_t n = 0;
+    for (int32_t head = 0; head < pattern->n_heads; head++)
+        for (int64_t q_tok = phase == S2_DECODE ? len_tok - 1 : 0; q_tok < len_tok; q_tok++)
+            for (int64_t k_tok = 0; k_tok <= q_tok; k_tok++)
+                n += s2_pattern_reads(pattern, s2_phase_rules(phase), 0, head, len_tok, q_tok, k_tok);
+    return n;
+}
+
+static double peak_us(const s2_sim_options *options, double flop)
+{
+    return flop / (options->gpu.bf16_tflops * 1e6);
+}
+
+/* Latent attention: random widths, against pairs that are counted one by one. */
+static void latent_attention_costs_its_own_widths(void **state)
+{
+    (void)state;
+    static const char *const bodies[] = {"dense", "local 2", "local 1 | stride 3", "sink 4t | local 20t"};
+    static s2_calibration calibration;
+    assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+    for (int64_t n = 0; n < s2_test_cases(60); n++) {
+        s2_rng rng = {s2_test_seed(20261124) + (uint64_t)n};
+        s2_arena arena = {0};
+        char text[200];
+        const s2_computed computed = {.latent_dim = 16 + (int32_t)s2_rng_below(&rng, 600),
+                                      .rotary_dim = 2 * (int32_t)s2_rng_below(&rng, 40),
+                                      .score_dim = 16 + (int32_t)s2_rng_below(&rng, 300),
+                                      .value_dim = 16 + (int32_t)s2_rng_below(&rng, 300)};
+        const int64_t kept = computed.latent_dim + computed.rotary_dim;
+        snprintf(text, sizeof text, "heads %d; kv-heads 1; head-dim %lld; block 16; layers all: %s",
+                 1 << s2_rng_below(&rng, 4), (long long)(kept + 1) / 2, bodies[s2_rng_below(&rng, 4)]);
+        s2_pattern pattern = parsed(&arena, text);
+        pattern.computed = &computed;
+        s2_sim_options options = defaults();
+        options.calibration = &calibration;
+        options.len_tok = 1 + (int64_t)s2_rng_below(&rng, 150);
+        options.phase = (s2_phase)s2_rng_below(&rng, S2_N_PHASES);
+        const s2_sim sim = priced(&arena, &pattern, &options);
+        const int64_t pairs = pairs_of(&pattern, options.phase, options.len_tok),
+                      forward = 2 * ((int64_t)computed.score_dim + computed.value_dim),
+                      backward = 2 * (3 * (int64_t)computed.score_dim + 2 * (int64_t)computed.value_dim);
+        const int64_t each = options.phase == S2_DECODE  ? 2 * (kept + computed.latent_dim)
+                             : options.phase == S2_TRAIN ? forward + backward
+                                                         : forward;
+        assert_int_equal(sim.counts.pairs, pairs);
+        assert_int_equal(sim.counts.flop_useful, pairs * each);
+        assert_true(sim.bound_us >= peak_us(&options, (double)(pairs * each)) * (1 - 1e-9));
+        assert_true(sim.bound_us <= sim.plan_us * (1 + 1e-9) && !sim.predicted);
+        /* nothing of a token is read twice, and of a dense row nothing is left out */
+        if (options.phase != S2_TRAIN && strstr(text, "dense") != NULL)
+            assert_int_equal(sim.counts.hbm_read,
+                             options.len_tok * kept * 2 +
+                                 (options.phase == S2_DECODE ? kept : options.len_tok * computed.score_dim) *
+                                     2 * pattern.n_heads);
+        s2_arena_release(&arena);
+    }
+}
+
+/* Choosing is priced by who chooses: an indexer that scores every pair, or a few queries for all. */
+static void choosing_keys_costs_what_its_consumer_scores(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_pattern pattern =
+        parsed(&arena, "heads 8; kv-heads 2; layers all: local 4; heads 0-1: local 4 | topk 9");
+    s2_sim_options options = defaults();
+    options.len_tok = 32768;
+    const double n = 32768, pairs = n * (n + 1) / 2, launch_us = options.gpu.launch_us;
+    const s2_sim assumed = priced(&arena, &pattern, &options);
+    const double index_us = peak_us(&options, pairs * 64 * 128 * 2) + launch_us;
+    s2_assert_close(part_us(&assumed, "selection"), index_us, 1e-6 * index_us);
+    const s2_computed half = {.index_heads = 32, .index_dim = 128}, probe = {.probe_rows = 64};
+    pattern.computed = &half;
+    const s2_sim said = priced(&arena, &pattern, &options);
+    s2_assert_close(part_us(&said, "selection") - launch_us, (index_us - launch_us) / 2, 1e-6 * index_us);
+    pattern.computed = &probe;
+    const s2_sim probed = priced(&arena, &pattern, &options);
+    const double scored_us = peak_us(&options, 2 * 64 * n * 2 * 128),
+                 read_us = 2 * n * 128 * 2 / 4 / (options.gpu.hbm_gb_s * 1e3),
+                 probe_us = (scored_us > read_us ? scored_us : read_us) + launch_us;
+    s2_assert_close(part_us(&probed, "selection"), probe_us, 1e-6 * probe_us);
+    /* no choice changes what is read, nor the floor of attention itself */
+    assert_true(assumed.bound_us == probed.bound_us && assumed.counts.pairs == probed.counts.pairs);
+    s2_arena_release(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_models_take_what_was_measured_within_ten_percent),
         cmocka_unit_test(eager_kernels_move_more_and_leave_products_alone),
         cmocka_unit_test(tokens_read_the_experts_that_they_pick),
+        cmocka_unit_test(latent_attention_costs_its_own_widths),
+        cmocka_unit_test(choosing_keys_costs_what_its_consumer_scores),
     };
     return cmocka_run_group_tests_name("machines", tests, NULL, NULL);
 }
