@@ -299,7 +299,7 @@ static s2_exit read_names(s2_searching *r)
         found->search.options.calibration = &found->calibration;
     found->model = model != NULL ? found->net.name : "";
     found->search.options.net = model != NULL ? &found->net : NULL;
-    return S2_EXIT_OK;
+    return model != NULL ? s2_found_read_own(found, model, r->model_is_file) : S2_EXIT_OK;
 }
 
 static bool weighs(const s2_search *search, s2_objective objective)
@@ -402,6 +402,8 @@ static s2_exit read_options(s2_searching *r)
     }
     S2_CLI_TRY(read_names(r));
     S2_CLI_TRY(read_numbers(r));
+    if (r->found.own_pattern != NULL) /* its config may be for shorter contexts */
+        S2_CLI_TRY(s2_input_fits(r->found.cli, r->found.own_pattern, r->found.search.options.len_tok));
     S2_CLI_TRY(read_list(r, "phase",
                          r->words.phases != NULL ? r->words.phases : s2_args_str(&r->args, "phase"),
                          "prefill, decode, train", take_phase));
@@ -830,8 +832,14 @@ static s2_exit export_best(const s2_searching *r)
     const s2_found *const found = &r->found;
     s2_cli *const cli = found->cli;
     const char *const path = s2_args_str(&r->args, "output");
-    if (path == NULL || found->n_designs == 0)
+    if (path == NULL)
         return S2_EXIT_OK;
+    if (found->n_designs == 0) {
+        s2_cli_error(cli, "%s is not written: %s", path,
+                     found->nearest != NULL ? "nothing found here beats what the model does without s2"
+                                            : "no design was found");
+        return S2_EXIT_OK;
+    }
     if (r->restriction.n_formats == 0)
         return write_best(r, path);
     const s2_format *const format = r->restriction.formats[0];
@@ -913,7 +921,7 @@ static s2_exit finish(s2_searching *r, bool stored)
                 "stopped: this is the front of the candidates visited so far; --resume continues\n");
         return S2_EXIT_UNDECIDED;
     }
-    return found->state.front.n > 0 ? S2_EXIT_OK : S2_EXIT_VIOLATED;
+    return found->n_designs > 0 ? S2_EXIT_OK : S2_EXIT_VIOLATED;
 }
 
 static s2_exit search(s2_searching *r)

@@ -343,7 +343,7 @@ static void put_json(const confirmation *c, s2_buf *buf)
 s2_exit s2_found_confirm(const s2_found *found, const s2_confirm_options *options)
 {
     confirmation c = {.found = found, .options = options};
-    if (found->state.front.n == 0 || options->n == 0)
+    if (found->n_designs == 0 || options->n == 0)
         return S2_EXIT_OK;
     const s2_status status = prepare(&c);
     if (status != S2_OK)

@@ -1,6 +1,7 @@
 /*
- * cli/found.h - the front of a search: each design priced in full (found.c), shown and explained
- * (found_show.c), stored (found_store.c); or why there is none (found_least.c).
+ * cli/found.h - the front of a search: each design priced in full (found.c, found_gather.c), compared with
+ * what the model would do without s2 (found_own.c, found_rivals.c), shown and explained (found_show.c,
+ * found_json.c), stored (found_store.c); or why there is none (found_least.c).
  */
 #ifndef S2_CLI_FOUND_H
 #define S2_CLI_FOUND_H
@@ -18,8 +19,19 @@ typedef struct s2_found_design {
     const char *name;   /* "llama-3.1-8b-3f9a01c2": the digits identify it everywhere */
     const char *choice; /* its choices in the space, in one line */
     const s2_sim *sims; /* one per phase, as the search compared or told it; NULL if far from the best */
-    double shown[S2_MAX_OBJECTIVES]; /* the point's values; for designs told, train_us is a prediction */
+    bool told;          /* train_us is shown as a prediction, compared as a bound */
+    double shown[S2_MAX_OBJECTIVES]; /* the point's values, or what is told */
 } s2_found_design;
+
+/*
+ * What a model would do without s2, priced as a candidate is: dense attention, or the layers that the model
+ * was published with. It beats a design of the front when it is nowhere worse and somewhere better.
+ */
+typedef struct s2_found_rival {
+    s2_found_design design;
+    s2_point point; /* NAN where the objective has no price for it */
+    bool within;    /* all limits of --at-most: only then does it beat designs */
+} s2_found_rival;
 
 /* The least of a limited quantity that any candidate has, when no candidate is within all limits. */
 typedef struct s2_found_least {
@@ -51,11 +63,23 @@ typedef struct s2_found {
     const s2_restriction *restriction; /* what the designs may be: --exportable, --dense-layers */
     int32_t n_designs;                 /* the front, best first; filled by s2_found_gather */
     s2_found_design *designs;
+    const s2_pattern *own_pattern; /* the published layers; NULL: not known */
+    s2_found_rival *own;           /* NULL: dense, not known, or without a price */
+    const char *own_missing;       /* why they have no price; NULL otherwise */
+    int32_t n_denses;              /* dense attention in each shape that the front has */
+    s2_found_rival *denses;
+    s2_found_rival *dense;    /* in the shape of the best design; NULL: the front is empty */
+    int32_t n_by_dense;       /* designs of the front that dense attention beats, */
+    int32_t n_by_own;         /* that the model's own layers beat, */
+    int32_t n_beaten;         /* and that either does: they are not among the designs below */
+    s2_found_design *nearest; /* the best of them, if no design is left; NULL otherwise */
     int32_t n_told;  /* the first n_told, best by training-step bounds, are ordered by predictions; 0: none */
     int32_t n_least; /* 0 unless the front is empty; filled by s2_found_seek_least */
     s2_found_least least[S2_MAX_OBJECTIVES];
 } s2_found;
 
+/* The model's own layers, from its config or from the table of built-in models; says why they are not known. */
+s2_exit s2_found_read_own(s2_found *found, const char *model, bool is_file);
 /* Must be called before the three functions below. */
 s2_exit s2_found_gather(s2_found *found);
 /* If a limit left the front empty, search the visited candidates again for each limit; else do nothing. */
@@ -84,5 +108,22 @@ s2_status s2_found_time(const s2_found *found, const s2_found_design *design, s2
                         double *us) S2_MUST_CHECK;
 /* The front's value of an objective; `other` if the search did not compare it. */
 double s2_found_value(const s2_found *found, const s2_point *point, s2_objective objective, double other);
+
+/* Price a design in every phase; told: with predictions also where the search compared bounds. */
+s2_status s2_found_price(const s2_found *found, s2_found_design *design, bool told) S2_MUST_CHECK;
+/*
+ * Price the rivals and collect in *kept, over cli->arena, the points of the front that none of them beats.
+ * Rivals count where a price is minimized: what is given up alone is always least in dense attention.
+ */
+s2_status s2_found_meet_rivals(s2_found *found, s2_front *kept) S2_MUST_CHECK;
+/* Dense attention in the shape of a design of the front. */
+s2_status s2_found_dense_of(s2_found *found, const s2_pattern *pattern, s2_found_rival **out) S2_MUST_CHECK;
+bool s2_found_beats(const s2_found *found, const s2_found_rival *rival, const double *values,
+                    const double *of_design);
+/* Whether an objective is what a design costs, not what it gives up. */
+bool s2_found_is_price(s2_objective objective);
+/* The KV cache in bytes, as the stack keeps it that the search is for. */
+double s2_found_kept_bytes(const s2_found *found, const s2_found_design *design, const s2_sim *sim);
+void s2_found_json(const s2_found *found, s2_buf *buf);
 
 #endif /* S2_CLI_FOUND_H */

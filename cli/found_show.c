@@ -1,4 +1,4 @@
-/* The front of a search on the terminal and as JSON: counts, table, the best design in words. */
+/* The front of a search on the terminal: counts, table, the best design in words. */
 #include "cli/found.h"
 
 #include <math.h>
@@ -26,24 +26,36 @@ static void put_value(s2_objective objective, double value, s2_buf *buf)
 static void put_cell(s2_objective objective, double value, s2_buf *buf)
 {
     s2_buf cell = {0};
-    put_value(objective, value, &cell);
+    if (isnan(value))
+        s2_buf_puts(&cell, "-");
+    else
+        put_value(objective, value, &cell);
     s2_buf_printf(buf, " %11s", cell.data != NULL ? cell.data : "");
     s2_buf_release(&cell);
 }
 
+static void put_row(const s2_found *found, const char *name, const s2_found_design *design, s2_buf *buf)
+{
+    s2_buf_printf(buf, "%-*.*s", SHOWN_DIGITS, SHOWN_DIGITS, name);
+    for (int32_t v = 0; v < found->search.n_by; v++)
+        put_cell(found->search.by[v], design->shown[v], buf);
+    s2_buf_printf(buf, "  %s\n", design->choice);
+}
+
+/* What the designs are compared with comes first. */
 static void put_table(const s2_found *found, s2_buf *buf)
 {
-    s2_buf_puts(buf, "best first\ndesign  ");
+    s2_buf_puts(buf, found->n_designs > 0 ? "best first\ndesign  " : "design  ");
     for (int32_t v = 0; v < found->search.n_by; v++)
         s2_buf_printf(buf, " %11s", s2_objective_word(found->search.by[v]));
     s2_buf_puts(buf, "  pattern\n");
-    for (int32_t n = 0; n < found->n_designs && n < TABLE_ROWS; n++) {
-        const s2_found_design *const design = &found->designs[n];
-        s2_buf_printf(buf, "%.*s", SHOWN_DIGITS, design->hash);
-        for (int32_t v = 0; v < found->search.n_by; v++)
-            put_cell(found->search.by[v], design->shown[v], buf);
-        s2_buf_printf(buf, "  %s\n", design->choice);
-    }
+    if (found->own != NULL)
+        put_row(found, "own", &found->own->design, buf);
+    put_row(found, "dense", &found->dense->design, buf);
+    if (found->nearest != NULL)
+        put_row(found, found->nearest->hash, found->nearest, buf);
+    for (int32_t n = 0; n < found->n_designs && n < TABLE_ROWS; n++)
+        put_row(found, found->designs[n].hash, &found->designs[n], buf);
     if (found->n_designs > TABLE_ROWS)
         s2_buf_printf(buf, "...      and %d more: s2 pareto, s2 ls, or --json\n",
                       (int)found->n_designs - TABLE_ROWS);
@@ -92,19 +104,44 @@ static void put_error(const s2_sim *sim, s2_buf *buf)
         s2_buf_printf(buf, " (such predictions are off by %.0f %%)", sim->error_pct);
 }
 
+/* One time against another, which is printed beside the ratio; of bounds it is no speed. */
+static void put_against_time(double us, double rival_us, bool bound, const char *who, s2_buf *buf)
+{
+    if (bound)
+        s2_buf_printf(buf, "%s of the bound of", s2_decimal(us / rival_us, 3).text);
+    else
+        put_ratio(rival_us / us, buf);
+    s2_buf_printf(buf, " %s (", who);
+    s2_time_print(rival_us, buf);
+    s2_buf_puts(buf, ")");
+}
+
+static const char own_words[] = "the model's own layers", dense_words[] = "dense attention";
+
+/* A time against the model's own layers first, where they are not dense, and against dense attention. */
+static void put_against_rivals(double us, double own_us, double dense_us, bool bound, s2_buf *buf)
+{
+    if (own_us > 0) {
+        put_against_time(us, own_us, bound, own_words, buf);
+        s2_buf_puts(buf, " and ");
+    }
+    put_against_time(us, dense_us, bound, dense_words, buf);
+}
+
 static s2_status put_prediction(const s2_found *found, const s2_found_design *design, s2_phase phase,
                                 s2_buf *buf)
 {
-    s2_sim sim;
+    s2_sim sim, own = {0};
     S2_TRY(s2_found_predict(found, design, phase, &sim));
     if (!sim.predicted)
         return S2_OK;
+    if (found->own != NULL)
+        S2_TRY(s2_found_predict(found, &found->own->design, phase, &own));
     s2_buf_printf(buf, ";\n    the kernels here are %s to take ", sim.measured ? "predicted" : "guessed");
     s2_time_print(sim.time_us, buf);
     put_error(&sim, buf);
     s2_buf_puts(buf, ", ");
-    put_ratio(sim.dense_time_us / sim.time_us, buf);
-    s2_buf_puts(buf, " dense");
+    put_against_rivals(sim.time_us, own.predicted ? own.time_us : 0, sim.dense_time_us, false, buf);
     return S2_OK;
 }
 
@@ -133,27 +170,92 @@ static int32_t count_alike(const s2_found *found, const double *error_pct)
     return count;
 }
 
+static void put_whole(const s2_sim_options *options, double us, s2_buf *buf)
+{
+    s2_time_print(us, buf);
+    s2_buf_puts(buf, ", ");
+    s2_rate_print(s2_sim_tokens_per_s(options, us), buf);
+    s2_buf_puts(buf, " tokens/s");
+}
+
+static void put_with(const s2_sim_options *options, double us, double rival_us, const char *who, s2_buf *buf)
+{
+    s2_buf_printf(buf, ";\n    with %s ", who);
+    put_whole(options, rival_us, buf);
+    s2_buf_puts(buf, ": it is ");
+    put_ratio(rival_us / us, buf);
+    s2_buf_puts(buf, " that");
+}
+
 /* The time that a person waits, of which attention is only a part. */
-static void put_end_to_end(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
+static void put_end_to_end(const s2_found *found, const s2_sim_options *options, const s2_sim *sim, int32_t p,
+                           s2_buf *buf)
 {
     s2_buf_printf(buf, ";\n    %s ",
                   options->phase == S2_TRAIN ? "the whole step takes" : "with the layers around it");
-    s2_time_print(sim->end_to_end_us, buf);
-    s2_buf_puts(buf, ", ");
-    s2_rate_print(s2_sim_tokens_per_s(options, sim->end_to_end_us), buf);
-    s2_buf_puts(buf, " tokens/s; with dense attention ");
-    s2_time_print(sim->end_to_end_dense_us, buf);
-    s2_buf_puts(buf, ", ");
-    s2_rate_print(s2_sim_tokens_per_s(options, sim->end_to_end_dense_us), buf);
-    s2_buf_puts(buf, ": ");
-    put_ratio(sim->end_to_end_dense_us / sim->end_to_end_us, buf);
-    s2_buf_puts(buf, " dense");
+    put_whole(options, sim->end_to_end_us, buf);
+    if (found->own != NULL && found->own->design.sims[p].end_to_end_us > 0)
+        put_with(options, sim->end_to_end_us, found->own->design.sims[p].end_to_end_us, own_words, buf);
+    put_with(options, sim->end_to_end_us, sim->end_to_end_dense_us, dense_words, buf);
     if (s2_sim_dense_spills(options, sim))
         s2_buf_puts(buf, ", whose cache does not fit and waits for the link");
 }
 
+/* One way to make a step fit: the least number of GPUs, doubled each time, with which it does. */
+typedef struct remedy {
+    bool tp;
+    bool dp;
+    bool recompute;
+} remedy;
+
+/* Sets *options to the step that fits; false: none does. */
+static bool makes_fit(const remedy *one, const s2_found *found, s2_sim_options *options)
+{
+    enum { MOST = 64 };
+    const int32_t n_heads = found->net.n_heads;
+    s2_training training;
+    options->recompute = one->recompute;
+    for (int32_t n = one->tp || one->dp ? 2 : 1; n <= MOST; n *= 2) {
+        options->n_ranks = one->tp ? found->search.options.n_ranks * n : found->search.options.n_ranks;
+        options->n_shards = one->dp ? n : 1;
+        if (n_heads % options->n_ranks != 0)
+            return false;
+        s2_end_to_end_training(options, &training);
+        if (training.bytes <= options->gpu.hbm_gb * 1e9)
+            return true;
+        if (!one->tp && !one->dp)
+            return false;
+    }
+    return false;
+}
+
+/* Only what was computed to fit is worth saying; what needs no more than another remedy comes first. */
+static void put_remedies(const s2_found *found, const s2_sim_options *options, s2_buf *buf)
+{
+    static const remedy tried[] = {{.recompute = true},
+                                   {.tp = true},
+                                   {.dp = true},
+                                   {.tp = true, .recompute = true},
+                                   {.dp = true, .recompute = true}};
+    int32_t n_said = 0;
+    for (size_t n = 0; n < sizeof tried / sizeof tried[0]; n++) {
+        s2_sim_options own = *options;
+        if ((n_said > 0 && tried[n].recompute) || !makes_fit(&tried[n], found, &own))
+            continue;
+        s2_buf_puts(buf, n_said++ == 0 ? "; in s2 sim it fits with" : ", or with");
+        if (tried[n].tp)
+            s2_buf_printf(buf, " --tp %d", (int)own.n_ranks);
+        if (tried[n].dp)
+            s2_buf_printf(buf, " --dp %d", (int)own.n_shards);
+        if (tried[n].recompute)
+            s2_buf_puts(buf, " --recompute");
+    }
+    if (n_said == 0)
+        s2_buf_puts(buf, "; neither --recompute nor up to 64 times as many GPUs (--tp, --dp) make it fit");
+}
+
 /* Goes before any time of a training step, because a step that does not fit has no time. */
-static void put_training(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
+static void put_training(const s2_found *found, const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
     const s2_training *const training = &sim->training;
     if (training->bytes <= 0) {
@@ -173,9 +275,11 @@ static void put_training(const s2_sim_options *options, const s2_sim *sim, s2_bu
     s2_buf_puts(buf, " of activations,\n    the same for every pattern");
     if (!fits && sim->fit_len_tok > 0)
         s2_buf_printf(buf, "; at this batch %lld tokens fit", (long long)sim->fit_len_tok);
-    s2_buf_puts(buf, fits ? "\n"
-                          : "; more GPUs (--tp here, --dp of s2 sim) or --recompute of s2 sim leave room,\n"
-                            "    and the times below are of a step that this GPU cannot run as it is\n");
+    if (!fits) {
+        put_remedies(found, options, buf);
+        s2_buf_puts(buf, ",\n    and the times below are of a step that this GPU cannot run as it is");
+    }
+    s2_buf_puts(buf, "\n");
 }
 
 static s2_status put_phase(const s2_found *found, const s2_found_design *best, int32_t p, s2_buf *buf)
@@ -184,7 +288,7 @@ static s2_status put_phase(const s2_found *found, const s2_found_design *best, i
     const s2_sim *const sim = &best->sims[p];
     const s2_sim_options options = s2_found_options(found, phase);
     if (phase == S2_TRAIN)
-        put_training(&options, sim, buf);
+        put_training(found, &options, sim, buf);
     s2_buf_printf(buf, "  %s %s ", phase == S2_TRAIN ? "its attention" : s2_phase_word(phase),
                   sim->predicted ? "is predicted to take" : "takes at least");
     s2_time_print(sim->time_us, buf);
@@ -200,12 +304,11 @@ static s2_status put_phase(const s2_found *found, const s2_found_design *best, i
         return S2_OK;
     }
     s2_buf_puts(buf, ", ");
-    if (sim->predicted)
-        put_ratio(sim->dense_time_us / sim->time_us, buf);
-    else
-        s2_buf_printf(buf, "by peak rates and not by any kernel, %s of the bound of",
-                      s2_decimal(sim->time_us / sim->dense_time_us, 3).text);
-    s2_buf_printf(buf, " dense attention%s, bound by %s",
+    if (!sim->predicted)
+        s2_buf_puts(buf, "by peak rates and not by any kernel, ");
+    put_against_rivals(sim->time_us, found->own != NULL ? found->own->design.sims[p].time_us : 0,
+                       sim->dense_time_us, !sim->predicted, buf);
+    s2_buf_printf(buf, "%s, bound by %s",
                   spills ? " (whose cache does not fit the GPU and is read from host memory)" : "",
                   resource_words(sim->bound_by));
     if (!sim->predicted)
@@ -213,8 +316,27 @@ static s2_status put_phase(const s2_found *found, const s2_found_design *best, i
     s2_buf_puts(buf, ";\n    no kernel takes less than ");
     s2_time_print(sim->bound_us, buf);
     if (sim->end_to_end_us > 0)
-        put_end_to_end(&options, sim, buf);
+        put_end_to_end(found, &options, sim, p, buf);
     return S2_OK;
+}
+
+static void put_unread(const s2_found *found, double unread, s2_buf *buf)
+{
+    s2_buf_printf(buf, "; it leaves %.1f %% of all (head, query, key) unread", 100 * unread);
+    if (found->own != NULL)
+        s2_buf_printf(buf, ", %s %.1f %%", own_words,
+                      100 * s2_found_value(found, &found->own->point, S2_BY_UNREAD, 0));
+}
+
+/* Beside the model's own layers only: against dense attention it says all by itself. */
+static void put_dilution(const s2_found *found, const s2_found_design *best, s2_buf *buf)
+{
+    const double dilution = s2_found_value(found, best->point, S2_BY_DILUTION, -1);
+    if (dilution < 0 || found->own == NULL)
+        return;
+    s2_buf_printf(buf, "  dilution: %s, with %s ", s2_decimal(dilution, 3).text, own_words);
+    s2_buf_printf(buf, "%s, with dense attention 1\n",
+                  s2_decimal(s2_found_value(found, &found->own->point, S2_BY_DILUTION, 0), 3).text);
 }
 
 /* What the search does not measure must not look as if it had been weighed. */
@@ -229,38 +351,55 @@ static s2_status put_worth(const s2_found *found, const s2_found_design *best, s
     else
         s2_buf_puts(buf, "not judged: how well a model works with it (s2 reach says what is known of that)");
     if (unread >= 0)
-        s2_buf_printf(buf, "; it leaves %.1f %% of all (head, query, key) unread", 100 * unread);
+        put_unread(found, unread, buf);
     else
         s2_buf_puts(buf, "; --minimize us,kv_bytes,unread also weighs what is left unread");
     s2_buf_puts(buf, "\n");
+    put_dilution(found, best, buf);
     return S2_OK;
 }
 
-static void put_kept(const s2_found *found, double bytes, const s2_sim *sim, s2_buf *buf)
+static void put_share(double bytes, double of_rival, const char *who, s2_buf *buf)
+{
+    s2_buf_printf(buf, "%.1f %% of %s (", 100 * bytes / of_rival, who);
+    s2_bytes_print(of_rival, buf);
+    s2_buf_puts(buf, ")");
+}
+
+static void put_kept(const s2_found *found, int32_t p, double bytes, s2_buf *buf)
 {
     const int32_t n_ranks = found->search.options.n_ranks;
     s2_bytes_print(bytes, buf);
     if (n_ranks > 1)
         s2_buf_printf(buf, " on all %d GPUs together", n_ranks);
-    s2_buf_printf(buf, ", %.1f %% of dense", 100 * bytes / (double)sim->kv.dense);
+    s2_buf_puts(buf, ", ");
+    if (found->own != NULL) {
+        const s2_found_design *const own = &found->own->design;
+        put_share(bytes, s2_found_kept_bytes(found, own, &own->sims[p]), own_words, buf);
+        s2_buf_puts(buf, " and ");
+    }
+    const s2_found_design *const dense = &found->dense->design;
+    put_share(bytes, s2_found_kept_bytes(found, dense, &dense->sims[p]), "dense", buf);
 }
 
-static void put_cache(const s2_found *found, const s2_sim *sim, s2_buf *buf)
+static void put_cache(const s2_found *found, const s2_found_design *best, int32_t p, s2_buf *buf)
 {
+    const s2_sim *const sim = &best->sims[p];
     const s2_format *const keeper = s2_restriction_keeper(found->restriction);
+    const double kept = s2_found_kept_bytes(found, best, sim);
     if (keeper == NULL) {
         s2_buf_puts(buf, ";\n  the KV cache keeps ");
-        put_kept(found, (double)sim->kv.head_pages, sim, buf);
+        put_kept(found, p, kept, buf);
         if (sim->host_bytes > 0)
             s2_buf_puts(buf, ", more than fits the GPU beside the weights");
         return;
     }
     s2_buf_printf(buf, ";\n  %s keeps every page of the KV cache: ", keeper->stack);
-    put_kept(found, s2_sim_all_pages_bytes(&found->search.options, sim), sim, buf);
+    put_kept(found, p, kept, buf);
     if (sim->host_dense_bytes > 0)
         s2_buf_puts(buf, ", more than fits the GPU beside the weights");
     s2_buf_puts(buf, ";\n  a cache that drops what no head reads any more would keep ");
-    put_kept(found, (double)sim->kv.head_pages, sim, buf);
+    put_kept(found, p, (double)sim->kv.head_pages, buf);
 }
 
 /* A price must not be mistaken for that of the stack that the file is for. */
@@ -285,7 +424,7 @@ static s2_status put_phases(const s2_found *found, const s2_found_design *best, 
         error_pct[found->phases[p]] = sim->predicted ? sim->error_pct : 0;
         predicted |= sim->predicted;
         if (!cached && found->phases[p] != S2_TRAIN) { /* training keeps no cache */
-            put_cache(found, sim, buf);
+            put_cache(found, best, p, buf);
             cached = true;
         }
         if (p == 0) {
@@ -320,25 +459,30 @@ static bool looks_same(s2_objective objective, double mine, double other)
     return same;
 }
 
+static void put_differences(const s2_found *found, const double *mine, const double *others, s2_buf *buf)
+{
+    for (int32_t v = 0; v < found->search.n_by; v++) {
+        const double own = mine[v], other = others[v];
+        const char *const word = s2_objective_word(found->search.by[v]);
+        if (looks_same(found->search.by[v], own, other)) {
+            s2_buf_printf(buf, "    %s is the same\n", word);
+            continue;
+        }
+        s2_buf_printf(buf, "    it %s %s: ", own < other ? "wins" : "gives up", word);
+        put_value(found->search.by[v], own, buf);
+        s2_buf_puts(buf, " against ");
+        put_value(found->search.by[v], other, buf);
+        if (fmin(own, other) > 0)
+            s2_buf_printf(buf, " (%.2f %%)", 100 * (fmax(own, other) / fmin(own, other) - 1));
+        s2_buf_puts(buf, "\n");
+    }
+}
+
 static void put_against(const s2_found *found, const s2_found_design *best, const s2_found_design *next,
                         s2_buf *buf)
 {
     s2_buf_printf(buf, "  against the next best, %s (%s):\n", next->name, next->choice);
-    for (int32_t v = 0; v < found->search.n_by; v++) {
-        const double mine = best->shown[v], other = next->shown[v];
-        const char *const word = s2_objective_word(found->search.by[v]);
-        if (looks_same(found->search.by[v], mine, other)) {
-            s2_buf_printf(buf, "    %s is the same\n", word);
-            continue;
-        }
-        s2_buf_printf(buf, "    it %s %s: ", mine < other ? "wins" : "gives up", word);
-        put_value(found->search.by[v], mine, buf);
-        s2_buf_puts(buf, " against ");
-        put_value(found->search.by[v], other, buf);
-        if (fmin(mine, other) > 0)
-            s2_buf_printf(buf, " (%.2f %%)", 100 * (fmax(mine, other) / fmin(mine, other) - 1));
-        s2_buf_puts(buf, "\n");
-    }
+    put_differences(found, best->shown, next->shown, buf);
 }
 
 /* The last word before a hole names its number: "local", "stride". */
@@ -372,17 +516,63 @@ static void put_edges(const s2_found *found, const s2_found_design *best, s2_buf
         s2_buf_puts(buf, " allowed; a wider space may have a better one\n");
 }
 
+/* A winner that no price speaks for must not look like a gain: say what alone it has over the rival. */
+static void put_gain(const s2_found *found, const s2_found_rival *rival, const char *who, s2_buf *buf)
+{
+    const double *const mine = found->designs[0].shown, *const others = rival->design.shown;
+    s2_buf won = {0};
+    bool cheaper = false;
+    for (int32_t v = 0; v < found->search.n_by; v++) {
+        if (mine[v] >= others[v] || looks_same(found->search.by[v], mine[v], others[v]))
+            continue;
+        cheaper |= s2_found_is_price(found->search.by[v]);
+        s2_buf_printf(&won, "%s%s", won.len > 0 ? ", " : "", s2_objective_word(found->search.by[v]));
+    }
+    if (!cheaper && won.len > 0)
+        s2_buf_printf(buf, "  it is no cheaper than %s; all that it wins is %s\n", who, won.data);
+    else if (!cheaper)
+        s2_buf_printf(buf, "  it wins nothing over %s\n", who);
+    s2_buf_release(&won);
+}
+
 static s2_status put_winner(const s2_found *found, s2_buf *buf)
 {
     const s2_found_design *const best = &found->designs[0];
     s2_buf_printf(buf, "\nbest overall: %s, %s\n", best->name, best->choice);
     S2_TRY(put_phases(found, best, buf));
+    if (found->own != NULL)
+        put_gain(found, found->own, own_words, buf);
+    put_gain(found, found->dense, dense_words, buf);
     put_edges(found, best, buf);
     if (found->n_designs > 1)
         put_against(found, best, &found->designs[1], buf);
     else
         s2_buf_puts(buf, "  it gives up nothing: no other candidate is better anywhere\n");
     return S2_OK;
+}
+
+/* Which of the two beats all; both together may, none alone. */
+static const char *beater_of(const s2_found *found)
+{
+    if (found->n_by_own == found->n_beaten)
+        return own_words;
+    return found->n_by_dense == found->n_beaten ? dense_words
+                                                : "both dense attention and the model's own layers";
+}
+
+/* Every design of the front loses to what the model would do without s2: say so, and by how much the best. */
+static void put_nothing(const s2_found *found, s2_buf *buf)
+{
+    const s2_found_design *const nearest = found->nearest;
+    const s2_found_rival *const rival =
+        found->own != NULL && s2_found_beats(found, found->own, found->own->design.shown, nearest->shown)
+            ? found->own
+            : found->dense;
+    s2_buf_printf(buf, "\nnothing found here beats %s: each design found is better in no objective\n",
+                  beater_of(found));
+    s2_buf_printf(buf, "  the nearest, %s (%s), against %s:\n", nearest->name, nearest->choice,
+                  rival == found->dense ? dense_words : own_words);
+    put_differences(found, nearest->shown, rival->design.shown, buf);
 }
 
 /* ---- counts */
@@ -411,6 +601,23 @@ static void put_counts(const s2_found *found, s2_buf *buf)
         s2_buf_printf(buf, "; %lld cannot be deployed as asked", (long long)counts->unaccepted);
     s2_buf_printf(buf, "; %lld beaten by their bounds; %lld priced; %d on the front\n",
                   (long long)counts->beaten, (long long)counts->priced, (int)found->state.front.n);
+}
+
+/* What is left out of the front, and what no ratio can be given to. */
+static void put_rivals(const s2_found *found, s2_buf *buf)
+{
+    if (found->own_missing != NULL)
+        s2_buf_printf(buf, "%s have no price: %s; ratios are to dense attention alone\n", own_words,
+                      found->own_missing);
+    if (found->n_beaten == 0 || found->n_designs == 0)
+        return;
+    s2_buf_printf(buf, "%lld of the front are left out: ", (long long)found->n_beaten);
+    if (found->n_by_own > 0)
+        s2_buf_printf(buf, "%s beat %lld%s", own_words, (long long)found->n_by_own,
+                      found->n_by_dense > 0 ? ", " : "");
+    if (found->n_by_dense > 0)
+        s2_buf_printf(buf, "%s beats %lld", dense_words, (long long)found->n_by_dense);
+    s2_buf_puts(buf, "\n");
 }
 
 /* What --at-most would have to be for the candidates that were visited. */
@@ -465,119 +672,24 @@ static void put_ranking(const s2_found *found, s2_buf *buf)
                                                 : "");
 }
 
-/* ---- JSON */
-
-static void json_counts(const s2_found *found, s2_buf *buf)
-{
-    const s2_search_counts *const counts = &found->state.counts;
-    s2_json_key_int(buf, "candidates", found->space.n_candidates);
-    s2_json_key_int(buf, "visited", found->state.next - found->search.begin);
-    s2_json_key_bool(buf, "complete", found->state.next == found->search.end);
-    s2_json_key(buf, "dropped");
-    s2_json_begin(buf, '{');
-    s2_json_key_int(buf, "refused", counts->refused);
-    for (int p = 0; p < S2_N_PROPERTIES; p++)
-        if (counts->violated[p] > 0)
-            s2_json_key_int(buf, s2_property_word((s2_property)p), counts->violated[p]);
-    s2_json_key_int(buf, "unknown", counts->unknown);
-    s2_json_key_int(buf, "outside", counts->outside);
-    s2_json_key_int(buf, "unaccepted", counts->unaccepted);
-    s2_json_key_int(buf, "beaten", counts->beaten);
-    s2_json_end(buf, '}');
-    s2_json_key_int(buf, "priced", counts->priced);
-}
-
-static void json_values(const s2_found *found, const s2_point *point, s2_buf *buf)
-{
-    s2_json_key_int(buf, "candidate", point->index);
-    for (int32_t v = 0; v < found->search.n_by; v++) {
-        s2_json_key_num(buf, s2_objective_word(found->search.by[v]), point->value[v]);
-    }
-}
-
-static void json_design(const s2_found *found, const s2_found_design *design, bool told, s2_buf *buf)
-{
-    s2_buf text = {0};
-    s2_worth worth;
-    s2_pattern_print(&design->pattern, &text);
-    s2_buf_add(&text, "", 1);
-    s2_json_begin(buf, '{');
-    s2_json_key_str(buf, "hash", design->hash);
-    s2_json_key_str(buf, "name", design->name);
-    s2_json_key_str(buf, "pattern", text.data);
-    json_values(found, design->point, buf);
-    const s2_status status =
-        s2_worth_figures(&found->cli->arena, &design->pattern, found->search.options.len_tok, &worth);
-    if (status == S2_OK)
-        s2_report_worth_json(&worth, buf);
-    if (told) /* s2search/1 names the bound train_us */
-        for (int32_t v = 0; v < found->search.n_by; v++)
-            if (found->search.by[v] == S2_BY_TRAIN_US)
-                s2_json_key_num(buf, "train_predicted_us", design->shown[v]);
-    s2_json_end(buf, '}');
-    if (text.status != S2_OK || status != S2_OK)
-        buf->status = status != S2_OK ? status : text.status;
-    s2_buf_release(&text);
-}
-
-static void json_least(const s2_found *found, s2_buf *buf)
-{
-    s2_json_key(buf, "least");
-    s2_json_begin(buf, '[');
-    for (int32_t n = 0; n < found->n_least; n++) {
-        const s2_found_least *const least = &found->least[n];
-        s2_json_begin(buf, '{');
-        s2_json_key_str(buf, "of", s2_objective_word(least->of));
-        s2_json_key_num(buf, "value", least->point.value[0]);
-        s2_json_key_num(buf, "of_dense", least->of_dense);
-        s2_json_key_bool(buf, "within_others", least->within_others);
-        s2_json_key_int(buf, "candidate", least->point.index);
-        s2_json_key_str(buf, "choice", least->choice);
-        s2_json_end(buf, '}');
-    }
-    s2_json_end(buf, ']');
-}
-
-static s2_status put_json(const s2_found *found, s2_buf *buf)
-{
-    const s2_sim_options *const options = &found->search.options;
-    s2_json_begin(buf, '{');
-    s2_json_key_str(buf, "schema", "s2search/1");
-    s2_json_key_str(buf, "space", found->space_text);
-    s2_json_key_str(buf, "model", found->model[0] != '\0' ? found->model : NULL);
-    s2_json_key_str(buf, "gpu", options->gpu.name);
-    s2_json_key_int(buf, "len", options->len_tok);
-    s2_json_key_int(buf, "batch", options->batch);
-    s2_json_key_str(buf, "dtype", s2_dtype_word(options->dtype));
-    s2_json_key_str(buf, "at_most", found->at_most);
-    json_counts(found, buf);
-    s2_json_key_str(buf, "times", s2_sim_predicts(options, found->phases[0]) ? "predicted" : "bounds");
-    s2_json_key_int(buf, "best", found->n_designs > 0 ? found->designs[0].point->index : -1);
-    s2_json_key(buf, "front");
-    s2_json_begin(buf, '[');
-    for (int32_t n = 0; n < found->n_designs; n++)
-        json_design(found, &found->designs[n], n < found->n_told, buf);
-    s2_json_end(buf, ']');
-    json_least(found, buf);
-    s2_json_end(buf, '}');
-    s2_buf_puts(buf, "\n");
-    return buf->status;
-}
-
 s2_exit s2_found_show(const s2_found *found)
 {
     s2_buf buf = {0};
     s2_status status = S2_OK;
     if (found->json) {
-        status = put_json(found, &buf);
+        s2_found_json(found, &buf);
+        status = buf.status;
     } else {
         put_counts(found, &buf);
         put_ranking(found, &buf);
         put_least(found, &buf);
-        if (found->n_designs > 0) {
+        put_rivals(found, &buf);
+        if (found->dense != NULL)
             put_table(found, &buf);
+        if (found->n_designs > 0)
             status = put_winner(found, &buf);
-        }
+        else if (found->nearest != NULL)
+            put_nothing(found, &buf);
     }
     if (status == S2_OK)
         return s2_cli_print(found->cli, &buf);

@@ -497,7 +497,8 @@ const s2_command s2_command_table[] = {
      "the "
      "design's hash. How well a model works with a pattern is not judged.\n"
      "Ctrl-C ends and stores what whole batches found; exit code 4 says that the space was not "
-     "finished. Exit code 1: no candidate has the required properties and lies within --at-most.",
+     "finished. Exit code 1: no candidate has the required properties, lies within --at-most, and beats "
+     "dense attention and the model's own layers.",
      "$ s2 search 'layers all: local {4..32:4} | stride {2..16} phase {head,kv}' \\\n"
      "      --model llama-3.1-8b\n"
      "$ s2 search --model llama-3.1-8b --len 128k --phase decode,prefill\n"

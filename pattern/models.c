@@ -73,6 +73,37 @@ s2_model_scores s2_model_scores_of(const char *name)
     return (s2_model_scores){0.0, false};
 }
 
+/* From the config.json of each entry's source; `dense` is in the names of versions whose layers are dense. */
+static const struct {
+    const char *name;
+    const char *dense[2];
+    const char *rules;
+} published[] = {
+    {"gemma-2-27b", {NULL}, "layers 0::2: local 4096t; layers 1::2: dense"},
+    {"gemma-2-2b", {NULL}, "layers 0::2: local 4096t; layers 1::2: dense"},
+    {"gemma-2-9b", {NULL}, "layers 0::2: local 4096t; layers 1::2: dense"},
+    {"gpt-oss-120b", {NULL}, "layers 0::2: local 128t; layers 1::2: dense"},
+    {"gpt-oss-20b", {NULL}, "layers 0::2: local 128t; layers 1::2: dense"},
+    {"mistral-7b", {"v0.2", "v0.3"}, "layers all: local 4096t"},
+    {"phi-3-medium", {"128k"}, "layers all: local 2047t"},
+    {"phi-3-mini", {"128k"}, "layers all: local 2047t"},
+    {"phi-3-small", {NULL}, "layers 0::2: local 16 | stride 8 phase head+1; layers 1::2: dense"},
+};
+
+const char *s2_model_rules(const char *name)
+{
+    const s2_model *const model = s2_model_find(name, strlen(name));
+    for (size_t n = 0; model != NULL && n < sizeof published / sizeof published[0]; n++) {
+        if (strcmp(published[n].name, model->net.name) != 0)
+            continue;
+        bool dense = false;
+        for (int v = 0; v < 2 && published[n].dense[v] != NULL; v++)
+            dense |= strcasestr(name, published[n].dense[v]) != NULL;
+        return dense ? NULL : published[n].rules;
+    }
+    return NULL;
+}
+
 int32_t s2_model_count(void)
 {
     return (int32_t)(sizeof models / sizeof models[0]);

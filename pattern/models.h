@@ -37,6 +37,11 @@ typedef struct s2_model_scores {
 } s2_model_scores;
 /* By the name of an entry; neither for other names. */
 s2_model_scores s2_model_scores_of(const char *name);
+/*
+ * The published layers of a model, as rules of the language; NULL where all are dense or the model is unknown.
+ * `name` is what a user wrote: versions of one shape may differ, mistral-7b-v0.3 has no window.
+ */
+const char *s2_model_rules(const char *name);
 
 #ifdef __cplusplus
 }

@@ -151,14 +151,14 @@ static s2_status prove(worker *w, const s2_pattern *pattern, bool *holds)
 }
 
 /* Whether a value is above a limit; bounds above it are conclusive. */
-static bool is_outside(const worker *w, const s2_pattern *pattern, const double *value)
+static bool is_outside(const s2_search *search, const s2_objectives *objectives, const s2_pattern *pattern,
+                       const double *value)
 {
-    const s2_search *const search = w->search;
     for (int32_t n = 0; n < search->n_limits; n++) {
         const s2_search_limit *const limit = &search->limits[n];
-        const double whole = limit->of_dense ? s2_objectives_dense_kv_bytes(&w->objectives, pattern) : 1;
+        const double whole = limit->of_dense ? s2_objectives_dense_kv_bytes(objectives, pattern) : 1;
         int32_t v = 0;
-        while (w->objectives.by[v] != limit->of)
+        while (objectives->by[v] != limit->of)
             v++;
         if (value[v] > limit->most * whole)
             return true;
@@ -170,7 +170,7 @@ static bool is_outside(const worker *w, const s2_pattern *pattern, const double 
 static s2_status drop(worker *w, s2_quote *quote, s2_point *point, bool *dropped)
 {
     for (int32_t step = 0;; step++) {
-        const bool outside = is_outside(w, quote->pattern, point->value),
+        const bool outside = is_outside(w->search, &w->objectives, quote->pattern, point->value),
                    beaten = !outside && s2_front_beats(&w->state->front, point);
         w->counts.outside += outside;
         w->counts.beaten += beaten;
@@ -199,7 +199,7 @@ static s2_status price(worker *w, int64_t index, const s2_pattern *pattern)
         return S2_OK;
     }
     S2_TRY(s2_objectives_exact(&w->objectives, &quote, point.value));
-    const bool outside = is_outside(w, pattern, point.value);
+    const bool outside = is_outside(w->search, &w->objectives, pattern, point.value);
     w->counts.outside += outside;
     w->counts.priced += !outside;
     w->counts.priced_slowly += !quote.floor.fast;
@@ -382,6 +382,27 @@ static s2_status init_objectives(const s2_search *search, const s2_objective *by
     S2_TRY(s2_objectives_init(out, &search->options, by, n_by));
     out->keeps_all = search->keeps_all;
     return S2_OK;
+}
+
+s2_status s2_search_price(const s2_search *search, const s2_pattern *pattern, s2_point *out, bool *within)
+{
+    s2_objective by[S2_MAX_OBJECTIVES];
+    const int32_t n_by = all_objectives(search, by);
+    s2_objectives objectives;
+    s2_quote quote;
+    s2_point point = {.index = out->index};
+    S2_TRY(init_objectives(search, by, n_by, &objectives));
+    s2_status status = s2_objectives_bound(&objectives, pattern, &quote, point.value);
+    if (status == S2_OK)
+        status = s2_objectives_exact(&objectives, &quote, point.value);
+    if (status == S2_OK) {
+        *within = !is_outside(search, &objectives, pattern, point.value);
+        for (int32_t v = search->n_by; v < S2_MAX_OBJECTIVES; v++)
+            point.value[v] = 0; /* objectives with only a limit are not values of the front */
+        *out = point;
+    }
+    s2_objectives_release(&objectives);
+    return status;
 }
 
 static s2_status run(const s2_search *search, worker *workers, int32_t n, int64_t until,

@@ -112,6 +112,14 @@ s2_status s2_search_refusal(const s2_search *search, int64_t index, s2_arena *ar
                             s2_diag *diag) S2_MUST_CHECK;
 
 /*
+ * The values of any pattern in the objectives of the search, as a candidate with it would have them, and
+ * whether they are within all limits. Sets all of *out but the index. S2_ENOMEM, S2_ELIMIT and S2_EINVAL as
+ * for s2_price.
+ */
+s2_status s2_search_price(const s2_search *search, const s2_pattern *pattern, s2_point *out,
+                          bool *within) S2_MUST_CHECK;
+
+/*
  * A state as text; `key` says to which search it belongs. Reading refuses text that is cut, changed, or
  * from another key or shard: S2_EPARSE with the reason in *diag; *out is then untouched.
  */

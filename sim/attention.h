@@ -50,9 +50,6 @@ s2_status s2_attention_kv_work(const s2_classes *classes, const s2_head_counts *
 /* The resource that is busy longest. */
 s2_resource s2_attention_busiest(const s2_attention *attention);
 
-/* The same shape with every head dense; layers that keep a state and read no key still read none. */
-s2_status s2_attention_dense(s2_arena *arena, const s2_pattern *pattern, s2_pattern *out) S2_MUST_CHECK;
-
 /* A pattern, and the same shape with every head dense. */
 typedef struct s2_attention_pair {
     s2_classes classes;

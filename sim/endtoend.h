@@ -22,9 +22,6 @@ double s2_end_to_end_around(const s2_sim_options *options, double n_tok, double 
 /* Bytes of the weights of one GPU. */
 int64_t s2_end_to_end_weight_bytes(const s2_sim_options *options);
 
-/* What training keeps on one GPU; all 0 without a net. */
-void s2_end_to_end_training(const s2_sim_options *options, s2_training *out);
-
 #ifdef __cplusplus
 }
 #endif

@@ -268,6 +268,14 @@ s2_status s2_price_largest(s2_arena *scratch, const s2_pattern *pattern, s2_sim_
  */
 bool s2_sim_dense_spills(const s2_sim_options *options, const s2_sim *sim);
 
+/*
+ * The dense pattern that a price compares with: the same shape with every head dense; layers that keep a state
+ * and read no key still read none.
+ */
+s2_status s2_attention_dense(s2_arena *arena, const s2_pattern *pattern, s2_pattern *out) S2_MUST_CHECK;
+/* What a step of training keeps on one GPU, whatever the pattern; all 0 without a net. */
+void s2_end_to_end_training(const s2_sim_options *options, s2_training *out);
+
 #ifdef __cplusplus
 }
 #endif

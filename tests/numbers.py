@@ -186,6 +186,8 @@ def check_one_design(rng):
     listed = {row["hash"]: row for row in read_json("s2", "ls", "--format", "json", "--db", database, "--phase", phase, *at)}
     front = {row["hash"]: row for row in read_json("s2", "pareto", "--format", "json", "--db", database, "--phase", phase, *at)}
     near("one design: the front is what was found", float(set(front) <= set(listed) and len(listed) == len(found["front"])), 1.0)
+    if not found["front"]:  # dense attention is cheaper here, and says so
+        return
     point = rng.choice(found["front"])
     row = next(row for name, row in listed.items() if point["hash"].startswith(name))
     own = read_json("s2", "sim", point["hash"], "--db", database, "--no-db", *at, "--batch", str(batch), "--phase", phase, "--json") or \
@@ -204,6 +206,88 @@ def check_one_design(rng):
         near("one design: density on the screen", float(shown[1]), row["density"], 3)
         near("one design: time on the screen", float(shown[2]) * UNITS[shown[3]], row["us"])
         near("one design: cache on the screen", float(shown[4]) * UNITS[shown[5]], row["kv_bytes"])
+
+
+def ask_search(*words):
+    """The page of a search and its JSON, which are of one answer."""
+    env = dict(os.environ, PATH=PROGRAMS + ":" + os.environ["PATH"], COLUMNS="400")
+    page, data = (subprocess.run(["s2", "search", *words, "--no-db", *more], capture_output=True, text=True, env=env, cwd=folder, timeout=300)
+                  for more in ((), ("--json",)))
+    near(f"search {words}: page and JSON end alike", page.returncode, data.returncode)
+    return page, json.loads(data.stdout.splitlines()[0])
+
+
+def beats(rival, design, names):
+    return all(rival[name] <= design[name] for name in names) and any(rival[name] < design[name] for name in names)
+
+
+def check_ratios(words, page, data):
+    """Every ratio of the winner's page is that of two numbers of the JSON, which are printed beside it."""
+    who = {"the model's own layers": data["own"], "dense attention": data["dense"], "dense": data["dense"]}
+    winner, sections, seen = data["front"][0], re.split(r"^  (?=(?:prefill|decode|its attention) )", page.split("best overall: ")[1], flags=re.M)[1:], 0
+    near(f"search {words}: phases", len(sections), len(winner["phases"]))
+    for nth, (section, own) in enumerate(zip(sections, winner["phases"])):
+        guess = section.find("the kernels here")
+        for found in re.finditer(r"(?:([\d.]+) times (faster|slower) than|as fast as|([\d.]+) of the bound of) (the model's own layers|dense attention) \(([\d.]+) (\w+)\)", section):
+            key, rival = "kernels_us" if 0 <= guess < found.start() else "time_us", who[found[4]]["phases"][nth]
+            near(f"search {words}: time of {found[4]}", float(found[5]) * UNITS[found[6]], rival[key])
+            ratio = rival[key] / own[key]
+            near(f"search {words}: {key} against {found[4]}", float(found[1] or found[3] or 1),
+                 (ratio if found[2] == "faster" else 1 / ratio) if found[1] or found[3] else ratio, 3 if found[1] or found[3] else 2)
+            seen += 1
+        for found in re.finditer(r"with (the model's own layers|dense attention) ([\d.]+) (\w+), .*? tokens/s: it is (?:([\d.]+) times (faster|slower) than|as fast as) that", section):
+            ratio = who[found[1]]["phases"][nth]["end_to_end_us"] / own["end_to_end_us"]
+            near(f"search {words}: end to end with {found[1]}", float(found[2]) * UNITS[found[3]], who[found[1]]["phases"][nth]["end_to_end_us"])
+            near(f"search {words}: end to end against {found[1]}", float(found[4] or 1), 1 / ratio if found[5] == "slower" else ratio, 3 if found[4] else 2)
+        for line in re.findall(r"^.*(?:KV cache keeps|keeps every page|would keep).*$", section, re.M):
+            key = "kv_needed_bytes" if "would keep" in line else "kv_bytes"
+            for share, name, size, unit in re.findall(r"([\d.]+) % of (the model's own layers|dense) \(([\d.]+) (\w+)\)", line):
+                near(f"search {words}: cache of {name}", float(size) * UNITS[unit], who[name]["phases"][nth]["kv_bytes"])
+                near(f"search {words}: cache against {name}", float(share) + 0.05, 100 * own[key] / who[name]["phases"][nth]["kv_bytes"] + 0.05, 2)
+    near(f"search {words}: ratios were seen", float(seen >= len(sections)), 1.0)
+    near(f"search {words}: the model's own layers come first", float(data["own"] is None or page.find("own layers (") < page.find("dense attention (")), 1.0)
+
+
+def draw_search(rng):
+    model = rng.choice(["mistral-7b-v0.1", "Mistral-7B-v0.3", "gpt-oss-20b", "gemma-2-2b", "phi-3-small", "llama-3.2-1b", "sliding.json"])
+    space = (f"layers all: {rng.choice(['', 'sink 1 | '])}local {{1,{rng.randint(2, 64)}}} | stride {{{rng.randint(2, 4)},{rng.randint(5, 40)}}} "
+             f"phase {{head,kv}}+1; {{,layers 1::2: dense}}")
+    words = [space, "--model", model, "--len", str(rng.choice([2048, 5000, 16384, 32768])), "--batch", str(rng.choice([1, 8])),
+             "--gpu", rng.choice(["h200", "h200", "a6000"]), "--phase", rng.choice(["prefill", "decode", "decode", "prefill,decode", "train"])]
+    words += rng.choice([[], ["--bounds"], ["--exportable", "vllm", "--require", "rows"], ["--tp", "2"]])
+    return words + ["--minimize", rng.choice(["us", "us,kv_bytes", "us,unread", "us,kv_bytes,unread,dilution", "kv_bytes", "us,dilution"])]
+
+
+def check_rivals(rng):
+    """What is called best is beaten neither by dense attention nor by the model's own layers."""
+    words = draw_search(rng)
+    page, data = ask_search(*words, "-o", "best.s2") if "vllm" not in words else ask_search(*words)
+    names = [name for name in data["dense"] or () if name.endswith("_us") or name in ("kv_bytes", "unread", "dilution")]
+    for design in data["front"]:
+        for rival in (data["own"], data["dense"]):
+            near(f"search {words}: {design['name']} is not beaten", float(rival is not None and beats(rival, design, names)), 0.0)
+    written = os.path.join(folder, "best.s2")
+    if data["best"] >= 0:
+        check_ratios(words, page.stdout, data)
+    else:
+        near(f"search {words}: it says that nothing was found", float(data["dense"] is None or "nothing found here beats" in page.stdout), 1.0)
+        near(f"search {words}: exit code without a design", page.returncode, 1)
+        near(f"search {words}: writes nothing", float(os.path.exists(written)), 0.0)
+    if os.path.exists(written):
+        os.remove(written)
+
+
+def check_own():
+    """A model's own layers are a baseline where they are not dense, from its config and from the table alike."""
+    for model, length, own in (("mistral-7b-v0.1", 32768, True), ("mistral-7b-v0.1", 4096, False), ("mistral-7b-v0.3", 32768, False), ("gpt-oss-20b", 4096, True),
+                               ("sliding.json", 4096, True), ("llama-3.1-8b", 4096, False)):
+        _, data = ask_search("layers all: local {2,8} | stride 4 phase kv", "--model", model, "--len", str(length), "--phase", "decode")
+        near(f"{model} at {length}: own layers", float(data["own"] is not None), float(own))
+    configs = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data/configs")
+    for model in ("gemma-2-27b", "gemma-2-2b", "gemma-2-9b", "gpt-oss-120b", "gpt-oss-20b", "mistral-7b-v0.1", "phi-3-medium-4k", "phi-3-mini-4k"):
+        _, data = ask_search("layers all: local 8 | stride 4 phase kv", "--model", model, "--len", "16k", "--minimize", "kv_bytes")
+        rules = [text.split("layers all:")[1] for text in (data["own"]["pattern"], run("s2", "show", "--canonical", os.path.join(configs, model + ".json")))]
+        near(f"{model}: the table's layers are those of its config", float(rules[0] == rules[1]), 1.0)
 
 
 def check_search():
@@ -325,6 +409,13 @@ with tempfile.TemporaryDirectory() as folder:
     for _ in range(20):
         check_one_design(rng)
     check_search()
+    with open(os.path.join(folder, "sliding.json"), "w") as config:
+        json.dump({"model_type": "gemma3_text", "num_hidden_layers": 6, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 64,
+                   "hidden_size": 512, "intermediate_size": 2048, "vocab_size": 32000, "sliding_window": 512, "sliding_window_pattern": 6,
+                   "layer_types": ["sliding_attention"] * 5 + ["full_attention"]}, config)
+    check_own()
+    for _ in range(int(os.environ.get("S2_SEARCHES", "12"))):
+        check_rivals(rng)
     check_labels()
     check_replays()
 print(f"{held} held, {failed} did not")

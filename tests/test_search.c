@@ -1127,9 +1127,10 @@ static void wrong_calls_are_refused_with_their_exit_codes(void **state)
     } rows[] = {
         {{"search", "--no-db"}, S2_EXIT_USAGE},
         {{"search", "heads {4", "--no-db"}, S2_EXIT_REFUSED},
-        {{"search", "4 heads, 2 KV heads, 1k", "--no-db", "--limit", "50"}, S2_EXIT_OK},
-        {{"search", "4 Heads,2 kv-heads , H200,2 layers, 1k", "--no-db", "--limit", "50"}, S2_EXIT_OK},
-        {{"search", "llama-3.1-8b, 1k", "--no-db", "--limit", "50"}, S2_EXIT_OK},
+        {{"search", "4 heads, 2 KV heads, 16k", "--no-db", "--limit", "50"}, S2_EXIT_OK},
+        {{"search", "4 heads, 2 KV heads, 1k", "--no-db", "--limit", "50"}, S2_EXIT_VIOLATED},
+        {{"search", "4 Heads,2 kv-heads , H200,2 layers, 16k", "--no-db", "--limit", "50"}, S2_EXIT_OK},
+        {{"search", "llama-3.1-8b, 16k", "--no-db", "--limit", "50"}, S2_EXIT_OK},
         {{"search", "4 heads, 3 KV heads", "--no-db"}, S2_EXIT_USAGE},
         {{"search", "4 heads, 4 heads", "--no-db"}, S2_EXIT_USAGE},
         {{"search", "4 heads,", "--no-db"}, S2_EXIT_USAGE},

@@ -1,0 +1,163 @@
+/* The front of a search as one JSON object. */
+#include "cli/found.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "cli/report.h"
+
+static void json_counts(const s2_found *found, s2_buf *buf)
+{
+    const s2_search_counts *const counts = &found->state.counts;
+    s2_json_key_int(buf, "candidates", found->space.n_candidates);
+    s2_json_key_int(buf, "visited", found->state.next - found->search.begin);
+    s2_json_key_bool(buf, "complete", found->state.next == found->search.end);
+    s2_json_key(buf, "dropped");
+    s2_json_begin(buf, '{');
+    s2_json_key_int(buf, "refused", counts->refused);
+    for (int p = 0; p < S2_N_PROPERTIES; p++)
+        if (counts->violated[p] > 0)
+            s2_json_key_int(buf, s2_property_word((s2_property)p), counts->violated[p]);
+    s2_json_key_int(buf, "unknown", counts->unknown);
+    s2_json_key_int(buf, "outside", counts->outside);
+    s2_json_key_int(buf, "unaccepted", counts->unaccepted);
+    s2_json_key_int(buf, "beaten", counts->beaten);
+    s2_json_end(buf, '}');
+    s2_json_key_int(buf, "priced", counts->priced);
+}
+
+static void json_values(const s2_found *found, const s2_point *point, s2_buf *buf)
+{
+    s2_json_key_int(buf, "candidate", point->index);
+    for (int32_t v = 0; v < found->search.n_by; v++) {
+        s2_json_key_num(buf, s2_objective_word(found->search.by[v]), point->value[v]);
+    }
+}
+
+/* What the page says of a design in a phase; every ratio there is one of these over another design's. */
+static s2_status json_phase(const s2_found *found, const s2_found_design *design, int32_t p, s2_buf *buf)
+{
+    const s2_sim *const sim = &design->sims[p];
+    s2_sim guess = *sim;
+    if (!sim->predicted)
+        S2_TRY(s2_found_predict(found, design, found->phases[p], &guess));
+    s2_json_begin(buf, '{');
+    s2_json_key_str(buf, "phase", s2_phase_word(found->phases[p]));
+    s2_json_key_str(buf, "priced", sim->predicted ? "predicted" : "bound");
+    s2_json_key_num(buf, "time_us", sim->time_us);
+    s2_json_key_num(buf, "kernels_us", guess.predicted ? guess.time_us : (double)NAN);
+    s2_json_key_num(buf, "end_to_end_us", sim->end_to_end_us > 0 ? sim->end_to_end_us : (double)NAN);
+    const bool cached = found->phases[p] != S2_TRAIN; /* training keeps no cache */
+    s2_json_key_num(buf, "kv_bytes", cached ? s2_found_kept_bytes(found, design, sim) : (double)NAN);
+    s2_json_key_num(buf, "kv_needed_bytes", cached ? (double)sim->kv.head_pages : (double)NAN);
+    s2_json_end(buf, '}');
+    return S2_OK;
+}
+
+static s2_status json_phases(const s2_found *found, const s2_found_design *design, s2_buf *buf)
+{
+    s2_json_key(buf, "phases");
+    s2_json_begin(buf, '[');
+    for (int32_t p = 0; p < found->n_phases; p++)
+        S2_TRY(json_phase(found, design, p, buf));
+    s2_json_end(buf, ']');
+    return S2_OK;
+}
+
+/* whole: also what the page says of it in each phase. */
+static void json_design(const s2_found *found, const s2_found_design *design, bool whole, s2_buf *buf)
+{
+    s2_buf text = {0};
+    s2_worth worth;
+    s2_pattern_print(&design->pattern, &text);
+    s2_buf_add(&text, "", 1);
+    s2_json_begin(buf, '{');
+    s2_json_key_str(buf, "hash", design->hash);
+    s2_json_key_str(buf, "name", design->name);
+    s2_json_key_str(buf, "pattern", text.data);
+    json_values(found, design->point, buf);
+    s2_status status =
+        s2_worth_figures(&found->cli->arena, &design->pattern, found->search.options.len_tok, &worth);
+    if (status == S2_OK)
+        s2_report_worth_json(&worth, buf);
+    if (status == S2_OK && whole)
+        status = json_phases(found, design, buf);
+    if (design->told) /* s2search/1 names the bound train_us */
+        for (int32_t v = 0; v < found->search.n_by; v++)
+            if (found->search.by[v] == S2_BY_TRAIN_US)
+                s2_json_key_num(buf, "train_predicted_us", design->shown[v]);
+    s2_json_end(buf, '}');
+    if (text.status != S2_OK || status != S2_OK)
+        buf->status = status != S2_OK ? status : text.status;
+    s2_buf_release(&text);
+}
+
+static void json_least(const s2_found *found, s2_buf *buf)
+{
+    s2_json_key(buf, "least");
+    s2_json_begin(buf, '[');
+    for (int32_t n = 0; n < found->n_least; n++) {
+        const s2_found_least *const least = &found->least[n];
+        s2_json_begin(buf, '{');
+        s2_json_key_str(buf, "of", s2_objective_word(least->of));
+        s2_json_key_num(buf, "value", least->point.value[0]);
+        s2_json_key_num(buf, "of_dense", least->of_dense);
+        s2_json_key_bool(buf, "within_others", least->within_others);
+        s2_json_key_int(buf, "candidate", least->point.index);
+        s2_json_key_str(buf, "choice", least->choice);
+        s2_json_end(buf, '}');
+    }
+    s2_json_end(buf, ']');
+}
+
+static void json_rival(const s2_found *found, const char *key, const s2_found_rival *rival, s2_buf *buf)
+{
+    s2_json_key(buf, key);
+    if (rival != NULL)
+        json_design(found, &rival->design, true, buf);
+    else
+        s2_json_null(buf);
+}
+
+static void json_rivals(const s2_found *found, s2_buf *buf)
+{
+    json_rival(found, "own", found->own, buf);
+    json_rival(found, "dense", found->dense, buf);
+    s2_json_key(buf, "beaten_by");
+    s2_json_begin(buf, '{');
+    s2_json_key_int(buf, "own", found->n_by_own);
+    s2_json_key_int(buf, "dense", found->n_by_dense);
+    s2_json_key_int(buf, "either", found->n_beaten);
+    s2_json_end(buf, '}');
+    s2_json_key(buf, "nearest");
+    if (found->nearest != NULL)
+        json_design(found, found->nearest, true, buf);
+    else
+        s2_json_null(buf);
+}
+
+void s2_found_json(const s2_found *found, s2_buf *buf)
+{
+    const s2_sim_options *const options = &found->search.options;
+    s2_json_begin(buf, '{');
+    s2_json_key_str(buf, "schema", "s2search/1");
+    s2_json_key_str(buf, "space", found->space_text);
+    s2_json_key_str(buf, "model", found->model[0] != '\0' ? found->model : NULL);
+    s2_json_key_str(buf, "gpu", options->gpu.name);
+    s2_json_key_int(buf, "len", options->len_tok);
+    s2_json_key_int(buf, "batch", options->batch);
+    s2_json_key_str(buf, "dtype", s2_dtype_word(options->dtype));
+    s2_json_key_str(buf, "at_most", found->at_most);
+    json_counts(found, buf);
+    s2_json_key_str(buf, "times", s2_sim_predicts(options, found->phases[0]) ? "predicted" : "bounds");
+    s2_json_key_int(buf, "best", found->n_designs > 0 ? found->designs[0].point->index : -1);
+    s2_json_key(buf, "front");
+    s2_json_begin(buf, '[');
+    for (int32_t n = 0; n < found->n_designs; n++)
+        json_design(found, &found->designs[n], n == 0, buf);
+    s2_json_end(buf, ']');
+    json_rivals(found, buf);
+    json_least(found, buf);
+    s2_json_end(buf, '}');
+    s2_buf_puts(buf, "\n");
+}

@@ -1,0 +1,77 @@
+/* The layers that the searched model was published with: a rival of what is found. */
+#include "cli/found.h"
+
+#include <string.h>
+
+#include "cli/foreign.h"
+#include "cli/input.h"
+#include "cli/textfile.h"
+#include "pattern/models.h"
+
+static s2_status parse_published(const s2_found *found, const char *rules, s2_pattern *out)
+{
+    s2_buf text = {0};
+    s2_buf_printf(&text, "model %s\n%s", found->net.name, rules);
+    const s2_status status = text.status == S2_OK
+                                 ? s2_pattern_parse(&found->cli->arena, text.data, text.len, NULL, out, NULL)
+                                 : text.status;
+    s2_buf_release(&text);
+    return status;
+}
+
+/* Says what the config says besides, as of the longest context; what a pattern leaves unsaid is not asked. */
+static s2_status import(const s2_found *found, const char *path, const char *text, size_t n_bytes,
+                        s2_pattern *out, s2_diag *diag)
+{
+    s2_cli *const cli = found->cli;
+    s2_buf notes = {0};
+    s2_said said = {0};
+    s2_fileset side = {.arena = &cli->arena};
+    const s2_format *used = NULL;
+    s2_source source = {.arena = &cli->arena,
+                        .name = s2_path_title(&cli->arena, path),
+                        .bytes = text,
+                        .n_bytes = n_bytes,
+                        .finder = {.dir = s2_path_dir(&cli->arena, path), .path = path},
+                        .notes = &notes,
+                        .said = &said,
+                        .side = &side,
+                        .diag = diag};
+    const s2_status status = source.name != NULL && source.finder.dir != NULL
+                                 ? s2_import_run(&source, NULL, &used, out)
+                                 : S2_ENOMEM;
+    if (status == S2_OK)
+        s2_foreign_said(cli, path, &said);
+    s2_buf_release(&said.warnings);
+    s2_buf_release(&notes);
+    return status;
+}
+
+s2_exit s2_found_read_own(s2_found *found, const char *model, bool is_file)
+{
+    s2_cli *const cli = found->cli;
+    const char *const rules = is_file ? NULL : s2_model_rules(model), *const path = s2_input_path(cli, model);
+    s2_pattern *const own = S2_NEW(&cli->arena, s2_pattern, 1);
+    s2_diag diag = {0};
+    s2_status status = own != NULL ? S2_OK : S2_ENOMEM;
+    char *text = NULL;
+    size_t n_bytes = 0;
+    if (!is_file && rules == NULL)
+        return S2_EXIT_OK;
+    if (is_file)
+        S2_CLI_TRY(s2_textfile_read(cli, path, &text, &n_bytes));
+    if (status == S2_OK)
+        status =
+            is_file ? import(found, path, text, n_bytes, own, &diag) : parse_published(found, rules, own);
+    if (status == S2_ENOMEM)
+        return s2_cli_fail(cli, status, "model");
+    if (status != S2_OK) {
+        s2_cli_error(cli,
+                     "%s: the model's own layers are not known (%s): ratios are to dense attention alone",
+                     model, diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
+        return S2_EXIT_OK;
+    }
+    own->name = "";
+    found->own_pattern = own;
+    return S2_EXIT_OK;
+}
