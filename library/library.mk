@@ -52,13 +52,15 @@ ZSHDIR  := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 FISHDIR := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 LIBDIR  := $(DESTDIR)$(PREFIX)/lib
 MANDIR  := $(DESTDIR)$(PREFIX)/share/man/man1
-## install: programs, library, manual pages and completion under PREFIX (/usr/local); DESTDIR for packagers
+SHARED  := $(wildcard adapters/*.py docs/examples/*.* docs/examples/plug/*.c)
+SHAREDTO = $(DESTDIR)$(PREFIX)/share/s2/$(patsubst docs/%,%,$(1))
+## install: programs, library, adapters, examples, manual pages and completion under PREFIX (/usr/local); DESTDIR for packagers
 install: all man completion library
 	install -d $(DESTDIR)$(PREFIX)/bin $(MANDIR) $(BASHDIR) $(ZSHDIR) $(FISHDIR)
 	install -m 755 $(B)/s2 $(B)/s2check $(B)/s2cert $(DESTDIR)$(PREFIX)/bin
 	install -d $(DESTDIR)$(PREFIX)/include && install -m 644 judge/s2_kernel_plug.h $(DESTDIR)$(PREFIX)/include
 	install -m 644 library/s2.h $(DESTDIR)$(PREFIX)/include
-	install -d $(DESTDIR)$(PREFIX)/share/s2/adapters && install -m 644 adapters/s2_adapter.py $(DESTDIR)$(PREFIX)/share/s2/adapters
+	$(foreach file,$(SHARED),install -D -m 644 $(file) $(call SHAREDTO,$(file)) &&) :
 	install -d $(LIBDIR)/pkgconfig && install -m 755 $(L)/libs2.so.$(SO) $(LIBDIR)
 	install -m 644 $(L)/libs2.a $(LIBDIR) && ln -sf libs2.so.$(SO) $(LIBDIR)/libs2.so
 	sed 's,@PREFIX@,$(PREFIX),; s,@VERSION@,$(SO).$(MINOR),; s,@PRIVATE@,$(LIBS_DEPS) $(LIBS_SHARED),' library/s2.pc.in > $(LIBDIR)/pkgconfig/s2.pc
@@ -73,7 +75,7 @@ install: all man completion library
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,s2 s2check s2cert) $(addprefix $(DESTDIR)$(PREFIX)/include/,s2_kernel_plug.h s2.h) \
 	    $(addprefix $(LIBDIR)/,libs2.so libs2.so.$(SO) libs2.a pkgconfig/s2.pc) $(MANDIR)/s2.1 $(MANDIR)/s2check.1 $(MANDIR)/s2cert.1 $(MANDIR)/s2-*.1 \
-	    $(DESTDIR)$(PREFIX)/share/s2/adapters/s2_adapter.py $(BASHDIR)/s2 $(BASHDIR)/s2check $(ZSHDIR)/_s2 $(FISHDIR)/s2.fish $(FISHDIR)/s2check.fish
+	    $(foreach file,$(SHARED),$(call SHAREDTO,$(file))) $(BASHDIR)/s2 $(BASHDIR)/s2check $(ZSHDIR)/_s2 $(FISHDIR)/s2.fish $(FISHDIR)/s2check.fish
 
 ## abi: rewrite tests/library/abi.txt after a change of s2.h; review the difference
 abi:

@@ -7,7 +7,7 @@ make=$1 library=$(realpath "$2")
 cd "$(dirname "$0")/../.." || exit 2
 away=$(mktemp -d "${TMPDIR:-/tmp}/s2-library.XXXXXX") || exit 2
 trap 'rm -rf "$away"' EXIT
-passed=0 failed=0
+passed=0 failed=0 tree=$PWD
 
 # judge WHAT: what stands in the file `found` is why it fails; nothing: it passes. Not behind a pipe: it counts.
 judge() {
@@ -69,5 +69,13 @@ echo 'int main() { return s2_api_version() == S2_API_VERSION ? 0 : 1; }' >>only.
 # shellcheck disable=SC2046
 { "${CXX:-c++}" -Wall -Wextra -Werror only.cc $(flags) -o only && ./only; } >"$away/found" 2>&1
 judge "a program in C++"
+share=$away/root/opt/s2/share/s2
+"${CC:-cc}" -std=c11 -O2 -shared -fPIC -I"$away/root/opt/s2/include" "$share/examples/plug/mine.c" -o mine.so -lm >found 2>&1
+(cd "$tree/adapters" && ls ./*.py) >here
+(cd "$share/adapters" && ls ./*.py) | diff here - >>found 2>&1
+judge "the plug's example and the adapters, installed"
+$make -s -C "$tree" uninstall DESTDIR="$away/root" PREFIX=/opt/s2 >found 2>&1
+find "$away/root" ! -type d >>found
+judge "make uninstall leaves a file"
 printf '%s passed, %s failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]
