@@ -10,18 +10,27 @@
  *               column of K. dQ[q] / scale is the sum of 2^j over the keys that q reads.
  *
  * All sums are exact; only the division by the scale rounds, so as many bits are used as survive it.
+ *
+ * All windows are looked at before anything is said. A gradient that is the same multiple of what is due
+ * everywhere has wrong values and no wrong pair: another scale, or none of delta. The pair that is named is
+ * one that a run on this pair alone confirms.
  */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 #include "base/rng.h"
+#include "base/text.h"
 #include "kernels/float16.h"
 #include "judge/gradient_harness.h"
 #include "pattern/dense.h"
 
-enum { LIMIT_WINDOWS = 24 }; /* launches of one direction when the budget is smaller than the problem */
+enum {
+    LIMIT_WINDOWS = 24, /* launches of one direction when the budget is smaller than the problem */
+    N_SUSPECTS = 8      /* of a gradient */
+};
 
 /* Memory that a window writes both on the host and on the device. */
 typedef struct s2_image {
@@ -29,6 +38,25 @@ typedef struct s2_image {
     const s2_guarded *buffer;
     uint8_t *host;
 } s2_image;
+
+/* A pair as it was decoded from a window. */
+typedef struct s2_suspect {
+    int32_t seq, head;
+    int64_t q_tok, k_tok;
+    bool read;
+} s2_suspect;
+
+/* What a gradient's columns were, all windows together. */
+typedef struct s2_tally {
+    int64_t n_off;      /* columns that are not what is due */
+    int64_t n_wrong;    /* pairs in those of them that are sums */
+    bool broken;        /* some are no sums */
+    bool stray;         /* something stands where nothing is due */
+    double least, most; /* of a column over what is due there */
+    int32_t n_suspects;
+    s2_suspect suspect[N_SUSPECTS];
+    char first[120]; /* the first column that is no sum */
+} s2_tally;
 
 typedef struct s2_pair_touch {
     s2_gradient_harness *gradients;
@@ -40,6 +68,9 @@ typedef struct s2_pair_touch {
     int32_t n_bits;
     int32_t group;
     s2_rng rng;
+    s2_tally tally[S2_N_GRADIENT_KINDS];
+    char nan[160]; /* the first column that is not a number; "" */
+    bool dk_as_dv; /* wherever one of them is wrong the other is so too, in the same pairs */
 } s2_pair_touch;
 
 static int32_t bits_of(s2_dtype dtype)
@@ -105,26 +136,13 @@ static s2_status send(const s2_pair_touch *touch, const s2_image *image, const i
     return S2_OK;
 }
 
-/* ------------------------------------------------------------------ verdicts */
+/* ------------------------------------------------------------------ columns */
 
-static s2_outcome convict(s2_pair_touch *touch, s2_gradient_kind grad, int32_t seq, int32_t head,
-                          int64_t q_tok, int64_t k_tok, bool read)
-{
-    if (touch->out->touch_wrong++ == 0)
-        snprintf(touch->out->reason, sizeof touch->out->reason,
-                 "layer %d, sequence %d: %s has key %lld %s head %d, query %lld",
-                 touch->gradients->harness.some.layer, seq, s2_gradient_harness_word(grad), (long long)k_tok,
-                 read ? "from, against the pattern," : "miss", head, (long long)q_tok);
-    return S2_OUTCOME_WRONG_PAIRS;
-}
-
-static int64_t sum_of(const s2_pair_touch *touch, s2_gradient_kind grad, int64_t at, bool *exact)
+static double column_of(const s2_pair_touch *touch, s2_gradient_kind grad, int64_t at)
 {
     const s2_attn_problem *const p = &touch->gradients->harness.problem;
     const double x = (double)s2_float_load(touch->gradients->host[grad] + S2_GUARD_BYTES, p->dtype, at);
-    const double sum = grad == S2_GRADIENT_DV ? x : x / (double)p->scale, nearest = nearbyint(sum);
-    *exact = fabs(sum - nearest) <= 0.3 && nearest >= 0.0 && nearest < 0x1p20;
-    return *exact ? (int64_t)nearest : 0;
+    return grad == S2_GRADIENT_DV ? x : x / (double)p->scale;
 }
 
 /* One column of a gradient's row and the bits that the pattern expects in it. */
@@ -136,39 +154,63 @@ typedef struct s2_expected {
     int64_t first;   /* window index of bit 0 */
 } s2_expected;
 
-static void blame(s2_pair_touch *touch, s2_gradient_kind grad, const s2_expected *one, int64_t index,
-                  bool read)
+static void suspect(s2_pair_touch *touch, s2_gradient_kind grad, const s2_expected *one, int64_t index,
+                    bool read)
 {
-    if (grad == S2_GRADIENT_DQ)
-        convict(touch, grad, one->seq, one->kv_head, one->row, index, read);
-    else
-        convict(touch, grad, one->seq, one->kv_head * touch->group + (int32_t)(index % touch->group),
-                index / touch->group, one->row, read);
+    s2_tally *const tally = &touch->tally[grad];
+    const int32_t group = touch->group;
+    if (tally->n_suspects == N_SUSPECTS)
+        return;
+    tally->suspect[tally->n_suspects++] =
+        grad == S2_GRADIENT_DQ ? (s2_suspect){one->seq, one->kv_head, one->row, index, read}
+                               : (s2_suspect){one->seq, one->kv_head * group + (int32_t)(index % group),
+                                              index / group, one->row, read};
 }
 
-static s2_outcome check_column(s2_pair_touch *touch, s2_gradient_kind grad, const s2_expected *one,
-                               int64_t at)
+/* A column that is not what is due. Returns the wrong bits; 0 where it is no sum. */
+static int64_t column_is_off(s2_pair_touch *touch, s2_gradient_kind grad, const s2_expected *one, double sum)
 {
-    bool exact;
-    const int64_t got = sum_of(touch, grad, at, &exact);
-    const int32_t dim = touch->gradients->harness.problem.head_dim;
-    if (exact && got == one->want)
-        return S2_OUTCOME_OK;
-    if (!exact) {
-        if (touch->out->touch_wrong++ == 0)
-            snprintf(touch->out->reason, sizeof touch->out->reason,
-                     "layer %d, sequence %d, %s %d: %s of token %lld is no sum of what it may read",
+    s2_tally *const tally = &touch->tally[grad];
+    const double nearest = nearbyint(sum), limit = (double)(INT64_C(1) << touch->n_bits);
+    tally->n_off++;
+    if (!(fabs(sum - nearest) <= 0.3 && nearest >= 0.0 && nearest < limit)) {
+        if (!tally->broken)
+            snprintf(tally->first, sizeof tally->first,
+                     "sequence %d, %s %d: %s of token %lld is no sum of what it may read", one->seq,
+                     grad == S2_GRADIENT_DQ ? "head" : "KV head", one->kv_head,
+                     s2_gradient_harness_word(grad), (long long)one->row);
+        tally->broken = true;
+        return 0;
+    }
+    const int64_t wrong = (int64_t)nearest ^ one->want;
+    const int32_t bit = __builtin_ctzll((unsigned long long)wrong);
+    tally->n_wrong += __builtin_popcountll((unsigned long long)wrong);
+    suspect(touch, grad, one, one->first + (int64_t)bit * touch->gradients->harness.problem.head_dim,
+            (one->want >> bit & 1) == 0);
+    return wrong;
+}
+
+static int64_t check_column(s2_pair_touch *touch, s2_gradient_kind grad, const s2_expected *one, int64_t at)
+{
+    s2_tally *const tally = &touch->tally[grad];
+    const double sum = column_of(touch, grad, at);
+    if (isnan(sum)) {
+        if (touch->nan[0] == '\0')
+            snprintf(touch->nan, sizeof touch->nan,
+                     "layer %d, sequence %d, %s %d: %s of token %lld is not a number",
                      touch->gradients->harness.some.layer, one->seq,
                      grad == S2_GRADIENT_DQ ? "head" : "KV head", one->kv_head,
                      s2_gradient_harness_word(grad), (long long)one->row);
-        return S2_OUTCOME_WRONG_PAIRS;
+        return 0;
     }
-    for (int32_t bit = 0; bit < touch->n_bits; bit++)
-        if (((got ^ one->want) >> bit & 1) != 0)
-            blame(touch, grad, one, one->first + (int64_t)bit * dim, (got >> bit & 1) != 0);
-    if (touch->out->touch_wrong == 0) /* more than all bits */
-        blame(touch, grad, one, one->first, true);
-    return S2_OUTCOME_WRONG_PAIRS;
+    if (one->want != 0) {
+        tally->least = fmin(tally->least, sum / (double)one->want);
+        tally->most = fmax(tally->most, sum / (double)one->want);
+    }
+    if (fabs(sum - (double)one->want) <= 0.3)
+        return 0;
+    tally->stray = tally->stray || one->want == 0;
+    return column_is_off(touch, grad, one, sum);
 }
 
 /* ------------------------------------------------------------------ windows of queries */
@@ -198,11 +240,10 @@ static s2_status set_queries(s2_pair_touch *touch, int64_t begin, bool clear)
 }
 
 /* One key of a KV head: dK and dV against the queries of the window. */
-static s2_outcome check_key(s2_pair_touch *touch, int32_t seq, int32_t kv_head, int64_t k_tok, int64_t begin)
+static void check_key(s2_pair_touch *touch, int32_t seq, int32_t kv_head, int64_t k_tok, int64_t begin)
 {
     const s2_attn_problem *const p = &touch->gradients->harness.problem;
     const int64_t all = (int64_t)p->plan->seqs[seq].q_tok * touch->group;
-    s2_outcome worst = S2_OUTCOME_OK;
     for (int32_t d = 0; d < p->head_dim; d++) {
         s2_expected one = {0, seq, kv_head, k_tok, begin + d};
         for (int32_t bit = 0; bit < touch->n_bits; bit++) {
@@ -213,15 +254,11 @@ static s2_outcome check_key(s2_pair_touch *touch, int32_t seq, int32_t kv_head, 
             one.want |= (int64_t)expects(touch, seq, head, index / touch->group, k_tok) << bit;
             touch->out->touch_pairs++;
         }
-        for (s2_gradient_kind grad = S2_GRADIENT_DK; grad <= S2_GRADIENT_DV; grad++) {
-            const int64_t at = s2_tensor_at(s2_gradient_harness_tensor(touch->gradients, grad),
-                                            p->k_begin_tok, seq, k_tok, kv_head) +
-                               d;
-            const s2_outcome outcome = check_column(touch, grad, &one, at);
-            worst = outcome != S2_OUTCOME_OK ? outcome : worst;
-        }
+        const int64_t dk = s2_tensor_at(&p->d_k, p->k_begin_tok, seq, k_tok, kv_head) + d;
+        const int64_t dv = s2_tensor_at(&p->d_v, p->k_begin_tok, seq, k_tok, kv_head) + d;
+        if (check_column(touch, S2_GRADIENT_DK, &one, dk) != check_column(touch, S2_GRADIENT_DV, &one, dv))
+            touch->dk_as_dv = false;
     }
-    return worst;
 }
 
 /* ------------------------------------------------------------------ windows of keys */
@@ -243,11 +280,10 @@ static s2_status set_keys(s2_pair_touch *touch, int64_t begin, bool clear)
     return S2_OK;
 }
 
-static s2_outcome check_query(s2_pair_touch *touch, int32_t seq, int32_t head, int64_t q_tok, int64_t begin)
+static void check_query(s2_pair_touch *touch, int32_t seq, int32_t head, int64_t q_tok, int64_t begin)
 {
     const s2_attn_problem *const p = &touch->gradients->harness.problem;
     const int64_t all = p->plan->seqs[seq].k_tok;
-    s2_outcome worst = S2_OUTCOME_OK;
     for (int32_t d = 0; d < p->head_dim; d++) {
         s2_expected one = {0, seq, head, q_tok, begin + d};
         for (int32_t bit = 0; bit < touch->n_bits; bit++) {
@@ -258,10 +294,8 @@ static s2_outcome check_query(s2_pair_touch *touch, int32_t seq, int32_t head, i
             touch->out->touch_pairs++;
         }
         const int64_t at = s2_tensor_at(&p->d_q, p->q_begin_tok, seq, q_tok, head) + d;
-        const s2_outcome outcome = check_column(touch, S2_GRADIENT_DQ, &one, at);
-        worst = outcome != S2_OUTCOME_OK ? outcome : worst;
+        check_column(touch, S2_GRADIENT_DQ, &one, at);
     }
-    return worst;
 }
 
 /* ------------------------------------------------------------------ both directions */
@@ -269,7 +303,7 @@ static s2_outcome check_query(s2_pair_touch *touch, int32_t seq, int32_t head, i
 typedef struct s2_direction {
     const char *word;
     s2_status (*set)(s2_pair_touch *touch, int64_t begin, bool clear);
-    s2_outcome (*check)(s2_pair_touch *touch, int32_t seq, int32_t head, int64_t row, int64_t begin);
+    void (*check)(s2_pair_touch *touch, int32_t seq, int32_t head, int64_t row, int64_t begin);
     int64_t longest; /* window indices of the longest sequence */
     int32_t n_heads; /* of the rows that are checked */
     bool of_queries; /* the rows are queries: only those of the plan */
@@ -283,9 +317,8 @@ static int64_t rows_of(const s2_pair_touch *touch, const s2_direction *way, int3
 }
 
 /* All rows of every head, or both ends and drawn rows. */
-static s2_outcome check_window(s2_pair_touch *touch, const s2_direction *way, int64_t begin, int64_t per_head)
+static void check_window(s2_pair_touch *touch, const s2_direction *way, int64_t begin, int64_t per_head)
 {
-    s2_outcome worst = S2_OUTCOME_OK;
     for (int32_t seq = 0; seq < touch->gradients->harness.some.n_seqs; seq++)
         for (int32_t head = 0; head < way->n_heads; head++) {
             if (!s2_gradient_harness_looks_at(touch->gradients, way->of_queries ? head / touch->group : head))
@@ -299,11 +332,9 @@ static s2_outcome check_window(s2_pair_touch *touch, const s2_direction *way, in
                     row = (int64_t)s2_rng_below(&touch->rng, (uint64_t)n);
                 if (way->of_queries && *counts_at(touch, seq, head, row) == 0)
                     continue;
-                const s2_outcome outcome = way->check(touch, seq, head, row, begin);
-                worst = outcome != S2_OUTCOME_OK ? outcome : worst;
+                way->check(touch, seq, head, row, begin);
             }
         }
-    return worst;
 }
 
 static s2_status one_window(s2_pair_touch *touch, const s2_direction *way, int64_t begin, int64_t per_head,
@@ -311,8 +342,8 @@ static s2_status one_window(s2_pair_touch *touch, const s2_direction *way, int64
 {
     S2_TRY(way->set(touch, begin, false));
     S2_TRY(s2_gradient_harness_run(touch->gradients, NULL, why));
-    touch->out->outcome = check_window(touch, way, begin, per_head);
-    return touch->out->outcome == S2_OUTCOME_OK ? way->set(touch, begin, true) : S2_OK;
+    check_window(touch, way, begin, per_head);
+    return way->set(touch, begin, true);
 }
 
 static s2_status all_windows(s2_pair_touch *touch, const s2_direction *way, s2_diag *why)
@@ -355,6 +386,181 @@ static s2_status set_ones(s2_pair_touch *touch)
     }
     return S2_OK;
 }
+
+/* ------------------------------------------------------------------ verdicts */
+
+/* Whether a gradient is the same multiple, and not once, what is due in all columns. */
+static bool is_uniform(const s2_pair_touch *touch, s2_gradient_kind grad)
+{
+    /* rounding of the type, and less than a missing pair in the fullest column */
+    static const double slack[S2_N_DTYPES] = {[S2_F32] = 0x1p-19, [S2_BF16] = 0x1p-6, [S2_F16] = 0x1p-9};
+    const s2_tally *const tally = &touch->tally[grad];
+    const double limit = slack[touch->gradients->harness.problem.dtype];
+    return !tally->stray && tally->most - tally->least <= limit * fabs(tally->most) &&
+           (tally->least > 1.0 + limit / 4.0 || tally->most < 1.0 - limit / 4.0);
+}
+
+static bool has_wrong_pairs(const s2_pair_touch *touch, s2_gradient_kind grad)
+{
+    return touch->tally[grad].n_off > 0 && !is_uniform(touch, grad);
+}
+
+static s2_status blank(s2_pair_touch *touch)
+{
+    s2_image *const images[] = {&touch->q, &touch->d_o, &touch->o, &touch->k};
+    s2_device *const device = touch->gradients->harness.device;
+    for (size_t at = 0; at < sizeof images / sizeof *images; at++) {
+        memset(images[at]->host, 0, images[at]->buffer->n_bytes);
+        S2_TRY(device->ops->fill(device, images[at]->tensor->data, 0, images[at]->buffer->n_bytes));
+    }
+    return S2_OK;
+}
+
+/* Nothing but this pair can bring anything to one element of the gradient. */
+static s2_status show_pair(s2_pair_touch *touch, s2_gradient_kind grad, const s2_suspect *pair)
+{
+    const s2_attn_problem *const p = &touch->gradients->harness.problem;
+    const int64_t q = pair->q_tok, k = pair->k_tok;
+    S2_TRY(blank(touch));
+    if (grad == S2_GRADIENT_DQ) {
+        S2_TRY(set_ones(touch));
+        put(touch, &touch->k, p->k_begin_tok, pair->seq, k, pair->head / touch->group, 0, 1.0f);
+        return send(touch, &touch->k, p->k_begin_tok, pair->seq, k, k + 1, p->n_kv_heads);
+    }
+    put(touch, &touch->q, p->q_begin_tok, pair->seq, q, pair->head, 0, 1.0f);
+    put(touch, &touch->d_o, p->q_begin_tok, pair->seq, q, pair->head, 0, 1.0f);
+    put(touch, &touch->o, p->q_begin_tok, pair->seq, q, pair->head, 0, -1.0f);
+    S2_TRY(send(touch, &touch->q, p->q_begin_tok, pair->seq, q, q + 1, p->n_heads));
+    S2_TRY(send(touch, &touch->d_o, p->q_begin_tok, pair->seq, q, q + 1, p->n_heads));
+    return send(touch, &touch->o, p->q_begin_tok, pair->seq, q, q + 1, p->n_heads);
+}
+
+static s2_status confirm(s2_pair_touch *touch, s2_gradient_kind grad, const s2_suspect *pair, bool *confirmed,
+                         s2_diag *why)
+{
+    const s2_attn_problem *const p = &touch->gradients->harness.problem;
+    S2_TRY(show_pair(touch, grad, pair));
+    S2_TRY(s2_gradient_harness_run(touch->gradients, NULL, why));
+    const int64_t at = grad == S2_GRADIENT_DQ
+                           ? s2_tensor_at(&p->d_q, p->q_begin_tok, pair->seq, pair->q_tok, pair->head)
+                           : s2_tensor_at(s2_gradient_harness_tensor(touch->gradients, grad), p->k_begin_tok,
+                                          pair->seq, pair->k_tok, pair->head / touch->group);
+    const double column = column_of(touch, grad, at);
+    *confirmed = !isnan(column) && (fabs(column) > 0.01) == pair->read;
+    return S2_OK;
+}
+
+static void name_pair(s2_pair_touch *touch, s2_gradient_kind grad, const s2_suspect *pair)
+{
+    s2_validation *const out = touch->out;
+    const s2_plan_seq lens = touch->gradients->harness.some.seqs[pair->seq];
+    out->outcome = S2_OUTCOME_WRONG_PAIRS;
+    out->has_wrong_pair = true;
+    out->wrong_head = pair->head;
+    out->wrong_q_tok = lens.k_tok - lens.q_tok + pair->q_tok;
+    out->wrong_k_tok = pair->k_tok;
+    char of[40], with[60];
+    snprintf(of, sizeof of, grad == S2_GRADIENT_DQ ? "query %lld" : "key %lld",
+             (long long)(grad == S2_GRADIENT_DQ ? out->wrong_q_tok : pair->k_tok));
+    snprintf(with, sizeof with, grad == S2_GRADIENT_DQ ? "key %lld" : "query %lld",
+             (long long)(grad == S2_GRADIENT_DQ ? pair->k_tok : out->wrong_q_tok));
+    snprintf(out->reason, sizeof out->reason, "layer %d, sequence %d, head %d: %s of %s %s %s",
+             touch->gradients->harness.some.layer, pair->seq, pair->head, s2_gradient_harness_word(grad), of,
+             pair->read ? "takes in, against the pattern," : "lacks", with);
+}
+
+/* dV comes first: neither a scale nor delta can be wrong in it. */
+static s2_status find_pair(s2_pair_touch *touch, s2_diag *why)
+{
+    static const s2_gradient_kind order[] = {S2_GRADIENT_DV, S2_GRADIENT_DK, S2_GRADIENT_DQ};
+    for (size_t nth = 0; nth < sizeof order / sizeof *order; nth++) {
+        const s2_tally *const tally = &touch->tally[order[nth]];
+        for (int32_t at = 0; at < tally->n_suspects && has_wrong_pairs(touch, order[nth]); at++) {
+            bool confirmed = false;
+            S2_TRY(confirm(touch, order[nth], &tally->suspect[at], &confirmed, why));
+            if (confirmed) {
+                name_pair(touch, order[nth], &tally->suspect[at]);
+                return S2_OK;
+            }
+        }
+    }
+    return S2_OK;
+}
+
+/*
+ * A pair is compared through dK and dV together, and once more through dQ. Where they contradict each other
+ * the count is the least that dV, or the named pair, proves.
+ */
+static void count_wrong(s2_pair_touch *touch)
+{
+    const s2_tally *const dq = &touch->tally[S2_GRADIENT_DQ], *const dk = &touch->tally[S2_GRADIENT_DK],
+                          *const dv = &touch->tally[S2_GRADIENT_DV];
+    const bool of_dq = has_wrong_pairs(touch, S2_GRADIENT_DQ), of_dk = has_wrong_pairs(touch, S2_GRADIENT_DK),
+               of_dv = has_wrong_pairs(touch, S2_GRADIENT_DV);
+    const int64_t by_keys = of_dv   ? dv->n_wrong
+                            : of_dk ? dk->n_wrong
+                                    : 0,
+                  by_queries = of_dq ? dq->n_wrong : 0;
+    const bool known = touch->nan[0] == '\0' && !(of_dq && dq->broken) && !(of_dk && dk->broken) &&
+                       !(of_dv && dv->broken) && !(of_dk && of_dv && !touch->dk_as_dv) &&
+                       !(of_dq && by_keys > 0 && by_keys != by_queries);
+    touch->out->touch_wrong = known ? by_keys + by_queries : s2_max_i64(of_dv ? dv->n_wrong : 0, 1);
+    touch->out->touch_exhaustive = touch->out->touch_exhaustive && known;
+}
+
+static void blame_columns(s2_pair_touch *touch)
+{
+    for (int32_t grad = 0; grad < S2_N_GRADIENT_KINDS; grad++)
+        if (touch->tally[grad].n_off > 0)
+            snprintf(touch->out->reason, sizeof touch->out->reason, "layer %d, %s",
+                     touch->gradients->harness.some.layer,
+                     touch->tally[grad].broken ? touch->tally[grad].first
+                                               : "a gradient is off in columns that no wrong pair explains");
+}
+
+/* No pair is wrong: what the gradients are multiples of. */
+static void blame_values(s2_pair_touch *touch)
+{
+    s2_validation *const out = touch->out;
+    const bool of_dq = is_uniform(touch, S2_GRADIENT_DQ), of_dk = is_uniform(touch, S2_GRADIENT_DK);
+    const s2_tally *const dq = &touch->tally[S2_GRADIENT_DQ], *const dk = &touch->tally[S2_GRADIENT_DK];
+    const bool both = of_dq && of_dk && dq->least <= dk->most && dk->least <= dq->most;
+    const s2_gradient_kind grad = of_dk ? S2_GRADIENT_DK : of_dq ? S2_GRADIENT_DQ : S2_GRADIENT_DV;
+    const int digits = touch->gradients->harness.problem.dtype == S2_F32 ? 6 : 3;
+    out->outcome = S2_OUTCOME_WRONG_VALUES;
+    if (!is_uniform(touch, grad)) {
+        blame_columns(touch);
+        return;
+    }
+    const double factor = (touch->tally[grad].least + touch->tally[grad].most) / 2.0;
+    snprintf(out->reason, sizeof out->reason, "layer %d: %s %s %s times what is due in every row",
+             touch->gradients->harness.some.layer, both ? "dQ and dK" : s2_gradient_harness_word(grad),
+             both ? "are" : "is", s2_decimal(factor, digits).text);
+    if (both)
+        snprintf(out->symptom, sizeof out->symptom, "%s",
+                 factor == 0.0 ? "leaves out delta, the sum of dO times O of each row"
+                               : "multiplies the gradient of the scores by another scale than the scores");
+}
+
+static s2_status conclude(s2_pair_touch *touch, s2_diag *why)
+{
+    bool any = false;
+    for (int32_t grad = 0; grad < S2_N_GRADIENT_KINDS; grad++)
+        any = any || touch->tally[grad].n_off > 0;
+    if (any)
+        S2_TRY(find_pair(touch, why));
+    if (touch->out->has_wrong_pair) {
+        count_wrong(touch);
+    } else if (touch->nan[0] != '\0') {
+        snprintf(touch->out->reason, sizeof touch->out->reason, "%s", touch->nan);
+        touch->out->outcome = S2_OUTCOME_NAN;
+    } else if (any) {
+        blame_values(touch);
+    }
+    return S2_OK;
+}
+
+/* ------------------------------------------------------------------ the stage */
 
 static void count_rows(s2_pair_touch *touch)
 {
@@ -407,6 +613,7 @@ static s2_status both_ways(s2_pair_touch *touch, s2_diag *why)
     S2_TRY(all_windows(touch, &queries, why));
     S2_STAGE(touch->out, set_ones(touch));
     S2_STAGE(touch->out, all_windows(touch, &keys, why));
+    S2_STAGE(touch->out, conclude(touch, why));
     return S2_OK;
 }
 
@@ -419,7 +626,10 @@ s2_status s2_gradient_touch(s2_gradient_harness *gradients, const s2_validate_re
                            .request = request,
                            .n_bits = bits_of(p->dtype),
                            .group = p->n_heads / p->n_kv_heads,
-                           .rng = {request->seed ^ UINT64_C(0x746f756368)}};
+                           .rng = {request->seed ^ UINT64_C(0x746f756368)},
+                           .dk_as_dv = true};
+    for (int32_t grad = 0; grad < S2_N_GRADIENT_KINDS; grad++)
+        touch.tally[grad].least = INFINITY, touch.tally[grad].most = -INFINITY;
     s2_status status = reserve(&touch);
     if (status == S2_OK)
         status = both_ways(&touch, why);

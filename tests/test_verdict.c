@@ -77,11 +77,89 @@ static void one_row(const s2_attn_problem *p, int32_t head, int64_t q_tok)
     p->lse.data[s2_rows_at(&p->lse, NULL, 0, q_tok, head)] = (float)lse;
 }
 
+/* Flaws of a backward alone. */
+typedef enum s2_slip {
+    SLIP_NONE, /* that of `wrong` */
+    SLIP_DELTA,
+    SLIP_DQ_DK,
+    SLIP_DK,
+    SLIP_PAIR_OF_DK, /* missing there, and nowhere else */
+    N_SLIPS
+} s2_slip;
+static s2_slip slip;
+
+static void add(const s2_attn_problem *p, float *sums, double by, const s2_tensor *of, int64_t of_at)
+{
+    for (int32_t d = 0; d < p->head_dim; d++)
+        sums[d] += (float)(by * (double)s2_float_load(of->data, p->dtype, of_at + d));
+}
+
+static double dot(const s2_attn_problem *p, const s2_tensor *a, int64_t a_at, const s2_tensor *b,
+                  int64_t b_at)
+{
+    double sum = 0.0;
+    for (int32_t d = 0; d < p->head_dim; d++)
+        sum += (double)s2_float_load(a->data, p->dtype, a_at + d) *
+               (double)s2_float_load(b->data, p->dtype, b_at + d);
+    return sum;
+}
+
+/* q, o, dO and dQ have one layout, and k, v, dK and dV another: offsets are the same. */
+static void one_gradient(const s2_attn_problem *p, int32_t head, int64_t q, float *d_q, float *d_k,
+                         float *d_v)
+{
+    const int32_t group = p->n_heads / p->n_kv_heads;
+    const int64_t k_tok = p->plan->seqs[0].k_tok, q_at = s2_tensor_at(&p->q, NULL, 0, q, head);
+    const double lse = (double)p->lse.data[s2_rows_at(&p->lse, NULL, 0, q, head)];
+    const double delta = slip == SLIP_DELTA ? 0.0 : dot(p, &p->o, q_at, &p->d_o, q_at);
+    const double by = slip == SLIP_DQ_DK ? (double)wrong.by : 1.0;
+    for (int64_t k = 0; k < k_tok; k++) {
+        if (!is_read(p->plan, head, k_tok, q, k))
+            continue;
+        const int64_t k_at = s2_tensor_at(&p->k, NULL, 0, k, head / group);
+        const double weight = exp(dot(p, &p->q, q_at, &p->k, k_at) * (double)p->scale - lse);
+        const double d_s = weight * (dot(p, &p->d_o, q_at, &p->v, k_at) - delta) * (double)p->scale * by;
+        const bool lost = slip == SLIP_PAIR_OF_DK && head == wrong.head && q == wrong.q && k == wrong.k;
+        add(p, d_q + q_at, d_s, &p->k, k_at);
+        add(p, d_k + k_at, lost ? 0.0 : d_s * (slip == SLIP_DK ? (double)wrong.by : 1.0), &p->q, q_at);
+        add(p, d_v + k_at, weight, &p->d_o, q_at);
+    }
+}
+
+static void store(const s2_attn_problem *p, const s2_tensor *tensor, const float *sums, int64_t n_tok,
+                  int32_t n_heads)
+{
+    for (int64_t tok = 0; tok < n_tok; tok++)
+        for (int32_t head = 0; head < n_heads; head++)
+            for (int32_t d = 0; d < p->head_dim; d++) {
+                const int64_t at = s2_tensor_at(tensor, NULL, 0, tok, head) + d;
+                s2_float_store(tensor->data, p->dtype, at, sums[at]);
+            }
+}
+
+static s2_status run_backward(const s2_attn_problem *p)
+{
+    const int64_t n_tok = p->plan->seqs[0].k_tok;
+    const size_t n = (size_t)(n_tok * p->n_heads * p->head_dim);
+    float *const sums = calloc(3 * n, sizeof *sums);
+    assert_non_null(sums);
+    for (int32_t head = 0; head < p->n_heads; head++)
+        for (int64_t q = 0; q < n_tok; q++)
+            one_gradient(p, head, q, sums, sums + n, sums + 2 * n);
+    store(p, &p->d_q, sums, n_tok, p->n_heads);
+    store(p, &p->d_k, sums + n, n_tok, p->n_kv_heads);
+    store(p, &p->d_v, sums + 2 * n, n_tok, p->n_kv_heads);
+    free(sums);
+    return S2_OK;
+}
+
 static s2_status run(s2_device *device, const s2_attn_problem *p, void *state, s2_diag *why)
 {
     (void)device;
     (void)state;
     (void)why;
+    if (p->pass == S2_PASS_BACKWARD)
+        return run_backward(p);
     for (int32_t head = 0; head < p->n_heads; head++)
         for (int64_t q_tok = 0; q_tok < p->plan->seqs[0].q_tok; q_tok++)
             one_row(p, head, q_tok);
@@ -92,7 +170,7 @@ static s2_status supports(const s2_device *device, const s2_attn_problem *p, s2_
 {
     (void)device;
     (void)why;
-    return p->pass == S2_PASS_BACKWARD || p->cached != NULL ? S2_EUNSUPPORTED : S2_OK;
+    return p->cached != NULL ? S2_EUNSUPPORTED : S2_OK;
 }
 
 static s2_status prepare(s2_device *device, const s2_attn_problem *p, void **state, s2_diag *why)
@@ -209,18 +287,21 @@ static const char *lie_of(const s2_case *c, const s2_validation *v, int64_t n_wr
                                                                               : NULL;
 }
 
+static const s2_kernel flawed = {.summary = "wrong in one way",
+                                 .device = S2_DEVICE_CPU,
+                                 .tolerance = S2_TOL_EXACT,
+                                 .deterministic = true,
+                                 .supports = supports,
+                                 .prepare = prepare,
+                                 .run = run,
+                                 .finish = finish};
+
 static void a_verdict_tells_the_fault_that_there_is(void **state)
 {
     (void)state;
-    s2_kernel kernel = {.traits = s2_kernel_cpu.traits,
-                        .summary = "wrong in one way",
-                        .device = S2_DEVICE_CPU,
-                        .tolerance = S2_TOL_EXACT,
-                        .deterministic = true,
-                        .supports = supports,
-                        .prepare = prepare,
-                        .run = run,
-                        .finish = finish};
+    s2_kernel kernel = flawed;
+    kernel.traits = s2_kernel_cpu.traits;
+    slip = SLIP_NONE;
     const uint64_t seed = s2_test_seed(17);
     s2_device *device = NULL;
     int64_t n[N_FLAWS] = {0};
@@ -253,8 +334,81 @@ static void a_verdict_tells_the_fault_that_there_is(void **state)
     s2_device_close(&device);
 }
 
+/* Of a backward each pair is compared twice: through dK and dV, and through dQ. */
+static const char *lie_of_backward(const s2_case *c, const s2_validation *v, int64_t n_wrong)
+{
+    if (!v->touch_exhaustive)
+        return "not all was compared";
+    if (v->touch_wrong != n_wrong)
+        return "the wrong pairs are not counted";
+    if (n_wrong == 0)
+        return v->outcome != S2_OUTCOME_WRONG_VALUES || v->has_wrong_pair ? "values are wrong, not pairs"
+               : slip != SLIP_DK && v->symptom[0] == '\0'                 ? "the symptom has no name"
+                                                                          : NULL;
+    const s2_plan plan = {.pattern = &c->pattern, .phase = c->request.phase};
+    const bool due = is_due(&plan, v->wrong_head, c->seq.k_tok, v->wrong_q_tok, v->wrong_k_tok);
+    const bool lost = slip == SLIP_PAIR_OF_DK && v->wrong_head == wrong.head && v->wrong_q_tok == wrong.q &&
+                      v->wrong_k_tok == wrong.k;
+    if (v->outcome != S2_OUTCOME_WRONG_PAIRS || !v->has_wrong_pair)
+        return "pairs are wrong";
+    if (!lost && is_read(&plan, v->wrong_head, c->seq.k_tok, v->wrong_q_tok, v->wrong_k_tok) == due)
+        return "the named pair is right";
+    return (strstr(v->reason, " lacks ") != NULL) != due ? "extra and missing are exchanged" : NULL;
+}
+
+static void draw_backward(s2_rng *rng, const s2_device *device, const s2_kernel *kernel, int64_t nth,
+                          s2_case *c)
+{
+    draw(rng, device, kernel, nth % 2 == 0 ? FLAW_ANOTHER : FLAW_FLIP, c);
+    c->seq.q_tok = c->seq.k_tok = 60 + (int32_t)s2_rng_below(rng, 60);
+    c->request.pass = S2_PASS_BACKWARD;
+    c->request.phase = S2_PREFILL;
+    slip = (s2_slip)(nth / 2 % N_SLIPS);
+    wrong.q = (int64_t)s2_rng_below(rng, (uint64_t)c->seq.q_tok);
+    wrong.k = (int64_t)s2_rng_below(rng, (uint64_t)wrong.q + 1);
+    wrong.by = 1.1f;
+    if (slip != SLIP_NONE)
+        wrong.flaw = FLAW_LSE_BASE; /* which a backward has not */
+}
+
+static void a_verdict_on_a_backward_tells_the_fault_that_there_is(void **state)
+{
+    (void)state;
+    s2_kernel kernel = flawed;
+    kernel.traits = s2_kernel_cpu.traits;
+    const uint64_t seed = s2_test_seed(29);
+    s2_device *device = NULL;
+    assert_int_equal(s2_device_open("cpu", &device, NULL), S2_OK);
+    for (int64_t nth = 0; nth < s2_test_cases(40); nth++) {
+        s2_rng rng = {seed + (uint64_t)nth};
+        s2_case c;
+        s2_validation v;
+        draw_backward(&rng, device, &kernel, nth, &c);
+        const s2_plan plan = {.pattern = &c.pattern, .phase = c.request.phase};
+        const bool is_lost =
+            slip == SLIP_PAIR_OF_DK && is_due(&plan, wrong.head, c.seq.k_tok, wrong.q, wrong.k);
+        const int64_t n_wrong = 2 * count_wrong(&c) + is_lost;
+        const bool shows = n_wrong > 0 || slip == SLIP_DELTA || slip == SLIP_DQ_DK || slip == SLIP_DK;
+        assert_int_equal(s2_validate(device, &c.request, &v), S2_OK);
+        const char *const lie = shows                        ? lie_of_backward(&c, &v, n_wrong)
+                                : v.outcome != S2_OUTCOME_OK ? "nothing is wrong"
+                                                             : NULL;
+        if (lie != NULL)
+            fail_msg(
+                "S2_SEED=%llu: flaw %d, slip %d, %s, %d tokens, type %d: %s: %s, %lld wrong of %lld: %s; %s",
+                (unsigned long long)(seed + (uint64_t)nth), (int)wrong.flaw, (int)slip, c.text, c.seq.q_tok,
+                (int)c.request.dtype, lie, s2_outcome_word(v.outcome), (long long)v.touch_wrong,
+                (long long)n_wrong, v.reason, v.symptom);
+        s2_arena_release(&c.arena);
+    }
+    slip = SLIP_NONE;
+    s2_device_close(&device);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_verdict_tells_the_fault_that_there_is)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_verdict_tells_the_fault_that_there_is),
+        cmocka_unit_test(a_verdict_on_a_backward_tells_the_fault_that_there_is)};
     return cmocka_run_group_tests_name("verdict", tests, NULL, NULL);
 }
