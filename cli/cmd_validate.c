@@ -1,5 +1,6 @@
 #include "cli/commands.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -401,7 +402,7 @@ static int expired(void *user)
 {
     s2_validate_state *const state = user;
     s2_validation verdict = {
-        .outcome = S2_OUTCOME_TIMEOUT, .kernel = "", .dense_kernel = "", .ours_kernel = ""};
+        .outcome = S2_OUTCOME_TIMEOUT, .kernel = "", .dense_kernel = "", .ours_kernel = "", .lse_err = NAN};
     if (state->kernel != NULL)
         verdict.kernel = state->kernel->traits->name;
     snprintf(verdict.reason, sizeof verdict.reason,

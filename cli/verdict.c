@@ -18,6 +18,11 @@ static double tflops(double flop, const s2_validation *v)
     return flop / (v->warm.median_ms * 1e9);
 }
 
+static double spread(const s2_times *times)
+{
+    return (times->max_ms - times->min_ms) / times->median_ms;
+}
+
 static bool is_timed(const s2_validation *v)
 {
     return v->warm.n > 0;
@@ -45,7 +50,7 @@ static void json_times(s2_buf *buf, const char *key, const s2_times *times)
     s2_json_key_num(buf, "min", timed ? times->min_ms : NAN);
     s2_json_key_num(buf, "max", timed ? times->max_ms : NAN);
     s2_json_key_num(buf, "p95", timed ? times->p95_ms : NAN);
-    s2_json_key_num(buf, "spread", timed ? (times->max_ms - times->min_ms) / times->median_ms : NAN);
+    s2_json_key_num(buf, "spread", timed ? spread(times) : NAN);
     s2_json_key_int(buf, "runs", times->n);
 }
 
@@ -70,9 +75,14 @@ static void json_time(const s2_subject *subject, s2_buf *buf)
     json_known(buf, "dense_ms", v->dense.n > 0 ? v->dense.median_ms : 0.0);
     json_known(buf, "dense_over_this", v->dense.n > 0 ? v->dense.median_ms / v->warm.median_ms : 0.0);
     s2_json_key_str(buf, "dense_kernel", v->dense.n > 0 ? v->dense_kernel : NULL);
+    if (v->dense.n > 0)
+        s2_json_key_num(buf, "dense_spread", spread(&v->dense));
+    if (v->dense_wrong[0] != '\0')
+        s2_json_key_str(buf, "dense_wrong", v->dense_wrong);
     if (v->ours.n > 0) {
         s2_json_key_num(buf, "ours_ms", v->ours.median_ms);
         s2_json_key_str(buf, "ours_kernel", v->ours_kernel);
+        s2_json_key_num(buf, "ours_spread", spread(&v->ours));
     }
     s2_json_key(buf, "sensors");
     s2_json_begin(buf, '{');
@@ -282,8 +292,7 @@ static void text_grid(const s2_validation *v, s2_buf *buf)
 static void text_times(const char *label, const s2_times *times, s2_buf *buf)
 {
     s2_buf_printf(buf, "  %-9s median %.3f ms, min %.3f ms, p95 %.3f ms, spread %.1f %% of %d runs", label,
-                  times->median_ms, times->min_ms, times->p95_ms,
-                  100.0 * (times->max_ms - times->min_ms) / times->median_ms, times->n);
+                  times->median_ms, times->min_ms, times->p95_ms, 100.0 * spread(times), times->n);
 }
 
 static void text_sensors(const s2_validation *v, s2_buf *buf)
@@ -293,6 +302,21 @@ static void text_sensors(const s2_validation *v, s2_buf *buf)
     if (v->sensors.power_w > 0.0)
         s2_buf_printf(buf, ", %.0f W, %.0f C", v->sensors.power_w, v->sensors.temp_c);
     s2_buf_puts(buf, "\n");
+}
+
+/* Another run of the same shapes. A ratio of times whose ranges overlap may be an accident. */
+static void text_beside(const char *label, const s2_times *times, const char *kernel, const s2_times *own,
+                        s2_buf *buf)
+{
+    if (times->n == 0)
+        return;
+    s2_buf_printf(buf, "  %-9s median %.3f ms by %s", label, times->median_ms, kernel);
+    if (times->n > 1)
+        s2_buf_printf(buf, ", spread %.1f %% of %d runs", 100.0 * spread(times), times->n);
+    s2_buf_printf(buf, ": %.2f times as long%s\n", times->median_ms / own->median_ms,
+                  times->min_ms <= own->max_ms && own->min_ms <= times->max_ms
+                      ? ", but some runs of the one take as long as some of the other"
+                      : "");
 }
 
 static void text_time(const s2_subject *subject, s2_buf *buf)
@@ -311,12 +335,11 @@ static void text_time(const s2_subject *subject, s2_buf *buf)
     if (v->bytes_useful > 0.0)
         s2_buf_printf(buf, "; %.3f TB/s", v->bytes_useful / (v->warm.median_ms * 1e9));
     s2_buf_puts(buf, "\n");
-    if (v->dense.n > 0)
-        s2_buf_printf(buf, "  dense     median %.3f ms by %s: %.2f times as long\n", v->dense.median_ms,
-                      v->dense_kernel, v->dense.median_ms / v->warm.median_ms);
-    if (v->ours.n > 0)
-        s2_buf_printf(buf, "  ours      median %.3f ms by %s: %.2f times as long\n", v->ours.median_ms,
-                      v->ours_kernel, v->ours.median_ms / v->warm.median_ms);
+    text_beside("dense", &v->dense, v->dense_kernel, &v->warm, buf);
+    if (v->dense_wrong[0] != '\0')
+        s2_buf_printf(buf, "  dense     not timed, since the kernel is wrong on the dense pattern: %s\n",
+                      v->dense_wrong);
+    text_beside("ours", &v->ours, v->ours_kernel, &v->warm, buf);
     if (subject->predicted != NULL)
         s2_buf_printf(buf, "  bound     %.3f ms on %s for any kernel: %.3f of it reached\n",
                       subject->predicted->bound_us * 1e-3, subject->predicted->gpu,

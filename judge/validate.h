@@ -160,10 +160,11 @@ typedef struct s2_validation {
     s2_times cold;                     /* the last-level cache evicted before each */
     s2_times dense;                    /* warm, the dense pattern of the same shapes */
     const char *dense_kernel;          /* "" without one */
-    s2_times ours;                     /* warm, our own kernel next to somebody else's */
-    const char *ours_kernel;           /* "" without one */
-    double sm_mhz;                     /* right after the warm runs; 0 unknown */
-    s2_sensors sensors;                /* during the warm runs */
+    char dense_wrong[240];   /* why somebody else's kernel was not timed on it: wrong there; or "" */
+    s2_times ours;           /* warm, our own kernel next to somebody else's */
+    const char *ours_kernel; /* "" without one */
+    double sm_mhz;           /* right after the warm runs; 0 unknown */
+    s2_sensors sensors;      /* during the warm runs */
     int32_t n_figures;
     s2_figure figures[S2_LIMIT_FIGURES];
 } s2_validation;

@@ -5,6 +5,7 @@
 #include "judge/workload.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,9 +104,30 @@ static s2_status time_dense(s2_device *device, const s2_workload *workload, s2_v
     return S2_OK;
 }
 
+/* Somebody else's kernel may know its own pattern only: what it computes on the dense one is looked at first. */
+static bool is_dense(s2_device *device, const s2_pass_judge *phase, const s2_validate_request *dense,
+                     s2_validation *out)
+{
+    enum { WINDOWS = 6, PAIRS = 4000000 };
+    s2_validate_request light = *dense;
+    s2_validation verdict = {.lse_err = NAN};
+    s2_diag why = {0};
+    light.few_heads = true;
+    light.max_windows = WINDOWS;
+    light.budget_pairs = PAIRS;
+    light.needles = false;
+    light.n_timed = light.n_steps = 0;
+    if (phase->judge(device, &light, &verdict, &why) != S2_OK)
+        return false;
+    if (verdict.outcome != S2_OUTCOME_OK)
+        snprintf(out->dense_wrong, sizeof out->dense_wrong, "%s, %.200s", s2_outcome_word(verdict.outcome),
+                 verdict.symptom[0] != '\0' ? verdict.symptom : verdict.reason);
+    return verdict.outcome == S2_OUTCOME_OK;
+}
+
 /*
- * The dense pattern has no verdict of its own: whatever keeps it from being timed leaves a gap, not a
- * failure. If the judged kernel is somebody else's, the dense pattern runs through it too.
+ * Whatever keeps the dense pattern from being timed leaves a gap, not a failure. If the judged kernel is
+ * somebody else's, the dense pattern runs through it too.
  */
 static void dense_beside(s2_device *device, const s2_pass_judge *phase, const s2_validate_request *request,
                          s2_validation *out)
@@ -121,6 +143,7 @@ static void dense_beside(s2_device *device, const s2_pass_judge *phase, const s2
     like.layer = 0;
     like.kernel = request->kernel != NULL && request->kernel->elsewhere != NULL ? request->kernel : NULL;
     if (s2_workload_dense_pattern(&arena, request->pattern, &dense) == S2_OK &&
+        (like.kernel == NULL || is_dense(device, phase, &like, out)) &&
         phase->open(device, &like, &workload, &why) == S2_OK) {
         if (per_flop * workload.flop_executed <= request->time_limit_ms &&
             time_dense(device, &workload, out, &why) != S2_OK)
