@@ -1299,7 +1299,7 @@ static void a_space_is_proposed_for_every_model_and_explained(void **state)
     assert_non_null(strstr(text, "best overall: "));
     assert_non_null(strstr(text, "bound by "));
     assert_non_null(strstr(text, "times faster than dense attention"));
-    assert_non_null(strstr(text, " tokens/s; with dense attention "));
+    assert_non_null(strstr(text, " tokens/s;\n    with dense attention "));
     assert_true(strstr(text, "against the next best") != NULL || strstr(text, "gives up nothing") != NULL);
 }
 
