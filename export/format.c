@@ -252,6 +252,8 @@ void s2_provenance_print(s2_buf *buf, const s2_target *target, const char *inden
     s2_buf_printf(buf, "%s\"s2\":", indent);
     s2_json_begin(buf, '{');
     s2_json_key_str(buf, "name", target->pattern->name);
+    if (target->pattern->model[0] != '\0')
+        s2_json_key_str(buf, "model", target->pattern->model);
     s2_json_key_str(buf, "hash", hash);
     s2_json_key_str(buf, "contents", contents);
     s2_json_key_str(buf, "by", target->provenance);

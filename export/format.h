@@ -141,8 +141,8 @@ s2_status s2_neighbour_refuse(const s2_source *source, const char *name, s2_stat
 s2_status s2_target_refuse(const s2_target *target, const char *fmt, ...) S2_PRINTF(2, 3);
 
 /*
- * Print the member "s2", the last of an object: "name", "hash", the hash of the other members
- * ("contents"), proof and run.
+ * Print the member "s2", the last of an object: "name", "model" if the pattern states one, "hash", the hash of
+ * the other members ("contents"), proof and run.
  */
 void s2_provenance_print(s2_buf *buf, const s2_target *target, const char *indent);
 

@@ -5,11 +5,18 @@
 
 #include <sha2.h>
 
+#include "pattern/models.h"
 #include "pattern/parse.h"
 
-/* Rename the pattern through its text, so that no name can add to what the text says. */
-static bool is_design(const s2_source *source, const s2_pattern *pattern, const char *name, const char *hash,
-                      s2_pattern *out)
+static bool is_model(const char *name)
+{
+    const s2_model *const model = s2_model_find(name, strlen(name));
+    return model != NULL && strcmp(model->net.name, name) == 0;
+}
+
+/* Rename the pattern through its text, so that neither name can add to what the text says. model may be NULL. */
+static bool is_design(const s2_source *source, const s2_pattern *pattern, const char *name, const char *model,
+                      const char *hash, s2_pattern *out)
 {
     const s2_parse_options options = {.no_files = true};
     s2_pattern named = *pattern, read;
@@ -17,6 +24,8 @@ static bool is_design(const s2_source *source, const s2_pattern *pattern, const 
     char own[S2_HASH_HEX];
     s2_diag diag;
     named.name = name;
+    if (model != NULL && is_model(model))
+        named.model = model;
     s2_pattern_print(&named, &text);
     const bool same = text.status == S2_OK &&
                       s2_pattern_parse(source->arena, text.data, text.len, &options, &read, &diag) == S2_OK &&
@@ -44,9 +53,10 @@ static void say_changed(const s2_source *source, const char *name, const char *h
 s2_status s2_origin_apply(const s2_source *source, const s2_doc *doc, s2_pattern *pattern)
 {
     const char *const name = s2_doc_text(doc, "/s2/name"), *const hash = s2_doc_text(doc, "/s2/hash");
-    const char *const contents = s2_doc_text(doc, "/s2/contents");
+    const char *const contents = s2_doc_text(doc, "/s2/contents"), *const model =
+                                                                       s2_doc_text(doc, "/s2/model");
     char now[S2_DOC_HASH];
-    if (name == NULL || hash == NULL || is_design(source, pattern, name, hash, pattern))
+    if (name == NULL || hash == NULL || is_design(source, pattern, name, model, hash, pattern))
         return S2_OK;
     S2_TRY(s2_doc_hash(doc, "s2", now));
     if ((contents == NULL || strcmp(now, contents) != 0) && source->said != NULL)

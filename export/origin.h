@@ -13,8 +13,8 @@
 #include "export/format.h"
 
 /*
- * Give the pattern that was read the name that the file's configuration states, if it is that design; else
- * warn if the file was changed. S2_ENOMEM.
+ * Give the pattern that was read the name, and the model, that the file's configuration states, if it is that
+ * design; else warn if the file was changed. S2_ENOMEM.
  */
 s2_status s2_origin_apply(const s2_source *source, const s2_doc *doc, s2_pattern *pattern) S2_MUST_CHECK;
 
