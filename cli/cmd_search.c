@@ -344,7 +344,7 @@ static s2_exit refuse_unfit(const s2_searching *r)
     const char *why = NULL, *const path = s2_args_str(&r->args, "output");
     if (weighs(&r->found.search, S2_BY_REDUNDANCY) && !requires_union(&r->found.search))
         why = "redundancy needs --require union: a pair that no head reads has no readers to count";
-    else if (path != NULL && r->restriction.n_formats > 1)
+    else if (path != NULL && r->restriction.n_formats > 1 && !s2_input_is_s2(path))
         why = "-o writes one format, and --exportable names several";
     else if (path != NULL && r->restriction.n_formats == 0 && !s2_input_is_s2(path))
         why = "-o FILE.s2 writes the pattern; any other file needs its format, as in --exportable vllm";
@@ -356,18 +356,42 @@ static s2_exit refuse_unfit(const s2_searching *r)
     return S2_EXIT_USAGE;
 }
 
+/* Where -o writes: the file, or in a folder the file by its usual name there, if it has one. */
+static s2_exit find_target(const s2_searching *r, const char *path, const char **target)
+{
+    struct stat there;
+    const char *const name = r->restriction.n_formats > 0 ? r->restriction.formats[0]->file_name : NULL;
+    const bool inside = r->restriction.n_formats > 0 && stat(path, &there) == 0 && S_ISDIR(there.st_mode);
+    s2_buf buf = {0};
+    *target = path;
+    if (!inside)
+        return S2_EXIT_OK;
+    s2_buf_printf(&buf, "%s/%s", path, name != NULL ? name : "");
+    *target = buf.status == S2_OK ? s2_arena_strndup(&r->found.cli->arena, buf.data, buf.len) : NULL;
+    s2_buf_release(&buf);
+    if (name == NULL && *target != NULL)
+        *target = ""; /* s2 export names the files */
+    return *target != NULL ? S2_EXIT_OK : s2_cli_fail(r->found.cli, S2_ENOMEM, "output");
+}
+
 /* Check before searching for minutes whether the best can be written at all. */
 static s2_exit check_output(const s2_searching *r)
 {
-    const char *const path = s2_args_str(&r->args, "output");
+    const char *const path = s2_args_str(&r->args, "output"), *target;
     s2_output probe = {0};
-    struct stat there;
-    if (path == NULL || (r->restriction.n_formats > 0 && stat(path, &there) == 0 && S_ISDIR(there.st_mode)))
-        return S2_EXIT_OK; /* s2 export names its files inside a folder */
-    const s2_status status = s2_output_open(&probe, path);
+    if (path == NULL)
+        return S2_EXIT_OK;
+    S2_CLI_TRY(find_target(r, path, &target));
+    if (target[0] == '\0')
+        return S2_EXIT_OK;
+    if (access(target, F_OK) == 0 && !s2_args_has(&r->args, "force")) {
+        s2_cli_error(r->found.cli, "%s exists; --force overwrites it", target);
+        return S2_EXIT_USAGE;
+    }
+    const s2_status status = s2_output_open(&probe, target);
     if (status == S2_OK)
         return s2_output_close(&probe, false) == S2_OK ? S2_EXIT_OK : S2_EXIT_ENVIRONMENT;
-    s2_cli_error(r->found.cli, "%s: %s", path, s2_file_why(errno));
+    s2_cli_error(r->found.cli, "%s: %s", target, s2_file_why(errno));
     return s2_exit_of(status);
 }
 
@@ -802,7 +826,7 @@ static s2_exit confirm(s2_searching *r, bool stored)
     return code;
 }
 
-/* Without a format, write the pattern itself. */
+/* Write the pattern itself: FILE.s2, whatever stacks it was searched for. */
 static s2_exit write_best(const s2_searching *r, const char *path)
 {
     s2_cli *const cli = r->found.cli;
@@ -826,6 +850,27 @@ static s2_exit write_best(const s2_searching *r, const char *path)
     return S2_EXIT_OK;
 }
 
+/* A file that is read back as another design must not be taken for this one: say what it lacks. */
+static s2_exit say_read_back(const s2_searching *r, const char *path)
+{
+    s2_cli *const cli = r->found.cli;
+    const s2_found_design *const best = &r->found.designs[0];
+    const s2_format *const format = r->restriction.formats[0];
+    s2_pattern again;
+    char hash[S2_HASH_HEX];
+    s2_diag diag = {0};
+    if (format->read == NULL || s2_found_import(cli, s2_input_path(cli, path), &again, &diag) != S2_OK)
+        s2_cli_hint(cli, "s2 does not read such a file back as a design");
+    else if (s2_pattern_hash(&again, hash) != S2_OK)
+        return s2_cli_fail(cli, S2_ENOMEM, "output");
+    else if (strcmp(hash, best->hash) != 0)
+        s2_cli_hint(cli, "read back it is another design, %.8s: %s", hash,
+                    r->found.search.options.n_ranks > 1 && s2_format_takes(format, "tp")
+                        ? "the file has the heads of one GPU"
+                        : "the format has no place for the pattern's name and model");
+    return S2_EXIT_OK;
+}
+
 /* -o: the best design as `s2 export` writes it, from the database if it was stored there. */
 static s2_exit export_best(const s2_searching *r)
 {
@@ -840,7 +885,7 @@ static s2_exit export_best(const s2_searching *r)
                                             : "no design was found");
         return S2_EXIT_OK;
     }
-    if (r->restriction.n_formats == 0)
+    if (s2_input_is_s2(path))
         return write_best(r, path);
     const s2_format *const format = r->restriction.formats[0];
     char len[24], ranks[24];
@@ -852,11 +897,12 @@ static s2_exit export_best(const s2_searching *r)
     snprintf(len, sizeof len, "%lld", (long long)found->search.options.len_tok);
     snprintf(ranks, sizeof ranks, "tp=%d", (int)found->search.options.n_ranks);
     const bool shared = found->search.options.n_ranks > 1 && s2_format_takes(format, "tp");
-    const char *const words[] = {"export", cli->no_db ? text.data : found->designs[0].name,
-                                 "--to",   format->name,
-                                 "--len",  len,
-                                 "-o",     path,
-                                 "--set",  ranks};
+    const char *const words[] = {"export",  cli->no_db ? text.data : found->designs[0].name,
+                                 "--to",    format->name,
+                                 "--len",   len,
+                                 "-o",      path,
+                                 "--force", /* asked of the search before it began */
+                                 "--set",   ranks};
     enum { WORDS = sizeof words / sizeof words[0] };
     char *argv[WORDS];
     memcpy(argv, words, sizeof words);
@@ -864,9 +910,10 @@ static s2_exit export_best(const s2_searching *r)
     const s2_exit code = s2_cmd_export(cli, shared ? WORDS : WORDS - 2, argv);
     cli->command = command;
     s2_buf_release(&text);
-    if (code == S2_EXIT_OK)
-        fprintf(cli->err, "%s is written to %s\n", found->designs[0].name, path);
-    return code;
+    if (code != S2_EXIT_OK)
+        return code;
+    fprintf(cli->err, "%s is written to %s\n", found->designs[0].name, path);
+    return say_read_back(r, path);
 }
 
 static bool goes_on(void *user, const s2_search_state *state, int64_t visit)

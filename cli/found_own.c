@@ -3,9 +3,9 @@
 
 #include <string.h>
 
+#include "base/file.h"
 #include "cli/foreign.h"
 #include "cli/input.h"
-#include "cli/textfile.h"
 #include "pattern/models.h"
 
 static s2_status parse_published(const s2_found *found, const char *rules, s2_pattern *out)
@@ -19,15 +19,16 @@ static s2_status parse_published(const s2_found *found, const char *rules, s2_pa
     return status;
 }
 
-/* Says what the config says besides, as of the longest context; what a pattern leaves unsaid is not asked. */
-static s2_status import(const s2_found *found, const char *path, const char *text, size_t n_bytes,
-                        s2_pattern *out, s2_diag *diag)
+s2_status s2_found_import(s2_cli *cli, const char *path, s2_pattern *out, s2_diag *diag)
 {
-    s2_cli *const cli = found->cli;
+    enum { MOST_BYTES = 1 << 24 };
     s2_buf notes = {0};
     s2_said said = {0};
     s2_fileset side = {.arena = &cli->arena};
     const s2_format *used = NULL;
+    char *text;
+    size_t n_bytes;
+    S2_TRY(s2_bytes_read(&cli->arena, path, MOST_BYTES, &text, &n_bytes));
     s2_source source = {.arena = &cli->arena,
                         .name = s2_path_title(&cli->arena, path),
                         .bytes = text,
@@ -54,15 +55,10 @@ s2_exit s2_found_read_own(s2_found *found, const char *model, bool is_file)
     s2_pattern *const own = S2_NEW(&cli->arena, s2_pattern, 1);
     s2_diag diag = {0};
     s2_status status = own != NULL ? S2_OK : S2_ENOMEM;
-    char *text = NULL;
-    size_t n_bytes = 0;
     if (!is_file && rules == NULL)
         return S2_EXIT_OK;
-    if (is_file)
-        S2_CLI_TRY(s2_textfile_read(cli, path, &text, &n_bytes));
     if (status == S2_OK)
-        status =
-            is_file ? import(found, path, text, n_bytes, own, &diag) : parse_published(found, rules, own);
+        status = is_file ? s2_found_import(cli, path, own, &diag) : parse_published(found, rules, own);
     if (status == S2_ENOMEM)
         return s2_cli_fail(cli, status, "model");
     if (status != S2_OK) {

@@ -277,6 +277,22 @@ def check_rivals(rng):
         os.remove(written)
 
 
+def check_round_trip():
+    """What -o writes is read back as the design that the page names: by hash, with its model."""
+    for words, name in (("phi-3-small, H200, 32k, vLLM", "rt.json"), ("qwen3-8b, H200, 32k, hf", "rt-hf.json"), ("llama-3.1-8b, 2 x H200, 32k, vllm", "rt-tp.json"),
+                        ("phi-3-small, H200, 32k, vLLM", "rt.s2"), ("llama-3.1-8b, H200, 32k, trtllm", "."), ("sliding.json, H200, 32k, hf", "rt-own.json")):
+        path = os.path.join(folder, name)
+        model, at = words.split(",")[0], ("--limit", "100", "--no-db", "-o", path)
+        done = [subprocess.run(["s2", "search", words, *at, *more], capture_output=True, text=True, cwd=folder, timeout=120,
+                               env=dict(os.environ, PATH=PROGRAMS + ":" + os.environ["PATH"])) for more in (("--json",), ("--json",), ("--json", "--force"))]
+        near(f"{words}: exit codes of a first, a second and a forced file", float([one.returncode for one in done] == [0, 2, 0]), 1.0)
+        near(f"{words}: a file that exists is told before the search", float("exists" in done[1].stderr and done[1].stdout == ""), 1.0)
+        best = json.loads(done[0].stdout.splitlines()[0])["front"][0]
+        near(f"{words}: the hash comes back", float(run("s2", "show", "--hash", path, cwd=folder).strip() == best["hash"]), 1.0)
+        text = run("s2", "show", "--canonical", path, cwd=folder)
+        near(f"{words}: the model comes back", float(model.endswith(".json") or f"model {model}" in text), 1.0)
+
+
 def check_own():
     """A model's own layers are a baseline where they are not dense, from its config and from the table alike."""
     for model, length, own in (("mistral-7b-v0.1", 32768, True), ("mistral-7b-v0.1", 4096, False), ("mistral-7b-v0.3", 32768, False), ("gpt-oss-20b", 4096, True),
@@ -414,6 +430,7 @@ with tempfile.TemporaryDirectory() as folder:
                    "hidden_size": 512, "intermediate_size": 2048, "vocab_size": 32000, "sliding_window": 512, "sliding_window_pattern": 6,
                    "layer_types": ["sliding_attention"] * 5 + ["full_attention"]}, config)
     check_own()
+    check_round_trip()
     for _ in range(int(os.environ.get("S2_SEARCHES", "12"))):
         check_rivals(rng)
     check_labels()
