@@ -324,12 +324,22 @@ static s2_status points_of(s2_cli *cli, const s2_listing *l, const s2_front_spec
     return S2_OK;
 }
 
+/* A bound is no prediction. */
+static const char *words_of(const s2_front_column *by, const char *kind)
+{
+    return strcmp(by->name, "us") == 0 && strstr(kind, "priced=bound") != NULL ? "bound of time, us"
+                                                                               : by->words;
+}
+
 static s2_exit read_front(s2_cli *cli, const s2_args *args, s2_db *db, request *ask,
                           const s2_front_spec *front)
 {
     s2_listing l = {.cli = cli};
     char *const names = S2_NEW(&cli->arena, char, 128);
-    S2_CLI_TRY(s2_front_list(&l, args, front, db));
+    const char *kind;
+    char clean[96];
+    S2_CLI_TRY(s2_front_list(&l, args, front, db, &kind));
+    s2_text_clean(clean, sizeof clean, kind);
     const int32_t n_rows = l.n_rows;
     s2_chart_series all = {.style = S2_CHART_POINTS, .colour = -1},
                     best = {.style = S2_CHART_STEPS, .colour = 2};
@@ -349,10 +359,11 @@ static s2_exit read_front(s2_cli *cli, const s2_args *args, s2_db *db, request *
     snprintf(chart->title, sizeof chart->title, "Pareto front of %s and %s", front->by[0]->name,
              front->by[1]->name);
     if (l.n_rows > 0 && l.rows[0].len_tok > 0)
-        snprintf(chart->title + strlen(chart->title), 64, ", %.20s of %lld tokens", l.rows[0].phase,
-                 (long long)l.rows[0].len_tok);
-    snprintf(chart->x_label, sizeof chart->x_label, "%s (less is better)", front->by[0]->words);
-    snprintf(chart->y_label, sizeof chart->y_label, "%s (less is better)", front->by[1]->words);
+        snprintf(chart->title + strlen(chart->title), sizeof chart->title - strlen(chart->title),
+                 ", %.20s of %lld tokens%s%s", l.rows[0].phase, (long long)l.rows[0].len_tok,
+                 clean[0] != '\0' ? ", " : "", clean);
+    snprintf(chart->x_label, sizeof chart->x_label, "%s (less is better)", words_of(front->by[0], kind));
+    snprintf(chart->y_label, sizeof chart->y_label, "%s (less is better)", words_of(front->by[1], kind));
     return S2_EXIT_OK;
 }
 

@@ -14,12 +14,31 @@ static bool is_other_work(const s2_db_row *a, const s2_db_row *b)
     return strcmp(a->phase, b->phase) != 0 || a->len_tok != b->len_tok;
 }
 
-static bool is_other_kind(const s2_db_row *a, const s2_db_row *b)
+static void say_unless(FILE *err, const char *column, const char *value, const char *usual)
 {
-    return strcmp(a->gpu, b->gpu) != 0 || a->batch != b->batch || a->predicted != b->predicted;
+    char clean[128];
+    s2_text_clean(clean, sizeof clean, value);
+    if (strcmp(value, usual) != 0)
+        fprintf(err, " %s=%s", column, clean);
 }
 
-/* Warn when a table mixes times of different lengths, or bounds and predictions: they do not compare. */
+/* What the usual columns do not show of the kind of every price, where it is not as usual. */
+static void say_kind(FILE *err, const s2_db_row *row)
+{
+    if (strcmp(row->dtype, "bf16") == 0 && strcmp(row->kv_dtype, row->dtype) == 0 &&
+        strcmp(row->weights, row->dtype) == 0 && strcmp(row->kernel, S2_DB_OURS) == 0 &&
+        strcmp(row->settings, S2_DB_USUAL) == 0)
+        return;
+    fputs("these prices are of", err);
+    say_unless(err, "dtype", row->dtype, "bf16");
+    say_unless(err, "kv_dtype", row->kv_dtype, row->dtype);
+    say_unless(err, "weights", row->weights, row->dtype);
+    say_unless(err, "kernel", row->kernel, S2_DB_OURS);
+    say_unless(err, "settings", row->settings, S2_DB_USUAL);
+    fputs("\n", err);
+}
+
+/* Warn when a table mixes times of different lengths, or of different kinds: they do not compare. */
 static void say_mixture(const s2_listing *l)
 {
     const s2_db_row *first = NULL, *timed = NULL;
@@ -32,16 +51,21 @@ static void say_mixture(const s2_listing *l)
         if (isnan(l->rows[row].sim_us))
             continue;
         timed = timed != NULL ? timed : &l->rows[row];
-        kinds |= is_other_kind(&l->rows[row], timed);
+        kinds |= !s2_db_same_kind(&l->rows[row], timed);
     }
     if (works)
         fprintf(l->cli->err,
                 "these designs have prices of several phases or lengths (columns phase and len); "
                 "--phase and --len choose one\n");
     if (kinds)
-        fprintf(l->cli->err,
-                "these times are no rivals: bounds lie below predictions, and each GPU and batch has its own "
-                "(columns priced, gpu and batch); conditions such as priced=predicted choose\n");
+        fprintf(
+            l->cli->err,
+            "these times are no rivals: bounds lie below predictions, and each model, GPU, batch, type, "
+            "number "
+            "of ranks and kernel has its own (columns priced, llm, gpu, batch, dtype, kv_dtype, weights, tp, "
+            "kernel and settings); conditions such as priced=predicted choose\n");
+    else if (timed != NULL)
+        say_kind(l->cli->err, timed);
 }
 
 static s2_exit list(s2_listing *l, s2_db *db, const s2_db_query *query, const char *format)

@@ -6,15 +6,18 @@
 static s2_exit print_front(s2_listing *l, s2_db *db, const s2_args *args, const s2_front_spec *front)
 {
     s2_cli *const cli = l->cli;
-    S2_CLI_TRY(s2_front_list(l, args, front, db));
+    const char *kind;
+    char clean[512];
+    S2_CLI_TRY(s2_front_list(l, args, front, db, &kind));
+    s2_text_clean(clean, sizeof clean, kind);
     const int32_t n_rows = l->n_rows;
     const s2_status found = s2_front_leave(l, front);
     if (found != S2_OK)
         return s2_cli_fail(cli, found, "front");
     const s2_exit code = s2_listing_print(l, s2_listing_format(args));
     fflush(cli->out);
-    fprintf(cli->err, "on the front of %s: %d of %d design%s\n", s2_args_str(args, "minimize"),
-            (int)l->n_rows, (int)n_rows, s2_text_plural(n_rows));
+    fprintf(cli->err, "on the front of %s%s%s: %d of %d design%s\n", s2_args_str(args, "minimize"),
+            clean[0] != '\0' ? ", " : "", clean, (int)l->n_rows, (int)n_rows, s2_text_plural(n_rows));
     if (l->n_rows == 0 && n_rows > 0)
         s2_cli_hint(cli,
                     "no design has a value for each: s2 sim prices them, s2 validate on a GPU times them");

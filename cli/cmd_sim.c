@@ -234,13 +234,13 @@ static s2_exit repeat_layer(s2_cli *cli, const s2_net *net, s2_pattern *pattern)
     return S2_EXIT_OK;
 }
 
-static s2_exit store(const s2_sim_run_state *state, const s2_input *input, const s2_sim *sim,
+static s2_exit store(s2_cli *cli, const s2_input *input, const s2_sim_options *options, const s2_sim *sim,
                      const char *json)
 {
-    const s2_sim_options *const options = &state->options;
-    const s2_db_sim row =
-        s2_store_sim_row(&input->pattern, options, options->net != NULL ? options->net->name : "", sim, json);
-    return s2_store_sim(state->cli, input, &row);
+    const s2_db_sim row = s2_store_sim_row(&cli->arena, &input->pattern, options,
+                                           options->net != NULL ? options->net->name : "",
+                                           input->format != NULL && input->format->keeps_all, sim, json);
+    return s2_store_sim(cli, input, &row);
 }
 
 static s2_exit print(s2_sim_run_state *state, const s2_report_subject *subject, const s2_sim *sim)
@@ -301,13 +301,13 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
     if (baseline != NULL)
         s2_baseline_adjust(baseline, pattern, &options, &sim);
     S2_CLI_TRY(print(state, &subject, &sim));
-    /* the database keys prices by phase, length and batch, so the price of a part cannot be stored */
+    /* a list would show the price of a part where that of the whole context is expected */
     if (input == NULL || cli->no_db || options.new_tok != 0)
         return S2_EXIT_OK;
     s2_buf json = {0};
     s2_sim_report_json(&subject, &sim, &json);
     const s2_exit stored =
-        json.status == S2_OK ? store(state, input, &sim, json.data) : s2_exit_of(json.status);
+        json.status == S2_OK ? store(cli, input, &options, &sim, json.data) : s2_exit_of(json.status);
     s2_buf_release(&json);
     return stored;
 }

@@ -38,7 +38,7 @@ static bool price(s2_cli *cli, const s2_facts *facts, s2_sim_options *options, s
     const char *const kept = json.status == S2_OK ? s2_arena_strndup(&cli->arena, json.data, json.len) : NULL;
     s2_buf_release(&json);
     if (kept != NULL)
-        *out = s2_store_sim_row(&facts->pattern, options, "", &sim, kept);
+        *out = s2_store_sim_row(&cli->arena, &facts->pattern, options, "", false, &sim, kept);
     return kept != NULL;
 }
 

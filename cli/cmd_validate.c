@@ -656,6 +656,7 @@ static s2_exit validate_input(s2_validate_state *state, const s2_input *input)
                                   .seed = state->seed,
                                   .layer = layers[nth],
                                   .n_like = count_alike(layer_of, pattern->n_layers, layers[nth]),
+                                  .plugged = state->plugged,
                                   .len_tok = state->len_tok[n],
                                   .all_read = all_read[n],
                                   .telling = tell(state, pattern, layers[nth], state->len_tok[n])};

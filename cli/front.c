@@ -15,16 +15,19 @@ static void say_rivals(s2_cli *cli, const s2_front_kind *kinds, int32_t n)
     char clean[512];
     if (n < 2)
         return;
-    s2_text_clean(clean, sizeof clean, kinds[0].filter);
+    s2_text_clean(clean, sizeof clean, kinds[0].words);
     fprintf(cli->err, "only prices of one kind are compared, here those of %s; left out are\n", clean);
     for (int32_t k = 1; k < n; k++) {
-        s2_text_clean(clean, sizeof clean, kinds[k].filter);
+        s2_text_clean(clean, sizeof clean, kinds[k].words);
         s2_cli_hint(cli, "%lld design%s of %s", (long long)kinds[k].n, s2_text_plural(kinds[k].n), clean);
     }
-    s2_cli_hint(cli, "such a condition chooses them; s2 sim predicts what only has a bound");
+    if (n == S2_FRONT_KINDS)
+        s2_cli_hint(cli, "and perhaps more");
+    s2_cli_hint(cli, "such conditions choose them; s2 sim prices designs alike");
 }
 
-s2_exit s2_front_list(s2_listing *l, const s2_args *args, const s2_front_spec *front, s2_db *db)
+s2_exit s2_front_list(s2_listing *l, const s2_args *args, const s2_front_spec *front, s2_db *db,
+                      const char **kind)
 {
     s2_cli *const cli = l->cli;
     s2_diag diag = {0};
@@ -42,6 +45,7 @@ s2_exit s2_front_list(s2_listing *l, const s2_args *args, const s2_front_spec *f
     if (status != S2_OK)
         return s2_listing_refuse(cli, status, filter, &diag);
     say_rivals(cli, kinds, n_kinds);
+    *kind = n_kinds > 0 ? kinds[0].words : "";
     return S2_EXIT_OK;
 }
 

@@ -61,6 +61,13 @@ CELL(phase, s2_text_clean(out, CELL_BYTES, row->phase))
 CELL(len, put_int(out, row->len_tok))
 CELL(gpu, s2_text_clean(out, CELL_BYTES, row->gpu))
 CELL(batch, put_int(out, row->batch))
+CELL(llm, s2_text_clean(out, CELL_BYTES, row->llm))
+CELL(dtype, s2_text_clean(out, CELL_BYTES, row->dtype))
+CELL(kv_dtype, s2_text_clean(out, CELL_BYTES, row->kv_dtype))
+CELL(weights, s2_text_clean(out, CELL_BYTES, row->weights))
+CELL(tp, put_int(out, row->tp))
+CELL(kernel, s2_text_clean(out, CELL_BYTES, row->kernel))
+CELL(settings, s2_text_clean(out, CELL_BYTES, row->settings))
 CELL(us, put_num(out, row->sim_us, "%.3f"))
 CELL(kv_bytes, put_num(out, row->kv_bytes, "%.0f"))
 CELL(kv_mib, put_num(out, row->kv_bytes / 1048576, "%.2f"))
@@ -124,6 +131,13 @@ static const s2_list_column COLUMNS[] = {{"name", CELL_TEXT, cell_name, NULL},
                                          {"len", CELL_NUMBER, cell_len, NULL},
                                          {"gpu", CELL_TEXT, cell_gpu, NULL},
                                          {"batch", CELL_NUMBER, cell_batch, NULL},
+                                         {"llm", CELL_TEXT, cell_llm, NULL},
+                                         {"dtype", CELL_TEXT, cell_dtype, NULL},
+                                         {"kv_dtype", CELL_TEXT, cell_kv_dtype, NULL},
+                                         {"weights", CELL_TEXT, cell_weights, NULL},
+                                         {"tp", CELL_NUMBER, cell_tp, NULL},
+                                         {"kernel", CELL_TEXT, cell_kernel, NULL},
+                                         {"settings", CELL_TEXT, cell_settings, NULL},
                                          {"us", CELL_NUMBER, cell_us, words_us},
                                          {"kv_bytes", CELL_NUMBER, cell_kv_bytes, words_kv_bytes},
                                          {"kv_mib", CELL_NUMBER, cell_kv_mib, NULL},
@@ -393,6 +407,6 @@ bool s2_listing_has_database(s2_cli *cli)
         return true;
     char path[4096];
     s2_text_clean(path, sizeof path, s2_store_path(cli));
-    fprintf(cli->err, "no database yet: s2 check, sim, validate and import make %s\n", path);
+    fprintf(cli->err, "no database yet: s2 check, sim, search, validate and import make %s\n", path);
     return false;
 }

@@ -9,7 +9,7 @@
 #include "cli/options.h"
 #include "cli/store.h"
 
-enum { S2_LIST_COLUMNS = 32, S2_LIST_LIMIT_ROWS = 1000000 };
+enum { S2_LIST_COLUMNS = 64, S2_LIST_LIMIT_ROWS = 1000000 };
 
 typedef struct s2_list_column s2_list_column;
 

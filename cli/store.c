@@ -7,10 +7,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/report.h"
 #include "pattern/folds.h"
 #include "pattern/parse.h"
 
-enum { DENSITY_TOK = 8192, CANDIDATES = 8 };
+enum { DENSITY_TOK = 8192, CANDIDATES = 8, USUAL_PAGE_TOK = 16 };
 
 const char *s2_store_path(const s2_cli *cli)
 {
@@ -258,13 +259,89 @@ s2_exit s2_store_checks(s2_cli *cli, const s2_input *input, const s2_db_check *c
 /* What is given up is counted over all queries, even in a phase that has only one. */
 static double unread_of(const s2_pattern *pattern, const s2_sim_options *options, const s2_sim *sim)
 {
-    if (options->phase != S2_DECODE)
+    if (options->phase != S2_DECODE && sim != NULL)
         return 1 - sim->token_density;
     return 1 - density_of(pattern, options->len_tok, false).tokens;
 }
 
-s2_db_sim s2_store_sim_row(const s2_pattern *pattern, const s2_sim_options *options, const char *model,
-                           const s2_sim *sim, const char *json)
+static void add_setting(s2_buf *buf, const char *word, int64_t value, int64_t usual)
+{
+    if (value != usual)
+        s2_buf_printf(buf, "%s%s=%lld", buf->len > 0 ? "," : "", word, (long long)value);
+}
+
+/* A file of the user's with the name of a built-in GPU but other figures. */
+static bool is_other_gpu(const s2_gpu *gpu)
+{
+    s2_gpu known;
+    if (s2_gpu_find(gpu->name, &known, NULL) != S2_OK)
+        return false;
+    bool other = false;
+#define S2_OTHER(key, low, high, required, text) other |= known.key != gpu->key;
+    S2_GPU_KEYS(S2_OTHER)
+#undef S2_OTHER
+    return other;
+}
+
+/* What else a price depends on; NULL when memory is short. */
+static const char *settings_of(s2_arena *arena, const s2_sim_options *options, bool keeps_all)
+{
+    s2_buf buf = {0};
+    add_setting(&buf, "page", options->page_tok, USUAL_PAGE_TOK);
+    add_setting(&buf, "dp", options->n_shards, 1);
+    add_setting(&buf, "recompute", options->recompute, 0);
+    add_setting(&buf, "gpu-file", is_other_gpu(&options->gpu), 0);
+    if (keeps_all)
+        s2_buf_printf(&buf, "%skeeps=all", buf.len > 0 ? "," : "");
+    if (buf.len == 0)
+        return S2_DB_USUAL;
+    const char *const text = buf.status == S2_OK ? s2_arena_strndup(arena, buf.data, buf.len) : NULL;
+    s2_buf_release(&buf);
+    return text;
+}
+
+/* Are these the constants, or this the kernel model, that the program comes with? */
+static bool is_built_in(s2_arena *scratch, const s2_sim_options *options)
+{
+    s2_calibration *const own = S2_NEW(scratch, s2_calibration, 1);
+    s2_peer *const known = S2_NEW(scratch, s2_peer, 1);
+    if (own == NULL || known == NULL)
+        return false;
+    if (options->peer != NULL)
+        return s2_peer_find(options->peer->name, known, NULL) == S2_OK &&
+               strcmp(known->hash, options->peer->hash) == 0;
+    if (options->calibration == NULL)
+        return true;
+    return (s2_calibration_find(options->gpu.name, own) == S2_OK ||
+            s2_calibration_guess(&options->gpu, own) == S2_OK) &&
+           strcmp(own->hash, options->calibration->hash) == 0;
+}
+
+/* Whose kernels are priced; what comes from the user's file is told by the first digits of its hash. */
+static const char *kernel_of(s2_arena *arena, const s2_sim_options *options)
+{
+    char text[64] = S2_DB_OURS;
+    s2_arena scratch = {0};
+    if (options->peer != NULL)
+        snprintf(text, sizeof text, "%s", options->peer->name);
+    if (!is_built_in(&scratch, options))
+        snprintf(text + strlen(text), sizeof text - strlen(text), "-%.8s",
+                 options->peer != NULL ? options->peer->hash : options->calibration->hash);
+    s2_arena_release(&scratch);
+    return s2_arena_strndup(arena, text, strlen(text));
+}
+
+static void fill_kind(s2_arena *arena, const s2_sim_options *options, bool keeps_all, s2_db_sim *row)
+{
+    row->kv_dtype = options->cache == S2_CACHE_AS_DTYPE ? row->dtype : s2_cache_type_word(options->cache);
+    row->weights = options->weights == S2_WEIGHTS_AS_DTYPE ? row->dtype : s2_weights_word(options->weights);
+    row->tp = options->n_ranks;
+    row->kernel = kernel_of(arena, options);
+    row->settings = settings_of(arena, options, keeps_all);
+}
+
+s2_db_sim s2_store_sim_row(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
+                           const char *model, bool keeps_all, const s2_sim *sim, const char *json)
 {
     const double none = (double)NAN;
     s2_db_sim row = {.gpu = options->gpu.name,
@@ -286,6 +363,10 @@ s2_db_sim s2_store_sim_row(const s2_pattern *pattern, const s2_sim_options *opti
                      .kv_ring_stripes_bytes = none,
                      .error_pct = none,
                      .json = json};
+    /* training keeps no cache */
+    fill_kind(arena, options, keeps_all && options->phase != S2_TRAIN, &row);
+    if (sim == NULL && options->new_tok == 0)
+        row.unread = unread_of(pattern, options, NULL);
     if (sim == NULL)
         return row;
     row.time_us = sim->time_us;
@@ -297,8 +378,9 @@ s2_db_sim s2_store_sim_row(const s2_pattern *pattern, const s2_sim_options *opti
     row.hbm_bytes = (double)sim->counts.hbm_read + (double)sim->counts.hbm_write;
     row.kv_dense_bytes = (double)sim->kv.dense;
     row.kv_shared_pages_bytes = (double)sim->kv.shared_pages;
-    row.kv_head_pages_bytes =
-        options->phase == S2_TRAIN ? 0 : (double)sim->kv.head_pages; /* training keeps no cache */
+    row.kv_head_pages_bytes = options->phase == S2_TRAIN ? 0
+                              : keeps_all                ? s2_sim_all_pages_bytes(options, sim)
+                                                         : (double)sim->kv.head_pages;
     row.kv_ring_stripes_bytes = (double)sim->kv.ring_stripes;
     row.error_pct = sim->predicted ? sim->error_pct : none;
     return row;

@@ -295,7 +295,7 @@ static const s2_option LS[] = {
     {"limit", 'L', "N", "50", "rows at most", false, false},
     {"after", '\0', "CURSOR", NULL, "go on after a page; the cursor is printed under it", false, false},
     {"columns", '\0', "A,B,...",
-     "name,hash,family,rows,union,kv,phase,len,batch,us,priced,kv_bytes,unread,density,gpu_us,tags",
+     "name,hash,family,rows,union,kv,phase,len,gpu,batch,tp,us,priced,kv_bytes,unread,density,gpu_us,tags",
      "what is shown", false, false},
     {"format", 'f', "table|csv|json|md", "table", "json: one object per line; md: Markdown", false, false},
     OPT_JSON,
@@ -316,8 +316,8 @@ static const s2_option PARETO[] = {
     {"len", 'n', "N", NULL, "their context length in tokens; default: likewise", false, false},
     {"distinct", '\0', NULL, NULL, "of designs with equal values, the first by name alone", false, false},
     {"columns", '\0', "A,B,...",
-     "name,hash,family,union,kv,phase,len,batch,us,priced,kv_bytes,unread,density,gpu_us", "what is shown",
-     false, false},
+     "name,hash,family,union,kv,phase,len,gpu,batch,tp,us,priced,kv_bytes,unread,density,gpu_us",
+     "what is shown", false, false},
     {"format", 'f', "table|csv|json|md", "table", "json: one object per line; md: Markdown", false, false},
     OPT_JSON,
     OPT_DB,
@@ -526,14 +526,16 @@ const s2_command s2_command_table[] = {
      "a leading ! negates. Numbers take k and m, bytes also GiB and GB, shares %, times us, ms and s. A row "
      "without a value never satisfies a comparison.\n"
      "Columns: name hash family model layers heads kv_heads block created rows union kv group shards "
-     "phase len gpu batch us priced kv_bytes unread density gpu_us outcome star tags.\n"
+     "phase len llm gpu batch dtype kv_dtype weights tp kernel settings us priced kv_bytes unread density "
+     "gpu_us outcome star tags.\n"
      "us is the latest prediction of the attention of all layers (priced says where it is only a bound), "
      "kv_bytes its cache in pages per KV head, unread the share of causal (head, query, key) that no layer "
      "reads, density that of the block pairs that are read in layers that are not dense, gpu_us the latest "
-     "timing of all layers on a GPU. They are always of the phase, len, gpu and batch in the same row; a "
-     "design without a price has the density of 8192 tokens. A table shows them with units; csv and json "
+     "timing of all layers on that GPU. They are always of the phase, len and kind (llm to settings) in the "
+     "same row; s2 explain says what each means. A design without a price has the density of 8192 tokens. A "
+     "table shows them with units; csv and json "
      "have microseconds, bytes and parts of one. --len and --phase list the designs that have a prediction "
-     "or timing of these.",
+     "or timing of these, and conditions such as gpu=h200 tp=2 the latest of that kind.",
      "$ s2 ls union=holds 'kv_bytes<4g' '!tag:rejected' --sort us\n$ s2 ls --phase decode --len 128k\n$ s2 "
      "ls --format csv > designs.csv\n",
      LS},
@@ -541,10 +543,10 @@ const s2_command s2_command_table[] = {
      "A design is on the front when no other is at least as good in every --minimize column and better in "
      "one. Designs "
      "without a value in one of them are left out. Designs are compared at one phase and length, which is "
-     "said; --phase and --len choose another. No bound is compared with a prediction, and no GPU or batch "
-     "with "
-     "another: the kind of price that most designs have competes, and a condition such as priced=bound "
-     "chooses another. Conditions and columns as in `s2 ls`.",
+     "said; --phase and --len choose another. No bound is compared with a prediction, and no model, GPU, "
+     "batch, type, number of GPUs (tp) or kernel with another: the kind of price that most designs have "
+     "competes and is named, and conditions such as priced=bound tp=4 choose another. Conditions and columns "
+     "as in `s2 ls`.",
      "$ s2 pareto union=holds kv=holds\n$ s2 pareto --minimize gpu_us,density --format csv\n", PARETO},
     {"db", "check|backup FILE|recover FILE|stat|dump|gc|merge FILE", 1, 2, "look after the database",
      "check: every page, key and hash. backup FILE: a consistent copy while others write. recover FILE: read "

@@ -522,6 +522,8 @@ s2_db_validation s2_verdict_row(const s2_subject *subject, const char *json)
         .layer = subject->layer,
         .layers_alike = subject->n_like,
         .json = json,
+        .gpu = subject->device->kind == S2_DEVICE_GPU ? s2_gpu_of_device(subject->device->name) : NULL,
+        .kernels = subject->plugged ? v->kernel : S2_DB_OURS,
     };
 }
 

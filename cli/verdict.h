@@ -29,6 +29,7 @@ typedef struct s2_subject {
     s2_dtype dtype;
     int32_t layer;
     int32_t n_like; /* layers of the design that read the same */
+    bool plugged;   /* the kernel is somebody else's */
     int64_t len_tok;
     s2_model_scores scores;
     int64_t batch;

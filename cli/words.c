@@ -81,7 +81,20 @@ const s2_word_entry s2_word_entries[] = {
     {"predicted|prediction|error_pct",
      "Foretold from constants that were fitted to measured kernels; the error is "
      "the mean on points that were not fitted."},
-    {"gpu_us|measured", "The latest time measured on a GPU by s2 validate, all layers."},
+    {"gpu_us|measured", "The latest time measured by s2 validate, all layers: on the GPU of the same row, by "
+                        "the kernels that the "
+                        "row's price is of, for the same batch and type on one GPU."},
+    {"llm",
+     "Of a price: the model that it is of, or as in 32-layers the layers of a pattern without one. Prices of "
+     "two models are no rivals."},
+    {"kv_dtype", "Of a price: the type of the stored KV cache (--kv-dtype)."},
+    {"weights", "Of a price: the type of the stored weights (--weights)."},
+    {"kernel",
+     "Of a price: whose kernels it is of. s2 are those of this repository; another name is a kernel "
+     "model's (--kernel-model), digits behind a name those of a file of your own."},
+    {"settings", "Of a price: what else it depends on where that is not usual. "
+                 "page: tokens of a KV page; dp, recompute: of training; keeps=all: the stack frees no page; "
+                 "gpu-file: a GPU of your own with the name of a built-in one."},
     {"speed-up|over dense|faster",
      "Dense attention of the same shape divided by this one, by the same kind of "
      "kernel and prediction."},

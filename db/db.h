@@ -36,7 +36,7 @@ extern "C" {
 typedef struct s2_db s2_db;
 
 enum {
-    S2_DB_SCHEMA_VERSION = 8,
+    S2_DB_SCHEMA_VERSION = 9,
     S2_DB_HASH_HEX = 65,
     S2_DB_LIMIT_TAG_BYTES = 64,
     S2_DB_LIMIT_NOTE_BYTES = 65536,
@@ -127,7 +127,15 @@ typedef struct s2_db_sim {
     double kv_ring_stripes_bytes;
     double error_pct; /* NAN: not measured */
     const char *json; /* at most S2_DB_LIMIT_JSON_BYTES */
+    /* What else a price is of. NULL, and 0 for tp: not known. */
+    const char *kv_dtype; /* of the stored cache */
+    const char *weights;
+    int64_t tp;           /* tensor-parallel GPUs */
+    const char *kernel;   /* whose kernels: S2_DB_OURS, or the name of a kernel model */
+    const char *settings; /* what else differs from S2_DB_USUAL: "page=64,keeps=all" */
 } s2_db_sim;
+#define S2_DB_OURS  "s2"
+#define S2_DB_USUAL "usual"
 
 /* One run of a kernel, failed ones included. `json` is the s2validate/1 object. */
 typedef struct s2_db_validation {
@@ -157,6 +165,8 @@ typedef struct s2_db_validation {
     int64_t layer;           /* the layer run, and how many layers of the design read as it does; */
     int64_t layers_alike;    /* 0: unknown */
     const char *json;
+    const char *gpu;     /* its name in sim/gpus, as in s2_db_sim; NULL: not known */
+    const char *kernels; /* S2_DB_OURS, or somebody else's name; NULL: not known */
 } s2_db_validation;
 
 typedef struct s2_db_export {
@@ -214,14 +224,22 @@ typedef struct s2_db_row {
     int64_t shards;
     const char *phase; /* that the fields below are for; "" when nothing is priced or timed */
     int64_t len_tok;
-    const char *gpu;
+    const char *gpu; /* of a timing alone, the device's name where it is not in sim/gpus */
     int64_t batch;
+    /* The rest of a price's kind, as in s2_db_sim; "unknown", and tp 0: older files did not say. */
+    const char *llm; /* its name, or "32-layers" where none was named */
+    const char *dtype;
+    const char *kv_dtype;
+    const char *weights;
+    int64_t tp;
+    const char *kernel;
+    const char *settings;
     double density; /* of sparse layers' block pairs; without a price, at s2_db_design.density_tok */
     double unread;
     double sim_us;     /* the latest prediction; its bound where only that is known */
     int64_t predicted; /* 1; 0: sim_us is a bound; S2_DB_NONE: there is none */
     double kv_bytes;
-    double gpu_us; /* the latest timing on a GPU, all layers */
+    double gpu_us; /* the latest timing on this GPU by these kernels, all layers */
     const char *outcome;
     bool starred;
     const char *tags; /* joined by commas */
@@ -236,8 +254,9 @@ typedef struct s2_db_query {
     bool backward;    /* the page that ends before after_id, or the last one; still in the list's order */
     bool trash;       /* removed designs instead */
     /*
-     * The phase and length for us, kv_mib and gpu_us: only designs with such a price are listed. NULL: each
-     * design at those that were predicted for it most often.
+     * The phase and length for us, kv_mib and gpu_us: only designs with such a price are listed, each with
+     * the latest of the kind that the filter names. NULL: each design at those that were predicted for it
+     * most often, with the latest of these prices.
      */
     const char *phase;
     int64_t len_tok;
@@ -259,21 +278,39 @@ s2_status s2_db_list(s2_db *db, s2_arena *arena, const s2_db_query *query, const
 
 /* How many designs match a query, whatever its page and order. Otherwise as s2_db_list. */
 s2_status s2_db_tally(s2_db *db, const s2_db_query *query, int64_t *n_designs, s2_diag *diag) S2_MUST_CHECK;
-/* A kind of price: its GPU and batch, and whether its times are predictions or bounds. */
+
+/* What makes a kind of price, each a column of the filter language. */
+typedef enum s2_db_trait {
+    S2_DB_PRICED,
+    S2_DB_GPU,
+    S2_DB_BATCH,
+    S2_DB_DTYPE,
+    S2_DB_KV_DTYPE,
+    S2_DB_WEIGHTS,
+    S2_DB_TP,
+    S2_DB_KERNEL,
+    S2_DB_SETTINGS,
+    S2_DB_LLM,
+    S2_DB_N_TRAITS
+} s2_db_trait;
+const char *s2_db_trait_column(s2_db_trait trait);
+
+/* A kind of price: the value of each trait as text, and how many designs have such a price. */
 typedef struct s2_db_priced {
-    const char *gpu;
-    int64_t batch;
-    int64_t predicted; /* as in s2_db_row */
-    int64_t n;         /* designs with such a price */
+    const char *traits[S2_DB_N_TRAITS]; /* NULL: not asked for */
+    int64_t n;
 } s2_db_priced;
 
 /*
  * The first `cap` kinds of price among the designs that match a query with a phase: those of most designs
- * first, on ties predictions first. by_time: of prices with a time; otherwise of prices with a cache, by
- * batch alone. Otherwise as s2_db_list.
+ * first, on ties predictions first. Only prices with a value in each column of `by` count (names, ended by
+ * NULL), and kinds differ in the traits of the set `asked` (bits 1 << trait). Otherwise as s2_db_list.
  */
-s2_status s2_db_priced_kinds(s2_db *db, s2_arena *arena, const s2_db_query *query, bool by_time, int32_t cap,
-                             s2_db_priced *kinds, int32_t *n, s2_diag *diag) S2_MUST_CHECK;
+s2_status s2_db_priced_kinds(s2_db *db, s2_arena *arena, const s2_db_query *query, const char *const *by,
+                             uint32_t asked, int32_t cap, s2_db_priced *kinds, int32_t *n,
+                             s2_diag *diag) S2_MUST_CHECK;
+/* Are the prices of both rows, where they have one, of one kind? */
+bool s2_db_same_kind(const s2_db_row *a, const s2_db_row *b);
 /* Column `nth` of the filter language; NULL after the last one. */
 const char *s2_db_column(int32_t nth);
 

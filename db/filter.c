@@ -41,8 +41,28 @@ static const s2_column COLUMNS[] = {
      .priced_index = "price_unread"},
     {.name = "phase", .sql = "sim_phase", .kind = S2_COLUMN_TEXT, .priced = "p.phase"},
     {.name = "len", .sql = "sim_len_tok", .kind = S2_COLUMN_NUMBER, .scale = 1, .priced = "p.len_tok"},
-    {.name = "gpu", .sql = "sim_gpu", .kind = S2_COLUMN_TEXT, .priced = "p.gpu"},
-    {.name = "batch", .sql = "sim_batch", .kind = S2_COLUMN_NUMBER, .scale = 1, .priced = "p.batch"},
+    {.name = "llm", .sql = "sim_llm", .kind = S2_COLUMN_TEXT, .priced = "p.llm", .of_kind = true},
+    {.name = "gpu", .sql = "sim_gpu", .kind = S2_COLUMN_TEXT, .priced = "p.gpu", .of_kind = true},
+    {.name = "batch",
+     .sql = "sim_batch",
+     .kind = S2_COLUMN_NUMBER,
+     .scale = 1,
+     .priced = "p.batch",
+     .of_kind = true},
+    {.name = "dtype", .sql = "sim_dtype", .kind = S2_COLUMN_TEXT, .priced = "p.dtype", .of_kind = true},
+    {.name = "kv_dtype",
+     .sql = "sim_kv_dtype",
+     .kind = S2_COLUMN_TEXT,
+     .priced = "p.kv_dtype",
+     .of_kind = true},
+    {.name = "weights", .sql = "sim_weights", .kind = S2_COLUMN_TEXT, .priced = "p.weights", .of_kind = true},
+    {.name = "tp", .sql = "sim_tp", .kind = S2_COLUMN_NUMBER, .scale = 1, .priced = "p.tp", .of_kind = true},
+    {.name = "kernel", .sql = "sim_kernel", .kind = S2_COLUMN_TEXT, .priced = "p.kernel", .of_kind = true},
+    {.name = "settings",
+     .sql = "sim_settings",
+     .kind = S2_COLUMN_TEXT,
+     .priced = "p.settings",
+     .of_kind = true},
     {.name = "us",
      .sql = "design.sim_us",
      .kind = S2_COLUMN_NUMBER,
@@ -78,7 +98,8 @@ static const s2_column COLUMNS[] = {
     {.name = "priced",
      .sql = "(CASE design.sim_predicted WHEN 1 THEN 'predicted' WHEN 0 THEN 'bound' END)",
      .kind = S2_COLUMN_TEXT,
-     .priced = "(CASE p.predicted WHEN 1 THEN 'predicted' WHEN 0 THEN 'bound' END)"},
+     .priced = "(CASE p.predicted WHEN 1 THEN 'predicted' WHEN 0 THEN 'bound' END)",
+     .of_kind = true},
     {.name = "run", .sql = "run_id", .kind = S2_COLUMN_NUMBER, .scale = 1},
     {.name = "outcome", .sql = "outcome", .kind = S2_COLUMN_TEXT},
     {.name = "star", .sql = "starred", .kind = S2_COLUMN_FLAG},
@@ -197,6 +218,12 @@ static bool parse_verdict(const char *text, double *out)
     return false;
 }
 
+/* The parameter that the next value is bound to; phase and length of the prices come first. */
+static int32_t next_parameter(const s2_filter *filter)
+{
+    return filter->n_values + (filter->priced ? 3 : 1);
+}
+
 static s2_filter_value *add_value(s2_filter *filter)
 {
     return &filter->values[filter->n_values++];
@@ -213,8 +240,8 @@ static s2_status add_tag(s2_filter *filter, const condition *c, s2_diag *diag)
 {
     if (strcmp(c->op, ":") != 0 && strcmp(c->op, "=") != 0)
         return s2_diag_set(diag, S2_EINVAL, 0, 1, c->col, "tags are asked for as tag:WORD");
-    s2_buf_printf(&filter->where, " AND %s EXISTS(SELECT 1 FROM tag WHERE design_id=design.id AND tag=?)",
-                  c->negated ? "NOT" : "");
+    s2_buf_printf(&filter->where, " AND %s EXISTS(SELECT 1 FROM tag WHERE design_id=design.id AND tag=?%d)",
+                  c->negated ? "NOT" : "", next_parameter(filter));
     add_text_value(filter, c->value);
     return S2_OK;
 }
@@ -235,6 +262,13 @@ static void note_index(s2_filter *filter, const s2_column *column, const conditi
     filter->by_union |= together && strcmp(column->name, "union") == 0;
 }
 
+static void put_condition(s2_filter *filter, const s2_column *column, const char *sql)
+{
+    s2_buf_puts(&filter->where, sql);
+    if (filter->priced && column->of_kind)
+        s2_buf_puts(&filter->kind, sql);
+}
+
 static s2_status add_flag(s2_filter *filter, const s2_column *column, const condition *c, s2_diag *diag)
 {
     if (c->op[0] != '\0')
@@ -246,14 +280,13 @@ static s2_status add_flag(s2_filter *filter, const s2_column *column, const cond
 
 static s2_status add_text(s2_filter *filter, const s2_column *column, const condition *c, s2_diag *diag)
 {
-    if (strcmp(c->op, "=") == 0 || strcmp(c->op, "!=") == 0)
-        s2_buf_printf(&filter->where, " AND %s (%s%s?)", c->negated ? "NOT" : "", sql_of(filter, column),
-                      c->op);
-    else if (strcmp(c->op, "~") == 0)
-        s2_buf_printf(&filter->where, " AND %s (instr(lower(%s),lower(?))>0)", c->negated ? "NOT" : "",
-                      sql_of(filter, column));
-    else
+    const bool within = strcmp(c->op, "~") == 0;
+    char sql[192];
+    if (!within && strcmp(c->op, "=") != 0 && strcmp(c->op, "!=") != 0)
         return s2_diag_set(diag, S2_EINVAL, 0, 1, c->col, "%s takes = != or ~", column->name);
+    snprintf(sql, sizeof sql, within ? " AND %s (instr(lower(%s)%slower(?%d))>0)" : " AND %s (%s%s?%d)",
+             c->negated ? "NOT" : "", sql_of(filter, column), within ? "," : c->op, next_parameter(filter));
+    put_condition(filter, column, sql);
     note_index(filter, column, c);
     add_text_value(filter, c->value);
     return S2_OK;
@@ -284,6 +317,7 @@ static const char *not_a_value(const s2_column *column)
 static s2_status add_number(s2_filter *filter, const s2_column *column, const condition *c, s2_diag *diag)
 {
     double number;
+    char sql[192];
     const bool verdict = column->kind == S2_COLUMN_VERDICT;
     if (!is_order(c->op) || (verdict && c->op[0] != '=' && c->op[0] != '!'))
         return s2_diag_set(diag, S2_EINVAL, 0, 1, c->col, "%s takes %s", column->name,
@@ -291,7 +325,9 @@ static s2_status add_number(s2_filter *filter, const s2_column *column, const co
     if (verdict ? !parse_verdict(c->value, &number)
                 : !s2_quantity_parse(column->unit, c->value, column->scale, &number))
         return refuse(diag, c->col, not_a_value(column), c->value, strlen(c->value));
-    s2_buf_printf(&filter->where, " AND %s (%s%s?)", c->negated ? "NOT" : "", sql_of(filter, column), c->op);
+    snprintf(sql, sizeof sql, " AND %s (%s%s?%d)", c->negated ? "NOT" : "", sql_of(filter, column), c->op,
+             next_parameter(filter));
+    put_condition(filter, column, sql);
     note_index(filter, column, c);
     add_value(filter)->number = number;
     return S2_OK;
@@ -329,10 +365,11 @@ s2_status s2_filter_build(const char *text, bool priced, s2_filter *out, s2_diag
             return s2_diag_set(diag, S2_EINVAL, 0, 1, c.col, "more than %d conditions", S2_FILTER_CONDITIONS);
         S2_TRY(add_condition(out, &c, diag));
     }
-    return out->where.status;
+    return out->where.status != S2_OK ? out->where.status : out->kind.status;
 }
 
 void s2_filter_release(s2_filter *filter)
 {
     s2_buf_release(&filter->where);
+    s2_buf_release(&filter->kind);
 }

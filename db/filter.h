@@ -14,7 +14,7 @@
 #include "base/quantity.h"
 #include "db/db.h"
 
-enum { S2_FILTER_CONDITIONS = 32, S2_FILTER_VALUE_BYTES = 256 };
+enum { S2_FILTER_CONDITIONS = 48, S2_FILTER_VALUE_BYTES = 256 };
 
 typedef enum s2_column_kind {
     S2_COLUMN_TEXT,
@@ -31,6 +31,7 @@ typedef struct s2_column {
     s2_quantity unit;   /* of a number: what may follow it */
     const char *priced; /* its SQL where prices are of one phase and length; NULL: the same */
     const char *index;  /* on (column, id) in "design", NULL: none */
+    bool of_kind;       /* a trait of prices (s2_db_trait) */
     const char *priced_index;
 } s2_column;
 
@@ -45,6 +46,7 @@ typedef struct s2_filter_value {
 
 typedef struct s2_filter {
     s2_buf where; /* " AND (...)" for each condition */
+    s2_buf kind;  /* where priced, those of them that are on the kind of a price */
     int32_t n_values;
     s2_filter_value values[S2_FILTER_CONDITIONS];
     bool priced;
@@ -54,7 +56,7 @@ typedef struct s2_filter {
 } s2_filter;
 
 /*
- * priced: price columns are those of "price" as p. S2_EINVAL with column (counted from 1, in bytes) and
+ * priced: price columns are those of "price" as p, and values are bound from the third on. S2_EINVAL with column (counted from 1, in bytes) and
  * reason. Release with s2_filter_release on every outcome.
  */
 s2_status s2_filter_build(const char *text, bool priced, s2_filter *out, s2_diag *diag) S2_MUST_CHECK;

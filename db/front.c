@@ -25,13 +25,21 @@ static double value_unread(const s2_db_row *row)
     return row->unread;
 }
 
+/* What a figure depends on. Weights change no time of attention, but those who ask for them mean another model. */
+enum {
+    WORK = 1 << S2_DB_SETTINGS | 1 << S2_DB_LLM,
+    CACHE = WORK | 1 << S2_DB_BATCH | 1 << S2_DB_KV_DTYPE | 1 << S2_DB_TP,
+    RUN = CACHE | 1 << S2_DB_GPU | 1 << S2_DB_DTYPE | 1 << S2_DB_KERNEL,
+    TIME = RUN | 1 << S2_DB_PRICED | 1 << S2_DB_WEIGHTS
+};
+
 static const s2_front_column OBJECTIVES[] = {
-    {"us", "predicted time, us", 1, value_us},
-    {"kv_bytes", "KV cache, MiB", 0x1p20, value_kv_bytes},
-    {"kv_mib", "KV cache, MiB", 0x1p20, value_kv_bytes},
-    {"unread", "share of pairs unread", 1, value_unread},
-    {"gpu_us", "measured time, us", 1, value_gpu_us},
-    {"density", "density", 1, value_density},
+    {"us", "predicted time, us", 1, TIME, value_us},
+    {"kv_bytes", "KV cache, MiB", 0x1p20, CACHE, value_kv_bytes},
+    {"kv_mib", "KV cache, MiB", 0x1p20, CACHE, value_kv_bytes},
+    {"unread", "share of pairs unread", 1, WORK, value_unread},
+    {"gpu_us", "measured time, us", 1, RUN, value_gpu_us},
+    {"density", "density", 1, WORK, value_density},
 };
 
 /* A design with its values, for sorting. */
@@ -114,54 +122,79 @@ s2_status s2_front_parse(const char *list, s2_front_spec *out, s2_diag *diag)
     return out->n_by > 0 ? S2_OK : s2_diag_set(diag, S2_EINVAL, 0, 0, 1, "needs a column");
 }
 
-static bool minimizes(const s2_front_spec *spec, double (*value)(const s2_db_row *row))
+/* A value with both kinds of quotes, which only a foreign file can have, is left out. */
+static void put_trait(s2_db_trait trait, const char *value, s2_buf *buf)
 {
-    for (int32_t o = 0; o < spec->n_by; o++)
-        if (spec->by[o]->value == value)
-            return true;
-    return false;
-}
-
-/* A name with both kinds of quotes, which only a foreign file can have, is left out. */
-static void put_gpu(const char *gpu, s2_buf *buf)
-{
-    const char quote = strchr(gpu, '"') == NULL ? '"' : '\'';
-    if (strpbrk(gpu, " '\"") == NULL && gpu[0] != '\0')
-        s2_buf_printf(buf, " gpu=%s", gpu);
-    else if (strchr(gpu, quote) == NULL)
-        s2_buf_printf(buf, " gpu=%c%s%c", quote, gpu, quote);
+    const char *const column = s2_db_trait_column(trait), *const space = buf->len > 0 ? " " : "";
+    const char quote = strchr(value, '"') == NULL ? '"' : '\'';
+    if (strpbrk(value, " '\"") == NULL && value[0] != '\0')
+        s2_buf_printf(buf, "%s%s=%s", space, column, value);
+    else if (strchr(value, quote) == NULL)
+        s2_buf_printf(buf, "%s%s=%c%s%c", space, column, quote, value, quote);
 }
 
 static const char *text_of(s2_arena *arena, s2_buf *buf)
 {
-    const char *const text = buf->status == S2_OK ? s2_arena_strndup(arena, buf->data, buf->len) : NULL;
+    const char *const text =
+        buf->status == S2_OK ? s2_arena_strndup(arena, buf->data != NULL ? buf->data : "", buf->len) : NULL;
     s2_buf_release(buf);
     return text;
 }
 
-static s2_status describe_kind(s2_arena *arena, const s2_db_priced *priced, bool timed, s2_front_kind *out)
+/* What goes without saying where no other kind differs in it. */
+static bool is_usual(const s2_db_priced *priced, s2_db_trait trait)
 {
-    s2_buf buf = {0};
-    if (timed) {
-        s2_buf_printf(&buf, "priced=%s", priced->predicted == 1 ? "predicted" : "bound");
-        put_gpu(priced->gpu, &buf);
+    if (trait == S2_DB_LLM)
+        return true;
+    const char *const dtype = priced->traits[S2_DB_DTYPE] != NULL ? priced->traits[S2_DB_DTYPE] : "bf16";
+    const char *const usual[S2_DB_N_TRAITS] = {
+        [S2_DB_DTYPE] = "bf16", [S2_DB_KV_DTYPE] = dtype,    [S2_DB_WEIGHTS] = dtype,
+        [S2_DB_TP] = "1",       [S2_DB_KERNEL] = S2_DB_OURS, [S2_DB_SETTINGS] = S2_DB_USUAL};
+    return usual[trait] != NULL && strcmp(priced->traits[trait], usual[trait]) == 0;
+}
+
+static bool differs(const s2_db_priced *priced, int32_t n, s2_db_trait trait)
+{
+    for (int32_t k = 1; k < n; k++)
+        if (strcmp(priced[k].traits[trait], priced[0].traits[trait]) != 0)
+            return true;
+    return false;
+}
+
+static s2_status describe_kinds(s2_arena *arena, const s2_db_priced *priced, int32_t n, s2_front_kind *out)
+{
+    for (int32_t k = 0; k < n; k++) {
+        s2_buf filter = {0}, words = {0};
+        for (int t = 0; t < S2_DB_N_TRAITS; t++) {
+            const s2_db_trait trait = (s2_db_trait)t;
+            const char *const value = priced[k].traits[trait];
+            if (value != NULL)
+                put_trait(trait, value, &filter);
+            if (value != NULL && (!is_usual(&priced[k], trait) || differs(priced, n, trait)))
+                put_trait(trait, value, &words);
+        }
+        out[k] = (s2_front_kind){text_of(arena, &filter), text_of(arena, &words), priced[k].n};
+        if (out[k].filter == NULL || out[k].words == NULL)
+            return S2_ENOMEM;
     }
-    s2_buf_printf(&buf, "%sbatch=%lld", timed ? " " : "", (long long)priced->batch);
-    *out = (s2_front_kind){text_of(arena, &buf), priced->n};
-    return out->filter != NULL ? S2_OK : S2_ENOMEM;
+    return S2_OK;
 }
 
 s2_status s2_front_rivals(s2_db *db, s2_arena *arena, const s2_front_spec *spec, s2_db_query *query,
                           s2_front_kind kinds[S2_FRONT_KINDS], int32_t *n, s2_diag *diag)
 {
-    const bool timed = minimizes(spec, value_us);
     s2_db_priced priced[S2_FRONT_KINDS];
+    const char *by[S2_FRONT_OBJECTIVES + 1] = {NULL};
+    uint32_t asked = 0;
     *n = 0;
-    if ((!timed && !minimizes(spec, value_kv_bytes)) || query->phase == NULL)
+    if (query->phase == NULL)
         return S2_OK;
-    S2_TRY(s2_db_priced_kinds(db, arena, query, timed, S2_FRONT_KINDS, priced, n, diag));
-    for (int32_t k = 0; k < *n; k++)
-        S2_TRY(describe_kind(arena, &priced[k], timed, &kinds[k]));
+    for (int32_t o = 0; o < spec->n_by; o++) {
+        by[o] = spec->by[o]->name;
+        asked |= spec->by[o]->traits;
+    }
+    S2_TRY(s2_db_priced_kinds(db, arena, query, by, asked, S2_FRONT_KINDS, priced, n, diag));
+    S2_TRY(describe_kinds(arena, priced, *n, kinds));
     if (*n == 0)
         return S2_OK;
     s2_buf filter = {0};

@@ -19,7 +19,8 @@ enum { S2_FRONT_OBJECTIVES = 4 };
 typedef struct s2_front_column {
     const char *name;
     const char *words;
-    double unit; /* the unit of its words, in the column's unit */
+    double unit;     /* the unit of its words, in the column's unit */
+    uint32_t traits; /* of a price that it depends on: bits 1 << s2_db_trait */
     double (*value)(const s2_db_row *row);
 } s2_front_column;
 
@@ -32,17 +33,21 @@ typedef struct s2_front_spec {
 /* "us,kv_mib"; leaves out->distinct as it is. S2_EINVAL with the reason in *diag. */
 s2_status s2_front_parse(const char *list, s2_front_spec *out, s2_diag *diag) S2_MUST_CHECK;
 
-/* Only prices of one kind compete: bounds lie below predictions, and each GPU and batch has its own times. */
-enum { S2_FRONT_KINDS = 8 };
+/*
+ * Only prices of one kind compete: they must agree in every trait on which an objective depends. Bounds lie below
+ * predictions, and each GPU, batch, type, number of ranks and family of kernels has times of its own.
+ */
+enum { S2_FRONT_KINDS = 16 };
 typedef struct s2_front_kind {
-    const char *filter; /* the filter that selects it: "priced=bound gpu=h200 batch=1" */
+    const char *filter; /* the conditions that select it, all of them */
+    const char *words;  /* those that tell it from the other kinds or from what is usual */
     int64_t n;
 } s2_front_kind;
 
 /*
  * The kinds of price among the designs that match a query with a phase. Designs of one kind compete:
  * query->filter is narrowed to the first, which most of them have (on ties predictions). There are none
- * where no objective depends on how a design was priced. Otherwise as s2_db_list.
+ * where no design is priced. Otherwise as s2_db_list.
  */
 s2_status s2_front_rivals(s2_db *db, s2_arena *arena, const s2_front_spec *spec, s2_db_query *query,
                           s2_front_kind kinds[S2_FRONT_KINDS], int32_t *n, s2_diag *diag) S2_MUST_CHECK;

@@ -35,10 +35,31 @@ s2_status s2_db_read_row(s2_arena *arena, sqlite3_stmt *s, s2_db_row *row)
     row->density = s2_sql_column_num(s, at++);
     row->unread = s2_sql_column_num(s, at++);
     row->predicted = s2_sql_column_int(s, at++);
-    const bool whole_row = row->hash != NULL && row->name != NULL && row->family != NULL &&
-                           row->model != NULL && row->outcome != NULL && row->tags != NULL &&
-                           row->phase != NULL && row->gpu != NULL;
-    return whole_row ? S2_OK : S2_ENOMEM;
+    row->dtype = s2_sql_text(arena, s, at++);
+    row->kv_dtype = s2_sql_text(arena, s, at++);
+    row->weights = s2_sql_text(arena, s, at++);
+    row->tp = s2_sql_column_int(s, at++);
+    row->kernel = s2_sql_text(arena, s, at++);
+    row->settings = s2_sql_text(arena, s, at++);
+    row->llm = s2_sql_text(arena, s, at++);
+    const char *const texts[] = {row->hash,    row->name,   row->family,   row->model, row->outcome,
+                                 row->tags,    row->phase,  row->gpu,      row->dtype, row->kv_dtype,
+                                 row->weights, row->kernel, row->settings, row->llm};
+    for (size_t n = 0; n < sizeof texts / sizeof texts[0]; n++)
+        if (texts[n] == NULL)
+            return S2_ENOMEM;
+    return S2_OK;
+}
+
+bool s2_db_same_kind(const s2_db_row *a, const s2_db_row *b)
+{
+    if (a->phase[0] == '\0' || b->phase[0] == '\0')
+        return true;
+    return a->batch == b->batch && a->tp == b->tp && a->predicted == b->predicted &&
+           strcmp(a->gpu, b->gpu) == 0 && strcmp(a->dtype, b->dtype) == 0 &&
+           strcmp(a->kv_dtype, b->kv_dtype) == 0 && strcmp(a->weights, b->weights) == 0 &&
+           strcmp(a->kernel, b->kernel) == 0 && strcmp(a->settings, b->settings) == 0 &&
+           strcmp(a->llm, b->llm) == 0;
 }
 
 s2_status s2_db_common_price(s2_db *db, s2_arena *arena, const char **phase, int64_t *len_tok, s2_diag *diag)
@@ -50,7 +71,7 @@ s2_status s2_db_common_price(s2_db *db, s2_arena *arena, const char **phase, int
         s2_sql_prepare(db,
                        *phase != NULL && *len_tok != 0
                            ? one
-                           : "SELECT phase,len_tok FROM price WHERE (?1 IS NULL OR phase=?1)"
+                           : "SELECT phase,len_tok FROM price WHERE place=1 AND (?1 IS NULL OR phase=?1)"
                              " AND (?2=0 OR len_tok=?2) GROUP BY phase,len_tok"
                              " ORDER BY count(us) DESC,count(*) DESC,max(started_us) DESC,phase DESC LIMIT 1",
                        &statement, diag));

@@ -67,30 +67,31 @@ static const carry RESULTS[] = {
      "r.uid,seq,d.hash,gpu,t.model,phase,dtype,len_tok,batch,time_us,bound_us,dense_us,bound_by,t.density,"
      "hbm_bytes,kv_dense_bytes,kv_shared_pages_bytes,kv_head_pages_bytes,kv_ring_stripes_bytes,error_pct,"
      "json,"
-     "unread FROM sim t JOIN run r ON r.id=t.run_id JOIN design d ON d.id=t.design_id WHERE d.deleted_us IS "
+     "unread,kv_dtype,weights,tp,kernel,settings FROM sim t JOIN run r ON r.id=t.run_id JOIN design d ON "
+     "d.id=t.design_id WHERE d.deleted_us IS "
      "NULL",
      "INSERT INTO "
      "sim(run_id,seq,design_id,gpu,model,phase,dtype,len_tok,batch,time_us,bound_us,dense_us,"
      "bound_by,density,hbm_bytes,kv_dense_bytes,kv_shared_pages_bytes,kv_head_pages_bytes,kv_ring_stripes_"
      "bytes,"
-     "error_pct,json,unread) VALUES(" RUN ",?2," DESIGN
+     "error_pct,json,unread,kv_dtype,weights,tp,kernel,settings) VALUES(" RUN ",?2," DESIGN
      ",?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20," JSON(
-         21) ",?22) ON CONFLICT DO NOTHING",
+         21) ",?22,?23,?24,?25,?26,?27) ON CONFLICT DO NOTHING",
      -1, -1},
     {"SELECT "
      "r.uid,t.seq,d.hash,e.sha,kernel,phase,dtype,t.outcome,reason,len_tok,batch,t.seed,pairs,pairs_wrong,"
      "max_err,tolerance,needles_found,needles_expected,median_ms,min_ms,sm_mhz,samples_f32,json,layer,layers_"
-     "alike FROM "
+     "alike,t.gpu,kernels FROM "
      "validation t"
      " JOIN run r ON r.id=t.run_id JOIN design d ON d.id=t.design_id JOIN env e ON e.id=env_id WHERE "
      "d.deleted_us IS NULL",
      "INSERT INTO "
      "validation(run_id,seq,design_id,env_id,kernel,phase,dtype,outcome,reason,len_tok,batch,seed,"
      "pairs,pairs_wrong,max_err,tolerance,needles_found,needles_expected,median_ms,min_ms,sm_mhz,samples_f32,"
-     "json,layer,layers_alike)"
+     "json,layer,layers_alike,gpu,kernels)"
      " VALUES(" RUN ",?2," DESIGN
      ",(SELECT id FROM env WHERE sha=?4),?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,"
-     "?18,?19,?20,?21,?22," JSON(23) ",?24,?25) ON CONFLICT DO NOTHING",
+     "?18,?19,?20,?21,?22," JSON(23) ",?24,?25,?26,?27) ON CONFLICT DO NOTHING",
      -1, -1},
     {"SELECT r.uid,seq,d.hash,target,path,out_sha FROM export t JOIN run r ON r.id=t.run_id"
      " JOIN design d ON d.id=t.design_id WHERE d.deleted_us IS NULL",

@@ -30,7 +30,7 @@ typedef struct page {
 
 /* ---- the text of a query */
 
-#define JOINED "price p ON p.design_id=design.id AND p.phase=:phase AND p.len_tok=:len"
+#define JOINED "price p ON p.design_id=design.id AND p.phase=?1 AND p.len_tok=?2"
 
 static const char *sort_of(const page *p)
 {
@@ -54,6 +54,20 @@ static const char *index_of(const page *p)
     if (p->filter->by_union && strcmp(p->sort->name, "us") == 0 && !p->priced)
         return "design_union_sim";
     return p->priced && p->sort->priced != NULL ? NULL : p->sort->index;
+}
+
+/* One price of each design: its latest of the kinds that the conditions leave. */
+static void add_place(const page *p, s2_buf *sql)
+{
+    const s2_buf *const kind = &p->filter->kind;
+    if (p->priced && kind->len == 0)
+        s2_buf_puts(sql, " AND p.place=1");
+    else if (p->priced)
+        s2_buf_printf(
+            sql,
+            " AND p.place=(SELECT min(p.place) FROM price p WHERE p.design_id=design.id AND p.phase=?1"
+            " AND p.len_tok=?2%.*s)",
+            (int)kind->len, kind->data);
 }
 
 static void add_plain_source(const page *p, s2_buf *sql)
@@ -95,9 +109,10 @@ static const char *id_of(const page *p, bool with_value)
 
 static void add_conditions(const page *p, s2_buf *sql)
 {
-    s2_buf_printf(sql, " WHERE deleted_us IS %sNULL%s%s", p->query->trash ? "NOT " : "",
-                  p->priced ? " AND p.phase=:phase AND p.len_tok=:len" : "",
-                  p->filter->where.data != NULL ? p->filter->where.data : "");
+    const s2_buf *const where = &p->filter->where;
+    s2_buf_printf(sql, " WHERE deleted_us IS %sNULL%s%.*s", p->query->trash ? "NOT " : "",
+                  p->priced ? " AND p.phase=?1 AND p.len_tok=?2" : "", (int)where->len,
+                  where->len > 0 ? where->data : "");
 }
 
 static bool goes_down(const page *p)
@@ -124,7 +139,9 @@ static void add_cursor(const page *p, bool with_value, const char *id, int64_t f
         return;
     s2_buf_printf(sql, " AND (%s,%s)%c(SELECT %s,design.id", sort_of(p), id, beyond, sort_of(p));
     add_plain_source(p, sql);
-    s2_buf_printf(sql, " WHERE design.id=%lld)", (long long)from);
+    s2_buf_printf(sql, " WHERE design.id=%lld", (long long)from);
+    add_place(p, sql);
+    s2_buf_puts(sql, ")");
 }
 
 /*
@@ -140,17 +157,18 @@ static void add_seek(const page *p, bool with_value, int64_t from, s2_buf *sql)
     s2_buf_printf(sql, " WHERE design.id IN(SELECT %s", id);
     add_ordered_source(p, with_value, sql);
     add_conditions(p, sql);
+    add_place(p, sql);
     s2_buf_printf(sql, " AND %s IS %sNULL", sort_of(p), with_value ? "NOT " : "");
     add_cursor(p, with_value, id, from, sql);
     add_order(p, with_value, id, p->few, sql);
     s2_buf_printf(sql, " LIMIT %d)", (int)(p->query->limit - p->n_rows));
+    add_place(p, sql);
     add_order(p, with_value, "design.id", true, sql);
     s2_buf_add(sql, "", 1);
 }
 
 /* ---- running it */
 
-/* Phase and length come first in every text that has them, so conditions are numbered after them. */
 static void bind_all(sqlite3_stmt *statement, const page *p)
 {
     int at = 1;
@@ -233,11 +251,9 @@ static s2_status has_value(const page *p, int64_t id, bool *out, s2_diag *diag)
     s2_buf_printf(&sql, "SELECT %s IS NOT NULL", sort_of(p));
     add_plain_source(p, &sql);
     s2_buf_printf(&sql, " WHERE design.id=%lld", (long long)id);
+    add_place(p, &sql);
     s2_buf_add(&sql, "", 1);
-    page plain = *p;
-    static const s2_filter none = {.n_values = 0};
-    plain.filter = &none;
-    S2_TRY(ask(&plain, &sql, &has_row, &value, diag));
+    S2_TRY(ask(p, &sql, &has_row, &value, diag));
     *out = value != 0;
     return has_row ? S2_OK : s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "no design is at this cursor");
 }
@@ -265,6 +281,7 @@ static s2_status find_few(page *p, s2_diag *diag)
     s2_buf_puts(&sql, "SELECT count(*) FROM (SELECT 1");
     add_finding_source(p, &sql);
     add_conditions(p, &sql);
+    add_place(p, &sql);
     s2_buf_printf(&sql, " LIMIT %d)", FEW + 1);
     s2_buf_add(&sql, "", 1);
     S2_TRY(prepare(p, &sql, &statement, diag));
@@ -331,23 +348,53 @@ s2_status s2_db_list(s2_db *db, s2_arena *arena, const s2_db_query *query, const
     return S2_OK;
 }
 
-static s2_status read_kinds(page *p, sqlite3_stmt *statement, int32_t cap, s2_db_priced *kinds, int32_t *n,
-                            s2_diag *diag)
+/* ---- the kinds of price */
+
+static const char *const TRAITS[S2_DB_N_TRAITS] = {"priced",  "gpu", "batch",  "dtype",    "kv_dtype",
+                                                   "weights", "tp",  "kernel", "settings", "llm"};
+
+const char *s2_db_trait_column(s2_db_trait trait)
+{
+    return TRAITS[trait];
+}
+
+static s2_status read_kinds(page *p, sqlite3_stmt *statement, uint32_t asked, int32_t cap,
+                            s2_db_priced *kinds, int32_t *n, s2_diag *diag)
 {
     for (bool has_row = true; *n < cap; (*n)++) {
         S2_TRY(s2_sql_step(p->db, statement, &has_row, diag));
         if (!has_row)
             break;
-        kinds[*n] = (s2_db_priced){s2_sql_text(p->arena, statement, 0), s2_sql_column_int(statement, 1),
-                                   s2_sql_column_int(statement, 2), s2_sql_column_int(statement, 3)};
-        if (kinds[*n].gpu == NULL)
-            return S2_ENOMEM;
+        kinds[*n] = (s2_db_priced){.n = s2_sql_column_int(statement, S2_DB_N_TRAITS)};
+        for (int t = 0; t < S2_DB_N_TRAITS; t++) {
+            if (asked >> t & 1 && (kinds[*n].traits[t] = s2_sql_text(p->arena, statement, t)) == NULL)
+                return S2_ENOMEM;
+        }
     }
     return S2_OK;
 }
 
-s2_status s2_db_priced_kinds(s2_db *db, s2_arena *arena, const s2_db_query *query, bool by_time, int32_t cap,
-                             s2_db_priced *kinds, int32_t *n, s2_diag *diag)
+static const char *priced_sql(const char *name)
+{
+    return s2_column_find(name, strlen(name))->priced;
+}
+
+static void add_kinds(const page *p, const char *const *by, uint32_t asked, s2_buf *sql)
+{
+    s2_buf_puts(sql, "SELECT ");
+    for (int t = 0; t < S2_DB_N_TRAITS; t++)
+        s2_buf_printf(sql, "%s,", asked >> t & 1 ? priced_sql(TRAITS[t]) : "NULL");
+    s2_buf_puts(sql, "count(DISTINCT design.id)");
+    add_finding_source(p, sql);
+    add_conditions(p, sql);
+    for (; *by != NULL; by++)
+        s2_buf_printf(sql, " AND %s IS NOT NULL", priced_sql(*by));
+    s2_buf_puts(sql, " GROUP BY 1,2,3,4,5,6,7,8,9,10 ORDER BY 11 DESC,1 DESC,2,3,4,5,6,7,8,9,10");
+    s2_buf_add(sql, "", 1);
+}
+
+s2_status s2_db_priced_kinds(s2_db *db, s2_arena *arena, const s2_db_query *query, const char *const *by,
+                             uint32_t asked, int32_t cap, s2_db_priced *kinds, int32_t *n, s2_diag *diag)
 {
     page p = {.db = db, .arena = arena, .query = query, .priced = true};
     s2_filter filter;
@@ -357,17 +404,11 @@ s2_status s2_db_priced_kinds(s2_db *db, s2_arena *arena, const s2_db_query *quer
     p.filter = &filter;
     *n = 0;
     if (status == S2_OK) {
-        s2_buf_printf(&sql, "SELECT %s,p.batch,%s,count(*)", by_time ? "p.gpu" : "''",
-                      by_time ? "p.predicted" : "NULL");
-        add_finding_source(&p, &sql);
-        add_conditions(&p, &sql);
-        s2_buf_printf(&sql, " AND p.%s IS NOT NULL GROUP BY 1,2,3 ORDER BY 4 DESC,3 DESC,1,2",
-                      by_time ? "us" : "kv_bytes");
-        s2_buf_add(&sql, "", 1);
+        add_kinds(&p, by, asked, &sql);
         status = prepare(&p, &sql, &statement, diag);
     }
     if (status == S2_OK)
-        status = read_kinds(&p, statement, cap, kinds, n, diag);
+        status = read_kinds(&p, statement, asked, cap, kinds, n, diag);
     sqlite3_finalize(statement);
     s2_filter_release(&filter);
     return status;
@@ -386,6 +427,7 @@ s2_status s2_db_tally(s2_db *db, const s2_db_query *query, int64_t *n_designs, s
         s2_buf_puts(&sql, "SELECT count(*)");
         add_finding_source(&p, &sql);
         add_conditions(&p, &sql);
+        add_place(&p, &sql);
         s2_buf_add(&sql, "", 1);
         status = ask(&p, &sql, &has_row, n_designs, diag);
     }

@@ -95,41 +95,85 @@ static const char VERDICTS[] =
 
 static const char FORGET_PRICES[] = "DELETE FROM price WHERE design_id BETWEEN ?1 AND ?2";
 
-/* The latest prediction of each phase and length, and how many there are. */
-static const char PREDICTED[] =
-    "INSERT INTO "
-    "price(design_id,phase,len_tok,n,started_us,seq,gpu,batch,us,kv_bytes,density,unread,predicted)"
-    " SELECT "
-    "design_id,phase,len_tok,n,started_us,seq,gpu,batch,coalesce(time_us,bound_us),kv_head_pages_bytes,"
-    "density,unread,error_pct IS NOT NULL"
-    " FROM (SELECT sim.*,started_us,count(*) OVER (PARTITION BY design_id,phase,len_tok) AS n,"
-    "  row_number() OVER (PARTITION BY design_id,phase,len_tok ORDER BY started_us DESC,sim.id DESC) AS place"
-    "  FROM sim JOIN run ON run.id=sim.run_id WHERE design_id BETWEEN ?1 AND ?2) WHERE place=1";
+/* What stands for the LLM where none is named: a search may choose among numbers of heads, but not of layers. */
+#define UNNAMED "printf('%d-layers',n_layers)"
 
 /*
- * The latest timing on a GPU, of all layers: a run times one layer of each kind, which represents all
- * that read the same. A run that left layers out does not time the design.
+ * The latest prediction of each kind at each phase and length, and how many predictions there are of all kinds.
+ * Place 1 is the latest kind that has a time.
  */
-static const char MEASURED[] =
-    "INSERT INTO price(design_id,phase,len_tok,n,started_us,seq,gpu,batch,gpu_us)"
-    " SELECT design_id,phase,len_tok,0,started_us,0,device,batch,us FROM"
-    "  (SELECT *,row_number() OVER (PARTITION BY design_id,phase,len_tok ORDER BY started_us DESC,run_id "
-    "DESC)"
-    "   AS place FROM"
-    "   (SELECT v.design_id,CASE v.phase WHEN 'forward' THEN 'prefill' ELSE v.phase END AS phase,v.len_tok,"
-    "    v.run_id,run.started_us,env.device,v.batch,sum(median_ms*1000*coalesce(layers_alike,1)) AS us"
-    "    FROM validation v JOIN run ON run.id=v.run_id JOIN env ON env.id=env_id JOIN design ON"
-    "    design.id=v.design_id WHERE v.design_id BETWEEN ?1 AND ?2 AND v.outcome='ok' AND device<>'cpu'"
-    "    AND median_ms IS NOT NULL GROUP BY v.design_id,v.phase,v.len_tok,v.run_id"
-    "    HAVING sum(coalesce(layers_alike,1))=n_layers))"
-    " WHERE place=1 ON CONFLICT(design_id,phase,len_tok) DO UPDATE SET gpu_us=excluded.gpu_us";
+static const char PREDICTED[] =
+    "INSERT INTO "
+    "price(design_id,phase,len_tok,place,n,started_us,seq,llm,gpu,batch,dtype,kv_dtype,weights,tp,"
+    "kernel,settings,predicted,us,kv_bytes,density,unread)"
+    " SELECT design_id,phase,len_tok,row_number() OVER (PARTITION BY design_id,phase,len_tok"
+    "  ORDER BY us IS NULL,started_us DESC,seq DESC,id "
+    "DESC),n,started_us,seq,llm,gpu,batch,dtype,kv_dtype,weights,"
+    "  tp,kernel,settings,predicted,us,kv_bytes,density,unread FROM"
+    "  (SELECT *,count(*) OVER (PARTITION BY design_id,phase,len_tok) AS n,row_number() OVER (PARTITION BY"
+    "   design_id,phase,len_tok,llm,gpu,batch,dtype,kv_dtype,weights,tp,kernel,settings,predicted"
+    "   ORDER BY started_us DESC,id DESC) AS nth FROM"
+    "   (SELECT sim.id,design_id,phase,len_tok,run.started_us,seq,"
+    "    coalesce(nullif(sim.model,''),nullif(design.model,'')," UNNAMED ") AS llm,gpu,batch,dtype,"
+    "    coalesce(kv_dtype,'unknown') AS kv_dtype,coalesce(weights,'unknown') AS weights,coalesce(tp,0) AS "
+    "tp,"
+    "    coalesce(kernel,'unknown') AS kernel,coalesce(settings,'unknown') AS settings,"
+    "    error_pct IS NOT NULL AS predicted,coalesce(time_us,bound_us) AS us,kv_head_pages_bytes AS kv_bytes,"
+    "    sim.density,unread FROM sim JOIN run ON run.id=sim.run_id JOIN design ON design.id=design_id"
+    "    WHERE design_id BETWEEN ?1 AND ?2)) WHERE nth=1";
 
-/* The list shows a design's prices at the phase and length that were predicted most often. */
+/*
+ * A timing on a GPU, of all layers: a run times one layer of each kind, which represents all that read the
+ * same. A run that left layers out does not time the design.
+ */
+#define PHASE_OF_PASS "CASE v.phase WHEN 'forward' THEN 'prefill' ELSE v.phase END"
+#define TIMED_US      "sum(median_ms*1000*coalesce(layers_alike,1))"
+#define TIMED         "v.outcome='ok' AND env.device<>'cpu' AND median_ms IS NOT NULL"
+#define TIMED_GPU     "coalesce(v.gpu,env.device)"
+#define TIMED_KERNELS "coalesce(v.kernels,'unknown')"
+#define TIMINGS                                                                                              \
+    " FROM validation v JOIN run ON run.id=v.run_id JOIN env ON env.id=env_id JOIN design d ON "             \
+    "d.id=v.design_id"
+#define OF_EACH_RUN                                                                                          \
+    " GROUP BY v.run_id,v.design_id,v.phase,v.len_tok,v.batch,v.dtype," TIMED_GPU "," TIMED_KERNELS          \
+    " HAVING sum(coalesce(layers_alike,1))=max(d.n_layers)"
+
+/* A timing is shown with prices of the GPU that it ran on, for the same work by the same kernels on one GPU. */
+static const char MEASURED[] =
+    "UPDATE price SET gpu_us=(SELECT " TIMED_US TIMINGS " WHERE v.design_id=price.design_id AND " TIMED
+    " AND " PHASE_OF_PASS "=price.phase AND v.len_tok=price.len_tok AND " TIMED_GPU "=price.gpu"
+    " AND v.batch=price.batch AND v.dtype=price.dtype AND " TIMED_KERNELS "=price.kernel" OF_EACH_RUN
+    " ORDER BY run.started_us DESC,v.run_id DESC LIMIT 1)"
+    " WHERE design_id BETWEEN ?1 AND ?2 AND tp IN(0,1) AND kv_dtype IN(dtype,'unknown')"
+    " AND settings IN('usual','unknown') AND EXISTS(SELECT 1 FROM validation WHERE "
+    "design_id=price.design_id)";
+
+/* A timing that no price is like is a row of its own. */
+static const char MEASURED_ALONE[] =
+    "INSERT INTO "
+    "price(design_id,phase,len_tok,place,n,started_us,seq,llm,gpu,batch,dtype,kv_dtype,weights,tp,"
+    "kernel,settings,gpu_us)"
+    " SELECT design_id,phase,len_tok,(SELECT count(*) FROM price p WHERE p.design_id=t.design_id AND"
+    "  p.phase=t.phase AND p.len_tok=t.len_tok)+row_number() OVER (PARTITION BY design_id,phase,len_tok"
+    "  ORDER BY started_us DESC,run_id "
+    "DESC,gpu,batch,dtype,kernel),0,started_us,0,llm,gpu,batch,dtype,dtype,dtype,1,"
+    "  kernel,'usual',us FROM"
+    " (SELECT *,row_number() OVER (PARTITION BY design_id,phase,len_tok,gpu,batch,dtype,kernel"
+    "   ORDER BY started_us DESC,run_id DESC) AS nth FROM"
+    "  (SELECT v.design_id," PHASE_OF_PASS " AS phase,v.len_tok,v.run_id,run.started_us," TIMED_GPU
+    " AS gpu,coalesce(nullif(d.model,''),max(" UNNAMED ")) AS llm,"
+    "   v.batch,v.dtype," TIMED_KERNELS " AS kernel," TIMED_US " AS us" TIMINGS
+    "   WHERE v.design_id BETWEEN ?1 AND ?2 AND " TIMED OF_EACH_RUN ")) t"
+    " WHERE nth=1 AND NOT EXISTS(SELECT 1 FROM price p WHERE p.design_id=t.design_id AND p.phase=t.phase AND"
+    "  p.len_tok=t.len_tok AND p.gpu=t.gpu AND p.batch=t.batch AND p.dtype=t.dtype AND p.kernel=t.kernel AND"
+    "  p.gpu_us IS NOT NULL)";
+
+/* The list shows a design's latest price at the phase and length that were predicted most often. */
 static const char SHOWN[] =
     "UPDATE design SET (sim_phase,sim_len_tok,sim_gpu,sim_batch,sim_us,kv_bytes,gpu_us,sim_density,"
-    "sim_unread,sim_predicted)="
-    "(SELECT phase,len_tok,gpu,batch,us,kv_bytes,gpu_us,density,unread,predicted FROM price WHERE "
-    "design_id=design.id"
+    "sim_unread,sim_predicted,sim_dtype,sim_kv_dtype,sim_weights,sim_tp,sim_kernel,sim_settings,sim_llm)="
+    "(SELECT phase,len_tok,gpu,batch,us,kv_bytes,gpu_us,density,unread,predicted,dtype,kv_dtype,weights,tp,"
+    "kernel,settings,llm FROM price WHERE design_id=design.id AND place=1"
     " ORDER BY us IS NULL,n DESC,started_us DESC,seq DESC,phase DESC,len_tok LIMIT 1),"
     " outcome=(SELECT outcome FROM validation JOIN run ON run.id=validation.run_id WHERE design_id=design.id"
     " ORDER BY started_us DESC,validation.id DESC LIMIT 1) WHERE id BETWEEN ?1 AND ?2";
@@ -155,8 +199,8 @@ static s2_status refresh_verdicts(s2_db *db, int64_t design_id, s2_diag *diag)
 
 static s2_status refresh_prices(s2_db *db, int64_t design_id, s2_diag *diag)
 {
-    static const char *const steps[] = {FORGET_PRICES, PREDICTED, MEASURED, SHOWN, UNPRICED};
-    return refresh(db, design_id, steps, 5, diag);
+    static const char *const steps[] = {FORGET_PRICES, PREDICTED, MEASURED, MEASURED_ALONE, SHOWN, UNPRICED};
+    return refresh(db, design_id, steps, 6, diag);
 }
 
 s2_db_check s2_db_check_of(const char *property, s2_db_verdict verdict)
@@ -199,11 +243,13 @@ s2_status s2_db_put_sim(s2_db *db, int64_t run_id, int64_t design_id, const s2_d
         db, diag,
         "INSERT INTO sim(run_id,seq,design_id,gpu,model,phase,dtype,len_tok,batch,time_us,bound_us,"
         "dense_us,bound_by,density,hbm_bytes,kv_dense_bytes,kv_shared_pages_bytes,kv_head_pages_bytes,"
-        "kv_ring_stripes_bytes,error_pct,json,unread) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-        "iiittttiidddtdddddddtd", run_id, seq, design_id, sim->gpu, sim->model, sim->phase, sim->dtype,
+        "kv_ring_stripes_bytes,error_pct,json,unread,kv_dtype,weights,tp,kernel,settings)"
+        " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        "iiittttiidddtdddddddtdttitt", run_id, seq, design_id, sim->gpu, sim->model, sim->phase, sim->dtype,
         sim->len_tok, sim->batch, sim->time_us, sim->bound_us, sim->dense_us, sim->bound_by, sim->density,
         sim->hbm_bytes, sim->kv_dense_bytes, sim->kv_shared_pages_bytes, sim->kv_head_pages_bytes,
-        sim->kv_ring_stripes_bytes, sim->error_pct, sim->json, sim->unread));
+        sim->kv_ring_stripes_bytes, sim->error_pct, sim->json, sim->unread, sim->kv_dtype, sim->weights,
+        sim->tp > 0 ? sim->tp : S2_DB_NONE, sim->kernel, sim->settings));
     return refresh_prices(db, design_id, diag);
 }
 
@@ -237,13 +283,14 @@ s2_status s2_db_put_validation(s2_db *db, int64_t run_id, int64_t design_id, con
         "INSERT INTO "
         "validation(run_id,seq,design_id,env_id,kernel,phase,dtype,outcome,reason,len_tok,batch,seed,pairs,"
         "pairs_wrong,max_err,tolerance,needles_found,needles_expected,median_ms,min_ms,sm_mhz,samples_f32,"
-        "json,layer,layers_alike)"
-        " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-        "iiiitttttiiiiiddiidddbtii", run_id, seq, design_id, env_id, v->kernel, v->phase, v->dtype,
+        "json,layer,layers_alike,gpu,kernels)"
+        " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        "iiiitttttiiiiiddiidddbtiitt", run_id, seq, design_id, env_id, v->kernel, v->phase, v->dtype,
         v->outcome, v->reason, v->len_tok, v->batch, v->seed, v->pairs, v->pairs_wrong, v->max_err,
         v->tolerance, v->needles_found, v->needles_expected, v->median_ms, v->min_ms, v->sm_mhz,
         (const void *)v->samples_ms, (size_t)v->n_samples * sizeof(float), v->json,
-        v->layers_alike > 0 ? v->layer : S2_DB_NONE, v->layers_alike > 0 ? v->layers_alike : S2_DB_NONE));
+        v->layers_alike > 0 ? v->layer : S2_DB_NONE, v->layers_alike > 0 ? v->layers_alike : S2_DB_NONE,
+        v->gpu, v->kernels));
     return refresh_prices(db, design_id, diag);
 }
 

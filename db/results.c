@@ -21,11 +21,12 @@
     "SELECT " COMMON                                                                                         \
     ",r.gpu,r.model,phase,dtype,len_tok,batch,time_us,bound_us,dense_us,bound_by,r.density,"                 \
     "unread,hbm_bytes,kv_dense_bytes,kv_shared_pages_bytes,kv_head_pages_bytes,kv_ring_stripes_bytes,"       \
-    "error_pct" JOINED("sim r", whose)
+    "error_pct,kv_dtype,weights,tp,kernel,settings" JOINED("sim r", whose)
 #define VALIDATIONS(whose)                                                                                   \
     "SELECT " COMMON ",env.device,env.device_uuid,env.driver,env.runtime,kernel,phase,dtype,r.outcome,"      \
     "reason,len_tok,batch,r.seed,pairs,pairs_wrong,max_err,tolerance,needles_found,needles_expected,"        \
-    "median_ms,min_ms,sm_mhz,layer,layers_alike" JOINED("validation r JOIN env ON env.id=r.env_id", whose)
+    "median_ms,min_ms,sm_mhz,layer,layers_alike,r.gpu,kernels" JOINED(                                       \
+        "validation r JOIN env ON env.id=r.env_id", whose)
 #define EXPORTS(whose) "SELECT " COMMON ",target,path,out_sha" JOINED("export r", whose)
 static const char NOTES[] =
     "SELECT d.name,d.hash,r.at_us,0,r.id,r.body FROM note r JOIN design d ON d.id=r.design_id"
@@ -102,6 +103,11 @@ static void read_sim(columns *c, s2_db_sim *out)
     out->kv_head_pages_bytes = number(c);
     out->kv_ring_stripes_bytes = number(c);
     out->error_pct = number(c);
+    out->kv_dtype = text(c);
+    out->weights = text(c);
+    out->tp = integer(c);
+    out->kernel = text(c);
+    out->settings = text(c);
 }
 
 static void read_validation(columns *c, s2_db_validation *out)
@@ -129,6 +135,8 @@ static void read_validation(columns *c, s2_db_validation *out)
     out->sm_mhz = number(c);
     out->layer = integer(c);
     out->layers_alike = integer(c);
+    out->gpu = text(c);
+    out->kernels = text(c);
 }
 
 static s2_status read_result(s2_arena *arena, sqlite3_stmt *s, s2_db_kind kind, s2_db_result *out)

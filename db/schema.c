@@ -225,6 +225,69 @@ static const char RANGES[] =
     " median_ms BETWEEN 0.0 AND 1.7e308 AND min_ms BETWEEN 0.0 AND 1.7e308 AND "
     " sm_mhz BETWEEN 0.0 AND 1.7e308) VIRTUAL CHECK(sound);\n";
 
+/*
+ * A price has a kind: LLM, GPU, batch, types, ranks, kernels and settings. A design may have several at one phase
+ * and length; place 1 is the latest. In older files the kind is read from the report, and what a search did not
+ * report of a design from another of the same search. Unknown (NULL) is a kind of its own. A timing belongs to the
+ * GPU that it ran on.
+ */
+static const char KINDS[] =
+    "ALTER TABLE sim ADD COLUMN kv_dtype TEXT CHECK(length(kv_dtype)<=32);\n"
+    "ALTER TABLE sim ADD COLUMN weights TEXT CHECK(length(weights)<=32);\n"
+    "ALTER TABLE sim ADD COLUMN tp INTEGER CHECK(tp>=1);\n"
+    "ALTER TABLE sim ADD COLUMN kernel TEXT CHECK(length(kernel)<=64);\n"
+    "ALTER TABLE sim ADD COLUMN settings TEXT CHECK(length(settings)<=200);\n"
+    "UPDATE sim SET "
+    "kv_dtype=CASE WHEN json_type(json,'$.kv_dtype')='text' AND length(json_extract(json,'$.kv_dtype'))<=32 "
+    "THEN"
+    " iif(json_extract(json,'$.kv_dtype')='as-dtype',dtype,json_extract(json,'$.kv_dtype')) END,"
+    "weights=CASE WHEN json_type(json,'$.weights')='text' AND length(json_extract(json,'$.weights'))<=32 THEN"
+    " iif(json_extract(json,'$.weights')='as-dtype',dtype,json_extract(json,'$.weights')) END,"
+    "tp=iif(json_type(json,'$.tp')='integer' AND "
+    "json_extract(json,'$.tp')>=1,json_extract(json,'$.tp'),NULL),"
+    "kernel=CASE WHEN json_type(json,'$.prediction.caches')='text' THEN"
+    " iif(json_type(json,'$.prediction.kernel')='text',substr(json_extract(json,'$.prediction.kernel'),1,64),"
+    " 'unknown') ELSE 's2' END,"
+    "settings='usual' WHERE json_valid(json) AND json_extract(json,'$.schema')='s2sim/1';\n"
+    "UPDATE sim SET "
+    "kv_dtype=(SELECT o.kv_dtype FROM sim o WHERE o.run_id=sim.run_id AND o.phase=sim.phase AND"
+    " o.len_tok=sim.len_tok AND o.tp IS NOT NULL LIMIT 1),"
+    "weights=(SELECT o.weights FROM sim o WHERE o.run_id=sim.run_id AND o.phase=sim.phase AND"
+    " o.len_tok=sim.len_tok AND o.tp IS NOT NULL LIMIT 1),"
+    "kernel=(SELECT o.kernel FROM sim o WHERE o.run_id=sim.run_id AND o.phase=sim.phase AND"
+    " o.len_tok=sim.len_tok AND o.tp IS NOT NULL LIMIT 1),"
+    "settings=(SELECT o.settings FROM sim o WHERE o.run_id=sim.run_id AND o.phase=sim.phase AND"
+    " o.len_tok=sim.len_tok AND o.tp IS NOT NULL LIMIT 1),"
+    "tp=(SELECT o.tp FROM sim o WHERE o.run_id=sim.run_id AND o.phase=sim.phase AND"
+    " o.len_tok=sim.len_tok AND o.tp IS NOT NULL LIMIT 1)"
+    " WHERE kernel IS NULL;\n"
+    "ALTER TABLE validation ADD COLUMN gpu TEXT CHECK(length(gpu)<=200);\n"
+    "ALTER TABLE validation ADD COLUMN kernels TEXT CHECK(length(kernels)<=200);\n"
+    "UPDATE validation SET gpu=iif(json_type(json,'$.predicted.gpu')='text',"
+    "substr(json_extract(json,'$.predicted.gpu'),1,200),NULL),"
+    "kernels=iif(json_type(json,'$.versions') IS NULL AND json_type(json,'$.ours_kernel') IS "
+    "NULL,'s2',kernel)"
+    " WHERE json_valid(json);\n"
+    "DROP TABLE price;\n"
+    "CREATE TABLE price(design_id INTEGER NOT NULL REFERENCES design(id), phase TEXT NOT NULL,"
+    " len_tok INTEGER NOT NULL, place INTEGER NOT NULL, n INTEGER NOT NULL, started_us INTEGER NOT NULL,"
+    " seq INTEGER NOT NULL, llm TEXT NOT NULL, gpu TEXT NOT NULL, batch INTEGER NOT NULL, dtype TEXT NOT "
+    "NULL,"
+    " kv_dtype TEXT NOT NULL, weights TEXT NOT NULL, tp INTEGER NOT NULL, kernel TEXT NOT NULL,"
+    " settings TEXT NOT NULL, predicted INTEGER, us REAL, kv_bytes REAL, gpu_us REAL, density REAL,"
+    " unread REAL, PRIMARY KEY(design_id,phase,len_tok,place)) STRICT, WITHOUT ROWID;\n"
+    "CREATE INDEX price_us ON price(phase,len_tok,us,design_id);\n"
+    "CREATE INDEX price_kv ON price(phase,len_tok,kv_bytes,design_id);\n"
+    "CREATE INDEX price_gpu ON price(phase,len_tok,gpu_us,design_id) WHERE gpu_us IS NOT NULL;\n"
+    "CREATE INDEX price_unread ON price(phase,len_tok,unread,design_id);\n"
+    "ALTER TABLE design ADD COLUMN sim_llm TEXT;\n"
+    "ALTER TABLE design ADD COLUMN sim_dtype TEXT;\n"
+    "ALTER TABLE design ADD COLUMN sim_kv_dtype TEXT;\n"
+    "ALTER TABLE design ADD COLUMN sim_weights TEXT;\n"
+    "ALTER TABLE design ADD COLUMN sim_tp INTEGER;\n"
+    "ALTER TABLE design ADD COLUMN sim_kernel TEXT;\n"
+    "ALTER TABLE design ADD COLUMN sim_settings TEXT;\n";
+
 const s2_db_migration s2_db_migrations[S2_DB_SCHEMA_VERSION] = {
-    {1, PROOFS}, {2, MEASUREMENTS}, {3, PEOPLE}, {4, UNION_IN_ORDER},
-    {5, VIEWS},  {6, PRICES},       {7, SHARES}, {8, RANGES}};
+    {1, PROOFS}, {2, MEASUREMENTS}, {3, PEOPLE}, {4, UNION_IN_ORDER}, {5, VIEWS},
+    {6, PRICES}, {7, SHARES},       {8, RANGES}, {9, KINDS}};

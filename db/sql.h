@@ -62,11 +62,13 @@ void s2_db_sha256(const void *data, size_t n_bytes, char hex[S2_DB_HASH_HEX]);
     "v_group,v_shards,outcome,starred,coalesce((SELECT group_concat(tag,',') FROM (SELECT tag FROM "         \
     "tag WHERE design_id=design.id ORDER BY tag)),''),"
 #define S2_DB_ROW_COLUMNS                                                                                    \
-    S2_DB_ROW_DESIGN "design.sim_us,design.kv_bytes,design.gpu_us,sim_phase,sim_len_tok,sim_gpu,sim_batch,"  \
-                     "sim_density,sim_unread,sim_predicted"
+    S2_DB_ROW_DESIGN                                                                                         \
+    "design.sim_us,design.kv_bytes,design.gpu_us,sim_phase,sim_len_tok,sim_gpu,sim_batch,"                   \
+    "sim_density,sim_unread,sim_predicted,sim_dtype,sim_kv_dtype,sim_weights,sim_tp,sim_kernel,"             \
+    "sim_settings,sim_llm"
 #define S2_DB_ROW_PRICED                                                                                     \
     S2_DB_ROW_DESIGN "p.us,p.kv_bytes,p.gpu_us,p.phase,p.len_tok,p.gpu,p.batch,p.density,p.unread,p."        \
-                     "predicted"
+                     "predicted,p.dtype,p.kv_dtype,p.weights,p.tp,p.kernel,p.settings,p.llm"
 s2_status s2_db_read_row(s2_arena *arena, struct sqlite3_stmt *statement, s2_db_row *row) S2_MUST_CHECK;
 
 /* A step of the schema; version n is applied to a file of version n - 1. */

@@ -45,8 +45,9 @@ static s2_status add_point(s2_front_task *t, const s2_db_row *row)
 /* Every text that a row of the front needs, in the contest's own memory. */
 static s2_status copy_texts(s2_arena *arena, s2_db_row *row)
 {
-    const char **const texts[] = {&row->hash,  &row->name,    &row->family, &row->model,
-                                  &row->phase, &row->outcome, &row->tags,   &row->gpu};
+    const char **const texts[] = {&row->hash,     &row->name,    &row->family, &row->model,   &row->phase,
+                                  &row->outcome,  &row->tags,    &row->gpu,    &row->llm,     &row->dtype,
+                                  &row->kv_dtype, &row->weights, &row->kernel, &row->settings};
     for (size_t nth = 0; nth < sizeof texts / sizeof texts[0]; nth++) {
         const char *const text = *texts[nth] != NULL ? *texts[nth] : "";
         *texts[nth] = s2_arena_strndup(arena, text, strlen(text));
@@ -107,7 +108,7 @@ static s2_status choose_rivals(s2_front_task *t, s2_db_query *query)
     if (n == 0)
         return S2_OK;
     s2_buf_printf(&filter, "%s %s", t->filter, kinds[0].filter);
-    t->found.kind = kinds[0].filter;
+    t->found.kind = kinds[0].words;
     for (int32_t k = 1; k < n; k++)
         t->found.n_left += (int32_t)kinds[k].n;
     query->filter = filter.status == S2_OK ? s2_arena_strndup(&t->arena, filter.data, filter.len) : NULL;

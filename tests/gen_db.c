@@ -29,7 +29,12 @@ const s2_db_sim s2_gen_sim = {.gpu = "h200",
                               .dense_us = 2000.0,
                               .bound_by = "mma",
                               .kv_head_pages_bytes = 1048576.0 * 100,
-                              .json = "{\"schema\":\"s2sim/1\"}"};
+                              .json = "{\"schema\":\"s2sim/1\"}",
+                              .kv_dtype = "bf16",
+                              .weights = "bf16",
+                              .tp = 1,
+                              .kernel = S2_DB_OURS,
+                              .settings = S2_DB_USUAL};
 
 s2_db_check s2_gen_check(const char *property, s2_db_verdict verdict, int64_t scope_tok)
 {
@@ -63,7 +68,9 @@ s2_db_validation s2_gen_validation(const char *outcome, const float *samples_ms,
                               .sm_mhz = (double)NAN,
                               .n_samples = n_samples,
                               .samples_ms = samples_ms,
-                              .json = "{\"schema\":\"s2validate/1\"}"};
+                              .json = "{\"schema\":\"s2validate/1\"}",
+                              .gpu = "h200",
+                              .kernels = S2_DB_OURS};
 }
 
 s2_status s2_gen_put_text(s2_db *db, int64_t run_id, s2_db_design design, int64_t *id, s2_diag *diag)

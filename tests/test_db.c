@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "db/front.h"
 #include "db/sql.h"
 #include "tests/gen_db.h"
 #include "tests/s2test.h"
@@ -270,8 +271,9 @@ static void filters_say_what_they_mean_or_where_they_do_not(void **state)
         {"nme=x", -1},
         {"star star star star star star star star star star star "
          "star star star star star star star star star star star "
-         "star star star star star star star star star star star ",
-         -161},
+         "star star star star star star star star star star star "
+         "star star star star star star star star star star star star star star star star ",
+         -241},
         {"star us<<1", -6},
         {"us<abc", -1},
         {"union<holds", -1},
@@ -365,6 +367,218 @@ static void pages_from_the_end_are_those_from_the_front(void **state)
                 assert_memory_equal(there, back, (size_t)n * sizeof there[0]);
             }
     printf("# s2: %d lists are the same read from either end\n", (int)n_walks);
+    s2_db_close(&db);
+}
+
+/* ---- kinds of price */
+
+static s2_db_sim draw_sim(s2_rng *rng)
+{
+    static const char *const gpus[] = {"h200", "b200", "two words"};
+    s2_db_sim sim = s2_gen_sim;
+    sim.model = "one"; /* or no two designs would compete, since these have other heads each */
+    sim.gpu = gpus[s2_rng_next(rng) % 3];
+    sim.batch = 1 + (int64_t)(s2_rng_next(rng) % 2);
+    sim.tp = 1 + (int64_t)(s2_rng_next(rng) % 2);
+    sim.kv_dtype = s2_rng_next(rng) % 2 == 0 ? "bf16" : "e4m3";
+    sim.kernel = s2_rng_next(rng) % 4 == 0 ? "fa3" : S2_DB_OURS;
+    sim.error_pct = s2_rng_next(rng) % 3 == 0 ? (double)NAN : 3;
+    sim.time_us = (double)(s2_rng_next(rng) % 1000);
+    return sim;
+}
+
+/* n designs of up to 8 prices each at one phase and length, of whatever kinds. */
+static void fill_kinds(s2_db *db, int n, s2_rng *rng)
+{
+    int64_t run_id, id;
+    OK(s2_db_begin(db, NULL));
+    for (int at = 0; at < n; at++) {
+        s2_db_run run = s2_gen_run;
+        run.started_us = 1000 + (at * 7919) % 1000;
+        OK(s2_db_put_run(db, &run, &run_id, NULL));
+        OK(s2_gen_put_design(db, run_id, at, &id, NULL));
+        for (uint64_t left = s2_rng_next(rng) % 9; left > 0; left--) {
+            const s2_db_sim sim = draw_sim(rng);
+            OK(s2_db_put_sim(db, run_id, id, &sim, NULL));
+        }
+    }
+    OK(s2_db_commit(db, NULL));
+}
+
+static bool is_asked(const s2_db_sim *sim, int condition)
+{
+    switch (condition) {
+    case 1: return strcmp(sim->gpu, "h200") == 0;
+    case 2: return sim->tp == 2 && strcmp(sim->gpu, "two words") == 0;
+    case 3: return !isnan(sim->error_pct) && sim->batch > 1;
+    case 4: return strcmp(sim->kernel, "fa3") == 0;
+    case 5: return strcmp(sim->kv_dtype, "bf16") != 0 && sim->batch == 1;
+    default: return true;
+    }
+}
+
+/* The latest price of a design that a condition leaves, from its results; NULL: there is none. */
+static const s2_db_sim *latest(s2_db *db, s2_arena *arena, int64_t id, int condition)
+{
+    enum { MOST = 32 };
+    s2_db_result *const results = S2_NEW(arena, s2_db_result, MOST);
+    int32_t n;
+    OK(s2_db_results(db, arena, false, id, MOST, results, &n, NULL));
+    for (int32_t at = 0; at < n; at++)
+        if (results[at].kind == S2_DB_KIND_SIM && is_asked(&results[at].of.sim, condition))
+            return &results[at].of.sim;
+    return NULL;
+}
+
+/* A list of one phase and length shows each design's latest price of the kinds that the conditions leave. */
+static void a_condition_on_a_kind_finds_the_latest_price_of_it(void **state)
+{
+    (void)state;
+    enum { DESIGNS = 40 };
+    static const char *const filters[] = {"",
+                                          "gpu=h200",
+                                          "tp=2 gpu='two words'",
+                                          "batch>1 priced=predicted",
+                                          "kernel~FA",
+                                          "!kv_dtype=bf16 batch=1"};
+    s2_db *db = open_new(path_of("a.db"));
+    s2_rng rng = {s2_test_seed(11)};
+    fill_kinds(db, DESIGNS, &rng);
+    for (int condition = 0; condition < 6; condition++) {
+        s2_arena arena = {0};
+        const s2_db_query query = {
+            .filter = filters[condition], .sort = "us", .limit = 7, .phase = "prefill", .len_tok = 8192};
+        int64_t there[100], back[100], n_all;
+        s2_db_query reverse = query;
+        reverse.backward = true;
+        const int32_t n = walk(db, query, there);
+        int32_t n_priced = 0;
+        assert_int_equal(walk(db, reverse, back), n);
+        assert_memory_equal(there, back, (size_t)n * sizeof there[0]);
+        OK(s2_db_tally(db, &query, &n_all, NULL));
+        assert_int_equal(n_all, n);
+        const s2_db_row *rows;
+        s2_db_query all = query;
+        all.limit = 100;
+        OK(s2_db_list(db, &arena, &all, &rows, &n_priced, NULL));
+        assert_int_equal(n_priced, n);
+        for (int64_t id = 1; id <= DESIGNS; id++)
+            n_priced -= latest(db, &arena, id, condition) != NULL;
+        assert_int_equal(n_priced, 0);
+        for (int32_t at = 0; at < n; at++) {
+            const s2_db_sim *const sim = latest(db, &arena, rows[at].id, condition);
+            assert_non_null(sim);
+            s2_assert_close(rows[at].sim_us, sim->time_us, 0);
+            assert_string_equal(rows[at].gpu, sim->gpu);
+            assert_string_equal(rows[at].kernel, sim->kernel);
+            assert_string_equal(rows[at].kv_dtype, sim->kv_dtype);
+            assert_int_equal(rows[at].tp, sim->tp);
+            assert_true(rows[at].predicted == !isnan(sim->error_pct));
+        }
+        s2_arena_release(&arena);
+    }
+    assert_sound(db);
+    s2_db_close(&db);
+}
+
+/* Designs that compete were priced alike, the kinds that are named partition the rest, and each can be chosen. */
+static void only_prices_of_one_kind_compete(void **state)
+{
+    (void)state;
+    static const char *const lists[] = {"us", "kv_bytes,unread", "us,kv_bytes", "gpu_us,us",
+                                        "density,unread"};
+    static const int32_t expected[] = {S2_FRONT_KINDS, 8, S2_FRONT_KINDS, 0,
+                                       1}; /* 8: batch, type of cache, tp */
+    s2_db *db = open_new(path_of("a.db"));
+    s2_rng rng = {s2_test_seed(11)};
+    fill_kinds(db, 40, &rng);
+    for (size_t at = 0; at < sizeof lists / sizeof lists[0]; at++) {
+        s2_arena arena = {0};
+        s2_front_spec spec = {0};
+        s2_front_kind kinds[S2_FRONT_KINDS];
+        s2_db_query query = {.filter = "heads>2", .limit = 100, .phase = "prefill", .len_tok = 8192};
+        int32_t n_kinds, n;
+        OK(s2_front_parse(lists[at], &spec, NULL));
+        OK(s2_front_rivals(db, &arena, &spec, &query, kinds, &n_kinds, NULL));
+        for (int32_t kind = 0; kind < n_kinds; kind++) {
+            const s2_db_row *rows;
+            s2_db_query one = query;
+            char filter[512];
+            snprintf(filter, sizeof filter, "heads>2 %s", kinds[kind].filter);
+            one.filter = filter;
+            if (kind == 0)
+                assert_string_equal(filter, query.filter);
+            OK(s2_db_list(db, &arena, &one, &rows, &n, NULL));
+            assert_int_equal(n, kinds[kind].n);
+            assert_true(kind == 0 || kinds[kind - 1].n >= n);
+            for (int32_t row = 1; row < n && strncmp(lists[at], "us", 2) == 0; row++)
+                assert_true(s2_db_same_kind(&rows[row], &rows[0]));
+            for (int32_t row = 1; row < n && strstr(lists[at], "kv_bytes") != NULL; row++)
+                assert_true(rows[row].batch == rows[0].batch && rows[row].tp == rows[0].tp &&
+                            strcmp(rows[row].kv_dtype, rows[0].kv_dtype) == 0);
+        }
+        assert_int_equal(n_kinds, expected[at]);
+        s2_arena_release(&arena);
+    }
+    s2_db_close(&db);
+}
+
+/* A timing is shown with prices of its GPU and kernels, and is a row of its own without one. */
+static void a_timing_belongs_to_the_gpu_that_it_ran_on(void **state)
+{
+    (void)state;
+    s2_db *db = open_new(path_of("a.db"));
+    s2_arena arena = {0};
+    s2_db_sim other = s2_gen_sim, ours = s2_gen_sim, shared = s2_gen_sim;
+    s2_db_validation here = s2_gen_validation("ok", NULL, 0), foreign = here, unknown = here;
+    int64_t run_id, id;
+    other.gpu = "b200";
+    shared.tp = 2;
+    foreign.kernels = "mine";
+    foreign.median_ms = 7;
+    unknown.gpu = NULL;
+    unknown.device = "NVIDIA Secret";
+    OK(s2_db_begin(db, NULL));
+    OK(s2_db_put_run(db, &s2_gen_run, &run_id, NULL));
+    OK(s2_gen_put_design(db, run_id, 5, &id, NULL));
+    OK(s2_db_put_validation(db, run_id, id, &here, NULL));
+    OK(s2_db_commit(db, NULL));
+    const s2_db_row *row = row_at(db, &arena, "prefill", 8192);
+    assert_string_equal(row->gpu, "h200");
+    s2_assert_close(row->gpu_us, 500, 1e-9);
+    OK(s2_db_begin(db, NULL));
+    OK(s2_db_put_sim(db, run_id, id, &ours, NULL));
+    OK(s2_db_put_sim(db, run_id, id, &shared, NULL));
+    OK(s2_db_put_sim(db, run_id, id, &other, NULL));
+    OK(s2_db_put_validation(db, run_id, id, &foreign, NULL));
+    OK(s2_db_put_run(db, &s2_gen_run, &run_id, NULL));
+    OK(s2_db_put_validation(db, run_id, id, &unknown, NULL));
+    OK(s2_db_commit(db, NULL));
+    row = row_at(db, &arena, "prefill", 8192);
+    assert_string_equal(row->gpu, "b200"); /* the latest price, which nothing was timed for */
+    assert_true(isnan(row->gpu_us));
+    static const struct {
+        const char *filter;
+        int32_t n;
+    } table[] = {{"gpu=h200 tp=1 gpu_us=500us", 1},
+                 {"gpu=h200 tp=2 gpu_us>0", 0},
+                 {"gpu=b200 gpu_us>0", 0},
+                 {"kernel=mine gpu_us=7ms", 1},
+                 {"kernel=mine us>0", 0},
+                 {"gpu='NVIDIA Secret' gpu_us=500us", 1},
+                 {"gpu=h200 tp=1 kernel=s2 us=850 gpu_us=500", 1}};
+    for (size_t at = 0; at < sizeof table / sizeof table[0]; at++) {
+        const s2_db_row *rows;
+        int32_t n;
+        OK(s2_db_list(
+            db, &arena,
+            &(s2_db_query){.filter = table[at].filter, .limit = 9, .phase = "prefill", .len_tok = 8192},
+            &rows, &n, NULL));
+        if (n != table[at].n)
+            fail_msg("%s: %d", table[at].filter, (int)n);
+    }
+    s2_arena_release(&arena);
+    assert_sound(db);
     s2_db_close(&db);
 }
 
@@ -468,22 +682,28 @@ static void run_sql(const char *path, const char *sql)
     sqlite3_close(raw);
 }
 
+/* A file as the s2 of that schema made it. */
+static void make_old(const char *path, int32_t version)
+{
+    char pragma[128];
+    s2_gen_forget(path);
+    for (int32_t n = 0; n < version; n++)
+        run_sql(path, s2_db_migrations[n].sql);
+    snprintf(pragma, sizeof pragma, "PRAGMA application_id=%d; PRAGMA user_version=%d;", S2_DB_APPLICATION_ID,
+             (int)version);
+    run_sql(path, pragma);
+    run_sql(path, "INSERT INTO meta VALUES(1,1,'s2')");
+}
+
 static void a_file_of_every_older_schema_is_brought_up_to_date(void **state)
 {
     (void)state;
     for (int32_t version = 1; version < S2_DB_SCHEMA_VERSION; version++) {
         const char *const path = path_of("old.db");
-        char pragma[128];
-        s2_gen_forget(path);
-        for (int32_t n = 0; n < version; n++)
-            run_sql(path, s2_db_migrations[n].sql);
-        snprintf(pragma, sizeof pragma, "PRAGMA application_id=%d; PRAGMA user_version=%d;",
-                 S2_DB_APPLICATION_ID, (int)version);
-        run_sql(path, pragma);
+        make_old(path, version);
         run_sql(path,
                 "INSERT INTO run(uid,tool_version,commit_id,sqlite_version,command,argv_json,host,started_us)"
-                " VALUES(zeroblob(16),'0','c','3','check','[]','h',1);"
-                "INSERT INTO meta VALUES(1,1,'s2')");
+                " VALUES(zeroblob(16),'0','c','3','check','[]','h',1)");
         s2_db *db;
         s2_diag diag = {0};
         assert_int_equal(s2_db_open(path, S2_DB_READ, &db, &diag), S2_EDB);
@@ -494,6 +714,70 @@ static void a_file_of_every_older_schema_is_brought_up_to_date(void **state)
         assert_int_equal(n, 1);
         OK(s2_db_compare_schema(db, S2_DB_SCHEMA_VERSION, &diag));
         assert_sound(db);
+        s2_db_close(&db);
+    }
+}
+
+/* The kind of an older file's prices is what their reports say, or one of the same search. */
+static void kinds_of_older_prices_are_read_from_their_reports(void **state)
+{
+    (void)state;
+#define OLD_RUN(uid)                                                                                         \
+    "INSERT INTO run(uid,tool_version,commit_id,sqlite_version,command,argv_json,host,started_us)"           \
+    " VALUES(x'0000000000000000000000000000000" uid "','0','c','3','sim','[]','h',1);"
+#define OLD_SIM(run, seq, json)                                                                              \
+    "INSERT INTO sim(run_id,seq,design_id,gpu,model,phase,dtype,len_tok,batch,time_us,bound_by,json)"        \
+    " VALUES(" run "," seq ",1,'h200','','prefill','bf16',8192,1,1" seq ".0,'mma','" json "');"
+    static const char sql[] = OLD_RUN("1")
+        OLD_RUN("2") "INSERT INTO "
+                     "design(hash,name,text,model,family,origin,n_layers,n_heads,n_kv_heads,head_dim,"
+                     "block_tok,"
+                     "created_us,run_id) "
+                     "VALUES('0a54e1aa5ba1b45ca2b9c1e1aab1bc1da2fc7b07d4cf2ae4bb8de7b7a5d7ad01','old'"
+                     ",'x',"
+                     "'','','',1,1,1,1,1,1,1);" OLD_SIM("1", "1", "{\"schema\":\"s2search/1\"}")
+                         OLD_SIM("1", "2",
+                                 "{\"schema\":\"s2sim/"
+                                 "1\",\"weights\":\"fp8\",\"kv_dtype\":\"as-dtype\",\"tp\":4,\"new\":"
+                                 "512}") OLD_SIM("2", "1", "{\"schema\":\"s2search/1\"}")
+                             OLD_SIM("2", "2",
+                                     "{\"schema\":\"s2sim/"
+                                     "1\",\"weights\":7,\"kv_dtype\":{},\"tp\":-3}")
+                                 OLD_SIM("2", "3",
+                                         "{\"schema\":\"s2sim/"
+                                         "1\",\"tp\":1,\"weights\":\"as-dtype\",\"kv_dtype\":"
+                                         "\"e4m3\","
+                                         "\"prediction\":{\"kernel\":\"fa3\",\"caches\":\"warm\"}"
+                                         "}") "INSERT INTO "
+                                              "env(id,sha,device,device_uuid,driver,runtime) "
+                                              "VALUES(1,"
+                                              "'0a54e1aa5ba1b45ca2b9c1e1aab1bc1da2fc7b07d4cf2ae4b"
+                                              "b8de7b7a5d7ad01','NVIDIA H200','','','');"
+                                              "INSERT INTO "
+                                              "validation(run_id,seq,design_id,env_id,kernel,"
+                                              "phase,dtype,outcome,len_tok,batch,median_ms,json)"
+                                              " VALUES(2,9,1,1,'fwd','forward','bf16','ok',8192,"
+                                              "1,0.25,'{\"predicted\":{\"gpu\":\"h200\"}}');";
+    static const char *const filters[] = {"tp=4 weights=fp8 kv_dtype=bf16 kernel=s2 settings=usual us=12",
+                                          "tp=1 kv_dtype=e4m3 kernel=fa3 settings=usual us=13",
+                                          "kv_dtype=e4m3 kernel=fa3 us=11", "kernel=fa3 gpu_us>0",
+                                          "gpu=h200 kernel=s2 gpu_us=250us"};
+    static const int32_t expected[] = {1, 1, 0, 0, 1};
+    for (int32_t version = 2; version <= 8; version++) {
+        const char *const path = path_of("old.db");
+        make_old(path, version);
+        run_sql(path, sql);
+        s2_db *db;
+        s2_diag diag = {0};
+        if (s2_db_open(path, S2_DB_WRITE, &db, &diag) != S2_OK)
+            fail_msg("schema %d: %s", (int)version, diag.msg);
+        for (size_t at = 0; at < sizeof filters / sizeof filters[0]; at++) {
+            int64_t n;
+            const s2_db_query query = {.filter = filters[at], .phase = "prefill", .len_tok = 8192};
+            OK(s2_db_tally(db, &query, &n, &diag));
+            if (n != expected[at])
+                fail_msg("schema %d: %s: %d", (int)version, filters[at], (int)n);
+        }
         s2_db_close(&db);
     }
 }
@@ -532,7 +816,7 @@ static void files_that_are_no_database_of_ours_are_refused_by_name(void **state)
         s2_db *db = open_new(path);
         s2_db_close(&db);
         run_sql(path, "PRAGMA user_version=99");
-        expect_refusal(path, (s2_db_mode)mode, S2_EDB, "written by a newer s2 (schema 99, this one knows 8)");
+        expect_refusal(path, (s2_db_mode)mode, S2_EDB, "written by a newer s2 (schema 99, this one knows 9)");
         s2_gen_forget(path);
         db = open_new(path);
         fill(db, 20);
@@ -566,7 +850,7 @@ static void a_foreign_schema_is_not_trusted(void **state)
         fill(db, 2);
         s2_db_close(&db);
         run_sql(path, attacks[n]);
-        expect_refusal(path, S2_DB_UNTRUSTED, S2_EPARSE, "its tables are not those of schema 8");
+        expect_refusal(path, S2_DB_UNTRUSTED, S2_EPARSE, "its tables are not those of schema 9");
     }
 }
 
@@ -1175,10 +1459,14 @@ int main(void)
         cmocka_unit_test(filters_say_what_they_mean_or_where_they_do_not),
         cmocka_unit_test(pages_show_every_row_once_in_order),
         cmocka_unit_test(pages_from_the_end_are_those_from_the_front),
+        cmocka_unit_test(a_condition_on_a_kind_finds_the_latest_price_of_it),
+        cmocka_unit_test(only_prices_of_one_kind_compete),
+        cmocka_unit_test(a_timing_belongs_to_the_gpu_that_it_ran_on),
         cmocka_unit_test(undo_takes_back_what_people_did_last_first),
         cmocka_unit_test(everything_stored_of_a_design_or_by_a_run_can_be_read_back),
         cmocka_unit_test(a_view_is_kept_replaced_and_dropped_by_its_name),
         cmocka_unit_test(a_file_of_every_older_schema_is_brought_up_to_date),
+        cmocka_unit_test(kinds_of_older_prices_are_read_from_their_reports),
         cmocka_unit_test(files_that_are_no_database_of_ours_are_refused_by_name),
         cmocka_unit_test(a_foreign_schema_is_not_trusted),
         cmocka_unit_test(flipped_bits_never_crash_and_never_forge_a_design),

@@ -75,6 +75,10 @@ static s2_status put_sim(s2_db *db, int64_t run_id, int64_t id, s2_rng *rng)
     sim.phase = below(rng, 2) == 0 ? "prefill" : "decode";
     sim.len_tok = 8192 << below(rng, 3);
     sim.batch = 1 + below(rng, 2);
+    sim.gpu = below(rng, 3) == 0 ? "b200" : "h200";
+    sim.tp = 1 + below(rng, 2);
+    sim.kv_dtype = below(rng, 3) == 0 ? NULL : "bf16";
+    sim.kernel = below(rng, 4) == 0 ? "fa3" : S2_DB_OURS;
     /* equal prices come in the order of the rows, which merging changes */
     sim.time_us = below(rng, 4) == 0 ? (double)NAN : (double)below(rng, 1 << 30) / 3.0;
     sim.bound_us = (double)below(rng, 1 << 30) / 5.0;
@@ -92,6 +96,8 @@ static s2_status put_validation(s2_db *db, int64_t run_id, int64_t id, s2_rng *r
     v.len_tok = 8192 << below(rng, 3);
     v.median_ms = (double)below(rng, 1000) / 7.0;
     v.layers_alike = 1;
+    v.gpu = below(rng, 3) == 0 ? NULL : "h200";
+    v.kernels = below(rng, 3) == 0 ? "mine" : S2_DB_OURS;
     return s2_db_put_validation(db, run_id, id, &v, NULL);
 }
 
@@ -193,6 +199,8 @@ static void add_row(s2_buf *out, const s2_db_row *r)
                   r->family, (long long)r->rows, (long long)r->unions, (long long)r->kv, (long long)r->group,
                   (long long)r->shards, r->phase, (long long)r->len_tok, r->gpu, (long long)r->batch,
                   r->outcome, (int)r->starred, r->tags);
+    s2_buf_printf(out, "|%s,%s,%s,%lld,%s,%s", r->dtype, r->kv_dtype, r->weights, (long long)r->tp, r->kernel,
+                  r->settings);
     add_number(out, r->density);
     add_number(out, r->sim_us);
     add_number(out, r->kv_bytes);

@@ -128,8 +128,9 @@ typedef struct s2_tui_front {
     s2_tui_objective objectives[S2_TUI_OBJECTIVES];
     const char *phase; /* of the prices; "" where the objectives have none */
     int64_t len_tok;
-    const char *kind;  /* the condition that leaves prices of one kind, which alone compete; NULL: all do */
-    int32_t n_left;    /* designs with a price of another kind that would compete otherwise */
+    const char
+        *kind; /* the conditions that leave prices of one kind, which alone compete; NULL: none has one */
+    int32_t n_left;    /* prices of other kinds that would compete otherwise */
     int32_t n_holding; /* designs that compete */
     int32_t n_points;  /* designs that the filter leaves, with those that do not compete */
     const s2_tui_point *points;

@@ -201,9 +201,11 @@ static void draw_count(const s2_tui_model *model, const s2_tui_state *state, s2_
                                len.data != NULL ? len.data : "");
         s2_buf_release(&len);
     }
+    if (front->kind != NULL)
+        col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_TEXT, ", %s", front->kind);
     if (front->n_left > 0)
-        col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_TEXT, ", %s; %d priced otherwise", front->kind,
-                               front->n_left);
+        col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_TEXT, "; %d price%s of other kinds",
+                               front->n_left, s2_text_plural(front->n_left));
     if (front->searching)
         s2_canvas_text(canvas, line.row, col + 2, S2_STYLE_KEY, "searching...");
     else if (state->filter[0] != '\0')
@@ -389,7 +391,7 @@ static void brush(const s2_tui_model *model, s2_tui_state *state)
     s2_buf_printf(&filter, "%s%sunion=holds", state->filter, state->filter[0] != '\0' ? " " : "");
     if (front->phase[0] != '\0')
         s2_buf_printf(&filter, " phase=%s len=%lld", front->phase, (long long)front->len_tok);
-    if (front->n_left > 0)
+    if (front->kind != NULL)
         s2_buf_printf(&filter, " %s", front->kind);
     for (int32_t o = 0; o < front->n_objectives; o++)
         s2_buf_printf(&filter, " %s<=%s", front->objectives[o].name,
