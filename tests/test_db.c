@@ -718,55 +718,58 @@ static void a_file_of_every_older_schema_is_brought_up_to_date(void **state)
     }
 }
 
+#define SOME_HASH "0a54e1aa5ba1b45ca2b9c1e1aab1bc1da2fc7b07d4cf2ae4bb8de7b7a5d7ad01"
+#define REPORT    "{\"schema\":\"s2sim/1\","
+#define RUN_ROW(id, argv)                                                                                    \
+    "INSERT INTO run(uid,tool_version,commit_id,sqlite_version,command,argv_json,host,started_us)"           \
+    " VALUES(x'0000000000000000000000000000000" id "','0','c','3','sim','" argv "','h',1);"
+#define SIM_ROW(run, seq, json)                                                                              \
+    "INSERT INTO sim(run_id,seq,design_id,gpu,model,phase,dtype,len_tok,batch,time_us,bound_by,"             \
+    "kv_head_pages_bytes,json) VALUES(" run "," seq ",1,'h200','','prefill','bf16',8192,1,1" seq             \
+    ".0,'mma',4096,'" json "');"
+
 /* The kind of an older file's prices is what their reports say, or one of the same search. */
 static void kinds_of_older_prices_are_read_from_their_reports(void **state)
 {
     (void)state;
-#define OLD_RUN(uid)                                                                                         \
-    "INSERT INTO run(uid,tool_version,commit_id,sqlite_version,command,argv_json,host,started_us)"           \
-    " VALUES(x'0000000000000000000000000000000" uid "','0','c','3','sim','[]','h',1);"
-#define OLD_SIM(run, seq, json)                                                                              \
-    "INSERT INTO sim(run_id,seq,design_id,gpu,model,phase,dtype,len_tok,batch,time_us,bound_by,json)"        \
-    " VALUES(" run "," seq ",1,'h200','','prefill','bf16',8192,1,1" seq ".0,'mma','" json "');"
-    static const char sql[] = OLD_RUN("1")
-        OLD_RUN("2") "INSERT INTO "
-                     "design(hash,name,text,model,family,origin,n_layers,n_heads,n_kv_heads,head_dim,"
-                     "block_tok,"
-                     "created_us,run_id) "
-                     "VALUES('0a54e1aa5ba1b45ca2b9c1e1aab1bc1da2fc7b07d4cf2ae4bb8de7b7a5d7ad01','old'"
-                     ",'x',"
-                     "'','','',1,1,1,1,1,1,1);" OLD_SIM("1", "1", "{\"schema\":\"s2search/1\"}")
-                         OLD_SIM("1", "2",
-                                 "{\"schema\":\"s2sim/"
-                                 "1\",\"weights\":\"fp8\",\"kv_dtype\":\"as-dtype\",\"tp\":4,\"new\":"
-                                 "512}") OLD_SIM("2", "1", "{\"schema\":\"s2search/1\"}")
-                             OLD_SIM("2", "2",
-                                     "{\"schema\":\"s2sim/"
-                                     "1\",\"weights\":7,\"kv_dtype\":{},\"tp\":-3}")
-                                 OLD_SIM("2", "3",
-                                         "{\"schema\":\"s2sim/"
-                                         "1\",\"tp\":1,\"weights\":\"as-dtype\",\"kv_dtype\":"
-                                         "\"e4m3\","
-                                         "\"prediction\":{\"kernel\":\"fa3\",\"caches\":\"warm\"}"
-                                         "}") "INSERT INTO "
-                                              "env(id,sha,device,device_uuid,driver,runtime) "
-                                              "VALUES(1,"
-                                              "'0a54e1aa5ba1b45ca2b9c1e1aab1bc1da2fc7b07d4cf2ae4b"
-                                              "b8de7b7a5d7ad01','NVIDIA H200','','','');"
-                                              "INSERT INTO "
-                                              "validation(run_id,seq,design_id,env_id,kernel,"
-                                              "phase,dtype,outcome,len_tok,batch,median_ms,json)"
-                                              " VALUES(2,9,1,1,'fwd','forward','bf16','ok',8192,"
-                                              "1,0.25,'{\"predicted\":{\"gpu\":\"h200\"}}');";
+    static const char *const rows[] = {
+        RUN_ROW("1", "[]"),
+        RUN_ROW("2", "[]"),
+        RUN_ROW("3", "[\"s2\",\"sim\",\"--page=64\"]"),
+        "INSERT INTO "
+        "design(hash,name,text,model,family,origin,n_layers,n_heads,n_kv_heads,head_dim,block_tok,"
+        "created_us,run_id) VALUES('" SOME_HASH "','old','x','','','',1,1,1,1,1,1,1);",
+        SIM_ROW("1", "1", "{\"schema\":\"s2search/1\"}"),
+        SIM_ROW("1", "2", REPORT "\"weights\":\"fp8\",\"kv_dtype\":\"as-dtype\",\"tp\":4,\"new\":512}"),
+        SIM_ROW("2", "1", "{\"schema\":\"s2search/1\"}"),
+        SIM_ROW("2", "2", REPORT "\"weights\":7,\"kv_dtype\":{},\"tp\":-3}"),
+        SIM_ROW("2", "3",
+                REPORT "\"tp\":1,\"weights\":\"as-dtype\",\"kv_dtype\":\"e4m3\",\"prediction\":"
+                       "{\"kernel\":\"fa3\",\"caches\":\"warm\"}}"),
+        RUN_ROW("4", "[]"),
+        SIM_ROW("4", "1", REPORT "\"tp\":16}"),
+        SIM_ROW("4", "4", REPORT "\"tp\":2,\"kv\":{\"dense\":4096,\"head_pages\":1024}}"),
+        SIM_ROW("3", "1", REPORT "\"tp\":8}"),
+        SIM_ROW("3", "2", "neither"),
+        "INSERT INTO env(id,sha,device,device_uuid,driver,runtime) VALUES(1,'" SOME_HASH
+        "','NVIDIA H200','','','');",
+        "INSERT INTO validation(run_id,seq,design_id,env_id,kernel,phase,dtype,outcome,len_tok,batch,"
+        "median_ms,json) VALUES(2,9,1,1,'fwd','forward','bf16','ok',8192,1,0.25,"
+        "'{\"predicted\":{\"gpu\":\"h200\"}}');"};
     static const char *const filters[] = {"tp=4 weights=fp8 kv_dtype=bf16 kernel=s2 settings=usual us=12",
                                           "tp=1 kv_dtype=e4m3 kernel=fa3 settings=usual us=13",
-                                          "kv_dtype=e4m3 kernel=fa3 us=11", "kernel=fa3 gpu_us>0",
-                                          "gpu=h200 kernel=s2 gpu_us=250us"};
-    static const int32_t expected[] = {1, 1, 0, 0, 1};
+                                          "kv_dtype=e4m3 kernel=fa3 us=11",
+                                          "kernel=fa3 gpu_us>0",
+                                          "gpu=h200 kernel=s2 tp=0 gpu_us=250us",
+                                          "tp=2 settings=keeps=all",
+                                          "tp=16 settings=keeps=all",
+                                          "tp=8 settings=unknown us=12"};
+    static const int32_t expected[] = {1, 1, 0, 0, 1, 1, 1, 1};
     for (int32_t version = 2; version <= 8; version++) {
         const char *const path = path_of("old.db");
         make_old(path, version);
-        run_sql(path, sql);
+        for (size_t at = 0; at < sizeof rows / sizeof rows[0]; at++)
+            run_sql(path, rows[at]);
         s2_db *db;
         s2_diag diag = {0};
         if (s2_db_open(path, S2_DB_WRITE, &db, &diag) != S2_OK)
