@@ -448,7 +448,7 @@ static void a_condition_on_a_kind_finds_the_latest_price_of_it(void **state)
         s2_arena arena = {0};
         const s2_db_query query = {
             .filter = filters[condition], .sort = "us", .limit = 7, .phase = "prefill", .len_tok = 8192};
-        int64_t there[100], back[100], n_all;
+        int64_t there[400], back[400], n_all;
         s2_db_query reverse = query;
         reverse.backward = true;
         const int32_t n = walk(db, query, there);

@@ -119,7 +119,12 @@ static void put_sim(s2_db *db, int64_t run_id, int64_t id, double us)
                            .kv_head_pages_bytes = us * 1e5,
                            .kv_ring_stripes_bytes = 1e8,
                            .error_pct = (double)NAN,
-                           .json = "{\"schema\":\"s2sim/1\"}"};
+                           .json = "{\"schema\":\"s2sim/1\"}",
+                           .kv_dtype = "bf16",
+                           .weights = "bf16",
+                           .tp = 1,
+                           .kernel = S2_DB_OURS,
+                           .settings = S2_DB_USUAL};
     OK(s2_db_put_sim(db, run_id, id, &sim, diag));
 }
 

@@ -187,25 +187,24 @@ static void draw_legend(const s2_tui_front *front, s2_canvas *canvas, s2_rect li
     }
 }
 
-/* "front: 7 of 120 designs whose union holds, of 300: prefill 128k". */
+/* "front: 7 of 120 whose union holds, of 300; prefill 128k priced=predicted gpu=h200 batch=1". */
 static void draw_count(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
 {
     const s2_tui_front *const front = &model->front;
     int32_t col = s2_canvas_printf(canvas, line.row, line.col + 1, S2_STYLE_TEXT,
-                                   "front: %d of %d design%s whose union holds, of %d", front->n_rows,
-                                   front->n_holding, s2_text_plural(front->n_holding), front->n_points);
+                                   "front: %d of %d whose union holds, of %d", front->n_rows,
+                                   front->n_holding, front->n_points);
     if (front->phase[0] != '\0') {
         s2_buf len = {0};
         s2_tok_print(front->len_tok, &len);
-        col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_TEXT, " at %.8s %s", front->phase,
+        col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_TEXT, "; %.8s %s", front->phase,
                                len.data != NULL ? len.data : "");
         s2_buf_release(&len);
     }
     if (front->kind != NULL)
-        col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_TEXT, ", %s", front->kind);
+        col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_TEXT, " %s", front->kind);
     if (front->n_left > 0)
-        col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_TEXT, "; %d price%s of other kinds",
-                               front->n_left, s2_text_plural(front->n_left));
+        col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_TEXT, "; %d of other kinds", front->n_left);
     if (front->searching)
         s2_canvas_text(canvas, line.row, col + 2, S2_STYLE_KEY, "searching...");
     else if (state->filter[0] != '\0')
