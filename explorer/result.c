@@ -1,6 +1,7 @@
 #include "explorer/result.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "sim/units.h"
 
@@ -45,11 +46,30 @@ static void put_check(const s2_db_check *check, s2_buf *buf)
     put_reason(check->detail, buf);
 }
 
+static void put_unusual(const char *word, const char *value, const char *usual, s2_buf *buf)
+{
+    if (value[0] != '\0' && strcmp(value, usual) != 0)
+        s2_buf_printf(buf, ", %s %s", word, value);
+}
+
+/* What tells the price from others of the same GPU, length and batch. */
+static void put_kind(const s2_db_sim *sim, s2_buf *buf)
+{
+    if (sim->tp > 1)
+        s2_buf_printf(buf, ", tp %lld", (long long)sim->tp);
+    put_unusual("cache", sim->kv_dtype, sim->dtype, buf);
+    put_unusual("weights", sim->weights, sim->dtype, buf);
+    put_unusual("kernel", sim->kernel, S2_DB_OURS, buf);
+    put_unusual("with", sim->settings, S2_DB_USUAL, buf);
+    put_unusual("model", sim->model, "", buf);
+}
+
 /* A time without a known error is the bound. */
 static void put_sim(const s2_db_sim *sim, s2_buf *buf)
 {
     s2_buf_printf(buf, "%s, %lld tokens x %lld, %s", sim->gpu, (long long)sim->len_tok, (long long)sim->batch,
                   sim->dtype);
+    put_kind(sim, buf);
     if (!isnan(sim->time_us))
         put_time(buf, isnan(sim->error_pct) ? ": >= " : ": ", sim->time_us);
     if (!isnan(sim->dense_us))
