@@ -153,6 +153,7 @@ static s2_status read_samples(s2_front_task *t, contest *c)
                                 .phase = row->phase,
                                 .len_tok = row->len_tok,
                                 .sim_us = row->sim_us,
+                                .predicted = !row->is_bound,
                                 .kv_bytes = row->kv_bytes,
                                 .gpu_us = row->gpu_us,
                                 .rows = row->rows,

@@ -38,6 +38,31 @@ static const char *copy(s2_arena *arena, const char *text)
     return kept != NULL ? kept : "";
 }
 
+static void put_unusual(const char *value, const char *usual, s2_buf *buf)
+{
+    if (value[0] != '\0' && strcmp(value, usual) != 0)
+        s2_buf_printf(buf, " %s", value);
+}
+
+/* "8 x h200 b32 e4m3": what tells a price from another of the same phase and length. */
+static const char *priced_on(s2_arena *arena, const s2_db_row *from)
+{
+    s2_buf buf = {0};
+    if (from->tp > 1)
+        s2_buf_printf(&buf, "%lld x ", (long long)from->tp);
+    s2_buf_puts(&buf, from->gpu);
+    if (from->batch > 1)
+        s2_buf_printf(&buf, " b%lld", (long long)from->batch);
+    put_unusual(from->dtype, "bf16", &buf);
+    put_unusual(from->kv_dtype, from->dtype, &buf);
+    put_unusual(from->weights, from->dtype, &buf);
+    put_unusual(from->kernel, S2_DB_OURS, &buf);
+    put_unusual(from->settings, S2_DB_USUAL, &buf);
+    const char *const kept = copy(arena, buf.status == S2_OK ? buf.data : NULL);
+    s2_buf_release(&buf);
+    return kept;
+}
+
 s2_tui_row s2_explorer_copy_row(s2_arena *arena, const s2_db_row *from)
 {
     return (s2_tui_row){.id = from->id,
@@ -55,10 +80,12 @@ s2_tui_row s2_explorer_copy_row(s2_arena *arena, const s2_db_row *from)
                         .kv = verdict_of(from->kv),
                         .density = from->density,
                         .sim_us = from->sim_us,
+                        .is_bound = from->predicted == 0,
                         .kv_bytes = from->kv_bytes,
                         .gpu_us = from->gpu_us,
                         .phase = copy(arena, from->phase),
                         .len_tok = from->len_tok,
+                        .priced_on = from->phase[0] != '\0' ? priced_on(arena, from) : "",
                         .starred = from->starred};
 }
 
@@ -103,10 +130,12 @@ static void add_sample(s2_explorer *e, const char *text, int64_t id)
                             .kv = (int32_t)facts.findings[2].verdict,
                             .density = facts.priced ? facts.density : (double)NAN,
                             .sim_us = facts.priced ? facts.time_us : (double)NAN,
+                            .is_bound = true,
                             .kv_bytes = (double)facts.kv_bytes[S2_KV_POINTS - 1],
                             .gpu_us = (double)NAN,
                             .phase = "prefill",
                             .len_tok = question.len_tok,
+                            .priced_on = question.gpu,
                             .text = text};
     s2_facts_release(&facts);
 }

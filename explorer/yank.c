@@ -1,6 +1,7 @@
 /* A design to the clipboard: its hash, its text, or what the list knows of it. */
 #include "explorer/internal.h"
 
+#include <math.h>
 #include <string.h>
 
 /* NULL where nothing is stored. */
@@ -26,6 +27,7 @@ static void put_row(const s2_tui_row *row, s2_buf *buf)
     s2_json_key_str(buf, "kv", verdict_word(row->kv));
     s2_json_key_num(buf, "density", row->density);
     s2_json_key_num(buf, "us", row->sim_us);
+    s2_json_key_str(buf, "priced", isnan(row->sim_us) ? NULL : row->is_bound ? "bound" : "predicted");
     s2_json_key_num(buf, "kv_bytes", row->kv_bytes);
     s2_json_key_num(buf, "gpu_us", row->gpu_us);
     s2_json_key_str(buf, "phase", row->phase);

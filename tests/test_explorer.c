@@ -411,12 +411,13 @@ typedef struct printed {
     char *sim;
 } printed;
 
-static printed print_json(const char *text, const char *len, const char *phase)
+static printed print_json(const char *text, const char *len, const char *phase, bool bounds)
 {
     const char *const check[] = {"check", "--json", text};
-    const char *const sim[] = {"sim", "--json", text, "--len", len, "--gpu", "h200", "--phase", phase};
+    const char *const sim[] = {"sim",   "--json", text,      "--len", len,
+                               "--gpu", "h200",   "--phase", phase,   "--bounds"};
     return (printed){command(s2_cmd_check, path_of("unused.db"), 3, check),
-                     command(s2_cmd_sim, path_of("unused.db"), 9, sim)};
+                     command(s2_cmd_sim, path_of("unused.db"), bounds ? 10 : 9, sim)};
 }
 
 static void expect_words(const char *screen, const s2_buf *words, const char *text)
@@ -520,7 +521,7 @@ static void panels_say_what_the_commands_print(void **state)
         s2_buf_add(&text, "", 1);
         draw_design(&session, text.data, len, decode);
         if (text.status == S2_OK && session.model.design->status == S2_OK && session.model.design->priced) {
-            const printed json = print_json(text.data, len, decode ? "decode" : "prefill");
+            const printed json = print_json(text.data, len, decode ? "decode" : "prefill", false);
             s2_canvas_dump(&session.canvas, false, &screen);
             s2_buf_add(&screen, "", 1);
             compare_verdicts(screen.data, json.check, text.data);
@@ -550,11 +551,39 @@ static const char *value_of(const char *screen, const char *label, int col)
     return line + col;
 }
 
-static void compare_column(const char *screen, int col, const printed *json, const char *text)
+/* The command of the screen compares bounds where one of the designs has no prediction. */
+static bool compares_bounds(const s2_session *session)
 {
-    const char *const sim = strstr(json->sim, "\"time_us\":"), *const time = value_of(screen, "time >=", col);
-    if (!begins_with_time(time, json_number(sim, "plan_us")))
-        fail_msg("time >= %.20s, should be %g us, for\n%s", time, json_number(sim, "plan_us"), text);
+    s2_buf said = {0};
+    s2_tui_command(&session->model, &session->state, &said);
+    s2_buf_add(&said, "", 1);
+    const bool bounds = strstr(said.data, " --bounds") != NULL;
+    s2_buf_release(&said);
+    return bounds;
+}
+
+/* The time, how many times shorter than dense it is, and what binds it, as the command prints them. */
+static void compare_time(const char *screen, int col, const char *json, bool bounds, const char *text)
+{
+    char by[64], speed[32];
+    const double us = json_number(json, "time_us");
+    const char *const time = value_of(screen, "time", col);
+    if (strncmp(time, ">= ", 3) == 0 ? !bounds : bounds)
+        fail_msg("time %.20s, %s, for\n%s", time, bounds ? "a bound" : "a prediction", text);
+    if (!begins_with_time(time + (bounds ? 3 : 0), us))
+        fail_msg("time %.20s, should be %g us, for\n%s", time, us, text);
+    snprintf(speed, sizeof speed, "%.2fx", json_number(json, "dense_time_us") / us);
+    if (fabs(strtod(speed, NULL) - strtod(value_of(screen, "vs dense", col), NULL)) > 0.011)
+        fail_msg("vs dense %.20s, should be %s, for\n%s", value_of(screen, "vs dense", col), speed, text);
+    json_value(json, "bound_by", by);
+    if (strncmp(value_of(screen, "by", col), by, strlen(by)) != 0)
+        fail_msg("by %.20s, should be %s, for\n%s", value_of(screen, "by", col), by, text);
+}
+
+static void compare_column(const char *screen, int col, const printed *json, bool bounds, const char *text)
+{
+    const char *const sim = strstr(json->sim, "\"time_us\":");
+    compare_time(screen, col, sim, bounds, text);
     s2_buf want = {0};
     s2_bytes_print(json_number(sim, "head_pages"), &want);
     if (strncmp(value_of(screen, "kv cache", col), want.data, want.len) != 0)
@@ -584,14 +613,19 @@ static void columns_of_a_comparison_say_what_the_commands_print(void **state)
             s2_session_compare_add(&session, at == 0 ? "first" : "second", text[at].data);
         }
         s2_session_draw(&session);
+        /* as before the predictions are there: bounds are compared */
+        session.facts[S2_SLOT_COMPARE].late.expected.known &= n % 2 == 0;
+        s2_session_draw(&session);
         s2_canvas_dump(&session.canvas, false, &screen);
         s2_buf_add(&screen, "", 1);
+        const bool bounds = compares_bounds(&session);
+        assert_true(bounds || n % 2 == 0);
         for (int at = 0; at < 2; at++) {
             const s2_facts *const facts = session.model.compare[at];
             if (text[at].status != S2_OK || facts->status != S2_OK || !facts->priced)
                 continue;
-            const printed json = print_json(text[at].data, "2k", "prefill");
-            compare_column(screen.data, FIRST + at * WIDTH, &json, text[at].data);
+            const printed json = print_json(text[at].data, "2k", "prefill", bounds);
+            compare_column(screen.data, FIRST + at * WIDTH, &json, bounds, text[at].data);
             free(json.check);
             free(json.sim);
         }

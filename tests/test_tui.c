@@ -205,6 +205,8 @@ static s2_tui_row sample_row(int32_t at)
                         .sim_us = 1234.5 * (at + 1),
                         .kv_bytes = (double)(1 << (28 - at)),
                         .gpu_us = (double)NAN,
+                        .priced_on = at % 2 == 0 ? "h200" : "8 x h200 b32 e4m3",
+                        .is_bound = at % 2 == 0,
                         .phase = "prefill",
                         .len_tok = at == 3 ? 131072 : 8192,
                         .starred = at == 1,

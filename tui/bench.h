@@ -101,6 +101,7 @@ typedef struct s2_expected {
     double time_us;
     double dense_us;
     double error_pct; /* mean error of such predictions on points that were not fitted */
+    s2_resource bound_by;
 } s2_expected;
 
 /* The figures of a design that designs are compared by. */

@@ -2,11 +2,11 @@
 
 #include "base/arith.h"
 
-const char *const s2_tui_columns[S2_TUI_COLUMNS] = {"heads",  "layers",    "block",    "density",
-                                                    "time",   "kv",        "measured", "at",
-                                                    "family", "validated", "hash",     "tags"};
+const char *const s2_tui_columns[S2_TUI_COLUMNS] = {"heads",     "layers",   "block", "density", "time",
+                                                    "kv",        "measured", "at",    "on",      "family",
+                                                    "validated", "hash",     "tags"};
 
-enum { NAME_COLS = 21, NARROW = 60, MOST_NAME_COLS = 41, TAGS_COLS = 30 };
+enum { NAME_COLS = 20, NARROW = 60, MOST_NAME_COLS = 41, TAGS_COLS = 30 };
 
 /* Where there is no room for all, those of the least rank are shown; `sort` is what a click on the title orders by. */
 static const struct {
@@ -14,13 +14,19 @@ static const struct {
     bool left; /* its text begins at its left edge */
     int32_t rank;
     const char *sort;
-} COLUMNS[S2_TUI_COLUMNS] = {
-    [S2_COLUMN_HEADS] = {7, false, 2, NULL},         [S2_COLUMN_LAYERS] = {7, false, 9, NULL},
-    [S2_COLUMN_BLOCK] = {6, false, 10, NULL},        [S2_COLUMN_DENSITY] = {8, false, 0, "density"},
-    [S2_COLUMN_TIME] = {12, false, 1, "us"},         [S2_COLUMN_KV] = {11, false, 3, "kv_mib"},
-    [S2_COLUMN_MEASURED] = {11, false, 4, "gpu_us"}, [S2_COLUMN_AT] = {14, true, 5, NULL},
-    [S2_COLUMN_FAMILY] = {12, true, 8, NULL},        [S2_COLUMN_VALIDATED] = {14, true, 7, NULL},
-    [S2_COLUMN_HASH] = {14, true, 11, NULL},         [S2_COLUMN_TAGS] = {8, true, 6, NULL}};
+} COLUMNS[S2_TUI_COLUMNS] = {[S2_COLUMN_HEADS] = {7, false, 4, NULL},
+                             [S2_COLUMN_LAYERS] = {7, false, 10, NULL},
+                             [S2_COLUMN_BLOCK] = {6, false, 11, NULL},
+                             [S2_COLUMN_DENSITY] = {8, false, 0, "density"},
+                             [S2_COLUMN_TIME] = {12, false, 1, "us"},
+                             [S2_COLUMN_KV] = {11, false, 3, "kv_mib"},
+                             [S2_COLUMN_MEASURED] = {11, false, 6, "gpu_us"},
+                             [S2_COLUMN_AT] = {14, true, 2, NULL},
+                             [S2_COLUMN_ON] = {20, true, 5, NULL},
+                             [S2_COLUMN_FAMILY] = {12, true, 9, NULL},
+                             [S2_COLUMN_VALIDATED] = {14, true, 8, NULL},
+                             [S2_COLUMN_HASH] = {14, true, 12, NULL},
+                             [S2_COLUMN_TAGS] = {8, true, 7, NULL}};
 
 /* Those that are chosen and have room, and the columns that they take. */
 static uint32_t choose(uint32_t chosen, int32_t room, int32_t *taken)

@@ -17,6 +17,7 @@ typedef enum s2_tui_column {
     S2_COLUMN_KV,
     S2_COLUMN_MEASURED,
     S2_COLUMN_AT,
+    S2_COLUMN_ON,
     S2_COLUMN_FAMILY,
     S2_COLUMN_VALIDATED,
     S2_COLUMN_HASH,

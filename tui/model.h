@@ -40,10 +40,12 @@ typedef struct s2_tui_row {
     int32_t kv;
     double density;
     double sim_us;
+    bool is_bound; /* sim_us is one, and no prediction */
     double kv_bytes;
     double gpu_us;
     const char *phase; /* of the numbers above; "" where there are none */
     int64_t len_tok;
+    const char *priced_on; /* "8 x h200 b32 e4m3": GPUs, batch, and what else of the price is not usual */
     bool starred;
     const char *text; /* canonical, or NULL until it was asked for */
 } s2_tui_row;
@@ -344,7 +346,7 @@ typedef struct s2_tui_state {
 } s2_tui_state;
 
 /* Columns of the list beside the name, by the words of the chooser; bit 1 << index of state->columns. */
-enum { S2_TUI_COLUMNS = 12, S2_TUI_COLUMNS_USUAL = 0x8f9 };
+enum { S2_TUI_COLUMNS = 13, S2_TUI_COLUMNS_USUAL = 0x11f9 };
 extern const char *const s2_tui_columns[S2_TUI_COLUMNS];
 
 /* Columns of the filter language that the list can be ordered by. */

@@ -255,9 +255,20 @@ static bool lacks_late(const s2_session *session, int32_t slot)
     return session->facts[slot].status == S2_OK && !session->facts[slot].late.asked;
 }
 
+/* The first of the compared designs whose late facts are missing, -1 for none. */
+static int32_t late_compared(const s2_session *session)
+{
+    for (int32_t at = 0; at < session->model.n_compare; at++)
+        if (session->model.compare[at] != NULL && lacks_late(session, S2_SLOT_COMPARE + at))
+            return S2_SLOT_COMPARE + at;
+    return -1;
+}
+
 /* Whose late facts are to be derived next, -1 for none. */
 static int32_t late_slot(const s2_session *session)
 {
+    if (session->state.views[session->state.depth] == S2_VIEW_COMPARE)
+        return late_compared(session);
     const int32_t shown = shown_slot(session);
     if (shown < 0 || lacks_late(session, shown))
         return shown;

@@ -60,20 +60,34 @@ static void put_density(const s2_facts *facts, s2_buf *buf, s2_style *style)
         s2_buf_printf(buf, "%.5f", facts->density);
 }
 
-static void put_time(const s2_facts *facts, s2_buf *buf, s2_style *style)
+static void put_bound(const s2_facts *facts, s2_buf *buf, s2_style *style)
 {
     (void)style;
+    if (facts->priced)
+        s2_buf_puts(buf, ">= ");
     if (facts->priced)
         s2_time_print(facts->time_us, buf);
     else
         s2_buf_puts(buf, "-");
 }
 
-static void put_speed(const s2_facts *facts, s2_buf *buf, s2_style *style)
+static void put_expected(const s2_facts *facts, s2_buf *buf, s2_style *style)
+{
+    (void)style;
+    s2_time_print(facts->late.expected.time_us, buf);
+}
+
+static void put_bound_speed(const s2_facts *facts, s2_buf *buf, s2_style *style)
 {
     (void)style;
     if (facts->priced)
         s2_buf_printf(buf, "%.2fx", facts->dense_us / facts->time_us);
+}
+
+static void put_expected_speed(const s2_facts *facts, s2_buf *buf, s2_style *style)
+{
+    (void)style;
+    s2_buf_printf(buf, "%.2fx", facts->late.expected.dense_us / facts->late.expected.time_us);
 }
 
 static void put_bound_by(const s2_facts *facts, s2_buf *buf, s2_style *style)
@@ -81,6 +95,12 @@ static void put_bound_by(const s2_facts *facts, s2_buf *buf, s2_style *style)
     (void)style;
     if (facts->priced)
         s2_buf_puts(buf, s2_resource_word(facts->bound_by));
+}
+
+static void put_expected_by(const s2_facts *facts, s2_buf *buf, s2_style *style)
+{
+    (void)style;
+    s2_buf_puts(buf, s2_resource_word(facts->late.expected.bound_by));
 }
 
 static void put_cache(const s2_facts *facts, s2_buf *buf, s2_style *style)
@@ -99,21 +119,39 @@ static void put_share(const s2_facts *facts, s2_buf *buf, s2_style *style)
                           (double)facts->kv_dense[S2_KV_POINTS - 1]);
 }
 
+/* expected: where all are predicted, NULL: the same; times are compared like with like. */
 static const struct {
     const char *label;
-    cell_fn put;
-} LINES[] = {{"union", put_union},     {"complete to", put_complete}, {"kv", put_kv},
-             {"rows", put_rows},       {"time >=", put_time},         {"vs dense", put_speed},
-             {"by", put_bound_by},     {"kv cache", put_cache},       {"of dense", put_share},
-             {"density", put_density}, {"shape", put_shape}};
+    cell_fn put, expected;
+} LINES[] = {{"union", put_union, NULL},
+             {"complete to", put_complete, NULL},
+             {"kv", put_kv, NULL},
+             {"rows", put_rows, NULL},
+             {"time", put_bound, put_expected},
+             {"vs dense", put_bound_speed, put_expected_speed},
+             {"by", put_bound_by, put_expected_by},
+             {"kv cache", put_cache, NULL},
+             {"of dense", put_share, NULL},
+             {"density", put_density, NULL},
+             {"shape", put_shape, NULL}};
 enum { N_LINES = sizeof LINES / sizeof LINES[0] };
 
-static cell cell_of(const s2_facts *facts, int32_t line)
+static bool all_expected(const s2_tui_model *model)
 {
+    for (int32_t at = 0; at < model->n_compare; at++)
+        if (model->compare[at] == NULL || !model->compare[at]->late.expected.known)
+            return false;
+    return true;
+}
+
+static cell cell_of(const s2_tui_model *model, int32_t at, int32_t line)
+{
+    const s2_facts *const facts = model->compare[at];
+    const bool expected = LINES[line].expected != NULL && all_expected(model);
     cell out = {.style = S2_STYLE_TEXT};
     s2_buf buf = {0};
     if (facts != NULL && facts->status == S2_OK)
-        LINES[line].put(facts, &buf, &out.style);
+        (expected ? LINES[line].expected : LINES[line].put)(facts, &buf, &out.style);
     s2_text_clean(out.text, sizeof out.text, buf.data != NULL ? buf.data : "");
     s2_buf_release(&buf);
     return out;
@@ -122,7 +160,7 @@ static cell cell_of(const s2_facts *facts, int32_t line)
 static bool differs(const s2_tui_model *model, int32_t line)
 {
     for (int32_t at = 1; at < model->n_compare; at++) {
-        const cell first = cell_of(model->compare[0], line), other = cell_of(model->compare[at], line);
+        const cell first = cell_of(model, 0, line), other = cell_of(model, at, line);
         if (strcmp(first.text, other.text) != 0)
             return true;
     }
@@ -174,7 +212,7 @@ static void say_same(const s2_tui_model *model, table *t)
 {
     s2_buf buf = {0};
     for (int32_t nth = t->n_differ; nth < N_LINES; nth++) {
-        const cell c = cell_of(model->compare[0], t->order[nth]);
+        const cell c = cell_of(model, 0, t->order[nth]);
         if (c.text[0] != '\0')
             s2_buf_printf(&buf, "%s%s %s", buf.len > 0 ? "; " : "", LINES[t->order[nth]].label, c.text);
     }
@@ -229,7 +267,7 @@ static void draw_column(const s2_tui_model *model, int32_t at, const table *t, s
         return;
     }
     for (int32_t line = 0; line < t->n_rows; line++) {
-        const cell c = cell_of(facts, t->order[line]);
+        const cell c = cell_of(model, at, t->order[line]);
         s2_canvas_text(canvas, column.row + 1 + line, column.col, c.style, c.text);
     }
     s2_against_base(model, facts, canvas, (s2_rect){column.row + 1 + t->n_rows, column.col, 1, column.cols});
@@ -300,6 +338,7 @@ static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf
         s2_buf_puts(buf, " ");
     }
     s2_question_print(&question, buf);
+    s2_buf_puts(buf, all_expected(model) ? "" : " --bounds");
     s2_buf_puts(buf, model->database);
 }
 

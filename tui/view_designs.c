@@ -57,6 +57,13 @@ static void put_at(const s2_tui_row *row, s2_buf *buf)
     s2_tok_print(row->len_tok, buf);
 }
 
+static void put_time(const s2_tui_row *row, s2_buf *buf)
+{
+    if (row->is_bound && !isnan(row->sim_us))
+        s2_buf_puts(buf, ">= ");
+    put_number(row->sim_us, s2_time_print, buf);
+}
+
 static void put_value(const s2_tui_row *row, s2_tui_column kind, s2_buf *buf)
 {
     switch (kind) {
@@ -66,10 +73,11 @@ static void put_value(const s2_tui_row *row, s2_tui_column kind, s2_buf *buf)
     case S2_COLUMN_LAYERS: s2_buf_printf(buf, "%lld", (long long)row->n_layers); break;
     case S2_COLUMN_BLOCK: s2_buf_printf(buf, "%lld", (long long)row->block_tok); break;
     case S2_COLUMN_DENSITY: put_number(row->density, print_density, buf); break;
-    case S2_COLUMN_TIME: put_number(row->sim_us, s2_time_print, buf); break;
+    case S2_COLUMN_TIME: put_time(row, buf); break;
     case S2_COLUMN_KV: put_number(row->kv_bytes, s2_bytes_print, buf); break;
     case S2_COLUMN_MEASURED: put_number(row->gpu_us, s2_time_print, buf); break;
     case S2_COLUMN_AT: put_at(row, buf); break;
+    case S2_COLUMN_ON: s2_buf_puts(buf, row->priced_on); break;
     case S2_COLUMN_FAMILY: s2_buf_puts(buf, row->family); break;
     case S2_COLUMN_VALIDATED: s2_buf_puts(buf, row->outcome); break;
     case S2_COLUMN_HASH: s2_buf_printf(buf, "%.12s", row->hash); break;

@@ -54,6 +54,8 @@ static s2_tui_row row_of(int32_t at)
                         .sim_us = at == 2 ? (double)NAN : 10.0,
                         .kv_bytes = 1e6,
                         .gpu_us = (double)NAN,
+                        .priced_on = at % 2 == 0 ? "h200" : "8 x h200 b32 e4m3",
+                        .is_bound = at % 2 == 0,
                         .phase = "prefill",
                         .len_tok = 4096,
                         .text = TEXTS[at]};
