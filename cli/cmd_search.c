@@ -715,8 +715,9 @@ static void explain_violated(const s2_searching *r)
     const s2_search *const search = &r->found.search;
     const int64_t n_violating = r->found.state.counts.violated[S2_UNION];
     s2_buf others = {0};
-    if (r->found.state.front.n > 0 || n_violating == 0)
-        return;
+    const s2_search_counts *const counts = &r->found.state.counts;
+    if (r->found.state.front.n > 0 || n_violating == 0 || counts->outside > 0 || counts->unaccepted > 0)
+        return; /* others hold union and fail something else, which was said */
     for (int32_t n = 0; n < search->n_requirements; n++) {
         char name[32];
         s2_requirement_name(&search->requirements[n], name, sizeof name);
@@ -732,7 +733,7 @@ static void explain_violated(const s2_searching *r)
     s2_buf_release(&others);
 }
 
-/* The first Ctrl-C ends the work in good order, the second at once. */
+/* The first Ctrl-C ends the work in good order, wherever it is, the second at once. */
 typedef struct handlers {
     struct sigaction of_int;
     struct sigaction of_term;
@@ -754,8 +755,6 @@ static void release_stop(const handlers *old)
 
 static s2_exit run_slices(s2_searching *r)
 {
-    handlers old;
-    catch_stop(&old);
     r->began = r->shown = seconds();
     r->began_at = r->found.state.next;
     s2_exit code;
@@ -764,7 +763,6 @@ static s2_exit run_slices(s2_searching *r)
         code = run_slice(r, &more);
     while (code == S2_EXIT_OK && more);
     r->moved = s2_ranks_most(&r->job.ranks, r->found.state.next != r->began_at) != 0;
-    release_stop(&old);
     if (r->job.ranks.own == 0 && r->on_terminal)
         fprintf(r->found.cli->err, "\r\033[K");
     return code;
@@ -817,13 +815,9 @@ static s2_exit explain_refused(const s2_searching *r)
 
 static s2_exit confirm(s2_searching *r, bool stored)
 {
-    handlers old;
     r->confirm.stop = &stop_asked;
     r->confirm.since_us = stored ? r->stored_us : 0;
-    catch_stop(&old);
-    const s2_exit code = s2_found_confirm(&r->found, &r->confirm);
-    release_stop(&old);
-    return code;
+    return s2_found_confirm(&r->found, &r->confirm);
 }
 
 /* Write the pattern itself: FILE.s2, whatever stacks it was searched for. */
@@ -926,13 +920,9 @@ static bool goes_on(void *user, const s2_search_state *state, int64_t visit)
 
 static s2_exit seek_least(s2_searching *r)
 {
-    handlers old;
     if (r->found.state.next < r->found.until)
         return S2_EXIT_OK; /* stopped: later candidates may still have formed a front */
-    catch_stop(&old);
-    const s2_exit code = s2_found_seek_least(&r->found, goes_on, NULL);
-    release_stop(&old);
-    return code;
+    return s2_found_seek_least(&r->found, goes_on, NULL);
 }
 
 /* Show, store, and delete the state file if nothing is left to do. */
@@ -958,7 +948,8 @@ static s2_exit finish(s2_searching *r, bool stored)
     }
     const bool stopped = found->state.next < found->until;
     const s2_exit confirmed = stopped ? S2_EXIT_OK : confirm(r, stored);
-    if (complete && stop_asked == 0 && r->job.path != NULL)
+    /* Ctrl-C after the last visit leaves nothing to resume but a validation */
+    if (complete && (stop_asked == 0 || r->confirm.n == 0) && r->job.path != NULL)
         unlink(r->job.path);
     const s2_exit exported = export_best(r);
     if (confirmed != S2_EXIT_OK || exported != S2_EXIT_OK)
@@ -974,6 +965,8 @@ static s2_exit finish(s2_searching *r, bool stored)
 static s2_exit search(s2_searching *r)
 {
     s2_found *const found = &r->found;
+    handlers old;
+    catch_stop(&old);
     s2_search_job_part(&r->job, r->job.ranks.own, &found->search);
     found->until = r->job.ranks.n > 1 ? found->search.end : r->job.until;
     s2_search_state_init(&found->search, &found->state);
@@ -985,6 +978,7 @@ static s2_exit search(s2_searching *r)
         code = s2_search_file_find_stored(r, &stored);
     if (code == S2_EXIT_OK && r->job.ranks.own == 0)
         code = finish(r, stored);
+    release_stop(&old);
     s2_search_job_release(&r->job);
     s2_search_state_release(&found->state);
     return code;
@@ -1010,11 +1004,36 @@ static s2_exit refuse_apart(s2_cli *cli, const s2_args *args)
     return S2_EXIT_USAGE;
 }
 
+/* A space of which the search would refuse every candidate is refused here too, as far as a moment tells. */
+static s2_exit refuse_unsearchable(s2_searching *r)
+{
+    enum { TRIED = 4096 };
+    s2_arena *const arena = &r->found.cli->arena;
+    int64_t lowest = -1;
+    if (r->job.until - r->job.begin > TRIED)
+        return S2_EXIT_OK;
+    for (int64_t visit = r->job.begin; visit < r->job.until; visit++) {
+        const int64_t index = s2_search_candidate(&r->found.search, visit);
+        const s2_arena_mark_t mark = s2_arena_mark(arena);
+        s2_pattern pattern;
+        const s2_status status = s2_search_pattern(&r->found.search, index, arena, &pattern, NULL);
+        s2_arena_rewind(arena, mark);
+        if (status != S2_EPARSE)
+            return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(r->found.cli, status, "space");
+        lowest = lowest < 0 || index < lowest ? index : lowest;
+    }
+    r->found.state.refused_index = lowest;
+    return lowest >= 0 ? explain_refused(r) : S2_EXIT_OK;
+}
+
 /* --dry-run: what would be searched. */
-static s2_exit describe(const s2_searching *r)
+static s2_exit describe(s2_searching *r)
 {
     const s2_found *const found = &r->found;
     s2_buf buf = {0};
+    S2_CLI_TRY(refuse_unsearchable(r));
+    s2_buf_puts(&buf, "question    ");
+    s2_found_put_question(found, &buf);
     s2_buf_printf(&buf, "space       %s\ncandidates  %lld, of which %lld would be visited\nfor example\n",
                   found->space_text, (long long)found->space.n_candidates,
                   (long long)(r->job.until - r->job.begin));

@@ -127,5 +127,7 @@ bool s2_found_is_price(s2_objective objective);
 /* The KV cache in bytes, as the stack keeps it that the search is for. */
 double s2_found_kept_bytes(const s2_found *found, const s2_found_design *design, const s2_sim *sim);
 void s2_found_json(const s2_found *found, s2_buf *buf);
+/* One line: the phases, length, batch, types, GPUs, model and formats that were understood. */
+void s2_found_put_question(const s2_found *found, s2_buf *buf);
 
 #endif /* S2_CLI_FOUND_H */

@@ -136,6 +136,23 @@ static void json_rivals(const s2_found *found, s2_buf *buf)
         s2_json_null(buf);
 }
 
+/* What else the times and caches are of. */
+static void json_words(const s2_found *found, s2_buf *buf)
+{
+    s2_json_key_int(buf, "tp", found->search.options.n_ranks);
+    s2_json_key_int(buf, "page", found->search.options.page_tok);
+    s2_json_key(buf, "phase");
+    s2_json_begin(buf, '[');
+    for (int32_t p = 0; p < found->n_phases; p++)
+        s2_json_str(buf, s2_phase_word(found->phases[p]));
+    s2_json_end(buf, ']');
+    s2_json_key(buf, "format");
+    s2_json_begin(buf, '[');
+    for (int32_t n = 0; n < found->restriction->n_formats; n++)
+        s2_json_str(buf, found->restriction->formats[n]->name);
+    s2_json_end(buf, ']');
+}
+
 void s2_found_json(const s2_found *found, s2_buf *buf)
 {
     const s2_sim_options *const options = &found->search.options;
@@ -146,6 +163,7 @@ void s2_found_json(const s2_found *found, s2_buf *buf)
     s2_json_key_str(buf, "gpu", options->gpu.name);
     s2_json_key_int(buf, "len", options->len_tok);
     s2_json_key_int(buf, "batch", options->batch);
+    json_words(found, buf);
     s2_json_key_str(buf, "dtype", s2_dtype_word(options->dtype));
     s2_json_key_str(buf, "at_most", found->at_most);
     json_counts(found, buf);

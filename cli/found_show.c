@@ -535,10 +535,27 @@ static void put_gain(const s2_found *found, const s2_found_rival *rival, const c
     s2_buf_release(&won);
 }
 
+void s2_found_put_question(const s2_found *found, s2_buf *buf)
+{
+    const s2_sim_options *const options = &found->search.options;
+    for (int32_t p = 0; p < found->n_phases; p++)
+        s2_buf_printf(buf, "%s%s", p > 0 ? ", " : "", s2_phase_word(found->phases[p]));
+    s2_buf_printf(buf, " of %lld tokens, batch %lld, %s, %s", (long long)options->len_tok,
+                  (long long)options->batch, s2_dtype_word(options->dtype), options->gpu.title);
+    if (options->n_ranks > 1)
+        s2_buf_printf(buf, ", %d GPUs share the heads", (int)options->n_ranks);
+    if (found->model[0] != '\0')
+        s2_buf_printf(buf, ", model %s", found->model);
+    for (int32_t n = 0; n < found->restriction->n_formats; n++)
+        s2_buf_printf(buf, ", for %s", found->restriction->formats[n]->name);
+    s2_buf_puts(buf, "\n");
+}
+
 static s2_status put_winner(const s2_found *found, s2_buf *buf)
 {
     const s2_found_design *const best = &found->designs[0];
-    s2_buf_printf(buf, "\nbest overall: %s, %s\n", best->name, best->choice);
+    s2_buf_printf(buf, "\nbest overall: %s, %s\n  for ", best->name, best->choice);
+    s2_found_put_question(found, buf);
     S2_TRY(put_phases(found, best, buf));
     if (found->own != NULL)
         put_gain(found, found->own, own_words, buf);
@@ -568,8 +585,9 @@ static void put_nothing(const s2_found *found, s2_buf *buf)
         found->own != NULL && s2_found_beats(found, found->own, found->own->design.shown, nearest->shown)
             ? found->own
             : found->dense;
-    s2_buf_printf(buf, "\nnothing found here beats %s: each design found is better in no objective\n",
+    s2_buf_printf(buf, "\nnothing found here beats %s: each design found is better in no objective\n  for ",
                   beater_of(found));
+    s2_found_put_question(found, buf);
     s2_buf_printf(buf, "  the nearest, %s (%s), against %s:\n", nearest->name, nearest->choice,
                   rival == found->dense ? dense_words : own_words);
     put_differences(found, nearest->shown, rival->design.shown, buf);

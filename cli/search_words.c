@@ -134,8 +134,35 @@ static bool split_named_count(const char *phrase, char what[PHRASE], int64_t *n)
     return s2_word_in("batch|tp", what) && phrase[n_bytes] == ' ' && s2_number_parse(phrase + n_bytes + 1, n);
 }
 
+/* The first built-in GPU in whose name the digits stand alone; NULL: none. */
+static const char *gpu_numbered(const char *digits)
+{
+    const size_t n = strlen(digits);
+    const char *name;
+    for (int32_t index = 0; (name = s2_gpu_name(index)) != NULL; index++)
+        for (const char *at = name; *at != '\0';) {
+            const size_t run = strspn(at, "0123456789");
+            if (run == n && memcmp(at, digits, n) == 0)
+                return name;
+            at += run > 0 ? run : 1;
+        }
+    return NULL;
+}
+
+/* A number without a unit is a length, unless people call a GPU so or no context is that short. */
+static bool is_doubtful(const char *phrase)
+{
+    enum { LEAST_TOK = 256 };
+    int64_t n;
+    return phrase[strspn(phrase, "0123456789")] == '\0' && s2_number_parse(phrase, &n) && n > 0 &&
+           (n < LEAST_TOK || gpu_numbered(phrase) != NULL ||
+            s2_word_in("300|800|900|1080|2080|3080|3090|4080|5080|5090|6000", phrase));
+}
+
 static bool take_phrase(s2_cli *cli, s2_search_words *words, const char *phrase)
 {
+    if (is_doubtful(phrase))
+        return false;
     char word[PHRASE];
     const char *what;
     int64_t n;
@@ -213,6 +240,12 @@ static s2_exit refuse(s2_cli *cli, s2_search_words *words, const char *at, size_
     int64_t n_said;
     if (copy_phrase(at, n, phrase))
         fault = fault_of(words, phrase);
+    if (is_doubtful(phrase)) {
+        const char *const gpu = gpu_numbered(phrase);
+        s2_cli_error(cli, "'%s' may be a GPU or a context length: write %s%s, or '%s tokens'", phrase,
+                     gpu != NULL ? "the GPU as " : "the GPU's whole name", gpu != NULL ? gpu : "", phrase);
+        return S2_EXIT_USAGE;
+    }
     if (fault != NULL) {
         s2_cli_error(cli, "'%.*s': %s", (int)n, at, fault);
         return S2_EXIT_USAGE;

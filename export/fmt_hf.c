@@ -76,6 +76,7 @@ static s2_status export(const s2_target *target)
 
 const s2_format s2_format_hf = {
     .name = "hf",
+    .also = "transformers",
     .summary = "Phi-3-small style config.json (blocksparse_* fields)",
     .file_name = "config.json",
     .settings = "layers, heads, kv-heads, head-dim, dense-every",

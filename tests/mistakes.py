@@ -132,6 +132,9 @@ def names():
     for word in subprocess.run(["s2", "export", "--list"], capture_output=True, text=True, env=ENV).stdout.splitlines():
         if word[0] != " " and len(word.split()[0]) > 3:
             wrong(["s2", "search", f"phi-3-small, {word.split()[0]}x"], USAGE, "did you mean the format " + word.split()[0])
+    for word, near in (("4090", "rtx4090"), ("40", "40 tokens"), ("200", "200 tokens"), ("100", "a100-80gb"), ("3090", "3090 tokens"), ("7", "7 tokens")):
+        for more in ((), ("--dry-run",)):
+            wrong(["s2", "search", f"phi-3-small, {word}, decode", "--no-db", *more], USAGE, "may be a GPU or a context length", near)
     for word, near in (("llama-3.1-9b", "llama-3.1-8b"), ("lama-3.1-8b", "llama-3.1-8b"), ("llama3", "llama"), ("gpt", "gpt-2"), ("qwen", "qwen"), ("phi-3-smal", "phi-3-small")):
         wrong(["s2check", f"model {word}; all: local 4"], REFUSED, word)
         wrong(["s2", "search", "--model", word], USAGE, near)
@@ -191,7 +194,9 @@ def uses():
             (["s2", "search", PATTERN, "--minimize", "us,us"], USAGE, "us,us"), (["s2", "search", PATTERN, "--phase", "serve"], USAGE, "serve", "prefill"),
             (["s2", "search", PATTERN, "--shard", "3/2"], USAGE, "3/2"), (["s2", "search", PATTERN, "-o", "x.json"], USAGE, "--exportable"),
             (["s2", "search", "heads 8; all: local {4"], REFUSED, "{"), (["s2", "search", "heads 8; all: local {4..2}"], REFUSED, "4..2"),
-            (["s2", "search", "phi-3-small, H200, 32 parsecs"], USAGE, "parsecs"), (["s2", "search", "phi-9, H200, 32k"], USAGE, "phi-9"),
+            (["s2", "search", "phi-3-small, H200, 32 parsecs"], USAGE, "parsecs"),
+            (["s2", "search", "llama-3.1-8b; H200; 32k; vLLM", "--no-db"], REFUSED, "unknown statement"),
+            (["s2", "search", "llama-3.1-8b; H200; 32k; vLLM", "--dry-run"], REFUSED, "unknown statement"), (["s2", "search", "phi-9, H200, 32k"], USAGE, "phi-9"),
             (["s2", "search", "phi-3-small, H200, 32k", "--len", "8k"], USAGE, "--len"), (["s2", "search", "phi-3-small, H200, 9999m"], USAGE, "tokens"),
             (["s2", "ls", "us<fast"], USAGE, "fast"), (["s2", "ls", "speed<3"], USAGE, "speed"), (["s2", "ls", "kv_bytes<4x"], USAGE, "4x"), (["s2", "ls", "union=maybe"], USAGE, "maybe"),
             (["s2", "ls", "us<"], USAGE, "us<"), (["s2", "ls", "--sort", "speed"], USAGE, "speed"), (["s2", "ls", "--columns", "name,speed"], USAGE, "speed"),

@@ -6,6 +6,7 @@ import math
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -293,6 +294,22 @@ def check_round_trip():
         near(f"{words}: the model comes back", float(model.endswith(".json") or f"model {model}" in text), 1.0)
 
 
+def check_interrupt():
+    """Ctrl-C after the last visit, while the front is priced: the front is shown and stored, and nothing is left to resume."""
+    with tempfile.TemporaryDirectory() as own:
+        env = dict(os.environ, PATH=PROGRAMS + ":" + os.environ["PATH"], S2_DB=os.path.join(own, "s2.db"))
+        words = ("s2", "search", "layers 2; heads 8; kv-heads 2; layers all: local {16..40} | stride {4,8} phase head; layers 1: dense", "--len", "16k", "--phase", "train")
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as done:
+            for line in done.stderr:
+                if "candidates in" in line:
+                    break
+            done.send_signal(signal.SIGINT)
+            page = done.communicate()[0]
+        near("Ctrl-C as the search ends: exit code", done.returncode, 0)
+        near("Ctrl-C as the search ends: the front", float("best overall" in page), 1.0)
+        near("Ctrl-C as the search ends: files", float("s2.db" in os.listdir(own) and not any("search-" in name for name in os.listdir(own))), 1.0)
+
+
 def check_own():
     """A model's own layers are a baseline where they are not dense, from its config and from the table alike."""
     for model, length, own in (("mistral-7b-v0.1", 32768, True), ("mistral-7b-v0.1", 4096, False), ("mistral-7b-v0.3", 32768, False), ("gpt-oss-20b", 4096, True),
@@ -431,6 +448,7 @@ with tempfile.TemporaryDirectory() as folder:
                    "layer_types": ["sliding_attention"] * 5 + ["full_attention"]}, config)
     check_own()
     check_round_trip()
+    check_interrupt()
     for _ in range(int(os.environ.get("S2_SEARCHES", "12"))):
         check_rivals(rng)
     check_labels()
