@@ -234,9 +234,9 @@ const s2_word_entry s2_word_entries[] = {
                                                    "a dense one; a lower bound on the time."},
     {"last step|baseline|to baseline",
      "What the last change of a knob did, and the difference to the design that b pinned."},
-    {"ruk|at|measured at", "In the list of designs: the verdicts of rows, union and kv, one sign each; the "
-                           "phase and length that the "
-                           "numbers of the row are of."},
+    {"ruk|at|on|measured at",
+     "In the list of designs: the verdicts of rows, union and kv, one sign each; the "
+     "phase and length, and the GPUs, that the numbers of the row are of."},
     {"started|took|found|command",
      "Of a recorded run: when it began, how long it took, how many results it stored, "
      "and what was typed."},

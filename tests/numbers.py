@@ -262,7 +262,7 @@ def draw_search(rng):
 def check_rivals(rng):
     """What is called best is beaten neither by dense attention nor by the model's own layers."""
     words = draw_search(rng)
-    page, data = ask_search(*words, "-o", "best.s2") if "vllm" not in words else ask_search(*words)
+    page, data = ask_search(*words, "-o", "best.s2", "--force") if "vllm" not in words else ask_search(*words)
     names = [name for name in data["dense"] or () if name.endswith("_us") or name in ("kv_bytes", "unread", "dilution")]
     for design in data["front"]:
         for rival in (data["own"], data["dense"]):
