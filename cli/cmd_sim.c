@@ -6,6 +6,7 @@
 #include "cli/gpufile.h"
 #include "cli/input.h"
 #include "cli/limit.h"
+#include "cli/machine.h"
 #include "cli/netfile.h"
 #include "cli/options.h"
 #include "cli/report.h"
@@ -15,6 +16,7 @@
 #include "pattern/models.h"
 #include "pattern/parse.h"
 #include "cli/accuracy.h"
+#include "sim/machine.h"
 #include "sim/baseline.h"
 
 typedef struct s2_sim_run_state {
@@ -197,6 +199,7 @@ static s2_exit read_options(s2_sim_run_state *state)
     S2_CLI_TRY(s2_gpufile_read(state->cli, s2_args_str(&state->args, "gpu"), &state->options.gpu));
     S2_CLI_TRY(read_constants(state));
     S2_CLI_TRY(read_numbers(state));
+    S2_CLI_TRY(s2_machine_options(state->cli, &state->args, &state->options));
     S2_CLI_TRY(read_peer(state));
     S2_CLI_TRY(read_requests(state));
     S2_CLI_TRY(refuse_options_of_training(state));
@@ -301,8 +304,8 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
     if (baseline != NULL)
         s2_baseline_adjust(baseline, pattern, &options, &sim);
     S2_CLI_TRY(print(state, &subject, &sim));
-    /* a list would show the price of a part where that of the whole context is expected */
-    if (input == NULL || cli->no_db || options.new_tok != 0)
+    /* a list would show the price of a part, or of many GPUs, where that of one and the whole context is expected */
+    if (input == NULL || cli->no_db || options.new_tok != 0 || s2_machine_asked(&options))
         return S2_EXIT_OK;
     s2_buf json = {0};
     s2_sim_report_json(&subject, &sim, &json);

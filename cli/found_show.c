@@ -67,7 +67,8 @@ static const char *resource_words(s2_resource resource)
 {
     static const char *const words[S2_N_RESOURCES] = {
         [S2_MMA] = "the matrix units", [S2_EXP] = "the exponential units", [S2_HBM] = "memory bandwidth",
-        [S2_L2] = "the L2 cache",      [S2_LINK] = "the link to the host", [S2_LAUNCH] = "kernel launches"};
+        [S2_L2] = "the L2 cache",      [S2_LINK] = "the link to the host", [S2_LAUNCH] = "kernel launches",
+        [S2_LATENCY] = "latency"};
     return words[resource];
 }
 

@@ -6,6 +6,7 @@
 #include "base/arith.h"
 #include "base/text.h"
 #include "cli/computed.h"
+#include "cli/machine.h"
 #include "pattern/models.h"
 #include "pattern/parse.h"
 #include "sim/units.h"
@@ -369,6 +370,7 @@ void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_
     s2_computed_json(subject->pattern, sim, buf);
     json_scores(subject, buf);
     json_ranks(subject->options, sim, buf);
+    s2_machine_json(subject->options, sim, buf);
     json_training(subject->options, sim, buf);
     json_parts(sim, buf);
     if (sim->end_to_end_us > 0)
@@ -433,11 +435,11 @@ static bool has_replicas(const s2_sim_options *options)
 
 static void put_gpus(const s2_sim_options *options, s2_buf *buf)
 {
-    const int32_t n = options->n_ranks * (has_replicas(options) ? options->n_shards : 1);
+    const int32_t each = s2_machine_gpus(options), n = each * (has_replicas(options) ? options->n_shards : 1);
     if (n > 1)
         s2_buf_printf(buf, ", %d GPUs", n);
     if (has_replicas(options))
-        s2_buf_printf(buf, ": %d replicas of %d", options->n_shards, options->n_ranks);
+        s2_buf_printf(buf, ": %d replicas of %d", options->n_shards, each);
     s2_buf_puts(buf, "\n");
 }
 
@@ -523,6 +525,14 @@ static void text_peer(const s2_peer *peer, const s2_sim *sim, s2_buf *buf)
     text_beyond(sim, buf);
 }
 
+static const char *kind_of_prediction(const s2_sim_options *options, const s2_sim *sim)
+{
+    if (sim->measured)
+        return "predicted";
+    return s2_machine_gpus(options) > options->n_ranks ? "guessed: no such machine was measured"
+                                                       : "guessed: nothing was measured on this GPU";
+}
+
 static void text_time(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
     line_begin("time", buf);
@@ -531,9 +541,8 @@ static void text_time(const s2_sim_options *options, const s2_sim *sim, s2_buf *
     } else if (sim->predicted) {
         s2_time_print(sim->time_us, buf);
         put_error(sim, buf);
-        s2_buf_printf(buf, " %s (%s at %.0f MHz), bound by %s\n",
-                      sim->measured ? "predicted" : "guessed: nothing was measured on this GPU", sim->kernel,
-                      sim->clock_mhz, s2_resource_word(sim->bound_by));
+        s2_buf_printf(buf, " %s (%s at %.0f MHz), bound by %s\n", kind_of_prediction(options, sim),
+                      sim->kernel, sim->clock_mhz, s2_resource_word(sim->bound_by));
         line_begin("", buf);
         text_beyond(sim, buf);
     }
@@ -630,10 +639,11 @@ static void text_ranks(const s2_pattern *pattern, const s2_sim_options *options,
     line_begin("", buf);
     s2_buf_puts(buf, "dealt by work, ");
     s2_time_print(ranks->mended_us, buf);
-    s2_buf_printf(buf, ", %.3f of the mean; KV heads of layer %d: ", ranks->mended_imbalance,
+    s2_buf_printf(buf, ", %.3f of the mean then; KV heads of layer %d: ", ranks->mended_imbalance,
                   ranks->mended_layer);
     put_order(ranks, options->n_ranks, buf);
-    s2_buf_puts(buf, "\n");
+    s2_buf_printf(buf, "; by the work of %s, and a server deals them once for all phases\n",
+                  s2_phase_word(options->phase));
 }
 
 static void layout(const char *label, double bytes, double dense, const char *note, s2_buf *buf)
@@ -646,13 +656,13 @@ static void layout(const char *label, double bytes, double dense, const char *no
 /* What one GPU must have room for: the layouts above and their peak are for all GPUs together. */
 static void text_each_gpu(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
-    if (options->n_ranks == 1)
+    if (s2_machine_gpus(options) == 1)
         return;
     line_begin(" each GPU", buf);
     s2_bytes_print((double)sim->kv_fullest, buf);
     s2_buf_puts(buf, " of head pages at most, dense ");
     s2_bytes_print((double)sim->kv_dense_each, buf);
-    s2_buf_printf(buf, "; the above is all %d together\n", options->n_ranks);
+    s2_buf_printf(buf, "; the above is all %d together\n", s2_machine_gpus(options));
 }
 
 /* A value at the limit is only a lower bound, because nothing larger is tried. */
@@ -705,7 +715,7 @@ static void text_kv(const s2_report_subject *subject, const s2_sim *sim, s2_buf 
     s2_buf_puts(buf, sim->kv_peak_exact ? "peak " : "peak of at most ");
     s2_bytes_print((double)sim->kv_peak, buf);
     s2_buf_printf(buf, "%s at %lld tokens; unused in pages of 16: ",
-                  subject->options->n_ranks > 1 ? " on a GPU" : "", (long long)sim->kv_peak_tok);
+                  s2_machine_gpus(subject->options) > 1 ? " on a GPU" : "", (long long)sim->kv_peak_tok);
     s2_bytes_print((double)sim->kv_wasted[0], buf);
     s2_buf_puts(buf, ", of 64: ");
     s2_bytes_print((double)sim->kv_wasted[1], buf);
@@ -735,7 +745,7 @@ static void text_kv(const s2_report_subject *subject, const s2_sim *sim, s2_buf 
     put_limited(sim->fit_len_dense_tok, S2_LIMIT_CONTEXT_TOK, buf);
     s2_buf_puts(buf, ") at this batch, beside ");
     s2_bytes_print((double)sim->weight_bytes, buf);
-    s2_buf_puts(buf, subject->options->n_ranks > 1 ? " of weights on each GPU\n" : " of weights\n");
+    s2_buf_puts(buf, s2_machine_gpus(subject->options) > 1 ? " of weights on each GPU\n" : " of weights\n");
 }
 
 static void text_training(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
@@ -820,6 +830,7 @@ void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_
     s2_report_scores(subject, buf);
     text_largest(options, &sim->largest, buf);
     text_ranks(pattern, options, sim, buf);
+    s2_machine_text(options, sim, buf);
     if (options->phase == S2_TRAIN) {
         if (sim->training.bytes > 0)
             text_training(options, sim, buf);

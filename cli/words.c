@@ -71,6 +71,12 @@ const s2_word_entry s2_word_entries[] = {
      "gradients and optimizer among them."},
     {"gpus|each gpu|tp",
      "With --tp: what each GPU computes and holds of the heads; the slowest sets the time."},
+    {"pp|stage|stages|microbatch|bubble", "--pp N of s2 sim: N stages in a row, each with some of the "
+                                          "layers, work on microbatches one after another; "
+                                          "what they wait for one another is called a bubble."},
+    {"cp|ring|context parallelism",
+     "--cp N of s2 sim: N GPUs share the tokens of each sequence, and keys and values go round among them."},
+    {"nodes|network", "--nodes N of s2 sim: how many hosts the GPUs are in; hosts are linked by a network."},
     {"us|time|time_us|prefill_us|decode_us|train_us",
      "The time of the attention of all layers in microseconds, predicted for the kernels of this repository "
      "where the "

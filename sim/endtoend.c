@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "sim/elementwise.h"
+#include "sim/links.h"
 
 /* The backward of a product is two products of its size; with recomputation forward runs once more. */
 #define TRAIN_FLOP     3.0
@@ -47,12 +48,21 @@ static double attention_width(const s2_sim_options *options)
     return 2.0 * (net->n_heads / n + kv) * net->head_dim;
 }
 
+/* Weights of input and output that other stages of a pipeline hold; a tied one is in the first and in the last. */
+static double embeddings_elsewhere(const s2_sim_options *options)
+{
+    const s2_net *const net = options->net;
+    const int32_t n = (options->no_embedding ? 0 : 1) + (options->no_head ? 0 : 1),
+                  both = options->no_embedding || options->no_head || !net->tied ? n : 1;
+    return (double)net->vocab * net->hidden * ((net->tied ? 1 : 2) - both);
+}
+
 /* How many weights one GPU holds. */
 static double weights_each(const s2_sim_options *options)
 {
     const s2_net *const net = options->net;
     const double even = 2.0 * (net->n_heads + net->n_kv_heads) * net->head_dim / options->n_ranks;
-    return (double)s2_net_weights(net) / options->n_ranks +
+    return ((double)s2_net_weights(net) - embeddings_elsewhere(options)) / options->n_ranks +
            net->n_layers * (double)net->hidden * (attention_width(options) - even);
 }
 
@@ -93,7 +103,8 @@ void s2_end_to_end_training(const s2_sim_options *options, s2_training *out)
         out->gathered_bytes = 2 * elem * weights_each(options) / net->n_layers;
     out->state_bytes += out->gathered_bytes;
     out->token_bytes = options->recompute ? net->n_layers * net->hidden * elem : net->n_layers * layer;
-    out->token_bytes += (double)net->vocab * LOGIT_BYTES / options->n_ranks;
+    if (!options->no_head)
+        out->token_bytes += (double)net->vocab * LOGIT_BYTES / options->n_ranks;
     out->activation_bytes = tokens * out->token_bytes + (options->recompute ? tokens * layer : 0);
     out->bytes = out->state_bytes + out->activation_bytes;
     out->token_bytes = out->activation_bytes / tokens;
@@ -190,6 +201,8 @@ static void add_layers(s2_around *around)
                  4 * n_layers * hidden * around->tokens * elem * around->train / around->hbm,
                  2 * n_layers * around->train);
     }
+    if (options->no_head)
+        return;
     add_products(around, "lm head", hidden * net->vocab / n, hidden * net->vocab / n, around->logits, 1);
     if (around->estimates && options->phase == S2_TRAIN)
         add_elementwise(around, "loss", S2_MOVE_LOSS, 1, around->logits);
@@ -200,12 +213,11 @@ static void add_links(s2_around *around)
 {
     const s2_sim_options *const options = around->options;
     const double n = options->n_ranks;
-    const double one_way =
-        options->gpu.nvlink_gb_s > 0 ? options->gpu.nvlink_gb_s / 2 : options->gpu.pcie_gb_s;
-    if (options->n_ranks == 1 || one_way <= 0)
+    const double rate = s2_links_rate(options, S2_GROUP_TENSOR);
+    if (options->n_ranks == 1 || rate <= 0)
         return;
     const double bytes = 2.0 * options->net->n_layers * options->net->hidden * around->tokens * 2;
-    const double link_us = bytes * 2 * (n - 1) / n * around->train / (one_way * 1e3);
+    const double link_us = bytes * 2 * (n - 1) / n * around->train / rate;
     const double own_us = 2.0 * options->net->n_layers * around->train * ALL_REDUCE_US;
     append(around, "all-reduce", around->estimates ? own_us + link_us / LINK_FRACTION : link_us, S2_LINK);
 }
@@ -215,13 +227,13 @@ static void add_step(s2_around *around)
 {
     const s2_sim_options *const options = around->options;
     const double shards = options->n_shards, weights = weights_each(options);
-    const double one_way = options->gpu.nvlink_gb_s / 2;
+    const double rate = s2_links_rate(options, S2_GROUP_REPLICAS);
     if (options->phase == S2_TRAIN)
         add_part(around, "optimizer", 0, weights * OPTIMIZER_BYTES / shards / around->hbm, 1);
     /* weights are gathered for each pass, gradients scattered; half of it hides behind products (assumed) */
-    if (around->estimates && shards > 1 && options->phase == S2_TRAIN && one_way > 0)
+    if (around->estimates && shards > 1 && options->phase == S2_TRAIN && rate > 0)
         append(around, "gather, scatter",
-               0.5 * 3 * 2 * weights * (shards - 1) / shards / (one_way * 1e3 * LINK_FRACTION), S2_LINK);
+               0.5 * 3 * 2 * weights * (shards - 1) / shards / (rate * LINK_FRACTION), S2_LINK);
     if (around->estimates)
         append(around, "host", HOST_STEP_US, S2_LAUNCH);
 }

@@ -36,6 +36,7 @@ extern "C" {
     X(hbm_gb_s, 1, 1e6, true, "peak memory bandwidth, 1e9 bytes a second")                                   \
     X(hbm_fraction, 0.1, 1, true, "fraction of it that streams reach")                                       \
     X(nvlink_gb_s, 0, 1e5, false, "link to other GPUs, both ways; 0: none")                                  \
+    X(network_gb_s, 0, 1e5, false, "link to GPUs of other nodes, one way; 0: not known")                     \
     X(pcie_gb_s, 0, 1e5, false, "link to the host, one way; 0: none")                                        \
     X(power_w, 1, 10000, true, "board power")                                                                \
     X(launch_us, 0, 1000, true, "least time between kernels of a graph")

@@ -34,7 +34,7 @@ double s2_sim_cache_bytes(const s2_sim_options *options)
 
 const char *s2_resource_word(s2_resource resource)
 {
-    static const char *const words[S2_N_RESOURCES] = {"mma", "exp", "hbm", "l2", "link", "launch"};
+    static const char *const words[S2_N_RESOURCES] = {"mma", "exp", "hbm", "l2", "link", "launch", "latency"};
     return words[resource];
 }
 
@@ -46,6 +46,9 @@ s2_status s2_sim_options_default(s2_sim_options *out)
                               .batch = 1,
                               .page_tok = 16,
                               .n_ranks = 1,
+                              .n_stages = 1,
+                              .n_context = 1,
+                              .n_nodes = 1,
                               .n_shards = 1};
     S2_TRY(s2_gpu_find("h200", &options.gpu, NULL));
     *out = options;

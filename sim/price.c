@@ -5,6 +5,7 @@
 #include "sim/capacity.h"
 #include "sim/endtoend.h"
 #include "sim/floor.h"
+#include "sim/machine.h"
 #include "sim/share.h"
 #include "sim/states.h"
 #include "sim/time.h"
@@ -133,6 +134,15 @@ static s2_status price_bounds(s2_arena *scratch, const s2_pattern *pattern, cons
     return price_attention(scratch, pattern, &own, work_left, sim);
 }
 
+static s2_status price_machine(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
+                               int64_t *work_left, s2_sim *sim, s2_diag *diag)
+{
+    S2_TRY(s2_machine_price(scratch, pattern, options, price_whole, work_left, sim, diag));
+    if (!floors_hold(sim))
+        return s2_diag_set(diag, S2_EINTERNAL, CODE_SIM, 0, 0, "a physical floor is broken on a machine");
+    return S2_OK;
+}
+
 /*
  * The shortcuts price all heads on one GPU, and all tokens. Where several GPUs share the heads, KV heads are
  * copied and the slowest GPU decides, so each fidelity takes its part from the whole price. No floor is known
@@ -159,6 +169,8 @@ static s2_status run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_
         [S2_PRICE_CACHE] = s2_cache_price, [S2_PRICE_PLAN] = s2_plan_price,
         [S2_PRICE_BOUNDS] = price_bounds,  [S2_PRICE_TIME] = s2_prediction_price,
     };
+    if (s2_machine_asked(options))
+        return price_machine(scratch, pattern, options, work_left, sim, diag);
     if (fidelity == S2_PRICE_WHOLE)
         return price_whole(scratch, pattern, options, work_left, sim, diag);
     /* by whichever road: a plan takes no constants, and a time takes them only where it is a prediction */

@@ -69,6 +69,13 @@ typedef struct s2_sim_options {
     s2_weights weights;
     s2_cache_type cache;
     s2_fusion fusion; /* matters with a net and a calibration only */
+    /* A machine of many GPUs (sim/machine.h), each group of n_ranks: */
+    int32_t n_stages;  /* of a pipeline */
+    int32_t n_micro;   /* microbatches; 0: a sequence each, in decode one for each stage */
+    int32_t n_context; /* GPUs that share the tokens of a sequence */
+    int32_t n_nodes;   /* among which all GPUs, replicas included, are dealt out evenly (sim/links.h) */
+    bool no_embedding; /* sim/machine.c: this GPU has other layers than the first, or than the last */
+    bool no_head;
     int32_t
         n_shards; /* training: data-parallel GPUs that divide weights, gradients and optimizer, 1 .. 65536 */
     bool recompute;             /* training: layers keep only their input, and run forward again */
@@ -87,7 +94,16 @@ double s2_sim_cache_bytes(const s2_sim_options *options);
 s2_status s2_sim_options_default(s2_sim_options *out) S2_MUST_CHECK;
 
 /* The resource that limits a part. */
-typedef enum s2_resource { S2_MMA, S2_EXP, S2_HBM, S2_L2, S2_LINK, S2_LAUNCH, S2_N_RESOURCES } s2_resource;
+typedef enum s2_resource {
+    S2_MMA,
+    S2_EXP,
+    S2_HBM,
+    S2_L2,
+    S2_LINK,
+    S2_LAUNCH,
+    S2_LATENCY, /* none of them: what one thing waits for another */
+    S2_N_RESOURCES
+} s2_resource;
 const char *s2_resource_word(s2_resource resource);
 
 typedef struct s2_part {
@@ -152,6 +168,19 @@ typedef struct s2_largest {
     double dense_us;
 } s2_largest;
 
+/* What the parts of a machine of many GPUs wait for; all 0 where there is none. */
+typedef struct s2_machine {
+    int32_t n_micro;
+    int32_t slowest;        /* the stage whose microbatch takes longest */
+    double slot_us;         /* which is so long */
+    double boundary_us;     /* a microbatch between two stages, one way */
+    double waiting_us;      /* of the slowest stage for others, in a step */
+    double idle;            /* mean share of a step in which a stage computes nothing */
+    double ring_compute_us; /* attention of a microbatch on that stage, of the GPU with most work */
+    double ring_link_us;    /* and what passes round the ring meanwhile */
+    double imbalance;       /* of the GPUs that share a context: most / mean */
+} s2_machine;
+
 /* Layers that keep a state of fixed size. How it is computed is not known, so only moving it takes time. */
 typedef struct s2_states {
     int32_t n_layers;
@@ -165,6 +194,7 @@ typedef struct s2_sim {
     bool fast;                    /* short of the whole price: counted by arithmetic alone, which gives: */
     double floor_us[S2_N_PHASES]; /* no kernel is faster; with S2_PRICE_RAISED: none that was measured */
     s2_largest largest;
+    s2_machine machine;
     s2_states states;
     s2_counts counts; /* of all GPUs; the keys of a copied KV head count on each */
     s2_counts dense;

@@ -213,3 +213,87 @@ s2_status s2_share_whole(s2_arena *arena, const s2_pattern *whole, const s2_shar
     out->model = ""; /* the model has other heads than these */
     return S2_OK;
 }
+
+static bool is_layered(const s2_body *body)
+{
+    bool layered = false;
+    for (int32_t t = 0; t < body->n_terms; t++)
+        layered |= body->terms[t].offset.layer_coef != 0 || body->terms[t].kind == S2_TERM_RANDOM;
+    return layered;
+}
+
+bool s2_share_layers_alike(const s2_pattern *pattern, int32_t a, int32_t b)
+{
+    if (s2_pattern_kv_heads(pattern, a) != s2_pattern_kv_heads(pattern, b) ||
+        s2_pattern_head_dim(pattern, a) != s2_pattern_head_dim(pattern, b) ||
+        s2_pattern_state_bytes(pattern, a) != s2_pattern_state_bytes(pattern, b))
+        return false;
+    for (int32_t phase = 0; phase < S2_N_RULE_PHASES; phase++)
+        for (int32_t head = 0; head < pattern->n_heads; head++) {
+            const int32_t own = s2_pattern_body(pattern, (s2_phase)phase, a, head);
+            if (own != s2_pattern_body(pattern, (s2_phase)phase, b, head) ||
+                is_layered(&pattern->bodies[own]))
+                return false;
+        }
+    return true;
+}
+
+/* Bodies count layers from the first that is left. */
+static s2_status shift_bodies(s2_arena *arena, const s2_pattern *whole, int32_t begin, s2_pattern *out)
+{
+    s2_body *const bodies = S2_NEW(arena, s2_body, whole->n_bodies);
+    if (bodies == NULL)
+        return S2_ENOMEM;
+    for (int32_t body = 0; body < whole->n_bodies; body++) {
+        const s2_body *const from = &whole->bodies[body];
+        s2_term *const terms = S2_NEW(arena, s2_term, from->n_terms);
+        if (terms == NULL && from->n_terms > 0)
+            return S2_ENOMEM;
+        for (int32_t t = 0; t < from->n_terms; t++) {
+            terms[t] = from->terms[t];
+            terms[t].offset.constant += terms[t].offset.layer_coef * begin;
+        }
+        bodies[body] = (s2_body){from->n_terms, terms};
+    }
+    out->bodies = bodies;
+    return S2_OK;
+}
+
+static s2_status shift_shapes(s2_arena *arena, const s2_pattern *whole, int32_t begin, s2_pattern *out,
+                              s2_diag *diag)
+{
+    if (whole->layer_shapes == NULL)
+        return S2_OK;
+    s2_layer_shape *const shapes = S2_NEW(arena, s2_layer_shape, out->n_layers);
+    if (shapes == NULL)
+        return S2_ENOMEM;
+    for (int32_t layer = 0; layer < out->n_layers; layer++) {
+        shapes[layer] = whole->layer_shapes[begin + layer];
+        if (shapes[layer].kv_layer < begin)
+            return s2_diag_set(diag, S2_EUNSUPPORTED, S2_CODE_SHARE, 0, 0,
+                               "layer %d reads the keys of layer %d, which would be on another GPU",
+                               begin + layer, shapes[layer].kv_layer);
+        shapes[layer].kv_layer -= begin;
+    }
+    out->layer_shapes = shapes;
+    return S2_OK;
+}
+
+s2_status s2_share_layers(s2_arena *arena, const s2_pattern *whole, int32_t begin, int32_t end,
+                          s2_pattern *out, s2_diag *diag)
+{
+    s2_pattern share = *whole;
+    share.n_layers = end - begin;
+    const int64_t n_cells = (int64_t)share.n_layers * whole->n_heads;
+    uint16_t *const body_of = S2_NEW(arena, uint16_t, S2_N_RULE_PHASES * n_cells);
+    if (body_of == NULL)
+        return S2_ENOMEM;
+    for (int64_t phase = 0; phase < S2_N_RULE_PHASES; phase++)
+        memcpy(body_of + phase * n_cells, whole->body_of + (phase * whole->n_layers + begin) * whole->n_heads,
+               (size_t)n_cells * sizeof *body_of);
+    share.body_of = body_of;
+    S2_TRY(shift_bodies(arena, whole, begin, &share));
+    S2_TRY(shift_shapes(arena, whole, begin, &share, diag));
+    *out = share;
+    return S2_OK;
+}

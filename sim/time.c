@@ -288,7 +288,10 @@ static s2_resource resource_of(s2_limit limit, const s2_attention *attention)
     case S2_LIMIT_LAUNCH: return S2_LAUNCH;
     case S2_LIMIT_COMPUTE: break;
     }
-    return attention->busy_us[S2_EXP] > attention->busy_us[S2_MMA] ? S2_EXP : S2_MMA;
+    const double *const busy_us = attention->busy_us;
+    const s2_resource most = busy_us[S2_EXP] > busy_us[S2_MMA] ? S2_EXP : S2_MMA;
+    /* items take long, and yet bytes alone would take longer than all that they compute */
+    return busy_us[most] < busy_us[S2_HBM] ? S2_LATENCY : most;
 }
 
 static bool add_counts(s2_counts *sum, const s2_counts *own)
@@ -429,8 +432,14 @@ static s2_status order_by_work(s2_side *side, int32_t c, int32_t *order)
     return S2_OK;
 }
 
-/* The layer's time with its KV heads dealt out by work; *us is unchanged if that is no better. */
-static s2_status mend_layer(s2_side *side, int32_t c, double now_us, double *us, s2_rank_price *ranks)
+/* A layer as all GPUs wait for it, and as the mean GPU works on it. */
+typedef struct s2_waited {
+    double us;
+    double mean_us;
+} s2_waited;
+
+/* The layer with its KV heads dealt out by work, where that is better. */
+static s2_status mend_layer(s2_side *side, int32_t c, s2_waited *waited, s2_rank_price *ranks)
 {
     const int32_t n_kv = side->classes->layers[c].n_kv_heads;
     int32_t *const order = S2_NEW(side->arena, int32_t, n_kv);
@@ -440,10 +449,11 @@ static s2_status mend_layer(s2_side *side, int32_t c, double now_us, double *us,
     S2_TRY(order_by_work(side, c, order));
     S2_TRY(deal_new(side, c, order, &deal));
     S2_TRY(deal_price(side, c, &deal));
-    const double mended_us = waited_us(&deal), saved_us = now_us - mended_us;
-    if (saved_us < 0.01 * now_us)
+    const s2_waited mended = {waited_us(&deal), mean_us(&deal, side->options->n_ranks)};
+    const double saved_us = waited->us - mended.us;
+    if (saved_us < 0.01 * waited->us)
         return S2_OK;
-    *us -= saved_us;
+    *waited = mended;
     if (saved_us > ranks->saved_us && n_kv <= S2_MAX_DEALT) {
         ranks->saved_us = saved_us;
         ranks->mended_layer = side->classes->layers[c].first_layer;
@@ -466,21 +476,25 @@ static s2_status time_side(s2_side *side, s2_total *total, s2_rank_price *ranks)
 {
     const int32_t n_ranks = side->options->n_ranks;
     const s2_arena_mark_t mark = s2_arena_mark(side->arena);
-    double mended_us = 0;
+    s2_waited mended = {0, 0};
     s2_deal deal;
     for (int32_t c = 0; c < side->classes->n_layer_classes; c++) {
         S2_TRY(deal_new(side, c, NULL, &deal));
         S2_TRY(deal_price(side, c, &deal));
         S2_TRY(add_layer(side, c, &deal, total));
-        const double us = waited_us(&deal);
-        mended_us += us;
-        if (ranks != NULL && can_be_mended(side, c) && us > 1.01 * mean_us(&deal, n_ranks))
-            S2_TRY(mend_layer(side, c, us, &mended_us, ranks));
+        s2_waited own = {waited_us(&deal), mean_us(&deal, n_ranks)};
+        if (ranks != NULL && can_be_mended(side, c) && own.us > 1.01 * own.mean_us)
+            S2_TRY(mend_layer(side, c, &own, ranks));
+        mended.us += own.us;
+        mended.mean_us += own.mean_us;
         s2_arena_rewind(side->arena, mark);
     }
     total->slowest.time_us = total->slowest.forward_us + total->backward_us;
-    if (ranks != NULL)
-        ranks->mended_us = ranks->n_order > 0 ? mended_us + total->slowest.select_us : 0;
+    if (ranks == NULL || ranks->n_order == 0)
+        return S2_OK;
+    const double select_us = total->slowest.select_us;
+    ranks->mended_us = mended.us + select_us;
+    ranks->mended_imbalance = ranks->mended_us / (mended.mean_us + select_us);
     return S2_OK;
 }
 
@@ -598,7 +612,6 @@ static void take_ranks(const s2_total *own, const s2_pattern *pattern, const s2_
         ranks->n_copies = s2_max_i32(ranks->n_copies, options->n_ranks / s2_pattern_kv_heads(pattern, layer));
     const double waited_us = sum_of(own->us) + own->slowest.select_us;
     ranks->imbalance = sum > 0 ? waited_us * options->n_ranks / sum : 1;
-    ranks->mended_imbalance = ranks->mended_us > 0 ? ranks->mended_us * options->n_ranks / sum : 0;
 }
 
 /* A pattern without a plan takes its own bound times the dense pattern's time over the dense bound; the error

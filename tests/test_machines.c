@@ -13,6 +13,7 @@
 #include "pattern/dense.h"
 #include "pattern/parse.h"
 #include "sim/price.h"
+#include "sim/share.h"
 
 static s2_pattern parsed(s2_arena *arena, const char *text)
 {
@@ -347,6 +348,273 @@ static void choosing_keys_costs_what_its_consumer_scores(void **state)
     s2_arena_release(&arena);
 }
 
+/* ---- machines of many GPUs */
+
+static s2_pattern model_pattern(s2_arena *arena, s2_rng *rng, const s2_net *net)
+{
+    static const char *const bodies[] = {"dense", "local 4", "local 4 | stride 8 phase kv",
+                                         "local 2 | stride 4 phase head+layer"};
+    char text[300];
+    const int first = (int)s2_rng_below(rng, (uint64_t)net->n_layers);
+    snprintf(text, sizeof text,
+             "layers %d; heads %d; kv-heads %d; head-dim %d; layers all: %s; layers %d-%d: %s", net->n_layers,
+             net->n_heads, net->n_kv_heads, net->head_dim, bodies[s2_rng_below(rng, 4)], first,
+             net->n_layers - 1, bodies[s2_rng_below(rng, 4)]);
+    return parsed(arena, text);
+}
+
+static const char *const machine_models[] = {"llama-3.1-8b", "qwen2.5-0.5b", "gpt-oss-20b", "phi-2"};
+
+static s2_sim_options draw_machine(s2_rng *rng, const s2_net *net, const s2_calibration *calibration)
+{
+    s2_sim_options options = defaults();
+    options.net = net;
+    options.calibration = s2_rng_below(rng, 3) > 0 ? calibration : NULL;
+    options.phase = (s2_phase)s2_rng_below(rng, S2_N_PHASES);
+    options.len_tok = 256 + (int64_t)s2_rng_below(rng, 2000);
+    options.batch = 1 + (int64_t)s2_rng_below(rng, 12);
+    options.n_ranks = 1 << s2_rng_below(rng, 2);
+    options.recompute = options.phase == S2_TRAIN && s2_rng_below(rng, 2) == 0;
+    return options;
+}
+
+static double link_rate(const s2_sim_options *options)
+{
+    return options->gpu.nvlink_gb_s / 2 * 1e3;
+}
+
+/* A step of p stages is between its share of the whole work and that work one after another, and its parts add up. */
+static void stages_wait_for_one_another_and_share_what_is_kept(void **state)
+{
+    (void)state;
+    static s2_calibration calibration;
+    assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+    for (int64_t n = 0; n < s2_test_cases(25); n++) {
+        s2_rng rng = {s2_test_seed(20261125) + (uint64_t)n};
+        s2_arena arena = {0};
+        const s2_net net = net_of(machine_models[s2_rng_below(&rng, 4)]);
+        const s2_pattern pattern = model_pattern(&arena, &rng, &net);
+        s2_sim_options options = draw_machine(&rng, &net, &calibration);
+        const s2_sim one = priced(&arena, &pattern, &options);
+        options.n_stages = 2 + (int32_t)s2_rng_below(&rng, 7);
+        options.n_micro = (int32_t)s2_rng_below(&rng, (uint64_t)options.batch + 1);
+        const s2_sim sim = priced(&arena, &pattern, &options);
+        const double p = options.n_stages, m = sim.machine.n_micro, us = sim.end_to_end_us;
+        double sum_us = 0;
+        for (int32_t part = 0; part < sim.n_parts; part++)
+            sum_us += sim.parts[part].time_us;
+        s2_assert_close(sum_us, us, 1e-9 * us);
+        assert_true(us >= m * sim.machine.slot_us * (1 - 1e-9));
+        assert_true(us >= (one.end_to_end_us - part_us(&one, "host") - part_us(&one, "optimizer")) / p *
+                              (1 - 1e-9));
+        assert_true(sim.machine.idle >= -1e-9 && sim.machine.idle < 1);
+        assert_true(sim.bound_us <= sim.time_us * (1 + 1e-9) && sim.bound_us <= sim.plan_us * (1 + 1e-9));
+        /* nothing of what is counted changes, nor is any of it lost */
+        assert_int_equal(sim.counts.pairs, one.counts.pairs);
+        assert_int_equal(sim.kv.head_pages, one.kv.head_pages);
+        assert_true((double)sim.kv_fullest * p >= (double)one.kv_fullest && sim.kv_fullest <= one.kv_fullest);
+        assert_true((double)sim.weight_bytes * p >= (double)one.weight_bytes &&
+                    sim.weight_bytes <= one.weight_bytes);
+        s2_arena_release(&arena);
+    }
+}
+
+/* One sequence goes through all stages as through one GPU, with the links between; equal stages fill as they must. */
+static void a_pipeline_takes_what_its_stages_and_links_do(void **state)
+{
+    (void)state;
+    static s2_calibration calibration;
+    assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+    s2_arena arena = {0};
+    const s2_net net = net_of("llama-3.1-8b");
+    const s2_pattern pattern = parsed(&arena, "model llama-3.1-8b; layers all: local 4 | stride 8 phase kv");
+    s2_sim_options options = defaults();
+    options.net = &net;
+    options.calibration = &calibration;
+    const s2_sim one = priced(&arena, &pattern, &options);
+    const double link_us = 2.0 * net.hidden * 8192 / (link_rate(&options) * 0.8);
+    for (int32_t p = 2; p <= 8; p *= 2) {
+        options.n_stages = p;
+        options.batch = 1;
+        const s2_sim alone = priced(&arena, &pattern, &options);
+        s2_assert_close(alone.end_to_end_us, one.end_to_end_us + (p - 1) * link_us, 1e-6 * one.end_to_end_us);
+        options.batch = 16;
+        const s2_sim many = priced(&arena, &pattern, &options);
+        const double expected = alone.end_to_end_us + 15 * many.machine.slot_us;
+        s2_assert_close(many.end_to_end_us, expected, 1e-6 * expected);
+        options.phase = S2_TRAIN;
+        const s2_sim train = priced(&arena, &pattern, &options);
+        /* a stage that is full keeps as many microbatches as stages follow it */
+        options.n_micro = 1;
+        options.batch = 1;
+        const s2_sim least = priced(&arena, &pattern, &options);
+        assert_true(train.training.activation_bytes > 0.5 * p * least.training.activation_bytes);
+        assert_true(train.training.activation_bytes <= p * least.training.activation_bytes * (1 + 1e-9));
+        options.n_micro = 0;
+        options.phase = S2_PREFILL;
+    }
+    s2_arena_release(&arena);
+}
+
+/* What is said to fit a machine in training fits when asked. */
+static void what_fits_a_machine_in_training_fits_when_asked(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < s2_test_cases(15); n++) {
+        s2_rng rng = {s2_test_seed(20261126) + (uint64_t)n};
+        s2_arena arena = {0};
+        const s2_net net = net_of(machine_models[s2_rng_below(&rng, 4)]);
+        const s2_pattern pattern = model_pattern(&arena, &rng, &net);
+        s2_sim_options options = draw_machine(&rng, &net, NULL);
+        options.phase = S2_TRAIN;
+        options.n_shards = 1 << s2_rng_below(&rng, 4);
+        options.n_stages = 1 + (int32_t)s2_rng_below(&rng, 6);
+        options.n_context = 1 << s2_rng_below(&rng, 3);
+        options.n_micro = options.n_stages > 1 ? 1 + (int32_t)s2_rng_below(&rng, (uint64_t)options.batch) : 0;
+        options.len_tok = options.len_tok / options.n_context * options.n_context;
+        const s2_sim sim = priced(&arena, &pattern, &options);
+        if (sim.fit_batch > 0 && sim.fit_batch < S2_LIMIT_BATCH) {
+            options.batch = sim.fit_batch;
+            assert_true(priced(&arena, &pattern, &options).training.bytes <= options.gpu.hbm_gb * 1e9);
+        }
+        s2_arena_release(&arena);
+    }
+}
+
+/* GPUs that share a context are never faster than their share of the arithmetic, nor than their link. */
+static void a_shared_context_takes_its_share_and_its_traffic(void **state)
+{
+    (void)state;
+    static s2_calibration calibration;
+    assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+    for (int64_t n = 0; n < s2_test_cases(25); n++) {
+        s2_rng rng = {s2_test_seed(20261127) + (uint64_t)n};
+        s2_arena arena = {0};
+        const s2_net net = net_of(machine_models[s2_rng_below(&rng, 4)]);
+        const s2_pattern pattern = model_pattern(&arena, &rng, &net);
+        s2_sim_options options = draw_machine(&rng, &net, &calibration);
+        options.phase = s2_rng_below(&rng, 2) == 0 ? S2_PREFILL : S2_TRAIN;
+        const s2_sim one = priced(&arena, &pattern, &options);
+        options.n_context = 2 + (int32_t)s2_rng_below(&rng, 7);
+        const s2_sim sim = priced(&arena, &pattern, &options);
+        const double c = options.n_context, kv_heads = (double)net.n_kv_heads / options.n_ranks,
+                     least_us = peak_us(&options, (double)one.counts.flop_useful) / options.n_ranks / c,
+                     bytes = (c - 1) / c * (double)options.len_tok * (double)options.batch * 2 * 2 *
+                             net.head_dim * (kv_heads > 1 ? kv_heads : 1) * net.n_layers *
+                             (options.phase == S2_TRAIN ? options.recompute ? 4 : 3 : 1);
+        assert_true(sim.bound_us >= least_us * (1 - 1e-9) && sim.time_us >= sim.bound_us * (1 - 1e-9));
+        assert_true(sim.time_us >= bytes / link_rate(&options) * (1 - 1e-9));
+        assert_true(sim.machine.imbalance >= 1 - 1e-9);
+        assert_true(sim.predicted == (options.calibration != NULL) && !sim.measured);
+        /* around attention each GPU has its tokens */
+        const double share =
+            (double)((options.len_tok + options.n_context - 1) / options.n_context) / (double)options.len_tok;
+        if (options.calibration == NULL)
+            assert_true(part_us(&sim, "feed-forward") >= part_us(&one, "feed-forward") * share * (1 - 1e-9));
+        s2_arena_release(&arena);
+    }
+}
+
+/* The network is no faster than the links of a node, and slows only those who use it. */
+static void nodes_slow_the_groups_that_span_them(void **state)
+{
+    (void)state;
+    static s2_calibration calibration;
+    assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+    s2_arena arena = {0};
+    const s2_net net = net_of("llama-3.1-8b");
+    const s2_pattern pattern = parsed(&arena, "model llama-3.1-8b; layers all: local 4");
+    s2_sim_options options = defaults();
+    options.net = &net;
+    options.calibration = &calibration;
+    options.phase = S2_TRAIN;
+    options.n_ranks = 4;
+    options.n_stages = 2;
+    options.n_shards = 2;
+    double all_reduce[5], gather[5], between[5];
+    for (int32_t n = 0; n < 5; n++) {
+        options.n_nodes = 1 << n;
+        const s2_sim sim = priced(&arena, &pattern, &options);
+        all_reduce[n] = part_us(&sim, "all-reduce");
+        gather[n] = part_us(&sim, "gather, scatter");
+        between[n] = sim.machine.boundary_us;
+    }
+    const double slower = options.gpu.nvlink_gb_s / 2 / options.gpu.network_gb_s;
+    /* 16 GPUs: replicas part at two nodes, stages at four, the heads of a layer at eight */
+    s2_assert_close(gather[1], gather[0] * slower, 1e-9 * gather[1]);
+    assert_true(between[1] == between[0] && all_reduce[1] == all_reduce[0]);
+    s2_assert_close(between[2], between[0] * slower, 1e-9 * between[2]);
+    assert_true(all_reduce[2] == all_reduce[0] && all_reduce[3] > 2 * all_reduce[0]);
+    assert_true(all_reduce[4] == all_reduce[3]);
+    s2_arena_release(&arena);
+}
+
+static void machines_that_cannot_be_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t stages, context, nodes;
+        s2_phase phase;
+        bool net;
+        const char *gpu, *text, *why;
+    } rows[] = {
+        {2, 1, 1, S2_PREFILL, false, "h200", "layers 4; heads 2; all: dense", "needs a model"},
+        {33, 1, 1, S2_PREFILL, true, "h200", "model llama-3.1-8b; layers all: local 4", "at most 32 stages"},
+        {1, 2, 1, S2_DECODE, false, "h200", "heads 2; all: dense", "--cp shares out"},
+        {1, 2, 1, S2_PREFILL, false, "h200", "heads 2; causal no; all: dense", "causal patterns only"},
+        {1, 65, 1, S2_PREFILL, false, "h200", "heads 2; all: dense", "at most 64 GPUs"},
+        {1, 2, 3, S2_PREFILL, false, "h200", "heads 2; all: dense", "3 nodes evenly"},
+        {1, 2, 2, S2_PREFILL, false, "l40s", "heads 2; all: dense", "network_gb_s"},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        s2_arena arena = {0};
+        const s2_pattern pattern = parsed(&arena, rows[r].text);
+        s2_sim_options options = defaults();
+        s2_net net;
+        s2_sim sim;
+        s2_diag diag = {0};
+        assert_int_equal(s2_gpu_find(rows[r].gpu, &options.gpu, &diag), S2_OK);
+        if (rows[r].net) {
+            net = net_of("llama-3.1-8b");
+            options.net = &net;
+        }
+        options.phase = rows[r].phase;
+        options.n_stages = rows[r].stages;
+        options.n_context = rows[r].context;
+        options.n_nodes = rows[r].nodes;
+        assert_true(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, &diag) != S2_OK);
+        if (strstr(diag.msg, rows[r].why) == NULL)
+            fail_msg("no '%s' in: %s", rows[r].why, diag.msg);
+        s2_arena_release(&arena);
+    }
+}
+
+/* Layers taken out of a pattern read what they did in it. */
+static void layers_of_a_stage_read_what_they_did(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "layers 7; heads 4; kv-heads 2; block 16; layers all: local 1 | stride 3 phase "
+        "head+layer; layers 2,5: stride 4 phase 2*layer+kv; decode layers 1::2: dense";
+    s2_arena arena = {0};
+    const s2_pattern whole = parsed(&arena, text);
+    for (int32_t begin = 0; begin < whole.n_layers; begin++) {
+        s2_pattern part;
+        s2_diag diag;
+        assert_int_equal(s2_share_layers(&arena, &whole, begin, whole.n_layers, &part, &diag), S2_OK);
+        for (int32_t layer = 0; layer < part.n_layers; layer++)
+            for (int32_t head = 0; head < part.n_heads; head++)
+                for (int64_t q_tok = 0; q_tok < 200; q_tok += 7)
+                    for (int64_t k_tok = 0; k_tok <= q_tok; k_tok += 5)
+                        for (s2_phase phase = S2_PREFILL; phase <= S2_DECODE; phase++)
+                            assert_int_equal(
+                                s2_pattern_reads(&part, phase, layer, head, 200, q_tok, k_tok),
+                                s2_pattern_reads(&whole, phase, begin + layer, head, 200, q_tok, k_tok));
+    }
+    assert_true(s2_share_layers_alike(&whole, 2, 2) == false);
+    s2_arena_release(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -355,6 +623,13 @@ int main(void)
         cmocka_unit_test(tokens_read_the_experts_that_they_pick),
         cmocka_unit_test(latent_attention_costs_its_own_widths),
         cmocka_unit_test(choosing_keys_costs_what_its_consumer_scores),
+        cmocka_unit_test(stages_wait_for_one_another_and_share_what_is_kept),
+        cmocka_unit_test(a_pipeline_takes_what_its_stages_and_links_do),
+        cmocka_unit_test(what_fits_a_machine_in_training_fits_when_asked),
+        cmocka_unit_test(a_shared_context_takes_its_share_and_its_traffic),
+        cmocka_unit_test(nodes_slow_the_groups_that_span_them),
+        cmocka_unit_test(machines_that_cannot_be_are_refused),
+        cmocka_unit_test(layers_of_a_stage_read_what_they_did),
     };
     return cmocka_run_group_tests_name("machines", tests, NULL, NULL);
 }

@@ -1,0 +1,160 @@
+#include "cli/machine.h"
+
+#include "sim/links.h"
+#include "sim/machine.h"
+#include "sim/units.h"
+
+enum { MOST_NODES = 1 << 16 };
+
+s2_exit s2_machine_options(s2_cli *cli, const s2_args *args, s2_sim_options *options)
+{
+    int64_t n_stages, n_micro = 0, n_context, n_nodes;
+    S2_CLI_TRY(s2_args_int(cli, args, "pp", 1, S2_LIMIT_LAYERS, &n_stages));
+    S2_CLI_TRY(s2_args_int(cli, args, "cp", 1, S2_LIMIT_LAYERS, &n_context));
+    S2_CLI_TRY(s2_args_int(cli, args, "nodes", 1, MOST_NODES, &n_nodes));
+    if (s2_args_str(args, "micro") != NULL)
+        S2_CLI_TRY(s2_args_int(cli, args, "micro", 1, S2_LIMIT_BATCH, &n_micro));
+    options->n_stages = (int32_t)n_stages;
+    options->n_context = (int32_t)n_context;
+    options->n_nodes = (int32_t)n_nodes;
+    options->n_micro = (int32_t)n_micro;
+    if (n_micro != 0 && n_stages == 1) {
+        s2_cli_error(cli, "--micro cuts the batch for the stages of a pipeline: add --pp N");
+        return S2_EXIT_USAGE;
+    }
+    if (!s2_machine_asked(options) || !(s2_args_has(args, "compare") || s2_args_has(args, "requests")))
+        return S2_EXIT_OK;
+    s2_cli_error(cli, "--pp, --cp and --nodes cannot be combined with --compare or --requests");
+    return S2_EXIT_USAGE;
+}
+
+int32_t s2_machine_gpus(const s2_sim_options *options)
+{
+    return options->n_ranks * options->n_context * options->n_stages;
+}
+
+static const struct {
+    s2_group group;
+    const char *word, *text;
+} groups[] = {{S2_GROUP_TENSOR, "tp", "the heads of a layer"},
+              {S2_GROUP_CONTEXT, "cp", "a context"},
+              {S2_GROUP_STAGES, "pp", "the stages"},
+              {S2_GROUP_REPLICAS, "dp", "replicas"}};
+enum { N_GROUPS = sizeof groups / sizeof groups[0] };
+
+/* A group of one GPU sends nothing, wherever it is. */
+static bool sends_between_nodes(const s2_sim_options *options, s2_group group)
+{
+    const int32_t sizes[] = {options->n_ranks, options->n_context, options->n_stages, options->n_shards};
+    return sizes[group] > 1 && s2_links_cross(options, group);
+}
+
+static void line(s2_buf *buf)
+{
+    s2_buf_puts(buf, "\n                ");
+}
+
+static void text_stages(const s2_sim_options *options, const s2_machine *machine, s2_buf *buf)
+{
+    s2_buf_printf(buf, "%d stages, ", options->n_stages);
+    s2_buf_printf(buf, "%d microbatch%s", machine->n_micro, machine->n_micro == 1 ? "" : "es");
+    s2_buf_printf(buf, " of up to %lld: each takes ",
+                  (long long)((options->batch + machine->n_micro - 1) / machine->n_micro));
+    s2_time_print(machine->slot_us, buf);
+    s2_buf_printf(buf, " on the slowest, stage %d, and ", machine->slowest);
+    s2_time_print(machine->boundary_us, buf);
+    s2_buf_printf(buf, " between two; a stage is idle %.1f %% of the step", 100 * machine->idle);
+    line(buf);
+}
+
+static void text_context(const s2_sim_options *options, const s2_machine *machine, s2_buf *buf)
+{
+    s2_buf_printf(buf,
+                  "%d GPUs share a context in %d pieces, the first and the last to one: attention computes ",
+                  options->n_context, 2 * options->n_context);
+    s2_time_print(machine->ring_compute_us, buf);
+    s2_buf_printf(buf, ", %.3f of the mean, while keys go round in ", machine->imbalance);
+    s2_time_print(machine->ring_link_us, buf);
+    line(buf);
+}
+
+static void text_nodes(const s2_sim_options *options, s2_buf *buf)
+{
+    bool any = false;
+    s2_buf_count(buf, s2_links_gpus(options), "GPU");
+    s2_buf_printf(buf, " on %d nodes", options->n_nodes);
+    for (size_t g = 0; g < N_GROUPS; g++)
+        if (sends_between_nodes(options, groups[g].group)) {
+            s2_buf_printf(buf, "%s%s", any ? ", " : "; between nodes are ", groups[g].text);
+            any = true;
+        }
+    if (any)
+        s2_buf_printf(buf, ", at %.0f GB/s a GPU one way", options->gpu.network_gb_s);
+    line(buf);
+}
+
+void s2_machine_text(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
+{
+    if (!s2_machine_asked(options))
+        return;
+    s2_buf_puts(buf, "  machine       ");
+    if (options->n_stages > 1)
+        text_stages(options, &sim->machine, buf);
+    if (options->n_context > 1)
+        text_context(options, &sim->machine, buf);
+    if (options->n_nodes > 1)
+        text_nodes(options, buf);
+    s2_buf_puts(buf,
+                "no such machine was measured: its schedule and links are assumed (docs/simulator.md)\n");
+}
+
+static void json_ring(const s2_machine *machine, s2_buf *buf)
+{
+    s2_json_begin(buf, '{');
+    s2_json_key_num(buf, "compute_us", s2_rounded(machine->ring_compute_us));
+    s2_json_key_num(buf, "link_us", s2_rounded(machine->ring_link_us));
+    s2_json_key_num(buf, "imbalance", s2_rounded(machine->imbalance));
+    s2_json_end(buf, '}');
+}
+
+static void json_stages(const s2_machine *machine, s2_buf *buf)
+{
+    s2_json_begin(buf, '{');
+    s2_json_key_int(buf, "microbatches", machine->n_micro);
+    s2_json_key_int(buf, "slowest_stage", machine->slowest);
+    s2_json_key_num(buf, "microbatch_us", s2_rounded(machine->slot_us));
+    s2_json_key_num(buf, "between_us", s2_rounded(machine->boundary_us));
+    s2_json_key_num(buf, "waiting_us", s2_rounded(machine->waiting_us));
+    s2_json_key_num(buf, "idle", s2_rounded(machine->idle));
+    s2_json_end(buf, '}');
+}
+
+void s2_machine_json(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
+{
+    if (!s2_machine_asked(options))
+        return;
+    s2_json_key(buf, "machine");
+    s2_json_begin(buf, '{');
+    s2_json_key_int(buf, "gpus", s2_links_gpus(options));
+    s2_json_key_int(buf, "pp", options->n_stages);
+    s2_json_key_int(buf, "cp", options->n_context);
+    s2_json_key_int(buf, "nodes", options->n_nodes);
+    s2_json_key(buf, "between_nodes");
+    s2_json_begin(buf, '[');
+    for (size_t g = 0; g < N_GROUPS; g++)
+        if (sends_between_nodes(options, groups[g].group))
+            s2_json_str(buf, groups[g].word);
+    s2_json_end(buf, ']');
+    s2_json_key(buf, "stages");
+    if (options->n_stages > 1)
+        json_stages(&sim->machine, buf);
+    else
+        s2_json_null(buf);
+    s2_json_key(buf, "ring");
+    if (options->n_context > 1)
+        json_ring(&sim->machine, buf);
+    else
+        s2_json_null(buf);
+    s2_json_key_bool(buf, "measured", false);
+    s2_json_end(buf, '}');
+}

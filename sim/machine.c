@@ -1,0 +1,608 @@
+#include "sim/machine.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/arith.h"
+#include "sim/links.h"
+#include "sim/share.h"
+
+/* Of the peak of a link, as in the all-reduce (sim/endtoend.c); a bound takes all of it. */
+#define LINK_FRACTION 0.8
+
+enum { CODE_MACHINE = 702, MOST_STAGES = 64, MOST_CONTEXT = 64 };
+
+bool s2_machine_asked(const s2_sim_options *options)
+{
+    return options->n_stages > 1 || options->n_context > 1 || options->n_nodes > 1;
+}
+
+/* ---- what can be asked */
+
+static s2_status check_stages(const s2_pattern *pattern, const s2_sim_options *options, s2_diag *diag)
+{
+    const int32_t p = options->n_stages, n_layers = pattern->n_layers;
+    if (options->net == NULL)
+        return s2_diag_set(diag, S2_EINVAL, CODE_MACHINE, 0, 0,
+                           "a pipeline needs a model (--model): its hidden state passes between the stages");
+    if (p > MOST_STAGES || p > n_layers)
+        return s2_diag_set(diag, S2_EINVAL, CODE_MACHINE, 0, 0, "%d layers make at most %d stages, not %d",
+                           n_layers, s2_min_i32(n_layers, MOST_STAGES), p);
+    return S2_OK;
+}
+
+static s2_status check_context(const s2_pattern *pattern, const s2_sim_options *options, s2_diag *diag)
+{
+    const int32_t c = options->n_context;
+    if (options->phase == S2_DECODE || options->new_tok != 0)
+        return s2_diag_set(
+            diag, S2_EINVAL, CODE_MACHINE, 0, 0,
+            "--cp shares out the tokens of a whole prefill or training step, and not new tokens "
+            "behind a cache");
+    if (c > MOST_CONTEXT || options->len_tok < 2 * (int64_t)c)
+        return s2_diag_set(diag, S2_EINVAL, CODE_MACHINE, 0, 0,
+                           "at most %d GPUs share a context, of at least two tokens for each", MOST_CONTEXT);
+    if (!pattern->causal)
+        return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_MACHINE, 0, 0,
+                           "a shared context is priced for causal patterns only");
+    return S2_OK;
+}
+
+static s2_status check_machine(const s2_pattern *pattern, const s2_sim_options *options, s2_diag *diag)
+{
+    const int64_t n_gpus = s2_links_gpus(options);
+    if (options->n_stages > 1)
+        S2_TRY(check_stages(pattern, options, diag));
+    if (options->n_context > 1)
+        S2_TRY(check_context(pattern, options, diag));
+    if (n_gpus % options->n_nodes != 0)
+        return s2_diag_set(diag, S2_EINVAL, CODE_MACHINE, 0, 0,
+                           "%lld GPUs cannot be shared out over %d nodes evenly", (long long)n_gpus,
+                           options->n_nodes);
+    if (options->n_nodes > 1 && options->gpu.network_gb_s <= 0)
+        return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_MACHINE, 0, 0,
+                           "%s has no network_gb_s: what links its nodes is not known", options->gpu.name);
+    if (s2_links_rate(options, S2_GROUP_CONTEXT) <= 0)
+        return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_MACHINE, 0, 0,
+                           "%s has neither nvlink_gb_s nor pcie_gb_s: what links its GPUs is not known",
+                           options->gpu.name);
+    return S2_OK;
+}
+
+/* ---- one machine */
+
+/* Attention of some layers on the GPU that takes longest. */
+typedef struct s2_ring {
+    double us, dense_us; /* with the keys that go round meanwhile */
+    double compute_us;   /* without */
+    double link_us;      /* of the ring alone */
+    double mean_us;      /* computing, over the GPUs */
+    double plan_us;
+    double bound_us;
+    double dram_bytes, l2_bytes; /* of all GPUs */
+} s2_ring;
+
+typedef struct s2_machine_run {
+    s2_arena *scratch;
+    const s2_pattern *pattern;
+    const s2_sim_options *options;
+    s2_price_whole_fn *whole;
+    int64_t *work_left;
+    s2_diag *diag;
+    int32_t n_micro;
+    int64_t micro_batch; /* sequences of the largest */
+    int32_t ring_layer;  /* the layer that was priced last, and its ring; -1: none */
+    s2_ring ring;
+} s2_machine_run;
+
+static double link_rate(const s2_machine_run *run, s2_group group)
+{
+    return s2_links_rate(run->options, group) * (run->options->calibration != NULL ? LINK_FRACTION : 1);
+}
+
+/* A whole price of some layers, on one GPU or tensor-parallel group of the machine. */
+static s2_status price_part(const s2_machine_run *run, const s2_pattern *pattern,
+                            const s2_sim_options *options, s2_sim *out)
+{
+    const s2_arena_mark_t mark = s2_arena_mark(run->scratch);
+    *out = (s2_sim){0};
+    const s2_status status = run->whole(run->scratch, pattern, options, run->work_left, out, run->diag);
+    s2_arena_rewind(run->scratch, mark);
+    return status;
+}
+
+/* ---- a context that is shared out */
+
+/* What one GPU computes: two pieces of the tokens, each as a launch of its own. */
+static s2_status price_pieces(const s2_machine_run *run, const s2_pattern *layer, int32_t rank, s2_ring *out)
+{
+    const int64_t n_pieces = 2 * (int64_t)run->options->n_context, n_tok = run->options->len_tok;
+    s2_sim_options own = *run->options;
+    own.net = NULL;
+    own.phase = S2_PREFILL;
+    own.batch = run->micro_batch;
+    *out = (s2_ring){0};
+    for (int32_t half = 0; half < 2; half++) {
+        const int64_t piece = half == 0 ? rank : n_pieces - 1 - rank;
+        s2_sim sim;
+        own.len_tok = n_tok * (piece + 1) / n_pieces;
+        own.new_tok = own.len_tok - n_tok * piece / n_pieces;
+        S2_TRY(price_part(run, layer, &own, &sim));
+        out->compute_us += sim.time_us;
+        out->plan_us += sim.plan_us;
+        out->bound_us += sim.bound_us;
+        out->dense_us += sim.dense_time_us;
+        out->dram_bytes += sim.dram_bytes;
+        out->l2_bytes += sim.l2_bytes;
+    }
+    return S2_OK;
+}
+
+/* K and V of all tokens but a GPU's own pass through it; in training once more, and their gradients with them. */
+static double ring_bytes(const s2_machine_run *run, const s2_pattern *layer)
+{
+    const s2_sim_options *const options = run->options;
+    const double c = options->n_context, elem = s2_dtype_bytes(options->dtype),
+                 kv_heads = fmax((double)layer->n_kv_heads / options->n_ranks, 1),
+                 tokens = (double)options->len_tok * (double)run->micro_batch,
+                 times = options->phase == S2_TRAIN ? (options->recompute ? 4 : 3) : 1;
+    if (s2_pattern_is_state_layer(layer, 0))
+        return 0;
+    return (c - 1) / c * tokens * kv_heads * 2 * layer->head_dim * elem * times;
+}
+
+static double over(double a, double b)
+{
+    return b > 0 ? a / b : 1;
+}
+
+/*
+ * The pieces are priced as prefill. Training is to that what it is where one GPU has all tokens: pieces of a
+ * backward pass were never priced.
+ */
+static s2_status training_over_prefill(const s2_machine_run *run, const s2_pattern *layer, s2_ring *ratio)
+{
+    s2_sim_options own = *run->options;
+    s2_sim train, prefill;
+    *ratio = (s2_ring){.compute_us = 1, .plan_us = 1, .bound_us = 1, .dense_us = 1};
+    if (own.phase != S2_TRAIN)
+        return S2_OK;
+    own.net = NULL;
+    own.batch = run->micro_batch;
+    S2_TRY(price_part(run, layer, &own, &train));
+    own.phase = S2_PREFILL;
+    S2_TRY(price_part(run, layer, &own, &prefill));
+    ratio->compute_us = over(train.time_us, prefill.time_us);
+    ratio->plan_us = over(train.plan_us, prefill.plan_us);
+    ratio->bound_us = over(train.bound_us, prefill.bound_us);
+    ratio->dense_us = over(train.dense_time_us, prefill.dense_time_us);
+    return S2_OK;
+}
+
+static s2_status ring_of_layer(const s2_machine_run *run, const s2_pattern *layer, s2_ring *out)
+{
+    const int32_t c = run->options->n_context;
+    const double link_us = ring_bytes(run, layer) / link_rate(run, S2_GROUP_CONTEXT);
+    s2_ring ratio, most = {0};
+    S2_TRY(training_over_prefill(run, layer, &ratio));
+    for (int32_t rank = 0; rank < c; rank++) {
+        s2_ring own;
+        S2_TRY(price_pieces(run, layer, rank, &own));
+        most.compute_us = fmax(most.compute_us, own.compute_us * ratio.compute_us);
+        most.plan_us = fmax(most.plan_us, own.plan_us * ratio.plan_us);
+        most.bound_us = fmax(most.bound_us, own.bound_us * ratio.bound_us);
+        most.dense_us = fmax(most.dense_us, own.dense_us * ratio.dense_us);
+        most.mean_us += own.compute_us * ratio.compute_us / c;
+        most.dram_bytes += own.dram_bytes * ratio.compute_us;
+        most.l2_bytes += own.l2_bytes * ratio.compute_us;
+    }
+    most.link_us = link_us;
+    most.us = fmax(most.compute_us, link_us);
+    most.dense_us = fmax(most.dense_us, link_us);
+    most.plan_us = fmax(most.plan_us, link_us * (run->options->calibration != NULL ? LINK_FRACTION : 1));
+    *out = most;
+    return S2_OK;
+}
+
+static void add_ring(s2_ring *sum, const s2_ring *own, double n)
+{
+    sum->us += own->us * n;
+    sum->dense_us += own->dense_us * n;
+    sum->compute_us += own->compute_us * n;
+    sum->link_us += own->link_us * n;
+    sum->mean_us += own->mean_us * n;
+    sum->plan_us += own->plan_us * n;
+    sum->bound_us += own->bound_us * n;
+    sum->dram_bytes += own->dram_bytes * n;
+    sum->l2_bytes += own->l2_bytes * n;
+}
+
+static s2_status find_ring(s2_machine_run *run, int32_t layer)
+{
+    s2_pattern one;
+    s2_ring own;
+    if (run->ring_layer >= 0 && s2_share_layers_alike(run->pattern, run->ring_layer, layer))
+        return S2_OK;
+    const s2_arena_mark_t mark = s2_arena_mark(run->scratch);
+    s2_status status = s2_share_layers(run->scratch, run->pattern, layer, layer + 1, &one, run->diag);
+    if (status == S2_OK)
+        status = ring_of_layer(run, &one, &own);
+    s2_arena_rewind(run->scratch, mark);
+    S2_TRY(status);
+    run->ring = own;
+    run->ring_layer = layer;
+    return S2_OK;
+}
+
+/* Layers [begin, end): each waits for its own ring. */
+static s2_status ring_of_stage(s2_machine_run *run, int32_t begin, int32_t end, s2_ring *out)
+{
+    s2_ring sum = {0};
+    for (int32_t layer = begin; layer < end; layer++) {
+        S2_TRY(find_ring(run, layer));
+        add_ring(&sum, &run->ring, 1);
+    }
+    *out = sum;
+    return S2_OK;
+}
+
+/* ---- stages */
+
+/* One stage and one microbatch. */
+typedef struct s2_stage_price {
+    s2_sim sim;
+    double slot_us, dense_slot_us; /* of each microbatch */
+    double once_us;                /* of each step */
+} s2_stage_price;
+
+static bool is_attention(const char *part)
+{
+    return strncmp(part, "attention", 9) == 0 || strcmp(part, "selection") == 0;
+}
+
+static bool is_once(const char *part)
+{
+    return strcmp(part, "optimizer") == 0 || strcmp(part, "gather, scatter") == 0 ||
+           strcmp(part, "host") == 0;
+}
+
+/* A GPU that has a share of the tokens: everything around attention is of these, attention is that of the ring. */
+static void take_ring(const s2_ring *ring, s2_sim *sim)
+{
+    const double ratio = ring->us / sim->time_us, dense = ring->dense_us / sim->dense_time_us;
+    double before_us = 0, after_us = 0;
+    for (int32_t part = 0; part < sim->n_parts; part++) {
+        s2_part *const line = &sim->parts[part];
+        if (!is_attention(line->name))
+            continue;
+        before_us += line->time_us;
+        line->time_us *= ratio;
+        after_us += line->time_us;
+        if (ring->us > ring->compute_us)
+            line->bound_by = S2_LINK;
+    }
+    if (sim->end_to_end_us > 0) {
+        const double others_us = sim->end_to_end_us - before_us;
+        sim->end_to_end_dense_us = others_us + (sim->end_to_end_dense_us - others_us) * dense;
+        sim->end_to_end_us = others_us + after_us;
+    }
+    sim->time_us = ring->us;
+    sim->dense_time_us *= dense;
+    sim->plan_us = ring->plan_us;
+    sim->bound_us = ring->bound_us;
+    sim->dram_bytes = ring->dram_bytes;
+    sim->l2_bytes = ring->l2_bytes;
+    sim->bound_by = ring->us > ring->compute_us ? S2_LINK : sim->bound_by;
+}
+
+/* The layers of one stage, and the options of a GPU that has them. */
+typedef struct s2_stage {
+    int32_t layer_begin, layer_end;
+    s2_pattern layers;
+    s2_net net;
+    s2_sim_options options; /* net leads into here: do not copy */
+} s2_stage;
+
+static s2_status stage_init(const s2_machine_run *run, int32_t nth, s2_stage *out)
+{
+    const int64_t n_layers = run->pattern->n_layers, p = run->options->n_stages;
+    out->layer_begin = (int32_t)(n_layers * nth / p);
+    out->layer_end = (int32_t)(n_layers * (nth + 1) / p);
+    out->options = *run->options;
+    out->options.no_embedding = nth > 0;
+    out->options.no_head = nth < p - 1;
+    if (run->options->net != NULL) {
+        out->net = *run->options->net;
+        out->net.n_layers = out->layer_end - out->layer_begin;
+        out->options.net = &out->net;
+    }
+    return s2_share_layers(run->scratch, run->pattern, out->layer_begin, out->layer_end, &out->layers,
+                           run->diag);
+}
+
+/* One microbatch. */
+static s2_status price_stage(s2_machine_run *run, s2_stage *stage, s2_ring *ring, s2_stage_price *out)
+{
+    s2_stage_price price = {0};
+    s2_sim_options own = stage->options;
+    own.batch = run->micro_batch;
+    own.len_tok = s2_ceil_div(own.len_tok, own.n_context);
+    S2_TRY(price_part(run, &stage->layers, &own, &price.sim));
+    *ring = (s2_ring){0};
+    if (own.n_context > 1) {
+        S2_TRY(ring_of_stage(run, stage->layer_begin, stage->layer_end, ring));
+        take_ring(ring, &price.sim);
+    }
+    for (int32_t part = 0; part < price.sim.n_parts; part++)
+        *(is_once(price.sim.parts[part].name) ? &price.once_us : &price.slot_us) +=
+            price.sim.parts[part].time_us;
+    price.dense_slot_us = price.sim.dense_time_us;
+    if (price.sim.end_to_end_us > 0)
+        price.dense_slot_us = price.slot_us - price.sim.end_to_end_us + price.sim.end_to_end_dense_us;
+    *out = price;
+    return S2_OK;
+}
+
+/* ---- what is kept */
+
+/* Stages keep the activations of microbatches that have not come back yet: one after another, forward first. */
+static int32_t in_flight(const s2_machine_run *run, int32_t stage)
+{
+    return s2_min_i32(run->n_micro, run->options->n_stages - stage);
+}
+
+static void fit_training(const s2_machine_run *run, int32_t stage, s2_sim *sim)
+{
+    s2_training *const training = &sim->training;
+    const s2_sim_options *const options = run->options;
+    const double n = in_flight(run, stage), room = options->gpu.hbm_gb * 1e9 - training->state_bytes,
+                 c = options->n_context,
+                 tokens = room > 0 ? c * floor(room / (n * training->token_bytes)) : 0;
+    sim->fit_batch = (int64_t)fmin(floor(tokens / (double)options->len_tok) * run->n_micro, S2_LIMIT_BATCH);
+    sim->fit_len_tok = (int64_t)fmin(floor(tokens / (double)run->micro_batch), S2_LIMIT_CONTEXT_TOK);
+    sim->fit_batch_dense = sim->fit_batch;
+    sim->fit_len_dense_tok = sim->fit_len_tok;
+    training->activation_bytes *= n;
+    training->bytes = training->state_bytes + training->activation_bytes;
+}
+
+/* The cache of all sequences, of which a GPU that shares their tokens has its part. */
+static s2_status fit_cache(const s2_machine_run *run, const s2_stage *stage, s2_sim *sim)
+{
+    const int64_t c = run->options->n_context;
+    s2_sim_options own = stage->options;
+    s2_sim all;
+    own.calibration = NULL;
+    own.peer = NULL;
+    S2_TRY(price_part(run, &stage->layers, &own, &all));
+    if (all.host_bytes > 0 && run->options->phase == S2_DECODE)
+        return s2_diag_set(
+            run->diag, S2_EUNSUPPORTED, CODE_MACHINE, 0, 0,
+            "the cache of a stage does not fit beside its weights; more stages, a shorter context or "
+            "fewer sequences do");
+    sim->kv_fullest = s2_ceil_div(all.kv_fullest, c);
+    sim->kv_dense_each = s2_ceil_div(all.kv_dense_each, c);
+    sim->kv_peak = s2_ceil_div(all.kv_peak, c);
+    sim->fit_batch = s2_min_i64(all.fit_batch * c, S2_LIMIT_BATCH);
+    sim->fit_batch_dense = s2_min_i64(all.fit_batch_dense * c, S2_LIMIT_BATCH);
+    sim->fit_len_tok = s2_min_i64(all.fit_len_tok * c, S2_LIMIT_CONTEXT_TOK);
+    sim->fit_len_dense_tok = s2_min_i64(all.fit_len_dense_tok * c, S2_LIMIT_CONTEXT_TOK);
+    return S2_OK;
+}
+
+static s2_status fit_stage(const s2_machine_run *run, int32_t nth, const s2_stage *stage, s2_sim *sim)
+{
+    S2_TRY(fit_cache(run, stage, sim));
+    if (run->options->phase == S2_TRAIN && sim->training.bytes > 0)
+        fit_training(run, nth, sim);
+    return S2_OK;
+}
+
+/* The machine holds what its fullest GPU does, and fits what all of them fit. */
+static void take_fullest(const s2_sim *own, s2_sim *sim, bool first)
+{
+    if (first || own->training.bytes > sim->training.bytes)
+        sim->training = own->training;
+    sim->weight_bytes = first ? own->weight_bytes : s2_max_i64(sim->weight_bytes, own->weight_bytes);
+    sim->kv_fullest = first ? own->kv_fullest : s2_max_i64(sim->kv_fullest, own->kv_fullest);
+    sim->kv_dense_each = first ? own->kv_dense_each : s2_max_i64(sim->kv_dense_each, own->kv_dense_each);
+    if (first || own->kv_peak > sim->kv_peak) {
+        sim->kv_peak = own->kv_peak;
+        sim->kv_peak_tok = own->kv_peak_tok;
+    }
+    int64_t *const to[] = {&sim->fit_batch, &sim->fit_batch_dense, &sim->fit_len_tok,
+                           &sim->fit_len_dense_tok};
+    const int64_t from[] = {own->fit_batch, own->fit_batch_dense, own->fit_len_tok, own->fit_len_dense_tok};
+    for (size_t n = 0; n < sizeof to / sizeof *to; n++)
+        *to[n] = first ? from[n] : s2_min_i64(*to[n], from[n]);
+}
+
+/* ---- the schedule */
+
+/* Sums and maxima over the stages. */
+typedef struct s2_schedule {
+    s2_stage_price slowest; /* the stage whose microbatch takes longest */
+    s2_ring ring;           /* of it */
+    int32_t nth;
+    double slots_us, dense_slots_us;
+    double dram_bytes, l2_bytes;
+    double dense_slot_us; /* of the slowest there */
+    double once_us;
+    s2_part once[S2_MAX_PARTS];
+    int32_t n_once;
+} s2_schedule;
+
+static void add_stage(s2_schedule *sum, const s2_stage_price *own, const s2_ring *ring, int32_t nth)
+{
+    if (nth == 0 || own->slot_us > sum->slowest.slot_us) {
+        sum->slowest = *own;
+        sum->ring = *ring;
+        sum->nth = nth;
+    }
+    sum->slots_us += own->slot_us;
+    sum->dram_bytes += own->sim.dram_bytes;
+    sum->l2_bytes += own->sim.l2_bytes;
+    sum->dense_slots_us += own->dense_slot_us;
+    sum->dense_slot_us = fmax(sum->dense_slot_us, own->dense_slot_us);
+    if (own->once_us <= sum->once_us)
+        return;
+    sum->once_us = own->once_us;
+    sum->n_once = 0;
+    for (int32_t part = 0; part < own->sim.n_parts; part++)
+        if (is_once(own->sim.parts[part].name))
+            sum->once[sum->n_once++] = own->sim.parts[part];
+}
+
+/* The hidden state of a microbatch, one way over one boundary. */
+static double boundary_us(const s2_machine_run *run)
+{
+    const s2_sim_options *const options = run->options;
+    if (options->n_stages == 1)
+        return 0;
+    const double tokens = (double)(options->len_tok - s2_sim_first_tok(options)) / options->n_context;
+    return 2.0 * options->net->hidden * ceil(tokens) * (double)run->micro_batch /
+           link_rate(run, S2_GROUP_STAGES);
+}
+
+/* A step of all microbatches, where one takes slot_us on the slowest stage and slots_us on all. */
+static double step_us(const s2_machine_run *run, double slot_us, double slots_us)
+{
+    const double m = run->n_micro, p = run->options->n_stages,
+                 link_us = boundary_us(run) * (run->options->phase == S2_TRAIN ? 2 : 1);
+    const double period = fmax(slot_us, link_us);
+    if (run->options->phase == S2_DECODE)
+        return fmax(m * period, slots_us + (p > 1 ? p : 0) * link_us);
+    return slots_us + (p - 1) * link_us + (m - 1) * period;
+}
+
+static void append(s2_sim *sim, const char *name, double us, s2_resource by)
+{
+    if (us > 0)
+        sim->parts[sim->n_parts++] = (s2_part){name, us, by};
+}
+
+/* Parts of the slowest stage, all microbatches, then what it waits for; they add up to the step. */
+static void take_parts(const s2_machine_run *run, const s2_schedule *sum, s2_sim *sim)
+{
+    const s2_sim *const slot = &sum->slowest.sim;
+    const double m = run->n_micro, us = step_us(run, sum->slowest.slot_us, sum->slots_us),
+                 waits_us = us - m * sum->slowest.slot_us,
+                 link_us = fmin(fmax(waits_us, 0), (run->options->n_stages - 1) * boundary_us(run) *
+                                                       (run->options->phase == S2_TRAIN ? 2 : 1));
+    sim->n_parts = 0;
+    for (int32_t part = 0; part < slot->n_parts; part++)
+        if (!is_once(slot->parts[part].name))
+            append(sim, slot->parts[part].name, slot->parts[part].time_us * m, slot->parts[part].bound_by);
+    append(sim, "between stages", link_us, S2_LINK);
+    append(sim, "waiting for stages", waits_us - link_us, S2_LATENCY);
+    for (int32_t part = 0; part < sum->n_once; part++)
+        append(sim, sum->once[part].name, sum->once[part].time_us, sum->once[part].bound_by);
+    sim->machine.waiting_us = waits_us - link_us;
+    sim->machine.idle = us > 0 ? 1 - m * sum->slots_us / (run->options->n_stages * us) : 0;
+}
+
+/* The tensor-parallel GPUs of that stage; no deal of heads was tried where they share a context too. */
+static void take_ranks(const s2_machine_run *run, const s2_sim *slot, s2_sim *sim)
+{
+    s2_rank_price *const ranks = &sim->ranks;
+    const double m = run->n_micro;
+    *ranks = slot->ranks;
+    ranks->hbm_bytes *= m;
+    ranks->read_bytes *= m;
+    ranks->flop_executed *= m;
+    ranks->mended_us *= m;
+    if (run->options->n_context > 1) {
+        ranks->mended_us = 0;
+        ranks->n_order = 0;
+    }
+}
+
+static void take_times(const s2_machine_run *run, const s2_schedule *sum, s2_sim *sim)
+{
+    const s2_sim *const slot = &sum->slowest.sim;
+    const double m = run->n_micro;
+    sim->time_us = slot->time_us * m;
+    sim->plan_us = slot->plan_us * m;
+    sim->bound_us = slot->bound_us * m;
+    sim->dense_time_us = slot->dense_time_us * m;
+    sim->bound_by = slot->bound_by;
+    sim->predicted = slot->predicted;
+    sim->kernel = slot->kernel;
+    sim->clock_mhz = slot->clock_mhz;
+    sim->imbalance = slot->imbalance;
+    sim->dram_bytes = sum->dram_bytes * m;
+    sim->l2_bytes = sum->l2_bytes * m;
+    sim->measured = false;
+    sim->error_pct = S2_BEYOND_LIMIT_PCT;
+    sim->host_bytes = sim->host_dense_bytes = sim->host_read_bytes = 0;
+    take_ranks(run, slot, sim);
+    take_parts(run, sum, sim);
+    if (slot->end_to_end_us <= 0)
+        return;
+    sim->end_to_end_us = step_us(run, sum->slowest.slot_us, sum->slots_us) + sum->once_us;
+    sim->end_to_end_dense_us = step_us(run, sum->dense_slot_us, sum->dense_slots_us) + sum->once_us;
+}
+
+static void describe(const s2_machine_run *run, const s2_schedule *sum, s2_sim *sim)
+{
+    sim->machine.n_micro = run->n_micro;
+    sim->machine.slowest = sum->nth;
+    sim->machine.slot_us = sum->slowest.slot_us;
+    sim->machine.boundary_us = boundary_us(run);
+    sim->machine.ring_compute_us = sum->ring.compute_us;
+    if (run->options->n_context == 1)
+        return;
+    sim->machine.ring_link_us = sum->ring.link_us;
+    sim->machine.imbalance = sum->ring.mean_us > 0 ? sum->ring.compute_us / sum->ring.mean_us : 1;
+}
+
+/* A stage works on one microbatch at a time: by default one sequence, and in decode one for each stage. */
+static void cut_batch(s2_machine_run *run)
+{
+    const s2_sim_options *const options = run->options;
+    int64_t n = options->n_micro;
+    if (n == 0)
+        n = options->n_stages == 1 ? 1 : options->phase == S2_DECODE ? options->n_stages : options->batch;
+    run->n_micro = (int32_t)s2_min_i64(n, options->batch);
+    run->micro_batch = s2_ceil_div(options->batch, run->n_micro);
+}
+
+s2_status s2_machine_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
+                           s2_price_whole_fn *whole, int64_t *work_left, s2_sim *sim, s2_diag *diag)
+{
+    s2_machine_run run = {.scratch = scratch,
+                          .pattern = pattern,
+                          .options = options,
+                          .whole = whole,
+                          .work_left = work_left,
+                          .diag = diag,
+                          .ring_layer = -1};
+    s2_schedule sum = {0};
+    s2_sim_options counting = *options;
+    S2_TRY(check_machine(pattern, options, diag));
+    if (options->n_stages == 1 && options->n_context == 1)
+        return price_part(&run, pattern, options, sim); /* nodes alone: links of the parts around attention */
+    cut_batch(&run);
+    /* counts and caches of all GPUs together; every time comes from the stages */
+    counting.calibration = NULL;
+    counting.peer = NULL;
+    S2_TRY(price_part(&run, pattern, &counting, sim));
+    for (int32_t nth = 0; nth < options->n_stages; nth++) {
+        s2_stage stage;
+        s2_stage_price price;
+        s2_ring ring;
+        const s2_arena_mark_t mark = s2_arena_mark(scratch);
+        s2_status status = stage_init(&run, nth, &stage);
+        if (status == S2_OK)
+            status = price_stage(&run, &stage, &ring, &price);
+        if (status == S2_OK)
+            status = fit_stage(&run, nth, &stage, &price.sim);
+        s2_arena_rewind(scratch, mark);
+        S2_TRY(status);
+        add_stage(&sum, &price, &ring, nth);
+        take_fullest(&price.sim, sim, nth == 0);
+    }
+    take_times(&run, &sum, sim);
+    describe(&run, &sum, sim);
+    return S2_OK;
+}

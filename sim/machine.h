@@ -1,0 +1,38 @@
+/*
+ * sim/machine.h - a step on a machine of many GPUs: stages of layers (pipeline), and a context that is shared out.
+ *
+ *     stages    p of them run microbatches one after another. Prefill and training take the first one through all
+ *               stages, then one each period; decode gives every microbatch a token in turn.
+ *     context   c GPUs have 2c even pieces of the tokens between them, the first and the last, the second and the
+ *               last but one, ...; keys and values go round a ring while attention runs.
+ *
+ * Nothing here was measured: what a stage takes is a price like any other, the schedule and the links are assumed.
+ *
+ * Threads: no state.
+ */
+#ifndef S2_SIM_MACHINE_H
+#define S2_SIM_MACHINE_H
+
+#include "sim/price.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Whether the options ask for one. */
+bool s2_machine_asked(const s2_sim_options *options);
+
+/* Prices one GPU's part, or one tensor-parallel group's: all layers of the pattern, all tokens. */
+typedef s2_status s2_price_whole_fn(s2_arena *scratch, const s2_pattern *pattern,
+                                    const s2_sim_options *options, int64_t *work_left, s2_sim *sim,
+                                    s2_diag *diag);
+
+/* S2_EINVAL, S2_EUNSUPPORTED with the reason in *diag. */
+s2_status s2_machine_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
+                           s2_price_whole_fn *whole, int64_t *work_left, s2_sim *sim,
+                           s2_diag *diag) S2_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_SIM_MACHINE_H */
