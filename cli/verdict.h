@@ -54,6 +54,7 @@ typedef struct s2_verdict_sum {
     int32_t n_ok;
     int64_t pairs;
     int64_t pairs_wrong;
+    bool at_least; /* more pairs may be wrong */
     int64_t rows;
     int64_t needles_found;
     int64_t needles_expected;

@@ -6,10 +6,12 @@
  */
 #include "judge/probe.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "judge/sight.h"
 #include "kernels/float16.h"
 #include "pattern/dense.h"
@@ -21,6 +23,11 @@ enum {
     UNSEEN = 2,
     N_FIELDS = 5 /* numbers of a term that a kernel may have wrong */
 };
+
+#define ODD_VALUE (-2.718281828f) /* where scores are tried */
+
+/* Relative: what rounding does to a score, twice over. */
+static const double score_slack[S2_N_DTYPES] = {[S2_F32] = 2e-5, [S2_BF16] = 0x1p-6, [S2_F16] = 0x1p-9};
 
 typedef struct s2_case {
     const s2_pattern *pattern;
@@ -344,6 +351,22 @@ static bool try_end(const s2_case *c)
     return rule.k_end > 0 && rule.k_end < c->lens.k_tok && explains(c, &rule) && say(c, text);
 }
 
+/* Rows of all heads, spaced so as to hit every position within a block; the wrong pair's row first. */
+static void choose_rows(const s2_harness *harness, const s2_validation *out, s2_probe_row *rows)
+{
+    int32_t n = 0;
+    const s2_plan_seq lens = harness->some.seqs[0];
+    const int32_t n_heads = harness->problem.n_heads;
+    const int64_t wrong = out->wrong_q_tok - (lens.k_tok - lens.q_tok);
+    if (out->has_wrong_pair && wrong >= 0 && wrong < lens.q_tok)
+        rows[n++] = (s2_probe_row){0, (int32_t)wrong, out->wrong_head};
+    for (int64_t nth = n; nth < N_ROWS; nth++) {
+        const int64_t step = (lens.q_tok + 7) / 8 + 5,
+                      q_tok = lens.q_tok - 1 - nth / n_heads * step % lens.q_tok;
+        rows[nth] = (s2_probe_row){0, (int32_t)q_tok, (int32_t)(nth % n_heads)};
+    }
+}
+
 /* ------------------------------------------------------------------ which values */
 
 /* Equal scores, and each KV head's number as its values: the output says whose values were read. */
@@ -377,22 +400,6 @@ static s2_status try_kv_heads(s2_harness *harness, s2_validation *out, s2_diag *
 }
 
 /* ------------------------------------------------------------------ the case */
-
-/* Rows of all heads, spaced so as to hit every position within a block; the wrong pair's row first. */
-static void choose_rows(const s2_harness *harness, const s2_validation *out, s2_probe_row *rows)
-{
-    int32_t n = 0;
-    const s2_plan_seq lens = harness->some.seqs[0];
-    const int32_t n_heads = harness->problem.n_heads;
-    const int64_t wrong = out->wrong_q_tok - (lens.k_tok - lens.q_tok);
-    if (out->has_wrong_pair && wrong >= 0 && wrong < lens.q_tok)
-        rows[n++] = (s2_probe_row){0, (int32_t)wrong, out->wrong_head};
-    for (int64_t nth = n; nth < N_ROWS; nth++) {
-        const int64_t step = (lens.q_tok + 7) / 8 + 5,
-                      q_tok = lens.q_tok - 1 - nth / n_heads * step % lens.q_tok;
-        rows[nth] = (s2_probe_row){0, (int32_t)q_tok, (int32_t)(nth % n_heads)};
-    }
-}
 
 static bool find_wrong(const s2_case *c)
 {
@@ -453,6 +460,105 @@ static s2_status explain_pairs(s2_harness *harness, const s2_validate_request *r
     return status;
 }
 
+/* ------------------------------------------------------------------ which scale */
+
+/*
+ * All queries are 1 in column 0; even keys are 1 / scale there, so that their score has to be 1, odd ones 0.
+ * Even values are 1 and odd ones -e, so that rows come out near 0, where an output is precise.
+ */
+static s2_status set_scores(s2_harness *harness)
+{
+    const s2_attn_problem *const p = &harness->problem;
+    const s2_device_ops *const ops = harness->device->ops;
+    uint8_t *const q = s2_calloc(1, harness->q.n_bytes), *const k = s2_calloc(1, harness->k.n_bytes),
+                   *const v = s2_calloc(1, harness->v.n_bytes);
+    s2_status status = q != NULL && k != NULL && v != NULL ? S2_OK : S2_ENOMEM;
+    for (int64_t tok = 0; status == S2_OK && tok < harness->n_q_tok; tok++)
+        for (int32_t head = 0; head < p->n_heads; head++)
+            s2_float_store(q, p->dtype, s2_tensor_at(&p->q, NULL, 0, tok, head), 1.0f);
+    for (int64_t tok = 0; status == S2_OK && tok < harness->n_k_tok; tok++)
+        for (int32_t g = 0; g < p->n_kv_heads; g++) {
+            s2_float_store(k, p->dtype, s2_tensor_at(&p->k, NULL, 0, tok, g),
+                           tok % 2 == 0 ? 1.0f / p->scale : 0.0f);
+            s2_float_store(v, p->dtype, s2_tensor_at(&p->v, NULL, 0, tok, g),
+                           tok % 2 == 0 ? 1.0f : ODD_VALUE);
+        }
+    if (status == S2_OK)
+        status = ops->copy_in(harness->device, p->q.data, q, harness->q.n_bytes);
+    if (status == S2_OK)
+        status = ops->copy_in(harness->device, p->k.data, k, harness->k.n_bytes);
+    if (status == S2_OK)
+        status = ops->copy_in(harness->device, p->v.data, v, harness->v.n_bytes);
+    s2_free(q);
+    s2_free(k);
+    s2_free(v);
+    return status;
+}
+
+/* What a row's output says of the score of even keys, over what it has to be; NaN: nothing. */
+static double factor_of(const s2_harness *harness, s2_probe_row row)
+{
+    const s2_attn_problem *const p = &harness->problem;
+    const s2_plan *const plan = &harness->some;
+    const s2_plan_seq lens = plan->seqs[0];
+    uint8_t stored[2 * sizeof(float)];
+    int64_t n[2] = {0, 0};
+    for (int64_t k = 0; k < lens.k_tok; k++)
+        n[k % 2] += s2_pattern_reads(plan->pattern, plan->phase, plan->layer, row.head, lens.k_tok,
+                                     lens.k_tok - lens.q_tok + row.q_tok, k);
+    s2_float_store(stored, p->dtype, 0, ODD_VALUE);
+    s2_float_store(stored, p->dtype, 1, 1.0f / p->scale);
+    const double odd = (double)s2_float_load(stored, p->dtype, 0),
+                 due = (double)s2_float_load(stored, p->dtype, 1) * (double)p->scale,
+                 o = (double)s2_float_load(s2_harness_o(harness), p->dtype,
+                                           s2_tensor_at(&p->o, NULL, 0, row.q_tok, row.head));
+    return n[0] > 0 && n[1] > 0 && o < 1.0 && o > odd
+               ? log((double)n[1] * (o - odd) / ((double)n[0] * (1.0 - o))) / due
+               : NAN;
+}
+
+static void say_scale(const s2_harness *harness, double factor, s2_validation *out)
+{
+    const double scale = (double)harness->problem.scale, ln_2 = log(2.0);
+    const bool exact = harness->problem.dtype == S2_F32;
+    const struct {
+        double factor;
+        const char *words;
+    } known[] = {{1.0 / scale, "the scale is left out"},
+                 {scale, "the scale is applied twice"},
+                 {1.0 / ln_2, "the logarithm of e to base 2 is applied once too often"},
+                 {ln_2, "powers of 2 where those of e are due"}};
+    const char *words = "another scale";
+    /* a score far from 1 leaves a row's output near a value, where a short type is coarse */
+    for (size_t nth = 0; nth < sizeof known / sizeof *known; nth++)
+        if (fabs(factor / known[nth].factor - 1.0) <= (exact ? 1e-4 : 0.03))
+            words = known[nth].words;
+    snprintf(out->symptom, sizeof out->symptom, "scores are %s%s times what they have to be: %s",
+             exact ? "" : "about ", s2_decimal(factor, exact ? 6 : 4).text, words);
+}
+
+/* One factor on all scores, the same in all rows. */
+static s2_status try_scale(s2_harness *harness, s2_validation *out, s2_diag *why)
+{
+    s2_probe_row rows[N_ROWS];
+    double least = INFINITY, most = -INFINITY;
+    S2_TRY(set_scores(harness));
+    S2_TRY(s2_harness_run(harness, NULL, why));
+    choose_rows(harness, out, rows);
+    for (int32_t nth = 0; nth < N_ROWS; nth++) {
+        const double factor = factor_of(harness, rows[nth]);
+        if (isnan(factor))
+            continue;
+        least = fmin(least, factor);
+        most = fmax(most, factor);
+    }
+    const double close = score_slack[harness->problem.dtype];
+    if (most - least <= close * fmax(1.0, fabs(most)) &&
+        (least > 1.0 + close / 2.0 || most < 1.0 - close / 2.0))
+        say_scale(harness, (least + most) / 2.0, out);
+    return S2_OK;
+}
+
 /* ------------------------------------------------------------------ what is after the last key */
 
 /* One run with the memory after the last key and value filled with `byte`; *sum is a digest of its output. */
@@ -511,6 +617,9 @@ s2_status s2_probe_explain(s2_device *device, const s2_validate_request *request
     if (status == S2_OK && out->symptom[0] == '\0' && out->outcome != S2_OUTCOME_NAN &&
         request->pattern->n_kv_heads < request->pattern->n_heads)
         status = try_kv_heads(&harness, out, &refusal);
+    if (status == S2_OK && out->symptom[0] == '\0' && out->outcome == S2_OUTCOME_WRONG_VALUES &&
+        !(request->cap > 0.0f) && !request->sinks)
+        status = try_scale(&harness, out, &refusal);
     s2_harness_close(&harness);
     if (status == S2_ENOMEM)
         *why = refusal;

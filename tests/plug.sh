@@ -123,7 +123,7 @@ s2_adapter.raw("fake", ["forward"], answer)
 EOF
     expect 1 "launch_failed: fake ended without an answer: signal 6" "python3 fake.py crash"
     expect 1 "launch_failed: fake ended without an answer: exit code 3" "python3 fake.py leave"
-    expect 1 "timeout: fake gave no answer: within 2 s" "python3 fake.py hang" --timeout 2
+    expect 1 "timeout: fake gave no answer: within 6 s" "python3 fake.py hang" --timeout 6
     expect 1 "bad_reply: fake answers what is no line" "python3 fake.py nonsense"
     expect 1 "bad_reply" "python3 fake.py list"
     expect 1 "bad_reply" "python3 fake.py twice"

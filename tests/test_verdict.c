@@ -264,14 +264,24 @@ static void draw(s2_rng *rng, const s2_device *device, const s2_kernel *kernel, 
     wrong.by = flaw == FLAW_SCALE ? 1.3f : 0.25f;
 }
 
+static bool names_factor(const char *symptom, double factor)
+{
+    const char *const digit = strpbrk(symptom, "0123456789");
+    return strncmp(symptom, "scores are ", 11) == 0 && fabs(strtod(digit, NULL) / factor - 1.0) < 0.01;
+}
+
 /* The flaws are told as what they are, and a pair that is named is one that is wrong, in the right direction. */
 static const char *lie_of(const s2_case *c, const s2_validation *v, int64_t n_wrong)
 {
     const s2_plan plan = {.pattern = &c->pattern, .phase = c->request.phase};
+    if (n_wrong == 0 && v->outcome != S2_OUTCOME_WRONG_VALUES)
+        return "values are wrong, not pairs";
+    if (n_wrong == 0 && (v->has_wrong_pair || v->touch_wrong > 0))
+        return "no pair is wrong";
     if (n_wrong == 0)
-        return v->outcome != S2_OUTCOME_WRONG_VALUES     ? "values are wrong, not pairs"
-               : v->has_wrong_pair || v->touch_wrong > 0 ? "no pair is wrong"
-                                                         : NULL;
+        return wrong.flaw == FLAW_SCALE && !names_factor(v->symptom, (double)wrong.by)
+                   ? "the symptom has no name"
+                   : NULL;
     if (v->outcome != S2_OUTCOME_WRONG_PAIRS || !v->has_wrong_pair)
         return "pairs are wrong";
     const bool due = is_due(&plan, v->wrong_head, c->seq.k_tok, v->wrong_q_tok, v->wrong_k_tok);
