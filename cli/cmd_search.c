@@ -17,7 +17,6 @@
 #include "base/text.h"
 #include "cli/check.h"
 #include "cli/gpufile.h"
-#include "cli/netfile.h"
 #include "cli/searching.h"
 #include "cli/store.h"
 #include "cli/textfile.h"
@@ -285,8 +284,9 @@ static s2_exit read_names(s2_searching *r)
     const char *const gpu = r->words.gpu != NULL ? r->words.gpu : s2_args_str(&r->args, "gpu");
     s2_diag diag = {0};
     S2_CLI_TRY(s2_gpufile_read(found->cli, gpu, &found->search.options.gpu));
+    found->model = "";
     if (model != NULL)
-        S2_CLI_TRY(s2_netfile_read(found->cli, model, &found->net, &r->model_is_file));
+        S2_CLI_TRY(s2_found_read_model(found, model, &r->model_is_file));
     const s2_status status = s2_requirements_parse(
         s2_args_str(&r->args, "require"), found->search.requirements, &found->search.n_requirements, &diag);
     if (status != S2_OK)
@@ -297,9 +297,7 @@ static s2_exit read_names(s2_searching *r)
         measured || s2_calibration_guess(&found->search.options.gpu, &found->calibration) == S2_OK;
     if (measured && !s2_args_has(&r->args, "bounds"))
         found->search.options.calibration = &found->calibration;
-    found->model = model != NULL ? found->net.name : "";
-    found->search.options.net = model != NULL ? &found->net : NULL;
-    return model != NULL ? s2_found_read_own(found, model, r->model_is_file) : S2_EXIT_OK;
+    return S2_EXIT_OK;
 }
 
 static bool weighs(const s2_search *search, s2_objective objective)

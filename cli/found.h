@@ -80,8 +80,11 @@ typedef struct s2_found {
 
 /* A foreign file as a pattern; prints only what its reader must hear whatever the pattern is for. */
 s2_status s2_found_import(s2_cli *cli, const char *path, s2_pattern *out, s2_diag *diag) S2_MUST_CHECK;
-/* The model's own layers, from its config or from the table of built-in models; says why they are not known. */
-s2_exit s2_found_read_own(s2_found *found, const char *model, bool is_file);
+/*
+ * The model whose shape the candidates have, by its name or its config, and its own layers; says why they are
+ * not known. A config without the widths of the whole model is searched for attention alone.
+ */
+s2_exit s2_found_read_model(s2_found *found, const char *model, bool *is_file);
 /* Must be called before the three functions below. */
 s2_exit s2_found_gather(s2_found *found);
 /* If a limit left the front empty, search the visited candidates again for each limit; else do nothing. */

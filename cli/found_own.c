@@ -2,10 +2,14 @@
 #include "cli/found.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "cli/foreign.h"
 #include "cli/input.h"
+#include "cli/netfile.h"
+#include "cli/textfile.h"
+#include "export/widths.h"
 #include "pattern/models.h"
 
 static s2_status parse_published(const s2_found *found, const char *rules, s2_pattern *out)
@@ -48,7 +52,7 @@ s2_status s2_found_import(s2_cli *cli, const char *path, s2_pattern *out, s2_dia
     return status;
 }
 
-s2_exit s2_found_read_own(s2_found *found, const char *model, bool is_file)
+static s2_exit read_own(s2_found *found, const char *model, bool is_file)
 {
     s2_cli *const cli = found->cli;
     const char *const rules = is_file ? NULL : s2_model_rules(model), *const path = s2_input_path(cli, model);
@@ -70,4 +74,44 @@ s2_exit s2_found_read_own(s2_found *found, const char *model, bool is_file)
     own->name = "";
     found->own_pattern = own;
     return S2_EXIT_OK;
+}
+
+/* A config without the widths of the whole model still says the shape of its attention. */
+static s2_exit read_attention(s2_found *found, const char *path, bool *taken)
+{
+    s2_cli *const cli = found->cli;
+    s2_pattern *const own = S2_NEW(&cli->arena, s2_pattern, 1);
+    s2_net net = {0};
+    char *text;
+    size_t n_bytes;
+    s2_diag diag = {0}, unread = {0};
+    if (own == NULL)
+        return s2_cli_fail(cli, S2_ENOMEM, "model");
+    S2_CLI_TRY(s2_textfile_read(cli, path, &text, &n_bytes));
+    *taken = s2_widths_read(text, n_bytes, &net, &diag) == S2_EPARSE && net.n_layers > 0 &&
+             s2_found_import(cli, path, own, &unread) == S2_OK && !s2_pattern_layers_differ(own);
+    if (!*taken)
+        return S2_EXIT_OK;
+    s2_cli_error(cli, "%s: %s; attention alone is searched", path, diag.msg);
+    s2_cli_hint(cli, "tokens a second, what fits beside the weights and the memory of training need "
+                     "hidden_size, intermediate_size and vocab_size");
+    found->net = net;
+    s2_text_clean(found->net.name, sizeof found->net.name, own->name[0] != '\0' ? own->name : "model");
+    own->name = "";
+    found->own_pattern = own;
+    return S2_EXIT_OK;
+}
+
+s2_exit s2_found_read_model(s2_found *found, const char *model, bool *is_file)
+{
+    s2_cli *const cli = found->cli;
+    bool alone = false;
+    *is_file = s2_net_find(model, &found->net, NULL) != S2_OK && access(model, F_OK) == 0;
+    if (*is_file)
+        S2_CLI_TRY(read_attention(found, s2_input_path(cli, model), &alone));
+    if (!alone)
+        S2_CLI_TRY(s2_netfile_read(cli, model, &found->net, is_file));
+    found->model = found->net.name;
+    found->search.options.net = alone ? NULL : &found->net;
+    return alone ? S2_EXIT_OK : read_own(found, model, *is_file);
 }

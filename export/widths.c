@@ -104,7 +104,6 @@ s2_status s2_widths_read(const char *text, size_t n_bytes, s2_net *out, s2_diag 
     S2_TRY(s2_doc_parse(text, n_bytes, &doc, diag));
     const s2_status status = read_all(&doc, &read, diag);
     s2_doc_release(&doc);
-    if (status == S2_OK)
-        *out = read;
+    *out = read;
     return status;
 }

@@ -14,8 +14,10 @@
 #include "base/net.h"
 #include "base/status.h"
 
-/* The name stays empty. S2_EPARSE with the position of what is missing, out of range, or more than these
- * numbers can say; S2_ENOMEM. */
+/*
+ * The name stays empty. S2_EPARSE with the position of what is missing, out of range, or more than these
+ * numbers can say; *out then has the shape of attention if that was read, else n_layers is 0. S2_ENOMEM.
+ */
 s2_status s2_widths_read(const char *text, size_t n_bytes, s2_net *out, s2_diag *diag) S2_MUST_CHECK;
 
 #endif /* S2_EXPORT_WIDTHS_H */

@@ -294,6 +294,20 @@ def check_round_trip():
         near(f"{words}: the model comes back", float(model.endswith(".json") or f"model {model}" in text), 1.0)
 
 
+def check_stubs():
+    """A config without the widths of the whole model is searched for attention alone, and says what is missing."""
+    configs = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data/configs")
+    for model, own in (("gpt-oss-20b", True), ("llama-3.2-1b", False), ("gemma-2-9b", True)):
+        page, data = ask_search(f"{os.path.join(configs, model)}.json, H200, 64k, decode", "--limit", "20")
+        near(f"{model} without widths: is searched", page.returncode, 0)
+        near(f"{model} without widths: says so", float('"vocab_size" is missing' in page.stderr and "attention alone is searched" in page.stderr), 1.0)
+        near(f"{model} without widths: no figure of the whole model", float("tokens/s" in page.stdout or data["dense"]["phases"][0]["end_to_end_us"] is not None), 0.0)
+        near(f"{model} without widths: own layers", float(data["own"] is not None), float(own))
+    refused = subprocess.run([os.path.join(PROGRAMS, "s2"), "search", os.path.join(configs, "deepseek-v3.json") + ", H200, 64k", "--no-db"],
+                             capture_output=True, text=True, timeout=60)
+    near("latent attention is refused as before", refused.returncode, 3)
+
+
 def check_interrupt():
     """Ctrl-C after the last visit, while the front is priced: the front is shown and stored, and nothing is left to resume."""
     with tempfile.TemporaryDirectory() as own:
@@ -449,6 +463,7 @@ with tempfile.TemporaryDirectory() as folder:
     check_own()
     check_round_trip()
     check_interrupt()
+    check_stubs()
     for _ in range(int(os.environ.get("S2_SEARCHES", "12"))):
         check_rivals(rng)
     check_labels()
