@@ -38,6 +38,19 @@ static void say_kind(FILE *err, const s2_db_row *row)
     fputs("\n", err);
 }
 
+/* Two shares of one row that are not of the same queries. */
+static void say_shares(const s2_listing *l)
+{
+    if (!s2_listing_shows(l, "density") || !s2_listing_shows(l, "unread"))
+        return;
+    for (int32_t row = 0; row < l->n_rows; row++)
+        if (strcmp(l->rows[row].phase, "decode") == 0 && !isnan(l->rows[row].density)) {
+            fputs("density of decode is what the last query reads; unread is of all queries of the context\n",
+                  l->cli->err);
+            return;
+        }
+}
+
 /* Warn when a table mixes times of different lengths, or of different kinds: they do not compare. */
 static void say_mixture(const s2_listing *l)
 {
@@ -58,12 +71,10 @@ static void say_mixture(const s2_listing *l)
                 "these designs have prices of several phases or lengths (columns phase and len); "
                 "--phase and --len choose one\n");
     if (kinds)
-        fprintf(
-            l->cli->err,
-            "these times are no rivals: bounds lie below predictions, and each model, GPU, batch, type, "
-            "number "
-            "of ranks and kernel has its own (columns priced, llm, gpu, batch, dtype, kv_dtype, weights, tp, "
-            "kernel and settings); conditions such as priced=predicted choose\n");
+        fprintf(l->cli->err,
+                "these times are no rivals: bounds lie below predictions, and each model, GPU, batch, type, "
+                "number of ranks and kernel has its own (columns priced, llm, gpu, batch, dtype, kv_dtype, "
+                "weights, tp, kernel and settings); conditions such as priced=predicted choose\n");
     else if (timed != NULL)
         say_kind(l->cli->err, timed);
 }
@@ -77,6 +88,7 @@ static s2_exit list(s2_listing *l, s2_db *db, const s2_db_query *query, const ch
     const s2_exit code = s2_listing_print(l, format);
     fflush(l->cli->out);
     say_mixture(l);
+    say_shares(l);
     if (l->n_rows == query->limit)
         fprintf(l->cli->err, "more with --after %lld\n", (long long)l->rows[l->n_rows - 1].id);
     return code;

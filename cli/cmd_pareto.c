@@ -1,7 +1,28 @@
 #include "cli/commands.h"
 #include "cli/front.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
+
+/* Which of the columns leave nothing to compare, and what fills them. */
+static void say_lacking(s2_cli *cli, const s2_front_spec *front, const s2_db_row *rows, int32_t n)
+{
+    s2_buf words = {0};
+    bool untimed = false, unpriced = false;
+    for (int32_t o = 0; o < front->n_by; o++) {
+        const s2_front_column *const by = front->by[o];
+        int32_t n_with = 0;
+        for (int32_t row = 0; row < n; row++)
+            n_with += !isnan(by->value(&rows[row]));
+        s2_buf_printf(&words, "%s%d of %d have %s", o > 0 ? ", " : "", (int)n_with, (int)n, by->name);
+        *(strcmp(by->name, "gpu_us") == 0 ? &untimed : &unpriced) |= n_with < n;
+    }
+    s2_cli_hint(cli, "no design has a value for each: %.*s%s%s", (int)words.len,
+                words.data != NULL ? words.data : "", unpriced ? "; s2 sim prices them" : "",
+                untimed ? "; s2 validate on a GPU times them" : "");
+    s2_buf_release(&words);
+}
 
 static s2_exit print_front(s2_listing *l, s2_db *db, const s2_args *args, const s2_front_spec *front)
 {
@@ -11,6 +32,7 @@ static s2_exit print_front(s2_listing *l, s2_db *db, const s2_args *args, const 
     S2_CLI_TRY(s2_front_list(l, args, front, db, &kind));
     s2_text_clean(clean, sizeof clean, kind);
     const int32_t n_rows = l->n_rows;
+    const s2_db_row *const rows = l->rows;
     const s2_status found = s2_front_leave(l, front);
     if (found != S2_OK)
         return s2_cli_fail(cli, found, "front");
@@ -19,8 +41,7 @@ static s2_exit print_front(s2_listing *l, s2_db *db, const s2_args *args, const 
     fprintf(cli->err, "on the front of %s%s%s: %d of %d design%s\n", s2_args_str(args, "minimize"),
             clean[0] != '\0' ? ", " : "", clean, (int)l->n_rows, (int)n_rows, s2_text_plural(n_rows));
     if (l->n_rows == 0 && n_rows > 0)
-        s2_cli_hint(cli,
-                    "no design has a value for each: s2 sim prices them, s2 validate on a GPU times them");
+        say_lacking(cli, front, rows, n_rows);
     return code;
 }
 

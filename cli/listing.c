@@ -171,6 +171,14 @@ s2_exit s2_listing_choose(s2_listing *l, const char *list)
     return S2_EXIT_OK;
 }
 
+bool s2_listing_shows(const s2_listing *l, const char *column)
+{
+    for (int32_t c = 0; c < l->n_columns; c++)
+        if (strcmp(l->columns[c]->name, column) == 0)
+            return true;
+    return false;
+}
+
 static void read_cell(const s2_listing *l, int32_t row, int32_t col, char *out)
 {
     const s2_list_column *const column = l->columns[col];

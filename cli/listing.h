@@ -24,6 +24,7 @@ typedef struct s2_listing {
 
 /* "name,us,kv_mib"; S2_EXIT_OK, or 2 after a message. */
 s2_exit s2_listing_choose(s2_listing *listing, const char *list);
+bool s2_listing_shows(const s2_listing *listing, const char *column);
 /* The format chosen by --format or --json. */
 const char *s2_listing_format(const s2_args *args);
 /* format: table, csv, json or md; returns an exit code. */

@@ -56,8 +56,8 @@ typedef struct s2_filter {
 } s2_filter;
 
 /*
- * priced: price columns are those of "price" as p, and values are bound from the third on. S2_EINVAL with column (counted from 1, in bytes) and
- * reason. Release with s2_filter_release on every outcome.
+ * priced: price columns are those of "price" as p, and values are bound from the third on. S2_EINVAL with
+ * column (counted from 1, in bytes) and reason. Release with s2_filter_release on every outcome.
  */
 s2_status s2_filter_build(const char *text, bool priced, s2_filter *out, s2_diag *diag) S2_MUST_CHECK;
 void s2_filter_release(s2_filter *filter);

@@ -126,6 +126,14 @@ static void put_random_design(s2_db *db, s2_rng *rng, int64_t run_id, int n)
     sim.error_pct = s2_rng_below(rng, 3) == 0 ? (double)NAN : 5;
     sim.gpu = s2_rng_below(rng, 6) == 0 ? "b200" : "h200";
     sim.batch = s2_rng_below(rng, 6) == 0 ? 8 : 1;
+    sim.tp = n % 7 == 0 ? 4 : 1;
+    sim.kv_dtype = n % 11 == 0 ? "e4m3" : "bf16";
+    s2_db_sim other = sim; /* an older price of another kind, which must not stand in for the latest */
+    other.settings = "dp=8";
+    other.time_us /= 2;
+    other.kv_head_pages_bytes /= 2;
+    if (n % 3 == 0)
+        OK(s2_db_put_sim(db, run_id, id, &other, &diag));
     if (s2_rng_below(rng, 10) != 0)
         OK(s2_db_put_sim(db, run_id, id, &sim, &diag));
     const s2_db_verdict verdict = (s2_db_verdict)s2_rng_below(rng, 3);

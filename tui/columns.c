@@ -6,7 +6,7 @@ const char *const s2_tui_columns[S2_TUI_COLUMNS] = {"heads",     "layers",   "bl
                                                     "kv",        "measured", "at",    "on",      "family",
                                                     "validated", "hash",     "tags"};
 
-enum { NAME_COLS = 20, NARROW = 60, MOST_NAME_COLS = 41, TAGS_COLS = 30 };
+enum { NAME_COLS = 21, NARROW = 60, MOST_NAME_COLS = 41, TAGS_COLS = 30 };
 
 /* Where there is no room for all, those of the least rank are shown; `sort` is what a click on the title orders by. */
 static const struct {
@@ -19,7 +19,7 @@ static const struct {
                              [S2_COLUMN_BLOCK] = {6, false, 11, NULL},
                              [S2_COLUMN_DENSITY] = {8, false, 0, "density"},
                              [S2_COLUMN_TIME] = {12, false, 1, "us"},
-                             [S2_COLUMN_KV] = {11, false, 3, "kv_mib"},
+                             [S2_COLUMN_KV] = {10, false, 3, "kv_mib"},
                              [S2_COLUMN_MEASURED] = {11, false, 6, "gpu_us"},
                              [S2_COLUMN_AT] = {14, true, 2, NULL},
                              [S2_COLUMN_ON] = {20, true, 5, NULL},
