@@ -59,9 +59,11 @@ static s2_status text_violation(const s2_pattern *pattern, s2_replay replay, con
         s2_buf_puts(buf, "  why\n");
         S2_TRY(s2_explain_pair(pattern, w->phase, w->layer, heads, w->q_tok, w->k_tok, INDENT, buf));
         if (w->earlier_q_tok >= 0) {
-            s2_buf_printf(buf, "  but at query %lld\n", (long long)w->earlier_q_tok);
-            S2_TRY(
-                s2_explain_pair(pattern, w->phase, w->layer, heads, w->earlier_q_tok, w->k_tok, INDENT, buf));
+            s2_buf_printf(buf, "  but at query %lld", (long long)w->earlier_q_tok);
+            s2_explain_earlier_phase(pattern, w, buf);
+            s2_buf_puts(buf, "\n");
+            S2_TRY(s2_explain_pair(pattern, w->earlier_phase, w->layer, heads, w->earlier_q_tok, w->k_tok,
+                                   INDENT, buf));
         }
     }
     s2_buf extra = {0};
@@ -75,6 +77,9 @@ static s2_status text_violation(const s2_pattern *pattern, s2_replay replay, con
     if (w->k_tok >= 0) {
         s2_buf_printf(buf, "  replay\n    %s --pair %lld,%lld %s\n", replay.program, (long long)w->q_tok,
                       (long long)w->k_tok, replay.words);
+        if (w->earlier_q_tok >= 0)
+            s2_buf_printf(buf, "    %s --pair %lld,%lld %s\n", replay.program, (long long)w->earlier_q_tok,
+                          (long long)w->k_tok, replay.words);
     }
     status = s2_explain_repair(pattern, finding, INDENT, &extra);
     if (status == S2_OK && extra.len > 0)

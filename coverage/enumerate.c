@@ -133,6 +133,9 @@ static s2_place first_revival(const s2_question *question, int64_t *unread, s2_w
             witness.q_tok = q_tok;
             witness.k_tok = k_tok;
             witness.earlier_q_tok = unread[k_tok];
+            while (witness.earlier_phase < question->phase &&
+                   reads(&question->tables[witness.earlier_phase], question->head, unread[k_tok], k_tok))
+                witness.earlier_phase++;
             return (s2_place){true, q_tok, witness};
         }
         for (int64_t k_tok = 0; k_tok <= q_tok; k_tok++)

@@ -451,6 +451,7 @@ static s2_status revival_of_head(const s2_column_look *look, int from, int to, i
     S2_TRY(search_revival(look, &look_views(look, from, S2_AT_MOST)[head],
                           &look_views(look, to, S2_AT_LEAST)[head], &revival));
     witness.earlier_q_tok = revival.other;
+    witness.earlier_phase = (s2_phase)from;
     answer_add(answer, &revival, witness);
     if (!look_views(look, to, S2_AT_LEAST)[head].has_dynamic &&
         !look_views(look, from, S2_AT_LEAST)[head].has_dynamic)

@@ -58,7 +58,8 @@ typedef struct s2_witness {
     int32_t readers; /* shards: KV heads that read the pair */
     int64_t q_tok;
     int64_t k_tok;
-    int64_t earlier_q_tok; /* kv: a query in [k, q) that did not read the key */
+    int64_t earlier_q_tok;  /* kv: a query in [k, q) that did not read the key */
+    s2_phase earlier_phase; /* by these rules: decode may read what prefill left unread */
 } s2_witness;
 
 enum { S2_COMPLETE_UNKNOWN = -1 };

@@ -219,6 +219,29 @@ typedef struct s2_tally {
     int64_t n_compared;
 } s2_tally;
 
+/* A key that comes back is read now and was not read earlier, each by the rules of the phase that is named. */
+static void check_revival(const s2_pattern *pattern, uint64_t seed, const char *engine,
+                          const s2_finding *finding)
+{
+    const s2_witness *const w = &finding->witness;
+    if (finding->verdict != S2_VIOLATED || finding->requirement.property != S2_KV ||
+        finding->complete_to_tok ==
+            S2_COMPLETE_UNKNOWN) /* lists drawn anew for a context that is not stated */
+        return;
+    for (int32_t b = 0; b < pattern->n_bodies; b++)
+        for (int32_t t = 0; t < pattern->bodies[b].n_terms; t++)
+            if (s2_term_is_dynamic(&pattern->bodies[b].terms[t])) /* the definition counts no choice */
+                return;
+    const int64_t n_tok = finding->scope_tok == S2_OPEN ? w->q_tok + 1 : finding->scope_tok;
+    if (w->earlier_q_tok >= w->k_tok && w->earlier_q_tok < w->q_tok &&
+        s2_pattern_reads(pattern, w->phase, w->layer, w->head, n_tok, w->q_tok, w->k_tok) &&
+        !s2_pattern_reads(pattern, w->earlier_phase, w->layer, w->head, n_tok, w->earlier_q_tok, w->k_tok))
+        return;
+    print_pattern(pattern, seed);
+    print_finding(engine, finding);
+    fail_msg("earlier query %lld of phase %d", (long long)w->earlier_q_tok, w->earlier_phase);
+}
+
 /* Where `sufficient` tokens are too many to enumerate, one length is compared instead of every length. */
 static void compare_pattern(uint64_t seed, s2_rng *rng, s2_arena *arena, const s2_pattern *pattern,
                             bool every_length, bool must_decide, s2_tally *tally)
@@ -237,6 +260,8 @@ static void compare_pattern(uint64_t seed, s2_rng *rng, s2_arena *arena, const s
     assert_int_equal(s2_enumerate(arena, pattern, asked, n, &how, counted), S2_OK);
     for (int32_t property = 0; property < n; property++) {
         const bool decided = proved[property].verdict != S2_UNKNOWN;
+        check_revival(pattern, seed, "proved", &proved[property]);
+        check_revival(pattern, seed, "counted", &counted[property]);
         tally->by_verdict[property][proved[property].verdict]++;
         tally->n_compared += decided && counted[property].verdict != S2_UNKNOWN;
         if (!s2_finding_agrees(&proved[property], &counted[property]) ||

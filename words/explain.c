@@ -33,6 +33,12 @@ static void put_layer(const s2_pattern *pattern, const s2_witness *witness, s2_b
         s2_buf_printf(buf, ", %s", s2_phase_word(witness->phase));
 }
 
+void s2_explain_earlier_phase(const s2_pattern *pattern, const s2_witness *witness, s2_buf *buf)
+{
+    if (s2_pattern_has_phases(pattern))
+        s2_buf_printf(buf, " of %s", s2_phase_word(witness->earlier_phase));
+}
+
 void s2_explain_witness(const s2_pattern *pattern, const s2_finding *finding, s2_buf *buf)
 {
     const s2_witness *const w = &finding->witness;
@@ -67,6 +73,7 @@ void s2_explain_witness(const s2_pattern *pattern, const s2_finding *finding, s2
     if (finding->requirement.property == S2_KV) {
         s2_buf_puts(buf, ", which went unread at ");
         put_place(pattern, "query", w->earlier_q_tok, buf);
+        s2_explain_earlier_phase(pattern, w, buf);
     }
 }
 
@@ -352,6 +359,12 @@ s2_status s2_explain_extent(const s2_pattern *pattern, const s2_finding *finding
 
 enum { PICTURE_COLUMNS = 48, PICTURE_ROWS = 7 };
 
+/* Queries before a key that comes back are of the phase that left it unread. */
+static s2_phase phase_of_row(const s2_witness *w, int64_t q_tok, int64_t unit)
+{
+    return w->earlier_q_tok >= 0 && q_tok / unit < w->q_tok / unit ? w->earlier_phase : w->phase;
+}
+
 /* What one cell shows: the future, how many of the given heads read it, or the witness itself. */
 static char picture_cell(const s2_pattern *pattern, const s2_witness *w, int32_t begin, int32_t end,
                          int64_t q_tok, int64_t k_tok, int64_t unit)
@@ -362,8 +375,9 @@ static char picture_cell(const s2_pattern *pattern, const s2_witness *w, int32_t
         return 'X';
     int32_t n_readers = 0;
     const int64_t n_tok = (q_tok > k_tok ? q_tok : k_tok) + 1;
+    const s2_phase phase = phase_of_row(w, q_tok, unit);
     for (int32_t head = begin; head < end; head++)
-        n_readers += s2_pattern_reads(pattern, w->phase, w->layer, head, n_tok, q_tok, k_tok);
+        n_readers += s2_pattern_reads(pattern, phase, w->layer, head, n_tok, q_tok, k_tok);
     if (n_readers == 0)
         return '.';
     if (end - begin == 1)
@@ -373,13 +387,17 @@ static char picture_cell(const s2_pattern *pattern, const s2_witness *w, int32_t
 
 static bool is_aligned(s2_arena *arena, const s2_pattern *pattern, const s2_witness *w, s2_status *status)
 {
+    const s2_phase phases[] = {w->phase, w->earlier_q_tok >= 0 ? w->earlier_phase : w->phase};
     s2_view *views;
     int32_t *kind_of;
     s2_view_shape shape;
     s2_view_shape_init(&shape);
-    *status = s2_heads_sort(arena, pattern, w->phase, w->layer, &views, &kind_of);
-    for (int32_t head = 0; *status == S2_OK && head < pattern->n_heads; head++)
-        s2_view_shape_add(&shape, &views[head]);
+    *status = S2_OK;
+    for (size_t p = 0; p < sizeof phases / sizeof *phases && *status == S2_OK; p++) {
+        *status = s2_heads_sort(arena, pattern, phases[p], w->layer, &views, &kind_of);
+        for (int32_t head = 0; *status == S2_OK && head < pattern->n_heads; head++)
+            s2_view_shape_add(&shape, &views[head]);
+    }
     return shape.block_aligned;
 }
 
@@ -392,9 +410,12 @@ static void put_picture(const s2_pattern *pattern, const s2_finding *finding, in
     const int64_t row = w->q_tok / unit, column = w->k_tok > 0 ? w->k_tok / unit : 0;
     const int64_t first_row = row > PICTURE_ROWS - 3 ? row - (PICTURE_ROWS - 3) : 0;
     const int64_t first_column = column > PICTURE_COLUMNS / 4 ? column - PICTURE_COLUMNS / 4 : 0;
-    s2_buf_printf(buf, "%srows: query %ss, columns: key %ss from %lld; %s, '.' unread, X the place\n", indent,
+    s2_buf_printf(buf, "%srows: query %ss, columns: key %ss from %lld; %s, '.' unread, X the place", indent,
                   unit > 1 ? "block" : "token", unit > 1 ? "block" : "token", (long long)first_column,
                   end - begin == 1 ? "'#' read" : "digits: heads that read ('+' ten or more)");
+    if (w->earlier_q_tok >= 0 && w->earlier_phase != w->phase)
+        s2_buf_printf(buf, "; rows above it by the rules of %s", s2_phase_word(w->earlier_phase));
+    s2_buf_puts(buf, "\n");
     for (int64_t q = first_row; q < first_row + PICTURE_ROWS; q++) {
         s2_buf_printf(buf, "%s%8lld  ", indent, (long long)q);
         for (int64_t k = first_column; k < first_column + PICTURE_COLUMNS && (!pattern->causal || k <= q);
@@ -413,8 +434,11 @@ s2_status s2_explain_picture(const s2_pattern *pattern, const s2_finding *findin
     s2_status status;
     const bool aligned = is_aligned(&arena, pattern, &finding->witness, &status);
     s2_arena_release(&arena);
+    const s2_witness *const w = &finding->witness;
+    const bool one_block =
+        w->earlier_q_tok >= 0 && w->earlier_q_tok / pattern->block_tok == w->q_tok / pattern->block_tok;
     if (status == S2_OK)
-        put_picture(pattern, finding, aligned ? pattern->block_tok : 1, indent, buf);
+        put_picture(pattern, finding, aligned && !one_block ? pattern->block_tok : 1, indent, buf);
     return status;
 }
 

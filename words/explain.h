@@ -15,6 +15,9 @@ void s2_layers_print(const int32_t *layers, int32_t n, s2_buf *buf);
 /* "query 1088 (block 17) reads key 64 (block 1) through no head of layer 0"; one line without its end. */
 void s2_explain_witness(const s2_pattern *pattern, const s2_finding *finding, s2_buf *buf);
 
+/* " of prefill" behind the earlier query of a witness whose pattern has phases, else nothing. */
+void s2_explain_earlier_phase(const s2_pattern *pattern, const s2_witness *witness, s2_buf *buf);
+
 /*
  * For each kind of head in the range: whether query q reads key k, and which term reads it or why each
  * does not. Lines begin with `indent`. S2_ENOMEM.

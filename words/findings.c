@@ -37,6 +37,10 @@ static void json_witness(const s2_pattern *pattern, const s2_witness *w, s2_buf 
     json_field(buf, "query", w->q_tok);
     json_field(buf, "key", w->k_tok);
     json_field(buf, "earlier_query", w->earlier_q_tok);
+    if (w->earlier_q_tok >= 0 && s2_pattern_has_phases(pattern)) {
+        s2_json_key(buf, "earlier_phase");
+        s2_json_str(buf, s2_phase_word(w->earlier_phase));
+    }
     json_field(buf, "readers", w->readers);
     s2_json_end(buf, '}');
 }
