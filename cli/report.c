@@ -841,19 +841,38 @@ void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_
     text_stack(subject, sim, buf);
 }
 
-static const char *kind_of_times(const s2_sim_options *options)
+static void put_kind_of_times(const s2_sim_options *options, s2_buf *buf)
 {
-    if (options->calibration == NULL)
-        return "times are lower bounds";
-    return options->calibration->head.gpu[0] == '\0' ? "times are guessed from the data sheet"
-                                                     : "times are predicted for the calibrated kernels";
+    if (options->peer != NULL)
+        s2_buf_printf(buf, "times are predicted for the kernel model %s, each with its error",
+                      options->peer->name);
+    else if (options->calibration == NULL)
+        s2_buf_puts(buf, "times are lower bounds");
+    else
+        s2_buf_puts(buf, options->calibration->head.gpu[0] == '\0'
+                             ? "times are guessed from the data sheet"
+                             : "times are predicted for the calibrated kernels");
+    s2_buf_puts(buf, "\n");
+}
+
+/* Another kernel's time is known only as well as its rows were predicted. */
+static void put_peer_error(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
+{
+    if (options->peer == NULL || sim->time_us <= sim->bound_us) /* a bound is no prediction */
+        return;
+    s2_buf_printf(buf, "  +- %s %% (", s2_decimal(sim->error_pct, 2).text);
+    if (sim->n_judged > 0)
+        s2_buf_count(buf, sim->n_judged, "row");
+    s2_buf_puts(buf, sim->n_judged > 0 ? " held out" : "not judged");
+    s2_buf_puts(buf, sim->beyond > 0 ? ", extrapolated)" : ")");
 }
 
 void s2_sim_report_table_head(const s2_sim_options *options, s2_buf *buf)
 {
-    s2_buf_printf(buf, "%s of %lld tokens, batch %lld, %s, %s; %s\n", s2_phase_word(options->phase),
+    s2_buf_printf(buf, "%s of %lld tokens, batch %lld, %s, %s; ", s2_phase_word(options->phase),
                   (long long)options->len_tok, (long long)options->batch, s2_dtype_word(options->dtype),
-                  options->gpu.title, kind_of_times(options));
+                  options->gpu.title);
+    put_kind_of_times(options, buf);
     s2_buf_printf(buf, "%-24s %9s %9s %11s %8s %7s %11s %7s %11s\n", "pattern", "density", "pairs", "time",
                   "speed-up", "by", "kv", "of it", "end to end");
 }
@@ -880,14 +899,15 @@ void s2_sim_report_table_row(const s2_report_subject *subject, const s2_sim *sim
     s2_buf_printf(buf, " %7.4f", kept_bytes(subject, sim) / (double)sim->kv.dense);
     if (sim->end_to_end_us > 0)
         cell(s2_time_print, sim->end_to_end_us, 11, buf);
+    put_peer_error(subject->options, sim, buf);
     s2_buf_puts(buf, "\n");
 }
 
 void s2_sim_report_phase_head(const char *name, const s2_sim_options *options, s2_buf *buf)
 {
-    s2_buf_printf(buf, "%s, %lld tokens, batch %lld, %s, %s; %s\n", name, (long long)options->len_tok,
-                  (long long)options->batch, s2_dtype_word(options->dtype), options->gpu.title,
-                  kind_of_times(options));
+    s2_buf_printf(buf, "%s, %lld tokens, batch %lld, %s, %s; ", name, (long long)options->len_tok,
+                  (long long)options->batch, s2_dtype_word(options->dtype), options->gpu.title);
+    put_kind_of_times(options, buf);
     s2_buf_printf(buf, "%-8s %11s %11s %9s %11s %11s %9s\n", "phase", "attention", "dense", "speed-up",
                   "end to end", "dense", "speed-up");
 }
@@ -912,6 +932,7 @@ void s2_sim_report_phase_row(const s2_report_subject *subject, const s2_sim *sim
         put_pair(sim->end_to_end_us, sim->end_to_end_dense_us, spills, buf);
     if (sim->training.bytes > 0 && sim->fit_batch < subject->options->batch)
         s2_buf_puts(buf, "  more than the memory");
+    put_peer_error(subject->options, sim, buf);
     s2_buf_puts(buf, "\n");
 }
 

@@ -312,7 +312,10 @@ static bool add_counts(s2_counts *sum, const s2_counts *own)
 static void add_prediction(const s2_layer_time *slowest, s2_pass pass, int32_t n_layers, s2_total *total)
 {
     const s2_launch_price *const made = &slowest->made[pass];
-    total->error_pct = fmax(total->error_pct, made->error_pct);
+    if (made->error_pct >= total->error_pct) { /* the rows are those that the error was judged on */
+        total->error_pct = made->error_pct;
+        total->n_judged = made->kernel->n_judged;
+    }
     if (made->beyond > total->farthest.beyond)
         total->farthest = *made;
     const double one_us = slowest->us[pass] / n_layers;
@@ -320,7 +323,6 @@ static void add_prediction(const s2_layer_time *slowest, s2_pass pass, int32_t n
         return;
     total->greatest_us = one_us;
     total->kernel = made->kernel->name;
-    total->n_judged = made->kernel->n_judged;
     total->clock_mhz = made->forecast.mhz;
     total->imbalance = made->forecast.imbalance;
     total->by[pass] = resource_of(made->forecast.by, &slowest->bounds);

@@ -312,8 +312,8 @@ static void a_model_comes_back_from_its_file_and_a_changed_file_is_refused(void 
     (void)state;
 }
 
-static s2_status price(s2_arena *arena, const s2_peer *peer, const char *text, int64_t len, s2_sim *sim,
-                       s2_diag *diag)
+static s2_status price_phase(s2_arena *arena, const s2_peer *peer, s2_phase phase, const char *text,
+                             int64_t len, s2_sim *sim, s2_diag *diag)
 {
     s2_sim_options options;
     s2_calibration calibration;
@@ -324,7 +324,47 @@ static s2_status price(s2_arena *arena, const s2_peer *peer, const char *text, i
     options.calibration = &calibration;
     options.peer = peer;
     options.len_tok = len;
+    options.phase = phase;
     return s2_price(arena, &pattern, &options, S2_PRICE_WHOLE, sim, diag);
+}
+
+static s2_status price(s2_arena *arena, const s2_peer *peer, const char *text, int64_t len, s2_sim *sim,
+                       s2_diag *diag)
+{
+    return price_phase(arena, peer, S2_PREFILL, text, len, sim, diag);
+}
+
+/* Training runs two kernels: the error is the larger of theirs, and the rows those that it was judged on. */
+static void an_error_and_its_rows_are_of_one_pass(void **state)
+{
+    static const struct {
+        s2_pass pass;
+        double error_pct;
+        int32_t n_judged;
+    } laws[2][2] = {{{S2_PASS_FORWARD, 2.3, 8}, {S2_PASS_BACKWARD, 1.7, 10}},
+                    {{S2_PASS_FORWARD, 1.7, 8}, {S2_PASS_BACKWARD, 2.3, 10}}};
+    for (int which = 0; which < 2; which++) {
+        s2_arena arena = {0};
+        s2_peer peer;
+        s2_sim sim;
+        s2_diag diag = {0};
+        assert_int_equal(s2_peer_find("vllm-h200", &peer, &diag), S2_OK);
+        const s2_peer_law like = peer.laws[peer.n_laws - 1];
+        peer.n_laws = 2;
+        for (int n = 0; n < 2; n++) {
+            peer.laws[n] = like;
+            peer.laws[n].kernel.pass = laws[which][n].pass;
+            peer.laws[n].kernel.error_pct = laws[which][n].error_pct;
+            peer.laws[n].kernel.p90_pct = 3 * laws[which][n].error_pct;
+            peer.laws[n].kernel.n_judged = laws[which][n].n_judged;
+        }
+        if (price_phase(&arena, &peer, S2_TRAIN, "heads 32; kv-heads 8; head-dim 128; all: dense", 8192, &sim,
+                        &diag) != S2_OK)
+            fail_msg("%s", diag.msg);
+        assert_int_equal(sim.n_judged, which == 0 ? 8 : 10);
+        s2_arena_release(&arena);
+    }
+    (void)state;
 }
 
 static void a_model_prices_what_it_was_fitted_to_and_refuses_the_rest(void **state)
@@ -364,6 +404,7 @@ int main(void)
         cmocka_unit_test(times_in_nanoseconds_are_doubted),
         cmocka_unit_test(a_model_comes_back_from_its_file_and_a_changed_file_is_refused),
         cmocka_unit_test(a_model_prices_what_it_was_fitted_to_and_refuses_the_rest),
+        cmocka_unit_test(an_error_and_its_rows_are_of_one_pass),
     };
     return cmocka_run_group_tests_name("peer", tests, NULL, NULL);
 }
