@@ -70,8 +70,22 @@ static void print_receptive(report *r)
     }
 }
 
+/* Above it a ratio is only large: thousands of paths of short rows, each row shared by few keys. */
+enum { MOST_FLOW = 1000 };
+
+static void put_flow(const s2_flow_at *flow, s2_buf *buf)
+{
+    const double ratio = flow->flow / flow->dense;
+    if (ratio > MOST_FLOW)
+        s2_buf_printf(buf, " %9s", "> 1000");
+    else
+        s2_buf_printf(buf, " %9.3f", ratio);
+    s2_buf_printf(buf, " %9.1f", flow->log2_paths);
+}
+
 static void print_distances(report *r)
 {
+    double most = 0;
     s2_buf_puts(&r->buf,
                 "\n                query heads        KV heads         chances in      flow   log2 of\n");
     s2_buf_puts(&r->buf,
@@ -90,9 +104,13 @@ static void print_distances(report *r)
                       (int)here->least_heads, here->kv_heads, (int)here->least_kv_heads, here->chances,
                       (long long)here->least_chances);
         if (flow->n_keys > 0)
-            s2_buf_printf(&r->buf, " %9.3f %9.1f", flow->flow / flow->dense, flow->log2_paths);
+            put_flow(flow, &r->buf);
+        most = flow->n_keys > 0 ? fmax(most, flow->flow / flow->dense) : most;
         s2_buf_puts(&r->buf, "\n");
     }
+    if (most > MOST_FLOW)
+        s2_buf_puts(&r->buf, "                (above 1: a query reads fewer keys, so each weighs more; "
+                             "beyond 1000 no more is said)\n");
 }
 
 static const char *why_not_every_length(s2_lengths_answer answer)
@@ -148,8 +166,14 @@ static void print_rest(report *r)
     for (int32_t layer = 1; layer < p->n_layers; layer++)
         if (r->m.worth.layers[layer].coverage > r->m.worth.layers[best].coverage)
             best = layer;
-    s2_buf_printf(buf, "\nwindow     %lld tokens that every head of every layer reads\n",
-                  (long long)tokens(r, r->m.readers.window));
+    if (r->m.stack.exact)
+        s2_buf_printf(buf, "\nwindow     %lld tokens that every head of every layer reads\n",
+                      (long long)tokens(r, r->m.readers.window));
+    else
+        s2_buf_printf(
+            buf,
+            "\nwindow     at most %lld tokens: every head of every layer reads %d blocks, whole or in part\n",
+            (long long)tokens(r, r->m.readers.window), (int)r->m.readers.window);
     s2_buf_printf(buf, "flow       least %s of dense, from key block %d to the last query\n",
                   s2_decimal(r->m.flow.least, 3).text, (int)r->m.flow.least_key);
     s2_buf_printf(buf,

@@ -159,6 +159,9 @@ static s2_status read_as(const s2_format *format, const s2_source *source, s2_pa
     S2_TRY(format->read(source, out));
     if (source->said != NULL)
         s2_slips_say(source);
+    if (source->said != NULL &&
+        format != &s2_format_layers) /* its rule for a model_type decides what counts */
+        s2_unread_say(source);
     return s2_origin_apply(source, source->doc, out);
 }
 

@@ -18,6 +18,61 @@ s2_status s2_slip_refuse(const s2_source *source, const char *prefix, const char
     return S2_OK;
 }
 
+/* Each limits or chooses the keys of a query, where its value is not null, false, 0, empty or "full". */
+static const char *const reading[] = {
+    "sliding_window",       "sliding_window_size", "layer_types",
+    "attention_chunk_size", "attention_window",    "blocksparse_vert_stride",
+    "sparse_attention",     "sparse_config",       "sparse_attention_config",
+    "index_topk",           "moba_topk",           "window_size"};
+
+static bool says_full(const s2_doc *doc, const char *path)
+{
+    const int64_t n = s2_doc_len(doc, path);
+    bool full = true;
+    for (int64_t at = 0; at < n && full && s2_doc_is_array(doc, path); at++) {
+        char element[S2_ASKED_BYTES + 24];
+        snprintf(element, sizeof element, "%s/%lld", path, (long long)at);
+        const char *const word = s2_doc_text(doc, element);
+        full = word != NULL && strcmp(word, "full_attention") == 0;
+    }
+    return n == 0 || (s2_doc_is_array(doc, path) && full);
+}
+
+static bool is_off(const s2_doc *doc, const char *path)
+{
+    bool on = true;
+    int64_t number = 1;
+    s2_diag none;
+    if (!s2_doc_has(doc, path) || says_full(doc, path))
+        return true;
+    if (s2_doc_bool_or(doc, path, true, &on, &none) == S2_OK)
+        return !on;
+    return s2_doc_int(doc, path, INT32_MIN, INT32_MAX, &number, &none) == S2_OK && number <= 0;
+}
+
+void s2_unread_say(const s2_source *source)
+{
+    static const char *const holders[] = {"", "/text_config"};
+    s2_doc doc = *source->doc;
+    doc.asked = NULL; /* looking here is not reading */
+    for (size_t h = 0; h < sizeof holders / sizeof *holders; h++) {
+        char use[S2_ASKED_BYTES];
+        bool slides = true;
+        s2_diag none;
+        snprintf(use, sizeof use, "%s/use_sliding_window", holders[h]);
+        if (s2_doc_bool_or(&doc, use, true, &slides, &none) != S2_OK)
+            slides = true;
+        for (size_t n = 0; n < sizeof reading / sizeof *reading; n++) {
+            char path[S2_ASKED_BYTES];
+            snprintf(path, sizeof path, "%s/%s", holders[h], reading[n]);
+            const bool off = is_off(&doc, path) || (!slides && strncmp(reading[n], "sliding", 7) == 0);
+            if (!off && !s2_asked_uses(source->doc->asked, path))
+                s2_note(&source->said->warnings,
+                        "\"%s\" is not read: what it makes of attention is not in the pattern", path + 1);
+        }
+    }
+}
+
 void s2_slips_say(const s2_source *source)
 {
     const s2_asked *const asked = source->doc->asked;

@@ -14,4 +14,7 @@ s2_status s2_slip_refuse(const s2_source *source, const char *prefix, const char
 /* Warn of every key that was not read and is spelt nearly like a missing one. */
 void s2_slips_say(const s2_source *source);
 
+/* Warn of every key that says what a layer reads, in the formats known here, and that was not read. */
+void s2_unread_say(const s2_source *source);
+
 #endif /* S2_EXPORT_SLIP_H */

@@ -307,6 +307,35 @@ static void a_misspelt_key_is_named_or_without_a_meaning(void **state)
     assert_int_equal(n_silent, 0);
 }
 
+/* A format that reads its own keys must not lose others that limit what a query reads. */
+static void keys_of_attention_that_nobody_reads_are_named(void **state)
+{
+    (void)state;
+#define PHI                                                                                                  \
+    "{\"model_type\": \"phi3small\", \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "                 \
+    "\"blocksparse_block_size\": 64, \"blocksparse_num_local_blocks\": 4, \"blocksparse_vert_stride\": 4, "
+    static const struct {
+        const char *text, *warning;
+    } cases[] = {
+        {PHI "\"sliding_window\": 2048}", "\"sliding_window\" is not read"},
+        {PHI "\"text_config\": {\"attention_chunk_size\": 64}}", "\"text_config/attention_chunk_size\""},
+        {PHI "\"layer_types\": [\"full_attention\", \"sliding_attention\"]}", "\"layer_types\" is not read"},
+        {PHI "\"layer_types\": [\"full_attention\", \"full_attention\"]}", NULL},
+        {PHI "\"sliding_window\": null}", NULL},
+        {PHI "\"sliding_window\": 2048, \"use_sliding_window\": false}", NULL},
+        {"{\"heavy_ratio\": 0.1, \"recent_ratio\": 0.1, \"sliding_window\": 4096}", "\"sliding_window\""},
+    };
+#undef PHI
+    for (size_t r = 0; r < sizeof cases / sizeof *cases; r++) {
+        imported at;
+        import_text(&at, cases[r].text, "");
+        if (cases[r].warning != NULL ? !warns(&at, cases[r].warning)
+                                     : warns(&at, "what it makes of attention"))
+            fail_msg("%s: %s", cases[r].text, at.said.warnings.data != NULL ? at.said.warnings.data : "");
+        imported_release(&at);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -315,6 +344,7 @@ int main(void)
         cmocka_unit_test(contradictions_are_refused_in_their_place),
         cmocka_unit_test(near_keys_are_near_word_for_word),
         cmocka_unit_test(a_misspelt_key_is_named_or_without_a_meaning),
+        cmocka_unit_test(keys_of_attention_that_nobody_reads_are_named),
     };
     return cmocka_run_group_tests_name("slips", tests, NULL, NULL);
 }
