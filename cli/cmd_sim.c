@@ -286,6 +286,7 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
     if (options.net == NULL && pattern->model[0] != '\0' &&
         s2_net_find(pattern->model, &own, NULL) == S2_OK && same_shape(&own, pattern))
         options.net = &own;
+    options.keeps_all = input != NULL && input->format != NULL && input->format->keeps_all;
     char hash[S2_HASH_HEX];
     s2_sim sim;
     s2_diag diag = {0};

@@ -145,8 +145,7 @@ double s2_found_kept_bytes(const s2_found *found, const s2_found_design *design,
 {
     const bool frees =
         found->own != NULL && design == &found->own->design && has_windows_only(&design->pattern);
-    return found->search.keeps_all && !frees ? s2_sim_all_pages_bytes(&found->search.options, sim)
-                                             : (double)sim->kv.head_pages;
+    return (double)(found->search.keeps_all && !frees ? sim->kv.dense : sim->kv.head_pages);
 }
 
 static s2_status meet(s2_found *found, const s2_point *point, bool *beaten)

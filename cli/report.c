@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/arith.h"
 #include "base/text.h"
 #include "cli/computed.h"
 #include "cli/machine.h"
@@ -248,6 +247,16 @@ static void json_largest(const s2_sim_options *options, const s2_largest *larges
     s2_json_end(buf, '}');
 }
 
+static void json_speed_up(const s2_sim_options *options, const s2_sim *sim, double own_us, double dense_us,
+                          s2_buf *buf)
+{
+    s2_json_key(buf, "speed_up");
+    if (s2_sim_no_ratio(options, sim) == S2_RATIO_HOLDS)
+        s2_json_num(buf, s2_rounded(dense_us / own_us));
+    else
+        s2_json_null(buf);
+}
+
 static void json_end_to_end(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
     open_object(buf, "end_to_end");
@@ -256,7 +265,7 @@ static void json_end_to_end(const s2_sim_options *options, const s2_sim *sim, s2
     s2_json_key_num(buf, "tokens_per_s", s2_rounded(s2_sim_tokens_per_s(options, sim->end_to_end_us)));
     s2_json_key_num(buf, "dense_tokens_per_s",
                     s2_rounded(s2_sim_tokens_per_s(options, sim->end_to_end_dense_us)));
-    s2_json_key_num(buf, "speed_up", s2_rounded(sim->end_to_end_dense_us / sim->end_to_end_us));
+    json_speed_up(options, sim, sim->end_to_end_us, sim->end_to_end_dense_us, buf);
     s2_json_key_bool(buf, "dense_spills", s2_sim_dense_spills(options, sim));
     s2_json_end(buf, '}');
 }
@@ -298,32 +307,20 @@ static void json_prediction(const s2_sim_options *options, const s2_sim *sim, s2
     s2_json_end(buf, '}');
 }
 
-double s2_sim_all_pages_bytes(const s2_sim_options *options, const s2_sim *sim)
-{
-    const double states = (double)sim->states.bytes * (double)options->batch;
-    return ((double)sim->kv.dense - states) / (double)options->len_tok *
-               (double)s2_round_up(options->len_tok, options->page_tok) +
-           states;
-}
-
-/* Head pages, or what the stack of a foreign file keeps instead. */
-static double kept_bytes(const s2_report_subject *subject, const s2_sim *sim)
-{
-    return subject->format != NULL && subject->format->keeps_all
-               ? s2_sim_all_pages_bytes(subject->options, sim)
-               : (double)sim->kv.head_pages;
-}
-
-static void json_stack(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
+void s2_report_stack_json(const s2_report_subject *subject, double kept_bytes, s2_buf *buf)
 {
     const s2_format *const format = subject->format;
-    if (format == NULL || format->stack == NULL)
+    if (format == NULL)
         return;
-    s2_json_key(buf, "stack");
-    s2_json_begin(buf, '{');
+    open_object(buf, "stack");
     s2_json_key_str(buf, "format", format->name);
     s2_json_key_str(buf, "name", format->stack);
-    s2_json_key_num(buf, "kv_bytes", kept_bytes(subject, sim));
+    s2_json_key_str(buf, "frees", s2_format_frees(format));
+    s2_json_key(buf, "kv_bytes");
+    if (s2_format_frees(format) != NULL)
+        s2_json_num(buf, kept_bytes);
+    else
+        s2_json_null(buf);
     s2_json_end(buf, '}');
 }
 
@@ -355,6 +352,8 @@ void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_
     s2_json_key_num(buf, "plan_us", s2_rounded(sim->plan_us));
     s2_json_key_num(buf, "bound_us", s2_rounded(sim->bound_us));
     s2_json_key_num(buf, "dense_time_us", s2_rounded(sim->dense_time_us));
+    json_speed_up(subject->options, sim, sim->time_us, sim->dense_time_us, buf);
+    s2_json_key_str(buf, "no_ratio", s2_no_ratio_word(s2_sim_no_ratio(subject->options, sim)));
     s2_json_key_str(buf, "bound_by", s2_resource_word(sim->bound_by));
     s2_json_key_bool(buf, "predicted", sim->predicted);
     s2_json_key(buf, "error_pct");
@@ -364,7 +363,7 @@ void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_
         s2_json_null(buf);
     json_prediction(subject->options, sim, buf);
     json_kv(sim, buf);
-    json_stack(subject, sim, buf);
+    s2_report_stack_json(subject, (double)sim->kv_kept, buf);
     json_tiers(sim, buf);
     json_states(sim, buf);
     s2_computed_json(subject->pattern, sim, buf);
@@ -449,6 +448,22 @@ static void put_tokens_per_s(double rate, s2_buf *buf)
     s2_buf_puts(buf, " tokens/s");
 }
 
+/* "1.9 times as long", or why there is no ratio. */
+static void put_times(const s2_sim_options *options, const s2_sim *sim, double own_us, double dense_us,
+                      s2_buf *buf)
+{
+    static const char *const why[S2_N_NO_RATIOS] = {
+        [S2_DENSE_SPILLS] = "no ratio: its cache does not fit and waits for the link",
+        [S2_SPILLS] = "no ratio: the pattern's own cache does not fit and waits for the link",
+        [S2_NO_ROOM] = "no ratio: the step is more than the memory",
+    };
+    const s2_no_ratio no_ratio = s2_sim_no_ratio(options, sim);
+    if (no_ratio != S2_RATIO_HOLDS)
+        s2_buf_puts(buf, why[no_ratio]);
+    else
+        s2_buf_printf(buf, "%s times as long", s2_decimal(dense_us / own_us, 3).text);
+}
+
 /* Which implementation the lines above are of; bounds are of any. */
 static void text_fusion(const s2_sim_options *options, s2_buf *buf)
 {
@@ -474,9 +489,9 @@ static void text_end_to_end(const s2_sim_options *options, const s2_sim *sim, s2
     s2_time_print(sim->end_to_end_dense_us, buf);
     s2_buf_puts(buf, ", ");
     s2_rate_print(s2_sim_tokens_per_s(options, sim->end_to_end_dense_us), buf);
-    s2_buf_printf(
-        buf, ": %s times as long%s\n", s2_decimal(sim->end_to_end_dense_us / sim->end_to_end_us, 3).text,
-        s2_sim_dense_spills(options, sim) ? ", but its cache does not fit and waits for the link" : "");
+    s2_buf_puts(buf, ": ");
+    put_times(options, sim, sim->end_to_end_us, sim->end_to_end_dense_us, buf);
+    s2_buf_puts(buf, "\n");
 }
 
 static void text_largest(const s2_sim_options *options, const s2_largest *largest, s2_buf *buf)
@@ -557,10 +572,9 @@ static void text_time(const s2_sim_options *options, const s2_sim *sim, s2_buf *
     line_begin("", buf);
     s2_buf_puts(buf, "dense ");
     s2_time_print(sim->dense_time_us, buf);
-    s2_buf_printf(buf, ", %s times as long (%s%s)\n", s2_decimal(sim->dense_time_us / sim->time_us, 3).text,
-                  sim->predicted ? "predicted too" : "bounds at peak rates, not predictions",
-                  s2_sim_dense_spills(options, sim) ? "; its cache does not fit, and waits for the link"
-                                                    : "");
+    s2_buf_puts(buf, ", ");
+    put_times(options, sim, sim->time_us, sim->dense_time_us, buf);
+    s2_buf_printf(buf, " (%s)\n", sim->predicted ? "predicted too" : "bounds at peak rates, not predictions");
     if (sim->predicted && options->peer == NULL) {
         line_begin("", buf);
         s2_bytes_print(sim->dram_bytes, buf);
@@ -660,7 +674,7 @@ static void text_each_gpu(const s2_sim_options *options, const s2_sim *sim, s2_b
         return;
     line_begin(" each GPU", buf);
     s2_bytes_print((double)sim->kv_fullest, buf);
-    s2_buf_puts(buf, " of head pages at most, dense ");
+    s2_buf_puts(buf, options->keeps_all ? " of pages at most, dense " : " of head pages at most, dense ");
     s2_bytes_print((double)sim->kv_dense_each, buf);
     s2_buf_printf(buf, "; the above is all %d together\n", s2_machine_gpus(options));
 }
@@ -671,25 +685,34 @@ static void put_limited(int64_t value, int64_t limit, s2_buf *buf)
     s2_buf_printf(buf, "%s%lld", value >= limit ? "at least " : "", (long long)value);
 }
 
-/* Says what on this page does not hold for the stack that the file is for. */
-static void text_stack(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
+static void label_stack(const s2_format *format, s2_buf *buf)
 {
-    const s2_format *const format = subject->format;
-    if (format == NULL || format->stack == NULL)
-        return;
     char label[32];
     snprintf(label, sizeof label, "for %s", format->name);
     line_begin(label, buf);
+}
+
+static void stack_cache(const s2_format *format, bool drops, s2_buf *buf)
+{
+    if (s2_format_frees(format) != NULL || !drops)
+        return;
+    label_stack(format, buf);
+    s2_buf_puts(buf,
+                "not known whether what reads this format frees what the pattern drops; the cache above is "
+                "of one that does\n");
+}
+
+void s2_report_stack_text(const s2_report_subject *subject, bool drops, s2_buf *buf)
+{
+    const s2_format *const format = subject->format;
+    if (format == NULL)
+        return;
+    stack_cache(format, drops, buf);
+    if (format->stack == NULL)
+        return;
+    label_stack(format, buf);
     if (format->keeps_all) {
-        const double kept = kept_bytes(subject, sim);
-        s2_bytes_print(kept, buf);
-        s2_buf_printf(buf,
-                      " of cache, %.4f of dense: %s keeps every page, so that what fits is what fits of "
-                      "dense%s\n",
-                      kept / (double)sim->kv.dense, format->stack,
-                      s2_sim_dense_spills(subject->options, sim)
-                          ? "; this does not, and no time, rate or ratio above holds there"
-                          : "");
+        s2_buf_printf(buf, "%s frees no page of the cache, whatever the pattern drops\n", format->stack);
         line_begin("", buf);
     }
     if (subject->options->peer != NULL)
@@ -698,7 +721,20 @@ static void text_stack(const s2_report_subject *subject, const s2_sim *sim, s2_b
         s2_buf_printf(buf, "the times above are of the kernels of s2, not of those of %s\n", format->stack);
 }
 
-static void text_kv(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
+/* Nothing is dropped, whatever the layout. */
+static void text_kept(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
+{
+    line_begin("kv cache", buf);
+    s2_bytes_print((double)sim->kv.dense, buf);
+    s2_buf_puts(buf, " dense, and all of it is kept\n");
+    text_each_gpu(subject->options, sim, buf);
+    line_begin("", buf);
+    s2_buf_puts(buf, "a cache that drops what no head reads any more would keep ");
+    s2_bytes_print((double)sim->kv.head_pages, buf);
+    s2_buf_printf(buf, ", %.4f of dense\n", (double)sim->kv.head_pages / (double)sim->kv.dense);
+}
+
+static void text_layouts(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
 {
     const double dense = (double)sim->kv.dense;
     char note[80];
@@ -728,6 +764,14 @@ static void text_kv(const s2_report_subject *subject, const s2_sim *sim, s2_buf 
         s2_bytes_print((double)sim->kv_points[point].bytes.head_pages, buf);
     }
     s2_buf_puts(buf, "\n");
+}
+
+static void text_kv(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
+{
+    if (subject->options->keeps_all)
+        text_kept(subject, sim, buf);
+    else
+        text_layouts(subject, sim, buf);
     line_begin("fits", buf);
     if (sim->fit_batch == 0 && sim->fit_len_tok == 0) {
         s2_buf_puts(buf, "nothing: ");
@@ -748,6 +792,51 @@ static void text_kv(const s2_report_subject *subject, const s2_sim *sim, s2_buf 
     s2_buf_puts(buf, s2_machine_gpus(subject->options) > 1 ? " of weights on each GPU\n" : " of weights\n");
 }
 
+/* The fewest GPUs on which the step fits, in powers of two; false: none of so many. */
+static bool find_room(const s2_sim_options *options, bool recompute, s2_sim_options *out)
+{
+    enum { MOST_GPUS = 4096 };
+    const s2_net *const net = options->net;
+    int64_t fewest = MOST_GPUS + 1;
+    for (int32_t n_ranks = options->n_ranks; n_ranks <= net->n_kv_heads; n_ranks *= 2)
+        for (int32_t n_shards = options->n_shards; (int64_t)n_ranks * n_shards < fewest; n_shards *= 2) {
+            s2_sim_options own = *options;
+            own.n_ranks = n_ranks;
+            own.n_shards = n_shards;
+            own.recompute = recompute;
+            if (net->n_kv_heads % n_ranks != 0 || !s2_sim_training_fits(&own))
+                continue;
+            fewest = (int64_t)n_ranks * n_shards;
+            *out = own;
+        }
+    return fewest <= MOST_GPUS;
+}
+
+/* Returns whether anything was said. */
+static bool put_room(const s2_sim_options *options, bool recompute, const char *before, s2_buf *buf)
+{
+    s2_sim_options own;
+    if (!find_room(options, recompute, &own))
+        return false;
+    s2_buf_puts(buf, before);
+    if (recompute)
+        s2_buf_puts(buf, " --recompute");
+    if (own.n_ranks > 1)
+        s2_buf_printf(buf, " --tp %d", own.n_ranks);
+    if (own.n_shards > 1)
+        s2_buf_printf(buf, " --dp %d", own.n_shards);
+    return true;
+}
+
+/* With which options a step that does not fit would, each of them computed. */
+static void report_room(const s2_sim_options *options, s2_buf *buf)
+{
+    const bool plain = !options->recompute && put_room(options, false, "it fits with", buf);
+    if (!put_room(options, true, plain ? ", or with" : "it fits with", buf) && !plain)
+        s2_buf_puts(buf, "no --tp or --dp makes room, not even with --recompute; fewer tokens or a smaller "
+                         "batch do");
+}
+
 static void text_training(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
     line_begin("memory", buf);
@@ -766,15 +855,25 @@ static void text_training(const s2_sim_options *options, const s2_sim *sim, s2_b
     s2_buf_printf(buf, " of activations%s\n", options->recompute ? ", recomputed" : "");
     line_begin("fits", buf);
     if (sim->fit_len_tok == 0) {
-        s2_buf_puts(buf, "nothing: more GPUs (--dp, --tp) or --recompute leave room\n");
+        s2_buf_puts(buf, "nothing: ");
+        report_room(options, buf);
+        s2_buf_puts(buf, "\n");
         return;
     }
-    s2_buf_puts(buf, sim->fit_batch >= options->batch ? "" : "not this: ");
-    s2_buf_puts(buf, "batch ");
-    put_limited(sim->fit_batch, S2_LIMIT_BATCH, buf);
-    s2_buf_puts(buf, " of this length, or ");
+    const bool fits = sim->fit_batch >= options->batch;
+    s2_buf_puts(buf, fits ? "" : "not this: ");
+    if (sim->fit_batch > 0) {
+        s2_buf_puts(buf, "batch ");
+        put_limited(sim->fit_batch, S2_LIMIT_BATCH, buf);
+        s2_buf_puts(buf, " of this length, or ");
+    }
     put_limited(sim->fit_len_tok, S2_LIMIT_CONTEXT_TOK, buf);
-    s2_buf_puts(buf, " tokens at this batch\n");
+    s2_buf_puts(buf, " tokens at this batch");
+    if (!fits) {
+        s2_buf_puts(buf, "; ");
+        report_room(options, buf);
+    }
+    s2_buf_puts(buf, "\n");
 }
 
 static void text_tiers(const s2_sim *sim, s2_buf *buf)
@@ -838,7 +937,7 @@ void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_
     }
     text_kv(subject, sim, buf);
     text_tiers(sim, buf);
-    text_stack(subject, sim, buf);
+    s2_report_stack_text(subject, sim->kv.head_pages < sim->kv.dense, buf);
 }
 
 static void put_kind_of_times(const s2_sim_options *options, s2_buf *buf)
@@ -885,20 +984,29 @@ static void cell(void (*print)(double, s2_buf *), double value, int width, s2_bu
     s2_buf_release(&text);
 }
 
+/* Any pattern looks fast compared with a cache that waits for the host. */
+static void ratio_cell(const s2_sim_options *options, const s2_sim *sim, double us, double dense_us,
+                       int width, s2_buf *buf)
+{
+    const s2_no_ratio why = s2_sim_no_ratio(options, sim);
+    if (why == S2_RATIO_HOLDS)
+        s2_buf_printf(buf, " %*.2fx", width - 1, dense_us / us);
+    else
+        s2_buf_printf(buf, " %*s", width, why == S2_NO_ROOM ? "no room" : "spills");
+}
+
 void s2_sim_report_table_row(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
 {
     s2_buf_printf(buf, "%-24.24s %9.5f %9.5f", subject->name, sim->density, sim->token_density);
     cell(s2_time_print, sim->time_us, 11, buf);
-    /* any pattern looks fast compared with a cache that waits for the host */
-    if (s2_sim_dense_spills(subject->options, sim))
-        s2_buf_printf(buf, " %8s", "spills");
-    else
-        s2_buf_printf(buf, " %7.2fx", sim->dense_time_us / sim->time_us);
+    ratio_cell(subject->options, sim, sim->time_us, sim->dense_time_us, 8, buf);
     s2_buf_printf(buf, " %7s", s2_resource_word(sim->bound_by));
-    cell(s2_bytes_print, kept_bytes(subject, sim), 11, buf);
-    s2_buf_printf(buf, " %7.4f", kept_bytes(subject, sim) / (double)sim->kv.dense);
+    cell(s2_bytes_print, (double)sim->kv_kept, 11, buf);
+    s2_buf_printf(buf, " %7.4f", (double)sim->kv_kept / (double)sim->kv.dense);
     if (sim->end_to_end_us > 0)
         cell(s2_time_print, sim->end_to_end_us, 11, buf);
+    if (s2_sim_no_ratio(subject->options, sim) == S2_NO_ROOM)
+        s2_buf_puts(buf, "  more than the memory");
     put_peer_error(subject->options, sim, buf);
     s2_buf_puts(buf, "\n");
 }
@@ -912,25 +1020,22 @@ void s2_sim_report_phase_head(const char *name, const s2_sim_options *options, s
                   "end to end", "dense", "speed-up");
 }
 
-/* One pair of times; no ratio if dense spills, because any pattern looks fast compared with that. */
-static void put_pair(double us, double dense_us, bool spills, s2_buf *buf)
+static void put_pair(const s2_sim_options *options, const s2_sim *sim, double us, double dense_us,
+                     s2_buf *buf)
 {
     cell(s2_time_print, us, 11, buf);
     cell(s2_time_print, dense_us, 11, buf);
-    if (spills)
-        s2_buf_printf(buf, " %9s", "spills");
-    else
-        s2_buf_printf(buf, " %8.2fx", dense_us / us);
+    ratio_cell(options, sim, us, dense_us, 9, buf);
 }
 
 void s2_sim_report_phase_row(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
 {
-    const bool spills = s2_sim_dense_spills(subject->options, sim);
-    s2_buf_printf(buf, "%-8s", s2_phase_word(subject->options->phase));
-    put_pair(sim->time_us, sim->dense_time_us, spills, buf);
+    const s2_sim_options *const options = subject->options;
+    s2_buf_printf(buf, "%-8s", s2_phase_word(options->phase));
+    put_pair(options, sim, sim->time_us, sim->dense_time_us, buf);
     if (sim->end_to_end_us > 0)
-        put_pair(sim->end_to_end_us, sim->end_to_end_dense_us, spills, buf);
-    if (sim->training.bytes > 0 && sim->fit_batch < subject->options->batch)
+        put_pair(options, sim, sim->end_to_end_us, sim->end_to_end_dense_us, buf);
+    if (s2_sim_no_ratio(options, sim) == S2_NO_ROOM)
         s2_buf_puts(buf, "  more than the memory");
     put_peer_error(subject->options, sim, buf);
     s2_buf_puts(buf, "\n");

@@ -32,6 +32,12 @@ void s2_report_scores(const s2_report_subject *subject, s2_buf *buf);
 void s2_report_worth_json(const s2_worth *worth, s2_buf *buf);
 void s2_report_worth_text(const s2_worth *worth, s2_buf *buf);
 
+/* The member `stack` where the subject is a foreign file: what its stack frees, and so keeps. */
+void s2_report_stack_json(const s2_report_subject *subject, double kept_bytes, s2_buf *buf);
+
+/* The same for people, and that times are not the stack's. drops: the pattern lets keys go. */
+void s2_report_stack_text(const s2_report_subject *subject, bool drops, s2_buf *buf);
+
 /* One object, without a line end. */
 void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf);
 void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf);
@@ -39,9 +45,6 @@ void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_
 /* Several patterns side by side. */
 void s2_sim_report_table_head(const s2_sim_options *options, s2_buf *buf);
 void s2_sim_report_table_row(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf);
-
-/* The cache bytes, over all GPUs, of a stack that never frees a page. */
-double s2_sim_all_pages_bytes(const s2_sim_options *options, const s2_sim *sim);
 
 /* Counts one token per sequence for a decode step, and all tokens of the context for other phases. */
 double s2_sim_tokens_per_s(const s2_sim_options *options, double us);

@@ -116,6 +116,7 @@ static void put_text(const s2_report_subject *subject, const s2_serving *serving
     s2_buf_printf(buf, "  %-24s ", subject->options->n_ranks > 1 ? "room for it on each GPU" : "room for it");
     s2_bytes_print(own->room_bytes, buf);
     s2_buf_puts(buf, "\n");
+    s2_report_stack_text(subject, own->most_bytes < dense->most_bytes, buf);
     s2_report_scores(subject, buf);
     put_fidelity(own, buf);
 }
@@ -165,6 +166,7 @@ static void put_json(const s2_report_subject *subject, const s2_serving *serving
     s2_json_key_int(buf, "chunk_tok", serving->chunk_tok);
     s2_json_key_int(buf, "prefix_tok", serving->prefix_tok);
     s2_json_key_num(buf, "room_bytes", own->room_bytes);
+    s2_report_stack_json(subject, own->most_bytes, buf);
     json_side("pattern", own, buf);
     json_side("dense", dense, buf);
     s2_json_end(buf, '}');

@@ -379,7 +379,7 @@ s2_db_sim s2_store_sim_row(s2_arena *arena, const s2_pattern *pattern, const s2_
     row.kv_dense_bytes = (double)sim->kv.dense;
     row.kv_shared_pages_bytes = (double)sim->kv.shared_pages;
     row.kv_head_pages_bytes = options->phase == S2_TRAIN ? 0
-                              : keeps_all                ? s2_sim_all_pages_bytes(options, sim)
+                              : keeps_all                ? (double)sim->kv.dense
                                                          : (double)sim->kv.head_pages;
     row.kv_ring_stripes_bytes = (double)sim->kv.ring_stripes;
     row.error_pct = sim->predicted ? sim->error_pct : none;

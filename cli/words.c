@@ -176,6 +176,99 @@ const s2_word_entry s2_word_entries[] = {
      "The same shapes with every key read, by the same kernel: what a sparse pattern is compared with. As a "
      "term: every key."},
     {"left out", "What of a validation was not done, and why."},
+    {"plan", "What a kernel is asked to do for a pattern: tiles, steps and their order. \"At least T for "
+             "this plan\" is "
+             "its time at peak rates, a bound of this way of computing; real kernels are slower."},
+    {"any kernel",
+     "A bound that holds however attention is computed: useful pairs and each byte once, at peak rates."},
+    {"step|steps|key blocks",
+     "On a price: a tile of queries times a few keys, which a kernel computes at once; its key blocks are "
+     "what it "
+     "loads for them. In decode and training: one new token of each sequence; one update of the weights."},
+    {"busiest|busiest sm|mean|dealt by work", "The multiprocessor (SM) or GPU with the most work, relative "
+                                              "to the mean of all: all wait for it. Dealt by "
+                                              "work: KV heads given to GPUs so that the slowest has less."},
+    {"guess|guessed|guessed from the data sheet",
+     "No kernel was measured on this GPU: the constants of another were scaled by its data sheet. The stated "
+     "error "
+     "is wide, and was found on the rows that the guess was made with."},
+    {"extrapolated|allowance",
+     "Predicted outside of the lengths, batches or heads that were measured. The error beside it is then an "
+     "allowance: a cautious limit, not an error that was observed (docs/simulator.md)."},
+    {"held out|in-sample|judged on", "Rows held out were measured but not fitted, so that errors on them are "
+                                     "honest; in-sample errors are of the "
+                                     "very rows that were fitted, and too small."},
+    {"farthest|p90|median|mape|bias", "Of a table of errors: the largest, the one that nine in ten stay "
+                                      "within, the middle one, their mean size, and "
+                                      "their mean with its sign."},
+    {"caches", "Whether the rows of a kernel model were timed with the GPU's caches warm, cold, or unsaid."},
+    {"peak", "The most that the cache holds at any length on the way, which may be more than at the end."},
+    {"stack|frees", "The program that runs an exported file, such as vLLM, and what it frees of the KV cache "
+                    "where the pattern "
+                    "drops keys: nothing, windows, or not known (docs/formats.md)."},
+    {"exportable", "--exportable FORMAT of s2 search: keep only designs that this format can say exactly."},
+    {"tiers|host|host_read_per_step|spills|waits for the link",
+     "The GPU's memory (hbm) and the host's. A cache that does not fit spills to the host, and each decoded "
+     "token "
+     "waits for the link; no time of that kind is divided by another, so tables print `spills` for the "
+     "ratio."},
+    {"memory|no room|more than the memory|activations|activation_bytes|state_bytes",
+     "What a training step keeps on a GPU: weights, gradients and optimizer, and the activations that "
+     "backward "
+     "needs. `no room`: it does not fit, so its time and ratio are of no step that can run."},
+    {"recompute|recomputed", "--recompute of s2 sim --phase train: keep only the input of each layer, and "
+                             "run its forward pass again in "
+                             "the backward pass: less memory, more time."},
+    {"replica|replicas|shards of the optimizer",
+     "A copy of the model that trains on sequences of its own: --dp N makes N, each of --tp GPUs."},
+    {"scores|cap|sinks|sink logit", "What a model does to its scores besides scaling them: a tanh that caps "
+                                    "each, or a sink logit of each head in "
+                                    "the softmax. No time counts it."},
+    {"selection|select",
+     "Choosing keys or pages at run time, as topk, pages and heavy do: its own part of a time."},
+    {"largest batch|largest_batch", "With --batch max: the most sequences that fit, of the pattern and of "
+                                    "dense, and the tokens a second of each "
+                                    "at its own."},
+    {"first token|next tokens|first_token_us|next_token_us|90 % within|all done after",
+     "Of s2 sim --requests: the time from a request's arrival to its first token; the mean time of each "
+     "further "
+     "token; what nine in ten requests stay within; the end of the last one."},
+    {"at a time|at_a_time|room for it|room_bytes|cache set aside|tokens of output a s",
+     "Of s2 sim --requests: the requests that run together at most, the memory beside the weights, the part "
+     "of it "
+     "reserved at most, and the tokens generated a second."},
+    {"pair", "A query and a key. s2 check --pair Q,K shows which heads read it, and why."},
+    {"wrong_pairs|wrong pairs", "Outcome of s2 validate: the kernel read a key that the pattern does not "
+                                "have, or missed one that it has."},
+    {"wrong_values|wrong values", "Outcome of s2 validate: the right pairs were read, but outputs, gradients "
+                                  "or LSE are further from fp64 than "
+                                  "allowed."},
+    {"symptom", "Of a wrong kernel: the one rule, such as a window one block short, under which every row is "
+                "as it was seen."},
+    {"hits|hit rate|hit_rate",
+     "The share of the bytes requested from L2 that it had, so that they did not come from device memory. Of "
+     "needles: those that came back."},
+    {"lse", "The logarithm of the sum of exp of a query's scores, which many kernels return beside the "
+            "output; it tells "
+            "how many keys were read."},
+    {"allowed|tolerance", "The error against fp64 that the type of the numbers explains; more is wrong."},
+    {"reach",
+     "s2 reach: how far information gets through the layers, and what small models learned with it."},
+    {"coverage", "Of a layer: the share of retrieval pairs (query in the second half, key in the first) that "
+                 "some head reads."},
+    {"concentration", "Of a layer: of the head that reads a retrieval pair best, the share of such pairs "
+                      "that it reads, mean over "
+                      "the pairs. One dense head gives 1, a stride rotated over 8 heads 1/8."},
+    {"signal", "Concentration with the root of the share, times the part of a head's reading that lies in "
+               "the first half; "
+               "the recall of small models followed it (docs/worth.md)."},
+    {"neighbour|far|mean_window", "The share of heads that read the block before a query's own; the largest "
+                                  "share of the retrieval pairs that "
+                                  "one head reads; the mean over heads of log2 of the window in blocks."},
+    {"picture|why|to where",
+     "Of a violated property: each head's reason at the witness, and the blocks around it."},
+    {"for every context length", "A theorem with a proof, not a large enumeration: docs/proof.md."},
+    {"evicted|eviction|evicts", "Dropped from a cache, because no later query reads it."},
     {"pairs", "(query, key) of one head: read / causal, where causal counts every key up to the query."},
     {"hops|after layer|receptive field|last query knows|knows",
      "Hops: the least number of layers, any consecutive ones, within which every key reaches every later "

@@ -207,6 +207,7 @@ const s2_format s2_format_layers = {
     .summary = "HF layer_types, sliding_window, attention_chunk_size (gpt-oss, Gemma, Mistral, Llama 4)",
     .file_name = "config.json",
     .settings = "rule full|window|types, full-every, layers, heads, kv-heads, head-dim, model",
+    .frees_windows = true,
     .recognises = recognises,
     .read = import,
     .write = export,

@@ -101,7 +101,6 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     rotation.offset = 1;
     s2_note(source->notes, "phase: (block + head*%lld + 1) mod %lld, as vLLM computes it",
             (long long)(rotation.homogeneous ? 0 : rotation.step), (long long)rotation.stride_blk);
-    s2_note(source->notes, "vLLM keeps every page of a sparse layer: it reads less and frees nothing");
     return s2_rotation_import(source, &rotation, out);
 }
 
@@ -129,7 +128,6 @@ static void note_use(const s2_target *target, int64_t n_ranks)
     s2_note(target->notes, STACK " has this attention, later versions do not; a model's code passes the "
                                  "object on as Attention(blocksparse_params=...), to the layers that are "
                                  "not dense");
-    s2_note(target->notes, "vLLM keeps every page of a sparse layer: it reads less and frees nothing");
 }
 
 static s2_status export(const s2_target *target)

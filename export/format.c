@@ -8,6 +8,13 @@
 
 #include "pattern/parse.h"
 
+const char *s2_format_frees(const s2_format *format)
+{
+    if (format->keeps_all)
+        return "nothing";
+    return format->frees_windows ? "windows" : NULL;
+}
+
 void s2_note(s2_buf *notes, const char *fmt, ...)
 {
     char sentence[512], clean[768];

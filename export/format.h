@@ -81,11 +81,17 @@ typedef struct s2_format {
     bool fixed_length; /* what is written holds for contexts of n_tok tokens only */
     bool lossy;        /* differences are counted and reported instead of refused */
     const char *stack; /* what runs such a file, with its versions; NULL: whatever the caller builds */
-    bool keeps_all;    /* the stack frees nothing of the KV cache, whatever the pattern lets it drop */
+    /* What the stack frees of the KV cache where a pattern drops keys; neither: not known, or the caller's. */
+    bool keeps_all; /* nothing */
+    bool
+        frees_windows; /* what layers drop in which all heads read one window or chunk; it can say no others */
     int (*recognises)(const s2_source *source); /* 0 no .. 100 certainly; NULL: never by content */
     s2_status (*read)(const s2_source *source, s2_pattern *out);
     s2_status (*write)(const s2_target *target); /* S2_EUNSUPPORTED with the reason: not this family */
 } s2_format;
+
+/* "nothing", "windows", or NULL: not known. */
+const char *s2_format_frees(const s2_format *format);
 
 /* Record the longest context that the file is for: this key of the object at `prefix`, if it is there. */
 s2_status s2_said_most(const s2_source *source, const char *prefix, const char *key) S2_MUST_CHECK;

@@ -165,6 +165,12 @@ static s2_status read_as(const s2_format *format, const s2_source *source, s2_pa
     return s2_origin_apply(source, source->doc, out);
 }
 
+static void note_cache(const s2_format *format, s2_buf *notes)
+{
+    if (format->keeps_all)
+        s2_note(notes, "%s frees no page of the KV cache, whatever the pattern drops", format->stack);
+}
+
 s2_status s2_import_run(s2_source *source, const char *name, const s2_format **used, s2_pattern *out)
 {
     s2_doc doc = {0};
@@ -199,6 +205,8 @@ s2_status s2_import_run(s2_source *source, const char *name, const s2_format **u
     if (status == S2_OK && source->doc != NULL && doc.kind == S2_DOC_HJSON)
         s2_note(source->notes, "the file is not strict JSON: comments and names without quotes are read as "
                                "HJSON, single quotes as Python's");
+    if (status == S2_OK)
+        note_cache(format, source->notes);
     if (status == S2_OK)
         *used = format;
     else if (status != S2_EINVAL && source->diag != NULL && source->diag->line == 0)
@@ -242,6 +250,7 @@ s2_status s2_export_run(const s2_format *format, s2_target *target, s2_export_re
     S2_TRY(s2_pattern_require_alike(target->pattern, format->name, target->diag));
     S2_TRY(keep_settings(format, target->arena, &target->settings, target->diag));
     S2_TRY(format->write(target));
+    note_cache(format, target->notes);
     S2_TRY(read_back(format, target, &result.again));
     const s2_status status = s2_patterns_compare(
         target->pattern, &result.again, format->fixed_length ? target->n_tok : 0, &result.difference);

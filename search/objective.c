@@ -82,19 +82,14 @@ static double every_token_bytes(const s2_objectives *objectives, const s2_patter
 
 double s2_objectives_dense_kv_bytes(const s2_objectives *objectives, const s2_pattern *pattern)
 {
-    return every_token_bytes(objectives, pattern, objectives->options.len_tok);
-}
-
-/* The same in whole pages: the cache where nothing is freed. */
-static double all_kv_bytes(const s2_objectives *objectives, const s2_pattern *pattern)
-{
     const s2_sim_options *const options = &objectives->options;
     return every_token_bytes(objectives, pattern, s2_round_up(options->len_tok, options->page_tok));
 }
 
 static double cache_bytes(const s2_objectives *objectives, const s2_pattern *pattern, const s2_sim *sim)
 {
-    return objectives->keeps_all ? all_kv_bytes(objectives, pattern) : (double)sim->kv.head_pages;
+    return objectives->keeps_all ? s2_objectives_dense_kv_bytes(objectives, pattern)
+                                 : (double)sim->kv.head_pages;
 }
 
 /* One division for all ways of counting pairs; layers without attention have no pairs. */

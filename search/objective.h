@@ -75,7 +75,7 @@ s2_status s2_objectives_refine(s2_objectives *objectives, s2_quote *quote, int32
 s2_status s2_objectives_exact(s2_objectives *objectives, s2_quote *quote,
                               double value[S2_MAX_OBJECTIVES]) S2_MUST_CHECK;
 
-/* Bytes that a dense pattern of that shape keeps on all GPUs, copies included, not rounded to pages. */
+/* Bytes of the pages that a dense pattern of that shape keeps on all GPUs, copies included. */
 double s2_objectives_dense_kv_bytes(const s2_objectives *objectives, const s2_pattern *pattern);
 
 #ifdef __cplusplus

@@ -84,6 +84,7 @@ static void price_linear(const s2_pattern *like, const s2_sim_options *options, 
     sim->counts.hbm_write = tokens * heads * width * elem * passes + state;
     sim->counts.l2 = sim->counts.hbm_read;
     sim->kv = (s2_kv_bytes){sim->kv.dense, state, state, state, state};
+    sim->kv_kept = state;
     sim->kv_fullest = state / options->n_ranks;
     sim->host_bytes = sim->host_read_bytes = 0;
     sim->density = sim->token_density = 1;
@@ -103,6 +104,7 @@ static void price_tiered(const s2_pattern *like, const s2_sim_options *options, 
                         like->n_layers * like->n_kv_heads;
     const int64_t near_bytes = (int64_t)((double)(options->len_tok - far_tok) * slot);
     sim->kv = (s2_kv_bytes){sim->kv.dense, near_bytes, near_bytes, near_bytes, near_bytes};
+    sim->kv_kept = near_bytes;
     sim->kv_fullest = near_bytes / options->n_ranks;
     if (options->phase != S2_DECODE || options->gpu.pcie_gb_s <= 0)
         return;

@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "base/arith.h"
+#include "sim/attention.h"
 #include "sim/endtoend.h"
 #include "sim/growth.h"
 #include "sim/share.h"
@@ -66,6 +68,18 @@ static s2_status find_holders(s2_arena *arena, const s2_classes *classes, const 
     return S2_OK;
 }
 
+/* After prefill the cache keeps what decoding may still read. */
+static s2_status holders_of(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
+                            int64_t *work_left, s2_holders *out)
+{
+    s2_classes *const classes = S2_NEW(arena, s2_classes, 1);
+    if (classes == NULL)
+        return S2_ENOMEM;
+    S2_TRY(s2_classes_build(arena, pattern, S2_DECODE, classes));
+    classes->work_left = work_left;
+    return find_holders(arena, classes, options, out);
+}
+
 /* ---- the cache at a length */
 
 static void add_bytes(s2_kv_bytes *sum, const s2_kv_bytes *own, int64_t n)
@@ -77,7 +91,12 @@ static void add_bytes(s2_kv_bytes *sum, const s2_kv_bytes *own, int64_t n)
     sum->ring_stripes += own->ring_stripes * n;
 }
 
-/* Bytes of all GPUs together, and the head pages of the GPU that holds the most. */
+static int64_t kept_of(const s2_sim_options *options, const s2_kv_bytes *bytes)
+{
+    return options->keeps_all ? bytes->dense : bytes->head_pages;
+}
+
+/* Bytes of all GPUs together, and what is kept by the GPU that keeps the most. */
 static s2_status bytes_at(const s2_holders *holders, int64_t len_tok, int32_t page_tok, s2_kv_bytes *all,
                           int64_t *fullest)
 {
@@ -90,7 +109,7 @@ static s2_status bytes_at(const s2_holders *holders, int64_t len_tok, int32_t pa
         S2_TRY(s2_kv_count(classes, len_tok, page_tok, &elems));
         const s2_kv_bytes own = s2_kv_elems_bytes(&elems, s2_sim_cache_bytes(options), options->batch);
         add_bytes(&sum, &own, holders->holders[n].n_gpus);
-        most = own.head_pages > most ? own.head_pages : most;
+        most = s2_max_i64(most, kept_of(options, &own));
     }
     *all = sum;
     *fullest = most;
@@ -155,6 +174,16 @@ static s2_status find_peak(const s2_holders *holders, s2_sim *sim)
     return S2_OK;
 }
 
+/* The pattern that says what stays: where nothing is freed, a dense one of the same shape. */
+static s2_status find_kept(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
+                           s2_pattern *dense, const s2_pattern **out)
+{
+    if (options->keeps_all)
+        S2_TRY(s2_attention_dense(arena, pattern, dense));
+    *out = options->keeps_all ? dense : pattern;
+    return S2_OK;
+}
+
 static s2_status peaks_of(const s2_classes *classes, const s2_sim_options *options, int64_t shared_tok,
                           int32_t n, const int64_t *len_tok, double *bytes)
 {
@@ -171,12 +200,11 @@ static s2_status peaks_of(const s2_classes *classes, const s2_sim_options *optio
 s2_status s2_capacity_peaks(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
                             int64_t shared_tok, int32_t n, const int64_t *len_tok, double *bytes)
 {
-    s2_classes classes;
+    s2_pattern dense;
     s2_holders holders;
     int64_t work_left = S2_SIM_WORK;
-    S2_TRY(s2_classes_build(arena, pattern, S2_DECODE, &classes));
-    classes.work_left = &work_left;
-    S2_TRY(find_holders(arena, &classes, options, &holders));
+    S2_TRY(find_kept(arena, pattern, options, &dense, &pattern));
+    S2_TRY(holders_of(arena, pattern, options, &work_left, &holders));
     for (int32_t at = 0; at < n; at++)
         bytes[at] = 0;
     for (int32_t h = 0; h < holders.n; h++)
@@ -214,6 +242,11 @@ static double dense_token_bytes(const s2_holders *holders)
     return 2.0 * elems * s2_sim_cache_bytes(holders->options);
 }
 
+static double in_pages(const s2_sim_options *options)
+{
+    return (double)s2_round_up(options->len_tok, options->page_tok);
+}
+
 static double state_bytes(const s2_holders *holders)
 {
     return (double)holders->holders[0].share.classes.state_bytes;
@@ -233,6 +266,15 @@ static void fit_training(const s2_sim_options *options, s2_sim *sim)
         (int64_t)fmin(floor(tokens / (double)options->len_tok), S2_LIMIT_BATCH);
     sim->fit_len_tok = sim->fit_len_dense_tok =
         (int64_t)fmin(floor(tokens / (double)options->batch), S2_LIMIT_CONTEXT_TOK);
+}
+
+bool s2_sim_training_fits(const s2_sim_options *options)
+{
+    s2_sim sim = {0};
+    s2_end_to_end_training(options, &sim.training);
+    if (sim.training.bytes > 0)
+        fit_training(options, &sim);
+    return sim.fit_batch >= options->batch;
 }
 
 /*
@@ -258,35 +300,43 @@ static s2_status find_fit(const s2_holders *holders, s2_sim *sim)
     if (sim->fit_batch >= options->batch && sim->fit_len_tok < options->len_tok)
         sim->fit_len_tok = options->len_tok;
     const double room_each = fmax(0, room / (double)options->batch - state_bytes(holders));
-    sim->fit_batch_dense = batch_of(room, token * (double)options->len_tok + state_bytes(holders));
-    sim->fit_len_dense_tok =
-        room_each >= token * S2_LIMIT_CONTEXT_TOK ? S2_LIMIT_CONTEXT_TOK : (int64_t)(room_each / token);
+    sim->fit_batch_dense = batch_of(room, token * in_pages(options) + state_bytes(holders));
+    sim->fit_len_dense_tok = room_each >= token * S2_LIMIT_CONTEXT_TOK
+                                 ? S2_LIMIT_CONTEXT_TOK
+                                 : (int64_t)(room_each / token / options->page_tok) * options->page_tok;
+    return S2_OK;
+}
+
+static s2_status price_fit(const s2_holders *kept, s2_sim *sim)
+{
+    const s2_sim_options *const options = kept->options;
+    S2_TRY(find_peak(kept, sim));
+    if (options->phase != S2_TRAIN)
+        return find_fit(kept, sim);
+    s2_end_to_end_training(options, &sim->training);
+    if (sim->training.bytes > 0)
+        fit_training(options, sim);
     return S2_OK;
 }
 
 s2_status s2_capacity_price(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
                             int64_t *work_left, s2_sim *sim)
 {
-    s2_classes classes;
+    s2_pattern dense;
     s2_holders holders;
-    /* after prefill the cache keeps what decoding may still read */
-    S2_TRY(s2_classes_build(arena, pattern, S2_DECODE, &classes));
-    classes.work_left = work_left;
-    S2_TRY(find_holders(arena, &classes, options, &holders));
+    S2_TRY(holders_of(arena, pattern, options, work_left, &holders));
     sim->weight_bytes = s2_end_to_end_weight_bytes(options);
     S2_TRY(bytes_at(&holders, options->len_tok, options->page_tok, &sim->kv, &sim->kv_fullest));
-    sim->kv_dense_each =
-        (int64_t)((dense_token_bytes(&holders) * (double)options->len_tok + state_bytes(&holders)) *
-                  (double)options->batch);
+    sim->kv_kept = kept_of(options, &sim->kv);
+    sim->kv_dense_each = (int64_t)((dense_token_bytes(&holders) * in_pages(options) + state_bytes(&holders)) *
+                                   (double)options->batch);
     S2_TRY(price_waste(&holders, sim));
     S2_TRY(price_points(&holders, pattern->block_tok, sim));
-    S2_TRY(find_peak(&holders, sim));
-    if (options->phase != S2_TRAIN)
-        return find_fit(&holders, sim);
-    s2_end_to_end_training(options, &sim->training);
-    if (sim->training.bytes > 0)
-        fit_training(options, sim);
-    return S2_OK;
+    if (options->keeps_all) {
+        S2_TRY(find_kept(arena, pattern, options, &dense, &pattern));
+        S2_TRY(holders_of(arena, pattern, options, work_left, &holders));
+    }
+    return price_fit(&holders, sim);
 }
 
 /* ---- host memory */

@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "base/arith.h"
 #include "sim/attention.h"
 #include "sim/capacity.h"
 #include "sim/memo.h"
@@ -19,10 +20,23 @@ static double decode_floor(const s2_sim_options *options, const s2_pattern *patt
            options->gpu.launch_us * pattern->n_layers;
 }
 
-static void take_cache(const s2_sim_options *options, int64_t head_pages, s2_sim *sim)
+/* kept: head pages, unless the cache keeps all. */
+static void take_cache(const s2_sim_options *options, int64_t head_pages, int64_t kept, s2_sim *sim)
 {
     sim->kv.head_pages = head_pages;
-    sim->host_bytes = (int64_t)fmax(0, ceil((double)head_pages - s2_capacity_room(options)));
+    sim->kv_kept = kept;
+    sim->host_bytes = (int64_t)fmax(0, ceil((double)kept - s2_capacity_room(options)));
+}
+
+/* A fast form has layers and KV heads of one shape, each with keys of its own. */
+static void take_slots(const s2_sim_options *options, const s2_pattern *pattern, int64_t kv_slots,
+                       s2_sim *sim)
+{
+    const double slot = slot_bytes(options, pattern);
+    const int64_t all =
+        s2_round_up(options->len_tok, options->page_tok) * pattern->n_layers * pattern->n_kv_heads;
+    take_cache(options, (int64_t)((double)kv_slots * slot),
+               (int64_t)((double)(options->keeps_all ? all : kv_slots) * slot), sim);
 }
 
 static void take_fast(const s2_sim_options *options, const s2_pattern *pattern, const s2_fast_cost *cost,
@@ -33,7 +47,7 @@ static void take_fast(const s2_sim_options *options, const s2_pattern *pattern, 
     sim->density = cost->density;
     sim->floor_us[S2_PREFILL] = cost->bound_us;
     sim->floor_us[S2_DECODE] = decode_floor(options, pattern, cost->kv_slots);
-    take_cache(options, (int64_t)((double)cost->kv_slots * slot_bytes(options, pattern)), sim);
+    take_slots(options, pattern, cost->kv_slots, sim);
 }
 
 s2_status s2_floor_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
@@ -136,7 +150,7 @@ s2_status s2_cache_price(s2_arena *scratch, const s2_pattern *pattern, const s2_
     s2_arena_rewind(scratch, mark);
     S2_TRY(status);
     const s2_kv_bytes bytes = s2_kv_elems_bytes(&elems, s2_sim_cache_bytes(options), options->batch);
-    take_cache(options, bytes.head_pages, sim);
+    take_cache(options, bytes.head_pages, options->keeps_all ? bytes.dense : bytes.head_pages, sim);
     sim->kv = bytes;
     return S2_OK;
 }
@@ -151,7 +165,7 @@ static s2_status cache_of(s2_arena *scratch, const s2_pattern *pattern, const s2
     if (form->shape == NULL)
         return s2_cache_price(scratch, pattern, options, work_left, sim);
     s2_fast_bound(form->shape->fast, &form->candidate, &cost);
-    take_cache(options, (int64_t)((double)cost.kv_slots * slot_bytes(options, pattern)), sim);
+    take_slots(options, pattern, cost.kv_slots, sim);
     return S2_OK;
 }
 

@@ -205,7 +205,8 @@ static s2_status count_layer(const s2_classes *classes, const s2_layer_class *la
     const int32_t n_distinct = find_twins(layer, n_group, classes->work_left, scratch->twins);
     if (!s2_work_spend(classes->work_left, (int64_t)n_heads * layer->n_readers))
         return S2_ELIMIT;
-    elems->dense += n_tok * layer->n_kv_heads * layer->head_dim * layer->n_layers;
+    elems->dense +=
+        pages_of(n_tok, page_tok) * page_tok * layer->n_kv_heads * layer->head_dim * layer->n_layers;
     for (int32_t d = 0; d < n_distinct; d++) {
         const s2_twins twins = scratch->twins[d];
         const int32_t begin = twins.first_kv * n_group;

@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 typedef struct s2_kv_elems {
-    int64_t dense; /* n_tok in every KV head of every layer that keeps keys */
+    int64_t dense; /* whole pages of n_tok in every KV head of every layer that keeps keys */
     int64_t used;  /* exact resident sets */
     int64_t head_pages;
     int64_t shared_pages;

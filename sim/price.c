@@ -91,6 +91,22 @@ bool s2_sim_dense_spills(const s2_sim_options *options, const s2_sim *sim)
     return options->phase == S2_DECODE && sim->host_dense_bytes > 0;
 }
 
+s2_no_ratio s2_sim_no_ratio(const s2_sim_options *options, const s2_sim *sim)
+{
+    if (options->phase == S2_TRAIN && sim->training.bytes > 0 && sim->fit_batch < options->batch)
+        return S2_NO_ROOM;
+    if (options->phase == S2_DECODE && sim->host_bytes > 0)
+        return S2_SPILLS;
+    return s2_sim_dense_spills(options, sim) ? S2_DENSE_SPILLS : S2_RATIO_HOLDS;
+}
+
+const char *s2_no_ratio_word(s2_no_ratio why)
+{
+    static const char *const words[S2_N_NO_RATIOS] = {
+        [S2_DENSE_SPILLS] = "dense_spills", [S2_SPILLS] = "spills", [S2_NO_ROOM] = "no_room"};
+    return words[why];
+}
+
 /* The physical floor: no output may claim less work or time than the pattern needs. */
 static bool floors_hold(const s2_sim *sim)
 {

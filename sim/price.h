@@ -76,6 +76,7 @@ typedef struct s2_sim_options {
     int32_t n_nodes;   /* among which all GPUs, replicas included, are dealt out evenly (sim/links.h) */
     bool no_embedding; /* sim/machine.c: this GPU has other layers than the first, or than the last */
     bool no_head;
+    bool keeps_all; /* the cache frees no page, whatever the pattern drops; kv still says what it could */
     int32_t
         n_shards; /* training: data-parallel GPUs that divide weights, gradients and optimizer, 1 .. 65536 */
     bool recompute;             /* training: layers keep only their input, and run forward again */
@@ -226,24 +227,24 @@ typedef struct s2_sim {
     double imbalance; /* longest worker / mean worker, of the layer with the most work; 1 in decode */
     s2_tile_shape tile;
     s2_kv_bytes kv;        /* of all GPUs, copies included */
-    int64_t kv_fullest;    /* head pages of the GPU that holds the most */
+    int64_t kv_kept;       /* of kv: head pages, or dense where the cache keeps all */
+    int64_t kv_fullest;    /* of kv_kept, on the GPU that holds the most */
     int64_t kv_dense_each; /* what a GPU holds of the dense pattern */
     int64_t kv_wasted[2];  /* allocated but unused with head pages of 16 and of 64 tokens */
-    int64_t kv_peak;       /* the most that head pages of a GPU hold at any length up to len_tok */
+    int64_t kv_peak;       /* the most that a GPU keeps at any length up to len_tok */
     int64_t kv_peak_tok;
     bool kv_peak_exact;  /* false: the peak is at most this */
-    double kv_mean;      /* head pages of all GPUs, over block ends up to len_tok */
+    double kv_mean;      /* what all GPUs keep, over block ends up to len_tok */
     int32_t n_kv_points; /* lengths len_tok, len_tok / 2, ... in ascending order */
     s2_kv_point kv_points[S2_MAX_KV_POINTS];
     int64_t weight_bytes; /* of a GPU; 0 without a net */
     s2_training training; /* phase train with a net; then it, and not the cache, decides what fits */
-    int64_t fit_batch; /* sequences up to len_tok that fit next to the weights, head pages; S2_LIMIT_BATCH: or
-                          more */
+    int64_t fit_batch;    /* sequences up to len_tok that fit next to the weights; S2_LIMIT_BATCH: or more */
     int64_t fit_batch_dense;
     int64_t
         fit_len_tok; /* longest context up to which this batch fits; S2_LIMIT_CONTEXT_TOK: or more; 0: none */
     int64_t fit_len_dense_tok;
-    int64_t host_bytes;       /* of the cache that must stay in host memory, one rank, head pages */
+    int64_t host_bytes;       /* of the cache that must stay in host memory, one rank */
     int64_t host_dense_bytes; /* the same for the dense pattern */
     int64_t host_read_bytes;  /* of which read over the link for one decoded token; 0 in other phases */
     int32_t n_parts;          /* attention first */
@@ -305,6 +306,20 @@ bool s2_sim_dense_spills(const s2_sim_options *options, const s2_sim *sim);
 s2_status s2_attention_dense(s2_arena *arena, const s2_pattern *pattern, s2_pattern *out) S2_MUST_CHECK;
 /* What a step of training keeps on one GPU, whatever the pattern; all 0 without a net. */
 void s2_end_to_end_training(const s2_sim_options *options, s2_training *out);
+
+/* Why the times of the pattern and of dense, of attention or end to end, are not to be divided. */
+typedef enum s2_no_ratio {
+    S2_RATIO_HOLDS,
+    S2_DENSE_SPILLS,
+    S2_SPILLS,
+    S2_NO_ROOM,
+    S2_N_NO_RATIOS
+} s2_no_ratio;
+s2_no_ratio s2_sim_no_ratio(const s2_sim_options *options, const s2_sim *sim);
+const char *s2_no_ratio_word(s2_no_ratio why); /* "dense_spills", "spills", "no_room"; NULL: it holds */
+
+/* Whether a training step of a model fits the memory of a GPU; false without a model. */
+bool s2_sim_training_fits(const s2_sim_options *options);
 
 #ifdef __cplusplus
 }

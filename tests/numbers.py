@@ -90,6 +90,75 @@ def check_fits(rng):
         near(f"the cache spills with {more} more than fit", float(tiers["host"] > 0), float(spills))
 
 
+def check_stacks(rng):
+    """Where a stack frees nothing, every figure of a file's cache is that of dense, on each page that has one."""
+    path, mix = os.path.join(folder, "stack.json"), os.path.join(folder, "mix.csv")
+    shape = f"name q; layers {rng.choice([2, 4])}; heads 8; kv-heads {rng.choice([2, 8])}"
+    length, prompt = rng.choice([1000, 8192]), rng.choice([500, 9000])
+    with open(mix, "w") as out:
+        out.write(f"prompt,output\n{prompt},100\n{prompt},20\n")
+    for name in ("hf", "vllm", "trtllm"):
+        run("s2", "export", f"{shape}; layers all: local {rng.randint(1, 16)} | stride 8 phase head+1", "--to", name, "--len", "16k", "-o", path, "--force", "--no-db")
+        at = ("s2", "sim", path, "--no-db", "--page", str(rng.choice([16, 64])))
+        own = read_json(*at, "--phase", "decode", "--len", str(length), "--json")[0]
+        near(name + " is kept whole", own["stack"]["kv_bytes"], own["kv"]["dense"], 9)
+        near(name + " fits as dense", own["fit"]["batch"], own["fit"]["batch_dense"], 9)
+        near(name + " fits as long as dense", own["fit"]["len"], own["fit"]["len_dense"], 9)
+        most = read_json(*at, "--phase", "decode", "--len", str(length), "--batch", "max", "--json")[0]["largest_batch"]
+        near(name + " has the batch of dense", most["batch"], most["batch_dense"], 9)
+        near(name + " is as fast at it", most["speed_up"], most["tokens_per_s"] / most["dense_tokens_per_s"], 5)
+        mixed = read_json(*at, "--requests", mix, "--json")[0]
+        near(name + " sets aside what dense does", mixed["pattern"]["cache_bytes"], mixed["dense"]["cache_bytes"], 9)
+        near(name + " says what it sets aside", mixed["stack"]["kv_bytes"], mixed["pattern"]["cache_bytes"], 9)
+        found = read_json("s2", "search", f"{shape}; layers all: local {{4,8}} | stride 8 phase head+1", "--exportable", name, "--phase", "decode", "--len", "8k",
+                          "--no-db", "--minimize", "us,kv_bytes,unread", "--json")[0]
+        whole = read_json("s2", "sim", found["front"][0]["pattern"], "--no-db", "--len", "8k", "--json")[0]["kv"]["dense"]
+        near(name + " is searched with all of its cache", found["front"][0]["kv_bytes"], whole, 9)
+    run("s2", "export", f"{shape}; layers all: local 4", "--to", "csr", "--len", "1k", "-o", os.path.join(folder, "csr"), "--force", "--no-db")
+    listed = ("s2", "sim", os.path.join(folder, "csr"), "--no-db", "--len", "1k")
+    near("what frees is not known of csr", float(read_json(*listed, "--json")[0]["stack"]["kv_bytes"] is None), 1.0)
+    near("which its page says", float("not known whether" in run(*listed)), 1.0)
+
+
+def hindered(phase, data):
+    """Does a side wait for the link, or not fit?"""
+    if phase == "train":
+        return not data.get("training", {"fits": True})["fits"]
+    return phase == "decode" and (data["tiers"]["host"] > 0 or data["tiers"]["host_dense"] > 0)
+
+
+def check_speed_ups(rng):
+    """A ratio is the quotient of its two numbers, on a page, in a table and in JSON; where a side spills or does not fit there is none."""
+    phase, gpu = rng.choice(["prefill", "decode", "decode", "train"]), rng.choice(["h200", "h100-sxm", "l40s"])
+    shape = rng.choice(["model llama-3.1-8b", "model phi-3-small", "layers 4; heads 8; kv-heads 2"])
+    patterns = [f"name r; {shape}; layers all: local {rng.randint(1, 32)} | stride {rng.randint(2, 8)} phase {rng.choice(['head', 'kv'])}" for _ in "ab"]
+    words = ["--no-db", "--phase", phase, "--gpu", gpu, "--len", rng.choice(["4k", "32k", "64k"]), "--batch", str(2 ** rng.randint(0, 5 if phase == "train" else 9))]
+    words += ["--model", shape[6:]] if shape.startswith("model") and rng.random() < 0.7 else []
+    page, data = run("s2", "sim", patterns[0], *words), read_json("s2", "sim", *patterns, *words, "--json")
+    one, barred = data[0], hindered(phase, data[0])
+    near(f"{words}: JSON has no ratio where a side is hindered", float(one["speed_up"] is None and one["no_ratio"] is not None), float(barred))
+    sides = [(one["dense_time_us"], one["time_us"])]
+    sides += [(one["end_to_end"]["dense_time_us"], one["end_to_end"]["time_us"])] if "end_to_end" in one else []
+    said = [float(found) for found in re.findall(r"([\d.]+) times as long", page)]
+    near(f"{words}: ratios of the page", len(said), 0 if barred else len(sides), 9)
+    for ratio, (dense, own) in zip(said, sides):
+        near(f"{words}: a ratio of the page", ratio, dense / own)
+    if not barred:
+        near(f"{words}: the ratio in JSON", one["speed_up"], one["dense_time_us"] / one["time_us"], 6)
+        for part in (one["end_to_end"],) if "end_to_end" in one else ():
+            near(f"{words}: the ratio end to end in JSON", part["speed_up"], part["dense_time_us"] / part["time_us"], 6)
+    rows = [line for line in run("s2", "sim", *patterns, *words).splitlines() if line.startswith("r ")]
+    near("rows of the table", len(rows), 2, 9)
+    for row, own in zip(rows, data):
+        cell = re.search(r" ([\d.]+)x ", row)
+        near(f"{words}: a table has no ratio where a side is hindered", float(cell is None), float(hindered(phase, own)))
+        if cell:
+            near(f"{words}: a ratio of the table", float(cell[1]), own["dense_time_us"] / own["time_us"], 2)
+    for advice in re.findall(r"(?:it fits|or) with((?: --\w+(?: \d+)?)+)", page):
+        again = read_json("s2", "sim", patterns[0], *words, *advice.split(), "--json")[0]
+        near(f"{words}: it fits with{advice}", float(again["training"]["fits"]), 1.0)
+
+
 def check_reach(pattern):
     words = ("s2", "reach", pattern, "--len", "4k")
     page, data = run(*words), read_json(*words, "--json")[0]
@@ -455,6 +524,11 @@ with tempfile.TemporaryDirectory() as folder:
     check_reach_picture("layers 1; heads 4; kv-heads 2; layers all: local 3 | stride 5 phase head", 200)
     for _ in range(20):
         check_one_design(rng)
+    prices = random.Random(23)
+    for _ in range(4):
+        check_stacks(prices)
+    for _ in range(24):
+        check_speed_ups(prices)
     check_search()
     with open(os.path.join(folder, "sliding.json"), "w") as config:
         json.dump({"model_type": "gemma3_text", "num_hidden_layers": 6, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 64,

@@ -774,8 +774,47 @@ static void dense_pattern_is_its_own_baseline(void **state)
     s2_assert_close(sim.time_us, sim.dense_time_us, 0);
     assert_int_equal(sim.counts.pairs, INT64_C(4) * 1000 * 1001 / 2);
     assert_int_equal(sim.counts.flop_useful, sim.counts.pairs * 512);
-    assert_int_equal(sim.kv.used, sim.kv.dense);
+    assert_int_equal(sim.kv.head_pages, sim.kv.dense);
     assert_int_equal(sim.n_sparse_layers, 0);
+}
+
+static void assert_fits_as_dense(const s2_sim *sim)
+{
+    assert_int_equal(sim->kv_fullest, sim->kv_dense_each);
+    assert_int_equal(sim->kv_kept, sim->kv.dense);
+    assert_int_equal(sim->kv_peak, sim->kv_dense_each);
+    assert_int_equal(sim->fit_batch, sim->fit_batch_dense);
+    assert_int_equal(sim->fit_len_tok, sim->fit_len_dense_tok);
+    assert_int_equal(sim->host_bytes, sim->host_dense_bytes);
+}
+
+/* Whatever the pages, a dense pattern is 1.0 of dense; and so is any pattern where nothing is freed. */
+static void caches_that_free_nothing_are_those_of_dense(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool keeps_all;
+    } cases[] = {{"layers 2; heads 4; kv-heads 4; heads all: dense", false}, {PHI, true}, {PHI_KV, true}};
+    static const int32_t pages[] = {1, 16, 100, 4096};
+    for (size_t n = 0; n < 3 * 4 * 3; n++) {
+        s2_arena arena = {0};
+        const s2_pattern pattern = parsed(&arena, cases[n % 3].text);
+        s2_sim_options options;
+        s2_sim sim, cache;
+        assert_int_equal(s2_sim_options_default(&options), S2_OK);
+        options.phase = S2_DECODE;
+        options.keeps_all = cases[n % 3].keeps_all;
+        options.len_tok = 33000;
+        options.page_tok = pages[n / 3 % 4];
+        options.batch = n / 12 == 2 ? 60 : 1;
+        options.n_ranks = n / 12 == 1 ? 4 : 1;
+        assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, NULL), S2_OK);
+        assert_fits_as_dense(&sim);
+        assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_CACHE, &cache, NULL), S2_OK);
+        assert_int_equal(cache.kv_kept, sim.kv_kept);
+        s2_arena_release(&arena);
+    }
 }
 
 static void dynamic_terms_are_priced_by_their_budgets(void **state)
@@ -791,7 +830,7 @@ static void dynamic_terms_are_priced_by_their_budgets(void **state)
     /* H2O keeps its heavy keys and the recent ones, never more than there are */
     const s2_sim heavy = priced("heads 4; heads all: heavy 409 | local 409t", 4096, S2_DECODE);
     s2_assert_close((double)heavy.kv.used / (double)heavy.kv.dense, 818.0 / 4096, 1e-12);
-    const s2_sim early = priced("heads 4; heads all: heavy 409 | local 409t", 500, S2_DECODE);
+    const s2_sim early = priced("heads 4; heads all: heavy 409 | local 409t", 512, S2_DECODE);
     s2_assert_close((double)early.kv.used / (double)early.kv.dense, 1, 0);
     /* topk frees nothing; pairs: everything up to the budget, the budget from there on */
     const s2_sim topk = priced("heads 1; heads all: topk 100", 1000, S2_PREFILL);
@@ -1323,6 +1362,7 @@ int main(void)
         cmocka_unit_test(tiers_of_baselines_are_shares),
         cmocka_unit_test(totals_beyond_63_bits_are_a_stated_limit),
         cmocka_unit_test(dense_pattern_is_its_own_baseline),
+        cmocka_unit_test(caches_that_free_nothing_are_those_of_dense),
         cmocka_unit_test(dynamic_terms_are_priced_by_their_budgets),
         cmocka_unit_test(cache_follows_the_decode_rules_after_prefill),
         cmocka_unit_test(built_in_gpus_and_models_are_whole),
