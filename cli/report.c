@@ -828,9 +828,12 @@ static bool put_room(const s2_sim_options *options, bool recompute, const char *
     return true;
 }
 
-/* With which options a step that does not fit would, each of them computed. */
-static void report_room(const s2_sim_options *options, s2_buf *buf)
+/* With which options a step that does not fit would, each of them computed; of other machines that is not known. */
+static void report_room(const s2_sim_options *options, const char *before, s2_buf *buf)
 {
+    if (options->n_stages > 1 || options->n_context > 1 || options->n_nodes > 1)
+        return;
+    s2_buf_puts(buf, before);
     const bool plain = !options->recompute && put_room(options, false, "it fits with", buf);
     if (!put_room(options, true, plain ? ", or with" : "it fits with", buf) && !plain)
         s2_buf_puts(buf, "no --tp or --dp makes room, not even with --recompute; fewer tokens or a smaller "
@@ -855,8 +858,8 @@ static void text_training(const s2_sim_options *options, const s2_sim *sim, s2_b
     s2_buf_printf(buf, " of activations%s\n", options->recompute ? ", recomputed" : "");
     line_begin("fits", buf);
     if (sim->fit_len_tok == 0) {
-        s2_buf_puts(buf, "nothing: ");
-        report_room(options, buf);
+        s2_buf_puts(buf, "nothing");
+        report_room(options, ": ", buf);
         s2_buf_puts(buf, "\n");
         return;
     }
@@ -870,8 +873,7 @@ static void text_training(const s2_sim_options *options, const s2_sim *sim, s2_b
     put_limited(sim->fit_len_tok, S2_LIMIT_CONTEXT_TOK, buf);
     s2_buf_puts(buf, " tokens at this batch");
     if (!fits) {
-        s2_buf_puts(buf, "; ");
-        report_room(options, buf);
+        report_room(options, "; ", buf);
     }
     s2_buf_puts(buf, "\n");
 }
