@@ -15,7 +15,7 @@ typedef struct axis {
     bool log;
     int32_t n_ticks;
     double tick[MOST_TICKS];
-    const char *const *names; /* of the values from 0 on, NULL: numbers */
+    const char *const *names; /* for the values 0, 1, ...; NULL: numbers */
 } axis;
 
 /* 1, 2 or 5 times a power of ten, at least `least`. */
@@ -74,7 +74,7 @@ static axis named_axis(const s2_chart *chart)
     return at;
 }
 
-/* From the smallest to the largest value of all series; is_x: of the x axis. */
+/* From the smallest to the largest value of all series; is_x: on the x axis. */
 static axis axis_of(const s2_chart *chart, bool is_x)
 {
     axis at = {.low = INFINITY, .high = -INFINITY};
@@ -203,7 +203,7 @@ static void draw_steps(const s2_chart_series *series, drawing *at)
                          series_colour(series));
 }
 
-/* One curve between gaps; a point alone is a mark. */
+/* Draw a curve between gaps; a single point becomes a mark. */
 static void draw_lines(const s2_chart_series *series, drawing *at)
 {
     for (int32_t begin = 0, end; begin < series->n; begin = end + 1) {
@@ -219,7 +219,7 @@ static void draw_lines(const s2_chart_series *series, drawing *at)
     }
 }
 
-/* Next to the mark, where the steps do not run; on its left near the end of the page. */
+/* Labels go above and right of their marks, clear of the steps, or left of them near the page's edge. */
 static void draw_labels(const s2_chart_series *series, drawing *at)
 {
     int32_t last_y = -100;

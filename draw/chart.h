@@ -1,8 +1,8 @@
 /*
  * draw/chart.h - curves and points with axes, units and a legend: the KV timeline and the Pareto front.
  *
- * A chart is plain data; it is written as SVG, PNG or text. A series is told apart by shape or dashes as
- * well as by colour. Axes are linear, or logarithmic where the values span more than two decades.
+ * A chart is plain data; it is written as SVG, PNG or text. Series differ in shape or dashes as well as in
+ * colour. Axes are linear, or logarithmic if the values span more than two decades.
  *
  * Ownership: the chart borrows names and values. Threads: none shared.
  */
@@ -27,7 +27,7 @@ typedef struct s2_chart_series {
     bool dashed;
     int32_t n;
     const double *x;           /* finite */
-    const double *y;           /* of a line NAN: a gap */
+    const double *y;           /* in a line, NAN is a gap */
     const char *const *labels; /* words next to marks, NULL: none */
 } s2_chart_series;
 
@@ -46,10 +46,10 @@ typedef struct s2_chart {
     int32_t n_series;
 } s2_chart;
 
-/* Charts on one page, each below the one before. One without any point has its axes and says so. S2_ENOMEM, S2_EIO. */
+/* Charts on one page, one below the other. A chart without points has axes and says so. S2_ENOMEM, S2_EIO. */
 s2_status s2_chart_svg(const s2_chart *charts, int32_t n_charts, s2_buf *buf) S2_MUST_CHECK;
 s2_status s2_chart_png(const s2_chart *charts, int32_t n_charts, s2_buf *buf) S2_MUST_CHECK;
-/* For a terminal, 78 columns; a letter for each series. */
+/* For a terminal, 78 columns wide; each series is drawn as a letter. */
 void s2_chart_text(const s2_chart *chart, s2_buf *buf);
 
 #endif /* S2_DRAW_CHART_H */

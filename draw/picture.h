@@ -2,9 +2,9 @@
  * draw/picture.h - pictures of a pattern: its mask, its shards, its KV cache, its flow over layers.
  *
  * A picture is first computed as plain data (a grid, curves, a graph), then written as ANSI half blocks,
- * ASCII, SVG, PNG or DOT. A cell shows its worst: one pair that no head reads makes it a hole, however
- * many tokens it stands for. Colours are a cividis-like ramp, safe for colour-blind readers; a
- * hole also has a glyph of its own where there are glyphs.
+ * ASCII, SVG, PNG or DOT. A cell shows its worst pair: one that no head reads makes it a hole, however
+ * many tokens the cell covers. Colours are a cividis-like ramp, safe for colour-blind readers; where there
+ * are glyphs, a hole also has its own.
  *
  * Ownership: grids live in the arena given. Threads: none shared.
  */

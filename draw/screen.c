@@ -14,7 +14,7 @@ static s2_rgb rgb_of(uint32_t colour)
     return (s2_rgb){(uint8_t)(colour >> 16), (uint8_t)(colour >> 8), (uint8_t)colour};
 }
 
-/* Rows of five bits from a row of dots on; bold letters are half a dot wider. */
+/* Draw rows of five bits, starting at row `top`; bold letters are half a dot wider. */
 static void draw_bits(s2_surface *to, int32_t x, int32_t y, const uint8_t *bits, int32_t top,
                       const s2_screen_cell *cell)
 {
@@ -49,7 +49,7 @@ static bool draw_block(s2_surface *to, int32_t x, int32_t y, const s2_screen_cel
     return g == 0x2580 || eighths > 0 || (g >= 0x2591 && g <= 0x2593);
 }
 
-/* Lines of frames meet those of adjacent cells; false for any other glyph. */
+/* Draw frame lines so that they meet those of adjacent cells; false for any other glyph. */
 static bool draw_line(s2_surface *to, int32_t x, int32_t y, const s2_screen_cell *cell)
 {
     enum { LEFT = 1, RIGHT = 2, UP = 4, DOWN = 8, MID_X = (CELL_W - DOT) / 2, MID_Y = (CELL_H - DOT) / 2 };

@@ -1,8 +1,8 @@
 /*
  * draw/surface.h - what pictures are drawn on: boxes, lines, marks and words, as SVG text or PNG pixels.
  *
- * One list of calls makes both, so they show the same. Coordinates are pixels from the upper left corner.
- * Words use the reader's own font in SVG and a font of dots (draw/font.c) in PNG.
+ * The same calls draw both, so both show the same. Coordinates are pixels from the upper left corner.
+ * Text is set in the reader's own font in SVG and in a font of dots (draw/font.c) in PNG.
  *
  * Ownership: the surface owns its pixels until s2_surface_close. Threads: one surface, one thread.
  */
@@ -58,7 +58,7 @@ void s2_surface_curve(s2_surface *to, int32_t n, s2_surface_point point, const v
 void s2_surface_mark(s2_surface *to, double x, double y, int32_t size, s2_mark_shape shape, s2_rgb colour);
 /* y is the top of the letters. */
 void s2_surface_words(s2_surface *to, int32_t x, int32_t y, s2_anchor anchor, const char *text);
-/* Pixels that a text takes, at most. */
+/* The width of a text in pixels, at most. */
 int32_t s2_surface_words_width(const s2_surface *to, const char *text);
 
 #endif /* S2_DRAW_SURFACE_H */

@@ -1,4 +1,4 @@
-/* What a person changes from the screen: designs saved, starred, tagged, noted, thrown away; views; undo. */
+/* Changes made from the screen: save, star, tag, annotate or discard a design; save a view; undo. */
 #include "explorer/internal.h"
 
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 
 #include "pattern/parse.h"
 
-/* One change on a connection that writes. */
+/* Makes one change on a writable connection. */
 typedef s2_status (*change_fn)(s2_change *t, s2_db *db, s2_diag *diag);
 
 /* ---- on the worker */
@@ -66,8 +66,8 @@ static s2_status save_view(s2_change *t, s2_db *db, s2_diag *diag)
 }
 
 /*
- * Until no other process writes, or the change is given up. Those who cannot wait leave it to the database.
- * Looked at often: a writer of one transaction after the other leaves short gaps.
+ * Wait until no other process writes or the change is given up. A session that cannot wait leaves this to the
+ * database. Try often: a process that writes one transaction after another leaves only short gaps.
  */
 static void await_writers(s2_change *t)
 {
@@ -97,7 +97,7 @@ static void apply(s2_change *t, change_fn change)
     s2_buf_puts(&t->said, diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
 }
 
-/* The workbench's pattern under the name that was asked for, else under its own. */
+/* The workbench's pattern under the name that the person gave, or else its own. */
 static s2_status print_named(const s2_change *t, s2_arena *scratch, s2_buf *text, s2_diag *diag)
 {
     const s2_parse_options parse = {.no_files = true};
@@ -146,7 +146,7 @@ static void make(void *user)
             apply(t, changes[at].change);
 }
 
-/* ---- asking for it */
+/* ---- requesting it */
 
 enum { UNNOTICED_MS = 100 };
 static const char BEING_MADE[] = "a change is being stored";

@@ -1,4 +1,4 @@
-/* The workbench's pattern in the person's own editor, beside which the screen is given up. */
+/* Edits the workbench's pattern in the person's own editor, which gets the terminal meanwhile. */
 #include "explorer/internal.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ static const char *editor_of(void)
     return visual != NULL && visual[0] != '\0' ? visual : editor != NULL && editor[0] != '\0' ? editor : "vi";
 }
 
-/* One statement a line where it is a pattern, else as it stands. */
+/* One statement per line if it is a pattern, otherwise unchanged. */
 static void print_file(const s2_explorer *e, s2_buf *buf)
 {
     const s2_parse_options parse = {.no_files = true};
@@ -36,7 +36,7 @@ static void print_file(const s2_explorer *e, s2_buf *buf)
     s2_arena_release(&arena);
 }
 
-/* A file of the person's own, for an editor; its path, or false. */
+/* Write the text to a private file for the editor and set `path`; false: it could not be written. */
 static bool write_file(const s2_buf *text, char *path, size_t cap)
 {
     const char *const tmp = getenv("TMPDIR");
@@ -51,7 +51,7 @@ static bool write_file(const s2_buf *text, char *path, size_t cap)
     return whole;
 }
 
-/* Its exit status, -1 where it did not end by itself. Keys that end or stop it are its own. */
+/* The editor's exit status; -1 if it was killed or never started. Interrupt and quit keys reach only it. */
 static int run_editor(const char *path)
 {
     char command[400];
@@ -74,7 +74,7 @@ static int run_editor(const char *path)
     return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* In one line, without comments; where a place of the file is in it. */
+/* Join the text into one line without comments; returns where the given line and column end up in it. */
 static int32_t join_lines(const char *text, int32_t line, int32_t col, s2_buf *out)
 {
     int32_t nth = 1, caret = 0;
@@ -96,7 +96,7 @@ static int32_t join_lines(const char *text, int32_t line, int32_t col, s2_buf *o
     return caret;
 }
 
-/* The text does not parse: it stays to be corrected, with the caret at the fault. */
+/* The text does not parse: leave it open for correction, with the caret at the error. */
 static void keep_typing(s2_explorer *e, const char *text, const s2_diag *diag)
 {
     s2_buf line = {0};

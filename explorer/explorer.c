@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "explorer/internal.h"
 
-/* A view that is reached through a design or marks is shown with the first designs of the list. */
+/* A view that needs a design or marks is shown with the first designs of the list. */
 static void go_to(s2_explorer *e, s2_view_id view)
 {
     static const char *const ways[S2_N_VIEWS] = {

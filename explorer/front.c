@@ -42,7 +42,7 @@ static s2_status add_point(s2_front_task *t, const s2_db_row *row)
     return S2_OK;
 }
 
-/* Every text that a row of the front needs, in the contest's own memory. */
+/* Copy every text that a row of the front needs to the contest's own memory. */
 static s2_status copy_texts(s2_arena *arena, s2_db_row *row)
 {
     const char **const texts[] = {&row->hash,     &row->name,    &row->family, &row->model,   &row->phase,
@@ -57,7 +57,7 @@ static s2_status copy_texts(s2_arena *arena, s2_db_row *row)
     return S2_OK;
 }
 
-/* What remains of the front so far and a page more; the front of fronts is the front of all. */
+/* Let the front so far compete with one more page: the front of fronts is the front of everything. */
 static s2_status compete(s2_front_task *t, contest *c, const s2_db_row *page, int32_t n_page)
 {
     s2_arena scratch = {0}, next = {0};
@@ -92,7 +92,7 @@ static s2_status take_page(s2_front_task *t, contest *c, const s2_db_row *rows, 
     return compete(t, c, rows, n);
 }
 
-/* Bounds and predictions are no rivals: the kind that most of those have that compete, as in `s2 pareto union=holds`. */
+/* Bounds do not compete with predictions: keep the most frequent kind, as `s2 pareto union=holds` does. */
 static s2_status choose_rivals(s2_front_task *t, s2_db_query *query)
 {
     s2_front_kind kinds[S2_FRONT_KINDS];
@@ -116,7 +116,7 @@ static s2_status choose_rivals(s2_front_task *t, s2_db_query *query)
     return query->filter != NULL ? S2_OK : S2_ENOMEM;
 }
 
-/* All designs of the filter, page by page, so that memory does not grow with what does not compete. */
+/* Read the filter's designs page by page, and keep only their points and the front in memory. */
 static s2_status read_pages(s2_front_task *t, contest *c)
 {
     s2_db_query query = {.filter = t->filter, .limit = PAGE};
@@ -171,7 +171,7 @@ static s2_status read_samples(s2_front_task *t, contest *c)
     return status;
 }
 
-/* The front as the screen has it. */
+/* Put the front in the screen's form. */
 static s2_status show(s2_front_task *t, const contest *c)
 {
     const int32_t n_by = t->spec.n_by;
@@ -231,7 +231,7 @@ static void take(s2_explorer *e)
     s2_tui_settle(&e->session.model, &e->session.state);
 }
 
-/* Eight samples are no work; a database is read by the worker. */
+/* Eight samples are done at once; a database is read by the worker. */
 static void post(s2_explorer *e)
 {
     const s2_tui_state *const state = &e->session.state;
@@ -268,7 +268,7 @@ bool s2_explorer_front_collect(s2_explorer *e)
 {
     if (!e->front_worker.busy || !s2_worker_collect(&e->front_worker))
         return false;
-    /* before the next one is begun: it may end, and be collected, before post returns */
+    /* before the next one starts: it may end, and be collected, before post returns */
     const bool again = e->front_wanted;
     e->session.model.front.searching = e->front_wanted = false;
     if (again)

@@ -63,7 +63,7 @@ static s2_status fail(s2_diag *diag, const char *what)
     return s2_diag_set(diag, S2_EIO, 0, 0, 0, "%s: %s", what, strerror(errno));
 }
 
-/* Both ends of a pseudo-terminal; the other end is what the command takes for its terminal. */
+/* Open both ends of a pseudo-terminal; *other is the end that the command sees as its terminal. */
 static int open_pty(int *other)
 {
     const int fd = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -109,7 +109,7 @@ s2_status s2_job_start(s2_job *job, s2_diag *diag)
     if (pipe2(out, O_CLOEXEC) != 0)
         return fail(diag, "pipe");
     const int err = open_pty(&err_other);
-    /* before it runs: the stored run is known by having begun later */
+    /* before it runs: the stored run is recognized by its later start */
     job->began_us = (int64_t)(seconds(CLOCK_REALTIME) * 1e6);
     job->clock_s = seconds(CLOCK_MONOTONIC);
     const int error = err >= 0 ? spawn(job, out[1], err_other) : errno;
@@ -133,14 +133,14 @@ s2_status s2_job_start(s2_job *job, s2_diag *diag)
 
 /* ---- listening ----------------------------------------------------------------------------------------- */
 
-/* Kept up to a bound, so that a command that never stops talking cannot fill the memory. */
+/* Keep only so much that a command that never stops talking cannot fill the memory. */
 static void keep(s2_job *job, const char *bytes, size_t n)
 {
     if (job->text.len + n <= S2_JOB_LIMIT_BYTES)
         s2_buf_add(&job->text, bytes, n);
 }
 
-/* Without what moves a cursor or colours. */
+/* Strip sequences that move the cursor or set colours. */
 static size_t plain(const char *from, size_t n, char *to)
 {
     size_t len = 0;
@@ -166,7 +166,7 @@ static void end_line(s2_job *job)
     job->progress[0] = '\0';
 }
 
-/* Messages: a line that is begun anew with '\r' is progress, one that ends with '\n' is kept. */
+/* Messages: a line restarted with '\r' is progress, one that ends with '\n' is kept. */
 static void hear(s2_job *job, const char *bytes, size_t n)
 {
     for (size_t at = 0; at < n; at++) {
@@ -187,7 +187,7 @@ static void hear(s2_job *job, const char *bytes, size_t n)
     }
 }
 
-/* False at its end. */
+/* False at end of file. */
 static bool listen_to(s2_job *job, int *fd, bool results, bool *changed)
 {
     char bytes[4096];

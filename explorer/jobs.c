@@ -1,4 +1,4 @@
-/* Slow work: commands of this program, one after the other beside the screen. */
+/* Slow work: commands of this program, run one after another in the background. */
 #include "explorer/internal.h"
 
 #include <string.h>
@@ -23,10 +23,10 @@ static s2_job *waiting(const s2_explorer *e)
     return NULL;
 }
 
-/* ---- making them */
+/* ---- making jobs */
 
 /*
- * The design as a command takes it: the workbench's as text, a stored one by its hash, a sample by its text.
+ * Name the design for a command: the workbench's by its text, a stored one by its hash, a sample by its text.
  */
 static s2_status add_subject(s2_explorer *e, s2_job *job, int64_t id)
 {
@@ -52,7 +52,7 @@ static s2_status add_database(const s2_explorer *e, s2_job *job)
     return s2_job_add(job, e->options->db_path);
 }
 
-/* "s2 COMMAND WORDS PATTERN --db FILE": what differs between runs comes first */
+/* "s2 COMMAND WORDS PATTERN --db FILE": the words that differ between runs come first */
 static s2_status make(s2_explorer *e, s2_job *job, const char *command, int64_t id, const char *words)
 {
     S2_TRY(s2_job_add(job, "s2"));
@@ -62,7 +62,7 @@ static s2_status make(s2_explorer *e, s2_job *job, const char *command, int64_t 
     return add_database(e, job);
 }
 
-/* Room for one more: the oldest that ended goes. */
+/* Make room for one more by dropping the oldest job that has ended. */
 static bool make_room(s2_explorer *e)
 {
     if (e->n_jobs < S2_EXPLORER_JOBS)
@@ -138,7 +138,7 @@ static const char *format_name(const s2_explorer *e)
     return at < e->session.model.n_formats ? e->session.model.formats[at].name : "";
 }
 
-/* A trial reads the same database as what it tries: validations and all. */
+/* A trial reads the same database as the real export, validations included. */
 static s2_status make_export(s2_explorer *e, s2_job *job, bool trial)
 {
     char words[80];
@@ -186,9 +186,9 @@ void s2_explorer_formats(s2_explorer *e)
     e->session.model.n_formats = n;
 }
 
-/* ---- hearing them */
+/* ---- following jobs */
 
-/* The comparison as it stands: nothing yet, or what the trial said. */
+/* Show the comparison so far: nothing yet, or what the trial said. */
 static void show_loss(s2_explorer *e)
 {
     static const s2_tui_line working = {S2_LINE_DIM, "comparing..."};
@@ -213,7 +213,7 @@ static void show_busy(s2_explorer *e)
         snprintf(e->busy + len, sizeof e->busy - (size_t)len, " (+%d)", n);
 }
 
-/* What a command said of why it could not: the text of its last "s2 command: text". */
+/* Why a command failed, in its own words: the text of its last "s2 command: text". */
 static void reason_of(const s2_job *job, char *out, size_t cap)
 {
     char before[64];
@@ -229,7 +229,7 @@ static void reason_of(const s2_job *job, char *out, size_t cap)
     s2_buf_release(&text);
 }
 
-/* Exit codes are those of every command (README). */
+/* Every command has these exit codes (README). */
 enum { EXIT_CALLED_WRONGLY = 2, EXIT_NOT_POSSIBLE = 5 };
 
 static void say_end(s2_explorer *e, const s2_job *job)

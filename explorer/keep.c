@@ -1,8 +1,8 @@
 /*
- * What is kept of a session for the next one: a text of lines "key=value".
+ * Carries a session over to the next one, in a text file of "key=value" lines.
  *
- * The file may be damaged, or written by another version or person: a line that says nothing sensible is passed
- * over, a workbench that does not parse is not restored, and every text is cleaned before it is used.
+ * The file may be damaged, or written by another version or person: a line that makes no sense is skipped,
+ * a workbench that does not parse is not restored, and every text is cleaned before it is used.
  */
 #include "explorer/internal.h"
 
@@ -35,7 +35,7 @@ static void put_knobs(const s2_tui_state *state, s2_buf *buf)
     }
 }
 
-/* The database, where it has a file: what is kept of its list is for it alone. */
+/* The database's path, if it has a file: the filter is kept for that database only. */
 static bool find_database(const s2_explorer *e, char path[PATH_MAX])
 {
     return !e->options->no_db && realpath(e->options->db_path, path) != NULL;
@@ -79,7 +79,7 @@ static void put_bench(const s2_tui_state *state, s2_buf *buf)
                       (long long)zoom->k_begin, (long long)zoom->k_end);
 }
 
-/* The directory of a path, with those above it. */
+/* Create the directory of a path and those above it. */
 static void make_directory(const char *path)
 {
     char dir[PATH_MAX];
@@ -101,7 +101,7 @@ void s2_explorer_keep(const s2_explorer *e)
     put_bench(&e->session.state, &buf);
     put_list(e, &buf);
     make_directory(path);
-    /* where it cannot be written the next session begins as the first one did */
+    /* if it cannot be written, the next session starts like a first one */
     if (buf.status == S2_OK)
         (void)!s2_file_write(path, buf.data, buf.len, &diag);
     s2_buf_release(&buf);
@@ -109,10 +109,10 @@ void s2_explorer_keep(const s2_explorer *e)
 
 /* ---- reading */
 
-/* What a file says of the workbench, all of it or nothing. */
+/* What a file says about the workbench, used as a whole or not at all. */
 typedef struct kept {
     s2_knobs knobs;
-    bool wrong; /* a knob has no such value */
+    bool wrong; /* some knob does not accept its value */
     const char *pattern;
     const char *baseline;
     const char *filter;
@@ -234,7 +234,7 @@ void s2_explorer_take_up(s2_explorer *e)
     kept k = {.knobs = s2_knobs_default()};
     struct stat info;
     const char *const path = e->options->session_path;
-    /* heads and KV heads are set one after the other, and one divides the other throughout */
+    /* heads and KV heads are set one after the other, and KV heads must divide heads at every step */
     k.knobs.value[S2_KNOB_KV_HEADS] = 1;
     if (path != NULL && stat(path, &info) == 0 && S_ISREG(info.st_mode) &&
         s2_bytes_read(&arena, path, KEPT_BYTES, &text, &n) == S2_OK && n <= KEPT_BYTES) {

@@ -30,7 +30,7 @@ static int32_t verdict_of(int64_t stored)
     return stored == S2_DB_NONE ? S2_TUI_NOT_CHECKED : (int32_t)stored;
 }
 
-/* A name of 10 KB is one of 200 here: nothing shows more. */
+/* Cut texts at 200 bytes, even a name of 10 KB: nothing shows more. */
 static const char *copy(s2_arena *arena, const char *text)
 {
     enum { MOST = 200 };
@@ -161,7 +161,7 @@ static void query(void *user)
                           : s2_db_list(t->db, &t->arena, &t->query, &t->rows, &t->n_rows, &t->diag);
 }
 
-/* The list is there: how many there are in all is found out behind it, unless all of them are loaded. */
+/* With the list in place, count all its designs in the background, unless all of them are loaded. */
 static void count(s2_explorer *e)
 {
     s2_tui_model *const model = &e->session.model;
@@ -247,7 +247,7 @@ void s2_explorer_list_again(s2_explorer *e)
     begin(e, e->session.model.less, pages * S2_EXPLORER_PAGE);
 }
 
-/* The order is again that of the list that is shown; the words are there when / is pressed. */
+/* Return to the order of the list shown; pressing / brings back the words that were typed. */
 static void take_back(s2_explorer *e, const char *filter)
 {
     s2_tui_state *const state = &e->session.state;
@@ -257,7 +257,7 @@ static void take_back(s2_explorer *e, const char *filter)
     state->ascending = e->listed.ascending;
 }
 
-/* The filter is what it was before it was typed; what was listed on the way to the refused one is not. */
+/* Restore the filter from before typing, and list it again if typing has listed something else since. */
 static void refuse_typed(s2_explorer *e)
 {
     take_back(e, e->session.state.filter_before);
@@ -287,7 +287,7 @@ static void refuse(s2_explorer *e, const s2_list_task *t)
         e->session.model.n_log > 0 ? e->lines[e->session.model.n_log - 1] : "out of memory";
 }
 
-/* The n rows that were added last belong before the others; the cursor stays on its design. */
+/* Move the n rows added last before the others; the cursor stays on its design. */
 static void put_first(s2_explorer *e, int32_t n)
 {
     s2_arena scratch = {0};
@@ -303,7 +303,7 @@ static void put_first(s2_explorer *e, int32_t n)
     s2_arena_release(&scratch);
 }
 
-/* The list in place of another: the cursor stays on its design, where one is followed. */
+/* Replace the list; if it is only reloaded, the cursor stays on its design. */
 static void put_anew(s2_explorer *e, const s2_list_task *t)
 {
     s2_tui_model *const model = &e->session.model;
@@ -357,7 +357,7 @@ bool s2_explorer_list_collect(s2_explorer *e)
         return true;
     }
     e->session.model.filter_error = NULL;
-    /* another order has as many, and what others add is followed */
+    /* another order has the same count; a reload counts again, since others may have added designs */
     const bool counted =
         !e->follow && e->session.model.n_all >= 0 && strcmp(e->listed.filter, t->order.filter) == 0;
     e->listed = t->order;

@@ -1,7 +1,7 @@
-/* Keys of a terminal, and what is done while none comes. */
+/* Obeys the keys of a terminal, and does other work while none comes. */
 #include "explorer/internal.h"
 
-/* A key is seen within a frame of 16 ms: half of it is for what is derived, half for painting and a busy machine. */
+/* A key shows within a frame of 16 ms: half for deriving facts, half for painting and a busy machine. */
 enum { IDLE_MS = 250, FRAME_MS = 8, BUSY_MS = 100 };
 
 static void do_order(void *order)
@@ -14,7 +14,7 @@ static void begin_frame(s2_explorer *e)
     e->due_ms = s2_worker_now_ms() + FRAME_MS;
 }
 
-/* For what is being derived: no longer than the frame has, and not while a key waits, which is returned. */
+/* Wait for the facts being derived, until the frame is over or a key comes; returns that key. */
 static int32_t await_facts(s2_explorer *e)
 {
     const int32_t left = (int32_t)(e->due_ms - s2_worker_now_ms());
@@ -24,8 +24,8 @@ static int32_t await_facts(s2_explorer *e)
 }
 
 /*
- * Draws until nothing is lacking, a key comes, which is returned, or the frame is over; what is left is done while
- * keys are awaited.
+ * Draw until nothing is missing, a key comes (which is returned) or the frame is over; the rest is done while
+ * waiting for keys.
  */
 static int32_t settle(s2_explorer *e)
 {
@@ -51,7 +51,7 @@ static void paint(s2_explorer *e)
     s2_terminal_show(e->term, &e->session.canvas);
 }
 
-/* What changed by itself, unless a key comes before it can be seen: that is returned. */
+/* Show what changed without a key, unless a key comes before it can be seen: that key is returned. */
 static int32_t show_change(s2_explorer *e)
 {
     begin_frame(e);
@@ -82,7 +82,7 @@ static bool take_key(s2_explorer *e, int32_t key)
     return s2_explorer_click(e, row, col, wheel);
 }
 
-/* Whatever speaks when something is done. */
+/* The descriptors that become readable when something is done. */
 static int32_t files_of(const s2_explorer *e, int *files, int32_t cap)
 {
     const s2_worker *const workers[] = {&e->list_worker, &e->front_worker, &e->facts_worker,
@@ -94,7 +94,7 @@ static int32_t files_of(const s2_explorer *e, int *files, int32_t cap)
     return n;
 }
 
-/* Wait for a key, what a job says, or what a worker finished; true when the screen is to be drawn. */
+/* Wait for a key, a job's output or a worker's result; true when the screen must be redrawn. */
 static bool idle(s2_explorer *e, int32_t *key, double *looked)
 {
     int files[8];
@@ -113,7 +113,7 @@ static bool idle(s2_explorer *e, int32_t *key, double *looked)
     return s2_explorer_follow(e) || changed;
 }
 
-/* What a key does is seen before the next is taken; that one is returned where it is there. */
+/* Show what a key does before taking the next key; returns that one if it is already there. */
 static int32_t obey(s2_explorer *e, int32_t key, bool *go_on)
 {
     begin_frame(e);
@@ -135,7 +135,7 @@ static void loop(s2_explorer *e)
             key = obey(e, key, &go_on);
             continue;
         }
-        /* the preview waits until no key does, so that moving through the list never does */
+        /* the preview waits until no key is pending, so that moving through the list never waits for it */
         if (s2_explorer_preview(e))
             key = show_change(e);
         if (key == S2_TERM_NOTHING && idle(e, &key, &looked) && key == S2_TERM_NOTHING)
@@ -143,7 +143,7 @@ static void loop(s2_explorer *e)
     }
 }
 
-/* Nobody waits for what nobody will see. */
+/* Do not wait for facts that nobody will see. */
 static void leave_facts(s2_explorer *e)
 {
     enum { PATIENCE_MS = 50 };
@@ -160,7 +160,7 @@ s2_status s2_explorer_terminal(s2_explorer *e, s2_diag *diag)
         .ascii = given->ascii, .mono = given->mono, .mouse = given->mouse, .palette = given->palette};
     S2_TRY(s2_terminal_open(&options, &e->term, diag));
     e->session.canvas.ascii = s2_terminal_is_ascii(e->term);
-    /* without threads it waits where it would otherwise go on; that is all */
+    /* without threads the session works too: it waits where it would otherwise go on */
     e->session.deferred = s2_worker_start(&e->facts_worker) == S2_OK;
     (void)!s2_worker_start(&e->list_worker);
     (void)!s2_worker_start(&e->front_worker);

@@ -1,4 +1,4 @@
-/* What is stored of a design, what ran, and what it said: as lines for the screen. */
+/* Turns a design's stored results, the runs and their output into lines for the screen. */
 #include "explorer/internal.h"
 #include "explorer/result.h"
 
@@ -183,7 +183,7 @@ void s2_explorer_runs_go_on(s2_explorer *e)
     }
 }
 
-/* The command line without brackets and quotes of JSON, for people. */
+/* The command line for people, without the brackets and quotes of JSON. */
 static const char *words_of(s2_explorer *e, int64_t run_id)
 {
     enum { MOST = 24 };
@@ -213,7 +213,7 @@ static s2_tui_run run_of_row(s2_explorer *e, const s2_db_run_row *row)
                         .n_results = row->n_results};
 }
 
-/* The job of this session that made a stored run, found by command and time; -1: none did. */
+/* The job of this session that made a stored run, matched by command and time; -1: no job did. */
 static int32_t job_of(const s2_explorer *e, const s2_db_run_row *row)
 {
     for (int32_t at = 0; at < e->n_jobs; at++) {

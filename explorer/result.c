@@ -18,7 +18,7 @@ const char *s2_result_word(const s2_db_result *result)
     return "note";
 }
 
-/* What a check or a run could say more. */
+/* Append the reason that a check or run gave, if any. */
 static void put_reason(const char *reason, s2_buf *buf)
 {
     if (reason[0] != '\0')
@@ -52,7 +52,7 @@ static void put_unusual(const char *word, const char *value, const char *usual, 
         s2_buf_printf(buf, ", %s %s", word, value);
 }
 
-/* What tells the price from others of the same GPU, length and batch. */
+/* What distinguishes the price from others of the same GPU, length and batch. */
 static void put_kind(const s2_db_sim *sim, s2_buf *buf)
 {
     if (sim->tp > 1)
@@ -64,7 +64,7 @@ static void put_kind(const s2_db_sim *sim, s2_buf *buf)
     put_unusual("model", sim->model, "", buf);
 }
 
-/* A time without a known error is the bound. */
+/* A time without a known error is a lower bound. */
 static void put_sim(const s2_db_sim *sim, s2_buf *buf)
 {
     s2_buf_printf(buf, "%s, %lld tokens x %lld, %s", sim->gpu, (long long)sim->len_tok, (long long)sim->batch,

@@ -14,5 +14,5 @@ const char *const s2_samples[] = {
     "name longformer\nlayers 12\nheads 12\nhead-dim 64\nlocal 512t | columns 0 | rows 0\n",
     "name bigbird-causal\nlayers 12\nheads 12\nhead-dim 64\nlocal 3 | columns 0,1 | rows 0,1 | random 3 seed "
     "1\n",
-    /* one residue of eight is nobody's: the smallest way to be wrong */
+    /* one residue of eight belongs to no head: the smallest way to be wrong */
     "name one-hole\nlayers 1\nheads 7\nblock 64\nlocal 4 | stride 8 phase head\n", NULL};

@@ -1,4 +1,4 @@
-/* Screens to files: text, ANSI, PNG. */
+/* Writes screens to files, as text, ANSI or PNG. */
 #include "explorer/internal.h"
 
 #include <string.h>
@@ -59,7 +59,7 @@ static const char *kind_of(const char *path)
                                       : "text";
 }
 
-/* The screen as it was when the name was asked for, without the prompt. */
+/* Redraws the screen first, so that the prompt for the name is not on it. */
 void s2_explorer_dump_prompted(s2_explorer *e)
 {
     s2_buf buf = {0};

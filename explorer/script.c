@@ -1,4 +1,4 @@
-/* Sessions without a terminal: a file of keys, or one screen. */
+/* Runs sessions without a terminal: a file of keys, or a dump of one screen. */
 #include "explorer/internal.h"
 
 #include <errno.h>
@@ -11,13 +11,13 @@ s2_status s2_explorer_print(s2_explorer *e, s2_diag *diag)
 {
     s2_explorer_preview(e);
     s2_session_draw(&e->session);
-    /* nobody looks at the screen: it would pass for one of a database that has nothing */
+    /* nobody reads the message on it, and it would pass for the screen of an empty database */
     if (e->options->dumps && e->failed != S2_OK)
         return s2_diag_set(diag, e->failed, 0, 0, 0, "%s", e->session.state.message);
     return s2_explorer_dump(e, diag);
 }
 
-/* Until nothing runs beside the screen any more. */
+/* Wait until nothing runs in the background any more. */
 static void wait_for_jobs(s2_explorer *e)
 {
     while (s2_explorer_works(e)) {
@@ -28,7 +28,7 @@ static void wait_for_jobs(s2_explorer *e)
     s2_explorer_follow(e);
 }
 
-/* A script, and the line that is obeyed. */
+/* A script and the line being obeyed. */
 typedef struct script {
     s2_explorer *explorer;
     s2_diag *diag;
@@ -38,7 +38,7 @@ typedef struct script {
     bool over; /* a key ended the session */
 } script;
 
-/* Where it is wrong, as compilers say it. */
+/* Say where the script is wrong, in the form that compilers use. */
 static s2_status refuse(const script *from, const char *place, const char *why)
 {
     const int32_t col = (int32_t)(place - from->line) + 1;
@@ -81,7 +81,7 @@ static s2_status press_words(script *from)
     return S2_OK;
 }
 
-/* Words are keys; `type TEXT` types the rest of the line; `size 80x24`; `wait` for what runs; `dump`. */
+/* Words are keys; `type TEXT` types the rest of the line; `size 80x24`; `wait` for jobs to end; `dump`. */
 static s2_status obey(script *from)
 {
     const char *const line = from->line;

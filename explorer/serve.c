@@ -1,4 +1,4 @@
-/* What the views ask for. */
+/* Answers the requests of the views. */
 #include "explorer/internal.h"
 
 #include <errno.h>
@@ -44,7 +44,7 @@ bool s2_explorer_preview(s2_explorer *e)
     return changed || output != e->output_of || record != e->record_of;
 }
 
-/* By its row where that is loaded, else as its text says. */
+/* Take the name from the design's row if that is loaded, else from its text. */
 static const char *name_of(s2_explorer *e, int64_t id, const char *text)
 {
     static const char name[] = "name ";
@@ -72,7 +72,7 @@ static void compare(s2_explorer *e)
     s2_arena_release(&scratch);
 }
 
-/* A file without a pattern leaves the workbench as it was, and its name in the prompt to be corrected. */
+/* A file without a pattern leaves the workbench unchanged, and its name in the prompt for correction. */
 static void open_file(s2_explorer *e)
 {
     const s2_parse_options parse = {.no_files = true};
@@ -112,7 +112,7 @@ static void copy_command(s2_explorer *e)
                              : "nothing was copied: the design is still being derived");
 }
 
-/* Whatever takes long, the shortest first. */
+/* Cancel whatever is slow, the shortest task first. */
 static void cancel(s2_explorer *e)
 {
     if (s2_explorer_change_give_up(e))

@@ -36,7 +36,7 @@ static void *work(void *user)
     return NULL;
 }
 
-/* A signal that the thread took would neither wake the poster nor be seen by it in order. */
+/* Block signals: one that this thread received would neither wake the poster nor reach it in order. */
 static bool start_deaf(s2_worker *w)
 {
     static const int crashes[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};

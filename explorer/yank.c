@@ -1,17 +1,17 @@
-/* A design to the clipboard: its hash, its text, or what the list knows of it. */
+/* Copies a design to the clipboard: its hash, its text, or what the list knows about it. */
 #include "explorer/internal.h"
 
 #include <math.h>
 #include <string.h>
 
-/* NULL where nothing is stored. */
+/* NULL if nothing is stored. */
 static const char *verdict_word(int32_t verdict)
 {
     const bool stored = verdict >= S2_DB_HOLDS && verdict <= S2_DB_UNKNOWN;
     return stored ? s2_db_verdict_word((s2_db_verdict)verdict) : NULL;
 }
 
-/* By the names of the filter's columns. */
+/* A JSON object whose keys are the filter's column names. */
 static void put_row(const s2_tui_row *row, s2_buf *buf)
 {
     s2_json_begin(buf, '{');
@@ -45,7 +45,7 @@ static const s2_tui_row *row_of(const s2_explorer *e, int64_t id)
     return s2_explorer_row(e, id);
 }
 
-/* In one line, as a command takes it. */
+/* The design's text on one line, as a command accepts it. */
 static void put_text(s2_explorer *e, int64_t id, s2_buf *buf)
 {
     s2_arena scratch = {0};

@@ -14,7 +14,7 @@ struct s2_api_device {
     s2_device *device;
 };
 
-/* The cache, and its state, for which the lists were made. */
+/* The cache that the lists were made for, and its state at the time. */
 typedef struct cached_lists {
     int64_t stamp;
     int32_t *sequences;
@@ -33,7 +33,7 @@ struct s2_api_plan {
     const int32_t *kinds; /* [layer] DECODING: the lowest layer that reads the same */
     s2_plan_seq *lens;    /* plan.seqs points here where the plan has classes only */
     cached_lists of_cache;
-    s2_attn_problem problem; /* of the last call; all but its pointers is fixed by the plan */
+    s2_attn_problem problem; /* of the last call; the plan fixes all but its pointers */
     s2_cached cached;
     void *state;    /* what the kernel prepared for the problem; NULL: not yet */
     int64_t n_made; /* number of states made so far */

@@ -86,7 +86,7 @@ static s2_status read_foreign(const given *in, s2_api_pattern *own, s2_diag *dia
     return status;
 }
 
-/* Text without a file is a configuration only if it begins with a bracket, which no text in the language does. */
+/* Text without a file is a configuration only if it begins with a bracket; no text in the language does. */
 static bool is_language(const given *in)
 {
     size_t at = 0;

@@ -1,7 +1,7 @@
 /*
- * s2.h - sparse attention patterns from C: read, prove, price, run, and keep keys and values no longer than needed.
+ * s2.h - sparse attention patterns from C: read, prove, price, run, and hold keys and values while needed.
  *
- * The one public header of libs2. docs/library.md has a program; `pkg-config --cflags --libs s2` has the flags.
+ * The only public header of libs2. Example: docs/library.md. Flags: `pkg-config --cflags --libs s2`.
  *
  * Results:   functions return an s2_api_code: S2_API_OK, or a negative code on failure; then outputs are
  *            untouched and *why, if not NULL, says what failed. A verdict is not a failure:
@@ -10,10 +10,10 @@
  *            released with s2_api_text_free(). A plan or cache keeps its pattern alive, so that the pattern
  *            may be closed first.
  * Threads:   any number of threads may use a pattern. A device, plan or cache belongs to one thread at a
- * time.
- *            The library has no state of its own: threads that use different objects never affect each other.
- * Versions:  structures that callers fill begin with their own size, as the caller's compiler knew it. Later versions
- *            only append to them; the soname changes when anything else does.
+ *            time. The library has no state of its own: threads that use different objects never affect
+ *            each other.
+ * Versions:  structures that callers fill begin with their own size, as the caller's compiler knew it. Later
+ *            versions only append to them; the soname changes when anything else does.
  */
 #ifndef S2_LIBRARY_S2_H
 #define S2_LIBRARY_S2_H

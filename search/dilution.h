@@ -10,12 +10,12 @@
 
 #include "pattern/spec.h"
 
-/* The dilution where no layer has a signal. */
+/* The dilution if no layer has a signal. */
 #define S2_DILUTION_MOST 1e6
 
 /*
- * 1 for dense attention. Patterns with a fast form cost O(blocks + heads) and have no limits; others
- * S2_ELIMIT beyond those of reach/stack.h. S2_ENOMEM.
+ * 1 for dense attention. Patterns with a fast form cost O(blocks + heads) and have no limits; for others,
+ * S2_ELIMIT beyond the limits of reach/stack.h. S2_ENOMEM.
  */
 s2_status s2_dilution_of(s2_arena *arena, const s2_pattern *pattern, int64_t n_tok,
                          double *out) S2_MUST_CHECK;

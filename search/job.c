@@ -146,7 +146,7 @@ s2_status s2_search_job_resume(const s2_search_job *job, const s2_search *search
     s2_buf text = {0};
     s2_search_resumed resumed = {0};
     s2_status status = job->ranks.own == 0 ? read_file(job, arena, &text) : S2_OK;
-    /* statuses are negative: where rank 0 cannot read, no rank waits for its text */
+    /* statuses are negative: if rank 0 cannot read the file, no rank waits for its text */
     if (s2_ranks_most(&job->ranks, -status) == 0) {
         s2_ranks_share(&job->ranks, &text);
         resumed.found = text.len > 0;

@@ -46,13 +46,13 @@ s2_status s2_search_job_write(const s2_search_job *job, int64_t stored_us) S2_MU
 
 /* What s2_search_job_resume read. */
 typedef struct s2_search_resumed {
-    bool found;        /* false: there is no file, the search starts anew */
+    bool found;        /* false: there is no file; the search starts from the beginning */
     int64_t stored_us; /* as it was written */
 } s2_search_resumed;
 
 /*
- * Rank 0 reads the file, every rank takes its own state from it. Not agreed: S2_EPARSE with the reason in
- * *diag where this rank cannot resume from it, S2_EIO on rank 0, S2_ENOMEM; *state is then untouched.
+ * Rank 0 reads the file, and every rank takes its own state from it. Not agreed: S2_EPARSE with the reason
+ * in *diag if this rank cannot resume from it, S2_EIO on rank 0, S2_ENOMEM; *state is then untouched.
  */
 s2_status s2_search_job_resume(const s2_search_job *job, const s2_search *search, s2_arena *arena,
                                s2_search_state *state, s2_search_resumed *out, s2_diag *diag) S2_MUST_CHECK;

@@ -4,7 +4,7 @@
  *
  * Times and bytes are those of s2_price, at the fidelity that the question needs; a pattern without a fast
  * form has no bound. With options.calibration the times of prefill and decode are predictions, which are
- * never below their floor: where the schedule would beat it, the floor counts. Without it, and in training,
+ * never below their floor: if the schedule would beat it, the floor counts. Without it, and in training,
  * times are those of the plan at peak rates.
  *
  * Ownership: s2_objectives_release frees what it grew. Threads: one s2_objectives, one thread.
@@ -23,14 +23,14 @@ typedef enum s2_objective {
     S2_BY_PREFILL_US, /* attention of all layers, as `s2 sim` prices it with or without constants */
     S2_BY_DECODE_US,
     S2_BY_TRAIN_US,
-    S2_BY_KV_BYTES,   /* KV cache in pages per KV head; all pages where nothing is freed */
+    S2_BY_KV_BYTES,   /* KV cache in pages per KV head; all pages if nothing is freed */
     S2_BY_DENSITY,    /* of blocks, mean over the heads of the layers that are not dense */
     S2_BY_IMBALANCE,  /* prefill: longest SM / mean SM, of the layer with the most work */
     S2_BY_UNREAD,     /* 1 - pairs read / causal pairs, over all layers: what is given up */
-    S2_BY_REDUNDANCY, /* heads that read a pair, mean over all causal pairs; where union holds, at least 1 */
-    S2_BY_DEPTH,      /* any so many layers include a union-complete one; n_layers + 1: none do */
-    S2_BY_LOSS, /* loss on text, and what is not recalled, of small models as reach/worth.h judges them. */
-    S2_BY_UNRECALLED, /* Where it does not judge, there is no price */
+    S2_BY_REDUNDANCY, /* heads that read a pair, mean over all causal pairs; at least 1 if union holds */
+    S2_BY_DEPTH,      /* any that many layers include a union-complete one; n_layers + 1: no such number */
+    S2_BY_LOSS,       /* loss of small models on text, as reach/worth.h judges it; no price if it does not */
+    S2_BY_UNRECALLED, /* share of associations that these do not recall; likewise */
     S2_BY_DILUTION,   /* signal of dense attention / signal of the pattern: see search/dilution.h */
     S2_N_OBJECTIVES
 } s2_objective;
@@ -43,8 +43,7 @@ typedef struct s2_objectives {
     s2_objective by[S2_MAX_OBJECTIVES];
     bool keeps_all; /* set by the caller: the cache frees nothing, whatever a pattern allows */
     s2_arena scratch;
-    int64_t
-        work_left; /* for counting, shared by all prices of a candidate: as much as one price has elsewhere */
+    int64_t work_left; /* for counting, shared by a candidate's prices: as much as one price has elsewhere */
 } s2_objectives;
 
 /* S2_ENOMEM. */
@@ -57,11 +56,11 @@ typedef struct s2_quote {
     const s2_pattern *pattern;
     s2_sim floor; /* floor.fast: it has a fast form, hence bounds */
     bool floored;
-    double floor_us[S2_N_PHASES]; /* then: no prediction is lower */
+    double floor_us[S2_N_PHASES]; /* if floored: no prediction is lower */
     double decode_us;             /* predicted; 0: not predicted yet */
 } s2_quote;
 
-/* Values at least as small as the exact ones; without a fast form, 0. S2_ENOMEM. */
+/* Values no greater than the exact ones; 0 without a fast form. S2_ENOMEM. */
 s2_status s2_objectives_bound(s2_objectives *objectives, const s2_pattern *pattern, s2_quote *quote,
                               double value[S2_MAX_OBJECTIVES]) S2_MUST_CHECK;
 /*

@@ -16,7 +16,7 @@
 
 typedef struct s2_ranks {
     int32_t own;    /* 0 .. n - 1 */
-    int32_t n;      /* 1: not a job of several */
+    int32_t n;      /* 1: a single process */
     int32_t n_here; /* on this machine, this one included */
 } s2_ranks;
 

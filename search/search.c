@@ -47,7 +47,7 @@ static int64_t batch_size(const s2_search *search, const s2_search_state *state)
 {
     const int64_t done = state->next - search->begin;
     const int64_t n_dear = search->options.calibration != NULL
-                               ? state->counts.priced + state->counts.outside /* some of these were dear */
+                               ? state->counts.priced + state->counts.outside /* some were expensive */
                                : state->counts.priced_slowly;
     int64_t size = done < LARGEST_BATCH ? done : LARGEST_BATCH;
     if (n_dear > 0 && size > DEAR_BATCH * done / n_dear)
@@ -134,7 +134,7 @@ static s2_status prove(worker *w, const s2_pattern *pattern, bool *holds)
     s2_finding findings[S2_SEARCH_REQUIREMENTS];
     *holds = false;
     bool unknown = false;
-    /* together where proofs are cheap; else one by one, since a violation makes later proofs needless */
+    /* together if proofs are cheap; else one by one, since a violation makes later proofs unnecessary */
     const int32_t step = pattern->n_bodies <= CHEAP_BODIES ? search->n_requirements : 1;
     for (int32_t r = 0; r < search->n_requirements; r++) {
         if (r % step == 0)
@@ -238,7 +238,7 @@ static s2_status visit(worker *w, int64_t index)
         refuse(w, index);
         return S2_OK;
     }
-    /* what takes too long to count has no price to compare */
+    /* pairs that take too long to count leave no price to compare */
     w->counts.unknown += status == S2_ELIMIT;
     return status == S2_ELIMIT ? S2_OK : status;
 }

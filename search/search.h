@@ -25,7 +25,7 @@ extern "C" {
 
 enum { S2_SEARCH_REQUIREMENTS = 16, S2_SEARCH_JOBS = 1024 };
 
-/* The most that a candidate on the front may have of an objective. */
+/* An upper limit on one objective for every candidate on the front. */
 typedef struct s2_search_limit {
     s2_objective of;
     double most;
@@ -33,8 +33,8 @@ typedef struct s2_search_limit {
 } s2_search_limit;
 
 /*
- * May the candidate be on the front, by criteria that the search does not know? Called by several threads,
- * for candidates that are neither beaten nor outside. S2_ENOMEM.
+ * May the candidate be on the front, by criteria unknown to the search? Called by several threads, for
+ * candidates that are neither beaten nor outside. S2_ENOMEM.
  */
 typedef s2_status (*s2_search_accept_fn)(const void *user, const s2_pattern *pattern, bool *accepted);
 
@@ -43,7 +43,7 @@ typedef struct s2_search {
     s2_sim_options options;
     int32_t n_by;
     s2_objective by[S2_MAX_OBJECTIVES];
-    int32_t n_limits; /* their objectives and those of `by`: at most S2_MAX_OBJECTIVES in all */
+    int32_t n_limits; /* objectives here and in `by`: at most S2_MAX_OBJECTIVES in all */
     s2_search_limit limits[S2_MAX_OBJECTIVES];
     int32_t n_requirements;
     s2_requirement requirements[S2_SEARCH_REQUIREMENTS];
@@ -51,7 +51,7 @@ typedef struct s2_search {
     int64_t begin; /* visits of this shard; s2_search_shard */
     int64_t end;
     int32_t n_jobs;
-    s2_search_accept_fn accept; /* NULL: all may */
+    s2_search_accept_fn accept; /* NULL: all are accepted */
     const void *accept_user;
     bool keeps_all;  /* the stack that runs the designs frees none of the KV cache */
     bool no_pruning; /* price everything; for tests */

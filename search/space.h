@@ -23,10 +23,10 @@ extern "C" {
 #endif
 
 enum {
-    S2_SPACE_BYTES = 1 << 16,        /* of the text */
-    S2_SPACE_HOLES = 64,             /* in it */
-    S2_SPACE_ALTERNATIVES = 1 << 16, /* of one hole, ranges counted in full */
-    S2_SPACE_LOG2_CANDIDATES = 40    /* in all */
+    S2_SPACE_BYTES = 1 << 16,        /* length of the text */
+    S2_SPACE_HOLES = 64,             /* holes in the text */
+    S2_SPACE_ALTERNATIVES = 1 << 16, /* per hole, ranges counted in full */
+    S2_SPACE_LOG2_CANDIDATES = 40    /* candidates in all */
 };
 
 /* One alternative of a hole: text, or the n numbers begin, begin + step, ... */
@@ -60,13 +60,13 @@ s2_status s2_space_parse(s2_arena *arena, const char *text, size_t n_bytes, s2_s
 /* Append the text of candidate `index`; check buf->status afterwards. */
 void s2_space_expand(const s2_space *space, int64_t index, s2_buf *buf);
 
-/* -1: the candidate has the least number of a hole, 1: the greatest, 0: one between, or the hole has text. */
+/* -1: the candidate has the least number of a hole, 1: the greatest, 0: another, or the hole has text. */
 int32_t s2_space_edge(const s2_space *space, int64_t index, int32_t piece, int64_t *value);
 
 /*
  * A space for a given shape: windows of 1024 tokens and more, sinks, strides rotated by head or by KV head,
- * dense KV heads and dense layers. dense_every: the last of so many layers is dense; S2_PROPOSE_NONE: none
- * is; S2_PROPOSE_ANY: the space leaves the choice open. S2_EINVAL for an invalid shape.
+ * dense KV heads and dense layers. dense_every: the last of every so many layers is dense; S2_PROPOSE_NONE:
+ * no layer is; S2_PROPOSE_ANY: the space leaves the choice open. S2_EINVAL for an invalid shape.
  */
 enum { S2_PROPOSE_ANY = 0, S2_PROPOSE_NONE = -1 };
 s2_status s2_space_propose(int32_t n_heads, int32_t n_kv_heads, int32_t dense_every,

@@ -1,6 +1,6 @@
 /*
- * tests/faulty.h - what tests/test_everycall.c and the program that it lets fail share: a page of memory, and
- * the sockets' number through which the program hands over its system calls.
+ * tests/faulty.h - what tests/test_everycall.c shares with the program that it makes fail: a page of memory,
+ * and the descriptor of the socket through which the program hands over its system calls.
  */
 #ifndef S2_TESTS_FAULTY_H
 #define S2_TESTS_FAULTY_H
@@ -13,7 +13,7 @@ enum { S2_FAULTY_PAGE_FD = 198, S2_FAULTY_SOCKET_FD = 199 };
 typedef struct s2_faulty_page {
     _Atomic int64_t n_allocs;
     int64_t failing_alloc; /* -1: none */
-    int64_t watch_calls;   /* hand over the system calls */
+    int64_t watch_calls;   /* not 0: hand over the system calls */
 } s2_faulty_page;
 
 #endif /* S2_TESTS_FAULTY_H */

@@ -1,8 +1,7 @@
 /*
- * tests/gen_db.h - rows of a database that follow from a number, for every test that needs a database with
- * something in it.
+ * tests/gen_db.h - database rows computed from a number, for tests that need a database with something in it.
  *
- * Rows are plain data with sensible values in every field; a test changes the fields that it is about.
+ * Rows are plain data with sensible values in every field; a test changes the fields that matter to it.
  */
 #ifndef S2_TESTS_GEN_DB_H
 #define S2_TESTS_GEN_DB_H
@@ -10,7 +9,7 @@
 #include "db/db.h"
 
 extern const s2_db_run s2_gen_run;
-extern const s2_db_sim s2_gen_sim; /* of Prefill at 8k on an H200; 850 us */
+extern const s2_db_sim s2_gen_sim; /* prefill at 8k on an H200; 850 us */
 
 /* A verdict of the algebraic prover without a witness. */
 s2_db_check s2_gen_check(const char *property, s2_db_verdict verdict, int64_t scope_tok);
@@ -28,11 +27,11 @@ s2_status s2_gen_put_design(s2_db *db, int64_t run_id, int64_t n, int64_t *id, s
 s2_status s2_gen_put_all(s2_db *db, int64_t n);
 
 /*
- * All rows of all tables but those on the file itself, as one text that the caller frees with s2_free(). NULL
- * when the file cannot be read.
+ * All rows of all tables, except those about the file itself, as one text; free it with s2_free(). NULL if
+ * the file cannot be read.
  */
 char *s2_gen_rows(const char *path);
-/* Remove a database with everything that may lie beside it. */
+/* Remove a database and all files that SQLite or s2 may have put next to it. */
 void s2_gen_forget(const char *path);
 
 #endif /* S2_TESTS_GEN_DB_H */

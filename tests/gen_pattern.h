@@ -1,9 +1,9 @@
 /*
- * tests/gen_pattern.h - random texts of the pattern language, every one of them accepted.
+ * tests/gen_pattern.h - random texts in the pattern language, all of them valid.
  *
- * All statements, selectors, terms, phases, units and conditions occur, also several rules on top
- * of each other and rules that never win. Sizes are bounded by the options, so that a test may
- * enumerate every pair of a small context.
+ * All statements, selectors, terms, phases, units and conditions occur, as do overlapping rules and rules
+ * that never win. Sizes are bounded by the options, so that a test may enumerate every pair of a small
+ * context.
  */
 #ifndef S2_TESTS_GEN_PATTERN_H
 #define S2_TESTS_GEN_PATTERN_H
@@ -17,7 +17,7 @@ typedef struct s2_gen_options {
     int32_t max_heads;
     int32_t max_layers;
     int32_t max_block_tok; /* a power of two */
-    int32_t max_blk;       /* windows, thresholds, indices of lists, chunks: at most so many blocks */
+    int32_t max_blk;       /* windows, thresholds, list indices, chunks: at most this many blocks */
     int32_t max_stride;    /* blocks; strides in tokens cover the same distance */
     int32_t max_terms;
     int32_t max_rules;
@@ -25,7 +25,7 @@ typedef struct s2_gen_options {
     bool when;          /* conditions */
     bool phases;        /* prefill and decode rules */
     bool not_causal;    /* causal no, sometimes */
-    bool layers_differ; /* layers with a head dimension or a state of their own, sometimes */
+    bool layers_differ; /* sometimes layers with their own head dimension or state */
     bool explicit_random;
     bool dynamic;   /* pages, heavy, topk */
     bool decorated; /* odd blanks, comments, ';' between statements, k suffixes, the name */

@@ -13,13 +13,13 @@ typedef struct s2_gen_spec {
     int32_t most_heads;
     bool explicit_terms; /* random lists and mask files (held in memory) */
     bool dynamic_terms;
-    bool not_causal;          /* also patterns that are not causal */
-    bool layers_differ;       /* layers with numbers of their own, sometimes, and state layers among them */
-    bool certified;           /* only terms that a certificate may hold */
-    const s2_term_kind *kind; /* a term of this kind in every body; NULL: whatever comes */
+    bool not_causal;          /* non-causal patterns too */
+    bool layers_differ;       /* sometimes layers with their own numbers, among them state layers */
+    bool certified;           /* only terms that a certificate can express */
+    const s2_term_kind *kind; /* a term of this kind in every body; NULL: any */
 } s2_gen_spec;
 
-/* A pattern that passes s2_pattern_check(); pieces live in the arena. NULL when memory ran out. */
+/* A pattern that passes s2_pattern_check(); pieces live in the arena. NULL if out of memory. */
 s2_pattern *s2_gen_spec_pattern(s2_rng *rng, const s2_gen_spec *options, s2_arena *arena);
 
 /* One term that passes the pattern's check, sometimes with conditions. */

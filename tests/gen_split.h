@@ -1,8 +1,8 @@
 /*
- * tests/gen_split.h - patterns cut out of one whole: everything there is to read is split again and again,
- * along keys, queries, distances and residues, and the pieces are dealt out to heads. Such a pattern reads
- * every pair exactly once, however odd its terms are; one number changed by one decides whether it still
- * does. Random terms hardly ever come this close to the edge of a verdict.
+ * tests/gen_split.h - patterns cut out of one whole: the set of all pairs is split repeatedly, along keys,
+ * queries, distances and residues, and the pieces are dealt out to heads. Such a pattern reads every pair
+ * exactly once, however odd its terms are, and changing one number by one decides whether it still does.
+ * Random terms hardly ever come this close to the edge of a verdict.
  */
 #ifndef S2_TESTS_GEN_SPLIT_H
 #define S2_TESTS_GEN_SPLIT_H

@@ -1,5 +1,5 @@
 /*
- * tests/parse_refusals.h - what the parser must refuse: text, line, column, code, words of the message.
+ * tests/parse_refusals.h - what the parser must refuse: text, line, column, code and words of the message.
  */
 #ifndef S2_TESTS_PARSE_REFUSALS_H
 #define S2_TESTS_PARSE_REFUSALS_H

@@ -12,7 +12,7 @@
 
 typedef struct s2_gen {
     s2_rng rng;
-    bool arithmetic; /* only the families a kernel knows without lists */
+    bool arithmetic; /* only families that kernels handle without lists */
     bool causal;
 } s2_gen;
 
@@ -30,7 +30,7 @@ static inline void s2_gen_list(s2_gen *gen, s2_arena *arena, s2_term *term)
     term->list = (s2_span_list){1, span};
 }
 
-/* Any row of the table but those that need a file or a run time; windows and strides more often. */
+/* Any row of the table except those decided by a file or at run time; windows and strides more often. */
 static inline s2_term_kind s2_gen_kind(s2_gen *gen)
 {
     static const s2_term_kind common[] = {S2_TERM_LOCAL, S2_TERM_STRIDE, S2_TERM_SINK, S2_TERM_LOCAL,

@@ -1,6 +1,6 @@
 /*
- * tests/s2import.h - a foreign text to a pattern, for tests: settings as "key=value key=value", neighbours
- * from a set or a directory, and everything that the import said.
+ * tests/s2import.h - imports a foreign text for tests, with settings as "key=value key=value" and neighbours
+ * from a set or a directory, and keeps everything that the import said.
  */
 #ifndef S2_TESTS_S2IMPORT_H
 #define S2_TESTS_S2IMPORT_H

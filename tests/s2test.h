@@ -2,8 +2,8 @@
  * tests/s2test.h - cmocka with the house's rules.
  *
  * cmocka's float asserts pass NaN and infinity (seen with 1.1.5), so they are banned here: compare
- * with s2_assert_close(), which cannot. Test names are sentences; tables carry a label that is
- * printed when a row fails. Seeds come from $S2_SEED and are printed.
+ * with s2_assert_close(), which cannot. Test names are sentences; table rows carry a label that is
+ * printed when they fail. Seeds come from $S2_SEED and are printed.
  */
 #ifndef S2_TESTS_S2TEST_H
 #define S2_TESTS_S2TEST_H
@@ -64,7 +64,7 @@ static inline void s2_test_choose(void)
         cmocka_set_skip_filter(getenv("S2_SKIP"));
 }
 
-/* No program can forget to choose. */
+/* Every group chooses, so that no program can forget to. */
 #undef cmocka_run_group_tests
 #undef cmocka_run_group_tests_name
 #define cmocka_run_group_tests_name(name, tests, set_up, tear_down)                                          \

@@ -9,7 +9,7 @@
 
 void s2_layers_print(const int32_t *layers, int32_t n, s2_buf *buf)
 {
-    /* counting one layer beyond the last keeps "all" from hiding which they are */
+    /* counting one layer beyond the last prevents "all", which would hide the numbers */
     s2_index_list_print(layers, n, n > 0 ? layers[n - 1] + 2 : 1, buf);
 }
 
