@@ -90,7 +90,7 @@ static bool is_choice(s2_knob knob)
            knob == S2_KNOB_PRICE || knob == S2_KNOB_DTYPE;
 }
 
-/* Powers of two, more or less: a notch doubles. */
+/* Roughly powers of two, so a notch doubles. */
 static bool doubles(s2_knob knob)
 {
     return knob == S2_KNOB_BLOCK || knob == S2_KNOB_LEN || knob == S2_KNOB_BATCH;
@@ -112,7 +112,7 @@ static int64_t next_divisor(int64_t value, int64_t of, int32_t by)
     return value;
 }
 
-/* Heads in whole groups, so that the KV heads stay as they are. */
+/* Heads in whole groups, so that the KV heads can stay as they are. */
 static int64_t next_heads(int64_t value, int64_t n_kv, int32_t by)
 {
     const int64_t to = by == 2 ? value * 2 : by == -2 ? value / 2 / n_kv * n_kv : value + by * n_kv;
@@ -144,7 +144,7 @@ void s2_knobs_turn(s2_knobs *knobs, s2_knob knob, int32_t by)
         knobs->value[knob] = to;
 }
 
-/* What the pattern language would refuse of this value beside the others. */
+/* Would the pattern language accept this value along with the others? */
 static bool fits(const s2_knobs *knobs, s2_knob knob, int64_t value)
 {
     if (knob == S2_KNOB_HEADS)
@@ -223,7 +223,7 @@ void s2_knob_print(const s2_knobs *knobs, s2_knob knob, s2_buf *buf)
     }
 }
 
-/* The language's default is not said. */
+/* The language's default is left out. */
 static void add_head_dim(const s2_knobs *knobs, const char *separator, s2_buf *buf)
 {
     if (knobs->value[S2_KNOB_HEAD_DIM] != s2_knobs_default().value[S2_KNOB_HEAD_DIM])
@@ -248,7 +248,7 @@ void s2_knobs_text(const s2_knobs *knobs, const char *separator, s2_buf *buf)
         s2_buf_printf(buf, "%skv %lld-%lld: dense", separator,
                       (long long)(v[S2_KNOB_KV_HEADS] - dense_kv(knobs)),
                       (long long)(v[S2_KNOB_KV_HEADS] - 1));
-    /* a rule for layers that are not there is refused */
+    /* a rule for layers that do not exist is refused */
     static const int64_t least_layers[] = {1, 2, 4, 2};
     const int64_t dense = v[S2_KNOB_DENSE_LAYERS];
     if (dense > 0 && v[S2_KNOB_LAYERS] >= least_layers[dense])
@@ -256,7 +256,7 @@ void s2_knobs_text(const s2_knobs *knobs, const char *separator, s2_buf *buf)
     s2_buf_puts(buf, separator[0] == '\n' ? "\n" : "");
 }
 
-/* " word {half,value,double}" within the knob's range, or just the value where there is one only. */
+/* "word {half,value,double}", as far as these are in the knob's range. */
 static void add_choices(const s2_knobs *knobs, s2_knob knob, const char *word, s2_buf *buf)
 {
     const int64_t value = knobs->value[knob];
@@ -271,14 +271,14 @@ static void add_choices(const s2_knobs *knobs, s2_knob knob, const char *word, s
     s2_buf_puts(buf, "}");
 }
 
-/* "; {,one,other}": also nothing; no hole where there is no alternative. */
+/* "; {,one,other}", where the first choice is no rule; nothing if there are no rules. */
 static void add_rules(const s2_buf *rules, s2_buf *buf)
 {
     if (rules->len > 0)
         s2_buf_printf(buf, "; {%s}", rules->data);
 }
 
-/* Dense KV heads and dense layers: none, the usual, and what the knobs have. */
+/* Dense KV heads and dense layers: none, the usual ones, and those of the knobs. */
 static void add_dense(const s2_knobs *knobs, s2_buf *buf)
 {
     const int64_t *const v = knobs->value;
@@ -364,7 +364,7 @@ static void knobs_of_dense(const s2_pattern *pattern, s2_knobs *knobs)
         v[S2_KNOB_DENSE_KV]++;
 }
 
-/* The text of the knobs says the same pattern, apart from its name. */
+/* Do the knobs express the same pattern, apart from its name? */
 static bool says_the_same(const s2_knobs *knobs, const s2_pattern *pattern)
 {
     s2_arena arena = {0};
@@ -491,7 +491,7 @@ static s2_status price(s2_facts *facts, const s2_sim_options *options)
     return S2_OK;
 }
 
-/* What both the bounds and the expected time are asked. */
+/* The options that the bounds and the expected time have in common. */
 static s2_status ask_simulator(const s2_question *question, s2_sim_options *options, s2_diag *diag)
 {
     S2_TRY(s2_sim_options_default(options));
@@ -512,13 +512,13 @@ static s2_status derive(s2_facts *facts, const char *text, size_t n_bytes)
     S2_TRY(ask_simulator(&facts->question, &options, &facts->diag));
     S2_TRY(prove(facts));
     int64_t work_left = S2_SIM_WORK;
-    options.work_left = &work_left; /* counting for the cache and for the price */
+    options.work_left = &work_left; /* shared by the cache and the price */
     const s2_status cached = fill_kv(facts, &options, &work_left);
     facts->cached = cached == S2_OK;
     const bool quick = !has_explicit(&facts->pattern) || options.len_tok <= EXPLICIT_PRICE_TOK;
     const s2_status priced = quick && facts->cached ? price(facts, &options) : S2_OK;
     facts->priced = quick && facts->cached && priced == S2_OK;
-    /* the verdicts stand where a length is too long to be counted */
+    /* the verdicts hold even if a length is too long to be counted */
     if (cached != S2_OK && cached != S2_ELIMIT && cached != S2_EINVAL)
         return cached;
     return priced != S2_OK && priced != S2_ELIMIT && priced != S2_EINVAL ? priced : S2_OK;

@@ -1,8 +1,8 @@
 /*
  * tui/bench.h - the workbench's knobs, and what follows from a pattern: verdicts, KV cache, cost.
  *
- * Knobs are turned by s2_knobs_turn and written as a text of the pattern language; nothing else builds
- * a pattern here, so what is on screen is what the equivalent command reads.
+ * s2_knobs_turn turns the knobs and s2_knobs_text writes them in the pattern language; nothing else builds
+ * a pattern here, so the screen shows what the equivalent command reads.
  *
  * Facts are derived from a text and a question (context, GPU, phase); they are immutable once built.
  * Ownership: facts own an arena; release them. Threads: no state.
@@ -47,8 +47,8 @@ typedef enum s2_knob {
 } s2_knob;
 
 /*
- * PHASE: 0 head, 1 head+1, 2 kv, 3 kv+1, 4 none. DENSE_LAYERS: 0 .. 3 in the order of the table. DTYPE: 0 bf16,
- * 1 fp16, 2 fp8. More dense KV heads than there are KV heads stand for all of them, and for more when there are.
+ * PHASE: 0 head, 1 head+1, 2 kv, 3 kv+1, 4 none. DENSE_LAYERS: 0 .. 3 in the order of the table. DTYPE: 0
+ * bf16, 1 fp16, 2 fp8. DENSE_KV above KV_HEADS stands for all KV heads, and for more once there are more.
  */
 typedef struct s2_knobs {
     int64_t value[S2_N_KNOBS];
@@ -59,21 +59,21 @@ s2_knobs s2_knobs_default(void);
 const char *s2_knob_label(s2_knob knob);
 const char *s2_knob_help(s2_knob knob);
 /*
- * One notch (by = +1, -1), or twice and half as much (+2, -2). A knob at the end of its range stays where it is
- * and no knob moves another, so that each turn, half of an odd number apart, is taken back by its contrary.
+ * Turn by one notch (by = +1, -1), double (+2) or halve (-2). A knob at the end of its range stays there and
+ * no knob moves another, so every turn is undone by its opposite, except for halving an odd number.
  */
 void s2_knobs_turn(s2_knobs *knobs, s2_knob knob, int32_t by);
-/* The value by its words ("128k", "kv+1"); false, with nothing changed, where the knob has none such. */
+/* Set the value from words ("128k", "kv+1"); false, changing nothing, if the knob has no such value. */
 bool s2_knob_set(s2_knobs *knobs, s2_knob knob, const char *words);
-/* What it takes, for people: "1 to 4096", "prefill, decode". */
+/* The values that it accepts, for people: "1 to 4096", "prefill, decode". */
 void s2_knob_print_range(const s2_knobs *knobs, s2_knob knob, s2_buf *buf);
 /* The value as a person reads it: "128k", "kv+1", "every 2nd". */
 void s2_knob_print(const s2_knobs *knobs, s2_knob knob, s2_buf *buf);
 /* The pattern, statements separated by `separator` ("\n" or "; "). */
 void s2_knobs_text(const s2_knobs *knobs, const char *separator, s2_buf *buf);
-/* The designs around: each knob of the pattern half, as it is and double, other phases; for s2 search. */
+/* The designs around these knobs, for s2 search: values halved, kept and doubled, other phases. */
 void s2_knobs_space(const s2_knobs *knobs, s2_buf *buf);
-/* The knobs that say the same as this pattern; false when no setting of them does. Question knobs stay. */
+/* The knobs that express this pattern; false if no setting does. The question's knobs do not change. */
 bool s2_knobs_of(const s2_pattern *pattern, s2_knobs *knobs);
 
 typedef struct s2_question {
@@ -86,16 +86,16 @@ typedef struct s2_question {
 /* Prefill of so many tokens on an h200, one sequence, bf16. */
 s2_question s2_question_default(int64_t len_tok);
 s2_question s2_knobs_question(const s2_knobs *knobs);
-/* "--gpu h200 --len 128k --phase prefill": as commands ask it. */
+/* "--gpu h200 --len 128k --phase prefill": the question as options of a command. */
 void s2_question_print(const s2_question *question, s2_buf *buf);
 
-/* What the simulator is asked, with the constants of the GPU or a guess of them in the arena. */
+/* The question as options for the simulator; the GPU's calibration, or a guess at it, is in the arena. */
 s2_status s2_question_options(const s2_question *question, s2_arena *arena, s2_sim_options *options,
                               s2_diag *diag) S2_MUST_CHECK;
 
 enum { S2_KV_POINTS = 48, S2_N_VERDICTS = 3 };
 
-/* What the kernels of this repository would take (docs/simulator.md). */
+/* How long the kernels of this repository would take (docs/simulator.md). */
 typedef struct s2_expected {
     bool known; /* false: nothing predicts it */
     double time_us;
@@ -104,31 +104,31 @@ typedef struct s2_expected {
     s2_resource bound_by;
 } s2_expected;
 
-/* The figures of a design that designs are compared by. */
+/* The figures by which designs are compared. */
 typedef struct s2_tally {
     bool there;
     bool cached;
     bool priced;
     bool expected; /* expected_us is known */
-    bool judged;   /* recall and loss are (docs/worth.md) */
+    bool judged;   /* recall and loss are known (docs/worth.md) */
     char hash[S2_HASH_HEX];
     double time_us; /* lower bound */
     double expected_us;
     double kv_bytes;
-    double unread; /* share of the pairs that a head could read and does not, mean over heads and layers */
+    double unread; /* share of the pairs that a head could read but does not, mean over heads and layers */
     double recall;
     double loss;
 } s2_tally;
 
-/* A repair that was proved, and what it costs. */
+/* A proved repair and its cost. */
 typedef struct s2_offer {
     const char *change;
     const char *words;
-    const char *text; /* the pattern, in one line */
+    const char *text; /* the pattern on one line */
     s2_tally tally;
 } s2_offer;
 
-/* The share of the keys they may see that queries know after one layer, counted from the first. */
+/* After a layer and all layers before it: the share of its visible keys that a query knows. */
 typedef struct s2_known {
     double last;  /* the last query */
     double least; /* the query that knows the least */
@@ -136,26 +136,26 @@ typedef struct s2_known {
 
 enum { S2_OFFERS = 8 };
 
-/* What takes longer than a frame, derived where nobody waits. */
+/* The facts that take longer than a frame, derived where nobody waits. */
 typedef struct s2_late {
     s2_arena arena;
     bool asked; /* the rest is final */
     s2_expected expected;
     int32_t n_offers;
     s2_offer offers[S2_OFFERS];
-    const s2_known *reach; /* [n_layers], of a context of reach_tok; NULL: it could not be followed */
+    const s2_known *reach; /* [n_layers], in a context of reach_tok; NULL: it could not be followed */
     int64_t reach_tok;
-    int32_t hops;           /* layers in which every key reaches every later query; 0: not within the stack */
-    const char *not_judged; /* why there is no worth, or NULL: */
+    int32_t hops;           /* layers until every key has reached every later query; 0: more than there are */
+    const char *not_judged; /* why there is no worth; NULL: it is in recall and loss */
     double recall;
     double loss;
 } s2_late;
 
 typedef struct s2_facts {
     s2_arena arena;
-    int64_t serial; /* tells them from others of this session; 0: they are alone */
+    int64_t serial; /* identifies them in their session; 0: they belong to none */
     s2_question question;
-    s2_status status; /* of reading the text and deriving; S2_OK: everything below is there */
+    s2_status status; /* of reading the text and deriving; S2_OK: everything below is set */
     s2_diag diag;
     s2_pattern pattern;
     char hash[S2_HASH_HEX];
@@ -163,9 +163,9 @@ typedef struct s2_facts {
     int64_t kv_len[S2_KV_POINTS];
     int64_t kv_bytes[S2_KV_POINTS]; /* head pages after kv_len tokens, all layers */
     int64_t kv_dense[S2_KV_POINTS];
-    bool cached;    /* kv_bytes and kv_dense are there */
+    bool cached;    /* kv_bytes and kv_dense are set */
     bool priced;    /* false: random lists or mask files at a length that takes too long */
-    double time_us; /* lower bounds, as sim/price.h has them */
+    double time_us; /* lower bounds, as in sim/price.h */
     double bound_us;
     double dense_us;
     double busy_us[S2_N_RESOURCES];
@@ -176,19 +176,19 @@ typedef struct s2_facts {
     s2_late late;
 } s2_facts;
 
-/* Always releasable; facts->status says how it went. */
+/* The facts can always be released; facts->status says how it went. */
 void s2_facts_build(const char *text, size_t n_bytes, const s2_question *question, s2_facts *facts);
 void s2_facts_release(s2_facts *facts);
 
-/* From facts that are there; asked is true afterwards. */
+/* From facts whose status is S2_OK; asked is true afterwards. */
 void s2_facts_late(const s2_facts *facts, s2_late *out);
 s2_tally s2_facts_tally(const s2_facts *facts);
-/* The heads of one layer, n_heads of them in the arena; dynamic terms read what they certainly read. */
+/* The n_heads heads of one layer, in the arena; dynamic terms count only what they certainly read. */
 s2_status s2_facts_views(const s2_facts *facts, s2_arena *arena, int32_t layer,
                          const s2_view **views) S2_MUST_CHECK;
-/* The mask of grid->key: fills its status and, where that is S2_OK, its cells, which s2_free() ends. */
+/* Compute the mask of grid->key: its status and, on S2_OK, its cells, which the caller must s2_free(). */
 void s2_facts_grid(const s2_facts *facts, s2_mask_image *grid);
-/* The layer worth looking at: of the witness of a violated union, else the first whose heads differ. */
+/* The layer worth looking at: that of a violation's witness, else the first with a head that is not dense. */
 int32_t s2_facts_layer(const s2_facts *facts);
 
 /* "131072" as "128k". */

@@ -71,7 +71,7 @@ static void put(s2_canvas *canvas, int32_t row, int32_t col, uint32_t glyph, s2_
     if (!inside(canvas, row, col))
         return;
     s2_cell *const cell = &canvas->cells[row * canvas->cols + col];
-    /* half of a wide character that is written over would shift the rest of the line */
+    /* half a wide character, left when the other half is written over, would shift the rest of the line */
     if (cell->glyph == 0 && col > 0)
         cell[-1].glyph = ' ';
     if (col + 1 < canvas->cols && cell[1].glyph == 0 && glyph != 0)
@@ -106,7 +106,7 @@ int32_t s2_glyph_width(uint32_t glyph)
     return combining ? 0 : is_wide(glyph) ? 2 : 1;
 }
 
-/* Columns taken. Combining marks are dropped: what they combine with cannot be known to fit. */
+/* Returns the columns taken. Combining marks are dropped: whether their base was cut is not known. */
 static int32_t put_char(s2_canvas *canvas, int32_t row, int32_t col, uint32_t glyph, s2_style style)
 {
     const int32_t width = s2_glyph_width(glyph);
@@ -123,7 +123,7 @@ static int32_t put_char(s2_canvas *canvas, int32_t row, int32_t col, uint32_t gl
     return width;
 }
 
-/* Something of the text is beyond an edge: its last column says so. */
+/* Part of the text is beyond an edge: the last column before it says so. */
 static void mark_cut(s2_canvas *canvas, int32_t row, bool right, s2_style style)
 {
     const s2_rect *const clip = &canvas->clip;
@@ -146,7 +146,7 @@ void s2_canvas_more(s2_canvas *canvas)
     s2_canvas_glyph(canvas, row, col, 0x25be, 'v', S2_STYLE_KEY);
 }
 
-/* A text that is not on a line of the clip. Below its columns a mark says so; elsewhere nothing would. */
+/* For a text that is on no line of the clip: below its columns a mark says so, elsewhere nothing would. */
 static void mark_outside(s2_canvas *canvas, int32_t row, int32_t begin, int32_t end)
 {
     const s2_rect *const clip = &canvas->clip;

@@ -2,15 +2,14 @@
  * tui/canvas.h - a screen as data: cells of one character and one meaning.
  *
  * Views draw on a canvas; tui/terminal_ncurses.c shows one, tests and `s2 tui --dump` print one. A cell
- * carries what it means (S2_STYLE_HOLE), never a colour; colours are chosen in one place by the terminal.
+ * carries a meaning (S2_STYLE_HOLE), never a colour; colours are chosen in one place (tui/looks.h).
  * Glyphs have ASCII twins, chosen when they are put, so a canvas holds what the terminal can show.
  *
- * Everything put outside the canvas, or outside the clip, is dropped; text that does not fit says so, its last
- * column is then an ellipsis ('~' in ASCII), and where lines have no room below, the last corner of the clip has
- * a mark. Text is cleaned (base/text.h) on its way in: nothing that a
- * terminal would obey can be in a cell.
+ * Everything put outside the canvas or the clip is dropped. Text that is cut ends in an ellipsis ('~' in
+ * ASCII) at the edge; a mark in the last corner of the clip says that there was no room for lines below it.
+ * Text is cleaned (base/text.h) on its way in, so a cell cannot hold anything that a terminal would obey.
  *
- * Ownership: cells are the canvas's own; release it. Threads: one canvas, one thread.
+ * Ownership: the canvas owns its cells; release it. Threads: one canvas, one thread.
  */
 #ifndef S2_TUI_CANVAS_H
 #define S2_TUI_CANVAS_H
@@ -67,10 +66,10 @@ static inline bool s2_rect_holds(s2_rect area, int32_t row, int32_t col)
 typedef struct s2_cell {
     uint32_t glyph; /* code point; 0: the right half of a wide character */
     uint8_t style;  /* s2_style */
-    bool text;      /* of a text that was put, and no fill since */
+    bool text;      /* put as text, and not filled over since */
 } s2_cell;
 
-/* Screens beyond these are drawn as if they had this size. */
+/* Larger screens are drawn as if they had this size. */
 enum { S2_CANVAS_LIMIT_ROWS = 500, S2_CANVAS_LIMIT_COLS = 1000 };
 /* "80x24"; false for anything else, and beyond the limits. */
 bool s2_canvas_size_parse(const char *text, int32_t *cols, int32_t *rows);
@@ -79,10 +78,10 @@ typedef struct s2_canvas {
     int32_t rows;
     int32_t cols;
     bool ascii;     /* the terminal shows ASCII only */
-    s2_rect clip;   /* what put writes to */
+    s2_rect clip;   /* the part that can be written to */
     s2_cell *cells; /* [row * cols + col] */
-    /* since it was cleared: characters put over others of a text, and texts put where nothing of them can be
-       seen, not even a mark; tests hold that no view does either */
+    /* since the last clear: characters put over those of a text, and texts put where nothing of them can be
+       seen, not even a mark; tests check that no view does either */
     int32_t n_overlaps;
     int32_t n_lost;
 } s2_canvas;
@@ -92,16 +91,16 @@ s2_status s2_canvas_init(s2_canvas *canvas, int32_t rows, int32_t cols, bool asc
 void s2_canvas_release(s2_canvas *canvas);
 void s2_canvas_clear(s2_canvas *canvas);
 
-/* Only what lies in `rect` (cut to the canvas) is written from now on. */
+/* From now on only what is inside `rect` (cut to the canvas) is written. */
 void s2_canvas_clip(s2_canvas *canvas, s2_rect rect);
 
-/* One character; where the terminal is ASCII, `twin` instead. */
+/* One character; `twin` instead if the terminal shows ASCII only. */
 void s2_canvas_glyph(s2_canvas *canvas, int32_t row, int32_t col, uint32_t glyph, char twin, s2_style style);
-/* Text from `col` on; returns the column after it, also where it was cut, which a mark at the edge says. */
+/* Text from `col` on; a mark at the edge says that it was cut. Returns the column after the uncut text. */
 int32_t s2_canvas_text(s2_canvas *canvas, int32_t row, int32_t col, s2_style style, const char *text);
 int32_t s2_canvas_printf(s2_canvas *canvas, int32_t row, int32_t col, s2_style style, const char *fmt, ...)
     S2_PRINTF(5, 6);
-/* The mark of lines that have no room below, in the last corner of the clip. */
+/* Mark in the last corner of the clip that there is no room for the lines below. */
 void s2_canvas_more(s2_canvas *canvas);
 /* Fill a rectangle with blanks of a style. */
 void s2_canvas_fill(s2_canvas *canvas, s2_rect rect, s2_style style);
@@ -115,8 +114,8 @@ void s2_glyph_encode(uint32_t glyph, char bytes[5]);
 int32_t s2_glyph_width(uint32_t glyph);
 
 /*
- * The glyphs as text, a '|' after the last column of each row so that trailing blanks count; with `styles`
- * the letters of the styles in the same form follow. Check buf->status.
+ * The glyphs as text, with a '|' after the last column of each row so that trailing blanks count; with
+ * `styles`, the letters of the styles follow in the same form. Check buf->status.
  */
 void s2_canvas_dump(const s2_canvas *canvas, bool styles, s2_buf *buf);
 

@@ -8,7 +8,7 @@ const char *const s2_tui_columns[S2_TUI_COLUMNS] = {"heads",     "layers",   "bl
 
 enum { NAME_COLS = 21, NARROW = 60, MOST_NAME_COLS = 41, TAGS_COLS = 30 };
 
-/* Where there is no room for all, those of the least rank are shown; `sort` is what a click on the title orders by. */
+/* If there is no room for all, those of the lowest rank are shown; a click on the title sorts by `sort`. */
 static const struct {
     int32_t cols;
     bool left; /* its text begins at its left edge */
@@ -28,7 +28,7 @@ static const struct {
                              [S2_COLUMN_HASH] = {14, true, 12, NULL},
                              [S2_COLUMN_TAGS] = {8, true, 7, NULL}};
 
-/* Those that are chosen and have room, and the columns that they take. */
+/* The chosen columns that have room, and how many columns of the screen they take. */
 static uint32_t choose(uint32_t chosen, int32_t room, int32_t *taken)
 {
     uint32_t shown = 0;
@@ -55,7 +55,7 @@ const char *s2_column_sort(int32_t column)
     return COLUMNS[column].sort;
 }
 
-/* A narrow list gives the name what is left, a wide one part of it, and the tags the rest. */
+/* A narrow list gives spare columns to the name, a wide one to the name and then to the tags. */
 s2_column_places s2_column_places_of(const s2_tui_state *state, int32_t cols)
 {
     s2_column_places c = {0};

@@ -1,5 +1,5 @@
 /*
- * tui/columns.h - the columns of the list of designs: which have room, and where they stand.
+ * tui/columns.h - the columns of the list of designs: which of them have room, and where.
  *
  * Threads: no state.
  */
@@ -26,17 +26,17 @@ typedef enum s2_tui_column {
 
 enum { S2_NAME_AT = 8 }; /* where the name begins */
 
-/* Columns [begin, end) of the screen for each that has room; end == 0: it has none. */
+/* The screen columns [begin, end) of each column of the list; end == 0: there is no room for it. */
 typedef struct s2_column_places {
     int32_t name_end;
     s2_range at[S2_TUI_COLUMNS];
 } s2_column_places;
 
-/* On a screen so wide, as the state shows them. */
+/* For the columns that the state chooses, on a screen of `cols` columns. */
 s2_column_places s2_column_places_of(const s2_tui_state *state, int32_t cols);
-/* Does its text begin at its left edge? */
+/* Is its text aligned to the left? */
 bool s2_column_is_left(int32_t column);
-/* What a click on its title orders by, a column of the filter language; NULL: by nothing. */
+/* The column of the filter language that a click on its title sorts by; NULL: none. */
 const char *s2_column_sort(int32_t column);
 /* Is this column of the list shown at the screen's width? */
 bool s2_column_has_room(const s2_tui_state *state, int32_t column);

@@ -21,7 +21,7 @@ static bool reads(const s2_facts *facts, int32_t layer, int32_t head, int64_t q_
                             k_tok);
 }
 
-/* "heads 0-7,16 of 32 in layer 3 read it" */
+/* "layer 3: read by 9 of 32 heads: 0-7,16" */
 static void tell_heads(const s2_facts *facts, int32_t layer, int64_t q_tok, int64_t k_tok, int32_t *list,
                        s2_buf *buf)
 {
@@ -76,7 +76,7 @@ s2_status s2_cross_tell(const s2_facts *facts, int32_t layer, int64_t q_tok, int
 
 /* ---- where it is */
 
-/* More cells than blocks: those that show one block, so that each has its share of the block's tokens. */
+/* If there are more cells than blocks: the cells that share out one block's tokens among them. */
 static s2_range cells_of(s2_range blocks, int32_t cells, int64_t blk)
 {
     const int64_t n = blocks.end - blocks.begin;

@@ -1,12 +1,12 @@
 /*
- * A filter as it is typed: every key lists what it leaves, columns are completed, those used before come back.
+ * Typing a filter: every key lists what passes it, column names are completed, used filters are recalled.
  */
 #include "tui/view.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* The letters of a column's name that the caret stands behind; 0 where a value is typed. */
+/* How many letters of a column's name are before the caret; 0 if a value is being typed. */
 static int32_t stem_of(const s2_tui_state *state, const char **stem)
 {
     int32_t at = state->caret;
@@ -30,7 +30,7 @@ void s2_filter_list(s2_tui_state *state, const char *filter)
     state->request = S2_REQUEST_LIST;
 }
 
-/* As much as all columns with this beginning have in common. */
+/* Type what all columns with this beginning have in common. */
 static void complete(const s2_tui_model *model, s2_tui_state *state)
 {
     const char *stem, *first = NULL;
@@ -50,7 +50,7 @@ static void complete(const s2_tui_model *model, s2_tui_state *state)
         s2_prompt_type(state, first[at]);
 }
 
-/* One used before, or the text that is being typed (history_at < 0 again: an empty one). */
+/* Recall an older or a newer filter; after the newest (history_at < 0) comes an empty one. */
 static void recall(s2_tui_state *state, int32_t by)
 {
     const int32_t to = state->history_at + by;

@@ -1,12 +1,12 @@
 /*
- * Text that is longer than its line, and the mark of what has no room.
+ * Folding text that is longer than its line, and marking what has no room.
  */
 #include "tui/view.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes of a line that fit in `width` columns, broken at a blank where there is one in its second half. */
+/* Bytes of a line that fit in `width` columns, broken at a blank if there is one in the second half. */
 static size_t fold(const char *text, int32_t width)
 {
     size_t at = 0, blank = 0;

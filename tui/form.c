@@ -1,6 +1,6 @@
 /*
- * Forms: the options of a command, each on a line with what it is for, filled in before the command is run. The
- * last field takes whatever else the command has.
+ * Forms: the options of a command, each on a line with its purpose, filled in before the command is run. The
+ * last field takes any other options of the command.
  */
 #include "tui/view.h"
 
@@ -9,12 +9,12 @@
 
 #include "base/arith.h"
 
-/* An option; `choices` are words apart by '|', NULL: it is typed. What equals `usual` is not said. */
+/* An option; '|' separates `choices`, NULL: the value is typed. A value equal to `usual` is left out. */
 typedef struct form_field {
     const char *label;
-    const char *option; /* "": the words stand for themselves */
+    const char *option; /* "": the value is used as it is */
     const char *choices;
-    const char *first; /* what it begins with, where that is not `usual` */
+    const char *first; /* its first value, if not `usual` */
     const char *usual;
     const char *help;
 } form_field;
@@ -78,7 +78,7 @@ static const char *value_at(const s2_tui_state *state, int32_t nth)
     return nth == state->field ? state->prompt : values->field[nth];
 }
 
-/* What was typed stays in its field, and another is filled in. */
+/* Keep what was typed in its field, and move to another. */
 static void go_to(s2_tui_state *state, int32_t nth)
 {
     s2_form_values *const values = values_of(state);
@@ -106,7 +106,7 @@ void s2_form_open(const s2_tui_model *model, s2_tui_state *state, s2_mode mode)
     state->caret = (int32_t)strlen(state->prompt);
 }
 
-/* The choice before or behind the one that is taken, from end to end. */
+/* The choice before or after the current one, wrapping around. */
 static void turn(s2_tui_state *state, const char *choices, int32_t by)
 {
     const char *words[8];
@@ -152,7 +152,7 @@ const char *s2_form_label(const s2_tui_state *state)
     return form_of(state->mode).fields[state->field].label;
 }
 
-/* "--len 1k,4k"; of a choice of no and yes, the option alone. */
+/* "--len 1k,4k"; for a choice of no and yes, just the option. */
 static void put_words(const form_field *field, const char *value, s2_buf *buf)
 {
     const bool flag = field->choices != NULL && strcmp(field->choices, "no|yes") == 0;
@@ -164,7 +164,7 @@ static void put_words(const form_field *field, const char *value, s2_buf *buf)
         return;
     }
     s2_buf_printf(buf, "%s%s", field->option, flag ? "" : " ");
-    /* words of a command are apart by blanks: a value is one word */
+    /* blanks separate the words of a command, and a value is one word */
     for (const char *at = value; !flag && *at != '\0'; at++)
         if (*at != ' ')
             s2_buf_add(buf, at, 1);

@@ -8,14 +8,14 @@
 #include "pattern/random.h"
 
 /*
- * A source is an atom that one head or several have. Sources in whole blocks read alike from every query of a
- * block, and so are painted once for a row of blocks, as bits. All others are followed as runs of keys, query
- * by query where the first and the last query do not tell of those between.
+ * A source is an atom of one or several heads. Sources in whole blocks read the same from every query of a
+ * block, so they are painted once per row of blocks, as bits. All others are followed as runs of keys, query
+ * by query unless the first and the last query determine what is read between them.
  */
 typedef struct source {
     const s2_view *view;
     s2_atom atom;
-    /* of stripes, whose `atom` is then plain: a bit for each `gran` keys that some head's shift leaves */
+    /* for stripes, whose `atom` is then plain: a bit per `gran` keys, set if some head's shift hits them */
     uint64_t *stripes;
     int64_t gran;
 } source;
@@ -26,7 +26,7 @@ typedef struct run_list {
     int64_t cap;
 } run_list;
 
-/* Steps of work, about a run each, beyond which a mask is too fine to be drawn while somebody waits. */
+/* Steps of work, about a run each; a mask that needs more is too fine to draw while somebody waits. */
 enum { WORK_LIMIT = 1 << 25 };
 
 typedef struct painter {
@@ -34,17 +34,17 @@ typedef struct painter {
     int64_t n_tok;
     int64_t block_tok;
     s2_zoom window;
-    int64_t word_begin; /* words of bits that the window's keys lie in */
+    int64_t word_begin; /* words of bits that hold the window's keys */
     int64_t word_end;
     int32_t n_blocks; /* sources in whole blocks */
     source *blocks;
     int32_t n_tokens; /* the others */
     source *tokens;
-    uint64_t *touched; /* of the row: blocks of which some pair is read */
-    uint64_t *whole;   /* every pair */
+    uint64_t *touched; /* in the row: blocks with some pair read */
+    uint64_t *whole;   /* blocks with every pair read */
     run_list row;
     run_list any; /* keys that some query of the row reads */
-    run_list all; /* keys that every query of the row reads that may */
+    run_list all; /* keys that every query of the row reads if it may see them */
     run_list spare;
     int64_t work_left;
 } painter;
@@ -59,7 +59,7 @@ s2_range s2_grid_share(int64_t begin, int64_t end, int32_t nth, int32_t cells)
 
 /* ---- bits of blocks */
 
-/* Bits [begin, end) of the window; those of `only` alone where it is given. */
+/* Set the bits [begin, end) of the window; if `only` is given, just those that are set in it. */
 static void set_bits(const painter *p, uint64_t *row, int64_t begin, int64_t end, const uint64_t *only)
 {
     begin = s2_max_i64(begin, p->window.k_begin);
@@ -95,7 +95,7 @@ static bool in_blocks(s2_range tok, int64_t block_tok)
     return tok.begin % block_tok == 0 && (tok.end == S2_OPEN || tok.end % block_tok == 0);
 }
 
-/* Is what it reads whole blocks, the same for every query of a block? */
+/* Does it read whole blocks, and the same ones from every query of a block? */
 static bool is_of_blocks(const painter *p, const s2_atom *atom)
 {
     const bool grained =
@@ -111,7 +111,7 @@ static const s2_term *term_of(const source *src)
     return &src->view->body->terms[src->atom.term];
 }
 
-/* Lists are each head's own, and masks where the file has one for each. */
+/* Each head has its own random list, and its own mask if the file has one per head. */
 static bool same_reads(const source *a, const source *b)
 {
     if (a->stripes != NULL || !s2_atom_equal(&a->atom, &b->atom) || a->atom.kind == S2_ATOM_RANDOM)
@@ -133,7 +133,7 @@ static int64_t groups_of(const painter *p, int64_t gran)
     return s2_ceil_div(p->window.k_end * p->block_tok, gran);
 }
 
-/* The stripes that the shifts of several heads leave are one set of keys inside the same thresholds. */
+/* Stripes of several heads with the same thresholds become one set of keys, whatever their shifts. */
 static s2_status add_stripes(painter *p, source *sources, int32_t *n, const s2_view *view,
                              const s2_atom *atom)
 {
@@ -177,7 +177,7 @@ static int32_t random_list(const painter *p, const source *src, int64_t q_blk, i
     return s2_random_row(term->seed, src->view->layer, src->view->head, q_blk, term->n, n_choices, list);
 }
 
-/* Take a block of keys into account; the row is cut to what the thresholds leave. */
+/* Account for a block of keys; `cut` is what the thresholds leave of the row. */
 typedef s2_status (*block_fn)(painter *p, int64_t k_blk, const s2_comb *cut);
 
 /* Each block that a random list or a mask file has for a row of queries. */
@@ -210,7 +210,7 @@ static bool is_listed(const source *src)
     return src->atom.kind == S2_ATOM_RANDOM || src->atom.kind == S2_ATOM_MASK;
 }
 
-/* q_tok is the last query of the row: it sees the block that all of them are in to its end. */
+/* q_tok is the last query of the row, the one that sees the row's own block to its end. */
 static s2_status paint_blocks(painter *p, const source *src, int64_t q_tok)
 {
     const int64_t b = p->block_tok;
@@ -259,7 +259,7 @@ static int by_begin(const void *left, const void *right)
     return (a->begin > b->begin) - (a->begin < b->begin);
 }
 
-/* Runs in any order to ascending ones that do not touch. */
+/* Sort the runs, and join those that touch. */
 static void put_in_order(run_list *list)
 {
     int64_t n = 0;
@@ -280,7 +280,7 @@ static s2_status push_all(painter *p, run_list *to, const run_list *from)
     return S2_OK;
 }
 
-/* What both have; p->spare is used. */
+/* Keep what both have; p->spare is overwritten. */
 static s2_status intersect_with(painter *p, run_list *list, const run_list *other)
 {
     run_list *const out = &p->spare;
@@ -303,7 +303,7 @@ static s2_status take_run(painter *p, int64_t k_blk, const s2_comb *cut)
                     s2_min_i64(cut->end, (k_blk + 1) * p->block_tok));
 }
 
-/* The first group from `from` on whose bit is `set`; the last is n. */
+/* The first group from `from` on whose bit is `set`; n if there is none. */
 static int64_t next_group(const uint64_t *bits, int64_t from, int64_t n, bool set)
 {
     while (from < n) {
@@ -361,7 +361,7 @@ static s2_status find_row(painter *p, int64_t q_tok)
     return S2_OK;
 }
 
-/* And those that it may not see. */
+/* Add the keys that the query may not see. */
 static s2_status add_unseen(painter *p, run_list *list, int64_t q_tok)
 {
     if (p->pattern->causal)
@@ -398,10 +398,10 @@ static s2_status follow_each(painter *p, int64_t q_begin, int64_t q_end)
 }
 
 /*
- * An interval moves by at most a key from one query to the next. One that is not empty for the first and the
- * last query of a row joins up between them: any key from the first begin to the last end is read, and every
- * query reads from the last begin to the first end (to the last where each reads up to itself). Stripes are
- * the same keys for all of them.
+ * An interval moves by at most one key from one query to the next. If it is not empty for the first and the
+ * last query of a row, then some query reads each key from the first begin to the last end, and every query
+ * reads from the last begin to the first end (to the last end if each query reads up to itself). Stripes are
+ * the same keys for all queries.
  */
 static s2_status sweep_source(painter *p, const source *src, int64_t q_first, int64_t q_last, bool *swept)
 {
@@ -419,8 +419,8 @@ static s2_status sweep_source(painter *p, const source *src, int64_t q_first, in
 }
 
 /*
- * The first and the last query alone. What every query reads through one source is a lower bound for what
- * every query reads, what both ends read an upper one: *told where they agree.
+ * Follow only the first and the last query. What every query reads through one source is a lower bound for
+ * what every query reads, what both ends read is an upper one; *told says whether the two agree.
  */
 static s2_status follow_ends(painter *p, int64_t q_first, int64_t q_last, bool *told)
 {

@@ -1,13 +1,13 @@
 /*
  * tui/grid.h - what a set of heads reads, reduced to a few cells for a screen.
  *
- * The source is a matrix of blocks; a cell stands for a rectangle of them. Density is reduced by mean, holes
- * by worst: one unread block in a cell of a thousand makes the cell a hole. A block pair counts as read whole
- * when every query of it reads every key of it that it may see, through whatever heads; tests/test_tui.c
- * compares this, pair by pair, with pattern/dense.h.
+ * The source is a matrix of blocks; a cell stands for a rectangle of them. Density is reduced to the mean,
+ * holes to the worst: one unread block in a cell of a thousand makes the cell a hole. A block pair counts as
+ * read whole when each of its queries reads, through any heads, all of its keys that the query may see;
+ * tests/test_tui.c compares this, pair by pair, with pattern/dense.h.
  *
- * Terms in whole blocks cost a few words of bits for each row of blocks (32 heads of 128k tokens:
- * milliseconds), windows in tokens two queries, stripes in tokens each query of the row.
+ * Per row of blocks, terms in whole blocks cost a few words of bits (32 heads of 128k tokens: milliseconds),
+ * windows in tokens cost following two queries, stripes in tokens following every query of the row.
  *
  * Threads: no state. Ownership: the caller's arrays.
  */
@@ -36,18 +36,18 @@ typedef struct s2_grid_cell {
 
 /*
  * cells[rows * cols]: the union of the n views over the window, in a context of n_tok tokens. All
- * views are of one pattern. S2_ENOMEM; S2_ELIMIT: stripes in tokens are too many to be followed while
+ * views belong to one pattern. S2_ENOMEM; S2_ELIMIT: there are too many stripes in tokens to follow while
  * somebody waits; a smaller window has fewer.
  */
 s2_status s2_grid_fill(const s2_view *views, int32_t n_views, int64_t n_tok, s2_zoom window, int32_t rows,
                        int32_t cols, s2_grid_cell *cells) S2_MUST_CHECK;
 
 /*
- * Masks kept from one frame to the next, and the one that a frame lacked: whoever draws looks here, whoever
- * owns the screen fills it in between, on another thread where it takes long.
+ * Masks kept from one frame to the next, and the first that a frame lacked: drawing looks masks up here, and
+ * the owner of the screen adds the missing one between frames, on another thread if that takes long.
  */
 typedef struct s2_grid_key {
-    int64_t source; /* tells one pattern at one question from another; never 0 */
+    int64_t source; /* identifies a pattern at a question; never 0 */
     int32_t layer;
     int32_t head; /* -1: the union of all */
     int32_t rows;
@@ -65,19 +65,19 @@ typedef struct s2_mask_image {
 enum { S2_GRIDS_KEPT = 24 };
 
 typedef struct s2_grids {
-    int32_t next; /* to be overwritten next */
+    int32_t next; /* index of the one to overwrite next */
     s2_mask_image kept[S2_GRIDS_KEPT];
-    bool lacks; /* what the last draw looked for in vain, its first */
+    bool lacks; /* the last draw missed a mask; `lacked` is the first */
     s2_grid_key lacked;
 } s2_grids;
 
-/* NULL: there is none of this key yet, and it is remembered as lacked. */
+/* NULL: there is no mask of this key yet; the key is remembered as lacked. */
 const s2_mask_image *s2_grids_find(s2_grids *grids, const s2_grid_key *key);
-/* Takes the cells over. */
+/* Takes over the cells of `grid`. */
 void s2_grids_put(s2_grids *grids, const s2_mask_image *grid);
 void s2_grids_release(s2_grids *grids);
 
-/* The block range that cell `nth` of `cells` has of [begin, end): at least one block. */
+/* The blocks of [begin, end) that cell `nth` of `cells` stands for: at least one. */
 s2_range s2_grid_share(int64_t begin, int64_t end, int32_t nth, int32_t cells);
 
 #ifdef __cplusplus

@@ -7,14 +7,14 @@
 #define IN(view) (1u << S2_VIEW_##view)
 enum { EVERY = (1u << S2_N_VIEWS) - 1 };
 #define MASKS (IN(BENCH) | IN(DESIGN))
-/* where the keys of a list move */
+/* views in which list keys move */
 enum {
     LISTS = 0
 #define SCROLLS(id, view, title, key, shown, key_help, request, scrolls, help) | (scrolls ? IN(id) : 0)
     S2_VIEW_TABLE(SCROLLS)
 #undef SCROLLS
 };
-/* where one stored design is meant, and where some design is */
+/* views of one stored design, and of any one design */
 #define ROWS     (IN(DESIGNS) | IN(DESIGN) | IN(PARETO) | IN(RECORD))
 #define SUBJECTS (IN(BENCH) | ROWS)
 

@@ -16,9 +16,9 @@ extern "C" {
 #endif
 
 /*
- * Every view: enumerator, word (s2 tui --dump WORD, and s2_view_WORD of its file), title, the key that goes there
- * from everywhere, as a number and as the help shows it (0 and "": none), what that key does, what is asked of the
- * owner then, whether the keys of a list move in it, one sentence of help.
+ * Every view: enumerator, word (s2 tui --dump WORD, and s2_view_WORD in its file), title, the key that goes
+ * there from anywhere, as a number and as the help shows it (0 and "": none), what that key does, the request
+ * that it then makes to the owner, whether list keys move in the view, one sentence of help.
  */
 #define S2_VIEW_TABLE(X)                                                                                     \
     X(BENCH, bench, "workbench", '1', "1", "to the workbench", S2_REQUEST_NONE, true,                        \
@@ -52,7 +52,7 @@ typedef struct s2_view_info {
     const char *help;
 } s2_view_info;
 const s2_view_info *s2_view_info_of(s2_view_id id);
-/* The view of a word, as `s2 tui --dump` takes it; false where there is none. */
+/* The view with this word, as in `s2 tui --dump`; false if there is none. */
 bool s2_view_find(const char *word, s2_view_id *out);
 
 enum {
@@ -141,7 +141,7 @@ typedef enum s2_action {
     S2_ACT_VIEWS,
     S2_ACT_CANCEL,
     S2_ACT_REDRAW,
-    S2_ACT_GO, /* and the number of a view: to that view */
+    S2_ACT_GO, /* plus the number of a view: go to that view */
 #define S2_ACT_GO_ENUM(id, ...) S2_ACT_GO_##id = S2_ACT_GO + S2_VIEW_##id,
     S2_VIEW_TABLE(S2_ACT_GO_ENUM)
 #undef S2_ACT_GO_ENUM
@@ -160,14 +160,14 @@ typedef struct s2_binding {
 
 int32_t s2_binding_count(void);
 const s2_binding *s2_binding_at(int32_t nth);
-/* The keys of an action in a view; NULL where it has none. */
+/* The keys of an action in a view; NULL if it has none. */
 const s2_binding *s2_binding_of(s2_view_id view, s2_action action);
-/* The action of a key in a view, S2_ACT_NONE when it has none there. */
+/* The action of a key in a view; S2_ACT_NONE if it has none. */
 s2_action s2_keymap_find(s2_view_id view, int32_t key);
 
 /*
- * A key by the name that scripts use ("up", "enter", "esc", "x"): n bytes, not terminated. 0 when there
- * is none of this name.
+ * The key with the name that scripts use ("up", "enter", "esc", "x"): n bytes, not terminated. 0 if no key
+ * has this name.
  */
 int32_t s2_key_parse(const char *name, size_t n);
 

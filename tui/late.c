@@ -1,5 +1,5 @@
 /*
- * What follows from a pattern and takes longer than a frame: expected time, repairs with their prices, reach,
+ * The facts of a pattern that take longer than a frame: expected time, repairs with their prices, reach,
  * worth.
  */
 #include "tui/bench.h"
@@ -54,7 +54,7 @@ static s2_status add_offer(const s2_facts *facts, const s2_repair *repair, s2_la
     return status;
 }
 
-/* The union's first: that is what most designs are broken in. */
+/* Repairs of the union first: it is what most broken designs violate. */
 static s2_status find_offers(const s2_facts *facts, s2_arena *scratch, s2_late *late)
 {
     static const int order[S2_N_VERDICTS] = {1, 0, 2};
@@ -72,7 +72,7 @@ static s2_status find_offers(const s2_facts *facts, s2_arena *scratch, s2_late *
 
 /* ---- reach and worth */
 
-/* Bit matrices of more blocks take seconds; what is shown says of how many tokens it is. */
+/* Bit matrices of more blocks take seconds; the screen says for how many tokens the result is. */
 enum { REACH_BLOCKS = 512 };
 
 static s2_status find_reach(const s2_facts *facts, s2_arena *scratch, s2_late *late)
@@ -114,7 +114,7 @@ void s2_facts_late(const s2_facts *facts, s2_late *out)
     if (find_offers(facts, &scratch, out) != S2_OK)
         out->n_offers = 0;
     s2_arena_release(&scratch);
-    /* what could not be followed is missing, and is told as that */
+    /* what could not be followed is missing, and the screen says so */
     (void)!find_reach(facts, &scratch, out);
     s2_arena_release(&scratch);
 }

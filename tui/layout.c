@@ -33,7 +33,7 @@ s2_layout s2_layout_frame(int32_t rows, int32_t cols)
 static void place_left(s2_rect left, s2_layout_bench *out)
 {
     const int32_t verdicts = min32(ROWS_VERDICTS, left.rows - 1);
-    /* knobs are scrolled to, a price is not */
+    /* knobs can be scrolled, a price cannot */
     const int32_t price = left.rows >= 14 ? ROWS_PRICE : left.rows >= 10;
     const int32_t all = left.rows < ROWS_ALL_KNOBS ? ROWS_KNOBS : ALL_KNOBS;
     const int32_t knobs = min32(all, left.rows - verdicts - price);

@@ -1,8 +1,8 @@
 /*
- * tui/layout.h - where things go: a function of the screen's size, nothing else.
+ * tui/layout.h - where things go: a function of nothing but the screen's size.
  *
- * Every rectangle lies inside the screen, no two overlap, and none is negative; one that has no room has
- * rows == 0. tests/test_tui.c holds this for every size.
+ * Every rectangle is inside the screen, no two overlap, and none is negative; one without room has
+ * rows == 0. tests/test_tui.c checks this for every size.
  *
  * Threads: no state.
  */
@@ -29,19 +29,19 @@ typedef struct s2_layout_bench {
     s2_rect cost;
     s2_rect union_mask;
     s2_rect head_mask;
-    s2_rect readers; /* KV heads by key: who reads what at the last query */
+    s2_rect readers; /* which keys each KV head reads at the last query */
     s2_rect kv;      /* the cache over the context */
 } s2_layout_bench;
 s2_layout_bench s2_layout_bench_in(s2_rect body);
 
 /*
- * Columns left of a mask that its queries are named in, and rows below it for its keys. Of two masks side by
- * side the left one has the queries of both.
+ * Columns left of a mask for the labels of its queries; those of its keys are in the row below it. If two
+ * masks are side by side, the left one has the query labels for both.
  */
 enum { S2_MASK_GUTTER = 8 };
-/* Two masks of the same scale side by side, or one where there is no room for two. */
+/* Two masks of the same scale side by side, or only the left one if there is no room for two. */
 void s2_layout_masks(s2_rect area, s2_rect *left, s2_rect *right);
-/* The cells of a mask below its heading, without its axes where there is room for these. */
+/* The cells of a mask: what its heading and, if there is room for them, its axes leave. */
 s2_rect s2_layout_cells(s2_rect mask, bool heading, bool queries);
 
 typedef struct s2_layout_list {

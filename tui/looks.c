@@ -86,7 +86,7 @@ bool s2_palette_find(const char *name, s2_palette *out)
     return false;
 }
 
-/* The cube and the greys of 256 colours; none of the first sixteen, which terminals redefine, is used. */
+/* The cube and the greys of 256 colours; the first sixteen, which terminals redefine, are not used. */
 uint32_t s2_palette_rgb(s2_palette palette, int16_t index, bool background)
 {
     static const uint8_t levels[] = {0, 95, 135, 175, 215, 255};

@@ -16,7 +16,7 @@ char s2_verdict_mark(int32_t verdict, s2_style *style)
     return verdict >= 0 && verdict <= 2 ? marks[verdict] : ' ';
 }
 
-/* The head and layer shown, inside what the pattern has. */
+/* The head and layer shown, limited to what the pattern has. */
 static int32_t layer_shown(const s2_facts *facts, const s2_tui_state *state)
 {
     const int32_t layer = state->layer < 0 ? s2_facts_layer(facts) : state->layer;
@@ -42,7 +42,7 @@ static s2_zoom zoom_of(const s2_facts *facts, const s2_tui_state *state)
     return zoom;
 }
 
-/* Heat by the mean; a hole by the worst, and only where every head was asked. */
+/* Heat shows the mean of a cell, a hole its worst block; holes only in masks of all heads. */
 static void draw_cell(s2_canvas *canvas, int32_t row, int32_t col, const s2_grid_cell *cell, bool holes)
 {
     static const uint32_t ramp[] = {0xb7, 0x2591, 0x2592, 0x2593, 0x2588, 0x2588};
@@ -59,7 +59,7 @@ static void draw_cell(s2_canvas *canvas, int32_t row, int32_t col, const s2_grid
     s2_canvas_glyph(canvas, row, col, ramp[heat], twins[heat], (s2_style)(S2_STYLE_HEAT0 + heat));
 }
 
-/* Which of `cells` shares holds this block, or -1. */
+/* Which of the `cells` shares holds this block; -1 if none does. */
 static int32_t share_of(int64_t begin, int64_t end, int32_t cells, int64_t blk)
 {
     for (int32_t at = 0; at < cells; at++) {
@@ -82,7 +82,7 @@ static void draw_witness(const s2_facts *facts, int32_t layer, s2_zoom zoom, s2_
         s2_canvas_glyph(canvas, area.row + row, area.col + col, '@', '@', S2_STYLE_WITNESS);
 }
 
-/* Whose mask: the facts of a layer, one head of it or (-1) the union of all. */
+/* What a mask is of: a layer of these facts, one head of it or (-1) the union of all. */
 typedef struct mask_of {
     const s2_facts *facts;
     s2_grids *grids; /* NULL: computed here */
@@ -143,7 +143,7 @@ static void put_query(s2_canvas *canvas, s2_rect cells, int32_t row, const char 
     s2_canvas_text(canvas, cells.row + row, cells.col - 1 - (int32_t)strlen(text), S2_STYLE_DIM, text);
 }
 
-/* Where the rows of queries begin and end, left of them. */
+/* Left of the cells: where the rows of queries begin and end. */
 static void draw_queries(const s2_facts *facts, s2_zoom zoom, s2_canvas *canvas, s2_rect cells)
 {
     char text[24];
@@ -159,7 +159,7 @@ static void draw_queries(const s2_facts *facts, s2_zoom zoom, s2_canvas *canvas,
         put_query(canvas, cells, cells.rows - 1, text);
 }
 
-/* Where the columns of keys begin and end, below them. */
+/* Below the cells: where the columns of keys begin and end. */
 static void draw_keys(const s2_facts *facts, s2_zoom zoom, s2_canvas *canvas, s2_rect cells, int32_t row)
 {
     char first[24], last[24];
@@ -186,7 +186,7 @@ static void draw_axes(const s2_facts *facts, s2_zoom zoom, s2_canvas *canvas, s2
 }
 
 /*
- * Where the hole is, else the blocks that one cell stands for, so that nobody takes a mean for a measurement.
+ * Where the hole is, else how many blocks a row stands for, so that nobody takes a mean for a measurement.
  */
 static void draw_scale(const mask_of *what, s2_rect grid, s2_canvas *canvas, int32_t row, int32_t col)
 {
@@ -213,8 +213,8 @@ static bool is_crossed(const s2_facts *facts, const s2_tui_state *state)
 }
 
 /*
- * One cell of the crosshair. A block in the colours of a cursor would look as if nothing were read there, so
- * every second one keeps what it is, and a line stands for the others; marks stay.
+ * One cell of the crosshair. A block character in cursor colours would look as if nothing were read there, so
+ * a line replaces every second one; the others keep what they show, and so do marks.
  */
 static void draw_cross_cell(s2_canvas *canvas, int32_t row, int32_t col, int32_t away, uint32_t line)
 {
@@ -274,7 +274,7 @@ static void draw_masks(const s2_facts *facts, s2_grids *grids, const s2_tui_stat
     }
 }
 
-/* Which keys of the window a KV head's group reads from one block of queries, and how many of all. */
+/* Which keys of the window a KV head's group reads from one block of queries, and its share of all. */
 static void draw_reader(const s2_facts *facts, const s2_view *views, int32_t kv, s2_zoom window, bool here,
                         s2_canvas *canvas, s2_rect line)
 {
@@ -295,7 +295,7 @@ static void draw_reader(const s2_facts *facts, const s2_view *views, int32_t kv,
     draw_cells(cells, false, canvas, bar);
 }
 
-/* As many as there is room for, the shown head's among them; at the crosshair's query or the last of the window. */
+/* As many KV heads as fit, the shown head's among them, at the crosshair's query or the window's last. */
 static void draw_readers(const s2_facts *facts, const s2_tui_state *state, const s2_view *views,
                          s2_canvas *canvas, s2_rect area)
 {
@@ -341,7 +341,7 @@ static int32_t put_time(s2_canvas *canvas, int32_t row, int32_t col, s2_style st
     return col;
 }
 
-/* Eighths of a cell in UTF-8, whole cells and a '-' in ASCII; `dense` is the top of the panel. */
+/* Eighths of a cell in UTF-8, whole cells and one '=' or '_' in ASCII; a share of 1 fills the panel. */
 static void draw_bar(s2_canvas *canvas, s2_rect area, int32_t col, double share)
 {
     const int32_t eighths = (int32_t)(share * area.rows * 8 + 0.5);
@@ -375,7 +375,7 @@ static void draw_kv(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
     }
 }
 
-/* What the last query knows after each layer, and in full the query that knows the least. */
+/* What queries know after each layer: the last one shaded, the one that knows the least in solid bars. */
 static void draw_reach(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
 {
     const s2_late *const late = &facts->late;
@@ -439,7 +439,7 @@ static void draw_verdicts(const s2_facts *facts, s2_canvas *canvas, s2_rect area
         draw_verdict(&facts->findings[at], canvas, (s2_rect){area.row + at, area.col, 1, area.cols});
 }
 
-/* A bar of the resource's own time against the longest. */
+/* A bar of the resource's time, relative to the longest. */
 static void draw_resource(const s2_facts *facts, s2_resource resource, s2_canvas *canvas, s2_rect line)
 {
     enum { LABEL = 16 };
@@ -453,7 +453,7 @@ static void draw_resource(const s2_facts *facts, s2_resource resource, s2_canvas
         s2_canvas_glyph(canvas, line.row, line.col + LABEL + x, 0x2584, '=', S2_STYLE_HEAT3);
 }
 
-/* What is to be expected, with its error, over the bounds; or the bounds alone. */
+/* The expected time, with its error, above the bounds; or just the bounds. */
 static void draw_times(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
 {
     const s2_expected *const expected = &facts->late.expected;
@@ -729,7 +729,7 @@ static void pan_by(const s2_facts *facts, s2_tui_state *state, s2_action action)
         pan(facts, &zoom->q_begin, &zoom->q_end, action == S2_ACT_PAN_UP ? -step : step);
 }
 
-/* One cell on; a token where a cell is less. The window follows. */
+/* Move by one cell, or by one token if a cell is less. The window follows. */
 static void step_axis(const s2_facts *facts, int64_t *begin, int64_t *end, int32_t cells, int32_t by,
                       int64_t *tok)
 {
@@ -768,7 +768,7 @@ static void step_cross(const s2_facts *facts, s2_tui_state *state, s2_action act
         state->zoom = zoom;
 }
 
-/* On where the counterexample is, or in the middle of what is shown. */
+/* Turn it on at the counterexample, or in the middle of what is shown. */
 static void toggle_cross(const s2_facts *facts, s2_tui_state *state)
 {
     const s2_finding *const finding = &facts->findings[1];
@@ -786,7 +786,7 @@ static void toggle_cross(const s2_facts *facts, s2_tui_state *state)
     }
 }
 
-/* The crosshair's keys; false where there is no crosshair, or the action is not one of them. */
+/* The crosshair's keys; false if there is no crosshair or the action is another. */
 static bool handle_cross(const s2_facts *facts, s2_tui_state *state, s2_action action)
 {
     switch (action) {

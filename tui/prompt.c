@@ -1,5 +1,5 @@
 /*
- * What is typed, and what is chosen from a list by typing.
+ * Typing a text, and choosing from a list by typing.
  */
 #include "tui/columns.h"
 #include "tui/view.h"
@@ -13,7 +13,7 @@
 
 /* ---- choosing by name */
 
-/* A line of a list that is chosen from: a key binding, a format, a saved view. */
+/* A line in a list of choices: a key binding, a format, a saved view. */
 typedef struct offer {
     const char *name;
     const char *shown;
@@ -82,7 +82,7 @@ static bool is_bound(const s2_tui_state *state, int32_t nth)
     return (s2_binding_at(nth)->views & (1u << s2_view_shown(state))) != 0;
 }
 
-/* What is typed occurs in the name or, of other tables than the palette's, in the help. */
+/* Does the typed text occur in the name or, except in the palette, in the help? */
 static bool is_offered(const s2_tui_state *state, const offer *o)
 {
     const bool palette = state->mode == S2_MODE_PALETTE;
@@ -109,7 +109,7 @@ bool s2_mode_is_choice(s2_mode mode)
 
 /* ---- typing */
 
-/* What a prompt is called, and what is asked of the owner when it is accepted. */
+/* The label of each prompt, and the request to the owner when it is accepted. */
 static const struct {
     const char *label;
     s2_request request;
@@ -154,7 +154,7 @@ void s2_tui_keep(s2_tui_state *state, s2_request request, const char *words)
             snprintf(state->kept[mode], sizeof state->kept[mode], "%s", words);
 }
 
-/* Where the character before or behind the caret begins or ends, however many bytes it has. */
+/* Where the character before the caret begins, or the one behind it ends, however many bytes it has. */
 static int32_t neighbour(const s2_tui_state *state, int32_t by)
 {
     const int32_t n = (int32_t)strlen(state->prompt);
@@ -239,7 +239,7 @@ static void choose_yank(s2_tui_state *state, int32_t nth)
     state->request_id = state->subject_id;
 }
 
-/* In a list that stays: a column is shown or not, a word explained. */
+/* Choices without a request: show or hide a column, explain a word. */
 static void choose_on(const s2_tui_model *model, s2_tui_state *state, int32_t nth)
 {
     if (state->mode == S2_MODE_COLUMNS) {
@@ -250,7 +250,7 @@ static void choose_on(const s2_tui_model *model, s2_tui_state *state, int32_t nt
     state->mode = S2_MODE_KEYS;
 }
 
-/* The action that was chosen, where the list is the palette. */
+/* Returns the chosen action if the list is the palette. */
 static s2_action accept_choice(const s2_tui_model *model, s2_tui_state *state)
 {
     const s2_mode mode = state->mode;
@@ -273,7 +273,7 @@ static s2_action accept_choice(const s2_tui_model *model, s2_tui_state *state)
     return S2_ACT_NONE;
 }
 
-/* Where the knob has no such value, those that it has are said. */
+/* If the knob has no such value, say which it has. */
 static void accept_value(s2_tui_state *state)
 {
     s2_buf range = {0};
@@ -377,8 +377,8 @@ void s2_prompt_paste(s2_tui_state *state, const char *text)
 }
 
 /*
- * As much around the caret as there is room for, with a mark where the text begins or goes on beyond it; the
- * caret is a '_' behind the text, else the letter's style.
+ * Draw as much around the caret as there is room for, with a mark where the text begins or goes on beyond
+ * that. The caret is a '_' behind the text, else the style of a letter.
  */
 void s2_prompt_draw(const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
 {
@@ -432,7 +432,7 @@ static const char *why_empty(const s2_tui_model *model, const s2_tui_state *stat
     return "nothing is violated";
 }
 
-/* The first of the offers that are shown; the chosen one is among them. */
+/* Draw as many offers as fit, the chosen one among them. */
 static void draw_offers(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect area)
 {
     const int32_t first = state->palette_at >= area.rows ? state->palette_at - area.rows + 1 : 0;
@@ -452,7 +452,7 @@ static void draw_offers(const s2_tui_model *model, const s2_tui_state *state, s2
         s2_canvas_text(canvas, area.row, area.col + 1, S2_STYLE_DIM, why_empty(model, state));
 }
 
-/* What is said of the chosen one, whole, below the list where lists of its kind say more than a line holds. */
+/* Lists with long help texts show that of the chosen line in full below the list. */
 enum { MOST_ROWS = 20, MOST_COLS = 110, ROWS_SAID = 2, ROWS_LISTED = 2, HELP_AT = 18 };
 
 static bool says_much(const s2_tui_state *state)
@@ -465,7 +465,7 @@ static int32_t rows_said(const s2_tui_state *state, s2_rect inside)
     return says_much(state) && inside.rows >= ROWS_LISTED + ROWS_SAID ? ROWS_SAID : 0;
 }
 
-/* As large as all there is to choose from, and as there is room. */
+/* As large as the whole list of choices, or as there is room. */
 static s2_rect choice_area(const s2_tui_model *model, const s2_tui_state *state, s2_rect body)
 {
     offer o;
@@ -511,7 +511,7 @@ s2_action s2_choice_click(const s2_tui_model *model, s2_tui_state *state, s2_rec
     return accept_choice(model, state);
 }
 
-/* What is chosen from, over the upper lines of the body. */
+/* The list of choices, over the upper lines of the body. */
 void s2_choice_draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
 {
     static const char *const labels[S2_N_MODES] = {[S2_MODE_PALETTE] = "",

@@ -21,7 +21,7 @@ static void show_waiting(s2_session *session)
     session->model.design_waits = session->stale[S2_SLOT_DESIGN] || session->building == S2_SLOT_DESIGN;
 }
 
-/* Every order for facts, here and now. */
+/* Carry out every order for facts here and now. */
 static void catch_up(s2_session *session)
 {
     s2_order order;
@@ -51,7 +51,7 @@ static void want_bench(s2_session *session)
     changed(session);
 }
 
-/* The baseline is asked what the workbench is asked. */
+/* The baseline answers the same question as the workbench. */
 static void follow_base(s2_session *session, bool asked_anew)
 {
     const s2_buf *const have = &session->text[S2_SLOT_BASE];
@@ -67,7 +67,7 @@ static void follow_base(s2_session *session, bool asked_anew)
     changed(session);
 }
 
-/* Derive the workbench anew where a key changed its pattern or its question. */
+/* Derive the workbench anew if a key changed its pattern or its question. */
 static void follow_bench(s2_session *session, const s2_knobs *before)
 {
     const s2_buf *const have = &session->text[S2_SLOT_BENCH];
@@ -239,7 +239,7 @@ static bool next_mask(s2_session *session, s2_order *order)
     return true;
 }
 
-/* The slot of the facts that the view shows at large, -1 for none. */
+/* The slot of the facts that the view mainly shows, -1 for none. */
 static int32_t shown_slot(const s2_session *session)
 {
     const s2_view_id view = session->state.views[session->state.depth];
@@ -264,7 +264,7 @@ static int32_t late_compared(const s2_session *session)
     return -1;
 }
 
-/* Whose late facts are to be derived next, -1 for none. */
+/* The slot whose late facts are to be derived next, -1 for none. */
 static int32_t late_slot(const s2_session *session)
 {
     if (session->state.views[session->state.depth] == S2_VIEW_COMPARE)
@@ -282,7 +282,7 @@ bool s2_session_longs(const s2_session *session)
     return late_slot(session) >= 0;
 }
 
-/* Last, when nobody turns a knob any more: it needs the plans of all layers. */
+/* Late facts come last, when no knob is being turned: they need the plans of all layers. */
 static bool next_late(s2_session *session, s2_order *order)
 {
     if ((session->deferred && !session->calm) || !s2_session_longs(session))
@@ -328,7 +328,7 @@ static void take_facts(s2_session *session, s2_order *order)
         session->model.compare[order->slot - S2_SLOT_COMPARE] = slot;
 }
 
-/* Only an order replaces facts, and one is out at a time: they are those that it was given for. */
+/* Only an order replaces facts, and only one is out at a time, so these are the facts it was made for. */
 static void take_late(s2_session *session, const s2_order *order)
 {
     for (int32_t slot = 0; slot < S2_N_SLOTS; slot++)

@@ -5,9 +5,9 @@
  * request says what the owner is to do; the owner changes session->model (rows, log) or calls
  * s2_session_open / s2_session_compare_add, then draws.
  *
- * Facts and masks take from a millisecond to seconds. By itself the session derives them when they are
- * needed. An owner with a thread to spare sets `deferred` and does the orders that s2_session_next gives,
- * one at a time, wherever it likes; until then the views say that something is under way.
+ * Facts and masks take from a millisecond to seconds. By default the session derives them when they are
+ * needed. An owner with a thread to spare sets `deferred` and carries out the orders of s2_session_next,
+ * one at a time, wherever it likes; until then the views say that work is under way.
  *
  * Ownership: facts, masks and canvas are the session's; rows and log the owner's. Threads: one; orders may
  * be done on another, between s2_session_next and s2_session_take.
@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-/* Whose facts: the workbench's, the open design's, those compared. */
+/* Whose facts a slot holds; one slot from S2_SLOT_COMPARE on for each compared design. */
 enum {
     S2_SLOT_BENCH,
     S2_SLOT_DESIGN,
@@ -31,7 +31,7 @@ enum {
     S2_N_SLOTS = S2_SLOT_COMPARE + S2_TUI_COMPARE
 };
 
-/* Something slow to do: the facts of a slot, or of facts that are there a mask or what takes longest. */
+/* A slow piece of work: to derive the facts of a slot or, from existing facts, a mask or their late part. */
 enum { S2_ORDER_MASK = -1, S2_ORDER_LATE = -2 };
 typedef struct s2_order {
     int32_t slot; /* or S2_ORDER_... */
@@ -48,17 +48,17 @@ typedef struct s2_session {
     s2_tui_state state;
     s2_canvas canvas;
     bool deferred;
-    bool calm; /* deferred: nobody types just now, so that what takes longest may begin */
+    bool calm; /* if deferred: nobody is typing just now, so late facts may be derived */
     int64_t last_serial;
     s2_facts facts[S2_N_SLOTS];
-    s2_buf text[S2_N_SLOTS]; /* wanted of a slot */
-    bool stale[S2_N_SLOTS];  /* its facts are of another text or question */
-    int32_t tour;            /* step + 1 whose design is wanted or there; 0: none yet */
-    int32_t building;        /* the slot of the order that is out; -1: none, or a mask */
+    s2_buf text[S2_N_SLOTS]; /* the pattern wanted in each slot */
+    bool stale[S2_N_SLOTS];  /* the slot's facts are those of another text or question */
+    int32_t tour;            /* 1 + the step whose design is wanted or derived; 0: none yet */
+    int32_t building;        /* the slot whose facts are being derived; -1: none */
     s2_grids grids;
 } s2_session;
 
-/* S2_ENOMEM. Releasable in any case. */
+/* S2_ENOMEM. The session can be released in any case. */
 s2_status s2_session_init(s2_session *session, int32_t rows, int32_t cols, bool ascii,
                           s2_view_id first) S2_MUST_CHECK;
 void s2_session_release(s2_session *session);
@@ -68,30 +68,30 @@ void s2_session_key(s2_session *session, int32_t key);
 void s2_session_click(s2_session *session, int32_t row, int32_t col, int32_t wheel);
 void s2_session_paste(s2_session *session, const char *text);
 s2_status s2_session_resize(s2_session *session, int32_t rows, int32_t cols) S2_MUST_CHECK;
-/* Facts of a design's canonical text; the question is the workbench's. */
+/* Open a design by its canonical text; its facts answer the workbench's question. */
 void s2_session_open(s2_session *session, const char *text);
 void s2_session_close(s2_session *session);
-/* The workbench has this pattern, and can go back; false where its text is longer than is edited. */
+/* Put a pattern on the workbench, as a change that can be undone; false if its text is too long to edit. */
 bool s2_session_bring(s2_session *session, const s2_pattern *pattern);
-/* A pattern's text is being typed, the caret before this byte of it; or it is not any more. */
+/* Begin typing a pattern, from this text and with the caret before this byte of it; stop typing. */
 void s2_session_type(s2_session *session, const char *text, int32_t caret);
 void s2_session_leave_typing(s2_session *session);
-/* Begin with these knobs and, where they do not say it, this pattern; nothing of it is unsaved. */
+/* Begin with these knobs and this pattern, as text if no knobs express it; both count as saved. */
 void s2_session_restore(s2_session *session, const s2_knobs *knobs, const char *text);
 /* As s2_tui_saved. */
 void s2_session_saved(s2_session *session, const s2_knobs *knobs, const char *text, const char *name);
-/* One more column of the comparison; the name must outlive it. Begin with s2_session_compare_none. */
+/* Empty the comparison; add a column to it, whose name must outlive it. */
 void s2_session_compare_none(s2_session *session);
 void s2_session_compare_add(s2_session *session, const char *name, const char *text);
-/* Draws; before that, unless deferred, brings facts up to date. */
+/* Draw the screen; unless deferred, what it lacks is derived first. */
 void s2_session_draw(s2_session *session);
 
 /*
- * What is to be done next, after a draw; false: the screen shows the whole truth. An order that was given is
- * done by s2_order_do and handed back to s2_session_take before the next is asked for.
+ * The next order after a draw; false: there is nothing left to do. Carry the order out with s2_order_do and
+ * hand it back with s2_session_take before asking for another.
  */
 bool s2_session_next(s2_session *session, s2_order *order);
-/* Would there be more to do if it were calm? */
+/* Would there be more to do if the session were calm? */
 bool s2_session_longs(const s2_session *session);
 void s2_order_do(s2_order *order);
 void s2_session_take(s2_session *session, s2_order *order);

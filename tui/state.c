@@ -1,5 +1,5 @@
 /*
- * What the views share of the state: which of them is shown, cursors, the workbench's pattern.
+ * The state that views share: which of them is shown, cursors, the workbench's pattern.
  */
 #include "tui/view.h"
 
@@ -22,7 +22,7 @@ void s2_view_push(s2_tui_state *state, s2_view_id id)
 
 /* ---- where things are */
 
-/* What changes do to the figures, and the worth: where there is room. */
+/* Rows that tell what changes do to the figures, and the worth; 0 if there is no room. */
 static int32_t strip_rows(const s2_tui_state *state, s2_rect body)
 {
     return s2_view_shown(state) != S2_VIEW_BENCH || body.rows < 20 ? 0 : state->base[0] != '\0' ? 3 : 2;
@@ -56,7 +56,7 @@ void s2_bench_remember(s2_tui_state *state)
     state->n_steps = state->n_undo;
 }
 
-/* What is at hand takes the place of the step that it is exchanged for. */
+/* Swap the pattern at hand with that of a step. */
 static void exchange(s2_tui_state *state, s2_bench_step *step)
 {
     const s2_bench_step other = *step;
@@ -93,14 +93,14 @@ void s2_pattern_line(const s2_pattern *pattern, s2_buf *text)
     s2_buf_add(text, "", 1);
 }
 
-/* What these knobs say is called so. */
+/* The pattern that these knobs express has this name. */
 static void name_knobs(s2_tui_state *state, const s2_knobs *knobs, const char *name)
 {
     state->named = *knobs;
     s2_text_clean(state->name, sizeof state->name, name);
 }
 
-/* The name that the knobs' pattern has, as long as they say that pattern. */
+/* The name of the knobs' pattern, as long as they still express it. */
 static const char *name_of_knobs(const s2_tui_state *state)
 {
     for (s2_knob knob = 0; knob < S2_KNOB_LEN; knob++)
@@ -142,7 +142,7 @@ void s2_bench_take_text(s2_tui_state *state, const char *text)
     s2_arena_release(&arena);
 }
 
-/* The text under another name, in place of what it was; unchanged where that is longer than is edited. */
+/* Rename the pattern in the text; unchanged if the new text is too long to edit. */
 static void rename_text(s2_tui_state *state, const char *name)
 {
     const s2_parse_options parse = {.no_files = true};

@@ -1,5 +1,5 @@
 /*
- * What can be done with a design wherever one is meant: under a cursor, open, or on the workbench.
+ * What can be done with a design, be it under a cursor, open, or on the workbench.
  */
 #include "tui/view.h"
 
@@ -14,7 +14,7 @@ static const s2_tui_row *row_at(const s2_tui_model *model, const s2_tui_state *s
     return state->cursor >= 0 && state->cursor < model->n_rows ? &model->rows[state->cursor] : NULL;
 }
 
-/* The stored design that the view is about: under the cursor, or open; 0 where there is none. */
+/* The stored design that the view is about, under the cursor or open; 0 if there is none. */
 static int64_t subject_of(const s2_tui_model *model, const s2_tui_state *state)
 {
     const s2_view_id view = s2_view_shown(state);
@@ -43,7 +43,7 @@ static void to_bench(const s2_tui_model *model, s2_tui_state *state)
     s2_view_push(state, S2_VIEW_BENCH);
 }
 
-/* On the workbench, where a repair is applied. */
+/* Take the design to the workbench and choose a repair there. */
 static void mend(const s2_tui_model *model, s2_tui_state *state)
 {
     to_bench(model, state);
@@ -67,7 +67,7 @@ static void open_in(const s2_tui_model *model, s2_tui_state *state, s2_view_id v
     ask(state, request, state->design_id);
 }
 
-/* The design whose facts are shown is the baseline; again, none is. */
+/* Pin the design that is shown as the baseline; unpin it if it already is. */
 static void pin(const s2_tui_model *model, s2_tui_state *state)
 {
     s2_buf text = {0};
@@ -87,7 +87,7 @@ static void pin(const s2_tui_model *model, s2_tui_state *state)
     s2_buf_release(&text);
 }
 
-/* At the workbench's length and GPU. */
+/* Ask for a price at the workbench's length and GPU. */
 static void ask_price(s2_tui_state *state)
 {
     s2_buf text = {0};

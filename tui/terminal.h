@@ -2,9 +2,9 @@
  * tui/terminal.h - the real terminal: shows a canvas, hands over keys. Implemented in tui/terminal_ncurses.c,
  * the only file that knows curses.
  *
- * From open to close the terminal is in full-screen mode and brackets what is pasted; SIGINT, SIGTERM, SIGHUP,
- * SIGQUIT and a crash restore it. Escape sequences are read whole: those that are no key of ours are dropped.
- * SIGTSTP and SIGCONT work as in other programs. One terminal at a time.
+ * From open to close the terminal is in full-screen mode and brackets pasted text; it is restored on SIGINT,
+ * SIGTERM, SIGHUP, SIGQUIT and after a crash. Escape sequences are read whole and dropped if they are not one
+ * of our keys. SIGTSTP and SIGCONT work as in other programs. One terminal at a time.
  */
 #ifndef S2_TUI_TERMINAL_H
 #define S2_TUI_TERMINAL_H
@@ -19,12 +19,12 @@ extern "C" {
 
 typedef struct s2_terminal s2_terminal;
 
-/* What s2_terminal_key returns beside keys. */
+/* What s2_terminal_key returns besides keys. */
 enum { S2_TERM_NOTHING = 0, S2_TERM_RESIZED = -1, S2_TERM_END = -2, S2_TERM_CLICK = -3, S2_TERM_PASTE = -4 };
 
 typedef struct s2_terminal_options {
-    bool ascii; /* ASCII glyphs although the locale has more */
-    bool mono;  /* no colours although the terminal has them */
+    bool ascii; /* ASCII glyphs even if the locale has more */
+    bool mono;  /* no colours even if the terminal has them */
     bool mouse; /* take clicks and the wheel; the terminal's own selection then needs shift */
     s2_palette palette;
 } s2_terminal_options;
@@ -36,18 +36,18 @@ void s2_terminal_close(s2_terminal **term);
 bool s2_terminal_is_ascii(const s2_terminal *term);
 void s2_terminal_size(const s2_terminal *term, int32_t *rows, int32_t *cols);
 void s2_terminal_show(s2_terminal *term, const s2_canvas *canvas);
-/* Paint everything anew the next time. */
+/* Repaint everything when next shown. */
 void s2_terminal_forget(s2_terminal *term);
 /* A key, or one of the above; waits at most wait_ms, or until one of the n files can be read. */
 int32_t s2_terminal_key(s2_terminal *term, int32_t wait_ms, const int *files, int32_t n_files);
 /* Where the last S2_TERM_CLICK was, and the wheel's turn (-1 up, 1 down, 0 a button). */
 void s2_terminal_clicked(const s2_terminal *term, int32_t *row, int32_t *col, int32_t *wheel);
-/* The text of the last S2_TERM_PASTE, in lines; a terminal obeys nothing in it. */
+/* The text of the last S2_TERM_PASTE, in lines, without anything that a terminal would obey. */
 const char *s2_terminal_pasted(const s2_terminal *term);
-/* Give the terminal to another program, as it was found; and take it again, everything painted anew. */
+/* Lend the terminal, restored, to another program; take it back and repaint everything. */
 void s2_terminal_lend(s2_terminal *term);
 void s2_terminal_take(s2_terminal *term);
-/* Ask the terminal to put text on the clipboard (OSC 52); terminals that do not know it ignore it. */
+/* Ask the terminal to put text on the clipboard (OSC 52); terminals that do not know OSC 52 ignore it. */
 void s2_terminal_copy(s2_terminal *term, const char *text);
 
 #ifdef __cplusplus

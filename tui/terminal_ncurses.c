@@ -16,7 +16,7 @@
 #include "base/alloc.h"
 #include "base/text.h"
 
-/* In decisive words of a terminal that no code of ours can be sure to reach any more. */
+/* Resets a terminal outright, for when no code of ours can be relied on to do it step by step. */
 static const char RESTORE[] = "\033[?2004l\033[?1000l\033[?1006l\033[?1049l\033[?25h\033[0m\033[?1l\033>\r\n";
 
 struct s2_terminal {
@@ -26,7 +26,7 @@ struct s2_terminal {
     short pair[S2_N_STYLES];
     bool mouse;
     MEVENT clicked;
-    s2_buf pasted; /* what a bracketed paste holds; cleaned */
+    s2_buf pasted; /* the text of a bracketed paste, cleaned */
 };
 
 static volatile sig_atomic_t ended;
@@ -91,7 +91,7 @@ static void choose_looks(s2_terminal *term, const s2_terminal_options *options)
     }
 }
 
-/* Every byte, also where a new size or a slow terminal comes in between; a lost one is noticed elsewhere. */
+/* Write every byte, even if a resize or a slow terminal interrupts; a lost terminal is noticed elsewhere. */
 static void write_all(const char *bytes, size_t n)
 {
     struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
@@ -111,7 +111,7 @@ static void ask_for_paste(bool on)
     write_all(on ? "\033[?2004h" : "\033[?2004l", 8);
 }
 
-/* Before curses is begun: it would end the process on a terminal that it does not know, or leave memory. */
+/* Check before starting curses: on an unknown terminal it would end the process, or leak memory. */
 static s2_status check_terminal(s2_diag *diag)
 {
     const char *const name = getenv("TERM");
@@ -138,7 +138,7 @@ s2_status s2_terminal_open(const s2_terminal_options *options, s2_terminal **out
         return S2_ENOMEM;
     setlocale(LC_CTYPE, "");
     term->ascii = options->ascii || strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
-    /* before the terminal is another than it was; curses leaves handlers alone that are not the default */
+    /* before the terminal is changed; curses leaves alone handlers that are not the default */
     ended = 0;
     catch_signals();
     term->screen = newterm(NULL, stdout, stdin);
@@ -217,7 +217,7 @@ void s2_terminal_lend(s2_terminal *term)
     endwin();
 }
 
-/* What it reports of sizes in between is asked for at the next key. */
+/* If its size changed in between, the next key reports that. */
 void s2_terminal_take(s2_terminal *term)
 {
     (void)term;
@@ -267,7 +267,7 @@ static int32_t control_key(wint_t code)
 
 enum { SEQUENCE_MS = 25, SEQUENCE_BYTES = 64, PASTE_BYTES = 1 << 16, PASTE_MS = 500 };
 
-/* The next character of a sequence that has begun; false when none comes soon. */
+/* The next character of a sequence that has begun; false if none comes soon. */
 static bool next_of(wint_t *code, int wait_ms)
 {
     timeout(wait_ms);
@@ -276,7 +276,7 @@ static bool next_of(wint_t *code, int wait_ms)
     return got == OK;
 }
 
-/* From here to the string's end (BEL or ESC \): titles, colours, answers of the terminal. */
+/* Skip to the string's end (BEL or ESC \): titles, colours, answers of the terminal. */
 static void skip_string(void)
 {
     wint_t code = 0, before = 0;
@@ -287,7 +287,7 @@ static void skip_string(void)
     }
 }
 
-/* What is pasted, to ESC [ 201 ~; of more than there is room for the rest is dropped. */
+/* Read what is pasted, up to ESC [ 201 ~; what there is no room for is dropped. */
 static int32_t read_paste(s2_terminal *term)
 {
     static const char end[] = "\033[201~";
@@ -307,7 +307,7 @@ static int32_t read_paste(s2_terminal *term)
     return term->pasted.status == S2_OK ? S2_TERM_PASTE : S2_TERM_NOTHING;
 }
 
-/* The keys that terminals name in more ways than one; modifiers make no other key of them. */
+/* Keys that terminals encode in more than one way; with modifiers they are the same keys. */
 static int32_t key_of_sequence(const char *parameters, wint_t last)
 {
     static const struct {
@@ -349,7 +349,7 @@ static int32_t read_sequence(s2_terminal *term)
     return S2_TERM_NOTHING;
 }
 
-/* Alone it is a key. What begins with it is read whole: what of it were left would be taken for keys. */
+/* ESC alone is a key. A sequence that begins with it is read whole, or its rest would be taken for keys. */
 static int32_t after_escape(s2_terminal *term)
 {
     wint_t code;
@@ -364,7 +364,7 @@ static int32_t after_escape(s2_terminal *term)
     case '^':
     case 'X': skip_string(); return S2_TERM_NOTHING;
     case 27: return S2_KEY_ESC;
-    default: return S2_TERM_NOTHING; /* with Alt: no key of ours */
+    default: return S2_TERM_NOTHING; /* with Alt: not one of our keys */
     }
 }
 
@@ -376,7 +376,7 @@ static int32_t read_key(s2_terminal *term)
     if (ended)
         return S2_TERM_END;
     if (continued) {
-        /* others used the terminal in between */
+        /* another program used the terminal in between */
         continued = 0;
         reset_prog_mode();
         ask_for_paste(true);
@@ -423,7 +423,7 @@ void s2_terminal_clicked(const s2_terminal *term, int32_t *row, int32_t *col, in
                                                              : 0;
 }
 
-/* Past the stream of the standard output, which would keep the failure of an interrupted write. */
+/* Bypass the stream of standard output, which would keep the failure of an interrupted write. */
 void s2_terminal_copy(s2_terminal *term, const char *text)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -27,7 +27,7 @@ static void go_back(s2_tui_state *state)
         snprintf(state->message, sizeof state->message, "this is the first view; Q leaves");
 }
 
-/* What leaving would lose or end: asked for once. */
+/* Ask before leaving if that would lose or end something. */
 static void ask_to_quit(const s2_tui_model *model, s2_tui_state *state)
 {
     const bool unsaved = memcmp(&state->knobs, &state->knobs_saved, sizeof state->knobs) != 0 ||
@@ -43,7 +43,7 @@ static void ask_to_quit(const s2_tui_model *model, s2_tui_state *state)
              model->busy != NULL ? model->busy : "");
 }
 
-/* False for an action that is not the way to a view. */
+/* False if the action does not go to a view. */
 static bool go_to_view(s2_tui_state *state, s2_action action)
 {
     if (action < S2_ACT_GO)
@@ -54,7 +54,7 @@ static bool go_to_view(s2_tui_state *state, s2_action action)
     return true;
 }
 
-/* What every view has; false for what is the view's own. */
+/* Actions that every view has; false for the view's own. */
 static bool act_everywhere(const s2_tui_model *model, s2_tui_state *state, s2_action action)
 {
     switch (action) {
@@ -97,7 +97,7 @@ void s2_tui_paste(const s2_tui_model *model, s2_tui_state *state, const char *te
     s2_tui_settle(model, state);
 }
 
-/* The pattern that the view shows at large, where repairs of it are known: the footer names them. */
+/* The main pattern of the view if repairs of it are known, which the footer names; else NULL. */
 static const s2_facts *repaired(const s2_tui_model *model, const s2_tui_state *state)
 {
     const s2_facts *const shown = s2_view_shown(state) == S2_VIEW_BENCH    ? model->bench
@@ -106,7 +106,7 @@ static const s2_facts *repaired(const s2_tui_model *model, const s2_tui_state *s
     return shown != NULL && shown->status == S2_OK && shown->late.n_offers > 0 ? shown : NULL;
 }
 
-/* The column behind the nth key of the footer that begins at col; -1 where it has no room. */
+/* The column after a key of the footer that begins at col; -1 if it has no room. */
 static int32_t footer_end(const s2_binding *b, s2_rect line, int32_t col)
 {
     const int32_t end = line.cols > 30 ? line.cols - 8 : line.cols;
@@ -114,7 +114,7 @@ static int32_t footer_end(const s2_binding *b, s2_rect line, int32_t col)
     return col + n > end ? -1 : col + n + 2;
 }
 
-/* The action that the footer names there; in its last columns it names the help. */
+/* The action that the footer names at a column; its last columns name the help. */
 static s2_action footer_action(s2_view_id view, s2_rect line, int32_t at)
 {
     const s2_action *const named = VIEWS[view].ops->footer;
@@ -131,7 +131,7 @@ static s2_action footer_action(s2_view_id view, s2_rect line, int32_t at)
     return S2_ACT_NONE;
 }
 
-/* A button while something is typed or chosen, or shown over the view. */
+/* A click while something is typed or chosen, or shown over the view. */
 static void click_mode(const s2_tui_model *model, s2_tui_state *state, s2_rect body, int32_t row, int32_t col)
 {
     if (s2_mode_is_choice(state->mode))
@@ -180,7 +180,7 @@ void s2_tui_command(const s2_tui_model *model, const s2_tui_state *state, s2_buf
 
 /*
  * At the right edge of the title: what runs in the background, else where the designs come from. Returns the
- * column that the title ends before.
+ * column before which the title ends.
  */
 static int32_t draw_corner(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas,
                            s2_rect line)
@@ -257,7 +257,7 @@ static void draw_keys(s2_view_id view, s2_canvas *canvas, s2_rect line)
     }
 }
 
-/* What was proved to mend the design. */
+/* The repairs that were proved for the design. */
 static void draw_repairs(const s2_facts *facts, s2_canvas *canvas, s2_rect line)
 {
     int32_t col = s2_canvas_text(canvas, line.row, 1, S2_STYLE_BAR, "R lists proved repairs: ");
@@ -278,7 +278,7 @@ static void draw_message(const char *text, s2_canvas *canvas, s2_rect line)
     s2_fold_draw(text, S2_STYLE_BAR, canvas, one, area.row);
 }
 
-/* What the footer says in place of keys: of the view, or of the pattern that is shown. */
+/* What the footer says without a message: repairs of the pattern shown, else the view's keys. */
 static void draw_said(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
 {
     const s2_facts *const shown = repaired(model, state);
@@ -316,7 +316,7 @@ static void draw_loss(const s2_tui_model *model, const s2_tui_state *state, s2_c
     s2_text_draw(&model->loss, 0, canvas, s2_popup_draw(canvas, area, title));
 }
 
-/* Rows that a text takes, broken at line ends and at the width, and drawn into the area where there is one. */
+/* Break a text at line ends and at the width, and draw it if there is an area; returns the rows. */
 static int32_t break_lines(const s2_buf *text, int32_t width, s2_canvas *canvas, const s2_rect *area)
 {
     int32_t row = 0, col = 0;

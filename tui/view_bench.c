@@ -20,7 +20,7 @@ static void draw_knob(const s2_tui_state *state, s2_knob knob, s2_canvas *canvas
     s2_buf_release(&buf);
 }
 
-/* A pattern that is text stands where the knobs of a pattern are; those of the question stay. */
+/* A pattern that is text takes the place of the pattern's knobs; the question's knobs stay. */
 static void draw_pattern(const s2_tui_state *state, s2_canvas *canvas, s2_rect area)
 {
     enum { QUESTION = S2_N_KNOBS - S2_KNOB_LEN };
@@ -48,7 +48,7 @@ static int32_t draw_change(const char *name, double before, double now, bool in_
                             in_percent ? "%+.2f %%" : "%+.4f", by);
 }
 
-/* Like with like: expected times, else the bounds; worth where both were judged. */
+/* Compare like with like: expected times, else bounds; worth if both were judged. */
 static void draw_changes(const s2_tally *before, const s2_tally *now, s2_canvas *canvas, int32_t row,
                          int32_t col)
 {
@@ -95,7 +95,7 @@ static void draw_worth(const s2_late *late, s2_canvas *canvas, int32_t row, int3
                          late->recall, s2_worth_recall_error, late->loss, s2_worth_loss_error);
 }
 
-/* What the last change did, what all of them did since the baseline, and the worth. */
+/* What the last change did, what all changes since the baseline did, and the worth. */
 static void draw_strip(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect strip)
 {
     enum { LABEL = 10 };
@@ -162,7 +162,7 @@ static void turn(s2_tui_state *state, int32_t by)
     state->knobs = turned;
 }
 
-/* What only knobs have; false where the pattern is text. */
+/* False if the action needs knobs, but the pattern is text. */
 static bool has_knobs(s2_tui_state *state, s2_action action)
 {
     const bool turns = action == S2_ACT_LESS || action == S2_ACT_MORE || action == S2_ACT_HALVE ||
@@ -180,7 +180,7 @@ static void go_in_history(s2_tui_state *state, bool back)
         snprintf(state->message, sizeof state->message, "nothing to %s", back ? "undo" : "redo");
 }
 
-/* The pattern at hand; again at the same one, none. */
+/* Pin the pattern at hand as the baseline; unpin it if it already is. */
 static void pin(s2_tui_state *state)
 {
     s2_buf text = {0};
@@ -228,7 +228,7 @@ static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action act
     }
 }
 
-/* A knob is chosen, and once more its value typed; a text is edited. */
+/* A click chooses a knob, another types its value; on a text, it edits that. */
 static void click_knobs(const s2_tui_model *model, s2_tui_state *state, s2_rect knobs, int32_t row)
 {
     const int32_t first = (int32_t)state->knob >= knobs.rows ? (int32_t)state->knob - knobs.rows + 1 : 0;

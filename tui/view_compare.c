@@ -7,7 +7,7 @@
 
 enum { LABEL = 12, COLUMN = 15, LEAST_MASK = 5, CELL_BYTES = 48, SAME_BYTES = 512 };
 
-/* What a line says of one design, and how. */
+/* What a line says about one design, and in which style. */
 typedef struct cell {
     char text[CELL_BYTES];
     s2_style style;
@@ -167,7 +167,7 @@ static bool differs(const s2_tui_model *model, int32_t line)
     return false;
 }
 
-/* Lines in which the designs differ come first; returns how many do. */
+/* Lines in which the designs differ come first; returns how many there are. */
 static int32_t order_lines(const s2_tui_model *model, int32_t order[N_LINES])
 {
     int32_t n = 0, n_differ = 0;
@@ -180,16 +180,16 @@ static int32_t order_lines(const s2_tui_model *model, int32_t order[N_LINES])
     return n_differ;
 }
 
-/* How the screen is shared out. Where masks would have no room, what is the same of all designs is told in one
- * sentence, and where they still have none, only the lines of the texts that differ are shown. */
+/* How the screen is divided. If the masks have no room, one sentence says what all designs have in common; if
+ * they still have none, only the lines in which the texts differ are shown. */
 typedef struct table {
     int32_t order[N_LINES], n_differ;
     int32_t n_rows;        /* lines that have a row of their own */
-    int32_t same_rows;     /* that the sentence takes */
-    int32_t text_rows;     /* of the longest text */
-    bool changes;          /* only what differs of the texts */
+    int32_t same_rows;     /* rows of the sentence */
+    int32_t text_rows;     /* rows of the longest text */
+    bool changes;          /* show only the lines in which texts differ */
     int32_t lacking;       /* rows that the masks lack */
-    int32_t fit, width;    /* columns of designs, and of each */
+    int32_t fit, width;    /* how many designs fit, and the columns of each */
     char same[SAME_BYTES]; /* the sentence */
 } table;
 
@@ -198,7 +198,7 @@ static int32_t above_masks(const table *t)
     return 1 + t->n_rows + 1 + t->same_rows + t->text_rows;
 }
 
-/* The text, its words that the first design has otherwise marked (of the first: those of any); the rows it takes. */
+/* Draw the text, marking what differs from the first design (in the first: from any); returns the rows. */
 static int32_t draw_text(const s2_tui_model *model, int32_t at, bool changes, s2_canvas *canvas, s2_rect area)
 {
     const int32_t n_others = at == 0 ? model->n_compare - 1 : 1;
@@ -226,7 +226,7 @@ static int32_t draw_same(const table *t, s2_canvas *canvas, s2_rect body, int32_
     return t->same[0] != '\0' ? s2_fold_draw(t->same, S2_STYLE_TEXT, canvas, area, row) : 0;
 }
 
-/* Rows are counted by drawing where nothing can be seen. */
+/* Count rows by drawing where nothing can be seen. */
 static void measure(const s2_tui_model *model, s2_canvas *canvas, s2_rect body, bool packed, table *t)
 {
     s2_canvas_clip(canvas, (s2_rect){0});
@@ -278,7 +278,7 @@ static void draw_column(const s2_tui_model *model, int32_t at, const table *t, s
                         (s2_rect){column.row + masks, column.col, column.rows - masks, column.cols});
 }
 
-/* What stands beside the columns, and what has no room in them. */
+/* The labels left of the columns, and a note if something has no room. */
 static void draw_labels(const table *t, bool pinned, s2_canvas *canvas, s2_rect body)
 {
     const int32_t below = body.row + 1 + t->n_rows + 1;
@@ -310,7 +310,7 @@ static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas
     }
     lay_out(model, canvas, body, &t);
     const int32_t first = s2_max_i32(s2_min_i32(state->scroll, model->n_compare - t.fit), 0);
-    /* one more than fits: the edge marks that there are more */
+    /* one more than fits, so that the edge marks that there are more */
     for (int32_t at = first; at < model->n_compare && at <= first + t.fit; at++) {
         const int32_t col = LABEL + (at - first) * t.width, cols = s2_min_i32(t.width - 1, body.cols - col);
         draw_column(model, at, &t, canvas,
@@ -325,7 +325,7 @@ static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action act
     s2_scroll(action, model->n_compare, 1, &state->scroll);
 }
 
-/* Nothing before all of them are derived: a command of some would be another one. */
+/* No command before all designs are derived: one for only some would print something else. */
 static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)
 {
     const s2_question question = s2_knobs_question(&state->knobs);

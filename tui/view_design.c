@@ -24,7 +24,7 @@ static int32_t draw_text(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
     return row;
 }
 
-/* What is stored of it, as far as there is room: tags and notes, the latest validation with its needles. */
+/* What is stored about it, as far as there is room: tags, notes, the latest validation with its needles. */
 static void draw_record(const s2_tui_model *model, s2_canvas *canvas, s2_rect area)
 {
     if (area.rows < 2 || model->record.n_lines == 0)

@@ -48,7 +48,7 @@ static void print_density(double value, s2_buf *buf)
     s2_buf_printf(buf, "%.4f", value);
 }
 
-/* Times of different phases and lengths are not rivals: "prefill 128k". */
+/* "prefill 128k": times of different phases or lengths cannot be compared. */
 static void put_at(const s2_tui_row *row, s2_buf *buf)
 {
     if (row->phase[0] == '\0')
@@ -85,7 +85,7 @@ static void put_value(const s2_tui_row *row, s2_tui_column kind, s2_buf *buf)
     }
 }
 
-/* On the side of its title that has room, by the column that the list is ordered by. */
+/* An arrow at the column that the list is sorted by, on the side of its title that has room. */
 static void draw_sort(const s2_tui_state *state, const s2_column_places *c, s2_canvas *canvas, s2_rect line)
 {
     const char *const sort = s2_tui_sorts[state->sort];
@@ -233,7 +233,7 @@ static void toggle_mark(const s2_tui_row *row, s2_tui_state *state)
         snprintf(state->message, sizeof state->message, "at most %d are compared", S2_TUI_COMPARE);
 }
 
-/* Near an end of what is loaded the rest is asked for; the ends themselves are those of the whole list. */
+/* Near an end of what is loaded, request more; the first and last lines are those of the whole list. */
 static void scroll(const s2_tui_model *model, s2_tui_state *state, s2_action action)
 {
     if (!s2_scroll(action, model->n_rows, state->rows / 2, &state->cursor))
@@ -292,7 +292,7 @@ static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action act
     }
 }
 
-/* The title that stands there orders by its column, once more the other way round. */
+/* A click on a title sorts by its column, another click the other way round. */
 static void click_head(const s2_tui_model *model, s2_tui_state *state, int32_t col)
 {
     const s2_column_places c = s2_column_places_of(state, state->cols);

@@ -1,5 +1,5 @@
 /*
- * Runs: what runs in the background and what is stored; and the views that are the lines of one thing.
+ * Runs, in the background and stored; and the views that show the lines of one thing.
  */
 #include "tui/view.h"
 
@@ -16,7 +16,7 @@ static s2_style style_of(s2_tui_line_kind kind)
     return styles[kind];
 }
 
-/* A length, then its cells apart, each with the style of what it says. */
+/* A length, then its cells with gaps, each in the style of what it says. */
 static void draw_needles(const char *text, s2_canvas *canvas, int32_t row, int32_t col)
 {
     const char *const cells = strchr(text, '|');
@@ -113,7 +113,7 @@ static void draw_list(const s2_tui_model *model, const s2_tui_state *state, s2_c
                  top + n == state->run);
 }
 
-/* All of it, or that there is none. */
+/* The whole output, or a note that there is none. */
 static void draw_said(const s2_tui_model *model, int32_t first, s2_canvas *canvas, s2_rect area)
 {
     s2_text_draw(&model->output, first, canvas, area);
@@ -175,7 +175,7 @@ static void click_runs(const s2_tui_model *model, s2_tui_state *state, int32_t r
         state->run = nth;
 }
 
-/* A stored run can be asked for again; one of this session is its own command. */
+/* A stored run can be repeated by its id; one of this session is its own command. */
 static void command_runs(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)
 {
     const s2_tui_run *const run = run_at(model, state);

@@ -28,7 +28,7 @@ static void command_log(const s2_tui_model *model, const s2_tui_state *state, s2
 
 const s2_view_ops s2_view_log = {draw_log, handle_log, command_log, {S2_ACT_PAGE_DOWN, S2_ACT_BACK}, NULL};
 
-/* The view that help was asked from. */
+/* The view from which help was asked for. */
 static s2_view_id asked_from(const s2_tui_state *state)
 {
     return state->depth > 0 ? state->views[state->depth - 1] : S2_VIEW_BENCH;
@@ -52,7 +52,7 @@ static int32_t help_lines(s2_view_id id, int32_t n_words)
     return (id == S2_VIEW_BENCH ? n + S2_N_KNOBS : n) + n_words;
 }
 
-/* A narrow screen has room for keys and what they do; the palette finds their names. */
+/* A narrow screen has room only for keys and what they do; the palette has their names. */
 static void draw_help_line(s2_canvas *canvas, s2_rect body, int32_t row, const char *const words[3])
 {
     enum { NAMED = 70 };
@@ -64,7 +64,7 @@ static void draw_help_line(s2_canvas *canvas, s2_rect body, int32_t row, const c
     s2_canvas_text(canvas, row, body.cols >= NAMED ? 28 : 11, S2_STYLE_DIM, words[2]);
 }
 
-/* What words of the screens mean; the whole of it is looked up. */
+/* What words on the screens mean, one line each; looking one up shows all of it. */
 static void draw_words(const s2_tui_model *model, s2_canvas *canvas, s2_rect body, int32_t row)
 {
     for (int32_t nth = 0; nth < model->n_words; nth++)
@@ -114,7 +114,7 @@ const s2_view_ops s2_view_help = {
 
 enum { TOUR_LINES = 5 };
 
-/* Each step has a design beside its words, with what is to be seen of it. */
+/* Each step has its words and the design that they are about. */
 static const struct {
     const char *line[TOUR_LINES];
     const char *pattern;
@@ -149,7 +149,7 @@ const char *s2_tour_pattern(int32_t step)
     return TOUR[step % S2_TOUR_STEPS].pattern;
 }
 
-/* Masks, and who reads which keys, of the step's design. */
+/* The masks of the step's design, and who reads which keys. */
 static void draw_picture(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas,
                          s2_rect area)
 {

@@ -38,7 +38,7 @@ static bool same_word(const words *a, int32_t i, const words *b, int32_t j)
     return a->len[i] == b->len[j] && memcmp(a->at[i], b->at[j], (size_t)a->len[i]) == 0;
 }
 
-/* Words of each that are not in the longest sequence of words common to both. */
+/* Mark the words of each that are not in the longest sequence of words common to both. */
 static void mark_differences(words *a, words *b)
 {
     const int32_t width = b->n + 1;
@@ -63,7 +63,7 @@ static void mark_differences(words *a, words *b)
     s2_free(longest);
 }
 
-/* Keep the lines that hold a difference. */
+/* Keep only the lines with a difference. */
 static void keep_changes(words *w)
 {
     int32_t n = 0;
@@ -81,7 +81,7 @@ static void keep_changes(words *w)
     w->n = n;
 }
 
-/* Words in the columns of an area, a '*' before every line that holds a difference; returns the rows taken. */
+/* Draw words in the columns of an area, with a '*' before lines that differ; returns the rows taken. */
 static int32_t draw_words(const words *w, s2_canvas *canvas, s2_rect area)
 {
     enum { MARK = 2 };
