@@ -427,7 +427,8 @@ static s2_exit read_pattern(s2_cli *cli, const s2_args *args, request *ask)
     }
     S2_CLI_TRY(s2_args_int(cli, args, "page", 1, 65536, &ask->page_tok));
     S2_CLI_TRY(s2_input_read(cli, args->operands[0], &ask->input));
-    if (s2_input_is_s2(ask->input.label)) /* a written search result may have no name but its file's */
+    /* a written pattern may have no name but its file's; needles are stored by a hash that covers the name */
+    if (s2_input_is_s2(ask->input.label) && strcmp(ask->what, "needles") != 0)
         ask->input.pattern.name = s2_input_name(cli, &ask->input);
     S2_CLI_TRY(s2_input_len(cli, args, &ask->input.pattern, &ask->n_tok));
     if (s2_args_has(args, "layer"))
