@@ -20,6 +20,15 @@ static int recognises(const s2_source *source)
     return s2_rotation_holder(source, "vertical_stride", WRAPPER) != NULL ? 90 : 0;
 }
 
+/* Whoever deploys the file has to know this as well as whoever reads it. */
+static void note_phase(const s2_rotation *rotation, s2_buf *notes)
+{
+    s2_note(notes,
+            "phase: (block + head*%lld + 1) mod %lld, as TensorRT-LLM's kernels compute it; the path "
+            "that materialises a mask evaluates head 0 for every head and leaves blocks unread",
+            (long long)(rotation->homogeneous ? 0 : rotation->step), (long long)rotation->stride_blk);
+}
+
 static s2_status import(const s2_source *source, s2_pattern *out)
 {
     s2_rotation rotation;
@@ -34,10 +43,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     S2_TRY(s2_doc_bool_or(source->doc, path, false, &rotation.homogeneous, source->diag));
     rotation.step = s2_rotation_step(rotation.stride_blk, rotation.n_heads);
     rotation.offset = 1;
-    s2_note(source->notes,
-            "phase: (block + head*%lld + 1) mod %lld, as TensorRT-LLM's kernels compute it; the path "
-            "that materialises a mask evaluates head 0 for every head and leaves blocks unread",
-            (long long)(rotation.homogeneous ? 0 : rotation.step), (long long)rotation.stride_blk);
+    note_phase(&rotation, source->notes);
     return s2_rotation_import(source, &rotation, out);
 }
 
@@ -46,6 +52,7 @@ static s2_status export(const s2_target *target)
     s2_rotation rotation;
     s2_buf buf = {0};
     S2_TRY(s2_rotation_derive_alike(target, &rotation));
+    note_phase(&rotation, target->notes);
     s2_buf_printf(&buf, "{\n  \"block_sparse_params\": {\n    \"block_size\": %lld,\n",
                   (long long)rotation.block_tok);
     s2_buf_printf(&buf, "    \"homo_head_pattern\": %s,\n", rotation.homogeneous ? "true" : "false");
