@@ -1,5 +1,6 @@
 #include "cli/completion.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include "coverage/prove.h"
@@ -103,6 +104,19 @@ static const char *values_of(const s2_option *option, s2_buf *buf)
     return buf->status == S2_OK ? buf->data : "";
 }
 
+/* The words of which a command's first operand is one ("check|backup FILE|..."); false if it is something else. */
+static bool put_first_words(const s2_command *command, s2_buf *buf)
+{
+    const char *at = command->operands;
+    if (at == NULL || strchr(at, '|') == NULL || !islower((unsigned char)at[0]))
+        return false;
+    for (; *at != '\0'; at += *at == '|') {
+        s2_buf_printf(buf, " %.*s", (int)strcspn(at, " |"), at);
+        at += strcspn(at, "|");
+    }
+    return true;
+}
+
 /* Leaves out characters that would end or change the shell string around the text. */
 static void add_text(s2_buf *buf, const char *text, const char *left_out)
 {
@@ -138,13 +152,18 @@ static void add_bash_command(s2_buf *buf, const char *label, const char *program
     for (const s2_option *option = command->options; option->name != NULL; option++)
         if (s2_option_is_known(program, option))
             s2_buf_printf(buf, " --%s", option->name);
-    s2_buf_puts(buf, "\" ;;\n");
+    s2_buf_puts(buf, "\"");
+    s2_buf words = {0};
+    if (put_first_words(command, &words))
+        s2_buf_printf(buf, "\n        [[ $COMP_CWORD -eq 2 ]] && first=\"%.*s\"", (int)words.len, words.data);
+    s2_buf_release(&words);
+    s2_buf_puts(buf, " ;;\n");
 }
 
 static void add_bash(s2_buf *buf)
 {
     s2_buf_puts(buf, "# bash completion for s2 and s2check\n_s2() {\n    local cur=${COMP_WORDS[COMP_CWORD]} "
-                     "prev=${COMP_WORDS[COMP_CWORD-1]} words= command=${COMP_WORDS[1]}\n"
+                     "prev=${COMP_WORDS[COMP_CWORD-1]} words= first= command=${COMP_WORDS[1]}\n"
                      "    [[ ${COMP_WORDS[0]##*/} == s2check ]] && command=s2check\n"
                      "    if [[ $COMP_CWORD -eq 1 && $command != s2check ]]; then\n"
                      "        COMPREPLY=($(compgen -W \"--help --version --db");
@@ -157,6 +176,7 @@ static void add_bash(s2_buf *buf)
     s2_buf_puts(
         buf,
         "    esac\n    if [[ $cur == -* ]]; then\n        COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+        "    elif [[ -n $first ]]; then\n        COMPREPLY=($(compgen -W \"$first\" -- \"$cur\"))\n"
         "    else\n        COMPREPLY=($(compgen -f -- \"$cur\"))\n    fi\n}\n"
         "complete -o filenames -F _s2 s2 s2check\n");
 }
@@ -202,6 +222,10 @@ static void add_zsh_command(s2_buf *buf, const char *label, const char *program,
     for (const s2_option *option = command->options; option->name != NULL; option++)
         if (s2_option_is_known(program, option))
             add_zsh_option(buf, option);
+    s2_buf words = {0};
+    if (put_first_words(command, &words))
+        s2_buf_printf(buf, " \\\n        '1:what:(%.*s )'", (int)words.len, words.data);
+    s2_buf_release(&words);
     s2_buf_puts(buf, " \\\n        '*:file:_files' ;;\n");
 }
 
@@ -267,6 +291,10 @@ static void add_fish(s2_buf *buf)
         s2_buf_puts(buf, "\"\n");
         snprintf(when, sizeof when, "-n \"__fish_seen_subcommand_from %s\"", command->name);
         add_fish_command(buf, when, "s2", command);
+        s2_buf words = {0};
+        if (put_first_words(command, &words))
+            s2_buf_printf(buf, "complete -c s2 %s -f -a \"%.*s\"\n", when, (int)words.len, words.data);
+        s2_buf_release(&words);
     }
     add_fish_command(buf, "", "s2check", s2_command_find("check"));
 }

@@ -221,10 +221,13 @@ static void every_shell_offers_the_same_values(void **state)
             s2_buf_release(&values);
         }
     assert_true(n_listed > 40);
-    static const char *const known[] = {"h200 ", "llama-3.1-8b", "flashinfer", "cpu_decode", "shards"};
+    static const char *const known[] = {"h200 ",      "llama-3.1-8b",
+                                        "flashinfer", "cpu_decode",
+                                        "shards",     " check backup recover stat dump gc merge"};
     for (int shell = 0; shell < 3; shell++) {
         for (size_t n = 0; n < sizeof known / sizeof *known; n++)
             assert_non_null(strstr(script[shell].data, known[n]));
+        assert_null(strstr(script[shell].data, "SPACE"));
         s2_buf_release(&script[shell]);
     }
 }
