@@ -21,6 +21,8 @@ typedef struct s2_net {
     bool tied;         /* one embedding for input and output */
     int32_t n_experts; /* 1: dense */
     int32_t n_active;  /* experts per token */
+    double cap;        /* scores become cap * tanh(score / cap); 0: they do not */
+    bool sinks;        /* a learned logit per head in the softmax's denominator */
 } s2_net;
 
 #endif /* S2_BASE_NET_H */

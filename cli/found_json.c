@@ -141,6 +141,7 @@ static void json_words(const s2_found *found, s2_buf *buf)
 {
     s2_json_key_int(buf, "tp", found->search.options.n_ranks);
     s2_json_key_int(buf, "page", found->search.options.page_tok);
+    s2_report_scores_json(s2_report_scores_of(&found->net, found->model), buf);
     s2_json_key(buf, "phase");
     s2_json_begin(buf, '[');
     for (int32_t p = 0; p < found->n_phases; p++)

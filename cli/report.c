@@ -324,16 +324,14 @@ void s2_report_stack_json(const s2_report_subject *subject, double kept_bytes, s
     s2_json_end(buf, '}');
 }
 
-static s2_model_scores scores_of(const s2_report_subject *subject)
+s2_model_scores s2_report_scores_of(const s2_net *net, const char *model)
 {
-    const s2_net *const net = subject->options->net;
-    return s2_model_scores_of(net != NULL ? net->name : subject->pattern->model);
+    return net != NULL && net->n_layers > 0 ? (s2_model_scores){net->cap, net->sinks}
+                                            : s2_model_scores_of(model);
 }
 
-/* No time includes a score cap or sink logits. */
-static void json_scores(const s2_report_subject *subject, s2_buf *buf)
+void s2_report_scores_json(s2_model_scores scores, s2_buf *buf)
 {
-    const s2_model_scores scores = scores_of(subject);
     if (scores.cap == 0 && !scores.sinks)
         return;
     open_object(buf, "scores");
@@ -367,7 +365,7 @@ void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_
     json_tiers(sim, buf);
     json_states(sim, buf);
     s2_computed_json(subject->pattern, sim, buf);
-    json_scores(subject, buf);
+    s2_report_scores_json(s2_report_scores_of(subject->options->net, subject->pattern->model), buf);
     json_ranks(subject->options, sim, buf);
     s2_machine_json(subject->options, sim, buf);
     json_training(subject->options, sim, buf);
@@ -610,16 +608,16 @@ static void text_states(const s2_sim *sim, s2_buf *buf)
     s2_buf_puts(buf, "), not their computation, which the pattern does not say\n");
 }
 
-void s2_report_scores(const s2_report_subject *subject, s2_buf *buf)
+void s2_report_scores_text(const char *begin, s2_model_scores scores, s2_buf *buf)
 {
-    const s2_model_scores scores = scores_of(subject);
     if (scores.cap == 0 && !scores.sinks)
         return;
-    line_begin("scores", buf);
+    s2_buf_puts(buf, begin);
     if (scores.cap > 0)
         s2_buf_printf(buf, "capped at %s by a tanh of each", s2_decimal(scores.cap, 6).text);
     if (scores.sinks)
-        s2_buf_puts(buf, "a sink logit of each head in the softmax");
+        s2_buf_puts(buf, scores.cap > 0 ? ", a sink logit of each head in the softmax"
+                                        : "a sink logit of each head in the softmax");
     s2_buf_puts(buf, "; no time here counts it\n");
 }
 
@@ -928,7 +926,7 @@ void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_
     text_time(options, sim, buf);
     text_states(sim, buf);
     s2_computed_text(pattern, sim, buf);
-    s2_report_scores(subject, buf);
+    s2_report_scores_text("  scores        ", s2_report_scores_of(options->net, pattern->model), buf);
     text_largest(options, &sim->largest, buf);
     text_ranks(pattern, options, sim, buf);
     s2_machine_text(options, sim, buf);

@@ -117,7 +117,8 @@ static void put_text(const s2_report_subject *subject, const s2_serving *serving
     s2_bytes_print(own->room_bytes, buf);
     s2_buf_puts(buf, "\n");
     s2_report_stack_text(subject, own->most_bytes < dense->most_bytes, buf);
-    s2_report_scores(subject, buf);
+    s2_report_scores_text("  scores        ",
+                          s2_report_scores_of(subject->options->net, subject->pattern->model), buf);
     put_fidelity(own, buf);
 }
 

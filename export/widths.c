@@ -75,6 +75,25 @@ static s2_status read_experts(const reader *r, s2_net *out)
     return read_number(r, own, MOST_FFN, 0, &out->ffn);
 }
 
+/*
+ * The sinks of gpt-oss are in its weights, and its config says nothing of them. A config of Gemma 2 that leaves
+ * the cap out has the default of transformers' Gemma2Config.
+ */
+static s2_status read_scores(const reader *r, s2_net *out)
+{
+    static const double most_cap = 1e6, default_cap = 50;
+    char path[PATH_BYTES];
+    const char *const type = s2_model_type_name(r->doc, r->prefix);
+    out->sinks = type != NULL && strcmp(type, "gpt_oss") == 0;
+    path_to(r, "attn_logit_softcapping", path);
+    if (!s2_doc_has(r->doc, path)) {
+        const bool by_default = type != NULL && strcmp(type, "gemma2") == 0 && !s2_doc_is_null(r->doc, path);
+        out->cap = by_default ? default_cap : 0;
+        return S2_OK;
+    }
+    return s2_doc_num(r->doc, path, 0, most_cap, &out->cap, r->diag);
+}
+
 static s2_status read_all(const s2_doc *doc, s2_net *out, s2_diag *diag)
 {
     static const char *const hidden[] = {"hidden_size", "n_embd", NULL}, *const vocab[] = {"vocab_size",
@@ -91,6 +110,7 @@ static s2_status read_all(const s2_doc *doc, s2_net *out, s2_diag *diag)
                     .n_heads = (int32_t)shape.n_heads,
                     .n_kv_heads = (int32_t)shape.n_kv_heads,
                     .head_dim = shape.head_dim > 0 ? (int32_t)shape.head_dim : 128};
+    S2_TRY(read_scores(&r, out));
     S2_TRY(read_number(&r, hidden, MOST_HIDDEN, 0, &out->hidden));
     S2_TRY(read_number(&r, vocab, MOST_VOCAB, 0, &out->vocab));
     S2_TRY(read_experts(&r, out));

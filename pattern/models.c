@@ -5,71 +5,81 @@
 
 #include "pattern/spec.h"
 
-/* name, layers, hidden, heads, KV heads, head dim, ffn, vocab, gated, tied, experts, active */
+/*
+ * name, layers, hidden, heads, KV heads, head dim, ffn, vocab, gated, tied, experts, active, cap, sinks.
+ * Caps are attn_logit_softcapping of Gemma 2's configs; the sinks of gpt-oss are in its weights.
+ */
 static const s2_model models[] = {
-    {{"gemma-2-27b", 46, 4608, 32, 16, 128, 36864, 256000, true, true, 1, 1}, "google/gemma-2-27b"},
-    {{"gemma-2-2b", 26, 2304, 8, 4, 256, 9216, 256000, true, true, 1, 1}, "google/gemma-2-2b"},
-    {{"gemma-2-9b", 42, 3584, 16, 8, 256, 14336, 256000, true, true, 1, 1}, "google/gemma-2-9b"},
-    {{"gpt-2", 12, 768, 12, 12, 64, 3072, 50257, false, true, 1, 1}, "openai-community/gpt2"},
-    {{"gpt-3-175b", 96, 12288, 96, 96, 128, 49152, 50257, false, true, 1, 1}, "Brown et al. 2020, table 2.1"},
-    {{"gpt-oss-120b", 36, 2880, 64, 8, 64, 2880, 201088, true, false, 128, 4}, "openai/gpt-oss-120b"},
-    {{"gpt-oss-20b", 24, 2880, 64, 8, 64, 2880, 201088, true, false, 32, 4}, "openai/gpt-oss-20b"},
-    {{"llama-2-13b", 40, 5120, 40, 40, 128, 13824, 32000, true, false, 1, 1}, "meta-llama/Llama-2-13b-hf"},
-    {{"llama-2-70b", 80, 8192, 64, 8, 128, 28672, 32000, true, false, 1, 1},
+    {{"gemma-2-27b", 46, 4608, 32, 16, 128, 36864, 256000, true, true, 1, 1, 50, false},
+     "google/gemma-2-27b"},
+    {{"gemma-2-2b", 26, 2304, 8, 4, 256, 9216, 256000, true, true, 1, 1, 50, false}, "google/gemma-2-2b"},
+    {{"gemma-2-9b", 42, 3584, 16, 8, 256, 14336, 256000, true, true, 1, 1, 50, false}, "google/gemma-2-9b"},
+    {{"gpt-2", 12, 768, 12, 12, 64, 3072, 50257, false, true, 1, 1, 0, false}, "openai-community/gpt2"},
+    {{"gpt-3-175b", 96, 12288, 96, 96, 128, 49152, 50257, false, true, 1, 1, 0, false},
+     "Brown et al. 2020, table 2.1"},
+    {{"gpt-oss-120b", 36, 2880, 64, 8, 64, 2880, 201088, true, false, 128, 4, 0, true},
+     "openai/gpt-oss-120b"},
+    {{"gpt-oss-20b", 24, 2880, 64, 8, 64, 2880, 201088, true, false, 32, 4, 0, true}, "openai/gpt-oss-20b"},
+    {{"llama-2-13b", 40, 5120, 40, 40, 128, 13824, 32000, true, false, 1, 1, 0, false},
+     "meta-llama/Llama-2-13b-hf"},
+    {{"llama-2-70b", 80, 8192, 64, 8, 128, 28672, 32000, true, false, 1, 1, 0, false},
      "meta-llama/Llama-2-70b-hf; Vidur model_config.py"},
-    {{"llama-2-7b", 32, 4096, 32, 32, 128, 11008, 32000, true, false, 1, 1},
+    {{"llama-2-7b", 32, 4096, 32, 32, 128, 11008, 32000, true, false, 1, 1, 0, false},
      "meta-llama/Llama-2-7b-hf; Vidur model_config.py"},
-    {{"llama-3-70b", 80, 8192, 64, 8, 128, 28672, 128256, true, false, 1, 1}, "meta-llama/Meta-Llama-3-70B"},
-    {{"llama-3-8b", 32, 4096, 32, 8, 128, 14336, 128256, true, false, 1, 1}, "meta-llama/Meta-Llama-3-8B"},
-    {{"llama-3.1-405b", 126, 16384, 128, 8, 128, 53248, 128256, true, false, 1, 1},
+    {{"llama-3-70b", 80, 8192, 64, 8, 128, 28672, 128256, true, false, 1, 1, 0, false},
+     "meta-llama/Meta-Llama-3-70B"},
+    {{"llama-3-8b", 32, 4096, 32, 8, 128, 14336, 128256, true, false, 1, 1, 0, false},
+     "meta-llama/Meta-Llama-3-8B"},
+    {{"llama-3.1-405b", 126, 16384, 128, 8, 128, 53248, 128256, true, false, 1, 1, 0, false},
      "meta-llama/Llama-3.1-405B; AIConfigurator model configs"},
-    {{"llama-3.1-70b", 80, 8192, 64, 8, 128, 28672, 128256, true, false, 1, 1},
+    {{"llama-3.1-70b", 80, 8192, 64, 8, 128, 28672, 128256, true, false, 1, 1, 0, false},
      "meta-llama/Llama-3.1-70B; AIConfigurator model configs"},
-    {{"llama-3.1-8b", 32, 4096, 32, 8, 128, 14336, 128256, true, false, 1, 1},
+    {{"llama-3.1-8b", 32, 4096, 32, 8, 128, 14336, 128256, true, false, 1, 1, 0, false},
      "meta-llama/Llama-3.1-8B; AIConfigurator model configs"},
-    {{"llama-3.2-1b", 16, 2048, 32, 8, 64, 8192, 128256, true, true, 1, 1}, "meta-llama/Llama-3.2-1B"},
-    {{"llama-3.2-3b", 28, 3072, 24, 8, 128, 8192, 128256, true, true, 1, 1}, "meta-llama/Llama-3.2-3B"},
-    {{"longchat-7b", 32, 4096, 32, 32, 128, 11008, 32000, true, false, 1, 1}, "lmsys/longchat-7b-v1.5-32k"},
-    {{"mistral-7b", 32, 4096, 32, 8, 128, 14336, 32000, true, false, 1, 1}, "mistralai/Mistral-7B-v0.1"},
-    {{"mixtral-8x7b", 32, 4096, 32, 8, 128, 14336, 32000, true, false, 8, 2}, "mistralai/Mixtral-8x7B-v0.1"},
-    {{"phi-2", 32, 2560, 32, 32, 80, 10240, 51200, false, false, 1, 1}, "Vidur model_config.py"},
-    {{"phi-3-medium", 40, 5120, 40, 10, 128, 17920, 32064, true, false, 1, 1},
+    {{"llama-3.2-1b", 16, 2048, 32, 8, 64, 8192, 128256, true, true, 1, 1, 0, false},
+     "meta-llama/Llama-3.2-1B"},
+    {{"llama-3.2-3b", 28, 3072, 24, 8, 128, 8192, 128256, true, true, 1, 1, 0, false},
+     "meta-llama/Llama-3.2-3B"},
+    {{"longchat-7b", 32, 4096, 32, 32, 128, 11008, 32000, true, false, 1, 1, 0, false},
+     "lmsys/longchat-7b-v1.5-32k"},
+    {{"mistral-7b", 32, 4096, 32, 8, 128, 14336, 32000, true, false, 1, 1, 0, false},
+     "mistralai/Mistral-7B-v0.1"},
+    {{"mixtral-8x7b", 32, 4096, 32, 8, 128, 14336, 32000, true, false, 8, 2, 0, false},
+     "mistralai/Mixtral-8x7B-v0.1"},
+    {{"phi-2", 32, 2560, 32, 32, 80, 10240, 51200, false, false, 1, 1, 0, false}, "Vidur model_config.py"},
+    {{"phi-3-medium", 40, 5120, 40, 10, 128, 17920, 32064, true, false, 1, 1, 0, false},
      "microsoft/Phi-3-medium-4k-instruct"},
-    {{"phi-3-mini", 32, 3072, 32, 32, 96, 8192, 32064, true, false, 1, 1},
+    {{"phi-3-mini", 32, 3072, 32, 32, 96, 8192, 32064, true, false, 1, 1, 0, false},
      "microsoft/Phi-3-mini-4k-instruct"},
-    {{"phi-3-small", 32, 4096, 32, 8, 128, 14336, 100352, true, true, 1, 1},
+    {{"phi-3-small", 32, 4096, 32, 8, 128, 14336, 100352, true, true, 1, 1, 0, false},
      "microsoft/Phi-3-small-8k-instruct"},
-    {{"qwen2.5-0.5b", 24, 896, 14, 2, 64, 4864, 151936, true, true, 1, 1}, "Qwen/Qwen2.5-0.5B"},
-    {{"qwen2.5-14b", 48, 5120, 40, 8, 128, 13824, 152064, true, false, 1, 1}, "Qwen/Qwen2.5-14B"},
-    {{"qwen2.5-32b", 64, 5120, 40, 8, 128, 27648, 152064, true, false, 1, 1}, "Qwen/Qwen2.5-32B"},
-    {{"qwen2.5-72b", 80, 8192, 64, 8, 128, 29568, 152064, true, false, 1, 1}, "Qwen/Qwen2.5-72B"},
-    {{"qwen2.5-7b", 28, 3584, 28, 4, 128, 18944, 152064, true, false, 1, 1}, "Qwen/Qwen2.5-7B"},
-    {{"qwen3-0.6b", 28, 1024, 16, 8, 128, 3072, 151936, true, true, 1, 1}, "AIConfigurator model configs"},
-    {{"qwen3-1.7b", 28, 2048, 16, 8, 128, 6144, 151936, true, true, 1, 1}, "AIConfigurator model configs"},
-    {{"qwen3-235b-a22b", 94, 4096, 64, 4, 128, 1536, 151936, true, false, 128, 8},
+    {{"qwen2.5-0.5b", 24, 896, 14, 2, 64, 4864, 151936, true, true, 1, 1, 0, false}, "Qwen/Qwen2.5-0.5B"},
+    {{"qwen2.5-14b", 48, 5120, 40, 8, 128, 13824, 152064, true, false, 1, 1, 0, false}, "Qwen/Qwen2.5-14B"},
+    {{"qwen2.5-32b", 64, 5120, 40, 8, 128, 27648, 152064, true, false, 1, 1, 0, false}, "Qwen/Qwen2.5-32B"},
+    {{"qwen2.5-72b", 80, 8192, 64, 8, 128, 29568, 152064, true, false, 1, 1, 0, false}, "Qwen/Qwen2.5-72B"},
+    {{"qwen2.5-7b", 28, 3584, 28, 4, 128, 18944, 152064, true, false, 1, 1, 0, false}, "Qwen/Qwen2.5-7B"},
+    {{"qwen3-0.6b", 28, 1024, 16, 8, 128, 3072, 151936, true, true, 1, 1, 0, false},
      "AIConfigurator model configs"},
-    {{"qwen3-30b-a3b", 48, 2048, 32, 4, 128, 768, 151936, true, false, 128, 8},
+    {{"qwen3-1.7b", 28, 2048, 16, 8, 128, 6144, 151936, true, true, 1, 1, 0, false},
      "AIConfigurator model configs"},
-    {{"qwen3-32b", 64, 5120, 64, 8, 128, 25600, 151936, true, false, 1, 1}, "AIConfigurator model configs"},
-    {{"qwen3-4b", 36, 2560, 32, 8, 128, 9728, 151936, true, true, 1, 1}, "AIConfigurator model configs"},
-    {{"qwen3-8b", 36, 4096, 32, 8, 128, 12288, 151936, true, false, 1, 1}, "AIConfigurator model configs"},
-    {{"vicuna-7b", 32, 4096, 32, 32, 128, 11008, 32000, true, false, 1, 1}, "lmsys/vicuna-7b-v1.5"},
-};
-
-/* attn_logit_softcapping of Gemma 2's configs; the sinks of gpt-oss are in its weights. */
-static const struct {
-    const char *name;
-    s2_model_scores scores;
-} scored[] = {
-    {"gemma-2-27b", {50.0, false}}, {"gemma-2-2b", {50.0, false}}, {"gemma-2-9b", {50.0, false}},
-    {"gpt-oss-120b", {0.0, true}},  {"gpt-oss-20b", {0.0, true}},
+    {{"qwen3-235b-a22b", 94, 4096, 64, 4, 128, 1536, 151936, true, false, 128, 8, 0, false},
+     "AIConfigurator model configs"},
+    {{"qwen3-30b-a3b", 48, 2048, 32, 4, 128, 768, 151936, true, false, 128, 8, 0, false},
+     "AIConfigurator model configs"},
+    {{"qwen3-32b", 64, 5120, 64, 8, 128, 25600, 151936, true, false, 1, 1, 0, false},
+     "AIConfigurator model configs"},
+    {{"qwen3-4b", 36, 2560, 32, 8, 128, 9728, 151936, true, true, 1, 1, 0, false},
+     "AIConfigurator model configs"},
+    {{"qwen3-8b", 36, 4096, 32, 8, 128, 12288, 151936, true, false, 1, 1, 0, false},
+     "AIConfigurator model configs"},
+    {{"vicuna-7b", 32, 4096, 32, 32, 128, 11008, 32000, true, false, 1, 1, 0, false}, "lmsys/vicuna-7b-v1.5"},
 };
 
 s2_model_scores s2_model_scores_of(const char *name)
 {
-    for (size_t n = 0; n < sizeof scored / sizeof scored[0]; n++)
-        if (strcmp(scored[n].name, name) == 0)
-            return scored[n].scores;
+    for (size_t n = 0; n < sizeof models / sizeof models[0]; n++)
+        if (strcmp(models[n].net.name, name) == 0)
+            return (s2_model_scores){models[n].net.cap, models[n].net.sinks};
     return (s2_model_scores){0.0, false};
 }
 

@@ -857,6 +857,33 @@ static void widths_of_configs_are_those_of_the_built_in_models(void **state)
         assert_int_equal(widths.tied, net.tied);
         assert_int_equal(widths.n_experts, net.n_experts);
         assert_int_equal(widths.n_active, net.n_active);
+        assert_true(widths.cap == net.cap);
+        assert_int_equal(widths.sinks, net.sinks);
+    }
+}
+
+static void caps_of_scores_are_those_of_the_config(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *says;
+        double cap;
+    } rows[] = {{"\"model_type\": \"gemma2\"", 50},
+                {"\"model_type\": \"gemma2\", \"attn_logit_softcapping\": 30", 30},
+                {"\"model_type\": \"gemma2\", \"attn_logit_softcapping\": null", 0},
+                {"\"model_type\": \"llama\", \"attn_logit_softcapping\": 20.5", 20.5},
+                {"\"model_type\": \"llama\"", 0}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        char text[300];
+        s2_net widths;
+        s2_diag diag = {0};
+        snprintf(text, sizeof text,
+                 "{%s, \"num_attention_heads\": 2, \"num_hidden_layers\": 1, \"hidden_size\": 8, "
+                 "\"vocab_size\": 9, \"intermediate_size\": 9}",
+                 rows[r].says);
+        assert_int_equal(s2_widths_read(text, strlen(text), &widths, &diag), S2_OK);
+        assert_true(widths.cap == rows[r].cap);
+        assert_false(widths.sinks);
     }
 }
 
@@ -1123,6 +1150,7 @@ int main(void)
         cmocka_unit_test(layers_that_differ_are_read),
         cmocka_unit_test(models_that_look_both_ways_are_not_causal),
         cmocka_unit_test(widths_of_configs_are_those_of_the_built_in_models),
+        cmocka_unit_test(caps_of_scores_are_those_of_the_config),
         cmocka_unit_test(configs_without_widths_are_refused_with_what_is_missing),
         cmocka_unit_test(models_imply_the_shape_that_their_configs_leave_out),
         cmocka_unit_test(what_computes_is_kept_beside_the_pattern),

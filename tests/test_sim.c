@@ -1219,7 +1219,7 @@ static void pages_say_what_a_person_must_know(void **state)
          {"--len", "32k", "--batch", "8", "--tp", "8"}},
         {"dense", " of weights on each GPU\n", {"--len", "1k", "--tp", "8"}},
         {"dense",
-         "predicted too; its cache does not fit, and waits for the link)\n",
+         "no ratio: the pattern's own cache does not fit and waits for the link (predicted too)\n",
          {"--phase", "decode", "--len", "128k", "--batch", "32"}},
         {"dense", " cross the link in each step\n", {"--phase", "decode", "--len", "128k", "--batch", "32"}},
         {"dense", "  density       1: every layer reads all of this context\n", {"--len", "1k"}},
