@@ -81,6 +81,7 @@ s2_exit s2_cli_print(s2_cli *cli, s2_buf *buf)
     const s2_status status = buf->status;
     if (status == S2_OK && buf->len > 0)
         fwrite(buf->data, 1, buf->len, cli->out);
+    fflush(cli->out); /* what is said next on the other stream must not land in the middle of a line */
     s2_buf_release(buf);
     return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, "output");
 }

@@ -54,7 +54,7 @@ static const char *usual_minimize(const s2_searching *r)
     const bool trains = r->found.n_phases == 1 && r->found.phases[0] == S2_TRAIN;
     if (trains)
         return proposed ? "us,dilution" : "us,unread";
-    if (r->found.search.keeps_all && proposed)
+    if (r->found.search.options.keeps_all && proposed)
         return "us,kv_bytes,dilution";
     return proposed ? "us,kv_bytes,unread,dilution" : s2_args_str(&r->args, "minimize");
 }
@@ -435,7 +435,7 @@ static s2_exit read_options(s2_searching *r)
                             r->found.search.options.len_tok, &r->restriction));
     r->restriction.n_ranks = r->found.search.options.n_ranks;
     r->found.restriction = &r->restriction;
-    r->found.search.keeps_all = s2_restriction_keeper(&r->restriction) != NULL;
+    r->found.search.options.keeps_all = s2_restriction_keeper(&r->restriction) != NULL;
     S2_CLI_TRY(
         read_list(r, "minimize",
                   s2_args_has(&r->args, "minimize") ? s2_args_str(&r->args, "minimize") : usual_minimize(r),

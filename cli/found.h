@@ -19,7 +19,8 @@ typedef struct s2_found_design {
     const char *name;   /* "llama-3.1-8b-3f9a01c2": the digits identify it everywhere */
     const char *choice; /* its choices in the space, in one line */
     const s2_sim *sims; /* one per phase, as the search compared or told it; NULL if far from the best */
-    bool told;          /* train_us is shown as a prediction, compared as a bound */
+    bool frees; /* its cache drops pages even where the stack of the search keeps those of candidates */
+    bool told;  /* train_us is shown as a prediction, compared as a bound */
     double shown[S2_MAX_OBJECTIVES]; /* the point's values, or what is told */
 } s2_found_design;
 
@@ -127,8 +128,6 @@ bool s2_found_beats(const s2_found *found, const s2_found_rival *rival, const do
                     const double *of_design);
 /* Whether an objective is what a design costs, not what it gives up. */
 bool s2_found_is_price(s2_objective objective);
-/* The KV cache in bytes, as the stack keeps it that the search is for. */
-double s2_found_kept_bytes(const s2_found *found, const s2_found_design *design, const s2_sim *sim);
 void s2_found_json(const s2_found *found, s2_buf *buf);
 /* One line: the phases, length, batch, types, GPUs, model and formats that were understood. */
 void s2_found_put_question(const s2_found *found, s2_buf *buf);

@@ -38,6 +38,7 @@ static void json_values(const s2_found *found, const s2_point *point, s2_buf *bu
 static s2_status json_phase(const s2_found *found, const s2_found_design *design, int32_t p, s2_buf *buf)
 {
     const s2_sim *const sim = &design->sims[p];
+    const s2_sim_options options = s2_found_options(found, found->phases[p]);
     s2_sim guess = *sim;
     if (!sim->predicted)
         S2_TRY(s2_found_predict(found, design, found->phases[p], &guess));
@@ -45,10 +46,11 @@ static s2_status json_phase(const s2_found *found, const s2_found_design *design
     s2_json_key_str(buf, "phase", s2_phase_word(found->phases[p]));
     s2_json_key_str(buf, "priced", sim->predicted ? "predicted" : "bound");
     s2_json_key_num(buf, "time_us", sim->time_us);
+    s2_json_key_str(buf, "no_ratio", s2_no_ratio_word(s2_sim_no_ratio(&options, sim)));
     s2_json_key_num(buf, "kernels_us", guess.predicted ? guess.time_us : (double)NAN);
     s2_json_key_num(buf, "end_to_end_us", sim->end_to_end_us > 0 ? sim->end_to_end_us : (double)NAN);
     const bool cached = found->phases[p] != S2_TRAIN; /* training keeps no cache */
-    s2_json_key_num(buf, "kv_bytes", cached ? s2_found_kept_bytes(found, design, sim) : (double)NAN);
+    s2_json_key_num(buf, "kv_bytes", cached ? (double)sim->kv_kept : (double)NAN);
     s2_json_key_num(buf, "kv_needed_bytes", cached ? (double)sim->kv.head_pages : (double)NAN);
     s2_json_end(buf, '}');
     return S2_OK;

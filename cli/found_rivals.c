@@ -133,19 +133,13 @@ static s2_status meet_own(s2_found *found)
     S2_TRY(status);
     if (reads_everything(found->own_pattern, &sim))
         return S2_OK;
-    *own = (s2_found_rival){.design = {.pattern = *found->own_pattern}};
-    search.keeps_all &= !has_windows_only(found->own_pattern);
+    *own = (s2_found_rival){
+        .design = {.pattern = *found->own_pattern, .frees = has_windows_only(found->own_pattern)}};
+    search.options.keeps_all &= !own->design.frees;
     S2_TRY(fill_rival(found, &search, own, "own"));
     S2_TRY(s2_found_price(found, &own->design, true));
     found->own = own;
     return S2_OK;
-}
-
-double s2_found_kept_bytes(const s2_found *found, const s2_found_design *design, const s2_sim *sim)
-{
-    const bool frees =
-        found->own != NULL && design == &found->own->design && has_windows_only(&design->pattern);
-    return (double)(found->search.keeps_all && !frees ? sim->kv.dense : sim->kv.head_pages);
 }
 
 static s2_status meet(s2_found *found, const s2_point *point, bool *beaten)

@@ -119,19 +119,59 @@ static void put_against_time(double us, double rival_us, bool bound, const char 
 
 static const char own_words[] = "the model's own layers", dense_words[] = "dense attention";
 
-/* A time against the model's own layers first, where they are not dense, and against dense attention. */
-static void put_against_rivals(double us, double own_us, double dense_us, bool bound, s2_buf *buf)
+/* The times that a time may be divided by, each 0 if it may not. */
+typedef struct rival_times {
+    double own_us;
+    double dense_us;
+} rival_times;
+
+static bool own_spills(const s2_found *found, int32_t p)
 {
-    if (own_us > 0) {
-        put_against_time(us, own_us, bound, own_words, buf);
-        s2_buf_puts(buf, " and ");
-    }
-    put_against_time(us, dense_us, bound, dense_words, buf);
+    return found->own != NULL && found->phases[p] == S2_DECODE && found->own->design.sims[p].host_bytes > 0;
 }
 
-static s2_status put_prediction(const s2_found *found, const s2_found_design *design, s2_phase phase,
-                                s2_buf *buf)
+/* No time of a cache in the GPU's memory is divided by one that waits for the link, nor a step without room. */
+static rival_times comparable(const s2_found *found, int32_t p, const s2_sim *sim, double own_us,
+                              double dense_us)
 {
+    const s2_sim_options options = s2_found_options(found, found->phases[p]);
+    const s2_no_ratio why = s2_sim_no_ratio(&options, sim);
+    const bool none = why == S2_SPILLS || why == S2_NO_ROOM;
+    return (rival_times){.own_us = none || own_spills(found, p) ? 0 : own_us,
+                         .dense_us = why == S2_RATIO_HOLDS ? dense_us : 0};
+}
+
+/* A time against the model's own layers first, where they are not dense, and against dense attention. */
+static void put_against_rivals(double us, rival_times rivals, bool bound, s2_buf *buf)
+{
+    if (rivals.own_us > 0)
+        put_against_time(us, rivals.own_us, bound, own_words, buf);
+    if (rivals.own_us > 0 && rivals.dense_us > 0)
+        s2_buf_puts(buf, " and ");
+    if (rivals.dense_us > 0)
+        put_against_time(us, rivals.dense_us, bound, dense_words, buf);
+}
+
+/* Why a time that stands on the page is divided by less than usual. */
+static void put_no_ratio(const s2_found *found, int32_t p, const s2_sim *sim, s2_buf *buf)
+{
+    static const char *const said[S2_N_NO_RATIOS] = {
+        [S2_DENSE_SPILLS] =
+            "no ratio to dense attention, whose cache does not fit the GPU and waits for the link",
+        [S2_SPILLS] = "no ratio, since its cache does not fit the GPU and waits for the link",
+        [S2_NO_ROOM] = "no ratio, since the step is more than the memory",
+    };
+    const s2_sim_options options = s2_found_options(found, found->phases[p]);
+    const s2_no_ratio why = s2_sim_no_ratio(&options, sim);
+    if (why != S2_RATIO_HOLDS)
+        s2_buf_printf(buf, ", %s", said[why]);
+    if (own_spills(found, p) && why != S2_SPILLS)
+        s2_buf_printf(buf, ", no ratio to %s, whose cache does not fit either", own_words);
+}
+
+static s2_status put_prediction(const s2_found *found, const s2_found_design *design, int32_t p, s2_buf *buf)
+{
+    const s2_phase phase = found->phases[p];
     s2_sim sim, own = {0};
     S2_TRY(s2_found_predict(found, design, phase, &sim));
     if (!sim.predicted)
@@ -141,8 +181,10 @@ static s2_status put_prediction(const s2_found *found, const s2_found_design *de
     s2_buf_printf(buf, ";\n    the kernels here are %s to take ", sim.measured ? "predicted" : "guessed");
     s2_time_print(sim.time_us, buf);
     put_error(&sim, buf);
-    s2_buf_puts(buf, ", ");
-    put_against_rivals(sim.time_us, own.predicted ? own.time_us : 0, sim.dense_time_us, false, buf);
+    const rival_times rivals = comparable(found, p, &sim, own.predicted ? own.time_us : 0, sim.dense_time_us);
+    if (rivals.own_us > 0 || rivals.dense_us > 0)
+        s2_buf_puts(buf, ", ");
+    put_against_rivals(sim.time_us, rivals, false, buf);
     return S2_OK;
 }
 
@@ -195,11 +237,13 @@ static void put_end_to_end(const s2_found *found, const s2_sim_options *options,
     s2_buf_printf(buf, ";\n    %s ",
                   options->phase == S2_TRAIN ? "the whole step takes" : "with the layers around it");
     put_whole(options, sim->end_to_end_us, buf);
-    if (found->own != NULL && found->own->design.sims[p].end_to_end_us > 0)
-        put_with(options, sim->end_to_end_us, found->own->design.sims[p].end_to_end_us, own_words, buf);
-    put_with(options, sim->end_to_end_us, sim->end_to_end_dense_us, dense_words, buf);
-    if (s2_sim_dense_spills(options, sim))
-        s2_buf_puts(buf, ", whose cache does not fit and waits for the link");
+    const rival_times rivals =
+        comparable(found, p, sim, found->own != NULL ? found->own->design.sims[p].end_to_end_us : 0,
+                   sim->end_to_end_dense_us);
+    if (rivals.own_us > 0)
+        put_with(options, sim->end_to_end_us, rivals.own_us, own_words, buf);
+    if (rivals.dense_us > 0)
+        put_with(options, sim->end_to_end_us, rivals.dense_us, dense_words, buf);
 }
 
 /* One way to make a step fit: the least number of GPUs, doubled each time, with which it does. */
@@ -295,25 +339,17 @@ static s2_status put_phase(const s2_found *found, const s2_found_design *best, i
     s2_time_print(sim->time_us, buf);
     if (sim->predicted)
         put_error(sim, buf);
-    const bool spills = s2_sim_dense_spills(&options, sim);
-    const s2_format *const keeper = s2_restriction_keeper(found->restriction);
-    if (spills && keeper != NULL) {
-        s2_buf_printf(buf,
-                      " where its cache drops pages; %s keeps them all, they do not fit the GPU, and "
-                      "neither this time nor any ratio holds there",
-                      keeper->stack);
-        return S2_OK;
-    }
-    s2_buf_puts(buf, ", ");
+    const rival_times rivals = comparable(
+        found, p, sim, found->own != NULL ? found->own->design.sims[p].time_us : 0, sim->dense_time_us);
     if (!sim->predicted)
-        s2_buf_puts(buf, "by peak rates and not by any kernel, ");
-    put_against_rivals(sim->time_us, found->own != NULL ? found->own->design.sims[p].time_us : 0,
-                       sim->dense_time_us, !sim->predicted, buf);
-    s2_buf_printf(buf, "%s, bound by %s",
-                  spills ? " (whose cache does not fit the GPU and is read from host memory)" : "",
-                  resource_words(sim->bound_by));
+        s2_buf_puts(buf, ", by peak rates and not by any kernel");
+    if (rivals.own_us > 0 || rivals.dense_us > 0)
+        s2_buf_puts(buf, ", ");
+    put_against_rivals(sim->time_us, rivals, !sim->predicted, buf);
+    put_no_ratio(found, p, sim, buf);
+    s2_buf_printf(buf, ", bound by %s", resource_words(sim->bound_by));
     if (!sim->predicted)
-        return put_prediction(found, best, phase, buf);
+        return put_prediction(found, best, p, buf);
     s2_buf_puts(buf, ";\n    no kernel takes less than ");
     s2_time_print(sim->bound_us, buf);
     if (sim->end_to_end_us > 0)
@@ -377,18 +413,18 @@ static void put_kept(const s2_found *found, int32_t p, double bytes, s2_buf *buf
     s2_buf_puts(buf, ", ");
     if (found->own != NULL) {
         const s2_found_design *const own = &found->own->design;
-        put_share(bytes, s2_found_kept_bytes(found, own, &own->sims[p]), own_words, buf);
+        put_share(bytes, (double)own->sims[p].kv_kept, own_words, buf);
         s2_buf_puts(buf, " and ");
     }
     const s2_found_design *const dense = &found->dense->design;
-    put_share(bytes, s2_found_kept_bytes(found, dense, &dense->sims[p]), "dense", buf);
+    put_share(bytes, (double)dense->sims[p].kv_kept, "dense", buf);
 }
 
 static void put_cache(const s2_found *found, const s2_found_design *best, int32_t p, s2_buf *buf)
 {
     const s2_sim *const sim = &best->sims[p];
     const s2_format *const keeper = s2_restriction_keeper(found->restriction);
-    const double kept = s2_found_kept_bytes(found, best, sim);
+    const double kept = (double)sim->kv_kept;
     if (keeper == NULL) {
         s2_buf_puts(buf, ";\n  the KV cache keeps ");
         put_kept(found, p, kept, buf);

@@ -66,7 +66,7 @@ static s2_status fill_sim(const s2_found *found, const s2_found_design *design, 
     const char *json;
     S2_TRY(report(found, design, &options, sim, &json));
     *out = s2_store_sim_row(&found->cli->arena, &design->pattern, &options, found->model,
-                            found->search.keeps_all, sim, json);
+                            found->search.options.keeps_all, sim, json);
     out->gpu = found->search.options.gpu.name;
     out->time_us = s2_found_value(found, design->point, s2_objective_time(options.phase), out->time_us);
     out->unread = s2_found_value(found, design->point, S2_BY_UNREAD, out->unread);

@@ -88,8 +88,8 @@ double s2_objectives_dense_kv_bytes(const s2_objectives *objectives, const s2_pa
 
 static double cache_bytes(const s2_objectives *objectives, const s2_pattern *pattern, const s2_sim *sim)
 {
-    return objectives->keeps_all ? s2_objectives_dense_kv_bytes(objectives, pattern)
-                                 : (double)sim->kv.head_pages;
+    return objectives->options.keeps_all ? s2_objectives_dense_kv_bytes(objectives, pattern)
+                                         : (double)sim->kv.head_pages;
 }
 
 /* One division for all ways of counting pairs; layers without attention have no pairs. */
@@ -287,7 +287,7 @@ static s2_status price_reads(s2_objectives *objectives, const s2_quote *quote, p
 static s2_status price_cache(s2_objectives *objectives, const s2_quote *quote, prices *out)
 {
     s2_sim cache = quote->floor;
-    if (!cache.fast && !objectives->keeps_all && wants(objectives, S2_BY_KV_BYTES))
+    if (!cache.fast && !objectives->options.keeps_all && wants(objectives, S2_BY_KV_BYTES))
         S2_TRY(price(objectives, quote->pattern, S2_DECODE, S2_PRICE_CACHE, &cache));
     out->kv_bytes = cache_bytes(objectives, quote->pattern, &cache);
     return S2_OK;

@@ -41,7 +41,6 @@ typedef struct s2_objectives {
     s2_sim_options options; /* each objective sets the phase */
     int32_t n_by;
     s2_objective by[S2_MAX_OBJECTIVES];
-    bool keeps_all; /* set by the caller: the cache frees nothing, whatever a pattern allows */
     s2_arena scratch;
     int64_t work_left; /* for counting, shared by a candidate's prices: as much as one price has elsewhere */
 } s2_objectives;

@@ -376,14 +376,6 @@ static int32_t all_objectives(const s2_search *search, s2_objective by[S2_MAX_OB
     return n_by;
 }
 
-static s2_status init_objectives(const s2_search *search, const s2_objective *by, int32_t n_by,
-                                 s2_objectives *out)
-{
-    S2_TRY(s2_objectives_init(out, &search->options, by, n_by));
-    out->keeps_all = search->keeps_all;
-    return S2_OK;
-}
-
 s2_status s2_search_price(const s2_search *search, const s2_pattern *pattern, s2_point *out, bool *within)
 {
     s2_objective by[S2_MAX_OBJECTIVES];
@@ -391,7 +383,7 @@ s2_status s2_search_price(const s2_search *search, const s2_pattern *pattern, s2
     s2_objectives objectives;
     s2_quote quote;
     s2_point point = {.index = out->index};
-    S2_TRY(init_objectives(search, by, n_by, &objectives));
+    S2_TRY(s2_objectives_init(&objectives, &search->options, by, n_by));
     s2_status status = s2_objectives_bound(&objectives, pattern, &quote, point.value);
     if (status == S2_OK)
         status = s2_objectives_exact(&objectives, &quote, point.value);
@@ -431,7 +423,7 @@ s2_status s2_search_run(const s2_search *search, s2_search_state *state, int64_t
     const int32_t n_by = all_objectives(search, by);
     s2_status status = S2_OK;
     for (int32_t at = 0; at < n && status == S2_OK; at++)
-        status = init_objectives(search, by, n_by, &workers[at].objectives);
+        status = s2_objectives_init(&workers[at].objectives, &search->options, by, n_by);
     workers[0].watch = watch;
     workers[0].user = user;
     if (status == S2_OK)

@@ -53,7 +53,6 @@ typedef struct s2_search {
     int32_t n_jobs;
     s2_search_accept_fn accept; /* NULL: all are accepted */
     const void *accept_user;
-    bool keeps_all;  /* the stack that runs the designs frees none of the KV cache */
     bool no_pruning; /* price everything; for tests */
 } s2_search;
 

@@ -297,7 +297,7 @@ def check_ratios(words, page, data):
     winner, sections, seen = data["front"][0], re.split(r"^  (?=(?:prefill|decode|its attention) )", page.split("best overall: ")[1], flags=re.M)[1:], 0
     near(f"search {words}: phases", len(sections), len(winner["phases"]))
     for nth, (section, own) in enumerate(zip(sections, winner["phases"])):
-        guess = section.find("the kernels here")
+        guess, before = section.find("the kernels here"), seen
         for found in re.finditer(r"(?:([\d.]+) times (faster|slower) than|as fast as|([\d.]+) of the bound of) (the model's own layers|dense attention) \(([\d.]+) (\w+)\)", section):
             key, rival = "kernels_us" if 0 <= guess < found.start() else "time_us", who[found[4]]["phases"][nth]
             near(f"search {words}: time of {found[4]}", float(found[5]) * UNITS[found[6]], rival[key])
@@ -314,8 +314,11 @@ def check_ratios(words, page, data):
             for share, name, size, unit in re.findall(r"([\d.]+) % of (the model's own layers|dense) \(([\d.]+) (\w+)\)", line):
                 near(f"search {words}: cache of {name}", float(size) * UNITS[unit], who[name]["phases"][nth]["kv_bytes"])
                 near(f"search {words}: cache against {name}", float(share) + 0.05, 100 * own[key] / who[name]["phases"][nth]["kv_bytes"] + 0.05, 2)
-    near(f"search {words}: ratios were seen", float(seen >= len(sections)), 1.0)
-    near(f"search {words}: the model's own layers come first", float(data["own"] is None or page.find("own layers (") < page.find("dense attention (")), 1.0)
+        against_dense = len(re.findall(r" dense attention \(", section))
+        near(f"search {words}: times are divided where that means something, {own['no_ratio']}", float(seen > before),
+             float(own["no_ratio"] is None or own["no_ratio"] == "dense_spills" and seen > before))
+        near(f"search {words}: by dense attention, {own['no_ratio']}", float(against_dense > 0), float(own["no_ratio"] is None))
+    near(f"search {words}: the model's own layers come first", float(data["own"] is None or "dense attention (" not in page or page.find("own layers (") < page.find("dense attention (")), 1.0)
 
 
 def draw_search(rng):

@@ -450,7 +450,7 @@ static void a_cache_that_frees_nothing_is_the_dense_one_in_whole_pages(void **st
             double low[S2_MAX_OBJECTIVES], value[S2_MAX_OBJECTIVES];
             assert_int_equal(s2_objectives_init(&objectives, &p.search.options, p.search.by, p.search.n_by),
                              S2_OK);
-            objectives.keeps_all = true;
+            objectives.options.keeps_all = true;
             assert_int_equal(s2_objectives_bound(&objectives, &pattern, &quote, low), S2_OK);
             assert_int_equal(s2_objectives_exact(&objectives, &quote, value), S2_OK);
             if ((int64_t)value[2] != whole_pages.kv.dense || (quote.floor.fast && low[2] != value[2]) ||
