@@ -9,11 +9,11 @@
 #include <sha2.h>
 #include <unistd.h>
 
+#include "cli/evidence.h"
 #include "cli/foreign.h"
 #include "cli/input.h"
 #include "cli/store.h"
 #include "coverage/prove.h"
-#include "explorer/result.h"
 #include "export/nearest.h"
 #include "pattern/parse.h"
 #include "words/difference.h"
@@ -90,78 +90,6 @@ static const char *provenance(s2_cli *cli, const s2_pattern *pattern)
         words.status == S2_OK ? s2_arena_strndup(&cli->arena, words.data, words.len) : NULL;
     s2_buf_release(&words);
     return kept != NULL ? kept : "";
-}
-
-/* Did the run compare anything? */
-static bool has_judged(const s2_db_result *result)
-{
-    const char *const outcome = result->of.validation.outcome;
-    return strcmp(outcome, "unsupported") != 0 && strcmp(outcome, "out_of_memory") != 0;
-}
-
-/* What the last run that judged the pattern found: its latest fault, else its latest success. */
-static const s2_db_result *last_judged(const s2_db_result *results, int32_t n)
-{
-    const s2_db_result *last = NULL;
-    for (int32_t r = 0; r < n; r++) {
-        if (results[r].kind != S2_DB_KIND_VALIDATION || !has_judged(&results[r]) ||
-            (last != NULL && results[r].run_id != last->run_id))
-            continue;
-        if (last == NULL || (last->verdict == S2_DB_HOLDS && results[r].verdict != S2_DB_HOLDS))
-            last = &results[r];
-    }
-    return last;
-}
-
-/* All results of a design, the latest first; NULL when memory or the database fails. */
-static const s2_db_result *results_of(s2_arena *arena, s2_db *db, int64_t id, int32_t *n)
-{
-    for (int32_t cap = 256;; cap *= 2) {
-        s2_db_result *const results = S2_NEW(arena, s2_db_result, (size_t)cap);
-        if (results == NULL || s2_db_results(db, arena, false, id, cap, results, n, NULL) != S2_OK)
-            return NULL;
-        if (*n < cap || cap >= 1 << 20)
-            return results;
-    }
-}
-
-static const char *validation_words(s2_cli *cli, s2_db *db, const s2_pattern *pattern, s2_buf *words)
-{
-    char hash[S2_HASH_HEX];
-    s2_db_row design;
-    s2_db_run_row run = {0};
-    int32_t n = 0, n_runs = 0;
-    s2_diag diag = {0};
-    if (s2_pattern_hash(pattern, hash) != S2_OK ||
-        s2_db_find(db, &cli->arena, hash, 1, &design, &n, &diag) != S2_OK || n != 1)
-        return NULL;
-    const s2_db_result *const results = results_of(&cli->arena, db, design.id, &n);
-    const s2_db_result *const last = results != NULL ? last_judged(results, n) : NULL;
-    if (last == NULL || s2_db_runs(db, &cli->arena, last->run_id, 1, &run, &n_runs, &diag) != S2_OK ||
-        n_runs != 1)
-        return NULL;
-    s2_buf_printf(words,
-                  last->verdict == S2_DB_HOLDS ? "validated (run %lld, commit %s): "
-                                               : "the last validation failed (run %lld, commit %s): ",
-                  (long long)last->run_id, run.commit);
-    s2_result_print(last, words);
-    return words->status == S2_OK ? s2_arena_strndup(&cli->arena, words->data, words->len) : NULL;
-}
-
-/* What the last validation in the database found, which is neither waited for nor created. */
-static const char *run_behind(s2_cli *cli, const s2_pattern *pattern)
-{
-    const char *found = NULL;
-    if (!cli->no_db && access(s2_store_path(cli), F_OK) == 0) {
-        s2_buf words = {0};
-        s2_db *db;
-        if (s2_store_open(cli, S2_DB_READ, &db) == S2_EXIT_OK) {
-            found = validation_words(cli, db, pattern, &words);
-            s2_db_close(&db);
-        }
-        s2_buf_release(&words);
-    }
-    return found != NULL ? found : "no validation of this pattern is recorded (s2 validate)";
 }
 
 /* A format that holds only one mask can still hold the mask of one phase. */
@@ -437,7 +365,7 @@ static s2_exit run(s2_cli *cli, const s2_args *args, job *ask)
     ask->target.arena = &cli->arena;
     ask->target.n_tok = n_tok;
     ask->target.provenance = provenance(cli, ask->target.pattern);
-    ask->target.run = run_behind(cli, ask->target.pattern);
+    ask->target.run = s2_evidence_words(cli, ask->target.pattern);
     ask->target.notes = &ask->notes;
     ask->target.files = &ask->files;
     ask->target.diag = &ask->diag;

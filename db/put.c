@@ -168,7 +168,10 @@ static const char MEASURED_ALONE[] =
     "  p.len_tok=t.len_tok AND p.gpu=t.gpu AND p.batch=t.batch AND p.dtype=t.dtype AND p.kernel=t.kernel AND"
     "  p.gpu_us IS NOT NULL)";
 
-/* The list shows a design's latest price at the phase and length that were predicted most often. */
+/*
+ * The list shows a design's latest price at the phase and length that were predicted most often. A run has a
+ * row for each kind of layer: if one of them failed, the run did.
+ */
 static const char SHOWN[] =
     "UPDATE design SET (sim_phase,sim_len_tok,sim_gpu,sim_batch,sim_us,kv_bytes,gpu_us,sim_density,"
     "sim_unread,sim_predicted,sim_dtype,sim_kv_dtype,sim_weights,sim_tp,sim_kernel,sim_settings,sim_llm)="
@@ -176,7 +179,8 @@ static const char SHOWN[] =
     "kernel,settings,llm FROM price WHERE design_id=design.id AND place=1"
     " ORDER BY us IS NULL,n DESC,started_us DESC,seq DESC,phase DESC,len_tok LIMIT 1),"
     " outcome=(SELECT outcome FROM validation JOIN run ON run.id=validation.run_id WHERE design_id=design.id"
-    " ORDER BY started_us DESC,validation.id DESC LIMIT 1) WHERE id BETWEEN ?1 AND ?2";
+    " ORDER BY started_us DESC,run_id DESC,outcome='ok',validation.id DESC LIMIT 1)"
+    " WHERE id BETWEEN ?1 AND ?2";
 
 /* A design without a price has the density that it was stored with. */
 static const char UNPRICED[] = "UPDATE design SET sim_density=density WHERE id BETWEEN ?1 AND ?2 AND "

@@ -1,0 +1,188 @@
+#include "cli/evidence.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <unistd.h>
+
+#include "base/arith.h"
+#include "cli/store.h"
+#include "explorer/result.h"
+
+/* The last run that judged a pattern. */
+typedef struct last_run {
+    s2_db_result whole;       /* in the words of its first fault, or of a success: the sums over the run */
+    const s2_db_result **row; /* what it judged */
+    int32_t n;
+    int32_t n_failed;
+    int32_t n_left_out; /* results of the run that judged nothing */
+} last_run;
+
+/* Was anything compared? */
+static bool has_judged(const s2_db_result *result)
+{
+    const char *const outcome = result->of.validation.outcome;
+    return strcmp(outcome, "unsupported") != 0 && strcmp(outcome, "out_of_memory") != 0;
+}
+
+/* Numbers of a file from elsewhere may be anything; a sum without a value has none. */
+static int64_t sum_of(int64_t a, int64_t b)
+{
+    int64_t sum;
+    return a != S2_DB_NONE && b != S2_DB_NONE && s2_add_i64(a, b, &sum) ? sum : S2_DB_NONE;
+}
+
+/* A time of one layer is none of the whole, and of the errors the largest for its tolerance counts. */
+static void add_row(s2_db_validation *whole, const s2_db_validation *row)
+{
+    whole->pairs = sum_of(whole->pairs, row->pairs);
+    whole->pairs_wrong = sum_of(whole->pairs_wrong, row->pairs_wrong);
+    whole->median_ms = NAN;
+    if (isnan(whole->max_err) || row->max_err * whole->tolerance > whole->max_err * row->tolerance) {
+        whole->max_err = row->max_err;
+        whole->tolerance = row->tolerance;
+    }
+    if (strcmp(whole->kernel, row->kernel) != 0)
+        whole->kernel = "several kernels";
+}
+
+static void sum_up(last_run *run)
+{
+    const s2_db_result *in_words = run->row[run->n - 1];
+    for (int32_t r = run->n - 1; r >= 0; r--)
+        if (run->row[r]->verdict != S2_DB_HOLDS && run->n_failed++ == 0)
+            in_words = run->row[r];
+    run->whole = *in_words;
+    for (int32_t r = 0; r < run->n; r++)
+        if (run->row[r] != in_words)
+            add_row(&run->whole.of.validation, &run->row[r]->of.validation);
+}
+
+/* Collect the results, the latest first, of the last run that judged anything. */
+static bool find_run(s2_arena *arena, const s2_db_result *results, int32_t n, last_run *out)
+{
+    int64_t run_id = 0;
+    *out = (last_run){.row = S2_NEW(arena, const s2_db_result *, (size_t)n)};
+    if (out->row == NULL)
+        return false;
+    for (int32_t r = n - 1; r >= 0; r--)
+        if (results[r].kind == S2_DB_KIND_VALIDATION && has_judged(&results[r]))
+            run_id = results[r].run_id;
+    for (int32_t r = 0; r < n; r++) {
+        if (results[r].kind != S2_DB_KIND_VALIDATION || results[r].run_id != run_id)
+            continue;
+        if (has_judged(&results[r]))
+            out->row[out->n++] = &results[r];
+        else
+            out->n_left_out++;
+    }
+    if (out->n > 0)
+        sum_up(out);
+    return out->n > 0;
+}
+
+static int by_layer(const void *a, const void *b)
+{
+    const s2_db_result *const *const x = a, *const *const y = b;
+    const int64_t first = (*x)->of.validation.layer, second = (*y)->of.validation.layer;
+    return (first > second) - (first < second);
+}
+
+static int by_length(const void *a, const void *b)
+{
+    const s2_db_result *const *const x = a, *const *const y = b;
+    const int64_t first = (*x)->of.validation.len_tok, second = (*y)->of.validation.len_tok;
+    return (first > second) - (first < second);
+}
+
+/* How many layers were judged; older files do not say which. */
+static void put_layers(last_run *run, int64_t n_layers, s2_buf *words)
+{
+    int64_t n_judged = 0, n_alike = 0;
+    qsort(run->row, (size_t)run->n, sizeof *run->row, by_layer);
+    if (run->row[0]->of.validation.layer == S2_DB_NONE)
+        return;
+    for (int32_t r = 0; r < run->n; r++)
+        if (r == 0 || by_layer(&run->row[r - 1], &run->row[r]) != 0) {
+            n_judged++;
+            n_alike = sum_of(n_alike, run->row[r]->of.validation.layers_alike);
+        }
+    if (n_judged == 1 && n_alike == n_layers)
+        return;
+    s2_buf_printf(words, "; %lld layer%s judged", (long long)n_judged, n_judged == 1 ? "" : "s");
+    const char *const stand = n_judged == 1 ? "stands" : "stand";
+    if (n_alike == n_layers)
+        s2_buf_printf(words, ", which %s for all %lld", stand, (long long)n_layers);
+    else if (n_alike > 0 && n_alike < n_layers)
+        s2_buf_printf(words, ", which %s for %lld of %lld", stand, (long long)n_alike, (long long)n_layers);
+}
+
+/* What one result alone does not say of its run. */
+static void put_extent(last_run *run, int64_t n_layers, s2_buf *words)
+{
+    int32_t n_lengths = 1;
+    put_layers(run, n_layers, words);
+    qsort(run->row, (size_t)run->n, sizeof *run->row, by_length);
+    for (int32_t r = 1; r < run->n; r++)
+        n_lengths += by_length(&run->row[r - 1], &run->row[r]) != 0;
+    if (n_lengths > 1)
+        s2_buf_printf(words, "; %d lengths from %lld to %lld tokens", n_lengths,
+                      (long long)run->row[0]->of.validation.len_tok,
+                      (long long)run->row[run->n - 1]->of.validation.len_tok);
+    if (run->n_failed > 0 && run->n > 1)
+        s2_buf_printf(words, "; %d of %d verdicts not ok", run->n_failed, run->n);
+    if (run->n_left_out > 0)
+        s2_buf_printf(words, "; the run could not judge %d more", run->n_left_out);
+}
+
+/* All results of a design, the latest first; NULL when memory or the database fails. */
+static const s2_db_result *results_of(s2_arena *arena, s2_db *db, int64_t id, int32_t *n)
+{
+    for (int32_t cap = 256;; cap *= 2) {
+        s2_db_result *const results = S2_NEW(arena, s2_db_result, (size_t)cap);
+        if (results == NULL || s2_db_results(db, arena, false, id, cap, results, n, NULL) != S2_OK)
+            return NULL;
+        if (*n < cap || cap >= 1 << 20)
+            return results;
+    }
+}
+
+static const char *validation_words(s2_cli *cli, s2_db *db, const s2_pattern *pattern, s2_buf *words)
+{
+    char hash[S2_HASH_HEX];
+    s2_db_row design;
+    s2_db_run_row run = {0};
+    last_run last;
+    int32_t n = 0, n_runs = 0;
+    s2_diag diag = {0};
+    if (s2_pattern_hash(pattern, hash) != S2_OK ||
+        s2_db_find(db, &cli->arena, hash, 1, &design, &n, &diag) != S2_OK || n != 1)
+        return NULL;
+    const s2_db_result *const results = results_of(&cli->arena, db, design.id, &n);
+    if (results == NULL || !find_run(&cli->arena, results, n, &last) ||
+        s2_db_runs(db, &cli->arena, last.whole.run_id, 1, &run, &n_runs, &diag) != S2_OK || n_runs != 1)
+        return NULL;
+    s2_buf_printf(words,
+                  last.n_failed == 0 ? "validated (run %lld, commit %s): "
+                                     : "the last validation failed (run %lld, commit %s): ",
+                  (long long)run.id, run.commit);
+    s2_result_print(&last.whole, words);
+    put_extent(&last, pattern->n_layers, words);
+    return words->status == S2_OK ? s2_arena_strndup(&cli->arena, words->data, words->len) : NULL;
+}
+
+const char *s2_evidence_words(s2_cli *cli, const s2_pattern *pattern)
+{
+    const char *found = NULL;
+    if (!cli->no_db && access(s2_store_path(cli), F_OK) == 0) {
+        s2_buf words = {0};
+        s2_db *db;
+        if (s2_store_open(cli, S2_DB_READ, &db) == S2_EXIT_OK) {
+            found = validation_words(cli, db, pattern, &words);
+            s2_db_close(&db);
+        }
+        s2_buf_release(&words);
+    }
+    return found != NULL ? found : "no validation of this pattern is recorded (s2 validate)";
+}
