@@ -47,6 +47,24 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     return s2_rotation_import(source, &rotation, out);
 }
 
+/* model_type, and a hidden_size of heads x dimension, are right for Phi-3-small: another config must not get them. */
+static void note_merge(const s2_target *target)
+{
+    if (strcmp(target->pattern->model, "phi-3-small") == 0) {
+        s2_note(target->notes,
+                "only the fields of attention are written; merge them into the model's own config.json");
+        return;
+    }
+    s2_note(
+        target->notes,
+        "merge only the blocksparse_* keys and dense_attention_every_n_layers into the model's own "
+        "config.json; model_type, hidden_size and the others are there so that the file can be read alone");
+    s2_note(
+        target->notes,
+        "only Phi-3-small's modelling code reads the merged keys: another model needs code of its own for "
+        "them");
+}
+
 static s2_status export(const s2_target *target)
 {
     s2_rotation rotation;
@@ -69,8 +87,7 @@ static s2_status export(const s2_target *target)
     s2_provenance_print(&buf, target, "  ");
     s2_buf_puts(&buf, "}\n");
     s2_note_most(target, "max_position_embeddings");
-    s2_note(target->notes,
-            "only the fields of attention are written; merge them into the model's own config.json");
+    note_merge(target);
     return s2_fileset_add_buf(target->files, "config.json", &buf);
 }
 
