@@ -306,6 +306,15 @@ const s2_word_entry s2_word_entries[] = {
                                       "space allowed, so that a wider space may "
                                       "have a better design."},
     {"beaten", "Left out of a search because a design of the front is at least as good as its lower bounds."},
+    {"own", "Of a search: the layers that the model was published with, priced as the designs are; a row of "
+            "the table and a member of the JSON. It is left out where they read everything, as dense "
+            "attention does."},
+    {"nearest",
+     "Of a search in which dense attention or the model's own layers beat every design: the best of the "
+     "designs that were beaten."},
+    {"question",
+     "What a search prices every design for: phases, length, batch, type, GPUs, model and formats. s2 search "
+     "--dry-run prints it and searches nothing."},
     {"candidate|space", "A space is a pattern with choices in braces; each choice of all makes a candidate."},
     {"run", "A recorded command with its results; s2 repro prints it again."},
     {"proof", "The verdicts of rows, union and kv for every length that go with an exported file."},
