@@ -420,6 +420,19 @@ static void put_kept(const s2_found *found, int32_t p, double bytes, s2_buf *buf
     put_share(bytes, (double)dense->sims[p].kv_kept, "dense", buf);
 }
 
+/* The room depends on the type of the weights: it is said, because it may not be the one that is deployed. */
+static void put_overflow(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
+{
+    s2_buf_puts(buf, ", more than fits the GPU");
+    if (sim->weight_bytes == 0)
+        return;
+    s2_buf_puts(buf, " beside ");
+    s2_bytes_print((double)sim->weight_bytes, buf);
+    s2_buf_printf(buf, " of weights%s (%s)", options->n_ranks > 1 ? " on each GPU" : "",
+                  options->weights == S2_WEIGHTS_AS_DTYPE ? s2_dtype_word(options->dtype)
+                                                          : s2_weights_word(options->weights));
+}
+
 static void put_cache(const s2_found *found, const s2_found_design *best, int32_t p, s2_buf *buf)
 {
     const s2_sim *const sim = &best->sims[p];
@@ -429,13 +442,13 @@ static void put_cache(const s2_found *found, const s2_found_design *best, int32_
         s2_buf_puts(buf, ";\n  the KV cache keeps ");
         put_kept(found, p, kept, buf);
         if (sim->host_bytes > 0)
-            s2_buf_puts(buf, ", more than fits the GPU beside the weights");
+            put_overflow(&found->search.options, sim, buf);
         return;
     }
     s2_buf_printf(buf, ";\n  %s keeps every page of the KV cache: ", keeper->stack);
     put_kept(found, p, kept, buf);
     if (sim->host_dense_bytes > 0)
-        s2_buf_puts(buf, ", more than fits the GPU beside the weights");
+        put_overflow(&found->search.options, sim, buf);
     s2_buf_puts(buf, ";\n  a cache that drops what no head reads any more would keep ");
     put_kept(found, p, (double)sim->kv.head_pages, buf);
 }
