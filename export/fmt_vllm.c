@@ -60,8 +60,7 @@ static s2_status read_heads(const s2_source *source, const char *at, s2_rotation
     if (n_ranks > 1 && source->said != NULL)
         s2_note(&source->said->warnings,
                 "the file is for %lld GPUs that share the heads; what is read are all heads of the model "
-                "(--tp %lld "
-                "prices one GPU)",
+                "(s2 sim --tp %lld prices them as shared by these GPUs)",
                 (long long)n_ranks, (long long)n_ranks);
     s2_note(source->notes, "num_heads is per tensor-parallel rank; %lld rank%s %s", (long long)n_ranks,
             s2_text_plural(n_ranks), s2_doc_has(source->doc, RANKS) ? "stated" : "assumed (--set tp=N)");
