@@ -12,7 +12,7 @@
 struct sqlite3;
 struct sqlite3_stmt;
 
-enum { S2_SQL_CACHED = 64, S2_DB_APPLICATION_ID = 0x53324442 /* "S2DB" */, S2_DB_LOCK_WAIT_MS = 10000 };
+enum { S2_SQL_CACHED = 64, S2_DB_APPLICATION_ID = 0x53324442 /* "S2DB" */, S2_DB_LOCK_WAIT_MS = 30000 };
 
 struct s2_db {
     struct sqlite3 *sql;

@@ -909,7 +909,7 @@ static void flipped_bits_never_crash_and_never_forge_a_design(void **state)
 }
 
 /* Store designs one transaction each, writing a byte to `ack` after each commit. */
-/* On a busy machine the lock may not come in its ten seconds; nothing has begun then, and a user tries again. */
+/* On a busy machine the lock may not come in its thirty seconds; nothing has begun then, and a user tries again. */
 static bool begin_patiently(s2_db *db)
 {
     for (int n = 0; n < 12; n++)
