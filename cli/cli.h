@@ -62,9 +62,10 @@ typedef struct s2_cli_hooks {
     /* The file that represents a folder, in cli->arena: its config, or what an export wrote; or NULL. */
     const char *(*in_folder)(s2_cli *cli, const char *folder);
     /*
-     * The canonical text of a design by name or hash prefix, in cli->arena; *text is NULL when there is none.
+     * The canonical text of a design by name or hash prefix, and what it is called, in cli->arena. *text is NULL,
+     * and *name untouched, when there is none.
      */
-    s2_exit (*design)(s2_cli *cli, const char *key, const char **text);
+    s2_exit (*design)(s2_cli *cli, const char *key, const char **text, const char **name);
     /* Store what a check decided; does nothing under --no-db. */
     s2_exit (*record_checks)(s2_cli *cli, const struct s2_input *input, const s2_db_check *checks,
                              int32_t n_checks);

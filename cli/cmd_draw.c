@@ -281,7 +281,7 @@ static s2_exit fill_kv(s2_cli *cli, request *ask)
     const bool large = curves[0].values[KV_POINTS] >= 0x1p30;
     s2_chart *const chart = &ask->charts[0];
     *chart = (s2_chart){.x_label = "context, tokens", .x_binary = true, .from_zero = true};
-    snprintf(chart->title, sizeof chart->title, "%.40s: KV cache, bf16, pages of %lld",
+    snprintf(chart->title, sizeof chart->title, "%.200s: KV cache, bf16, pages of %lld",
              ask->input.pattern.name, (long long)ask->page_tok);
     snprintf(chart->y_label, sizeof chart->y_label, "held after that many tokens, %s", large ? "GiB" : "MiB");
     for (int c = 0; c < KV_CURVES; c++) {
@@ -297,24 +297,43 @@ static s2_exit fill_kv(s2_cli *cli, request *ask)
 
 enum { MOST_POINTS = 4000, MOST_LABELS = 16 };
 
-static double objective_value(const s2_front_column *by, const s2_db_row *row)
+/* A unit that leaves the largest value some thousands at most. */
+typedef struct axis_unit {
+    const char *name; /* "": none */
+    double size;
+} axis_unit;
+
+static axis_unit unit_of(const s2_front_column *by, const s2_db_row *rows, int32_t n)
 {
-    return by->value(row) / by->unit;
+    static const axis_unit times[] = {{"us", 1}, {"ms", 1e3}, {"s", 1e6}},
+                           sizes[] = {{"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+    const axis_unit *const units = by->quantity == S2_QUANTITY_TIME    ? times
+                                   : by->quantity == S2_QUANTITY_BYTES ? sizes
+                                                                       : NULL;
+    double most = 0;
+    int chosen = 0;
+    if (units == NULL)
+        return (axis_unit){"", 1};
+    for (int32_t row = 0; row < n; row++)
+        most = fmax(most, by->value(&rows[row]));
+    while (chosen < 2 && most >= 10 * units[chosen + 1].size)
+        chosen++;
+    return units[chosen];
 }
 
 /* Designs that have both values, as points; if there are very many, only every nth. */
-static s2_status points_of(s2_cli *cli, const s2_listing *l, const s2_front_spec *front, int32_t most,
-                           bool named, s2_chart_series *out)
+static s2_status points_of(s2_cli *cli, const s2_listing *l, const s2_front_spec *front,
+                           const axis_unit units[2], bool named, s2_chart_series *out)
 {
-    const int32_t every = l->n_rows / most + 1;
+    const int32_t every = l->n_rows / MOST_POINTS + 1;
     double *const x = S2_NEW(&cli->arena, double, l->n_rows + 1), *const y = S2_NEW(&cli->arena, double,
                                                                                     l->n_rows + 1);
     const char **const labels = S2_NEW(&cli->arena, const char *, l->n_rows + 1);
     if (x == NULL || y == NULL || labels == NULL)
         return S2_ENOMEM;
     for (int32_t row = 0; row < l->n_rows; row += every) {
-        x[out->n] = objective_value(front->by[0], &l->rows[row]);
-        y[out->n] = objective_value(front->by[1], &l->rows[row]);
+        x[out->n] = front->by[0]->value(&l->rows[row]) / units[0].size;
+        y[out->n] = front->by[1]->value(&l->rows[row]) / units[1].size;
         labels[out->n] = named && l->n_rows <= MOST_LABELS ? l->rows[row].name : "";
         out->n += !isnan(x[out->n]) && !isnan(y[out->n]);
     }
@@ -324,11 +343,24 @@ static s2_status points_of(s2_cli *cli, const s2_listing *l, const s2_front_spec
     return S2_OK;
 }
 
-/* A bound is no prediction. */
-static const char *words_of(const s2_front_column *by, const char *kind)
+/* What an axis shows. A bound is no prediction. */
+static void name_axis(const s2_front_column *by, axis_unit unit, const char *kind, char *out, size_t cap)
 {
-    return strcmp(by->name, "us") == 0 && strstr(kind, "priced=bound") != NULL ? "bound of time, us"
-                                                                               : by->words;
+    const bool bound = strcmp(by->name, "us") == 0 && strstr(kind, "priced=bound") != NULL;
+    snprintf(out, cap, "%s%s%s (less is better)", bound ? "bound of time" : by->words,
+             unit.name[0] != '\0' ? ", " : "", unit.name);
+}
+
+/* "Pareto front of us and kv_bytes, prefill of 8192 tokens, llm=llama-3.1-8b gpu=h200 batch=1". */
+static void name_front(const s2_listing *l, const s2_front_spec *front, const char *kind, s2_chart *chart)
+{
+    s2_buf title = {0};
+    s2_buf_printf(&title, "Pareto front of %s and %s", front->by[0]->name, front->by[1]->name);
+    if (l->n_rows > 0 && l->rows[0].len_tok > 0)
+        s2_buf_printf(&title, ", %.20s of %lld tokens, llm=%.80s %.300s", l->rows[0].phase,
+                      (long long)l->rows[0].len_tok, l->rows[0].llm, kind);
+    snprintf(chart->title, sizeof chart->title, "%s", title.status == S2_OK ? title.data : "");
+    s2_buf_release(&title);
 }
 
 static s2_exit read_front(s2_cli *cli, const s2_args *args, s2_db *db, request *ask,
@@ -337,17 +369,16 @@ static s2_exit read_front(s2_cli *cli, const s2_args *args, s2_db *db, request *
     s2_listing l = {.cli = cli};
     char *const names = S2_NEW(&cli->arena, char, 128);
     const char *kind;
-    char clean[96];
     S2_CLI_TRY(s2_front_list(&l, args, front, db, &kind));
-    s2_text_clean(clean, sizeof clean, kind);
     const int32_t n_rows = l.n_rows;
+    const axis_unit units[2] = {unit_of(front->by[0], l.rows, n_rows), unit_of(front->by[1], l.rows, n_rows)};
     s2_chart_series all = {.style = S2_CHART_POINTS, .colour = -1},
                     best = {.style = S2_CHART_STEPS, .colour = 2};
-    s2_status status = names != NULL ? points_of(cli, &l, front, MOST_POINTS, false, &all) : S2_ENOMEM;
+    s2_status status = names != NULL ? points_of(cli, &l, front, units, false, &all) : S2_ENOMEM;
     if (status == S2_OK)
         status = s2_front_leave(&l, front);
     if (status == S2_OK)
-        status = points_of(cli, &l, front, MOST_POINTS, true, &best);
+        status = points_of(cli, &l, front, units, true, &best);
     if (status != S2_OK)
         return s2_cli_fail(cli, status, "front");
     snprintf(names, 64, "%d of %d designs of the database have both values", (int)all.n, (int)n_rows);
@@ -356,14 +387,9 @@ static s2_exit read_front(s2_cli *cli, const s2_args *args, s2_db *db, request *
     best.name = names + 64;
     s2_chart *const chart = &ask->charts[0];
     *chart = (s2_chart){.series = {all, best}, .n_series = 2};
-    snprintf(chart->title, sizeof chart->title, "Pareto front of %s and %s", front->by[0]->name,
-             front->by[1]->name);
-    if (l.n_rows > 0 && l.rows[0].len_tok > 0)
-        snprintf(chart->title + strlen(chart->title), sizeof chart->title - strlen(chart->title),
-                 ", %.20s of %lld tokens%s%s", l.rows[0].phase, (long long)l.rows[0].len_tok,
-                 clean[0] != '\0' ? ", " : "", clean);
-    snprintf(chart->x_label, sizeof chart->x_label, "%s (less is better)", words_of(front->by[0], kind));
-    snprintf(chart->y_label, sizeof chart->y_label, "%s (less is better)", words_of(front->by[1], kind));
+    name_front(&l, front, kind, chart);
+    name_axis(front->by[0], units[0], kind, chart->x_label, sizeof chart->x_label);
+    name_axis(front->by[1], units[1], kind, chart->y_label, sizeof chart->y_label);
     return S2_EXIT_OK;
 }
 
@@ -428,7 +454,7 @@ static s2_exit read_pattern(s2_cli *cli, const s2_args *args, request *ask)
     S2_CLI_TRY(s2_args_int(cli, args, "page", 1, 65536, &ask->page_tok));
     S2_CLI_TRY(s2_input_read(cli, args->operands[0], &ask->input));
     /* a written pattern may have no name but its file's; needles are stored by a hash that covers the name */
-    if (s2_input_is_s2(ask->input.label) && strcmp(ask->what, "needles") != 0)
+    if (strcmp(ask->what, "needles") != 0)
         ask->input.pattern.name = s2_input_name(cli, &ask->input);
     S2_CLI_TRY(s2_input_len(cli, args, &ask->input.pattern, &ask->n_tok));
     if (s2_args_has(args, "layer"))

@@ -130,9 +130,9 @@ static bool looks_like_path(const char *text)
 
 static s2_exit read_design(s2_cli *cli, const char *key, s2_input *input)
 {
-    const char *text = NULL;
+    const char *text = NULL, *name = key;
     if (cli->hooks != NULL && cli->hooks->design != NULL) {
-        S2_CLI_TRY(cli->hooks->design(cli, key, &text));
+        S2_CLI_TRY(cli->hooks->design(cli, key, &text, &name));
     }
     if (text == NULL) {
         s2_cli_error(cli, "%s: no such file%s", key,
@@ -143,7 +143,7 @@ static s2_exit read_design(s2_cli *cli, const char *key, s2_input *input)
                         "8 phase head'");
         return S2_EXIT_REFUSED;
     }
-    *input = (s2_input){.label = key, .text = text, .n_bytes = strlen(text)};
+    *input = (s2_input){.label = name, .text = text, .n_bytes = strlen(text)};
     const s2_parse_options options = {.no_files = true}; /* the file may have been merged from anywhere */
     return parse_text(cli, NULL, &options, input);
 }

@@ -87,7 +87,7 @@ static void chart_layers(plotter *p, const char *name)
 {
     const int32_t hops = p->m->hops.layers, n_layers = p->m->stack.pattern->n_layers;
     s2_buf title = {0};
-    s2_buf_printf(&title, "%.24s: ", name);
+    s2_buf_printf(&title, "%.200s: ", name);
     s2_tok_print(p->m->stack.n_tok, &title);
     s2_buf_printf(&title, hops > 0 ? ", hops " : ", hops not within ");
     s2_buf_count(&title, hops > 0 ? hops : n_layers, "layer");

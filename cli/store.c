@@ -427,7 +427,8 @@ static s2_exit report_candidates(s2_cli *cli, const char *key, const s2_db_row *
     return S2_EXIT_USAGE;
 }
 
-s2_exit s2_store_pick(s2_cli *cli, s2_db *db, const char *key, int64_t *design_id)
+/* The one design that a key names; found->id is 0 if there is none. */
+static s2_exit pick_row(s2_cli *cli, s2_db *db, const char *key, s2_db_row *found)
 {
     s2_db_row rows[CANDIDATES];
     int32_t n_rows;
@@ -437,22 +438,42 @@ s2_exit s2_store_pick(s2_cli *cli, s2_db *db, const char *key, int64_t *design_i
         return report(cli, status, &diag);
     if (n_rows > 1)
         return report_candidates(cli, key, rows, n_rows);
-    *design_id = n_rows == 1 ? rows[0].id : 0;
+    *found = n_rows == 1 ? rows[0] : (s2_db_row){0};
     return S2_EXIT_OK;
 }
 
-s2_exit s2_store_find_design(s2_cli *cli, const char *key, const char **text)
+s2_exit s2_store_pick(s2_cli *cli, s2_db *db, const char *key, int64_t *design_id)
+{
+    s2_db_row row;
+    S2_CLI_TRY(pick_row(cli, db, key, &row));
+    *design_id = row.id;
+    return S2_EXIT_OK;
+}
+
+/* Names may have been merged from anywhere. */
+static const char *clean_name(s2_arena *arena, const s2_db_row *row, const char *key)
+{
+    const size_t cap = 4 * strlen(row->name) + 1;
+    char *const clean = row->name[0] != '\0' ? s2_arena_alloc(arena, cap, 1) : NULL;
+    if (clean == NULL)
+        return key;
+    s2_text_clean(clean, cap, row->name);
+    return clean;
+}
+
+s2_exit s2_store_find_design(s2_cli *cli, const char *key, const char **text, const char **name)
 {
     *text = NULL;
     if (access(s2_store_path(cli), F_OK) != 0)
         return S2_EXIT_OK;
     s2_db *db;
     S2_CLI_TRY(s2_store_open(cli, S2_DB_READ, &db));
-    int64_t design_id;
-    s2_exit code = s2_store_pick(cli, db, key, &design_id);
-    if (code == S2_EXIT_OK && design_id != 0) {
+    s2_db_row row;
+    s2_exit code = pick_row(cli, db, key, &row);
+    if (code == S2_EXIT_OK && row.id != 0) {
         s2_diag diag = {0};
-        const s2_status status = s2_db_text(db, &cli->arena, design_id, text, &diag);
+        const s2_status status = s2_db_text(db, &cli->arena, row.id, text, &diag);
+        *name = clean_name(&cli->arena, &row, key);
         if (status != S2_OK)
             code = report(cli, status, &diag);
     }

@@ -48,7 +48,7 @@ s2_exit s2_store_items(s2_cli *cli, const s2_store_item *items, int32_t n_items)
 void s2_store_set_seed(s2_cli *cli, int64_t seed);
 
 /* The hook behind PATTERN arguments that name a design (cli/cli.h). */
-s2_exit s2_store_find_design(s2_cli *cli, const char *key, const char **text);
+s2_exit s2_store_find_design(s2_cli *cli, const char *key, const char **text, const char **name);
 
 /* Find the design of a name or hash prefix; *design_id is 0 if there is none. Returns 2 if several match. */
 s2_exit s2_store_pick(s2_cli *cli, s2_db *db, const char *key, int64_t *design_id);

@@ -34,12 +34,12 @@ enum {
 };
 
 static const s2_front_column OBJECTIVES[] = {
-    {"us", "predicted time, us", 1, TIME, value_us},
-    {"kv_bytes", "KV cache, MiB", 0x1p20, CACHE, value_kv_bytes},
-    {"kv_mib", "KV cache, MiB", 0x1p20, CACHE, value_kv_bytes},
-    {"unread", "share of pairs unread", 1, WORK, value_unread},
-    {"gpu_us", "measured time, us", 1, RUN, value_gpu_us},
-    {"density", "density", 1, WORK, value_density},
+    {"us", "predicted time", S2_QUANTITY_TIME, TIME, value_us},
+    {"kv_bytes", "KV cache", S2_QUANTITY_BYTES, CACHE, value_kv_bytes},
+    {"kv_mib", "KV cache", S2_QUANTITY_BYTES, CACHE, value_kv_bytes},
+    {"unread", "share of pairs unread", S2_QUANTITY_SHARE, WORK, value_unread},
+    {"gpu_us", "measured time", S2_QUANTITY_TIME, RUN, value_gpu_us},
+    {"density", "density", S2_QUANTITY_SHARE, WORK, value_density},
 };
 
 /* A design with its values, for sorting. */

@@ -7,6 +7,7 @@
 #ifndef S2_DB_FRONT_H
 #define S2_DB_FRONT_H
 
+#include "base/quantity.h"
 #include "db/db.h"
 
 #ifdef __cplusplus
@@ -15,11 +16,11 @@ extern "C" {
 
 enum { S2_FRONT_OBJECTIVES = 4 };
 
-/* What may be minimised: a column, its words with unit, and its value in a row (NAN: none). */
+/* What may be minimised: a column, its words, and its value in a row (NAN: none). */
 typedef struct s2_front_column {
     const char *name;
-    const char *words;
-    double unit;     /* the unit of its words, in the column's unit */
+    const char *words; /* without a unit where its quantity has one */
+    s2_quantity quantity;
     uint32_t traits; /* of a price that it depends on: bits 1 << s2_db_trait */
     double (*value)(const s2_db_row *row);
 } s2_front_column;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "draw/surface.h"
+#include "draw/place.h"
 
 /* ---- axes -------------------------------------------------------------------------------------------- */
 
@@ -111,56 +111,126 @@ static double share_of(const axis *at, double value)
                    : (value - at->low) / (at->high - at->low);
 }
 
+/* As many digits as tell neighbours apart. */
 static void tick_words(const axis *at, double value, char *text, size_t cap)
 {
+    enum { USUAL_DIGITS = 6, MOST_DIGITS = 15 };
+    const double largest = fmax(fabs(at->low), fabs(at->high)), step = (at->high - at->low) / 5;
+    const double apart = ceil(log10(largest / step)) + 1;
+    const int digits = at->log || !(apart > USUAL_DIGITS) ? USUAL_DIGITS : (int)fmin(apart, MOST_DIGITS);
     if (at->names != NULL)
         s2_text_clean(text, cap, at->names[lround(value)]);
     else
-        snprintf(text, cap, "%s", s2_decimal(value, 6).text);
+        snprintf(text, cap, "%s", s2_decimal(value, digits).text);
 }
 
 /* ---- SVG and PNG ------------------------------------------------------------------------------------- */
 
-enum { LEFT = 96, TOP = 64, WIDE = 640, HIGH = 320, RIGHT = 40, BELOW = 66, LEGEND_ROW = 22 };
+enum { LEFT = 96, TOP = 64, WIDE = 640, HIGH = 320, RIGHT = 40, BELOW = 66, LEGEND_ROW = 22, MARGIN = 10 };
+enum { LEGEND_WORDS = 52 }; /* from the left end of the axis */
+
+/* Where the parts of a chart are; what is long takes more lines. */
+typedef struct layout {
+    axis x, y;
+    int32_t left;   /* of the axes: the labels of y have room */
+    int32_t width;  /* of the page that it needs */
+    int32_t above;  /* lines of the title and the label of y, more than one each */
+    int32_t below;  /* lines of the label of x, more than one */
+    int32_t legend; /* lines of all series */
+} layout;
 
 typedef struct drawing {
     s2_surface *to;
+    s2_place place;
+    layout in;
     int32_t top; /* of the axes */
-    axis x, y;
 } drawing;
+
+static int32_t left_of(int32_t advance, const axis *y)
+{
+    char text[64];
+    int32_t left = LEFT;
+    for (int32_t t = 0; t < y->n_ticks; t++) {
+        tick_words(y, y->tick[t], text, sizeof text);
+        const int32_t needed = (int32_t)strlen(text) * advance + MARGIN + 2;
+        left = needed > left ? needed : left;
+    }
+    return left;
+}
+
+static int32_t legend_lines(int32_t advance, const char *name)
+{
+    return s2_place_count(advance, WIDE + RIGHT - LEGEND_WORDS - MARGIN, name);
+}
+
+static layout layout_of(const s2_chart *chart, int32_t advance)
+{
+    layout in = {.x = axis_of(chart, true), .y = axis_of(chart, false)};
+    in.left = left_of(advance, &in.y);
+    in.width = in.left + WIDE + RIGHT;
+    in.above = s2_place_count(advance, in.width - 2 * MARGIN, chart->title) +
+               s2_place_count(advance, in.width - 2 * MARGIN, chart->y_label) - 2;
+    in.below = s2_place_count(advance, WIDE, chart->x_label) - 1;
+    for (int32_t s = 0; s < chart->n_series; s++)
+        in.legend += legend_lines(advance, chart->series[s].name);
+    return in;
+}
 
 static double pixel_x(const drawing *at, double value)
 {
-    return LEFT + WIDE * share_of(&at->x, value);
+    return at->in.left + WIDE * share_of(&at->in.x, value);
 }
 
 static double pixel_y(const drawing *at, double value)
 {
-    return at->top + HIGH * (1 - share_of(&at->y, value));
+    return at->top + HIGH * (1 - share_of(&at->in.y, value));
 }
 
-static void draw_axes(const s2_chart *chart, drawing *at)
+static void draw_titles(const s2_chart *chart, drawing *at)
+{
+    const int32_t width = at->in.width - 2 * MARGIN, top = at->top - at->in.above * S2_PLACE_LINE;
+    const int32_t y_lines = s2_place_count(at->to->advance, width, chart->y_label);
+    s2_place_lines(&at->place, MARGIN, top - TOP + 8, S2_ANCHOR_BEGIN, width, chart->title);
+    s2_place_lines(&at->place, MARGIN, at->top - 30 - (y_lines - 1) * S2_PLACE_LINE, S2_ANCHOR_BEGIN, width,
+                   chart->y_label);
+    s2_place_lines(&at->place, at->in.left + WIDE / 2, at->top + HIGH + 32, S2_ANCHOR_MIDDLE, WIDE,
+                   chart->x_label);
+}
+
+/* On a logarithmic axis powers of ten take their room first. */
+static bool is_main(const axis *at, double value)
+{
+    return !at->log || fabs(log10(value) - round(log10(value))) < 1e-9;
+}
+
+static void draw_ticks(drawing *at, const axis *of, bool is_x, bool mains)
 {
     char text[64];
-    for (int32_t t = 0; t < at->x.n_ticks; t++) {
-        const int32_t x = (int32_t)lround(pixel_x(at, at->x.tick[t]));
-        tick_words(&at->x, at->x.tick[t], text, sizeof text);
-        s2_surface_box(at->to, x, at->top, 1, HIGH, s2_pale);
-        s2_surface_box(at->to, x, at->top + HIGH, 1, 6, s2_ink);
-        s2_surface_words(at->to, x, at->top + HIGH + 10, S2_ANCHOR_MIDDLE, text);
+    for (int32_t t = 0; t < of->n_ticks; t++) {
+        const double value = of->tick[t];
+        if (is_main(of, value) != mains)
+            continue;
+        tick_words(of, value, text, sizeof text);
+        const int32_t x = is_x ? (int32_t)lround(pixel_x(at, value)) : at->in.left;
+        const int32_t y = is_x ? at->top : (int32_t)lround(pixel_y(at, value));
+        s2_surface_box(at->to, x, y, is_x ? 1 : WIDE, is_x ? HIGH : 1, s2_pale);
+        if (is_x)
+            s2_surface_box(at->to, x, y + HIGH, 1, 6, s2_ink);
+        else
+            s2_surface_box(at->to, x - 6, y, 6, 1, s2_ink);
+        (void)!s2_place_words(&at->place, is_x ? x : x - 10, is_x ? y + HIGH + 10 : y - 7,
+                              is_x ? S2_ANCHOR_MIDDLE : S2_ANCHOR_END, text);
     }
-    for (int32_t t = 0; t < at->y.n_ticks; t++) {
-        const int32_t y = (int32_t)lround(pixel_y(at, at->y.tick[t]));
-        tick_words(&at->y, at->y.tick[t], text, sizeof text);
-        s2_surface_box(at->to, LEFT, y, WIDE, 1, s2_pale);
-        s2_surface_box(at->to, LEFT - 6, y, 6, 1, s2_ink);
-        s2_surface_words(at->to, LEFT - 10, y - 7, S2_ANCHOR_END, text);
+}
+
+static void draw_axes(drawing *at)
+{
+    for (int pass = 0; pass < 2; pass++) {
+        draw_ticks(at, &at->in.x, true, pass == 0);
+        draw_ticks(at, &at->in.y, false, pass == 0);
     }
-    s2_surface_box(at->to, LEFT, at->top, 1, HIGH, s2_ink);
-    s2_surface_box(at->to, LEFT, at->top + HIGH, WIDE, 1, s2_ink);
-    s2_surface_words(at->to, 10, at->top - TOP + 8, S2_ANCHOR_BEGIN, chart->title);
-    s2_surface_words(at->to, 10, at->top - 30, S2_ANCHOR_BEGIN, chart->y_label);
-    s2_surface_words(at->to, LEFT + WIDE / 2, at->top + HIGH + 32, S2_ANCHOR_MIDDLE, chart->x_label);
+    s2_surface_box(at->to, at->in.left, at->top, 1, HIGH, s2_ink);
+    s2_surface_box(at->to, at->in.left, at->top + HIGH, WIDE, 1, s2_ink);
 }
 
 static s2_rgb series_colour(const s2_chart_series *series)
@@ -219,19 +289,25 @@ static void draw_lines(const s2_chart_series *series, drawing *at)
     }
 }
 
-/* Labels go above and right of their marks, clear of the steps, or left of them near the page's edge. */
+/* A label has the first place around its mark where it hides no other words; without one it is left out. */
+static void draw_label(drawing *at, double x, double y, const char *text)
+{
+    enum { ASIDE = 8, OVER = 20, UNDER = 6 };
+    const int32_t col = (int32_t)x, row = (int32_t)y, width = s2_surface_words_width(at->to, text);
+    const bool fits_right = col + ASIDE + width <= at->to->width, fits_left = col - ASIDE - width >= 0;
+    if ((fits_right && s2_place_words(&at->place, col + ASIDE, row - OVER, S2_ANCHOR_BEGIN, text)) ||
+        (fits_left && s2_place_words(&at->place, col - ASIDE, row - OVER, S2_ANCHOR_END, text)) ||
+        (fits_right && s2_place_words(&at->place, col + ASIDE, row + UNDER, S2_ANCHOR_BEGIN, text)))
+        return;
+    if (fits_left)
+        (void)!s2_place_words(&at->place, col - ASIDE, row + UNDER, S2_ANCHOR_END, text);
+}
+
 static void draw_labels(const s2_chart_series *series, drawing *at)
 {
-    int32_t last_y = -100;
-    for (int32_t n = series->n - 1; series->labels != NULL && n >= 0; n--) {
-        const int32_t x = (int32_t)pixel_x(at, series->x[n]), y = (int32_t)pixel_y(at, series->y[n]) - 20;
-        const bool turned = x + 8 + s2_surface_words_width(at->to, series->labels[n]) > at->to->width;
-        if (series->labels[n][0] == '\0' || (y > last_y - 16 && y < last_y + 16))
-            continue;
-        s2_surface_words(at->to, turned ? x - 8 : x + 8, y, turned ? S2_ANCHOR_END : S2_ANCHOR_BEGIN,
-                         series->labels[n]);
-        last_y = y;
-    }
+    for (int32_t n = series->n - 1; series->labels != NULL && n >= 0; n--)
+        if (series->labels[n][0] != '\0')
+            draw_label(at, pixel_x(at, series->x[n]), pixel_y(at, series->y[n]), series->labels[n]);
 }
 
 static void draw_series(const s2_chart_series *series, drawing *at)
@@ -244,21 +320,23 @@ static void draw_series(const s2_chart_series *series, drawing *at)
     for (int32_t n = 0; series->style != S2_CHART_LINE && n < series->n; n++)
         s2_surface_mark(at->to, pixel_x(at, series->x[n]), pixel_y(at, series->y[n]), size,
                         series_shape(series), series_colour(series));
-    draw_labels(series, at);
 }
 
 static void draw_legend(const s2_chart *chart, drawing *at)
 {
+    const int32_t left = at->in.left;
+    int32_t y = at->top + HIGH + BELOW + at->in.below * S2_PLACE_LINE;
     for (int32_t s = 0; s < chart->n_series; s++) {
         const s2_chart_series *const series = &chart->series[s];
-        const int32_t y = at->top + HIGH + BELOW + s * LEGEND_ROW;
         if (series->style != S2_CHART_POINTS)
-            s2_surface_line(at->to, LEFT, y + 7, LEFT + 40, y + 7, 3, series->dashed ? 7 : 0,
+            s2_surface_line(at->to, left, y + 7, left + 40, y + 7, 3, series->dashed ? 7 : 0,
                             series_colour(series));
         if (series->style != S2_CHART_LINE)
-            s2_surface_mark(at->to, LEFT + 20, y + 7, series->style == S2_CHART_POINTS ? 5 : 9,
+            s2_surface_mark(at->to, left + 20, y + 7, series->style == S2_CHART_POINTS ? 5 : 9,
                             series_shape(series), series_colour(series));
-        s2_surface_words(at->to, LEFT + 52, y, S2_ANCHOR_BEGIN, series->name);
+        s2_place_lines(&at->place, left + LEGEND_WORDS, y, S2_ANCHOR_BEGIN,
+                       WIDE + RIGHT - LEGEND_WORDS - MARGIN, series->name);
+        y += legend_lines(at->to->advance, series->name) * LEGEND_ROW;
     }
 }
 
@@ -270,31 +348,41 @@ static bool is_empty(const s2_chart *chart)
     return n == 0;
 }
 
-static int32_t height_of(const s2_chart *chart)
+static int32_t height_of(const layout *in)
 {
-    return TOP + HIGH + BELOW + (chart->n_series > 0 ? chart->n_series : 1) * LEGEND_ROW + 12;
+    return TOP + HIGH + BELOW + (in->above + in->below) * S2_PLACE_LINE +
+           (in->legend > 0 ? in->legend : 1) * LEGEND_ROW + 12;
 }
 
-static void draw_chart(const s2_chart *chart, s2_surface *to, int32_t top)
+static void draw_chart(const s2_chart *chart, s2_surface *to, int32_t top, const layout *in)
 {
-    drawing at = {.to = to, .top = top + TOP, .x = axis_of(chart, true), .y = axis_of(chart, false)};
-    draw_axes(chart, &at);
+    drawing at = {.to = to, .place = {.to = to}, .in = *in, .top = top + TOP + in->above * S2_PLACE_LINE};
+    draw_titles(chart, &at);
+    draw_axes(&at);
     if (is_empty(chart))
-        s2_surface_words(to, LEFT + WIDE / 2, at.top + HIGH / 2, S2_ANCHOR_MIDDLE, "nothing to show");
+        s2_surface_words(to, in->left + WIDE / 2, at.top + HIGH / 2, S2_ANCHOR_MIDDLE, "nothing to show");
     for (int32_t s = 0; s < chart->n_series; s++)
         draw_series(&chart->series[s], &at);
     draw_legend(chart, &at);
+    for (int32_t s = 0; s < chart->n_series; s++)
+        draw_labels(&chart->series[s], &at);
 }
 
 static s2_status draw(const s2_chart *charts, int32_t n_charts, bool png, s2_buf *buf)
 {
     s2_surface to;
-    int32_t height = 0;
-    for (int32_t n = 0; n < n_charts; n++)
-        height += height_of(&charts[n]);
-    S2_TRY(s2_surface_open(&to, png, LEFT + WIDE + RIGHT, height, buf));
-    for (int32_t n = 0, top = 0; n < n_charts; top += height_of(&charts[n]), n++)
-        draw_chart(&charts[n], &to, top);
+    int32_t height = 0, width = 0;
+    for (int32_t n = 0; n < n_charts; n++) {
+        const layout in = layout_of(&charts[n], s2_surface_advance(png));
+        height += height_of(&in);
+        width = in.width > width ? in.width : width;
+    }
+    S2_TRY(s2_surface_open(&to, png, width, height, buf));
+    for (int32_t n = 0, top = 0; n < n_charts; n++) {
+        const layout in = layout_of(&charts[n], to.advance);
+        draw_chart(&charts[n], &to, top, &in);
+        top += height_of(&in);
+    }
     return s2_surface_close(&to);
 }
 

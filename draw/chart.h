@@ -3,6 +3,7 @@
  *
  * A chart is plain data; it is written as SVG, PNG or text. Series differ in shape or dashes as well as in
  * colour. Axes are linear, or logarithmic if the values span more than two decades.
+ * Titles and names are folded to the page; a label of a tick or point that has no room is left out.
  *
  * Ownership: the chart borrows names and values. Threads: none shared.
  */
@@ -34,9 +35,9 @@ typedef struct s2_chart_series {
 enum { S2_CHART_SERIES = 8 };
 
 typedef struct s2_chart {
-    char title[160];
-    char x_label[64]; /* with the unit */
-    char y_label[64];
+    char title[512];
+    char x_label[96]; /* with the unit */
+    char y_label[96];
     bool x_binary;              /* ticks at quarters of the largest value, not at decimal steps */
     bool x_whole;               /* x counts something: no ticks between whole numbers */
     bool from_zero;             /* the y axis begins at 0 */

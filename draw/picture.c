@@ -155,7 +155,7 @@ s2_status s2_picture_mask(s2_arena *arena, const s2_pattern *pattern, s2_picture
     picture.n_rows = picture.n_cols = (int32_t)((n_tok + size - 1) / size);
     head_range(pattern, of, layer, index, &begin, &end);
     const char *const words[] = {"head ", "KV head ", "all heads"};
-    snprintf(picture.title, sizeof picture.title, "%.80s  layer %d  %s", pattern->name, layer, words[of]);
+    snprintf(picture.title, sizeof picture.title, "%.200s  layer %d  %s", pattern->name, layer, words[of]);
     if (of != S2_PICTURE_UNION)
         snprintf(picture.title + strlen(picture.title), 16, "%d", index);
     s2_filler filler = {.picture = &picture, .n_tok = n_tok, .causal = pattern->causal};
@@ -188,7 +188,7 @@ s2_status s2_picture_shards(s2_arena *arena, const s2_pattern *pattern, int32_t 
                           .col_tok = cell_tok(pattern, n_tok, max_cells),
                           .n_rows = s2_pattern_kv_heads(pattern, layer) + 1};
     picture.n_cols = (int32_t)((n_tok + picture.col_tok - 1) / picture.col_tok);
-    snprintf(picture.title, sizeof picture.title, "%.80s  layer %d  shards held for the last query",
+    snprintf(picture.title, sizeof picture.title, "%.200s  layer %d  shards held for the last query",
              pattern->name, layer);
     s2_filler filler = {.picture = &picture, .n_tok = n_tok, .causal = pattern->causal};
     S2_TRY(filler_init(arena, &filler));

@@ -24,7 +24,7 @@ typedef struct s2_picture_cell {
 } s2_picture_cell;
 
 typedef struct s2_picture {
-    char title[160];
+    char title[512];
     const char *x_label;
     const char *y_label;
     int32_t n_rows;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "draw/surface.h"
+#include "draw/place.h"
 
 static const s2_rgb hole_colour = {213, 94, 0};
 
@@ -71,7 +71,7 @@ static void holes_line(const s2_picture *picture, char *line, size_t cap)
 
 void s2_picture_ansi(const s2_picture *picture, bool ascii, s2_buf *buf)
 {
-    char holes[64], title[320];
+    char holes[64], title[2 * S2_TITLE_BYTES];
     s2_text_clean(title, sizeof title, picture->title);
     s2_buf_printf(buf, "%s\n", title);
     for (int32_t row = 0; row < picture->n_rows; row += ascii ? 1 : 2) {
@@ -105,7 +105,17 @@ static void cross(s2_surface *to, int32_t x, int32_t y, int32_t w, int32_t h)
     s2_surface_line(to, x + w - 1, y, x, y + h - 1, 1, 0, s2_ink);
 }
 
-enum { LEFT = 100, TOP = 34, BOTTOM = 100, RIGHT = 24, SIDE = 640 };
+enum { LEFT = 100, TOP = 34, BOTTOM = 100, RIGHT = 24, SIDE = 640, LEAST_WIDTH = 600, TICKS = 4 };
+
+/* A picture on its page. */
+typedef struct drawing {
+    const s2_picture *picture;
+    s2_surface to;
+    s2_place place;
+    int32_t left, top; /* of the cells */
+    int32_t w, h;      /* of a cell */
+    int32_t width;     /* of what is beside the left edge of the cells */
+} drawing;
 
 static int32_t cell_width(const s2_picture *picture)
 {
@@ -118,62 +128,83 @@ static int32_t cell_height(const s2_picture *picture)
     return picture->row_tok > 0 ? width : width > 20 ? width : 20;
 }
 
-static void draw_axes(const s2_picture *picture, s2_surface *to, int32_t w, int32_t h)
+/* Labels at both ends are within the cells, those between them at their places. */
+static void draw_x_ticks(drawing *at)
 {
-    const int32_t bottom = TOP + picture->n_rows * h;
+    static const s2_anchor anchors[TICKS + 1] = {
+        [0] = S2_ANCHOR_BEGIN, S2_ANCHOR_MIDDLE, S2_ANCHOR_MIDDLE, S2_ANCHOR_MIDDLE, S2_ANCHOR_END};
+    static const int order[TICKS + 1] = {0, TICKS, 2, 1, 3};
+    const s2_picture *const picture = at->picture;
+    const int32_t bottom = at->top + picture->n_rows * at->h;
     char text[64];
-    for (int tick = 0; tick <= 4; tick++) {
-        const int32_t at = picture->n_cols * tick / 4, row = picture->n_rows * tick / 4;
-        snprintf(text, sizeof text, "%lld", (long long)(at * picture->col_tok));
-        s2_surface_box(to, LEFT + at * w, bottom, 1, 5, s2_ink);
-        s2_surface_words(to, LEFT + at * w, bottom + 8,
-                         tick == 0   ? S2_ANCHOR_BEGIN
-                         : tick == 4 ? S2_ANCHOR_END
-                                     : S2_ANCHOR_MIDDLE,
-                         text);
-        if (picture->row_tok == 0)
-            continue;
-        snprintf(text, sizeof text, "%lld", (long long)(row * picture->row_tok));
-        s2_surface_box(to, LEFT - 5, TOP + row * h, 5, 1, s2_ink);
-        s2_surface_words(to, LEFT - 8,
-                         TOP + row * h -
-                             (tick == 0   ? 0
-                              : tick == 4 ? 14
-                                          : 7),
-                         S2_ANCHOR_END, text);
+    for (int n = 0; n <= TICKS; n++) {
+        const int32_t col = picture->n_cols * order[n] / TICKS;
+        snprintf(text, sizeof text, "%lld", (long long)(col * picture->col_tok));
+        s2_surface_box(&at->to, at->left + col * at->w, bottom, 1, 5, s2_ink);
+        (void)!s2_place_words(&at->place, at->left + col * at->w, bottom + 8, anchors[order[n]], text);
     }
+}
+
+static void draw_y_ticks(drawing *at)
+{
+    static const int32_t up[TICKS + 1] = {0, 7, 7, 7, 14};
+    static const int order[TICKS + 1] = {0, TICKS, 2, 1, 3};
+    const s2_picture *const picture = at->picture;
+    char text[64];
+    for (int n = 0; n <= TICKS; n++) {
+        const int32_t row = picture->n_rows * order[n] / TICKS, y = at->top + row * at->h;
+        snprintf(text, sizeof text, "%lld", (long long)(row * picture->row_tok));
+        s2_surface_box(&at->to, at->left - 5, y, 5, 1, s2_ink);
+        (void)!s2_place_words(&at->place, at->left - 8, y - up[order[n]], S2_ANCHOR_END, text);
+    }
+}
+
+static void draw_axes(drawing *at)
+{
+    const s2_picture *const picture = at->picture;
+    char text[160];
+    draw_x_ticks(at);
+    if (picture->row_tok > 0)
+        draw_y_ticks(at);
     for (int32_t row = 0; picture->row_tok == 0 && row < picture->n_rows; row++) {
         snprintf(text, sizeof text, row + 1 < picture->n_rows ? "KV %d" : "all", row);
-        s2_surface_words(to, LEFT - 8, TOP + row * h + (h - 14) / 2, S2_ANCHOR_END, text);
+        (void)!s2_place_words(&at->place, at->left - 8, at->top + row * at->h + (at->h - 14) / 2,
+                              S2_ANCHOR_END, text);
     }
     snprintf(text, sizeof text, "right: %s; down: %s", picture->x_label,
              picture->row_tok > 0 ? picture->y_label : "KV heads, then all");
-    s2_surface_words(to, LEFT, bottom + 28, S2_ANCHOR_BEGIN, text);
+    s2_place_lines(&at->place, at->left, at->top + picture->n_rows * at->h + 28, S2_ANCHOR_BEGIN, at->width,
+                   text);
 }
 
-static void draw_legend(const s2_picture *picture, s2_surface *to, int32_t y)
+static void draw_legend(drawing *at)
 {
     enum { RAMP = 40, STEP = 3 };
+    const s2_picture *const picture = at->picture;
     const bool of_heads = picture->is_union && picture->row_tok > 0;
-    int32_t x = LEFT;
-    s2_surface_box(to, x, y, 14, 14, s2_pale);
-    s2_surface_words(to, x + 20, y, S2_ANCHOR_BEGIN, "unread");
-    x += 30 + s2_surface_words_width(to, "unread");
+    const int32_t y = at->top + picture->n_rows * at->h + 54;
+    int32_t x = at->left;
+    s2_surface_box(&at->to, x, y, 14, 14, s2_pale);
+    (void)!s2_place_words(&at->place, x + 20, y, S2_ANCHOR_BEGIN, "unread");
+    x += 30 + s2_surface_words_width(&at->to, "unread");
     for (int step = 0; step < RAMP; step++)
-        s2_surface_box(to, x + step * STEP, y, STEP, 14, ramp(step / (RAMP - 1.0)));
-    s2_surface_words(to, x + RAMP * STEP + 8, y, S2_ANCHOR_BEGIN,
-                     of_heads ? "share of heads that read: 0 to 1" : "share of pairs read: 0 to 1");
+        s2_surface_box(&at->to, x + step * STEP, y, STEP, 14, ramp(step / (RAMP - 1.0)));
+    (void)!s2_place_words(&at->place, x + RAMP * STEP + 8, y, S2_ANCHOR_BEGIN,
+                          of_heads ? "share of heads that read: 0 to 1" : "share of pairs read: 0 to 1");
     if (!picture->is_union)
         return;
-    s2_surface_box(to, LEFT, y + 22, 14, 14, hole_colour);
-    cross(to, LEFT, y + 22, 14, 14);
-    s2_surface_words(to, LEFT + 20, y + 22, S2_ANCHOR_BEGIN,
-                     picture->n_holes > 0 ? "hole: some pair here is read by no head" : "hole: none here");
+    s2_surface_box(&at->to, at->left, y + 22, 14, 14, hole_colour);
+    cross(&at->to, at->left, y + 22, 14, 14);
+    (void)!s2_place_words(&at->place, at->left + 20, y + 22, S2_ANCHOR_BEGIN,
+                          picture->n_holes > 0 ? "hole: some pair here is read by no head"
+                                               : "hole: none here");
 }
 
 /* Adjacent cells of one colour are one box, except holes, each of which has its own cross. */
-static void draw_row(const s2_picture *picture, s2_surface *to, int32_t row, int32_t w, int32_t h)
+static void draw_row(drawing *at, int32_t row)
 {
+    const s2_picture *const picture = at->picture;
+    const int32_t w = at->w, h = at->h, y = at->top + row * h;
     for (int32_t col = 0; col < picture->n_cols;) {
         const s2_picture_cell *const cell = cell_at(picture, row, col);
         const s2_rgb colour = cell_colour(cell);
@@ -185,25 +216,39 @@ static void draw_row(const s2_picture *picture, s2_surface *to, int32_t row, int
             end++;
         }
         if (!cell->future || cell->hole)
-            s2_surface_box(to, LEFT + col * w, TOP + row * h, (end - col) * w, h, colour);
+            s2_surface_box(&at->to, at->left + col * w, y, (end - col) * w, h, colour);
         if (cell->hole)
-            cross(to, LEFT + col * w, TOP + row * h, w, h);
+            cross(&at->to, at->left + col * w, y, w, h);
         col = end;
     }
 }
 
+/* The labels of the last row's tokens have room. */
+static int32_t left_of(const s2_picture *picture, int32_t advance)
+{
+    char text[64];
+    const int n = snprintf(text, sizeof text, "%lld", (long long)(picture->n_rows * picture->row_tok));
+    return n * advance + 16 > LEFT ? n * advance + 16 : LEFT;
+}
+
 static s2_status draw_picture(const s2_picture *picture, bool png, s2_buf *buf)
 {
-    const int32_t w = cell_width(picture), h = cell_height(picture);
-    const int32_t width = picture->n_cols * w > 600 ? picture->n_cols * w : 600;
-    s2_surface to;
-    S2_TRY(s2_surface_open(&to, png, LEFT + width + RIGHT, TOP + picture->n_rows * h + BOTTOM, buf));
-    s2_surface_words(&to, LEFT, 10, S2_ANCHOR_BEGIN, picture->title);
+    const int32_t advance = s2_surface_advance(png);
+    drawing at = {.picture = picture,
+                  .left = left_of(picture, advance),
+                  .w = cell_width(picture),
+                  .h = cell_height(picture)};
+    at.width = picture->n_cols * at.w > LEAST_WIDTH ? picture->n_cols * at.w : LEAST_WIDTH;
+    at.top = TOP + (s2_place_count(advance, at.width, picture->title) - 1) * S2_PLACE_LINE;
+    S2_TRY(s2_surface_open(&at.to, png, at.left + at.width + RIGHT, at.top + picture->n_rows * at.h + BOTTOM,
+                           buf));
+    at.place.to = &at.to;
+    s2_place_lines(&at.place, at.left, 10, S2_ANCHOR_BEGIN, at.width, picture->title);
     for (int32_t row = 0; row < picture->n_rows; row++)
-        draw_row(picture, &to, row, w, h);
-    draw_axes(picture, &to, w, h);
-    draw_legend(picture, &to, TOP + picture->n_rows * h + 54);
-    return s2_surface_close(&to);
+        draw_row(&at, row);
+    draw_axes(&at);
+    draw_legend(&at);
+    return s2_surface_close(&at.to);
 }
 
 s2_status s2_picture_svg(const s2_picture *picture, s2_buf *buf)

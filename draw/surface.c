@@ -13,7 +13,12 @@ const s2_rgb s2_paper = {255, 255, 255}, s2_ink = {0, 0, 0}, s2_pale = {228, 228
 const s2_rgb s2_colours[S2_N_COLOURS] = {{0, 0, 0},       {0, 114, 178},  {213, 94, 0}, {0, 158, 115},
                                          {204, 121, 167}, {86, 180, 233}, {230, 159, 0}};
 
-enum { SCALE = 2, ADVANCE = S2_FONT_COLS + 1, SVG_FONT = 13, SVG_ADVANCE = 7 };
+enum { SCALE = 2, ADVANCE = S2_FONT_COLS + 1, SVG_FONT = 13, SVG_ADVANCE = 8 };
+
+int32_t s2_surface_advance(bool png)
+{
+    return png ? ADVANCE * SCALE : SVG_ADVANCE;
+}
 
 s2_status s2_surface_open(s2_surface *to, bool png, int32_t width, int32_t height, s2_buf *buf)
 {
@@ -21,7 +26,8 @@ s2_status s2_surface_open(s2_surface *to, bool png, int32_t width, int32_t heigh
     uint8_t *const pixels = png ? s2_malloc(n_bytes) : NULL;
     if (png && pixels == NULL)
         return S2_ENOMEM;
-    *to = (s2_surface){.width = width, .height = height, .pixels = pixels, .buf = buf};
+    *to = (s2_surface){
+        .width = width, .height = height, .advance = s2_surface_advance(png), .pixels = pixels, .buf = buf};
     if (!png)
         s2_buf_printf(buf,
                       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
@@ -192,7 +198,7 @@ void s2_surface_mark(s2_surface *to, double x, double y, int32_t size, s2_mark_s
 
 int32_t s2_surface_words_width(const s2_surface *to, const char *text)
 {
-    return (int32_t)strlen(text) * (to->pixels != NULL ? ADVANCE * SCALE : SVG_ADVANCE);
+    return (int32_t)strlen(text) * to->advance;
 }
 
 static void svg_words(s2_surface *to, int32_t x, int32_t y, s2_anchor anchor, const char *text)
@@ -221,7 +227,7 @@ static void dot_words(s2_surface *to, int32_t x, int32_t y, const char *text)
 
 void s2_surface_words(s2_surface *to, int32_t x, int32_t y, s2_anchor anchor, const char *text)
 {
-    char clean[320];
+    char clean[1024];
     s2_text_clean(clean, sizeof clean, text);
     if (to->pixels == NULL) {
         svg_words(to, x, y, anchor, clean);

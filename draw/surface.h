@@ -28,6 +28,7 @@ extern const s2_rgb s2_paper, s2_ink, s2_pale;
 
 typedef struct s2_surface {
     int32_t width, height;
+    int32_t advance; /* pixels that a letter takes, at most */
     uint8_t *pixels; /* NULL: SVG */
     s2_buf *buf;
 } s2_surface;
@@ -40,6 +41,8 @@ typedef enum s2_mark_shape {
     S2_SHAPE_TRIANGLE
 } s2_mark_shape;
 
+/* The `advance` of a surface that is not open yet. */
+int32_t s2_surface_advance(bool png);
 /* White paper. S2_ENOMEM. */
 s2_status s2_surface_open(s2_surface *to, bool png, int32_t width, int32_t height, s2_buf *buf) S2_MUST_CHECK;
 /* End the SVG, or append the PNG; the surface is released on every outcome. S2_ENOMEM, S2_EIO (libpng). */

@@ -12,15 +12,6 @@ typedef struct contest {
     int32_t n;
 } contest;
 
-static s2_tui_objective objective_of(const s2_front_column *column)
-{
-    const bool bytes = column->unit > 1, share = strstr("unread density", column->name) != NULL;
-    return (s2_tui_objective){column->name, column->words,
-                              bytes   ? S2_TUI_BYTES
-                              : share ? S2_TUI_SHARE
-                                      : S2_TUI_TIME};
-}
-
 /* ---- on the worker */
 
 static s2_status add_point(s2_front_task *t, const s2_db_row *row)
@@ -190,7 +181,7 @@ static s2_status show(s2_front_task *t, const contest *c)
     t->found.points = t->points;
     t->found.n_objectives = n_by;
     for (int32_t o = 0; o < n_by; o++)
-        t->found.objectives[o] = objective_of(t->spec.by[o]);
+        t->found.objectives[o] = (s2_tui_objective){t->spec.by[o]->name, t->spec.by[o]->quantity};
     return S2_OK;
 }
 

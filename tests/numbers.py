@@ -182,8 +182,9 @@ def pixels_of(svg, top, colour):
     points = []
     for path in re.findall(rf'<path d="M([-\d. L]+)" fill="none"(?: stroke-dasharray="[\d ]+")? stroke="{colour}"', svg):
         points += [tuple(map(float, point.split())) for point in path.split("L")]
-    for x, y, shape in re.findall(rf'<path d="M([-\d.]+) ([-\d.]+)([ah])[^"]*" fill="{colour}"/>', svg):
-        points.append((float(x) + 4, float(y) + (3.8 if shape == "h" else 0)))
+    for x, y, shape in re.findall(rf'<path d="M([-\d.]+) ([-\d.]+)([^"]*)" fill="{colour}"/>', svg):
+        below = 3.8 if shape[0] == "h" else 0 if shape[0] == "a" else 4.5 if "h" in shape else 5.2
+        points.append((float(x) + 4, float(y) + below))
     return sorted(point for point in points if top - 1 <= point[1] <= top + 321)
 
 
@@ -525,6 +526,8 @@ with tempfile.TemporaryDirectory() as folder:
         check_fits(rng)
     check_reach_picture("layers 64; heads 2; kv-heads 1; layers all: local 2; layers 5: dense when distance 8..20", 32768)
     check_reach_picture("layers 1; heads 4; kv-heads 2; layers all: local 3 | stride 5 phase head", 200)
+    for length in (64, 8192):
+        check_reach_picture("layers 4; heads 16; kv-heads 4; layers all: local 14 | stride 3 phase kv", length)
     for _ in range(20):
         check_one_design(rng)
     prices = random.Random(23)

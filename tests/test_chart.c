@@ -78,6 +78,177 @@ static void marks_stay_on_the_page_for_any_values(void **state)
         }
 }
 
+/* ---- words on a page */
+
+enum { MOST_WORDS = 600, LETTER = 8, LETTERS_HIGH = 13 };
+
+/* The boxes of all words of an SVG, each letter as wide as in the widest usual fonts. */
+typedef struct words {
+    int n;
+    int32_t x[MOST_WORDS], y[MOST_WORDS], width[MOST_WORDS];
+    char text[MOST_WORDS][300];
+} words;
+
+static void add_text(char *out, size_t cap, const char *text)
+{
+    const size_t n = strlen(out);
+    assert_true(n + strlen(text) < cap);
+    memcpy(out + n, text, strlen(text) + 1);
+}
+
+static void put_letter(char *out, size_t cap, const char **at)
+{
+    static const char *const escapes[][2] = {{"&lt;", "<"}, {"&gt;", ">"}, {"&amp;", "&"}};
+    for (size_t e = 0; e < sizeof escapes / sizeof *escapes; e++)
+        if (strncmp(*at, escapes[e][0], strlen(escapes[e][0])) == 0) {
+            add_text(out, cap, escapes[e][1]);
+            *at += strlen(escapes[e][0]);
+            return;
+        }
+    add_text(out, cap, (const char[]){**at, '\0'});
+    (*at)++;
+}
+
+static void read_words(const char *svg, words *out)
+{
+    out->n = 0;
+    for (const char *at = svg; (at = strstr(at, "<text x=\"")) != NULL; out->n++) {
+        assert_true(out->n < MOST_WORDS);
+        char *const text = out->text[out->n], *rest;
+        const int32_t x = (int32_t)strtol(at + 9, &rest, 10);
+        out->y[out->n] = (int32_t)strtol(rest + 5, &rest, 10);
+        const bool middle = strncmp(rest, "\" text-anchor=\"middle\"", 22) == 0;
+        const bool end = strncmp(rest, "\" text-anchor=\"end\"", 19) == 0;
+        text[0] = '\0';
+        for (at = strchr(rest, '>') + 1; *at != '<';)
+            put_letter(text, sizeof out->text[0], &at);
+        out->width[out->n] = LETTER * (int32_t)strlen(text);
+        out->x[out->n] = middle ? x - out->width[out->n] / 2 : end ? x - out->width[out->n] : x;
+    }
+}
+
+static void expect_room(const char *what, const char *svg)
+{
+    static words all;
+    int width = 0, height = 0;
+    assert_int_equal(sscanf(strstr(svg, "viewBox=\"0 0 "), "viewBox=\"0 0 %d %d", &width, &height), 2);
+    read_words(svg, &all);
+    for (int a = 0; a < all.n; a++) {
+        if (all.x[a] < 0 || all.x[a] + all.width[a] > width || all.y[a] < 12 || all.y[a] > height)
+            fail_msg("%s: '%s' crosses an edge of the page of %d x %d", what, all.text[a], width, height);
+        for (int b = 0; b < a; b++)
+            if (all.x[a] < all.x[b] + all.width[b] && all.x[b] < all.x[a] + all.width[a] &&
+                abs(all.y[a] - all.y[b]) < LETTERS_HIGH)
+                fail_msg("%s: '%s' lies over '%s'", what, all.text[a], all.text[b]);
+    }
+}
+
+/* The part of a text that is not on the lines from the nth words on. */
+static const char *missing(const words *all, int nth, const char *text)
+{
+    for (; nth < all->n && *text != '\0'; nth++) {
+        const size_t length = strlen(all->text[nth]);
+        if (length == 0 || strncmp(text, all->text[nth], length) != 0)
+            return text;
+        text += length + (text[length] == ' ');
+    }
+    return text;
+}
+
+/* All of a text is on the page, line after line. */
+static void expect_whole(const char *svg, const char *text)
+{
+    static words all;
+    read_words(svg, &all);
+    for (int nth = 0; nth < all.n; nth++)
+        if (*missing(&all, nth, text) == '\0')
+            return;
+    fail_msg("'%s' is not all on the page", text);
+}
+
+static const char *random_text(s2_rng *rng, size_t most, char *out)
+{
+    const size_t n = 1 + s2_rng_below(rng, most);
+    for (size_t at = 0; at < n; at++)
+        out[at] = at > 0 && out[at - 1] != ' ' && at + 1 < n && s2_rng_below(rng, 9) == 0
+                      ? ' '
+                      : "abcxyzMWQ0189-._<&"[s2_rng_below(rng, 18)];
+    out[n] = '\0';
+    return out;
+}
+
+static double random_value(s2_rng *rng, int32_t decades)
+{
+    const double digits = 1 + (double)s2_rng_below(rng, 9000) / 1000;
+    return digits * pow(10, (double)s2_rng_below(rng, (uint64_t)decades + 1) - decades / 2);
+}
+
+/* A chart with random axes, names and points. */
+typedef struct random_chart {
+    s2_chart chart;
+    double x[3][12], y[3][12];
+    char text[3][12][64], names[3][400], ticks[16][12];
+    const char *labels[3][12], *tick[16];
+} random_chart;
+
+static void draw_random(s2_rng *rng, random_chart *out)
+{
+    const int32_t decades_x = (int32_t)s2_rng_below(rng, 12), decades_y = (int32_t)s2_rng_below(rng, 12);
+    memset(out, 0, sizeof *out);
+    out->chart = (s2_chart){.n_series = 1 + (int32_t)s2_rng_below(rng, 3),
+                            .x_binary = s2_rng_below(rng, 4) == 0,
+                            .x_whole = s2_rng_below(rng, 4) == 0,
+                            .from_zero = s2_rng_below(rng, 2) == 0};
+    random_text(rng, 400, out->chart.title);
+    random_text(rng, 90, out->chart.x_label);
+    random_text(rng, 90, out->chart.y_label);
+    for (int32_t s = 0; s < out->chart.n_series; s++) {
+        const int32_t n = (int32_t)s2_rng_below(rng, 13);
+        for (int32_t at = 0; at < n; at++) {
+            out->x[s][at] = random_value(rng, decades_x);
+            out->y[s][at] = random_value(rng, decades_y);
+            out->labels[s][at] = random_text(rng, 60, out->text[s][at]);
+        }
+        out->chart.series[s] = (s2_chart_series){.name = random_text(rng, 300, out->names[s]),
+                                                 .style = (s2_chart_style)s2_rng_below(rng, 3),
+                                                 .colour = s,
+                                                 .n = n,
+                                                 .x = out->x[s],
+                                                 .y = out->y[s],
+                                                 .labels = out->labels[s]};
+    }
+    for (int32_t at = 0; at < 16; at++)
+        out->tick[at] = random_text(rng, 10, out->ticks[at]);
+    if (s2_rng_below(rng, 4) == 0) {
+        out->chart.x_names = out->tick;
+        out->chart.n_x_names = 1 + (int32_t)s2_rng_below(rng, 16);
+    }
+}
+
+static void no_words_of_a_chart_overlap_and_none_are_cut(void **state)
+{
+    (void)state;
+    static random_chart drawn[2];
+    s2_rng rng = {s2_test_seed(18)};
+    const int64_t n_cases = s2_test_cases(100);
+    for (int64_t c = 0; c < n_cases; c++) {
+        s2_buf svg = {0};
+        draw_random(&rng, &drawn[0]);
+        draw_random(&rng, &drawn[1]);
+        const s2_chart charts[2] = {drawn[0].chart, drawn[1].chart};
+        assert_int_equal(s2_chart_svg(charts, 2, &svg), S2_OK);
+        expect_room(charts[0].title, svg.data);
+        for (int n = 0; n < 2; n++) {
+            expect_whole(svg.data, charts[n].title);
+            expect_whole(svg.data, charts[n].x_label);
+            expect_whole(svg.data, charts[n].y_label);
+            for (int32_t s = 0; s < charts[n].n_series; s++)
+                expect_whole(svg.data, charts[n].series[s].name);
+        }
+        s2_buf_release(&svg);
+    }
+}
+
 static void an_empty_chart_says_so(void **state)
 {
     (void)state;
@@ -245,6 +416,36 @@ static void cells_show_the_share_of_pairs_read(void **state)
     }
 }
 
+static void no_words_of_a_picture_overlap_and_none_are_cut(void **state)
+{
+    (void)state;
+    s2_gen gen = {.rng = {s2_test_seed(77)}, .causal = true};
+    const int64_t n_cases = s2_test_cases(30);
+    for (int64_t c = 0; c < n_cases; c++) {
+        s2_arena arena = {0};
+        static const int64_t lengths[] = {1, 5, 16, 100, 999, 4000};
+        char name[200];
+        s2_pattern pattern = *s2_gen_pattern(&gen, &arena, 4, 2, 16, 4);
+        pattern.name = random_text(&gen.rng, 190, name);
+        const int64_t n_tok = lengths[s2_rng_below(&gen.rng, 6)];
+        const int32_t cells = 1 + (int32_t)s2_rng_below(&gen.rng, 128);
+        for (int what = 0; what < 3; what++) {
+            s2_picture picture;
+            s2_buf svg = {0};
+            assert_int_equal(what == 2 ? s2_picture_shards(&arena, &pattern, 0, n_tok, cells, &picture)
+                                       : s2_picture_mask(&arena, &pattern,
+                                                         what == 0 ? S2_PICTURE_UNION : S2_PICTURE_KV, 0, 0,
+                                                         n_tok, cells, &picture),
+                             S2_OK);
+            assert_int_equal(s2_picture_svg(&picture, &svg), S2_OK);
+            expect_room(picture.title, svg.data);
+            expect_whole(svg.data, picture.title);
+            s2_buf_release(&svg);
+        }
+        s2_arena_release(&arena);
+    }
+}
+
 static void pictures_are_written_in_every_form(void **state)
 {
     (void)state;
@@ -275,6 +476,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_series_label_and_unit_is_written),
         cmocka_unit_test(marks_stay_on_the_page_for_any_values),
+        cmocka_unit_test(no_words_of_a_chart_overlap_and_none_are_cut),
         cmocka_unit_test(an_empty_chart_says_so),
         cmocka_unit_test(text_charts_put_each_point_where_it_belongs),
         cmocka_unit_test(a_line_has_gaps_where_it_has_no_value_and_ticks_have_their_names),
@@ -283,6 +485,7 @@ int main(void)
         cmocka_unit_test(a_failed_allocation_is_out_of_memory),
         cmocka_unit_test(one_hole_is_visible_at_every_size),
         cmocka_unit_test(cells_show_the_share_of_pairs_read),
+        cmocka_unit_test(no_words_of_a_picture_overlap_and_none_are_cut),
         cmocka_unit_test(pictures_are_written_in_every_form),
     };
     return cmocka_run_group_tests_name("chart", tests, NULL, NULL);

@@ -309,17 +309,16 @@ static s2_tui_front sample_front(void)
 {
     front_of_samples[0] = sample_row(0);
     front_of_samples[1] = sample_row(3);
-    return (s2_tui_front){
-        .n_objectives = 2,
-        .objectives = {{"us", "predicted time", S2_TUI_TIME}, {"kv_bytes", "KV cache", S2_TUI_BYTES}},
-        .phase = "prefill",
-        .len_tok = 8192,
-        .n_holding = 5,
-        .n_points = 8,
-        .points = POINTS,
-        .n_rows = 2,
-        .rows = front_of_samples,
-        .values = FRONT_VALUES};
+    return (s2_tui_front){.n_objectives = 2,
+                          .objectives = {{"us", S2_QUANTITY_TIME}, {"kv_bytes", S2_QUANTITY_BYTES}},
+                          .phase = "prefill",
+                          .len_tok = 8192,
+                          .n_holding = 5,
+                          .n_points = 8,
+                          .points = POINTS,
+                          .n_rows = 2,
+                          .rows = front_of_samples,
+                          .values = FRONT_VALUES};
 }
 
 static void begin(s2_session *session, int32_t rows, int32_t cols, bool ascii)

@@ -11,6 +11,7 @@
 #ifndef S2_TUI_MODEL_H
 #define S2_TUI_MODEL_H
 
+#include "base/quantity.h"
 #include "tui/bench.h"
 #include "tui/canvas.h"
 #include "tui/grid.h"
@@ -102,11 +103,9 @@ typedef struct s2_tui_choice {
 } s2_tui_choice;
 
 /* A column that can be minimised, and how its values are written. */
-typedef enum s2_tui_unit { S2_TUI_TIME, S2_TUI_BYTES, S2_TUI_SHARE } s2_tui_unit;
 typedef struct s2_tui_objective {
-    const char *name;  /* of the column */
-    const char *words; /* "predicted time" */
-    s2_tui_unit unit;
+    const char *name; /* of the column */
+    s2_quantity quantity;
 } s2_tui_objective;
 
 enum { S2_TUI_OBJECTIVES = 4 };

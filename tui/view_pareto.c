@@ -35,9 +35,14 @@ static bool is_plotted(const s2_tui_point *point)
     return point->value[0] >= 0 && point->value[1] >= 0;
 }
 
+static bool has_unit(const s2_tui_objective *objective)
+{
+    return objective->quantity == S2_QUANTITY_TIME || objective->quantity == S2_QUANTITY_BYTES;
+}
+
 static axis axis_of(const s2_tui_front *front, int32_t objective)
 {
-    axis a = {(double)INFINITY, 0, front->objectives[objective].unit == S2_TUI_SHARE};
+    axis a = {(double)INFINITY, 0, !has_unit(&front->objectives[objective])};
     for (int32_t nth = 0; nth < front->n_points; nth++)
         if (is_plotted(&front->points[nth])) {
             a.least = fmin(a.least, (double)front->points[nth].value[objective]);
@@ -69,10 +74,11 @@ static int32_t row_of(const plot *p, double value)
 
 static void print_value(const s2_tui_objective *objective, double value, s2_buf *buf)
 {
-    switch (objective->unit) {
-    case S2_TUI_TIME: s2_time_print(value, buf); break;
-    case S2_TUI_BYTES: s2_bytes_print(value, buf); break;
-    case S2_TUI_SHARE: s2_buf_printf(buf, "%.4f", value); break;
+    switch (objective->quantity) {
+    case S2_QUANTITY_TIME: s2_time_print(value, buf); break;
+    case S2_QUANTITY_BYTES: s2_bytes_print(value, buf); break;
+    case S2_QUANTITY_SHARE:
+    case S2_QUANTITY_COUNT: s2_buf_printf(buf, "%.4f", value); break;
     }
 }
 
@@ -220,7 +226,7 @@ static int32_t put_values(const s2_tui_front *front, int32_t row, s2_canvas *can
         col = s2_canvas_text(canvas, line, col, S2_STYLE_DIM, o > 0 ? ", " : "  ");
         col = put_value(canvas, line, col, -1, S2_STYLE_TEXT, &front->objectives[o], value_at(front, row, o));
         /* axes name the first two; a share has no unit to be known by */
-        if (o > 1 || front->objectives[o].unit == S2_TUI_SHARE)
+        if (o > 1 || !has_unit(&front->objectives[o]))
             col = s2_canvas_printf(canvas, line, col, S2_STYLE_DIM, " %s", front->objectives[o].name);
     }
     return col;
