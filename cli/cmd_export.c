@@ -345,9 +345,21 @@ static s2_exit find_format(s2_cli *cli, const s2_args *args, const s2_format **o
     return S2_EXIT_USAGE;
 }
 
+/* What a file says of its longest context stays true of a file written from it, unless --len says otherwise. */
+static s2_exit choose_len(s2_cli *cli, const s2_args *args, job *ask)
+{
+    const int64_t stated_tok = cli->most.n_tok;
+    ask->has_len = s2_args_has(args, "len");
+    if (!ask->has_len)
+        cli->most.n_tok = 0; /* no length was asked for that could be beyond it */
+    S2_CLI_TRY(s2_input_len(cli, args, &ask->input.pattern, &ask->target.n_tok));
+    if (!ask->has_len && stated_tok > 0 && (stated_tok < ask->target.n_tok || !ask->format->fixed_length))
+        ask->target.n_tok = stated_tok;
+    return S2_EXIT_OK;
+}
+
 static s2_exit run(s2_cli *cli, const s2_args *args, job *ask)
 {
-    int64_t n_tok = 0;
     S2_CLI_TRY(find_format(cli, args, &ask->format));
     cli->export_to = ask->format;
     if (args->n_operands != 1) {
@@ -355,15 +367,13 @@ static s2_exit run(s2_cli *cli, const s2_args *args, job *ask)
         return S2_EXIT_USAGE;
     }
     S2_CLI_TRY(s2_input_read(cli, args->operands[0], &ask->input));
-    S2_CLI_TRY(s2_input_len(cli, args, &ask->input.pattern, &n_tok));
+    S2_CLI_TRY(choose_len(cli, args, ask));
     S2_CLI_TRY(s2_foreign_settings(cli, &ask->target.settings));
     S2_CLI_TRY(choose_phase(cli, args, ask));
     ask->output = s2_args_str(args, "output");
     ask->force = s2_args_has(args, "force");
-    ask->has_len = s2_args_has(args, "len");
     ask->files.arena = &cli->arena;
     ask->target.arena = &cli->arena;
-    ask->target.n_tok = n_tok;
     ask->target.provenance = provenance(cli, ask->target.pattern);
     ask->target.run = s2_evidence_words(cli, ask->target.pattern);
     ask->target.notes = &ask->notes;

@@ -453,8 +453,8 @@ static void put_cache(const s2_found *found, const s2_found_design *best, int32_
     put_kept(found, p, (double)sim->kv.head_pages, buf);
 }
 
-/* A price must not be mistaken for that of the stack that the file is for. */
-static void put_stacks(const s2_found *found, s2_buf *buf)
+/* A price must not be mistaken for that of the stack that the file is for, nor the file for all that it needs. */
+static void put_stacks(const s2_found *found, const s2_pattern *best, s2_buf *buf)
 {
     for (int32_t n = 0; n < found->restriction->n_formats; n++) {
         const s2_format *const format = found->restriction->formats[n];
@@ -462,6 +462,13 @@ static void put_stacks(const s2_found *found, s2_buf *buf)
             s2_buf_printf(buf,
                           "  the %s file is for %s; the times above are of the kernels of s2, not of its\n",
                           format->name, format->stack);
+        if (format->model != NULL && !s2_pattern_is_of(best, format->model))
+            s2_buf_printf(buf,
+                          "  only the code of %s reads such a file: another model needs code of its own\n",
+                          format->model);
+        if (format->differs != NULL)
+            s2_buf_printf(buf, "  %s reads other pairs than the file says %s\n", format->stack,
+                          format->differs);
     }
 }
 
@@ -486,7 +493,7 @@ static s2_status put_phases(const s2_found *found, const s2_found_design *best, 
         }
         s2_buf_puts(buf, "\n");
     }
-    put_stacks(found, buf);
+    put_stacks(found, &best->pattern, buf);
     S2_TRY(put_worth(found, best, buf));
     const int32_t n_alike = predicted && compares_times(found) ? count_alike(found, error_pct) : 0;
     if (n_alike > 0)

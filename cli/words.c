@@ -203,9 +203,10 @@ const s2_word_entry s2_word_entries[] = {
                                       "their mean with its sign."},
     {"caches", "Whether the rows of a kernel model were timed with the GPU's caches warm, cold, or unsaid."},
     {"peak", "The most that the cache holds at any length on the way, which may be more than at the end."},
-    {"stack|frees", "The program that runs an exported file, such as vLLM, and what it frees of the KV cache "
-                    "where the pattern "
-                    "drops keys: nothing, windows, or not known (docs/formats.md)."},
+    {"stack|frees|differs",
+     "The program that runs an exported file, such as vLLM; what it frees of the KV cache where the pattern "
+     "drops keys: nothing, windows, or not known; and when it reads other pairs than the file says "
+     "(docs/formats.md)."},
     {"exportable", "--exportable FORMAT of s2 search: keep only designs that this format can say exactly."},
     {"tiers|host|host_read_per_step|spills|waits for the link",
      "The GPU's memory (hbm) and the host's. A cache that does not fit spills to the host, and each decoded "

@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MODEL "phi-3-small"
+#define TYPE  "phi3small"
+
 static int recognises(const s2_source *source)
 {
     if (source->doc == NULL)
@@ -15,13 +18,13 @@ static int recognises(const s2_source *source)
     const char *const type = s2_doc_text(source->doc, "/model_type");
     if (s2_doc_has(source->doc, "/blocksparse_vert_stride"))
         return 95;
-    return type != NULL && strcmp(type, "phi3small") == 0 ? 95 : 0;
+    return type != NULL && strcmp(type, TYPE) == 0 ? 95 : 0;
 }
 
 static s2_status import(const s2_source *source, s2_pattern *out)
 {
     s2_rotation rotation;
-    int64_t kernel_block, max_tok;
+    int64_t kernel_block;
     S2_TRY(s2_rotation_read(source, "", "blocksparse_block_size", "blocksparse_num_local_blocks",
                             "blocksparse_vert_stride", 1, &rotation));
     S2_TRY(s2_rotation_read_model(source, "", &rotation));
@@ -29,7 +32,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
                           source->diag));
     S2_TRY(s2_doc_int_or(source->doc, "/blocksparse_triton_kernel_block_size", 1, S2_LIMIT_BLOCK_TOK,
                          rotation.block_tok, &kernel_block, source->diag));
-    S2_TRY(s2_doc_int_or(source->doc, "/max_position_embeddings", 1, INT32_MAX, 0, &max_tok, source->diag));
+    S2_TRY(s2_said_most(source, "", "max_position_embeddings"));
     rotation.step = s2_rotation_step(rotation.stride_blk, rotation.n_heads);
     rotation.offset = 1;
     s2_note(source->notes,
@@ -42,27 +45,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     if (kernel_block != rotation.block_tok)
         s2_note(source->notes, "kernel block %lld differs from the sparse block; vLLM refuses that",
                 (long long)kernel_block);
-    if (max_tok > 0)
-        s2_note(source->notes, "the config states contexts of up to %lld tokens", (long long)max_tok);
     return s2_rotation_import(source, &rotation, out);
-}
-
-/* model_type, and a hidden_size of heads x dimension, are right for Phi-3-small: another config must not get them. */
-static void note_merge(const s2_target *target)
-{
-    if (strcmp(target->pattern->model, "phi-3-small") == 0) {
-        s2_note(target->notes,
-                "only the fields of attention are written; merge them into the model's own config.json");
-        return;
-    }
-    s2_note(
-        target->notes,
-        "merge only the blocksparse_* keys and dense_attention_every_n_layers into the model's own "
-        "config.json; model_type, hidden_size and the others are there so that the file can be read alone");
-    s2_note(
-        target->notes,
-        "only Phi-3-small's modelling code reads the merged keys: another model needs code of its own for "
-        "them");
 }
 
 static s2_status export(const s2_target *target)
@@ -70,10 +53,10 @@ static s2_status export(const s2_target *target)
     s2_rotation rotation;
     s2_buf buf = {0};
     S2_TRY(s2_rotation_derive_alike(target, &rotation));
-    s2_buf_puts(&buf, "{\n  \"model_type\": \"phi3small\",\n");
+    /* hidden size, longest context and whatever else belongs to the model are left to its own config */
+    s2_buf_puts(&buf,
+                s2_pattern_is_of(target->pattern, MODEL) ? "{\n  \"model_type\": \"" TYPE "\",\n" : "{\n");
     s2_model_shape_print(&buf, target->pattern, "  ");
-    s2_buf_printf(&buf, "  \"hidden_size\": %lld,\n", (long long)(rotation.n_heads * rotation.head_dim));
-    s2_buf_printf(&buf, "  \"max_position_embeddings\": %lld,\n", (long long)target->n_tok);
     s2_buf_printf(&buf, "  \"blocksparse_block_size\": %lld,\n", (long long)rotation.block_tok);
     s2_buf_printf(&buf, "  \"blocksparse_num_local_blocks\": %lld,\n", (long long)rotation.local_blk);
     s2_buf_printf(&buf, "  \"blocksparse_vert_stride\": %lld,\n", (long long)rotation.stride_blk);
@@ -86,8 +69,8 @@ static s2_status export(const s2_target *target)
         s2_buf_puts(&buf, "  \"dense_attention_every_n_layers\": null,\n");
     s2_provenance_print(&buf, target, "  ");
     s2_buf_puts(&buf, "}\n");
-    s2_note_most(target, "max_position_embeddings");
-    note_merge(target);
+    s2_note(target->notes, "only the fields of attention are written; merge them into the model's own "
+                           "config.json");
     return s2_fileset_add_buf(target->files, "config.json", &buf);
 }
 
@@ -98,6 +81,7 @@ const s2_format s2_format_hf = {
     .file_name = "config.json",
     .settings = "layers, heads, kv-heads, head-dim, dense-every",
     .stack = "transformers",
+    .model = MODEL,
     .keeps_all = true, /* only its sliding-window caches free, and no config of this kind has one */
     .recognises = recognises,
     .read = import,

@@ -5,10 +5,8 @@
 #include "export/rotation.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #define WRAPPER "/blocksparse_params"
-#define RANKS   "/tensor_parallel_size"
 #define STACK   "vLLM up to 0.9"
 
 static int recognises(const s2_source *source)
@@ -21,33 +19,11 @@ static int recognises(const s2_source *source)
     return at[0] != '\0' || s2_doc_has(source->doc, path) ? 90 : 40;
 }
 
-/* Whether --set tp was given for this file, rather than for the one that the command writes. */
-static bool is_said(const s2_source *source)
-{
-    for (int32_t n = 0; n < source->settings.n; n++)
-        if (strcmp(source->settings.list[n].key, "tp") == 0)
-            return !source->settings.list[n].optional;
-    return false;
-}
-
-/* Files that s2 writes state their ranks; a file that states none has those of --set tp. */
-static s2_status read_ranks(const s2_source *source, int64_t *n_ranks)
-{
-    int64_t said;
-    S2_TRY(s2_setting_int(&source->settings, "tp", 1, S2_LIMIT_HEADS, 1, &said, source->diag));
-    S2_TRY(s2_doc_int_or(source->doc, RANKS, 1, S2_LIMIT_HEADS, said, n_ranks, source->diag));
-    if (is_said(source) && said != *n_ranks)
-        return s2_doc_refuse(source->doc, RANKS, source->diag,
-                             "the file is for %lld tensor-parallel rank%s, which --set tp=%lld contradicts",
-                             (long long)*n_ranks, s2_text_plural(*n_ranks), (long long)said);
-    return S2_OK;
-}
-
 static s2_status read_heads(const s2_source *source, const char *at, s2_rotation *rotation)
 {
     char path[64];
     int64_t n_ranks;
-    S2_TRY(read_ranks(source, &n_ranks));
+    S2_TRY(s2_rotation_read_ranks(source, &n_ranks));
     snprintf(path, sizeof path, "%s/num_heads", at);
     S2_TRY(s2_doc_int(source->doc, path, 1, S2_LIMIT_HEADS / n_ranks, &rotation->n_heads, source->diag));
     snprintf(path, sizeof path, "%s/num_kv_heads", at);
@@ -57,13 +33,9 @@ static s2_status read_heads(const s2_source *source, const char *at, s2_rotation
         return s2_doc_refuse(source->doc, path, source->diag, "num_kv_heads does not divide num_heads");
     rotation->n_heads *= n_ranks;
     rotation->n_kv_heads *= n_ranks;
-    if (n_ranks > 1 && source->said != NULL)
-        s2_note(&source->said->warnings,
-                "the file is for %lld GPUs that share the heads; what is read are all heads of the model "
-                "(s2 sim --tp %lld prices them as shared by these GPUs)",
-                (long long)n_ranks, (long long)n_ranks);
     s2_note(source->notes, "num_heads is per tensor-parallel rank; %lld rank%s %s", (long long)n_ranks,
-            s2_text_plural(n_ranks), s2_doc_has(source->doc, RANKS) ? "stated" : "assumed (--set tp=N)");
+            s2_text_plural(n_ranks),
+            s2_doc_has(source->doc, "/" S2_RANKS_KEY) ? "stated" : "assumed (--set tp=N)");
     return S2_OK;
 }
 
@@ -145,7 +117,7 @@ static s2_status export(const s2_target *target)
     s2_buf_printf(&buf, "    \"vert_stride\": %lld,\n", (long long)rotation.stride_blk);
     s2_buf_printf(&buf, "    \"homo_head\": %s,\n    \"homo_head_group\": false\n  },\n",
                   rotation.homogeneous ? "true" : "false");
-    s2_buf_printf(&buf, "  \"tensor_parallel_size\": %lld,\n", (long long)n_ranks);
+    s2_buf_printf(&buf, "  \"" S2_RANKS_KEY "\": %lld,\n", (long long)n_ranks);
     s2_rotation_print_model(&buf, target, &rotation);
     note_use(target, n_ranks);
     return s2_fileset_add_buf(target->files, "blocksparse_params.json", &buf);
@@ -157,6 +129,7 @@ const s2_format s2_format_vllm = {
     .file_name = "blocksparse_params.json",
     .settings = "layers, head-dim, dense-every, tp (1)",
     .stack = STACK,
+    .model = "phi-3-small",
     .keeps_all = true,
     .recognises = recognises,
     .read = import,

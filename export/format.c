@@ -6,7 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pattern/models.h"
 #include "pattern/parse.h"
+
+bool s2_pattern_is_of(const s2_pattern *pattern, const char *model)
+{
+    const s2_model *const known = s2_model_find(model, strlen(model));
+    return strcmp(pattern->model, model) == 0 && known != NULL && pattern->n_layers == known->net.n_layers &&
+           pattern->n_heads == known->net.n_heads && pattern->n_kv_heads == known->net.n_kv_heads &&
+           pattern->head_dim == known->net.head_dim;
+}
 
 const char *s2_format_frees(const s2_format *format)
 {

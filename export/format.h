@@ -61,7 +61,7 @@ typedef struct s2_source {
 typedef struct s2_target {
     s2_arena *arena;
     const s2_pattern *pattern;
-    int64_t n_tok;          /* the context that formats of a fixed length are written for */
+    int64_t n_tok;          /* the context that the file is for, where it states one */
     const char *provenance; /* who proved what, one line, may be "" */
     const char *run;        /* the validation behind it, one line, may be "" or NULL */
     s2_settings settings;
@@ -81,6 +81,10 @@ typedef struct s2_format {
     bool fixed_length; /* what is written holds for contexts of n_tok tokens only */
     bool lossy;        /* differences are counted and reported instead of refused */
     const char *stack; /* what runs such a file, with its versions; NULL: whatever the caller builds */
+    const char *model; /* the only model whose code there reads it, as pattern/models.h calls it; NULL: any */
+    const char
+        *differs; /* when the stack reads other pairs than the file says: one clause; NULL: never, as far
+                            as is known */
     /* What the stack frees of the KV cache where a pattern drops keys; neither: not known, or the caller's. */
     bool keeps_all; /* nothing */
     bool
@@ -89,6 +93,9 @@ typedef struct s2_format {
     s2_status (*read)(const s2_source *source, s2_pattern *out);
     s2_status (*write)(const s2_target *target); /* S2_EUNSUPPORTED with the reason: not this family */
 } s2_format;
+
+/* Whether the pattern is of the built-in model of that name, in its published shape. */
+bool s2_pattern_is_of(const s2_pattern *pattern, const char *model);
 
 /* "nothing", "windows", or NULL: not known. */
 const char *s2_format_frees(const s2_format *format);

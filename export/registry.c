@@ -119,8 +119,11 @@ static s2_status keep_settings(const s2_format *format, s2_arena *arena, s2_sett
             kept[n_kept++] = settings->list[n];
         } else if (!settings->list[n].optional) {
             const bool none = format->settings == NULL || format->settings[0] == '\0';
-            return s2_diag_set(diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0, "%s knows no --set %s; it takes %s",
-                               format->name, settings->list[n].key, none ? "none" : format->settings);
+            const bool ranks = strcmp(settings->list[n].key, "tp") == 0;
+            return s2_diag_set(diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0, "%s knows no --set %s%s; it takes %s",
+                               format->name, settings->list[n].key,
+                               ranks ? ": its files are of all heads, however many GPUs share them" : "",
+                               none ? "none" : format->settings);
         }
     }
     *settings = (s2_settings){kept, n_kept};
@@ -165,8 +168,11 @@ static s2_status read_as(const s2_format *format, const s2_source *source, s2_pa
     return s2_origin_apply(source, source->doc, out);
 }
 
-static void note_cache(const s2_format *format, s2_buf *notes)
+/* Whoever deploys a file has to know this as well as whoever reads it. */
+static void note_stack(const s2_format *format, s2_buf *notes)
 {
+    if (format->differs != NULL)
+        s2_note(notes, "%s reads other pairs than this %s", format->stack, format->differs);
     if (format->keeps_all)
         s2_note(notes, "%s frees no page of the KV cache, whatever the pattern drops", format->stack);
 }
@@ -206,7 +212,7 @@ s2_status s2_import_run(s2_source *source, const char *name, const s2_format **u
         s2_note(source->notes, "the file is not strict JSON: comments and names without quotes are read as "
                                "HJSON, single quotes as Python's");
     if (status == S2_OK)
-        note_cache(format, source->notes);
+        note_stack(format, source->notes);
     if (status == S2_OK)
         *used = format;
     else if (status != S2_EINVAL && source->diag != NULL && source->diag->line == 0)
@@ -250,7 +256,10 @@ s2_status s2_export_run(const s2_format *format, s2_target *target, s2_export_re
     S2_TRY(s2_pattern_require_alike(target->pattern, format->name, target->diag));
     S2_TRY(keep_settings(format, target->arena, &target->settings, target->diag));
     S2_TRY(format->write(target));
-    note_cache(format, target->notes);
+    if (format->model != NULL && !s2_pattern_is_of(target->pattern, format->model))
+        s2_note(target->notes, "only the code of %s reads such a file: another model needs code of its own",
+                format->model);
+    note_stack(format, target->notes);
     S2_TRY(read_back(format, target, &result.again));
     const s2_status status = s2_patterns_compare(
         target->pattern, &result.again, format->fixed_length ? target->n_tok : 0, &result.difference);

@@ -6,6 +6,8 @@
 
 #include "pattern/parse.h"
 
+#define RANKS_PATH "/" S2_RANKS_KEY
+
 int64_t s2_rotation_step(int64_t stride_blk, int64_t n_heads)
 {
     return stride_blk / n_heads > 1 ? stride_blk / n_heads : 1;
@@ -88,7 +90,35 @@ s2_status s2_rotation_read_extras(const s2_source *source, const s2_rotation *he
     return s2_rotation_read_model(&with, prefix, rotation);
 }
 
-static void print_body(s2_buf *text, const s2_rotation *rotation, const char *axis, int64_t step)
+/* Whether --set tp was given for this file, rather than for the one that the command writes. */
+static bool is_said(const s2_source *source)
+{
+    for (int32_t n = 0; n < source->settings.n; n++)
+        if (strcmp(source->settings.list[n].key, "tp") == 0)
+            return !source->settings.list[n].optional;
+    return false;
+}
+
+/* Files that s2 writes state their ranks; a file that states none has those of --set tp. */
+s2_status s2_rotation_read_ranks(const s2_source *source, int64_t *n_ranks)
+{
+    int64_t said;
+    S2_TRY(s2_setting_int(&source->settings, "tp", 1, S2_LIMIT_HEADS, 1, &said, source->diag));
+    S2_TRY(s2_doc_int_or(source->doc, RANKS_PATH, 1, S2_LIMIT_HEADS, said, n_ranks, source->diag));
+    if (is_said(source) && said != *n_ranks)
+        return s2_doc_refuse(source->doc, RANKS_PATH, source->diag,
+                             "the file is for %lld tensor-parallel rank%s, which --set tp=%lld contradicts",
+                             (long long)*n_ranks, s2_text_plural(*n_ranks), (long long)said);
+    if (*n_ranks > 1 && source->said != NULL)
+        s2_note(&source->said->warnings,
+                "the file is for %lld GPUs that share the heads; what is read are all heads of the model "
+                "(s2 sim --tp %lld prices them as shared by these GPUs)",
+                (long long)*n_ranks, (long long)*n_ranks);
+    return S2_OK;
+}
+
+static void print_body(s2_buf *text, const s2_rotation *rotation, const char *axis, int64_t step,
+                       int64_t offset)
 {
     const char *bar = "";
     if (rotation->local_blk > 0) {
@@ -99,9 +129,24 @@ static void print_body(s2_buf *text, const s2_rotation *rotation, const char *ax
         s2_buf_printf(text, "%sstride %lld phase ", bar, (long long)rotation->stride_blk);
         if (step > 0)
             s2_buf_printf(text, "%s*%lld+", axis, (long long)step);
-        s2_buf_printf(text, "%lld", (long long)rotation->offset);
+        s2_buf_printf(text, "%lld", (long long)offset);
     }
     s2_buf_puts(text, "\n");
+}
+
+/* Where the heads of each GPU are counted from 0, its phases begin anew; often that is where they stood. */
+static void print_ranks(s2_buf *text, const s2_rotation *rotation, int64_t step)
+{
+    const int64_t n_own = rotation->n_ranks > 1 ? rotation->n_heads / rotation->n_ranks : 0;
+    for (int64_t rank = 1; rank < rotation->n_ranks; rank++) {
+        const int64_t gone = rank * n_own * step % rotation->stride_blk;
+        if (gone == 0)
+            continue;
+        s2_buf_printf(text, "heads %lld-%lld: ", (long long)(rank * n_own),
+                      (long long)((rank + 1) * n_own - 1));
+        print_body(text, rotation, "head", step,
+                   (rotation->offset + rotation->stride_blk - gone) % rotation->stride_blk);
+    }
 }
 
 s2_status s2_rotation_import(const s2_source *source, const s2_rotation *rotation, s2_pattern *out)
@@ -112,10 +157,11 @@ s2_status s2_rotation_import(const s2_source *source, const s2_rotation *rotatio
     s2_language_shape(&text, rotation->n_layers, rotation->n_heads, rotation->n_kv_heads, rotation->head_dim,
                       rotation->block_tok);
     s2_buf_puts(&text, "layers all: ");
-    print_body(&text, rotation, rotation->over_kv ? "kv" : "head", step);
+    print_body(&text, rotation, rotation->over_kv ? "kv" : "head", step, rotation->offset);
+    print_ranks(&text, rotation, step);
     if (rotation->decode_kv_step > 0) {
         s2_buf_puts(&text, "decode layers all: ");
-        print_body(&text, rotation, "kv", rotation->decode_kv_step);
+        print_body(&text, rotation, "kv", rotation->decode_kv_step, rotation->offset);
     }
     if (rotation->n_dense_kv > 0)
         s2_buf_printf(&text, "kv %lld-%lld: dense\n",

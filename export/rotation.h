@@ -27,6 +27,7 @@ typedef struct s2_rotation {
     bool homogeneous;       /* one pattern for all heads */
     int64_t n_dense_kv;     /* the last KV heads are dense */
     int64_t dense_every;    /* layer l is dense when (l + 1) mod dense_every == 0; 0: none */
+    int64_t n_ranks;        /* > 1: the heads of each of so many GPUs are counted from 0 */
     int64_t decode_kv_step; /* > 0: decode rotates over KV heads by this step (vLLM homo_head_group) */
 } s2_rotation;
 
@@ -49,6 +50,11 @@ s2_status s2_rotation_read_model(const s2_source *source, const char *prefix,
  */
 s2_status s2_rotation_read_extras(const s2_source *source, const s2_rotation *heads,
                                   s2_rotation *rotation) S2_MUST_CHECK;
+
+/* The key under which s2 states the GPUs that a file's heads are shared by. */
+#define S2_RANKS_KEY "tensor_parallel_size"
+/* GPUs that share the heads: as the file states them, else those of --set tp, which must not contradict. */
+s2_status s2_rotation_read_ranks(const s2_source *source, int64_t *n_ranks) S2_MUST_CHECK;
 
 /* The pattern of a rotation. */
 s2_status s2_rotation_import(const s2_source *source, const s2_rotation *rotation,

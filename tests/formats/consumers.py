@@ -288,7 +288,8 @@ class Phi3Small(VllmParams):
     def reads(self, out, facts):
         config = types.SimpleNamespace(**{
             "rope_embedding_base": 10000.0, "rope_position_scale": 1.0, "rope_scaling": None, "mup_attn_multiplier": 1.0,
-            "mup_use_scaling": False, **manifest(out, "config.json")})
+            "mup_use_scaling": False, "max_position_embeddings": self.length, **manifest(out, "config.json")})
+        config.hidden_size = config.num_attention_heads * config.head_dim  # the model's own, which no export states
         found = {}
         for layer in range(config.num_hidden_layers):
             given = {}
