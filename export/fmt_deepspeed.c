@@ -184,13 +184,13 @@ static s2_status variable_rules(const s2_source *source, const char *at, const l
     const int64_t n = s2_doc_has(source->doc, path) ? s2_doc_len(source->doc, path) : 0;
     if (n < 0 || n > 256)
         return s2_doc_refuse(source->doc, path, source->diag, "expected a list of at most 256 windows");
-    s2_buf_puts(text, "layers all: none");
+    s2_buf_puts(text, "layers all: ");
     for (int64_t w = 0; w < n; w++) {
         char entry[160];
         snprintf(entry, sizeof entry, "%s/%lld", path, (long long)w);
         S2_TRY(s2_doc_int(source->doc, entry, 1, 1 << 16, &size, source->diag));
         if (w + 1 < n)
-            s2_buf_printf(text, " | dense when key %lld..%lld & query %lld..%lld", (long long)begin,
+            s2_buf_printf(text, "dense when key %lld..%lld & query %lld..%lld | ", (long long)begin,
                           (long long)(begin + size), (long long)begin, (long long)(begin + size));
         begin += w + 1 < n ? size : 0;
     }
@@ -199,7 +199,7 @@ static s2_status variable_rules(const s2_source *source, const char *at, const l
             source->doc, path, source->diag,
             "the last window (%lld blocks) repeats from block %lld on, which no aligned chunk can say",
             (long long)size, (long long)begin);
-    s2_buf_printf(text, " | chunk %lld when query %lld..", (long long)size, (long long)begin);
+    s2_buf_printf(text, "chunk %lld when query %lld..", (long long)size, (long long)begin);
     S2_TRY(global_terms(source, at, shape, text));
     random_term(source, shape, text);
     s2_buf_puts(text, "\n");

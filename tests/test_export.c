@@ -450,6 +450,46 @@ static void files_of_tensor_parallel_ranks_are_read_back_as_the_whole_model(void
 }
 
 /* What the consumer's own checks refuse is not written: the reason is said instead. */
+/* By the rule of TensorRT-LLM's kernels, which know the heads of their own rank alone. */
+static bool rank_reads(int64_t q, int64_t k, int64_t stride, int64_t n_own, int64_t own_head)
+{
+    const int64_t step = stride / n_own > 1 ? stride / n_own : 1;
+    return k <= q && (q / 16 - k / 16 < 2 || (k / 16 + own_head * step + 1) % stride == 0);
+}
+
+static void ranks_that_count_their_heads_from_zero_are_compared_as_they_read(void **state)
+{
+    (void)state;
+    static const int heads[] = {2, 4, 8, 12}, ranks[] = {1, 2, 4};
+    for (size_t h = 0; h < sizeof heads / sizeof *heads; h++)
+        for (size_t r = 0; r < sizeof ranks / sizeof *ranks; r++)
+            for (int stride = 1; stride <= 13; stride++) {
+                enum { N_TOK = 256 };
+                const int n_own = heads[h] / ranks[r];
+                imported at;
+                exported out;
+                char text[300], tp[8];
+                if (heads[h] % ranks[r] != 0)
+                    continue;
+                snprintf(text, sizeof text,
+                         "{\"block_sparse_params\": {\"block_size\": 16, \"num_local_blocks\": 2, "
+                         "\"vertical_stride\": %d}, \"num_attention_heads\": %d, \"num_hidden_layers\": 1, "
+                         "\"tensor_parallel_size\": %d}",
+                         stride, heads[h], ranks[r]);
+                snprintf(tp, sizeof tp, "%d", ranks[r]);
+                import_text(&at, text, "");
+                for (int32_t head = 0; head < heads[h]; head++)
+                    for (int64_t q = 0; q < N_TOK; q += 7)
+                        for (int64_t k = 0; k <= q; k += 5)
+                            assert_int_equal(s2_pattern_reads(&at.pattern, S2_PREFILL, 0, head, N_TOK, q, k),
+                                             rank_reads(q, k, stride, n_own, head % n_own));
+                assert_int_equal(try_export_set(&out, "trtllm", &at.pattern, N_TOK, "tp", tp), S2_OK);
+                assert_false(out.report.refused);
+                exported_release(&out);
+                imported_release(&at);
+            }
+}
+
 static void what_the_consumer_would_reject_or_misread_is_refused(void **state)
 {
     (void)state;
@@ -1081,6 +1121,95 @@ static void every_exporter_holds_a_random_pattern_or_says_what_is_lost(void **st
     }
 }
 
+/* ---- there and back again */
+
+/* A file set as it is read by a user who has nothing else; its first file names the others. */
+static void read_again(const s2_format *format, const exported *out, imported *again)
+{
+    *again = (imported){0};
+    if (try_import(again, format->name, out->files.files[0].bytes, out->files.files[0].n_bytes, "",
+                   &out->files) != S2_OK)
+        fail_msg("%s does not read what it wrote: %s", format->name, again->diag.msg);
+}
+
+static void assert_same_files(const s2_format *format, const s2_fileset *a, const s2_fileset *b)
+{
+    assert_int_equal(a->n_files, b->n_files);
+    for (int32_t n = 0; n < a->n_files; n++) {
+        assert_string_equal(a->files[n].name, b->files[n].name);
+        if (a->files[n].n_bytes != b->files[n].n_bytes ||
+            memcmp(a->files[n].bytes, b->files[n].bytes, a->files[n].n_bytes) != 0)
+            fail_msg("%s: %s of a file that was read and written again has other bytes\n%.600s\n%.600s",
+                     format->name, a->files[n].name, a->files[n].bytes, b->files[n].bytes);
+    }
+}
+
+static void assert_same_pairs(const s2_format *format, const s2_pattern *a, const s2_pattern *b,
+                              int64_t n_tok)
+{
+    s2_difference difference;
+    assert_int_equal(s2_patterns_compare(a, b, format->fixed_length ? n_tok : 0, &difference), S2_OK);
+    if (difference.differs)
+        fail_msg("%s: read again it is another pattern: %s layer %d head %d query %lld key %lld",
+                 format->name, difference.what, difference.layer, difference.head,
+                 (long long)difference.q_tok, (long long)difference.k_tok);
+}
+
+/*
+ * What a format has once said it says for ever: a file that is read and written again reads as the same
+ * pattern, and after a turn in which equal masks become one it is the same file. Returns whether the format
+ * took the pattern.
+ */
+static bool judge_return(const s2_format *format, const s2_pattern *pattern, int64_t n_tok)
+{
+    enum { N_TURNS = 3 };
+    exported out[N_TURNS + 1];
+    imported again[N_TURNS];
+    const s2_status status = try_export(&out[0], format->name, pattern, n_tok);
+    const bool taken = status == S2_OK && !out[0].report.refused;
+    for (int turn = 0; turn < N_TURNS && taken; turn++) {
+        read_again(format, &out[turn], &again[turn]);
+        const s2_status next = try_export(&out[turn + 1], format->name, &again[turn].pattern, n_tok);
+        if (next != S2_OK || out[turn + 1].report.difference.differs)
+            fail_msg("%s does not hold what it wrote: %s", format->name, out[turn + 1].diag.msg);
+        assert_same_pairs(format, &again[0].pattern, &again[turn].pattern, n_tok);
+    }
+    if (taken)
+        assert_same_files(format, &out[N_TURNS - 1].files, &out[N_TURNS].files);
+    for (int turn = 0; turn < N_TURNS && taken; turn++) {
+        imported_release(&again[turn]);
+        exported_release(&out[turn + 1]);
+    }
+    exported_release(&out[0]);
+    return taken;
+}
+
+static void what_is_read_and_written_again_stays_the_same(void **state)
+{
+    (void)state;
+    enum { ENOUGH = 40 };
+    const uint64_t seed = s2_test_seed(31337);
+    const int64_t n_cases = s2_test_cases(240);
+    for (int32_t n = 0; s2_format_at(n) != NULL; n++) {
+        const s2_format *const format = s2_format_at(n);
+        s2_rng rng = {seed + (uint64_t)n};
+        int64_t n_taken = 0;
+        for (int64_t c = 0; format->write != NULL && c < n_cases && n_taken < ENOUGH; c++) {
+            s2_arena arena = {0};
+            char text[512];
+            near_family(&rng, text, sizeof text);
+            const s2_pattern pattern = parse(&arena, text);
+            n_taken += judge_return(format, &pattern, 128);
+            s2_arena_release(&arena);
+        }
+        if (format->write == NULL)
+            continue;
+        printf("# s2: %s: %lld patterns went there and back, seed %llu\n", format->name, (long long)n_taken,
+               (unsigned long long)seed);
+        assert_true(n_taken > 0 || n_cases < 240);
+    }
+}
+
 /* ---- the nearest that a format can say */
 
 static int32_t nothing_given_up(void *context, const s2_pattern *candidate)
@@ -1629,6 +1758,7 @@ int main(void)
         cmocka_unit_test(homo_head_group_makes_prefill_and_decode_disagree),
         cmocka_unit_test(members_of_the_stride_family_survive_every_format),
         cmocka_unit_test(files_of_tensor_parallel_ranks_are_read_back_as_the_whole_model),
+        cmocka_unit_test(ranks_that_count_their_heads_from_zero_are_compared_as_they_read),
         cmocka_unit_test(what_the_consumer_would_reject_or_misread_is_refused),
         cmocka_unit_test(bsa_has_a_mask_for_each_sparse_head),
         cmocka_unit_test(what_is_not_of_the_family_is_refused_with_a_pair),
@@ -1646,6 +1776,7 @@ int main(void)
         cmocka_unit_test(families_survive_their_own_format),
         cmocka_unit_test(arrays_hold_random_patterns_or_state_the_loss),
         cmocka_unit_test(every_exporter_holds_a_random_pattern_or_says_what_is_lost),
+        cmocka_unit_test(what_is_read_and_written_again_stays_the_same),
         cmocka_unit_test(what_is_suggested_for_a_refused_pattern_is_held),
         cmocka_unit_test(the_nearest_of_a_rotation_keeps_window_stride_and_dense_layers),
         cmocka_unit_test(arrays_of_a_small_pattern_are_those_worked_out_by_hand),
