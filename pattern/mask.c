@@ -239,25 +239,84 @@ static bool all_zero_or_one(const uint8_t *bytes, size_t n)
     return true;
 }
 
+typedef struct file_part {
+    size_t begin;
+    size_t end;
+} file_part;
+
 /*
- * Holes of a sparse file are zeros, so only its data are scanned. Where the file system cannot tell,
- * everything counts as data.
+ * The next data of a file from *at on, which moves behind them; false: there are none. Holes of a sparse file are
+ * zeros, so nobody looks at them. Where the file system cannot tell, everything counts as data.
  */
+static bool next_data(int fd, size_t n_bytes, size_t *at, file_part *out)
+{
+    if (*at >= n_bytes)
+        return false;
+    const off_t data = lseek(fd, (off_t)*at, SEEK_DATA);
+    if (data < 0) {
+        *out = (file_part){*at, n_bytes};
+        *at = n_bytes;
+        return errno != ENXIO;
+    }
+    const off_t hole = lseek(fd, data, SEEK_HOLE);
+    out->begin = (size_t)data < n_bytes ? (size_t)data : n_bytes;
+    out->end = hole > data && (size_t)hole < n_bytes ? (size_t)hole : n_bytes;
+    *at = out->end;
+    return true;
+}
+
 static bool data_are_boolean(int fd, const uint8_t *file, size_t data_at, size_t n_bytes)
 {
-    size_t at = data_at;
-    while (at < n_bytes) {
-        const off_t data = lseek(fd, (off_t)at, SEEK_DATA);
-        if (data < 0)
-            return errno == ENXIO || all_zero_or_one(file + at, n_bytes - at);
-        const off_t hole = lseek(fd, data, SEEK_HOLE);
-        const size_t begin = (size_t)data < n_bytes ? (size_t)data : n_bytes;
-        const size_t end = hole > data && (size_t)hole < n_bytes ? (size_t)hole : n_bytes;
-        if (!all_zero_or_one(file + begin, end - begin))
+    file_part data;
+    for (size_t at = data_at; next_data(fd, n_bytes, &at, &data);)
+        if (!all_zero_or_one(file + data.begin, data.end - data.begin))
             return false;
-        at = end;
-    }
     return true;
+}
+
+static int64_t count_bits(const uint8_t *bytes, size_t n)
+{
+    int64_t n_set = 0;
+    size_t at = 0;
+    for (uint64_t word; n - at >= sizeof word; at += sizeof word) {
+        memcpy(&word, bytes + at, sizeof word);
+        if (word != 0) /* it nearly always is 0, in a mask of causal attention */
+            n_set += __builtin_popcountll(word);
+    }
+    for (; at < n; at++)
+        n_set += __builtin_popcount(bytes[at]);
+    return n_set;
+}
+
+/* Of bytes [begin, end) of the row of query q: the keys after q. */
+static int64_t later_in_row(const header *head, const uint8_t *row, size_t begin, size_t end, size_t q)
+{
+    const size_t first = head->is_packed ? (q + 1) / 8 : q + 1;
+    const size_t n_keys = (size_t)head->shape[head->n_dims - 2]; /* of a packed mask, which is square */
+    const size_t from = begin > first ? begin : first;
+    int64_t n = from < end ? count_bits(row + from, end - from) : 0;
+    if (head->is_packed && from < end && from == first) /* keys up to q share its byte */
+        n -= __builtin_popcount(row[first] & ~(0xffU >> (q + 1) % 8) & 0xffU);
+    if (head->is_packed && from < end && n_keys / 8 >= from && n_keys / 8 < end) /* and padding the last */
+        n -= __builtin_popcount(row[n_keys / 8] & 0xffU >> n_keys % 8);
+    return n;
+}
+
+static int64_t count_later(int fd, const uint8_t *file, size_t data_at, size_t n_bytes, const header *head)
+{
+    const size_t n_rows = (size_t)head->shape[head->n_dims - 2],
+                 n_row = (size_t)head->shape[head->n_dims - 1];
+    int64_t n = 0;
+    file_part data;
+    for (size_t at = data_at; next_data(fd, n_bytes, &at, &data);)
+        for (size_t cell = data.begin - data_at; cell < data.end - data_at;) {
+            const size_t row = cell / n_row, begin = cell % n_row;
+            const size_t rest = data.end - data_at - cell;
+            const size_t end = rest < n_row - begin ? begin + rest : n_row;
+            n += later_in_row(head, file + data_at + row * n_row, begin, end, row % n_rows);
+            cell += end - begin;
+        }
+    return n;
 }
 
 /* Check header, size and values before any are trusted; *data_at is where the data begin in the file. */
@@ -303,6 +362,7 @@ static s2_status map_file(int fd, const char *path, s2_mask *out, s2_diag *diag)
                      .n_q_blk = (int32_t)extent[0],
                      .n_k_blk = (int32_t)extent[head.is_packed ? 0 : 1],
                      .allowed = file + data_at,
+                     .n_later = count_later(fd, file, data_at, n_bytes, &head),
                      .packed = head.is_packed};
     return S2_OK;
 }

@@ -243,6 +243,13 @@ static s2_status check_mask(s2_parser *p, size_t at, const s2_mask *mask)
             p, S2P_MASK_SHAPE, at,
             "the mask is %d x %d blocks of %lld tokens, more than 2^24 tokens: are its rows tokens?",
             mask->n_q_blk, mask->n_k_blk, (long long)p->shape[S2_SHAPE_BLOCK]);
+    if (p->causal && mask->n_later > 0)
+        return S2_REFUSE(
+            p, S2P_MASK_LATER, at,
+            "the mask allows %lld pairs of a query and a later key, in %s, which a causal pattern "
+            "never reads: 'causal no' reads them, 's2 import' of the file with --set causal=1 "
+            "leaves them out",
+            (long long)mask->n_later, p->shape[S2_SHAPE_BLOCK] > 1 ? "blocks" : "tokens");
     return S2_OK;
 }
 

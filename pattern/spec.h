@@ -88,6 +88,7 @@ typedef struct s2_mask {
     int32_t n_q_blk;
     int32_t n_k_blk;
     const uint8_t *allowed;
+    int64_t n_later; /* of a file: cells of a key after its query, which a causal pattern never reads */
     bool packed;
 } s2_mask;
 

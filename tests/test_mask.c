@@ -265,6 +265,39 @@ static void packed_masks_are_read_bit_by_bit(void **state)
     s2_buf_release(&buf);
 }
 
+/* Cells of a key after its query are counted, in bytes and bits, also where a hole ends the file. */
+static void keys_after_their_queries_are_counted(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(515)};
+    for (int64_t n = s2_test_cases(200); n > 0; n--) {
+        const int64_t heads = 1 + (int64_t)s2_rng_below(&rng, 3), side = 1 + (int64_t)s2_rng_below(&rng, 90);
+        const bool packed = s2_rng_below(&rng, 2) != 0;
+        const int64_t keys = packed ? side : 1 + (int64_t)s2_rng_below(&rng, 90);
+        const int64_t shape[] = {heads, side, packed ? (side + 7) / 8 : keys};
+        const int64_t n_cells = heads * side * shape[2],
+                      n_kept = (int64_t)s2_rng_below(&rng, (uint64_t)n_cells + 1);
+        s2_buf buf = {0};
+        s2_mask mask = {0};
+        s2_diag diag = {0};
+        int64_t n_later = 0;
+        assert_int_equal(s2_npy_header(packed ? "|u1" : "|b1", shape, 3, &buf), S2_OK);
+        const off_t whole = (off_t)buf.len + n_cells;
+        for (int64_t cell = 0; cell < n_kept; cell++)
+            s2_buf_add(&buf, (const char[]){(char)s2_rng_below(&rng, packed ? 256 : 2)}, 1);
+        write_scratch(buf.data, buf.len);
+        s2_buf_release(&buf);
+        assert_int_equal(truncate(scratch_path, whole), 0);
+        assert_int_equal(load(&mask, &diag), S2_OK);
+        for (int32_t head = 0; head < mask.n_heads; head++)
+            for (int64_t q = 0; q < mask.n_q_blk; q++)
+                for (int64_t k = q + 1; k < mask.n_k_blk; k++)
+                    n_later += s2_mask_allows(&mask, head, q, k);
+        assert_int_equal(mask.n_later, n_later);
+        s2_mask_unmap(&mask);
+    }
+}
+
 /* A bad value anywhere is seen: first, last, around the chunks of the scan. */
 static void a_bad_value_is_found_wherever_it_is(void **state)
 {
@@ -339,6 +372,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_truncation_and_damage_is_survived, make_scratch, drop_scratch),
         cmocka_unit_test_setup_teardown(the_written_header_is_aligned_and_read_back, make_scratch,
                                         drop_scratch),
+        cmocka_unit_test_setup_teardown(keys_after_their_queries_are_counted, make_scratch, drop_scratch),
         cmocka_unit_test_setup_teardown(packed_masks_are_read_bit_by_bit, make_scratch, drop_scratch),
         cmocka_unit_test_setup_teardown(a_bad_value_is_found_wherever_it_is, make_scratch, drop_scratch),
         cmocka_unit_test_setup_teardown(a_mask_of_a_million_tokens_is_opened_quickly, make_scratch,

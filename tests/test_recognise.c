@@ -22,7 +22,7 @@ static s2_pattern *mask_of(s2_arena *arena, const s2_pattern *from, int32_t n, i
                 cell[((int64_t)head * n + q) * n + k] =
                     s2_pattern_reads(from, S2_PREFILL, 0, head, (int64_t)n * block_tok,
                                      (int64_t)q * block_tok + block_tok - 1, (int64_t)k * block_tok);
-    *mask = (s2_mask){"m.npy", from->n_heads, n, n, cell, false};
+    *mask = (s2_mask){.path = "m.npy", .n_heads = from->n_heads, .n_q_blk = n, .n_k_blk = n, .allowed = cell};
     *term = s2_term_init(S2_TERM_MASK, 0);
     term->mask = mask;
     *body = (s2_body){1, term};
