@@ -8,6 +8,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The type of stored weights; products run in fp8 if weights are fp8, else in the type of activations. */
+typedef enum s2_weights {
+    S2_WEIGHTS_PUBLISHED, /* as the model's config says; in training, or if it says nothing, as dtype */
+    S2_WEIGHTS_AS_DTYPE,
+    S2_WEIGHTS_FP8,
+    S2_WEIGHTS_INT8,
+    S2_WEIGHTS_INT4,
+    S2_WEIGHTS_MXFP4, /* those of the feed-forward layers; the others are as dtype */
+    S2_N_WEIGHTS
+} s2_weights;
+
 typedef struct s2_net {
     char name[40];
     int32_t n_layers;
@@ -23,6 +34,8 @@ typedef struct s2_net {
     int32_t n_active;  /* experts per token */
     double cap;        /* scores become cap * tanh(score / cap); 0: they do not */
     bool sinks;        /* a learned logit per head in the softmax's denominator */
+    s2_weights stored; /* as the config says; S2_WEIGHTS_PUBLISHED: it says nothing that is known here */
+    char method[24];   /* of its quantization, by the config's word; "": it names none */
 } s2_net;
 
 #endif /* S2_BASE_NET_H */

@@ -17,12 +17,14 @@
 #include "base/text.h"
 #include "cli/check.h"
 #include "cli/gpufile.h"
+#include "cli/pricing.h"
 #include "cli/searching.h"
 #include "cli/store.h"
 #include "cli/textfile.h"
 #include "judge/validate.h"
 #include "reach/worth.h"
 #include "sim/share.h"
+#include "sim/units.h"
 
 /* All that a signal handler may change. */
 static volatile sig_atomic_t stop_asked;
@@ -241,6 +243,12 @@ static s2_exit read_numbers(s2_searching *r)
     int64_t seed, n_ranks, page_tok, jobs = sysconf(_SC_NPROCESSORS_ONLN) / r->job.ranks.n_here;
     jobs = jobs > 1 ? jobs : 1;
     S2_CLI_TRY(s2_args_int(cli, &r->args, "len", 1, S2_LIMIT_CONTEXT_TOK, &search->options.len_tok));
+    if (strcmp(s2_args_str(&r->args, "batch"), "max") == 0) {
+        s2_cli_error(cli,
+                     "--batch max is another batch for each design, and a search compares designs at one: "
+                     "s2 sim --batch max prices what it found");
+        return S2_EXIT_USAGE;
+    }
     S2_CLI_TRY(s2_args_int(cli, &r->args, "batch", 1, 65536, &search->options.batch));
     S2_CLI_TRY(s2_args_int(cli, &r->args, "tp", 1, S2_LIMIT_HEADS, &n_ranks));
     S2_CLI_TRY(s2_args_int(cli, &r->args, "page", 1, 65536, &page_tok));
@@ -265,11 +273,21 @@ static s2_exit read_numbers(s2_searching *r)
     S2_CLI_TRY(s2_args_int(cli, &r->args, "validate", 0, 1000, &r->confirm.n));
     S2_CLI_TRY(s2_args_int(cli, &r->args, "runs", 0, S2_LIMIT_SAMPLES, &r->confirm.n_runs));
     r->confirm.device = s2_args_str(&r->args, "device");
+    if (r->words.n_shards > S2_LIMIT_BATCH) {
+        s2_cli_error(cli, "at most %d groups of GPUs share the optimizer", S2_LIMIT_BATCH);
+        return S2_EXIT_USAGE;
+    }
     if (r->words.n_ranks > S2_LIMIT_HEADS) {
         s2_cli_error(cli, "at most %d GPUs share the heads", S2_LIMIT_HEADS);
         return S2_EXIT_USAGE;
     }
     search->options.n_ranks = (int32_t)(r->words.n_ranks > 0 ? r->words.n_ranks : n_ranks);
+    S2_CLI_TRY(s2_pricing_options(cli, &r->args, &search->options));
+    if (r->words.weights != NULL)
+        search->options.weights = s2_pricing_weights(r->words.weights);
+    search->options.recompute |= r->words.recompute != 0;
+    if (r->words.n_shards > 0)
+        search->options.n_shards = (int32_t)r->words.n_shards;
     search->options.page_tok = (int32_t)page_tok;
     search->seed = (uint64_t)seed;
     search->n_jobs = (int32_t)jobs;
@@ -291,11 +309,9 @@ static s2_exit read_names(s2_searching *r)
         s2_args_str(&r->args, "require"), found->search.requirements, &found->search.n_requirements, &diag);
     if (status != S2_OK)
         return refuse(found->cli, &diag, status);
-    const bool measured = s2_calibration_find(found->search.options.gpu.name, &found->calibration) == S2_OK;
-    found->measured = measured;
-    found->calibrated =
-        measured || s2_calibration_guess(&found->search.options.gpu, &found->calibration) == S2_OK;
-    if (measured && !s2_args_has(&r->args, "bounds"))
+    S2_CLI_TRY(s2_pricing_constants(found->cli, &r->args, &found->search.options.gpu, &found->calibration,
+                                    &found->measured));
+    if (found->measured && !s2_args_has(&r->args, "bounds"))
         found->search.options.calibration = &found->calibration;
     return S2_EXIT_OK;
 }
@@ -322,10 +338,19 @@ static s2_exit refuse_both(const s2_searching *r)
     const struct {
         const char *option;
         bool said;
-    } both[] = {{"model", r->words.model != NULL}, {"gpu", r->words.gpu != NULL},
-                {"tp", r->words.n_ranks > 0},      {"len", r->words.len_tok > 0},
-                {"batch", r->words.batch > 0},     {"exportable", r->words.format != NULL},
-                {"phase", r->words.phases != NULL}};
+    } both[] = {{"model", r->words.model != NULL},  {"gpu", r->words.gpu != NULL},
+                {"tp", r->words.n_ranks > 0},       {"len", r->words.len_tok > 0},
+                {"batch", r->words.batch > 0},      {"exportable", r->words.format != NULL},
+                {"phase", r->words.phases != NULL}, {"weights", r->words.weights != NULL},
+                {"dp", r->words.n_shards > 0},      {"recompute", r->words.recompute != 0}};
+    const s2_search_words *const words = &r->words;
+    const bool shaped =
+        words->n_heads > 0 || words->n_kv_heads > 0 || words->n_layers > 0 || words->head_dim > 0;
+    if (shaped && (words->model != NULL || s2_args_has(&r->args, "model"))) {
+        s2_cli_error(r->found.cli,
+                     "heads, layers and head-dim are those of the model: give them or the model");
+        return S2_EXIT_USAGE;
+    }
     for (size_t nth = 0; nth < sizeof both / sizeof *both; nth++)
         if (both[nth].said && s2_args_has(&r->args, both[nth].option)) {
             s2_cli_error(r->found.cli, "--%s and '%s' conflict; give only one", both[nth].option,
@@ -413,6 +438,14 @@ static s2_exit find_kind(s2_searching *r)
     return S2_EXIT_OK;
 }
 
+static bool trains(const s2_found *found)
+{
+    bool any = false;
+    for (int32_t p = 0; p < found->n_phases; p++)
+        any |= found->phases[p] == S2_TRAIN;
+    return any;
+}
+
 static s2_exit read_options(s2_searching *r)
 {
     if (s2_sim_options_default(&r->found.search.options) != S2_OK)
@@ -429,6 +462,9 @@ static s2_exit read_options(s2_searching *r)
     S2_CLI_TRY(read_list(r, "phase",
                          r->words.phases != NULL ? r->words.phases : s2_args_str(&r->args, "phase"),
                          "prefill, decode, train", take_phase));
+    S2_CLI_TRY(s2_pricing_refuse_training(
+        r->found.cli, &r->found.search.options,
+        r->words.phases != NULL ? r->words.phases : s2_args_str(&r->args, "phase"), trains(&r->found)));
     S2_CLI_TRY(
         s2_restriction_read(r->found.cli, &r->args,
                             r->words.format != NULL ? r->words.format : s2_args_str(&r->args, "exportable"),
@@ -530,7 +566,8 @@ static s2_exit propose(s2_searching *r, const char **text)
     s2_buf_release(&buf);
     if (*text == NULL)
         return s2_cli_fail(cli, status == S2_OK ? S2_ENOMEM : status, "space");
-    fprintf(cli->err, "proposed space: %s\n", *text);
+    if (!r->quiet)
+        fprintf(cli->err, "proposed space: %s\n", *text);
     return S2_EXIT_OK;
 }
 
@@ -573,11 +610,15 @@ static s2_exit read_space(s2_searching *r)
 
 /* ---- running */
 
-/* Other ranks are about as far as this one, since visits are drawn alike. A log gets one line a minute. */
+/*
+ * Other ranks are about as far as this one, since visits are drawn alike. A log gets a line after five seconds,
+ * then one whenever the time has doubled, and at least one a minute.
+ */
 static void show_progress(s2_searching *r, int64_t visit)
 {
     const double now = seconds(), all = (double)(r->job.until - r->job.begin);
-    if (r->job.ranks.own != 0 || now - r->shown < (r->on_terminal ? 0.2 : 60))
+    const double pause = r->on_terminal ? 0.2 : fmin(fmax(5, r->shown - r->began), 60);
+    if (r->job.ranks.own != 0 || r->quiet || now - r->shown < pause)
         return;
     r->shown = now;
     const double done = (double)(visit - r->found.search.begin) * r->job.ranks.n;
@@ -788,7 +829,7 @@ static s2_exit run(s2_searching *r)
         return s2_cli_fail(found->cli, status, "search");
     found->until = r->job.until;
     const int64_t n = found->state.next - r->job.begin - done_before * r->job.ranks.n;
-    if (n > 0)
+    if (n > 0 && !r->quiet)
         fprintf(found->cli->err, "%lld candidates in %.1f s, %.0f a second on %d x %d threads, %.1f MiB\n",
                 (long long)n, took, (double)n / (took + 1e-9), (int)r->job.ranks.n, (int)found->search.n_jobs,
                 peak_mib());
@@ -1024,36 +1065,168 @@ static s2_exit refuse_unsearchable(s2_searching *r)
     return lowest >= 0 ? explain_refused(r) : S2_EXIT_OK;
 }
 
-/* --dry-run: what would be searched. */
-static s2_exit describe(s2_searching *r)
+/* The part of a search that tells how long the whole takes. */
+typedef struct sample {
+    double began;
+    double most; /* seconds */
+    int64_t begin;
+    int64_t visit;
+} sample;
+
+static bool samples(void *user, const s2_search_state *state, int64_t visit)
+{
+    enum { FEW = 16 };
+    sample *const own = user;
+    (void)state;
+    own->visit = visit;
+    return stop_asked == 0 && seconds() - own->began < (visit - own->begin < FEW ? 3 : own->most);
+}
+
+/* Whether some candidate can be deployed as asked, as far as a moment tells. */
+static s2_status find_accepted(s2_searching *r, bool *any)
+{
+    const s2_search *const search = &r->found.search;
+    const double ends = seconds() + 3;
+    s2_arena *const arena = &r->found.cli->arena;
+    *any = search->accept == NULL;
+    for (int64_t visit = r->job.begin; visit < r->job.until && !*any && seconds() < ends; visit++) {
+        const s2_arena_mark_t mark = s2_arena_mark(arena);
+        s2_pattern pattern;
+        s2_status status =
+            s2_search_pattern(search, s2_search_candidate(search, visit), arena, &pattern, NULL);
+        if (status == S2_OK)
+            status = search->accept(search->accept_user, &pattern, any);
+        s2_arena_rewind(arena, mark);
+        if (status != S2_OK && status != S2_EPARSE)
+            return status;
+    }
+    return S2_OK;
+}
+
+static s2_exit put_expected(s2_searching *r, s2_buf *buf)
+{
+    s2_found *const found = &r->found;
+    const double began = seconds(), all = (double)(r->job.until - r->job.begin);
+    sample own = {.began = began, .begin = r->job.begin, .visit = r->job.begin};
+    bool any;
+    handlers old;
+    catch_stop(&old);
+    s2_status status = find_accepted(r, &any);
+    own.most = any ? 1 : 10; /* where nothing can be deployed, a search is short, and its end says why */
+    if (status == S2_OK)
+        status = s2_search_run(&found->search, &found->state, r->job.until, samples, &own);
+    release_stop(&old);
+    if (status != S2_OK)
+        return s2_cli_fail(found->cli, status, "search");
+    const double took_us = (seconds() - began) * 1e6, n = fmax((double)(own.visit - r->job.begin), 1);
+    const bool whole = found->state.next == r->job.until;
+    s2_buf_puts(buf, whole ? "expected    " : "expected    about ");
+    s2_time_print(whole ? took_us : took_us * all / n, buf);
+    s2_buf_printf(buf, " on %d thread%s: ", (int)found->search.n_jobs, found->search.n_jobs > 1 ? "s" : "");
+    if (whole) {
+        s2_buf_puts(buf, "all were visited to say so\n");
+        return S2_EXIT_OK;
+    }
+    s2_buf_printf(buf, "an estimate from the first %.0f, which took ", n);
+    s2_time_print(took_us, buf);
+    s2_buf_puts(buf, "\n");
+    return S2_EXIT_OK;
+}
+
+static void put_examples(const s2_searching *r, s2_buf *buf)
 {
     const s2_found *const found = &r->found;
-    s2_buf buf = {0};
-    S2_CLI_TRY(refuse_unsearchable(r));
-    s2_buf_puts(&buf, "question    ");
-    s2_found_put_question(found, &buf);
-    s2_buf_printf(&buf, "space       %s\ncandidates  %lld, of which %lld would be visited\nfor example\n",
-                  found->space_text, (long long)found->space.n_candidates,
-                  (long long)(r->job.until - r->job.begin));
+    s2_buf_puts(buf, "for example\n");
     for (int64_t visit = r->job.begin; visit < r->job.until && visit < r->job.begin + 3; visit++) {
         s2_buf text = {0};
         s2_space_expand(&found->space, s2_search_candidate(&found->search, visit), &text);
         for (size_t n = 0; n < text.len; n++)
             text.data[n] = text.data[n] == '\n' ? ';' : text.data[n];
-        s2_buf_puts(&buf, "  ");
-        s2_buf_add(&buf, text.data != NULL ? text.data : "", text.len);
-        s2_buf_puts(&buf, "\n");
+        s2_buf_puts(buf, "  ");
+        s2_buf_add(buf, text.data != NULL ? text.data : "", text.len);
+        s2_buf_puts(buf, "\n");
         s2_buf_release(&text);
     }
-    return s2_cli_print(found->cli, &buf);
+}
+
+/* If the whole space was visited and nothing was found, the search would end like this too. */
+static s2_exit refuse_empty(s2_searching *r)
+{
+    const s2_found *const found = &r->found;
+    if (found->state.next < r->job.until || found->state.front.n > 0)
+        return S2_EXIT_OK;
+    S2_CLI_TRY(explain_unaccepted(r));
+    explain_violated(r);
+    s2_cli_error(found->cli, "the search would find nothing");
+    return S2_EXIT_VIOLATED;
+}
+
+/* --dry-run: what would be searched, and how long that takes. */
+static s2_exit describe(s2_searching *r)
+{
+    s2_found *const found = &r->found;
+    s2_buf buf = {0};
+    S2_CLI_TRY(refuse_unsearchable(r));
+    s2_search_state_init(&found->search, &found->state);
+    s2_buf_puts(&buf, "question    ");
+    s2_found_put_question(found, &buf);
+    s2_buf_printf(&buf, "space       %s\ncandidates  %lld, of which %lld would be visited\n",
+                  found->space_text, (long long)found->space.n_candidates,
+                  (long long)(r->job.until - r->job.begin));
+    s2_exit code = put_expected(r, &buf);
+    put_examples(r, &buf);
+    if (code == S2_EXIT_OK)
+        code = s2_cli_print(found->cli, &buf);
+    else
+        s2_buf_release(&buf);
+    if (code == S2_EXIT_OK)
+        code = refuse_empty(r);
+    s2_search_state_release(&found->state);
+    return code;
+}
+
+/* What s2 sim asks of a price, and a search does not. */
+static const struct {
+    const char *options, *why;
+} unpriced[] = {
+    {"pp|micro|cp|nodes",
+     "a search prices GPUs that share the heads of each layer (--tp): s2 sim prices what it "
+     "found on such a machine"},
+    {"kernel-model", "a search prices the kernels of s2: s2 sim prices what it found by other kernels"},
+    {"new|requests|chunk|prefix",
+     "a search prices whole contexts of one length: s2 sim prices what it found so"},
+    {"compare",
+     "a search compares with dense attention and the model's own layers: s2 sim --compare adds known "
+     "methods"},
+    {"accuracy|rows", "s2 sim judges the constants; a search prints the error beside each prediction"},
+    {"list", "s2 sim --list shows GPUs and models"},
+    {"set", "a search takes a model's config as it is: s2 import --set writes a pattern with what it leaves "
+            "unsaid"}};
+
+static s2_exit refuse_unpriced(s2_cli *cli, int argc, char **argv)
+{
+    cli->command = "search"; /* as the parser says that comes after this */
+    for (int at = 1; at < argc; at++) {
+        char name[32] = "";
+        if (strncmp(argv[at], "--", 2) == 0)
+            snprintf(name, sizeof name, "%.*s", (int)strcspn(argv[at] + 2, "="), argv[at] + 2);
+        for (size_t n = 0; n < sizeof unpriced / sizeof *unpriced; n++)
+            if (s2_word_in(unpriced[n].options, name)) {
+                s2_cli_error(cli, "--%s: %s", name, unpriced[n].why);
+                return S2_EXIT_USAGE;
+            }
+    }
+    return S2_EXIT_OK;
 }
 
 static s2_exit search_command(s2_searching *r, int argc, char **argv)
 {
     s2_cli *const cli = r->found.cli;
+    S2_CLI_TRY(refuse_unpriced(cli, argc, argv));
     S2_CLI_TRY(s2_args_parse(cli, "search", argc, argv, &r->args));
     S2_CLI_TRY(refuse_apart(cli, &r->args));
     r->found.json = s2_args_has(&r->args, "json");
+    r->quiet = s2_args_has(&r->args, "quiet");
     r->on_terminal = isatty(fileno(cli->err)) == 1;
     r->job.states = S2_NEW(&cli->arena, s2_buf, r->job.ranks.n);
     if (r->job.states == NULL)

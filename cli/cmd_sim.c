@@ -9,6 +9,7 @@
 #include "cli/machine.h"
 #include "cli/netfile.h"
 #include "cli/options.h"
+#include "cli/pricing.h"
 #include "cli/report.h"
 #include "cli/requests.h"
 #include "cli/store.h"
@@ -58,85 +59,34 @@ static const char *dtype_name(int at)
     return s2_dtype_word((s2_dtype)at);
 }
 
-static const char *weights_name(int at)
-{
-    return s2_weights_word((s2_weights)at);
-}
-
-static const char *cache_name(int at)
-{
-    return s2_cache_type_word((s2_cache_type)at);
-}
-
-static const char *fusion_name(int at)
-{
-    return s2_fusion_word((s2_fusion)at);
-}
-
 static s2_exit read_numbers(s2_sim_run_state *state)
 {
     s2_cli *const cli = state->cli;
     s2_sim_options *const options = &state->options;
-    int64_t page_tok, n_ranks, n_shards;
+    int64_t page_tok, n_ranks;
     state->largest = strcmp(s2_args_str(&state->args, "batch"), "max") == 0;
     if (!state->largest)
         S2_CLI_TRY(s2_args_int(cli, &state->args, "batch", 1, S2_LIMIT_BATCH, &options->batch));
-    S2_CLI_TRY(s2_args_int(cli, &state->args, "dp", 1, S2_LIMIT_BATCH, &n_shards));
     S2_CLI_TRY(s2_args_int(cli, &state->args, "page", 1, 65536, &page_tok));
     S2_CLI_TRY(s2_args_int(cli, &state->args, "tp", 1, S2_LIMIT_HEADS, &n_ranks));
     if (s2_args_str(&state->args, "new") != NULL)
         S2_CLI_TRY(s2_args_int(cli, &state->args, "new", 1, S2_LIMIT_CONTEXT_TOK, &options->new_tok));
     options->page_tok = (int32_t)page_tok;
     options->n_ranks = (int32_t)n_ranks;
-    options->n_shards = (int32_t)n_shards;
-    options->recompute = s2_args_has(&state->args, "recompute");
-    options->weights =
-        (s2_weights)word_index(s2_args_str(&state->args, "weights"), weights_name, S2_N_WEIGHTS);
-    options->cache =
-        (s2_cache_type)word_index(s2_args_str(&state->args, "kv-dtype"), cache_name, S2_N_CACHE_TYPES);
-    options->fusion = (s2_fusion)word_index(s2_args_str(&state->args, "fusion"), fusion_name, S2_N_FUSIONS);
+    S2_CLI_TRY(s2_pricing_options(cli, &state->args, options));
     state->all_phases = strcmp(s2_args_str(&state->args, "phase"), "all") == 0;
     options->phase = (s2_phase)word_index(s2_args_str(&state->args, "phase"), phase_name, S2_N_PHASES);
     options->dtype = (s2_dtype)word_index(s2_args_str(&state->args, "dtype"), dtype_name, S2_N_PRICED_DTYPES);
     return S2_EXIT_OK;
 }
 
-static s2_exit refuse_options_of_training(const s2_sim_run_state *state)
-{
-    static const char *const names[] = {"dp", "recompute"};
-    if (state->all_phases || state->options.phase == S2_TRAIN)
-        return S2_EXIT_OK;
-    for (size_t at = 0; at < sizeof names / sizeof *names; at++)
-        if (s2_args_has(&state->args, names[at])) {
-            s2_cli_error(state->cli, "--%s belongs to training and changes nothing in %s: add --phase train",
-                         names[at], s2_phase_word(state->options.phase));
-            return S2_EXIT_USAGE;
-        }
-    return S2_EXIT_OK;
-}
-
-/* The user's own constants, the GPU's, or a guess from its data sheet. */
 static s2_exit read_constants(s2_sim_run_state *state)
 {
-    const char *const path = s2_args_str(&state->args, "constants");
-    s2_diag diag = {0};
+    bool measured;
     if (s2_args_has(&state->args, "bounds"))
         return S2_EXIT_OK;
-    s2_status status = S2_OK;
-    if (path != NULL) {
-        char *text;
-        size_t n_bytes;
-        S2_CLI_TRY(s2_textfile_read(state->cli, path, &text, &n_bytes));
-        status = s2_calibration_parse(text, n_bytes, &state->calibration, &diag);
-        if (status != S2_OK)
-            return s2_input_refuse(state->cli, status, path, text, n_bytes, &diag);
-    } else {
-        status = s2_calibration_find(state->options.gpu.name, &state->calibration);
-        if (status == S2_EUNSUPPORTED)
-            status = s2_calibration_guess(&state->options.gpu, &state->calibration);
-    }
-    if (status != S2_OK)
-        return s2_cli_fail(state->cli, status, "the built-in constants");
+    S2_CLI_TRY(
+        s2_pricing_constants(state->cli, &state->args, &state->options.gpu, &state->calibration, &measured));
     state->options.calibration = &state->calibration;
     return S2_EXIT_OK;
 }
@@ -202,7 +152,8 @@ static s2_exit read_options(s2_sim_run_state *state)
     S2_CLI_TRY(s2_machine_options(state->cli, &state->args, &state->options));
     S2_CLI_TRY(read_peer(state));
     S2_CLI_TRY(read_requests(state));
-    S2_CLI_TRY(refuse_options_of_training(state));
+    S2_CLI_TRY(s2_pricing_refuse_training(state->cli, &state->options, s2_args_str(&state->args, "phase"),
+                                          state->all_phases || state->options.phase == S2_TRAIN));
     if (model == NULL)
         return S2_EXIT_OK;
     bool is_file;

@@ -68,7 +68,7 @@ s2_status s2_found_predict(const s2_found *found, const s2_found_design *design,
     s2_sim_options options = found->search.options;
     options.phase = phase;
     options.keeps_all &= !design->frees;
-    options.calibration = found->calibrated ? &found->calibration : NULL;
+    options.calibration = &found->calibration;
     return s2_price(&found->cli->arena, &design->pattern, &options, S2_PRICE_WHOLE, sim, NULL);
 }
 
@@ -95,6 +95,19 @@ s2_status s2_found_time(const s2_found *found, const s2_found_design *design, s2
 bool s2_found_tells(const s2_found *found, s2_phase phase)
 {
     return phase == S2_TRAIN && found->search.options.calibration != NULL;
+}
+
+bool s2_found_is_untold(const s2_found *found, const s2_found_design *design, s2_objective objective)
+{
+    return objective == S2_BY_TRAIN_US && found->n_told > 0 && !design->told;
+}
+
+s2_sim_options s2_found_question(const s2_found *found)
+{
+    int32_t p = 0;
+    while (p + 1 < found->n_phases && found->phases[p] == S2_TRAIN)
+        p++;
+    return s2_found_options(found, found->phases[p]);
 }
 
 s2_status s2_found_price(const s2_found *found, s2_found_design *design, bool told)

@@ -53,8 +53,7 @@ typedef struct s2_found {
     s2_net net;
     s2_calibration
         calibration; /* measured or guessed; search.options has it where the search predicts by it */
-    bool calibrated;
-    bool measured; /* not guessed */
+    bool measured;   /* not guessed */
     s2_search search;
     s2_search_state state;
     int32_t n_phases;
@@ -103,6 +102,8 @@ const char *s2_found_choice(const s2_found *found, int64_t index);
 bool s2_found_tells(const s2_found *found, s2_phase phase);
 /* The options with which the search compared the phase: predictions, or bounds. */
 s2_sim_options s2_found_options(const s2_found *found, s2_phase phase);
+/* Those of the first phase that is served; only training, which takes no weights as published, if there is none. */
+s2_sim_options s2_found_question(const s2_found *found);
 /*
  * Predict with the constants of this repository's kernels, guessed where they were not measured;
  * sim->predicted is false if no kernel takes the design.
@@ -128,6 +129,8 @@ bool s2_found_beats(const s2_found *found, const s2_found_rival *rival, const do
                     const double *of_design);
 /* Whether an objective is what a design costs, not what it gives up. */
 bool s2_found_is_price(s2_objective objective);
+/* Whether the value is a bound where those of the best designs are predictions. */
+bool s2_found_is_untold(const s2_found *found, const s2_found_design *design, s2_objective objective);
 void s2_found_json(const s2_found *found, s2_buf *buf);
 /* One line: the phases, length, batch, types, GPUs, model and formats that were understood. */
 void s2_found_put_question(const s2_found *found, s2_buf *buf);

@@ -26,12 +26,34 @@ static void json_counts(const s2_found *found, s2_buf *buf)
     s2_json_key_int(buf, "priced", counts->priced);
 }
 
-static void json_values(const s2_found *found, const s2_point *point, s2_buf *buf)
+/* The values of the page's table; a training step that is not told has its bound alone. */
+static void json_values(const s2_found *found, const s2_found_design *design, s2_buf *buf)
 {
-    s2_json_key_int(buf, "candidate", point->index);
+    s2_json_key_int(buf, "candidate", design->point->index);
     for (int32_t v = 0; v < found->search.n_by; v++) {
-        s2_json_key_num(buf, s2_objective_word(found->search.by[v]), point->value[v]);
+        const s2_objective objective = found->search.by[v];
+        const bool untold = s2_found_is_untold(found, design, objective);
+        s2_json_key_num(buf, s2_objective_word(objective), untold ? (double)NAN : design->shown[v]);
+        if (design->told || untold)
+            if (objective == S2_BY_TRAIN_US)
+                s2_json_key_num(buf, "train_bound_us", design->point->value[v]);
     }
+}
+
+/* Of each time that is minimized, whether it is a prediction. */
+static void json_priced(const s2_found *found, s2_buf *buf)
+{
+    s2_json_key(buf, "priced_as");
+    s2_json_begin(buf, '{');
+    for (int32_t v = 0; v < found->search.n_by; v++) {
+        const s2_objective objective = found->search.by[v];
+        const bool predicted =
+            objective <= S2_BY_TRAIN_US && (s2_sim_predicts(&found->search.options, (s2_phase)objective) ||
+                                            (objective == S2_BY_TRAIN_US && found->n_told > 0));
+        if (objective <= S2_BY_TRAIN_US)
+            s2_json_key_str(buf, s2_objective_word(objective), predicted ? "predicted" : "bound");
+    }
+    s2_json_end(buf, '}');
 }
 
 /* What the page says of a design in a phase; every ratio there is one of these over another design's. */
@@ -77,17 +99,13 @@ static void json_design(const s2_found *found, const s2_found_design *design, bo
     s2_json_key_str(buf, "hash", design->hash);
     s2_json_key_str(buf, "name", design->name);
     s2_json_key_str(buf, "pattern", text.data);
-    json_values(found, design->point, buf);
+    json_values(found, design, buf);
     s2_status status =
         s2_worth_figures(&found->cli->arena, &design->pattern, found->search.options.len_tok, &worth);
     if (status == S2_OK)
         s2_report_worth_json(&worth, buf);
     if (status == S2_OK && whole)
         status = json_phases(found, design, buf);
-    if (design->told) /* s2search/1 names the bound train_us */
-        for (int32_t v = 0; v < found->search.n_by; v++)
-            if (found->search.by[v] == S2_BY_TRAIN_US)
-                s2_json_key_num(buf, "train_predicted_us", design->shown[v]);
     s2_json_end(buf, '}');
     if (text.status != S2_OK || status != S2_OK)
         buf->status = status != S2_OK ? status : text.status;
@@ -141,8 +159,14 @@ static void json_rivals(const s2_found *found, s2_buf *buf)
 /* What else the times and caches are of. */
 static void json_words(const s2_found *found, s2_buf *buf)
 {
-    s2_json_key_int(buf, "tp", found->search.options.n_ranks);
-    s2_json_key_int(buf, "page", found->search.options.page_tok);
+    const s2_sim_options asked = s2_found_question(found), *const options = &asked;
+    s2_json_key_int(buf, "tp", options->n_ranks);
+    s2_json_key_int(buf, "page", options->page_tok);
+    s2_json_key_str(buf, "weights", s2_weights_word(s2_sim_weights(options)));
+    s2_json_key_str(buf, "kv_dtype", s2_cache_type_word(options->cache));
+    s2_json_key_str(buf, "fusion", s2_fusion_word(options->fusion));
+    s2_json_key_int(buf, "dp", options->n_shards);
+    s2_json_key_bool(buf, "recompute", options->recompute);
     s2_report_scores_json(s2_report_scores_of(&found->net, found->model), buf);
     s2_json_key(buf, "phase");
     s2_json_begin(buf, '[');
@@ -170,7 +194,7 @@ void s2_found_json(const s2_found *found, s2_buf *buf)
     s2_json_key_str(buf, "dtype", s2_dtype_word(options->dtype));
     s2_json_key_str(buf, "at_most", found->at_most);
     json_counts(found, buf);
-    s2_json_key_str(buf, "times", s2_sim_predicts(options, found->phases[0]) ? "predicted" : "bounds");
+    json_priced(found, buf);
     s2_json_key_int(buf, "best", found->n_designs > 0 ? found->designs[0].point->index : -1);
     s2_json_key(buf, "front");
     s2_json_begin(buf, '[');

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cli/pricing.h"
 #include "cli/report.h"
 #include "sim/units.h"
 
@@ -23,9 +24,11 @@ static void put_value(s2_objective objective, double value, s2_buf *buf)
 
 /* ---- the table */
 
-static void put_cell(s2_objective objective, double value, s2_buf *buf)
+static void put_cell(s2_objective objective, double value, bool bound, s2_buf *buf)
 {
     s2_buf cell = {0};
+    if (bound)
+        s2_buf_puts(&cell, ">= ");
     if (isnan(value))
         s2_buf_puts(&cell, "-");
     else
@@ -38,7 +41,8 @@ static void put_row(const s2_found *found, const char *name, const s2_found_desi
 {
     s2_buf_printf(buf, "%-*.*s", SHOWN_DIGITS, SHOWN_DIGITS, name);
     for (int32_t v = 0; v < found->search.n_by; v++)
-        put_cell(found->search.by[v], design->shown[v], buf);
+        put_cell(found->search.by[v], design->shown[v],
+                 s2_found_is_untold(found, design, found->search.by[v]), buf);
     s2_buf_printf(buf, "  %s\n", design->choice);
 }
 
@@ -259,10 +263,11 @@ static bool makes_fit(const remedy *one, const s2_found *found, s2_sim_options *
     enum { MOST = 64 };
     const int32_t n_heads = found->net.n_heads;
     s2_training training;
-    options->recompute = one->recompute;
+    const s2_sim_options *const asked = &found->search.options;
+    options->recompute = one->recompute || asked->recompute;
     for (int32_t n = one->tp || one->dp ? 2 : 1; n <= MOST; n *= 2) {
-        options->n_ranks = one->tp ? found->search.options.n_ranks * n : found->search.options.n_ranks;
-        options->n_shards = one->dp ? n : 1;
+        options->n_ranks = one->tp ? asked->n_ranks * n : asked->n_ranks;
+        options->n_shards = one->dp ? asked->n_shards * n : asked->n_shards;
         if (n_heads % options->n_ranks != 0)
             return false;
         s2_end_to_end_training(options, &training);
@@ -285,18 +290,24 @@ static void put_remedies(const s2_found *found, const s2_sim_options *options, s
     int32_t n_said = 0;
     for (size_t n = 0; n < sizeof tried / sizeof tried[0]; n++) {
         s2_sim_options own = *options;
-        if ((n_said > 0 && tried[n].recompute) || !makes_fit(&tried[n], found, &own))
+        const bool again = tried[n].recompute && found->search.options.recompute;
+        if (again || (n_said > 0 && tried[n].recompute) || !makes_fit(&tried[n], found, &own))
             continue;
-        s2_buf_puts(buf, n_said++ == 0 ? "; in s2 sim it fits with" : ", or with");
+        s2_buf_puts(buf, n_said++ == 0 ? "; it fits with" : ", or with");
         if (tried[n].tp)
             s2_buf_printf(buf, " --tp %d", (int)own.n_ranks);
         if (tried[n].dp)
             s2_buf_printf(buf, " --dp %d", (int)own.n_shards);
-        if (tried[n].recompute)
+        if (tried[n].recompute && !found->search.options.recompute)
             s2_buf_puts(buf, " --recompute");
+        if (tried[n].tp || tried[n].dp)
+            s2_buf_printf(buf, " (%d GPUs)", (int)(own.n_ranks * own.n_shards));
     }
     if (n_said == 0)
-        s2_buf_puts(buf, "; neither --recompute nor up to 64 times as many GPUs (--tp, --dp) make it fit");
+        s2_buf_puts(buf,
+                    found->search.options.recompute
+                        ? "; up to 64 times as many GPUs (--tp, --dp) do not make it fit"
+                        : "; neither --recompute nor up to 64 times as many GPUs (--tp, --dp) make it fit");
 }
 
 /* Goes before any time of a training step, because a step that does not fit has no time. */
@@ -318,6 +329,8 @@ static void put_training(const s2_found *found, const s2_sim_options *options, c
     s2_buf_puts(buf, " of weights, gradients and optimizer and ");
     s2_bytes_print(training->activation_bytes, buf);
     s2_buf_puts(buf, " of activations,\n    the same for every pattern");
+    if (!fits && sim->fit_batch > 0)
+        s2_buf_printf(buf, "; a batch of %lld fits", (long long)sim->fit_batch);
     if (!fits && sim->fit_len_tok > 0)
         s2_buf_printf(buf, "; at this batch %lld tokens fit", (long long)sim->fit_len_tok);
     if (!fits) {
@@ -423,14 +436,24 @@ static void put_kept(const s2_found *found, int32_t p, double bytes, s2_buf *buf
 /* The room depends on the type of the weights: it is said, because it may not be the one that is deployed. */
 static void put_overflow(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
+    const char *const each = options->n_ranks > 1 ? " on each GPU" : "";
     s2_buf_puts(buf, ", more than fits the GPU");
-    if (sim->weight_bytes == 0)
-        return;
-    s2_buf_puts(buf, " beside ");
-    s2_bytes_print((double)sim->weight_bytes, buf);
-    s2_buf_printf(buf, " of weights%s (%s)", options->n_ranks > 1 ? " on each GPU" : "",
-                  options->weights == S2_WEIGHTS_AS_DTYPE ? s2_dtype_word(options->dtype)
-                                                          : s2_weights_word(options->weights));
+    if (sim->weight_bytes > 0) {
+        s2_buf_puts(buf, " beside ");
+        s2_bytes_print((double)sim->weight_bytes, buf);
+        s2_buf_printf(buf, " of weights%s (", each);
+        s2_pricing_put_weights(options, buf);
+        s2_buf_puts(buf, ")");
+    }
+    s2_buf_puts(buf, ";\n    ");
+    s2_bytes_print((double)sim->host_bytes, buf);
+    s2_buf_printf(buf, "%s must stay in host memory; ", each);
+    if (sim->fit_batch > 0)
+        s2_buf_printf(buf, "the largest batch that fits is %lld", (long long)sim->fit_batch);
+    else
+        s2_buf_puts(buf, "not one sequence of this length fits");
+    if (sim->fit_len_tok > 0)
+        s2_buf_printf(buf, ", the longest context at this batch %lld tokens", (long long)sim->fit_len_tok);
 }
 
 static void put_cache(const s2_found *found, const s2_found_design *best, int32_t p, s2_buf *buf)
@@ -593,17 +616,36 @@ static void put_gain(const s2_found *found, const s2_found_rival *rival, const c
     s2_buf_release(&won);
 }
 
+/* What is not as usual: types of weights and cache, and how a model is computed. */
+static void put_types(const s2_sim_options *options, s2_buf *buf)
+{
+    if (options->net != NULL && s2_sim_weights(options) != S2_WEIGHTS_AS_DTYPE) {
+        s2_buf_puts(buf, ", weights ");
+        s2_pricing_put_weights(options, buf);
+    }
+    if (options->cache != S2_CACHE_AS_DTYPE)
+        s2_buf_printf(buf, ", KV cache %s", s2_cache_type_word(options->cache));
+    if (options->fusion != S2_FUSED)
+        s2_buf_printf(buf, ", %s", s2_fusion_word(options->fusion));
+    if (options->recompute)
+        s2_buf_puts(buf, ", recomputed");
+}
+
 void s2_found_put_question(const s2_found *found, s2_buf *buf)
 {
-    const s2_sim_options *const options = &found->search.options;
+    const s2_sim_options asked = s2_found_question(found), *const options = &asked;
     for (int32_t p = 0; p < found->n_phases; p++)
         s2_buf_printf(buf, "%s%s", p > 0 ? ", " : "", s2_phase_word(found->phases[p]));
     s2_buf_printf(buf, " of %lld tokens, batch %lld, %s, %s", (long long)options->len_tok,
                   (long long)options->batch, s2_dtype_word(options->dtype), options->gpu.title);
     if (options->n_ranks > 1)
         s2_buf_printf(buf, ", %d GPUs share the heads", (int)options->n_ranks);
+    if (options->n_shards > 1)
+        s2_buf_printf(buf, ", %d %s divide the optimizer", (int)options->n_shards,
+                      options->n_ranks > 1 ? "such groups" : "GPUs");
     if (found->model[0] != '\0')
         s2_buf_printf(buf, ", model %s", found->model);
+    put_types(options, buf);
     for (int32_t n = 0; n < found->restriction->n_formats; n++)
         s2_buf_printf(buf, ", for %s", found->restriction->formats[n]->name);
     s2_buf_puts(buf, "\n");

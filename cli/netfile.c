@@ -40,6 +40,11 @@ static s2_exit read_config(s2_cli *cli, const char *path, s2_net *out)
     *out = net;
     name_after(path, name, sizeof name);
     s2_text_clean(out->name, sizeof out->name, name);
+    if (net.method[0] != '\0' && net.stored == S2_WEIGHTS_PUBLISHED)
+        s2_cli_hint(cli,
+                    "%s stores its weights by %s, which has no price here: they are priced in the type of "
+                    "activations unless --weights says otherwise",
+                    path, net.method);
     return S2_EXIT_OK;
 }
 

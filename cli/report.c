@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "cli/computed.h"
 #include "cli/machine.h"
+#include "cli/pricing.h"
 #include "pattern/models.h"
 #include "pattern/parse.h"
 #include "sim/units.h"
@@ -58,7 +59,7 @@ static void json_subject(const s2_report_subject *subject, s2_buf *buf)
         s2_json_key_int(buf, "new", options->new_tok);
     s2_json_key_int(buf, "batch", options->batch);
     s2_json_key_str(buf, "dtype", s2_dtype_word(options->dtype));
-    s2_json_key_str(buf, "weights", s2_weights_word(options->weights));
+    s2_json_key_str(buf, "weights", s2_weights_word(s2_sim_weights(options)));
     s2_json_key_str(buf, "kv_dtype", s2_cache_type_word(options->cache));
     if (options->net != NULL)
         s2_json_key_str(buf, "fusion", s2_fusion_word(options->fusion));
@@ -922,6 +923,10 @@ void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_
     s2_buf_printf(buf, ", batch %lld, %s, %s%s%s", (long long)options->batch, s2_dtype_word(options->dtype),
                   options->gpu.title, options->net != NULL ? ", model " : "",
                   options->net != NULL ? options->net->name : "");
+    if (options->net != NULL && s2_sim_weights(options) != S2_WEIGHTS_AS_DTYPE) {
+        s2_buf_puts(buf, ", weights ");
+        s2_pricing_put_weights(options, buf);
+    }
     put_gpus(options, buf);
     text_work(sim, options->phase == S2_DECODE, buf);
     text_time(options, sim, buf);

@@ -32,9 +32,9 @@ s2_exit s2_search_file_name(s2_searching *r)
 #undef S2_GPU_VALUE
     if (r->model_is_file) {
         const s2_net *const net = &found->net;
-        s2_buf_printf(&buf, " | of layers %d heads %d on %d of %d, widths %d %d %d, weights %lld,",
+        s2_buf_printf(&buf, " | of layers %d heads %d on %d of %d, widths %d %d %d, weights %lld in %d,",
                       net->n_layers, net->n_heads, net->n_kv_heads, net->head_dim, net->hidden, net->ffn,
-                      net->vocab, (long long)s2_net_weights(net));
+                      net->vocab, (long long)s2_net_weights(net), (int)net->stored);
     }
     for (int32_t v = 0; v < search->n_by; v++)
         s2_buf_printf(&buf, " %s", s2_objective_word(search->by[v]));
@@ -43,6 +43,9 @@ s2_exit s2_search_file_name(s2_searching *r)
                       search->limits[n].of_dense ? " of dense" : "");
     s2_buf_printf(&buf, " | %s",
                   search->options.calibration != NULL ? search->options.calibration->hash : "bounds");
+    s2_buf_printf(&buf, " | weights %s cache %s %s dp %d%s", s2_weights_word(search->options.weights),
+                  s2_cache_type_word(search->options.cache), s2_fusion_word(search->options.fusion),
+                  (int)search->options.n_shards, search->options.recompute ? " recompute" : "");
     s2_buf_printf(&buf, " | tp %d page %d dense %lld in", (int)search->options.n_ranks,
                   (int)search->options.page_tok, (long long)r->restriction.n_dense_layers);
     for (int32_t n = 0; n < r->restriction.n_formats; n++)

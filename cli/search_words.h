@@ -3,7 +3,8 @@
  * 128k".
  *
  * Phrases between commas: N heads, N KV heads, N layers, N head-dim, a context length, batch N, N GPUs,
- * phases, a GPU, a model by its name or its config.json, a format.
+ * phases, a GPU, a model by its name or its config.json, a format, N groups of GPUs as dp N, TYPE weights,
+ * recompute. Numbers come first or last, as in "8 x H200", "H200x8", "batch size 8", "bs=8".
  */
 #ifndef S2_CLI_SEARCH_WORDS_H
 #define S2_CLI_SEARCH_WORDS_H
@@ -17,8 +18,11 @@ typedef struct s2_search_words {
     int64_t head_dim;
     int64_t len_tok;
     int64_t batch;
-    int64_t n_ranks;    /* GPUs that share the heads */
-    const char *phases; /* as in --phase */
+    int64_t n_ranks;     /* GPUs that share the heads */
+    int64_t n_shards;    /* groups of them that train together, as in --dp */
+    int64_t recompute;   /* 1: as --recompute */
+    const char *weights; /* as in --weights */
+    const char *phases;  /* as in --phase */
     const char *gpu;
     const char *model;
     const char *format; /* a format of s2 export, as in --exportable */

@@ -25,6 +25,7 @@ typedef struct s2_searching {
     s2_search_job job;
     int64_t stored_us; /* from a file read back: when the run that was storing began; 0: none was */
     bool on_terminal;
+    bool quiet; /* no progress, no count of candidates a second */
     double began;
     double shown;
     double slice_ends;

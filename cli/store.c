@@ -334,7 +334,8 @@ static const char *kernel_of(s2_arena *arena, const s2_sim_options *options)
 static void fill_kind(s2_arena *arena, const s2_sim_options *options, bool keeps_all, s2_db_sim *row)
 {
     row->kv_dtype = options->cache == S2_CACHE_AS_DTYPE ? row->dtype : s2_cache_type_word(options->cache);
-    row->weights = options->weights == S2_WEIGHTS_AS_DTYPE ? row->dtype : s2_weights_word(options->weights);
+    const s2_weights weights = s2_sim_weights(options);
+    row->weights = weights == S2_WEIGHTS_AS_DTYPE ? row->dtype : s2_weights_word(weights);
     row->tp = options->n_ranks;
     row->kernel = kernel_of(arena, options);
     row->settings = settings_of(arena, options, keeps_all);

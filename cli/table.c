@@ -44,6 +44,35 @@
         "color", '\0', "auto|always|never", "auto",                                                          \
             "colour the verdicts; auto: on a terminal, unless NO_COLOR is set", false, false                 \
     }
+#define OPT_WEIGHTS                                                                                          \
+    {                                                                                                        \
+        "weights", '\0', "published|as-dtype|fp8|int8|int4|mxfp4", "published",                              \
+            "type of the model's weights; published: as its config says, else, and in training, as --dtype", \
+            false, false                                                                                     \
+    }
+#define OPT_KV_DTYPE                                                                                         \
+    {                                                                                                        \
+        "kv-dtype", '\0', "as-dtype|bf16|e4m3|int8", "as-dtype", "type of the KV cache", false, false        \
+    }
+#define OPT_FUSION                                                                                           \
+    {                                                                                                        \
+        "fusion", '\0', "fused|eager", "fused",                                                              \
+            "norms, rotary embedding and activations: one kernel each, or PyTorch's operations one by one",  \
+            false, false                                                                                     \
+    }
+#define OPT_DP                                                                                               \
+    {                                                                                                        \
+        "dp", '\0', "N", "1", "train: GPUs that divide weights, gradients and optimizer", false, false       \
+    }
+#define OPT_RECOMPUTE                                                                                        \
+    {                                                                                                        \
+        "recompute", '\0', NULL, NULL, "train: keep the input of each layer only", false, false              \
+    }
+#define OPT_CONSTANTS                                                                                        \
+    {                                                                                                        \
+        "constants", '\0', "FILE", NULL, "what s2 calibrate wrote; default: the GPU's built-in file", false, \
+            false                                                                                            \
+    }
 #define OPT_END                                                                                              \
     {                                                                                                        \
         NULL, '\0', NULL, NULL, NULL, false, false                                                           \
@@ -153,8 +182,7 @@ static const s2_option SIM[] = {
      "nodes that all GPUs are dealt to; groups that span several speak over the network", false, false},
     {"compare", '\0', NULL, NULL, "also price the known methods in the same shape", false, false},
     {"bounds", '\0', NULL, NULL, "lower bounds only, no predictions", false, false},
-    {"constants", '\0', "FILE", NULL, "what s2 calibrate wrote; default: the GPU's built-in file", false,
-     false},
+    OPT_CONSTANTS,
     {"kernel-model", '\0', "NAME", NULL,
      "somebody else's kernel instead of ours: a built-in one, or a file of s2 calibrate --from times.csv",
      false, false},
@@ -162,13 +190,11 @@ static const s2_option SIM[] = {
     {"rows", '\0', "FILE", NULL, "these measurements, for --accuracy; default: those built in", false, false},
     {"batch", 'b', "N|max", "1", "sequences at once; max: the largest that fits, found for each side", false,
      false},
-    {"weights", '\0', "as-dtype|fp8|int8|int4", "as-dtype", "type of the model's weights", false, false},
-    {"kv-dtype", '\0', "as-dtype|bf16|e4m3|int8", "as-dtype", "type of the KV cache", false, false},
-    {"fusion", '\0', "fused|eager", "fused",
-     "norms, rotary embedding and activations: one kernel each, or PyTorch's operations one by one", false,
-     false},
-    {"dp", '\0', "N", "1", "train: GPUs that divide weights, gradients and optimizer", false, false},
-    {"recompute", '\0', NULL, NULL, "train: keep the input of each layer only", false, false},
+    OPT_WEIGHTS,
+    OPT_KV_DTYPE,
+    OPT_FUSION,
+    OPT_DP,
+    OPT_RECOMPUTE,
     {"dtype", '\0', "bf16|fp16|fp8", "bf16", "type of Q, K and V", false, false},
     OPT_SET,
     OPT_JSON,
@@ -351,6 +377,12 @@ static const s2_option SEARCH[] = {
     {"page", '\0', "N", "16", "tokens in a page of the KV cache", false, false},
     {"batch", 'b', "N", "1", "sequences at once", false, false},
     {"dtype", '\0', "bf16|fp16|fp8", "bf16", "type of Q, K and V", false, false},
+    OPT_WEIGHTS,
+    OPT_KV_DTYPE,
+    OPT_FUSION,
+    OPT_DP,
+    OPT_RECOMPUTE,
+    OPT_CONSTANTS,
     {"bounds", '\0', NULL, NULL, "compare times at peak rates, not predictions: much faster", false, false},
     {"limit", 'L', "N", NULL, "visit at most N candidates, drawn by the seed", false, false},
     {"seed", '\0', "N", "1", "order of the visits; the front of a whole space is the same for all", false,
@@ -363,6 +395,7 @@ static const s2_option SEARCH[] = {
      "write the best design there: the pattern as FILE.s2, or in the format of --exportable", false, false},
     {"force", '\0', NULL, NULL, "overwrite FILE", false, false},
     {"dry-run", '\0', NULL, NULL, "say what would be searched, and search nothing", false, false},
+    {"quiet", 'q', NULL, NULL, "print no progress", false, false},
     {"resume", '\0', NULL, NULL, "go on where this search was stopped", false, false},
     {"shard", '\0', "I/N", "1/1", "visit the I-th of N parts; merge with s2 db merge", false, false},
     OPT_JSON,

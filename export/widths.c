@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "export/model.h"
 
 /* Products of these stay far below 2^63. */
@@ -94,6 +95,41 @@ static s2_status read_scores(const reader *r, s2_net *out)
     return s2_doc_num(r->doc, path, 0, most_cap, &out->cap, r->diag);
 }
 
+/* How a method of quantization stores a weight of so many bits; what is not known here stays unsaid. */
+static s2_weights stored_as(const char *method, int64_t n_bits, bool floats)
+{
+    if (strcmp(method, "mxfp4") == 0)
+        return S2_WEIGHTS_MXFP4;
+    if (strcmp(method, "fp8") == 0 || strcmp(method, "fbgemm_fp8") == 0 || (floats && n_bits == 8))
+        return S2_WEIGHTS_FP8;
+    const bool whole = strcmp(method, "gptq") == 0 || strcmp(method, "awq") == 0 ||
+                       (strcmp(method, "compressed-tensors") == 0 && !floats);
+    if (!whole || (n_bits != 4 && n_bits != 8))
+        return S2_WEIGHTS_PUBLISHED;
+    return n_bits == 8 ? S2_WEIGHTS_INT8 : S2_WEIGHTS_INT4;
+}
+
+/* Multimodal models may have it outside the object of the text model. */
+static s2_status read_stored(const reader *r, s2_net *out)
+{
+    char path[PATH_BYTES];
+    int64_t n_bits;
+    const bool inside = s2_doc_has(r->doc, path_to(r, "quantization_config", path));
+    const reader own = {r->doc, inside ? r->prefix : "", r->diag};
+    const char *const method = s2_doc_text(r->doc, path_to(&own, "quantization_config/quant_method", path));
+    if (method == NULL)
+        return S2_OK;
+    const bool grouped = strcmp(method, "compressed-tensors") == 0;
+    const char *const bits =
+        grouped ? "quantization_config/config_groups/group_0/weights/num_bits" : "quantization_config/bits";
+    S2_TRY(s2_doc_int_or(r->doc, path_to(&own, bits, path), 1, 64, 0, &n_bits, r->diag));
+    path_to(&own, "quantization_config/config_groups/group_0/weights/type", path);
+    const char *const type = grouped ? s2_doc_text(r->doc, path) : NULL;
+    s2_text_clean(out->method, sizeof out->method, method);
+    out->stored = stored_as(method, n_bits, type != NULL && strcmp(type, "float") == 0);
+    return S2_OK;
+}
+
 static s2_status read_all(const s2_doc *doc, s2_net *out, s2_diag *diag)
 {
     static const char *const hidden[] = {"hidden_size", "n_embd", NULL}, *const vocab[] = {"vocab_size",
@@ -111,6 +147,7 @@ static s2_status read_all(const s2_doc *doc, s2_net *out, s2_diag *diag)
                     .n_kv_heads = (int32_t)shape.n_kv_heads,
                     .head_dim = shape.head_dim > 0 ? (int32_t)shape.head_dim : 128};
     S2_TRY(read_scores(&r, out));
+    S2_TRY(read_stored(&r, out));
     S2_TRY(read_number(&r, hidden, MOST_HIDDEN, 0, &out->hidden));
     S2_TRY(read_number(&r, vocab, MOST_VOCAB, 0, &out->vocab));
     S2_TRY(read_experts(&r, out));

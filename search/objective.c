@@ -77,7 +77,7 @@ static double every_token_bytes(const s2_objectives *objectives, const s2_patter
             elems += (double)(n_kv_heads > options->n_ranks ? n_kv_heads : options->n_ranks) *
                      s2_pattern_head_dim(pattern, layer);
     }
-    return (2.0 * elems * (double)n_tok * s2_dtype_bytes(options->dtype) + states) * (double)options->batch;
+    return (2.0 * elems * (double)n_tok * s2_sim_cache_bytes(options) + states) * (double)options->batch;
 }
 
 double s2_objectives_dense_kv_bytes(const s2_objectives *objectives, const s2_pattern *pattern)

@@ -28,13 +28,18 @@
 #define LINK_FRACTION 0.8
 #define HOST_STEP_US  200 /* assumed: sampling, the next step's arguments and copying them, once a step */
 
-static double weight_bits(const s2_sim_options *options)
+static double weight_bits(const s2_sim_options *options, bool feed_forward)
 {
-    switch (options->weights) {
+    switch (s2_sim_weights(options)) {
+    case S2_WEIGHTS_PUBLISHED:
     case S2_WEIGHTS_AS_DTYPE: break;
     case S2_WEIGHTS_FP8:
     case S2_WEIGHTS_INT8: return 8;
     case S2_WEIGHTS_INT4: return 4.5; /* with a two-byte scale for each 32 */
+    case S2_WEIGHTS_MXFP4:
+        if (feed_forward)
+            return 4.25; /* with a one-byte scale for each 32 */
+        break;
     case S2_N_WEIGHTS: break;
     }
     return 8.0 * s2_dtype_bytes(options->dtype);
@@ -57,6 +62,13 @@ static double embeddings_elsewhere(const s2_sim_options *options)
     return (double)net->vocab * net->hidden * ((net->tied ? 1 : 2) - both);
 }
 
+/* One GPU's part of the feed-forward weights of an expert in one layer. */
+static double expert_weights(const s2_sim_options *options)
+{
+    const s2_net *const net = options->net;
+    return (net->gated ? 3.0 : 2.0) * net->hidden * net->ffn / options->n_ranks;
+}
+
 /* How many weights one GPU holds. */
 static double weights_each(const s2_sim_options *options)
 {
@@ -70,7 +82,9 @@ int64_t s2_end_to_end_weight_bytes(const s2_sim_options *options)
 {
     if (options->net == NULL)
         return 0;
-    return (int64_t)(weights_each(options) * weight_bits(options) / 8);
+    const double experts = expert_weights(options) * options->net->n_experts * options->net->n_layers;
+    const double bits = weight_bits(options, false), fewer = bits - weight_bits(options, true);
+    return (int64_t)(weights_each(options) * bits / 8 - experts * fewer / 8);
 }
 
 /* ---- memory of training */
@@ -144,13 +158,12 @@ static void add_part(s2_around *around, const char *name, double mma_us, double 
                               : S2_HBM);
 }
 
-/* n products of one GPU that read `weights` in all, of which each token uses `active`. */
-static void add_products(s2_around *around, const char *name, double weights, double active, double rows,
-                         double n)
+/* n products of one GPU that read `weights` of so many bits, of which each token uses `active`. */
+static void add_products(s2_around *around, const char *name, double weights, double bits, double active,
+                         double rows, double n)
 {
-    const double bytes = weight_bits(around->options) / 8;
     add_part(around, name, 2 * active * rows * around->train / around->mma,
-             weights * bytes * around->train / around->hbm, n * around->train);
+             weights * bits / 8 * around->train / around->hbm, n * around->train);
 }
 
 /* Kernels that only move tensors, in `layers` layers and all passes, for so many tokens. */
@@ -185,9 +198,9 @@ static void add_layers(s2_around *around)
     const s2_net *const net = options->net;
     const double hidden = net->hidden, n_layers = net->n_layers, n = options->n_ranks;
     const double projections = n_layers * hidden * attention_width(options);
-    const double expert = (net->gated ? 3.0 : 2.0) * hidden * net->ffn / n;
-    add_products(around, "projections", projections, projections, around->tokens, 2 * n_layers);
-    add_products(around, "feed-forward", n_layers * expert * experts_read(around),
+    const double expert = expert_weights(options), bits = weight_bits(options, false);
+    add_products(around, "projections", projections, bits, projections, around->tokens, 2 * n_layers);
+    add_products(around, "feed-forward", n_layers * expert * experts_read(around), weight_bits(options, true),
                  n_layers * expert * net->n_active, around->tokens, 2 * n_layers);
     if (around->estimates) {
         const bool train = options->phase == S2_TRAIN;
@@ -203,7 +216,8 @@ static void add_layers(s2_around *around)
     }
     if (options->no_head)
         return;
-    add_products(around, "lm head", hidden * net->vocab / n, hidden * net->vocab / n, around->logits, 1);
+    add_products(around, "lm head", hidden * net->vocab / n, bits, hidden * net->vocab / n, around->logits,
+                 1);
     if (around->estimates && options->phase == S2_TRAIN)
         add_elementwise(around, "loss", S2_MOVE_LOSS, 1, around->logits);
 }
@@ -241,7 +255,7 @@ static void add_step(s2_around *around)
 static s2_around around_of(const s2_sim_options *options, s2_sim *sim, double n_tok, double n_logits)
 {
     const bool fp8 =
-        (options->dtype == S2_F8 || options->weights == S2_WEIGHTS_FP8) && options->gpu.fp8_tflops > 0;
+        (options->dtype == S2_F8 || s2_sim_weights(options) == S2_WEIGHTS_FP8) && options->gpu.fp8_tflops > 0;
     return (s2_around){.options = options,
                        .sim = sim,
                        .tokens = n_tok,

@@ -2,8 +2,16 @@
 
 const char *s2_weights_word(s2_weights weights)
 {
-    static const char *const words[S2_N_WEIGHTS] = {"as-dtype", "fp8", "int8", "int4"};
+    static const char *const words[S2_N_WEIGHTS] = {"published", "as-dtype", "fp8", "int8", "int4", "mxfp4"};
     return words[weights];
+}
+
+s2_weights s2_sim_weights(const s2_sim_options *options)
+{
+    if (options->weights != S2_WEIGHTS_PUBLISHED)
+        return options->weights;
+    const bool known = options->net != NULL && options->net->stored != S2_WEIGHTS_PUBLISHED;
+    return known && options->phase != S2_TRAIN ? options->net->stored : S2_WEIGHTS_AS_DTYPE;
 }
 
 const char *s2_cache_type_word(s2_cache_type type)

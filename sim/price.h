@@ -30,15 +30,7 @@
 extern "C" {
 #endif
 
-/* The type of stored weights; products run in fp8 if weights are fp8, else in the type of activations. */
-typedef enum s2_weights {
-    S2_WEIGHTS_AS_DTYPE,
-    S2_WEIGHTS_FP8,
-    S2_WEIGHTS_INT8,
-    S2_WEIGHTS_INT4,
-    S2_N_WEIGHTS
-} s2_weights;
-const char *s2_weights_word(s2_weights weights); /* "as-dtype", ... */
+const char *s2_weights_word(s2_weights weights); /* "published", "as-dtype", ... */
 
 /* The type of the stored KV cache. */
 typedef enum s2_cache_type {
@@ -88,6 +80,8 @@ enum { S2_LIMIT_BATCH = 65536 };
 /* The first token that is a query; all up to len_tok are. */
 int64_t s2_sim_first_tok(const s2_sim_options *options);
 
+/* The type in which weights are priced: never S2_WEIGHTS_PUBLISHED. */
+s2_weights s2_sim_weights(const s2_sim_options *options);
 /* Bytes of an element of the KV cache. */
 double s2_sim_cache_bytes(const s2_sim_options *options);
 

@@ -322,6 +322,69 @@ def check_ratios(words, page, data):
     near(f"search {words}: the model's own layers come first", float(data["own"] is None or "dense attention (" not in page or page.find("own layers (") < page.find("dense attention (")), 1.0)
 
 
+def check_options(rng):
+    """A search of one candidate gives the figures of s2 sim under the same options, and its page and JSON repeat them."""
+    phase, model = rng.choice(["prefill", "decode", "train"]), rng.choice(["gpt-oss-20b", "mixtral-8x7b", "llama-3.2-1b", "quantized.json"])
+    text = f"layers all: local {rng.choice([4, 16])} | stride {rng.choice([2, 8])} phase head+1"
+    own = [["--weights", rng.choice(["published", "as-dtype", "fp8", "int8", "int4", "mxfp4"])], ["--kv-dtype", rng.choice(["bf16", "e4m3", "int8"])],
+           ["--fusion", "eager"], ["--tp", "2"], ["--page", "64"], ["--dtype", rng.choice(["fp16", "fp8"])]]
+    own += [["--dp", "4"], ["--recompute"]] if phase == "train" else []
+    chosen = [word for words in rng.sample(own, rng.randint(1, 4)) for word in words]
+    words = ["--phase", phase, "--len", rng.choice(["2k", "16k"]), "--batch", rng.choice(["1", "8", "300"]), "--gpu", rng.choice(["h200", "a6000"]), *chosen]
+    found = read_json("s2", "search", text, "--model", model, "--no-db", "--json", "--minimize", "us,kv_bytes,unread", *words)[0]
+    shape = "model " + model if model in ("gpt-oss-20b", "mixtral-8x7b", "llama-3.2-1b") else "layers 6; heads 8; kv-heads 4; head-dim 64"
+    priced = read_json("s2", "sim", shape + "; " + text, "--model", model, "--no-db", "--json", *words)[0]
+    best = (found["front"] or [found["nearest"]])[0]
+    told = best["phases"][0]
+    whole = priced if told["priced"] == "predicted" else read_json("s2", "sim", shape + "; " + text, "--model", model, "--no-db", "--json", "--bounds", *words)[0]
+    near(f"search {words} {model}: time", told["time_us"], whole["time_us"] if told["priced"] == "predicted" else whole["plan_us"], 5)
+    near(f"search {words} {model}: end to end", told["end_to_end_us"], whole["end_to_end"]["time_us"], 5)
+    near(f"search {words} {model}: kernels", told["kernels_us"] or 0, priced["time_us"] if priced["predicted"] else 0, 6)
+    if phase != "train":
+        near(f"search {words} {model}: cache", best["kv_bytes"], priced["kv"]["head_pages"], 9)
+    for name in ("weights", "kv_dtype", "fusion", "tp", "batch", "dtype"):
+        near(f"search {words} {model}: repeats {name}", float(found[name] == priced[name]), 1.0)
+    near(f"search {words} {model}: repeats dp", found["dp"], int(words[words.index("--dp") + 1]) if "--dp" in words else 1)
+    near(f"search {words} {model}: repeats recompute", float(found["recompute"]), float("--recompute" in words))
+
+
+SPELLINGS = (
+    ("train", "training", "Train"), ("decode", "decoding", "DECODE"),
+    ("batch 8", "batch=8", "batch size 8", "batch-size=8", "b8", "bs 8", "bs=8", "bs8", "8 sequences", "batch  8"),
+    ("8 x H200", "8xH200", "8 H200", "8 H200s", "H200 x 8", "H200x8", "H200 x8", "8 * h200", "tp 8", "tp=8", "tp8", "8 gpus", "TP 8"),
+    ("64k", "ctx 64k", "64K", "64K tokens", "64k context", "context 64k", "context=64k", "len 64k", "seqlen=65536", "context length 64k", "64k ctx"),
+    ("fp8 weights", "weights fp8", "weights=fp8"), ("b200", "B200", "1 x b200"))
+
+
+def check_spellings():
+    """Every spelling of a phrase is read alike; what may mean two things is refused."""
+    def question(phrase):
+        done = subprocess.run([os.path.join(PROGRAMS, "s2"), "search", "phi-3-small, " + phrase, "--dry-run", "--limit", "1", "--no-db"],
+                              capture_output=True, text=True, timeout=60)
+        return next((line for line in done.stdout.splitlines() if line.startswith("question")), done.stderr)
+    for first, *others in SPELLINGS:
+        near(f"{first!r} is read", float(question(first).startswith("question")), 1.0)
+        for other in others:
+            near(f"{other!r} is read as {first!r}: {question(other)}", float(question(other) == question(first)), 1.0)
+    for phrase, said in (("8", "may be"), ("fp8", "fp8 weights"), ("b300", "batch 300"), ("heads 8", "the model"), ("serving", "decode"), ("batch 8, bs 4", "again"),
+                         ("H200 x 2, tp 4", "again"), ("8k, ctx 4k", "already"), ("batch 0", "at least 1")):
+        near(f"{phrase!r} is refused with {said!r}: {question(phrase)}", float(said in question(phrase)), 1.0)
+
+
+def check_tables():
+    """Whatever option s2 sim has, s2 search takes with the same words or refuses with a reason of its own."""
+    def options(command):
+        return dict(reversed(re.findall(r"^ +(?:-\w, )?--([a-z-]+)(?: (\S+))?", run("s2", command, "--help"), re.M)))  # examples come last
+    sim, search = options("sim"), options("search")
+    near("options of sim are found", float(len(sim) > 30), 1.0)
+    for name, value in sim.items():
+        if name in search:
+            near(f"--{name} takes the same words in sim and search", float(search[name] == value or name in ("phase", "batch")), 1.0)
+            continue
+        done = subprocess.run([os.path.join(PROGRAMS, "s2"), "search", "--" + name + ("=1" if value else ""), "phi-3-small, 8k", "--no-db"], capture_output=True, text=True, timeout=60)
+        near(f"--{name} is refused with a reason: {done.stderr}", float(done.returncode == 2 and "unknown" not in done.stderr and done.stderr.startswith(f"s2 search: --{name}: ")), 1.0)
+
+
 def draw_search(rng):
     model = rng.choice(["mistral-7b-v0.1", "Mistral-7B-v0.3", "gpt-oss-20b", "gemma-2-2b", "phi-3-small", "llama-3.2-1b", "sliding.json"])
     space = (f"layers all: {rng.choice(['', 'sink 1 | '])}local {{1,{rng.randint(2, 64)}}} | stride {{{rng.randint(2, 4)},{rng.randint(5, 40)}}} "
@@ -540,6 +603,14 @@ with tempfile.TemporaryDirectory() as folder:
         json.dump({"model_type": "gemma3_text", "num_hidden_layers": 6, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 64,
                    "hidden_size": 512, "intermediate_size": 2048, "vocab_size": 32000, "sliding_window": 512, "sliding_window_pattern": 6,
                    "layer_types": ["sliding_attention"] * 5 + ["full_attention"]}, config)
+    with open(os.path.join(folder, "quantized.json"), "w") as config:
+        json.dump({"model_type": "llama", "num_hidden_layers": 6, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 64, "hidden_size": 512,
+                   "intermediate_size": 2048, "vocab_size": 32000, "quantization_config": {"quant_method": "gptq", "bits": 4}}, config)
+    os.chdir(folder)
+    for _ in range(int(os.environ.get("S2_SEARCHES", "12"))):
+        check_options(prices)
+    check_spellings()
+    check_tables()
     check_own()
     check_round_trip()
     check_interrupt()

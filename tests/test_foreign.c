@@ -887,6 +887,45 @@ static void caps_of_scores_are_those_of_the_config(void **state)
     }
 }
 
+static void weights_are_stored_as_the_config_says(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *says, *method;
+        s2_weights stored;
+    } rows[] = {
+        {"\"a\": 1", "", S2_WEIGHTS_PUBLISHED},
+        {"\"quantization_config\": null", "", S2_WEIGHTS_PUBLISHED},
+        {"\"quantization_config\": {\"quant_method\": \"mxfp4\"}", "mxfp4", S2_WEIGHTS_MXFP4},
+        {"\"quantization_config\": {\"quant_method\": \"fp8\"}", "fp8", S2_WEIGHTS_FP8},
+        {"\"quantization_config\": {\"quant_method\": \"awq\", \"bits\": 4}", "awq", S2_WEIGHTS_INT4},
+        {"\"quantization_config\": {\"quant_method\": \"gptq\", \"bits\": 8}", "gptq", S2_WEIGHTS_INT8},
+        {"\"quantization_config\": {\"quant_method\": \"gptq\", \"bits\": 3}", "gptq", S2_WEIGHTS_PUBLISHED},
+        {"\"quantization_config\": {\"quant_method\": \"bitsandbytes\"}", "bitsandbytes",
+         S2_WEIGHTS_PUBLISHED},
+        {"\"quantization_config\": {\"quant_method\": \"compressed-tensors\", \"config_groups\": "
+         "{\"group_0\": "
+         "{\"weights\": {\"num_bits\": 8, \"type\": \"float\"}}}}",
+         "compressed-tensors", S2_WEIGHTS_FP8},
+        {"\"quantization_config\": {\"quant_method\": \"compressed-tensors\", \"config_groups\": "
+         "{\"group_0\": "
+         "{\"weights\": {\"num_bits\": 4, \"type\": \"int\"}}}}",
+         "compressed-tensors", S2_WEIGHTS_INT4}};
+    for (size_t r = 0; r < 2 * sizeof rows / sizeof *rows; r++) {
+        const bool inner = r % 2 == 1; /* the widths of a multimodal model */
+        char text[500];
+        s2_net widths;
+        s2_diag diag = {0};
+        snprintf(text, sizeof text,
+                 "{%s, %s\"num_attention_heads\": 2, \"num_hidden_layers\": 1, \"hidden_size\": 8, "
+                 "\"vocab_size\": 9, \"intermediate_size\": 9}%s",
+                 rows[r / 2].says, inner ? "\"text_config\": {" : "", inner ? "}" : "");
+        assert_int_equal(s2_widths_read(text, strlen(text), &widths, &diag), S2_OK);
+        assert_int_equal(widths.stored, rows[r / 2].stored);
+        assert_string_equal(widths.method, rows[r / 2].method);
+    }
+}
+
 static void configs_without_widths_are_refused_with_what_is_missing(void **state)
 {
     (void)state;
@@ -1151,6 +1190,7 @@ int main(void)
         cmocka_unit_test(models_that_look_both_ways_are_not_causal),
         cmocka_unit_test(widths_of_configs_are_those_of_the_built_in_models),
         cmocka_unit_test(caps_of_scores_are_those_of_the_config),
+        cmocka_unit_test(weights_are_stored_as_the_config_says),
         cmocka_unit_test(configs_without_widths_are_refused_with_what_is_missing),
         cmocka_unit_test(models_imply_the_shape_that_their_configs_leave_out),
         cmocka_unit_test(what_computes_is_kept_beside_the_pattern),

@@ -1,0 +1,91 @@
+#include "cli/pricing.h"
+
+#include <string.h>
+
+#include "cli/input.h"
+#include "cli/textfile.h"
+
+static const char *weights_name(int at)
+{
+    return s2_weights_word((s2_weights)at);
+}
+
+static const char *cache_name(int at)
+{
+    return s2_cache_type_word((s2_cache_type)at);
+}
+
+static const char *fusion_name(int at)
+{
+    return s2_fusion_word((s2_fusion)at);
+}
+
+/* The parser lets no other word through. */
+static int index_of(const char *word, const char *(*name)(int), int n)
+{
+    for (int at = 0; at < n; at++)
+        if (strcmp(word, name(at)) == 0)
+            return at;
+    return 0;
+}
+
+static int word_of(const s2_args *args, const char *option, const char *(*name)(int), int n)
+{
+    return index_of(s2_args_str(args, option), name, n);
+}
+
+s2_weights s2_pricing_weights(const char *word)
+{
+    return (s2_weights)index_of(word, weights_name, S2_N_WEIGHTS);
+}
+
+s2_exit s2_pricing_options(s2_cli *cli, const s2_args *args, s2_sim_options *options)
+{
+    int64_t n_shards;
+    S2_CLI_TRY(s2_args_int(cli, args, "dp", 1, S2_LIMIT_BATCH, &n_shards));
+    options->n_shards = (int32_t)n_shards;
+    options->recompute = s2_args_has(args, "recompute");
+    options->weights = (s2_weights)word_of(args, "weights", weights_name, S2_N_WEIGHTS);
+    options->cache = (s2_cache_type)word_of(args, "kv-dtype", cache_name, S2_N_CACHE_TYPES);
+    options->fusion = (s2_fusion)word_of(args, "fusion", fusion_name, S2_N_FUSIONS);
+    return S2_EXIT_OK;
+}
+
+s2_exit s2_pricing_refuse_training(s2_cli *cli, const s2_sim_options *options, const char *phases,
+                                   bool trains)
+{
+    const char *const said = options->n_shards > 1 ? "dp" : options->recompute ? "recompute" : NULL;
+    if (trains || said == NULL)
+        return S2_EXIT_OK;
+    s2_cli_error(cli, "--%s belongs to training and changes nothing in %s: add --phase train", said, phases);
+    return S2_EXIT_USAGE;
+}
+
+s2_exit s2_pricing_constants(s2_cli *cli, const s2_args *args, const s2_gpu *gpu, s2_calibration *out,
+                             bool *measured)
+{
+    const char *const path = s2_args_str(args, "constants");
+    s2_diag diag = {0};
+    *measured = true;
+    if (path != NULL) {
+        char *text;
+        size_t n_bytes;
+        S2_CLI_TRY(s2_textfile_read(cli, path, &text, &n_bytes));
+        const s2_status status = s2_calibration_parse(text, n_bytes, out, &diag);
+        return status == S2_OK ? S2_EXIT_OK : s2_input_refuse(cli, status, path, text, n_bytes, &diag);
+    }
+    s2_status status = s2_calibration_find(gpu->name, out);
+    *measured = status == S2_OK;
+    if (status == S2_EUNSUPPORTED)
+        status = s2_calibration_guess(gpu, out);
+    return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, "the built-in constants");
+}
+
+void s2_pricing_put_weights(const s2_sim_options *options, s2_buf *buf)
+{
+    const s2_weights weights = s2_sim_weights(options);
+    s2_buf_puts(buf,
+                weights == S2_WEIGHTS_AS_DTYPE ? s2_dtype_word(options->dtype) : s2_weights_word(weights));
+    if (weights != options->weights && weights != S2_WEIGHTS_AS_DTYPE)
+        s2_buf_puts(buf, ", as published");
+}

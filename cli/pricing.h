@@ -1,0 +1,24 @@
+/*
+ * cli/pricing.h - the options of a price that s2 sim and s2 search share: what is stored in which type, how a
+ * training step is divided, whose constants.
+ */
+#ifndef S2_CLI_PRICING_H
+#define S2_CLI_PRICING_H
+
+#include "cli/options.h"
+#include "sim/price.h"
+
+/* --weights, --kv-dtype, --fusion, --dp, --recompute; S2_EXIT_USAGE after a message. */
+s2_exit s2_pricing_options(s2_cli *cli, const s2_args *args, s2_sim_options *options);
+/* A word of --weights, which the caller knows to be one. */
+s2_weights s2_pricing_weights(const char *word);
+/* --dp and --recompute change nothing unless a training step is priced; S2_EXIT_USAGE after a message. */
+s2_exit s2_pricing_refuse_training(s2_cli *cli, const s2_sim_options *options, const char *phases,
+                                   bool trains);
+/* The user's own constants, the GPU's, or, not measured, a guess from its data sheet. */
+s2_exit s2_pricing_constants(s2_cli *cli, const s2_args *args, const s2_gpu *gpu, s2_calibration *out,
+                             bool *measured);
+/* "mxfp4, as published", "fp8", or the type of activations. */
+void s2_pricing_put_weights(const s2_sim_options *options, s2_buf *buf);
+
+#endif /* S2_CLI_PRICING_H */
