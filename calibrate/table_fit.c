@@ -388,6 +388,7 @@ static void note_errors(double *errors, int32_t n, s2_peer_law *law)
     law->kernel.error_pct = sum / n;
     law->median_pct = errors[n / 2];
     law->kernel.p90_pct = errors[(int32_t)ceil(0.9 * n) - 1];
+    law->kernel.most_pct = errors[n - 1];
 }
 
 static s2_status predict_row(s2_arena *arena, const s2_table_row *row, const s2_gpu *gpu,

@@ -320,6 +320,7 @@ static s2_exit judge(s2_calibrate *state, const s2_gpu *gpu, s2_calibration *cal
         kernel->n_judged = accuracy.kernels[k].n;
         kernel->error_pct = accuracy.kernels[k].mape;
         kernel->p90_pct = accuracy.kernels[k].p90;
+        kernel->most_pct = accuracy.kernels[k].most;
         memcpy(kernel->spans, accuracy.spans[k], sizeof kernel->spans);
     }
     return S2_EXIT_OK;

@@ -274,11 +274,11 @@ static void put_agreement(agreement of, s2_phase phase, s2_buf *buf)
         "than the fastest\n",
         of.tau, (int)of.n, of.regret_pct);
     if (of.error_pct > 0)
-        s2_buf_printf(
-            buf,
-            "    %d of %d pairs are predicted to differ by more than the %.1f %% that predictions are off; "
-            "%d of them do so in that order\n",
-            (int)of.n_clear, (int)(of.n * (of.n - 1) / 2), of.error_pct, (int)of.n_kept);
+        s2_buf_printf(buf,
+                      "    %d of %d pairs are predicted to differ by more than the mean error of such "
+                      "predictions, %.1f %%; "
+                      "%d of them do so in that order\n",
+                      (int)of.n_clear, (int)(of.n * (of.n - 1) / 2), of.error_pct, (int)of.n_kept);
 }
 
 static void put_text(const confirmation *c, s2_buf *buf)

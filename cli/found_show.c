@@ -7,6 +7,7 @@
 #include "cli/pricing.h"
 #include "cli/report.h"
 #include "sim/units.h"
+#include "words/error.h"
 
 enum { TABLE_ROWS = 20, SHOWN_DIGITS = 8 };
 
@@ -97,16 +98,15 @@ static void put_ratio(double times, s2_buf *buf)
 /* How far off the time may be, in the words of s2 sim. */
 static void put_error(const s2_sim *sim, s2_buf *buf)
 {
+    s2_buf_puts(buf, " (");
     if (sim->beyond > 0)
-        s2_buf_printf(
-            buf, " (extrapolated in %s: %.0f, measured from %.0f to %.0f; an error of %.0f %% is allowed)",
-            s2_extent_words(sim->beyond_in), sim->beyond_asked, sim->beyond_span.least,
-            sim->beyond_span.greatest, sim->error_pct);
+        s2_buf_printf(buf, "extrapolated in %s: %.0f, measured from %.0f to %.0f; ",
+                      s2_extent_words(sim->beyond_in), sim->beyond_asked, sim->beyond_span.least,
+                      sim->beyond_span.greatest);
     else if (!sim->measured)
-        s2_buf_printf(buf, " (nothing was measured on this GPU; an error of %.0f %% is allowed)",
-                      sim->error_pct);
-    else
-        s2_buf_printf(buf, " (such predictions are off by %.0f %%)", sim->error_pct);
+        s2_buf_puts(buf, "nothing was measured on this GPU; ");
+    s2_error_print(&sim->error, true, buf);
+    s2_buf_puts(buf, ")");
 }
 
 /* One time against another, which is printed beside the ratio; of bounds it is no speed. */
@@ -160,9 +160,8 @@ static void put_against_rivals(double us, rival_times rivals, bool bound, s2_buf
 static void put_no_ratio(const s2_found *found, int32_t p, const s2_sim *sim, s2_buf *buf)
 {
     static const char *const said[S2_N_NO_RATIOS] = {
-        [S2_DENSE_SPILLS] =
-            "no ratio to dense attention, whose cache does not fit the GPU and waits for the link",
-        [S2_SPILLS] = "no ratio, since its cache does not fit the GPU and waits for the link",
+        [S2_DENSE_SPILLS] = "no ratio to dense attention, whose cache does not fit the GPU",
+        [S2_SPILLS] = "no ratio, since its cache does not fit the GPU",
         [S2_NO_ROOM] = "no ratio, since the step is more than the memory",
     };
     const s2_sim_options options = s2_found_options(found, found->phases[p]);
@@ -502,7 +501,7 @@ static s2_status put_phases(const s2_found *found, const s2_found_design *best, 
     for (int32_t p = 0; p < found->n_phases; p++) {
         const s2_sim *const sim = &best->sims[p];
         S2_TRY(put_phase(found, best, p, buf));
-        error_pct[found->phases[p]] = sim->predicted ? sim->error_pct : 0;
+        error_pct[found->phases[p]] = s2_sim_error_known(sim) ? sim->error.pct : 0;
         predicted |= sim->predicted;
         if (!cached && found->phases[p] != S2_TRAIN) { /* training keeps no cache */
             put_cache(found, best, p, buf);

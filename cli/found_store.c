@@ -91,7 +91,7 @@ static s2_status fill_item(const s2_found *found, const s2_found_design *design,
         const int32_t phase = found->n_phases - 1 - p;
         /* designs of one shape run a phase on one kind of kernel; the best design's price has its error */
         const s2_sim *const best = &found->designs[0].sims[phase];
-        S2_TRY(fill_sim(found, design, phase, best->predicted ? best->error_pct : (double)NAN, &sims[p]));
+        S2_TRY(fill_sim(found, design, phase, best->predicted ? best->error.pct : (double)NAN, &sims[p]));
     }
     *out = (s2_store_item){.input = {.label = design->name, .pattern = design->pattern},
                            .n_checks = found->search.n_requirements,

@@ -10,6 +10,7 @@
 #include "pattern/models.h"
 #include "pattern/parse.h"
 #include "sim/units.h"
+#include "words/error.h"
 #include "words/size.h"
 
 static void open_object(s2_buf *buf, const char *key)
@@ -28,21 +29,6 @@ double s2_sim_tokens_per_s(const s2_sim_options *options, double us)
 {
     const double n_tok = (double)(options->len_tok - s2_sim_first_tok(options));
     return n_tok * (double)options->batch / us * 1e6;
-}
-
-/* So far from all points measured an allowance would say nothing more. */
-static bool error_is_known(const s2_sim *sim)
-{
-    return sim->predicted && sim->error_pct < S2_BEYOND_LIMIT_PCT;
-}
-
-/* " +- 3 %" */
-static void put_error(const s2_sim *sim, s2_buf *buf)
-{
-    if (error_is_known(sim))
-        s2_buf_printf(buf, " +- %s %%", s2_decimal(sim->error_pct, 2).text);
-    else
-        s2_buf_puts(buf, ", no error known,");
 }
 
 static void json_subject(const s2_report_subject *subject, s2_buf *buf)
@@ -146,6 +132,8 @@ static void json_tiers(const s2_sim *sim, s2_buf *buf)
     s2_json_key_int(buf, "host", sim->host_bytes);
     s2_json_key_int(buf, "host_dense", sim->host_dense_bytes);
     s2_json_key_int(buf, "host_read_per_step", sim->host_read_bytes);
+    s2_json_key_num(buf, "link_us", s2_rounded(sim->link_us));
+    s2_json_key_num(buf, "link_dense_us", s2_rounded(sim->link_dense_us));
     s2_json_end(buf, '}');
 }
 
@@ -296,7 +284,7 @@ static void json_prediction(const s2_sim_options *options, const s2_sim *sim, s2
     json_beyond(sim, buf);
     s2_json_key_str(buf, "kernel", sim->kernel);
     if (options->peer != NULL) {
-        s2_json_key_int(buf, "judged_rows", sim->n_judged);
+        s2_json_key_int(buf, "judged_rows", sim->error.n_judged);
         s2_json_key_str(buf, "caches", s2_peer_caches_word(options->peer->caches));
         s2_json_end(buf, '}');
         return;
@@ -306,6 +294,30 @@ static void json_prediction(const s2_sim_options *options, const s2_sim *sim, s2
     s2_json_key_num(buf, "l2_bytes", s2_rounded(sim->l2_bytes));
     s2_json_key_num(buf, "hit_rate", s2_rounded(hit_rate(sim)));
     s2_json_end(buf, '}');
+}
+
+static void json_percent(const char *key, double pct, s2_buf *buf)
+{
+    s2_json_key(buf, key);
+    if (pct > 0)
+        s2_json_num(buf, s2_rounded(pct));
+    else
+        s2_json_null(buf);
+}
+
+void s2_report_error_json(const s2_error *error, s2_buf *buf)
+{
+    error = error != NULL && error->pct < S2_ERROR_UNKNOWN_PCT ? error : NULL;
+    const bool mean = error != NULL && !error->allowed;
+    json_percent("error_pct", error != NULL ? error->pct : 0, buf);
+    s2_json_key_str(buf, "error_is", error == NULL ? NULL : mean ? "mean" : "allowance");
+    json_percent("error_p90_pct", mean ? error->p90_pct : 0, buf);
+    json_percent("error_largest_pct", mean ? error->most_pct : 0, buf);
+    s2_json_key(buf, "error_points");
+    if (mean)
+        s2_json_int(buf, error->n_judged);
+    else
+        s2_json_null(buf);
 }
 
 void s2_report_stack_json(const s2_report_subject *subject, double kept_bytes, s2_buf *buf)
@@ -356,11 +368,7 @@ void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_
     s2_json_key_str(buf, "no_ratio", s2_no_ratio_word(s2_sim_no_ratio(subject->options, sim)));
     s2_json_key_str(buf, "bound_by", s2_resource_word(sim->bound_by));
     s2_json_key_bool(buf, "predicted", sim->predicted);
-    s2_json_key(buf, "error_pct");
-    if (error_is_known(sim))
-        s2_json_num(buf, s2_rounded(sim->error_pct));
-    else
-        s2_json_null(buf);
+    s2_report_error_json(sim->predicted ? &sim->error : NULL, buf);
     json_prediction(subject->options, sim, buf);
     json_kv(sim, buf);
     s2_report_stack_json(subject, (double)sim->kv_kept, buf);
@@ -453,8 +461,8 @@ static void put_times(const s2_sim_options *options, const s2_sim *sim, double o
                       s2_buf *buf)
 {
     static const char *const why[S2_N_NO_RATIOS] = {
-        [S2_DENSE_SPILLS] = "no ratio: its cache does not fit and waits for the link",
-        [S2_SPILLS] = "no ratio: the pattern's own cache does not fit and waits for the link",
+        [S2_DENSE_SPILLS] = "no ratio: its cache does not fit",
+        [S2_SPILLS] = "no ratio: the pattern's own cache does not fit",
         [S2_NO_ROOM] = "no ratio: the step is more than the memory",
     };
     const s2_no_ratio no_ratio = s2_sim_no_ratio(options, sim);
@@ -511,33 +519,47 @@ static void text_largest(const s2_sim_options *options, const s2_largest *larges
     s2_buf_printf(buf, ", a ratio of %s\n", s2_decimal(rate / dense, 3).text);
 }
 
-static void text_beyond(const s2_sim *sim, s2_buf *buf)
+/* Of what in the time the error speaks: choosing and states are priced at peak rates. */
+static void put_apart(const s2_sim *sim, s2_buf *buf)
 {
-    if (sim->beyond == 0)
-        return;
-    s2_buf_printf(buf, "extrapolated in %s: %.0f, measured from %.0f to %.0f%s\n",
-                  s2_extent_words(sim->beyond_in), sim->beyond_asked, sim->beyond_span.least,
-                  sim->beyond_span.greatest, error_is_known(sim) ? "; the error is an allowance" : "");
+    bool selects = false;
+    for (int32_t part = 0; part < sim->n_parts; part++)
+        selects |= strcmp(sim->parts[part].name, "selection") == 0;
+    const bool moves = sim->states.n_layers > 0;
+    if (selects || moves)
+        s2_buf_printf(buf, "; that is of attention, %s%s%s at peak rates", selects ? "selection is" : "",
+                      selects && moves ? " and states are" : "", !selects && moves ? "states are" : "");
+}
+
+/* How far off the time may be: why no error was measured, or which one was. */
+static void text_error(const s2_sim *sim, s2_buf *buf)
+{
     line_begin("", buf);
+    if (sim->host_bytes > 0 && !s2_sim_error_known(sim)) {
+        s2_buf_puts(buf, "no error known: nothing was measured of a cache in host memory\n");
+        return;
+    }
+    if (sim->beyond > 0)
+        s2_buf_printf(buf, "extrapolated in %s: %.0f, measured from %.0f to %.0f; ",
+                      s2_extent_words(sim->beyond_in), sim->beyond_asked, sim->beyond_span.least,
+                      sim->beyond_span.greatest);
+    s2_error_print(&sim->error, true, buf);
+    put_apart(sim, buf);
+    s2_buf_puts(buf, "\n");
 }
 
 /* Another kernel's time, with the state of the caches that its rows were measured in. */
 static void text_peer(const s2_peer *peer, const s2_sim *sim, s2_buf *buf)
 {
     s2_time_print(sim->time_us, buf);
-    put_error(sim, buf);
     s2_buf_printf(buf, " predicted (%s", sim->kernel);
-    if (sim->n_judged > 0)
-        s2_buf_printf(buf, ", judged on %d row%s held out", sim->n_judged, s2_text_plural(sim->n_judged));
-    else
+    if (sim->error.n_judged == 0)
         s2_buf_puts(buf, ", not judged");
     if (peer->caches == S2_CACHES_UNSAID)
         s2_buf_puts(buf, "; its rows do not say whether caches were warm");
     else
         s2_buf_printf(buf, "; caches %s", s2_peer_caches_word(peer->caches));
     s2_buf_printf(buf, "), bound by %s\n", s2_resource_word(sim->bound_by));
-    line_begin("", buf);
-    text_beyond(sim, buf);
 }
 
 static const char *kind_of_prediction(const s2_sim_options *options, const s2_sim *sim)
@@ -548,18 +570,31 @@ static const char *kind_of_prediction(const s2_sim_options *options, const s2_si
                                                        : "guessed: nothing was measured on this GPU";
 }
 
+static const char *kind_of_dense(const s2_sim *sim)
+{
+    if (!sim->predicted)
+        return "bounds at peak rates, not predictions";
+    return sim->link_dense_us > 0 && sim->link_dense_us >= sim->dense_time_us
+               ? "to read from host memory, at the link's peak"
+               : "predicted too";
+}
+
 static void text_time(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
     line_begin("time", buf);
-    if (sim->predicted && options->peer != NULL) {
+    if (sim->predicted && sim->bound_by == S2_LINK) {
+        s2_time_print(sim->time_us, buf);
+        s2_buf_puts(buf, " to read from host memory, at the link's peak\n");
+    } else if (sim->predicted && options->peer != NULL) {
         text_peer(options->peer, sim, buf);
     } else if (sim->predicted) {
         s2_time_print(sim->time_us, buf);
-        put_error(sim, buf);
         s2_buf_printf(buf, " %s (%s at %.0f MHz), bound by %s\n", kind_of_prediction(options, sim),
                       sim->kernel, sim->clock_mhz, s2_resource_word(sim->bound_by));
+    }
+    if (sim->predicted) {
+        text_error(sim, buf);
         line_begin("", buf);
-        text_beyond(sim, buf);
     }
     s2_buf_puts(buf, "at least ");
     s2_time_print(sim->plan_us, buf);
@@ -574,8 +609,8 @@ static void text_time(const s2_sim_options *options, const s2_sim *sim, s2_buf *
     s2_time_print(sim->dense_time_us, buf);
     s2_buf_puts(buf, ", ");
     put_times(options, sim, sim->time_us, sim->dense_time_us, buf);
-    s2_buf_printf(buf, " (%s)\n", sim->predicted ? "predicted too" : "bounds at peak rates, not predictions");
-    if (sim->predicted && options->peer == NULL) {
+    s2_buf_printf(buf, " (%s)\n", kind_of_dense(sim));
+    if (sim->predicted && options->peer == NULL && sim->host_bytes == 0) {
         line_begin("", buf);
         s2_bytes_print(sim->dram_bytes, buf);
         s2_buf_puts(buf, " of device memory, ");
@@ -690,6 +725,27 @@ static void label_stack(const s2_format *format, s2_buf *buf)
     char label[32];
     snprintf(label, sizeof label, "for %s", format->name);
     line_begin(label, buf);
+}
+
+/* A cache in host memory is read in a computation of s2; whether the stack would is another matter. */
+static void text_stack_host(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
+{
+    const s2_format *const format = subject->format;
+    if (format == NULL || format->stack == NULL || sim->host_bytes == 0)
+        return;
+    label_stack(format, buf);
+    if (format->offloads)
+        s2_buf_printf(buf,
+                      "%s reads a cache from host memory only where it is told to offload, layer by layer, "
+                      "which is not what is priced here\n",
+                      format->stack);
+    else if (sim->fit_batch == 0)
+        s2_buf_printf(buf, "%s reads no cache from host memory and cannot run one such sequence\n",
+                      format->stack);
+    else
+        s2_buf_printf(
+            buf, "%s reads no cache from host memory: of these sequences it runs at most %lld at a time\n",
+            format->stack, (long long)sim->fit_batch);
 }
 
 static void stack_cache(const s2_format *format, bool drops, s2_buf *buf)
@@ -884,9 +940,17 @@ static void text_tiers(const s2_sim *sim, s2_buf *buf)
         return;
     line_begin("host memory", buf);
     s2_bytes_print((double)sim->host_bytes, buf);
-    s2_buf_puts(buf, " of the cache do not fit on the GPU; ");
+    s2_buf_puts(buf, " of the cache do not fit on the GPU");
+    if (sim->host_read_bytes == 0) {
+        s2_buf_puts(buf, "\n");
+        return;
+    }
+    s2_buf_puts(buf, "; ");
     s2_bytes_print((double)sim->host_read_bytes, buf);
-    s2_buf_puts(buf, " cross the link in each step\n");
+    s2_buf_puts(buf, " cross the link in each step, ");
+    s2_time_print(sim->link_us, buf);
+    s2_buf_puts(buf, sim->bound_by == S2_LINK ? " at its peak, longer than attention takes\n"
+                                              : " at its peak, beside attention, which takes longer\n");
 }
 
 /* " of 128", or " of 256 to 512" where layers differ. */
@@ -943,6 +1007,7 @@ void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_
     }
     text_kv(subject, sim, buf);
     text_tiers(sim, buf);
+    text_stack_host(subject, sim, buf);
     s2_report_stack_text(subject, sim->kv.head_pages < sim->kv.dense, buf);
 }
 
@@ -965,11 +1030,8 @@ static void put_peer_error(const s2_sim_options *options, const s2_sim *sim, s2_
 {
     if (options->peer == NULL || sim->time_us <= sim->bound_us) /* a bound is no prediction */
         return;
-    s2_buf_printf(buf, "  +- %s %% (", s2_decimal(sim->error_pct, 2).text);
-    if (sim->n_judged > 0)
-        s2_buf_count(buf, sim->n_judged, "row");
-    s2_buf_puts(buf, sim->n_judged > 0 ? " held out" : "not judged");
-    s2_buf_puts(buf, sim->beyond > 0 ? ", extrapolated)" : ")");
+    s2_buf_puts(buf, sim->beyond > 0 ? "  extrapolated; " : "  ");
+    s2_error_print(&sim->error, false, buf);
 }
 
 void s2_sim_report_table_head(const s2_sim_options *options, s2_buf *buf)
@@ -1130,6 +1192,7 @@ void s2_report_worth_text(const s2_worth *worth, s2_buf *buf)
     else
         s2_buf_printf(
             buf,
-            "recall %.2f +- %.2f over the training, loss on text %.3f +- %.3f nats a byte (docs/worth.md)",
+            "recall %.2f over the training (rms error %.2f), loss on text %.3f nats a byte (rms error %.3f; "
+            "docs/worth.md)",
             worth->recall, s2_worth_recall_error, worth->loss, s2_worth_loss_error);
 }

@@ -31,6 +31,9 @@ s2_model_scores s2_report_scores_of(const s2_net *net, const char *model);
 
 /* The same in words that name what no time includes; and the member `scores`. Nothing where it only scales. */
 void s2_report_scores_text(const char *begin, s2_model_scores scores, s2_buf *buf);
+/* The error of a prediction; NULL: it is none. */
+void s2_report_error_json(const s2_error *error, s2_buf *buf);
+
 void s2_report_scores_json(s2_model_scores scores, s2_buf *buf);
 
 /* What a small model learns with the pattern, each figure with its error; null if it was not judged. */

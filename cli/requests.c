@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "cli/input.h"
 #include "cli/textfile.h"
+#include "words/error.h"
 #include "words/size.h"
 #include "sim/units.h"
 
@@ -90,9 +91,10 @@ static void put_fidelity(const s2_served *own, s2_buf *buf)
     if (!own->predicted)
         s2_buf_puts(buf, "priced by its plan at peak rates, which is a bound");
     else
-        s2_buf_printf(buf, "%s, launch by launch, with an error of up to %s %%",
-                      own->measured ? "predicted" : "guessed: nothing was measured on this GPU",
-                      s2_decimal(own->error_pct, 2).text);
+        s2_buf_printf(buf, "%s, launch by launch; of the kind of launch that is known least:\n  ",
+                      own->measured ? "predicted" : "guessed: nothing was measured on this GPU");
+    if (own->predicted)
+        s2_error_print(&own->error, true, buf);
     s2_buf_puts(buf,
                 ".\n  The schedule is one simple server's, and was not held against any that runs; unequal "
                 "lengths are\n  priced as shares of equal ones.\n");
@@ -139,11 +141,7 @@ static void json_side(const char *key, const s2_served *side, s2_buf *buf)
     s2_json_key_num(buf, "cache_bytes", side->most_bytes);
     s2_json_key_bool(buf, "predicted", side->predicted);
     s2_json_key_bool(buf, "measured", side->measured);
-    s2_json_key(buf, "error_pct");
-    if (side->predicted)
-        s2_json_num(buf, s2_rounded(side->error_pct));
-    else
-        s2_json_null(buf);
+    s2_report_error_json(side->predicted ? &side->error : NULL, buf);
     s2_json_end(buf, '}');
 }
 

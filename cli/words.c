@@ -84,9 +84,15 @@ const s2_word_entry s2_word_entries[] = {
     {"priced",
      "predicted: the time is a prediction with a stated error; bound: no kernel can be faster, and real "
      "ones are slower."},
-    {"predicted|prediction|error_pct",
-     "Foretold from constants that were fitted to measured kernels; the error is "
-     "the mean on points that were not fitted."},
+    {"predicted|prediction", "Foretold from constants that were fitted to measured kernels; how far off that "
+                             "may be stands beside it: "
+                             "see mean error."},
+    {"mean error|error|error_pct|error_is|error_p90_pct|error_largest_pct|error_points|points held out",
+     "How far off predictions of attention were on points that were measured and not fitted: the mean, never "
+     "a "
+     "limit; with it what nine in ten were within, and the largest. Where no such launch was measured there "
+     "is no "
+     "error, and a percentage is an allowance."},
     {"gpu_us|measured", "The latest time measured by s2 validate, all layers: on the GPU of the same row, by "
                         "the kernels that the "
                         "row's price is of, for the same batch and type on one GPU."},
@@ -192,7 +198,7 @@ const s2_word_entry s2_word_entries[] = {
      "No kernel was measured on this GPU: the constants of another were scaled by its data sheet. The stated "
      "error "
      "is wide, and was found on the rows that the guess was made with."},
-    {"extrapolated|allowance",
+    {"extrapolated|allowance|allowed for",
      "Predicted outside of the lengths, batches or heads that were measured. The error beside it is then an "
      "allowance: a cautious limit, not an error that was observed (docs/simulator.md)."},
     {"held out|in-sample|judged on", "Rows held out were measured but not fitted, so that errors on them are "
@@ -209,10 +215,11 @@ const s2_word_entry s2_word_entries[] = {
      "(docs/formats.md)."},
     {"exportable", "--exportable FORMAT of s2 search: keep only designs that this format can say exactly."},
     {"tiers|host|host_read_per_step|spills|waits for the link",
-     "The GPU's memory (hbm) and the host's. A cache that does not fit spills to the host, and each decoded "
-     "token "
-     "waits for the link; no time of that kind is divided by another, so tables print `spills` for the "
-     "ratio."},
+     "The GPU's memory (hbm) and the host's. A cache that does not fit spills to the host, whose share of "
+     "each "
+     "step is read over the link, beside attention: the longer of the two decides, and `bound by link` says "
+     "that "
+     "it is the link. No time of that kind is divided by another, so tables print `spills` for the ratio."},
     {"memory|no room|more than the memory|activations|activation_bytes|state_bytes",
      "What a training step keeps on a GPU: weights, gradients and optimizer, and the activations that "
      "backward "

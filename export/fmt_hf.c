@@ -82,6 +82,7 @@ const s2_format s2_format_hf = {
     .settings = "layers, heads, kv-heads, head-dim, dense-every",
     .stack = "transformers",
     .model = MODEL,
+    .offloads = true,
     .keeps_all = true, /* only its sliding-window caches free, and no config of this kind has one */
     .recognises = recognises,
     .read = import,

@@ -89,6 +89,7 @@ typedef struct s2_format {
     bool keeps_all; /* nothing */
     bool
         frees_windows; /* what layers drop in which all heads read one window or chunk; it can say no others */
+    bool offloads;     /* it can be told to keep the cache of running sequences in host memory */
     int (*recognises)(const s2_source *source); /* 0 no .. 100 certainly; NULL: never by content */
     s2_status (*read)(const s2_source *source, s2_pattern *out);
     s2_status (*write)(const s2_target *target); /* S2_EUNSUPPORTED with the reason: not this family */

@@ -58,7 +58,7 @@ static s2_api_price put(const s2_sim *sim)
                           .time_us = sim->time_us,
                           .bound_us = sim->bound_us,
                           .dense_time_us = sim->dense_time_us,
-                          .error_pct = sim->error_pct,
+                          .error_pct = sim->error.pct,
                           .end_to_end_us = sim->end_to_end_us,
                           .dense_end_to_end_us = sim->end_to_end_dense_us,
                           .density = sim->token_density,

@@ -136,7 +136,7 @@ void s2_calibration_print(const s2_calibration *calibration, s2_buf *buf)
                       kernel->n_judged, kernel->error_pct, kernel->p90_pct);
         for (int32_t extent = 0; extent < S2_N_EXTENTS; extent++)
             s2_buf_printf(buf, " %.9g %.9g", kernel->spans[extent].least, kernel->spans[extent].greatest);
-        s2_buf_puts(buf, "\n");
+        s2_buf_printf(buf, " %.4g\n", kernel->most_pct);
     }
     s2_buf_release(&constants);
 }
@@ -268,13 +268,15 @@ static s2_status take_verdict(s2_reader *reader, const char *rest)
 {
     char name[16], pass[12];
     int at = 0;
-    double n[3 + 2 * S2_N_EXTENTS];
+    enum { FIRST = 3, SPANS = FIRST + 2 * S2_N_EXTENTS, ALL };
+    double n[ALL] = {0};
     if (sscanf(rest, "%15s %11s %n", name, pass, &at) != 2 || at == 0)
         return refuse(reader, "expected the name of a kernel and its pass");
-    /* files of earlier versions do not give the range of the points */
-    const bool spans = n_words(rest + at) > 3;
-    S2_TRY(take_numbers(reader, rest + at, n, spans ? 3 + 2 * S2_N_EXTENTS : 3));
-    if (!small(n[0]) || n[1] < 0 || n[2] < 0)
+    /* files of earlier versions give neither the range of the points nor the largest error */
+    const int32_t n_given = n_words(rest + at);
+    const bool spans = n_given > FIRST;
+    S2_TRY(take_numbers(reader, rest + at, n, n_given > SPANS ? ALL : spans ? SPANS : FIRST));
+    if (!small(n[0]) || n[1] < 0 || n[2] < 0 || n[SPANS] < 0)
         return refuse(reader, "these are no errors");
     for (int32_t k = 0; k < reader->out.model.n_kernels; k++) {
         s2_kernel_model *const kernel = &reader->out.model.kernels[k];
@@ -282,8 +284,9 @@ static s2_status take_verdict(s2_reader *reader, const char *rest)
             kernel->n_judged = (int32_t)n[0];
             kernel->error_pct = n[1];
             kernel->p90_pct = n[2];
+            kernel->most_pct = n[SPANS];
             for (int32_t extent = 0; spans && extent < S2_N_EXTENTS; extent++)
-                kernel->spans[extent] = (s2_span_of_points){n[3 + 2 * extent], n[4 + 2 * extent]};
+                kernel->spans[extent] = (s2_span_of_points){n[FIRST + 2 * extent], n[FIRST + 1 + 2 * extent]};
             return S2_OK;
         }
     }

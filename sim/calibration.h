@@ -12,8 +12,8 @@
  *     launch_us 3.2
  *     dim 128 3468 2500 2875 9496             head dim: item, step, masked step, least; cycles
  *     cut 128 0 128 128 1 16777216            head dim, even group: tile, keys, heads, section bytes
- *     judged sm90 forward 120 3.6 8.1 1 8 ... points never fitted: mean and 90th percentile of the error, %, and
- *                                             the range of each extent (s2_extent of sim/model.h)
+ *     judged sm90 forward 120 3.6 8.1 1 8 ... points never fitted: mean and 90th percentile of the error, %, the
+ *                                             range of each extent (s2_extent of sim/model.h), the largest error
  *
  * `s2 calibrate` writes such files and nothing else edits them: a file whose hash is wrong is refused.
  * The file of a GPU is built into the program as sim/calibration/NAME.txt.

@@ -533,7 +533,7 @@ static void take_times(const s2_machine_run *run, const s2_schedule *sum, s2_sim
     sim->dram_bytes = sum->dram_bytes * m;
     sim->l2_bytes = sum->l2_bytes * m;
     sim->measured = false;
-    sim->error_pct = S2_BEYOND_LIMIT_PCT;
+    sim->error = (s2_error){.pct = S2_ERROR_UNKNOWN_PCT, .allowed = true};
     sim->host_bytes = sim->host_dense_bytes = sim->host_read_bytes = 0;
     take_ranks(run, slot, sim);
     take_parts(run, sum, sim);

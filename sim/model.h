@@ -60,6 +60,16 @@ typedef struct s2_span_of_points {
 /* Widen spans[S2_N_EXTENTS] to hold a launch. */
 void s2_spans_note(const s2_kernel_load *load, s2_span_of_points *spans);
 
+/* How far off predictions were, or may be. */
+typedef struct s2_error {
+    double pct;       /* mean over the points judged, or what is allowed for */
+    double p90_pct;   /* nine in ten of them were within; 0: not known */
+    double most_pct;  /* the largest; 0: not known */
+    int32_t n_judged; /* points that were never fitted */
+    bool allowed;     /* pct is an allowance: such launches were not among the points judged */
+} s2_error;
+#define S2_ERROR_UNKNOWN_PCT 100.0 /* and above: an error that says nothing */
+
 enum { S2_MODEL_DIMS = 8, S2_MODEL_CUTS = 16, S2_MODEL_KERNELS = 8 };
 
 typedef struct s2_kernel_model {
@@ -93,6 +103,7 @@ typedef struct s2_kernel_model {
     double fit_pct;   /* mean absolute error on the points fitted */
     double error_pct; /* the same on points never fitted; 0: not judged */
     double p90_pct;
+    double most_pct; /* the largest; 0: the file does not say */
     int32_t n_judged;
     s2_span_of_points spans[S2_N_EXTENTS]; /* of the points judged */
 } s2_kernel_model;

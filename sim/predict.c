@@ -73,15 +73,36 @@ static s2_status load_for(s2_arena *arena, const s2_time_model *model, const s2_
                       s2_model_running(model, &plan), out);
 }
 
+/*
+ * An extent this little outside of the points judged counts as inside: points are drawn at random and seldom
+ * end on a power of two. Head dims are no matter of degree.
+ */
+#define HARDLY_OUTSIDE 1.05
+
+/* The cost of a step at another head dim is a guess from the start, and one between two that were fitted too. */
+static bool fits_dim(const s2_kernel_model *kernel, int32_t head_dim)
+{
+    bool fitted = kernel->n_dims == 0; /* somebody else's law is of one head dim */
+    for (int32_t d = 0; d < kernel->n_dims; d++)
+        fitted |= kernel->dims[d].head_dim == head_dim;
+    return fitted;
+}
+
+/* How often it must be halved or doubled to be inside; 0: it is. */
+static double how_far(s2_span_of_points span, double asked, s2_extent extent)
+{
+    const double margin = extent == S2_EXTENT_DIM ? 1 : HARDLY_OUTSIDE;
+    if (span.least <= 0 || (asked * margin >= span.least && asked <= span.greatest * margin))
+        return 0;
+    return log2(asked < span.least ? span.least / asked : asked / span.greatest);
+}
+
 /* The extent in which the launch is farthest from the points that judged the kernel. */
 static void find_beyond(const s2_kernel_model *kernel, const s2_kernel_load *load, s2_launch_price *out)
 {
     for (int32_t e = 0; e < S2_N_EXTENTS; e++) {
-        const s2_span_of_points span = kernel->spans[e];
         const double asked = s2_extent_of(load, (s2_extent)e);
-        if (span.least <= 0 || (asked >= span.least && asked <= span.greatest))
-            continue;
-        const double beyond = log2(asked < span.least ? span.least / asked : asked / span.greatest);
+        const double beyond = how_far(kernel->spans[e], asked, (s2_extent)e);
         if (beyond > out->beyond) {
             out->beyond = beyond;
             out->extent = (s2_extent)e;
@@ -92,14 +113,23 @@ static void find_beyond(const s2_kernel_model *kernel, const s2_kernel_load *loa
 
 void s2_predict_error(const s2_kernel_model *kernel, const s2_kernel_load *load, s2_launch_price *out)
 {
-    const double seen = is_like_measured(kernel, load) ? kernel->error_pct : kernel->p90_pct;
-    out->error_pct = kernel->n_judged > 0 ? seen : fmax(kernel->error_pct, S2_GUESS_PCT);
+    s2_error error = {kernel->error_pct, kernel->p90_pct, kernel->most_pct, kernel->n_judged, false};
     if (kernel->n_judged > 0)
         find_beyond(kernel, load, out);
-    /* the cost of a step at another head dim is a guess from the start */
-    const double least = out->beyond > 0 && out->extent == S2_EXTENT_DIM ? S2_GUESS_PCT : kernel->p90_pct;
+    if (kernel->n_judged == 0) {
+        error = (s2_error){.pct = fmax(kernel->error_pct, S2_GUESS_PCT), .allowed = true};
+    } else if (!is_like_measured(kernel, load)) {
+        error.pct = kernel->p90_pct;
+        error.allowed = true;
+    }
     if (out->beyond > 0)
-        out->error_pct = fmin(S2_BEYOND_LIMIT_PCT, fmax(least, seen * exp2(out->beyond)));
+        error.pct = fmax(kernel->p90_pct, error.pct * exp2(out->beyond));
+    const bool fitted = fits_dim(kernel, load->head_dim);
+    if (!fitted)
+        error.pct = fmax(error.pct, S2_GUESS_PCT);
+    error.allowed |= out->beyond > 0 || !fitted;
+    error.pct = fmin(error.pct, S2_ERROR_UNKNOWN_PCT);
+    out->error = error;
 }
 
 static s2_status predict(s2_arena *arena, const s2_time_model *model, const s2_launch *launch,

@@ -32,16 +32,14 @@ typedef struct s2_launch_price {
     s2_forecast forecast;
     /*
      * Measured on points of this kernel and pass that were never fitted. Outside the range of those points
-     * the error is not known: there it is at least their 90th percentile, and doubles with each factor of
-     * two.
+     * the error is not known: there at least their 90th percentile is allowed for, doubled with each factor
+     * of two.
      */
-    double error_pct;
+    s2_error error;
     double beyond;    /* how often the farthest extent must be halved or doubled to be inside; 0: it is */
     s2_extent extent; /* then: which one, and its value */
     double asked;
 } s2_launch_price;
-
-enum { S2_BEYOND_LIMIT_PCT = 100 }; /* a wider error would say nothing more */
 
 /* The plan that a kernel wants, before heads are packed. */
 s2_plan_options s2_predict_cut(const s2_kernel_model *kernel, const s2_pattern *pattern);
@@ -53,7 +51,7 @@ s2_plan_options s2_predict_cut(const s2_kernel_model *kernel, const s2_pattern *
 s2_status s2_predict_launch(s2_arena *scratch, const s2_time_model *model, const s2_launch *launch,
                             s2_launch_price *out) S2_MUST_CHECK;
 
-/* The error of a launch on that kernel: fills error_pct, beyond, extent and asked. */
+/* The error of a launch on that kernel: fills error, beyond, extent and asked. */
 void s2_predict_error(const s2_kernel_model *kernel, const s2_kernel_load *load, s2_launch_price *out);
 
 #ifdef __cplusplus

@@ -91,6 +91,11 @@ bool s2_sim_dense_spills(const s2_sim_options *options, const s2_sim *sim)
     return options->phase == S2_DECODE && sim->host_dense_bytes > 0;
 }
 
+bool s2_sim_error_known(const s2_sim *sim)
+{
+    return sim->predicted && sim->error.pct < S2_ERROR_UNKNOWN_PCT;
+}
+
 s2_no_ratio s2_sim_no_ratio(const s2_sim_options *options, const s2_sim *sim)
 {
     if (options->phase == S2_TRAIN && sim->training.bytes > 0 && sim->fit_batch < options->batch)

@@ -6,7 +6,7 @@
  *   plan_us    a bound too: whole tiles, the longest-first schedule over the SMs, compulsory memory traffic,
  *              one launch a layer, at peak rates;
  *   time_us    with a calibration, what the kernels of this repository would take (sim/predict.h), and
- *              error_pct says how far such predictions were off; without one, plan_us.
+ *              error says how far such predictions were off; without one, plan_us.
  * bound_us <= time_us always, and no measurement of these kernels may fall below bound_us.
  * Each layer is priced in its own shape. All three include the bytes of a layer's state; none includes the
  * computation of it.
@@ -204,11 +204,10 @@ typedef struct s2_sim {
     double bound_us;
     double dense_time_us; /* of the same kind as time_us */
     double dense_plan_us;
-    bool predicted;      /* time_us is a prediction */
-    bool measured;       /* then: with constants measured on this GPU, not guessed for it */
-    double error_pct;    /* then: mean error of such predictions on points never fitted */
-    int32_t n_judged;    /* then: how many such points; 0: none, so the error is an allowance */
-    double beyond;       /* then: how far outside the points measured (sim/predict.h); 0: inside */
+    bool predicted; /* time_us is a prediction */
+    bool measured;  /* then: with constants measured on this GPU, not guessed for it */
+    s2_error error; /* then: of the attention in it; of what is read over the host's link none is known */
+    double beyond;  /* then: how far outside the points measured (sim/predict.h); 0: inside */
     s2_extent beyond_in; /* then: in which extent, and its value here and in the points measured */
     double beyond_asked;
     s2_span_of_points beyond_span;
@@ -241,6 +240,8 @@ typedef struct s2_sim {
     int64_t host_bytes;       /* of the cache that must stay in host memory, one rank */
     int64_t host_dense_bytes; /* the same for the dense pattern */
     int64_t host_read_bytes;  /* of which read over the link for one decoded token; 0 in other phases */
+    double link_us;           /* which takes so long at the link's peak, beside the attention */
+    double link_dense_us;     /* the same for the dense pattern */
     int32_t n_parts;          /* attention first */
     s2_part parts[S2_MAX_PARTS];
     double end_to_end_us; /* sum of all parts with a net, else 0 */
@@ -300,6 +301,12 @@ bool s2_sim_dense_spills(const s2_sim_options *options, const s2_sim *sim);
 s2_status s2_attention_dense(s2_arena *arena, const s2_pattern *pattern, s2_pattern *out) S2_MUST_CHECK;
 /* What a step of training keeps on one GPU, whatever the pattern; all 0 without a net. */
 void s2_end_to_end_training(const s2_sim_options *options, s2_training *out);
+
+/*
+ * Whether error says anything of time_us: it is a prediction, near enough to points that were measured, and
+ * all that it reads is in the GPU's memory.
+ */
+bool s2_sim_error_known(const s2_sim *sim);
 
 /* Why the times of the pattern and of dense, of attention or end to end, are not to be divided. */
 typedef enum s2_no_ratio {

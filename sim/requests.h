@@ -62,7 +62,7 @@ typedef struct s2_served {
     double most_bytes; /* the most of it that was reserved at once */
     bool predicted;
     bool measured;
-    double error_pct; /* of attention: the widest of all prices */
+    s2_error error; /* of attention: the widest of all prices */
 } s2_served;
 
 /*

@@ -37,7 +37,7 @@ typedef struct s2_step_prices {
     double *token_us; /* [S2_STEP_LENGTHS][S2_STEP_BATCHES]; 0: not priced yet */
     bool predicted;
     bool measured;
-    double error_pct; /* the widest of all prices */
+    s2_error error; /* the widest of all prices */
 } s2_step_prices;
 
 /* S2_ENOMEM. */

@@ -141,7 +141,8 @@ static s2_status scale_to_cache(s2_side *side, const s2_share *share, s2_layer_t
     time->us[S2_PASS_DECODE] *= ratio;
     made->forecast.bytes.dram_read *= ratio;
     made->forecast.bytes.l2 *= ratio;
-    made->error_pct = fmax(made->error_pct, S2_GUESS_PCT);
+    made->error.pct = fmax(made->error.pct, S2_GUESS_PCT);
+    made->error.allowed = true;
     return S2_OK;
 }
 
@@ -267,11 +268,10 @@ typedef struct s2_total {
     double backward_us;     /* of the plan */
     s2_resource by[S2_N_PASSES];
     const char *kernel;
-    int32_t n_judged;
     double greatest_us; /* of one layer */
     double clock_mhz;
     double imbalance;
-    double error_pct;
+    s2_error error;           /* the widest */
     s2_launch_price farthest; /* from the points measured */
     s2_bytes bytes;           /* of all GPUs */
     double *rank_us;
@@ -312,10 +312,8 @@ static bool add_counts(s2_counts *sum, const s2_counts *own)
 static void add_prediction(const s2_layer_time *slowest, s2_pass pass, int32_t n_layers, s2_total *total)
 {
     const s2_launch_price *const made = &slowest->made[pass];
-    if (made->error_pct >= total->error_pct) { /* the rows are those that the error was judged on */
-        total->error_pct = made->error_pct;
-        total->n_judged = made->kernel->n_judged;
-    }
+    if (made->error.pct >= total->error.pct)
+        total->error = made->error;
     if (made->beyond > total->farthest.beyond)
         total->farthest = *made;
     const double one_us = slowest->us[pass] / n_layers;
@@ -580,7 +578,7 @@ static void take_prediction(const s2_total *own, const s2_total *dense, const s2
     sim->dense_time_us = sum_of(dense->us);
     sim->predicted = true;
     sim->measured = options->peer != NULL || options->calibration->head.gpu[0] != '\0';
-    sim->error_pct = own->error_pct;
+    sim->error = own->error;
     if (own->farthest.beyond > 0) {
         sim->beyond = own->farthest.beyond;
         sim->beyond_in = own->farthest.extent;
@@ -588,7 +586,6 @@ static void take_prediction(const s2_total *own, const s2_total *dense, const s2
         sim->beyond_span = own->farthest.kernel->spans[own->farthest.extent];
     }
     sim->kernel = own->kernel;
-    sim->n_judged = own->n_judged;
     sim->clock_mhz = own->clock_mhz;
     sim->imbalance = own->imbalance;
     sim->bound_by = sim->parts[0].bound_by;
@@ -628,10 +625,9 @@ static void guess_by_dense(const s2_total *dense, s2_total *own)
     own->bytes =
         (s2_bytes){dense->bytes.dram_read * share, dense->bytes.dram_write * share, dense->bytes.l2 * share};
     own->kernel = dense->kernel;
-    own->n_judged = dense->n_judged;
     own->clock_mhz = dense->clock_mhz;
     own->imbalance = dense->imbalance;
-    own->error_pct = S2_GUESS_PCT;
+    own->error = (s2_error){.pct = S2_GUESS_PCT, .allowed = true};
 }
 
 s2_status s2_time_attention(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,

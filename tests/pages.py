@@ -15,10 +15,12 @@ held = failed = 0
 
 EXPONENT = re.compile(r"(?<![\w.])\d+(?:\.\d+)?[eE][+-]\d+\b")
 NOT_FINITE = re.compile(r"(?<![\w-])-?(?:nan|inf)(?![\w-])")
+# An error is a mean, an allowance or a root mean square, and says which.
+LIMIT = re.compile(r"(?:\+-|±) ?\d|\boff by \d|\berrors? (?:of )?up to|(?<!mean )(?<!rms )\berror (?:of )?\d[\d.]* %")
 # What may stand behind a number with a decimal point: a unit, or what it is a share or a multiple of.
 UNIT = re.compile(r" ?(?:us|ms|s|min|h|B|[KMGTP]iB|GB|%|x|MHz|[kMGTPE]?FLOP|tokens|blocks|steps|key blocks|times|of (?:dense|the|all|causal)|"
                   r"executed|exponentials|nats|\* 10\^9 weights|different)(?!\w)| ?[kMGTPE] (?:executed|exponentials|steps|key blocks)")
-NAMED = re.compile(r"(?:ratio of|recall|\+-|error|allowed|LSE|scores capped at|(?:density|unread|dilution|imbalance|depth)(?:   |: [\d.]+ against|:)) $")
+NAMED = re.compile(r"(?:ratio of|recall|error|allowed|LSE|scores capped at|(?:density|unread|dilution|imbalance|depth)(?:   |: [\d.]+ against|:)) $")
 # Columns carry their names above them, and a label of this page its quantity.
 LABEL = re.compile(r"^ +tokens of output a s ")
 
@@ -53,7 +55,7 @@ def check(*words, sentences=True):
     call = " ".join(re.sub(r"\s+", " ", word) if " " not in word else f"'{word}'" for word in words)
     for name, text in (("output", done.stdout), ("messages", done.stderr)):
         for rule, found in (("an exponent", EXPONENT.search(text)), ("a number that is not finite", NOT_FINITE.search(text)),
-                            ("a line drawn over another", re.search(r"[\r\x1b]", text))):
+                            ("an error that reads as a limit", LIMIT.search(text)), ("a line drawn over another", re.search(r"[\r\x1b]", text))):
             judge(not found, f"S2_SEED={SEED}: {call}: {name} with {rule}: {text[max(0, found.start() - 60):found.end() + 20]!r}" if found else "")
     bad = list(unitless(done.stdout)) if sentences else []
     judge(not bad, f"S2_SEED={SEED}: {call}: a number without a unit: {bad[:1]}")

@@ -377,7 +377,7 @@ static void prices_with_a_calibration_keep_above_the_bound(void **state)
             assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, NULL), S2_OK);
             assert_false(bounds.predicted);
             assert_true(sim.predicted);
-            assert_true(sim.error_pct > 0);
+            assert_true(sim.error.pct > 0);
             assert_true(sim.time_us >= sim.bound_us);
             s2_assert_close(sim.bound_us, bounds.bound_us, 1e-9 * bounds.bound_us);
             s2_assert_close(sim.plan_us, bounds.time_us, 1e-9 * bounds.time_us);
@@ -401,16 +401,16 @@ static void lists_that_take_too_long_to_plan_are_estimated(void **state)
     options.calibration = &calibration;
     options.len_tok = 2048;
     assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, NULL), S2_OK);
-    assert_true(sim.predicted && sim.error_pct < S2_GUESS_PCT);
+    assert_true(sim.predicted && sim.error.pct < S2_GUESS_PCT);
     options.len_tok = 65536;
     assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, NULL), S2_OK);
     assert_true(sim.predicted && sim.time_us >= sim.bound_us);
-    s2_assert_close(sim.error_pct, S2_GUESS_PCT, 1e-9);
+    s2_assert_close(sim.error.pct, S2_GUESS_PCT, 1e-9);
     s2_arena_release(&arena);
 }
 
 /*
- * Decode was measured up to head dimension 128, forward up to 256: beyond, the error is not what was judged.
+ * Decode was measured at head dimensions 64, 96 and 128, forward up to 256: elsewhere the error is not what was judged.
  */
 static void head_dimensions_beyond_the_measured_ones_are_guessed(void **state)
 {
@@ -419,7 +419,7 @@ static void head_dimensions_beyond_the_measured_ones_are_guessed(void **state)
         s2_phase phase;
         int head_dim;
         bool known;
-    } rows[] = {{S2_DECODE, 64, true},   {S2_DECODE, 80, true},   {S2_DECODE, 128, true},
+    } rows[] = {{S2_DECODE, 64, true},   {S2_DECODE, 80, false},  {S2_DECODE, 128, true},
                 {S2_DECODE, 256, false}, {S2_DECODE, 32, false},  {S2_PREFILL, 256, true},
                 {S2_PREFILL, 48, false}, {S2_PREFILL, 288, false}};
     s2_calibration calibration;
@@ -435,8 +435,8 @@ static void head_dimensions_beyond_the_measured_ones_are_guessed(void **state)
         const s2_pattern pattern = parsed(&arena, text);
         options.phase = rows[r].phase;
         assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, NULL), S2_OK);
-        if (!sim.predicted || (sim.error_pct < S2_GUESS_PCT) != rows[r].known)
-            fail_msg("%s: error %g", text, sim.error_pct);
+        if (!sim.predicted || (sim.error.pct < S2_GUESS_PCT) != rows[r].known)
+            fail_msg("%s: error %g", text, sim.error.pct);
     }
     s2_arena_release(&arena);
 }
@@ -485,7 +485,7 @@ static void a_gpu_that_nobody_measured_is_guessed_with_a_wide_error(void **state
     s2_launch_price here, there;
     assert_true(predict_point(&arena, &measured.model, &point, &here));
     assert_true(predict_point(&arena, &guess.model, &point, &there));
-    assert_true(there.error_pct >= 20 && here.error_pct < there.error_pct);
+    assert_true(there.error.pct >= 20 && here.error.pct < there.error.pct);
     assert_true(there.forecast.us > 1.5 * here.forecast.us);
     s2_arena_release(&arena);
 }

@@ -361,7 +361,7 @@ static void an_error_and_its_rows_are_of_one_pass(void **state)
         if (price_phase(&arena, &peer, S2_TRAIN, "heads 32; kv-heads 8; head-dim 128; all: dense", 8192, &sim,
                         &diag) != S2_OK)
             fail_msg("%s", diag.msg);
-        assert_int_equal(sim.n_judged, which == 0 ? 8 : 10);
+        assert_int_equal(sim.error.n_judged, which == 0 ? 8 : 10);
         s2_arena_release(&arena);
     }
     (void)state;
@@ -379,12 +379,12 @@ static void a_model_prices_what_it_was_fitted_to_and_refuses_the_rest(void **sta
     assert_int_equal(s2_peer_find("vllm-h200", &peer, &diag), S2_OK);
     assert_int_equal(
         price(&arena, &peer, "heads 32; kv-heads 8; head-dim 128; all: dense", 8192, &sim, &diag), S2_OK);
-    assert_true(sim.predicted && sim.n_judged > 0 && sim.error_pct > 0 && sim.time_us >= sim.bound_us);
+    assert_true(sim.predicted && sim.error.n_judged > 0 && sim.error.pct > 0 && sim.time_us >= sim.bound_us);
     assert_string_equal(sim.kernel, "vllm-h200");
-    const double inside_pct = sim.error_pct;
+    const double inside_pct = sim.error.pct;
     assert_int_equal(
         price(&arena, &peer, "heads 32; kv-heads 8; head-dim 128; all: dense", 131072, &sim, &diag), S2_OK);
-    assert_true(sim.beyond > 0 && sim.error_pct > inside_pct);
+    assert_true(sim.beyond > 0 && sim.error.pct > inside_pct);
     for (size_t c = 0; c < sizeof refused / sizeof *refused; c++)
         if (price(&arena, &peer, refused[c], 4096, &sim, &diag) != S2_EUNSUPPORTED || diag.msg[0] == '\0')
             fail_msg("priced: %s", refused[c]);

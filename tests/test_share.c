@@ -588,10 +588,10 @@ static void errors_widen_beyond_the_points_measured(void **state)
     const s2_pattern inside = parsed(&arena, "heads 32; kv-heads 8; all: dense");
     const s2_pattern outside = parsed(&arena, "heads 128; kv-heads 1; all: dense");
     const s2_sim known = run(&arena, &inside, &options), unknown = run(&arena, &outside, &options);
-    assert_true(known.beyond == 0 && known.measured && known.error_pct < 6);
+    assert_true(known.beyond == 0 && known.measured && known.error.pct < 6);
     s2_assert_close(unknown.beyond, 3, 1e-9);
     assert_true(unknown.beyond_in == S2_EXTENT_ROWS && unknown.beyond_span.greatest == 16);
-    assert_true(unknown.error_pct > 30);
+    assert_true(unknown.error.pct > 30);
     s2_arena_release(&arena);
 }
 
@@ -615,7 +615,7 @@ static void guesses_are_of_the_kernel_that_would_run(void **state)
         const s2_sim sim = run(&arena, &pattern, &options);
         assert_false(sim.measured);
         assert_string_equal(sim.kernel, n == 0 ? "sm90" : "sm80");
-        assert_true(sim.error_pct >= S2_GUESS_PCT);
+        assert_true(sim.error.pct >= S2_GUESS_PCT);
         if (n == 0)
             assert_true(h200.time_us <= sim.time_us * 1.0001 && h200.time_us >= 0.9 * sim.time_us);
     }

@@ -100,7 +100,7 @@ typedef struct s2_expected {
     bool known; /* false: nothing predicts it */
     double time_us;
     double dense_us;
-    double error_pct; /* mean error of such predictions on points that were not fitted */
+    s2_error error;
     s2_resource bound_by;
 } s2_expected;
 

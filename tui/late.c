@@ -24,7 +24,7 @@ static s2_status expect(const s2_facts *facts, s2_arena *scratch, s2_expected *o
         return S2_ENOMEM;
     S2_TRY(s2_question_options(&facts->question, scratch, &options, &diag));
     S2_TRY(s2_price(scratch, &facts->pattern, &options, S2_PRICE_WHOLE, sim, &diag));
-    *out = (s2_expected){sim->predicted, sim->time_us, sim->dense_time_us, sim->error_pct, sim->bound_by};
+    *out = (s2_expected){sim->predicted, sim->time_us, sim->dense_time_us, sim->error, sim->bound_by};
     return S2_OK;
 }
 

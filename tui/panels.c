@@ -7,6 +7,7 @@
 #include "base/arith.h"
 #include "base/text.h"
 #include "sim/units.h"
+#include "words/error.h"
 
 char s2_verdict_mark(int32_t verdict, s2_style *style)
 {
@@ -453,6 +454,20 @@ static void draw_resource(const s2_facts *facts, s2_resource resource, s2_canvas
         s2_canvas_glyph(canvas, line.row, line.col + LABEL + x, 0x2584, '=', S2_STYLE_HEAT3);
 }
 
+/* As much of the words as there is room for. */
+static void draw_error(const s2_error *error, s2_canvas *canvas, s2_rect line)
+{
+    s2_buf words = {0};
+    s2_error_print_short(error, false, &words);
+    if (words.status == S2_OK && (int32_t)words.len + 2 > line.cols) {
+        words.len = 0;
+        s2_error_print_short(error, true, &words);
+    }
+    if (words.status == S2_OK)
+        s2_canvas_printf(canvas, line.row, line.col, S2_STYLE_DIM, ", %s", words.data);
+    s2_buf_release(&words);
+}
+
 /* The expected time, with its error, above the bounds; or just the bounds. */
 static void draw_times(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
 {
@@ -462,8 +477,7 @@ static void draw_times(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
     int32_t col = s2_canvas_text(canvas, area.row, area.col, S2_STYLE_HEAD, "attention ");
     if (expected->known) {
         col = put_time(canvas, area.row, col, S2_STYLE_TEXT, expected->time_us);
-        s2_canvas_printf(canvas, area.row, col, S2_STYLE_DIM, " +-%s %%",
-                         s2_decimal(expected->error_pct, 2).text);
+        draw_error(&expected->error, canvas, (s2_rect){area.row, col, 1, area.col + area.cols - col});
         col = s2_canvas_text(canvas, area.row + 1, area.col, S2_STYLE_DIM, "bounds ");
         col = put_time(canvas, area.row + 1, col, S2_STYLE_TEXT, facts->time_us);
         col = s2_canvas_text(canvas, area.row + 1, col, S2_STYLE_DIM, ", any ");

@@ -91,8 +91,8 @@ static void draw_worth(const s2_late *late, s2_canvas *canvas, int32_t row, int3
         s2_canvas_printf(canvas, row, col, S2_STYLE_DIM, " unjudged: %s", late->not_judged);
     else
         s2_canvas_printf(canvas, row, col, S2_STYLE_TEXT,
-                         " recall %.2f +- %.2f over the training, loss %.3f +- %.3f nats a byte",
-                         late->recall, s2_worth_recall_error, late->loss, s2_worth_loss_error);
+                         " recall %.2f over the training, loss %.3f nats a byte; rms errors %.2f and %.3f",
+                         late->recall, late->loss, s2_worth_recall_error, s2_worth_loss_error);
 }
 
 /* What the last change did, what all changes since the baseline did, and the worth. */
