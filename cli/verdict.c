@@ -457,7 +457,10 @@ void s2_verdict_print(const s2_subject *subject, s2_buf *buf)
 {
     const s2_validation *const v = subject->verdict;
     text_head(subject, buf);
-    if (v->touch_pairs > 0)
+    if (v->outcome == S2_OUTCOME_NAN &&
+        v->rows == 0) /* the first row that is no number ends the comparison */
+        s2_buf_puts(buf, "  touch     ended by a row that is not a number\n");
+    else if (v->touch_pairs > 0)
         s2_buf_printf(buf, "  touch     %lld pairs compared, %s%lld wrong; %d of %d work items run%s\n",
                       (long long)v->touch_pairs,
                       v->touch_wrong > 0 && !v->touch_exhaustive ? "at least " : "",
@@ -563,9 +566,9 @@ void s2_verdict_sum_print(const s2_verdict_sum *sum, bool json, s2_buf *buf)
                    {"needles_expected", sum->needles_expected}};
     s2_json_begin(buf, '{');
     s2_json_key_str(buf, "schema", "s2validate-total/1");
-    for (size_t at = 0; at < sizeof numbers / sizeof *numbers; at++) {
+    for (size_t at = 0; at < sizeof numbers / sizeof *numbers; at++)
         s2_json_key_int(buf, numbers[at].key, numbers[at].value);
-    }
+    s2_json_key_bool(buf, "at_least", sum->at_least);
     s2_json_end(buf, '}');
     s2_buf_puts(buf, "\n");
 }

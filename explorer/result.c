@@ -88,7 +88,7 @@ static void put_validation(const s2_db_validation *v, s2_buf *buf)
                   (long long)v->len_tok, (long long)v->batch, v->dtype);
     if (v->pairs != S2_DB_NONE)
         s2_buf_printf(buf, "; %lld pairs, %lld wrong", (long long)v->pairs, (long long)v->pairs_wrong);
-    if (!isnan(v->max_err))
+    if (!isnan(v->max_err) && v->tolerance > 0)
         s2_buf_printf(buf, "; error %s of %s", s2_decimal(v->max_err, 2).text,
                       s2_decimal(v->tolerance, 2).text);
     if (!isnan(v->median_ms))

@@ -50,4 +50,7 @@ s2_status s2_gradient_touch(s2_gradient_harness *gradients, const s2_validate_re
 s2_status s2_gradient_numerics(s2_gradient_harness *gradients, const s2_validate_request *request,
                                s2_validation *out, s2_diag *why) S2_MUST_CHECK;
 
+/* Put into out->symptom what would explain a backward with wrong pairs; nothing where nothing does. */
+s2_status s2_gradient_explain(s2_gradient_harness *gradients, s2_validation *out, s2_diag *why) S2_MUST_CHECK;
+
 #endif /* S2_JUDGE_GRADIENT_HARNESS_H */

@@ -178,6 +178,7 @@ static void print_rows(const s2_device *device, const s2_attn_problem *p, s2_buf
     s2_json_begin(buf, '{');
     print_file(buf, file, offset);
     print_numbers(buf, "strides", strides, 2);
+    s2_json_key_bool(buf, "written", p->pass != S2_PASS_BACKWARD);
     s2_json_end(buf, '}');
 }
 

@@ -5,6 +5,7 @@
 #define S2_JUDGE_PROBE_H
 
 #include "judge/harness.h"
+#include "judge/sight.h"
 
 typedef struct s2_probe_rows {
     s2_probe_row *row;
@@ -29,6 +30,21 @@ s2_status s2_probe_poison(const s2_harness *harness, uint8_t *k, uint8_t *v) S2_
 /* Put into out->symptom the rule that would explain what a convicted forward did; nothing where none does. */
 s2_status s2_probe_explain(s2_device *device, const s2_validate_request *request, s2_validation *out,
                            s2_diag *why) S2_MUST_CHECK;
+
+/* Explaining takes so many rows, and contexts of so many keys at most. */
+enum { S2_SYMPTOM_ROWS = 96, S2_SYMPTOM_KEYS = 8192 };
+/*
+ * Rows of these heads (NULL: of all n_heads) of the first sequence, spaced so as to hit every position within a
+ * block; that of the wrong pair first.
+ */
+void s2_symptom_rows(const s2_harness *harness, const s2_validation *out, const int32_t *heads,
+                     int32_t n_heads, s2_probe_row rows[S2_SYMPTOM_ROWS]);
+/*
+ * Put into out->symptom the rule under which every row is as it was seen. some: the rows are of wrong heads alone.
+ * wrong[row]: 1 where what it reads is not the pattern's.
+ */
+void s2_symptom_find(const s2_harness *harness, const s2_sight *sight, bool some,
+                     uint8_t wrong[S2_SYMPTOM_ROWS], s2_validation *out);
 
 /* Each fills its part of *out, verdict included; the status is about memory and device only. */
 s2_status s2_probe_touch(s2_harness *harness, const s2_validate_request *request, s2_validation *out,

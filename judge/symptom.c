@@ -18,8 +18,6 @@
 #include "pattern/parse.h"
 
 enum {
-    N_ROWS = 96,
-    LIMIT_KEYS = 8192,
     UNSEEN = 2,
     N_FIELDS = 5 /* numbers of a term that a kernel may have wrong */
 };
@@ -37,6 +35,7 @@ typedef struct s2_case {
     const s2_sight *sight;
     uint8_t *
         wrong; /* [row]: 1 it does not read what the pattern says, 0 it does, UNSEEN what it reads is not known */
+    bool some; /* only rows of heads that are wrong are looked at: other heads are right */
     char *out;
     size_t cap;
 } s2_case;
@@ -48,6 +47,7 @@ typedef struct s2_rule {
     int32_t layer;            /* -1: its own */
     int32_t dropped;          /* term that is missing; -1: none */
     int64_t dropped_from;     /* ... for queries from here on */
+    int32_t negative;         /* term whose remainder is negative before its first key, as in C; -1: none */
     const s2_term *changed;   /* in place of term `changed_at`; NULL: none */
     int32_t changed_at;
     int64_t block_tok; /* whole blocks of this many tokens are read; 0: pairs */
@@ -57,13 +57,22 @@ typedef struct s2_rule {
     bool earlier;      /* only keys before the query's own are read */
 } s2_rule;
 
-static const s2_rule no_rule = {.head_of = -1, .layer = -1, .dropped = -1, .k_end = INT64_MAX};
+static const s2_rule no_rule = {
+    .head_of = -1, .layer = -1, .dropped = -1, .negative = -1, .k_end = INT64_MAX};
 
 /* ------------------------------------------------------------------ what a rule reads */
 
 static const s2_body *body_of(const s2_case *c, int32_t layer, int32_t head)
 {
     return &c->pattern->bodies[s2_pattern_body(c->pattern, c->phase, layer, head)];
+}
+
+/* (k - first) % n < width holds for every k before the first key of a stride, where the remainder is negative. */
+static bool remainder_is_negative(const s2_case *c, const s2_term *term, int32_t layer, int32_t head,
+                                  int64_t k)
+{
+    const int64_t offset = s2_term_offset(term, layer, head, s2_pattern_kv_head(c->pattern, head)) % term->n;
+    return k / (term->tok ? 1 : c->pattern->block_tok) < (term->n - offset) % term->n;
 }
 
 static bool terms_read(const s2_case *c, const s2_rule *rule, int32_t layer, int32_t head, int64_t q,
@@ -74,6 +83,9 @@ static bool terms_read(const s2_case *c, const s2_rule *rule, int32_t layer, int
         const bool changed = rule->changed != NULL && t == rule->changed_at;
         if (t == rule->dropped && q >= rule->dropped_from)
             continue;
+        if (t == rule->negative && body->terms[t].kind == S2_TERM_STRIDE &&
+            remainder_is_negative(c, &body->terms[t], layer, head, k))
+            return true;
         if (s2_term_reads(c->pattern, changed ? rule->changed : &body->terms[t], layer, head, c->lens.k_tok,
                           q, k))
             return true;
@@ -219,7 +231,7 @@ static bool try_heads(const s2_case *c)
         return say(c, "reads by the number of the KV head where the number of the query head is due");
     for (int32_t head = 0; head < c->pattern->n_heads && head < 64; head++) {
         rule.head_of = head;
-        snprintf(text, sizeof text, "every head reads what head %d has to read", head);
+        snprintf(text, sizeof text, "%sreads what head %d has to read", c->some ? "" : "every head ", head);
         if (explains(c, &rule))
             return say(c, text);
     }
@@ -324,6 +336,45 @@ static bool try_changed(const s2_case *c)
     return false;
 }
 
+/* The offset of a stride is subtracted where it is due to be added, or added where to be subtracted. */
+static bool try_turned(const s2_case *c)
+{
+    const s2_body *const body = wrong_body(c);
+    for (int32_t t = 0; body != NULL && t < body->n_terms; t++) {
+        s2_term turned = body->terms[t];
+        s2_rule rule = no_rule;
+        if (turned.kind != S2_TERM_STRIDE && turned.kind != S2_TERM_DILATED)
+            continue;
+        int64_t *const parts[] = {&turned.offset.constant, &turned.offset.head_coef, &turned.offset.kv_coef,
+                                  &turned.offset.layer_coef};
+        for (size_t part = 0; part < sizeof parts / sizeof *parts; part++)
+            *parts[part] = (turned.n - *parts[part] % turned.n) % turned.n;
+        rule.changed = &turned;
+        rule.changed_at = t;
+        if (!explains(c, &rule))
+            continue;
+        print_terms(c, "reads as if '", &body->terms[t], "' were '", &turned,
+                    "': the offset the other way round the stride");
+        return true;
+    }
+    return false;
+}
+
+static bool try_negative(const s2_case *c)
+{
+    const s2_body *const body = wrong_body(c);
+    for (int32_t t = 0; body != NULL && t < body->n_terms; t++) {
+        s2_rule rule = no_rule;
+        rule.negative = t;
+        if (body->terms[t].kind != S2_TERM_STRIDE || !explains(c, &rule))
+            continue;
+        print_terms(c, "reads all keys before the first of '", &body->terms[t],
+                    "' too, as where a negative remainder counts as less than the width", NULL, "");
+        return true;
+    }
+    return false;
+}
+
 static bool try_blocks(const s2_case *c)
 {
     for (int64_t size = 8; size <= 128; size *= 2) {
@@ -351,19 +402,19 @@ static bool try_end(const s2_case *c)
     return rule.k_end > 0 && rule.k_end < c->lens.k_tok && explains(c, &rule) && say(c, text);
 }
 
-/* Rows of all heads, spaced so as to hit every position within a block; the wrong pair's row first. */
-static void choose_rows(const s2_harness *harness, const s2_validation *out, s2_probe_row *rows)
+void s2_symptom_rows(const s2_harness *harness, const s2_validation *out, const int32_t *heads,
+                     int32_t n_heads, s2_probe_row rows[S2_SYMPTOM_ROWS])
 {
     int32_t n = 0;
     const s2_plan_seq lens = harness->some.seqs[0];
-    const int32_t n_heads = harness->problem.n_heads;
     const int64_t wrong = out->wrong_q_tok - (lens.k_tok - lens.q_tok);
     if (out->has_wrong_pair && wrong >= 0 && wrong < lens.q_tok)
         rows[n++] = (s2_probe_row){0, (int32_t)wrong, out->wrong_head};
-    for (int64_t nth = n; nth < N_ROWS; nth++) {
+    for (int64_t nth = n; nth < S2_SYMPTOM_ROWS; nth++) {
         const int64_t step = (lens.q_tok + 7) / 8 + 5,
                       q_tok = lens.q_tok - 1 - nth / n_heads * step % lens.q_tok;
-        rows[nth] = (s2_probe_row){0, (int32_t)q_tok, (int32_t)(nth % n_heads)};
+        rows[nth] = (s2_probe_row){0, (int32_t)q_tok,
+                                   heads != NULL ? heads[nth % n_heads] : (int32_t)(nth % n_heads)};
     }
 }
 
@@ -413,8 +464,9 @@ static bool find_wrong(const s2_case *c)
 
 static void try_rules(const s2_case *c)
 {
-    bool (*const rules[])(const s2_case *) = {try_corner,  try_everything, try_own, try_dropped, try_heads,
-                                              try_changed, try_shifts,     try_end, try_blocks};
+    bool (*const rules[])(const s2_case *) = {try_corner, try_everything, try_own,    try_dropped,
+                                              try_heads,  try_changed,    try_turned, try_negative,
+                                              try_shifts, try_end,        try_blocks};
     bool found = !find_wrong(c);
     for (size_t nth = 0; nth < sizeof rules / sizeof *rules && !found; nth++)
         found = rules[nth](c);
@@ -436,27 +488,84 @@ static s2_status look(s2_harness *harness, uint64_t seed, s2_sight *sight, s2_di
     return status;
 }
 
-static s2_status explain_pairs(s2_harness *harness, const s2_validate_request *request, s2_validation *out,
-                               s2_diag *why)
+void s2_symptom_find(const s2_harness *harness, const s2_sight *sight, bool some,
+                     uint8_t wrong[S2_SYMPTOM_ROWS], s2_validation *out)
 {
-    uint8_t wrong[N_ROWS] = {0};
-    s2_probe_row rows[N_ROWS];
-    s2_sight sight = {0};
     const s2_case c = {.pattern = harness->some.pattern,
                        .phase = harness->some.phase,
                        .layer = harness->some.layer,
                        .lens = harness->some.seqs[0],
-                       .sight = &sight,
+                       .sight = sight,
                        .wrong = wrong,
+                       .some = some,
                        .out = out->symptom,
                        .cap = sizeof out->symptom};
-    choose_rows(harness, out, rows);
-    s2_status status = s2_sight_open(harness, rows, N_ROWS, &sight);
+    try_rules(&c);
+}
+
+/* Heads of a problem, numbered from 0. */
+typedef struct s2_heads {
+    int32_t *head;
+    int32_t n;
+    bool some; /* not all */
+} s2_heads;
+
+/* Heads with a wrong row are left in `heads` where nothing explains them all. */
+static s2_status explain_heads(s2_harness *harness, const s2_validate_request *request, s2_heads *heads,
+                               s2_validation *out, s2_diag *why)
+{
+    uint8_t wrong[S2_SYMPTOM_ROWS] = {0};
+    s2_probe_row rows[S2_SYMPTOM_ROWS];
+    s2_sight sight = {0};
+    int32_t n = 0;
+    s2_symptom_rows(harness, out, heads->head, heads->n, rows);
+    s2_status status = s2_sight_open(harness, rows, S2_SYMPTOM_ROWS, &sight);
     if (status == S2_OK)
         status = look(harness, request->seed, &sight, why);
     if (status == S2_OK)
-        try_rules(&c);
+        s2_symptom_find(harness, &sight, heads->some, wrong, out);
+    for (int32_t at = 0; at < heads->n && status == S2_OK; at++) {
+        bool any = false;
+        for (int32_t row = 0; row < S2_SYMPTOM_ROWS; row++)
+            any = any || (wrong[row] == 1 && rows[row].head == heads->head[at]);
+        if (any)
+            heads->head[n++] = heads->head[at];
+    }
+    heads->some = heads->some || n < heads->n;
+    heads->n = n;
     s2_sight_close(&sight);
+    return status;
+}
+
+static void say_heads(const s2_heads *heads, int32_t n_all, s2_validation *out)
+{
+    char what[sizeof out->symptom];
+    snprintf(what, sizeof what, "%s", out->symptom);
+    if (heads->n == 1)
+        snprintf(out->symptom, sizeof out->symptom, "head %d alone: %.*s", heads->head[0],
+                 (int)sizeof what - 40, what);
+    else
+        snprintf(out->symptom, sizeof out->symptom, "%d of %d heads, the first of them %d: %.*s", heads->n,
+                 n_all, heads->head[0], (int)sizeof what - 60, what);
+}
+
+/* What explains all heads, or else the wrong ones alone. */
+static s2_status explain_pairs(s2_harness *harness, const s2_validate_request *request, s2_validation *out,
+                               s2_diag *why)
+{
+    const int32_t n_all = harness->problem.n_heads;
+    s2_heads heads = {s2_calloc((size_t)n_all, sizeof *heads.head), n_all, false};
+    s2_status status = heads.head != NULL ? S2_OK : S2_ENOMEM;
+    for (int32_t head = 0; head < n_all && heads.head != NULL; head++)
+        heads.head[head] = head;
+    if (status == S2_OK)
+        status = explain_heads(harness, request, &heads, out, why);
+    if (status == S2_OK && out->symptom[0] == '\0' && heads.some && heads.n > 0) {
+        status = explain_heads(harness, request, &heads, out, why);
+        if (out->symptom[0] != '\0')
+            say_heads(&heads, n_all, out);
+    }
+    s2_free(heads.head);
     return status;
 }
 
@@ -540,12 +649,12 @@ static void say_scale(const s2_harness *harness, double factor, s2_validation *o
 /* One factor on all scores, the same in all rows. */
 static s2_status try_scale(s2_harness *harness, s2_validation *out, s2_diag *why)
 {
-    s2_probe_row rows[N_ROWS];
+    s2_probe_row rows[S2_SYMPTOM_ROWS];
     double least = INFINITY, most = -INFINITY;
     S2_TRY(set_scores(harness));
     S2_TRY(s2_harness_run(harness, NULL, why));
-    choose_rows(harness, out, rows);
-    for (int32_t nth = 0; nth < N_ROWS; nth++) {
+    s2_symptom_rows(harness, out, NULL, harness->problem.n_heads, rows);
+    for (int32_t nth = 0; nth < S2_SYMPTOM_ROWS; nth++) {
         const double factor = factor_of(harness, rows[nth]);
         if (isnan(factor))
             continue;
@@ -601,7 +710,7 @@ s2_status s2_probe_explain(s2_device *device, const s2_validate_request *request
         return S2_OK;
     if (out->n_lengths > 0 && out->touch_wrong == 0)
         seq = (s2_plan_seq){S2_NEEDLE_DEPTHS, out->needle_len[out->n_lengths - 1]};
-    if (seq.k_tok > LIMIT_KEYS || seq.k_tok < seq.q_tok)
+    if (seq.k_tok > S2_SYMPTOM_KEYS || seq.k_tok < seq.q_tok)
         return S2_OK;
     s2_validate_request one = *request;
     s2_harness harness = {0};

@@ -357,39 +357,96 @@ static s2_status judge_outputs(s2_touch *touch, s2_diag *why)
 
 /* ------------------------------------------------------------------ the LSE */
 
-/* One number that is the same for all rows would explain the LSE: a factor on it, or something added. */
-static void explain_lse(s2_touch *touch)
+/* Of rows of two keys and more: what their LSE is times, and above, the logarithm of their keys. */
+typedef struct lse_range {
+    double least[2], most[2];
+    int32_t fewest, n_most; /* keys */
+} lse_range;
+
+static bool head_is_off(const s2_touch *touch, int32_t head)
 {
-    double least[2] = {INFINITY, INFINITY}, most[2] = {-INFINITY, -INFINITY};
-    int32_t fewest = INT32_MAX, n_most = 0;
+    for (int64_t nth = 0; nth < touch->rows.n; nth++)
+        if (touch->off[nth] != 0 && touch->rows.row[nth].head == head)
+            return true;
+    return false;
+}
+
+static lse_range range_of_lse(const s2_touch *touch, const uint8_t *is_off)
+{
+    lse_range all = {{INFINITY, INFINITY}, {-INFINITY, -INFINITY}, INT32_MAX, 0};
     for (int64_t nth = 0; nth < touch->rows.n; nth++) {
         const int32_t n = touch->sight.n_due[nth];
         const double lse = (double)lse_of(touch, touch->rows.row[nth]),
                      both[2] = {lse / log(n), lse - log(n)};
-        if (n < 2)
+        if (n < 2 || is_off[touch->rows.row[nth].head] == 0)
             continue;
-        fewest = n < fewest ? n : fewest;
-        n_most = n > n_most ? n : n_most;
+        all.fewest = n < all.fewest ? n : all.fewest;
+        all.n_most = n > all.n_most ? n : all.n_most;
         for (int way = 0; way < 2; way++) {
-            least[way] = fmin(least[way], both[way]);
-            most[way] = fmax(most[way], both[way]);
+            all.least[way] = fmin(all.least[way], both[way]);
+            all.most[way] = fmax(all.most[way], both[way]);
         }
     }
-    if (fewest >= n_most)
-        return;
+    return all;
+}
+
+/* One number that is the same for all rows would explain the LSE: a factor on it, or something added. */
+static void say_lse(const s2_touch *touch, const lse_range *all, const char *where)
+{
+    enum { CLOSE = 1000 };
     char *const to = touch->out->symptom;
     const size_t cap = sizeof touch->out->symptom;
-    if (fabs(least[0] - 1.0 / log(2.0)) < 1e-3 && fabs(most[0] - 1.0 / log(2.0)) < 1e-3)
-        snprintf(to, cap, "gives the LSE in base 2, not the natural logarithm");
-    else if (most[0] - least[0] < 1e-3)
-        snprintf(to, cap, "the LSE of every row is %s times what it has to be", s2_decimal(least[0], 4).text);
-    else if (most[1] - least[1] < 1e-3)
-        snprintf(to, cap, "the LSE of every row is %s too %s", s2_decimal(fabs(least[1]), 4).text,
-                 least[1] > 0.0 ? "large" : "small");
+    const double factor = all->least[0], added = all->least[1];
+    const bool steady[2] = {all->most[0] - factor < 1.0 / CLOSE, all->most[1] - added < 1.0 / CLOSE};
+    if (steady[0] && fabs(factor - 1.0) < 1.0 / CLOSE) /* rows of one key are off, or none */
+        return;
+    if (steady[0] && fabs(factor - 1.0 / log(2.0)) < 1.0 / CLOSE)
+        snprintf(to, cap, "gives the LSE in base 2, not the natural logarithm%s", where);
+    else if (steady[0])
+        snprintf(to, cap, "the LSE of every row is %s times what it has to be%s", s2_decimal(factor, 4).text,
+                 where);
+    else if (steady[1])
+        snprintf(to, cap, "the LSE of every row is %s too %s%s", s2_decimal(fabs(added), 4).text,
+                 added > 0.0 ? "large" : "small", where);
+}
+
+static bool only_empty_rows_are_off(const s2_touch *touch)
+{
+    for (int64_t nth = 0; nth < touch->rows.n; nth++)
+        if (touch->off[nth] != 0 && touch->sight.n_due[nth] > 0)
+            return false;
+    return true;
+}
+
+/* Heads whose LSE is right are left out. */
+static s2_status explain_lse(s2_touch *touch)
+{
+    const int32_t n_heads = touch->harness->problem.n_heads;
+    uint8_t *const is_off = s2_calloc((size_t)n_heads, 1);
+    char where[60] = "";
+    int32_t n_off = 0, first = -1;
+    if (is_off == NULL)
+        return S2_ENOMEM;
+    for (int32_t head = 0; head < n_heads; head++) {
+        is_off[head] = head_is_off(touch, head);
+        first = is_off[head] != 0 && n_off++ == 0 ? head : first;
+    }
+    if (n_off == 1 && n_heads > 1)
+        snprintf(where, sizeof where, ", in head %d alone", first);
+    else if (n_off < n_heads)
+        snprintf(where, sizeof where, ", in %d of %d heads, first in head %d", n_off, n_heads, first);
+    const lse_range all = range_of_lse(touch, is_off);
+    s2_free(is_off);
+    if (only_empty_rows_are_off(touch))
+        snprintf(touch->out->symptom, sizeof touch->out->symptom,
+                 "gives rows without keys another LSE than minus infinity%s", where);
+    else if (all.fewest < all.n_most)
+        say_lse(touch, &all, where);
+    return S2_OK;
 }
 
 /* Reached where every output is right. */
-static void judge_lse(s2_touch *touch)
+static s2_status judge_lse(s2_touch *touch)
 {
     for (int64_t nth = 0; nth < touch->rows.n; nth++) {
         const s2_probe_row row = touch->rows.row[nth];
@@ -410,9 +467,9 @@ static void judge_lse(s2_touch *touch)
                      n == 1 ? "" : "s",
                      touch->n_windows < touch->windows.n ? "; not all keys were compared" : "");
         touch->out->outcome = S2_OUTCOME_WRONG_VALUES;
-        explain_lse(touch);
-        return;
+        return explain_lse(touch);
     }
+    return S2_OK;
 }
 
 /* ------------------------------------------------------------------ the stage */
@@ -440,7 +497,7 @@ s2_status s2_probe_touch(s2_harness *harness, const s2_validate_request *request
     if (status == S2_OK && out->outcome == S2_OUTCOME_OK)
         status = judge_outputs(&touch, why);
     if (status == S2_OK && out->outcome == S2_OUTCOME_OK)
-        judge_lse(&touch);
+        status = judge_lse(&touch);
     out->touch_exhaustive = touch.rows.all;
     s2_free(touch.rows.row);
     s2_sight_close(&touch.sight);

@@ -13,6 +13,8 @@ static s2_status judge(s2_gradient_harness *gradients, const s2_validate_request
     out->n_items = harness->whole.n_items;
     out->n_items_run = harness->some.n_items;
     S2_TRY(s2_gradient_touch(gradients, request, out, why));
+    if (out->outcome == S2_OUTCOME_WRONG_PAIRS)
+        S2_TRY(s2_gradient_explain(gradients, out, why));
     S2_STAGE(out, s2_gradient_numerics(gradients, request, out, why));
     if (request->n_timed > 0)
         S2_STAGE(out, s2_gradient_harness_run(gradients, &ms, why));

@@ -55,6 +55,13 @@ expect 1 "wrong_values" LOG2.so
 expect 1 "symptom   gives the LSE in base 2" LOG2.so
 expect 1 "not_repeatable" VARIES.so --dtype fp32
 expect 1 "head 1: dV of key 0 lacks query 0" ONCE.so --phase train --dtype fp32
+expect 1 "symptom   leaves the gradients of query head 1 out of KV head 0, which other heads share" ONCE.so --phase train
+expect 1 "symptom   puts the gradients of query head 1 into KV head 1, its own is 0" GROUPED.so --phase train
+sed 's/logf(sum) : -INFINITY/logf(sum) : 0/' mine.c >empty.c
+build empty.so "" empty.c
+sed 's/^#ifdef LOG2/#if LOG2 == 1\n    if (head == 1)/' mine.c >one.c
+build one.so "LOG2=1" one.c
+expect 1 "symptom   gives the LSE in base 2, not the natural logarithm, in head 1 alone" one.so
 
 # mutant SYMPTOM EXPRESSION: what a kernel reads, as C; the rule that explains it must be found
 mutant() {
@@ -70,6 +77,16 @@ mutant "ignores the pattern and causality" 'k >= 0'
 # of two ways through a kernel the one for few queries drops the mask
 mutant "ignores the pattern: every query reads every key that is not later" \
     'p->q_tok[seq] < p->k_tok[seq] ? k <= at : p->reads(p, seq, head, q, k)'
+mutant "head 3 alone: ignores the pattern: every query reads every key that is not later" \
+    'head == 3 ? k <= at : p->reads(p, seq, head, q, k)'
+# the same rules where gradients are wrong
+trained() {
+    build mutant.so "READS=($2)"
+    expect 1 "symptom   $1" mutant.so --phase train
+}
+trained "ignores the pattern: every query reads every key that is not later" 'k <= at'
+trained "reads as if keys stood one block later" 'k + 16 <= at && p->reads(p, seq, head, q, k + 16)'
+trained "every head reads what head 0 has to read" 'p->reads(p, seq, 0, q, k)'
 build PADDED.so PADDED
 len=120
 expect 1 "symptom   reads on after the last key of a sequence" PADDED.so
@@ -87,6 +104,13 @@ mutant "loses the term 'sink 1' from query" '!(at >= 64 && k < 16) && p->reads(p
 mutant "reads as if 'local 2' were 'local 3'" 'k <= at && (at / 16 - k / 16 < 3 || k < 16)'
 mutant "ignores the term 'local 2'" 'k <= at && k < 16'
 mutant "ignores the term 'sink 1'" 'k <= at && at / 16 - k / 16 < 2'
+design='heads 4; kv-heads 2; block 16; head-dim 32; layers all: columns 3'
+expect 1 "symptom   gives rows without keys another LSE than minus infinity" empty.so
+design='heads 4; kv-heads 2; block 16; head-dim 32; layers all: local 2 | stride 6 phase 2'
+mutant "reads as if 'stride 6 phase 2' were 'stride 6 phase 4': the offset the other way round the stride" \
+    'k <= at && (at / 16 - k / 16 < 2 || (k / 16 + 4) % 6 == 0)'
+mutant "reads all keys before the first of 'stride 6 phase 2' too, as where a negative remainder" \
+    'k <= at && (at / 16 - k / 16 < 2 || (k / 16 - 4) % 6 < 1)'
 design='heads 4; kv-heads 2; block 16; head-dim 32; layers all: local 20t'
 mutant "reads as if 'local 20t' were 'local 19t'" 'k <= at && at - k < 19'
 mutant "reads as if 'local 20t' were 'local 21t'" 'k <= at && at - k < 21'

@@ -1,0 +1,280 @@
+/*
+ * Why a backward is wrong: whose gradients reach which KV head, and which rule explains the pairs.
+ *
+ * All scores are 0 and lse = 0, so every weight is 1; dO of query head h is 1
+ * in column h alone. Column h of dV then counts the rows of head h that a KV head took in, and is 0 where it took
+ * in none. D heads are looked at in one run. Pairs are seen as judge/gradient_touch.c sees them, in a few rows, first
+ * through dV and then through dQ, and the rules are those of a forward.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "judge/gradient_harness.h"
+#include "judge/probe.h"
+#include "judge/sight.h"
+#include "kernels/float16.h"
+#include "pattern/dense.h"
+
+static s2_status show_heads(s2_gradient_harness *gradients, int32_t first)
+{
+    const s2_harness *const harness = &gradients->harness;
+    const s2_attn_problem *const p = &harness->problem;
+    s2_device *const device = harness->device;
+    uint8_t *const d_o = s2_calloc(harness->d_o.n_bytes, 1);
+    if (d_o == NULL)
+        return S2_ENOMEM;
+    for (int32_t seq = 0; seq < p->n_seqs; seq++)
+        for (int64_t tok = 0; tok < p->plan->seqs[seq].q_tok; tok++)
+            for (int32_t d = 0; d < p->head_dim && first + d < p->n_heads; d++)
+                s2_float_store(d_o, p->dtype, s2_tensor_at(&p->d_o, p->q_begin_tok, seq, tok, first + d) + d,
+                               1.0f);
+    const s2_status status = device->ops->copy_in(device, p->d_o.data, d_o, harness->d_o.n_bytes);
+    s2_free(d_o);
+    return status;
+}
+
+/* All scores, weights' logarithms and values are 0, and so is dO. */
+static s2_status blank(s2_gradient_harness *gradients)
+{
+    const s2_harness *const harness = &gradients->harness;
+    const s2_attn_problem *const p = &harness->problem;
+    s2_device *const device = harness->device;
+    S2_TRY(device->ops->fill(device, p->q.data, 0, harness->q.n_bytes));
+    S2_TRY(device->ops->fill(device, p->k.data, 0, harness->k.n_bytes));
+    S2_TRY(device->ops->fill(device, p->v.data, 0, harness->v.n_bytes));
+    S2_TRY(device->ops->fill(device, p->o.data, 0, harness->o.n_bytes));
+    S2_TRY(device->ops->fill(device, p->d_o.data, 0, harness->d_o.n_bytes));
+    return device->ops->fill(device, p->lse.data, 0, harness->lse.n_bytes);
+}
+
+/* Whether some key of the first sequence has something of this column. */
+static bool takes_in(const s2_gradient_harness *gradients, int32_t kv_head, int32_t d)
+{
+    const s2_attn_problem *const p = &gradients->harness.problem;
+    const uint8_t *const d_v = gradients->host[S2_GRADIENT_DV] + S2_GUARD_BYTES;
+    for (int64_t k = 0; k < p->plan->seqs[0].k_tok; k++) {
+        const int64_t at = s2_tensor_at(&p->d_v, p->k_begin_tok, 0, k, kv_head) + d;
+        if (fabsf(s2_float_load(d_v, p->dtype, at)) > 0.5f)
+            return true;
+    }
+    return false;
+}
+
+static bool reads_any(const s2_plan *plan, int32_t head)
+{
+    const s2_plan_seq lens = plan->seqs[0];
+    for (int64_t k = 0; k < lens.k_tok; k++)
+        if (s2_pattern_reads(plan->pattern, plan->phase, plan->layer, head, lens.k_tok, lens.k_tok - 1, k))
+            return true;
+    return false;
+}
+
+static void say(s2_validation *out, int32_t head, int32_t own, int32_t other, int32_t n_lost)
+{
+    char more[60] = "";
+    if (n_lost == 2)
+        snprintf(more, sizeof more, "; another query head's do not reach theirs either");
+    else if (n_lost > 2)
+        snprintf(more, sizeof more, "; those of %d others do not reach theirs either", n_lost - 1);
+    if (other >= 0)
+        snprintf(out->symptom, sizeof out->symptom,
+                 "puts the gradients of query head %d into KV head %d, its own is %d%s", head, other, own,
+                 more);
+    else
+        snprintf(out->symptom, sizeof out->symptom,
+                 "leaves the gradients of query head %d out of KV head %d, which other heads share%s", head,
+                 own, more);
+}
+
+/* Query heads whose own KV head has nothing of them, and for the first of these which one has. */
+static s2_status try_routes(s2_gradient_harness *gradients, s2_validation *out, s2_diag *why)
+{
+    const s2_attn_problem *const p = &gradients->harness.problem;
+    const s2_plan *const plan = &gradients->harness.some;
+    int32_t lost = -1, other = -1, n_lost = 0;
+    for (int32_t first = 0; first < p->n_heads; first += p->head_dim) {
+        S2_TRY(show_heads(gradients, first));
+        S2_TRY(s2_gradient_harness_run(gradients, NULL, why));
+        for (int32_t head = first; head < p->n_heads && head < first + p->head_dim; head++) {
+            if (!reads_any(plan, head) ||
+                takes_in(gradients, s2_pattern_kv_head(plan->pattern, head), head - first))
+                continue;
+            for (int32_t g = 0; n_lost == 0 && g < p->n_kv_heads; g++)
+                other = takes_in(gradients, g, head - first) ? g : other;
+            lost = n_lost++ == 0 ? head : lost;
+        }
+    }
+    if (n_lost > 0)
+        say(out, lost, s2_pattern_kv_head(plan->pattern, lost), other, n_lost);
+    return S2_OK;
+}
+
+/* ------------------------------------------------------------------ which pairs */
+
+static int32_t bits_of(s2_dtype dtype)
+{
+    static const int32_t bits[S2_N_DTYPES] = {[S2_F32] = 18, [S2_BF16] = 6, [S2_F16] = 9};
+    return bits[dtype];
+}
+
+/* A column is a sum of powers of two, one for each pair in it. */
+static void see(s2_sight *sight, int64_t row, int64_t k_tok, double sum, int32_t bit, int32_t n_bits)
+{
+    const double nearest = nearbyint(sum);
+    if (!(fabs(sum - nearest) <= 0.3 && nearest >= 0.0 && nearest < (double)(INT64_C(1) << n_bits))) {
+        sight->n_seen[row] = -1;
+        return;
+    }
+    const bool is_read = ((int64_t)nearest >> bit & 1) != 0;
+    sight->seen[row * sight->row_bytes + k_tok / 8] |= (uint8_t)(is_read << k_tok % 8);
+    if (sight->n_seen[row] >= 0)
+        sight->n_seen[row] += is_read;
+}
+
+static void forget(s2_sight *sight)
+{
+    memset(sight->seen, 0, (size_t)(sight->n_rows * sight->row_bytes));
+    memset(sight->n_seen, 0, (size_t)sight->n_rows * sizeof *sight->n_seen);
+}
+
+/* What dV says: each row has a power of two in one column of dO. */
+static s2_status look_by_keys(s2_gradient_harness *gradients, s2_sight *sight, s2_diag *why)
+{
+    const s2_harness *const harness = &gradients->harness;
+    const s2_attn_problem *const p = &harness->problem;
+    const int32_t n_bits = bits_of(p->dtype);
+    const int64_t n_k = p->plan->seqs[0].k_tok, size = (int64_t)n_bits * p->head_dim;
+    const uint8_t *const d_v = gradients->host[S2_GRADIENT_DV] + S2_GUARD_BYTES;
+    uint8_t *const d_o = s2_calloc(harness->d_o.n_bytes, 1);
+    s2_status status = d_o != NULL ? S2_OK : S2_ENOMEM;
+    for (int64_t from = 0; from < sight->n_rows && status == S2_OK; from += size) {
+        const int64_t end = from + size < sight->n_rows ? from + size : sight->n_rows;
+        memset(d_o, 0, harness->d_o.n_bytes);
+        for (int64_t nth = from; nth < end; nth++) {
+            const s2_probe_row row = sight->row[nth];
+            const int64_t at = s2_tensor_at(&p->d_o, p->q_begin_tok, 0, row.q_tok, row.head);
+            s2_float_store(d_o, p->dtype, at + (nth - from) % p->head_dim,
+                           (float)(1 << (nth - from) / p->head_dim));
+        }
+        status = harness->device->ops->copy_in(harness->device, p->d_o.data, d_o, harness->d_o.n_bytes);
+        if (status == S2_OK)
+            status = s2_gradient_harness_run(gradients, NULL, why);
+        for (int64_t nth = from; nth < end && status == S2_OK; nth++)
+            for (int64_t k = 0; k < n_k; k++) {
+                const int32_t own = s2_pattern_kv_head(p->plan->pattern, sight->row[nth].head);
+                const int64_t at = s2_tensor_at(&p->d_v, p->k_begin_tok, 0, k, own);
+                see(sight, nth, k, (double)s2_float_load(d_v, p->dtype, at + (nth - from) % p->head_dim),
+                    (int32_t)((nth - from) / p->head_dim), n_bits);
+            }
+    }
+    s2_free(d_o);
+    return status;
+}
+
+/* dO = 1 and o = -1 in column 0 of all rows: the gradient of every score is 1. */
+static s2_status set_ones(s2_gradient_harness *gradients)
+{
+    const s2_harness *const harness = &gradients->harness;
+    const s2_attn_problem *const p = &harness->problem;
+    uint8_t *const d_o = s2_calloc(harness->d_o.n_bytes, 1), *const o = s2_calloc(harness->o.n_bytes, 1);
+    s2_status status = d_o != NULL && o != NULL ? S2_OK : S2_ENOMEM;
+    for (int64_t tok = 0; status == S2_OK && tok < p->plan->seqs[0].q_tok; tok++)
+        for (int32_t head = 0; head < p->n_heads; head++) {
+            s2_float_store(d_o, p->dtype, s2_tensor_at(&p->d_o, p->q_begin_tok, 0, tok, head), 1.0f);
+            s2_float_store(o, p->dtype, s2_tensor_at(&p->o, p->q_begin_tok, 0, tok, head), -1.0f);
+        }
+    if (status == S2_OK)
+        status = harness->device->ops->copy_in(harness->device, p->d_o.data, d_o, harness->d_o.n_bytes);
+    if (status == S2_OK)
+        status = harness->device->ops->copy_in(harness->device, p->o.data, o, harness->o.n_bytes);
+    s2_free(d_o);
+    s2_free(o);
+    return status;
+}
+
+static s2_status show_keys(s2_gradient_harness *gradients, int64_t begin, int64_t end, uint8_t *k)
+{
+    const s2_harness *const harness = &gradients->harness;
+    const s2_attn_problem *const p = &harness->problem;
+    memset(k, 0, harness->k.n_bytes);
+    for (int64_t tok = begin; tok < end; tok++)
+        for (int32_t g = 0; g < p->n_kv_heads; g++)
+            s2_float_store(k, p->dtype,
+                           s2_tensor_at(&p->k, p->k_begin_tok, 0, tok, g) + (tok - begin) % p->head_dim,
+                           (float)(1 << (tok - begin) / p->head_dim));
+    return harness->device->ops->copy_in(harness->device, p->k.data, k, harness->k.n_bytes);
+}
+
+/* What dQ says: each key of a window has a power of two in one column of K. */
+static s2_status look_by_queries(s2_gradient_harness *gradients, s2_sight *sight, s2_diag *why)
+{
+    const s2_harness *const harness = &gradients->harness;
+    const s2_attn_problem *const p = &harness->problem;
+    const int32_t n_bits = bits_of(p->dtype);
+    const int64_t n_k = p->plan->seqs[0].k_tok, size = (int64_t)n_bits * p->head_dim;
+    const uint8_t *const d_q = gradients->host[S2_GRADIENT_DQ] + S2_GUARD_BYTES;
+    uint8_t *const k = s2_calloc(harness->k.n_bytes, 1);
+    s2_status status = k != NULL ? set_ones(gradients) : S2_ENOMEM;
+    for (int64_t begin = 0; begin < n_k && status == S2_OK; begin += size) {
+        const int64_t end = begin + size < n_k ? begin + size : n_k;
+        status = show_keys(gradients, begin, end, k);
+        if (status == S2_OK)
+            status = s2_gradient_harness_run(gradients, NULL, why);
+        for (int64_t nth = 0; nth < sight->n_rows && status == S2_OK; nth++)
+            for (int64_t tok = begin; tok < end; tok++) {
+                const s2_probe_row row = sight->row[nth];
+                const int64_t at = s2_tensor_at(&p->d_q, p->q_begin_tok, 0, row.q_tok, row.head);
+                const double x = (double)s2_float_load(d_q, p->dtype, at + (tok - begin) % p->head_dim);
+                see(sight, nth, tok, x / (double)p->scale, (int32_t)((tok - begin) / p->head_dim), n_bits);
+            }
+    }
+    s2_free(k);
+    return status;
+}
+
+static s2_status try_pairs(s2_gradient_harness *gradients, s2_validation *out, s2_diag *why)
+{
+    static s2_status (*const looks[])(s2_gradient_harness *, s2_sight *, s2_diag *) = {look_by_keys,
+                                                                                       look_by_queries};
+    s2_probe_row rows[S2_SYMPTOM_ROWS];
+    uint8_t wrong[S2_SYMPTOM_ROWS] = {0};
+    s2_sight sight = {0};
+    s2_symptom_rows(&gradients->harness, out, NULL, gradients->harness.problem.n_heads, rows);
+    s2_status status = s2_sight_open(&gradients->harness, rows, S2_SYMPTOM_ROWS, &sight);
+    sight.seen = s2_calloc(S2_SYMPTOM_ROWS, (size_t)sight.row_bytes);
+    sight.n_seen = s2_calloc(S2_SYMPTOM_ROWS, sizeof *sight.n_seen);
+    if (sight.seen == NULL || sight.n_seen == NULL)
+        status = S2_ENOMEM;
+    for (size_t nth = 0; nth < sizeof looks / sizeof *looks && out->symptom[0] == '\0'; nth++) {
+        if (status == S2_OK)
+            forget(&sight);
+        if (status == S2_OK)
+            status = blank(gradients);
+        if (status == S2_OK)
+            status = looks[nth](gradients, &sight, why);
+        if (status == S2_OK)
+            s2_symptom_find(&gradients->harness, &sight, false, wrong, out);
+    }
+    s2_sight_close(&sight);
+    return status;
+}
+
+s2_status s2_gradient_explain(s2_gradient_harness *gradients, s2_validation *out, s2_diag *why)
+{
+    const s2_harness *const harness = &gradients->harness;
+    const s2_plan_seq lens = harness->some.seqs[0];
+    s2_diag refusal = {0};
+    if (gradients->kv_head >= 0 || harness->some.n_items != harness->whole.n_items ||
+        lens.k_tok > S2_SYMPTOM_KEYS || lens.k_tok < lens.q_tok)
+        return S2_OK;
+    s2_status status = blank(gradients);
+    if (status == S2_OK && harness->problem.n_heads != harness->problem.n_kv_heads)
+        status = try_routes(gradients, out, &refusal);
+    if (status == S2_OK && out->symptom[0] == '\0')
+        status = try_pairs(gradients, out, &refusal);
+    if (status == S2_ENOMEM)
+        *why = refusal;
+    return status == S2_ENOMEM ? status : S2_OK; /* a device that fails now does not change the verdict */
+}
