@@ -51,32 +51,43 @@ static void say_shares(const s2_listing *l)
         }
 }
 
-/* Warn when a table mixes times of different lengths, or of different kinds: they do not compare. */
+/* "gpu (h200, h100-sxm), tp (1, 2)": in what the prices of a table differ; false if in nothing. */
+static bool put_differences(const s2_listing *l, s2_buf *buf)
+{
+    for (int t = 0; t < S2_DB_N_TRAITS; t++) {
+        const char *const column = s2_db_trait_column((s2_db_trait)t);
+        s2_buf values = {0};
+        if (s2_listing_values(l, column, &values) > 1 && values.status == S2_OK)
+            s2_buf_printf(buf, "%s%s (%s)", buf->len > 0 ? ", " : "", column, values.data);
+        s2_buf_release(&values);
+    }
+    return buf->len > 0;
+}
+
+/* Warn when a table mixes prices of different lengths, or of different kinds: they do not compare. */
 static void say_mixture(const s2_listing *l)
 {
-    const s2_db_row *first = NULL, *timed = NULL;
-    bool works = false, kinds = false;
+    const s2_db_row *first = NULL;
+    s2_buf differences = {0};
+    bool works = false;
     for (int32_t row = 0; row < l->n_rows; row++) {
         if (!has_price(&l->rows[row]))
             continue;
         first = first != NULL ? first : &l->rows[row];
         works |= is_other_work(&l->rows[row], first);
-        if (isnan(l->rows[row].sim_us))
-            continue;
-        timed = timed != NULL ? timed : &l->rows[row];
-        kinds |= !s2_db_same_kind(&l->rows[row], timed);
     }
     if (works)
         fprintf(l->cli->err,
                 "these designs have prices of several phases or lengths (columns phase and len); "
                 "--phase and --len choose one\n");
-    if (kinds)
+    if (put_differences(l, &differences))
         fprintf(l->cli->err,
-                "these times are no rivals: bounds lie below predictions, and each model, GPU, batch, type, "
-                "number of ranks and kernel has its own (columns priced, llm, gpu, batch, dtype, kv_dtype, "
-                "weights, tp, kernel and settings); conditions such as priced=predicted choose\n");
-    else if (timed != NULL)
-        say_kind(l->cli->err, timed);
+                "these prices are no rivals, they differ in %s; conditions on these columns choose\n",
+                differences.data);
+    else if (first != NULL)
+        say_kind(l->cli->err, first);
+    s2_buf_release(&differences);
+    s2_listing_say_worth(l);
 }
 
 static s2_exit list(s2_listing *l, s2_db *db, const s2_db_query *query, const char *format)
@@ -165,7 +176,7 @@ s2_exit s2_cmd_ls(s2_cli *cli, int argc, char **argv)
     S2_CLI_TRY(s2_args_parse(cli, "ls", argc, argv, &args));
     s2_listing l = {.cli = cli};
     int64_t limit, after = 0;
-    S2_CLI_TRY(s2_listing_choose(&l, s2_args_str(&args, "columns")));
+    S2_CLI_TRY(s2_listing_choose(&l, &args));
     S2_CLI_TRY(s2_args_int(cli, &args, "limit", 1, S2_LIST_LIMIT_ROWS, &limit));
     if (s2_args_has(&args, "after"))
         S2_CLI_TRY(s2_args_int(cli, &args, "after", 1, INT64_C(1) << 53, &after));

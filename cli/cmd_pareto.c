@@ -9,18 +9,21 @@
 static void say_lacking(s2_cli *cli, const s2_front_spec *front, const s2_db_row *rows, int32_t n)
 {
     s2_buf words = {0};
-    bool untimed = false, unpriced = false;
+    bool untimed = false, unpriced = false, unjudged = false;
     for (int32_t o = 0; o < front->n_by; o++) {
         const s2_front_column *const by = front->by[o];
         int32_t n_with = 0;
         for (int32_t row = 0; row < n; row++)
             n_with += !isnan(by->value(&rows[row]));
         s2_buf_printf(&words, "%s%d of %d have %s", o > 0 ? ", " : "", (int)n_with, (int)n, by->name);
-        *(strcmp(by->name, "gpu_us") == 0 ? &untimed : &unpriced) |= n_with < n;
+        *(strcmp(by->name, "gpu_us") == 0       ? &untimed
+          : strstr("loss unrecalled", by->name) ? &unjudged
+                                                : &unpriced) |= n_with < n;
     }
-    s2_cli_hint(cli, "no design has a value for each: %.*s%s%s", (int)words.len,
+    s2_cli_hint(cli, "no design has a value for each: %.*s%s%s%s", (int)words.len,
                 words.data != NULL ? words.data : "", unpriced ? "; s2 sim prices them" : "",
-                untimed ? "; s2 validate on a GPU times them" : "");
+                untimed ? "; s2 validate on a GPU times them" : "",
+                unjudged ? "; s2 explain worth says which designs are judged" : "");
     s2_buf_release(&words);
 }
 
@@ -40,6 +43,10 @@ static s2_exit print_front(s2_listing *l, s2_db *db, const s2_args *args, const 
     fflush(cli->out);
     fprintf(cli->err, "on the front of %s%s%s: %d of %d design%s\n", s2_args_str(args, "minimize"),
             clean[0] != '\0' ? ", " : "", clean, (int)l->n_rows, (int)n_rows, s2_text_plural(n_rows));
+    s2_listing_say_worth(l);
+    if (n_rows == 0)
+        s2_cli_hint(cli,
+                    "no design that meets the conditions has such a price; --phase and --len choose others");
     if (l->n_rows == 0 && n_rows > 0)
         say_lacking(cli, front, rows, n_rows);
     return code;
@@ -51,7 +58,7 @@ s2_exit s2_cmd_pareto(s2_cli *cli, int argc, char **argv)
     s2_listing l = {.cli = cli};
     s2_front_spec front;
     S2_CLI_TRY(s2_args_parse(cli, "pareto", argc, argv, &args));
-    S2_CLI_TRY(s2_listing_choose(&l, s2_args_str(&args, "columns")));
+    S2_CLI_TRY(s2_listing_choose(&l, &args));
     S2_CLI_TRY(s2_front_choose(cli, s2_args_str(&args, "minimize"), &front));
     front.distinct = s2_args_has(&args, "distinct");
     if (!s2_listing_has_database(cli))

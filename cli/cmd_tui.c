@@ -141,7 +141,7 @@ static s2_exit read_options(s2_cli *cli, const s2_args *args, s2_explorer_option
         .styles = s2_args_has(args, "styles"),
         .dumps = dumped != NULL,
         .script = s2_args_str(args, "script"),
-        .as = s2_args_str(args, "as"),
+        .as = s2_args_has(args, "as") ? s2_args_str(args, "as") : NULL,
         .output = s2_args_str(args, "output"),
     };
     out->words = glossary(&cli->arena, &out->n_words);

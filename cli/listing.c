@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "reach/worth.h"
 #include "sim/units.h"
 
 enum { CELL_BYTES = 640, NAME_WIDTH = 36, BRIEF_HASH = 12 };
@@ -72,6 +73,9 @@ CELL(us, put_num(out, row->sim_us, "%.3f"))
 CELL(kv_bytes, put_num(out, row->kv_bytes, "%.0f"))
 CELL(kv_mib, put_num(out, row->kv_bytes / 1048576, "%.2f"))
 CELL(gpu_us, put_num(out, row->gpu_us, "%.3f"))
+CELL(recall, put_num(out, row->recall, "%.4f"))
+CELL(unrecalled, put_num(out, 1 - row->recall, "%.4f"))
+CELL(loss, put_num(out, row->loss, "%.4f"))
 CELL(outcome, s2_text_clean(out, CELL_BYTES, row->outcome))
 CELL(star, snprintf(out, CELL_BYTES, "%s", row->starred ? "*" : ""))
 CELL(tags, s2_text_clean(out, CELL_BYTES, row->tags))
@@ -102,6 +106,27 @@ static void words_gpu_us(const s2_db_row *row, char *out)
 static void words_kv_bytes(const s2_db_row *row, char *out)
 {
     put_words(out, row->kv_bytes, s2_bytes_print);
+}
+
+/* A figure of worth with its error, where there is a price that it could stand beside. */
+static void put_worth(const s2_db_row *row, char *out, int digits, double value, double error)
+{
+    if (!isnan(value))
+        snprintf(out, CELL_BYTES, "%.*f +- %.*f", digits, value, digits, error);
+    else if (row->phase[0] != '\0')
+        snprintf(out, CELL_BYTES, "not judged");
+}
+static void words_recall(const s2_db_row *row, char *out)
+{
+    put_worth(row, out, 2, row->recall, s2_worth_recall_error);
+}
+static void words_unrecalled(const s2_db_row *row, char *out)
+{
+    put_worth(row, out, 2, 1 - row->recall, s2_worth_recall_error);
+}
+static void words_loss(const s2_db_row *row, char *out)
+{
+    put_worth(row, out, 3, row->loss, s2_worth_loss_error);
 }
 
 static void cell_created(const s2_db_row *row, char *out)
@@ -143,6 +168,9 @@ static const s2_list_column COLUMNS[] = {{"name", CELL_TEXT, cell_name, NULL},
                                          {"kv_mib", CELL_NUMBER, cell_kv_mib, NULL},
                                          {"priced", CELL_TEXT, cell_priced, NULL},
                                          {"unread", CELL_NUMBER, cell_unread, NULL},
+                                         {"recall", CELL_NUMBER, cell_recall, words_recall},
+                                         {"unrecalled", CELL_NUMBER, cell_unrecalled, words_unrecalled},
+                                         {"loss", CELL_NUMBER, cell_loss, words_loss},
                                          {"gpu_us", CELL_NUMBER, cell_gpu_us, words_gpu_us},
                                          {"outcome", CELL_TEXT, cell_outcome, NULL},
                                          {"star", CELL_TEXT, cell_star, NULL},
@@ -156,9 +184,10 @@ static const s2_list_column *find_column(const char *name, size_t n)
     return NULL;
 }
 
-s2_exit s2_listing_choose(s2_listing *l, const char *list)
+s2_exit s2_listing_choose(s2_listing *l, const s2_args *args)
 {
-    for (const char *at = list; *at != '\0'; at += *at == ',') {
+    l->usual = !s2_args_has(args, "columns");
+    for (const char *at = s2_args_str(args, "columns"); *at != '\0'; at += *at == ',') {
         const size_t n = strcspn(at, ",");
         const s2_list_column *const chosen = find_column(at, n);
         if (chosen == NULL || l->n_columns == S2_LIST_COLUMNS) {
@@ -177,6 +206,67 @@ bool s2_listing_shows(const s2_listing *l, const char *column)
         if (strcmp(l->columns[c]->name, column) == 0)
             return true;
     return false;
+}
+
+int32_t s2_listing_values(const s2_listing *l, const char *column, s2_buf *buf)
+{
+    enum { MOST = 3 };
+    char seen[MOST][CELL_BYTES];
+    int32_t n = 0;
+    const s2_list_column *const from = find_column(column, strlen(column));
+    for (int32_t row = 0; row < l->n_rows && n < MOST; row++) {
+        int32_t at = 0;
+        seen[n][0] = '\0';
+        if (l->rows[row].phase[0] != '\0')
+            from->cell(&l->rows[row], seen[n]);
+        while (at < n && strcmp(seen[at], seen[n]) != 0)
+            at++;
+        if (at < n || seen[n][0] == '\0')
+            continue;
+        if (buf != NULL)
+            s2_buf_printf(buf, "%s%s", n > 0 ? ", " : "", seen[n]);
+        n++;
+    }
+    return n;
+}
+
+static bool is_judged(const s2_listing *l)
+{
+    for (int32_t row = 0; row < l->n_rows; row++)
+        if (!isnan(l->rows[row].loss))
+            return true;
+    return false;
+}
+
+void s2_listing_say_worth(const s2_listing *l)
+{
+    if (l->usual && !is_judged(l) && s2_listing_values(l, "phase", NULL) > 0)
+        fprintf(l->cli->err, "what these designs are worth is not judged (s2 explain worth)\n");
+}
+
+/* Put a column before the time, among what the time is of; at the end if no time is shown. */
+static void insert_column(s2_listing *l, const char *name)
+{
+    int32_t at = 0;
+    if (s2_listing_shows(l, name) || l->n_columns == S2_LIST_COLUMNS)
+        return;
+    while (at < l->n_columns && strcmp(l->columns[at]->name, "us") != 0)
+        at++;
+    memmove(&l->columns[at + 1], &l->columns[at], (size_t)(l->n_columns - at) * sizeof l->columns[0]);
+    l->columns[at] = find_column(name, strlen(name));
+    l->n_columns++;
+}
+
+/* What people need not read in every row is left out of tables; programs get the same columns always. */
+static void complete_columns(s2_listing *l)
+{
+    for (int t = 0; l->usual && t < S2_DB_N_TRAITS; t++)
+        if (!l->brief || s2_listing_values(l, s2_db_trait_column((s2_db_trait)t), NULL) > 1)
+            insert_column(l, s2_db_trait_column((s2_db_trait)t));
+    if (l->usual && (!l->brief || is_judged(l))) {
+        insert_column(l, "recall");
+        insert_column(l, "loss");
+    }
 }
 
 static void read_cell(const s2_listing *l, int32_t row, int32_t col, char *out)
@@ -305,6 +395,10 @@ static void add_json_cell(const s2_listing *l, int32_t row, int32_t col, s2_buf 
         s2_buf_puts(buf, cell);
     else
         s2_json_str(buf, cell);
+    if (strcmp(l->columns[col]->name, "recall") == 0 && cell[0] != '\0')
+        s2_json_key_num(buf, "recall_error", s2_worth_recall_error);
+    if (strcmp(l->columns[col]->name, "loss") == 0 && cell[0] != '\0')
+        s2_json_key_num(buf, "loss_error", s2_worth_loss_error);
 }
 
 static s2_exit print_json(const s2_listing *l)
@@ -331,6 +425,7 @@ const char *s2_listing_format(const s2_args *args)
 s2_exit s2_listing_print(s2_listing *l, const char *format)
 {
     l->brief = strcmp(format, "table") == 0 || strcmp(format, "md") == 0;
+    complete_columns(l);
     if (strcmp(format, "json") == 0)
         return print_json(l);
     if (strcmp(format, "csv") == 0)

@@ -16,15 +16,23 @@ typedef struct s2_list_column s2_list_column;
 typedef struct s2_listing {
     s2_cli *cli;
     bool brief; /* for people: hashes shortened to the digits that identify a design */
+    bool usual; /* nobody chose the columns: those that tell the rows' prices apart are added */
     int32_t n_columns;
     const s2_list_column *columns[S2_LIST_COLUMNS];
     const s2_db_row *rows;
     int32_t n_rows;
 } s2_listing;
 
-/* "name,us,kv_mib"; S2_EXIT_OK, or 2 after a message. */
-s2_exit s2_listing_choose(s2_listing *listing, const char *list);
+/* The command's --columns; S2_EXIT_OK, or 2 after a message. */
+s2_exit s2_listing_choose(s2_listing *listing, const s2_args *args);
 bool s2_listing_shows(const s2_listing *listing, const char *column);
+/*
+ * The values of a column in rows that have a price, each once, as "h200, h100": some of them, if they are many. Returns
+ * how many different ones were seen, at most 3.
+ */
+int32_t s2_listing_values(const s2_listing *listing, const char *column, s2_buf *buf);
+/* Say that worth is not judged where prices stand under the usual columns, and none of their designs is. */
+void s2_listing_say_worth(const s2_listing *listing);
 /* The format chosen by --format or --json. */
 const char *s2_listing_format(const s2_args *args);
 /* format: table, csv, json or md; returns an exit code. */

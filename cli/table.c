@@ -306,8 +306,8 @@ static const s2_option DRAW[] = {
     {"layer", 'l', "L", NULL, "the layer; default: the first that is not dense", false, false},
     {"head", 'H', "H|kv:G|union", NULL, "the head", false, false},
     {"page", '\0', "N", "16", "kv: tokens in a page of the cache", false, false},
-    {"minimize", 'm', "X,Y", "us,kv_bytes", "pareto: two of us, kv_bytes, unread, gpu_us, density", false,
-     false},
+    {"minimize", 'm', "X,Y", "us,kv_bytes",
+     "pareto: two of us, kv_bytes, unread, gpu_us, density, loss, unrecalled", false, false},
     {"phase", 'p', "prefill|decode|train", NULL, "pareto: the phase that is priced; default: the most common",
      false, false},
     {"filter", '\0', "EXPR", NULL, "pareto: conditions as in s2 ls; the operands are joined to it", false,
@@ -340,8 +340,8 @@ static const s2_option LS[] = {
     OPT_END};
 
 static const s2_option PARETO[] = {
-    {"minimize", 'm', "A,B,...", "us,kv_bytes,unread", "up to four of us, kv_bytes, unread, gpu_us, density",
-     false, false},
+    {"minimize", 'm', "A,B,...", "us,kv_bytes,unread",
+     "up to four of us, kv_bytes, unread, gpu_us, density, loss, unrecalled", false, false},
     {"filter", '\0', "EXPR", NULL,
      "conditions that must all hold, as in s2 ls; the operands are joined to it", false, false},
     {"phase", 'p', "prefill|decode|train", NULL,
@@ -415,7 +415,8 @@ static const s2_option TUI[] = {
     {"dump", '\0', "VIEW", NULL,
      "print a view and end: bench, designs, design, compare, pareto, record, runs, output, log, help, tour",
      false, false},
-    {"as", '\0', "text|ansi|png", "text", "what a dump is: glyphs, with colours, or a picture", false, false},
+    {"as", '\0', "text|ansi|png", NULL,
+     "what a dump is: glyphs, with colours, or a picture; default: by FILE, else text", false, false},
     OPT_OUTPUT,
     {"script", '\0', "FILE", NULL, "read keys from a file instead of the terminal; `dump` prints the screen",
      false, false},
@@ -567,13 +568,16 @@ const s2_command s2_command_table[] = {
      "without a value never satisfies a comparison.\n"
      "Columns: name hash family model layers heads kv_heads block created rows union kv group shards "
      "phase len llm gpu batch dtype kv_dtype weights tp kernel settings us priced kv_bytes unread density "
-     "gpu_us outcome star tags.\n"
+     "recall unrecalled loss gpu_us outcome star tags.\n"
      "us is the latest prediction of the attention of all layers (priced says where it is only a bound), "
      "kv_bytes its cache in pages per KV head, unread the share of causal (head, query, key) that no layer "
      "reads, density that of the block pairs that are read in layers that are not dense, gpu_us the latest "
-     "timing of all layers on that GPU. They are always of the phase, len and kind (llm to settings) in the "
+     "timing of all layers on that GPU, recall and loss what small models learned with such a pattern, where "
+     "that "
+     "is judged. They are always of the phase, len and kind (llm to settings) in the "
      "same row; s2 explain says what each means. A design without a price has the density of 8192 tokens. A "
-     "table shows them with units; csv and json "
+     "table shows them with units, and beside the usual columns those in which its prices differ; csv and "
+     "json "
      "have microseconds, bytes and parts of one. --len and --phase list the designs that have a prediction "
      "or timing of these, and conditions such as gpu=h200 tp=2 the latest of that kind.",
      "$ s2 ls union=holds 'kv_bytes<4g' '!tag:rejected' --sort us\n$ s2 ls --phase decode --len 128k\n$ s2 "

@@ -302,8 +302,12 @@ const s2_word_entry s2_word_entries[] = {
     {"resident",
      "The blocks that the KV heads of a layer read for the last query, and how often each block is kept."},
     {"worth|judged",
-     "What a small model learned with such patterns, where models of the pattern's shape were trained; "
-     "docs/worth.md has how it was judged."},
+     "What a small model learned with such patterns: recall and loss, each with the error that it had on "
+     "patterns "
+     "drawn afterwards. Only models of 4 layers, 8 query heads on 4 KV heads and a context of 64 blocks were "
+     "trained; of everything else a page says that it is not judged. It is of a pattern and a length, by the "
+     "rules "
+     "of prefill, whatever GPU, batch or phase is asked about. docs/worth.md has the experiment."},
     {"throughput|tokens/s",
      "Tokens a second of the whole batch; needs the layers around attention (--model)."},
     {"front|pareto",

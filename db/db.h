@@ -36,7 +36,7 @@ extern "C" {
 typedef struct s2_db s2_db;
 
 enum {
-    S2_DB_SCHEMA_VERSION = 9,
+    S2_DB_SCHEMA_VERSION = 10,
     S2_DB_HASH_HEX = 65,
     S2_DB_LIMIT_TAG_BYTES = 64,
     S2_DB_LIMIT_NOTE_BYTES = 65536,
@@ -236,6 +236,8 @@ typedef struct s2_db_row {
     const char *settings;
     double density; /* of sparse layers' block pairs; without a price, at s2_db_design.density_tok */
     double unread;
+    double recall; /* what small models learned with such a pattern (reach/worth.h); NAN: not judged */
+    double loss;
     double sim_us;     /* the latest prediction; its bound where only that is known */
     int64_t predicted; /* 1; 0: sim_us is a bound; S2_DB_NONE: there is none */
     double kv_bytes;
@@ -309,8 +311,6 @@ typedef struct s2_db_priced {
 s2_status s2_db_priced_kinds(s2_db *db, s2_arena *arena, const s2_db_query *query, const char *const *by,
                              uint32_t asked, int32_t cap, s2_db_priced *kinds, int32_t *n,
                              s2_diag *diag) S2_MUST_CHECK;
-/* Are the prices of both rows, where they have one, of one kind? */
-bool s2_db_same_kind(const s2_db_row *a, const s2_db_row *b);
 /* Column `nth` of the filter language; NULL after the last one. */
 const char *s2_db_column(int32_t nth);
 

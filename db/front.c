@@ -25,6 +25,15 @@ static double value_unread(const s2_db_row *row)
     return row->unread;
 }
 
+static double value_loss(const s2_db_row *row)
+{
+    return row->loss;
+}
+static double value_unrecalled(const s2_db_row *row)
+{
+    return 1 - row->recall;
+}
+
 /* What a figure depends on. Weights change no time of attention, but those who ask for them mean another model. */
 enum {
     WORK = 1 << S2_DB_SETTINGS | 1 << S2_DB_LLM,
@@ -40,6 +49,8 @@ static const s2_front_column OBJECTIVES[] = {
     {"unread", "share of pairs unread", S2_QUANTITY_SHARE, WORK, value_unread},
     {"gpu_us", "measured time", S2_QUANTITY_TIME, RUN, value_gpu_us},
     {"density", "density", S2_QUANTITY_SHARE, WORK, value_density},
+    {"loss", "loss on text, nats a byte", S2_QUANTITY_COUNT, WORK, value_loss},
+    {"unrecalled", "share not recalled", S2_QUANTITY_SHARE, WORK, value_unrecalled},
 };
 
 /* A design with its values, for sorting. */
@@ -114,7 +125,8 @@ s2_status s2_front_parse(const char *list, s2_front_spec *out, s2_diag *diag)
         const s2_front_column *const found = find_objective(word, n);
         if (found == NULL || is_chosen(out, found) || out->n_by == S2_FRONT_OBJECTIVES)
             return s2_diag_set(diag, S2_EINVAL, 0, 0, (int32_t)(word - list) + 1,
-                               "%.80s: expected up to %d of us, kv_bytes, unread, gpu_us, density, each once",
+                               "%.80s: expected up to %d of us, kv_bytes, unread, gpu_us, density, loss, "
+                               "unrecalled, each once",
                                list, S2_FRONT_OBJECTIVES);
         out->by[out->n_by++] = found;
         word += n;

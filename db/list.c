@@ -42,6 +42,8 @@ s2_status s2_db_read_row(s2_arena *arena, sqlite3_stmt *s, s2_db_row *row)
     row->kernel = s2_sql_text(arena, s, at++);
     row->settings = s2_sql_text(arena, s, at++);
     row->llm = s2_sql_text(arena, s, at++);
+    row->recall = s2_sql_column_num(s, at++);
+    row->loss = s2_sql_column_num(s, at++);
     const char *const texts[] = {row->hash,    row->name,   row->family,   row->model, row->outcome,
                                  row->tags,    row->phase,  row->gpu,      row->dtype, row->kv_dtype,
                                  row->weights, row->kernel, row->settings, row->llm};
@@ -49,17 +51,6 @@ s2_status s2_db_read_row(s2_arena *arena, sqlite3_stmt *s, s2_db_row *row)
         if (texts[n] == NULL)
             return S2_ENOMEM;
     return S2_OK;
-}
-
-bool s2_db_same_kind(const s2_db_row *a, const s2_db_row *b)
-{
-    if (a->phase[0] == '\0' || b->phase[0] == '\0')
-        return true;
-    return a->batch == b->batch && a->tp == b->tp && a->predicted == b->predicted &&
-           strcmp(a->gpu, b->gpu) == 0 && strcmp(a->dtype, b->dtype) == 0 &&
-           strcmp(a->kv_dtype, b->kv_dtype) == 0 && strcmp(a->weights, b->weights) == 0 &&
-           strcmp(a->kernel, b->kernel) == 0 && strcmp(a->settings, b->settings) == 0 &&
-           strcmp(a->llm, b->llm) == 0;
 }
 
 s2_status s2_db_common_price(s2_db *db, s2_arena *arena, const char **phase, int64_t *len_tok, s2_diag *diag)

@@ -174,9 +174,10 @@ static const char MEASURED_ALONE[] =
  */
 static const char SHOWN[] =
     "UPDATE design SET (sim_phase,sim_len_tok,sim_gpu,sim_batch,sim_us,kv_bytes,gpu_us,sim_density,"
-    "sim_unread,sim_predicted,sim_dtype,sim_kv_dtype,sim_weights,sim_tp,sim_kernel,sim_settings,sim_llm)="
+    "sim_unread,sim_predicted,sim_dtype,sim_kv_dtype,sim_weights,sim_tp,sim_kernel,sim_settings,sim_llm,"
+    "sim_recall,sim_loss)="
     "(SELECT phase,len_tok,gpu,batch,us,kv_bytes,gpu_us,density,unread,predicted,dtype,kv_dtype,weights,tp,"
-    "kernel,settings,llm FROM price WHERE design_id=design.id AND place=1"
+    "kernel,settings,llm,recall,loss FROM price WHERE design_id=design.id AND place=1"
     " ORDER BY us IS NULL,n DESC,started_us DESC,seq DESC,phase DESC,len_tok LIMIT 1),"
     " outcome=(SELECT outcome FROM validation JOIN run ON run.id=validation.run_id WHERE design_id=design.id"
     " ORDER BY started_us DESC,run_id DESC,outcome='ok',validation.id DESC LIMIT 1)"
@@ -186,12 +187,20 @@ static const char SHOWN[] =
 static const char UNPRICED[] = "UPDATE design SET sim_density=density WHERE id BETWEEN ?1 AND ?2 AND "
                                "sim_phase IS NULL";
 
+static int64_t first_of(int64_t design_id)
+{
+    return design_id == S2_DB_NONE ? 0 : design_id;
+}
+
+static int64_t last_of(int64_t design_id)
+{
+    return design_id == S2_DB_NONE ? INT64_MAX : design_id;
+}
+
 static s2_status refresh(s2_db *db, int64_t design_id, const char *const *steps, int32_t n, s2_diag *diag)
 {
-    const bool all = design_id == S2_DB_NONE;
     for (int32_t at = 0; at < n; at++)
-        S2_TRY(
-            s2_sql_run(db, diag, steps[at], "ii", all ? 0 : design_id, all ? (int64_t)INT64_MAX : design_id));
+        S2_TRY(s2_sql_run(db, diag, steps[at], "ii", first_of(design_id), last_of(design_id)));
     return S2_OK;
 }
 
@@ -203,8 +212,11 @@ static s2_status refresh_verdicts(s2_db *db, int64_t design_id, s2_diag *diag)
 
 static s2_status refresh_prices(s2_db *db, int64_t design_id, s2_diag *diag)
 {
-    static const char *const steps[] = {FORGET_PRICES, PREDICTED, MEASURED, MEASURED_ALONE, SHOWN, UNPRICED};
-    return refresh(db, design_id, steps, 6, diag);
+    static const char *const prices[] = {FORGET_PRICES, PREDICTED, MEASURED, MEASURED_ALONE},
+                             *const shown[] = {SHOWN, UNPRICED};
+    S2_TRY(refresh(db, design_id, prices, 4, diag));
+    S2_TRY(s2_db_judge(db, first_of(design_id), last_of(design_id), diag));
+    return refresh(db, design_id, shown, 2, diag);
 }
 
 s2_db_check s2_db_check_of(const char *property, s2_db_verdict verdict)

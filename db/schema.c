@@ -289,6 +289,15 @@ static const char KINDS[] =
     "ALTER TABLE design ADD COLUMN sim_kernel TEXT;\n"
     "ALTER TABLE design ADD COLUMN sim_settings TEXT;\n";
 
+/*
+ * What a design is worth at the length of its price, where that is judged. It follows from the design's text, so
+ * s2_db_migrate() fills it in for all designs; another fit of the figures needs another step.
+ */
+static const char WORTH[] = "ALTER TABLE price ADD COLUMN recall REAL;\n"
+                            "ALTER TABLE price ADD COLUMN loss REAL;\n"
+                            "ALTER TABLE design ADD COLUMN sim_recall REAL;\n"
+                            "ALTER TABLE design ADD COLUMN sim_loss REAL;\n";
+
 const s2_db_migration s2_db_migrations[S2_DB_SCHEMA_VERSION] = {
     {1, PROOFS}, {2, MEASUREMENTS}, {3, PEOPLE}, {4, UNION_IN_ORDER}, {5, VIEWS},
-    {6, PRICES}, {7, SHARES},       {8, RANGES}, {9, KINDS}};
+    {6, PRICES}, {7, SHARES},       {8, RANGES}, {9, KINDS},          {10, WORTH}};

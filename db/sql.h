@@ -65,10 +65,10 @@ void s2_db_sha256(const void *data, size_t n_bytes, char hex[S2_DB_HASH_HEX]);
     S2_DB_ROW_DESIGN                                                                                         \
     "design.sim_us,design.kv_bytes,design.gpu_us,sim_phase,sim_len_tok,sim_gpu,sim_batch,"                   \
     "sim_density,sim_unread,sim_predicted,sim_dtype,sim_kv_dtype,sim_weights,sim_tp,sim_kernel,"             \
-    "sim_settings,sim_llm"
+    "sim_settings,sim_llm,sim_recall,sim_loss"
 #define S2_DB_ROW_PRICED                                                                                     \
     S2_DB_ROW_DESIGN "p.us,p.kv_bytes,p.gpu_us,p.phase,p.len_tok,p.gpu,p.batch,p.density,p.unread,p."        \
-                     "predicted,p.dtype,p.kv_dtype,p.weights,p.tp,p.kernel,p.settings,p.llm"
+                     "predicted,p.dtype,p.kv_dtype,p.weights,p.tp,p.kernel,p.settings,p.llm,p.recall,p.loss"
 s2_status s2_db_read_row(s2_arena *arena, struct sqlite3_stmt *statement, s2_db_row *row) S2_MUST_CHECK;
 
 /* A step of the schema; version n is applied to a file of version n - 1. */
@@ -83,6 +83,8 @@ s2_status s2_db_migrate(s2_db *db, int32_t version, s2_diag *diag) S2_MUST_CHECK
 /* Is the schema, object by object, what the migrations make? S2_EPARSE otherwise. */
 s2_status s2_db_compare_schema(s2_db *db, int32_t version, s2_diag *diag) S2_MUST_CHECK;
 
+/* Judge what designs first .. last are worth at the lengths of their prices. */
+s2_status s2_db_judge(s2_db *db, int64_t first, int64_t last, s2_diag *diag) S2_MUST_CHECK;
 /* Rebuild the list columns of one design (all: S2_DB_NONE) from its results. */
 s2_status s2_db_refresh(s2_db *db, int64_t design_id, s2_diag *diag) S2_MUST_CHECK;
 

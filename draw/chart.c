@@ -90,8 +90,11 @@ static axis axis_of(const s2_chart *chart, bool is_x)
         at.low = 0, at.high = 1;
     if (!is_x && chart->from_zero)
         at.low = fmin(at.low, 0);
-    if (at.high - at.low < 1e-12 * fmax(fabs(at.high), 1))
-        at.low -= fmax(fabs(at.low) / 2, 0.5), at.high += fmax(fabs(at.high) / 2, 0.5);
+    if (at.high - at.low < 1e-12 * fmax(fabs(at.high), 1)) {
+        const double room = at.low != 0 ? fabs(at.low) / 2 : 0.5;
+        at.low -= at.low == 0 ? 0 : room; /* an amount is never shown on an axis with less than nothing */
+        at.high += room;
+    }
     at.log = at.low > 0 && at.high / at.low > 100 && !(is_x && (chart->x_binary || chart->x_whole));
     if (is_x && chart->x_binary)
         binary_ticks(&at);

@@ -46,7 +46,7 @@ typedef struct s2_explorer_options {
     bool dumps; /* print `view` and exit */
     s2_view_id view;
     const char *script; /* a file of keys, "-" for `in`; or NULL */
-    const char *as;     /* text, ansi or png */
+    const char *as;     /* text, ansi or png; NULL: by the ending of the output, else text */
     const char *output; /* the file for a dump; NULL: `out` */
 } s2_explorer_options;
 

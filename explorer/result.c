@@ -86,6 +86,10 @@ static void put_validation(const s2_db_validation *v, s2_buf *buf)
 {
     s2_buf_printf(buf, "%s, %s, %s, %lld tokens x %lld, %s", v->device, v->kernel, v->phase,
                   (long long)v->len_tok, (long long)v->batch, v->dtype);
+    if (v->layers_alike > 0 && v->layer != S2_DB_NONE)
+        s2_buf_printf(buf, ", layer %lld", (long long)v->layer);
+    if (v->layers_alike > 1)
+        s2_buf_printf(buf, " for %lld alike", (long long)v->layers_alike);
     if (v->pairs != S2_DB_NONE)
         s2_buf_printf(buf, "; %lld pairs, %lld wrong", (long long)v->pairs, (long long)v->pairs_wrong);
     if (!isnan(v->max_err) && v->tolerance > 0)

@@ -37,19 +37,6 @@ static s2_status render(const s2_explorer *e, const char *as, s2_buf *buf)
     return buf->status;
 }
 
-s2_status s2_explorer_dump(s2_explorer *e, s2_diag *diag)
-{
-    s2_buf buf = {0};
-    const char *const path = e->options->output;
-    s2_status status = render(e, e->options->as, &buf);
-    if (status == S2_OK && path == NULL)
-        fwrite(buf.data, 1, buf.len, e->options->out);
-    else if (status == S2_OK)
-        status = s2_file_write(path, buf.data, buf.len, diag);
-    s2_buf_release(&buf);
-    return status;
-}
-
 static const char *kind_of(const char *path)
 {
     const char *const dot = strrchr(path, '.');
@@ -57,6 +44,20 @@ static const char *kind_of(const char *path)
            : strcmp(dot, ".png") == 0 ? "png"
            : strcmp(dot, ".ans") == 0 ? "ansi"
                                       : "text";
+}
+
+s2_status s2_explorer_dump(s2_explorer *e, s2_diag *diag)
+{
+    s2_buf buf = {0};
+    const char *const path = e->options->output;
+    const char *const as = e->options->as != NULL ? e->options->as : path != NULL ? kind_of(path) : "text";
+    s2_status status = render(e, as, &buf);
+    if (status == S2_OK && path == NULL)
+        fwrite(buf.data, 1, buf.len, e->options->out);
+    else if (status == S2_OK)
+        status = s2_file_write(path, buf.data, buf.len, diag);
+    s2_buf_release(&buf);
+    return status;
 }
 
 /* Redraws the screen first, so that the prompt for the name is not on it. */

@@ -7,9 +7,6 @@
 #include "base/arith.h"
 #include "reach/readers.h"
 
-/* The domain: the shape of the models that were trained (experiments/prepare.py). */
-enum { JUDGED_LAYERS = 4, JUDGED_HEADS = 8, JUDGED_KV_HEADS = 4, JUDGED_BLOCKS = 64 };
-
 /* Fitted by experiments/judge.py: recall on docs/results/worth-fit.jsonl, loss on worth-drawn.jsonl too. The errors are
  * those on worth-again.jsonl and, for recall, on worth-drawn.jsonl, whichever is larger. */
 static const double RECALL[] = {-0.0074, 0.4435, 0.6337};
@@ -147,11 +144,13 @@ static void sum_heads(const s2_stack *stack, const class_facts *facts, s2_worth 
 
 static const char *why_not_shape(const s2_pattern *p, int64_t n_blk)
 {
+    if (s2_pattern_limit_tok(p) != S2_OPEN)
+        return "no mask of a file was trained";
     if (!p->causal)
         return "only causal patterns were trained";
-    if (p->n_layers != JUDGED_LAYERS || p->n_heads != JUDGED_HEADS || p->n_kv_heads != JUDGED_KV_HEADS)
+    if (p->n_layers != S2_WORTH_LAYERS || p->n_heads != S2_WORTH_HEADS || p->n_kv_heads != S2_WORTH_KV_HEADS)
         return "the models trained had 4 layers of 8 query heads on 4 KV heads";
-    return n_blk != JUDGED_BLOCKS ? "the models trained had a context of 64 blocks" : NULL;
+    return n_blk != S2_WORTH_BLOCKS ? "the models trained had a context of 64 blocks" : NULL;
 }
 
 static const char *why_not_judged(const s2_stack *stack)

@@ -24,6 +24,9 @@ typedef struct s2_retrieval {
     double signal;
 } s2_retrieval;
 
+/* The shape of the models that were trained; no other is judged. */
+enum { S2_WORTH_LAYERS = 4, S2_WORTH_HEADS = 8, S2_WORTH_KV_HEADS = 4, S2_WORTH_BLOCKS = 64 };
+
 typedef struct s2_worth {
     s2_retrieval *layers; /* [n_layers] */
     /* Mean over layers and heads of log2 of the head's window in blocks; no window counts as a half. */
@@ -47,7 +50,8 @@ double s2_worth_signal(double share, double row, double half);
 /* Results and scratch go to the arena. S2_ENOMEM. */
 s2_status s2_worth_judge(s2_arena *arena, const s2_stack *stack, s2_worth *out) S2_MUST_CHECK;
 
-/* The same for the figures only: outside the judged shapes nothing is measured, and layers is NULL. */
+/* The same for the figures only: outside the judged shapes nothing is measured, and layers is NULL. They are of the
+ * rules of prefill, by which the models were trained, and thus one per pattern and length, whatever is asked. */
 s2_status s2_worth_figures(s2_arena *arena, const s2_pattern *pattern, int64_t n_tok,
                            s2_worth *out) S2_MUST_CHECK;
 

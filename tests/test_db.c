@@ -18,6 +18,8 @@
 #include "base/rng.h"
 #include "db/front.h"
 #include "db/sql.h"
+#include "pattern/parse.h"
+#include "reach/worth.h"
 #include "tests/gen_db.h"
 #include "tests/s2test.h"
 
@@ -785,6 +787,101 @@ static void kinds_of_older_prices_are_read_from_their_reports(void **state)
     }
 }
 
+/* What is known of a pattern apart from any database. */
+static s2_worth worth_of(const char *text, int64_t len_tok)
+{
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    s2_worth worth;
+    s2_diag diag = {0};
+    if (s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, &diag) != S2_OK)
+        fail_msg("%s: %s", text, diag.msg);
+    OK(s2_worth_figures(&arena, &pattern, len_tok, &worth));
+    s2_arena_release(&arena);
+    return worth;
+}
+
+/* Designs of and beside the judged shape, each with a length. */
+static const struct {
+    const char *text;
+    int layers, heads, kv_heads, block;
+    int64_t len_tok;
+    bool judged;
+} WORTHY[] = {
+    {"layers 4; heads 8; kv-heads 4; block 4; layers all: local 4 | stride 8 phase head", 4, 8, 4, 4, 256,
+     true},
+    {"layers 4; heads 8; kv-heads 4; block 4; layers all: local 4; layers 0: dense", 4, 8, 4, 4, 253, true},
+    {"layers 4; heads 8; kv-heads 4; block 64; layers all: local 4; heads 0: dense", 4, 8, 4, 64, 4096, true},
+    {"layers 4; heads 8; kv-heads 4; block 4; layers all: local 2", 4, 8, 4, 4, 512, false},
+    {"layers 4; heads 8; kv-heads 4; block 4; causal no; layers all: local 2", 4, 8, 4, 4, 256, false},
+    {"layers 4; heads 8; kv-heads 4; block 4; layers all: local 7t", 4, 8, 4, 4, 256, false},
+    {"layers 4; heads 8; kv-heads 8; block 4; layers all: local 2", 4, 8, 8, 4, 256, false},
+    {"layers 4; heads 8; kv-heads 4; block 4; layers all: mask \"none.npy\"", 4, 8, 4, 4, 256, false},
+    {"layers 4; heads 8; kv-heads 4; block 4; this is damaged", 4, 8, 4, 4, 256, false},
+};
+enum { N_WORTHY = sizeof WORTHY / sizeof WORTHY[0] };
+
+static void expect_worth(s2_db *db, const char *when)
+{
+    s2_arena arena = {0};
+    const s2_db_row *rows;
+    int32_t n_rows;
+    s2_diag diag = {0};
+    const s2_db_query query = {.limit = 100, .sort = "name"};
+    OK(s2_db_list(db, &arena, &query, &rows, &n_rows, &diag));
+    assert_int_equal(n_rows, N_WORTHY);
+    for (int at = 0; at < N_WORTHY; at++) {
+        if (isnan(rows[at].loss) == WORTHY[at].judged || isnan(rows[at].recall) == WORTHY[at].judged)
+            fail_msg("%s: %s has loss %g", when, WORTHY[at].text, rows[at].loss);
+        if (!WORTHY[at].judged)
+            continue;
+        const s2_worth worth = worth_of(WORTHY[at].text, WORTHY[at].len_tok);
+        assert_null(worth.not_judged);
+        s2_assert_close(rows[at].loss, worth.loss, 0);
+        s2_assert_close(rows[at].recall, worth.recall, 0);
+    }
+    int64_t n = 0;
+    const s2_db_query better = {.filter = "loss<9 recall>0 unrecalled<100%"};
+    OK(s2_db_tally(db, &better, &n, &diag));
+    assert_int_equal(n, 3);
+    s2_arena_release(&arena);
+}
+
+/* Outside of the domain there is no number, and files of every older schema have the same worth as new ones. */
+static void worth_is_that_of_the_pattern_whatever_wrote_the_file(void **state)
+{
+    (void)state;
+    const char *const path = path_of("old.db");
+    s2_db *db;
+    s2_diag diag = {0};
+    for (int32_t version = 2; version <= S2_DB_SCHEMA_VERSION; version++) {
+        char sql[1024], when[32];
+        make_old(path, version);
+        run_sql(path, RUN_ROW("1", "[]"));
+        for (int at = 0; at < N_WORTHY; at++) {
+            snprintf(
+                sql, sizeof sql,
+                "INSERT INTO design(id,hash,name,text,model,family,origin,n_layers,n_heads,n_kv_heads,"
+                "head_dim,block_tok,created_us,run_id) VALUES(%d,'%.63s%d','%d','%s','','','',%d,%d,%d,"
+                "128,%d,1,1);"
+                "INSERT INTO sim(run_id,seq,design_id,gpu,model,phase,dtype,len_tok,batch,time_us,bound_by,"
+                "json) VALUES(1,%d,%d,'h200','','decode','bf16',%lld,1,1.0,'mma','{}')",
+                at + 1, SOME_HASH, at, at, WORTHY[at].text, WORTHY[at].layers, WORTHY[at].heads,
+                WORTHY[at].kv_heads, WORTHY[at].block, at + 1, at + 1, (long long)WORTHY[at].len_tok);
+            run_sql(path, sql);
+        }
+        OK(s2_db_open(path, S2_DB_WRITE, &db, &diag));
+        if (version == S2_DB_SCHEMA_VERSION) {
+            OK(s2_db_begin(db, &diag));
+            OK(s2_db_refresh(db, S2_DB_NONE, &diag));
+            OK(s2_db_commit(db, &diag));
+        }
+        snprintf(when, sizeof when, "schema %d", (int)version);
+        expect_worth(db, when);
+        s2_db_close(&db);
+    }
+}
+
 static void write_bytes(const char *path, const void *data, size_t n)
 {
     FILE *const file = fopen(path, "wb");
@@ -819,7 +916,8 @@ static void files_that_are_no_database_of_ours_are_refused_by_name(void **state)
         s2_db *db = open_new(path);
         s2_db_close(&db);
         run_sql(path, "PRAGMA user_version=99");
-        expect_refusal(path, (s2_db_mode)mode, S2_EDB, "written by a newer s2 (schema 99, this one knows 9)");
+        expect_refusal(path, (s2_db_mode)mode, S2_EDB,
+                       "written by a newer s2 (schema 99, this one knows 10)");
         s2_gen_forget(path);
         db = open_new(path);
         fill(db, 20);
@@ -853,7 +951,7 @@ static void a_foreign_schema_is_not_trusted(void **state)
         fill(db, 2);
         s2_db_close(&db);
         run_sql(path, attacks[n]);
-        expect_refusal(path, S2_DB_UNTRUSTED, S2_EPARSE, "its tables are not those of schema 9");
+        expect_refusal(path, S2_DB_UNTRUSTED, S2_EPARSE, "its tables are not those of schema 10");
     }
 }
 
@@ -1469,6 +1567,7 @@ int main(void)
         cmocka_unit_test(everything_stored_of_a_design_or_by_a_run_can_be_read_back),
         cmocka_unit_test(a_view_is_kept_replaced_and_dropped_by_its_name),
         cmocka_unit_test(a_file_of_every_older_schema_is_brought_up_to_date),
+        cmocka_unit_test(worth_is_that_of_the_pattern_whatever_wrote_the_file),
         cmocka_unit_test(kinds_of_older_prices_are_read_from_their_reports),
         cmocka_unit_test(files_that_are_no_database_of_ours_are_refused_by_name),
         cmocka_unit_test(a_foreign_schema_is_not_trusted),

@@ -72,6 +72,17 @@ static s2_status find_offers(const s2_facts *facts, s2_arena *scratch, s2_late *
 
 /* ---- reach and worth */
 
+static s2_status find_worth(const s2_facts *facts, s2_arena *scratch, s2_late *late)
+{
+    s2_worth worth;
+    late->not_judged = "its layers cannot be followed here";
+    S2_TRY(s2_worth_figures(scratch, &facts->pattern, facts->question.len_tok, &worth));
+    late->not_judged = worth.not_judged;
+    late->recall = worth.recall;
+    late->loss = worth.loss;
+    return S2_OK;
+}
+
 /* Bit matrices of more blocks take seconds; the screen says for how many tokens the result is. */
 enum { REACH_BLOCKS = 512 };
 
@@ -82,13 +93,7 @@ static s2_status find_reach(const s2_facts *facts, s2_arena *scratch, s2_late *l
     const int64_t n_tok = s2_min_i64(facts->question.len_tok, (int64_t)REACH_BLOCKS * pattern->block_tok);
     s2_stack stack;
     s2_hops hops;
-    s2_worth worth;
-    late->not_judged = "its layers cannot be followed here";
     S2_TRY(s2_stack_build(scratch, pattern, phase, n_tok, &stack));
-    S2_TRY(s2_worth_judge(scratch, &stack, &worth));
-    late->not_judged = worth.not_judged;
-    late->recall = worth.recall;
-    late->loss = worth.loss;
     S2_TRY(s2_hops_find(scratch, &stack, &hops));
     s2_known *const known = S2_NEW(&late->arena, s2_known, pattern->n_layers);
     if (known == NULL)
@@ -115,6 +120,8 @@ void s2_facts_late(const s2_facts *facts, s2_late *out)
         out->n_offers = 0;
     s2_arena_release(&scratch);
     /* what could not be followed is missing, and the screen says so */
+    (void)!find_worth(facts, &scratch, out);
+    s2_arena_release(&scratch);
     (void)!find_reach(facts, &scratch, out);
     s2_arena_release(&scratch);
 }
