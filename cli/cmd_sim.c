@@ -154,6 +154,10 @@ static s2_exit read_options(s2_sim_run_state *state)
     S2_CLI_TRY(read_requests(state));
     S2_CLI_TRY(s2_pricing_refuse_training(state->cli, &state->options, s2_args_str(&state->args, "phase"),
                                           state->all_phases || state->options.phase == S2_TRAIN));
+    if (state->options.phase == S2_TRAIN && !state->all_phases && s2_args_has(&state->args, "kv-dtype")) {
+        s2_cli_error(state->cli, "--kv-dtype is the type of a cache, and training keeps none");
+        return S2_EXIT_USAGE;
+    }
     if (model == NULL)
         return S2_EXIT_OK;
     bool is_file;
@@ -271,10 +275,12 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
 static s2_exit begin_report(s2_sim_run_state *state, const s2_pattern *pattern, bool is_first)
 {
     s2_cli *const cli = state->cli;
+    if (state->requests.n > 0)
+        return s2_input_fits(cli, pattern, s2_requests_longest(&state->requests));
     if (!is_first)
         return s2_input_fits(cli, pattern, state->options.len_tok);
     S2_CLI_TRY(s2_input_len(cli, &state->args, pattern, &state->options.len_tok));
-    if (!state->table || state->json || state->requests.n > 0)
+    if (!state->table || state->json)
         return S2_EXIT_OK;
     s2_buf head = {0};
     s2_sim_report_table_head(&state->options, &head);

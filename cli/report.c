@@ -31,6 +31,16 @@ double s2_sim_tokens_per_s(const s2_sim_options *options, double us)
     return n_tok * (double)options->batch / us * 1e6;
 }
 
+void s2_report_types(const s2_sim_options *options, s2_buf *buf)
+{
+    s2_buf_puts(buf, s2_dtype_word(options->dtype));
+    const s2_weights weights = s2_sim_weights(options);
+    if (weights != S2_WEIGHTS_AS_DTYPE)
+        s2_buf_printf(buf, ", weights %s", s2_weights_word(weights));
+    if (options->cache != S2_CACHE_AS_DTYPE)
+        s2_buf_printf(buf, ", cache %s", s2_cache_type_word(options->cache));
+}
+
 static void json_subject(const s2_report_subject *subject, s2_buf *buf)
 {
     const s2_sim_options *const options = subject->options;
@@ -440,14 +450,13 @@ static bool has_replicas(const s2_sim_options *options)
     return options->phase == S2_TRAIN && options->n_shards > 1;
 }
 
-static void put_gpus(const s2_sim_options *options, s2_buf *buf)
+static void put_gpus_of(const s2_sim_options *options, s2_buf *buf)
 {
     const int32_t each = s2_machine_gpus(options), n = each * (has_replicas(options) ? options->n_shards : 1);
     if (n > 1)
         s2_buf_printf(buf, ", %d GPUs", n);
     if (has_replicas(options))
         s2_buf_printf(buf, ": %d replicas of %d", options->n_shards, each);
-    s2_buf_puts(buf, "\n");
 }
 
 static void put_tokens_per_s(double rate, s2_buf *buf)
@@ -843,7 +852,12 @@ static void text_kv(const s2_report_subject *subject, const s2_sim *sim, s2_buf 
     put_limited(sim->fit_len_tok, S2_LIMIT_CONTEXT_TOK, buf);
     s2_buf_puts(buf, " tokens (dense ");
     put_limited(sim->fit_len_dense_tok, S2_LIMIT_CONTEXT_TOK, buf);
-    s2_buf_puts(buf, ") at this batch, beside ");
+    s2_buf_puts(buf, ") at this batch");
+    if (subject->options->net == NULL) {
+        s2_buf_puts(buf, ", weights not counted (--model)\n");
+        return;
+    }
+    s2_buf_puts(buf, ", beside ");
     s2_bytes_print((double)sim->weight_bytes, buf);
     s2_buf_puts(buf, s2_machine_gpus(subject->options) > 1 ? " of weights on each GPU\n" : " of weights\n");
 }
@@ -984,14 +998,16 @@ void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_
     s2_buf_count(buf, sim->n_head_classes, "distinct head");
     s2_buf_printf(buf, "\n  %s of ", s2_phase_word(options->phase));
     put_tokens(options, buf);
-    s2_buf_printf(buf, ", batch %lld, %s, %s%s%s", (long long)options->batch, s2_dtype_word(options->dtype),
-                  options->gpu.title, options->net != NULL ? ", model " : "",
+    s2_buf_printf(buf, ", batch %lld, ", (long long)options->batch);
+    s2_report_types(options, buf);
+    s2_buf_printf(buf, ", %s%s%s", options->gpu.title, options->net != NULL ? ", model " : "",
                   options->net != NULL ? options->net->name : "");
     if (options->net != NULL && s2_sim_weights(options) != S2_WEIGHTS_AS_DTYPE) {
         s2_buf_puts(buf, ", weights ");
         s2_pricing_put_weights(options, buf);
     }
-    put_gpus(options, buf);
+    put_gpus_of(options, buf);
+    s2_buf_puts(buf, "\n");
     text_work(sim, options->phase == S2_DECODE, buf);
     text_time(options, sim, buf);
     text_states(sim, buf);
@@ -1009,6 +1025,19 @@ void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_
     text_tiers(sim, buf);
     text_stack_host(subject, sim, buf);
     s2_report_stack_text(subject, sim->kv.head_pages < sim->kv.dense, buf);
+}
+
+/* What all rows of a table were priced for. */
+static void put_setup(const s2_sim_options *options, s2_buf *buf)
+{
+    s2_report_types(options, buf);
+    s2_buf_printf(buf, ", %s", options->gpu.title);
+    if (options->net != NULL)
+        s2_buf_printf(buf, ", model %s", options->net->name);
+    if (options->recompute)
+        s2_buf_puts(buf, ", recomputed");
+    put_gpus_of(options, buf);
+    s2_buf_puts(buf, "; ");
 }
 
 static void put_kind_of_times(const s2_sim_options *options, s2_buf *buf)
@@ -1030,15 +1059,15 @@ static void put_peer_error(const s2_sim_options *options, const s2_sim *sim, s2_
 {
     if (options->peer == NULL || sim->time_us <= sim->bound_us) /* a bound is no prediction */
         return;
-    s2_buf_puts(buf, sim->beyond > 0 ? "  extrapolated; " : "  ");
+    s2_buf_printf(buf, "%*s%s", sim->end_to_end_us > 0 ? 2 : 14, "", sim->beyond > 0 ? "extrapolated; " : "");
     s2_error_print(&sim->error, false, buf);
 }
 
 void s2_sim_report_table_head(const s2_sim_options *options, s2_buf *buf)
 {
-    s2_buf_printf(buf, "%s of %lld tokens, batch %lld, %s, %s; ", s2_phase_word(options->phase),
-                  (long long)options->len_tok, (long long)options->batch, s2_dtype_word(options->dtype),
-                  options->gpu.title);
+    s2_buf_printf(buf, "%s of %lld tokens, batch %lld, ", s2_phase_word(options->phase),
+                  (long long)options->len_tok, (long long)options->batch);
+    put_setup(options, buf);
     put_kind_of_times(options, buf);
     s2_buf_printf(buf, "%-24s %9s %9s %11s %8s %7s %11s %7s %11s\n", "pattern", "density", "pairs", "time",
                   "speed-up", "by", "kv", "of it", "end to end");
@@ -1081,8 +1110,9 @@ void s2_sim_report_table_row(const s2_report_subject *subject, const s2_sim *sim
 
 void s2_sim_report_phase_head(const char *name, const s2_sim_options *options, s2_buf *buf)
 {
-    s2_buf_printf(buf, "%s, %lld tokens, batch %lld, %s, %s; ", name, (long long)options->len_tok,
-                  (long long)options->batch, s2_dtype_word(options->dtype), options->gpu.title);
+    s2_buf_printf(buf, "%s, %lld tokens, batch %lld, ", name, (long long)options->len_tok,
+                  (long long)options->batch);
+    put_setup(options, buf);
     put_kind_of_times(options, buf);
     s2_buf_printf(buf, "%-8s %11s %11s %9s %11s %11s %9s\n", "phase", "attention", "dense", "speed-up",
                   "end to end", "dense", "speed-up");

@@ -50,6 +50,9 @@ void s2_report_stack_text(const s2_report_subject *subject, bool drops, s2_buf *
 void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf);
 void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf);
 
+/* " bf16, weights int4, cache e4m3": the type, and the others where they are not the same. */
+void s2_report_types(const s2_sim_options *options, s2_buf *buf);
+
 /* Several patterns side by side. */
 void s2_sim_report_table_head(const s2_sim_options *options, s2_buf *buf);
 void s2_sim_report_table_row(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf);

@@ -1,5 +1,6 @@
 #include "cli/requests.h"
 
+#include "base/arith.h"
 #include "base/text.h"
 #include "cli/input.h"
 #include "cli/textfile.h"
@@ -68,7 +69,9 @@ static void put_head(const s2_report_subject *subject, const s2_serving *serving
     s2_buf_printf(buf, ", %.0f tokens of prompts and %.0f of output", total.prompt_tok, total.output_tok);
     if (total.last_s > 0)
         s2_buf_printf(buf, ", the last after %s s", s2_decimal(total.last_s, 4).text);
-    s2_buf_printf(buf, "; %s, %s", s2_dtype_word(options->dtype), options->gpu.title);
+    s2_buf_puts(buf, "; ");
+    s2_report_types(options, buf);
+    s2_buf_printf(buf, ", %s", options->gpu.title);
     if (options->n_ranks > 1)
         s2_buf_printf(buf, ", %d GPUs", options->n_ranks);
     s2_buf_puts(buf, "\n  ");
@@ -158,6 +161,8 @@ static void put_json(const s2_report_subject *subject, const s2_serving *serving
     s2_json_key_str(buf, "gpu", options->gpu.name);
     s2_json_key_str(buf, "model", options->net != NULL ? options->net->name : NULL);
     s2_json_key_str(buf, "dtype", s2_dtype_word(options->dtype));
+    s2_json_key_str(buf, "weights", s2_weights_word(s2_sim_weights(options)));
+    s2_json_key_str(buf, "kv_dtype", s2_cache_type_word(options->cache));
     s2_json_key_int(buf, "tp", options->n_ranks);
     s2_json_key_int(buf, "requests", requests->n);
     s2_json_key_num(buf, "prompt_tok", total.prompt_tok);
@@ -185,6 +190,14 @@ static s2_exit serve(s2_cli *cli, bool dense, const s2_report_subject *subject, 
     s2_cli_error(cli, "%s%s", dense ? "the dense pattern beside it: " : "",
                  diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
     return status == S2_EINVAL ? S2_EXIT_USAGE : s2_exit_of(status);
+}
+
+int64_t s2_requests_longest(const s2_sim_requests *requests)
+{
+    int64_t len_tok = 0;
+    for (int32_t at = 0; at < requests->n; at++)
+        len_tok = s2_max_i64(len_tok, requests->requests[at].prompt_tok + requests->requests[at].output_tok);
+    return len_tok;
 }
 
 s2_exit s2_requests_answer(s2_cli *cli, const s2_report_subject *subject, const s2_serving *serving,

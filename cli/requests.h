@@ -11,6 +11,9 @@
 /* S2_EXIT_OK, or the exit code after a message. */
 s2_exit s2_requests_read(s2_cli *cli, const char *path, s2_sim_requests *out);
 
+/* Tokens of the longest request, prompt and output. */
+int64_t s2_requests_longest(const s2_sim_requests *requests);
+
 /* Serves both sides and prints a page, or a JSON object. */
 s2_exit s2_requests_answer(s2_cli *cli, const s2_report_subject *subject, const s2_serving *serving,
                            const s2_sim_requests *requests, bool json);

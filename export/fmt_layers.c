@@ -96,6 +96,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
                 (long long)shape.n_heads, (long long)shape.n_kv_heads, (long long)shape.head_dim);
     S2_TRY(s2_model_layers_read(source, prefix, shape.n_layers, &layers));
     drop_idle_layers(source, &layers, &shape.n_layers);
+    S2_TRY(s2_said_most(source, prefix, "max_position_embeddings"));
     if (shape.n_layers == 0)
         return s2_doc_refuse(source->doc, prefix, source->diag, "no layer has attention or a state");
     s2_language_name(&text, source->name);
