@@ -1054,12 +1054,13 @@ static void put_kind_of_times(const s2_sim_options *options, s2_buf *buf)
     s2_buf_puts(buf, "\n");
 }
 
-/* Another kernel's time is known only as well as its rows were predicted. */
-static void put_peer_error(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
+/* Another kernel's time is known only as well as its rows were predicted. width: of the columns `end to end`. */
+static void put_peer_error(const s2_sim_options *options, const s2_sim *sim, int width, s2_buf *buf)
 {
     if (options->peer == NULL || sim->time_us <= sim->bound_us) /* a bound is no prediction */
         return;
-    s2_buf_printf(buf, "%*s%s", sim->end_to_end_us > 0 ? 2 : 14, "", sim->beyond > 0 ? "extrapolated; " : "");
+    s2_buf_printf(buf, "%*s%s", 2 + (sim->end_to_end_us > 0 ? 0 : width), "",
+                  sim->beyond > 0 ? "extrapolated; " : "");
     s2_error_print(&sim->error, false, buf);
 }
 
@@ -1104,7 +1105,7 @@ void s2_sim_report_table_row(const s2_report_subject *subject, const s2_sim *sim
         cell(s2_time_print, sim->end_to_end_us, 11, buf);
     if (s2_sim_no_ratio(subject->options, sim) == S2_NO_ROOM)
         s2_buf_puts(buf, "  more than the memory");
-    put_peer_error(subject->options, sim, buf);
+    put_peer_error(subject->options, sim, 12, buf);
     s2_buf_puts(buf, "\n");
 }
 
@@ -1135,7 +1136,7 @@ void s2_sim_report_phase_row(const s2_report_subject *subject, const s2_sim *sim
         put_pair(options, sim, sim->end_to_end_us, sim->end_to_end_dense_us, buf);
     if (s2_sim_no_ratio(options, sim) == S2_NO_ROOM)
         s2_buf_puts(buf, "  more than the memory");
-    put_peer_error(subject->options, sim, buf);
+    put_peer_error(subject->options, sim, 34, buf);
     s2_buf_puts(buf, "\n");
 }
 

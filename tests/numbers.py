@@ -59,6 +59,20 @@ def check_sim(pattern, phase, length):
     ratio = number(r"([\d.]+) times", page)
     if ratio is not None:
         near("sim speed-up", ratio, data["dense_time_us"] / data["time_us"])
+    check_error(page, data)
+
+
+def check_error(page, data):
+    """An error is said with what it is: a mean with its points and its spread, an allowance, or that none is known."""
+    said = {"mean": r"mean error ([\d.]+) % on \d+ points held out", "allowance": r"no error was measured, ([\d.]+) % is allowed for"}
+    if data["error_is"] is None:
+        near("no error is known", float("no error known" in page and data["error_pct"] is None), 1.0)
+        return
+    near("the error", number(said[data["error_is"]], page), data["error_pct"], 2)
+    if data["error_is"] == "mean":
+        near("points of the error", number(r"on (\d+) points held out", page), data["error_points"], 9)
+        near("nine in ten", number(r"nine in ten within ([\d.]+) %", page), data["error_p90_pct"], 2)
+        near("the largest error", number(r"the largest ([\d.]+) %", page), data["error_largest_pct"], 2)
 
 
 def check_check(pattern):
@@ -86,8 +100,14 @@ def check_fits(rng):
     near("fits weights", number(r"beside ([\d.]+) (\w+) of weights", page, True), fit["weight_bytes"])
     near("fewer bytes, more sequences", float(fit["batch"] >= fit["batch_dense"]), 1.0)
     for more, spills in ((0, False), (1, True)):
-        tiers = read_json(*words, "--batch", str(fit["batch"] + more), "--json")[0]["tiers"]
-        near(f"the cache spills with {more} more than fit", float(tiers["host"] > 0), float(spills))
+        words_of = (*words, "--batch", str(fit["batch"] + more))
+        page, data = run(*words_of), read_json(*words_of, "--json")[0]
+        near(f"the cache spills with {more} more than fit", float(data["tiers"]["host"] > 0), float(spills))
+        near(f"then no error is known, {more} more than fit", float(data["error_pct"] is None), float(spills))
+        check_error(page, data)
+        link = data["time_us"] == data["tiers"]["link_us"]
+        near("bound by the link if that takes longest", float(data["bound_by"] == "link"), float(link))
+        near("which the page says", float("to read from host memory, at the link's peak\n" in page.split("at least")[0]), float(link))
 
 
 def check_stacks(rng):
