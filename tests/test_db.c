@@ -432,6 +432,15 @@ static const s2_db_sim *latest(s2_db *db, s2_arena *arena, int64_t id, int condi
     return NULL;
 }
 
+static bool same_kind(const s2_db_row *a, const s2_db_row *b)
+{
+    return a->batch == b->batch && a->tp == b->tp && a->predicted == b->predicted &&
+           strcmp(a->gpu, b->gpu) == 0 && strcmp(a->dtype, b->dtype) == 0 &&
+           strcmp(a->kv_dtype, b->kv_dtype) == 0 && strcmp(a->weights, b->weights) == 0 &&
+           strcmp(a->kernel, b->kernel) == 0 && strcmp(a->settings, b->settings) == 0 &&
+           strcmp(a->llm, b->llm) == 0;
+}
+
 /* A list of one phase and length shows each design's latest price of the kinds that the conditions leave. */
 static void a_condition_on_a_kind_finds_the_latest_price_of_it(void **state)
 {
@@ -514,7 +523,7 @@ static void only_prices_of_one_kind_compete(void **state)
             assert_int_equal(n, kinds[kind].n);
             assert_true(kind == 0 || kinds[kind - 1].n >= n);
             for (int32_t row = 1; row < n && strncmp(lists[at], "us", 2) == 0; row++)
-                assert_true(s2_db_same_kind(&rows[row], &rows[0]));
+                assert_true(same_kind(&rows[row], &rows[0]));
             for (int32_t row = 1; row < n && strstr(lists[at], "kv_bytes") != NULL; row++)
                 assert_true(rows[row].batch == rows[0].batch && rows[row].tp == rows[0].tp &&
                             strcmp(rows[row].kv_dtype, rows[0].kv_dtype) == 0);
