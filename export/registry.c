@@ -1,6 +1,7 @@
 #include "export/registry.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "export/asked.h"
@@ -153,6 +154,18 @@ static s2_status refuse_unknown(const s2_source *source, const char *name, const
                        "no format is known by this content (s2 import --list shows them)");
 }
 
+/* A file that states shares of the length is another pattern at each, and no two designs have one name. */
+static s2_status name_by_length(const s2_source *source, s2_pattern *out)
+{
+    char name[S2_LIMIT_NAME_BYTES + 1], length[24];
+    if (source->said == NULL || source->said->of_tok == 0 || out->name[0] == '\0')
+        return S2_OK;
+    snprintf(length, sizeof length, "-%lld", (long long)source->said->of_tok);
+    snprintf(name, sizeof name, "%.*s%s", (int)(S2_LIMIT_NAME_BYTES - strlen(length)), out->name, length);
+    out->name = s2_arena_strndup(source->arena, name, strlen(name));
+    return out->name != NULL ? S2_OK : S2_ENOMEM;
+}
+
 /* Read with one format, including what the file says besides the pattern. */
 static s2_status read_as(const s2_format *format, const s2_source *source, s2_pattern *out)
 {
@@ -165,6 +178,7 @@ static s2_status read_as(const s2_format *format, const s2_source *source, s2_pa
     if (source->said != NULL &&
         format != &s2_format_layers) /* its rule for a model_type decides what counts */
         s2_unread_say(source);
+    S2_TRY(name_by_length(source, out));
     return s2_origin_apply(source, source->doc, out);
 }
 
