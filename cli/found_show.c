@@ -261,7 +261,6 @@ static bool makes_fit(const remedy *one, const s2_found *found, s2_sim_options *
 {
     enum { MOST = 64 };
     const int32_t n_heads = found->net.n_heads;
-    s2_training training;
     const s2_sim_options *const asked = &found->search.options;
     options->recompute = one->recompute || asked->recompute;
     for (int32_t n = one->tp || one->dp ? 2 : 1; n <= MOST; n *= 2) {
@@ -269,8 +268,7 @@ static bool makes_fit(const remedy *one, const s2_found *found, s2_sim_options *
         options->n_shards = one->dp ? asked->n_shards * n : asked->n_shards;
         if (n_heads % options->n_ranks != 0)
             return false;
-        s2_end_to_end_training(options, &training);
-        if (training.bytes <= options->gpu.hbm_gb * 1e9)
+        if (s2_sim_training_fits(options))
             return true;
         if (!one->tp && !one->dp)
             return false;

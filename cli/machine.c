@@ -1,5 +1,7 @@
 #include "cli/machine.h"
 
+#include <string.h>
+
 #include "sim/links.h"
 #include "sim/machine.h"
 #include "sim/units.h"
@@ -108,12 +110,80 @@ void s2_machine_text(const s2_sim_options *options, const s2_sim *sim, s2_buf *b
                 "no such machine was measured: its schedule and links are assumed (docs/simulator.md)\n");
 }
 
+/* ---- what GPUs send one another in training */
+
+static double sent_by(const s2_sim *sim, const char *part)
+{
+    for (int32_t at = 0; at < sim->n_parts; at++)
+        if (strcmp(sim->parts[at].name, part) == 0)
+            return sim->parts[at].sent_bytes;
+    return 0;
+}
+
+static void put_sent(double bytes, const char *what, bool *any, s2_buf *buf)
+{
+    if (bytes <= 0)
+        return;
+    s2_buf_puts(buf, *any ? ", " : "in a step a GPU sends ");
+    s2_bytes_print(bytes, buf);
+    s2_buf_printf(buf, " %s", what);
+    *any = true;
+}
+
+static void put_all_sent(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
+{
+    bool any = false;
+    put_sent(sent_by(sim, "all-reduce"),
+             options->recompute ? "in all-reduces (of each layer 2 forward, 2 backward, 2 forward again)"
+                                : "in all-reduces (of each layer 2 forward, 2 backward)",
+             &any, buf);
+    put_sent(sim->machine.ring_bytes, "of keys, values and their gradients round the context", &any, buf);
+    put_sent(sent_by(sim, "between stages"), "between stages", &any, buf);
+    put_sent(sent_by(sim, "gather, scatter"),
+             options->n_stages > 1 ? "to gather weights twice and scatter gradients, for each microbatch"
+                                   : "to gather weights twice and scatter gradients",
+             &any, buf);
+    put_sent(sent_by(sim, "sum over contexts"), "to sum the gradients of all that share a context", &any,
+             buf);
+    put_sent(sent_by(sim, "sum over copies"), "to sum those of copied KV heads", &any, buf);
+    put_sent(sent_by(sim, "sum of embeddings"), "to sum those of the embedding", &any, buf);
+    if (any)
+        line(buf);
+}
+
+/* What is assumed of the links of a training step, and what of them is left out. */
+void s2_links_text(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
+{
+    const int64_t n_gpus = s2_links_gpus(options);
+    if (options->phase != S2_TRAIN || options->net == NULL || n_gpus == 1)
+        return;
+    s2_buf_puts(buf, "  links         ");
+    put_all_sent(options, sim, buf);
+    if (options->n_nodes == 1) {
+        s2_buf_printf(buf, "all %lld GPUs are taken to share one host's %s (--nodes N deals them out)",
+                      (long long)n_gpus, options->gpu.nvlink_gb_s > 0 ? "NVLink" : "PCIe");
+        line(buf);
+    }
+    s2_buf_puts(buf, options->calibration != NULL
+                         ? "assumed: only keys that go round hide behind computing\n"
+                         : "as a bound, gathering, scattering and summing gradients hide and take no time\n");
+    s2_buf_puts(buf, "  not counted   buffers, the latency of gathering and scattering, gradients of norms");
+    if (options->n_ranks > 1)
+        s2_buf_puts(buf, ", all-reduces of the embedding, the head and the loss");
+    if (options->net->n_experts > 1)
+        s2_buf_puts(buf, "; no expert is sent to, since --tp divides each of them");
+    s2_buf_puts(buf, "\n");
+}
+
+/* ---- JSON */
+
 static void json_ring(const s2_machine *machine, s2_buf *buf)
 {
     s2_json_begin(buf, '{');
     s2_json_key_num(buf, "compute_us", s2_rounded(machine->ring_compute_us));
     s2_json_key_num(buf, "link_us", s2_rounded(machine->ring_link_us));
     s2_json_key_num(buf, "imbalance", s2_rounded(machine->imbalance));
+    s2_json_key_num(buf, "sent_bytes", s2_rounded(machine->ring_bytes));
     s2_json_end(buf, '}');
 }
 

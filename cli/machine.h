@@ -15,6 +15,7 @@ int32_t s2_machine_gpus(const s2_sim_options *options);
 
 /* Lines, or nothing; a member of an open object, or nothing. */
 void s2_machine_text(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf);
+void s2_links_text(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf);
 void s2_machine_json(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf);
 
 #endif /* S2_CLI_MACHINE_H */

@@ -199,6 +199,10 @@ static void json_training(const s2_sim_options *options, const s2_sim *sim, s2_b
     s2_json_key_num(buf, "state_bytes", s2_rounded(sim->training.state_bytes));
     s2_json_key_num(buf, "gathered_bytes", s2_rounded(sim->training.gathered_bytes));
     s2_json_key_num(buf, "activation_bytes", s2_rounded(sim->training.activation_bytes));
+    s2_json_key_num(buf, "kept_bytes", s2_rounded(sim->training.kept_bytes));
+    s2_json_key_num(buf, "working_bytes", s2_rounded(sim->training.working_bytes));
+    s2_json_key_num(buf, "logit_bytes", s2_rounded(sim->training.logit_bytes));
+    s2_json_key_int(buf, "in_flight", sim->training.n_in_flight);
     s2_json_key_num(buf, "bytes", s2_rounded(sim->training.bytes));
     s2_json_key_int(buf, "dp", options->n_shards);
     s2_json_key_bool(buf, "recompute", options->recompute);
@@ -215,6 +219,8 @@ static void json_parts(const s2_sim *sim, s2_buf *buf)
         s2_json_key_str(buf, "name", sim->parts[part].name);
         s2_json_key_num(buf, "time_us", s2_rounded(sim->parts[part].time_us));
         s2_json_key_str(buf, "bound_by", s2_resource_word(sim->parts[part].bound_by));
+        if (sim->parts[part].sent_bytes > 0)
+            s2_json_key_num(buf, "sent_bytes", s2_rounded(sim->parts[part].sent_bytes));
         s2_json_end(buf, '}');
     }
     s2_json_end(buf, ']');
@@ -256,14 +262,23 @@ static void json_speed_up(const s2_sim_options *options, const s2_sim *sim, doub
         s2_json_null(buf);
 }
 
+/* Replicas of a training step, each of which has the batch. */
+static int32_t replicas_of(const s2_sim_options *options)
+{
+    return options->phase == S2_TRAIN ? options->n_shards : 1;
+}
+
 static void json_end_to_end(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
+    const double n = replicas_of(options), rate = s2_sim_tokens_per_s(options, sim->end_to_end_us),
+                 dense = s2_sim_tokens_per_s(options, sim->end_to_end_dense_us);
     open_object(buf, "end_to_end");
     s2_json_key_num(buf, "time_us", s2_rounded(sim->end_to_end_us));
     s2_json_key_num(buf, "dense_time_us", s2_rounded(sim->end_to_end_dense_us));
-    s2_json_key_num(buf, "tokens_per_s", s2_rounded(s2_sim_tokens_per_s(options, sim->end_to_end_us)));
-    s2_json_key_num(buf, "dense_tokens_per_s",
-                    s2_rounded(s2_sim_tokens_per_s(options, sim->end_to_end_dense_us)));
+    s2_json_key_num(buf, "tokens_per_s", s2_rounded(rate));
+    s2_json_key_num(buf, "dense_tokens_per_s", s2_rounded(dense));
+    s2_json_key_num(buf, "tokens_per_s_all_replicas", s2_rounded(n * rate));
+    s2_json_key_num(buf, "dense_tokens_per_s_all_replicas", s2_rounded(n * dense));
     json_speed_up(options, sim, sim->end_to_end_us, sim->end_to_end_dense_us, buf);
     s2_json_key_bool(buf, "dense_spills", s2_sim_dense_spills(options, sim));
     s2_json_end(buf, '}');
@@ -445,18 +460,24 @@ static void text_work(const s2_sim *sim, bool decode, s2_buf *buf)
     s2_buf_puts(buf, " loaded by tiles\n");
 }
 
-static bool has_replicas(const s2_sim_options *options)
-{
-    return options->phase == S2_TRAIN && options->n_shards > 1;
-}
-
 static void put_gpus_of(const s2_sim_options *options, s2_buf *buf)
 {
-    const int32_t each = s2_machine_gpus(options), n = each * (has_replicas(options) ? options->n_shards : 1);
-    if (n > 1)
-        s2_buf_printf(buf, ", %d GPUs", n);
-    if (has_replicas(options))
-        s2_buf_printf(buf, ": %d replicas of %d", options->n_shards, each);
+    const int32_t each = s2_machine_gpus(options), replicas = replicas_of(options);
+    if (each * replicas > 1)
+        s2_buf_printf(buf, ", %d GPUs", each * replicas);
+    if (replicas > 1)
+        s2_buf_printf(buf, ": %d replicas of %d, each with this batch", replicas, each);
+}
+
+/* " a replica, 191700 of 8"; nothing where there is one. */
+static void put_of_replicas(const s2_sim_options *options, double rate, s2_buf *buf)
+{
+    const int32_t replicas = replicas_of(options);
+    if (replicas == 1)
+        return;
+    s2_buf_puts(buf, " a replica, ");
+    s2_rate_print(rate * replicas, buf);
+    s2_buf_printf(buf, " of all %d", replicas);
 }
 
 static void put_tokens_per_s(double rate, s2_buf *buf)
@@ -502,7 +523,8 @@ static void text_end_to_end(const s2_sim_options *options, const s2_sim *sim, s2
     s2_time_print(sim->end_to_end_us, buf);
     s2_buf_puts(buf, sim->predicted ? ", " : ", at most ");
     put_tokens_per_s(s2_sim_tokens_per_s(options, sim->end_to_end_us), buf);
-    s2_buf_puts(buf, has_replicas(options) ? " a replica; with dense attention " : "; with dense attention ");
+    put_of_replicas(options, s2_sim_tokens_per_s(options, sim->end_to_end_us), buf);
+    s2_buf_puts(buf, "; with dense attention ");
     s2_time_print(sim->end_to_end_dense_us, buf);
     s2_buf_puts(buf, ", ");
     s2_rate_print(s2_sim_tokens_per_s(options, sim->end_to_end_dense_us), buf);
@@ -862,56 +884,39 @@ static void text_kv(const s2_report_subject *subject, const s2_sim *sim, s2_buf 
     s2_buf_puts(buf, s2_machine_gpus(subject->options) > 1 ? " of weights on each GPU\n" : " of weights\n");
 }
 
-/* The fewest GPUs on which the step fits, in powers of two; false: none of so many. */
-static bool find_room(const s2_sim_options *options, bool recompute, s2_sim_options *out)
-{
-    enum { MOST_GPUS = 4096 };
-    const s2_net *const net = options->net;
-    int64_t fewest = MOST_GPUS + 1;
-    for (int32_t n_ranks = options->n_ranks; n_ranks <= net->n_kv_heads; n_ranks *= 2)
-        for (int32_t n_shards = options->n_shards; (int64_t)n_ranks * n_shards < fewest; n_shards *= 2) {
-            s2_sim_options own = *options;
-            own.n_ranks = n_ranks;
-            own.n_shards = n_shards;
-            own.recompute = recompute;
-            if (net->n_kv_heads % n_ranks != 0 || !s2_sim_training_fits(&own))
-                continue;
-            fewest = (int64_t)n_ranks * n_shards;
-            *out = own;
-        }
-    return fewest <= MOST_GPUS;
-}
-
 /* Returns whether anything was said. */
-static bool put_room(const s2_sim_options *options, bool recompute, const char *before, s2_buf *buf)
+static bool put_room(const s2_report_subject *subject, bool recompute, const char *before, s2_buf *buf)
 {
     s2_sim_options own;
-    if (!find_room(options, recompute, &own))
+    if (!s2_sim_training_room(subject->options, recompute, subject->pattern->causal, &own))
         return false;
     s2_buf_puts(buf, before);
     if (recompute)
         s2_buf_puts(buf, " --recompute");
-    if (own.n_ranks > 1)
-        s2_buf_printf(buf, " --tp %d", own.n_ranks);
-    if (own.n_shards > 1)
-        s2_buf_printf(buf, " --dp %d", own.n_shards);
+    const int32_t n[] = {own.n_ranks, own.n_context, own.n_stages, own.n_shards};
+    static const char *const options[] = {"tp", "cp", "pp", "dp"};
+    for (size_t at = 0; at < sizeof n / sizeof *n; at++)
+        if (n[at] > 1)
+            s2_buf_printf(buf, " --%s %d", options[at], n[at]);
     return true;
 }
 
-/* With which options a step that does not fit would, each of them computed; of other machines that is not known. */
-static void report_room(const s2_sim_options *options, const char *before, s2_buf *buf)
+/* With which options a step that does not fit would, each of them computed. */
+static void report_room(const s2_report_subject *subject, const char *before, s2_buf *buf)
 {
-    if (options->n_stages > 1 || options->n_context > 1 || options->n_nodes > 1)
-        return;
+    const s2_sim_options *const options = subject->options;
     s2_buf_puts(buf, before);
-    const bool plain = !options->recompute && put_room(options, false, "it fits with", buf);
-    if (!put_room(options, true, plain ? ", or with" : "it fits with", buf) && !plain)
-        s2_buf_puts(buf, "no --tp or --dp makes room, not even with --recompute; fewer tokens or a smaller "
-                         "batch do");
+    const bool plain = !options->recompute && put_room(subject, false, "it fits with", buf);
+    if (!put_room(subject, true, plain ? ", or with" : "it fits with", buf) && !plain)
+        s2_buf_printf(buf,
+                      "up to 4096 GPUs (--tp, --dp, --pp, --cp) make no room, not even with --recompute; "
+                      "fewer tokens %sdo",
+                      options->batch > 1 ? "or a smaller batch " : "");
 }
 
-static void text_training(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
+static void text_training(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
 {
+    const s2_sim_options *const options = subject->options;
     line_begin("memory", buf);
     s2_bytes_print(sim->training.bytes, buf);
     s2_buf_puts(buf, " on a GPU: ");
@@ -925,11 +930,14 @@ static void text_training(const s2_sim_options *options, const s2_sim *sim, s2_b
     }
     s2_buf_puts(buf, ", ");
     s2_bytes_print(sim->training.activation_bytes, buf);
-    s2_buf_printf(buf, " of activations%s\n", options->recompute ? ", recomputed" : "");
+    s2_buf_printf(buf, " of activations%s", options->recompute ? ", recomputed" : "");
+    if (sim->training.n_in_flight > 1)
+        s2_buf_printf(buf, ", of %d microbatches", sim->training.n_in_flight);
+    s2_buf_puts(buf, "\n");
     line_begin("fits", buf);
     if (sim->fit_len_tok == 0) {
         s2_buf_puts(buf, "nothing");
-        report_room(options, ": ", buf);
+        report_room(subject, ": ", buf);
         s2_buf_puts(buf, "\n");
         return;
     }
@@ -942,9 +950,8 @@ static void text_training(const s2_sim_options *options, const s2_sim *sim, s2_b
     }
     put_limited(sim->fit_len_tok, S2_LIMIT_CONTEXT_TOK, buf);
     s2_buf_puts(buf, " tokens at this batch");
-    if (!fits) {
-        report_room(options, "; ", buf);
-    }
+    if (!fits)
+        report_room(subject, "; ", buf);
     s2_buf_puts(buf, "\n");
 }
 
@@ -1016,9 +1023,10 @@ void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_
     text_largest(options, &sim->largest, buf);
     text_ranks(pattern, options, sim, buf);
     s2_machine_text(options, sim, buf);
+    s2_links_text(options, sim, buf);
     if (options->phase == S2_TRAIN) {
         if (sim->training.bytes > 0)
-            text_training(options, sim, buf);
+            text_training(subject, sim, buf);
         return;
     }
     text_kv(subject, sim, buf);

@@ -257,26 +257,6 @@ static int64_t batch_of(double room, double one)
     return one * S2_LIMIT_BATCH <= room ? S2_LIMIT_BATCH : (int64_t)(room / one);
 }
 
-/* Training keeps activations and no cache; every token takes the same space. */
-static void fit_training(const s2_sim_options *options, s2_sim *sim)
-{
-    const double room = options->gpu.hbm_gb * 1e9 - sim->training.state_bytes;
-    const double tokens = room > 0 ? floor(room / sim->training.token_bytes) : 0;
-    sim->fit_batch = sim->fit_batch_dense =
-        (int64_t)fmin(floor(tokens / (double)options->len_tok), S2_LIMIT_BATCH);
-    sim->fit_len_tok = sim->fit_len_dense_tok =
-        (int64_t)fmin(floor(tokens / (double)options->batch), S2_LIMIT_CONTEXT_TOK);
-}
-
-bool s2_sim_training_fits(const s2_sim_options *options)
-{
-    s2_sim sim = {0};
-    s2_end_to_end_training(options, &sim.training);
-    if (sim.training.bytes > 0)
-        fit_training(options, &sim);
-    return sim.fit_batch >= options->batch;
-}
-
 /*
  * A batch only counts as fitting if the search for the longest context agrees at this length, so that the two
  * never contradict each other.
@@ -311,12 +291,8 @@ static s2_status price_fit(const s2_holders *kept, s2_sim *sim)
 {
     const s2_sim_options *const options = kept->options;
     S2_TRY(find_peak(kept, sim));
-    if (options->phase != S2_TRAIN)
-        return find_fit(kept, sim);
-    s2_end_to_end_training(options, &sim->training);
-    if (sim->training.bytes > 0)
-        fit_training(options, sim);
-    return S2_OK;
+    /* training keeps activations and no cache (sim/training.h) */
+    return options->phase == S2_TRAIN ? S2_OK : find_fit(kept, sim);
 }
 
 s2_status s2_capacity_price(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
@@ -376,7 +352,8 @@ void s2_capacity_spill(const s2_sim_options *options, s2_sim *sim)
     sim->bound_us = fmax(sim->bound_us, sim->link_us);
     if (sim->link_us <= sim->time_us)
         return;
-    sim->parts[sim->n_parts++] = (s2_part){"host memory", sim->link_us - sim->time_us, S2_LINK};
+    sim->parts[sim->n_parts++] =
+        (s2_part){.name = "host memory", .time_us = sim->link_us - sim->time_us, .bound_by = S2_LINK};
     sim->time_us = sim->link_us;
     sim->bound_by = S2_LINK;
 }

@@ -5,13 +5,8 @@
 #include "sim/elementwise.h"
 #include "sim/links.h"
 
-/* The backward of a product is two products of its size; with recomputation forward runs once more. */
-#define TRAIN_FLOP     3.0
-#define RECOMPUTE_FLOP 4.0
 /* Mixed-precision Adam: master weight, two moments read and written in fp32, gradient read, weight written. */
 #define OPTIMIZER_BYTES 28.0
-/* It keeps weight and gradient in 2 bytes each, master weight and two moments in fp32. */
-#define STATE_BYTES 16.0
 
 /*
  * With a calibration the parts are estimates. A launch costs 3.6 us, and a product bound by memory 1.25 times
@@ -26,6 +21,7 @@
 #define ALL_REDUCE_US                                                                                        \
     4.5 /* vLLM's in AIConfigurator's H200 tables; large ones reach 0.73 to 1.04 of the link */
 #define LINK_FRACTION 0.8
+#define ELEM_BYTES    2.0 /* of hidden states, weights and gradients on a link */
 #define HOST_STEP_US  200 /* assumed: sampling, the next step's arguments and copying them, once a step */
 
 static double weight_bits(const s2_sim_options *options, bool feed_forward)
@@ -69,8 +65,7 @@ static double expert_weights(const s2_sim_options *options)
     return (net->gated ? 3.0 : 2.0) * net->hidden * net->ffn / options->n_ranks;
 }
 
-/* How many weights one GPU holds. */
-static double weights_each(const s2_sim_options *options)
+double s2_end_to_end_weights(const s2_sim_options *options)
 {
     const s2_net *const net = options->net;
     const double even = 2.0 * (net->n_heads + net->n_kv_heads) * net->head_dim / options->n_ranks;
@@ -84,44 +79,7 @@ int64_t s2_end_to_end_weight_bytes(const s2_sim_options *options)
         return 0;
     const double experts = expert_weights(options) * options->net->n_experts * options->net->n_layers;
     const double bits = weight_bits(options, false), fewer = bits - weight_bits(options, true);
-    return (int64_t)(weights_each(options) * bits / 8 - experts * fewer / 8);
-}
-
-/* ---- memory of training */
-
-/* Elements that a token keeps per layer for the backward pass: inputs of norms and products, Q, K, V and O,
- * and in a gated feed-forward layer both halves and their product. */
-static double activation_elems(const s2_sim_options *options)
-{
-    const s2_net *const net = options->net;
-    const double n = options->n_ranks, q = (double)net->n_heads * net->head_dim / n;
-    const double kv = fmax(net->n_kv_heads / n, 1) * net->head_dim;
-    const double ffn = (net->gated ? 3.0 : 2.0) * net->ffn * net->n_active / n;
-    return 4.0 * net->hidden + 2 * q + 2 * kv + ffn;
-}
-
-void s2_end_to_end_training(const s2_sim_options *options, s2_training *out)
-{
-    enum { LOGIT_BYTES = 4, LSE_BYTES = 4 };
-    *out = (s2_training){0};
-    if (options->net == NULL)
-        return;
-    const s2_net *const net = options->net;
-    const double tokens = (double)options->len_tok * (double)options->batch, elem = 2;
-    const double layer =
-        activation_elems(options) * elem + (double)net->n_heads / options->n_ranks * LSE_BYTES;
-    const double state = weights_each(options) * STATE_BYTES / options->n_shards;
-    out->state_bytes = state;
-    /* where the state is divided, the weights and gradients of a layer are whole while it runs */
-    if (options->n_shards > 1)
-        out->gathered_bytes = 2 * elem * weights_each(options) / net->n_layers;
-    out->state_bytes += out->gathered_bytes;
-    out->token_bytes = options->recompute ? net->n_layers * net->hidden * elem : net->n_layers * layer;
-    if (!options->no_head)
-        out->token_bytes += (double)net->vocab * LOGIT_BYTES / options->n_ranks;
-    out->activation_bytes = tokens * out->token_bytes + (options->recompute ? tokens * layer : 0);
-    out->bytes = out->state_bytes + out->activation_bytes;
-    out->token_bytes = out->activation_bytes / tokens;
+    return (int64_t)(s2_end_to_end_weights(options) * bits / 8 - experts * fewer / 8);
 }
 
 /* ---- time */
@@ -129,17 +87,24 @@ void s2_end_to_end_training(const s2_sim_options *options, s2_training *out)
 typedef struct s2_around {
     const s2_sim_options *options;
     s2_sim *sim;
-    double tokens; /* that pass through the layers */
-    double logits; /* tokens whose next one is chosen, or learnt */
-    double mma;    /* flop a microsecond */
-    double hbm;    /* bytes a microsecond */
-    double train;  /* passes that products count for: 3 or 4 in training, else 1 */
+    double tokens;   /* that pass through the layers */
+    double logits;   /* tokens whose next one is chosen, or learnt */
+    double mma;      /* flop a microsecond */
+    double hbm;      /* bytes a microsecond */
+    double forward;  /* passes over the layers: in training with recomputation two, else one */
+    double backward; /* in training one, else none */
+    double products; /* passes that products count for: the backward of one is two of its size */
     bool estimates;
 } s2_around;
 
 static void append(s2_around *around, const char *name, double us, s2_resource by)
 {
-    around->sim->parts[around->sim->n_parts++] = (s2_part){name, us, by};
+    around->sim->parts[around->sim->n_parts++] = (s2_part){.name = name, .time_us = us, .bound_by = by};
+}
+
+static s2_part *last_part(const s2_around *around)
+{
+    return &around->sim->parts[around->sim->n_parts - 1];
 }
 
 static void add_part(s2_around *around, const char *name, double mma_us, double hbm_us, double n_launches)
@@ -162,20 +127,18 @@ static void add_part(s2_around *around, const char *name, double mma_us, double 
 static void add_products(s2_around *around, const char *name, double weights, double bits, double active,
                          double rows, double n)
 {
-    add_part(around, name, 2 * active * rows * around->train / around->mma,
-             weights * bits / 8 * around->train / around->hbm, n * around->train);
+    add_part(around, name, 2 * active * rows * around->products / around->mma,
+             weights * bits / 8 * around->products / around->hbm, n * around->products);
 }
 
 /* Kernels that only move tensors, in `layers` layers and all passes, for so many tokens. */
 static void add_elementwise(s2_around *around, const char *name, s2_moving what, double layers, double tokens)
 {
     const s2_sim_options *const options = around->options;
-    const bool train = options->phase == S2_TRAIN;
-    const double n_forward = train && options->recompute ? 2 : 1;
     const s2_moved forward = s2_elementwise(options, what, false),
-                   backward = train ? s2_elementwise(options, what, true) : (s2_moved){0, 0};
-    const double bytes = n_forward * forward.token_bytes + backward.token_bytes,
-                 n_kernels = n_forward * forward.n_kernels + backward.n_kernels;
+                   backward = s2_elementwise(options, what, true);
+    const double bytes = around->forward * forward.token_bytes + around->backward * backward.token_bytes,
+                 n_kernels = around->forward * forward.n_kernels + around->backward * backward.n_kernels;
     const double us = layers * bytes * tokens * MEMORY_SLOWER / around->hbm,
                  launch_us =
                      layers * n_kernels * (options->fusion == S2_FUSED ? FUSED_US : options->gpu.launch_us);
@@ -209,10 +172,9 @@ static void add_layers(s2_around *around)
         add_elementwise(around, "activation", S2_MOVE_ACTIVATION, n_layers, around->tokens);
     } else {
         /* a bound: two norms with their residuals read and write the hidden state */
-        const double elem = s2_dtype_bytes(options->dtype);
-        add_part(around, "norms", 0,
-                 4 * n_layers * hidden * around->tokens * elem * around->train / around->hbm,
-                 2 * n_layers * around->train);
+        const double elem = s2_dtype_bytes(options->dtype), passes = around->forward + around->backward;
+        add_part(around, "norms", 0, 4 * n_layers * hidden * around->tokens * elem * passes / around->hbm,
+                 2 * n_layers * passes);
     }
     if (options->no_head)
         return;
@@ -222,38 +184,100 @@ static void add_layers(s2_around *around)
         add_elementwise(around, "loss", S2_MOVE_LOSS, 1, around->logits);
 }
 
-/* Two all-reduces a layer over a ring: 2 (n - 1) / n of the hidden state, one way of the link. */
-static void add_links(s2_around *around)
+/* ---- what GPUs send one another */
+
+/* A collective of n GPUs over a ring, each of which sends this share of the whole for each pass. */
+static double ring_share(double n)
 {
-    const s2_sim_options *const options = around->options;
-    const double n = options->n_ranks;
-    const double rate = s2_links_rate(options, S2_GROUP_TENSOR);
-    if (options->n_ranks == 1 || rate <= 0)
-        return;
-    const double bytes = 2.0 * options->net->n_layers * options->net->hidden * around->tokens * 2;
-    const double link_us = bytes * 2 * (n - 1) / n * around->train / rate;
-    const double own_us = 2.0 * options->net->n_layers * around->train * ALL_REDUCE_US;
-    append(around, "all-reduce", around->estimates ? own_us + link_us / LINK_FRACTION : link_us, S2_LINK);
+    return (n - 1) / n;
 }
 
-/* What a step does once: the optimizer, gathering and scattering a divided state, the host. */
+static void add_sent(s2_around *around, const char *name, s2_group group, double bytes, double own_us)
+{
+    const double rate = s2_links_rate(around->options, group);
+    if (bytes <= 0 || rate <= 0)
+        return;
+    append(around, name, around->estimates ? own_us + bytes / rate / LINK_FRACTION : bytes / rate, S2_LINK);
+    last_part(around)->sent_bytes = bytes;
+}
+
+/*
+ * Each pass over a layer, forward or backward, sums the hidden state, or its gradient, twice: after (before, going
+ * back) attention and after (before) the feed-forward. A sum is a scatter and a gather.
+ */
+static void add_all_reduce(s2_around *around)
+{
+    const s2_net *const net = around->options->net;
+    const double n_sums = 2.0 * net->n_layers * (around->forward + around->backward),
+                 bytes = ELEM_BYTES * net->hidden * around->tokens;
+    add_sent(around, "all-reduce", S2_GROUP_TENSOR, n_sums * 2 * ring_share(around->options->n_ranks) * bytes,
+             n_sums * ALL_REDUCE_US);
+}
+
+/*
+ * Replicas that divide the state gather a layer's weights when it runs forward, again when it runs backward, which
+ * serves recomputation too, and scatter its gradients: a microbatch each time, for there is room for one layer only.
+ * That some of it hides behind products is not assumed. A bound may hide all.
+ */
+static void add_gather(s2_around *around)
+{
+    enum { N_GATHERED = 2, N_SCATTERED = 1 };
+    const double weights = s2_end_to_end_weights(around->options);
+    if (around->estimates)
+        add_sent(around, "gather, scatter", S2_GROUP_REPLICAS,
+                 (N_GATHERED + N_SCATTERED) * ring_share(around->options->n_shards) * ELEM_BYTES * weights,
+                 0);
+}
+
+/* n GPUs have the same weights, of which a replica's has its part, and other gradients: these are summed once a step. */
+static void add_sum(s2_around *around, const char *name, s2_group group, double n, double weights)
+{
+    const s2_sim *const sim = around->sim;
+    const int32_t before = sim->n_parts;
+    if (around->estimates)
+        add_sent(around, name, group, 2 * ring_share(n) * ELEM_BYTES * weights / around->options->n_shards,
+                 0);
+    if (sim->n_parts > before)
+        last_part(around)->once = true;
+}
+
+static void add_gradients(s2_around *around)
+{
+    const s2_sim_options *const options = around->options;
+    const s2_net *const net = options->net;
+    const double embedding = (double)net->vocab * net->hidden / options->n_ranks,
+                 copies = fmax((double)options->n_ranks / net->n_kv_heads, 1);
+    add_gather(around);
+    add_sum(around, "sum over contexts", S2_GROUP_CONTEXT, options->n_context,
+            s2_end_to_end_weights(options));
+    /* K and V of a head that several GPUs have */
+    add_sum(around, "sum over copies", S2_GROUP_TENSOR, copies,
+            2.0 * net->n_layers * net->hidden * net->head_dim);
+    /* one embedding for input and output, on the first stage and on the last */
+    if (net->tied && options->no_embedding != options->no_head)
+        add_sum(around, "sum of embeddings", S2_GROUP_STAGES, 2, embedding);
+}
+
+/* What a step does once: the optimizer, the host. */
 static void add_step(s2_around *around)
 {
     const s2_sim_options *const options = around->options;
-    const double shards = options->n_shards, weights = weights_each(options);
-    const double rate = s2_links_rate(options, S2_GROUP_REPLICAS);
-    if (options->phase == S2_TRAIN)
-        add_part(around, "optimizer", 0, weights * OPTIMIZER_BYTES / shards / around->hbm, 1);
-    /* weights are gathered for each pass, gradients scattered; half of it hides behind products (assumed) */
-    if (around->estimates && shards > 1 && options->phase == S2_TRAIN && rate > 0)
-        append(around, "gather, scatter",
-               0.5 * 3 * 2 * weights * (shards - 1) / shards / (rate * LINK_FRACTION), S2_LINK);
-    if (around->estimates)
-        append(around, "host", HOST_STEP_US, S2_LAUNCH);
+    if (options->phase == S2_TRAIN) {
+        add_part(around, "optimizer", 0,
+                 s2_end_to_end_weights(options) * OPTIMIZER_BYTES / options->n_shards / around->hbm, 1);
+        last_part(around)->once = true;
+        add_gradients(around);
+    }
+    if (!around->estimates)
+        return;
+    append(around, "host", HOST_STEP_US, S2_LAUNCH);
+    last_part(around)->once = true;
 }
 
 static s2_around around_of(const s2_sim_options *options, s2_sim *sim, double n_tok, double n_logits)
 {
+    const bool train = options->phase == S2_TRAIN;
+    const double forward = train && options->recompute ? 2 : 1, backward = train ? 1 : 0;
     const bool fp8 =
         (options->dtype == S2_F8 || s2_sim_weights(options) == S2_WEIGHTS_FP8) && options->gpu.fp8_tflops > 0;
     return (s2_around){.options = options,
@@ -262,9 +286,9 @@ static s2_around around_of(const s2_sim_options *options, s2_sim *sim, double n_
                        .logits = n_logits,
                        .mma = (fp8 ? options->gpu.fp8_tflops : options->gpu.bf16_tflops) * 1e6,
                        .hbm = options->gpu.hbm_gb_s * 1e3,
-                       .train = options->phase != S2_TRAIN ? 1
-                                : options->recompute       ? RECOMPUTE_FLOP
-                                                           : TRAIN_FLOP,
+                       .forward = forward,
+                       .backward = backward,
+                       .products = forward + 2 * backward,
                        .estimates = options->calibration != NULL};
 }
 
@@ -276,7 +300,7 @@ double s2_end_to_end_around(const s2_sim_options *options, double n_tok, double 
         return 0;
     s2_around around = around_of(options, &sim, n_tok, n_logits);
     add_layers(&around);
-    add_links(&around);
+    add_all_reduce(&around);
     add_step(&around);
     for (int32_t part = 0; part < sim.n_parts; part++)
         us += sim.parts[part].time_us;
@@ -297,14 +321,14 @@ void s2_end_to_end_add(const s2_sim_options *options, s2_sim *sim)
         attention_us += sim->parts[part].time_us;
     double dense_us = sim->dense_time_us;
     if (train && options->recompute) {
-        /* attention's forward pass is repeated too */
+        /* attention's forward pass is repeated too, by each side its own */
         const double again = sim->parts[0].time_us;
         append(&around, "attention again", again, sim->parts[0].bound_by);
-        dense_us += again * dense_us / fmax(attention_us, 1e-9);
+        dense_us += sim->dense_forward_us;
         attention_us += again;
     }
     add_layers(&around);
-    add_links(&around);
+    add_all_reduce(&around);
     add_step(&around);
     sim->end_to_end_us = 0;
     for (int32_t part = 0; part < sim->n_parts; part++)

@@ -19,7 +19,8 @@ void s2_end_to_end_add(const s2_sim_options *options, s2_sim *sim);
 /* Time around attention in one inference step of n_tok tokens, of which n_logits need logits. */
 double s2_end_to_end_around(const s2_sim_options *options, double n_tok, double n_logits);
 
-/* Bytes of the weights of one GPU. */
+/* How many weights one GPU holds, and their bytes. */
+double s2_end_to_end_weights(const s2_sim_options *options);
 int64_t s2_end_to_end_weight_bytes(const s2_sim_options *options);
 
 #ifdef __cplusplus

@@ -19,15 +19,26 @@ bool s2_machine_asked(const s2_sim_options *options)
 
 /* ---- what can be asked */
 
+int32_t s2_machine_most_stages(int32_t n_layers)
+{
+    return s2_min_i32(n_layers, MOST_STAGES);
+}
+
+int32_t s2_machine_most_context(int64_t len_tok)
+{
+    return (int32_t)s2_min_i64(len_tok / 2, MOST_CONTEXT);
+}
+
 static s2_status check_stages(const s2_pattern *pattern, const s2_sim_options *options, s2_diag *diag)
 {
-    const int32_t p = options->n_stages, n_layers = pattern->n_layers;
+    const int32_t p = options->n_stages, n_layers = pattern->n_layers,
+                  most = s2_machine_most_stages(n_layers);
     if (options->net == NULL)
         return s2_diag_set(diag, S2_EINVAL, CODE_MACHINE, 0, 0,
                            "a pipeline needs a model (--model): its hidden state passes between the stages");
-    if (p > MOST_STAGES || p > n_layers)
+    if (p > most)
         return s2_diag_set(diag, S2_EINVAL, CODE_MACHINE, 0, 0, "%d layers make at most %d stages, not %d",
-                           n_layers, s2_min_i32(n_layers, MOST_STAGES), p);
+                           n_layers, most, p);
     return S2_OK;
 }
 
@@ -39,7 +50,7 @@ static s2_status check_context(const s2_pattern *pattern, const s2_sim_options *
             diag, S2_EINVAL, CODE_MACHINE, 0, 0,
             "--cp shares out the tokens of a whole prefill or training step, and not new tokens "
             "behind a cache");
-    if (c > MOST_CONTEXT || options->len_tok < 2 * (int64_t)c)
+    if (c > s2_machine_most_context(options->len_tok))
         return s2_diag_set(diag, S2_EINVAL, CODE_MACHINE, 0, 0,
                            "at most %d GPUs share a context, of at least two tokens for each", MOST_CONTEXT);
     if (!pattern->causal)
@@ -71,12 +82,19 @@ static s2_status check_machine(const s2_pattern *pattern, const s2_sim_options *
 
 /* ---- one machine */
 
+/* What a layer does of attention: forward, and in training backward. */
+typedef struct s2_directions {
+    double forward;
+    double backward;
+} s2_directions;
+
 /* Attention of some layers on the GPU that takes longest. */
 typedef struct s2_ring {
-    double us, dense_us; /* with the keys that go round meanwhile */
-    double compute_us;   /* without */
-    double link_us;      /* of the ring alone */
-    double mean_us;      /* computing, over the GPUs */
+    s2_directions us, dense_us; /* with the keys that go round meanwhile */
+    double compute_us;          /* without; a forward pass that is run again counts twice, as it does below */
+    double link_us;             /* of the ring alone */
+    double sent_bytes;          /* by each GPU */
+    double mean_us;             /* computing, over the GPUs */
     double plan_us;
     double bound_us;
     double dram_bytes, l2_bytes; /* of all GPUs */
@@ -113,22 +131,29 @@ static s2_status price_part(const s2_machine_run *run, const s2_pattern *pattern
 
 /* ---- a context that is shared out */
 
-/* What one GPU computes: two pieces of the tokens, each as a launch of its own. */
-static s2_status price_pieces(const s2_machine_run *run, const s2_pattern *layer, int32_t rank, s2_ring *out)
+/* Attention of one layer, of the tokens of one GPU. */
+typedef struct s2_attention_us {
+    double time_us, dense_us, plan_us, bound_us;
+    double dram_bytes, l2_bytes;
+} s2_attention_us;
+
+/* What one GPU computes of a forward pass: two pieces of the tokens, each as a launch of its own. */
+static s2_status price_pieces(const s2_machine_run *run, const s2_pattern *layer, int32_t rank,
+                              s2_attention_us *out)
 {
     const int64_t n_pieces = 2 * (int64_t)run->options->n_context, n_tok = run->options->len_tok;
     s2_sim_options own = *run->options;
     own.net = NULL;
     own.phase = S2_PREFILL;
     own.batch = run->micro_batch;
-    *out = (s2_ring){0};
+    *out = (s2_attention_us){0};
     for (int32_t half = 0; half < 2; half++) {
         const int64_t piece = half == 0 ? rank : n_pieces - 1 - rank;
         s2_sim sim;
         own.len_tok = n_tok * (piece + 1) / n_pieces;
         own.new_tok = own.len_tok - n_tok * piece / n_pieces;
         S2_TRY(price_part(run, layer, &own, &sim));
-        out->compute_us += sim.time_us;
+        out->time_us += sim.time_us;
         out->plan_us += sim.plan_us;
         out->bound_us += sim.bound_us;
         out->dense_us += sim.dense_time_us;
@@ -138,17 +163,16 @@ static s2_status price_pieces(const s2_machine_run *run, const s2_pattern *layer
     return S2_OK;
 }
 
-/* K and V of all tokens but a GPU's own pass through it; in training once more, and their gradients with them. */
+/* K and V of all tokens but a GPU's own, which pass through it. */
 static double ring_bytes(const s2_machine_run *run, const s2_pattern *layer)
 {
     const s2_sim_options *const options = run->options;
     const double c = options->n_context, elem = s2_dtype_bytes(options->dtype),
                  kv_heads = fmax((double)layer->n_kv_heads / options->n_ranks, 1),
-                 tokens = (double)options->len_tok * (double)run->micro_batch,
-                 times = options->phase == S2_TRAIN ? (options->recompute ? 4 : 3) : 1;
+                 tokens = (double)options->len_tok * (double)run->micro_batch;
     if (s2_pattern_is_state_layer(layer, 0))
         return 0;
-    return (c - 1) / c * tokens * kv_heads * 2 * layer->head_dim * elem * times;
+    return (c - 1) / c * tokens * kv_heads * 2 * layer->head_dim * elem;
 }
 
 static double over(double a, double b)
@@ -160,11 +184,12 @@ static double over(double a, double b)
  * The pieces are priced as prefill. Training is to that what it is where one GPU has all tokens: pieces of a
  * backward pass were never priced.
  */
-static s2_status training_over_prefill(const s2_machine_run *run, const s2_pattern *layer, s2_ring *ratio)
+static s2_status training_over_prefill(const s2_machine_run *run, const s2_pattern *layer,
+                                       s2_attention_us *ratio)
 {
     s2_sim_options own = *run->options;
     s2_sim train, prefill;
-    *ratio = (s2_ring){.compute_us = 1, .plan_us = 1, .bound_us = 1, .dense_us = 1};
+    *ratio = (s2_attention_us){.time_us = 1, .plan_us = 1, .bound_us = 1, .dense_us = 1};
     if (own.phase != S2_TRAIN)
         return S2_OK;
     own.net = NULL;
@@ -172,49 +197,94 @@ static s2_status training_over_prefill(const s2_machine_run *run, const s2_patte
     S2_TRY(price_part(run, layer, &own, &train));
     own.phase = S2_PREFILL;
     S2_TRY(price_part(run, layer, &own, &prefill));
-    ratio->compute_us = over(train.time_us, prefill.time_us);
+    ratio->time_us = over(train.time_us, prefill.time_us);
     ratio->plan_us = over(train.plan_us, prefill.plan_us);
     ratio->bound_us = over(train.bound_us, prefill.bound_us);
     ratio->dense_us = over(train.dense_time_us, prefill.dense_time_us);
     return S2_OK;
 }
 
+/* What the pieces of a rank take of a whole step: training is so many times their prefill. */
+static s2_directions directions_of(double forward_us, double ratio)
+{
+    return (s2_directions){forward_us, forward_us * fmax(ratio - 1, 0)};
+}
+
+/* Each direction waits for its own ring: K and V; going back, K and V again and their gradients. */
+static s2_directions wait_for_ring(s2_directions compute, double link_us)
+{
+    return (s2_directions){fmax(compute.forward, link_us),
+                           compute.backward > 0 ? fmax(compute.backward, 2 * link_us) : 0};
+}
+
+static s2_directions most_of(s2_directions a, s2_directions b)
+{
+    return (s2_directions){fmax(a.forward, b.forward), fmax(a.backward, b.backward)};
+}
+
+static double both(s2_directions us)
+{
+    return us.forward + us.backward;
+}
+
+/* Forward passes of a step, and how often K and V of a layer, or gradients as large, go round. */
+static double n_forward(const s2_sim_options *options)
+{
+    return options->phase == S2_TRAIN && options->recompute ? 2 : 1;
+}
+
+static double n_rounds(const s2_sim_options *options)
+{
+    return n_forward(options) + (options->phase == S2_TRAIN ? 2 : 0);
+}
+
 static s2_status ring_of_layer(const s2_machine_run *run, const s2_pattern *layer, s2_ring *out)
 {
-    const int32_t c = run->options->n_context;
-    const double link_us = ring_bytes(run, layer) / link_rate(run, S2_GROUP_CONTEXT);
-    s2_ring ratio, most = {0};
+    const s2_sim_options *const options = run->options;
+    const int32_t c = options->n_context;
+    const double bytes = ring_bytes(run, layer), link_us = bytes / link_rate(run, S2_GROUP_CONTEXT),
+                 peak_us = bytes / s2_links_rate(options, S2_GROUP_CONTEXT), again = n_forward(options) - 1;
+    s2_directions compute = {0}, plan = {0}, dense = {0};
+    s2_attention_us ratio;
+    s2_ring most = {.sent_bytes = n_rounds(options) * bytes, .link_us = n_rounds(options) * link_us};
     S2_TRY(training_over_prefill(run, layer, &ratio));
     for (int32_t rank = 0; rank < c; rank++) {
-        s2_ring own;
+        s2_attention_us own;
         S2_TRY(price_pieces(run, layer, rank, &own));
-        most.compute_us = fmax(most.compute_us, own.compute_us * ratio.compute_us);
-        most.plan_us = fmax(most.plan_us, own.plan_us * ratio.plan_us);
+        compute = most_of(compute, directions_of(own.time_us, ratio.time_us));
+        plan = most_of(plan, directions_of(own.plan_us, ratio.plan_us));
+        dense = most_of(dense, directions_of(own.dense_us, ratio.dense_us));
         most.bound_us = fmax(most.bound_us, own.bound_us * ratio.bound_us);
-        most.dense_us = fmax(most.dense_us, own.dense_us * ratio.dense_us);
-        most.mean_us += own.compute_us * ratio.compute_us / c;
-        most.dram_bytes += own.dram_bytes * ratio.compute_us;
-        most.l2_bytes += own.l2_bytes * ratio.compute_us;
+        most.mean_us += own.time_us * (ratio.time_us + again) / c;
+        most.dram_bytes += own.dram_bytes * ratio.time_us;
+        most.l2_bytes += own.l2_bytes * ratio.time_us;
     }
-    most.link_us = link_us;
-    most.us = fmax(most.compute_us, link_us);
-    most.dense_us = fmax(most.dense_us, link_us);
-    most.plan_us = fmax(most.plan_us, link_us * (run->options->calibration != NULL ? LINK_FRACTION : 1));
+    most.compute_us = both(compute) + again * compute.forward;
+    most.us = wait_for_ring(compute, link_us);
+    most.dense_us = wait_for_ring(dense, link_us);
+    most.plan_us = both(wait_for_ring(plan, peak_us));
     *out = most;
     return S2_OK;
 }
 
-static void add_ring(s2_ring *sum, const s2_ring *own, double n)
+static void add_directions(s2_directions *sum, s2_directions own)
 {
-    sum->us += own->us * n;
-    sum->dense_us += own->dense_us * n;
-    sum->compute_us += own->compute_us * n;
-    sum->link_us += own->link_us * n;
-    sum->mean_us += own->mean_us * n;
-    sum->plan_us += own->plan_us * n;
-    sum->bound_us += own->bound_us * n;
-    sum->dram_bytes += own->dram_bytes * n;
-    sum->l2_bytes += own->l2_bytes * n;
+    sum->forward += own.forward;
+    sum->backward += own.backward;
+}
+
+static void add_ring(s2_ring *sum, const s2_ring *own)
+{
+    add_directions(&sum->us, own->us);
+    add_directions(&sum->dense_us, own->dense_us);
+    sum->compute_us += own->compute_us;
+    sum->link_us += own->link_us;
+    sum->sent_bytes += own->sent_bytes;
+    sum->mean_us += own->mean_us;
+    sum->plan_us += own->plan_us;
+    sum->bound_us += own->bound_us;
+    sum->dram_bytes += own->dram_bytes;
+    sum->l2_bytes += own->l2_bytes;
 }
 
 static s2_status find_ring(s2_machine_run *run, int32_t layer)
@@ -240,7 +310,7 @@ static s2_status ring_of_stage(s2_machine_run *run, int32_t begin, int32_t end, 
     s2_ring sum = {0};
     for (int32_t layer = begin; layer < end; layer++) {
         S2_TRY(find_ring(run, layer));
-        add_ring(&sum, &run->ring, 1);
+        add_ring(&sum, &run->ring);
     }
     *out = sum;
     return S2_OK;
@@ -255,44 +325,55 @@ typedef struct s2_stage_price {
     double once_us;                /* of each step */
 } s2_stage_price;
 
-static bool is_attention(const char *part)
+static bool is_named(const s2_part *part, const char *name)
 {
-    return strncmp(part, "attention", 9) == 0 || strcmp(part, "selection") == 0;
+    return strcmp(part->name, name) == 0;
 }
 
-static bool is_once(const char *part)
+static bool is_attention(const s2_part *part)
 {
-    return strcmp(part, "optimizer") == 0 || strcmp(part, "gather, scatter") == 0 ||
-           strcmp(part, "host") == 0;
+    return is_named(part, "attention") || is_named(part, "attention backward") ||
+           is_named(part, "attention again") || is_named(part, "selection");
+}
+
+static double part_us(const s2_sim *sim, const char *name)
+{
+    for (int32_t part = 0; part < sim->n_parts; part++)
+        if (is_named(&sim->parts[part], name))
+            return sim->parts[part].time_us;
+    return 0;
 }
 
 /* A GPU that has a share of the tokens: everything around attention is of these, attention is that of the ring. */
-static void take_ring(const s2_ring *ring, s2_sim *sim)
+static void take_ring(const s2_sim_options *options, const s2_ring *ring, s2_sim *sim)
 {
-    const double ratio = ring->us / sim->time_us, dense = ring->dense_us / sim->dense_time_us;
+    const double again = n_forward(options) - 1,
+                 forward = ring->us.forward / (part_us(sim, "attention") + part_us(sim, "selection")),
+                 backward = over(ring->us.backward, part_us(sim, "attention backward"));
+    const bool waits = ring->link_us > 0 && both(ring->us) + again * ring->us.forward > ring->compute_us;
     double before_us = 0, after_us = 0;
     for (int32_t part = 0; part < sim->n_parts; part++) {
         s2_part *const line = &sim->parts[part];
-        if (!is_attention(line->name))
+        if (!is_attention(line))
             continue;
         before_us += line->time_us;
-        line->time_us *= ratio;
+        line->time_us *= is_named(line, "attention backward") ? backward : forward;
         after_us += line->time_us;
-        if (ring->us > ring->compute_us)
+        if (waits)
             line->bound_by = S2_LINK;
     }
     if (sim->end_to_end_us > 0) {
         const double others_us = sim->end_to_end_us - before_us;
-        sim->end_to_end_dense_us = others_us + (sim->end_to_end_dense_us - others_us) * dense;
+        sim->end_to_end_dense_us = others_us + both(ring->dense_us) + again * ring->dense_us.forward;
         sim->end_to_end_us = others_us + after_us;
     }
-    sim->time_us = ring->us;
-    sim->dense_time_us *= dense;
+    sim->time_us = both(ring->us);
+    sim->dense_time_us = both(ring->dense_us);
     sim->plan_us = ring->plan_us;
     sim->bound_us = ring->bound_us;
     sim->dram_bytes = ring->dram_bytes;
     sim->l2_bytes = ring->l2_bytes;
-    sim->bound_by = ring->us > ring->compute_us ? S2_LINK : sim->bound_by;
+    sim->bound_by = waits ? S2_LINK : sim->bound_by;
 }
 
 /* The layers of one stage, and the options of a GPU that has them. */
@@ -303,19 +384,30 @@ typedef struct s2_stage {
     s2_sim_options options; /* net leads into here: do not copy */
 } s2_stage;
 
+static int32_t stage_begin(const s2_sim_options *options, int32_t n_layers, int32_t nth)
+{
+    return (int32_t)((int64_t)n_layers * nth / options->n_stages);
+}
+
+void s2_machine_stage(const s2_sim_options *options, int32_t n_layers, int32_t nth, s2_net *net,
+                      s2_sim_options *out)
+{
+    *out = *options;
+    out->no_embedding = nth > 0;
+    out->no_head = nth < options->n_stages - 1;
+    if (options->net == NULL)
+        return;
+    *net = *options->net;
+    net->n_layers = stage_begin(options, n_layers, nth + 1) - stage_begin(options, n_layers, nth);
+    out->net = net;
+}
+
 static s2_status stage_init(const s2_machine_run *run, int32_t nth, s2_stage *out)
 {
-    const int64_t n_layers = run->pattern->n_layers, p = run->options->n_stages;
-    out->layer_begin = (int32_t)(n_layers * nth / p);
-    out->layer_end = (int32_t)(n_layers * (nth + 1) / p);
-    out->options = *run->options;
-    out->options.no_embedding = nth > 0;
-    out->options.no_head = nth < p - 1;
-    if (run->options->net != NULL) {
-        out->net = *run->options->net;
-        out->net.n_layers = out->layer_end - out->layer_begin;
-        out->options.net = &out->net;
-    }
+    const int32_t n_layers = run->pattern->n_layers;
+    out->layer_begin = stage_begin(run->options, n_layers, nth);
+    out->layer_end = stage_begin(run->options, n_layers, nth + 1);
+    s2_machine_stage(run->options, n_layers, nth, &out->net, &out->options);
     return s2_share_layers(run->scratch, run->pattern, out->layer_begin, out->layer_end, &out->layers,
                            run->diag);
 }
@@ -331,11 +423,10 @@ static s2_status price_stage(s2_machine_run *run, s2_stage *stage, s2_ring *ring
     *ring = (s2_ring){0};
     if (own.n_context > 1) {
         S2_TRY(ring_of_stage(run, stage->layer_begin, stage->layer_end, ring));
-        take_ring(ring, &price.sim);
+        take_ring(run->options, ring, &price.sim);
     }
     for (int32_t part = 0; part < price.sim.n_parts; part++)
-        *(is_once(price.sim.parts[part].name) ? &price.once_us : &price.slot_us) +=
-            price.sim.parts[part].time_us;
+        *(price.sim.parts[part].once ? &price.once_us : &price.slot_us) += price.sim.parts[part].time_us;
     price.dense_slot_us = price.sim.dense_time_us;
     if (price.sim.end_to_end_us > 0)
         price.dense_slot_us = price.slot_us - price.sim.end_to_end_us + price.sim.end_to_end_dense_us;
@@ -344,27 +435,6 @@ static s2_status price_stage(s2_machine_run *run, s2_stage *stage, s2_ring *ring
 }
 
 /* ---- what is kept */
-
-/* Stages keep the activations of microbatches that have not come back yet: one after another, forward first. */
-static int32_t in_flight(const s2_machine_run *run, int32_t stage)
-{
-    return s2_min_i32(run->n_micro, run->options->n_stages - stage);
-}
-
-static void fit_training(const s2_machine_run *run, int32_t stage, s2_sim *sim)
-{
-    s2_training *const training = &sim->training;
-    const s2_sim_options *const options = run->options;
-    const double n = in_flight(run, stage), room = options->gpu.hbm_gb * 1e9 - training->state_bytes,
-                 c = options->n_context,
-                 tokens = room > 0 ? c * floor(room / (n * training->token_bytes)) : 0;
-    sim->fit_batch = (int64_t)fmin(floor(tokens / (double)options->len_tok) * run->n_micro, S2_LIMIT_BATCH);
-    sim->fit_len_tok = (int64_t)fmin(floor(tokens / (double)run->micro_batch), S2_LIMIT_CONTEXT_TOK);
-    sim->fit_batch_dense = sim->fit_batch;
-    sim->fit_len_dense_tok = sim->fit_len_tok;
-    training->activation_bytes *= n;
-    training->bytes = training->state_bytes + training->activation_bytes;
-}
 
 /* The cache of all sequences, of which a GPU that shares their tokens has its part. */
 static s2_status fit_cache(const s2_machine_run *run, const s2_stage *stage, s2_sim *sim)
@@ -390,19 +460,9 @@ static s2_status fit_cache(const s2_machine_run *run, const s2_stage *stage, s2_
     return S2_OK;
 }
 
-static s2_status fit_stage(const s2_machine_run *run, int32_t nth, const s2_stage *stage, s2_sim *sim)
-{
-    S2_TRY(fit_cache(run, stage, sim));
-    if (run->options->phase == S2_TRAIN && sim->training.bytes > 0)
-        fit_training(run, nth, sim);
-    return S2_OK;
-}
-
 /* The machine holds what its fullest GPU does, and fits what all of them fit. */
 static void take_fullest(const s2_sim *own, s2_sim *sim, bool first)
 {
-    if (first || own->training.bytes > sim->training.bytes)
-        sim->training = own->training;
     sim->weight_bytes = first ? own->weight_bytes : s2_max_i64(sim->weight_bytes, own->weight_bytes);
     sim->kv_fullest = first ? own->kv_fullest : s2_max_i64(sim->kv_fullest, own->kv_fullest);
     sim->kv_dense_each = first ? own->kv_dense_each : s2_max_i64(sim->kv_dense_each, own->kv_dense_each);
@@ -427,6 +487,7 @@ typedef struct s2_schedule {
     double slots_us, dense_slots_us;
     double dram_bytes, l2_bytes;
     double dense_slot_us; /* of the slowest there */
+    double dense_time_us; /* of its attention */
     double once_us;
     s2_part once[S2_MAX_PARTS];
     int32_t n_once;
@@ -444,12 +505,13 @@ static void add_stage(s2_schedule *sum, const s2_stage_price *own, const s2_ring
     sum->l2_bytes += own->sim.l2_bytes;
     sum->dense_slots_us += own->dense_slot_us;
     sum->dense_slot_us = fmax(sum->dense_slot_us, own->dense_slot_us);
+    sum->dense_time_us = fmax(sum->dense_time_us, own->sim.dense_time_us);
     if (own->once_us <= sum->once_us)
         return;
     sum->once_us = own->once_us;
     sum->n_once = 0;
     for (int32_t part = 0; part < own->sim.n_parts; part++)
-        if (is_once(own->sim.parts[part].name))
+        if (own->sim.parts[part].once)
             sum->once[sum->n_once++] = own->sim.parts[part];
 }
 
@@ -475,10 +537,18 @@ static double step_us(const s2_machine_run *run, double slot_us, double slots_us
     return slots_us + (p - 1) * link_us + (m - 1) * period;
 }
 
-static void append(s2_sim *sim, const char *name, double us, s2_resource by)
+static void append(s2_sim *sim, s2_part part)
 {
-    if (us > 0)
-        sim->parts[sim->n_parts++] = (s2_part){name, us, by};
+    if (part.time_us > 0)
+        sim->parts[sim->n_parts++] = part;
+}
+
+/* Hidden states that a GPU sends on; in training one of an inner stage sends as much back. */
+static double sent_between(const s2_machine_run *run)
+{
+    const s2_sim_options *const options = run->options;
+    const double ways = options->phase == S2_TRAIN && options->n_stages > 2 ? 2 : 1;
+    return ways * run->n_micro * boundary_us(run) * link_rate(run, S2_GROUP_STAGES);
 }
 
 /* Parts of the slowest stage, all microbatches, then what it waits for; they add up to the step. */
@@ -490,13 +560,22 @@ static void take_parts(const s2_machine_run *run, const s2_schedule *sum, s2_sim
                  link_us = fmin(fmax(waits_us, 0), (run->options->n_stages - 1) * boundary_us(run) *
                                                        (run->options->phase == S2_TRAIN ? 2 : 1));
     sim->n_parts = 0;
-    for (int32_t part = 0; part < slot->n_parts; part++)
-        if (!is_once(slot->parts[part].name))
-            append(sim, slot->parts[part].name, slot->parts[part].time_us * m, slot->parts[part].bound_by);
-    append(sim, "between stages", link_us, S2_LINK);
-    append(sim, "waiting for stages", waits_us - link_us, S2_LATENCY);
+    for (int32_t part = 0; part < slot->n_parts; part++) {
+        s2_part own = slot->parts[part];
+        if (own.once)
+            continue;
+        own.time_us *= m;
+        own.sent_bytes *= m;
+        append(sim, own);
+    }
+    append(sim, (s2_part){.name = "between stages",
+                          .time_us = link_us,
+                          .bound_by = S2_LINK,
+                          .sent_bytes = sent_between(run)});
+    append(sim,
+           (s2_part){.name = "waiting for stages", .time_us = waits_us - link_us, .bound_by = S2_LATENCY});
     for (int32_t part = 0; part < sum->n_once; part++)
-        append(sim, sum->once[part].name, sum->once[part].time_us, sum->once[part].bound_by);
+        append(sim, sum->once[part]);
     sim->machine.waiting_us = waits_us - link_us;
     sim->machine.idle = us > 0 ? 1 - m * sum->slots_us / (run->options->n_stages * us) : 0;
 }
@@ -524,7 +603,7 @@ static void take_times(const s2_machine_run *run, const s2_schedule *sum, s2_sim
     sim->time_us = slot->time_us * m;
     sim->plan_us = slot->plan_us * m;
     sim->bound_us = slot->bound_us * m;
-    sim->dense_time_us = slot->dense_time_us * m;
+    sim->dense_time_us = sum->dense_time_us * m;
     sim->bound_by = slot->bound_by;
     sim->predicted = slot->predicted;
     sim->kernel = slot->kernel;
@@ -550,21 +629,20 @@ static void describe(const s2_machine_run *run, const s2_schedule *sum, s2_sim *
     sim->machine.slot_us = sum->slowest.slot_us;
     sim->machine.boundary_us = boundary_us(run);
     sim->machine.ring_compute_us = sum->ring.compute_us;
+    sim->machine.ring_bytes = sum->ring.sent_bytes * run->n_micro;
     if (run->options->n_context == 1)
         return;
     sim->machine.ring_link_us = sum->ring.link_us;
     sim->machine.imbalance = sum->ring.mean_us > 0 ? sum->ring.compute_us / sum->ring.mean_us : 1;
 }
 
-/* A stage works on one microbatch at a time: by default one sequence, and in decode one for each stage. */
-static void cut_batch(s2_machine_run *run)
+void s2_machine_cut(const s2_sim_options *options, int32_t *n_micro, int64_t *micro_batch)
 {
-    const s2_sim_options *const options = run->options;
     int64_t n = options->n_micro;
     if (n == 0)
         n = options->n_stages == 1 ? 1 : options->phase == S2_DECODE ? options->n_stages : options->batch;
-    run->n_micro = (int32_t)s2_min_i64(n, options->batch);
-    run->micro_batch = s2_ceil_div(options->batch, run->n_micro);
+    *n_micro = (int32_t)s2_min_i64(n, options->batch);
+    *micro_batch = s2_ceil_div(options->batch, *n_micro);
 }
 
 s2_status s2_machine_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
@@ -582,7 +660,7 @@ s2_status s2_machine_price(s2_arena *scratch, const s2_pattern *pattern, const s
     S2_TRY(check_machine(pattern, options, diag));
     if (options->n_stages == 1 && options->n_context == 1)
         return price_part(&run, pattern, options, sim); /* nodes alone: links of the parts around attention */
-    cut_batch(&run);
+    s2_machine_cut(options, &run.n_micro, &run.micro_batch);
     /* counts and caches of all GPUs together; every time comes from the stages */
     counting.calibration = NULL;
     counting.peer = NULL;
@@ -596,7 +674,7 @@ s2_status s2_machine_price(s2_arena *scratch, const s2_pattern *pattern, const s
         if (status == S2_OK)
             status = price_stage(&run, &stage, &ring, &price);
         if (status == S2_OK)
-            status = fit_stage(&run, nth, &stage, &price.sim);
+            status = fit_cache(&run, &stage, &price.sim);
         s2_arena_rewind(scratch, mark);
         S2_TRY(status);
         add_stage(&sum, &price, &ring, nth);

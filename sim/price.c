@@ -9,6 +9,7 @@
 #include "sim/share.h"
 #include "sim/states.h"
 #include "sim/time.h"
+#include "sim/training.h"
 #include "plan/decode.h"
 
 enum { CODE_SIM = 702 };
@@ -155,12 +156,22 @@ static s2_status price_bounds(s2_arena *scratch, const s2_pattern *pattern, cons
     return price_attention(scratch, pattern, &own, work_left, sim);
 }
 
+/* Not a part of a machine, whose memory is that of all its parts. */
+static s2_status price_one(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
+                           int64_t *work_left, s2_sim *sim, s2_diag *diag)
+{
+    S2_TRY(price_whole(scratch, pattern, options, work_left, sim, diag));
+    s2_training_price(options, sim);
+    return S2_OK;
+}
+
 static s2_status price_machine(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
                                int64_t *work_left, s2_sim *sim, s2_diag *diag)
 {
     S2_TRY(s2_machine_price(scratch, pattern, options, price_whole, work_left, sim, diag));
     if (!floors_hold(sim))
         return s2_diag_set(diag, S2_EINTERNAL, CODE_SIM, 0, 0, "a physical floor is broken on a machine");
+    s2_training_price(options, sim);
     return S2_OK;
 }
 
@@ -193,7 +204,7 @@ static s2_status run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_
     if (s2_machine_asked(options))
         return price_machine(scratch, pattern, options, work_left, sim, diag);
     if (fidelity == S2_PRICE_WHOLE)
-        return price_whole(scratch, pattern, options, work_left, sim, diag);
+        return price_one(scratch, pattern, options, work_left, sim, diag);
     /* by whichever road: a plan takes no constants, and a time takes them only where it is a prediction */
     s2_sim_options own = *options;
     if (fidelity != S2_PRICE_TIME || !s2_sim_predicts(options, options->phase))
@@ -204,7 +215,7 @@ static s2_status run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_
     if (status != S2_EUNSUPPORTED)
         return status;
     *sim = (s2_sim){0};
-    return price_whole(scratch, pattern, &own, work_left, sim, diag);
+    return price_one(scratch, pattern, &own, work_left, sim, diag);
 }
 
 s2_status s2_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
@@ -248,6 +259,10 @@ s2_status s2_price_largest(s2_arena *scratch, const s2_pattern *pattern, s2_sim_
         return s2_diag_set(diag, S2_EINVAL, CODE_SIM, 0, 0,
                            "not one sequence of %lld tokens fits: a shorter one, more GPUs or fewer bits do",
                            (long long)options->len_tok);
+    if (options->phase == S2_TRAIN && options->n_stages > 1 && sim.fit_batch == S2_LIMIT_BATCH)
+        return s2_diag_set(diag, S2_EINVAL, CODE_SIM, 0, 0,
+                           "every batch fits these stages, which work on a microbatch at a time: say "
+                           "which one (--batch N), or into how many it is cut (--micro M)");
     const int64_t batch = sim.fit_batch, batch_dense = sim.fit_batch_dense;
     own.batch = batch_dense > 0 ? batch_dense : 1;
     S2_TRY(s2_price(scratch, pattern, &own, S2_PRICE_WHOLE, &dense, diag));

@@ -105,8 +105,10 @@ typedef struct s2_part {
     const char *name;
     double time_us;
     s2_resource bound_by;
+    double sent_bytes; /* that a GPU sends to others of its group in a step; 0: none */
+    bool once;         /* of a step, and not of each microbatch */
 } s2_part;
-enum { S2_MAX_PARTS = 20, S2_MAX_KV_POINTS = 12 };
+enum { S2_MAX_PARTS = 24, S2_MAX_KV_POINTS = 12 };
 
 /* The cache at one of the lengths up to len_tok. */
 typedef struct s2_kv_point {
@@ -133,9 +135,12 @@ typedef struct s2_counts {
 typedef struct s2_training {
     double state_bytes;      /* weights, gradients, optimizer */
     double gathered_bytes;   /* of which for the layer that runs, where GPUs divide the state */
-    double activation_bytes; /* kept for the backward pass */
-    double token_bytes;      /* of which for each token */
-    double bytes;
+    double activation_bytes; /* for the backward pass: the sum of the next three */
+    double kept_bytes;       /* what layers keep of the microbatches in flight */
+    double working_bytes;    /* with recomputation: one layer at work on one microbatch */
+    double logit_bytes;      /* of one microbatch */
+    int32_t n_in_flight;     /* microbatches; 1 without stages */
+    double bytes;            /* state and activations */
 } s2_training;
 
 /* How the GPUs that share the heads of each layer differ. */
@@ -173,6 +178,7 @@ typedef struct s2_machine {
     double idle;            /* mean share of a step in which a stage computes nothing */
     double ring_compute_us; /* attention of a microbatch on that stage, of the GPU with most work */
     double ring_link_us;    /* and what passes round the ring meanwhile */
+    double ring_bytes;      /* of which a GPU sends so many */
     double imbalance;       /* of the GPUs that share a context: most / mean */
 } s2_machine;
 
@@ -204,8 +210,9 @@ typedef struct s2_sim {
     double bound_us;
     double dense_time_us; /* of the same kind as time_us */
     double dense_plan_us;
-    bool predicted; /* time_us is a prediction */
-    bool measured;  /* then: with constants measured on this GPU, not guessed for it */
+    double dense_forward_us; /* of dense_time_us, in training: what recomputation repeats */
+    bool predicted;          /* time_us is a prediction */
+    bool measured;           /* then: with constants measured on this GPU, not guessed for it */
     s2_error error; /* then: of the attention in it; of what is read over the host's link none is known */
     double beyond;  /* then: how far outside the points measured (sim/predict.h); 0: inside */
     s2_extent beyond_in; /* then: in which extent, and its value here and in the points measured */
@@ -299,8 +306,6 @@ bool s2_sim_dense_spills(const s2_sim_options *options, const s2_sim *sim);
  * and read no key still read none.
  */
 s2_status s2_attention_dense(s2_arena *arena, const s2_pattern *pattern, s2_pattern *out) S2_MUST_CHECK;
-/* What a step of training keeps on one GPU, whatever the pattern; all 0 without a net. */
-void s2_end_to_end_training(const s2_sim_options *options, s2_training *out);
 
 /*
  * Whether error says anything of time_us: it is a prediction, near enough to points that were measured, and
@@ -319,8 +324,14 @@ typedef enum s2_no_ratio {
 s2_no_ratio s2_sim_no_ratio(const s2_sim_options *options, const s2_sim *sim);
 const char *s2_no_ratio_word(s2_no_ratio why); /* "dense_spills", "spills", "no_room"; NULL: it holds */
 
-/* Whether a training step of a model fits the memory of a GPU; false without a model. */
+/* Whether a training step of a model fits the memory of every GPU; false without a model. */
 bool s2_sim_training_fits(const s2_sim_options *options);
+
+/*
+ * The fewest GPUs on which it does, as a multiple of those asked for, in powers of two: of as few, those with most
+ * replicas and then with most that share the heads. False: none of up to 4096. causal: so is the pattern.
+ */
+bool s2_sim_training_room(const s2_sim_options *options, bool recompute, bool causal, s2_sim_options *out);
 
 #ifdef __cplusplus
 }

@@ -69,5 +69,5 @@ void s2_states_add(const s2_pattern *pattern, const s2_sim_options *options, s2_
                              &sim->dense_plan_us};
     for (int32_t t = 0; t < 5; t++)
         *times[t] += states.us;
-    sim->parts[sim->n_parts++] = (s2_part){"states", states.us, states.by};
+    sim->parts[sim->n_parts++] = (s2_part){.name = "states", .time_us = states.us, .bound_by = states.by};
 }

@@ -529,11 +529,14 @@ static void add_parts(const s2_total *own, const s2_sim_options *options, const 
                       s2_sim *sim)
 {
     const s2_resource by = s2_attention_busiest(bounds);
-    sim->parts[sim->n_parts++] = (s2_part){"attention", bounds->forward_us, by};
+    sim->parts[sim->n_parts++] =
+        (s2_part){.name = "attention", .time_us = bounds->forward_us, .bound_by = by};
     if (options->phase == S2_TRAIN)
-        sim->parts[sim->n_parts++] = (s2_part){"attention backward", own->backward_us, by};
+        sim->parts[sim->n_parts++] =
+            (s2_part){.name = "attention backward", .time_us = own->backward_us, .bound_by = by};
     if (bounds->select_us > 0)
-        sim->parts[sim->n_parts++] = (s2_part){"selection", bounds->select_us, bounds->select_by};
+        sim->parts[sim->n_parts++] =
+            (s2_part){.name = "selection", .time_us = bounds->select_us, .bound_by = bounds->select_by};
 }
 
 static void take_bounds(const s2_total *own, const s2_total *dense, const s2_sim_options *options,
@@ -553,6 +556,7 @@ static void take_bounds(const s2_total *own, const s2_total *dense, const s2_sim
     sim->bound_us = bounds->bound_us;
     memcpy(sim->busy_us, bounds->busy_us, sizeof sim->busy_us);
     sim->dense_time_us = sim->dense_plan_us = dense->slowest.time_us;
+    sim->dense_forward_us = dense->slowest.forward_us;
     sim->bound_by = bounds->select_us > bounds->time_us ? bounds->select_by : s2_attention_busiest(bounds);
 }
 
@@ -576,6 +580,7 @@ static void take_prediction(const s2_total *own, const s2_total *dense, const s2
         sim->time_us = sim->bound_us;
     }
     sim->dense_time_us = sum_of(dense->us);
+    sim->dense_forward_us = dense->us[first_pass(options)];
     sim->predicted = true;
     sim->measured = options->peer != NULL || options->calibration->head.gpu[0] != '\0';
     sim->error = own->error;

@@ -1262,30 +1262,37 @@ static void tiers_of_baselines_are_shares(void **state)
     assert_int_equal(n, 10);
 }
 
-/* Tokens of a second are the batch over the step in decode, all of the context over its pass in prefill. */
+/*
+ * Tokens of a second are the batch over the step in decode, all of the batch's contexts over a pass of them; of a
+ * training step those of one replica, and of all.
+ */
 static void tokens_per_second_follow_from_the_end_to_end_time(void **state)
 {
     (void)state;
-    static const char *const phases[] = {"prefill", "decode"};
-    for (int phase = 0; phase < 2; phase++) {
+    static const char *const phases[] = {"prefill", "decode", "train"};
+    for (int phase = 0; phase < 3; phase++) {
         static char text[8192];
         const char *const argv[] = {"sim",     "model llama-3.1-8b; layers all: local 16",
                                     "--no-db", "--json",
                                     "--len",   "8k",
                                     "--batch", "4",
-                                    "--phase", phases[phase]};
-        assert_int_equal(command(text, sizeof text, 10, argv), S2_EXIT_OK);
+                                    "--phase", phases[phase],
+                                    "--dp",    "8"};
+        assert_int_equal(command(text, sizeof text, phase == 2 ? 12 : 10, argv), S2_EXIT_OK);
         const char *const at = strstr(text, "\"end_to_end\":{");
-        double us, dense_us, rate, dense_rate;
+        double us, dense_us, rate, dense_rate, all, dense_all;
         assert_non_null(at);
         assert_int_equal(sscanf(at,
                                 "\"end_to_end\":{\"time_us\":%lf,\"dense_time_us\":%lf,\"tokens_per_s\":%lf,"
-                                "\"dense_tokens_per_s\":%lf",
-                                &us, &dense_us, &rate, &dense_rate),
-                         4);
-        const double n_tok = phase == 0 ? 4 * 8192 : 4;
+                                "\"dense_tokens_per_s\":%lf,\"tokens_per_s_all_replicas\":%lf,"
+                                "\"dense_tokens_per_s_all_replicas\":%lf",
+                                &us, &dense_us, &rate, &dense_rate, &all, &dense_all),
+                         6);
+        const double n_tok = phase == 1 ? 4 : 4 * 8192, replicas = phase == 2 ? 8 : 1;
         s2_assert_close(rate, n_tok / us * 1e6, 1e-5 * rate);
         s2_assert_close(dense_rate, n_tok / dense_us * 1e6, 1e-5 * dense_rate);
+        s2_assert_close(all, replicas * rate, 1e-5 * all);
+        s2_assert_close(dense_all, replicas * dense_rate, 1e-5 * dense_all);
     }
 }
 

@@ -1,0 +1,483 @@
+/*
+ * A training step on several GPUs: what each sends, keeps and is compared with, against twins that follow the
+ * definitions one message, one matrix and one microbatch at a time.
+ */
+#include "tests/s2test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "pattern/parse.h"
+#include "sim/training.h"
+
+static const char *const models[] = {"llama-3.1-8b", "qwen2.5-0.5b", "gpt-oss-20b", "phi-2"};
+enum { N_MODELS = sizeof models / sizeof *models, N_BODIES = 4 };
+static const char *const bodies[N_BODIES] = {"dense", "local 4", "local 4 | stride 8 phase kv",
+                                             "local 2 | stride 4 phase head+layer"};
+
+static s2_pattern pattern_of(s2_arena *arena, const s2_net *net, const char *body, const char *last)
+{
+    s2_pattern pattern;
+    s2_diag diag = {0};
+    char text[300];
+    snprintf(text, sizeof text,
+             "layers %d; heads %d; kv-heads %d; head-dim %d; layers all: %s; layers %d-%d: %s", net->n_layers,
+             net->n_heads, net->n_kv_heads, net->head_dim, body, net->n_layers / 2, net->n_layers - 1, last);
+    if (s2_pattern_parse(arena, text, strlen(text), NULL, &pattern, &diag) != S2_OK)
+        fail_msg("%s: %s", text, diag.msg);
+    return pattern;
+}
+
+static s2_sim priced(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options)
+{
+    s2_sim sim;
+    s2_diag diag = {0};
+    if (s2_price(arena, pattern, options, S2_PRICE_WHOLE, &sim, &diag) != S2_OK)
+        fail_msg("%s", diag.msg);
+    return sim;
+}
+
+static const s2_calibration *h200(void)
+{
+    static s2_calibration calibration;
+    assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+    return &calibration;
+}
+
+/* A machine that trains; *net outlives the options. */
+static s2_sim_options draw_machine(s2_rng *rng, s2_net *net)
+{
+    s2_sim_options options;
+    assert_int_equal(s2_sim_options_default(&options), S2_OK);
+    assert_int_equal(s2_net_find(models[s2_rng_below(rng, N_MODELS)], net, NULL), S2_OK);
+    options.net = net;
+    options.calibration = h200();
+    options.phase = S2_TRAIN;
+    options.len_tok = 256 + (int64_t)s2_rng_below(rng, 1200);
+    options.batch = 1 + (int64_t)s2_rng_below(rng, 12);
+    options.n_ranks = net->n_heads % 4 == 0 ? 1 << s2_rng_below(rng, 3) : 1;
+    options.n_stages = s2_rng_below(rng, 2) == 0 ? 1 : 2 + (int32_t)s2_rng_below(rng, 4);
+    options.n_context = s2_rng_below(rng, 2) == 0 ? 1 : 2 + (int32_t)s2_rng_below(rng, 3);
+    options.n_shards = 1 << s2_rng_below(rng, 4);
+    options.n_nodes = s2_rng_below(rng, 2) == 0 ? 1 : options.n_shards;
+    options.n_micro = options.n_stages > 1 ? (int32_t)s2_rng_below(rng, (uint64_t)options.batch + 1) : 0;
+    options.recompute = s2_rng_below(rng, 2) == 0;
+    return options;
+}
+
+static const s2_part *part_of(const s2_sim *sim, const char *name)
+{
+    for (int32_t part = 0; part < sim->n_parts; part++)
+        if (strcmp(sim->parts[part].name, name) == 0)
+            return &sim->parts[part];
+    return NULL;
+}
+
+static double sent(const s2_sim *sim, const char *name)
+{
+    const s2_part *const part = part_of(sim, name);
+    return part != NULL ? part->sent_bytes : 0;
+}
+
+static s2_training kept_by(const s2_sim_options *options)
+{
+    s2_sim sim = {0};
+    s2_training_price(options, &sim);
+    return sim.training;
+}
+
+/* ---- twins */
+
+/* A ring of n GPUs: in each of n - 1 steps every one of them sends the n-th part to its neighbour. */
+static double scattered(int32_t n, double bytes)
+{
+    double sum = 0;
+    for (int32_t step = 1; step < n; step++)
+        sum += bytes / n;
+    return sum;
+}
+
+static double all_reduced(int32_t n, double bytes)
+{
+    const double sums = scattered(n, bytes), gathered = scattered(n, bytes);
+    return sums + gathered;
+}
+
+/* One stage of a machine, and a microbatch there. */
+typedef struct twin {
+    int32_t first, end; /* layers */
+    int32_t n_micro;
+    double tokens; /* of a microbatch, on a GPU */
+} twin;
+
+static twin twin_of(const s2_sim_options *options, int32_t nth)
+{
+    const int32_t n = options->net->n_layers, p = options->n_stages;
+    int64_t n_micro = options->n_micro > 0 ? options->n_micro : p > 1 ? options->batch : 1;
+    n_micro = n_micro < options->batch ? n_micro : options->batch;
+    const int64_t sequences = (options->batch + n_micro - 1) / n_micro,
+                  tokens = (options->len_tok + options->n_context - 1) / options->n_context;
+    return (twin){n * nth / p, n * (nth + 1) / p, (int32_t)n_micro, (double)(sequences * tokens)};
+}
+
+/* Weights of a layer on one GPU, matrix by matrix. */
+static double layer_weights(const s2_sim_options *options)
+{
+    const s2_net *const net = options->net;
+    const int32_t n = options->n_ranks, kv = net->n_kv_heads > n ? net->n_kv_heads / n : 1;
+    const double q = (double)net->hidden * net->head_dim * net->n_heads / n,
+                 k = (double)net->hidden * net->head_dim * kv, up = (double)net->hidden * net->ffn / n;
+    double sum = q + k + k + q;
+    for (int32_t expert = 0; expert < net->n_experts; expert++)
+        sum += net->gated ? up + up + up : up + up;
+    return sum;
+}
+
+static double stage_weights(const s2_sim_options *options, int32_t nth)
+{
+    const s2_net *const net = options->net;
+    const twin own = twin_of(options, nth);
+    const double embedding = (double)net->vocab * net->hidden / options->n_ranks;
+    const bool is_first = nth == 0, is_last = nth == options->n_stages - 1;
+    double sum = is_first ? embedding : 0;
+    sum += is_last && !(net->tied && is_first) ? embedding : 0;
+    for (int32_t layer = own.first; layer < own.end; layer++)
+        sum += layer_weights(options);
+    return sum;
+}
+
+/* The hidden state is summed after attention and after the feed-forward, its gradient before each. */
+static double all_reduce_bytes(const s2_sim_options *options, int32_t nth)
+{
+    const twin own = twin_of(options, nth);
+    const double state = all_reduced(options->n_ranks, 2 * own.tokens * options->net->hidden);
+    double sum = 0;
+    for (int32_t micro = 0; micro < own.n_micro; micro++)
+        for (int32_t layer = own.first; layer < own.end; layer++) {
+            sum += state + state;                          /* forward */
+            sum += options->recompute ? state + state : 0; /* again */
+            sum += state + state;                          /* backward */
+        }
+    return sum;
+}
+
+static double gather_bytes(const s2_sim_options *options, int32_t nth)
+{
+    const double once = scattered(options->n_shards, 2 * stage_weights(options, nth));
+    double sum = 0;
+    for (int32_t micro = 0; micro < twin_of(options, nth).n_micro; micro++)
+        sum += once /* weights forward */ + once /* weights backward */ + once /* gradients */;
+    return sum;
+}
+
+static double context_bytes(const s2_sim_options *options, int32_t nth)
+{
+    return all_reduced(options->n_context, 2 * stage_weights(options, nth) / options->n_shards);
+}
+
+/* K, V and going back also their gradients: each GPU has the n-th part of the tokens, and sends all but one on. */
+static double ring_bytes(const s2_sim_options *options, int32_t nth)
+{
+    const s2_net *const net = options->net;
+    const twin own = twin_of(options, nth);
+    const int32_t kv = net->n_kv_heads > options->n_ranks ? net->n_kv_heads / options->n_ranks : 1;
+    const int64_t sequences = (options->batch + own.n_micro - 1) / own.n_micro;
+    const double whole = 2.0 * (double)(options->len_tok * sequences) * kv * net->head_dim,
+                 once = scattered(options->n_context, whole);
+    double sum = 0;
+    for (int32_t layer = own.first; layer < own.end; layer++) {
+        sum += once + once;                          /* K and V forward */
+        sum += options->recompute ? once + once : 0; /* again */
+        sum += once + once /* backward */ + once + once /* gradients */;
+    }
+    return sum * own.n_micro;
+}
+
+/* ---- what is sent */
+
+static void assert_of_a_stage(double bytes, double (*twin_bytes)(const s2_sim_options *, int32_t),
+                              const s2_sim_options *options)
+{
+    for (int32_t nth = 0; nth < options->n_stages; nth++) {
+        const double own = twin_bytes(options, nth);
+        if (bytes >= own * (1 - 1e-9) && bytes <= own * (1 + 1e-9))
+            return;
+    }
+    fail_msg("%.17g bytes, %.17g on stage 0", bytes, twin_bytes(options, 0));
+}
+
+static void each_gpu_sends_what_its_collectives_define(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < s2_test_cases(25); n++) {
+        s2_rng rng = {s2_test_seed(20261201) + (uint64_t)n};
+        s2_arena arena = {0};
+        s2_net net;
+        const s2_sim_options options = draw_machine(&rng, &net);
+        const s2_pattern pattern = pattern_of(&arena, &net, "local 4", bodies[s2_rng_below(&rng, N_BODIES)]);
+        const s2_sim sim = priced(&arena, &pattern, &options);
+        const int32_t at = sim.machine.slowest;
+        const double reduced = all_reduce_bytes(&options, at), gathered = gather_bytes(&options, at),
+                     round = ring_bytes(&options, at);
+        s2_assert_close(sent(&sim, "all-reduce"), reduced, 1e-9 * reduced);
+        s2_assert_close(sent(&sim, "gather, scatter"), gathered, 1e-9 * gathered);
+        s2_assert_close(sim.machine.ring_bytes, round, 1e-9 * round);
+        assert_of_a_stage(sent(&sim, "sum over contexts"), context_bytes, &options);
+        /* and over a link of which eight tenths arrive, no exchange is faster than its bytes */
+        for (int32_t part = 0; part < sim.n_parts; part++)
+            if (strcmp(sim.parts[part].name, "between stages") != 0)
+                assert_true(sim.parts[part].time_us * (1 + 1e-9) >=
+                            sim.parts[part].sent_bytes / (options.gpu.nvlink_gb_s / 2 * 1e3 * 0.8));
+        s2_arena_release(&arena);
+    }
+}
+
+/* ---- bounds */
+
+static void no_part_of_a_step_is_predicted_below_its_bound(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < s2_test_cases(15); n++) {
+        s2_rng rng = {s2_test_seed(20261202) + (uint64_t)n};
+        s2_arena arena = {0};
+        s2_net net;
+        s2_sim_options options = draw_machine(&rng, &net);
+        const s2_pattern pattern = pattern_of(&arena, &net, "local 4", bodies[s2_rng_below(&rng, N_BODIES)]);
+        const s2_sim sim = priced(&arena, &pattern, &options);
+        options.calibration = NULL;
+        const s2_sim bounds = priced(&arena, &pattern, &options);
+        assert_true(bounds.end_to_end_us <= sim.end_to_end_us);
+        assert_true(bounds.bound_us <= bounds.time_us * (1 + 1e-9) &&
+                    sim.bound_us <= sim.time_us * (1 + 1e-9));
+        if (options.n_stages > 1)
+            goto next; /* which stage is slowest may differ */
+        for (int32_t part = 0; part < bounds.n_parts; part++) {
+            const s2_part *const own = part_of(&sim, bounds.parts[part].name);
+            assert_non_null(own);
+            if (strncmp(own->name, "attention", 9) != 0)
+                assert_true(bounds.parts[part].time_us <= own->time_us);
+        }
+        /* forward reads and writes each hidden state at two norms, backward its gradient */
+        const double passes = options.recompute ? 3 : 2, tokens = twin_of(&options, 0).tokens,
+                     moved = 8.0 * net.n_layers * net.hidden * tokens * passes;
+        const s2_part *const norms = part_of(&bounds, "norms");
+        assert_true(norms->bound_by == S2_LAUNCH ||
+                    norms->time_us <= moved / (options.gpu.hbm_gb_s * 1e3) * (1 + 1e-9));
+    next:
+        s2_arena_release(&arena);
+    }
+}
+
+/* ---- the dense pattern beside it */
+
+static void dense_takes_the_same_beside_every_pattern(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < s2_test_cases(12); n++) {
+        s2_rng rng = {s2_test_seed(20261203) + (uint64_t)n};
+        s2_arena arena = {0};
+        s2_net net;
+        s2_sim_options options = draw_machine(&rng, &net);
+        options.phase = n % 2 == 0 ? S2_TRAIN : (s2_phase)s2_rng_below(&rng, 2);
+        options.recompute = options.phase == S2_TRAIN && options.recompute;
+        options.n_context = options.phase == S2_DECODE ? 1 : options.n_context;
+        options.fusion = s2_rng_below(&rng, 2) == 0 ? S2_FUSED : S2_EAGER;
+        options.calibration = s2_rng_below(&rng, 3) == 0 ? NULL : options.calibration;
+        /* a cache that spills */
+        if (options.phase == S2_DECODE && options.n_stages == 1 && s2_rng_below(&rng, 2) == 0)
+            options.gpu.hbm_gb = 1;
+        const s2_pattern dense = pattern_of(&arena, &net, "dense", "dense");
+        const s2_sim itself = priced(&arena, &dense, &options);
+        s2_assert_close(itself.end_to_end_us, itself.end_to_end_dense_us, 1e-9 * itself.end_to_end_us);
+        s2_assert_close(itself.time_us, itself.dense_time_us, 1e-9 * itself.time_us);
+        for (int32_t body = 1; body < N_BODIES; body++) {
+            const s2_pattern pattern =
+                pattern_of(&arena, &net, bodies[body], bodies[s2_rng_below(&rng, N_BODIES)]);
+            const s2_sim sim = priced(&arena, &pattern, &options);
+            s2_assert_close(sim.end_to_end_dense_us, itself.end_to_end_us, 1e-9 * itself.end_to_end_us);
+            s2_assert_close(sim.dense_time_us, itself.time_us, 1e-9 * itself.time_us);
+        }
+        s2_arena_release(&arena);
+    }
+}
+
+/* ---- memory */
+
+/* One forward, one backward: stage nth of p begins with p - 1 - nth forward passes, then does one of each in turn. */
+static int32_t most_in_flight(int32_t n_micro, int32_t p, int32_t nth)
+{
+    const int32_t warm = p - 1 - nth;
+    int32_t begun = 0, done = 0, most = 0;
+    while (done < n_micro) {
+        while (begun < n_micro && begun <= done + warm)
+            begun++;
+        most = begun - done > most ? begun - done : most;
+        done++;
+    }
+    return most;
+}
+
+/* What a token leaves in a layer for its backward pass, in 16 bits; the row sums of attention in 32. */
+static double layer_token_bytes(const s2_sim_options *options)
+{
+    const s2_net *const net = options->net;
+    const int32_t n = options->n_ranks;
+    const double q = (double)net->n_heads * net->head_dim / n,
+                 k = (double)net->head_dim * (net->n_kv_heads > n ? net->n_kv_heads / n : 1),
+                 up = (double)net->ffn / n;
+    double elems =
+        2.0 * net->hidden /* into two norms */ + 2.0 * net->hidden /* out of them */ + q + k + k + q;
+    for (int32_t expert = 0; expert < net->n_active; expert++)
+        elems += net->gated ? up + up + up : up + up;
+    return 2 * elems + 4.0 * net->n_heads / n;
+}
+
+static double stage_memory(const s2_sim_options *options, int32_t nth)
+{
+    const s2_net *const net = options->net;
+    const twin own = twin_of(options, nth);
+    const int32_t flying = most_in_flight(own.n_micro, options->n_stages, nth);
+    const double layer = layer_token_bytes(options) * own.tokens, input = 2 * own.tokens * net->hidden,
+                 embedding = (double)net->vocab * net->hidden / options->n_ranks;
+    const bool has_embedding = nth == 0 || nth == options->n_stages - 1;
+    double unit = layer_weights(options);
+    unit = has_embedding && embedding > unit ? embedding : unit;
+    double sum = stage_weights(options, nth) * (2 + 2 + 4 + 4 + 4) / options->n_shards;
+    sum += options->n_shards > 1 ? unit * (2 + 2) : 0;
+    for (int32_t micro = 0; micro < flying; micro++)
+        sum += (own.end - own.first) * (options->recompute ? input : layer);
+    sum += options->recompute ? layer : 0;
+    sum += nth == options->n_stages - 1 ? 4 * own.tokens * net->vocab / options->n_ranks : 0;
+    return sum;
+}
+
+static void a_step_keeps_what_its_stages_have_in_flight(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < s2_test_cases(400); n++) {
+        s2_rng rng = {s2_test_seed(20261204) + (uint64_t)n};
+        s2_net net;
+        const s2_sim_options options = draw_machine(&rng, &net);
+        const s2_training training = kept_by(&options);
+        double most = 0;
+        for (int32_t nth = 0; nth < options.n_stages; nth++) {
+            const double own = stage_memory(&options, nth);
+            most = own > most ? own : most;
+        }
+        s2_assert_close(training.bytes, most, 1e-9 * most);
+        s2_assert_close(training.bytes, training.state_bytes + training.activation_bytes, 1);
+        s2_assert_close(training.activation_bytes,
+                        training.kept_bytes + training.working_bytes + training.logit_bytes, 1);
+        assert_true(training.gathered_bytes <= training.state_bytes);
+    }
+}
+
+static void more_gpus_add_nothing_to_what_one_keeps(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < s2_test_cases(400); n++) {
+        s2_rng rng = {s2_test_seed(20261205) + (uint64_t)n};
+        s2_net net;
+        const s2_sim_options options = draw_machine(&rng, &net);
+        s2_sim_options more[5] = {options, options, options, options, options};
+        const s2_training one = kept_by(&options);
+        more[0].n_shards *= 2;
+        more[1].n_ranks *= 2;
+        more[2].n_context *= 2;
+        more[3].n_stages *= net.n_layers % (2 * options.n_stages) == 0 ? 2 : 1;
+        more[4].n_nodes *= 2;
+        for (size_t m = 0; m < 5; m++) {
+            const s2_training many = kept_by(&more[m]);
+            if (many.bytes > one.bytes * (1 + 1e-9))
+                fail_msg("%zu: %.17g bytes instead of %.17g", m, many.bytes, one.bytes);
+        }
+    }
+}
+
+/* ---- what fits */
+
+/* Whatever is asked, what is said to fit fits, one more does not, and less does. */
+static void what_fits_does_not_depend_on_what_is_asked(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < s2_test_cases(10); n++) {
+        s2_rng rng = {s2_test_seed(20261206) + (uint64_t)n};
+        s2_arena arena = {0};
+        s2_net net;
+        s2_sim_options options = draw_machine(&rng, &net);
+        const s2_pattern pattern = pattern_of(&arena, &net, "local 4", "local 4");
+        options.calibration = NULL;
+        options.gpu.hbm_gb = 10 + (double)s2_rng_below(&rng, 100);
+        const s2_sim sim = priced(&arena, &pattern, &options);
+        s2_sim_options asked = options;
+        asked.batch = 1 + (int64_t)s2_rng_below(&rng, 30);
+        assert_int_equal(priced(&arena, &pattern, &asked).fit_batch, sim.fit_batch);
+        assert_true((sim.fit_batch >= options.batch) == s2_sim_training_fits(&options));
+        assert_true((sim.fit_batch >= options.batch) == (sim.fit_len_tok >= options.len_tok));
+        for (int64_t d = -1; d <= 1; d++) {
+            asked = options;
+            asked.batch = sim.fit_batch + d;
+            if (asked.batch >= 1 && asked.batch <= S2_LIMIT_BATCH)
+                assert_true(s2_sim_training_fits(&asked) == (d <= 0));
+            asked = options;
+            asked.len_tok = sim.fit_len_tok + d;
+            if (asked.len_tok >= 2 * options.n_context && asked.len_tok <= S2_LIMIT_CONTEXT_TOK)
+                assert_true(s2_sim_training_fits(&asked) == (d <= 0));
+        }
+        s2_arena_release(&arena);
+    }
+}
+
+static int64_t gpus_of(const s2_sim_options *options)
+{
+    return (int64_t)options->n_ranks * options->n_context * options->n_stages * options->n_shards;
+}
+
+/* What is advised can be asked for and fits, and no machine of half as many GPUs does. */
+static void an_advised_machine_has_room_and_no_smaller_one_has(void **state)
+{
+    (void)state;
+    int32_t n_advised = 0;
+    for (int64_t n = 0; n < s2_test_cases(60); n++) {
+        s2_rng rng = {s2_test_seed(20261207) + (uint64_t)n};
+        s2_arena arena = {0};
+        s2_net net;
+        s2_sim_options options = draw_machine(&rng, &net), own, less;
+        options.n_ranks = options.n_stages = options.n_context = options.n_shards = options.n_nodes = 1;
+        options.n_micro = 0;
+        options.len_tok *= 32;
+        options.gpu.hbm_gb = 4 + (double)s2_rng_below(&rng, 40);
+        if (!s2_sim_training_room(&options, options.recompute, true, &own))
+            continue;
+        n_advised++;
+        assert_true(s2_sim_training_fits(&own));
+        assert_true(own.recompute == options.recompute && own.batch == options.batch);
+        for (less = options; less.n_ranks <= net.n_kv_heads && net.n_kv_heads % less.n_ranks == 0;
+             less.n_ranks *= 2)
+            for (less.n_stages = 1; less.n_stages <= net.n_layers; less.n_stages *= 2)
+                for (less.n_context = 1; less.n_context <= 64; less.n_context *= 2)
+                    for (less.n_shards = 1; gpus_of(&less) < gpus_of(&own); less.n_shards *= 2)
+                        assert_false(s2_sim_training_fits(&less));
+        const s2_pattern pattern = pattern_of(&arena, &net, "local 4", "local 4");
+        own.calibration = NULL;
+        if (n_advised <= 3)
+            assert_true(priced(&arena, &pattern, &own).fit_batch >= own.batch);
+        s2_arena_release(&arena);
+    }
+    assert_true(n_advised > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_gpu_sends_what_its_collectives_define),
+        cmocka_unit_test(no_part_of_a_step_is_predicted_below_its_bound),
+        cmocka_unit_test(dense_takes_the_same_beside_every_pattern),
+        cmocka_unit_test(a_step_keeps_what_its_stages_have_in_flight),
+        cmocka_unit_test(more_gpus_add_nothing_to_what_one_keeps),
+        cmocka_unit_test(what_fits_does_not_depend_on_what_is_asked),
+        cmocka_unit_test(an_advised_machine_has_room_and_no_smaller_one_has),
+    };
+    return cmocka_run_group_tests_name("training", tests, NULL, NULL);
+}
