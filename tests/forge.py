@@ -213,7 +213,7 @@ def prefix(first, later):
 
 
 def sharded(kept, block):
-    """Behind the window that every KV head reads whole, in blocks or in tokens, each pair has exactly one reader."""
+    """Beyond the window that every KV head reads whole, in blocks and in tokens, each pair has exactly one reader."""
     wrong, unread = [], []
     for q in range(TOKENS):
         once, twice, all_read = 0, 0, (1 << (q + 1)) - 1
@@ -221,11 +221,9 @@ def sharded(kept, block):
             once, twice, all_read = once | rows[q], twice | once & rows[q], all_read & rows[q]
         wrong += [(q, k) for k in range(q + 1) if not (once & ~twice) >> k & 1]
         unread += [(q, k) for k in range(q + 1) if not all_read >> k & 1]
-    for g in (1, block):
-        window = min((q // g - k // g for q, k in unread), default=TOKENS)
-        if all(q // g - k // g < window for q, k in wrong):
-            return True
-    return False
+    tokens = min((q - k for q, k in unread), default=TOKENS)
+    blocks = min((q // block - k // block for q, k in unread), default=TOKENS)
+    return all(q - k < tokens or q // block - k // block < blocks for q, k in wrong)
 
 
 def main():
