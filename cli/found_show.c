@@ -99,12 +99,12 @@ static void put_ratio(double times, s2_buf *buf)
 static void put_error(const s2_sim *sim, s2_buf *buf)
 {
     s2_buf_puts(buf, " (");
-    if (sim->beyond > 0)
-        s2_buf_printf(buf, "extrapolated in %s: %.0f, measured from %.0f to %.0f; ",
-                      s2_extent_words(sim->beyond_in), sim->beyond_asked, sim->beyond_span.least,
-                      sim->beyond_span.greatest);
-    else if (!sim->measured)
+    if (sim->beyond > 0) {
+        s2_report_beyond(sim, buf);
+        s2_buf_puts(buf, "; ");
+    } else if (!sim->measured) {
         s2_buf_puts(buf, "nothing was measured on this GPU; ");
+    }
     s2_error_print(&sim->error, true, buf);
     s2_buf_puts(buf, ")");
 }

@@ -550,6 +550,18 @@ static void text_largest(const s2_sim_options *options, const s2_largest *larges
     s2_buf_printf(buf, ", a ratio of %s\n", s2_decimal(rate / dense, 3).text);
 }
 
+void s2_report_beyond(const s2_sim *sim, s2_buf *buf)
+{
+    const s2_span_of_points span = sim->beyond_span;
+    const char *const where = sim->measured ? "" : " on another GPU";
+    if (span.least < sim->beyond_asked && sim->beyond_asked < span.greatest)
+        s2_buf_printf(buf, "interpolated in %s: %.0f, measured%s at %.0f and %.0f",
+                      s2_extent_words(sim->beyond_in), sim->beyond_asked, where, span.least, span.greatest);
+    else
+        s2_buf_printf(buf, "extrapolated in %s: %.0f, measured%s from %.0f to %.0f",
+                      s2_extent_words(sim->beyond_in), sim->beyond_asked, where, span.least, span.greatest);
+}
+
 /* Of what in the time the error speaks: choosing and states are priced at peak rates. */
 static void put_apart(const s2_sim *sim, s2_buf *buf)
 {
@@ -570,10 +582,10 @@ static void text_error(const s2_sim *sim, s2_buf *buf)
         s2_buf_puts(buf, "no error known: nothing was measured of a cache in host memory\n");
         return;
     }
-    if (sim->beyond > 0)
-        s2_buf_printf(buf, "extrapolated in %s: %.0f, measured from %.0f to %.0f; ",
-                      s2_extent_words(sim->beyond_in), sim->beyond_asked, sim->beyond_span.least,
-                      sim->beyond_span.greatest);
+    if (sim->beyond > 0) {
+        s2_report_beyond(sim, buf);
+        s2_buf_puts(buf, "; ");
+    }
     s2_error_print(&sim->error, true, buf);
     put_apart(sim, buf);
     s2_buf_puts(buf, "\n");

@@ -46,6 +46,9 @@ void s2_report_stack_json(const s2_report_subject *subject, double kept_bytes, s
 /* The same for people, and that times are not the stack's. drops: the pattern lets keys go. */
 void s2_report_stack_text(const s2_report_subject *subject, bool drops, s2_buf *buf);
 
+/* What lies outside of the points measured, without an end of line; only where sim->beyond > 0. */
+void s2_report_beyond(const s2_sim *sim, s2_buf *buf);
+
 /* One object, without a line end. */
 void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf);
 void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf);

@@ -54,14 +54,18 @@ const s2_kernel_traits s2_traits_decode = {.name = "decode",
                                            .tile_tok = S2_PLAN_SLAB_TOK,
                                            .pack_heads = 1,
                                            .key_tok = 64,
-                                           .wide_key_tok = 64};
+                                           .wide_key_tok = 64,
+                                           .dim_step = 8,
+                                           .most_dim = 256};
 const s2_kernel_traits s2_traits_sm80 = {.name = "sm80",
                                          .rank = 80,
                                          .tile_tok = 64,
                                          .pack_heads = 1,
                                          .key_tok = 64,
                                          .wide_key_tok = 64,
-                                         .section_bytes = SECTION_BYTES};
+                                         .section_bytes = SECTION_BYTES,
+                                         .dim_step = 8,
+                                         .most_dim = 256};
 const s2_kernel_traits s2_traits_sm90 = {.name = "sm90",
                                          .rank = 90,
                                          .tile_tok = 128,
@@ -70,7 +74,9 @@ const s2_kernel_traits s2_traits_sm90 = {.name = "sm90",
                                          .key_tok = 64,
                                          .wide_key_tok = 32,
                                          .section_bytes = SECTION_BYTES,
-                                         .halves_tok = 64};
+                                         .halves_tok = 64,
+                                         .dim_step = 8,
+                                         .most_dim = 256};
 const s2_kernel_traits s2_traits_sm80_bwd = {.name = "sm80_bwd",
                                              .rank = 41,
                                              .tile_tok = 64,
@@ -78,7 +84,10 @@ const s2_kernel_traits s2_traits_sm80_bwd = {.name = "sm80_bwd",
                                              .key_tok = 64,
                                              .wide_key_tok = 64,
                                              .section_bytes = SECTION_BYTES,
-                                             .column_tok = 64};
+                                             .column_tok = 64,
+                                             .dim_step = 8,
+                                             .most_dim = 256,
+                                             .small_dim = 128};
 const s2_kernel_traits s2_traits_sm90_bwd = {.name = "sm90_bwd",
                                              .rank = 49,
                                              .tile_tok = 128,
@@ -88,7 +97,10 @@ const s2_kernel_traits s2_traits_sm90_bwd = {.name = "sm90_bwd",
                                              .section_bytes = SECTION_BYTES,
                                              .halves_tok = 64,
                                              .column_tok = 128,
-                                             .cuts = &split_columns};
+                                             .cuts = &split_columns,
+                                             .dim_step = 8,
+                                             .most_dim = 256,
+                                             .only_dims = {64, 96, 128}};
 const s2_kernel_traits s2_traits_sm90_bwd_fused = {.name = "sm90_bwd_fused",
                                                    .rank = 45,
                                                    .tile_tok = 128,
@@ -97,7 +109,10 @@ const s2_kernel_traits s2_traits_sm90_bwd_fused = {.name = "sm90_bwd_fused",
                                                    .wide_key_tok = 64,
                                                    .section_bytes = SECTION_BYTES,
                                                    .column_tok = 128,
-                                                   .cuts = &fused_columns};
+                                                   .cuts = &fused_columns,
+                                                   .dim_step = 8,
+                                                   .most_dim = 256,
+                                                   .only_dims = {128}};
 
 const s2_kernel_traits *s2_kernel_traits_find(const char *name)
 {
@@ -109,6 +124,17 @@ const s2_kernel_traits *s2_kernel_traits_find(const char *name)
         if (strcmp(all[index]->name, name) == 0)
             return all[index];
     return NULL;
+}
+
+bool s2_kernel_takes_dim(const s2_kernel_traits *traits, int32_t capability, int32_t head_dim)
+{
+    const bool small = capability > 80 && capability < 90 && traits->small_dim > 0;
+    const int32_t most = small ? traits->small_dim : traits->most_dim;
+    bool listed = traits->only_dims[0] == 0;
+    for (size_t n = 0; n < sizeof traits->only_dims / sizeof *traits->only_dims; n++)
+        listed |= traits->only_dims[n] == head_dim;
+    return listed && (most == 0 || head_dim <= most) &&
+           (traits->dim_step == 0 || head_dim % traits->dim_step == 0);
 }
 
 /* ------------------------------------------------------------------ prefill and gradients */

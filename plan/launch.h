@@ -49,6 +49,10 @@ typedef struct s2_kernel_traits {
     int32_t column_tok;         /* backward: keys per column */
     const s2_column_rule *cuts; /* backward: NULL: columns are not cut */
     int32_t decode_parts;       /* decode: parts on every device; 0: as s2_decode_launch_of() says */
+    int32_t dim_step;           /* head dimensions that it takes are multiples of this; 0: any */
+    int32_t most_dim;           /* ... and at most this; 0: any */
+    int32_t small_dim;          /* ... and this on chips with 99 KiB of shared memory a block; 0: most_dim */
+    int32_t only_dims[3];       /* ... and of these alone, if the first is not 0 */
 } s2_kernel_traits;
 
 extern const s2_kernel_traits s2_traits_ref_f64, s2_traits_cpu, s2_traits_cpu_bwd, s2_traits_cpu_decode,
@@ -57,6 +61,9 @@ extern const s2_kernel_traits s2_traits_ref_f64, s2_traits_cpu, s2_traits_cpu_bw
 
 /* The traits of a kernel of this repository; NULL for any other word. */
 const s2_kernel_traits *s2_kernel_traits_find(const char *name);
+
+/* Whether a kernel takes a head dimension on a chip. */
+bool s2_kernel_takes_dim(const s2_kernel_traits *traits, int32_t capability, int32_t head_dim);
 
 /* How a kernel wants its plan cut. */
 s2_plan_options s2_kernel_cut(const s2_kernel_traits *traits, int32_t head_dim);

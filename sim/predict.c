@@ -43,6 +43,11 @@ static bool takes(const s2_kernel_model *kernel, const s2_kernel_load *load)
     return kernel->rows == 0 || kernel->rows == load->rows;
 }
 
+bool s2_predict_takes_dim(const s2_time_model *model, const s2_kernel_model *kernel, int32_t head_dim)
+{
+    return kernel->traits == NULL || s2_kernel_takes_dim(kernel->traits, model->capability, head_dim);
+}
+
 s2_plan_options s2_predict_cut(const s2_kernel_model *kernel, const s2_pattern *pattern)
 {
     const s2_cut *const cut = cut_of(kernel, pattern);
@@ -79,15 +84,6 @@ static s2_status load_for(s2_arena *arena, const s2_time_model *model, const s2_
  */
 #define HARDLY_OUTSIDE 1.05
 
-/* The cost of a step at another head dim is a guess from the start, and one between two that were fitted too. */
-static bool fits_dim(const s2_kernel_model *kernel, int32_t head_dim)
-{
-    bool fitted = kernel->n_dims == 0; /* somebody else's law is of one head dim */
-    for (int32_t d = 0; d < kernel->n_dims; d++)
-        fitted |= kernel->dims[d].head_dim == head_dim;
-    return fitted;
-}
-
 /* How often it must be halved or doubled to be inside; 0: it is. */
 static double how_far(s2_span_of_points span, double asked, s2_extent extent)
 {
@@ -97,37 +93,63 @@ static double how_far(s2_span_of_points span, double asked, s2_extent extent)
     return log2(asked < span.least ? span.least / asked : asked / span.greatest);
 }
 
+static void note_beyond(s2_extent extent, double asked, s2_span_of_points span, double beyond,
+                        s2_launch_price *out)
+{
+    if (beyond <= out->beyond)
+        return;
+    out->beyond = beyond;
+    out->extent = extent;
+    out->asked = asked;
+    out->span = span;
+}
+
+/* Costs at a head dimension between those measured are interpolated, which no point judges. */
+static bool find_other_dim(const s2_kernel_model *kernel, int32_t head_dim, s2_launch_price *out)
+{
+    s2_span_of_points nearest = {0};
+    for (int32_t d = 0; d < kernel->n_dims; d++) {
+        const double own = kernel->dims[d].head_dim;
+        if (own == head_dim)
+            return false;
+        if (own < head_dim)
+            nearest.least = own;
+        else if (nearest.greatest == 0)
+            nearest.greatest = own;
+    }
+    if (nearest.least == 0 || nearest.greatest == 0)
+        return kernel->n_dims > 0; /* outside of all of them: find_beyond() says how far */
+    note_beyond(S2_EXTENT_DIM, head_dim, nearest,
+                fmin(log2(head_dim / nearest.least), log2(nearest.greatest / head_dim)), out);
+    return true;
+}
+
 /* The extent in which the launch is farthest from the points that judged the kernel. */
 static void find_beyond(const s2_kernel_model *kernel, const s2_kernel_load *load, s2_launch_price *out)
 {
     for (int32_t e = 0; e < S2_N_EXTENTS; e++) {
         const double asked = s2_extent_of(load, (s2_extent)e);
-        const double beyond = how_far(kernel->spans[e], asked, (s2_extent)e);
-        if (beyond > out->beyond) {
-            out->beyond = beyond;
-            out->extent = (s2_extent)e;
-            out->asked = asked;
-        }
+        note_beyond((s2_extent)e, asked, kernel->spans[e], how_far(kernel->spans[e], asked, (s2_extent)e),
+                    out);
     }
 }
 
 void s2_predict_error(const s2_kernel_model *kernel, const s2_kernel_load *load, s2_launch_price *out)
 {
     s2_error error = {kernel->error_pct, kernel->p90_pct, kernel->most_pct, kernel->n_judged, false};
-    if (kernel->n_judged > 0)
-        find_beyond(kernel, load, out);
     if (kernel->n_judged == 0) {
         error = (s2_error){.pct = fmax(kernel->error_pct, S2_GUESS_PCT), .allowed = true};
     } else if (!is_like_measured(kernel, load)) {
         error.pct = kernel->p90_pct;
         error.allowed = true;
     }
-    if (out->beyond > 0)
-        error.pct = fmax(kernel->p90_pct, error.pct * exp2(out->beyond));
-    const bool fitted = fits_dim(kernel, load->head_dim);
-    if (!fitted)
+    find_beyond(kernel, load, out);
+    if (find_other_dim(kernel, load->head_dim, out))
         error.pct = fmax(error.pct, S2_GUESS_PCT);
-    error.allowed |= out->beyond > 0 || !fitted;
+    if (out->beyond > 0) {
+        error.pct = fmax(kernel->p90_pct, error.pct * exp2(out->beyond));
+        error.allowed = true;
+    }
     error.pct = fmin(error.pct, S2_ERROR_UNKNOWN_PCT);
     out->error = error;
 }
@@ -138,7 +160,8 @@ static s2_status predict(s2_arena *arena, const s2_time_model *model, const s2_l
     for (int32_t k = 0; k < model->n_kernels; k++) {
         const s2_kernel_model *const kernel = &model->kernels[k];
         s2_kernel_load load;
-        if (kernel->pass != launch->pass)
+        if (kernel->pass != launch->pass ||
+            !s2_predict_takes_dim(model, kernel, s2_pattern_head_dim(launch->pattern, launch->layer)))
             continue;
         const s2_status status = load_for(arena, model, kernel, launch, &load);
         if (status == S2_OK && takes(kernel, &load)) {

@@ -33,13 +33,17 @@ typedef struct s2_launch_price {
     /*
      * Measured on points of this kernel and pass that were never fitted. Outside the range of those points
      * the error is not known: there at least their 90th percentile is allowed for, doubled with each factor
-     * of two.
+     * of two, and at a head dimension that was not measured at least S2_GUESS_PCT.
      */
     s2_error error;
     double beyond;    /* how often the farthest extent must be halved or doubled to be inside; 0: it is */
-    s2_extent extent; /* then: which one, and its value */
+    s2_extent extent; /* then: which one, its value, and the nearest that was measured on either side */
     double asked;
+    s2_span_of_points span;
 } s2_launch_price;
+
+/* Whether the kernel takes this head dimension on the chip of the model. */
+bool s2_predict_takes_dim(const s2_time_model *model, const s2_kernel_model *kernel, int32_t head_dim);
 
 /* The plan that a kernel wants, before heads are packed. */
 s2_plan_options s2_predict_cut(const s2_kernel_model *kernel, const s2_pattern *pattern);
@@ -51,7 +55,7 @@ s2_plan_options s2_predict_cut(const s2_kernel_model *kernel, const s2_pattern *
 s2_status s2_predict_launch(s2_arena *scratch, const s2_time_model *model, const s2_launch *launch,
                             s2_launch_price *out) S2_MUST_CHECK;
 
-/* The error of a launch on that kernel: fills error, beyond, extent and asked. */
+/* The error of a launch on that kernel: fills error, beyond, extent, asked and span. */
 void s2_predict_error(const s2_kernel_model *kernel, const s2_kernel_load *load, s2_launch_price *out);
 
 #ifdef __cplusplus

@@ -58,7 +58,7 @@ static s2_status init_forward(s2_predictor *predictor, const s2_pattern *shape)
     const s2_kernel_model *kernel = NULL;
     for (int32_t k = model->n_kernels; k-- > 0;)
         kernel = model->kernels[k].pass == S2_PASS_FORWARD ? &model->kernels[k] : kernel;
-    if (kernel == NULL)
+    if (kernel == NULL || !s2_predict_takes_dim(model, kernel, shape->head_dim))
         return S2_OK;
     const int32_t group = shape->n_heads / shape->n_kv_heads;
     predictor->cut = s2_predict_cut(kernel, shape);

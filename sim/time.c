@@ -588,7 +588,7 @@ static void take_prediction(const s2_total *own, const s2_total *dense, const s2
         sim->beyond = own->farthest.beyond;
         sim->beyond_in = own->farthest.extent;
         sim->beyond_asked = own->farthest.asked;
-        sim->beyond_span = own->farthest.kernel->spans[own->farthest.extent];
+        sim->beyond_span = own->farthest.span;
     }
     sim->kernel = own->kernel;
     sim->clock_mhz = own->clock_mhz;

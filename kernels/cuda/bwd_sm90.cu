@@ -54,7 +54,7 @@ s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_d
     if (device->capability != 90)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs a Hopper GPU");
     S2_TRY(s2_bwd_supports(problem, why));
-    if (launch_of(problem->head_dim, problem->dtype) == NULL)
+    if (!s2_kernel_takes_dim(&s2_traits_sm90_bwd, device->capability, problem->head_dim))
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes head dimensions 64, 96 and 128");
     if (!(problem->scale > 0.0f))
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs a positive scale");
@@ -67,7 +67,7 @@ s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_d
 s2_status supports_fused(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
 {
     S2_TRY(supports(device, problem, why));
-    if (problem->head_dim != 128)
+    if (!s2_kernel_takes_dim(&s2_traits_sm90_bwd_fused, device->capability, problem->head_dim))
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes head dimension 128");
     const s2_plan *const plan = problem->plan;
     for (int32_t cls = 0; plan != NULL && cls < plan->n_classes; cls++)

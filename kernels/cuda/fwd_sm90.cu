@@ -63,7 +63,7 @@ s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_d
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "computes the forward only");
     if (problem->dtype != S2_BF16 && problem->dtype != S2_F16)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes bf16 and f16");
-    if (problem->head_dim > 256 || problem->head_dim % 8 != 0)
+    if (!s2_kernel_takes_dim(&s2_traits_sm90, device->capability, problem->head_dim))
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes head dimensions up to 256, multiples of 8");
     if (problem->sinks && !(problem->cap > 0.0f) && problem->head_dim > 128)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
