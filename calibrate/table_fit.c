@@ -306,6 +306,16 @@ static s2_status rows_like(s2_arena *arena, const s2_table *table, const s2_gpu 
     return S2_OK;
 }
 
+static void note_blocks(const s2_table_row *row, s2_peer_law *law)
+{
+    if (row->pattern == NULL)
+        return;
+    const int32_t block_tok = row->made.block_tok;
+    law->least_blk_tok = law->sparse ? s2_min_i32(law->least_blk_tok, block_tok) : block_tok;
+    law->most_blk_tok = s2_max_i32(law->most_blk_tok, block_tok);
+    law->sparse = true;
+}
+
 static s2_status add_law(s2_peer *peer, const s2_law_rows *rows, s2_peer_group group, const s2_law_fit *fit,
                          s2_diag *diag)
 {
@@ -321,7 +331,7 @@ static s2_status add_law(s2_peer *peer, const s2_law_rows *rows, s2_peer_group g
     s2_text_clean(law->kernel.name, sizeof law->kernel.name, peer->name);
     constants_of(fit->at, law->constant);
     for (int32_t r = 0; r < rows->n; r++) {
-        law->sparse |= rows->rows[r]->pattern != NULL;
+        note_blocks(rows->rows[r], law);
         law->causal |= rows->rows[r]->causal;
         law->full |= !rows->rows[r]->causal;
     }

@@ -283,6 +283,43 @@ const s2_peer_law *s2_peer_law_of(const s2_peer *peer, s2_pass pass, int32_t hea
     return found;
 }
 
+static bool chooses(const s2_pattern *pattern, s2_phase phase, int32_t layer)
+{
+    for (int32_t head = 0; head < pattern->n_heads; head++) {
+        const s2_body *const body = &pattern->bodies[s2_pattern_body(pattern, phase, layer, head)];
+        for (int32_t t = 0; t < body->n_terms; t++)
+            if (s2_term_is_dynamic(&body->terms[t]))
+                return true;
+    }
+    return false;
+}
+
+static s2_status check_pattern(const s2_peer *peer, const s2_peer_law *law, const s2_pattern *pattern,
+                               s2_phase phase, int32_t layer, s2_diag *diag)
+{
+    if (s2_peer_is_dense(pattern, phase))
+        return S2_OK;
+    if (!law->sparse)
+        return s2_diag_set(
+            diag, S2_EUNSUPPORTED, CODE_PEER, 0, 0,
+            "kernel model %s was fitted to dense rows of pass %s alone; nothing is known of what "
+            "that kernel makes of another pattern",
+            peer->name, s2_pass_word(law->kernel.pass));
+    if (chooses(pattern, phase, layer))
+        return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_PEER, 0, 0,
+                           "kernel model %s was fitted to patterns known before the launch; nothing is known "
+                           "of what that kernel takes where keys are chosen at run time",
+                           peer->name);
+    if (law->most_blk_tok > 0 &&
+        (pattern->block_tok < law->least_blk_tok || pattern->block_tok > law->most_blk_tok))
+        return s2_diag_set(
+            diag, S2_EUNSUPPORTED, CODE_PEER, 0, 0,
+            "kernel model %s was fitted to no row with blocks of %d tokens, but to blocks of %d "
+            "to %d",
+            peer->name, pattern->block_tok, law->least_blk_tok, law->most_blk_tok);
+    return S2_OK;
+}
+
 static s2_status check_law(const s2_peer *peer, const s2_pattern *pattern, s2_phase phase, s2_pass pass,
                            int32_t layer, s2_diag *diag)
 {
@@ -293,12 +330,7 @@ static s2_status check_law(const s2_peer *peer, const s2_pattern *pattern, s2_ph
         return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_PEER, 0, 0,
                            "kernel model %s was fitted to no row of pass %s at head dim %d", peer->name,
                            s2_pass_word(pass), head_dim);
-    if (!law->sparse && !s2_peer_is_dense(pattern, phase))
-        return s2_diag_set(
-            diag, S2_EUNSUPPORTED, CODE_PEER, 0, 0,
-            "kernel model %s was fitted to dense rows of pass %s alone; nothing is known of what "
-            "that kernel makes of another pattern",
-            peer->name, s2_pass_word(pass));
+    S2_TRY(check_pattern(peer, law, pattern, phase, layer, diag));
     if (pass != S2_PASS_DECODE && !(pattern->causal ? law->causal : law->full))
         return s2_diag_set(
             diag, S2_EUNSUPPORTED, CODE_PEER, 0, 0,

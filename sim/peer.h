@@ -62,9 +62,10 @@ typedef struct s2_peer_law {
     s2_kernel_model kernel; /* name, pass, rows fitted and judged, errors and spans; no constants */
     int32_t head_dim;
     s2_peer_group group;
-    bool sparse; /* rows of patterns that are not dense were among those fitted */
-    bool causal; /* ... and causal rows */
-    bool full;   /* ... and rows whose queries read later keys too */
+    bool sparse;                         /* rows of patterns that are not dense were among those fitted */
+    bool causal;                         /* ... and causal rows */
+    bool full;                           /* ... and rows whose queries read later keys too */
+    int32_t least_blk_tok, most_blk_tok; /* blocks of the rows that are not dense; 0: not known */
     double median_pct;
     s2_peer_cut cut;
     double constant[S2_N_PEER_CONSTANTS];

@@ -26,6 +26,8 @@ static void print_law(const s2_peer_law *law, s2_buf *buf)
     s2_buf_printf(buf, "fitted %d %.4g %d\n", law->kernel.n_points, law->kernel.fit_pct, law->sparse);
     if (law->full) /* causal rows alone go without saying */
         s2_buf_printf(buf, "masks %d %d\n", law->causal, law->full);
+    if (law->most_blk_tok > 0)
+        s2_buf_printf(buf, "blocks %d %d\n", law->least_blk_tok, law->most_blk_tok);
     s2_buf_printf(buf, "judged %d %.4g %.4g %.4g", law->kernel.n_judged, law->kernel.error_pct,
                   law->median_pct, law->kernel.p90_pct);
     for (int32_t e = 0; e < S2_N_EXTENTS; e++)
@@ -179,6 +181,14 @@ static s2_status take_law_line(const s2_peer_reader *reader, const char *word, c
             return refuse(reader, "expected 1 for each kind of mask that was fitted, causal and full");
         reader->law->causal = n[0] == 1;
         reader->law->full = n[1] == 1;
+        return S2_OK;
+    }
+    if (strcmp(word, "blocks") == 0) {
+        S2_TRY(numbers(reader, rest, n, 2));
+        if (n[0] < 1 || n[1] < n[0] || !whole_up_to(n[0], 65536) || !whole_up_to(n[1], 65536))
+            return refuse(reader, "expected the least and the greatest block that was fitted, in tokens");
+        reader->law->least_blk_tok = (int32_t)n[0];
+        reader->law->most_blk_tok = (int32_t)n[1];
         return S2_OK;
     }
     return take_constant(reader, word, rest);

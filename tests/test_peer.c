@@ -296,7 +296,10 @@ static void a_model_comes_back_from_its_file_and_a_changed_file_is_refused(void 
         s2_buf_release(&text);
         s2_buf_release(&second);
         text = second = (s2_buf){0};
+        peer.laws[0].least_blk_tok = 16;
+        peer.laws[0].most_blk_tok = 128;
         s2_peer_print(&peer, &text);
+        assert_non_null(strstr(text.data, "\nblocks 16 128\n"));
         assert_int_equal(s2_peer_parse(text.data, text.len, &again, &diag), S2_OK);
         s2_peer_print(&again, &second);
         assert_string_equal(text.data, second.data);
@@ -392,6 +395,39 @@ static void a_model_prices_what_it_was_fitted_to_and_refuses_the_rest(void **sta
     (void)state;
 }
 
+/* Blocks and choices that no row told of may cost anything: one block of 16 tokens took 1.8 times one of 64. */
+static void rows_of_some_blocks_say_nothing_of_others(void **state)
+{
+    static const struct {
+        const char *text;
+        s2_status status;
+    } rows[] = {
+        {"block 64; heads 8; head-dim 128; all: local 4", S2_OK},
+        {"block 32; heads 8; head-dim 128; all: local 4 | stride 8 phase head", S2_OK},
+        {"block 16; heads 8; head-dim 128; all: local 4", S2_EUNSUPPORTED},
+        {"block 128; heads 8; head-dim 128; all: local 4", S2_EUNSUPPORTED},
+        {"block 16; heads 8; head-dim 128; all: dense", S2_OK},
+        {"block 64; heads 8; head-dim 128; all: local 4 | topk 100", S2_EUNSUPPORTED},
+        {"block 64; heads 8; head-dim 128; all: local 4 | heavy 100", S2_EUNSUPPORTED},
+        {"block 64; heads 8; head-dim 128; all: pages 4 page 64", S2_EUNSUPPORTED},
+        {"block 64; heads 8; head-dim 128; layers 2; layers 0: dense; layers 1: topk 100", S2_EUNSUPPORTED}};
+    s2_arena arena = {0};
+    s2_peer peer;
+    s2_sim sim;
+    s2_diag diag = {0};
+    assert_int_equal(s2_peer_find("vllm-h200", &peer, &diag), S2_OK);
+    for (int32_t l = 0; l < peer.n_laws; l++) {
+        peer.laws[l].sparse = true;
+        peer.laws[l].least_blk_tok = 32;
+        peer.laws[l].most_blk_tok = 64;
+    }
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+        if (price(&arena, &peer, rows[r].text, 4096, &sim, &diag) != rows[r].status)
+            fail_msg("%s: not status %d: %s", rows[r].text, rows[r].status, diag.msg);
+    s2_arena_release(&arena);
+    (void)state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -404,6 +440,7 @@ int main(void)
         cmocka_unit_test(times_in_nanoseconds_are_doubted),
         cmocka_unit_test(a_model_comes_back_from_its_file_and_a_changed_file_is_refused),
         cmocka_unit_test(a_model_prices_what_it_was_fitted_to_and_refuses_the_rest),
+        cmocka_unit_test(rows_of_some_blocks_say_nothing_of_others),
         cmocka_unit_test(an_error_and_its_rows_are_of_one_pass),
     };
     return cmocka_run_group_tests_name("peer", tests, NULL, NULL);
