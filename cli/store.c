@@ -446,7 +446,7 @@ static s2_exit pick_row(s2_cli *cli, s2_db *db, const char *key, s2_db_row *foun
 
 s2_exit s2_store_pick(s2_cli *cli, s2_db *db, const char *key, int64_t *design_id)
 {
-    s2_db_row row;
+    s2_db_row row = {0};
     S2_CLI_TRY(pick_row(cli, db, key, &row));
     *design_id = row.id;
     return S2_EXIT_OK;
@@ -470,7 +470,7 @@ s2_exit s2_store_find_design(s2_cli *cli, const char *key, const char **text, co
         return S2_EXIT_OK;
     s2_db *db;
     S2_CLI_TRY(s2_store_open(cli, S2_DB_READ, &db));
-    s2_db_row row;
+    s2_db_row row = {0};
     s2_exit code = pick_row(cli, db, key, &row);
     if (code == S2_EXIT_OK && row.id != 0) {
         s2_diag diag = {0};
