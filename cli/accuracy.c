@@ -9,12 +9,17 @@ static void print_score(const s2_score *score, s2_buf *buf)
                   score->mape, score->p90, score->most, score->bias, score->spearman, score->kendall);
 }
 
-void s2_accuracy_print(const s2_accuracy *accuracy, s2_buf *buf)
+void s2_accuracy_print_passes(const s2_accuracy *accuracy, const char *constants, s2_buf *buf)
 {
-    s2_buf_printf(buf, "  %-22s %5s %7s %7s %7s %7s %9s %8s\n", "held out", "rows", "MAPE %", "p90 %",
-                  "max %", "bias %", "Spearman", "Kendall");
+    s2_buf_printf(buf, "  %-22s %5s %7s %7s %7s %7s %9s %8s\n", constants, "rows", "MAPE %", "p90 %", "max %",
+                  "bias %", "Spearman", "Kendall");
     for (int32_t at = 0; at < accuracy->n_passes; at++)
         print_score(&accuracy->passes[at], buf);
+}
+
+void s2_accuracy_print(const s2_accuracy *accuracy, s2_buf *buf)
+{
+    s2_accuracy_print_passes(accuracy, "held out", buf);
     for (int32_t at = 0; at < accuracy->n_passes; at++) {
         s2_score cycles = accuracy->cycles[at];
         snprintf(cycles.name, sizeof cycles.name, "%.9s, clock given", accuracy->passes[at].name);
@@ -105,4 +110,16 @@ void s2_accuracy_json(const s2_accuracy *accuracy, s2_buf *buf)
     json_number("below_floor", accuracy->n_below, buf);
     json_number("nearest_to_floor", accuracy->nearest, buf);
     s2_json_end(buf, '}');
+}
+
+void s2_accuracy_passes_json(const s2_accuracy *accuracy, const char *gpu, const char *constants, s2_buf *buf)
+{
+    s2_json_begin(buf, '{');
+    s2_json_key_str(buf, "schema", "s2accuracy-gpu/1");
+    s2_json_key_str(buf, "gpu", gpu);
+    s2_json_key_str(buf, "constants", constants);
+    json_number("rows", accuracy->n_rows, buf);
+    json_scores("passes", accuracy->passes, accuracy->n_passes, buf);
+    s2_json_end(buf, '}');
+    s2_buf_puts(buf, "\n");
 }

@@ -360,6 +360,46 @@ static s2_exit judge_by_others(s2_sim_run_state *state)
     return s2_cli_print(state->cli, &buf);
 }
 
+static s2_status judge_constants(s2_sim_run_state *state, const s2_gpu *gpu, const s2_row_file *file,
+                                 bool guessed, s2_buf *buf, s2_diag *diag)
+{
+    s2_calibration calibration;
+    s2_accuracy accuracy;
+    S2_TRY(guessed ? s2_calibration_guess(gpu, &calibration) : s2_calibration_find(gpu->name, &calibration));
+    S2_TRY(s2_accuracy_of(&state->cli->arena, file, gpu, &calibration.model, &accuracy, diag));
+    if (state->json)
+        s2_accuracy_passes_json(&accuracy, gpu->name, guessed ? "guessed" : "own", buf);
+    else
+        s2_accuracy_print_passes(&accuracy, guessed ? "guessed from the H200" : "its own constants", buf);
+    return S2_OK;
+}
+
+/* The other GPUs that were measured: by their own constants, and by those that were guessed before. */
+static s2_exit judge_elsewhere(s2_sim_run_state *state)
+{
+    const char *name;
+    s2_buf buf = {0};
+    for (int32_t nth = 0; (name = s2_gpu_name(nth)) != NULL; nth++) {
+        s2_row_file file;
+        s2_gpu gpu;
+        s2_diag diag = {0};
+        if (strcmp(name, state->options.gpu.name) == 0 ||
+            s2_accuracy_rows(&state->cli->arena, name, &file, &diag) != S2_OK)
+            continue;
+        s2_status status = s2_gpu_find(name, &gpu, &diag);
+        if (status == S2_OK && !state->json)
+            s2_buf_printf(&buf, "\n%s, rows of seed %lld measured on %s\n", gpu.title,
+                          (long long)file.rows[0].seed, file.head.date);
+        for (int guessed = 0; guessed < 2 && status == S2_OK; guessed++)
+            status = judge_constants(state, &gpu, &file, guessed == 1, &buf, &diag);
+        if (status != S2_OK) {
+            s2_buf_release(&buf);
+            return refuse(state->cli, status, &diag);
+        }
+    }
+    return s2_cli_print(state->cli, &buf);
+}
+
 /* How far the constants are off on rows that they were not fitted to. */
 static s2_exit judge(s2_sim_run_state *state)
 {
@@ -411,6 +451,8 @@ static s2_exit judge(s2_sim_run_state *state)
         s2_accuracy_print(&accuracy, &buf);
     }
     S2_CLI_TRY(s2_cli_print(cli, &buf));
+    if (path == NULL && !s2_args_has(&state->args, "gpu"))
+        S2_CLI_TRY(judge_elsewhere(state));
     if (path == NULL)
         S2_CLI_TRY(judge_by_others(state));
     return accuracy.n_below > 0 ? S2_EXIT_INTERNAL : S2_EXIT_OK;
