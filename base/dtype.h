@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* Kernels compute in the first S2_N_DTYPES; the later ones are only priced. */
+/* Kernels compute in the first S2_N_DTYPES; S2_F8, e4m3, is a type of prices and of stored keys and values. */
 typedef enum s2_dtype { S2_F32, S2_BF16, S2_F16, S2_N_DTYPES, S2_F8 = S2_N_DTYPES } s2_dtype;
 enum { S2_N_PRICED_DTYPES = S2_F8 + 1 };
 

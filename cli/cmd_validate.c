@@ -52,6 +52,7 @@ typedef struct s2_validate_state {
     double cap;        /* negative: the model's */
     const char *sinks; /* "yes", "no"; NULL: the model's */
     s2_cache_layout layout;
+    bool e4m3;             /* of the cache */
     const char *gpu;       /* the simulator's name for the device, or NULL */
     bool plugged;          /* kernel is somebody else's */
     s2_device *gpu_beside; /* where our kernel is timed for comparison; NULL: not opened */
@@ -176,6 +177,11 @@ static s2_exit read_cache(s2_validate_state *state)
     for (int layout = 0; layout < S2_N_CACHE_LAYOUTS; layout++)
         if (strcmp(word, s2_cache_layout_word((s2_cache_layout)layout)) == 0)
             state->layout = (s2_cache_layout)layout;
+    state->e4m3 = strcmp(s2_args_str(&state->args, "kv-dtype"), "e4m3") == 0;
+    if (state->e4m3 && state->phase != S2_DECODE) {
+        s2_cli_error(cli, "--kv-dtype e4m3: only a decode step reads a cache, so it needs --phase decode");
+        return S2_EXIT_USAGE;
+    }
     state->n_steps = -1;
     if (s2_args_str(&state->args, "steps") != NULL)
         S2_CLI_TRY(s2_args_int(cli, &state->args, "steps", 0, S2_LIMIT_CONTEXT_TOK, &state->n_steps));
@@ -431,6 +437,7 @@ static void predict(const s2_validate_state *state, s2_subject *subject, s2_laye
                               .layer = subject->layer,
                               .phase = state->phase,
                               .dtype = subject->dtype,
+                              .cache = subject->e4m3 ? S2_CACHE_E4M3 : S2_CACHE_AS_DTYPE,
                               .len_tok = subject->len_tok,
                               .batch = subject->batch};
     if (state->gpu != NULL && s2_layer_predict(state->gpu, &ask, room) == S2_OK)
@@ -466,6 +473,8 @@ static void count_bytes(const s2_validate_state *state, s2_subject *subject, s2_
                                 s2_phase_word(state->phase),
                                 "--kernel",
                                 subject->verdict->kernel,
+                                "--kv-dtype",
+                                s2_args_str(&state->args, "kv-dtype"),
                                 dtype != NULL ? "--dtype" : NULL,
                                 dtype,
                                 NULL};
@@ -520,8 +529,8 @@ static void predict_cache(s2_validate_state *state, s2_validate_request *request
     const s2_cache_options options = s2_cache_options_default(request->pattern);
     const int32_t page_tok = request->page_tok > 0 ? request->page_tok : options.page_tok;
     if (request->pass == S2_PASS_DECODE &&
-        s2_layer_kv_init(&state->cache, &state->cli->arena, request->pattern, request->layer, request->dtype,
-                         page_tok) == S2_OK)
+        s2_layer_kv_init(&state->cache, &state->cli->arena, request->pattern, request->layer,
+                         request->e4m3 ? S2_F8 : request->dtype, page_tok) == S2_OK)
         request->cache_bytes = cache_bytes;
 }
 
@@ -540,6 +549,7 @@ static s2_exit validate_one(s2_validate_state *state, s2_subject *subject)
     request.pass = subject->pass;
     request.kernel = state->kernel;
     request.dtype = state->dtype;
+    request.e4m3 = state->e4m3;
     request.cap = (float)subject->scores.cap;
     request.sinks = subject->scores.sinks;
     request.seed = (uint64_t)state->seed;
@@ -651,6 +661,7 @@ static s2_exit validate_input(s2_validate_state *state, const s2_input *input)
                                   .device = state->device,
                                   .pass = passes->pass[passes->n - 1],
                                   .dtype = state->dtype,
+                                  .e4m3 = state->e4m3,
                                   .scores = scores_of(state, pattern),
                                   .batch = state->batch,
                                   .seed = state->seed,

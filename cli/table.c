@@ -256,6 +256,7 @@ static const s2_option VALIDATE[] = {
     {"steps", '\0', "N", NULL, "decode: tokens generated one by one; default: 4096 on a GPU, 512 on a CPU",
      false, false},
     {"cache", '\0', "pages|ring|shared", "pages", "decode: the layout of the cache", false, false},
+    {"kv-dtype", '\0', "as-dtype|e4m3", "as-dtype", "decode: type of the KV cache", false, false},
     {"page", '\0', "N", "0", "decode: tokens of a cache page; 0: the pattern's block", false, false},
     {"threads", 'j', "N", NULL, "CPU threads; default: all cores", false, false},
     {"counters", '\0', NULL, NULL, "bytes moved, from the hardware's counters (needs ncu on PATH)", false,

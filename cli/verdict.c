@@ -248,6 +248,9 @@ static void json_head(const s2_subject *subject, s2_buf *buf)
     for (size_t at = 0; at < sizeof numbers / sizeof *numbers; at++) {
         s2_json_key_int(buf, numbers[at].key, numbers[at].value);
     }
+    if (subject->e4m3) {
+        s2_json_key_str(buf, "kv_dtype", s2_cache_type_word(S2_CACHE_E4M3));
+    }
     if (subject->scores.cap > 0.0) {
         s2_json_key_num(buf, "soft_cap", subject->scores.cap);
     }
@@ -388,6 +391,7 @@ static void text_head(const s2_subject *subject, s2_buf *buf)
     if (subject->scores.cap > 0.0)
         s2_buf_printf(buf, ", scores capped at %s", s2_decimal(subject->scores.cap, 6).text);
     s2_buf_puts(buf, subject->scores.sinks ? ", with sink logits" : "");
+    s2_buf_puts(buf, subject->e4m3 ? ", KV cache in e4m3" : "");
     s2_buf_printf(buf, "  %lld tokens x %lld  %s  %s on %s\n", (long long)subject->len_tok,
                   (long long)subject->batch, s2_dtype_word(subject->dtype),
                   v->kernel[0] != '\0' ? v->kernel : "no kernel", subject->device->name);
@@ -496,6 +500,8 @@ void s2_verdict_print(const s2_subject *subject, s2_buf *buf)
 
 s2_db_validation s2_verdict_row(const s2_subject *subject, const char *json)
 {
+    /* the time of one cache is not that of another: they must not be found for one another */
+    static const char *const of_cache[S2_N_DTYPES] = {"fp32/e4m3", "bf16/e4m3", "fp16/e4m3"};
     const s2_validation *const v = subject->verdict;
     const bool timed = is_timed(v);
     return (s2_db_validation){
@@ -505,7 +511,7 @@ s2_db_validation s2_verdict_row(const s2_subject *subject, const char *json)
         .runtime = subject->device->runtime,
         .kernel = v->kernel,
         .phase = s2_pass_word(subject->pass),
-        .dtype = s2_dtype_word(subject->dtype),
+        .dtype = subject->e4m3 ? of_cache[subject->dtype] : s2_dtype_word(subject->dtype),
         .outcome = s2_outcome_word(v->outcome),
         .reason = v->outcome != S2_OUTCOME_OK ? v->reason : NULL,
         .len_tok = subject->len_tok,

@@ -27,6 +27,7 @@ typedef struct s2_subject {
     const s2_device *device;
     s2_pass pass;
     s2_dtype dtype;
+    bool e4m3; /* of the cache that a decode step reads */
     int32_t layer;
     int32_t n_like; /* layers of the design that read the same */
     bool plugged;   /* the kernel is somebody else's */

@@ -24,8 +24,14 @@ typedef struct s2_generation {
     int32_t n_seqs;
     int64_t row_elems; /* K of one token: n_kv_heads * head_dim */
     int64_t cap_tok;   /* of the host's arrays, for each sequence */
-    uint8_t *host_k;   /* [seq][cap_tok][n_kv_heads][head_dim] */
+    uint8_t *host_k;   /* [seq][cap_tok][n_kv_heads][head_dim], as they are stored */
     uint8_t *host_v;
+    uint8_t *plain_k; /* of e4m3: the same before they were rounded to eight bits */
+    uint8_t *plain_v;
+    float *host_k_scale; /* of e4m3: [n_kv_heads] */
+    float *host_v_scale;
+    void *k_scale; /* ... and on the device */
+    void *v_scale;
     void *stage_k; /* device: [S2_GENERATION_STAGE_TOK][n_kv_heads][head_dim] */
     void *stage_v;
     void *pool_k; /* device: [slot][head_dim] */

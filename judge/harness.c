@@ -129,10 +129,11 @@ static s2_status lay_out(s2_harness *harness, const s2_validate_request *request
 {
     s2_attn_problem *const p = &harness->problem;
     const int64_t d = p->head_dim, bytes = s2_dtype_bytes(p->dtype);
+    const int64_t kv_bytes = s2_dtype_bytes(s2_kv_dtype(p));
     const int64_t h = p->n_heads + request->padded, g = p->n_kv_heads + request->padded;
     S2_TRY(allocate(harness, &harness->q, harness->n_q_tok * h * d, bytes));
-    S2_TRY(allocate(harness, &harness->k, harness->n_k_tok * g * d, bytes));
-    S2_TRY(allocate(harness, &harness->v, harness->n_k_tok * g * d, bytes));
+    S2_TRY(allocate(harness, &harness->k, harness->n_k_tok * g * d, kv_bytes));
+    S2_TRY(allocate(harness, &harness->v, harness->n_k_tok * g * d, kv_bytes));
     S2_TRY(allocate(harness, &harness->o, harness->n_q_tok * h * d, bytes));
     S2_TRY(allocate(harness, &harness->lse, harness->n_q_tok * p->n_heads, 4));
     p->q = tensor_of(&harness->q, p->n_heads, d, request->seqs[0].q_tok, harness->n_q_tok, request);
@@ -166,6 +167,66 @@ static s2_status lay_out_sinks(s2_harness *harness)
                                          harness->host_sink, n_bytes);
 }
 
+static s2_status lay_out_scales(s2_harness *harness)
+{
+    s2_attn_problem *const p = &harness->problem;
+    harness->host_k_scale = s2_calloc((size_t)p->n_kv_heads, sizeof(float));
+    harness->host_v_scale = s2_calloc((size_t)p->n_kv_heads, sizeof(float));
+    if (harness->host_k_scale == NULL || harness->host_v_scale == NULL)
+        return S2_ENOMEM;
+    S2_TRY(allocate(harness, &harness->k_scale, p->n_kv_heads, sizeof(float)));
+    S2_TRY(allocate(harness, &harness->v_scale, p->n_kv_heads, sizeof(float)));
+    p->k_scale = (const float *)(const void *)(harness->k_scale.base + S2_GUARD_BYTES);
+    p->v_scale = (const float *)(const void *)(harness->v_scale.base + S2_GUARD_BYTES);
+    return s2_harness_scale(harness, S2_HARNESS_UNIT, S2_HARNESS_UNIT, true);
+}
+
+void s2_harness_scales(int32_t n_heads, float k_unit, float v_unit, float *k, float *v)
+{
+    for (int32_t head = 0; head < n_heads; head++) {
+        k[head] = k_unit * (1.0f + 0.3f * (float)(head % 3));
+        v[head] = v_unit * (1.0f + 0.7f * (float)(head % 4));
+    }
+}
+
+s2_status s2_harness_scale(s2_harness *harness, float k_unit, float v_unit, bool apart)
+{
+    const s2_attn_problem *const p = &harness->problem;
+    s2_device *const device = harness->device;
+    const size_t n_bytes = (size_t)p->n_kv_heads * sizeof(float);
+    if (!p->e4m3)
+        return S2_OK;
+    harness->k_unit = k_unit;
+    harness->v_unit = v_unit;
+    s2_harness_scales(p->n_kv_heads, k_unit, v_unit, harness->host_k_scale, harness->host_v_scale);
+    for (int32_t head = 0; head < p->n_kv_heads && !apart; head++) {
+        harness->host_k_scale[head] = k_unit;
+        harness->host_v_scale[head] = v_unit;
+    }
+    S2_TRY(
+        device->ops->copy_in(device, harness->k_scale.base + S2_GUARD_BYTES, harness->host_k_scale, n_bytes));
+    return device->ops->copy_in(device, harness->v_scale.base + S2_GUARD_BYTES, harness->host_v_scale,
+                                n_bytes);
+}
+
+static s2_status fill_kv(s2_harness *harness, const s2_guarded *buffer, uint64_t seed, float spread)
+{
+    const s2_dtype dtype = s2_kv_dtype(&harness->problem);
+    return harness->device->ops->fill_normal(harness->device, buffer->base + S2_GUARD_BYTES,
+                                             (int64_t)buffer->n_bytes / s2_dtype_bytes(dtype), dtype, seed,
+                                             spread);
+}
+
+s2_status s2_harness_fill_keys(s2_harness *harness, uint64_t seed, float spread)
+{
+    return fill_kv(harness, &harness->k, seed, spread / harness->k_unit);
+}
+
+s2_status s2_harness_fill_values(s2_harness *harness, uint64_t seed, float spread)
+{
+    return fill_kv(harness, &harness->v, seed, spread / harness->v_unit);
+}
+
 void s2_harness_sinks(uint64_t seed, int32_t n_heads, float *out)
 {
     for (int32_t head = 0; head < n_heads; head++) {
@@ -186,10 +247,12 @@ s2_status s2_harness_draw_sinks(s2_harness *harness, uint64_t seed)
 
 s2_status s2_harness_fill(s2_harness *harness, const s2_validate_request *request)
 {
-    const s2_guarded *const buffers[] = {&harness->q, &harness->k, &harness->v, &harness->d_o};
+    const s2_guarded *const buffers[] = {&harness->q, NULL, NULL, &harness->d_o};
     const int64_t bytes = s2_dtype_bytes(harness->problem.dtype);
+    S2_TRY(s2_harness_fill_keys(harness, request->seed * 16 + 1, 1.0f));
+    S2_TRY(s2_harness_fill_values(harness, request->seed * 16 + 2, 1.0f));
     for (size_t buffer = 0; buffer < sizeof buffers / sizeof *buffers; buffer++)
-        if (buffers[buffer]->base != NULL)
+        if (buffers[buffer] != NULL && buffers[buffer]->base != NULL)
             S2_TRY(harness->device->ops->fill_normal(harness->device, buffers[buffer]->base + S2_GUARD_BYTES,
                                                      (int64_t)buffers[buffer]->n_bytes / bytes,
                                                      harness->problem.dtype, request->seed * 16 + buffer,
@@ -232,6 +295,8 @@ static s2_status open_with(s2_harness *harness, const s2_validate_request *reque
         S2_TRY(lay_out_gradients(harness));
     if (harness->problem.sinks)
         S2_TRY(lay_out_sinks(harness));
+    if (harness->problem.e4m3)
+        S2_TRY(lay_out_scales(harness));
     return kernel->prepare(harness->device, &harness->problem, &harness->state, why);
 }
 
@@ -257,6 +322,7 @@ static s2_status open(s2_harness *harness, const s2_validate_request *request, s
     const float usual = 1.0f / sqrtf((float)pattern->head_dim);
     harness->problem = (s2_attn_problem){.pass = request->pass,
                                          .dtype = request->dtype,
+                                         .e4m3 = request->e4m3,
                                          .n_seqs = request->n_seqs,
                                          .n_heads = pattern->n_heads,
                                          .n_kv_heads = pattern->n_kv_heads,
@@ -272,7 +338,7 @@ static s2_status open(s2_harness *harness, const s2_validate_request *request, s
 s2_status s2_harness_open(s2_harness *harness, s2_device *device, const s2_validate_request *request,
                           s2_diag *why)
 {
-    *harness = (s2_harness){.device = device};
+    *harness = (s2_harness){.device = device, .k_unit = 1.0f, .v_unit = 1.0f};
     return open(harness, request, why);
 }
 
@@ -280,14 +346,17 @@ void s2_harness_close(s2_harness *harness)
 {
     if (harness->kernel != NULL && harness->state != NULL)
         harness->kernel->finish(harness->device, harness->state);
-    s2_guarded *const buffers[] = {&harness->q,   &harness->k,    &harness->v,     &harness->o,
-                                   &harness->lse, &harness->d_o,  &harness->d_q,   &harness->d_k,
-                                   &harness->d_v, &harness->sink, &harness->d_sink};
+    s2_guarded *const buffers[] = {&harness->q,      &harness->k,    &harness->v,      &harness->o,
+                                   &harness->lse,    &harness->d_o,  &harness->d_q,    &harness->d_k,
+                                   &harness->d_v,    &harness->sink, &harness->d_sink, &harness->k_scale,
+                                   &harness->v_scale};
     for (size_t at = 0; at < sizeof buffers / sizeof *buffers; at++)
         harness->device->ops->release(harness->device, buffers[at]->base);
     s2_free(harness->host_o);
     s2_free(harness->host_lse);
     s2_free(harness->host_sink);
+    s2_free(harness->host_k_scale);
+    s2_free(harness->host_v_scale);
     s2_arena_release(&harness->arena);
     *harness = (s2_harness){0};
 }

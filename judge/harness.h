@@ -39,8 +39,11 @@ typedef struct s2_harness {
     s2_guarded q, k, v, o, lse;
     s2_guarded d_o, d_q, d_k, d_v; /* only for a backward, else NULL */
     s2_guarded sink, d_sink;       /* only with sinks */
-    float *host_sink;              /* [H]: minus infinity until they are drawn */
-    uint8_t *host_o;               /* copies with guards */
+    s2_guarded k_scale, v_scale;   /* only of e4m3 */
+    float *host_k_scale, *host_v_scale;
+    float k_unit, v_unit; /* what a stored 1 stands for in the first head; 1 unless e4m3 */
+    float *host_sink;     /* [H]: minus infinity until they are drawn */
+    uint8_t *host_o;      /* copies with guards */
     uint8_t *host_lse;
     void *state;
 } s2_harness;
@@ -64,6 +67,22 @@ s2_status s2_harness_run_rows(s2_harness *harness, const s2_probe_row *rows, int
 void s2_harness_sinks(uint64_t seed, int32_t n_heads, float *out);
 /* Drawn sinks replace the harness's. Does nothing without sinks. */
 s2_status s2_harness_draw_sinks(s2_harness *harness, uint64_t seed) S2_MUST_CHECK;
+
+/*
+ * Of e4m3: a stored 1 stands for k_unit and v_unit in the first KV head, in others for more, if they are to be
+ * told apart. Does nothing for other types.
+ */
+s2_status s2_harness_scale(s2_harness *harness, float k_unit, float v_unit, bool apart) S2_MUST_CHECK;
+
+/* The scales of n_heads KV heads that are told apart. */
+void s2_harness_scales(int32_t n_heads, float k_unit, float v_unit, float *k, float *v);
+
+/* A stored 1 for keys and values that are near normal: the largest, 3.5, is far below 448 of it. */
+static const float S2_HARNESS_UNIT = 0x1p-6f;
+
+/* All of K or of V drawn, near normal with this standard deviation in the first head. */
+s2_status s2_harness_fill_keys(s2_harness *harness, uint64_t seed, float spread) S2_MUST_CHECK;
+s2_status s2_harness_fill_values(s2_harness *harness, uint64_t seed, float spread) S2_MUST_CHECK;
 
 /* Inputs and sinks drawn from request->seed; dO too, where the harness has it. */
 s2_status s2_harness_fill(s2_harness *harness, const s2_validate_request *request) S2_MUST_CHECK;

@@ -18,6 +18,9 @@ enum { STREAM_NOISE = 5, STREAM_VALUES = 6, STREAM_SILENT = 7 };
 /* length^2 * scale: e^40 outweighs 2^24 other keys by 10^10, half of it still by 30 times. */
 static const float NEEDLE_SCORE = 40.0f;
 
+/* The stored length of a needle in e4m3. */
+static const float E4M3_LENGTH = 256.0f;
+
 typedef struct s2_hunt {
     s2_harness harness;
     int32_t n_needles;
@@ -31,32 +34,35 @@ static int32_t needle_key(const s2_hunt *hunt, int32_t j)
     return (int32_t)((int64_t)(k_tok - hunt->n_needles) * j / (S2_NEEDLE_DEPTHS - 1));
 }
 
-static s2_status put_unit(s2_hunt *hunt, const s2_tensor *tensor, int64_t at, int32_t j, float length)
+static s2_status put_unit(s2_hunt *hunt, const s2_tensor *tensor, s2_dtype dtype, int64_t at, int32_t j,
+                          float length)
 {
     const s2_attn_problem *const p = &hunt->harness.problem;
-    const int64_t bytes = s2_dtype_bytes(p->dtype);
+    const int64_t bytes = s2_dtype_bytes(dtype);
     for (int32_t d = 0; d < p->head_dim; d++)
-        s2_float_store(hunt->row, p->dtype, d, d == j ? length : 0.0f);
+        s2_float_store(hunt->row, dtype, d, d == j ? length : 0.0f);
     return hunt->harness.device->ops->copy_in(hunt->harness.device, (uint8_t *)tensor->data + at * bytes,
                                               hunt->row, (size_t)(p->head_dim * bytes));
 }
 
 static s2_status plant(s2_hunt *hunt, uint64_t seed)
 {
-    const s2_harness *const harness = &hunt->harness;
+    s2_harness *const harness = &hunt->harness;
     const s2_attn_problem *const p = &harness->problem;
     const s2_device_ops *const ops = harness->device->ops;
-    const int64_t bytes = s2_dtype_bytes(p->dtype), n_kv = (int64_t)harness->k.n_bytes / bytes;
+    const int64_t bytes = s2_dtype_bytes(p->dtype);
     const float length = sqrtf(NEEDLE_SCORE / fabsf(p->scale));
+    S2_TRY(s2_harness_scale(harness, length / E4M3_LENGTH, S2_HARNESS_UNIT, false));
     S2_TRY(ops->fill_normal(harness->device, p->q.data, (int64_t)harness->q.n_bytes / bytes, p->dtype,
                             seed * 16 + STREAM_SILENT, 0.0f));
-    S2_TRY(ops->fill_normal(harness->device, p->k.data, n_kv, p->dtype, seed * 16 + STREAM_NOISE, 0.01f));
-    S2_TRY(ops->fill_normal(harness->device, p->v.data, n_kv, p->dtype, seed * 16 + STREAM_VALUES, 1.0f));
+    S2_TRY(s2_harness_fill_keys(harness, seed * 16 + STREAM_NOISE, 0.01f));
+    S2_TRY(s2_harness_fill_values(harness, seed * 16 + STREAM_VALUES, 1.0f));
     for (int32_t j = 0; j < hunt->n_needles; j++) {
         for (int32_t head = 0; head < p->n_heads; head++)
-            S2_TRY(put_unit(hunt, &p->q, s2_tensor_at(&p->q, NULL, 0, j, head), j, length));
+            S2_TRY(put_unit(hunt, &p->q, p->dtype, s2_tensor_at(&p->q, NULL, 0, j, head), j, length));
         for (int32_t g = 0; g < p->n_kv_heads; g++)
-            S2_TRY(put_unit(hunt, &p->k, s2_tensor_at(&p->k, NULL, 0, needle_key(hunt, j), g), j, length));
+            S2_TRY(put_unit(hunt, &p->k, s2_kv_dtype(p), s2_tensor_at(&p->k, NULL, 0, needle_key(hunt, j), g),
+                            j, length / harness->k_unit));
     }
     return S2_OK;
 }
@@ -65,12 +71,14 @@ static s2_status plant(s2_hunt *hunt, uint64_t seed)
 static bool comes_back(const s2_hunt *hunt, uint64_t seed, int32_t j, int32_t head)
 {
     const s2_attn_problem *const p = &hunt->harness.problem;
+    const float unit = hunt->harness.v_unit;
     const int64_t o_at = s2_tensor_at(&p->o, NULL, 0, j, head);
     const int64_t v_at = s2_tensor_at(&p->v, NULL, 0, needle_key(hunt, j),
                                       s2_pattern_kv_head(hunt->harness.some.pattern, head));
     for (int32_t d = 0; d < p->head_dim; d++) {
         const float value =
-            s2_round_to(p->dtype, s2_input_value(seed * 16 + STREAM_VALUES, (uint64_t)(v_at + d)));
+            unit * s2_round_to(s2_kv_dtype(p),
+                               s2_input_value(seed * 16 + STREAM_VALUES, (uint64_t)(v_at + d)) / unit);
         if (!(fabsf(s2_float_load(s2_harness_o(&hunt->harness), p->dtype, o_at + d) - value) <=
               0.02f * (1.0f + fabsf(value))))
             return false;

@@ -92,8 +92,8 @@ static void poison_keys(const s2_harness *harness, int32_t seq, int32_t kv_head,
         const int64_t at_k = s2_tensor_at(&p->k, p->k_begin_tok, seq, k_tok, kv_head);
         const int64_t at_v = s2_tensor_at(&p->v, p->k_begin_tok, seq, k_tok, kv_head);
         for (int32_t d = 0; d < p->head_dim; d++) {
-            s2_float_store(k, p->dtype, at_k + d, value);
-            s2_float_store(v, p->dtype, at_v + d, value);
+            s2_float_store(k, s2_kv_dtype(p), at_k + d, value);
+            s2_float_store(v, s2_kv_dtype(p), at_v + d, value);
         }
     }
 }
@@ -140,7 +140,7 @@ static s2_status copy_head(s2_numerics *check, int32_t seq, int32_t kv_head)
 {
     const s2_attn_problem *const p = &check->harness->problem;
     const s2_device_ops *const ops = check->harness->device->ops;
-    const int64_t bytes = s2_dtype_bytes(p->dtype), n_tok = check->harness->some.seqs[seq].k_tok;
+    const int64_t bytes = s2_dtype_bytes(s2_kv_dtype(p)), n_tok = check->harness->some.seqs[seq].k_tok;
     const int64_t begin = s2_tensor_at(&p->k, p->k_begin_tok, seq, 0, kv_head) * bytes;
     const int64_t last = s2_tensor_at(&p->k, p->k_begin_tok, seq, n_tok - 1, kv_head) * bytes;
     const size_t n = (size_t)(last - begin + p->head_dim * bytes);
@@ -170,11 +170,12 @@ static s2_status fill(s2_numerics *check)
     const s2_device_ops *const ops = device->ops;
     const s2_dtype dtype = harness->problem.dtype;
     const int64_t bytes = s2_dtype_bytes(dtype);
-    const int64_t n_q = (int64_t)harness->q.n_bytes / bytes, n_kv = (int64_t)harness->k.n_bytes / bytes;
+    const int64_t n_q = (int64_t)harness->q.n_bytes / bytes;
     S2_TRY(ops->fill_normal(device, harness->problem.q.data, n_q, dtype, stream(check, STREAM_Q),
                             check->request->spread));
-    S2_TRY(ops->fill_normal(device, harness->problem.k.data, n_kv, dtype, stream(check, STREAM_K), 1.0f));
-    S2_TRY(ops->fill_normal(device, harness->problem.v.data, n_kv, dtype, stream(check, STREAM_V), 1.0f));
+    S2_TRY(s2_harness_scale(harness, S2_HARNESS_UNIT, S2_HARNESS_UNIT, true));
+    S2_TRY(s2_harness_fill_keys(harness, stream(check, STREAM_K), 1.0f));
+    S2_TRY(s2_harness_fill_values(harness, stream(check, STREAM_V), 1.0f));
     S2_TRY(s2_harness_draw_sinks(harness, check->request->seed));
     check->k = s2_malloc(harness->k.n_bytes);
     check->v = s2_malloc(harness->v.n_bytes);
@@ -187,6 +188,8 @@ static s2_status fill(s2_numerics *check)
     check->host.k.data = check->k;
     check->host.v.data = check->v;
     check->host.sink = harness->host_sink;
+    check->host.k_scale = harness->host_k_scale;
+    check->host.v_scale = harness->host_v_scale;
     return S2_OK;
 }
 

@@ -21,6 +21,9 @@ static int32_t bits_of(const s2_harness *harness)
     return bits[harness->problem.dtype] - (harness->kernel->tolerance >= S2_TOL_ROUNDED_SUM);
 }
 
+/* The 18 powers of two that e4m3 has, 2^-9 to 2^8, then stand for 1 to 2^17: as many as fp32 needs. */
+static const float E4M3_UNIT = 0x1p9f;
+
 static int32_t longest_k(const s2_plan *plan)
 {
     int32_t k_tok = 0;
@@ -32,11 +35,10 @@ static int32_t longest_k(const s2_plan *plan)
 static s2_status fill(s2_harness *harness, uint64_t seed)
 {
     const s2_device_ops *const ops = harness->device->ops;
-    const int64_t bytes = s2_dtype_bytes(harness->problem.dtype);
+    S2_TRY(s2_harness_scale(harness, S2_HARNESS_UNIT, E4M3_UNIT, false));
     S2_TRY(ops->fill(harness->device, harness->q.base + S2_GUARD_BYTES, 0, harness->q.n_bytes));
     S2_TRY(ops->fill(harness->device, harness->v.base + S2_GUARD_BYTES, 0, harness->v.n_bytes));
-    return ops->fill_normal(harness->device, harness->k.base + S2_GUARD_BYTES,
-                            (int64_t)harness->k.n_bytes / bytes, harness->problem.dtype, seed, 1.0f);
+    return s2_harness_fill_keys(harness, seed, 1.0f);
 }
 
 s2_status s2_windows_open(s2_harness *harness, uint64_t seed, s2_windows *out)
@@ -45,7 +47,7 @@ s2_status s2_windows_open(s2_harness *harness, uint64_t seed, s2_windows *out)
     *out = (s2_windows){.harness = harness, .n_bits = bits_of(harness)};
     out->n_tok = (int64_t)out->n_bits * p->head_dim;
     out->n = (longest_k(&harness->some) + out->n_tok - 1) / out->n_tok;
-    out->v = s2_malloc((size_t)(out->n_tok * p->v.tok * s2_dtype_bytes(p->dtype)));
+    out->v = s2_malloc((size_t)(out->n_tok * p->v.tok * s2_dtype_bytes(s2_kv_dtype(p))));
     return out->v != NULL ? fill(harness, seed) : S2_ENOMEM;
 }
 
@@ -67,13 +69,15 @@ static s2_status show_heads(s2_windows *windows, int32_t seq, const s2_showing *
 {
     const s2_attn_problem *const p = &windows->harness->problem;
     s2_device *const device = windows->harness->device;
-    const int64_t bytes = s2_dtype_bytes(p->dtype);
+    const s2_dtype dtype = s2_kv_dtype(p);
+    const int64_t bytes = s2_dtype_bytes(dtype);
     const size_t n_bytes = (size_t)(showing->n * p->v.tok * bytes);
     memset(windows->v, 0, n_bytes);
     for (int64_t key = 0; key < showing->n && !showing->clear; key++)
         for (int32_t g = 0; g < n_heads; g++) {
             const int64_t to = key * p->v.tok + g * p->v.head;
-            s2_float_store(windows->v, p->dtype, to + key % p->head_dim, (float)(1 << (key / p->head_dim)));
+            s2_float_store(windows->v, dtype, to + key % p->head_dim,
+                           (float)(1 << (key / p->head_dim)) / windows->harness->v_unit);
         }
     const int64_t at = s2_tensor_at(&p->v, p->k_begin_tok, seq, showing->begin, head);
     return device->ops->copy_in(device, (uint8_t *)p->v.data + at * bytes, windows->v, n_bytes);

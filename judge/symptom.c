@@ -708,6 +708,8 @@ s2_status s2_probe_explain(s2_device *device, const s2_validate_request *request
     s2_plan_seq seq = request->seqs[0];
     if (out->symptom[0] != '\0') /* a stage that saw the reason itself */
         return S2_OK;
+    if (request->e4m3) /* the probes below write keys in the type of queries */
+        return S2_OK;
     if (out->n_lengths > 0 && out->touch_wrong == 0)
         seq = (s2_plan_seq){S2_NEEDLE_DEPTHS, out->needle_len[out->n_lengths - 1]};
     if (seq.k_tok > S2_SYMPTOM_KEYS || seq.k_tok < seq.q_tok)

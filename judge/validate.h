@@ -77,6 +77,7 @@ typedef struct s2_validate_request {
     const s2_plan_seq *seqs;
     int32_t n_seqs;
     s2_dtype dtype;
+    bool e4m3;               /* DECODING: K and V are e4m3, with scales that tell heads apart */
     const s2_kernel *kernel; /* NULL: the best that supports the problem */
     uint64_t seed;
     float spread;          /* factor on Q: 0 makes all scores equal, 8 makes one key dominate; 1 */

@@ -41,6 +41,8 @@ typedef struct s2_step {
     uint8_t *host_q, *host_o;
     float *host_lse;
     s2_oracle_row oracle;
+    s2_oracle_row plain;            /* of e4m3: the same row over keys and values that were not rounded */
+    double lost_square, all_square; /* ... of all such rows: of the difference, and of the plain output */
     int32_t n_steps;
     int32_t n_checks;  /* of them, roughly */
     int64_t peak_used; /* device bytes */
@@ -152,6 +154,9 @@ static void fill_problem(s2_step *step)
     const int64_t d = pattern->head_dim, q_tok = pattern->n_heads * d;
     p->pass = S2_PASS_DECODE;
     p->dtype = request->dtype;
+    p->e4m3 = request->e4m3;
+    p->k_scale = step->gen.k_scale;
+    p->v_scale = step->gen.v_scale;
     p->n_seqs = request->n_seqs;
     p->n_heads = pattern->n_heads;
     p->n_kv_heads = pattern->n_kv_heads;
@@ -163,6 +168,8 @@ static void fill_problem(s2_step *step)
     p->lse = (s2_rows){NULL, (int64_t)step->q_cap * pattern->n_heads, step->q_cap};
     p->k = p->v = (s2_tensor){NULL, 0, d, 0};
     step->host = *p;
+    step->host.k_scale = step->gen.host_k_scale;
+    step->host.v_scale = step->gen.host_v_scale;
     step->host.k = step->host.v =
         (s2_tensor){NULL, step->gen.cap_tok * step->gen.row_elems, step->gen.row_elems, d};
 }
@@ -212,6 +219,7 @@ static void close_step(s2_step *step)
     s2_free(step->host_lse);
     s2_free(step->seqs);
     s2_oracle_row_release(&step->oracle);
+    s2_oracle_row_release(&step->plain);
     s2_arena_release(&step->arena);
     s2_generation_close(&step->gen);
 }
@@ -288,6 +296,21 @@ static s2_outcome blame(s2_step *step, int32_t seq, int32_t q_tok, int32_t head,
     return isnan(err) ? S2_OUTCOME_NAN : S2_OUTCOME_WRONG_VALUES;
 }
 
+/* What eight bits cost a row, whoever computes it: the distance of two fp64 results. */
+static s2_status weigh_loss(s2_step *step, int32_t seq, int32_t q_tok, int32_t head)
+{
+    s2_attn_problem plain = step->host;
+    plain.e4m3 = false;
+    plain.k.data = step->gen.plain_k;
+    plain.v.data = step->gen.plain_v;
+    S2_TRY(s2_oracle_eval(&plain, seq, q_tok, head, S2_TOL_EXACT, &step->plain));
+    for (int32_t d = 0; d < plain.head_dim; d++) {
+        step->lost_square += pow(step->oracle.o[d] - step->plain.o[d], 2.0);
+        step->all_square += pow(step->plain.o[d], 2.0);
+    }
+    return S2_OK;
+}
+
 static s2_outcome judge_row(s2_step *step, int32_t seq, int32_t q_tok, int32_t head)
 {
     const s2_attn_problem *const p = &step->host;
@@ -321,6 +344,8 @@ static s2_status judge_rows(s2_step *step, int64_t number)
             const int32_t q_tok = nth % 2 == 0 ? n_q - 1 : (int32_t)((number * 3 + nth) % n_q);
             S2_TRY(s2_oracle_eval(&step->host, seq, q_tok, head, step->kernel->tolerance, &step->oracle));
             step->out->outcome = judge_row(step, seq, q_tok, head);
+            if (request->e4m3)
+                S2_TRY(weigh_loss(step, seq, q_tok, head));
         }
     return S2_OK;
 }
@@ -360,7 +385,7 @@ static s2_outcome check_bytes(s2_step *step)
         const int32_t n_tok = s2_cache_n_tok(step->gen.cache, step->gen.seqs[index]);
         expected += n_tok > 0 ? request->cache_bytes(request->user, n_tok) : 0;
     }
-    const int64_t held = s2_cache_bytes(step->gen.cache, request->dtype);
+    const int64_t held = s2_cache_bytes(step->gen.cache, s2_kv_dtype(&step->problem));
     step->compared_bytes++;
     if (held == expected)
         return S2_OUTCOME_OK;
@@ -439,7 +464,8 @@ static void add_figures(s2_step *step)
 {
     const s2_validate_request *const request = step->gen.request;
     const s2_cache_usage use = s2_cache_use(step->gen.cache);
-    const int64_t slot_bytes = 2 * (int64_t)request->pattern->head_dim * s2_dtype_bytes(request->dtype);
+    const s2_dtype stored = s2_kv_dtype(&step->problem);
+    const int64_t slot_bytes = 2 * (int64_t)request->pattern->head_dim * s2_dtype_bytes(stored);
     int64_t dense_slots = 0;
     for (int32_t index = 0; index < request->n_seqs; index++)
         dense_slots +=
@@ -448,11 +474,12 @@ static void add_figures(s2_step *step)
     s2_validation_add_figure(step->out, "steps_checked", (double)step->checked);
     if (step->compared_bytes > 0)
         s2_validation_add_figure(step->out, "bytes_checked", (double)step->compared_bytes);
-    s2_validation_add_figure(step->out, "cache_bytes",
-                             (double)s2_cache_bytes(step->gen.cache, request->dtype));
+    s2_validation_add_figure(step->out, "cache_bytes", (double)s2_cache_bytes(step->gen.cache, stored));
     s2_validation_add_figure(step->out, "cache_peak_bytes",
                              (double)(use.peak_pages * use.page_slots * slot_bytes));
     s2_validation_add_figure(step->out, "dense_cache_bytes", (double)(dense_slots * slot_bytes));
+    if (request->e4m3 && step->all_square > 0.0)
+        s2_validation_add_figure(step->out, "e4m3_error", sqrt(step->lost_square / step->all_square));
     if (step->gen.idle_bytes >= 0)
         s2_validation_add_figure(step->out, "device_bytes", (double)(step->peak_used - step->gen.idle_bytes));
 }
@@ -537,7 +564,7 @@ static s2_status count_bytes(s2_decode_workload *workload, double *out)
     const s2_attn_problem *const p = &workload->step.problem;
     s2_decode_plan decode;
     S2_TRY(s2_decode_plan_build(&workload->step.arena, p->plan, NULL, 1, &decode, NULL));
-    *out = 2.0 * (double)decode.n_live_keys * p->head_dim * s2_dtype_bytes(p->dtype);
+    *out = 2.0 * (double)decode.n_live_keys * p->head_dim * s2_dtype_bytes(s2_kv_dtype(p));
     return S2_OK;
 }
 

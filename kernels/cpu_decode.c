@@ -48,17 +48,21 @@ static float *row_of(const s2_cpu_rows *rows, int64_t slot, int32_t row)
 
 /* ------------------------------------------------------------------ folding */
 
-static void load_slab(const s2_decode_job *job, int32_t slab, float *k, float *v)
+static void load_slab(const s2_decode_job *job, int32_t slab, int32_t kv_head, float *k, float *v)
 {
     const s2_attn_problem *const p = job->problem;
     const s2_decode_place *const place = &job->state->layout.places[slab];
     const uint32_t live = job->state->layout.plan.slabs[slab].live;
+    const s2_dtype dtype = s2_kv_dtype(p);
+    const float k_scale = p->e4m3 ? p->k_scale[kv_head] : 1.0f;
+    const float v_scale = p->e4m3 ? p->v_scale[kv_head] : 1.0f;
     for (int32_t key = 0; key < KEYS; key++) {
         if ((live >> key & 1u) == 0)
             continue;
+        const int64_t k_at = place->k_at + key * p->k.tok, v_at = place->v_at + key * p->v.tok;
         for (int32_t d = 0; d < p->head_dim; d++) {
-            k[key * p->head_dim + d] = s2_float_load(p->k.data, p->dtype, place->k_at + key * p->k.tok + d);
-            v[key * p->head_dim + d] = s2_float_load(p->v.data, p->dtype, place->v_at + key * p->v.tok + d);
+            k[key * p->head_dim + d] = s2_float_load(p->k.data, dtype, k_at + d) * k_scale;
+            v[key * p->head_dim + d] = s2_float_load(p->v.data, dtype, v_at + d) * v_scale;
         }
     }
 }
@@ -144,7 +148,7 @@ static void fold_list(const s2_decode_job *job, int32_t index, int32_t part, int
     begin_rows(job, list, slot, q);
     for (int32_t slab = begin; slab < end; slab++) {
         const int32_t mask = plan->slabs[slab].mask;
-        load_slab(job, slab, k, v);
+        load_slab(job, slab, list->kv_head, k, v);
         for (int32_t row = 0; row < list->n_rows; row++) {
             const uint32_t bits = mask < 0 ? 0xffffu : plan->bits[(int64_t)mask * plan->row_cap + row];
             if (bits != 0 && layout->on[(int64_t)index * plan->row_cap + row])
@@ -379,5 +383,5 @@ const s2_kernel s2_kernel_cpu_decode = {
     .prepare = prepare,
     .run = run,
     .finish = finish,
-    .takes = S2_TAKES_CAP | S2_TAKES_SINKS,
+    .takes = S2_TAKES_CAP | S2_TAKES_SINKS | S2_TAKES_E4M3,
 };

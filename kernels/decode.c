@@ -13,6 +13,9 @@ s2_status s2_decode_supports(const s2_attn_problem *problem, s2_diag *why)
     if (problem->cached != NULL && s2_cache_page_tok(problem->cached->cache) % S2_DECODE_SLAB_TOK != 0)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs pages of a multiple of %d tokens, not %d",
                            S2_DECODE_SLAB_TOK, s2_cache_page_tok(problem->cached->cache));
+    if (problem->e4m3 && problem->select_pages > 0)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
+                           "chooses no pages of e4m3 keys: it compares them in the type of the queries");
     for (int32_t seq = 0; plan != NULL && seq < plan->n_seqs; seq++)
         if (plan->seqs[seq].q_tok > S2_DECODE_LIMIT_Q_TOK)
             return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes %d query tokens, sequence %d has %d",

@@ -117,6 +117,19 @@ static s2_status cpu_copy_rows(s2_device *device, void *dst, const void *src, si
     return S2_OK;
 }
 
+static s2_status cpu_store_e4m3(s2_device *device, void *dst, const void *src, s2_dtype dtype, int32_t n,
+                                const float *scale, int32_t n_scales, const int64_t *pairs, int32_t n_pairs)
+{
+    (void)device;
+    for (int32_t at = 0; at < n_pairs; at++) {
+        const int64_t from = pairs[2 * at], to = pairs[2 * at + 1];
+        for (int32_t d = 0; d < n; d++)
+            s2_float_store(dst, S2_F8, to * n + d,
+                           s2_float_load(src, dtype, from * n + d) / scale[from % n_scales]);
+    }
+    return S2_OK;
+}
+
 static void cpu_close(s2_device *device)
 {
     s2_free(device->impl);
@@ -135,6 +148,7 @@ static const s2_device_ops cpu_ops = {
     .time_begin = cpu_time_begin,
     .time_end = cpu_time_end,
     .copy_rows = cpu_copy_rows,
+    .store_e4m3 = cpu_store_e4m3,
     .close = cpu_close,
 };
 

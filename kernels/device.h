@@ -64,6 +64,12 @@ typedef struct s2_device_ops {
     /* Row `from` of src goes to row `to` of dst, n times; no row is both. pairs: host, {from, to} each. */
     s2_status (*copy_rows)(s2_device *device, void *dst, const void *src, size_t row_bytes,
                            const int64_t *pairs, int32_t n);
+    /*
+     * The same for rows of n numbers of dtype that become e4m3, each number divided by its row's scale:
+     * scale[from % n_scales], on the device. That is how keys of n_scales KV heads go to a cache.
+     */
+    s2_status (*store_e4m3)(s2_device *device, void *dst, const void *src, s2_dtype dtype, int32_t n,
+                            const float *scale, int32_t n_scales, const int64_t *pairs, int32_t n_pairs);
     /* Bytes in use by any process, or -1. NULL: never known. */
     int64_t (*memory_used)(s2_device *device);
     void (*close)(s2_device *device);

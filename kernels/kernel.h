@@ -11,6 +11,9 @@
  *   - sinks: the softmax's denominator has one more term, exp(sink[h]), with no value. A sink of minus
  *     infinity has no effect. A row that reads no key has output 0 and LSE sink[h].
  *
+ * Decoding may read keys and values of eight bits, e4m3 with a scale for each KV head. The numbers that they
+ * stand for are then the k and v above: a kernel rounds no more than it would for the same numbers in dtype.
+ *
  * Corners, defined here and tested for every kernel:
  *   - a row that reads no key: output 0, LSE minus infinity;
  *   - Tk need not be a multiple of anything: keys at or beyond Tk are never read;
@@ -72,6 +75,7 @@ typedef struct s2_cached {
 typedef struct s2_attn_problem {
     s2_pass pass;
     s2_dtype dtype;             /* of q, k, v, o and the gradients; accumulation is the kernel's */
+    bool e4m3;                  /* DECODING: k and v are S2_F8 instead; then the scales are set */
     const s2_plan *plan;        /* pattern, layer, sequences, tiles: cut with the kernel's own options */
     int32_t n_seqs;             /* = plan->n_seqs */
     int32_t n_heads;            /* H */
@@ -86,6 +90,8 @@ typedef struct s2_attn_problem {
     float *d_sink;              /* [H], BACKWARD: written */
     s2_tensor q;                /* H heads */
     s2_tensor k, v;             /* G heads; cached: the pools, of which only data and tok (a slot) count */
+    const float *k_scale;       /* [G], positive and finite: a key is its stored number times this */
+    const float *v_scale;       /* [G], the same for values */
     const s2_cached *cached;    /* DECODING only, else NULL */
     bool early;                 /* DECODING: all but the last q_tok keys existed before the previous launch */
     int32_t select_pages;       /* DECODING: > 0: each KV head of a dense layer reads this many pages
@@ -96,6 +102,12 @@ typedef struct s2_attn_problem {
     s2_tensor d_o;              /* BACKWARD only, like o: the incoming gradient, read */
     s2_tensor d_q, d_k, d_v;    /* BACKWARD only, like q, k, v: written */
 } s2_attn_problem;
+
+/* The type in which keys and values are stored. */
+static inline s2_dtype s2_kv_dtype(const s2_attn_problem *problem)
+{
+    return problem->e4m3 ? S2_F8 : problem->dtype;
+}
 
 /* Token `tok` of sequence `seq` and head `head`, as an element offset from tensor->data. */
 static inline int64_t s2_tensor_at(const s2_tensor *tensor, const int32_t *begin_tok, int32_t seq,
@@ -125,7 +137,7 @@ typedef enum s2_tolerance {
 } s2_tolerance;
 
 /* What a kernel computes beyond plain attention. It is never offered a problem that needs more. */
-enum { S2_TAKES_CAP = 1, S2_TAKES_SINKS = 2 };
+enum { S2_TAKES_CAP = 1, S2_TAKES_SINKS = 2, S2_TAKES_E4M3 = 4 };
 
 /* Somebody else's kernel, in a process, and perhaps on a device, that this process does not drive. */
 typedef struct s2_kernel_elsewhere {
@@ -158,7 +170,7 @@ typedef struct s2_kernel {
      */
     s2_status (*run)(s2_device *device, const s2_attn_problem *problem, void *state, s2_diag *why);
     void (*finish)(s2_device *device, void *state); /* releases what prepare made; NULL state is allowed */
-    uint32_t takes;                                 /* S2_TAKES_CAP, S2_TAKES_SINKS; 0: it takes neither */
+    uint32_t takes;                                 /* S2_TAKES_...; 0: plain attention only */
     const s2_kernel_elsewhere *elsewhere;           /* if it is somebody else's; NULL: it is of this build */
     bool no_lse;                                    /* it gives no log-sum-exp to judge */
     bool loads_all; /* keys of weight 0 may be loaded: they are poisoned with a large number, not with NaN */
@@ -169,7 +181,7 @@ const s2_kernel *s2_kernel_at(int32_t index);
 /* By the name in its traits; NULL when there is none. */
 const s2_kernel *s2_kernel_find(const char *name);
 
-/* Whether a kernel takes a problem: `takes` must cover its cap and sinks, then supports() decides. */
+/* Whether a kernel takes a problem: `takes` must cover what it needs, then supports() decides. */
 s2_status s2_kernel_supports(const s2_device *device, const s2_kernel *kernel, const s2_attn_problem *problem,
                              s2_diag *why) S2_MUST_CHECK;
 

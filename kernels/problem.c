@@ -34,6 +34,9 @@ s2_status s2_problem_check(const s2_attn_problem *problem, s2_diag *why)
     if (problem->sinks &&
         (problem->sink == NULL || (problem->pass == S2_PASS_BACKWARD && problem->d_sink == NULL)))
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "sink logits or their gradient are missing");
+    if (problem->e4m3 &&
+        (problem->pass != S2_PASS_DECODE || problem->k_scale == NULL || problem->v_scale == NULL))
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "e4m3 keys are for decode steps and need their scales");
     if (!aligned(&problem->q) || !aligned(&problem->k) || !aligned(&problem->v) || !aligned(&problem->o) ||
         problem->lse.data == NULL)
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "a tensor is missing or not aligned to 16 bytes");

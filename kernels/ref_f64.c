@@ -60,9 +60,22 @@ static int64_t key_row(const s2_row_data *data, int32_t k_tok)
     return s2_tensor_at(&p->k, p->k_begin_tok, data->seq, k_tok, data->kv_head);
 }
 
+/* What stored numbers are multiplied by. */
+static double k_scale_of(const s2_row_data *data)
+{
+    return data->problem->e4m3 ? (double)data->problem->k_scale[data->kv_head] : 1.0;
+}
+
+static double v_scale_of(const s2_row_data *data)
+{
+    return data->problem->e4m3 ? (double)data->problem->v_scale[data->kv_head] : 1.0;
+}
+
 static double value_at(const s2_row_data *data, int32_t k_tok, int32_t d)
 {
-    return s2_float_load(data->problem->v.data, data->problem->dtype, value_row(data, k_tok) + d);
+    return (double)s2_float_load(data->problem->v.data, s2_kv_dtype(data->problem),
+                                 value_row(data, k_tok) + d) *
+           v_scale_of(data);
 }
 
 static void find_keys(const s2_row_data *data, int32_t q_tok, int32_t head, s2_oracle_row *row)
@@ -79,14 +92,15 @@ static void find_keys(const s2_row_data *data, int32_t q_tok, int32_t head, s2_o
 static void find_scores(const s2_row_data *data, s2_oracle_row *row)
 {
     const s2_attn_problem *const p = data->problem;
+    const double scale = (double)p->scale * k_scale_of(data);
     row->score_peak = (double)p->cap;
     for (int32_t n = 0; n < row->n_keys; n++) {
         double dot = 0.0;
         const int64_t k_at = key_row(data, row->keys[n]);
         for (int32_t d = 0; d < p->head_dim; d++)
             dot += (double)s2_float_load(p->q.data, p->dtype, data->q_at + d) *
-                   (double)s2_float_load(p->k.data, p->dtype, k_at + d);
-        row->score[n] = dot * (double)p->scale;
+                   (double)s2_float_load(p->k.data, s2_kv_dtype(p), k_at + d);
+        row->score[n] = dot * scale;
         row->score_peak = fmax(row->score_peak, fabs(row->score[n]));
         if (p->cap > 0.0f)
             row->score[n] = (double)p->cap * tanh(row->score[n] / (double)p->cap);
@@ -99,6 +113,7 @@ static void find_scores(const s2_row_data *data, s2_oracle_row *row)
 static void answer(const s2_row_data *data, s2_oracle_row *row)
 {
     const s2_attn_problem *const p = data->problem;
+    const double v_scale = v_scale_of(data);
     double peak = row->sink, sum = 0.0;
     for (int32_t n = 0; n < row->n_keys; n++)
         peak = fmax(peak, row->score[n]);
@@ -113,7 +128,7 @@ static void answer(const s2_row_data *data, s2_oracle_row *row)
         const double share = row->weight[n] / sum;
         const int64_t v_at = value_row(data, row->keys[n]);
         for (int32_t d = 0; d < p->head_dim; d++) {
-            const double value = s2_float_load(p->v.data, p->dtype, v_at + d);
+            const double value = (double)s2_float_load(p->v.data, s2_kv_dtype(p), v_at + d) * v_scale;
             o[d] += share * value;
             value_peak = fabs(value) > value_peak ? fabs(value) : value_peak;
         }
@@ -153,7 +168,8 @@ static void score_noise(const s2_row_data *data, s2_tolerance tolerance, double 
 static void rounded_answer(const s2_row_data *data, s2_tolerance tolerance, s2_oracle_row *row)
 {
     const s2_attn_problem *const p = data->problem;
-    const s2_dtype dtype = p->dtype;
+    const s2_dtype dtype = p->dtype, stored = s2_kv_dtype(p);
+    const float v_scale = (float)v_scale_of(data);
     float peak = (float)row->sink, sum = 0.0f;
     for (int32_t n = 0; n < row->n_keys; n++)
         peak = fmaxf(peak, (float)row->score[n]);
@@ -170,8 +186,8 @@ static void rounded_answer(const s2_row_data *data, s2_tolerance tolerance, s2_o
         const float weight = (float)row->weight[n];
         const int64_t v_at = value_row(data, row->keys[n]);
         for (int32_t d = 0; d < p->head_dim; d++)
-            row->rounded[d] =
-                (double)((float)row->rounded[d] + weight * s2_float_load(p->v.data, dtype, v_at + d));
+            row->rounded[d] = (double)((float)row->rounded[d] +
+                                       weight * s2_float_load(p->v.data, stored, v_at + d) * v_scale);
     }
     for (int32_t d = 0; d < p->head_dim; d++)
         row->rounded[d] = row->n_keys > 0 ? (double)s2_round_to(dtype, (float)row->rounded[d] / sum) : 0.0;
@@ -297,5 +313,5 @@ const s2_kernel s2_kernel_ref_f64 = {
     .prepare = prepare,
     .run = run,
     .finish = finish,
-    .takes = S2_TAKES_CAP | S2_TAKES_SINKS,
+    .takes = S2_TAKES_CAP | S2_TAKES_SINKS | S2_TAKES_E4M3,
 };

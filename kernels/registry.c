@@ -57,6 +57,8 @@ s2_status s2_kernel_supports(const s2_device *device, const s2_kernel *kernel, c
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "%s caps no scores", kernel->traits->name);
     if (problem->sinks && (kernel->takes & S2_TAKES_SINKS) == 0)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "%s takes no sink logits", kernel->traits->name);
+    if (problem->e4m3 && (kernel->takes & S2_TAKES_E4M3) == 0)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "%s reads no e4m3 keys", kernel->traits->name);
     return kernel->supports(device, problem, why);
 }
 

@@ -65,6 +65,7 @@ static s2_status price(s2_arena *arena, const s2_pattern *layer, const s2_layer_
                        s2_sim_options *options, s2_sim *out)
 {
     options->dtype = ask->dtype;
+    options->cache = ask->cache;
     options->len_tok = ask->len_tok;
     options->batch = ask->batch;
     s2_diag diag;

@@ -17,6 +17,7 @@ typedef struct s2_layer_ask {
     int32_t layer;
     s2_phase phase; /* S2_TRAIN: the gradients alone */
     s2_dtype dtype;
+    s2_cache_type cache;
     int64_t len_tok;
     int64_t batch;
 } s2_layer_ask;

@@ -6,6 +6,7 @@
 #include <cuda_bf16.h>
 #include <cuda_profiler_api.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 
 #include "base/alloc.h"
 #include "kernels/cuda/board.h"
@@ -132,6 +133,8 @@ __global__ void fill_normal(void *dst, int64_t n, s2_dtype dtype, uint64_t seed,
             ((__nv_bfloat16 *)dst)[at] = __float2bfloat16_rn(x);
         else if (dtype == S2_F16)
             ((__half *)dst)[at] = __float2half_rn(x);
+        else if (dtype == S2_F8)
+            ((uint8_t *)dst)[at] = __nv_cvt_float_to_fp8(x, __NV_SATFINITE, __NV_E4M3);
         else
             ((float *)dst)[at] = x;
     }
@@ -238,6 +241,37 @@ s2_status gpu_copy_rows(s2_device *device, void *dst, const void *src, size_t ro
     return S2_OK;
 }
 
+__device__ float number_at(const void *src, s2_dtype dtype, int64_t at)
+{
+    if (dtype == S2_BF16)
+        return __bfloat162float(((const __nv_bfloat16 *)src)[at]);
+    return dtype == S2_F16 ? __half2float(((const __half *)src)[at]) : ((const float *)src)[at];
+}
+
+__global__ void store_row_pairs(uint8_t *dst, const void *src, s2_dtype dtype, int32_t n, const float *scale,
+                                int32_t n_scales, const __grid_constant__ RowPairs pairs)
+{
+    const int64_t from = pairs.from_to[2 * blockIdx.x], to = pairs.from_to[2 * blockIdx.x + 1];
+    const float of_row = scale[from % n_scales];
+    for (int32_t d = (int32_t)threadIdx.x; d < n; d += (int32_t)blockDim.x)
+        dst[to * n + d] = __nv_cvt_float_to_fp8(__fdiv_rn(number_at(src, dtype, from * n + d), of_row),
+                                                __NV_SATFINITE, __NV_E4M3);
+}
+
+s2_status gpu_store_e4m3(s2_device *device, void *dst, const void *src, s2_dtype dtype, int32_t n,
+                         const float *scale, int32_t n_scales, const int64_t *pairs, int32_t n_pairs)
+{
+    for (int32_t begin = 0; begin < n_pairs; begin += COPY_PAIRS) {
+        const int32_t count = n_pairs - begin < COPY_PAIRS ? n_pairs - begin : COPY_PAIRS;
+        RowPairs some = {};
+        memcpy(some.from_to, pairs + 2 * (int64_t)begin, (size_t)count * 2 * sizeof *pairs);
+        store_row_pairs<<<(unsigned)count, 128, 0, impl_of(device)->stream>>>((uint8_t *)dst, src, dtype, n,
+                                                                              scale, n_scales, some);
+        S2_TRY(s2_cuda_try(cudaGetLastError(), NULL));
+    }
+    return S2_OK;
+}
+
 int64_t gpu_memory_used(s2_device *)
 {
     size_t free_bytes = 0, total_bytes = 0;
@@ -280,11 +314,10 @@ s2_status gpu_aside(s2_device *device, bool begin)
     return status != S2_OK ? status : back;
 }
 
-const s2_device_ops gpu_ops = {gpu_alloc,       gpu_release,    gpu_copy_in,     gpu_copy_out,
-                               gpu_copy_pieces, gpu_fill,       gpu_fill_normal, gpu_sync,
-                               gpu_time_begin,  gpu_time_end,   gpu_flush_cache, gpu_clock_mhz,
-                               gpu_sense,       gpu_profile,    gpu_copy_rows,   gpu_memory_used,
-                               gpu_close,       gpu_use_stream, gpu_aside};
+const s2_device_ops gpu_ops = {gpu_alloc,       gpu_release,     gpu_copy_in, gpu_copy_out,   gpu_copy_pieces,
+                               gpu_fill,        gpu_fill_normal, gpu_sync,    gpu_time_begin, gpu_time_end,
+                               gpu_flush_cache, gpu_clock_mhz,   gpu_sense,   gpu_profile,    gpu_copy_rows,
+                               gpu_store_e4m3,  gpu_memory_used, gpu_close,   gpu_use_stream, gpu_aside};
 
 /* As nvidia-smi writes it. */
 void write_uuid(const cudaUUID_t *uuid, char *out, size_t cap)

@@ -48,7 +48,7 @@ extern const s2_kernel s2_sabotage_hang;
      .prepare = prepare_##fault_name,                                                                        \
      .run = run,                                                                                             \
      .finish = finish,                                                                                       \
-     .takes = S2_TAKES_CAP | S2_TAKES_SINKS},
+     .takes = S2_TAKES_CAP | S2_TAKES_SINKS | S2_TAKES_E4M3},
 
 #ifdef __cplusplus
 }

@@ -27,7 +27,10 @@
     X(NEWEST_KEY, "newest_key", "the newest key is not read")                                                \
     X(FIRST_LENGTH, "first_length", "every sequence ends where the first does")                              \
     X(SINK_A_PART, "sink_a_part", "the sink is added once for every part")                                   \
-    X(CAP_SUM, "step_no_cap", "scores are not capped")
+    X(CAP_SUM, "step_no_cap", "scores are not capped")                                                       \
+    X(K_SCALE, "step_k_scale", "every KV head's keys have the scale of the first")                           \
+    X(V_SCALE, "step_v_scale", "values have the scale of the keys")                                          \
+    X(LAST_BIT, "step_last_bit", "the last bit of an e4m3 number is lost")
 
 typedef enum s2_fault {
 #define FAULT_ENUM(name, word, about) FAULT_##name,
@@ -63,13 +66,25 @@ static int32_t head_of(const s2_attn_problem *p, const s2_decode_list *list, int
     return list->kv_head * (p->n_heads / p->n_kv_heads) + row % (p->n_heads / p->n_kv_heads);
 }
 
-static void add_key(const s2_attn_problem *p, const s2_decode_place *place, int32_t key, int64_t q_at,
-                    bool capped, s2_bad_part *part)
+/* A stored number of K or V; in e4m3 the last bit weighs an eighth of its power of two. */
+static float number_at(const s2_attn_problem *p, const s2_tensor *tensor, int64_t at, s2_fault fault)
 {
+    if (p->e4m3 && fault == FAULT_LAST_BIT)
+        return s2_e4m3_to_float(((const uint8_t *)tensor->data)[at] & 0xfeu);
+    return s2_float_load(tensor->data, s2_kv_dtype(p), at);
+}
+
+static void add_key(const s2_attn_problem *p, const s2_bad_step *step, const s2_decode_list *list,
+                    const s2_decode_place *place, int32_t key, int64_t q_at, s2_bad_part *part)
+{
+    const s2_fault fault = step->fault;
+    const bool capped = p->cap > 0.0f && fault != FAULT_CAP_SUM;
+    const float k_scale = p->e4m3 ? p->k_scale[fault == FAULT_K_SCALE ? 0 : list->kv_head] : 1.0f;
+    const float v_scale = p->e4m3 ? (fault == FAULT_V_SCALE ? p->k_scale : p->v_scale)[list->kv_head] : 1.0f;
     float dot = 0.0f;
     for (int32_t d = 0; d < p->head_dim; d++)
         dot += s2_float_load(p->q.data, p->dtype, q_at + d) *
-               s2_float_load(p->k.data, p->dtype, place->k_at + key * p->k.tok + d);
+               number_at(p, &p->k, place->k_at + key * p->k.tok + d, fault) * k_scale;
     const float score = capped ? p->cap * tanhf(dot * p->scale / p->cap) : dot * p->scale,
                 peak = score > part->peak ? score : part->peak;
     const float decay = part->peak == -INFINITY ? 0.0f : expf(part->peak - peak), weight = expf(score - peak);
@@ -77,7 +92,7 @@ static void add_key(const s2_attn_problem *p, const s2_decode_place *place, int3
     part->sum = part->sum * decay + weight;
     for (int32_t d = 0; d < p->head_dim; d++)
         part->o[d] = part->o[d] * decay +
-                     weight * s2_float_load(p->v.data, p->dtype, place->v_at + key * p->v.tok + d);
+                     weight * number_at(p, &p->v, place->v_at + key * p->v.tok + d, fault) * v_scale;
 }
 
 static uint32_t bits_of(const s2_attn_problem *p, const s2_bad_step *step, const s2_decode_list *list,
@@ -118,8 +133,7 @@ static void fold_part(const s2_attn_problem *p, const s2_bad_step *step, const s
                           slab == list->slab_begin && list->slab_end - list->slab_begin > 2;
         for (int32_t key = 0; key < S2_DECODE_SLAB_TOK && !gone; key++)
             if ((bits >> key & 1u) != 0)
-                add_key(p, &step->places[slab], key, q_at, p->cap > 0.0f && step->fault != FAULT_CAP_SUM,
-                        out);
+                add_key(p, step, list, &step->places[slab], key, q_at, out);
     }
 }
 
