@@ -191,14 +191,14 @@ static int32_t row_cap_of(const s2_plan *plan)
                                 TILE_ROWS);
 }
 
-/* As many tiles as the registers of a kernel instance hold; Hopper's wide one has eight. */
-static int32_t row_tiles_of(s2_chip chip, int32_t row_cap, int32_t head_dim)
+/* As many tiles as the registers of a kernel instance hold; Hopper's wide one has eight, and reads no e4m3. */
+static int32_t row_tiles_of(s2_chip chip, int32_t row_cap, int32_t head_dim, bool e4m3)
 {
     if (row_cap <= TILE_ROWS)
         return 1;
     if (row_cap <= 2 * TILE_ROWS)
         return 2;
-    return chip.capability == 90 ? 8 : head_dim > 128 ? 2 : 4;
+    return chip.capability == 90 && !e4m3 ? 8 : head_dim > 128 ? 2 : 4;
 }
 
 /*
@@ -206,9 +206,10 @@ static int32_t row_tiles_of(s2_chip chip, int32_t row_cap, int32_t head_dim)
  * are fewer parts to combine, and the next launch takes the room of the second block and fills its rings
  * while this one combines and ends. It cannot do so where the launch before it chooses pages.
  */
-s2_decode_launch s2_decode_launch_of(s2_chip chip, const s2_plan *plan, int32_t head_dim, bool selects)
+s2_decode_launch s2_decode_launch_of(s2_chip chip, const s2_plan *plan, int32_t head_dim, bool selects,
+                                     bool e4m3)
 {
-    const int32_t row_cap = row_cap_of(plan), row_tiles = row_tiles_of(chip, row_cap, head_dim);
+    const int32_t row_cap = row_cap_of(plan), row_tiles = row_tiles_of(chip, row_cap, head_dim, e4m3);
     const int32_t n_chunks = (int32_t)s2_ceil_div(row_cap, (int64_t)TILE_ROWS * row_tiles);
     const int32_t residents = head_dim <= 128 && chip.capability >= 90 ? 2 : 1;
     const int32_t single_parts = s2_max_i32(1, chip.n_units / n_chunks);

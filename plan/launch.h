@@ -94,8 +94,9 @@ typedef struct s2_decode_launch {
     int64_t short_slabs;  /* steps with up to this many slabs are short */
 } s2_decode_launch;
 
-/* selects: the preceding launch chooses pages (kernels/select.h). */
-s2_decode_launch s2_decode_launch_of(s2_chip chip, const s2_plan *plan, int32_t head_dim, bool selects);
+/* selects: the preceding launch chooses pages (kernels/select.h). e4m3: K and V have eight bits. */
+s2_decode_launch s2_decode_launch_of(s2_chip chip, const s2_plan *plan, int32_t head_dim, bool selects,
+                                     bool e4m3);
 
 /* Recut a short step, built with launch->n_parts, into one part per SM. S2_ENOMEM. */
 s2_status s2_decode_launch_fit(s2_arena *arena, const s2_decode_launch *launch,

@@ -503,7 +503,7 @@ s2_status s2_load_of_step(s2_arena *arena, const s2_plan *plan, s2_dtype dtype, 
                           s2_kernel_load *out)
 {
     const int32_t group = plan->pattern->n_heads / plan->pattern->n_kv_heads, d = plan->pattern->head_dim;
-    const s2_decode_launch launch = s2_decode_launch_of(chip, plan, d, false);
+    const s2_decode_launch launch = s2_decode_launch_of(chip, plan, d, false, false);
     const int32_t tiles = launch.row_tiles, n_chunks = launch.n_chunks;
     s2_decode_plan step;
     S2_TRY(s2_decode_plan_build(arena, plan, NULL, launch.n_parts, &step, NULL));

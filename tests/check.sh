@@ -90,6 +90,7 @@ needs clang fuzz-screen && later fuzz-screen "$make" -s fuzz-screen SAMPLE=1
 needs python3 formats && later formats "$make" -s formats
 later docs "$make" -s check-docs
 needs g++ select && later select "$make" -s check-select
+needs g++ decode && later decode "$make" -s check-decode
 later record "$make" -s check-record
 needs python3 crowd && later crowd "$make" -s campaign-crowd MINUTES=0.05
 needs python3 forge && later forge "$make" -s campaign-forge N=400

@@ -499,10 +499,10 @@ static void decode_launches_are_decided_for_the_chip(void **state)
     const s2_pattern pattern = {.n_heads = 64, .n_kv_heads = 1, .head_dim = 128};
     const s2_plan_seq seq = {1, 4096};
     const s2_plan plan = {.pattern = &pattern, .n_seqs = 1, .seqs = &seq, .blk_tok = 64};
-    const s2_decode_launch ampere = s2_decode_launch_of((s2_chip){80, 132}, &plan, 128, false);
-    const s2_decode_launch hopper = s2_decode_launch_of((s2_chip){90, 132}, &plan, 128, false);
-    const s2_decode_launch blackwell = s2_decode_launch_of((s2_chip){100, 132}, &plan, 256, false);
-    const s2_decode_launch selects = s2_decode_launch_of((s2_chip){90, 132}, &plan, 128, true);
+    const s2_decode_launch ampere = s2_decode_launch_of((s2_chip){80, 132}, &plan, 128, false, false);
+    const s2_decode_launch hopper = s2_decode_launch_of((s2_chip){90, 132}, &plan, 128, false, false);
+    const s2_decode_launch blackwell = s2_decode_launch_of((s2_chip){100, 132}, &plan, 256, false, false);
+    const s2_decode_launch selects = s2_decode_launch_of((s2_chip){90, 132}, &plan, 128, true, false);
     assert_int_equal(ampere.row_tiles, 4);
     assert_int_equal(ampere.n_chunks, 2);
     assert_int_equal(ampere.n_parts, 66);

@@ -14,13 +14,6 @@
 namespace s2
 {
 
-S2_DEVICE float rcp_fast(float x)
-{
-    float y;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
 struct Cap {
     float slope; /* 2 * scale / cap, in powers of two */
     float top;   /* the cap, in powers of two; 0: no cap */

@@ -36,10 +36,10 @@ struct State {
     cudaStream_t stream; /* of the last run */
 };
 
-/* The smallest instance that holds the head dimension; with a cap or sinks 96 has none. */
+/* The smallest instance that holds the head dimension; with a cap, sinks or e4m3 keys 96 has none. */
 int32_t instance_dim(const s2_attn_problem *problem)
 {
-    const bool extra = problem->cap > 0.0f || problem->sinks;
+    const bool extra = problem->cap > 0.0f || problem->sinks || problem->e4m3;
 #define S2_DIM(dim)                                                                                          \
     if (problem->head_dim <= dim && !(extra && dim == 96))                                                   \
         return dim;
@@ -48,14 +48,25 @@ int32_t instance_dim(const s2_attn_problem *problem)
     return 0;
 }
 
-Launch launch_of(int32_t dim_of_instance, s2_dtype dtype)
+Launch launch_of(int32_t dim_of_instance, s2_dtype dtype, bool e4m3)
 {
+#define S2_CASE(dim)                                                                                         \
+    if (e4m3 && dim_of_instance == dim)                                                                      \
+        return dtype == S2_F16 ? S2_DECODE_E4M3_LAUNCH(dim, 1) : S2_DECODE_E4M3_LAUNCH(dim, 0);
+    S2_DECODE_E4M3_DIMS(S2_CASE)
+#undef S2_CASE
 #define S2_CASE(dim)                                                                                         \
     if (dim_of_instance == dim)                                                                              \
         return dtype == S2_F16 ? S2_DECODE_LAUNCH(dim, 1) : S2_DECODE_LAUNCH(dim, 0);
     S2_DECODE_DIMS(S2_CASE)
 #undef S2_CASE
     return NULL;
+}
+
+/* Rows of e4m3 begin at multiples of 16 bytes. */
+bool rows_are_pieces(const s2_tensor *tensor)
+{
+    return tensor->tok % 16 == 0 && tensor->head % 16 == 0 && tensor->seq % 16 == 0;
 }
 
 s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
@@ -70,37 +81,48 @@ s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_d
     if (!s2_cuda_strides_fit(&problem->q) || !s2_cuda_strides_fit(&problem->k) ||
         !s2_cuda_strides_fit(&problem->v) || !s2_cuda_strides_fit(&problem->o))
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs strides that are multiples of 8 elements");
+    if (problem->e4m3 &&
+        (problem->head_dim % 16 != 0 || !rows_are_pieces(&problem->k) || !rows_are_pieces(&problem->v)))
+        return s2_diag_set(
+            why, S2_EUNSUPPORTED, 0, 0, 0,
+            "reads e4m3 keys 16 at a time: head dimension and strides must be multiples of 16");
     return S2_OK;
 }
 
-s2_status pack_slab(const s2_decode_slab *slab, const s2_decode_place *place, s2::DecodeSlab *out,
-                    s2_diag *why)
+/* Numbers of K and V in 16 bytes. */
+int32_t piece_of(const s2_attn_problem *problem)
 {
-    if (place->k_at / 8 > UINT32_MAX || place->v_at / 8 > UINT32_MAX)
+    return 16 / s2_dtype_bytes(s2_kv_dtype(problem));
+}
+
+s2_status pack_slab(const s2_decode_slab *slab, const s2_decode_place *place, int32_t piece,
+                    s2::DecodeSlab *out, s2_diag *why)
+{
+    if (place->k_at / piece > UINT32_MAX || place->v_at / piece > UINT32_MAX)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "K or V is larger than 64 GiB");
-    out->k = (uint32_t)(place->k_at / 8);
-    out->v = (uint32_t)(place->v_at / 8);
+    out->k = (uint32_t)(place->k_at / piece);
+    out->v = (uint32_t)(place->v_at / piece);
     out->mask = slab->mask;
     out->live = slab->live | (place->fresh ? s2::DECODE_NEW : 0u);
     return S2_OK;
 }
 
-s2_status pack_slabs(const s2_decode_plan *plan, const s2_decode_place *places, s2::DecodeSlab *out,
-                     s2_diag *why)
+s2_status pack_slabs(const s2_decode_plan *plan, const s2_decode_place *places, int32_t piece,
+                     s2::DecodeSlab *out, s2_diag *why)
 {
     for (int32_t at = 0; at < plan->n_slabs; at++)
-        S2_TRY(pack_slab(&plan->slabs[at], &places[at], &out[at], why));
+        S2_TRY(pack_slab(&plan->slabs[at], &places[at], piece, &out[at], why));
     return S2_OK;
 }
 
 s2_status upload_slabs(s2_device *device, const s2_decode_plan *plan, const s2_decode_place *places,
-                       void **out, s2_diag *why)
+                       int32_t piece, void **out, s2_diag *why)
 {
     const size_t n = (size_t)plan->n_slabs + 1;
     s2::DecodeSlab *const slabs = (s2::DecodeSlab *)s2_calloc(n, sizeof *slabs);
     if (slabs == NULL)
         return S2_ENOMEM;
-    s2_status status = pack_slabs(plan, places, slabs, why);
+    s2_status status = pack_slabs(plan, places, piece, slabs, why);
     if (status == S2_OK)
         status = s2_cuda_upload(device, slabs, n * sizeof *slabs, out, why);
     s2_free(slabs);
@@ -136,12 +158,12 @@ void release_filled(Filled *at)
 }
 
 s2_status fill_slabs(const s2_device *device, const s2_decode_plan *plan, const s2_decode_place *places,
-                     Filled *slabs, s2_diag *why)
+                     int32_t piece, Filled *slabs, s2_diag *why)
 {
     const size_t n_bytes = ((size_t)plan->n_slabs + 1) * sizeof(s2::DecodeSlab);
     S2_TRY(begin_fill(slabs, n_bytes, why));
     s2::DecodeSlab *const staged = (s2::DecodeSlab *)slabs->staged;
-    S2_TRY(pack_slabs(plan, places, staged, why));
+    S2_TRY(pack_slabs(plan, places, piece, staged, why));
     staged[plan->n_slabs] = {}; /* prefetched, but never used */
     return queue_fill(device, slabs, n_bytes, why);
 }
@@ -240,8 +262,8 @@ void fill_params(const s2_attn_problem *problem, const s2_decode_plan *plan, Sta
     params->o_tok = problem->o.tok;
     params->o_head = problem->o.head;
     params->lse_head = problem->lse.head;
-    params->k_row_bytes = (uint32_t)problem->k.tok * 2;
-    params->v_row_bytes = (uint32_t)problem->v.tok * 2;
+    params->k_row_bytes = (uint32_t)(problem->k.tok * s2_dtype_bytes(s2_kv_dtype(problem)));
+    params->v_row_bytes = (uint32_t)(problem->v.tok * s2_dtype_bytes(s2_kv_dtype(problem)));
     params->n_lists = plan->n_lists;
     params->n_parts = plan->n_parts;
     params->merged = s2_decode_launch_merges(&state->how, plan);
@@ -440,15 +462,15 @@ s2_status take_bits(s2_device *device, State *state, s2_diag *why)
 }
 
 s2_status take_slabs(s2_device *device, const s2_decode_plan *plan, const s2_follow_layer *layer,
-                     Filled *slabs, s2_diag *why)
+                     int32_t piece, Filled *slabs, s2_diag *why)
 {
     if (slabs->copied == NULL || layer->n_changed < 0 || layer->n_changed > MANY_CHANGES)
-        return fill_slabs(device, plan, layer->places, slabs, why);
+        return fill_slabs(device, plan, layer->places, piece, slabs, why);
     Editor editor = {(uint4 *)slabs->memory, s2_cuda_stream(device), 0, {}};
     for (int32_t at = 0; at < layer->n_changed; at++) {
         const int32_t slab = layer->changed[at];
         s2::DecodeSlab packed;
-        S2_TRY(pack_slab(&plan->slabs[slab], &layer->places[slab], &packed, why));
+        S2_TRY(pack_slab(&plan->slabs[slab], &layer->places[slab], piece, &packed, why));
         S2_TRY(edit(&editor, (uint32_t)slab, &packed, why));
     }
     return flush_edits(&editor, why);
@@ -460,7 +482,7 @@ s2_status take_layer(s2_device *device, const s2_attn_problem *problem, State *s
     Filled *const slabs = &state->layer_slabs[problem->plan->layer];
     S2_TRY(s2_follow_take(&state->follow, problem, &layer, why));
     S2_TRY(take_bits(device, state, why));
-    S2_TRY(take_slabs(device, &state->follow.lists.plan, layer, slabs, why));
+    S2_TRY(take_slabs(device, &state->follow.lists.plan, layer, piece_of(problem), slabs, why));
     state->params.slabs = (const s2::DecodeSlab *)slabs->memory;
     return S2_OK;
 }
@@ -487,7 +509,8 @@ s2_status build(s2_device *device, const s2_attn_problem *problem, State *state,
     s2_decode_layout layout;
     s2_selection selection = {};
     const bool selects = problem->select_pages > 0;
-    state->how = s2_decode_launch_of(s2_device_chip(device), problem->plan, problem->head_dim, selects);
+    state->how =
+        s2_decode_launch_of(s2_device_chip(device), problem->plan, problem->head_dim, selects, problem->e4m3);
     if (s2_follow_fits(problem))
         return build_follow(device, problem, state, why);
     S2_TRY(s2_decode_lay_out(arena, problem, state->how.n_parts, &layout, why));
@@ -496,7 +519,7 @@ s2_status build(s2_device *device, const s2_attn_problem *problem, State *state,
     S2_TRY(s2_decode_launch_fit(arena, &state->how, &layout.plan));
     if (!layout.all_on)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "computes all rows of a step, not a selection");
-    S2_TRY(upload_slabs(device, &layout.plan, layout.places, &state->slabs, why));
+    S2_TRY(upload_slabs(device, &layout.plan, layout.places, piece_of(problem), &state->slabs, why));
     S2_TRY(upload_bits(device, &layout.plan, state, why));
     S2_TRY(upload_plan(device, problem, &layout.plan, state, why));
     if (selects)
@@ -512,7 +535,7 @@ s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out,
     if (state == NULL)
         return S2_ENOMEM;
     s2_arena arena = {};
-    state->launch = launch_of(instance_dim(problem), problem->dtype);
+    state->launch = launch_of(instance_dim(problem), problem->dtype, problem->e4m3);
     const s2_status status = build(device, problem, state, &arena, why);
     s2_arena_release(&arena);
     if (status == S2_OK)
@@ -535,6 +558,8 @@ s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_d
     params.o = (uint16_t *)problem->o.data;
     params.lse = problem->lse.data;
     params.sink = problem->sinks ? problem->sink : NULL;
+    params.k_scale = problem->k_scale;
+    params.v_scale = problem->v_scale;
     params.early = problem->early && !state->selects;
     params.paced = params.early &&
                    s2_decode_launch_leaves_room(s2_device_chip(device), &state->how, state->params.n_parts);
@@ -572,7 +597,7 @@ extern "C" const s2_kernel s2_kernel_decode = {
     prepare,
     run,
     finish,
-    S2_TAKES_CAP | S2_TAKES_SINKS,
+    S2_TAKES_CAP | S2_TAKES_SINKS | S2_TAKES_E4M3,
     nullptr,
     false,
     false};

@@ -17,11 +17,18 @@
  * requests for whole rings at once would delay its combination and its end: they fill their rings slab by
  * slab.
  *
- * Shared memory: 4 * STAGES * 64 * D + 128 * (D + 4) + 256 bytes: two blocks per SM up to D = 128, 192 KB of
- *                requests in flight. Bytes moved: 64 * D per slab of K and V, 16 of the plan; 2 * D * 4 per
- *                row, part and unfinished list.
+ * Eight bits (E4M3): K and V are e4m3, and every product is that of 16 bits, exactly. A byte becomes a number
+ * of 16 bits by its bits being moved, which makes it too small by a power of two (2^120 in bf16, 2^8 in fp16);
+ * queries, weights and the row's scales make up for that, so that nothing is multiplied per key. The four
+ * bytes of a register become two registers, of its even and of its odd bytes. Of K those are d = 4 t, 4 t + 2
+ * and 4 t + 1, 4 t + 3, an order of the contraction that the queries are loaded in; of V, transposed in pairs
+ * of bytes, they are two keys of d = 2 g and of d = 2 g + 1: rows g and g + 8 of a tile of O^T.
+ *
+ * Shared memory: 4 * STAGES * 32 * D * bytes of a number + 128 * (D + 4) + 256 bytes: two blocks per SM up to
+ *                D = 128, 192 KB of requests in flight. Bytes moved: 32 * D numbers per slab of K and V, 16
+ *                bytes of the plan; 2 * D * 4 per row, part and unfinished list.
  * Limits: head dimensions up to 256, multiples of 8; strides multiples of 8 elements; K and V each below
- *         64 GiB.
+ *         64 GiB. E4M3: multiples of 16 in both; queries below 2^63; the codes of NaN are read as 480.
  */
 #ifndef S2_KERNELS_CUDA_DECODE_CUH
 #define S2_KERNELS_CUDA_DECODE_CUH
@@ -31,18 +38,33 @@
 namespace s2
 {
 
-S2_DEVICE uint32_t transpose8x8(uint32_t x)
-{
-    uint32_t y;
-    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
-    return y;
-}
-template <int D_, int TILES_, bool FP16_, bool EXTRA_> struct DecodeShape {
+/* Rows of BYTES in shared memory: 16-byte pieces are xor-ed with the row inside their group, so that the same
+ * piece of eight rows falls into eight different banks. */
+template <int BYTES> struct DecodeTile {
+    static constexpr int GROUP = BYTES % 128 == 0 ? 8 : BYTES % 64 == 0 ? 4 : 2, GROUP_BYTES = GROUP * 16;
+    static S2_DEVICE int turn(int row)
+    {
+        return GROUP == 8 ? row & 7 : GROUP == 4 ? (row >> 1) & 3 : (row >> 2) & 1;
+    }
+    static S2_DEVICE uint32_t at(int row, int piece)
+    {
+        return row * BYTES + piece / GROUP * GROUP_BYTES + ((piece % GROUP ^ turn(row)) << 4);
+    }
+    /* Piece 2 * step + high of a row, from the address of piece `high`. */
+    static S2_DEVICE uint32_t advance(uint32_t from, int step)
+    {
+        constexpr int HALF = GROUP / 2;
+        return (from + step / HALF * GROUP_BYTES) ^ (step % HALF << 5);
+    }
+};
+
+template <int D_, int TILES_, bool FP16_, bool EXTRA_, bool E4M3_ = false> struct DecodeShape {
     static constexpr int D = D_, TILES = TILES_, ROWS = 8 * TILES;
-    static constexpr bool FP16 = FP16_, EXTRA = EXTRA_;
-    static constexpr int PIECES = D / 8, GROUP = D % 64 == 0 ? 8 : 4, GROUP_BYTES = GROUP * 16;
-    static constexpr int ROW_BYTES = D * 2, TILE_BYTES = DECODE_KEYS * ROW_BYTES, SLAB_BYTES = 2 * TILE_BYTES;
-    static constexpr int STAGES = D <= 64 ? 6 : D <= 96 ? 4 : 3;
+    static constexpr bool FP16 = FP16_, EXTRA = EXTRA_, E4M3 = E4M3_;
+    static constexpr int BYTES = E4M3 ? 1 : 2, PIECE = 16 / BYTES; /* of a number; numbers in 16 bytes */
+    static constexpr int ROW_BYTES = D * BYTES, PIECES = ROW_BYTES / 16;
+    static constexpr int TILE_BYTES = DECODE_KEYS * ROW_BYTES, SLAB_BYTES = 2 * TILE_BYTES;
+    static constexpr int STAGES = E4M3 && TILES == 4 ? 4 : ROW_BYTES <= 128 ? 6 : ROW_BYTES <= 192 ? 4 : 3;
     static constexpr int BLOCKS = D <= 128 ? 2 : 1; /* per SM */
     static constexpr int O_STRIDE = D + 4;          /* floats: rows fall into different banks */
     static constexpr int RING_BYTES = DECODE_WARPS * STAGES * SLAB_BYTES;
@@ -55,7 +77,12 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
     using Rows::p, Rows::warp, Rows::lane, Rows::part, Rows::chunk;
     static constexpr int D = Shape::D, TILES = Shape::TILES, ROWS = Shape::ROWS, STAGES = Shape::STAGES;
     static constexpr int STEPS = D / 16; /* in the contraction over d; also row tiles of O^T */
-    static constexpr bool FP16 = Shape::FP16;
+    static constexpr bool FP16 = Shape::FP16, E4M3 = Shape::E4M3;
+    typedef DecodeTile<Shape::ROW_BYTES> Keys;
+    typedef DecodeTile<D * 2> Queries;
+    /* E4M3: what queries and weights are too large by, and scores and outputs have to be multiplied by. */
+    static constexpr float UP = FP16 ? 1.f : 0x1p64f, DOWN = FP16 ? 0x1p8f : 0x1p56f;
+    static constexpr float UP_LOG2 = FP16 ? 0.f : 64.f;
     /* Queries that do not fit in registers next to O are kept in the rows that combine the warps. */
     static constexpr bool Q_SHARED = TILES * STEPS >= 24;
     /* More rows than this shape holds are split into chunks, which read the same keys. */
@@ -76,6 +103,7 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
     /* of the current list */
     const uint32_t *q_row; /* per lane: found while the previous launch ends, if there is one tile of rows */
     uint32_t q[Q_SHARED ? 1 : TILES][Q_SHARED ? 1 : STEPS][2];
+    float key_scale; /* E4M3: of this list's scores */
     float o[STEPS][TILES][4], maximum[TILES][2], sum[TILES][2];
 
     S2_DEVICE Decode(const DecodeParams &params, uint8_t *memory)
@@ -90,22 +118,6 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
 
     /* ---------------------------------------------------------------- shared memory */
 
-    /* 16-byte pieces of a row are xor-ed with the row inside their group: eight rows, eight banks. */
-    static S2_DEVICE int turn(int row)
-    {
-        return Shape::GROUP == 8 ? row & 7 : (row >> 1) & 3;
-    }
-    static S2_DEVICE uint32_t at(int row, int piece)
-    {
-        return row * Shape::ROW_BYTES + piece / Shape::GROUP * Shape::GROUP_BYTES +
-               ((piece % Shape::GROUP ^ turn(row)) << 4);
-    }
-    /* Piece 2 * step + high of a row, from the address of piece `high`. */
-    static S2_DEVICE uint32_t advance(uint32_t from, int step)
-    {
-        constexpr int HALF = Shape::GROUP / 2;
-        return (from + step / HALF * Shape::GROUP_BYTES) ^ (step % HALF << 5);
-    }
     S2_DEVICE float *o_rows() const
     {
         return (float *)(shared + Shape::RING_BYTES);
@@ -131,19 +143,19 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
         const int row = lane / Shape::PIECES, piece = lane % Shape::PIECES;
         if (row >= PASS_ROWS) /* 32 lanes are not a multiple of 12 pieces */
             return;
-        const uint32_t to = dst + at(row, piece), step = PASS_ROWS * row_bytes;
+        const uint32_t to = dst + Keys::at(row, piece), step = PASS_ROWS * row_bytes;
         const uint8_t *from = src + (row * row_bytes + piece * 16);
         if ((live & DECODE_ALL_LIVE) == DECODE_ALL_LIVE && p.head_dim == D) {
 #pragma unroll
             for (int pass = 0; pass < PASSES; ++pass, from += step)
-                cp_async16_whole<ONCE, D % 64 == 0>((to ^ turn(pass * PASS_ROWS) << 4) + pass * PASS_BYTES,
-                                                    from);
+                cp_async16_whole<ONCE, Shape::ROW_BYTES % 128 == 0>(
+                    (to ^ Keys::turn(pass * PASS_ROWS) << 4) + pass * PASS_BYTES, from);
             return;
         }
 #pragma unroll 1
         for (int pass = 0; pass < PASSES; ++pass, from += step) {
-            const bool on = (live >> (pass * PASS_ROWS + row) & 1u) && piece * 8 < p.head_dim;
-            cp_async16((to ^ turn(pass * PASS_ROWS) << 4) + pass * PASS_BYTES, on ? from : src, on);
+            const bool on = (live >> (pass * PASS_ROWS + row) & 1u) && piece * Shape::PIECE < p.head_dim;
+            cp_async16((to ^ Keys::turn(pass * PASS_ROWS) << 4) + pass * PASS_BYTES, on ? from : src, on);
         }
     }
     S2_DEVICE void wait_once()
@@ -231,31 +243,75 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
     {
         return (uint32_t)__cvta_generic_to_shared(shared + Shape::RING_BYTES);
     }
+    /* Eight numbers as K has them, in even and odd fours of every 16: two pieces with half of each. */
+    S2_DEVICE void store_turned(int row, int piece, uint4 data) const
+    {
+        uint8_t *const tile = shared + Shape::RING_BYTES;
+        const uint32_t half = (piece & 1) * 8;
+        *(uint2 *)(tile + Queries::at(row, piece & ~1) + half) =
+            make_uint2(raised(even2(data.x, data.y)), raised(even2(data.z, data.w)));
+        *(uint2 *)(tile + Queries::at(row, piece | 1) + half) =
+            make_uint2(raised(odd2(data.x, data.y)), raised(odd2(data.z, data.w)));
+    }
     S2_DEVICE void load_shared_queries(const DecodeList &list) const
     {
-        for (int x = threadIdx.x; x < ROWS * Shape::PIECES; x += DECODE_THREADS) {
-            const int row = x / Shape::PIECES, piece = x % Shape::PIECES;
+        constexpr int PIECES = D / 8;
+        for (int x = threadIdx.x; x < ROWS * PIECES; x += DECODE_THREADS) {
+            const int row = x / PIECES, piece = x % PIECES;
             const uint4 none = {0, 0, 0, 0};
             const uint4 data =
                 piece * 8 < p.head_dim ? __ldg((const uint4 *)this->query(list, row) + piece) : none;
-            *(uint4 *)(shared + Shape::RING_BYTES + at(row, piece)) = data;
+            if constexpr (E4M3)
+                store_turned(row, piece, data);
+            else
+                *(uint4 *)(shared + Shape::RING_BYTES + Queries::at(row, piece)) = data;
         }
         __syncthreads();
     }
     S2_DEVICE const uint32_t *q_words(const DecodeList &list, int n) const
     {
-        return (const uint32_t *)this->query(list, n * 8 + (lane >> 2)) + (lane & 3);
+        return (const uint32_t *)this->query(list, n * 8 + (lane >> 2)) + (lane & 3) * (E4M3 ? 2 : 1);
+    }
+    static S2_DEVICE uint32_t even2(uint32_t x, uint32_t y)
+    {
+        return __byte_perm(x, y, 0x5410);
+    }
+    static S2_DEVICE uint32_t odd2(uint32_t x, uint32_t y)
+    {
+        return __byte_perm(x, y, 0x7632);
+    }
+    /* Two numbers times UP, exactly. */
+    static S2_DEVICE uint32_t raised(uint32_t x)
+    {
+        return FP16 ? x : times_2_64(x);
+    }
+    S2_DEVICE void load_plain_queries(const uint32_t *from, uint32_t (&to)[STEPS][2]) const
+    {
+#pragma unroll
+        for (int step = 0; step < STEPS; ++step) {
+            to[step][0] = step * 16 < p.head_dim ? __ldg(from + step * 8) : 0u;
+            to[step][1] = step * 16 + 8 < p.head_dim ? __ldg(from + step * 8 + 4) : 0u;
+        }
+    }
+    S2_DEVICE void load_turned_queries(const uint32_t *from, uint32_t (&to)[STEPS][2]) const
+    {
+#pragma unroll
+        for (int step = 0; step < STEPS; ++step) {
+            const uint2 none = {0, 0};
+            const uint2 data = step * 16 < p.head_dim ? __ldg((const uint2 *)(from + step * 8)) : none;
+            to[step][0] = raised(even2(data.x, data.y));
+            to[step][1] = raised(odd2(data.x, data.y));
+        }
     }
     S2_DEVICE void load_own_queries(const DecodeList &list)
     {
 #pragma unroll
         for (int n = 0; n < TILES; ++n) {
             const uint32_t *const from = TILES == 1 ? q_row : q_words(list, n);
-#pragma unroll
-            for (int step = 0; step < STEPS; ++step) {
-                q[n][step][0] = step * 16 < p.head_dim ? __ldg(from + step * 8) : 0u;
-                q[n][step][1] = step * 16 + 8 < p.head_dim ? __ldg(from + step * 8 + 4) : 0u;
-            }
+            if constexpr (E4M3)
+                load_turned_queries(from, q[n]);
+            else
+                load_plain_queries(from, q[n]);
         }
     }
     S2_DEVICE void begin_list(const DecodeList &list)
@@ -264,6 +320,8 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
             load_shared_queries(list);
         else
             load_own_queries(list);
+        if constexpr (E4M3)
+            key_scale = __ldg(p.k_scale + list.head / p.group) * DOWN;
 #pragma unroll
         for (int n = 0; n < TILES; ++n) {
             maximum[n][0] = maximum[n][1] = -CUDART_INF_F;
@@ -276,29 +334,53 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
 
     /* ---------------------------------------------------------------- 16 keys */
 
+    /* Two e4m3 numbers, in the odd bytes of x, as 16-bit ones divided by 2^8 or 2^120: one bit of sign, four of
+     * exponent, three of mantissa; numbers below the least normal one stay what they are. */
+    static S2_DEVICE uint32_t odd_bytes(uint32_t x)
+    {
+        return (x & 0x80008000u) | (x >> (FP16 ? 1 : 4) & (FP16 ? 0x3f803f80u : 0x07f007f0u));
+    }
+    static S2_DEVICE uint32_t even_bytes(uint32_t x)
+    {
+        return odd_bytes(x << 8);
+    }
+    S2_DEVICE void multiply_keys(int step, const uint32_t (&a)[4], uint32_t q_from,
+                                 float (&s)[TILES][4]) const
+    {
+        if constexpr (Q_SHARED) {
+#pragma unroll
+            for (int n = 0; n < TILES; n += 2) {
+                uint32_t b[4];
+                ldmatrix_x4(Queries::advance(q_from + n * 8 * D * 2, step), b);
+                mma_16816<FP16>(s[n], a, b[0], b[1]);
+                mma_16816<FP16>(s[n + 1], a, b[2], b[3]);
+            }
+        } else {
+#pragma unroll
+            for (int n = 0; n < TILES; ++n)
+                mma_16816<FP16>(s[n], a, q[n][step][0], q[n][step][1]);
+        }
+    }
     S2_DEVICE void scores(uint32_t tile, float (&s)[TILES][4]) const
     {
-        const uint32_t from = tile + at(lane & 15, lane >> 4);
-        const uint32_t q_from = q_tile() + at((lane & 7) + ((lane >> 4) << 3), (lane >> 3) & 1);
+        const uint32_t from = tile + Keys::at(lane & 15, lane >> 4);
+        const uint32_t q_from = q_tile() + Queries::at((lane & 7) + ((lane >> 4) << 3), (lane >> 3) & 1);
 #pragma unroll
         for (int n = 0; n < TILES; ++n)
             s[n][0] = s[n][1] = s[n][2] = s[n][3] = 0.f;
 #pragma unroll
-        for (int step = 0; step < STEPS; ++step) {
+        for (int step = 0; step < STEPS; step += Shape::PIECE / 8) {
             uint32_t a[4];
-            ldmatrix_x4(advance(from, step), a);
-            if constexpr (Q_SHARED) {
-#pragma unroll
-                for (int n = 0; n < TILES; n += 2) {
-                    uint32_t b[4];
-                    ldmatrix_x4(advance(q_from + n * 8 * Shape::ROW_BYTES, step), b);
-                    mma_16816<FP16>(s[n], a, b[0], b[1]);
-                    mma_16816<FP16>(s[n + 1], a, b[2], b[3]);
-                }
+            ldmatrix_x4(Keys::advance(from, step / (Shape::PIECE / 8)), a);
+            if constexpr (E4M3) {
+                const uint32_t low[4] = {even_bytes(a[0]), even_bytes(a[1]), odd_bytes(a[0]),
+                                         odd_bytes(a[1])};
+                const uint32_t high[4] = {even_bytes(a[2]), even_bytes(a[3]), odd_bytes(a[2]),
+                                          odd_bytes(a[3])};
+                multiply_keys(step, low, q_from, s);
+                multiply_keys(step + 1, high, q_from, s);
             } else {
-#pragma unroll
-                for (int n = 0; n < TILES; ++n)
-                    mma_16816<FP16>(s[n], a, q[n][step][0], q[n][step][1]);
+                multiply_keys(step, a, q_from, s);
             }
         }
         if (Shape::EXTRA && p.cap.top > 0.f) {
@@ -306,14 +388,15 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
             for (int n = 0; n < TILES; ++n)
 #pragma unroll
                 for (int x = 0; x < 4; ++x)
-                    s[n][x] = p.cap(s[n][x]);
+                    s[n][x] = p.cap(E4M3 ? s[n][x] * key_scale : s[n][x]);
             return;
         }
+        const float scale = E4M3 ? p.scale_log2 * key_scale : p.scale_log2;
 #pragma unroll
         for (int n = 0; n < TILES; ++n)
 #pragma unroll
             for (int x = 0; x < 4; ++x)
-                s[n][x] *= p.scale_log2;
+                s[n][x] *= scale;
     }
     /* Element x is key lane / 4 + 8 * (x / 2) of row 2 * (lane % 4) + x % 2. */
     S2_DEVICE void mask(float (&s)[TILES][4], const uint32_t (&bits)[TILES]) const
@@ -363,8 +446,12 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
             rescale(s);
 #pragma unroll
         for (int n = 0; n < TILES; ++n) {
-            const float even = maximum[n][0] == -CUDART_INF_F ? 0.f : maximum[n][0];
-            const float odd = maximum[n][1] == -CUDART_INF_F ? 0.f : maximum[n][1];
+            float even = maximum[n][0] == -CUDART_INF_F ? 0.f : maximum[n][0];
+            float odd = maximum[n][1] == -CUDART_INF_F ? 0.f : maximum[n][1];
+            if constexpr (E4M3) {
+                even -= UP_LOG2;
+                odd -= UP_LOG2;
+            }
             s[n][0] = exp2_fast(s[n][0] - even);
             s[n][1] = exp2_fast(s[n][1] - odd);
             s[n][2] = exp2_fast(s[n][2] - even);
@@ -374,14 +461,31 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
             weights[n][0] = transpose8x8(pack2<FP16>(s[n][0], s[n][1]));
             weights[n][1] = transpose8x8(pack2<FP16>(s[n][2], s[n][3]));
         }
-        const uint32_t from = tile + Shape::TILE_BYTES + at((lane & 7) + ((lane >> 4) << 3), (lane >> 3) & 1);
+        multiply_values(tile + Shape::TILE_BYTES, weights);
+    }
+    S2_DEVICE void multiply_values(uint32_t tile, const uint32_t (&weights)[TILES][2])
+    {
+        const uint32_t from = tile + (E4M3 ? Keys::at(lane & 15, lane >> 4)
+                                           : Keys::at((lane & 7) + ((lane >> 4) << 3), (lane >> 3) & 1));
 #pragma unroll
-        for (int d = 0; d < STEPS; ++d) {
+        for (int d = 0; d < STEPS; d += Shape::PIECE / 8) {
             uint32_t a[4];
-            ldmatrix_x4_trans(advance(from, d), a);
+            ldmatrix_x4_trans(Keys::advance(from, d / (Shape::PIECE / 8)), a);
+            if constexpr (E4M3) {
+                const uint32_t low[4] = {even_bytes(a[0]), odd_bytes(a[0]), even_bytes(a[1]),
+                                         odd_bytes(a[1])};
+                const uint32_t high[4] = {even_bytes(a[2]), odd_bytes(a[2]), even_bytes(a[3]),
+                                          odd_bytes(a[3])};
 #pragma unroll
-            for (int n = 0; n < TILES; ++n)
-                mma_16816<FP16>(o[d][n], a, weights[n][0], weights[n][1]);
+                for (int n = 0; n < TILES; ++n) {
+                    mma_16816<FP16>(o[d][n], low, weights[n][0], weights[n][1]);
+                    mma_16816<FP16>(o[d + 1][n], high, weights[n][0], weights[n][1]);
+                }
+            } else {
+#pragma unroll
+                for (int n = 0; n < TILES; ++n)
+                    mma_16816<FP16>(o[d][n], a, weights[n][0], weights[n][1]);
+            }
         }
     }
     S2_DEVICE void one_slab()
@@ -404,22 +508,32 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
 
     /* ---------------------------------------------------------------- results */
 
-    S2_DEVICE void leave_tile(int n) const
+    /* E4M3: O and its sum are too large by UP, O too small by what V is; neighbours are in one lane. */
+    S2_DEVICE void leave_row(int n, int x, float scale, float *to) const
     {
 #pragma unroll
+        for (int d = 0; d < STEPS; ++d)
+            if constexpr (E4M3) {
+                *(float2 *)(to + d * 16) = make_float2(o[d][n][x] * scale, o[d][n][x + 2] * scale);
+            } else {
+                to[d * 16] = o[d][n][x];
+                to[d * 16 + 8] = o[d][n][x + 2];
+            }
+    }
+    S2_DEVICE void leave_tile(const DecodeList &list, int n) const
+    {
+        const float scale = E4M3 ? __ldg(p.v_scale + list.head / p.group) * DOWN : 1.f;
+#pragma unroll
         for (int x = 0; x < 2; ++x) {
-            float total = sum[n][x];
+            float total = E4M3 ? sum[n][x] * (1.f / UP) : sum[n][x];
             total += __shfl_xor_sync(~0u, total, 4);
             total += __shfl_xor_sync(~0u, total, 8);
             total += __shfl_xor_sync(~0u, total, 16);
             if (lane < 4)
                 l_rows()[warp * 8 + lane * 2 + x] = make_float2(maximum[n][x], total);
-            float *const to = o_rows() + (warp * 8 + (lane & 3) * 2 + x) * Shape::O_STRIDE + (lane >> 2);
-#pragma unroll
-            for (int d = 0; d < STEPS; ++d) {
-                to[d * 16] = o[d][n][x];
-                to[d * 16 + 8] = o[d][n][x + 2];
-            }
+            leave_row(n, x, scale,
+                      o_rows() + (warp * 8 + (lane & 3) * 2 + x) * Shape::O_STRIDE +
+                          (lane >> 2) * (E4M3 ? 2 : 1));
         }
     }
     /* Combine a warp's rows of one tile over the four warps, into the output or this part's slot. */
@@ -468,7 +582,7 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
             __syncthreads();
 #pragma unroll
         for (int n = 0; n < TILES; ++n) {
-            leave_tile(n);
+            leave_tile(list, n);
             __syncthreads();
             combine_warps(list, n, whole);
             if (TILES == 1 && !whole)

@@ -5,54 +5,18 @@
  */
 #include "kernels/cuda/decode_sm90.cuh"
 
-#include "kernels/cuda/decode.cuh"
-
-#include <cuda_runtime.h>
+#include "kernels/cuda/decode_launch.cuh"
 
 #include "kernels/cuda/decode_inst.cuh"
 
 namespace
 {
 
-typedef void (*Kernel)(s2::DecodeParams);
-
-/* Each kernel waits for the previous launch itself. */
-cudaError_t launch_after(Kernel kernel, dim3 grid, size_t shared_bytes, const s2::DecodeParams &params,
-                         cudaStream_t stream)
-{
-    cudaLaunchAttribute overlap = {};
-    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    overlap.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = grid;
-    config.blockDim = dim3(s2::DECODE_THREADS);
-    config.dynamicSmemBytes = shared_bytes;
-    config.stream = stream;
-    config.attrs = &overlap;
-    config.numAttrs = 1;
-    return cudaLaunchKernelEx(&config, kernel, params);
-}
-
-template <class Shape>
-cudaError_t launch(Kernel kernel, const s2::DecodeParams &params, int32_t n_chunks, cudaStream_t stream)
-{
-    cudaError_t status = cudaFuncSetAttribute(
-        (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::SHARED_BYTES);
-    if (status == cudaSuccess)
-        status = launch_after(kernel, dim3((unsigned)params.n_parts, (unsigned)n_chunks), Shape::SHARED_BYTES,
-                              params, stream);
-    if (status != cudaSuccess || !params.merged)
-        return status;
-    const int32_t n_blocks = params.n_lists * (Shape::ROWS / s2::DECODE_WARPS);
-    return launch_after(s2::merge_parts<Shape::D, Shape::ROWS, Shape::FP16, Shape::EXTRA>,
-                        dim3((unsigned)n_blocks, (unsigned)n_chunks), 0, params, stream);
-}
-
 template <int TILES, bool EXTRA>
 cudaError_t narrow(const s2::DecodeParams &params, int32_t n_chunks, cudaStream_t stream)
 {
     typedef s2::DecodeShape<S2_HEAD_DIM, TILES, S2_FP16, EXTRA> Shape;
-    return launch<Shape>(s2::decode<Shape>, params, n_chunks, stream);
+    return s2::launch_decode<Shape>(s2::decode<Shape>, params, n_chunks, stream);
 }
 
 template <bool EXTRA>
@@ -63,7 +27,7 @@ cudaError_t launch_step(const s2::DecodeParams &params, int32_t row_tiles, int32
         return narrow<1, EXTRA>(params, n_chunks, stream);
     if (row_tiles == 8) {
         typedef s2::WideShape<S2_HEAD_DIM, S2_FP16, EXTRA> Shape;
-        return launch<Shape>(s2::decode_wide<Shape>, params, n_chunks, stream);
+        return s2::launch_decode<Shape>(s2::decode_wide<Shape>, params, n_chunks, stream);
     }
 #if S2_HEAD_DIM <= 128
     if (row_tiles == 4)

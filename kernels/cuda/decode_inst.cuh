@@ -28,4 +28,16 @@ struct DecodeParams;
 S2_DECODE_DIMS(S2_DECODE_DECLARE)
 #undef S2_DECODE_DECLARE
 
+/* Over K and V in e4m3; row_tiles is 1, 2, or 4 up to head dim 128. */
+#define S2_DECODE_E4M3_PASTE(dim, fp16)  s2_decode_e4m3_d##dim##_fp16_##fp16
+#define S2_DECODE_E4M3_LAUNCH(dim, fp16) S2_DECODE_E4M3_PASTE(dim, fp16)
+#define S2_DECODE_E4M3_DIMS(X)           X(64) X(128) X(256)
+#define S2_DECODE_DECLARE(dim)                                                                               \
+    cudaError_t S2_DECODE_E4M3_LAUNCH(dim, 0)(const s2::DecodeParams &, int32_t row_tiles, int32_t n_chunks, \
+                                              cudaStream_t);                                                 \
+    cudaError_t S2_DECODE_E4M3_LAUNCH(dim, 1)(const s2::DecodeParams &, int32_t row_tiles, int32_t n_chunks, \
+                                              cudaStream_t);
+S2_DECODE_E4M3_DIMS(S2_DECODE_DECLARE)
+#undef S2_DECODE_DECLARE
+
 #endif /* S2_KERNELS_CUDA_DECODE_INST_CUH */

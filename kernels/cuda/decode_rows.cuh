@@ -12,13 +12,13 @@
 #include <math_constants.h>
 
 #include "kernels/cuda/cap.cuh"
+#include "kernels/cuda/decode_ptx.cuh"
 
 namespace s2
 {
 
 enum { DECODE_WARPS = 4, DECODE_THREADS = 128, DECODE_KEYS = 16 };
 
-static constexpr uint64_t DROP_FIRST = 0x12F0000000000000ull; /* as createpolicy would encode it */
 /* live: bit j: some row reads key j; the bit above them: keys written by the step itself, not before it. */
 static constexpr uint32_t DECODE_ALL_LIVE = 0xffffu, DECODE_NEW = 1u << 16;
 
@@ -53,77 +53,10 @@ struct DecodeParams {
     int32_t early;   /* keys that are not new may be fetched before the previous launch has ended */
     int32_t paced;   /* and slab by slab, since a launch is ending now */
     float scale_log2;
-    Cap cap;           /* extra instances: its top is 0 without a cap */
-    const float *sink; /* ... [head]; NULL: none */
+    Cap cap;                        /* extra instances: its top is 0 without a cap */
+    const float *sink;              /* ... [head]; NULL: none */
+    const float *k_scale, *v_scale; /* e4m3: [KV head] */
 };
-
-/*
- * Where K and V are read only once, Hopper's L2 is told to drop them first. Rows of whole 128-byte lines
- * request a line at a time; in others half a line belongs to another head, which may never be read.
- */
-template <bool ONCE, bool LINES> S2_DEVICE void cp_async16_whole(uint32_t dst, const void *src)
-{
-#if __CUDA_ARCH__ >= 900
-    if constexpr (ONCE) {
-        if constexpr (LINES)
-            asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2;" ::"r"(dst),
-                         "l"(src), "l"(DROP_FIRST)
-                         : "memory");
-        else
-            asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::64B [%0], [%1], 16, %2;" ::"r"(dst),
-                         "l"(src), "l"(DROP_FIRST)
-                         : "memory");
-        return;
-    }
-#endif
-    if constexpr (LINES)
-        asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(dst), "l"(src) : "memory");
-    else
-        asm volatile("cp.async.cg.shared.global.L2::64B [%0], [%1], 16;" ::"r"(dst), "l"(src) : "memory");
-}
-/* From L2, in program order: otherwise the compiler moves loads to their uses, one trip each. */
-S2_DEVICE float4 load_part(const float *from)
-{
-    float4 x;
-    asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
-                 : "l"(from));
-    return x;
-}
-S2_DEVICE float2 load_part(const float2 *from)
-{
-    float2 x;
-    asm volatile("ld.global.cg.v2.f32 {%0, %1}, [%2];" : "=f"(x.x), "=f"(x.y) : "l"(from));
-    return x;
-}
-S2_DEVICE void prefetch_to_l2(const void *from, uint32_t n_bytes)
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(n_bytes) : "memory");
-#else
-    (void)from;
-    (void)n_bytes;
-#endif
-}
-/* Programmatic launch: does nothing on older chips, where launches do not overlap. */
-S2_DEVICE void wait_for_launch_before()
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-S2_DEVICE void let_next_launch_begin()
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-S2_DEVICE int arrive(int32_t *counter)
-{
-    int before;
-    asm volatile("atom.add.acq_rel.gpu.global.s32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
-    return before;
-}
 
 /* Rows of a chunk: their addresses and their parts. EXTRA: with a cap or sinks. */
 template <int D, int ROWS, bool FP16, bool EXTRA> struct DecodeRows {

@@ -23,6 +23,12 @@ S2_DEVICE float exp2_fast(float x)
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
+S2_DEVICE float rcp_fast(float x)
+{
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
 template <bool FP16> S2_DEVICE uint32_t pack2(float low, float high)
 {
     uint32_t r;

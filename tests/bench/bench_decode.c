@@ -1,7 +1,7 @@
 /*
  * bench_decode - decode steps on one GPU: microseconds, and K and V bytes a second against the read ceiling.
  *
- * usage: bench_decode [--only=PATTERN,...] [--batch=N] [--tok=N,...] [--cached] [--commit=TEXT]
+ * usage: bench_decode [--only=PATTERN,...] [--batch=N] [--tok=N,...] [--cached] [--kv-dtype=bf16|e4m3] [--commit=TEXT]
  * One JSON object a line: the device and its read ceiling first, then a row a shape. Launches are replayed
  * from a graph, as serving does; the K and V that they read rotate over more than 600 MB, so that nothing
  * is left in the last-level cache. Rates count the keys that must be read, once.
@@ -57,8 +57,8 @@ typedef struct s2_bench {
     s2_device *device;
     const char *only, *only_tok, *commit;
     int32_t only_batch;
-    bool cached;
-    void *k, *v, *q, *o, *lse;
+    bool cached, e4m3;
+    void *k, *v, *q, *o, *lse, *scale;
     double ceiling; /* bytes a second */
     s2_diag why;
 } s2_bench;
@@ -85,6 +85,11 @@ static int by_value(const void *a, const void *b)
 
 /* ------------------------------------------------------------------ one case */
 
+static int64_t number_bytes(const s2_bench *bench)
+{
+    return s2_dtype_bytes(bench->e4m3 ? S2_F8 : S2_BF16);
+}
+
 static s2_status make_plan(s2_bench *bench, s2_bench_case *one)
 {
     const s2_bench_shape *const shape = one->shape;
@@ -103,7 +108,7 @@ static s2_status make_plan(s2_bench *bench, s2_bench_case *one)
                          &bench->why));
     s2_decode_plan decode;
     S2_TRY(s2_decode_plan_build(&one->arena, &one->plan, NULL, 264, &decode, &bench->why));
-    one->kv_bytes = (double)decode.n_live_keys * HEAD_DIM * 2 * 2;
+    one->kv_bytes = (double)decode.n_live_keys * HEAD_DIM * 2 * number_bytes(bench);
     if (shape->select_pages > 0) /* and the bounds of every page */
         one->kv_bytes = one->kv_bytes / BLOCK_TOK + (double)shape->batch * shape->kv_heads *
                                                         shape->select_pages * BLOCK_TOK * HEAD_DIM * 4;
@@ -117,6 +122,9 @@ static s2_attn_problem problem_of(const s2_bench *bench, const s2_bench_case *on
     const s2_tensor kv = {NULL, shape->kv_heads * n_tok * d, d, n_tok * d};
     s2_attn_problem problem = {.pass = S2_PASS_DECODE,
                                .dtype = S2_BF16,
+                               .e4m3 = bench->e4m3,
+                               .k_scale = bench->scale,
+                               .v_scale = bench->scale,
                                .plan = &one->plan,
                                .n_seqs = shape->batch,
                                .n_heads = shape->heads,
@@ -137,7 +145,8 @@ static s2_attn_problem problem_of(const s2_bench *bench, const s2_bench_case *on
 /* Copies of a contiguous K and V lie one behind the other. */
 static void place_contiguous(const s2_bench *bench, s2_bench_case *one)
 {
-    const int64_t span = (int64_t)one->shape->batch * one->shape->kv_heads * one->shape->n_tok * HEAD_DIM * 2;
+    const int64_t n = (int64_t)one->shape->batch * one->shape->kv_heads * one->shape->n_tok * HEAD_DIM;
+    const int64_t span = n * number_bytes(bench);
     int64_t wanted = 1 + (int64_t)(ROTATE_BYTES / one->kv_bytes);
     wanted = wanted < POOL_BYTES / span ? wanted : POOL_BYTES / span;
     one->n_copies = (int32_t)(wanted < LIMIT_COPIES ? wanted : LIMIT_COPIES);
@@ -174,7 +183,7 @@ static s2_status place_cached(s2_bench *bench, s2_bench_case *one)
         one->problems[copy].cached = &one->cached[copy];
     }
     const s2_cache_usage use = s2_cache_use(one->cache);
-    return use.pool_pages * use.page_slots * HEAD_DIM * 2 <= POOL_BYTES ? S2_OK : S2_ENOMEM;
+    return use.pool_pages * use.page_slots * HEAD_DIM * number_bytes(bench) <= POOL_BYTES ? S2_OK : S2_ENOMEM;
 }
 
 /* Copies of contiguous keys are as layers are: one plan serves them all. Where pages are chosen each copy has
@@ -258,13 +267,13 @@ static void print_row(const s2_bench *bench, const s2_bench_case *one, double us
     const double rate = one->kv_bytes / (us * 1e-6), strict = one->kv_bytes / (strict_us * 1e-6);
     printf("{\"row\": \"decode\", \"kernel\": \"decode\", \"pattern\": \"%s\", \"heads\": %d, \"kv_heads\": "
            "%d, \"head_dim\": %d, \"batch\": %d, \"n_tok\": %d, \"q_tok\": %d, \"select_pages\": %d, "
-           "\"cache\": \"%s\", "
+           "\"cache\": \"%s\", \"kv_dtype\": \"%s\", "
            "\"kv_mb\": %.1f, \"us\": %.2f, \"spread\": %.3f, \"kv_tbs\": %.3f, \"over_ceiling\": %.3f, "
            "\"strict_us\": %.2f, \"strict_over_ceiling\": %.3f, \"copies\": %d}\n",
            one->shape->name, one->shape->heads, one->shape->kv_heads, HEAD_DIM, one->shape->batch,
            one->shape->n_tok, one->shape->q_tok, one->shape->select_pages,
-           bench->cached ? "evicted" : "contiguous", one->kv_bytes * 1e-6, us, spread, rate * 1e-12,
-           rate / bench->ceiling, strict_us, strict / bench->ceiling, one->n_copies);
+           bench->cached ? "evicted" : "contiguous", bench->e4m3 ? "e4m3" : "bf16", one->kv_bytes * 1e-6, us,
+           spread, rate * 1e-12, rate / bench->ceiling, strict_us, strict / bench->ceiling, one->n_copies);
     fflush(stdout);
 }
 
@@ -300,18 +309,24 @@ static s2_status bench_shape(s2_bench *bench, const s2_bench_shape *shape)
 
 static s2_status open_bench(s2_bench *bench)
 {
-    enum { MOST_ROWS = 16 * 16 * 32 };
+    enum { MOST_ROWS = 16 * 16 * 32, MOST_KV_HEADS = 32, STORED_UNIT = 64 };
     const s2_device_ops *ops;
     S2_TRY(s2_device_open("gpu", &bench->device, &bench->why));
     ops = bench->device->ops;
     void **const pools[] = {&bench->k, &bench->v};
-    void **const small[] = {&bench->q, &bench->o, &bench->lse};
+    void **const small[] = {&bench->q, &bench->o, &bench->lse, &bench->scale};
+    const s2_dtype stored = bench->e4m3 ? S2_F8 : S2_BF16;
+    float scale[MOST_KV_HEADS];
+    for (int at = 0; at < MOST_KV_HEADS; at++)
+        scale[at] = 1.0f / STORED_UNIT;
     for (int at = 0; at < 2; at++) {
         S2_TRY(ops->alloc(bench->device, (size_t)POOL_BYTES, pools[at]));
-        S2_TRY(ops->fill_normal(bench->device, *pools[at], POOL_BYTES / 2, S2_BF16, (uint64_t)at + 1, 1.0f));
+        S2_TRY(ops->fill_normal(bench->device, *pools[at], POOL_BYTES / s2_dtype_bytes(stored), stored,
+                                (uint64_t)at + 1, bench->e4m3 ? (float)STORED_UNIT : 1.0f));
     }
-    for (int at = 0; at < 3; at++)
+    for (int at = 0; at < 4; at++)
         S2_TRY(ops->alloc(bench->device, MOST_ROWS * HEAD_DIM * 4, small[at]));
+    S2_TRY(ops->copy_in(bench->device, bench->scale, scale, sizeof scale));
     S2_TRY(ops->fill_normal(bench->device, bench->q, MOST_ROWS * HEAD_DIM, S2_BF16, 3, 1.0f));
     return s2_cuda_read_rate(bench->device, bench->k, (size_t)2 << 30, &bench->ceiling, &bench->why);
 }
@@ -343,6 +358,8 @@ static void read_option(s2_bench *bench, const char *arg)
         bench->only_tok = arg + 6;
     else if (strcmp(arg, "--cached") == 0)
         bench->cached = true;
+    else if (strcmp(arg, "--kv-dtype=e4m3") == 0)
+        bench->e4m3 = true;
     else if (strncmp(arg, "--commit=", 9) == 0)
         bench->commit = arg + 9;
 }
@@ -370,7 +387,7 @@ int main(int argc, char **argv)
     for (int32_t at = 0; at < N_SHAPES; at++)
         if (wants(&bench, &shapes[at]))
             n_failed += bench_shape(&bench, &shapes[at]) != S2_OK;
-    void *const memory[] = {bench.k, bench.v, bench.q, bench.o, bench.lse};
+    void *const memory[] = {bench.k, bench.v, bench.q, bench.o, bench.lse, bench.scale};
     for (size_t at = 0; at < sizeof memory / sizeof *memory; at++)
         bench.device->ops->release(bench.device, memory[at]);
     s2_device_close(&bench.device);
