@@ -527,7 +527,7 @@ static void text_end_to_end(const s2_sim_options *options, const s2_sim *sim, s2
     s2_buf_puts(buf, "; with dense attention ");
     s2_time_print(sim->end_to_end_dense_us, buf);
     s2_buf_puts(buf, ", ");
-    s2_rate_print(s2_sim_tokens_per_s(options, sim->end_to_end_dense_us), buf);
+    put_tokens_per_s(s2_sim_tokens_per_s(options, sim->end_to_end_dense_us), buf);
     s2_buf_puts(buf, ": ");
     put_times(options, sim, sim->end_to_end_us, sim->end_to_end_dense_us, buf);
     s2_buf_puts(buf, "\n");

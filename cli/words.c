@@ -38,14 +38,15 @@ const s2_word_entry s2_word_entries[] = {
      "Which resource the time is spent on: mma (matrix units), exp (exponentials), hbm (memory "
      "bandwidth), l2 (the L2 cache), link (to the host), launch (starting kernels)."},
     {"mma", "The GPU's matrix units (tensor cores); a kernel bound by them computes all the time."},
-    {"exp", "The GPU's exponential units, one exponential for each score of the softmax."},
+    {"exp|exponential|exponentials",
+     "The GPU's exponential units, one exponential for each score of the softmax."},
     {"hbm|hbm_read|hbm_write|bytes",
      "Bytes moved between the GPU's memory and its chips. The floor is each input "
      "read once and each output written once; what tiles load again mostly comes "
      "from L2."},
     {"l2", "The GPU's second-level cache; bytes that tiles load through it."},
-    {"link", "The connection to the host's memory, read where a cache does not fit the GPU."},
-    {"launch", "The time that starting a kernel takes, whatever it computes."},
+    {"link|links", "The connection to the host's memory, read where a cache does not fit the GPU."},
+    {"launch|launches", "The time that starting a kernel takes, whatever it computes."},
     {"head pages|head_pages",
      "The KV cache in pages (of 16 tokens by default) for each KV head: a page is freed "
      "when none of its keys is needed by any query head of that KV head."},
@@ -53,7 +54,7 @@ const s2_word_entry s2_word_entries[] = {
      "The KV cache in pages that all KV heads share, as paged attention allocates them "
      "today: a page is freed only when no head needs any of its keys, which rotated "
      "strides never allow."},
-    {"ring + stripes|ring_stripes|ring",
+    {"ring + stripes|ring_stripes|ring|stripes",
      "The KV cache as a ring buffer for the window and one stripe of blocks for "
      "each residue of a stride."},
     {"kv cache|kv_bytes|kv_mib|kv_head_pages",
@@ -69,7 +70,7 @@ const s2_word_entry s2_word_entries[] = {
     {"dp",
      "--dp N of s2 sim --phase train: N groups of GPUs train on sequences of their own, and divide weights, "
      "gradients and optimizer among them."},
-    {"gpus|each gpu|tp",
+    {"gpus|each gpu|tp|rank",
      "With --tp: what each GPU computes and holds of the heads; the slowest sets the time."},
     {"pp|stage|stages|microbatch|bubble", "--pp N of s2 sim: N stages in a row, each with some of the "
                                           "layers, work on microbatches one after another; "
@@ -81,7 +82,7 @@ const s2_word_entry s2_word_entries[] = {
      "The time of the attention of all layers in microseconds, predicted for the kernels of this repository "
      "where the "
      "GPU was measured, else a bound; `priced` says which. Tables print it with its unit."},
-    {"priced",
+    {"priced|prices",
      "predicted: the time is a prediction with a stated error; bound: no kernel can be faster, and real "
      "ones are slower."},
     {"predicted|prediction", "Foretold from constants that were fitted to measured kernels; how far off that "
@@ -92,7 +93,7 @@ const s2_word_entry s2_word_entries[] = {
      "a "
      "limit; with it what nine in ten were within, and the largest. Where no such launch was measured there "
      "is no "
-     "error, and a percentage is an allowance."},
+     "error, and a percentage is an allowance. The error of a kernel's outputs is another: see numerics."},
     {"gpu_us|measured", "The latest time measured by s2 validate, all layers: on the GPU of the same row, by "
                         "the kernels that the "
                         "row's price is of, for the same batch and type on one GPU."},
@@ -104,9 +105,68 @@ const s2_word_entry s2_word_entries[] = {
     {"kernel",
      "Of a price: whose kernels it is of. s2 are those of this repository; another name is a kernel "
      "model's (--kernel-model), digits behind a name those of a file of your own."},
-    {"settings", "Of a price: what else it depends on where that is not usual. "
-                 "page: tokens of a KV page; dp, recompute: of training; keeps=all: the stack frees no page; "
-                 "gpu-file: a GPU of your own with the name of a built-in one."},
+    {"settings|usual|keeps=all|keeps|gpu-file", "Of a price: what else it depends on where that is not "
+                                                "usual. page: tokens of a KV page; dp, recompute: of "
+                                                "training; keeps=all: the stack frees no page; gpu-file: a "
+                                                "GPU of your own with the name of a built-in one."},
+    {"no ratio|no_ratio|dense_spills|no_room",
+     "Why two times are not divided: a cache does not fit the GPU's memory (the pattern's own, or that of "
+     "dense "
+     "attention beside it), or a training step does not. Any pattern would look fast beside such a time."},
+    {"projections|feed-forward|lm head|norms|rotary|rotary, cache|activation|embedding",
+     "Parts of a time around attention: making Q, K, V and taking in O; the two or three products of each "
+     "layer "
+     "behind attention; the product that gives logits; normalisation; the rotary embedding, in inference "
+     "with "
+     "writing the cache; the function between the feed-forward products. docs/simulator.md has what each "
+     "moves."},
+    {"all-reduce|all_reduce", "With --tp: adding up, over the link, what each GPU has of the hidden state, "
+                              "behind attention and behind the "
+                              "feed-forward of each layer."},
+    {"gather, scatter|gather|scatter|gathered", "With --dp in training: fetching the weights of a layer that "
+                                                "others keep, and handing its gradients to those "
+                                                "who keep them."},
+    {"micro|microbatches", "--micro N of s2 sim --pp: how many microbatches a batch is cut into."},
+    {"between stages|waiting for stages", "Parts of a step with --pp: the hidden state on its way over the "
+                                          "links between stages, and what the slowest "
+                                          "stage waits for the others."},
+    {"attention backward|attention again|backward|bwd",
+     "Parts of a training step: the backward pass of attention; with --recompute its forward pass once "
+     "more."},
+    {"latency",
+     "As what a time is bound by: blocks of threads take longest although they compute less than their bytes "
+     "take; they wait, for memory or for one another."},
+    {"spread", "Of measured times: the slowest run less the fastest, as a share of the median."},
+    {"work items|items",
+     "The pieces of work of a plan that a GPU hands out to its multiprocessors, such as a tile of queries."},
+    {"kernel model|kernel models|kernel-model",
+     "Somebody else's kernel as s2 sim --kernel-model prices it: a law fitted to a table of its times "
+     "(docs/simulator.md), with the mean error on rows that were held out."},
+    {"request|requests|prompt|prompts|server", "Of s2 sim --requests: a prompt and the tokens of output that "
+                                               "follow it; the server that is modelled runs "
+                                               "many at a time (docs/simulator.md)."},
+    {"mhz|clock|clock_mhz",
+     "The clock of the multiprocessors; a prediction takes the one that the power of its kernel leaves."},
+    {"bandwidth", "Bytes a second that a memory or a link moves."},
+    {"query|queries|key|keys|token|tokens|causal", "Each token of a context asks as a query and is read as a "
+                                                   "key, with its value. Causal: a query reads no key "
+                                                   "behind it."},
+    {"block|blocks",
+     "A run of tokens (block N of a pattern) that terms count in; a key block is one of keys."},
+    {"kib|mib|gib|tib", "Bytes: 1024, and 1024 times more for each."},
+    {"sm|sms|worker", "A multiprocessor of a GPU; blocks of threads run on them."},
+    {"optimizer|gradients",
+     "Of a training step: gradients say how each weight should change; the optimizer changes it."},
+    {"offset", "The residue at which a stride begins; the language's word for it is phase."},
+    {"objective|objectives", "What a search or a front minimizes: --minimize us,kv_bytes,unread and others."},
+    {"workbench", "The screen of s2 tui on which keys turn the knobs of a design."},
+    {"dtype|kv-dtype", "The type of Q, K, V and O (--dtype), and that of the stored cache (--kv-dtype)."},
+    {"indexer|indexers",
+     "What scores keys so that topk can choose: small heads of their own (docs/simulator.md)."},
+    {"rms error|rms|recall_error|loss_error", "Root mean square error: the root of the mean of the squared "
+                                              "errors, of what s2 reach says of small models, on "
+                                              "patterns that were not fitted. It is no limit."},
+    {"chunk|chunks", "A part of a prompt that is computed at once, beside the tokens of others (--chunk N)."},
     {"speed-up|over dense|faster",
      "Dense attention of the same shape divided by this one, by the same kind of "
      "kernel and prediction."},
@@ -120,7 +180,7 @@ const s2_word_entry s2_word_entries[] = {
      "How norms, rotary embedding and activations of a model are priced: fused, one kernel each, or eager, "
      "PyTorch's operations one by one (--fusion)."},
     {"parts", "What a time is made of: attention first, then, with --model, the layers around it."},
-    {"work|useful|executed|flop",
+    {"work|useful|executed|executed density|flop|kflop|mflop|gflop|tflop|pflop",
      "Useful counts the visible pairs; executed counts whole tiles, which is what the "
      "GPU computes."},
     {"tiles",
@@ -181,7 +241,9 @@ const s2_word_entry s2_word_entries[] = {
     {"dense",
      "The same shapes with every key read, by the same kernel: what a sparse pattern is compared with. As a "
      "term: every key."},
-    {"left out", "What of a validation was not done, and why."},
+    {"left out",
+     "Of a validation: what was not done, and why. Of a search: designs of the front that dense attention or "
+     "the model's own layers beat; they are counted and not shown."},
     {"plan", "What a kernel is asked to do for a pattern: tiles, steps and their order. \"At least T for "
              "this plan\" is "
              "its time at peak rates, a bound of this way of computing; real kernels are slower."},
@@ -301,7 +363,7 @@ const s2_word_entry s2_word_entries[] = {
      "pairs."},
     {"resident",
      "The blocks that the KV heads of a layer read for the last query, and how often each block is kept."},
-    {"worth|judged",
+    {"worth|judged|unjudged",
      "What a small model learned with such patterns: recall and loss, each with the error that it had on "
      "patterns "
      "drawn afterwards. Only models of 4 layers, 8 query heads on 4 KV heads and a context of 64 blocks were "
@@ -330,7 +392,7 @@ const s2_word_entry s2_word_entries[] = {
     {"candidate|space", "A space is a pattern with choices in braces; each choice of all makes a candidate."},
     {"run", "A recorded command with its results; s2 repro prints it again."},
     {"proof", "The verdicts of rows, union and kv for every length that go with an exported file."},
-    {"pattern|design",
+    {"pattern|design|designs",
      "Which keys each query of each head and layer reads. A design is a pattern in the database."},
     {"union-complete", "Every query sees every earlier key through some head of the layer: see union."},
     {"kv-efficient", "A key once unread is never needed again, so its cache entry may be freed: see kv."},
@@ -344,9 +406,10 @@ const s2_word_entry s2_word_entries[] = {
      "validation what ran, env the machines, view saved filters, undo what can be taken back. "
      "docs/database.md "
      "has their columns."},
-    {"head dim|type|dense layers|dense kv", "Knobs of the workbench: the dimension of a head, the type of Q, "
-                                            "K and V, which layers are dense, and how "
-                                            "many KV heads at the end are."},
+    {"head dim|dim|type|dense layers|dense kv",
+     "Knobs of the workbench: the dimension of a head, the type of Q, "
+     "K and V, which layers are dense, and how "
+     "many KV heads at the end are."},
     {"attention|bounds|vs dense|of dense|time >=", "On the screens: the predicted time of the attention of "
                                                    "all layers; at peak rates, by this plan and by any; "
                                                    "how much longer dense attention takes, as a ratio of two "

@@ -25,6 +25,28 @@ NAMED = re.compile(r"(?:ratio of|recall|error|allowed|LSE|scores capped at|(?:de
 LABEL = re.compile(r"^ +tokens of output a s ")
 
 
+# Words of any language reference that a page need not explain; all others `s2 explain` must know.
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "data/plain-words.txt"), encoding="utf-8") as plain_words:
+    PLAIN = set(plain_words.read().split())
+WORD = re.compile(r"(?<![\w./-])[a-z][a-z_]*(?:-[a-z]+)*(?![\w/]|\.\w)", re.I)
+seen = {}
+
+
+def note_words(call, text):
+    """Keep each new word of a page; names and numbers that the command was given, hashes and paths are none."""
+    given = set(re.findall(r"[a-z_-]+", call.lower()))
+    for word in WORD.findall(text):
+        seen.setdefault(word.lower(), call) if word.lower() not in given else None
+
+
+def check_explained():
+    """Every word that a page, a table or a screen printed is plain English, or s2 explain knows it."""
+    asked = sorted(word for word in seen if word not in PLAIN)
+    said = "".join(run("s2", "explain", word).stderr for word in asked)
+    for word in asked:
+        judge(f"s2 explain: {word}:" not in said, f"S2_SEED={SEED}: {seen[word]}: prints {word!r}, which neither s2 explain nor tests/data/plain-words.txt knows")
+
+
 def judge(good, what):
     global held, failed
     held += good
@@ -57,6 +79,8 @@ def check(*words, sentences=True):
         for rule, found in (("an exponent", EXPONENT.search(text)), ("a number that is not finite", NOT_FINITE.search(text)),
                             ("an error that reads as a limit", LIMIT.search(text)), ("a line drawn over another", re.search(r"[\r\x1b]", text))):
             judge(not found, f"S2_SEED={SEED}: {call}: {name} with {rule}: {text[max(0, found.start() - 60):found.end() + 20]!r}" if found else "")
+    if words[1] != "doctor": # it prints what the machine calls itself
+        note_words(call, done.stdout)
     bad = list(unitless(done.stdout)) if sentences else []
     judge(not bad, f"S2_SEED={SEED}: {call}: a number without a unit: {bad[:1]}")
     judge(done.returncode >= 0, f"S2_SEED={SEED}: {call}: killed by signal {-done.returncode}")
@@ -117,6 +141,8 @@ def check_records(rng):
     check("s2", "search", space, *at, "--phase", rng.choice(["prefill", "decode", "prefill,decode", "train"]), *rng.choice([(), ("--bounds",)]))
     check("s2", "search", space, *at, "--no-db", "--gpu", gpu, "--minimize", "us,density,depth,dilution")
     check("s2", "search", space, *at, "--no-db", "--at-most", "us=" + rng.choice(["0.000001us", "900h", "5ms"][::2]))
+    for view in ("bench", "designs", "design", "compare", "pareto", "record", "runs"):
+        note_words("s2 tui --dump " + view, run("s2", "tui", "--dump", view).stdout)
     for words in (("ls",), ("ls", "--columns", "us,kv_bytes,unread,density,error_pct"), ("pareto",), ("ls", "--format", "csv")):
         check("s2", *words, sentences=False)
 
@@ -128,6 +154,13 @@ def check_words():
     check("s2", "search", "heads 8; all: local {1..64} | stride {1..64} phase head", "--at-most", "kv_bytes=50", "--no-db")
     check("s2", "doctor", sentences=False)
     check("s2", "explain", "imbalance", sentences=False)
+    model = "model llama-3.1-8b; all: local 16 | stride 8 phase kv"
+    for more in (("--phase", "decode", "--tp", "2", "--batch", "300", "--len", "32k"), ("--phase", "train", "--recompute", "--dp", "2"), ("--phase", "all"), ("--compare",),
+                 ("--phase", "train", "--len", "32k", "--batch", "16", "--tp", "2", "--cp", "2", "--pp", "4", "--dp", "4", "--nodes", "8"),
+                 ("--phase", "decode", "--batch", "max", "--fusion", "eager"), ("--kernel-model", "vllm-h200")):
+        check("s2", "sim", model if more[0] != "--kernel-model" else "heads 8; all: dense", "--no-db", *more)
+    check("s2", "sim", "heads 8; all: topk 512", "--no-db", "--bounds")
+    check("s2", "check", "heads 8; kv-heads 2; all: local 16 | stride 16 phase head", "--require", "rows,union,kv,group,shards,ranks:2,depth:3", "--no-db", sentences=False)
 
 
 with tempfile.TemporaryDirectory() as folder:
@@ -139,4 +172,5 @@ with tempfile.TemporaryDirectory() as folder:
         check_prices(chance)
     for _ in range(max(1, CASES // 4)):
         check_records(chance)
+    check_explained()
 print(f"{held} held, {failed} did not")
