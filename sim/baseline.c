@@ -47,22 +47,38 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-/* One line of attention with a new time; the parts around it are unchanged. */
+static bool is_named(const s2_part *part, const char *name)
+{
+    return strcmp(part->name, name) == 0;
+}
+
+/*
+ * Attention with a new time, of which a training step takes a third forward, the rest backward, and the third once
+ * more where it recomputes; the parts around it are unchanged, and those of the dense pattern alone go.
+ */
 static void set_time(s2_sim *sim, double time_us, double bound_us, s2_resource by)
 {
-    if (sim->end_to_end_us > 0)
-        sim->end_to_end_us += time_us - sim->time_us;
+    const bool trains = sim->n_parts > 1 && is_named(&sim->parts[1], "attention backward");
+    const double forward_us = trains ? time_us / 3 : time_us;
+    double sum_us = 0;
+    int32_t n_parts = 0;
+    for (int32_t at = 0; at < sim->n_parts; at++) {
+        s2_part part = sim->parts[at];
+        const bool backward = is_named(&part, "attention backward");
+        if (is_named(&part, "host memory") || is_named(&part, "selection"))
+            continue;
+        if (backward || is_named(&part, "attention") || is_named(&part, "attention again")) {
+            part.time_us = backward ? time_us - forward_us : forward_us;
+            part.bound_by = by;
+        }
+        sum_us += part.time_us;
+        sim->parts[n_parts++] = part;
+    }
+    sim->n_parts = n_parts;
+    sim->end_to_end_us = sim->end_to_end_us > 0 ? sum_us : 0;
     sim->time_us = time_us;
     sim->bound_us = bound_us;
     sim->bound_by = by;
-    /* attention is first; the line for a cache that does not fit belongs to the dense pattern */
-    int32_t n_parts = 0;
-    for (int32_t part = 0; part < sim->n_parts; part++)
-        if (strcmp(sim->parts[part].name, "host memory") != 0)
-            sim->parts[n_parts++] = sim->parts[part];
-    sim->n_parts = n_parts;
-    sim->parts[0].time_us = time_us;
-    sim->parts[0].bound_by = by;
 }
 
 /*

@@ -9,6 +9,7 @@
 
 #include "base/rng.h"
 #include "pattern/parse.h"
+#include "sim/baseline.h"
 #include "sim/training.h"
 
 static const char *const models[] = {"llama-3.1-8b", "qwen2.5-0.5b", "gpt-oss-20b", "phi-2"};
@@ -210,7 +211,7 @@ static void assert_of_a_stage(double bytes, double (*twin_bytes)(const s2_sim_op
 static void each_gpu_sends_what_its_collectives_define(void **state)
 {
     (void)state;
-    for (int64_t n = 0; n < s2_test_cases(25); n++) {
+    for (int64_t n = 0; n < s2_test_cases(12); n++) {
         s2_rng rng = {s2_test_seed(20261201) + (uint64_t)n};
         s2_arena arena = {0};
         s2_net net;
@@ -238,7 +239,7 @@ static void each_gpu_sends_what_its_collectives_define(void **state)
 static void no_part_of_a_step_is_predicted_below_its_bound(void **state)
 {
     (void)state;
-    for (int64_t n = 0; n < s2_test_cases(15); n++) {
+    for (int64_t n = 0; n < s2_test_cases(8); n++) {
         s2_rng rng = {s2_test_seed(20261202) + (uint64_t)n};
         s2_arena arena = {0};
         s2_net net;
@@ -300,6 +301,45 @@ static void dense_takes_the_same_beside_every_pattern(void **state)
         }
         s2_arena_release(&arena);
     }
+}
+
+/* The lines of each known method add up to its times. */
+static void parts_of_known_methods_add_up(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_net net;
+    const s2_baseline *baseline;
+    s2_rng rng = {s2_test_seed(20261208)};
+    s2_sim_options options = draw_machine(&rng, &net);
+    options.n_stages = options.n_context = options.n_nodes = 1;
+    options.n_micro = 0;
+    options.len_tok = 9000;
+    for (int32_t nth = 0; (baseline = s2_baseline_at(nth)) != NULL; nth++)
+        for (int32_t n = 0; n <= S2_N_PHASES; n++) {
+            s2_buf text = {0};
+            s2_pattern pattern;
+            s2_diag diag = {0};
+            options.phase = n < S2_N_PHASES ? (s2_phase)n : S2_TRAIN;
+            options.recompute = n == S2_N_PHASES;
+            const s2_pattern like = pattern_of(&arena, &net, "local 4", "local 4");
+            s2_baseline_text(baseline, &like, options.len_tok, &text);
+            assert_int_equal(s2_pattern_parse(&arena, text.data, text.len, NULL, &pattern, &diag), S2_OK);
+            s2_sim sim = priced(&arena, &pattern, &options);
+            s2_baseline_adjust(baseline, &pattern, &options, &sim);
+            double all_us = 0, attention_us = 0;
+            for (int32_t part = 0; part < sim.n_parts; part++) {
+                const char *const name = sim.parts[part].name;
+                all_us += sim.parts[part].time_us;
+                if (strcmp(name, "attention") == 0 || strcmp(name, "attention backward") == 0 ||
+                    strcmp(name, "selection") == 0 || strcmp(name, "host memory") == 0)
+                    attention_us += sim.parts[part].time_us;
+            }
+            s2_assert_close(all_us, sim.end_to_end_us, 1e-9 * all_us);
+            s2_assert_close(attention_us, sim.time_us, 1e-9 * attention_us);
+            s2_buf_release(&text);
+        }
+    s2_arena_release(&arena);
 }
 
 /* ---- memory */
@@ -401,7 +441,7 @@ static void more_gpus_add_nothing_to_what_one_keeps(void **state)
 static void what_fits_does_not_depend_on_what_is_asked(void **state)
 {
     (void)state;
-    for (int64_t n = 0; n < s2_test_cases(10); n++) {
+    for (int64_t n = 0; n < s2_test_cases(8); n++) {
         s2_rng rng = {s2_test_seed(20261206) + (uint64_t)n};
         s2_arena arena = {0};
         s2_net net;
@@ -474,6 +514,7 @@ int main(void)
         cmocka_unit_test(each_gpu_sends_what_its_collectives_define),
         cmocka_unit_test(no_part_of_a_step_is_predicted_below_its_bound),
         cmocka_unit_test(dense_takes_the_same_beside_every_pattern),
+        cmocka_unit_test(parts_of_known_methods_add_up),
         cmocka_unit_test(a_step_keeps_what_its_stages_have_in_flight),
         cmocka_unit_test(more_gpus_add_nothing_to_what_one_keeps),
         cmocka_unit_test(what_fits_does_not_depend_on_what_is_asked),
