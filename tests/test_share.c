@@ -451,6 +451,11 @@ static void what_is_said_to_fit_fits_when_asked(void **state)
         if (sim.fit_batch > 0 && (largest.fit_batch < asked.batch || largest.fit_len_tok < options.len_tok))
             fail_msg("%s: batch %lld fits, but when asked %lld does", text.data, (long long)sim.fit_batch,
                      (long long)largest.fit_batch);
+        asked.batch = 1 + (int64_t)s2_rng_below(&rng, 200);
+        const s2_sim elsewhere = run(&arena, &pattern, &asked);
+        if (elsewhere.fit_batch != sim.fit_batch)
+            fail_msg("%s: batch %lld fits, or %lld where %lld are asked", text.data, (long long)sim.fit_batch,
+                     (long long)elsewhere.fit_batch, (long long)asked.batch);
         asked = options;
         asked.len_tok = 1 + (int64_t)s2_rng_below(&rng, (uint64_t)options.len_tok);
         const s2_sim shorter = run(&arena, &pattern, &asked);
