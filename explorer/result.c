@@ -91,7 +91,9 @@ static void put_validation(const s2_db_validation *v, s2_buf *buf)
     if (v->layers_alike > 1)
         s2_buf_printf(buf, " for %lld alike", (long long)v->layers_alike);
     if (v->pairs != S2_DB_NONE)
-        s2_buf_printf(buf, "; %lld pairs, %lld wrong", (long long)v->pairs, (long long)v->pairs_wrong);
+        s2_buf_printf(buf, "; %lld pairs, %s%lld wrong", (long long)v->pairs,
+                      v->pairs_wrong > 0 ? "at least " : "", /* whether all were compared is not stored */
+                      (long long)v->pairs_wrong);
     if (!isnan(v->max_err) && v->tolerance > 0)
         s2_buf_printf(buf, "; error %s of %s", s2_decimal(v->max_err, 2).text,
                       s2_decimal(v->tolerance, 2).text);
