@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -1199,6 +1200,7 @@ static const struct {
      "a search compares with dense attention and the model's own layers: s2 sim --compare adds known "
      "methods"},
     {"accuracy|rows", "s2 sim judges the constants; a search prints the error beside each prediction"},
+    {"stack", "--exportable keeps the cache as what reads that format does"},
     {"list", "s2 sim --list shows GPUs and models"},
     {"set", "a search takes a model's config as it is: s2 import --set writes a pattern with what it leaves "
             "unsaid"}};
@@ -1244,11 +1246,25 @@ static s2_exit search_command(s2_searching *r, int argc, char **argv)
     return search(r);
 }
 
+/*
+ * Each price grows and frees megabytes of plans. Memory that goes back to the system every time comes again as
+ * pages to be cleared, which took longer than the prices themselves.
+ */
+static void keep_memory(void)
+{
+#ifdef __GLIBC__
+    enum { MOST_MAPPED = 1 << 25, MOST_KEPT = 1 << 28 }; /* glibc takes no more of the first */
+    mallopt(M_MMAP_THRESHOLD, MOST_MAPPED);
+    mallopt(M_TRIM_THRESHOLD, MOST_KEPT);
+#endif
+}
+
 s2_exit s2_cmd_search(s2_cli *cli, int argc, char **argv)
 {
     s2_searching *const r = s2_arena_alloc(&cli->arena, 1, sizeof *r);
     if (r == NULL)
         return s2_cli_fail(cli, S2_ENOMEM, "search");
+    keep_memory();
     r->found.cli = cli;
     r->job.ranks = s2_ranks_join();
     if (r->job.ranks.own != 0)

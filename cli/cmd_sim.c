@@ -11,6 +11,7 @@
 #include "cli/options.h"
 #include "cli/pricing.h"
 #include "cli/report.h"
+#include "cli/restrict.h"
 #include "cli/requests.h"
 #include "cli/store.h"
 #include "cli/textfile.h"
@@ -32,6 +33,7 @@ typedef struct s2_sim_run_state {
     bool all_phases;          /* --phase all: a line for each */
     s2_sim_requests requests; /* --requests; n 0: none */
     s2_serving serving;
+    const s2_format *stack; /* --stack; NULL: that of the file */
     bool largest; /* --batch max: the largest batch that fits, for the pattern and for the dense one */
 } s2_sim_run_state;
 
@@ -143,6 +145,36 @@ static s2_exit read_requests(s2_sim_run_state *state)
     return s2_requests_read(cli, path, &state->requests);
 }
 
+static s2_exit read_stack(s2_sim_run_state *state)
+{
+    const char *const name = s2_args_str(&state->args, "stack");
+    if (name == NULL)
+        return S2_EXIT_OK;
+    state->stack = s2_format_find(name);
+    if (state->stack != NULL && state->stack->write != NULL)
+        return S2_EXIT_OK;
+    s2_cli_error(state->cli, "--stack %s: expected a format that s2 writes, such as vllm", name);
+    s2_cli_hint(state->cli, "s2 export --list shows all");
+    return S2_EXIT_USAGE;
+}
+
+/* A price of what the stack cannot run would be no answer; ranks do not change whether its format can say it. */
+static s2_exit refuse_unwritable(const s2_sim_run_state *state, const s2_pattern *pattern)
+{
+    if (state->stack == NULL)
+        return S2_EXIT_OK;
+    s2_restriction restriction;
+    s2_diag diag = {0};
+    s2_restriction_of(state->stack, state->options.len_tok, state->options.n_ranks, &restriction);
+    const s2_status status = s2_restriction_refusal(&restriction, pattern, &diag);
+    if (status != S2_OK)
+        return s2_cli_fail(state->cli, status, "export");
+    if (diag.msg[0] == '\0')
+        return S2_EXIT_OK;
+    s2_cli_error(state->cli, "--stack %s: %s", state->stack->name, diag.msg);
+    return S2_EXIT_USAGE;
+}
+
 static s2_exit read_options(s2_sim_run_state *state)
 {
     const char *const model = s2_args_str(&state->args, "model");
@@ -151,6 +183,7 @@ static s2_exit read_options(s2_sim_run_state *state)
     S2_CLI_TRY(read_numbers(state));
     S2_CLI_TRY(s2_machine_options(state->cli, &state->args, &state->options));
     S2_CLI_TRY(read_peer(state));
+    S2_CLI_TRY(read_stack(state));
     S2_CLI_TRY(read_requests(state));
     S2_CLI_TRY(s2_pricing_refuse_training(state->cli, &state->options, s2_args_str(&state->args, "phase"),
                                           state->all_phases || state->options.phase == S2_TRAIN));
@@ -195,9 +228,9 @@ static s2_exit repeat_layer(s2_cli *cli, const s2_net *net, s2_pattern *pattern)
 static s2_exit store(s2_cli *cli, const s2_input *input, const s2_sim_options *options, const s2_sim *sim,
                      const char *json)
 {
-    const s2_db_sim row = s2_store_sim_row(&cli->arena, &input->pattern, options,
-                                           options->net != NULL ? options->net->name : "",
-                                           input->format != NULL && input->format->keeps_all, sim, json);
+    const s2_db_sim row =
+        s2_store_sim_row(&cli->arena, &input->pattern, options,
+                         options->net != NULL ? options->net->name : "", options->keeps_all, sim, json);
     return s2_store_sim(cli, input, &row);
 }
 
@@ -241,11 +274,16 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
     if (options.net == NULL && pattern->model[0] != '\0' &&
         s2_net_find(pattern->model, &own, NULL) == S2_OK && same_shape(&own, pattern))
         options.net = &own;
-    options.keeps_all = input != NULL && input->format != NULL && input->format->keeps_all;
+    const s2_format *const format = input == NULL          ? NULL
+                                    : state->stack != NULL ? state->stack
+                                                           : input->format;
+    if (input != NULL)
+        S2_CLI_TRY(refuse_unwritable(state, pattern));
+    options.keeps_all = format != NULL && format->keeps_all;
     char hash[S2_HASH_HEX];
     s2_sim sim;
     s2_diag diag = {0};
-    const s2_report_subject subject = {name, hash, pattern, &options, input != NULL ? input->format : NULL};
+    const s2_report_subject subject = {name, hash, pattern, &options, format};
     s2_status status = s2_pattern_hash(input != NULL ? &input->pattern : pattern, hash);
     if (status == S2_OK && state->requests.n > 0)
         return s2_requests_answer(cli, &subject, &state->serving, &state->requests, state->json);

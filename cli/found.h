@@ -1,7 +1,7 @@
 /*
  * cli/found.h - the front of a search: each design priced in full (found.c, found_gather.c), compared with
  * what the model would do without s2 (found_own.c, found_rivals.c), shown and explained (found_show.c,
- * found_json.c), stored (found_store.c); or why there is none (found_least.c).
+ * found_thin.c, found_json.c), stored (found_store.c); or why there is none (found_least.c).
  */
 #ifndef S2_CLI_FOUND_H
 #define S2_CLI_FOUND_H
@@ -129,6 +129,11 @@ bool s2_found_beats(const s2_found *found, const s2_found_rival *rival, const do
                     const double *of_design);
 /* Whether an objective is what a design costs, not what it gives up. */
 bool s2_found_is_price(s2_objective objective);
+/*
+ * At most `most` designs, the two best among them, such that every other is within *radius of one of them in
+ * each objective, as a share of what the front spans there. rows has room for one more.
+ */
+int32_t s2_found_thin(const s2_found *found, int32_t most, int32_t *rows, double *radius);
 /* Whether the value is a bound where those of the best designs are predictions. */
 bool s2_found_is_untold(const s2_found *found, const s2_found_design *design, s2_objective objective);
 void s2_found_json(const s2_found *found, s2_buf *buf);

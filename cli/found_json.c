@@ -70,7 +70,7 @@ static s2_status json_phase(const s2_found *found, const s2_found_design *design
     s2_json_key_num(buf, "time_us", sim->time_us);
     s2_json_key_str(buf, "no_ratio", s2_no_ratio_word(s2_sim_no_ratio(&options, sim)));
     s2_json_key_num(buf, "kernels_us", guess.predicted ? guess.time_us : (double)NAN);
-    s2_json_key_num(buf, "end_to_end_us", sim->end_to_end_us > 0 ? sim->end_to_end_us : (double)NAN);
+    s2_json_key_num(buf, "end_to_end_us", guess.end_to_end_us > 0 ? guess.end_to_end_us : (double)NAN);
     const bool cached = found->phases[p] != S2_TRAIN; /* training keeps no cache */
     s2_json_key_num(buf, "kv_bytes", cached ? (double)sim->kv_kept : (double)NAN);
     s2_json_key_num(buf, "kv_needed_bytes", cached ? (double)sim->kv.head_pages : (double)NAN);

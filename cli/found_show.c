@@ -47,6 +47,30 @@ static void put_row(const s2_found *found, const char *name, const s2_found_desi
     s2_buf_printf(buf, "  %s\n", design->choice);
 }
 
+/*
+ * The best of a long front are often alike, so those are shown that stand for all others. Predictions of
+ * training are shown as they are: the others have only bounds.
+ */
+static void put_front(const s2_found *found, s2_buf *buf)
+{
+    int32_t rows[TABLE_ROWS + 1], n_rows = found->n_designs < TABLE_ROWS ? found->n_designs : TABLE_ROWS;
+    double radius = 0;
+    for (int32_t n = 0; n < n_rows; n++)
+        rows[n] = n;
+    if (found->n_designs > TABLE_ROWS && found->n_told == 0)
+        n_rows = s2_found_thin(found, TABLE_ROWS, rows, &radius);
+    for (int32_t n = 0; n < n_rows; n++)
+        put_row(found, found->designs[rows[n]].hash, &found->designs[rows[n]], buf);
+    if (found->n_designs == n_rows)
+        return;
+    s2_buf_printf(buf, "...      and %d more", (int)found->n_designs - n_rows);
+    if (radius > 0)
+        s2_buf_printf(
+            buf, ", each within %s %% of the front's range of one above, in every objective; all of them",
+            s2_decimal(100 * radius, 2).text);
+    s2_buf_puts(buf, ": s2 pareto, s2 ls, or --json\n");
+}
+
 /* What the designs are compared with comes first. */
 static void put_table(const s2_found *found, s2_buf *buf)
 {
@@ -59,11 +83,7 @@ static void put_table(const s2_found *found, s2_buf *buf)
     put_row(found, "dense", &found->dense->design, buf);
     if (found->nearest != NULL)
         put_row(found, found->nearest->hash, found->nearest, buf);
-    for (int32_t n = 0; n < found->n_designs && n < TABLE_ROWS; n++)
-        put_row(found, found->designs[n].hash, &found->designs[n], buf);
-    if (found->n_designs > TABLE_ROWS)
-        s2_buf_printf(buf, "...      and %d more: s2 pareto, s2 ls, or --json\n",
-                      (int)found->n_designs - TABLE_ROWS);
+    put_front(found, buf);
 }
 
 /* ---- the winner, in words */
@@ -172,25 +192,6 @@ static void put_no_ratio(const s2_found *found, int32_t p, const s2_sim *sim, s2
         s2_buf_printf(buf, ", no ratio to %s, whose cache does not fit either", own_words);
 }
 
-static s2_status put_prediction(const s2_found *found, const s2_found_design *design, int32_t p, s2_buf *buf)
-{
-    const s2_phase phase = found->phases[p];
-    s2_sim sim, own = {0};
-    S2_TRY(s2_found_predict(found, design, phase, &sim));
-    if (!sim.predicted)
-        return S2_OK;
-    if (found->own != NULL)
-        S2_TRY(s2_found_predict(found, &found->own->design, phase, &own));
-    s2_buf_printf(buf, ";\n    the kernels here are %s to take ", sim.measured ? "predicted" : "guessed");
-    s2_time_print(sim.time_us, buf);
-    put_error(&sim, buf);
-    const rival_times rivals = comparable(found, p, &sim, own.predicted ? own.time_us : 0, sim.dense_time_us);
-    if (rivals.own_us > 0 || rivals.dense_us > 0)
-        s2_buf_puts(buf, ", ");
-    put_against_rivals(sim.time_us, rivals, false, buf);
-    return S2_OK;
-}
-
 static bool compares_times(const s2_found *found)
 {
     for (int32_t v = 0; v < found->search.n_by; v++)
@@ -235,18 +236,38 @@ static void put_with(const s2_sim_options *options, double us, double rival_us, 
 
 /* The time that a person waits, of which attention is only a part. */
 static void put_end_to_end(const s2_found *found, const s2_sim_options *options, const s2_sim *sim, int32_t p,
-                           s2_buf *buf)
+                           double own_us, s2_buf *buf)
 {
     s2_buf_printf(buf, ";\n    %s ",
                   options->phase == S2_TRAIN ? "the whole step takes" : "with the layers around it");
     put_whole(options, sim->end_to_end_us, buf);
-    const rival_times rivals =
-        comparable(found, p, sim, found->own != NULL ? found->own->design.sims[p].end_to_end_us : 0,
-                   sim->end_to_end_dense_us);
+    const rival_times rivals = comparable(found, p, sim, own_us, sim->end_to_end_dense_us);
     if (rivals.own_us > 0)
         put_with(options, sim->end_to_end_us, rivals.own_us, own_words, buf);
     if (rivals.dense_us > 0)
         put_with(options, sim->end_to_end_us, rivals.dense_us, dense_words, buf);
+}
+
+static s2_status put_prediction(const s2_found *found, const s2_found_design *design, int32_t p, s2_buf *buf)
+{
+    const s2_phase phase = found->phases[p];
+    const s2_sim_options options = s2_found_options(found, phase);
+    s2_sim sim, own = {0};
+    S2_TRY(s2_found_predict(found, design, phase, &sim));
+    if (!sim.predicted)
+        return S2_OK;
+    if (found->own != NULL)
+        S2_TRY(s2_found_predict(found, &found->own->design, phase, &own));
+    s2_buf_printf(buf, ";\n    the kernels here are %s to take ", sim.measured ? "predicted" : "guessed");
+    s2_time_print(sim.time_us, buf);
+    put_error(&sim, buf);
+    const rival_times rivals = comparable(found, p, &sim, own.predicted ? own.time_us : 0, sim.dense_time_us);
+    if (rivals.own_us > 0 || rivals.dense_us > 0)
+        s2_buf_puts(buf, ", ");
+    put_against_rivals(sim.time_us, rivals, false, buf);
+    if (sim.end_to_end_us > 0)
+        put_end_to_end(found, &options, &sim, p, own.end_to_end_us, buf);
+    return S2_OK;
 }
 
 /* One way to make a step fit: the least number of GPUs, doubled each time, with which it does. */
@@ -260,13 +281,13 @@ typedef struct remedy {
 static bool makes_fit(const remedy *one, const s2_found *found, s2_sim_options *options)
 {
     enum { MOST = 64 };
-    const int32_t n_heads = found->net.n_heads;
+    const int32_t n_kv_heads = found->net.n_kv_heads; /* more GPUs would copy them */
     const s2_sim_options *const asked = &found->search.options;
     options->recompute = one->recompute || asked->recompute;
     for (int32_t n = one->tp || one->dp ? 2 : 1; n <= MOST; n *= 2) {
         options->n_ranks = one->tp ? asked->n_ranks * n : asked->n_ranks;
         options->n_shards = one->dp ? asked->n_shards * n : asked->n_shards;
-        if (n_heads % options->n_ranks != 0)
+        if (one->tp && n_kv_heads % options->n_ranks != 0)
             return false;
         if (s2_sim_training_fits(options))
             return true;
@@ -301,10 +322,11 @@ static void put_remedies(const s2_found *found, const s2_sim_options *options, s
             s2_buf_printf(buf, " (%d GPUs)", (int)(own.n_ranks * own.n_shards));
     }
     if (n_said == 0)
-        s2_buf_puts(buf,
-                    found->search.options.recompute
-                        ? "; up to 64 times as many GPUs (--tp, --dp) do not make it fit"
-                        : "; neither --recompute nor up to 64 times as many GPUs (--tp, --dp) make it fit");
+        s2_buf_printf(
+            buf,
+            "; no --tp or --dp makes it fit%s: s2 sim prices pipelines (--pp) and\n    shared contexts "
+            "(--cp), which divide the activations too",
+            found->search.options.recompute ? "" : ", not even with --recompute");
 }
 
 /* Goes before any time of a training step, because a step that does not fit has no time. */
@@ -363,7 +385,8 @@ static s2_status put_phase(const s2_found *found, const s2_found_design *best, i
     s2_buf_puts(buf, ";\n    no kernel takes less than ");
     s2_time_print(sim->bound_us, buf);
     if (sim->end_to_end_us > 0)
-        put_end_to_end(found, &options, sim, p, buf);
+        put_end_to_end(found, &options, sim, p,
+                       found->own != NULL ? found->own->design.sims[p].end_to_end_us : 0, buf);
     return S2_OK;
 }
 
@@ -476,6 +499,7 @@ static void put_cache(const s2_found *found, const s2_found_design *best, int32_
 /* A price must not be mistaken for that of the stack that the file is for, nor the file for all that it needs. */
 static void put_stacks(const s2_found *found, const s2_pattern *best, s2_buf *buf)
 {
+    const bool serves = s2_found_question(found).phase != S2_TRAIN;
     for (int32_t n = 0; n < found->restriction->n_formats; n++) {
         const s2_format *const format = found->restriction->formats[n];
         if (format->stack != NULL)
@@ -489,6 +513,12 @@ static void put_stacks(const s2_found *found, const s2_pattern *best, s2_buf *bu
         if (format->differs != NULL)
             s2_buf_printf(buf, "  %s reads other pairs than the file says %s\n", format->stack,
                           format->differs);
+        if (format->keeps_all && serves && !found->cli->no_db)
+            s2_buf_printf(
+                buf,
+                "  by its name the design is priced with a cache that drops pages: s2 sim %s --stack %s "
+                "keeps them all\n",
+                found->designs[0].name, format->name);
     }
 }
 
@@ -613,28 +643,15 @@ static void put_gain(const s2_found *found, const s2_found_rival *rival, const c
     s2_buf_release(&won);
 }
 
-/* What is not as usual: types of weights and cache, and how a model is computed. */
-static void put_types(const s2_sim_options *options, s2_buf *buf)
-{
-    if (options->net != NULL && s2_sim_weights(options) != S2_WEIGHTS_AS_DTYPE) {
-        s2_buf_puts(buf, ", weights ");
-        s2_pricing_put_weights(options, buf);
-    }
-    if (options->cache != S2_CACHE_AS_DTYPE)
-        s2_buf_printf(buf, ", KV cache %s", s2_cache_type_word(options->cache));
-    if (options->fusion != S2_FUSED)
-        s2_buf_printf(buf, ", %s", s2_fusion_word(options->fusion));
-    if (options->recompute)
-        s2_buf_puts(buf, ", recomputed");
-}
-
 void s2_found_put_question(const s2_found *found, s2_buf *buf)
 {
     const s2_sim_options asked = s2_found_question(found), *const options = &asked;
     for (int32_t p = 0; p < found->n_phases; p++)
         s2_buf_printf(buf, "%s%s", p > 0 ? ", " : "", s2_phase_word(found->phases[p]));
-    s2_buf_printf(buf, " of %lld tokens, batch %lld, %s, %s", (long long)options->len_tok,
-                  (long long)options->batch, s2_dtype_word(options->dtype), options->gpu.title);
+    s2_buf_printf(buf, " of %lld tokens, batch %lld, ", (long long)options->len_tok,
+                  (long long)options->batch);
+    s2_report_types(options, buf);
+    s2_buf_printf(buf, ", %s", options->gpu.title);
     if (options->n_ranks > 1)
         s2_buf_printf(buf, ", %d GPUs share the heads", (int)options->n_ranks);
     if (options->n_shards > 1)
@@ -642,10 +659,27 @@ void s2_found_put_question(const s2_found *found, s2_buf *buf)
                       options->n_ranks > 1 ? "such groups" : "GPUs");
     if (found->model[0] != '\0')
         s2_buf_printf(buf, ", model %s", found->model);
-    put_types(options, buf);
+    if (options->fusion != S2_FUSED)
+        s2_buf_printf(buf, ", %s", s2_fusion_word(options->fusion));
+    if (options->recompute)
+        s2_buf_puts(buf, ", recomputed");
     for (int32_t n = 0; n < found->restriction->n_formats; n++)
         s2_buf_printf(buf, ", for %s", found->restriction->formats[n]->name);
     s2_buf_puts(buf, "\n");
+}
+
+/* A search has no --nodes, and tables of GPUs do not say how many share a link: say what is taken for granted. */
+static void put_links(const s2_found *found, s2_buf *buf)
+{
+    enum { USUAL_NODE = 8 };
+    const s2_sim_options *const options = &found->search.options;
+    const int64_t n = (int64_t)options->n_ranks * options->n_shards;
+    if (n > USUAL_NODE)
+        s2_buf_printf(buf,
+                      "  all %lld GPUs are priced as one node, each linked to all others; s2 sim --nodes N "
+                      "prices them on "
+                      "several\n",
+                      (long long)n);
 }
 
 static s2_status put_winner(const s2_found *found, s2_buf *buf)
@@ -653,6 +687,7 @@ static s2_status put_winner(const s2_found *found, s2_buf *buf)
     const s2_found_design *const best = &found->designs[0];
     s2_buf_printf(buf, "\nbest overall: %s, %s\n  for ", best->name, best->choice);
     s2_found_put_question(found, buf);
+    put_links(found, buf);
     S2_TRY(put_phases(found, best, buf));
     if (found->own != NULL)
         put_gain(found, found->own, own_words, buf);

@@ -87,5 +87,5 @@ void s2_pricing_put_weights(const s2_sim_options *options, s2_buf *buf)
     s2_buf_puts(buf,
                 weights == S2_WEIGHTS_AS_DTYPE ? s2_dtype_word(options->dtype) : s2_weights_word(weights));
     if (weights != options->weights && weights != S2_WEIGHTS_AS_DTYPE)
-        s2_buf_puts(buf, ", as published");
+        s2_buf_puts(buf, " as published");
 }

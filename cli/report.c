@@ -34,9 +34,10 @@ double s2_sim_tokens_per_s(const s2_sim_options *options, double us)
 void s2_report_types(const s2_sim_options *options, s2_buf *buf)
 {
     s2_buf_puts(buf, s2_dtype_word(options->dtype));
-    const s2_weights weights = s2_sim_weights(options);
-    if (weights != S2_WEIGHTS_AS_DTYPE)
-        s2_buf_printf(buf, ", weights %s", s2_weights_word(weights));
+    if (s2_sim_weights(options) != S2_WEIGHTS_AS_DTYPE) {
+        s2_buf_puts(buf, ", weights ");
+        s2_pricing_put_weights(options, buf);
+    }
     if (options->cache != S2_CACHE_AS_DTYPE)
         s2_buf_printf(buf, ", cache %s", s2_cache_type_word(options->cache));
 }
@@ -1021,10 +1022,6 @@ void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_
     s2_report_types(options, buf);
     s2_buf_printf(buf, ", %s%s%s", options->gpu.title, options->net != NULL ? ", model " : "",
                   options->net != NULL ? options->net->name : "");
-    if (options->net != NULL && s2_sim_weights(options) != S2_WEIGHTS_AS_DTYPE) {
-        s2_buf_puts(buf, ", weights ");
-        s2_pricing_put_weights(options, buf);
-    }
     put_gpus_of(options, buf);
     s2_buf_puts(buf, "\n");
     text_work(sim, options->phase == S2_DECODE, buf);

@@ -25,6 +25,15 @@ static s2_exit read_format(s2_cli *cli, const char *word, size_t n, s2_restricti
     return S2_EXIT_USAGE;
 }
 
+void s2_restriction_of(const s2_format *format, int64_t len_tok, int32_t n_ranks, s2_restriction *out)
+{
+    *out = (s2_restriction){.n_formats = 1,
+                            .formats = {format},
+                            .n_dense_layers = S2_RESTRICT_ANY,
+                            .n_tok = len_tok < WRITTEN_TOK ? len_tok : WRITTEN_TOK,
+                            .n_ranks = n_ranks};
+}
+
 s2_exit s2_restriction_read(s2_cli *cli, const s2_args *args, const char *formats, int64_t len_tok,
                             s2_restriction *out)
 {

@@ -23,6 +23,8 @@ typedef struct s2_restriction {
 /* formats: the list of --exportable, or NULL. S2_EXIT_OK, or S2_EXIT_USAGE after a message. */
 s2_exit s2_restriction_read(s2_cli *cli, const s2_args *args, const char *formats, int64_t len_tok,
                             s2_restriction *out);
+/* That of one format alone. */
+void s2_restriction_of(const s2_format *format, int64_t len_tok, int32_t n_ranks, s2_restriction *out);
 /* The first of its formats whose stack never frees KV cache pages, or NULL. */
 const s2_format *s2_restriction_keeper(const s2_restriction *restriction);
 bool s2_restriction_restricts(const s2_restriction *restriction);

@@ -196,6 +196,11 @@ static const s2_option SIM[] = {
     OPT_DP,
     OPT_RECOMPUTE,
     {"dtype", '\0', "bf16|fp16|fp8", "bf16", "type of Q, K and V", false, false},
+    {"stack", '\0', "NAME", NULL,
+     "keep the cache as what reads this format does (vllm, hf, trtllm keep all of it); default: as what "
+     "reads the "
+     "pattern's own file does",
+     false, false},
     OPT_SET,
     OPT_JSON,
     OPT_DB,

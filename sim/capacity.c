@@ -306,6 +306,8 @@ s2_status s2_capacity_price(s2_arena *arena, const s2_pattern *pattern, const s2
     sim->kv_kept = kept_of(options, &sim->kv);
     sim->kv_dense_each = (int64_t)((dense_token_bytes(&holders) * in_pages(options) + state_bytes(&holders)) *
                                    (double)options->batch);
+    if (options->times_only)
+        return S2_OK;
     S2_TRY(price_waste(&holders, sim));
     S2_TRY(price_points(&holders, pattern->block_tok, sim));
     if (options->keeps_all) {

@@ -1,11 +1,20 @@
 #include "sim/memo.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 
-enum { MOST_SHAPES = 8 };
+enum { MOST_SHAPES = 8, MOST_DENSES = 32 };
+
+typedef struct kept_dense {
+    s2_dense_key key;
+    void *value;
+} kept_dense;
 
 struct s2_price_memo {
     s2_sim_options options;
+    int32_t n_denses;
+    kept_dense denses[MOST_DENSES];
     int32_t n_shapes;
     s2_shape_memo shapes[MOST_SHAPES];
 };
@@ -34,7 +43,31 @@ void s2_price_memo_free(s2_price_memo *memo)
         return;
     for (int32_t s = 0; s < memo->n_shapes; s++)
         release(&memo->shapes[s]);
+    for (int32_t n = 0; n < memo->n_denses; n++)
+        s2_free(memo->denses[n].value);
     s2_free(memo);
+}
+
+const void *s2_memo_dense(const s2_price_memo *memo, const s2_dense_key *key)
+{
+    for (int32_t n = 0; n < memo->n_denses; n++) {
+        const s2_dense_key *const own = &memo->denses[n].key;
+        if (own->phase == key->phase && own->predicted == key->predicted && strcmp(own->hash, key->hash) == 0)
+            return memo->denses[n].value;
+    }
+    return NULL;
+}
+
+s2_status s2_memo_keep_dense(s2_price_memo *memo, const s2_dense_key *key, const void *value, size_t n_bytes)
+{
+    if (memo->n_denses == MOST_DENSES)
+        return S2_OK;
+    void *const copy = s2_malloc(n_bytes);
+    if (copy == NULL)
+        return S2_ENOMEM;
+    memcpy(copy, value, n_bytes);
+    memo->denses[memo->n_denses++] = (kept_dense){*key, copy};
+    return S2_OK;
 }
 
 static bool same_shape(const s2_fast *fast, const s2_pattern *pattern)

@@ -207,6 +207,7 @@ static s2_status run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_
         return price_one(scratch, pattern, options, work_left, sim, diag);
     /* by whichever road: a plan takes no constants, and a time takes them only where it is a prediction */
     s2_sim_options own = *options;
+    own.times_only = true;
     if (fidelity != S2_PRICE_TIME || !s2_sim_predicts(options, options->phase))
         own.calibration = NULL;
     if ((options->n_ranks > 1 || options->new_tok != 0) && fidelity != S2_PRICE_BOUNDS)

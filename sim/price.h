@@ -68,7 +68,8 @@ typedef struct s2_sim_options {
     int32_t n_nodes;   /* among which all GPUs, replicas included, are dealt out evenly (sim/links.h) */
     bool no_embedding; /* sim/machine.c: this GPU has other layers than the first, or than the last */
     bool no_head;
-    bool keeps_all; /* the cache frees no page, whatever the pattern drops; kv still says what it could */
+    bool times_only; /* sim/price.c: of a whole price only times and cache are wanted */
+    bool keeps_all;  /* the cache frees no page, whatever the pattern drops; kv still says what it could */
     int32_t
         n_shards; /* training: data-parallel GPUs that divide weights, gradients and optimizer, 1 .. 65536 */
     bool recompute;             /* training: layers keep only their input, and run forward again */

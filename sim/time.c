@@ -1,3 +1,4 @@
+#include "sim/memo.h"
 #include "sim/time.h"
 
 #include <math.h>
@@ -467,7 +468,7 @@ static s2_status mend_layer(s2_side *side, int32_t c, s2_waited *waited, s2_rank
 static bool can_be_mended(const s2_side *side, int32_t c)
 {
     const int32_t n_ranks = side->options->n_ranks, n_kv = side->classes->layers[c].n_kv_heads;
-    return n_ranks > 1 && n_ranks < n_kv;
+    return n_ranks > 1 && n_ranks < n_kv && !side->options->times_only;
 }
 
 /* ---- a side */
@@ -521,6 +522,31 @@ static s2_status time_all(s2_side *side, s2_total *total, s2_rank_price *ranks)
     if (ranks != NULL)
         *ranks = (s2_rank_price){0};
     return time_side(side, total, ranks);
+}
+
+typedef struct s2_dense_time {
+    s2_total total; /* without what it says of each GPU, which no pattern is compared with */
+    bool predicted;
+} s2_dense_time;
+
+/* Most of a price goes into the plans of the dense pattern, which the patterns of a search share. */
+static s2_status time_dense(s2_side *side, s2_total *total)
+{
+    s2_price_memo *const memo = side->options->memo;
+    s2_dense_key key = {.phase = side->options->phase, .predicted = side->predicted};
+    if (memo == NULL)
+        return time_all(side, total, NULL);
+    S2_TRY(s2_pattern_hash(side->classes->pattern, key.hash));
+    const s2_dense_time *const kept = s2_memo_dense(memo, &key);
+    if (kept != NULL) {
+        *total = kept->total;
+        side->predicted = kept->predicted;
+        return S2_OK;
+    }
+    S2_TRY(time_all(side, total, NULL));
+    s2_dense_time own = {.total = *total, .predicted = side->predicted};
+    own.total.rank_us = own.total.rank_read = own.total.rank_bytes = own.total.rank_flop = NULL;
+    return s2_memo_keep_dense(memo, &key, &own, sizeof own);
 }
 
 /* ---- into the result */
@@ -646,7 +672,7 @@ s2_status s2_time_attention(s2_arena *arena, const s2_pattern *pattern, const s2
     const bool is_dense = options->peer != NULL && s2_peer_is_dense(pattern, s2_phase_rules(options->phase));
     s2_side side = {arena, &pair.classes, &pair.counts, options, sim->tile, asked, is_dense, 0};
     s2_side other = {arena, &pair.dense_classes, &pair.dense_counts, options, sim->tile, asked, true, 0};
-    S2_TRY(time_all(&other, &dense, NULL));
+    S2_TRY(time_dense(&other, &dense));
     side.predicted = other.predicted;
     S2_TRY(time_all(&side, &own, &sim->ranks));
     sim->kernel = "";

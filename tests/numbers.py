@@ -351,17 +351,17 @@ def check_options(rng):
     own += [["--dp", "4"], ["--recompute"]] if phase == "train" else []
     chosen = [word for words in rng.sample(own, rng.randint(1, 4)) for word in words]
     words = ["--phase", phase, "--len", rng.choice(["2k", "16k"]), "--batch", rng.choice(["1", "8", "300"]), "--gpu", rng.choice(["h200", "a6000"]), *chosen]
-    found = read_json("s2", "search", text, "--model", model, "--no-db", "--json", "--minimize", "us,kv_bytes,unread", *words)[0]
+    stack = rng.choice(["", "", "vllm"])
+    found = read_json("s2", "search", text, "--model", model, "--no-db", "--json", "--minimize", "us,kv_bytes,unread", *words, *(["--exportable", stack] if stack else []))[0]
     shape = "model " + model if model in ("gpt-oss-20b", "mixtral-8x7b", "llama-3.2-1b") else "layers 6; heads 8; kv-heads 4; head-dim 64"
-    priced = read_json("s2", "sim", shape + "; " + text, "--model", model, "--no-db", "--json", *words)[0]
+    priced = read_json("s2", "sim", shape + "; " + text, "--model", model, "--no-db", "--json", *words, *(["--stack", stack] if stack else []))[0]
     best = (found["front"] or [found["nearest"]])[0]
     told = best["phases"][0]
-    whole = priced if told["priced"] == "predicted" else read_json("s2", "sim", shape + "; " + text, "--model", model, "--no-db", "--json", "--bounds", *words)[0]
-    near(f"search {words} {model}: time", told["time_us"], whole["time_us"] if told["priced"] == "predicted" else whole["plan_us"], 5)
-    near(f"search {words} {model}: end to end", told["end_to_end_us"], whole["end_to_end"]["time_us"], 5)
+    near(f"search {words} {model}: time", told["time_us"], priced["time_us"] if told["priced"] == "predicted" else priced["plan_us"], 5)
+    near(f"search {words} {model}: end to end", told["end_to_end_us"], priced["end_to_end"]["time_us"], 5)
     near(f"search {words} {model}: kernels", told["kernels_us"] or 0, priced["time_us"] if priced["predicted"] else 0, 6)
     if phase != "train":
-        near(f"search {words} {model}: cache", best["kv_bytes"], priced["kv"]["head_pages"], 9)
+        near(f"search {words} {model}: cache", best["kv_bytes"], priced["kv"]["dense" if stack else "head_pages"], 9)
     for name in ("weights", "kv_dtype", "fusion", "tp", "batch", "dtype"):
         near(f"search {words} {model}: repeats {name}", float(found[name] == priced[name]), 1.0)
     near(f"search {words} {model}: repeats dp", found["dp"], int(words[words.index("--dp") + 1]) if "--dp" in words else 1)
@@ -403,6 +403,23 @@ def check_tables():
             continue
         done = subprocess.run([os.path.join(PROGRAMS, "s2"), "search", "--" + name + ("=1" if value else ""), "phi-3-small, 8k", "--no-db"], capture_output=True, text=True, timeout=60)
         near(f"--{name} is refused with a reason: {done.stderr}", float(done.returncode == 2 and "unknown" not in done.stderr and done.stderr.startswith(f"s2 search: --{name}: ")), 1.0)
+
+
+def check_thinned():
+    """The table of a long front stands for all of it: every design left out is as near to one shown as the page says."""
+    space = "layers 4; heads 16; kv-heads 4; layers all: local {4..40:4} {,| sink 1} | stride {2..16:2} phase {head,kv}; {,kv 3: dense}; {,layers 1::2: dense}"
+    for names in (("prefill_us", "kv_bytes", "unread"), ("prefill_us", "unread"), ("prefill_us", "kv_bytes", "unread", "dilution")):
+        page, data = ask_search(space, "--len", "16k", "--minimize", ",".join(names), "--bounds")
+        shown = re.findall(r"^([0-9a-f]{8}) ", page.stdout, re.M)
+        said = re.search(r"and (\d+) more, each within ([\d.]+) %", page.stdout)
+        front = data["front"]
+        near(f"{names}: a long front is thinned", float(len(shown) <= 20 < len(front) and said is not None), 1.0)
+        near(f"{names}: how many are left out", float(said[1]), len(front) - len(shown), 9)
+        near(f"{names}: the two best are shown", float(shown[:2] == [one["hash"][:8] for one in front[:2]]), 1.0)
+        span = {name: max(one[name] for one in front) - min(one[name] for one in front) or 1 for name in names}
+        kept = [one for one in front if one["hash"][:8] in shown]
+        far = max(min(max(abs(one[name] - other[name]) / span[name] for name in names) for other in kept) for one in front)
+        near(f"{names}: {100 * far} % is at most {said[2]} %", float(100 * far <= float(said[2]) * 1.06), 1.0)
 
 
 def draw_search(rng):
@@ -629,6 +646,7 @@ with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     for _ in range(int(os.environ.get("S2_SEARCHES", "12"))):
         check_options(prices)
+    check_thinned()
     check_spellings()
     check_tables()
     check_own()

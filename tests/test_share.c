@@ -541,6 +541,41 @@ static void training_keeps_state_and_activations_and_no_cache(void **state)
     s2_arena_release(&arena);
 }
 
+/* What the patterns of a search share, and what it does not ask for, changes no time; nor where caches spill. */
+static void a_memo_changes_no_time(void **state)
+{
+    (void)state;
+    static const char *const rules[] = {"local 4 | stride 8 phase kv", "local 8 | stride 4 phase head+1",
+                                        "local 4 | stride 8 phase kv; layers 1::2: dense", "dense",
+                                        "local 9 | sink 1; layers 0: random 3 seed 1"};
+    s2_arena arena = {0};
+    s2_net net;
+    for (int at = 0; at < 12; at++) {
+        s2_sim_options options = of_model("llama-3.1-8b", &net), alone;
+        s2_calibration calibration;
+        assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+        options.calibration = &calibration;
+        options.n_ranks = at % 2 + 1;
+        options.keeps_all = at % 3 == 0;
+        options.len_tok = 16384;
+        options.batch = at < 6 ? 2 : 200; /* whose cache does not fit */
+        alone = options;
+        assert_int_equal(s2_price_memo_new(&options, &options.memo), S2_OK);
+        for (size_t twice = 0; twice < 2 * sizeof rules / sizeof *rules; twice++) {
+            char text[160];
+            snprintf(text, sizeof text, "layers 32; heads 32; kv-heads 8; layers all: %s", rules[twice / 2]);
+            const s2_pattern pattern = parsed(&arena, text);
+            options.phase = alone.phase = twice % 2 == 0 ? S2_DECODE : S2_PREFILL;
+            s2_sim brief, whole;
+            assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_TIME, &brief, NULL), S2_OK);
+            assert_int_equal(s2_price(&arena, &pattern, &alone, S2_PRICE_WHOLE, &whole, NULL), S2_OK);
+            assert_true(fabs(brief.time_us - whole.time_us) <= 1e-9 * whole.time_us);
+        }
+        s2_price_memo_free(options.memo);
+    }
+    s2_arena_release(&arena);
+}
+
 static void types_of_weights_and_cache_are_apart(void **state)
 {
     (void)state;
@@ -647,6 +682,7 @@ int main(void)
         cmocka_unit_test(what_is_said_to_fit_fits_when_asked),
         cmocka_unit_test(examples_that_were_wrong),
         cmocka_unit_test(training_keeps_state_and_activations_and_no_cache),
+        cmocka_unit_test(a_memo_changes_no_time),
         cmocka_unit_test(types_of_weights_and_cache_are_apart),
         cmocka_unit_test(the_largest_batch_is_each_sides_own),
         cmocka_unit_test(errors_widen_beyond_the_points_measured),
