@@ -1,23 +1,6 @@
 #include "sim/memo.h"
 
-#include <string.h>
-
 #include "base/alloc.h"
-
-enum { MOST_SHAPES = 8, MOST_DENSES = 32 };
-
-typedef struct kept_dense {
-    s2_dense_key key;
-    void *value;
-} kept_dense;
-
-struct s2_price_memo {
-    s2_sim_options options;
-    int32_t n_denses;
-    kept_dense denses[MOST_DENSES];
-    int32_t n_shapes;
-    s2_shape_memo shapes[MOST_SHAPES];
-};
 
 s2_status s2_price_memo_new(const s2_sim_options *options, s2_price_memo **out)
 {
@@ -43,31 +26,8 @@ void s2_price_memo_free(s2_price_memo *memo)
         return;
     for (int32_t s = 0; s < memo->n_shapes; s++)
         release(&memo->shapes[s]);
-    for (int32_t n = 0; n < memo->n_denses; n++)
-        s2_free(memo->denses[n].value);
+    s2_denses_release(&memo->denses);
     s2_free(memo);
-}
-
-const void *s2_memo_dense(const s2_price_memo *memo, const s2_dense_key *key)
-{
-    for (int32_t n = 0; n < memo->n_denses; n++) {
-        const s2_dense_key *const own = &memo->denses[n].key;
-        if (own->phase == key->phase && own->predicted == key->predicted && strcmp(own->hash, key->hash) == 0)
-            return memo->denses[n].value;
-    }
-    return NULL;
-}
-
-s2_status s2_memo_keep_dense(s2_price_memo *memo, const s2_dense_key *key, const void *value, size_t n_bytes)
-{
-    if (memo->n_denses == MOST_DENSES)
-        return S2_OK;
-    void *const copy = s2_malloc(n_bytes);
-    if (copy == NULL)
-        return S2_ENOMEM;
-    memcpy(copy, value, n_bytes);
-    memo->denses[memo->n_denses++] = (kept_dense){*key, copy};
-    return S2_OK;
 }
 
 static bool same_shape(const s2_fast *fast, const s2_pattern *pattern)
@@ -115,7 +75,7 @@ static s2_status find_shape(s2_price_memo *memo, const s2_pattern *pattern, cons
             *out = &memo->shapes[s];
             return S2_OK;
         }
-    if (memo->n_shapes == MOST_SHAPES)
+    if (memo->n_shapes == S2_MOST_SHAPES)
         return S2_OK;
     s2_shape_memo shape = {0};
     const s2_status status = init_shape(&memo->options, pattern, &shape);

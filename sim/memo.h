@@ -5,7 +5,7 @@
 #ifndef S2_SIM_MEMO_H
 #define S2_SIM_MEMO_H
 
-#include "pattern/parse.h"
+#include "sim/denses.h"
 #include "sim/fast.h"
 #include "sim/predictor.h"
 
@@ -29,18 +29,13 @@ typedef struct s2_fast_form {
 s2_status s2_memo_find(const s2_sim_options *options, const s2_pattern *pattern,
                        s2_fast_form *out) S2_MUST_CHECK;
 
-/* Dense attention as patterns are compared with it, in one phase, with constants or without. */
-typedef struct s2_dense_key {
-    char hash[S2_HASH_HEX];
-    s2_phase phase;
-    bool predicted;
-} s2_dense_key;
-
-/* What was kept of it; NULL if nothing was. */
-const void *s2_memo_dense(const s2_price_memo *memo, const s2_dense_key *key);
-/* Keep a copy, unless there are too many. S2_ENOMEM. */
-s2_status s2_memo_keep_dense(s2_price_memo *memo, const s2_dense_key *key, const void *value,
-                             size_t n_bytes) S2_MUST_CHECK;
+enum { S2_MOST_SHAPES = 8 };
+struct s2_price_memo {
+    s2_sim_options options;
+    int32_t n_shapes;
+    s2_shape_memo shapes[S2_MOST_SHAPES];
+    s2_denses denses;
+};
 
 /* Longest SM / mean SM of a layer with so many steps. */
 double s2_fast_imbalance(const s2_fast *fast, int64_t busiest_steps, int64_t steps);

@@ -537,7 +537,7 @@ static s2_status time_dense(s2_side *side, s2_total *total)
     if (memo == NULL)
         return time_all(side, total, NULL);
     S2_TRY(s2_pattern_hash(side->classes->pattern, key.hash));
-    const s2_dense_time *const kept = s2_memo_dense(memo, &key);
+    const s2_dense_time *const kept = s2_denses_find(&memo->denses, &key);
     if (kept != NULL) {
         *total = kept->total;
         side->predicted = kept->predicted;
@@ -546,7 +546,7 @@ static s2_status time_dense(s2_side *side, s2_total *total)
     S2_TRY(time_all(side, total, NULL));
     s2_dense_time own = {.total = *total, .predicted = side->predicted};
     own.total.rank_us = own.total.rank_read = own.total.rank_bytes = own.total.rank_flop = NULL;
-    return s2_memo_keep_dense(memo, &key, &own, sizeof own);
+    return s2_denses_keep(&memo->denses, &key, &own, sizeof own);
 }
 
 /* ---- into the result */
