@@ -45,7 +45,11 @@ const s2_word_entry s2_word_entries[] = {
      "read once and each output written once; what tiles load again mostly comes "
      "from L2."},
     {"l2", "The GPU's second-level cache; bytes that tiles load through it."},
-    {"link|links", "The connection to the host's memory, read where a cache does not fit the GPU."},
+    {"link|links",
+     "What connects GPUs with one another, or a GPU with the host's memory, which is read over it where a "
+     "cache does not fit. Of a training step on several GPUs the line says what a GPU sends, one way, what "
+     "is "
+     "assumed, and what is not counted; docs/simulator.md derives each figure."},
     {"launch|launches", "The time that starting a kernel takes, whatever it computes."},
     {"head pages|head_pages",
      "The KV cache in pages (of 16 tokens by default) for each KV head: a page is freed "
@@ -120,12 +124,20 @@ const s2_word_entry s2_word_entries[] = {
      "with "
      "writing the cache; the function between the feed-forward products. docs/simulator.md has what each "
      "moves."},
-    {"all-reduce|all_reduce", "With --tp: adding up, over the link, what each GPU has of the hidden state, "
-                              "behind attention and behind the "
-                              "feed-forward of each layer."},
-    {"gather, scatter|gather|scatter|gathered", "With --dp in training: fetching the weights of a layer that "
-                                                "others keep, and handing its gradients to those "
-                                                "who keep them."},
+    {"all-reduce|all-reduces|all_reduce", "With --tp: adding up, over the link, what each GPU has of the "
+                                          "hidden state, behind attention and behind "
+                                          "the feed-forward of each layer: twice a layer forward, in "
+                                          "training twice backward for its gradient, and "
+                                          "with --recompute twice more."},
+    {"gather, scatter|gather|gathering|scatter|scattering|gathered",
+     "With --dp in training: fetching the weights of a layer that others keep, forward and again backward, "
+     "and handing its gradients to those who keep them."},
+    {"sum over contexts|sum over copies|sum of embeddings|gradients",
+     "In training, once a step: adding up the gradients of weights that several GPUs hold: with --cp of all, "
+     "where --tp copies KV heads of theirs, with --pp of an embedding that is input and output."},
+    {"sends|sent_bytes", "What a GPU sends to others in a whole step, one way."},
+    {"buffers", "Memory that links and an allocator take besides; no figure counts it."},
+    {"not counted", "What a training step on several GPUs does besides, and no figure of the page holds."},
     {"micro|microbatches", "--micro N of s2 sim --pp: how many microbatches a batch is cut into."},
     {"between stages|waiting for stages", "Parts of a step with --pp: the hidden state on its way over the "
                                           "links between stages, and what the slowest "

@@ -303,6 +303,31 @@ static void dense_takes_the_same_beside_every_pattern(void **state)
     }
 }
 
+/* The stage that is slowest with a pattern need not be the one that is slowest with dense attention. */
+static void dense_waits_for_its_own_slowest_stage(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_net net;
+    s2_sim_options options;
+    assert_int_equal(s2_sim_options_default(&options), S2_OK);
+    assert_int_equal(s2_net_find("llama-3.1-8b", &net, NULL), S2_OK);
+    options.net = &net;
+    options.len_tok = 65536;
+    options.n_stages = 5;
+    const s2_pattern dense = pattern_of(&arena, &net, "dense", "dense"),
+                     early = pattern_of(&arena, &net, "dense", "local 4");
+    for (int32_t n = 0; n < 2; n++) {
+        options.phase = n == 0 ? S2_PREFILL : S2_TRAIN;
+        options.batch = 4;
+        const s2_sim itself = priced(&arena, &dense, &options), sim = priced(&arena, &early, &options);
+        assert_true(sim.machine.slowest != itself.machine.slowest);
+        s2_assert_close(sim.dense_time_us, itself.time_us, 1e-9 * itself.time_us);
+        s2_assert_close(sim.end_to_end_dense_us, itself.end_to_end_us, 1e-9 * itself.end_to_end_us);
+    }
+    s2_arena_release(&arena);
+}
+
 /* The lines of each known method add up to its times. */
 static void parts_of_known_methods_add_up(void **state)
 {
@@ -514,6 +539,7 @@ int main(void)
         cmocka_unit_test(each_gpu_sends_what_its_collectives_define),
         cmocka_unit_test(no_part_of_a_step_is_predicted_below_its_bound),
         cmocka_unit_test(dense_takes_the_same_beside_every_pattern),
+        cmocka_unit_test(dense_waits_for_its_own_slowest_stage),
         cmocka_unit_test(parts_of_known_methods_add_up),
         cmocka_unit_test(a_step_keeps_what_its_stages_have_in_flight),
         cmocka_unit_test(more_gpus_add_nothing_to_what_one_keeps),
