@@ -112,7 +112,7 @@ static void words_kv_bytes(const s2_db_row *row, char *out)
 static void put_worth(const s2_db_row *row, char *out, int digits, double value, double error)
 {
     if (!isnan(value))
-        snprintf(out, CELL_BYTES, "%.*f +- %.*f", digits, value, digits, error);
+        snprintf(out, CELL_BYTES, "%.*f (rms error %.*f)", digits, value, digits, error);
     else if (row->phase[0] != '\0')
         snprintf(out, CELL_BYTES, "not judged");
 }

@@ -381,6 +381,18 @@ void s2_report_scores_json(s2_model_scores scores, s2_buf *buf)
     s2_json_end(buf, '}');
 }
 
+/* What the pattern is worth at the length of its price. */
+static s2_worth worth_of(const s2_report_subject *subject)
+{
+    s2_arena scratch = {0};
+    s2_worth worth = {0};
+    if (s2_worth_figures(&scratch, subject->pattern, subject->options->len_tok, &worth) != S2_OK)
+        worth.not_judged = "its layers cannot be followed here";
+    worth.layers = NULL;
+    s2_arena_release(&scratch);
+    return worth;
+}
+
 void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
 {
     s2_json_begin(buf, '{');
@@ -396,6 +408,8 @@ void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_
     s2_json_key_bool(buf, "predicted", sim->predicted);
     s2_report_error_json(sim->predicted ? &sim->error : NULL, buf);
     json_prediction(subject->options, sim, buf);
+    const s2_worth worth = worth_of(subject);
+    s2_report_worth_json(&worth, buf);
     json_kv(sim, buf);
     s2_report_stack_json(subject, (double)sim->kv_kept, buf);
     json_tiers(sim, buf);
@@ -1007,6 +1021,14 @@ static void put_tokens(const s2_sim_options *options, s2_buf *buf)
     s2_buf_count(buf, options->len_tok, "token");
 }
 
+static void text_worth(const s2_report_subject *subject, s2_buf *buf)
+{
+    const s2_worth worth = worth_of(subject);
+    line_begin("worth", buf);
+    s2_report_worth_text(&worth, buf);
+    s2_buf_puts(buf, "\n");
+}
+
 void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
 {
     const s2_sim_options *const options = subject->options;
@@ -1026,6 +1048,7 @@ void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_
     s2_buf_puts(buf, "\n");
     text_work(sim, options->phase == S2_DECODE, buf);
     text_time(options, sim, buf);
+    text_worth(subject, buf);
     text_states(sim, buf);
     s2_computed_text(pattern, sim, buf);
     s2_report_scores_text("  scores        ", s2_report_scores_of(options->net, pattern->model), buf);

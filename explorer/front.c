@@ -147,6 +147,8 @@ static s2_status read_samples(s2_front_task *t, contest *c)
                                 .predicted = !row->is_bound,
                                 .kv_bytes = row->kv_bytes,
                                 .gpu_us = row->gpu_us,
+                                .recall = row->recall,
+                                .loss = row->loss,
                                 .rows = row->rows,
                                 .kv = row->kv,
                                 .n_layers = row->n_layers,

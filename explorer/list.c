@@ -85,6 +85,8 @@ s2_tui_row s2_explorer_copy_row(s2_arena *arena, const s2_db_row *from)
                         .gpu_us = from->gpu_us,
                         .phase = copy(arena, from->phase),
                         .len_tok = from->len_tok,
+                        .recall = from->recall,
+                        .loss = from->loss,
                         .priced_on = from->phase[0] != '\0' ? priced_on(arena, from) : "",
                         .starred = from->starred};
 }
@@ -133,6 +135,8 @@ static void add_sample(s2_explorer *e, const char *text, int64_t id)
                             .is_bound = true,
                             .kv_bytes = (double)facts.kv_bytes[S2_KV_POINTS - 1],
                             .gpu_us = (double)NAN,
+                            .recall = (double)NAN,
+                            .loss = (double)NAN,
                             .phase = "prefill",
                             .len_tok = question.len_tok,
                             .priced_on = question.gpu,

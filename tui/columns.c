@@ -2,11 +2,11 @@
 
 #include "base/arith.h"
 
-const char *const s2_tui_columns[S2_TUI_COLUMNS] = {"heads",     "layers",   "block", "density", "time",
-                                                    "kv",        "measured", "at",    "on",      "family",
-                                                    "validated", "hash",     "tags"};
+const char *const s2_tui_columns[S2_TUI_COLUMNS] = {"heads", "layers",   "block",     "density", "time",
+                                                    "kv",    "measured", "at",        "on",      "recall",
+                                                    "loss",  "family",   "validated", "hash",    "tags"};
 
-enum { NAME_COLS = 21, NARROW = 60, MOST_NAME_COLS = 41, TAGS_COLS = 30 };
+enum { NAME_COLS = 21, NARROW = 60, MOST_NAME_COLS = 41, TAGS_COLS = 30, MOST_ON_MORE = 15 };
 
 /* If there is no room for all, those of the lowest rank are shown; a click on the title sorts by `sort`. */
 static const struct {
@@ -23,23 +23,51 @@ static const struct {
                              [S2_COLUMN_MEASURED] = {11, false, 6, "gpu_us"},
                              [S2_COLUMN_AT] = {14, true, 2, NULL},
                              [S2_COLUMN_ON] = {20, true, 5, NULL},
+                             [S2_COLUMN_RECALL] = {8, false, 13, NULL},
+                             [S2_COLUMN_LOSS] = {8, false, 14, NULL},
                              [S2_COLUMN_FAMILY] = {12, true, 9, NULL},
                              [S2_COLUMN_VALIDATED] = {14, true, 8, NULL},
                              [S2_COLUMN_HASH] = {14, true, 12, NULL},
                              [S2_COLUMN_TAGS] = {8, true, 7, NULL}};
 
-/* The chosen columns that have room, and how many columns of the screen they take. */
-static uint32_t choose(uint32_t chosen, int32_t room, int32_t *taken)
+static int32_t cols_of(const s2_tui_state *state, int32_t at)
 {
+    enum { LEAST_ON = 15 };
+    return state->mixed && at == S2_COLUMN_ON ? LEAST_ON : COLUMNS[at].cols;
+}
+
+/* Where prices of several kinds stand together, what tells them apart comes before what they are not of. */
+static int32_t rank_of(int32_t at, bool told_apart)
+{
+    static const int32_t first[S2_TUI_COLUMNS] = {
+        [S2_COLUMN_TIME] = -5, [S2_COLUMN_AT] = -4, [S2_COLUMN_ON] = -3, [S2_COLUMN_KV] = -2};
+    return told_apart && first[at] < 0 ? first[at] : COLUMNS[at].rank;
+}
+
+static bool tells_apart(const s2_tui_state *state, int32_t room)
+{
+    return room >=
+           cols_of(state, S2_COLUMN_TIME) + cols_of(state, S2_COLUMN_AT) + cols_of(state, S2_COLUMN_ON);
+}
+
+/*
+ * The chosen columns that have room, and how many columns of the screen they take. Prices of several kinds are not
+ * shown without room for what tells them apart.
+ */
+static uint32_t choose(const s2_tui_state *state, int32_t room, int32_t *taken)
+{
+    const uint32_t prices = 1u << S2_COLUMN_TIME | 1u << S2_COLUMN_KV | 1u << S2_COLUMN_MEASURED;
+    const bool told_apart = state->mixed && tells_apart(state, room);
+    const uint32_t chosen = state->mixed && !told_apart ? state->columns & ~prices : state->columns;
     uint32_t shown = 0;
     *taken = 0;
-    for (int32_t rank = 0; rank < S2_TUI_COLUMNS; rank++)
+    for (int32_t rank = -5; rank < S2_TUI_COLUMNS; rank++)
         for (int32_t at = 0; at < S2_TUI_COLUMNS; at++) {
-            if (COLUMNS[at].rank != rank || (chosen & 1u << at) == 0)
+            if (rank_of(at, told_apart) != rank || (chosen & 1u << at) == 0)
                 continue;
-            if (*taken + COLUMNS[at].cols > room)
+            if (*taken + cols_of(state, at) > room)
                 return shown;
-            *taken += COLUMNS[at].cols;
+            *taken += cols_of(state, at);
             shown |= 1u << at;
         }
     return shown;
@@ -60,8 +88,11 @@ s2_column_places s2_column_places_of(const s2_tui_state *state, int32_t cols)
 {
     s2_column_places c = {0};
     int32_t taken;
-    const uint32_t shown = choose(state->columns, cols - S2_NAME_AT - NAME_COLS, &taken);
-    const int32_t slack = cols - S2_NAME_AT - NAME_COLS - taken;
+    const uint32_t shown = choose(state, cols - S2_NAME_AT - NAME_COLS, &taken);
+    const int32_t spare = cols - S2_NAME_AT - NAME_COLS - taken;
+    const bool shows_on = (shown & 1u << S2_COLUMN_ON) != 0;
+    const int32_t wider = state->mixed && shows_on ? s2_min_i32(spare, MOST_ON_MORE) : 0;
+    const int32_t slack = spare - wider;
     const int32_t more =
         cols < NARROW ? slack - 1 : s2_max_i32(0, slack - TAGS_COLS + COLUMNS[S2_COLUMN_TAGS].cols);
     const int32_t most = cols < NARROW ? cols : MOST_NAME_COLS - NAME_COLS;
@@ -70,8 +101,10 @@ s2_column_places s2_column_places_of(const s2_tui_state *state, int32_t cols)
     for (int32_t at = 0; at < S2_TUI_COLUMNS; at++) {
         if ((shown & 1u << at) == 0)
             continue;
-        c.at[at] = (s2_range){col, at == S2_COLUMN_TAGS ? cols : col + COLUMNS[at].cols};
-        col += COLUMNS[at].cols;
+        c.at[at] = (s2_range){col, at == S2_COLUMN_TAGS ? cols : col + cols_of(state, at)};
+        if (at == S2_COLUMN_ON)
+            c.at[at].end += wider;
+        col = (int32_t)c.at[at].end;
     }
     return c;
 }

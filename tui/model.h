@@ -47,6 +47,8 @@ typedef struct s2_tui_row {
     const char *phase; /* of the numbers above; "" where there are none */
     int64_t len_tok;
     const char *priced_on; /* "8 x h200 b32 e4m3": GPUs, batch, and what else of the price is not usual */
+    double recall;         /* NAN: not judged (docs/worth.md) */
+    double loss;
     bool starred;
     const char *text; /* canonical, or NULL until it was asked for */
 } s2_tui_row;
@@ -309,6 +311,7 @@ typedef struct s2_tui_state {
     char minimize[S2_TUI_PROMPT_BYTES];                /* the objectives of the front: "us,kv_bytes,unread" */
     int32_t front;                                     /* the row of the front that keys act on */
     uint32_t columns;                                  /* shown in the list */
+    bool mixed;                                        /* prices of several kinds are on the screen */
     int32_t sort;                                      /* index of s2_tui_sorts */
     bool ascending;
     int32_t cursor; /* row of the list */
@@ -344,7 +347,7 @@ typedef struct s2_tui_state {
 } s2_tui_state;
 
 /* The list's columns besides the name, as its chooser calls them; bit 1 << index of state->columns. */
-enum { S2_TUI_COLUMNS = 13, S2_TUI_COLUMNS_USUAL = 0x11f9 };
+enum { S2_TUI_COLUMNS = 15, S2_TUI_COLUMNS_USUAL = 0x41f9 };
 extern const char *const s2_tui_columns[S2_TUI_COLUMNS];
 
 /* Columns of the filter language that the list can be ordered by. */

@@ -208,6 +208,21 @@ void s2_tui_resize(s2_tui_state *state, int32_t rows, int32_t cols)
     state->cols = cols < 1 ? 1 : cols > S2_CANVAS_LIMIT_COLS ? S2_CANVAS_LIMIT_COLS : cols;
 }
 
+/* Whether prices of several kinds are among these rows. */
+static bool is_mixed(const s2_tui_model *model, int32_t begin, int32_t end)
+{
+    const s2_tui_row *first = NULL;
+    for (int32_t at = begin; at < end && at < model->n_rows; at++) {
+        const s2_tui_row *const row = &model->rows[at];
+        if (row->priced_on[0] == '\0')
+            continue;
+        first = first != NULL ? first : row;
+        if (strcmp(row->priced_on, first->priced_on) != 0)
+            return true;
+    }
+    return false;
+}
+
 void s2_tui_settle(const s2_tui_model *model, s2_tui_state *state)
 {
     const int32_t shown = s2_layout_list_in(s2_layout_frame(state->rows, state->cols).body).list.rows - 2;
@@ -217,6 +232,7 @@ void s2_tui_settle(const s2_tui_model *model, s2_tui_state *state)
         state->top = state->cursor;
     if (shown > 0 && state->cursor >= state->top + shown)
         state->top = state->cursor - shown + 1;
+    state->mixed = is_mixed(model, state->top, state->top + shown);
     if (state->front >= model->front.n_rows)
         state->front = model->front.n_rows > 0 ? model->front.n_rows - 1 : 0;
     if (state->run >= model->n_runs)

@@ -119,6 +119,18 @@ static void put_share(const s2_facts *facts, s2_buf *buf, s2_style *style)
                           (double)facts->kv_dense[S2_KV_POINTS - 1]);
 }
 
+/* Recall and loss. */
+static void put_worth(const s2_facts *facts, s2_buf *buf, s2_style *style)
+{
+    (void)style;
+    if (!facts->late.asked)
+        s2_buf_puts(buf, "-");
+    else if (facts->late.not_judged != NULL)
+        s2_buf_puts(buf, "unjudged");
+    else
+        s2_buf_printf(buf, "%.2f %.3f", facts->late.recall, facts->late.loss);
+}
+
 /* expected: where all are predicted, NULL: the same; times are compared like with like. */
 static const struct {
     const char *label;
@@ -133,6 +145,7 @@ static const struct {
              {"kv cache", put_cache, NULL},
              {"of dense", put_share, NULL},
              {"density", put_density, NULL},
+             {"worth", put_worth, NULL},
              {"shape", put_shape, NULL}};
 enum { N_LINES = sizeof LINES / sizeof LINES[0] };
 

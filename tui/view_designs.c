@@ -48,6 +48,16 @@ static void print_density(double value, s2_buf *buf)
     s2_buf_printf(buf, "%.4f", value);
 }
 
+static void print_recall(double value, s2_buf *buf)
+{
+    s2_buf_printf(buf, "%.2f", value);
+}
+
+static void print_loss(double value, s2_buf *buf)
+{
+    s2_buf_printf(buf, "%.3f", value);
+}
+
 /* "prefill 128k": times of different phases or lengths cannot be compared. */
 static void put_at(const s2_tui_row *row, s2_buf *buf)
 {
@@ -78,6 +88,8 @@ static void put_value(const s2_tui_row *row, s2_tui_column kind, s2_buf *buf)
     case S2_COLUMN_MEASURED: put_number(row->gpu_us, s2_time_print, buf); break;
     case S2_COLUMN_AT: put_at(row, buf); break;
     case S2_COLUMN_ON: s2_buf_puts(buf, row->priced_on); break;
+    case S2_COLUMN_RECALL: put_number(row->recall, print_recall, buf); break;
+    case S2_COLUMN_LOSS: put_number(row->loss, print_loss, buf); break;
     case S2_COLUMN_FAMILY: s2_buf_puts(buf, row->family); break;
     case S2_COLUMN_VALIDATED: s2_buf_puts(buf, row->outcome); break;
     case S2_COLUMN_HASH: s2_buf_printf(buf, "%.12s", row->hash); break;
