@@ -128,7 +128,7 @@ static s2_status predict_share(s2_side *side, int32_t c, const s2_share_heads *h
     return S2_OK;
 }
 
-/* No kernel was timed on a cache of another type: scale the time of its own as the bound scales. */
+/* No constant is fitted to a cache of another type: scale the time of its own as the bound scales. */
 static s2_status scale_to_cache(s2_side *side, const s2_share *share, s2_layer_time *time)
 {
     s2_sim_options own = *side->options;

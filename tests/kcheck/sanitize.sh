@@ -7,7 +7,7 @@
 # with every lane arriving, which it does not. So racecheck runs LANES: kcheck with Hopper gradients in which every lane arrives,
 # and which are the same otherwise.
 set -u
-cases=${CASES:-"rotated.varlen.bf16 rotated_kv.tail.fp16 mixed.chunk.bf16 dense.decode.bf16 rotated.tail.bf16"}
+cases=${CASES:-"rotated.varlen.bf16 rotated_kv.tail.fp16 mixed.chunk.bf16 dense.decode.bf16 rotated.tail.bf16 mixed.step_e4m3_rows.bf16"}
 command -v compute-sanitizer >/dev/null || {
     echo "compute-sanitizer is not on PATH"
     exit 77
