@@ -210,7 +210,7 @@ def pixels_of(svg, top, colour):
 
 def pixel_y(svg, top, value):
     """The height of a value between the ticks of a chart, whose axis is linear or logarithmic."""
-    ticks = [(float(value), int(y) - 5) for y, value in re.findall(r'<text x="86" y="(\d+)" text-anchor="end">([^<]+)<', svg)
+    ticks = [(float(value), int(y) - 5) for y, value in re.findall(r'<text x="\d+" y="(\d+)" text-anchor="end">([^<]+)<', svg)
              if top - 6 <= int(y) - 5 <= top + 326]
     (low, y_low), (middle, y_middle), (high, y_high) = ticks[0], ticks[len(ticks) // 2], ticks[-1]
     scale = (lambda v: v) if abs((middle - low) / (high - low) - (y_middle - y_low) / (y_high - y_low)) < 0.02 else math.log
@@ -221,7 +221,7 @@ def check_reach_picture(pattern, length):
     """The curves of s2 draw --what reach go through the numbers of s2 reach --json, and through nothing else."""
     svg = run("s2", "draw", "--what", "reach", pattern, "--len", str(length), "--as", "svg")
     data = read_json("s2", "reach", pattern, "--len", str(length), "--json")[0]
-    tops = [int(y) for y in re.findall(r'<rect x="96" y="(\d+)" width="1" height="320" fill="#000000"/>', svg)]
+    tops = [int(y) for y in re.findall(r'<rect x="\d+" y="(\d+)" width="1" height="320" fill="#000000"/>', svg)]
     far = data["by_distance"]
     curves = [(0, "#000000", [100 * layer["last"] / data["blocks"] for layer in data["by_layer"]]),
               (0, "#0072b2", [100 * layer["least"] / (layer["least_query"] + 1) for layer in data["by_layer"]])]
