@@ -54,6 +54,8 @@ static void sum_up(last_run *run)
         if (run->row[r]->verdict != S2_DB_HOLDS && run->n_failed++ == 0)
             in_words = run->row[r];
     run->whole = *in_words;
+    run->whole.of.validation.layer = S2_DB_NONE; /* put_layers() says how many were judged */
+    run->whole.of.validation.layers_alike = S2_DB_NONE;
     for (int32_t r = 0; r < run->n; r++)
         if (run->row[r] != in_words)
             add_row(&run->whole.of.validation, &run->row[r]->of.validation);
