@@ -106,6 +106,11 @@ const s2_word_entry s2_word_entries[] = {
      "two models are no rivals."},
     {"kv_dtype", "Of a price: the type of the stored KV cache (--kv-dtype)."},
     {"weights", "Of a price: the type of the stored weights (--weights)."},
+    {"published|mxfp4", "Of weights: the type in which the model was published, by the quantization_config "
+                        "of its config.json, unless "
+                        "--weights names another. mxfp4 stores those of the feed-forward layers in 4 bits "
+                        "with a scale of 8 bits for each "
+                        "32, as gpt-oss is published; the others have the type of activations."},
     {"kernel",
      "Of a price: whose kernels it is of. s2 are those of this repository; another name is a kernel "
      "model's (--kernel-model), digits behind a name those of a file of your own."},

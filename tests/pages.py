@@ -147,6 +147,13 @@ def check_records(rng):
         check("s2", *words, sentences=False)
 
 
+def check_searches():
+    """What a search says of a cache that spills, of a step that does not fit, of a long front and of its own plan."""
+    for question in ("llama-2-70b, 2 x H100 SXM, 128k, decode, batch 64, fp8 weights, hf", "llama-2-70b, 8 x H200, 128k, train, dp 2"):
+        check("s2", "search", question, "--limit", "6", "--no-db", "-q")
+    check("s2", "search", "layers 4; heads 16; kv-heads 4; layers all: local {4..40:4} {,| sink 1} | stride {2..16:2} phase {head,kv}", "--len", "16k", "--bounds", "--no-db")
+
+
 def check_words():
     check("s2", "sim", "--list")
     check("s2", "sim", "x", "--gpu", os.path.join(folder, "bad.txt"))
@@ -168,6 +175,7 @@ with tempfile.TemporaryDirectory() as folder:
         bad_gpu.write("title Bad # none\nbf16_tflops 100000000 # none\n")
     chance = random.Random(SEED)
     check_words()
+    check_searches()
     for _ in range(CASES):
         check_prices(chance)
     for _ in range(max(1, CASES // 4)):
