@@ -2,7 +2,7 @@
 """Patterns that ask for as much work as their bytes allow, through every command that takes one.
 
 A command answers, or ends with a stated exit code and a word, within S2_CPU_SECONDS (10) of processor time and 1 GiB of memory.
-usage: hostile.py S2 [--cases N] [--seed N] [--only COMMAND]   the last line is "N passed, N failed"
+usage: hostile.py S2 [--cases N] [--seed N] [--only COMMAND] [--case N]   the last line is "N passed, N failed"
 """
 import argparse
 import os
@@ -125,10 +125,11 @@ def main():
     parser.add_argument("--cases", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only")
+    parser.add_argument("--case", type=int, help="this one alone")
     ask = parser.parse_args()
     failed, codes = 0, {}
     with tempfile.TemporaryDirectory(prefix="s2-hostile-") as folder:
-        for case in range(ask.cases):
+        for case in range(ask.cases) if ask.case is None else [ask.case]:
             rng = random.Random("%d/%d" % (ask.seed, case))
             words, _ = call(rng, os.path.abspath(ask.s2), folder, ask.only)
             code, why = run(words, folder)
@@ -137,7 +138,7 @@ def main():
                 failed += 1
                 print("case %d: %s: %s" % (case, ", ".join(why), " ".join("'%s'" % w if " " in w else w for w in words[1:])[:600]), flush=True)
     print("hostile: exit codes " + ", ".join("%d: %d" % pair for pair in sorted(codes.items())))
-    print("%d passed, %d failed" % (ask.cases - failed, failed))
+    print("%d passed, %d failed" % ((ask.cases if ask.case is None else 1) - failed, failed))
     return failed > 0
 
 
