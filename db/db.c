@@ -21,6 +21,9 @@ enum {
     TURN_POLL_MS = 1,
     /* A checkpoint copies pages back to the file; 1000 is SQLite's own habit. */
     CHECKPOINT_PAGES = 1000,
+    /* A log begins anew only when nobody reads it. From this size on a writer waits a moment for those who do. */
+    GROWN_LOG_PAGES = 8192,
+    GROWN_LOG_WAIT_MS = 500,
     UNTRUSTED_BASE_MS = 5000,
     UNTRUSTED_MS_PER_MIB = 100
 };
@@ -540,11 +543,17 @@ s2_status s2_db_empty_log(s2_db *db, s2_diag *diag)
                        diag);
 }
 
-/* Copying the log back may fail (a reader holds it, the disk is full); the transaction is safe in the log. */
-static void checkpoint(s2_db *db)
+/*
+ * Copying the log back may fail (a reader holds it, the disk is full); the transaction is safe in the log. Where one
+ * reader always begins before the last one ends, only the wait lets the log begin anew: who begins to read while all
+ * of it is copied and nobody writes does not need it.
+ */
+static void checkpoint(s2_db *db, int n_pages)
 {
-    sqlite3_busy_timeout(db->sql, 0);
-    sqlite3_wal_checkpoint_v2(db->sql, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    const bool grown = n_pages >= GROWN_LOG_PAGES;
+    sqlite3_busy_timeout(db->sql, grown ? GROWN_LOG_WAIT_MS : 0);
+    sqlite3_wal_checkpoint_v2(db->sql, NULL, grown ? SQLITE_CHECKPOINT_RESTART : SQLITE_CHECKPOINT_PASSIVE,
+                              NULL, NULL);
     sqlite3_busy_timeout(db->sql, S2_DB_LOCK_WAIT_MS);
 }
 
@@ -567,7 +576,7 @@ s2_status s2_db_commit(s2_db *db, s2_diag *diag)
         return status;
     }
     if (n_pages > CHECKPOINT_PAGES)
-        checkpoint(db);
+        checkpoint(db, n_pages);
     db->in_transaction = false;
     unlock(db);
     return S2_OK;

@@ -1089,6 +1089,61 @@ static void a_killed_writer_loses_nothing_it_acknowledged(void **state)
            (unsigned long long)seed, (long long)n_acknowledged);
 }
 
+/* Read for 40 ms at a time, again and again, until killed. */
+static void read_without_pause(const char *path)
+{
+    const struct timespec pause = {0, 40000000};
+    sqlite3 *sql;
+    if (sqlite3_open_v2(path, &sql, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
+        _exit(3);
+    while (sqlite3_exec(sql, "BEGIN; SELECT count(*) FROM run", NULL, NULL, NULL) == SQLITE_OK) {
+        nanosleep(&pause, NULL);
+        sqlite3_exec(sql, "COMMIT", NULL, NULL, NULL);
+    }
+    _exit(4);
+}
+
+/* With three of them one reads at any time; the log then grew for as long as they did, to 1.5 GB in an hour. */
+static void the_log_does_not_grow_while_somebody_always_reads(void **state)
+{
+    (void)state;
+    enum { READERS = 3, COMMITS = 160, EACH = 250, MOST_BYTES = 2 * 8192 * 4096 };
+    const char *const path = path_of("grown.db"), *const log_path = path_of("grown.db-wal");
+    s2_db *db = open_new(path);
+    pid_t reader[READERS];
+    for (int n = 0; n < READERS; n++) {
+        const struct timespec apart = {0, 13000000};
+        reader[n] = fork();
+        if (reader[n] == 0)
+            read_without_pause(path);
+        nanosleep(&apart, NULL);
+    }
+    int64_t most_bytes = 0;
+    for (int commit = 0; commit < COMMITS; commit++) {
+        int64_t run_id, id;
+        struct stat log;
+        OK(s2_db_begin(db, NULL));
+        OK(s2_db_put_run(db, &s2_gen_run, &run_id, NULL));
+        for (int n = 0; n < EACH; n++)
+            OK(s2_gen_put_design(db, run_id, commit * EACH + n, &id, NULL));
+        OK(s2_db_commit(db, NULL));
+        assert_int_equal(stat(log_path, &log), 0);
+        most_bytes = log.st_size > most_bytes ? log.st_size : most_bytes;
+    }
+    for (int n = 0; n < READERS; n++) {
+        kill(reader[n], SIGKILL);
+        waitpid(reader[n], NULL, 0);
+    }
+    assert_sound(db);
+    s2_db_close(&db);
+    struct stat file;
+    assert_int_equal(stat(path, &file), 0);
+    printf("# s2: the log took %lld MiB at most, of a database of %lld MiB\n", (long long)(most_bytes >> 20),
+           (long long)(file.st_size >> 20));
+    s2_gen_forget(path);
+    assert_true(most_bytes < MOST_BYTES);
+}
+
 static void many_writers_and_a_reader_do_not_disturb_each_other(void **state)
 {
     (void)state;
@@ -1582,6 +1637,7 @@ int main(void)
         cmocka_unit_test(a_foreign_schema_is_not_trusted),
         cmocka_unit_test(flipped_bits_never_crash_and_never_forge_a_design),
         cmocka_unit_test(a_killed_writer_loses_nothing_it_acknowledged),
+        cmocka_unit_test(the_log_does_not_grow_while_somebody_always_reads),
         cmocka_unit_test(many_writers_and_a_reader_do_not_disturb_each_other),
         cmocka_unit_test(a_full_disk_is_said_and_harms_nothing),
         cmocka_unit_test(read_only_media_can_be_read_and_not_written),
