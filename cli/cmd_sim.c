@@ -187,10 +187,6 @@ static s2_exit read_options(s2_sim_run_state *state)
     S2_CLI_TRY(read_requests(state));
     S2_CLI_TRY(s2_pricing_refuse_training(state->cli, &state->options, s2_args_str(&state->args, "phase"),
                                           state->all_phases || state->options.phase == S2_TRAIN));
-    if (state->options.phase == S2_TRAIN && !state->all_phases && s2_args_has(&state->args, "kv-dtype")) {
-        s2_cli_error(state->cli, "--kv-dtype is the type of a cache, and training keeps none");
-        return S2_EXIT_USAGE;
-    }
     if (model == NULL)
         return S2_EXIT_OK;
     bool is_file;
