@@ -138,12 +138,13 @@ typedef struct s2_attention_us {
 } s2_attention_us;
 
 /* What one GPU computes of a forward pass: two pieces of the tokens, each as a launch of its own. */
-static s2_status price_pieces(const s2_machine_run *run, const s2_pattern *layer, int32_t rank,
-                              s2_attention_us *out)
+static s2_status price_pieces(const s2_machine_run *run, const s2_pattern *layer,
+                              const s2_calibration *calibration, int32_t rank, s2_attention_us *out)
 {
     const int64_t n_pieces = 2 * (int64_t)run->options->n_context, n_tok = run->options->len_tok;
     s2_sim_options own = *run->options;
     own.net = NULL;
+    own.calibration = calibration;
     own.phase = S2_PREFILL;
     own.batch = run->micro_batch;
     *out = (s2_attention_us){0};
@@ -182,19 +183,23 @@ static double over(double a, double b)
 
 /*
  * The pieces are priced as prefill. Training is to that what it is where one GPU has all tokens: pieces of a
- * backward pass were never priced.
+ * backward pass were never priced. Both are bounds where the gradients are not predicted, and so are the pieces:
+ * *calibration says which.
  */
 static s2_status training_over_prefill(const s2_machine_run *run, const s2_pattern *layer,
-                                       s2_attention_us *ratio)
+                                       const s2_calibration **calibration, s2_attention_us *ratio)
 {
     s2_sim_options own = *run->options;
     s2_sim train, prefill;
     *ratio = (s2_attention_us){.time_us = 1, .plan_us = 1, .bound_us = 1, .dense_us = 1};
+    *calibration = own.calibration;
     if (own.phase != S2_TRAIN)
         return S2_OK;
     own.net = NULL;
     own.batch = run->micro_batch;
     S2_TRY(price_part(run, layer, &own, &train));
+    if (!train.predicted)
+        own.calibration = *calibration = NULL;
     own.phase = S2_PREFILL;
     S2_TRY(price_part(run, layer, &own, &prefill));
     ratio->time_us = over(train.time_us, prefill.time_us);
@@ -247,10 +252,11 @@ static s2_status ring_of_layer(const s2_machine_run *run, const s2_pattern *laye
     s2_directions compute = {0}, plan = {0}, dense = {0};
     s2_attention_us ratio;
     s2_ring most = {.sent_bytes = n_rounds(options) * bytes, .link_us = n_rounds(options) * link_us};
-    S2_TRY(training_over_prefill(run, layer, &ratio));
+    const s2_calibration *calibration;
+    S2_TRY(training_over_prefill(run, layer, &calibration, &ratio));
     for (int32_t rank = 0; rank < c; rank++) {
         s2_attention_us own;
-        S2_TRY(price_pieces(run, layer, rank, &own));
+        S2_TRY(price_pieces(run, layer, calibration, rank, &own));
         compute = most_of(compute, directions_of(own.time_us, ratio.time_us));
         plan = most_of(plan, directions_of(own.plan_us, ratio.plan_us));
         dense = most_of(dense, directions_of(own.dense_us, ratio.dense_us));
