@@ -508,9 +508,8 @@ static void a_shared_context_takes_its_share_and_its_traffic(void **state)
                     bytes / link_rate(&options) * (1 - 1e-9));
         assert_true(sim.machine.imbalance >= 1 - 1e-9);
         assert_true(sim.predicted == one.predicted && !(sim.predicted && sim.measured));
-        assert_true(
-            one.predicted == (options.calibration != NULL) ||
-            (options.phase == S2_TRAIN && net.head_dim == 80)); /* which no measured gradient takes */
+        assert_true(one.predicted == (options.calibration != NULL) ||
+                    (options.phase == S2_TRAIN && net.head_dim == 80)); /* which no measured gradient takes */
         /* around attention each GPU has its tokens */
         const double share =
             (double)((options.len_tok + options.n_context - 1) / options.n_context) / (double)options.len_tok;
