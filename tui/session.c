@@ -252,7 +252,9 @@ static int32_t shown_slot(const s2_session *session)
 
 static bool lacks_late(const s2_session *session, int32_t slot)
 {
-    return session->facts[slot].status == S2_OK && !session->facts[slot].late.asked;
+    const s2_facts *const facts = &session->facts[slot];
+    return facts->status == S2_OK && facts->pattern.n_heads > 0 &&
+           !facts->late.asked; /* no heads: not built yet */
 }
 
 /* The first of the compared designs whose late facts are missing, -1 for none. */
