@@ -222,7 +222,8 @@ static void put_whole(const s2_sim_options *options, double us, s2_buf *buf)
     s2_time_print(us, buf);
     s2_buf_puts(buf, ", ");
     s2_rate_print(s2_sim_tokens_per_s(options, us), buf);
-    s2_buf_puts(buf, " tokens/s");
+    s2_buf_puts(buf,
+                options->phase == S2_TRAIN && options->n_shards > 1 ? " tokens/s a replica" : " tokens/s");
 }
 
 static void put_with(const s2_sim_options *options, double us, double rival_us, const char *who, s2_buf *buf)
@@ -437,7 +438,8 @@ static void put_share(double bytes, double of_rival, const char *who, s2_buf *bu
     s2_buf_puts(buf, ")");
 }
 
-static void put_kept(const s2_found *found, int32_t p, double bytes, s2_buf *buf)
+/* Kept by the pattern beside what its rivals keep; drops: of a cache that drops what no head reads any more. */
+static void put_kept(const s2_found *found, int32_t p, double bytes, bool drops, s2_buf *buf)
 {
     const int32_t n_ranks = found->search.options.n_ranks;
     s2_bytes_print(bytes, buf);
@@ -446,11 +448,11 @@ static void put_kept(const s2_found *found, int32_t p, double bytes, s2_buf *buf
     s2_buf_puts(buf, ", ");
     if (found->own != NULL) {
         const s2_found_design *const own = &found->own->design;
-        put_share(bytes, (double)own->sims[p].kv_kept, own_words, buf);
+        put_share(bytes, (double)(drops ? own->sims[p].kv.head_pages : own->sims[p].kv_kept), own_words, buf);
         s2_buf_puts(buf, " and ");
     }
     const s2_found_design *const dense = &found->dense->design;
-    put_share(bytes, (double)dense->sims[p].kv_kept, "dense", buf);
+    put_share(bytes, (double)(drops ? dense->sims[p].kv.head_pages : dense->sims[p].kv_kept), "dense", buf);
 }
 
 /* The room depends on the type of the weights: it is said, because it may not be the one that is deployed. */
@@ -483,17 +485,17 @@ static void put_cache(const s2_found *found, const s2_found_design *best, int32_
     const double kept = (double)sim->kv_kept;
     if (keeper == NULL) {
         s2_buf_puts(buf, ";\n  the KV cache keeps ");
-        put_kept(found, p, kept, buf);
+        put_kept(found, p, kept, false, buf);
         if (sim->host_bytes > 0)
             put_overflow(&found->search.options, sim, buf);
         return;
     }
     s2_buf_printf(buf, ";\n  %s keeps every page of the KV cache: ", keeper->stack);
-    put_kept(found, p, kept, buf);
+    put_kept(found, p, kept, false, buf);
     if (sim->host_dense_bytes > 0)
         put_overflow(&found->search.options, sim, buf);
     s2_buf_puts(buf, ";\n  a cache that drops what no head reads any more would keep ");
-    put_kept(found, p, (double)sim->kv.head_pages, buf);
+    put_kept(found, p, (double)sim->kv.head_pages, true, buf);
 }
 
 /* A price must not be mistaken for that of the stack that the file is for, nor the file for all that it needs. */

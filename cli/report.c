@@ -632,7 +632,7 @@ static const char *kind_of_dense(const s2_sim *sim)
 {
     if (!sim->predicted)
         return "bounds at peak rates, not predictions";
-    return sim->link_dense_us > 0 && sim->link_dense_us >= sim->dense_time_us
+    return sim->host_dense_bytes > 0 && sim->link_dense_us >= sim->dense_time_us
                ? "to read from host memory, at the link's peak"
                : "predicted too";
 }
@@ -640,7 +640,7 @@ static const char *kind_of_dense(const s2_sim *sim)
 static void text_time(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
     line_begin("time", buf);
-    if (sim->predicted && sim->bound_by == S2_LINK) {
+    if (sim->predicted && sim->bound_by == S2_LINK && sim->host_bytes > 0) {
         s2_time_print(sim->time_us, buf);
         s2_buf_puts(buf, " to read from host memory, at the link's peak\n");
     } else if (sim->predicted && options->peer != NULL) {
@@ -1087,10 +1087,12 @@ static void put_kind_of_times(const s2_sim_options *options, s2_buf *buf)
                       options->peer->name);
     else if (options->calibration == NULL)
         s2_buf_puts(buf, "times are lower bounds");
+    else if (s2_machine_gpus(options) > options->n_ranks)
+        s2_buf_puts(buf, "times are guessed: no such machine was measured; those with >= are bounds");
     else
         s2_buf_puts(buf, options->calibration->head.gpu[0] == '\0'
-                             ? "times are guessed from the data sheet"
-                             : "times are predicted for the calibrated kernels");
+                             ? "times are guessed from the data sheet; those with >= are bounds"
+                             : "times are predicted for the calibrated kernels; those with >= are bounds");
     s2_buf_puts(buf, "\n");
 }
 
@@ -1122,6 +1124,17 @@ static void cell(void (*print)(double, s2_buf *), double value, int width, s2_bu
     s2_buf_release(&text);
 }
 
+/* A time of a table whose head calls times predicted, of which this may be none. */
+static void time_cell(const s2_sim_options *options, const s2_sim *sim, double us, int width, s2_buf *buf)
+{
+    s2_buf text = {0};
+    if (options->calibration != NULL && !sim->predicted)
+        s2_buf_puts(&text, ">= ");
+    s2_time_print(us, &text);
+    s2_buf_printf(buf, " %*s", width, text.data != NULL ? text.data : "");
+    s2_buf_release(&text);
+}
+
 /* Any pattern looks fast compared with a cache that waits for the host. */
 static void ratio_cell(const s2_sim_options *options, const s2_sim *sim, double us, double dense_us,
                        int width, s2_buf *buf)
@@ -1136,13 +1149,13 @@ static void ratio_cell(const s2_sim_options *options, const s2_sim *sim, double 
 void s2_sim_report_table_row(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
 {
     s2_buf_printf(buf, "%-24.24s %9.5f %9.5f", subject->name, sim->density, sim->token_density);
-    cell(s2_time_print, sim->time_us, 11, buf);
+    time_cell(subject->options, sim, sim->time_us, 11, buf);
     ratio_cell(subject->options, sim, sim->time_us, sim->dense_time_us, 8, buf);
     s2_buf_printf(buf, " %7s", s2_resource_word(sim->bound_by));
     cell(s2_bytes_print, (double)sim->kv_kept, 11, buf);
     s2_buf_printf(buf, " %7.4f", (double)sim->kv_kept / (double)sim->kv.dense);
     if (sim->end_to_end_us > 0)
-        cell(s2_time_print, sim->end_to_end_us, 11, buf);
+        time_cell(subject->options, sim, sim->end_to_end_us, 11, buf);
     if (s2_sim_no_ratio(subject->options, sim) == S2_NO_ROOM)
         s2_buf_puts(buf, "  more than the memory");
     put_peer_error(subject->options, sim, 12, buf);
@@ -1162,8 +1175,8 @@ void s2_sim_report_phase_head(const char *name, const s2_sim_options *options, s
 static void put_pair(const s2_sim_options *options, const s2_sim *sim, double us, double dense_us,
                      s2_buf *buf)
 {
-    cell(s2_time_print, us, 11, buf);
-    cell(s2_time_print, dense_us, 11, buf);
+    time_cell(options, sim, us, 11, buf);
+    time_cell(options, sim, dense_us, 11, buf);
     ratio_cell(options, sim, us, dense_us, 9, buf);
 }
 
