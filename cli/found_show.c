@@ -508,6 +508,11 @@ static void put_stacks(const s2_found *found, const s2_pattern *best, s2_buf *bu
             s2_buf_printf(buf,
                           "  the %s file is for %s; the times above are of the kernels of s2, not of its\n",
                           format->name, format->stack);
+        for (int32_t p = 0; p < found->n_phases && format->stack != NULL; p++)
+            if (found->designs[0].sims[p].host_bytes > 0) {
+                s2_buf_printf(buf, "  %s: ", s2_phase_word(found->phases[p]));
+                s2_report_stack_host(format, &found->designs[0].sims[p], buf);
+            }
         if (format->model != NULL && !s2_pattern_is_of(best, format->model))
             s2_buf_printf(buf,
                           "  only the code of %s reads such a file: another model needs code of its own\n",

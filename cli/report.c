@@ -785,13 +785,8 @@ static void label_stack(const s2_format *format, s2_buf *buf)
     line_begin(label, buf);
 }
 
-/* A cache in host memory is read in a computation of s2; whether the stack would is another matter. */
-static void text_stack_host(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
+void s2_report_stack_host(const s2_format *format, const s2_sim *sim, s2_buf *buf)
 {
-    const s2_format *const format = subject->format;
-    if (format == NULL || format->stack == NULL || sim->host_bytes == 0)
-        return;
-    label_stack(format, buf);
     if (format->offloads)
         s2_buf_printf(buf,
                       "%s reads a cache from host memory only where it is told to offload, layer by layer, "
@@ -804,6 +799,15 @@ static void text_stack_host(const s2_report_subject *subject, const s2_sim *sim,
         s2_buf_printf(
             buf, "%s reads no cache from host memory: of these sequences it runs at most %lld at a time\n",
             format->stack, (long long)sim->fit_batch);
+}
+
+static void text_stack_host(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
+{
+    const s2_format *const format = subject->format;
+    if (format == NULL || format->stack == NULL || sim->host_bytes == 0)
+        return;
+    label_stack(format, buf);
+    s2_report_stack_host(format, sim, buf);
 }
 
 static void stack_cache(const s2_format *format, bool drops, s2_buf *buf)

@@ -46,6 +46,12 @@ void s2_report_stack_json(const s2_report_subject *subject, double kept_bytes, s
 /* The same for people, and that times are not the stack's. drops: the pattern lets keys go. */
 void s2_report_stack_text(const s2_report_subject *subject, bool drops, s2_buf *buf);
 
+/*
+ * A line: what the stack of a format makes of a cache that is priced as read from host memory, which is a
+ * computation of s2. Only where sim->host_bytes > 0 and format->stack is not NULL.
+ */
+void s2_report_stack_host(const s2_format *format, const s2_sim *sim, s2_buf *buf);
+
 /* What lies outside of the points measured, without an end of line; only where sim->beyond > 0. */
 void s2_report_beyond(const s2_sim *sim, s2_buf *buf);
 
