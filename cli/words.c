@@ -274,12 +274,20 @@ const s2_word_entry s2_word_entries[] = {
                                               "to the mean of all: all wait for it. Dealt by "
                                               "work: KV heads given to GPUs so that the slowest has less."},
     {"guess|guessed|guessed from the data sheet",
-     "No kernel was measured on this GPU: the constants of another were scaled by its data sheet. The stated "
-     "error "
-     "is wide, and was found on the rows that the guess was made with."},
-    {"extrapolated|allowance|allowed for",
-     "Predicted outside of the lengths, batches or heads that were measured. The error beside it is then an "
-     "allowance: a cautious limit, not an error that was observed (docs/simulator.md)."},
+     "No kernel was measured on this GPU: the constants of another were scaled by its data sheet, and a wide "
+     "error is "
+     "allowed for. Of several GPUs with --pp, --cp or --nodes: no such machine was measured, and no error is "
+     "known."},
+    {"extrapolated|interpolated|allowance|allowed for",
+     "Predicted outside of the lengths, batches, heads or head dimensions that were measured, or at a head "
+     "dimension "
+     "between two of them. What is allowed for is no error that was observed there: the 90th percentile of "
+     "the errors "
+     "inside or more, and at least 30 % for head dimensions (docs/simulator.md). Single errors may be "
+     "larger."},
+    {"machine|idle", "Of several GPUs with --pp, --cp or --nodes: how they are divided, what goes over the "
+                     "links, and how long a GPU waits "
+                     "for others (docs/simulator.md). Assumed, not measured."},
     {"held out|in-sample|judged on", "Rows held out were measured but not fitted, so that errors on them are "
                                      "honest; in-sample errors are of the "
                                      "very rows that were fitted, and too small."},
