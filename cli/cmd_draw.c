@@ -382,7 +382,10 @@ static s2_exit read_front(s2_cli *cli, const s2_args *args, s2_db *db, request *
     if (status != S2_OK)
         return s2_cli_fail(cli, status, "front");
     snprintf(names, 64, "%d of %d designs of the database have both values", (int)all.n, (int)n_rows);
-    snprintf(names + 64, 64, "front: %d that no other one beats", (int)best.n);
+    const int32_t n_holed = s2_front_holed(&l);
+    const int n_said = snprintf(names + 64, 64, "front: %d that no other one beats", (int)best.n);
+    if (n_holed > 0)
+        snprintf(names + 64 + n_said, (size_t)(64 - n_said), ", union violated in %d", (int)n_holed);
     all.name = names;
     best.name = names + 64;
     s2_chart *const chart = &ask->charts[0];

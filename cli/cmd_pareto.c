@@ -43,6 +43,12 @@ static s2_exit print_front(s2_listing *l, s2_db *db, const s2_args *args, const 
     fflush(cli->out);
     fprintf(cli->err, "on the front of %s%s%s: %d of %d design%s\n", s2_args_str(args, "minimize"),
             clean[0] != '\0' ? ", " : "", clean, (int)l->n_rows, (int)n_rows, s2_text_plural(n_rows));
+    const int32_t n_holed = s2_front_holed(l);
+    if (n_holed > 0)
+        s2_cli_hint(cli,
+                    "%d of these violate%s the union: some key has no head that reads it; union=holds leaves "
+                    "such designs out",
+                    (int)n_holed, n_holed == 1 ? "s" : "");
     s2_listing_say_worth(l);
     if (n_rows == 0)
         s2_cli_hint(cli,

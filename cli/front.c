@@ -64,3 +64,11 @@ s2_status s2_front_leave(s2_listing *l, const s2_front_spec *front)
     l->n_rows = n_kept;
     return S2_OK;
 }
+
+int32_t s2_front_holed(const s2_listing *l)
+{
+    int32_t n = 0;
+    for (int32_t row = 0; row < l->n_rows; row++)
+        n += l->rows[row].unions == S2_DB_VIOLATED;
+    return n;
+}
