@@ -1128,15 +1128,16 @@ static void cell(void (*print)(double, s2_buf *), double value, int width, s2_bu
     s2_buf_release(&text);
 }
 
+static void bound_print(double us, s2_buf *buf)
+{
+    s2_buf_puts(buf, ">= ");
+    s2_time_print(us, buf);
+}
+
 /* A time of a table whose head calls times predicted, of which this may be none. */
 static void time_cell(const s2_sim_options *options, const s2_sim *sim, double us, int width, s2_buf *buf)
 {
-    s2_buf text = {0};
-    if (options->calibration != NULL && !sim->predicted)
-        s2_buf_puts(&text, ">= ");
-    s2_time_print(us, &text);
-    s2_buf_printf(buf, " %*s", width, text.data != NULL ? text.data : "");
-    s2_buf_release(&text);
+    cell(options->calibration != NULL && !sim->predicted ? bound_print : s2_time_print, us, width, buf);
 }
 
 /* Any pattern looks fast compared with a cache that waits for the host. */
