@@ -61,7 +61,7 @@ $(B)/search/ranks.c.o: search/ranks.c $(O)/flags
 endif
 
 CORE    := base pattern coverage words
-MODULES := $(CORE) plan reach sim calibrate search cache kernels judge db draw export tui explorer cert library
+MODULES := $(CORE) plan reach sim calibrate search cache kernels judge report db draw export tui explorer cert library
 CORE_C  := $(foreach m,$(CORE),$(wildcard $(m)/*.c))
 # What differs with MPI=1 is linked with the programs and not from the library.
 MPI_C   := search/ranks.c

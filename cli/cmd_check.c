@@ -10,7 +10,7 @@
 #include "cli/color.h"
 #include "cli/explain.h"
 #include "cli/input.h"
-#include "cli/lost.h"
+#include "words/lost.h"
 #include "cli/options.h"
 #include "coverage/certificate.h"
 #include "pattern/parse.h"

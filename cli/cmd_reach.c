@@ -2,7 +2,7 @@
 #include "cli/input.h"
 #include "cli/options.h"
 #include "cli/reach_chart.h"
-#include "cli/report.h"
+#include "report/report.h"
 #include "reach/lengths.h"
 
 #include <math.h>

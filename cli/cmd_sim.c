@@ -6,20 +6,21 @@
 #include "cli/gpufile.h"
 #include "cli/input.h"
 #include "cli/limit.h"
-#include "cli/machine.h"
 #include "cli/netfile.h"
 #include "cli/options.h"
 #include "cli/pricing.h"
-#include "cli/report.h"
 #include "cli/restrict.h"
 #include "cli/requests.h"
 #include "cli/store.h"
 #include "cli/textfile.h"
 #include "pattern/models.h"
 #include "pattern/parse.h"
-#include "cli/accuracy.h"
-#include "sim/machine.h"
+#include "report/accuracy.h"
+#include "report/report.h"
 #include "sim/baseline.h"
+#include "sim/machine.h"
+
+enum { MOST_NODES = 1 << 16 };
 
 typedef struct s2_sim_run_state {
     s2_cli *cli;
@@ -80,6 +81,29 @@ static s2_exit read_numbers(s2_sim_run_state *state)
     options->phase = (s2_phase)word_index(s2_args_str(&state->args, "phase"), phase_name, S2_N_PHASES);
     options->dtype = (s2_dtype)word_index(s2_args_str(&state->args, "dtype"), dtype_name, S2_N_PRICED_DTYPES);
     return S2_EXIT_OK;
+}
+
+/* --pp, --micro, --cp, --nodes */
+static s2_exit read_machine(s2_cli *cli, const s2_args *args, s2_sim_options *options)
+{
+    int64_t n_stages, n_micro = 0, n_context, n_nodes;
+    S2_CLI_TRY(s2_args_int(cli, args, "pp", 1, S2_LIMIT_LAYERS, &n_stages));
+    S2_CLI_TRY(s2_args_int(cli, args, "cp", 1, S2_LIMIT_LAYERS, &n_context));
+    S2_CLI_TRY(s2_args_int(cli, args, "nodes", 1, MOST_NODES, &n_nodes));
+    if (s2_args_str(args, "micro") != NULL)
+        S2_CLI_TRY(s2_args_int(cli, args, "micro", 1, S2_LIMIT_BATCH, &n_micro));
+    options->n_stages = (int32_t)n_stages;
+    options->n_context = (int32_t)n_context;
+    options->n_nodes = (int32_t)n_nodes;
+    options->n_micro = (int32_t)n_micro;
+    if (n_micro != 0 && n_stages == 1) {
+        s2_cli_error(cli, "--micro cuts the batch for the stages of a pipeline: add --pp N");
+        return S2_EXIT_USAGE;
+    }
+    if (!s2_machine_asked(options) || !(s2_args_has(args, "compare") || s2_args_has(args, "requests")))
+        return S2_EXIT_OK;
+    s2_cli_error(cli, "--pp, --cp and --nodes cannot be combined with --compare or --requests");
+    return S2_EXIT_USAGE;
 }
 
 static s2_exit read_constants(s2_sim_run_state *state)
@@ -181,7 +205,7 @@ static s2_exit read_options(s2_sim_run_state *state)
     S2_CLI_TRY(s2_gpufile_read(state->cli, s2_args_str(&state->args, "gpu"), &state->options.gpu));
     S2_CLI_TRY(read_constants(state));
     S2_CLI_TRY(read_numbers(state));
-    S2_CLI_TRY(s2_machine_options(state->cli, &state->args, &state->options));
+    S2_CLI_TRY(read_machine(state->cli, &state->args, &state->options));
     S2_CLI_TRY(read_peer(state));
     S2_CLI_TRY(read_stack(state));
     S2_CLI_TRY(read_requests(state));

@@ -8,7 +8,7 @@
 #include "cli/check.h"
 #include "cli/explain.h"
 #include "cli/options.h"
-#include "cli/report.h"
+#include "report/report.h"
 #include "cli/store.h"
 #include "explorer/explorer.h"
 

@@ -372,6 +372,45 @@ static void say_little(s2_cli *cli, const s2_subject *subject)
             subject->pattern->n_heads, (long long)telling->least_tok);
 }
 
+/* Points into the subject and json. */
+static s2_db_validation row_of(const s2_subject *subject, const char *json)
+{
+    /* the time of one cache is not that of another: they must not be found for one another */
+    static const char *const of_cache[S2_N_DTYPES] = {"fp32/e4m3", "bf16/e4m3", "fp16/e4m3"};
+    const s2_validation *const v = subject->verdict;
+    const bool timed = v->warm.n > 0;
+    return (s2_db_validation){
+        .device = subject->device->kind == S2_DEVICE_CPU ? "cpu" : subject->device->name,
+        .device_uuid = subject->device->uuid,
+        .driver = subject->device->driver,
+        .runtime = subject->device->runtime,
+        .kernel = v->kernel,
+        .phase = s2_pass_word(subject->pass),
+        .dtype = subject->e4m3 ? of_cache[subject->dtype] : s2_dtype_word(subject->dtype),
+        .outcome = s2_outcome_word(v->outcome),
+        .reason = v->outcome != S2_OUTCOME_OK ? v->reason : NULL,
+        .len_tok = subject->len_tok,
+        .batch = subject->batch,
+        .seed = subject->seed,
+        .pairs = v->touch_pairs,
+        .pairs_wrong = v->touch_wrong,
+        .max_err = v->max_err,
+        .tolerance = v->tol,
+        .needles_found = v->needle_found,
+        .needles_expected = v->needle_expected,
+        .median_ms = timed ? v->warm.median_ms : NAN,
+        .min_ms = timed ? v->warm.min_ms : NAN,
+        .sm_mhz = v->sm_mhz > 0.0 ? v->sm_mhz : NAN,
+        .n_samples = v->warm.n,
+        .samples_ms = v->sample_ms,
+        .layer = subject->layer,
+        .layers_alike = subject->n_like,
+        .json = json,
+        .gpu = subject->device->kind == S2_DEVICE_GPU ? s2_gpu_of_device(subject->device->name) : NULL,
+        .kernels = subject->plugged ? v->kernel : S2_DB_OURS,
+    };
+}
+
 static s2_exit report(s2_validate_state *state, const s2_subject *subject)
 {
     s2_cli *const cli = state->cli;
@@ -390,7 +429,7 @@ static s2_exit report(s2_validate_state *state, const s2_subject *subject)
     fflush(cli->out); /* verdicts may be hours apart, and Ctrl-C loses what is not flushed */
     s2_exit stored = s2_exit_of(json.status);
     if (json.status == S2_OK) {
-        const s2_db_validation row = s2_verdict_row(subject, json.data);
+        const s2_db_validation row = row_of(subject, json.data);
         stored = s2_store_validation(cli, state->input, &row);
     }
     s2_buf_release(&json);
@@ -657,6 +696,7 @@ static s2_exit validate_input(s2_validate_state *state, const s2_input *input)
         for (int32_t n = 0; n < state->n_lengths; n++) {
             s2_subject subject = {.name = s2_input_name(state->cli, input),
                                   .hash = hash,
+                                  .commit = s2_version_commit(),
                                   .pattern = pattern,
                                   .device = state->device,
                                   .pass = passes->pass[passes->n - 1],

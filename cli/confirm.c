@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "cli/store.h"
-#include "cli/verdict.h"
+#include "report/verdict.h"
 #include "cli/validating.h"
 #include "kernels/kernel.h"
 #include "pattern/parse.h"

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/report.h"
+#include "report/report.h"
 
 static void json_counts(const s2_found *found, s2_buf *buf)
 {

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/report.h"
+#include "report/report.h"
 
 bool s2_found_is_price(s2_objective objective)
 {

@@ -4,8 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/pricing.h"
-#include "cli/report.h"
+#include "report/report.h"
 #include "sim/units.h"
 #include "words/error.h"
 
@@ -464,7 +463,7 @@ static void put_overflow(const s2_sim_options *options, const s2_sim *sim, s2_bu
         s2_buf_puts(buf, " beside ");
         s2_bytes_print((double)sim->weight_bytes, buf);
         s2_buf_printf(buf, " of weights%s (", each);
-        s2_pricing_put_weights(options, buf);
+        s2_report_weights(options, buf);
         s2_buf_puts(buf, ")");
     }
     s2_buf_puts(buf, ";\n    ");

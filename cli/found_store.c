@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli/check.h"
-#include "cli/report.h"
+#include "report/report.h"
 #include "cli/store.h"
 
 /* Every requirement was proved for every length: that is how the design came here. */

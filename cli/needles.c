@@ -5,6 +5,7 @@
 #include "cli/store.h"
 #include "explorer/result.h"
 #include "pattern/parse.h"
+#include "report/verdict.h"
 
 enum { RESULTS = 200, LENGTHS = 16 };
 
@@ -26,21 +27,6 @@ typedef struct s2_needle_grid {
     s2_db_needle rows[LENGTHS];
     int32_t n_rows;
 } s2_needle_grid;
-
-void s2_needles_heading(s2_buf *buf)
-{
-    s2_buf_puts(
-        buf,
-        "            depth 0 % ......... 100 %   # comes back   . no head reads it   ! lost   ? leaked\n");
-}
-
-void s2_needles_line(int64_t len_tok, const char *cells, s2_buf *buf)
-{
-    s2_buf_printf(buf, "  %9lld ", (long long)len_tok);
-    for (; *cells != '\0'; cells++)
-        s2_buf_printf(buf, " %c", strchr("#.!?", *cells) != NULL ? *cells : ' ');
-    s2_buf_puts(buf, "\n");
-}
 
 static void draw_text(const s2_needle_grid *grid, s2_buf *buf)
 {

@@ -12,8 +12,4 @@
  */
 s2_exit s2_needles_draw(s2_cli *cli, const s2_input *input, const char *form, s2_buf *buf);
 
-/* The rows of a grid as text, shared with the report of s2 validate: a glyph for each depth. */
-void s2_needles_heading(s2_buf *buf);
-void s2_needles_line(int64_t len_tok, const char *cells, s2_buf *buf);
-
 #endif /* S2_CLI_NEEDLES_H */

@@ -80,12 +80,3 @@ s2_exit s2_pricing_constants(s2_cli *cli, const s2_args *args, const s2_gpu *gpu
         status = s2_calibration_guess(gpu, out);
     return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, "the built-in constants");
 }
-
-void s2_pricing_put_weights(const s2_sim_options *options, s2_buf *buf)
-{
-    const s2_weights weights = s2_sim_weights(options);
-    s2_buf_puts(buf,
-                weights == S2_WEIGHTS_AS_DTYPE ? s2_dtype_word(options->dtype) : s2_weights_word(weights));
-    if (weights != options->weights && weights != S2_WEIGHTS_AS_DTYPE)
-        s2_buf_puts(buf, " as published");
-}

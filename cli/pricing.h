@@ -18,7 +18,5 @@ s2_exit s2_pricing_refuse_training(s2_cli *cli, const s2_sim_options *options, c
 /* The user's own constants, the GPU's, or, not measured, a guess from its data sheet. */
 s2_exit s2_pricing_constants(s2_cli *cli, const s2_args *args, const s2_gpu *gpu, s2_calibration *out,
                              bool *measured);
-/* "mxfp4 as published", "fp8", or the type of activations. */
-void s2_pricing_put_weights(const s2_sim_options *options, s2_buf *buf);
 
 #endif /* S2_CLI_PRICING_H */

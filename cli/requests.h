@@ -5,7 +5,7 @@
 #define S2_CLI_REQUESTS_H
 
 #include "cli/cli.h"
-#include "cli/report.h"
+#include "report/report.h"
 #include "sim/requests.h"
 
 /* S2_EXIT_OK, or the exit code after a message. */

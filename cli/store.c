@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/report.h"
+#include "report/report.h"
 #include "pattern/folds.h"
 #include "pattern/parse.h"
 

@@ -5,7 +5,8 @@
 #ifndef S2_CLI_VALIDATING_H
 #define S2_CLI_VALIDATING_H
 
-#include "cli/verdict.h"
+#include "cli/input.h"
+#include "report/verdict.h"
 
 /* Called for each kind of layer; the subject is valid only during the call. */
 typedef void (*s2_verdict_fn)(void *user, const s2_subject *subject);

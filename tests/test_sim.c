@@ -11,7 +11,7 @@
 #include "base/arith.h"
 #include "base/rng.h"
 #include "cli/commands.h"
-#include "cli/report.h"
+#include "report/report.h"
 #include "pattern/dense.h"
 #include "pattern/models.h"
 #include "pattern/parse.h"

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/rng.h"
-#include "cli/telling.h"
+#include "judge/telling.h"
 #include "judge/counters.h"
 #include "pattern/dense.h"
 #include "sim/layer.h"

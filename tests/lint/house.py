@@ -2,7 +2,7 @@
 """What docs/architecture.md claims of the code and a compiler can show. Each finding is a line; exit 1 when there is one.
 
 usage: house.py symbols OBJECTS   exported names, who speaks, sentences, circles, oracles (of the objects of a build)
-       house.py lengths           functions of the sources
+       house.py lengths           functions and rooms of the sources
        house.py figures OBJECTS   the figures of both
 """
 import collections
@@ -14,12 +14,13 @@ import sys
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 ALLOWED = TOP / "tests/lint/house.txt"
-LONGEST, P90 = 60, 25
+LONGEST, P90, LARGEST_ROOM = 60, 25, 0.15
+CODE = ("*.c", "*.h", "*.cu", "*.cuh")
 # What only cli/ does: end the process, write where the user reads.
 SPEAKS = {"printf", "puts", "putchar", "perror", "stdout", "stderr", "exit", "_exit", "abort", "vprintf", "__printf_chk"}
 
 # Rooms that compose sentences for people, and the calls that compose text; a diagnostic is a value and passes.
-TELL = {"cli", "tui", "explorer", "words", "cert"}
+TELL = {"cli", "report", "tui", "explorer", "words", "cert"}
 COMPOSE = {"s2_buf_printf", "s2_buf_puts", "s2_surface_words", "snprintf"}
 TOKEN = re.compile(r'"((?:[^"\\\n]|\\.)*)"|/\*.*?\*/|//[^\n]*|\'(?:[^\'\\]|\\.)*\'|([A-Za-z_]\w*)|([(){};])', re.S)
 # Three words of two letters or more in a row are prose; words of the pattern language do not count, nor do escapes and formats.
@@ -211,6 +212,24 @@ def too_long(found):
         yield f"one function in ten has more than {P90} lines"
 
 
+def sizes():
+    """{room: (files, lines)} of what the product is made of"""
+    count = {room: [0, 0] for room in rooms()}
+    for name in sources(*CODE):
+        of = count[name.split("/")[0]]
+        of[0] += 1
+        of[1] += len((TOP / name).read_text().splitlines())
+    return count
+
+
+def too_large():
+    count = sizes()
+    total = sum(lines for _, lines in count.values())
+    for room, (_, lines) in count.items():
+        if lines > LARGEST_ROOM * total:
+            yield f"{room}/ holds {lines} of {total} lines; {LARGEST_ROOM:.0%} are allowed"
+
+
 def figures(objects):
     found = list(functions())
     lengths = [n for n, _, _ in found]
@@ -219,15 +238,14 @@ def figures(objects):
     print(f"{len(counts)} exported names: {sum(n == 1 for n in counts.values())} with one user, {sum(n == 0 for n in counts.values())} with none")
     for part in circles(objects):
         print(f"circle: {' '.join(part)}")
-    for room in rooms():
-        files = [path for path in (TOP / room).rglob("*") if path.suffix in (".c", ".h", ".cu", ".cuh")]
-        print(f"{room:10} {len(files):4} files {sum(len(path.read_text().splitlines()) for path in files):7} lines")
+    for room, (files, lines) in sizes().items():
+        print(f"{room:10} {files:4} files {lines:7} lines")
 
 
 def main():
     what = sys.argv[1] if len(sys.argv) > 1 else ""
     if what == "lengths":
-        bad = list(too_long(list(functions())))
+        bad = [*too_long(list(functions())), *too_large()]
     elif what in ("symbols", "figures") and len(sys.argv) == 3:
         objects = read_objects(sys.argv[2])
         if not objects:

@@ -1,4 +1,4 @@
-#include "cli/lost.h"
+#include "words/lost.h"
 
 #include <string.h>
 

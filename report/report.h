@@ -1,10 +1,10 @@
 /*
- * cli/report.h - an s2_sim as JSON (schema s2sim/1), as a page for people, and as a row of a table.
+ * report/report.h - an s2_sim as JSON (schema s2sim/1), as a page for people, and as a row of a table.
  *
  * Threads: no state. Check buf->status afterwards.
  */
-#ifndef S2_CLI_REPORT_H
-#define S2_CLI_REPORT_H
+#ifndef S2_REPORT_REPORT_H
+#define S2_REPORT_REPORT_H
 
 #include "base/text.h"
 #include "calibrate/public.h"
@@ -59,6 +59,8 @@ void s2_report_beyond(const s2_sim *sim, s2_buf *buf);
 void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf);
 void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf);
 
+/* "mxfp4 as published", "fp8", or the type of activations. */
+void s2_report_weights(const s2_sim_options *options, s2_buf *buf);
 /* " bf16, weights int4, cache e4m3": the type, and the others where they are not the same. */
 void s2_report_types(const s2_sim_options *options, s2_buf *buf);
 
@@ -80,4 +82,4 @@ void s2_sim_report_phase_row(const s2_report_subject *subject, const s2_sim *sim
 #ifdef __cplusplus
 }
 #endif
-#endif /* S2_CLI_REPORT_H */
+#endif /* S2_REPORT_REPORT_H */

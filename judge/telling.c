@@ -1,4 +1,4 @@
-#include "cli/telling.h"
+#include "judge/telling.h"
 
 #include "base/arith.h"
 #include "base/work.h"

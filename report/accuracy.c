@@ -1,4 +1,4 @@
-#include "cli/accuracy.h"
+#include "report/accuracy.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,14 +1,13 @@
-#include "cli/report.h"
+#include "report/report.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "cli/computed.h"
-#include "cli/machine.h"
-#include "cli/pricing.h"
 #include "pattern/models.h"
 #include "pattern/parse.h"
+#include "report/computed.h"
+#include "report/machine.h"
 #include "sim/units.h"
 #include "words/error.h"
 #include "words/size.h"
@@ -31,12 +30,21 @@ double s2_sim_tokens_per_s(const s2_sim_options *options, double us)
     return n_tok * (double)options->batch / us * 1e6;
 }
 
+void s2_report_weights(const s2_sim_options *options, s2_buf *buf)
+{
+    const s2_weights weights = s2_sim_weights(options);
+    s2_buf_puts(buf,
+                weights == S2_WEIGHTS_AS_DTYPE ? s2_dtype_word(options->dtype) : s2_weights_word(weights));
+    if (weights != options->weights && weights != S2_WEIGHTS_AS_DTYPE)
+        s2_buf_puts(buf, " as published");
+}
+
 void s2_report_types(const s2_sim_options *options, s2_buf *buf)
 {
     s2_buf_puts(buf, s2_dtype_word(options->dtype));
     if (s2_sim_weights(options) != S2_WEIGHTS_AS_DTYPE) {
         s2_buf_puts(buf, ", weights ");
-        s2_pricing_put_weights(options, buf);
+        s2_report_weights(options, buf);
     }
     if (options->cache != S2_CACHE_AS_DTYPE)
         s2_buf_printf(buf, ", cache %s", s2_cache_type_word(options->cache));

@@ -1,13 +1,13 @@
 /*
- * cli/telling.h - the context length from which a sparse head can be told from a dense one.
+ * judge/telling.h - the context length from which a sparse head can be told from a dense one.
  *
  * A head whose window covers the whole context reads what dense attention reads, so that a kernel with a
  * wrong stride or offset still gives right results there.
  *
  * Threads: no state.
  */
-#ifndef S2_CLI_TELLING_H
-#define S2_CLI_TELLING_H
+#ifndef S2_JUDGE_TELLING_H
+#define S2_JUDGE_TELLING_H
 
 #include "base/arena.h"
 #include "pattern/spec.h"
@@ -22,4 +22,4 @@ typedef struct s2_telling {
 s2_status s2_telling_find(s2_arena *scratch, const s2_pattern *pattern, s2_phase phase, int32_t layer,
                           int64_t len_tok, s2_telling *out) S2_MUST_CHECK;
 
-#endif /* S2_CLI_TELLING_H */
+#endif /* S2_JUDGE_TELLING_H */

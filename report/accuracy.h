@@ -1,10 +1,10 @@
 /*
- * cli/accuracy.h - how good predictions are, as a page and as JSON.
+ * report/accuracy.h - how good predictions are, as a page and as JSON.
  *
  * Threads: no state.
  */
-#ifndef S2_CLI_ACCURACY_H
-#define S2_CLI_ACCURACY_H
+#ifndef S2_REPORT_ACCURACY_H
+#define S2_REPORT_ACCURACY_H
 
 #include "calibrate/accuracy.h"
 
@@ -18,4 +18,4 @@ void s2_accuracy_print_passes(const s2_accuracy *accuracy, const char *constants
 void s2_accuracy_passes_json(const s2_accuracy *accuracy, const char *gpu, const char *constants,
                              s2_buf *buf);
 
-#endif /* S2_CLI_ACCURACY_H */
+#endif /* S2_REPORT_ACCURACY_H */

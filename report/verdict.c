@@ -1,9 +1,9 @@
-#include "cli/verdict.h"
+#include "report/verdict.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "cli/needles.h"
 #include "sim/units.h"
 #include "words/explain.h"
 
@@ -223,7 +223,7 @@ static void json_head(const s2_subject *subject, s2_buf *buf)
     } words[] = {{"schema", "s2validate/1"},
                  {"name", subject->name},
                  {"hash", subject->hash},
-                 {"commit", s2_version_commit()},
+                 {"commit", subject->commit},
                  {"device", subject->device->name},
                  {"device_uuid", subject->device->uuid},
                  {"driver", subject->device->driver},
@@ -278,6 +278,21 @@ void s2_verdict_json(const s2_subject *subject, s2_buf *buf)
     json_prediction(subject, buf);
     json_bytes(subject, buf);
     s2_json_end(buf, '}');
+}
+
+void s2_needles_heading(s2_buf *buf)
+{
+    s2_buf_puts(
+        buf,
+        "            depth 0 % ......... 100 %   # comes back   . no head reads it   ! lost   ? leaked\n");
+}
+
+void s2_needles_line(int64_t len_tok, const char *cells, s2_buf *buf)
+{
+    s2_buf_printf(buf, "  %9lld ", (long long)len_tok);
+    for (; *cells != '\0'; cells++)
+        s2_buf_printf(buf, " %c", strchr("#.!?", *cells) != NULL ? *cells : ' ');
+    s2_buf_puts(buf, "\n");
 }
 
 /* ------------------------------------------------------------------ text */
@@ -497,44 +512,6 @@ void s2_verdict_print(const s2_subject *subject, s2_buf *buf)
 }
 
 /* ------------------------------------------------------------------ row and sum */
-
-s2_db_validation s2_verdict_row(const s2_subject *subject, const char *json)
-{
-    /* the time of one cache is not that of another: they must not be found for one another */
-    static const char *const of_cache[S2_N_DTYPES] = {"fp32/e4m3", "bf16/e4m3", "fp16/e4m3"};
-    const s2_validation *const v = subject->verdict;
-    const bool timed = is_timed(v);
-    return (s2_db_validation){
-        .device = subject->device->kind == S2_DEVICE_CPU ? "cpu" : subject->device->name,
-        .device_uuid = subject->device->uuid,
-        .driver = subject->device->driver,
-        .runtime = subject->device->runtime,
-        .kernel = v->kernel,
-        .phase = s2_pass_word(subject->pass),
-        .dtype = subject->e4m3 ? of_cache[subject->dtype] : s2_dtype_word(subject->dtype),
-        .outcome = s2_outcome_word(v->outcome),
-        .reason = v->outcome != S2_OUTCOME_OK ? v->reason : NULL,
-        .len_tok = subject->len_tok,
-        .batch = subject->batch,
-        .seed = subject->seed,
-        .pairs = v->touch_pairs,
-        .pairs_wrong = v->touch_wrong,
-        .max_err = v->max_err,
-        .tolerance = v->tol,
-        .needles_found = v->needle_found,
-        .needles_expected = v->needle_expected,
-        .median_ms = timed ? v->warm.median_ms : NAN,
-        .min_ms = timed ? v->warm.min_ms : NAN,
-        .sm_mhz = v->sm_mhz > 0.0 ? v->sm_mhz : NAN,
-        .n_samples = v->warm.n,
-        .samples_ms = v->sample_ms,
-        .layer = subject->layer,
-        .layers_alike = subject->n_like,
-        .json = json,
-        .gpu = subject->device->kind == S2_DEVICE_GPU ? s2_gpu_of_device(subject->device->name) : NULL,
-        .kernels = subject->plugged ? v->kernel : S2_DB_OURS,
-    };
-}
 
 void s2_verdict_sum_add(s2_verdict_sum *sum, const s2_validation *verdict)
 {

@@ -1,16 +1,16 @@
 /*
- * cli/verdict.h - one verdict of `s2 validate` as text, as JSON, and as a row of the database.
+ * report/verdict.h - one verdict of `s2 validate` as text and as JSON.
  */
-#ifndef S2_CLI_VERDICT_H
-#define S2_CLI_VERDICT_H
+#ifndef S2_REPORT_VERDICT_H
+#define S2_REPORT_VERDICT_H
 
-#include "judge/counters.h"
-#include "cli/input.h"
-#include "sim/layer.h"
-#include "cli/telling.h"
+#include "base/text.h"
 #include "coverage/prove.h"
+#include "judge/counters.h"
+#include "judge/telling.h"
 #include "judge/validate.h"
 #include "pattern/models.h"
+#include "sim/layer.h"
 
 /* The kernel passes that a phase runs. */
 typedef struct s2_phase_passes {
@@ -23,6 +23,7 @@ extern const s2_phase_passes s2_passes_of[S2_N_PHASES];
 typedef struct s2_subject {
     const char *name;
     const char *hash;
+    const char *commit; /* of the program that judged */
     const s2_pattern *pattern;
     const s2_device *device;
     s2_pass pass;
@@ -46,8 +47,6 @@ typedef struct s2_subject {
 /* As a page for people. */
 void s2_verdict_print(const s2_subject *subject, s2_buf *buf);
 void s2_verdict_json(const s2_subject *subject, s2_buf *buf); /* schema s2validate/1, no line end */
-/* Points into the subject and json. */
-s2_db_validation s2_verdict_row(const s2_subject *subject, const char *json);
 
 /* Totals over several verdicts. */
 typedef struct s2_verdict_sum {
@@ -63,4 +62,8 @@ typedef struct s2_verdict_sum {
 void s2_verdict_sum_add(s2_verdict_sum *sum, const s2_validation *verdict);
 void s2_verdict_sum_print(const s2_verdict_sum *sum, bool json, s2_buf *buf);
 
-#endif /* S2_CLI_VERDICT_H */
+/* The rows of a needle grid: a glyph for each depth. */
+void s2_needles_heading(s2_buf *buf);
+void s2_needles_line(int64_t len_tok, const char *cells, s2_buf *buf);
+
+#endif /* S2_REPORT_VERDICT_H */

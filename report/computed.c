@@ -1,4 +1,4 @@
-#include "cli/computed.h"
+#include "report/computed.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /*
- * cli/lost.h - the keys that a query does not read, as ranges: per layer through any head, and per KV
+ * words/lost.h - the keys that a query does not read, as ranges: per layer through any head, and per KV
  * head.
  */
-#ifndef S2_CLI_LOST_H
-#define S2_CLI_LOST_H
+#ifndef S2_WORDS_LOST_H
+#define S2_WORDS_LOST_H
 
 #include "base/text.h"
 #include "pattern/spec.h"
@@ -14,4 +14,4 @@
  */
 s2_status s2_lost_print(const s2_pattern *pattern, int64_t q_tok, s2_buf *buf) S2_MUST_CHECK;
 
-#endif /* S2_CLI_LOST_H */
+#endif /* S2_WORDS_LOST_H */

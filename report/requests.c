@@ -1,0 +1,165 @@
+#include "report/requests.h"
+
+#include "base/text.h"
+#include "words/error.h"
+#include "words/size.h"
+#include "sim/units.h"
+
+/* ---- the page */
+
+typedef struct s2_requests_total {
+    double prompt_tok;
+    double output_tok;
+    double last_s; /* last arrival */
+} s2_requests_total;
+
+static s2_requests_total total_of(const s2_sim_requests *requests)
+{
+    s2_requests_total total = {0, 0, 0};
+    for (int32_t at = 0; at < requests->n; at++) {
+        total.prompt_tok += (double)requests->requests[at].prompt_tok;
+        total.output_tok += (double)requests->requests[at].output_tok;
+        total.last_s = requests->requests[at].arrival_us / 1e6;
+    }
+    return total;
+}
+
+/* gain: how many times better the pattern does; 0: nothing to compare. */
+static void put_row(const char *label, double own, double dense, double gain, void (*print)(double, s2_buf *),
+                    s2_buf *buf)
+{
+    s2_buf mine = {0}, other = {0};
+    print(own, &mine);
+    print(dense, &other);
+    s2_buf_printf(buf, "  %-24s %12s %12s", label, mine.data != NULL ? mine.data : "",
+                  other.data != NULL ? other.data : "");
+    s2_buf_release(&mine);
+    s2_buf_release(&other);
+    s2_buf_printf(buf, gain > 0 ? " %9s\n" : "\n", s2_decimal(gain, 3).text);
+}
+
+static void put_cells(const char *label, double own, double dense, void (*print)(double, s2_buf *),
+                      s2_buf *buf)
+{
+    put_row(label, own, dense, own > 0 ? dense / own : 0, print, buf);
+}
+
+static void put_head(const s2_report_subject *subject, const s2_serving *serving,
+                     const s2_sim_requests *requests, s2_buf *buf)
+{
+    const s2_sim_options *const options = subject->options;
+    const s2_requests_total total = total_of(requests);
+    s2_buf_printf(buf, "%s  ", subject->name);
+    s2_pattern_print_size(subject->pattern, buf);
+    s2_buf_puts(buf, "\n  ");
+    s2_buf_count(buf, requests->n, "request");
+    s2_buf_printf(buf, ", %.0f tokens of prompts and %.0f of output", total.prompt_tok, total.output_tok);
+    if (total.last_s > 0)
+        s2_buf_printf(buf, ", the last after %s s", s2_decimal(total.last_s, 4).text);
+    s2_buf_puts(buf, "; ");
+    s2_report_types(options, buf);
+    s2_buf_printf(buf, ", %s", options->gpu.title);
+    if (options->n_ranks > 1)
+        s2_buf_printf(buf, ", %d GPUs", options->n_ranks);
+    s2_buf_puts(buf, "\n  ");
+    if (serving->chunk_tok > 0)
+        s2_buf_printf(buf, "prompts in chunks of %lld beside the tokens of others",
+                      (long long)serving->chunk_tok);
+    else
+        s2_buf_puts(buf, "whole prompts, one after another, before any token");
+    if (serving->prefix_tok > 0)
+        s2_buf_printf(buf, "; the first %lld tokens of all are computed and kept once",
+                      (long long)serving->prefix_tok);
+    s2_buf_puts(buf,
+                options->net != NULL ? "\n  model " : "\n  attention alone: --model adds what surrounds it");
+    s2_buf_printf(buf, "%s\n\n", options->net != NULL ? options->net->name : "");
+}
+
+static void put_fidelity(const s2_served *own, s2_buf *buf)
+{
+    s2_buf_puts(buf, "\n  attention is ");
+    if (!own->predicted)
+        s2_buf_puts(buf, "priced by its plan at peak rates, which is a bound");
+    else
+        s2_buf_printf(buf, "%s, launch by launch; of the kind of launch that is known least:\n  ",
+                      own->measured ? "predicted" : "guessed: nothing was measured on this GPU");
+    if (own->predicted)
+        s2_error_print(&own->error, true, buf);
+    s2_buf_puts(buf,
+                ".\n  The schedule is one simple server's, and was not held against any that runs; unequal "
+                "lengths are\n  priced as shares of equal ones.\n");
+}
+
+void s2_requests_text(const s2_report_subject *subject, const s2_serving *serving,
+                      const s2_sim_requests *requests, const s2_served *own, const s2_served *dense,
+                      s2_buf *buf)
+{
+    put_head(subject, serving, requests, buf);
+    s2_buf_printf(buf, "  %-24s %12s %12s %9s\n", "", "pattern", "dense", "ratio");
+    put_cells("all done after", own->us, dense->us, s2_time_print, buf);
+    put_row("tokens of output a s", own->tokens_per_s, dense->tokens_per_s,
+            own->tokens_per_s / dense->tokens_per_s, s2_rate_print, buf);
+    put_cells("first token, mean", own->first.mean_us, dense->first.mean_us, s2_time_print, buf);
+    put_cells("... 90 % within", own->first.p90_us, dense->first.p90_us, s2_time_print, buf);
+    put_cells("next tokens, mean", own->next.mean_us, dense->next.mean_us, s2_time_print, buf);
+    put_cells("... 90 % within", own->next.p90_us, dense->next.p90_us, s2_time_print, buf);
+    s2_buf_printf(buf, "  %-24s %12d %12d\n", "at a time, at most", own->most_running, dense->most_running);
+    put_cells("cache set aside, at most", own->most_bytes, dense->most_bytes, s2_bytes_print, buf);
+    s2_buf_printf(buf, "  %-24s ", subject->options->n_ranks > 1 ? "room for it on each GPU" : "room for it");
+    s2_bytes_print(own->room_bytes, buf);
+    s2_buf_puts(buf, "\n");
+    s2_report_stack_text(subject, own->most_bytes < dense->most_bytes, buf);
+    s2_report_scores_text("  scores        ",
+                          s2_report_scores_of(subject->options->net, subject->pattern->model), buf);
+    put_fidelity(own, buf);
+}
+
+/* ---- JSON */
+
+static void json_side(const char *key, const s2_served *side, s2_buf *buf)
+{
+    s2_json_key(buf, key);
+    s2_json_begin(buf, '{');
+    s2_json_key_num(buf, "time_us", s2_rounded(side->us));
+    s2_json_key_num(buf, "tokens_per_s", s2_rounded(side->tokens_per_s));
+    s2_json_key_num(buf, "first_token_us", s2_rounded(side->first.mean_us));
+    s2_json_key_num(buf, "first_token_p90_us", s2_rounded(side->first.p90_us));
+    s2_json_key_num(buf, "next_token_us", s2_rounded(side->next.mean_us));
+    s2_json_key_num(buf, "next_token_p90_us", s2_rounded(side->next.p90_us));
+    s2_json_key_int(buf, "steps", side->n_steps);
+    s2_json_key_int(buf, "at_a_time", side->most_running);
+    s2_json_key_num(buf, "cache_bytes", side->most_bytes);
+    s2_json_key_bool(buf, "predicted", side->predicted);
+    s2_json_key_bool(buf, "measured", side->measured);
+    s2_report_error_json(side->predicted ? &side->error : NULL, buf);
+    s2_json_end(buf, '}');
+}
+
+void s2_requests_json(const s2_report_subject *subject, const s2_serving *serving,
+                      const s2_sim_requests *requests, const s2_served *own, const s2_served *dense,
+                      s2_buf *buf)
+{
+    const s2_sim_options *const options = subject->options;
+    const s2_requests_total total = total_of(requests);
+    s2_json_begin(buf, '{');
+    s2_json_key_str(buf, "schema", "s2requests/1");
+    s2_json_key_str(buf, "name", subject->name);
+    s2_json_key_str(buf, "hash", subject->hash);
+    s2_json_key_str(buf, "gpu", options->gpu.name);
+    s2_json_key_str(buf, "model", options->net != NULL ? options->net->name : NULL);
+    s2_json_key_str(buf, "dtype", s2_dtype_word(options->dtype));
+    s2_json_key_str(buf, "weights", s2_weights_word(s2_sim_weights(options)));
+    s2_json_key_str(buf, "kv_dtype", s2_cache_type_word(options->cache));
+    s2_json_key_int(buf, "tp", options->n_ranks);
+    s2_json_key_int(buf, "requests", requests->n);
+    s2_json_key_num(buf, "prompt_tok", total.prompt_tok);
+    s2_json_key_num(buf, "output_tok", total.output_tok);
+    s2_json_key_int(buf, "chunk_tok", serving->chunk_tok);
+    s2_json_key_int(buf, "prefix_tok", serving->prefix_tok);
+    s2_json_key_num(buf, "room_bytes", own->room_bytes);
+    s2_report_stack_json(subject, own->most_bytes, buf);
+    json_side("pattern", own, buf);
+    json_side("dense", dense, buf);
+    s2_json_end(buf, '}');
+    s2_buf_puts(buf, "\n");
+}
