@@ -3,7 +3,7 @@
 #
 # Follows a document that says how to add something: applies NAME.patch, which was made from the document and
 # nothing else, in a scratch copy of the tree (DIR, or a temporary one that is removed), builds it and runs the
-# property tests, which must include what was added. Then each NAME-without-*.patch takes one step back on top
+# property tests, which must include what was added. Then each NAME-without-*.undo takes one step back on top
 # of it, and that must fail.
 #
 # NAME.recipe is read by the shell and sets
@@ -11,7 +11,7 @@
 #   tests     which of it to run, each from the root of the copy; its arguments behind colons
 #   expect    a text that every test must print, which shows that what was added took part
 #   cases     S2_CASES of the tests
-# A NAME-without-*.patch begins with a line `expect: TEXT`: a text of the failure that it must cause.
+# A NAME-without-*.undo begins with a line `expect: TEXT`: a text of the failure that it must cause.
 set -eu
 name=$1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -49,7 +49,7 @@ patch -p1 -s --no-backup-if-mismatch <"$here/$name.patch" || fail "its patch doe
 build_and_test || fail "what the document says does not build or does not pass"
 echo "ok   recipe $name: built, and its tests include $expect"
 
-for step in "$here/$name"-without-*.patch; do
+for step in "$here/$name"-without-*.undo; do
     [ -e "$step" ] || continue
     wanted=$(sed -n '1s/^expect: //p' "$step")
     patch -p1 -s --no-backup-if-mismatch <"$step" || fail "$(basename "$step") does not apply"
@@ -58,5 +58,5 @@ for step in "$here/$name"-without-*.patch; do
     fi
     grep -qF -- "$wanted" log || fail "$(basename "$step") fails, but not with '$wanted'"
     patch -p1 -s -R --no-backup-if-mismatch <"$step"
-    echo "ok   recipe $name: $(basename "$step" .patch) fails as it must"
+    echo "ok   recipe $name: $(basename "$step" .undo) fails as it must"
 done
