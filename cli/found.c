@@ -72,6 +72,15 @@ s2_status s2_found_predict(const s2_found *found, const s2_found_design *design,
     return s2_price(&found->cli->arena, &design->pattern, &options, S2_PRICE_WHOLE, sim, NULL);
 }
 
+const s2_sim *s2_found_scored(const s2_found *found, const s2_found_design *design)
+{
+    const s2_sim *worst = &design->sims[0];
+    for (int32_t p = 1; p < found->n_phases; p++)
+        if (design->sims[p].scored > worst->scored)
+            worst = &design->sims[p];
+    return worst;
+}
+
 double s2_found_value(const s2_found *found, const s2_point *point, s2_objective objective, double other)
 {
     for (int32_t v = 0; v < found->search.n_by; v++)

@@ -167,7 +167,10 @@ static void json_words(const s2_found *found, s2_buf *buf)
     s2_json_key_str(buf, "fusion", s2_fusion_word(options->fusion));
     s2_json_key_int(buf, "dp", options->n_shards);
     s2_json_key_bool(buf, "recompute", options->recompute);
-    s2_report_scores_json(s2_report_scores_of(&found->net, found->model), buf);
+    if (found->n_designs > 0) {
+        const s2_sim *const worst = s2_found_scored(found, &found->designs[0]);
+        s2_report_scores_json(worst->scores, worst->scored, buf);
+    }
     s2_json_key(buf, "phase");
     s2_json_begin(buf, '[');
     for (int32_t p = 0; p < found->n_phases; p++)

@@ -415,7 +415,8 @@ static s2_status put_worth(const s2_found *found, const s2_found_design *best, s
     const double unread = s2_found_value(found, best->point, S2_BY_UNREAD, -1);
     s2_worth worth;
     S2_TRY(s2_worth_figures(&found->cli->arena, &best->pattern, found->search.options.len_tok, &worth));
-    s2_report_scores_text("  scores: ", s2_report_scores_of(&found->net, best->pattern.model), buf);
+    const s2_sim *const scored = s2_found_scored(found, best);
+    s2_report_scores_text("  scores: ", scored->scores, scored->scored, buf);
     s2_buf_puts(buf, "  ");
     if (worth.not_judged == NULL)
         s2_report_worth_text(&worth, buf);

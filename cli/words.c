@@ -318,7 +318,7 @@ const s2_word_entry s2_word_entries[] = {
      "A copy of the model that trains on sequences of its own: --dp N makes N, each of --tp GPUs."},
     {"scores|cap|sinks|sink logit", "What a model does to its scores besides scaling them: a tanh that caps "
                                     "each, or a sink logit of each head in "
-                                    "the softmax. No time counts it."},
+                                    "the softmax. The page says whether times count it."},
     {"selection|select",
      "Choosing keys or pages at run time, as topk, pages and heavy do: its own part of a time."},
     {"largest batch|largest_batch", "With --batch max: the most sequences that fit, of the pattern and of "

@@ -8,6 +8,7 @@
 #include "pattern/parse.h"
 #include "report/computed.h"
 #include "report/machine.h"
+#include "sim/scores.h"
 #include "sim/units.h"
 #include "words/error.h"
 #include "words/size.h"
@@ -372,20 +373,20 @@ void s2_report_stack_json(const s2_report_subject *subject, double kept_bytes, s
     s2_json_end(buf, '}');
 }
 
-s2_model_scores s2_report_scores_of(const s2_net *net, const char *model)
+void s2_report_scores_json(s2_model_scores scores, s2_scored scored, s2_buf *buf)
 {
-    return net != NULL && net->n_layers > 0 ? (s2_model_scores){net->cap, net->sinks}
-                                            : s2_model_scores_of(model);
-}
-
-void s2_report_scores_json(s2_model_scores scores, s2_buf *buf)
-{
-    if (scores.cap == 0 && !scores.sinks)
+    if (scored == S2_SCORED_NONE)
         return;
     open_object(buf, "scores");
     s2_json_key_num(buf, "cap", scores.cap);
     s2_json_key_bool(buf, "sinks", scores.sinks);
-    s2_json_key_bool(buf, "priced", false);
+    s2_json_key_bool(buf, "priced", scored == S2_SCORED_MEASURED || scored == S2_SCORED_ASSUMED);
+    s2_json_key_str(buf, "how", s2_scored_word(scored));
+    s2_json_key(buf, "error_pct");
+    if (scored == S2_SCORED_MEASURED)
+        s2_json_num(buf, s2_scores_error_pct(scores));
+    else
+        s2_json_null(buf);
     s2_json_end(buf, '}');
 }
 
@@ -423,7 +424,7 @@ void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_
     json_tiers(sim, buf);
     json_states(sim, buf);
     s2_computed_json(subject->pattern, sim, buf);
-    s2_report_scores_json(s2_report_scores_of(subject->options->net, subject->pattern->model), buf);
+    s2_report_scores_json(sim->scores, sim->scored, buf);
     json_ranks(subject->options, sim, buf);
     s2_machine_json(subject->options, sim, buf);
     json_training(subject->options, sim, buf);
@@ -711,9 +712,14 @@ static void text_states(const s2_sim *sim, s2_buf *buf)
     s2_buf_puts(buf, "), not their computation, which the pattern does not say\n");
 }
 
-void s2_report_scores_text(const char *begin, s2_model_scores scores, s2_buf *buf)
+void s2_report_scores_text(const char *begin, s2_model_scores scores, s2_scored scored, s2_buf *buf)
 {
-    if (scores.cap == 0 && !scores.sinks)
+    static const char *const counted[S2_N_SCORED] = {
+        [S2_SCORED_MEASURED] = "; counted, at most",
+        [S2_SCORED_ASSUMED] = "; counted by the law of other launches, for none like this was measured",
+        [S2_SCORED_NOT] = "; what that costs here was not measured, and no time counts it",
+        [S2_SCORED_BOUND] = "; the times are bounds, with that and without"};
+    if (scored == S2_SCORED_NONE)
         return;
     s2_buf_puts(buf, begin);
     if (scores.cap > 0)
@@ -721,7 +727,11 @@ void s2_report_scores_text(const char *begin, s2_model_scores scores, s2_buf *bu
     if (scores.sinks)
         s2_buf_puts(buf, scores.cap > 0 ? ", a sink logit of each head in the softmax"
                                         : "a sink logit of each head in the softmax");
-    s2_buf_puts(buf, "; no time here counts it\n");
+    s2_buf_puts(buf, counted[scored]);
+    if (scored == S2_SCORED_MEASURED)
+        s2_buf_printf(buf, " %s %% off what it took on an H200",
+                      s2_decimal(s2_scores_error_pct(scores), 2).text);
+    s2_buf_puts(buf, "\n");
 }
 
 /* "0 2 | 1 3": the KV heads of each GPU. */
@@ -1063,7 +1073,7 @@ void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_
     text_worth(subject, buf);
     text_states(sim, buf);
     s2_computed_text(pattern, sim, buf);
-    s2_report_scores_text("  scores        ", s2_report_scores_of(options->net, pattern->model), buf);
+    s2_report_scores_text("  scores        ", sim->scores, sim->scored, buf);
     text_largest(options, &sim->largest, buf);
     text_ranks(pattern, options, sim, buf);
     s2_machine_text(options, sim, buf);

@@ -26,15 +26,15 @@ typedef struct s2_report_subject {
     const s2_format *format; /* the format of the file it was read from; NULL: our own language */
 } s2_report_subject;
 
-/* What a model does to its scores besides scaling: of the net where one is priced, else of the named model. */
-s2_model_scores s2_report_scores_of(const s2_net *net, const char *model);
-
-/* The same in words that name what no time includes; and the member `scores`. Nothing where it only scales. */
-void s2_report_scores_text(const char *begin, s2_model_scores scores, s2_buf *buf);
+/*
+ * What a model does to its scores besides scaling, and how times count that; and the member `scores`. Nothing
+ * where it only scales.
+ */
+void s2_report_scores_text(const char *begin, s2_model_scores scores, s2_scored scored, s2_buf *buf);
 /* The error of a prediction; NULL: it is none. */
 void s2_report_error_json(const s2_error *error, s2_buf *buf);
 
-void s2_report_scores_json(s2_model_scores scores, s2_buf *buf);
+void s2_report_scores_json(s2_model_scores scores, s2_scored scored, s2_buf *buf);
 
 /* What a small model learns with the pattern, each figure with its error; null if it was not judged. */
 void s2_report_worth_json(const s2_worth *worth, s2_buf *buf);

@@ -109,8 +109,7 @@ void s2_requests_text(const s2_report_subject *subject, const s2_serving *servin
     s2_bytes_print(own->room_bytes, buf);
     s2_buf_puts(buf, "\n");
     s2_report_stack_text(subject, own->most_bytes < dense->most_bytes, buf);
-    s2_report_scores_text("  scores        ",
-                          s2_report_scores_of(subject->options->net, subject->pattern->model), buf);
+    s2_report_scores_text("  scores        ", own->scores, own->scored, buf);
     put_fidelity(own, buf);
 }
 
@@ -132,6 +131,7 @@ static void json_side(const char *key, const s2_served *side, s2_buf *buf)
     s2_json_key_bool(buf, "predicted", side->predicted);
     s2_json_key_bool(buf, "measured", side->measured);
     s2_report_error_json(side->predicted ? &side->error : NULL, buf);
+    s2_report_scores_json(side->scores, side->scored, buf);
     s2_json_end(buf, '}');
 }
 

@@ -8,7 +8,9 @@ const void *s2_denses_find(const s2_denses *denses, const s2_dense_key *key)
 {
     for (int32_t n = 0; n < denses->n; n++) {
         const s2_dense_key *const own = &denses->kept[n].key;
-        if (own->phase == key->phase && own->predicted == key->predicted && strcmp(own->hash, key->hash) == 0)
+        if (own->phase == key->phase && own->predicted == key->predicted &&
+            own->scores.cap == key->scores.cap && own->scores.sinks == key->scores.sinks &&
+            strcmp(own->hash, key->hash) == 0)
             return denses->kept[n].value;
     }
     return NULL;

@@ -1,6 +1,6 @@
 /*
  * sim/denses.h - what was computed of dense attention once, for the patterns of a search that are compared with
- * it: by the dense pattern, the phase, and whether constants predict it.
+ * it: by the dense pattern, the phase, what is done to scores, and whether constants predict it.
  *
  * Ownership: s2_denses_release frees the copies. Threads: one at a time.
  */
@@ -14,6 +14,7 @@ typedef struct s2_dense_key {
     char hash[S2_HASH_HEX];
     s2_phase phase;
     bool predicted;
+    s2_model_scores scores;
 } s2_dense_key;
 
 enum { S2_MOST_DENSES = 32 };

@@ -87,6 +87,10 @@ typedef struct s2_kernel_load {
     double out_bytes;   /* O and the log-sum-exp written */
     double load_bytes;  /* what items load: Q and the blocks of their lists */
     double whole_bytes; /* the same with whole steps and whole 64-column pieces, as tensor copies move them */
+    /* added by sim/scores.h where scores are capped or have sinks: */
+    double cap_cycles;  /* of a whole step */
+    double sink_cycles; /* of an item */
+    double after_us;    /* of a small kernel of its own */
 } s2_kernel_load;
 
 /*

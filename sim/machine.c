@@ -5,6 +5,7 @@
 
 #include "base/arith.h"
 #include "sim/links.h"
+#include "sim/scores.h"
 #include "sim/share.h"
 
 /* Of the peak of a link, as in the all-reduce (sim/endtoend.c); a bound takes all of it. */
@@ -143,6 +144,8 @@ static s2_status price_pieces(const s2_machine_run *run, const s2_pattern *layer
 {
     const int64_t n_pieces = 2 * (int64_t)run->options->n_context, n_tok = run->options->len_tok;
     s2_sim_options own = *run->options;
+    const s2_model_scores scores = s2_scores_of(&own, layer);
+    own.scores = &scores;
     own.net = NULL;
     own.calibration = calibration;
     own.phase = S2_PREFILL;
@@ -190,11 +193,13 @@ static s2_status training_over_prefill(const s2_machine_run *run, const s2_patte
                                        const s2_calibration **calibration, s2_attention_us *ratio)
 {
     s2_sim_options own = *run->options;
+    const s2_model_scores scores = s2_scores_of(&own, layer);
     s2_sim train, prefill;
     *ratio = (s2_attention_us){.time_us = 1, .plan_us = 1, .bound_us = 1, .dense_us = 1};
     *calibration = own.calibration;
     if (own.phase != S2_TRAIN)
         return S2_OK;
+    own.scores = &scores;
     own.net = NULL;
     own.batch = run->micro_batch;
     S2_TRY(price_part(run, layer, &own, &train));
@@ -613,6 +618,7 @@ static void take_times(const s2_machine_run *run, const s2_schedule *sum, s2_sim
     sim->bound_by = slot->bound_by;
     sim->predicted = slot->predicted;
     sim->kernel = slot->kernel;
+    sim->scored = slot->scored;
     sim->clock_mhz = slot->clock_mhz;
     sim->imbalance = slot->imbalance;
     sim->dram_bytes = sum->dram_bytes * m;

@@ -1,6 +1,7 @@
 #include "sim/memo.h"
 
 #include "base/alloc.h"
+#include "sim/scores.h"
 
 s2_status s2_price_memo_new(const s2_sim_options *options, s2_price_memo **out)
 {
@@ -30,9 +31,11 @@ void s2_price_memo_free(s2_price_memo *memo)
     s2_free(memo);
 }
 
-static bool same_shape(const s2_fast *fast, const s2_pattern *pattern)
+static bool same_shape(const s2_shape_memo *shape, const s2_pattern *pattern, s2_model_scores scores)
 {
-    return fast->n_layers == pattern->n_layers && fast->n_heads == pattern->n_heads &&
+    const s2_fast *const fast = shape->fast;
+    return shape->scores.cap == scores.cap && shape->scores.sinks == scores.sinks &&
+           fast->n_layers == pattern->n_layers && fast->n_heads == pattern->n_heads &&
            fast->n_kv_heads == pattern->n_kv_heads && fast->head_dim == pattern->head_dim &&
            fast->block_tok == pattern->block_tok;
 }
@@ -70,14 +73,15 @@ static s2_status init_shape(const s2_sim_options *options, const s2_pattern *pat
 static s2_status find_shape(s2_price_memo *memo, const s2_pattern *pattern, const s2_shape_memo **out)
 {
     *out = NULL;
+    const s2_model_scores scores = s2_scores_of(&memo->options, pattern);
     for (int32_t s = 0; s < memo->n_shapes; s++)
-        if (same_shape(memo->shapes[s].fast, pattern)) {
+        if (same_shape(&memo->shapes[s], pattern, scores)) {
             *out = &memo->shapes[s];
             return S2_OK;
         }
     if (memo->n_shapes == S2_MOST_SHAPES)
         return S2_OK;
-    s2_shape_memo shape = {0};
+    s2_shape_memo shape = {.scores = scores};
     const s2_status status = init_shape(&memo->options, pattern, &shape);
     if (status != S2_OK || shape.fast == NULL) {
         release(&shape);

@@ -17,6 +17,7 @@ typedef struct s2_shape_memo {
     s2_fast *fast;
     s2_predictor *predictor; /* with constants, else NULL */
     double dense_imbalance;  /* of a layer whose heads are all dense */
+    s2_model_scores scores;  /* what is done to them */
 } s2_shape_memo;
 
 /* A pattern that arithmetic alone can price. */

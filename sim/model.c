@@ -119,6 +119,12 @@ static bool any_of_several_steps(const s2_kernel_load *load)
     return false;
 }
 
+/* What takes so many cycles each alone, and hides some of the other. */
+static double beside(double a, double b)
+{
+    return b > 0 ? cbrt(a * a * a + b * b * b) : a;
+}
+
 /* Cycles of the busiest and of the mean SM; missed: share of the rows that come from device memory. */
 static double launch_cycles(const s2_kernel_model *kernel, const s2_kernel_load *load, double missed,
                             int32_t n_sms, double *mean)
@@ -127,10 +133,12 @@ static double launch_cycles(const s2_kernel_model *kernel, const s2_kernel_load 
     const double extra = ceil(load->head_dim / 64.0) *
                          (kernel->sub * (load->n_subs - 2) + (load->arithmetic ? 0 : kernel->list));
     const bool backward = load->pass == S2_PASS_BACKWARD;
-    const s2_costs costs = {.item = cost.item,
-                            .full = cost.step + extra,
-                            .masked = cost.masked + extra,
-                            .mixed = cost.step * fmax(1, kernel->mixed) + extra,
+    /* products hide some of the tanh of each score; a half step has half of the scores */
+    const double cap = load->cap_cycles, cap_masked = load->halved ? cap / 2 : cap;
+    const s2_costs costs = {.item = cost.item + load->sink_cycles,
+                            .full = beside(cost.step + extra, cap),
+                            .masked = beside(cost.masked + extra, cap_masked),
+                            .mixed = beside(cost.step * fmax(1, kernel->mixed) + extra, cap),
                             .fine = kernel->fine,
                             .least = backward ? 0 : cost.least * (1 - kernel->hit * (1 - missed))};
     double items_mean, columns_mean = 0, end = 0;
@@ -294,7 +302,7 @@ void s2_model_run(const s2_time_model *model, const s2_kernel_model *kernel, con
 {
     double mean;
     const double missed = cold ? 1 : missed_share(model, load);
-    s2_forecast forecast = {.launch_us = kernel->launch_us + kernel->miss_us * missed,
+    s2_forecast forecast = {.launch_us = kernel->launch_us + kernel->miss_us * missed + load->after_us,
                             .bytes = s2_model_bytes(model, kernel, load, cold)};
     forecast.cycles = launch_cycles(kernel, load, missed, (int32_t)model->n_sms, &mean);
     if (load->pass == S2_PASS_BACKWARD)

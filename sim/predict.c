@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "sim/scores.h"
+
 /* Keys of the kernel's steps at this head dimension; 0 where not known. */
 static int32_t key_tok_of(const s2_kernel_model *kernel, int32_t head_dim)
 {
@@ -160,13 +162,14 @@ static s2_status predict(s2_arena *arena, const s2_time_model *model, const s2_l
     for (int32_t k = 0; k < model->n_kernels; k++) {
         const s2_kernel_model *const kernel = &model->kernels[k];
         s2_kernel_load load;
-        if (kernel->pass != launch->pass ||
+        if (kernel->pass != launch->pass || !s2_scores_known(launch->scores, kernel) ||
             !s2_predict_takes_dim(model, kernel, s2_pattern_head_dim(launch->pattern, launch->layer)))
             continue;
         const s2_status status = load_for(arena, model, kernel, launch, &load);
         if (status == S2_OK && takes(kernel, &load)) {
             out->kernel = kernel;
             s2_predict_error(kernel, &load, out);
+            s2_scores_add(launch, kernel, model, &load, out);
             s2_model_run(model, kernel, &load, true, 0, &out->forecast);
             return S2_OK;
         }

@@ -8,6 +8,7 @@
 #ifndef S2_SIM_PREDICT_H
 #define S2_SIM_PREDICT_H
 
+#include "pattern/models.h"
 #include "sim/calibration.h"
 
 #ifdef __cplusplus
@@ -24,8 +25,22 @@ typedef struct s2_launch {
     int32_t k_tok;
     int32_t batch;
     s2_dtype dtype;
+    s2_model_scores scores;
+    const char *gpu;    /* whose constants the model has; matters with scores alone, NULL: nobody's */
     int64_t *work_left; /* limits the planning (plan/plan.h), or NULL */
 } s2_launch;
+
+/* How a time counts what is done to scores besides scaling them (sim/scores.h); the worse, the greater. */
+typedef enum s2_scored {
+    S2_SCORED_NONE,     /* nothing is */
+    S2_SCORED_MEASURED, /* by what such launches took longer than the same ones without */
+    S2_SCORED_ASSUMED,  /* by the same law where that was not measured: the error is an allowance */
+    S2_SCORED_NOT,      /* not: nothing was measured, and the error is an allowance */
+    S2_SCORED_BOUND,    /* not: the time is a bound, with them and without */
+    S2_N_SCORED
+} s2_scored;
+const char *
+s2_scored_word(s2_scored scored); /* "measured", "assumed", "left out", "bound"; NULL: nothing is */
 
 typedef struct s2_launch_price {
     const s2_kernel_model *kernel;
@@ -40,6 +55,8 @@ typedef struct s2_launch_price {
     s2_extent extent; /* then: which one, its value, and the nearest that was measured on either side */
     double asked;
     s2_span_of_points span;
+    s2_scored scored;
+    bool capped; /* and the cap is counted */
 } s2_launch_price;
 
 /* Whether the kernel takes this head dimension on the chip of the model. */

@@ -48,7 +48,9 @@ const char *s2_fusion_word(s2_fusion fusion); /* "fused", "eager" */
 
 typedef struct s2_sim_options {
     s2_gpu gpu;
-    const s2_net *net;                 /* the layers around attention, or NULL: attention alone */
+    const s2_net *net; /* the layers around attention, or NULL: attention alone */
+    const s2_model_scores
+        *scores; /* without a net: what is done to scores, or NULL: what the pattern's model does */
     const s2_calibration *calibration; /* NULL: bounds only */
     const s2_peer *peer; /* its kernel runs attention; NULL: the calibration's, which is needed in any case */
     s2_phase phase;
@@ -215,7 +217,10 @@ typedef struct s2_sim {
     bool predicted;          /* time_us is a prediction */
     bool measured;           /* then: with constants measured on this GPU, not guessed for it */
     s2_error error; /* then: of the attention in it; of what is read over the host's link none is known */
-    double beyond;  /* then: how far outside the points measured (sim/predict.h); 0: inside */
+    s2_model_scores
+        scores; /* what is done to them, and how time_us counts that: as the worst counted launch */
+    s2_scored scored;
+    double beyond;       /* then: how far outside the points measured (sim/predict.h); 0: inside */
     s2_extent beyond_in; /* then: in which extent, and its value here and in the points measured */
     double beyond_asked;
     s2_span_of_points beyond_span;

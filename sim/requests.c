@@ -291,6 +291,8 @@ static s2_status serve(s2_arena *arena, const s2_pattern *pattern, const s2_sim_
     served.next = spread_of(server.next_us, server.n_next);
     served.predicted = server.steps.predicted;
     served.measured = server.steps.measured;
+    served.scores = server.steps.scores;
+    served.scored = server.steps.scored;
     served.error = server.steps.error;
     *out = served;
     return S2_OK;

@@ -63,6 +63,8 @@ typedef struct s2_served {
     bool predicted;
     bool measured;
     s2_error error; /* of attention: the widest of all prices */
+    s2_model_scores scores;
+    s2_scored scored; /* the worst of all prices */
 } s2_served;
 
 /*

@@ -43,6 +43,9 @@ static s2_status price(s2_step_prices *steps, s2_phase phase, int64_t len_tok, i
     s2_states_add(steps->pattern, &own, &sim);
     steps->predicted = steps->predicted && sim.predicted;
     steps->measured = steps->measured && sim.measured;
+    steps->scores = sim.scores;
+    if (sim.scored > steps->scored)
+        steps->scored = sim.scored;
     if (sim.error.pct >= steps->error.pct)
         steps->error = sim.error;
     *us = sim.time_us;

@@ -38,6 +38,8 @@ typedef struct s2_step_prices {
     bool predicted;
     bool measured;
     s2_error error; /* the widest of all prices */
+    s2_model_scores scores;
+    s2_scored scored; /* the worst of all prices */
 } s2_step_prices;
 
 /* S2_ENOMEM. */

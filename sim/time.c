@@ -7,6 +7,7 @@
 
 #include "base/arith.h"
 #include "sim/attention.h"
+#include "sim/scores.h"
 #include "sim/share.h"
 
 /* ---- one layer on one GPU */
@@ -58,6 +59,8 @@ static s2_status predict_alike(s2_arena *scratch, const s2_pattern *pattern, s2_
                               .k_tok = (int32_t)options->len_tok,
                               .batch = (int32_t)options->batch,
                               .dtype = options->dtype,
+                              .scores = s2_scores_of(options, pattern),
+                              .gpu = options->calibration->head.gpu,
                               .work_left = work_left};
     if (!fits_planning(&launch))
         return S2_EUNSUPPORTED;
@@ -100,6 +103,7 @@ static s2_status predict_peer(s2_side *side, const s2_share *share, s2_layer_tim
                                        .len_tok = options->len_tok,
                                        .batch = options->batch};
         S2_TRY(s2_peer_price(side->arena, options->peer, &launch, &options->gpu, &time->made[pass]));
+        time->made[pass].scored = S2_SCORED_NOT; /* no row says what it was measured with */
         time->us[pass] = time->made[pass].forecast.us * share->classes.layers[0].n_layers;
     }
     return S2_OK;
@@ -274,6 +278,7 @@ typedef struct s2_total {
     double imbalance;
     s2_error error;           /* the widest */
     s2_launch_price farthest; /* from the points measured */
+    s2_scored scored;         /* the worst */
     s2_bytes bytes;           /* of all GPUs */
     double *rank_us;
     double *rank_read;
@@ -281,7 +286,8 @@ typedef struct s2_total {
     double *rank_flop;
 } s2_total;
 
-static s2_resource resource_of(s2_limit limit, const s2_attention *attention)
+/* A cap takes three results of the special-function unit where an exponential is one. */
+static s2_resource resource_of(s2_limit limit, bool capped, const s2_attention *attention)
 {
     switch (limit) {
     case S2_LIMIT_HBM: return S2_HBM;
@@ -290,7 +296,7 @@ static s2_resource resource_of(s2_limit limit, const s2_attention *attention)
     case S2_LIMIT_COMPUTE: break;
     }
     const double *const busy_us = attention->busy_us;
-    const s2_resource most = busy_us[S2_EXP] > busy_us[S2_MMA] ? S2_EXP : S2_MMA;
+    const s2_resource most = busy_us[S2_EXP] * (capped ? 3 : 1) > busy_us[S2_MMA] ? S2_EXP : S2_MMA;
     /* items take long, and yet bytes alone would take longer than all that they compute */
     return busy_us[most] < busy_us[S2_HBM] ? S2_LATENCY : most;
 }
@@ -317,6 +323,8 @@ static void add_prediction(const s2_layer_time *slowest, s2_pass pass, int32_t n
         total->error = made->error;
     if (made->beyond > total->farthest.beyond)
         total->farthest = *made;
+    if (made->scored > total->scored)
+        total->scored = made->scored;
     const double one_us = slowest->us[pass] / n_layers;
     if (one_us <= total->greatest_us)
         return;
@@ -324,7 +332,7 @@ static void add_prediction(const s2_layer_time *slowest, s2_pass pass, int32_t n
     total->kernel = made->kernel->name;
     total->clock_mhz = made->forecast.mhz;
     total->imbalance = made->forecast.imbalance;
-    total->by[pass] = resource_of(made->forecast.by, &slowest->bounds);
+    total->by[pass] = resource_of(made->forecast.by, made->capped, &slowest->bounds);
 }
 
 static void add_rank_bytes(const s2_layer_time *own, int32_t n_layers, s2_total *total)
@@ -533,7 +541,9 @@ typedef struct s2_dense_time {
 static s2_status time_dense(s2_side *side, s2_total *total)
 {
     s2_price_memo *const memo = side->options->memo;
-    s2_dense_key key = {.phase = side->options->phase, .predicted = side->predicted};
+    s2_dense_key key = {.phase = side->options->phase,
+                        .predicted = side->predicted,
+                        .scores = s2_scores_of(side->options, side->classes->pattern)};
     if (memo == NULL)
         return time_all(side, total, NULL);
     S2_TRY(s2_pattern_hash(side->classes->pattern, key.hash));
@@ -610,6 +620,8 @@ static void take_prediction(const s2_total *own, const s2_total *dense, const s2
     sim->predicted = true;
     sim->measured = options->peer != NULL || options->calibration->head.gpu[0] != '\0';
     sim->error = own->error;
+    if (sim->scored != S2_SCORED_NONE)
+        sim->scored = own->scored;
     if (own->farthest.beyond > 0) {
         sim->beyond = own->farthest.beyond;
         sim->beyond_in = own->farthest.extent;
@@ -659,6 +671,7 @@ static void guess_by_dense(const s2_total *dense, s2_total *own)
     own->clock_mhz = dense->clock_mhz;
     own->imbalance = dense->imbalance;
     own->error = (s2_error){.pct = S2_GUESS_PCT, .allowed = true};
+    own->scored = dense->scored;
 }
 
 s2_status s2_time_attention(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
@@ -676,6 +689,8 @@ s2_status s2_time_attention(s2_arena *arena, const s2_pattern *pattern, const s2
     side.predicted = other.predicted;
     S2_TRY(time_all(&side, &own, &sim->ranks));
     sim->kernel = "";
+    sim->scores = s2_scores_of(options, pattern);
+    sim->scored = sim->scores.cap == 0 && !sim->scores.sinks ? S2_SCORED_NONE : S2_SCORED_BOUND;
     sim->n_head_classes = pair.classes.n_reads;
     sim->density = pair.own.density;
     sim->executed_density = pair.own.executed_density;

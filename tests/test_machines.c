@@ -4,6 +4,7 @@
  */
 #include "tests/s2test.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 #include "pattern/dense.h"
 #include "pattern/parse.h"
 #include "sim/price.h"
+#include "sim/scores.h"
 #include "sim/share.h"
 
 static s2_pattern parsed(s2_arena *arena, const char *text)
@@ -150,6 +152,143 @@ static void whole_models_take_what_was_measured_within_ten_percent(void **state)
     }
     assert_true(n >= 20);
     s2_arena_release(&arena);
+}
+
+/* ---- scores that are capped, heads with sinks */
+
+static s2_model_scores scores_in(const char *row)
+{
+    return (s2_model_scores){number_in(row, "cap", 0), strstr(row, "\"sinks\": true") != NULL};
+}
+
+static s2_sim scored(s2_arena *arena, const char *row, s2_model_scores scores,
+                     const s2_calibration *calibration)
+{
+    char rules[80], text[200];
+    const bool backward = strstr(row, "\"row\": \"backward\"") != NULL;
+    snprintf(text, sizeof text, "heads %.0f; kv-heads %.0f; head-dim %.0f; block 64; layers all: %s",
+             number_in(row, "heads", 0), number_in(row, "kv_heads", 0), number_in(row, "head_dim", 0),
+             text_in(row, "rules", rules));
+    const s2_pattern pattern = parsed(arena, text);
+    s2_sim_options options = defaults();
+    options.calibration = calibration;
+    options.scores = &scores;
+    options.phase = backward ? S2_TRAIN : S2_PREFILL;
+    options.len_tok = (int64_t)number_in(row, "n_tok", 0);
+    return priced(arena, &pattern, &options);
+}
+
+static const char *row_of(char *rows[], int32_t n, const char *like, const char *pattern)
+{
+    for (int32_t r = 0; r < n; r++) {
+        char own[80], name[80], row[80];
+        text_in(like, "row", row);
+        if (strcmp(text_in(rows[r], "pattern", name), pattern) == 0 &&
+            strcmp(text_in(rows[r], "row", own), row) == 0 &&
+            number_in(rows[r], "n_tok", 0) == number_in(like, "n_tok", 0))
+            return rows[r];
+    }
+    return NULL;
+}
+
+static double pass_us(const s2_sim *sim, const char *row)
+{
+    return part_us(sim, strstr(row, "\"row\": \"backward\"") != NULL ? "attention backward" : "attention");
+}
+
+/* Both constants, on rows of which half were fitted, and where nothing can be predicted the bound alone. */
+static void capped_scores_and_sinks_take_what_was_measured(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    char *text, *rows[40];
+    size_t n_bytes;
+    int32_t n = 0, n_pairs = 0;
+    s2_calibration *const calibration = S2_NEW(&arena, s2_calibration, 1);
+    assert_int_equal(s2_calibration_find("h200", calibration), S2_OK);
+    assert_int_equal(s2_bytes_read(&arena, "docs/results/h200-scores.jsonl", 1 << 20, &text, &n_bytes),
+                     S2_OK);
+    for (char *line = strtok(text, "\n"); line != NULL && n < 40; line = strtok(NULL, "\n"))
+        if (number_in(line, "sustained_ms", 0) > 0)
+            rows[n++] = line;
+    for (int32_t r = 0; r < n; r++) {
+        const s2_model_scores scores = scores_in(rows[r]);
+        const double measured_us = number_in(rows[r], "sustained_ms", 0) * 1e3;
+        const s2_sim sim = scored(&arena, rows[r], scores, calibration);
+        const double bar = s2_scores_error_pct(scores) / 100;
+        assert_true(sim.bound_us < (sim.predicted ? pass_us(&sim, rows[r]) * 4 : measured_us));
+        if (!sim.predicted || bar == 0)
+            continue;
+        assert_int_equal(sim.scored, S2_SCORED_MEASURED);
+        const char *const plain = row_of(rows, n, rows[r], scores.sinks ? "window128" : "gemma2_uncapped");
+        double with = pass_us(&sim, rows[r]) / measured_us, without = 1;
+        if (plain != NULL && number_in(rows[r], "head_dim", 0) != 256) {
+            const s2_sim other = scored(&arena, plain, (s2_model_scores){0}, calibration);
+            without = pass_us(&other, plain) / (number_in(plain, "sustained_ms", 0) * 1e3);
+        }
+        if (fabs(with / without - 1) > bar)
+            fail_msg("%.4f where without %.4f: %s", with, without, rows[r]);
+        n_pairs++;
+    }
+    assert_int_equal(n_pairs, 7);
+    s2_arena_release(&arena);
+}
+
+static const char *const scored_bodies[] = {"dense", "local 4", "local 2 | stride 4 phase head",
+                                            "local 100t"};
+
+/* They only add time, change no count and no bound, and every road to the constants is the same. */
+static void caps_and_sinks_add_time_and_nothing_else(void **state)
+{
+    (void)state;
+    static s2_calibration calibration, other;
+    assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+    assert_int_equal(s2_calibration_find("h100-sxm", &other), S2_OK);
+    const s2_net nets[] = {net_of("gemma-2-27b"), net_of("gpt-oss-20b"), net_of("gemma-2-9b")};
+    for (int64_t n = 0; n < s2_test_cases(60); n++) {
+        s2_rng rng = {s2_test_seed(20261126) + (uint64_t)n};
+        s2_arena arena = {0};
+        char text[200];
+        s2_net net = nets[s2_rng_below(&rng, 3)];
+        const s2_model_scores scores = {net.cap, net.sinks}, none = {0, false};
+        snprintf(text, sizeof text, "model %s; layers all: %s", net.name,
+                 scored_bodies[s2_rng_below(&rng, 4)]);
+        const s2_pattern pattern = parsed(&arena, text);
+        s2_sim_options options = defaults();
+        options.calibration = s2_rng_below(&rng, 2) == 0 ? &calibration : &other;
+        options.len_tok = 100 + (int64_t)s2_rng_below(&rng, 6000);
+        options.phase = (s2_phase)s2_rng_below(&rng, S2_N_PHASES);
+        options.n_ranks = 1 << s2_rng_below(&rng, 2);
+        if (options.phase == S2_PREFILL)
+            options.n_context = 1 << s2_rng_below(&rng, 2);
+        const s2_sim by_model = priced(&arena, &pattern, &options);
+        options.scores = &none;
+        const s2_sim without = priced(&arena, &pattern, &options);
+        options.scores = &scores;
+        const s2_sim given = priced(&arena, &pattern, &options);
+        options.scores = &none;
+        options.net = &net;
+        const s2_sim by_net = priced(&arena, &pattern, &options);
+        const bool bound = net.cap > 0 && options.phase == S2_TRAIN, decode = options.phase == S2_DECODE;
+        assert_true(given.time_us == by_model.time_us && by_net.time_us == by_model.time_us);
+        assert_true(bound ? !by_model.predicted : by_model.predicted == without.predicted);
+        /* a short item waits for its first rows, whatever it computes of them */
+        const double least = bound || decode || options.len_tok < 3000 ? 1 : 1.0001;
+        assert_true(bound || by_model.time_us >= without.time_us);
+        assert_true(bound || by_model.dense_time_us >= without.dense_time_us * least);
+        assert_true(!decode || by_model.time_us == without.time_us);
+        assert_true(by_model.bound_us == without.bound_us && by_model.plan_us == without.plan_us);
+        assert_memory_equal(&by_model.counts, &without.counts, sizeof without.counts);
+        assert_int_equal(without.scored, S2_SCORED_NONE);
+        assert_int_equal(by_model.scored, bound    ? S2_SCORED_BOUND
+                                          : decode ? S2_SCORED_NOT
+                                          : options.calibration == &other || options.n_context > 1
+                                              ? by_model.scored
+                                              : S2_SCORED_MEASURED);
+        assert_true(by_model.scored != S2_SCORED_MEASURED || options.calibration == &calibration);
+        assert_true(!by_model.predicted || by_model.scored == S2_SCORED_MEASURED || by_model.error.allowed);
+        s2_arena_release(&arena);
+    }
 }
 
 /* ---- around attention */
@@ -622,6 +761,8 @@ static void layers_of_a_stage_read_what_they_did(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(capped_scores_and_sinks_take_what_was_measured),
+        cmocka_unit_test(caps_and_sinks_add_time_and_nothing_else),
         cmocka_unit_test(whole_models_take_what_was_measured_within_ten_percent),
         cmocka_unit_test(eager_kernels_move_more_and_leave_products_alone),
         cmocka_unit_test(tokens_read_the_experts_that_they_pick),
