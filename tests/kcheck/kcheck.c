@@ -41,226 +41,68 @@ static const struct {
     {"both_ways", "causal no; layers all: local 2 | stride 3"},
 };
 
+enum { MOST_SEQS = 3 };
+
 static const struct {
     const char *name;
     int32_t heads, kv_heads, head_dim, block;
-    int32_t n_seqs;
-    s2_plan_seq seqs[3];
-    bool padded;
-    float spread;
-    bool head_major;
+    s2_plan_seq seqs[MOST_SEQS]; /* those with keys */
     s2_pass pass;
+    bool padded;
+    bool head_major;
+    float spread; /* 0: 1 */
     float cap;
     bool sinks;
     bool e4m3;
 } shapes[] = {
-    {"one_token", 2, 1, 64, 16, 1, {{1, 1}}, false, 1.0f, false, S2_PASS_FORWARD, 0.0f, false, false},
-    {"tail", 4, 2, 64, 16, 1, {{129, 129}}, false, 1.0f, true, S2_PASS_FORWARD, 0.0f, false, false},
-    {"chunk", 4, 1, 128, 32, 1, {{37, 300}}, true, 1.0f, false, S2_PASS_FORWARD, 0.0f, false, false},
-    {"decode", 4, 4, 64, 64, 1, {{1, 333}}, false, 1.0f, false, S2_PASS_FORWARD, 0.0f, false, false},
-    {"varlen",
-     2,
-     2,
-     64,
-     16,
-     3,
-     {{65, 65}, {1, 140}, {100, 257}},
-     true,
-     1.0f,
-     false,
-     S2_PASS_FORWARD,
-     0.0f,
-     false,
-     false},
-    {"batch",
-     4,
-     2,
-     96,
-     64,
-     2,
-     {{191, 191}, {191, 191}},
-     false,
-     1.0f,
-     true,
-     S2_PASS_FORWARD,
-     0.0f,
-     false,
-     false},
-    {"wide", 2, 1, 256, 128, 1, {{320, 320}}, false, 1.0f, false, S2_PASS_FORWARD, 0.0f, false, false},
-    {"small_blocks", 2, 2, 24, 4, 1, {{150, 150}}, false, 1.0f, false, S2_PASS_FORWARD, 0.0f, false, false},
-    {"equal_scores", 4, 2, 64, 32, 1, {{257, 257}}, true, 0.001f, false, S2_PASS_FORWARD, 0.0f, false, false},
-    {"one_dominant", 4, 2, 64, 32, 1, {{257, 257}}, false, 40.0f, false, S2_PASS_FORWARD, 0.0f, false, false},
-    {"some_dominant",
-     2,
-     1,
-     96,
-     64,
-     1,
-     {{400, 400}},
-     false,
-     40.0f,
-     false,
-     S2_PASS_FORWARD,
-     0.0f,
-     false,
-     false},
-    {"long_dominant",
-     4,
-     1,
-     128,
-     64,
-     1,
-     {{777, 777}},
-     false,
-     40.0f,
-     false,
-     S2_PASS_FORWARD,
-     0.0f,
-     false,
-     false},
-    {"step", 4, 2, 64, 16, 1, {{1, 333}}, false, 1.0f, false, S2_PASS_DECODE, 0.0f, false, false},
-    {"step_first", 4, 2, 64, 16, 1, {{1, 1}}, false, 1.0f, false, S2_PASS_DECODE, 0.0f, false, false},
-    {"step_group", 8, 1, 128, 32, 1, {{3, 300}}, true, 1.0f, false, S2_PASS_DECODE, 0.0f, false, false},
-    {"step_rows", 8, 2, 128, 64, 1, {{16, 1000}}, false, 1.0f, true, S2_PASS_DECODE, 0.0f, false, false},
-    {"step_varlen",
-     4,
-     2,
-     96,
-     16,
-     3,
-     {{1, 1}, {4, 140}, {16, 257}},
-     true,
-     1.0f,
-     false,
-     S2_PASS_DECODE,
-     0.0f,
-     false,
-     false},
-    {"step_wide", 4, 2, 256, 128, 1, {{5, 320}}, false, 1.0f, true, S2_PASS_DECODE, 0.0f, false, false},
-    {"step_small", 2, 2, 24, 4, 1, {{2, 150}}, false, 1.0f, false, S2_PASS_DECODE, 0.0f, false, false},
-    {"step_long", 4, 2, 128, 64, 1, {{1, 5000}}, false, 1.0f, true, S2_PASS_DECODE, 0.0f, false, false},
-    {"step_dominant", 4, 4, 64, 32, 1, {{1, 2000}}, false, 40.0f, false, S2_PASS_DECODE, 0.0f, false, false},
-    {"step_chunks",
-     16,
-     2,
-     64,
-     32,
-     2,
-     {{16, 700}, {11, 90}},
-     true,
-     1.0f,
-     false,
-     S2_PASS_DECODE,
-     0.0f,
-     false,
-     false},
-    {"step_wide_rows",
-     16,
-     2,
-     256,
-     128,
-     2,
-     {{5, 900}, {7, 333}},
-     false,
-     1.0f,
-     false,
-     S2_PASS_DECODE,
-     0.0f,
-     false,
-     false},
-    {"step_many",
-     8,
-     8,
-     96,
-     64,
-     3,
-     {{6, 500}, {16, 1100}, {1, 40}},
-     false,
-     1.0f,
-     true,
-     S2_PASS_DECODE,
-     0.0f,
-     false,
-     false},
-    {"groups", 8, 2, 128, 64, 1, {{700, 777}}, false, 1.0f, true, S2_PASS_FORWARD, 0.0f, false, false},
-    {"sinks", 8, 2, 64, 16, 2, {{65, 65}, {100, 257}}, true, 1.0f, false, S2_PASS_FORWARD, 0.0f, true, false},
-    {"sinks_groups", 4, 1, 128, 64, 1, {{300, 300}}, false, 4.0f, true, S2_PASS_FORWARD, 0.0f, true, false},
-    {"capped", 4, 2, 64, 16, 1, {{129, 140}}, false, 6.0f, false, S2_PASS_FORWARD, 5.0f, false, false},
-    {"capped_wide", 2, 1, 256, 64, 1, {{200, 200}}, false, 30.0f, true, S2_PASS_FORWARD, 50.0f, false, false},
-    {"capped_sinks", 4, 1, 128, 32, 1, {{230, 230}}, true, 6.0f, false, S2_PASS_FORWARD, 8.0f, true, false},
-    {"step_sinks",
-     8,
-     2,
-     64,
-     16,
-     2,
-     {{1, 700}, {3, 90}},
-     true,
-     1.0f,
-     false,
-     S2_PASS_DECODE,
-     0.0f,
-     true,
-     false},
-    {"step_capped", 16, 2, 128, 32, 1, {{9, 300}}, false, 6.0f, false, S2_PASS_DECODE, 5.0f, true, false},
-    {"step_capped_wide",
-     4,
-     2,
-     256,
-     64,
-     1,
-     {{1, 500}},
-     false,
-     30.0f,
-     true,
-     S2_PASS_DECODE,
-     50.0f,
-     false,
-     false},
-    {"step_e4m3", 4, 2, 64, 16, 1, {{1, 333}}, false, 1.0f, false, S2_PASS_DECODE, 0.0f, false, true},
-    {"step_e4m3_group", 32, 8, 128, 64, 1, {{1, 1500}}, false, 4.0f, true, S2_PASS_DECODE, 0.0f, false, true},
-    {"step_e4m3_rows",
-     8,
-     1,
-     128,
-     32,
-     2,
-     {{3, 300}, {2, 65}},
-     true,
-     1.0f,
-     false,
-     S2_PASS_DECODE,
-     5.0f,
-     true,
-     true},
-    {"step_e4m3_many",
-     8,
-     2,
-     96,
-     16,
-     2,
-     {{16, 400}, {5, 90}},
-     false,
-     1.0f,
-     true,
-     S2_PASS_DECODE,
-     0.0f,
-     true,
-     true},
-    {"step_e4m3_wide",
-     16,
-     2,
-     256,
-     128,
-     1,
-     {{2, 333}},
-     false,
-     30.0f,
-     false,
-     S2_PASS_DECODE,
-     50.0f,
-     false,
-     true},
+    {"one_token", 2, 1, 64, 16, .seqs = {{1, 1}}},
+    {"tail", 4, 2, 64, 16, .seqs = {{129, 129}}, .head_major = true},
+    {"chunk", 4, 1, 128, 32, .seqs = {{37, 300}}, .padded = true},
+    {"decode", 4, 4, 64, 64, .seqs = {{1, 333}}},
+    {"varlen", 2, 2, 64, 16, .seqs = {{65, 65}, {1, 140}, {100, 257}}, .padded = true},
+    {"batch", 4, 2, 96, 64, .seqs = {{191, 191}, {191, 191}}, .head_major = true},
+    {"wide", 2, 1, 256, 128, .seqs = {{320, 320}}},
+    {"small_blocks", 2, 2, 24, 4, .seqs = {{150, 150}}},
+    {"equal_scores", 4, 2, 64, 32, .seqs = {{257, 257}}, .padded = true, .spread = 0.001f},
+    {"one_dominant", 4, 2, 64, 32, .seqs = {{257, 257}}, .spread = 40.0f},
+    {"some_dominant", 2, 1, 96, 64, .seqs = {{400, 400}}, .spread = 40.0f},
+    {"long_dominant", 4, 1, 128, 64, .seqs = {{777, 777}}, .spread = 40.0f},
+    {"step", 4, 2, 64, 16, .seqs = {{1, 333}}, .pass = S2_PASS_DECODE},
+    {"step_first", 4, 2, 64, 16, .seqs = {{1, 1}}, .pass = S2_PASS_DECODE},
+    {"step_group", 8, 1, 128, 32, .seqs = {{3, 300}}, .pass = S2_PASS_DECODE, .padded = true},
+    {"step_rows", 8, 2, 128, 64, .seqs = {{16, 1000}}, .pass = S2_PASS_DECODE, .head_major = true},
+    {"step_varlen", 4, 2, 96, 16, .seqs = {{1, 1}, {4, 140}, {16, 257}}, .pass = S2_PASS_DECODE,
+     .padded = true},
+    {"step_wide", 4, 2, 256, 128, .seqs = {{5, 320}}, .pass = S2_PASS_DECODE, .head_major = true},
+    {"step_small", 2, 2, 24, 4, .seqs = {{2, 150}}, .pass = S2_PASS_DECODE},
+    {"step_long", 4, 2, 128, 64, .seqs = {{1, 5000}}, .pass = S2_PASS_DECODE, .head_major = true},
+    {"step_dominant", 4, 4, 64, 32, .seqs = {{1, 2000}}, .pass = S2_PASS_DECODE, .spread = 40.0f},
+    {"step_chunks", 16, 2, 64, 32, .seqs = {{16, 700}, {11, 90}}, .pass = S2_PASS_DECODE, .padded = true},
+    {"step_wide_rows", 16, 2, 256, 128, .seqs = {{5, 900}, {7, 333}}, .pass = S2_PASS_DECODE},
+    {"step_many", 8, 8, 96, 64, .seqs = {{6, 500}, {16, 1100}, {1, 40}}, .pass = S2_PASS_DECODE,
+     .head_major = true},
+    {"groups", 8, 2, 128, 64, .seqs = {{700, 777}}, .head_major = true},
+    {"sinks", 8, 2, 64, 16, .seqs = {{65, 65}, {100, 257}}, .padded = true, .sinks = true},
+    {"sinks_groups", 4, 1, 128, 64, .seqs = {{300, 300}}, .head_major = true, .spread = 4.0f, .sinks = true},
+    {"capped", 4, 2, 64, 16, .seqs = {{129, 140}}, .spread = 6.0f, .cap = 5.0f},
+    {"capped_wide", 2, 1, 256, 64, .seqs = {{200, 200}}, .head_major = true, .spread = 30.0f, .cap = 50.0f},
+    {"capped_sinks", 4, 1, 128, 32, .seqs = {{230, 230}}, .padded = true, .spread = 6.0f, .cap = 8.0f,
+     .sinks = true},
+    {"step_sinks", 8, 2, 64, 16, .seqs = {{1, 700}, {3, 90}}, .pass = S2_PASS_DECODE, .padded = true,
+     .sinks = true},
+    {"step_capped", 16, 2, 128, 32, .seqs = {{9, 300}}, .pass = S2_PASS_DECODE, .spread = 6.0f, .cap = 5.0f,
+     .sinks = true},
+    {"step_capped_wide", 4, 2, 256, 64, .seqs = {{1, 500}}, .pass = S2_PASS_DECODE, .head_major = true,
+     .spread = 30.0f, .cap = 50.0f},
+    {"step_e4m3", 4, 2, 64, 16, .seqs = {{1, 333}}, .pass = S2_PASS_DECODE, .e4m3 = true},
+    {"step_e4m3_group", 32, 8, 128, 64, .seqs = {{1, 1500}}, .pass = S2_PASS_DECODE, .head_major = true,
+     .spread = 4.0f, .e4m3 = true},
+    {"step_e4m3_rows", 8, 1, 128, 32, .seqs = {{3, 300}, {2, 65}}, .pass = S2_PASS_DECODE, .padded = true,
+     .cap = 5.0f, .sinks = true, .e4m3 = true},
+    {"step_e4m3_many", 8, 2, 96, 16, .seqs = {{16, 400}, {5, 90}}, .pass = S2_PASS_DECODE, .head_major = true,
+     .sinks = true, .e4m3 = true},
+    {"step_e4m3_wide", 16, 2, 256, 128, .seqs = {{2, 333}}, .pass = S2_PASS_DECODE, .spread = 30.0f,
+     .cap = 50.0f, .e4m3 = true},
 };
 
 enum {
@@ -296,6 +138,14 @@ static bool case_at(int32_t number, s2_kcase *out)
     return true;
 }
 
+static int32_t n_seqs_of(int32_t shape)
+{
+    int32_t n = 0;
+    while (n < MOST_SEQS && shapes[shape].seqs[n].k_tok > 0)
+        n++;
+    return n;
+}
+
 /* Kernels of gradients are judged by the gradients of the forward shapes. */
 static s2_pass pass_of(const s2_device *device, const s2_kernel *kernel, s2_pass pass)
 {
@@ -319,13 +169,13 @@ static s2_status judge(s2_device *device, const s2_kernel *kernel, const s2_kcas
     s2_status status = s2_pattern_parse(&arena, text, (size_t)n, NULL, &pattern, &diag);
     if (status == S2_OK) {
         s2_validate_request request =
-            s2_validate_request_init(device, &pattern, shapes[one->shape].seqs, shapes[one->shape].n_seqs);
+            s2_validate_request_init(device, &pattern, shapes[one->shape].seqs, n_seqs_of(one->shape));
         request.kernel = kernel;
         request.pass = pass_of(device, kernel, shapes[one->shape].pass);
         request.phase = request.pass == S2_PASS_DECODE ? S2_DECODE : S2_PREFILL;
         request.dtype = one->dtype;
         request.seed = run->seed;
-        request.spread = shapes[one->shape].spread;
+        request.spread = shapes[one->shape].spread > 0.0f ? shapes[one->shape].spread : 1.0f;
         request.cap = shapes[one->shape].cap;
         request.sinks = shapes[one->shape].sinks;
         request.e4m3 = shapes[one->shape].e4m3;
@@ -334,7 +184,7 @@ static s2_status judge(s2_device *device, const s2_kernel *kernel, const s2_kcas
         request.dense_beside = false;
         request.budget_flop = 0.0;
         request.budget_pairs = 4000000;
-        request.needles = shapes[one->shape].n_seqs == 1;
+        request.needles = n_seqs_of(one->shape) == 1;
         request.n_timed = run->bench ? 10 : 0;
         request.n_steps = 36;
         request.layout = (s2_cache_layout)(one->family % S2_N_CACHE_LAYOUTS);
