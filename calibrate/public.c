@@ -104,12 +104,6 @@ static void score(double *ratios, int32_t n, s2_public_group *group)
 
 /* ---- attention */
 
-static s2_status constants_of(const s2_gpu *gpu, s2_calibration *out)
-{
-    const s2_status status = s2_calibration_find(gpu->name, out);
-    return status == S2_EUNSUPPORTED ? s2_calibration_guess(gpu, out) : status;
-}
-
 static s2_status parse_dense(s2_arena *arena, int32_t n_layers, int32_t n_heads, int32_t n_kv_heads,
                              int32_t head_dim, s2_pattern *out, s2_diag *diag)
 {
@@ -155,8 +149,8 @@ static s2_status start_group(const s2_fields *row, s2_gpu *gpu, s2_calibration *
     snprintf(group->name, sizeof group->name, "%.16s on %.16s, %.20s", row->field[1], row->field[0],
              row->field[2]);
     S2_TRY(s2_gpu_find(row->field[0], gpu, diag));
-    S2_TRY(constants_of(gpu, calibration));
-    group->measured = calibration->head.gpu[0] != '\0';
+    S2_TRY(s2_calibration_of(gpu, calibration));
+    group->measured = s2_calibration_is_measured(calibration);
     return S2_OK;
 }
 
@@ -261,7 +255,7 @@ static s2_status judge_figure(s2_arena *arena, const s2_fields *row, s2_calibrat
     s2_pattern pattern;
     S2_TRY(s2_sim_options_default(&options));
     S2_TRY(s2_gpu_find(row->field[0], &options.gpu, diag));
-    S2_TRY(constants_of(&options.gpu, calibration));
+    S2_TRY(s2_calibration_of(&options.gpu, calibration));
     S2_TRY(s2_net_find(row->field[2], &net, diag));
     S2_TRY(parse_dense(arena, net.n_layers, net.n_heads, net.n_kv_heads, net.head_dim, &pattern, diag));
     options.net = &net;

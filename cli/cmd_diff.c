@@ -98,15 +98,6 @@ static s2_status compare_heads(comparison *c, s2_phase phase, s2_bound bound)
     return S2_OK;
 }
 
-static bool has_dynamic(const s2_pattern *p)
-{
-    for (int32_t body = 0; body < p->n_bodies; body++)
-        for (int32_t term = 0; term < p->bodies[body].n_terms; term++)
-            if (s2_term_is_dynamic(&p->bodies[body].terms[term]))
-                return true;
-    return false;
-}
-
 /* Dynamic terms are compared by what they certainly read and by what they might. */
 static s2_status compare_all(comparison *c)
 {
@@ -114,7 +105,7 @@ static s2_status compare_all(comparison *c)
     const int n_phases = s2_pattern_has_phases(a) || s2_pattern_has_phases(b) ? S2_N_RULE_PHASES : 1;
     for (int phase = 0; phase < n_phases; phase++) {
         S2_TRY(compare_heads(c, (s2_phase)phase, S2_AT_LEAST));
-        if (c->n_different == 0 && (has_dynamic(a) || has_dynamic(b)))
+        if (c->n_different == 0 && (s2_pattern_dynamic(a) != NULL || s2_pattern_dynamic(b) != NULL))
             S2_TRY(compare_heads(c, (s2_phase)phase, S2_AT_MOST));
     }
     return S2_OK;

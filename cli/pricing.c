@@ -74,9 +74,7 @@ s2_exit s2_pricing_constants(s2_cli *cli, const s2_args *args, const s2_gpu *gpu
         const s2_status status = s2_calibration_parse(text, n_bytes, out, &diag);
         return status == S2_OK ? S2_EXIT_OK : s2_input_refuse(cli, status, path, text, n_bytes, &diag);
     }
-    s2_status status = s2_calibration_find(gpu->name, out);
-    *measured = status == S2_OK;
-    if (status == S2_EUNSUPPORTED)
-        status = s2_calibration_guess(gpu, out);
+    const s2_status status = s2_calibration_of(gpu, out);
+    *measured = status == S2_OK && s2_calibration_is_measured(out);
     return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, "the built-in constants");
 }

@@ -312,8 +312,7 @@ static bool is_built_in(s2_arena *scratch, const s2_sim_options *options)
                strcmp(known->hash, options->peer->hash) == 0;
     if (options->calibration == NULL)
         return true;
-    return (s2_calibration_find(options->gpu.name, own) == S2_OK ||
-            s2_calibration_guess(&options->gpu, own) == S2_OK) &&
+    return s2_calibration_of(&options->gpu, own) == S2_OK &&
            strcmp(own->hash, options->calibration->hash) == 0;
 }
 

@@ -64,11 +64,10 @@ static s2_status check_target(const s2_target *target, int64_t block_tok)
     const s2_pattern *const pattern = target->pattern;
     if (s2_pattern_has_phases(pattern))
         return s2_target_refuse(target, "prefill and decode differ, and an array holds one mask");
-    for (int32_t b = 0; b < pattern->n_bodies; b++)
-        for (int32_t t = 0; t < pattern->bodies[b].n_terms; t++)
-            if (s2_term_is_dynamic(&pattern->bodies[b].terms[t]))
-                return s2_target_refuse(target, "%s chooses keys at run time, and an array is fixed",
-                                        s2_term_word(pattern->bodies[b].terms[t].kind));
+    const s2_term *const dynamic = s2_pattern_dynamic(pattern);
+    if (dynamic != NULL)
+        return s2_target_refuse(target, "%s chooses keys at run time, and an array is fixed",
+                                s2_term_word(dynamic->kind));
     if (target->n_tok % block_tok != 0)
         return refuse_length(target, block_tok);
     return check_cells(target, target->n_tok / block_tok, 1);

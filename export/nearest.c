@@ -28,15 +28,6 @@ static bool is_all_dense(const s2_pattern *pattern)
     return pattern->n_bodies == 1 && is_dense(pattern, 0, 0);
 }
 
-static bool is_dynamic(const s2_pattern *pattern)
-{
-    for (int32_t b = 0; b < pattern->n_bodies; b++)
-        for (int32_t t = 0; t < pattern->bodies[b].n_terms; t++)
-            if (s2_term_is_dynamic(&pattern->bodies[b].terms[t]))
-                return true;
-    return false;
-}
-
 /* ---- what a format makes of a pattern ------------------------------------------------------------- */
 
 /* Export without changing the target. S2_OK: *report says how it went. */
@@ -261,7 +252,7 @@ s2_status s2_export_nearest(const s2_format *format, const s2_target *target, s2
     search s = {
         .format = format, .target = target, .pattern = target->pattern, .judge = judge, .least = INT32_MAX};
     *out = (s2_nearest){0};
-    if (s2_pattern_layers_differ(target->pattern) || is_dynamic(target->pattern))
+    if (s2_pattern_layers_differ(target->pattern) || s2_pattern_dynamic(target->pattern) != NULL)
         return S2_OK;
     S2_TRY(consider_all(&s));
     if (s.best.text != NULL) {

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 #include "judge/gradient_harness.h"
 #include "judge/probe.h"
 #include "judge/sight.h"
@@ -139,40 +140,6 @@ static void forget(s2_sight *sight)
     memset(sight->n_seen, 0, (size_t)sight->n_rows * sizeof *sight->n_seen);
 }
 
-/* What dV says: each row has a power of two in one column of dO. */
-static s2_status look_by_keys(s2_gradient_harness *gradients, s2_sight *sight, s2_diag *why)
-{
-    const s2_harness *const harness = &gradients->harness;
-    const s2_attn_problem *const p = &harness->problem;
-    const int32_t n_bits = bits_of(p->dtype);
-    const int64_t n_k = p->plan->seqs[0].k_tok, size = (int64_t)n_bits * p->head_dim;
-    const uint8_t *const d_v = gradients->host[S2_GRADIENT_DV] + S2_GUARD_BYTES;
-    uint8_t *const d_o = s2_calloc(harness->d_o.n_bytes, 1);
-    s2_status status = d_o != NULL ? S2_OK : S2_ENOMEM;
-    for (int64_t from = 0; from < sight->n_rows && status == S2_OK; from += size) {
-        const int64_t end = from + size < sight->n_rows ? from + size : sight->n_rows;
-        memset(d_o, 0, harness->d_o.n_bytes);
-        for (int64_t nth = from; nth < end; nth++) {
-            const s2_probe_row row = sight->row[nth];
-            const int64_t at = s2_tensor_at(&p->d_o, p->q_begin_tok, 0, row.q_tok, row.head);
-            s2_float_store(d_o, p->dtype, at + (nth - from) % p->head_dim,
-                           (float)(1 << (nth - from) / p->head_dim));
-        }
-        status = harness->device->ops->copy_in(harness->device, p->d_o.data, d_o, harness->d_o.n_bytes);
-        if (status == S2_OK)
-            status = s2_gradient_harness_run(gradients, NULL, why);
-        for (int64_t nth = from; nth < end && status == S2_OK; nth++)
-            for (int64_t k = 0; k < n_k; k++) {
-                const int32_t own = s2_pattern_kv_head(p->plan->pattern, sight->row[nth].head);
-                const int64_t at = s2_tensor_at(&p->d_v, p->k_begin_tok, 0, k, own);
-                see(sight, nth, k, (double)s2_float_load(d_v, p->dtype, at + (nth - from) % p->head_dim),
-                    (int32_t)((nth - from) / p->head_dim), n_bits);
-            }
-    }
-    s2_free(d_o);
-    return status;
-}
-
 /* dO = 1 and o = -1 in column 0 of all rows: the gradient of every score is 1. */
 static s2_status set_ones(s2_gradient_harness *gradients)
 {
@@ -194,50 +161,84 @@ static s2_status set_ones(s2_gradient_harness *gradients)
     return status;
 }
 
-static s2_status show_keys(s2_gradient_harness *gradients, int64_t begin, int64_t end, uint8_t *k)
+/*
+ * One look at all pairs. By keys, dV is read: some rows have a power of two each in one column of dO. By queries, dQ
+ * is read: some keys have one in a column of K. As many are shown at once as columns have bits.
+ */
+typedef struct s2_look {
+    const s2_gradient_harness *gradients;
+    s2_sight *sight;
+    bool by_keys;
+    int64_t begin, end; /* the rows, or keys, that are shown */
+} s2_look;
+
+static void show(const s2_look *look, uint8_t *data)
 {
-    const s2_harness *const harness = &gradients->harness;
-    const s2_attn_problem *const p = &harness->problem;
-    memset(k, 0, harness->k.n_bytes);
-    for (int64_t tok = begin; tok < end; tok++)
-        for (int32_t g = 0; g < p->n_kv_heads; g++)
-            s2_float_store(k, p->dtype,
-                           s2_tensor_at(&p->k, p->k_begin_tok, 0, tok, g) + (tok - begin) % p->head_dim,
-                           (float)(1 << (tok - begin) / p->head_dim));
-    return harness->device->ops->copy_in(harness->device, p->k.data, k, harness->k.n_bytes);
+    const s2_attn_problem *const p = &look->gradients->harness.problem;
+    for (int64_t nth = look->begin; nth < look->end; nth++) {
+        const int64_t place = nth - look->begin, column = place % p->head_dim;
+        const float bit = (float)(1 << place / p->head_dim);
+        const s2_probe_row row = look->by_keys ? look->sight->row[nth] : (s2_probe_row){0};
+        if (look->by_keys)
+            s2_float_store(data, p->dtype,
+                           s2_tensor_at(&p->d_o, p->q_begin_tok, 0, row.q_tok, row.head) + column, bit);
+        for (int32_t g = 0; g < p->n_kv_heads && !look->by_keys; g++)
+            s2_float_store(data, p->dtype, s2_tensor_at(&p->k, p->k_begin_tok, 0, nth, g) + column, bit);
+    }
 }
 
-/* What dQ says: each key of a window has a power of two in one column of K. */
-static s2_status look_by_queries(s2_gradient_harness *gradients, s2_sight *sight, s2_diag *why)
+/* What a column of dV or dQ says of a pair: the sum of the bits of all pairs in it. */
+static double sum_at(const s2_look *look, s2_probe_row row, int64_t k_tok, int64_t column)
+{
+    const s2_attn_problem *const p = &look->gradients->harness.problem;
+    const s2_gradient_kind which = look->by_keys ? S2_GRADIENT_DV : S2_GRADIENT_DQ;
+    const int32_t own = s2_pattern_kv_head(p->plan->pattern, row.head);
+    const int64_t at = look->by_keys ? s2_tensor_at(&p->d_v, p->k_begin_tok, 0, k_tok, own)
+                                     : s2_tensor_at(&p->d_q, p->q_begin_tok, 0, row.q_tok, row.head);
+    const double sum =
+        (double)s2_float_load(look->gradients->host[which] + S2_GUARD_BYTES, p->dtype, at + column);
+    return look->by_keys ? sum : sum / (double)p->scale;
+}
+
+static void see_shown(const s2_look *look, int64_t n_k, int32_t n_bits)
+{
+    const int32_t head_dim = look->gradients->harness.problem.head_dim;
+    const int64_t n_rows = look->sight->n_rows;
+    for (int64_t nth = look->by_keys ? look->begin : 0; nth < (look->by_keys ? look->end : n_rows); nth++)
+        for (int64_t k = look->by_keys ? 0 : look->begin; k < (look->by_keys ? n_k : look->end); k++) {
+            const int64_t place = (look->by_keys ? nth : k) - look->begin;
+            see(look->sight, nth, k, sum_at(look, look->sight->row[nth], k, place % head_dim),
+                (int32_t)(place / head_dim), n_bits);
+        }
+}
+
+static s2_status look_at_pairs(s2_gradient_harness *gradients, s2_sight *sight, bool by_keys, s2_diag *why)
 {
     const s2_harness *const harness = &gradients->harness;
     const s2_attn_problem *const p = &harness->problem;
+    const s2_guarded *const buffer = by_keys ? &harness->d_o : &harness->k;
     const int32_t n_bits = bits_of(p->dtype);
-    const int64_t n_k = p->plan->seqs[0].k_tok, size = (int64_t)n_bits * p->head_dim;
-    const uint8_t *const d_q = gradients->host[S2_GRADIENT_DQ] + S2_GUARD_BYTES;
-    uint8_t *const k = s2_calloc(harness->k.n_bytes, 1);
-    s2_status status = k != NULL ? set_ones(gradients) : S2_ENOMEM;
-    for (int64_t begin = 0; begin < n_k && status == S2_OK; begin += size) {
-        const int64_t end = begin + size < n_k ? begin + size : n_k;
-        status = show_keys(gradients, begin, end, k);
+    const int64_t n_k = p->plan->seqs[0].k_tok, n = by_keys ? sight->n_rows : n_k;
+    const int64_t size = (int64_t)n_bits * p->head_dim;
+    uint8_t *const data = s2_calloc(buffer->n_bytes, 1);
+    s2_status status = data == NULL ? S2_ENOMEM : by_keys ? S2_OK : set_ones(gradients);
+    for (int64_t begin = 0; begin < n && status == S2_OK; begin += size) {
+        const s2_look look = {gradients, sight, by_keys, begin, s2_min_i64(begin + size, n)};
+        memset(data, 0, buffer->n_bytes);
+        show(&look, data);
+        status = harness->device->ops->copy_in(harness->device, (by_keys ? p->d_o : p->k).data, data,
+                                               buffer->n_bytes);
         if (status == S2_OK)
             status = s2_gradient_harness_run(gradients, NULL, why);
-        for (int64_t nth = 0; nth < sight->n_rows && status == S2_OK; nth++)
-            for (int64_t tok = begin; tok < end; tok++) {
-                const s2_probe_row row = sight->row[nth];
-                const int64_t at = s2_tensor_at(&p->d_q, p->q_begin_tok, 0, row.q_tok, row.head);
-                const double x = (double)s2_float_load(d_q, p->dtype, at + (tok - begin) % p->head_dim);
-                see(sight, nth, tok, x / (double)p->scale, (int32_t)((tok - begin) / p->head_dim), n_bits);
-            }
+        if (status == S2_OK)
+            see_shown(&look, n_k, n_bits);
     }
-    s2_free(k);
+    s2_free(data);
     return status;
 }
 
 static s2_status try_pairs(s2_gradient_harness *gradients, s2_validation *out, s2_diag *why)
 {
-    static s2_status (*const looks[])(s2_gradient_harness *, s2_sight *, s2_diag *) = {look_by_keys,
-                                                                                       look_by_queries};
     s2_probe_row rows[S2_SYMPTOM_ROWS];
     uint8_t wrong[S2_SYMPTOM_ROWS] = {0};
     s2_sight sight = {0};
@@ -247,13 +248,13 @@ static s2_status try_pairs(s2_gradient_harness *gradients, s2_validation *out, s
     sight.n_seen = s2_calloc(S2_SYMPTOM_ROWS, sizeof *sight.n_seen);
     if (sight.seen == NULL || sight.n_seen == NULL)
         status = S2_ENOMEM;
-    for (size_t nth = 0; nth < sizeof looks / sizeof *looks && out->symptom[0] == '\0'; nth++) {
+    for (int by_keys = 1; by_keys >= 0 && out->symptom[0] == '\0'; by_keys--) {
         if (status == S2_OK)
             forget(&sight);
         if (status == S2_OK)
             status = blank(gradients);
         if (status == S2_OK)
-            status = looks[nth](gradients, &sight, why);
+            status = look_at_pairs(gradients, &sight, by_keys == 1, why);
         if (status == S2_OK)
             s2_symptom_find(&gradients->harness, &sight, false, wrong, out);
     }

@@ -38,9 +38,7 @@ static s2_status look_up(const s2_api_price_options *in, tables *t, s2_diag *dia
         S2_TRY(s2_net_find(in->net, &t->net, diag));
         t->options.net = &t->net;
     }
-    s2_status status = s2_calibration_find(t->options.gpu.name, &t->calibration);
-    if (status == S2_EUNSUPPORTED)
-        status = s2_calibration_guess(&t->options.gpu, &t->calibration);
+    S2_TRY(s2_calibration_of(&t->options.gpu, &t->calibration));
     t->options.calibration = &t->calibration;
     t->options.phase = (s2_phase)in->phase;
     t->options.dtype = (s2_dtype)in->dtype;
@@ -48,7 +46,7 @@ static s2_status look_up(const s2_api_price_options *in, tables *t, s2_diag *dia
     t->options.batch = in->batch;
     t->options.page_tok = in->page_tok;
     t->options.n_ranks = in->ranks;
-    return status;
+    return S2_OK;
 }
 
 static s2_api_price put(const s2_sim *sim)

@@ -52,6 +52,22 @@ bool s2_term_is_dynamic(const s2_term *term)
     return s2_term_row_of(term->kind)->nature == S2_NATURE_DYNAMIC;
 }
 
+const s2_term *s2_body_dynamic(const s2_body *body)
+{
+    for (int32_t t = 0; t < body->n_terms; t++)
+        if (s2_term_is_dynamic(&body->terms[t]))
+            return &body->terms[t];
+    return NULL;
+}
+
+const s2_term *s2_pattern_dynamic(const s2_pattern *pattern)
+{
+    const s2_term *found = NULL;
+    for (int32_t body = 0; body < pattern->n_bodies && found == NULL; body++)
+        found = s2_body_dynamic(&pattern->bodies[body]);
+    return found;
+}
+
 int64_t s2_pattern_limit_tok(const s2_pattern *pattern)
 {
     int64_t limit_tok = S2_OPEN;

@@ -146,6 +146,9 @@ typedef struct s2_body {
     const s2_term *terms;
 } s2_body;
 
+/* The first dynamic term; NULL: all are static. */
+const s2_term *s2_body_dynamic(const s2_body *body);
+
 /* What a user does. Prefill and decode have their own rules; training follows those of prefill. */
 typedef enum s2_phase { S2_PREFILL, S2_DECODE, S2_TRAIN, S2_N_PHASES } s2_phase;
 enum { S2_N_RULE_PHASES = S2_TRAIN };
@@ -250,6 +253,9 @@ s2_status s2_pattern_require_alike(const s2_pattern *pattern, const char *what, 
 
 /* Whether a layer keeps a state and its heads read no keys in any phase (linear attention, Mamba). */
 bool s2_pattern_is_state_layer(const s2_pattern *pattern, int32_t layer);
+
+/* The first dynamic term of any body; NULL: what is read is known before the launch. */
+const s2_term *s2_pattern_dynamic(const s2_pattern *pattern);
 
 /* Tokens that the shortest of its mask files covers; S2_OPEN without one. */
 int64_t s2_pattern_limit_tok(const s2_pattern *pattern);

@@ -65,6 +65,11 @@ s2_status s2_calibration_find(const char *gpu, s2_calibration *out) S2_MUST_CHEC
  * memory and caches the data sheet. head.gpu is then empty.
  */
 s2_status s2_calibration_guess(const s2_gpu *gpu, s2_calibration *out) S2_MUST_CHECK;
+
+/* The GPU's own constants, or where it has none a guess; whether they were measured is s2_calibration_is_measured. */
+s2_status s2_calibration_of(const s2_gpu *gpu, s2_calibration *out) S2_MUST_CHECK;
+bool s2_calibration_is_measured(const s2_calibration *calibration);
+
 /*
  * Mean errors against published tables (`s2 sim --accuracy`): H100 28.7 and 29.6 %, A100 40 to 46 %; those are of
  * others' kernels. Ours were off by 3 to 8 % on the one GPU that was guessed first and measured then, an H100.

@@ -104,3 +104,14 @@ s2_status s2_calibration_guess(const s2_gpu *gpu, s2_calibration *out)
     *out = made;
     return S2_OK;
 }
+
+s2_status s2_calibration_of(const s2_gpu *gpu, s2_calibration *out)
+{
+    const s2_status status = s2_calibration_find(gpu->name, out);
+    return status == S2_EUNSUPPORTED ? s2_calibration_guess(gpu, out) : status;
+}
+
+bool s2_calibration_is_measured(const s2_calibration *calibration)
+{
+    return calibration->head.gpu[0] != '\0';
+}

@@ -285,12 +285,9 @@ const s2_peer_law *s2_peer_law_of(const s2_peer *peer, s2_pass pass, int32_t hea
 
 static bool chooses(const s2_pattern *pattern, s2_phase phase, int32_t layer)
 {
-    for (int32_t head = 0; head < pattern->n_heads; head++) {
-        const s2_body *const body = &pattern->bodies[s2_pattern_body(pattern, phase, layer, head)];
-        for (int32_t t = 0; t < body->n_terms; t++)
-            if (s2_term_is_dynamic(&body->terms[t]))
-                return true;
-    }
+    for (int32_t head = 0; head < pattern->n_heads; head++)
+        if (s2_body_dynamic(&pattern->bodies[s2_pattern_body(pattern, phase, layer, head)]) != NULL)
+            return true;
     return false;
 }
 

@@ -618,7 +618,7 @@ static void take_prediction(const s2_total *own, const s2_total *dense, const s2
     sim->dense_time_us = sum_of(dense->us);
     sim->dense_forward_us = dense->us[first_pass(options)];
     sim->predicted = true;
-    sim->measured = options->peer != NULL || options->calibration->head.gpu[0] != '\0';
+    sim->measured = options->peer != NULL || s2_calibration_is_measured(options->calibration);
     sim->error = own->error;
     if (sim->scored != S2_SCORED_NONE)
         sim->scored = own->scored;

@@ -537,8 +537,7 @@ s2_status s2_question_options(const s2_question *question, s2_arena *arena, s2_s
     if (calibration == NULL)
         return S2_ENOMEM;
     S2_TRY(ask_simulator(question, options, diag));
-    if (s2_calibration_find(options->gpu.name, calibration) != S2_OK)
-        S2_TRY(s2_calibration_guess(&options->gpu, calibration));
+    S2_TRY(s2_calibration_of(&options->gpu, calibration));
     options->calibration = calibration;
     return S2_OK;
 }
