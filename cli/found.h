@@ -1,7 +1,7 @@
 /*
  * cli/found.h - the front of a search: each design priced in full (found.c, found_gather.c), compared with
- * what the model would do without s2 (found_own.c, found_rivals.c), shown and explained (found_show.c,
- * found_thin.c, found_json.c), stored (found_store.c); or why there is none (found_least.c).
+ * what the model would do without s2 (found_own.c, found_rivals.c, found_against.c), shown and explained
+ * (found_show.c, found_thin.c, found_json.c), stored (found_store.c); or why there is none (found_least.c).
  */
 #ifndef S2_CLI_FOUND_H
 #define S2_CLI_FOUND_H
@@ -19,8 +19,9 @@ typedef struct s2_found_design {
     const char *name;   /* "llama-3.1-8b-3f9a01c2": the digits identify it everywhere */
     const char *choice; /* its choices in the space, in one line */
     const s2_sim *sims; /* one per phase, as the search compared or told it; NULL if far from the best */
-    bool frees; /* its cache drops pages even where the stack of the search keeps those of candidates */
-    bool told;  /* train_us is shown as a prediction, compared as a bound */
+    bool frees;  /* its cache drops pages even where the stack of the search keeps those of candidates */
+    bool told;   /* train_us is shown as a prediction, compared as a bound */
+    bool spills; /* decoding reads host memory, so its time is a bound */
     double shown[S2_MAX_OBJECTIVES]; /* the point's values, or what is told */
 } s2_found_design;
 
@@ -138,6 +139,20 @@ bool s2_found_is_price(s2_objective objective);
 int32_t s2_found_thin(const s2_found *found, int32_t most, int32_t *rows, double *radius);
 /* Whether the value is a bound where those of the best designs are predictions. */
 bool s2_found_is_untold(const s2_found *found, const s2_found_design *design, s2_objective objective);
+/* Fills in design->spills, which needs less than a whole price: only the first of a long front have one. */
+s2_status s2_found_find_spill(const s2_found *found, s2_found_design *design) S2_MUST_CHECK;
+/* Whether the value is a time and no prediction, by the rule of what is stored. */
+bool s2_found_is_bound(const s2_found *found, const s2_found_design *design, s2_objective objective);
+/* Whether the GPU runs a priced design in found->phases[p]: its cache, its weights, its step fit. */
+bool s2_found_runs(const s2_found *found, const s2_found_design *design, int32_t p);
+/*
+ * Whether a priced design is cheaper than a rival nowhere and dearer somewhere, in the time of each phase, the
+ * cache, and whatever price is minimized: what is so beaten must not be called best.
+ */
+bool s2_found_is_dearer(const s2_found *found, const s2_found_design *design, const s2_found_rival *rival);
+void s2_found_put_value(s2_objective objective, double value, s2_buf *buf);
+/* Whether two values print alike: a difference that nobody can see does not count. */
+bool s2_found_looks_same(s2_objective objective, double mine, double other);
 void s2_found_json(const s2_found *found, s2_buf *buf);
 /* One line: the phases, length, batch, types, GPUs, model and formats that were understood. */
 void s2_found_put_question(const s2_found *found, s2_buf *buf);

@@ -32,6 +32,7 @@ static s2_status fill_design(const s2_found *found, const s2_point *point, int32
     if (out->name == NULL || out->choice == NULL)
         return S2_ENOMEM;
     memcpy(out->shown, point->value, sizeof out->shown);
+    S2_TRY(s2_found_find_spill(found, out));
     return place < FULL_ROWS ? s2_found_price(found, out, place < TOLD_ROWS) : S2_OK;
 }
 

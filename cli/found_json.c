@@ -26,6 +26,12 @@ static void json_counts(const s2_found *found, s2_buf *buf)
     s2_json_key_int(buf, "priced", counts->priced);
 }
 
+/* A training step that is not told has no value but its bound, by another name. */
+static bool is_bound(const s2_found *found, const s2_found_design *design, s2_objective objective)
+{
+    return s2_found_is_bound(found, design, objective) && !s2_found_is_untold(found, design, objective);
+}
+
 /* The values of the page's table; a training step that is not told has its bound alone. */
 static void json_values(const s2_found *found, const s2_found_design *design, s2_buf *buf)
 {
@@ -38,20 +44,34 @@ static void json_values(const s2_found *found, const s2_found_design *design, s2
             if (objective == S2_BY_TRAIN_US)
                 s2_json_key_num(buf, "train_bound_us", design->point->value[v]);
     }
+    s2_json_key(buf, "bounds");
+    s2_json_begin(buf, '[');
+    for (int32_t v = 0; v < found->search.n_by; v++)
+        if (is_bound(found, design, found->search.by[v]))
+            s2_json_str(buf, s2_objective_word(found->search.by[v]));
+    s2_json_end(buf, ']');
 }
 
-/* Of each time that is minimized, whether it is a prediction. */
+/* "mixed" where some designs of the front have predictions and others bounds. */
+static const char *priced_as(const s2_found *found, s2_objective objective)
+{
+    int32_t n_bounds = 0;
+    for (int32_t n = 0; n < found->n_designs; n++)
+        n_bounds += is_bound(found, &found->designs[n], objective);
+    if (found->n_designs == 0)
+        return s2_sim_predicts(&found->search.options, (s2_phase)objective) ? "predicted" : "bound";
+    return n_bounds == 0 ? "predicted" : n_bounds == found->n_designs ? "bound" : "mixed";
+}
+
+/* Of each time that is minimized, whether it is a prediction on the front. */
 static void json_priced(const s2_found *found, s2_buf *buf)
 {
     s2_json_key(buf, "priced_as");
     s2_json_begin(buf, '{');
     for (int32_t v = 0; v < found->search.n_by; v++) {
         const s2_objective objective = found->search.by[v];
-        const bool predicted =
-            objective <= S2_BY_TRAIN_US && (s2_sim_predicts(&found->search.options, (s2_phase)objective) ||
-                                            (objective == S2_BY_TRAIN_US && found->n_told > 0));
         if (objective <= S2_BY_TRAIN_US)
-            s2_json_key_str(buf, s2_objective_word(objective), predicted ? "predicted" : "bound");
+            s2_json_key_str(buf, s2_objective_word(objective), priced_as(found, objective));
     }
     s2_json_end(buf, '}');
 }
@@ -68,6 +88,7 @@ static s2_status json_phase(const s2_found *found, const s2_found_design *design
     s2_json_key_str(buf, "phase", s2_phase_word(found->phases[p]));
     s2_json_key_str(buf, "priced", sim->predicted ? "predicted" : "bound");
     s2_json_key_num(buf, "time_us", sim->time_us);
+    s2_json_key_bool(buf, "fits", s2_sim_runs(&options, sim, false));
     s2_json_key_str(buf, "no_ratio", s2_no_ratio_word(s2_sim_no_ratio(&options, sim)));
     s2_json_key_num(buf, "kernels_us", guess.predicted ? guess.time_us : (double)NAN);
     s2_json_key_num(buf, "end_to_end_us", guess.end_to_end_us > 0 ? guess.end_to_end_us : (double)NAN);
@@ -139,6 +160,19 @@ static void json_rival(const s2_found *found, const char *key, const s2_found_ri
         s2_json_null(buf);
 }
 
+/* The rivals that the best is cheaper than in no price. */
+static void json_dearer(const s2_found *found, s2_buf *buf)
+{
+    const s2_found_design *const best = found->n_designs > 0 ? &found->designs[0] : NULL;
+    s2_json_key(buf, "dearer_than");
+    s2_json_begin(buf, '[');
+    if (best != NULL && found->own != NULL && s2_found_is_dearer(found, best, found->own))
+        s2_json_str(buf, "own");
+    if (best != NULL && s2_found_is_dearer(found, best, found->dense))
+        s2_json_str(buf, "dense");
+    s2_json_end(buf, ']');
+}
+
 static void json_rivals(const s2_found *found, s2_buf *buf)
 {
     json_rival(found, "own", found->own, buf);
@@ -149,6 +183,7 @@ static void json_rivals(const s2_found *found, s2_buf *buf)
     s2_json_key_int(buf, "dense", found->n_by_dense);
     s2_json_key_int(buf, "either", found->n_beaten);
     s2_json_end(buf, '}');
+    json_dearer(found, buf);
     s2_json_key(buf, "nearest");
     if (found->nearest != NULL)
         json_design(found, found->nearest, true, buf);

@@ -6,11 +6,6 @@
 
 #include "report/report.h"
 
-bool s2_found_is_price(s2_objective objective)
-{
-    return objective <= S2_BY_DENSITY || objective == S2_BY_REDUNDANCY;
-}
-
 /* Dense attention gives nothing up: against it, only a search that minimizes a price has anything to win. */
 static bool weighs_price(const s2_search *search)
 {
@@ -67,6 +62,7 @@ static s2_status fill_rival(const s2_found *found, const s2_search *search, s2_f
     memcpy(design->shown, rival->point.value, sizeof design->shown);
     design->name = name;
     design->choice = rules_of(found, &design->pattern);
+    S2_TRY(s2_found_find_spill(found, design));
     return design->choice != NULL ? s2_pattern_hash(&design->pattern, design->hash) : S2_ENOMEM;
 }
 

@@ -10,18 +10,6 @@
 
 enum { TABLE_ROWS = 20, SHOWN_DIGITS = 8 };
 
-static void put_value(s2_objective objective, double value, s2_buf *buf)
-{
-    if (objective == S2_BY_KV_BYTES)
-        s2_bytes_print(value, buf);
-    else if (objective <= S2_BY_TRAIN_US)
-        s2_time_print(value, buf);
-    else if (objective == S2_BY_DEPTH)
-        s2_buf_printf(buf, "%.0f", value);
-    else
-        s2_buf_printf(buf, "%.5f", value);
-}
-
 /* ---- the table */
 
 static void put_cell(s2_objective objective, double value, bool bound, s2_buf *buf)
@@ -32,17 +20,25 @@ static void put_cell(s2_objective objective, double value, bool bound, s2_buf *b
     if (isnan(value))
         s2_buf_puts(&cell, "-");
     else
-        put_value(objective, value, &cell);
+        s2_found_put_value(objective, value, &cell);
     s2_buf_printf(buf, " %11s", cell.data != NULL ? cell.data : "");
     s2_buf_release(&cell);
+}
+
+/* A bound among predictions; where all are bounds, a line above the table says so. */
+static bool is_odd_bound(const s2_found *found, const s2_found_design *design, s2_objective objective)
+{
+    const bool told = objective == S2_BY_TRAIN_US && found->n_told > 0;
+    return s2_found_is_bound(found, design, objective) &&
+           (told || s2_sim_predicts(&found->search.options, (s2_phase)objective));
 }
 
 static void put_row(const s2_found *found, const char *name, const s2_found_design *design, s2_buf *buf)
 {
     s2_buf_printf(buf, "%-*.*s", SHOWN_DIGITS, SHOWN_DIGITS, name);
     for (int32_t v = 0; v < found->search.n_by; v++)
-        put_cell(found->search.by[v], design->shown[v],
-                 s2_found_is_untold(found, design, found->search.by[v]), buf);
+        put_cell(found->search.by[v], design->shown[v], is_odd_bound(found, design, found->search.by[v]),
+                 buf);
     s2_buf_printf(buf, "  %s\n", design->choice);
 }
 
@@ -148,20 +144,19 @@ typedef struct rival_times {
     double dense_us;
 } rival_times;
 
-static bool own_spills(const s2_found *found, int32_t p)
+static bool own_runs(const s2_found *found, int32_t p)
 {
-    return found->own != NULL && found->phases[p] == S2_DECODE && found->own->design.sims[p].host_bytes > 0;
+    return found->own != NULL && s2_found_runs(found, &found->own->design, p);
 }
 
-/* No time of a cache in the GPU's memory is divided by one that waits for the link, nor a step without room. */
+/* Times are divided only where the GPU runs both sides. */
 static rival_times comparable(const s2_found *found, int32_t p, const s2_sim *sim, double own_us,
                               double dense_us)
 {
     const s2_sim_options options = s2_found_options(found, found->phases[p]);
-    const s2_no_ratio why = s2_sim_no_ratio(&options, sim);
-    const bool none = why == S2_SPILLS || why == S2_NO_ROOM;
-    return (rival_times){.own_us = none || own_spills(found, p) ? 0 : own_us,
-                         .dense_us = why == S2_RATIO_HOLDS ? dense_us : 0};
+    const bool runs = s2_sim_runs(&options, sim, false);
+    return (rival_times){.own_us = runs && own_runs(found, p) ? own_us : 0,
+                         .dense_us = s2_sim_no_ratio(&options, sim) == S2_RATIO_HOLDS ? dense_us : 0};
 }
 
 /* A time against the model's own layers first, where they are not dense, and against dense attention. */
@@ -175,20 +170,43 @@ static void put_against_rivals(double us, rival_times rivals, bool bound, s2_buf
         put_against_time(us, rivals.dense_us, bound, dense_words, buf);
 }
 
-/* Why a time that stands on the page is divided by less than usual. */
+/* "dense attention takes at least 56.9 ms and does not fit either": what no ratio is given to. */
+static void put_side(bool is_own, const s2_sim *sim, bool runs, s2_buf *buf)
+{
+    const bool bound = !sim->predicted || (!is_own && sim->link_dense_us > 0);
+    s2_buf_puts(buf, is_own ? "the model's own layers take " : "dense attention takes ");
+    s2_buf_puts(buf, bound ? "at least " : "");
+    s2_time_print(is_own ? sim->time_us : sim->dense_time_us, buf);
+    if (runs)
+        s2_buf_puts(buf, is_own ? " and fit" : " and fits");
+    else
+        s2_buf_puts(buf, is_own ? " and do not fit either" : " and does not fit either");
+}
+
+/* Why a time that stands on the page is divided by less than usual, and what each side does. */
 static void put_no_ratio(const s2_found *found, int32_t p, const s2_sim *sim, s2_buf *buf)
 {
     static const char *const said[S2_N_NO_RATIOS] = {
-        [S2_DENSE_SPILLS] = "no ratio to dense attention, whose cache does not fit the GPU",
-        [S2_SPILLS] = "no ratio, since its cache does not fit the GPU",
-        [S2_NO_ROOM] = "no ratio, since the step is more than the memory",
+        [S2_SPILLS] = ", no ratio, since its cache does not fit the GPU",
+        [S2_NO_ROOM] = ", no ratio, since the step is more than the memory",
+        [S2_NO_WEIGHTS] = ", no ratio, since the weights do not fit the GPU",
     };
     const s2_sim_options options = s2_found_options(found, found->phases[p]);
     const s2_no_ratio why = s2_sim_no_ratio(&options, sim);
-    if (why != S2_RATIO_HOLDS)
-        s2_buf_printf(buf, ", %s", said[why]);
-    if (own_spills(found, p) && why != S2_SPILLS)
-        s2_buf_printf(buf, ", no ratio to %s, whose cache does not fit either", own_words);
+    const s2_sim *const own = found->own != NULL ? &found->own->design.sims[p] : NULL;
+    if (said[why] != NULL)
+        s2_buf_puts(buf, said[why]);
+    if (why == S2_SPILLS) { /* the others keep every pattern out */
+        s2_buf_puts(buf, ": ");
+        if (own != NULL)
+            put_side(true, own, own_runs(found, p), buf);
+        s2_buf_puts(buf, own != NULL ? ", " : "");
+        put_side(false, sim, s2_sim_runs(&options, sim, true), buf);
+    }
+    if (why == S2_DENSE_SPILLS)
+        s2_buf_printf(buf, ", no ratio to %s, whose cache does not fit the GPU", dense_words);
+    if (own != NULL && !own_runs(found, p) && s2_sim_runs(&options, sim, false))
+        s2_buf_printf(buf, ", no ratio to %s, whose cache does not fit the GPU", own_words);
 }
 
 static bool compares_times(const s2_found *found)
@@ -210,15 +228,19 @@ static int32_t count_alike(const s2_found *found, const double *error_pct)
         for (int32_t v = 0; v < found->search.n_by; v++)
             if (found->search.by[v] <= S2_BY_TRAIN_US)
                 alike &=
+                    !is_odd_bound(found, &found->designs[n], found->search.by[v]) &&
                     fabs(found->designs[n].shown[v] / best[v] - 1) * 100 <= error_pct[found->search.by[v]];
         count += alike;
     }
     return count;
 }
 
-static void put_whole(const s2_sim_options *options, double us, s2_buf *buf)
+/* runs: only then a time makes a rate. */
+static void put_whole(const s2_sim_options *options, double us, bool runs, s2_buf *buf)
 {
     s2_time_print(us, buf);
+    if (!runs)
+        return;
     s2_buf_puts(buf, ", ");
     s2_rate_print(s2_sim_tokens_per_s(options, us), buf);
     s2_buf_puts(buf,
@@ -228,7 +250,7 @@ static void put_whole(const s2_sim_options *options, double us, s2_buf *buf)
 static void put_with(const s2_sim_options *options, double us, double rival_us, const char *who, s2_buf *buf)
 {
     s2_buf_printf(buf, ";\n    with %s ", who);
-    put_whole(options, rival_us, buf);
+    put_whole(options, rival_us, true, buf);
     s2_buf_puts(buf, ": it is ");
     put_ratio(rival_us / us, buf);
     s2_buf_puts(buf, " that");
@@ -238,9 +260,13 @@ static void put_with(const s2_sim_options *options, double us, double rival_us, 
 static void put_end_to_end(const s2_found *found, const s2_sim_options *options, const s2_sim *sim, int32_t p,
                            double own_us, s2_buf *buf)
 {
-    s2_buf_printf(buf, ";\n    %s ",
-                  options->phase == S2_TRAIN ? "the whole step takes" : "with the layers around it");
-    put_whole(options, sim->end_to_end_us, buf);
+    const bool runs = s2_sim_runs(options, sim, false);
+    s2_buf_printf(buf, ";\n    %s %s",
+                  options->phase == S2_TRAIN ? "the whole step takes" : "with the layers around it",
+                  sim->predicted ? "" : "at least ");
+    put_whole(options, sim->end_to_end_us, runs, buf);
+    if (!runs)
+        s2_buf_puts(buf, ", of which no rate is made since it does not fit");
     const rival_times rivals = comparable(found, p, sim, own_us, sim->end_to_end_dense_us);
     if (rivals.own_us > 0)
         put_with(options, sim->end_to_end_us, rivals.own_us, own_words, buf);
@@ -254,6 +280,10 @@ static s2_status put_prediction(const s2_found *found, const s2_found_design *de
     const s2_sim_options options = s2_found_options(found, phase);
     s2_sim sim, own = {0};
     S2_TRY(s2_found_predict(found, design, phase, &sim));
+    if (sim.kernel[0] == '\0') /* none takes it */
+        return S2_OK;
+    if (!sim.predicted && sim.end_to_end_us > 0)
+        put_end_to_end(found, &options, &sim, p, 0, buf);
     if (!sim.predicted)
         return S2_OK;
     if (found->own != NULL)
@@ -321,7 +351,11 @@ static void put_remedies(const s2_found *found, const s2_sim_options *options, s
         if (tried[n].tp || tried[n].dp)
             s2_buf_printf(buf, " (%d GPUs)", (int)(own.n_ranks * own.n_shards));
     }
-    if (n_said == 0)
+    if (n_said > 0)
+        s2_buf_puts(buf,
+                    ";\n    that is of the memory alone: which design is best there, a search with those "
+                    "options tells");
+    else
         s2_buf_printf(
             buf,
             "; no --tp or --dp makes it fit%s: s2 sim prices pipelines (--pp) and\n    shared contexts "
@@ -366,6 +400,7 @@ static s2_status put_phase(const s2_found *found, const s2_found_design *best, i
     const s2_sim_options options = s2_found_options(found, phase);
     if (phase == S2_TRAIN)
         put_training(found, &options, sim, buf);
+    const bool host = phase == S2_DECODE && sim->host_bytes > 0;
     s2_buf_printf(buf, "  %s %s ", phase == S2_TRAIN ? "its attention" : s2_phase_word(phase),
                   sim->predicted ? "is predicted to take" : "takes at least");
     s2_time_print(sim->time_us, buf);
@@ -373,7 +408,10 @@ static s2_status put_phase(const s2_found *found, const s2_found_design *best, i
         put_error(sim, buf);
     const rival_times rivals = comparable(
         found, p, sim, found->own != NULL ? found->own->design.sims[p].time_us : 0, sim->dense_time_us);
-    if (!sim->predicted)
+    if (host)
+        s2_buf_puts(buf, sim->bound_by == S2_LINK ? ", to read from host memory at the link's peak"
+                                                  : ", were all of its cache on the GPU");
+    else if (!sim->predicted)
         s2_buf_puts(buf, ", by peak rates and not by any kernel");
     if (rivals.own_us > 0 || rivals.dense_us > 0)
         s2_buf_puts(buf, ", ");
@@ -562,42 +600,41 @@ static s2_status put_phases(const s2_found *found, const s2_found_design *best, 
     return S2_OK;
 }
 
-/* Whether two values print alike: a difference that nobody can see does not count. */
-static bool looks_same(s2_objective objective, double mine, double other)
+/* One line of a comparison. No percentage is made of a bound beside a prediction. */
+static void put_difference(const s2_found *found, const s2_found_design *mine, const s2_found_design *other,
+                           int32_t v, s2_buf *buf)
 {
-    s2_buf a = {0}, b = {0};
-    put_value(objective, mine, &a);
-    put_value(objective, other, &b);
-    const bool same = a.len == b.len && a.len > 0 && memcmp(a.data, b.data, a.len) == 0;
-    s2_buf_release(&a);
-    s2_buf_release(&b);
-    return same;
+    const s2_objective by = found->search.by[v];
+    const bool mine_odd = is_odd_bound(found, mine, by), other_odd = is_odd_bound(found, other, by);
+    const double own = mine->shown[v], against = other->shown[v];
+    if (isnan(own) || isnan(against))
+        return;
+    if (s2_found_looks_same(by, own, against)) {
+        s2_buf_printf(buf, "    %s is the same\n", s2_objective_word(by));
+        return;
+    }
+    s2_buf_printf(buf, "    it %s %s: %s", own < against ? "wins" : "gives up", s2_objective_word(by),
+                  mine_odd ? ">= " : "");
+    s2_found_put_value(by, own, buf);
+    s2_buf_printf(buf, " against %s", other_odd ? ">= " : "");
+    s2_found_put_value(by, against, buf);
+    if (fmin(own, against) > 0 && mine_odd == other_odd)
+        s2_buf_printf(buf, " (%.2f %%)", 100 * (fmax(own, against) / fmin(own, against) - 1));
+    s2_buf_puts(buf, "\n");
 }
 
-static void put_differences(const s2_found *found, const double *mine, const double *others, s2_buf *buf)
+static void put_differences(const s2_found *found, const s2_found_design *mine, const s2_found_design *other,
+                            s2_buf *buf)
 {
-    for (int32_t v = 0; v < found->search.n_by; v++) {
-        const double own = mine[v], other = others[v];
-        const char *const word = s2_objective_word(found->search.by[v]);
-        if (looks_same(found->search.by[v], own, other)) {
-            s2_buf_printf(buf, "    %s is the same\n", word);
-            continue;
-        }
-        s2_buf_printf(buf, "    it %s %s: ", own < other ? "wins" : "gives up", word);
-        put_value(found->search.by[v], own, buf);
-        s2_buf_puts(buf, " against ");
-        put_value(found->search.by[v], other, buf);
-        if (fmin(own, other) > 0)
-            s2_buf_printf(buf, " (%.2f %%)", 100 * (fmax(own, other) / fmin(own, other) - 1));
-        s2_buf_puts(buf, "\n");
-    }
+    for (int32_t v = 0; v < found->search.n_by; v++)
+        put_difference(found, mine, other, v, buf);
 }
 
 static void put_against(const s2_found *found, const s2_found_design *best, const s2_found_design *next,
                         s2_buf *buf)
 {
     s2_buf_printf(buf, "  against the next best, %s (%s):\n", next->name, next->choice);
-    put_differences(found, best->shown, next->shown, buf);
+    put_differences(found, best, next, buf);
 }
 
 /* The last word before a hole names its number: "local", "stride". */
@@ -638,7 +675,7 @@ static void put_gain(const s2_found *found, const s2_found_rival *rival, const c
     s2_buf won = {0};
     bool cheaper = false;
     for (int32_t v = 0; v < found->search.n_by; v++) {
-        if (mine[v] >= others[v] || looks_same(found->search.by[v], mine[v], others[v]))
+        if (mine[v] >= others[v] || s2_found_looks_same(found->search.by[v], mine[v], others[v]))
             continue;
         cheaper |= s2_found_is_price(found->search.by[v]);
         s2_buf_printf(&won, "%s%s", won.len > 0 ? ", " : "", s2_objective_word(found->search.by[v]));
@@ -689,15 +726,39 @@ static void put_links(const s2_found *found, s2_buf *buf)
                       (long long)n);
 }
 
+/* What is beaten in every price, or cannot run, comes first and is not called best. */
+static void put_title(const s2_found *found, const s2_found_design *best, s2_buf *buf)
+{
+    const bool own = found->own != NULL && s2_found_is_dearer(found, best, found->own);
+    const bool dense = s2_found_is_dearer(found, best, found->dense);
+    bool runs = true;
+    for (int32_t p = 0; p < found->n_phases; p++)
+        runs &= s2_found_runs(found, best, p);
+    if (runs && !own && !dense) {
+        s2_buf_puts(buf, "best overall");
+        return;
+    }
+    s2_buf_puts(buf, "first of what was searched");
+    s2_buf_puts(buf, runs ? "" : ", though the GPU has no room for it");
+    if (own || dense)
+        s2_buf_printf(buf, ", yet no cheaper than %s%s%s in any price", own ? own_words : "",
+                      own && dense ? " or " : "", dense ? dense_words : "");
+}
+
 static s2_status put_winner(const s2_found *found, s2_buf *buf)
 {
     const s2_found_design *const best = &found->designs[0];
-    s2_buf_printf(buf, "\nbest overall: %s, %s\n  for ", best->name, best->choice);
+    s2_buf_puts(buf, "\n");
+    put_title(found, best, buf);
+    s2_buf_printf(buf, ": %s, %s\n  for ", best->name, best->choice);
     s2_found_put_question(found, buf);
     put_links(found, buf);
     S2_TRY(put_phases(found, best, buf));
-    if (found->own != NULL)
+    if (found->own != NULL) {
+        s2_buf_printf(buf, "  against %s:\n", own_words);
+        put_differences(found, best, &found->own->design, buf);
         put_gain(found, found->own, own_words, buf);
+    }
     put_gain(found, found->dense, dense_words, buf);
     put_edges(found, best, buf);
     if (found->n_designs > 1)
@@ -729,7 +790,7 @@ static void put_nothing(const s2_found *found, s2_buf *buf)
     s2_found_put_question(found, buf);
     s2_buf_printf(buf, "  the nearest, %s (%s), against %s:\n", nearest->name, nearest->choice,
                   rival == found->dense ? dense_words : own_words);
-    put_differences(found, nearest->shown, rival->design.shown, buf);
+    put_differences(found, nearest, &rival->design, buf);
 }
 
 /* ---- counts */
@@ -791,7 +852,7 @@ static void put_least(const s2_found *found, s2_buf *buf)
     for (int32_t n = 0; n < found->n_least; n++) {
         const s2_found_least *const least = &found->least[n];
         s2_buf_printf(buf, "  %-11s ", s2_objective_word(least->of));
-        put_value(least->of, least->point.value[0], buf);
+        s2_found_put_value(least->of, least->point.value[0], buf);
         if (!isnan(least->of_dense))
             s2_buf_printf(buf, ", %s %% of dense", s2_decimal(100 * least->of_dense, 4).text);
         s2_buf_printf(buf, "%s: %s\n",
@@ -800,6 +861,21 @@ static void put_least(const s2_found *found, s2_buf *buf)
                                                    : "",
                       least->choice);
     }
+}
+
+/* Whether the table has a decode step that reads host memory. */
+static bool any_spills(const s2_found *found)
+{
+    bool any = false;
+    if (found->state.front.n == 0 ||
+        isnan(s2_found_value(found, found->state.front.points, S2_BY_DECODE_US, (double)NAN)))
+        return false;
+    any |= found->dense != NULL && is_odd_bound(found, &found->dense->design, S2_BY_DECODE_US);
+    any |= found->own != NULL && is_odd_bound(found, &found->own->design, S2_BY_DECODE_US);
+    any |= found->nearest != NULL && is_odd_bound(found, found->nearest, S2_BY_DECODE_US);
+    for (int32_t n = 0; n < found->n_designs && !any; n++)
+        any = is_odd_bound(found, &found->designs[n], S2_BY_DECODE_US);
+    return any;
 }
 
 /* Say how times were compared, if there are any. */
@@ -819,9 +895,10 @@ static void put_ranking(const s2_found *found, s2_buf *buf)
                       "order of that\n",
                       (int)found->n_told);
     if (predicted)
-        s2_buf_printf(buf, "times%s are predictions for the kernels measured on %s at commit %s\n",
+        s2_buf_printf(buf, "times%s are predictions for the kernels measured on %s at commit %s%s\n",
                       bound && found->n_told == 0 ? " (except train_us, a bound)" : "", options->gpu.name,
-                      options->calibration->head.commit);
+                      options->calibration->head.commit,
+                      any_spills(found) ? "; those with >= are bounds, of a cache in host memory" : "");
     else if (bound && found->n_told == 0)
         s2_buf_printf(buf, "times are bounds at peak rates%s%s\n",
                       found->measured && options->dtype != S2_F8 ? "" : ": no kernels were measured ",

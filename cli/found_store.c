@@ -76,8 +76,21 @@ static s2_status fill_sim(const s2_found *found, const s2_found_design *design, 
         return S2_OK;
     const double density = design->sims != NULL ? design->sims[phase].density : none;
     out->density = s2_found_value(found, design->point, S2_BY_DENSITY, density);
-    out->error_pct = otherwise ? none : error_pct;
+    const bool bound = otherwise || s2_found_is_bound(found, design, s2_objective_time(options.phase));
+    out->error_pct = bound ? none : error_pct;
     return S2_OK;
+}
+
+/*
+ * Designs of one shape run a phase on one kind of kernel; the best of them that is predicted has its error.
+ * NAN: none is.
+ */
+static double error_of(const s2_found *found, int32_t phase)
+{
+    for (int32_t n = 0; n < found->n_designs && found->designs[n].sims != NULL; n++)
+        if (found->designs[n].sims[phase].predicted)
+            return found->designs[n].sims[phase].error.pct;
+    return (double)NAN;
 }
 
 /* The first phase is stored last: lists show the latest prediction. */
@@ -89,9 +102,7 @@ static s2_status fill_item(const s2_found *found, const s2_found_design *design,
         return S2_ENOMEM;
     for (int32_t p = 0; p < found->n_phases; p++) {
         const int32_t phase = found->n_phases - 1 - p;
-        /* designs of one shape run a phase on one kind of kernel; the best design's price has its error */
-        const s2_sim *const best = &found->designs[0].sims[phase];
-        S2_TRY(fill_sim(found, design, phase, best->predicted ? best->error.pct : (double)NAN, &sims[p]));
+        S2_TRY(fill_sim(found, design, phase, error_of(found, phase), &sims[p]));
     }
     *out = (s2_store_item){.input = {.label = design->name, .pattern = design->pattern},
                            .n_checks = found->search.n_requirements,

@@ -382,8 +382,7 @@ s2_db_sim s2_store_sim_row(s2_arena *arena, const s2_pattern *pattern, const s2_
                               : keeps_all                ? (double)sim->kv.dense
                                                          : (double)sim->kv.head_pages;
     row.kv_ring_stripes_bytes = (double)sim->kv.ring_stripes;
-    /* a time at the link's peak is a bound, whatever was predicted beside it */
-    row.error_pct = sim->predicted && sim->bound_by != S2_LINK ? sim->error.pct : none;
+    row.error_pct = sim->predicted ? sim->error.pct : none;
     return row;
 }
 

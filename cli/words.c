@@ -118,10 +118,10 @@ const s2_word_entry s2_word_entries[] = {
                                                 "usual. page: tokens of a KV page; dp, recompute: of "
                                                 "training; keeps=all: the stack frees no page; gpu-file: a "
                                                 "GPU of your own with the name of a built-in one."},
-    {"no ratio|no_ratio|dense_spills|no_room",
+    {"no ratio|no_ratio|dense_spills|no_room|no_weights",
      "Why two times are not divided: a cache does not fit the GPU's memory (the pattern's own, or that of "
-     "dense "
-     "attention beside it), or a training step does not. Any pattern would look fast beside such a time."},
+     "dense attention beside it), the weights do not, or a training step does not. Any pattern would look "
+     "fast beside such a time. Nor are tokens a second made of what does not fit."},
     {"projections|feed-forward|lm head|norms|rotary|rotary, cache|activation|embedding",
      "Parts of a time around attention: making Q, K, V and taking in O; the two or three products of each "
      "layer "
@@ -400,7 +400,10 @@ const s2_word_entry s2_word_entries[] = {
     {"front|pareto",
      "The designs that no other one is at least as good as in every --minimize column and better in "
      "one."},
-    {"best overall", "The design of the front with the smallest geometric mean of value / best value."},
+    {"best overall|first of what was searched|dearer_than",
+     "The design of the front with the smallest geometric mean of value / best value. It is not called best "
+     "where the model's own layers or dense attention beat it in every price, or the GPU has no room for "
+     "it."},
     {"edge|on the edge of the space", "A number of the best design is the least or the greatest that the "
                                       "space allowed, so that a wider space may "
                                       "have a better design."},

@@ -1,5 +1,6 @@
 #include "report/report.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -253,12 +254,8 @@ static void json_largest(const s2_sim_options *options, const s2_largest *larges
     s2_json_key_int(buf, "batch", largest->batch);
     s2_json_key_int(buf, "batch_dense", largest->batch_dense);
     s2_json_key_num(buf, "tokens_per_s", s2_rounded(rate));
-    s2_json_key_num(buf, "dense_tokens_per_s", s2_rounded(dense));
-    s2_json_key(buf, "speed_up");
-    if (largest->batch_dense > 0)
-        s2_json_num(buf, s2_rounded(rate / dense));
-    else
-        s2_json_null(buf);
+    s2_json_key_num(buf, "dense_tokens_per_s", largest->batch_dense > 0 ? s2_rounded(dense) : (double)NAN);
+    s2_json_key_num(buf, "speed_up", largest->batch_dense > 0 ? s2_rounded(rate / dense) : (double)NAN);
     s2_json_end(buf, '}');
 }
 
@@ -278,10 +275,18 @@ static int32_t replicas_of(const s2_sim_options *options)
     return options->phase == S2_TRAIN ? options->n_shards : 1;
 }
 
+/* Tokens per second of a side, NAN where the GPU cannot run it. */
+static double rate_of(const s2_sim_options *options, const s2_sim *sim, bool dense)
+{
+    return s2_sim_runs(options, sim, dense)
+               ? s2_sim_tokens_per_s(options, dense ? sim->end_to_end_dense_us : sim->end_to_end_us)
+               : (double)NAN;
+}
+
 static void json_end_to_end(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
-    const double n = replicas_of(options), rate = s2_sim_tokens_per_s(options, sim->end_to_end_us),
-                 dense = s2_sim_tokens_per_s(options, sim->end_to_end_dense_us);
+    const double n = replicas_of(options), rate = rate_of(options, sim, false),
+                 dense = rate_of(options, sim, true);
     open_object(buf, "end_to_end");
     s2_json_key_num(buf, "time_us", s2_rounded(sim->end_to_end_us));
     s2_json_key_num(buf, "dense_time_us", s2_rounded(sim->end_to_end_dense_us));
@@ -290,7 +295,7 @@ static void json_end_to_end(const s2_sim_options *options, const s2_sim *sim, s2
     s2_json_key_num(buf, "tokens_per_s_all_replicas", s2_rounded(n * rate));
     s2_json_key_num(buf, "dense_tokens_per_s_all_replicas", s2_rounded(n * dense));
     json_speed_up(options, sim, sim->end_to_end_us, sim->end_to_end_dense_us, buf);
-    s2_json_key_bool(buf, "dense_spills", s2_sim_dense_spills(options, sim));
+    s2_json_key_bool(buf, "dense_spills", options->phase != S2_TRAIN && !s2_sim_runs(options, sim, true));
     s2_json_end(buf, '}');
 }
 
@@ -456,10 +461,12 @@ static void text_work(const s2_sim *sim, bool decode, s2_buf *buf)
         s2_buf_puts(buf, sim->counts.pairs > 0 ? "1: every layer reads all of this context\n"
                                                : "1: no layer has attention\n");
     else
-        s2_buf_printf(
-            buf, "%.5f of the causal blocks in the %d sparse layer%s; %.5f of all pairs; %.5f executed\n",
-            sim->density, sim->n_sparse_layers, sim->n_sparse_layers > 1 ? "s" : "", sim->token_density,
-            sim->executed_density);
+        s2_buf_printf(buf,
+                      "%.5f of the causal blocks in the %d sparse layer%s, whose kernels run %.5f of the "
+                      "steps of dense "
+                      "ones; %.5f of the pairs of all layers\n",
+                      sim->density, sim->n_sparse_layers, sim->n_sparse_layers > 1 ? "s" : "",
+                      sim->executed_density, sim->token_density);
     line_begin("work", buf);
     count_print((double)sim->counts.flop_useful, "FLOP useful, ", buf);
     count_print((double)sim->counts.flop_executed, "FLOP executed, dense ", buf);
@@ -510,6 +517,12 @@ static void put_tokens_per_s(double rate, s2_buf *buf)
     s2_buf_puts(buf, " tokens/s");
 }
 
+/* Decoding waits for a cache in host memory, and its time is a bound. */
+static bool reads_host(const s2_sim_options *options, const s2_sim *sim, bool dense)
+{
+    return options->phase == S2_DECODE && (dense ? sim->host_dense_bytes : sim->host_bytes) > 0;
+}
+
 /* "1.9 times as long", or why there is no ratio. */
 static void put_times(const s2_sim_options *options, const s2_sim *sim, double own_us, double dense_us,
                       s2_buf *buf)
@@ -518,6 +531,7 @@ static void put_times(const s2_sim_options *options, const s2_sim *sim, double o
         [S2_DENSE_SPILLS] = "no ratio: its cache does not fit",
         [S2_SPILLS] = "no ratio: the pattern's own cache does not fit",
         [S2_NO_ROOM] = "no ratio: the step is more than the memory",
+        [S2_NO_WEIGHTS] = "no ratio: the weights alone are more than the memory",
     };
     const s2_no_ratio no_ratio = s2_sim_no_ratio(options, sim);
     if (no_ratio != S2_RATIO_HOLDS)
@@ -542,16 +556,22 @@ static void text_fusion(const s2_sim_options *options, s2_buf *buf)
 
 static void text_end_to_end(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
+    const double rate = rate_of(options, sim, false), dense = rate_of(options, sim, true);
     line_begin("end to end", buf);
     s2_buf_puts(buf, sim->predicted ? "" : "at least ");
     s2_time_print(sim->end_to_end_us, buf);
-    s2_buf_puts(buf, sim->predicted ? ", " : ", at most ");
-    put_tokens_per_s(s2_sim_tokens_per_s(options, sim->end_to_end_us), buf);
-    put_of_replicas(options, s2_sim_tokens_per_s(options, sim->end_to_end_us), buf);
+    if (!isnan(rate)) {
+        s2_buf_puts(buf, sim->predicted ? ", " : ", at most ");
+        put_tokens_per_s(rate, buf);
+        put_of_replicas(options, rate, buf);
+    }
     s2_buf_puts(buf, "; with dense attention ");
+    s2_buf_puts(buf, reads_host(options, sim, true) && sim->predicted ? "at least " : "");
     s2_time_print(sim->end_to_end_dense_us, buf);
-    s2_buf_puts(buf, ", ");
-    put_tokens_per_s(s2_sim_tokens_per_s(options, sim->end_to_end_dense_us), buf);
+    if (!isnan(dense)) {
+        s2_buf_puts(buf, ", ");
+        put_tokens_per_s(dense, buf);
+    }
     s2_buf_puts(buf, ": ");
     put_times(options, sim, sim->end_to_end_us, sim->end_to_end_dense_us, buf);
     s2_buf_puts(buf, "\n");
@@ -602,10 +622,6 @@ static void put_apart(const s2_sim *sim, s2_buf *buf)
 static void text_error(const s2_sim *sim, s2_buf *buf)
 {
     line_begin("", buf);
-    if (sim->host_bytes > 0 && !s2_sim_error_known(sim)) {
-        s2_buf_puts(buf, "no error known: nothing was measured of a cache in host memory\n");
-        return;
-    }
     if (sim->beyond > 0) {
         s2_report_beyond(sim, buf);
         s2_buf_puts(buf, "; ");
@@ -637,21 +653,38 @@ static const char *kind_of_prediction(const s2_sim_options *options, const s2_si
                                                        : "guessed: nothing was measured on this GPU";
 }
 
-static const char *kind_of_dense(const s2_sim *sim)
+static const char *kind_of_dense(const s2_sim_options *options, const s2_sim *sim)
 {
-    if (!sim->predicted)
-        return "bounds at peak rates, not predictions";
-    return sim->host_dense_bytes > 0 && sim->link_dense_us >= sim->dense_time_us
-               ? "to read from host memory, at the link's peak"
-               : "predicted too";
+    if (reads_host(options, sim, true) && sim->link_dense_us >= sim->dense_time_us)
+        return "to read from host memory, at the link's peak";
+    if (options->calibration != NULL && reads_host(options, sim, true))
+        return "what it would take with all of its cache on the GPU";
+    return sim->predicted ? "predicted too" : "bounds at peak rates, not predictions";
+}
+
+/* Of a cache in host memory nothing was measured: whichever takes longer, the link or attention, is a bound. */
+static void text_host_time(const s2_sim *sim, s2_buf *buf)
+{
+    if (sim->bound_by == S2_LINK) {
+        s2_time_print(sim->time_us, buf);
+        s2_buf_puts(buf, " to read from host memory, at the link's peak\n");
+    } else {
+        s2_buf_puts(buf, "at least ");
+        s2_time_print(sim->time_us, buf);
+        s2_buf_printf(buf, ", what %s would take with all of the cache on the GPU, bound by %s\n",
+                      sim->kernel, s2_resource_word(sim->bound_by));
+    }
+    line_begin("", buf);
+    s2_buf_puts(buf, "no error known: nothing was measured of a cache in host memory\n");
 }
 
 static void text_time(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
+    const bool host =
+        options->calibration != NULL && reads_host(options, sim, false) && sim->kernel[0] != '\0';
     line_begin("time", buf);
-    if (sim->predicted && sim->bound_by == S2_LINK && sim->host_bytes > 0) {
-        s2_time_print(sim->time_us, buf);
-        s2_buf_puts(buf, " to read from host memory, at the link's peak\n");
+    if (host) {
+        text_host_time(sim, buf);
     } else if (sim->predicted && options->peer != NULL) {
         text_peer(options->peer, sim, buf);
     } else if (sim->predicted) {
@@ -659,14 +692,14 @@ static void text_time(const s2_sim_options *options, const s2_sim *sim, s2_buf *
         s2_buf_printf(buf, " %s (%s at %.0f MHz), bound by %s\n", kind_of_prediction(options, sim),
                       sim->kernel, sim->clock_mhz, s2_resource_word(sim->bound_by));
     }
-    if (sim->predicted) {
+    if (sim->predicted)
         text_error(sim, buf);
+    if (sim->predicted || host)
         line_begin("", buf);
-    }
     s2_buf_puts(buf, "at least ");
     s2_time_print(sim->plan_us, buf);
     s2_buf_puts(buf, " for this plan");
-    if (!sim->predicted)
+    if (!sim->predicted && !host)
         s2_buf_printf(buf, ", bound by %s", s2_resource_word(sim->bound_by));
     s2_buf_puts(buf, "; any kernel: ");
     s2_time_print(sim->bound_us, buf);
@@ -676,8 +709,8 @@ static void text_time(const s2_sim_options *options, const s2_sim *sim, s2_buf *
     s2_time_print(sim->dense_time_us, buf);
     s2_buf_puts(buf, ", ");
     put_times(options, sim, sim->time_us, sim->dense_time_us, buf);
-    s2_buf_printf(buf, " (%s)\n", kind_of_dense(sim));
-    if (sim->predicted && options->peer == NULL && sim->host_bytes == 0) {
+    s2_buf_printf(buf, " (%s)\n", kind_of_dense(options, sim));
+    if (sim->predicted && options->peer == NULL) {
         line_begin("", buf);
         s2_bytes_print(sim->dram_bytes, buf);
         s2_buf_puts(buf, " of device memory, ");
@@ -1153,9 +1186,9 @@ static void bound_print(double us, s2_buf *buf)
 }
 
 /* A time of a table whose head calls times predicted, of which this may be none. */
-static void time_cell(const s2_sim_options *options, const s2_sim *sim, double us, int width, s2_buf *buf)
+static void time_cell(const s2_sim_options *options, bool predicted, double us, int width, s2_buf *buf)
 {
-    cell(options->calibration != NULL && !sim->predicted ? bound_print : s2_time_print, us, width, buf);
+    cell(options->calibration != NULL && !predicted ? bound_print : s2_time_print, us, width, buf);
 }
 
 /* Any pattern looks fast compared with a cache that waits for the host. */
@@ -1166,21 +1199,30 @@ static void ratio_cell(const s2_sim_options *options, const s2_sim *sim, double 
     if (why == S2_RATIO_HOLDS)
         s2_buf_printf(buf, " %*.2fx", width - 1, dense_us / us);
     else
-        s2_buf_printf(buf, " %*s", width, why == S2_NO_ROOM ? "no room" : "spills");
+        s2_buf_printf(buf, " %*s", width, why == S2_NO_ROOM || why == S2_NO_WEIGHTS ? "no room" : "spills");
+}
+
+/* What "no room" is of. */
+static void put_no_room(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
+{
+    const s2_no_ratio why = s2_sim_no_ratio(options, sim);
+    if (why == S2_NO_ROOM)
+        s2_buf_puts(buf, "  more than the memory");
+    if (why == S2_NO_WEIGHTS)
+        s2_buf_puts(buf, "  the weights are more than the memory");
 }
 
 void s2_sim_report_table_row(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
 {
     s2_buf_printf(buf, "%-24.24s %9.5f %9.5f", subject->name, sim->density, sim->token_density);
-    time_cell(subject->options, sim, sim->time_us, 11, buf);
+    time_cell(subject->options, sim->predicted, sim->time_us, 11, buf);
     ratio_cell(subject->options, sim, sim->time_us, sim->dense_time_us, 8, buf);
     s2_buf_printf(buf, " %7s", s2_resource_word(sim->bound_by));
     cell(s2_bytes_print, (double)sim->kv_kept, 11, buf);
     s2_buf_printf(buf, " %7.4f", (double)sim->kv_kept / (double)sim->kv.dense);
     if (sim->end_to_end_us > 0)
-        time_cell(subject->options, sim, sim->end_to_end_us, 11, buf);
-    if (s2_sim_no_ratio(subject->options, sim) == S2_NO_ROOM)
-        s2_buf_puts(buf, "  more than the memory");
+        time_cell(subject->options, sim->predicted, sim->end_to_end_us, 11, buf);
+    put_no_room(subject->options, sim, buf);
     put_peer_error(subject->options, sim, 12, buf);
     s2_buf_puts(buf, "\n");
 }
@@ -1198,8 +1240,8 @@ void s2_sim_report_phase_head(const char *name, const s2_sim_options *options, s
 static void put_pair(const s2_sim_options *options, const s2_sim *sim, double us, double dense_us,
                      s2_buf *buf)
 {
-    time_cell(options, sim, us, 11, buf);
-    time_cell(options, sim, dense_us, 11, buf);
+    time_cell(options, sim->predicted, us, 11, buf);
+    time_cell(options, sim->predicted && !reads_host(options, sim, true), dense_us, 11, buf);
     ratio_cell(options, sim, us, dense_us, 9, buf);
 }
 
@@ -1210,8 +1252,7 @@ void s2_sim_report_phase_row(const s2_report_subject *subject, const s2_sim *sim
     put_pair(options, sim, sim->time_us, sim->dense_time_us, buf);
     if (sim->end_to_end_us > 0)
         put_pair(options, sim, sim->end_to_end_us, sim->end_to_end_dense_us, buf);
-    if (s2_sim_no_ratio(options, sim) == S2_NO_ROOM)
-        s2_buf_puts(buf, "  more than the memory");
+    put_no_room(options, sim, buf);
     put_peer_error(subject->options, sim, 34, buf);
     s2_buf_puts(buf, "\n");
 }

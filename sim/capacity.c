@@ -295,6 +295,11 @@ static s2_status price_fit(const s2_holders *kept, s2_sim *sim)
     return options->phase == S2_TRAIN ? S2_OK : find_fit(kept, sim);
 }
 
+static double beyond_memory(const s2_sim_options *options, double own)
+{
+    return fmax(0, own - s2_capacity_room(options));
+}
+
 s2_status s2_capacity_price(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
                             int64_t *work_left, s2_sim *sim)
 {
@@ -306,6 +311,8 @@ s2_status s2_capacity_price(s2_arena *arena, const s2_pattern *pattern, const s2
     sim->kv_kept = kept_of(options, &sim->kv);
     sim->kv_dense_each = (int64_t)((dense_token_bytes(&holders) * in_pages(options) + state_bytes(&holders)) *
                                    (double)options->batch);
+    sim->host_bytes = (int64_t)beyond_memory(options, (double)sim->kv_fullest);
+    sim->host_dense_bytes = (int64_t)beyond_memory(options, (double)sim->kv_dense_each);
     if (options->times_only)
         return S2_OK;
     S2_TRY(price_waste(&holders, sim));
@@ -319,11 +326,6 @@ s2_status s2_capacity_price(s2_arena *arena, const s2_pattern *pattern, const s2
 
 /* ---- host memory */
 
-static double beyond_memory(const s2_sim_options *options, double own)
-{
-    return fmax(0, own - s2_capacity_room(options));
-}
-
 /* Time to read the host's share of a step's reads, as if every kept key were read equally often. */
 static double link_us(const s2_sim_options *options, double read_bytes, double host_bytes, double kv_bytes)
 {
@@ -336,17 +338,17 @@ static double link_us(const s2_sim_options *options, double read_bytes, double h
 void s2_capacity_spill(const s2_sim_options *options, s2_sim *sim)
 {
     const double each = (double)sim->kv_dense_each, full = (double)sim->kv_fullest;
-    const double host = beyond_memory(options, full), dense_host = beyond_memory(options, each);
-    sim->host_bytes = (int64_t)host;
-    sim->host_dense_bytes = (int64_t)dense_host;
+    const double host = (double)sim->host_bytes, dense_host = (double)sim->host_dense_bytes;
     if (options->phase != S2_DECODE)
         return;
     sim->link_dense_us = link_us(options, (double)sim->dense.hbm_read / options->n_ranks, dense_host, each);
     sim->dense_time_us = fmax(sim->dense_time_us, sim->link_dense_us);
     sim->link_us = link_us(options, sim->ranks.read_bytes, host, full);
     sim->host_read_bytes = (int64_t)(sim->link_us * options->gpu.pcie_gb_s * 1e3);
-    if (host > 0)
+    if (host > 0) {
+        sim->predicted = false;
         sim->error = (s2_error){.pct = S2_ERROR_UNKNOWN_PCT, .allowed = true};
+    }
     if (sim->link_us <= sim->plan_us)
         return;
     /* neither the plan nor any other kernel can avoid the link */

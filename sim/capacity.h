@@ -14,7 +14,7 @@ extern "C" {
 s2_status s2_capacity_price(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
                             int64_t *work_left, s2_sim *sim) S2_MUST_CHECK;
 
-/* A cache that does not fit spills to host memory, and each token waits for the link. */
+/* A cache that does not fit spills to host memory: each token waits for the link, and the time is a bound. */
 void s2_capacity_spill(const s2_sim_options *options, s2_sim *sim);
 
 /*

@@ -87,29 +87,52 @@ static s2_status check_options(const s2_pattern *pattern, const s2_sim_options *
     return S2_OK;
 }
 
-bool s2_sim_dense_spills(const s2_sim_options *options, const s2_sim *sim)
-{
-    return options->phase == S2_DECODE && sim->host_dense_bytes > 0;
-}
-
 bool s2_sim_error_known(const s2_sim *sim)
 {
     return sim->predicted && sim->error.pct < S2_ERROR_UNKNOWN_PCT;
 }
 
+static double memory_bytes(const s2_sim_options *options)
+{
+    return options->gpu.hbm_gb * 1e9;
+}
+
+static bool weights_fit(const s2_sim_options *options, const s2_sim *sim)
+{
+    return (double)sim->weight_bytes <= memory_bytes(options);
+}
+
+static bool step_fits(const s2_sim_options *options, const s2_sim *sim)
+{
+    return sim->training.bytes <= 0 || sim->fit_batch >= options->batch;
+}
+
+bool s2_sim_runs(const s2_sim_options *options, const s2_sim *sim, bool dense)
+{
+    if (options->phase == S2_TRAIN) /* what a step keeps is the same for every pattern */
+        return step_fits(options, sim);
+    const int64_t cache = dense ? sim->kv_dense_each : sim->kv_fullest,
+                  host = dense ? sim->host_dense_bytes : sim->host_bytes;
+    return host == 0 && (double)sim->weight_bytes + (double)cache <= memory_bytes(options);
+}
+
 s2_no_ratio s2_sim_no_ratio(const s2_sim_options *options, const s2_sim *sim)
 {
-    if (options->phase == S2_TRAIN && sim->training.bytes > 0 && sim->fit_batch < options->batch)
-        return S2_NO_ROOM;
-    if (options->phase == S2_DECODE && sim->host_bytes > 0)
+    if (options->phase == S2_TRAIN)
+        return step_fits(options, sim) ? S2_RATIO_HOLDS : S2_NO_ROOM;
+    if (!weights_fit(options, sim))
+        return S2_NO_WEIGHTS;
+    if (!s2_sim_runs(options, sim, false))
         return S2_SPILLS;
-    return s2_sim_dense_spills(options, sim) ? S2_DENSE_SPILLS : S2_RATIO_HOLDS;
+    return s2_sim_runs(options, sim, true) ? S2_RATIO_HOLDS : S2_DENSE_SPILLS;
 }
 
 const char *s2_no_ratio_word(s2_no_ratio why)
 {
-    static const char *const words[S2_N_NO_RATIOS] = {
-        [S2_DENSE_SPILLS] = "dense_spills", [S2_SPILLS] = "spills", [S2_NO_ROOM] = "no_room"};
+    static const char *const words[S2_N_NO_RATIOS] = {[S2_DENSE_SPILLS] = "dense_spills",
+                                                      [S2_SPILLS] = "spills",
+                                                      [S2_NO_ROOM] = "no_room",
+                                                      [S2_NO_WEIGHTS] = "no_weights"};
     return words[why];
 }
 

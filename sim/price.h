@@ -214,8 +214,8 @@ typedef struct s2_sim {
     double dense_time_us; /* of the same kind as time_us */
     double dense_plan_us;
     double dense_forward_us; /* of dense_time_us, in training: what recomputation repeats */
-    bool predicted;          /* time_us is a prediction */
-    bool measured;           /* then: with constants measured on this GPU, not guessed for it */
+    bool predicted; /* time_us is a prediction; false where decoding reads host memory: at least that */
+    bool measured;  /* then: with constants measured on this GPU, not guessed for it */
     s2_error error; /* then: of the attention in it; of what is read over the host's link none is known */
     s2_model_scores
         scores; /* what is done to them, and how time_us counts that: as the worst counted launch */
@@ -250,7 +250,7 @@ typedef struct s2_sim {
     int64_t
         fit_len_tok; /* longest context up to which this batch fits; S2_LIMIT_CONTEXT_TOK: or more; 0: none */
     int64_t fit_len_dense_tok;
-    int64_t host_bytes;       /* of the cache that must stay in host memory, one rank */
+    int64_t host_bytes;       /* of the cache, what does not fit on a GPU and must stay in host memory */
     int64_t host_dense_bytes; /* the same for the dense pattern */
     int64_t host_read_bytes;  /* of which read over the link for one decoded token; 0 in other phases */
     double link_us;           /* which takes so long at the link's peak, beside the attention */
@@ -302,22 +302,20 @@ s2_status s2_price_largest(s2_arena *scratch, const s2_pattern *pattern, s2_sim_
                            s2_diag *diag) S2_MUST_CHECK;
 
 /*
- * Whether dense_time_us is for a cache that does not fit and is read over the link: a low bar for any
- * pattern.
- */
-bool s2_sim_dense_spills(const s2_sim_options *options, const s2_sim *sim);
-
-/*
  * The dense pattern that a price compares with: the same shape with every head dense; layers that keep a state
  * and read no key still read none.
  */
 s2_status s2_attention_dense(s2_arena *arena, const s2_pattern *pattern, s2_pattern *out) S2_MUST_CHECK;
 
-/*
- * Whether error says anything of time_us: it is a prediction, near enough to points that were measured, and
- * all that it reads is in the GPU's memory.
- */
+/* Whether error says anything of time_us: it is a prediction, near enough to points that were measured. */
 bool s2_sim_error_known(const s2_sim *sim);
+
+/*
+ * Whether the GPU can run the pattern, or the dense one, as it is priced: the weights fit, beside them the cache
+ * or, in training, the step. Else a time stands for what would have to be run in another way, so no rate is
+ * made of it. Of a whole price.
+ */
+bool s2_sim_runs(const s2_sim_options *options, const s2_sim *sim, bool dense);
 
 /* Why the times of the pattern and of dense, of attention or end to end, are not to be divided. */
 typedef enum s2_no_ratio {
@@ -325,10 +323,12 @@ typedef enum s2_no_ratio {
     S2_DENSE_SPILLS,
     S2_SPILLS,
     S2_NO_ROOM,
+    S2_NO_WEIGHTS,
     S2_N_NO_RATIOS
 } s2_no_ratio;
 s2_no_ratio s2_sim_no_ratio(const s2_sim_options *options, const s2_sim *sim);
-const char *s2_no_ratio_word(s2_no_ratio why); /* "dense_spills", "spills", "no_room"; NULL: it holds */
+/* "dense_spills", "spills", "no_room", "no_weights"; NULL: it holds */
+const char *s2_no_ratio_word(s2_no_ratio why);
 
 /* Whether a training step of a model fits the memory of every GPU; false without a model. */
 bool s2_sim_training_fits(const s2_sim_options *options);

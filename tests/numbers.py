@@ -142,17 +142,39 @@ def check_stacks(rng):
 
 def hindered(phase, data):
     """Does a side wait for the link, or not fit?"""
+    return not (fits(phase, data, "host") and fits(phase, data, "host_dense"))
+
+
+def fits(phase, data, side):
+    """Does a side, `host` of the pattern or `host_dense`, fit beside the weights?"""
     if phase == "train":
-        return not data.get("training", {"fits": True})["fits"]
-    return phase == "decode" and (data["tiers"]["host"] > 0 or data["tiers"]["host_dense"] > 0)
+        return data.get("training", {"fits": True})["fits"]
+    return data["tiers"][side] == 0
+
+
+def check_rates(words, page, data, phase):
+    """A rate stands on the page and in JSON where its side fits, and nowhere else."""
+    ends, line = data["end_to_end"], re.search(r"^  end to end .*", page, re.M)[0]
+    n_seen = 0
+    for name, side, n_tok in (("", "host", None), ("dense_", "host_dense", None)):
+        near(f"{words}: a rate of {name or 'the pattern'} where it fits", float(ends[name + "tokens_per_s"] is not None), float(fits(phase, data, side)))
+        n_seen += ends[name + "tokens_per_s"] is not None
+        if ends[name + "tokens_per_s"] is not None:
+            n_tok = data["batch"] * (1 if phase == "decode" else data["len"])
+            near(f"{words}: {name}tokens a second", ends[name + "tokens_per_s"], n_tok / ends[name + "time_us"] * 1e6, 5)
+    near(f"{words}: rates of the page", line.count(" tokens/s"), n_seen, 9)
+    near(f"{words}: dense_spills", float(ends["dense_spills"]), float(phase != "train" and not fits(phase, data, "host_dense")))
+    largest = data.get("largest_batch")
+    if largest:
+        near(f"{words}: the largest batch of dense", float(largest["dense_tokens_per_s"] is None), float(largest["batch_dense"] == 0))
 
 
 def check_speed_ups(rng):
     """A ratio is the quotient of its two numbers, on a page, in a table and in JSON; where a side spills or does not fit there is none."""
     phase, gpu = rng.choice(["prefill", "decode", "decode", "train"]), rng.choice(["h200", "h100-sxm", "l40s"])
-    shape = rng.choice(["model llama-3.1-8b", "model phi-3-small", "layers 4; heads 8; kv-heads 2"])
+    shape = rng.choice(["model llama-3.1-8b", "model phi-3-small", "model llama-2-70b", "layers 4; heads 8; kv-heads 2"])
     patterns = [f"name r; {shape}; layers all: local {rng.randint(1, 32)} | stride {rng.randint(2, 8)} phase {rng.choice(['head', 'kv'])}" for _ in "ab"]
-    words = ["--no-db", "--phase", phase, "--gpu", gpu, "--len", rng.choice(["2k", "8k", "16k"]), "--batch", str(2 ** rng.randint(0, 5 if phase == "train" else 9))]
+    words = ["--no-db", "--phase", phase, "--gpu", gpu, "--len", rng.choice(["2k", "8k", "16k", "128k"][:4 if phase != "train" else 3]), "--batch", str(2 ** rng.randint(0, 5 if phase == "train" else 9))]
     words += ["--model", shape[6:]] if shape.startswith("model") and rng.random() < 0.7 else []
     page, data = run("s2", "sim", patterns[0], *words), read_json("s2", "sim", *patterns, *words, "--json")
     one, barred = data[0], hindered(phase, data[0])
@@ -163,6 +185,9 @@ def check_speed_ups(rng):
     near(f"{words}: ratios of the page", len(said), 0 if barred else len(sides), 9)
     for ratio, (dense, own) in zip(said, sides):
         near(f"{words}: a ratio of the page", ratio, dense / own)
+    if "end_to_end" in one:
+        check_rates(words, page, one, phase)
+    near(f"{words}: a step that reads host memory is no prediction", float(one["predicted"] and phase == "decode" and one["tiers"]["host"] > 0), 0.0)
     if not barred:
         near(f"{words}: the ratio in JSON", one["speed_up"], one["dense_time_us"] / one["time_us"], 6)
         for part in (one["end_to_end"],) if "end_to_end" in one else ():
@@ -272,6 +297,7 @@ def check_one_design(rng):
     space = (f"layers 2; heads {heads}; kv-heads {heads // 2}; layers all: local {{{rng.randint(2, 8)},{rng.randint(9, 20)}}} | "
              f"stride {{2,{heads // 2}}} phase {{head,kv}}")
     phase = rng.choice(["prefill", "decode"])
+    batch = rng.choice([batch, 20000]) if phase == "decode" else batch  # whose cache fits no GPU
     at = ("--len", str(length))
     found = read_json("s2", "search", space, *at, "--batch", str(batch), "--phase", phase, "--db", database, "--json")[0]
     listed = {row["hash"]: row for row in read_json("s2", "ls", "--format", "json", "--db", database, "--phase", phase, *at)}
@@ -284,6 +310,10 @@ def check_one_design(rng):
     own = read_json("s2", "sim", point["hash"], "--db", database, "--no-db", *at, "--batch", str(batch), "--phase", phase, "--json") or \
         read_json("s2", "sim", point["pattern"], "--no-db", *at, "--batch", str(batch), "--phase", phase, "--json")
     near("one design: time in search and ls", row["us"], point[phase + "_us"])
+    bound = bool(point["bounds"])
+    near("one design: a prediction or a bound in search and ls", float(bound), float(row["priced"] == "bound"))
+    near("one design: a prediction or a bound in search and sim", float(bound), float(not own[0]["predicted"]))
+    near("one design: only what reads host memory is a bound", float(bound), float(phase == "decode" and own[0]["tiers"]["host"] > 0))
     near("one design: time in search and sim", own[0]["time_us"], point[phase + "_us"])
     near("one design: cache in search and ls", row["kv_bytes"], point["kv_bytes"], 9)
     near("one design: cache in search and sim", own[0]["kv"]["head_pages"], point["kv_bytes"], 9)
@@ -291,7 +321,7 @@ def check_one_design(rng):
     near("one design: length and batch", float((row["len"], row["batch"]) == (length, batch)), 1.0)
     near("one design: density in ls and sim", row["density"], own[0]["density"])
     record = run("s2", "tui", "--dump", "designs", "--size", "160x24", "--ascii", "--db", database)
-    shown = re.search(re.escape(point["name"]) + r" +\S+ +([\d.]+) +([\d.]+) (\w+) +([\d.]+) (\w+)", record)
+    shown = re.search(re.escape(point["name"]) + r" +\S+ +([\d.]+) +(?:>= ?)?([\d.]+) (\w+) +([\d.]+) (\w+)", record)
     near("one design: it is on the screen", float(bool(shown)), 1.0)
     if shown:
         near("one design: density on the screen", float(shown[1]), row["density"], 3)
@@ -308,6 +338,34 @@ def ask_search(*words):
     return page, json.loads(data.stdout.splitlines()[0])
 
 
+TITLE = re.compile(r"^(?:best overall|first of what was searched[^:]*): ", re.M)
+
+
+def looks(value, is_time):
+    """As a page prints it: what prints alike counts as the same."""
+    units = [(60e6, 1), (1e6, 1), (1e3, 1), (1, 1)] if is_time else [(2.0 ** (10 * n), 1) for n in (4, 3, 2, 1, 0)]
+    scale = next((scale for scale, _ in units if value >= scale), 1)
+    return float(f"{value / scale:.{3 if is_time else 4}g}") * scale
+
+
+def is_dearer(design, rival):
+    """Cheaper in no price, the times and the cache of its phases, and dearer in one; what fits is cheaper than what does not."""
+    signs = []
+    for own, other in zip(design["phases"], rival["phases"]):
+        if own["fits"] != other["fits"]:
+            signs.append(1 if own["fits"] else -1)
+        else:
+            a, b = looks(own["time_us"], True), looks(other["time_us"], True)
+            signs.append((a < b) - (a > b))
+        if own["kv_bytes"] is not None:
+            a, b = looks(own["kv_bytes"], False), looks(other["kv_bytes"], False)
+            signs.append((a < b) - (a > b))
+    for name in ("density", "redundancy"):
+        if name in design:
+            signs.append((f"{design[name]:.5f}" < f"{rival[name]:.5f}") - (f"{design[name]:.5f}" > f"{rival[name]:.5f}"))
+    return 1 not in signs and -1 in signs
+
+
 def beats(rival, design, names):
     return all(rival[name] <= design[name] for name in names) and any(rival[name] < design[name] for name in names)
 
@@ -315,7 +373,14 @@ def beats(rival, design, names):
 def check_ratios(words, page, data):
     """Every ratio of the winner's page is that of two numbers of the JSON, which are printed beside it."""
     who = {"the model's own layers": data["own"], "dense attention": data["dense"], "dense": data["dense"]}
-    winner, sections, seen = data["front"][0], re.split(r"^  (?=(?:prefill|decode|its attention) )", page.split("best overall: ")[1], flags=re.M)[1:], 0
+    winner, title, seen = data["front"][0], TITLE.search(page), 0
+    sections = re.split(r"^  (?=(?:prefill|decode|its attention) )", page[title.end():], flags=re.M)[1:]
+    dearer = [name for name in ("own", "dense") if data[name] is not None and is_dearer(winner, data[name])]
+    near(f"search {words}: JSON says what it is no cheaper than: {dearer}, {data['dearer_than']}", float(dearer == data["dearer_than"]), 1.0)
+    room = all(phase["fits"] for phase in winner["phases"])
+    near(f"search {words}: called best where nothing beats it in every price, and it fits", float(title[0].startswith("best overall")), float(room and not dearer))
+    near(f"search {words}: says what beats it", float("no cheaper than" in title[0]), float(bool(dearer)))
+    near(f"search {words}: it is held against the model's own layers", float("  against the model's own layers:" in page), float(data["own"] is not None))
     near(f"search {words}: phases", len(sections), len(winner["phases"]))
     for nth, (section, own) in enumerate(zip(sections, winner["phases"])):
         guess, before = section.find("the kernels here"), seen
@@ -335,11 +400,29 @@ def check_ratios(words, page, data):
             for share, name, size, unit in re.findall(r"([\d.]+) % of (the model's own layers|dense) \(([\d.]+) (\w+)\)", line):
                 near(f"search {words}: cache of {name}", float(size) * UNITS[unit], who[name]["phases"][nth]["kv_bytes"])
                 near(f"search {words}: cache against {name}", float(share) + 0.05, 100 * own[key] / who[name]["phases"][nth]["kv_bytes"] + 0.05, 2)
+        near(f"search {words}: a rate where it fits", float("tokens/s" in section and not own["fits"]), 0.0)
+        both = data["own"] is not None and own["fits"] and data["own"]["phases"][nth]["fits"]
+        near(f"search {words}: by the model's own layers where both fit", float(" the model's own layers (" in section.split("KV cache")[0].split("keeps every")[0]), float(both))
+        near(f"search {words}: a bound is no prediction", float("is predicted to take" in section), float(own["priced"] == "predicted"))
         against_dense = len(re.findall(r" dense attention \(", section))
         near(f"search {words}: times are divided where that means something, {own['no_ratio']}", float(seen > before),
-             float(own["no_ratio"] is None or own["no_ratio"] == "dense_spills" and seen > before))
+             float(own["no_ratio"] is None or own["no_ratio"] == "dense_spills" and both))
         near(f"search {words}: by dense attention, {own['no_ratio']}", float(against_dense > 0), float(own["no_ratio"] is None))
     near(f"search {words}: the model's own layers come first", float(data["own"] is None or "dense attention (" not in page or page.find("own layers (") < page.find("dense attention (")), 1.0)
+
+
+def check_beaten():
+    """What wins by what it gives up alone, and what does not fit, is not called best."""
+    for words, said in (
+            (("layers all: local {64,96} | stride 2 phase head+1; {,kv 0: dense}", "--model", "mistral-7b-v0.1", "--len", "32k", "--phase", "prefill,decode",
+              "--minimize", "us,kv_bytes,dilution"), "no cheaper than the model's own layers in any price"),
+            (("llama-2-70b, l40s, 32k, prefill,decode", "--limit", "10"), "the GPU has no room for it"),
+            (("llama-3.1-8b, l40s, 128k, prefill, batch 16", "--limit", "10"), "the GPU has no room for it"),
+            (("gpt-oss-20b, H200, 64k, decode, batch 128", "--limit", "10"), "best overall"),
+            (("gpt-oss-20b, H200, 64k, decode, batch 700", "--limit", "10"), "the GPU has no room for it")):
+        page, data = ask_search(*words)
+        near(f"search {words}: {said}", float(said in TITLE.search(page.stdout)[0]), 1.0)
+        check_ratios(words, page.stdout, data)
 
 
 def check_options(rng):
@@ -350,7 +433,7 @@ def check_options(rng):
            ["--fusion", "eager"], ["--tp", "2"], ["--page", "64"], ["--dtype", rng.choice(["fp16", "fp8"])]]
     own += [["--dp", "4"], ["--recompute"]] if phase == "train" else [["--kv-dtype", rng.choice(["bf16", "e4m3", "int8"])]]
     chosen = [word for words in rng.sample(own, rng.randint(1, 4)) for word in words]
-    words = ["--phase", phase, "--len", rng.choice(["2k", "16k"]), "--batch", rng.choice(["1", "8", "300"]), "--gpu", rng.choice(["h200", "a6000"]), *chosen]
+    words = ["--phase", phase, "--len", rng.choice(["2k", "16k"]), "--batch", rng.choice(["1", "8", "8" if phase == "train" else "300"]), "--gpu", rng.choice(["h200", "a6000"]), *chosen]
     stack = rng.choice(["", "", "vllm"])
     found = read_json("s2", "search", text, "--model", model, "--no-db", "--json", "--minimize", "us,kv_bytes,unread", *words, *(["--exportable", stack] if stack else []))[0]
     shape = "model " + model if model in ("gpt-oss-20b", "mixtral-8x7b", "llama-3.2-1b") else "layers 6; heads 8; kv-heads 4; head-dim 64"
@@ -426,7 +509,7 @@ def draw_search(rng):
     model = rng.choice(["mistral-7b-v0.1", "Mistral-7B-v0.3", "gpt-oss-20b", "gemma-2-2b", "phi-3-small", "llama-3.2-1b", "sliding.json"])
     space = (f"layers all: {rng.choice(['', 'sink 1 | '])}local {{1,{rng.randint(2, 64)}}} | stride {{{rng.randint(2, 4)},{rng.randint(5, 40)}}} "
              f"phase {{head,kv}}+1; {{,layers 1::2: dense}}")
-    words = [space, "--model", model, "--len", str(rng.choice([2048, 5000, 16384, 32768])), "--batch", str(rng.choice([1, 8])),
+    words = [space, "--model", model, "--len", str(rng.choice([2048, 5000, 16384, 32768])), "--batch", str(rng.choice([1, 8, 8, 300])),
              "--gpu", rng.choice(["h200", "h200", "a6000"]), "--phase", rng.choice(["prefill", "decode", "decode", "prefill,decode", "train"])]
     words += rng.choice([[], ["--bounds"], ["--exportable", "vllm", "--require", "rows"], ["--tp", "2"]])
     return words + ["--minimize", rng.choice(["us", "us,kv_bytes", "us,unread", "us,kv_bytes,unread,dilution", "kv_bytes", "us,dilution"])]
@@ -523,7 +606,7 @@ def check_search():
             near("search cache", float(row[4]) * UNITS[row[5]], point["kv_bytes"])
             near("search unread", float(row[6]), point["unread"])
     best = next(p for p in data["front"] if p["candidate"] == data["best"])
-    near("search best", float(best["name"] in page.split("best overall: ")[1].split(",")[0]), 1.0)
+    near("search best", float(best["name"] in page[TITLE.search(page).end():].split(",")[0]), 1.0)
     near("search left unread", number(r"leaves ([\d.]+) %", page), 100 * best["unread"])
     listed = read_json("s2", "pareto", "--format", "json", "--len", "8k")
     near("pareto shows what was stored", float({row["name"] for row in listed} == {p["name"] for p in data["front"]}), 1.0)
@@ -646,6 +729,7 @@ with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     for _ in range(int(os.environ.get("S2_SEARCHES", "12"))):
         check_options(prices)
+    check_beaten()
     check_thinned()
     check_spellings()
     check_tables()

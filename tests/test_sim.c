@@ -696,14 +696,21 @@ static void caches_that_do_not_fit_wait_for_the_link(void **state)
     assert_int_equal(sim.bound_by, S2_LINK);
     assert_true(sim.dense_time_us > sim.time_us);
     s2_assert_close((double)sim.host_dense_bytes, (double)sim.kv.dense - 151.398e9, 1);
-    assert_true(s2_sim_dense_spills(&options, &sim));
-    /* a comparison with what does not fit says so; a prefill does not read its own cache over the link */
+    assert_false(s2_sim_runs(&options, &sim, true) || s2_sim_runs(&options, &sim, false));
+    assert_false(sim.predicted);
+    assert_int_equal(s2_sim_no_ratio(&options, &sim), S2_SPILLS);
+    /* a comparison with what does not fit says so, in each phase that has a cache */
     options.batch = 10;
     assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, NULL), S2_OK);
     assert_int_equal(sim.host_bytes, 0);
-    assert_true(s2_sim_dense_spills(&options, &sim));
+    assert_int_equal(s2_sim_no_ratio(&options, &sim), S2_DENSE_SPILLS);
+    assert_true(s2_sim_runs(&options, &sim, false));
     options.phase = S2_PREFILL;
-    assert_false(s2_sim_dense_spills(&options, &sim));
+    assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, NULL), S2_OK);
+    assert_int_equal(s2_sim_no_ratio(&options, &sim), S2_DENSE_SPILLS);
+    options.batch = 20;
+    assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, NULL), S2_OK);
+    assert_int_equal(s2_sim_no_ratio(&options, &sim), S2_SPILLS);
     s2_arena_release(&arena);
 }
 
@@ -1272,13 +1279,13 @@ static void tokens_per_second_follow_from_the_end_to_end_time(void **state)
     static const char *const phases[] = {"prefill", "decode", "train"};
     for (int phase = 0; phase < 3; phase++) {
         static char text[8192];
-        const char *const argv[] = {"sim",     "model llama-3.1-8b; layers all: local 16",
-                                    "--no-db", "--json",
-                                    "--len",   "8k",
-                                    "--batch", "4",
-                                    "--phase", phases[phase],
-                                    "--dp",    "8"};
-        assert_int_equal(command(text, sizeof text, phase == 2 ? 12 : 10, argv), S2_EXIT_OK);
+        /* a step that does not fit has no rate */
+        const char *const argv[] = {"sim",      "model llama-3.1-8b; layers all: local 16",
+                                    "--no-db",  "--json",
+                                    "--len=8k", "--batch=4",
+                                    "--phase",  phases[phase],
+                                    "--dp=8",   "--recompute"};
+        assert_int_equal(command(text, sizeof text, phase == 2 ? 10 : 8, argv), S2_EXIT_OK);
         const char *const at = strstr(text, "\"end_to_end\":{");
         double us, dense_us, rate, dense_rate, all, dense_all;
         assert_non_null(at);

@@ -1,0 +1,110 @@
+/* How a design stands against its rivals where prices alone count, and which of its times are bounds. */
+#include "cli/found.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "sim/units.h"
+
+/* -1: the time of a phase may be minimized that is not asked for. */
+static int32_t place_of(const s2_found *found, s2_phase phase)
+{
+    for (int32_t p = 0; p < found->n_phases; p++)
+        if (found->phases[p] == phase)
+            return p;
+    return -1;
+}
+
+s2_status s2_found_find_spill(const s2_found *found, s2_found_design *design)
+{
+    s2_sim_options options = s2_found_options(found, S2_DECODE);
+    s2_sim sim;
+    options.keeps_all &= !design->frees;
+    const double us = s2_found_value(found, design->point, S2_BY_DECODE_US, (double)NAN);
+    if (isnan(us) && place_of(found, S2_DECODE) < 0)
+        return S2_OK;
+    S2_TRY(s2_price(&found->cli->arena, &design->pattern, &options, S2_PRICE_CACHE, &sim, NULL));
+    design->spills = sim.host_bytes > 0;
+    return S2_OK;
+}
+
+bool s2_found_is_bound(const s2_found *found, const s2_found_design *design, s2_objective objective)
+{
+    if (objective > S2_BY_TRAIN_US)
+        return false;
+    const s2_phase phase = (s2_phase)objective;
+    const int32_t p = place_of(found, phase);
+    if (!s2_sim_predicts(&found->search.options, phase))
+        return objective != S2_BY_TRAIN_US || !design->told;
+    return design->sims != NULL && p >= 0 ? !design->sims[p].predicted : phase == S2_DECODE && design->spills;
+}
+
+bool s2_found_runs(const s2_found *found, const s2_found_design *design, int32_t p)
+{
+    const s2_sim_options options = s2_found_options(found, found->phases[p]);
+    return s2_sim_runs(&options, &design->sims[p], false);
+}
+
+void s2_found_put_value(s2_objective objective, double value, s2_buf *buf)
+{
+    if (objective == S2_BY_KV_BYTES)
+        s2_bytes_print(value, buf);
+    else if (objective <= S2_BY_TRAIN_US)
+        s2_time_print(value, buf);
+    else if (objective == S2_BY_DEPTH)
+        s2_buf_printf(buf, "%.0f", value);
+    else
+        s2_buf_printf(buf, "%.5f", value);
+}
+
+bool s2_found_looks_same(s2_objective objective, double mine, double other)
+{
+    s2_buf a = {0}, b = {0};
+    s2_found_put_value(objective, mine, &a);
+    s2_found_put_value(objective, other, &b);
+    const bool same = a.len == b.len && a.len > 0 && memcmp(a.data, b.data, a.len) == 0;
+    s2_buf_release(&a);
+    s2_buf_release(&b);
+    return same;
+}
+
+bool s2_found_is_price(s2_objective objective)
+{
+    return objective <= S2_BY_DENSITY || objective == S2_BY_REDUNDANCY;
+}
+
+typedef struct tally {
+    int32_t n_cheaper;
+    int32_t n_dearer;
+} tally;
+
+static void count(s2_objective objective, double mine, double other, tally *sum)
+{
+    const bool same = s2_found_looks_same(objective, mine, other);
+    sum->n_cheaper += !same && mine < other;
+    sum->n_dearer += !same && mine > other;
+}
+
+/* What runs is cheaper than what does not, whatever its time. */
+static void count_phase(const s2_found *found, const s2_found_design *design, const s2_found_design *rival,
+                        int32_t p, tally *sum)
+{
+    const bool runs = s2_found_runs(found, design, p), other = s2_found_runs(found, rival, p);
+    sum->n_cheaper += runs && !other;
+    sum->n_dearer += !runs && other;
+    if (runs == other)
+        count(s2_objective_time(found->phases[p]), design->sims[p].time_us, rival->sims[p].time_us, sum);
+    if (found->phases[p] != S2_TRAIN) /* which keeps no cache */
+        count(S2_BY_KV_BYTES, (double)design->sims[p].kv_kept, (double)rival->sims[p].kv_kept, sum);
+}
+
+bool s2_found_is_dearer(const s2_found *found, const s2_found_design *design, const s2_found_rival *rival)
+{
+    tally sum = {0, 0};
+    for (int32_t p = 0; p < found->n_phases; p++)
+        count_phase(found, design, &rival->design, p, &sum);
+    for (int32_t v = 0; v < found->search.n_by; v++)
+        if (s2_found_is_price(found->search.by[v]))
+            count(found->search.by[v], design->shown[v], rival->design.shown[v], &sum);
+    return sum.n_cheaper == 0 && sum.n_dearer > 0;
+}
