@@ -83,17 +83,19 @@ static s2_exit read_numbers(s2_sim_run_state *state)
     return S2_EXIT_OK;
 }
 
-/* --pp, --micro, --cp, --nodes */
+/* --pp, --micro, --cp, --ep, --nodes */
 static s2_exit read_machine(s2_cli *cli, const s2_args *args, s2_sim_options *options)
 {
-    int64_t n_stages, n_micro = 0, n_context, n_nodes;
+    int64_t n_stages, n_micro = 0, n_context, n_expert_ranks, n_nodes;
     S2_CLI_TRY(s2_args_int(cli, args, "pp", 1, S2_LIMIT_LAYERS, &n_stages));
     S2_CLI_TRY(s2_args_int(cli, args, "cp", 1, S2_LIMIT_LAYERS, &n_context));
+    S2_CLI_TRY(s2_args_int(cli, args, "ep", 1, S2_LIMIT_BATCH, &n_expert_ranks));
     S2_CLI_TRY(s2_args_int(cli, args, "nodes", 1, MOST_NODES, &n_nodes));
     if (s2_args_str(args, "micro") != NULL)
         S2_CLI_TRY(s2_args_int(cli, args, "micro", 1, S2_LIMIT_BATCH, &n_micro));
     options->n_stages = (int32_t)n_stages;
     options->n_context = (int32_t)n_context;
+    options->n_expert_ranks = (int32_t)n_expert_ranks;
     options->n_nodes = (int32_t)n_nodes;
     options->n_micro = (int32_t)n_micro;
     if (n_micro != 0 && n_stages == 1) {
@@ -102,7 +104,7 @@ static s2_exit read_machine(s2_cli *cli, const s2_args *args, s2_sim_options *op
     }
     if (!s2_machine_asked(options) || !(s2_args_has(args, "compare") || s2_args_has(args, "requests")))
         return S2_EXIT_OK;
-    s2_cli_error(cli, "--pp, --cp and --nodes cannot be combined with --compare or --requests");
+    s2_cli_error(cli, "--pp, --cp, --ep and --nodes cannot be combined with --compare or --requests");
     return S2_EXIT_USAGE;
 }
 

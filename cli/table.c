@@ -178,6 +178,7 @@ static const s2_option SIM[] = {
      "with --pp: microbatches that the batch is cut into; default: sequences, in decode stages", false,
      false},
     {"cp", '\0', "N", "1", "prefill, train: GPUs that share the tokens of each sequence", false, false},
+    {"ep", '\0', "N", "1", "replicas that share the experts of each layer of a mixture", false, false},
     {"nodes", '\0', "N", "1",
      "nodes that all GPUs are dealt to; groups that span several speak over the network", false, false},
     {"compare", '\0', NULL, NULL, "also price the known methods in the same shape", false, false},

@@ -129,6 +129,9 @@ const s2_word_entry s2_word_entries[] = {
      "with "
      "writing the cache; the function between the feed-forward products. docs/simulator.md has what each "
      "moves."},
+    {"all-to-all|all_to_all|experts", "With --ep: sending tokens, over the link, to the GPUs that have the "
+                                      "experts they pick, and the results back. Each replica has as many "
+                                      "experts; picks are taken to be equally likely."},
     {"all-reduce|all-reduces|all_reduce", "With --tp: adding up, over the link, what each GPU has of the "
                                           "hidden state, behind attention and behind "
                                           "the feed-forward of each layer: twice a layer forward, in "
@@ -276,7 +279,8 @@ const s2_word_entry s2_word_entries[] = {
     {"guess|guessed|guessed from the data sheet",
      "No kernel was measured on this GPU: the constants of another were scaled by its data sheet, and a wide "
      "error is "
-     "allowed for. Of several GPUs with --pp, --cp or --nodes: no such machine was measured, and no error is "
+     "allowed for. Of several GPUs with --pp, --cp, --ep or --nodes: no such machine was measured, and no "
+     "error is "
      "known."},
     {"extrapolated|interpolated|allowance|allowed for",
      "Predicted outside of the lengths, batches, heads or head dimensions that were measured, or at a head "
@@ -285,9 +289,10 @@ const s2_word_entry s2_word_entries[] = {
      "the errors "
      "inside or more, and at least 30 % for head dimensions (docs/simulator.md). Single errors may be "
      "larger."},
-    {"machine|idle", "Of several GPUs with --pp, --cp or --nodes: how they are divided, what goes over the "
-                     "links, and how long a GPU waits "
-                     "for others (docs/simulator.md). Assumed, not measured."},
+    {"machine|idle",
+     "Of several GPUs with --pp, --cp, --ep or --nodes: how they are divided, what goes over the "
+     "links, and how long a GPU waits "
+     "for others (docs/simulator.md). Assumed, not measured."},
     {"held out|in-sample|judged on", "Rows held out were measured but not fitted, so that errors on them are "
                                      "honest; in-sample errors are of the "
                                      "very rows that were fitted, and too small."},

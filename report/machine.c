@@ -16,6 +16,7 @@ static const struct {
     const char *word, *text;
 } groups[] = {{S2_GROUP_TENSOR, "tp", "the heads of a layer"},
               {S2_GROUP_CONTEXT, "cp", "a context"},
+              {S2_GROUP_EXPERTS, "ep", "experts"},
               {S2_GROUP_STAGES, "pp", "the stages"},
               {S2_GROUP_REPLICAS, "dp", "replicas"}};
 enum { N_GROUPS = sizeof groups / sizeof groups[0] };
@@ -23,8 +24,7 @@ enum { N_GROUPS = sizeof groups / sizeof groups[0] };
 /* A group of one GPU sends nothing, wherever it is. */
 static bool sends_between_nodes(const s2_sim_options *options, s2_group group)
 {
-    const int32_t sizes[] = {options->n_ranks, options->n_context, options->n_stages, options->n_shards};
-    return sizes[group] > 1 && s2_links_cross(options, group);
+    return s2_links_size(options, group) > 1 && s2_links_cross(options, group);
 }
 
 static void line(s2_buf *buf)
@@ -56,6 +56,19 @@ static void text_context(const s2_sim_options *options, const s2_machine *machin
     line(buf);
 }
 
+static void text_experts(const s2_sim_options *options, const s2_expert_price *experts, s2_buf *buf)
+{
+    s2_buf_printf(buf, "%d replicas, each with the batch and %d of %d experts a layer; ",
+                  options->n_expert_ranks, experts->n_each, options->net->n_experts);
+    if (options->calibration == NULL)
+        s2_buf_puts(buf, "as a bound, no token leaves its GPU and all GPUs are picked alike");
+    else
+        s2_buf_printf(
+            buf, "where picks are equally likely, one GPU has %.3f of the mean, and one reads %.1f experts",
+            experts->imbalance, experts->read);
+    line(buf);
+}
+
 static void text_nodes(const s2_sim_options *options, s2_buf *buf)
 {
     bool any = false;
@@ -80,6 +93,8 @@ void s2_machine_text(const s2_sim_options *options, const s2_sim *sim, s2_buf *b
         text_stages(options, &sim->machine, buf);
     if (options->n_context > 1)
         text_context(options, &sim->machine, buf);
+    if (options->n_expert_ranks > 1)
+        text_experts(options, &sim->experts, buf);
     if (options->n_nodes > 1)
         text_nodes(options, buf);
     s2_buf_puts(buf,
@@ -114,6 +129,7 @@ static void put_all_sent(const s2_sim_options *options, const s2_sim *sim, s2_bu
                                 : "in all-reduces (of each layer 2 forward, 2 backward)",
              &any, buf);
     put_sent(sim->machine.ring_bytes, "of keys, values and their gradients round the context", &any, buf);
+    put_sent(sent_by(sim, "all-to-all"), "to experts of others and back (all-to-all)", &any, buf);
     put_sent(sent_by(sim, "between stages"), "between stages", &any, buf);
     put_sent(sent_by(sim, "gather, scatter"),
              options->n_stages > 1 ? "to gather weights twice and scatter gradients, for each microbatch"
@@ -146,7 +162,7 @@ void s2_links_text(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf
     s2_buf_puts(buf, "  not counted   buffers, the latency of gathering and scattering, gradients of norms");
     if (options->n_ranks > 1)
         s2_buf_puts(buf, ", all-reduces of the embedding, the head and the loss");
-    if (options->net->n_experts > 1)
+    if (options->net->n_experts > 1 && options->n_expert_ranks == 1)
         s2_buf_puts(buf, "; no expert is sent to, since --tp divides each of them");
     s2_buf_puts(buf, "\n");
 }
@@ -175,6 +191,17 @@ static void json_stages(const s2_machine *machine, s2_buf *buf)
     s2_json_end(buf, '}');
 }
 
+static void json_experts(const s2_sim_options *options, const s2_expert_price *experts, s2_buf *buf)
+{
+    s2_json_begin(buf, '{');
+    s2_json_key_int(buf, "each", experts->n_each);
+    s2_json_key_int(buf, "of", options->net->n_experts);
+    s2_json_key_num(buf, "picks", s2_rounded(experts->picks));
+    s2_json_key_num(buf, "imbalance", s2_rounded(experts->imbalance));
+    s2_json_key_num(buf, "read", s2_rounded(experts->read));
+    s2_json_end(buf, '}');
+}
+
 void s2_machine_json(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
     if (!s2_machine_asked(options))
@@ -184,6 +211,7 @@ void s2_machine_json(const s2_sim_options *options, const s2_sim *sim, s2_buf *b
     s2_json_key_int(buf, "gpus", s2_links_gpus(options));
     s2_json_key_int(buf, "pp", options->n_stages);
     s2_json_key_int(buf, "cp", options->n_context);
+    s2_json_key_int(buf, "ep", options->n_expert_ranks);
     s2_json_key_int(buf, "nodes", options->n_nodes);
     s2_json_key(buf, "between_nodes");
     s2_json_begin(buf, '[');
@@ -199,6 +227,11 @@ void s2_machine_json(const s2_sim_options *options, const s2_sim *sim, s2_buf *b
     s2_json_key(buf, "ring");
     if (options->n_context > 1)
         json_ring(&sim->machine, buf);
+    else
+        s2_json_null(buf);
+    s2_json_key(buf, "experts");
+    if (options->n_expert_ranks > 1)
+        json_experts(options, &sim->experts, buf);
     else
         s2_json_null(buf);
     s2_json_key_bool(buf, "measured", false);

@@ -9,6 +9,7 @@
 #include "pattern/parse.h"
 #include "report/computed.h"
 #include "report/machine.h"
+#include "sim/links.h"
 #include "sim/scores.h"
 #include "sim/units.h"
 #include "words/error.h"
@@ -269,10 +270,10 @@ static void json_speed_up(const s2_sim_options *options, const s2_sim *sim, doub
         s2_json_null(buf);
 }
 
-/* Replicas of a training step, each of which has the batch. */
+/* Replicas of a training step, or of a model whose experts they share; each has the batch. */
 static int32_t replicas_of(const s2_sim_options *options)
 {
-    return options->phase == S2_TRAIN ? options->n_shards : 1;
+    return options->phase == S2_TRAIN ? options->n_shards : options->n_expert_ranks;
 }
 
 /* Tokens per second of a side, NAN where the GPU cannot run it. */
@@ -963,7 +964,7 @@ static void text_kv(const s2_report_subject *subject, const s2_sim *sim, s2_buf 
     }
     s2_buf_puts(buf, ", beside ");
     s2_bytes_print((double)sim->weight_bytes, buf);
-    s2_buf_puts(buf, s2_machine_gpus(subject->options) > 1 ? " of weights on each GPU\n" : " of weights\n");
+    s2_buf_puts(buf, s2_links_gpus(subject->options) > 1 ? " of weights on each GPU\n" : " of weights\n");
 }
 
 /* Returns whether anything was said. */
@@ -975,8 +976,8 @@ static bool put_room(const s2_report_subject *subject, bool recompute, const cha
     s2_buf_puts(buf, before);
     if (recompute)
         s2_buf_puts(buf, " --recompute");
-    const int32_t n[] = {own.n_ranks, own.n_context, own.n_stages, own.n_shards};
-    static const char *const options[] = {"tp", "cp", "pp", "dp"};
+    const int32_t n[] = {own.n_ranks, own.n_context, own.n_stages, own.n_expert_ranks, own.n_shards};
+    static const char *const options[] = {"tp", "cp", "pp", "ep", "dp"};
     for (size_t at = 0; at < sizeof n / sizeof *n; at++)
         if (n[at] > 1)
             s2_buf_printf(buf, " --%s %d", options[at], n[at]);

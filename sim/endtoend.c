@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "sim/elementwise.h"
+#include "sim/experts.h"
 #include "sim/links.h"
 
 /* Mixed-precision Adam: master weight, two moments read and written in fp32, gradient read, weight written. */
@@ -19,7 +20,8 @@
 #define MATRIX_SLOWER 1.48
 #define FUSED_US      2.5 /* small kernels, one after another (gpu-benches); eager ones take a bare launch */
 #define ALL_REDUCE_US                                                                                        \
-    4.5 /* vLLM's in AIConfigurator's H200 tables; large ones reach 0.73 to 1.04 of the link */
+    4.5 /* vLLM's in AIConfigurator's H200 tables; large ones reach 0.73 to 1.04 of the link. Assumed of an
+           all-to-all too */
 #define LINK_FRACTION 0.8
 #define ELEM_BYTES    2.0 /* of hidden states, weights and gradients on a link */
 #define HOST_STEP_US  200 /* assumed: sampling, the next step's arguments and copying them, once a step */
@@ -65,6 +67,11 @@ static double expert_weights(const s2_sim_options *options)
     return (net->gated ? 3.0 : 2.0) * net->hidden * net->ffn / options->n_ranks;
 }
 
+double s2_end_to_end_experts(const s2_sim_options *options)
+{
+    return expert_weights(options) * options->net->n_experts * options->net->n_layers;
+}
+
 double s2_end_to_end_weights(const s2_sim_options *options)
 {
     const s2_net *const net = options->net;
@@ -77,9 +84,9 @@ int64_t s2_end_to_end_weight_bytes(const s2_sim_options *options)
 {
     if (options->net == NULL)
         return 0;
-    const double experts = expert_weights(options) * options->net->n_experts * options->net->n_layers;
+    const double experts = s2_end_to_end_experts(options), kept = experts / options->n_expert_ranks;
     const double bits = weight_bits(options, false), fewer = bits - weight_bits(options, true);
-    return (int64_t)(s2_end_to_end_weights(options) * bits / 8 - experts * fewer / 8);
+    return (int64_t)((s2_end_to_end_weights(options) - (experts - kept)) * bits / 8 - kept * fewer / 8);
 }
 
 /* ---- time */
@@ -146,13 +153,19 @@ static void add_elementwise(s2_around *around, const char *name, s2_moving what,
 }
 
 /*
- * Distinct experts of a layer that so many tokens read between them: as an estimate, what is expected where each
- * token picks by itself and all picks are equally likely; as a bound, those that all tokens may share.
+ * The experts of a layer, on the GPU that has most to do: as an estimate, what is expected where each token picks by
+ * itself and all picks are equally likely; as a bound, tokens share their picks, and every GPU has as many.
  */
-static double experts_read(const s2_around *around)
+static s2_expert_price experts_of(const s2_around *around)
 {
-    const double n = around->options->net->n_experts, picked = around->options->net->n_active / n;
-    return around->estimates ? n * (1 - pow(1 - picked, around->tokens)) : n * picked;
+    const s2_sim_options *const options = around->options;
+    s2_expert_price dealt = s2_experts_deal(options, around->tokens);
+    if (around->estimates)
+        return dealt;
+    dealt.imbalance = 1;
+    dealt.picks = around->tokens * options->net->n_active;
+    dealt.read = (double)options->net->n_active / options->n_expert_ranks;
+    return dealt;
 }
 
 static void add_layers(s2_around *around)
@@ -162,14 +175,17 @@ static void add_layers(s2_around *around)
     const double hidden = net->hidden, n_layers = net->n_layers, n = options->n_ranks;
     const double projections = n_layers * hidden * attention_width(options);
     const double expert = expert_weights(options), bits = weight_bits(options, false);
+    const s2_expert_price experts = experts_of(around);
+    around->sim->experts = experts;
     add_products(around, "projections", projections, bits, projections, around->tokens, 2 * n_layers);
-    add_products(around, "feed-forward", n_layers * expert * experts_read(around), weight_bits(options, true),
-                 n_layers * expert * net->n_active, around->tokens, 2 * n_layers);
+    add_products(around, "feed-forward", n_layers * expert * experts.read, weight_bits(options, true),
+                 n_layers * expert * net->n_active, around->tokens * experts.imbalance, 2 * n_layers);
     if (around->estimates) {
         const bool train = options->phase == S2_TRAIN;
         add_elementwise(around, "norms", S2_MOVE_NORMS, n_layers, around->tokens);
         add_elementwise(around, train ? "rotary" : "rotary, cache", S2_MOVE_ROTARY, n_layers, around->tokens);
-        add_elementwise(around, "activation", S2_MOVE_ACTIVATION, n_layers, around->tokens);
+        add_elementwise(around, "activation", S2_MOVE_ACTIVATION, n_layers,
+                        around->tokens * experts.imbalance);
     } else {
         /* a bound: two norms with their residuals read and write the hidden state */
         const double elem = s2_dtype_bytes(options->dtype), passes = around->forward + around->backward;
@@ -215,17 +231,36 @@ static void add_all_reduce(s2_around *around)
 }
 
 /*
+ * Each pass over a layer sends the hidden state, or its gradient, of a token to the GPUs of the experts that it picked,
+ * a copy for each pick, and brings back as many. As a bound, every token may pick experts of its own GPU.
+ */
+static void add_all_to_all(s2_around *around)
+{
+    const s2_sim_options *const options = around->options;
+    const s2_net *const net = options->net;
+    const double n_times = 2.0 * net->n_layers * (around->forward + around->backward),
+                 bytes = ELEM_BYTES * net->hidden * net->n_active * around->tokens;
+    if (around->estimates)
+        add_sent(around, "all-to-all", S2_GROUP_EXPERTS,
+                 n_times * ring_share(options->n_expert_ranks) * bytes, n_times * ALL_REDUCE_US);
+}
+
+/*
  * Replicas that divide the state gather a layer's weights when it runs forward, again when it runs backward, which
  * serves recomputation too, and scatter its gradients: a microbatch each time, for there is room for one layer only.
+ * Of experts that are dealt out only those replicas that have the same ones do.
  * That some of it hides behind products is not assumed. A bound may hide all.
  */
 static void add_gather(s2_around *around)
 {
     enum { N_GATHERED = 2, N_SCATTERED = 1 };
-    const double weights = s2_end_to_end_weights(around->options);
+    const s2_sim_options *const options = around->options;
+    const double experts = s2_end_to_end_experts(options), n = options->n_expert_ranks,
+                 others = s2_end_to_end_weights(options) - experts,
+                 sent = ring_share(options->n_shards) * others +
+                        ring_share(fmax(options->n_shards / n, 1)) * experts / n;
     if (around->estimates)
-        add_sent(around, "gather, scatter", S2_GROUP_REPLICAS,
-                 (N_GATHERED + N_SCATTERED) * ring_share(around->options->n_shards) * ELEM_BYTES * weights,
+        add_sent(around, "gather, scatter", S2_GROUP_REPLICAS, (N_GATHERED + N_SCATTERED) * ELEM_BYTES * sent,
                  0);
 }
 
@@ -301,6 +336,7 @@ double s2_end_to_end_around(const s2_sim_options *options, double n_tok, double 
     s2_around around = around_of(options, &sim, n_tok, n_logits);
     add_layers(&around);
     add_all_reduce(&around);
+    add_all_to_all(&around);
     add_step(&around);
     for (int32_t part = 0; part < sim.n_parts; part++)
         us += sim.parts[part].time_us;
@@ -329,6 +365,7 @@ void s2_end_to_end_add(const s2_sim_options *options, s2_sim *sim)
     }
     add_layers(&around);
     add_all_reduce(&around);
+    add_all_to_all(&around);
     add_step(&around);
     sim->end_to_end_us = 0;
     for (int32_t part = 0; part < sim->n_parts; part++)

@@ -19,8 +19,12 @@ void s2_end_to_end_add(const s2_sim_options *options, s2_sim *sim);
 /* Time around attention in one inference step of n_tok tokens, of which n_logits need logits. */
 double s2_end_to_end_around(const s2_sim_options *options, double n_tok, double n_logits);
 
-/* How many weights one GPU holds, and their bytes. */
+/*
+ * Weights of one GPU's layers, with all experts, and those in experts; the bytes that it holds, which are of its
+ * own experts only.
+ */
 double s2_end_to_end_weights(const s2_sim_options *options);
+double s2_end_to_end_experts(const s2_sim_options *options);
 int64_t s2_end_to_end_weight_bytes(const s2_sim_options *options);
 
 #ifdef __cplusplus

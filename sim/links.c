@@ -1,12 +1,22 @@
 #include "sim/links.h"
 
+int64_t s2_links_size(const s2_sim_options *options, s2_group group)
+{
+    const int32_t replicas = options->n_shards / options->n_expert_ranks;
+    const int64_t sizes[S2_N_GROUPS] = {[S2_GROUP_TENSOR] = options->n_ranks,
+                                        [S2_GROUP_CONTEXT] = options->n_context,
+                                        [S2_GROUP_EXPERTS] = options->n_expert_ranks,
+                                        [S2_GROUP_STAGES] = options->n_stages,
+                                        [S2_GROUP_REPLICAS] = replicas > 1 ? replicas : 1};
+    return sizes[group];
+}
+
 /* GPUs that the groups up to this one number through. */
 static int64_t reach_of(const s2_sim_options *options, s2_group group)
 {
-    const int64_t sizes[] = {options->n_ranks, options->n_context, options->n_stages, options->n_shards};
     int64_t reach = 1;
     for (s2_group inner = S2_GROUP_TENSOR; inner <= group; inner++)
-        reach *= sizes[inner];
+        reach *= s2_links_size(options, inner);
     return reach;
 }
 

@@ -1,8 +1,8 @@
 /*
  * sim/links.h - which link the GPUs of a group speak over.
  *
- * GPUs are numbered so that those of a tensor-parallel group are neighbours, then those that share a context, then
- * the stages of a pipeline, then replicas. Each node has as many. A group that does not lie in one node is as fast
+ * GPUs are numbered so that those of a tensor-parallel group are neighbours, then those that share a context,
+ * replicas that share experts, the stages of a pipeline, then other replicas. Each node has as many. A group that does not lie in one node is as fast
  * as the network.
  *
  * Threads: no state.
@@ -16,8 +16,17 @@
 extern "C" {
 #endif
 
-typedef enum s2_group { S2_GROUP_TENSOR, S2_GROUP_CONTEXT, S2_GROUP_STAGES, S2_GROUP_REPLICAS } s2_group;
+typedef enum s2_group {
+    S2_GROUP_TENSOR,
+    S2_GROUP_CONTEXT,
+    S2_GROUP_EXPERTS,
+    S2_GROUP_STAGES,
+    S2_GROUP_REPLICAS,
+    S2_N_GROUPS
+} s2_group;
 
+/* GPUs that the group alone numbers; of replicas those that share no experts. */
+int64_t s2_links_size(const s2_sim_options *options, s2_group group);
 int64_t s2_links_gpus(const s2_sim_options *options);
 bool s2_links_cross(const s2_sim_options *options, s2_group group);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "sim/experts.h"
 #include "sim/links.h"
 #include "sim/scores.h"
 #include "sim/share.h"
@@ -15,7 +16,8 @@ enum { CODE_MACHINE = 702, MOST_STAGES = 64, MOST_CONTEXT = 64 };
 
 bool s2_machine_asked(const s2_sim_options *options)
 {
-    return options->n_stages > 1 || options->n_context > 1 || options->n_nodes > 1;
+    return options->n_stages > 1 || options->n_context > 1 || options->n_expert_ranks > 1 ||
+           options->n_nodes > 1;
 }
 
 /* ---- what can be asked */
@@ -67,6 +69,8 @@ static s2_status check_machine(const s2_pattern *pattern, const s2_sim_options *
         S2_TRY(check_stages(pattern, options, diag));
     if (options->n_context > 1)
         S2_TRY(check_context(pattern, options, diag));
+    if (options->n_expert_ranks > 1)
+        S2_TRY(s2_experts_check(options, diag));
     if (n_gpus % options->n_nodes != 0)
         return s2_diag_set(diag, S2_EINVAL, CODE_MACHINE, 0, 0,
                            "%lld GPUs cannot be shared out over %d nodes evenly", (long long)n_gpus,
@@ -74,7 +78,7 @@ static s2_status check_machine(const s2_pattern *pattern, const s2_sim_options *
     if (options->n_nodes > 1 && options->gpu.network_gb_s <= 0)
         return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_MACHINE, 0, 0,
                            "%s has no network_gb_s: what links its nodes is not known", options->gpu.name);
-    if (s2_links_rate(options, S2_GROUP_CONTEXT) <= 0)
+    if (s2_links_rate(options, S2_GROUP_EXPERTS) <= 0)
         return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_MACHINE, 0, 0,
                            "%s has neither nvlink_gb_s nor pcie_gb_s: what links its GPUs is not known",
                            options->gpu.name);
@@ -619,6 +623,7 @@ static void take_times(const s2_machine_run *run, const s2_schedule *sum, s2_sim
     sim->predicted = slot->predicted;
     sim->kernel = slot->kernel;
     sim->scored = slot->scored;
+    sim->experts = slot->experts;
     sim->clock_mhz = slot->clock_mhz;
     sim->imbalance = slot->imbalance;
     sim->dram_bytes = sum->dram_bytes * m;
@@ -671,7 +676,7 @@ s2_status s2_machine_price(s2_arena *scratch, const s2_pattern *pattern, const s
     s2_sim_options counting = *options;
     S2_TRY(check_machine(pattern, options, diag));
     if (options->n_stages == 1 && options->n_context == 1)
-        return price_part(&run, pattern, options, sim); /* nodes alone: links of the parts around attention */
+        return price_part(&run, pattern, options, sim); /* only links and parts around attention are others */
     s2_machine_cut(options, &run.n_micro, &run.micro_batch);
     /* counts and caches of all GPUs together; every time comes from the stages */
     counting.calibration = NULL;

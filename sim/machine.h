@@ -1,8 +1,10 @@
 /*
- * sim/machine.h - a step on a machine of many GPUs: stages of layers (pipeline), and a context that is shared out.
+ * sim/machine.h - a step on a machine of many GPUs: stages of layers (pipeline), a context that is shared out,
+ * experts that are dealt out.
  *
  *     stages    p of them run microbatches one after another. Prefill and training take the first one through all
  *               stages, then one each period; decode gives every microbatch a token in turn.
+ *     experts   dealt out to replicas (sim/experts.h)
  *     context   c GPUs have 2c even pieces of the tokens between them, the first and the last, the second and the
  *               last but one, ...; keys and values go round a ring while attention runs.
  *

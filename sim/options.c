@@ -56,6 +56,7 @@ s2_status s2_sim_options_default(s2_sim_options *out)
                               .n_ranks = 1,
                               .n_stages = 1,
                               .n_context = 1,
+                              .n_expert_ranks = 1,
                               .n_nodes = 1,
                               .n_shards = 1};
     S2_TRY(s2_gpu_find("h200", &options.gpu, NULL));

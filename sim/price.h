@@ -64,11 +64,12 @@ typedef struct s2_sim_options {
     s2_cache_type cache;
     s2_fusion fusion; /* matters with a net and a calibration only */
     /* A machine of many GPUs (sim/machine.h), each group of n_ranks: */
-    int32_t n_stages;  /* of a pipeline */
-    int32_t n_micro;   /* microbatches; 0: a sequence each, in decode one for each stage */
-    int32_t n_context; /* GPUs that share the tokens of a sequence */
-    int32_t n_nodes;   /* among which all GPUs, replicas included, are dealt out evenly (sim/links.h) */
-    bool no_embedding; /* sim/machine.c: this GPU has other layers than the first, or than the last */
+    int32_t n_stages;       /* of a pipeline */
+    int32_t n_micro;        /* microbatches; 0: a sequence each, in decode one for each stage */
+    int32_t n_context;      /* GPUs that share the tokens of a sequence */
+    int32_t n_expert_ranks; /* replicas that share the experts of each layer (sim/experts.h) */
+    int32_t n_nodes;        /* among which all GPUs, replicas included, are dealt out evenly (sim/links.h) */
+    bool no_embedding;      /* sim/machine.c: this GPU has other layers than the first, or than the last */
     bool no_head;
     bool times_only; /* sim/price.c: of a whole price only times and cache are wanted */
     bool keeps_all;  /* the cache frees no page, whatever the pattern drops; kv still says what it could */
@@ -185,6 +186,14 @@ typedef struct s2_machine {
     double imbalance;       /* of the GPUs that share a context: most / mean */
 } s2_machine;
 
+/* What the GPUs that share the experts of a mixture do of a layer, in a pass of one microbatch. */
+typedef struct s2_expert_price {
+    int32_t n_each;   /* experts on a GPU; 0: no GPUs share them */
+    double picks;     /* of the GPU with most: how often tokens of all GPUs pick one of its experts */
+    double imbalance; /* which is so many times the mean GPU's */
+    double read;      /* distinct experts that the GPU with most of them reads */
+} s2_expert_price;
+
 /* Layers that keep a state of fixed size. How it is computed is not known, so only moving it takes time. */
 typedef struct s2_states {
     int32_t n_layers;
@@ -199,6 +208,7 @@ typedef struct s2_sim {
     double floor_us[S2_N_PHASES]; /* no kernel is faster; with S2_PRICE_RAISED: none that was measured */
     s2_largest largest;
     s2_machine machine;
+    s2_expert_price experts;
     s2_states states;
     s2_counts counts; /* of all GPUs; the keys of a copied KV head count on each */
     s2_counts dense;

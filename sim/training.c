@@ -4,6 +4,7 @@
 
 #include "base/arith.h"
 #include "sim/endtoend.h"
+#include "sim/experts.h"
 #include "sim/links.h"
 #include "sim/machine.h"
 
@@ -14,17 +15,20 @@
 #define LSE_BYTES   4.0
 
 /* Bytes that a token keeps of a layer for the backward pass: inputs of norms and products, Q, K, V and O, and in a
- * gated feed-forward layer both halves and their product. */
-static double layer_bytes(const s2_sim_options *options)
+ * gated feed-forward layer both halves and their product; picked: how much more experts are picked than the mean. */
+static double layer_bytes(const s2_sim_options *options, double picked)
 {
     const s2_net *const net = options->net;
     const double n = options->n_ranks, q = (double)net->n_heads * net->head_dim / n,
                  kv = fmax(net->n_kv_heads / n, 1) * net->head_dim,
-                 ffn = (net->gated ? 3.0 : 2.0) * net->ffn * net->n_active / n;
+                 ffn = (net->gated ? 3.0 : 2.0) * net->ffn * net->n_active * picked / n;
     return (4.0 * net->hidden + 2 * q + 2 * kv + ffn) * ELEM_BYTES + net->n_heads / n * LSE_BYTES;
 }
 
-/* The most weights that run at a time: a layer's, or those of the embedding or the head where they are more. */
+/*
+ * The most weights that run at a time: a layer's, or those of the embedding or the head where they are more. Experts
+ * are gathered from the replicas that have the same ones.
+ */
 static double gathered_weights(const s2_sim_options *options)
 {
     const s2_net *const net = options->net;
@@ -33,7 +37,9 @@ static double gathered_weights(const s2_sim_options *options)
     s2_sim_options own = *options;
     own.net = &bare;
     bare.vocab = 0;
-    const double layer = s2_end_to_end_weights(&own) / net->n_layers;
+    const bool whole = own.n_shards <= own.n_expert_ranks; /* nobody else has its experts */
+    const double experts = s2_end_to_end_experts(&own), gathered = whole ? 0 : experts / own.n_expert_ranks,
+                 layer = (s2_end_to_end_weights(&own) - experts + gathered) / net->n_layers;
     return options->no_embedding && options->no_head ? layer : fmax(layer, embedding);
 }
 
@@ -47,7 +53,8 @@ static void keep_on_stage(const s2_sim_options *options, int32_t nth, s2_trainin
     s2_machine_stage(options, options->net->n_layers, nth, &net, &own);
     s2_machine_cut(options, &n_micro, &micro_batch);
     const double tokens = (double)(s2_ceil_div(options->len_tok, options->n_context) * micro_batch),
-                 layer = layer_bytes(&own), weights = s2_end_to_end_weights(&own);
+                 layer = layer_bytes(&own, s2_experts_deal(&own, tokens).imbalance),
+                 weights = s2_end_to_end_weights(&own);
     *out = (s2_training){.n_in_flight = s2_min_i32(n_micro, options->n_stages - nth)};
     out->gathered_bytes = options->n_shards > 1 ? 2 * ELEM_BYTES * gathered_weights(&own) : 0;
     out->state_bytes = weights * STATE_BYTES / options->n_shards + out->gathered_bytes;

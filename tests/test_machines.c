@@ -13,6 +13,9 @@
 #include "base/text.h"
 #include "pattern/dense.h"
 #include "pattern/parse.h"
+#include "sim/experts.h"
+#include "sim/links.h"
+#include "sim/machine.h"
 #include "sim/price.h"
 #include "sim/scores.h"
 #include "sim/share.h"
@@ -398,6 +401,283 @@ static void tokens_read_the_experts_that_they_pick(void **state)
     s2_arena_release(&arena);
 }
 
+/* ---- experts that are dealt out */
+
+static double peak_us(const s2_sim_options *options, double flop)
+{
+    return flop / (options->gpu.bf16_tflops * 1e6);
+}
+
+typedef struct drawn_deal {
+    double picks, read; /* means over the draws of the largest over the GPUs */
+} drawn_deal;
+
+/* So many tokens on each of n GPUs pick experts: what the GPU with most gets, drawn. */
+static drawn_deal draw_deal(s2_rng *rng, const s2_net *net, int32_t n, int64_t n_tok)
+{
+    enum { TRIALS = 600, MOST = 512 };
+    const int32_t each = net->n_experts / n;
+    drawn_deal sum = {0, 0};
+    for (int32_t trial = 0; trial < TRIALS; trial++) {
+        int32_t picks[MOST] = {0}, read[MOST] = {0}, most_picks = 0, most_read = 0;
+        bool seen[MOST] = {false};
+        for (int64_t tok = 0; tok < n * n_tok; tok++) {
+            int32_t own[MOST];
+            for (int32_t pick = 0; pick < net->n_active;) {
+                own[pick] = (int32_t)s2_rng_below(rng, (uint64_t)net->n_experts);
+                bool again = false;
+                for (int32_t before = 0; before < pick; before++)
+                    again |= own[before] == own[pick];
+                if (again)
+                    continue;
+                picks[own[pick] / each]++;
+                read[own[pick] / each] += seen[own[pick]] ? 0 : 1;
+                seen[own[pick++]] = true;
+            }
+        }
+        for (int32_t rank = 0; rank < n; rank++) {
+            most_picks = picks[rank] > most_picks ? picks[rank] : most_picks;
+            most_read = read[rank] > most_read ? read[rank] : most_read;
+        }
+        sum.picks += most_picks;
+        sum.read += most_read;
+    }
+    return (drawn_deal){sum.picks / TRIALS, sum.read / TRIALS};
+}
+
+static void picks_spread_over_the_gpus_as_drawn_ones_do(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"gpt-oss-20b", "qwen3-30b-a3b", "mixtral-8x7b"};
+    s2_rng rng = {s2_test_seed(20261129)};
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++)
+        for (int32_t n = 1; n <= 8; n *= 2)
+            for (int64_t n_tok = 1; n_tok <= 64; n_tok *= 4) {
+                const s2_net net = net_of(models[m]);
+                s2_sim_options options = defaults();
+                options.net = &net;
+                options.n_expert_ranks = n;
+                const s2_expert_price dealt = s2_experts_deal(&options, (double)n_tok);
+                const drawn_deal drawn = draw_deal(&rng, &net, n, n_tok);
+                const double mean = (double)(n_tok * net.n_active),
+                             read = net.n_experts *
+                                    (1 - pow(1 - (double)net.n_active / net.n_experts, (double)(n * n_tok)));
+                s2_assert_close(dealt.picks, drawn.picks, 0.1 * drawn.picks);
+                s2_assert_close(dealt.read, drawn.read, 0.1 * drawn.read);
+                assert_true(dealt.picks >= mean * (1 - 1e-9) && dealt.picks <= n * mean);
+                assert_true(dealt.read >= read / n * (1 - 1e-9) && dealt.read <= net.n_experts / n + 1e-9);
+                s2_assert_close(dealt.imbalance * mean, dealt.picks, 1e-9 * dealt.picks);
+                if (n == 1) {
+                    s2_assert_close(dealt.picks, mean, 1e-9 * mean);
+                    s2_assert_close(dealt.read, read, 1e-9 * read);
+                }
+            }
+}
+
+/* More tokens are never fewer picks, also where another formula takes over. */
+static void more_tokens_are_more_picks(void **state)
+{
+    (void)state;
+    const s2_net net = net_of("gpt-oss-20b");
+    s2_sim_options options = defaults();
+    options.net = &net;
+    for (options.n_expert_ranks = 2; options.n_expert_ranks <= 32; options.n_expert_ranks *= 2) {
+        double before = 0;
+        for (int64_t n_tok = 1; n_tok < 400; n_tok++) {
+            const double picks = s2_experts_deal(&options, (double)n_tok).picks;
+            assert_true(picks > before);
+            before = picks;
+        }
+    }
+}
+
+static double sent_bytes(const s2_sim *sim, const char *name)
+{
+    for (int32_t part = 0; part < sim->n_parts; part++)
+        if (strcmp(sim->parts[part].name, name) == 0)
+            return sim->parts[part].sent_bytes;
+    return 0;
+}
+
+static s2_sim_options drawn_machine(s2_rng *rng, const s2_net *net, const s2_calibration *calibration)
+{
+    s2_sim_options options = defaults();
+    options.net = net;
+    options.calibration = calibration;
+    options.phase = (s2_phase)s2_rng_below(rng, S2_N_PHASES);
+    options.len_tok = 1024 + (int64_t)s2_rng_below(rng, 3000);
+    options.batch = 1 + (int64_t)s2_rng_below(rng, 6);
+    options.n_ranks = 1 << s2_rng_below(rng, 3);
+    options.n_expert_ranks = 2 << s2_rng_below(rng, 2);
+    options.n_stages = 1 << s2_rng_below(rng, 2);
+    options.n_context = options.phase == S2_DECODE ? 1 : 1 << s2_rng_below(rng, 2);
+    options.n_shards = options.phase == S2_TRAIN ? options.n_expert_ranks << s2_rng_below(rng, 2) : 1;
+    options.recompute = options.phase == S2_TRAIN && s2_rng_below(rng, 2) == 0;
+    options.n_nodes = 1 << s2_rng_below(rng, 2);
+    return options;
+}
+
+/* Tokens of one GPU in a whole step, padded to the longest share as the machine does it. */
+static double tokens_of(const s2_sim_options *options, int32_t n_micro, int64_t micro_batch)
+{
+    const double len = options->phase == S2_DECODE ? 1 : ceil((double)options->len_tok / options->n_context);
+    return len * (double)micro_batch * n_micro;
+}
+
+static void dealt_experts_are_those_of_one_gpu_and_their_tokens_travel(void **state)
+{
+    (void)state;
+    static s2_calibration calibration;
+    assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+    const s2_net nets[] = {net_of("gpt-oss-20b"), net_of("qwen3-30b-a3b"), net_of("mixtral-8x7b")};
+    for (int64_t nth = 0; nth < s2_test_cases(40); nth++) {
+        s2_rng rng = {s2_test_seed(20261130) + (uint64_t)nth};
+        s2_arena arena = {0};
+        char text[200];
+        const s2_net net = nets[s2_rng_below(&rng, 3)];
+        snprintf(text, sizeof text, "model %s; layers all: local 4", net.name);
+        const s2_pattern pattern = parsed(&arena, text);
+        const s2_sim_options options = drawn_machine(&rng, &net, &calibration);
+        s2_sim_options whole = options, bound = options;
+        const int32_t n = options.n_expert_ranks;
+        whole.n_expert_ranks = whole.n_nodes = 1;
+        bound.calibration = NULL;
+        const s2_sim dealt = priced(&arena, &pattern, &options), one = priced(&arena, &pattern, &whole),
+                     least = priced(&arena, &pattern, &bound);
+        /* attention and its cache are those of a replica */
+        assert_true(dealt.time_us == one.time_us && dealt.kv_fullest == one.kv_fullest);
+        assert_memory_equal(&dealt.counts, &one.counts, sizeof one.counts);
+        assert_true(least.end_to_end_us <= dealt.end_to_end_us);
+        /* the experts of all GPUs are all experts, once each */
+        const double matrix = (net.gated ? 3.0 : 2.0) * net.hidden * net.ffn / options.n_ranks;
+        int32_t n_micro;
+        int64_t micro_batch;
+        s2_machine_cut(&options, &n_micro, &micro_batch);
+        if (options.n_stages == 1 && options.phase != S2_TRAIN) {
+            const double experts = matrix * net.n_experts * net.n_layers *
+                                   (net.stored == S2_WEIGHTS_MXFP4 ? 4.25 / 8 : 2),
+                         others = (double)one.weight_bytes - experts;
+            s2_assert_close((double)dealt.weight_bytes * n - others * (n - 1), (double)one.weight_bytes,
+                            1e-6 * (double)one.weight_bytes);
+        }
+        /* optimizer's state is divided over all replicas anyhow; the GPU with most picks keeps more of them */
+        const s2_training *const own_kept = &dealt.training, *const kept = &one.training;
+        const double imbalance =
+            s2_experts_deal(&options, tokens_of(&options, n_micro, micro_batch) / n_micro).imbalance;
+        s2_assert_close(own_kept->state_bytes - own_kept->gathered_bytes,
+                        kept->state_bytes - kept->gathered_bytes, 1e-9 * kept->state_bytes);
+        const bool trains = options.phase == S2_TRAIN;
+        assert_true(trains ? own_kept->activation_bytes > kept->activation_bytes
+                           : own_kept->activation_bytes == 0);
+        assert_true(own_kept->activation_bytes <= kept->activation_bytes * imbalance);
+        if (trains && options.n_stages == 1) {
+            const double others = net.hidden * 2.0 * (net.n_heads + net.n_kv_heads) * net.head_dim /
+                                  options.n_ranks,
+                         own_experts = options.n_shards > n ? matrix * net.n_experts / n : 0,
+                         embedding = (double)net.vocab * net.hidden / options.n_ranks;
+            s2_assert_close(own_kept->gathered_bytes, 4 * fmax(others + own_experts, embedding),
+                            1e-9 * own_kept->gathered_bytes);
+        }
+        /* no GPU reads its experts faster than its memory, nor multiplies faster than its peak */
+        const double passes = options.phase == S2_TRAIN ? options.recompute ? 4 : 3 : 1,
+                     tokens = tokens_of(&options, n_micro, micro_batch),
+                     layers = ceil(net.n_layers / options.n_stages),
+                     all_read = net.n_experts *
+                                (1 - pow(1 - (double)net.n_active / net.n_experts, n * tokens / n_micro)),
+                     bits = net.stored == S2_WEIGHTS_MXFP4 && options.phase != S2_TRAIN ? 4.25 : 16;
+        const double feed_us = part_us(&dealt, "feed-forward");
+        assert_true(feed_us >= layers * matrix * all_read / n * bits / 8 * passes * n_micro /
+                                   (options.gpu.hbm_gb_s * 1e3));
+        assert_true(feed_us >= peak_us(&options, 2 * layers * matrix * net.n_active * tokens * passes));
+        assert_true(feed_us >= part_us(&least, "feed-forward"));
+        /* a copy of each token for each pick that is elsewhere, there and back */
+        const double times = options.phase == S2_TRAIN ? options.recompute ? 3 : 2 : 1,
+                     sent = 2 * times * layers * 2.0 * net.hidden * net.n_active * tokens * (n - 1) / n;
+        const double own = sent_bytes(&dealt, "all-to-all");
+        s2_assert_close(own, sent, (options.n_stages > 1 ? 0.2 : 1e-9) * sent);
+        assert_true(part_us(&dealt, "all-to-all") >= own / s2_links_rate(&options, S2_GROUP_EXPERTS));
+        assert_true(part_us(&one, "all-to-all") == 0 && part_us(&least, "all-to-all") == 0);
+        assert_true(!dealt.measured || options.n_stages * options.n_context == 1);
+        s2_arena_release(&arena);
+    }
+}
+
+/* What is said to fit, fits when asked, one more does not, and dealing experts out never makes less room. */
+static void dealt_experts_leave_room_that_is_there(void **state)
+{
+    (void)state;
+    const s2_net nets[] = {net_of("gpt-oss-120b"), net_of("mixtral-8x7b")};
+    for (int64_t nth = 0; nth < s2_test_cases(12); nth++) {
+        s2_rng rng = {s2_test_seed(20261131) + (uint64_t)nth};
+        s2_arena arena = {0};
+        char text[200];
+        const s2_net net = nets[s2_rng_below(&rng, 2)];
+        snprintf(text, sizeof text, "model %s; layers all: local 4", net.name);
+        const s2_pattern pattern = parsed(&arena, text);
+        s2_sim_options options = drawn_machine(&rng, &net, NULL);
+        options.batch = 1;
+        options.n_context = options.n_nodes = 1;
+        if (options.phase == S2_TRAIN) {
+            options.n_shards = 16;
+            options.n_micro = options.n_stages > 1 ? 1 : 0;
+        } else {
+            options.n_stages = 1;
+        }
+        int64_t before = 0;
+        for (options.n_expert_ranks = 1; options.n_expert_ranks <= 8; options.n_expert_ranks *= 2) {
+            s2_sim sim = priced(&arena, &pattern, &options);
+            const int64_t fit = sim.fit_batch;
+            /* in training the GPU with most picks keeps more than the mean, which may cost a sequence */
+            assert_true(fit >= (options.phase == S2_TRAIN ? before * 3 / 4 : before));
+            before = fit;
+            if (fit == 0 || fit == S2_LIMIT_BATCH)
+                continue;
+            s2_sim_options asked = options;
+            for (asked.batch = fit; asked.batch <= fit + 1; asked.batch++) {
+                sim = priced(&arena, &pattern, &asked);
+                const double kept = options.phase == S2_TRAIN
+                                        ? sim.training.bytes
+                                        : (double)sim.weight_bytes + (double)sim.kv_peak;
+                assert_true((kept <= options.gpu.hbm_gb * 1e9) == (asked.batch == fit));
+            }
+        }
+        s2_arena_release(&arena);
+    }
+}
+
+static void experts_that_cannot_be_dealt_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model;
+        s2_phase phase;
+        int32_t n, n_shards;
+        const char *why;
+    } cases[] = {{"gpt-oss-20b", S2_PREFILL, 3, 1, "evenly"},
+                 {"gpt-oss-20b", S2_PREFILL, 64, 1, "evenly"},
+                 {"llama-3.1-8b", S2_DECODE, 2, 1, "model that has some"},
+                 {NULL, S2_DECODE, 2, 1, "model that has some"},
+                 {"gpt-oss-20b", S2_TRAIN, 4, 1, "no multiple"},
+                 {"gpt-oss-20b", S2_TRAIN, 4, 6, "no multiple"}};
+    s2_arena arena = {0};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const s2_net net = net_of(cases[c].model != NULL ? cases[c].model : "llama-3.1-8b");
+        char text[100];
+        s2_sim sim;
+        s2_diag diag = {0};
+        snprintf(text, sizeof text, "model %s; layers all: local 4", net.name);
+        const s2_pattern pattern = parsed(&arena, text);
+        s2_sim_options options = defaults();
+        options.net = cases[c].model != NULL ? &net : NULL;
+        options.phase = cases[c].phase;
+        options.n_expert_ranks = cases[c].n;
+        options.n_shards = cases[c].n_shards;
+        assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, &diag), S2_EINVAL);
+        assert_non_null(strstr(diag.msg, cases[c].why));
+    }
+    s2_arena_release(&arena);
+}
+
 /* ---- what a pattern does not say */
 
 static int64_t pairs_of(const s2_pattern *pattern, s2_phase phase, int64_t len_tok)
@@ -408,11 +688,6 @@ static int64_t pairs_of(const s2_pattern *pattern, s2_phase phase, int64_t len_t
             for (int64_t k_tok = 0; k_tok <= q_tok; k_tok++)
                 n += s2_pattern_reads(pattern, s2_phase_rules(phase), 0, head, len_tok, q_tok, k_tok);
     return n;
-}
-
-static double peak_us(const s2_sim_options *options, double flop)
-{
-    return flop / (options->gpu.bf16_tflops * 1e6);
 }
 
 /* Latent attention: random widths, against pairs that are counted one by one. */
@@ -766,6 +1041,11 @@ int main(void)
         cmocka_unit_test(whole_models_take_what_was_measured_within_ten_percent),
         cmocka_unit_test(eager_kernels_move_more_and_leave_products_alone),
         cmocka_unit_test(tokens_read_the_experts_that_they_pick),
+        cmocka_unit_test(experts_that_cannot_be_dealt_are_refused),
+        cmocka_unit_test(dealt_experts_leave_room_that_is_there),
+        cmocka_unit_test(dealt_experts_are_those_of_one_gpu_and_their_tokens_travel),
+        cmocka_unit_test(more_tokens_are_more_picks),
+        cmocka_unit_test(picks_spread_over_the_gpus_as_drawn_ones_do),
         cmocka_unit_test(latent_attention_costs_its_own_widths),
         cmocka_unit_test(choosing_keys_costs_what_its_consumer_scores),
         cmocka_unit_test(stages_wait_for_one_another_and_share_what_is_kept),
