@@ -29,7 +29,8 @@ static double largest_normal(int32_t n)
     return sum * step;
 }
 
-double s2_experts_largest(int32_t n, double trials, double p)
+/* The expected largest of n independent counts, each of `trials` trials that succeed with probability p. */
+static double largest_of(int32_t n, double trials, double p)
 {
     const double mean = trials * p;
     if (n == 1 || p >= 1 || p <= 0)
@@ -47,8 +48,8 @@ s2_expert_price s2_experts_deal(const s2_sim_options *options, double tokens)
                  mean = tokens * net->n_active;
     const s2_expert_price dealt = {
         .n_each = n > 1 ? net->n_experts / n : 0,
-        .picks = s2_experts_largest(n, n * mean, 1.0 / n),
-        .read = s2_experts_largest(n, each, 1 - pow(1 - picked, n * tokens)),
+        .picks = largest_of(n, n * mean, 1.0 / n),
+        .read = largest_of(n, each, 1 - pow(1 - picked, n * tokens)),
     };
     s2_expert_price out = dealt;
     out.imbalance = n > 1 ? dealt.picks / mean : 1;

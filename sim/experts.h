@@ -16,9 +16,6 @@
 extern "C" {
 #endif
 
-/* The expected largest of n independent counts, each of `trials` trials that succeed with probability p. */
-double s2_experts_largest(int32_t n, double trials, double p);
-
 /* So many tokens on each GPU. Where no GPUs share experts, one has all of them, and imbalance is 1. */
 s2_expert_price s2_experts_deal(const s2_sim_options *options, double tokens);
 
