@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Other people's kernels x patterns x lengths under the judge: one command, rows as they come, and a page of them.
 
-usage: matrix.py S2 ROWS.jsonl [--jobs=N] [--seconds=N] [--len=N,...] [--only=NAME,...] [--pieces=N] [--patterns=NAME,...] [--runs=N]
+usage: matrix.py S2 ROWS.jsonl [--jobs=N] [--seconds=N] [--len=N,...] [--only=NAME,...] [--pieces=N] [--patterns=NAME,...] [--runs=N] [--phase=train]
        matrix.py --page ROWS.jsonl > PAGE.md
 
 Each backend gets processes of its own, a row is written as soon as it is known, and what was not reached within --seconds is
@@ -21,9 +21,10 @@ BACKENDS = {"sdpa-math": "sdpa.py math", "sdpa-flash": "sdpa.py flash", "sdpa-cu
             "sdpa-efficient": "sdpa.py efficient", "flex-eager": "flex.py eager", "flex-compiled": "flex.py compiled",
             "hf-mistral-eager": "hf.py eager mistral", "hf-mistral-sdpa": "hf.py sdpa mistral",
             "hf-llama-sdpa": "hf.py sdpa llama", "triton-template": "triton_template.py",
+            "sdpa-flash3": "sdpa.py flash3", "sdpa-flash4": "sdpa.py flash4", "flex-flash": "flex.py flash",
             "fa-cute-switches": "fa_cute.py switches", "fa-cute-blocks": "fa_cute.py blocks",
             "flashinfer-single": "flashinfer_prefill.py single fa2", "flashinfer-blocks": "flashinfer_prefill.py blocks fa2",
-            "vllm-blocksparse": "vllm_blocksparse.py"}
+            "flashinfer-variable": "flashinfer_variable.py", "vllm-blocksparse": "vllm_blocksparse.py"}
 SHAPE = "heads 4; kv-heads 2; head-dim 64; "
 BODIES = {"dense": "dense", "self": "local 1t", "window-33": "local 33t", "window-256": "local 256t", "window-1000": "local 1000t",
           "blocks-2": "local 2", "blocks-1-of-128": "block 128; local 1", "streaming": "local 4 | sink 1",
@@ -53,7 +54,7 @@ def option(name, default):
 def run(s2, backend, names, lengths, out, lock, deadline):
     """One process of s2, one of the adapter; its rows go to the file as they come."""
     command = [s2, "validate", *(PATTERNS[name] for name in names), "--no-db", "--json", "--device", "cpu", "--len", lengths,
-               "--timeout", "120", "--runs", option("runs", "0"), "--kernel", f"{sys.executable} {HERE}/{BACKENDS[backend]}"]
+               "--timeout", "120", "--phase", option("phase", "prefill"), "--runs", option("runs", "0"), "--kernel", f"{sys.executable} {HERE}/{BACKENDS[backend]}"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True)
     timer = threading.Timer(max(1, deadline - time.monotonic()), lambda: os.killpg(process.pid, signal.SIGKILL))
     timer.start()
@@ -62,7 +63,7 @@ def run(s2, backend, names, lengths, out, lock, deadline):
         if row.get("schema") != "s2validate/1":
             continue
         with lock:
-            out.write(json.dumps({"backend": backend, **row}) + "\n")
+            out.write(json.dumps({"backend": backend, "phase": option("phase", "prefill"), **row}) + "\n")
             out.flush()
     process.wait()
     timer.cancel()

@@ -246,8 +246,8 @@ def pick_device():
 
 
 def serve(name, forward, backward=None, decode=None, lse=True, deterministic=True, rounds="weights", versions="",
-          device=None, refusals=(), batch_invariant=False):
-    """Serve until s2 ends; with --times[=N] on the command line, print a table of times and end. rounds: what passes through the storage type: "output", "weights" too, or "scores" too."""
+          device=None, refusals=(), batch_invariant=False, recomputes=True):
+    """Serve until s2 ends; with --times[=N] on the command line, print a table of times and end. rounds: what passes through the storage type: "output", "weights" too, or "scores" too. recomputes: backward() runs a forward of its own, as gradients() does; False: it uses p.o and p.lse."""
     device = device or pick_device()
     asked = [word for word in sys.argv if word.startswith("--times")]
     if asked:
@@ -263,7 +263,8 @@ def serve(name, forward, backward=None, decode=None, lse=True, deterministic=Tru
             return _failure(error, refusals)
 
     raw(name, [word for word, kernel in kernels.items() if kernel], answer, lse=lse, deterministic=deterministic,
-        rounds=rounds, versions=versions, device=str(device).partition(":")[0], batch_invariant=batch_invariant)
+        rounds=rounds, versions=versions, device=str(device).partition(":")[0], batch_invariant=batch_invariant,
+        recomputes=recomputes)
 
 
 def gradients(p, forward):

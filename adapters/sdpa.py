@@ -1,4 +1,6 @@
-"""torch's scaled_dot_product_attention under the judge. usage: sdpa.py math|flash|cudnn|efficient
+"""torch's scaled_dot_product_attention under the judge. usage: sdpa.py math|flash|flash3|flash4|cudnn|efficient
+
+flash3 and flash4 are the FlashAttention backend with the kernels of the packages flash_attn_3 and flash-attn-4, where torch finds them.
 
 Causal problems are asked as is_causal where that means the same (as many queries as keys); everything else as a mask, which
 not every backend takes.
@@ -11,8 +13,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 BACKENDS = {"math": SDPBackend.MATH, "flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION,
-            "efficient": SDPBackend.EFFICIENT_ATTENTION}
-WORD = sys.argv[1] if len(sys.argv) > 1 else "math"
+            "flash3": SDPBackend.FLASH_ATTENTION, "flash4": SDPBackend.FLASH_ATTENTION, "efficient": SDPBackend.EFFICIENT_ATTENTION}
+PACKAGES = {"flash3": "FA3", "flash4": "FA4"}
+WORD = sys.argv[1] if len(sys.argv) > 1 and not sys.argv[1].startswith("--") else "math"
 DEVICE = s2_adapter.pick_device()
 
 
@@ -33,6 +36,11 @@ def backward(p):
 
 if WORD not in BACKENDS:
     s2_adapter.refuse(f"sdpa.py takes one of {', '.join(BACKENDS)}")
+if WORD in PACKAGES:
+    try:
+        torch.nn.attention.activate_flash_attention_impl(PACKAGES[WORD])
+    except Exception as error:  # no such package, another torch, another GPU
+        s2_adapter.refuse(f"torch {torch.__version__} finds no {PACKAGES[WORD]}: {error}")
 s2_adapter.serve(f"sdpa-{WORD}", forward, backward, lse=False, rounds="scores" if WORD == "math" else "weights",
                  versions=s2_adapter.versions_of(torch, device=DEVICE), device=DEVICE,
                  refusals=("No available kernel", "not supported", "No viable backend"))

@@ -6,6 +6,7 @@
 
 #include "base/rng.h"
 #include "base/text.h"
+#include "calibrate/launches.h"
 #include "pattern/parse.h"
 
 enum { CODE_TABLE = 708, MOST_COLUMNS = 64, LIMIT_LINE = 4096 };
@@ -233,9 +234,13 @@ static s2_status make_pattern(const s2_table_reader *reader, s2_table_row *row)
     char hash[S2_HASH_HEX];
     s2_buf text = {0};
     s2_diag why = {0};
-    s2_buf_printf(&text, "heads %d; kv-heads %d; head-dim %d; block %d; %s layers all: %s", row->heads,
-                  row->kv_heads, row->head_dim, row->block_tok, row->causal ? "" : "causal no;",
-                  row->pattern != NULL ? row->pattern : "dense");
+    const s2_launch_ask ask = {.heads = row->heads,
+                               .kv_heads = row->kv_heads,
+                               .head_dim = row->head_dim,
+                               .block_tok = row->block_tok,
+                               .causal = row->causal,
+                               .body = row->pattern};
+    s2_launch_print_pattern(&ask, &text);
     s2_status status = text.status;
     if (status == S2_OK)
         status = s2_pattern_parse(reader->arena, text.data, text.len, NULL, &row->made, &why);

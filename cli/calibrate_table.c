@@ -14,6 +14,7 @@ enum { LEFT_OUT = 3, SUSPECT = 20 };
 typedef struct s2_table_run {
     s2_cli *cli;
     const s2_args *args;
+    const s2_table_source *source;
     s2_gpu gpu;
     s2_pass pass; /* for rows that do not state one; S2_N_PASSES: none was named */
     s2_table table;
@@ -34,12 +35,13 @@ static s2_exit refuse(s2_cli *cli, s2_status status, const char *path, const s2_
 
 static s2_exit read_names(s2_table_run *run)
 {
-    const char *const gpu = s2_args_str(run->args, "gpu"), *const pass = s2_args_str(run->args, "pass");
+    const char *const pass = s2_args_str(run->args, "pass");
+    const char *const gpu = run->source->gpu != NULL ? run->source->gpu : s2_args_str(run->args, "gpu");
     if (gpu == NULL) {
         s2_cli_error(run->cli, "a table of times does not say its GPU: --gpu names it");
         return S2_EXIT_USAGE;
     }
-    if (s2_args_has(run->args, "rows")) {
+    if (s2_args_has(run->args, "rows") && !run->source->measured) {
         s2_cli_error(run->cli, "--rows cannot be combined with --from a table: its rows stay where they are");
         return S2_EXIT_USAGE;
     }
@@ -57,19 +59,16 @@ static s2_exit parse(s2_table_run *run, const char *path, char *text, size_t n_b
     return status == S2_OK ? S2_EXIT_OK : refuse(run->cli, status, path, &diag);
 }
 
-/* The file's name, or --name: every figure is reported under it. */
-static void name_peer(s2_table_run *run, const char *path)
+/* Every figure is reported under its name. */
+static void name_peer(s2_table_run *run)
 {
-    const char *const slash = strrchr(path, '/'), *word = s2_args_str(run->args, "name");
+    const char *const word = s2_args_str(run->args, "name");
     char name[S2_PEER_NAME];
-    snprintf(name, sizeof name, "%s", word != NULL ? word : slash != NULL ? slash + 1 : path);
+    snprintf(name, sizeof name, "%s", word != NULL ? word : run->source->kernel);
     name[strcspn(name, " \t,")] = '\0';
-    char *const end = word == NULL ? strstr(name, ".csv") : NULL;
-    if (end != NULL)
-        *end = '\0';
     s2_text_clean(run->peer.name, sizeof run->peer.name, name[0] != '\0' ? name : "table");
     snprintf(run->peer.gpu, sizeof run->peer.gpu, "%s", run->gpu.name);
-    s2_text_clean(run->peer.source, sizeof run->peer.source, slash != NULL ? slash + 1 : path);
+    s2_text_clean(run->peer.source, sizeof run->peer.source, run->source->source);
 }
 
 /* What was fitted judges nothing, whatever the file that it is in. */
@@ -125,15 +124,15 @@ static void print_judged(const s2_table_run *run, s2_buf *buf)
                       s2_text_plural(run->n_dropped), s2_args_str(run->args, "judge"));
 }
 
-/* Times in nanoseconds fit as well as any. */
-static void doubt_unit(const s2_table_run *run)
+/* Times in nanoseconds fit as well as any, and so do those of another machine. */
+static void doubt(const s2_table_run *run)
 {
     const double slowness = s2_table_slowness(&run->table);
     if (slowness > SUSPECT)
         s2_cli_error(run->cli,
-                     "caution: the fastest row takes %.0f times as long as any kernel needs on %s: is the "
-                     "column us in microseconds?",
-                     slowness, run->gpu.title);
+                     "caution: the fastest row takes %.0f times as long as any kernel needs on %s: %s",
+                     slowness, run->gpu.title,
+                     run->source->measured ? "does it compute there?" : "is the column us in microseconds?");
 }
 
 /* With --out the page goes to standard output; else the file does, and the page goes to standard error. */
@@ -155,7 +154,22 @@ static s2_exit write_all(s2_table_run *run)
     return saved;
 }
 
-s2_exit s2_calibrate_table(s2_cli *cli, const s2_args *args, const char *path, char *text, size_t n_bytes)
+/* A law that nothing judged has no error to state. */
+static s2_exit check_judged(const s2_table_run *run)
+{
+    for (int32_t l = 0; l < run->peer.n_laws && run->source->measured; l++)
+        if (run->peer.laws[l].kernel.n_judged == 0) {
+            s2_cli_error(run->cli,
+                         "pass %s at head dim %d: no launch was left to judge its law: let more be timed "
+                         "(--minutes), or take other ones out (--leave-out SEED)",
+                         s2_pass_word(run->peer.laws[l].kernel.pass), run->peer.laws[l].head_dim);
+            return S2_EXIT_REFUSED;
+        }
+    return S2_EXIT_OK;
+}
+
+s2_exit s2_calibrate_table(s2_cli *cli, const s2_args *args, const s2_table_source *source, char *text,
+                           size_t n_bytes)
 {
     s2_table_run *const run = S2_NEW(&cli->arena, s2_table_run, 1);
     int64_t seed = 1;
@@ -164,16 +178,35 @@ s2_exit s2_calibrate_table(s2_cli *cli, const s2_args *args, const char *path, c
         return s2_cli_fail(cli, S2_ENOMEM, "calibrate");
     run->cli = cli;
     run->args = args;
+    run->source = source;
     S2_CLI_TRY(read_names(run));
     if (s2_args_str(args, "leave-out") != NULL)
         S2_CLI_TRY(s2_args_int(cli, args, "leave-out", 0, INT64_MAX / 8192, &seed));
-    S2_CLI_TRY(parse(run, path, text, n_bytes, &run->table));
-    name_peer(run, path);
+    S2_CLI_TRY(parse(run, source->path, text, n_bytes, &run->table));
+    name_peer(run);
     s2_table_leave_out(&run->table, (uint64_t)seed, s2_args_str(args, "judge") != NULL ? 0 : LEFT_OUT);
     const s2_status status = s2_table_fit(&cli->arena, &run->table, &run->gpu, &run->peer, &diag);
     if (status != S2_OK)
-        return refuse(cli, status, path, &diag);
+        return refuse(cli, status, source->path, &diag);
     S2_CLI_TRY(judge(run));
-    doubt_unit(run);
+    S2_CLI_TRY(check_judged(run));
+    doubt(run);
     return write_all(run);
+}
+
+s2_exit s2_calibrate_from(s2_cli *cli, const s2_args *args, const char *path, bool *is_table)
+{
+    char *text, name[S2_PEER_NAME];
+    size_t n_bytes;
+    S2_CLI_TRY(s2_textfile_read(cli, path, &text, &n_bytes));
+    *is_table = s2_table_is(text, n_bytes);
+    if (!*is_table)
+        return S2_EXIT_OK;
+    const char *const slash = strrchr(path, '/'), *const file = slash != NULL ? slash + 1 : path;
+    snprintf(name, sizeof name, "%s", file);
+    char *const end = strstr(name, ".csv");
+    if (end != NULL)
+        *end = '\0';
+    const s2_table_source source = {.path = path, .kernel = name, .source = file};
+    return s2_calibrate_table(cli, args, &source, text, n_bytes);
 }

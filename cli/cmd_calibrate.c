@@ -10,13 +10,13 @@
 #include "cli/calibrating.h"
 #include "cli/measure.h"
 #include "cli/options.h"
+#include "cli/plugged.h"
 #include "cli/textfile.h"
 #include "kernels/kernel.h"
 #include "kernels/micro.h"
 #include "sim/layer.h"
 #include "calibrate/accuracy.h"
 #include "calibrate/fit.h"
-#include "calibrate/table.h"
 
 enum { LIMIT_POINTS = 4096, FLOOR_SHARE = 10 };
 
@@ -414,21 +414,13 @@ static s2_exit measure_or_read(s2_calibrate *state)
     return open_and_measure(state);
 }
 
-/* Handle --from with a table of another kernel's times instead of rows of this command. */
-static s2_exit fit_table(s2_calibrate *state, bool *is_table)
-{
-    const char *const path = s2_args_str(&state->args, "from");
-    char *text;
-    size_t n_bytes;
-    S2_CLI_TRY(s2_textfile_read(state->cli, path, &text, &n_bytes));
-    *is_table = s2_table_is(text, n_bytes);
-    return *is_table ? s2_calibrate_table(state->cli, &state->args, path, text, n_bytes) : S2_EXIT_OK;
-}
-
 s2_exit s2_cmd_calibrate(s2_cli *cli, int argc, char **argv)
 {
     s2_calibrate state = {.cli = cli};
     S2_CLI_TRY(s2_args_parse(cli, "calibrate", argc, argv, &state.args));
+    const char *const kernel = s2_args_str(&state.args, "kernel");
+    if (kernel != NULL && s2_plugged_is(kernel))
+        return s2_calibrate_kernel(cli, &state.args);
     state.once = s2_args_has(&state.args, "once");
     S2_CLI_TRY(s2_args_int(cli, &state.args, "held-out", 0, LIMIT_POINTS / 4, &state.n_drawn));
     S2_CLI_TRY(s2_args_int(cli, &state.args, "seed", 0, INT64_MAX / 32, &state.seed));
@@ -442,9 +434,10 @@ s2_exit s2_cmd_calibrate(s2_cli *cli, int argc, char **argv)
         S2_CLI_TRY(list_points(&state));
         return print_list(&state);
     }
-    if (s2_args_has(&state.args, "from")) {
+    const char *const from = s2_args_str(&state.args, "from");
+    if (from != NULL) {
         bool is_table = false;
-        const s2_exit code = fit_table(&state, &is_table);
+        const s2_exit code = s2_calibrate_from(cli, &state.args, from, &is_table);
         if (code != S2_EXIT_OK || is_table)
             return code;
     }

@@ -13,11 +13,10 @@
 #include "cli/input.h"
 #include "cli/options.h"
 #include "sim/layer.h"
+#include "cli/plugged.h"
 #include "cli/store.h"
 #include "cli/validating.h"
 #include "judge/watchdog.h"
-#include "judge/plug.h"
-#include "judge/process.h"
 #include "judge/validate.h"
 #include "pattern/parse.h"
 
@@ -125,24 +124,12 @@ static s2_exit read_dtype(s2_validate_state *state)
     return S2_EXIT_OK;
 }
 
-/* Whether this is a file or a command, not a kernel of s2. */
-static bool is_foreign(const char *kernel)
-{
-    return strpbrk(kernel, "/ ") != NULL;
-}
-
-static bool is_object(const char *kernel)
-{
-    const size_t n = strlen(kernel);
-    return n > 3 && strcmp(kernel + n - 3, ".so") == 0 && strchr(kernel, ' ') == NULL;
-}
-
 static s2_exit read_kernel(s2_validate_state *state)
 {
     const char *const name = s2_args_str(&state->args, "kernel");
     if (name == NULL)
         return S2_EXIT_OK;
-    if (is_foreign(name))
+    if (s2_plugged_is(name))
         return S2_EXIT_OK; /* opened when the device is known */
     state->kernel = s2_kernel_find(name);
     if (state->kernel != NULL)
@@ -230,28 +217,6 @@ static s2_exit read_options(s2_validate_state *state)
     return read_layer(state);
 }
 
-/* Let any command `import s2_adapter`, from the tree's folder or the one next to the installed program. */
-static void find_adapters(void)
-{
-    static const char *const places[] = {"../../adapters", "../share/s2/adapters"};
-    char self[2048], folder[2200], file[2300], path[6400];
-    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    const char *const old = getenv("PYTHONPATH");
-    if (n <= 0)
-        return;
-    self[n] = '\0';
-    *strrchr(self, '/') = '\0';
-    for (size_t at = 0; at < sizeof places / sizeof *places; at++) {
-        snprintf(folder, sizeof folder, "%s/%s", self, places[at]);
-        snprintf(file, sizeof file, "%s/s2_adapter.py", folder);
-        if (access(file, R_OK) != 0)
-            continue;
-        snprintf(path, sizeof path, "%.4000s%s%s", old != NULL ? old : "", old != NULL ? ":" : "", folder);
-        setenv("PYTHONPATH", path, 1);
-        return;
-    }
-}
-
 /* Where our kernel is timed next to somebody else's: on the GPU if theirs computes there. A shared object is
  * called in forks of this process, which no GPU driver survives. */
 static s2_device *beside(s2_validate_state *state)
@@ -267,23 +232,9 @@ static s2_device *beside(s2_validate_state *state)
 static s2_exit open_plug(s2_validate_state *state)
 {
     const char *const path = s2_args_str(&state->args, "kernel");
-    s2_diag why = {0};
-    if (path == NULL || !is_foreign(path))
+    if (path == NULL || !s2_plugged_is(path))
         return S2_EXIT_OK;
-    s2_status status = s2_device_share(state->device, &why);
-    if (!is_object(path))
-        find_adapters();
-    if (state->live)
-        fprintf(state->cli->err, "\r%.60s is started\033[K", path);
-    if (status == S2_OK)
-        status = is_object(path) ? s2_plug_open(path, (double)state->timeout_s, &state->kernel, &why)
-                                 : s2_process_open(path, (double)state->timeout_s, &state->kernel, &why);
-    if (state->live)
-        fputs("\r\033[K", state->cli->err);
-    if (status != S2_OK) {
-        s2_cli_error(state->cli, "--kernel %s: %s", path, s2_diag_text(&why, status));
-        return S2_EXIT_ENVIRONMENT;
-    }
+    S2_CLI_TRY(s2_plugged_open(state->cli, state->device, path, (double)state->timeout_s, &state->kernel));
     state->plugged = true;
     state->timeout_s = 0; /* the limit applies to each call instead */
     return S2_EXIT_OK;
@@ -775,7 +726,7 @@ s2_exit s2_validate_inputs(s2_cli *cli, int argc, char **argv, const s2_input *i
     for (int32_t n = 0; ready == S2_EXIT_OK && n < n_inputs; n++)
         if (wanted(user, n))
             code = s2_exit_combine(code, validate_input(&state, &inputs[n]));
-    s2_process_close();
+    s2_plugged_close();
     s2_device_close(&state.gpu_beside);
     s2_device_close(&state.device);
     return code;
@@ -797,7 +748,7 @@ s2_exit s2_cmd_validate(s2_cli *cli, int argc, char **argv)
     s2_exit code = ready;
     for (int32_t n = 0; ready == S2_EXIT_OK && n < state.args.n_operands; n++)
         code = s2_exit_combine(code, validate_operand(&state, state.args.operands[n]));
-    s2_process_close();
+    s2_plugged_close();
     s2_device_close(&state.gpu_beside);
     s2_device_close(&state.device);
     return s2_exit_combine(code, print_sum(&state));

@@ -212,7 +212,14 @@ static const s2_option CALIBRATE[] = {
     {"device", 'd', "NAME", "gpu", "the GPU: gpu, or gpu:N", false, false},
     {"gpu", 'g', "NAME", NULL, "its name in the table of GPUs; default: by the device's own", false, false},
     {"pass", 'p', "all|forward|backward|decode", "all", "which kernels", false, false},
-    {"kernel", 'k', "NAME", NULL, "the kernel; default: the best that takes each point", false, false},
+    {"kernel", 'k', "NAME", NULL,
+     "the kernel; default: the best that takes each point. A file or a command (./mine.so, 'python3 "
+     "mine.py') is "
+     "somebody else's: it is timed on designed launches, and laws are fitted to its times",
+     false, false},
+    {"minutes", '\0', "N", "5", "with --kernel FILE: how long to time it, which may be a part of one", false,
+     false},
+    {"timeout", '\0', "SECONDS", "60", "with --kernel FILE: the most that a call may take", false, false},
     {"family", 'f', "WORD", NULL, "only the points of this family (--dry-run shows them)", false, false},
     {"held-out", '\0', "N", "0", "measure N drawn points of each pass instead, and fit nothing", false,
      false},
@@ -220,8 +227,8 @@ static const s2_option CALIBRATE[] = {
     {"rows", 'r', "FILE", NULL, "write the measurements there; default: standard output", false, false},
     {"from", '\0', "FILE", NULL, "fit these measurements, or a table of another kernel's times; runs nothing",
      false, false},
-    {"name", '\0', "WORD", NULL, "with --from a table: the kernel's name; default: the table's", false,
-     false},
+    {"name", '\0', "WORD", NULL, "of somebody else's kernel; default: what its table or itself is called",
+     false, false},
     {"leave-out", '\0', "SEED", NULL,
      "with --from: do not fit the third of the points that SEED draws; write them to --rows", false, false},
     {"judge", '\0', "FILE", NULL, "state the errors on these held-out measurements in the file", false,
@@ -498,7 +505,8 @@ const s2_command s2_command_table[] = {
      "program. "
      "--from times.csv fits laws to a table of another kernel's times (docs/simulator.md), leaves a third "
      "out to judge "
-     "them, and writes what s2 sim --kernel-model FILE takes. "
+     "them, and writes what s2 sim --kernel-model FILE takes. --kernel with a shared object or a command "
+     "(docs/judging-your-kernel.md) measures such a table, which --rows keeps. "
      "--held-out measures points that the seed draws and fits nothing: s2 sim --accuracy --rows FILE judges "
      "by "
      "them. Rows are JSON, one a line.",
@@ -506,6 +514,7 @@ const s2_command s2_command_table[] = {
      "$ s2 calibrate --held-out 200 --seed 7 --rows held-out.jsonl\n"
      "$ s2 calibrate --from points.jsonl --judge held-out.jsonl --out h200.txt\n"
      "$ s2 calibrate --from times.csv --pass forward --gpu h200 --out mine.txt\n"
+     "$ s2 calibrate --kernel 'python3 adapters/flex.py compiled' --pass forward --minutes 3 --out flex.txt\n"
      "$ s2 sim --kernel-model ./mine.txt 'heads 32; all: dense'\n",
      CALIBRATE},
     {"validate", "PATTERN...", 1, -1, "run real kernels on it: pairs read, numerics, needles, time",

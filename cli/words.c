@@ -159,9 +159,11 @@ const s2_word_entry s2_word_entries[] = {
     {"spread", "Of measured times: the slowest run less the fastest, as a share of the median."},
     {"work items|items",
      "The pieces of work of a plan that a GPU hands out to its multiprocessors, such as a tile of queries."},
-    {"kernel model|kernel models|kernel-model",
-     "Somebody else's kernel as s2 sim --kernel-model prices it: a law fitted to a table of its times "
-     "(docs/simulator.md), with the mean error on rows that were held out."},
+    {"kernel model|kernel models|kernel-model", "Somebody else's kernel as s2 sim --kernel-model prices it: "
+                                                "a law fitted to a table of its times, published "
+                                                "(s2 calibrate --from) or measured here (s2 calibrate "
+                                                "--kernel), with the mean error on rows that were held "
+                                                "out (docs/simulator.md)."},
     {"request|requests|prompt|prompts|server", "Of s2 sim --requests: a prompt and the tokens of output that "
                                                "follow it; the server that is modelled runs "
                                                "many at a time (docs/simulator.md)."},

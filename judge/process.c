@@ -232,6 +232,7 @@ static void introduce(const s2_reply *hello)
     kernel->no_lse = !hello->lse;
     kernel->deterministic = hello->deterministic;
     process.elsewhere.batch_invariant = hello->batch_invariant;
+    process.elsewhere.recomputes = hello->recomputes;
     process.elsewhere.on_gpu = strcmp(hello->device, "cuda") == 0;
     kernel->tolerance = strcmp(hello->rounds, "scores") == 0   ? S2_TOL_ROUNDED_S
                         : strcmp(hello->rounds, "sums") == 0   ? S2_TOL_ROUNDED_SUM

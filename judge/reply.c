@@ -40,7 +40,8 @@ bool s2_reply_read(const char *line, s2_reply *out)
                       .id = whole_of(json_object_get(read, "id")),
                       .lse = json_is_true(json_object_get(read, "lse")),
                       .deterministic = json_is_true(json_object_get(read, "deterministic")),
-                      .batch_invariant = json_is_true(json_object_get(read, "batch_invariant"))};
+                      .batch_invariant = json_is_true(json_object_get(read, "batch_invariant")),
+                      .recomputes = json_is_true(json_object_get(read, "recomputes"))};
     take_text(read, "outcome", out->outcome, sizeof out->outcome);
     take_text(read, "reason", out->reason, sizeof out->reason);
     take_text(read, "name", out->name, sizeof out->name);

@@ -25,6 +25,7 @@ typedef struct s2_reply {
     bool lse;
     bool deterministic;
     bool batch_invariant;
+    bool recomputes;
     int32_t n_samples; /* of the runs that it was asked to time */
     float samples_ms[S2_LIMIT_REPLY_SAMPLES];
 } s2_reply;

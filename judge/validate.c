@@ -39,6 +39,12 @@ s2_status s2_validate(s2_device *device, const s2_validate_request *request, s2_
     return S2_OK;
 }
 
+s2_status s2_validate_times(s2_device *device, const s2_validate_request *request, s2_times *out,
+                            s2_diag *why)
+{
+    return s2_workload_times(device, phases[request->pass], request, out, why);
+}
+
 s2_status s2_validate_launch(s2_device *device, const s2_validate_request *request, s2_diag *why)
 {
     return s2_workload_profile(device, phases[request->pass], request, why);

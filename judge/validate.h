@@ -178,6 +178,13 @@ s2_status s2_validate(s2_device *device, const s2_validate_request *request,
                       s2_validation *out) S2_MUST_CHECK;
 
 /*
+ * Time request->n_timed runs (S2_LIMIT_SAMPLES at most), warm, and judge nothing. out->n == 0: the kernel gives
+ * no times. Statuses are those of the device and the kernel, with an s2_outcome as why->code where one says more.
+ */
+s2_status s2_validate_times(s2_device *device, const s2_validate_request *request, s2_times *out,
+                            s2_diag *why) S2_MUST_CHECK;
+
+/*
  * For a profiler: set up, launch once unprofiled and once between s2_device_ops.profile(true) and (false).
  * Nothing is judged or timed.
  */

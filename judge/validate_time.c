@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
+
 enum { N_WARM_UP = 3, DENSE_RUNS = 5 };
 
 static int compare_ms(const void *left, const void *right)
@@ -201,6 +203,22 @@ s2_status s2_workload_time(s2_device *device, const s2_pass_judge *phase, const 
     if (request->beside != NULL)
         ours_beside(phase, request, out);
     return S2_OK;
+}
+
+s2_status s2_workload_times(s2_device *device, const s2_pass_judge *phase, const s2_validate_request *request,
+                            s2_times *out, s2_diag *why)
+{
+    float samples[S2_LIMIT_SAMPLES];
+    int32_t n = s2_min_i32(request->n_timed, S2_LIMIT_SAMPLES);
+    s2_workload workload;
+    S2_TRY(phase->open(device, request, &workload, why));
+    s2_status status = warm_up(device, &workload, why);
+    if (status == S2_OK)
+        status = time_runs(device, &workload, &n, false, samples, why);
+    if (status == S2_OK)
+        *out = summarise(samples, n);
+    workload.close(workload.self);
+    return status;
 }
 
 s2_status s2_workload_profile(s2_device *device, const s2_pass_judge *phase,

@@ -50,6 +50,10 @@ void s2_validation_add_figure(s2_validation *out, const char *name, double value
 /* The dense pattern of the same shapes, in the arena. */
 s2_status s2_workload_dense_pattern(s2_arena *arena, const s2_pattern *like, s2_pattern *out) S2_MUST_CHECK;
 
+/* As s2_validate_times(). */
+s2_status s2_workload_times(s2_device *device, const s2_pass_judge *phase, const s2_validate_request *request,
+                            s2_times *out, s2_diag *why) S2_MUST_CHECK;
+
 /* As s2_validate_launch(). */
 s2_status s2_workload_profile(s2_device *device, const s2_pass_judge *phase,
                               const s2_validate_request *request, s2_diag *why) S2_MUST_CHECK;

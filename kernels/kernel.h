@@ -144,6 +144,7 @@ typedef struct s2_kernel_elsewhere {
     const char *versions; /* of what it runs on; "" unknown */
     bool on_gpu;          /* it computes on a GPU, wherever its problems come from */
     bool batch_invariant; /* promised: the same bits whatever else is in the batch */
+    bool recomputes;      /* its backward runs a forward of its own, whatever o and lse it is given */
     /* Times at most n runs where they happen, since no timer here sees them start: *n_made of them, in ms. */
     s2_status (*time)(s2_device *device, const s2_attn_problem *problem, void *state, int32_t n, float *ms,
                       int32_t *n_made, s2_diag *why);

@@ -63,8 +63,9 @@ static s2_status tile_dense(s2_arena *arena, const s2_peer_launch *launch, const
         const int64_t begin = tile * cut->tile_rows,
                       end = begin + cut->tile_rows < rows ? begin + cut->tile_rows : rows;
         const int64_t token = (end - 1) / n_heads;
-        const int64_t keys =
-            launch->classes->pattern->causal ? launch->len_tok - launch->q_tok + token + 1 : launch->len_tok;
+        const int64_t keys = launch->classes->pattern->causal && cut->skips != S2_SKIPS_NONE
+                                 ? launch->len_tok - launch->q_tok + token + 1
+                                 : launch->len_tok;
         add_tiles(out, (double)ceil_div(keys, cut->key_tok), (double)(end - begin) / cut->tile_rows, n_lists);
     }
     return S2_OK;
@@ -133,8 +134,10 @@ static s2_status tile_step(s2_arena *arena, const s2_peer_launch *launch, const 
         s2_step_work step;
         S2_TRY(s2_step_work_count(launch->classes, launch->layer->head_class + (int64_t)kv * n_group, n_group,
                                   launch->len_tok - 1, launch->len_tok, cut->key_tok, &step));
-        *keys += step.keys;
-        add_tiles(out, (double)step.tiles, fmin(1, (double)rows / cut->tile_rows),
+        const bool all = cut->skips != S2_SKIPS_UNREAD;
+        *keys += all ? launch->len_tok : step.keys;
+        add_tiles(out, all ? (double)ceil_div(launch->len_tok, cut->key_tok) : (double)step.tiles,
+                  fmin(1, (double)rows / cut->tile_rows),
                   launch->batch * (n_group / rows) * ceil_div(rows, cut->tile_rows));
     }
     return S2_OK;
@@ -148,7 +151,7 @@ static s2_status tile_launch(s2_arena *arena, const s2_peer_launch *launch, cons
     *keys = n_kv * launch->len_tok;
     if (launch->pass == S2_PASS_DECODE)
         return tile_step(arena, launch, cut, out, keys);
-    if (!launch->is_dense)
+    if (!launch->is_dense && cut->skips == S2_SKIPS_UNREAD)
         return tile_sparse(arena, launch, cut, out);
     const bool packed = packs(launch, cut);
     return tile_dense(arena, launch, cut, packed ? n_group : 1, launch->batch * n_kv * (packed ? 1 : n_group),

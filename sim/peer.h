@@ -9,8 +9,8 @@
  *     T      = t0 + (C^4 + (bytes / rate)^4)^(1/4) + bytes of new K and V / rate + parts
  *
  * Query rows of all heads of a KV head share a tile where the kernel packs them. Where there are fewer tiles
- * than SMs, a kernel that splits gives the keys of each to several SMs and adds the parts up. Whether it does
- * either, and the size of its tiles, is what fits best. A model assumes the caches of its rows: warm where
+ * than SMs, a kernel that splits gives the keys of each to several SMs and adds the parts up. A kernel may mask
+ * what it computes and skip nothing. Which of these it does, and the size of its tiles, is what fits best. A model assumes the caches of its rows: warm where
  * they were measured warm.
  *
  * Ownership: an s2_peer is plain data; work lives in the arena. Threads: no state.
@@ -28,12 +28,16 @@ extern "C" {
 /* Whether a kernel shares a tile between the heads of a group. */
 typedef enum s2_peer_packing { S2_PACKS_NEVER, S2_PACKS_ONE_TOKEN, S2_PACKS_ALWAYS } s2_peer_packing;
 
+/* Which steps a kernel skips: those that the pattern leaves unread, only those of later keys, or none. */
+typedef enum s2_peer_skips { S2_SKIPS_UNREAD, S2_SKIPS_LATER, S2_SKIPS_NONE, S2_N_PEER_SKIPS } s2_peer_skips;
+
 /* How it cuts its work: query rows of a tile, keys of a step. */
 typedef struct s2_peer_cut {
     int32_t tile_rows;
     int32_t key_tok;
     s2_peer_packing packing;
     bool splits;
+    s2_peer_skips skips;
 } s2_peer_cut;
 
 /* The range of each constant: word, least, most. Times in microseconds, rates in GB/s. */

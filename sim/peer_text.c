@@ -21,6 +21,8 @@ static void print_law(const s2_peer_law *law, s2_buf *buf)
                   s2_peer_group_word(law->group));
     s2_buf_printf(buf, "cut %d %d %d %d\n", law->cut.tile_rows, law->cut.key_tok, (int)law->cut.packing,
                   law->cut.splits);
+    if (law->cut.skips != S2_SKIPS_UNREAD) /* that a kernel skips what is not read goes without saying */
+        s2_buf_printf(buf, "skips %d\n", (int)law->cut.skips);
     for (int32_t c = 0; c < S2_N_PEER_CONSTANTS; c++)
         s2_buf_printf(buf, "%s %.6g\n", words[c], law->constant[c]);
     s2_buf_printf(buf, "fitted %d %.4g %d\n", law->kernel.n_points, law->kernel.fit_pct, law->sparse);
@@ -116,7 +118,11 @@ static s2_status take_cut(const s2_peer_reader *reader, const double n[N_CUT])
     if (n[0] < 1 || !whole_up_to(n[0], 65536) || n[1] < 1 || !whole_up_to(n[1], 65536) ||
         !whole_up_to(n[2], S2_PACKS_ALWAYS) || !whole_up_to(n[3], 1))
         return refuse(reader, "not a way to cut work");
-    reader->law->cut = (s2_peer_cut){(int32_t)n[0], (int32_t)n[1], (s2_peer_packing)n[2], n[3] == 1};
+    s2_peer_cut *const cut = &reader->law->cut;
+    cut->tile_rows = (int32_t)n[0];
+    cut->key_tok = (int32_t)n[1];
+    cut->packing = (s2_peer_packing)n[2];
+    cut->splits = n[3] == 1;
     return S2_OK;
 }
 
@@ -163,6 +169,13 @@ static s2_status take_law_line(const s2_peer_reader *reader, const char *word, c
     if (strcmp(word, "cut") == 0) {
         S2_TRY(numbers(reader, rest, n, N_CUT));
         return take_cut(reader, n);
+    }
+    if (strcmp(word, "skips") == 0) {
+        S2_TRY(numbers(reader, rest, n, 1));
+        if (!whole_up_to(n[0], S2_N_PEER_SKIPS - 1))
+            return refuse(reader, "not what a kernel may skip");
+        reader->law->cut.skips = (s2_peer_skips)n[0];
+        return S2_OK;
     }
     if (strcmp(word, "judged") == 0) {
         S2_TRY(numbers(reader, rest, n, N_VERDICT));

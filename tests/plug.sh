@@ -9,7 +9,7 @@ s2=$(realpath "$1")
 root=$(cd "$(dirname "$0")/.." && pwd)
 away=$(mktemp -d "${TMPDIR:-/tmp}/s2-plug.XXXXXX")
 trap 'rm -rf "$away"' EXIT
-cp "$root/judge/s2_kernel_plug.h" "$root/docs/examples/plug/mine.c" "$away" # and no s2_adapter.py: s2 says where it lies
+cp "$root/judge/s2_kernel_plug.h" "$root/docs/examples/plug/mine.c" "$root/docs/examples/plug/one-core.txt" "$away" # and no s2_adapter.py: s2 says where it lies
 cd "$away"
 design='heads 4; kv-heads 2; block 16; head-dim 32; layers all: local 2 | stride 3 phase head'
 n=0 len=128
@@ -119,6 +119,30 @@ expect 1 "wrong_" LATE.so --phase train --dtype fp32
 expect 1 "out_of_bounds: byte -1 of the output" BEYOND.so
 expect 1 "launch_failed: CRASH.so was ended by signal 11" CRASH.so
 expect 1 "timeout" HANG.so --timeout 1
+# times of a kernel, and laws fitted to them; what fails is named and left out
+priced() {
+    code=$1 text=$2
+    shift 2
+    rc=0
+    "$s2" calibrate --gpu ./one-core.txt --pass decode "$@" >said 2>&1 || rc=$?
+    [ "$rc" -eq "$code" ] && grep -qF -- "$text" said && n=$((n + 1)) && return
+    cat said
+    echo "plug.sh: calibrate $*: exit code $rc, expected $code and: $text"
+    exit 1
+}
+priced 0 "errors on rows that were not fitted" --kernel ./mine.so --minutes 0.4 --rows rows.csv --out mine.txt
+priced 0 "mine.so on one core of a CPU" --from rows.csv --name mine.so --out again.txt
+sed "/^source/d" mine.txt >one.txt; sed "/^source/d" again.txt >other.txt
+cmp one.txt other.txt || { echo "plug.sh: the rows that were kept give other laws"; exit 1; }
+"$s2" sim --gpu ./one-core.txt --kernel-model ./mine.txt --phase decode --len 256 'heads 8; head-dim 64; all: dense' >said
+grep -q "predicted (mine.so; caches warm)" said || { cat said; echo "plug.sh: no price by mine.txt"; exit 1; }
+priced 3 "launch_failed: CRASH.so was ended by signal 11" --kernel ./CRASH.so
+priced 3 "0 of 24 launches were timed, 24 skipped: a law takes at least 9" --kernel ./CRASH.so
+priced 4 "timeout" --kernel ./HANG.so --timeout 1 --minutes 0.1
+priced 0 "wrong_pairs: ignores the pattern: every query reads every key" --kernel ./DENSE.so --minutes 0.2
+sed 's/^int s2_plug_decode/int another_name/' mine.c >prefill.c
+build prefill.so "" prefill.c
+priced 3 "prefill.so has no pass that could be timed: --pass decode" --kernel ./prefill.so
 printf 'not an object\n' >text.so
 expect 5 "text.so" text.so
 expect 5 "cannot open" missing.so
@@ -178,6 +202,9 @@ if "$python" -c 'import torch' 2>/dev/null; then
     for adapter in "sdpa.py math" "sdpa.py flash" "flex.py eager"; do
         expect 0 "  ok" "env OMP_NUM_THREADS=1 $python $root/adapters/$adapter"
     done
+    # gradients that torch makes of a forward of its own
+    expect 0 "  ok" "env OMP_NUM_THREADS=1 $python $root/adapters/sdpa.py math" --phase train
+    expect 0 "  ok" "env OMP_NUM_THREADS=1 $python $root/adapters/sdpa.py flash" --phase train --dtype fp32
 else
     echo "skipped: the adapters need torch, which $python has not"
 fi

@@ -10,7 +10,9 @@
 
 #include "base/file.h"
 #include "base/rng.h"
+#include "calibrate/launches.h"
 #include "calibrate/table.h"
+#include "judge/handover.h"
 #include "pattern/parse.h"
 #include "sim/price.h"
 
@@ -428,9 +430,100 @@ static void rows_of_some_blocks_say_nothing_of_others(void **state)
     (void)state;
 }
 
+/* The designed launches of a pass as a table, each with the same time. */
+static void design(s2_arena *arena, s2_pass pass, s2_launch_ask *asks, s2_table *table)
+{
+    s2_buf text = {0};
+    s2_diag diag = {0};
+    s2_launches_design(pass, asks);
+    s2_launch_print_head(&text);
+    for (int32_t r = 0; r < S2_LAUNCHES; r++)
+        s2_launch_print_row(&asks[r], 1e8, &text);
+    assert_int_equal(text.status, S2_OK);
+    if (parse(arena, text.data, S2_N_PASSES, table, &diag) != S2_OK)
+        fail_msg("line %d: %s", diag.line, diag.msg);
+    assert_int_equal(table->n_rows, S2_LAUNCHES);
+    s2_buf_release(&text);
+}
+
+/* Whatever is timed can be handed over, parsed, and fitted: both head dims, each kind, short ones first. */
+static void designed_launches_are_rows_of_a_table(void **state)
+{
+    for (s2_pass pass = 0; pass < S2_N_PASSES; pass++) {
+        s2_arena arena = {0};
+        s2_launch_ask asks[S2_LAUNCHES];
+        s2_table table;
+        int32_t n_of_dim[2] = {0}, n_of_kind[S2_LAUNCH_KINDS] = {0}, n_turns = 1;
+        design(&arena, pass, asks, &table);
+        for (int32_t r = 0; r < S2_LAUNCHES; r++) {
+            const s2_launch_ask *const ask = &asks[r];
+            const double pairs =
+                (double)ask->batch * ask->heads * (double)ask->q_tok * (double)(ask->n_tok + 7);
+            assert_true(pairs / 8 <= S2_LIMIT_MASK_BYTES && ask->q_tok >= 1 && ask->q_tok <= ask->n_tok);
+            assert_int_equal(ask->heads % ask->kv_heads, 0);
+            n_of_dim[ask->head_dim == 64]++;
+            n_of_kind[ask->kind]++;
+            n_turns += r > 0 && ask->flop < asks[r - 1].flop;
+        }
+        assert_true(n_turns <= 4 && asks[1].flop < 1e-2 * asks[S2_LAUNCHES / 4 - 1].flop);
+        assert_true(n_of_dim[0] >= S2_LAUNCHES / 3 && n_of_dim[1] >= S2_LAUNCHES / 3);
+        for (int32_t k = 0; k < S2_LAUNCH_KINDS; k++)
+            assert_true(n_of_kind[k] > 5);
+        s2_arena_release(&arena);
+    }
+    (void)state;
+}
+
+/* A kernel that masks what it computes takes as long for a window as for all keys: its times say so. */
+static void what_a_kernel_skips_shows_in_its_times(void **state)
+{
+    const s2_gpu gpu = gpu_of("h200");
+    const double constant[S2_N_PEER_CONSTANTS] = {
+        [S2_PEER_launch_us] = 6,      [S2_PEER_tile_us] = 1.2, [S2_PEER_rows_us] = 2.1,
+        [S2_PEER_step_us] = 2,        [S2_PEER_least_us] = 1,  [S2_PEER_read_gb_s] = 3300,
+        [S2_PEER_write_gb_s] = 20000, [S2_PEER_join_us] = 3,   [S2_PEER_part_us_mb] = 0.1};
+    for (s2_peer_skips skips = 0; skips < S2_N_PEER_SKIPS; skips++) {
+        const s2_peer_cut cut = {128, 128, S2_PACKS_NEVER, false, skips};
+        s2_arena arena = {0};
+        s2_launch_ask asks[S2_LAUNCHES];
+        s2_table table;
+        s2_diag diag = {0};
+        s2_buf text = {0};
+        design(&arena, S2_PASS_FORWARD, asks, &table);
+        for (int32_t r = 0; r < table.n_rows; r++) {
+            s2_table_row *const row = &table.rows[r];
+            const s2_peer_launch launch = {.classes = &row->classes,
+                                           .layer = &row->classes.layers[0],
+                                           .pass = row->pass,
+                                           .is_dense = row->pattern == NULL,
+                                           .q_tok = row->q_tok,
+                                           .len_tok = row->n_tok,
+                                           .batch = row->batch};
+            s2_peer_work work;
+            assert_int_equal(s2_peer_work_of(&arena, &launch, &cut, &gpu, &work), S2_OK);
+            row->us = s2_peer_us(constant, &work, (int32_t)gpu.sms);
+        }
+        s2_table_leave_out(&table, 5, 3);
+        s2_peer peer = fitted(&arena, &table), again;
+        for (int32_t l = 0; l < peer.n_laws; l++)
+            if (peer.laws[l].kernel.error_pct > 4 || peer.laws[l].cut.skips != skips)
+                fail_msg("skips %d: found %d, %.2f %% off", (int)skips, (int)peer.laws[l].cut.skips,
+                         peer.laws[l].kernel.error_pct);
+        s2_peer_print(&peer, &text);
+        assert_int_equal(s2_peer_parse(text.data, text.len, &again, &diag), S2_OK);
+        for (int32_t l = 0; l < peer.n_laws; l++)
+            assert_int_equal(again.laws[l].cut.skips, skips);
+        s2_buf_release(&text);
+        s2_arena_release(&arena);
+    }
+    (void)state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(designed_launches_are_rows_of_a_table),
+        cmocka_unit_test(what_a_kernel_skips_shows_in_its_times),
         cmocka_unit_test(half_of_a_published_table_tells_the_other_half_within_eight_percent),
         cmocka_unit_test(a_law_is_found_again_from_the_times_that_it_made),
         cmocka_unit_test(a_bad_row_is_named_with_its_line),

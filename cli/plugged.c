@@ -1,0 +1,68 @@
+#include "cli/plugged.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "judge/plug.h"
+#include "judge/process.h"
+
+bool s2_plugged_is(const char *kernel)
+{
+    return strpbrk(kernel, "/ ") != NULL;
+}
+
+static bool is_object(const char *kernel)
+{
+    const size_t n = strlen(kernel);
+    return n > 3 && strcmp(kernel + n - 3, ".so") == 0 && strchr(kernel, ' ') == NULL;
+}
+
+/* Let any command `import s2_adapter`, from the tree's folder or the one next to the installed program. */
+static void find_adapters(void)
+{
+    static const char *const places[] = {"../../adapters", "../share/s2/adapters"};
+    char self[2048], folder[2200], file[2300], path[6400];
+    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    const char *const old = getenv("PYTHONPATH");
+    if (n <= 0)
+        return;
+    self[n] = '\0';
+    *strrchr(self, '/') = '\0';
+    for (size_t at = 0; at < sizeof places / sizeof *places; at++) {
+        snprintf(folder, sizeof folder, "%s/%s", self, places[at]);
+        snprintf(file, sizeof file, "%s/s2_adapter.py", folder);
+        if (access(file, R_OK) != 0)
+            continue;
+        snprintf(path, sizeof path, "%.4000s%s%s", old != NULL ? old : "", old != NULL ? ":" : "", folder);
+        setenv("PYTHONPATH", path, 1);
+        return;
+    }
+}
+
+s2_exit s2_plugged_open(s2_cli *cli, s2_device *device, const char *kernel, double limit_s,
+                        const s2_kernel **out)
+{
+    const bool live = isatty(STDERR_FILENO) && !cli->quiet;
+    s2_diag why = {0};
+    s2_status status = s2_device_share(device, &why);
+    if (!is_object(kernel))
+        find_adapters();
+    if (live)
+        fprintf(cli->err, "\r%.60s is started\033[K", kernel);
+    if (status == S2_OK)
+        status = is_object(kernel) ? s2_plug_open(kernel, limit_s, out, &why)
+                                   : s2_process_open(kernel, limit_s, out, &why);
+    if (live)
+        fputs("\r\033[K", cli->err);
+    if (status == S2_OK)
+        return S2_EXIT_OK;
+    s2_cli_error(cli, "--kernel %s: %s", kernel, s2_diag_text(&why, status));
+    return S2_EXIT_ENVIRONMENT;
+}
+
+void s2_plugged_close(void)
+{
+    s2_process_close();
+}
