@@ -93,14 +93,14 @@ const s2_kernel_traits s2_traits_sm90_bwd = {.name = "sm90_bwd",
                                              .tile_tok = 128,
                                              .pack_heads = 1,
                                              .key_tok = 64,
-                                             .wide_key_tok = 64,
+                                             .wide_key_tok = 32,
                                              .section_bytes = SECTION_BYTES,
                                              .halves_tok = 64,
                                              .column_tok = 128,
                                              .cuts = &split_columns,
+                                             .joint_dim = 128,
                                              .dim_step = 8,
-                                             .most_dim = 256,
-                                             .only_dims = {64, 96, 128}};
+                                             .most_dim = 256};
 const s2_kernel_traits s2_traits_sm90_bwd_fused = {.name = "sm90_bwd_fused",
                                                    .rank = 45,
                                                    .tile_tok = 128,
@@ -111,8 +111,7 @@ const s2_kernel_traits s2_traits_sm90_bwd_fused = {.name = "sm90_bwd_fused",
                                                    .column_tok = 128,
                                                    .cuts = &fused_columns,
                                                    .dim_step = 8,
-                                                   .most_dim = 256,
-                                                   .only_dims = {128}};
+                                                   .most_dim = 128};
 
 const s2_kernel_traits *s2_kernel_traits_find(const char *name)
 {
@@ -130,14 +129,15 @@ bool s2_kernel_takes_dim(const s2_kernel_traits *traits, int32_t capability, int
 {
     const bool small = capability > 80 && capability < 90 && traits->small_dim > 0;
     const int32_t most = small ? traits->small_dim : traits->most_dim;
-    bool listed = traits->only_dims[0] == 0;
-    for (size_t n = 0; n < sizeof traits->only_dims / sizeof *traits->only_dims; n++)
-        listed |= traits->only_dims[n] == head_dim;
-    return listed && (most == 0 || head_dim <= most) &&
-           (traits->dim_step == 0 || head_dim % traits->dim_step == 0);
+    return (most == 0 || head_dim <= most) && (traits->dim_step == 0 || head_dim % traits->dim_step == 0);
 }
 
 /* ------------------------------------------------------------------ prefill and gradients */
+
+int32_t s2_kernel_column_passes(const s2_kernel_traits *traits, int32_t head_dim)
+{
+    return traits != NULL && traits->joint_dim > 0 && head_dim > traits->joint_dim ? 2 : 1;
+}
 
 s2_plan_options s2_kernel_cut(const s2_kernel_traits *traits, int32_t head_dim)
 {

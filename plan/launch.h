@@ -48,11 +48,11 @@ typedef struct s2_kernel_traits {
     int32_t halves_tok;         /* plans with key_tok up to this run in steps of two halves (plan/steps.h) */
     int32_t column_tok;         /* backward: keys per column */
     const s2_column_rule *cuts; /* backward: NULL: columns are not cut */
+    int32_t joint_dim;          /* backward: up to this dK and dV are made in one pass; 0: always */
     int32_t decode_parts;       /* decode: parts on every device; 0: as s2_decode_launch_of() says */
     int32_t dim_step;           /* head dimensions that it takes are multiples of this; 0: any */
     int32_t most_dim;           /* ... and at most this; 0: any */
     int32_t small_dim;          /* ... and this on chips with 99 KiB of shared memory a block; 0: most_dim */
-    int32_t only_dims[3];       /* ... and of these alone, if the first is not 0 */
 } s2_kernel_traits;
 
 extern const s2_kernel_traits s2_traits_ref_f64, s2_traits_cpu, s2_traits_cpu_bwd, s2_traits_cpu_decode,
@@ -70,6 +70,12 @@ s2_plan_options s2_kernel_cut(const s2_kernel_traits *traits, int32_t head_dim);
 
 /* Whether a plan in steps of key_tok runs in whole steps of 2 key_tok and halves; false without traits. */
 bool s2_kernel_halves(const s2_kernel_traits *traits, int32_t key_tok);
+
+/*
+ * How often a backward kernel goes through its columns: twice where dK and dV are made one after the other,
+ * which computes the scores in both.
+ */
+int32_t s2_kernel_column_passes(const s2_kernel_traits *traits, int32_t head_dim);
 
 /* How a kernel cuts and orders the columns of a plan; without traits: whole columns of the plan's key_tok. */
 s2_plan_column_options s2_kernel_columns(const s2_kernel_traits *traits, const s2_plan *plan,

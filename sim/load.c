@@ -387,21 +387,23 @@ static s2_status add_columns(s2_arena *arena, const s2_loader *loader, int32_t n
     return sweep_columns(arena, plan, &columns, n_sms, load);
 }
 
-/* Three products for dQ and four for dK and dV; forward has two. O and dO are read as well as Q; three
- * gradients are written. */
+/* Three products for dQ and four for dK and dV, or five in two passes; forward has two. O and dO are read as
+ * well as Q; three gradients are written. */
 static s2_status add_gradients(s2_arena *arena, const s2_loader *loader, int32_t n_sms, s2_kernel_load *load)
 {
     const double product = load->flop / 2;
     load->q_bytes *= 3;
     load->out_bytes = load->q_bytes / 3 + load->kv_bytes;
-    load->flop = 7 * product;
+    load->flop = (6 + load->column_passes) * product;
     if (loader->flat == NULL)
         return S2_OK;
     S2_TRY(add_columns(arena, loader, n_sms, load));
     double n_steps = 0;
     for (int32_t at = 0; at < load->n_columns; at++)
         n_steps += load->columns[at].n_full + load->columns[at].n_masked + 0.5 * load->columns[at].n_half;
-    load->flop = 3 * product + 8.0 * load->head_dim * S2_COLUMN_STEP_TOK * load->column_tok * n_steps;
+    const double products = 3 + load->column_passes;
+    load->flop =
+        3 * product + 2 * products * load->head_dim * S2_COLUMN_STEP_TOK * load->column_tok * n_steps;
     return S2_OK;
 }
 
@@ -453,6 +455,7 @@ s2_status s2_load_of(s2_arena *arena, const s2_plan *plan, const s2_kernel_trait
                            .whole_blocks = true,
                            .halved = halved,
                            .even_group = plan->pattern->n_heads / plan->pattern->n_kv_heads % 2 == 0,
+                           .column_passes = s2_kernel_column_passes(traits, plan->pattern->head_dim),
                            .n_items = plan->n_items,
                            .pairs = plan->counts.pairs};
     note_extent(plan, 1, &load);

@@ -72,9 +72,10 @@ typedef struct s2_kernel_load {
     int32_t n_columns; /* backward: what dK and dV work through, in order; 0: not known */
     int32_t n_chains;
     const s2_load_column *columns;
-    double *chain_ends;  /* n_chains + 1 entries of scratch for sim/model.c: one thread per load */
-    double column_bytes; /* what columns load: their keys, and the rows of their steps */
-    double sum_bytes;    /* what parts of cut columns write and the next ones read */
+    double *chain_ends;    /* n_chains + 1 entries of scratch for sim/model.c: one thread per load */
+    int32_t column_passes; /* backward: s2_kernel_column_passes() */
+    double column_bytes;   /* what columns load: their keys, and the rows of their steps */
+    double sum_bytes;      /* what parts of cut columns write and the next ones read */
     int32_t n_sweeps;
     const s2_sweep *sweeps; /* of columns, as many as run at a time */
     int32_t n_generations;

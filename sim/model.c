@@ -38,9 +38,12 @@ static s2_dim_cost cost_of(const s2_kernel_model *kernel, int32_t head_dim)
     if (above < kernel->n_dims && dims[above].head_dim == head_dim)
         return dims[above];
     if (above == 0 || above == kernel->n_dims) {
-        s2_dim_cost cost = dims[above == 0 ? 0 : above - 1];
-        const double by = (double)head_dim / cost.head_dim;
-        return (s2_dim_cost){head_dim, cost.item * by, cost.step * by, cost.masked * by, cost.least};
+        const s2_dim_cost cost = dims[above == 0 ? 0 : above - 1];
+        const bool backward = kernel->pass == S2_PASS_BACKWARD;
+        /* gradients: the narrowest instance is padded, and `least` is a step of a column */
+        const double by = backward && above == 0 ? 1 : (double)head_dim / cost.head_dim;
+        return (s2_dim_cost){head_dim, cost.item * by, cost.step * by, cost.masked * by,
+                             cost.least * (backward ? by : 1)};
     }
     const s2_dim_cost *const a = &dims[above - 1], *const b = &dims[above];
     const double t = (double)(head_dim - a->head_dim) / (b->head_dim - a->head_dim);
@@ -97,18 +100,26 @@ static double run_columns(const s2_costs *costs, double part, const s2_kernel_lo
     return turns.last;
 }
 
-/* Where the columns are not known: two steps for each of dQ's, perfectly balanced. */
+/*
+ * Where the columns are not known: two steps for each of dQ's, perfectly balanced. A step has four products;
+ * in two passes, of which each has its own launch, five.
+ */
 static double column_cycles(const s2_kernel_model *kernel, const s2_kernel_load *load,
                             const s2_dim_cost *cost, int32_t n_sms, double *mean)
 {
-    const double chunks = ceil(load->head_dim / 64.0);
-    const s2_costs costs = {.item = kernel->column * chunks,
-                            .full = cost->least,
-                            .masked = cost->least * fmax(1, cost->masked / cost->step),
-                            .mixed = cost->least * kernel->mixed,
+    const double chunks = ceil(load->head_dim / 64.0), passes = load->column_passes > 1 ? 2 : 1;
+    const double step = cost->least * (3 + passes) / 4 / passes;
+    const s2_costs costs = {.item = kernel->column * chunks / passes,
+                            .full = step,
+                            .masked = step * fmax(1, cost->masked / cost->step),
+                            .mixed = step * kernel->mixed,
                             .fine = kernel->fine};
-    *mean = 2.0 * (double)load->n_steps * cost->least / n_sms;
-    return load->n_columns == 0 ? *mean : run_columns(&costs, kernel->part * chunks, load, n_sms, mean);
+    *mean = 2.0 * (double)load->n_steps * step * passes / n_sms;
+    if (load->n_columns == 0)
+        return *mean;
+    const double end = run_columns(&costs, kernel->part * chunks / passes, load, n_sms, mean) * passes;
+    *mean *= passes;
+    return end;
 }
 
 static bool any_of_several_steps(const s2_kernel_load *load)
@@ -201,10 +212,11 @@ static void add_column_bytes(const s2_time_model *model, const s2_kernel_load *l
                              double missed, s2_bytes *bytes)
 {
     const double one = load->q_bytes / 3;
+    const double passes = load->column_passes > 1 ? 2 : 1;
     double rows = 0;
     for (int32_t at = 0; at < load->n_sweeps; at++)
-        rows += swept_bytes(model, &load->sweeps[at]);
-    bytes->l2 += load->column_bytes + load->sum_bytes + 3 * one;
+        rows += passes * swept_bytes(model, &load->sweeps[at]);
+    bytes->l2 += passes * load->column_bytes + load->sum_bytes + 3 * one;
     bytes->dram_write += load->sum_bytes; /* written back; the next part finds it in the cache */
     bytes->dram_read += (fmax(rows - 2 * one, 0) + gone * (load->kv_bytes + 3 * one)) * missed;
 }

@@ -44,8 +44,8 @@ struct BwdRowParams {
     const float *lse;
     int64_t lse_head;
     float *lse2, *delta;
-    float *dq_sum; /* to be cleared, head_dim floats per row; NULL: none */
-    int32_t n_heads, head_dim;
+    float *dq_sum; /* to be cleared, dq_columns floats per row; NULL: none */
+    int32_t n_heads, head_dim, dq_columns;
 };
 
 /* A column of keys, or a part of one: three 16-byte words, copied into a slot of shared memory. */
@@ -156,8 +156,8 @@ template <bool FP16> __global__ void __launch_bounds__(256) bwd_rows(const BwdRo
     float lse = -CUDART_INF_F; /* for row + lane */
     if (lane < BWD_ROWS && real(lane))
         lse = p.lse[seq.lse + head * p.lse_head + q_tok + lane];
-    float4 *const clear = (float4 *)(p.dq_sum + (rows + row) * p.head_dim);
-    for (int piece = lane; p.dq_sum != NULL && piece * 4 < BWD_ROWS * p.head_dim; piece += 16)
+    float4 *const clear = (float4 *)(p.dq_sum + (rows + row) * p.dq_columns);
+    for (int piece = lane; p.dq_sum != NULL && piece * 4 < BWD_ROWS * p.dq_columns; piece += 16)
         __stcs(clear + piece, make_float4(0.f, 0.f, 0.f, 0.f));
     const uint16_t *const o = p.o.data + seq.o + q_tok * p.o.tok + head * p.o.head, *const d_o =
                                                                                         p.d_o.data + seq.d_o +
@@ -255,10 +255,13 @@ S2_DEVICE void quad_transpose(uint32_t *x, int lane)
     }
 }
 
-/* An accumulator fragment of 64 x D: this thread's two rows to memory in 16-byte pieces. */
+/*
+ * An accumulator fragment of 64 x D: this thread's two rows to memory in 16-byte pieces, as far as there are
+ * columns.
+ */
 template <bool FP16, int D>
 S2_DEVICE void store_fragment(uint16_t *row0, uint16_t *row1, bool on0, bool on1, const float *acc,
-                              float scale, int lane)
+                              float scale, int n_columns, int lane)
 {
     const int column = 8 * (lane & 3);
 #pragma unroll
@@ -272,9 +275,10 @@ S2_DEVICE void store_fragment(uint16_t *row0, uint16_t *row1, bool on0, bool on1
         }
         quad_transpose(x, lane);
         quad_transpose(y, lane);
-        if (on0)
+        const bool exists = 32 * group + column < n_columns;
+        if (on0 && exists)
             *(uint4 *)(row0 + 32 * group + column) = make_uint4(x[0], x[1], x[2], x[3]);
-        if (on1)
+        if (on1 && exists)
             *(uint4 *)(row1 + 32 * group + column) = make_uint4(y[0], y[1], y[2], y[3]);
     }
 }

@@ -14,7 +14,7 @@ namespace
 
 typedef cudaError_t (*Launch)(const s2::BwdParams &, const s2::BwdRowParams &, const s2::BwdSinkParams &,
                               const s2_bwd_launch &, cudaStream_t);
-constexpr int32_t KEY_TOK = 128, TILE_TOK = 128; /* of a step and of a column; of a tile */
+constexpr int32_t COLUMN_TOK = 128, TILE_TOK = 128;
 
 struct State {
     s2::BwdParams params;
@@ -28,19 +28,37 @@ struct State {
     s2_sm90_steps steps; /* split: what dQ works through */
 };
 
+/* Keys of a whole step: DqConfig::KEYS of the instance. */
+int32_t key_step(int32_t head_dim)
+{
+    return head_dim > 128 ? 64 : 128;
+}
+
+/* The columns of the smallest instance that holds the head dimension; missing ones read as zeros. */
+int32_t columns_of(int32_t head_dim)
+{
+#define S2_CASE(dim)                                                                                         \
+    if (head_dim <= dim)                                                                                     \
+        return dim;
+    S2_BWD_SM90_DIMS(S2_CASE)
+#undef S2_CASE
+    return 0;
+}
+
 Launch launch_of(int32_t head_dim, s2_dtype dtype)
 {
 #define S2_CASE(dim)                                                                                         \
-    if (head_dim == dim)                                                                                     \
+    if (head_dim <= dim)                                                                                     \
         return dtype == S2_F16 ? S2_BWD_SM90_LAUNCH(dim, 1) : S2_BWD_SM90_LAUNCH(dim, 0);
     S2_BWD_SM90_DIMS(S2_CASE)
 #undef S2_CASE
     return NULL;
 }
 
-s2_status supports_plan(const s2_plan *plan, s2_diag *why)
+s2_status supports_plan(const s2_plan *plan, int32_t head_dim, s2_diag *why)
 {
-    if (plan->options.tile_tok != TILE_TOK || plan->options.key_tok != KEY_TOK / 2 || plan->pack_heads != 1)
+    if (plan->options.tile_tok != TILE_TOK || plan->options.key_tok != key_step(head_dim) / 2 ||
+        plan->pack_heads != 1)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the plan was cut for another kernel");
     for (int32_t seq = 0; seq < plan->n_seqs; seq++)
         if (plan->seqs[seq].k_tok / plan->blk_tok + 1 >= S2_STEP_NOWHERE)
@@ -55,20 +73,20 @@ s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_d
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs a Hopper GPU");
     S2_TRY(s2_bwd_supports(problem, why));
     if (!s2_kernel_takes_dim(&s2_traits_sm90_bwd, device->capability, problem->head_dim))
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes head dimensions 64, 96 and 128");
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes head dimensions up to 256, multiples of 8");
     if (!(problem->scale > 0.0f))
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs a positive scale");
     if (problem->n_heads / problem->n_kv_heads >= s2::BWD_LIMIT_GROUP)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes groups of less than %d heads",
                            s2::BWD_LIMIT_GROUP);
-    return problem->plan != NULL ? supports_plan(problem->plan, why) : S2_OK;
+    return problem->plan != NULL ? supports_plan(problem->plan, problem->head_dim, why) : S2_OK;
 }
 
 s2_status supports_fused(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
 {
     S2_TRY(supports(device, problem, why));
     if (!s2_kernel_takes_dim(&s2_traits_sm90_bwd_fused, device->capability, problem->head_dim))
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes head dimension 128");
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes head dimensions up to 128, multiples of 8");
     const s2_plan *const plan = problem->plan;
     for (int32_t cls = 0; plan != NULL && cls < plan->n_classes; cls++)
         if (!plan->classes[cls].block_exact)
@@ -93,7 +111,8 @@ s2_status make_maps(s2_device *device, const s2_attn_problem *problem, State *st
 /* The sums of columns that are cut, one per chain of parts. */
 s2_status make_parts(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
 {
-    const int64_t part_bytes = (int64_t)problem->head_dim * 2 * KEY_TOK * (int64_t)sizeof(float);
+    const int64_t part_bytes =
+        (int64_t)columns_of(problem->head_dim) * 2 * COLUMN_TOK * (int64_t)sizeof(float);
     S2_TRY(s2_bwd_zeroed(device, state->lists.n_chains * part_bytes, &state->part_sum, why));
     return s2_bwd_zeroed(device, (int64_t)state->lists.n_chains * 8 * 4, &state->part_done, why);
 }
@@ -120,6 +139,12 @@ void finish(s2_device *, void *raw)
     s2_free(state);
 }
 
+/* Of the fp32 copy of dQ: two warpgroups have half of the chunks of 64 each. */
+int32_t dq_columns(int32_t head_dim)
+{
+    return (int32_t)s2_round_up(head_dim, 64);
+}
+
 s2_status make_rows(s2_device *device, const s2_attn_problem *problem, bool fused, State *state, s2_diag *why)
 {
     const s2_bwd_rows rows = s2_bwd_count_rows(problem);
@@ -134,7 +159,7 @@ s2_status make_rows(s2_device *device, const s2_attn_problem *problem, bool fuse
     S2_TRY(s2_bwd_zeroed(device, 4 * 4, &state->counter, why));
     if (!fused)
         return S2_OK;
-    return s2_bwd_zeroed(device, rows.all * problem->head_dim * 4, &state->dq_sum, why);
+    return s2_bwd_zeroed(device, rows.all * dq_columns(problem->head_dim) * 4, &state->dq_sum, why);
 }
 
 void fill_params(const s2_attn_problem *problem, State *state)
@@ -164,6 +189,7 @@ void fill_params(const s2_attn_problem *problem, State *state)
     params->n_columns = state->lists.n_columns;
     params->n_tiles = problem->plan->n_items;
     params->group = problem->n_heads / problem->n_kv_heads;
+    params->head_dim = problem->head_dim;
     params->shift = s2_bwd_log2(problem->plan->blk_tok);
     params->mask_words = problem->plan->mask_words;
     params->tile_rows = TILE_TOK;
@@ -173,6 +199,7 @@ void fill_params(const s2_attn_problem *problem, State *state)
     state->sinks = s2_bwd_sink_params(problem, state->seqs, state->lists.tiles, state->lse2, state->delta);
     state->rows = s2_bwd_row_params(problem, state->seqs, state->lse2, state->delta);
     state->rows.dq_sum = (float *)state->dq_sum;
+    state->rows.dq_columns = dq_columns(problem->head_dim);
 }
 
 s2_status prepare_as(s2_device *device, const s2_attn_problem *problem, bool fused, void **out, s2_diag *why)
@@ -191,7 +218,8 @@ s2_status prepare_as(s2_device *device, const s2_attn_problem *problem, bool fus
         status = s2_bwd_upload_lists(device, problem, &cut, false, &state->lists, why);
     }
     if (status == S2_OK && !fused)
-        status = s2_sm90_upload_steps(device, problem, KEY_TOK, rows_of, &state->steps, why);
+        status =
+            s2_sm90_upload_steps(device, problem, key_step(problem->head_dim), rows_of, &state->steps, why);
     if (status == S2_OK)
         status = make_parts(device, problem, state, why);
     if (status != S2_OK) {

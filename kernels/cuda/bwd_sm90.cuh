@@ -8,8 +8,8 @@
  *     bwd_sm90_dkv.cuh   a column of 128 gathered keys stays, query steps of 64 rows stream: dK and dV,
  *                        and in the fused form dQ too, by fp32 reductions in memory
  *
- * The two together compute seven products and are deterministic; the fused form computes five and adds up dQ
- * in the order of arrival.
+ * The two together compute seven products (above head dimension 128 eight) and are deterministic; the fused
+ * form computes five and adds up dQ in the order of arrival.
  */
 #ifndef S2_KERNELS_CUDA_BWD_SM90_CUH
 #define S2_KERNELS_CUDA_BWD_SM90_CUH
@@ -36,13 +36,14 @@ struct alignas(16) BwdParams {
     const int32_t *list;       /* whole blocks, */
     const uint32_t *tile_bits; /* and element masks, laid out like bits */
     BwdTensor d_q, d_k, d_v;
-    float *dq_sum;      /* fused: [padded row / 64][2][64 x 64], in the order of fragments */
-    float *part_sum;    /* [chain][2][32][128] float4 */
+    float *dq_sum;      /* fused: [padded row / 64][2][64 x half of the columns], in the order of fragments */
+    float *part_sum;    /* [chain][2][columns / 4][128] float4 */
     int32_t *part_done; /* [chain][8 warps]; zero before the first launch, resets itself */
     int32_t *counter;   /* {claimed, finished} of columns, then of tiles; like part_done */
     int32_t n_columns, n_tiles;
     int32_t group;
-    int32_t shift; /* log2 of the block */
+    int32_t head_dim; /* tensors have as many columns; an instance may have more, which read as zeros */
+    int32_t shift;    /* log2 of the block */
     int32_t mask_words, tile_rows;
     int32_t causal;
     int32_t moved; /* maps were written by an earlier launch, not before all launches */

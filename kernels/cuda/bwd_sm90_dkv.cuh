@@ -1,6 +1,9 @@
 /*
  * kernels/cuda/bwd_sm90_dkv.cuh - dK and dV of a column of keys on Hopper; when fused, dQ as well.
  *
+ * Wide    above head dimension 128 one set of registers holds either dV or dK, so that two launches make them,
+ *         and S^T is computed in both.
+ *
  * Grid    one thread block per SM, persistent; columns are claimed in the plan's order.
  * Block   two consumer warpgroups of 64 keys each; producer warps: scheduler with K and V, loader of
  *         Q, dO, lse and delta, and, fused, one reducer for each warpgroup.
@@ -16,7 +19,8 @@
  *         the next fragments.
  * Parts   of one column are summed through memory: in order (a part waits for the previous one, which was
  *         claimed earlier, so nothing can deadlock), or in order of arrival when fused.
- * Shared  K, V: 128 rows each; STAGES of Q and dO with 64 rows; fused: dS 2 x 16 KB and dQ 32 KB.
+ * Shared  K, V: 128 rows each (V not for dV alone); STAGES of Q and dO with 64 rows (for dK alone one of dO,
+ *         which is free again after dP^T); fused: dS 2 x 16 KB and dQ 64 rows in fp32.
  */
 #ifndef S2_KERNELS_CUDA_BWD_SM90_DKV_CUH
 #define S2_KERNELS_CUDA_BWD_SM90_DKV_CUH
@@ -26,20 +30,31 @@
 namespace s2
 {
 
-template <int HEAD_DIM_, bool FP16_, bool FUSED_, bool ELEMENTS_> struct DkvConfig {
+/* What a launch makes: dK and dV, these and dQ, or one alone. */
+enum DkvWork { KEYS_AND_VALUES, WITH_QUERIES, VALUES_ALONE, KEYS_ALONE };
+
+template <int HEAD_DIM_, bool FP16_, DkvWork WORK, bool ELEMENTS_> struct DkvConfig {
     static constexpr int HEAD_DIM = HEAD_DIM_, CHUNKS = (HEAD_DIM + 63) / 64;
-    static constexpr bool FP16 = FP16_, FUSED = FUSED_, ELEMENTS = ELEMENTS_;
-    static constexpr int STAGES = FUSED ? 3 : 4;
+    static constexpr bool FP16 = FP16_, FUSED = WORK == WITH_QUERIES, ELEMENTS = ELEMENTS_;
+    static constexpr bool WITH_DK = WORK != VALUES_ALONE, WITH_DV = WORK != KEYS_ALONE;
+    static constexpr int STAGES = CHUNKS > 2 ? 2 : FUSED &&CHUNKS == 2 ? 3 : 4;
+    static constexpr int DO_STAGES = WORK == KEYS_ALONE ? 1 : STAGES;
     static constexpr int KV_BYTES = 128 * CHUNKS * 128, Q_BYTES = 64 * CHUNKS * 128;
-    static constexpr int DS_BYTES = FUSED ? 2 * 16384 : 0, DQ_BYTES = FUSED ? 2 * 16384 : 0;
+    static constexpr int V_BYTES = WITH_DK ? KV_BYTES : 0;
+    static constexpr int DQ_COLUMNS = CHUNKS * 32; /* of each warpgroup */
+    static constexpr int DS_BYTES = FUSED ? 2 * 16384 : 0, DQ_BYTES = FUSED ? 64 * DQ_COLUMNS * 4 : 0;
     /* a column, its sequence, where its gradients go, and each warpgroup's share of it */
     static constexpr int SLOT_BYTES = FUSED ? 80 : 112;
-    static constexpr int BARRIER_BYTES = 8 * (17 + 4 * STAGES);
-    static constexpr int SHARED_BYTES = 2 * KV_BYTES + 2 * STAGES * Q_BYTES + DS_BYTES + DQ_BYTES +
-                                        STAGES * 528 + 2 * SLOT_BYTES + BARRIER_BYTES + 1024;
+    static constexpr int BARRIER_BYTES = 8 * (17 + 2 * STAGES + 2 * DO_STAGES);
+    static constexpr int SHARED_BYTES = KV_BYTES + V_BYTES + (STAGES + DO_STAGES) * Q_BYTES + DS_BYTES +
+                                        2 * DQ_BYTES + STAGES * 272 + DO_STAGES * 256 + 2 * SLOT_BYTES +
+                                        BARRIER_BYTES + 1024;
     static constexpr int SLOT_READERS = FUSED ? 8 + 1 + 2 : 8 + 1;
     static constexpr int THREADS = 384, REGISTERS_CONSUMER = 232, REGISTERS_PRODUCER = 40;
-    static_assert(!FUSED || HEAD_DIM == 128, "two warpgroups share the columns of dQ: 64 each");
+    static_assert(HEAD_DIM <= 128 || WITH_DK != WITH_DV, "a warpgroup has registers for one of the two");
+    static_assert(!FUSED || CHUNKS <= 2, "two warpgroups share the columns of dQ: at most 64 each");
+    static_assert(DO_STAGES == STAGES || (DO_STAGES == 1 && STAGES == 2), "do_parity() takes its parity from "
+                                                                          "the number of Q's stage");
     static_assert(SHARED_BYTES <= 227 * 1024, "a thread block has 227 KiB");
 };
 
@@ -52,13 +67,13 @@ template <class T> struct DkvShared {
     {
         k = (shared_address(raw) + 1023u) & ~1023u;
         v = k + T::KV_BYTES;
-        q = v + T::KV_BYTES;
+        q = v + T::V_BYTES;
         d_o = q + T::STAGES * T::Q_BYTES;
-        ds = d_o + T::STAGES * T::Q_BYTES;
+        ds = d_o + T::DO_STAGES * T::Q_BYTES;
         dq = ds + T::DS_BYTES;
-        lse2 = dq + T::DQ_BYTES;
+        lse2 = dq + 2 * T::DQ_BYTES;
         delta = lse2 + T::STAGES * 256;
-        meta = delta + T::STAGES * 256;
+        meta = delta + T::DO_STAGES * 256;
         slots = meta + T::STAGES * 16;
         k_full = slots + 2 * T::SLOT_BYTES;
         k_empty = k_full + 8;
@@ -73,8 +88,8 @@ template <class T> struct DkvShared {
         q_full = dq_empty + 16;
         q_empty = q_full + 8 * T::STAGES;
         do_full = q_empty + 8 * T::STAGES;
-        do_empty = do_full + 8 * T::STAGES;
-        claim = do_empty + 8 * T::STAGES;
+        do_empty = do_full + 8 * T::DO_STAGES;
+        claim = do_empty + 8 * T::DO_STAGES;
     }
     S2_DEVICE void init() const
     {
@@ -94,6 +109,8 @@ template <class T> struct DkvShared {
         for (int stage = 0; stage < T::STAGES; ++stage) {
             mbar_init(q_full + 8 * stage, 1);
             mbar_init(q_empty + 8 * stage, 8 * WARP_ARRIVALS);
+        }
+        for (int stage = 0; stage < T::DO_STAGES; ++stage) {
             mbar_init(do_full + 8 * stage, 1);
             mbar_init(do_empty + 8 * stage, 8 * WARP_ARRIVALS);
         }
@@ -102,6 +119,15 @@ template <class T> struct DkvShared {
     S2_DEVICE uint32_t slot_at(int turn) const
     {
         return slots + (turn & 1) * T::SLOT_BYTES;
+    }
+    /* Where dO of a step is whose Q has this stage, and the parity of its turn there. */
+    static S2_DEVICE int do_stage(int stage)
+    {
+        return T::DO_STAGES == T::STAGES ? stage : 0;
+    }
+    static S2_DEVICE uint32_t do_parity(int stage, uint32_t parity)
+    {
+        return T::DO_STAGES == T::STAGES ? parity : (uint32_t)stage;
     }
 };
 
@@ -164,8 +190,10 @@ template <class T> S2_DEVICE void dkv_schedule(const BwdParams &p, const DkvShar
         }
         mbar_wait(sh.k_empty, (turn & 1) ^ 1); /* earlier than V: the last S^T is done before the last dP^T */
         dkv_load_keys<T>(p, sh.k, maps + 2, sh.k_full, a, c.w);
-        mbar_wait(sh.v_empty, (turn & 1) ^ 1);
-        dkv_load_keys<T>(p, sh.v, maps + 3, sh.v_full, a, c.w);
+        if constexpr (T::WITH_DK) {
+            mbar_wait(sh.v_empty, (turn & 1) ^ 1);
+            dkv_load_keys<T>(p, sh.v, maps + 3, sh.v_full, a, c.w);
+        }
         /* Not before the last step of this column is loaded: a thread block that claimed earlier would hold
          * on to columns, and to parts that others wait for, while SMs idle. */
         mbar_wait(sh.claim, turn & 1);
@@ -179,14 +207,15 @@ S2_DEVICE void dkv_load_step(const BwdParams &p, const DkvShared<T> &sh, const C
                              uint32_t parity, int4 meta, int at, int q_tok, int head)
 {
     constexpr uint64_t NORMAL = 0x1000000000000000ull;
-    const uint32_t q_full = sh.q_full + 8 * stage, do_full = sh.do_full + 8 * stage;
-    mbar_wait(sh.q_empty + 8 * stage, parity);
+    const int do_stage = sh.do_stage(stage);
+    const uint32_t q_full = sh.q_full + 8 * stage, do_full = sh.do_full + 8 * do_stage;
+    mbar_wait(sh.q_empty + 8 * stage, parity ^ 1);
     store_shared4(sh.meta + 16 * stage, meta);
     load_rows<T::CHUNKS, 64>(sh.q + stage * T::Q_BYTES, maps, q_full, q_tok, head, NORMAL,
                              sh.lse2 + 256 * stage, p.lse2 + at);
-    mbar_wait(sh.do_empty + 8 * stage, parity);
-    load_rows<T::CHUNKS, 64>(sh.d_o + stage * T::Q_BYTES, maps + 1, do_full, q_tok, head, NORMAL,
-                             sh.delta + 256 * stage, p.delta + at);
+    mbar_wait(sh.do_empty + 8 * do_stage, sh.do_parity(stage, parity) ^ 1);
+    load_rows<T::CHUNKS, 64>(sh.d_o + do_stage * T::Q_BYTES, maps + 1, do_full, q_tok, head, NORMAL,
+                             sh.delta + 256 * do_stage, p.delta + at);
 }
 
 /* The lane that loads queries; it leaves the sequence's numbers in the slot, since registers are scarce. */
@@ -212,8 +241,8 @@ S2_DEVICE void dkv_load_column(const BwdParams &p, const DkvShared<T> &sh, Ring<
         int head = (int)load_shared1(slot + 4) * p.group + (step.x >> BWD_HEAD_SHIFT & (BWD_LIMIT_GROUP - 1));
 #pragma unroll 1
         for (const int heads_end = head + n_heads; head < heads_end; ++head) {
-            dkv_load_step(p, sh, p.maps + 4 * b.w, ring.stage, ring.parity ^ 1, meta,
-                          seq.x + head * seq.y + row, seq.z + row, head);
+            dkv_load_step(p, sh, p.maps + 4 * b.w, ring.stage, ring.parity, meta, seq.x + head * seq.y + row,
+                          seq.z + row, head);
             ring.next();
         }
     }
@@ -255,7 +284,8 @@ template <class T> S2_DEVICE void dkv_reduce(const BwdParams &p, const DkvShared
                     rows + (int64_t)(head + h) * n_rows + (where & (BWD_LIMIT_STEPS - 1)) * 64;
                 mbar_wait(sh.dq_full + 8 * wg, parity);
                 parity ^= 1;
-                bulk_add(p.dq_sum + row * 128 + wg * 4096, sh.dq + wg * 16384, 16384);
+                bulk_add(p.dq_sum + (row * 2 + wg * 64) * T::DQ_COLUMNS, sh.dq + wg * T::DQ_BYTES,
+                         T::DQ_BYTES);
                 bulk_commit();
                 bulk_wait_read<0>();
                 mbar_arrive(sh.dq_empty + 8 * wg);
@@ -277,11 +307,11 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
     using Base = Consumer<DkvShared<T>>;
     using Base::arrive, Base::lane, Base::p, Base::sh, Base::uniform, Base::warp, Base::wg;
     static constexpr int D = T::HEAD_DIM;
-    static constexpr bool FUSED = T::FUSED;
-    using Mma64 = Wgmma<T::FP16, 64>;
+    static constexpr bool FUSED = T::FUSED, WITH_DK = T::WITH_DK, WITH_DV = T::WITH_DV;
+    static constexpr int N_DK = WITH_DK ? D / 2 : 0, N_DV = WITH_DV ? D / 2 : 0;
 
     const int thread;
-    float dk[D / 2], dv[D / 2], s[32], dp[32];
+    float dk[N_DK + !WITH_DK], dv[N_DV + !WITH_DV], s[32], dp[32]; /* one of no use where there is none */
     uint32_t pa[16], ds[16];
     Ring<T::STAGES> ring;
     uint32_t ds_parity, dq_parity;
@@ -299,8 +329,8 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
     }
     S2_DEVICE void issue_dp()
     {
-        issue_rows_by_rows<T::FP16, D, 64, 128, 64>(dp, desc_low(sh.v + wg * 8192, 16),
-                                                    desc_low(sh.d_o + ring.stage * T::Q_BYTES, 16));
+        issue_rows_by_rows<T::FP16, D, 64, 128, 64>(
+            dp, desc_low(sh.v + wg * 8192, 16), desc_low(sh.d_o + sh.do_stage(ring.stage) * T::Q_BYTES, 16));
     }
     S2_DEVICE void issue_dv(int stage)
     {
@@ -313,20 +343,25 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
             wg_fence();
         issue_fragments<T::FP16, D, 64>(dk, ds, desc_low(sh.q + stage * T::Q_BYTES, 8192));
     }
-    /* Computes 64 columns of dQ from all 128 keys of the column. */
+    /* Computes this warpgroup's columns of dQ, a chunk or half of one, from all 128 keys of the column. */
     S2_DEVICE void issue_dq(int from)
     {
-        const uint32_t a = desc_low(sh.ds + from * 16384, 16), k = desc_low(sh.k + wg * 16384, 16);
+        const uint32_t a = desc_low(sh.ds + from * 16384, 16),
+                       k = desc_low(sh.k + wg * (T::CHUNKS == 2 ? 16384 : 64), 16);
         wg_fence();
 #pragma unroll
         for (int kk = 0; kk < 8; ++kk)
-            Mma64::template ss<1>(dp, desc(a + k_slice<64>(kk)), desc(k + (kk * 2048 >> 4)), kk > 0);
+            Wgmma<T::FP16, T::DQ_COLUMNS>::template ss<1>(dp, desc(a + k_slice<64>(kk)),
+                                                          desc(k + (kk * 2048 >> 4)), kk > 0);
         wg_commit();
     }
     /* Scores that the pattern excludes become -inf: slabs, the causal edge or the end, element masks. */
     S2_DEVICE void mask(int stage)
     {
         const int4 meta = load_shared4(sh.meta + 16 * stage);
+        int lane = Base::lane;
+        if constexpr (FUSED && D == 128) /* read anew, or ptxas keeps what follows from it, and spills */
+            asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
         const int sub = ((wg * 4 + warp) * 16) >> p.shift;
         const uint32_t slabs = (uint32_t)meta.y >> (4 * sub);
         /* keep column (or, without causality, 0) >= from */
@@ -385,8 +420,8 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
 #pragma unroll
             for (int i = 0; i < 8; ++i)
                 s[8 * k + i] = exp2_fast(fmaf(s[8 * k + i], p.scale_log2, -x[4 * k + (i / 4) * 2 + (i & 1)]));
-            if constexpr (AHEAD)
-                read_rows4(sh.delta + 256 * stage, k, x);
+            if constexpr (AHEAD && WITH_DK)
+                read_rows4(sh.delta + 256 * sh.do_stage(stage), k, x);
         }
     }
     /* P^T and dS^T in the storage type, as A fragments. */
@@ -394,14 +429,16 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
     {
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
-            if constexpr (!AHEAD)
-                read_rows4(sh.delta + 256 * stage, k, delta);
+            if constexpr (!AHEAD && WITH_DK)
+                read_rows4(sh.delta + 256 * sh.do_stage(stage), k, delta);
 #pragma unroll
             for (int half = 0; half < 4; ++half) {
                 const float *const f = s + 8 * k + 2 * half, *const g = dp + 8 * k + 2 * half,
                                    *const d = delta + 4 * k + half / 2 * 2;
-                ds[4 * k + half] = pack2<T::FP16>(f[0] * (g[0] - d[0]), f[1] * (g[1] - d[1]));
-                pa[4 * k + half] = pack2<T::FP16>(f[0], f[1]);
+                if constexpr (WITH_DK)
+                    ds[4 * k + half] = pack2<T::FP16>(f[0] * (g[0] - d[0]), f[1] * (g[1] - d[1]));
+                if constexpr (WITH_DV)
+                    pa[4 * k + half] = pack2<T::FP16>(f[0], f[1]);
             }
         }
     }
@@ -427,8 +464,8 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
         mbar_wait(sh.dq_empty + 8 * wg, dq_parity);
         dq_parity ^= 1;
 #pragma unroll
-        for (int i = 0; i < 8; ++i)
-            store_shared4f(sh.dq + wg * 16384 + i * 2048 + thread * 16, dp + 4 * i);
+        for (int i = 0; i < T::DQ_COLUMNS / 8; ++i)
+            store_shared4f(sh.dq + wg * T::DQ_BYTES + i * 2048 + thread * 16, dp + 4 * i);
     }
     /* Hands it to the reducer. */
     S2_DEVICE void hand_dq() const
@@ -446,27 +483,51 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
         mbar_wait(sh.ds_full + 8 * (buffer ^ 1), buffer ? ds_parity : ds_parity ^ 1);
     }
 
+    S2_DEVICE void wait_do() const
+    {
+        mbar_wait(sh.do_full + 8 * sh.do_stage(ring.stage), sh.do_parity(ring.stage, ring.parity));
+    }
+    /* dO of a step is no longer read. */
+    S2_DEVICE void release_do(int stage) const
+    {
+        mbar_warp_arrive(sh.do_empty + 8 * sh.do_stage(stage), lane);
+    }
+    /* P^T, and dP^T if it is needed, of a step whose S^T is done. LAST: V is read no more. */
+    template <bool MASK, bool LAST> S2_DEVICE void weights()
+    {
+        constexpr bool AHEAD = D <= 128 && (!MASK || T::ELEMENTS); /* short masks are faster without it */
+        const int stage = ring.stage;
+        float x[16];
+        if constexpr (MASK && (T::ELEMENTS || !WITH_DK)) /* while the registers of dP are free */
+            mask(stage);
+        read_rows<AHEAD>(sh.lse2 + 256 * stage, x);
+        wait_do();
+        if constexpr (WITH_DK)
+            issue_dp();
+        if constexpr (MASK && !T::ELEMENTS && WITH_DK)
+            mask(stage);
+        exponentials<AHEAD>(stage, x);
+        if constexpr (WITH_DK) {
+            wg_wait<0>();
+            wg_pin<32>(dp);
+        }
+        if constexpr (LAST && WITH_DK)
+            arrive(sh.v_empty);
+        fragments<AHEAD>(stage, x);
+        if constexpr (!WITH_DV) {
+            __syncwarp();
+            release_do(stage);
+        }
+    }
     /* One step of the split kernel; its S^T is already issued. NEXT: another step follows. */
     template <bool MASK, bool NEXT> S2_DEVICE void step()
     {
-        constexpr bool AHEAD = !MASK || T::ELEMENTS; /* short masks are faster without it */
         const int stage = ring.stage;
-        float x[16];
-        if constexpr (MASK && T::ELEMENTS) /* while the registers of dP are free */
-            mask(stage);
-        read_rows<AHEAD>(sh.lse2 + 256 * stage, x);
-        mbar_wait(sh.do_full + 8 * stage, ring.parity);
-        issue_dp();
-        if constexpr (MASK && !T::ELEMENTS)
-            mask(stage);
-        exponentials<AHEAD>(stage, x);
-        wg_wait<0>();
-        wg_pin<32>(dp);
-        if constexpr (!NEXT)
-            arrive(sh.v_empty);
-        fragments<AHEAD>(stage, x);
-        issue_dv(stage);
-        issue_dk<false>(stage);
+        weights<MASK, !NEXT>();
+        if constexpr (WITH_DV)
+            issue_dv(stage);
+        if constexpr (WITH_DK)
+            issue_dk<!WITH_DV>(stage);
         ring.next();
         if constexpr (NEXT) {
             mbar_wait(sh.q_full + 8 * ring.stage, ring.parity);
@@ -475,8 +536,8 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
         } else {
             wg_wait<0>();
         }
-        wg_pin<D / 2>(dv);
-        wg_pin<D / 2>(dk);
+        wg_pin<N_DV>(dv);
+        wg_pin<N_DK>(dk);
         release_step(stage);
         if constexpr (NEXT) { /* no product may be in flight across a loop edge: ptxas would serialise
                                  all */
@@ -512,7 +573,8 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
     S2_DEVICE void release_step(int stage) const
     {
         __syncwarp();
-        mbar_warp_arrive(sh.do_empty + 8 * stage, lane);
+        if constexpr (WITH_DV)
+            release_do(stage);
         mbar_warp_arrive(sh.q_empty + 8 * stage, lane);
     }
     S2_DEVICE void swap_buffers()
@@ -609,8 +671,10 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
 #pragma unroll 1
         for (; n > 0; --n) {
             mbar_wait(sh.q_full + 8 * ring.stage, ring.parity);
-            mbar_wait(sh.do_full + 8 * ring.stage, ring.parity);
+            wait_do();
             release_step(ring.stage);
+            if constexpr (!WITH_DV)
+                release_do(ring.stage);
             ring.next();
         }
     }
@@ -620,7 +684,8 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
         issue_s();
         wg_wait<0>();
         wg_pin<32>(s);
-        mbar_wait(sh.v_full, parity);
+        if constexpr (WITH_DK)
+            mbar_wait(sh.v_full, parity);
         int masked = min(n_masked, n - 1), rest = n - 1 - masked;
 #pragma unroll 1
         for (; masked > 0; --masked)
@@ -633,9 +698,11 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
     }
     S2_DEVICE void no_steps(int turn) const
     {
-        mbar_wait(sh.v_full, turn & 1);
+        if constexpr (WITH_DK)
+            mbar_wait(sh.v_full, turn & 1);
         arrive(sh.k_empty);
-        arrive(sh.v_empty);
+        if constexpr (WITH_DK)
+            arrive(sh.v_empty);
     }
     S2_DEVICE void steps(int turn)
     {
@@ -693,11 +760,17 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
     {
         return (float4 *)p.part_sum + ((int64_t)chain * 2 + wg) * (D / 4) * 128 + thread;
     }
+    /* The pieces of a sum that this launch makes: those of dK come first. */
+    static constexpr int PIECES_FROM = WITH_DK ? 0 : D / 8, PIECES_END = WITH_DV ? D / 4 : D / 8;
+    S2_DEVICE float *piece(int i)
+    {
+        return i < D / 8 ? dk + 4 * i : dv + 4 * (i - D / 8);
+    }
     S2_DEVICE void add_parts(float4 *sum, bool clear)
     {
 #pragma unroll
-        for (int i = 0; i < D / 4; ++i) {
-            float *const acc = i < D / 8 ? dk + 4 * i : dv + 4 * (i - D / 8);
+        for (int i = PIECES_FROM; i < PIECES_END; ++i) {
+            float *const acc = piece(i);
             const float4 x = __ldcg(sum + i * 128);
             acc[0] += x.x;
             acc[1] += x.y;
@@ -707,11 +780,11 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
                 __stcg(sum + i * 128, make_float4(0.f, 0.f, 0.f, 0.f));
         }
     }
-    S2_DEVICE void store_parts(float4 *sum) const
+    S2_DEVICE void store_parts(float4 *sum)
     {
 #pragma unroll
-        for (int i = 0; i < D / 4; ++i) {
-            const float *const acc = i < D / 8 ? dk + 4 * i : dv + 4 * (i - D / 8);
+        for (int i = PIECES_FROM; i < PIECES_END; ++i) {
+            const float *const acc = piece(i);
             __stcg(sum + i * 128, make_float4(acc[0], acc[1], acc[2], acc[3]));
         }
         __threadfence();
@@ -747,8 +820,8 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
         int32_t *const done = p.part_done + chain * 8 + wg * 4 + warp;
         float4 *const sum = part_at(chain);
 #pragma unroll
-        for (int i = 0; i < D / 4; ++i) {
-            float *const acc = i < D / 8 ? dk + 4 * i : dv + 4 * (i - D / 8);
+        for (int i = PIECES_FROM; i < PIECES_END; ++i) {
+            float *const acc = piece(i);
             asm volatile("red.global.add.v4.f32 [%0], {%1,%2,%3,%4};" ::"l"(sum + i * 128), "f"(acc[0]),
                          "f"(acc[1]), "f"(acc[2]), "f"(acc[3])
                          : "memory");
@@ -773,8 +846,10 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
         const bool on0 = key >= 0 && key < k_tok, on1 = key >= 0 && key + 8 < k_tok;
         uint16_t *const dv_at = p.d_v.data + join(to.z, to.w) + kv_head * p.d_v.head + key * p.d_v.tok;
         uint16_t *const dk_at = p.d_k.data + join(to.x, to.y) + kv_head * p.d_k.head + key * p.d_k.tok;
-        store_fragment<T::FP16, D>(dv_at, dv_at + 8 * p.d_v.tok, on0, on1, dv, 1.f, lane);
-        store_fragment<T::FP16, D>(dk_at, dk_at + 8 * p.d_k.tok, on0, on1, dk, p.scale, lane);
+        if constexpr (WITH_DV)
+            store_fragment<T::FP16, D>(dv_at, dv_at + 8 * p.d_v.tok, on0, on1, dv, 1.f, p.head_dim, lane);
+        if constexpr (WITH_DK)
+            store_fragment<T::FP16, D>(dk_at, dk_at + 8 * p.d_k.tok, on0, on1, dk, p.scale, p.head_dim, lane);
     }
     /* Whether this part finishes its column. */
     S2_DEVICE bool sum(int chain, int parts)
@@ -811,8 +886,11 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
         const int row = wg * 64 + warp * 16 + (lane >> 2);
         const int block = __ldg(p.blocks + blocks + (row >> shift));
 #pragma unroll
-        for (int i = 0; i < D / 2; ++i)
-            dk[i] = dv[i] = 0.f;
+        for (int i = 0; i < N_DK; ++i)
+            dk[i] = 0.f;
+#pragma unroll
+        for (int i = 0; i < N_DV; ++i)
+            dv[i] = 0.f;
         mbar_wait(sh.k_full, parity); /* the block number arrives meanwhile */
         key = block < 0 ? -1024 : (block << shift) + (row & ((1 << shift) - 1));
     }
@@ -870,18 +948,21 @@ template <class T> __global__ void __launch_bounds__(384, 1) bwd_sm90_dkv(const 
 #endif
 }
 
-/* fused: stores the fp32 copy of dQ, which is in the order of fragments. Four blocks per tile of the plan;
- * one warp has 16 rows x 32 columns. */
-template <bool FP16>
+/* fused: stores the fp32 copy of dQ, which is in the order of fragments. DQ_BLOCKS per tile of the plan; one
+ * warp has 16 rows x 32 columns. */
+template <int D> constexpr int DQ_BLOCKS = (D + 63) / 64 * 2;
+template <bool FP16, int D>
 __global__ void __launch_bounds__(256) bwd_sm90_dq_convert(const __grid_constant__ BwdParams p)
 {
+    constexpr int COLUMNS = (D + 63) / 64 * 32, GROUPS = COLUMNS / 32; /* of one warpgroup */
     wait_before();
-    const BwdTile tile = p.tiles[blockIdx.x / 4];
+    const BwdTile tile = p.tiles[blockIdx.x / DQ_BLOCKS<D>];
     const BwdSeq seq = p.seqs[tile.seq];
-    const int warp = (int)(blockIdx.x % 4) * 8 + (int)(threadIdx.x >> 5), lane = threadIdx.x & 31;
-    const int group = warp & 1, half = warp >> 1 & 1, slab = warp >> 2; /* 8 slabs of 16 rows */
+    const int warp = (int)(blockIdx.x % DQ_BLOCKS<D>)*8 + (int)(threadIdx.x >> 5), lane = threadIdx.x & 31;
+    const int group = warp % GROUPS, half = warp / GROUPS & 1, slab = warp / GROUPS >> 1; /* of 16 rows */
     const int64_t row = seq.rows + (int64_t)tile.head * seq.n_rows + tile.row + slab / 4 * 64;
-    const float4 *const from = (const float4 *)(p.dq_sum + row * 128 + half * 4096) + slab % 4 * 32 + lane;
+    const float4 *const from =
+        (const float4 *)(p.dq_sum + (row * 2 + half * 64) * COLUMNS) + slab % 4 * 32 + lane;
     float acc[16];
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
@@ -892,10 +973,10 @@ __global__ void __launch_bounds__(256) bwd_sm90_dq_convert(const __grid_constant
         acc[4 * k + 3] = f.w;
     }
     const int q_tok = seq.pos - seq.q_off + tile.row + slab * 16 + (lane >> 2), n_q = seq.k_tok - seq.q_off;
-    uint16_t *const out =
-        p.d_q.data + seq.d_q + tile.head * p.d_q.head + q_tok * p.d_q.tok + half * 64 + group * 32;
+    const int column = half * COLUMNS + group * 32;
+    uint16_t *const out = p.d_q.data + seq.d_q + tile.head * p.d_q.head + q_tok * p.d_q.tok + column;
     store_fragment<FP16, 32>(out, out + 8 * p.d_q.tok, q_tok >= 0 && q_tok < n_q,
-                             q_tok + 8 >= 0 && q_tok + 8 < n_q, acc, p.scale, lane);
+                             q_tok + 8 >= 0 && q_tok + 8 < n_q, acc, p.scale, p.head_dim - column, lane);
 }
 
 } // namespace s2

@@ -4,11 +4,13 @@
  * Grid    one thread block per SM, persistent; tiles are claimed in the plan's order.
  * Block   two consumer warpgroups of 64 rows; producer warps: scheduler with Q, dO, lse and delta; loader of
  *         K, of V.
- * Step    of plan/steps.h, its keys gathered from blocks. Whole: 128 keys against both warpgroups, nothing
- *         compared. Half: each has 64 keys of its own, in its half of the same stage. S = Q K^T,
+ * Step    of plan/steps.h, its keys gathered from blocks. Whole: KEYS keys, 128 or above head dimension 128
+ *         64, against both warpgroups, nothing compared. Half: each has half as many keys of its own, in its
+ *         half of the same stage. S = Q K^T,
  *         dP = dO V^T, dS = P (dP - delta) in registers, dQ += dS K. The next S is issued with the dQ of this
  *         step, also across the end of a tile: every tile begins with a half step.
- * Shared  two tiles of Q, one of dO, 128 rows each, with lse and delta; STAGES of K and of V with 128 rows.
+ * Shared  two tiles of Q, one of dO, 128 rows each, with lse and delta; STAGES of K and of V with KEYS rows.
+ *         Above head dimension 128 one tile of Q and one stage of V, which is free again after dP.
  */
 #ifndef S2_KERNELS_CUDA_BWD_SM90_DQ_CUH
 #define S2_KERNELS_CUDA_BWD_SM90_DQ_CUH
@@ -22,12 +24,16 @@ namespace s2
 template <int HEAD_DIM_, bool FP16_, bool ELEMENTS_> struct DqConfig {
     static constexpr int HEAD_DIM = HEAD_DIM_, CHUNKS = (HEAD_DIM + 63) / 64;
     static constexpr bool FP16 = FP16_, ELEMENTS = ELEMENTS_;
-    static constexpr int STAGES = CHUNKS == 1 ? 4 : 2;
+    static constexpr bool WIDE = CHUNKS > 2;
+    static constexpr int KEYS = WIDE ? 64 : 128;
+    static constexpr int STAGES = CHUNKS == 1 ? 4 : 2, V_STAGES = WIDE ? 1 : STAGES, Q_TILES = WIDE ? 1 : 2;
     static constexpr int TILE_BYTES = 128 * CHUNKS * 128, ROW_BYTES = 128 * 4;
+    static constexpr int KEY_BYTES = KEYS * CHUNKS * 128;
     static constexpr int LIMIT_SUBS = 8;
     static constexpr int WORD_BYTES = STAGES * LIMIT_SUBS * 8;
-    static constexpr int SHARED_BYTES = (3 + 2 * STAGES) * TILE_BYTES + 3 * ROW_BYTES + WORD_BYTES +
-                                        2 * (int)sizeof(s2_step_item) + 256 + 1024;
+    static constexpr int SHARED_BYTES = (Q_TILES + 1) * TILE_BYTES + (STAGES + V_STAGES) * KEY_BYTES +
+                                        3 * ROW_BYTES + WORD_BYTES + 2 * (int)sizeof(s2_step_item) + 256 +
+                                        1024;
     static constexpr int THREADS = 384, REGISTERS_CONSUMER = 232, REGISTERS_PRODUCER = 40;
     static_assert(SHARED_BYTES <= 227 * 1024, "a thread block has 227 KiB");
 };
@@ -39,10 +45,10 @@ template <class T> struct DqShared {
     S2_DEVICE explicit DqShared(const void *raw)
     {
         q = (shared_address(raw) + 1023u) & ~1023u;
-        d_o = q + 2 * T::TILE_BYTES;
+        d_o = q + T::Q_TILES * T::TILE_BYTES;
         k = d_o + T::TILE_BYTES;
-        v = k + T::STAGES * T::TILE_BYTES;
-        lse2 = v + T::STAGES * T::TILE_BYTES;
+        v = k + T::STAGES * T::KEY_BYTES;
+        lse2 = v + T::V_STAGES * T::KEY_BYTES;
         delta = lse2 + 2 * T::ROW_BYTES;
         words = delta + T::ROW_BYTES;
         slots = words + T::WORD_BYTES;
@@ -55,8 +61,8 @@ template <class T> struct DqShared {
         k_full = slot_empty + 16;
         k_empty = k_full + 8 * T::STAGES;
         v_full = k_empty + 8 * T::STAGES;
-        v_empty = v_full + 8 * T::STAGES;
-        claim = v_empty + 8 * T::STAGES;
+        v_empty = v_full + 8 * T::V_STAGES;
+        claim = v_empty + 8 * T::V_STAGES;
     }
     S2_DEVICE void init() const
     {
@@ -72,6 +78,8 @@ template <class T> struct DqShared {
         for (int stage = 0; stage < T::STAGES; ++stage) {
             mbar_init(k_full + 8 * stage, 32); /* every lane that may have written words arrives itself */
             mbar_init(k_empty + 8 * stage, 8 * WARP_ARRIVALS);
+        }
+        for (int stage = 0; stage < T::V_STAGES; ++stage) {
             mbar_init(v_full + 8 * stage, 1);
             mbar_init(v_empty + 8 * stage, 8 * WARP_ARRIVALS);
         }
@@ -80,6 +88,15 @@ template <class T> struct DqShared {
     S2_DEVICE uint32_t slot_at(int turn) const
     {
         return slots + (turn & 1) * (uint32_t)sizeof(s2_step_item);
+    }
+    /* Where Q, with its lse, of a turn's tile is, and the parity of that turn there. */
+    static S2_DEVICE int q_tile(int turn)
+    {
+        return T::Q_TILES == 2 ? turn & 1 : 0;
+    }
+    static S2_DEVICE uint32_t q_parity(int turn)
+    {
+        return (T::Q_TILES == 2 ? turn >> 1 : turn) & 1;
     }
 };
 
@@ -96,7 +113,7 @@ template <class T> S2_DEVICE void dq_schedule(const BwdParams &p, const DqShared
     int32_t *const counter = p.counter + 2;
     int index = atomicAdd(counter, 1);
     for (int turn = 0;; ++turn) {
-        const uint32_t two = turn & 1, parity = ((turn >> 1) & 1) ^ 1;
+        const uint32_t at = sh.q_tile(turn), q_full = sh.q_full + 8 * at;
         const bool more = index < p.n_tiles;
         int4 a = make_int4(0, 0, 0, 0), b = a, c = a, d = a;
         if (more) {
@@ -107,10 +124,10 @@ template <class T> S2_DEVICE void dq_schedule(const BwdParams &p, const DqShared
             d = __ldg(item + 3);
         }
         fill_slot(sh, turn, {a, b, c, d});
-        mbar_arrive(sh.slot_full + 8 * two);
-        mbar_wait(sh.q_empty + 8 * two, parity);
+        mbar_arrive(sh.slot_full + 8 * (turn & 1));
+        mbar_wait(sh.q_empty + 8 * at, sh.q_parity(turn) ^ 1);
         if (!more) {
-            mbar_arrive(sh.q_full + 8 * two); /* for the S that is issued with the last dQ of all */
+            mbar_arrive(q_full); /* for the S that is issued with the last dQ of all */
             reset_when_last(counter);
             return;
         }
@@ -120,8 +137,8 @@ template <class T> S2_DEVICE void dq_schedule(const BwdParams &p, const DqShared
             fence_map(maps + 1);
         }
         const int q_tok = a.x - b.z;
-        load_rows<T::CHUNKS, 128>(sh.q + two * T::TILE_BYTES, maps, sh.q_full + 8 * two, q_tok, a.y,
-                                  L2_EVICT_FIRST, sh.lse2 + two * T::ROW_BYTES, p.lse2 + b.w);
+        load_rows<T::CHUNKS, 128>(sh.q + at * T::TILE_BYTES, maps, q_full, q_tok, a.y, L2_EVICT_FIRST,
+                                  sh.lse2 + at * T::ROW_BYTES, p.lse2 + b.w);
         mbar_wait(sh.do_empty, (turn & 1) ^ 1);
         load_rows<T::CHUNKS, 128>(sh.d_o, maps + 1, sh.do_full, q_tok, a.y, L2_EVICT_FIRST, sh.delta,
                                   p.delta + b.w);
@@ -137,19 +154,19 @@ S2_DEVICE void publish_word(uint32_t words, int2 word)
 }
 
 /* A loader warp: all lanes find the blocks, one issues the copies. */
-template <class T> S2_DEVICE void dq_load(const BwdParams &p, const DqShared<T> &sh, bool is_k, int lane)
+template <class T, bool IS_K> S2_DEVICE void dq_load(const BwdParams &p, const DqShared<T> &sh, int lane)
 {
-    const uint32_t tiles = is_k ? sh.k : sh.v, full = is_k ? sh.k_full : sh.v_full,
-                   empty = is_k ? sh.k_empty : sh.v_empty;
-    const int n_subs = 128 >> p.shift, rows = 1 << p.shift;
-    Ring<T::STAGES> ring;
+    const uint32_t tiles = IS_K ? sh.k : sh.v, full = IS_K ? sh.k_full : sh.v_full,
+                   empty = IS_K ? sh.k_empty : sh.v_empty;
+    const int n_subs = T::KEYS >> p.shift, rows = 1 << p.shift;
+    Ring<(IS_K ? T::STAGES : T::V_STAGES)> ring;
     ItemTile tile;
     int turn = 0;
     for (; (tile = fetch_tile(sh, turn)).n_half > 0; ++turn) {
         const uint32_t slot = sh.slot_at(turn);
         const int n_compared = tile.n_half + load_item<ItemComb>(slot).n_mixed(),
                   n_steps = n_compared + load_item<ItemRows>(slot).n_whole, kv_head = tile.head / p.group;
-        const CUtensorMap *const map = p.maps + 4 * tile.seq + (is_k ? 2 : 3);
+        const CUtensorMap *const map = p.maps + 4 * tile.seq + (IS_K ? 2 : 3);
         if (p.moved)
             fence_map(map);
 #pragma unroll 1
@@ -159,12 +176,12 @@ template <class T> S2_DEVICE void dq_load(const BwdParams &p, const DqShared<T> 
             if (lane < n_subs)
                 block = find_block(p.words, p.list, slot, n_compared, step, n_subs, lane, word);
             mbar_wait(empty + 8 * ring.stage, ring.parity ^ 1);
-            if (is_k && step < n_compared && lane < n_subs)
+            if (IS_K && step < n_compared && lane < n_subs)
                 publish_word(sh.words + (ring.stage * T::LIMIT_SUBS + lane) * 8, word);
             __syncwarp();
             if (lane == 0)
-                mbar_expect_tx(full + 8 * ring.stage, T::TILE_BYTES);
-            else if (is_k)
+                mbar_expect_tx(full + 8 * ring.stage, T::KEY_BYTES);
+            else if (IS_K)
                 mbar_arrive(full + 8 * ring.stage);
 #pragma unroll 1
             for (int sub = 0; sub < n_subs; ++sub) {
@@ -172,18 +189,19 @@ template <class T> S2_DEVICE void dq_load(const BwdParams &p, const DqShared<T> 
                 if (lane == 0)
 #pragma unroll
                     for (int chunk = 0; chunk < T::CHUNKS; ++chunk)
-                        tma_load_3d(tiles + ring.stage * T::TILE_BYTES + chunk * 16384 + sub * rows * 128,
+                        tma_load_3d(tiles + ring.stage * T::KEY_BYTES + chunk * T::KEYS * 128 +
+                                        sub * rows * 128,
                                     map, full + 8 * ring.stage, chunk * 64, row, kv_head, L2_EVICT_LAST);
             }
             __syncwarp();
             /* near the end of the tile: tiles claimed earlier would wait here while other SMs idle */
-            if (is_k && lane == 0 && step == max(0, n_steps - 2))
+            if (IS_K && lane == 0 && step == max(0, n_steps - 2))
                 mbar_arrive(sh.claim);
             ring.next();
         }
         release_slot(sh, turn);
     }
-    if (is_k) { /* no keys: for the S that is issued with the last dQ of all */
+    if (IS_K) { /* no keys: for the S that is issued with the last dQ of all */
         mbar_wait(empty + 8 * ring.stage, ring.parity ^ 1);
         mbar_arrive(full + 8 * ring.stage);
     }
@@ -195,12 +213,13 @@ template <class T> struct DqConsumer : Consumer<DqShared<T>> {
     using Base = Consumer<DqShared<T>>;
     using Base::arrive, Base::lane, Base::p, Base::sh, Base::uniform, Base::wg;
     static constexpr int D = T::HEAD_DIM;
-    template <Width W> static constexpr int KEYS_OF = W == HALF ? 64 : 128;
+    template <Width W> static constexpr int KEYS_OF = W == HALF ? T::KEYS / 2 : T::KEYS;
 
     const int slab;
-    float dq[D / 2], s[64], dp[64];
-    uint32_t ds[32];
-    Ring<T::STAGES> kr, vr;
+    float dq[D / 2], s[T::KEYS / 2], dp[T::KEYS / 2];
+    uint32_t ds[T::KEYS / 4];
+    Ring<T::STAGES> kr;
+    Ring<T::V_STAGES> vr;
     float lse0, lse1, delta0, delta1;
     int edge0, edge8; /* the last key that the two rows of this lane may read */
     int64_t d_q;      /* of the sequence; not used before the end, since it comes from memory */
@@ -213,31 +232,37 @@ template <class T> struct DqConsumer : Consumer<DqShared<T>> {
     {
         mbar_arrive_if(bar, on && (WARP_ARRIVALS > 1 || lane == 0));
     }
+    S2_DEVICE void arrive_q(int turn, bool is_last) const
+    {
+        if constexpr (T::Q_TILES == 1)
+            __syncwarp();
+        arrive_if(sh.q_empty + 8 * sh.q_tile(turn), is_last);
+    }
     /* In a half step each warpgroup has the rows of its own keys. */
     template <Width W> S2_DEVICE uint32_t own_rows() const
     {
-        return W == HALF ? wg * 8192 : 0;
+        return W == HALF ? wg * (T::KEYS / 2 * 128) : 0;
     }
     /* The old contents of s and dP are dead, even where the previous step was wider. */
-    template <Width W> S2_DEVICE void issue_s(int buffer)
+    template <Width W> S2_DEVICE void issue_s(int q_tile)
     {
         wg_fresh<KEYS_OF<W> / 2>(s);
-        issue_rows_by_rows<T::FP16, D, KEYS_OF<W>, 64, 128>(
-            s, desc_low(sh.q + buffer * T::TILE_BYTES + wg * T::CHUNKS * 8192, 16),
-            desc_low(sh.k + kr.stage * T::TILE_BYTES + own_rows<W>(), 16));
+        issue_rows_by_rows<T::FP16, D, KEYS_OF<W>, 64, T::KEYS>(
+            s, desc_low(sh.q + q_tile * T::TILE_BYTES + wg * T::CHUNKS * 8192, 16),
+            desc_low(sh.k + kr.stage * T::KEY_BYTES + own_rows<W>(), 16));
     }
     template <Width W> S2_DEVICE void issue_dp()
     {
         wg_fresh<KEYS_OF<W> / 2>(dp);
-        issue_rows_by_rows<T::FP16, D, KEYS_OF<W>, 64, 128>(
+        issue_rows_by_rows<T::FP16, D, KEYS_OF<W>, 64, T::KEYS>(
             dp, desc_low(sh.d_o + wg * T::CHUNKS * 8192, 16),
-            desc_low(sh.v + vr.stage * T::TILE_BYTES + own_rows<W>(), 16));
+            desc_low(sh.v + vr.stage * T::KEY_BYTES + own_rows<W>(), 16));
     }
     template <Width W> S2_DEVICE void issue_dq(int stage)
     {
         wg_fence();
         issue_fragments<T::FP16, D, KEYS_OF<W>>(
-            dq, ds, desc_low(sh.k + stage * T::TILE_BYTES + own_rows<W>(), 16384));
+            dq, ds, desc_low(sh.k + stage * T::KEY_BYTES + own_rows<W>(), T::KEYS * 128));
     }
     /* The bits of a row's mask from key in_block of its block on; all ones where there is no mask. */
     S2_DEVICE uint32_t element_bits(int number, int row_in_tile, int in_block) const
@@ -251,7 +276,10 @@ template <class T> struct DqConsumer : Consumer<DqShared<T>> {
     /* Scores that the pattern excludes become -inf, 16 keys at a time: these are in one block. */
     template <Width W> S2_DEVICE void mask(int stage)
     {
-        const int in_tile = slab * 16 + (lane >> 2), first = W == HALF ? wg * 64 : 0;
+        int in_tile = slab * 16 + (lane >> 2);
+        if constexpr (T::WIDE && T::ELEMENTS) /* opaque, or ptxas keeps what follows from it, and spills */
+            asm volatile("" : "+r"(in_tile));
+        const int first = W == HALF ? wg * (T::KEYS / 2) : 0;
 #pragma unroll
         for (int c = 0; c < KEYS_OF<W> / 16; ++c) {
             const uint32_t at = sh.words + (stage * T::LIMIT_SUBS + ((first + c * 16) >> p.shift)) * 8,
@@ -301,6 +329,8 @@ template <class T> struct DqConsumer : Consumer<DqShared<T>> {
     template <Width W, Width NEXT> S2_DEVICE void step(int turn, bool is_last)
     {
         const int stage = kr.stage, after = turn + is_last;
+        if constexpr (T::Q_TILES == 1) /* there is no other tile of Q to begin with meanwhile */
+            arrive_q(turn, is_last);
         if constexpr (W != WHOLE && T::ELEMENTS) /* while the registers of dP are free */
             mask<W>(stage);
         mbar_wait(sh.v_full + 8 * vr.stage, vr.parity);
@@ -312,15 +342,16 @@ template <class T> struct DqConsumer : Consumer<DqShared<T>> {
         wg_pin<KEYS_OF<W> / 2>(dp);
         __syncwarp();
         mbar_warp_arrive(sh.v_empty + 8 * vr.stage, lane);
-        arrive_if(sh.q_empty + 8 * (turn & 1), is_last);
+        if constexpr (T::Q_TILES == 2)
+            arrive_q(turn, is_last);
         arrive_if(sh.do_empty, is_last);
         vr.next();
         fragments<W>();
         issue_dq<W>(stage);
         kr.next();
-        mbar_wait(sh.q_full + 8 * (after & 1), after >> 1 & 1);
+        mbar_wait(sh.q_full + 8 * sh.q_tile(after), sh.q_parity(after));
         mbar_wait(sh.k_full + 8 * kr.stage, kr.parity);
-        issue_s<NEXT>(after & 1);
+        issue_s<NEXT>(sh.q_tile(after));
         wg_wait<1>();
         wg_pin<D / 2>(dq);
         arrive(sh.k_empty + 8 * stage);
@@ -352,8 +383,9 @@ template <class T> struct DqConsumer : Consumer<DqShared<T>> {
     S2_DEVICE void take_rows(int turn, const ItemTile &tile, const ItemRows &rows)
     {
         const int row = slab * 16 + (lane >> 2), position = tile.pos + row, place = row_place(row) * 4;
-        lse0 = __uint_as_float(load_shared1(sh.lse2 + (turn & 1) * T::ROW_BYTES + place));
-        lse1 = __uint_as_float(load_shared1(sh.lse2 + (turn & 1) * T::ROW_BYTES + place + 8)); /* row + 8 */
+        lse0 = __uint_as_float(load_shared1(sh.lse2 + sh.q_tile(turn) * T::ROW_BYTES + place));
+        lse1 =
+            __uint_as_float(load_shared1(sh.lse2 + sh.q_tile(turn) * T::ROW_BYTES + place + 8)); /* row + 8 */
         edge0 = p.causal ? position : rows.k_tok - 1;
         edge8 = p.causal ? position + 8 : rows.k_tok - 1;
         d_q = __ldg((const long long *)&p.seqs[tile.seq].d_q);
@@ -371,7 +403,7 @@ template <class T> struct DqConsumer : Consumer<DqShared<T>> {
         const int q_tok = tile.pos - rows.q_off + slab * 16 + (lane >> 2), n_q = rows.k_tok - rows.q_off;
         uint16_t *const out = p.d_q.data + d_q + tile.head * p.d_q.head + q_tok * p.d_q.tok;
         store_fragment<T::FP16, D>(out, out + 8 * p.d_q.tok, q_tok >= 0 && q_tok < n_q,
-                                   q_tok + 8 >= 0 && q_tok + 8 < n_q, dq, p.scale, lane);
+                                   q_tok + 8 >= 0 && q_tok + 8 < n_q, dq, p.scale, p.head_dim, lane);
     }
     S2_DEVICE void run()
     {
@@ -382,7 +414,7 @@ template <class T> struct DqConsumer : Consumer<DqShared<T>> {
         mbar_wait(sh.k_full, 0);
         issue_s<HALF>(0);
         wg_wait<0>();
-        wg_pin<32>(s);
+        wg_pin<KEYS_OF<HALF> / 2>(s);
         for (int turn = 0;; ++turn) {
             const ItemRows rows = load_item<ItemRows>(sh.slot_at(turn));
             const int n_mixed = load_item<ItemComb>(sh.slot_at(turn)).n_mixed();
@@ -412,8 +444,10 @@ template <class T> __global__ void __launch_bounds__(384, 1) bwd_sm90_dq(const _
         if (warp == 0) {
             if (lane == 0)
                 dq_schedule(p, sh);
-        } else if (warp < 3) {
-            dq_load(p, sh, warp == 1, lane);
+        } else if (warp == 1) {
+            dq_load<T, true>(p, sh, lane);
+        } else if (warp == 2) {
+            dq_load<T, false>(p, sh, lane);
         }
     } else {
         registers_raise<T::REGISTERS_CONSUMER>();

@@ -1,10 +1,8 @@
 /*
  * kernels/cuda/bwd_sm90_inst.cu - the Hopper backward for one head dimension and type.
  *
- * Compiled once for each S2_HEAD_DIM and S2_FP16; head dimension 256 has too many accumulators for an
- * instance.
+ * Compiled once for each S2_HEAD_DIM and S2_FP16.
  */
-#if S2_HEAD_DIM <= 128
 #include "kernels/cuda/bwd_sm90_dkv.cuh"
 #include "kernels/cuda/bwd_sm90_dq.cuh"
 
@@ -63,10 +61,23 @@ template <class T> cudaError_t tiles(const s2::BwdParams &params, int32_t n_unit
                   T::SHARED_BYTES, params, stream);
 }
 
+template <bool ELEMENTS>
+cudaError_t split_columns(const s2::BwdParams &params, int32_t n_units, cudaStream_t stream)
+{
+#if S2_HEAD_DIM <= 128 /* s2_kernel_column_passes() says so */
+    return columns<s2::DkvConfig<S2_HEAD_DIM, FP16, s2::KEYS_AND_VALUES, ELEMENTS>>(params, n_units, stream);
+#else
+    const cudaError_t error =
+        columns<s2::DkvConfig<S2_HEAD_DIM, FP16, s2::VALUES_ALONE, ELEMENTS>>(params, n_units, stream);
+    if (error != cudaSuccess)
+        return error;
+    return columns<s2::DkvConfig<S2_HEAD_DIM, FP16, s2::KEYS_ALONE, ELEMENTS>>(params, n_units, stream);
+#endif
+}
+
 template <bool ELEMENTS> cudaError_t split(const s2::BwdParams &params, int32_t n_units, cudaStream_t stream)
 {
-    const cudaError_t error =
-        columns<s2::DkvConfig<S2_HEAD_DIM, FP16, false, ELEMENTS>>(params, n_units, stream);
+    const cudaError_t error = split_columns<ELEMENTS>(params, n_units, stream);
     if (error != cudaSuccess)
         return error;
     return tiles<s2::DqConfig<S2_HEAD_DIM, FP16, ELEMENTS>>(params, n_units, stream);
@@ -74,11 +85,13 @@ template <bool ELEMENTS> cudaError_t split(const s2::BwdParams &params, int32_t 
 
 cudaError_t fused(const s2::BwdParams &params, const s2_bwd_launch &launch, cudaStream_t stream)
 {
-#if S2_HEAD_DIM == 128
-    const cudaError_t error = columns<s2::DkvConfig<128, FP16, true, false>>(params, launch.n_units, stream);
+#if S2_HEAD_DIM <= 128
+    const cudaError_t error =
+        columns<s2::DkvConfig<S2_HEAD_DIM, FP16, s2::WITH_QUERIES, false>>(params, launch.n_units, stream);
     if (error != cudaSuccess || params.n_tiles == 0)
         return error;
-    return follow(s2::bwd_sm90_dq_convert<FP16>, (unsigned)params.n_tiles * 4, 256, 0, params, stream);
+    const unsigned n_blocks = (unsigned)params.n_tiles * s2::DQ_BLOCKS<S2_HEAD_DIM>;
+    return follow(s2::bwd_sm90_dq_convert<FP16, S2_HEAD_DIM>, n_blocks, 256, 0, params, stream);
 #else
     (void)params, (void)launch, (void)stream;
     return cudaErrorNotSupported;
@@ -104,4 +117,3 @@ cudaError_t S2_BWD_SM90_LAUNCH(S2_HEAD_DIM, S2_FP16)(const s2::BwdParams &params
     return params.bits != nullptr ? split<true>(params, launch.n_units, stream)
                                   : split<false>(params, launch.n_units, stream);
 }
-#endif

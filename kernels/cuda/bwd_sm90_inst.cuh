@@ -4,7 +4,7 @@
  *
  * C++ and CUDA only: for the files of this kernel. Each queues the whole backward: row statistics, the
  * gradient of sinks if there are any, then dK and dV, then dQ; or, fused, all three and the conversion of dQ.
- * Fused exists for head dimension 128.
+ * Fused exists up to head dimension 128.
  */
 #ifndef S2_KERNELS_CUDA_BWD_SM90_INST_CUH
 #define S2_KERNELS_CUDA_BWD_SM90_INST_CUH
@@ -30,7 +30,7 @@ typedef struct s2_bwd_launch {
 
 #define S2_BWD_SM90_PASTE(dim, fp16)  s2_bwd_sm90_d##dim##_fp16_##fp16
 #define S2_BWD_SM90_LAUNCH(dim, fp16) S2_BWD_SM90_PASTE(dim, fp16)
-#define S2_BWD_SM90_DIMS(X)           X(64) X(96) X(128)
+#define S2_BWD_SM90_DIMS(X)           X(64) X(96) X(128) X(256)
 #define S2_BWD_SM90_DECLARE(dim)                                                                             \
     cudaError_t S2_BWD_SM90_LAUNCH(dim, 0)(const s2::BwdParams &, const s2::BwdRowParams &,                  \
                                            const s2::BwdSinkParams &, const s2_bwd_launch &, cudaStream_t);  \
