@@ -43,6 +43,9 @@ static const struct {
 
 enum { MOST_SEQS = 3 };
 
+/* Head dimensions that differ from case to case: the 16-bit cases of both have all multiples of 8 up to 256. */
+enum { EVERY_DIM = 0, EVERY_DIM_SHIFTED = -13 };
+
 static const struct {
     const char *name;
     int32_t heads, kv_heads, head_dim, block;
@@ -82,6 +85,9 @@ static const struct {
     {"step_many", 8, 8, 96, 64, .seqs = {{6, 500}, {16, 1100}, {1, 40}}, .pass = S2_PASS_DECODE,
      .head_major = true},
     {"groups", 8, 2, 128, 64, .seqs = {{700, 777}}, .head_major = true},
+    {"wide_groups", 8, 2, 256, 64, .seqs = {{700, 777}}, .head_major = true},
+    {"dims", 4, 2, EVERY_DIM, 16, .seqs = {{65, 65}, {100, 257}}, .padded = true},
+    {"dims_sinks", 4, 1, EVERY_DIM_SHIFTED, 64, .seqs = {{150, 290}}, .head_major = true, .sinks = true},
     {"sinks", 8, 2, 64, 16, .seqs = {{65, 65}, {100, 257}}, .padded = true, .sinks = true},
     {"sinks_groups", 4, 1, 128, 64, .seqs = {{300, 300}}, .head_major = true, .spread = 4.0f, .sinks = true},
     {"capped", 4, 2, 64, 16, .seqs = {{129, 140}}, .spread = 6.0f, .cap = 5.0f},
@@ -154,6 +160,12 @@ static s2_pass pass_of(const s2_device *device, const s2_kernel *kernel, s2_pass
                : pass;
 }
 
+static int32_t head_dim_of(const s2_kcase *one)
+{
+    const int32_t head_dim = shapes[one->shape].head_dim;
+    return head_dim > 0 ? head_dim : 8 * (1 + (2 * one->family + (int32_t)one->dtype - head_dim) % 32);
+}
+
 /* S2_OK with a verdict, or why there can be none. */
 static s2_status judge(s2_device *device, const s2_kernel *kernel, const s2_kcase *one, const s2_kcheck *run,
                        s2_validation *out)
@@ -162,10 +174,9 @@ static s2_status judge(s2_device *device, const s2_kernel *kernel, const s2_kcas
     s2_arena arena = {0};
     s2_pattern pattern;
     s2_diag diag = {0};
-    const int32_t n =
-        snprintf(text, sizeof text, "heads %d; kv-heads %d; head-dim %d; block %d; %s",
-                 shapes[one->shape].heads, shapes[one->shape].kv_heads, shapes[one->shape].head_dim,
-                 shapes[one->shape].block, families[one->family].rules);
+    const int32_t n = snprintf(text, sizeof text, "heads %d; kv-heads %d; head-dim %d; block %d; %s",
+                               shapes[one->shape].heads, shapes[one->shape].kv_heads, head_dim_of(one),
+                               shapes[one->shape].block, families[one->family].rules);
     s2_status status = s2_pattern_parse(&arena, text, (size_t)n, NULL, &pattern, &diag);
     if (status == S2_OK) {
         s2_validate_request request =
@@ -217,8 +228,7 @@ static void check_one(s2_kcheck *run, s2_device *device, const s2_kernel *kernel
         if (run->bench)
             printf("%-10s %-28s median %8.3f ms  min %8.3f ms  %8.2f GFLOP/s useful\n", kernel->traits->name,
                    one->name, verdict.warm.median_ms, verdict.warm.min_ms,
-                   4e-6 * (double)verdict.counts.pairs * shapes[one->shape].head_dim /
-                       verdict.warm.median_ms);
+                   4e-6 * (double)verdict.counts.pairs * head_dim_of(one) / verdict.warm.median_ms);
         return;
     }
     run->failed++;
