@@ -24,6 +24,7 @@
 #include "cli/textfile.h"
 #include "judge/validate.h"
 #include "reach/worth.h"
+#include "sim/machine.h"
 #include "sim/share.h"
 #include "sim/units.h"
 
@@ -237,6 +238,31 @@ static s2_exit read_limit(s2_searching *r)
     return S2_EXIT_OK;
 }
 
+/* By options, or in the words of the request. */
+static s2_exit read_machine(s2_searching *r)
+{
+    s2_sim_options *const options = &r->found.search.options;
+    const struct {
+        const char *option;
+        int64_t said;
+        int64_t most;
+        int32_t *to;
+    } counts[] = {{"pp", r->words.n_stages, S2_LIMIT_LAYERS, &options->n_stages},
+                  {"cp", r->words.n_context, S2_LIMIT_LAYERS, &options->n_context},
+                  {"ep", r->words.n_expert_ranks, S2_LIMIT_BATCH, &options->n_expert_ranks},
+                  {"nodes", r->words.n_nodes, S2_MOST_NODES, &options->n_nodes}};
+    S2_CLI_TRY(s2_pricing_machine(r->found.cli, &r->args, options));
+    for (size_t n = 0; n < sizeof counts / sizeof *counts; n++) {
+        if (counts[n].said > counts[n].most) {
+            s2_cli_error(r->found.cli, "%s is at most %lld", counts[n].option, (long long)counts[n].most);
+            return S2_EXIT_USAGE;
+        }
+        if (counts[n].said > 0)
+            *counts[n].to = (int32_t)counts[n].said;
+    }
+    return s2_pricing_check_machine(r->found.cli, options);
+}
+
 static s2_exit read_numbers(s2_searching *r)
 {
     s2_cli *const cli = r->found.cli;
@@ -289,6 +315,7 @@ static s2_exit read_numbers(s2_searching *r)
     search->options.recompute |= r->words.recompute != 0;
     if (r->words.n_shards > 0)
         search->options.n_shards = (int32_t)r->words.n_shards;
+    S2_CLI_TRY(read_machine(r));
     search->options.page_tok = (int32_t)page_tok;
     search->seed = (uint64_t)seed;
     search->n_jobs = (int32_t)jobs;
@@ -339,11 +366,13 @@ static s2_exit refuse_both(const s2_searching *r)
     const struct {
         const char *option;
         bool said;
-    } both[] = {{"model", r->words.model != NULL},  {"gpu", r->words.gpu != NULL},
-                {"tp", r->words.n_ranks > 0},       {"len", r->words.len_tok > 0},
-                {"batch", r->words.batch > 0},      {"exportable", r->words.format != NULL},
-                {"phase", r->words.phases != NULL}, {"weights", r->words.weights != NULL},
-                {"dp", r->words.n_shards > 0},      {"recompute", r->words.recompute != 0}};
+    } both[] = {{"model", r->words.model != NULL},   {"gpu", r->words.gpu != NULL},
+                {"tp", r->words.n_ranks > 0},        {"len", r->words.len_tok > 0},
+                {"batch", r->words.batch > 0},       {"exportable", r->words.format != NULL},
+                {"phase", r->words.phases != NULL},  {"weights", r->words.weights != NULL},
+                {"dp", r->words.n_shards > 0},       {"recompute", r->words.recompute != 0},
+                {"pp", r->words.n_stages > 0},       {"cp", r->words.n_context > 0},
+                {"ep", r->words.n_expert_ranks > 0}, {"nodes", r->words.n_nodes > 0}};
     const s2_search_words *const words = &r->words;
     const bool shaped =
         words->n_heads > 0 || words->n_kv_heads > 0 || words->n_layers > 0 || words->head_dim > 0;
@@ -679,7 +708,19 @@ static s2_exit check_worth(s2_searching *r)
     return S2_EXIT_USAGE;
 }
 
-/* If no candidate's heads can be shared by that many GPUs, say so before searching. */
+static s2_status check_gpus(const s2_searching *r, const s2_pattern *pattern, s2_diag *diag)
+{
+    S2_TRY(s2_share_check(pattern, r->found.search.options.n_ranks, diag));
+    for (int32_t p = 0; p < r->found.n_phases; p++) {
+        s2_sim_options own = r->found.search.options;
+        own.phase = r->found.phases[p];
+        if (s2_machine_asked(&own))
+            S2_TRY(s2_machine_check(pattern, &own, diag));
+    }
+    return S2_OK;
+}
+
+/* If no candidate can be shared out to these GPUs, say so before searching. */
 static s2_exit check_share(s2_searching *r)
 {
     enum { TRIED = 4096 };
@@ -690,13 +731,12 @@ static s2_exit check_share(s2_searching *r)
         const s2_arena_mark_t mark = s2_arena_mark(&cli->arena);
         s2_pattern pattern;
         s2_diag diag = {0};
-        const bool shared = s2_search_pattern(search, index, &cli->arena, &pattern, &diag) == S2_OK
-                                ? s2_share_check(&pattern, search->options.n_ranks, &diag) == S2_OK
-                                : false;
+        const bool built = s2_search_pattern(search, index, &cli->arena, &pattern, &diag) == S2_OK,
+                   shared = built && check_gpus(r, &pattern, &diag) == S2_OK;
         s2_arena_rewind(&cli->arena, mark);
-        if (shared || search->options.n_ranks == 1)
+        if (shared || (search->options.n_ranks == 1 && !s2_machine_asked(&search->options)))
             return S2_EXIT_OK;
-        if (first.msg[0] == '\0' && diag.code == S2_CODE_SHARE)
+        if (first.msg[0] == '\0' && built)
             first = diag;
     }
     if (first.msg[0] == '\0' || search->space->n_candidates > TRIED)
@@ -1190,9 +1230,6 @@ static s2_exit describe(s2_searching *r)
 static const struct {
     const char *options, *why;
 } unpriced[] = {
-    {"pp|micro|cp|nodes",
-     "a search prices GPUs that share the heads of each layer (--tp): s2 sim prices what it "
-     "found on such a machine"},
     {"kernel-model", "a search prices the kernels of s2: s2 sim prices what it found by other kernels"},
     {"new|requests|chunk|prefix",
      "a search prices whole contexts of one length: s2 sim prices what it found so"},

@@ -20,8 +20,6 @@
 #include "sim/baseline.h"
 #include "sim/machine.h"
 
-enum { MOST_NODES = 1 << 16 };
-
 typedef struct s2_sim_run_state {
     s2_cli *cli;
     s2_args args;
@@ -83,25 +81,8 @@ static s2_exit read_numbers(s2_sim_run_state *state)
     return S2_EXIT_OK;
 }
 
-/* --pp, --micro, --cp, --ep, --nodes */
-static s2_exit read_machine(s2_cli *cli, const s2_args *args, s2_sim_options *options)
+static s2_exit refuse_machine(s2_cli *cli, const s2_args *args, const s2_sim_options *options)
 {
-    int64_t n_stages, n_micro = 0, n_context, n_expert_ranks, n_nodes;
-    S2_CLI_TRY(s2_args_int(cli, args, "pp", 1, S2_LIMIT_LAYERS, &n_stages));
-    S2_CLI_TRY(s2_args_int(cli, args, "cp", 1, S2_LIMIT_LAYERS, &n_context));
-    S2_CLI_TRY(s2_args_int(cli, args, "ep", 1, S2_LIMIT_BATCH, &n_expert_ranks));
-    S2_CLI_TRY(s2_args_int(cli, args, "nodes", 1, MOST_NODES, &n_nodes));
-    if (s2_args_str(args, "micro") != NULL)
-        S2_CLI_TRY(s2_args_int(cli, args, "micro", 1, S2_LIMIT_BATCH, &n_micro));
-    options->n_stages = (int32_t)n_stages;
-    options->n_context = (int32_t)n_context;
-    options->n_expert_ranks = (int32_t)n_expert_ranks;
-    options->n_nodes = (int32_t)n_nodes;
-    options->n_micro = (int32_t)n_micro;
-    if (n_micro != 0 && n_stages == 1) {
-        s2_cli_error(cli, "--micro cuts the batch for the stages of a pipeline: add --pp N");
-        return S2_EXIT_USAGE;
-    }
     if (!s2_machine_asked(options) || !(s2_args_has(args, "compare") || s2_args_has(args, "requests")))
         return S2_EXIT_OK;
     s2_cli_error(cli, "--pp, --cp, --ep and --nodes cannot be combined with --compare or --requests");
@@ -207,7 +188,9 @@ static s2_exit read_options(s2_sim_run_state *state)
     S2_CLI_TRY(s2_gpufile_read(state->cli, s2_args_str(&state->args, "gpu"), &state->options.gpu));
     S2_CLI_TRY(read_constants(state));
     S2_CLI_TRY(read_numbers(state));
-    S2_CLI_TRY(read_machine(state->cli, &state->args, &state->options));
+    S2_CLI_TRY(s2_pricing_machine(state->cli, &state->args, &state->options));
+    S2_CLI_TRY(s2_pricing_check_machine(state->cli, &state->options));
+    S2_CLI_TRY(refuse_machine(state->cli, &state->args, &state->options));
     S2_CLI_TRY(read_peer(state));
     S2_CLI_TRY(read_stack(state));
     S2_CLI_TRY(read_requests(state));
@@ -320,8 +303,8 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
     if (baseline != NULL)
         s2_baseline_adjust(baseline, pattern, &options, &sim);
     S2_CLI_TRY(print(state, &subject, &sim));
-    /* a list would show the price of a part, or of many GPUs, where that of one and the whole context is expected */
-    if (input == NULL || cli->no_db || options.new_tok != 0 || s2_machine_asked(&options))
+    /* a list would show the price of a part where that of the whole context is expected */
+    if (input == NULL || cli->no_db || options.new_tok != 0)
         return S2_EXIT_OK;
     s2_buf json = {0};
     s2_sim_report_json(&subject, &sim, &json);

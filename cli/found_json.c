@@ -202,6 +202,11 @@ static void json_words(const s2_found *found, s2_buf *buf)
     s2_json_key_str(buf, "fusion", s2_fusion_word(options->fusion));
     s2_json_key_int(buf, "dp", options->n_shards);
     s2_json_key_bool(buf, "recompute", options->recompute);
+    s2_json_key_int(buf, "pp", options->n_stages);
+    s2_json_key_int(buf, "micro", options->n_micro);
+    s2_json_key_int(buf, "cp", options->n_context);
+    s2_json_key_int(buf, "ep", options->n_expert_ranks);
+    s2_json_key_int(buf, "nodes", options->n_nodes);
     if (found->n_designs > 0) {
         const s2_sim *const worst = s2_found_scored(found, &found->designs[0]);
         s2_report_scores_json(worst->scores, worst->scored, buf);

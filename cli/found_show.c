@@ -4,7 +4,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "report/machine.h"
 #include "report/report.h"
+#include "sim/links.h"
+#include "sim/machine.h"
 #include "sim/units.h"
 #include "words/error.h"
 
@@ -118,7 +121,8 @@ static void put_error(const s2_sim *sim, s2_buf *buf)
         s2_report_beyond(sim, buf);
         s2_buf_puts(buf, "; ");
     } else if (!sim->measured) {
-        s2_buf_puts(buf, "nothing was measured on this GPU; ");
+        s2_buf_puts(buf, sim->machine.n_micro > 0 ? "no such machine was measured; "
+                                                  : "nothing was measured on this GPU; ");
     }
     s2_error_print(&sim->error, true, buf);
     s2_buf_puts(buf, ")");
@@ -349,18 +353,17 @@ static void put_remedies(const s2_found *found, const s2_sim_options *options, s
         if (tried[n].recompute && !found->search.options.recompute)
             s2_buf_puts(buf, " --recompute");
         if (tried[n].tp || tried[n].dp)
-            s2_buf_printf(buf, " (%d GPUs)", (int)(own.n_ranks * own.n_shards));
+            s2_buf_printf(buf, " (%lld GPUs)", (long long)s2_links_gpus(&own));
     }
     if (n_said > 0)
         s2_buf_puts(buf,
                     ";\n    that is of the memory alone: which design is best there, a search with those "
                     "options tells");
     else
-        s2_buf_printf(
-            buf,
-            "; no --tp or --dp makes it fit%s: s2 sim prices pipelines (--pp) and\n    shared contexts "
-            "(--cp), which divide the activations too",
-            found->search.options.recompute ? "" : ", not even with --recompute");
+        s2_buf_printf(buf,
+                      "; no --tp or --dp makes it fit%s: pipelines (--pp) and\n    shared contexts (--cp) "
+                      "divide the activations too",
+                      found->search.options.recompute ? "" : ", not even with --recompute");
 }
 
 /* Goes before any time of a training step, because a step that does not fit has no time. */
@@ -479,10 +482,10 @@ static void put_share(double bytes, double of_rival, const char *who, s2_buf *bu
 /* Kept by the pattern beside what its rivals keep; drops: of a cache that drops what no head reads any more. */
 static void put_kept(const s2_found *found, int32_t p, double bytes, bool drops, s2_buf *buf)
 {
-    const int32_t n_ranks = found->search.options.n_ranks;
+    const int32_t n_gpus = s2_machine_gpus(&found->search.options);
     s2_bytes_print(bytes, buf);
-    if (n_ranks > 1)
-        s2_buf_printf(buf, " on all %d GPUs together", n_ranks);
+    if (n_gpus > 1)
+        s2_buf_printf(buf, " on all %d GPUs together", n_gpus);
     s2_buf_puts(buf, ", ");
     if (found->own != NULL) {
         const s2_found_design *const own = &found->own->design;
@@ -496,7 +499,7 @@ static void put_kept(const s2_found *found, int32_t p, double bytes, bool drops,
 /* The room depends on the type of the weights: it is said, because it may not be the one that is deployed. */
 static void put_overflow(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
-    const char *const each = options->n_ranks > 1 ? " on each GPU" : "";
+    const char *const each = s2_machine_gpus(options) > 1 ? " on each GPU" : "";
     s2_buf_puts(buf, ", more than fits the GPU");
     if (sim->weight_bytes > 0) {
         s2_buf_puts(buf, " beside ");
@@ -698,6 +701,14 @@ void s2_found_put_question(const s2_found *found, s2_buf *buf)
     s2_buf_printf(buf, ", %s", options->gpu.title);
     if (options->n_ranks > 1)
         s2_buf_printf(buf, ", %d GPUs share the heads", (int)options->n_ranks);
+    if (options->n_stages > 1)
+        s2_buf_printf(buf, ", a pipeline of %d stages", (int)options->n_stages);
+    if (options->n_context > 1)
+        s2_buf_printf(buf, ", %d such share the tokens", (int)options->n_context);
+    if (options->n_expert_ranks > 1)
+        s2_buf_printf(buf, ", %d replicas share the experts", (int)options->n_expert_ranks);
+    if (options->n_nodes > 1)
+        s2_buf_printf(buf, ", on %d nodes", (int)options->n_nodes);
     if (options->n_shards > 1)
         s2_buf_printf(buf, ", %d %s divide the optimizer", (int)options->n_shards,
                       options->n_ranks > 1 ? "such groups" : "GPUs");
@@ -712,18 +723,19 @@ void s2_found_put_question(const s2_found *found, s2_buf *buf)
     s2_buf_puts(buf, "\n");
 }
 
-/* A search has no --nodes, and tables of GPUs do not say how many share a link: say what is taken for granted. */
+/* Tables of GPUs do not say how many share a link: say what is taken for granted. */
 static void put_links(const s2_found *found, s2_buf *buf)
 {
     enum { USUAL_NODE = 8 };
     const s2_sim_options *const options = &found->search.options;
-    const int64_t n = (int64_t)options->n_ranks * options->n_shards;
-    if (n > USUAL_NODE)
+    const int64_t n = s2_links_gpus(options);
+    if (n > USUAL_NODE && options->n_nodes == 1)
         s2_buf_printf(buf,
-                      "  all %lld GPUs are priced as one node, each linked to all others; s2 sim --nodes N "
-                      "prices them on "
-                      "several\n",
+                      "  all %lld GPUs are priced as one node, each linked to all others; --nodes N prices "
+                      "them on several\n",
                       (long long)n);
+    if (s2_machine_asked(options))
+        s2_buf_puts(buf, "  no such machine was measured: its schedule and links are assumed\n");
 }
 
 /* What is beaten in every price, or cannot run, comes first and is not called best. */

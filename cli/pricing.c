@@ -51,6 +51,31 @@ s2_exit s2_pricing_options(s2_cli *cli, const s2_args *args, s2_sim_options *opt
     return S2_EXIT_OK;
 }
 
+s2_exit s2_pricing_machine(s2_cli *cli, const s2_args *args, s2_sim_options *options)
+{
+    int64_t n_stages, n_micro = 0, n_context, n_expert_ranks, n_nodes;
+    S2_CLI_TRY(s2_args_int(cli, args, "pp", 1, S2_LIMIT_LAYERS, &n_stages));
+    S2_CLI_TRY(s2_args_int(cli, args, "cp", 1, S2_LIMIT_LAYERS, &n_context));
+    S2_CLI_TRY(s2_args_int(cli, args, "ep", 1, S2_LIMIT_BATCH, &n_expert_ranks));
+    S2_CLI_TRY(s2_args_int(cli, args, "nodes", 1, S2_MOST_NODES, &n_nodes));
+    if (s2_args_str(args, "micro") != NULL)
+        S2_CLI_TRY(s2_args_int(cli, args, "micro", 1, S2_LIMIT_BATCH, &n_micro));
+    options->n_stages = (int32_t)n_stages;
+    options->n_context = (int32_t)n_context;
+    options->n_expert_ranks = (int32_t)n_expert_ranks;
+    options->n_nodes = (int32_t)n_nodes;
+    options->n_micro = (int32_t)n_micro;
+    return S2_EXIT_OK;
+}
+
+s2_exit s2_pricing_check_machine(s2_cli *cli, const s2_sim_options *options)
+{
+    if (options->n_micro == 0 || options->n_stages > 1)
+        return S2_EXIT_OK;
+    s2_cli_error(cli, "--micro cuts the batch for the stages of a pipeline: add --pp N");
+    return S2_EXIT_USAGE;
+}
+
 s2_exit s2_pricing_refuse_training(s2_cli *cli, const s2_sim_options *options, const char *phases,
                                    bool trains)
 {

@@ -46,7 +46,7 @@ typedef struct count {
     int64_t *to;
 } count;
 
-enum { N_COUNTS = 8 };
+enum { N_COUNTS = 12 };
 
 /* Both are phrases, which are shorter than PHRASE. */
 static void copy_word(char out[PHRASE], const char *from, size_t n)
@@ -68,6 +68,10 @@ static int64_t *counted(s2_search_words *words, const char *what)
                                     "token context|max-model-len",
                                     &words->len_tok},
                                    {"batch|batch size|batch-size|bs|b|sequences|sequence", &words->batch},
+                                   {"pp|stages|stage|pipeline parallel|pipeline-parallel", &words->n_stages},
+                                   {"cp|context parallel|context-parallel", &words->n_context},
+                                   {"ep|expert parallel|expert-parallel", &words->n_expert_ranks},
+                                   {"nodes|node", &words->n_nodes},
                                    {"dp|data parallel|data-parallel", &words->n_shards}};
     for (int k = 0; k < N_COUNTS; k++)
         if (s2_word_in(known[k].names, what[0] != '\0' ? what : "tokens"))

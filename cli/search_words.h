@@ -18,11 +18,12 @@ typedef struct s2_search_words {
     int64_t head_dim;
     int64_t len_tok;
     int64_t batch;
-    int64_t n_ranks;     /* GPUs that share the heads */
-    int64_t n_shards;    /* groups of them that train together, as in --dp */
-    int64_t recompute;   /* 1: as --recompute */
-    const char *weights; /* as in --weights */
-    const char *phases;  /* as in --phase */
+    int64_t n_ranks;                                      /* GPUs that share the heads */
+    int64_t n_stages, n_context, n_expert_ranks, n_nodes; /* as in --pp, --cp, --ep, --nodes */
+    int64_t n_shards;                                     /* groups of them that train together, as in --dp */
+    int64_t recompute;                                    /* 1: as --recompute */
+    const char *weights;                                  /* as in --weights */
+    const char *phases;                                   /* as in --phase */
     const char *gpu;
     const char *model;
     const char *format; /* a format of s2 export, as in --exportable */

@@ -290,6 +290,11 @@ static const char *settings_of(s2_arena *arena, const s2_sim_options *options, b
     add_setting(&buf, "page", options->page_tok, USUAL_PAGE_TOK);
     add_setting(&buf, "dp", options->n_shards, 1);
     add_setting(&buf, "recompute", options->recompute, 0);
+    add_setting(&buf, "pp", options->n_stages, 1);
+    add_setting(&buf, "micro", options->n_micro, 0);
+    add_setting(&buf, "cp", options->n_context, 1);
+    add_setting(&buf, "ep", options->n_expert_ranks, 1);
+    add_setting(&buf, "nodes", options->n_nodes, 1);
     add_setting(&buf, "gpu-file", is_other_gpu(&options->gpu), 0);
     if (keeps_all)
         s2_buf_printf(&buf, "%skeeps=all", buf.len > 0 ? "," : "");

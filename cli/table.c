@@ -64,6 +64,22 @@
     {                                                                                                        \
         "dp", '\0', "N", "1", "train: GPUs that divide weights, gradients and optimizer", false, false       \
     }
+#define OPT_MACHINE                                                                                          \
+    {"pp", '\0', "N", "1", "stages of a pipeline, each with some of the layers", false, false},              \
+        {"micro",                                                                                            \
+         '\0',                                                                                               \
+         "N",                                                                                                \
+         NULL,                                                                                               \
+         "with --pp: microbatches that the batch is cut into; default: sequences, in decode stages",         \
+         false,                                                                                              \
+         false},                                                                                             \
+        {"cp", '\0', "N", "1", "prefill, train: GPUs that share the tokens of each sequence", false, false}, \
+        {"ep", '\0', "N", "1", "replicas that share the experts of each layer of a mixture", false, false},  \
+    {                                                                                                        \
+        "nodes", '\0', "N", "1",                                                                             \
+            "nodes that all GPUs are dealt to; groups that span several speak over the network", false,      \
+            false                                                                                            \
+    }
 #define OPT_RECOMPUTE                                                                                        \
     {                                                                                                        \
         "recompute", '\0', NULL, NULL, "train: keep the input of each layer only", false, false              \
@@ -173,14 +189,7 @@ static const s2_option SIM[] = {
      false},
     {"page", '\0', "N", "16", "tokens in a page of the KV cache", false, false},
     {"tp", '\0', "N", "1", "GPUs that share the heads of each layer", false, false},
-    {"pp", '\0', "N", "1", "stages of a pipeline, each with some of the layers", false, false},
-    {"micro", '\0', "N", NULL,
-     "with --pp: microbatches that the batch is cut into; default: sequences, in decode stages", false,
-     false},
-    {"cp", '\0', "N", "1", "prefill, train: GPUs that share the tokens of each sequence", false, false},
-    {"ep", '\0', "N", "1", "replicas that share the experts of each layer of a mixture", false, false},
-    {"nodes", '\0', "N", "1",
-     "nodes that all GPUs are dealt to; groups that span several speak over the network", false, false},
+    OPT_MACHINE,
     {"compare", '\0', NULL, NULL, "also price the known methods in the same shape", false, false},
     {"bounds", '\0', NULL, NULL, "lower bounds only, no predictions", false, false},
     OPT_CONSTANTS,
@@ -388,6 +397,7 @@ static const s2_option SEARCH[] = {
      false},
     {"dense-layers", '\0', "N", NULL, "only designs with N dense layers", false, false},
     {"tp", '\0', "N", "1", "GPUs that share the heads of each layer", false, false},
+    OPT_MACHINE,
     {"page", '\0', "N", "16", "tokens in a page of the KV cache", false, false},
     {"batch", 'b', "N", "1", "sequences at once", false, false},
     {"dtype", '\0', "bf16|fp16|fp8", "bf16", "type of Q, K and V", false, false},

@@ -62,7 +62,7 @@ static s2_status check_context(const s2_pattern *pattern, const s2_sim_options *
     return S2_OK;
 }
 
-static s2_status check_machine(const s2_pattern *pattern, const s2_sim_options *options, s2_diag *diag)
+s2_status s2_machine_check(const s2_pattern *pattern, const s2_sim_options *options, s2_diag *diag)
 {
     const int64_t n_gpus = s2_links_gpus(options);
     if (options->n_stages > 1)
@@ -674,7 +674,7 @@ s2_status s2_machine_price(s2_arena *scratch, const s2_pattern *pattern, const s
                           .ring_layer = -1};
     s2_schedule sum = {0};
     s2_sim_options counting = *options;
-    S2_TRY(check_machine(pattern, options, diag));
+    S2_TRY(s2_machine_check(pattern, options, diag));
     if (options->n_stages == 1 && options->n_context == 1)
         return price_part(&run, pattern, options, sim); /* only links and parts around attention are others */
     s2_machine_cut(options, &run.n_micro, &run.micro_batch);

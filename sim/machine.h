@@ -24,6 +24,10 @@ extern "C" {
 /* Whether the options ask for one. */
 bool s2_machine_asked(const s2_sim_options *options);
 
+/* Whether such a machine can be. S2_EINVAL, S2_EUNSUPPORTED with the reason in *diag. */
+s2_status s2_machine_check(const s2_pattern *pattern, const s2_sim_options *options,
+                           s2_diag *diag) S2_MUST_CHECK;
+
 /* The most stages of so many layers, and the most GPUs that share so many tokens. */
 int32_t s2_machine_most_stages(int32_t n_layers);
 int32_t s2_machine_most_context(int64_t len_tok);

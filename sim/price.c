@@ -199,7 +199,7 @@ static s2_status price_machine(s2_arena *scratch, const s2_pattern *pattern, con
 }
 
 /*
- * The shortcuts price all heads on one GPU, and all tokens. Where several GPUs share the heads, KV heads are
+ * The shortcuts price all heads on one GPU, and all tokens and layers. Where several GPUs share them, KV heads are
  * copied and the slowest GPU decides, so each fidelity takes its part from the whole price. No floor is known
  * then, so none rules anything out.
  */
@@ -224,7 +224,8 @@ static s2_status run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_
         [S2_PRICE_CACHE] = s2_cache_price, [S2_PRICE_PLAN] = s2_plan_price,
         [S2_PRICE_BOUNDS] = price_bounds,  [S2_PRICE_TIME] = s2_prediction_price,
     };
-    if (s2_machine_asked(options))
+    const bool machine = s2_machine_asked(options);
+    if (fidelity == S2_PRICE_WHOLE && machine)
         return price_machine(scratch, pattern, options, work_left, sim, diag);
     if (fidelity == S2_PRICE_WHOLE)
         return price_one(scratch, pattern, options, work_left, sim, diag);
@@ -233,7 +234,9 @@ static s2_status run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_
     own.times_only = true;
     if (fidelity != S2_PRICE_TIME || !s2_sim_predicts(options, options->phase))
         own.calibration = NULL;
-    if ((options->n_ranks > 1 || options->new_tok != 0) && fidelity != S2_PRICE_BOUNDS)
+    if (machine && fidelity >= S2_PRICE_PLAN)
+        return price_machine(scratch, pattern, &own, work_left, sim, diag);
+    if ((machine || options->n_ranks > 1 || options->new_tok != 0) && fidelity != S2_PRICE_BOUNDS)
         return price_shared(scratch, pattern, &own, fidelity, work_left, sim, diag);
     const s2_status status = parts[fidelity](scratch, pattern, options, work_left, sim);
     if (status != S2_EUNSUPPORTED)

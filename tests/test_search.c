@@ -573,6 +573,55 @@ static void predicted_times_are_the_simulators_and_stay_above_their_floors(void 
            (long long)n_floors, sum / (double)(n_floors > 0 ? n_floors : 1), closest);
 }
 
+/* Stages, shared contexts, dealt experts, nodes: what a search compares is what s2 sim prints, bounds below it. */
+static void machines_are_priced_as_the_simulator_prices_them(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"llama-3.1-8b", "gpt-oss-20b"};
+    s2_rng rng = {s2_test_seed(59)};
+    static s2_calibration constants;
+    assert_int_equal(s2_calibration_find("h200", &constants), S2_OK);
+    for (int64_t at = 0; at < s2_test_cases(16); at++) {
+        const bool mixture = s2_rng_below(&rng, 2) == 1;
+        char text[200];
+        s2_net net;
+        problem p;
+        assert_int_equal(s2_net_find(models[mixture], &net, NULL), S2_OK);
+        snprintf(text, sizeof text, "model %s; layers all: local {2,4} | stride {2,4} phase head", net.name);
+        pose(&p, text, 512 * (1 + (int64_t)s2_rng_below(&rng, 4)));
+        s2_sim_options *const options = &p.search.options;
+        options->net = &net;
+        options->calibration = s2_rng_below(&rng, 2) == 0 ? &constants : NULL;
+        options->batch = 1 + (int64_t)s2_rng_below(&rng, 3);
+        options->n_stages = 1 << s2_rng_below(&rng, 3);
+        options->n_micro = options->n_stages > 1 ? (int32_t)s2_rng_below(&rng, 3) : 0;
+        options->n_expert_ranks = mixture ? 1 << s2_rng_below(&rng, 3) : 1;
+        options->n_nodes = options->n_stages;
+        options->n_ranks = 1 << s2_rng_below(&rng, 2);
+        for (int64_t index = 0; index < p.space.n_candidates; index++) {
+            s2_arena arena = {0};
+            s2_pattern pattern;
+            s2_objectives objectives;
+            s2_quote quote;
+            double low[S2_MAX_OBJECTIVES], exact[S2_MAX_OBJECTIVES], whole[3];
+            assert_int_equal(s2_search_pattern(&p.search, index, &arena, &pattern, NULL), S2_OK);
+            assert_int_equal(s2_objectives_init(&objectives, options, p.search.by, p.search.n_by), S2_OK);
+            assert_int_equal(s2_objectives_bound(&objectives, &pattern, &quote, low), S2_OK);
+            for (int32_t step = 0; step < S2_REFINE_STEPS; step++)
+                assert_int_equal(s2_objectives_refine(&objectives, &quote, step, low), S2_OK);
+            assert_int_equal(s2_objectives_exact(&objectives, &quote, exact), S2_OK);
+            simulate(&p, &pattern, whole);
+            for (int32_t v = 0; v < 3; v++) {
+                assert_true(low[v] <= exact[v]);
+                s2_assert_close(exact[v], whole[v], 1e-9 * whole[v]);
+            }
+            s2_objectives_release(&objectives);
+            s2_arena_release(&arena);
+        }
+        s2_arena_release(&p.arena);
+    }
+}
+
 static void predictions_choose_the_same_front_however_they_are_visited(void **state)
 {
     (void)state;
@@ -1500,6 +1549,7 @@ int main(void)
         cmocka_unit_test(depth_counts_layers_that_are_not_decided_as_not_reached),
         cmocka_unit_test(predicted_times_are_the_simulators_and_stay_above_their_floors),
         cmocka_unit_test(limits_leave_the_front_of_what_lies_within_them),
+        cmocka_unit_test(machines_are_priced_as_the_simulator_prices_them),
         cmocka_unit_test(predictions_choose_the_same_front_however_they_are_visited),
         cmocka_unit_test(pruning_threads_and_seeds_leave_the_front_as_it_is),
         cmocka_unit_test(the_first_of_equals_stays_and_what_is_not_decided_goes),
