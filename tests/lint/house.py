@@ -3,9 +3,12 @@
 
 usage: house.py symbols OBJECTS   exported names, who speaks, sentences, circles, oracles (of the objects of a build)
        house.py lengths           functions and rooms of the sources
-       house.py figures OBJECTS   the figures of both
+       house.py figures OBJECTS [TREE]   what is there: lines by room, functions, exported names, circles, duplicates, of this
+                                  tree or another one, which may be an older commit's
+       house.py duplicates        pairs of functions that share a run of SHARED tokens, the longest first, and equal bodies
 """
 import collections
+import itertools
 import pathlib
 import re
 import statistics
@@ -15,6 +18,7 @@ import sys
 TOP = pathlib.Path(__file__).resolve().parents[2]
 ALLOWED = TOP / "tests/lint/house.txt"
 LONGEST, P90, LARGEST_ROOM = 60, 25, 0.15
+SHARED, EQUAL = 40, 12  # tokens that two functions share without a reason; that a body has which should stand once
 CODE = ("*.c", "*.h", "*.cu", "*.cuh")
 # What only cli/ does: end the process, write where the user reads.
 SPEAKS = {"printf", "puts", "putchar", "perror", "stdout", "stderr", "exit", "_exit", "abort", "vprintf", "__printf_chk"}
@@ -23,6 +27,7 @@ SPEAKS = {"printf", "puts", "putchar", "perror", "stdout", "stderr", "exit", "_e
 TELL = {"cli", "report", "tui", "explorer", "words", "cert"}
 COMPOSE = {"s2_buf_printf", "s2_buf_puts", "s2_surface_words", "snprintf"}
 TOKEN = re.compile(r'"((?:[^"\\\n]|\\.)*)"|/\*.*?\*/|//[^\n]*|\'(?:[^\'\\]|\\.)*\'|([A-Za-z_]\w*)|([(){};])', re.S)
+WORD = re.compile(r'"(?:[^"\\\n]|\\.)*"|/\*.*?\*/|//[^\n]*|\'(?:[^\'\\]|\\.)*\'|\w+|[^\s\w]', re.S)
 # Three words of two letters or more in a row are prose; words of the pattern language do not count, nor do escapes and formats.
 LANGUAGE = re.compile(r"\\.|%[-+#0-9.*]*[a-z]+|\b(?:prefill|decode|layers|heads|all|dense|when|key|query|chunk|local|heavy|pages?|topk|sink)\b")
 PROSE = re.compile(r"[A-Za-z]{2,},? [a-z]{2,},? [a-z]{2,}")
@@ -188,16 +193,41 @@ def oracles(objects):
                 yield f"{source}: an oracle includes {header}"
 
 
-def functions():
-    """(lines, file, first line) of every function: its braces stand in the first column (.clang-format)."""
+def bodies():
+    """(file, first line, lines) of every function: its braces stand in the first column (.clang-format)."""
     for name in sources("*.c", "*.cu", "*.cuh"):
-        begin = None
-        for number, line in enumerate((TOP / name).read_text().splitlines(), 1):
+        begin, lines = None, (TOP / name).read_text().splitlines()
+        for number, line in enumerate(lines, 1):
             if line.startswith("{"):
                 begin = number
             elif line.startswith("}") and begin is not None:
-                yield number - begin - 1, name, begin
+                yield name, begin, lines[begin:number - 1]
                 begin = None
+
+
+def functions():
+    """(lines, file, first line) of every function"""
+    return [(len(lines), name, begin) for name, begin, lines in bodies()]
+
+
+def tokens():
+    """("file:line", its tokens without comments) of every function"""
+    for name, begin, lines in bodies():
+        yield f"{name}:{begin}", tuple(word[0] for word in WORD.finditer("\n".join(lines)) if not word[0].startswith(("/*", "//")))
+
+
+def duplicates():
+    """[(tokens in common runs, two functions)], the longest first, and {tokens of a body: functions} of those that stand twice."""
+    runs, equal, pairs = collections.defaultdict(set), collections.defaultdict(list), collections.Counter()
+    for where, words in tokens():
+        if len(words) >= EQUAL:
+            equal[words].append(where)
+        for begin in range(len(words) - SHARED + 1):
+            runs[words[begin:begin + SHARED]].add(where)
+    for places in runs.values():
+        pairs.update(itertools.combinations(sorted(places), 2))
+    return ([(n + SHARED - 1, *pair) for pair, n in pairs.most_common()],
+            {words: places for words, places in equal.items() if len(places) > 1})
 
 
 def ninety(lengths):
@@ -231,21 +261,31 @@ def too_large():
 
 
 def figures(objects):
-    found = list(functions())
-    lengths = [n for n, _, _ in found]
+    lengths = [n for n, _, _ in functions()]
     counts = users(objects)
+    pairs, equal = duplicates()
     print(f"{len(lengths)} functions: median {statistics.median(lengths):.0f} lines, 90th percentile {ninety(lengths)}, longest {max(lengths)}")
     print(f"{len(counts)} exported names: {sum(n == 1 for n in counts.values())} with one user, {sum(n == 0 for n in counts.values())} with none")
+    print(f"{len(pairs)} pairs of functions share {SHARED} tokens, {len(equal)} bodies stand more than once")
+    print(f"{len(circles(objects))} circles")
     for part in circles(objects):
         print(f"circle: {' '.join(part)}")
-    for room, (files, lines) in sizes().items():
-        print(f"{room:10} {files:4} files {lines:7} lines")
+    total = sum(lines for _, lines in sizes().values())
+    for room, (files, lines) in (*sizes().items(), ("all", (sum(files for files, _ in sizes().values()), total))):
+        print(f"{room:10} {files:4} files {lines:7} lines {100 * lines / total:5.1f} %")
 
 
 def main():
+    global TOP
     what = sys.argv[1] if len(sys.argv) > 1 else ""
+    if what == "figures" and len(sys.argv) == 4:
+        TOP = pathlib.Path(sys.argv.pop()).resolve()
+    if what == "duplicates":
+        pairs, equal = duplicates()
+        return print("\n".join([*(f"{n} tokens: {one} and {other}" for n, one, other in pairs),
+                                *(f"{len(words)} tokens, the whole body: {' '.join(places)}" for words, places in equal.items())]))
     if what == "lengths":
-        bad = [*too_long(list(functions())), *too_large()]
+        bad = [*too_long(functions()), *too_large()]
     elif what in ("symbols", "figures") and len(sys.argv) == 3:
         objects = read_objects(sys.argv[2])
         if not objects:
