@@ -432,8 +432,8 @@ static bool is_sparse(const s2_pattern *pattern, int32_t layer)
 {
     for (int32_t head = 0; head < pattern->n_heads; head++) {
         const s2_body *const body = &pattern->bodies[s2_pattern_body(pattern, S2_PREFILL, layer, head)];
-        if (body->n_terms != 1 ||
-            (body->terms[0].kind != S2_TERM_DENSE && body->terms[0].kind != S2_TERM_NONE))
+        const bool is_none = body->n_terms == 1 && body->terms[0].kind == S2_TERM_NONE;
+        if (!is_none && !s2_body_is_dense(body))
             return true;
     }
     return false;

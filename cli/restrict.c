@@ -62,21 +62,11 @@ bool s2_restriction_restricts(const s2_restriction *restriction)
     return restriction->n_formats > 0 || restriction->n_dense_layers != S2_RESTRICT_ANY;
 }
 
-static bool is_dense(const s2_pattern *pattern, int32_t layer)
-{
-    for (int32_t head = 0; head < pattern->n_heads; head++) {
-        const s2_body *const body = &pattern->bodies[s2_pattern_body(pattern, S2_PREFILL, layer, head)];
-        if (body->n_terms != 1 || body->terms[0].kind != S2_TERM_DENSE)
-            return false;
-    }
-    return true;
-}
-
 static int64_t count_dense_layers(const s2_pattern *pattern)
 {
     int64_t n = 0;
     for (int32_t layer = 0; layer < pattern->n_layers; layer++)
-        n += is_dense(pattern, layer);
+        n += s2_pattern_is_dense(pattern, S2_PREFILL, layer);
     return n;
 }
 

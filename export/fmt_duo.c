@@ -459,7 +459,7 @@ static s2_status print_scores(const s2_target *target, s2_buf *table_text, deplo
                 &pattern->bodies[s2_pattern_body(pattern, S2_DECODE, layer, kv * group)];
             int64_t sink_tok, recent_tok;
             const bool streams = streaming_form(pattern, body, &sink_tok, &recent_tok);
-            if (!streams && !(body->n_terms == 1 && body->terms[0].kind == S2_TERM_DENSE))
+            if (!streams && !s2_body_is_dense(body))
                 return s2_target_refuse(
                     target, "layer %d KV head %d is neither dense nor sink and recent tokens", layer, kv);
             if (streams) {

@@ -19,7 +19,7 @@ typedef struct search {
 static bool is_dense(const s2_pattern *pattern, int32_t layer, int32_t head)
 {
     const s2_body *const body = &pattern->bodies[s2_pattern_body(pattern, S2_PREFILL, layer, head)];
-    return body->n_terms == 1 && body->terms[0].kind == S2_TERM_DENSE;
+    return s2_body_is_dense(body);
 }
 
 /* Dense throughout: every format can express it, and nobody wants it. */

@@ -175,29 +175,6 @@ s2_status s2_rotation_import(const s2_source *source, const s2_rotation *rotatio
 
 /* ---- from a pattern --------------------------------------------------------------------------- */
 
-static bool has_when(const s2_term *term)
-{
-    for (int quantity = 0; quantity < S2_N_WHEN; quantity++)
-        for (int unit = 0; unit < S2_N_UNITS; unit++)
-            if (term->when[quantity][unit].begin > 0 || term->when[quantity][unit].end != S2_OPEN)
-                return true;
-    return false;
-}
-
-static bool is_dense(const s2_pattern *pattern, int32_t layer, int32_t head)
-{
-    const s2_body *const body = &pattern->bodies[s2_pattern_body(pattern, S2_PREFILL, layer, head)];
-    return body->n_terms == 1 && body->terms[0].kind == S2_TERM_DENSE && !has_when(&body->terms[0]);
-}
-
-static bool layer_is_dense(const s2_pattern *pattern, int32_t layer)
-{
-    for (int32_t head = 0; head < pattern->n_heads; head++)
-        if (!is_dense(pattern, layer, head))
-            return false;
-    return true;
-}
-
 /* local and stride of one body; false when it has any other term. */
 static bool body_form(const s2_body *body, int64_t *local_blk, const s2_term **stride)
 {
@@ -205,7 +182,7 @@ static bool body_form(const s2_body *body, int64_t *local_blk, const s2_term **s
     *stride = NULL;
     for (int32_t t = 0; t < body->n_terms; t++) {
         const s2_term *const term = &body->terms[t];
-        if (term->tok || has_when(term))
+        if (term->tok || !s2_term_is_whole(term))
             return false;
         if (term->kind == S2_TERM_LOCAL && *local_blk == 0)
             *local_blk = term->n;
@@ -231,7 +208,7 @@ static int64_t dense_period(const s2_pattern *pattern)
     bool is_dense_layer[S2_LIMIT_LAYERS];
     int64_t best = 0, least = INT64_MAX, n_dense = 0;
     for (int32_t layer = 0; layer < pattern->n_layers; layer++)
-        n_dense += is_dense_layer[layer] = layer_is_dense(pattern, layer);
+        n_dense += is_dense_layer[layer] = s2_pattern_is_dense(pattern, S2_PREFILL, layer);
     for (int32_t every = 0; every <= pattern->n_layers; every++) {
         int64_t n_wrong = 0, surplus = -n_dense;
         for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
@@ -254,7 +231,7 @@ static void derive_dense(const s2_pattern *pattern, int32_t sparse_layer, s2_rot
     const int32_t group = pattern->n_heads / pattern->n_kv_heads;
     while (out->n_dense_kv < pattern->n_kv_heads) {
         const int32_t head = (int32_t)(pattern->n_kv_heads - out->n_dense_kv) * group - 1;
-        if (!is_dense(pattern, sparse_layer, head))
+        if (!s2_body_is_dense(&pattern->bodies[s2_pattern_body(pattern, S2_PREFILL, sparse_layer, head)]))
             break;
         out->n_dense_kv++;
     }
@@ -293,7 +270,7 @@ s2_status s2_rotation_derive(const s2_target *target, s2_rotation *out)
 {
     const s2_pattern *const pattern = target->pattern;
     int32_t layer = 0;
-    while (layer < pattern->n_layers && layer_is_dense(pattern, layer))
+    while (layer < pattern->n_layers && s2_pattern_is_dense(pattern, S2_PREFILL, layer))
         layer++;
     if (layer == pattern->n_layers)
         return s2_target_refuse(target, "every layer is dense: there is no stride to name");

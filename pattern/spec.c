@@ -52,6 +52,28 @@ bool s2_term_is_dynamic(const s2_term *term)
     return s2_term_row_of(term->kind)->nature == S2_NATURE_DYNAMIC;
 }
 
+bool s2_term_is_whole(const s2_term *term)
+{
+    for (int what = 0; what < S2_N_WHEN; what++)
+        for (int unit = 0; unit < S2_N_UNITS; unit++)
+            if (term->when[what][unit].begin > 0 || term->when[what][unit].end != S2_OPEN)
+                return false;
+    return true;
+}
+
+bool s2_body_is_dense(const s2_body *body)
+{
+    return body->n_terms == 1 && body->terms[0].kind == S2_TERM_DENSE && s2_term_is_whole(&body->terms[0]);
+}
+
+bool s2_pattern_is_dense(const s2_pattern *pattern, s2_phase phase, int32_t layer)
+{
+    for (int32_t head = 0; head < pattern->n_heads; head++)
+        if (!s2_body_is_dense(&pattern->bodies[s2_pattern_body(pattern, phase, layer, head)]))
+            return false;
+    return true;
+}
+
 const s2_term *s2_body_dynamic(const s2_body *body)
 {
     for (int32_t t = 0; t < body->n_terms; t++)

@@ -149,6 +149,11 @@ typedef struct s2_body {
 /* The first dynamic term; NULL: all are static. */
 const s2_term *s2_body_dynamic(const s2_body *body);
 
+/* Whether no `when` leaves out a pair. */
+bool s2_term_is_whole(const s2_term *term);
+/* Whether it is `dense`, the canonical form of all that reads everything; `dense when ...` is not. */
+bool s2_body_is_dense(const s2_body *body);
+
 /* What a user does. Prefill and decode have their own rules; training follows those of prefill. */
 typedef enum s2_phase { S2_PREFILL, S2_DECODE, S2_TRAIN, S2_N_PHASES } s2_phase;
 enum { S2_N_RULE_PHASES = S2_TRAIN };
@@ -253,6 +258,9 @@ s2_status s2_pattern_require_alike(const s2_pattern *pattern, const char *what, 
 
 /* Whether a layer keeps a state and its heads read no keys in any phase (linear attention, Mamba). */
 bool s2_pattern_is_state_layer(const s2_pattern *pattern, int32_t layer);
+
+/* Whether all heads of a layer read everything. */
+bool s2_pattern_is_dense(const s2_pattern *pattern, s2_phase phase, int32_t layer);
 
 /* The first dynamic term of any body; NULL: what is read is known before the launch. */
 const s2_term *s2_pattern_dynamic(const s2_pattern *pattern);

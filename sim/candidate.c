@@ -1,22 +1,5 @@
 #include "sim/candidate.h"
 
-static bool is_whole(const s2_term *term)
-{
-    for (int quantity = 0; quantity < S2_N_WHEN; quantity++)
-        for (int unit = 0; unit < S2_N_UNITS; unit++)
-            if (term->when[quantity][unit].begin != 0 || term->when[quantity][unit].end != S2_OPEN)
-                return false;
-    return true;
-}
-
-static bool body_is_dense(const s2_body *body)
-{
-    for (int32_t t = 0; t < body->n_terms; t++)
-        if (body->terms[t].kind == S2_TERM_DENSE && is_whole(&body->terms[t]))
-            return true;
-    return false;
-}
-
 static bool take_stride(const s2_term *term, s2_candidate *out)
 {
     const s2_offset_expr *const offset = &term->offset;
@@ -43,7 +26,7 @@ static bool take_body(const s2_body *body, s2_candidate *out)
     *out = (s2_candidate){0};
     for (int32_t t = 0; t < body->n_terms; t++) {
         const s2_term *const term = &body->terms[t];
-        const bool known = !term->tok && is_whole(term) &&
+        const bool known = !term->tok && s2_term_is_whole(term) &&
                            ((term->kind == S2_TERM_LOCAL && take_count(term, &out->local_blk)) ||
                             (term->kind == S2_TERM_SINK && take_count(term, &out->sink_blk)) ||
                             (term->kind == S2_TERM_STRIDE && take_stride(term, out)));
@@ -91,7 +74,7 @@ bool s2_candidate_of(const s2_pattern *pattern, s2_candidate *out)
         s2_pattern_has_phases(pattern))
         return false;
     for (int32_t body = 0; body < pattern->n_bodies; body++)
-        *(body_is_dense(&pattern->bodies[body]) ? &dense_body : &other) = body;
+        *(s2_body_is_dense(&pattern->bodies[body]) ? &dense_body : &other) = body;
     if (other < 0 || (pattern->n_bodies == 2 && dense_body < 0))
         return false;
     return take_body(&pattern->bodies[other], out) && take_layers(pattern, dense_body, out);

@@ -262,15 +262,9 @@ double s2_peer_us(const double constant[S2_N_PEER_CONSTANTS], const s2_peer_work
 
 bool s2_peer_is_dense(const s2_pattern *pattern, s2_phase phase)
 {
-    const s2_term dense = s2_term_init(S2_TERM_DENSE, 0);
     for (int32_t layer = 0; layer < pattern->n_layers; layer++)
-        for (int32_t head = 0; head < pattern->n_heads && !s2_pattern_is_state_layer(pattern, layer);
-             head++) {
-            const s2_body *const body = &pattern->bodies[s2_pattern_body(pattern, phase, layer, head)];
-            if (body->n_terms != 1 || body->terms[0].kind != S2_TERM_DENSE ||
-                memcmp(body->terms[0].when, dense.when, sizeof dense.when) != 0)
-                return false;
-        }
+        if (!s2_pattern_is_state_layer(pattern, layer) && !s2_pattern_is_dense(pattern, phase, layer))
+            return false;
     return true;
 }
 

@@ -268,22 +268,12 @@ s2_status s2_predictor_floor(s2_predictor *predictor, s2_arena *scratch, const s
 
 /* ---- the prediction */
 
-static bool layer_is_dense(const s2_pattern *pattern, int32_t layer)
-{
-    for (int32_t head = 0; head < pattern->n_heads; head++) {
-        const s2_body *const body = &pattern->bodies[s2_pattern_body(pattern, S2_PREFILL, layer, head)];
-        if (body->n_terms != 1 || body->terms[0].kind != S2_TERM_DENSE)
-            return false;
-    }
-    return true;
-}
-
 static s2_status predict_layer(s2_predictor *predictor, s2_arena *scratch, const s2_classes *classes,
                                const s2_layer_class *layer, const s2_sim_options *options, int64_t *work_left,
                                double *us)
 {
     s2_launch_price price;
-    if (predictor != NULL && layer_is_dense(classes->pattern, layer->first_layer))
+    if (predictor != NULL && s2_pattern_is_dense(classes->pattern, S2_PREFILL, layer->first_layer))
         return predict_dense(predictor, scratch, classes->pattern, options->phase, us);
     S2_TRY(s2_sim_predict_layer(scratch, classes->pattern, classes->phase, layer->first_layer,
                                 pass_of(options->phase), options, work_left, &price));

@@ -12,6 +12,7 @@
 #include "pattern/dense.h"
 #include "pattern/parse.h"
 #include "pattern/view.h"
+#include "tests/gen_pattern.h"
 #include "tests/gen_spec.h"
 #include "tests/gen_split.h"
 
@@ -835,11 +836,48 @@ static void local_and_stride_is_complete_exactly_when_residues_cover(void **stat
            n_complete);
 }
 
+/* A `when` takes pairs from a dense term: what asks for dense layers must not be given such a one. */
+static void what_counts_as_dense_reads_every_pair(void **state)
+{
+    (void)state;
+    enum { N_TOK = 256 };
+    s2_rng rng = {s2_test_seed(41)};
+    s2_gen_options options = s2_gen_defaults();
+    options.max_terms = 1;
+    int32_t n_dense = 0, n_restricted = 0;
+    const int64_t n_cases = s2_test_cases(400);
+    for (int64_t nth = 0; nth < n_cases; nth++) {
+        s2_arena arena = {0};
+        s2_pattern pattern;
+        s2_buf text = {0};
+        s2_gen_pattern(&rng, &options, &text);
+        assert_int_equal(s2_pattern_parse(&arena, text.data, text.len, NULL, &pattern, NULL), S2_OK);
+        for (int32_t body = 0; body < pattern.n_bodies; body++)
+            n_restricted += pattern.bodies[body].terms[0].kind == S2_TERM_DENSE &&
+                            !s2_body_is_dense(&pattern.bodies[body]);
+        for (int32_t layer = 0; layer < pattern.n_layers; layer++) {
+            if (!s2_pattern_is_dense(&pattern, S2_PREFILL, layer))
+                continue;
+            n_dense++;
+            for (int32_t head = 0; head < pattern.n_heads; head++)
+                for (int64_t k_tok = 0; k_tok < N_TOK; k_tok++)
+                    assert_true(
+                        s2_pattern_reads(&pattern, S2_PREFILL, layer, head, N_TOK, N_TOK - 1, k_tok) &&
+                        (k_tok > 0 || s2_pattern_reads(&pattern, S2_PREFILL, layer, head, N_TOK, 0, 0)));
+        }
+        s2_buf_release(&text);
+        s2_arena_release(&arena);
+    }
+    printf("# s2: %d dense layers, %d bodies of restricted dense terms\n", n_dense, n_restricted);
+    assert_true(n_cases < 400 || (n_dense > 0 && n_restricted > 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(row_runs_equal_the_definition_on_random_patterns),
         cmocka_unit_test(every_term_folds_to_what_it_is_defined_as),
+        cmocka_unit_test(what_counts_as_dense_reads_every_pair),
         cmocka_unit_test(the_prover_equals_enumeration_on_every_term),
         cmocka_unit_test(enumerating_blocks_equals_enumerating_tokens),
         cmocka_unit_test(block_lists_equal_the_definition_at_every_granularity),
