@@ -16,7 +16,7 @@ if not torch.cuda.is_available():
 import cutlass
 import flash_attn.cute
 from cutlass import cute
-from flash_attn.cute.block_sparsity import BlockSparseTensorsTorch
+from flash_attn.cute.block_sparsity import BlockSparseTensorsTorch, compute_dq_write_order
 from flash_attn.cute.interface import flash_attn_func
 from flash_attn.cute.utils import scalar_to_ssa
 
@@ -47,6 +47,12 @@ def blocks_of(p, transposed=False):
     return BlockSparseTensorsTorch(*lists(part), *lists(full), block_size=(BLOCK, BLOCK))
 
 
+def ordered(reads, readers):
+    """With the order in which blocks of keys add to dQ, without which its bits would vary."""
+    order, order_full = compute_dq_write_order(*reads[:4], *readers[:4])
+    return readers._replace(dq_write_order=order, dq_write_order_full=order_full, spt=False)
+
+
 def padded(p):
     """The pairs as int8, to the end of the last tile: the kernel asks its mask_mod of queries and keys past the last, too."""
     return torch.nn.functional.pad(p.mask().to(torch.int8), (0, -p.k_tok % BLOCK, 0, -p.q_tok % BLOCK)).contiguous()
@@ -55,7 +61,7 @@ def padded(p):
 def how(p):
     if WORD == "blocks":
         return {"mask_mod": looked_up, "aux_tensors": [padded(p)], "pack_gqa": False,
-                "block_sparse_tensors": blocks_of(p), "block_sparse_tensors_bwd": blocks_of(p, transposed=True)}
+                "block_sparse_tensors": blocks_of(p), "block_sparse_tensors_bwd": ordered(blocks_of(p), blocks_of(p, transposed=True))}
     if p.shape == "mask":
         raise s2_adapter.Unsupported("no switch says this mask: fa_cute.py blocks")
     return {"causal": p.shape == "causal", "window_size": (p.window - 1, 0) if p.shape == "window" else (None, None)}
@@ -68,9 +74,5 @@ def forward(p):
     return o.transpose(1, 2), lse
 
 
-def backward(p):
-    return s2_adapter.gradients(p, forward)
-
-
-s2_adapter.serve(f"fa-cute-{WORD}", forward, backward, versions=s2_adapter.versions_of(torch, device="cuda", packages=("flash-attn-4", "nvidia-cutlass-dsl")),
+s2_adapter.serve(f"fa-cute-{WORD}", forward, lambda p: s2_adapter.gradients(p, forward), versions=s2_adapter.versions_of(torch, device="cuda", packages=("flash-attn-4", "nvidia-cutlass-dsl")),
                  device="cuda", refusals=("inputs must be float16", "not supported", "Block sparsity"))

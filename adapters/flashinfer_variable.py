@@ -30,6 +30,8 @@ def plan(p):
     masks = p.mask()[:: p.group]
     if not (p.mask().view(p.kv_heads, p.group, p.q_tok, p.k_tok) == masks[:, None]).all():
         raise s2_adapter.Unsupported("the query heads of a KV head read differently")
+    if not masks.any(2).any(1).all():
+        raise s2_adapter.Unsupported("a KV head reads no key: FlashInfer's plan takes at least one")
     rows = sizes((masks[:, 1:] != masks[:, :-1]).any(2).any(0))
     columns = sizes((masks[:, :, 1:] != masks[:, :, :-1]).any(1).any(0))
     if len(rows) * p.kv_heads > MOST_BLOCKS:

@@ -23,7 +23,9 @@ TILE = 256  # at most: the flash backend asks its mask_mod of queries and keys p
 
 
 def block_mask(p):
-    mask = torch.nn.functional.pad(p.mask().to(torch.int8), (0, -p.k_tok % TILE, 0, -p.q_tok % TILE))
+    mask = p.mask()
+    if WORD == "flash":
+        mask = torch.nn.functional.pad(mask.to(torch.int8), (0, -p.k_tok % TILE, 0, -p.q_tok % TILE))
     return create_block_mask(lambda b, h, q, k: mask[h, q, k] != 0, 1, p.heads, p.q_tok, p.k_tok, device=DEVICE)
 
 

@@ -25,6 +25,7 @@ BACKENDS = {"sdpa-math": "sdpa.py math", "sdpa-flash": "sdpa.py flash", "sdpa-cu
             "fa-cute-switches": "fa_cute.py switches", "fa-cute-blocks": "fa_cute.py blocks",
             "flashinfer-single": "flashinfer_prefill.py single fa2", "flashinfer-blocks": "flashinfer_prefill.py blocks fa2",
             "flashinfer-variable": "flashinfer_variable.py", "vllm-blocksparse": "vllm_blocksparse.py"}
+GRADIENTS = " gradients"
 SHAPE = "heads 4; kv-heads 2; head-dim 64; "
 BODIES = {"dense": "dense", "self": "local 1t", "window-33": "local 33t", "window-256": "local 256t", "window-1000": "local 1000t",
           "blocks-2": "local 2", "blocks-1-of-128": "block 128; local 1", "streaming": "local 4 | sink 1",
@@ -63,7 +64,7 @@ def run(s2, backend, names, lengths, out, lock, deadline):
         if row.get("schema") != "s2validate/1":
             continue
         with lock:
-            out.write(json.dumps({"backend": backend, "phase": option("phase", "prefill"), **row}) + "\n")
+            out.write(json.dumps({"backend": backend, **row}) + "\n")
             out.flush()
     process.wait()
     timer.cancel()
@@ -92,8 +93,10 @@ def page(path):
     rows = [json.loads(line) for line in open(path, encoding="utf-8")]
     cells = collections.defaultdict(list)
     for row in rows:
+        if row.get("phase") == "backward":
+            row["backend"] += GRADIENTS
         cells[row["name"], row["backend"]].append(row)
-    backends = [name for name in BACKENDS if any(row["backend"] == name for row in rows)]
+    backends = [name for half in ("", GRADIENTS) for name in (word + half for word in BACKENDS) if any(row["backend"] == name for row in rows)]
     pairs, wrong = sum(row["touch"]["pairs"] for row in rows), sum(row["touch"]["wrong"] for row in rows)
     lengths = sorted({row["len"] for row in rows})
     print(f"{len(rows)} verdicts, {pairs} pairs compared, {wrong} against the pattern; lengths {', '.join(map(str, lengths))}.\n")

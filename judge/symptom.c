@@ -662,7 +662,7 @@ static s2_status try_scale(s2_harness *harness, s2_validation *out, s2_diag *why
         most = fmax(most, factor);
     }
     const double close = score_slack[harness->problem.dtype];
-    if (most - least <= close * fmax(1.0, fabs(most)) &&
+    if (least <= most && most - least <= close * fmax(1.0, fabs(most)) &&
         (least > 1.0 + close / 2.0 || most < 1.0 - close / 2.0))
         say_scale(harness, (least + most) / 2.0, out);
     return S2_OK;

@@ -106,6 +106,16 @@ mutant "ignores the term 'local 2'" 'k <= at && k < 16'
 mutant "ignores the term 'sink 1'" 'k <= at && at / 16 - k / 16 < 2'
 design='heads 4; kv-heads 2; block 16; head-dim 32; layers all: columns 3'
 expect 1 "symptom   gives rows without keys another LSE than minus infinity" empty.so
+# rows of one key say nothing of a scale
+sed 's/\*= 1.442695f/*= 1.06f/' mine.c >six.c
+build six.so LOG2 six.c
+design='heads 4; kv-heads 2; block 16; head-dim 32; layers all: local 1t'
+expect 1 "wrong_values" six.so
+if grep -q "nan times" said; then
+    cat said
+    echo "plug.sh: a scale of no number"
+    exit 1
+fi
 design='heads 4; kv-heads 2; block 16; head-dim 32; layers all: local 2 | stride 6 phase 2'
 mutant "reads as if 'stride 6 phase 2' were 'stride 6 phase 4': the offset the other way round the stride" \
     'k <= at && (at / 16 - k / 16 < 2 || (k / 16 + 4) % 6 == 0)'
@@ -121,16 +131,16 @@ expect 1 "launch_failed: CRASH.so was ended by signal 11" CRASH.so
 expect 1 "timeout" HANG.so --timeout 1
 # times of a kernel, and laws fitted to them; what fails is named and left out
 priced() {
-    code=$1 text=$2
+    codes=$1 text=$2 # a busy machine may not time enough: codes are as many as may be
     shift 2
     rc=0
     "$s2" calibrate --gpu ./one-core.txt --pass decode "$@" >said 2>&1 || rc=$?
-    [ "$rc" -eq "$code" ] && grep -qF -- "$text" said && n=$((n + 1)) && return
+    case " $codes " in *" $rc "*) grep -qF -- "$text" said && n=$((n + 1)) && return ;; esac
     cat said
-    echo "plug.sh: calibrate $*: exit code $rc, expected $code and: $text"
+    echo "plug.sh: calibrate $*: exit code $rc, expected one of $codes and: $text"
     exit 1
 }
-priced 0 "errors on rows that were not fitted" --kernel ./mine.so --minutes 0.4 --rows rows.csv --out mine.txt
+priced 0 "errors on rows that were not fitted" --kernel ./mine.so --minutes 0.5 --rows rows.csv --out mine.txt
 priced 0 "mine.so on one core of a CPU" --from rows.csv --name mine.so --out again.txt
 sed "/^source/d" mine.txt >one.txt; sed "/^source/d" again.txt >other.txt
 cmp one.txt other.txt || { echo "plug.sh: the rows that were kept give other laws"; exit 1; }
@@ -139,7 +149,7 @@ grep -q "predicted (mine.so; caches warm)" said || { cat said; echo "plug.sh: no
 priced 3 "launch_failed: CRASH.so was ended by signal 11" --kernel ./CRASH.so
 priced 3 "0 of 24 launches were timed, 24 skipped: a law takes at least 9" --kernel ./CRASH.so
 priced 4 "timeout" --kernel ./HANG.so --timeout 1 --minutes 0.1
-priced 0 "wrong_pairs: ignores the pattern: every query reads every key" --kernel ./DENSE.so --minutes 0.2
+priced "0 4" "wrong_pairs: ignores the pattern: every query reads every key" --kernel ./DENSE.so --minutes 0.2
 sed 's/^int s2_plug_decode/int another_name/' mine.c >prefill.c
 build prefill.so "" prefill.c
 priced 3 "prefill.so has no pass that could be timed: --pass decode" --kernel ./prefill.so
