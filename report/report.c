@@ -353,12 +353,18 @@ void s2_report_error_json(const s2_error *error, s2_buf *buf)
     json_percent("error_pct", error != NULL ? error->pct : 0, buf);
     s2_json_key_str(buf, "error_is", error == NULL ? NULL : mean ? "mean" : "allowance");
     json_percent("error_p90_pct", mean ? error->p90_pct : 0, buf);
-    json_percent("error_largest_pct", mean ? error->most_pct : 0, buf);
+    json_percent("error_largest_pct", error != NULL ? error->most_pct : 0, buf);
     s2_json_key(buf, "error_points");
     if (mean)
         s2_json_int(buf, error->n_judged);
     else
         s2_json_null(buf);
+    s2_json_key(buf, "error_causes");
+    s2_json_begin(buf, '[');
+    for (int32_t bit = 0; error != NULL && bit < S2_N_CAUSES; bit++)
+        if ((error->causes >> bit & 1U) != 0)
+            s2_json_str(buf, s2_cause_words(bit));
+    s2_json_end(buf, ']');
 }
 
 void s2_report_stack_json(const s2_report_subject *subject, double kept_bytes, s2_buf *buf)

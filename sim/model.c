@@ -13,6 +13,14 @@ const char *s2_extent_words(s2_extent extent)
     return words[extent];
 }
 
+const char *s2_cause_words(int32_t bit)
+{
+    static const char *const words[S2_N_CAUSES - S2_N_EXTENTS] = {
+        "blocks that are cut", "the type of the cache", "no kernel for the pattern", "capped scores or sinks",
+        "a kernel that was not judged"};
+    return bit < S2_N_EXTENTS ? s2_extent_words((s2_extent)bit) : words[bit - S2_N_EXTENTS];
+}
+
 double s2_extent_of(const s2_kernel_load *load, s2_extent extent)
 {
     const double of[S2_N_EXTENTS] = {load->list_rows, load->k_tok, (double)load->n_lists, load->head_dim};

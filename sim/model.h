@@ -52,6 +52,7 @@ typedef enum s2_extent {
     S2_N_EXTENTS
 } s2_extent;
 const char *s2_extent_words(s2_extent extent); /* "rows a list" */
+const char *s2_cause_words(int32_t bit);       /* of error.causes: "tokens", "the type of the cache" */
 double s2_extent_of(const s2_kernel_load *load, s2_extent extent);
 typedef struct s2_span_of_points {
     double least, greatest; /* both 0: not known */
@@ -67,7 +68,17 @@ typedef struct s2_error {
     double most_pct;  /* the largest; 0: not known */
     int32_t n_judged; /* points that were never fitted */
     bool allowed;     /* pct is an allowance: such launches were not among the points judged */
+    uint32_t causes;  /* then: all that it allows for; the bit 1 << extent for each extent of s2_extent */
+    int32_t n_passes; /* of as many kinds of launch each figure is the worst; 0, 1: of one */
 } s2_error;
+enum {
+    S2_CAUSE_BLOCKS = 1 << S2_N_EXTENTS,       /* blocks that are not whole */
+    S2_CAUSE_CACHE = 1 << (S2_N_EXTENTS + 1),  /* a cache of another type */
+    S2_CAUSE_KERNEL = 1 << (S2_N_EXTENTS + 2), /* no kernel takes the pattern: scaled from the dense one */
+    S2_CAUSE_SCORES = 1 << (S2_N_EXTENTS + 3), /* scores that are capped, or have sinks */
+    S2_CAUSE_POINTS = 1 << (S2_N_EXTENTS + 4), /* no point judged the kernel */
+    S2_N_CAUSES = S2_N_EXTENTS + 5
+};
 #define S2_ERROR_UNKNOWN_PCT 100.0 /* and above: an error that says nothing */
 
 enum { S2_MODEL_DIMS = 8, S2_MODEL_CUTS = 16, S2_MODEL_KERNELS = 8 };

@@ -98,6 +98,8 @@ static double how_far(s2_span_of_points span, double asked, s2_extent extent)
 static void note_beyond(s2_extent extent, double asked, s2_span_of_points span, double beyond,
                         s2_launch_price *out)
 {
+    if (beyond > 0)
+        out->error.causes |= 1U << extent;
     if (beyond <= out->beyond)
         return;
     out->beyond = beyond;
@@ -138,13 +140,19 @@ static void find_beyond(const s2_kernel_model *kernel, const s2_kernel_load *loa
 
 void s2_predict_error(const s2_kernel_model *kernel, const s2_kernel_load *load, s2_launch_price *out)
 {
-    s2_error error = {kernel->error_pct, kernel->p90_pct, kernel->most_pct, kernel->n_judged, false};
+    s2_error error = {.pct = kernel->error_pct,
+                      .p90_pct = kernel->p90_pct,
+                      .most_pct = kernel->most_pct,
+                      .n_judged = kernel->n_judged};
     if (kernel->n_judged == 0) {
-        error = (s2_error){.pct = fmax(kernel->error_pct, S2_GUESS_PCT), .allowed = true};
+        error = (s2_error){
+            .pct = fmax(kernel->error_pct, S2_GUESS_PCT), .allowed = true, .causes = S2_CAUSE_POINTS};
     } else if (!is_like_measured(kernel, load)) {
         error.pct = kernel->p90_pct;
         error.allowed = true;
+        error.causes = S2_CAUSE_BLOCKS;
     }
+    out->error = error;
     find_beyond(kernel, load, out);
     if (find_other_dim(kernel, load->head_dim, out))
         error.pct = fmax(error.pct, S2_GUESS_PCT);
@@ -153,6 +161,7 @@ void s2_predict_error(const s2_kernel_model *kernel, const s2_kernel_load *load,
         error.allowed = true;
     }
     error.pct = fmin(error.pct, S2_ERROR_UNKNOWN_PCT);
+    error.causes |= out->error.causes;
     out->error = error;
 }
 

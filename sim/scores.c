@@ -65,6 +65,7 @@ static void widen(s2_error *error, double pct, bool measured)
 {
     error->pct = fmax(error->pct, measured ? pct : S2_GUESS_PCT);
     error->allowed |= !measured;
+    error->causes |= measured ? 0 : S2_CAUSE_SCORES;
 }
 
 static void add_cost(const s2_launch *launch, const s2_kernel_model *kernel, const s2_time_model *model,

@@ -148,6 +148,7 @@ static s2_status scale_to_cache(s2_side *side, const s2_share *share, s2_layer_t
     made->forecast.bytes.l2 *= ratio;
     made->error.pct = fmax(made->error.pct, S2_GUESS_PCT);
     made->error.allowed = true;
+    made->error.causes |= S2_CAUSE_CACHE;
     return S2_OK;
 }
 
@@ -276,7 +277,8 @@ typedef struct s2_total {
     double greatest_us; /* of one layer */
     double clock_mhz;
     double imbalance;
-    s2_error error;           /* the widest */
+    s2_error error;           /* the worst of all launches, figure by figure */
+    uint32_t passes;          /* that have one, as bits */
     s2_launch_price farthest; /* from the points measured */
     s2_scored scored;         /* the worst */
     s2_bytes bytes;           /* of all GPUs */
@@ -315,12 +317,28 @@ static bool add_counts(s2_counts *sum, const s2_counts *own)
     return true;
 }
 
+/* Of unlike launches each figure is that of the worst, and all that widens an allowance is named. */
+static void join_error(const s2_error *made, s2_pass pass, s2_total *total)
+{
+    s2_error *const sum = &total->error;
+    const bool first = total->passes == 0;
+    total->passes |= 1U << pass;
+    sum->pct = fmax(sum->pct, made->pct);
+    sum->p90_pct = fmax(sum->p90_pct, made->p90_pct);
+    sum->most_pct = fmax(sum->most_pct, made->most_pct);
+    sum->n_judged = first ? made->n_judged : s2_min_i32(sum->n_judged, made->n_judged);
+    sum->allowed |= made->allowed;
+    sum->causes |= made->causes;
+    sum->n_passes = 0;
+    for (int32_t at = 0; at < S2_N_PASSES; at++)
+        sum->n_passes += (total->passes >> at & 1U) != 0;
+}
+
 /* Note how a pass of n_layers like layers was predicted; the longest single layer describes them all. */
 static void add_prediction(const s2_layer_time *slowest, s2_pass pass, int32_t n_layers, s2_total *total)
 {
     const s2_launch_price *const made = &slowest->made[pass];
-    if (made->error.pct >= total->error.pct)
-        total->error = made->error;
+    join_error(&made->error, pass, total);
     if (made->beyond > total->farthest.beyond)
         total->farthest = *made;
     if (made->scored > total->scored)
@@ -670,7 +688,7 @@ static void guess_by_dense(const s2_total *dense, s2_total *own)
     own->kernel = dense->kernel;
     own->clock_mhz = dense->clock_mhz;
     own->imbalance = dense->imbalance;
-    own->error = (s2_error){.pct = S2_GUESS_PCT, .allowed = true};
+    own->error = (s2_error){.pct = S2_GUESS_PCT, .allowed = true, .causes = S2_CAUSE_KERNEL};
     own->scored = dense->scored;
 }
 

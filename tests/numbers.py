@@ -69,6 +69,15 @@ def check_error(page, data):
         near("no error is known", float("no error known" in page and data["error_pct"] is None), 1.0)
         return
     near("the error", number(said[data["error_is"]], page), data["error_pct"], 2)
+    causes, largest = data["error_causes"], data["error_largest_pct"]
+    for cause in causes if len(causes) > 1 else ():
+        near(f"the cause {cause!r} of an allowance is named", float(cause in re.search(r"allowed for because of (.*)", page)[1]), 1.0)
+    near("causes are those of an allowance", float(bool(causes)), float(data["error_is"] == "allowance"))
+    if data["error_is"] == "allowance":
+        above = largest is not None and largest > data["error_pct"]
+        near("an allowance below an error that was measured says so", number(r"the largest error was ([\d.]+) %", page) or 0, largest if above else 0, 2)
+    near("a training step has the worse of both passes", float("each the worse of both passes" in page),
+         float(data["phase"] == "train" and data["error_is"] == "mean"))
     if data["error_is"] == "mean":
         near("points of the error", number(r"on (\d+) points held out", page), data["error_points"], 9)
         near("nine in ten", number(r"nine in ten within ([\d.]+) %", page), data["error_p90_pct"], 2)
@@ -179,6 +188,8 @@ def check_speed_ups(rng):
     page, data = run("s2", "sim", patterns[0], *words), read_json("s2", "sim", *patterns, *words, "--json")
     one, barred = data[0], hindered(phase, data[0])
     near(f"{words}: JSON has no ratio where a side is hindered", float(one["speed_up"] is None and one["no_ratio"] is not None), float(barred))
+    if one["predicted"]:
+        check_error(page, one)
     sides = [(one["dense_time_us"], one["time_us"])]
     sides += [(one["end_to_end"]["dense_time_us"], one["end_to_end"]["time_us"])] if "end_to_end" in one else []
     said = [float(found) for found in re.findall(r"([\d.]+) times as long", page)]
