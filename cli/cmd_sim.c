@@ -269,6 +269,20 @@ static s2_exit refuse_shape(s2_cli *cli, const s2_net *net, const s2_diag *diag)
     return code;
 }
 
+/* What the operand says of itself, and the command or the simulator says otherwise. */
+static void say_otherwise(const s2_sim_run_state *state, const char *name, const s2_pattern *pattern,
+                          const s2_sim *sim)
+{
+    s2_cli *const cli = state->cli;
+    if (state->options.net != NULL && pattern->model[0] != '\0' &&
+        !s2_pattern_is_of(pattern, state->options.net->name))
+        s2_cli_hint(cli, "%s says that it is of %s; it is priced in %s, as --model says", name,
+                    pattern->model, state->options.net->name);
+    if (cli->most.n_tok > 0 && sim->fit_len_tok > cli->most.n_tok && state->options.phase != S2_TRAIN)
+        s2_cli_hint(cli, "%s is written for at most %lld tokens (%s), whatever more fits the memory",
+                    cli->most.path, (long long)cli->most.n_tok, cli->most.key);
+}
+
 /* Price one pattern, print it, and record it if it came from an operand. */
 static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char *name,
                      const s2_pattern *pattern, const s2_baseline *baseline)
@@ -303,6 +317,8 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
     if (baseline != NULL)
         s2_baseline_adjust(baseline, pattern, &options, &sim);
     S2_CLI_TRY(print(state, &subject, &sim));
+    if (input != NULL && !state->json)
+        say_otherwise(state, name, pattern, &sim);
     /* a list would show the price of a part where that of the whole context is expected */
     if (input == NULL || cli->no_db || options.new_tok != 0)
         return S2_EXIT_OK;

@@ -12,6 +12,22 @@
 #include "export/widths.h"
 #include "pattern/models.h"
 
+/* A space gives every layer keys: of a model with other layers its price would be of another model. */
+static s2_exit refuse_states(s2_cli *cli, const s2_pattern *own, const char *model)
+{
+    int32_t n = 0;
+    for (int32_t layer = 0; layer < own->n_layers; layer++)
+        n += s2_pattern_state_bytes(own, layer) > 0;
+    if (n == 0)
+        return S2_EXIT_OK;
+    s2_cli_error(cli,
+                 "%s: %d of its %d layers keep a state and read no keys; a search gives every layer keys, "
+                 "which is another model",
+                 model, n, own->n_layers);
+    s2_cli_hint(cli, "s2 sim %s prices the attention that it has", model);
+    return S2_EXIT_USAGE;
+}
+
 static s2_status parse_published(const s2_found *found, const char *rules, s2_pattern *out)
 {
     s2_buf text = {0};
@@ -73,7 +89,7 @@ static s2_exit read_own(s2_found *found, const char *model, bool is_file)
     }
     own->name = "";
     found->own_pattern = own;
-    return S2_EXIT_OK;
+    return refuse_states(cli, own, model);
 }
 
 /* A config without the widths of the whole model still says the shape of its attention. */
@@ -89,7 +105,10 @@ static s2_exit read_attention(s2_found *found, const char *path, bool *taken)
         return s2_cli_fail(cli, S2_ENOMEM, "model");
     S2_CLI_TRY(s2_textfile_read(cli, path, &text, &n_bytes));
     *taken = s2_widths_read(text, n_bytes, &net, &diag) == S2_EPARSE && net.n_layers > 0 &&
-             s2_found_import(cli, path, own, &unread) == S2_OK && !s2_pattern_layers_differ(own);
+             s2_found_import(cli, path, own, &unread) == S2_OK;
+    if (*taken)
+        S2_CLI_TRY(refuse_states(cli, own, path));
+    *taken = *taken && !s2_pattern_layers_differ(own);
     if (!*taken)
         return S2_EXIT_OK;
     s2_cli_error(cli, "%s: %s; attention alone is searched", path, diag.msg);

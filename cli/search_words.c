@@ -331,6 +331,18 @@ static const char *advice_on(const char *phrase)
         {"bf16|fp16|fp8|int8|int4|mxfp4|fp4|e4m3|8-bit|4-bit",
          "it may be the type of the weights ('fp8 weights'), of the KV cache (--kv-dtype) or of Q, K and V "
          "(--dtype)"},
+        {"fp8 cache|fp8 kv cache|fp8 kv|fp8 kv-cache|e4m3 cache|e4m3 kv cache|int8 cache|int8 kv cache|int8 "
+         "kv|"
+         "bf16 cache|kv cache fp8|kv fp8|kv int8|cache fp8|cache int8|kv cache int8|kv-dtype fp8|kv_dtype "
+         "fp8|"
+         "8-bit cache|8-bit kv cache|kv cache",
+         "the type of the KV cache is an option: --kv-dtype e4m3, int8 or bf16"},
+        {"batch max|max batch|maximum batch|largest batch|batch size max",
+         "each design has a largest batch of its own, and a search compares designs at one batch: search at "
+         "'batch N', then s2 sim NAME --batch max"},
+        {"pp|cp|pipeline|pipeline parallel|context parallel|nodes",
+         "a search prices GPUs that share the heads ('4 x H200'): s2 sim NAME --pp, --cp and --nodes price "
+         "other machines"},
         {"inference|serving|generation|generate|latency|throughput", "say 'prefill', 'decode', or both"},
         {"fine-tuning|finetuning|pretraining", "say 'train'"}};
     for (size_t n = 0; n < sizeof known / sizeof *known; n++)
@@ -362,6 +374,8 @@ static s2_exit refuse(s2_cli *cli, s2_search_words *words, const char *at, size_
         return refuse_doubtful(cli, phrase);
     if (why == NULL)
         why = advice_on(phrase);
+    if (why == NULL && (split_count(phrase, &n_said, what) || split_named_count(phrase, what, &n_said)))
+        why = advice_on(what); /* "pp 4" */
     if (why != NULL) {
         s2_cli_error(cli, "'%.*s': %s", (int)n, at, why);
         return S2_EXIT_USAGE;

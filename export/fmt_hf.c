@@ -70,7 +70,7 @@ static s2_status export(const s2_target *target)
     s2_provenance_print(&buf, target, "  ");
     s2_buf_puts(&buf, "}\n");
     s2_note(target->notes, "only the fields of attention are written; merge them into the model's own "
-                           "config.json");
+                           "config.json, which says the longest context; ranks are the server's");
     return s2_fileset_add_buf(target->files, "config.json", &buf);
 }
 

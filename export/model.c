@@ -77,6 +77,28 @@ static s2_model_shape implied_shape(const s2_source *source, const char *prefix)
     return shape;
 }
 
+s2_status s2_model_refuse_states(const s2_source *source, const char *prefix)
+{
+    static const char *const others[] = {"rwkv",   "rwkv5", "rwkv6", "rwkv7", "rwkv6qwen2",  "xlstm",
+                                         "retnet", "hgrn",  "hyena", "gla",   "stripedhyena"};
+    const char *const name = s2_model_type_name(source->doc, prefix);
+    const s2_model_type *const type = s2_model_type_find(name);
+    char clean[40], path[128];
+    bool none = type != NULL && type->rule == S2_RULE_STATES;
+    for (size_t n = 0; name != NULL && n < sizeof others / sizeof *others; n++)
+        none |= strcmp(name, others[n]) == 0;
+    if (!none)
+        return S2_OK;
+    s2_text_clean(clean, sizeof clean, name);
+    snprintf(path, sizeof path, "%s/model_type", prefix);
+    return s2_doc_refuse(
+        source->doc, path, source->diag,
+        "a model of type \"%s\" has no attention: its layers keep a state of fixed size and "
+        "read no keys, so there is no pattern to search, and none of what surrounds attention "
+        "is priced",
+        clean);
+}
+
 bool s2_model_shape_is_implied(const s2_source *source, const char *prefix)
 {
     return implied_shape(source, prefix).n_heads > 0;
@@ -273,6 +295,8 @@ s2_status s2_model_shape_read(const s2_source *source, const char *prefix, s2_mo
     S2_TRY(count_cycles(source, prefix, &shape.n_layers));
     S2_TRY(shape_number(source, prefix, names_of(&head_names, is_decoder), "heads", S2_LIMIT_HEADS,
                         implied.n_heads, &shape.n_heads));
+    if (shape.n_heads == 0)
+        S2_TRY(s2_model_refuse_states(source, prefix));
     if (shape.n_heads == 0) {
         char path[128];
         snprintf(path, sizeof path, "%s/num_attention_heads", prefix);

@@ -64,6 +64,8 @@ typedef struct s2_model_shape {
     int64_t head_dim; /* 0: neither stated nor to be derived */
 } s2_model_shape;
 s2_status s2_model_shape_read(const s2_source *source, const char *prefix, s2_model_shape *out) S2_MUST_CHECK;
+/* Refuses a model whose every layer keeps a state and reads no keys, by what it is. */
+s2_status s2_model_refuse_states(const s2_source *source, const char *prefix) S2_MUST_CHECK;
 /* The config leaves the heads out, and its model_type implies them. */
 bool s2_model_shape_is_implied(const s2_source *source, const char *prefix);
 /*

@@ -50,16 +50,32 @@ static void say_changed(const s2_source *source, const char *name, const char *h
             clean[0][0] != '\0' ? " of " : "", clean[0]);
 }
 
+/* Of a number that is not the pattern's, such as the longest context. */
+static void say_edited(const s2_source *source, const char *name)
+{
+    char clean[100];
+    s2_text_clean(clean, sizeof clean, name);
+    s2_note(
+        &source->said->warnings,
+        "%s, but still says the pattern%s%s: what else it says, such as the longest context, is no longer "
+        "what s2 wrote",
+        CHANGED, clean[0] != '\0' ? " of " : "", clean);
+}
+
 s2_status s2_origin_apply(const s2_source *source, const s2_doc *doc, s2_pattern *pattern)
 {
     const char *const name = s2_doc_text(doc, "/s2/name"), *const hash = s2_doc_text(doc, "/s2/hash");
     const char *const contents = s2_doc_text(doc, "/s2/contents"), *const model =
                                                                        s2_doc_text(doc, "/s2/model");
     char now[S2_DOC_HASH];
-    if (name == NULL || hash == NULL || is_design(source, pattern, name, model, hash, pattern))
+    if (name == NULL || hash == NULL)
         return S2_OK;
     S2_TRY(s2_doc_hash(doc, "s2", now));
-    if ((contents == NULL || strcmp(now, contents) != 0) && source->said != NULL)
+    const bool is_same = is_design(source, pattern, name, model, hash, pattern);
+    const bool is_changed = contents != NULL && strcmp(now, contents) != 0;
+    if (is_same && is_changed && source->said != NULL)
+        say_edited(source, name);
+    if (!is_same && (contents == NULL || is_changed) && source->said != NULL)
         say_changed(source, name, hash, contents != NULL);
     return S2_OK;
 }

@@ -138,6 +138,7 @@ static s2_status read_all(const s2_doc *doc, s2_net *out, s2_diag *diag)
     const s2_source source = {.doc = doc, .diag = diag};
     s2_model_shape shape;
     char path[PATH_BYTES];
+    S2_TRY(s2_model_refuse_states(&source, r.prefix));
     if (s2_doc_has(doc, path_to(&r, "kv_lora_rank", path)))
         return s2_doc_refuse(doc, path, diag,
                              "latent attention has projections of its own, which are not priced here");

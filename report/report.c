@@ -1231,6 +1231,9 @@ void s2_sim_report_table_row(const s2_report_subject *subject, const s2_sim *sim
         time_cell(subject->options, sim->predicted, sim->end_to_end_us, 11, buf);
     put_no_room(subject->options, sim, buf);
     put_peer_error(subject->options, sim, 12, buf);
+    const s2_worth worth = worth_of(subject);
+    if (worth.not_judged == NULL)
+        s2_buf_printf(buf, "  recall %.2f, loss %.3f", worth.recall, worth.loss);
     s2_buf_puts(buf, "\n");
 }
 

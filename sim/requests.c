@@ -10,6 +10,7 @@
 #include "sim/capacity.h"
 #include "sim/endtoend.h"
 #include "sim/step.h"
+#include "sim/units.h"
 
 enum {
     CODE_REQUESTS = 709,
@@ -190,6 +191,22 @@ static s2_status refuse_request(const s2_sim_request *request, const char *why, 
                        s2_decimal(much, 4).text);
 }
 
+static s2_status refuse_room(const s2_sim_request *request, double bytes, double room_bytes, s2_diag *diag)
+{
+    s2_buf need = {0}, room = {0};
+    s2_bytes_print(bytes, &need);
+    s2_bytes_print(room_bytes, &room);
+    const s2_status status =
+        s2_diag_set(diag, S2_EINVAL, CODE_REQUESTS, 0, 0,
+                    "line %d: a prompt of %lld and %lld tokens of output do not fit alone: they need %s of "
+                    "cache on a GPU, which has %s for it beside the weights",
+                    request->line, (long long)request->prompt_tok, (long long)request->output_tok,
+                    need.data != NULL ? need.data : "?", room.data != NULL ? room.data : "?");
+    s2_buf_release(&need);
+    s2_buf_release(&room);
+    return status;
+}
+
 /* The most that each request keeps, and how much of the room the prefix takes. */
 static s2_status find_bytes(s2_arena *arena, const s2_pattern *pattern, s2_sim_server *server, s2_diag *diag)
 {
@@ -213,8 +230,8 @@ static s2_status find_bytes(s2_arena *arena, const s2_pattern *pattern, s2_sim_s
     S2_TRY(s2_capacity_peaks(arena, pattern, server->options, prefix_tok, requests->n, len_tok, bytes));
     for (int32_t at = 0; at < requests->n; at++)
         if (server->held_bytes + bytes[at] > server->out->room_bytes)
-            return refuse_request(&requests->requests[at], "do not fit alone: of the cache they need, in GB,",
-                                  (server->held_bytes + bytes[at]) / 1e9, diag);
+            return refuse_room(&requests->requests[at], server->held_bytes + bytes[at],
+                               server->out->room_bytes, diag);
     server->bytes = bytes;
     return S2_OK;
 }

@@ -422,6 +422,49 @@ def check_ratios(words, page, data):
     near(f"search {words}: the model's own layers come first", float(data["own"] is None or "dense attention (" not in page or page.find("own layers (") < page.find("dense attention (")), 1.0)
 
 
+def check_worth():
+    """A table has the worth that a page and JSON have, and docs/worth.md the figures of its commands."""
+    patterns = [f"name {name}; layers 4; heads 8; kv-heads 4; head-dim 32; block 4; layers all: {body}" for name, body in (("a", "local 4 | stride 8 phase kv"), ("b", "dense"))]
+    words = ("s2", "sim", *patterns, "--no-db", "--len", "256", "--bounds")
+    rows = re.findall(r"^[ab] .*?(?:  recall ([\d.]+), loss ([\d.]+))?$", run(*words), re.M)
+    judged = [one["worth"] for one in read_json(*words, "--json")]
+    near("worth: rows of the table", len(rows), len(judged), 9)
+    near("worth: this shape is judged", float(any(judged)), 1.0)
+    for (recall, loss), worth in zip(rows, judged):
+        near("worth: in the table where JSON has it", float(bool(recall)), float(worth is not None))
+        if worth:
+            near("worth: recall", float(recall), worth["recall"], 2)
+            near("worth: loss", float(loss), worth["loss"], 4)
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../docs/worth.md"), encoding="utf-8") as page:
+        said = re.search(r"one dense KV head, ([\d.]+) times faster than dense in prefill by prediction and ([\d.]+) % of its cache, where the cheapest one is ([\d.]+) times faster with ([\d.]+) %", page.read())
+    for body, faster, share in (("local 16 | stride 32 phase kv+1; kv 7: dense", said[1], said[2]), ("local 16 | stride 32 phase head+1", said[3], said[4])):
+        one = read_json("s2", "sim", "model llama-3.1-8b; layers all: " + body, "--len", "128k", "--no-db", "--json")[0]
+        near(f"docs/worth.md: {body}: times faster", float(faster), one["speed_up"])
+        near(f"docs/worth.md: {body}: share of the cache", float(share), 100 * one["kv"]["head_pages"] / one["kv"]["dense"])
+
+
+def check_models():
+    """A model without attention, or with layers that have none, is refused by what it is; an edited file is noticed."""
+    configs = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data/configs")
+    with open(os.path.join(folder, "rwkv.json"), "w") as out:
+        json.dump({"model_type": "rwkv", "hidden_size": 2560, "num_hidden_layers": 4, "vocab_size": 1000}, out)
+    for path, said in ((os.path.join(configs, "mamba-130m.json"), 'of type "mamba" has no attention'), ("rwkv.json", 'of type "rwkv" has no attention'),
+                       *((os.path.join(configs, name + ".json"), "layers keep a state and read no keys") for name in ("jamba-v0.1", "minimax-text-01", "bamba-9b", "lfm2-1.2b"))):
+        done = subprocess.run([os.path.join(PROGRAMS, "s2"), "search", path, "--no-db", "--limit", "2"], capture_output=True, text=True, cwd=folder, timeout=60)
+        near(f"{path} is refused by what it is: {done.stderr}", float(said in done.stderr and done.returncode in (2, 3) and done.stdout == ""), 1.0)
+    run("s2", "export", "model phi-3-small; all: local 16 | stride 8 phase head+1", "--to", "vllm", "--len", "8k", "-o", "edit.json", "--no-db", "--force", cwd=folder)
+    with open(os.path.join(folder, "edit.json")) as file:
+        text = file.read()
+    for edited, noticed in ((text, False), (text.replace('"max_seqlen": 8192', '"max_seqlen": 131072'), True)):
+        with open(os.path.join(folder, "edit.json"), "w") as file:
+            file.write(edited)
+        done = subprocess.run([os.path.join(PROGRAMS, "s2"), "sim", "edit.json", "--no-db", "--len", "4k"], capture_output=True, text=True, cwd=folder, timeout=60)
+        near(f"an edited length is noticed: {done.stderr}", float("was changed after s2 wrote it" in done.stderr), float(noticed))
+        near(f"more fits than the file is for: {done.stderr}", float("is written for at most" in done.stderr), 1.0)
+    done = subprocess.run([os.path.join(PROGRAMS, "s2"), "sim", "model llama-3.1-8b; all: local 4", "--model", "mistral-7b-v0.1", "--no-db", "--len", "4k"], capture_output=True, text=True, timeout=60)
+    near(f"another model is said: {done.stderr}", float("it is priced in mistral-7b" in done.stderr), 1.0)
+
+
 def check_beaten():
     """What wins by what it gives up alone, and what does not fit, is not called best."""
     for words, said in (
@@ -481,7 +524,8 @@ def check_spellings():
         for other in others:
             near(f"{other!r} is read as {first!r}: {question(other)}", float(question(other) == question(first)), 1.0)
     for phrase, said in (("8", "may be"), ("fp8", "fp8 weights"), ("b300", "batch 300"), ("heads 8", "the model"), ("serving", "decode"), ("batch 8, bs 4", "again"),
-                         ("H200 x 2, tp 4", "again"), ("8k, ctx 4k", "already"), ("batch 0", "at least 1")):
+                         ("H200 x 2, tp 4", "again"), ("8k, ctx 4k", "already"), ("batch 0", "at least 1"),
+                         ("fp8 cache", "--kv-dtype"), ("kv cache int8", "--kv-dtype"), ("batch max", "--batch max"), ("largest batch", "--batch max"), ("pp 4", "--pp"), ("2 nodes", "--nodes")):
         near(f"{phrase!r} is refused with {said!r}: {question(phrase)}", float(said in question(phrase)), 1.0)
 
 
@@ -740,6 +784,8 @@ with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     for _ in range(int(os.environ.get("S2_SEARCHES", "12"))):
         check_options(prices)
+    check_worth()
+    check_models()
     check_beaten()
     check_thinned()
     check_spellings()
