@@ -657,8 +657,8 @@ static void experts_that_cannot_be_dealt_are_refused(void **state)
                  {"gpt-oss-20b", S2_PREFILL, 64, 1, "evenly"},
                  {"llama-3.1-8b", S2_DECODE, 2, 1, "model that has some"},
                  {NULL, S2_DECODE, 2, 1, "model that has some"},
-                 {"gpt-oss-20b", S2_TRAIN, 4, 1, "no multiple"},
-                 {"gpt-oss-20b", S2_TRAIN, 4, 6, "no multiple"}};
+                 {"gpt-oss-20b", S2_TRAIN, 4, 1, "needs --dp 4 or a multiple"},
+                 {"gpt-oss-20b", S2_TRAIN, 4, 6, "needs --dp 4 or a multiple"}};
     s2_arena arena = {0};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         const s2_net net = net_of(cases[c].model != NULL ? cases[c].model : "llama-3.1-8b");
