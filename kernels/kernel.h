@@ -72,6 +72,24 @@ typedef struct s2_cached {
     const int32_t *seqs; /* n_seqs; each has the plan's k_tok tokens */
 } s2_cached;
 
+/*
+ * Key blocks that were chosen at run time, in the device's memory: for each query block of each head a list in
+ * any order. Key block b has positions [b, b + 1) * k_block_tok, query block b positions [b, b + 1) *
+ * q_block_tok; the first one listed is that of the first query. A row reads the keys of the blocks that its
+ * query block lists, those at or before its own position where the layer is causal. A number that is listed
+ * twice counts once; one that names no block of the sequence counts nothing; a count below 0 is 0, one above
+ * `most` is `most`. Lists may change from run to run.
+ */
+typedef struct s2_listed {
+    const int32_t *counts;  /* [seq][head][q_blocks] */
+    const int32_t *indices; /* [seq][head][q_blocks][most] */
+    int32_t n_heads;        /* H, or G: then the query heads of a KV head share lists */
+    int32_t q_blocks;       /* what the arrays have room for; blocks beyond it list nothing */
+    int32_t most;           /* at least 1 */
+    int32_t q_block_tok;    /* 16, 32, 64 or a multiple of 128 */
+    int32_t k_block_tok;    /* the block of the pattern: a power of two, at least 16 */
+} s2_listed;
+
 typedef struct s2_attn_problem {
     s2_pass pass;
     s2_dtype dtype;             /* of q, k, v, o and the gradients; accumulation is the kernel's */
@@ -97,6 +115,7 @@ typedef struct s2_attn_problem {
     int32_t select_pages;       /* DECODING: > 0: each KV head of a dense layer reads this many pages
                                 (kernels/select.h) */
     int32_t select_page_tok;    /* ... of this many tokens */
+    const s2_listed *listed;    /* FORWARD: what the rows of a dense layer read instead; NULL: all */
     s2_tensor o;                /* H heads: written by FORWARD and DECODING, read by BACKWARD */
     s2_rows lse;                /* like o */
     s2_tensor d_o;              /* BACKWARD only, like o: the incoming gradient, read */
@@ -137,7 +156,7 @@ typedef enum s2_tolerance {
 } s2_tolerance;
 
 /* What a kernel computes beyond plain attention. It is never offered a problem that needs more. */
-enum { S2_TAKES_CAP = 1, S2_TAKES_SINKS = 2, S2_TAKES_E4M3 = 4 };
+enum { S2_TAKES_CAP = 1, S2_TAKES_SINKS = 2, S2_TAKES_E4M3 = 4, S2_TAKES_LISTED = 8 };
 
 /* Somebody else's kernel, in a process, and perhaps on a device, that this process does not drive. */
 typedef struct s2_kernel_elsewhere {

@@ -19,6 +19,36 @@ static bool begins_fit(const int32_t *begin_tok, int32_t seq, int32_t n_tok)
     return begin_tok == NULL || begin_tok[seq + 1] - begin_tok[seq] == n_tok;
 }
 
+static bool is_dense(const s2_plan *plan)
+{
+    int64_t all = 0;
+    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
+        all += (int64_t)plan->seqs[seq].q_tok * plan->seqs[seq].k_tok * plan->pattern->n_heads;
+    return plan->counts.pairs == (plan->pattern->causal ? plan->counts.pairs_causal : all);
+}
+
+static s2_status check_listed(const s2_attn_problem *problem, s2_diag *why)
+{
+    const s2_listed *const listed = problem->listed;
+    const int32_t q_tok = listed->q_block_tok;
+    if (problem->pass != S2_PASS_FORWARD || !is_dense(problem->plan))
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "lists of blocks are for the forward of a dense layer");
+    if (listed->counts == NULL || listed->indices == NULL || listed->q_blocks < 1 || listed->most < 1)
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "lists of blocks are missing or have no room");
+    if (listed->n_heads != problem->n_heads && listed->n_heads != problem->n_kv_heads)
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0,
+                           "%d heads have lists: must be those of queries, %d, or of keys, %d",
+                           listed->n_heads, problem->n_heads, problem->n_kv_heads);
+    if (q_tok < 16 || (q_tok % 128 != 0 && (q_tok > 64 || 64 % q_tok != 0)))
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0,
+                           "query blocks of %d tokens: must be 16, 32, 64 or a multiple of 128", q_tok);
+    if (listed->k_block_tok < 16 || listed->k_block_tok != problem->plan->pattern->block_tok)
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0,
+                           "key blocks of %d tokens: must be 16 or more, and the pattern's (%d)",
+                           listed->k_block_tok, problem->plan->pattern->block_tok);
+    return S2_OK;
+}
+
 s2_status s2_problem_check(const s2_attn_problem *problem, s2_diag *why)
 {
     const s2_plan *const plan = problem->plan;
@@ -43,6 +73,8 @@ s2_status s2_problem_check(const s2_attn_problem *problem, s2_diag *why)
     if (problem->pass == S2_PASS_BACKWARD && (!aligned(&problem->d_o) || !aligned(&problem->d_q) ||
                                               !aligned(&problem->d_k) || !aligned(&problem->d_v)))
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "a gradient is missing or not aligned to 16 bytes");
+    if (problem->listed != NULL)
+        S2_TRY(check_listed(problem, why));
     if ((problem->q_begin_tok == NULL) != (problem->k_begin_tok == NULL))
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0,
                            "unequal lengths need the beginnings of queries and of keys");

@@ -59,6 +59,9 @@ s2_status s2_kernel_supports(const s2_device *device, const s2_kernel *kernel, c
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "%s takes no sink logits", kernel->traits->name);
     if (problem->e4m3 && (kernel->takes & S2_TAKES_E4M3) == 0)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "%s reads no e4m3 keys", kernel->traits->name);
+    if (problem->listed != NULL && (kernel->takes & S2_TAKES_LISTED) == 0)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
+                           "%s takes no lists of blocks in the device's memory", kernel->traits->name);
     return kernel->supports(device, problem, why);
 }
 

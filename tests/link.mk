@@ -32,7 +32,7 @@ $(O)/screens/test_%: $(O)/tests/test_%.c.o $(call obj,$(filter-out %_ncurses.c,$
                     $(wildcard sim/*.c plan/*.c reach/*.c)) $(O)/sim/texts.o $(O)/libcore.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $^ -o $@ -lcmocka $(LIBS_CORE)
-$(B)/bench_gpu: $(call obj,tests/bench/bench_gpu.c tests/bench/ceiling.cu) $(O)/libs2.a
+$(B)/bench_gpu: $(call obj,tests/bench/bench_gpu.c tests/kcheck/listed.c tests/bench/ceiling.cu) $(O)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS) $(LIBS_CUDA)
 $(B)/bench_decode $(B)/bench_steps: $(B)/bench_%: $(O)/tests/bench/bench_%.c.o $(O)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS) $(LIBS_CUDA)

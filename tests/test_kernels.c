@@ -351,6 +351,60 @@ static void a_kernel_that_does_not_say_so_is_offered_no_cap_and_no_sinks(void **
     s2_device_close(&device);
 }
 
+static s2_status check_lists(s2_arena *arena, const char *rules, const s2_listed *listed, s2_pass pass)
+{
+    static _Alignas(16) float memory[4];
+    static const s2_plan_seq seq = {100, 200};
+    char text[120];
+    s2_pattern pattern;
+    s2_plan plan;
+    const int n = snprintf(text, sizeof text, "heads 4; kv-heads 2; head-dim 64; block 64; %s", rules);
+    const s2_plan_options options = s2_kernel_cut(&s2_traits_sm90, 64);
+    assert_int_equal(s2_pattern_parse(arena, text, (size_t)n, NULL, &pattern, NULL), S2_OK);
+    assert_int_equal(s2_plan_build(arena, &pattern, S2_PREFILL, 0, &seq, 1, &options, &plan, NULL), S2_OK);
+    s2_attn_problem problem = {.pass = pass,
+                               .plan = &plan,
+                               .n_seqs = 1,
+                               .n_heads = 4,
+                               .n_kv_heads = 2,
+                               .head_dim = 64,
+                               .scale = 1.0f,
+                               .listed = listed,
+                               .lse = {memory, 0, 0}};
+    problem.q = problem.k = problem.v = problem.o = (s2_tensor){memory, 0, 64, 64};
+    problem.d_q = problem.d_k = problem.d_v = problem.d_o = problem.q;
+    return s2_problem_check(&problem, NULL);
+}
+
+static void lists_of_blocks_are_checked(void **state)
+{
+    (void)state;
+    static const int32_t some[1] = {0};
+    static const s2_listed good = {some, some, 2, 4, 8, 64, 64};
+    const s2_listed bad[] = {
+        {NULL, some, 2, 4, 8, 64, 64},  {some, NULL, 2, 4, 8, 64, 64},   {some, some, 3, 4, 8, 64, 64},
+        {some, some, 1, 4, 8, 64, 64},  {some, some, 2, 0, 8, 64, 64},   {some, some, 2, 4, 0, 64, 64},
+        {some, some, 2, 4, 8, 0, 64},   {some, some, 2, 4, 8, -128, 64}, {some, some, 2, 4, 8, 8, 64},
+        {some, some, 2, 4, 8, 48, 64},  {some, some, 2, 4, 8, 192, 64},  {some, some, 2, 4, 8, 64, 32},
+        {some, some, 2, 4, 8, 64, 128}, {some, some, 2, -1, 8, 64, 64}};
+    s2_arena arena = {0};
+    s2_device *device = open_cpu();
+    s2_listed each = good;
+    assert_int_equal(check_lists(&arena, "layers all: dense", &good, S2_PASS_FORWARD), S2_OK);
+    assert_int_equal(check_lists(&arena, "causal no; layers all: dense", &good, S2_PASS_FORWARD), S2_OK);
+    each.n_heads = 4;
+    for (each.q_block_tok = 16; each.q_block_tok <= 256; each.q_block_tok *= 2)
+        assert_int_equal(check_lists(&arena, "layers all: dense", &each, S2_PASS_FORWARD), S2_OK);
+    for (size_t at = 0; at < sizeof bad / sizeof *bad; at++)
+        assert_int_equal(check_lists(&arena, "layers all: dense", &bad[at], S2_PASS_FORWARD), S2_EINVAL);
+    assert_int_equal(check_lists(&arena, "layers all: local 1", &good, S2_PASS_FORWARD), S2_EINVAL);
+    assert_int_equal(check_lists(&arena, "layers all: dense", &good, S2_PASS_BACKWARD), S2_EINVAL);
+    const s2_attn_problem listed = {.pass = S2_PASS_FORWARD, .head_dim = 64, .listed = &good};
+    assert_int_equal(s2_kernel_supports(device, &s2_kernel_cpu, &listed, NULL), S2_EUNSUPPORTED);
+    s2_arena_release(&arena);
+    s2_device_close(&device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -363,6 +417,7 @@ int main(void)
         cmocka_unit_test(a_sampled_run_looks_at_fewer_items_and_leaves_the_rest_alone),
         cmocka_unit_test(what_a_kernel_does_not_compute_is_unsupported_with_a_reason),
         cmocka_unit_test(a_kernel_that_does_not_say_so_is_offered_no_cap_and_no_sinks),
+        cmocka_unit_test(lists_of_blocks_are_checked),
     };
     return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "kernels/cuda/fwd_sm90.cuh"
 #include "kernels/cuda/fwd_sm90_inst.cuh"
+#include "kernels/cuda/lists.cuh"
 #include "kernels/cuda/sm90_host.cuh"
 
 namespace
@@ -48,11 +49,13 @@ Launch extra_launch_of(int32_t head_dim, s2_dtype dtype)
     return NULL;
 }
 
-s2_status supports_plan(const s2_plan *plan, int32_t head_dim, s2_diag *why)
+s2_status supports_plan(const s2_attn_problem *problem, s2_diag *why)
 {
-    if (plan->options.tile_tok * plan->pack_heads != 128 || plan->options.key_tok != key_step(head_dim) / 2)
+    const s2_plan *const plan = problem->plan;
+    const int32_t half_tok = key_step(problem->head_dim) / 2;
+    if (plan->options.tile_tok * plan->pack_heads != 128 || plan->options.key_tok != half_tok)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the plan was cut for another kernel");
-    return S2_OK;
+    return problem->listed != NULL ? s2_cuda_lists_support(problem, half_tok, why) : S2_OK;
 }
 
 s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
@@ -73,7 +76,7 @@ s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_d
     if (!s2_cuda_strides_fit(&problem->q) || !s2_cuda_strides_fit(&problem->k) ||
         !s2_cuda_strides_fit(&problem->v) || !s2_cuda_strides_fit(&problem->o))
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs strides that are multiples of 8 elements");
-    return problem->plan != NULL ? supports_plan(problem->plan, problem->head_dim, why) : S2_OK;
+    return problem->plan != NULL ? supports_plan(problem, why) : S2_OK;
 }
 
 s2_status make_maps(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
@@ -140,9 +143,18 @@ void fill_params(const s2_attn_problem *problem, State *state)
     params->sink = problem->sinks ? problem->sink : NULL;
 }
 
+s2_status make_steps(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
+{
+    const int32_t step_tok = key_step(problem->head_dim);
+    return problem->listed != NULL
+               ? s2_cuda_lists_open(device, problem, step_tok / 2, rows_of, &state->steps, why)
+               : s2_sm90_upload_steps(device, problem, step_tok, rows_of, &state->steps, why);
+}
+
 s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out, s2_diag *why)
 {
     static const int32_t zero[2] = {0, 0};
+    S2_TRY(s2_problem_check(problem, why));
     S2_TRY(supports(device, problem, why));
     State *const state = (State *)s2_calloc(1, sizeof *state);
     if (state == NULL)
@@ -155,8 +167,7 @@ s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out,
     if (status == S2_OK)
         status = upload_rows(device, problem, state, why);
     if (status == S2_OK)
-        status =
-            s2_sm90_upload_steps(device, problem, key_step(problem->head_dim), rows_of, &state->steps, why);
+        status = make_steps(device, problem, state, why);
     if (status == S2_OK)
         status = s2_cuda_upload(device, zero, sizeof zero, &state->counter, why);
     if (status != S2_OK) {
@@ -177,6 +188,16 @@ s2_status move(s2_device *device, const s2_attn_problem *problem, State *state, 
     return S2_OK;
 }
 
+/*
+ * The counter, which is zero then, is cleared once more in between: the forward may begin while the kernel
+ * before it ends, and reads its first item before it waits for that one; but not while anything else runs.
+ */
+s2_status plan_lists(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
+{
+    S2_TRY(s2_cuda_lists_plan(device, problem, key_step(problem->head_dim) / 2, &state->steps, why));
+    return s2_cuda_try(cudaMemsetAsync(state->counter, 0, 8, s2_cuda_stream(device)), why);
+}
+
 s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_diag *why)
 {
     State *const state = (State *)raw;
@@ -184,6 +205,8 @@ s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_d
         return S2_OK;
     if (s2_sm90_moves(device, problem, &state->where))
         S2_TRY(move(device, problem, state, why));
+    if (problem->listed != NULL)
+        S2_TRY(plan_lists(device, problem, state, why));
     state->params.lse = problem->lse.data;
     return s2_cuda_try(
         state->launch(state->params, state->block_tok, device->n_units, s2_cuda_stream(device)), why);
@@ -200,7 +223,7 @@ extern "C" const s2_kernel s2_kernel_sm90 = {&s2_traits_sm90,
                                              prepare,
                                              run,
                                              finish,
-                                             S2_TAKES_CAP | S2_TAKES_SINKS,
+                                             S2_TAKES_CAP | S2_TAKES_SINKS | S2_TAKES_LISTED,
                                              nullptr,
                                              false,
                                              false};

@@ -20,6 +20,7 @@
 #include "pattern/parse.h"
 #include "tests/bench/ceiling.h"
 #include "tests/bench/shapes.h"
+#include "tests/kcheck/listed.h"
 #include "tests/bench/words.h"
 
 enum {
@@ -338,6 +339,14 @@ static s2_status time_request(s2_bench *bench, const s2_bench_shape *shape,
     return status;
 }
 
+/* NULL: the best. */
+static const s2_kernel *kernel_of(const s2_bench_shape *shape)
+{
+    if (shape->kernel != NULL && strcmp(shape->kernel, s2_listed_sm90.traits->name) == 0)
+        return &s2_listed_sm90;
+    return shape->kernel != NULL ? s2_kernel_find(shape->kernel) : NULL;
+}
+
 static s2_status bench_request(s2_bench *bench, const s2_bench_shape *shape, int32_t n_tok, s2_arena *arena,
                                s2_validation *out)
 {
@@ -352,7 +361,7 @@ static s2_status bench_request(s2_bench *bench, const s2_bench_shape *shape, int
     request.dtype = shape->dtype;
     request.cap = shape->cap;
     request.sinks = shape->sinks;
-    request.kernel = shape->kernel != NULL ? s2_kernel_find(shape->kernel) : NULL;
+    request.kernel = kernel_of(shape);
     request.head_major = true;
     if (bench->check)
         S2_TRY(check(bench, &request, out));

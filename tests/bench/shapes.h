@@ -66,6 +66,15 @@ static const s2_bench_shape s2_bench_shapes[] = {
     {"gemma2", "dense", S2_PASS_FORWARD, 32, 16, 128, 64, S2_BF16, 1, NULL, "8k,32k", 50.0f, false},
     {"gemma2_uncapped", "dense", S2_PASS_FORWARD, 32, 16, 128, 64, S2_BF16, 1, NULL, "8k,32k", 0.0f, false},
     {"gemma2_d256", "dense", S2_PASS_FORWARD, 16, 8, 256, 64, S2_BF16, 1, NULL, "8k", 50.0f, false},
+    /* Lists on the device: planned there at each launch. Every query block has its own, but for the last row. */
+    {"chosen64", "local 1 | random 63 seed 1", S2_PASS_FORWARD, 32, 32, 128, 64, S2_BF16, 1, "sm90_lists",
+     "8k,32k", 0.0f, false},
+    {"chosen128", "local 1 | random 31 seed 1", S2_PASS_FORWARD, 32, 32, 128, 128, S2_BF16, 1, "sm90_lists",
+     "8k,32k", 0.0f, false},
+    {"chosen64_groups", PHI3, S2_PASS_FORWARD, 32, 8, 128, 64, S2_BF16, 1, "sm90_lists", "8k,32k", 0.0f,
+     false},
+    {"chosen64_alike", "stride 8 phase head", S2_PASS_FORWARD, 32, 32, 128, 64, S2_BF16, 1, "sm90_lists",
+     "8k,32k,64k", 0.0f, false},
     /* Gradients: deterministic by default; fused sums dQ as it comes. */
     {"L8V16", L8V16, S2_PASS_BACKWARD, 32, 32, 128, 64, S2_BF16, 1, NULL, "8k,32k,128k", 0.0f, false},
     {"phi3", PHI3, S2_PASS_BACKWARD, 32, 8, 128, 64, S2_BF16, 1, NULL, "8k,32k,128k", 0.0f, false},

@@ -18,6 +18,7 @@
 #include "judge/watchdog.h"
 #include "judge/validate.h"
 #include "pattern/parse.h"
+#include "tests/kcheck/listed.h"
 #include "tests/kcheck/sabotage.h"
 #include "tests/kcheck/selection.h"
 
@@ -461,6 +462,9 @@ int main(int argc, char **argv)
     for (int32_t at = 0; s2_kernel_at(at) != NULL && !run.sabotage; at++)
         if (wants(run.only_kernel, s2_kernel_at(at)->traits->name))
             check_kernel(&run, s2_kernel_at(at));
+    if (!run.sabotage && s2_kernel_find("sm90") != NULL &&
+        wants(run.only_kernel, s2_listed_sm90.traits->name))
+        check_kernel(&run, &s2_listed_sm90);
     if (run.sabotage || (!run.list && run.only_kernel == NULL))
         check_sabotage(&run);
     if (run.list)

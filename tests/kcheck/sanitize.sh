@@ -43,7 +43,7 @@ fi
 
 kcheck=$1 lanes=$2 relay=$3
 shift 3
-kernels=${*:-sm80 sm90 decode sm80_bwd sm90_bwd sm90_bwd_fused}
+kernels=${*:-sm80 sm90 sm90_lists decode sm80_bwd sm90_bwd sm90_bwd_fused}
 compute-sanitizer --tool racecheck "$relay" >"$log" 2>&1
 indirect=$(errors_of "$log")
 compute-sanitizer --tool racecheck "$relay" direct >"$log" 2>&1

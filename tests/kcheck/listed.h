@@ -1,0 +1,16 @@
+/*
+ * tests/kcheck/listed.h - the forward over lists of blocks on the device, judged like any other kernel.
+ */
+#ifndef S2_TESTS_KCHECK_LISTED_H
+#define S2_TESTS_KCHECK_LISTED_H
+
+#include "kernels/kernel.h"
+
+/*
+ * The Hopper forward of a dense layer whose lists say what the pattern reads. They are out of order, and have
+ * duplicates, numbers of no block and counts out of range wherever these change nothing. It supports nothing in
+ * a build without CUDA.
+ */
+extern const s2_kernel s2_listed_sm90;
+
+#endif /* S2_TESTS_KCHECK_LISTED_H */
