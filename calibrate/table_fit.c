@@ -168,14 +168,20 @@ static void set_start(s2_law_rows *law, const s2_peer_cut *cut, s2_pass pass, in
     }
     /* a kernel that is far from the data sheet wherever it is timed is so in all that it does */
     const double slow = fmax(1, 1 / (FAR * step_us * most_speed));
-    const double start[N] = {
-        [S2_PEER_launch_us] = fmin(5, least_us / 2), [S2_PEER_tile_us] = slow, [S2_PEER_rows_us] = slow,
-        [S2_PEER_step_us] = slow * step_us,          [S2_PEER_least_us] = 1,   [S2_PEER_read_gb_s] = memory,
-        [S2_PEER_write_gb_s] = 4 * memory,           [S2_PEER_join_us] = 2,    [S2_PEER_part_us_mb] = 0.2};
+    const double start[N] = {[S2_PEER_launch_us] = fmin(5, least_us / 2),
+                             [S2_PEER_tile_us] = slow,
+                             [S2_PEER_rows_us] = slow,
+                             [S2_PEER_step_us] = slow * step_us,
+                             [S2_PEER_mask_times] = 1,
+                             [S2_PEER_least_us] = 1,
+                             [S2_PEER_read_gb_s] = memory,
+                             [S2_PEER_write_gb_s] = 4 * memory,
+                             [S2_PEER_join_us] = 2,
+                             [S2_PEER_part_us_mb] = 0.2};
     static const double width[N] = {
-        [S2_PEER_launch_us] = 1,  [S2_PEER_tile_us] = 1,   [S2_PEER_rows_us] = 1,
-        [S2_PEER_step_us] = 1,    [S2_PEER_least_us] = 1,  [S2_PEER_read_gb_s] = 1,
-        [S2_PEER_write_gb_s] = 3, [S2_PEER_join_us] = 1.5, [S2_PEER_part_us_mb] = 2};
+        [S2_PEER_launch_us] = 1,  [S2_PEER_tile_us] = 1,   [S2_PEER_rows_us] = 1,   [S2_PEER_step_us] = 1,
+        [S2_PEER_mask_times] = 1, [S2_PEER_least_us] = 1,  [S2_PEER_read_gb_s] = 1, [S2_PEER_write_gb_s] = 3,
+        [S2_PEER_join_us] = 1.5,  [S2_PEER_part_us_mb] = 2};
     for (int32_t c = 0; c < N; c++) {
         law->start[c] = log(start[c]);
         law->width[c] = width[c];

@@ -51,6 +51,17 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
+/* What a switch for causality does not say: a pattern, or fewer queries than keys. */
+static bool is_masked(const s2_peer_launch *launch)
+{
+    return !launch->is_dense || (launch->pass != S2_PASS_DECODE && launch->q_tok < launch->len_tok);
+}
+
+static bool skips_later(const s2_peer_launch *launch, const s2_peer_cut *cut)
+{
+    return cut->skips != S2_SKIPS_NONE && !(cut->skips == S2_SKIPS_SWITCHED && is_masked(launch));
+}
+
 /* Rows of n_heads heads, token after token, in tiles; the last tiles are the longest. */
 static s2_status tile_dense(s2_arena *arena, const s2_peer_launch *launch, const s2_peer_cut *cut,
                             int64_t n_heads, int64_t n_lists, s2_tiling *out)
@@ -63,7 +74,7 @@ static s2_status tile_dense(s2_arena *arena, const s2_peer_launch *launch, const
         const int64_t begin = tile * cut->tile_rows,
                       end = begin + cut->tile_rows < rows ? begin + cut->tile_rows : rows;
         const int64_t token = (end - 1) / n_heads;
-        const int64_t keys = launch->classes->pattern->causal && cut->skips != S2_SKIPS_NONE
+        const int64_t keys = launch->classes->pattern->causal && skips_later(launch, cut)
                                  ? launch->len_tok - launch->q_tok + token + 1
                                  : launch->len_tok;
         add_tiles(out, (double)ceil_div(keys, cut->key_tok), (double)(end - begin) / cut->tile_rows, n_lists);
@@ -218,6 +229,7 @@ s2_status s2_peer_work_of(s2_arena *arena, const s2_peer_launch *launch, const s
         .n_tiles = tiling.n,
         .tiles = tiling.tiles,
         .n_parts = n_parts,
+        .masked = is_masked(launch),
         .read_bytes = bytes,
         .write_bytes = batch * (double)launch->q_tok * layer->n_kv_heads * 4 * row,
         .part_bytes = q_rows * n_parts * layer->head_dim * 2 * (double)sizeof(float),
@@ -236,12 +248,13 @@ s2_status s2_peer_work_of(s2_arena *arena, const s2_peer_launch *launch, const s
 static double makespan_us(const double *constant, const s2_peer_work *work, int32_t n_sms)
 {
     const double tick_us = 1e-4;
+    const double step_us = constant[S2_PEER_step_us] * (work->masked ? constant[S2_PEER_mask_times] : 1);
     s2_workers workers;
     s2_workers_init(&workers, n_sms < S2_LIMIT_WORKERS ? n_sms : S2_LIMIT_WORKERS);
     for (int32_t t = 0; t < work->n_tiles; t++) {
         const s2_peer_tiles *const tile = &work->tiles[t];
-        const double us = constant[S2_PEER_tile_us] + constant[S2_PEER_rows_us] * tile->rows +
-                          constant[S2_PEER_step_us] * tile->steps;
+        const double us =
+            constant[S2_PEER_tile_us] + constant[S2_PEER_rows_us] * tile->rows + step_us * tile->steps;
         s2_workers_give(&workers, tile->n, llrint(fmax(us, constant[S2_PEER_least_us]) / tick_us));
     }
     return (double)s2_workers_end(&workers) * tick_us;

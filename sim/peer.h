@@ -4,7 +4,7 @@
  * All that is read of such a kernel is a table of its times. Laws of a few constants are fitted to it
  * (calibrate/table.h), one for each pass, head dimension and kind of group:
  *
- *     tile   = max(l, a + r rows + c steps)      microseconds of one SM; rows: share of the tile that is filled
+ *     tile   = max(l, a + r rows + c m steps)    microseconds of one SM; rows: share of the tile that is filled
  *     C      = makespan of the tiles, longest first, over the SMs
  *     T      = t0 + (C^4 + (bytes / rate)^4)^(1/4) + bytes of new K and V / rate + parts
  *
@@ -28,8 +28,17 @@ extern "C" {
 /* Whether a kernel shares a tile between the heads of a group. */
 typedef enum s2_peer_packing { S2_PACKS_NEVER, S2_PACKS_ONE_TOKEN, S2_PACKS_ALWAYS } s2_peer_packing;
 
-/* Which steps a kernel skips: those that the pattern leaves unread, only those of later keys, or none. */
-typedef enum s2_peer_skips { S2_SKIPS_UNREAD, S2_SKIPS_LATER, S2_SKIPS_NONE, S2_N_PEER_SKIPS } s2_peer_skips;
+/*
+ * Which steps a kernel skips: those that the pattern leaves unread, only those of later keys, none, or those of
+ * later keys where its switch for causality says them: for dense attention of as many queries as keys.
+ */
+typedef enum s2_peer_skips {
+    S2_SKIPS_UNREAD,
+    S2_SKIPS_LATER,
+    S2_SKIPS_NONE,
+    S2_SKIPS_SWITCHED,
+    S2_N_PEER_SKIPS
+} s2_peer_skips;
 
 /* How it cuts its work: query rows of a tile, keys of a step. */
 typedef struct s2_peer_cut {
@@ -46,6 +55,7 @@ typedef struct s2_peer_cut {
     X(tile_us, 0, 1e6)                                                                                       \
     X(rows_us, 0, 1e6)                                                                                       \
     X(step_us, 1e-9, 1e6)                                                                                    \
+    X(mask_times, 1e-3, 1e3)                                                                                 \
     X(least_us, 0, 1e6)                                                                                      \
     X(read_gb_s, 1e-3, 1e12)                                                                                 \
     X(write_gb_s, 1e-3, 1e12)                                                                                \
@@ -106,6 +116,7 @@ typedef struct s2_peer_work {
     int32_t n_tiles;
     const s2_peer_tiles *tiles; /* longest first */
     int32_t n_parts;            /* of each tile */
+    bool masked;                /* no switch for causality says it: its steps take mask_times as long */
     double read_bytes;          /* Q, K, V and O, each once */
     double write_bytes;         /* new K and V in a cache: read and written */
     double part_bytes;          /* what parts write to be added up */

@@ -100,7 +100,10 @@ static s2_status open_law(s2_peer_reader *reader, const char *rest)
         head_dim < 1 || head_dim > 65536)
         return refuse(reader, "expected a pass, a head dimension and a kind of group");
     s2_peer_law *const law = &reader->out.laws[reader->out.n_laws++];
-    *law = (s2_peer_law){.head_dim = head_dim, .group = S2_N_PEER_GROUPS, .causal = true};
+    *law = (s2_peer_law){.head_dim = head_dim,
+                         .group = S2_N_PEER_GROUPS,
+                         .causal = true,
+                         .constant = {[S2_PEER_mask_times] = 1}};
     for (s2_peer_group g = 0; g < S2_N_PEER_GROUPS; g++)
         law->group = strcmp(group, s2_peer_group_word(g)) == 0 ? g : law->group;
     for (s2_pass p = 0; p < S2_N_PASSES; p++)

@@ -128,6 +128,7 @@ static void a_law_is_found_again_from_the_times_that_it_made(void **state)
                                           [S2_PEER_tile_us] = 1.2,
                                           [S2_PEER_rows_us] = 2.1,
                                           [S2_PEER_step_us] = 2,
+                                          [S2_PEER_mask_times] = 1.5,
                                           [S2_PEER_least_us] = 1,
                                           [S2_PEER_read_gb_s] = 3300,
                                           [S2_PEER_write_gb_s] = 20000,
@@ -479,9 +480,10 @@ static void what_a_kernel_skips_shows_in_its_times(void **state)
 {
     const s2_gpu gpu = gpu_of("h200");
     const double constant[S2_N_PEER_CONSTANTS] = {
-        [S2_PEER_launch_us] = 6,      [S2_PEER_tile_us] = 1.2, [S2_PEER_rows_us] = 2.1,
-        [S2_PEER_step_us] = 2,        [S2_PEER_least_us] = 1,  [S2_PEER_read_gb_s] = 3300,
-        [S2_PEER_write_gb_s] = 20000, [S2_PEER_join_us] = 3,   [S2_PEER_part_us_mb] = 0.1};
+        [S2_PEER_launch_us] = 6,    [S2_PEER_tile_us] = 1.2,      [S2_PEER_rows_us] = 2.1,
+        [S2_PEER_step_us] = 2,      [S2_PEER_mask_times] = 1.5,   [S2_PEER_least_us] = 1,
+        [S2_PEER_read_gb_s] = 3300, [S2_PEER_write_gb_s] = 20000, [S2_PEER_join_us] = 3,
+        [S2_PEER_part_us_mb] = 0.1};
     for (s2_peer_skips skips = 0; skips < S2_N_PEER_SKIPS; skips++) {
         const s2_peer_cut cut = {128, 128, S2_PACKS_NEVER, false, skips};
         s2_arena arena = {0};
