@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "search/space.h"
+#include "tui/columns.h"
 #include "tui/looks.h"
 #include "tui/session.h"
 #include "tui/view.h"
@@ -402,6 +403,92 @@ static void every_view_equals_its_golden_at_four_sizes(void **state)
                      sizes[size].rows, sizes[size].ascii ? "-ascii" : "");
             check_golden(name, &buf);
             s2_buf_release(&buf);
+            s2_session_release(&session);
+        }
+}
+
+/* The text of a part of the screen, its rows joined by one blank each. */
+static void read_part(const s2_canvas *canvas, s2_rect part, s2_buf *out)
+{
+    for (int32_t row = part.row; row < part.row + part.rows; row++)
+        for (int32_t col = part.col; col <= part.col + part.cols; col++) {
+            const uint32_t glyph =
+                col < part.col + part.cols ? canvas->cells[row * canvas->cols + col].glyph : ' ';
+            if (glyph != ' ' || (out->len > 0 && out->data[out->len - 1] != ' '))
+                s2_buf_printf(out, "%c", glyph < 127 ? (char)glyph : '?');
+        }
+}
+
+static void check_says(const s2_canvas *canvas, s2_rect part, const char *words)
+{
+    s2_buf text = {0}, screen = {0};
+    read_part(canvas, part, &text);
+    if (text.data != NULL && strstr(text.data, "time ") != NULL && strstr(text.data, words) == NULL) {
+        s2_canvas_dump(canvas, false, &screen);
+        fail_msg("a time that does not say \"%s\":\n%.*s", words, (int)screen.len, screen.data);
+    }
+    s2_buf_release(&text);
+}
+
+static void ask_anything(s2_rng *rng, s2_session *session)
+{
+    s2_knobs knobs = session->state.knobs;
+    static const s2_knob asked[] = {S2_KNOB_LEN,   S2_KNOB_BATCH, S2_KNOB_DTYPE,
+                                    S2_KNOB_CACHE, S2_KNOB_GPU,   S2_KNOB_PRICE};
+    for (size_t n = 0; n < sizeof asked / sizeof asked[0]; n++)
+        for (uint64_t turns = s2_rng_below(rng, 8); turns-- > 0;)
+            s2_knobs_turn(&knobs, asked[n], asked[n] == S2_KNOB_LEN ? -1 : 1);
+    s2_session_restore(session, &knobs, SAMPLES[s2_rng_below(rng, N_SAMPLES)]);
+}
+
+/* Wherever a panel has a time it says of which phase, length, batch, GPU and types. */
+static void every_time_says_what_it_is_of(void **unused)
+{
+    (void)unused;
+    static const char *const keys[] = {"1", "", "j\n", " j j c"};
+    s2_rng rng = {s2_test_seed(31)};
+    for (int64_t n = 0; n < s2_test_cases(60); n++) {
+        s2_session session;
+        s2_buf words = {0};
+        const size_t view = (size_t)s2_rng_below(&rng, 4);
+        const int32_t rows = 18 + (int32_t)s2_rng_below(&rng, 40), cols = 80 + (int32_t)s2_rng_below(&rng, 120);
+        begin(&session, rows, cols, s2_rng_below(&rng, 2) == 0);
+        ask_anything(&rng, &session);
+        press(&session, keys[view]);
+        if (view == 1)
+            s2_session_open(&session, SAMPLES[n % N_SAMPLES]);
+        s2_session_draw(&session);
+        const s2_question question = s2_knobs_question(&session.state.knobs);
+        s2_question_tell(&question, &words);
+        const s2_rect body = s2_layout_frame(rows, cols).body, preview = s2_layout_list_in(body).preview;
+        const s2_rect part = view == 1   ? (s2_rect){preview.row, 1, preview.rows, 29}
+                             : view == 3 ? (s2_rect){0, 0, rows, cols}
+                                         : s2_panels_place(&session.state).cost;
+        check_says(&session.canvas, part, words.data);
+        s2_buf_release(&words);
+        s2_session_release(&session);
+    }
+}
+
+/* A list that has prices of another kind than its panel shows the whole kind of each, or no prices. */
+static void a_list_that_shows_prices_shows_all_of_their_kinds(void **unused)
+{
+    (void)unused;
+    for (int32_t cols = 40; cols <= 200; cols++)
+        for (int kinds = 0; kinds < 3; kinds++) {
+            s2_session session;
+            s2_buf screen = {0};
+            begin(&session, 30, cols, true);
+            for (int32_t at = 0; at < N_SAMPLES && kinds > 0; at++)
+                rows_of_samples[at].priced_on = kinds == 1 ? "h100-sxm" : "64 x mi300 b128 fp16 e4m3";
+            assert_int_equal(s2_session_resize(&session, 30, cols), S2_OK);
+            s2_session_draw(&session);
+            s2_canvas_dump(&session.canvas, false, &screen);
+            s2_buf_add(&screen, "", 1);
+            if (s2_column_has_room(&session.state, S2_COLUMN_TIME))
+                for (int32_t at = 0; at < N_SAMPLES; at++)
+                    assert_non_null(strstr(screen.data, rows_of_samples[at].priced_on));
+            s2_buf_release(&screen);
             s2_session_release(&session);
         }
 }
@@ -1060,6 +1147,8 @@ int main(void)
         cmocka_unit_test(no_key_means_two_things_in_one_view),
         cmocka_unit_test(help_lists_the_keys_that_are_bound_and_no_others),
         cmocka_unit_test(every_view_equals_its_golden_at_four_sizes),
+        cmocka_unit_test(every_time_says_what_it_is_of),
+        cmocka_unit_test(a_list_that_shows_prices_shows_all_of_their_kinds),
         cmocka_unit_test(compare_shows_masks_or_says_that_it_does_not),
         cmocka_unit_test(an_empty_list_says_why_at_every_size),
         cmocka_unit_test(every_view_says_something_where_there_is_nothing),

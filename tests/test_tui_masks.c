@@ -206,7 +206,7 @@ static void compare_screen(s2_rng *rng, s2_session *session, const s2_facts *fac
     s2_session_draw(session);
     const s2_layout_bench at = s2_layout_bench_in(s2_layout_frame(rows, cols).body);
     subject s = {.pattern = pattern,
-                 .phase = facts->question.decode ? S2_DECODE : S2_PREFILL,
+                 .phase = s2_phase_rules(facts->question.phase),
                  .layer = shown->layer,
                  .head_end = pattern->n_heads,
                  .n_tok = facts->question.len_tok};
@@ -228,7 +228,7 @@ static void screens_show_what_the_definition_says(void **state)
         s2_session session;
         s2_facts facts;
         s2_question question = s2_question_default(1 + below(&rng, MOST_TOK));
-        question.decode = below(&rng, 3) == 0;
+        question.phase = (s2_phase)below(&rng, S2_N_PHASES);
         assert_int_equal(s2_session_init(&session, 24, 80, true, S2_VIEW_DESIGN), S2_OK);
         s2_pattern_print(s2_gen_spec_pattern(&rng, &options, &arena), &text);
         /* a few of what the generator makes cannot be printed */
@@ -418,12 +418,12 @@ static void the_crosshair_names_who_reads_a_pair(void **state)
     for (int64_t n = 0; n < s2_test_cases(400); n++) {
         s2_rng rng = {seed + (uint64_t)n};
         s2_facts facts = {.status = S2_OK, .question = s2_question_default(1 + below(&rng, MOST_TOK))};
-        facts.question.decode = below(&rng, 2) == 0;
+        facts.question.phase = (s2_phase)below(&rng, S2_N_PHASES);
         const s2_pattern *const pattern = s2_gen_spec_pattern(&rng, &options, &facts.arena);
         assert_non_null(pattern);
         facts.pattern = *pattern;
         const subject s = {.pattern = pattern,
-                           .phase = facts.question.decode ? S2_DECODE : S2_PREFILL,
+                           .phase = s2_phase_rules(facts.question.phase),
                            .layer = (int32_t)below(&rng, pattern->n_layers),
                            .n_tok = facts.question.len_tok};
         for (int pair = 0; pair < 5; pair++) {

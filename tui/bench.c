@@ -22,7 +22,7 @@ static const char *const KNOB_HELPS[] = {
 #undef HELP
 };
 static const char *const PHASES[] = {"head", "head+1", "kv", "kv+1", "none"};
-static const char *const PRICED[] = {"prefill", "decode"};
+static const s2_phase PHASES_PRICED[] = {S2_PREFILL, S2_DECODE, S2_TRAIN};
 static const s2_dtype DTYPES[] = {S2_BF16, S2_F16, S2_F8};
 static const char *const DENSE_LAYERS[] = {"none", "every 2nd", "every 4th", "first two"};
 static const char *const DENSE_RULES[] = {"", "layers 1::2: dense", "layers 3::4: dense",
@@ -30,7 +30,7 @@ static const char *const DENSE_RULES[] = {"", "layers 1::2: dense", "layers 3::4
 
 s2_knobs s2_knobs_default(void)
 {
-    s2_knobs knobs = {{16, 8, 1, 0, 32, 8, 64, 128, 32, 1, 0, 131072, 1, 0, 0, 0}};
+    s2_knobs knobs = {{16, 8, 1, 0, 32, 8, 64, 128, 32, 1, 0, 131072, 1, 0, S2_CACHE_AS_DTYPE, 0, 0}};
     for (int32_t gpu = 0; s2_gpu_name(gpu) != NULL; gpu++)
         if (strcmp(s2_gpu_name(gpu), "h200") == 0)
             knobs.value[S2_KNOB_GPU] = gpu;
@@ -74,6 +74,8 @@ static s2_range range_of(const s2_knobs *knobs, s2_knob knob)
     case S2_KNOB_LEN: return (s2_range){1024, 1048576};
     case S2_KNOB_BATCH: return (s2_range){1, 1024};
     case S2_KNOB_DTYPE: return (s2_range){0, 2};
+    case S2_KNOB_CACHE: return (s2_range){0, S2_N_CACHE_TYPES - 1};
+    case S2_KNOB_PRICE: return (s2_range){0, 2};
     case S2_KNOB_GPU: return (s2_range){0, n_gpus() - 1};
     default: return (s2_range){0, 1};
     }
@@ -87,7 +89,7 @@ static bool is_in(int64_t value, s2_range inclusive)
 static bool is_choice(s2_knob knob)
 {
     return knob == S2_KNOB_PHASE || knob == S2_KNOB_DENSE_LAYERS || knob == S2_KNOB_GPU ||
-           knob == S2_KNOB_PRICE || knob == S2_KNOB_DTYPE;
+           knob == S2_KNOB_PRICE || knob == S2_KNOB_DTYPE || knob == S2_KNOB_CACHE;
 }
 
 /* Roughly powers of two, so a notch doubles. */
@@ -215,8 +217,9 @@ void s2_knob_print(const s2_knobs *knobs, s2_knob knob, s2_buf *buf)
     case S2_KNOB_PHASE: s2_buf_puts(buf, PHASES[value]); break;
     case S2_KNOB_DENSE_LAYERS: s2_buf_puts(buf, DENSE_LAYERS[value]); break;
     case S2_KNOB_GPU: s2_buf_puts(buf, s2_gpu_name((int32_t)value)); break;
-    case S2_KNOB_PRICE: s2_buf_puts(buf, PRICED[value]); break;
+    case S2_KNOB_PRICE: s2_buf_puts(buf, s2_phase_word(PHASES_PRICED[value])); break;
     case S2_KNOB_DTYPE: s2_buf_puts(buf, s2_dtype_word(DTYPES[value])); break;
+    case S2_KNOB_CACHE: s2_buf_puts(buf, s2_cache_type_word((s2_cache_type)value)); break;
     case S2_KNOB_DENSE_KV: s2_buf_printf(buf, "%lld", (long long)dense_kv(knobs)); break;
     case S2_KNOB_LEN: s2_tok_print(value, buf); break;
     default: s2_buf_printf(buf, "%lld", (long long)value);
@@ -416,8 +419,9 @@ bool s2_knobs_of(const s2_pattern *pattern, s2_knobs *knobs)
 s2_question s2_knobs_question(const s2_knobs *knobs)
 {
     s2_question question = {.len_tok = knobs->value[S2_KNOB_LEN],
-                            .decode = knobs->value[S2_KNOB_PRICE] == 1,
+                            .phase = PHASES_PRICED[knobs->value[S2_KNOB_PRICE]],
                             .dtype = DTYPES[knobs->value[S2_KNOB_DTYPE]],
+                            .cache = (s2_cache_type)knobs->value[S2_KNOB_CACHE],
                             .batch = (int32_t)knobs->value[S2_KNOB_BATCH]};
     snprintf(question.gpu, sizeof question.gpu, "%s", s2_gpu_name((int32_t)knobs->value[S2_KNOB_GPU]));
     return question;
@@ -432,11 +436,32 @@ void s2_question_print(const s2_question *question, s2_buf *buf)
 {
     s2_buf_printf(buf, "--gpu %s --len ", question->gpu);
     s2_tok_print(question->len_tok, buf);
-    s2_buf_puts(buf, question->decode ? " --phase decode" : " --phase prefill");
+    s2_buf_printf(buf, " --phase %s", s2_phase_word(question->phase));
     if (question->batch != 1)
         s2_buf_printf(buf, " --batch %d", question->batch);
     if (question->dtype != S2_BF16)
         s2_buf_printf(buf, " --dtype %s", s2_dtype_word(question->dtype));
+    if (question->cache != S2_CACHE_AS_DTYPE)
+        s2_buf_printf(buf, " --kv-dtype %s", s2_cache_type_word(question->cache));
+}
+
+void s2_question_tell(const s2_question *question, s2_buf *buf)
+{
+    s2_buf_printf(buf, "%s ", s2_phase_word(question->phase));
+    s2_tok_print(question->len_tok, buf);
+    if (question->batch != 1)
+        s2_buf_printf(buf, " x %d", question->batch);
+    s2_buf_printf(buf, " on %s", question->gpu);
+    if (question->dtype != S2_BF16)
+        s2_buf_printf(buf, ", %s", s2_dtype_word(question->dtype));
+    if (question->cache != S2_CACHE_AS_DTYPE)
+        s2_buf_printf(buf, ", cache %s", s2_cache_type_word(question->cache));
+}
+
+bool s2_question_is(const s2_question *a, const s2_question *b)
+{
+    return a->len_tok == b->len_tok && a->phase == b->phase && a->dtype == b->dtype &&
+           a->cache == b->cache && a->batch == b->batch && strcmp(a->gpu, b->gpu) == 0;
 }
 
 static s2_status prove(s2_facts *facts)
@@ -463,7 +488,7 @@ static s2_status fill_kv(s2_facts *facts, const s2_sim_options *options, int64_t
     s2_classes classes;
     S2_TRY(s2_classes_build(&facts->arena, &facts->pattern, S2_DECODE, &classes));
     classes.work_left = work_left;
-    const double elem_bytes = s2_dtype_bytes(options->dtype);
+    const double elem_bytes = s2_sim_cache_bytes(options);
     for (int32_t at = 0; at < S2_KV_POINTS; at++) {
         s2_kv_elems elems;
         const int64_t len_tok = options->len_tok * (at + 1) / S2_KV_POINTS;
@@ -497,8 +522,9 @@ static s2_status ask_simulator(const s2_question *question, s2_sim_options *opti
     S2_TRY(s2_sim_options_default(options));
     S2_TRY(s2_gpu_find(question->gpu, &options->gpu, diag));
     options->len_tok = question->len_tok;
-    options->phase = question->decode ? S2_DECODE : S2_PREFILL;
+    options->phase = question->phase;
     options->dtype = question->dtype;
+    options->cache = question->cache;
     options->batch = question->batch;
     return S2_OK;
 }
@@ -513,11 +539,13 @@ static s2_status derive(s2_facts *facts, const char *text, size_t n_bytes)
     S2_TRY(prove(facts));
     int64_t work_left = S2_SIM_WORK;
     options.work_left = &work_left; /* shared by the cache and the price */
-    const s2_status cached = fill_kv(facts, &options, &work_left);
-    facts->cached = cached == S2_OK;
+    const bool keeps = options.phase != S2_TRAIN;
+    const s2_status cached = keeps ? fill_kv(facts, &options, &work_left) : S2_OK;
+    facts->cached = keeps && cached == S2_OK;
     const bool quick = !has_explicit(&facts->pattern) || options.len_tok <= EXPLICIT_PRICE_TOK;
-    const s2_status priced = quick && facts->cached ? price(facts, &options) : S2_OK;
-    facts->priced = quick && facts->cached && priced == S2_OK;
+    facts->slow = !quick;
+    const s2_status priced = quick && cached == S2_OK ? price(facts, &options) : S2_OK;
+    facts->priced = quick && cached == S2_OK && priced == S2_OK;
     /* the verdicts hold even if a length is too long to be counted */
     if (cached != S2_OK && cached != S2_ELIMIT && cached != S2_EINVAL)
         return cached;
@@ -555,7 +583,7 @@ s2_status s2_facts_views(const s2_facts *facts, s2_arena *arena, int32_t layer, 
     s2_view *const made = S2_NEW(arena, s2_view, pattern->n_heads);
     if (made == NULL)
         return S2_ENOMEM;
-    const s2_phase phase = facts->question.decode ? S2_DECODE : S2_PREFILL;
+    const s2_phase phase = s2_phase_rules(facts->question.phase);
     for (int32_t head = 0; head < pattern->n_heads; head++)
         S2_TRY(s2_view_build(arena, pattern, phase, layer, head, S2_AT_LEAST, &made[head]));
     *views = made;

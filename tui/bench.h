@@ -36,8 +36,9 @@ extern "C" {
     X(LEN, "context", "tokens that masks, KV cache and price are shown for")                                 \
     X(BATCH, "batch", "sequences at once")                                                                   \
     X(DTYPE, "type", "what Q, K and V are stored in")                                                        \
+    X(CACHE, "cache type", "what the KV cache is stored in; as-dtype: as Q, K and V")                        \
     X(GPU, "gpu", "the GPU that prices")                                                                     \
-    X(PRICE, "price", "prefill of the context, or decoding its last token")
+    X(PRICE, "price", "prefill of the context, decoding its last token, or a training step's attention")
 
 typedef enum s2_knob {
 #define S2_KNOB_ENUM(name, label, help) S2_KNOB_##name,
@@ -48,7 +49,7 @@ typedef enum s2_knob {
 
 /*
  * PHASE: 0 head, 1 head+1, 2 kv, 3 kv+1, 4 none. DENSE_LAYERS: 0 .. 3 in the order of the table. DTYPE: 0
- * bf16, 1 fp16, 2 fp8. DENSE_KV above KV_HEADS stands for all KV heads, and for more once there are more.
+ * bf16, 1 fp16, 2 fp8. CACHE: an s2_cache_type. DENSE_KV above KV_HEADS stands for all KV heads, and for more once there are more.
  */
 typedef struct s2_knobs {
     int64_t value[S2_N_KNOBS];
@@ -65,7 +66,7 @@ const char *s2_knob_help(s2_knob knob);
 void s2_knobs_turn(s2_knobs *knobs, s2_knob knob, int32_t by);
 /* Set the value from words ("128k", "kv+1"); false, changing nothing, if the knob has no such value. */
 bool s2_knob_set(s2_knobs *knobs, s2_knob knob, const char *words);
-/* The values that it accepts, for people: "1 to 4096", "prefill, decode". */
+/* The values that it accepts, for people: "1 to 4096", "prefill, decode, train". */
 void s2_knob_print_range(const s2_knobs *knobs, s2_knob knob, s2_buf *buf);
 /* The value as a person reads it: "128k", "kv+1", "every 2nd". */
 void s2_knob_print(const s2_knobs *knobs, s2_knob knob, s2_buf *buf);
@@ -79,8 +80,9 @@ bool s2_knobs_of(const s2_pattern *pattern, s2_knobs *knobs);
 typedef struct s2_question {
     int64_t len_tok;
     char gpu[40];
-    bool decode;
+    s2_phase phase;
     s2_dtype dtype;
+    s2_cache_type cache;
     int32_t batch;
 } s2_question;
 /* Prefill of so many tokens on an h200, one sequence, bf16. */
@@ -88,6 +90,9 @@ s2_question s2_question_default(int64_t len_tok);
 s2_question s2_knobs_question(const s2_knobs *knobs);
 /* "--gpu h200 --len 128k --phase prefill": the question as options of a command. */
 void s2_question_print(const s2_question *question, s2_buf *buf);
+/* "decode 32k x 8 on h200, cache e4m3": what a price is of, for people. */
+void s2_question_tell(const s2_question *question, s2_buf *buf);
+bool s2_question_is(const s2_question *a, const s2_question *b);
 
 /* The question as options for the simulator; the GPU's calibration, or a guess at it, is in the arena. */
 s2_status s2_question_options(const s2_question *question, s2_arena *arena, s2_sim_options *options,
@@ -97,7 +102,9 @@ enum { S2_KV_POINTS = 48, S2_N_VERDICTS = 3 };
 
 /* How long the kernels of this repository would take (docs/simulator.md). */
 typedef struct s2_expected {
-    bool known; /* false: nothing predicts it */
+    bool known;   /* false: nothing predicts it */
+    bool guessed; /* the GPU's constants are of its data sheet */
+    s2_no_ratio no_ratio;
     double time_us;
     double dense_us;
     s2_error error;
@@ -107,6 +114,7 @@ typedef struct s2_expected {
 /* The figures by which designs are compared. */
 typedef struct s2_tally {
     bool there;
+    s2_question question;
     bool cached;
     bool priced;
     bool expected; /* expected_us is known */
@@ -163,8 +171,9 @@ typedef struct s2_facts {
     int64_t kv_len[S2_KV_POINTS];
     int64_t kv_bytes[S2_KV_POINTS]; /* head pages after kv_len tokens, all layers */
     int64_t kv_dense[S2_KV_POINTS];
-    bool cached;    /* kv_bytes and kv_dense are set */
-    bool priced;    /* false: random lists or mask files at a length that takes too long */
+    bool cached;    /* kv_bytes and kv_dense are set; not in training, which keeps no cache */
+    bool priced;
+    bool slow;      /* random lists or mask files at a length that takes too long to price here */
     double time_us; /* lower bounds, as in sim/price.h */
     double bound_us;
     double dense_us;

@@ -6,7 +6,7 @@ const char *const s2_tui_columns[S2_TUI_COLUMNS] = {"heads", "layers",   "block"
                                                     "kv",    "measured", "at",        "on",      "recall",
                                                     "loss",  "family",   "validated", "hash",    "tags"};
 
-enum { NAME_COLS = 21, NARROW = 60, MOST_NAME_COLS = 41, TAGS_COLS = 30, MOST_ON_MORE = 15 };
+enum { NAME_COLS = 21, NARROW = 60, MOST_NAME_COLS = 41, TAGS_COLS = 30 };
 
 /* If there is no room for all, those of the lowest rank are shown; a click on the title sorts by `sort`. */
 static const struct {
@@ -32,8 +32,7 @@ static const struct {
 
 static int32_t cols_of(const s2_tui_state *state, int32_t at)
 {
-    enum { LEAST_ON = 15 };
-    return state->mixed && at == S2_COLUMN_ON ? LEAST_ON : COLUMNS[at].cols;
+    return state->mixed && at == S2_COLUMN_ON ? state->on_cols : COLUMNS[at].cols;
 }
 
 /* Where prices of several kinds stand together, what tells them apart comes before what they are not of. */
@@ -89,10 +88,7 @@ s2_column_places s2_column_places_of(const s2_tui_state *state, int32_t cols)
     s2_column_places c = {0};
     int32_t taken;
     const uint32_t shown = choose(state, cols - S2_NAME_AT - NAME_COLS, &taken);
-    const int32_t spare = cols - S2_NAME_AT - NAME_COLS - taken;
-    const bool shows_on = (shown & 1u << S2_COLUMN_ON) != 0;
-    const int32_t wider = state->mixed && shows_on ? s2_min_i32(spare, MOST_ON_MORE) : 0;
-    const int32_t slack = spare - wider;
+    const int32_t slack = cols - S2_NAME_AT - NAME_COLS - taken;
     const int32_t more =
         cols < NARROW ? slack - 1 : s2_max_i32(0, slack - TAGS_COLS + COLUMNS[S2_COLUMN_TAGS].cols);
     const int32_t most = cols < NARROW ? cols : MOST_NAME_COLS - NAME_COLS;
@@ -102,8 +98,6 @@ s2_column_places s2_column_places_of(const s2_tui_state *state, int32_t cols)
         if ((shown & 1u << at) == 0)
             continue;
         c.at[at] = (s2_range){col, at == S2_COLUMN_TAGS ? cols : col + cols_of(state, at)};
-        if (at == S2_COLUMN_ON)
-            c.at[at].end += wider;
         col = (int32_t)c.at[at].end;
     }
     return c;

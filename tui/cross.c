@@ -12,7 +12,7 @@
 
 static s2_phase phase_of(const s2_facts *facts)
 {
-    return facts->question.decode ? S2_DECODE : S2_PREFILL;
+    return s2_phase_rules(facts->question.phase);
 }
 
 static bool reads(const s2_facts *facts, int32_t layer, int32_t head, int64_t q_tok, int64_t k_tok)

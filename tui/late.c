@@ -24,7 +24,13 @@ static s2_status expect(const s2_facts *facts, s2_arena *scratch, s2_expected *o
         return S2_ENOMEM;
     S2_TRY(s2_question_options(&facts->question, scratch, &options, &diag));
     S2_TRY(s2_price(scratch, &facts->pattern, &options, S2_PRICE_WHOLE, sim, &diag));
-    *out = (s2_expected){sim->predicted, sim->time_us, sim->dense_time_us, sim->error, sim->bound_by};
+    *out = (s2_expected){.known = sim->predicted,
+                         .guessed = options.calibration->head.gpu[0] == '\0',
+                         .no_ratio = s2_sim_no_ratio(&options, sim),
+                         .time_us = sim->time_us,
+                         .dense_us = sim->dense_time_us,
+                         .error = sim->error,
+                         .bound_by = sim->bound_by};
     return S2_OK;
 }
 
@@ -89,7 +95,7 @@ enum { REACH_BLOCKS = 512 };
 static s2_status find_reach(const s2_facts *facts, s2_arena *scratch, s2_late *late)
 {
     const s2_pattern *const pattern = &facts->pattern;
-    const s2_phase phase = facts->question.decode ? S2_DECODE : S2_PREFILL;
+    const s2_phase phase = s2_phase_rules(facts->question.phase);
     const int64_t n_tok = s2_min_i64(facts->question.len_tok, (int64_t)REACH_BLOCKS * pattern->block_tok);
     s2_stack stack;
     s2_hops hops;
@@ -133,6 +139,7 @@ s2_tally s2_facts_tally(const s2_facts *facts)
         return tally;
     const s2_late *const late = &facts->late;
     memcpy(tally.hash, facts->hash, sizeof tally.hash);
+    tally.question = facts->question;
     tally.cached = facts->cached;
     tally.priced = facts->priced;
     tally.expected = late->asked && late->expected.known;

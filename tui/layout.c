@@ -7,11 +7,11 @@ enum {
     KNOBS_WIDE = 29,
     KNOBS_MIDDLE = 26,
     KNOBS_NARROW = 20,
-    ROWS_KNOBS = 13,
-    ALL_KNOBS = 16,
-    ROWS_ALL_KNOBS = 28,
+    ROWS_KNOBS = 12,
+    ALL_KNOBS = 17,
+    ROWS_ALL_KNOBS = 30,
     ROWS_VERDICTS = 3,
-    ROWS_PRICE = 3,
+    ROWS_PRICE = 4,
     MASK_LEAST = 14
 };
 
@@ -33,8 +33,8 @@ s2_layout s2_layout_frame(int32_t rows, int32_t cols)
 static void place_left(s2_rect left, s2_layout_bench *out)
 {
     const int32_t verdicts = min32(ROWS_VERDICTS, left.rows - 1);
-    /* knobs can be scrolled, a price cannot */
-    const int32_t price = left.rows >= 14 ? ROWS_PRICE : left.rows >= 10;
+    /* knobs can be scrolled, a price cannot; it begins with what it is of */
+    const int32_t price = left.rows >= 14 ? ROWS_PRICE : left.rows >= 10 ? 2 : 0;
     const int32_t all = left.rows < ROWS_ALL_KNOBS ? ROWS_KNOBS : ALL_KNOBS;
     const int32_t knobs = min32(all, left.rows - verdicts - price);
     const int32_t gap = left.rows - knobs - verdicts >= 6;

@@ -358,9 +358,15 @@ static void draw_bar(s2_canvas *canvas, s2_rect area, int32_t col, double share)
 
 static void draw_kv(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
 {
-    if (area.rows < 2 || !facts->cached)
+    if (area.rows < 2)
         return;
     s2_canvas_clip(canvas, area);
+    if (!facts->cached) {
+        s2_canvas_text(canvas, area.row, area.col, S2_STYLE_DIM,
+                       facts->question.phase == S2_TRAIN ? "KV cache: training keeps none"
+                                                         : "KV cache: cannot be counted at this length");
+        return;
+    }
     const int32_t end = S2_KV_POINTS - 1;
     int32_t col = s2_canvas_text(canvas, area.row, area.col, S2_STYLE_HEAD, "KV cache ");
     put_bytes(canvas, area.row, &col, (double)facts->kv_bytes[end]);
@@ -454,14 +460,22 @@ static void draw_resource(const s2_facts *facts, s2_resource resource, s2_canvas
         s2_canvas_glyph(canvas, line.row, line.col + LABEL + x, 0x2584, '=', S2_STYLE_HEAT3);
 }
 
+void s2_expected_error(const s2_expected *expected, bool narrow, s2_buf *buf)
+{
+    if (expected->guessed)
+        s2_buf_printf(buf, "%s %% guess", s2_decimal(expected->error.pct, 2).text);
+    else
+        s2_error_print_short(&expected->error, narrow, buf);
+}
+
 /* As much of the words as there is room for. */
-static void draw_error(const s2_error *error, s2_canvas *canvas, s2_rect line)
+static void draw_error(const s2_expected *expected, s2_canvas *canvas, s2_rect line)
 {
     s2_buf words = {0};
-    s2_error_print_short(error, false, &words);
+    s2_expected_error(expected, false, &words);
     if (words.status == S2_OK && (int32_t)words.len + 2 > line.cols) {
         words.len = 0;
-        s2_error_print_short(error, true, &words);
+        s2_expected_error(expected, true, &words);
     }
     if (words.status == S2_OK)
         s2_canvas_printf(canvas, line.row, line.col, S2_STYLE_DIM, ", %s", words.data);
@@ -472,26 +486,49 @@ static void draw_error(const s2_error *error, s2_canvas *canvas, s2_rect line)
 static void draw_times(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
 {
     const s2_expected *const expected = &facts->late.expected;
+    const int32_t row = area.row;
+    int32_t col = s2_canvas_text(canvas, row, area.col, S2_STYLE_HEAD, "time ");
+    if (expected->known) {
+        col = put_time(canvas, row, col, S2_STYLE_TEXT, expected->time_us);
+        draw_error(expected, canvas, (s2_rect){row, col, 1, area.col + area.cols - col});
+        col = s2_canvas_text(canvas, row + 1, area.col, S2_STYLE_DIM, "bounds ");
+        col = put_time(canvas, row + 1, col, S2_STYLE_TEXT, facts->time_us);
+        col = s2_canvas_text(canvas, row + 1, col, S2_STYLE_DIM, ", any ");
+    } else {
+        col = s2_canvas_text(canvas, row, col, S2_STYLE_DIM, ">= ");
+        put_time(canvas, row, col, S2_STYLE_TEXT, facts->time_us);
+        col = s2_canvas_text(canvas, row + 1, area.col, S2_STYLE_DIM, "any kernel >= ");
+    }
+    put_time(canvas, row + 1, col, S2_STYLE_TEXT, facts->bound_us);
+}
+
+/* What dense attention takes, and its ratio where the two may be compared. */
+static void draw_dense(const s2_facts *facts, s2_canvas *canvas, s2_rect line)
+{
+    static const char *const no_ratio[S2_N_NO_RATIOS] = {[S2_DENSE_SPILLS] = ", has no room",
+                                                         [S2_SPILLS] = "; neither fits",
+                                                         [S2_NO_ROOM] = ", but no room"};
+    const s2_expected *const expected = &facts->late.expected;
     const double dense_us = expected->known ? expected->dense_us : facts->dense_us;
     const double time_us = expected->known ? expected->time_us : facts->time_us;
-    int32_t col = s2_canvas_text(canvas, area.row, area.col, S2_STYLE_HEAD, "attention ");
-    if (expected->known) {
-        col = put_time(canvas, area.row, col, S2_STYLE_TEXT, expected->time_us);
-        draw_error(&expected->error, canvas, (s2_rect){area.row, col, 1, area.col + area.cols - col});
-        col = s2_canvas_text(canvas, area.row + 1, area.col, S2_STYLE_DIM, "bounds ");
-        col = put_time(canvas, area.row + 1, col, S2_STYLE_TEXT, facts->time_us);
-        col = s2_canvas_text(canvas, area.row + 1, col, S2_STYLE_DIM, ", any ");
-    } else {
-        col = s2_canvas_text(canvas, area.row, col, S2_STYLE_DIM, ">= ");
-        put_time(canvas, area.row, col, S2_STYLE_TEXT, facts->time_us);
-        col = s2_canvas_text(canvas, area.row + 1, area.col, S2_STYLE_DIM, "any kernel >= ");
-    }
-    put_time(canvas, area.row + 1, col, S2_STYLE_TEXT, facts->bound_us);
-    col = s2_canvas_text(canvas, area.row + 2, area.col, S2_STYLE_DIM, "dense ");
-    col = put_time(canvas, area.row + 2, col, S2_STYLE_TEXT, dense_us);
-    s2_canvas_printf(canvas, area.row + 2, col, S2_STYLE_TEXT, ", %sx",
-                     s2_decimal(dense_us / time_us, 3).text);
-    s2_canvas_printf(canvas, area.row + 3, area.col, S2_STYLE_DIM, "density %.4f", facts->density);
+    int32_t col = s2_canvas_text(canvas, line.row, line.col, S2_STYLE_DIM, "dense ");
+    col = put_time(canvas, line.row, col, S2_STYLE_TEXT, dense_us);
+    if (expected->known && expected->no_ratio != S2_RATIO_HOLDS)
+        s2_canvas_text(canvas, line.row, col, S2_STYLE_UNSURE, no_ratio[expected->no_ratio]);
+    else
+        s2_canvas_printf(canvas, line.row, col, S2_STYLE_TEXT, ", %sx",
+                         s2_decimal(dense_us / time_us, 3).text);
+}
+
+/* What the price is of: another one on the same screen may be of another GPU, phase or length. */
+static int32_t draw_question(const s2_question *question, s2_canvas *canvas, s2_rect area)
+{
+    s2_buf words = {0};
+    s2_question_tell(question, &words);
+    const int32_t rows =
+        words.status == S2_OK ? s2_fold_draw(words.data, S2_STYLE_HEAD, canvas, area, area.row) : 0;
+    s2_buf_release(&words);
+    return rows;
 }
 
 static void draw_cost(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
@@ -499,13 +536,18 @@ static void draw_cost(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
     if (area.rows < 1 || facts->status != S2_OK)
         return;
     s2_canvas_clip(canvas, area);
+    int32_t row = area.row + draw_question(&facts->question, canvas, area);
     if (!facts->priced) {
-        s2_canvas_text(canvas, area.row, area.col, S2_STYLE_UNSURE, "random lists, masks:");
-        s2_canvas_text(canvas, area.row + 1, area.col, S2_STYLE_UNSURE, "priced here up to 2k");
+        s2_canvas_text(canvas, row, area.col, S2_STYLE_UNSURE,
+                       facts->slow ? "random lists, masks:" : "no price of that:");
+        s2_canvas_text(canvas, row + 1, area.col, S2_STYLE_UNSURE,
+                       facts->slow ? "priced here up to 2k" : "m says why");
         return;
     }
-    draw_times(facts, canvas, area);
-    int32_t row = area.row + 4;
+    draw_times(facts, canvas, (s2_rect){row, area.col, 2, area.cols});
+    draw_dense(facts, canvas, (s2_rect){row + 2, area.col, 1, area.cols});
+    s2_canvas_printf(canvas, row + 3, area.col, S2_STYLE_DIM, "density %.4f", facts->density);
+    row += 4;
     for (s2_resource r = S2_MMA; r < S2_N_RESOURCES; r++)
         if (facts->busy_us[r] > 0 && r != S2_LINK)
             draw_resource(facts, r, canvas, (s2_rect){row++, area.col, 1, area.cols});

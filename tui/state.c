@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arith.h"
+
 const char *const s2_tui_sorts[] = {"created", "name", "density", "us", "kv_mib", "gpu_us"};
 
 void s2_view_push(s2_tui_state *state, s2_view_id id)
@@ -208,19 +210,23 @@ void s2_tui_resize(s2_tui_state *state, int32_t rows, int32_t cols)
     state->cols = cols < 1 ? 1 : cols > S2_CANVAS_LIMIT_COLS ? S2_CANVAS_LIMIT_COLS : cols;
 }
 
-/* Whether prices of several kinds are among these rows. */
-static bool is_mixed(const s2_tui_model *model, int32_t begin, int32_t end)
+/* Whether prices of another kind than the panel's are among these rows, and what the longest kind takes. */
+static void tell_prices_apart(const s2_tui_model *model, s2_tui_state *state, int32_t begin, int32_t end)
 {
-    const s2_tui_row *first = NULL;
+    enum { GAP = 2 };
+    s2_question usual = s2_knobs_question(&state->knobs);
+    const s2_question asked = usual;
+    usual.batch = 1;
+    usual.dtype = S2_BF16;
+    usual.cache = S2_CACHE_AS_DTYPE;
+    state->mixed = false;
+    state->on_cols = 0;
     for (int32_t at = begin; at < end && at < model->n_rows; at++) {
-        const s2_tui_row *const row = &model->rows[at];
-        if (row->priced_on[0] == '\0')
-            continue;
-        first = first != NULL ? first : row;
-        if (strcmp(row->priced_on, first->priced_on) != 0)
-            return true;
+        const char *const on = model->rows[at].priced_on;
+        state->on_cols = s2_max_i32(state->on_cols, (int32_t)strlen(on) + GAP);
+        state->mixed =
+            state->mixed || (on[0] != '\0' && (strcmp(on, asked.gpu) != 0 || !s2_question_is(&asked, &usual)));
     }
-    return false;
 }
 
 void s2_tui_settle(const s2_tui_model *model, s2_tui_state *state)
@@ -232,7 +238,7 @@ void s2_tui_settle(const s2_tui_model *model, s2_tui_state *state)
         state->top = state->cursor;
     if (shown > 0 && state->cursor >= state->top + shown)
         state->top = state->cursor - shown + 1;
-    state->mixed = is_mixed(model, state->top, state->top + shown);
+    tell_prices_apart(model, state, state->top, state->top + shown);
     if (state->front >= model->front.n_rows)
         state->front = model->front.n_rows > 0 ? model->front.n_rows - 1 : 0;
     if (state->run >= model->n_runs)

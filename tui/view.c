@@ -202,6 +202,15 @@ static int32_t draw_corner(const s2_tui_model *model, const s2_tui_state *state,
     return at - 1;
 }
 
+static void draw_question(const s2_question *question, s2_canvas *canvas, int32_t row, int32_t col)
+{
+    s2_buf words = {0};
+    s2_question_tell(question, &words);
+    if (words.status == S2_OK)
+        s2_canvas_text(canvas, row, col, S2_STYLE_BAR, words.data);
+    s2_buf_release(&words);
+}
+
 static void draw_title(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
 {
     const s2_view_id id = s2_view_shown(state);
@@ -216,9 +225,7 @@ static void draw_title(const s2_tui_model *model, const s2_tui_state *state, s2_
     if (id == S2_VIEW_DESIGN || id == S2_VIEW_RECORD)
         col = s2_canvas_printf(canvas, line.row, col + 2, S2_STYLE_BAR, "%s", state->design_name);
     if (facts != NULL && facts->status == S2_OK && compares)
-        s2_canvas_printf(canvas, line.row, col + 2, S2_STYLE_BAR, "%s of %lld tokens, batch %lld",
-                         facts->question.decode ? "decode" : "prefill", (long long)facts->question.len_tok,
-                         (long long)facts->question.batch);
+        draw_question(&facts->question, canvas, line.row, col + 2);
     else if (facts != NULL && facts->status == S2_OK)
         s2_canvas_printf(canvas, line.row, col + 2, S2_STYLE_BAR, "%.8s  %lld tokens", facts->hash,
                          (long long)facts->question.len_tok);

@@ -52,6 +52,18 @@ static int32_t draw_change(const char *name, double before, double now, bool in_
 static void draw_changes(const s2_tally *before, const s2_tally *now, s2_canvas *canvas, int32_t row,
                          int32_t col)
 {
+    s2_buf words = {0};
+    const bool same = s2_question_is(&before->question, &now->question);
+    s2_question_tell(&before->question, &words);
+    if (!same && words.status == S2_OK)
+        col = s2_canvas_printf(canvas, row, col, S2_STYLE_DIM,
+                               before->question.phase == now->question.phase
+                                   ? "  from %s:"
+                                   : "  from %s: times of two phases do not compare",
+                               words.data);
+    s2_buf_release(&words);
+    if (before->question.phase != now->question.phase)
+        return;
     const bool expected = before->expected && now->expected;
     if (expected)
         col = draw_change("time", before->expected_us, now->expected_us, true, canvas, row, col);
@@ -71,9 +83,7 @@ void s2_against_base(const s2_tui_model *model, const s2_facts *facts, s2_canvas
 {
     const s2_facts *const base = model->base;
     if (base == NULL || facts == NULL || base->status != S2_OK || facts->status != S2_OK ||
-        base->question.len_tok != facts->question.len_tok ||
-        base->question.decode != facts->question.decode ||
-        strcmp(base->question.gpu, facts->question.gpu) != 0)
+        !s2_question_is(&base->question, &facts->question))
         return;
     const s2_tally before = s2_facts_tally(base), now = s2_facts_tally(facts);
     s2_canvas_clip(canvas, line);

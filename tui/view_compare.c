@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "reach/worth.h"
 #include "sim/units.h"
 
 enum { LABEL = 12, COLUMN = 15, LEAST_MASK = 5, CELL_BYTES = 48, SAME_BYTES = 512 };
@@ -77,6 +78,20 @@ static void put_expected(const s2_facts *facts, s2_buf *buf, s2_style *style)
     s2_time_print(facts->late.expected.time_us, buf);
 }
 
+/* A bound has none. */
+static void put_no_error(const s2_facts *facts, s2_buf *buf, s2_style *style)
+{
+    (void)facts;
+    (void)buf;
+    (void)style;
+}
+
+static void put_error(const s2_facts *facts, s2_buf *buf, s2_style *style)
+{
+    (void)style;
+    s2_expected_error(&facts->late.expected, true, buf);
+}
+
 static void put_bound_speed(const s2_facts *facts, s2_buf *buf, s2_style *style)
 {
     (void)style;
@@ -87,7 +102,10 @@ static void put_bound_speed(const s2_facts *facts, s2_buf *buf, s2_style *style)
 static void put_expected_speed(const s2_facts *facts, s2_buf *buf, s2_style *style)
 {
     (void)style;
-    s2_buf_printf(buf, "%.2fx", facts->late.expected.dense_us / facts->late.expected.time_us);
+    if (facts->late.expected.no_ratio == S2_RATIO_HOLDS)
+        s2_buf_printf(buf, "%.2fx", facts->late.expected.dense_us / facts->late.expected.time_us);
+    else
+        s2_buf_puts(buf, "no room");
 }
 
 static void put_bound_by(const s2_facts *facts, s2_buf *buf, s2_style *style)
@@ -119,16 +137,27 @@ static void put_share(const s2_facts *facts, s2_buf *buf, s2_style *style)
                           (double)facts->kv_dense[S2_KV_POINTS - 1]);
 }
 
-/* Recall and loss. */
-static void put_worth(const s2_facts *facts, s2_buf *buf, s2_style *style)
+/* A figure of worth with its root mean square error. */
+static void put_worth(const s2_late *late, int digits, double value, double error, s2_buf *buf)
+{
+    if (!late->asked)
+        s2_buf_puts(buf, "-");
+    else if (late->not_judged != NULL)
+        s2_buf_puts(buf, "not judged");
+    else
+        s2_buf_printf(buf, "%.*f rms %.2f", digits, value, error);
+}
+
+static void put_recall(const s2_facts *facts, s2_buf *buf, s2_style *style)
 {
     (void)style;
-    if (!facts->late.asked)
-        s2_buf_puts(buf, "-");
-    else if (facts->late.not_judged != NULL)
-        s2_buf_puts(buf, "unjudged");
-    else
-        s2_buf_printf(buf, "%.2f %.3f", facts->late.recall, facts->late.loss);
+    put_worth(&facts->late, 2, facts->late.recall, s2_worth_recall_error, buf);
+}
+
+static void put_loss(const s2_facts *facts, s2_buf *buf, s2_style *style)
+{
+    (void)style;
+    put_worth(&facts->late, 3, facts->late.loss, s2_worth_loss_error, buf);
 }
 
 /* expected: where all are predicted, NULL: the same; times are compared like with like. */
@@ -140,12 +169,14 @@ static const struct {
              {"kv", put_kv, NULL},
              {"rows", put_rows, NULL},
              {"time", put_bound, put_expected},
+             {"error", put_no_error, put_error},
              {"vs dense", put_bound_speed, put_expected_speed},
              {"by", put_bound_by, put_expected_by},
              {"kv cache", put_cache, NULL},
              {"of dense", put_share, NULL},
              {"density", put_density, NULL},
-             {"worth", put_worth, NULL},
+             {"recall", put_recall, NULL},
+             {"loss", put_loss, NULL},
              {"shape", put_shape, NULL}};
 enum { N_LINES = sizeof LINES / sizeof LINES[0] };
 

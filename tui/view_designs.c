@@ -192,14 +192,9 @@ static void draw_preview(const s2_tui_model *model, const s2_tui_state *state, s
     const int32_t rows = area.rows - 1, col = area.col + LEFT + 3, cols = area.cols - LEFT - 4;
     const int32_t kv = rows >= 18 ? 5 : 0;
     s2_layout_bench at = {.verdicts = {area.row + 1, area.col + 1, 3, LEFT},
-                          .cost = {area.row + 5, area.col + 1, rows - 4, LEFT},
+                          .cost = {area.row + 4, area.col + 1, rows - 3, LEFT},
                           .kv = {area.row + 1 + rows - kv, col, kv, cols}};
     s2_layout_masks((s2_rect){area.row + 1, col, rows - kv, cols}, &at.union_mask, &at.head_mask);
-    s2_buf len = {0};
-    s2_tok_print(model->design->question.len_tok, &len);
-    s2_canvas_printf(canvas, area.row + 4, area.col + 1, S2_STYLE_DIM, "%s of %s tokens",
-                     model->design->question.decode ? "decode" : "prefill", len.data);
-    s2_buf_release(&len);
     s2_panels_draw(model->design, model->grids, state, canvas, &at);
     if (model->base != NULL) {
         s2_canvas_clip(canvas, area);

@@ -23,7 +23,7 @@ void s2_error_print_short(const s2_error *error, bool narrow, s2_buf *buf)
     }
     s2_buf_puts(buf, is_mean(error) && !narrow ? "mean error " : "");
     put_percent(error->pct, buf);
-    s2_buf_puts(buf, !is_mean(error) ? narrow ? " guess" : " allowed" : narrow ? " mean" : "");
+    s2_buf_puts(buf, !is_mean(error) ? " allowed" : narrow ? " mean" : "");
 }
 
 /* One extent alone is named with its numbers where the time is; that a GPU was not measured is said there too. */

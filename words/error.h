@@ -18,7 +18,7 @@
 void s2_error_print(const s2_error *error, bool spread, s2_buf *buf);
 
 /* Appends "mean error 3.3 %", "30 % allowed" or "no error known"; where it is narrow "3.3 % mean",
- * "30 % guess", "error ?". */
+ * "30 % allowed", "error ?". */
 void s2_error_print_short(const s2_error *error, bool narrow, s2_buf *buf);
 
 #endif /* S2_WORDS_ERROR_H */
