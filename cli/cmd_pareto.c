@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "words/holed.h"
+
 /* Which of the columns leave nothing to compare, and what fills them. */
 static void say_lacking(s2_cli *cli, const s2_front_spec *front, const s2_db_row *rows, int32_t n)
 {
@@ -43,12 +45,11 @@ static s2_exit print_front(s2_listing *l, s2_db *db, const s2_args *args, const 
     fflush(cli->out);
     fprintf(cli->err, "on the front of %s%s%s: %d of %d design%s\n", s2_args_str(args, "minimize"),
             clean[0] != '\0' ? ", " : "", clean, (int)l->n_rows, (int)n_rows, s2_text_plural(n_rows));
-    const int32_t n_holed = s2_front_holed(l);
-    if (n_holed > 0)
-        s2_cli_hint(cli,
-                    "%d of these violate%s the union: some key has no head that reads it; union=holds leaves "
-                    "such designs out",
-                    (int)n_holed, n_holed == 1 ? "s" : "");
+    s2_buf holed = {0};
+    s2_holed_print(s2_front_holed(l), &holed);
+    if (holed.len > 0)
+        s2_cli_hint(cli, "%.*s", (int)holed.len, holed.data);
+    s2_buf_release(&holed);
     s2_listing_say_worth(l);
     if (n_rows == 0)
         s2_cli_hint(cli,

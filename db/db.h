@@ -265,11 +265,11 @@ typedef struct s2_db_query {
 } s2_db_query;
 
 /*
- * The phase and length at which most designs have a price, where phase (NULL: any) and len_tok (0: any) leave
- * a choice. *phase becomes NULL when no design has a price.
+ * The phase and length at which most designs that pass a filter have such a price, where phase (NULL: any) and
+ * len_tok (0: any) leave a choice. *phase becomes NULL when no such design has a price. S2_EINVAL as s2_db_list.
  */
-s2_status s2_db_common_price(s2_db *db, s2_arena *arena, const char **phase, int64_t *len_tok,
-                             s2_diag *diag) S2_MUST_CHECK;
+s2_status s2_db_common_price(s2_db *db, s2_arena *arena, const char *filter, const char **phase,
+                             int64_t *len_tok, s2_diag *diag) S2_MUST_CHECK;
 
 /*
  * A page of designs; rows without a value in the sorted column come last. The rows live in the arena.

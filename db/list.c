@@ -53,32 +53,6 @@ s2_status s2_db_read_row(s2_arena *arena, sqlite3_stmt *s, s2_db_row *row)
     return S2_OK;
 }
 
-s2_status s2_db_common_price(s2_db *db, s2_arena *arena, const char **phase, int64_t *len_tok, s2_diag *diag)
-{
-    static const char one[] = "SELECT phase,len_tok FROM price WHERE phase=?1 AND len_tok=?2 LIMIT 1";
-    sqlite3_stmt *statement;
-    bool has_row;
-    S2_TRY(
-        s2_sql_prepare(db,
-                       *phase != NULL && *len_tok != 0
-                           ? one
-                           : "SELECT phase,len_tok FROM price WHERE place=1 AND (?1 IS NULL OR phase=?1)"
-                             " AND (?2=0 OR len_tok=?2) GROUP BY phase,len_tok"
-                             " ORDER BY count(us) DESC,count(*) DESC,max(started_us) DESC,phase DESC LIMIT 1",
-                       &statement, diag));
-    sqlite3_bind_text(statement, 1, *phase, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(statement, 2, *len_tok);
-    S2_TRY(s2_sql_step(db, statement, &has_row, diag));
-    const char *const found = has_row ? s2_sql_text(arena, statement, 0) : NULL;
-    const int64_t found_tok = has_row ? sqlite3_column_int64(statement, 1) : 0;
-    sqlite3_reset(statement);
-    if (has_row && found == NULL)
-        return S2_ENOMEM;
-    *phase = found;
-    *len_tok = found_tok;
-    return S2_OK;
-}
-
 static bool is_hash_prefix(const char *key)
 {
     const size_t n = strlen(key);

@@ -414,6 +414,65 @@ s2_status s2_db_priced_kinds(s2_db *db, s2_arena *arena, const s2_db_query *quer
     return status;
 }
 
+/* ---- the phase and length of prices */
+
+/* Of all prices, those of place 1 are counted: an index has them together. */
+static void add_all_works(s2_buf *sql)
+{
+    s2_buf_puts(sql, "SELECT phase,len_tok FROM price p WHERE place=1 AND (?1 IS NULL OR phase=?1)"
+                     " AND (?2=0 OR len_tok=?2) GROUP BY phase,len_tok"
+                     " ORDER BY count(us) DESC,count(*) DESC,max(started_us) DESC,phase DESC LIMIT 1");
+}
+
+static void add_works(const page *p, s2_buf *sql)
+{
+    const s2_buf *const where = &p->filter->where;
+    s2_buf_printf(sql,
+                  "SELECT p.phase,p.len_tok FROM design CROSS JOIN price p ON p.design_id=design.id"
+                  " WHERE deleted_us IS NULL AND (?1 IS NULL OR p.phase=?1) AND (?2=0 OR p.len_tok=?2)%.*s"
+                  " GROUP BY 1,2 ORDER BY count(DISTINCT iif(p.us IS NULL,NULL,design.id)) DESC,"
+                  "count(DISTINCT design.id) DESC,max(p.started_us) DESC,1 DESC LIMIT 1",
+                  (int)where->len, where->len > 0 ? where->data : "");
+}
+
+static s2_status read_work(const page *p, sqlite3_stmt *statement, const char **phase, int64_t *len_tok,
+                           s2_diag *diag)
+{
+    bool has_row;
+    S2_TRY(s2_sql_step(p->db, statement, &has_row, diag));
+    const char *const found = has_row ? s2_sql_text(p->arena, statement, 0) : NULL;
+    if (has_row && found == NULL)
+        return S2_ENOMEM;
+    *phase = found;
+    *len_tok = has_row ? sqlite3_column_int64(statement, 1) : 0;
+    return S2_OK;
+}
+
+s2_status s2_db_common_price(s2_db *db, s2_arena *arena, const char *filter, const char **phase,
+                             int64_t *len_tok, s2_diag *diag)
+{
+    const s2_db_query query = {.phase = *phase, .len_tok = *len_tok};
+    page p = {.db = db, .arena = arena, .query = &query, .priced = true};
+    s2_filter built;
+    s2_buf sql = {0};
+    sqlite3_stmt *statement = NULL;
+    s2_status status = s2_filter_build(filter, true, &built, diag);
+    p.filter = &built;
+    if (status == S2_OK) {
+        if (built.where.len > 0)
+            add_works(&p, &sql);
+        else
+            add_all_works(&sql);
+        s2_buf_add(&sql, "", 1);
+        status = prepare(&p, &sql, &statement, diag);
+    }
+    if (status == S2_OK)
+        status = read_work(&p, statement, phase, len_tok, diag);
+    sqlite3_finalize(statement);
+    s2_filter_release(&built);
+    return status;
+}
+
 s2_status s2_db_tally(s2_db *db, const s2_db_query *query, int64_t *n_designs, s2_diag *diag)
 {
     page p = {.db = db, .query = query, .priced = query->phase != NULL};

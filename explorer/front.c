@@ -26,8 +26,7 @@ static s2_status add_point(s2_front_task *t, const s2_db_row *row)
         t->cap_points = cap;
     }
     s2_tui_point *const point = &t->points[t->found.n_points++];
-    *point = (s2_tui_point){
-        .id = row->id, .holds = row->unions == S2_DB_HOLDS, .violated = row->unions == S2_DB_VIOLATED};
+    *point = (s2_tui_point){.id = row->id, .violated = row->unions == S2_DB_VIOLATED};
     for (int32_t o = 0; o < t->spec.n_by; o++)
         point->value[o] = (float)t->spec.by[o]->value(row);
     return S2_OK;
@@ -59,9 +58,7 @@ static s2_status compete(s2_front_task *t, contest *c, const s2_db_row *page, in
     for (int32_t nth = 0; status == S2_OK && nth < c->n; nth++)
         all[n++] = c->rows[nth];
     for (int32_t nth = 0; status == S2_OK && nth < n_page; nth++)
-        if (page[nth].unions == S2_DB_HOLDS)
-            all[n++] = page[nth];
-    t->found.n_holding += n - c->n;
+        all[n++] = page[nth];
     if (status == S2_OK)
         status = s2_front_keep(&scratch, &t->spec, all, n, kept, &n_kept);
     s2_db_row *const rows = status == S2_OK ? S2_NEW(&next, s2_db_row, n_kept + 1) : NULL;
@@ -83,35 +80,23 @@ static s2_status take_page(s2_front_task *t, contest *c, const s2_db_row *rows, 
     return compete(t, c, rows, n);
 }
 
-/* Bounds do not compete with predictions: keep the most frequent kind, as `s2 pareto union=holds` does. */
+/* Bounds do not compete with predictions: keep the most frequent kind, as `s2 pareto` does. */
 static s2_status choose_rivals(s2_front_task *t, s2_db_query *query)
 {
     s2_front_kind kinds[S2_FRONT_KINDS];
-    s2_buf filter = {0};
     int32_t n = 0;
-    s2_buf_printf(&filter, "union=holds %s", t->filter);
-    s2_db_query holding = {.phase = query->phase, .len_tok = query->len_tok, .filter = filter.data};
-    s2_status status = filter.status;
-    if (status == S2_OK)
-        status = s2_front_rivals(t->db, &t->arena, &t->spec, &holding, kinds, &n, &t->diag);
-    s2_buf_release(&filter);
-    S2_TRY(status);
-    if (n == 0)
-        return S2_OK;
-    s2_buf_printf(&filter, "%s %s", t->filter, kinds[0].filter);
-    t->found.kind = kinds[0].words;
+    S2_TRY(s2_front_rivals(t->db, &t->arena, &t->spec, query, kinds, &n, &t->diag));
     for (int32_t k = 1; k < n; k++)
         t->found.n_left += (int32_t)kinds[k].n;
-    query->filter = filter.status == S2_OK ? s2_arena_strndup(&t->arena, filter.data, filter.len) : NULL;
-    s2_buf_release(&filter);
-    return query->filter != NULL ? S2_OK : S2_ENOMEM;
+    t->found.kind = n > 0 ? kinds[0].words : NULL;
+    return S2_OK;
 }
 
 /* Read the filter's designs page by page, and keep only their points and the front in memory. */
 static s2_status read_pages(s2_front_task *t, contest *c)
 {
     s2_db_query query = {.filter = t->filter, .limit = PAGE};
-    S2_TRY(s2_db_common_price(t->db, &t->arena, &query.phase, &query.len_tok, &t->diag));
+    S2_TRY(s2_db_common_price(t->db, &t->arena, t->filter, &query.phase, &query.len_tok, &t->diag));
     t->found.phase = query.phase != NULL ? query.phase : "";
     t->found.len_tok = query.len_tok;
     S2_TRY(choose_rivals(t, &query));
@@ -176,6 +161,7 @@ static s2_status show(s2_front_task *t, const contest *c)
         rows[nth] = s2_explorer_copy_row(&t->arena, &c->rows[nth]);
         for (int32_t o = 0; o < n_by; o++)
             values[nth * n_by + o] = t->spec.by[o]->value(&c->rows[nth]);
+        t->found.n_holed += c->rows[nth].unions == S2_DB_VIOLATED;
     }
     t->found.n_rows = c->n;
     t->found.rows = rows;

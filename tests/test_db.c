@@ -188,10 +188,10 @@ static void prices_are_listed_by_phase_and_length(void **state)
     assert_int_equal(count_where(db, "phase=prefill len=8k gpu=h200 batch=1"), 1);
     const char *phase = "decode";
     int64_t len_tok = 0;
-    OK(s2_db_common_price(db, &arena, &phase, &len_tok, NULL));
+    OK(s2_db_common_price(db, &arena, "", &phase, &len_tok, NULL));
     assert_int_equal(len_tok, 131072);
     len_tok = 7;
-    OK(s2_db_common_price(db, &arena, &phase, &len_tok, NULL));
+    OK(s2_db_common_price(db, &arena, "", &phase, &len_tok, NULL));
     assert_null(phase);
     s2_arena_release(&arena);
     assert_sound(db);

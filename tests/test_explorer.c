@@ -8,14 +8,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/rng.h"
 #include "cli/commands.h"
 #include "cli/store.h"
 #include "db/db.h"
 #include "explorer/explorer.h"
+#include "sim/calibration.h"
 #include "sim/units.h"
 #include "tests/gen_db.h"
 #include "tests/gen_spec.h"
+#include "words/holed.h"
 
 #define OK(call) assert_int_equal((call), S2_OK)
 
@@ -122,6 +125,7 @@ static void put_random_design(s2_db *db, s2_rng *rng, int64_t run_id, int n)
     sim.kv_head_pages_bytes = 1e6 * exp((double)s2_rng_below(rng, 60) / 10) + 1e7 / sim.time_us;
     sim.unread = (double)s2_rng_below(rng, 20) / 20;
     sim.len_tok = s2_rng_below(rng, 5) == 0 ? 4096 : 8192;
+    sim.phase = s2_rng_below(rng, 4) == 0 ? "train" : "prefill";
     /* and some prices are no rivals of the others */
     sim.error_pct = s2_rng_below(rng, 3) == 0 ? (double)NAN : 5;
     sim.gpu = s2_rng_below(rng, 6) == 0 ? "b200" : "h200";
@@ -184,13 +188,27 @@ static void names_on_screen(const char *screen, s2_buf *names)
     s2_buf_add(names, "", 1);
 }
 
+/* The screen says how many of the front leave keys unread, and nothing where none does. */
+static void expect_holed(const char *screen, const char *json)
+{
+    int32_t n = 0;
+    s2_buf words = {0};
+    for (const char *at = json; (at = strstr(at, "\"union\":\"violated\"")) != NULL; at++)
+        n++;
+    s2_holed_print(n, &words);
+    s2_buf_add(&words, "", 1);
+    if (n > 0 ? strstr(screen, words.data) == NULL : strstr(screen, "the union: some key") != NULL)
+        fail_msg("%d of the front violate the union, but the screen is\n%s", n, screen);
+    s2_buf_release(&words);
+}
+
 static void compare_fronts(const char *db, const char *minimize, const char *filter)
 {
     char script[200];
     s2_buf shown = {0}, printed = {0};
-    const char *const argv[] = {"pareto", "union=holds", "--minimize", minimize,   "--format",
-                                "json",   "--columns",   "name",       "--filter", filter};
-    char *const json = command(s2_cmd_pareto, db, filter[0] != '\0' ? 10 : 8, argv);
+    const char *const argv[] = {"pareto",    "--minimize", minimize,   "--format", "json",
+                                "--columns", "name,union", "--filter", filter};
+    char *const json = command(s2_cmd_pareto, db, filter[0] != '\0' ? 9 : 7, argv);
     snprintf(script, sizeof script, "/\n%s%s\nenter 5\no\n%c\ntype %s\nenter\ndump\n",
              filter[0] != '\0' ? "type " : "#", filter, 21, minimize);
     char *const screen = session(db, script);
@@ -200,6 +218,7 @@ static void compare_fronts(const char *db, const char *minimize, const char *fil
     if (strcmp(shown.data, printed.data) != 0)
         fail_msg("%s of %s: the screen has\n%s\nthe command\n%s\n%s", minimize, filter, shown.data,
                  printed.data, screen);
+    expect_holed(screen, json);
     free(json);
     free(screen);
     s2_buf_release(&shown);
@@ -211,7 +230,8 @@ static void the_front_on_the_screen_is_that_of_the_command(void **state)
     (void)state;
     static const char *const minimize[] = {"us,kv_mib", "us,density", "kv_mib,density", "us,kv_mib,density",
                                            "us,kv_bytes,unread"};
-    static const char *const filters[] = {"", "us<100", "heads>=16", "density<0.5 us>=2"};
+    static const char *const filters[] = {"",           "us<100",      "heads>=16", "density<0.5 us>=2",
+                                          "phase=train", "union=holds", "len=4k",    "gpu=b200"};
     const char *const db = path_of("front.db");
     for (int64_t seed = 1; seed <= (s2_test_cases(400) + 199) / 200; seed++) {
         make_designs(db, 1500, (uint64_t)seed);
@@ -229,7 +249,7 @@ static void the_front_is_brushed_to_a_list(void **state)
     make_designs(db, 300, 6);
     char *const screen = session(db, "5\nj\ndump\n/\ndump\n");
     const char *const chosen = strstr(screen, "@ 2/");
-    const char *const list = strstr(screen, "filter: union=holds phase=");
+    const char *const list = strstr(screen, "filter: phase=");
     assert_non_null(chosen);
     assert_non_null(list);
     char name[8];
@@ -413,19 +433,27 @@ static double json_number(const char *from, const char *key)
     return word[0] != '\0' ? strtod(word, NULL) : (double)NAN;
 }
 
+/* What a screen and a command are asked. */
+typedef struct asked {
+    const char *len;
+    const char *phase;
+    const char *gpu;
+    const char *cache;
+} asked;
+
 /* What check and sim print of a pattern. */
 typedef struct printed {
     char *check;
     char *sim;
 } printed;
 
-static printed print_json(const char *text, const char *len, const char *phase, bool bounds)
+static printed print_json(const char *text, const asked *ask, bool bounds)
 {
     const char *const check[] = {"check", "--json", text};
-    const char *const sim[] = {"sim",   "--json", text,      "--len", len,
-                               "--gpu", "h200",   "--phase", phase,   "--bounds"};
+    const char *const sim[] = {"sim",     "--json", text,         "--len",    ask->len,  "--gpu", ask->gpu,
+                               "--phase", ask->phase, "--kv-dtype", ask->cache, "--bounds"};
     return (printed){command(s2_cmd_check, path_of("unused.db"), 3, check),
-                     command(s2_cmd_sim, path_of("unused.db"), bounds ? 10 : 9, sim)};
+                     command(s2_cmd_sim, path_of("unused.db"), bounds ? 12 : 11, sim)};
 }
 
 static void expect_words(const char *screen, const s2_buf *words, const char *text)
@@ -498,50 +526,74 @@ static void expect_time(const char *screen, const char *label, double us, const 
 
 static void compare_times(const char *screen, const char *json, const char *text)
 {
-    expect_time(screen, "attention ", json_number(json, "time_us"), text);
+    expect_time(screen, "\ntime ", json_number(json, "time_us"), text);
     expect_time(screen, "bounds ", json_number(json, "plan_us"), text);
     expect_time(screen, ", any ", json_number(json, "bound_us"), text);
 }
 
-static void draw_design(s2_session *session, const char *text, const char *len, bool decode)
+static void draw_design(s2_session *session, const char *text, const asked *ask)
 {
+    s2_knobs *const knobs = &session->state.knobs;
     assert_int_equal(s2_session_init(session, 50, 160, true, S2_VIEW_DESIGN), S2_OK);
-    assert_true(s2_knob_set(&session->state.knobs, S2_KNOB_LEN, len));
-    session->state.knobs.value[S2_KNOB_PRICE] = decode;
+    assert_true(s2_knob_set(knobs, S2_KNOB_LEN, ask->len));
+    assert_true(s2_knob_set(knobs, S2_KNOB_PRICE, ask->phase));
+    assert_true(s2_knob_set(knobs, S2_KNOB_GPU, ask->gpu));
+    assert_true(s2_knob_set(knobs, S2_KNOB_CACHE, ask->cache));
     s2_session_open(session, text);
     s2_session_draw(session);
+}
+
+/* Constants of a data sheet are called a guess, and no others. */
+static void compare_guess(const char *screen, const char *gpu)
+{
+    s2_calibration *const found = s2_malloc(sizeof *found);
+    assert_non_null(found);
+    const bool calibrated = s2_calibration_find(gpu, found) == S2_OK;
+    s2_free(found);
+    if ((strstr(screen, " guess") == NULL) != calibrated)
+        fail_msg("%s is %s:\n%s", gpu, calibrated ? "calibrated" : "not calibrated", screen);
+}
+
+static void compare_panels(const s2_session *session, const asked *ask, const char *text)
+{
+    s2_buf screen = {0};
+    const printed json = print_json(text, ask, false);
+    s2_canvas_dump(&session->canvas, false, &screen);
+    s2_buf_add(&screen, "", 1);
+    compare_verdicts(screen.data, json.check, text);
+    if (strcmp(ask->phase, "train") != 0)
+        compare_bytes(screen.data, strstr(json.sim, "\"kv\":"), text);
+    if (session->model.design->late.expected.known) {
+        compare_times(screen.data, json.sim, text);
+        compare_guess(screen.data, ask->gpu);
+    }
+    free(json.check);
+    free(json.sim);
+    s2_buf_release(&screen);
 }
 
 static void panels_say_what_the_commands_print(void **state)
 {
     (void)state;
-    static const char *const lengths[] = {"1k", "2k", "4k"};
+    static const char *const lengths[] = {"1k", "2k", "4k"}, *const phases[] = {"prefill", "decode", "train"},
+                             *const gpus[] = {"h200", "h100-sxm", "l40s"},
+                             *const caches[] = {"as-dtype", "e4m3", "int8"};
     s2_rng rng = {s2_test_seed(31)};
     for (int64_t n = 0; n < (s2_test_cases(400) + 9) / 10; n++) {
         s2_arena arena = {0};
-        s2_buf text = {0}, screen = {0};
+        s2_buf text = {0};
         s2_session session;
         const s2_gen_spec options = {.most_layers = 3, .most_heads = 8};
         s2_pattern *const pattern = s2_gen_spec_pattern(&rng, &options, &arena);
-        const char *const len = lengths[s2_rng_below(&rng, 3)];
-        const bool decode = s2_rng_below(&rng, 2) == 0;
+        const asked ask = {lengths[s2_rng_below(&rng, 3)], phases[s2_rng_below(&rng, 3)],
+                           gpus[s2_rng_below(&rng, 3)], caches[s2_rng_below(&rng, 3)]};
         s2_pattern_print(pattern, &text);
         s2_buf_add(&text, "", 1);
-        draw_design(&session, text.data, len, decode);
-        if (text.status == S2_OK && session.model.design->status == S2_OK && session.model.design->priced) {
-            const printed json = print_json(text.data, len, decode ? "decode" : "prefill", false);
-            s2_canvas_dump(&session.canvas, false, &screen);
-            s2_buf_add(&screen, "", 1);
-            compare_verdicts(screen.data, json.check, text.data);
-            compare_bytes(screen.data, strstr(json.sim, "\"kv\":"), text.data);
-            if (session.model.design->late.expected.known)
-                compare_times(screen.data, json.sim, text.data);
-            free(json.check);
-            free(json.sim);
-        }
+        draw_design(&session, text.data, &ask);
+        if (text.status == S2_OK && session.model.design->status == S2_OK && session.model.design->priced)
+            compare_panels(&session, &ask, text.data);
         s2_session_release(&session);
         s2_buf_release(&text);
-        s2_buf_release(&screen);
         s2_arena_release(&arena);
     }
 }
@@ -632,7 +684,8 @@ static void columns_of_a_comparison_say_what_the_commands_print(void **state)
             const s2_facts *const facts = session.model.compare[at];
             if (text[at].status != S2_OK || facts->status != S2_OK || !facts->priced)
                 continue;
-            const printed json = print_json(text[at].data, "2k", "prefill", bounds);
+            const asked ask = {"2k", "prefill", "h200", "as-dtype"};
+            const printed json = print_json(text[at].data, &ask, bounds);
             compare_column(screen.data, FIRST + at * WIDTH, &json, bounds, text[at].data);
             free(json.check);
             free(json.sim);

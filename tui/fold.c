@@ -33,7 +33,8 @@ int32_t s2_fold_draw(const char *text, s2_style style, s2_canvas *canvas, s2_rec
         const int32_t indent = rows > 0 ? INDENT : 0, width = area.cols - indent;
         const size_t n = fold(at, width > 8 ? width : 8);
         snprintf(part, sizeof part, "%.*s", (int)n, at);
-        s2_canvas_text(canvas, row + rows, area.col + indent, style, part);
+        if (canvas != NULL)
+            s2_canvas_text(canvas, row + rows, area.col + indent, style, part);
         at += n;
         at += strspn(at, " ");
         if (rows > area.rows)

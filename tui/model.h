@@ -116,14 +116,10 @@ enum { S2_TUI_OBJECTIVES = 4 };
 typedef struct s2_tui_point {
     int64_t id;
     float value[S2_TUI_OBJECTIVES]; /* in the order of the objectives */
-    bool holds;                     /* its union holds for every length: only such designs compete */
-    bool violated;
+    bool violated;                  /* its union: some key has no head that reads it */
 } s2_tui_point;
 
-/*
- * The front of all designs that pass the list's filter and whose union holds, at one phase and length: what
- * `s2 pareto union=holds` prints.
- */
+/* The front of all designs that pass the list's filter, at one phase and length: what `s2 pareto` prints. */
 typedef struct s2_tui_front {
     bool searching;    /* what is shown is older, or nothing yet */
     const char *error; /* why there is none, or NULL */
@@ -133,8 +129,8 @@ typedef struct s2_tui_front {
     int64_t len_tok;
     const char *kind;  /* the conditions for the only kind of price that competes; NULL: none has one */
     int32_t n_left;    /* prices of other kinds that would compete otherwise */
-    int32_t n_holding; /* designs that compete */
-    int32_t n_points;  /* designs that pass the filter, competing or not */
+    int32_t n_holed;   /* on the front with a violated union */
+    int32_t n_points;  /* designs that pass the filter */
     const s2_tui_point *points;
     int32_t n_rows;
     const s2_tui_row *rows; /* on the front, ordered by the first objective; values[n_rows][n_objectives] */

@@ -84,7 +84,7 @@ int32_t s2_texts_draw(const s2_facts *facts, const s2_facts *const *others, int3
 /* Mark in the area's lower right corner that more follows than it shows. */
 void s2_more_draw(s2_canvas *canvas, s2_rect area);
 
-/* Draw one line of text from a row on, folded to the area's columns; returns the rows taken. */
+/* Draw one line of text from a row on, folded to the area's columns; returns the rows taken. canvas may be NULL. */
 int32_t s2_fold_draw(const char *text, s2_style style, s2_canvas *canvas, s2_rect area, int32_t row);
 
 /* Validate, export, tag, note, star, trash, record, edit and the like; false for any other action. */

@@ -6,14 +6,17 @@
 
 #include "base/arith.h"
 #include "sim/units.h"
+#include "words/holed.h"
 
 /*
  * The front of all designs that the filter leaves, walked from one end to the other; the first objective to
- * the right, the second up, times and bytes logarithmic. The design of the list's cursor is shown in its place.
+ * the right, the next in which designs differ up, times and bytes logarithmic. The design of the list's cursor is
+ * shown in its place.
  */
 enum { AXIS = 11, TABLE_FROM_COLS = 110, TABLE_COLS = 46, TABLE_WIDE = 60, TABLE_WIDE_FROM_COLS = 150 };
 
 typedef struct axis {
+    int32_t objective;
     double least;
     double most;
     bool linear; /* shares, and what may be 0 */
@@ -30,9 +33,12 @@ static double value_at(const s2_tui_front *front, int32_t row, int32_t objective
     return front->values[row * front->n_objectives + objective];
 }
 
-static bool is_plotted(const s2_tui_point *point)
+static bool is_plotted(const s2_tui_front *front, const s2_tui_point *point)
 {
-    return point->value[0] >= 0 && point->value[1] >= 0;
+    for (int32_t o = 0; o < front->n_objectives; o++)
+        if (!(point->value[o] >= 0))
+            return false;
+    return true;
 }
 
 static bool has_unit(const s2_tui_objective *objective)
@@ -42,14 +48,25 @@ static bool has_unit(const s2_tui_objective *objective)
 
 static axis axis_of(const s2_tui_front *front, int32_t objective)
 {
-    axis a = {(double)INFINITY, 0, !has_unit(&front->objectives[objective])};
+    axis a = {objective, (double)INFINITY, 0, !has_unit(&front->objectives[objective])};
     for (int32_t nth = 0; nth < front->n_points; nth++)
-        if (is_plotted(&front->points[nth])) {
+        if (is_plotted(front, &front->points[nth])) {
             a.least = fmin(a.least, (double)front->points[nth].value[objective]);
             a.most = fmax(a.most, (double)front->points[nth].value[objective]);
         }
     a.linear |= a.least <= 0;
     return a;
+}
+
+/* Training keeps no cache: an objective that all designs have alike is no axis. */
+static axis axis_up(const s2_tui_front *front)
+{
+    for (int32_t objective = 1; objective < front->n_objectives; objective++) {
+        const axis a = axis_of(front, objective);
+        if (a.most > a.least)
+            return a;
+    }
+    return axis_of(front, 1);
 }
 
 static int32_t place(double value, axis a, int32_t cells)
@@ -94,15 +111,21 @@ static int32_t put_value(s2_canvas *canvas, int32_t row, int32_t col, int32_t ri
     return col;
 }
 
+static bool is_holed(const s2_tui_front *front, int32_t row)
+{
+    return front->rows[row].unions == (int32_t)S2_VIOLATED;
+}
+
 /* ---- the plot */
 
 static void draw_points(const s2_tui_front *front, const plot *p, s2_canvas *canvas)
 {
     for (int32_t nth = 0; nth < front->n_points; nth++) {
         const s2_tui_point *const point = &front->points[nth];
-        if (!is_plotted(point))
+        if (!is_plotted(front, point))
             continue;
-        const int32_t row = row_of(p, (double)point->value[1]), col = col_of(p, (double)point->value[0]);
+        const int32_t row = row_of(p, (double)point->value[p->y.objective]),
+                      col = col_of(p, (double)point->value[p->x.objective]);
         if (point->violated)
             s2_canvas_glyph(canvas, row, col, 0xd7, 'x', S2_STYLE_BAD);
         else
@@ -112,9 +135,14 @@ static void draw_points(const s2_tui_front *front, const plot *p, s2_canvas *can
 
 static void draw_front(const s2_tui_front *front, const plot *p, s2_canvas *canvas)
 {
-    for (int32_t row = 0; row < front->n_rows; row++)
-        s2_canvas_glyph(canvas, row_of(p, value_at(front, row, 1)), col_of(p, value_at(front, row, 0)),
-                        0x25cf, 'O', S2_STYLE_GOOD);
+    for (int32_t row = 0; row < front->n_rows; row++) {
+        const int32_t y = row_of(p, value_at(front, row, p->y.objective)),
+                      x = col_of(p, value_at(front, row, p->x.objective));
+        if (is_holed(front, row))
+            s2_canvas_glyph(canvas, y, x, 'X', 'X', S2_STYLE_HOLE);
+        else
+            s2_canvas_glyph(canvas, y, x, 0x25cf, 'O', S2_STYLE_GOOD);
+    }
 }
 
 static double at_third(axis a, int third)
@@ -162,16 +190,16 @@ static void draw_scales(const s2_tui_front *front, const plot *p, s2_canvas *can
         const double x = at_third(p->x, thirds[nth]), y = at_third(p->y, thirds[nth]);
         /* an axis of one value has one mark */
         if (nth == 0 || p->y.most > p->y.least)
-            put_mark(&front->objectives[1], canvas, row_of(p, y), area.col - 1, y);
+            put_mark(&front->objectives[p->y.objective], canvas, row_of(p, y), area.col - 1, y);
         if (nth == 0 || p->x.most > p->x.least)
-            put_mark(&front->objectives[0], canvas, area.row + area.rows + 1,
+            put_mark(&front->objectives[p->x.objective], canvas, area.row + area.rows + 1,
                      nth == 0 ? area.col + 8 : col_of(p, x) + 1, x);
     }
     draw_frame(area, canvas);
 }
 
 /* What is up, what is right, what the marks mean, as far as there is room. */
-static void draw_legend(const s2_tui_front *front, s2_canvas *canvas, s2_rect line)
+static void draw_legend(const s2_tui_front *front, const plot *p, s2_canvas *canvas, s2_rect line)
 {
     static const struct {
         uint32_t glyph;
@@ -179,12 +207,14 @@ static void draw_legend(const s2_tui_front *front, s2_canvas *canvas, s2_rect li
         s2_style style;
         const char *text;
     } marks[] = {{0x25cf, 'O', S2_STYLE_GOOD, "front"},
+                 {'X', 'X', S2_STYLE_HOLE, "front, union violated"},
                  {0xb7, '.', S2_STYLE_DIM, "beaten"},
-                 {0xd7, 'x', S2_STYLE_BAD, "union violated"},
+                 {0xd7, 'x', S2_STYLE_BAD, "violated"},
                  {'@', '@', S2_STYLE_WITNESS, "cursor"},
                  {0x25c6, '&', S2_STYLE_KEY, "in the list"}};
     int32_t col = s2_canvas_printf(canvas, line.row, line.col + 1, S2_STYLE_HEAD, "%s up, %s right",
-                                   front->objectives[1].name, front->objectives[0].name);
+                                   front->objectives[p->y.objective].name,
+                                   front->objectives[p->x.objective].name);
     for (size_t nth = 0; nth < sizeof marks / sizeof marks[0]; nth++) {
         if (col + 4 + (int32_t)strlen(marks[nth].text) >= line.col + line.cols)
             return;
@@ -193,40 +223,57 @@ static void draw_legend(const s2_tui_front *front, s2_canvas *canvas, s2_rect li
     }
 }
 
-/* "front: 7 of 120 whose union holds, of 300; prefill 128k priced=predicted gpu=h200 batch=1". */
-static void draw_count(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
+/* "front: 7 of 120 designs; prefill 128k priced=predicted gpu=h200 batch=1; filter: us<900; ..." */
+static void tell_front(const s2_tui_front *front, const s2_tui_state *state, s2_buf *buf)
 {
-    const s2_tui_front *const front = &model->front;
-    int32_t col = s2_canvas_printf(canvas, line.row, line.col + 1, S2_STYLE_TEXT,
-                                   "front: %d of %d whose union holds, of %d", front->n_rows,
-                                   front->n_holding, front->n_points);
+    s2_buf_printf(buf, "front: %d of %d design%s", front->n_rows, front->n_points,
+                  s2_text_plural(front->n_points));
     if (front->phase[0] != '\0') {
-        s2_buf len = {0};
-        s2_tok_print(front->len_tok, &len);
-        col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_TEXT, "; %.8s %s", front->phase,
-                               len.data != NULL ? len.data : "");
-        s2_buf_release(&len);
+        s2_buf_printf(buf, "; %.8s ", front->phase);
+        s2_tok_print(front->len_tok, buf);
     }
     if (front->kind != NULL)
-        col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_TEXT, " %s", front->kind);
+        s2_buf_printf(buf, " %s", front->kind);
     if (front->n_left > 0)
-        col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_TEXT, "; %d of other kinds", front->n_left);
+        s2_buf_printf(buf, "; %d price%s of other kinds left out", front->n_left,
+                      s2_text_plural(front->n_left));
     if (front->searching)
-        s2_canvas_text(canvas, line.row, col + 2, S2_STYLE_KEY, "searching...");
+        s2_buf_puts(buf, "; searching...");
     else if (state->filter[0] != '\0')
-        s2_canvas_printf(canvas, line.row, col + 2, S2_STYLE_KEY, "filter: %s", state->filter);
+        s2_buf_printf(buf, "; filter: %s", state->filter);
+}
+
+/* As much as a third of the screen holds; returns the rows. Without a canvas they are counted. */
+static int32_t draw_heading(const s2_tui_front *front, const s2_tui_state *state, s2_canvas *canvas,
+                            s2_rect body)
+{
+    const s2_rect area = {body.row, body.col + 1, s2_max_i32(body.rows / 3, 1), body.cols - 2};
+    s2_buf words = {0}, holed = {0};
+    tell_front(front, state, &words);
+    s2_holed_print(front->n_holed, &holed);
+    if (canvas != NULL)
+        s2_canvas_clip(canvas, area);
+    int32_t rows =
+        words.status == S2_OK ? s2_fold_draw(words.data, S2_STYLE_TEXT, canvas, area, area.row) : 0;
+    if (holed.status == S2_OK && holed.len > 0)
+        rows += s2_fold_draw(holed.data, S2_STYLE_BAD, canvas, area, area.row + rows);
+    if (canvas != NULL)
+        s2_canvas_clip(canvas, body);
+    s2_buf_release(&words);
+    s2_buf_release(&holed);
+    return s2_min_i32(rows, area.rows);
 }
 
 /* ---- the design of the cursor, and the list's */
 
-static int32_t put_values(const s2_tui_front *front, int32_t row, s2_canvas *canvas, int32_t line,
-                          int32_t col)
+static int32_t put_values(const s2_tui_front *front, const plot *p, int32_t row, s2_canvas *canvas,
+                          int32_t line, int32_t col)
 {
     for (int32_t o = 0; o < front->n_objectives; o++) {
         col = s2_canvas_text(canvas, line, col, S2_STYLE_DIM, o > 0 ? ", " : "  ");
         col = put_value(canvas, line, col, -1, S2_STYLE_TEXT, &front->objectives[o], value_at(front, row, o));
-        /* axes name the first two; a share has no unit to be known by */
-        if (o > 1 || !has_unit(&front->objectives[o]))
+        /* axes name theirs; a share has no unit to be known by */
+        if ((o != p->x.objective && o != p->y.objective) || !has_unit(&front->objectives[o]))
             col = s2_canvas_printf(canvas, line, col, S2_STYLE_DIM, " %s", front->objectives[o].name);
     }
     return col;
@@ -243,12 +290,14 @@ static void draw_chosen(const s2_tui_model *model, const s2_tui_state *state, co
     const s2_tui_front *const front = &model->front;
     if (state->front >= front->n_rows)
         return;
-    const int32_t col = s2_canvas_printf(canvas, line, 1, S2_STYLE_HEAD, "@ %d/%d  %.30s", state->front + 1,
-                                         front->n_rows, name_of(&front->rows[state->front]));
-    put_values(front, state->front, canvas, line, col);
+    int32_t col = s2_canvas_printf(canvas, line, 1, S2_STYLE_HEAD, "@ %d/%d  %.30s", state->front + 1,
+                                   front->n_rows, name_of(&front->rows[state->front]));
+    col = put_values(front, p, state->front, canvas, line, col);
+    if (is_holed(front, state->front))
+        s2_canvas_text(canvas, line, col, S2_STYLE_BAD, ", union violated");
     if (p->area.rows > 0 && p->area.cols > 0)
-        s2_canvas_glyph(canvas, row_of(p, value_at(front, state->front, 1)),
-                        col_of(p, value_at(front, state->front, 0)), '@', '@', S2_STYLE_WITNESS);
+        s2_canvas_glyph(canvas, row_of(p, value_at(front, state->front, p->y.objective)),
+                        col_of(p, value_at(front, state->front, p->x.objective)), '@', '@', S2_STYLE_WITNESS);
 }
 
 static const s2_tui_point *point_of(const s2_tui_front *front, int64_t id)
@@ -293,22 +342,20 @@ static void draw_listed(const s2_tui_model *model, const s2_tui_state *state, co
     const int32_t col =
         s2_canvas_printf(canvas, line, 1, S2_STYLE_DIM, "  in the list: %.30s: ", name_of(row));
     s2_canvas_glyph(canvas, line, 1, 0x25c6, '&', S2_STYLE_KEY);
-    if (point == NULL || !is_plotted(point)) {
+    if (point == NULL || !is_plotted(front, point)) {
         s2_canvas_text(canvas, line, col, S2_STYLE_DIM, "no comparable values at this phase and length");
         return;
     }
     if (p->area.rows > 0 && p->area.cols > 0)
-        s2_canvas_glyph(canvas, row_of(p, (double)point->value[1]), col_of(p, (double)point->value[0]),
-                        0x25c6, '&', S2_STYLE_KEY);
+        s2_canvas_glyph(canvas, row_of(p, (double)point->value[p->y.objective]),
+                        col_of(p, (double)point->value[p->x.objective]), 0x25c6, '&', S2_STYLE_KEY);
     const int32_t better = n_better(front, point);
-    if (is_on_front(front, row->id))
-        s2_canvas_text(canvas, line, col, S2_STYLE_GOOD, "on the front");
-    else if (!point->holds)
-        s2_canvas_printf(canvas, line, col, S2_STYLE_BAD, "its union is %s: it does not compete",
-                         point->violated ? "violated" : "not proved");
-    else
-        s2_canvas_printf(canvas, line, col, S2_STYLE_TEXT, "%d of the front beat%s it", better,
-                         better == 1 ? "s" : "");
+    const int32_t end = is_on_front(front, row->id)
+                            ? s2_canvas_text(canvas, line, col, S2_STYLE_GOOD, "on the front")
+                            : s2_canvas_printf(canvas, line, col, S2_STYLE_TEXT, "%d of the front beat%s it",
+                                               better, better == 1 ? "s" : "");
+    if (point->violated)
+        s2_canvas_text(canvas, line, end, S2_STYLE_BAD, ", union violated");
 }
 
 /* The front as a table beside the plot. */
@@ -327,6 +374,8 @@ static void draw_table(const s2_tui_front *front, const s2_tui_state *state, s2_
     for (int32_t n = 0; n < shown && top + n < front->n_rows; n++) {
         const s2_rect line = {area.row + 1 + n, area.col, 1, area.cols};
         s2_canvas_clip(canvas, (s2_rect){line.row, line.col, 1, name_cols});
+        if (is_holed(front, top + n))
+            s2_canvas_glyph(canvas, line.row, line.col, 'X', 'X', S2_STYLE_HOLE);
         s2_canvas_text(canvas, line.row, line.col + 1, S2_STYLE_TEXT, name_of(&front->rows[top + n]));
         s2_canvas_clip(canvas, line);
         for (int32_t o = 0; o < front->n_objectives && o < 3; o++)
@@ -355,11 +404,17 @@ static int32_t table_cols(s2_rect body)
     return body.cols >= TABLE_WIDE_FROM_COLS ? TABLE_WIDE : body.cols >= TABLE_FROM_COLS ? TABLE_COLS : 0;
 }
 
+/* `body` is what the heading leaves: a legend, the plot with its marks below, and two lines about designs. */
 static plot plot_of(const s2_tui_front *front, s2_rect body)
 {
-    return (plot){{body.row + 2, body.col + AXIS, body.rows - 6, body.cols - AXIS - 1 - table_cols(body)},
+    return (plot){{body.row + 1, body.col + AXIS, body.rows - 5, body.cols - AXIS - 1 - table_cols(body)},
                   axis_of(front, 0),
-                  axis_of(front, 1)};
+                  axis_up(front)};
+}
+
+static s2_rect below_heading(s2_rect body, int32_t rows)
+{
+    return (s2_rect){body.row + rows, body.col, body.rows - rows, body.cols};
 }
 
 static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
@@ -371,9 +426,9 @@ static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas
         draw_empty(model, state, canvas, body);
         return;
     }
+    body = below_heading(body, draw_heading(front, state, canvas, body));
     const plot p = plot_of(front, body);
-    draw_count(model, state, canvas, body);
-    draw_legend(front, canvas, (s2_rect){body.row + 1, body.col, 1, body.cols - table});
+    draw_legend(front, &p, canvas, (s2_rect){body.row, body.col, 1, body.cols - table});
     if (p.area.rows > 0 && p.area.cols > 0 && p.x.most >= p.x.least) {
         draw_scales(front, &p, canvas);
         draw_points(front, &p, canvas);
@@ -383,7 +438,7 @@ static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas
     draw_chosen(model, state, &p, canvas, body.row + body.rows - 2);
     if (table > 0)
         draw_table(front, state, canvas,
-                   (s2_rect){body.row + 1, body.col + body.cols - table, body.rows - 3, table});
+                   (s2_rect){body.row, body.col + body.cols - table, body.rows - 2, table});
 }
 
 /* The list of what is in no objective worse than the design of the cursor, of those that the filter leaves. */
@@ -393,13 +448,14 @@ static void brush(const s2_tui_model *model, s2_tui_state *state)
     s2_buf filter = {0};
     if (state->front >= front->n_rows)
         return;
-    s2_buf_printf(&filter, "%s%sunion=holds", state->filter, state->filter[0] != '\0' ? " " : "");
+    s2_buf_puts(&filter, state->filter);
     if (front->phase[0] != '\0')
-        s2_buf_printf(&filter, " phase=%s len=%lld", front->phase, (long long)front->len_tok);
+        s2_buf_printf(&filter, "%sphase=%s len=%lld", filter.len > 0 ? " " : "", front->phase,
+                      (long long)front->len_tok);
     if (front->kind != NULL)
-        s2_buf_printf(&filter, " %s", front->kind);
+        s2_buf_printf(&filter, "%s%s", filter.len > 0 ? " " : "", front->kind);
     for (int32_t o = 0; o < front->n_objectives; o++)
-        s2_buf_printf(&filter, " %s<=%s", front->objectives[o].name,
+        s2_buf_printf(&filter, "%s%s<=%s", filter.len > 0 ? " " : "", front->objectives[o].name,
                       s2_decimal(value_at(front, state->front, o), 17).text);
     if (filter.status == S2_OK && filter.len < sizeof state->filter) {
         s2_filter_list(state, filter.data);
@@ -426,16 +482,16 @@ static int32_t row_at(const s2_tui_front *front, const s2_tui_state *state, s2_r
                       int32_t col)
 {
     const plot p = plot_of(front, body);
-    const int32_t shown = body.rows - 4;
+    const int32_t shown = body.rows - 3;
     const int32_t top = shown > 0 && state->front >= shown ? state->front - shown + 1 : 0;
     int32_t nearest = -1, least = INT32_MAX;
-    if (table_cols(body) > 0 && col >= body.col + body.cols - TABLE_COLS) {
-        const int32_t nth = top + row - body.row - 2;
-        return row > body.row + 1 && nth < front->n_rows ? nth : -1;
+    if (table_cols(body) > 0 && col >= body.col + body.cols - table_cols(body)) {
+        const int32_t nth = top + row - body.row - 1;
+        return row > body.row && nth < front->n_rows ? nth : -1;
     }
     for (int32_t nth = 0; s2_rect_holds(p.area, row, col) && nth < front->n_rows; nth++) {
-        const int32_t by_row = row_of(&p, value_at(front, nth, 1)) - row;
-        const int32_t by_col = col_of(&p, value_at(front, nth, 0)) - col;
+        const int32_t by_row = row_of(&p, value_at(front, nth, p.y.objective)) - row;
+        const int32_t by_col = col_of(&p, value_at(front, nth, p.x.objective)) - col;
         /* a cell is about twice as high as it is wide */
         const int32_t far = 4 * by_row * by_row + by_col * by_col;
         if (far < least) {
@@ -448,7 +504,8 @@ static int32_t row_at(const s2_tui_front *front, const s2_tui_state *state, s2_r
 
 static void click(const s2_tui_model *model, s2_tui_state *state, int32_t row, int32_t col)
 {
-    const s2_rect body = s2_layout_frame(state->rows, state->cols).body;
+    const s2_rect all = s2_layout_frame(state->rows, state->cols).body;
+    const s2_rect body = below_heading(all, draw_heading(&model->front, state, NULL, all));
     const int32_t nth = model->front.n_points > 0 ? row_at(&model->front, state, body, row, col) : -1;
     if (nth < 0)
         return;
@@ -464,7 +521,7 @@ static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf
         s2_buf_puts(buf, "s2 tui --no-db --dump pareto");
         return;
     }
-    s2_buf_puts(buf, "s2 pareto union=holds --minimize ");
+    s2_buf_puts(buf, "s2 pareto --minimize ");
     s2_buf_shell(buf, state->minimize);
     if (front->phase != NULL && front->phase[0] != '\0') {
         s2_buf_puts(buf, " --phase ");
