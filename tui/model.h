@@ -127,10 +127,10 @@ typedef struct s2_tui_front {
     s2_tui_objective objectives[S2_TUI_OBJECTIVES];
     const char *phase; /* of the prices; "" where the objectives have none */
     int64_t len_tok;
-    const char *kind;  /* the conditions for the only kind of price that competes; NULL: none has one */
-    int32_t n_left;    /* prices of other kinds that would compete otherwise */
-    int32_t n_holed;   /* on the front with a violated union */
-    int32_t n_points;  /* designs that pass the filter */
+    const char *kind; /* the conditions for the only kind of price that competes; NULL: none has one */
+    int32_t n_left;   /* prices of other kinds that would compete otherwise */
+    int32_t n_holed;  /* on the front with a violated union */
+    int32_t n_points; /* designs that pass the filter */
     const s2_tui_point *points;
     int32_t n_rows;
     const s2_tui_row *rows; /* on the front, ordered by the first objective; values[n_rows][n_objectives] */

@@ -460,7 +460,8 @@ static void draw_resource(const s2_facts *facts, s2_resource resource, s2_canvas
         s2_canvas_glyph(canvas, line.row, line.col + LABEL + x, 0x2584, '=', S2_STYLE_HEAT3);
 }
 
-void s2_expected_error(const s2_expected *expected, bool narrow, s2_buf *buf)
+/* "3.3 % mean", or "30 % guess" where the constants are those of a data sheet. */
+static void print_error(const s2_expected *expected, bool narrow, s2_buf *buf)
 {
     if (expected->guessed)
         s2_buf_printf(buf, "%s %% guess", s2_decimal(expected->error.pct, 2).text);
@@ -472,10 +473,10 @@ void s2_expected_error(const s2_expected *expected, bool narrow, s2_buf *buf)
 static void draw_error(const s2_expected *expected, s2_canvas *canvas, s2_rect line)
 {
     s2_buf words = {0};
-    s2_expected_error(expected, false, &words);
+    print_error(expected, false, &words);
     if (words.status == S2_OK && (int32_t)words.len + 2 > line.cols) {
         words.len = 0;
-        s2_expected_error(expected, true, &words);
+        print_error(expected, true, &words);
     }
     if (words.status == S2_OK)
         s2_canvas_printf(canvas, line.row, line.col, S2_STYLE_DIM, ", %s", words.data);
@@ -505,9 +506,8 @@ static void draw_times(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
 /* What dense attention takes, and its ratio where the two may be compared. */
 static void draw_dense(const s2_facts *facts, s2_canvas *canvas, s2_rect line)
 {
-    static const char *const no_ratio[S2_N_NO_RATIOS] = {[S2_DENSE_SPILLS] = ", has no room",
-                                                         [S2_SPILLS] = "; neither fits",
-                                                         [S2_NO_ROOM] = ", but no room"};
+    static const char *const no_ratio[S2_N_NO_RATIOS] = {
+        [S2_DENSE_SPILLS] = ", has no room", [S2_SPILLS] = "; neither fits", [S2_NO_ROOM] = ", but no room"};
     const s2_expected *const expected = &facts->late.expected;
     const double dense_us = expected->known ? expected->dense_us : facts->dense_us;
     const double time_us = expected->known ? expected->time_us : facts->time_us;

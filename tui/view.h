@@ -41,8 +41,6 @@ void s2_bench_take_text(s2_tui_state *state, const char *text);
 /* Go to a view: back to it if it is on the stack, else push it. */
 void s2_view_push(s2_tui_state *state, s2_view_id id);
 
-/* "3.3 % mean", or "30 % guess" where the constants are those of a data sheet. */
-void s2_expected_error(const s2_expected *expected, bool narrow, s2_buf *buf);
 /* Draw the panels that the workbench shares with the view of one design. */
 void s2_panels_draw(const s2_facts *facts, s2_grids *grids, const s2_tui_state *state, s2_canvas *canvas,
                     const s2_layout_bench *at);

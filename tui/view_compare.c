@@ -78,20 +78,6 @@ static void put_expected(const s2_facts *facts, s2_buf *buf, s2_style *style)
     s2_time_print(facts->late.expected.time_us, buf);
 }
 
-/* A bound has none. */
-static void put_no_error(const s2_facts *facts, s2_buf *buf, s2_style *style)
-{
-    (void)facts;
-    (void)buf;
-    (void)style;
-}
-
-static void put_error(const s2_facts *facts, s2_buf *buf, s2_style *style)
-{
-    (void)style;
-    s2_expected_error(&facts->late.expected, true, buf);
-}
-
 static void put_bound_speed(const s2_facts *facts, s2_buf *buf, s2_style *style)
 {
     (void)style;
@@ -169,7 +155,6 @@ static const struct {
              {"kv", put_kv, NULL},
              {"rows", put_rows, NULL},
              {"time", put_bound, put_expected},
-             {"error", put_no_error, put_error},
              {"vs dense", put_bound_speed, put_expected_speed},
              {"by", put_bound_by, put_expected_by},
              {"kv cache", put_cache, NULL},

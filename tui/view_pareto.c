@@ -206,15 +206,12 @@ static void draw_legend(const s2_tui_front *front, const plot *p, s2_canvas *can
         char twin;
         s2_style style;
         const char *text;
-    } marks[] = {{0x25cf, 'O', S2_STYLE_GOOD, "front"},
-                 {'X', 'X', S2_STYLE_HOLE, "front, union violated"},
-                 {0xb7, '.', S2_STYLE_DIM, "beaten"},
-                 {0xd7, 'x', S2_STYLE_BAD, "violated"},
-                 {'@', '@', S2_STYLE_WITNESS, "cursor"},
-                 {0x25c6, '&', S2_STYLE_KEY, "in the list"}};
-    int32_t col = s2_canvas_printf(canvas, line.row, line.col + 1, S2_STYLE_HEAD, "%s up, %s right",
-                                   front->objectives[p->y.objective].name,
-                                   front->objectives[p->x.objective].name);
+    } marks[] = {{0x25cf, 'O', S2_STYLE_GOOD, "front"},  {'X', 'X', S2_STYLE_HOLE, "front, union violated"},
+                 {0xb7, '.', S2_STYLE_DIM, "beaten"},    {0xd7, 'x', S2_STYLE_BAD, "violated"},
+                 {'@', '@', S2_STYLE_WITNESS, "cursor"}, {0x25c6, '&', S2_STYLE_KEY, "in the list"}};
+    int32_t col =
+        s2_canvas_printf(canvas, line.row, line.col + 1, S2_STYLE_HEAD, "%s up, %s right",
+                         front->objectives[p->y.objective].name, front->objectives[p->x.objective].name);
     for (size_t nth = 0; nth < sizeof marks / sizeof marks[0]; nth++) {
         if (col + 4 + (int32_t)strlen(marks[nth].text) >= line.col + line.cols)
             return;
@@ -505,8 +502,10 @@ static int32_t row_at(const s2_tui_front *front, const s2_tui_state *state, s2_r
 static void click(const s2_tui_model *model, s2_tui_state *state, int32_t row, int32_t col)
 {
     const s2_rect all = s2_layout_frame(state->rows, state->cols).body;
+    if (model->front.n_points == 0)
+        return;
     const s2_rect body = below_heading(all, draw_heading(&model->front, state, NULL, all));
-    const int32_t nth = model->front.n_points > 0 ? row_at(&model->front, state, body, row, col) : -1;
+    const int32_t nth = row_at(&model->front, state, body, row, col);
     if (nth < 0)
         return;
     if (nth == state->front)
