@@ -129,7 +129,7 @@ static void put_worth(const s2_late *late, int digits, double value, double erro
     if (!late->asked)
         s2_buf_puts(buf, "-");
     else if (late->not_judged != NULL)
-        s2_buf_puts(buf, "not judged");
+        s2_buf_puts(buf, "unjudged");
     else
         s2_buf_printf(buf, "%.*f rms %.2f", digits, value, error);
 }
@@ -143,7 +143,8 @@ static void put_recall(const s2_facts *facts, s2_buf *buf, s2_style *style)
 static void put_loss(const s2_facts *facts, s2_buf *buf, s2_style *style)
 {
     (void)style;
-    put_worth(&facts->late, 3, facts->late.loss, s2_worth_loss_error, buf);
+    if (facts->late.not_judged == NULL) /* recall says so of both */
+        put_worth(&facts->late, 3, facts->late.loss, s2_worth_loss_error, buf);
 }
 
 /* expected: where all are predicted, NULL: the same; times are compared like with like. */
