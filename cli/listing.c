@@ -470,7 +470,8 @@ s2_exit s2_listing_price(s2_cli *cli, const s2_args *args, s2_db *db, bool choos
         S2_CLI_TRY(s2_args_int(cli, args, "len", 1, S2_LIMIT_CONTEXT_TOK, &query->len_tok));
     }
     s2_diag diag = {0};
-    const s2_status status = s2_db_common_price(db, &cli->arena, query->filter, &query->phase, &query->len_tok, &diag);
+    const s2_status status =
+        s2_db_common_price(db, &cli->arena, query->filter, &query->phase, &query->len_tok, &diag);
     if (status != S2_OK)
         return s2_listing_refuse(cli, status, query->filter, &diag);
     *empty = query->phase == NULL && !choose;

@@ -230,8 +230,8 @@ static void the_front_on_the_screen_is_that_of_the_command(void **state)
     (void)state;
     static const char *const minimize[] = {"us,kv_mib", "us,density", "kv_mib,density", "us,kv_mib,density",
                                            "us,kv_bytes,unread"};
-    static const char *const filters[] = {"",           "us<100",      "heads>=16", "density<0.5 us>=2",
-                                          "phase=train", "union=holds", "len=4k",    "gpu=b200"};
+    static const char *const filters[] = {
+        "", "us<100", "heads>=16", "density<0.5 us>=2", "phase=train", "union=holds", "len=4k", "gpu=b200"};
     const char *const db = path_of("front.db");
     for (int64_t seed = 1; seed <= (s2_test_cases(400) + 199) / 200; seed++) {
         make_designs(db, 1500, (uint64_t)seed);
@@ -450,8 +450,8 @@ typedef struct printed {
 static printed print_json(const char *text, const asked *ask, bool bounds)
 {
     const char *const check[] = {"check", "--json", text};
-    const char *const sim[] = {"sim",     "--json", text,         "--len",    ask->len,  "--gpu", ask->gpu,
-                               "--phase", ask->phase, "--kv-dtype", ask->cache, "--bounds"};
+    const char *const sim[] = {"sim",    "--json",  text,       "--len",      ask->len,   "--gpu",
+                               ask->gpu, "--phase", ask->phase, "--kv-dtype", ask->cache, "--bounds"};
     return (printed){command(s2_cmd_check, path_of("unused.db"), 3, check),
                      command(s2_cmd_sim, path_of("unused.db"), bounds ? 12 : 11, sim)};
 }

@@ -452,7 +452,8 @@ static void every_time_says_what_it_is_of(void **unused)
         s2_session session;
         s2_buf words = {0};
         const size_t view = (size_t)s2_rng_below(&rng, 4);
-        const int32_t rows = 18 + (int32_t)s2_rng_below(&rng, 40), cols = 80 + (int32_t)s2_rng_below(&rng, 120);
+        const int32_t rows = 18 + (int32_t)s2_rng_below(&rng, 40),
+                      cols = 80 + (int32_t)s2_rng_below(&rng, 120);
         begin(&session, rows, cols, s2_rng_below(&rng, 2) == 0);
         ask_anything(&rng, &session);
         press(&session, keys[view]);

@@ -460,8 +460,8 @@ void s2_question_tell(const s2_question *question, s2_buf *buf)
 
 bool s2_question_is(const s2_question *a, const s2_question *b)
 {
-    return a->len_tok == b->len_tok && a->phase == b->phase && a->dtype == b->dtype &&
-           a->cache == b->cache && a->batch == b->batch && strcmp(a->gpu, b->gpu) == 0;
+    return a->len_tok == b->len_tok && a->phase == b->phase && a->dtype == b->dtype && a->cache == b->cache &&
+           a->batch == b->batch && strcmp(a->gpu, b->gpu) == 0;
 }
 
 static s2_status prove(s2_facts *facts)

@@ -171,7 +171,7 @@ typedef struct s2_facts {
     int64_t kv_len[S2_KV_POINTS];
     int64_t kv_bytes[S2_KV_POINTS]; /* head pages after kv_len tokens, all layers */
     int64_t kv_dense[S2_KV_POINTS];
-    bool cached;    /* kv_bytes and kv_dense are set; not in training, which keeps no cache */
+    bool cached; /* kv_bytes and kv_dense are set; not in training, which keeps no cache */
     bool priced;
     bool slow;      /* random lists or mask files at a length that takes too long to price here */
     double time_us; /* lower bounds, as in sim/price.h */

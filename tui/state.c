@@ -224,8 +224,8 @@ static void tell_prices_apart(const s2_tui_model *model, s2_tui_state *state, in
     for (int32_t at = begin; at < end && at < model->n_rows; at++) {
         const char *const on = model->rows[at].priced_on;
         state->on_cols = s2_max_i32(state->on_cols, (int32_t)strlen(on) + GAP);
-        state->mixed =
-            state->mixed || (on[0] != '\0' && (strcmp(on, asked.gpu) != 0 || !s2_question_is(&asked, &usual)));
+        state->mixed = state->mixed ||
+                       (on[0] != '\0' && (strcmp(on, asked.gpu) != 0 || !s2_question_is(&asked, &usual)));
     }
 }
 
