@@ -86,7 +86,7 @@ const s2_word_entry s2_word_entries[] = {
      "The time of the attention of all layers in microseconds, predicted for the kernels of this repository "
      "where the "
      "GPU was measured, else a bound; `priced` says which. Tables print it with its unit."},
-    {"priced|prices",
+    {"priced|prices|priced_as",
      "predicted: the time is a prediction with a stated error; bound: no kernel can be faster, and real "
      "ones are slower."},
     {"predicted|prediction", "Foretold from constants that were fitted to measured kernels; how far off that "
@@ -284,7 +284,7 @@ const s2_word_entry s2_word_entries[] = {
      "allowed for. Of several GPUs with --pp, --cp, --ep or --nodes: no such machine was measured, and no "
      "error is "
      "known."},
-    {"extrapolated|interpolated|allowance|allowed for",
+    {"extrapolated|interpolated|allowance|allowed for|error_causes",
      "Predicted outside of the lengths, batches, heads or head dimensions that were measured, or at a head "
      "dimension "
      "between two of them. What is allowed for is no error that was observed there: the 90th percentile of "
@@ -407,6 +407,38 @@ const s2_word_entry s2_word_entries[] = {
     {"front|pareto",
      "The designs that no other one is at least as good as in every --minimize column and better in "
      "one."},
+    {"batch_dense|len_dense|dense_steps|dense_time_us|dense_tokens_per_s|dense_tokens_per_s_all_replicas|"
+     "link_"
+     "dense_us|host_dense",
+     "In JSON: what the word without `dense` says, of dense attention in the shape of the pattern."},
+    {"tokens_per_s|tokens_per_s_all_replicas",
+     "In JSON: tokens a second of one replica, and of all of them; null where it does not fit the GPU."},
+    {"plan_us|link_us|kernels_us|end_to_end_us", "In JSON, microseconds: attention at peak rates by this "
+                                                 "plan; what is read over the link to host memory; "
+                                                 "attention as the kernels of s2 are predicted or guessed to "
+                                                 "take; a whole step with all around attention."},
+    {"weight_bytes|kv_needed_bytes|hbm_bytes|hbm_floor|dram_bytes|l2_bytes|wasted_page_16|wasted_page_64",
+     "In JSON, bytes: of the weights on a GPU; of a cache that drops what no head reads any more; at least "
+     "to "
+     "and from device memory, of the GPU with most and of all; predicted from device memory and from L2; "
+     "allocated in pages of 16 and 64 tokens and not used."},
+    {"peak_at|peak_exact|mean_over_context|kv_over_context",
+     "In JSON: the length at which the cache is largest, whether that is exact or no more than so much, the "
+     "mean of the cache over all lengths, and the cache at a few of them."},
+    {"query_tok|block_tok|step_tok|token_density|flop_executed",
+     "In JSON: tokens of queries in a tile, of a key block and of a step; pairs read / causal pairs over all "
+     "layers; the work of the GPU that executes most."},
+    {"slowest|copies|mended|ep",
+     "In JSON, of several GPUs: the one that all wait for; how many hold the same KV head; the time when KV "
+     "heads are dealt by work; GPUs that share the experts."},
+    {"at_most|complete|refused|outside|unaccepted|beaten_by|either|phases|best|dropped",
+     "In the JSON of a search: its limits; whether all was visited; candidates that are no pattern, above a "
+     "limit, or not to be deployed as asked; designs that the model's own layers, dense attention or either "
+     "of "
+     "them beat; the figures of each phase; the candidate that comes first."},
+    {"fit|read|format|schema",
+     "In JSON: what fits the memory; pairs that the pattern reads; a format of s2 export; the kind of the "
+     "object, which docs/json.md explains member by member."},
     {"best overall|first of what was searched|dearer_than",
      "The design of the front with the smallest geometric mean of value / best value. It is not called best "
      "where the model's own layers or dense attention beat it in every price, or the GPU has no room for "
