@@ -1,6 +1,6 @@
 /*
- * base/arith.h - integer arithmetic that is needed everywhere: the smaller and the larger of two numbers,
- * division that rounds up, divisors, and products and sums that must not wrap.
+ * base/arith.h - arithmetic that is needed everywhere: the smaller and the larger of two numbers, division that
+ * rounds up, divisors, the order of numbers, and products and sums that must not wrap.
  *
  * Threads: no state.
  */
@@ -30,6 +30,26 @@ static inline int32_t s2_min_i32(int32_t a, int32_t b)
 static inline int32_t s2_max_i32(int32_t a, int32_t b)
 {
     return a > b ? a : b;
+}
+static inline double s2_min_f64(double a, double b)
+{
+    return a < b ? a : b;
+}
+static inline double s2_max_f64(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* For qsort: numbers of type double, the smallest first. */
+static inline int s2_compare_f64(const void *left, const void *right)
+{
+    const double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static inline bool s2_is_power_of_two(int64_t n)
+{
+    return n > 0 && (n & (n - 1)) == 0;
 }
 
 /* n / size, rounded up; n >= 0, size >= 1. Cannot overflow. */

@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 enum { PIPE_WAIT_MS = 10000, PARTNER_WAIT_MS = 1000, RETRY_MS = 10, FIRST_BYTES = 1 << 16 };
 
 static s2_status io_error(int error)
@@ -19,18 +21,11 @@ static s2_status io_error(int error)
     return error == ENOMEM ? S2_ENOMEM : S2_EIO;
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* Wait until fd has bytes or its end; false at the deadline. deadline_ms < 0: for ever. */
 static bool wait_readable(int fd, int64_t deadline_ms)
 {
     for (;;) {
-        const int64_t left = deadline_ms < 0 ? -1 : deadline_ms - now_ms();
+        const int64_t left = deadline_ms < 0 ? -1 : deadline_ms - s2_steady_ms();
         if (deadline_ms >= 0 && left <= 0)
             return false;
         struct pollfd entry = {.fd = fd, .events = POLLIN};
@@ -54,7 +49,7 @@ static s2_status read_all(s2_arena *arena, int fd, size_t limit_bytes, size_t hi
             /* a pipe whose writer may be about to open it; other files wait for nothing. Reading again shows
              * a writer that has opened but not written yet, which is waited for like any other. */
             patient = false;
-            (void)wait_readable(fd, now_ms() + PARTNER_WAIT_MS);
+            (void)wait_readable(fd, s2_steady_ms() + PARTNER_WAIT_MS);
             continue;
         }
         if (got > 0)
@@ -98,7 +93,7 @@ s2_status s2_bytes_read(s2_arena *arena, const char *path, size_t limit_bytes, c
         status = io_error(EISDIR);
     else
         status = read_all(arena, fd, limit_bytes, S_ISREG(info.st_mode) ? (size_t)info.st_size : FIRST_BYTES,
-                          now_ms() + PIPE_WAIT_MS, &data, &n);
+                          s2_steady_ms() + PIPE_WAIT_MS, &data, &n);
     if (status == S2_OK && n == 0 && S_ISFIFO(info.st_mode))
         status = io_error(ENODATA);
     const int error = errno;
@@ -124,10 +119,10 @@ const char *s2_file_why(int errnum)
 /* A pipe without a reader cannot be opened (ENXIO); one may be about to open it. */
 static s2_status open_directly(s2_output *out, const char *path)
 {
-    const int64_t deadline_ms = now_ms() + PARTNER_WAIT_MS;
+    const int64_t deadline_ms = s2_steady_ms() + PARTNER_WAIT_MS;
     int fd = -1;
     while ((fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)) < 0 && errno == ENXIO &&
-           now_ms() < deadline_ms)
+           s2_steady_ms() < deadline_ms)
         nanosleep(&(struct timespec){0, RETRY_MS * 1000000}, NULL);
     if (fd < 0)
         return io_error(errno);

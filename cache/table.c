@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/alloc.h"
 
 static s2_status grow(void **array, int64_t *cap, int64_t want, size_t size)
@@ -243,27 +244,17 @@ static s2_status enter_ring(s2_cache_table *table, const s2_cache_step *step)
     return S2_OK;
 }
 
-static int64_t lesser(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t ceil_to(int64_t n, int64_t multiple)
-{
-    return (n / multiple + (n % multiple != 0)) * multiple;
-}
-
 /* The next key whose arrival can change something: a block or page begins, or a page expires. */
 static int64_t next_event(const s2_cache_table *table, const s2_cache_step *step)
 {
     const int64_t n_tok = step->n_tok, step_tok = step->rule->step_tok, more = step->n_queries;
-    int64_t next = lesser(ceil_to(n_tok, step_tok), ceil_to(n_tok, step->page_tok));
+    int64_t next = s2_min_i64(s2_round_up(n_tok, step_tok), s2_round_up(n_tok, step->page_tok));
     if (step->ring_pages > 0) /* the window of the first query moves at the end of its block */
-        next = lesser(next, ceil_to(step->query + 1, step_tok) + more - 1);
+        next = s2_min_i64(next, s2_round_up(step->query + 1, step_tok) + more - 1);
     if (table->n_heap > 0)
-        next = lesser(next, table->heap[0].last_query + more);
+        next = s2_min_i64(next, table->heap[0].last_query + more);
     if (table->open_page >= 0 && table->open_query != S2_OPEN && table->open_query >= step->query)
-        next = lesser(next, table->open_query + more);
+        next = s2_min_i64(next, table->open_query + more);
     return next;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "calibrate/fit.h"
 
 static const char *const naive_words[S2_NAIVE] = {"density x dense time", "executed FLOP / peak", "roofline",
@@ -72,12 +73,6 @@ static s2_status judge_row(s2_arena *arena, const s2_row *row, const s2_gpu *gpu
 
 /* ------------------------------------------------------------------ statistics */
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* (Pairs of rows in the same order - pairs in opposite order) / all pairs. */
 static double kendall(const double *a, const double *b, int32_t n)
 {
@@ -140,7 +135,7 @@ static s2_score score_of(s2_scratch *scratch, const char *name)
         score.mape += fabs(error) / scratch->n;
         score.bias += error / scratch->n;
     }
-    qsort(scratch->errors, (size_t)scratch->n, sizeof *scratch->errors, by_value);
+    qsort(scratch->errors, (size_t)scratch->n, sizeof *scratch->errors, s2_compare_f64);
     if (scratch->n > 0) {
         score.p90 = scratch->errors[(int32_t)ceil(0.9 * scratch->n) - 1];
         score.most = scratch->errors[scratch->n - 1];
@@ -156,7 +151,7 @@ static void scale_naive(s2_scratch *scratch)
 {
     for (int32_t at = 0; at < scratch->n; at++)
         scratch->errors[at] = scratch->measured[at] / scratch->predicted[at];
-    qsort(scratch->errors, (size_t)scratch->n, sizeof *scratch->errors, by_value);
+    qsort(scratch->errors, (size_t)scratch->n, sizeof *scratch->errors, s2_compare_f64);
     for (int32_t at = 0; at < scratch->n; at++)
         scratch->predicted[at] *= scratch->errors[scratch->n / 2];
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/rng.h"
 
 /* One rule over several lengths; 0 ends them. */
@@ -143,15 +144,10 @@ static const struct {
     {step, sizeof step / sizeof *step},
 };
 
-static int32_t lesser(int32_t a, int32_t b)
-{
-    return a < b ? a : b;
-}
-
 static s2_run_point point_of(const s2_design *design, s2_pass pass, int32_t len_tok)
 {
     s2_run_point point = {.pass = pass,
-                          .q_tok = design->q_tok == 0 ? len_tok : lesser(design->q_tok, len_tok),
+                          .q_tok = design->q_tok == 0 ? len_tok : s2_min_i32(design->q_tok, len_tok),
                           .k_tok = len_tok,
                           .batch = design->batch,
                           .dtype = design->dtype};
@@ -255,7 +251,7 @@ static int32_t plannable(const s2_design *design, s2_pass pass, int32_t len_tok)
     const int32_t most = strcmp(design->family, "lists") != 0 ? 131072
                          : pass == S2_PASS_DECODE             ? 8192
                                                               : 24576;
-    return lesser(len_tok, most);
+    return s2_min_i32(len_tok, most);
 }
 
 /* Work that a run may take: about 40 ms of a large GPU. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "pattern/parse.h"
 #include "sim/price.h"
 
@@ -75,15 +76,9 @@ static int32_t count_rows(const char *text)
 
 /* ---- statistics */
 
-static int by_value(const void *left, const void *right)
-{
-    const double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 static double median_of(double *values, int32_t n)
 {
-    qsort(values, (size_t)n, sizeof *values, by_value);
+    qsort(values, (size_t)n, sizeof *values, s2_compare_f64);
     return n == 0 ? 0 : n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 

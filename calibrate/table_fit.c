@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "calibrate/solve.h"
 #include "calibrate/table.h"
 
@@ -395,12 +396,6 @@ s2_status s2_table_fit(s2_arena *arena, const s2_table *table, const s2_gpu *gpu
 
 /* ---- how far off it is */
 
-static int by_value(const void *left, const void *right)
-{
-    const double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 static void note_errors(double *errors, int32_t n, s2_peer_law *law)
 {
     double sum = 0;
@@ -408,7 +403,7 @@ static void note_errors(double *errors, int32_t n, s2_peer_law *law)
     law->kernel.error_pct = law->median_pct = law->kernel.p90_pct = 0;
     if (n == 0)
         return;
-    qsort(errors, (size_t)n, sizeof *errors, by_value);
+    qsort(errors, (size_t)n, sizeof *errors, s2_compare_f64);
     for (int32_t r = 0; r < n; r++)
         sum += errors[r];
     law->kernel.error_pct = sum / n;

@@ -6,14 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
-
-static int64_t now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
 
 void s2_cli_init(s2_cli *cli, const char *program, int argc, char **argv)
 {
@@ -25,7 +19,7 @@ void s2_cli_init(s2_cli *cli, const char *program, int argc, char **argv)
                     .argc = argc,
                     .argv = argv,
                     .seed = S2_DB_NONE,
-                    .started_us = now_us()};
+                    .started_us = s2_unix_us()};
 }
 
 s2_exit s2_cli_finish(s2_cli *cli, s2_exit code)

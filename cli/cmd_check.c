@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/check.h"
 #include "cli/color.h"
 #include "cli/explain.h"
@@ -30,13 +31,6 @@ typedef struct s2_check_args {
     int64_t pair_k_tok;
     int64_t query_tok; /* from --query; -1: not given */
 } s2_check_args;
-
-static int64_t now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
 
 /* "1088,64": tokens below the context cap. */
 static s2_exit parse_pair(s2_cli *cli, const char *text, s2_check_args *out)
@@ -271,9 +265,9 @@ static s2_exit check_one(s2_cli *cli, const s2_check_args *check, const char *op
     }
     if (check->pair)
         return answer_pair(cli, check, &input.pattern);
-    const int64_t started_us = now_us();
+    const int64_t started_us = s2_steady_ns() / 1000;
     S2_CLI_TRY(decide(cli, check, &input.pattern, findings));
-    const int64_t wall_us = now_us() - started_us;
+    const int64_t wall_us = s2_steady_ns() / 1000 - started_us;
     S2_CLI_TRY(print_findings(cli, check, &input, operand, findings));
     const s2_exit certified = write_certificate(cli, check, &input.pattern, findings);
     const s2_exit recorded = record(cli, check, &input, findings, wall_us);

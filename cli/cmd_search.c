@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/quantity.h"
 #include "base/text.h"
@@ -35,13 +36,6 @@ static void ask_stop(int signal_number)
 {
     (void)signal_number;
     stop_asked = 1;
-}
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
 /* ---- the command line */
@@ -646,7 +640,7 @@ static s2_exit read_space(s2_searching *r)
  */
 static void show_progress(s2_searching *r, int64_t visit)
 {
-    const double now = seconds(), all = (double)(r->job.until - r->job.begin);
+    const double now = s2_steady_s(), all = (double)(r->job.until - r->job.begin);
     const double pause = r->on_terminal ? 0.2 : fmin(fmax(5, r->shown - r->began), 60);
     if (r->job.ranks.own != 0 || r->quiet || now - r->shown < pause)
         return;
@@ -664,14 +658,14 @@ static bool watch(void *user, const s2_search_state *state, int64_t visit)
 {
     s2_searching *const r = user;
     show_progress(r, visit);
-    return !stop_asked && (visit != state->next || seconds() < r->slice_ends);
+    return !stop_asked && (visit != state->next || s2_steady_s() < r->slice_ends);
 }
 
 /* Search for a second, then save what was found to disk; finish() saves the last slice. */
 static s2_exit run_slice(s2_searching *r, bool *more)
 {
     s2_found *const found = &r->found;
-    r->slice_ends = seconds() + 1;
+    r->slice_ends = s2_steady_s() + 1;
     const s2_status status = s2_search_run(&found->search, &found->state, found->until, watch, r);
     s2_exit code = status == S2_OK ? S2_EXIT_OK : s2_cli_fail(found->cli, status, "search");
     code = (s2_exit)s2_ranks_most(&r->job.ranks, code);
@@ -835,7 +829,7 @@ static void release_stop(const handlers *old)
 
 static s2_exit run_slices(s2_searching *r)
 {
-    r->began = r->shown = seconds();
+    r->began = r->shown = s2_steady_s();
     r->began_at = r->found.state.next;
     s2_exit code;
     bool more;
@@ -862,7 +856,7 @@ static s2_exit run(s2_searching *r)
     S2_CLI_TRY(run_slices(r));
     if (r->job.ranks.own != 0)
         return S2_EXIT_OK;
-    const double took = seconds() - r->began;
+    const double took = s2_steady_s() - r->began;
     const int64_t done_before = r->began_at - found->search.begin;
     const s2_status status =
         r->job.ranks.n > 1 ? s2_search_job_join(&r->job, &found->search, &found->state) : S2_OK;
@@ -1120,17 +1114,17 @@ static bool samples(void *user, const s2_search_state *state, int64_t visit)
     sample *const own = user;
     (void)state;
     own->visit = visit;
-    return stop_asked == 0 && seconds() - own->began < (visit - own->begin < FEW ? 3 : own->most);
+    return stop_asked == 0 && s2_steady_s() - own->began < (visit - own->begin < FEW ? 3 : own->most);
 }
 
 /* Whether some candidate can be deployed as asked, as far as a moment tells. */
 static s2_status find_accepted(s2_searching *r, bool *any)
 {
     const s2_search *const search = &r->found.search;
-    const double ends = seconds() + 3;
+    const double ends = s2_steady_s() + 3;
     s2_arena *const arena = &r->found.cli->arena;
     *any = search->accept == NULL;
-    for (int64_t visit = r->job.begin; visit < r->job.until && !*any && seconds() < ends; visit++) {
+    for (int64_t visit = r->job.begin; visit < r->job.until && !*any && s2_steady_s() < ends; visit++) {
         const s2_arena_mark_t mark = s2_arena_mark(arena);
         s2_pattern pattern;
         s2_status status =
@@ -1147,7 +1141,7 @@ static s2_status find_accepted(s2_searching *r, bool *any)
 static s2_exit put_expected(s2_searching *r, s2_buf *buf)
 {
     s2_found *const found = &r->found;
-    const double began = seconds(), all = (double)(r->job.until - r->job.begin);
+    const double began = s2_steady_s(), all = (double)(r->job.until - r->job.begin);
     sample own = {.began = began, .begin = r->job.begin, .visit = r->job.begin};
     bool any;
     handlers old;
@@ -1159,7 +1153,7 @@ static s2_exit put_expected(s2_searching *r, s2_buf *buf)
     release_stop(&old);
     if (status != S2_OK)
         return s2_cli_fail(found->cli, status, "search");
-    const double took_us = (seconds() - began) * 1e6, n = fmax((double)(own.visit - r->job.begin), 1);
+    const double took_us = (s2_steady_s() - began) * 1e6, n = fmax((double)(own.visit - r->job.begin), 1);
     const bool whole = found->state.next == r->job.until;
     s2_buf_puts(buf, whole ? "expected    " : "expected    about ");
     s2_time_print(whole ? took_us : took_us * all / n, buf);

@@ -42,14 +42,6 @@ static s2_exit refuse(s2_cli *cli, s2_status status, const s2_diag *diag)
     return status == S2_EINVAL ? S2_EXIT_USAGE : s2_exit_of(status);
 }
 
-static int word_index(const char *word, const char *(*name)(int), int n)
-{
-    for (int at = 0; at < n; at++)
-        if (strcmp(word, name(at)) == 0)
-            return at;
-    return 0;
-}
-
 static const char *phase_name(int at)
 {
     return s2_phase_word((s2_phase)at);
@@ -76,8 +68,9 @@ static s2_exit read_numbers(s2_sim_run_state *state)
     options->n_ranks = (int32_t)n_ranks;
     S2_CLI_TRY(s2_pricing_options(cli, &state->args, options));
     state->all_phases = strcmp(s2_args_str(&state->args, "phase"), "all") == 0;
-    options->phase = (s2_phase)word_index(s2_args_str(&state->args, "phase"), phase_name, S2_N_PHASES);
-    options->dtype = (s2_dtype)word_index(s2_args_str(&state->args, "dtype"), dtype_name, S2_N_PRICED_DTYPES);
+    options->phase = (s2_phase)s2_word_index(s2_args_str(&state->args, "phase"), phase_name, S2_N_PHASES);
+    options->dtype =
+        (s2_dtype)s2_word_index(s2_args_str(&state->args, "dtype"), dtype_name, S2_N_PRICED_DTYPES);
     return S2_EXIT_OK;
 }
 

@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/check.h"
 #include "cli/explain.h"
 #include "cli/options.h"
@@ -13,13 +14,6 @@
 #include "explorer/explorer.h"
 
 /* ---- what the explorer stores */
-
-static int64_t now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
 
 /*
  * Price the design for the screen's question; false if the simulator has no price for it. *out points into
@@ -76,7 +70,7 @@ static bool store(void *user, const char *text, size_t n_bytes, const s2_questio
     char *words = NULL;
     size_t n = 0;
     cli.arena = (s2_arena){0};
-    cli.started_us = now_us();
+    cli.started_us = s2_unix_us();
     cli.err = open_memstream(&words, &n);
     if (cli.err == NULL)
         return false;

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "judge/counters.h"
 #include "base/arith.h"
 #include "base/quantity.h"
@@ -72,13 +73,6 @@ typedef struct s2_validate_state {
     s2_verdict_fn take; /* receives each verdict; NULL: they are printed */
     void *user;
 } s2_validate_state;
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 /* ------------------------------------------------------------------ options */
 
@@ -268,7 +262,7 @@ static s2_exit open_device(s2_validate_state *state)
 /* Show what is done, and how long the rest of the stage takes at its pace so far. */
 static void show_stage(s2_validate_state *state, const char *stage, int32_t done, int32_t all)
 {
-    const double now = seconds();
+    const double now = s2_steady_s();
     if (done == 0 || strncmp(state->begun, stage, sizeof state->begun - 1) != 0) {
         snprintf(state->begun, sizeof state->begun, "%.20s", stage);
         state->begun_s = now;

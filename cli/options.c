@@ -52,3 +52,11 @@ bool s2_number_parse(const char *text, int64_t *out)
     *out = value * factor;
     return true;
 }
+
+int s2_word_index(const char *word, const char *(*name)(int), int n)
+{
+    for (int at = 0; at < n; at++)
+        if (strcmp(word, name(at)) == 0)
+            return at;
+    return 0;
+}

@@ -85,6 +85,8 @@ s2_exit s2_args_int(s2_cli *cli, const s2_args *args, const char *name, int64_t 
 bool s2_number_parse(const char *text, int64_t *out);
 
 /* True when `word` is one of the words of "a|b|c". */
+/* Which of n words it is, as name says them; the parser lets no other word through. */
+int s2_word_index(const char *word, const char *(*name)(int), int n);
 bool s2_word_in(const char *words, const char *word);
 /* True for an arg of the table that is a closed list of words. */
 bool s2_arg_is_words(const char *arg);

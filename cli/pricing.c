@@ -20,23 +20,14 @@ static const char *fusion_name(int at)
     return s2_fusion_word((s2_fusion)at);
 }
 
-/* The parser lets no other word through. */
-static int index_of(const char *word, const char *(*name)(int), int n)
-{
-    for (int at = 0; at < n; at++)
-        if (strcmp(word, name(at)) == 0)
-            return at;
-    return 0;
-}
-
 static int word_of(const s2_args *args, const char *option, const char *(*name)(int), int n)
 {
-    return index_of(s2_args_str(args, option), name, n);
+    return s2_word_index(s2_args_str(args, option), name, n);
 }
 
 s2_weights s2_pricing_weights(const char *word)
 {
-    return (s2_weights)index_of(word, weights_name, S2_N_WEIGHTS);
+    return (s2_weights)s2_word_index(word, weights_name, S2_N_WEIGHTS);
 }
 
 s2_exit s2_pricing_options(s2_cli *cli, const s2_args *args, s2_sim_options *options)

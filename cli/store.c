@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "report/report.h"
 #include "pattern/folds.h"
 #include "pattern/parse.h"
@@ -493,9 +494,7 @@ s2_exit s2_store_report(s2_cli *cli, s2_status status, const s2_diag *diag)
 
 static int64_t elapsed_us(const s2_cli *cli)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    const int64_t us = (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000 - cli->started_us;
+    const int64_t us = s2_unix_us() - cli->started_us;
     return us > 0 ? us : 0;
 }
 

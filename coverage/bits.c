@@ -50,17 +50,13 @@ static void set_bits(uint64_t *row, int64_t begin, int64_t end)
     }
 }
 
-static bool is_whole(s2_range range)
-{
-    return range.begin <= 0 && range.end == S2_OPEN;
-}
-
 /* The mask, if it is all that the head reads, else NULL. */
 static const s2_mask *only_mask(const s2_view *view)
 {
     const s2_atom *const atom = view->atoms;
-    if (view->n_atoms != 1 || atom->kind != S2_ATOM_MASK || !is_whole(atom->distance_blk) ||
-        !is_whole(atom->distance_tok) || !is_whole(atom->key_tok) || !is_whole(atom->query_tok))
+    if (view->n_atoms != 1 || atom->kind != S2_ATOM_MASK || !s2_range_is_whole(atom->distance_blk) ||
+        !s2_range_is_whole(atom->distance_tok) || !s2_range_is_whole(atom->key_tok) ||
+        !s2_range_is_whole(atom->query_tok))
         return NULL;
     return view->body->terms[atom->term].mask;
 }

@@ -12,6 +12,7 @@
 
 #include <sqlite3.h>
 
+#include "base/clock.h"
 #include "base/alloc.h"
 #include "db/sql.h"
 
@@ -27,13 +28,6 @@ enum {
     UNTRUSTED_BASE_MS = 5000,
     UNTRUSTED_MS_PER_MIB = 100
 };
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static char *join(const char *a, const char *b)
 {
@@ -94,10 +88,10 @@ static bool take_turn(const s2_db *db)
 static s2_status lock(s2_db *db, int wait_ms, s2_diag *diag)
 {
     S2_TRY(lock_file_open(db, diag));
-    const int64_t deadline_ms = now_ms() + wait_ms;
+    const int64_t deadline_ms = s2_steady_ms() + wait_ms;
     bool has_turn = take_turn(db);
     while (!has_turn || flock(db->lock_fd, LOCK_EX | LOCK_NB) != 0) {
-        if ((has_turn && errno != EWOULDBLOCK && errno != EINTR) || now_ms() >= deadline_ms) {
+        if ((has_turn && errno != EWOULDBLOCK && errno != EINTR) || s2_steady_ms() >= deadline_ms) {
             if (has_turn)
                 end_turn(db);
             return s2_sql_fail(db, SQLITE_BUSY, diag);
@@ -267,7 +261,7 @@ static char *uri_of(const char *path, bool immutable)
 static int past_deadline(void *user)
 {
     const s2_db *const db = user;
-    return now_ms() > db->deadline_ms;
+    return s2_steady_ms() > db->deadline_ms;
 }
 
 /* Nothing in a file may run code: no triggers, no views, no functions with side effects. */
@@ -285,7 +279,7 @@ static void harden(s2_db *db, const file_facts *facts)
     sqlite3_limit(db->sql, SQLITE_LIMIT_TRIGGER_DEPTH, 10);
     sqlite3_limit(db->sql, SQLITE_LIMIT_VDBE_OP, 25000);
     if (db->mode == S2_DB_UNTRUSTED) {
-        db->deadline_ms = now_ms() + UNTRUSTED_BASE_MS + (facts->n_bytes >> 20) * UNTRUSTED_MS_PER_MIB;
+        db->deadline_ms = s2_steady_ms() + UNTRUSTED_BASE_MS + (facts->n_bytes >> 20) * UNTRUSTED_MS_PER_MIB;
         sqlite3_progress_handler(db->sql, 1000, past_deadline, db);
     }
 }

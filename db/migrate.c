@@ -5,6 +5,8 @@
 
 #include <sqlite3.h>
 
+#include "base/clock.h"
+
 static s2_status apply(s2_db *db, const s2_db_migration *step, s2_diag *diag)
 {
     char sha[S2_DB_HASH_HEX], pragma[64];
@@ -13,7 +15,7 @@ static s2_status apply(s2_db *db, const s2_db_migration *step, s2_diag *diag)
     sqlite3_snprintf(sizeof pragma, pragma, "PRAGMA user_version=%d", step->version);
     S2_TRY(s2_sql_exec(db, pragma, diag));
     return s2_sql_run(db, diag, "INSERT INTO migration(version,applied_us,sql_sha) VALUES(?,?,?)", "iit",
-                      (int64_t)step->version, s2_db_now_us(), sha);
+                      (int64_t)step->version, s2_unix_us(), sha);
 }
 
 s2_status s2_db_migrate(s2_db *db, int32_t version, s2_diag *diag)
@@ -27,7 +29,7 @@ s2_status s2_db_migrate(s2_db *db, int32_t version, s2_diag *diag)
         S2_TRY(apply(db, &s2_db_migrations[n], diag));
     if (version == 0)
         return s2_sql_run(db, diag, "INSERT INTO meta(id,created_us,created_by) VALUES(1,?,'s2')", "i",
-                          s2_db_now_us());
+                          s2_unix_us());
     return version < S2_DB_SCHEMA_VERSION ? s2_db_refresh(db, S2_DB_NONE, diag) : S2_OK;
 }
 

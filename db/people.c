@@ -5,6 +5,7 @@
 
 #include <sqlite3.h>
 
+#include "base/clock.h"
 #include "db/sql.h"
 
 /* Remember an action, so that undo can take it back. Actions are words of the schema, never SQL. */
@@ -12,7 +13,7 @@ static s2_status remember(s2_db *db, const char *action, int64_t design_id, cons
                           s2_diag *diag)
 {
     return s2_sql_run(db, diag, "INSERT INTO undo(at_us,action,design_id,argument) VALUES(?,?,?,?)", "itit",
-                      s2_db_now_us(), action, design_id, argument);
+                      s2_unix_us(), action, design_id, argument);
 }
 
 static s2_status finish(s2_db *db, s2_status status, s2_diag *diag)
@@ -57,7 +58,7 @@ s2_status s2_db_note(s2_db *db, int64_t design_id, const char *text, s2_diag *di
         return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "a note has at most %d bytes", S2_DB_LIMIT_NOTE_BYTES);
     S2_TRY(s2_db_begin(db, diag));
     s2_status status = s2_sql_run(db, diag, "INSERT INTO note(design_id,at_us,body) VALUES(?,?,?)", "iit",
-                                  design_id, s2_db_now_us(), text);
+                                  design_id, s2_unix_us(), text);
     char id[32];
     snprintf(id, sizeof id, "%lld", (long long)sqlite3_last_insert_rowid(db->sql));
     if (status == S2_OK)
@@ -85,7 +86,7 @@ s2_status s2_db_remove(s2_db *db, int64_t design_id, s2_diag *diag)
     S2_TRY(s2_db_begin(db, diag));
     s2_status status =
         s2_sql_run(db, diag, "UPDATE design SET deleted_us=?2 WHERE id=?1 AND deleted_us IS NULL", "ii",
-                   design_id, s2_db_now_us());
+                   design_id, s2_unix_us());
     if (status == S2_OK && sqlite3_changes(db->sql) > 0)
         status = remember(db, "rm", design_id, "", diag);
     return finish(db, status, diag);

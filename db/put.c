@@ -5,6 +5,7 @@
 
 #include <sqlite3.h>
 
+#include "base/clock.h"
 #include "db/sql.h"
 
 const char *s2_db_verdict_word(s2_db_verdict verdict)
@@ -64,7 +65,7 @@ s2_status s2_db_put_design(s2_db *db, int64_t run_id, const s2_db_design *design
         "ttttttiiiiidiii", design->hash, design->name, design->text, design->model, design->family,
         design->origin, (int64_t)design->n_layers, (int64_t)design->n_heads, (int64_t)design->n_kv_heads,
         (int64_t)design->head_dim, (int64_t)design->block_tok, design->density, design->density_tok,
-        s2_db_now_us(), run_id));
+        s2_unix_us(), run_id));
     return s2_sql_int(db, diag, design_id, "SELECT id FROM design WHERE hash=?", "t", design->hash);
 }
 

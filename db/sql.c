@@ -11,13 +11,6 @@
 
 #include "base/alloc.h"
 
-int64_t s2_db_now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
-
 void s2_db_sha256(const void *data, size_t n_bytes, char hex[S2_DB_HASH_HEX])
 {
     static const char digits[] = "0123456789abcdef";

@@ -51,8 +51,6 @@ const char *s2_sql_text(s2_arena *arena, struct sqlite3_stmt *statement, int col
 int64_t s2_sql_column_int(struct sqlite3_stmt *statement, int column); /* NULL: S2_DB_NONE */
 double s2_sql_column_num(struct sqlite3_stmt *statement, int column);  /* NULL: NAN */
 
-/* Unix time in microseconds. */
-int64_t s2_db_now_us(void);
 /* Lower-case hex SHA-256, terminated. */
 void s2_db_sha256(const void *data, size_t n_bytes, char hex[S2_DB_HASH_HEX]);
 

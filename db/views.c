@@ -5,6 +5,7 @@
 
 #include <sqlite3.h>
 
+#include "base/clock.h"
 #include "db/sql.h"
 
 static s2_status check_view(const s2_db_view *view, s2_diag *diag)
@@ -33,7 +34,7 @@ s2_status s2_db_view_put(s2_db *db, const s2_db_view *view, s2_diag *diag)
                              "INSERT OR REPLACE INTO view(name,filter,sort,descending,at_us) "
                              "VALUES(?,?,?,?,?)",
                              "tttii", view->name, view->filter, view->sort, (int64_t)view->descending,
-                             s2_db_now_us()),
+                             s2_unix_us()),
                   diag);
 }
 

@@ -10,6 +10,7 @@
 #include <jansson.h>
 #include <sha2.h>
 
+#include "export/files.h"
 #include "base/alloc.h"
 #include "base/text.h"
 #include "export/asked.h"
@@ -526,17 +527,11 @@ const char *s2_doc_key(const s2_doc *doc, const char *path, int64_t n)
     return member != NULL ? json_object_iter_key(member) : NULL;
 }
 
-static const char *leaf(const char *path)
-{
-    const char *const slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
 const char *s2_doc_slip(const s2_doc *doc, const char *path)
 {
     enum { SHORTEST = 5 };
     char parent[S2_ASKED_BYTES], beside[2 * S2_ASKED_BYTES];
-    const char *const meant = leaf(path);
+    const char *const meant = s2_path_base(path);
     const size_t n_parent = (size_t)(meant - path) - (meant > path);
     if (strlen(meant) < SHORTEST || n_parent >= sizeof parent)
         return NULL;
@@ -557,9 +552,10 @@ static s2_status refuse_missing(const s2_doc *doc, const char *path, s2_diag *di
     char beside[3 * S2_ASKED_BYTES];
     const char *const key = s2_doc_slip(doc, path);
     if (key == NULL)
-        return s2_doc_refuse(doc, path, diag, "\"%s\" is missing", leaf(path));
-    snprintf(beside, sizeof beside, "%.*s%s", (int)(leaf(path) - path), path, key);
-    return s2_doc_refuse(doc, beside, diag, "\"%.60s\" is no key; did you mean \"%s\"?", key, leaf(path));
+        return s2_doc_refuse(doc, path, diag, "\"%s\" is missing", s2_path_base(path));
+    snprintf(beside, sizeof beside, "%.*s%s", (int)(s2_path_base(path) - path), path, key);
+    return s2_doc_refuse(doc, beside, diag, "\"%.60s\" is no key; did you mean \"%s\"?", key,
+                         s2_path_base(path));
 }
 
 s2_status s2_doc_int(const s2_doc *doc, const char *path, int64_t low, int64_t high, int64_t *out,
@@ -575,11 +571,11 @@ s2_status s2_doc_int(const s2_doc *doc, const char *path, int64_t low, int64_t h
                json_real_value(node) == floor(json_real_value(node))) {
         value = (int64_t)json_real_value(node);
     } else {
-        return s2_doc_refuse(doc, path, diag, "\"%s\" must be a whole number", leaf(path));
+        return s2_doc_refuse(doc, path, diag, "\"%s\" must be a whole number", s2_path_base(path));
     }
     if (value < low || value > high)
-        return s2_doc_refuse(doc, path, diag, "\"%s\" is %lld, but must be from %lld to %lld", leaf(path),
-                             (long long)value, (long long)low, (long long)high);
+        return s2_doc_refuse(doc, path, diag, "\"%s\" is %lld, but must be from %lld to %lld",
+                             s2_path_base(path), (long long)value, (long long)low, (long long)high);
     *out = value;
     return S2_OK;
 }
@@ -597,10 +593,10 @@ s2_status s2_doc_num(const s2_doc *doc, const char *path, double low, double hig
 {
     const json_t *const node = doc_at(doc, path);
     if (!json_is_number(node))
-        return s2_doc_refuse(doc, path, diag, "\"%s\" must be a number", leaf(path));
+        return s2_doc_refuse(doc, path, diag, "\"%s\" must be a number", s2_path_base(path));
     const double value = json_number_value(node);
     if (!(value >= low && value <= high))
-        return s2_doc_refuse(doc, path, diag, "\"%s\" is %s, but must be from %s to %s", leaf(path),
+        return s2_doc_refuse(doc, path, diag, "\"%s\" is %s, but must be from %s to %s", s2_path_base(path),
                              s2_decimal(value, 6).text, s2_decimal(low, 6).text, s2_decimal(high, 6).text);
     *out = value;
     return S2_OK;
@@ -610,7 +606,7 @@ s2_status s2_doc_bool_or(const s2_doc *doc, const char *path, bool fallback, boo
 {
     const json_t *const node = doc_at(doc, path);
     if (node != NULL && !json_is_null(node) && !json_is_boolean(node))
-        return s2_doc_refuse(doc, path, diag, "\"%s\" must be true or false", leaf(path));
+        return s2_doc_refuse(doc, path, diag, "\"%s\" must be true or false", s2_path_base(path));
     *out = json_is_boolean(node) ? json_is_true(node) : fallback;
     return S2_OK;
 }

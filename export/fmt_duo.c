@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
+
 #define TABLE_NAME "full_attention_heads.tsv"
 
 typedef struct table {
@@ -98,12 +100,6 @@ static s2_status read_table(const s2_source *source, const char *bytes, size_t n
 
 /* ---- which heads are dense --------------------------------------------------------------------- */
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* NumPy's linear quantile. */
 static double quantile(const double *sorted, int32_t n, double share)
 {
@@ -146,7 +142,7 @@ static s2_status choose_roles(const s2_source *source, const table *scores, doub
     if (sorted == NULL)
         return S2_ENOMEM;
     memcpy(sorted, scores->score, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, by_value);
+    qsort(sorted, (size_t)n, sizeof *sorted, s2_compare_f64);
     if (is_by_kvpress(source))
         return choose_as_kvpress(source, scores, sorted, sparsity, role);
     const char *const rule = s2_setting_text(&source->settings, "rule");

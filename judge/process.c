@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/alloc.h"
 #include "base/text.h"
 #include "judge/handover.h"
@@ -37,13 +38,6 @@ static struct {
 } process;
 
 /* ------------------------------------------------------------------ its life */
-
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 /* It and everything that it starts form one process group; it ends together with this program. */
 static void become_child(const int to[2], const int from[2])
@@ -89,11 +83,11 @@ static int end(bool at_once)
 {
     int ended = 0;
     pid_t gone = 0;
-    const double deadline = now_s() + (at_once ? 0.0 : 1.0);
+    const double deadline = s2_steady_s() + (at_once ? 0.0 : 1.0);
     if (process.pid == 0)
         return 0;
     close(process.to);
-    while (gone == 0 && now_s() < deadline) {
+    while (gone == 0 && s2_steady_s() < deadline) {
         gone = waitpid(process.pid, &ended, WNOHANG);
         if (gone == 0)
             nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
@@ -139,7 +133,7 @@ static s2_status await(int pipe, short events, double deadline, s2_diag *why)
 {
     struct pollfd fd = {.fd = pipe, .events = events};
     for (;;) {
-        const double left = deadline - now_s();
+        const double left = deadline - s2_steady_s();
         const int n = left > 0.0 ? poll(&fd, 1, (int)fmin(ceil(left * 1e3), 1e9)) : 0;
         if (n > 0)
             return S2_OK;
@@ -247,7 +241,7 @@ static s2_status ready(s2_diag *why)
     if (process.pid != 0)
         return S2_OK;
     S2_TRY(start(why));
-    S2_TRY(read_reply(now_s() + process.limit_s, &hello, why));
+    S2_TRY(read_reply(s2_steady_s() + process.limit_s, &hello, why));
     if (hello.outcome[0] != '\0') {
         end(true);
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "%s", hello.reason);
@@ -322,7 +316,7 @@ static s2_status conclude(const s2_reply *reply, s2_diag *why)
 
 static s2_status exchange(const s2_buf *request, s2_reply *reply, s2_diag *why)
 {
-    const double deadline = now_s() + process.limit_s;
+    const double deadline = s2_steady_s() + process.limit_s;
     S2_TRY(write_line(request, deadline, why));
     S2_TRY(read_reply(deadline, reply, why));
     return conclude(reply, why);

@@ -4,17 +4,13 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { N_WINDOWS = 3, MOST_LAUNCHES = 20000 };
+#include "base/arith.h"
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
+enum { N_WINDOWS = 3, MOST_LAUNCHES = 20000 };
 
 static double median(double *values, int32_t n)
 {
-    qsort(values, (size_t)n, sizeof *values, by_value);
+    qsort(values, (size_t)n, sizeof *values, s2_compare_f64);
     return (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
 

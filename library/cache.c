@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/alloc.h"
 
 _Static_assert((int)S2_API_CACHE_PAGES == (int)S2_CACHE_HEAD_PAGES &&
@@ -38,13 +39,6 @@ static s2_status read_options(const s2_pattern *pattern, const s2_api_cache_opti
     return S2_OK;
 }
 
-static int64_t stamp_now(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 int s2_api_cache_open(const s2_api_pattern *pattern, const s2_api_cache_options *options, s2_api_cache **out,
                       s2_api_error *why)
 {
@@ -59,7 +53,7 @@ int s2_api_cache_open(const s2_api_pattern *pattern, const s2_api_cache_options 
     if (own == NULL)
         return s2_answer(S2_ENOMEM, &diag, why);
     own->pattern = s2_handle_hold(pattern);
-    own->stamp = stamp_now();
+    own->stamp = s2_steady_ns();
     own->layer_begin = with.layer_begin;
     own->layer_end = with.layer_end;
     own->step_tok = with.n_queries > 1 ? with.n_queries : 1;

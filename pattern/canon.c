@@ -198,18 +198,13 @@ static void term_to_blocks(s2_term *term, int64_t block)
     }
 }
 
-static s2_range range_intersect(s2_range a, s2_range b)
-{
-    return (s2_range){a.begin > b.begin ? a.begin : b.begin, a.end < b.end ? a.end : b.end};
-}
-
 /* Key and query ranges are thresholds on one axis: each bound is in blocks when whole, else in tokens. */
 static void when_simplify(s2_range when[S2_N_UNITS], int64_t block)
 {
     s2_range tok = when[S2_UNIT_BLK];
     tok.begin *= block;
     tok.end = tok.end == S2_OPEN ? S2_OPEN : tok.end * block;
-    tok = range_intersect(tok, when[S2_UNIT_TOK]);
+    tok = s2_range_meet(tok, when[S2_UNIT_TOK]);
     s2_range blk = {0, S2_OPEN};
     if (tok.begin % block == 0) {
         blk.begin = tok.begin / block;

@@ -56,7 +56,7 @@ bool s2_term_is_whole(const s2_term *term)
 {
     for (int what = 0; what < S2_N_WHEN; what++)
         for (int unit = 0; unit < S2_N_UNITS; unit++)
-            if (term->when[what][unit].begin > 0 || term->when[what][unit].end != S2_OPEN)
+            if (!s2_range_is_whole(term->when[what][unit]))
                 return false;
     return true;
 }

@@ -75,6 +75,17 @@ typedef struct s2_range {
     int64_t begin;
     int64_t end;
 } s2_range;
+
+/* What both hold; it may be empty. */
+static inline s2_range s2_range_meet(s2_range a, s2_range b)
+{
+    return (s2_range){a.begin > b.begin ? a.begin : b.begin, a.end < b.end ? a.end : b.end};
+}
+static inline bool s2_range_is_whole(s2_range range)
+{
+    return range.begin <= 0 && range.end == S2_OPEN;
+}
+
 enum { S2_UNIT_BLK, S2_UNIT_TOK, S2_N_UNITS };
 
 /*

@@ -8,11 +8,6 @@
 #include "pattern/random.h"
 #include "pattern/random.h"
 
-static s2_range intersect(s2_range a, s2_range b)
-{
-    return (s2_range){a.begin > b.begin ? a.begin : b.begin, a.end < b.end ? a.end : b.end};
-}
-
 static int64_t scale(int64_t bound, int64_t by)
 {
     return bound == S2_OPEN || bound == -S2_OPEN ? bound : bound * by;
@@ -80,10 +75,10 @@ static s2_atom atom_base(const s2_pattern *pattern, const s2_term *term, int32_t
         .width = 1,
         .distance_blk = term->when[S2_WHEN_DISTANCE][S2_UNIT_BLK],
         .distance_tok = term->when[S2_WHEN_DISTANCE][S2_UNIT_TOK],
-        .key_tok = intersect(scaled(term->when[S2_WHEN_KEY][S2_UNIT_BLK], block),
-                             term->when[S2_WHEN_KEY][S2_UNIT_TOK]),
-        .query_tok = intersect(scaled(term->when[S2_WHEN_QUERY][S2_UNIT_BLK], block),
-                               term->when[S2_WHEN_QUERY][S2_UNIT_TOK]),
+        .key_tok = s2_range_meet(scaled(term->when[S2_WHEN_KEY][S2_UNIT_BLK], block),
+                                 term->when[S2_WHEN_KEY][S2_UNIT_TOK]),
+        .query_tok = s2_range_meet(scaled(term->when[S2_WHEN_QUERY][S2_UNIT_BLK], block),
+                                   term->when[S2_WHEN_QUERY][S2_UNIT_TOK]),
     };
 }
 
@@ -96,7 +91,7 @@ static void push_list(s2_builder *builder, const s2_term *term, s2_atom atom)
         const s2_span span = term->list.spans[s];
         s2_atom one = atom;
         s2_range *const range = columns ? &one.key_tok : &one.query_tok;
-        *range = intersect(*range, scaled((s2_range){span.begin, span.end}, unit));
+        *range = s2_range_meet(*range, scaled((s2_range){span.begin, span.end}, unit));
         if (span.step > 1) {
             one.kind = columns ? S2_ATOM_KEY : S2_ATOM_QUERY;
             one.gran = unit;
@@ -115,7 +110,7 @@ static void push_dynamic(s2_builder *builder, const s2_term *term, s2_bound boun
         if (!builder->view->pattern->causal)
             return;
         const int64_t certain = term->kind == S2_TERM_PAGES ? term->n * term->page_tok : term->n;
-        atom.query_tok = intersect(atom.query_tok, (s2_range){0, certain});
+        atom.query_tok = s2_range_meet(atom.query_tok, (s2_range){0, certain});
     }
     push_signed(builder, atom);
 }
@@ -130,10 +125,10 @@ static void push_term(s2_builder *builder, const s2_term *term, int32_t index, s
     case S2_TERM_DENSE: break;
     case S2_TERM_LOCAL: {
         s2_range *const distance = term->tok ? &atom.distance_tok : &atom.distance_blk;
-        *distance = intersect(*distance, (s2_range){0, term->n});
+        *distance = s2_range_meet(*distance, (s2_range){0, term->n});
         break;
     }
-    case S2_TERM_SINK: atom.key_tok = intersect(atom.key_tok, (s2_range){0, term->n * unit}); break;
+    case S2_TERM_SINK: atom.key_tok = s2_range_meet(atom.key_tok, (s2_range){0, term->n * unit}); break;
     case S2_TERM_STRIDE:
     case S2_TERM_DILATED:
         atom.kind = term->kind == S2_TERM_STRIDE ? S2_ATOM_KEY : S2_ATOM_DISTANCE;
@@ -238,16 +233,16 @@ bool s2_atom_column(const s2_view *view, const s2_atom *atom, int64_t k_tok, s2_
     const int64_t block = view->pattern->block_tok, k_blk = k_tok / block;
     if (k_tok < atom->key_tok.begin || k_tok >= atom->key_tok.end)
         return false;
-    s2_range query = intersect(atom->query_tok, (s2_range){view->pattern->causal ? k_tok : 0, S2_OPEN});
-    query = intersect(
+    s2_range query = s2_range_meet(atom->query_tok, (s2_range){view->pattern->causal ? k_tok : 0, S2_OPEN});
+    query = s2_range_meet(
         query, (s2_range){shifted(atom->distance_tok.begin, k_tok), shifted(atom->distance_tok.end, k_tok)});
-    query = intersect(query, (s2_range){scale(shifted(atom->distance_blk.begin, k_blk), block),
-                                        scale(shifted(atom->distance_blk.end, k_blk), block)});
+    query = s2_range_meet(query, (s2_range){scale(shifted(atom->distance_blk.begin, k_blk), block),
+                                            scale(shifted(atom->distance_blk.end, k_blk), block)});
     if (atom->kind == S2_ATOM_KEY && !residue_holds(atom, k_tok))
         return false;
     if (atom->kind == S2_ATOM_CHUNK) {
         const int64_t chunk = k_tok / atom->gran;
-        query = intersect(query, (s2_range){chunk * atom->gran, (chunk + 1) * atom->gran});
+        query = s2_range_meet(query, (s2_range){chunk * atom->gran, (chunk + 1) * atom->gran});
     }
     s2_comb comb = interval(query);
     if (atom->kind == S2_ATOM_DISTANCE || atom->kind == S2_ATOM_QUERY) {
@@ -267,12 +262,12 @@ static s2_range row_range(const s2_view *view, const s2_atom *atom, int64_t q_to
 {
     const int64_t block = view->pattern->block_tok, q_blk = q_tok / block;
     const int64_t key_end = view->pattern->causal && q_tok + 1 < n_tok ? q_tok + 1 : n_tok;
-    s2_range key = intersect(atom->key_tok, (s2_range){0, key_end});
+    s2_range key = s2_range_meet(atom->key_tok, (s2_range){0, key_end});
     const s2_range tok = atom->distance_tok, blk = atom->distance_blk;
-    key = intersect(key, (s2_range){tok.end == S2_OPEN ? 0 : shifted(-tok.end, q_tok + 1),
-                                    shifted(-tok.begin, q_tok + 1)});
-    key = intersect(key, (s2_range){blk.end == S2_OPEN ? 0 : scale(shifted(-blk.end, q_blk + 1), block),
-                                    scale(shifted(-blk.begin, q_blk + 1), block)});
+    key = s2_range_meet(key, (s2_range){tok.end == S2_OPEN ? 0 : shifted(-tok.end, q_tok + 1),
+                                        shifted(-tok.begin, q_tok + 1)});
+    key = s2_range_meet(key, (s2_range){blk.end == S2_OPEN ? 0 : scale(shifted(-blk.end, q_blk + 1), block),
+                                        scale(shifted(-blk.begin, q_blk + 1), block)});
     if (q_tok < atom->query_tok.begin || q_tok >= atom->query_tok.end)
         key.end = key.begin;
     return key;
@@ -285,7 +280,7 @@ bool s2_atom_row(const s2_view *view, const s2_atom *atom, int64_t q_tok, int64_
         return false;
     if (atom->kind == S2_ATOM_CHUNK) {
         const int64_t chunk = q_tok / atom->gran;
-        key = intersect(key, (s2_range){chunk * atom->gran, (chunk + 1) * atom->gran});
+        key = s2_range_meet(key, (s2_range){chunk * atom->gran, (chunk + 1) * atom->gran});
     }
     s2_comb comb = interval(key);
     if (atom->kind == S2_ATOM_KEY)

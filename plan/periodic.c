@@ -2,11 +2,6 @@
 
 #include <string.h>
 
-static bool range_is_whole(s2_range range)
-{
-    return range.begin <= 0 && range.end == S2_OPEN;
-}
-
 static int32_t clipped(int64_t n)
 {
     return (int32_t)s2_min_i64(n, S2_LIMIT_CONTEXT_TOK);
@@ -14,8 +9,9 @@ static int32_t clipped(int64_t n)
 
 static bool take_plain(const s2_atom *atom, s2_plan_periodic *out)
 {
-    const bool any_blk = range_is_whole(atom->distance_blk), any_tok = range_is_whole(atom->distance_tok);
-    const bool any_key = range_is_whole(atom->key_tok);
+    const bool any_blk = s2_range_is_whole(atom->distance_blk),
+               any_tok = s2_range_is_whole(atom->distance_tok);
+    const bool any_key = s2_range_is_whole(atom->key_tok);
     if (any_blk && any_tok && any_key)
         out->dense = true;
     else if (any_tok && any_key && atom->distance_blk.begin <= 0)
@@ -31,8 +27,8 @@ static bool take_plain(const s2_atom *atom, s2_plan_periodic *out)
 
 static bool take_stride(const s2_view *view, const s2_atom *atom, s2_plan_periodic *out)
 {
-    if (!range_is_whole(atom->distance_blk) || !range_is_whole(atom->distance_tok) ||
-        !range_is_whole(atom->key_tok) || atom->gran != view->pattern->block_tok || out->stride_blk != 0)
+    if (!s2_range_is_whole(atom->distance_blk) || !s2_range_is_whole(atom->distance_tok) ||
+        !s2_range_is_whole(atom->key_tok) || atom->gran != view->pattern->block_tok || out->stride_blk != 0)
         return false;
     out->stride_blk = (int32_t)atom->period;
     out->stride_width = (int32_t)atom->width;
@@ -47,7 +43,7 @@ bool s2_plan_periodic_of(const s2_view *view, s2_plan_periodic *out)
     s2_plan_periodic as = {.block_tok = view->pattern->block_tok};
     for (int32_t a = 0; a < view->n_atoms; a++) {
         const s2_atom *const atom = &view->atoms[a];
-        bool taken = range_is_whole(atom->query_tok);
+        bool taken = s2_range_is_whole(atom->query_tok);
         if (atom->kind == S2_ATOM_KEY)
             taken = taken && take_stride(view, atom, &as);
         else

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/alloc.h"
 #include "base/work.h"
 #include "pattern/layers.h"
@@ -13,11 +14,6 @@ s2_plan_options s2_plan_options_default(void)
     return (s2_plan_options){.tile_tok = 128, .key_tok = 128, .pack_heads = 1, .elem_bytes = 2};
 }
 
-static bool is_power_of_two(int64_t n)
-{
-    return n > 0 && (n & (n - 1)) == 0;
-}
-
 static s2_status check_options(const s2_plan_options *options, s2_diag *why)
 {
     const int32_t tile_limit = S2_PLAN_SLAB_TOK * S2_PLAN_LIMIT_SLABS;
@@ -25,7 +21,7 @@ static s2_status check_options(const s2_plan_options *options, s2_diag *why)
         options->tile_tok % S2_PLAN_SLAB_TOK != 0)
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "a tile of %d rows is not a multiple of 16 up to %d",
                            options->tile_tok, tile_limit);
-    if (!is_power_of_two(options->key_tok) || options->key_tok < S2_PLAN_SLAB_TOK)
+    if (!s2_is_power_of_two(options->key_tok) || options->key_tok < S2_PLAN_SLAB_TOK)
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "a step of %d keys: must be a power of two, 16 or more",
                            options->key_tok);
     if (options->tile_rows < 0 || options->tile_rows > tile_limit)

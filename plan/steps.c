@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/alloc.h"
 #include "plan/internal.h"
 
@@ -56,18 +57,13 @@ static s2_status append_range(s2_step_builder *builder, const s2_comb *comb, int
 
 /* ------------------------------------------------------------------ whole blocks */
 
-static bool is_power_of_two(int64_t n)
-{
-    return n > 0 && (n & (n - 1)) == 0;
-}
-
 /* A stride whose runs are a power of two stays a comb, from its first uncut run on. */
 static s2_status take_comb(s2_step_builder *builder, s2_comb comb, s2_step_item *item, int64_t *n)
 {
     const int64_t run = comb.gran * comb.width, first = s2_comb_next(&comb, comb.begin);
     if (first >= comb.end)
         return S2_OK;
-    if (!is_power_of_two(run) || s2_comb_is_interval(&comb))
+    if (!s2_is_power_of_two(run) || s2_comb_is_interval(&comb))
         return append_range(builder, &comb, comb.end);
     const int64_t whole =
         s2_comb_run_end(&comb, first) - first == run ? first : s2_comb_run_end(&comb, first);

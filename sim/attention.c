@@ -43,11 +43,6 @@ typedef struct s2_pricing {
     double most_work;
 } s2_pricing;
 
-static double larger(double a, double b)
-{
-    return a > b ? a : b;
-}
-
 /* sum += a * b * c; remember if it did not fit. */
 static void add_product(s2_attention *out, int64_t *sum, int64_t a, int64_t b, int64_t c)
 {
@@ -338,10 +333,10 @@ static void add_times(s2_pricing *pricing, const s2_layer *sum, double n_layers,
     const double step_mma = flop * step_pairs / (rates->mma / rates->n_sms);
     const double step_exp = step_pairs / (rates->exp / rates->n_sms);
     const double mma_us = sum->busiest_steps * step_mma, exp_us = sum->busiest_steps * step_exp;
-    const double time = rates->launch_us + larger(larger(mma_us, exp_us), hbm_us);
-    const double useful = larger((double)sum->pairs * flop / rates->mma, (double)sum->pairs / rates->exp);
+    const double time = rates->launch_us + s2_max_f64(s2_max_f64(mma_us, exp_us), hbm_us);
+    const double useful = s2_max_f64((double)sum->pairs * flop / rates->mma, (double)sum->pairs / rates->exp);
     out->time_us += time * n_layers;
-    out->bound_us += larger(larger(useful, hbm_us), rates->launch_us) * n_layers;
+    out->bound_us += s2_max_f64(s2_max_f64(useful, hbm_us), rates->launch_us) * n_layers;
     out->busy_us[S2_MMA] += mma_us * n_layers;
     out->busy_us[S2_EXP] += exp_us * n_layers;
     out->busy_us[S2_HBM] += hbm_us * n_layers;
@@ -475,7 +470,7 @@ static void add_selection(s2_pricing *pricing, const s2_layer_class *layer)
         return;
     const double mma_us = choosing.flop * batch / pricing->rates.mma,
                  hbm_us = choosing.bytes * batch / pricing->rates.hbm;
-    const double slower = larger(mma_us, hbm_us);
+    const double slower = s2_max_f64(mma_us, hbm_us);
     pricing->out->select_by = slower <= pricing->rates.launch_us ? S2_LAUNCH
                               : mma_us > hbm_us                  ? S2_MMA
                                                                  : S2_HBM;

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/arith.h"
+
 static const s2_baseline baselines[] = {
     {"dense", S2_BASELINE_PATTERN, "heads all: dense"},
     {"window 4096", S2_BASELINE_PATTERN, "heads all: local 4096t"},
@@ -40,11 +42,6 @@ void s2_baseline_text(const s2_baseline *baseline, const s2_pattern *like, int64
         else if (like->n_layers > 2)
             s2_buf_puts(buf, "; layers 0,1: dense");
     }
-}
-
-static double larger(double a, double b)
-{
-    return a > b ? a : b;
 }
 
 static bool is_named(const s2_part *part, const char *name)
@@ -107,7 +104,7 @@ static void price_linear(const s2_pattern *like, const s2_sim_options *options, 
     const double hbm_us =
         (double)(sim->counts.hbm_read + sim->counts.hbm_write) / (options->gpu.hbm_gb_s * 1e3);
     const double launch_us = options->gpu.launch_us * like->n_layers * (double)passes;
-    const double bound_us = larger(hbm_us, launch_us) / options->n_ranks;
+    const double bound_us = s2_max_f64(hbm_us, launch_us) / options->n_ranks;
     set_time(sim, bound_us, bound_us, hbm_us > launch_us ? S2_HBM : S2_LAUNCH);
 }
 
@@ -128,7 +125,7 @@ static void price_tiered(const s2_pattern *like, const s2_sim_options *options, 
     sim->host_bytes = sim->host_read_bytes = (int64_t)((double)far_tok * slot / options->n_ranks);
     sim->kv_fullest += sim->host_bytes;
     if (link_us > sim->time_us)
-        set_time(sim, link_us, larger(link_us, sim->bound_us), S2_LINK);
+        set_time(sim, link_us, s2_max_f64(link_us, sim->bound_us), S2_LINK);
 }
 
 void s2_baseline_adjust(const s2_baseline *baseline, const s2_pattern *like, const s2_sim_options *options,

@@ -2,27 +2,8 @@
 
 #include <string.h>
 
+#include "base/arith.h"
 #include "sim/schedule.h"
-
-static int64_t lesser(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t greater(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static double larger(double a, double b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t blocks_of(int64_t n_tok, int64_t size)
-{
-    return n_tok / size + (n_tok % size != 0);
-}
 
 /* Rates of the chip for one layer's work, as in sim/attention.c. */
 static double step_us(const s2_fast *fast)
@@ -31,7 +12,7 @@ static double step_us(const s2_fast *fast)
     const double pairs = (double)fast->shape.q_tok * fast->shape.step_tok;
     const bool fp8 = fast->options.dtype == S2_F8 && gpu->fp8_tflops > 0;
     const double mma = (fp8 ? gpu->fp8_tflops : gpu->bf16_tflops) * 1e6 / gpu->sms;
-    return larger(4.0 * fast->head_dim * pairs / mma, pairs / (gpu->mufu_per_clk_sm * gpu->boost_mhz));
+    return s2_max_f64(4.0 * fast->head_dim * pairs / mma, pairs / (gpu->mufu_per_clk_sm * gpu->boost_mhz));
 }
 
 static double hbm_us(const s2_fast *fast)
@@ -49,8 +30,8 @@ static double layer_bound_us(const s2_fast *fast, int64_t pairs)
     const bool fp8 = fast->options.dtype == S2_F8 && gpu->fp8_tflops > 0;
     const double mma = (fp8 ? gpu->fp8_tflops : gpu->bf16_tflops) * 1e6;
     const double exp = gpu->mufu_per_clk_sm * gpu->boost_mhz * gpu->sms;
-    const double busy = larger((double)pairs * 4.0 * fast->head_dim / mma, (double)pairs / exp);
-    return larger(larger(busy, hbm_us(fast)), gpu->launch_us);
+    const double busy = s2_max_f64((double)pairs * 4.0 * fast->head_dim / mma, (double)pairs / exp);
+    return s2_max_f64(s2_max_f64(busy, hbm_us(fast)), gpu->launch_us);
 }
 
 /* First stripe at or after block `from`, for the residue class of one head. */
@@ -87,7 +68,7 @@ static int64_t capped_sum(int64_t n, int64_t cap)
 {
     if (n <= 0)
         return 0;
-    const int64_t rising = lesser(n, cap);
+    const int64_t rising = s2_min_i64(n, cap);
     return rising * (rising + 1) / 2 + (n - rising) * cap;
 }
 
@@ -110,7 +91,7 @@ static int64_t far_blocks(const s2_fast *fast, const s2_candidate *candidate, in
 static int64_t head_pairs(const s2_fast *fast, const s2_candidate *candidate, int32_t head, int64_t *blocks)
 {
     const int64_t block = fast->block_tok, n_tok = fast->options.len_tok;
-    const int64_t n_rows = blocks_of(n_tok, block), rest = n_tok - (n_rows - 1) * block;
+    const int64_t n_rows = s2_ceil_div(n_tok, block), rest = n_tok - (n_rows - 1) * block;
     const int64_t all = far_blocks(fast, candidate, head, n_rows);
     const int64_t whole = far_blocks(fast, candidate, head, n_rows - 1);
     *blocks = all + n_rows;
@@ -137,8 +118,8 @@ static int64_t group_stripes(const s2_fast *fast, const s2_candidate *candidate,
 static int64_t kv_slots(const s2_fast *fast, const s2_candidate *candidate)
 {
     const int64_t block = fast->block_tok, n_tok = fast->options.len_tok;
-    const int64_t before = greater(blocks_of(n_tok, block) - candidate->local_blk, 0);
-    const int64_t sinks = lesser(candidate->sink_blk, before);
+    const int64_t before = s2_max_i64(s2_ceil_div(n_tok, block) - candidate->local_blk, 0);
+    const int64_t sinks = s2_min_i64(candidate->sink_blk, before);
     const int32_t group = fast->n_heads / fast->n_kv_heads;
     int64_t total = candidate->n_dense_kv * n_tok;
     for (int32_t kv = 0; kv < fast->n_kv_heads - candidate->n_dense_kv; kv++) {
@@ -196,10 +177,10 @@ static void add_tile(s2_fast *fast, const s2_candidate *candidate, const int32_t
                      int64_t q_begin, int64_t q_end)
 {
     const int64_t block = fast->block_tok, k_tile = fast->shape.k_tok, per_block = block / k_tile;
-    const int64_t window = greater(q_begin / block - candidate->local_blk + 1, 0);
+    const int64_t window = s2_max_i64(q_begin / block - candidate->local_blk + 1, 0);
     /* stripes count up to the window of the tile's first query; its last query's window reaches the edge */
-    const int64_t sinks = lesser(candidate->sink_blk, window), length = window - sinks;
-    const int64_t fixed = blocks_of(q_end, k_tile) - window * per_block + sinks * per_block;
+    const int64_t sinks = s2_min_i64(candidate->sink_blk, window), length = window - sinks;
+    const int64_t fixed = s2_ceil_div(q_end, k_tile) - window * per_block + sinks * per_block;
     int64_t more = 0, whole = 0;
     if (candidate->stride_blk > 0) {
         whole = length / candidate->stride_blk;
@@ -212,7 +193,7 @@ static void add_tile(s2_fast *fast, const s2_candidate *candidate, const int32_t
 
 static int64_t most_steps(const s2_fast *fast)
 {
-    return s2_tile_steps(fast->shape, blocks_of(fast->options.len_tok, fast->shape.k_tok));
+    return s2_tile_steps(fast->shape, s2_ceil_div(fast->options.len_tok, fast->shape.k_tok));
 }
 
 static void fill_histogram(s2_fast *fast, const s2_candidate *candidate)
@@ -221,17 +202,17 @@ static void fill_histogram(s2_fast *fast, const s2_candidate *candidate)
     const int64_t n_sparse = offsets_below(fast, candidate, below), n_dense = fast->n_heads - n_sparse;
     memset(fast->count, 0, (size_t)(most_steps(fast) + 2) * sizeof *fast->count);
     for (int64_t q_tok = 0; q_tok < fast->options.len_tok; q_tok += fast->shape.q_tok) {
-        const int64_t q_end = lesser(q_tok + fast->shape.q_tok, fast->options.len_tok);
+        const int64_t q_end = s2_min_i64(q_tok + fast->shape.q_tok, fast->options.len_tok);
         add_tile(fast, candidate, below, n_sparse, q_tok, q_end);
         if (n_dense > 0)
-            fast->count[s2_tile_steps(fast->shape, blocks_of(q_end, fast->shape.k_tok))] +=
+            fast->count[s2_tile_steps(fast->shape, s2_ceil_div(q_end, fast->shape.k_tok))] +=
                 n_dense * fast->options.batch;
     }
 }
 
 static double layer_time_us(const s2_fast *fast, int64_t busiest_steps)
 {
-    return fast->options.gpu.launch_us + larger((double)busiest_steps * step_us(fast), hbm_us(fast));
+    return fast->options.gpu.launch_us + s2_max_f64((double)busiest_steps * step_us(fast), hbm_us(fast));
 }
 
 /* The histogram of a dense layer. */
@@ -240,8 +221,8 @@ static int64_t dense_histogram(s2_fast *fast)
     int64_t steps = 0;
     memset(fast->count, 0, (size_t)(most_steps(fast) + 2) * sizeof *fast->count);
     for (int64_t q_tok = 0; q_tok < fast->options.len_tok; q_tok += fast->shape.q_tok) {
-        const int64_t q_end = lesser(q_tok + fast->shape.q_tok, fast->options.len_tok);
-        const int64_t own = s2_tile_steps(fast->shape, blocks_of(q_end, fast->shape.k_tok));
+        const int64_t q_end = s2_min_i64(q_tok + fast->shape.q_tok, fast->options.len_tok);
+        const int64_t own = s2_tile_steps(fast->shape, s2_ceil_div(q_end, fast->shape.k_tok));
         fast->count[own] += fast->n_heads * fast->options.batch;
         steps += own * fast->n_heads * fast->options.batch;
     }
@@ -275,10 +256,10 @@ s2_status s2_fast_init(const s2_pattern *shape, const s2_sim_options *options, s
 s2_status s2_fast_init_tiles(const s2_pattern *shape, const s2_sim_options *options, s2_tile_shape tile,
                              s2_fast *out)
 {
-    const int64_t n_blk = blocks_of(options->len_tok, shape->block_tok);
+    const int64_t n_blk = s2_ceil_div(options->len_tok, shape->block_tok);
     if (!shape->causal || options->phase != S2_PREFILL || options->n_ranks != 1 || options->len_tok < 1 ||
         options->len_tok > S2_LIMIT_CONTEXT_TOK || options->batch < 1 || shape->block_tok < tile.k_tok ||
-        s2_tile_steps(tile, blocks_of(options->len_tok, tile.k_tok)) + 2 > S2_FAST_STEPS)
+        s2_tile_steps(tile, s2_ceil_div(options->len_tok, tile.k_tok)) + 2 > S2_FAST_STEPS)
         return S2_EINVAL;
     memset(out, 0, sizeof *out);
     out->options = *options;

@@ -2,17 +2,8 @@
 
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/alloc.h"
-
-static int64_t pages_of(int64_t n_tok, int64_t page_tok)
-{
-    return n_tok / page_tok + (n_tok % page_tok != 0);
-}
-
-static int64_t lesser(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* The query heads of one KV head or of a whole layer: [begin, end) in every layer that reads its keys. */
 typedef struct s2_group {
@@ -75,10 +66,10 @@ static int64_t count_pages(const s2_combset *set, int64_t first, int64_t end, in
     s2_combset_clear(pages);
     for (int32_t c = 0; c < set->n_combs; c++) {
         s2_comb comb = set->combs[c];
-        comb.end = lesser(comb.end, end);
+        comb.end = s2_min_i64(comb.end, end);
         s2_combset_add_tiles(pages, &comb, page_tok);
     }
-    return s2_combset_count(pages, first, pages_of(end, page_tok));
+    return s2_combset_count(pages, first, s2_ceil_div(end, page_tok));
 }
 
 /* The largest window of the group, or capacity 0. */
@@ -130,15 +121,15 @@ static s2_status count_group(const s2_group *group, int64_t n_tok, int64_t page_
     const int64_t far = count_pages(&scratch->kept, 0, window.begin, page_tok, &scratch->pages);
     if (used < 0 || paged < 0 || far < 0)
         return s2_combset_failure(&scratch->kept);
-    const int64_t heavy_pages = pages_of(heavy_tok, page_tok), all_pages = pages_of(n_tok, page_tok);
+    const int64_t heavy_pages = s2_ceil_div(heavy_tok, page_tok), all_pages = s2_ceil_div(n_tok, page_tok);
     const int64_t summary_tok = smallest_page(group);
     *out = (s2_group_slots){
-        .used = lesser(used + heavy_tok, n_tok),
-        .paged = lesser(paged + heavy_pages, all_pages) * page_tok,
-        .ring_stripes =
-            (lesser(far + heavy_pages, all_pages) + pages_of(lesser(window.capacity_tok, n_tok), page_tok)) *
-            page_tok,
-        .meta = summary_tok != 0 ? 2 * pages_of(n_tok, summary_tok) : 0,
+        .used = s2_min_i64(used + heavy_tok, n_tok),
+        .paged = s2_min_i64(paged + heavy_pages, all_pages) * page_tok,
+        .ring_stripes = (s2_min_i64(far + heavy_pages, all_pages) +
+                         s2_ceil_div(s2_min_i64(window.capacity_tok, n_tok), page_tok)) *
+                        page_tok,
+        .meta = summary_tok != 0 ? 2 * s2_ceil_div(n_tok, summary_tok) : 0,
     };
     return S2_OK;
 }
@@ -206,7 +197,7 @@ static s2_status count_layer(const s2_classes *classes, const s2_layer_class *la
     if (!s2_work_spend(classes->work_left, (int64_t)n_heads * layer->n_readers))
         return S2_ELIMIT;
     elems->dense +=
-        pages_of(n_tok, page_tok) * page_tok * layer->n_kv_heads * layer->head_dim * layer->n_layers;
+        s2_ceil_div(n_tok, page_tok) * page_tok * layer->n_kv_heads * layer->head_dim * layer->n_layers;
     for (int32_t d = 0; d < n_distinct; d++) {
         const s2_twins twins = scratch->twins[d];
         const int32_t begin = twins.first_kv * n_group;
@@ -225,7 +216,7 @@ static s2_status count(const s2_classes *classes, int64_t first_tok, int64_t n_t
     s2_kv_elems elems = {.state_bytes = classes->state_bytes};
     s2_kv_scratch scratch = {.kept.work_left = classes->work_left,
                              .pages.work_left = classes->work_left,
-                             .first_page = pages_of(first_tok, page_tok)};
+                             .first_page = s2_ceil_div(first_tok, page_tok)};
     scratch.twins = s2_malloc((size_t)pattern->n_heads * sizeof *scratch.twins);
     scratch.stamps = s2_calloc((size_t)classes->n_reads + 1, sizeof *scratch.stamps);
     s2_status status = scratch.twins != NULL && scratch.stamps != NULL ? S2_OK : S2_ENOMEM;
@@ -263,13 +254,13 @@ s2_status s2_kv_head_pages(const s2_classes *classes, int64_t first_tok, int64_t
 s2_status s2_kv_mean(const s2_classes *classes, int64_t n_tok, int32_t page_tok, double *out)
 {
     enum { SAMPLES = 64 };
-    const int64_t block = classes->pattern->block_tok, n_blk = pages_of(n_tok, block);
-    const int64_t n_points = lesser(n_blk, SAMPLES);
+    const int64_t block = classes->pattern->block_tok, n_blk = s2_ceil_div(n_tok, block);
+    const int64_t n_points = s2_min_i64(n_blk, SAMPLES);
     double total = 0;
     for (int64_t point = 1; point <= n_points; point++) {
         int64_t elems;
-        S2_TRY(
-            s2_kv_head_pages(classes, 0, lesser(n_blk * point / n_points * block, n_tok), page_tok, &elems));
+        S2_TRY(s2_kv_head_pages(classes, 0, s2_min_i64(n_blk * point / n_points * block, n_tok), page_tok,
+                                &elems));
         total += (double)elems;
     }
     *out = total / (double)n_points;

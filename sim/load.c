@@ -2,18 +2,9 @@
 
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/alloc.h"
 #include "plan/steps.h"
-
-static int64_t blocks_of(int64_t n, int64_t size)
-{
-    return n / size + (n % size != 0);
-}
-
-static double lesser(double a, double b)
-{
-    return a < b ? a : b;
-}
 
 /* What the items of a generation, or all items, read of one (sequence, KV head) through one class. */
 typedef struct s2_reach {
@@ -47,7 +38,7 @@ static double blk_bytes(const s2_plan *plan)
 
 static double all_blocks(const s2_plan *plan, int32_t slot)
 {
-    return (double)blocks_of(plan->seqs[slot / plan->pattern->n_heads].k_tok, plan->blk_tok);
+    return (double)s2_ceil_div(plan->seqs[slot / plan->pattern->n_heads].k_tok, plan->blk_tok);
 }
 
 static const s2_plan_class *class_at(const s2_plan *plan, int32_t slot)
@@ -68,7 +59,7 @@ static double distinct_blocks(const s2_plan *plan, const s2_reach *reach, int32_
     if (!class_at(plan, slot)->periodic)
         return all * (1 - reach->missed);
     const double fresh = slid - (double)(reach->most - reach->least);
-    return lesser((double)reach->most + (fresh > 0 ? fresh : 0), all);
+    return s2_min_f64((double)reach->most + (fresh > 0 ? fresh : 0), all);
 }
 
 static double shared_blocks(const s2_plan *plan, const s2_reach *a, const s2_reach *b, int32_t slot)
@@ -82,7 +73,7 @@ static double shared_blocks(const s2_plan *plan, const s2_reach *a, const s2_rea
     both.first_tile = b->first_tile < a->first_tile ? b->first_tile : a->first_tile;
     both.last_tile = b->last_tile > a->last_tile ? b->last_tile : a->last_tile;
     const double shared = one + other - distinct_blocks(plan, &both, slot);
-    return shared > 0 ? lesser(shared, one) : 0;
+    return shared > 0 ? s2_min_f64(shared, one) : 0;
 }
 
 static void note_reach(s2_reach *reach, const s2_plan_item *item, int32_t stamp, double all)
@@ -91,7 +82,7 @@ static void note_reach(s2_reach *reach, const s2_plan_item *item, int32_t stamp,
         *reach = (s2_reach){item->n_blk, item->n_blk, 1, item->tile, item->tile, stamp};
     reach->most = item->n_blk > reach->most ? item->n_blk : reach->most;
     reach->least = item->n_blk < reach->least ? item->n_blk : reach->least;
-    reach->missed *= 1 - lesser((double)item->n_blk, all) / all;
+    reach->missed *= 1 - s2_min_f64((double)item->n_blk, all) / all;
     reach->first_tile = item->tile < reach->first_tile ? item->tile : reach->first_tile;
     reach->last_tile = item->tile > reach->last_tile ? item->tile : reach->last_tile;
 }
@@ -105,7 +96,7 @@ typedef struct s2_union {
 static void unite(s2_union *all, double blocks, double of)
 {
     all->apart += blocks;
-    all->left *= 1 - lesser(blocks, of) / of;
+    all->left *= 1 - s2_min_f64(blocks, of) / of;
 }
 
 /* What one KV head adds to a generation. */
@@ -165,7 +156,7 @@ static double touched_bytes(const s2_loader *loader)
         for (int32_t slot = first; slot < first + group; slot++)
             if (loader->all[slot].stamp != 0)
                 blocks += distinct_blocks(plan, &loader->all[slot], slot);
-        touched += lesser(blocks, all_blocks(plan, first)) * blk_bytes(plan);
+        touched += s2_min_f64(blocks, all_blocks(plan, first)) * blk_bytes(plan);
     }
     return touched;
 }
@@ -175,9 +166,9 @@ static s2_load_class whole_steps(const s2_loader *loader, int32_t at)
 {
     const s2_plan_item *const item = &loader->plan->items[at];
     const int32_t n_subs = loader->load->n_subs;
-    const int32_t found = (int32_t)blocks_of(item->n_blk, n_subs), n_steps = found > 0 ? found : 1;
+    const int32_t found = (int32_t)s2_ceil_div(item->n_blk, n_subs), n_steps = found > 0 ? found : 1;
     const int32_t n_pad = n_steps * n_subs - item->n_blk;
-    const int32_t partial = (int32_t)blocks_of((int64_t)n_pad + item->n_partial, n_subs);
+    const int32_t partial = (int32_t)s2_ceil_div((int64_t)n_pad + item->n_partial, n_subs);
     s2_load_class made = {.n_masked = partial > 0 ? partial : 1, .n_items = 1};
     made.n_full = n_steps - made.n_masked;
     if (loader->flat == NULL)
@@ -186,7 +177,7 @@ static s2_load_class whole_steps(const s2_loader *loader, int32_t at)
     int32_t n_fine = 0;
     for (int32_t e = 0; e < span->n_partial; e++)
         n_fine += loader->flat->entries[span->begin + e].mask >= 0;
-    made.n_fine = (int32_t)lesser((double)n_fine, (double)made.n_masked);
+    made.n_fine = (int32_t)s2_min_f64((double)n_fine, (double)made.n_masked);
     return made;
 }
 
@@ -260,7 +251,7 @@ static void add_rows(s2_kernel_load *load, const s2_plan *plan)
     load->q_bytes = rows * plan->pattern->head_dim * plan->options.elem_bytes;
     load->out_bytes = rows * (plan->pattern->head_dim * 2.0 + 4);
     const double q_tiles = (double)load->n_items * load->rows * plan->options.elem_bytes;
-    const double columns = (double)blocks_of(plan->pattern->head_dim, 64) * 64;
+    const double columns = (double)s2_ceil_div(plan->pattern->head_dim, 64) * 64;
     const double keys = load->halved ? load->load_bytes / (2.0 * plan->pattern->head_dim)
                                      : (double)load->n_steps * load->key_tok * plan->options.elem_bytes;
     load->whole_bytes = columns * (q_tiles + 2.0 * keys);
@@ -353,7 +344,7 @@ static s2_status sweep_columns(s2_arena *arena, const s2_plan *plan, const s2_pl
         return S2_ENOMEM;
     for (int32_t at = 0; at < columns->n_columns; at++)
         sweep_column(&sweep, columns, at);
-    load->n_sweeps = (int32_t)blocks_of(columns->n_columns, n_running);
+    load->n_sweeps = (int32_t)s2_ceil_div(columns->n_columns, n_running);
     load->sweeps = sweep.sweeps;
     return S2_OK;
 }

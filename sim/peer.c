@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/work.h"
 #include "sim/schedule.h"
 
@@ -46,11 +47,6 @@ static s2_status tiling_new(s2_arena *arena, int64_t cap, s2_tiling *out)
     return out->tiles == NULL ? S2_ENOMEM : S2_OK;
 }
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 /* What a switch for causality does not say: a pattern, or fewer queries than keys. */
 static bool is_masked(const s2_peer_launch *launch)
 {
@@ -66,10 +62,10 @@ static bool skips_later(const s2_peer_launch *launch, const s2_peer_cut *cut)
 static s2_status tile_dense(s2_arena *arena, const s2_peer_launch *launch, const s2_peer_cut *cut,
                             int64_t n_heads, int64_t n_lists, s2_tiling *out)
 {
-    const int64_t rows = n_heads * launch->q_tok, n = ceil_div(rows, cut->tile_rows);
+    const int64_t rows = n_heads * launch->q_tok, n = s2_ceil_div(rows, cut->tile_rows);
     if (!s2_work_spend(launch->classes->work_left, n))
         return S2_ELIMIT;
-    S2_TRY(tiling_new(arena, ceil_div(launch->len_tok, cut->key_tok) + 3, out));
+    S2_TRY(tiling_new(arena, s2_ceil_div(launch->len_tok, cut->key_tok) + 3, out));
     for (int64_t tile = n - 1; tile >= 0; tile--) {
         const int64_t begin = tile * cut->tile_rows,
                       end = begin + cut->tile_rows < rows ? begin + cut->tile_rows : rows;
@@ -77,7 +73,8 @@ static s2_status tile_dense(s2_arena *arena, const s2_peer_launch *launch, const
         const int64_t keys = launch->classes->pattern->causal && skips_later(launch, cut)
                                  ? launch->len_tok - launch->q_tok + token + 1
                                  : launch->len_tok;
-        add_tiles(out, (double)ceil_div(keys, cut->key_tok), (double)(end - begin) / cut->tile_rows, n_lists);
+        add_tiles(out, (double)s2_ceil_div(keys, cut->key_tok), (double)(end - begin) / cut->tile_rows,
+                  n_lists);
     }
     return S2_OK;
 }
@@ -115,7 +112,7 @@ static s2_status tile_sparse(s2_arena *arena, const s2_peer_launch *launch, cons
                              s2_tiling *out)
 {
     const int32_t n_group = s2_layer_group(launch->layer, launch->classes->pattern->n_heads);
-    const int64_t n_blk = ceil_div(launch->len_tok, cut->key_tok);
+    const int64_t n_blk = s2_ceil_div(launch->len_tok, cut->key_tok);
     double *const n_of_steps = S2_NEW(arena, double, n_blk + 2);
     if (n_of_steps == NULL)
         return S2_ENOMEM;
@@ -147,9 +144,9 @@ static s2_status tile_step(s2_arena *arena, const s2_peer_launch *launch, const 
                                   launch->len_tok - 1, launch->len_tok, cut->key_tok, &step));
         const bool all = cut->skips != S2_SKIPS_UNREAD;
         *keys += all ? launch->len_tok : step.keys;
-        add_tiles(out, all ? (double)ceil_div(launch->len_tok, cut->key_tok) : (double)step.tiles,
+        add_tiles(out, all ? (double)s2_ceil_div(launch->len_tok, cut->key_tok) : (double)step.tiles,
                   fmin(1, (double)rows / cut->tile_rows),
-                  launch->batch * (n_group / rows) * ceil_div(rows, cut->tile_rows));
+                  launch->batch * (n_group / rows) * s2_ceil_div(rows, cut->tile_rows));
     }
     return S2_OK;
 }

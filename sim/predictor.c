@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "base/arith.h"
 #include "base/alloc.h"
 #include "sim/states.h"
 #include "sim/time.h"
@@ -26,11 +27,6 @@ static s2_pass pass_of(s2_phase phase)
 
 /* ---- the floor */
 
-static int32_t lesser(int32_t a, int32_t b)
-{
-    return a < b ? a : b;
-}
-
 /* With a power-of-two tile that plans allow, the first kernel of the pass accepts every plan of the shape. */
 static bool fits(const s2_kernel_model *kernel, const s2_plan_options *cut, int32_t pack)
 {
@@ -43,7 +39,7 @@ static s2_status new_tiles(const s2_predictor *predictor, const s2_pattern *shap
                            s2_fast **out)
 {
     const int32_t block = shape->block_tok > S2_PLAN_SLAB_TOK ? shape->block_tok : S2_PLAN_SLAB_TOK;
-    const s2_tile_shape tile = {predictor->forward->rows / pack, lesser(block, predictor->cut.key_tok),
+    const s2_tile_shape tile = {predictor->forward->rows / pack, s2_min_i32(block, predictor->cut.key_tok),
                                 predictor->cut.key_tok};
     s2_fast *const fast = s2_malloc(sizeof *fast);
     *out = fast;
@@ -62,7 +58,7 @@ static s2_status init_forward(s2_predictor *predictor, const s2_pattern *shape)
         return S2_OK;
     const int32_t group = shape->n_heads / shape->n_kv_heads;
     predictor->cut = s2_predict_cut(kernel, shape);
-    predictor->pack = lesser(predictor->cut.pack_heads, group);
+    predictor->pack = s2_min_i32(predictor->cut.pack_heads, group);
     while (predictor->pack > 1 && group % predictor->pack != 0)
         predictor->pack--;
     if (!fits(kernel, &predictor->cut, 1) || !fits(kernel, &predictor->cut, predictor->pack))

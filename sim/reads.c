@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/alloc.h"
 
 /* Beyond any context, and far from overflow when a threshold is added. */
@@ -112,23 +113,13 @@ static int64_t times(int64_t bound, int64_t by)
     return bound >= FAR_TOK / by ? FAR_TOK : bound <= -(FAR_TOK / by) ? -FAR_TOK : bound * by;
 }
 
-static int64_t greater(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t lesser(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Keys with q - distance.end < k <= q - distance.begin, in both units, before the fixed ranges. */
 static int64_t keys_begin(const s2_view *view, const s2_atom *atom, int64_t q_tok)
 {
     const int64_t block = view->pattern->block_tok;
     const int64_t tok = plus(-plus(atom->distance_tok.end, 0), q_tok + 1);
     const int64_t blk = times(plus(-plus(atom->distance_blk.end, 0), q_tok / block + 1), block);
-    return greater(greater(tok, blk), greater(atom->key_tok.begin, 0));
+    return s2_max_i64(s2_max_i64(tok, blk), s2_max_i64(atom->key_tok.begin, 0));
 }
 
 static int64_t keys_end(const s2_view *view, const s2_atom *atom, int64_t q_tok, int64_t n_tok)
@@ -136,8 +127,8 @@ static int64_t keys_end(const s2_view *view, const s2_atom *atom, int64_t q_tok,
     const int64_t block = view->pattern->block_tok;
     const int64_t tok = plus(-plus(atom->distance_tok.begin, 0), q_tok + 1);
     const int64_t blk = times(plus(-plus(atom->distance_blk.begin, 0), q_tok / block + 1), block);
-    const int64_t causal = view->pattern->causal ? lesser(q_tok + 1, n_tok) : n_tok;
-    return lesser(lesser(tok, blk), lesser(causal, atom->key_tok.end));
+    const int64_t causal = view->pattern->causal ? s2_min_i64(q_tok + 1, n_tok) : n_tok;
+    return s2_min_i64(s2_min_i64(tok, blk), s2_min_i64(causal, atom->key_tok.end));
 }
 
 /* Two sliding windows of different units may leave gaps, so such an atom is handled query by query. */
@@ -154,7 +145,7 @@ static int64_t piece_end(const s2_atom *atom, int64_t q_tok, int64_t q_end)
     if (slides_unevenly(atom))
         return q_tok + 1;
     if (atom->kind == S2_ATOM_DISTANCE || atom->kind == S2_ATOM_QUERY || atom->kind == S2_ATOM_CHUNK)
-        return lesser((q_tok / atom->gran + 1) * atom->gran, q_end);
+        return s2_min_i64((q_tok / atom->gran + 1) * atom->gran, q_end);
     return q_end;
 }
 
@@ -167,8 +158,8 @@ static bool piece_comb(const s2_view *view, const s2_atom *atom, int64_t q_begin
     if (atom->kind == S2_ATOM_QUERY && (group + atom->shift) % atom->period >= atom->width)
         return false;
     if (atom->kind == S2_ATOM_CHUNK) {
-        comb.begin = greater(comb.begin, group * atom->gran);
-        comb.end = lesser(comb.end, (group + 1) * atom->gran);
+        comb.begin = s2_max_i64(comb.begin, group * atom->gran);
+        comb.end = s2_min_i64(comb.end, (group + 1) * atom->gran);
     }
     if (atom->kind == S2_ATOM_KEY || atom->kind == S2_ATOM_DISTANCE) {
         comb.gran = atom->gran;
@@ -185,8 +176,8 @@ static bool piece_comb(const s2_view *view, const s2_atom *atom, int64_t q_begin
 static void add_atom_rows(const s2_view *view, const s2_atom *atom, int64_t q_begin, int64_t q_end,
                           int64_t n_tok, int64_t tile_tok, s2_combset *set)
 {
-    q_end = lesser(q_end, atom->query_tok.end);
-    for (int64_t q_tok = greater(q_begin, atom->query_tok.begin);
+    q_end = s2_min_i64(q_end, atom->query_tok.end);
+    for (int64_t q_tok = s2_max_i64(q_begin, atom->query_tok.begin);
          q_tok < q_end && s2_work_spend(set->work_left, 1);) {
         const int64_t end = piece_end(atom, q_tok, q_end);
         s2_comb comb;
@@ -223,7 +214,7 @@ static s2_status add_explicit_rows(const s2_reads *reads, int64_t q_begin, int64
     int64_t cap = 0;
     s2_status status = S2_OK;
     for (int64_t q_tok = q_begin; q_tok < q_end && status == S2_OK; q_tok = (q_tok / step + 1) * step) {
-        const int64_t last_q = lesser((q_tok / step + 1) * step, q_end) - 1;
+        const int64_t last_q = s2_min_i64((q_tok / step + 1) * step, q_end) - 1;
         status = add_explicit_row(reads, last_q, n_tok, tile_tok, &runs, &cap, set);
     }
     s2_free(runs);
@@ -252,8 +243,8 @@ static void add_by_columns(const s2_reads *reads, const s2_atom *atom, int64_t q
 {
     const int64_t step = reads->block_aligned ? reads->view.pattern->block_tok : 1;
     const int64_t first =
-        keys_begin(&reads->view, atom, greater(q_begin, atom->query_tok.begin)) / step * step;
-    const int64_t end = lesser(n_tok, atom->key_tok.end);
+        keys_begin(&reads->view, atom, s2_max_i64(q_begin, atom->query_tok.begin)) / step * step;
+    const int64_t end = s2_min_i64(n_tok, atom->key_tok.end);
     int64_t run_begin = -1;
     for (int64_t k_tok = first; k_tok < end && s2_work_spend(set->work_left, 1); k_tok += step) {
         s2_comb column;
@@ -276,14 +267,16 @@ static void add_mask_columns(const s2_reads *reads, const s2_atom *atom, int64_t
     const s2_view *const view = &reads->view;
     const s2_mask *const mask = view->body->terms[atom->term].mask;
     const int64_t block = view->pattern->block_tok;
-    const int64_t first = greater(n_tok - 1, atom->query_tok.begin);
-    const int64_t stop = lesser(atom->query_tok.end, mask->n_q_blk * block);
+    const int64_t first = s2_max_i64(n_tok - 1, atom->query_tok.begin);
+    const int64_t stop = s2_min_i64(atom->query_tok.end, mask->n_q_blk * block);
     for (int64_t q_tok = first; q_tok < stop && s2_work_spend(set->work_left, mask->n_k_blk);) {
-        const int64_t next = slides_unevenly(atom) ? q_tok + 1 : lesser((q_tok / block + 1) * block, stop);
+        const int64_t next =
+            slides_unevenly(atom) ? q_tok + 1 : s2_min_i64((q_tok / block + 1) * block, stop);
         const int64_t begin = keys_begin(view, atom, q_tok), end = keys_end(view, atom, next - 1, n_tok);
         for (int64_t k_blk = begin / block; k_blk < mask->n_k_blk && k_blk * block < end; k_blk++)
             if (s2_mask_allows(mask, view->head, q_tok / block, k_blk))
-                s2_combset_add_range(set, greater(k_blk * block, begin), lesser((k_blk + 1) * block, end));
+                s2_combset_add_range(set, s2_max_i64(k_blk * block, begin),
+                                     s2_min_i64((k_blk + 1) * block, end));
         q_tok = next;
         s2_combset_merge(set);
     }
@@ -308,8 +301,8 @@ static bool keeps_as_plain(const s2_atom *atom)
 
 static void add_kept_plain(const s2_view *view, const s2_atom *atom, int64_t n_tok, s2_combset *set)
 {
-    const int64_t q_begin = greater(n_tok - 1, atom->query_tok.begin);
-    const int64_t q_end = lesser(FAR_TOK / 4, atom->query_tok.end);
+    const int64_t q_begin = s2_max_i64(n_tok - 1, atom->query_tok.begin);
+    const int64_t q_end = s2_min_i64(FAR_TOK / 4, atom->query_tok.end);
     if (q_begin >= q_end)
         return;
     s2_comb comb = {keys_begin(view, atom, q_begin), keys_end(view, atom, q_end - 1, n_tok), 1, 1, 1, 0};
@@ -326,8 +319,8 @@ static void add_kept_plain(const s2_view *view, const s2_atom *atom, int64_t n_t
 static void add_kept_chunk(const s2_view *view, const s2_atom *atom, int64_t n_tok, s2_combset *set)
 {
     const int64_t chunk_end = ((n_tok - 1) / atom->gran + 1) * atom->gran;
-    const int64_t q_end = lesser(chunk_end, atom->query_tok.end);
-    const int64_t q_begin = greater(n_tok - 1, atom->query_tok.begin);
+    const int64_t q_end = s2_min_i64(chunk_end, atom->query_tok.end);
+    const int64_t q_begin = s2_max_i64(n_tok - 1, atom->query_tok.begin);
     s2_comb comb;
     if (q_begin < q_end && piece_comb(view, atom, q_begin, q_end, n_tok, &comb))
         s2_combset_add(set, &comb);
@@ -376,7 +369,8 @@ s2_status s2_reads_add_touched(const s2_reads *reads, int64_t first_tok, int64_t
     }
     const int64_t block = view->pattern->block_tok;
     for (int64_t q_tok = first_tok; q_tok < n_tok; q_tok = (q_tok / block + 1) * block) {
-        S2_TRY(s2_reads_add_rows(reads, q_tok, lesser((q_tok / block + 1) * block, n_tok), n_tok, 1, set));
+        S2_TRY(
+            s2_reads_add_rows(reads, q_tok, s2_min_i64((q_tok / block + 1) * block, n_tok), n_tok, 1, set));
         s2_combset_merge(set);
     }
     return S2_OK;
@@ -387,7 +381,7 @@ static void widen(const s2_view *view, int64_t n_tok, s2_window *window)
     for (int32_t a = 0; a < view->n_atoms; a++) {
         const s2_atom *const atom = &view->atoms[a];
         const int64_t block_end = times(plus(atom->distance_blk.end, 0), view->pattern->block_tok);
-        const int64_t capacity = lesser(block_end, plus(atom->distance_tok.end, 0));
+        const int64_t capacity = s2_min_i64(block_end, plus(atom->distance_tok.end, 0));
         if (!reads_every_diagonal(atom) || capacity >= FAR_TOK || capacity <= window->capacity_tok)
             continue;
         window->capacity_tok = capacity;

@@ -236,18 +236,12 @@ static s2_status find_bytes(s2_arena *arena, const s2_pattern *pattern, s2_sim_s
     return S2_OK;
 }
 
-static int by_size(const void *left, const void *right)
-{
-    const double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 static s2_spread spread_of(double *us, int32_t n)
 {
     double sum = 0;
     if (n == 0)
         return (s2_spread){0, 0};
-    qsort(us, (size_t)n, sizeof *us, by_size);
+    qsort(us, (size_t)n, sizeof *us, s2_compare_f64);
     for (int32_t at = 0; at < n; at++)
         sum += us[at];
     return (s2_spread){sum / n, us[(int32_t)ceil(0.9 * n) - 1]};

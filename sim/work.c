@@ -1,16 +1,7 @@
 #include "sim/work.h"
 
+#include "base/arith.h"
 #include "plan/plan.h"
-
-static int64_t blocks_of(int64_t n_tok, int64_t size)
-{
-    return n_tok / size + (n_tok % size != 0);
-}
-
-static int64_t lesser(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 s2_tile_shape s2_tile_shape_default(const s2_pattern *pattern)
 {
@@ -23,7 +14,7 @@ s2_tile_shape s2_tile_shape_default(const s2_pattern *pattern)
 
 int64_t s2_tile_steps(s2_tile_shape shape, int64_t n_visits)
 {
-    return blocks_of(n_visits * shape.k_tok, shape.step_tok);
+    return s2_ceil_div(n_visits * shape.k_tok, shape.step_tok);
 }
 
 int64_t s2_dense_pairs(bool causal, int64_t first_tok, int64_t n_tok)
@@ -34,7 +25,7 @@ int64_t s2_dense_pairs(bool causal, int64_t first_tok, int64_t n_tok)
 /* Key tiles that queries [.., q_end) can see. */
 static int64_t visible_tiles(bool causal, int64_t q_end, int64_t n_tok, int64_t k_tile)
 {
-    return blocks_of(causal ? q_end : n_tok, k_tile);
+    return s2_ceil_div(causal ? q_end : n_tok, k_tile);
 }
 
 static int64_t count_dense(bool causal, int64_t first_tok, int64_t n_tok, int64_t q_tile, int64_t k_tile,
@@ -42,7 +33,7 @@ static int64_t count_dense(bool causal, int64_t first_tok, int64_t n_tok, int64_
 {
     int64_t total = 0;
     for (int64_t q_tok = first_tok / q_tile * q_tile; q_tok < n_tok; q_tok += q_tile) {
-        const int64_t n = visible_tiles(causal, lesser(q_tok + q_tile, n_tok), n_tok, k_tile);
+        const int64_t n = visible_tiles(causal, s2_min_i64(q_tok + q_tile, n_tok), n_tok, k_tile);
         if (visits != NULL)
             visits[q_tok / q_tile - first_tok / q_tile] = (int32_t)n;
         total += n;
@@ -61,7 +52,7 @@ static int64_t count_steps(s2_tile_shape shape, const s2_head_work *work)
 /* Tiles of queries [first_tok, n_tok). */
 static int32_t tiles_between(int64_t first_tok, int64_t n_tok, int64_t q_tile)
 {
-    return (int32_t)(blocks_of(n_tok, q_tile) - first_tok / q_tile);
+    return (int32_t)(s2_ceil_div(n_tok, q_tile) - first_tok / q_tile);
 }
 
 s2_status s2_dense_work(s2_arena *arena, bool causal, int32_t block_tok, int64_t first_tok, int64_t n_tok,
@@ -86,11 +77,11 @@ static s2_status row_tiles(const s2_reads *reads, s2_combset *set, int64_t q_beg
 {
     s2_combset_clear(set);
     S2_TRY(s2_reads_add_rows(reads, q_begin, q_end, n_tok, k_tile, set));
-    const int64_t n = s2_combset_count(set, 0, blocks_of(n_tok, k_tile));
+    const int64_t n = s2_combset_count(set, 0, s2_ceil_div(n_tok, k_tile));
     if (n < 0)
         return s2_combset_failure(set);
     const int64_t most = visible_tiles(reads->view.pattern->causal, q_end, n_tok, k_tile);
-    *out = lesser(n + blocks_of(reads->budget_tok, k_tile), most);
+    *out = s2_min_i64(n + s2_ceil_div(reads->budget_tok, k_tile), most);
     return S2_OK;
 }
 
@@ -100,7 +91,7 @@ static s2_status count_tiles(const s2_reads *reads, s2_combset *set, int64_t fir
     int64_t total = 0;
     const int64_t first_tile = first_tok / shape.q_tok;
     for (int64_t tile = first_tile; tile * shape.q_tok < n_tok; tile++) {
-        const int64_t begin = tile * shape.q_tok, end = lesser(begin + shape.q_tok, n_tok);
+        const int64_t begin = tile * shape.q_tok, end = s2_min_i64(begin + shape.q_tok, n_tok);
         int64_t n = 0;
         S2_TRY(row_tiles(reads, set, begin < first_tok ? first_tok : begin, end, n_tok, shape.k_tok, &n));
         if (visits != NULL)
@@ -135,7 +126,7 @@ static s2_status count_block_pairs(const s2_reads *reads, s2_combset *set, int64
     const int64_t block = reads->view.pattern->block_tok;
     int64_t total = 0;
     for (int64_t q_tok = first_tok / block * block; q_tok < n_tok; q_tok += block) {
-        const int64_t end = lesser(q_tok + block, n_tok), rows = end - q_tok;
+        const int64_t end = s2_min_i64(q_tok + block, n_tok), rows = end - q_tok;
         const int64_t skipped = q_tok < first_tok ? first_tok - q_tok : 0;
         s2_combset_clear(set);
         S2_TRY(s2_reads_add_rows(reads, end - 1, end, n_tok, 1, set));
@@ -224,10 +215,10 @@ static s2_status count_step_union(const s2_classes *classes, const int32_t *head
         S2_TRY(s2_reads_add_rows(reads, first_tok, n_tok, n_tok, tile_tok, set));
         budget_tok = reads->budget_tok > budget_tok ? reads->budget_tok : budget_tok;
     }
-    const int64_t most = blocks_of(n_tok, tile_tok), n = s2_combset_count(set, 0, most);
+    const int64_t most = s2_ceil_div(n_tok, tile_tok), n = s2_combset_count(set, 0, most);
     if (n < 0)
         return s2_combset_failure(set);
-    *out = lesser(n + blocks_of(budget_tok, tile_tok) * (n_tok - first_tok), most);
+    *out = s2_min_i64(n + s2_ceil_div(budget_tok, tile_tok) * (n_tok - first_tok), most);
     return S2_OK;
 }
 

@@ -1,5 +1,7 @@
 #include "tui/layout.h"
 
+#include "base/arith.h"
+
 enum {
     TINY_ROWS = 5,
     TINY_COLS = 20,
@@ -15,11 +17,6 @@ enum {
     MASK_LEAST = 14
 };
 
-static int32_t min32(int32_t a, int32_t b)
-{
-    return a < b ? a : b;
-}
-
 s2_layout s2_layout_frame(int32_t rows, int32_t cols)
 {
     if (rows < TINY_ROWS || cols < TINY_COLS)
@@ -32,11 +29,11 @@ s2_layout s2_layout_frame(int32_t rows, int32_t cols)
 
 static void place_left(s2_rect left, s2_layout_bench *out)
 {
-    const int32_t verdicts = min32(ROWS_VERDICTS, left.rows - 1);
+    const int32_t verdicts = s2_min_i32(ROWS_VERDICTS, left.rows - 1);
     /* knobs can be scrolled, a price cannot; it begins with what it is of */
     const int32_t price = left.rows >= 14 ? ROWS_PRICE : left.rows >= 10 ? 2 : 0;
     const int32_t all = left.rows < ROWS_ALL_KNOBS ? ROWS_KNOBS : ALL_KNOBS;
-    const int32_t knobs = min32(all, left.rows - verdicts - price);
+    const int32_t knobs = s2_min_i32(all, left.rows - verdicts - price);
     const int32_t gap = left.rows - knobs - verdicts >= 6;
     const int32_t rest = left.rows - knobs - verdicts - gap;
     out->knobs = (s2_rect){left.row, left.col, knobs, left.cols};
@@ -64,7 +61,7 @@ s2_rect s2_layout_cells(s2_rect mask, bool heading, bool queries)
 static void place_right(s2_rect right, s2_layout_bench *out)
 {
     const int32_t kv = right.rows >= 17 ? 4 : 0;
-    const int32_t readers = right.rows >= 17 ? min32(17, right.rows * 3 / 10) : 0;
+    const int32_t readers = right.rows >= 17 ? s2_min_i32(17, right.rows * 3 / 10) : 0;
     const int32_t masks = right.rows - kv - readers;
     s2_layout_masks((s2_rect){right.row, right.col, masks, right.cols}, &out->union_mask, &out->head_mask);
     out->readers = (s2_rect){right.row + masks, right.col, readers, right.cols};
