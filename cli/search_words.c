@@ -340,9 +340,6 @@ static const char *advice_on(const char *phrase)
         {"batch max|max batch|maximum batch|largest batch|batch size max",
          "each design has a largest batch of its own, and a search compares designs at one batch: search at "
          "'batch N', then s2 sim NAME --batch max"},
-        {"pp|cp|pipeline|pipeline parallel|context parallel|nodes",
-         "a search prices GPUs that share the heads ('4 x H200'): s2 sim NAME --pp, --cp and --nodes price "
-         "other machines"},
         {"inference|serving|generation|generate|latency|throughput", "say 'prefill', 'decode', or both"},
         {"fine-tuning|finetuning|pretraining", "say 'train'"}};
     for (size_t n = 0; n < sizeof known / sizeof *known; n++)
@@ -374,8 +371,6 @@ static s2_exit refuse(s2_cli *cli, s2_search_words *words, const char *at, size_
         return refuse_doubtful(cli, phrase);
     if (why == NULL)
         why = advice_on(phrase);
-    if (why == NULL && (split_count(phrase, &n_said, what) || split_named_count(phrase, what, &n_said)))
-        why = advice_on(what); /* "pp 4" */
     if (why != NULL) {
         s2_cli_error(cli, "'%.*s': %s", (int)n, at, why);
         return S2_EXIT_USAGE;

@@ -104,7 +104,7 @@ const s2_word_entry s2_word_entries[] = {
     {"llm",
      "Of a price: the model that it is of, or as in 32-layers the layers of a pattern without one. Prices of "
      "two models are no rivals."},
-    {"kv_dtype", "Of a price: the type of the stored KV cache (--kv-dtype)."},
+    {"kv_dtype|cache type", "Of a price: the type of the stored KV cache (--kv-dtype)."},
     {"weights", "Of a price: the type of the stored weights (--weights)."},
     {"published|mxfp4", "Of weights: the type in which the model was published, by the quantization_config "
                         "of its config.json, unless "
