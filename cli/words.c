@@ -239,7 +239,8 @@ const s2_word_entry s2_word_entries[] = {
     {"tags|star|created|model|gpu|layers|heads|outcome",
      "Columns of s2 ls: what was written to a design (tags, star), when it was first stored (created), its "
      "shape "
-     "(model, layers, heads), the GPU of its price (gpu), the latest result of s2 validate (outcome)."},
+     "(model, layers, heads), the GPU of its price (gpu), the latest result of s2 validate of s2's own "
+     "kernels (outcome)."},
     {"shape", "Layers, heads, KV heads, head dimension and block of a pattern."},
     {"distinct", "How many heads of all layers read differently."},
     {"reads", "Which layers and heads have which terms."},

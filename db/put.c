@@ -171,7 +171,8 @@ static const char MEASURED_ALONE[] =
 
 /*
  * The list shows a design's latest price at the phase and length that were predicted most often. A run has a
- * row for each kind of layer: if one of them failed, the run did.
+ * row for each kind of layer: if one of them failed, the run did. The outcome is of s2's own kernels, as the price
+ * beside it is: what a foreign one does says nothing of them.
  */
 static const char SHOWN[] =
     "UPDATE design SET (sim_phase,sim_len_tok,sim_gpu,sim_batch,sim_us,kv_bytes,gpu_us,sim_density,"
@@ -181,6 +182,7 @@ static const char SHOWN[] =
     "kernel,settings,llm,recall,loss FROM price WHERE design_id=design.id AND place=1"
     " ORDER BY us IS NULL,n DESC,started_us DESC,seq DESC,phase DESC,len_tok LIMIT 1),"
     " outcome=(SELECT outcome FROM validation JOIN run ON run.id=validation.run_id WHERE design_id=design.id"
+    " AND coalesce(kernels,'" S2_DB_OURS "')='" S2_DB_OURS "'"
     " ORDER BY started_us DESC,run_id DESC,outcome='ok',validation.id DESC LIMIT 1)"
     " WHERE id BETWEEN ?1 AND ?2";
 

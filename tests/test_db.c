@@ -534,6 +534,37 @@ static void only_prices_of_one_kind_compete(void **state)
     s2_db_close(&db);
 }
 
+static void check_outcome(s2_db *db, const char *expected)
+{
+    s2_arena arena = {0};
+    s2_db_row rows[2];
+    int32_t n;
+    OK(s2_db_find(db, &arena, "design-005", 2, rows, &n, NULL));
+    assert_int_equal(n, 1);
+    assert_string_equal(rows[0].outcome, expected);
+    s2_arena_release(&arena);
+}
+
+/* The outcome beside s2's own prices is of its own kernels, whatever a foreign one did before or after. */
+static void an_outcome_is_of_our_own_kernels(void **state)
+{
+    (void)state;
+    s2_db *db = open_new(path_of("a.db"));
+    s2_db_validation foreign = s2_gen_validation("wrong_pairs", NULL, 0),
+                     own = s2_gen_validation("ok", NULL, 0);
+    int64_t run_id, id;
+    foreign.kernels = "mine.so";
+    for (int before = 0; before < 3; before++) {
+        OK(s2_db_begin(db, NULL));
+        OK(s2_db_put_run(db, &s2_gen_run, &run_id, NULL));
+        OK(s2_gen_put_design(db, run_id, 5, &id, NULL));
+        OK(s2_db_put_validation(db, run_id, id, before == 1 ? &own : &foreign, NULL));
+        OK(s2_db_commit(db, NULL));
+        check_outcome(db, before == 0 ? "" : "ok");
+    }
+    s2_db_close(&db);
+}
+
 /* A timing is shown with prices of its GPU and kernels, and is a row of its own without one. */
 static void a_timing_belongs_to_the_gpu_that_it_ran_on(void **state)
 {
@@ -1626,6 +1657,7 @@ int main(void)
         cmocka_unit_test(pages_from_the_end_are_those_from_the_front),
         cmocka_unit_test(a_condition_on_a_kind_finds_the_latest_price_of_it),
         cmocka_unit_test(only_prices_of_one_kind_compete),
+        cmocka_unit_test(an_outcome_is_of_our_own_kernels),
         cmocka_unit_test(a_timing_belongs_to_the_gpu_that_it_ran_on),
         cmocka_unit_test(undo_takes_back_what_people_did_last_first),
         cmocka_unit_test(everything_stored_of_a_design_or_by_a_run_can_be_read_back),
