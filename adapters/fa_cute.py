@@ -16,7 +16,7 @@ if not torch.cuda.is_available():
 import cutlass
 import flash_attn.cute
 from cutlass import cute
-from flash_attn.cute.block_sparsity import BlockSparseTensorsTorch, compute_dq_write_order
+from flash_attn.cute.block_sparsity import BlockSparseTensorsTorch
 from flash_attn.cute.interface import flash_attn_func
 from flash_attn.cute.utils import scalar_to_ssa
 
@@ -47,12 +47,6 @@ def blocks_of(p, transposed=False):
     return BlockSparseTensorsTorch(*lists(part), *lists(full), block_size=(BLOCK, BLOCK))
 
 
-def ordered(reads, readers):
-    """With the order in which blocks of keys add to dQ, without which its bits would vary."""
-    order, order_full = compute_dq_write_order(*reads[:4], *readers[:4])
-    return readers._replace(dq_write_order=order, dq_write_order_full=order_full, spt=False)
-
-
 def padded(p):
     """The pairs as int8, to the end of the last tile: the kernel asks its mask_mod of queries and keys past the last, too."""
     return torch.nn.functional.pad(p.mask().to(torch.int8), (0, -p.k_tok % BLOCK, 0, -p.q_tok % BLOCK)).contiguous()
@@ -61,7 +55,7 @@ def padded(p):
 def how(p):
     if WORD == "blocks":
         return {"mask_mod": looked_up, "aux_tensors": [padded(p)], "pack_gqa": False,
-                "block_sparse_tensors": blocks_of(p), "block_sparse_tensors_bwd": ordered(blocks_of(p), blocks_of(p, transposed=True))}
+                "block_sparse_tensors": blocks_of(p), "block_sparse_tensors_bwd": blocks_of(p, transposed=True)}
     if p.shape == "mask":
         raise s2_adapter.Unsupported("no switch says this mask: fa_cute.py blocks")
     return {"causal": p.shape == "causal", "window_size": (p.window - 1, 0) if p.shape == "window" else (None, None)}
@@ -70,7 +64,8 @@ def how(p):
 def forward(p):
     q, k, v = (x.transpose(1, 2).contiguous() for x in (p.q, p.k, p.v))
     words = p.keep("how", lambda: how(p))
-    o, lse = p.launch(lambda: flash_attn_func(q, k, v, softmax_scale=p.scale, deterministic=True, return_lse=True, **words))[:2]
+    steady = WORD == "switches" or p.request["pass"] != "backward"  # gradients of block lists have no such way on Hopper
+    o, lse = p.launch(lambda: flash_attn_func(q, k, v, softmax_scale=p.scale, deterministic=steady, return_lse=True, **words))[:2]
     return o.transpose(1, 2), lse
 
 
