@@ -737,7 +737,7 @@ static void a_power_cut_loses_nothing_that_was_acknowledged(void **state)
     (void)state;
     begin_record();
     live();
-    assert_nothing_lost("writing", s2_test_cases(1200) / 2);
+    assert_nothing_lost("writing", s2_test_cases(800) / 2);
 }
 
 static void a_power_cut_leaves_a_copy_old_or_new(void **state)
@@ -745,13 +745,13 @@ static void a_power_cut_leaves_a_copy_old_or_new(void **state)
     (void)state;
     begin_record();
     copy_and_merge();
-    assert_nothing_lost("merging and copying", s2_test_cases(1200) / 3);
+    assert_nothing_lost("merging and copying", s2_test_cases(800) / 3);
 }
 
 static void a_power_cut_leaves_a_file_of_the_old_schema_or_the_new(void **state)
 {
     (void)state;
-    const int64_t n = s2_test_cases(1200) / 6 / (S2_DB_SCHEMA_VERSION - 1) + 1;
+    const int64_t n = s2_test_cases(800) / 6 / (S2_DB_SCHEMA_VERSION - 1) + 1;
     for (int version = 1; version < S2_DB_SCHEMA_VERSION; version++) {
         begin_record();
         migrate_from(version);

@@ -316,7 +316,7 @@ static void the_prover_equals_enumeration_on_static_patterns(void **state)
 {
     (void)state;
     const s2_gen_spec options = {.most_layers = 2, .most_heads = 4};
-    run_engines("static", 1000000, 12000, &options);
+    run_engines("static", 1000000, 8000, &options);
 }
 
 static void the_prover_equals_enumeration_on_every_term(void **state)
