@@ -26,7 +26,8 @@ for window in 4 8 16 32; do
     for stride in 4 8 12 16; do
         for by in head kv head*3; do
             design="name l$window-v$stride-$(echo "$by" | tr -d '*'); model llama-3.1-8b; layers all: local $window | stride $stride phase $by"
-            "$s2" check "$design" --db "$scratch/front.db" >/dev/null
+            # some of them have holes, which the front leaves out: a verdict (1) and no failure
+            "$s2" check "$design" --db "$scratch/front.db" >/dev/null || [ $? -eq 1 ]
             "$s2" sim "$design" --len 32k --db "$scratch/front.db" >/dev/null
         done
     done
@@ -34,5 +35,5 @@ done
 "$s2" draw --what pareto union=holds --db "$scratch/front.db" -o $out/front.svg
 "$s2" draw --what pareto union=holds --db "$scratch/front.db" -o $out/front.png
 
-printf 'size 112x32\n1\ndown ]\ndown right\nG k k\n[ [ [ [\nk k left\ng j\ndump\n' >"$scratch/screen.txt"
+printf 'size 112x32\n1\ndown ]\ndown right\nG k k k k k\n[ [ [ [\nk k left\ng j\ndump\n' >"$scratch/screen.txt"
 "$s2" tui --no-db --script "$scratch/screen.txt" --as png -o $out/workbench.png
