@@ -524,7 +524,7 @@ const s2_command s2_command_table[] = {
      "$ s2 calibrate --held-out 200 --seed 7 --rows held-out.jsonl\n"
      "$ s2 calibrate --from points.jsonl --judge held-out.jsonl --out h200.txt\n"
      "$ s2 calibrate --from times.csv --pass forward --gpu h200 --out mine.txt\n"
-     "$ s2 calibrate --kernel 'python3 adapters/flex.py compiled' --pass forward --minutes 3 --out flex.txt\n"
+     "$ s2 calibrate --kernel 'python3 adapters/flex.py compiled' --out flex.txt\n"
      "$ s2 sim --kernel-model ./mine.txt 'heads 32; all: dense'\n",
      CALIBRATE},
     {"validate", "PATTERN...", 1, -1, "run real kernels on it: pairs read, numerics, needles, time",
