@@ -139,7 +139,7 @@ static void add_sample(s2_explorer *e, const char *text, int64_t id)
                             .loss = (double)NAN,
                             .phase = "prefill",
                             .len_tok = question.len_tok,
-                            .priced_on = question.gpu,
+                            .priced_on = copy(&e->pages, question.gpu),
                             .text = text};
     s2_facts_release(&facts);
 }
