@@ -71,7 +71,8 @@ s2_status supports_plan(const s2_plan *plan, int32_t head_dim, s2_diag *why)
     if (plan->options.tile_tok != TILE_TOK || plan->options.key_tok != key_step(head_dim) / 2 ||
         plan->pack_heads != 1)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the plan was cut for another kernel");
-    if (head_dim > 128) /* blocks of 64 with element masks gave NaN in dQ, why is not known */
+    if (!s2_kernel_takes_finer(&s2_traits_sm90_bwd,
+                               head_dim)) /* NaN in dQ with blocks of 64: not understood */
         S2_TRY(refuse_finer(plan, why));
     for (int32_t seq = 0; seq < plan->n_seqs; seq++)
         if (plan->seqs[seq].k_tok / plan->blk_tok + 1 >= S2_STEP_NOWHERE)
