@@ -415,3 +415,9 @@ void s2_json_key_bool(s2_buf *buf, const char *key, bool value)
     s2_json_key(buf, key);
     s2_json_bool(buf, value);
 }
+
+void s2_json_key_begin(s2_buf *buf, const char *key, char bracket)
+{
+    s2_json_key(buf, key);
+    s2_json_begin(buf, bracket);
+}

@@ -99,6 +99,7 @@ void s2_json_key_str(s2_buf *buf, const char *key, const char *text);
 void s2_json_key_int(s2_buf *buf, const char *key, int64_t value);
 void s2_json_key_num(s2_buf *buf, const char *key, double value);
 void s2_json_key_bool(s2_buf *buf, const char *key, bool value);
+void s2_json_key_begin(s2_buf *buf, const char *key, char bracket);
 
 #ifdef __cplusplus
 }

@@ -215,8 +215,7 @@ static void write_hops(report *r)
 {
     const s2_hops *const h = &r->m.hops;
     s2_buf *const buf = &r->buf;
-    s2_json_key(buf, "hops");
-    s2_json_begin(buf, '{');
+    s2_json_key_begin(buf, "hops", '{');
     s2_json_key(buf, "layers");
     if (h->layers > 0)
         s2_json_int(buf, h->layers);
@@ -225,8 +224,7 @@ static void write_hops(report *r)
     s2_json_key_int(buf, "from_layer", h->from);
     s2_json_key_int(buf, "query_block", h->q_blk);
     s2_json_key_int(buf, "key_block", h->k_blk);
-    s2_json_key(buf, "path");
-    s2_json_begin(buf, '[');
+    s2_json_key_begin(buf, "path", '[');
     for (int32_t n = 0; n < h->n_path; n++) {
         s2_json_begin(buf, '{');
         s2_json_key_int(buf, "layer", h->path[n].layer);
@@ -242,8 +240,7 @@ static void write_hops(report *r)
 static void write_layers(report *r)
 {
     s2_buf *const buf = &r->buf;
-    s2_json_key(buf, "by_layer");
-    s2_json_begin(buf, '[');
+    s2_json_key_begin(buf, "by_layer", '[');
     for (int32_t layer = 0; layer < r->m.stack.pattern->n_layers; layer++) {
         s2_json_begin(buf, '{');
         s2_json_key_int(buf, "last", r->m.hops.receptive[layer].last);
@@ -260,8 +257,7 @@ static void write_layers(report *r)
 static void write_distances(report *r)
 {
     s2_buf *const buf = &r->buf;
-    s2_json_key(buf, "by_distance");
-    s2_json_begin(buf, '[');
+    s2_json_key_begin(buf, "by_distance", '[');
     for (int32_t octave = 0; octave < S2_OCTAVES; octave++) {
         const s2_readers_at *const here = &r->m.readers.octaves[octave];
         const s2_flow_at *const flow = &r->m.flow.octaves[octave];
@@ -291,8 +287,7 @@ static void write_every_length(report *r)
     const s2_lengths *const all = &r->lengths;
     const int64_t block_tok = r->m.stack.pattern->block_tok;
     s2_buf *const buf = &r->buf;
-    s2_json_key(buf, "every_length");
-    s2_json_begin(buf, '{');
+    s2_json_key_begin(buf, "every_length", '{');
     s2_json_key_str(buf, "not_decided", why_not_every_length(all->answer));
     if (all->answer == S2_LENGTHS_DECIDED) {
         s2_json_key_int(buf, "decided_at_blocks", all->n_blk);

@@ -169,8 +169,7 @@ static s2_status add_json(const facts *f, s2_buf *buf)
     s2_json_key_int(buf, "len", f->n_tok);
     s2_json_key_num(buf, "token_density", f->density.tokens);
     s2_json_key_num(buf, "density", f->density.sparse_blocks);
-    s2_json_key(buf, "bodies");
-    s2_json_begin(buf, '[');
+    s2_json_key_begin(buf, "bodies", '[');
     static const line_fn line = {put_json_line};
     S2_TRY(add_bodies(p, &line, buf));
     s2_json_end(buf, ']');

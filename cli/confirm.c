@@ -305,8 +305,7 @@ static void put_text(const confirmation *c, s2_buf *buf)
 
 static void put_json_pairs(const confirmation *c, const pair *pairs, s2_buf *buf)
 {
-    s2_json_key(buf, "designs");
-    s2_json_begin(buf, '[');
+    s2_json_key_begin(buf, "designs", '[');
     for (int32_t n = 0; n < c->n; n++) {
         s2_json_begin(buf, '{');
         s2_json_key_int(buf, "candidate", index_of(c, &pairs[n]));

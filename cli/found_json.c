@@ -12,8 +12,7 @@ static void json_counts(const s2_found *found, s2_buf *buf)
     s2_json_key_int(buf, "candidates", found->space.n_candidates);
     s2_json_key_int(buf, "visited", found->state.next - found->search.begin);
     s2_json_key_bool(buf, "complete", found->state.next == found->search.end);
-    s2_json_key(buf, "dropped");
-    s2_json_begin(buf, '{');
+    s2_json_key_begin(buf, "dropped", '{');
     s2_json_key_int(buf, "refused", counts->refused);
     for (int p = 0; p < S2_N_PROPERTIES; p++)
         if (counts->violated[p] > 0)
@@ -44,8 +43,7 @@ static void json_values(const s2_found *found, const s2_found_design *design, s2
             if (objective == S2_BY_TRAIN_US)
                 s2_json_key_num(buf, "train_bound_us", design->point->value[v]);
     }
-    s2_json_key(buf, "bounds");
-    s2_json_begin(buf, '[');
+    s2_json_key_begin(buf, "bounds", '[');
     for (int32_t v = 0; v < found->search.n_by; v++)
         if (is_bound(found, design, found->search.by[v]))
             s2_json_str(buf, s2_objective_word(found->search.by[v]));
@@ -66,8 +64,7 @@ static const char *priced_as(const s2_found *found, s2_objective objective)
 /* Of each time that is minimized, whether it is a prediction on the front. */
 static void json_priced(const s2_found *found, s2_buf *buf)
 {
-    s2_json_key(buf, "priced_as");
-    s2_json_begin(buf, '{');
+    s2_json_key_begin(buf, "priced_as", '{');
     for (int32_t v = 0; v < found->search.n_by; v++) {
         const s2_objective objective = found->search.by[v];
         if (objective <= S2_BY_TRAIN_US)
@@ -101,8 +98,7 @@ static s2_status json_phase(const s2_found *found, const s2_found_design *design
 
 static s2_status json_phases(const s2_found *found, const s2_found_design *design, s2_buf *buf)
 {
-    s2_json_key(buf, "phases");
-    s2_json_begin(buf, '[');
+    s2_json_key_begin(buf, "phases", '[');
     for (int32_t p = 0; p < found->n_phases; p++)
         S2_TRY(json_phase(found, design, p, buf));
     s2_json_end(buf, ']');
@@ -135,8 +131,7 @@ static void json_design(const s2_found *found, const s2_found_design *design, bo
 
 static void json_least(const s2_found *found, s2_buf *buf)
 {
-    s2_json_key(buf, "least");
-    s2_json_begin(buf, '[');
+    s2_json_key_begin(buf, "least", '[');
     for (int32_t n = 0; n < found->n_least; n++) {
         const s2_found_least *const least = &found->least[n];
         s2_json_begin(buf, '{');
@@ -164,8 +159,7 @@ static void json_rival(const s2_found *found, const char *key, const s2_found_ri
 static void json_dearer(const s2_found *found, s2_buf *buf)
 {
     const s2_found_design *const best = found->n_designs > 0 ? &found->designs[0] : NULL;
-    s2_json_key(buf, "dearer_than");
-    s2_json_begin(buf, '[');
+    s2_json_key_begin(buf, "dearer_than", '[');
     if (best != NULL && found->own != NULL && s2_found_is_dearer(found, best, found->own))
         s2_json_str(buf, "own");
     if (best != NULL && s2_found_is_dearer(found, best, found->dense))
@@ -177,8 +171,7 @@ static void json_rivals(const s2_found *found, s2_buf *buf)
 {
     json_rival(found, "own", found->own, buf);
     json_rival(found, "dense", found->dense, buf);
-    s2_json_key(buf, "beaten_by");
-    s2_json_begin(buf, '{');
+    s2_json_key_begin(buf, "beaten_by", '{');
     s2_json_key_int(buf, "own", found->n_by_own);
     s2_json_key_int(buf, "dense", found->n_by_dense);
     s2_json_key_int(buf, "either", found->n_beaten);
@@ -211,13 +204,11 @@ static void json_words(const s2_found *found, s2_buf *buf)
         const s2_sim *const worst = s2_found_scored(found, &found->designs[0]);
         s2_report_scores_json(worst->scores, worst->scored, buf);
     }
-    s2_json_key(buf, "phase");
-    s2_json_begin(buf, '[');
+    s2_json_key_begin(buf, "phase", '[');
     for (int32_t p = 0; p < found->n_phases; p++)
         s2_json_str(buf, s2_phase_word(found->phases[p]));
     s2_json_end(buf, ']');
-    s2_json_key(buf, "format");
-    s2_json_begin(buf, '[');
+    s2_json_key_begin(buf, "format", '[');
     for (int32_t n = 0; n < found->restriction->n_formats; n++)
         s2_json_str(buf, found->restriction->formats[n]->name);
     s2_json_end(buf, ']');
@@ -239,8 +230,7 @@ void s2_found_json(const s2_found *found, s2_buf *buf)
     json_counts(found, buf);
     json_priced(found, buf);
     s2_json_key_int(buf, "best", found->n_designs > 0 ? found->designs[0].point->index : -1);
-    s2_json_key(buf, "front");
-    s2_json_begin(buf, '[');
+    s2_json_key_begin(buf, "front", '[');
     for (int32_t n = 0; n < found->n_designs; n++)
         json_design(found, &found->designs[n], n == 0, buf);
     s2_json_end(buf, ']');

@@ -145,8 +145,7 @@ static void print_file(s2_buf *buf, int file, int64_t offset)
 
 static void print_numbers(s2_buf *buf, const char *key, const int64_t *numbers, int64_t n)
 {
-    s2_json_key(buf, key);
-    s2_json_begin(buf, '[');
+    s2_json_key_begin(buf, key, '[');
     for (int64_t at = 0; at < n; at++)
         s2_buf_printf(buf, "%s%lld", at > 0 ? "," : "", (long long)numbers[at]);
     s2_json_end(buf, ']');
@@ -159,8 +158,7 @@ static void print_tensor(const s2_device *device, const s2_named_tensor *named, 
     const int64_t strides[] = {named->tensor->seq, named->tensor->tok, named->tensor->head};
     if (named->tensor->data == NULL || !s2_device_shared_file(device, named->tensor->data, &file, &offset))
         return;
-    s2_json_key(buf, named->name);
-    s2_json_begin(buf, '{');
+    s2_json_key_begin(buf, named->name, '{');
     print_file(buf, file, offset);
     print_numbers(buf, "strides", strides, 3);
     s2_json_key_bool(buf, "written", named->written);
@@ -174,8 +172,7 @@ static void print_rows(const s2_device *device, const s2_attn_problem *p, s2_buf
     const int64_t strides[] = {p->lse.seq, p->lse.head};
     if (!s2_device_shared_file(device, p->lse.data, &file, &offset))
         return;
-    s2_json_key(buf, "lse");
-    s2_json_begin(buf, '{');
+    s2_json_key_begin(buf, "lse", '{');
     print_file(buf, file, offset);
     print_numbers(buf, "strides", strides, 2);
     s2_json_key_bool(buf, "written", p->pass != S2_PASS_BACKWARD);
@@ -185,8 +182,7 @@ static void print_rows(const s2_device *device, const s2_attn_problem *p, s2_buf
 /* [q_tok, k_tok, q_begin, k_begin, mask_begin] of each sequence; begins are -1 where strides give them. */
 static void print_seqs(const s2_attn_problem *p, s2_buf *buf)
 {
-    s2_json_key(buf, "seqs");
-    s2_json_begin(buf, '[');
+    s2_json_key_begin(buf, "seqs", '[');
     for (int32_t seq = 0; seq < p->n_seqs; seq++)
         s2_buf_printf(buf, "%s[%d,%d,%d,%d,%lld]", seq > 0 ? "," : "", p->plan->seqs[seq].q_tok,
                       p->plan->seqs[seq].k_tok, p->q_begin_tok != NULL ? p->q_begin_tok[seq] : -1,
@@ -208,8 +204,7 @@ static void print_shape(const s2_handover *handover, const s2_attn_problem *p, s
                     : handover->full           ? "full"
                                                : "mask");
     s2_json_key_int(buf, "window", dense ? 0 : handover->window_tok);
-    s2_json_key(buf, "mask");
-    s2_json_begin(buf, '{');
+    s2_json_key_begin(buf, "mask", '{');
     print_file(buf, handover->file, 0);
     s2_json_end(buf, '}');
     s2_buf_release(&text);
@@ -232,8 +227,7 @@ void s2_handover_print(const s2_handover *handover, const s2_device *device, con
     s2_json_key_num(buf, "scale", (double)problem->scale);
     print_seqs(problem, buf);
     print_shape(handover, problem, buf);
-    s2_json_key(buf, "tensors");
-    s2_json_begin(buf, '{');
+    s2_json_key_begin(buf, "tensors", '{');
     for (int32_t nth = 0; nth < N_TENSORS; nth++)
         print_tensor(device, &tensors[nth], buf);
     print_rows(device, problem, buf);

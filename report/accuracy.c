@@ -62,10 +62,8 @@ static void json_score(const s2_score *score, s2_buf *buf)
     } fields[] = {{"mape", score->mape}, {"p90", score->p90},           {"max", score->most},
                   {"bias", score->bias}, {"spearman", score->spearman}, {"kendall", score->kendall}};
     s2_json_begin(buf, '{');
-    s2_json_key(buf, "name");
-    s2_json_str(buf, score->name);
-    s2_json_key(buf, "n");
-    s2_json_int(buf, score->n);
+    s2_json_key_str(buf, "name", score->name);
+    s2_json_key_int(buf, "n", score->n);
     for (size_t at = 0; at < sizeof fields / sizeof *fields; at++) {
         s2_json_key(buf, fields[at].key);
         s2_buf_puts(buf, s2_decimal(fields[at].value, 5).text);
@@ -75,8 +73,7 @@ static void json_score(const s2_score *score, s2_buf *buf)
 
 static void json_scores(const char *key, const s2_score *scores, int32_t n, s2_buf *buf)
 {
-    s2_json_key(buf, key);
-    s2_json_begin(buf, '[');
+    s2_json_key_begin(buf, key, '[');
     for (int32_t at = 0; at < n; at++)
         json_score(&scores[at], buf);
     s2_json_end(buf, ']');
@@ -91,12 +88,10 @@ static void json_number(const char *key, double value, s2_buf *buf)
 void s2_accuracy_json(const s2_accuracy *accuracy, s2_buf *buf)
 {
     s2_json_begin(buf, '{');
-    s2_json_key(buf, "schema");
-    s2_json_str(buf, "s2accuracy/1");
+    s2_json_key_str(buf, "schema", "s2accuracy/1");
     json_number("rows", accuracy->n_rows, buf);
     json_number("unpriced", accuracy->n_unpriced, buf);
-    s2_json_key(buf, "seed");
-    s2_json_int(buf, (int64_t)accuracy->seed);
+    s2_json_key_int(buf, "seed", (int64_t)accuracy->seed);
     json_scores("passes", accuracy->passes, accuracy->n_passes, buf);
     json_scores("clock_given", accuracy->cycles, accuracy->n_passes, buf);
     json_scores("families", accuracy->families, accuracy->n_families, buf);

@@ -86,8 +86,7 @@ void s2_computed_json(const s2_pattern *pattern, const s2_sim *sim, s2_buf *buf)
     static const char *const words[] = {"indexer", "last queries", "pages", "pooled pages"};
     const s2_computed *const computed = computed_of(pattern);
     if (s2_pattern_is_latent(pattern)) {
-        s2_json_key(buf, "latent");
-        s2_json_begin(buf, '{');
+        s2_json_key_begin(buf, "latent", '{');
         s2_json_key_int(buf, "latent_dim", computed->latent_dim);
         s2_json_key_int(buf, "rotary_dim", computed->rotary_dim);
         s2_json_key_int(buf, "score_dim", computed->score_dim);
@@ -97,8 +96,7 @@ void s2_computed_json(const s2_pattern *pattern, const s2_sim *sim, s2_buf *buf)
     if (selection_us(sim) == 0)
         return;
     const way own = way_of(pattern);
-    s2_json_key(buf, "selection");
-    s2_json_begin(buf, '{');
+    s2_json_key_begin(buf, "selection", '{');
     s2_json_key_str(buf, "by", words[own]);
     s2_json_key_num(buf, "time_us", s2_rounded(selection_us(sim)));
     s2_json_key_bool(buf, "assumed", own == BY_PAGE || (own == BY_INDEXER && computed->index_heads == 0));

@@ -206,15 +206,13 @@ void s2_machine_json(const s2_sim_options *options, const s2_sim *sim, s2_buf *b
 {
     if (!s2_machine_asked(options))
         return;
-    s2_json_key(buf, "machine");
-    s2_json_begin(buf, '{');
+    s2_json_key_begin(buf, "machine", '{');
     s2_json_key_int(buf, "gpus", s2_links_gpus(options));
     s2_json_key_int(buf, "pp", options->n_stages);
     s2_json_key_int(buf, "cp", options->n_context);
     s2_json_key_int(buf, "ep", options->n_expert_ranks);
     s2_json_key_int(buf, "nodes", options->n_nodes);
-    s2_json_key(buf, "between_nodes");
-    s2_json_begin(buf, '[');
+    s2_json_key_begin(buf, "between_nodes", '[');
     for (size_t g = 0; g < N_GROUPS; g++)
         if (sends_between_nodes(options, groups[g].group))
             s2_json_str(buf, groups[g].word);

@@ -15,12 +15,6 @@
 #include "words/error.h"
 #include "words/size.h"
 
-static void open_object(s2_buf *buf, const char *key)
-{
-    s2_json_key(buf, key);
-    s2_json_begin(buf, '{');
-}
-
 /* The share of the bytes requested from L2 that need not come from device memory. */
 static double hit_rate(const s2_sim *sim)
 {
@@ -53,22 +47,31 @@ void s2_report_types(const s2_sim_options *options, s2_buf *buf)
         s2_buf_printf(buf, ", cache %s", s2_cache_type_word(options->cache));
 }
 
-static void json_subject(const s2_report_subject *subject, s2_buf *buf)
+void s2_report_subject_json(const s2_report_subject *subject, const char *schema, s2_buf *buf)
 {
     const s2_sim_options *const options = subject->options;
-    s2_json_key_str(buf, "schema", "s2sim/1");
+    s2_json_key_str(buf, "schema", schema);
     s2_json_key_str(buf, "name", subject->name);
     s2_json_key_str(buf, "hash", subject->hash);
     s2_json_key_str(buf, "gpu", options->gpu.name);
     s2_json_key_str(buf, "model", options->net != NULL ? options->net->name : NULL);
+}
+
+void s2_report_types_json(const s2_sim_options *options, s2_buf *buf)
+{
+    s2_json_key_str(buf, "dtype", s2_dtype_word(options->dtype));
+    s2_json_key_str(buf, "weights", s2_weights_word(s2_sim_weights(options)));
+    s2_json_key_str(buf, "kv_dtype", s2_cache_type_word(options->cache));
+}
+
+static void json_options(const s2_sim_options *options, s2_buf *buf)
+{
     s2_json_key_str(buf, "phase", s2_phase_word(options->phase));
     s2_json_key_int(buf, "len", options->len_tok);
     if (options->new_tok != 0)
         s2_json_key_int(buf, "new", options->new_tok);
     s2_json_key_int(buf, "batch", options->batch);
-    s2_json_key_str(buf, "dtype", s2_dtype_word(options->dtype));
-    s2_json_key_str(buf, "weights", s2_weights_word(s2_sim_weights(options)));
-    s2_json_key_str(buf, "kv_dtype", s2_cache_type_word(options->cache));
+    s2_report_types_json(options, buf);
     if (options->net != NULL)
         s2_json_key_str(buf, "fusion", s2_fusion_word(options->fusion));
     s2_json_key_int(buf, "tp", options->n_ranks);
@@ -76,23 +79,23 @@ static void json_subject(const s2_report_subject *subject, s2_buf *buf)
 
 static void json_counts(const s2_sim *sim, s2_buf *buf)
 {
-    open_object(buf, "pairs");
+    s2_json_key_begin(buf, "pairs", '{');
     s2_json_key_int(buf, "read", sim->counts.pairs);
     s2_json_key_int(buf, "causal", sim->dense.pairs);
     s2_json_end(buf, '}');
     s2_json_key_num(buf, "density", s2_rounded(sim->density));
     s2_json_key_num(buf, "token_density", s2_rounded(sim->token_density));
     s2_json_key_num(buf, "executed_density", s2_rounded(sim->executed_density));
-    open_object(buf, "flop");
+    s2_json_key_begin(buf, "flop", '{');
     s2_json_key_int(buf, "useful", sim->counts.flop_useful);
     s2_json_key_int(buf, "executed", sim->counts.flop_executed);
     s2_json_key_int(buf, "dense", sim->dense.flop_useful);
     s2_json_end(buf, '}');
-    open_object(buf, "exp");
+    s2_json_key_begin(buf, "exp", '{');
     s2_json_key_int(buf, "useful", sim->counts.exp_useful);
     s2_json_key_int(buf, "executed", sim->counts.exp_executed);
     s2_json_end(buf, '}');
-    open_object(buf, "tiles");
+    s2_json_key_begin(buf, "tiles", '{');
     s2_json_key_int(buf, "query_tok", sim->tile.q_tok);
     s2_json_key_int(buf, "block_tok", sim->tile.k_tok);
     s2_json_key_int(buf, "step_tok", sim->tile.step_tok);
@@ -101,7 +104,7 @@ static void json_counts(const s2_sim *sim, s2_buf *buf)
     s2_json_key_int(buf, "dense_steps", sim->dense.steps);
     s2_json_key_num(buf, "imbalance", s2_rounded(sim->imbalance));
     s2_json_end(buf, '}');
-    open_object(buf, "bytes");
+    s2_json_key_begin(buf, "bytes", '{');
     s2_json_key_int(buf, "hbm_read", sim->counts.hbm_read);
     s2_json_key_int(buf, "hbm_write", sim->counts.hbm_write);
     s2_json_key_int(buf, "hbm_floor", sim->counts.hbm_read + sim->counts.hbm_write);
@@ -111,7 +114,7 @@ static void json_counts(const s2_sim *sim, s2_buf *buf)
 
 static void json_kv(const s2_sim *sim, s2_buf *buf)
 {
-    open_object(buf, "kv");
+    s2_json_key_begin(buf, "kv", '{');
     s2_json_key_int(buf, "dense", sim->kv.dense);
     s2_json_key_int(buf, "shared_pages", sim->kv.shared_pages);
     s2_json_key_int(buf, "head_pages", sim->kv.head_pages);
@@ -124,8 +127,7 @@ static void json_kv(const s2_sim *sim, s2_buf *buf)
     s2_json_key_bool(buf, "peak_exact", sim->kv_peak_exact);
     s2_json_key_num(buf, "mean_over_context", s2_rounded(sim->kv_mean));
     s2_json_end(buf, '}');
-    s2_json_key(buf, "kv_over_context");
-    s2_json_begin(buf, '[');
+    s2_json_key_begin(buf, "kv_over_context", '[');
     for (int32_t point = 0; point < sim->n_kv_points; point++) {
         const s2_kv_point *const at = &sim->kv_points[point];
         s2_json_begin(buf, '{');
@@ -138,7 +140,7 @@ static void json_kv(const s2_sim *sim, s2_buf *buf)
         s2_json_end(buf, '}');
     }
     s2_json_end(buf, ']');
-    open_object(buf, "fit");
+    s2_json_key_begin(buf, "fit", '{');
     s2_json_key_int(buf, "weight_bytes", sim->weight_bytes);
     s2_json_key_int(buf, "batch", sim->fit_batch);
     s2_json_key_int(buf, "batch_dense", sim->fit_batch_dense);
@@ -149,7 +151,7 @@ static void json_kv(const s2_sim *sim, s2_buf *buf)
 
 static void json_tiers(const s2_sim *sim, s2_buf *buf)
 {
-    open_object(buf, "tiers");
+    s2_json_key_begin(buf, "tiers", '{');
     s2_json_key_int(buf, "hbm", sim->kv_fullest - sim->host_bytes);
     s2_json_key_int(buf, "host", sim->host_bytes);
     s2_json_key_int(buf, "host_dense", sim->host_dense_bytes);
@@ -164,12 +166,11 @@ static void json_states(const s2_sim *sim, s2_buf *buf)
 {
     if (sim->states.n_layers == 0)
         return;
-    open_object(buf, "states");
+    s2_json_key_begin(buf, "states", '{');
     s2_json_key_int(buf, "layers", sim->states.n_layers);
     s2_json_key_int(buf, "bytes_per_sequence", sim->states.bytes);
     s2_json_key_num(buf, "time_us", s2_rounded(sim->states.us));
-    s2_json_key(buf, "compute_priced");
-    s2_json_bool(buf, false);
+    s2_json_key_bool(buf, "compute_priced", false);
     s2_json_end(buf, '}');
 }
 
@@ -178,7 +179,7 @@ static void json_ranks(const s2_sim_options *options, const s2_sim *sim, s2_buf 
     const s2_rank_price *const ranks = &sim->ranks;
     if (options->n_ranks == 1)
         return;
-    open_object(buf, "ranks");
+    s2_json_key_begin(buf, "ranks", '{');
     s2_json_key_int(buf, "copies", ranks->n_copies);
     s2_json_key_int(buf, "slowest", ranks->slowest);
     s2_json_key_num(buf, "imbalance", s2_rounded(ranks->imbalance));
@@ -193,8 +194,7 @@ static void json_ranks(const s2_sim_options *options, const s2_sim *sim, s2_buf 
         s2_json_key_num(buf, "time_us", s2_rounded(ranks->mended_us));
         s2_json_key_num(buf, "imbalance", s2_rounded(ranks->mended_imbalance));
         s2_json_key_int(buf, "layer", ranks->mended_layer);
-        s2_json_key(buf, "kv_heads");
-        s2_json_begin(buf, '[');
+        s2_json_key_begin(buf, "kv_heads", '[');
         for (int32_t kv = 0; kv < ranks->n_order; kv++)
             s2_json_int(buf, ranks->order[kv]);
         s2_json_end(buf, ']');
@@ -207,7 +207,7 @@ static void json_training(const s2_sim_options *options, const s2_sim *sim, s2_b
 {
     if (sim->training.bytes <= 0)
         return;
-    open_object(buf, "training");
+    s2_json_key_begin(buf, "training", '{');
     s2_json_key_num(buf, "state_bytes", s2_rounded(sim->training.state_bytes));
     s2_json_key_num(buf, "gathered_bytes", s2_rounded(sim->training.gathered_bytes));
     s2_json_key_num(buf, "activation_bytes", s2_rounded(sim->training.activation_bytes));
@@ -224,8 +224,7 @@ static void json_training(const s2_sim_options *options, const s2_sim *sim, s2_b
 
 static void json_parts(const s2_sim *sim, s2_buf *buf)
 {
-    s2_json_key(buf, "parts");
-    s2_json_begin(buf, '[');
+    s2_json_key_begin(buf, "parts", '[');
     for (int32_t part = 0; part < sim->n_parts; part++) {
         s2_json_begin(buf, '{');
         s2_json_key_str(buf, "name", sim->parts[part].name);
@@ -251,7 +250,7 @@ static void json_largest(const s2_sim_options *options, const s2_largest *larges
     if (largest->batch == 0)
         return;
     const double rate = largest_rate(options, largest, false), dense = largest_rate(options, largest, true);
-    open_object(buf, "largest_batch");
+    s2_json_key_begin(buf, "largest_batch", '{');
     s2_json_key_int(buf, "batch", largest->batch);
     s2_json_key_int(buf, "batch_dense", largest->batch_dense);
     s2_json_key_num(buf, "tokens_per_s", s2_rounded(rate));
@@ -288,7 +287,7 @@ static void json_end_to_end(const s2_sim_options *options, const s2_sim *sim, s2
 {
     const double n = replicas_of(options), rate = rate_of(options, sim, false),
                  dense = rate_of(options, sim, true);
-    open_object(buf, "end_to_end");
+    s2_json_key_begin(buf, "end_to_end", '{');
     s2_json_key_num(buf, "time_us", s2_rounded(sim->end_to_end_us));
     s2_json_key_num(buf, "dense_time_us", s2_rounded(sim->end_to_end_dense_us));
     s2_json_key_num(buf, "tokens_per_s", s2_rounded(rate));
@@ -320,7 +319,7 @@ static void json_prediction(const s2_sim_options *options, const s2_sim *sim, s2
 {
     if (!sim->predicted)
         return;
-    open_object(buf, "prediction");
+    s2_json_key_begin(buf, "prediction", '{');
     s2_json_key_bool(buf, "measured", sim->measured);
     json_beyond(sim, buf);
     s2_json_key_str(buf, "kernel", sim->kernel);
@@ -359,8 +358,7 @@ void s2_report_error_json(const s2_error *error, s2_buf *buf)
         s2_json_int(buf, error->n_judged);
     else
         s2_json_null(buf);
-    s2_json_key(buf, "error_causes");
-    s2_json_begin(buf, '[');
+    s2_json_key_begin(buf, "error_causes", '[');
     for (int32_t bit = 0; error != NULL && bit < S2_N_CAUSES; bit++)
         if ((error->causes >> bit & 1U) != 0)
             s2_json_str(buf, s2_cause_words(bit));
@@ -372,7 +370,7 @@ void s2_report_stack_json(const s2_report_subject *subject, double kept_bytes, s
     const s2_format *const format = subject->format;
     if (format == NULL)
         return;
-    open_object(buf, "stack");
+    s2_json_key_begin(buf, "stack", '{');
     s2_json_key_str(buf, "format", format->name);
     s2_json_key_str(buf, "name", format->stack);
     s2_json_key_str(buf, "frees", s2_format_frees(format));
@@ -389,7 +387,7 @@ void s2_report_scores_json(s2_model_scores scores, s2_scored scored, s2_buf *buf
 {
     if (scored == S2_SCORED_NONE)
         return;
-    open_object(buf, "scores");
+    s2_json_key_begin(buf, "scores", '{');
     s2_json_key_num(buf, "cap", scores.cap);
     s2_json_key_bool(buf, "sinks", scores.sinks);
     s2_json_key_bool(buf, "priced", scored == S2_SCORED_MEASURED || scored == S2_SCORED_ASSUMED);
@@ -417,7 +415,8 @@ static s2_worth worth_of(const s2_report_subject *subject)
 void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
 {
     s2_json_begin(buf, '{');
-    json_subject(subject, buf);
+    s2_report_subject_json(subject, "s2sim/1", buf);
+    json_options(subject->options, buf);
     json_counts(sim, buf);
     s2_json_key_num(buf, "time_us", s2_rounded(sim->time_us));
     s2_json_key_num(buf, "plan_us", s2_rounded(sim->plan_us));
@@ -1271,8 +1270,7 @@ void s2_report_public_json(const s2_public *published, s2_buf *buf)
 {
     s2_json_begin(buf, '{');
     s2_json_key_str(buf, "schema", "s2public/1");
-    s2_json_key(buf, "attention");
-    s2_json_begin(buf, '[');
+    s2_json_key_begin(buf, "attention", '[');
     for (int32_t g = 0; g < published->n_groups; g++) {
         const s2_public_group *const group = &published->groups[g];
         s2_json_begin(buf, '{');
@@ -1286,8 +1284,7 @@ void s2_report_public_json(const s2_public *published, s2_buf *buf)
         s2_json_end(buf, '}');
     }
     s2_json_end(buf, ']');
-    s2_json_key(buf, "end_to_end");
-    s2_json_begin(buf, '[');
+    s2_json_key_begin(buf, "end_to_end", '[');
     for (int32_t f = 0; f < published->n_figures; f++) {
         const s2_public_figure *const figure = &published->figures[f];
         s2_json_begin(buf, '{');

@@ -36,6 +36,10 @@ void s2_report_error_json(const s2_error *error, s2_buf *buf);
 
 void s2_report_scores_json(s2_model_scores scores, s2_scored scored, s2_buf *buf);
 
+/* The members that a report of any schema begins with, and the types of its price. */
+void s2_report_subject_json(const s2_report_subject *subject, const char *schema, s2_buf *buf);
+void s2_report_types_json(const s2_sim_options *options, s2_buf *buf);
+
 /* What a small model learns with the pattern, each figure with its error; null if it was not judged. */
 void s2_report_worth_json(const s2_worth *worth, s2_buf *buf);
 void s2_report_worth_text(const s2_worth *worth, s2_buf *buf);

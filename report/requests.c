@@ -117,8 +117,7 @@ void s2_requests_text(const s2_report_subject *subject, const s2_serving *servin
 
 static void json_side(const char *key, const s2_served *side, s2_buf *buf)
 {
-    s2_json_key(buf, key);
-    s2_json_begin(buf, '{');
+    s2_json_key_begin(buf, key, '{');
     s2_json_key_num(buf, "time_us", s2_rounded(side->us));
     s2_json_key_num(buf, "tokens_per_s", s2_rounded(side->tokens_per_s));
     s2_json_key_num(buf, "first_token_us", s2_rounded(side->first.mean_us));
@@ -142,14 +141,8 @@ void s2_requests_json(const s2_report_subject *subject, const s2_serving *servin
     const s2_sim_options *const options = subject->options;
     const s2_requests_total total = total_of(requests);
     s2_json_begin(buf, '{');
-    s2_json_key_str(buf, "schema", "s2requests/1");
-    s2_json_key_str(buf, "name", subject->name);
-    s2_json_key_str(buf, "hash", subject->hash);
-    s2_json_key_str(buf, "gpu", options->gpu.name);
-    s2_json_key_str(buf, "model", options->net != NULL ? options->net->name : NULL);
-    s2_json_key_str(buf, "dtype", s2_dtype_word(options->dtype));
-    s2_json_key_str(buf, "weights", s2_weights_word(s2_sim_weights(options)));
-    s2_json_key_str(buf, "kv_dtype", s2_cache_type_word(options->cache));
+    s2_report_subject_json(subject, "s2requests/1", buf);
+    s2_report_types_json(options, buf);
     s2_json_key_int(buf, "tp", options->n_ranks);
     s2_json_key_int(buf, "requests", requests->n);
     s2_json_key_num(buf, "prompt_tok", total.prompt_tok);

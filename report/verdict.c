@@ -44,8 +44,7 @@ static void json_known(s2_buf *buf, const char *key, double value)
 static void json_times(s2_buf *buf, const char *key, const s2_times *times)
 {
     const bool timed = times->n > 0;
-    s2_json_key(buf, key);
-    s2_json_begin(buf, '{');
+    s2_json_key_begin(buf, key, '{');
     s2_json_key_num(buf, "median", timed ? times->median_ms : NAN);
     s2_json_key_num(buf, "min", timed ? times->min_ms : NAN);
     s2_json_key_num(buf, "max", timed ? times->max_ms : NAN);
@@ -63,8 +62,7 @@ static void json_time(const s2_subject *subject, s2_buf *buf)
     s2_json_end(buf, '}');
     json_times(buf, "cold_ms", &v->cold);
     s2_json_end(buf, '}');
-    s2_json_key(buf, "tflops");
-    s2_json_begin(buf, '{');
+    s2_json_key_begin(buf, "tflops", '{');
     json_known(buf, "useful", is_timed(v) ? tflops(v->flop_useful, v) : 0.0);
     json_known(buf, "executed", is_timed(v) ? tflops(v->flop_executed, v) : 0.0);
     s2_json_end(buf, '}');
@@ -84,8 +82,7 @@ static void json_time(const s2_subject *subject, s2_buf *buf)
         s2_json_key_str(buf, "ours_kernel", v->ours_kernel);
         s2_json_key_num(buf, "ours_spread", spread(&v->ours));
     }
-    s2_json_key(buf, "sensors");
-    s2_json_begin(buf, '{');
+    s2_json_key_begin(buf, "sensors", '{');
     json_known(buf, "sm_mhz", v->sensors.sm_mhz);
     json_known(buf, "mem_mhz", v->sensors.mem_mhz);
     json_known(buf, "power_w", v->sensors.power_w);
@@ -116,8 +113,7 @@ static void json_bytes(const s2_subject *subject, s2_buf *buf)
 {
     const s2_counters none = {0};
     const s2_counters *const c = subject->counters != NULL ? subject->counters : &none;
-    s2_json_key(buf, "bytes");
-    s2_json_begin(buf, '{');
+    s2_json_key_begin(buf, "bytes", '{');
     json_known(buf, "dram_read", c->dram_read_bytes);
     json_known(buf, "dram_write", c->dram_write_bytes);
     json_known(buf, "l2", c->l2_bytes);
@@ -169,8 +165,7 @@ static void json_union(const s2_subject *subject, s2_buf *buf)
 static void json_grid(const s2_validation *v, s2_buf *buf)
 {
     char row[S2_NEEDLE_DEPTHS + 1];
-    s2_json_key(buf, "grid");
-    s2_json_begin(buf, '[');
+    s2_json_key_begin(buf, "grid", '[');
     for (int32_t n = 0; n < v->n_lengths; n++) {
         grid_row(v, n, row);
         s2_buf_printf(buf, "%s{\"len\":%d,\"cells\":\"%s\"}", n > 0 ? "," : "", v->needle_len[n], row);
@@ -181,14 +176,12 @@ static void json_grid(const s2_validation *v, s2_buf *buf)
 static void json_evidence(const s2_subject *subject, s2_buf *buf)
 {
     const s2_validation *const v = subject->verdict;
-    s2_json_key(buf, "touch");
-    s2_json_begin(buf, '{');
+    s2_json_key_begin(buf, "touch", '{');
     s2_json_key_int(buf, "pairs", v->touch_pairs);
     s2_json_key_int(buf, "wrong", v->touch_wrong);
     s2_json_key_bool(buf, "exhaustive", v->touch_exhaustive);
     s2_json_end(buf, '}');
-    s2_json_key(buf, "numerics");
-    s2_json_begin(buf, '{');
+    s2_json_key_begin(buf, "numerics", '{');
     s2_json_key_int(buf, "rows", v->rows);
     s2_json_key_num(buf, "max_err", v->max_err);
     s2_json_key_num(buf, "tol", v->tol);
@@ -199,16 +192,14 @@ static void json_evidence(const s2_subject *subject, s2_buf *buf)
         s2_json_null(buf);
     else
         s2_json_bool(buf, v->batch == S2_BATCH_SAME);
-    s2_json_key(buf, "needles");
-    s2_json_begin(buf, '{');
+    s2_json_key_begin(buf, "needles", '{');
     s2_json_key_int(buf, "cells", v->needle_cells);
     s2_json_key_int(buf, "found", v->needle_found);
     s2_json_key_int(buf, "expected", v->needle_expected);
     json_grid(v, buf);
     json_union(subject, buf);
     s2_json_end(buf, '}');
-    s2_json_key(buf, "figures");
-    s2_json_begin(buf, '{');
+    s2_json_key_begin(buf, "figures", '{');
     for (int32_t at = 0; at < v->n_figures; at++) {
         s2_json_key_num(buf, v->figures[at].name, v->figures[at].value);
     }
