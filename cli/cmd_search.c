@@ -18,6 +18,7 @@
 #include "base/quantity.h"
 #include "base/text.h"
 #include "cli/check.h"
+#include "cli/foreign.h"
 #include "cli/gpufile.h"
 #include "cli/pricing.h"
 #include "cli/searching.h"
@@ -25,6 +26,7 @@
 #include "cli/textfile.h"
 #include "judge/validate.h"
 #include "reach/worth.h"
+#include "report/found.h"
 #include "sim/machine.h"
 #include "sim/share.h"
 #include "sim/units.h"
@@ -71,7 +73,7 @@ static s2_exit read_list(s2_searching *r, const char *option, const char *list, 
     for (const char *at = list;; at++) {
         const size_t n = strcspn(at, ",");
         if (!take(&r->found, at, n)) {
-            s2_cli_error(r->found.cli, "--%s %s: expected %s, each once", option, list, expected);
+            s2_cli_error(r->cli, "--%s %s: expected %s, each once", option, list, expected);
             return S2_EXIT_USAGE;
         }
         at += n;
@@ -196,7 +198,7 @@ static s2_exit refuse_tiny(const s2_searching *r)
             continue;
         const s2_decimal_text number = s2_decimal(limit->most, 10);
         const char *const text = number.text;
-        s2_cli_error(r->found.cli,
+        s2_cli_error(r->cli,
                      "--at-most kv_bytes=%s is %s bytes: write %s%% of dense, or a unit, "
                      "as in %sg",
                      text, text, text, text);
@@ -212,7 +214,7 @@ static s2_exit read_shard(s2_searching *r)
     const long long shard = strtoll(text, &end, 10);
     const long long n_shards = *end == '/' ? strtoll(end + 1, &end, 10) : 0;
     if (*end != '\0' || shard < 1 || n_shards < shard || n_shards > 1000000) {
-        s2_cli_error(r->found.cli, "--shard %s: expected I/N with 1 <= I <= N, as in 2/4", text);
+        s2_cli_error(r->cli, "--shard %s: expected I/N with 1 <= I <= N, as in 2/4", text);
         return S2_EXIT_USAGE;
     }
     s2_search_shard(&r->found.search, shard, n_shards);
@@ -226,7 +228,7 @@ static s2_exit read_limit(s2_searching *r)
     int64_t limit;
     if (!s2_args_has(&r->args, "limit"))
         return S2_EXIT_OK;
-    S2_CLI_TRY(s2_args_int(r->found.cli, &r->args, "limit", 1, INT64_C(1) << 40, &limit));
+    S2_CLI_TRY(s2_args_int(r->cli, &r->args, "limit", 1, INT64_C(1) << 40, &limit));
     if (limit < r->job.end - r->job.begin)
         r->job.until = r->job.begin + limit;
     return S2_EXIT_OK;
@@ -245,21 +247,21 @@ static s2_exit read_machine(s2_searching *r)
                   {"cp", r->words.n_context, S2_LIMIT_LAYERS, &options->n_context},
                   {"ep", r->words.n_expert_ranks, S2_LIMIT_BATCH, &options->n_expert_ranks},
                   {"nodes", r->words.n_nodes, S2_MOST_NODES, &options->n_nodes}};
-    S2_CLI_TRY(s2_pricing_machine(r->found.cli, &r->args, options));
+    S2_CLI_TRY(s2_pricing_machine(r->cli, &r->args, options));
     for (size_t n = 0; n < sizeof counts / sizeof *counts; n++) {
         if (counts[n].said > counts[n].most) {
-            s2_cli_error(r->found.cli, "%s is at most %lld", counts[n].option, (long long)counts[n].most);
+            s2_cli_error(r->cli, "%s is at most %lld", counts[n].option, (long long)counts[n].most);
             return S2_EXIT_USAGE;
         }
         if (counts[n].said > 0)
             *counts[n].to = (int32_t)counts[n].said;
     }
-    return s2_pricing_check_machine(r->found.cli, options);
+    return s2_pricing_check_machine(r->cli, options);
 }
 
 static s2_exit read_numbers(s2_searching *r)
 {
-    s2_cli *const cli = r->found.cli;
+    s2_cli *const cli = r->cli;
     s2_search *const search = &r->found.search;
     int64_t seed, n_ranks, page_tok, jobs = sysconf(_SC_NPROCESSORS_ONLN) / r->job.ranks.n_here;
     jobs = jobs > 1 ? jobs : 1;
@@ -323,15 +325,15 @@ static s2_exit read_names(s2_searching *r)
     const char *const model = r->words.model != NULL ? r->words.model : s2_args_str(&r->args, "model");
     const char *const gpu = r->words.gpu != NULL ? r->words.gpu : s2_args_str(&r->args, "gpu");
     s2_diag diag = {0};
-    S2_CLI_TRY(s2_gpufile_read(found->cli, gpu, &found->search.options.gpu));
+    S2_CLI_TRY(s2_gpufile_read(r->cli, gpu, &found->search.options.gpu));
     found->model = "";
     if (model != NULL)
-        S2_CLI_TRY(s2_found_read_model(found, model, &r->model_is_file));
+        S2_CLI_TRY(s2_found_read_model(r->cli, found, model, &r->model_is_file));
     const s2_status status = s2_requirements_parse(
         s2_args_str(&r->args, "require"), found->search.requirements, &found->search.n_requirements, &diag);
     if (status != S2_OK)
-        return refuse(found->cli, &diag, status);
-    S2_CLI_TRY(s2_pricing_constants(found->cli, &r->args, &found->search.options.gpu, &found->calibration,
+        return refuse(r->cli, &diag, status);
+    S2_CLI_TRY(s2_pricing_constants(r->cli, &r->args, &found->search.options.gpu, &found->calibration,
                                     &found->measured));
     if (found->measured && !s2_args_has(&r->args, "bounds"))
         found->search.options.calibration = &found->calibration;
@@ -371,13 +373,12 @@ static s2_exit refuse_both(const s2_searching *r)
     const bool shaped =
         words->n_heads > 0 || words->n_kv_heads > 0 || words->n_layers > 0 || words->head_dim > 0;
     if (shaped && (words->model != NULL || s2_args_has(&r->args, "model"))) {
-        s2_cli_error(r->found.cli,
-                     "heads, layers and head-dim are those of the model: give them or the model");
+        s2_cli_error(r->cli, "heads, layers and head-dim are those of the model: give them or the model");
         return S2_EXIT_USAGE;
     }
     for (size_t nth = 0; nth < sizeof both / sizeof *both; nth++)
         if (both[nth].said && s2_args_has(&r->args, both[nth].option)) {
-            s2_cli_error(r->found.cli, "--%s and '%s' conflict; give only one", both[nth].option,
+            s2_cli_error(r->cli, "--%s and '%s' conflict; give only one", both[nth].option,
                          r->args.operands[0]);
             return S2_EXIT_USAGE;
         }
@@ -387,7 +388,7 @@ static s2_exit refuse_both(const s2_searching *r)
 /* Refuse options that do not go together. */
 static s2_exit refuse_unfit(const s2_searching *r)
 {
-    s2_cli *const cli = r->found.cli;
+    s2_cli *const cli = r->cli;
     const char *why = NULL, *const path = s2_args_str(&r->args, "output");
     if (weighs(&r->found.search, S2_BY_REDUNDANCY) && !requires_union(&r->found.search))
         why = "redundancy needs --require union: a pair that no head reads has no readers to count";
@@ -414,11 +415,11 @@ static s2_exit find_target(const s2_searching *r, const char *path, const char *
     if (!inside)
         return S2_EXIT_OK;
     s2_buf_printf(&buf, "%s/%s", path, name != NULL ? name : "");
-    *target = buf.status == S2_OK ? s2_arena_strndup(&r->found.cli->arena, buf.data, buf.len) : NULL;
+    *target = buf.status == S2_OK ? s2_arena_strndup(&r->cli->arena, buf.data, buf.len) : NULL;
     s2_buf_release(&buf);
     if (name == NULL && *target != NULL)
         *target = ""; /* s2 export names the files */
-    return *target != NULL ? S2_EXIT_OK : s2_cli_fail(r->found.cli, S2_ENOMEM, "output");
+    return *target != NULL ? S2_EXIT_OK : s2_cli_fail(r->cli, S2_ENOMEM, "output");
 }
 
 /* Check before searching for minutes whether the best can be written at all. */
@@ -432,13 +433,13 @@ static s2_exit check_output(const s2_searching *r)
     if (target[0] == '\0')
         return S2_EXIT_OK;
     if (access(target, F_OK) == 0 && !s2_args_has(&r->args, "force")) {
-        s2_cli_error(r->found.cli, "%s exists; --force overwrites it", target);
+        s2_cli_error(r->cli, "%s exists; --force overwrites it", target);
         return S2_EXIT_USAGE;
     }
     const s2_status status = s2_output_open(&probe, target);
     if (status == S2_OK)
         return s2_output_close(&probe, false) == S2_OK ? S2_EXIT_OK : S2_EXIT_ENVIRONMENT;
-    s2_cli_error(r->found.cli, "%s: %s", target, s2_file_why(errno));
+    s2_cli_error(r->cli, "%s: %s", target, s2_file_why(errno));
     return s2_exit_of(status);
 }
 
@@ -447,7 +448,7 @@ static s2_exit find_kind(s2_searching *r)
 {
     if (r->args.n_operands == 0)
         return S2_EXIT_OK;
-    r->args.operands[0] = s2_input_path(r->found.cli, r->args.operands[0]);
+    r->args.operands[0] = s2_input_path(r->cli, r->args.operands[0]);
     const char *const operand = r->args.operands[0];
     r->in_file = access(operand, F_OK) == 0;
     r->in_words = !r->in_file && s2_search_words_are(operand);
@@ -455,7 +456,7 @@ static s2_exit find_kind(s2_searching *r)
         return S2_EXIT_OK;
     char *text;
     size_t n_bytes;
-    S2_CLI_TRY(s2_textfile_read(r->found.cli, operand, &text, &n_bytes));
+    S2_CLI_TRY(s2_textfile_read(r->cli, operand, &text, &n_bytes));
     const char *const inside = text + strspn(text, " \t\r\n{");
     r->in_words = inside > text && inside[0] == '"';
     r->in_file = !r->in_words;
@@ -476,23 +477,22 @@ static s2_exit read_options(s2_searching *r)
         return S2_EXIT_INTERNAL;
     S2_CLI_TRY(find_kind(r));
     if (r->in_words) {
-        S2_CLI_TRY(s2_search_words_read(r->found.cli, r->args.operands[0], &r->words));
+        S2_CLI_TRY(s2_search_words_read(r->cli, r->args.operands[0], &r->words));
         S2_CLI_TRY(refuse_both(r));
     }
     S2_CLI_TRY(read_names(r));
     S2_CLI_TRY(read_numbers(r));
     if (r->found.own_pattern != NULL) /* its config may be for shorter contexts */
-        S2_CLI_TRY(s2_input_fits(r->found.cli, r->found.own_pattern, r->found.search.options.len_tok));
+        S2_CLI_TRY(s2_input_fits(r->cli, r->found.own_pattern, r->found.search.options.len_tok));
     S2_CLI_TRY(read_list(r, "phase",
                          r->words.phases != NULL ? r->words.phases : s2_args_str(&r->args, "phase"),
                          "prefill, decode, train", take_phase));
     S2_CLI_TRY(s2_pricing_refuse_training(
-        r->found.cli, &r->found.search.options,
+        r->cli, &r->found.search.options,
         r->words.phases != NULL ? r->words.phases : s2_args_str(&r->args, "phase"), trains(&r->found)));
-    S2_CLI_TRY(
-        s2_restriction_read(r->found.cli, &r->args,
-                            r->words.format != NULL ? r->words.format : s2_args_str(&r->args, "exportable"),
-                            r->found.search.options.len_tok, &r->restriction));
+    S2_CLI_TRY(s2_foreign_restriction(
+        r->cli, &r->args, r->words.format != NULL ? r->words.format : s2_args_str(&r->args, "exportable"),
+        r->found.search.options.len_tok, &r->restriction));
     r->restriction.n_ranks = r->found.search.options.n_ranks;
     r->found.restriction = &r->restriction;
     r->found.search.options.keeps_all = s2_restriction_keeper(&r->restriction) != NULL;
@@ -523,7 +523,7 @@ static s2_exit read_space_file(s2_searching *r, const char **text)
 {
     char *content;
     size_t n_bytes;
-    S2_CLI_TRY(s2_textfile_read(r->found.cli, r->args.operands[0], &content, &n_bytes));
+    S2_CLI_TRY(s2_textfile_read(r->cli, r->args.operands[0], &content, &n_bytes));
     *text = content;
     return S2_EXIT_OK;
 }
@@ -549,7 +549,7 @@ static s2_exit find_dense_every(const s2_searching *r, int32_t *every)
         *every = (int32_t)(n_layers / n_dense);
     if (n_dense <= 0 || n_layers % n_dense == 0)
         return S2_EXIT_OK;
-    s2_cli_error(r->found.cli,
+    s2_cli_error(r->cli,
                  "--dense-layers %lld does not divide the %lld layers: give a space that says "
                  "which are dense",
                  (long long)n_dense, (long long)n_layers);
@@ -558,7 +558,7 @@ static s2_exit find_dense_every(const s2_searching *r, int32_t *every)
 
 static s2_exit propose(s2_searching *r, const char **text)
 {
-    s2_cli *const cli = r->found.cli;
+    s2_cli *const cli = r->cli;
     const s2_search_words *const words = &r->words;
     const bool by_model = r->found.model[0] != '\0';
     if (!by_model && words->n_heads == 0) {
@@ -610,7 +610,7 @@ static void put_model(const s2_searching *r, s2_buf *buf)
 static s2_exit read_space(s2_searching *r)
 {
     s2_found *const found = &r->found;
-    s2_cli *const cli = found->cli;
+    s2_cli *const cli = r->cli;
     const char *text = r->args.n_operands > 0 && !r->in_words ? r->args.operands[0] : NULL;
     S2_CLI_TRY(r->in_file ? read_space_file(r, &text) : text != NULL ? S2_EXIT_OK : propose(r, &text));
     s2_diag diag = {0};
@@ -647,10 +647,10 @@ static void show_progress(s2_searching *r, int64_t visit)
     r->shown = now;
     const double done = (double)(visit - r->found.search.begin) * r->job.ranks.n;
     const double rate = (double)(visit - r->began_at) * r->job.ranks.n / (now - r->began + 1e-9);
-    fprintf(r->found.cli->err, "%s%.0f of %.0f (%.0f %%), %.0f/s, %.0f s left, front %d%s",
+    fprintf(r->cli->err, "%s%.0f of %.0f (%.0f %%), %.0f/s, %.0f s left, front %d%s",
             r->on_terminal ? "\r\033[K" : "", done, all, 100 * done / all, rate, (all - done) / (rate + 1e-9),
             (int)r->found.state.front.n, r->on_terminal ? "" : "\n");
-    fflush(r->found.cli->err);
+    fflush(r->cli->err);
 }
 
 /* A slice ends only at the end of a batch; Ctrl-C does not wait for it. */
@@ -667,11 +667,11 @@ static s2_exit run_slice(s2_searching *r, bool *more)
     s2_found *const found = &r->found;
     r->slice_ends = s2_steady_s() + 1;
     const s2_status status = s2_search_run(&found->search, &found->state, found->until, watch, r);
-    s2_exit code = status == S2_OK ? S2_EXIT_OK : s2_cli_fail(found->cli, status, "search");
+    s2_exit code = status == S2_OK ? S2_EXIT_OK : s2_cli_fail(r->cli, status, "search");
     code = (s2_exit)s2_ranks_most(&r->job.ranks, code);
     if (code == S2_EXIT_OK) {
         const s2_status collected = s2_search_job_collect(&r->job, &found->search, &found->state);
-        code = collected == S2_OK ? S2_EXIT_OK : s2_cli_fail(found->cli, collected, "search");
+        code = collected == S2_OK ? S2_EXIT_OK : s2_cli_fail(r->cli, collected, "search");
         code = (s2_exit)s2_ranks_most(&r->job.ranks, code);
     }
     const bool stop = s2_ranks_most(&r->job.ranks, stop_asked) != 0;
@@ -684,7 +684,7 @@ static s2_exit run_slice(s2_searching *r, bool *more)
 /* Worth is judged for one shape only: refuse a space of another shape before searching it. */
 static s2_exit check_worth(s2_searching *r)
 {
-    s2_cli *const cli = r->found.cli;
+    s2_cli *const cli = r->cli;
     const s2_search *const search = &r->found.search;
     s2_pattern pattern;
     s2_worth worth;
@@ -718,7 +718,7 @@ static s2_status check_gpus(const s2_searching *r, const s2_pattern *pattern, s2
 static s2_exit check_share(s2_searching *r)
 {
     enum { TRIED = 4096 };
-    s2_cli *const cli = r->found.cli;
+    s2_cli *const cli = r->cli;
     const s2_search *const search = &r->found.search;
     s2_diag first = {0};
     for (int64_t index = 0; index < search->space->n_candidates && index < TRIED; index++) {
@@ -742,7 +742,7 @@ static s2_exit check_share(s2_searching *r)
 /* Why a visited candidate cannot be deployed; "" if it can. alone: on one GPU. */
 static s2_status find_refusal(const s2_searching *r, int64_t index, bool alone, s2_diag *diag)
 {
-    s2_arena *const arena = &r->found.cli->arena;
+    s2_arena *const arena = &r->cli->arena;
     const s2_arena_mark_t mark = s2_arena_mark(arena);
     s2_restriction restriction = r->restriction;
     s2_pattern pattern;
@@ -770,7 +770,7 @@ static s2_exit explain_unaccepted(const s2_searching *r)
         if (status == S2_OK)
             status = find_refusal(r, index, true, &of_one);
         if (status != S2_OK)
-            return s2_cli_fail(found->cli, status, "export");
+            return s2_cli_fail(r->cli, status, "export");
         one_could = diag.msg[0] != '\0' && of_one.msg[0] == '\0';
         if (one_could || (refused < 0 && diag.msg[0] != '\0')) {
             refused = index;
@@ -778,8 +778,8 @@ static s2_exit explain_unaccepted(const s2_searching *r)
         }
     }
     if (refused >= 0)
-        s2_cli_error(found->cli, "no candidate can be deployed as asked; candidate %lld: %s",
-                     (long long)refused, reason.msg);
+        s2_cli_error(r->cli, "no candidate can be deployed as asked; candidate %lld: %s", (long long)refused,
+                     reason.msg);
     return S2_EXIT_OK;
 }
 
@@ -800,7 +800,7 @@ static void explain_violated(const s2_searching *r)
     }
     if (others.len > 0)
         s2_cli_error(
-            r->found.cli,
+            r->cli,
             "no design is left: in %lld candidates the heads of a layer together do not read everything; "
             "-r %s asks for less, and --minimize us,unread then weighs what is lost",
             (long long)n_violating, others.data);
@@ -838,7 +838,7 @@ static s2_exit run_slices(s2_searching *r)
     while (code == S2_EXIT_OK && more);
     r->moved = s2_ranks_most(&r->job.ranks, r->found.state.next != r->began_at) != 0;
     if (r->job.ranks.own == 0 && r->on_terminal)
-        fprintf(r->found.cli->err, "\r\033[K");
+        fprintf(r->cli->err, "\r\033[K");
     return code;
 }
 
@@ -861,11 +861,11 @@ static s2_exit run(s2_searching *r)
     const s2_status status =
         r->job.ranks.n > 1 ? s2_search_job_join(&r->job, &found->search, &found->state) : S2_OK;
     if (status != S2_OK)
-        return s2_cli_fail(found->cli, status, "search");
+        return s2_cli_fail(r->cli, status, "search");
     found->until = r->job.until;
     const int64_t n = found->state.next - r->job.begin - done_before * r->job.ranks.n;
     if (n > 0 && !r->quiet)
-        fprintf(found->cli->err, "%lld candidates in %.1f s, %.0f a second on %d x %d threads, %.1f MiB\n",
+        fprintf(r->cli->err, "%lld candidates in %.1f s, %.0f a second on %d x %d threads, %.1f MiB\n",
                 (long long)n, took, (double)n / (took + 1e-9), (int)r->job.ranks.n, (int)found->search.n_jobs,
                 peak_mib());
     return S2_EXIT_OK;
@@ -879,10 +879,10 @@ static s2_exit explain_refused(const s2_searching *r)
     s2_diag diag = {0};
     s2_buf text = {0};
     s2_space_expand(&found->space, index, &text);
-    const s2_status status = s2_search_refusal(&found->search, index, &found->cli->arena, &diag);
+    const s2_status status = s2_search_refusal(&found->search, index, &r->cli->arena, &diag);
     char label[40];
     snprintf(label, sizeof label, "candidate %lld", (long long)index);
-    const s2_exit code = s2_input_refuse(found->cli, status, label, text.data, text.len, &diag);
+    const s2_exit code = s2_input_refuse(r->cli, status, label, text.data, text.len, &diag);
     s2_buf_release(&text);
     return code;
 }
@@ -890,14 +890,15 @@ static s2_exit explain_refused(const s2_searching *r)
 static s2_exit confirm(s2_searching *r, bool stored)
 {
     r->confirm.stop = &stop_asked;
+    r->confirm.json = s2_args_has(&r->args, "json");
     r->confirm.since_us = stored ? r->stored_us : 0;
-    return s2_found_confirm(&r->found, &r->confirm);
+    return s2_found_confirm(r->cli, &r->found, &r->confirm);
 }
 
 /* Write the pattern itself: FILE.s2, whatever stacks it was searched for. */
 static s2_exit write_best(const s2_searching *r, const char *path)
 {
-    s2_cli *const cli = r->found.cli;
+    s2_cli *const cli = r->cli;
     const s2_found_design *const best = &r->found.designs[0];
     s2_buf text = {0};
     s2_output out = {0};
@@ -921,7 +922,7 @@ static s2_exit write_best(const s2_searching *r, const char *path)
 /* A file that is read back as another design must not be taken for this one: say what it lacks. */
 static s2_exit say_read_back(const s2_searching *r, const char *path)
 {
-    s2_cli *const cli = r->found.cli;
+    s2_cli *const cli = r->cli;
     const s2_found_design *const best = &r->found.designs[0];
     const s2_format *const format = r->restriction.formats[0];
     s2_pattern again;
@@ -943,7 +944,7 @@ static s2_exit say_read_back(const s2_searching *r, const char *path)
 static s2_exit export_best(const s2_searching *r)
 {
     const s2_found *const found = &r->found;
-    s2_cli *const cli = found->cli;
+    s2_cli *const cli = r->cli;
     const char *const path = s2_args_str(&r->args, "output");
     if (path == NULL)
         return S2_EXIT_OK;
@@ -996,7 +997,22 @@ static s2_exit seek_least(s2_searching *r)
 {
     if (r->found.state.next < r->found.until)
         return S2_EXIT_OK; /* stopped: later candidates may still have formed a front */
-    return s2_found_seek_least(&r->found, goes_on, NULL);
+    const s2_status status = s2_found_seek_least(&r->found, goes_on, NULL);
+    return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(r->cli, status, "--at-most");
+}
+
+static s2_exit show(const s2_searching *r)
+{
+    s2_buf buf = {0};
+    s2_status status = S2_OK;
+    if (s2_args_has(&r->args, "json"))
+        s2_found_json(&r->found, &buf);
+    else
+        status = s2_found_report(&r->found, &buf);
+    if (status == S2_OK)
+        return s2_cli_print(r->cli, &buf);
+    s2_buf_release(&buf);
+    return s2_cli_fail(r->cli, status, "front");
 }
 
 /* Show, store, and delete the state file if nothing is left to do. */
@@ -1011,14 +1027,16 @@ static s2_exit finish(s2_searching *r, bool stored)
         if (found->state.counts.refused == visited)
             return code;
     }
-    S2_CLI_TRY(s2_found_gather(found));
+    const s2_status status = s2_found_gather(found);
+    if (status != S2_OK)
+        return s2_cli_fail(r->cli, status, "front");
     S2_CLI_TRY(seek_least(r));
-    S2_CLI_TRY(s2_found_show(found));
+    S2_CLI_TRY(show(r));
     S2_CLI_TRY(explain_unaccepted(r));
     explain_violated(r);
     if (!stored) {
-        S2_CLI_TRY(s2_search_file_write(r, found->cli->started_us));
-        S2_CLI_TRY(s2_found_store(found));
+        S2_CLI_TRY(s2_search_file_write(r, r->cli->started_us));
+        S2_CLI_TRY(s2_found_store(r->cli, found));
     }
     const bool stopped = found->state.next < found->until;
     const s2_exit confirmed = stopped ? S2_EXIT_OK : confirm(r, stored);
@@ -1029,7 +1047,7 @@ static s2_exit finish(s2_searching *r, bool stored)
     if (confirmed != S2_EXIT_OK || exported != S2_EXIT_OK)
         return s2_exit_combine(confirmed, exported);
     if (stopped) {
-        fprintf(found->cli->err,
+        fprintf(r->cli->err,
                 "stopped: this is the front of the candidates visited so far; --resume continues\n");
         return S2_EXIT_UNDECIDED;
     }
@@ -1082,7 +1100,7 @@ static s2_exit refuse_apart(s2_cli *cli, const s2_args *args)
 static s2_exit refuse_unsearchable(s2_searching *r)
 {
     enum { TRIED = 4096 };
-    s2_arena *const arena = &r->found.cli->arena;
+    s2_arena *const arena = &r->cli->arena;
     int64_t lowest = -1;
     if (r->job.until - r->job.begin > TRIED)
         return S2_EXIT_OK;
@@ -1093,7 +1111,7 @@ static s2_exit refuse_unsearchable(s2_searching *r)
         const s2_status status = s2_search_pattern(&r->found.search, index, arena, &pattern, NULL);
         s2_arena_rewind(arena, mark);
         if (status != S2_EPARSE)
-            return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(r->found.cli, status, "space");
+            return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(r->cli, status, "space");
         lowest = lowest < 0 || index < lowest ? index : lowest;
     }
     r->found.state.refused_index = lowest;
@@ -1122,7 +1140,7 @@ static s2_status find_accepted(s2_searching *r, bool *any)
 {
     const s2_search *const search = &r->found.search;
     const double ends = s2_steady_s() + 3;
-    s2_arena *const arena = &r->found.cli->arena;
+    s2_arena *const arena = &r->cli->arena;
     *any = search->accept == NULL;
     for (int64_t visit = r->job.begin; visit < r->job.until && !*any && s2_steady_s() < ends; visit++) {
         const s2_arena_mark_t mark = s2_arena_mark(arena);
@@ -1152,7 +1170,7 @@ static s2_exit put_expected(s2_searching *r, s2_buf *buf)
         status = s2_search_run(&found->search, &found->state, r->job.until, samples, &own);
     release_stop(&old);
     if (status != S2_OK)
-        return s2_cli_fail(found->cli, status, "search");
+        return s2_cli_fail(r->cli, status, "search");
     const double took_us = (s2_steady_s() - began) * 1e6, n = fmax((double)(own.visit - r->job.begin), 1);
     const bool whole = found->state.next == r->job.until;
     s2_buf_puts(buf, whole ? "expected    " : "expected    about ");
@@ -1192,7 +1210,7 @@ static s2_exit refuse_empty(s2_searching *r)
         return S2_EXIT_OK;
     S2_CLI_TRY(explain_unaccepted(r));
     explain_violated(r);
-    s2_cli_error(found->cli, "the search would find nothing");
+    s2_cli_error(r->cli, "the search would find nothing");
     return S2_EXIT_VIOLATED;
 }
 
@@ -1211,7 +1229,7 @@ static s2_exit describe(s2_searching *r)
     s2_exit code = put_expected(r, &buf);
     put_examples(r, &buf);
     if (code == S2_EXIT_OK)
-        code = s2_cli_print(found->cli, &buf);
+        code = s2_cli_print(r->cli, &buf);
     else
         s2_buf_release(&buf);
     if (code == S2_EXIT_OK)
@@ -1254,11 +1272,10 @@ static s2_exit refuse_unpriced(s2_cli *cli, int argc, char **argv)
 
 static s2_exit search_command(s2_searching *r, int argc, char **argv)
 {
-    s2_cli *const cli = r->found.cli;
+    s2_cli *const cli = r->cli;
     S2_CLI_TRY(refuse_unpriced(cli, argc, argv));
     S2_CLI_TRY(s2_args_parse(cli, "search", argc, argv, &r->args));
     S2_CLI_TRY(refuse_apart(cli, &r->args));
-    r->found.json = s2_args_has(&r->args, "json");
     r->quiet = s2_args_has(&r->args, "quiet");
     r->on_terminal = isatty(fileno(cli->err)) == 1;
     r->job.states = S2_NEW(&cli->arena, s2_buf, r->job.ranks.n);
@@ -1296,7 +1313,9 @@ s2_exit s2_cmd_search(s2_cli *cli, int argc, char **argv)
     if (r == NULL)
         return s2_cli_fail(cli, S2_ENOMEM, "search");
     keep_memory();
-    r->found.cli = cli;
+    r->cli = cli;
+    r->found.arena = &cli->arena;
+    r->found.stored = !cli->no_db;
     r->job.ranks = s2_ranks_join();
     if (r->job.ranks.own != 0)
         silence(cli);

@@ -23,6 +23,7 @@ typedef struct pair {
 } pair;
 
 typedef struct confirmation {
+    s2_cli *cli;
     const s2_found *found;
     const s2_confirm_options *options;
     const char *device; /* the name it reports */
@@ -39,7 +40,7 @@ static void take(void *user, const s2_subject *subject)
 {
     confirmation *const c = user;
     const s2_validation *const v = subject->verdict;
-    c->device = s2_arena_strndup(&c->found->cli->arena, subject->device->name, strlen(subject->device->name));
+    c->device = s2_arena_strndup(&c->cli->arena, subject->device->name, strlen(subject->device->name));
     for (int32_t n = 0; n < c->n; n++) {
         if (&c->inputs[n].pattern != subject->pattern)
             continue;
@@ -63,7 +64,7 @@ static void say(confirmation *c, const pair *p)
     if (isatty(STDERR_FILENO) != 1 && now - c->said_at < QUIET_SECONDS)
         return;
     c->said_at = now;
-    fprintf(c->found->cli->err, "%s: %d of %d, %s\n", s2_phase_word(p->phase), (int)p->design + 1, (int)c->n,
+    fprintf(c->cli->err, "%s: %d of %d, %s\n", s2_phase_word(p->phase), (int)p->design + 1, (int)c->n,
             c->found->designs[p->design].name);
 }
 
@@ -95,7 +96,7 @@ static s2_exit judge(confirmation *c, const char *phase)
     enum { WORDS = sizeof words / sizeof words[0] };
     char *argv[WORDS];
     memcpy(argv, words, sizeof words);
-    return s2_validate_inputs(c->found->cli, WORDS, argv, c->inputs, c->n, wanted, take, c);
+    return s2_validate_inputs(c->cli, WORDS, argv, c->inputs, c->n, wanted, take, c);
 }
 
 /* The simulator's train phase is forward and gradients together; these are two kernels. */
@@ -108,7 +109,7 @@ static s2_exit judge_phase(confirmation *c, s2_phase phase)
 static s2_status prepare(confirmation *c)
 {
     const s2_found *const found = c->found;
-    s2_arena *const arena = &found->cli->arena;
+    s2_arena *const arena = found->arena;
     c->n = c->options->n < found->n_designs ? (int32_t)c->options->n : found->n_designs;
     c->inputs = S2_NEW(arena, s2_input, c->n);
     c->pairs = S2_NEW(arena, pair, (int64_t)c->n * found->n_phases);
@@ -138,7 +139,7 @@ static s2_status look_up(confirmation *c, s2_db *db, pair *p, s2_diag *diag)
 {
     const s2_phase_passes *const passes = &s2_passes_of[p->phase];
     const s2_sim_options *const options = &c->found->search.options;
-    s2_arena *const arena = &c->found->cli->arena;
+    s2_arena *const arena = &c->cli->arena;
     char hash[S2_HASH_HEX];
     pair sum = *p;
     S2_TRY(s2_pattern_hash(&c->inputs[p->design].pattern, hash));
@@ -167,7 +168,7 @@ static s2_status look_up(confirmation *c, s2_db *db, pair *p, s2_diag *diag)
 /* Look up what an interrupted run of this search has already judged. */
 static s2_exit look_up_all(confirmation *c)
 {
-    s2_cli *const cli = c->found->cli;
+    s2_cli *const cli = c->cli;
     s2_db *db;
     s2_diag diag = {0};
     int32_t n_known = 0;
@@ -231,7 +232,7 @@ static agreement compare(const confirmation *c, const pair *pairs)
 {
     agreement made = {
         .tau = (double)NAN, .regret_pct = (double)NAN, .error_pct = error_of(c, pairs[0].phase)};
-    double *const x = S2_NEW(&c->found->cli->arena, double, 2 * (int64_t)c->n);
+    double *const x = S2_NEW(&c->cli->arena, double, 2 * (int64_t)c->n);
     int32_t first = 0, fastest = 0;
     for (int32_t nth = 0; x != NULL && nth < c->n; nth++) {
         if (!is_whole(&pairs[nth]))
@@ -339,17 +340,17 @@ static void put_json(const confirmation *c, s2_buf *buf)
     }
 }
 
-s2_exit s2_found_confirm(const s2_found *found, const s2_confirm_options *options)
+s2_exit s2_found_confirm(s2_cli *cli, const s2_found *found, const s2_confirm_options *options)
 {
-    confirmation c = {.found = found, .options = options};
+    confirmation c = {.cli = cli, .found = found, .options = options};
     if (found->n_designs == 0 || options->n == 0)
         return S2_EXIT_OK;
     const s2_status status = prepare(&c);
     if (status != S2_OK)
-        return s2_cli_fail(found->cli, status, "validate");
-    fflush(found->cli->out);
+        return s2_cli_fail(cli, status, "validate");
+    fflush(cli->out);
     if (c.n < options->n)
-        fprintf(found->cli->err,
+        fprintf(cli->err,
                 "the front has only %d design%s; more objectives, as in --minimize us,kv_bytes,unread, make "
                 "it longer\n",
                 (int)c.n, s2_text_plural(c.n));
@@ -362,12 +363,12 @@ s2_exit s2_found_confirm(const s2_found *found, const s2_confirm_options *option
     if (c.stopped)
         code = s2_exit_combine(code, S2_EXIT_UNDECIDED);
     s2_buf buf = {0};
-    if (found->json)
+    if (options->json)
         put_json(&c, &buf);
     else
         put_text(&c, &buf);
-    const s2_exit printed = s2_cli_print(found->cli, &buf);
+    const s2_exit printed = s2_cli_print(cli, &buf);
     if (c.stopped)
-        fprintf(found->cli->err, "stopped; --resume runs the remaining ones\n");
+        fprintf(cli->err, "stopped; --resume runs the remaining ones\n");
     return s2_exit_combine(code, printed);
 }

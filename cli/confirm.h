@@ -13,7 +13,8 @@ typedef struct s2_confirm_options {
     int64_t n;          /* how many designs of the front, best first */
     const char *device; /* as for s2 validate */
     int64_t n_runs;
-    int64_t since_us;                  /* designs judged since then are not run again; 0: run all */
+    int64_t since_us; /* designs judged since then are not run again; 0: run all */
+    bool json;
     const volatile sig_atomic_t *stop; /* not zero: stop after the current design */
 } s2_confirm_options;
 
@@ -21,6 +22,6 @@ typedef struct s2_confirm_options {
  * Judge the designs as `s2 validate` does, record and show them. Returns the exit code of the verdicts,
  * combined with S2_EXIT_UNDECIDED if it was stopped before the last one.
  */
-s2_exit s2_found_confirm(const s2_found *found, const s2_confirm_options *options);
+s2_exit s2_found_confirm(s2_cli *cli, const s2_found *found, const s2_confirm_options *options);
 
 #endif /* S2_CLI_CONFIRM_H */

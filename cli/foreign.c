@@ -174,3 +174,34 @@ s2_exit s2_foreign_write_side(s2_cli *cli, const s2_fileset *side, const char *p
     }
     return dir != NULL ? S2_EXIT_OK : s2_cli_fail(cli, S2_ENOMEM, "output");
 }
+
+static s2_exit read_format(s2_cli *cli, const char *word, size_t n, s2_restriction *out)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), word);
+    const s2_format *const format = s2_format_find(name);
+    if (format != NULL && format->write != NULL && out->n_formats < S2_RESTRICT_FORMATS) {
+        out->formats[out->n_formats++] = format;
+        return S2_EXIT_OK;
+    }
+    s2_buf names = {0};
+    s2_foreign_names(&names, true);
+    s2_cli_error(cli, "--exportable: '%s' is not a format that s2 writes; expected %s", name,
+                 names.data != NULL ? names.data : "");
+    s2_buf_release(&names);
+    return S2_EXIT_USAGE;
+}
+
+s2_exit s2_foreign_restriction(s2_cli *cli, const s2_args *args, const char *formats, int64_t len_tok,
+                               s2_restriction *out)
+{
+    s2_restriction_of(NULL, len_tok, 1, out);
+    for (const char *at = formats; at != NULL && *at != '\0'; at += *at == ',') {
+        const size_t n = strcspn(at, ",");
+        S2_CLI_TRY(read_format(cli, at, n, out));
+        at += n;
+    }
+    return s2_args_has(args, "dense-layers")
+               ? s2_args_int(cli, args, "dense-layers", 0, S2_LIMIT_LAYERS, &out->n_dense_layers)
+               : S2_EXIT_OK;
+}

@@ -5,7 +5,7 @@
 #define S2_CLI_FOREIGN_H
 
 #include "cli/options.h"
-#include "export/registry.h"
+#include "export/restriction.h"
 
 /*
  * The import hook of s2_cli_hooks (cli/cli.h). What the format leaves unsaid goes to stderr.
@@ -36,6 +36,10 @@ s2_exit s2_foreign_list(s2_cli *cli, bool written, int32_t n_names, const char *
 
 /* "hf, vllm, ..." in the order of the table: the formats that can be written, or read. */
 void s2_foreign_names(s2_buf *buf, bool written);
+
+/* --exportable (formats: its list, or NULL) and --dense-layers. S2_EXIT_OK, or S2_EXIT_USAGE after a message. */
+s2_exit s2_foreign_restriction(s2_cli *cli, const s2_args *args, const char *formats, int64_t len_tok,
+                               s2_restriction *out);
 
 /* Write side files of an import next to `path` (NULL: the working directory); S2_EXIT_OK or an exit code. */
 s2_exit s2_foreign_write_side(s2_cli *cli, const s2_fileset *side, const char *path);

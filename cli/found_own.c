@@ -28,12 +28,12 @@ static s2_exit refuse_states(s2_cli *cli, const s2_pattern *own, const char *mod
     return S2_EXIT_USAGE;
 }
 
-static s2_status parse_published(const s2_found *found, const char *rules, s2_pattern *out)
+static s2_status parse_published(s2_cli *cli, const s2_found *found, const char *rules, s2_pattern *out)
 {
     s2_buf text = {0};
     s2_buf_printf(&text, "model %s\n%s", found->net.name, rules);
     const s2_status status = text.status == S2_OK
-                                 ? s2_pattern_parse(&found->cli->arena, text.data, text.len, NULL, out, NULL)
+                                 ? s2_pattern_parse(&cli->arena, text.data, text.len, NULL, out, NULL)
                                  : text.status;
     s2_buf_release(&text);
     return status;
@@ -68,9 +68,8 @@ s2_status s2_found_import(s2_cli *cli, const char *path, s2_pattern *out, s2_dia
     return status;
 }
 
-static s2_exit read_own(s2_found *found, const char *model, bool is_file)
+static s2_exit read_own(s2_cli *cli, s2_found *found, const char *model, bool is_file)
 {
-    s2_cli *const cli = found->cli;
     const char *const rules = is_file ? NULL : s2_model_rules(model), *const path = s2_input_path(cli, model);
     s2_pattern *const own = S2_NEW(&cli->arena, s2_pattern, 1);
     s2_diag diag = {0};
@@ -78,7 +77,7 @@ static s2_exit read_own(s2_found *found, const char *model, bool is_file)
     if (!is_file && rules == NULL)
         return S2_EXIT_OK;
     if (status == S2_OK)
-        status = is_file ? s2_found_import(cli, path, own, &diag) : parse_published(found, rules, own);
+        status = is_file ? s2_found_import(cli, path, own, &diag) : parse_published(cli, found, rules, own);
     if (status == S2_ENOMEM)
         return s2_cli_fail(cli, status, "model");
     if (status != S2_OK) {
@@ -93,9 +92,8 @@ static s2_exit read_own(s2_found *found, const char *model, bool is_file)
 }
 
 /* A config without the widths of the whole model still says the shape of its attention. */
-static s2_exit read_attention(s2_found *found, const char *path, bool *taken)
+static s2_exit read_attention(s2_cli *cli, s2_found *found, const char *path, bool *taken)
 {
-    s2_cli *const cli = found->cli;
     s2_pattern *const own = S2_NEW(&cli->arena, s2_pattern, 1);
     s2_net net = {0};
     char *text;
@@ -121,16 +119,15 @@ static s2_exit read_attention(s2_found *found, const char *path, bool *taken)
     return S2_EXIT_OK;
 }
 
-s2_exit s2_found_read_model(s2_found *found, const char *model, bool *is_file)
+s2_exit s2_found_read_model(s2_cli *cli, s2_found *found, const char *model, bool *is_file)
 {
-    s2_cli *const cli = found->cli;
     bool alone = false;
     *is_file = s2_net_find(model, &found->net, NULL) != S2_OK && access(model, F_OK) == 0;
     if (*is_file)
-        S2_CLI_TRY(read_attention(found, s2_input_path(cli, model), &alone));
+        S2_CLI_TRY(read_attention(cli, found, s2_input_path(cli, model), &alone));
     if (!alone)
         S2_CLI_TRY(s2_netfile_read(cli, model, &found->net, is_file));
     found->model = found->net.name;
     found->search.options.net = alone ? NULL : &found->net;
-    return alone ? S2_EXIT_OK : read_own(found, model, *is_file);
+    return alone ? S2_EXIT_OK : read_own(cli, found, model, *is_file);
 }

@@ -11,7 +11,7 @@
 /* Every requirement was proved for every length: that is how the design came here. */
 static s2_status fill_checks(const s2_found *found, s2_db_check **out)
 {
-    s2_arena *const arena = &found->cli->arena;
+    s2_arena *const arena = found->arena;
     s2_db_check *const checks = S2_NEW(arena, s2_db_check, found->search.n_requirements);
     if (checks == NULL)
         return S2_ENOMEM;
@@ -43,7 +43,7 @@ static s2_status report(const s2_found *found, const s2_found_design *design, co
         s2_json_end(&json, '}');
     }
     const s2_status status = json.status;
-    *out = status == S2_OK ? s2_arena_strndup(&found->cli->arena, json.data, json.len) : NULL;
+    *out = status == S2_OK ? s2_arena_strndup(found->arena, json.data, json.len) : NULL;
     s2_buf_release(&json);
     return *out != NULL ? S2_OK : status == S2_OK ? S2_ENOMEM : status;
 }
@@ -65,7 +65,7 @@ static s2_status fill_sim(const s2_found *found, const s2_found_design *design, 
     const s2_sim *const sim = design->sims != NULL && !otherwise ? &design->sims[phase] : NULL;
     const char *json;
     S2_TRY(report(found, design, &options, sim, &json));
-    *out = s2_store_sim_row(&found->cli->arena, &design->pattern, &options, found->model,
+    *out = s2_store_sim_row(found->arena, &design->pattern, &options, found->model,
                             found->search.options.keeps_all, sim, json);
     out->gpu = found->search.options.gpu.name;
     out->time_us = s2_found_value(found, design->point, s2_objective_time(options.phase), out->time_us);
@@ -97,7 +97,7 @@ static double error_of(const s2_found *found, int32_t phase)
 static s2_status fill_item(const s2_found *found, const s2_found_design *design, const s2_db_check *checks,
                            s2_store_item *out)
 {
-    s2_db_sim *const sims = S2_NEW(&found->cli->arena, s2_db_sim, found->n_phases);
+    s2_db_sim *const sims = S2_NEW(found->arena, s2_db_sim, found->n_phases);
     if (sims == NULL)
         return S2_ENOMEM;
     for (int32_t p = 0; p < found->n_phases; p++) {
@@ -112,9 +112,8 @@ static s2_status fill_item(const s2_found *found, const s2_found_design *design,
     return S2_OK;
 }
 
-s2_exit s2_found_store(const s2_found *found)
+s2_exit s2_found_store(s2_cli *cli, const s2_found *found)
 {
-    s2_cli *const cli = found->cli;
     if (cli->no_db || found->n_designs == 0)
         return S2_EXIT_OK;
     s2_db_check *checks = NULL;

@@ -58,31 +58,31 @@ s2_exit s2_search_file_name(s2_searching *r)
     if (r->job.ranks.n > 1)
         s2_buf_printf(&buf, " | %d ranks to visit %lld", (int)r->job.ranks.n, (long long)r->job.until);
     s2_buf_printf(&buf, " | %s", found->space_text);
-    s2_arena *const arena = &found->cli->arena;
+    s2_arena *const arena = &r->cli->arena;
     r->job.key = buf.status == S2_OK ? s2_arena_strndup(arena, buf.data, buf.len) : NULL;
     s2_buf_release(&buf);
-    if (r->job.key != NULL && !found->cli->no_db) {
-        s2_buf_printf(&buf, "%s.search-%016" PRIx64, s2_store_path(found->cli), name_hash(r->job.key));
+    if (r->job.key != NULL && !r->cli->no_db) {
+        s2_buf_printf(&buf, "%s.search-%016" PRIx64, s2_store_path(r->cli), name_hash(r->job.key));
         r->job.path = buf.status == S2_OK ? s2_arena_strndup(arena, buf.data, buf.len) : NULL;
         s2_buf_release(&buf);
     }
-    return r->job.key != NULL && (r->job.path != NULL || found->cli->no_db)
+    return r->job.key != NULL && (r->job.path != NULL || r->cli->no_db)
                ? S2_EXIT_OK
-               : s2_cli_fail(found->cli, S2_ENOMEM, "search");
+               : s2_cli_fail(r->cli, S2_ENOMEM, "search");
 }
 
 s2_exit s2_search_file_write(const s2_searching *r, int64_t stored_us)
 {
     const s2_status status = s2_search_job_write(&r->job, stored_us);
     if (status != S2_EIO)
-        return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(r->found.cli, status, "search");
-    s2_cli_error(r->found.cli, "%s: %s", r->job.path, strerror(errno));
+        return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(r->cli, status, "search");
+    s2_cli_error(r->cli, "%s: %s", r->job.path, strerror(errno));
     return S2_EXIT_ENVIRONMENT;
 }
 
 static s2_exit refuse_file(const s2_searching *r, s2_status status, const s2_diag *diag)
 {
-    s2_cli *const cli = r->found.cli;
+    s2_cli *const cli = r->cli;
     if (status == S2_EIO)
         return s2_cli_fail(cli, status, r->job.path);
     s2_cli_error(cli, "%s: %s", r->job.path, diag->msg[0] != '\0' ? diag->msg : s2_status_text(status));
@@ -96,13 +96,13 @@ s2_exit s2_search_file_resume(s2_searching *r)
     s2_diag diag = {0};
     s2_search_resumed resumed = {0};
     const s2_status status =
-        s2_search_job_resume(&r->job, &found->search, &found->cli->arena, &found->state, &resumed, &diag);
+        s2_search_job_resume(&r->job, &found->search, &r->cli->arena, &found->state, &resumed, &diag);
     const s2_exit own = status == S2_OK ? S2_EXIT_OK : refuse_file(r, status, &diag);
     const s2_exit code = (s2_exit)s2_ranks_most(&r->job.ranks, own);
     if (own == S2_EXIT_OK && code != S2_EXIT_OK)
-        s2_cli_error(found->cli, "%s: another rank cannot resume from it", r->job.path);
+        s2_cli_error(r->cli, "%s: another rank cannot resume from it", r->job.path);
     else if (own == S2_EXIT_OK && !resumed.found)
-        fprintf(found->cli->err, "nothing to resume; starting the search\n");
+        fprintf(r->cli->err, "nothing to resume; starting the search\n");
     r->stored_us = resumed.stored_us;
     return code;
 }
@@ -110,7 +110,7 @@ s2_exit s2_search_file_resume(s2_searching *r)
 s2_exit s2_search_file_find_stored(s2_searching *r, bool *stored)
 {
     enum { LATEST = 1000 };
-    s2_cli *const cli = r->found.cli;
+    s2_cli *const cli = r->cli;
     *stored = false;
     if (r->stored_us == 0 || access(s2_store_path(cli), F_OK) != 0)
         return S2_EXIT_OK;

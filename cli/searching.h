@@ -9,11 +9,12 @@
 
 #include "cli/confirm.h"
 #include "cli/options.h"
-#include "cli/restrict.h"
 #include "cli/search_words.h"
+#include "export/restriction.h"
 #include "search/job.h"
 
 typedef struct s2_searching {
+    s2_cli *cli;
     s2_found found; /* this rank's while it runs; at the end, on rank 0, that of all ranks */
     s2_args args;
     bool in_file;  /* the operand is a file that holds a space */

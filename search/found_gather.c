@@ -1,5 +1,5 @@
 /* The designs of a front, best first: priced, met by their rivals, told. */
-#include "cli/found.h"
+#include "search/found.h"
 
 #include <string.h>
 
@@ -12,8 +12,7 @@ static const char *name_of(const s2_found *found, const char *own, const char *h
     const char *const base = own[0] != '\0' ? own : found->model[0] != '\0' ? found->model : "search";
     s2_buf buf = {0};
     s2_buf_printf(&buf, "%.180s-%.*s", base, NAME_DIGITS, hash);
-    const char *const name =
-        buf.status == S2_OK ? s2_arena_strndup(&found->cli->arena, buf.data, buf.len) : NULL;
+    const char *const name = buf.status == S2_OK ? s2_arena_strndup(found->arena, buf.data, buf.len) : NULL;
     s2_buf_release(&buf);
     return name;
 }
@@ -21,7 +20,7 @@ static const char *name_of(const s2_found *found, const char *own, const char *h
 static s2_status fill_design(const s2_found *found, const s2_point *point, int32_t place,
                              s2_found_design *out)
 {
-    s2_arena *const arena = &found->cli->arena;
+    s2_arena *const arena = found->arena;
     *out = (s2_found_design){.point = point};
     S2_TRY(s2_search_pattern(&found->search, point->index, arena, &out->pattern, NULL));
     const char *const own = out->pattern.name;
@@ -91,7 +90,7 @@ static s2_status place_told(s2_found *found, const s2_front *told, s2_found_desi
 /* Reorder the designs best by bounds by their predictions; leave them if no kernel takes one of them. */
 static s2_status tell(s2_found *found)
 {
-    s2_arena *const arena = &found->cli->arena;
+    s2_arena *const arena = found->arena;
     const int32_t n = found->n_designs < TOLD_ROWS ? found->n_designs : TOLD_ROWS;
     s2_front told = {.n_values = found->search.n_by, .points = S2_NEW(arena, s2_point, n + 1)};
     s2_found_design *const by_bounds = S2_NEW(arena, s2_found_design, n + 1);
@@ -120,8 +119,8 @@ static s2_status tell(s2_found *found)
 
 static s2_status fill_designs(s2_found *found, const s2_front *kept)
 {
-    int32_t *const order = S2_NEW(&found->cli->arena, int32_t, kept->n + 1);
-    found->designs = S2_NEW(&found->cli->arena, s2_found_design, kept->n + 1);
+    int32_t *const order = S2_NEW(found->arena, int32_t, kept->n + 1);
+    found->designs = S2_NEW(found->arena, s2_found_design, kept->n + 1);
     if (order == NULL || found->designs == NULL)
         return S2_ENOMEM;
     S2_TRY(s2_front_order(kept, order));
@@ -135,8 +134,8 @@ static s2_status fill_designs(s2_found *found, const s2_front *kept)
 static s2_status fill_nearest(s2_found *found)
 {
     const s2_front *const front = &found->state.front;
-    int32_t *const order = S2_NEW(&found->cli->arena, int32_t, front->n + 1);
-    found->nearest = S2_NEW(&found->cli->arena, s2_found_design, 1);
+    int32_t *const order = S2_NEW(found->arena, int32_t, front->n + 1);
+    found->nearest = S2_NEW(found->arena, s2_found_design, 1);
     if (order == NULL || found->nearest == NULL)
         return S2_ENOMEM;
     S2_TRY(s2_front_order(front, order));
@@ -152,7 +151,7 @@ static void tell_rival(const s2_found *found, s2_found_rival *rival)
         rival->design.shown[value] = rival->design.sims[phase].time_us;
 }
 
-static s2_status gather(s2_found *found)
+s2_status s2_found_gather(s2_found *found)
 {
     s2_front kept;
     S2_TRY(s2_found_meet_rivals(found, &kept));
@@ -170,10 +169,4 @@ static s2_status gather(s2_found *found)
     if (best->told && found->own != NULL)
         tell_rival(found, found->own);
     return S2_OK;
-}
-
-s2_exit s2_found_gather(s2_found *found)
-{
-    const s2_status status = gather(found);
-    return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(found->cli, status, "front");
 }

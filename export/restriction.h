@@ -1,14 +1,17 @@
 /*
- * cli/restrict.h - which designs a search may keep, beyond proof and price: those that a stack can run
- * (--exportable) and that have a given number of dense layers (--dense-layers).
+ * export/restriction.h - which designs a search may keep, beyond proof and price: those that a stack can run
+ * and that have a given number of dense layers.
  *
- * Ownership: plain data over cli->arena. Threads: s2_restriction_accepts may run in several at once.
+ * Ownership: plain data. Threads: s2_restriction_accepts may run in several at once.
  */
-#ifndef S2_CLI_RESTRICT_H
-#define S2_CLI_RESTRICT_H
+#ifndef S2_EXPORT_RESTRICTION_H
+#define S2_EXPORT_RESTRICTION_H
 
-#include "cli/options.h"
 #include "export/registry.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { S2_RESTRICT_FORMATS = 8, S2_RESTRICT_ANY = -1 };
 
@@ -20,10 +23,7 @@ typedef struct s2_restriction {
     int32_t n_ranks; /* GPUs that share the heads; formats that depend on it are written for one of them */
 } s2_restriction;
 
-/* formats: the list of --exportable, or NULL. S2_EXIT_OK, or S2_EXIT_USAGE after a message. */
-s2_exit s2_restriction_read(s2_cli *cli, const s2_args *args, const char *formats, int64_t len_tok,
-                            s2_restriction *out);
-/* That of one format alone. */
+/* That of one format alone; NULL: of none yet. */
 void s2_restriction_of(const s2_format *format, int64_t len_tok, int32_t n_ranks, s2_restriction *out);
 /* The first of its formats whose stack never frees KV cache pages, or NULL. */
 const s2_format *s2_restriction_keeper(const s2_restriction *restriction);
@@ -35,4 +35,7 @@ s2_status s2_restriction_refusal(const s2_restriction *restriction, const s2_pat
 s2_status s2_restriction_accepts(const void *restriction, const s2_pattern *pattern,
                                  bool *accepted) S2_MUST_CHECK;
 
-#endif /* S2_CLI_RESTRICT_H */
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_EXPORT_RESTRICTION_H */

@@ -1,52 +1,17 @@
-#include "cli/restrict.h"
+#include "export/restriction.h"
 
 #include <stdio.h>
-#include <string.h>
-
-#include "cli/foreign.h"
 
 /* Formats of a fixed length are tried with at most this many tokens; what they refuse does not change. */
 enum { WRITTEN_TOK = 4096 };
 
-static s2_exit read_format(s2_cli *cli, const char *word, size_t n, s2_restriction *out)
-{
-    char name[32];
-    snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), word);
-    const s2_format *const format = s2_format_find(name);
-    if (format != NULL && format->write != NULL && out->n_formats < S2_RESTRICT_FORMATS) {
-        out->formats[out->n_formats++] = format;
-        return S2_EXIT_OK;
-    }
-    s2_buf names = {0};
-    s2_foreign_names(&names, true);
-    s2_cli_error(cli, "--exportable: '%s' is not a format that s2 writes; expected %s", name,
-                 names.data != NULL ? names.data : "");
-    s2_buf_release(&names);
-    return S2_EXIT_USAGE;
-}
-
 void s2_restriction_of(const s2_format *format, int64_t len_tok, int32_t n_ranks, s2_restriction *out)
 {
-    *out = (s2_restriction){.n_formats = 1,
+    *out = (s2_restriction){.n_formats = format != NULL,
                             .formats = {format},
                             .n_dense_layers = S2_RESTRICT_ANY,
                             .n_tok = len_tok < WRITTEN_TOK ? len_tok : WRITTEN_TOK,
                             .n_ranks = n_ranks};
-}
-
-s2_exit s2_restriction_read(s2_cli *cli, const s2_args *args, const char *formats, int64_t len_tok,
-                            s2_restriction *out)
-{
-    *out = (s2_restriction){.n_dense_layers = S2_RESTRICT_ANY,
-                            .n_tok = len_tok < WRITTEN_TOK ? len_tok : WRITTEN_TOK};
-    for (const char *at = formats; at != NULL && *at != '\0'; at += *at == ',') {
-        const size_t n = strcspn(at, ",");
-        S2_CLI_TRY(read_format(cli, at, n, out));
-        at += n;
-    }
-    return s2_args_has(args, "dense-layers")
-               ? s2_args_int(cli, args, "dense-layers", 0, S2_LIMIT_LAYERS, &out->n_dense_layers)
-               : S2_EXIT_OK;
 }
 
 const s2_format *s2_restriction_keeper(const s2_restriction *restriction)

@@ -1,5 +1,5 @@
 /* Which designs of a long front its table shows: those that stand for all others. */
-#include "cli/found.h"
+#include "report/found.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* How a design stands against its rivals where prices alone count, and which of its times are bounds. */
-#include "cli/found.h"
+#include "search/found.h"
 
 #include <math.h>
 #include <string.h>
@@ -23,7 +23,7 @@ s2_status s2_found_find_spill(const s2_found *found, s2_found_design *design)
     const double us = s2_found_value(found, design->point, S2_BY_DECODE_US, (double)NAN);
     if (isnan(us) && place_of(found, S2_DECODE) < 0)
         return S2_OK;
-    S2_TRY(s2_price(&found->cli->arena, &design->pattern, &options, S2_PRICE_CACHE, &sim, NULL));
+    S2_TRY(s2_price(found->arena, &design->pattern, &options, S2_PRICE_CACHE, &sim, NULL));
     design->spills = sim.host_bytes > 0;
     return S2_OK;
 }

@@ -1,9 +1,10 @@
 /* The front of a search as one JSON object. */
-#include "cli/found.h"
+#include "report/found.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "export/restriction.h"
 #include "report/report.h"
 
 static void json_counts(const s2_found *found, s2_buf *buf)
@@ -118,7 +119,7 @@ static void json_design(const s2_found *found, const s2_found_design *design, bo
     s2_json_key_str(buf, "pattern", text.data);
     json_values(found, design, buf);
     s2_status status =
-        s2_worth_figures(&found->cli->arena, &design->pattern, found->search.options.len_tok, &worth);
+        s2_worth_figures(found->arena, &design->pattern, found->search.options.len_tok, &worth);
     if (status == S2_OK)
         s2_report_worth_json(&worth, buf);
     if (status == S2_OK && whole)

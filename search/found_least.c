@@ -1,5 +1,5 @@
 /* If --at-most leaves nothing: the least of each limited quantity, and which candidate has it. */
-#include "cli/found.h"
+#include "search/found.h"
 
 #include <math.h>
 
@@ -29,7 +29,7 @@ static s2_status part_of_dense(const s2_found *found, const s2_point *point, dou
     s2_pattern pattern;
     s2_objectives objectives;
     const s2_objective by = S2_BY_KV_BYTES;
-    S2_TRY(s2_search_pattern(&found->search, point->index, &found->cli->arena, &pattern, NULL));
+    S2_TRY(s2_search_pattern(&found->search, point->index, found->arena, &pattern, NULL));
     S2_TRY(s2_objectives_init(&objectives, &found->search.options, &by, 1));
     *part = point->value[0] / s2_objectives_dense_kv_bytes(&objectives, &pattern);
     s2_objectives_release(&objectives);
@@ -55,12 +55,11 @@ static s2_status add_least(s2_found *found, int32_t nth, s2_search_watch_fn watc
     return least->choice != NULL ? S2_OK : S2_ENOMEM;
 }
 
-s2_exit s2_found_seek_least(s2_found *found, s2_search_watch_fn watch, void *user)
+s2_status s2_found_seek_least(s2_found *found, s2_search_watch_fn watch, void *user)
 {
-    s2_status status = S2_OK;
     if (found->state.front.n > 0 || found->state.counts.outside == 0)
-        return S2_EXIT_OK;
-    for (int32_t nth = 0; nth < found->search.n_limits && status == S2_OK; nth++)
-        status = add_least(found, nth, watch, user);
-    return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(found->cli, status, "--at-most");
+        return S2_OK;
+    for (int32_t nth = 0; nth < found->search.n_limits; nth++)
+        S2_TRY(add_least(found, nth, watch, user));
+    return S2_OK;
 }

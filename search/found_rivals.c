@@ -1,10 +1,8 @@
 /* What the model would do without s2, dense attention or its own layers: rivals of every design found. */
-#include "cli/found.h"
+#include "search/found.h"
 
 #include <math.h>
 #include <string.h>
-
-#include "report/report.h"
 
 /* Dense attention gives nothing up: against it, only a search that minimizes a price has anything to win. */
 static bool weighs_price(const s2_search *search)
@@ -40,8 +38,7 @@ static const char *rules_of(const s2_found *found, const s2_pattern *pattern)
     }
     const s2_status status = text.status != S2_OK ? text.status : line.status;
     const char *const rules =
-        status == S2_OK ? s2_arena_strndup(&found->cli->arena, line.data != NULL ? line.data : "", line.len)
-                        : NULL;
+        status == S2_OK ? s2_arena_strndup(found->arena, line.data != NULL ? line.data : "", line.len) : NULL;
     s2_buf_release(&text);
     s2_buf_release(&line);
     return rules;
@@ -76,7 +73,7 @@ static s2_found_rival *known_dense(const s2_found *found, const char *hash)
 
 s2_status s2_found_dense_of(s2_found *found, const s2_pattern *pattern, s2_found_rival **out)
 {
-    s2_arena *const arena = &found->cli->arena;
+    s2_arena *const arena = found->arena;
     const s2_arena_mark_t mark = s2_arena_mark(arena);
     s2_pattern dense;
     char hash[S2_HASH_HEX];
@@ -98,7 +95,9 @@ static bool has_windows_only(const s2_pattern *pattern)
 {
     for (int32_t body = 0; body < pattern->n_bodies; body++) {
         const s2_body *const one = &pattern->bodies[body];
-        if (one->n_terms != 1 || (one->terms[0].kind != S2_TERM_LOCAL && one->terms[0].kind != S2_TERM_DENSE))
+        const s2_term *const term = one->terms;
+        if (one->n_terms != 1 || !s2_term_is_whole(term) ||
+            (term->kind != S2_TERM_LOCAL && term->kind != S2_TERM_DENSE))
             return false;
     }
     return true;
@@ -112,7 +111,7 @@ static bool reads_everything(const s2_pattern *pattern, const s2_sim *sim)
 
 static s2_status meet_own(s2_found *found)
 {
-    s2_arena *const arena = &found->cli->arena;
+    s2_arena *const arena = found->arena;
     s2_found_rival *const own = S2_NEW(arena, s2_found_rival, 1);
     s2_search search = found->search;
     s2_sim_options options = found->search.options;
@@ -140,7 +139,7 @@ static s2_status meet_own(s2_found *found)
 
 static s2_status meet(s2_found *found, const s2_point *point, bool *beaten)
 {
-    s2_arena *const arena = &found->cli->arena;
+    s2_arena *const arena = found->arena;
     const s2_arena_mark_t mark = s2_arena_mark(arena);
     const int32_t n_known = found->n_denses;
     s2_pattern pattern;
@@ -161,7 +160,7 @@ static s2_status meet(s2_found *found, const s2_point *point, bool *beaten)
 s2_status s2_found_meet_rivals(s2_found *found, s2_front *kept)
 {
     const s2_front *const front = &found->state.front;
-    s2_arena *const arena = &found->cli->arena;
+    s2_arena *const arena = found->arena;
     *kept = (s2_front){.n_values = front->n_values, .points = S2_NEW(arena, s2_point, front->n + 1)};
     found->denses = S2_NEW(arena, s2_found_rival, front->n + 1);
     if (kept->points == NULL || found->denses == NULL)

@@ -1,9 +1,10 @@
 /* The front of a search on the terminal: counts, table, the best design in words. */
-#include "cli/found.h"
+#include "report/found.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "export/restriction.h"
 #include "report/machine.h"
 #include "report/report.h"
 #include "sim/links.h"
@@ -455,7 +456,7 @@ static s2_status put_worth(const s2_found *found, const s2_found_design *best, s
 {
     const double unread = s2_found_value(found, best->point, S2_BY_UNREAD, -1);
     s2_worth worth;
-    S2_TRY(s2_worth_figures(&found->cli->arena, &best->pattern, found->search.options.len_tok, &worth));
+    S2_TRY(s2_worth_figures(found->arena, &best->pattern, found->search.options.len_tok, &worth));
     const s2_sim *const scored = s2_found_scored(found, best);
     s2_report_scores_text("  scores: ", scored->scores, scored->scored, buf);
     s2_buf_puts(buf, "  ");
@@ -561,7 +562,7 @@ static void put_stacks(const s2_found *found, const s2_pattern *best, s2_buf *bu
         if (format->differs != NULL)
             s2_buf_printf(buf, "  %s reads other pairs than the file says %s\n", format->stack,
                           format->differs);
-        if (format->keeps_all && serves && !found->cli->no_db)
+        if (format->keeps_all && serves && found->stored)
             s2_buf_printf(
                 buf,
                 "  by its name the design is priced with a cache that drops pages: s2 sim %s --stack %s "
@@ -919,27 +920,17 @@ static void put_ranking(const s2_found *found, s2_buf *buf)
                                                 : "");
 }
 
-s2_exit s2_found_show(const s2_found *found)
+s2_status s2_found_report(const s2_found *found, s2_buf *buf)
 {
-    s2_buf buf = {0};
-    s2_status status = S2_OK;
-    if (found->json) {
-        s2_found_json(found, &buf);
-        status = buf.status;
-    } else {
-        put_counts(found, &buf);
-        put_ranking(found, &buf);
-        put_least(found, &buf);
-        put_rivals(found, &buf);
-        if (found->dense != NULL)
-            put_table(found, &buf);
-        if (found->n_designs > 0)
-            status = put_winner(found, &buf);
-        else if (found->nearest != NULL)
-            put_nothing(found, &buf);
-    }
-    if (status == S2_OK)
-        return s2_cli_print(found->cli, &buf);
-    s2_buf_release(&buf);
-    return s2_cli_fail(found->cli, status, "front");
+    put_counts(found, buf);
+    put_ranking(found, buf);
+    put_least(found, buf);
+    put_rivals(found, buf);
+    if (found->dense != NULL)
+        put_table(found, buf);
+    if (found->n_designs > 0)
+        return put_winner(found, buf);
+    if (found->nearest != NULL)
+        put_nothing(found, buf);
+    return buf->status;
 }

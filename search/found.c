@@ -1,4 +1,4 @@
-#include "cli/found.h"
+#include "search/found.h"
 
 #include <math.h>
 #include <string.h>
@@ -48,7 +48,7 @@ const char *s2_found_choice(const s2_found *found, int64_t index)
     put_choice(found, index, &choice);
     const char *const text =
         choice.status == S2_OK
-            ? s2_arena_strndup(&found->cli->arena, choice.data != NULL ? choice.data : "", choice.len)
+            ? s2_arena_strndup(found->arena, choice.data != NULL ? choice.data : "", choice.len)
             : NULL;
     s2_buf_release(&choice);
     return text;
@@ -69,7 +69,7 @@ s2_status s2_found_predict(const s2_found *found, const s2_found_design *design,
     options.phase = phase;
     options.keeps_all &= !design->frees;
     options.calibration = &found->calibration;
-    return s2_price(&found->cli->arena, &design->pattern, &options, S2_PRICE_WHOLE, sim, NULL);
+    return s2_price(found->arena, &design->pattern, &options, S2_PRICE_WHOLE, sim, NULL);
 }
 
 const s2_sim *s2_found_scored(const s2_found *found, const s2_found_design *design)
@@ -121,7 +121,7 @@ s2_sim_options s2_found_question(const s2_found *found)
 
 s2_status s2_found_price(const s2_found *found, s2_found_design *design, bool told)
 {
-    s2_arena *const arena = &found->cli->arena;
+    s2_arena *const arena = found->arena;
     s2_sim *const sims = S2_NEW(arena, s2_sim, found->n_phases);
     if (sims == NULL)
         return S2_ENOMEM;
