@@ -14,6 +14,8 @@ s2_status s2_explorer_print(s2_explorer *e, s2_diag *diag)
     /* nobody reads the message on it, and it would pass for the screen of an empty database */
     if (e->options->dumps && e->failed != S2_OK)
         return s2_diag_set(diag, e->failed, 0, 0, 0, "%s", e->session.state.message);
+    if (e->options->dumps && e->session.lacked_memory)
+        return S2_ENOMEM;
     return s2_explorer_dump(e, diag);
 }
 

@@ -54,8 +54,8 @@ build/fuzz/seeds/files: $(B)/s2
 	cp tests/data/foreign/npy/*.npy $@/npy/ 2>/dev/null; \
 	$(B)/s2 --db $@/db/small.db check 'heads 2; layers all: local 2 | stride 2 phase head' >/dev/null; \
 	cp $@/db/small.db $@/db/full.db; s='name two; heads 2; kv-heads 1; head-dim 64; layers all: local 2 | stride 2 phase head'; \
-	for c in 'sim -n 2k' 'sim -n 2k -p decode' 'validate -n 256' 'check --require width:4'; do \
-	  $(B)/s2 --db $@/db/full.db $$c "$$s" >/dev/null 2>&1 || true; done; \
+	for c in 'sim -n 2k' 'sim -n 2k -p decode' 'validate -n 256' 'check --require shards'; do \
+	  $(B)/s2 --db $@/db/full.db $$c "$$s" >/dev/null || exit 1; done; \
 	$(B)/s2 --db $@/db/full.db search -n 2k 'heads 2; head-dim 64; layers all: local {1..4} | stride {2,4} phase head' >/dev/null; \
 	rm -f $@/db/*-lock $@/db/*-wal $@/db/*-shm
 ## fuzz-files: libFuzzer on certificates, spaces, arrays and databases (clang; SECONDS=60 together; F=db for one; SAMPLE=1 as above)
@@ -151,7 +151,7 @@ campaign-hostile: $(B)/s2
 ## campaign-crowd: eight writers, four readers and a screen on one database (MINUTES=60, S2_SEED=N)
 campaign-crowd: $(B)/s2
 	python3 tests/crowd.py $< $(or $(MINUTES),60) $(or $(S2_SEED),1)
-## campaign-faults: every system call and every allocation of every command fails once (N=200: so many of each command; S2_TEST='system_calls*')
+## campaign-faults: every system call and every allocation of every command fails once (N=200: so many of each command; S2_TEST='system_calls*'; S2_PART=I/N: a share of it)
 campaign-faults: $(B)/tests/test_everycall
 	S2_CASES=$(or $(N),1000000) $<
 ## campaign-cert: certificates changed at random and texts made to fool, N of each, against the prover and plain enumeration (N=1000000, S2_SEED=N)

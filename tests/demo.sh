@@ -32,7 +32,7 @@ run "$bin/s2" check "$work/phi3.s2"
 run "$bin/s2check" --certificate "$work/phi3.cert" "$work/phi3.s2" >"$work/check.txt"
 run "$bin/s2cert" "$work/phi3.cert"
 step "3. Refute the rotation that DKernel's defaults give with stride 16 on 8 KV heads"
-run "$bin/s2" check 'name rotation-16; heads 32; kv-heads 8; layers all: local 16 | stride 16 phase kv' || true
+run "$bin/s2" check 'name rotation-16; heads 32; kv-heads 8; layers all: local 16 | stride 16 phase kv' || [ $? = 1 ]
 step "4. Price it on an H200: a bound, exact bytes, the KV cache in three layouts"
 run "$bin/s2" sim "$work/phi3.s2" --len 8k
 step "5. Compute it: what the kernel really reads, its numerics, needles at every depth"

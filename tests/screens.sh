@@ -18,7 +18,7 @@ for window in 4 16; do
     done
 done
 "$s2" validate l4-v8-kv --len 1k --layer 0 --runs 1 --device cpu --db s2.db >/dev/null
-"$s2" tag l4-v8-kv baseline --db s2.db >/dev/null 2>&1 || true
+"$s2" tag l4-v8-kv baseline --db s2.db >/dev/null
 
 # name and keys of each screen, from the list
 screens='designs=

@@ -147,7 +147,8 @@ enum { S2_OFFERS = 8 };
 /* The facts that take longer than a frame, derived where nobody waits. */
 typedef struct s2_late {
     s2_arena arena;
-    bool asked; /* the rest is final */
+    bool asked;       /* the rest is final */
+    s2_status status; /* S2_ENOMEM: a part of the rest is missing for want of memory */
     s2_expected expected;
     int32_t n_offers;
     s2_offer offers[S2_OFFERS];

@@ -119,17 +119,22 @@ void s2_facts_late(const s2_facts *facts, s2_late *out)
 {
     s2_arena scratch = {0};
     *out = (s2_late){.asked = true};
-    if (facts->priced && expect(facts, &scratch, &out->expected) != S2_OK)
+    const s2_status expected = facts->priced ? expect(facts, &scratch, &out->expected) : S2_OK;
+    if (expected != S2_OK)
         out->expected = (s2_expected){0};
     s2_arena_release(&scratch);
-    if (find_offers(facts, &scratch, out) != S2_OK)
+    const s2_status offered = find_offers(facts, &scratch, out);
+    if (offered != S2_OK)
         out->n_offers = 0;
     s2_arena_release(&scratch);
     /* what could not be followed is missing, and the screen says so */
-    (void)!find_worth(facts, &scratch, out);
+    const s2_status judged = find_worth(facts, &scratch, out);
     s2_arena_release(&scratch);
-    (void)!find_reach(facts, &scratch, out);
+    const s2_status followed = find_reach(facts, &scratch, out);
     s2_arena_release(&scratch);
+    const bool lacks =
+        expected == S2_ENOMEM || offered == S2_ENOMEM || judged == S2_ENOMEM || followed == S2_ENOMEM;
+    out->status = lacks ? S2_ENOMEM : S2_OK;
 }
 
 s2_tally s2_facts_tally(const s2_facts *facts)

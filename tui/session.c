@@ -1,5 +1,6 @@
 #include "tui/session.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -7,11 +8,24 @@
 
 enum { TOUR_TOK = 8192 };
 
+/* What could not be derived for want of memory is missing on the screen, so the screen says it. */
+static void note(s2_session *session, s2_status status)
+{
+    if (status != S2_ENOMEM)
+        return;
+    session->lacked_memory = true;
+    snprintf(session->state.message, sizeof session->state.message,
+             "memory ran out: some of what belongs here is missing");
+}
+
 static void want(s2_session *session, int32_t slot, const char *text, size_t n)
 {
     s2_buf *const wanted = &session->text[slot];
+    if (wanted->status != S2_OK)
+        s2_buf_release(wanted);
     wanted->len = 0;
     s2_buf_add(wanted, text, n);
+    note(session, wanted->status);
     session->stale[slot] = true;
 }
 
@@ -46,6 +60,7 @@ static void want_bench(s2_session *session)
 {
     s2_buf text = {0};
     s2_tui_pattern(&session->state, &text);
+    note(session, text.status);
     want(session, S2_SLOT_BENCH, text.data != NULL ? text.data : "", text.len);
     s2_buf_release(&text);
     changed(session);
@@ -219,6 +234,7 @@ static bool next_facts(s2_session *session, s2_order *order)
         if (slot == S2_SLOT_TOUR)
             order->question = s2_question_default(TOUR_TOK);
         s2_buf_add(&order->text, session->text[slot].data, session->text[slot].len);
+        note(session, order->text.status);
         session->stale[slot] = false;
         session->building = slot;
         return true;
@@ -340,6 +356,9 @@ static void take_late(s2_session *session, const s2_order *order)
 
 void s2_session_take(s2_session *session, s2_order *order)
 {
+    note(session, order->slot >= 0               ? order->facts.status
+                  : order->slot == S2_ORDER_LATE ? order->late.status
+                                                 : order->grid.status);
     if (order->slot >= 0)
         take_facts(session, order);
     else if (order->slot == S2_ORDER_LATE)

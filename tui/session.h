@@ -48,7 +48,8 @@ typedef struct s2_session {
     s2_tui_state state;
     s2_canvas canvas;
     bool deferred;
-    bool calm; /* if deferred: nobody is typing just now, so late facts may be derived */
+    bool lacked_memory; /* something that belongs on the screen could not be derived */
+    bool calm;          /* if deferred: nobody is typing just now, so late facts may be derived */
     int64_t last_serial;
     s2_facts facts[S2_N_SLOTS];
     s2_buf text[S2_N_SLOTS]; /* the pattern wanted in each slot */
