@@ -21,6 +21,7 @@
 #include "pattern/parse.h"
 #include "reach/worth.h"
 #include "search/dilution.h"
+#include "search/found.h"
 #include "search/search.h"
 #include "sim/candidate.h"
 
@@ -1022,6 +1023,50 @@ static void a_damaged_or_foreign_state_is_refused(void **state)
     s2_arena_release(&p.arena);
 }
 
+/* ---- the front and its rivals */
+
+/*
+ * Under a stack that keeps every page, the model's own layers still free pages behind plain windows, and only
+ * behind those.
+ */
+static void only_plain_windows_free_pages_of_a_stack_that_keeps_them(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *layers;
+        bool frees;
+    } rows[] = {
+        {"local 4", true},
+        {"local 4 when query 64..", false},
+        {"local 4 when key ..64", false},
+        {"sink 1 | local 4", false},
+        {"stride 4", false},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        problem p;
+        pose(&p, "heads 2; layers all: local {4,8,16} | stride 2 phase head", 4096);
+        p.search.options.keeps_all = true;
+        s2_buf text = {0};
+        s2_buf_printf(&text, "heads 2; layers all: %s", rows[r].layers);
+        s2_pattern own;
+        assert_int_equal(s2_pattern_parse(&p.arena, text.data, text.len, NULL, &own, NULL), S2_OK);
+        s2_found found = {.arena = &p.arena,
+                          .model = "",
+                          .space = p.space,
+                          .search = p.search,
+                          .n_phases = 1,
+                          .phases = {S2_DECODE},
+                          .own_pattern = &own};
+        solve(&p, &found.state);
+        assert_int_equal(s2_found_gather(&found), S2_OK);
+        if (found.own == NULL || found.own->design.frees != rows[r].frees)
+            fail_msg("%s: %s", text.data, found.own == NULL ? "no price" : "frees");
+        s2_search_state_release(&found.state);
+        s2_buf_release(&text);
+        s2_arena_release(&p.arena);
+    }
+}
+
 /* ---- memory */
 
 static bool fail_nth(void *user, size_t n_bytes)
@@ -1569,6 +1614,7 @@ int main(void)
         cmocka_unit_test(a_stopped_validation_goes_on_with_what_is_left),
         cmocka_unit_test(a_space_is_proposed_for_every_model_and_explained),
         cmocka_unit_test(the_winner_is_at_least_as_good_as_every_hand_made_pattern),
+        cmocka_unit_test(only_plain_windows_free_pages_of_a_stack_that_keeps_them),
         cmocka_unit_test(a_search_is_timed),
     };
     return cmocka_run_group_tests_name("search", tests, NULL, NULL);
