@@ -197,10 +197,7 @@ static s2_exit begin(s2_cli *cli, const s2_input *input, int64_t *design_id)
 
 static s2_exit finish(s2_cli *cli, s2_status status, s2_diag *diag, int64_t run_before)
 {
-    if (status == S2_OK)
-        status = s2_db_commit(cli->db, diag);
-    else
-        s2_db_rollback(cli->db);
+    status = s2_db_end(cli->db, status, diag);
     if (status == S2_OK)
         return S2_EXIT_OK;
     cli->run_id = run_before;

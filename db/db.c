@@ -340,10 +340,7 @@ static s2_status migrate_locked(s2_db *db, s2_diag *diag)
     s2_status status = read_version(db, &version, diag);
     if (status == S2_OK)
         status = s2_db_migrate(db, (int32_t)version, diag);
-    if (status == S2_OK)
-        return s2_db_commit(db, diag);
-    s2_db_rollback(db);
-    return status;
+    return s2_db_end(db, status, diag);
 }
 
 /*
@@ -582,4 +579,12 @@ void s2_db_rollback(s2_db *db)
         sqlite3_exec(db->sql, "ROLLBACK", NULL, NULL, NULL);
     db->in_transaction = false;
     unlock(db);
+}
+
+s2_status s2_db_end(s2_db *db, s2_status status, s2_diag *diag)
+{
+    if (status == S2_OK)
+        return s2_db_commit(db, diag);
+    s2_db_rollback(db);
+    return status;
 }

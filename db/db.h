@@ -188,6 +188,8 @@ void s2_db_interrupt(s2_db *db);
 s2_status s2_db_begin(s2_db *db, s2_diag *diag) S2_MUST_CHECK;
 s2_status s2_db_commit(s2_db *db, s2_diag *diag) S2_MUST_CHECK;
 void s2_db_rollback(s2_db *db);
+/* Commits where `status` is S2_OK, and else rolls back and returns it. */
+s2_status s2_db_end(s2_db *db, s2_status status, s2_diag *diag) S2_MUST_CHECK;
 
 /* Call inside a transaction. Ids are row numbers of this file. A design whose hash is known keeps its row. */
 s2_status s2_db_put_run(s2_db *db, const s2_db_run *run, int64_t *run_id, s2_diag *diag) S2_MUST_CHECK;

@@ -218,12 +218,7 @@ s2_status s2_db_merge(s2_db *db, s2_db *other, s2_db_merged *out, s2_diag *diag)
                            "%s: of an older s2 (schema %lld); open it once with this one first", other->path,
                            (long long)version);
     S2_TRY(s2_db_begin(db, diag));
-    const s2_status status = carry_everything(db, other, &merged, diag);
-    if (status != S2_OK) {
-        s2_db_rollback(db);
-        return status;
-    }
-    S2_TRY(s2_db_commit(db, diag));
+    S2_TRY(s2_db_end(db, carry_everything(db, other, &merged, diag), diag));
     *out = merged;
     return S2_OK;
 }

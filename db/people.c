@@ -16,14 +16,6 @@ static s2_status remember(s2_db *db, const char *action, int64_t design_id, cons
                       s2_unix_us(), action, design_id, argument);
 }
 
-static s2_status finish(s2_db *db, s2_status status, s2_diag *diag)
-{
-    if (status == S2_OK)
-        return s2_db_commit(db, diag);
-    s2_db_rollback(db);
-    return status;
-}
-
 static s2_status set_tag(s2_db *db, int64_t design_id, const char *tag, bool on, s2_diag *diag)
 {
     if (on)
@@ -49,7 +41,7 @@ s2_status s2_db_tag(s2_db *db, int64_t design_id, const char *tag, bool on, s2_d
     s2_status status = set_tag(db, design_id, tag, on, diag);
     if (status == S2_OK && sqlite3_changes(db->sql) > 0)
         status = remember(db, on ? "tag" : "untag", design_id, tag, diag);
-    return finish(db, status, diag);
+    return s2_db_end(db, status, diag);
 }
 
 s2_status s2_db_note(s2_db *db, int64_t design_id, const char *text, s2_diag *diag)
@@ -63,7 +55,7 @@ s2_status s2_db_note(s2_db *db, int64_t design_id, const char *text, s2_diag *di
     snprintf(id, sizeof id, "%lld", (long long)sqlite3_last_insert_rowid(db->sql));
     if (status == S2_OK)
         status = remember(db, "note", design_id, id, diag);
-    return finish(db, status, diag);
+    return s2_db_end(db, status, diag);
 }
 
 static s2_status set_star(s2_db *db, int64_t design_id, bool on, s2_diag *diag)
@@ -78,7 +70,7 @@ s2_status s2_db_star(s2_db *db, int64_t design_id, bool on, s2_diag *diag)
     s2_status status = set_star(db, design_id, on, diag);
     if (status == S2_OK && sqlite3_changes(db->sql) > 0)
         status = remember(db, on ? "star" : "unstar", design_id, "", diag);
-    return finish(db, status, diag);
+    return s2_db_end(db, status, diag);
 }
 
 s2_status s2_db_remove(s2_db *db, int64_t design_id, s2_diag *diag)
@@ -89,7 +81,7 @@ s2_status s2_db_remove(s2_db *db, int64_t design_id, s2_diag *diag)
                    design_id, s2_unix_us());
     if (status == S2_OK && sqlite3_changes(db->sql) > 0)
         status = remember(db, "rm", design_id, "", diag);
-    return finish(db, status, diag);
+    return s2_db_end(db, status, diag);
 }
 
 /* The last action, copied out of the statement before anything else runs. */
@@ -144,7 +136,7 @@ s2_status s2_db_undo(s2_db *db, s2_db_undone *out, s2_diag *diag)
         status = take_back(db, &a, diag);
     if (status == S2_OK && a.id != 0)
         status = s2_sql_run(db, diag, "DELETE FROM undo WHERE id=?", "i", a.id);
-    S2_TRY(finish(db, status, diag));
+    S2_TRY(s2_db_end(db, status, diag));
     *out = (s2_db_undone){0};
     memcpy(out->action, a.word, sizeof out->action);
     memcpy(out->design, a.design, sizeof out->design);
@@ -171,7 +163,7 @@ s2_status s2_db_collect(s2_db *db, int64_t *n_designs, s2_diag *diag)
 {
     int64_t n = 0;
     S2_TRY(s2_db_begin(db, diag));
-    S2_TRY(finish(db, collect(db, &n, diag), diag));
+    S2_TRY(s2_db_end(db, collect(db, &n, diag), diag));
     *n_designs = n;
     return S2_OK;
 }

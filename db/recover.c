@@ -299,11 +299,7 @@ static s2_status recover_into(recovery *r, const char *path)
         status = sum_up(r);
     for (int32_t n = 0; n < r->n_targets; n++)
         sqlite3_finalize(r->targets[n].insert);
-    if (status != S2_OK) {
-        s2_db_rollback(r->db);
-        return status;
-    }
-    return s2_db_commit(r->db, r->diag);
+    return s2_db_end(r->db, status, r->diag);
 }
 
 static s2_status check_result(recovery *r)

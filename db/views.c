@@ -17,31 +17,23 @@ static s2_status check_view(const s2_db_view *view, s2_diag *diag)
     return S2_OK;
 }
 
-static s2_status finish(s2_db *db, s2_status status, s2_diag *diag)
-{
-    if (status == S2_OK)
-        return s2_db_commit(db, diag);
-    s2_db_rollback(db);
-    return status;
-}
-
 s2_status s2_db_view_put(s2_db *db, const s2_db_view *view, s2_diag *diag)
 {
     S2_TRY(check_view(view, diag));
     S2_TRY(s2_db_begin(db, diag));
-    return finish(db,
-                  s2_sql_run(db, diag,
-                             "INSERT OR REPLACE INTO view(name,filter,sort,descending,at_us) "
-                             "VALUES(?,?,?,?,?)",
-                             "tttii", view->name, view->filter, view->sort, (int64_t)view->descending,
-                             s2_unix_us()),
-                  diag);
+    return s2_db_end(db,
+                     s2_sql_run(db, diag,
+                                "INSERT OR REPLACE INTO view(name,filter,sort,descending,at_us) "
+                                "VALUES(?,?,?,?,?)",
+                                "tttii", view->name, view->filter, view->sort, (int64_t)view->descending,
+                                s2_unix_us()),
+                     diag);
 }
 
 s2_status s2_db_view_drop(s2_db *db, const char *name, s2_diag *diag)
 {
     S2_TRY(s2_db_begin(db, diag));
-    return finish(db, s2_sql_run(db, diag, "DELETE FROM view WHERE name=?", "t", name), diag);
+    return s2_db_end(db, s2_sql_run(db, diag, "DELETE FROM view WHERE name=?", "t", name), diag);
 }
 
 static s2_status read_view(s2_arena *arena, sqlite3_stmt *s, s2_db_view *view)
