@@ -142,10 +142,13 @@ static s2_status add_row(s2_grid *grid, const s2_view *view, int64_t q_unit, uin
     return S2_OK;
 }
 
-static s2_status load_row(s2_grid *grid, const s2_view *view, int64_t q_unit, uint64_t *row)
+/* What any of the views reads in the row. */
+static s2_status load_rows(s2_grid *grid, const s2_view *views, int32_t n, int64_t q_unit, uint64_t *row)
 {
     memset(row, 0, (size_t)grid->n_words * sizeof *row);
-    return add_row(grid, view, q_unit, row);
+    for (int32_t v = 0; v < n; v++)
+        S2_TRY(add_row(grid, &views[v], q_unit, row));
+    return S2_OK;
 }
 
 /* The keys that query q could read: [0, q] when causal, all otherwise. */
@@ -184,9 +187,7 @@ static s2_status hole(s2_grid *grid, const s2_view *views, int32_t n, s2_violati
     if (row == NULL)
         return S2_ENOMEM;
     for (int64_t q_unit = 0; q_unit < grid->n_units && !out_of_work(grid, best); q_unit++) {
-        memset(row, 0, (size_t)grid->n_words * sizeof *row);
-        for (int32_t v = 0; v < n; v++)
-            S2_TRY(add_row(grid, &views[v], q_unit, row));
+        S2_TRY(load_rows(grid, views, n, q_unit, row));
         const int64_t k_unit = first_bit(row, ~UINT64_C(0), row_end(grid, q_unit));
         if (k_unit >= 0)
             keep_unit(grid, best, q_unit, k_unit, -1);
@@ -200,7 +201,7 @@ static s2_status hole(s2_grid *grid, const s2_view *views, int32_t n, s2_violati
 static s2_status first_unread(s2_grid *grid, const s2_view *view, int64_t k_unit, uint64_t *row, int64_t *out)
 {
     for (int64_t q_unit = k_unit; q_unit < grid->n_units; q_unit++) {
-        S2_TRY(load_row(grid, view, q_unit, row));
+        S2_TRY(load_rows(grid, view, 1, q_unit, row));
         if ((row[k_unit / 64] >> k_unit % 64 & 1) == 0) {
             *out = q_unit;
             return S2_OK;
@@ -230,7 +231,7 @@ static s2_status revival(s2_grid *grid, const s2_view *dropped, const s2_view *a
         return S2_ENOMEM;
     uint64_t *const row = dead + grid->n_words, *const reader = row + grid->n_words;
     for (int64_t q_unit = 0; q_unit < grid->n_units && !out_of_work(grid, best); q_unit++) {
-        S2_TRY(load_row(grid, again, q_unit, reader));
+        S2_TRY(load_rows(grid, again, 1, q_unit, reader));
         for (int64_t word = 0; word < grid->n_words; word++)
             row[word] = reader[word] & dead[word];
         const int64_t k_unit = first_bit(row, 0, q_unit);
@@ -242,7 +243,7 @@ static s2_status revival(s2_grid *grid, const s2_view *dropped, const s2_view *a
         }
         if (dropped != again) {
             memcpy(row, reader, (size_t)grid->n_words * sizeof *row);
-            S2_TRY(load_row(grid, dropped, q_unit, reader));
+            S2_TRY(load_rows(grid, dropped, 1, q_unit, reader));
             revival_in_unit(grid, row, reader, q_unit, best);
             if (best->found)
                 break;
@@ -262,8 +263,8 @@ static s2_status difference(s2_grid *grid, const s2_view *a, const s2_view *b, s
         return S2_ENOMEM;
     uint64_t *const other = row + grid->n_words;
     for (int64_t q_unit = 0; q_unit < grid->n_units && !out_of_work(grid, best); q_unit++) {
-        S2_TRY(load_row(grid, a, q_unit, row));
-        S2_TRY(load_row(grid, b, q_unit, other));
+        S2_TRY(load_rows(grid, a, 1, q_unit, row));
+        S2_TRY(load_rows(grid, b, 1, q_unit, other));
         for (int64_t word = 0; word < grid->n_words; word++)
             row[word] ^= other[word];
         const int64_t k_unit = first_bit(row, 0, row_end(grid, q_unit));
@@ -284,7 +285,7 @@ static s2_status empty_row(s2_grid *grid, const s2_view *view, s2_violation *bes
     for (int64_t q_unit = 0; q_unit < grid->n_units && !out_of_work(grid, best); q_unit++) {
         if (reads_itself(grid, view, q_unit))
             continue;
-        S2_TRY(load_row(grid, view, q_unit, row));
+        S2_TRY(load_rows(grid, view, 1, q_unit, row));
         if (best->other < 0 && first_bit(row, 0, q_unit + 1) < 0)
             best->other = q_unit * grid->unit;
         if (first_bit(row, 0, row_end(grid, q_unit)) < 0) {
@@ -303,9 +304,7 @@ static s2_status count_readers(s2_grid *grid, const s2_view *views, int32_t n, i
     memset(once, 0, (size_t)grid->n_words * sizeof *once);
     memset(twice, 0, (size_t)grid->n_words * sizeof *twice);
     for (int32_t v = 0; v < n; v += group) {
-        memset(row, 0, (size_t)grid->n_words * sizeof *row);
-        for (int32_t member = 0; member < group; member++)
-            S2_TRY(add_row(grid, &views[v + member], q_unit, row));
+        S2_TRY(load_rows(grid, &views[v], group, q_unit, row));
         for (int64_t word = 0; word < grid->n_words; word++) {
             twice[word] |= once[word] & row[word];
             once[word] |= row[word];
@@ -320,9 +319,7 @@ static s2_status readers_of(s2_grid *grid, const s2_view *views, int32_t n, int3
 {
     int32_t n_readers = 0;
     for (int32_t v = 0; v < n; v += group) {
-        memset(row, 0, (size_t)grid->n_words * sizeof *row);
-        for (int32_t member = 0; member < group; member++)
-            S2_TRY(add_row(grid, &views[v + member], q_unit, row));
+        S2_TRY(load_rows(grid, &views[v], group, q_unit, row));
         n_readers += (int32_t)(row[k_unit / 64] >> k_unit % 64 & 1);
     }
     *out = n_readers;
@@ -335,9 +332,7 @@ static s2_status shared_window(s2_grid *grid, const s2_view *views, int32_t n, i
 {
     for (int64_t q_unit = 0; q_unit < grid->n_units && grid->search->work_left > 0; q_unit++) {
         for (int32_t v = 0; v < n; v += group) {
-            memset(row, 0, (size_t)grid->n_words * sizeof *row);
-            for (int32_t member = 0; member < group; member++)
-                S2_TRY(add_row(grid, &views[v + member], q_unit, row));
+            S2_TRY(load_rows(grid, &views[v], group, q_unit, row));
             int64_t k_unit = q_unit;
             while (k_unit >= 0 && (row[k_unit / 64] >> k_unit % 64 & 1) != 0)
                 k_unit--;
@@ -389,9 +384,7 @@ static s2_status flow_layer(s2_grid *grid, const s2_view *views, int32_t n_heads
     for (int64_t q_unit = 0; q_unit < grid->n_units && grid->search->work_left > 0; q_unit++) {
         uint64_t *const held = after + q_unit * grid->n_words;
         memcpy(held, before + q_unit * grid->n_words, (size_t)grid->n_words * sizeof *held);
-        memset(row, 0, (size_t)grid->n_words * sizeof *row);
-        for (int32_t v = 0; v < n_heads; v++)
-            S2_TRY(add_row(grid, &views[v], q_unit, row));
+        S2_TRY(load_rows(grid, views, n_heads, q_unit, row));
         for (int64_t word = 0; word < grid->n_words; word++)
             held[word] |= row[word];
         for (int64_t k_unit = 0; k_unit < row_end(grid, q_unit); k_unit++) {

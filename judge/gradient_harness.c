@@ -124,56 +124,50 @@ s2_status s2_gradient_harness_forward(s2_gradient_harness *gradients, s2_diag *w
 
 /* ------------------------------------------------------------------ one run */
 
-/* One head of one sequence, which is contiguous when the layout is by heads. */
-static s2_status copy_head(s2_gradient_harness *gradients, s2_gradient_kind grad, int32_t seq, int32_t head)
+s2_status s2_gradient_harness_copy_heads(const s2_gradient_harness *gradients, const s2_tensor *tensor,
+                                         bool is_q, uint8_t *out)
 {
     const s2_harness *const harness = &gradients->harness;
-    const s2_tensor *const tensor = s2_gradient_harness_tensor(gradients, grad);
-    const bool is_q = grad == S2_GRADIENT_DQ;
-    const int32_t *const begin_tok = is_q ? harness->problem.q_begin_tok : harness->problem.k_begin_tok;
-    const int64_t bytes = s2_dtype_bytes(harness->problem.dtype);
-    const int64_t n_tok = is_q ? harness->some.seqs[seq].q_tok : harness->some.seqs[seq].k_tok;
-    const int64_t begin = s2_tensor_at(tensor, begin_tok, seq, 0, head) * bytes;
-    const int64_t end =
-        (s2_tensor_at(tensor, begin_tok, seq, n_tok - 1, head) + harness->problem.head_dim) * bytes;
-    return harness->device->ops->copy_out(harness->device, gradients->host[grad] + S2_GUARD_BYTES + begin,
-                                          (const uint8_t *)tensor->data + begin, (size_t)(end - begin));
+    const s2_attn_problem *const p = &harness->problem;
+    const int32_t group = is_q ? p->n_heads / p->n_kv_heads : 1, first = gradients->kv_head * group;
+    const int32_t *const begin_tok = is_q ? p->q_begin_tok : p->k_begin_tok;
+    const int64_t bytes = s2_dtype_bytes(p->dtype);
+    for (int32_t seq = 0; seq < p->n_seqs; seq++)
+        for (int32_t head = first; head < first + group; head++) {
+            const int64_t n_tok = is_q ? harness->some.seqs[seq].q_tok : harness->some.seqs[seq].k_tok;
+            const int64_t begin = s2_tensor_at(tensor, begin_tok, seq, 0, head) * bytes;
+            const int64_t end = (s2_tensor_at(tensor, begin_tok, seq, n_tok - 1, head) + p->head_dim) * bytes;
+            S2_TRY(harness->device->ops->copy_out(
+                harness->device, out + begin, (const uint8_t *)tensor->data + begin, (size_t)(end - begin)));
+        }
+    return S2_OK;
 }
 
 static s2_status copy_grad(s2_gradient_harness *gradients, s2_gradient_kind grad)
 {
-    const s2_harness *const harness = &gradients->harness;
-    const int32_t group = grad == S2_GRADIENT_DQ ? harness->problem.n_heads / harness->problem.n_kv_heads : 1;
-    if (gradients->kv_head < 0)
-        return harness->device->ops->copy_out(harness->device, gradients->host[grad],
-                                              s2_gradient_harness_buffer(gradients, grad)->base,
-                                              whole_bytes(gradients, grad));
-    for (int32_t seq = 0; seq < harness->problem.n_seqs; seq++)
-        for (int32_t head = gradients->kv_head * group; head < (gradients->kv_head + 1) * group; head++)
-            S2_TRY(copy_head(gradients, grad, seq, head));
-    return S2_OK;
+    s2_device *const device = gradients->harness.device;
+    if (gradients->kv_head >= 0)
+        return s2_gradient_harness_copy_heads(gradients, s2_gradient_harness_tensor(gradients, grad),
+                                              grad == S2_GRADIENT_DQ, gradients->host[grad] + S2_GUARD_BYTES);
+    return device->ops->copy_out(device, gradients->host[grad],
+                                 s2_gradient_harness_buffer(gradients, grad)->base,
+                                 whole_bytes(gradients, grad));
 }
 
 s2_status s2_gradient_harness_run(s2_gradient_harness *gradients, double *ms, s2_diag *why)
 {
     s2_harness *const harness = &gradients->harness;
     const s2_device_ops *const ops = harness->device->ops;
-    double spent = 0.0;
     for (s2_gradient_kind grad = S2_GRADIENT_DQ; grad < S2_N_GRADIENT_KINDS; grad++)
         S2_TRY(ops->fill(harness->device, s2_gradient_harness_buffer(gradients, grad)->base, 0xff,
                          whole_bytes(gradients, grad)));
     const size_t sink_bytes = harness->d_sink.n_bytes + 2 * S2_GUARD_BYTES;
     if (gradients->host_d_sink != NULL)
         S2_TRY(ops->fill(harness->device, harness->d_sink.base, 0xff, sink_bytes));
-    S2_TRY(ops->time_begin(harness->device));
-    S2_TRY(harness->kernel->run(harness->device, &harness->problem, harness->state, why));
-    S2_TRY(ops->sync(harness->device, why));
-    S2_TRY(ops->time_end(harness->device, &spent));
+    S2_TRY(s2_harness_time(harness, ms, why));
     for (s2_gradient_kind grad = S2_GRADIENT_DQ; grad < S2_N_GRADIENT_KINDS; grad++)
         S2_TRY(copy_grad(gradients, grad));
     if (gradients->host_d_sink != NULL)
         S2_TRY(ops->copy_out(harness->device, gradients->host_d_sink, harness->d_sink.base, sink_bytes));
-    if (ms != NULL)
-        *ms = spent;
     return S2_OK;
 }

@@ -41,6 +41,12 @@ static inline bool s2_gradient_harness_looks_at(const s2_gradient_harness *gradi
 {
     return gradients->kv_head < 0 || gradients->kv_head == kv_head;
 }
+/*
+ * Copy what a tensor holds of the KV head that is looked at, or of its query heads, to its place in *out; each
+ * head is contiguous, and the rest of a large problem is not copied.
+ */
+s2_status s2_gradient_harness_copy_heads(const s2_gradient_harness *gradients, const s2_tensor *tensor,
+                                         bool is_q, uint8_t *out) S2_MUST_CHECK;
 /* "dQ", "dK", "dV" */
 const char *s2_gradient_harness_word(s2_gradient_kind grad);
 

@@ -31,26 +31,6 @@ typedef struct s2_grad_check {
 
 /* ------------------------------------------------------------------ data */
 
-/* Each head that is looked at is contiguous; the rest of a large problem is not copied. */
-static s2_status fetch_heads(s2_grad_check *check, int32_t input, const s2_tensor *tensor, bool is_q)
-{
-    const s2_harness *const harness = &check->gradients->harness;
-    const s2_attn_problem *const p = &harness->problem;
-    const int32_t group = is_q ? p->n_heads / p->n_kv_heads : 1, first = check->gradients->kv_head * group;
-    const int32_t *const begin_tok = is_q ? p->q_begin_tok : p->k_begin_tok;
-    const int64_t bytes = s2_dtype_bytes(p->dtype);
-    for (int32_t seq = 0; seq < p->n_seqs; seq++)
-        for (int32_t head = first; head < first + group; head++) {
-            const int64_t n_tok = is_q ? harness->some.seqs[seq].q_tok : harness->some.seqs[seq].k_tok;
-            const int64_t begin = s2_tensor_at(tensor, begin_tok, seq, 0, head) * bytes;
-            const int64_t end = (s2_tensor_at(tensor, begin_tok, seq, n_tok - 1, head) + p->head_dim) * bytes;
-            S2_TRY(harness->device->ops->copy_out(harness->device, check->host[input] + begin,
-                                                  (const uint8_t *)tensor->data + begin,
-                                                  (size_t)(end - begin)));
-        }
-    return S2_OK;
-}
-
 static s2_status fetch(s2_grad_check *check, int32_t input)
 {
     s2_harness *const harness = &check->gradients->harness;
@@ -63,7 +43,8 @@ static s2_status fetch(s2_grad_check *check, int32_t input)
     if (check->host[input] == NULL)
         return S2_ENOMEM;
     if (tensors[input] != NULL && check->gradients->kv_head >= 0)
-        return fetch_heads(check, input, tensors[input], input != 1 && input != 2);
+        return s2_gradient_harness_copy_heads(check->gradients, tensors[input], input != 1 && input != 2,
+                                              check->host[input]);
     return harness->device->ops->copy_out(harness->device, check->host[input],
                                           buffers[input]->base + S2_GUARD_BYTES, buffers[input]->n_bytes);
 }

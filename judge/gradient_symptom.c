@@ -114,12 +114,6 @@ static s2_status try_routes(s2_gradient_harness *gradients, s2_validation *out, 
 
 /* ------------------------------------------------------------------ which pairs */
 
-static int32_t bits_of(s2_dtype dtype)
-{
-    static const int32_t bits[S2_N_DTYPES] = {[S2_F32] = 18, [S2_BF16] = 6, [S2_F16] = 9};
-    return bits[dtype];
-}
-
 /* A column is a sum of powers of two, one for each pair in it. */
 static void see(s2_sight *sight, int64_t row, int64_t k_tok, double sum, int32_t bit, int32_t n_bits)
 {
@@ -217,7 +211,7 @@ static s2_status look_at_pairs(s2_gradient_harness *gradients, s2_sight *sight, 
     const s2_harness *const harness = &gradients->harness;
     const s2_attn_problem *const p = &harness->problem;
     const s2_guarded *const buffer = by_keys ? &harness->d_o : &harness->k;
-    const int32_t n_bits = bits_of(p->dtype);
+    const int32_t n_bits = s2_sight_bits(p->dtype);
     const int64_t n_k = p->plan->seqs[0].k_tok, n = by_keys ? sight->n_rows : n_k;
     const int64_t size = (int64_t)n_bits * p->head_dim;
     uint8_t *const data = s2_calloc(buffer->n_bytes, 1);

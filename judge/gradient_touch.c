@@ -25,6 +25,7 @@
 #include "base/text.h"
 #include "kernels/float16.h"
 #include "judge/gradient_harness.h"
+#include "judge/sight.h"
 #include "pattern/dense.h"
 
 enum {
@@ -72,12 +73,6 @@ typedef struct s2_pair_touch {
     char nan[160]; /* the first column that is not a number; "" */
     bool dk_as_dv; /* wherever one of them is wrong the other is so too, in the same pairs */
 } s2_pair_touch;
-
-static int32_t bits_of(s2_dtype dtype)
-{
-    static const int32_t bits[S2_N_DTYPES] = {[S2_F32] = 18, [S2_BF16] = 6, [S2_F16] = 9};
-    return bits[dtype];
-}
 
 static int64_t window_size(const s2_pair_touch *touch)
 {
@@ -624,7 +619,7 @@ s2_status s2_gradient_touch(s2_gradient_harness *gradients, const s2_validate_re
     s2_pair_touch touch = {.gradients = gradients,
                            .out = out,
                            .request = request,
-                           .n_bits = bits_of(p->dtype),
+                           .n_bits = s2_sight_bits(p->dtype),
                            .group = p->n_heads / p->n_kv_heads,
                            .rng = {request->seed ^ UINT64_C(0x746f756368)},
                            .dk_as_dv = true};

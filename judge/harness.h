@@ -56,7 +56,10 @@ s2_status s2_harness_open(s2_harness *harness, s2_device *device, const s2_valid
                           s2_diag *why) S2_MUST_CHECK;
 void s2_harness_close(s2_harness *harness);
 
-/* Fill the outputs with NaN, run once, copy them back. ms may be NULL. */
+/* Run once and wait. ms may be NULL, here and below. */
+s2_status s2_harness_time(s2_harness *harness, double *ms, s2_diag *why) S2_MUST_CHECK;
+
+/* Fill the outputs with NaN, run once, copy them back. */
 s2_status s2_harness_run(s2_harness *harness, double *ms, s2_diag *why) S2_MUST_CHECK;
 
 /* The same, but only these rows come back when they are a small part of the output. */

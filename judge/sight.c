@@ -10,15 +10,16 @@
 
 /* ------------------------------------------------------------------ windows */
 
-/*
- * Sums of n_bits powers of two survive the output's rounding: error below 2^n_bits times half an ulp < 1/4. A
- * kernel whose scores or partial outputs pass through the storage type rounds more than once, which costs a
- * bit.
- */
-static int32_t bits_of(const s2_harness *harness)
+int32_t s2_sight_bits(s2_dtype dtype)
 {
     static const int32_t bits[S2_N_DTYPES] = {[S2_F32] = 18, [S2_BF16] = 6, [S2_F16] = 9};
-    return bits[harness->problem.dtype] - (harness->kernel->tolerance >= S2_TOL_ROUNDED_SUM);
+    return bits[dtype];
+}
+
+/* A kernel whose scores or partial outputs pass through the storage type rounds more than once: a bit less. */
+static int32_t bits_of(const s2_harness *harness)
+{
+    return s2_sight_bits(harness->problem.dtype) - (harness->kernel->tolerance >= S2_TOL_ROUNDED_SUM);
 }
 
 /* The 18 powers of two that e4m3 has, 2^-9 to 2^8, then stand for 1 to 2^17: as many as fp32 needs. */

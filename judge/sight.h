@@ -14,6 +14,9 @@
 
 #include "judge/harness.h"
 
+/* How many powers of two an output keeps apart: error below 2^bits times half an ulp < 1/4. */
+int32_t s2_sight_bits(s2_dtype dtype);
+
 /* Makes V of a harness show one window of keys after the other. */
 typedef struct s2_windows {
     s2_harness *harness;
