@@ -251,3 +251,9 @@ s2_status s2_output_close(s2_output *out, bool whole)
     out->file = NULL;
     return error == 0 || !whole ? S2_OK : io_error(error);
 }
+
+bool s2_file_is_folder(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}

@@ -23,16 +23,6 @@ typedef struct s2_table_run {
     int32_t n_dropped; /* rows of --judge that were fitted too */
 } s2_table_run;
 
-static s2_exit refuse(s2_cli *cli, s2_status status, const char *path, const s2_diag *diag)
-{
-    const char *const why = diag->msg[0] != '\0' ? diag->msg : s2_status_text(status);
-    if (diag->line > 0)
-        s2_cli_error(cli, "%s:%d:%d: %s", path, diag->line, diag->col, why);
-    else
-        s2_cli_error(cli, "%s: %s", path, why);
-    return s2_exit_of(status);
-}
-
 static s2_exit read_names(s2_table_run *run)
 {
     const char *const pass = s2_args_str(run->args, "pass");
@@ -56,7 +46,7 @@ static s2_exit parse(s2_table_run *run, const char *path, char *text, size_t n_b
     s2_diag diag = {0};
     const s2_status status =
         s2_table_parse(&run->cli->arena, text, n_bytes, &run->gpu, run->pass, out, &diag);
-    return status == S2_OK ? S2_EXIT_OK : refuse(run->cli, status, path, &diag);
+    return status == S2_OK ? S2_EXIT_OK : s2_cli_refuse_file(run->cli, status, path, &diag);
 }
 
 /* Every figure is reported under its name. */
@@ -187,7 +177,7 @@ s2_exit s2_calibrate_table(s2_cli *cli, const s2_args *args, const s2_table_sour
     s2_table_leave_out(&run->table, (uint64_t)seed, s2_args_str(args, "judge") != NULL ? 0 : LEFT_OUT);
     const s2_status status = s2_table_fit(&cli->arena, &run->table, &run->gpu, &run->peer, &diag);
     if (status != S2_OK)
-        return refuse(cli, status, source->path, &diag);
+        return s2_cli_refuse_file(cli, status, source->path, &diag);
     S2_CLI_TRY(judge(run));
     S2_CLI_TRY(check_judged(run));
     doubt(run);

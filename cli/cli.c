@@ -118,6 +118,21 @@ s2_exit s2_cli_fail(s2_cli *cli, s2_status status, const char *what)
     return s2_exit_of(status);
 }
 
+s2_exit s2_cli_refuse(s2_cli *cli, s2_status status, const s2_diag *diag)
+{
+    s2_cli_error(cli, "%s", s2_diag_text(diag, status));
+    return status == S2_EINVAL ? S2_EXIT_USAGE : s2_exit_of(status);
+}
+
+s2_exit s2_cli_refuse_file(s2_cli *cli, s2_status status, const char *path, const s2_diag *diag)
+{
+    if (diag->line > 0)
+        s2_cli_error(cli, "%s:%d:%d: %s", path, diag->line, diag->col, s2_diag_text(diag, status));
+    else
+        s2_cli_error(cli, "%s: %s", path, s2_diag_text(diag, status));
+    return s2_exit_of(status);
+}
+
 s2_exit s2_exit_combine(s2_exit a, s2_exit b)
 {
     static const s2_exit order[] = {S2_EXIT_INTERNAL, S2_EXIT_ENVIRONMENT, S2_EXIT_USAGE,

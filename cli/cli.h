@@ -127,6 +127,9 @@ s2_exit s2_cli_save(s2_cli *cli, const char *path, s2_buf *buf);
 /* The exit code of a status, and the same with a message "what: sentence of the status". */
 s2_exit s2_exit_of(s2_status status);
 s2_exit s2_cli_fail(s2_cli *cli, s2_status status, const char *what);
+/* With the diagnostic's words: of an argument, whose faults are a wrong call; of a file, which is refused. */
+s2_exit s2_cli_refuse(s2_cli *cli, s2_status status, const s2_diag *diag);
+s2_exit s2_cli_refuse_file(s2_cli *cli, s2_status status, const char *path, const s2_diag *diag);
 
 /* The exit code of several inputs: the first present of 6, 5, 3, 1, 4, 0 (2 ends a command before it reads inputs). */
 s2_exit s2_exit_combine(s2_exit a, s2_exit b);

@@ -226,7 +226,7 @@ static s2_exit open_and_measure(s2_calibrate *state)
     const char *const path = s2_args_str(&state->args, "rows");
     const s2_status status = s2_device_open(s2_args_str(&state->args, "device"), &state->device, &why);
     if (status != S2_OK) {
-        s2_cli_error(cli, "%s", why.msg[0] != '\0' ? why.msg : s2_status_text(status));
+        s2_cli_error(cli, "%s", s2_diag_text(&why, status));
         return status == S2_EINVAL ? S2_EXIT_USAGE : S2_EXIT_ENVIRONMENT;
     }
     state->rows = path != NULL ? fopen(path, "w") : NULL;
@@ -243,16 +243,6 @@ static s2_exit open_and_measure(s2_calibrate *state)
 
 /* ------------------------------------------------------------------ fitting */
 
-static s2_exit refuse(s2_cli *cli, s2_status status, const char *what, const s2_diag *diag)
-{
-    const char *const why = diag->msg[0] != '\0' ? diag->msg : s2_status_text(status);
-    if (diag->line > 0)
-        s2_cli_error(cli, "%s:%d:%d: %s", what, diag->line, diag->col, why);
-    else
-        s2_cli_error(cli, "%s: %s", what, why);
-    return s2_exit_of(status);
-}
-
 static s2_exit read_rows(s2_calibrate *state, const char *path, s2_row_file *out)
 {
     char *text;
@@ -261,7 +251,7 @@ static s2_exit read_rows(s2_calibrate *state, const char *path, s2_row_file *out
     S2_CLI_TRY(s2_textfile_read(state->cli, path, &text, &n_bytes));
     const s2_status status = s2_rows_parse(&state->cli->arena, text, n_bytes, out, &diag);
     if (status != S2_OK)
-        return refuse(state->cli, status, path, &diag);
+        return s2_cli_refuse_file(state->cli, status, path, &diag);
     if (out->n_rows > 0 && out->head.gpu[0] != '\0')
         return S2_EXIT_OK;
     s2_cli_error(state->cli, "%s: %s", path,
@@ -314,7 +304,7 @@ static s2_exit judge(s2_calibrate *state, const s2_gpu *gpu, s2_calibration *cal
     const s2_status status =
         s2_accuracy_of(&state->cli->arena, &held, gpu, &calibration->model, &accuracy, &diag);
     if (status != S2_OK)
-        return refuse(state->cli, status, path, &diag);
+        return s2_cli_refuse_file(state->cli, status, path, &diag);
     for (int32_t k = 0; k < calibration->model.n_kernels; k++) {
         s2_kernel_model *const kernel = &calibration->model.kernels[k];
         kernel->n_judged = accuracy.kernels[k].n;
@@ -343,7 +333,7 @@ static s2_exit fit(s2_calibrate *state)
     if (status == S2_OK)
         status = s2_fit_run(&state->cli->arena, &state->file, &gpu, &calibration.model, &diag);
     if (status != S2_OK)
-        return refuse(state->cli, status, "fit", &diag);
+        return s2_cli_refuse_file(state->cli, status, "fit", &diag);
     S2_CLI_TRY(judge(state, &gpu, &calibration));
     return write_constants(state, &calibration);
 }

@@ -415,17 +415,7 @@ static s2_exit fill_pareto(s2_cli *cli, const s2_args *args, request *ask)
 
 static s2_exit deliver(s2_cli *cli, const request *ask, s2_buf *buf)
 {
-    s2_diag diag = {0};
-    if (ask->output == NULL)
-        return s2_cli_print(cli, buf);
-    s2_status status = buf->status;
-    if (status == S2_OK)
-        status = s2_file_write(ask->output, buf->data, buf->len, &diag);
-    s2_buf_release(buf);
-    if (status == S2_OK)
-        return S2_EXIT_OK;
-    s2_cli_error(cli, "%s", diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
-    return s2_exit_of(status);
+    return ask->output == NULL ? s2_cli_print(cli, buf) : s2_cli_save(cli, ask->output, buf);
 }
 
 static bool is_sparse(const s2_pattern *pattern, int32_t layer)

@@ -1,14 +1,13 @@
 #include "cli/commands.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <sha2.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "cli/evidence.h"
 #include "cli/foreign.h"
 #include "cli/input.h"
@@ -204,8 +203,7 @@ static s2_exit run_export(s2_cli *cli, job *ask)
         return S2_EXIT_VIOLATED;
     }
     if (status != S2_OK) {
-        s2_cli_error(cli, "%s: %s", ask->format->name,
-                     ask->diag.msg[0] != '\0' ? ask->diag.msg : s2_status_text(status));
+        s2_cli_error(cli, "%s: %s", ask->format->name, s2_diag_text(&ask->diag, status));
         return status == S2_EINVAL ? S2_EXIT_USAGE : s2_exit_of(status);
     }
     say_report(cli, ask);
@@ -220,12 +218,6 @@ static s2_exit run_export(s2_cli *cli, job *ask)
     s2_cli_hint(cli, "proof: %s", verdicts != NULL ? verdicts + 2 : "none within the prover's limits");
     s2_cli_hint(cli, "run: %s", ask->target.run);
     return S2_EXIT_OK;
-}
-
-static bool is_directory(const char *path)
-{
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
 /* Where file n goes: the output itself, or a name inside the output directory. */
@@ -255,7 +247,7 @@ static s2_exit refuse_file_name(s2_cli *cli, const job *ask)
 {
     static const char *const endings[] = {".json", ".py", ".npy", ".h", ".yaml", ".yml", ".txt", ".bin"};
     const size_t n = strlen(ask->output);
-    if (ask->files.n_files == 1 || is_directory(ask->output))
+    if (ask->files.n_files == 1 || s2_file_is_folder(ask->output))
         return S2_EXIT_OK;
     for (size_t at = 0; at < sizeof endings / sizeof *endings; at++) {
         const size_t own = strlen(endings[at]);
@@ -271,7 +263,7 @@ static s2_exit refuse_file_name(s2_cli *cli, const job *ask)
 
 static s2_exit write_files(s2_cli *cli, const job *ask)
 {
-    const bool inside = ask->files.n_files > 1 || is_directory(ask->output);
+    const bool inside = ask->files.n_files > 1 || s2_file_is_folder(ask->output);
     S2_CLI_TRY(refuse_file_name(cli, ask));
     S2_CLI_TRY(refuse_overwrite(cli, ask, inside));
     s2_diag diag = {0};
@@ -285,7 +277,7 @@ static s2_exit write_files(s2_cli *cli, const job *ask)
     }
     if (status == S2_OK)
         return S2_EXIT_OK;
-    s2_cli_error(cli, "%s", diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
+    s2_cli_error(cli, "%s", s2_diag_text(&diag, status));
     return S2_EXIT_ENVIRONMENT;
 }
 

@@ -88,19 +88,6 @@ static void print_text(const imported *result, const char *path, s2_buf *buf)
     s2_pattern_print(&result->pattern, buf);
 }
 
-static s2_exit write_text(s2_cli *cli, const char *path, s2_buf *buf)
-{
-    s2_diag diag = {0};
-    s2_status status = buf->status;
-    if (status == S2_OK)
-        status = s2_file_write(path, buf->data, buf->len, &diag);
-    s2_buf_release(buf);
-    if (status == S2_OK)
-        return S2_EXIT_OK;
-    s2_cli_error(cli, "%s", diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
-    return s2_exit_of(status);
-}
-
 static s2_exit store(s2_cli *cli, const char *path, const imported *result)
 {
     s2_buf text = {0};
@@ -152,7 +139,7 @@ static s2_exit import_one(s2_cli *cli, const char *path, const s2_args *args, co
     if (end == S2_EXIT_OK) {
         s2_buf buf = {0};
         print_text(&result, path, &buf);
-        end = output != NULL ? write_text(cli, output, &buf) : s2_cli_print(cli, &buf);
+        end = output != NULL ? s2_cli_save(cli, output, &buf) : s2_cli_print(cli, &buf);
     }
     if (end == S2_EXIT_OK)
         end = store(cli, path, &result);

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/file.h"
 #include "export/mask_file.h"
@@ -43,9 +42,8 @@ static s2_exit refuse_output(s2_cli *cli, const char *path)
 static s2_exit write_mask(s2_cli *cli, const s2_mask_ask *ask, const char *format, const char *path)
 {
     s2_output output;
-    struct stat info;
-    const bool is_folder = path != NULL && ((stat(path, &info) == 0 && S_ISDIR(info.st_mode)) ||
-                                            (path[0] != '\0' && path[strlen(path) - 1] == '/'));
+    const bool is_folder =
+        path != NULL && (s2_file_is_folder(path) || (path[0] != '\0' && path[strlen(path) - 1] == '/'));
     if (is_folder) {
         s2_cli_error(cli, "%s: a folder, where -o names a file", path);
         s2_cli_hint(cli, "a mask is one file, as in -o mask.%s; s2 export writes folders", format);

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -57,12 +56,6 @@ static const char *usual_minimize(const s2_searching *r)
     if (r->found.search.options.keeps_all && proposed)
         return "us,kv_bytes,dilution";
     return proposed ? "us,kv_bytes,unread,dilution" : s2_args_str(&r->args, "minimize");
-}
-
-static s2_exit refuse(s2_cli *cli, const s2_diag *diag, s2_status status)
-{
-    s2_cli_error(cli, "%s", diag->msg[0] != '\0' ? diag->msg : s2_status_text(status));
-    return status == S2_EINVAL ? S2_EXIT_USAGE : s2_exit_of(status);
 }
 
 /* Calls take(user, word) for each word between commas; false ends it. */
@@ -332,7 +325,7 @@ static s2_exit read_names(s2_searching *r)
     const s2_status status = s2_requirements_parse(
         s2_args_str(&r->args, "require"), found->search.requirements, &found->search.n_requirements, &diag);
     if (status != S2_OK)
-        return refuse(r->cli, &diag, status);
+        return s2_cli_refuse(r->cli, status, &diag);
     S2_CLI_TRY(s2_pricing_constants(r->cli, &r->args, &found->search.options.gpu, &found->calibration,
                                     &found->measured));
     if (found->measured && !s2_args_has(&r->args, "bounds"))
@@ -407,9 +400,8 @@ static s2_exit refuse_unfit(const s2_searching *r)
 /* Where -o writes: the file, or in a folder the file by its usual name there, if it has one. */
 static s2_exit find_target(const s2_searching *r, const char *path, const char **target)
 {
-    struct stat there;
     const char *const name = r->restriction.n_formats > 0 ? r->restriction.formats[0]->file_name : NULL;
-    const bool inside = r->restriction.n_formats > 0 && stat(path, &there) == 0 && S_ISDIR(there.st_mode);
+    const bool inside = r->restriction.n_formats > 0 && s2_file_is_folder(path);
     s2_buf buf = {0};
     *target = path;
     if (!inside)
@@ -901,20 +893,8 @@ static s2_exit write_best(const s2_searching *r, const char *path)
     s2_cli *const cli = r->cli;
     const s2_found_design *const best = &r->found.designs[0];
     s2_buf text = {0};
-    s2_output out = {0};
     s2_pattern_print(&best->pattern, &text);
-    if (text.status != S2_OK)
-        return s2_cli_fail(cli, text.status, "export");
-    s2_status status = s2_output_open(&out, path);
-    if (status == S2_OK) {
-        const bool whole = fwrite(text.data, 1, text.len, out.file) == text.len;
-        status = s2_output_close(&out, whole);
-    }
-    s2_buf_release(&text);
-    if (status != S2_OK) {
-        s2_cli_error(cli, "%s: %s", path, s2_file_why(errno));
-        return s2_exit_of(status);
-    }
+    S2_CLI_TRY(s2_cli_save(cli, path, &text));
     fprintf(cli->err, "%s is written to %s\n", best->name, path);
     return S2_EXIT_OK;
 }

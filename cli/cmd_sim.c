@@ -36,12 +36,6 @@ typedef struct s2_sim_run_state {
     bool largest; /* --batch max: the largest batch that fits, for the pattern and for the dense one */
 } s2_sim_run_state;
 
-static s2_exit refuse(s2_cli *cli, s2_status status, const s2_diag *diag)
-{
-    s2_cli_error(cli, "%s", diag->msg[0] != '\0' ? diag->msg : s2_status_text(status));
-    return status == S2_EINVAL ? S2_EXIT_USAGE : s2_exit_of(status);
-}
-
 static const char *phase_name(int at)
 {
     return s2_phase_word((s2_phase)at);
@@ -109,7 +103,7 @@ static s2_exit read_peer(s2_sim_run_state *state)
     state->options.peer = &state->peer;
     if (strpbrk(name, "./") == NULL) {
         const s2_status status = s2_peer_find(name, &state->peer, &diag);
-        return status == S2_OK ? S2_EXIT_OK : refuse(cli, status, &diag);
+        return status == S2_OK ? S2_EXIT_OK : s2_cli_refuse(cli, status, &diag);
     }
     char *text;
     size_t n_bytes;
@@ -251,7 +245,7 @@ static s2_exit print(s2_sim_run_state *state, const s2_report_subject *subject, 
 /* A shape that differs from the model's was usually left unsaid. */
 static s2_exit refuse_shape(s2_cli *cli, const s2_net *net, const s2_diag *diag)
 {
-    const s2_exit code = refuse(cli, S2_EINVAL, diag);
+    const s2_exit code = s2_cli_refuse(cli, S2_EINVAL, diag);
     s2_cli_hint(cli,
                 "to give a pattern the model's shape, begin it with 'layers %d; heads %d; kv-heads %d; "
                 "head-dim %d', or "
@@ -306,7 +300,7 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
         !same_shape(options.net, pattern))
         return refuse_shape(cli, options.net, &diag);
     if (status != S2_OK)
-        return refuse(cli, status, &diag);
+        return s2_cli_refuse(cli, status, &diag);
     if (baseline != NULL)
         s2_baseline_adjust(baseline, pattern, &options, &sim);
     S2_CLI_TRY(print(state, &subject, &sim));
@@ -377,7 +371,7 @@ static s2_exit price_baselines(s2_sim_run_state *state, const s2_pattern *like)
     const s2_baseline *baseline;
     const s2_status same = s2_pattern_require_alike(like, "each method of --compare", &alike);
     if (same != S2_OK)
-        return refuse(state->cli, same, &alike);
+        return s2_cli_refuse(state->cli, same, &alike);
     for (int32_t nth = 0; (baseline = s2_baseline_at(nth)) != NULL; nth++) {
         s2_buf text = {0};
         s2_baseline_text(baseline, like, state->options.len_tok, &text);
@@ -389,7 +383,7 @@ static s2_exit price_baselines(s2_sim_run_state *state, const s2_pattern *like)
         if (status == S2_OK)
             pattern.model = like->model;
         const s2_exit one = status == S2_OK ? price(state, NULL, baseline->name, &pattern, baseline)
-                                            : refuse(state->cli, status, &diag);
+                                            : s2_cli_refuse(state->cli, status, &diag);
         code = s2_exit_combine(code, one);
         s2_buf_release(&text);
     }
@@ -404,7 +398,7 @@ static s2_exit judge_by_others(s2_sim_run_state *state)
     s2_buf buf = {0};
     const s2_status status = s2_public_judge(&state->cli->arena, &published, &diag);
     if (status != S2_OK)
-        return refuse(state->cli, status, &diag);
+        return s2_cli_refuse(state->cli, status, &diag);
     if (state->json)
         s2_report_public_json(&published, &buf);
     else
@@ -446,7 +440,7 @@ static s2_exit judge_elsewhere(s2_sim_run_state *state)
             status = judge_constants(state, &gpu, &file, guessed == 1, &buf, &diag);
         if (status != S2_OK) {
             s2_buf_release(&buf);
-            return refuse(state->cli, status, &diag);
+            return s2_cli_refuse(state->cli, status, &diag);
         }
     }
     return s2_cli_print(state->cli, &buf);
@@ -489,7 +483,7 @@ static s2_exit judge(s2_sim_run_state *state)
         status =
             s2_accuracy_of(&cli->arena, &file, &options->gpu, &options->calibration->model, &accuracy, &diag);
     if (status != S2_OK)
-        return refuse(cli, status, &diag);
+        return s2_cli_refuse(cli, status, &diag);
     s2_buf buf = {0};
     if (state->json) {
         s2_accuracy_json(&accuracy, &buf);
@@ -523,7 +517,7 @@ static s2_exit list_names(s2_cli *cli)
         const s2_status status = s2_gpu_find(name, &gpu, &diag);
         if (status != S2_OK) {
             s2_buf_release(&buf);
-            return refuse(cli, status, &diag);
+            return s2_cli_refuse(cli, status, &diag);
         }
         s2_buf_printf(&buf, "  %-16s %s%s\n", name, gpu.title,
                       s2_calibration_find(name, &calibration) == S2_OK ? ", calibrated" : "");
@@ -542,7 +536,7 @@ static s2_exit list_names(s2_cli *cli)
         const s2_status status = s2_peer_find(name, &peer, &diag);
         if (status != S2_OK) {
             s2_buf_release(&buf);
-            return refuse(cli, status, &diag);
+            return s2_cli_refuse(cli, status, &diag);
         }
         s2_buf_printf(&buf, "  %-16s fitted to times on %s: %s\n", name, peer.gpu, peer.source);
     }

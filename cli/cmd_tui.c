@@ -153,7 +153,7 @@ static s2_exit read_options(s2_cli *cli, const s2_args *args, s2_explorer_option
 
 static s2_exit refuse(s2_cli *cli, s2_status status, const s2_diag *diag)
 {
-    s2_cli_error(cli, "%s", diag->msg[0] != '\0' ? diag->msg : s2_status_text(status));
+    s2_cli_error(cli, "%s", s2_diag_text(diag, status));
     if (status == S2_EUNSUPPORTED)
         s2_cli_hint(cli, "s2 tui --dump designs prints a screen; s2 ls lists designs");
     return s2_exit_of(status);

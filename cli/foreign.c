@@ -117,10 +117,7 @@ s2_exit s2_foreign_settings(s2_cli *cli, s2_settings *out)
     s2_diag diag = {0};
     const s2_status status = read_settings(cli, NULL, out, &diag);
     cli->sets_used = true;
-    if (status == S2_OK)
-        return S2_EXIT_OK;
-    s2_cli_error(cli, "%s", diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
-    return status == S2_EINVAL ? S2_EXIT_USAGE : s2_exit_of(status);
+    return status == S2_OK ? S2_EXIT_OK : s2_cli_refuse(cli, status, &diag);
 }
 
 void s2_foreign_names(s2_buf *buf, bool written)

@@ -83,7 +83,7 @@ static s2_exit read_own(s2_cli *cli, s2_found *found, const char *model, bool is
     if (status != S2_OK) {
         s2_cli_error(cli,
                      "%s: the model's own layers are not known (%s): ratios are to dense attention alone",
-                     model, diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
+                     model, s2_diag_text(&diag, status));
         return S2_EXIT_OK;
     }
     own->name = "";

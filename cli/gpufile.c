@@ -24,9 +24,9 @@ s2_exit s2_gpufile_read(s2_cli *cli, const char *name, s2_gpu *out)
     const s2_status status = s2_gpu_find(name, out, &diag);
     if (status == S2_OK)
         return S2_EXIT_OK;
-    s2_cli_error(cli, "%s", diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
+    const s2_exit code = s2_cli_refuse(cli, status, &diag);
     if (status == S2_EINVAL)
         s2_cli_hint(cli, "s2 sim --list shows the built-in ones; a file like those of sim/gpus is taken too: "
                          "--gpu ./FILE");
-    return status == S2_EINVAL ? S2_EXIT_USAGE : s2_exit_of(status);
+    return code;
 }

@@ -77,7 +77,7 @@ s2_exit s2_input_refuse(s2_cli *cli, s2_status status, const char *label, const 
 {
     char name[512], msg[2 * sizeof diag->msg];
     s2_text_clean(name, sizeof name, label);
-    s2_text_clean(msg, sizeof msg, diag->msg[0] != '\0' ? diag->msg : s2_status_text(status));
+    s2_text_clean(msg, sizeof msg, s2_diag_text(diag, status));
     fprintf(cli->err, "%s:", name);
     /* a fault of the whole file points to its beginning */
     fprintf(cli->err, "%d:%d:", diag->line > 0 ? (int)diag->line : 1, diag->line > 0 ? (int)diag->col : 1);
@@ -161,8 +161,7 @@ static bool is_inline(const char *operand)
 
 const char *s2_input_path(s2_cli *cli, const char *path)
 {
-    struct stat info;
-    if (cli->hooks == NULL || stat(path, &info) != 0 || !S_ISDIR(info.st_mode))
+    if (cli->hooks == NULL || !s2_file_is_folder(path))
         return path;
     const char *const found = cli->hooks->in_folder(cli, path);
     return found != NULL ? found : path;

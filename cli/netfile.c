@@ -67,10 +67,10 @@ s2_exit s2_netfile_read(s2_cli *cli, const char *name, s2_net *out, bool *is_fil
         return S2_EXIT_OK;
     if (is_path(name))
         return s2_input_unreadable(cli, S2_EIO, name); /* errno was set by access() */
-    s2_cli_error(cli, "%s", diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
+    const s2_exit code = s2_cli_refuse(cli, status, &diag);
     if (status == S2_EINVAL)
         s2_cli_hint(
             cli,
             "s2 sim --list shows the built-in ones; a model's own config.json is taken too: --model FILE");
-    return status == S2_EINVAL ? S2_EXIT_USAGE : s2_exit_of(status);
+    return code;
 }

@@ -23,8 +23,7 @@ static s2_exit serve(s2_cli *cli, bool dense, const s2_report_subject *subject, 
                                                serving, requests, out, &diag);
     if (status == S2_OK)
         return S2_EXIT_OK;
-    s2_cli_error(cli, "%s%s", dense ? "the dense pattern beside it: " : "",
-                 diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
+    s2_cli_error(cli, "%s%s", dense ? "the dense pattern beside it: " : "", s2_diag_text(&diag, status));
     return status == S2_EINVAL ? S2_EXIT_USAGE : s2_exit_of(status);
 }
 

@@ -85,7 +85,7 @@ static s2_exit refuse_file(const s2_searching *r, s2_status status, const s2_dia
     s2_cli *const cli = r->cli;
     if (status == S2_EIO)
         return s2_cli_fail(cli, status, r->job.path);
-    s2_cli_error(cli, "%s: %s", r->job.path, diag->msg[0] != '\0' ? diag->msg : s2_status_text(status));
+    s2_cli_error(cli, "%s: %s", r->job.path, s2_diag_text(diag, status));
     s2_cli_hint(cli, "run it without --resume to start over");
     return s2_exit_of(status);
 }

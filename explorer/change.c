@@ -94,7 +94,7 @@ static void apply(s2_change *t, change_fn change)
     if (t->done)
         return;
     t->said.len = 0;
-    s2_buf_puts(&t->said, diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
+    s2_buf_puts(&t->said, s2_diag_text(&diag, status));
 }
 
 /* The workbench's pattern under the name that the person gave, or else its own. */
@@ -123,7 +123,7 @@ static void save(s2_change *t)
     if (t->done)
         s2_buf_puts(&t->said, "saved with its verdicts and price; 2 lists it");
     else if (status != S2_OK)
-        s2_buf_puts(&t->said, diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
+        s2_buf_puts(&t->said, s2_diag_text(&diag, status));
     s2_arena_release(&scratch);
     s2_buf_release(&text);
 }

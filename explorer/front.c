@@ -205,7 +205,7 @@ static void take(s2_explorer *e)
         t->arena = (s2_arena){0};
     } else {
         s2_explorer_say_failure(e, t->status, &t->diag);
-        shown->error = t->diag.msg[0] != '\0' ? t->diag.msg : s2_status_text(t->status);
+        shown->error = s2_diag_text(&t->diag, t->status);
     }
     s2_tui_settle(&e->session.model, &e->session.state);
 }

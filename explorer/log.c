@@ -28,5 +28,5 @@ void s2_explorer_say(s2_explorer *e, const char *fmt, ...)
 void s2_explorer_say_failure(s2_explorer *e, s2_status status, const s2_diag *diag)
 {
     e->failed = status;
-    s2_explorer_say(e, "%s", diag->msg[0] != '\0' ? diag->msg : s2_status_text(status));
+    s2_explorer_say(e, "%s", s2_diag_text(diag, status));
 }

@@ -90,8 +90,7 @@ static void open_file(s2_explorer *e)
         status = s2_pattern_parse(&arena, text, n, &parse, &pattern, &diag);
     if (status != S2_OK) {
         s2_tui_keep(&e->session.state, S2_REQUEST_FILE, path);
-        s2_explorer_say(e, "%s:%d:%d: %s", path, (int)diag.line, (int)diag.col,
-                        diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
+        s2_explorer_say(e, "%s:%d:%d: %s", path, (int)diag.line, (int)diag.col, s2_diag_text(&diag, status));
     } else {
         const bool fits = s2_session_bring(&e->session, &pattern);
         s2_explorer_say(e, fits ? "%s: z goes back" : "%s: its text is longer than the workbench edits",

@@ -1,8 +1,8 @@
 #include "library/internal.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
+#include "base/file.h"
 #include "coverage/prove.h"
 #include "export/registry.h"
 #include "pattern/parse.h"
@@ -26,19 +26,13 @@ static const char *provenance(s2_arena *arena, const s2_pattern *pattern)
     return kept != NULL ? kept : "";
 }
 
-static bool is_directory(const char *path)
-{
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-}
-
 static s2_status write_set(s2_arena *arena, const s2_fileset *files, const char *path, s2_diag *diag)
 {
     if (files->n_files > 1)
         return s2_fileset_write(files, path, diag);
     s2_buf inside = {0};
     s2_buf_puts(&inside, path);
-    if (is_directory(path))
+    if (s2_file_is_folder(path))
         s2_buf_printf(&inside, "/%s", files->files[0].name);
     const char *const target =
         inside.status == S2_OK ? s2_arena_strndup(arena, inside.data, inside.len) : NULL;

@@ -438,8 +438,7 @@ static void draw_verdicts(const s2_facts *facts, s2_canvas *canvas, s2_rect area
 {
     s2_canvas_clip(canvas, area);
     if (facts->status != S2_OK) {
-        s2_canvas_text(canvas, area.row, area.col, S2_STYLE_BAD,
-                       facts->diag.msg[0] != '\0' ? facts->diag.msg : s2_status_text(facts->status));
+        s2_canvas_text(canvas, area.row, area.col, S2_STYLE_BAD, s2_diag_text(&facts->diag, facts->status));
         return;
     }
     for (int32_t at = 0; at < S2_N_VERDICTS && at < area.rows; at++)

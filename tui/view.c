@@ -244,8 +244,7 @@ static void draw_refusal(const s2_tui_model *model, s2_canvas *canvas, s2_rect b
         s2_canvas_printf(canvas, line.row, 1, S2_STYLE_BAD, "column %d: %s", (int)facts->diag.col,
                          facts->diag.msg);
     else
-        s2_canvas_text(canvas, line.row, 1, S2_STYLE_BAD,
-                       facts->diag.msg[0] != '\0' ? facts->diag.msg : s2_status_text(facts->status));
+        s2_canvas_text(canvas, line.row, 1, S2_STYLE_BAD, s2_diag_text(&facts->diag, facts->status));
 }
 
 /* As many of the view's keys as there is room for. */

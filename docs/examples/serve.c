@@ -274,7 +274,7 @@ int main(int argc, char **argv)
     if (status == S2_OK)
         status = serve(s);
     if (status != S2_OK)
-        fprintf(stderr, "serve: %s\n", s->why.msg[0] != '\0' ? s->why.msg : s2_status_text(status));
+        fprintf(stderr, "serve: %s\n", s2_diag_text(&s->why, status));
     const int code = status != S2_OK ? 5 : s->worst < 0.02 ? 0 : 1;
     close_server(s);
     free(s);

@@ -297,8 +297,7 @@ static s2_status bench_shape(s2_bench *bench, const s2_bench_shape *shape)
         print_row(bench, one, us, spread, strict_us);
     else
         printf("{\"row\": \"none\", \"pattern\": \"%s\", \"batch\": %d, \"n_tok\": %d, \"why\": \"%s\"}\n",
-               shape->name, shape->batch, shape->n_tok,
-               bench->why.msg[0] != '\0' ? bench->why.msg : s2_status_text(status));
+               shape->name, shape->batch, shape->n_tok, s2_diag_text(&bench->why, status));
     s2_cache_destroy(&one->cache);
     s2_arena_release(&one->arena);
     free(one);
@@ -378,8 +377,7 @@ int main(int argc, char **argv)
         read_option(&bench, argv[at]);
     const s2_status status = open_bench(&bench);
     if (status != S2_OK) {
-        fprintf(stderr, "bench_decode: %s\n",
-                bench.why.msg[0] != '\0' ? bench.why.msg : s2_status_text(status));
+        fprintf(stderr, "bench_decode: %s\n", s2_diag_text(&bench.why, status));
         return 77;
     }
     print_device(&bench);
