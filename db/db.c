@@ -556,23 +556,6 @@ static int count_log_pages(void *user, sqlite3 *sql, const char *name, int n_pag
     return SQLITE_OK;
 }
 
-s2_status s2_db_commit(s2_db *db, s2_diag *diag)
-{
-    int n_pages = 0;
-    sqlite3_wal_hook(db->sql, count_log_pages, &n_pages);
-    const s2_status status = s2_sql_exec(db, "COMMIT", diag);
-    sqlite3_wal_hook(db->sql, NULL, NULL);
-    if (status != S2_OK) {
-        s2_db_rollback(db);
-        return status;
-    }
-    if (n_pages > CHECKPOINT_PAGES)
-        checkpoint(db, n_pages);
-    db->in_transaction = false;
-    unlock(db);
-    return S2_OK;
-}
-
 void s2_db_rollback(s2_db *db)
 {
     if (db->in_transaction && sqlite3_get_autocommit(db->sql) == 0)
@@ -583,8 +566,19 @@ void s2_db_rollback(s2_db *db)
 
 s2_status s2_db_end(s2_db *db, s2_status status, s2_diag *diag)
 {
-    if (status == S2_OK)
-        return s2_db_commit(db, diag);
-    s2_db_rollback(db);
-    return status;
+    int n_pages = 0;
+    if (status == S2_OK) {
+        sqlite3_wal_hook(db->sql, count_log_pages, &n_pages);
+        status = s2_sql_exec(db, "COMMIT", diag);
+        sqlite3_wal_hook(db->sql, NULL, NULL);
+    }
+    if (status != S2_OK) {
+        s2_db_rollback(db);
+        return status;
+    }
+    if (n_pages > CHECKPOINT_PAGES)
+        checkpoint(db, n_pages);
+    db->in_transaction = false;
+    unlock(db);
+    return S2_OK;
 }

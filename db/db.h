@@ -8,7 +8,7 @@
  *     s2_db *db;
  *     S2_TRY(s2_db_open(path, S2_DB_WRITE, &db, &diag));
  *     S2_TRY(s2_db_begin(db, &diag));                     (waits for the other writers' lock)
- *     s2_db_put_run / s2_db_put_design / s2_db_put_check / ... ; s2_db_commit(db, &diag);
+ *     s2_db_put_run / s2_db_put_design / s2_db_put_check / ... ; s2_db_end(db, status, &diag);
  *     s2_db_close(&db);
  *
  * Statuses: S2_EDB: locked, full, damaged, too new (exit 5); S2_EPARSE: a file that is no database of
@@ -186,7 +186,6 @@ void s2_db_interrupt(s2_db *db);
 
 /* A transaction under the writers' lock; a second begin inside one is S2_EINVAL. */
 s2_status s2_db_begin(s2_db *db, s2_diag *diag) S2_MUST_CHECK;
-s2_status s2_db_commit(s2_db *db, s2_diag *diag) S2_MUST_CHECK;
 void s2_db_rollback(s2_db *db);
 /* Commits where `status` is S2_OK, and else rolls back and returns it. */
 s2_status s2_db_end(s2_db *db, s2_status status, s2_diag *diag) S2_MUST_CHECK;

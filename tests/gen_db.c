@@ -128,7 +128,7 @@ s2_status s2_gen_put_all(s2_db *db, int64_t n)
     if (status == S2_OK)
         status = put_results(db, run_id, id, n);
     if (status == S2_OK)
-        return s2_db_commit(db, NULL);
+        return s2_db_end(db, S2_OK, NULL);
     s2_db_rollback(db);
     return status;
 }

@@ -63,7 +63,7 @@ static void fill(s2_db *db, int n)
             OK(s2_db_put_sim(db, run_id, id, &sim, NULL));
     }
     OK(s2_db_end_run(db, run_id, 0, 42, NULL));
-    OK(s2_db_commit(db, NULL));
+    OK(s2_db_end(db, S2_OK, NULL));
 }
 
 static int32_t count_where(s2_db *db, const char *filter)
@@ -112,7 +112,7 @@ static void what_is_stored_is_listed(void **state)
     OK(s2_db_put_sim(db, run_id, id, &s2_gen_sim, NULL));
     OK(s2_db_put_validation(db, run_id, id, &bad, NULL));
     OK(s2_db_put_validation(db, run_id, id, &good, NULL));
-    OK(s2_db_commit(db, NULL));
+    OK(s2_db_end(db, S2_OK, NULL));
     s2_arena arena = {0};
     s2_db_row rows[2];
     int32_t n;
@@ -171,7 +171,7 @@ static void prices_are_listed_by_phase_and_length(void **state)
     whole.layers_alike = 1;
     OK(s2_db_put_validation(db, run_id, id, &part, NULL));
     OK(s2_db_put_validation(db, run_id, id, &whole, NULL));
-    OK(s2_db_commit(db, NULL));
+    OK(s2_db_end(db, S2_OK, NULL));
     s2_arena arena = {0};
     const s2_db_row *const common = row_at(db, &arena, NULL, 0),
                            *const at_1k = row_at(db, &arena, "prefill", 1024),
@@ -404,7 +404,7 @@ static void fill_kinds(s2_db *db, int n, s2_rng *rng)
             OK(s2_db_put_sim(db, run_id, id, &sim, NULL));
         }
     }
-    OK(s2_db_commit(db, NULL));
+    OK(s2_db_end(db, S2_OK, NULL));
 }
 
 static bool is_asked(const s2_db_sim *sim, int condition)
@@ -559,7 +559,7 @@ static void an_outcome_is_of_our_own_kernels(void **state)
         OK(s2_db_put_run(db, &s2_gen_run, &run_id, NULL));
         OK(s2_gen_put_design(db, run_id, 5, &id, NULL));
         OK(s2_db_put_validation(db, run_id, id, before == 1 ? &own : &foreign, NULL));
-        OK(s2_db_commit(db, NULL));
+        OK(s2_db_end(db, S2_OK, NULL));
         check_outcome(db, before == 0 ? "" : "ok");
     }
     s2_db_close(&db);
@@ -584,7 +584,7 @@ static void a_timing_belongs_to_the_gpu_that_it_ran_on(void **state)
     OK(s2_db_put_run(db, &s2_gen_run, &run_id, NULL));
     OK(s2_gen_put_design(db, run_id, 5, &id, NULL));
     OK(s2_db_put_validation(db, run_id, id, &here, NULL));
-    OK(s2_db_commit(db, NULL));
+    OK(s2_db_end(db, S2_OK, NULL));
     const s2_db_row *row = row_at(db, &arena, "prefill", 8192);
     assert_string_equal(row->gpu, "h200");
     s2_assert_close(row->gpu_us, 500, 1e-9);
@@ -595,7 +595,7 @@ static void a_timing_belongs_to_the_gpu_that_it_ran_on(void **state)
     OK(s2_db_put_validation(db, run_id, id, &foreign, NULL));
     OK(s2_db_put_run(db, &s2_gen_run, &run_id, NULL));
     OK(s2_db_put_validation(db, run_id, id, &unknown, NULL));
-    OK(s2_db_commit(db, NULL));
+    OK(s2_db_end(db, S2_OK, NULL));
     row = row_at(db, &arena, "prefill", 8192);
     assert_string_equal(row->gpu, "b200"); /* the latest price, which nothing was timed for */
     assert_true(isnan(row->gpu_us));
@@ -671,7 +671,7 @@ static void everything_stored_of_a_design_or_by_a_run_can_be_read_back(void **st
     OK(s2_db_begin(db, NULL));
     OK(s2_db_put_run(db, &s2_gen_run, &run_id, NULL));
     OK(s2_db_put_validation(db, run_id, 1, &v, NULL));
-    OK(s2_db_commit(db, NULL));
+    OK(s2_db_end(db, S2_OK, NULL));
     OK(s2_db_results(db, &arena, false, 1, 16, results, &n, NULL));
     assert_true(n >= 4);
     assert_int_equal(results[0].kind, S2_DB_KIND_NOTE);
@@ -914,7 +914,7 @@ static void worth_is_that_of_the_pattern_whatever_wrote_the_file(void **state)
         if (version == S2_DB_SCHEMA_VERSION) {
             OK(s2_db_begin(db, &diag));
             OK(s2_db_refresh(db, S2_DB_NONE, &diag));
-            OK(s2_db_commit(db, &diag));
+            OK(s2_db_end(db, S2_OK, &diag));
         }
         snprintf(when, sizeof when, "schema %d", (int)version);
         expect_worth(db, when);
@@ -1066,7 +1066,7 @@ static void write_and_acknowledge(const char *path, int first, int n, int ack)
         const s2_db_check check = s2_gen_check("union", S2_DB_HOLDS, S2_DB_NONE);
         if (!begin_patiently(db) || s2_db_put_run(db, &s2_gen_run, &run_id, NULL) != S2_OK ||
             s2_gen_put_design(db, run_id, at, &id, NULL) != S2_OK ||
-            s2_db_put_check(db, run_id, id, &check, NULL) != S2_OK || s2_db_commit(db, NULL) != S2_OK)
+            s2_db_put_check(db, run_id, id, &check, NULL) != S2_OK || s2_db_end(db, S2_OK, NULL) != S2_OK)
             _exit(4);
         if (write(ack, "+", 1) != 1)
             _exit(5);
@@ -1157,7 +1157,7 @@ static void the_log_does_not_grow_while_somebody_always_reads(void **state)
         OK(s2_db_put_run(db, &s2_gen_run, &run_id, NULL));
         for (int n = 0; n < EACH; n++)
             OK(s2_gen_put_design(db, run_id, commit * EACH + n, &id, NULL));
-        OK(s2_db_commit(db, NULL));
+        OK(s2_db_end(db, S2_OK, NULL));
         assert_int_equal(stat(log_path, &log), 0);
         most_bytes = log.st_size > most_bytes ? log.st_size : most_bytes;
     }
@@ -1224,7 +1224,7 @@ static pid_t waiting_writer(const char *path, int *go)
     const bool good = read(ends[0], &byte, 1) == 1 && s2_db_open(path, S2_DB_WRITE, &db, NULL) == S2_OK &&
                       s2_db_begin(db, NULL) == S2_OK &&
                       s2_db_put_run(db, &s2_gen_run, &run_id, NULL) == S2_OK &&
-                      s2_gen_put_design(db, run_id, 7, &id, NULL) == S2_OK && s2_db_commit(db, NULL) == S2_OK;
+                      s2_gen_put_design(db, run_id, 7, &id, NULL) == S2_OK && s2_db_end(db, S2_OK, NULL) == S2_OK;
     if (db != NULL)
         s2_db_close(&db);
     _exit(good ? 0 : 1);
@@ -1316,7 +1316,7 @@ static void a_full_disk_is_said_and_harms_nothing(void **state)
             if (status == S2_OK && (status = s2_db_put_run(db, &s2_gen_run, &run_id, &diag)) == S2_OK)
                 status = s2_gen_put_design(db, run_id, n, &id, &diag);
             if (status == S2_OK)
-                status = s2_db_commit(db, &diag);
+                status = s2_db_end(db, S2_OK, &diag);
         }
         s2_db_close(&db);
         _exit(status == S2_EDB &&
@@ -1384,7 +1384,7 @@ static void merging_brings_everything_once(void **state)
     const s2_db_validation v = s2_gen_validation("ok", samples, 2);
     OK(s2_db_put_run(b, &s2_gen_run, &run_id, NULL));
     OK(s2_db_put_validation(b, run_id, 1, &v, NULL));
-    OK(s2_db_commit(b, NULL));
+    OK(s2_db_end(b, S2_OK, NULL));
     s2_db_close(&b);
     for (int round = 0; round < 2; round++) {
         s2_db_merged merged;
@@ -1489,7 +1489,7 @@ static void a_dump_of_a_damaged_file_saves_the_other_tables(void **state)
     OK(s2_db_begin(db, NULL));
     int64_t root;
     OK(s2_sql_int(db, NULL, &root, "SELECT rootpage FROM sqlite_schema WHERE name='sim'", ""));
-    OK(s2_db_commit(db, NULL));
+    OK(s2_db_end(db, S2_OK, NULL));
     s2_db_close(&db);
     static const char garbage[4096] = {'!'};
     const int fd = open(path, O_WRONLY);
@@ -1580,7 +1580,7 @@ static s2_db *make_many(const char *path, int n_designs)
         OK(s2_db_put_check(db, run_id, id, &check, NULL));
         OK(s2_db_put_sim(db, run_id, id, &sim, NULL));
     }
-    OK(s2_db_commit(db, NULL));
+    OK(s2_db_end(db, S2_OK, NULL));
     return db;
 }
 

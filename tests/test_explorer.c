@@ -158,7 +158,7 @@ static void make_designs(const char *db_path, int n, uint64_t seed)
     OK(s2_db_put_run(db, &s2_gen_run, &run_id, &diag));
     for (int nth = 0; nth < n; nth++)
         put_random_design(db, &rng, run_id, nth);
-    OK(s2_db_commit(db, &diag));
+    OK(s2_db_end(db, S2_OK, &diag));
     s2_db_close(&db);
 }
 

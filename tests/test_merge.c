@@ -133,7 +133,7 @@ static void record_run(s2_db *db, int at, s2_rng rng)
     }
     if (below(&rng, 4) != 0)
         OK(s2_db_end_run(db, run_id, (int32_t)below(&rng, 3), 42, NULL));
-    OK(s2_db_commit(db, NULL));
+    OK(s2_db_end(db, S2_OK, NULL));
 }
 
 /* The row of a design in a file; 0: it is not there. */

@@ -222,7 +222,7 @@ static void make_fixture(const char *name)
     put_validation(db, validate, holed, "wrong_pairs",
                    "{\"needles\":{\"grid\":[{\"len\":4096,\"cells\":\"#.#!?#\\u001b[2J\"}]}}");
     OK(s2_db_end_run(db, validate, 1, 2500000, diag));
-    OK(s2_db_commit(db, diag));
+    OK(s2_db_end(db, S2_OK, diag));
     OK(s2_db_tag(db, phi3, "baseline", true, diag));
     OK(s2_db_tag(db, holed, "\033[31mred", true, diag));
     OK(s2_db_star(db, phi3, true, diag));
@@ -857,7 +857,7 @@ static void another_process_writes_and_the_cursor_stays(void **state)
     OK(s2_db_begin(db, diag));
     const int64_t run_id = put_run(db, "check", "[]");
     put_design(db, run_id, "newcomer", "heads 3\nlayers all: dense\n", 1.0);
-    OK(s2_db_commit(db, diag));
+    OK(s2_db_end(db, S2_OK, diag));
     s2_db_close(&db);
     expect(&c, "newcomer");
     expect(&c, "9 designs");
@@ -1276,7 +1276,7 @@ static void make_many(const char *name, int64_t n)
         snprintf(id, sizeof id, "d-%lld-%05x", (long long)at, (unsigned)s2_rng_below(&rng, 1 << 20));
         put_design(db, run_id, id, text, (double)s2_rng_below(&rng, 1 << 20) / (1 << 20));
     }
-    OK(s2_db_commit(db, diag));
+    OK(s2_db_end(db, S2_OK, diag));
     s2_db_close(&db);
     run_sql(path_of(name),
             "UPDATE design SET v_union=id%3,sim_us=abs(random()%1000000),kv_bytes=abs(random()%10000000000)");
@@ -1386,7 +1386,7 @@ static pid_t start_writer(const char *name)
         if (s2_db_open(name, S2_DB_WRITE, &db, NULL) == S2_OK) {
             if (s2_db_begin(db, NULL) == S2_OK && s2_db_put_run(db, &run, &run_id, NULL) == S2_OK) {
                 put_design(db, run_id, "written", text, 0.5);
-                if (s2_db_commit(db, NULL) != S2_OK)
+                if (s2_db_end(db, S2_OK, NULL) != S2_OK)
                     _exit(1);
             }
             s2_db_close(&db);

@@ -133,7 +133,7 @@ static void make(const char *path, int64_t n_designs)
             status = s2_db_put_run(db, &run, &run_id, &diag);
         if (status == S2_OK)
             status = put_batch(db, run_id, n, n + BATCH < n_designs ? n + BATCH : n_designs, &diag);
-        if (status != S2_OK || s2_db_commit(db, &diag) != S2_OK)
+        if (status != S2_OK || s2_db_end(db, S2_OK, &diag) != S2_OK)
             stop(path, &diag);
     }
     s2_db_close(&db);
