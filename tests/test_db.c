@@ -1221,10 +1221,10 @@ static pid_t waiting_writer(const char *path, int *go)
     int64_t run_id, id;
     s2_db *db = NULL;
     close(ends[1]);
-    const bool good = read(ends[0], &byte, 1) == 1 && s2_db_open(path, S2_DB_WRITE, &db, NULL) == S2_OK &&
-                      s2_db_begin(db, NULL) == S2_OK &&
-                      s2_db_put_run(db, &s2_gen_run, &run_id, NULL) == S2_OK &&
-                      s2_gen_put_design(db, run_id, 7, &id, NULL) == S2_OK && s2_db_end(db, S2_OK, NULL) == S2_OK;
+    const bool good =
+        read(ends[0], &byte, 1) == 1 && s2_db_open(path, S2_DB_WRITE, &db, NULL) == S2_OK &&
+        s2_db_begin(db, NULL) == S2_OK && s2_db_put_run(db, &s2_gen_run, &run_id, NULL) == S2_OK &&
+        s2_gen_put_design(db, run_id, 7, &id, NULL) == S2_OK && s2_db_end(db, S2_OK, NULL) == S2_OK;
     if (db != NULL)
         s2_db_close(&db);
     _exit(good ? 0 : 1);
