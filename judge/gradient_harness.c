@@ -30,35 +30,11 @@ static size_t whole_bytes(const s2_gradient_harness *gradients, s2_gradient_kind
     return s2_gradient_harness_buffer(gradients, grad)->n_bytes + 2 * S2_GUARD_BYTES;
 }
 
-s2_status s2_gradient_harness_open(s2_gradient_harness *gradients, s2_device *device,
-                                   const s2_validate_request *request, s2_diag *why)
-{
-    *gradients = (s2_gradient_harness){.kv_head = request->few_heads ? request->pattern->n_kv_heads / 2 : -1};
-    S2_TRY(s2_harness_open(&gradients->harness, device, request, why));
-    for (int32_t grad = 0; grad < S2_N_GRADIENT_KINDS; grad++) {
-        gradients->host[grad] = s2_malloc(whole_bytes(gradients, (s2_gradient_kind)grad));
-        if (gradients->host[grad] == NULL)
-            return S2_ENOMEM;
-    }
-    if (!request->sinks)
-        return S2_OK;
-    gradients->host_d_sink = s2_malloc(gradients->harness.d_sink.n_bytes + 2 * S2_GUARD_BYTES);
-    return gradients->host_d_sink != NULL ? S2_OK : S2_ENOMEM;
-}
-
-void s2_gradient_harness_close(s2_gradient_harness *gradients)
-{
-    for (int32_t grad = 0; grad < S2_N_GRADIENT_KINDS; grad++)
-        s2_free(gradients->host[grad]);
-    s2_free(gradients->host_d_sink);
-    s2_harness_close(&gradients->harness);
-    *gradients = (s2_gradient_harness){0};
-}
-
 /* ------------------------------------------------------------------ the forward */
 
 typedef struct s2_forward {
-    s2_gradient_harness *gradients;
+    const s2_harness *harness; /* of the backward */
+    const s2_kernel *kernel;
     s2_arena arena;
     s2_attn_problem problem;
     s2_plan whole, some;
@@ -69,7 +45,7 @@ typedef struct s2_forward {
 static bool shares_rows(void *user, const s2_plan_item *item)
 {
     const s2_forward *const forward = user;
-    const s2_plan *const plan = &forward->gradients->harness.some;
+    const s2_plan *const plan = &forward->harness->some;
     const int64_t begin = s2_plan_tile_begin(&forward->whole, item->seq, item->tile);
     const int64_t end = begin + forward->whole.options.tile_tok;
     for (int32_t nth = 0; nth < plan->n_items; nth++) {
@@ -85,7 +61,7 @@ static bool shares_rows(void *user, const s2_plan_item *item)
 
 static s2_status plan_forward(s2_forward *forward, const s2_kernel *kernel, s2_diag *why)
 {
-    const s2_harness *const harness = &forward->gradients->harness;
+    const s2_harness *const harness = forward->harness;
     forward->problem.plan = NULL;
     S2_TRY(s2_kernel_supports(harness->device, kernel, &forward->problem, why));
     const s2_plan_options options = s2_kernel_cut(kernel->traits, forward->problem.head_dim);
@@ -102,24 +78,76 @@ static s2_status attempt(void *user, const s2_kernel *kernel, s2_diag *why)
 {
     s2_forward *const forward = user;
     S2_TRY(plan_forward(forward, kernel, why));
-    return kernel->prepare(forward->gradients->harness.device, &forward->problem, &forward->state, why);
+    return kernel->prepare(forward->harness->device, &forward->problem, &forward->state, why);
+}
+
+static s2_status open_forward(s2_gradient_harness *gradients, s2_diag *why)
+{
+    s2_forward *const forward = s2_calloc(1, sizeof *forward);
+    if (forward == NULL)
+        return S2_ENOMEM;
+    gradients->forward = forward;
+    forward->harness = &gradients->harness;
+    forward->problem = gradients->harness.problem;
+    forward->problem.pass = S2_PASS_FORWARD;
+    return s2_kernel_choose(gradients->harness.device, NULL, attempt, forward, &forward->kernel, why);
+}
+
+static void close_forward(s2_forward *forward)
+{
+    if (forward == NULL)
+        return;
+    if (forward->kernel != NULL)
+        forward->kernel->finish(forward->harness->device, forward->state);
+    s2_arena_release(&forward->arena);
+    s2_free(forward);
 }
 
 s2_status s2_gradient_harness_forward(s2_gradient_harness *gradients, s2_diag *why)
 {
     s2_device *const device = gradients->harness.device;
-    s2_forward forward = {.gradients = gradients, .problem = gradients->harness.problem};
-    const s2_kernel *kernel = NULL;
-    forward.problem.pass = S2_PASS_FORWARD;
-    s2_status status = s2_kernel_choose(device, NULL, attempt, &forward, &kernel, why);
-    if (status == S2_OK) {
-        status = kernel->run(device, &forward.problem, forward.state, why);
-        if (status == S2_OK)
-            status = device->ops->sync(device, why);
-        kernel->finish(device, forward.state);
+    const s2_forward *const forward = gradients->forward;
+    S2_TRY(forward->kernel->run(device, &forward->problem, forward->state, why));
+    return device->ops->sync(device, why);
+}
+
+const char *s2_gradient_harness_forward_kernel(const s2_gradient_harness *gradients)
+{
+    return gradients->forward->kernel->traits->name;
+}
+
+const s2_plan *s2_gradient_harness_forward_plan(const s2_gradient_harness *gradients)
+{
+    return &gradients->forward->some;
+}
+
+/* ------------------------------------------------------------------ open and close */
+
+s2_status s2_gradient_harness_open(s2_gradient_harness *gradients, s2_device *device,
+                                   const s2_validate_request *request, s2_diag *why)
+{
+    *gradients = (s2_gradient_harness){.kv_head = request->few_heads ? request->pattern->n_kv_heads / 2 : -1};
+    S2_TRY(s2_harness_open(&gradients->harness, device, request, why));
+    S2_TRY(open_forward(gradients, why));
+    for (int32_t grad = 0; grad < S2_N_GRADIENT_KINDS; grad++) {
+        gradients->host[grad] = s2_malloc(whole_bytes(gradients, (s2_gradient_kind)grad));
+        if (gradients->host[grad] == NULL)
+            return S2_ENOMEM;
     }
-    s2_arena_release(&forward.arena);
-    return status;
+    if (!request->sinks)
+        return S2_OK;
+    gradients->host_d_sink = s2_malloc(gradients->harness.d_sink.n_bytes + 2 * S2_GUARD_BYTES);
+    return gradients->host_d_sink != NULL ? S2_OK : S2_ENOMEM;
+}
+
+void s2_gradient_harness_close(s2_gradient_harness *gradients)
+{
+    for (int32_t grad = 0; grad < S2_N_GRADIENT_KINDS; grad++)
+        s2_free(gradients->host[grad]);
+    s2_free(gradients->host_d_sink);
+    close_forward(gradients->forward);
+    s2_harness_close(&gradients->harness);
+    *gradients = (s2_gradient_harness){0};
 }
 
 /* ------------------------------------------------------------------ one run */

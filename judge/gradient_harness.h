@@ -17,18 +17,23 @@ typedef enum s2_gradient_kind {
 
 typedef struct s2_gradient_harness {
     s2_harness harness;                 /* its problem is a backward */
+    struct s2_forward *forward;         /* where o and lse come from */
     int32_t kv_head;                    /* the only one whose gradients are judged; -1: all */
     uint8_t *host[S2_N_GRADIENT_KINDS]; /* copies with guards */
     uint8_t *host_d_sink;               /* the same; NULL without sinks */
 } s2_gradient_harness;
 
-/* As s2_harness_open. */
+/* As s2_harness_open; o and lse will come from the device's best forward kernel. */
 s2_status s2_gradient_harness_open(s2_gradient_harness *gradients, s2_device *device,
                                    const s2_validate_request *request, s2_diag *why) S2_MUST_CHECK;
 void s2_gradient_harness_close(s2_gradient_harness *gradients);
 
-/* Compute o and lse of the harness's rows with the device's best forward kernel. S2_EUNSUPPORTED with why. */
+/* Compute o and lse of the harness's rows. */
 s2_status s2_gradient_harness_forward(s2_gradient_harness *gradients, s2_diag *why) S2_MUST_CHECK;
+
+/* The forward's kernel, and the plan that it runs: its lists may be coarser than those of the harness. */
+const char *s2_gradient_harness_forward_kernel(const s2_gradient_harness *gradients);
+const s2_plan *s2_gradient_harness_forward_plan(const s2_gradient_harness *gradients);
 
 /* Fill the gradients with NaN, run once, copy them to the host. */
 s2_status s2_gradient_harness_run(s2_gradient_harness *gradients, double *ms, s2_diag *why) S2_MUST_CHECK;

@@ -17,7 +17,7 @@
 #include "judge/gradient_harness.h"
 #include "judge/workload.h"
 
-enum { N_INPUTS = 6, LIMIT_KEYS_DRAWN = 64 };
+enum { N_INPUTS = 6, INPUT_O = 3, LIMIT_KEYS_DRAWN = 64 };
 
 typedef struct s2_grad_check {
     s2_gradient_harness *gradients;
@@ -63,7 +63,8 @@ static s2_status make(s2_grad_check *check, s2_diag *why)
     for (int32_t input = 0; input < 3; input++)
         S2_TRY(fetch(check, input));
     if (check->gradients->kv_head < 0) {
-        S2_TRY(s2_probe_poison(harness, check->host[1], check->host[2]));
+        S2_TRY(s2_probe_poison(harness, s2_gradient_harness_forward_plan(check->gradients), check->host[1],
+                               check->host[2]));
         S2_TRY(send(check, 1, &harness->k));
         S2_TRY(send(check, 2, &harness->v));
     }
@@ -107,6 +108,40 @@ static void mark_owned(const s2_gradient_harness *gradients, s2_gradient_kind gr
                 memset(mark + s2_tensor_at(s2_gradient_harness_tensor(gradients, grad), p->k_begin_tok, seq,
                                            k_tok, g),
                        1, n);
+}
+
+static bool is_finite(const s2_grad_check *check, int64_t at)
+{
+    const s2_attn_problem *const p = &check->problem;
+    for (int32_t d = 0; d < p->head_dim; d++)
+        if (!isfinite(s2_float_load(check->host[INPUT_O], p->dtype, at + d)))
+            return false;
+    return true;
+}
+
+/* Gradients of an output that is no number are none either, whoever computes them. */
+static s2_outcome check_forward(s2_grad_check *check)
+{
+    const s2_attn_problem *const p = &check->problem;
+    const s2_plan *const plan = &check->gradients->harness.some;
+    for (int32_t nth = 0; nth < plan->n_items; nth++) {
+        const s2_plan_item *const item = &plan->items[nth];
+        if (!s2_gradient_harness_looks_at(check->gradients, s2_pattern_kv_head(plan->pattern, item->head)))
+            continue;
+        int64_t end;
+        for (int64_t q_tok = s2_harness_item_queries(plan, item, &end); q_tok < end; q_tok++)
+            for (int32_t head = item->head; head < item->head + item->n_heads; head++) {
+                if (is_finite(check, s2_tensor_at(&p->o, p->q_begin_tok, item->seq, q_tok, head)))
+                    continue;
+                snprintf(check->out->reason, sizeof check->out->reason,
+                         "layer %d, head %d, sequence %d, query %lld: the output of %s, from which gradients "
+                         "begin, is not a number",
+                         plan->layer, head, item->seq, (long long)q_tok,
+                         s2_gradient_harness_forward_kernel(check->gradients));
+                return S2_OUTCOME_NAN;
+            }
+    }
+    return S2_OUTCOME_OK;
 }
 
 /* Stray bytes first, then numbers that are not finite. */
@@ -382,7 +417,8 @@ static s2_status run_again(s2_grad_check *check, s2_diag *why)
 static s2_status judge(s2_grad_check *check, s2_diag *why)
 {
     S2_TRY(make(check, why));
-    S2_TRY(s2_gradient_harness_run(check->gradients, NULL, why));
+    check->out->outcome = check_forward(check);
+    S2_STAGE(check->out, s2_gradient_harness_run(check->gradients, NULL, why));
     if (!check->request->few_heads)
         S2_TRY(check_memories(check));
     S2_STAGE(check->out, judge_values(check));

@@ -31,10 +31,9 @@ static uint64_t stream(const s2_numerics *check, uint64_t which)
 /* ------------------------------------------------------------------ poison */
 
 /* Which keys of one KV head any row may read: 0 block in no list, 1 block in a list, key unread, 2 read. */
-static s2_status mark_lists(const s2_harness *harness, int32_t seq, int32_t kv_head, uint8_t *mark,
+static s2_status mark_lists(const s2_plan *plan, int32_t seq, int32_t kv_head, uint8_t *mark,
                             s2_plan_list *list)
 {
-    const s2_plan *const plan = &harness->some;
     for (int32_t nth = 0; nth < plan->n_items; nth++) {
         const s2_plan_item *const item = &plan->items[nth];
         if (item->seq != seq || s2_pattern_kv_head(plan->pattern, item->head) != kv_head)
@@ -98,7 +97,7 @@ static void poison_keys(const s2_harness *harness, int32_t seq, int32_t kv_head,
     }
 }
 
-s2_status s2_probe_poison(const s2_harness *harness, uint8_t *k, uint8_t *v)
+s2_status s2_probe_poison(const s2_harness *harness, const s2_plan *beside, uint8_t *k, uint8_t *v)
 {
     const s2_plan *const plan = &harness->some;
     const bool rows_known = plan->n_items * (int64_t)plan->options.tile_tok <= 300000;
@@ -108,7 +107,9 @@ s2_status s2_probe_poison(const s2_harness *harness, uint8_t *k, uint8_t *v)
         uint8_t *const mark = s2_malloc((size_t)plan->seqs[seq].k_tok);
         for (int32_t g = 0; mark != NULL && status == S2_OK && g < plan->pattern->n_kv_heads; g++) {
             memset(mark, 0, (size_t)plan->seqs[seq].k_tok);
-            status = mark_lists(harness, seq, g, mark, &list);
+            status = mark_lists(plan, seq, g, mark, &list);
+            if (status == S2_OK && beside != NULL)
+                status = mark_lists(beside, seq, g, mark, &list);
             if (status == S2_OK && rows_known)
                 status = mark_rows(harness, seq, g, mark, &list);
             if (status == S2_OK)
@@ -130,7 +131,7 @@ static s2_status copy_and_poison(s2_numerics *check)
     const s2_device_ops *const ops = device->ops;
     S2_TRY(ops->copy_out(device, check->k, harness->problem.k.data, harness->k.n_bytes));
     S2_TRY(ops->copy_out(device, check->v, harness->problem.v.data, harness->v.n_bytes));
-    S2_TRY(s2_probe_poison(check->harness, check->k, check->v));
+    S2_TRY(s2_probe_poison(check->harness, NULL, check->k, check->v));
     S2_TRY(ops->copy_in(device, harness->problem.k.data, check->k, harness->k.n_bytes));
     return ops->copy_in(device, harness->problem.v.data, check->v, harness->v.n_bytes);
 }

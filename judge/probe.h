@@ -23,9 +23,11 @@ s2_status s2_probe_rows_choose(const s2_harness *harness, int64_t budget_pairs, 
 
 /*
  * Host copies of the harness's K and V: keys of blocks in no list become NaN; keys inside listed blocks that
- * no row reads become 30000. S2_ENOMEM.
+ * no row reads become 30000. `beside`: another plan whose kernel reads the same keys, and whose blocks may be
+ * larger, or NULL. S2_ENOMEM.
  */
-s2_status s2_probe_poison(const s2_harness *harness, uint8_t *k, uint8_t *v) S2_MUST_CHECK;
+s2_status s2_probe_poison(const s2_harness *harness, const s2_plan *beside, uint8_t *k,
+                          uint8_t *v) S2_MUST_CHECK;
 
 /* Put into out->symptom the rule that would explain what a convicted forward did; nothing where none does. */
 s2_status s2_probe_explain(s2_device *device, const s2_validate_request *request, s2_validation *out,

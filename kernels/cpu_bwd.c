@@ -373,7 +373,7 @@ static s2_status supports(const s2_device *device, const s2_attn_problem *proble
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "head dimension %d is above %d", problem->head_dim,
                            LIMIT_DIM);
     if (problem->plan != NULL &&
-        (problem->plan->options.tile_tok != TILE || problem->plan->options.key_tok != TILE))
+        (problem->plan->options.tile_tok != TILE || problem->plan->options.key_tok > TILE))
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the plan was cut for another kernel");
     return S2_OK;
 }

@@ -100,8 +100,7 @@ const s2_kernel_traits s2_traits_sm90_bwd = {.name = "sm90_bwd",
                                              .cuts = &split_columns,
                                              .joint_dim = 128,
                                              .dim_step = 8,
-                                             .most_dim = 256,
-                                             .finer_dim = 128};
+                                             .most_dim = 256};
 const s2_kernel_traits s2_traits_sm90_bwd_fused = {.name = "sm90_bwd_fused",
                                                    .rank = 45,
                                                    .tile_tok = 128,
@@ -131,11 +130,6 @@ bool s2_kernel_takes_dim(const s2_kernel_traits *traits, int32_t capability, int
     const bool small = capability > 80 && capability < 90 && traits->small_dim > 0;
     const int32_t most = small ? traits->small_dim : traits->most_dim;
     return (most == 0 || head_dim <= most) && (traits->dim_step == 0 || head_dim % traits->dim_step == 0);
-}
-
-bool s2_kernel_takes_finer(const s2_kernel_traits *traits, int32_t head_dim)
-{
-    return traits->finer_dim == 0 || head_dim <= traits->finer_dim;
 }
 
 /* ------------------------------------------------------------------ prefill and gradients */

@@ -53,7 +53,6 @@ typedef struct s2_kernel_traits {
     int32_t dim_step;           /* head dimensions that it takes are multiples of this; 0: any */
     int32_t most_dim;           /* ... and at most this; 0: any */
     int32_t small_dim;          /* ... and this on chips with 99 KiB of shared memory a block; 0: most_dim */
-    int32_t finer_dim;          /* up to this it takes patterns that need element masks; 0: at any */
 } s2_kernel_traits;
 
 extern const s2_kernel_traits s2_traits_ref_f64, s2_traits_cpu, s2_traits_cpu_bwd, s2_traits_cpu_decode,
@@ -65,9 +64,6 @@ const s2_kernel_traits *s2_kernel_traits_find(const char *name);
 
 /* Whether a kernel takes a head dimension on a chip. */
 bool s2_kernel_takes_dim(const s2_kernel_traits *traits, int32_t capability, int32_t head_dim);
-
-/* Whether a kernel takes patterns that need element masks at a head dimension. */
-bool s2_kernel_takes_finer(const s2_kernel_traits *traits, int32_t head_dim);
 
 /* How a kernel wants its plan cut. */
 s2_plan_options s2_kernel_cut(const s2_kernel_traits *traits, int32_t head_dim);

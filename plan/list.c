@@ -94,13 +94,14 @@ static size_t mask_len(const s2_plan *plan)
 
 static s2_status reserve_mask(const s2_plan *plan, s2_plan_list *list)
 {
-    if (list->n_masks == list->cap_masks) {
-        const int32_t cap = list->cap_masks * 2 + 4;
-        uint32_t *const grown = s2_realloc(list->bits, (size_t)cap * mask_len(plan) * sizeof *grown);
+    const size_t need = ((size_t)list->n_masks + 1) * mask_len(plan);
+    if (need > list->cap_words) {
+        const size_t cap = list->cap_words * 2 > need ? list->cap_words * 2 : 4 * need;
+        uint32_t *const grown = s2_realloc(list->bits, cap * sizeof *grown);
         if (grown == NULL)
             return S2_ENOMEM;
         list->bits = grown;
-        list->cap_masks = cap;
+        list->cap_words = cap;
     }
     memset(&list->bits[(size_t)list->n_masks * mask_len(plan)], 0, mask_len(plan) * sizeof *list->bits);
     return S2_OK;

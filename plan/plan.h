@@ -107,8 +107,8 @@ typedef struct s2_plan_list {
     int32_t cap_entries;
     uint32_t *bits;
     int32_t n_masks;
-    int32_t cap_masks;
-    s2_run *runs; /* scratch of the enumeration */
+    size_t cap_words; /* of bits: the next plan's masks may be larger */
+    s2_run *runs;     /* scratch of the enumeration */
     int64_t cap_runs;
 } s2_plan_list;
 void s2_plan_list_release(s2_plan_list *list);

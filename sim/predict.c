@@ -42,9 +42,7 @@ static bool is_like_measured(const s2_kernel_model *kernel, const s2_kernel_load
 /* A kernel may have learnt finer masks since its calibration; only the shape of its tile is fixed. */
 static bool takes(const s2_kernel_model *kernel, const s2_kernel_load *load)
 {
-    return (kernel->rows == 0 || kernel->rows == load->rows) &&
-           (load->whole_blocks || kernel->traits == NULL ||
-            s2_kernel_takes_finer(kernel->traits, load->head_dim));
+    return kernel->rows == 0 || kernel->rows == load->rows;
 }
 
 bool s2_predict_takes_dim(const s2_time_model *model, const s2_kernel_model *kernel, int32_t head_dim)

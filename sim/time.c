@@ -716,8 +716,7 @@ s2_status s2_time_attention(s2_arena *arena, const s2_pattern *pattern, const s2
     sim->imbalance = pair.own.imbalance;
     take_bounds(&own, &dense, options, sim);
     take_ranks(&own, pattern, options, sim);
-    /* a dense step's kernel may take gradients that the pattern's does not */
-    if (!other.predicted || (!side.predicted && options->phase == S2_TRAIN))
+    if (!other.predicted)
         return S2_OK;
     if (!side.predicted)
         guess_by_dense(&dense, &own);

@@ -55,25 +55,11 @@ Launch launch_of(int32_t head_dim, s2_dtype dtype)
     return NULL;
 }
 
-/* Refuses a plan that needs element masks. */
-s2_status refuse_finer(const s2_plan *plan, s2_diag *why)
-{
-    for (int32_t cls = 0; cls < plan->n_classes; cls++)
-        if (!plan->classes[cls].block_exact)
-            return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
-                               "the pattern of head %d is finer than 16-row slabs and whole key blocks",
-                               plan->classes[cls].first_head);
-    return S2_OK;
-}
-
 s2_status supports_plan(const s2_plan *plan, int32_t head_dim, s2_diag *why)
 {
     if (plan->options.tile_tok != TILE_TOK || plan->options.key_tok != key_step(head_dim) / 2 ||
         plan->pack_heads != 1)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the plan was cut for another kernel");
-    if (!s2_kernel_takes_finer(&s2_traits_sm90_bwd,
-                               head_dim)) /* NaN in dQ with blocks of 64: not understood */
-        S2_TRY(refuse_finer(plan, why));
     for (int32_t seq = 0; seq < plan->n_seqs; seq++)
         if (plan->seqs[seq].k_tok / plan->blk_tok + 1 >= S2_STEP_NOWHERE)
             return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes at most %d key blocks",
@@ -94,6 +80,17 @@ s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_d
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes groups of less than %d heads",
                            s2::BWD_LIMIT_GROUP);
     return problem->plan != NULL ? supports_plan(problem->plan, problem->head_dim, why) : S2_OK;
+}
+
+/* Refuses a plan that needs element masks. */
+s2_status refuse_finer(const s2_plan *plan, s2_diag *why)
+{
+    for (int32_t cls = 0; cls < plan->n_classes; cls++)
+        if (!plan->classes[cls].block_exact)
+            return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
+                               "the pattern of head %d is finer than 16-row slabs and whole key blocks",
+                               plan->classes[cls].first_head);
+    return S2_OK;
 }
 
 s2_status supports_fused(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
