@@ -200,8 +200,9 @@ static void gradients_may_be_cut_finer_than_the_forward_that_they_need(void **st
         s2_kernel kernel = *s2_kernel_find("cpu_bwd");
         cut.key_tok = number % 2 == 0 ? 32 : 16;
         kernel.traits = &cut;
-        const int32_t n = snprintf(text, sizeof text, "heads 4; kv-heads 2; head-dim 8; block 64; layers all: %s",
-                                   rules[number / 2 % 4]);
+        const int32_t n =
+            snprintf(text, sizeof text, "heads 4; kv-heads 2; head-dim 8; block 64; layers all: %s",
+                     rules[number / 2 % 4]);
         assert_int_equal(s2_pattern_parse(&arena, text, (size_t)n, NULL, &pattern, NULL), S2_OK);
         const s2_plan_seq seq = {.q_tok = number < 8 ? 150 : 1, .k_tok = 290};
         s2_validate_request request = s2_validate_request_init(device, &pattern, &seq, 1);
