@@ -11,6 +11,7 @@
 #include "sim/machine.h"
 #include "sim/units.h"
 #include "words/error.h"
+#include "words/reach.h"
 
 enum { TABLE_ROWS = 20, SHOWN_DIGITS = 8 };
 
@@ -461,7 +462,7 @@ static s2_status put_worth(const s2_found *found, const s2_found_design *best, s
     s2_report_scores_text("  scores: ", scored->scores, scored->scored, buf);
     s2_buf_puts(buf, "  ");
     if (worth.not_judged == NULL)
-        s2_report_worth_text(&worth, buf);
+        s2_worth_tell(&worth, buf);
     else
         s2_buf_puts(buf, "not judged: how well a model works with it (s2 reach says what is known of that)");
     if (unread >= 0)

@@ -13,6 +13,7 @@
 #include "sim/scores.h"
 #include "sim/units.h"
 #include "words/error.h"
+#include "words/reach.h"
 #include "words/size.h"
 
 /* The share of the bytes requested from L2 that need not come from device memory. */
@@ -1086,7 +1087,7 @@ static void text_worth(const s2_report_subject *subject, s2_buf *buf)
 {
     const s2_worth worth = worth_of(subject);
     line_begin("worth", buf);
-    s2_report_worth_text(&worth, buf);
+    s2_worth_tell(&worth, buf);
     s2_buf_puts(buf, "\n");
 }
 
@@ -1338,16 +1339,4 @@ void s2_report_worth_json(const s2_worth *worth, s2_buf *buf)
     s2_json_key_num(buf, "loss", worth->loss);
     s2_json_key_num(buf, "loss_error", s2_worth_loss_error);
     s2_json_end(buf, '}');
-}
-
-void s2_report_worth_text(const s2_worth *worth, s2_buf *buf)
-{
-    if (worth->not_judged != NULL)
-        s2_buf_printf(buf, "not judged: %s", worth->not_judged);
-    else
-        s2_buf_printf(
-            buf,
-            "recall %.2f over the training (rms error %.2f), loss on text %.3f nats a byte (rms error %.3f; "
-            "docs/worth.md)",
-            worth->recall, s2_worth_recall_error, worth->loss, s2_worth_loss_error);
 }

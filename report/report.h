@@ -42,7 +42,6 @@ void s2_report_types_json(const s2_sim_options *options, s2_buf *buf);
 
 /* What a small model learns with the pattern, each figure with its error; null if it was not judged. */
 void s2_report_worth_json(const s2_worth *worth, s2_buf *buf);
-void s2_report_worth_text(const s2_worth *worth, s2_buf *buf);
 
 /* The member `stack` where the subject is a foreign file: what its stack frees, and so keeps. */
 void s2_report_stack_json(const s2_report_subject *subject, double kept_bytes, s2_buf *buf);
