@@ -149,7 +149,8 @@ static const s2_option SHOW[] = {{"canonical", 'c', NULL, NULL,
 static const s2_option REACH[] = {
     OPT_LEN("8k"), {"phase", '\0', "prefill|decode", "prefill", "the phase whose rules apply", false, false},
     OPT_JSON,      OPT_SET,
-    OPT_DB,        OPT_END};
+    OPT_DB,        OPT_NO_DB,
+    OPT_END};
 
 static const s2_option MASK[] = {
     OPT_LEN("8k"),

@@ -9,8 +9,9 @@
 static void go_to(s2_explorer *e, s2_view_id view)
 {
     static const char *const ways[S2_N_VIEWS] = {
-        [S2_VIEW_DESIGN] = "\n",  [S2_VIEW_RECORD] = "r",       [S2_VIEW_RUNS] = "6",  [S2_VIEW_PARETO] = "5",
-        [S2_VIEW_OUTPUT] = "6\n", [S2_VIEW_COMPARE] = " j j c", [S2_VIEW_DESIGNS] = ""};
+        [S2_VIEW_DESIGN] = "\n", [S2_VIEW_RECORD] = "r",   [S2_VIEW_RUNS] = "6",
+        [S2_VIEW_PARETO] = "5",  [S2_VIEW_OUTPUT] = "6\n", [S2_VIEW_COMPARE] = " j j c",
+        [S2_VIEW_DESIGNS] = "",  [S2_VIEW_REACH] = "17"};
     s2_tui_state *const state = &e->session.state;
     if (ways[view] == NULL)
         state->views[++state->depth] = view;

@@ -144,6 +144,7 @@ static bool serve(s2_explorer *e)
     case S2_REQUEST_VALIDATE: s2_explorer_command(e, "validate"); break;
     case S2_REQUEST_PROVE: s2_explorer_command(e, "check"); break;
     case S2_REQUEST_PRICE: s2_explorer_command(e, "sim"); break;
+    case S2_REQUEST_MEASURE: s2_explorer_command(e, "reach"); break;
     case S2_REQUEST_AROUND: s2_explorer_around(e); break;
     case S2_REQUEST_TRY_EXPORT: s2_explorer_try_export(e); break;
     case S2_REQUEST_EXPORT: s2_explorer_export(e); break;

@@ -37,3 +37,7 @@ done
 
 printf 'size 112x32\n1\ndown ]\ndown right\nG k k k k k\n[ [ [ [\nk k left\ng j\ndump\n' >"$scratch/screen.txt"
 "$s2" tui --no-db --script "$scratch/screen.txt" --as png -o $out/workbench.png
+
+printf 'layers 4; heads 8; kv-heads 4; block 16; layers all: local 2 | stride 32 phase head+1; layers 2: stride 4\n' >"$scratch/weak.s2"
+printf 'size 112x32\n1 O\ntype %s\nenter\nG k k k k k\n[ [ [ [ [ [ [\n7\ndump\n' "$scratch/weak.s2" >"$scratch/screen.txt"
+"$s2" tui --no-db --script "$scratch/screen.txt" --as png -o $out/reach.png

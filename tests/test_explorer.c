@@ -598,6 +598,80 @@ static void panels_say_what_the_commands_print(void **state)
     }
 }
 
+/* ---- reach */
+
+/* Blanks and line ends as one blank each, as folding leaves them. */
+static char *squeezed(const char *text)
+{
+    char *const out = s2_calloc(strlen(text) + 2, 1);
+    size_t n = 0;
+    assert_non_null(out);
+    for (out[n++] = ' '; *text != '\0'; text++) {
+        const bool blank = strchr(" \n|", *text) != NULL;
+        if (!blank || out[n - 1] != ' ')
+            out[n++] = blank ? ' ' : *text;
+    }
+    return out;
+}
+
+/* Each line of the command but its first, which names the pattern, is on the screen. */
+static void compare_reach(const s2_session *session, const char *text)
+{
+    const s2_facts *const design = session->model.design;
+    const bool decode = design->question.phase == S2_DECODE;
+    char len[24];
+    snprintf(len, sizeof len, "%lld", (long long)design->followed.n_tok);
+    const char *const argv[] = {"reach", text, "--len", len, "--phase", decode ? "decode" : "prefill"};
+    char *const page = command(s2_cmd_reach, NULL, 6, argv), *rest = page;
+    s2_buf screen = {0};
+    s2_canvas_dump(&session->canvas, false, &screen);
+    s2_buf_add(&screen, "", 1);
+    assert_int_equal(screen.status, S2_OK);
+    char *const shown = squeezed(screen.data);
+    assert_non_null(strtok_r(page, "\n", &rest));
+    for (const char *line; (line = strtok_r(NULL, "\n", &rest)) != NULL;) {
+        char *const wanted = squeezed(line);
+        if (strstr(shown, wanted) == NULL)
+            fail_msg("'%s' is not on the screen of\n%s\n%s", line, text, screen.data);
+        s2_free(wanted);
+    }
+    s2_free(shown);
+    s2_buf_release(&screen);
+    free(page);
+}
+
+static void the_view_of_reach_says_what_the_command_prints(void **state)
+{
+    (void)state;
+    static const char *const lengths[] = {"1k", "2k", "4k"}, *const phases[] = {"prefill", "decode", "train"};
+    s2_rng rng = {s2_test_seed(37)};
+    for (int64_t n = 0; n < (s2_test_cases(400) + 9) / 10; n++) {
+        s2_arena arena = {0};
+        s2_buf text = {0};
+        s2_session session;
+        const s2_gen_spec options = {.most_layers = 4,
+                                     .most_heads = 8,
+                                     .explicit_terms = n % 4 == 0,
+                                     .dynamic_terms = true,
+                                     .not_causal = true};
+        s2_pattern *const pattern = s2_gen_spec_pattern(&rng, &options, &arena);
+        const asked ask = {lengths[s2_rng_below(&rng, 3)], phases[s2_rng_below(&rng, 3)], "h200", "as-dtype"};
+        s2_pattern_print(pattern, &text);
+        s2_buf_add(&text, "", 1);
+        draw_design(&session, text.data, &ask);
+        s2_session_key(&session, '7');
+        assert_int_equal(s2_session_resize(&session, 400, 200), S2_OK);
+        s2_session_draw(&session);
+        /* the text of a mask names a file, which is not read here */
+        assert_true(session.model.design->followed.asked || session.model.design->status != S2_OK);
+        if (session.model.design->followed.asked && session.model.design->followed.status == S2_OK)
+            compare_reach(&session, text.data);
+        s2_session_release(&session);
+        s2_buf_release(&text);
+        s2_arena_release(&arena);
+    }
+}
+
 /* What the line of a label has from a column on. */
 static const char *value_of(const char *screen, const char *label, int col)
 {
@@ -774,6 +848,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(panels_say_what_the_commands_print),
+        cmocka_unit_test(the_view_of_reach_says_what_the_command_prints),
         cmocka_unit_test(columns_of_a_comparison_say_what_the_commands_print),
         cmocka_unit_test(a_damaged_session_file_is_survived),
         cmocka_unit_test(what_is_chosen_and_filled_in_is_shown),

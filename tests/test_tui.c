@@ -358,7 +358,7 @@ static const struct {
                {"filter", "/us<900"},   {"pareto", "5j"},      {"record", "jr"},
                {"runs", "6jj"},         {"output", "6\n"},     {"formats", "1x"},
                {"export", "1xdk\n"},    {"views", "w"},        {"validate", "jv"},
-               {"around", "1a"}};
+               {"around", "1a"},        {"reach", "17"},       {"reach-design", "j\n7"}};
 
 static void check_golden(const char *name, const s2_buf *buf)
 {
@@ -599,8 +599,8 @@ static bool marks_more(const s2_canvas *canvas)
 static void check_said(s2_session *session, int view)
 {
     /* these have texts of their own, which a small screen cuts */
-    const bool long_texts =
-        view == S2_VIEW_BENCH || view == S2_VIEW_DESIGN || view == S2_VIEW_TOUR || view == S2_VIEW_HELP;
+    const bool long_texts = view == S2_VIEW_BENCH || view == S2_VIEW_DESIGN || view == S2_VIEW_TOUR ||
+                            view == S2_VIEW_HELP || view == S2_VIEW_REACH;
     for (int32_t rows = 8; rows <= 60; rows += 4)
         for (int32_t cols = 40; cols <= 200; cols += 40) {
             assert_int_equal(s2_session_resize(session, rows, cols), S2_OK);

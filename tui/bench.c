@@ -573,6 +573,7 @@ s2_status s2_question_options(const s2_question *question, s2_arena *arena, s2_s
 void s2_facts_release(s2_facts *facts)
 {
     s2_arena_release(&facts->late.arena);
+    s2_arena_release(&facts->followed.arena);
     s2_arena_release(&facts->arena);
     *facts = (s2_facts){.status = S2_EINVAL};
 }

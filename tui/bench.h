@@ -13,6 +13,7 @@
 #include "coverage/prove.h"
 #include "pattern/parse.h"
 #include "pattern/view.h"
+#include "reach/hops.h"
 #include "sim/price.h"
 #include "tui/grid.h"
 
@@ -160,6 +161,20 @@ typedef struct s2_late {
     double loss;
 } s2_late;
 
+/* What `s2 reach` says, derived where nobody waits, for the view that shows it. */
+typedef struct s2_followed {
+    s2_arena arena;
+    bool asked;               /* the rest is final */
+    s2_status status;         /* S2_OK: everything below is set; S2_ELIMIT: too large to follow */
+    int64_t n_tok;            /* followed: the question's context, or its beginning where that is long */
+    const char *page;         /* lines */
+    const s2_known *known;    /* [n_layers] */
+    int32_t n_octaves;        /* of distance (reach/stack.h): */
+    double heads[S2_OCTAVES]; /* that read a pair, mean */
+    double least_heads[S2_OCTAVES]; /* of the pair with the least */
+    double flow[S2_OCTAVES];        /* to the last query, relative to dense */
+} s2_followed;
+
 typedef struct s2_facts {
     s2_arena arena;
     int64_t serial; /* identifies them in their session; 0: they belong to none */
@@ -184,6 +199,7 @@ typedef struct s2_facts {
     double token_density;
     double imbalance;
     s2_late late;
+    s2_followed followed;
 } s2_facts;
 
 /* The facts can always be released; facts->status says how it went. */
@@ -192,6 +208,10 @@ void s2_facts_release(s2_facts *facts);
 
 /* From facts whose status is S2_OK; asked is true afterwards. */
 void s2_facts_late(const s2_facts *facts, s2_late *out);
+/* The same for what `s2 reach` says; a long context is followed only at its beginning. */
+void s2_facts_follow(const s2_facts *facts, s2_followed *out);
+/* What queries know after a layer. */
+s2_known s2_known_after(const s2_stack *stack, const s2_hops *hops, int32_t layer);
 s2_tally s2_facts_tally(const s2_facts *facts);
 /* The n_heads heads of one layer, in the arena; dynamic terms count only what they certainly read. */
 s2_status s2_facts_views(const s2_facts *facts, s2_arena *arena, int32_t layer,

@@ -59,6 +59,7 @@ static const s2_binding BINDINGS[] = {
     {S2_ACT_VALIDATE, SUBJECTS, {'v'}, "v", "validate", "run a kernel on it, in the background"},
     {S2_ACT_PROVE, SUBJECTS, {'p'}, "p", "prove", "s2 check it without the screen's limit"},
     {S2_ACT_PRICE, SUBJECTS, {'m'}, "m", "price", "s2 sim it, also where the screen gives no price"},
+    {S2_ACT_MEASURE, IN(REACH), {'m'}, "m", "measure", "s2 reach at the whole length, beside the screen"},
     {S2_ACT_AROUND, IN(BENCH), {'a'}, "a", "search around", "prove and price the designs around this one"},
     {S2_ACT_EXPORT, SUBJECTS, {'x'}, "x", "export", "choose a format, see the loss, write the file"},
     {S2_ACT_RECORD, ROWS & ~IN(RECORD), {'r'}, "r", "record", "what is stored of it: notes, runs, needles"},

@@ -32,6 +32,8 @@ extern "C" {
       S2_REQUEST_FRONT, true, "designs that no other one beats, walked from end to end")                     \
     X(RUNS, runs, "runs", '6', "6", "what runs in the background, and what ran", S2_REQUEST_RUNS, true,      \
       "what runs in the background, and what ran")                                                           \
+    X(REACH, reach, "reach", '7', "7", "how far information gets, layer by layer", S2_REQUEST_NONE, true,    \
+      "how far information gets through the layers, and the worth")                                          \
     X(DESIGN, design, "design", 0, "", "", S2_REQUEST_NONE, false,                                           \
       "one design: what it reads, proves and costs")                                                         \
     X(COMPARE, compare, "compare", 0, "", "", S2_REQUEST_NONE, true, "the marked designs side by side")      \
@@ -110,6 +112,7 @@ typedef enum s2_action {
     S2_ACT_BRUSH,
     S2_ACT_OF_RUN,
     S2_ACT_REACH,
+    S2_ACT_MEASURE,
     S2_ACT_SAVE,
     S2_ACT_MARK,
     S2_ACT_COMPARE,

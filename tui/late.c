@@ -8,7 +8,6 @@
 
 #include "base/alloc.h"
 #include "base/arith.h"
-#include "reach/hops.h"
 #include "reach/worth.h"
 #include "tui/view.h"
 #include "words/explain.h"
@@ -92,6 +91,13 @@ static s2_status find_worth(const s2_facts *facts, s2_arena *scratch, s2_late *l
 /* Bit matrices of more blocks take seconds; the screen says for how many tokens the result is. */
 enum { REACH_BLOCKS = 512 };
 
+s2_known s2_known_after(const s2_stack *stack, const s2_hops *hops, int32_t layer)
+{
+    const s2_receptive r = hops->receptive[layer];
+    return (s2_known){(double)r.last / s2_stack_n_keys(stack, stack->n_blk - 1),
+                      (double)r.least / s2_stack_n_keys(stack, r.least_query)};
+}
+
 static s2_status find_reach(const s2_facts *facts, s2_arena *scratch, s2_late *late)
 {
     const s2_pattern *const pattern = &facts->pattern;
@@ -104,11 +110,8 @@ static s2_status find_reach(const s2_facts *facts, s2_arena *scratch, s2_late *l
     s2_known *const known = S2_NEW(&late->arena, s2_known, pattern->n_layers);
     if (known == NULL)
         return S2_ENOMEM;
-    for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
-        const s2_receptive *const r = &hops.receptive[layer];
-        known[layer] = (s2_known){(double)r->last / s2_stack_n_keys(&stack, stack.n_blk - 1),
-                                  (double)r->least / s2_stack_n_keys(&stack, r->least_query)};
-    }
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++)
+        known[layer] = s2_known_after(&stack, &hops, layer);
     late->reach = known;
     late->reach_tok = n_tok;
     late->hops = hops.layers;

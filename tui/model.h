@@ -206,6 +206,7 @@ typedef enum s2_request {
     S2_REQUEST_VALIDATE,
     S2_REQUEST_PROVE,
     S2_REQUEST_PRICE,
+    S2_REQUEST_MEASURE,
     S2_REQUEST_AROUND,
     S2_REQUEST_TRY_EXPORT, /* to state->format, only to say what that would lose */
     S2_REQUEST_EXPORT,

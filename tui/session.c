@@ -266,11 +266,15 @@ static int32_t shown_slot(const s2_session *session)
                : -1;
 }
 
+/* no heads: not built yet */
+static bool is_built(const s2_facts *facts)
+{
+    return facts->status == S2_OK && facts->pattern.n_heads > 0;
+}
+
 static bool lacks_late(const s2_session *session, int32_t slot)
 {
-    const s2_facts *const facts = &session->facts[slot];
-    return facts->status == S2_OK && facts->pattern.n_heads > 0 &&
-           !facts->late.asked; /* no heads: not built yet */
+    return is_built(&session->facts[slot]) && !session->facts[slot].late.asked;
 }
 
 /* The first of the compared designs whose late facts are missing, -1 for none. */
@@ -295,17 +299,28 @@ static int32_t late_slot(const s2_session *session)
                : -1;
 }
 
-bool s2_session_longs(const s2_session *session)
+/* The facts whose reach is shown, but was not followed yet; else NULL. */
+static const s2_facts *unfollowed(const s2_session *session)
 {
-    return late_slot(session) >= 0;
+    const s2_facts *const facts = session->state.views[session->state.depth] == S2_VIEW_REACH
+                                      ? s2_view_facts(&session->model, &session->state)
+                                      : NULL;
+    return facts != NULL && is_built(facts) && !facts->followed.asked ? facts : NULL;
 }
 
-/* Late facts come last, when no knob is being turned: they need the plans of all layers. */
+bool s2_session_longs(const s2_session *session)
+{
+    return late_slot(session) >= 0 || unfollowed(session) != NULL;
+}
+
+/* Late facts and reach come last, when no knob is being turned: they need the plans of all layers, or all pairs. */
 static bool next_late(s2_session *session, s2_order *order)
 {
     if ((session->deferred && !session->calm) || !s2_session_longs(session))
         return false;
-    *order = (s2_order){.slot = S2_ORDER_LATE, .of = &session->facts[late_slot(session)]};
+    const int32_t late = late_slot(session);
+    *order = late >= 0 ? (s2_order){.slot = S2_ORDER_LATE, .of = &session->facts[late]}
+                       : (s2_order){.slot = S2_ORDER_REACH, .of = unfollowed(session)};
     return true;
 }
 
@@ -319,6 +334,8 @@ void s2_order_do(s2_order *order)
     const char *const text = order->text.data != NULL ? order->text.data : "";
     if (order->slot == S2_ORDER_LATE) {
         s2_facts_late(order->of, &order->late);
+    } else if (order->slot == S2_ORDER_REACH) {
+        s2_facts_follow(order->of, &order->followed);
     } else if (order->slot >= 0) {
         s2_facts_build(text, order->text.len, &order->question, &order->facts);
     } else {
@@ -350,8 +367,10 @@ static void take_facts(s2_session *session, s2_order *order)
 static void take_late(s2_session *session, const s2_order *order)
 {
     for (int32_t slot = 0; slot < S2_N_SLOTS; slot++)
-        if (&session->facts[slot] == order->of)
+        if (&session->facts[slot] == order->of && order->slot == S2_ORDER_LATE)
             session->facts[slot].late = order->late;
+        else if (&session->facts[slot] == order->of)
+            session->facts[slot].followed = order->followed;
 }
 
 void s2_session_take(s2_session *session, s2_order *order)
@@ -361,7 +380,7 @@ void s2_session_take(s2_session *session, s2_order *order)
                                                  : order->grid.status);
     if (order->slot >= 0)
         take_facts(session, order);
-    else if (order->slot == S2_ORDER_LATE)
+    else if (order->slot != S2_ORDER_MASK)
         take_late(session, order);
     else
         s2_grids_put(&session->grids, &order->grid);

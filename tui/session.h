@@ -31,8 +31,8 @@ enum {
     S2_N_SLOTS = S2_SLOT_COMPARE + S2_TUI_COMPARE
 };
 
-/* A slow piece of work: to derive the facts of a slot or, from existing facts, a mask or their late part. */
-enum { S2_ORDER_MASK = -1, S2_ORDER_LATE = -2 };
+/* A slow piece of work: to derive the facts of a slot or, from existing facts, a mask, their late part or reach. */
+enum { S2_ORDER_MASK = -1, S2_ORDER_LATE = -2, S2_ORDER_REACH = -3 };
 typedef struct s2_order {
     int32_t slot; /* or S2_ORDER_... */
     s2_buf text;
@@ -41,6 +41,7 @@ typedef struct s2_order {
     const s2_facts *of;
     s2_mask_image grid;
     s2_late late;
+    s2_followed followed;
 } s2_order;
 
 typedef struct s2_session {

@@ -22,6 +22,19 @@ void s2_view_push(s2_tui_state *state, s2_view_id id)
         state->views[++state->depth] = id;
 }
 
+const s2_facts *s2_view_facts(const s2_tui_model *model, const s2_tui_state *state)
+{
+    const s2_view_id shown = s2_view_shown(state), view = s2_view_entered(state);
+    if (shown == S2_VIEW_BENCH)
+        return model->bench;
+    if (shown == S2_VIEW_DESIGN)
+        return model->design;
+    if (shown != S2_VIEW_REACH)
+        return NULL;
+    const bool stored = view == S2_VIEW_DESIGN || view == S2_VIEW_DESIGNS || view == S2_VIEW_RECORD;
+    return stored && model->design != NULL ? model->design : model->bench;
+}
+
 /* ---- where things are */
 
 /* Rows that tell what changes do to the figures, and the worth; 0 if there is no room. */

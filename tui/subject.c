@@ -14,10 +14,9 @@ static const s2_tui_row *row_at(const s2_tui_model *model, const s2_tui_state *s
     return state->cursor >= 0 && state->cursor < model->n_rows ? &model->rows[state->cursor] : NULL;
 }
 
-/* The stored design that the view is about, under the cursor or open; 0 if there is none. */
-static int64_t subject_of(const s2_tui_model *model, const s2_tui_state *state)
+int64_t s2_subject_id(const s2_tui_model *model, const s2_tui_state *state)
 {
-    const s2_view_id view = s2_view_shown(state);
+    const s2_view_id view = s2_view_entered(state);
     if (view == S2_VIEW_DESIGN || view == S2_VIEW_RECORD)
         return state->design_id;
     const s2_tui_row *const row = row_at(model, state);
@@ -111,7 +110,7 @@ void s2_subject_print(const s2_tui_model *model, const s2_facts *facts, s2_buf *
 
 bool s2_subject_handle(const s2_tui_model *model, s2_tui_state *state, s2_action action)
 {
-    const int64_t id = subject_of(model, state);
+    const int64_t id = s2_subject_id(model, state);
     if (id == 0 && s2_view_shown(state) != S2_VIEW_BENCH)
         return false;
     state->subject_id = id;

@@ -100,9 +100,8 @@ void s2_tui_paste(const s2_tui_model *model, s2_tui_state *state, const char *te
 /* The main pattern of the view if repairs of it are known, which the footer names; else NULL. */
 static const s2_facts *repaired(const s2_tui_model *model, const s2_tui_state *state)
 {
-    const s2_facts *const shown = s2_view_shown(state) == S2_VIEW_BENCH    ? model->bench
-                                  : s2_view_shown(state) == S2_VIEW_DESIGN ? model->design
-                                                                           : NULL;
+    const bool mends = s2_binding_of(s2_view_shown(state), S2_ACT_REPAIR) != NULL;
+    const s2_facts *const shown = mends ? s2_view_facts(model, state) : NULL;
     return shown != NULL && shown->status == S2_OK && shown->late.n_offers > 0 ? shown : NULL;
 }
 
@@ -218,10 +217,7 @@ static void draw_title(const s2_tui_model *model, const s2_tui_state *state, s2_
     s2_canvas_clip(canvas, (s2_rect){line.row, line.col, 1, draw_corner(model, state, canvas, line)});
     int32_t col = s2_canvas_printf(canvas, line.row, 1, S2_STYLE_BAR, "s2 %s", s2_view_info_of(id)->title);
     const bool compares = id == S2_VIEW_COMPARE && model->n_compare > 0;
-    const s2_facts *const facts = id == S2_VIEW_BENCH    ? model->bench
-                                  : id == S2_VIEW_DESIGN ? model->design
-                                  : compares             ? model->compare[0]
-                                                         : NULL;
+    const s2_facts *const facts = compares ? model->compare[0] : s2_view_facts(model, state);
     if (id == S2_VIEW_DESIGN || id == S2_VIEW_RECORD)
         col = s2_canvas_printf(canvas, line.row, col + 2, S2_STYLE_BAR, "%s", state->design_name);
     if (facts != NULL && facts->status == S2_OK && compares)

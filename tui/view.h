@@ -28,6 +28,19 @@ static inline s2_view_id s2_view_shown(const s2_tui_state *state)
     return state->views[state->depth];
 }
 
+/* The same, but for reach the view from which it was entered, whose design it is about. */
+static inline s2_view_id s2_view_entered(const s2_tui_state *state)
+{
+    const bool beneath = s2_view_shown(state) == S2_VIEW_REACH && state->depth > 0;
+    return state->views[beneath ? state->depth - 1 : state->depth];
+}
+
+/*
+ * The facts that the view is mainly about, NULL for none: the workbench's, the open design's; reach is of the design
+ * from which it was entered, else of the workbench.
+ */
+const s2_facts *s2_view_facts(const s2_tui_model *model, const s2_tui_state *state);
+
 /* Remember the workbench's pattern before a change, so that the change can be undone. */
 void s2_bench_remember(s2_tui_state *state);
 /* Undo one change, or redo it; false if there is none. */
@@ -87,6 +100,9 @@ int32_t s2_fold_draw(const char *text, s2_style style, s2_canvas *canvas, s2_rec
 
 /* Validate, export, tag, note, star, trash, record, edit and the like; false for any other action. */
 bool s2_subject_handle(const s2_tui_model *model, s2_tui_state *state, s2_action action);
+
+/* The stored design that the view is about, under the cursor or open; 0 if there is none. */
+int64_t s2_subject_id(const s2_tui_model *model, const s2_tui_state *state);
 
 /* The canonical text on one line, terminated. */
 void s2_pattern_line(const s2_pattern *pattern, s2_buf *text);
