@@ -273,7 +273,8 @@ static const struct {
     {"palette", ":zoom"},
     {"bench-stride", "~j]"}, /* seen whole before the next change, which is compared with its late facts */
     {"bench-broken", "jl"},
-    {"formats", "xmegatron"},
+    {"reach", "7"},
+    {"formats", "qxmegatron"},
     {"command", "~="},
     {"log", "~3"},
     {"help", "1?"},

@@ -168,14 +168,15 @@ static void print_rest(teller *t)
     for (int32_t layer = 1; layer < p->n_layers; layer++)
         if (t->m->worth.layers[layer].coverage > t->m->worth.layers[best].coverage)
             best = layer;
-    if (t->m->stack.exact)
+    if (t->m->stack.exact) {
         s2_buf_printf(buf, "window     %lld tokens that every head of every layer reads\n",
                       (long long)tokens(t, t->m->readers.window));
-    else
-        s2_buf_printf(
-            buf,
-            "window     at most %lld tokens: every head of every layer reads %d blocks, whole or in part\n",
-            (long long)tokens(t, t->m->readers.window), (int)t->m->readers.window);
+    } else {
+        s2_buf_printf(buf, "window     at most %lld tokens: every head of every layer reads ",
+                      (long long)tokens(t, t->m->readers.window));
+        s2_buf_count(buf, t->m->readers.window, "block");
+        s2_buf_puts(buf, ", whole or in part\n");
+    }
     s2_buf_printf(buf, "flow       least %s of dense, from key block %d to the last query\n",
                   s2_decimal(t->m->flow.least, 3).text, (int)t->m->flow.least_key);
     s2_buf_printf(buf,
