@@ -36,6 +36,8 @@ def _torch_view(value: Any, name: str) -> View:
     torch = sys.modules["torch"]
     if value.layout is not torch.strided or value.device.type not in ("cpu", "cuda"):
         raise ArgumentError(f"{name}: a dense tensor on a CPU or a CUDA device is wanted, not {value.layout} on {value.device}")
+    if value.is_nested:
+        raise ArgumentError(f"{name}: a dense tensor is wanted, not a nested one")
     if value.is_neg() or value.is_conj():
         raise ArgumentError(f"{name}: a view that is yet to be negated or conjugated; resolve it first")
     device = "cpu" if value.device.type == "cpu" else f"gpu:{value.device.index}"
@@ -71,6 +73,15 @@ def view(value: Any, name: str, dims: tuple[int, ...] = (3, 4)) -> View:
         raise ArgumentError(f"{name}: a stride is negative")
     if found.address % 16 != 0:
         raise ArgumentError(f"{name}: its data must begin at a multiple of 16 bytes")
+    return found
+
+
+def like(first: Any, value: Any, name: str, dims: tuple[int, ...] = (3, 4)) -> View:
+    """The same, of the kind of the first: a NumPy array beside a tensor would lose the tensor's gradients without a word."""
+    found = view(value, name, dims)
+    if is_torch(first) is not is_torch(value):
+        kind = "a torch tensor" if is_torch(first) else "a NumPy array"
+        raise ArgumentError(f"{name}: {kind} is wanted, as the first argument is, not {type(value).__name__}")
     return found
 
 

@@ -276,6 +276,12 @@ def integer(value: Any, name: str, least: int, most: int = 2**31 - 1) -> int:
     return number
 
 
+def flag(value: Any, name: str) -> bool:
+    if value is not True and value is not False:
+        raise ArgumentError(f"{name}: {value!r} is neither True nor False")
+    return value
+
+
 def integers(values: Any, name: str, least: int, most: int = 2**31 - 1) -> list[int]:
     """A list of such numbers, or an array's."""
     values = values.tolist() if hasattr(values, "tolist") else values

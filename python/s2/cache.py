@@ -10,7 +10,7 @@ from typing import Any, Optional, Sequence, Union
 
 from . import _lib
 from ._arrays import View, alike, empty, is_torch, view
-from ._lib import ArgumentError, ReleasedError, UnsupportedError
+from ._lib import ArgumentError, MemoryFullError, ReleasedError, UnsupportedError
 from .attention import DECODING, Plan, _scale, _sinks, _softcap, new_plan, on, stream_of
 from .pattern import Pattern
 
@@ -55,10 +55,15 @@ class Cache:
         self._plans: collections.OrderedDict[tuple, tuple[Plan, Any]] = collections.OrderedDict()
         self._places: dict[tuple, Any] = {}  # of the tokens of the last append
         self._step: Any = None  # the Step that runs at this moment
+        self._options = {"layout": layout, "page": page, "pages": pages}
         options = _lib.CCacheOptions(layout=_lib.word(layout, "layout", LAYOUTS), page_tok=_lib.integer(page, "page", 0, 65536),
                                      step_tok=self.step, cap_pages=_lib.integer(pages, "pages", 0))
         self._handle = _lib.Handle("cache", "cache")
         self._fresh: dict[int, int] = {}  # sequence: the tokens of the last append
+        self._held: dict[int, int] = {}  # sequence: all its tokens
+        self._unsure: set[int] = set()  # sequences whose append was cut off: by an error of torch's, or a key of the user's
+        self._short = False  # the arrays may be smaller than what the library counts on
+        self._rows = 0  # what they have had since they grew last
         _lib.call("cache_open", pattern._handle.value, ctypes.byref(options), ctypes.byref(self._handle.pointer))
         if pages:
             self._grow(pages * self._usage().page_slots)
@@ -72,46 +77,107 @@ class Cache:
             raise ArgumentError(f"like: dtype {dtype} is not one of {', '.join(_lib.DTYPES)}")
         if is_torch(like) and like.device.type not in ("cpu", "cuda"):
             raise ArgumentError(f"like: on {like.device}, neither a CPU nor a CUDA device")
-        made = empty(like, (slots, self.head_dim), dtype)
+        try:
+            made = empty(like, (slots, self.head_dim), dtype)
+        except (MemoryError, RuntimeError) as failure:
+            raise MemoryFullError(f"pages: no memory for {slots} keys of {self.head_dim}: {str(failure).splitlines()[0]}") from failure
         made[:] = 0
         return made
+
+    def __deepcopy__(self, memo: Any) -> "Cache":
+        """The same sequences, by the same numbers, in arrays of its own."""
+        with self._lock:
+            self._handle.value
+            self._whole(list(self._held))
+            made = Cache(self.pattern, self.keys, head_dim=self.head_dim, step=self.step, **self._options)
+            for number in range(max(self._held, default=-1) + 1):
+                made.open()
+            for number in set(made._held) - set(self._held):
+                made.drop(number)
+            for number, tokens in self._held.items():
+                if tokens:
+                    made.append(number, tokens)
+                    self._copy_to(made, number)
+            made._fresh = dict(self._fresh)
+        return made
+
+    def _copy_to(self, other: "Cache", number: int) -> None:
+        """What both hold of a sequence: a page is held as long as a later query may read it, however it came to be."""
+        import numpy
+
+        for layer in range(self.pattern.layers):
+            for head in range(self.pattern.kv_heads):
+                mine, its = (numpy.array(one.slots(number, layer, head, 0, self._held[number])) for one in (self, other))
+                both = (mine >= 0) & (its >= 0)
+                index = [sys.modules["torch"].from_numpy(one[both]).to(self.keys.device) if is_torch(self.keys) else one[both] for one in (its, mine)]
+                other.keys[index[0]] = self.keys[index[1]]
+                other.values[index[0]] = self.values[index[1]]
+
+    def __copy__(self) -> "Cache":
+        raise UnsupportedError("cache: it has arrays that only one object may have; fork() copies a sequence, copy.deepcopy() all of it")
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise UnsupportedError("cache: its pages are of this process, and cannot be pickled")
 
     def close(self) -> None:
         """Give everything back; later calls raise ReleasedError."""
         with self._lock:
+            self._idle("close")
             self._plans.clear()
             self._places.clear()
             self._handle.close()
             self.keys = self.values = None
+
+    def _idle(self, what: str) -> None:
+        if self._step is not None:
+            raise ArgumentError(f"body: {what} inside of a step, which makes the room for its tokens itself")
 
     @property
     def closed(self) -> bool:
         return not self._handle.pointer.value
 
     def _sequence(self, sequence: Any) -> int:
-        return _lib.integer(sequence, "sequence", 0)
+        """Of a call for one sequence; one whose append was cut off can only be dropped."""
+        number = _lib.integer(sequence, "sequence", 0)
+        if number in self._unsure:
+            raise ArgumentError(f"sequence: an append to {number} was cut off, so it can only be dropped")
+        return number
+
+    def _whole(self, numbers: Sequence[int]) -> None:
+        """Before the arrays are read or written: they have room for all that the library counts on."""
+        if self._unsure and not self._unsure.isdisjoint(numbers):
+            self._sequence(next(one for one in numbers if one in self._unsure))
+        if self._short:
+            self._grow(self._usage().pool_slots)
+        if min(self.keys.shape[0], self.values.shape[0]) < self._rows:
+            raise ArgumentError(f"keys, values: {self._rows} rows were here, which the cache's pages lie in")
 
     def open(self) -> int:
         """An empty sequence."""
         out = ctypes.c_int32()
         with self._lock:
             _lib.call("cache_sequence", self._handle.value, ctypes.byref(out))
-            self._fresh.pop(out.value, None)
+            self._held[out.value] = 0
         return out.value
 
     def fork(self, sequence: int) -> int:
         """A second sequence with the same tokens, sharing pages until one of the two writes."""
         out = ctypes.c_int32()
         with self._lock:
-            _lib.call("cache_fork", self._handle.value, self._sequence(sequence), ctypes.byref(out))
-            self._fresh.pop(out.value, None)
+            number = self._sequence(sequence)
+            _lib.call("cache_fork", self._handle.value, number, ctypes.byref(out))
+            self._held[out.value] = self._held[number]
         return out.value
 
     def drop(self, sequence: int) -> None:
         """End a sequence; its pages go back."""
         with self._lock:
-            _lib.call("cache_drop", self._handle.value, self._sequence(sequence))
-            self._fresh.pop(sequence, None)
+            number = _lib.integer(sequence, "sequence", 0)
+            self._idle("drop")
+            _lib.call("cache_drop", self._handle.value, number)
+            self._held.pop(number)
+            self._fresh.pop(number, None)
+            self._unsure.discard(number)
 
     def tokens(self, sequence: int) -> int:
         out = ctypes.c_int32()
@@ -133,23 +199,37 @@ class Cache:
 
     def append(self, sequence: Union[int, Sequence[int]], tokens: int) -> None:
         """Room for so many more tokens; pages that nobody needs any more go back."""
-        moves, count = ctypes.POINTER(_lib.CMove)(), ctypes.c_int32()
         with self._lock:
-            handle = self._handle.value
-            tokens = _lib.integer(tokens, "tokens", 1, _lib.LIMIT_TOK)
+            self._handle.value
+            self._idle("append")
+            tokens, numbers = _lib.integer(tokens, "tokens", 1, _lib.LIMIT_TOK), self._listed(sequence)
+            for one in numbers:  # all of them before any has room
+                self._sequence(one)
+                if one not in self._held:
+                    raise ArgumentError(f"sequence: the cache has no sequence {one}")
+                if self._held[one] + tokens > _lib.LIMIT_TOK:
+                    raise ArgumentError(f"tokens: sequence {one} would have more than {_lib.LIMIT_TOK}")
             self._places.clear()
-            for one in self._listed(sequence):
-                self._fresh.pop(one, None)
-                _lib.call("cache_append", handle, one, tokens, ctypes.byref(moves), ctypes.byref(count))
-                if count.value:
-                    self._grow(self._usage().pool_slots)
-                    self._move(moves[:count.value])
-                self._fresh[one] = tokens
+            for one in numbers:
+                self._append(one, tokens)
             self._grow(self._usage().pool_slots)
+
+    def _append(self, number: int, tokens: int) -> None:
+        moves, count = ctypes.POINTER(_lib.CMove)(), ctypes.c_int32()
+        self._fresh.pop(number, None)
+        self._unsure.add(number)  # until all is done: a signal may come between any two lines
+        self._short = True
+        _lib.call("cache_append", self._handle.value, number, tokens, ctypes.byref(moves), ctypes.byref(count))
+        if count.value:
+            self._grow(self._usage().pool_slots)
+            self._move(moves[:count.value])
+        self._fresh[number] = tokens
+        self._held[number] += tokens
+        self._unsure.discard(number)
 
     def _listed(self, sequences: Union[int, Sequence[int]]) -> list[int]:
         """One sequence or several, each once."""
-        if not isinstance(sequences, (list, tuple, range)) and not hasattr(sequences, "tolist"):
+        if not _is_list(sequences):
             return [self._sequence(sequences)]
         numbers = _lib.integers(sequences, "sequences", 0)
         if len(set(numbers)) != len(numbers) or not numbers:
@@ -164,14 +244,14 @@ class Cache:
 
     def _grow(self, slots: int) -> None:
         have = self.keys.shape[0]
-        if slots < have:
-            return
-        rows = slots + 1 if have <= 16 else max(slots + 1, have + have // 2)
-        for name in ("keys", "values"):
-            old = getattr(self, name)
-            grown = self._room(old, rows)
-            grown[:have] = old
-            setattr(self, name, grown)
+        if slots >= have:
+            rows = slots + 1 if have <= 16 else max(slots + 1, have + have // 2)
+            grown = []
+            for old in (self.keys, self.values):
+                grown.append(self._room(old, rows))
+                grown[-1][:have] = old
+            self.keys, self.values = grown
+        self._short, self._rows = False, self.keys.shape[0]
 
     def slots(self, sequence: int, layer: int, kv_head: int, begin: int, end: int) -> list[int]:
         """Where keys lie in `keys` and `values`, or -1: not held, because no later query reads them."""
@@ -188,15 +268,19 @@ class Cache:
         with self._lock:
             self._handle.value  # a closed cache is said first
             numbers = self._listed(sequence)
+            self._whole(numbers)
             layer = _lib.integer(layer, "layer", 0, self.pattern.layers - 1)
             fresh = {self._fresh.get(one, 0) for one in numbers}
+            if 0 in fresh:
+                none = next(one for one in numbers if one not in self._fresh)
+                raise ArgumentError(f"sequence: nothing was appended to {none} since it was opened, forked or dropped")
             if len(fresh) > 1:
                 raise ArgumentError(f"sequence: different numbers of tokens were appended to {numbers}")
             wanted = (self.pattern.kv_heads, *fresh, self.head_dim)
-            wanted = wanted if isinstance(sequence, int) or hasattr(sequence, "__index__") else (len(numbers), *wanted)
+            wanted = (len(numbers), *wanted) if _is_list(sequence) else wanted
             for name, one in (("k", k), ("v", v)):
                 found = view(one, name, (len(wanted),))
-                alike(View("the cache", 0, (), (), *self._kind()), found)
+                self._goes_with(one, found)
                 if found.shape != wanted:
                     raise ArgumentError(f"{name}: shape {found.shape}, and {wanted[-2]} tokens were appended: {wanted} is wanted")
             places = self._written(numbers, layer, wanted[-2]) if self._step is None else self._step.places(numbers, layer, wanted[-2])
@@ -238,22 +322,29 @@ class Cache:
         places[places < 0] = self.keys.shape[0] - 1
         return places if made is None else made
 
-    def _kind(self) -> tuple[str, str]:
+    def _goes_with(self, one: Any, found: View) -> None:
+        """Of the cache's kind, type and device, and with no gradient that would be lost."""
+        if is_torch(one) is not is_torch(self.keys):
+            raise ArgumentError(f"{found.name}: a {type(self.keys).__name__} is wanted, as the cache has, not a {type(one).__name__}")
         pool = view(self.keys, "keys", (2,))
-        return pool.dtype, pool.device
+        alike(View("the cache", 0, (), (), pool.dtype, pool.device), found)
+        if is_torch(one) and one.requires_grad and sys.modules["torch"].is_grad_enabled():
+            raise UnsupportedError(f"{found.name}: gradients do not pass through a cache; call it under torch.no_grad(), or detach()")
 
     def attend(self, q: Any, sequences: Sequence[int], layer: int, *, scale: Optional[float] = None,
                softcap: Optional[float] = None, sinks: Any = None, return_lse: bool = False) -> Any:
         """o (sequences, heads, tokens, d) for the last queries of each sequence, at most `step` of them; softcap and sinks as
         s2.attention has them."""
+        _lib.flag(return_lse, "return_lse")
         with self._lock:
             handle = self._handle.value
             found = view(q, "q", (4,))
-            alike(View("the cache", 0, (), (), *self._kind()), found)
+            self._goes_with(q, found)
             layer = _lib.integer(layer, "layer", 0, self.pattern.layers - 1)
             numbers = _lib.integers(sequences, "sequences", 0)
             if len(set(numbers)) != len(numbers) or len(numbers) != found.shape[0]:
                 raise ArgumentError(f"sequences: {numbers}, and q has {found.shape[0]}; each once")
+            self._whole(numbers)
             if found.shape[1] != self.pattern.heads or found.shape[3] != self.head_dim:
                 raise ArgumentError(f"q: shape {found.shape}; {self.pattern.heads} heads of {self.head_dim} are wanted")
             if found.shape[2] > self.step:
@@ -291,6 +382,11 @@ class Cache:
         while len(plans) > 4 * self.pattern.layers:
             plans.popitem(last=False)
         return kept
+
+
+def _is_list(sequences: Any) -> bool:
+    """Several sequences, not one that numpy or torch holds."""
+    return isinstance(sequences, (list, tuple, range)) or getattr(sequences, "ndim", 0) > 0
 
 
 def _pool(pool: Any) -> _lib.CTensor:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Optional, Sequence
 
-from ._lib import ArgumentError
+from ._lib import ArgumentError, flag, integer
 from .pattern import Pattern
 
 
@@ -19,6 +19,8 @@ class Share:
     """One rank's part: `pattern` has its heads alone; `heads[layer]` and `kv_heads[layer]` are their numbers in the whole."""
 
     def __init__(self, pattern: Pattern, ranks: int, rank: int, deal: Optional[Sequence[Sequence[int]]] = None) -> None:
+        if not isinstance(pattern, Pattern):
+            raise ArgumentError(f"pattern: an s2.Pattern is wanted, not {type(pattern).__name__}")
         self.whole, self.pattern = pattern, pattern.share(ranks, rank, deal)
         group, each = pattern.heads // pattern.kv_heads, pattern.heads // ranks
         self.heads: list[list[int]] = []
@@ -31,7 +33,9 @@ class Share:
 
     def take(self, weight: Any, layer: int, kv: bool = False) -> Any:
         """The rows of a projection, (heads * d, anything), that belong to this rank's heads of a layer."""
-        count = self.whole.kv_heads if kv else self.whole.heads
+        count, layer = self.whole.kv_heads if flag(kv, "kv") else self.whole.heads, integer(layer, "layer", 0, self.whole.layers - 1)
+        if not getattr(weight, "shape", ()):
+            raise ArgumentError(f"weight: an array or a tensor with rows is wanted, not {type(weight).__name__}")
         if weight.shape[0] % count:
             raise ArgumentError(f"weight: {weight.shape[0]} rows are not equally many for {count} heads")
         wanted = (self.kv_heads if kv else self.heads)[layer]

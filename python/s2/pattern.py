@@ -11,7 +11,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Optional, Sequence, Union
 
 from . import _lib
-from ._lib import ArgumentError, FileError
+from ._lib import ArgumentError, FileError, MemoryFullError
 
 if TYPE_CHECKING:
     import numpy
@@ -63,6 +63,7 @@ class Price:
     dense_fit_batch: int
 
 
+_WORK = {**_lib.PHASES, "train": 2}  # what is priced
 _next = itertools.count()
 _alive: "weakref.WeakValueDictionary[int, Pattern]" = weakref.WeakValueDictionary()
 
@@ -162,7 +163,10 @@ class Pattern:
             raise ArgumentError(f"queries: {queries!r} is no range (begin, end)")
         begin, end = asked
         which = _lib.word(phase, "phase", _lib.PHASES)
-        out = numpy.empty((self.heads, end - begin, n), dtype=numpy.bool_)
+        try:
+            out = numpy.empty((self.heads, end - begin, n), dtype=numpy.bool_)
+        except MemoryError as failure:
+            raise MemoryFullError(f"queries: {failure}; ask for fewer of them") from failure
         for head in range(self.heads if end > begin else 0):
             _lib.call("pattern_mask", self._handle.value, which, layer, head, n, begin, end, out[head].ctypes.data)
         return out
@@ -191,7 +195,7 @@ class Pattern:
         """What it costs at a context of `length` tokens; `phase` is prefill, decode or train."""
         options = _lib.CPriceOptions(
             gpu=_lib.encoded(gpu, "gpu"), net=None if model is None else _lib.encoded(model, "model"),
-            phase=_lib.word(phase, "phase", {**_lib.PHASES, "train": 2}), dtype=_lib.word(dtype, "dtype", _lib.DTYPES),
+            phase=_lib.word(phase, "phase", _WORK), dtype=_lib.word(dtype, "dtype", _lib.DTYPES),
             context_tok=_lib.integer(length, "length", 1, _lib.LIMIT_TOK), batch=_lib.integer(batch, "batch", 1),
             page_tok=_lib.integer(page, "page", 1), ranks=_lib.integer(ranks, "ranks", 1))
         price = _lib.CPrice()
@@ -205,9 +209,13 @@ class Pattern:
         """What one GPU of `ranks` has: its equal number of KV heads with their query heads, as a pattern of its own, of all layers or of
         layers (begin, end). `deal`, as `deal()` proposes it, is for each of these layers the order in which KV heads are dealt out."""
         ranks, rank = _lib.integer(ranks, "ranks", 1), _lib.integer(rank, "rank", 0)
-        begin, end = (0, self.layers) if layers is None else _lib.integers(layers, "layers", 0, self.layers)
-        order = None
+        span = [0, self.layers] if layers is None else _lib.integers(layers, "layers", 0, self.layers)
+        if len(span) != 2:
+            raise ArgumentError(f"layers: {layers!r} is no range (begin, end)")
+        (begin, end), order = span, None
         if deal is not None:
+            if not isinstance(deal, (list, tuple)):
+                raise ArgumentError(f"deal: a list for each layer is wanted, not {type(deal).__name__}")
             rows = [_lib.integers(row, "deal", 0) for row in deal]
             if len(rows) != end - begin or any(len(row) != self.kv_heads for row in rows):
                 raise ArgumentError(f"deal: {self.kv_heads} KV heads for each of {end - begin} layers are wanted")
@@ -223,6 +231,7 @@ class Pattern:
         ranks, orders = _lib.integer(ranks, "ranks", 1, self.kv_heads), {}
         if self.kv_heads % ranks:
             raise ArgumentError(f"ranks: {self.kv_heads} KV heads cannot be dealt out equally to {ranks}")
+        _lib.word(phase, "phase", _WORK)
         kinds = self.kinds("decode" if phase == "decode" else "prefill")
         for layer in sorted(set(kinds)):
             work = [self.share(self.kv_heads, head, layers=(layer, layer + 1)).simulate(length, phase=phase).pairs

@@ -54,6 +54,7 @@ class Step:
 
     def __call__(self) -> Any:
         with self.cache._lock:
+            self.cache._idle("a step")
             if self._stream is None:
                 self._begin()
                 return self._run_body()
@@ -79,9 +80,13 @@ class Step:
         self.calls = []
         self.cache._step = self
         try:
-            return self.body()
+            result = self.body()
+        except BaseException:
+            self.calls = []  # a part of them is not what a step calls
+            raise
         finally:
             self.cache._step = None
+        return result
 
     def _follow(self) -> tuple:
         """Bring the lists of all layers to the cache as it is; a graph serves as long as the answer is the same."""

@@ -1,6 +1,8 @@
 """Calls with anything at all: an answer or one of the package's exceptions, in a process that lives on."""
+import copy
 import os
 import random
+import tempfile
 import unittest
 
 import numpy
@@ -49,12 +51,29 @@ class Fuzz(unittest.TestCase):
         pattern = s2.Pattern(TEXT)
         q, k = numpy.ones((2, 2, 33, 8), "f4"), numpy.ones((2, 1, 33, 8), "f4")
         lse = numpy.zeros((2, 2, 33), "f4")
-        options = {"scale": 0.3, "phase": "prefill", "cu_seqlens_q": None, "cu_seqlens_k": None}
+        options = {"scale": 0.3, "phase": "prefill", "cu_seqlens_q": None, "cu_seqlens_k": None, "softcap": None, "sinks": None, "deterministic": True}
         for _ in range(CASES):
             share = self.rng.choice([0.02, 0.1, 0.4])
-            self.attempt(s2.attention, [q, k, k, pattern, 0], options, share)
+            self.attempt(s2.attention, [q, k, k, pattern, 0], {**options, "return_lse": False}, share)
             self.attempt(s2.attention_backward, [q, q, k, k, q, lse, pattern, 1], options, share)
             self.attempt(pattern.simulate, [64], {"gpu": "h200", "phase": "decode", "batch": 1, "dtype": "bfloat16"}, share)
+
+    def test_shares_and_files(self):
+        for _ in range(CASES // 5):
+            pattern = s2.Pattern(TEXT.replace("kv-heads 1", "kv-heads 2"))
+            share = self.rng.choice([0.0, 0.2, 0.5])
+            deal = self.attempt(pattern.deal, [2, 64], {"phase": "decode"}, share)
+            self.attempt(pattern.share, [2, 1], {"deal": deal, "layers": self.rng.choice([None, (0, 2), (1, 1), (0, 1, 2)])}, share)
+            of = self.attempt(s2.parallel.Share, [pattern, 2, 0, deal], {}, share)
+            if of is not None:
+                self.attempt(of.take, [numpy.zeros((16, 3)), 0], {"kv": False}, 0.4)
+            self.attempt(pattern.kinds, ["prefill"], {}, share)
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "file")
+                format = self.rng.choice([one.name for one in s2.formats()])
+                written = self.attempt(pattern.write, [path, format], {"length": 64}, share if share < 0.5 else 0)
+                if written is not None and os.path.exists(path):
+                    self.attempt(s2.Pattern, [path], {"format": format}, share)
 
     def test_caches(self):
         pattern, rng = s2.Pattern(TEXT), self.rng
@@ -62,11 +81,16 @@ class Fuzz(unittest.TestCase):
         rows = [numpy.ones((1, n, 8), "f4") for n in range(9)]
         for _ in range(CASES):
             number = rng.randrange(4)
-            calls = [(cache.open, []), (cache.append, [number, rng.choice([1, 1, 1, 8, 300])]), (cache.fork, [number]), (cache.drop, [number]),
+            some = rng.sample(range(5), rng.randrange(1, 4))
+            calls = [(cache.open, []), (cache.append, [rng.choice([number, some]), rng.choice([1, 1, 1, 8, 300])]), (s2.Step, [cache, some, lambda: None]),
+                     (copy.deepcopy, [cache]), (cache.write, [some, 0, rng.choice(rows)[None], rng.choice(rows)[None]]),
+                     (cache.attend, [numpy.ones((len(some), 2, 1, 8), "f4"), some, 1]), (cache.fork, [number]), (cache.drop, [number]),
                      (cache.write, [number, 0, rng.choice(rows), rng.choice(rows)]), (cache.tokens, [number]),
                      (cache.slots, [number, 0, 0, 0, rng.randrange(40)]), (cache.attend, [numpy.ones((1, 2, 1, 8), "f4"), [number], 0])]
             call, arguments = rng.choice(calls)
-            self.attempt(call, arguments, {}, 0.1)
+            made = self.attempt(call, arguments, {}, 0.1)
+            if isinstance(made, s2.Step):
+                self.attempt(made, [], {}, 0)
             if rng.random() < 0.02:
                 self.attempt(cache.close, [], {}, 0)
                 self.attempt(call, arguments, {}, 0.1)

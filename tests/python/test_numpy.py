@@ -1,13 +1,16 @@
 """The package with NumPy alone."""
+import copy
 import gc
 import os
 import pathlib
+import pickle
 import re
 import sys
 import tempfile
 import threading
 import random
 import unittest
+import unittest.mock
 
 import numpy
 
@@ -124,6 +127,14 @@ class Shares(unittest.TestCase):
         self.assertEqual(sum(work), pattern.simulate(32768).pairs)
 
     def test_wrong_shares_are_refused(self):
+        whole = s2.Pattern(SHARDS)
+        share = s2.parallel.Share(whole, 2, 1)
+        for name, call in {"pattern": lambda: s2.parallel.Share(SHARDS, 2, 1), "deal": lambda: s2.parallel.Share(whole, 2, 1, 7),
+                           "layers": lambda: whole.share(2, 0, layers=(0, 1, 2)), "layer": lambda: share.take(numpy.zeros((4, 1)), -1),
+                           "weight": lambda: share.take(None, 0), "kv": lambda: share.take(numpy.zeros((4, 1)), 0, kv=1),
+                           "phase": lambda: whole.deal(2, 64, "bogus")}.items():
+            with self.subTest(name), self.assertRaisesRegex(s2.ArgumentError, name):
+                call()
         pattern = s2.Pattern(SHARDS)
         for name, call in {"ranks": lambda: pattern.share(3, 0), "rank": lambda: pattern.share(2, 2), "layers": lambda: pattern.share(2, 0, layers=(0, 9)),
                            "order": lambda: pattern.share(2, 0, [[0] * pattern.kv_heads] * pattern.layers), "deal": lambda: pattern.share(2, 0, [[0]]),
@@ -277,6 +288,66 @@ class Caches(unittest.TestCase):
         one = full.open()
         self.assertRaises(s2.MemoryFullError, lambda: full.append(one, 300))
         full.drop(one)
+
+    def filled(self, tokens=(70, 33), **options):
+        pattern = s2.Pattern(SHARDS)
+        cache = s2.Cache(pattern, numpy.zeros(1, "f4"), **options)
+        rows = [cache.open() for _ in tokens]
+        for row, count in zip(rows, tokens):
+            cache.append(row, count)
+            for layer in range(2):
+                _, k, v = draw(pattern, 1, count, seed=count + layer)
+                cache.write(row, layer, k[0], v[0])
+        return cache, rows
+
+    def attend(self, cache, rows, layer=0):
+        q = numpy.random.default_rng(9).standard_normal((len(rows), 4, 1, 24)).astype("f4")
+        return cache.attend(q, rows, layer)
+
+    def test_an_append_gives_room_to_all_or_to_none(self):
+        cache, rows = self.filled()
+        want, held = self.attend(cache, rows), cache.usage
+        for wrong in ([rows[0], 99], [99, rows[0]], [rows[0], rows[0]]):
+            self.assertRaises(s2.ArgumentError, cache.append, wrong, 100000)
+        self.assertRaisesRegex(s2.ArgumentError, "tokens", cache.append, rows, 2**24 - 40)
+        self.assertEqual((cache.usage, [cache.tokens(one) for one in rows]), (held, [70, 33]))
+        self.assertTrue(numpy.array_equal(self.attend(cache, rows), want))
+
+    def test_an_append_that_is_cut_off_leaves_no_sequence_half_done(self):
+        class Signal(BaseException):
+            pass
+
+        cache, rows = self.filled()
+        want = self.attend(cache, rows[1:])
+        for at in ("_grow", "_move"):
+            twin = cache.fork(rows[0]) if at == "_move" else cache.open()
+            with unittest.mock.patch.object(cache, at, side_effect=Signal):
+                self.assertRaises(Signal, cache.append, twin, 1 if at == "_move" else 5000)
+            if at == "_move":
+                for call in (lambda: self.attend(cache, [twin]), lambda: cache.append(twin, 1), lambda: cache.write(twin, 0, None, None), lambda: cache.fork(twin)):
+                    self.assertRaisesRegex(s2.ArgumentError, "cut off", call)
+            else:  # it has its tokens, and the arrays grow before anybody reads them
+                self.attend(cache, [twin])
+                self.assertGreaterEqual(cache.keys.shape[0], cache._usage().pool_slots)
+            self.assertTrue(numpy.array_equal(self.attend(cache, rows[1:]), want))
+            cache.drop(twin)
+
+    def test_a_cache_is_copied_whole_or_not_at_all(self):
+        for options in ({}, {"layout": "ring", "page": 16}, {"layout": "shared", "step": 4}, {"pages": 100}):
+            cache, rows = self.filled(**options)
+            cache.drop(cache.fork(cache.open()))
+            other = copy.deepcopy(cache)
+            for layer in range(2):
+                self.assertTrue(numpy.array_equal(self.attend(other, rows, layer), self.attend(cache, rows, layer)))
+            other.append(rows, 1)
+            self.assertEqual([cache.tokens(one) for one in rows], [70, 33])
+        for wrong in (copy.copy, pickle.dumps):
+            self.assertRaisesRegex(s2.UnsupportedError, "cache", wrong, cache)
+
+    def test_no_memory_is_said_by_name(self):
+        pattern = s2.Pattern(SHARDS)
+        self.assertRaisesRegex(s2.MemoryFullError, "pages", s2.Cache, pattern, numpy.zeros(1, "f4"), pages=2**31 - 1)
+        self.assertRaisesRegex(s2.MemoryFullError, "queries", pattern.mask, 0, 2**24)
 
     def test_plans_are_kept_and_nothing_leaks(self):
         module = sys.modules["s2.attention"]
