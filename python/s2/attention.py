@@ -5,12 +5,13 @@ import collections
 import contextlib
 import ctypes
 import math
+import numbers
 import sys
 import threading
 from typing import Any, Callable, Optional, Sequence
 
 from . import _lib
-from ._arrays import View, alike, empty, is_torch, same_shape, view
+from ._arrays import View, alike, empty, is_torch, like, same_shape, view
 from ._lib import ArgumentError
 from .pattern import Pattern
 
@@ -142,20 +143,22 @@ class Ready:
     def __init__(self, plan: Plan, call: _lib.CCall, names: Sequence[str]) -> None:
         self.plan, self.names = plan, tuple(names)
         self.call = plan.prepared(call)
-        self.spare: Any = None  # an lse that nobody asked for
-        self._words = (ctypes.c_int64 * (ctypes.sizeof(call) // 8)).from_buffer(call)
-        self._places = tuple(getattr(_lib.CCall, name).offset // 8 for name in names)  # an address is the first member
+        self.words = (ctypes.c_int64 * (ctypes.sizeof(call) // 8)).from_buffer(call)
+        self.places = tuple(getattr(_lib.CCall, name).offset // 8 for name in names)  # an address is the first member
 
     def run(self, *tensors: Any) -> None:
-        words, every = self._words, 0
-        for place, one in zip(self._places, tensors):
+        words, every = self.words, 0
+        for place, one in zip(self.places, tensors):
             words[place] = address = one.data_ptr()
             every |= address
         if every & 15:
-            name = next(name for name, one in zip(self.names, tensors) if one.data_ptr() & 15)
-            raise ArgumentError(f"{name}: its data must begin at a multiple of 16 bytes")
+            self.refuse(*tensors)
         self.plan.enter()
         self.call()
+
+    def refuse(self, *tensors: Any) -> None:
+        name = next(name for name, one in zip(self.names, tensors) if one.data_ptr() & 15)
+        raise ArgumentError(f"{name}: its data must begin at a multiple of 16 bytes")
 
 
 def _check_heads(pattern: Pattern, q: View, k: View, v: View) -> None:
@@ -198,7 +201,7 @@ def _lengths(q: View, k: View, begins_q: Optional[Sequence[int]], begins_k: Opti
 def _scale(scale: Optional[float], head_dim: int) -> float:
     if scale is None:
         return 1.0 / math.sqrt(head_dim)
-    if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not abs(scale) < 1e30:
+    if isinstance(scale, bool) or not isinstance(scale, numbers.Real) or not abs(scale) < 1e30:
         raise ArgumentError(f"scale: {scale!r} is not a finite number")
     return float(scale)
 
@@ -206,7 +209,7 @@ def _scale(scale: Optional[float], head_dim: int) -> float:
 def _softcap(softcap: Optional[float]) -> float:
     if softcap is None:
         return 0.0
-    if isinstance(softcap, bool) or not isinstance(softcap, (int, float)) or not 1e-30 < softcap < 1e30:
+    if isinstance(softcap, bool) or not isinstance(softcap, numbers.Real) or not 1e-30 < softcap < 1e30:
         raise ArgumentError(f"softcap: {softcap!r} is neither None nor a positive number")
     return float(softcap)
 
@@ -228,13 +231,11 @@ class Call:
                  softcap: Optional[float] = None, sinks: Any = None) -> None:
         if not isinstance(pattern, Pattern):
             raise ArgumentError(f"pattern: an s2.Pattern is wanted, not {type(pattern).__name__}")
-        self.q, self.k, self.v = view(q, "q"), view(k, "k"), view(v, "v")
+        self.q, self.k, self.v = (like(q, one, name) for one, name in ((q, "q"), (k, "k"), (v, "v")))
         self.pattern, self.layer = pattern, _lib.integer(layer, "layer", 0, pattern.layers - 1)
         _lib.word(phase, "phase", _lib.PHASES)
         self.phase, self.scale = phase, _scale(scale, self.q.shape[-1])
-        if not isinstance(deterministic, bool):
-            raise ArgumentError(f"deterministic: {deterministic!r} is neither True nor False")
-        self.deterministic = deterministic
+        self.deterministic = _lib.flag(deterministic, "deterministic")
         _check_heads(pattern, self.q, self.k, self.v)
         self.lengths = _lengths(self.q, self.k, cu_seqlens_q, cu_seqlens_k)
         self.softcap, self.sinks = _softcap(softcap), _sinks(sinks, self.q, pattern.heads)
@@ -264,13 +265,14 @@ class Call:
 
 
 _of_tensors: Optional[Callable[..., Any]] = None  # torch_ops.attention: an import inside of each call would cost half a microsecond
+_TENSOR: Any = ()  # torch.Tensor, once there was one
 
 
 def _import_torch_ops() -> Callable[..., Any]:
-    global _of_tensors
+    global _of_tensors, _TENSOR
     from .torch_ops import attention as of_tensors
 
-    _of_tensors = of_tensors
+    _of_tensors, _TENSOR = of_tensors, sys.modules["torch"].Tensor
     return of_tensors
 
 
@@ -290,10 +292,10 @@ def attention(q: Any, k: Any, v: Any, pattern: Pattern, layer: int = 0, *, scale
     Returns o, or (o, lse): lse is the logarithm of the softmax's denominator, float32, and minus infinity where a query
     reads nothing, whose o is 0.
     """
-    if is_torch(q):
-        return (_of_tensors or _import_torch_ops())(q, k, v, pattern, layer, scale=scale, phase=phase, cu_seqlens_q=cu_seqlens_q,
-                                                    cu_seqlens_k=cu_seqlens_k, return_lse=return_lse, deterministic=deterministic,
-                                                    softcap=softcap, sinks=sinks)
+    if isinstance(q, _TENSOR) or is_torch(q):
+        return (_of_tensors or _import_torch_ops())(q, k, v, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, return_lse, deterministic,
+                                                    softcap, sinks)
+    _lib.flag(return_lse, "return_lse")
     call = Call(q, k, v, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic, softcap, sinks)
     o, lse = empty(q, call.q.shape, call.q.dtype), empty(q, call.q.shape[:-1], "float32")
     call.forward(o, lse)

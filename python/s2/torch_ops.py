@@ -10,6 +10,8 @@ from typing import Any, Callable, Optional, Sequence
 
 import torch
 
+from torch.autograd import forward_ad
+
 from . import _lib
 from ._lib import ArgumentError, UnsupportedError
 from .attention import Call, Ready, _kept, _scale, _softcap, on, stream_of
@@ -36,6 +38,8 @@ def _begins(values: Optional[Sequence[int]], name: str) -> Optional[tuple[int, .
 
 
 def _spec(device: torch.device) -> str:
+    if device.type not in ("cpu", "cuda"):
+        raise ArgumentError(f"q: on {device}, neither a CPU nor a CUDA device")
     return "cpu" if device.type == "cpu" else f"gpu:{device.index}"
 
 
@@ -52,8 +56,8 @@ def _run(name: str, tensors: tuple[torch.Tensor, ...], o: torch.Tensor, lse: tor
          sinks: Optional[torch.Tensor] = None, d_sinks: Optional[torch.Tensor] = None) -> Ready:
     """Call.forward or .backward, or what they checked before: then addresses alone are new."""
     number, layer, scale, phase, begins_q, begins_k, deterministic, softcap = rest
-    pattern, device = _pattern(number), tensors[0].device
-    spec = _spec(device)
+    spec, device = _spec(tensors[0].device), tensors[0].device
+    pattern = _pattern(number)
     signed = tensors if name == "forward" else (*tensors, o, lse, *more)  # a forward's o and lse are as q says
     key = (name, number, layer, scale, phase, deterministic, _begins(begins_q, "cu_seqlens_q"), _begins(begins_k, "cu_seqlens_k"),
            stream_of(spec), softcap, _sink_place(sinks), _sink_place(d_sinks), *map(_signature, signed))
@@ -97,13 +101,15 @@ class _Again:
     """A forward that was checked, for tensors that look the same."""
 
     def __init__(self, ready: Ready, tensors: tuple[torch.Tensor, ...], rest: tuple, o: torch.Tensor, lse: torch.Tensor) -> None:
-        self.ready = ready
+        self.ready, self.words, self.enter, self.call = ready, ready.words, ready.plan.enter, ready.call
+        self.at_q, self.at_k, self.at_v, self.at_lse, self.at_o = ready.places
         self.scale, self.phase, self.deterministic = rest[2], rest[3], rest[6]
         self.look = _look(*tensors)
         self.silent = not torch.is_grad_enabled() and any(one.requires_grad for one in tensors)
         self.index = o.device.index if o.is_cuda else None  # of the GPU
         self.stream, self.captures = stream_of(_spec(o.device))
         self.spare: Optional[torch.Tensor] = None  # an lse that nobody asked for
+        self.spare_at = 0
         self.may_spare = lse.numel() <= SPARE and not self.captures
         self.o, self.lse = _room(o), _room(lse)
 
@@ -119,12 +125,23 @@ class _Again:
                                       and torch._C._cuda_isCurrentStreamCapturing() is self.captures)
 
     def run(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, return_lse: bool) -> tuple[torch.Tensor, torch.Tensor]:
-        o, lse = self.o(), self.spare
+        """Ready.run, written out: a line costs the host a tenth of a microsecond."""
+        o, lse, words = self.o(), self.spare, self.words
         if return_lse or lse is None:
             lse = self.lse()
             if self.may_spare and not return_lse:
-                self.spare = lse  # of one stream, on which every call that writes it waits for the last
-        self.ready.run(q, k, v, lse, o)
+                self.spare, self.spare_at = lse, lse.data_ptr()  # of one stream, on which every call that writes it waits for the last
+            words[self.at_lse] = lse.data_ptr()
+        else:
+            words[self.at_lse] = self.spare_at
+        words[self.at_q] = of_q = q.data_ptr()
+        words[self.at_k] = of_k = k.data_ptr()
+        words[self.at_v] = of_v = v.data_ptr()
+        words[self.at_o] = o.data_ptr()
+        if (of_q | of_k | of_v) & 15:
+            self.ready.refuse(q, k, v)
+        self.enter()
+        self.call()
         return o, lse
 
 
@@ -139,10 +156,14 @@ def _room(like: torch.Tensor) -> Callable[[], torch.Tensor]:
 
 def _again(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, number: int, layer: int, scale: Optional[float], phase: str,
            deterministic: bool) -> Optional[_Again]:
-    if type(layer) is int:
-        for one in _kept.again.get((number, layer), ()):
-            if one.look(q, k, v) and one.serves(scale, phase, deterministic):
-                return one
+    try:
+        if type(layer) is not int or q.is_nested or k.is_nested or v.is_nested or forward_ad._current_level >= 0:
+            return None  # a look at a nested tensor ends the process
+    except AttributeError:  # no tensor: who checks says so
+        return None
+    for one in _kept.again.get((number, layer), ()):
+        if one.look(q, k, v) and one.serves(scale, phase, deterministic):
+            return one
     return None
 
 
@@ -178,6 +199,7 @@ _library.impl("attention", _forward, "CompositeExplicitAutograd")
 
 @torch.library.register_fake("s2::attention", lib=_library)
 def _(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *rest: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    _check(q, k, v, None)
     return torch.empty_like(q), q.new_empty(q.shape[:-1], dtype=torch.float32)
 
 
@@ -229,43 +251,100 @@ torch.library.register_autograd("s2::attention", _gradients, setup_context=_keep
 torch.library.register_autograd("s2::attention_backward", _no_second, lib=_library)
 
 
-class _WithGradients(torch.autograd.Function):
-    """The operator's own gradients, without the dispatcher unless somebody may ask for gradients of them."""
+def _one_by_one(function: Any, info: Any, in_dims: tuple, inputs: tuple) -> tuple:
+    """torch.vmap of a function of ours: a call for each."""
+    made = [function.apply(*(one if at is None else one.select(at, number).contiguous() for one, at in zip(inputs, in_dims)))
+            for number in range(info.batch_size)]
+    return tuple(torch.stack(each) for each in zip(*made)), (0,) * len(made[0])
+
+
+class _Gradients(torch.autograd.Function):
+    """attention_backward, of which nobody may ask for gradients."""
 
     @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        output = _forward(*inputs)
+    def forward(*inputs: Any) -> tuple[torch.Tensor, ...]:
+        return _backward(*inputs)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple:
+        return _no_second(ctx, *gradients)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:
+        return _one_by_one(_Gradients, info, in_dims, inputs)
+
+
+class _WithGradients(torch.autograd.Function):
+    """The operator with its gradients, without the dispatcher, and as torch.func's transforms want it."""
+
+    @staticmethod
+    def forward(*inputs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        return _forward(*inputs)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
         _keep(ctx, inputs, output)
-        return output
 
     @staticmethod
     def backward(ctx: Any, d_o: torch.Tensor, d_lse: Any) -> tuple:
-        return _gradients(ctx, d_o, d_lse) if torch.is_grad_enabled() else _gradients(ctx, d_o, d_lse, _backward)
+        return _gradients(ctx, d_o, d_lse, _Gradients.apply if torch.is_grad_enabled() else _backward)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> tuple:
+        raise UnsupportedError("q: gradients in forward mode are not computed")
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:
+        return _one_by_one(_WithGradients, info, in_dims, inputs)
 
 
-def _is_plain(*tensors: torch.Tensor) -> bool:
-    """No tracer, mode or transform watches. Then torch's dispatcher has nothing to add but gradients."""
+def _is_watched(*tensors: torch.Tensor) -> bool:
+    """A tracer, a mode or a subclass watches, which must see the operator; else torch's dispatcher has nothing to add but gradients."""
     if torch.compiler.is_compiling() or _modes is None or _transforms is None or _traces is None:
-        return False
-    if _modes() or _transforms() is not None or _traces() is not None:
-        return False
-    return all(type(one) in _PLAIN for one in tensors)
+        return True
+    if _modes() or _traces() is not None or any(type(one) not in _PLAIN or one.is_meta for one in tensors):
+        return True
+    transform = _transforms()
+    return transform is not None and transform.key() == torch._C._functorch.TransformType.Functionalize
+
+
+def _wants_gradients(tensors: tuple[torch.Tensor, ...]) -> bool:
+    if _transforms() is not None or forward_ad._current_level >= 0:
+        return True
+    return torch.is_grad_enabled() and any(one.requires_grad for one in tensors)
 
 
 def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sinks: Optional[torch.Tensor]) -> None:
     for name, one in (("q", q), ("k", k), ("v", v)):
         if not isinstance(one, torch.Tensor):
             raise ArgumentError(f"{name}: a torch tensor is wanted, as q is, not {type(one).__name__}")
-        if one.layout is not torch.strided:
-            raise ArgumentError(f"{name}: a dense tensor is wanted, not {one.layout}")
+        if one.layout is not torch.strided or one.is_nested:
+            raise ArgumentError(f"{name}: a dense tensor is wanted, not {'a nested one' if one.is_nested else one.layout}")
+        if one.device != q.device:
+            raise ArgumentError(f"{name}: on {one.device}, and q is on {q.device}")
     if sinks is not None and not isinstance(sinks, torch.Tensor):
         raise ArgumentError(f"sinks: a torch tensor is wanted, as q is, not {type(sinks).__name__}")
 
 
-def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, pattern: Pattern, layer: int = 0, *,
-              scale: Optional[float] = None, phase: str = "prefill", cu_seqlens_q: Optional[Sequence[int]] = None,
-              cu_seqlens_k: Optional[Sequence[int]] = None, return_lse: bool = False, deterministic: bool = True,
-              softcap: Optional[float] = None, sinks: Optional[torch.Tensor] = None) -> Any:
+def _cast(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """As torch's own attention: autocast decides the type."""
+    kind = tensors[0].device.type
+    if kind not in ("cpu", "cuda") or not torch.is_autocast_enabled(kind):
+        return tensors
+    wanted = torch.get_autocast_dtype(kind)
+    return tuple(one.to(wanted) if one.dtype in _CAST else one for one in tensors)
+
+
+_CAST = (torch.float32, torch.bfloat16, torch.float16)
+
+
+def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, pattern: Pattern, layer: int, scale: Optional[float], phase: str,
+              cu_seqlens_q: Optional[Sequence[int]], cu_seqlens_k: Optional[Sequence[int]], return_lse: bool, deterministic: bool,
+              softcap: Optional[float], sinks: Optional[torch.Tensor]) -> Any:
     """s2.attention of tensors; that says what it takes."""
     if not isinstance(pattern, Pattern):
         raise ArgumentError(f"pattern: an s2.Pattern is wanted, not {type(pattern).__name__}")
@@ -275,16 +354,17 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, pattern: Patter
             o, lse = again.run(q, k, v, return_lse)
             return (o, lse) if return_lse else o
     _check(q, k, v, sinks)
+    _lib.flag(return_lse, "return_lse")
+    q, k, v = _cast(q, k, v)
     softcap = None if softcap is None else _softcap(softcap)
+    scale = None if scale is None else _scale(scale, 1)
     inputs = (q, k, v) if sinks is None else (q, k, v, sinks)
     begins = [None if one is None else _lib.integers(one, name, 0) for name, one in (("cu_seqlens_q", cu_seqlens_q), ("cu_seqlens_k", cu_seqlens_k))]
     attend = torch.ops.s2.attention.default
-    if _is_plain(*inputs):
+    if not _is_watched(*inputs):
         layer = _lib.integer(layer, "layer", 0, pattern.layers - 1)
-        scale = None if scale is None else _scale(scale, 1)
         _lib.word(phase, "phase", _lib.PHASES)
-        if deterministic is not True and deterministic is not False:
-            raise ArgumentError(f"deterministic: {deterministic!r} is neither True nor False")
-        attend = _WithGradients.apply if torch.is_grad_enabled() and any(one.requires_grad for one in inputs) else _forward
+        _lib.flag(deterministic, "deterministic")
+        attend = _WithGradients.apply if _wants_gradients(inputs) else _forward
     o, lse = attend(q, k, v, pattern.number, layer, scale, phase, *begins, deterministic, softcap, sinks)
     return (o, lse) if return_lse else o

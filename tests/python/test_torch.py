@@ -236,6 +236,45 @@ class Operators(unittest.TestCase):
         self.assertTrue(torch.equal(twice[0], torch.autograd.grad(s2.attention(*leaves, self.pattern).sum(), leaves)[0]))
         self.assertRaisesRegex(s2.UnsupportedError, "gradients of gradients", torch.autograd.grad, twice[0].sum(), leaves)
 
+    def test_autocast_decides_the_type_as_for_torchs_own_attention(self):
+        q, k, v = (one.detach() for one in draw(40))
+        want = s2.attention(q, k, v, self.pattern)
+        for dtype in (torch.bfloat16, torch.float16):
+            with torch.autocast("cpu", dtype=dtype):
+                mixed = s2.attention(q.to(dtype), k, v, self.pattern)  # a rotation in float32 beside a product of autocast's
+                self.assertEqual(mixed.dtype, torch.nn.functional.scaled_dot_product_attention(q.to(dtype), k, v, enable_gqa=True).dtype)
+                self.assertTrue(torch.equal(s2.attention(q, k, v, self.pattern), mixed))
+                leaves = [one.clone().requires_grad_() for one in (q, k, v)]
+                gradients = torch.autograd.grad(s2.attention(*leaves, self.pattern).sum(), leaves)
+            self.assertTrue(all(one.dtype is torch.float32 and one.abs().sum() > 0 for one in gradients))
+            self.assertLess((mixed - want).abs().max(), 0.03)
+            self.assertTrue(torch.equal(s2.attention(q, k, v, self.pattern), want))  # outside of it as before
+            self.assertRaisesRegex(s2.ArgumentError, "k: dtype", s2.attention, q.to(dtype), k, v, self.pattern)
+
+    def test_transforms_of_torch_func_are_their_definitions(self):
+        sets = [[one.detach() for one in draw(40)] for _ in range(3)]
+        stacked = [torch.stack(each) for each in zip(*sets)]
+        weight = torch.randn_like(sets[0][0])
+
+        def loss(*tensors):
+            return (s2.attention(*tensors, self.pattern) * weight).sum()
+
+        def wanted(tensors):
+            leaves = [one.clone().requires_grad_() for one in tensors]
+            return torch.autograd.grad(loss(*leaves), leaves)
+
+        for one, other in zip(torch.func.grad(loss, (0, 1, 2))(*sets[0]), wanted(sets[0])):
+            self.assertTrue(torch.equal(one, other))
+        self.assertTrue(torch.equal(torch.func.vmap(lambda *x: s2.attention(*x, self.pattern))(*stacked),
+                                    torch.stack([s2.attention(*one, self.pattern) for one in sets])))
+        for nth, made in enumerate(torch.func.vmap(torch.func.grad(loss, (0, 1, 2)))(*stacked)):
+            self.assertTrue(torch.equal(made, torch.stack([wanted(one)[nth] for one in sets])))
+        self.assertTrue(torch.equal(torch.func.functionalize(lambda *x: s2.attention(*x, self.pattern))(*sets[0]), s2.attention(*sets[0], self.pattern)))
+        with self.assertRaisesRegex(s2.UnsupportedError, "forward mode"):
+            torch.func.jvp(lambda x: s2.attention(x, *sets[0][1:], self.pattern), (sets[0][0],), (sets[0][0],))
+        with torch.autograd.forward_ad.dual_level(), self.assertRaisesRegex(s2.UnsupportedError, "forward mode"):
+            s2.attention(torch.autograd.forward_ad.make_dual(sets[0][0], sets[0][0]), *sets[0][1:], self.pattern)
+
     def test_lengths_may_differ(self):
         q, k, v = (one[0] for one in draw(100))
         begins = torch.tensor([0, 60, 100])
@@ -270,13 +309,38 @@ class Operators(unittest.TestCase):
 
     def test_wrong_tensors_name_the_argument(self):
         q, k, v = draw(20)
+        s2.attention(q, k, v, self.pattern)
+        nested = torch.nested.nested_tensor([one.detach() for one in q])
+        self.assertTrue(s2.attention(*(one.detach().to("meta") for one in (q, k, v)), self.pattern).is_meta)
         for name, call in {"k: dtype": lambda: s2.attention(q, k.bfloat16(), v.bfloat16(), self.pattern),
+                           "q: a dense tensor is wanted, not a nested": lambda: s2.attention(nested, k, v, self.pattern),
+                           "k: a dense tensor is wanted, not a nested": lambda: s2.attention(q, nested, v, self.pattern),
+                           "k: on meta": lambda: s2.attention(q, k.to("meta"), v, self.pattern),
+                           "k: a NumPy": lambda: s2.attention(q.detach().numpy(), k, v, self.pattern),
+                           "return_lse": lambda: s2.attention(q[:1], k[:1], v[:1], self.pattern, return_lse=1),
                            "q: stride": lambda: s2.attention(q.transpose(2, 3), k, v, self.pattern),
                            "q: a dense": lambda: s2.Cache(self.pattern, q).attend(q[:1, :, :1].to_sparse(), [0], 0),
                            "k: a torch": lambda: s2.attention(q, k.detach().numpy(), v, self.pattern),
                            "pattern": lambda: torch.ops.s2.attention(q, k, v, 10**9, 0, None, "prefill", None, None)}.items():
             with self.subTest(name), self.assertRaisesRegex(s2.ArgumentError, name):
                 call()
+
+    def test_a_cache_takes_no_gradients_and_no_other_kind(self):
+        q, k, v = draw(3)
+        cache = s2.Cache(self.pattern, q)
+        both = [cache.open(), cache.open()]
+        cache.append(both, 3)
+        self.assertRaisesRegex(s2.UnsupportedError, "k: gradients", cache.write, both, 0, k, v)
+        self.assertRaisesRegex(s2.ArgumentError, "k: a Tensor", cache.write, both, 0, k.detach().numpy(), v.detach().numpy())
+        with torch.no_grad():
+            cache.write(torch.tensor(both), 0, k, v)  # a tensor's numbers as a list's
+        self.assertRaisesRegex(s2.UnsupportedError, "q: gradients", cache.attend, q[:, :, 2:], both, 0)
+        self.assertRaisesRegex(s2.ArgumentError, "q: a Tensor", cache.attend, q[:, :, 2:].detach().numpy(), both, 0)
+        kept, cache.keys = cache.keys, cache.keys[:1]
+        self.assertRaisesRegex(s2.ArgumentError, "keys, values", cache.attend, q[:, :, 2:].detach(), both, 0)
+        cache.keys = kept
+        for body, said in ((lambda: cache.append(both, 1), "append"), (lambda: s2.Step(cache, both, print)(), "a step"), (lambda: cache.drop(0), "drop"), (cache.close, "close")):
+            self.assertRaisesRegex(s2.ArgumentError, f"body: {said} inside", s2.Step(cache, both, body))
 
     def test_a_step_is_what_its_calls_are(self):
         a_step_is_what_its_calls_are(self, "cpu", torch.float32, 1e-6)
