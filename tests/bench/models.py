@@ -7,6 +7,7 @@ the median of `times` runs in seconds with the least and the most, memory, and w
 import argparse
 import collections
 import gc
+import importlib.util
 import json
 import math
 import os
@@ -162,6 +163,13 @@ def with_backend(backend):
         with sdpa_kernel(backend):
             return F.scaled_dot_product_attention(q, k, v, is_causal=q.shape[2] > 1, enable_gqa=q.shape[1] != k.shape[1])
     return attend
+
+
+def with_fa_cute():
+    """FlashAttention CuTe (PyPI flash-attn-4), which takes tokens before heads."""
+    from flash_attn.cute.interface import flash_attn_func
+
+    return lambda _, q, k, v: flash_attn_func(*(one.transpose(1, 2) for one in (q, k, v)), causal=True)[0].transpose(1, 2)
 
 
 def with_pattern(pattern, deterministic=True):
@@ -363,8 +371,8 @@ def decode_paged(rows, model, name, tokens, batch, body, way, steps, captured=Tr
 
 
 @torch.no_grad()
-def decode_dense(rows, model, name, tokens, batch, backend, way, steps):
-    """A dense cache in two arrays and torch's own attention. Its graph is of one length, `tokens`: it costs what one of all lengths would at
+def decode_dense(rows, model, name, tokens, batch, under, way, steps):
+    """A dense cache in two arrays and somebody else's attention. Its graph is of one length, `tokens`: it costs what one of all lengths would at
     the last, and nothing for the host to make."""
     about = {"figure": "decode", "model": name, "tokens": tokens, "way": way, "batch": batch, "pattern": "dense"}
 
@@ -374,7 +382,6 @@ def decode_dense(rows, model, name, tokens, batch, backend, way, steps):
         for layer in range(shape[0]):
             keys[layer].normal_()
             values[layer].normal_()
-        under = with_backend(backend)
 
         def attend(index, q, k, v):
             keys[index, :, :, -1:] = k
@@ -470,12 +477,18 @@ def generate(rows, model, name, tokens, torchs, asked):
     few = asked.batch or largest(fit(name, "dense", tokens), lambda batch: paged(batch, "dense", "dense"))
     if asked.batch:
         paged(few, "dense", "dense")
-    if asked.wants("dense cuDNN"):
-        decode_dense(rows, model, name, tokens, few, torchs, "dense cuDNN", 20)
+    for way, make in rivals(torchs).items():
+        if asked.wants(way):
+            decode_dense(rows, model, name, tokens, few, make(), way, 20)
     paged(few, body, "pattern")
     paged(few, body, "pattern, no graph", 20, captured=False)
     if not asked.batch:
         largest(fit(name, body, tokens), lambda batch: paged(batch, body, "pattern"))
+
+
+def rivals(torchs):
+    """Other people's dense attention."""
+    return {"dense cuDNN": lambda: with_backend(torchs), **({"dense FA-CuTe": with_fa_cute} if importlib.util.find_spec("flash_attn") else {})}
 
 
 def ways_of(name, body, tokens, torchs, asked, fused=False):
@@ -483,7 +496,7 @@ def ways_of(name, body, tokens, torchs, asked, fused=False):
     made = {"pattern": lambda: (with_pattern(pattern_of(name, body)), body),
             "pattern, fused": lambda: (with_pattern(pattern_of(name, body), False), body),
             "pattern, FlexAttention": lambda: (with_flex(name, body, tokens), body),
-            "dense cuDNN": lambda: (with_backend(torchs), "dense"),
+            **{way: lambda make=make: (make(), "dense") for way, make in rivals(torchs).items()},
             "dense": lambda: (with_pattern(pattern_of(name, "dense")), "dense")}
     return {way: make() for way, make in made.items() if asked.wants(way) and (fused or way != "pattern, fused")}
 
