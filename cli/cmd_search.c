@@ -492,7 +492,7 @@ static s2_exit read_options(s2_searching *r)
         read_list(r, "minimize",
                   s2_args_has(&r->args, "minimize") ? s2_args_str(&r->args, "minimize") : usual_minimize(r),
                   "up to six of us, prefill_us, decode_us, train_us, kv_bytes, density, imbalance, "
-                  "unread, redundancy, depth, dilution, loss, unrecalled",
+                  "unread, redundancy, depth, dilution, hops, fading, loss, unrecalled",
                   take_objective));
     r->found.at_most = s2_args_str(&r->args, "at-most");
     if (r->found.at_most != NULL)

@@ -389,7 +389,7 @@ static const s2_option SEARCH[] = {
     {"require", 'r', "LIST", "rows,union,kv", "properties that must be proved, as in s2 check", false, false},
     {"minimize", '\0', "LIST", "us,kv_bytes,unread",
      "up to six of us, prefill_us, decode_us, train_us, kv_bytes, density, imbalance, unread, redundancy, "
-     "depth, dilution, loss, unrecalled; a proposed space is searched for dilution too",
+     "depth, dilution, hops, fading, loss, unrecalled; a proposed space is searched for dilution too",
      false, false},
     {"at-most", '\0', "LIST", NULL,
      "limits by the same names: kv_bytes=30% of a dense cache, or =2GiB; unread=50%; decode_us=3ms", false,
@@ -554,8 +554,11 @@ const s2_command s2_command_table[] = {
      "is stored with checks and prices: "
      "s2 ls and s2 pareto show it. unread is the share of causal (head, query, key) that is not read; "
      "redundancy the heads that read a pair, on "
-     "average; depth the layers within which all heads of one together are sure to read everything; dilution "
-     "how many times weaker than dense attention's the signal of a key at its best head is (docs/worth.md).\n"
+     "average; depth the layers within which all heads of one together are sure to read everything; hops "
+     "those "
+     "within which every key reaches every later query; dilution and fading how many times weaker than dense "
+     "attention's the signal of a key at its best head is, and what arrives of the key of which least does "
+     "(docs/worth.md).\n"
      "--validate runs the best by the geometric mean of value / best value, stores what was measured beside "
      "what "
      "was predicted, and prints Kendall's tau between the two orders.\n"

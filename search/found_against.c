@@ -51,7 +51,7 @@ void s2_found_put_value(s2_objective objective, double value, s2_buf *buf)
         s2_bytes_print(value, buf);
     else if (objective <= S2_BY_TRAIN_US)
         s2_time_print(value, buf);
-    else if (objective == S2_BY_DEPTH)
+    else if (objective == S2_BY_DEPTH || objective == S2_BY_HOPS)
         s2_buf_printf(buf, "%.0f", value);
     else
         s2_buf_printf(buf, "%.5f", value);

@@ -7,6 +7,7 @@
 #include "coverage/prove.h"
 #include "reach/worth.h"
 #include "search/dilution.h"
+#include "search/spread.h"
 
 enum { PROOF_STEPS = 10000000 };
 
@@ -15,9 +16,9 @@ enum { PROOF_STEPS = 10000000 };
 
 const char *s2_objective_word(s2_objective objective)
 {
-    static const char *const words[] = {"prefill_us", "decode_us", "train_us",   "kv_bytes",
-                                        "density",    "imbalance", "unread",     "redundancy",
-                                        "depth",      "loss",      "unrecalled", "dilution"};
+    static const char *const words[] = {"prefill_us", "decode_us", "train_us",   "kv_bytes", "density",
+                                        "imbalance",  "unread",    "redundancy", "depth",    "loss",
+                                        "unrecalled", "dilution",  "hops",       "fading"};
     return objective >= 0 && objective < S2_N_OBJECTIVES ? words[objective] : "";
 }
 
@@ -174,7 +175,9 @@ s2_status s2_objectives_bound(s2_objectives *objectives, const s2_pattern *patte
         case S2_BY_DENSITY: value[v] = floor.density; break;
         case S2_BY_UNREAD: value[v] = unread_of(objectives, pattern, floor.counts.pairs); break;
         case S2_BY_REDUNDANCY: value[v] = redundancy_of(objectives, pattern, floor.counts.pairs); break;
-        case S2_BY_DEPTH: value[v] = 1; break;
+        case S2_BY_DEPTH:
+        case S2_BY_HOPS:
+        case S2_BY_FADING: value[v] = 1; break;
         case S2_BY_IMBALANCE: value[v] = 1 * ROUNDING; break;
         case S2_BY_DILUTION:
             S2_TRY(s2_dilution_of(&objectives->scratch, pattern, objectives->options.len_tok, &value[v]));
@@ -252,6 +255,8 @@ typedef struct prices {
     double loss;
     double unrecalled;
     double dilution;
+    double hops;
+    double fading;
 } prices;
 
 static s2_status price_worth(s2_objectives *objectives, const s2_pattern *pattern, prices *out)
@@ -265,6 +270,37 @@ static s2_status price_worth(s2_objectives *objectives, const s2_pattern *patter
     out->loss = worth.loss;
     out->unrecalled = 1 - worth.recall;
     return worth.not_judged == NULL ? S2_OK : S2_ELIMIT;
+}
+
+/* Where union is proved of every layer, one layer is enough at any length, which nothing has to be counted for. */
+static s2_status price_hops(s2_objectives *objectives, const s2_pattern *pattern, double *hops)
+{
+    s2_finding finding;
+    const s2_arena_mark_t mark = s2_arena_mark(&objectives->scratch);
+    bool complete = true;
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++)
+        complete = complete && !s2_pattern_is_state_layer(pattern, layer);
+    if (complete)
+        S2_TRY(prove_one(objectives, pattern, (s2_requirement){.property = S2_UNION}, &finding));
+    complete = complete && finding.verdict == S2_HOLDS && finding.scope_tok == S2_OPEN;
+    s2_arena_rewind(&objectives->scratch, mark);
+    *hops = 1;
+    return complete ? S2_OK : s2_hops_of(&objectives->scratch, pattern, objectives->options.len_tok, hops);
+}
+
+/* How information moves through the layers. */
+static s2_status price_spread(s2_objectives *objectives, const s2_pattern *pattern, prices *out)
+{
+    const int64_t n_tok = objectives->options.len_tok;
+    if (wants(objectives, S2_BY_DEPTH))
+        S2_TRY(price_depth(objectives, pattern, &out->depth));
+    if (wants(objectives, S2_BY_HOPS))
+        S2_TRY(price_hops(objectives, pattern, &out->hops));
+    if (wants(objectives, S2_BY_FADING))
+        S2_TRY(s2_fading_of(&objectives->scratch, pattern, n_tok, &out->fading));
+    if (wants(objectives, S2_BY_DILUTION))
+        S2_TRY(s2_dilution_of(&objectives->scratch, pattern, n_tok, &out->dilution));
+    return S2_OK;
 }
 
 /* What prefill reads, and its plan if that is needed or is the only way to count. */
@@ -313,16 +349,12 @@ s2_status s2_objectives_exact(s2_objectives *objectives, s2_quote *quote, double
     S2_TRY(price_reads(objectives, quote, &own));
     S2_TRY(price_cache(objectives, quote, &own));
     S2_TRY(price_times(objectives, quote, &own));
-    if (wants(objectives, S2_BY_DEPTH))
-        S2_TRY(price_depth(objectives, quote->pattern, &own.depth));
+    S2_TRY(price_spread(objectives, quote->pattern, &own));
     if (wants(objectives, S2_BY_LOSS) || wants(objectives, S2_BY_UNRECALLED))
         S2_TRY(price_worth(objectives, quote->pattern, &own));
-    if (wants(objectives, S2_BY_DILUTION))
-        S2_TRY(
-            s2_dilution_of(&objectives->scratch, quote->pattern, objectives->options.len_tok, &own.dilution));
-    const double all[S2_N_OBJECTIVES] = {own.prefill_us, own.decode_us, own.train_us,   own.kv_bytes,
-                                         own.density,    own.imbalance, own.unread,     own.redundancy,
-                                         own.depth,      own.loss,      own.unrecalled, own.dilution};
+    const double all[S2_N_OBJECTIVES] = {
+        own.prefill_us, own.decode_us, own.train_us, own.kv_bytes,   own.density,  own.imbalance, own.unread,
+        own.redundancy, own.depth,     own.loss,     own.unrecalled, own.dilution, own.hops,      own.fading};
     for (int32_t v = 0; v < S2_MAX_OBJECTIVES; v++)
         value[v] = v < objectives->n_by ? all[objectives->by[v]] : 0;
     keep_floors(objectives, quote, value);

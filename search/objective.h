@@ -32,6 +32,8 @@ typedef enum s2_objective {
     S2_BY_LOSS,       /* loss of small models on text, as reach/worth.h judges it; no price if it does not */
     S2_BY_UNRECALLED, /* share of associations that these do not recall; likewise */
     S2_BY_DILUTION,   /* signal of dense attention / signal of the pattern: see search/dilution.h */
+    S2_BY_HOPS,       /* layers until every key has reached every later query: see search/spread.h */
+    S2_BY_FADING, /* of the key of which least arrives: flow of dense attention / flow of the pattern; likewise */
     S2_N_OBJECTIVES
 } s2_objective;
 const char *s2_objective_word(s2_objective objective); /* "prefill_us", ... */

@@ -19,8 +19,10 @@
 #include "cli/store.h"
 #include "db/db.h"
 #include "pattern/parse.h"
+#include "reach/measures.h"
 #include "reach/worth.h"
 #include "search/dilution.h"
+#include "search/spread.h"
 #include "search/found.h"
 #include "search/search.h"
 #include "sim/candidate.h"
@@ -240,11 +242,26 @@ static double dilution_of(const s2_pattern *pattern, int64_t n_tok)
     return n_tok > pattern->block_tok ? fmin(most / signal, S2_DILUTION_MOST) : 1;
 }
 
+/* As s2 reach prints them; the tests of reach/ hold that to its definition. */
+static void measure_spread(const s2_pattern *pattern, int64_t n_tok, double *hops, double *fading)
+{
+    s2_arena arena = {0};
+    s2_measures m;
+    assert_int_equal(s2_measures_take(&arena, pattern, S2_PREFILL, n_tok, &m), S2_OK);
+    *hops = m.hops.layers > 0 ? m.hops.layers : pattern->n_layers + 1;
+    *fading = fmin(fmax(1 / m.flow.least, 1), S2_FADING_MOST);
+    s2_arena_release(&arena);
+}
+
 static void simulate(const problem *p, const s2_pattern *pattern, double *value)
 {
     s2_arena arena = {0};
     s2_sim_options options = p->search.options;
     s2_sim prefill, decode;
+    double hops = 0, fading = 0;
+    for (int32_t v = 0; v < p->search.n_by; v++)
+        if (p->search.by[v] == S2_BY_HOPS || p->search.by[v] == S2_BY_FADING)
+            measure_spread(pattern, options.len_tok, &hops, &fading);
     options.phase = S2_PREFILL;
     assert_int_equal(s2_price(&arena, pattern, &options, S2_PRICE_WHOLE, &prefill, NULL), S2_OK);
     options.phase = S2_DECODE;
@@ -258,6 +275,8 @@ static void simulate(const problem *p, const s2_pattern *pattern, double *value)
         [S2_BY_UNREAD] = 1 - prefill.token_density,
         [S2_BY_REDUNDANCY] = prefill.token_density * pattern->n_heads,
         [S2_BY_DEPTH] = depth_of(pattern),
+        [S2_BY_HOPS] = hops,
+        [S2_BY_FADING] = fading,
     };
     for (int32_t v = 0; v < p->search.n_by; v++)
         value[v] =
@@ -352,7 +371,8 @@ static void the_front_is_that_of_brute_force(void **state)
 {
     (void)state;
     s2_rng rng = {s2_test_seed(31)};
-    static const s2_objective others[] = {S2_BY_DENSITY, S2_BY_IMBALANCE, S2_BY_UNREAD, S2_BY_DILUTION};
+    static const s2_objective others[] = {S2_BY_DENSITY,  S2_BY_IMBALANCE, S2_BY_UNREAD,
+                                          S2_BY_DILUTION, S2_BY_HOPS,      S2_BY_FADING};
     for (int64_t at = 0; at < s2_test_cases(10) && at < 50; at++) {
         char text[300];
         problem p;
@@ -360,7 +380,7 @@ static void the_front_is_that_of_brute_force(void **state)
         s2_front brute;
         draw_space(&rng, text, sizeof text);
         pose(&p, text, (int64_t)s2_rng_below(&rng, 40) * 16 + 16 + (int64_t)s2_rng_below(&rng, 2) * 5);
-        p.search.by[s2_rng_below(&rng, 3)] = others[s2_rng_below(&rng, 4)];
+        p.search.by[s2_rng_below(&rng, 3)] = others[s2_rng_below(&rng, sizeof others / sizeof others[0])];
         solve(&p, &found);
         brute_force(&p, &brute);
         for (int32_t f = 0; f < brute.n; f++)
@@ -381,7 +401,8 @@ static void bounds_stay_below_exact_values_and_these_are_the_simulators(void **s
     s2_rng rng = {s2_test_seed(37)};
     static const s2_objective all[S2_MAX_OBJECTIVES] = {S2_BY_PREFILL_US, S2_BY_DECODE_US, S2_BY_KV_BYTES,
                                                         S2_BY_DENSITY,    S2_BY_IMBALANCE, S2_BY_UNREAD};
-    static const s2_objective last[] = {S2_BY_UNREAD, S2_BY_REDUNDANCY, S2_BY_DEPTH, S2_BY_DILUTION};
+    static const s2_objective last[] = {S2_BY_UNREAD,   S2_BY_REDUNDANCY, S2_BY_DEPTH,
+                                        S2_BY_DILUTION, S2_BY_HOPS,       S2_BY_FADING};
     int64_t n_fast = 0;
     for (int64_t at = 0; at < s2_test_cases(60); at++) {
         char text[300];
@@ -396,7 +417,7 @@ static void bounds_stay_below_exact_values_and_these_are_the_simulators(void **s
             p.search.options.len_tok = (p.search.options.len_tok / 16 + 1) * 16;
         p.search.n_by = S2_MAX_OBJECTIVES;
         memcpy(p.search.by, all, sizeof all);
-        p.search.by[5] = last[s2_rng_below(&rng, 4)];
+        p.search.by[5] = last[s2_rng_below(&rng, sizeof last / sizeof last[0])];
         const int64_t index = (int64_t)s2_rng_below(&rng, (uint64_t)p.space.n_candidates);
         if (s2_search_pattern(&p.search, index, &arena, &pattern, NULL) == S2_OK) {
             s2_objectives objectives;
