@@ -11,12 +11,9 @@
 static const char *const naive_words[S2_NAIVE] = {"density x dense time", "executed FLOP / peak", "roofline",
                                                   "mean"};
 
-/* A row with what was predicted for it. */
 typedef struct s2_judged {
-    const s2_row *row;
+    s2_accuracy_point point;
     int32_t kernel;
-    double us;     /* predicted */
-    double cycles; /* predicted at the measured clock, us */
     double naive[S2_NAIVE];
     double pairs;
 } s2_judged;
@@ -52,10 +49,8 @@ static s2_status judge_row(s2_arena *arena, const s2_row *row, const s2_gpu *gpu
     const double floor_us = floor_of(gpu, &load), peak = gpu->bf16_tflops * 1e6;
     const double flop = 4.0 * load.head_dim * (double)load.pairs;
     const double bytes = load.q_bytes + load.kv_bytes + load.out_bytes;
-    *judged = (s2_judged){.row = row,
+    *judged = (s2_judged){.point = {row, forecast.us, measured_clock.us},
                           .kernel = k,
-                          .us = forecast.us,
-                          .cycles = measured_clock.us,
                           .naive = {flop / peak, load.flop / peak,
                                     fmax(flop / peak, bytes / (gpu->hbm_gb_s * 1e3)) + gpu->launch_us, 1},
                           .pairs = (double)load.pairs};
@@ -160,14 +155,14 @@ static void score_passes(const s2_judged *judged, int32_t n, s2_scratch *scratch
 {
     for (int32_t pass = 0; pass < S2_N_PASSES; pass++) {
         for (int32_t at = 0; at < n; at++)
-            if (judged[at].row->point.pass == (s2_pass)pass)
-                add_pair(scratch, judged[at].us, judged[at].row->us);
+            if (judged[at].point.row->point.pass == (s2_pass)pass)
+                add_pair(scratch, judged[at].point.us, judged[at].point.row->us);
         if (scratch->n == 0)
             continue;
         out->passes[out->n_passes] = score_of(scratch, s2_pass_word((s2_pass)pass));
         for (int32_t at = 0; at < n; at++)
-            if (judged[at].row->point.pass == (s2_pass)pass)
-                add_pair(scratch, judged[at].cycles, judged[at].row->us);
+            if (judged[at].point.row->point.pass == (s2_pass)pass)
+                add_pair(scratch, judged[at].point.clock_us, judged[at].point.row->us);
         out->cycles[out->n_passes++] = score_of(scratch, s2_pass_word((s2_pass)pass));
     }
 }
@@ -175,7 +170,7 @@ static void score_passes(const s2_judged *judged, int32_t n, s2_scratch *scratch
 static void score_families(const s2_judged *judged, int32_t n, s2_scratch *scratch, s2_accuracy *out)
 {
     for (int32_t first = 0; first < n && out->n_families < S2_MOST_SCORES; first++) {
-        const s2_run_point *const like = &judged[first].row->point;
+        const s2_run_point *const like = &judged[first].point.row->point;
         char name[40];
         bool seen = false;
         snprintf(name, sizeof name, "%.8s %.14s", s2_pass_word(like->pass), like->family);
@@ -184,9 +179,9 @@ static void score_families(const s2_judged *judged, int32_t n, s2_scratch *scrat
         if (seen)
             continue;
         for (int32_t at = first; at < n; at++)
-            if (judged[at].row->point.pass == like->pass &&
-                strcmp(judged[at].row->point.family, like->family) == 0)
-                add_pair(scratch, judged[at].us, judged[at].row->us);
+            if (judged[at].point.row->point.pass == like->pass &&
+                strcmp(judged[at].point.row->point.family, like->family) == 0)
+                add_pair(scratch, judged[at].point.us, judged[at].point.row->us);
         out->families[out->n_families++] = score_of(scratch, name);
     }
 }
@@ -197,7 +192,7 @@ static void score_kernels(const s2_judged *judged, int32_t n, const s2_time_mode
     for (int32_t k = 0; k < model->n_kernels; k++) {
         for (int32_t at = 0; at < n; at++)
             if (judged[at].kernel == k)
-                add_pair(scratch, judged[at].us, judged[at].row->us);
+                add_pair(scratch, judged[at].point.us, judged[at].point.row->us);
         out->kernels[k] = score_of(scratch, model->kernels[k].name);
     }
 }
@@ -206,7 +201,7 @@ static void score_naive(const s2_judged *judged, int32_t n, s2_scratch *scratch,
 {
     for (int32_t which = 0; which < S2_NAIVE; which++) {
         for (int32_t at = 0; at < n; at++)
-            add_pair(scratch, judged[at].naive[which], judged[at].row->us);
+            add_pair(scratch, judged[at].naive[which], judged[at].point.row->us);
         scale_naive(scratch);
         out->naive[which] = score_of(scratch, naive_words[which]);
     }
@@ -218,29 +213,33 @@ static void score_space(const s2_judged *judged, int32_t n, s2_accuracy *out)
     const s2_judged *pick = NULL, *best = NULL, *pick_pairs = NULL, *best_pairs = NULL;
     int32_t of_pass[S2_N_PASSES] = {0};
     for (int32_t at = 0; at < n; at++)
-        of_pass[judged[at].row->point.pass] += strcmp(judged[at].row->point.family, "space") == 0;
+        of_pass[judged[at].point.row->point.pass] += strcmp(judged[at].point.row->point.family, "space") == 0;
     for (int32_t pass = 0; pass < S2_N_PASSES; pass++)
         if (of_pass[pass] > of_pass[out->space_pass])
             out->space_pass = (s2_pass)pass;
     for (int32_t at = 0; at < n; at++) {
         const s2_judged *const own = &judged[at];
-        if (strcmp(own->row->point.family, "space") != 0 || own->row->point.pass != out->space_pass)
+        if (strcmp(own->point.row->point.family, "space") != 0 ||
+            own->point.row->point.pass != out->space_pass)
             continue;
         out->n_space++;
-        pick = pick == NULL || own->us < pick->us ? own : pick;
-        best = best == NULL || own->row->us < best->row->us ? own : best;
-        pick_pairs = pick_pairs == NULL || own->pairs / own->us > pick_pairs->pairs / pick_pairs->us
-                         ? own
-                         : pick_pairs;
-        best_pairs = best_pairs == NULL || own->pairs / own->row->us > best_pairs->pairs / best_pairs->row->us
+        pick = pick == NULL || own->point.us < pick->point.us ? own : pick;
+        best = best == NULL || own->point.row->us < best->point.row->us ? own : best;
+        pick_pairs =
+            pick_pairs == NULL || own->pairs / own->point.us > pick_pairs->pairs / pick_pairs->point.us
+                ? own
+                : pick_pairs;
+        best_pairs = best_pairs == NULL ||
+                             own->pairs / own->point.row->us > best_pairs->pairs / best_pairs->point.row->us
                          ? own
                          : best_pairs;
     }
     if (pick == NULL)
         return;
-    out->regret_fast = 100 * (pick->row->us / best->row->us - 1);
+    out->regret_fast = 100 * (pick->point.row->us / best->point.row->us - 1);
     out->regret_pairs =
-        100 * (best_pairs->pairs / best_pairs->row->us / (pick_pairs->pairs / pick_pairs->row->us) - 1);
+        100 *
+        (best_pairs->pairs / best_pairs->point.row->us / (pick_pairs->pairs / pick_pairs->point.row->us) - 1);
 }
 
 static bool same_point(const s2_row *a, const s2_row *b)
@@ -266,7 +265,8 @@ s2_status s2_accuracy_of(s2_arena *arena, const s2_row_file *file, const s2_gpu 
     s2_accuracy made = {.nearest = INFINITY};
     s2_judged *const judged = S2_NEW(arena, s2_judged, file->n_rows + 1);
     double *const numbers = S2_NEW(arena, double, 5 * ((int64_t)file->n_rows + 1));
-    if (judged == NULL || numbers == NULL)
+    s2_accuracy_point *const points = S2_NEW(arena, s2_accuracy_point, file->n_rows + 1);
+    if (judged == NULL || numbers == NULL || points == NULL)
         return S2_ENOMEM;
     const int32_t room = file->n_rows + 1;
     s2_scratch scratch = {numbers, numbers + room, numbers + 2 * room, numbers + 3 * room, 0};
@@ -285,6 +285,10 @@ s2_status s2_accuracy_of(s2_arena *arena, const s2_row_file *file, const s2_gpu 
         made.n_unpriced += !priced;
         n += priced;
     }
+    for (int32_t at = 0; at < n; at++)
+        points[at] = judged[at].point;
+    made.n_points = n;
+    made.points = points;
     score_passes(judged, n, &scratch, &made);
     score_families(judged, n, &scratch, &made);
     score_kernels(judged, n, model, &scratch, &made);

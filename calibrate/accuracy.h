@@ -26,10 +26,19 @@ typedef struct s2_score {
 
 enum { S2_MOST_SCORES = 40, S2_NAIVE = 4 };
 
+/* A row with what was predicted for it. */
+typedef struct s2_accuracy_point {
+    const s2_row *row;
+    double us;       /* predicted */
+    double clock_us; /* ... at the measured clock */
+} s2_accuracy_point;
+
 typedef struct s2_accuracy {
     int32_t n_rows;     /* measured, of the set "held-out" */
     int32_t n_unpriced; /* of which no kernel of the model accepts */
     int64_t seed;       /* of the draw */
+    int32_t n_points;   /* priced */
+    const s2_accuracy_point *points;
     int32_t n_passes;
     s2_score passes[S2_N_PASSES];
     s2_score cycles[S2_N_PASSES]; /* at the measured clock: the model without its clock law */

@@ -85,6 +85,44 @@ static void json_number(const char *key, double value, s2_buf *buf)
     s2_buf_puts(buf, s2_decimal(isfinite(value) ? value : 0, 5).text);
 }
 
+static void json_point(const s2_accuracy_point *point, s2_buf *buf)
+{
+    const s2_row *const row = point->row;
+    const s2_run_point *const run = &row->point;
+    const struct {
+        const char *key;
+        int64_t value;
+    } counts[] = {{"q_tok", run->q_tok},
+                  {"k_tok", run->k_tok},
+                  {"batch", run->batch},
+                  {"seed", row->seed},
+                  {"nth", row->nth}};
+    s2_json_begin(buf, '{');
+    s2_json_key_str(buf, "pass", s2_pass_word(run->pass));
+    s2_json_key_str(buf, "family", run->family);
+    s2_json_key_str(buf, "pattern", run->pattern);
+    s2_json_key_str(buf, "dtype", s2_dtype_word(run->dtype));
+    s2_json_key_str(buf, "kernel", row->kernel);
+    for (size_t at = 0; at < sizeof counts / sizeof *counts; at++) {
+        s2_json_key(buf, counts[at].key);
+        s2_json_int(buf, counts[at].value);
+    }
+    json_number("measured_us", row->us, buf);
+    json_number("predicted_us", point->us, buf);
+    json_number("clock_given_us", point->clock_us, buf);
+    json_number("error_pct", 100 * (point->us / row->us - 1), buf);
+    s2_json_end(buf, '}');
+}
+
+static void json_points(const s2_accuracy *accuracy, s2_buf *buf)
+{
+    s2_json_key(buf, "points");
+    s2_json_begin(buf, '[');
+    for (int32_t at = 0; at < accuracy->n_points; at++)
+        json_point(&accuracy->points[at], buf);
+    s2_json_end(buf, ']');
+}
+
 void s2_accuracy_json(const s2_accuracy *accuracy, s2_buf *buf)
 {
     s2_json_begin(buf, '{');
@@ -104,6 +142,7 @@ void s2_accuracy_json(const s2_accuracy *accuracy, s2_buf *buf)
     json_number("l2_pct", accuracy->l2_pct, buf);
     json_number("below_floor", accuracy->n_below, buf);
     json_number("nearest_to_floor", accuracy->nearest, buf);
+    json_points(accuracy, buf);
     s2_json_end(buf, '}');
 }
 
@@ -115,6 +154,7 @@ void s2_accuracy_passes_json(const s2_accuracy *accuracy, const char *gpu, const
     s2_json_key_str(buf, "constants", constants);
     json_number("rows", accuracy->n_rows, buf);
     json_scores("passes", accuracy->passes, accuracy->n_passes, buf);
+    json_points(accuracy, buf);
     s2_json_end(buf, '}');
     s2_buf_puts(buf, "\n");
 }

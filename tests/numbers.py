@@ -119,6 +119,18 @@ def check_fits(rng):
         near("which the page says", float("to read from host memory, at the link's peak\n" in page.split("at least")[0]), float(link))
 
 
+def check_accuracy():
+    """Errors of passes are those of the points listed."""
+    for own in read_json("s2", "sim", "--accuracy", "--json"):
+        for score in own.get("passes", []):
+            errors = [abs(point["error_pct"]) for point in own["points"] if point["pass"] == score["name"]]
+            name = f"{own.get('gpu', 'h200')} {score['name']}: "
+            near(name + "points", len(errors), score["n"], 9)
+            near(name + "their mean", sum(errors) / len(errors), score["mape"], 3)
+            near(name + "their largest", max(errors), score["max"], 3)
+            near(name + "error of the two times", sum(abs(p["predicted_us"] / p["measured_us"] - 1) for p in own["points"] if p["pass"] == score["name"]) * 100 / len(errors), score["mape"], 2)
+
+
 def check_stacks(rng):
     """Where a stack frees nothing, every figure of a file's cache is that of dense, on each page that has one."""
     path, mix = os.path.join(folder, "stack.json"), os.path.join(folder, "mix.csv")
@@ -139,9 +151,9 @@ def check_stacks(rng):
         mixed = read_json(*at, "--requests", mix, "--json")[0]
         near(name + " sets aside what dense does", mixed["pattern"]["cache_bytes"], mixed["dense"]["cache_bytes"], 9)
         near(name + " says what it sets aside", mixed["stack"]["kv_bytes"], mixed["pattern"]["cache_bytes"], 9)
-        found = read_json("s2", "search", f"{shape}; layers all: local {{4,8}} | stride 8 phase head+1", "--exportable", name, "--phase", "decode", "--len", "8k",
+        found = read_json("s2", "search", f"{shape}; layers all: local {{4,8}} | stride 8 phase head+1", "--exportable", name, "--phase", "decode", "--len", "64k",
                           "--no-db", "--minimize", "us,kv_bytes,unread", "--json")[0]
-        whole = read_json("s2", "sim", found["front"][0]["pattern"], "--no-db", "--len", "8k", "--json")[0]["kv"]["dense"]
+        whole = read_json("s2", "sim", found["front"][0]["pattern"], "--no-db", "--len", "64k", "--json")[0]["kv"]["dense"]
         near(name + " is searched with all of its cache", found["front"][0]["kv_bytes"], whole, 9)
     run("s2", "export", f"{shape}; layers all: local 4", "--to", "csr", "--len", "1k", "-o", os.path.join(folder, "csr"), "--force", "--no-db")
     listed = ("s2", "sim", os.path.join(folder, "csr"), "--no-db", "--len", "1k")
@@ -780,6 +792,7 @@ with tempfile.TemporaryDirectory() as folder:
     prices = random.Random(23)
     for _ in range(2):
         check_stacks(prices)
+    check_accuracy()
     for _ in range(12):
         check_speed_ups(prices)
     check_search()
