@@ -165,24 +165,76 @@ void s2_predict_error(const s2_kernel_model *kernel, const s2_kernel_load *load,
     out->error = error;
 }
 
+/* Tiles of 64 queries, and slabs of 16 keys, of one sequence. */
+static double pieces_of(const s2_launch *launch)
+{
+    return launch->pass == S2_PASS_DECODE ? launch->pattern->n_kv_heads * (launch->k_tok / 16 + 1.0)
+                                          : launch->pattern->n_heads * (launch->k_tok / 64 + 1.0);
+}
+
+/* So many fill every SM thousands of times over, and each sequence more takes as long as the one before. */
+static int32_t planned_batch(const s2_launch *launch)
+{
+    const double many = launch->pass == S2_PASS_DECODE ? 1 << 21 : 1 << 18;
+    return (int32_t)fmin(launch->batch, fmax(2, floor(many / pieces_of(launch))));
+}
+
+bool s2_predict_can_plan(const s2_launch *launch)
+{
+    return pieces_of(launch) * planned_batch(launch) <= (launch->pass == S2_PASS_DECODE ? 1 << 25 : 1 << 24);
+}
+
+/* *b at more sequences, as it grew from a to b and `more` times again. */
+static void grow(const s2_forecast *a, double more, s2_forecast *b)
+{
+    const double *const from[] = {
+        &a->us,        &a->cycles,       &a->compute_us,      &a->hbm_us,           &a->l2_us,
+        &a->before_us, &a->before_bytes, &a->bytes.dram_read, &a->bytes.dram_write, &a->bytes.l2};
+    double *const to[] = {
+        &b->us,        &b->cycles,       &b->compute_us,      &b->hbm_us,           &b->l2_us,
+        &b->before_us, &b->before_bytes, &b->bytes.dram_read, &b->bytes.dram_write, &b->bytes.l2};
+    for (size_t at = 0; at < sizeof to / sizeof *to; at++)
+        *to[at] += more * (*to[at] - *from[at]);
+}
+
+/* On one kernel. S2_EINVAL: it does not take the launch. */
+static s2_status predict_on(s2_arena *arena, const s2_time_model *model, const s2_kernel_model *kernel,
+                            const s2_launch *launch, s2_launch_price *out)
+{
+    s2_launch part = *launch;
+    s2_kernel_load load;
+    s2_forecast half;
+    part.batch = planned_batch(launch);
+    S2_TRY(load_for(arena, model, kernel, &part, &load));
+    if (!takes(kernel, &load))
+        return S2_EINVAL;
+    load.n_lists = load.n_lists / part.batch * launch->batch;
+    out->kernel = kernel;
+    s2_predict_error(kernel, &load, out);
+    s2_scores_add(&part, kernel, model, &load, out);
+    s2_model_run(model, kernel, &load, true, 0, &out->forecast);
+    if (part.batch == launch->batch)
+        return S2_OK;
+    const int32_t n = part.batch;
+    part.batch = n / 2;
+    S2_TRY(load_for(arena, model, kernel, &part, &load));
+    s2_launch_price unused = {0};
+    s2_scores_add(&part, kernel, model, &load, &unused);
+    s2_model_run(model, kernel, &load, true, 0, &half);
+    grow(&half, (double)(launch->batch - n) / (n - part.batch), &out->forecast);
+    return S2_OK;
+}
+
 static s2_status predict(s2_arena *arena, const s2_time_model *model, const s2_launch *launch,
                          s2_launch_price *out)
 {
     for (int32_t k = 0; k < model->n_kernels; k++) {
         const s2_kernel_model *const kernel = &model->kernels[k];
-        s2_kernel_load load;
         if (kernel->pass != launch->pass || !s2_scores_known(launch->scores, kernel) ||
             !s2_predict_takes_dim(model, kernel, s2_pattern_head_dim(launch->pattern, launch->layer)))
             continue;
-        const s2_status status = load_for(arena, model, kernel, launch, &load);
-        if (status == S2_OK && takes(kernel, &load)) {
-            out->kernel = kernel;
-            s2_predict_error(kernel, &load, out);
-            s2_scores_add(launch, kernel, model, &load, out);
-            s2_model_run(model, kernel, &load, true, 0, &out->forecast);
-            return S2_OK;
-        }
-        if (status != S2_OK && status != S2_EINVAL)
+        const s2_status status = predict_on(arena, model, kernel, launch, out);
+        if (status != S2_EINVAL)
             return status;
     }
     return S2_EUNSUPPORTED;

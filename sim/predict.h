@@ -66,11 +66,15 @@ bool s2_predict_takes_dim(const s2_time_model *model, const s2_kernel_model *ker
 s2_plan_options s2_predict_cut(const s2_kernel_model *kernel, const s2_pattern *pattern);
 
 /*
+ * Of very many sequences some are planned, and half of these, and the others are taken to take as long each.
  * S2_EUNSUPPORTED when no kernel of the model accepts the layer (terms that choose at run time, a pass that
  * was not calibrated); S2_ELIMIT when planning it would take more than *work_left. scratch is rewound.
  */
 s2_status s2_predict_launch(s2_arena *scratch, const s2_time_model *model, const s2_launch *launch,
                             s2_launch_price *out) S2_MUST_CHECK;
+
+/* Whether the plan of a launch, or of the part of its sequences that stands for all of them, stays below a gigabyte. */
+bool s2_predict_can_plan(const s2_launch *launch);
 
 /* The error of a launch on that kernel: fills error, beyond, extent, asked and span. */
 void s2_predict_error(const s2_kernel_model *kernel, const s2_kernel_load *load, s2_launch_price *out);

@@ -36,17 +36,6 @@ static s2_pass first_pass(const s2_sim_options *options)
     return options->phase == S2_DECODE ? S2_PASS_DECODE : S2_PASS_FORWARD;
 }
 
-/* A launch is planned item by item, a decode step slab by slab: beyond this the plan would take a
- * gigabyte. */
-static bool fits_planning(const s2_launch *launch)
-{
-    enum { LIMIT_ITEMS = 1 << 24, LIMIT_SLABS = 1 << 25 };
-    const double heads = (double)launch->batch * launch->pattern->n_heads,
-                 kv_heads = (double)launch->batch * launch->pattern->n_kv_heads;
-    return launch->pass == S2_PASS_DECODE ? kv_heads * (launch->k_tok / 16 + 1) <= LIMIT_SLABS
-                                          : heads * (launch->k_tok / 64 + 1) <= LIMIT_ITEMS;
-}
-
 static s2_status predict_alike(s2_arena *scratch, const s2_pattern *pattern, s2_phase phase, int32_t layer,
                                s2_pass pass, const s2_sim_options *options, int64_t *work_left,
                                s2_launch_price *out)
@@ -62,7 +51,7 @@ static s2_status predict_alike(s2_arena *scratch, const s2_pattern *pattern, s2_
                               .scores = s2_scores_of(options, pattern),
                               .gpu = options->calibration->head.gpu,
                               .work_left = work_left};
-    if (!fits_planning(&launch))
+    if (!s2_predict_can_plan(&launch))
         return S2_EUNSUPPORTED;
     const s2_status status = s2_predict_launch(scratch, &options->calibration->model, &launch, out);
     return status == S2_ELIMIT ? S2_EUNSUPPORTED : status;
