@@ -11,6 +11,7 @@
 enum { CODE_FIT = 704, MOST_FREE = 48, MOST_ROUNDS = 60, MOST_ROWS = 4096 };
 #define LIKENESS 0.05
 #define TIED     0.3
+#define ALIKE    1.0
 
 s2_status s2_fit_load(s2_arena *arena, const s2_row *row, const s2_time_model *model, s2_kernel_load *out,
                       s2_diag *diag)
@@ -238,8 +239,6 @@ static void start(const s2_row_file *file, const s2_gpu *gpu, s2_time_model *mod
                              .spill_mb = gpu->l2_mib * 0.8,
                              .drift = 0.5,
                              .whole_mb = gpu->l2_mib * 1.2,
-                             .warm_mb = gpu->l2_mib * 0.55,
-                             .lost_mb = gpu->l2_mib * 0.55,
                              .power = 5,
                              .max_mhz = gpu->boost_mhz,
                              .clock_base = 0.3,
@@ -297,6 +296,8 @@ static void find_kernels(const s2_row_file *file, const s2_gpu *gpu, s2_time_mod
                                     .sub = 10,
                                     .list = 10,
                                     .hit = 0.3,
+                                    .warm_mb = gpu->l2_mib * 0.3,
+                                    .lost_mb = gpu->l2_mib * 0.2,
                                     .least_us = row->us,
                                     .most_us = row->us};
         memcpy(kernel->name, row->kernel, sizeof kernel->name);
@@ -343,7 +344,7 @@ static void note_limits(s2_kernel_model *kernel, const s2_row *row, const s2_ker
 
 /* What the rows of a kernel can show. */
 typedef struct s2_seen {
-    bool subs, lists, arithmetic, mixed, fine, columns, parts, alone;
+    bool subs, lists, arithmetic, mixed, fine, columns, turns, parts, alone;
 } s2_seen;
 
 static void see_classes(const s2_load_class *classes, int32_t n, s2_seen *seen)
@@ -351,6 +352,7 @@ static void see_classes(const s2_load_class *classes, int32_t n, s2_seen *seen)
     for (int32_t at = 0; at < n; at++) {
         seen->fine = seen->fine || classes[at].n_fine > 0;
         seen->mixed = seen->mixed || classes[at].n_mixed > 0;
+        seen->turns = seen->turns || classes[at].n_turns > 0;
     }
 }
 
@@ -385,7 +387,6 @@ typedef struct s2_prior {
 /* Assumed values of constants before any point is seen; the fitter points to them. */
 typedef struct s2_beliefs {
     double scalar[12];
-    double warm, lost;
     double item[S2_MODEL_DIMS], floor[S2_MODEL_DIMS];
 } s2_beliefs;
 
@@ -403,7 +404,7 @@ static void free_scalars(s2_fitter *fitter, s2_kernel_model *kernel, bool floors
                                {seen.mixed, &kernel->mixed, backward ? 0.7 : 1.1},
                                {seen.alone, &kernel->alone, 1.5},
                                {seen.fine, &kernel->fine, 200},
-                               {seen.columns, &kernel->column, 1000},
+                               {seen.columns || seen.turns, &kernel->column, step ? 2000 : 1000},
                                {seen.parts, &kernel->part, 1000},
                                {true, &kernel->hbm_gb_s, kernel->hbm_gb_s}};
     for (size_t p = 0; p < sizeof priors / sizeof *priors; p++) {
@@ -412,24 +413,23 @@ static void free_scalars(s2_fitter *fitter, s2_kernel_model *kernel, bool floors
         if (priors[p].seen)
             let_like(fitter, priors[p].value, &beliefs->scalar[p], 1, LIKENESS);
     }
-    if (!step)
-        return;
-    beliefs->warm = fitter->model->warm_mb;
-    beliefs->lost = fitter->model->lost_mb;
-    let_like(fitter, &fitter->model->warm_mb, &beliefs->warm, 1, LIKENESS);
-    let_like(fitter, &fitter->model->lost_mb, &beliefs->lost, 1, LIKENESS);
 }
 
 /* The costs of one head dimension. */
-static void free_dim(s2_fitter *fitter, const s2_kernel_model *kernel, s2_dim_cost *cost, bool floors,
-                     double *item, double *floor)
+static void free_dim(s2_fitter *fitter, s2_kernel_model *kernel, s2_dim_cost *cost, bool floors, double *item,
+                     double *floor)
 {
     const bool step = kernel->pass == S2_PASS_DECODE, backward = kernel->pass == S2_PASS_BACKWARD;
     const bool halved = s2_kernel_halves(kernel->traits, kernel->cuts[0].key_tok);
     *item = cost->item = step ? 300 : 30 * cost->head_dim;
     *floor = cost->least;
     let_like(fitter, &cost->item, item, 1, LIKENESS);
-    let(fitter, &cost->step);
+    s2_dim_cost *const widest = &kernel->dims[kernel->n_dims - 1];
+    if (step && cost != widest) /* few points show a slab at each dimension; half of it is alike at all */
+        let_like(fitter, &cost->step, &widest->step, (1 + (double)cost->head_dim / widest->head_dim) / 2,
+                 ALIKE);
+    else
+        let(fitter, &cost->step);
     if (halved)
         cost->masked = 0.8 * cost->step;
     /* decode: the cost of a row of a list, which few points show: assume three quarters of a slab's */
@@ -467,6 +467,38 @@ static s2_status fit_residents(const s2_fitter *fitter, s2_kernel_model *kernel,
     return S2_OK;
 }
 
+/*
+ * What stays in the cache from one launch to the next, in shares of it: all or nothing of most launches, and where no
+ * point lies between, a descent sees no slope. True when another value than before is best.
+ */
+static bool choose_warm(const s2_fitter *fitter, s2_kernel_model *kernel, double l2_mib)
+{
+    static const double lost[] = {0.1, 0.2, 0.4, 0.8};
+    const s2_kernel_model before = *kernel;
+    s2_kernel_model best = before;
+    double least = loss(fitter, NULL);
+    for (int32_t step = 2; step <= 16; step++)
+        for (size_t at = 0; at < sizeof lost / sizeof *lost; at++) {
+            kernel->warm_mb = l2_mib * step / 20;
+            kernel->lost_mb = l2_mib * lost[at];
+            const double now = loss(fitter, NULL);
+            if (now < least) {
+                least = now;
+                best = *kernel;
+            }
+        }
+    *kernel = best;
+    return best.warm_mb != before.warm_mb || best.lost_mb != before.lost_mb;
+}
+
+static s2_status fit_warm(const s2_fitter *fitter, s2_kernel_model *kernel, double l2_mib, s2_diag *diag)
+{
+    double value;
+    for (int32_t round = 0; round < 4 && choose_warm(fitter, kernel, l2_mib); round++)
+        S2_TRY(minimise(fitter, &value, diag));
+    return S2_OK;
+}
+
 static double mean_error(const s2_fitter *fitter)
 {
     double sum = 0;
@@ -479,7 +511,7 @@ static double mean_error(const s2_fitter *fitter)
     return 100 * sum / rows;
 }
 
-static s2_status fit_kernel(s2_fitter *fitter, int32_t index, s2_diag *diag)
+static s2_status fit_kernel(s2_fitter *fitter, int32_t index, const s2_gpu *gpu, s2_diag *diag)
 {
     s2_kernel_model *const kernel = &fitter->model->kernels[index];
     s2_beliefs beliefs;
@@ -492,6 +524,7 @@ static s2_status fit_kernel(s2_fitter *fitter, int32_t index, s2_diag *diag)
     for (int32_t d = 0; d < kernel->n_dims; d++)
         free_dim(fitter, kernel, &kernel->dims[d], floors, &beliefs.item[d], &beliefs.floor[d]);
     S2_TRY(fit_residents(fitter, kernel, diag));
+    S2_TRY(fit_warm(fitter, kernel, gpu->l2_mib, diag));
     kernel->fit_pct = mean_error(fitter);
     return S2_OK;
 }
@@ -622,7 +655,7 @@ s2_status s2_fit_run(s2_arena *arena, const s2_row_file *file, const s2_gpu *gpu
     }
     /* decode shows what stays in the cache between launches, so it comes first */
     for (int32_t k = model.n_kernels; k-- > 0;)
-        S2_TRY(fit_kernel(&fitter, k, diag));
+        S2_TRY(fit_kernel(&fitter, k, gpu, diag));
     S2_TRY(fit_clock(&fitter, diag));
     *out = model;
     return S2_OK;

@@ -19,8 +19,6 @@ enum { CODE_CALIBRATION = 705, MAX_BYTES = 1 << 16, MOST_NUMBERS = 6 };
     X(spill_mb, 0, 1e5)                                                                                      \
     X(drift, 0, 1)                                                                                           \
     X(whole_mb, 0, 1e5)                                                                                      \
-    X(warm_mb, 0, 1e5)                                                                                       \
-    X(lost_mb, 1e-3, 1e5)                                                                                    \
     X(power, 1, 100)                                                                                         \
     X(clock_base, 0, 1e6)                                                                                    \
     X(clock_limit, 1e-9, 1e9)                                                                                \
@@ -41,6 +39,8 @@ enum { CODE_CALIBRATION = 705, MAX_BYTES = 1 << 16, MOST_NUMBERS = 6 };
     X(fine, 0, 1e6)                                                                                          \
     X(column, 0, 1e6)                                                                                        \
     X(part, 0, 1e6)                                                                                          \
+    X(warm_mb, 0, 1e5)                                                                                       \
+    X(lost_mb, 1e-3, 1e5)                                                                                    \
     X(hit, 0, 1e3)                                                                                           \
     X(least_us, 0, 1e12)                                                                                     \
     X(most_us, 0, 1e12)                                                                                      \
@@ -122,7 +122,7 @@ void s2_calibration_print(const s2_calibration *calibration, s2_buf *buf)
         s2_calibration_hash(constants.data, constants.len, hash);
     s2_buf_puts(buf,
                 "# Constants of sim/model.h. Written by `s2 calibrate`; nothing else edits this file.\n");
-    s2_buf_printf(buf, "calibration 1\ngpu %s\ndevice %s\nuuid %s\ndriver %s\ncommit %s\ndate %s\nhash %s\n",
+    s2_buf_printf(buf, "calibration 2\ngpu %s\ndevice %s\nuuid %s\ndriver %s\ncommit %s\ndate %s\nhash %s\n",
                   head->gpu, head->device, head->uuid, head->driver, head->commit, head->date, hash);
     if (constants.status == S2_OK)
         s2_buf_add(buf, constants.data, constants.len);
@@ -314,7 +314,7 @@ static bool take_head(s2_reader *reader, const char *word, const char *rest)
             s2_text_clean(fields[at].to, fields[at].cap, rest);
             return true;
         }
-    return strcmp(word, "calibration") == 0 && strcmp(rest, "1") == 0;
+    return strcmp(word, "calibration") == 0 && strcmp(rest, "2") == 0;
 }
 
 static s2_status read_line(s2_reader *reader)
@@ -341,6 +341,9 @@ static s2_status read_line(s2_reader *reader)
     }
     if (take_head(reader, word, rest))
         return S2_OK;
+    if (strcmp(word, "calibration") == 0)
+        return refuse(reader, "a file of another version of s2: fit its points again, "
+                              "s2 calibrate --from POINTS --out FILE");
     S2_TRY(take_key(reader, word, rest, model_keys, N_MODEL_KEYS, &reader->out.model, &taken));
     return taken ? S2_OK : refuse(reader, "no such constant");
 }
@@ -350,13 +353,13 @@ static s2_status check_whole(s2_reader *reader)
 {
     const s2_time_model *const model = &reader->out.model;
     if (model->n_sms < 1 || model->mma_flop < 1 || model->max_mhz < 1 || model->l2_gb_s < 1 ||
-        model->power < 1 || !(model->spill_mb > model->cache_mb) || model->lost_mb <= 0 ||
-        model->clock_limit <= 0 || model->n_kernels < 1)
+        model->power < 1 || !(model->spill_mb > model->cache_mb) || model->clock_limit <= 0 ||
+        model->n_kernels < 1)
         return refuse(reader, "constants are missing");
     for (int32_t k = 0; k < model->n_kernels; k++)
         if (model->kernels[k].n_dims < 1 || model->kernels[k].n_cuts < 1 || model->kernels[k].residents < 1 ||
-            model->kernels[k].hbm_gb_s < 1)
-            return refuse(reader, "a kernel has no costs, no cut or no residents");
+            model->kernels[k].hbm_gb_s < 1 || model->kernels[k].lost_mb <= 0)
+            return refuse(reader, "a kernel has no costs, no cut, no residents or no lost_mb");
     return S2_OK;
 }
 

@@ -1,7 +1,7 @@
 /*
  * sim/calibration.h - the constants of one GPU and its kernels as a text file, with their provenance.
  *
- *     calibration 1
+ *     calibration 2
  *     gpu h200
  *     device NVIDIA H200                      provenance: device, uuid, driver, commit, date
  *     ...

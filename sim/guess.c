@@ -33,6 +33,8 @@ static void make_portable(const s2_gpu *gpu, double flop, s2_kernel_model *kerne
                                 .launch_us = kernel->launch_us,
                                 .miss_us = kernel->miss_us,
                                 .column = kernel->column,
+                                .warm_mb = kernel->warm_mb,
+                                .lost_mb = kernel->lost_mb,
                                 .n_dims = sizeof PORTABLE / sizeof *PORTABLE};
     snprintf(kernel->name, sizeof kernel->name, "%s", kernel->traits->name);
     for (int32_t d = 0; d < kernel->n_dims; d++) {
@@ -71,11 +73,12 @@ static void scale_memory(const s2_gpu *from, const s2_gpu *gpu, s2_time_model *m
     model->cache_mb *= cache;
     model->spill_mb *= cache;
     model->whole_mb *= cache;
-    model->warm_mb *= cache;
-    model->lost_mb *= cache;
-    for (int32_t k = 0; k < model->n_kernels; k++)
-        model->kernels[k].hbm_gb_s *=
-            gpu->hbm_gb_s * gpu->hbm_fraction / (from->hbm_gb_s * from->hbm_fraction);
+    for (int32_t k = 0; k < model->n_kernels; k++) {
+        s2_kernel_model *const kernel = &model->kernels[k];
+        kernel->hbm_gb_s *= gpu->hbm_gb_s * gpu->hbm_fraction / (from->hbm_gb_s * from->hbm_fraction);
+        kernel->warm_mb *= cache;
+        kernel->lost_mb *= cache;
+    }
 }
 
 s2_status s2_calibration_guess(const s2_gpu *gpu, s2_calibration *out)

@@ -206,7 +206,8 @@ static void add_class(s2_kernel_load *load, s2_load_class *classes, const s2_loa
 {
     s2_load_class *const last = load->n_classes > 0 ? &classes[load->n_classes - 1] : NULL;
     if (last != NULL && last->n_full == own->n_full && last->n_masked == own->n_masked &&
-        last->n_rows == own->n_rows && last->n_mixed == own->n_mixed && last->n_fine == own->n_fine)
+        last->n_rows == own->n_rows && last->n_turns == own->n_turns && last->n_mixed == own->n_mixed &&
+        last->n_fine == own->n_fine)
         last->n_items += own->n_items;
     else
         classes[load->n_classes++] = *own;
@@ -483,14 +484,23 @@ static int32_t longest_step(const s2_plan *plan)
     return most;
 }
 
-/* Rows that a part finishes or leaves to be added up, over all its lists. */
-static int32_t rows_of(const s2_decode_plan *step, const s2_decode_part *part)
+/* A part of a decode step: its slabs, and the lists that it works for. */
+static s2_load_class part_class(const s2_decode_plan *step, const s2_decode_part *part)
 {
-    int32_t n = 0;
-    for (int32_t list = part->first_list;
-         list < step->n_lists && step->lists[list].slab_begin < part->slab_end; list++)
-        n += step->lists[list].slab_end > part->slab_begin ? step->lists[list].n_rows : 0;
-    return n > 0 ? n : 1;
+    s2_load_class made = {.n_full = part->slab_end - part->slab_begin};
+    int32_t n_lists = 0;
+    for (int32_t at = part->first_list; at < step->n_lists && step->lists[at].slab_begin < part->slab_end;
+         at++) {
+        const s2_decode_list *const list = &step->lists[at];
+        const bool worked = list->slab_end > part->slab_begin && list->slab_end > list->slab_begin;
+        made.n_rows += worked ? list->n_rows : 0; /* finished, or left to be added up */
+        n_lists += worked;
+    }
+    made.n_rows = s2_max_i32(made.n_rows, 1);
+    made.n_turns = s2_max_i32(n_lists - 1, 0);
+    for (int32_t slab = part->slab_begin; slab < part->slab_end; slab++)
+        made.n_fine += step->slabs[slab].mask >= 0;
+    return made;
 }
 
 s2_status s2_load_of_step(s2_arena *arena, const s2_plan *plan, s2_dtype dtype, s2_chip chip,
@@ -522,11 +532,8 @@ s2_status s2_load_of_step(s2_arena *arena, const s2_plan *plan, s2_dtype dtype, 
                            .pairs = plan->counts.pairs};
     note_extent(plan, longest_step(plan), &load);
     for (int32_t part = 0; part < step.n_parts; part++) {
-        const s2_decode_part *const own = &step.parts[part];
-        const int32_t n_slabs = own->slab_end - own->slab_begin, n_rows = rows_of(&step, own);
-        s2_load_class made = {.n_full = n_slabs, .n_rows = n_rows, .n_items = n_chunks};
-        for (int32_t slab = own->slab_begin; slab < own->slab_end; slab++)
-            made.n_fine += step.slabs[slab].mask >= 0;
+        s2_load_class made = part_class(&step, &step.parts[part]);
+        made.n_items = n_chunks;
         add_class(&load, classes, &made);
     }
     const bool merges = s2_decode_launch_merges(&launch, &step);

@@ -22,6 +22,7 @@ typedef struct s2_load_class {
     int32_t n_masked; /* steps with it; halved: half steps */
     int32_t n_mixed;  /* halved: whole steps with it */
     int32_t n_rows;   /* decode: rows of the lists that the part works for */
+    int32_t n_turns;  /* decode: how often the part goes on to another list */
     int32_t n_fine;   /* of which compare with element masks from memory; decode: slabs that do */
     int32_t n_items;  /* in a row */
 } s2_load_class;

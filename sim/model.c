@@ -61,7 +61,7 @@ static s2_dim_cost cost_of(const s2_kernel_model *kernel, int32_t head_dim)
 
 /* What items and columns of one launch cost, in cycles. */
 typedef struct s2_costs {
-    double item, full, masked, mixed, fine;
+    double item, full, masked, mixed, fine, turn;
     double least;
 } s2_costs;
 
@@ -69,7 +69,7 @@ static double cycles_of(const s2_costs *costs, const s2_load_class *cls)
 {
     const double cycles = costs->item + costs->full * cls->n_full +
                           costs->masked * (cls->n_masked + cls->n_rows) + costs->mixed * cls->n_mixed +
-                          costs->fine * cls->n_fine;
+                          costs->fine * cls->n_fine + costs->turn * cls->n_turns;
     return fmax(costs->least, cycles);
 }
 
@@ -159,6 +159,7 @@ static double launch_cycles(const s2_kernel_model *kernel, const s2_kernel_load 
                             .masked = beside(cost.masked + extra, cap_masked),
                             .mixed = beside(cost.step * fmax(1, kernel->mixed) + extra, cap),
                             .fine = kernel->fine,
+                            .turn = kernel->column,
                             .least = backward ? 0 : cost.least * (1 - kernel->hit * (1 - missed))};
     double items_mean, columns_mean = 0, end = 0;
     if (backward)
@@ -192,10 +193,10 @@ static double fetched_bytes(const s2_time_model *model, const s2_wave *own)
 }
 
 /* Share of the tensors that the cache has lost when the same launch repeats. */
-static double missed_share(const s2_time_model *model, const s2_kernel_load *load)
+static double missed_share(const s2_kernel_model *kernel, const s2_kernel_load *load)
 {
     const double all = (load->q_bytes + load->kv_bytes + load->out_bytes) * 1e-6;
-    return fmax(0, fmin(1, (all - model->warm_mb) / model->lost_mb));
+    return fmax(0, fmin(1, (all - kernel->warm_mb) / kernel->lost_mb));
 }
 
 /*
@@ -238,7 +239,7 @@ static s2_bytes bytes_of(const s2_time_model *model, const s2_kernel_model *kern
     for (int32_t at = 0; at < load->n_generations; at++)
         kv += fetched_bytes(model, &load->generations[at]);
     /* when a launch repeats over the same tensors, the cache still holds a share of them */
-    const double missed = cold ? 1 : missed_share(model, load);
+    const double missed = cold ? 1 : missed_share(kernel, load);
     const bool fits = load->kv_bytes <= model->cache_mb * 1e6;
     bytes.dram_read = (load->q_bytes + (fits ? load->kv_bytes : fmax(kv, load->kv_bytes))) * missed;
     bytes.dram_write = load->out_bytes * (all > whole ? 1 - whole / all : 0) * (cold ? 1 : missed);
@@ -321,7 +322,7 @@ void s2_model_run(const s2_time_model *model, const s2_kernel_model *kernel, con
                   bool cold, double mhz, s2_forecast *out)
 {
     double mean;
-    const double missed = cold ? 1 : missed_share(model, load);
+    const double missed = cold ? 1 : missed_share(kernel, load);
     s2_forecast forecast = {.launch_us = kernel->launch_us + kernel->miss_us * missed + load->after_us,
                             .bytes = s2_model_bytes(model, kernel, load, cold)};
     forecast.cycles = launch_cycles(kernel, load, missed, (int32_t)model->n_sms, &mean);

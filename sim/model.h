@@ -92,6 +92,8 @@ typedef struct s2_kernel_model {
     bool whole_blocks; /* accepts only patterns of whole key blocks */
     double hit;        /* share of `least` that is saved when its rows are in the cache */
     double residents;  /* items at a time on an SM */
+    double warm_mb;    /* tensors up to this size are all cached when the same launch repeats */
+    double lost_mb;    /* ... and none of them when they are larger by this much */
     double hbm_gb_s;   /* bandwidth that its accesses reach */
     double launch_us;  /* t0 */
     double miss_us;    /* extra when the first rows come from device memory */
@@ -103,7 +105,8 @@ typedef struct s2_kernel_model {
                           backward: a step that reads half of a column's keys */
     double alone;      /* decode: replaces `residents` when each part has an SM to itself; 0: does not */
     double fine;       /* extra cycles of a step that compares with element masks from memory */
-    double column;     /* backward: cycles to change columns, per 64 columns of a head */
+    double column;     /* backward: cycles to change columns, per 64 columns of a head;
+                          decode: to go on to another list inside a part */
     double part;       /* backward: and to add a part to others, through memory */
     int32_t n_dims;
     s2_dim_cost dims[S2_MODEL_DIMS]; /* ascending head_dim */
@@ -125,8 +128,6 @@ typedef struct s2_time_model {
     double spill_mb; /* ... and from this size on, nothing */
     double drift;    /* of r columns that read a row, the share that misses it falls as r^-drift */
     double whole_mb; /* the whole cache: what was written stays there in proportion */
-    double warm_mb;  /* tensors up to this size are all cached when the same launch repeats */
-    double lost_mb;  /* ... and none of them when they are larger by this much */
     double power;    /* p of the sum of bottlenecks */
     double max_mhz;
     double clock_base; /* power at the limit, in units of a matrix unit busy all the time */

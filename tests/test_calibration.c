@@ -286,6 +286,7 @@ static void a_part_waits_for_the_one_before_it(void **state)
     const s2_kernel_model kernel = {.pass = S2_PASS_BACKWARD,
                                     .residents = 1,
                                     .hbm_gb_s = 1,
+                                    .lost_mb = 1,
                                     .part = 7,
                                     .n_dims = 1,
                                     .dims = {{64, 0, 10, 10, 10}}};
@@ -299,7 +300,7 @@ static void a_part_waits_for_the_one_before_it(void **state)
                            .n_chains = 1,
                            .chain_ends = (double[2]){0}};
     const s2_time_model chip = {
-        .l2_gb_s = 1, .cache_mb = 1, .spill_mb = 2, .whole_mb = 1, .lost_mb = 1, .power = 1, .n_sms = 2};
+        .l2_gb_s = 1, .cache_mb = 1, .spill_mb = 2, .whole_mb = 1, .power = 1, .n_sms = 2};
     s2_forecast forecast;
     load.columns = parts;
     s2_model_run(&chip, &kernel, &load, true, 1, &forecast);
@@ -526,6 +527,88 @@ static void parts_of_many_rows_are_added_side_by_side(void **state)
     s2_arena_release(&arena);
 }
 
+/* Each part counts how often it goes on to another list, and a change costs the same whatever else it does. */
+static void parts_pay_for_each_list_that_they_go_on_to(void **state)
+{
+    (void)state;
+    static const char *const patterns[] = {"heads 32; kv-heads 32; block 16; layers all: local 2",
+                                           "heads 8; kv-heads 2; layers all: dense",
+                                           "heads 12; kv-heads 4; layers all: local 1; kv 0: local 9"};
+    s2_time_model model = h200_model();
+    s2_kernel_model *kernel = NULL;
+    for (int32_t k = 0; k < model.n_kernels; k++)
+        kernel = model.kernels[k].pass == S2_PASS_DECODE ? &model.kernels[k] : kernel;
+    assert_non_null(kernel);
+    for (int32_t at = 0; at < 9; at++) {
+        s2_arena arena = {0};
+        s2_kernel_load load;
+        s2_row row = {.point = {.pass = S2_PASS_DECODE,
+                                .q_tok = 1,
+                                .k_tok = 700,
+                                .batch = (const int32_t[]){1, 16, 60}[at / 3],
+                                .dtype = S2_BF16},
+                      .tile_tok = 16,
+                      .key_tok = 64,
+                      .pack_heads = 1};
+        snprintf(row.point.pattern, sizeof row.point.pattern, "%s", patterns[at % 3]);
+        assert_int_equal(s2_fit_load(&arena, &row, &model, &load, NULL), S2_OK);
+        int64_t turns = 0, most = 0;
+        for (int32_t cls = 0; cls < load.n_classes; cls++) {
+            turns += (int64_t)load.classes[cls].n_items * load.classes[cls].n_turns;
+            most = load.classes[cls].n_turns > most ? load.classes[cls].n_turns : most;
+        }
+        /* every list begins somewhere: at the beginning of a part, or where one goes on to it */
+        assert_true(turns >= load.n_lists - load.n_items && turns < load.n_lists);
+        s2_forecast before, after;
+        kernel->column = 0;
+        s2_model_run(&model, kernel, &load, true, 1000, &before);
+        kernel->column = 500;
+        s2_model_run(&model, kernel, &load, true, 1000, &after);
+        assert_true(most == 0 ? after.cycles == before.cycles
+                              : after.cycles > before.cycles &&
+                                    after.cycles <= before.cycles + 1002.0 * (double)most);
+        s2_arena_release(&arena);
+    }
+}
+
+/* Of very many sequences a part is planned: no jump where that begins, and in proportion from there on. */
+static void very_many_sequences_take_as_long_each(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *pattern;
+        s2_pass pass;
+        int32_t n_kv_heads, k_tok, batch; /* the last that is planned whole */
+    } rows[] = {
+        {"heads 32; kv-heads 8; layers all: local 4 | stride 8 phase head", S2_PASS_FORWARD, 8, 4032, 128},
+        {"heads 16; kv-heads 16; layers all: dense", S2_PASS_BACKWARD, 16, 4032, 256},
+        {"heads 32; kv-heads 8; layers all: local 4 | stride 8 phase kv", S2_PASS_DECODE, 8, 32752, 128}};
+    const s2_time_model model = h200_model();
+    for (size_t at = 0; at < sizeof rows / sizeof *rows; at++) {
+        s2_arena arena = {0};
+        const bool decode = rows[at].pass == S2_PASS_DECODE;
+        const int32_t n = rows[at].batch, batches[] = {n, n + 1, n + n / 8, 10 * n};
+        double us[4];
+        for (int32_t b = 0; b < 4; b++) {
+            s2_run_point point = {.pass = rows[at].pass,
+                                  .q_tok = decode ? 1 : rows[at].k_tok,
+                                  .k_tok = rows[at].k_tok,
+                                  .batch = batches[b],
+                                  .dtype = S2_BF16};
+            s2_launch_price price;
+            snprintf(point.pattern, sizeof point.pattern, "%s", rows[at].pattern);
+            assert_true(predict_point(&arena, &model, &point, &price));
+            us[b] = price.forecast.us;
+            if (price.beyond > 0) /* of all sequences, not of those planned */
+                s2_assert_close(price.asked, (double)rows[at].n_kv_heads * batches[b], 1e-9);
+        }
+        assert_true(us[1] > us[0] && us[1] < us[0] * (1 + 1.5 / n));
+        s2_assert_close(us[2] / us[0], 1 + 0.125, 0.005);
+        s2_assert_close(us[3] / us[0], 10, 0.1);
+        s2_arena_release(&arena);
+    }
+}
+
 /* A GPU of one's own whose memory is far slower than any that the constants come from. */
 static void no_prediction_is_below_the_bound(void **state)
 {
@@ -586,16 +669,16 @@ static void damaged_constants_are_refused_with_the_line(void **state)
         const char *text;
         int32_t line;
     } rows[] = {
-        {"calibration 2\n", 1},
-        {"calibration 1\nn_sms many\n", 2},
-        {"calibration 1\nn_sms -3\n", 2},
-        {"calibration 1\nn_sms 132 4\n", 2},
-        {"calibration 1\nkernel sm90\n", 2},
-        {"calibration 1\nkernel sm90 sideways\n", 2},
-        {"calibration 1\nkernel sm90 forward\ndim 64 1 2\n", 3},
-        {"calibration 1\nkernel sm90 forward\ncut 64 0 128 128 1 -1\n", 3},
-        {"calibration 1\nkernel sm90 forward\nfrobs 3\n", 3},
-        {"calibration 1\njudged sm90 forward 1 2 3\n", 2},
+        {"calibration 1\n", 1},
+        {"calibration 2\nn_sms many\n", 2},
+        {"calibration 2\nn_sms -3\n", 2},
+        {"calibration 2\nn_sms 132 4\n", 2},
+        {"calibration 2\nkernel sm90\n", 2},
+        {"calibration 2\nkernel sm90 sideways\n", 2},
+        {"calibration 2\nkernel sm90 forward\ndim 64 1 2\n", 3},
+        {"calibration 2\nkernel sm90 forward\ncut 64 0 128 128 1 -1\n", 3},
+        {"calibration 2\nkernel sm90 forward\nfrobs 3\n", 3},
+        {"calibration 2\njudged sm90 forward 1 2 3\n", 2},
         {"", 1},
     };
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
@@ -923,6 +1006,8 @@ int main(void)
         cmocka_unit_test(damaged_constants_are_refused_with_the_line),
         cmocka_unit_test(rows_survive_a_round_trip),
         cmocka_unit_test(parts_of_many_rows_are_added_side_by_side),
+        cmocka_unit_test(parts_pay_for_each_list_that_they_go_on_to),
+        cmocka_unit_test(very_many_sequences_take_as_long_each),
         cmocka_unit_test(damaged_rows_are_refused_with_a_position),
         cmocka_unit_test(predictions_without_memory_fail),
         cmocka_unit_test(fits_without_memory_fail),
