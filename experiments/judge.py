@@ -205,7 +205,7 @@ def judge_larger(rows, first):
         f"{name} {spearman([small[row['name']][name] for row in both], [row[name] for row in both]):.3f}"
         for name in ("recall", "recall_end", "loss")))
     print("\nrecall, mean, and loss of small models; of larger ones; in proportion:")
-    small = learned(RESULTS / "worth-chosen.jsonl") | small
+    small |= learned(RESULTS / "worth-chosen.jsonl")
     for row in rows:
         if row["name"] in ("dense", "local4", "duo", "l1-s8-head", "l1-s16-kv-dense", "l4-s16-kv-dense"):
             got = small[row["name"]]

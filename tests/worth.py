@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+"""The figures of docs/worth.md, recomputed from the rows under docs/results/ as experiments/judge.py does, and the drawn
+patterns from their seeds. usage: tests/worth.py DIR_OF_PROGRAMS   last line: N held, N did not"""
+import contextlib
+import io
+import json
+import math
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+EXPERIMENTS = ROOT / "experiments"
+S2 = os.path.join(os.path.abspath(sys.argv[1]), "s2")
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(EXPERIMENTS))
+import judge  # noqa: E402
+from shape import LARGER, read_patterns  # noqa: E402
+
+PAGE = (ROOT / "docs" / "worth.md").read_text(encoding="utf-8")
+held = failed = 0
+
+
+def hold(what, good, why=""):
+    global held, failed
+    held, failed = held + bool(good), failed + (not good)
+    if not good:
+        print(f"docs/worth.md: {what}{why}")
+
+
+def same(what, said, value):
+    """Is `said`, a text, what the value rounds to at its last digit?"""
+    digits = len(said.partition(".")[2])
+    hold(what, abs(float(said) - value) <= 0.5000001 * 10 ** -digits, f": the page says {said}, the rows {value:.5f}")
+
+
+def numbers(pattern):
+    """The groups of a pattern, whose blanks stand for any, in the page."""
+    found = re.search(re.sub(r" +", r"\\s+", pattern), PAGE)
+    if found is None:
+        hold(f"nothing on the page is like '{pattern}'", False)
+        return ()
+    return found.groups()
+
+
+def table(heading):
+    """The cells of the table whose heading holds this, without its first two lines."""
+    lines = PAGE[PAGE.index(heading):].splitlines()
+    rows = []
+    for line in lines[2:]:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.replace("\\|", "|").replace("**", "").strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
+    hold(f"'{heading}' heads no table", rows)
+    return rows
+
+
+def read(name):
+    return [json.loads(line) for line in (judge.RESULTS / f"worth-{name}.jsonl").read_text().splitlines()]
+
+
+def check_spearman(first_column, sets):
+    """One row a predictor: recall, that at the end and loss of each set."""
+    of_page = {"worth": None, "worth, frozen on the small models": None, "density alone": "density", "window alone": "window",
+               "union alone": "union", "hops alone": "hops", "least flow alone": "flow, least",
+               "chances at the farthest octave alone": "chances, far", "KV heads at the farthest octave alone": "KV heads, far"}
+    for cells in table(first_column):
+        if cells[0] not in of_page:
+            continue
+        values = []
+        for rows in sets:
+            name = of_page[cells[0]]
+            said = [judge.other_measures(row)[name] if name else row["reach"]["worth"]["recall"] for row in rows]
+            fall = said if name else [-row["reach"]["worth"]["loss"] for row in rows]
+            values += [judge.spearman(said, [row["recall"] for row in rows]), judge.spearman(said, [row["recall_end"] for row in rows]),
+                       judge.spearman(fall, [-row["loss"] for row in rows])]
+        for said, value in zip(cells[1:], values):
+            same(f"{cells[0]}", said.split(",")[0], value)
+
+
+def error_of(rows, name):
+    return math.sqrt(judge.mean((row["reach"]["worth"][name] - row[name]) ** 2 for row in rows))
+
+
+def spread(rows, task, value):
+    """The mean over patterns of the standard deviation over seeds."""
+    kept = {}
+    for row in rows:
+        if row["task"] == task:
+            kept.setdefault(row["name"], []).append(value(row))
+    return judge.mean(math.sqrt(sum((v - judge.mean(got)) ** 2 for v in got) / (len(got) - 1)) for got in kept.values())
+
+
+def curve_mean(row):
+    return judge.mean(share for _, share in row["curve"])
+
+
+def check_constants(first, drawn):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        judge.fit(first, drawn)
+    fitted = [re.findall(r"-?\d\.\d{4}", line) for line in out.getvalue().splitlines()]
+    source = [[f"{c:.4f}" for c in judge.frozen(name)] for name in ("RECALL", "LOSS")]
+    hold("the constants of reach/worth.c are not those of --fit", fitted == source, f": {source}, {fitted}")
+    signs = [[a + b for a, b in re.findall(r"(-?)\s?(\d\.\d{4})", line.replace("- ", "-"))] for line in re.findall(r"^    (?:recall|loss  ) = .*", PAGE, re.M)]
+    hold("the formulas are not those of reach/worth.c", signs == source, f": {signs}, {source}")
+
+
+def check_drawn():
+    for name, file in (("drawn when recall", "drawn.txt"), ("drawn again", "drawn-again.txt")):
+        text = (EXPERIMENTS / file).read_text()
+        seed = re.search(r"--seed ([0-9a-f]{8})", text)[1]
+        again = subprocess.run([sys.executable, "-B", EXPERIMENTS / "draw.py", "--seed", seed], capture_output=True, text=True, check=True).stdout
+        hold(f"{file} is not what its seed draws", again == text)
+        hold(f"the page does not name the seed {seed} of {file}", seed in PAGE)
+
+
+def check_learned(small, chosen, larger, by_text, large_text):
+    """Tables of single patterns: by their rules, with what was learned."""
+    for cells in table("| pattern | mean recall | at the end | loss |"):
+        rules = re.match(r"`(.*?)`|(dense)", cells[0])
+        got = small[by_text[rules[1] or rules[2]]]
+        for said, name in zip(cells[1:], ("recall", "recall_end", "loss")):
+            same(f"{cells[0]}, {name}", said, got[name])
+    before = ""
+    for cells in table("| pattern | | small | | larger |"):
+        rules = re.match(r"`(.*?)`|(dense)|(the same with `local 4`)", cells[0])
+        text = rules[1] or rules[2] or before.replace("local 1", "local 4", 1)
+        before = text
+        name = large_text[text]
+        for said, value in zip(cells[1:], [of[key] for of in (chosen.get(name) or small[name], larger[name]) for key in ("recall", "loss")]):
+            same(f"{cells[0]}", said, value)
+
+
+def check_sentences(first, drawn_all, longer, rows_larger):
+    by = {judge.rules_of(row): row for row in first}
+    for said, row in zip(numbers(r"Text hardly minds \((-?\d+(?:\.\d+)?) and (-?\d+(?:\.\d+)?)\)"), (by["local 4 | stride 8 phase head"], by["local 4 | stride 16 phase head"])):
+        same("a broken union's loss", said, row["loss"])
+    for said in numbers(r"a window of one block costs (-?\d+(?:\.\d+)?) nats a byte"):
+        same("a window of one block", said, by["local 1 | stride 8 phase head"]["loss"] - by["local 4 | stride 8 phase head"]["loss"])
+    for said in numbers(r"hardly more than density \((-?\d+(?:\.\d+)?)\)"):
+        same("density on all that were drawn first", said, judge.spearman([row["density"] for row in drawn_all], [-row["loss"] for row in drawn_all]))
+    names = [by[rules]["name"] for rules in ("local 4 | stride 4 phase layer", "local 16")]
+    once = {row["name"]: row["recall"] for row in read("fit") if row["task"] == "recall" and row["seed"] == 1}
+    said = numbers(r"`local 4 \| stride 4 phase layer` (-?\d+(?:\.\d+)?) to (-?\d+(?:\.\d+)?), `local 16` (-?\d+(?:\.\d+)?) to (-?\d+(?:\.\d+)?)")
+    values = [value for name in names for value in (once[name], longer[name]["recall_end"])]
+    for one, value in zip(said, values):
+        same("recall at the end, after 1000 and 2500 steps", one, value)
+    for said in numbers(r"rank correlation with recall at the end is then (-?\d+(?:\.\d+)?)"):
+        same("the longer training", said, judge.spearman([row["reach"]["worth"]["recall"] for row in first], [longer[row["name"]]["recall_end"] for row in first]))
+    one_hop = [row["recall"] for row in first if row["hops"] == -1]
+    for said, value in zip(numbers(r"among the (\d+) fitted patterns of one hop mean recall goes from (-?\d+(?:\.\d+)?) to (-?\d+(?:\.\d+)?)"), (len(one_hop), min(one_hop), max(one_hop))):
+        same("patterns of one hop", said, value)
+    for said, row in zip(numbers(r"recalls (-?\d+(?:\.\d+)?) with 4 layers and (-?\d+(?:\.\d+)?) with 8, `local 8 \| dilated 8 phase head` (-?\d+(?:\.\d+)?) and (-?\d+(?:\.\d+)?)"),
+                         (by["local 4 | stride 8 phase head"], rows_larger["local 4 | stride 8 phase head"], None, rows_larger["local 8 | dilated 8 phase head"])):
+        if row is not None:
+            same("rotated strides", said, row["recall"])
+
+
+def check_seeds(larger, chosen):
+    def per_seed(name, task, kept=larger):
+        rows = sorted((row for row in kept if row["name"] == name and row["task"] == task), key=lambda row: row["seed"])
+        return [row["loss"] if task == "text" else curve_mean(row) for row in rows]
+    lists = [("dense", "text", r"losses by seed are (-?\d+(?:\.\d+)?), (-?\d+(?:\.\d+)?) and (-?\d+(?:\.\d+)?) for dense"),
+             ("l1-s16-kv-dense", "text", r"(-?\d+(?:\.\d+)?), (-?\d+(?:\.\d+)?) and (-?\d+(?:\.\d+)?) for the winner, 1\.346"),
+             ("l1-s8-head", "text", r"(-?\d+(?:\.\d+)?), (-?\d+(?:\.\d+)?) and (-?\d+(?:\.\d+)?) for the cheapest pattern, and 1\.166"),
+             ("l4-s8-head", "text", r"and (-?\d+(?:\.\d+)?), (-?\d+(?:\.\d+)?) and (-?\d+(?:\.\d+)?) for the window with strides"),
+             ("dense", "recall", r"three seeds is (-?\d+(?:\.\d+)?), (-?\d+(?:\.\d+)?) and (-?\d+(?:\.\d+)?) for dense"),
+             ("l1-s16-kv-dense", "recall", r"for dense, (-?\d+(?:\.\d+)?), (-?\d+(?:\.\d+)?) and (-?\d+(?:\.\d+)?) for the winner, and 0"),
+             ("l1-s8-head", "recall", r"and (-?\d+(?:\.\d+)?), (-?\d+(?:\.\d+)?) and (-?\d+(?:\.\d+)?) for the cheapest pattern: what"),
+             ("l4-s8-head", "recall", r"did not as larger ones \((-?\d+(?:\.\d+)?), (-?\d+(?:\.\d+)?) and (-?\d+(?:\.\d+)?)\)")]
+    for name, task, pattern in lists:
+        for said, value in zip(numbers(pattern), per_seed(name, task)):
+            same(f"{name}, {task} by seed", said, value)
+    for name, pattern in (("l4-s8-head", r"recall as small models \(NUM, NUM and NUM; loss NUM\)"),
+                          ("l1-s6-head", r"stride 6 phase head`, NUM, NUM and NUM with a loss of NUM")):
+        values = [*per_seed(name, "recall", chosen), judge.mean(per_seed(name, "text", chosen))]
+        for said, value in zip(numbers(pattern.replace("NUM", r"(-?\d+(?:\.\d+)?)")), values):
+            same(f"{name}, small models", said, value)
+
+
+def check_larger(rows, small, larger):
+    again = [row for row in rows if row["name"].startswith("again-")]
+    check_spearman("| predictor | mean recall | at the end | loss |", [again])
+    for cells in table("| predictor | mean recall | at the end | loss |"):
+        count = re.match(r"what the small models learned themselves \((\d+) patterns", cells[0])
+        both = [row for row in rows if "loss" in small.get(row["name"], {})]
+        for said, value in zip([count[1], *cells[1:]] if count else [], [len(both)] + [judge.spearman([small[row["name"]][n] for row in both], [row[n] for row in both]) for n in ("recall", "recall_end", "loss")]):
+            same("what small models learned", said, value)
+    bias = {name: judge.mean(row["reach"]["worth"][name] - row[name] for row in again) for name in ("recall", "loss")}
+    for said, value in zip(numbers(r"loss is lower by (-?\d+(?:\.\d+)?) nats a byte \(root mean square error (-?\d+(?:\.\d+)?)\), mean recall lower by (-?\d+(?:\.\d+)?) \(error (-?\d+(?:\.\d+)?)\)"),
+                           (bias["loss"], error_of(again, "loss"), bias["recall"], error_of(again, "recall"))):
+        same("what the frozen figures say of the larger models", said, value)
+
+
+def check_dilution(first, drawn, again, larger):
+    """Signals as reach/worth.h has them: of the first layer where layers are alike, and their means."""
+    def correlate(rows, of):
+        return judge.spearman([of([layer["signal"] for layer in row["reach"]["by_layer"]]) for row in rows], [row["recall"] for row in rows])
+    small = first + drawn + again
+    upper = [judge.spearman([row["reach"]["by_layer"][3]["coverage"] for row in rows], [row["recall"] for row in rows]) for rows in (drawn, again)]
+    for said, value in zip(numbers(r"\(layer 3: (-?\d+(?:\.\d+)?) and (-?\d+(?:\.\d+)?)\)"), upper):
+        same("coverage of the last layer", said, value)
+    for said, limit in zip(numbers(r"carries over whole\*\* \((-?\d+(?:\.\d+)?) to (-?\d+(?:\.\d+)?) in all eight patterns"), (min, max)):
+        whole = [row["recall"] for row in larger if re.search("dense-head|^duo|head0|dense0|kv-dense", row["name"])]
+        same("a dense head in larger models", said, limit(whole) if len(whole) == 8 else math.nan)
+    for said in numbers(r"a window of one block the same stride still gets (-?\d+(?:\.\d+)?)"):
+        same("a window of one block in larger models", said, next(row["recall"] for row in larger if row["name"] == "l1-s8-head"))
+    for said, value in zip(numbers(r"whose rank correlation with mean recall is (-?\d+(?:\.\d+)?) over the (\d+) small patterns and (-?\d+(?:\.\d+)?) over the (\d+) larger ones"),
+                           (correlate(small, lambda s: s[0]), len(small), correlate(larger, lambda s: s[0]), len(larger))):
+        same("the signal of the first layer", said, value)
+    for said, value in zip(numbers(r"the mean over layers gives (-?\d+(?:\.\d+)?) and (-?\d+(?:\.\d+)?)"), (correlate(small, judge.mean), correlate(larger, judge.mean))):
+        same("the mean signal", said, value)
+
+
+def main():
+    first = judge.table(S2, EXPERIMENTS / "patterns.txt", judge.RESULTS / "worth-fit.jsonl", set())
+    drawn_all = judge.table(S2, EXPERIMENTS / "drawn.txt", judge.RESULTS / "worth-drawn.jsonl", set())
+    seen = {repr(row["reach"]) for row in first}
+    drawn = judge.table(S2, EXPERIMENTS / "drawn.txt", judge.RESULTS / "worth-drawn.jsonl", set(seen))
+    seen |= {repr(row["reach"]) for row in drawn}
+    again = judge.table(S2, EXPERIMENTS / "drawn-again.txt", judge.RESULTS / "worth-again.jsonl", seen)
+    larger = judge.table(S2, EXPERIMENTS / "larger.txt", judge.RESULTS / "worth-larger.jsonl", set(), LARGER)
+    fit_rows, long = read("fit"), judge.learned(judge.RESULTS / "worth-long.jsonl")
+    learned_small = judge.learned(judge.RESULTS / "worth-fit.jsonl")
+    learned_again = {f"again-{name}": got for name, got in judge.learned(judge.RESULTS / "worth-again.jsonl").items()}
+    for said, value in zip(numbers(r"recall was frozen \((\d+)\): mean recall \| at the end \| loss \| drawn when both were frozen \((\d+)\)") + numbers(r"^(\d+) patterns of every family".replace("^", r"\n")),
+                           (len(drawn), len(again), len(first))):
+        same("how many patterns", said, value)
+    check_drawn()
+    check_constants(first, drawn_all)
+    check_spearman("| predictor | drawn when recall was frozen", [drawn, again])
+    for said, value in zip(numbers(r"drawn patterns: recall (-?\d+(?:\.\d+)?) and (-?\d+(?:\.\d+)?), loss (-?\d+(?:\.\d+)?)\. Over the seeds of one pattern the standard deviation is (-?\d+(?:\.\d+)?) of mean recall and (-?\d+(?:\.\d+)?) of loss"),
+                           (error_of(drawn, "recall"), error_of(again, "recall"), error_of(again, "loss"),
+                            spread(fit_rows, "recall", curve_mean), spread(fit_rows, "text", lambda row: row["loss"]))):
+        same("errors", said, value)
+    by_text = {judge.rules_of(row): row["name"] for row in first}
+    large_rows = {re.sub(r"layers 0-1\b", "layers 0", judge.rules_of(row)): row for row in larger}
+    check_learned(learned_small, judge.learned(judge.RESULTS / "worth-chosen.jsonl"), {row["name"]: row for row in larger}, by_text,
+                  {judge.rules_of(row): row["name"] for row in larger})
+    check_sentences(first, drawn_all, long, large_rows)
+    check_larger(larger, learned_small | learned_again, larger)
+    check_seeds(read("larger"), read("chosen"))
+    check_dilution(first, drawn, again, larger)
+
+
+main()
+print(f"{held} held, {failed} did not")
