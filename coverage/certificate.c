@@ -1,7 +1,6 @@
 #include "coverage/certificate.h"
 
-#include <string.h>
-
+#include "pattern/layers.h"
 #include "pattern/parse.h"
 #include "pattern/view.h"
 
@@ -94,48 +93,29 @@ static extent pattern_extent(const s2_pattern *pattern)
     return e;
 }
 
-static bool layers_alike(const s2_pattern *pattern, int32_t a, int32_t b)
-{
-    const size_t n = (size_t)pattern->n_heads;
-    for (int32_t phase = 0; phase < S2_N_RULE_PHASES; phase++) {
-        const uint16_t *const of = pattern->body_of + (size_t)phase * (size_t)pattern->n_layers * n;
-        if (memcmp(of + (size_t)a * n, of + (size_t)b * n, n * sizeof *of) != 0)
-            return false;
-    }
-    for (int32_t cell = 0; cell < S2_N_RULE_PHASES * pattern->n_heads; cell++) {
-        const s2_body *const body = &pattern->bodies[s2_pattern_body(
-            pattern, (s2_phase)(cell / pattern->n_heads), b, cell % pattern->n_heads)];
-        for (int32_t t = 0; t < body->n_terms; t++)
-            if (body->terms[t].offset.layer_coef != 0)
-                return false;
-    }
-    return true;
-}
-
-static bool seen_before(const s2_pattern *pattern, int32_t layer)
-{
-    for (int32_t other = 0; other < layer; other++)
-        if (layers_alike(pattern, other, layer))
-            return true;
-    return false;
-}
-
 /* Terms and ranges evaluated for one pair of this layer, in all heads of both phases. */
 static double layer_cost(const s2_pattern *pattern, int32_t layer)
 {
     double cost = 0;
-    for (int32_t cell = 0; cell < S2_N_RULE_PHASES * pattern->n_heads; cell++) {
-        const s2_body *const body = &pattern->bodies[s2_pattern_body(
-            pattern, (s2_phase)(cell / pattern->n_heads), layer, cell % pattern->n_heads)];
-        cost += 1 + body->n_terms;
-        for (int32_t t = 0; t < body->n_terms; t++)
-            cost += body->terms[t].list.n_spans;
+    for (int phase = 0; phase < S2_N_RULE_PHASES; phase++) {
+        const uint16_t *const bodies = s2_layer_bodies(pattern, (s2_phase)phase, layer);
+        for (int32_t head = 0; head < pattern->n_heads; head++) {
+            const s2_body *const body = &pattern->bodies[bodies[head]];
+            cost += 1 + body->n_terms;
+            for (int32_t t = 0; t < body->n_terms; t++)
+                cost += body->terms[t].list.n_spans;
+        }
     }
     return cost;
 }
 
-static s2_status check_work(const s2_pattern *pattern, const s2_finding *findings, int32_t n, s2_diag *diag)
+static s2_status check_work(s2_arena *scratch, const s2_pattern *pattern, const s2_finding *findings,
+                            int32_t n, s2_diag *diag)
 {
+    int32_t *const first_alike = S2_NEW(scratch, int32_t, pattern->n_layers);
+    if (first_alike == NULL)
+        return S2_ENOMEM;
+    S2_TRY(s2_layers_alike(scratch, pattern, S2_BOTH_PHASES, first_alike));
     const extent e = pattern_extent(pattern);
     const double far = pattern->causal ? 0 : (double)e.reach + (double)e.period, step = (double)e.step;
     const double columns = ((double)e.threshold + (double)e.period + far) / step + 1;
@@ -147,7 +127,7 @@ static s2_status check_work(const s2_pattern *pattern, const s2_finding *finding
         rows = findings[f].requirement.property == S2_ROWS ? queries * queries / 2 : rows;
     }
     for (int32_t layer = 0; layer < pattern->n_layers && steps <= MOST_STEPS && e.period != S2_OPEN; layer++)
-        if (!seen_before(pattern, layer))
+        if (first_alike[layer] == layer)
             steps += (pairs + rows) * (layer_cost(pattern, layer) + 2.0 * n * pattern->n_heads);
     if (e.period == S2_OPEN || steps > MOST_STEPS)
         return s2_diag_set(diag, S2_EUNSUPPORTED, 0, 0, 0,
@@ -195,7 +175,10 @@ s2_status s2_certificate_write(const s2_pattern *pattern, const s2_finding *find
     S2_TRY(check_findings(findings, n, diag));
     S2_TRY(s2_pattern_require_alike(pattern, "a certificate", diag));
     S2_TRY(check_terms(pattern, diag));
-    S2_TRY(check_work(pattern, findings, n, diag));
+    s2_arena scratch = {0};
+    const s2_status work = check_work(&scratch, pattern, findings, n, diag);
+    s2_arena_release(&scratch);
+    S2_TRY(work);
     S2_TRY(s2_pattern_hash(pattern, hash));
     const size_t n_before = out->len;
     put_certificate(pattern, hash, findings, n, out);
