@@ -25,7 +25,7 @@ SANITIZE    := -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-re
 OPT_asan    := -O1 -g $(SANITIZE) -fno-omit-frame-pointer
 OPT_tsan    := -O1 -g -fsanitize=thread
 ifeq ($(OPT_$(BUILD)),)
-$(error BUILD=$(BUILD) is none of release, debug, asan, tsan)
+$(error BUILD=$(BUILD) is not release, debug, asan or tsan)
 endif
 
 # O holds the objects, B the programs. MPI=1 has programs and one object of its own and shares all others.

@@ -277,12 +277,11 @@ static s2_status check_floor(const s2_table_reader *reader, s2_table_row *row)
     row->floor_us = row->pattern != NULL ? 0 : fmax(by_products, by_memory);
     if (row->us >= 0.98 * row->floor_us)
         return S2_OK;
-    return s2_diag_set(reader->diag, S2_EPARSE, CODE_TABLE, reader->line, 1,
-                       "no kernel takes %s us here: %s alone take %s us at the peak of %s (is the column "
-                       "in microseconds?)",
-                       s2_decimal(row->us, 4).text,
-                       by_products >= by_memory ? "the products" : "bytes that L2 cannot hold",
-                       s2_decimal(row->floor_us, 4).text, gpu->title);
+    return s2_diag_set(
+        reader->diag, S2_EPARSE, CODE_TABLE, reader->line, 1,
+        "no kernel takes %s us here: %s alone take %s us at the peak of %s (is the column in microseconds?)",
+        s2_decimal(row->us, 4).text, by_products >= by_memory ? "the products" : "bytes that L2 cannot hold",
+        s2_decimal(row->floor_us, 4).text, gpu->title);
 }
 
 static s2_status take_row(s2_table_reader *reader, s2_table_row *row)

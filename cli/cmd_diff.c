@@ -149,14 +149,12 @@ static void add_text(const comparison *c, const char *shape, s2_buf *buf)
     if (shape != NULL)
         s2_buf_printf(buf, "different: %s\n", shape);
     else if (d->found)
-        s2_buf_printf(
-            buf,
-            "different: %slayer %d, head %d, query %lld, key %lld is read by the %s only; %lld of %lld "
-            "heads differ at "
-            "%lld tokens\n",
-            d->phase == S2_DECODE ? "decode, " : "", (int)d->layer, (int)d->head, (long long)d->q_tok,
-            (long long)d->k_tok, d->only_a ? "first" : "second", (long long)c->n_different,
-            (long long)c->n_compared, (long long)c->n_tok);
+        s2_buf_printf(buf,
+                      "different: %slayer %d, head %d, query %lld, key %lld is read by the %s only; %lld of "
+                      "%lld heads differ at %lld tokens\n",
+                      d->phase == S2_DECODE ? "decode, " : "", (int)d->layer, (int)d->head,
+                      (long long)d->q_tok, (long long)d->k_tok, d->only_a ? "first" : "second",
+                      (long long)c->n_different, (long long)c->n_compared, (long long)c->n_tok);
     else
         s2_buf_printf(buf, "same pairs in all %lld heads at %lld tokens\n", (long long)c->n_compared,
                       (long long)c->n_tok);

@@ -113,8 +113,7 @@ static s2_exit say_in_terms(s2_cli *cli, const char *path, imported *result)
     if (n_tok > 0)
         s2_note(&result->notes,
                 "these terms read the mask's pairs and no others in its %lld tokens; beyond them the terms "
-                "go on, "
-                "of which the mask says nothing",
+                "go on, of which the mask says nothing",
                 (long long)n_tok);
     return S2_EXIT_OK;
 }

@@ -77,13 +77,13 @@ static void say_mixture(const s2_listing *l)
         works |= is_other_work(&l->rows[row], first);
     }
     if (works)
-        fprintf(l->cli->err,
-                "these designs have prices of several phases or lengths (columns phase and len); "
-                "--phase and --len choose one\n");
+        fprintf(l->cli->err, "these designs have prices of several phases or lengths (columns phase and "
+                             "len); --phase and --len choose one\n");
     if (put_differences(l, &differences))
-        fprintf(l->cli->err,
-                "these prices are no rivals, they differ in %s; conditions on these columns choose\n",
-                differences.data);
+        fprintf(
+            l->cli->err,
+            "these prices cannot be compared, for they differ in %s; choose by conditions on these columns\n",
+            differences.data);
     else if (first != NULL)
         say_kind(l->cli->err, first);
     s2_buf_release(&differences);
@@ -122,7 +122,7 @@ static s2_exit find_view(s2_cli *cli, s2_db *db, const char *name, s2_db_view *f
             *found = views[nth];
             return S2_EXIT_OK;
         }
-    s2_cli_error(cli, "there is no saved view '%s'; --keep-view, or W in s2 tui, saves one", name);
+    s2_cli_error(cli, "no view '%s' is saved; --keep-view, or W in s2 tui, saves one", name);
     for (int32_t at = 0; at < n; at++)
         s2_cli_hint(cli, "%s: %s", views[at].name, views[at].filter);
     return S2_EXIT_USAGE;

@@ -191,9 +191,7 @@ static s2_exit refuse_tiny(const s2_searching *r)
             continue;
         const s2_decimal_text number = s2_decimal(limit->most, 10);
         const char *const text = number.text;
-        s2_cli_error(r->cli,
-                     "--at-most kv_bytes=%s is %s bytes: write %s%% of dense, or a unit, "
-                     "as in %sg",
+        s2_cli_error(r->cli, "--at-most kv_bytes=%s is %s bytes: write %s%% of dense, or a unit, as in %sg",
                      text, text, text, text);
         return S2_EXIT_USAGE;
     }
@@ -260,9 +258,8 @@ static s2_exit read_numbers(s2_searching *r)
     jobs = jobs > 1 ? jobs : 1;
     S2_CLI_TRY(s2_args_int(cli, &r->args, "len", 1, S2_LIMIT_CONTEXT_TOK, &search->options.len_tok));
     if (strcmp(s2_args_str(&r->args, "batch"), "max") == 0) {
-        s2_cli_error(cli,
-                     "--batch max is another batch for each design, and a search compares designs at one: "
-                     "s2 sim --batch max prices what it found");
+        s2_cli_error(cli, "--batch max is another batch for each design, and a search compares designs at "
+                          "one: s2 sim --batch max prices what it found");
         return S2_EXIT_USAGE;
     }
     S2_CLI_TRY(s2_args_int(cli, &r->args, "batch", 1, 65536, &search->options.batch));
@@ -491,8 +488,8 @@ static s2_exit read_options(s2_searching *r)
     S2_CLI_TRY(
         read_list(r, "minimize",
                   s2_args_has(&r->args, "minimize") ? s2_args_str(&r->args, "minimize") : usual_minimize(r),
-                  "up to six of us, prefill_us, decode_us, train_us, kv_bytes, density, imbalance, "
-                  "unread, redundancy, depth, dilution, hops, fading, loss, unrecalled",
+                  "up to six of us, prefill_us, decode_us, train_us, kv_bytes, density, imbalance, unread, "
+                  "redundancy, depth, dilution, hops, fading, loss, unrecalled",
                   take_objective));
     r->found.at_most = s2_args_str(&r->args, "at-most");
     if (r->found.at_most != NULL)
@@ -541,10 +538,9 @@ static s2_exit find_dense_every(const s2_searching *r, int32_t *every)
         *every = (int32_t)(n_layers / n_dense);
     if (n_dense <= 0 || n_layers % n_dense == 0)
         return S2_EXIT_OK;
-    s2_cli_error(r->cli,
-                 "--dense-layers %lld does not divide the %lld layers: give a space that says "
-                 "which are dense",
-                 (long long)n_dense, (long long)n_layers);
+    s2_cli_error(
+        r->cli, "--dense-layers %lld does not divide the %lld layers: give a space that says which are dense",
+        (long long)n_dense, (long long)n_layers);
     return S2_EXIT_USAGE;
 }
 
@@ -791,11 +787,10 @@ static void explain_violated(const s2_searching *r)
             s2_buf_printf(&others, "%s%s", others.len > 0 ? "," : "", name);
     }
     if (others.len > 0)
-        s2_cli_error(
-            r->cli,
-            "no design is left: in %lld candidates the heads of a layer together do not read everything; "
-            "-r %s asks for less, and --minimize us,unread then weighs what is lost",
-            (long long)n_violating, others.data);
+        s2_cli_error(r->cli,
+                     "no design is left: in %lld candidates the heads of a layer together do not read "
+                     "everything; -r %s asks for less, and --minimize us,unread then weighs what is lost",
+                     (long long)n_violating, others.data);
     s2_buf_release(&others);
 }
 
@@ -1225,9 +1220,8 @@ static const struct {
     {"kernel-model", "a search prices the kernels of s2: s2 sim prices what it found by other kernels"},
     {"new|requests|chunk|prefix",
      "a search prices whole contexts of one length: s2 sim prices what it found so"},
-    {"compare",
-     "a search compares with dense attention and the model's own layers: s2 sim --compare adds known "
-     "methods"},
+    {"compare", "a search compares with dense attention and the model's own layers: s2 sim --compare adds "
+                "known methods"},
     {"accuracy|rows", "s2 sim judges the constants; a search prints the error beside each prediction"},
     {"stack", "--exportable keeps the cache as what reads that format does"},
     {"list", "s2 sim --list shows GPUs and models"},

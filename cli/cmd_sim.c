@@ -248,10 +248,8 @@ static s2_exit refuse_shape(s2_cli *cli, const s2_net *net, const s2_diag *diag)
     const s2_exit code = s2_cli_refuse(cli, S2_EINVAL, diag);
     s2_cli_hint(cli,
                 "to give a pattern the model's shape, begin it with 'layers %d; heads %d; kv-heads %d; "
-                "head-dim %d', or "
-                "with 'model NAME' where it is built in; what a config of another stack leaves unsaid, --set "
-                "layers=, "
-                "heads=, kv-heads= say",
+                "head-dim %d', or with 'model NAME' where it is built in; what a config of another stack "
+                "leaves unsaid, --set layers=, heads=, kv-heads= say",
                 net->n_layers, net->n_heads, net->n_kv_heads, net->head_dim);
     return code;
 }

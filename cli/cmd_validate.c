@@ -311,8 +311,7 @@ static void say_little(s2_cli *cli, const s2_subject *subject)
         return;
     fprintf(cli->err,
             "%s, layer %d: ok proves little at %lld tokens, where %d of %d heads read what dense attention "
-            "reads: "
-            "--len %lld or more tells them apart\n",
+            "reads: --len %lld or more tells them apart\n",
             subject->name, subject->layer, (long long)subject->len_tok, telling->n_plain,
             subject->pattern->n_heads, (long long)telling->least_tok);
 }

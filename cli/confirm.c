@@ -269,16 +269,14 @@ static void put_agreement(agreement of, s2_phase phase, s2_buf *buf)
         s2_buf_printf(buf, "%d designs were timed: no order to compare\n", (int)of.n);
         return;
     }
-    s2_buf_printf(
-        buf,
-        "Kendall tau %.3f between predicted and measured order of %d designs; the first is %.1f %% slower "
-        "than the fastest\n",
-        of.tau, (int)of.n, of.regret_pct);
+    s2_buf_printf(buf,
+                  "Kendall tau %.3f between predicted and measured order of %d designs; the first is %.1f %% "
+                  "slower than the fastest\n",
+                  of.tau, (int)of.n, of.regret_pct);
     if (of.error_pct > 0)
         s2_buf_printf(buf,
                       "    %d of %d pairs are predicted to differ by more than the mean error of such "
-                      "predictions, %.1f %%; "
-                      "%d of them do so in that order\n",
+                      "predictions, %.1f %%; %d of them do so in that order\n",
                       (int)of.n_clear, (int)(of.n * (of.n - 1) / 2), of.error_pct, (int)of.n_kept);
 }
 

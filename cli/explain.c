@@ -21,41 +21,33 @@ typedef struct property {
 static const property PROPERTIES[] = {
     {"rows", "every query reads at least one key",
      "A row without a key has nothing to attend: its output is defined as 0 and its log-sum-exp as -inf, "
-     "which is "
-     "seldom meant.\n"
+     "which is seldom meant.\n"
      "Violated by: heads 1; layers all: sink 4 when distance 8..\n"
      "Repair: a `local 1` term, so that a query reads its own block."},
     {"union", "in every layer, every query sees every key up to it through some head",
      "For every query q and key k <= q some head of the layer reads k from q: no information is lost, "
-     "however long the "
-     "context.\n"
+     "however long the context.\n"
      "Violated by: heads 8; layers all: local 16 | stride 16 phase head (8 of 16 phases have a head)\n"
      "Repair: as many phases as the stride has, or one dense head."},
     {"kv", "a key that was once not read is never read again by that head",
      "Only then may its entry in the KV cache be freed the first time it goes unread. In blocks: for j <= i "
-     "- 1, "
-     "reads(i, j) implies reads(i - 1, j).\n"
+     "- 1, reads(i, j) implies reads(i - 1, j).\n"
      "Violated by: heads 1; layers all: local 4 | stride 8 when distance 16..\n"
      "Repair: let restrictions on the distance begin where the terms beside them end, and prefer `stride` "
-     "(fixed keys) "
-     "to `dilated` (keys that move with the query)."},
+     "(fixed keys) to `dilated` (keys that move with the query)."},
     {"group", "the query heads of a KV head share one pattern",
      "Otherwise the cache of a KV head must hold the union of what its query heads read, and nothing is "
-     "saved by each "
-     "head reading less.\n"
+     "saved by each head reading less.\n"
      "Repair: write phases with `kv` instead of `head`."},
     {"shards", "each far block is read by exactly one KV head",
      "Perfect sharding: outside the window that every head reads, the KV heads divide the context among them "
-     "without "
-     "overlap and without gap."},
+     "without overlap and without gap."},
     {"ranks", "ranks:N - each of N tensor-parallel ranks of heads is union-complete by itself",
      "The heads of the layer are split into N consecutive, equal parts, as tensor parallelism does, and each "
-     "part must "
-     "satisfy `union`."},
+     "part must satisfy `union`."},
     {"depth", "depth:D - every key reaches every later query within D layers",
      "Information may take several hops: a query reads a token that in an earlier layer has read the key. "
-     "Counted over "
-     "any D consecutive layers."},
+     "Counted over any D consecutive layers."},
 };
 
 /* A word of the language: how it is written, and which keys it reads. */
@@ -87,9 +79,8 @@ static const struct {
     {707, "A kernel model (--kernel-model FILE) is damaged, or its hash is not that of its text."},
     {708, "A table of another kernel's times (--from) has a row that is not of its form, or that no kernel "
           "can reach."},
-    {709,
-     "A file of requests (--requests) has a line that is not of its form: columns prompt and output, whole "
-     "numbers of tokens, and arrival, seconds."},
+    {709, "A file of requests (--requests) has a line that is not of its form: columns prompt and output, "
+          "whole numbers of tokens, and arrival, seconds."},
 };
 
 enum {

@@ -201,10 +201,9 @@ static void add_man_tail(s2_buf *buf, const char *see_also)
     add_groff(buf, EXIT_CODES);
     s2_buf_puts(buf, ".SH ENVIRONMENT\n.TP\n.B S2_DB\nThe database, where \\-\\-db names none.\n"
                      ".TP\n.B S2_CPU_SECONDS\nProcessor time that a command of one page (check, show, reach, "
-                     "mask, diff, sim, "
-                     "import, export, draw, explain) may take before it ends with exit code 4; 10 by "
-                     "default.\n.TP\n.B S2_MEMORY_MIB\nMemory that such a command may hold before it ends "
-                     "likewise; 1000 by default.\n.SH SEE ALSO\n");
+                     "mask, diff, sim, import, export, draw, explain) may take before it ends with exit code "
+                     "4; 10 by default.\n.TP\n.B S2_MEMORY_MIB\nMemory that such a command may hold before "
+                     "it ends likewise; 1000 by default.\n.SH SEE ALSO\n");
     s2_buf_printf(buf, "%s\n", see_also);
 }
 
@@ -250,12 +249,11 @@ void s2_help_man_s2cert(s2_buf *buf)
 {
     s2_buf_printf(
         buf,
-        ".TH S2CERT 1 \"\" \"s2 %s\" \"User Commands\"\n.SH NAME\ns2cert \\- check a certificate "
-        "without the prover\n.SH SYNOPSIS\n.B s2cert\nFILE\n.SH DESCRIPTION\nFILE is what\n.B s2check "
-        "\\-\\-certificate\nwrote for a pattern whose properties hold for every context length. s2cert "
-        "reads it again with its own reader and its own definition of every term, and shares no code with "
-        "the prover.\n.SH EXIT STATUS\n0 verified; 1 not verified; 2 called wrongly; 3 not a certificate; 4 "
-        "not "
+        ".TH S2CERT 1 \"\" \"s2 %s\" \"User Commands\"\n.SH NAME\ns2cert \\- check a certificate without the "
+        "prover\n.SH SYNOPSIS\n.B s2cert\nFILE\n.SH DESCRIPTION\nFILE is what\n.B s2check "
+        "\\-\\-certificate\nwrote for a pattern whose properties hold for every context length. s2cert reads "
+        "it again with its own reader and its own definition of every term, and shares no code with the "
+        "prover.\n.SH EXIT STATUS\n0 verified; 1 not verified; 2 called wrongly; 3 not a certificate; 4 not "
         "decided: a term that it does not know, or too much work; 5 environment.\n"
         ".SH SEE ALSO\n.BR s2check (1)\n",
         s2_version());

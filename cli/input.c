@@ -138,9 +138,8 @@ static s2_exit read_design(s2_cli *cli, const char *key, s2_input *input)
         s2_cli_error(cli, "%s: no such file%s", key,
                      cli->hooks != NULL ? ", and no design of that name or hash" : "");
         if (!looks_like_path(key))
-            s2_cli_hint(cli,
-                        "an inline pattern holds ';' or ':', as in 'heads 8; layers all: local 16 | stride "
-                        "8 phase head'");
+            s2_cli_hint(cli, "an inline pattern holds ';' or ':', as in 'heads 8; layers all: local 16 | "
+                             "stride 8 phase head'");
         return S2_EXIT_REFUSED;
     }
     *input = (s2_input){.label = name, .text = text, .n_bytes = strlen(text)};

@@ -89,10 +89,10 @@ s2_exit s2_limit_begin(s2_cli *cli)
              "%s: not decided within %lld s of processor time; try a smaller --len, or allow more: "
              "S2_CPU_SECONDS=%lld\n",
              cli->program, (long long)seconds, (long long)seconds * 10);
-    snprintf(memory_word, sizeof memory_word,
-             "%s: not decided within %lld MiB of memory; try a smaller --len, or allow more: "
-             "S2_MEMORY_MIB=%lld\n",
-             cli->program, (long long)mib, (long long)mib * 4);
+    snprintf(
+        memory_word, sizeof memory_word,
+        "%s: not decided within %lld MiB of memory; try a smaller --len, or allow more: S2_MEMORY_MIB=%lld\n",
+        cli->program, (long long)mib, (long long)mib * 4);
     limit_time(seconds);
     most_bytes = mib * MIB;
     s2_alloc_set_hook(within_memory, NULL);

@@ -8,9 +8,9 @@
 
 enum { USAGE = 2, ENVIRONMENT = 5 };
 
-static const char usage[] = "usage: s2cert CERTIFICATE\n\nCheck what s2check --certificate wrote.\nexit "
-                            "codes: 0 verified, 1 not verified, "
-                            "2 called wrongly, 3 no certificate to check, 4 not decided, 5 environment\n";
+static const char usage[] =
+    "usage: s2cert CERTIFICATE\n\nCheck what s2check --certificate wrote.\nexit codes: 0 verified, 1 not "
+    "verified, 2 called wrongly, 3 no certificate to check, 4 not decided, 5 environment\n";
 
 static int say(FILE *to, const char *what, const char *of)
 {

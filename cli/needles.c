@@ -78,8 +78,8 @@ static void draw_svg(const s2_needle_grid *grid, s2_buf *buf)
                                   LEFT + depth * CELL_X, y, CELL_X - 2, CELL_Y - 2, kinds[nth].colour);
     }
     s2_buf_printf(buf,
-                  "<text x=\"%d\" y=\"%d\">0 %%</text><text x=\"%d\" y=\"%d\" text-anchor=\"end\">depth "
-                  "100 %%</text>\n",
+                  "<text x=\"%d\" y=\"%d\">0 %%</text><text x=\"%d\" y=\"%d\" text-anchor=\"end\">depth 100 "
+                  "%%</text>\n",
                   LEFT, bottom + 18, LEFT + 11 * CELL_X, bottom + 18);
     draw_legend(bottom + 40, buf);
     s2_buf_puts(buf, "</svg>\n");

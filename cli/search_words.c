@@ -64,8 +64,7 @@ static int64_t *counted(s2_search_words *words, const char *what)
                                    {"layers|layer", &words->n_layers},
                                    {"head-dim|head dim|head dimension", &words->head_dim},
                                    {"tokens|token|context|ctx|context length|len|length|seq|seqlen|seq "
-                                    "len|sequence length|tokens of context|"
-                                    "token context|max-model-len",
+                                    "len|sequence length|tokens of context|token context|max-model-len",
                                     &words->len_tok},
                                    {"batch|batch size|batch-size|bs|b|sequences|sequence", &words->batch},
                                    {"pp|stages|stage|pipeline parallel|pipeline-parallel", &words->n_stages},
@@ -299,9 +298,9 @@ static void hint_nearest(s2_cli *cli, const char *name)
     if (of_format < least)
         s2_cli_hint(cli, "did you mean the format %s?", format->name);
     else if (least == S2_NAME_FAR)
-        s2_cli_hint(
-            cli, "as in '32 heads, 8 KV heads, H200, 128k, decode, batch 32'; a model's own config.json is "
-                 "taken too, GPUs and models stand in s2 sim --list, formats in s2 export --list");
+        s2_cli_hint(cli,
+                    "as in '32 heads, 8 KV heads, H200, 128k, decode, batch 32'; a model's own config.json "
+                    "is taken too, GPUs and models stand in s2 sim --list, formats in s2 export --list");
     else if (of_gpu == least)
         s2_cli_hint(cli, "did you mean the GPU %s?", gpus);
     else
@@ -332,10 +331,8 @@ static const char *advice_on(const char *phrase)
          "it may be the type of the weights ('fp8 weights'), of the KV cache (--kv-dtype) or of Q, K and V "
          "(--dtype)"},
         {"fp8 cache|fp8 kv cache|fp8 kv|fp8 kv-cache|e4m3 cache|e4m3 kv cache|int8 cache|int8 kv cache|int8 "
-         "kv|"
-         "bf16 cache|kv cache fp8|kv fp8|kv int8|cache fp8|cache int8|kv cache int8|kv-dtype fp8|kv_dtype "
-         "fp8|"
-         "8-bit cache|8-bit kv cache|kv cache",
+         "kv|bf16 cache|kv cache fp8|kv fp8|kv int8|cache fp8|cache int8|kv cache int8|kv-dtype fp8|kv_dtype "
+         "fp8|8-bit cache|8-bit kv cache|kv cache",
          "the type of the KV cache is an option: --kv-dtype e4m3, int8 or bf16"},
         {"batch max|max batch|maximum batch|largest batch|batch size max",
          "each design has a largest batch of its own, and a search compares designs at one batch: search at "
@@ -375,11 +372,11 @@ static s2_exit refuse(s2_cli *cli, s2_search_words *words, const char *at, size_
         s2_cli_error(cli, "'%.*s': %s", (int)n, at, why);
         return S2_EXIT_USAGE;
     }
-    s2_cli_error(cli,
-                 "'%.*s' is not a search space or a known phrase; expected N heads, N KV heads, N layers, N "
-                 "head-dim, a context length, batch N, N GPUs, prefill, decode, train, a GPU, a model, a "
-                 "format",
-                 (int)(n < 60 ? n : 60), at);
+    s2_cli_error(
+        cli,
+        "'%.*s' is not a search space or a known phrase; expected N heads, N KV heads, N layers, N head-dim, "
+        "a context length, batch N, N GPUs, prefill, decode, train, a GPU, a model, a format",
+        (int)(n < 60 ? n : 60), at);
     if (phrase[0] != '\0')
         hint_nearest(cli, split_count(phrase, &n_said, what) ? what : phrase);
     return S2_EXIT_USAGE;

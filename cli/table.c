@@ -106,8 +106,7 @@
 
 const char s2_s2check_about[] =
     "PATTERN is a pattern file, an inline text with ';' for line ends, or '-' for standard input. Foreign "
-    "configs and "
-    "designs in a database are read by `s2 check`, which prints the same bytes.\n" CHECK_ABOUT;
+    "configs and designs in a database are read by `s2 check`, which prints the same bytes.\n" CHECK_ABOUT;
 
 const char s2_s2check_examples[] =
     "$ s2check phi3.s2\n"
@@ -209,8 +208,7 @@ static const s2_option SIM[] = {
     {"dtype", '\0', "bf16|fp16|fp8", "bf16", "type of Q, K and V", false, false},
     {"stack", '\0', "NAME", NULL,
      "keep the cache as what reads this format does (vllm, hf, trtllm keep all of it); default: as what "
-     "reads the "
-     "pattern's own file does",
+     "reads the pattern's own file does",
      false, false},
     OPT_SET,
     OPT_JSON,
@@ -224,8 +222,7 @@ static const s2_option CALIBRATE[] = {
     {"pass", 'p', "all|forward|backward|decode", "all", "which kernels", false, false},
     {"kernel", 'k', "NAME", NULL,
      "the kernel; default: the best that takes each point. A file or a command (./mine.so, 'python3 "
-     "mine.py') is "
-     "somebody else's: it is timed on designed launches, and laws are fitted to its times",
+     "mine.py') is somebody else's: it is timed on designed launches, and laws are fitted to its times",
      false, false},
     {"minutes", '\0', "N", "5", "with --kernel FILE: how long to time it, which may be a part of one", false,
      false},
@@ -253,8 +250,7 @@ static const s2_option VALIDATE[] = {
     {"device", 'd', "NAME", "cpu", "where the kernel runs: cpu, gpu, or gpu:N", false, false},
     {"len", 'n', "N,...", "1k",
      "context lengths in tokens; k and m multiply by 1024 and 1048576; default: 1k, or up to 4k where a "
-     "shorter "
-     "context tells a head from a dense one by nothing",
+     "shorter context tells a head from a dense one by nothing",
      false, false},
     {"layer", 'l', "N", "auto", "one layer; auto: one of each kind of layer", false, false},
     {"kernel", 'k', "NAME", NULL,
@@ -486,41 +482,34 @@ const s2_command s2_command_table[] = {
                    "learned under patterns like this; not judged for other shapes.",
      "$ s2 reach phi3.s2 --len 8k\n", REACH},
     {"mask", "PATTERN", 1, 1, "write the mask itself, for other tools",
-     PATTERN_ABOUT "\nRows are queries, columns are keys, in blocks or with --tokens in tokens; a block is "
-                   "set when any of its "
-                   "pairs is read.\n"
-                   "txt: '#' and '.', one line per row. pbm: binary Portable Bitmap, black is read. npy: a "
-                   "NumPy bool array "
-                   "[rows, columns], or [heads, rows, columns] when no head is named. csr: a NumPy int32 "
-                   "array file of crow "
-                   "([rows + 1] or [heads, rows + 1]) followed in the same file by one of col ([nnz] or "
-                   "[heads, largest nnz], "
-                   "padded with -1); numpy.load on the open file reads one after the other.\n"
-                   "Without --head, txt and pbm show the union of the heads.",
+     PATTERN_ABOUT
+     "\nRows are queries, columns are keys, in blocks or with --tokens in tokens; a block is set when any of "
+     "its pairs is read.\n"
+     "txt: '#' and '.', one line per row. pbm: binary Portable Bitmap, black is read. npy: a NumPy bool "
+     "array [rows, columns], or [heads, rows, columns] when no head is named. csr: a NumPy int32 array file "
+     "of crow ([rows + 1] or [heads, rows + 1]) followed in the same file by one of col ([nnz] or [heads, "
+     "largest nnz], padded with -1); numpy.load on the open file reads one after the other.\n"
+     "Without --head, txt and pbm show the union of the heads.",
      "$ s2 mask phi3.s2 --len 2k --head 3\n$ s2 mask phi3.s2 --len 8k --format npy -o mask.npy\n", MASK},
     {"diff", "A B", 2, 2, "do two patterns read the same pairs? else the first that differs",
      PATTERN_ABOUT
      "\nCompared for every layer, head and phase at one context length. Exit code 1: they differ.",
      "$ s2 diff phi3.s2 config.json --len 8k\n", DIFF},
     {"sim", "PATTERN...", 0, -1, "predict work, traffic, time and KV cache on a GPU",
-     PATTERN_ABOUT
-     "\nTimes are predictions where the GPU was calibrated (s2 calibrate), with the error that such "
-     "predictions had on points that were not fitted; else they are guessed from the data sheet, and "
-     "the error is wide. The bound that no kernel beats always stands beside them.",
+     PATTERN_ABOUT "\nTimes are predictions where the GPU was calibrated (s2 calibrate), with the error that "
+                   "such predictions had on points that were not fitted; else they are guessed from the data "
+                   "sheet, and the error is wide. The bound that no kernel beats always stands beside them.",
      "$ s2 sim phi3.s2 --len 128k --gpu h200\n$ s2 sim a.s2 b.s2 --compare --model llama-3.1-8b\n"
      "$ s2 sim --list\n$ s2 sim --accuracy\n",
      SIM},
     {"calibrate", "", 0, 0, "measure this GPU and its kernels, and fit the simulator's constants",
      "Runs microbenchmarks and designed points (about a minute), and fits the constants of the time model; "
      "s2 sim --constants FILE uses them, and a file kept as sim/calibration/NAME.txt is built into the "
-     "program. "
-     "--from times.csv fits laws to a table of another kernel's times (docs/simulator.md), leaves a third "
-     "out to judge "
-     "them, and writes what s2 sim --kernel-model FILE takes. --kernel with a shared object or a command "
-     "(docs/judging-your-kernel.md) measures such a table, which --rows keeps. "
+     "program. --from times.csv fits laws to a table of another kernel's times (docs/simulator.md), leaves a "
+     "third out to judge them, and writes what s2 sim --kernel-model FILE takes. --kernel with a shared "
+     "object or a command (docs/judging-your-kernel.md) measures such a table, which --rows keeps. "
      "--held-out measures points that the seed draws and fits nothing: s2 sim --accuracy --rows FILE judges "
-     "by "
-     "them. Rows are JSON, one a line.",
+     "by them. Rows are JSON, one a line.",
      "$ s2 calibrate --rows points.jsonl --out h200.txt\n"
      "$ s2 calibrate --held-out 200 --seed 7 --rows held-out.jsonl\n"
      "$ s2 calibrate --from points.jsonl --judge held-out.jsonl --out h200.txt\n"
@@ -531,43 +520,32 @@ const s2_command s2_command_table[] = {
     {"validate", "PATTERN...", 1, -1, "run real kernels on it: pairs read, numerics, needles, time",
      PATTERN_ABOUT
      "\nOne verdict for each kind of layer and each length: which keys were read (every pair, or samples), "
-     "values "
-     "against fp64, "
-     "planted keys that must come back, time with a warm and a cold cache beside the dense pattern of the "
-     "same "
-     "shapes and beside the simulator's bound. "
-     "Failures are stored like successes. Exit code 1: a wrong result, a fault or a timeout; 5: no device or "
-     "kernel for it.",
+     "values against fp64, planted keys that must come back, time with a warm and a cold cache beside the "
+     "dense pattern of the same shapes and beside the simulator's bound. Failures are stored like successes. "
+     "Exit code 1: a wrong result, a fault or a timeout; 5: no device or kernel for it.",
      "$ s2 validate phi3.s2 --device cpu --len 2k\n"
      "$ s2 validate phi3.s2 --device gpu --len 8k,128k --counters --json\n",
      VALIDATE},
     {"search", "[SPACE|WORDS]", 0, 1, "find the best patterns of a whole space, every one proved and priced",
      "SPACE is a pattern, inline or in a file, with choices in braces: {16,32,64}, {4..32:4} (up to and with "
-     "32), "
-     "{head,kv}, "
-     "{,sink 1 |} (also nothing). Without it one is proposed from the model, which may "
-     "also be said in words: '32 heads, 8 KV heads, H200, 128k'.\n"
+     "32), {head,kv}, {,sink 1 |} (also nothing). Without it one is proposed from the model, which may also "
+     "be said in words: '32 heads, 8 KV heads, H200, 128k'.\n"
      "Candidates that are not proved for every context length are dropped, and so is what a design of the "
-     "front "
-     "beats by its bounds alone; the others are priced exactly: by what the kernels are predicted to take "
-     "where constants for the GPU exist (not in training), else, or with --bounds, at peak rates. The front "
-     "is stored with checks and prices: "
-     "s2 ls and s2 pareto show it. unread is the share of causal (head, query, key) that is not read; "
-     "redundancy the heads that read a pair, on "
-     "average; depth the layers within which all heads of one together are sure to read everything; hops "
-     "those "
-     "within which every key reaches every later query; dilution and fading how many times weaker than dense "
-     "attention's the signal of a key at its best head is, and what arrives of the key of which least does "
+     "front beats by its bounds alone; the others are priced exactly: by what the kernels are predicted to "
+     "take where constants for the GPU exist (not in training), else, or with --bounds, at peak rates. The "
+     "front is stored with checks and prices: s2 ls and s2 pareto show it. unread is the share of causal "
+     "(head, query, key) that is not read; redundancy the heads that read a pair, on average; depth the "
+     "layers within which all heads of one together are sure to read everything; hops those within which "
+     "every key reaches every later query; dilution and fading how many times weaker than dense attention's "
+     "the signal of a key at its best head is, and what arrives of the key of which least does "
      "(docs/worth.md).\n"
      "--validate runs the best by the geometric mean of value / best value, stores what was measured beside "
-     "what "
-     "was predicted, and prints Kendall's tau between the two orders.\n"
+     "what was predicted, and prints Kendall's tau between the two orders.\n"
      "The table has the best first, by the geometric mean of value / best value; names end in the digits of "
-     "the "
-     "design's hash. How well a model works with a pattern is not judged.\n"
-     "Ctrl-C ends and stores what whole batches found; exit code 4 says that the space was not "
-     "finished. Exit code 1: no candidate has the required properties, lies within --at-most, and beats "
-     "dense attention and the model's own layers.",
+     "the design's hash. How well a model works with a pattern is not judged.\n"
+     "Ctrl-C ends and stores what whole batches found; exit code 4 says that the space was not finished. "
+     "Exit code 1: no candidate has the required properties, lies within --at-most, and beats dense "
+     "attention and the model's own layers.",
      "$ s2 search 'layers all: local {4..32:4} | stride {2..16} phase {head,kv}' \\\n"
      "      --model llama-3.1-8b\n"
      "$ s2 search --model llama-3.1-8b --len 128k --phase decode,prefill\n"
@@ -584,53 +562,44 @@ const s2_command s2_command_table[] = {
      PATTERN_ABOUT "\nRefused when the pattern is not exactly what the format can say.",
      "$ s2 export phi3.s2 --to hf -o config.json\n", EXPORT},
     {"draw", "PATTERN|[CONDITION...]", 0, -1, "draw the mask, the shards, the flow, the KV cache, or a front",
-     PATTERN_ABOUT
-     "\nmask: who reads what, holes crossed out. shards: which KV head holds which part. flow: how "
-     "information moves over layers (Graphviz). reach: what queries know after each layer, heads and flow "
-     "by distance, as `s2 reach` counts them. kv: the cache over the context in three layouts. "
-     "pareto: the designs of the database, those that no other one beats joined; its operands are "
-     "conditions as in `s2 ls`.",
+     PATTERN_ABOUT "\nmask: who reads what, holes crossed out. shards: which KV head holds which part. flow: "
+                   "how information moves over layers (Graphviz). reach: what queries know after each layer, "
+                   "heads and flow by distance, as `s2 reach` counts them. kv: the cache over the context in "
+                   "three layouts. pareto: the designs of the database, those that no other one beats "
+                   "joined; its operands are conditions as in `s2 ls`.",
      "$ s2 draw phi3.s2 --len 4k --head union\n$ s2 draw --what pareto union=holds -o front.svg\n", DRAW},
     {"ls", "[CONDITION...]", 0, -1, "list the designs of the database",
      "Conditions: COLUMN=VALUE, !=, <, <=, >, >= on the columns below; name~TEXT contains; tag:WORD has the "
-     "tag; "
-     "a leading ! negates. Numbers take k and m, bytes also GiB and GB, shares %, times us, ms and s. A row "
-     "without a value never satisfies a comparison.\n"
-     "Columns: name hash family model layers heads kv_heads block created rows union kv group shards "
-     "phase len llm gpu batch dtype kv_dtype weights tp kernel settings us priced kv_bytes unread density "
-     "recall unrecalled loss gpu_us outcome star tags.\n"
+     "tag; a leading ! negates. Numbers take k and m, bytes also GiB and GB, shares %, times us, ms and s. A "
+     "row without a value never satisfies a comparison.\n"
+     "Columns: name hash family model layers heads kv_heads block created rows union kv group shards phase "
+     "len llm gpu batch dtype kv_dtype weights tp kernel settings us priced kv_bytes unread density recall "
+     "unrecalled loss gpu_us outcome star tags.\n"
      "us is the latest prediction of the attention of all layers (priced says where it is only a bound), "
      "kv_bytes its cache in pages per KV head, unread the share of causal (head, query, key) that no layer "
      "reads, density that of the block pairs that are read in layers that are not dense, gpu_us the latest "
      "timing of all layers on that GPU, recall and loss what small models learned with such a pattern, where "
-     "that "
-     "is judged. They are always of the phase, len and kind (llm to settings) in the "
-     "same row; s2 explain says what each means. A design without a price has the density of 8192 tokens. A "
-     "table shows them with units, and beside the usual columns those in which its prices differ; csv and "
-     "json "
-     "have microseconds, bytes and parts of one. --len and --phase list the designs that have a prediction "
-     "or timing of these, and conditions such as gpu=h200 tp=2 the latest of that kind.",
+     "that is judged. They are always of the phase, len and kind (llm to settings) in the same row; s2 "
+     "explain says what each means. A design without a price has the density of 8192 tokens. A table shows "
+     "them with units, and beside the usual columns those in which its prices differ; csv and json have "
+     "microseconds, bytes and parts of one. --len and --phase list the designs that have a prediction or "
+     "timing of these, and conditions such as gpu=h200 tp=2 the latest of that kind.",
      "$ s2 ls union=holds 'kv_bytes<4g' '!tag:rejected' --sort us\n$ s2 ls --phase decode --len 128k\n$ s2 "
      "ls --format csv > designs.csv\n",
      LS},
     {"pareto", "[CONDITION...]", 0, -1, "list the designs that no other one beats everywhere",
      "A design is on the front when no other is at least as good in every --minimize column and better in "
-     "one. Designs "
-     "without a value in one of them are left out. Designs are compared at one phase and length, which is "
-     "said; --phase and --len choose another. No bound is compared with a prediction, and no model, GPU, "
-     "batch, type, number of GPUs (tp) or kernel with another: the kind of price that most designs have "
-     "competes and is named, and conditions such as priced=bound tp=4 choose another. Conditions and columns "
-     "as in `s2 ls`.",
+     "one. Designs without a value in one of them are left out. Designs are compared at one phase and "
+     "length, which is said; --phase and --len choose another. No bound is compared with a prediction, and "
+     "no model, GPU, batch, type, number of GPUs (tp) or kernel with another: the kind of price that most "
+     "designs have competes and is named, and conditions such as priced=bound tp=4 choose another. "
+     "Conditions and columns as in `s2 ls`.",
      "$ s2 pareto union=holds kv=holds\n$ s2 pareto --minimize gpu_us,density --format csv\n", PARETO},
     {"db", "check|backup FILE|recover FILE|stat|dump|gc|merge FILE", 1, 2, "look after the database",
      "check: every page, key and hash. backup FILE: a consistent copy while others write. recover FILE: read "
-     "a "
-     "damaged database page by page and write what makes sense to a new one. stat: what it "
-     "holds. "
-     "dump: all of it as SQL text. gc: remove what is in the trash for good. merge FILE: bring in what "
-     "another machine found; the other file is not "
-     "trusted, "
-     "and merging twice changes nothing.",
+     "a damaged database page by page and write what makes sense to a new one. stat: what it holds. dump: "
+     "all of it as SQL text. gc: remove what is in the trash for good. merge FILE: bring in what another "
+     "machine found; the other file is not trusted, and merging twice changes nothing.",
      "$ s2 db backup designs.db\n$ s2 db merge h200.db\n$ s2 db recover saved.db --db damaged.db\n", DB},
     {"tag", "DESIGN TAG...", 2, -1, "tag a design; -TAG after -- takes a tag away", NULL,
      "$ s2 tag phi3 keep\n", PEOPLE},
@@ -644,10 +613,9 @@ const s2_command s2_command_table[] = {
      "$ s2 repro\n$ s2 repro 17\n", PEOPLE},
     {"tui", "", 0, 0, "explore designs on the screen: list, masks with holes, workbench",
      "Without a database it opens on sample designs and a tour. ? shows the keys, = the command that prints "
-     "what "
-     "is on screen. Validations, searches and exports run beside the screen. A script has words for keys "
-     "(up, "
-     "enter, esc, x), `type TEXT`, `size 80x24`, `wait` (until nothing runs) and `dump`, one kind a line.",
+     "what is on screen. Validations, searches and exports run beside the screen. A script has words for "
+     "keys (up, enter, esc, x), `type TEXT`, `size 80x24`, `wait` (until nothing runs) and `dump`, one kind "
+     "a line.",
      "$ s2 tui\n$ s2 tui --dump bench --size 132x50\n", TUI},
     {"explain", "[WORD...]", 0, -1,
      "explain a property, a term of the language or a code; without WORD list them", NULL,

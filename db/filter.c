@@ -317,14 +317,14 @@ static bool is_order(const char *op)
 static const char *not_a_value(const s2_column *column)
 {
     if (column->kind == S2_COLUMN_VERDICT)
-        return "'%s' is no verdict; expected holds, violated or unknown";
+        return "'%s' is not a verdict; expected holds, violated or unknown";
     switch (column->unit) {
-    case S2_QUANTITY_BYTES: return "'%s' is no number of bytes; expected one as in 4g, 4GiB or 4GB";
-    case S2_QUANTITY_SHARE: return "'%s' is no share; expected one from 0 to 1, or as in 30%%";
-    case S2_QUANTITY_TIME: return "'%s' is no time; expected microseconds, or as in 3ms or 1.5s";
+    case S2_QUANTITY_BYTES: return "'%s' is not a number of bytes; expected one as in 4g, 4GiB or 4GB";
+    case S2_QUANTITY_SHARE: return "'%s' is not a share; expected one from 0 to 1, or as in 30%%";
+    case S2_QUANTITY_TIME: return "'%s' is not a time; expected microseconds, or as in 3ms or 1.5s";
     case S2_QUANTITY_COUNT: break;
     }
-    return "'%s' is no number; expected one as in 128 or 128k";
+    return "'%s' is not a number; expected one as in 128 or 128k";
 }
 
 static s2_status add_number(s2_filter *filter, const s2_column *column, const condition *c, s2_diag *diag)

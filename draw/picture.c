@@ -338,8 +338,8 @@ s2_status s2_picture_flow_dot(const s2_pattern *pattern, int64_t n_tok, s2_buf *
         S2_TRY(flow_layer(pattern, layer, n_tok < FLOW_PARTS ? FLOW_PARTS : n_tok, &flow));
     s2_buf_puts(buf, "digraph flow {\n  rankdir=TB; splines=line; nodesep=0.15; ranksep=0.9; labelloc=b;\n"
                      "  graph [fontname=\"sans-serif\"]; node [shape=box, style=filled, "
-                     "fillcolor=\"#e8ecf2\", color=\"#00204c\", "
-                     "fontname=\"sans-serif\", fontsize=10];\n  edge [color=\"#7c7b78\", arrowsize=0.5];\n");
+                     "fillcolor=\"#e8ecf2\", color=\"#00204c\", fontname=\"sans-serif\", fontsize=10];\n  "
+                     "edge [color=\"#7c7b78\", arrowsize=0.5];\n");
     flow_nodes(n_tok, &flow, buf);
     flow_edges(&flow, buf);
     s2_buf_puts(buf, "}\n");

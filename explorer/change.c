@@ -16,7 +16,7 @@ typedef s2_status (*change_fn)(s2_change *t, s2_db *db, s2_diag *diag);
 
 static s2_status star(s2_change *t, s2_db *db, s2_diag *diag)
 {
-    s2_buf_puts(&t->said, t->on ? "starred; z takes it back" : "the star is taken away; z brings it back");
+    s2_buf_puts(&t->said, t->on ? "starred; z undoes it" : "no longer starred; z stars it again");
     return s2_db_star(db, t->id, t->on, diag);
 }
 
@@ -29,7 +29,7 @@ static s2_status tag(s2_change *t, s2_db *db, s2_diag *diag)
         const bool off = word[0] == '-';
         S2_TRY(s2_db_tag(db, t->id, word + off, !off, diag));
     }
-    s2_buf_puts(&t->said, "tagged; z takes it back");
+    s2_buf_puts(&t->said, "tagged; z undoes it");
     return S2_OK;
 }
 
@@ -37,13 +37,13 @@ static s2_status note(s2_change *t, s2_db *db, s2_diag *diag)
 {
     if (t->words[0] == '\0')
         return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "the note is empty");
-    s2_buf_puts(&t->said, "noted; z takes it back, r shows it");
+    s2_buf_puts(&t->said, "note added; z undoes it, r shows it");
     return s2_db_note(db, t->id, t->words, diag);
 }
 
 static s2_status trash(s2_change *t, s2_db *db, s2_diag *diag)
 {
-    s2_buf_puts(&t->said, "in the trash; z brings it back");
+    s2_buf_puts(&t->said, "moved to the trash; z restores it");
     return s2_db_remove(db, t->id, diag);
 }
 
@@ -55,13 +55,13 @@ static s2_status undo(s2_change *t, s2_db *db, s2_diag *diag)
         s2_buf_printf(&t->said, "taken back: %s%s%s on %.12s", undone.action,
                       undone.tag[0] != '\0' ? " " : "", undone.tag, undone.design);
     else
-        s2_buf_puts(&t->said, "nothing to take back");
+        s2_buf_puts(&t->said, "nothing to undo");
     return S2_OK;
 }
 
 static s2_status save_view(s2_change *t, s2_db *db, s2_diag *diag)
 {
-    s2_buf_puts(&t->said, "kept; w shows all of them");
+    s2_buf_puts(&t->said, "view saved; w lists all views");
     return s2_db_view_put(db, &t->view, diag);
 }
 
@@ -174,13 +174,14 @@ static void fill(s2_explorer *e, s2_request request)
 void s2_explorer_change(s2_explorer *e, s2_request request)
 {
     if (e->options->no_db || (e->db == NULL && request != S2_REQUEST_SAVE)) {
-        s2_explorer_say(e, e->options->no_db ? "--no-db: nothing is recorded"
-                                             : "no database yet: saving or validating a design makes one");
+        s2_explorer_say(e, e->options->no_db
+                               ? "--no-db: nothing is recorded"
+                               : "there is no database yet: saving or validating a design creates one");
         return;
     }
     if (e->change_worker.busy) {
         s2_tui_keep(&e->session.state, request, e->session.state.prompt);
-        s2_explorer_say(e, "the change before this one still waits for another process; C gives it up");
+        s2_explorer_say(e, "the previous change still waits for another process; C cancels it");
         return;
     }
     fill(e, request);
@@ -202,7 +203,7 @@ static bool tell_of_wait(s2_explorer *e)
         return false;
     e->change.told = true;
     e->session.model.busy = s2_explorer_change_busy(e);
-    s2_explorer_say(e, "another process is writing: this waits for it, C gives it up");
+    s2_explorer_say(e, "another process is writing: waiting for it; C cancels");
     return true;
 }
 
@@ -227,7 +228,7 @@ bool s2_explorer_change_collect(s2_explorer *e)
         s2_tui_keep(&e->session.state, t->request, t->words);
     s2_explorer_say(e, "%s",
                     t->said.data != NULL      ? t->said.data
-                    : atomic_load(&t->undone) ? "given up; nothing was changed"
+                    : atomic_load(&t->undone) ? "cancelled; nothing was changed"
                                               : "out of memory; nothing was changed");
     s2_buf_release(&t->said);
     e->record_of = 0;

@@ -119,7 +119,7 @@ static void take_back(s2_explorer *e, const char *path, const s2_buf *before)
     if (read != S2_OK)
         s2_explorer_say(e, "nothing was changed: %.100s", s2_file_why(errno));
     else if (n > S2_TUI_TEXT_BYTES * 2)
-        s2_explorer_say(e, "nothing was changed: the text is longer than the workbench edits");
+        s2_explorer_say(e, "nothing was changed: the text is too long for the workbench");
     else if (n == before->len && memcmp(text, before->data, n) == 0)
         s2_explorer_say(e, "nothing was changed");
     else if (s2_pattern_parse(&arena, text, n, &parse, &pattern, &diag) != S2_OK)
@@ -127,7 +127,7 @@ static void take_back(s2_explorer *e, const char *path, const s2_buf *before)
     else
         s2_explorer_say(e, s2_session_bring(&e->session, &pattern)
                                ? "taken from the editor: z goes back"
-                               : "nothing was changed: the text is longer than the workbench edits");
+                               : "nothing was changed: the text is too long for the workbench");
     s2_arena_release(&arena);
 }
 
@@ -141,7 +141,7 @@ void s2_explorer_edit(s2_explorer *e)
     }
     print_file(e, &before);
     if (before.status != S2_OK || !write_file(&before, path, sizeof path)) {
-        s2_explorer_say(e, "no file can be written for the editor: %.100s", s2_file_why(errno));
+        s2_explorer_say(e, "cannot write a file for the editor: %.100s", s2_file_why(errno));
         s2_buf_release(&before);
         return;
     }

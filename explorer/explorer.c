@@ -37,7 +37,7 @@ static s2_status run(s2_explorer *e, s2_diag *diag)
     s2_explorer_list(e);
     go_to(e, options->dumps ? options->view : tour ? S2_VIEW_TOUR : S2_VIEW_DESIGNS);
     if (e->db == NULL && options->db_named != NULL && !options->no_db)
-        s2_explorer_say(e, "there is no %.100s: these are samples, and saving one makes it",
+        s2_explorer_say(e, "%.100s does not exist: these are samples; saving one creates it",
                         options->db_named);
     const s2_status status = options->dumps            ? s2_explorer_print(e, diag)
                              : options->script != NULL ? s2_explorer_script(e, options->script, diag)

@@ -58,9 +58,9 @@ static void reopen(s2_explorer *e, bool gone)
     e->session.state.n_marked = 0;
     const s2_status status = s2_explorer_open(e, &diag);
     s2_explorer_say(e, gone              ? "the database file is gone; these are the samples"
-                       : status != S2_OK ? "the database file is another one now, and cannot be read"
-                       : first           ? "the database is there now; these are its designs"
-                                         : "the database file is another one now");
+                       : status != S2_OK ? "the database file was replaced, and the new one cannot be read"
+                       : first           ? "the database exists now; these are its designs"
+                                         : "the database file was replaced");
 }
 
 bool s2_explorer_follow(s2_explorer *e)

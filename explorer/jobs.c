@@ -83,16 +83,16 @@ static void queue(s2_explorer *e, s2_job *made, s2_status status)
     s2_job *const job = status == S2_OK && make_room(e) ? s2_malloc(sizeof *job) : NULL;
     if (job == NULL) {
         s2_job_release(made);
-        s2_explorer_say(e,
-                        status == S2_EINVAL ? "no design is meant" : "no more can be run beside the screen");
+        s2_explorer_say(e, status == S2_EINVAL ? "no design is selected"
+                                               : "no more commands can run in the background");
         return;
     }
     *job = *made;
     e->jobs[e->n_jobs++] = job;
     if (e->session.model.n_runs > 0)
         s2_explorer_runs(e);
-    s2_explorer_say(e, running(e) != NULL ? "it begins when the one before has ended; 6 shows both"
-                                          : "begun; 6 shows what it says");
+    s2_explorer_say(e, running(e) != NULL ? "it starts when the previous one has ended; 6 shows both"
+                                          : "started; 6 shows its output");
     s2_explorer_pump(e);
 }
 
@@ -167,7 +167,7 @@ void s2_explorer_export(s2_explorer *e)
     s2_job job;
     s2_job_init(&job);
     if (e->session.state.prompt[0] == '\0') {
-        s2_explorer_say(e, "a name of a file or directory is needed");
+        s2_explorer_say(e, "give the name of a file or directory");
         return;
     }
     const s2_status status = make_export(e, &job, false);
@@ -300,7 +300,8 @@ bool s2_explorer_job_cancel(s2_explorer *e)
     s2_job *const job = running(e);
     if (job == NULL)
         return false;
-    s2_explorer_say(e, job->cancelled ? "%s is killed" : "%s is asked to end; again kills it", job->words[1]);
+    s2_explorer_say(e, job->cancelled ? "%s is killed" : "%s was asked to stop; ask again to kill it",
+                    job->words[1]);
     s2_job_cancel(job);
     return true;
 }

@@ -150,7 +150,7 @@ static void list_samples(s2_explorer *e)
     for (int64_t at = 0; s2_samples[at] != NULL; at++)
         add_sample(e, s2_samples[at], at + 1);
     if (e->session.state.filter[0] != '\0')
-        s2_explorer_say(e, "samples are not filtered; a database is");
+        s2_explorer_say(e, "samples cannot be filtered; a database can");
     e->session.state.filter[0] = '\0';
     e->session.model.n_all = e->session.model.n_rows;
     s2_tui_settle(&e->session.model, &e->session.state);
@@ -279,7 +279,7 @@ static void refuse(s2_explorer *e, const s2_list_task *t)
     }
     if (t->given_up) {
         take_back(e, e->listed.filter);
-        s2_explorer_say(e, "the search was given up; the list is older");
+        s2_explorer_say(e, "the query was cancelled; the list is out of date");
         return;
     }
     s2_explorer_say_failure(e, t->status, &t->diag);

@@ -68,7 +68,7 @@ void s2_explorer_dump_prompted(s2_explorer *e)
     const char *const path = e->session.state.prompt;
     s2_session_draw(&e->session);
     s2_status status = path[0] != '\0' ? render(e, kind_of(path), &buf)
-                                       : s2_diag_set(&diag, S2_EINVAL, 0, 0, 0, "a name of a file is needed");
+                                       : s2_diag_set(&diag, S2_EINVAL, 0, 0, 0, "give the name of a file");
     if (status == S2_OK)
         status = s2_file_write(path, buf.data, buf.len, &diag);
     s2_buf_release(&buf);

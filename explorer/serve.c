@@ -93,8 +93,7 @@ static void open_file(s2_explorer *e)
         s2_explorer_say(e, "%s:%d:%d: %s", path, (int)diag.line, (int)diag.col, s2_diag_text(&diag, status));
     } else {
         const bool fits = s2_session_bring(&e->session, &pattern);
-        s2_explorer_say(e, fits ? "%s: z goes back" : "%s: its text is longer than the workbench edits",
-                        path);
+        s2_explorer_say(e, fits ? "%s: z goes back" : "%s: its text is too long for the workbench", path);
     }
     s2_arena_release(&arena);
 }

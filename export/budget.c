@@ -3,9 +3,8 @@
 
 #include <string.h>
 
-static const char *const no_model =
-    "the model is not in the settings; %lld layers of %lld heads on %lld KV heads are assumed "
-    "(--set layers=, heads=, kv-heads=, head-dim=)";
+static const char *const no_model = "the model is not in the settings; %lld layers of %lld heads on %lld KV "
+                                    "heads are assumed (--set layers=, heads=, kv-heads=, head-dim=)";
 
 bool s2_budget_has_any(const s2_source *source, const char *const *paths)
 {

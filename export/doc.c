@@ -554,7 +554,7 @@ static s2_status refuse_missing(const s2_doc *doc, const char *path, s2_diag *di
     if (key == NULL)
         return s2_doc_refuse(doc, path, diag, "\"%s\" is missing", s2_path_base(path));
     snprintf(beside, sizeof beside, "%.*s%s", (int)(s2_path_base(path) - path), path, key);
-    return s2_doc_refuse(doc, beside, diag, "\"%.60s\" is no key; did you mean \"%s\"?", key,
+    return s2_doc_refuse(doc, beside, diag, "\"%.60s\" is not a known key; did you mean \"%s\"?", key,
                          s2_path_base(path));
 }
 

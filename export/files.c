@@ -217,11 +217,10 @@ static s2_status check_sums(const s2_finder *finder, s2_arena *arena, const char
         if (status != S2_OK || strncmp(hash, line, HEX) != 0) {
             char clean[256];
             s2_text_clean(clean, sizeof clean, name);
-            return s2_diag_set(
-                diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
-                "%s is not the file that %s beside it lists: an export was interrupted, or the file "
-                "changed; export again, or remove %s",
-                clean, SUMS, SUMS);
+            return s2_diag_set(diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
+                               "%s is not the file that %s beside it lists: an export was interrupted, or "
+                               "the file changed; export again, or remove %s",
+                               clean, SUMS, SUMS);
         }
     }
     return S2_OK;

@@ -118,9 +118,8 @@ static s2_status export(const s2_target *target)
         return status;
     }
     if (layouts.has_partial)
-        s2_note(target->notes,
-                "the block lists read a block whole where the pattern reads it in part; the plan "
-                "in the same header is exact");
+        s2_note(target->notes, "the block lists read a block whole where the pattern reads it in part; the "
+                               "plan in the same header is exact");
     return add_sealed(target, &buf);
 }
 

@@ -126,9 +126,8 @@ static s2_status read_flex_prefill(const s2_source *source, chosen *out)
     s2_buf_printf(&out->prefill, "pages %lld page %lld", (long long)pages_of(n_tok, out->block_tok),
                   (long long)out->block_tok);
     s2_buf_puts(&out->decode, "dense");
-    s2_note(source->notes,
-            "FlexPrefill: gamma decides how many blocks a query chooses, here the most that the "
-            "budget allows; only prefill is sparse");
+    s2_note(source->notes, "FlexPrefill: gamma decides how many blocks a query chooses, here the most that "
+                           "the budget allows; only prefill is sparse");
     return S2_OK;
 }
 
@@ -166,12 +165,11 @@ static s2_status read_retro(const s2_source *source, chosen *out)
     s2_buf_puts(&out->prefill, "dense");
     s2_buf_printf(&out->decode, "sink %lldt | local %lldt | topk %lld", (long long)sink_tok,
                   (long long)recent_tok, (long long)(n_tok > 0 ? n_tok : 1));
-    s2_note(
-        source->notes,
-        "RetroInfer reads clusters of keys, a share of the length: that of %lld tokens (--set len=N). Other "
-        "clusters are estimated from their centres; until the index is extended, up to 1024 newer tokens are "
-        "read too. The keys are kept in the host's memory, nothing is freed",
-        (long long)len_tok);
+    s2_note(source->notes,
+            "RetroInfer reads clusters of keys, a share of the length: that of %lld tokens (--set len=N). "
+            "Other clusters are estimated from their centres; until the index is extended, up to 1024 newer "
+            "tokens are read too. The keys are kept in the host's memory, nothing is freed",
+            (long long)len_tok);
     return S2_OK;
 }
 
@@ -243,11 +241,9 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     return s2_budget_finish(source, status, &text, out);
 }
 
-const s2_format s2_format_chosen = {
-    .name = "chosen",
-    .summary =
-        "blocks chosen at run time: InfLLM-v2 (MiniCPM4), MoBA, SeerAttention, FlexPrefill, XAttention, "
-        "RetroInfer",
-    .settings = "tokens, len, " S2_BUDGET_SETTINGS,
-    .recognises = recognises,
-    .read = import};
+const s2_format s2_format_chosen = {.name = "chosen",
+                                    .summary = "blocks chosen at run time: InfLLM-v2 (MiniCPM4), MoBA, "
+                                               "SeerAttention, FlexPrefill, XAttention, RetroInfer",
+                                    .settings = "tokens, len, " S2_BUDGET_SETTINGS,
+                                    .recognises = recognises,
+                                    .read = import};

@@ -46,10 +46,8 @@ static s2_status export(const s2_target *target)
     S2_TRY(s2_layouts_build(target, 0, &layouts));
     S2_TRY(s2_layouts_write(target, &layouts, FORMAT_WORD, "layout.json", add_layout, NULL, NULL));
     if (layouts.has_partial)
-        s2_note(
-            target->notes,
-            "a block of which only some pairs are wanted is listed whole: the arrays have no finer mask than "
-            "causality inside the diagonal block");
+        s2_note(target->notes, "a block of which only some pairs are wanted is listed whole: the arrays have "
+                               "no finer mask than causality inside the diagonal block");
     s2_note(target->notes, "for contexts of up to %lld tokens (--len N), in blocks of %d (--set block=N)",
             (long long)layouts.n_tok, layouts.block_tok);
     return S2_OK;
@@ -149,8 +147,8 @@ static s2_status import_pair(const s2_source *source, s2_pattern *out)
                     .allowed = &allowed};
     S2_TRY(s2_grid_ask_causal(source, &grid));
     s2_note(source->notes,
-            "the arrays do not say their KV heads, layers or causality: one layer, %s "
-            "(--set kv-heads=, causal=0|1)",
+            "the arrays do not say their KV heads, layers or causality: one layer, %s (--set kv-heads=, "
+            "causal=0|1)",
             grid.causal ? "causal" : "not causal");
     return s2_grid_pattern(source, &grid, out);
 }
@@ -184,8 +182,8 @@ static s2_status import_onnx(const s2_source *source, s2_pattern *out)
     const s2_grid grid = {1,    (int32_t)n_heads, (int32_t)n_kv, 128, (int32_t)block_tok, (int32_t)n_blk, 1,
                           true, &class_of,        &allowed};
     s2_note(source->notes,
-            "ONNX Runtime: layout of head h is h mod %lld, so removing heads shifts the others; one "
-            "layer; nothing is freed",
+            "ONNX Runtime: layout of head h is h mod %lld, so removing heads shifts the others; one layer; "
+            "nothing is freed",
             (long long)n_layouts);
     return s2_grid_pattern(source, &grid, out);
 }
@@ -209,11 +207,10 @@ static s2_status import(const s2_source *source, s2_pattern *out)
         S2_TRY(fill(source, &crow, &col, grid.n_heads, grid.n_blk, grid.allowed[c]));
         s2_arena_rewind(source->arena, mark);
     }
-    s2_note(
-        source->notes,
-        "explicit blocks: the pattern holds for contexts of up to %lld tokens; causality inside the diagonal "
-        "block is the kernel's",
-        (long long)grid.n_blk * grid.block_tok);
+    s2_note(source->notes,
+            "explicit blocks: the pattern holds for contexts of up to %lld tokens; causality inside the "
+            "diagonal block is the kernel's",
+            (long long)grid.n_blk * grid.block_tok);
     return s2_grid_pattern(source, &grid, out);
 }
 

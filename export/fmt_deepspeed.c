@@ -104,9 +104,9 @@ static s2_status fixed_rules(const s2_source *source, const char *at, const layo
                              (long long)shape->local);
     snprintf(path, sizeof path, "%s/horizontal_global_attention", at);
     if (shape->rows_too && shape->causal)
-        return s2_doc_refuse(source->doc, path, source->diag,
-                             "DeepSpeed refuses horizontal_global_attention where attention is "
-                             "unidirectional");
+        return s2_doc_refuse(
+            source->doc, path, source->diag,
+            "DeepSpeed refuses horizontal_global_attention where attention is unidirectional");
     snprintf(path, sizeof path, "%s/num_different_global_patterns", at);
     if (shape->n_patterns * shape->n_global > shape->local)
         return s2_doc_refuse(source->doc, path, source->diag,
@@ -123,7 +123,7 @@ static s2_status fixed_rules(const s2_source *source, const char *at, const layo
     }
     s2_note(source->notes,
             "chunks are aligned multiples of %lld blocks; a last short chunk is clamped upstream, so lengths "
-            "that are no multiple of %lld tokens differ there",
+            "that are not a multiple of %lld tokens differ there",
             (long long)shape->local, (long long)(shape->local * shape->block_tok));
     if (shape->n_patterns > 1 && !shape->per_head)
         s2_note(source->notes, "different_layout_per_head is false: every head has the layout of head 0");
@@ -170,10 +170,8 @@ static void random_term(const s2_source *source, const layout *shape, s2_buf *te
     if (shape->n_random == 0)
         return;
     s2_buf_printf(text, " | random %lld seed 1", (long long)shape->n_random);
-    s2_note(
-        source->notes,
-        "random blocks: DeepSpeed draws them from an unseeded generator, so no two runs agree; here they are "
-        "drawn by seed 1");
+    s2_note(source->notes, "random blocks: DeepSpeed draws them from an unseeded generator, so no two runs "
+                           "agree; here they are drawn by seed 1");
 }
 
 static s2_status variable_rules(const s2_source *source, const char *at, const layout *shape, s2_buf *text)

@@ -98,8 +98,8 @@ static s2_status import_arguments(const s2_source *source, s2_pattern *out)
     S2_TRY(s2_doc_int_or(source->doc, path, 0, S2_LIMIT_STRIDE, 0, &rotation.offset, source->diag));
     rotation.step = s2_rotation_step(rotation.stride_blk, rotation.n_heads);
     s2_note(source->notes,
-            "phase: (block + %s*%lld + %lld) mod %lld; the step is stride / num_heads (query heads), "
-            "also where the mask is built per KV head",
+            "phase: (block + %s*%lld + %lld) mod %lld; the step is stride / num_heads (query heads), also "
+            "where the mask is built per KV head",
             rotation.over_kv ? "kv" : "head", (long long)(rotation.homogeneous ? 0 : rotation.step),
             (long long)rotation.offset, (long long)rotation.stride_blk);
     if (!rotation.over_kv)

@@ -99,11 +99,10 @@ static s2_status read_shape(const s2_source *source, int64_t *n_layers, int64_t 
                                  "layer %lld is missing: s2 reads files that list every layer from 0 on",
                                  (long long)*n_layers);
     if (n_keys != s2_doc_len(source->doc, "") || *n_layers > S2_LIMIT_LAYERS)
-        return s2_doc_refuse(
-            source->doc, "", source->diag,
-            "keys must be model.layers.N.self_attn.qk_proj (or q_proj, k_proj) of layers 0, 1, "
-            "...; %lld of %lld are",
-            (long long)n_keys, (long long)s2_doc_len(source->doc, ""));
+        return s2_doc_refuse(source->doc, "", source->diag,
+                             "keys must be model.layers.N.self_attn.qk_proj (or q_proj, k_proj) of layers 0, "
+                             "1, ...; %lld of %lld are",
+                             (long long)n_keys, (long long)s2_doc_len(source->doc, ""));
     for (int p = 0; p < N_PROJECTIONS; p++)
         if (layers[p] != 0 && layers[p] != *n_layers)
             return s2_doc_refuse(source->doc, "", source->diag, "%s has %lld layers, others %lld",

@@ -68,10 +68,10 @@ static s2_status refuse_others(const s2_source *source)
                              "keys that are chosen from both sides: what a row reads is not known here");
     snprintf(path, sizeof path, "%s/model_type", prefix);
     if (type != NULL && (strncmp(type, "dots3_note", 10) == 0 || strcmp(type, "deepseek_v4") == 0))
-        return s2_doc_refuse(source->doc, path, source->diag,
-                             "%s: its layers differ in query heads or read compressed keys, which a pattern "
-                             "does not hold",
-                             type);
+        return s2_doc_refuse(
+            source->doc, path, source->diag,
+            "%s: its layers differ in query heads or read compressed keys, which a pattern does not hold",
+            type);
     return S2_OK;
 }
 
@@ -94,8 +94,7 @@ static s2_status read_layer_types(const s2_source *source, int64_t n_layers, con
                  (strcmp(word, chosen) != 0 && strcmp(word, "deepseek_sparse_attention") != 0))
             return s2_doc_refuse(
                 source->doc, path, source->diag,
-                "layer type %.40s beside layers that choose their keys: what it reads is not "
-                "known here",
+                "layer type %.40s beside layers that choose their keys: what it reads is not known here",
                 word != NULL ? word : "(no text)");
     }
     return S2_OK;

@@ -121,11 +121,10 @@ static s2_status choose_as_kvpress(const s2_source *source, const table *scores,
     int32_t ties_left = n_streaming - n_below;
     for (int32_t at = 0; at < n; at++)
         role[at] = scores->score[at] < edge || (scores->score[at] == edge && ties_left-- > 0);
-    s2_note(
-        source->notes,
-        "roles by KVPress's rule: the %d lowest of %d scores stream, among equal ones the lowest layers and "
-        "heads first (upstream's sort leaves that open); it masks, and frees no memory",
-        n_streaming, n);
+    s2_note(source->notes,
+            "roles by KVPress's rule: the %d lowest of %d scores stream, among equal ones the lowest layers "
+            "and heads first (upstream's sort leaves that open); it masks, and frees no memory",
+            n_streaming, n);
     return S2_OK;
 }
 
@@ -169,8 +168,8 @@ static s2_status choose_roles(const s2_source *source, const table *scores, doub
         n_full += full;
     }
     s2_note(source->notes,
-            "roles: full when the score, clipped to [0, 1], is at or above the linear quantile %s = %s:"
-            " %d of %d KV heads are dense",
+            "roles: full when the score, clipped to [0, 1], is at or above the linear quantile %s = %s: %d "
+            "of %d KV heads are dense",
             s2_decimal(sparsity, 6).text, s2_decimal(threshold, 6).text, n_full, n);
     if (n_ties > 1)
         s2_note(source->notes,
@@ -230,9 +229,8 @@ static s2_status read_neighbour_config(const s2_source *source, const char *dir,
     s2_doc doc;
     snprintf(name, sizeof name, "%s%sconfig.json", dir, dir[0] != '\0' ? "/" : "");
     if (s2_finder_read(&source->finder, source->arena, name, S2_DOC_BYTES, &file, NULL) != S2_OK) {
-        s2_note(source->notes,
-                "there is no config.json beside the table: sink and recent tokens are those of "
-                "the published evaluation");
+        s2_note(source->notes, "there is no config.json beside the table: sink and recent tokens are those "
+                               "of the published evaluation");
         return S2_OK;
     }
     s2_status status = s2_doc_parse(file.bytes, file.n_bytes, &doc, source->diag);
@@ -269,15 +267,13 @@ static s2_status apply_settings(const s2_source *source, const table *scores, de
                           source->diag));
     if (out->n_heads < scores->n_kv || out->n_heads % scores->n_kv != 0)
         return table_refuse(source, 1, 0, "the number of columns does not divide the query heads");
-    s2_note(
-        source->notes,
-        "streaming heads: sink %lld, recent %lld tokens, by sink_size and recent_size of config.json unless "
-        "--set says otherwise; the published evaluation passes 64 and 256 (--set sink=, recent=)",
-        (long long)out->sink_tok, (long long)out->recent_tok);
+    s2_note(source->notes,
+            "streaming heads: sink %lld, recent %lld tokens, by sink_size and recent_size of config.json "
+            "unless --set says otherwise; the published evaluation passes 64 and 256 (--set sink=, recent=)",
+            (long long)out->sink_tok, (long long)out->recent_tok);
     if (out->chunk_tok == 0)
-        s2_note(source->notes,
-                "prefill in chunks is not modelled: upstream's first chunk is dense for every head "
-                "(--set chunk=N)");
+        s2_note(source->notes, "prefill in chunks is not modelled: upstream's first chunk is dense for every "
+                               "head (--set chunk=N)");
     return S2_OK;
 }
 

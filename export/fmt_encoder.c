@@ -91,11 +91,11 @@ static s2_status longformer_import(const s2_source *source, s2_pattern *out)
         s2_buf_release(&text);
         return status;
     }
-    s2_note(source->notes,
-            one_sided != 0
-                ? "attention_window is read as one-sided, as the original code has it (--set one-sided=0)"
-                : "attention_window is the whole two-sided width, as Hugging Face has it "
-                  "(--set one-sided=1)");
+    s2_note(
+        source->notes,
+        one_sided != 0
+            ? "attention_window is read as one-sided, as the original code has it (--set one-sided=0)"
+            : "attention_window is the whole two-sided width, as Hugging Face has it (--set one-sided=1)");
     if (is_type(source, "led"))
         s2_note(source->notes, "this is the encoder; the decoder is dense and causal");
     s2_note(
@@ -148,16 +148,14 @@ static s2_status bigbird_rules(const s2_source *source, int64_t block_tok, s2_bu
             "the last block is global too: it is that of a context of %lld tokens (--set len=N)",
             (long long)n_tok);
     if (train != 0)
-        s2_note(
-            source->notes,
-            "random blocks are drawn by this language's generator with seed %lld, not by NumPy's with the "
-            "layer as seed; upstream keeps them apart from the window and the globals, so it reads "
-            "slightly more",
-            (long long)seed);
-    else
         s2_note(source->notes,
-                "random blocks are read in training only: at inference Hugging Face's code puts "
-                "the first block, which all read, in their place (--set train=1)");
+                "random blocks are drawn by this language's generator with seed %lld, not by NumPy's with "
+                "the layer as seed; upstream keeps them apart from the window and the globals, so it reads "
+                "slightly more",
+                (long long)seed);
+    else
+        s2_note(source->notes, "random blocks are read in training only: at inference Hugging Face's code "
+                               "puts the first block, which all read, in their place (--set train=1)");
     s2_note(source->notes, "upstream switches to full attention up to %lld tokens",
             (long long)((5 + 2 * n_random) * block_tok));
     return S2_OK;

@@ -76,16 +76,14 @@ static s2_status export(const s2_target *target)
         if (row >= 0)
             return s2_target_refuse(
                 target,
-                "FlashInfer cuts the last block of a row along its diagonal, and row %d of "
-                "blocks does not end with its own; `local 1` in every head gives each its "
-                "own",
+                "FlashInfer cuts the last block of a row along its diagonal, and row %d of blocks does not "
+                "end with its own; `local 1` in every head gives each its own",
                 row);
     }
     S2_TRY(s2_layouts_write(target, &layouts, FORMAT_WORD, "flashinfer.json", NULL, add_plans, NULL));
     s2_note(target->notes,
             "%d plans: FlashInfer takes one pattern for all heads of a plan; \"heads\" lists [layer class, "
-            "head] of "
-            "each",
+            "head] of each",
             layouts.n_lists);
     if (layouts.has_partial)
         s2_note(target->notes, "a block of which only some pairs are wanted is listed whole; pass an element "
@@ -132,10 +130,10 @@ static s2_status check_diagonals(const s2_source *source, const char *path, cons
     for (int32_t row = 0; row < grid->n_blk && grid->causal && grid->block_tok > 1; row++) {
         const int32_t end = s2_array_i32(indptr, row + 1);
         if (end > s2_array_i32(indptr, row) && s2_array_i32(indices, end - 1) != row)
-            return s2_doc_refuse(source->doc, path, source->diag,
-                                 "the causal mask cuts the last listed block of a row: row %d must end with "
-                                 "block %d",
-                                 row, row);
+            return s2_doc_refuse(
+                source->doc, path, source->diag,
+                "the causal mask cuts the last listed block of a row: row %d must end with block %d", row,
+                row);
     }
     return S2_OK;
 }

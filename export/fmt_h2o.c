@@ -35,9 +35,8 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     s2_status status = s2_budget_begin(source, 64, NULL, &text);
     s2_buf_printf(&text, "layers all: heavy %lld | local %lldt\n", (long long)(heavy > 0 ? heavy : 1),
                   (long long)(recent > 0 ? recent : 1));
-    s2_note(source->notes,
-            "heavy hitters are chosen by accumulated attention at run time; the main H2O harness masks and "
-            "frees no memory, only its real-drop mode evicts");
+    s2_note(source->notes, "heavy hitters are chosen by accumulated attention at run time; the main H2O "
+                           "harness masks and frees no memory, only its real-drop mode evicts");
     return s2_budget_finish(source, status, &text, out);
 }
 

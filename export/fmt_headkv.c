@@ -202,16 +202,14 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     s2_language_shape(&text, n_layers, n_heads, n_kv, head_dim, 64);
     s2_buf_puts(&text, "prefill layers all: dense\n");
     s2_language_roles(&text, "decode ", "heads", (int32_t)n_layers, (int32_t)n_heads, role, bodies, n_roles);
-    s2_note(
-        source->notes,
-        "the file has scores only: %lld keys a head, of which the last %lld tokens are always kept and %s "
-        "divides the others between the pool and every head, are assumed, and scores count to the "
-        "power of %s (--set capacity=, window=, beta=, temp=)",
-        (long long)by.capacity, (long long)by.window, s2_decimal(by.beta, 6).text,
-        s2_decimal(by.temp, 6).text);
     s2_note(source->notes,
-            "scores count query heads; upstream keeps a cache per query head, so a grouped model stores "
-            "every copy (--set kv-heads=N for the union)");
+            "the file has scores only: %lld keys a head, of which the last %lld tokens are always kept and "
+            "%s divides the others between the pool and every head, are assumed, and scores count to the "
+            "power of %s (--set capacity=, window=, beta=, temp=)",
+            (long long)by.capacity, (long long)by.window, s2_decimal(by.beta, 6).text,
+            s2_decimal(by.temp, 6).text);
+    s2_note(source->notes, "scores count query heads; upstream keeps a cache per query head, so a grouped "
+                           "model stores every copy (--set kv-heads=N for the union)");
     return s2_language_parse(source, &text, out);
 }
 

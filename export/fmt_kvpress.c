@@ -132,8 +132,8 @@ static s2_status scored_body(const s2_source *source, const struct press *press,
         return S2_OK;
     }
     if (strcmp(press->name, "expected_attention") == 0)
-        s2_note(source->notes, "later evaluations of KVPress mean AdaKV by expected_attention: each head "
-                               "is given the mean, and nothing is freed");
+        s2_note(source->notes, "later evaluations of KVPress mean AdaKV by expected_attention: each head is "
+                               "given the mean, and nothing is freed");
     print_scored(body, press->sink_tok, press->window_tok, kept_tok);
     return S2_OK;
 }
@@ -155,8 +155,9 @@ static s2_status press_body(const s2_source *source, const char *full_name, int6
     const char *name = unwrapped(source, full_name);
     const bool thinks = strcmp(name, "think") == 0 || strcmp(name, "snap_think") == 0;
     if (thinks)
-        s2_note(source->notes, "ThinK removes channels of keys, which no pattern says: keys are read with "
-                               "all of theirs here");
+        s2_note(
+            source->notes,
+            "ThinK removes channels of keys, which no pattern says: keys are read with all of theirs here");
     if (strcmp(name, "snap_think") == 0)
         name = "snapkv";
     const struct press *const press = find_scored(name);

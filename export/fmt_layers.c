@@ -72,11 +72,10 @@ static void drop_idle_layers(const s2_source *source, s2_model_layers *layers, i
         if (layers->kind[layer] != S2_LAYER_IDLE)
             layers->kind[n++] = layers->kind[layer];
     if (n < *n_layers)
-        s2_note(
-            source->notes,
-            "%lld of %lld layers have neither keys nor a state and are left out: layers are counted without "
-            "them",
-            (long long)(*n_layers - n), (long long)*n_layers);
+        s2_note(source->notes,
+                "%lld of %lld layers have neither keys nor a state and are left out: layers are counted "
+                "without them",
+                (long long)(*n_layers - n), (long long)*n_layers);
     *n_layers = n;
 }
 
@@ -139,12 +138,11 @@ static s2_status name_type(const s2_target *target, bool has_window, bool is_mix
     const s2_model_type *const type = s2_model_type_find(name);
     if (name == NULL) {
         if (has_window)
-            s2_note(
-                target->notes,
-                "model_type decides whether these keys are used: afmoe, cohere2, exaone4, gemma2, gemma3, "
-                "gpt_oss, olmo3, qwen2, qwen3 and smollm3 follow layer_types; llama, granite, glm4_moe, "
-                "minimax_m2, mistral, mixtral, phi3 and qwen3_moe do not (--set model=TYPE writes the "
-                "type, if it follows)");
+            s2_note(target->notes,
+                    "model_type decides whether these keys are used: afmoe, cohere2, exaone4, gemma2, "
+                    "gemma3, gpt_oss, olmo3, qwen2, qwen3 and smollm3 follow layer_types; llama, granite, "
+                    "glm4_moe, minimax_m2, mistral, mixtral, phi3 and qwen3_moe do not (--set model=TYPE "
+                    "writes the type, if it follows)");
         return S2_OK;
     }
     if (type == NULL)

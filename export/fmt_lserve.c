@@ -43,8 +43,8 @@ static s2_status read_streaming(const s2_source *source, int64_t n_kv_heads, lse
         s2_setting_text(&source->settings, "streaming-kv") == NULL)
         return s2_doc_refuse(
             source->doc, "/static_sparsity", source->diag,
-            "LServe refuses a share of streaming heads without --static-sparse-attn-load-dir, "
-            "whose table says which stream (--set streaming-kv=N)");
+            "LServe refuses a share of streaming heads without --static-sparse-attn-load-dir, whose table "
+            "says which stream (--set streaming-kv=N)");
     const int64_t n = (int64_t)(share * (double)n_kv_heads + 0.5);
     S2_TRY(
         s2_setting_int(&source->settings, "streaming-kv", 0, n_kv_heads, n, &out->n_streaming, source->diag));
@@ -53,13 +53,13 @@ static s2_status read_streaming(const s2_source *source, int64_t n_kv_heads, lse
                 s2_doc_has(source->doc, "/static_sparsity") ? "static_sparsity says so"
                                                             : "--static-sparsity is absent");
     else
-        s2_note(source->notes,
-                "which heads stream is in DuoAttention's table, not on the command line: the first %lld KV "
-                "heads of every layer are taken, %s (--set streaming-kv=N; import the table for the real "
-                "roles)",
-                (long long)out->n_streaming,
-                s2_setting_text(&source->settings, "streaming-kv") != NULL ? "as streaming-kv says"
-                                                                           : "the share of static_sparsity");
+        s2_note(
+            source->notes,
+            "which heads stream is in DuoAttention's table, not on the command line: the first %lld KV heads "
+            "of every layer are taken, %s (--set streaming-kv=N; import the table for the real roles)",
+            (long long)out->n_streaming,
+            s2_setting_text(&source->settings, "streaming-kv") != NULL ? "as streaming-kv says"
+                                                                       : "the share of static_sparsity");
     return S2_OK;
 }
 
@@ -117,8 +117,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     if (!s2_doc_has(source->doc, "/sparse_decode_mode"))
         s2_note(source->notes, "--sparse-decode-mode is absent: pages are assumed to be chosen in decode");
     s2_note(source->notes, "decode of a retrieval head reads the last page always and chooses the others "
-                           "every few steps; nothing "
-                           "of it is freed");
+                           "every few steps; nothing of it is freed");
     return s2_budget_finish(source, streaming, &text, out);
 }
 

@@ -28,8 +28,8 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     rotation.over_kv = rotation.n_kv_heads < rotation.n_heads;
     rotation.step = rotation.stride_blk > 0 ? s2_rotation_step(rotation.stride_blk, rotation.n_heads) : 0;
     s2_note(source->notes,
-            "phases as DKernel computes them with one tensor-parallel rank; with several ranks this "
-            "hook shifts the offset and slices the heads, and both together lose columns");
+            "phases as DKernel computes them with one tensor-parallel rank; with several ranks this hook "
+            "shifts the offset and slices the heads, and both together lose columns");
     s2_note(source->notes, "one specification serves all layers; dense layers need --set dense-every=N");
     return s2_rotation_import(source, &rotation, out);
 }

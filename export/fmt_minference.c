@@ -261,7 +261,7 @@ static s2_status export(const s2_target *target)
             if (!print_entry(body, pattern->block_tok, &buf)) {
                 s2_buf_release(&buf);
                 return s2_target_refuse(
-                    target, "layer %d head %d is no vertical_and_slash, stream_llm or block_sparse", layer,
+                    target, "layer %d head %d is not vertical_and_slash, stream_llm or block_sparse", layer,
                     head);
             }
         }

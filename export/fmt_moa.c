@@ -116,11 +116,10 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     s2_language_name(&text, source->name);
     s2_language_shape(&text, n_layers, n_heads, n_heads, head_dim, ROUND_TOK);
     s2_language_roles(&text, "", "heads", (int32_t)n_layers, (int32_t)n_heads, role, bodies, n_roles);
-    s2_note(
-        source->notes,
-        "widths are those of N = %lld tokens, prompt and new ones together (--set len=N): mean width %.4f "
-        "of N",
-        (long long)n_tok, mean_share);
+    s2_note(source->notes,
+            "widths are those of N = %lld tokens, prompt and new ones together (--set len=N): mean width "
+            "%.4f of N",
+            (long long)n_tok, mean_share);
     s2_note(source->notes,
             inside != 0 ? "the %d sink tokens are counted inside the width, as MoA's cache does; its mask "
                           "generator puts them outside (--set sink-inside=0)"

@@ -112,8 +112,9 @@ static s2_status import(const s2_source *source, s2_pattern *out)
                     .class_of = class_of,
                     .allowed = &allowed};
     S2_TRY(s2_grid_ask_causal(source, &grid));
-    s2_note(source->notes, "the array does not say its KV heads, layers or causality (--set kv-heads=, "
-                           "layers=, causal=0|1)");
+    s2_note(
+        source->notes,
+        "the array does not say its KV heads, layers or causality (--set kv-heads=, layers=, causal=0|1)");
     return s2_grid_pattern(source, &grid, out);
 }
 
@@ -126,13 +127,11 @@ static s2_status export(const s2_target *target)
                                 "layers differ: one array holds one layer (s2 mask --layer L --format npy)");
     if (target->pattern->n_layers > 1 || target->pattern->n_kv_heads != target->pattern->n_heads ||
         (layouts.block_tok != S2_ARRAY_BLOCK_TOK && s2_setting_text(&target->settings, "block") == NULL))
-        return s2_target_refuse(
-            target,
-            "the array cannot say layers, KV heads or the block (--set block=N promises one): use csr or "
-            "s2 mask --format npy");
+        return s2_target_refuse(target, "the array cannot say layers, KV heads or the block (--set block=N "
+                                        "promises one): use csr or s2 mask --format npy");
     if (!target->pattern->causal && s2_setting_text(&target->settings, "causal") == NULL)
-        return s2_target_refuse(target, "the array cannot say that keys after the query are read "
-                                        "(--set causal=0 promises it)");
+        return s2_target_refuse(
+            target, "the array cannot say that keys after the query are read (--set causal=0 promises it)");
     const int64_t n_blk = layouts.n_blk, shape[3] = {target->pattern->n_heads, n_blk, n_blk};
     uint8_t *const allowed = S2_NEW(target->arena, uint8_t, shape[0] * n_blk * n_blk);
     if (allowed == NULL)

@@ -40,9 +40,9 @@ static s2_status import(const s2_source *source, s2_pattern *out)
         s2_buf_printf(&text, " | pages %lld page %lld", (long long)(n_selected - n_init - n_local),
                       (long long)block);
     s2_buf_puts(&text, "\n");
-    s2_note(source->notes, "the compressed branch reads pooled keys, not these, and is not in the pattern: "
-                           "every query reads one "
-                           "entry per compression stride besides; selection is shared in a group");
+    s2_note(source->notes,
+            "the compressed branch reads pooled keys, not these, and is not in the pattern: every query "
+            "reads one entry per compression stride besides; selection is shared in a group");
     return s2_budget_finish(source, status, &text, out);
 }
 

@@ -41,9 +41,8 @@ static s2_status import(const s2_source *source, s2_pattern *out)
             "the prompt is cut to %lld keys in the first layer, %lld fewer in every next one, the last %lld "
             "tokens always among them",
             (long long)(most + window), (long long)step, (long long)window);
-    s2_note(source->notes,
-            "upstream repeats K and V to the query heads before it evicts, so a grouped model stores every "
-            "copy; a prompt shorter than the budget is kept whole");
+    s2_note(source->notes, "upstream repeats K and V to the query heads before it evicts, so a grouped model "
+                           "stores every copy; a prompt shorter than the budget is kept whole");
     return s2_budget_finish(source, status, &text, out);
 }
 

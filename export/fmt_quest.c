@@ -31,8 +31,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
         s2_buf_printf(&text, "layers 0-%lld: dense\n", (long long)(n_dense - 1));
     s2_note(source->notes,
             "decode only; the first %lld layers are dense (--set dense-layers=N); the kernel path always "
-            "keeps the "
-            "newest page, its emulation does not",
+            "keeps the newest page, its emulation does not",
             (long long)n_dense);
     s2_note(source->notes, "nothing is freed; page summaries add 1/%lld of the KV cache",
             (long long)page_tok);

@@ -127,10 +127,8 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     const s2_status status = how == CUT_NONE ? S2_OK : print_layers(source, shape.n_layers, &text);
     if (how == CUT_NONE)
         return s2_budget_finish(source, status, &text, out);
-    s2_note(
-        source->notes,
-        "at the end of prefill the prompt is cut to its best keys and a window of the last ones; new tokens "
-        "are all kept upstream, here the window moves with them");
+    s2_note(source->notes, "at the end of prefill the prompt is cut to its best keys and a window of the "
+                           "last ones; new tokens are all kept upstream, here the window moves with them");
     if (method_of(source) != NULL && !s2_budget_has_any(source, WINDOW_PATHS))
         s2_note(source->notes, "KVCache-Factory sets a window of 8 for this method");
     if (how == CUT_MEAN || s2_budget_has_any(source, S2_PATHS("/floor_alpha")))

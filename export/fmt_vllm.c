@@ -49,9 +49,8 @@ static s2_status read_flags(const s2_source *source, const char *at, s2_rotation
     S2_TRY(s2_doc_bool_or(source->doc, path, false, &group_flag, source->diag));
     if (group_flag && !rotation->homogeneous) {
         rotation->decode_kv_step = s2_rotation_step(rotation->stride_blk, rotation->n_kv_heads);
-        s2_note(source->notes,
-                "homo_head_group reaches vLLM's decode kernel only: prefill rotates over query heads, "
-                "decode over KV heads, and the two masks disagree");
+        s2_note(source->notes, "homo_head_group reaches vLLM's decode kernel only: prefill rotates over "
+                               "query heads, decode over KV heads, and the two masks disagree");
     }
     return S2_OK;
 }
@@ -96,9 +95,9 @@ static void note_use(const s2_target *target, int64_t n_ranks)
                 "same for all of them",
                 (long long)n_ranks);
     s2_note_most(target, "max_seqlen");
-    s2_note(target->notes, STACK " has this attention, later versions do not; a model's code passes the "
-                                 "object on as Attention(blocksparse_params=...), to the layers that are "
-                                 "not dense");
+    s2_note(target->notes,
+            STACK " has this attention, later versions do not; a model's code passes the object on as "
+                  "Attention(blocksparse_params=...), to the layers that are not dense");
 }
 
 static s2_status export(const s2_target *target)

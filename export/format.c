@@ -190,7 +190,7 @@ s2_status s2_language_parse(const s2_source *source, s2_buf *text, s2_pattern *o
     s2_buf_release(text);
     if (status == S2_EPARSE)
         return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
-                           "it asks for what the language does not hold: %s", why.msg);
+                           "it asks for what the language cannot express: %s", why.msg);
     return status;
 }
 

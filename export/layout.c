@@ -55,7 +55,7 @@ static s2_status refuse_length(const s2_target *target, int64_t block_tok)
     else if (shorter_tok > 0 || longer_tok <= limit_tok)
         snprintf(fits, sizeof fits, "--len %lld is", (long long)(shorter_tok > 0 ? shorter_tok : longer_tok));
     return s2_diag_set(target->diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0,
-                       "%lld tokens are no multiple of the block of %lld: %s", (long long)target->n_tok,
+                       "%lld tokens are not a multiple of the block of %lld: %s", (long long)target->n_tok,
                        (long long)block_tok, fits);
 }
 
@@ -515,18 +515,16 @@ s2_status s2_grid_ask_causal(const s2_source *source, s2_grid *grid)
     const grid_count count = count_after(grid, false);
     if (count.n_after == 0 || s2_setting_text(&source->settings, "causal") != NULL)
         return S2_OK;
-    return s2_diag_set(
-        source->diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0,
-        "keys after their queries are allowed, in %lld of %lld cells: --set causal=0 reads them, "
-        "--set causal=1 leaves them out, as a causal kernel does",
-        (long long)count.n_after, (long long)count.n_allowed);
+    return s2_diag_set(source->diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0,
+                       "keys after their queries are allowed, in %lld of %lld cells: --set causal=0 reads "
+                       "them, --set causal=1 leaves them out, as a causal kernel does",
+                       (long long)count.n_after, (long long)count.n_allowed);
 }
 
 static void clear_after(const s2_source *source, const s2_grid *grid)
 {
-    static const char sentence[] =
-        "keys after their queries are allowed, in %lld of %lld cells: a causal kernel "
-        "reads none of them, so they are left out";
+    static const char sentence[] = "keys after their queries are allowed, in %lld of %lld cells: a causal "
+                                   "kernel reads none of them, so they are left out";
     const grid_count count = grid->causal ? count_after(grid, true) : (grid_count){0};
     if (count.n_after == 0)
         return;

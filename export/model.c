@@ -93,9 +93,8 @@ s2_status s2_model_refuse_states(const s2_source *source, const char *prefix)
     snprintf(path, sizeof path, "%s/model_type", prefix);
     return s2_doc_refuse(
         source->doc, path, source->diag,
-        "a model of type \"%s\" has no attention: its layers keep a state of fixed size and "
-        "read no keys, so there is no pattern to search, and none of what surrounds attention "
-        "is priced",
+        "a model of type \"%s\" has no attention: its layers keep a state of fixed size and read no keys, so "
+        "there is no pattern to search, and none of what surrounds attention is priced",
         clean);
 }
 

@@ -361,8 +361,7 @@ static s2_status read_crossed(const reader *r)
     for (int64_t layer = 3; layer < r->n_layers && layer < 40; layer += 5)
         r->out->kind[layer] = S2_LAYER_IDLE;
     s2_note(r->source->notes,
-            "cross_attention_layers is absent: every fifth from layer 3 on, as the code has "
-            "it");
+            "cross_attention_layers is absent: every fifth from layer 3 on, as the code has it");
     return S2_OK;
 }
 
@@ -428,10 +427,11 @@ static s2_status read_kinds(const reader *r)
         return S2_OK;
     case S2_RULE_FULL:
     case S2_RULE_ENCODER:
-        s2_note(r->source->notes, has(r, "sliding_window") || has(r, "layer_types")
-                                      ? "models of this model_type use neither sliding_window nor "
-                                        "layer_types: every layer is full"
-                                      : "models of this model_type have no window: every layer is full");
+        s2_note(
+            r->source->notes,
+            has(r, "sliding_window") || has(r, "layer_types")
+                ? "models of this model_type use neither sliding_window nor layer_types: every layer is full"
+                : "models of this model_type have no window: every layer is full");
         return S2_OK;
     case S2_RULE_WINDOW:
     case S2_RULE_SWITCHED:
@@ -546,7 +546,8 @@ static s2_status read_per_layer(const reader *r)
         char *end;
         const long layer = strtol(key, &end, 10);
         if (end == key || *end != '\0' || layer < 0 || layer >= r->n_layers)
-            return s2_doc_refuse(r->source->doc, holder, r->source->diag, "\"%.20s\" is no layer", key);
+            return s2_doc_refuse(r->source->doc, holder, r->source->diag,
+                                 "\"%.20s\" is not the number of a layer", key);
         for (int k = 0; k < 2; k++) {
             int64_t value;
             snprintf(path, sizeof path, "%.80s/%.20s/%s", holder, key, names[k]);
@@ -593,10 +594,10 @@ static s2_status read_inkling(const reader *r)
     S2_TRY(read_int(r, "num_attention_heads", 1, S2_LIMIT_HEADS, 0, &n_heads));
     S2_TRY(read_int(r, "swa_num_attention_heads", 1, S2_LIMIT_HEADS, n_heads, &n_own));
     if (n_own != n_heads)
-        return s2_doc_refuse(r->source->doc, path_to(r, "swa_num_attention_heads", path), r->source->diag,
-                             "layers with a window have %lld query heads, others %lld: a pattern has one "
-                             "number of heads",
-                             (long long)n_own, (long long)n_heads);
+        return s2_doc_refuse(
+            r->source->doc, path_to(r, "swa_num_attention_heads", path), r->source->diag,
+            "layers with a window have %lld query heads, others %lld: a pattern has one number of heads",
+            (long long)n_own, (long long)n_heads);
     S2_TRY(read_of_kind(r, "swa_num_key_value_heads", S2_LAYER_SLIDING, S2_LIMIT_HEADS, &r->out->kv_heads));
     return read_of_kind(r, "swa_head_dim", S2_LAYER_SLIDING, S2_LIMIT_HEAD_DIM, &r->out->head_dim);
 }
@@ -612,10 +613,10 @@ static s2_status check_query_heads(const reader *r)
         snprintf(path, sizeof path, "%s/num_attention_heads_per_layer/%lld", r->prefix, (long long)layer);
         S2_TRY(s2_doc_int(r->source->doc, path, 1, S2_LIMIT_HEADS, &own, r->source->diag));
         if (all != own)
-            return s2_doc_refuse(r->source->doc, path, r->source->diag,
-                                 "layer %lld has %lld query heads, others %lld: a pattern has one number of "
-                                 "heads",
-                                 (long long)layer, (long long)own, (long long)all);
+            return s2_doc_refuse(
+                r->source->doc, path, r->source->diag,
+                "layer %lld has %lld query heads, others %lld: a pattern has one number of heads",
+                (long long)layer, (long long)own, (long long)all);
     }
     return S2_OK;
 }
@@ -747,10 +748,9 @@ static s2_status refuse_shared_keys(const reader *r)
     S2_TRY(read_bool(r, "use_cla", false, &shares));
     if (!shares)
         return S2_OK;
-    return s2_doc_refuse(
-        r->source->doc, path_to(r, "use_cla", path), r->source->diag,
-        "use_cla: its authors' code shares keys between layers, transformers does not; if what "
-        "runs it does not, say it: --set rule=full");
+    return s2_doc_refuse(r->source->doc, path_to(r, "use_cla", path), r->source->diag,
+                         "use_cla: its authors' code shares keys between layers, transformers does not; if "
+                         "what runs it does not, say it: --set rule=full");
 }
 
 /* By the user's setting, else the table; layer_types is trusted in a file without model_type. */

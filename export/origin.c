@@ -55,11 +55,10 @@ static void say_edited(const s2_source *source, const char *name)
 {
     char clean[100];
     s2_text_clean(clean, sizeof clean, name);
-    s2_note(
-        &source->said->warnings,
-        "%s, but still says the pattern%s%s: what else it says, such as the longest context, is no longer "
-        "what s2 wrote",
-        CHANGED, clean[0] != '\0' ? " of " : "", clean);
+    s2_note(&source->said->warnings,
+            "%s, but still says the pattern%s%s: what else it says, such as the longest context, is no "
+            "longer what s2 wrote",
+            CHANGED, clean[0] != '\0' ? " of " : "", clean);
 }
 
 s2_status s2_origin_apply(const s2_source *source, const s2_doc *doc, s2_pattern *pattern)

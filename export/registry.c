@@ -151,7 +151,7 @@ static s2_status refuse_unknown(const s2_source *source, const char *name, const
         return s2_diag_set(diag, S2_EUNSUPPORTED, S2_CODE_FOREIGN, doc_diag->line, doc_diag->col, "%s",
                            doc_diag->msg);
     return s2_diag_set(diag, S2_EUNSUPPORTED, S2_CODE_FOREIGN, 0, 0,
-                       "no format is known by this content (s2 import --list shows them)");
+                       "no known format has this content (s2 import --list shows them)");
 }
 
 /* A file that states shares of the length is another pattern at each, and no two designs have one name. */

@@ -41,8 +41,8 @@ s2_status s2_rotation_read(const s2_source *source, const char *prefix, const ch
     if ((rotation.block_tok & (rotation.block_tok - 1)) != 0) {
         char path[160];
         snprintf(path, sizeof path, "%s/%s", prefix, block_key);
-        return s2_doc_refuse(source->doc, path, source->diag, "\"%s\" is %lld, no power of two", block_key,
-                             (long long)rotation.block_tok);
+        return s2_doc_refuse(source->doc, path, source->diag, "\"%s\" is %lld, but must be a power of two",
+                             block_key, (long long)rotation.block_tok);
     }
     S2_TRY(read_key(source, prefix, local_key, 1, MOST_LOCAL / rotation.block_tok, &rotation.local_blk));
     S2_TRY(read_key(source, prefix, stride_key, least_stride, S2_LIMIT_STRIDE, &rotation.stride_blk));
@@ -111,8 +111,8 @@ s2_status s2_rotation_read_ranks(const s2_source *source, int64_t *n_ranks)
                              (long long)*n_ranks, s2_text_plural(*n_ranks), (long long)said);
     if (*n_ranks > 1 && source->said != NULL)
         s2_note(&source->said->warnings,
-                "the file is for %lld GPUs that share the heads; what is read are all heads of the model "
-                "(s2 sim --tp %lld prices them as shared by these GPUs)",
+                "the file is for %lld GPUs that share the heads; what is read are all heads of the model (s2 "
+                "sim --tp %lld prices them as shared by these GPUs)",
                 (long long)*n_ranks, (long long)*n_ranks);
     return S2_OK;
 }

@@ -43,8 +43,8 @@ static const column ENTRY_COLUMNS[N_ENTRY_COLUMNS] = {
     {"int32_t", "s2_plan_k_blk", "key block, of S2_PLAN_BLK_TOK keys", NULL},
     {"uint32_t", "s2_plan_slabs", "bit s: rows 16 s to 16 s + 15 of the tile read it", NULL},
     {"int32_t", "s2_plan_mask",
-     "-1, or the element mask: row r, word w at ((mask * S2_PLAN_TILE_TOK + r) * "
-     "S2_PLAN_MASK_WORDS + w) of s2_plan_bits",
+     "-1, or the element mask: row r, word w at ((mask * S2_PLAN_TILE_TOK + r) * S2_PLAN_MASK_WORDS + w) of "
+     "s2_plan_bits",
      NULL},
     {"uint8_t", "s2_plan_edge", "1: compare every element with causality and the end of the keys", NULL},
 };

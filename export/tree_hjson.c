@@ -158,7 +158,7 @@ static s2_status value_into(reader *in, json_t *parent, const char *key)
     const bool opens = c == '{' || c == '[';
     const s2_status status = s2_tree_put(in->tree, parent, key, value, line, col);
     if (status == S2_EINVAL)
-        return refuse(in, "this name is there already");
+        return refuse(in, "this name is given twice");
     S2_TRY(status);
     return opens ? container(in, value) : S2_OK;
 }

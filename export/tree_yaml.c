@@ -90,7 +90,7 @@ static s2_status value_into(reader *in, const yaml_event_t *event, json_t *paren
     const s2_status status =
         s2_tree_put(in->tree, parent, key, value, (int32_t)at.line + 1, (int32_t)at.column + 1);
     if (status == S2_EINVAL)
-        return refuse(in, at, "this key is there already");
+        return refuse(in, at, "this key is given twice");
     S2_TRY(status);
     return opens ? fill(in, value) : S2_OK;
 }

@@ -171,7 +171,7 @@ static int64_t column_is_off(s2_pair_touch *touch, s2_gradient_kind grad, const 
     if (!(fabs(sum - nearest) <= 0.3 && nearest >= 0.0 && nearest < limit)) {
         if (!tally->broken)
             snprintf(tally->first, sizeof tally->first,
-                     "sequence %d, %s %d: %s of token %lld is no sum of what it may read", one->seq,
+                     "sequence %d, %s %d: %s of token %lld is not a sum of what it may read", one->seq,
                      grad == S2_GRADIENT_DQ ? "head" : "KV head", one->kv_head,
                      s2_gradient_harness_word(grad), (long long)one->row);
         tally->broken = true;

@@ -178,7 +178,7 @@ static s2_status read_reply(double deadline, s2_reply *out, s2_diag *why)
     process.line[strcspn(process.line, "\n")] = '\0';
     s2_text_clean(said, sizeof said, process.line);
     end(true);
-    return blame(why, S2_OUTCOME_BAD_REPLY, "answers what is no line of the protocol", said);
+    return blame(why, S2_OUTCOME_BAD_REPLY, "answers with a line that is not of the protocol", said);
 }
 
 /* A process that dies during a write is noticed by its missing answer. */

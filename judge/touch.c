@@ -305,11 +305,10 @@ static void blame_values(s2_touch *touch, s2_probe_row row)
 {
     touch->out->outcome = S2_OUTCOME_WRONG_VALUES;
     touch->out->touch_wrong = 0;
-    snprintf(
-        touch->out->reason, sizeof touch->out->reason,
-        "layer %d, head %d, sequence %d: for equal scores query %lld gives neither the mean of the keys that "
-        "it has to read nor that of other keys",
-        touch->harness->some.layer, row.head, row.seq, (long long)position_of(touch, row));
+    snprintf(touch->out->reason, sizeof touch->out->reason,
+             "layer %d, head %d, sequence %d: for equal scores query %lld gives neither the mean of the keys "
+             "that it has to read nor that of other keys",
+             touch->harness->some.layer, row.head, row.seq, (long long)position_of(touch, row));
 }
 
 static s2_status look_closer(s2_touch *touch, const s2_probe_row *row, int64_t n_rows, bool all, s2_diag *why)

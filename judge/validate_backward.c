@@ -20,8 +20,7 @@ static s2_status touch(s2_gradient_harness *gradients, const s2_validate_request
     }
     snprintf(out->left_out, sizeof out->left_out,
              "no pairs of gradients were read: this kernel runs a forward of its own, so they were judged by "
-             "their "
-             "values alone");
+             "their values alone");
     return S2_OK;
 }
 

@@ -289,8 +289,7 @@ static s2_outcome blame(s2_step *step, int32_t seq, int32_t q_tok, int32_t head,
 {
     const s2_plan_seq lens = step->seqs[seq];
     snprintf(step->out->reason, sizeof step->out->reason,
-             "generation, layer %d, head %d, sequence %d at %d tokens, query %d: %s is off by %s, allowed "
-             "%s",
+             "generation, layer %d, head %d, sequence %d at %d tokens, query %d: %s is off by %s, allowed %s",
              step->gen.request->layer, head, seq, lens.k_tok, lens.k_tok - lens.q_tok + q_tok, what,
              s2_decimal(err, 3).text, s2_decimal(tol, 3).text);
     return isnan(err) ? S2_OUTCOME_NAN : S2_OUTCOME_WRONG_VALUES;

@@ -14,7 +14,7 @@ static s2_status check(const s2_attn_problem *problem, const s2_decode_plan *pla
                            page_tok);
     if (problem->cached != NULL && s2_cache_page_tok(problem->cached->cache) % page_tok != 0)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
-                           "a selected page of %d tokens is no part of a cached one", page_tok);
+                           "a selected page of %d tokens does not divide a cached one", page_tok);
     for (int32_t at = 0; at < plan->n_lists; at++) {
         const s2_decode_list *const list = &plan->lists[at];
         const int32_t k_tok = problem->plan->seqs[list->seq].k_tok, n = list->slab_end - list->slab_begin;

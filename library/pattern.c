@@ -271,9 +271,9 @@ int s2_api_pattern_share(const s2_api_pattern *pattern, int32_t ranks, int32_t r
     s2_pattern share;
     s2_status status = s2_share_whole(&arena, &pattern->pattern, &of, &share);
     if (status == S2_EUNSUPPORTED)
-        (void)s2_diag_set(&diag, status, 0, 0, 0,
-                          "pattern: a share of masks, random lists or layers of different shapes is no "
-                          "pattern of its own");
+        (void)s2_diag_set(
+            &diag, status, 0, 0, 0,
+            "pattern: a share of masks, random lists or layers of different shapes is no pattern of its own");
     if (status == S2_OK) {
         s2_pattern_print(&share, &text);
         status = text.status;

@@ -136,7 +136,9 @@ static const char *read_entry(cursor *c, const char *key, size_t n, header *out)
     if (text_is(key, n, "fortran_order") && !out->has_order) {
         out->has_order = true;
         out->fortran = take_text(c, "True");
-        return out->fortran || take_text(c, "False") ? NULL : "fortran_order in its header is no truth value";
+        return out->fortran || take_text(c, "False")
+                   ? NULL
+                   : "fortran_order in its header is neither True nor False";
     }
     if (text_is(key, n, "shape") && !out->has_shape)
         return read_shape(c, out);

@@ -62,10 +62,9 @@ static s2_status refuse_model(s2_parser *p, s2_word word)
     const bool is_file = (word.n > 5 && memcmp(word.text + word.n - 5, ".json", 5) == 0) ||
                          word.text[0] == '/' || word.text[0] == '.';
     if (is_file)
-        return S2_REFUSE(
-            p, S2P_MODEL, word.at,
-            "a pattern names built-in models only; of a file, write the numbers that s2 import prints, "
-            "or give it beside the pattern with --model");
+        return S2_REFUSE(p, S2P_MODEL, word.at,
+                         "a pattern names built-in models only; of a file, write the numbers that s2 import "
+                         "prints, or give it beside the pattern with --model");
     for (int32_t m = 0; m < s2_model_count() && m < 63; m++)
         names[m] = s2_model_at(m)->net.name;
     return s2_lex_refuse_word(&p->lex, S2P_MODEL, word, "model", names);

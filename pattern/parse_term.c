@@ -232,11 +232,10 @@ static s2_status check_mask(s2_parser *p, size_t at, const s2_mask *mask)
         return S2_REFUSE(p, S2P_MASK_SHAPE, at, "the mask is for %d heads, the pattern has %lld",
                          mask->n_heads, (long long)p->shape[S2_SHAPE_HEADS]);
     if (p->shape_stated[S2_SHAPE_BLOCK] == 0)
-        return S2_REFUSE(
-            p, S2P_MASK_SHAPE, at,
-            "the mask is %d x %d blocks of unknown size: say 'block 1' where a row is one token, "
-            "'block 64' where it is 64",
-            mask->n_q_blk, mask->n_k_blk);
+        return S2_REFUSE(p, S2P_MASK_SHAPE, at,
+                         "the mask is %d x %d blocks of unknown size: say 'block 1' where a row is one "
+                         "token, 'block 64' where it is 64",
+                         mask->n_q_blk, mask->n_k_blk);
     const int64_t most = context_in(p, false);
     if (mask->n_q_blk > most || mask->n_k_blk > most)
         return S2_REFUSE(
@@ -246,9 +245,8 @@ static s2_status check_mask(s2_parser *p, size_t at, const s2_mask *mask)
     if (p->causal && mask->n_later > 0)
         return S2_REFUSE(
             p, S2P_MASK_LATER, at,
-            "the mask allows %lld pairs of a query and a later key, in %s, which a causal pattern "
-            "never reads: 'causal no' reads them, 's2 import' of the file with --set causal=1 "
-            "leaves them out",
+            "the mask allows %lld pairs of a query and a later key, in %s, which a causal pattern never "
+            "reads: 'causal no' reads them, 's2 import' of the file with --set causal=1 leaves them out",
             (long long)mask->n_later, p->shape[S2_SHAPE_BLOCK] > 1 ? "blocks" : "tokens");
     return S2_OK;
 }

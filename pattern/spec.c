@@ -120,11 +120,10 @@ s2_status s2_pattern_require_alike(const s2_pattern *pattern, const char *what, 
 {
     if (!s2_pattern_layers_differ(pattern))
         return S2_OK;
-    return s2_diag_set(
-        diag, S2_EUNSUPPORTED, 0, 0, 0,
-        "%s knows one shape for all layers; here layers have a kv-heads, head-dim, kv-layer or "
-        "state of their own",
-        what);
+    return s2_diag_set(diag, S2_EUNSUPPORTED, 0, 0, 0,
+                       "%s knows one shape for all layers; here layers have a kv-heads, head-dim, kv-layer "
+                       "or state of their own",
+                       what);
 }
 
 static bool body_is_none(const s2_body *body)
@@ -377,8 +376,8 @@ s2_status s2_pattern_check(const s2_pattern *pattern, s2_diag *diag)
     uint8_t used[S2_LIMIT_RULES] = {0};
     for (int64_t cell = 0; cell < n_cells; cell++) {
         if (pattern->body_of[cell] >= pattern->n_bodies)
-            return s2_diag_set(diag, S2_EINVAL, S2P_INVARIANT, 0, 0, "body_of[%lld] is no body",
-                               (long long)cell);
+            return s2_diag_set(diag, S2_EINVAL, S2P_INVARIANT, 0, 0,
+                               "body_of[%lld] is not the number of a body", (long long)cell);
         used[pattern->body_of[cell]] = 1;
     }
     for (int32_t body = 0; body < pattern->n_bodies; body++)

@@ -72,11 +72,10 @@ void s2_computed_text(const s2_pattern *pattern, const s2_sim *sim, s2_buf *buf)
 {
     const s2_computed *const computed = computed_of(pattern);
     if (s2_pattern_is_latent(pattern))
-        s2_buf_printf(
-            buf,
-            "  latent        %d + %d elements of a token; prefill makes heads of %d and %d of them, decode "
-            "works on them. No kernel of s2 does, so no time is predicted\n",
-            computed->latent_dim, computed->rotary_dim, computed->score_dim, computed->value_dim);
+        s2_buf_printf(buf,
+                      "  latent        %d + %d elements of a token; prefill makes heads of %d and %d of "
+                      "them, decode works on them. No kernel of s2 does, so no time is predicted\n",
+                      computed->latent_dim, computed->rotary_dim, computed->score_dim, computed->value_dim);
     if (selection_us(sim) > 0)
         text_selection(pattern, selection_us(sim), buf);
 }

@@ -358,9 +358,8 @@ static void put_remedies(const s2_found *found, const s2_sim_options *options, s
             s2_buf_printf(buf, " (%lld GPUs)", (long long)s2_links_gpus(&own));
     }
     if (n_said > 0)
-        s2_buf_puts(buf,
-                    ";\n    that is of the memory alone: which design is best there, a search with those "
-                    "options tells");
+        s2_buf_puts(buf, ";\n    that is of the memory alone: which design is best there, a search with "
+                         "those options tells");
     else
         s2_buf_printf(buf,
                       "; no --tp or --dp makes it fit%s: pipelines (--pp) and\n    shared contexts (--cp) "
@@ -481,7 +480,7 @@ static void put_share(double bytes, double of_rival, const char *who, s2_buf *bu
     s2_buf_puts(buf, ")");
 }
 
-/* Kept by the pattern beside what its rivals keep; drops: of a cache that drops what no head reads any more. */
+/* Kept by the pattern beside what its rivals keep; drops: of a cache that drops what no head will read again. */
 static void put_kept(const s2_found *found, int32_t p, double bytes, bool drops, s2_buf *buf)
 {
     const int32_t n_gpus = s2_machine_gpus(&found->search.options);
@@ -537,7 +536,7 @@ static void put_cache(const s2_found *found, const s2_found_design *best, int32_
     put_kept(found, p, kept, false, buf);
     if (sim->host_dense_bytes > 0)
         put_overflow(&found->search.options, sim, buf);
-    s2_buf_puts(buf, ";\n  a cache that drops what no head reads any more would keep ");
+    s2_buf_puts(buf, ";\n  a cache that drops what no head will read again would keep ");
     put_kept(found, p, (double)sim->kv.head_pages, true, buf);
 }
 
@@ -564,11 +563,10 @@ static void put_stacks(const s2_found *found, const s2_pattern *best, s2_buf *bu
             s2_buf_printf(buf, "  %s reads other pairs than the file says %s\n", format->stack,
                           format->differs);
         if (format->keeps_all && serves && found->stored)
-            s2_buf_printf(
-                buf,
-                "  by its name the design is priced with a cache that drops pages: s2 sim %s --stack %s "
-                "keeps them all\n",
-                found->designs[0].name, format->name);
+            s2_buf_printf(buf,
+                          "  by its name the design is priced with a cache that drops pages: s2 sim %s "
+                          "--stack %s keeps them all\n",
+                          found->designs[0].name, format->name);
     }
 }
 
@@ -597,11 +595,10 @@ static s2_status put_phases(const s2_found *found, const s2_found_design *best, 
     S2_TRY(put_worth(found, best, buf));
     const int32_t n_alike = predicted && compares_times(found) ? count_alike(found, error_pct) : 0;
     if (n_alike > 0)
-        s2_buf_printf(
-            buf,
-            "  %d more of the front %s within that error of it: only a device tells which is fastest "
-            "(--validate)\n",
-            (int)n_alike, n_alike == 1 ? "is" : "are");
+        s2_buf_printf(buf,
+                      "  %d more of the front %s within that error of it: only a device tells which is "
+                      "fastest (--validate)\n",
+                      (int)n_alike, n_alike == 1 ? "is" : "are");
     return S2_OK;
 }
 

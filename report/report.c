@@ -905,7 +905,7 @@ static void text_kept(const s2_report_subject *subject, const s2_sim *sim, s2_bu
     s2_buf_puts(buf, " dense, and all of it is kept\n");
     text_each_gpu(subject->options, sim, buf);
     line_begin("", buf);
-    s2_buf_puts(buf, "a cache that drops what no head reads any more would keep ");
+    s2_buf_puts(buf, "a cache that drops what no head will read again would keep ");
     s2_bytes_print((double)sim->kv.head_pages, buf);
     s2_buf_printf(buf, ", %.4f of dense\n", (double)sim->kv.head_pages / (double)sim->kv.dense);
 }

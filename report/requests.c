@@ -85,9 +85,8 @@ static void put_fidelity(const s2_served *own, s2_buf *buf)
                       own->measured ? "predicted" : "guessed: nothing was measured on this GPU");
     if (own->predicted)
         s2_error_print(&own->error, true, buf);
-    s2_buf_puts(buf,
-                ".\n  The schedule is one simple server's, and was not held against any that runs; unequal "
-                "lengths are\n  priced as shares of equal ones.\n");
+    s2_buf_puts(buf, ".\n  The schedule is one simple server's, and was not held against any that runs; "
+                     "unequal lengths are\n  priced as shares of equal ones.\n");
 }
 
 void s2_requests_text(const s2_report_subject *subject, const s2_serving *serving,

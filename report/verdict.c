@@ -519,13 +519,12 @@ void s2_verdict_sum_add(s2_verdict_sum *sum, const s2_validation *verdict)
 void s2_verdict_sum_print(const s2_verdict_sum *sum, bool json, s2_buf *buf)
 {
     if (!json) {
-        s2_buf_printf(
-            buf,
-            "total: %d of %d verdicts ok; %lld pairs compared, %s%lld wrong; %lld rows against fp64; "
-            "%lld needles back of %lld that the patterns read\n",
-            sum->n_ok, sum->n, (long long)sum->pairs, sum->at_least ? "at least " : "",
-            (long long)sum->pairs_wrong, (long long)sum->rows, (long long)sum->needles_found,
-            (long long)sum->needles_expected);
+        s2_buf_printf(buf,
+                      "total: %d of %d verdicts ok; %lld pairs compared, %s%lld wrong; %lld rows against "
+                      "fp64; %lld needles back of %lld that the patterns read\n",
+                      sum->n_ok, sum->n, (long long)sum->pairs, sum->at_least ? "at least " : "",
+                      (long long)sum->pairs_wrong, (long long)sum->rows, (long long)sum->needles_found,
+                      (long long)sum->needles_expected);
         return;
     }
     const struct {

@@ -10,8 +10,8 @@ static const s2_baseline baselines[] = {
     {"StreamingLLM", S2_BASELINE_PATTERN, "heads all: sink 4t | local 2000t"},
     {"DuoAttention", S2_BASELINE_PATTERN, "heads all: sink 64t | local 256t; kv :%H:1: dense"},
     {"LServe", S2_BASELINE_PATTERN,
-     "prefill heads all: sink 128t | local 8192t; decode heads all: sink 128t | local 256t; "
-     "kv :%H:1 prefill: dense; kv :%H:1 decode: pages 64 page 64"},
+     "prefill heads all: sink 128t | local 8192t; decode heads all: sink 128t | local 256t; kv :%H:1 "
+     "prefill: dense; kv :%H:1 decode: pages 64 page 64"},
     {"H2O", S2_BASELINE_PATTERN, "heads all: heavy %T | local %Tt"},
     {"Quest", S2_BASELINE_PATTERN, "prefill: dense; decode: pages 64 page 16%L"},
     {"Hydra linear state", S2_BASELINE_LINEAR, "heads all: dense"},

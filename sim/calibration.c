@@ -226,7 +226,7 @@ static s2_status take_row(s2_reader *reader, const char *word, const char *rest,
         S2_TRY(take_numbers(reader, rest, n, 5));
         if (kernel->n_dims == S2_MODEL_DIMS || !small(n[0]) || n[0] < 1 || !is_cost(n[1]) || !is_cost(n[2]) ||
             !is_cost(n[3]) || !is_cost(n[4]) || n[2] <= 0 || n[3] <= 0)
-            return refuse(reader, "these are no costs of a head dimension");
+            return refuse(reader, "these are not the costs of a head dimension");
         kernel->dims[kernel->n_dims++] = (s2_dim_cost){(int32_t)n[0], n[1], n[2], n[3], n[4]};
         return S2_OK;
     }
@@ -277,7 +277,7 @@ static s2_status take_verdict(s2_reader *reader, const char *rest)
     const bool spans = n_given > FIRST;
     S2_TRY(take_numbers(reader, rest + at, n, n_given > SPANS ? ALL : spans ? SPANS : FIRST));
     if (!small(n[0]) || n[1] < 0 || n[2] < 0 || n[SPANS] < 0)
-        return refuse(reader, "these are no errors");
+        return refuse(reader, "these are not errors");
     for (int32_t k = 0; k < reader->out.model.n_kernels; k++) {
         s2_kernel_model *const kernel = &reader->out.model.kernels[k];
         if (strcmp(kernel->name, name) == 0 && strcmp(s2_pass_word(kernel->pass), pass) == 0) {

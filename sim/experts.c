@@ -67,10 +67,9 @@ s2_status s2_experts_check(const s2_sim_options *options, s2_diag *diag)
         return s2_diag_set(diag, S2_EINVAL, CODE_EXPERTS, 0, 0,
                            "%d experts cannot be dealt to %d GPUs evenly", net->n_experts, n);
     if (options->n_shards % n != 0 && (options->phase == S2_TRAIN || options->n_shards > 1))
-        return s2_diag_set(
-            diag, S2_EINVAL, CODE_EXPERTS, 0, 0,
-            "replicas share the experts: with --ep %d training needs --dp %d or a multiple of it, "
-            "not --dp %d",
-            n, n, options->n_shards);
+        return s2_diag_set(diag, S2_EINVAL, CODE_EXPERTS, 0, 0,
+                           "replicas share the experts: with --ep %d training needs --dp %d or a multiple of "
+                           "it, not --dp %d",
+                           n, n, options->n_shards);
     return S2_OK;
 }

@@ -49,10 +49,9 @@ static s2_status check_context(const s2_pattern *pattern, const s2_sim_options *
 {
     const int32_t c = options->n_context;
     if (options->phase == S2_DECODE || options->new_tok != 0)
-        return s2_diag_set(
-            diag, S2_EINVAL, CODE_MACHINE, 0, 0,
-            "--cp shares out the tokens of a whole prefill or training step, and not new tokens "
-            "behind a cache");
+        return s2_diag_set(diag, S2_EINVAL, CODE_MACHINE, 0, 0,
+                           "--cp shares out the tokens of a whole prefill or training step, and not new "
+                           "tokens behind a cache");
     if (c > s2_machine_most_context(options->len_tok))
         return s2_diag_set(diag, S2_EINVAL, CODE_MACHINE, 0, 0,
                            "at most %d GPUs share a context, of at least two tokens for each", MOST_CONTEXT);
@@ -461,10 +460,9 @@ static s2_status fit_cache(const s2_machine_run *run, const s2_stage *stage, s2_
     own.peer = NULL;
     S2_TRY(price_part(run, &stage->layers, &own, &all));
     if (all.host_bytes > 0 && run->options->phase == S2_DECODE)
-        return s2_diag_set(
-            run->diag, S2_EUNSUPPORTED, CODE_MACHINE, 0, 0,
-            "the cache of a stage does not fit beside its weights; more stages, a shorter context or "
-            "fewer sequences do");
+        return s2_diag_set(run->diag, S2_EUNSUPPORTED, CODE_MACHINE, 0, 0,
+                           "the cache of a stage does not fit beside its weights; more stages, a shorter "
+                           "context or fewer sequences do");
     sim->kv_fullest = s2_ceil_div(all.kv_fullest, c);
     sim->kv_dense_each = s2_ceil_div(all.kv_dense_each, c);
     sim->kv_peak = s2_ceil_div(all.kv_peak, c);

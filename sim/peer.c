@@ -304,11 +304,10 @@ static s2_status check_pattern(const s2_peer *peer, const s2_peer_law *law, cons
     if (s2_peer_is_dense(pattern, phase))
         return S2_OK;
     if (!law->sparse)
-        return s2_diag_set(
-            diag, S2_EUNSUPPORTED, CODE_PEER, 0, 0,
-            "kernel model %s was fitted to dense rows of pass %s alone; nothing is known of what "
-            "that kernel makes of another pattern",
-            peer->name, s2_pass_word(law->kernel.pass));
+        return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_PEER, 0, 0,
+                           "kernel model %s was fitted to dense rows of pass %s alone; nothing is known of "
+                           "what that kernel makes of another pattern",
+                           peer->name, s2_pass_word(law->kernel.pass));
     if (chooses(pattern, phase, layer))
         return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_PEER, 0, 0,
                            "kernel model %s was fitted to patterns known before the launch; nothing is known "
@@ -318,8 +317,7 @@ static s2_status check_pattern(const s2_peer *peer, const s2_peer_law *law, cons
         (pattern->block_tok < law->least_blk_tok || pattern->block_tok > law->most_blk_tok))
         return s2_diag_set(
             diag, S2_EUNSUPPORTED, CODE_PEER, 0, 0,
-            "kernel model %s was fitted to no row with blocks of %d tokens, but to blocks of %d "
-            "to %d",
+            "kernel model %s was fitted to no row with blocks of %d tokens, but to blocks of %d to %d",
             peer->name, pattern->block_tok, law->least_blk_tok, law->most_blk_tok);
     return S2_OK;
 }
@@ -338,8 +336,7 @@ static s2_status check_law(const s2_peer *peer, const s2_pattern *pattern, s2_ph
     if (pass != S2_PASS_DECODE && !(pattern->causal ? law->causal : law->full))
         return s2_diag_set(
             diag, S2_EUNSUPPORTED, CODE_PEER, 0, 0,
-            "kernel model %s was fitted to %scausal rows of pass %s alone, and this pattern is "
-            "%scausal",
+            "kernel model %s was fitted to %scausal rows of pass %s alone, and this pattern is %scausal",
             peer->name, law->causal ? "" : "non-", s2_pass_word(pass), pattern->causal ? "" : "not ");
     return S2_OK;
 }

@@ -45,9 +45,8 @@ void s2_peer_print(const s2_peer *peer, s2_buf *buf)
         print_law(&peer->laws[l], &laws);
     if (laws.status == S2_OK)
         s2_calibration_hash(laws.data, laws.len, hash);
-    s2_buf_puts(
-        buf, "# A kernel known by its times (sim/peer.h). Written by `s2 calibrate`; nothing else edits this "
-             "file.\n");
+    s2_buf_puts(buf, "# A kernel known by its times (sim/peer.h). Written by `s2 calibrate`; nothing else "
+                     "edits this file.\n");
     s2_buf_printf(buf, "kernel-model 1\nname %s\ngpu %s\nn_sms %.0f\ncaches %s\nsource %s\nhash %s\n",
                   peer->name, peer->gpu, peer->n_sms, s2_peer_caches_word(peer->caches), peer->source, hash);
     if (laws.status == S2_OK)
@@ -233,7 +232,7 @@ static s2_status take_head(s2_peer_reader *reader, const char *word, const char 
             }
         return refuse(reader, "expected warm, cold or unsaid");
     } else
-        return refuse(reader, "this is no line of a kernel model");
+        return refuse(reader, "this is not a line of a kernel model");
     return S2_OK;
 }
 

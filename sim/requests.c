@@ -290,8 +290,8 @@ static s2_status serve(s2_arena *arena, const s2_pattern *pattern, const s2_sim_
         status = run(&server);
     if (status == S2_ELIMIT)
         return s2_diag_set(diag, status, CODE_REQUESTS, 0, 0,
-                           "these requests take more than 2^25 tokens to schedule, or more than %d pieces "
-                           "of prompts to price; larger chunks and fewer requests take less",
+                           "these requests take more than 2^25 tokens to schedule, or more than %d pieces of "
+                           "prompts to price; larger chunks and fewer requests take less",
                            S2_STEP_PIECES);
     S2_TRY(status);
     for (int32_t at = 0; at < requests->n; at++)

@@ -20,12 +20,11 @@ s2_status s2_share_check(const s2_pattern *pattern, int32_t n_ranks, s2_diag *di
 {
     if (is_even(pattern, n_ranks))
         return S2_OK;
-    return s2_diag_set(
-        diag, S2_EINVAL, S2_CODE_SHARE, 0, 0,
-        "%d GPUs cannot share %d heads on %d KV heads evenly%s; the number of GPUs must divide "
-        "the heads, and divide the KV heads or be a multiple of them",
-        n_ranks, pattern->n_heads, pattern->n_kv_heads,
-        s2_pattern_layers_differ(pattern) ? ", or on those of a layer with its own" : "");
+    return s2_diag_set(diag, S2_EINVAL, S2_CODE_SHARE, 0, 0,
+                       "%d GPUs cannot share %d heads on %d KV heads evenly%s; the number of GPUs must "
+                       "divide the heads, and divide the KV heads or be a multiple of them",
+                       n_ranks, pattern->n_heads, pattern->n_kv_heads,
+                       s2_pattern_layers_differ(pattern) ? ", or on those of a layer with its own" : "");
 }
 
 s2_status s2_share_deal(s2_arena *arena, int32_t n_heads, int32_t n_kv_heads, int32_t n_ranks, int32_t rank,

@@ -894,7 +894,7 @@ static void the_workbench_takes_any_pattern_as_text(void **state)
     memcpy(hash, session.model.bench->hash, sizeof hash);
     type(&session, "l");
     assert_string_equal(session.model.bench->hash, hash);
-    assert_non_null(strstr(session.state.message, "no knobs say this pattern"));
+    assert_non_null(strstr(session.state.message, "no knobs describe this pattern"));
     session.state.knob = S2_KNOB_LEN;
     type(&session, "]");
     assert_int_equal(session.model.bench->question.len_tok, 262144);
@@ -907,7 +907,7 @@ static void the_workbench_takes_any_pattern_as_text(void **state)
     assert_string_equal(session.model.bench->hash, hash);
     assert_int_equal(session.model.bench->question.len_tok, 262144);
     type(&session, "zz");
-    /* a text that knobs say is theirs */
+    /* a text that knobs describe is theirs */
     type(&session, "E");
     s2_session_key(&session, CONTROL_U);
     type(&session, "heads 8; kv-heads 4; local 3 | sink 2\n");
@@ -917,7 +917,7 @@ static void the_workbench_takes_any_pattern_as_text(void **state)
     s2_session_release(&session);
 }
 
-/* A design that no knobs say goes to the workbench as its text. */
+/* A design that no knobs describe goes to the workbench as its text. */
 static void any_design_is_taken_to_the_workbench(void **state)
 {
     (void)state;

@@ -716,7 +716,7 @@ static void a_lost_or_locked_database_is_said_and_survived(void **state)
     console_send(&c, "*");
     expect(&c, "another process is writing");
     close(lock);
-    expect(&c, "the star is taken away");
+    expect(&c, "no longer starred");
     assert_int_equal(rename(path_of("lost.db"), path_of("moved.db")), 0);
     expect(&c, "the database file is gone");
     console_send(&c, "j\r");
@@ -773,14 +773,14 @@ static void what_is_saved_waits_for_a_writer_and_can_be_given_up(void **state)
     int lock = hold_lock("busy.db");
     /* the screen goes on meanwhile, and a second change keeps what was typed */
     console_send(&c, "Nfirst remark\r");
-    expect(&c, "this waits for it");
+    expect(&c, "waiting for it");
     console_send(&c, "1");
     expect(&c, "s2 workbench");
     expect(&c, "a change waits for another process");
     console_send(&c, "stried\r");
     expect(&c, "still waits");
     console_send(&c, "C");
-    expect(&c, "given up");
+    expect(&c, "cancelled");
     close(lock);
     console_send(&c, "s\r");
     expect(&c, "saved with its verdicts");
@@ -796,9 +796,9 @@ static void what_is_saved_waits_for_a_writer_and_can_be_given_up(void **state)
     expect(&c, "first remark_");
     lock = hold_lock("busy.db");
     console_send(&c, "\r");
-    expect(&c, "this waits for it");
+    expect(&c, "waiting for it");
     close(lock);
-    expect(&c, "noted");
+    expect(&c, "note added");
     assert_int_equal(count_rows("busy.db", "note"), n_notes + 1);
     console_send(&c, "Qy");
     assert_int_equal(console_close(&c), 0);
@@ -819,7 +819,7 @@ static void a_session_ends_well_beside_a_writer_that_never_lets_go(void **state)
         const int lock = hold_lock("held.db");
         if (at == 1) {
             console_send(&c, "stoo late\r");
-            expect(&c, "this waits for it");
+            expect(&c, "waiting for it");
             console_send(&c, "Q");
             expect(&c, "y leaves");
             console_send(&c, "n");
@@ -888,13 +888,13 @@ static void what_people_add_can_be_taken_back(void **state)
     console_send(&c, "u");
     expect(&c, "8 designs");
     console_send(&c, "Na remark\r");
-    expect(&c, "noted");
+    expect(&c, "note added");
     console_send(&c, "r");
     expect(&c, "a remark");
     console_send(&c, "2/density>0.1\r");
     expect(&c, "2 designs");
     console_send(&c, "Wdense ones\r");
-    expect(&c, "kept; w shows all of them");
+    expect(&c, "view saved; w lists all views");
     console_send(&c, "/\025\r");
     expect(&c, "8 designs");
     console_send(&c, "w\r");

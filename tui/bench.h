@@ -24,7 +24,7 @@ extern "C" {
 /* field, label, what the help says */
 #define S2_KNOB_TABLE(X)                                                                                     \
     X(LOCAL, "local", "window of every head, in blocks")                                                     \
-    X(STRIDE, "stride", "one block in so many; 0: no stripes")                                               \
+    X(STRIDE, "stride", "one block in this many; 0: no stripes")                                             \
     X(PHASE, "phase", "where a head's stripes start: head, kv, +0 or +1")                                    \
     X(SINK, "sink", "first blocks that every query reads")                                                   \
     X(HEADS, "heads", "query heads")                                                                         \

@@ -41,7 +41,7 @@ static const form_field AROUND[] = {
     {"ranks", "--tp", NULL, NULL, "1", "GPUs that share the heads"},
     {"limit", "--limit", NULL, NULL, "", "candidates at most; empty: all of them"},
     {"bounds", "--bounds", "no|yes", NULL, "no", "compare times at peak rates: faster"},
-    {"validate", "--validate", NULL, NULL, "0", "then run so many of the best"},
+    {"validate", "--validate", NULL, NULL, "0", "how many of the best to run then"},
     {"more", "", NULL, NULL, "", "any other options of s2 search"}};
 
 _Static_assert(sizeof VALIDATE / sizeof VALIDATE[0] <= S2_FORM_FIELDS &&

@@ -423,7 +423,7 @@ static const char *why_empty(const s2_tui_model *model, const s2_tui_state *stat
     if (state->mode == S2_MODE_VIEWS)
         return "no view is saved yet: W saves one";
     if (state->mode != S2_MODE_REPAIRS || state->prompt[0] != '\0')
-        return "none has this name";
+        return "no view has this name";
     if (facts == NULL || model->bench_waits || (facts->status == S2_OK && !facts->late.asked))
         return "searching...";
     for (int32_t at = 0; facts->status == S2_OK && at < S2_N_VERDICTS; at++)

@@ -34,7 +34,7 @@ static void to_bench(const s2_tui_model *model, s2_tui_state *state)
     if (model->design == NULL || model->design->status != S2_OK)
         return;
     if (!s2_bench_take(state, &model->design->pattern)) {
-        snprintf(state->message, sizeof state->message, "its text is longer than the workbench edits");
+        snprintf(state->message, sizeof state->message, "its text is too long for the workbench");
         return;
     }
     state->knobs_saved = state->knobs;

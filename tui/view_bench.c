@@ -120,7 +120,7 @@ static void draw_strip(const s2_tui_model *model, const s2_tui_state *state, s2_
         draw_changes(&model->before, &now, canvas, row, LABEL);
     else
         s2_canvas_text(canvas, row, LABEL, S2_STYLE_DIM,
-                       "  what a change does is told here; b pins a baseline");
+                       "  what a change does appears here; b pins a baseline");
     if (state->base[0] != '\0' && strip.rows == 3) {
         s2_canvas_text(canvas, ++row, 1, S2_STYLE_HEAD, "baseline");
         if (model->base != NULL && model->base->status == S2_OK) {
@@ -180,7 +180,7 @@ static bool has_knobs(s2_tui_state *state, s2_action action)
     if (state->text[0] == '\0' || (action != S2_ACT_AROUND && (!turns || state->knob >= S2_KNOB_LEN)))
         return true;
     snprintf(state->message, sizeof state->message,
-             "no knobs say this pattern: E edits its text, z goes back");
+             "no knobs describe this pattern: E edits its text, z goes back");
     return false;
 }
 

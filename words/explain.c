@@ -82,14 +82,12 @@ void s2_explain_reason(const s2_finding *finding, s2_buf *buf)
     switch (finding->reason) {
     case S2_REASON_NONE: break;
     case S2_REASON_DYNAMIC:
-        s2_buf_puts(
-            buf, "the static terms do not guarantee it, and what pages, heavy or topk choose is known only "
-                 "at run time");
+        s2_buf_puts(buf, "the static terms do not guarantee it, and what pages, heavy or topk choose is "
+                         "known only at run time");
         break;
     case S2_REASON_RANDOM:
-        s2_buf_puts(buf,
-                    "the static terms do not guarantee it, and random lists are decided for one length only: "
-                    "give --len");
+        s2_buf_puts(buf, "the static terms do not guarantee it, and random lists are decided for one length "
+                         "only: give --len");
         break;
     case S2_REASON_LIMIT: s2_buf_puts(buf, "the work limit was reached; try a smaller --len"); break;
     case S2_REASON_BEYOND:
@@ -454,10 +452,9 @@ void s2_repair_print(const s2_repair *repair, s2_buf *buf)
                       before, before, stride);
         break;
     case S2_REPAIR_ROTATE:
-        s2_buf_puts(buf, repair->by_head
-                             ? "rotating over query heads (`phase head`) holds, but each KV head then "
-                               "keeps its group's union"
-                             : "rotating the stride over KV heads (`phase kv`) holds");
+        s2_buf_puts(buf, repair->by_head ? "rotating over query heads (`phase head`) holds, but each KV head "
+                                           "then keeps its group's union"
+                                         : "rotating the stride over KV heads (`phase kv`) holds");
         break;
     case S2_REPAIR_STRIDE_AND_ROTATE:
         s2_buf_printf(buf, "stride %lld rotated over KV heads (`stride %lld phase kv`) holds", stride,

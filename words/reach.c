@@ -99,8 +99,8 @@ static void print_distances(teller *t)
         s2_buf_puts(t->buf, "\n");
     }
     if (most > MOST_FLOW)
-        s2_buf_puts(t->buf, "                (above 1: a query reads fewer keys, so each weighs more; "
-                            "beyond 1000 no more is said)\n");
+        s2_buf_puts(t->buf, "                (above 1: a query reads fewer keys, so each weighs more; beyond "
+                            "1000 no more is said)\n");
 }
 
 const char *s2_lengths_why(s2_lengths_answer answer)
@@ -153,11 +153,10 @@ void s2_worth_tell(const s2_worth *worth, s2_buf *buf)
     if (worth->not_judged != NULL)
         s2_buf_printf(buf, "not judged: %s", worth->not_judged);
     else
-        s2_buf_printf(
-            buf,
-            "recall %.2f over the training (rms error %.2f), loss on text %.3f nats a byte (rms error %.3f; "
-            "docs/worth.md)",
-            worth->recall, s2_worth_recall_error, worth->loss, s2_worth_loss_error);
+        s2_buf_printf(buf,
+                      "recall %.2f over the training (rms error %.2f), loss on text %.3f nats a byte (rms "
+                      "error %.3f; docs/worth.md)",
+                      worth->recall, s2_worth_recall_error, worth->loss, s2_worth_loss_error);
 }
 
 static void print_rest(teller *t)
@@ -198,9 +197,8 @@ void s2_reach_tables(const s2_measures *measures, s2_buf *buf)
 {
     teller t = {measures, NULL, buf};
     if (!measures->stack.exact)
-        s2_buf_puts(buf,
-                    "           parts of blocks are read, or choices made at run time: a block read in part "
-                    "counts as read\n");
+        s2_buf_puts(buf, "           parts of blocks are read, or choices made at run time: a block read in "
+                         "part counts as read\n");
     print_hops(&t);
     print_receptive(&t);
     print_distances(&t);

@@ -160,7 +160,7 @@ class Pattern:
         n = _lib.integer(n, "n", 1, _lib.LIMIT_TOK)
         asked = [0, n] if queries is None else _lib.integers(queries, "queries", 0, n)
         if len(asked) != 2 or asked[1] < asked[0]:
-            raise ArgumentError(f"queries: {queries!r} is no range (begin, end)")
+            raise ArgumentError(f"queries: {queries!r} is not a range (begin, end)")
         begin, end = asked
         which = _lib.word(phase, "phase", _lib.PHASES)
         try:
@@ -211,7 +211,7 @@ class Pattern:
         ranks, rank = _lib.integer(ranks, "ranks", 1), _lib.integer(rank, "rank", 0)
         span = [0, self.layers] if layers is None else _lib.integers(layers, "layers", 0, self.layers)
         if len(span) != 2:
-            raise ArgumentError(f"layers: {layers!r} is no range (begin, end)")
+            raise ArgumentError(f"layers: {layers!r} is not a range (begin, end)")
         (begin, end), order = span, None
         if deal is not None:
             if not isinstance(deal, (list, tuple)):
