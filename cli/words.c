@@ -23,9 +23,9 @@ const s2_word_entry s2_word_entries[] = {
      "part of its reading that they are. Recall of small trained models followed the signal; a stride "
      "rotated over many heads dilutes it, one dense head does not. docs/worth.md has the experiment."},
     {"fading",
-     "For the key of which least arrives at the last query, if every head attended alike to all that it reads "
-     "and each layer passed on half of its input: how many times less than through dense attention. 1 is "
-     "dense, 1e6 that nothing arrives. It is 1 / the least flow of s2 reach."},
+     "How many times less of the key that arrives least gets to the last query than through dense attention, "
+     "if every head attends alike to all that it reads and each layer passes on half of its input. 1 is "
+     "dense, 1e6 means that nothing arrives. It is 1 / the least flow of s2 reach."},
     {"density", "Block pairs read / causal block pairs, mean over the heads of the layers that are not "
                 "dense, at the length of the row or page. Token density is pairs read / causal pairs over "
                 "all layers; executed density counts whole tiles, which is what a kernel computes."},

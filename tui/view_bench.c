@@ -120,7 +120,7 @@ static void draw_strip(const s2_tui_model *model, const s2_tui_state *state, s2_
         draw_changes(&model->before, &now, canvas, row, LABEL);
     else
         s2_canvas_text(canvas, row, LABEL, S2_STYLE_DIM,
-                       "  what a change does appears here; b pins a baseline");
+                       "  what a change does is shown here; b pins a baseline");
     if (state->base[0] != '\0' && strip.rows == 3) {
         s2_canvas_text(canvas, ++row, 1, S2_STYLE_HEAD, "baseline");
         if (model->base != NULL && model->base->status == S2_OK) {
