@@ -268,6 +268,14 @@ static void say_otherwise(const s2_sim_run_state *state, const char *name, const
                     cli->most.path, (long long)cli->most.n_tok, cli->most.key);
 }
 
+/* The model that a pattern names, kept in *own, unless --model said another. */
+static void take_net(const s2_pattern *pattern, s2_net *own, s2_sim_options *options)
+{
+    if (options->net == NULL && pattern->model[0] != '\0' &&
+        s2_net_find(pattern->model, own, NULL) == S2_OK && same_shape(own, pattern))
+        options->net = own;
+}
+
 /* Price one pattern, print it, and record it if it came from an operand. */
 static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char *name,
                      const s2_pattern *pattern, const s2_baseline *baseline)
@@ -275,9 +283,7 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
     s2_cli *const cli = state->cli;
     s2_sim_options options = state->options;
     s2_net own;
-    if (options.net == NULL && pattern->model[0] != '\0' &&
-        s2_net_find(pattern->model, &own, NULL) == S2_OK && same_shape(&own, pattern))
-        options.net = &own;
+    take_net(pattern, &own, &options);
     const s2_format *const format = input == NULL          ? NULL
                                     : state->stack != NULL ? state->stack
                                                            : input->format;
@@ -331,6 +337,25 @@ static s2_exit begin_report(s2_sim_run_state *state, const s2_pattern *pattern, 
     return s2_cli_print(cli, &head);
 }
 
+/* A machine that one of the phases cannot run on is refused before any is printed. */
+static s2_exit refuse_phases(s2_sim_run_state *state, const s2_pattern *pattern)
+{
+    s2_sim_options options = state->options;
+    s2_net own;
+    s2_diag diag = {0};
+    take_net(pattern, &own, &options);
+    for (options.phase = 0; options.phase < S2_N_PHASES && s2_machine_asked(&options); options.phase++) {
+        const s2_status status = s2_machine_check(pattern, &options, &diag);
+        if (status == S2_OK)
+            continue;
+        const s2_exit code = s2_cli_refuse(state->cli, status, &diag);
+        s2_cli_hint(state->cli, "--phase all includes %s; --phase prefill, decode or train asks for one",
+                    s2_phase_word(options.phase));
+        return code;
+    }
+    return S2_EXIT_OK;
+}
+
 static s2_exit begin_phases(s2_sim_run_state *state, const char *name)
 {
     s2_buf head = {0};
@@ -343,12 +368,14 @@ static s2_exit price_operand(s2_sim_run_state *state, const char *operand, s2_pa
     s2_input input;
     S2_CLI_TRY(s2_input_read(state->cli, operand, &input));
     S2_CLI_TRY(begin_report(state, &input.pattern, first->n_heads == 0));
-    if (state->all_phases && !state->json)
-        S2_CLI_TRY(begin_phases(state, s2_input_name(state->cli, &input)));
     s2_pattern pattern = input.pattern;
     if (state->options.net != NULL) {
         S2_CLI_TRY(repeat_layer(state->cli, state->options.net, &pattern));
     }
+    if (state->all_phases)
+        S2_CLI_TRY(refuse_phases(state, &pattern));
+    if (state->all_phases && !state->json)
+        S2_CLI_TRY(begin_phases(state, s2_input_name(state->cli, &input)));
     if (first->n_heads == 0)
         *first = pattern;
     const char *const name = s2_input_name(state->cli, &input);
