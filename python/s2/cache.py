@@ -97,21 +97,10 @@ class Cache:
             for number, tokens in self._held.items():
                 if tokens:
                     made.append(number, tokens)
-                    self._copy_to(made, number)
+                for layer in range(self.pattern.layers if tokens else 0):
+                    made.write(number, layer, *self.read(number, layer))
             made._fresh = dict(self._fresh)
         return made
-
-    def _copy_to(self, other: "Cache", number: int) -> None:
-        """What both hold of a sequence: a page is held as long as a later query may read it, however it came to be."""
-        import numpy
-
-        for layer in range(self.pattern.layers):
-            for head in range(self.pattern.kv_heads):
-                mine, its = (numpy.array(one.slots(number, layer, head, 0, self._held[number])) for one in (self, other))
-                both = (mine >= 0) & (its >= 0)
-                index = [sys.modules["torch"].from_numpy(one[both]).to(self.keys.device) if is_torch(self.keys) else one[both] for one in (its, mine)]
-                other.keys[index[0]] = self.keys[index[1]]
-                other.values[index[0]] = self.values[index[1]]
 
     def __copy__(self) -> "Cache":
         raise UnsupportedError("cache: it has arrays that only one object may have; fork() copies a sequence, copy.deepcopy() all of it")
@@ -261,7 +250,28 @@ class Cache:
         with self._lock:
             _lib.call("cache_slots", self._handle.value, self._sequence(sequence), _lib.integer(layer, "layer", 0),
                       _lib.integer(kv_head, "kv_head", 0), begin, end, out)
-        return list(out)[:end - begin]
+        return out[:end - begin]
+
+    def read(self, sequence: int, layer: int) -> tuple[Any, Any]:
+        """Keys and values (KV heads, tokens, d) of a layer, copied; zeros where they went back, which no later query reads."""
+        import numpy
+
+        with self._lock:
+            tokens = self.tokens(sequence)
+            self._whole([sequence])
+            if not tokens:
+                raise ArgumentError(f"sequence: {sequence} has no tokens")
+            shape = (self.pattern.kv_heads, tokens, self.head_dim)
+            made = [empty(self.keys, shape, str(self.keys.dtype).removeprefix("torch.")) for _ in range(2)]
+            for head in range(shape[0]):
+                slots = numpy.array(self.slots(sequence, layer, head, 0, tokens))
+                gone, slots = slots < 0, numpy.maximum(slots, 0)
+                if is_torch(self.keys):
+                    gone, slots = (sys.modules["torch"].from_numpy(one).to(self.keys.device) for one in (gone, slots))
+                for one, pool in zip(made, (self.keys, self.values)):
+                    one[head] = pool[slots]
+                    one[head][gone] = 0
+        return made[0], made[1]
 
     def write(self, sequence: Union[int, Sequence[int]], layer: int, k: Any, v: Any) -> None:
         """Keys and values (KV heads, tokens, d) of one layer, of the tokens that were appended last."""

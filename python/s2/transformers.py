@@ -56,26 +56,59 @@ def _kv_heads(config: Any) -> int:
 
 def _refuse(module: Any, attention_mask: Any, dropout: float, options: dict) -> None:
     """What the kernels do not compute, by the name of the argument that asks for it."""
-    if attention_mask is not None:
-        raise UnsupportedError("attention_mask: a mask beside the pattern's own is not computed")
+    if attention_mask is not None and attention_mask.dim() != 2:
+        raise UnsupportedError("attention_mask: a mask beside the pattern's own is not computed, but for padding")
     if dropout and module.training:
         raise UnsupportedError("dropout: attention weights are not dropped out; set attention_dropout to 0")
     if options.get("is_causal", getattr(module, "is_causal", True)) is False:
         raise UnsupportedError("is_causal: attention to later tokens is the pattern's own to say (causal no)")
 
 
-def _check_positions(query: torch.Tensor, n_keys: int, position_ids: Optional[torch.Tensor]) -> None:
+class _Padding:
+    """Where the tokens of each row of a padded batch begin and end; all else is padding."""
+
+    def __init__(self, mask: torch.Tensor) -> None:
+        counts, first, column = mask.sum(-1), mask.int().argmax(-1), torch.arange(mask.shape[1], device=mask.device)
+        whole = ((column >= first[:, None]) & (column < (first + counts)[:, None])) == mask
+        if not bool(whole.all()):
+            raise UnsupportedError("attention_mask: padding between tokens is not computed, only on the left or on the right of them")
+        self.mask, self.first, self.columns = mask, first, mask.shape[1]
+        self.begins = first.tolist()
+        self.ends = [begin + count for begin, count in zip(self.begins, counts.tolist())]
+
+    def queries(self, count: int) -> list[tuple[int, int]]:
+        """Of the last `count` columns, those that are tokens."""
+        skipped = self.columns - count
+        return [(max(begin, skipped) - skipped, max(end, skipped) - skipped) for begin, end in zip(self.begins, self.ends)]
+
+
+def _padding_of(mask: Optional[torch.Tensor]) -> Optional[_Padding]:
+    """Looked at once for all layers: a look waits for a GPU."""
+    if mask is None:
+        return None
+    known = getattr(mask, "_s2_padding", None)
+    if known is None or known.mask is not mask:
+        known = mask._s2_padding = _Padding(mask)  # type: ignore[attr-defined]
+    return known
+
+
+def _check_positions(query: torch.Tensor, n_keys: int, position_ids: Optional[torch.Tensor], padding: Optional[_Padding]) -> None:
     """Keys 0 to n_keys, and the queries the last of them: what a shortened cache or a packed batch would break."""
     if position_ids is None:
         return
     last, *about = _positions.checked
-    now = [n_keys, query.shape[2], position_ids._version]
+    count = query.shape[2]
+    now = [n_keys, count, position_ids._version, padding]
     if last is not None and last() is position_ids and about == now:
-        return  # the layers of one pass have one tensor, and a look at it waits for a GPU
-    wanted = torch.arange(n_keys - query.shape[2], n_keys, device=position_ids.device)
-    if position_ids.shape[-1] != query.shape[2] or not bool((position_ids.reshape(-1, query.shape[2]) == wanted).all()):
-        raise UnsupportedError("position_ids: the tokens are not the last positions of all keys; batches that are packed or padded "
-                               "on the left are not computed, and caches that shorten themselves are not: use S2Cache")
+        return  # the layers of one pass have one tensor
+    found = position_ids.reshape(-1, position_ids.shape[-1])
+    wanted = torch.arange(n_keys - count, n_keys, device=position_ids.device)
+    right = found == wanted if found.shape[-1] == count else torch.zeros(1, dtype=torch.bool)
+    if padding is not None and found.shape[-1] == count:  # counted from a row's first token or from its padding
+        right = right | (found == wanted - padding.first[:, None]) | ~padding.mask[:, padding.columns - count:]
+    if not bool(right.all()):
+        raise UnsupportedError("position_ids: the tokens are not the last positions of all keys; packed batches are not computed, and caches "
+                               "that shorten themselves are not: use S2Cache")
     _positions.checked = (weakref.ref(position_ids), *now)
 
 
@@ -86,29 +119,60 @@ class _Positions(threading.local):
 _positions = _Positions()
 
 
+def _of_tokens(query: torch.Tensor, keys: list[torch.Tensor], values: list[torch.Tensor], queries: list[tuple[int, int]], pattern: Pattern, layer: int,
+               extra: dict) -> torch.Tensor:
+    """Attention of the tokens alone, sequence by sequence without their padding, where there are zeros."""
+    rows = [row for row, (begin, end) in enumerate(queries) if end > begin]
+    ends_q, ends_k, count = [0], [0], query.shape[2]
+    for row in rows:
+        ends_q.append(ends_q[-1] + queries[row][1] - queries[row][0])
+        ends_k.append(ends_k[-1] + keys[row].shape[1])
+    if not rows:
+        return torch.zeros_like(query)
+    q = torch.cat([query[row, :, queries[row][0]:queries[row][1]] for row in rows], 1)
+    o = attention(q, torch.cat([keys[row] for row in rows], 1), torch.cat([values[row] for row in rows], 1), pattern, layer,
+                  cu_seqlens_q=ends_q, cu_seqlens_k=ends_k, **extra)
+    made = [torch.zeros_like(query[0])] * query.shape[0]
+    for row, begin, end in zip(rows, ends_q, ends_q[1:]):
+        made[row] = torch.nn.functional.pad(o[:, begin:end], (0, 0, queries[row][0], count - queries[row][1]))
+    return torch.stack(made)
+
+
+def _of_batch(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, padding: Optional[_Padding], pattern: Pattern, layer: int,
+              extra: dict) -> torch.Tensor:
+    if padding is None:
+        return attention(query, key, value, pattern, layer, **extra)
+    keys, values = ([one[row, :, begin:end] for row, (begin, end) in enumerate(zip(padding.begins, padding.ends))] for one in (key, value))
+    return _of_tokens(query, keys, values, padding.queries(query.shape[2]), pattern, layer, extra)
+
+
 def _attend(module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: Optional[torch.Tensor],
             scaling: Optional[float] = None, dropout: float = 0.0, **options: Any) -> tuple[torch.Tensor, None]:
     _refuse(module, attention_mask, dropout, options)
     pattern = pattern_of(module.config)
     held: Optional[_Layer] = getattr(key, "_s2_layer", None)
     n_keys = key.shape[2] if held is None else held.get_seq_length()
-    _check_positions(query, n_keys, options.get("position_ids"))
+    padding = _padding_of(attention_mask)
+    if padding is not None and (padding.columns, padding.mask.shape[0]) != (n_keys, query.shape[0]):
+        raise ArgumentError(f"attention_mask: shape {tuple(attention_mask.shape)}, and ({query.shape[0]}, {n_keys}) is wanted: all tokens so far")
+    _check_positions(query, n_keys, options.get("position_ids"), padding)
     sinks = options.get("s_aux")
     extra = {"scale": scaling, "softcap": options.get("softcap"), "sinks": None if sinks is None else sinks.float()}
     if held is not None:
-        o = held.owner.kept.attend(query, held.owner.sequences, module.layer_idx, **extra)
+        o = held.owner.attend(held, query, key, value, padding, pattern, extra)
     else:
-        o = attention(query, key, value, pattern, module.layer_idx, **extra)
+        o = _of_batch(query, key, value, padding, pattern, module.layer_idx, extra)
     return o.transpose(1, 2).contiguous(), None
 
 
 def _mask(batch_size: int, q_length: int, kv_length: int, kv_offset: int = 0, attention_mask: Optional[torch.Tensor] = None,
-          **_: Any) -> None:
-    """No mask is made: the pattern is one. What a mask would have said besides is refused."""
-    if attention_mask is not None and not bool(attention_mask.all()):
-        raise UnsupportedError("attention_mask: padded tokens are not computed; give sequences of one length")
+          **_: Any) -> Optional[torch.Tensor]:
+    """No mask is made: the pattern is one. Where there is padding, which columns are none."""
     if isinstance(kv_offset, int) and kv_offset > 0:
         raise UnsupportedError("past_key_values: this cache has dropped keys by a rule of its own; use S2Cache")
+    if attention_mask is None or bool(attention_mask.all()):
+        return None
+    return attention_mask[:, :kv_length].bool()
 
 
 class _Layer(CacheLayerMixin):
@@ -118,22 +182,26 @@ class _Layer(CacheLayerMixin):
 
     def __init__(self, owner: "S2Cache", index: int) -> None:
         super().__init__()
-        self.owner, self.index, self.seen = owner, index, 0
+        self.owner, self.index, self.seen, self.written = owner, index, 0, 0
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         self.owner.begin(key_states)
         self.is_initialized = True
 
     def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """Attention writes them, which knows of padding; it finds the layer by this mark."""
         if torch.is_grad_enabled() and (key_states.requires_grad or value_states.requires_grad):
             raise UnsupportedError("past_key_values: gradients do not pass through a cache; generate under torch.no_grad()")
+        if self.owner.config._attn_implementation != "s2":
+            raise UnsupportedError(f"past_key_values: the model's attention is {self.owner.config._attn_implementation!r}, which cannot read an S2Cache; "
+                                   'give it attn_implementation="s2"')
+        if self.seen != self.written:
+            raise ArgumentError("past_key_values: the pass before ended in an error; reset() begins anew")
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
-        first = self.seen == 0
-        self.owner.write(self, key_states, value_states)
-        if not first:  # later steps read the pages; attention finds them by this mark
-            key_states = key_states.view_as(key_states)
-            key_states._s2_layer = self  # type: ignore[attr-defined]
+        self.seen += key_states.shape[2]
+        key_states = key_states.view_as(key_states)
+        key_states._s2_layer = self  # type: ignore[attr-defined]
         return key_states, value_states
 
     def get_seq_length(self) -> int:
@@ -149,20 +217,26 @@ class _Layer(CacheLayerMixin):
         self.owner.reset()
 
     def reorder_cache(self, beam_idx: torch.Tensor) -> None:
-        raise UnsupportedError("num_beams: beams are not reordered")
+        raise UnsupportedError("beam_idx: layers of an S2Cache share their sequences; its own reorder_cache reorders all")
+
+    def crop(self, *_: Any) -> None:
+        raise UnsupportedError("past_key_values: tokens cannot be taken back from an S2Cache, whose pages went back; copy.deepcopy() it before")
 
 
 class S2Cache(_Cache):
     """Keys and values of a model's pattern: `model.generate(..., past_key_values=S2Cache(model))`.
 
-    `usage` is what the pages in use hold. The first call may have any number of tokens, later ones at most `step`.
+    `usage` is what the pages in use hold. A call may have any number of tokens; up to `step` of them are read from the pages, more after
+    the first call from a copy. Rows may be padded on the left; beams share pages.
     """
 
     def __init__(self, model: Any, *, step: int = 1, layout: str = "pages", page: int = 0, pages: int = 0) -> None:
+        self.config = model.config.get_text_config(decoder=True)
         self.pattern = pattern_of(model.config)
         self._options: dict[str, Any] = {"step": step, "layout": layout, "page": page, "pages": pages}
         self.kept: Any = None
         self.sequences: list[int] = []
+        self._before: list[int] = []  # forks of them, while a pass of more tokens than a step lasts
         self._tokens = 0
         super().__init__(layers=[_Layer(self, index) for index in range(self.pattern.layers)])
 
@@ -172,25 +246,98 @@ class S2Cache(_Cache):
             self.kept = Cache(self.pattern, key_states, head_dim=key_states.shape[-1], **self._options)
             self.sequences = [self.kept.open() for _ in range(key_states.shape[0])]
 
-    def write(self, layer: _Layer, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        """The first layer of a step makes room for all."""
-        fresh = key_states.shape[2]
-        if key_states.shape[0] != len(self.sequences):
-            raise ArgumentError(f"past_key_values: {len(self.sequences)} sequences, and the batch has {key_states.shape[0]}")
-        if layer.seen == self._tokens:
-            if layer.seen > 0 and fresh > self.kept.step:
-                raise UnsupportedError(f"past_key_values: {fresh} tokens at once after the first call; S2Cache(step=) allows up to 16")
+    def _check(self, layer: _Layer, fresh: int, batch: int, padding: Optional[_Padding], pattern: Pattern) -> None:
+        if pattern != self.pattern:
+            raise ArgumentError("past_key_values: it was made for another pattern than the model has now")
+        if batch != len(self.sequences):
+            raise ArgumentError(f"past_key_values: {len(self.sequences)} sequences, and the batch has {batch}")
+        if padding is None:
+            padded = any(self.kept.tokens(one) != layer.written for one in self.sequences) and layer.written == self._tokens
+            if padded:
+                raise ArgumentError("attention_mask: the first call's padding is missing from it")
+            return
+        if any(end != padding.columns or begin == end for begin, end in zip(padding.begins, padding.ends)):
+            raise UnsupportedError("attention_mask: a row of an S2Cache ends with a token; pad on the left, and give each row one at least")
+        if layer.written and layer.written == self._tokens:
+            for one, begin in zip(self.sequences, padding.begins):
+                if self.kept.tokens(one) != layer.written - begin:
+                    raise ArgumentError("attention_mask: its padding is not the first call's")
+
+    def _make_room(self, fresh: int, padding: Optional[_Padding]) -> None:
+        """The first layer of a pass makes room for all."""
+        if self._tokens == 0 and padding is not None:
+            for one, begin in zip(self.sequences, padding.begins):
+                self.kept.append(one, fresh - begin)
+        else:
+            if self._tokens and fresh > self.kept.step:
+                self._before = [self.kept.fork(one) for one in self.sequences]  # what the first of these tokens read may go back
             self.kept.append(self.sequences, fresh)
-            self._tokens += fresh
-        self.kept.write(self.sequences, layer.index, _aligned(key_states), _aligned(value_states))
-        layer.seen += fresh
+        self._tokens += fresh
+
+    def attend(self, layer: _Layer, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, padding: Optional[_Padding], pattern: Pattern,
+               extra: dict) -> torch.Tensor:
+        """Write a layer's new keys and values, and read from all of them."""
+        fresh, first = key.shape[2], layer.written == 0
+        self._check(layer, fresh, key.shape[0], padding, pattern)
+        if layer.written == self._tokens:
+            self._make_room(fresh, padding)
+        key, value = _aligned(key), _aligned(value)
+        if first and padding is not None:
+            for row, (one, begin) in enumerate(zip(self.sequences, padding.begins)):
+                self.kept.write(one, layer.index, *(_aligned(rows[row, :, begin:]) for rows in (key, value)))
+        else:
+            self.kept.write(self.sequences, layer.index, key, value)
+        layer.written += fresh
+        if first:
+            return _of_batch(query, key, value, padding, self.pattern, layer.index, extra)
+        if self._before:
+            return self._attend_copy(layer, query, key, value, extra)
+        return self.kept.attend(query, self.sequences, layer.index, **extra)
+
+    def _attend_copy(self, layer: _Layer, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, extra: dict) -> torch.Tensor:
+        """More tokens than a step, of keys as they were before it."""
+        old = [self.kept.read(one, layer.index) for one in self._before]
+        keys, values = ([torch.cat([one[nth], rows[row]], 1) for row, one in enumerate(old)] for nth, rows in ((0, key), (1, value)))
+        o = _of_tokens(query, keys, values, [(0, query.shape[2])] * len(old), self.pattern, layer.index, {**extra, "phase": "decode"})
+        if layer.index == len(self.layers) - 1:
+            for one in self._before:
+                self.kept.drop(one)
+            self._before = []
+        return o
+
+    def _take(self, indices: list[int]) -> None:
+        """Sequences in this order: one that comes again is a fork, one that does not is dropped."""
+        if self.kept is None:
+            return
+        wanted, unused = [], set(self.sequences)
+        for index in indices:
+            one = self.sequences[index]
+            wanted.append(one if one in unused else self.kept.fork(one))
+            unused.discard(one)
+        for one in unused:
+            self.kept.drop(one)
+        self.sequences = wanted
+
+    def reorder_cache(self, beam_idx: torch.Tensor) -> None:
+        self._take(beam_idx.tolist())
+
+    def batch_select_indices(self, indices: torch.Tensor) -> None:
+        chosen = torch.arange(len(self.sequences))[indices.cpu()] if self.kept is not None else torch.arange(0)
+        self._take(chosen.tolist())
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        self._take([row for row in range(len(self.sequences)) for _ in range(repeats)])
+
+    def crop(self, *_: Any) -> None:
+        self.layers[0].crop()
 
     def reset(self) -> None:
         if self.kept is not None:
             self.kept.close()
-        self.kept, self.sequences, self._tokens = None, [], 0
+        self.kept, self.sequences, self._before, self._tokens = None, [], [], 0
         for layer in self.layers:
-            layer.seen, layer.is_initialized = 0, False
+            layer.seen = layer.written = 0
+            layer.is_initialized = False
 
     @property
     def usage(self) -> Any:

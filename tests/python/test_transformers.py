@@ -1,5 +1,6 @@
 """Models of transformers, tiny and random, on the CPU: equal to eager attention with the same mask."""
 import contextlib
+import copy
 import io
 import os
 import pathlib
@@ -121,17 +122,94 @@ class Models(unittest.TestCase):
             self.assertEqual(s2.transformers.pattern_of(again.config), s2.Pattern(text))
             self.assertTrue(torch.equal(again(self.ids, use_cache=False).logits, model(self.ids, use_cache=False).logits))
 
+    @torch.no_grad()
+    def test_padded_rows_are_what_eager_attention_makes_of_them(self):
+        left, right = torch.ones(3, 70, dtype=torch.long), torch.ones(3, 70, dtype=torch.long)
+        left[0, :33], left[2, :69], right[1, 40:] = 0, 0, 0
+        ids = torch.randint(3, 97, (3, 70))
+        for kind, more in [*((kind, {}) for kind in EXTRA), *CAPS_AND_SINKS]:
+            with self.subTest(kind, **more):
+                model = model_of(kind, **more)
+                want = [model(ids, attention_mask=mask, use_cache=False).logits for mask in (left, right)]
+                tokens = generate(model, ids, attention_mask=left)
+                model.set_attn_implementation("s2")
+                for mask, wanted in zip((left, right), want):
+                    got = model(ids, attention_mask=mask, use_cache=False).logits
+                    self.assertLess((got - wanted)[mask.bool()].abs().max(), 1e-5)
+                cache = s2.transformers.S2Cache(model, page=16)
+                self.assertTrue(torch.equal(generate(model, ids, attention_mask=left, past_key_values=cache), tokens))
+                self.assertEqual([cache.kept.tokens(one) for one in cache.sequences], [48, 81, 12])
+
+    @torch.no_grad()
+    def test_a_padded_row_is_what_it_is_alone(self):
+        model = model_of("Llama", **ROTATED)  # blocks are counted from a row's first token
+        model.set_attn_implementation("s2")
+        mask = torch.ones_like(self.ids)
+        mask[1, :29] = 0
+        alone = self.ids[1:, 29:]
+        self.assertLess((model(self.ids, attention_mask=mask, use_cache=False).logits[1:, 29:] - model(alone, use_cache=False).logits).abs().max(), 1e-5)
+        both, one = (generate(model, ids, past_key_values=s2.transformers.S2Cache(model, page=16), **more)
+                     for ids, more in ((self.ids, {"attention_mask": mask}), (alone, {})))
+        self.assertTrue(torch.equal(both[1, 29:], one[0]))
+
+    @torch.no_grad()
+    def test_beams_and_later_turns_are_eager_attentions(self):
+        for kind, more in (("Llama", {}), ("Gemma3Text", {}), CAPS_AND_SINKS[1]):
+            with self.subTest(kind):
+                model = model_of(kind, **more)
+                beams = generate(model, self.ids, num_beams=3, num_return_sequences=2)
+                turns, past = self.ids, transformers.DynamicCache()
+                for fresh in (1, 5, 33):
+                    turns = torch.cat([generate(model, turns, past_key_values=past), torch.randint(3, 97, (2, fresh), generator=torch.Generator().manual_seed(fresh))], 1)
+                last = generate(model, turns, past_key_values=past)
+                model.set_attn_implementation("s2")
+                cache = s2.transformers.S2Cache(model, page=16)
+                self.assertTrue(torch.equal(generate(model, self.ids, num_beams=3, num_return_sequences=2, past_key_values=cache), beams))
+                self.assertEqual(len(cache.kept._held), 6)  # those of lost beams were dropped
+                for step in ((1, 4) if kind == "Llama" else (1,)):
+                    again, past = self.ids, s2.transformers.S2Cache(model, page=16, step=step)
+                    for fresh in (1, 5, 33):
+                        again = torch.cat([generate(model, again, past_key_values=past), torch.randint(3, 97, (2, fresh), generator=torch.Generator().manual_seed(fresh))], 1)
+                    self.assertTrue(torch.equal(again, turns))
+                    twin = copy.deepcopy(past)  # a prompt that is used again
+                    for one in (past, twin):
+                        self.assertTrue(torch.equal(generate(model, turns, past_key_values=one), last))
+                    self.assertEqual((len(past.kept._held), past.usage.bytes), (2, twin.usage.bytes))
+
+    @torch.no_grad()
+    def test_a_cache_serves_its_own_model_alone(self):
+        model = s2.transformers.use(model_of("Llama"), "layers 2; heads 4; kv-heads 2; layers all: local 2")
+        cache = s2.transformers.S2Cache(model)
+        model.set_attn_implementation("eager")
+        self.assertRaisesRegex(s2.UnsupportedError, "past_key_values: the model's attention is 'eager'", model, self.ids, past_key_values=cache)
+        s2.transformers.use(model, "layers 2; heads 4; kv-heads 2; layers all: local 3")
+        self.assertRaisesRegex(s2.ArgumentError, "another pattern", model, self.ids, past_key_values=cache)
+        self.assertRaisesRegex(s2.ArgumentError, "ended in an error", model, self.ids, past_key_values=cache)
+        cache = s2.transformers.S2Cache(model)
+        model(self.ids, past_key_values=cache)
+        for wrong, name in ((lambda: model(self.ids[:1, :1], past_key_values=copy.deepcopy(cache)), "past_key_values: 2 sequences"), (lambda: cache.crop(-1), "taken back"),
+                            (lambda: cache.layers[0].reorder_cache(torch.tensor([0])), "beam_idx")):
+            self.assertRaisesRegex(s2.Error, name, wrong)
+        mask = torch.ones(2, 71, dtype=torch.long)
+        mask[0, :9] = 0
+        self.assertRaisesRegex(s2.ArgumentError, "attention_mask: its padding", model, self.ids[:, :1], attention_mask=mask, past_key_values=cache)
+        cache.reset()
+        self.assertIsNone(cache.usage)
+        model(self.ids, past_key_values=cache)
+
     def test_what_is_not_computed_is_refused_by_name(self):
         with torch.no_grad():
             model = s2.transformers.use(model_of("Llama"), "layers 2; heads 4; kv-heads 2; layers all: local 2")
-            padded = torch.ones_like(self.ids)
-            padded[0, :5] = 0
-            self.assertRaisesRegex(s2.UnsupportedError, "attention_mask", model, self.ids, attention_mask=padded)
+            holed = torch.ones_like(self.ids)
+            holed[0, 5:9] = 0
+            self.assertRaisesRegex(s2.UnsupportedError, "attention_mask: padding between", model, self.ids, attention_mask=holed)
+            full = torch.zeros(1, 1, 70, 70)
+            self.assertRaisesRegex(s2.UnsupportedError, "attention_mask: a mask beside", model, self.ids, attention_mask=full)
+            right = torch.ones_like(self.ids)
+            right[0, 60:] = 0
+            self.assertRaisesRegex(s2.UnsupportedError, "attention_mask: a row", model, self.ids, attention_mask=right, past_key_values=s2.transformers.S2Cache(model))
             packed = torch.cat([torch.arange(30), torch.arange(40)])[None].expand(2, -1)
             self.assertRaisesRegex(s2.UnsupportedError, "position_ids", model, self.ids, position_ids=packed, use_cache=False)
-            cache = s2.transformers.S2Cache(model)
-            model(self.ids, past_key_values=cache)
-            self.assertRaisesRegex(s2.UnsupportedError, "step", model, self.ids[:, :5], past_key_values=cache)
             mistral = model_of("Mistral")  # whose default cache drops keys by itself
             mistral.set_attn_implementation("s2")
             self.assertRaisesRegex(s2.UnsupportedError, "S2Cache", generate, mistral, self.ids)
