@@ -29,8 +29,15 @@ static void print_page(report *r)
     const s2_pattern *const p = r->m.stack.pattern;
     s2_buf_printf(&r->buf, "%s: ", s2_input_name(r->cli, &r->input));
     s2_buf_count(&r->buf, p->n_layers, "layer");
-    s2_buf_printf(&r->buf, ", %d query heads on %d KV heads, %d blocks of %d tokens\n", (int)p->n_heads,
-                  (int)p->n_kv_heads, (int)r->m.stack.n_blk, (int)p->block_tok);
+    s2_buf_puts(&r->buf, ", ");
+    s2_buf_count(&r->buf, p->n_heads, "query head");
+    s2_buf_puts(&r->buf, " on ");
+    s2_buf_count(&r->buf, p->n_kv_heads, "KV head");
+    s2_buf_puts(&r->buf, ", ");
+    s2_buf_count(&r->buf, r->m.stack.n_blk, "block");
+    s2_buf_puts(&r->buf, " of ");
+    s2_buf_count(&r->buf, p->block_tok, "token");
+    s2_buf_puts(&r->buf, "\n");
     s2_reach_tables(&r->m, &r->buf);
     s2_buf_puts(&r->buf, "\n");
     s2_reach_lines(&r->m, &r->lengths, &r->buf);

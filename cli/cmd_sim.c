@@ -293,7 +293,9 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
     char hash[S2_HASH_HEX];
     s2_sim sim;
     s2_diag diag = {0};
-    const s2_report_subject subject = {name, hash, pattern, &options, format};
+    const bool linear = baseline != NULL && baseline->kind == S2_BASELINE_LINEAR;
+    const s2_report_subject subject = {name,     hash,   pattern,
+                                       &options, format, linear ? "no linear state was trained" : NULL};
     s2_status status = s2_pattern_hash(input != NULL ? &input->pattern : pattern, hash);
     if (status == S2_OK && state->requests.n > 0)
         return s2_requests_answer(cli, &subject, &state->serving, &state->requests, state->json);

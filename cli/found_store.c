@@ -32,7 +32,7 @@ static s2_status report(const s2_found *found, const s2_found_design *design, co
 {
     s2_buf json = {0};
     if (sim != NULL) {
-        const s2_report_subject subject = {design->name, design->hash, &design->pattern, options, NULL};
+        const s2_report_subject subject = {design->name, design->hash, &design->pattern, options, NULL, NULL};
         s2_sim_report_json(&subject, sim, &json);
     } else {
         s2_json_begin(&json, '{');

@@ -150,13 +150,34 @@ static const char *why_not_shape(const s2_pattern *p, int64_t n_blk)
         return "only causal patterns were trained";
     if (p->n_layers != S2_WORTH_LAYERS || p->n_heads != S2_WORTH_HEADS || p->n_kv_heads != S2_WORTH_KV_HEADS)
         return "the models trained had 4 layers of 8 query heads on 4 KV heads";
+    if (s2_pattern_layers_differ(p))
+        return "no layer with a state or with numbers of its own was trained";
     return n_blk != S2_WORTH_BLOCKS ? "the models trained had a context of 64 blocks" : NULL;
+}
+
+/* Some query of some head reads nothing. */
+static bool has_idle_query(const s2_stack *stack)
+{
+    for (int32_t class_id = 0; class_id < stack->n_classes; class_id++)
+        for (int32_t q = 0; q < stack->n_blk; q++) {
+            const uint64_t *const row = s2_stack_row(stack, stack->reads[class_id], q);
+            uint64_t any = 0;
+            for (int32_t word = 0; word < stack->n_words; word++)
+                any |= row[word];
+            if (any == 0)
+                return true;
+        }
+    return false;
 }
 
 static const char *why_not_judged(const s2_stack *stack)
 {
     const char *const why = why_not_shape(stack->pattern, stack->n_blk);
-    return why != NULL || stack->exact ? why : "the pattern reads parts of blocks";
+    if (why != NULL)
+        return why;
+    if (!stack->exact)
+        return "the pattern reads parts of blocks";
+    return has_idle_query(stack) ? "no head of which a query reads nothing was trained" : NULL;
 }
 
 static void set_figures(s2_worth *worth)

@@ -406,7 +406,9 @@ static s2_worth worth_of(const s2_report_subject *subject)
 {
     s2_arena scratch = {0};
     s2_worth worth = {0};
-    if (s2_worth_figures(&scratch, subject->pattern, subject->options->len_tok, &worth) != S2_OK)
+    if (subject->not_judged != NULL)
+        worth.not_judged = subject->not_judged;
+    else if (s2_worth_figures(&scratch, subject->pattern, subject->options->len_tok, &worth) != S2_OK)
         worth.not_judged = "its layers cannot be followed here";
     worth.layers = NULL;
     s2_arena_release(&scratch);

@@ -24,6 +24,7 @@ typedef struct s2_report_subject {
     const s2_pattern *pattern;
     const s2_sim_options *options;
     const s2_format *format; /* the format of the file it was read from; NULL: our own language */
+    const char *not_judged;  /* why it is not worth what its pattern is; NULL: it is */
 } s2_report_subject;
 
 /*

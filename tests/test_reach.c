@@ -350,12 +350,19 @@ static void dense_stacks_are_their_own_measure(void **state)
 static void other_shapes_are_not_judged(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"layers 5; heads 8; kv-heads 4; block 4; dense",
-                                        "layers 4; heads 16; kv-heads 4; block 4; dense",
-                                        "layers 4; heads 8; kv-heads 4; block 8; dense",
-                                        "layers 4; heads 8; kv-heads 4; block 4; local 9t",
-                                        "layers 4; heads 8; kv-heads 4; block 4; causal no; dense",
-                                        "layers 4; heads 8; kv-heads 4; block 4; local 1 | topk 8"};
+    static const char *const texts[] = {
+        "layers 5; heads 8; kv-heads 4; block 4; dense",
+        "layers 4; heads 16; kv-heads 4; block 4; dense",
+        "layers 4; heads 8; kv-heads 4; block 8; dense",
+        "layers 4; heads 8; kv-heads 4; block 4; local 9t",
+        "layers 4; heads 8; kv-heads 4; block 4; causal no; dense",
+        "layers 4; heads 8; kv-heads 4; block 4; local 1 | topk 8",
+        "layers 4; heads 8; kv-heads 4; block 4; dense; layers 2: state 4k",
+        "layers 4; heads 8; kv-heads 4; block 4; dense; layers 2: kv-heads 2",
+        "layers 4; heads 8; kv-heads 4; block 4; dense; layers 2: kv-layer 1",
+        "layers 4; heads 8; kv-heads 4; block 4; dense; layers 2: head-dim 64",
+        "layers 4; heads 8; kv-heads 4; block 4; dense; layers 2 heads 3: none",
+        "layers 4; heads 8; kv-heads 4; block 4; dense; heads 3: sink 1 when query 5.."};
     for (size_t n = 0; n < sizeof texts / sizeof texts[0]; n++) {
         s2_arena arena = {0};
         s2_measures m;

@@ -943,7 +943,7 @@ static void json_holds_every_promised_key(void **state)
     s2_sim sim;
     assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, NULL), S2_OK);
     s2_buf buf = {0};
-    const s2_report_subject subject = {"n", "h", &pattern, &options, NULL};
+    const s2_report_subject subject = {"n", "h", &pattern, &options, NULL, NULL};
     s2_sim_report_json(&subject, &sim, &buf);
     for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++)
         if (strstr(buf.data, keys[k]) == NULL)
