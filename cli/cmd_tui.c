@@ -27,7 +27,8 @@ static bool price(s2_cli *cli, const s2_facts *facts, s2_sim_options *options, s
     if (!facts->priced || s2_question_options(&facts->question, &cli->arena, options, &diag) != S2_OK ||
         s2_price(&cli->arena, &facts->pattern, options, S2_PRICE_WHOLE, &sim, &diag) != S2_OK)
         return false;
-    const s2_report_subject subject = {facts->pattern.name, facts->hash, &facts->pattern, options, NULL, NULL};
+    const s2_report_subject subject = {
+        facts->pattern.name, facts->hash, &facts->pattern, options, NULL, NULL};
     s2_sim_report_json(&subject, &sim, &json);
     const char *const kept = json.status == S2_OK ? s2_arena_strndup(&cli->arena, json.data, json.len) : NULL;
     s2_buf_release(&json);
