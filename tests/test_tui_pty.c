@@ -724,7 +724,7 @@ static void a_lost_or_locked_database_is_said_and_survived(void **state)
     console_send(&c, "2*");
     expect(&c, "no database yet");
     assert_int_equal(rename(path_of("moved.db"), path_of("lost.db")), 0);
-    expect(&c, "the database is there now");
+    expect(&c, "the database exists now");
     expect(&c, "8 designs");
     /* damage: the header is overwritten */
     FILE *const file = fopen(path_of("lost.db"), "r+");
