@@ -98,9 +98,9 @@ bench-models: wheel
 	rm -rf $(O)/site && python3 -m zipfile -e "$$(ls -t build/wheel/*.whl | head -1)" $(O)/site
 	PYTHONPATH=$(O)/site $(or $(S2_PYTHON),python3) tests/bench/models.py $(O)/models.jsonl
 
-## table-models: what bench-models wrote (ROWS=FILE; the recorded rows), beside what the simulator predicts
+## table-models: what bench-models wrote (ROWS=FILE; the recorded rows), beside what the simulator predicts (MODE=lead, each: the pages' tables)
 table-models: $(B)/s2
-	@python3 tests/bench/models_table.py $(B)/s2 $(or $(ROWS),docs/results/h200-models.jsonl)
+	@python3 tests/bench/models_table.py $(B)/s2 $(or $(ROWS),docs/results/h200-models.jsonl) $(MODE)
 
 ## check-library: install into a scratch folder, build a program outside of the tree with pkg-config, compare the ABI
 check-library: all library

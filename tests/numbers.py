@@ -477,6 +477,19 @@ def check_models():
     near(f"another model is said: {done.stderr}", float("it is priced in mistral-7b" in done.stderr), 1.0)
 
 
+def check_whole_models():
+    """The tables of whole models are what was measured beside what is predicted today."""
+    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+    for page, mode in (("README.md", "lead"), ("docs/python.md", "each")):
+        rows = subprocess.run([sys.executable, os.path.join(root, "tests/bench/models_table.py"), os.path.join(PROGRAMS, "s2"),
+                               os.path.join(root, "docs/results/h200-models.jsonl"), mode], capture_output=True, text=True, timeout=100, check=True).stdout.splitlines()
+        with open(os.path.join(root, page), encoding="utf-8") as file:
+            shown = file.read().splitlines()
+        near(f"{page}: rows of whole models", float(len(rows) >= 14), 1.0)
+        for row in rows:
+            near(f"{page} does not have this row of today (make table-models MODE={mode}): {row}", float(row in shown), 1.0)
+
+
 def check_beaten():
     """What wins by what it gives up alone, and what does not fit, is not called best."""
     for words, said in (
@@ -808,6 +821,7 @@ with tempfile.TemporaryDirectory() as folder:
         check_options(prices)
     check_worth()
     check_models()
+    check_whole_models()
     check_beaten()
     check_thinned()
     check_spellings()

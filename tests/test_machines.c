@@ -92,14 +92,14 @@ static double number_in(const char *row, const char *key, double otherwise)
     return value != NULL ? strtod(value, NULL) : otherwise;
 }
 
-/* Our own kernels in one graph, dealt out as numbered; the host of the others takes longer than the GPU, or cuDNN
- * runs attention. */
+/* Our own kernels in one graph, dealt out as numbered; the host of the others takes longer than the GPU, or
+ * somebody else's kernels run attention. */
 static bool is_predicted(const char *row)
 {
     char way[80];
     text_in(row, "way", way);
     return value_in(row, "kernels_s") != NULL && strstr(way, "cuDNN") == NULL &&
-           strstr(way, "no graph") == NULL && strstr(way, "by work") == NULL;
+           strstr(way, "CuTe") == NULL && strstr(way, "no graph") == NULL && strstr(way, "by work") == NULL;
 }
 
 static s2_pattern pattern_of(s2_arena *arena, const char *row, const s2_net *net)

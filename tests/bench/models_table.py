@@ -1,6 +1,6 @@
 """What tests/bench/models.py measured, beside what `s2 sim` predicts today: a table in Markdown.
 
-usage: models_table.py S2 ROWS.jsonl      S2: the program. Measured is the median; rows that failed or are of an older form are left out, and the last
+usage: models_table.py S2 ROWS.jsonl [lead|each]      S2: the program; lead: README.md's table, each: docs/python.md's. Measured is the median; rows that failed or are of an older form are left out, and the last
 of those with the same name counts."""
 import json
 import subprocess
@@ -59,10 +59,72 @@ def parts(row, sim):
     return ", ".join(f"{kind} {row['kernels_s'].get(kind, 0.0) * 1e3:.1f} ({found[kind]:.1f})" for kind in found)
 
 
+# What the pages show: a name, figure, model, tokens, batch of the pattern and of dense attention, GPUs.
+LEAD = (("Llama-3.1-8B's shape, prefill of 32k", "prefill", "llama-3.1-8b", 32768, 1, 1, None),
+        ("... of 128k", "prefill", "llama-3.1-8b", 131072, 1, 1, None),
+        ("a token each of 30 sequences at 32k, as one graph", "decode", "llama-3.1-8b", 32768, 30, 30, None),
+        ("tokens a second at 32k, the largest batch of each: 30, 193", "decode", "llama-3.1-8b", 32768, 193, 30, None),
+        ("... at 128k: 7, 57", "decode", "llama-3.1-8b", 131072, 57, 7, None),
+        ("Phi-3-small's shape, prefill of 32k", "prefill", "phi-3-small", 32768, 1, 1, None),
+        ("tokens a second of it at 32k: 30, 195", "decode", "phi-3-small", 32768, 195, 30, None),
+        ("... at 128k: 7, 56", "decode", "phi-3-small", 131072, 56, 7, None),
+        ("a training step of Llama-3.1-8B's shape at 8k, recomputed", "train", "llama-3.1-8b", 8192, 1, 1, None),
+        ("... at 16k", "train", "llama-3.1-8b", 16384, 1, 1, None),
+        ("a training step of a 1.3B shape at 8k", "train", "1.3b", 8192, 1, 1, None),
+        ("... at 32k", "train", "1.3b", 32768, 1, 1, None),
+        ("two GPUs: prefill of 32k", "prefill", "llama-3.1-8b", 32768, 1, 1, 2),
+        ("two GPUs: a token each of 16", "decode", "llama-3.1-8b", 32768, 16, 16, 2))
+EACH = tuple((*row[:4], batch, *row[5:]) for row in LEAD if row[6] is None for batch in sorted({row[4], row[5]}))
+DENSE = {"dense cuDNN": "cuDNN", "dense FA-CuTe": "FA-CuTe", "dense": "ours"}
+
+
+def find(rows, figure, model, tokens, batch, ranks, way):
+    wanted = (figure, model, tokens, batch, ranks, way)
+    return next((row for row in rows if tuple(row.get(name) for name in ("figure", "model", "tokens", "batch", "ranks", "way")) == wanted), None)
+
+
+def lead(program, rows, folder):
+    """The best dense attention beside the pattern, and how much of the predicted saving arrived."""
+    for label, figure, model, tokens, batch, dense_batch, ranks in LEAD:
+        rates = "tokens a second" in label or label.startswith("... at 128k")
+        rivals = [row for way in DENSE if (row := find(rows, figure, model, tokens, dense_batch, ranks, way))]
+        best, own = min(rivals, key=lambda row: row["s"]), find(rows, figure, model, tokens, batch, ranks, "pattern")
+        said = [end_to_end(row, predicted(program, row, folder)) for row in (best, own)]
+        if rates:
+            took, said = [row["tokens_per_s"] for row in (best, own)], [row["batch"] / one for row, one in zip((best, own), said)]
+            shown, guessed = [f"{one:.0f}" for one in took], [f"{one:.0f}" for one in said]
+        else:
+            took, ms = [row["s"] for row in (best, own)], best["s"] < 0.1
+            shown = [f"{one * 1e3:.1f} ms" if ms else f"{one:.2f} s" for one in took]
+            guessed = [f"{one * 1e3:.1f}" if ms else f"{one:.2f}" for one in said]
+        arrived = (took[0] - took[1]) / (said[0] - said[1])
+        yield f"| {label} | {shown[0]} ({DENSE[best['way']]}) | {shown[1]} | {', '.join(guessed)} | {arrived:.0%} |".replace("%", " %")
+
+
+def each(program, rows, folder):
+    """Everybody's seconds, and the memory of the last two."""
+    seen = set()
+    for label, figure, model, tokens, batch, _, ranks in EACH:
+        found = [find(rows, figure, model, tokens, batch, ranks, way) for way in (*DENSE, "pattern")]
+        if (figure, model, tokens, batch) in seen or not any(found):
+            continue
+        seen.add((figure, model, tokens, batch))
+        guessed = [predicted(program, row, folder) if row else None for row in (next((one for one in found[:3] if one), None), found[3])]
+        said = [f"{end_to_end(row, sim):.4g}" if row else "" for row, sim in zip((next((one for one in found[:3] if one), None), found[3]), guessed)]
+        memory = ", ".join(f"{row.get('used_gib') or row['peak_gib']:.1f}" for row in found[2:] if row)
+        what = {"prefill": "prefill", "decode": f"a token each of {batch}", "train": "training step"}[figure]
+        took = [f"{row['s']:.4g}" if row else "" for row in found]
+        yield f"| {model}, {what}, {tokens // 1024}k | {' | '.join(took)} | {' | '.join(said)} | {memory} |"
+
+
 def main():
-    program, path = sys.argv[1:3]
+    program, path, *mode = sys.argv[1:]
     with open(path) as file:
         rows = latest(map(json.loads, file))
+    if mode:
+        with tempfile.TemporaryDirectory() as folder:
+            print("\n".join({"lead": lead, "each": each}[mode[0]](program, rows, folder)))
+        return
     print("| what | tokens | batch | way | measured | longest | predicted | off by | memory, GiB | ms of a run by kind of kernel (predicted) |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
