@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "judge/handover.h"
 #include "judge/s2_kernel_plug.h"
 #include "judge/validate.h"
 #include "pattern/blocks.h"
@@ -265,9 +266,13 @@ static s2_status prepare(s2_device *device, const s2_attn_problem *problem, void
 
 static s2_status run(s2_device *device, const s2_attn_problem *problem, void *state, s2_diag *why)
 {
-    (void)device;
     (void)state;
-    return in_child(compute, problem, why);
+    const uint64_t inputs = s2_handover_inputs(device, problem);
+    S2_TRY(in_child(compute, problem, why));
+    if (inputs != s2_handover_inputs(device, problem))
+        return s2_diag_set(why, S2_ECUDA, S2_OUTCOME_OUT_OF_BOUNDS, 0, 0,
+                           "%s changed what it may only read: an input tensor", plug.name);
+    return S2_OK;
 }
 
 static s2_status time_there(s2_device *device, const s2_attn_problem *problem, void *state, int32_t n,

@@ -57,6 +57,12 @@ expect 1 "not_repeatable" VARIES.so --dtype fp32
 expect 1 "head 1: dV of key 0 lacks query 0" ONCE.so --phase train --dtype fp32
 expect 1 "symptom   leaves the gradients of query head 1 out of KV head 0, which other heads share" ONCE.so --phase train
 expect 1 "symptom   puts the gradients of query head 1 into KV head 1, its own is 0" GROUPED.so --phase train
+sed 's/^    \*lse_of(p, seq, head, q) = sum > 0/    ((char *)p->v.data)[3] = 18;\n&/' mine.c >scribbles.c
+build scribbles.so "" scribbles.c
+expect 1 "changed what it may only read: an input tensor" scribbles.so
+sed 's/^        put(p, &p->d_q, to + d, d_q\[d\]);/        { put(p, \&p->d_q, to + d, d_q[d]); put(p, \&p->o, o_at + d, 7); }/' mine.c >o.c
+build o.so "" o.c
+expect 1 "changed what it may only read: an input tensor" o.so --phase train
 sed 's/logf(sum) : -INFINITY/logf(sum) : 0/' mine.c >empty.c
 build empty.so "" empty.c
 sed 's/^#ifdef LOG2/#if LOG2 == 1\n    if (head == 1)/' mine.c >one.c
@@ -182,7 +188,7 @@ EOF
     expect 1 "launch_failed: fake ended without an answer: signal 6" "python3 fake.py crash"
     expect 1 "launch_failed: fake ended without an answer: exit code 3" "python3 fake.py leave"
     expect 1 "timeout: fake gave no answer: within 6 s" "python3 fake.py hang" --timeout 6
-    expect 1 "bad_reply: fake answers what is no line" "python3 fake.py nonsense"
+    expect 1 "bad_reply: fake answers with a line that is not of the protocol" "python3 fake.py nonsense"
     expect 1 "bad_reply" "python3 fake.py list"
     expect 1 "bad_reply" "python3 fake.py twice"
     expect 1 "bad_reply" "python3 fake.py endless"
