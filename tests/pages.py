@@ -20,7 +20,7 @@ LIMIT = re.compile(r"(?:\+-|±) ?\d|\boff by \d|\berrors? (?:of )?up to|(?<!mean
 # What may stand behind a number with a decimal point: a unit, or what it is a share or a multiple of.
 UNIT = re.compile(r" ?(?:us|ms|s|min|h|B|[KMGTP]iB|GB|%|x|MHz|[kMGTPE]?FLOP|tokens|blocks|steps|key blocks|times|of (?:dense|the|all|causal)|"
                   r"executed|exponentials|nats|\* 10\^9 weights|different)(?!\w)| ?[kMGTPE] (?:executed|exponentials|steps|key blocks)")
-NAMED = re.compile(r"(?:ratio of|recall|error|allowed|LSE|scores capped at|(?:density|unread|dilution|imbalance|depth)(?:   |: [\d.]+ against|:)) $")
+NAMED = re.compile(r"(?:ratio of|recall|error|allowed|LSE|scores capped at|(?:density|unread|dilution|fading|imbalance|depth)(?:   |: [\d.]+ against|:)) $")
 # Columns carry their names above them, and a label of this page its quantity.
 LABEL = re.compile(r"^ +tokens of output a s ")
 
@@ -139,9 +139,9 @@ def check_records(rng):
     at = ("--len", str(power(rng, 8192)), "--batch", str(power(rng, 64)))
     gpu = os.path.join(folder, "any.txt")
     check("s2", "search", space, *at, "--phase", rng.choice(["prefill", "decode", "prefill,decode", "train"]), *rng.choice([(), ("--bounds",)]))
-    check("s2", "search", space, *at, "--no-db", "--gpu", gpu, "--minimize", "us,density,depth,dilution")
+    check("s2", "search", space, *at, "--no-db", "--gpu", gpu, "--minimize", "us,density,depth,dilution,hops,fading")
     check("s2", "search", space, *at, "--no-db", "--at-most", "us=" + rng.choice(["0.000001us", "900h", "5ms"][::2]))
-    for view in ("bench", "designs", "design", "compare", "pareto", "record", "runs"):
+    for view in ("bench", "designs", "design", "compare", "pareto", "record", "runs", "reach"):
         note_words("s2 tui --dump " + view, run("s2", "tui", "--dump", view).stdout)
     for words in (("ls",), ("ls", "--columns", "us,kv_bytes,unread,density,error_pct"), ("pareto",), ("ls", "--format", "csv")):
         check("s2", *words, sentences=False)
