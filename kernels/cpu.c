@@ -189,16 +189,23 @@ static void scale_row(const s2_attn_problem *p, float *s)
         s[key] *= scale;
 }
 
-/* Fold one row of scores into the running softmax; the row becomes its weights. */
+/*
+ * Fold one row of scores into the running softmax; the row becomes its weights. Comparisons and exponentials pass over
+ * what is no number, so that it is looked for: then the row's sum is none, and no output of it will be one.
+ */
 static void fold_row(s2_cpu_scratch *at, int32_t row)
 {
     float *const s = &at->s[row * TILE];
     float peak = at->peak[row];
+    int32_t n_odd = 0;
     for (int32_t key = 0; key < TILE; key++) {
+        n_odd += s[key] != s[key];
         peak = s[key] > peak ? s[key] : peak;
     }
     at->decay[row] = 1.0f;
-    if (peak == -INFINITY) {
+    if (n_odd > 0 || peak == INFINITY)
+        at->sum[row] = NAN;
+    if (n_odd > 0 || peak == INFINITY || peak == -INFINITY) {
         memset(s, 0, TILE * sizeof *s);
         return;
     }
@@ -255,7 +262,7 @@ static void add_sink(const s2_cpu_tile *tile, int32_t dim, s2_cpu_scratch *at)
 {
     const s2_attn_problem *const p = tile->problem;
     const float sink = p->sinks ? p->sink[tile->head] * LOG2_E : -INFINITY;
-    for (int32_t row = tile->row_begin; row < tile->row_end && sink > -INFINITY; row++) {
+    for (int32_t row = tile->row_begin; row < tile->row_end && sink != -INFINITY; row++) {
         const float peak = fmaxf(at->peak[row], sink);
         const float keep = at->peak[row] > -INFINITY ? exp2f(at->peak[row] - peak) : 0.0f;
         for (int32_t d = 0; d < p->head_dim; d++)
@@ -271,12 +278,12 @@ static void store_tile(const s2_cpu_tile *tile, int32_t dim, const s2_cpu_scratc
     for (int32_t row = tile->row_begin; row < tile->row_end; row++) {
         const int64_t q_tok = tile->begin + row - tile->q_off;
         const int64_t o_at = s2_tensor_at(&p->o, p->q_begin_tok, tile->item->seq, q_tok, tile->head);
-        const float inverse = at->sum[row] > 0.0f ? 1.0f / at->sum[row] : 0.0f;
+        const float inverse = at->sum[row] == 0.0f ? 0.0f : 1.0f / at->sum[row];
         for (int32_t d = 0; d < p->head_dim; d++)
             s2_float_store(p->o.data, p->dtype, o_at + d, at->o[row * dim + d] * inverse);
         const double lse = (double)at->peak[row] * 0.693147180559945309 + log((double)at->sum[row]);
         p->lse.data[s2_rows_at(&p->lse, p->q_begin_tok, tile->item->seq, q_tok, tile->head)] =
-            at->sum[row] > 0.0f ? (float)lse : -INFINITY;
+            at->sum[row] == 0.0f ? -INFINITY : (float)lse;
     }
 }
 

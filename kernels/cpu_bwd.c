@@ -128,7 +128,7 @@ static void load_queries(const s2_attn_problem *p, s2_bwd_rows rows, int32_t dim
         for (int32_t d = 0; d < p->head_dim; d++)
             at->delta[row] += d_o[(int64_t)row * dim + d] *
                               s2_float_load(p->o.data, p->dtype, o_at + (row - rows.from) * p->o.tok + d);
-        if (lse > -INFINITY)
+        if (lse != -INFINITY)
             at->lse[row] = lse;
         else
             at->delta[row] = 0.0f;
@@ -327,7 +327,7 @@ static double sink_of_item(const s2_attn_problem *p, const s2_plan_item *item, i
         for (int32_t d = 0; d < p->head_dim; d++)
             delta += s2_float_load(p->d_o.data, p->dtype, d_o_at + d) *
                      s2_float_load(p->o.data, p->dtype, o_at + d);
-        if (p->sink[head] > -INFINITY)
+        if (p->sink[head] != -INFINITY)
             sum += (double)(expf(p->sink[head] - p->lse.data[lse_at + row]) * delta);
     }
     return sum;

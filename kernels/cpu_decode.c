@@ -97,7 +97,9 @@ static void fold_slab(const s2_attn_problem *p, uint32_t bits, const float *q, c
         s[key] = -INFINITY;
         if ((bits >> key & 1u) != 0)
             s[key] = score_of(p, q, k + key * dim);
-        peak = s[key] > peak ? s[key] : peak;
+        peak = s[key] > peak || isnan(s[key]) ? s[key] : peak;
+        if (isnan(peak))
+            break; /* no weight of the row will be a number */
     }
     if (peak > row[dim] && row[dim] != -INFINITY) {
         const float decay = expf(row[dim] - peak);
@@ -163,14 +165,14 @@ static void store_row(const s2_attn_problem *p, const s2_decode_list *list, int3
     const int32_t dim = p->head_dim, group = p->n_heads / p->n_kv_heads;
     const int32_t head = list->kv_head * group + row % group;
     const float sink = p->sinks ? p->sink[head] : -INFINITY, peak = fmaxf(from[dim], sink);
-    const float keep = from[dim] > -INFINITY ? expf(from[dim] - peak) : 0.0f;
-    const float sum = from[dim + 1] * keep + (sink > -INFINITY ? expf(sink - peak) : 0.0f);
-    const float inverse = sum > 0.0f ? keep / sum : 0.0f;
+    const float keep = from[dim] == -INFINITY ? 0.0f : expf(from[dim] - peak);
+    const float sum = from[dim + 1] * keep + (sink == -INFINITY ? 0.0f : expf(sink - peak));
+    const float inverse = sum == 0.0f ? 0.0f : keep / sum;
     const int64_t at = query_at(p, &p->o, list, row);
     for (int32_t d = 0; d < dim; d++)
         s2_float_store(p->o.data, p->dtype, at + d, from[d] * inverse);
     p->lse.data[s2_rows_at(&p->lse, p->q_begin_tok, list->seq, row / group, head)] =
-        sum > 0.0f ? (float)((double)peak + log((double)sum)) : -INFINITY;
+        sum == 0.0f ? -INFINITY : (float)((double)peak + log((double)sum));
 }
 
 static void one_part(const s2_decode_job *job, int32_t part)

@@ -119,9 +119,9 @@ static void answer(const s2_row_data *data, s2_oracle_row *row)
         peak = fmax(peak, row->score[n]);
     for (int32_t n = 0; n < row->n_keys; n++)
         sum += row->weight[n] = exp(row->score[n] - peak);
-    if (row->sink > -INFINITY)
+    if (row->sink != -INFINITY)
         sum += exp(row->sink - peak);
-    row->lse = peak > -INFINITY ? peak + log(sum) : -INFINITY;
+    row->lse = sum == 0.0 ? -INFINITY : peak + log(sum);
     double *const o = row->o, value_peak = 0.0;
     memset(o, 0, (size_t)p->head_dim * sizeof *o);
     for (int32_t n = 0; n < row->n_keys; n++) {
@@ -178,9 +178,9 @@ static void rounded_answer(const s2_row_data *data, s2_tolerance tolerance, s2_o
         sum += weight;
         row->weight[n] = (double)(tolerance != S2_TOL_EXACT ? s2_round_to(dtype, weight) : weight);
     }
-    if (row->sink > -INFINITY)
+    if (row->sink != -INFINITY)
         sum += expf((float)row->sink - peak);
-    row->rounded_lse = peak > -INFINITY ? (double)(peak + logf(sum)) : -INFINITY;
+    row->rounded_lse = sum == 0.0f ? -INFINITY : (double)(peak + logf(sum));
     memset(row->rounded, 0, (size_t)p->head_dim * sizeof *row->rounded);
     for (int32_t n = 0; n < row->n_keys; n++) {
         const float weight = (float)row->weight[n];

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kernels/oracle.h"
 #include "kernels/float16.h"
 #include "kernels/kernel.h"
 #include "judge/probe.h"
@@ -152,6 +153,105 @@ static void the_cpu_kernel_agrees_with_the_reference_on_drawn_patterns(void **st
         s2_arena_release(&reference.arena);
     }
     print_message("# s2: cpu against ref_f64 in f32: worst error %.2g\n", worst);
+    s2_device_close(&device);
+}
+
+/* ------------------------------------------------------------------ what is no number */
+
+typedef enum s2_spoil { SPOIL_QUERY, SPOIL_KEY, SPOIL_SINK, N_SPOILS } s2_spoil;
+
+/* Whether the softmax of a row, which reads a key, has the number at `where` (an element of Q or K, or a head) in it. */
+static bool has_in_it(const s2_setup *setup, s2_spoil spoil, int64_t where, int32_t q_tok, int32_t head,
+                      const s2_oracle_row *row)
+{
+    const s2_attn_problem *const p = &setup->problem;
+    const int32_t kv_head = head / (p->n_heads / p->n_kv_heads);
+    if (spoil == SPOIL_SINK)
+        return head == where;
+    if (spoil == SPOIL_QUERY)
+        return where / p->head_dim == (int64_t)q_tok * p->n_heads + head;
+    bool found = false;
+    for (int32_t n = 0; n < row->n_keys; n++)
+        found = found || where / p->head_dim == (int64_t)row->keys[n] * p->n_kv_heads + kv_head;
+    return found;
+}
+
+static void compare_spoiled(const s2_setup *clean, const s2_setup *spoiled, s2_spoil spoil, int64_t where,
+                            const char *what)
+{
+    const s2_attn_problem *const p = &spoiled->problem;
+    s2_oracle_row row = {0};
+    for (int32_t q_tok = 0; q_tok < spoiled->plan.seqs[0].q_tok; q_tok++)
+        for (int32_t head = 0; head < p->n_heads; head++) {
+            assert_int_equal(s2_oracle_eval(&clean->problem, 0, q_tok, head, S2_TOL_EXACT, &row), S2_OK);
+            if (row.n_keys == 0)
+                continue;
+            const bool hit = has_in_it(clean, spoil, where, q_tok, head, &row);
+            const int64_t at = s2_tensor_at(&p->o, NULL, 0, q_tok, head),
+                          lse_at = s2_rows_at(&p->lse, NULL, 0, q_tok, head);
+            bool good = hit ? isnan(p->lse.data[lse_at])
+                            : memcmp(&p->lse.data[lse_at], &clean->problem.lse.data[lse_at], 4) == 0;
+            for (int32_t d = 0; d < p->head_dim; d++) {
+                const float was = s2_float_load(clean->problem.o.data, p->dtype, at + d),
+                            is = s2_float_load(p->o.data, p->dtype, at + d);
+                good = good && (hit ? isnan(is) : is == was);
+            }
+            if (!good)
+                fail_msg("%s: query %d, head %d %s", what, q_tok, head,
+                         hit ? "hides what is no number" : "has what it does not read");
+        }
+    s2_oracle_row_release(&row);
+}
+
+static void set_up_spoiled(s2_setup *setup, const s2_kernel *kernel, const s2_pattern *pattern,
+                           s2_plan_seq seq, s2_pass pass)
+{
+    set_up(setup, kernel, pattern, seq, S2_F32);
+    setup->problem.pass = pass;
+    setup->problem.sinks = true;
+    setup->problem.sink = fill(&setup->arena, pattern->n_heads, S2_F32, 6);
+}
+
+/* A query, key or sink that is no number, or infinite, leaves no number in the rows that have it, and changes no other. */
+static void what_is_no_number_is_not_hidden(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(31);
+    static const int32_t blocks[] = {16, 64};
+    const struct {
+        const s2_kernel *kernel;
+        s2_pass pass;
+    } kernels[] = {{&s2_kernel_cpu, S2_PASS_FORWARD},
+                   {&s2_kernel_ref_f64, S2_PASS_FORWARD},
+                   {&s2_kernel_cpu_decode, S2_PASS_DECODE}};
+    s2_device *device = open_cpu();
+    for (int64_t number = 0; number < s2_test_cases(36); number++) {
+        char what[96];
+        s2_gen gen = {.rng = {seed + (uint64_t)number}, .arithmetic = number % 2 == 0, .causal = true};
+        s2_setup clean = {0}, spoiled = {0};
+        const s2_pattern *const pattern = s2_gen_pattern(&gen, &clean.arena, 4, 2, 8, blocks[number / 2 % 2]);
+        const size_t which = (size_t)number % 3;
+        const s2_spoil spoil = (s2_spoil)(number / 3 % N_SPOILS);
+        const int32_t k_tok = (int32_t)s2_gen_in(&gen, 20, 200);
+        const s2_plan_seq seq = {which == 2 ? 5 : k_tok, k_tok};
+        set_up_spoiled(&clean, kernels[which].kernel, pattern, seq, kernels[which].pass);
+        set_up_spoiled(&spoiled, kernels[which].kernel, pattern, seq, kernels[which].pass);
+        float *const data[N_SPOILS] = {spoiled.problem.q.data, spoiled.problem.k.data,
+                                       (float *)(uintptr_t)spoiled.problem.sink};
+        const int64_t n[N_SPOILS] = {(int64_t)seq.q_tok * 4 * 8, (int64_t)k_tok * 2 * 8, 4};
+        const int64_t where = s2_gen_in(&gen, 0, n[spoil] - 1);
+        data[spoil][where] = number % 4 == 0 && spoil == SPOIL_SINK ? INFINITY : NAN;
+        snprintf(what, sizeof what, "S2_SEED=%llu: %s, %s", (unsigned long long)(seed + (uint64_t)number),
+                 kernels[which].kernel->traits->name,
+                 spoil == SPOIL_QUERY ? "a query"
+                 : spoil == SPOIL_KEY ? "a key"
+                                      : "a sink");
+        run_once(device, kernels[which].kernel, &clean.problem);
+        run_once(device, kernels[which].kernel, &spoiled.problem);
+        compare_spoiled(&clean, &spoiled, spoil, where, what);
+        s2_arena_release(&clean.arena);
+        s2_arena_release(&spoiled.arena);
+    }
     s2_device_close(&device);
 }
 
@@ -411,6 +511,7 @@ int main(void)
         cmocka_unit_test(sixteen_bit_types_round_trip_and_round_to_even),
         cmocka_unit_test(inputs_have_mean_zero_and_variance_one),
         cmocka_unit_test(the_cpu_kernel_agrees_with_the_reference_on_drawn_patterns),
+        cmocka_unit_test(what_is_no_number_is_not_hidden),
         cmocka_unit_test(kernels_are_found_by_name_and_chosen_by_rank),
         cmocka_unit_test(a_sound_kernel_is_acquitted_with_every_pair_compared),
         cmocka_unit_test(needles_convict_a_kernel_that_reads_more_or_less),
