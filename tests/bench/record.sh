@@ -33,6 +33,7 @@ backward|80|200|jsonl|gradients that have a goal, deterministic and fused, to de
 backward-peers|70|200|jsonl|gradients of cuDNN and FlashAttention-2, interleaved with ours
 decode|40|120|jsonl|decode steps to 1M tokens and to a batch of 128, contiguous keys
 decode-evicted|35|120|jsonl|the same from evicted caches
+decode-e4m3|40|120|jsonl|the same over keys and values in e4m3
 decode-peers|60|200|jsonl|dense decoding by cuDNN and FlashAttention-2, interleaved with ours
 quest|15|60|jsonl|pages that the query chooses, beside the same number of pages unchosen
 generation|40|150|jsonl|131 071 tokens one by one through an evicting cache
@@ -50,7 +51,7 @@ backward-rest|60|200|jsonl|the other rows of gradients
 # Steps whose figures are compared with one another, or that read one another's rows, stay on one card.
 families='forward,forward-peers,backward,backward-peers
 designed,held-out,constants,counters
-decode,decode-evicted,decode-peers,quest,generation
+decode,decode-evicted,decode-e4m3,decode-peers,quest,generation
 search
 kcheck
 campaign
@@ -146,6 +147,7 @@ run_step() {
     backward-rest) bench --phase=backward --only=$REST ;;
     decode) decode --only=phi3,L8V16,dense ;;
     decode-evicted) decode --only=phi3,L8V16 --cached ;;
+    decode-e4m3) decode --only=phi3,L8V16,dense --kv-dtype=e4m3 ;;
     decode-peers) peers decode ;;
     quest) decode --only=quest,dense --tok=4k,32k,128k ;;
     generation) "$build/s2" validate --no-db --device gpu --json --phase decode --len 128k --steps 131071 --runs 20 "$PHI3_KV" ;;

@@ -156,6 +156,10 @@ if command -v python3 >/dev/null; then
     python3 "$here/tests/bench/table.py" --into="$work/page.md" decode:"$work/rows.jsonl" "$evicted" >"$work/said" 2>&1
     [ "$(diff "$work/page.md" "$here/docs/kernels.md" | grep -c '^[<>]')" -eq 2 ] && in_file '| 77.8 |' "$work/page.md"
     verdict "a changed row changes its line alone"
+    grep '"e4m3"' "$rows/h200-decode-e4m3.jsonl" >"$work/eight.jsonl"
+    python3 "$here/tests/bench/table.py" --into="$work/page.md" decode:"$work/eight.jsonl" decode:"$rows/h200-decode.jsonl" "$evicted" >"$work/said" 2>&1
+    [ -s "$work/eight.jsonl" ] && [ "$(diff "$work/page.md" "$here/docs/kernels.md" | grep -c '^[<>] |')" -eq 0 ]
+    verdict "steps over e4m3 do not stand among those over 16 bits"
 fi
 
 # ------------------------------------------------------------------ two builds

@@ -79,11 +79,16 @@ class Run:
     def decode(self, pattern, batch, n_tok, **wanted):
         wanted = {"q_tok": 1, "cache": "contiguous", "kv_heads": None, **wanted}
         for row in self.rows:
-            if row["row"] == "decode" and "us" in row and (row["pattern"], row["batch"], row["n_tok"]) == (pattern, batch, n_tok) and \
+            if row["row"] == "decode" and "us" in row and stored_in(row) == "bf16" and (row["pattern"], row["batch"], row["n_tok"]) == (pattern, batch, n_tok) and \
                     all(value is None or row.get(key) == value for key, value in wanted.items()):
                 self.used.append(row)
                 return row
         return None
+
+
+def stored_in(row):
+    """The type of keys and values; rows that are older than the choice do not name it."""
+    return row.get("kv_dtype", "bf16")
 
 
 def length(n_tok):
@@ -166,10 +171,10 @@ def show_backward(run, out):
 def show_decode(run, out):
     """Rows of bench_decode: launches replayed from a graph, caches that rotate past the last level."""
     evicted = {(row["pattern"], row["kv_heads"], row["batch"], row["n_tok"], row["q_tok"]): row for row in run.of_kind("decode")
-               if row.get("cache") == "evicted" and "us" in row}
+               if row.get("cache") == "evicted" and "us" in row and stored_in(row) == "bf16"}
     lines, seen = [], set()
     for row in run.of_kind("decode"):
-        if "us" not in row or row["cache"] != "contiguous" or row.get("select_pages", 0):
+        if "us" not in row or row["cache"] != "contiguous" or row.get("select_pages", 0) or stored_in(row) != "bf16":
             continue
         key = (row["pattern"], row["kv_heads"], row["batch"], row["n_tok"], row["q_tok"])
         if key in seen:
@@ -181,6 +186,21 @@ def show_decode(run, out):
                       f"{row['strict_us']:.1f}", f"{other['us']:.1f}" if other else "-"))
     table(("decode", "heads", "batch x length", "queries", "K and V, MB", "us, early", "TB/s", "over the read rate", "us, strict",
            "us, early, evicted cache"), lines, out)
+
+
+def show_eight_bits(run, out):
+    """Steps over e4m3 beside the same over 16 bits."""
+    plain = {(row["pattern"], row["kv_heads"], row["batch"], row["n_tok"], row["q_tok"]): row for row in run.of_kind("decode")
+             if row.get("cache") == "contiguous" and "us" in row and stored_in(row) == "bf16" and not row.get("select_pages", 0)}
+    lines = []
+    for row in run.of_kind("decode"):
+        other = plain.get((row["pattern"], row["kv_heads"], row["batch"], row["n_tok"], row["q_tok"])) if "us" in row else None
+        if stored_in(row) != "e4m3" or other is None:
+            continue
+        lines.append((row["pattern"], f"{row['heads']}/{row['kv_heads']}", f"{row['batch']} x {length(row['n_tok'])}", str(row["q_tok"]),
+                      f"{other['us']:.1f}", f"{row['us']:.1f}", f"{other['us'] / row['us']:.2f}", f"{row['over_ceiling']:.3f}"))
+    table(("decode", "heads", "batch x length", "queries", "bf16, us", "e4m3, us", "times as many tokens", "e4m3 over the read rate"),
+          lines, out)
 
 
 def show_quest(run, out):
@@ -391,7 +411,7 @@ def show_goals(run, out):
 
 
 SECTIONS = collections.OrderedDict(
-    ceilings=show_ceilings, forward=show_forward, backward=show_backward, decode=show_decode, quest=show_quest, peers=show_peers,
+    ceilings=show_ceilings, forward=show_forward, backward=show_backward, decode=show_decode, eight_bits=show_eight_bits, quest=show_quest, peers=show_peers,
     goals=show_goals, campaign=show_campaign, needles=show_needles, search=show_search, failures=show_failures, steps=show_steps)
 
 
