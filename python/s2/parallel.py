@@ -1,4 +1,4 @@
-"""Tensor parallelism: which heads of a pattern each GPU of several has, and what they read.
+"""Tensor parallelism: which heads of a pattern each GPU of several has, and what they read. Context parallelism: which tokens.
 
 With torch.distributed a layer of rank `rank` is its own rows of the projections, attention with its own pattern, and one sum over ranks:
 
@@ -6,22 +6,34 @@ With torch.distributed a layer of rank `rank` is its own rows of the projections
     q = F.linear(x, share.take(w_q, layer)); k = F.linear(x, share.take(w_k, layer, kv=True)); ...
     o = s2.attention(q, k, v, share.pattern, layer)                     # of the rank's heads
     y = F.linear(o, share.take(w_o.t(), layer).t()); torch.distributed.all_reduce(y)
+
+With one sequence cut between ranks, each has the queries and keys of its own tokens, and is sent those earlier keys that its queries read:
+
+    context = s2.parallel.Context(pattern, rank, s2.parallel.cut(pattern, ranks, length))
+    q, k, v = ...                                                       # of tokens context.begin to context.end
+    o = context.attention(q, k, v, layer)                               # by all ranks at once
 """
 from __future__ import annotations
 
 from typing import Any, Optional, Sequence
 
-from ._lib import ArgumentError, flag, integer
+from ._lib import LIMIT_TOK, ArgumentError, UnsupportedError, flag, integer, integers, word
+from .attention import attention
+from .cache import Cache
 from .pattern import Pattern
+
+
+def _whole(pattern: Pattern) -> Pattern:
+    if not isinstance(pattern, Pattern):
+        raise ArgumentError(f"pattern: an s2.Pattern is wanted, not {type(pattern).__name__}")
+    return pattern
 
 
 class Share:
     """One rank's part: `pattern` has its heads alone; `heads[layer]` and `kv_heads[layer]` are their numbers in the whole."""
 
     def __init__(self, pattern: Pattern, ranks: int, rank: int, deal: Optional[Sequence[Sequence[int]]] = None) -> None:
-        if not isinstance(pattern, Pattern):
-            raise ArgumentError(f"pattern: an s2.Pattern is wanted, not {type(pattern).__name__}")
-        self.whole, self.pattern = pattern, pattern.share(ranks, rank, deal)
+        self.whole, self.pattern = _whole(pattern), pattern.share(ranks, rank, deal)
         group, each = pattern.heads // pattern.kv_heads, pattern.heads // ranks
         self.heads: list[list[int]] = []
         self.kv_heads: list[list[int]] = []
@@ -41,3 +53,105 @@ class Share:
         wanted = (self.kv_heads if kv else self.heads)[layer]
         rows = weight.reshape(count, weight.shape[0] // count, *weight.shape[1:])[wanted]
         return rows.reshape(-1, *weight.shape[1:])
+
+
+def cut(pattern: Pattern, ranks: int, length: int, by: str = "tokens") -> list[int]:
+    """Where each rank's tokens begin, and the end: multiples of the pattern's block, so that ranks have about as many tokens each, or as
+    many pairs (by="pairs": early tokens read little)."""
+    block, length = _whole(pattern).block, integer(length, "length", 1, LIMIT_TOK)
+    word(by, "by", {"tokens": 0, "pairs": 1})
+    ranks = integer(ranks, "ranks", 1, max(1, length // block))
+
+    def work(tokens: int) -> int:
+        return tokens if by == "tokens" or tokens == 0 else pattern.simulate(tokens).pairs
+
+    bounds = [0]
+    for rank in range(1, ranks):
+        low, high = bounds[-1] // block + 1, length // block - (ranks - rank)  # a block at least for each
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if work(middle * block) * ranks >= work(length) * rank else (middle + 1, high)
+        bounds.append(min(low, high) * block)
+    return [*bounds, length]
+
+
+class Context:
+    """One rank's tokens of a sequence, `begin` to `end`, and which earlier keys it is sent.
+
+    Those are what a cache holds at its first token: all that a later query may read (docs/kv-cache.md), for any length, whichever ranks there are.
+    So a rank's queries miss no key, which `prove` says of this length pair by pair, and what a rank receives is what `simulate(begin, phase="decode")`
+    says that a cache keeps.
+    """
+
+    def __init__(self, pattern: Pattern, rank: int, bounds: Sequence[int], *, page: int = 0) -> None:
+        self.pattern, self.bounds = _whole(pattern), integers(bounds, "bounds", 0, LIMIT_TOK)
+        if len(self.bounds) < 2 or self.bounds[0] != 0 or any(a >= b for a, b in zip(self.bounds, self.bounds[1:])):
+            raise ArgumentError(f"bounds: {self.bounds} does not ascend from 0")
+        if pattern.has_phases:
+            raise UnsupportedError("pattern: it reads other keys in decoding, and what a rank is sent is what a cache keeps for that")
+        self.ranks = len(self.bounds) - 1
+        self.rank = integer(rank, "rank", 0, self.ranks - 1)
+        self.begin, self.end = self.bounds[self.rank:self.rank + 2]
+        self._needs: list[dict[int, list[Any]]] = [self._held(begin, page) for begin in self.bounds[:-1]]
+
+    def _held(self, begin: int, page: int) -> dict[int, list[Any]]:
+        """For each kind of layer and KV head the keys before `begin` that a later query may read."""
+        import numpy
+
+        none = numpy.zeros(0, dtype=numpy.int64)
+        kinds = sorted(set(self.pattern.kinds()))
+        if begin == 0:
+            return {kind: [none] * self.pattern.kv_heads for kind in kinds}
+        index = Cache(self.pattern, numpy.zeros(1, numpy.float16), head_dim=1, page=page)  # for its slots alone
+        sequence = index.open()
+        index.append(sequence, begin)
+        found = {kind: [numpy.flatnonzero(numpy.array(index.slots(sequence, kind, head, 0, begin)) >= 0) for head in range(self.pattern.kv_heads)]
+                 for kind in kinds}
+        index.close()
+        return found
+
+    def _between(self, source: int, target: int, layer: int) -> list[Any]:
+        """For each KV head the keys of one rank that another is sent."""
+        begin, end = self.bounds[source:source + 2]
+        return [keys[(keys >= begin) & (keys < end)] for keys in self._needs[target][self.pattern.kinds()[layer]]]
+
+    def traffic(self, head_dim: int, itemsize: int, batch: int = 1) -> list[list[int]]:
+        """Bytes of K and V from each rank to each, over all layers; gradients take the same way back."""
+        each = 2 * integer(head_dim, "head_dim", 1) * integer(itemsize, "itemsize", 1) * integer(batch, "batch", 1)
+        return [[each * sum(len(keys) for layer in range(self.pattern.layers) for keys in self._between(source, target, layer)) if source < target else 0
+                 for target in range(self.ranks)] for source in range(self.ranks)]
+
+    def work(self) -> list[int]:
+        """Pairs that the queries of each rank read."""
+        whole = [0 if tokens == 0 else self.pattern.simulate(tokens).pairs for tokens in self.bounds]
+        return [b - a for a, b in zip(whole, whole[1:])]
+
+    def prove(self) -> None:
+        """Look at each pair that this rank's queries read, by the definition: an error where its key is not there."""
+        import numpy
+
+        group = self.pattern.heads // self.pattern.kv_heads
+        for layer in range(self.pattern.layers):
+            there = numpy.zeros((self.pattern.kv_heads, self.end), dtype=bool)
+            there[:, self.begin:] = True
+            for head, keys in enumerate(self._needs[self.rank][self.pattern.kinds()[layer]]):
+                there[head, keys] = True
+            for query in range(self.begin, self.end, 64):
+                last = min(query + 64, self.end)
+                missed = self.pattern.mask(layer, self.end, queries=(query, last)).any(1) & ~numpy.repeat(there, group, 0)
+                if missed.any():
+                    head, key = (int(one) for one in numpy.argwhere(missed)[0])
+                    raise ArgumentError(f"bounds: layer {layer}, head {head}: a query of {query} to {last} reads key {key}, which rank {self.rank} is not sent")
+
+    def attention(self, q: Any, k: Any, v: Any, layer: int = 0, *, process_group: Any = None, **options: Any) -> Any:
+        """s2.attention of this rank's queries (batch, heads, tokens, d) and its share of keys; all ranks call it at once, with torch.distributed.
+        Gradients go back to the ranks that the keys came from. `options` are s2.attention's."""
+        from .exchange import gathered
+
+        layer = integer(layer, "layer", 0, self.pattern.layers - 1)
+        for name, one in (("q", q), ("k", k), ("v", v)):
+            if getattr(one, "ndim", 0) != 4 or one.shape[2] != self.end - self.begin:
+                raise ArgumentError(f"{name}: (batch, heads, {self.end - self.begin}, d) is wanted, the tokens {self.begin} to {self.end}")
+        keys, values = gathered(k, v, [self._between(self.rank, target, layer) for target in range(self.rank + 1, self.ranks)],
+                                [self._between(source, self.rank, layer) for source in range(self.rank)], self, process_group)
+        return attention(q, keys, values, self.pattern, layer, **options)

@@ -67,6 +67,12 @@ class Fuzz(unittest.TestCase):
             of = self.attempt(s2.parallel.Share, [pattern, 2, 0, deal], {}, share)
             if of is not None:
                 self.attempt(of.take, [numpy.zeros((16, 3)), 0], {"kv": False}, 0.4)
+            bounds = self.attempt(s2.parallel.cut, [pattern, self.rng.choice([1, 2, 3]), 100], {"by": "pairs"}, share)
+            context = self.attempt(s2.parallel.Context, [pattern, 1, bounds], {"page": 0}, share)
+            if context is not None:
+                self.attempt(context.traffic, [8, 2], {"batch": 1}, share)
+                self.attempt(context.prove, [], {}, 0)
+                self.attempt(context.attention, [numpy.zeros((1, 2, 50, 8), "f4")] * 3, {"layer": 0}, 0.5)
             self.attempt(pattern.kinds, ["prefill"], {}, share)
             with tempfile.TemporaryDirectory() as folder:
                 path = os.path.join(folder, "file")

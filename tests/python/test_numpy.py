@@ -145,6 +145,42 @@ class Shares(unittest.TestCase):
             s2.Pattern("heads 4; kv-heads 2; layers all: random 2 seed 1").share(2, 0)
 
 
+class Contexts(unittest.TestCase):
+    def test_ranks_are_sent_all_that_they_read_and_what_a_cache_keeps(self):
+        rng = random.Random(11)
+        for text in [*SAMPLES, "heads 4; kv-heads 2; head-dim 16; block 16; layers 2; layers all: local 2 | stride 4 phase head+1; layers 1: columns 0,3 | local 2"]:
+            pattern = s2.Pattern(text)
+            for length in (100, 333):
+                ranks = rng.choice([1, 2, 3])
+                bounds = s2.parallel.cut(pattern, ranks, length, rng.choice(["tokens", "pairs"]))
+                for rank in range(ranks):
+                    context = s2.parallel.Context(pattern, rank, bounds)
+                    context.prove()
+                    received = sum(row[rank] for row in context.traffic(pattern.head_dim, 2))
+                    kept = pattern.simulate(context.begin, phase="decode", page=max(16, pattern.block)).kv_bytes if rank else 0
+                    self.assertEqual(received, kept)
+                self.assertEqual(sum(context.work()), pattern.simulate(length).pairs)
+                lost = context._needs[-1][0][0]
+                if len(lost):
+                    read = pattern.mask(0, length, queries=(context.begin, length))[:pattern.heads // pattern.kv_heads].any((0, 1))
+                    gone = next(key for key in lost.tolist() if read[key])
+                    context._needs[-1][0][0] = lost[lost != gone]
+                    self.assertRaisesRegex(s2.ArgumentError, f"reads key {gone}", context.prove)
+
+    def test_cuts_are_even_in_tokens_or_in_pairs(self):
+        pattern = s2.Pattern("heads 4; kv-heads 2; head-dim 16; block 64; layers all: dense")
+        self.assertEqual(s2.parallel.cut(pattern, 4, 4096), [0, 1024, 2048, 3072, 4096])
+        for ranks in (2, 4, 8):
+            work = s2.parallel.Context(pattern, 0, s2.parallel.cut(pattern, ranks, 16384, "pairs")).work()
+            self.assertLess(max(work), 1.05 * sum(work) / ranks)
+        for name, call in {"by": lambda: s2.parallel.cut(pattern, 2, 100, "x"), "ranks": lambda: s2.parallel.cut(pattern, 9, 512),
+                           "bounds": lambda: s2.parallel.Context(pattern, 0, [0, 64, 64]), "rank": lambda: s2.parallel.Context(pattern, 2, [0, 64, 128]),
+                           "head_dim": lambda: s2.parallel.Context(pattern, 0, [0, 64]).traffic(0, 2), "k": lambda: s2.parallel.Context(pattern, 0, [0, 64]).attention(
+                               numpy.zeros((1, 4, 64, 16), "f4"), numpy.zeros((1, 2, 3, 16), "f4"), None)}.items():
+            with self.subTest(name), self.assertRaisesRegex(s2.ArgumentError, name):
+                call()
+
+
 class Attention(unittest.TestCase):
     def test_outputs_are_those_of_the_mask(self):
         for text in SAMPLES:

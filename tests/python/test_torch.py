@@ -95,14 +95,75 @@ def weights():
     return torch.randn(2, 90, 64), *(torch.randn(n * 32, 64) / 8 for n in (4, 2, 2)), torch.randn(64, 4 * 32) / 11
 
 
+LONG = ["heads 4; kv-heads 2; head-dim 32; block 16; layers 3; layers all: sink 1 | local 2 | stride 4 phase kv; layers 1: dense; layers 2: local 1",
+        "heads 4; kv-heads 4; head-dim 32; block 16; layers 2; layers all: local 21t | sink 5t; layers 1: chunk 4"]
+
+
+def run_context(rank, ranks, port, by, folder):
+    """One process of a sequence that is cut: outputs, gradients, and the bytes that it sent."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks)
+    import s2.exchange
+
+    swap, sent = s2.exchange._swap, []
+    s2.exchange._swap = lambda outgoing, *rest: (sent.extend((to, one.numel() * one.element_size()) for to, one in outgoing), swap(outgoing, *rest))[1]
+    made = []
+    for number, text in enumerate(LONG):
+        pattern = s2.Pattern(text)
+        context = s2.parallel.Context(pattern, rank, s2.parallel.cut(pattern, ranks, 200, by))
+        for layer in range(pattern.layers):
+            leaves = [one[:, :, context.begin:context.end].detach().requires_grad_() for one in of_sequence(pattern, layer)]
+            sent.clear()
+            o = context.attention(*leaves, layer)
+            there = list(sent)
+            gradients = torch.autograd.grad((o * o.detach().cos()).sum(), leaves)
+            made.append((number, layer, context.begin, context.end, o.detach(), gradients, there, sum(size for _, size in sent[len(there):])))
+    torch.save(made, f"{folder}/{rank}")
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
+def of_sequence(pattern, layer):
+    torch.manual_seed(7 + layer)
+    return [torch.randn(2, heads, 200, 32) for heads in (pattern.heads, pattern.kv_heads, pattern.kv_heads)]
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
 class Ranks(unittest.TestCase):
     @unittest.skipUnless(torch.distributed.is_available() and torch.distributed.is_gloo_available(), "needs torch.distributed with gloo")
+    def test_a_sequence_cut_between_ranks_is_what_it_is_whole(self):
+        for ranks, by in ((2, "tokens"), (4, "pairs")):
+            with tempfile.TemporaryDirectory() as folder:
+                torch.multiprocessing.spawn(run_context, (ranks, free_port(), by, folder), ranks)
+                found = [torch.load(f"{folder}/{rank}") for rank in range(ranks)]
+            bytes_sent = {}
+            for parts in zip(*found):
+                number, layer = parts[0][:2]
+                pattern = s2.Pattern(LONG[number])
+                leaves = [one.requires_grad_() for one in of_sequence(pattern, layer)]
+                want = s2.attention(*leaves, pattern, layer)
+                gradients = torch.autograd.grad((want * want.detach().cos()).sum(), leaves)
+                self.assertLess((torch.cat([part[4] for part in parts], 2) - want).abs().max(), 1e-5)
+                for nth, wanted in enumerate(gradients):
+                    self.assertLess((torch.cat([part[5][nth] for part in parts], 2) - wanted).abs().max(), 1e-5)
+                self.assertEqual(sum(size for part in parts for _, size in part[6]), sum(part[7] for part in parts))  # the same way back
+                for rank, part in enumerate(parts):
+                    for to, size in part[6]:
+                        bytes_sent[number, rank, to] = bytes_sent.get((number, rank, to), 0) + size
+            for number, text in enumerate(LONG):
+                context = s2.parallel.Context(s2.Pattern(text), 0, s2.parallel.cut(s2.Pattern(text), ranks, 200, by))
+                said = {(number, a, b): size for a, row in enumerate(context.traffic(32, 4, batch=2)) for b, size in enumerate(row) if size}
+                self.assertEqual(said, {key: size for key, size in bytes_sent.items() if key[0] == number})
+
+    @unittest.skipUnless(torch.distributed.is_available() and torch.distributed.is_gloo_available(), "needs torch.distributed with gloo")
     def test_two_ranks_give_what_one_gives(self):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
         with tempfile.TemporaryDirectory() as folder:
-            torch.multiprocessing.spawn(run_rank, (2, port, TEXT, [[1, 0], [0, 1]], folder + "/o"), 2)
+            torch.multiprocessing.spawn(run_rank, (2, free_port(), TEXT, [[1, 0], [0, 1]], folder + "/o"), 2)
             got, (x, w_q, w_k, w_v, w_o) = torch.load(folder + "/o"), weights()
         for layer in range(2):
             q, k, v = (torch.nn.functional.linear(x, w).unflatten(-1, (-1, 32)).transpose(1, 2) for w in (w_q, w_k, w_v))

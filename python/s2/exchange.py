@@ -1,0 +1,66 @@
+"""Keys and values between the ranks of a sequence, with torch.distributed; gradients go the same way back."""
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ._lib import ArgumentError
+
+
+def _swap(sent: list[tuple[int, torch.Tensor]], wanted: list[tuple[int, torch.Tensor]], group: Any) -> None:
+    """Each (rank, tensor) of the first is sent, each of the second received; none may be empty."""
+    def number(rank: int) -> int:
+        return rank if group is None else dist.get_global_rank(group, rank)
+
+    ways = [dist.P2POp(dist.isend, one, number(rank), group) for rank, one in sent] + [dist.P2POp(dist.irecv, one, number(rank), group) for rank, one in wanted]
+    for one in dist.batch_isend_irecv(ways) if ways else []:
+        one.wait()
+
+
+class _Exchange(torch.autograd.Function):
+    """(own rows, rows for later ranks) -> (own rows, rows of earlier ranks), each (2, batch, rows, d). A rank that is sent nothing has its own
+    rows here, since gradients must come by for it to wait for the others'."""
+
+    @staticmethod
+    def forward(ctx: Any, about: tuple, own: torch.Tensor, *rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ctx.about, ctx.shapes = about, [one.shape for one in rows]
+        targets, sources, group = about
+        made = [(rank, own.new_empty((2, own.shape[1], count, own.shape[3]))) for rank, count in sources]
+        _swap([(rank, one.contiguous()) for rank, one in zip(targets, rows)], made, group)
+        return (own.view_as(own), *(one for _, one in made))
+
+    @staticmethod
+    def backward(ctx: Any, d_own: torch.Tensor, *gradients: torch.Tensor) -> tuple[Any, ...]:
+        targets, sources, group = ctx.about
+        made = [(rank, d_own.new_empty(shape)) for rank, shape in zip(targets, ctx.shapes)]
+        _swap([(rank, one.contiguous()) for (rank, _), one in zip(sources, gradients)], made, group)
+        return (None, d_own, *(one for _, one in made))
+
+
+def _flat(keys: list[Any], rows: int, begin: int, device: torch.device) -> torch.Tensor:
+    """Where the keys of each KV head lie in (KV head, row)."""
+    places = [torch.from_numpy(one) - begin + head * rows for head, one in enumerate(keys)]
+    return torch.cat(places).to(device)
+
+
+def gathered(k: torch.Tensor, v: torch.Tensor, to_later: list[list[Any]], from_earlier: list[list[Any]], context: Any, group: Any) -> tuple[Any, Any]:
+    """Keys and values 0 to context.end: this rank's own, those that it is sent, and zeros, which its queries do not read."""
+    if not dist.is_initialized() or (dist.get_world_size(group), dist.get_rank(group)) != (context.ranks, context.rank):
+        raise ArgumentError(f"process_group: rank {context.rank} of {context.ranks} is wanted")
+    if k.shape != v.shape or k.shape[1] != context.pattern.kv_heads:
+        raise ArgumentError(f"k: shape {tuple(k.shape)}, and v has {tuple(v.shape)}; {context.pattern.kv_heads} KV heads are wanted")
+    batch, heads, own, d = k.shape
+    flat = torch.stack([k, v]).reshape(2, batch, heads * own, d)
+    sends = [(context.rank + 1 + nth, _flat(keys, own, context.begin, k.device)) for nth, keys in enumerate(to_later)]
+    sends = [(rank, places) for rank, places in sends if len(places)]
+    wants = [(rank, _flat(keys, context.end, 0, k.device)) for rank, keys in enumerate(from_earlier)]
+    wants = [(rank, places) for rank, places in wants if len(places)]
+    about = ([rank for rank, _ in sends], [(rank, len(places)) for rank, places in wants], group)
+    flat, *found = _Exchange.apply(about, flat, *(flat.index_select(2, places) for _, places in sends))
+    whole = torch.nn.functional.pad(flat.reshape(2, batch, heads, own, d), (0, 0, context.begin, 0)).reshape(2, batch, heads * context.end, d)
+    for (_, places), rows in zip(wants, found):
+        whole = whole.index_copy(2, places, rows)
+    whole = whole.reshape(2, batch, heads, context.end, d)
+    return whole[0], whole[1]
