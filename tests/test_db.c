@@ -858,6 +858,7 @@ static const struct {
     {"layers 4; heads 8; kv-heads 8; block 4; layers all: local 2", 4, 8, 8, 4, 256, false},
     {"layers 4; heads 8; kv-heads 4; block 4; layers all: mask \"none.npy\"", 4, 8, 4, 4, 256, false},
     {"layers 4; heads 8; kv-heads 4; block 4; this is damaged", 4, 8, 4, 4, 256, false},
+    {"layers 4; heads 8; kv-heads 4; block 4; layers all: dense; layers 3: state 4k", 4, 8, 4, 4, 256, false},
 };
 enum { N_WORTHY = sizeof WORTHY / sizeof WORTHY[0] };
 
@@ -910,6 +911,8 @@ static void worth_is_that_of_the_pattern_whatever_wrote_the_file(void **state)
                 WORTHY[at].kv_heads, WORTHY[at].block, at + 1, at + 1, (long long)WORTHY[at].len_tok);
             run_sql(path, sql);
         }
+        if (version >= 10) /* what another fit said */
+            run_sql(path, "UPDATE design SET sim_recall=0.5,sim_loss=2");
         OK(s2_db_open(path, S2_DB_WRITE, &db, &diag));
         if (version == S2_DB_SCHEMA_VERSION) {
             OK(s2_db_begin(db, &diag));
@@ -957,7 +960,7 @@ static void files_that_are_no_database_of_ours_are_refused_by_name(void **state)
         s2_db_close(&db);
         run_sql(path, "PRAGMA user_version=99");
         expect_refusal(path, (s2_db_mode)mode, S2_EDB,
-                       "written by a newer s2 (schema 99, this one knows 10)");
+                       "written by a newer s2 (schema 99, this one knows 11)");
         s2_gen_forget(path);
         db = open_new(path);
         fill(db, 20);
@@ -991,7 +994,7 @@ static void a_foreign_schema_is_not_trusted(void **state)
         fill(db, 2);
         s2_db_close(&db);
         run_sql(path, attacks[n]);
-        expect_refusal(path, S2_DB_UNTRUSTED, S2_EPARSE, "its tables are not those of schema 10");
+        expect_refusal(path, S2_DB_UNTRUSTED, S2_EPARSE, "its tables are not those of schema 11");
     }
 }
 
