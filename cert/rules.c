@@ -330,7 +330,7 @@ static bool fallback_saving(s2_cert *c, int64_t *saving)
     return sound;
 }
 
-/* Of the bodies that save most, the first in the order of phases, layers and heads. */
+/* The body that saves most; among equals the first in the order of phases, layers and heads. */
 static int32_t best_body(const s2_cert *c, const int64_t *saving)
 {
     int32_t best = -1;

@@ -33,7 +33,7 @@ static int64_t sum_of(int64_t a, int64_t b)
     return a != S2_DB_NONE && b != S2_DB_NONE && s2_add_i64(a, b, &sum) ? sum : S2_DB_NONE;
 }
 
-/* A time of one layer is none of the whole, and of the errors the largest for its tolerance counts. */
+/* A layer's time is not the whole's; the error that counts is the largest for its tolerance. */
 static void add_row(s2_db_validation *whole, const s2_db_validation *row)
 {
     whole->pairs = sum_of(whole->pairs, row->pairs);

@@ -21,7 +21,7 @@ s2_exit s2_front_list(s2_listing *listing, const s2_args *args, const s2_front_s
 /* Reduce the listing to its front, sorted by the first objective. S2_ENOMEM. */
 s2_status s2_front_leave(s2_listing *listing, const s2_front_spec *front) S2_MUST_CHECK;
 
-/* Of the designs that are left, how many violate the union, so that some key has no head that reads it. */
+/* How many of the designs that are left violate the union, so that some key has no head that reads it. */
 int32_t s2_front_holed(const s2_listing *l);
 
 #endif /* S2_CLI_FRONT_H */

@@ -78,7 +78,7 @@ static int64_t *counted(s2_search_words *words, const char *what)
     return NULL;
 }
 
-/* Where the name of a GPU, a model or a format that s2 writes is stored; NULL if it is no such name. */
+/* Where the name of a GPU, a model or a format that s2 writes is stored; NULL if it is not one. */
 static const char **named(s2_search_words *words, const char *phrase)
 {
     s2_gpu gpu;

@@ -250,7 +250,7 @@ static const s2_option VALIDATE[] = {
     {"device", 'd', "NAME", "cpu", "where the kernel runs: cpu, gpu, or gpu:N", false, false},
     {"len", 'n', "N,...", "1k",
      "context lengths in tokens; k and m multiply by 1024 and 1048576; default: 1k, or up to 4k where a "
-     "shorter context tells a head from a dense one by nothing",
+     "shorter context does not tell a head from a dense one",
      false, false},
     {"layer", 'l', "N", "auto", "one layer; auto: one of each kind of layer", false, false},
     {"kernel", 'k', "NAME", NULL,

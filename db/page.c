@@ -416,7 +416,7 @@ s2_status s2_db_priced_kinds(s2_db *db, s2_arena *arena, const s2_db_query *quer
 
 /* ---- the phase and length of prices */
 
-/* Of all prices, those of place 1 are counted: an index has them together. */
+/* Counts only prices of place 1: an index has them together. */
 static void add_all_works(s2_buf *sql)
 {
     s2_buf_puts(sql, "SELECT phase,len_tok FROM price p WHERE place=1 AND (?1 IS NULL OR phase=?1)"

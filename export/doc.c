@@ -392,7 +392,7 @@ static void watch_allocations(void)
     allocation_failed = false;
 }
 
-/* Of two readers that refuse a text, report the one that got further: it knows the format better. */
+/* Where two readers refuse a text, report the one that got further: it knows the format better. */
 static bool came_further(const s2_diag *a, const s2_diag *b)
 {
     return a->line != b->line ? a->line > b->line : a->col > b->col;

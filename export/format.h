@@ -77,7 +77,7 @@ typedef struct s2_format {
     const char *file_name; /* of the written file, when the user names a directory */
     const char
         *settings; /* the keys of --set that it knows, each the first word of its item; others are refused */
-    bool reads_bytes;  /* also reads files that are no configuration: source->doc may be NULL */
+    bool reads_bytes;  /* also reads files that are not configurations: source->doc may be NULL */
     bool fixed_length; /* what is written holds for contexts of n_tok tokens only */
     bool lossy;        /* differences are counted and reported instead of refused */
     const char *stack; /* what runs such a file, with its versions; NULL: whatever the caller builds */
@@ -142,7 +142,7 @@ void s2_language_roles(s2_buf *text, const char *before, const char *axis, int32
 /* Parse the text an importer wrote, and release it. A refusal is reported at line 1 of the foreign file. */
 s2_status s2_language_parse(const s2_source *source, s2_buf *text, s2_pattern *out) S2_MUST_CHECK;
 
-/* S2_EPARSE when the file is no configuration, or (known is false) not one of this format. */
+/* S2_EPARSE when the file is not a configuration, or (known is false) not one of this format. */
 s2_status s2_source_needs(const s2_source *source, bool known, const char *expected) S2_MUST_CHECK;
 
 /*

@@ -50,7 +50,7 @@ static void say_changed(const s2_source *source, const char *name, const char *h
             clean[0][0] != '\0' ? " of " : "", clean[0]);
 }
 
-/* Of a number that is not the pattern's, such as the longest context. */
+/* Warn of a changed number that is not the pattern's, such as the longest context. */
 static void say_edited(const s2_source *source, const char *name)
 {
     char clean[100];

@@ -49,7 +49,7 @@ struct json_t *s2_tree_scalar(const char *text);
 /* S2_EPARSE with a position; S2_ENOMEM. */
 s2_status s2_tree_hjson(const char *text, size_t n_bytes, s2_tree *tree, s2_diag *diag) S2_MUST_CHECK;
 
-/* As above. S2_EUNSUPPORTED when the text is no block mapping at all: another reader may know it. */
+/* As above. S2_EUNSUPPORTED when the text is not a block mapping at all: another reader may know it. */
 s2_status s2_tree_yaml(const char *text, size_t n_bytes, s2_tree *tree, s2_diag *diag) S2_MUST_CHECK;
 
 /*

@@ -51,12 +51,12 @@ typedef struct s2_suspect {
 typedef struct s2_tally {
     int64_t n_off;      /* columns that are not what is due */
     int64_t n_wrong;    /* pairs in those of them that are sums */
-    bool broken;        /* some are no sums */
+    bool broken;        /* some are not sums */
     bool stray;         /* something stands where nothing is due */
     double least, most; /* of a column over what is due there */
     int32_t n_suspects;
     s2_suspect suspect[N_SUSPECTS];
-    char first[120]; /* the first column that is no sum */
+    char first[120]; /* the first column that is not a sum */
 } s2_tally;
 
 typedef struct s2_pair_touch {
@@ -162,7 +162,7 @@ static void suspect(s2_pair_touch *touch, s2_gradient_kind grad, const s2_expect
                                               index / group, one->row, read};
 }
 
-/* A column that is not what is due. Returns the wrong bits; 0 where it is no sum. */
+/* A column that is not what is due. Returns the wrong bits; 0 where it is not a sum. */
 static int64_t column_is_off(s2_pair_touch *touch, s2_gradient_kind grad, const s2_expected *one, double sum)
 {
     s2_tally *const tally = &touch->tally[grad];

@@ -72,7 +72,7 @@ void s2_harness_sinks(uint64_t seed, int32_t n_heads, float *out);
 s2_status s2_harness_draw_sinks(s2_harness *harness, uint64_t seed) S2_MUST_CHECK;
 
 /*
- * Of e4m3: a stored 1 stands for k_unit and v_unit in the first KV head, in others for more, if they are to be
+ * In e4m3 a stored 1 stands for k_unit and v_unit in the first KV head, and for more in others if they are to be
  * told apart. Does nothing for other types.
  */
 s2_status s2_harness_scale(s2_harness *harness, float k_unit, float v_unit, bool apart) S2_MUST_CHECK;

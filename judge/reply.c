@@ -13,7 +13,7 @@ static void take_text(const json_t *line, const char *key, char *out, size_t cap
     s2_text_clean(out, cap, text != NULL ? text : "");
 }
 
-/* A number that does not fit int64_t becomes -1, which is no valid version or id. */
+/* A number that does not fit int64_t becomes -1, which is not a valid version or id. */
 static int64_t whole_of(const json_t *value)
 {
     const double number = json_number_value(value);

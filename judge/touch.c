@@ -356,7 +356,7 @@ static s2_status judge_outputs(s2_touch *touch, s2_diag *why)
 
 /* ------------------------------------------------------------------ the LSE */
 
-/* Of rows of two keys and more: what their LSE is times, and above, the logarithm of their keys. */
+/* By what factor, and by how much, the LSE of rows of two keys and more exceeds the logarithm of their keys. */
 typedef struct lse_range {
     double least[2], most[2];
     int32_t fewest, n_most; /* keys */

@@ -290,7 +290,7 @@ static int64_t count_bits(const uint8_t *bytes, size_t n)
     return n_set;
 }
 
-/* Of bytes [begin, end) of the row of query q: the keys after q. */
+/* Whether bytes [begin, end) of the row of query q hold a key after q. */
 static int64_t later_in_row(const header *head, const uint8_t *row, size_t begin, size_t end, size_t q)
 {
     const size_t first = head->is_packed ? (q + 1) / 8 : q + 1;

@@ -62,7 +62,7 @@ static const char *priced_as(const s2_found *found, s2_objective objective)
     return n_bounds == 0 ? "predicted" : n_bounds == found->n_designs ? "bound" : "mixed";
 }
 
-/* Of each time that is minimized, whether it is a prediction on the front. */
+/* Whether each time that is minimized is a prediction on the front. */
 static void json_priced(const s2_found *found, s2_buf *buf)
 {
     s2_json_key_begin(buf, "priced_as", '{');

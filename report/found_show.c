@@ -130,7 +130,7 @@ static void put_error(const s2_sim *sim, s2_buf *buf)
     s2_buf_puts(buf, ")");
 }
 
-/* One time against another, which is printed beside the ratio; of bounds it is no speed. */
+/* One time against another, which is printed beside the ratio; a ratio of bounds is not a speed. */
 static void put_against_time(double us, double rival_us, bool bound, const char *who, s2_buf *buf)
 {
     if (bound)
@@ -440,7 +440,7 @@ static void put_unread(const s2_found *found, double unread, s2_buf *buf)
                       100 * s2_found_value(found, &found->own->point, S2_BY_UNREAD, 0));
 }
 
-/* Beside the model's own layers only: against dense attention it says all by itself. */
+/* Only where there are own layers to compare with: against dense attention the number speaks for itself. */
 static void put_dilution(const s2_found *found, const s2_found_design *best, s2_buf *buf)
 {
     const double dilution = s2_found_value(found, best->point, S2_BY_DILUTION, -1);
@@ -670,7 +670,7 @@ static void put_edges(const s2_found *found, const s2_found_design *best, s2_buf
         s2_buf_puts(buf, " allowed; a wider space may have a better one\n");
 }
 
-/* A winner that no price speaks for must not look like a gain: say what alone it has over the rival. */
+/* A winner that no price favours must not look like a gain: say what it has over the rival. */
 static void put_gain(const s2_found *found, const s2_found_rival *rival, const char *who, s2_buf *buf)
 {
     const double *const mine = found->designs[0].shown, *const others = rival->design.shown;

@@ -615,7 +615,7 @@ void s2_report_beyond(const s2_sim *sim, s2_buf *buf)
                       s2_extent_words(sim->beyond_in), sim->beyond_asked, where, span.least, span.greatest);
 }
 
-/* Of what in the time the error speaks: choosing and states are priced at peak rates. */
+/* Which part of the time the error covers: choosing and states are priced at peak rates. */
 static void put_apart(const s2_sim *sim, s2_buf *buf)
 {
     bool selects = false;
@@ -671,7 +671,7 @@ static const char *kind_of_dense(const s2_sim_options *options, const s2_sim *si
     return sim->predicted ? "predicted too" : "bounds at peak rates, not predictions";
 }
 
-/* Of a cache in host memory nothing was measured: whichever takes longer, the link or attention, is a bound. */
+/* No cache in host memory was measured: whichever takes longer, the link or attention, is a bound. */
 static void text_host_time(const s2_sim *sim, s2_buf *buf)
 {
     if (sim->bound_by == S2_LINK) {

@@ -32,7 +32,7 @@ typedef struct s2_report_subject {
  * where it only scales.
  */
 void s2_report_scores_text(const char *begin, s2_model_scores scores, s2_scored scored, s2_buf *buf);
-/* The error of a prediction; NULL: it is none. */
+/* The error of a prediction; NULL: the time is not one. */
 void s2_report_error_json(const s2_error *error, s2_buf *buf);
 
 void s2_report_scores_json(s2_model_scores scores, s2_scored scored, s2_buf *buf);

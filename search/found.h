@@ -109,7 +109,7 @@ s2_status s2_found_predict(const s2_found *found, const s2_found_design *design,
 /* The predicted time of a phase, or its bound if no kernel is known to take the design. */
 s2_status s2_found_time(const s2_found *found, const s2_found_design *design, s2_phase phase,
                         double *us) S2_MUST_CHECK;
-/* Of the design's prices the one that counts worst what is done to scores; the design has prices. */
+/* The one of the design's prices that counts worst what is done to scores; the design has prices. */
 const s2_sim *s2_found_scored(const s2_found *found, const s2_found_design *design);
 /* The front's value of an objective; `other` if the search did not compare it. */
 double s2_found_value(const s2_found *found, const s2_point *point, s2_objective objective, double other);

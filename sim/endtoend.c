@@ -248,7 +248,7 @@ static void add_all_to_all(s2_around *around)
 /*
  * Replicas that divide the state gather a layer's weights when it runs forward, again when it runs backward, which
  * serves recomputation too, and scatter its gradients: a microbatch each time, for there is room for one layer only.
- * Of experts that are dealt out only those replicas that have the same ones do.
+ * Experts that are dealt out are gathered only by the replicas that have the same ones.
  * That some of it hides behind products is not assumed. A bound may hide all.
  */
 static void add_gather(s2_around *around)

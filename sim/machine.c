@@ -9,7 +9,7 @@
 #include "sim/scores.h"
 #include "sim/share.h"
 
-/* Of the peak of a link, as in the all-reduce (sim/endtoend.c); a bound takes all of it. */
+/* The share of a link's peak that is reached, as in the all-reduce (sim/endtoend.c); a bound takes all of it. */
 #define LINK_FRACTION 0.8
 
 enum { CODE_MACHINE = 702, MOST_STAGES = 64, MOST_CONTEXT = 64 };

@@ -66,7 +66,7 @@ bool s2_predict_takes_dim(const s2_time_model *model, const s2_kernel_model *ker
 s2_plan_options s2_predict_cut(const s2_kernel_model *kernel, const s2_pattern *pattern);
 
 /*
- * Of very many sequences some are planned, and half of these, and the others are taken to take as long each.
+ * Where there are very many sequences, some are planned, and half of these; each other one is taken to last as long.
  * S2_EUNSUPPORTED when no kernel of the model accepts the layer (terms that choose at run time, a pass that
  * was not calibrated); S2_ELIMIT when planning it would take more than *work_left. scratch is rewound.
  */

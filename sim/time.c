@@ -306,7 +306,7 @@ static bool add_counts(s2_counts *sum, const s2_counts *own)
     return true;
 }
 
-/* Of unlike launches each figure is that of the worst, and all that widens an allowance is named. */
+/* Where launches differ, each figure is the worst one's, and all that widens an allowance is named. */
 static void join_error(const s2_error *made, s2_pass pass, s2_total *total)
 {
     s2_error *const sum = &total->error;
@@ -419,7 +419,7 @@ static int by_number(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Of the KV heads, the one with most work goes to the GPU with least work that still has room. */
+/* The KV head with most work goes to the GPU with least work that still has room. */
 static s2_status order_by_work(s2_side *side, int32_t c, int32_t *order)
 {
     const int32_t n_kv = side->classes->layers[c].n_kv_heads, n_ranks = side->options->n_ranks,

@@ -571,7 +571,7 @@ static void parts_pay_for_each_list_that_they_go_on_to(void **state)
     }
 }
 
-/* Of very many sequences a part is planned: no jump where that begins, and in proportion from there on. */
+/* Where only a part of many sequences is planned: no jump where that begins, and in proportion from there on. */
 static void very_many_sequences_take_as_long_each(void **state)
 {
     (void)state;

@@ -126,7 +126,7 @@ static void put_random_design(s2_db *db, s2_rng *rng, int64_t run_id, int n)
     sim.unread = (double)s2_rng_below(rng, 20) / 20;
     sim.len_tok = s2_rng_below(rng, 5) == 0 ? 4096 : 8192;
     sim.phase = s2_rng_below(rng, 4) == 0 ? "train" : "prefill";
-    /* and some prices are no rivals of the others */
+    /* and some prices cannot be compared with the others */
     sim.error_pct = s2_rng_below(rng, 3) == 0 ? (double)NAN : 5;
     sim.gpu = s2_rng_below(rng, 6) == 0 ? "b200" : "h200";
     sim.batch = s2_rng_below(rng, 6) == 0 ? 8 : 1;

@@ -344,7 +344,7 @@ static void a_verdict_tells_the_fault_that_there_is(void **state)
     s2_device_close(&device);
 }
 
-/* Of a backward each pair is compared twice: through dK and dV, and through dQ. */
+/* Each pair of a backward is compared twice: through dK and dV, and through dQ. */
 static const char *lie_of_backward(const s2_case *c, const s2_validation *v, int64_t n_wrong)
 {
     if (!v->touch_exhaustive)

@@ -274,7 +274,7 @@ static void add_choices(const s2_knobs *knobs, s2_knob knob, const char *word, s
     s2_buf_puts(buf, "}");
 }
 
-/* "; {,one,other}", where the first choice is no rule; nothing if there are no rules. */
+/* "; {,one,other}", where the first choice is not a rule; nothing if there are no rules. */
 static void add_rules(const s2_buf *rules, s2_buf *buf)
 {
     if (rules->len > 0)

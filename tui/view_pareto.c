@@ -58,7 +58,7 @@ static axis axis_of(const s2_tui_front *front, int32_t objective)
     return a;
 }
 
-/* Training keeps no cache: an objective that all designs have alike is no axis. */
+/* Training keeps no cache: an objective in which all designs are alike is not an axis. */
 static axis axis_up(const s2_tui_front *front)
 {
     for (int32_t objective = 1; objective < front->n_objectives; objective++) {

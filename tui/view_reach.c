@@ -231,7 +231,7 @@ static void print_options(const s2_question *question, int64_t n_tok, s2_buf *bu
         s2_buf_puts(buf, " --phase decode");
 }
 
-/* Of the workbench the pattern, which no row stores. */
+/* The workbench's pattern, which no row stores. */
 static bool is_bench(const s2_tui_model *model, const s2_facts *facts)
 {
     return facts == model->bench;

@@ -144,7 +144,7 @@ void finish(s2_device *, void *raw)
     s2_free(state);
 }
 
-/* Of the fp32 copy of dQ: two warpgroups have half of the chunks of 64 each. */
+/* The width of the fp32 copy of dQ: two warpgroups have half of the chunks of 64 each. */
 int32_t dq_columns(int32_t head_dim)
 {
     return (int32_t)s2_round_up(head_dim, 64);
