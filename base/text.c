@@ -103,6 +103,11 @@ static char lower(char c)
     return (char)tolower((unsigned char)c);
 }
 
+bool s2_text_is(const char *word, const char *text, size_t n)
+{
+    return strlen(word) == n && memcmp(word, text, n) == 0;
+}
+
 bool s2_text_same_name(const char *a, const char *b)
 {
     for (;; a++, b++) {

@@ -40,6 +40,8 @@ int32_t s2_text_distance(const char *a, size_t a_len, const char *b, int32_t cap
 
 /* Are the names equal, ignoring case, dashes, underscores and blanks? "H100 SXM" and "h100-sxm". */
 bool s2_text_same_name(const char *a, const char *b);
+/* Whether the n bytes at text are this word. */
+bool s2_text_is(const char *word, const char *text, size_t n);
 /*
  * For "did you mean": the edit distance of the names, also ignoring these; 0 for the beginning of the known
  * one. S2_NAME_FAR where so many edits could turn any word into any other, and for numbers and sizes, which

@@ -110,8 +110,7 @@ static s2_exit read_long(reader *r, const char *word)
         return S2_EXIT_OK;
     }
     for (const s2_option *option = r->command->options; option->name != NULL; option++)
-        if (strlen(option->name) == n && strncmp(option->name, word, n) == 0 &&
-            s2_option_is_known(r->cli->program, option))
+        if (s2_text_is(option->name, word, n) && s2_option_is_known(r->cli->program, option))
             return take_option(r, option, equals != NULL ? equals + 1 : NULL);
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), word);

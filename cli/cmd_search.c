@@ -75,15 +75,10 @@ static s2_exit read_list(s2_searching *r, const char *option, const char *list, 
     }
 }
 
-static bool is_word(const char *known, const char *word, size_t n)
-{
-    return strlen(known) == n && memcmp(known, word, n) == 0;
-}
-
 static bool take_phase(s2_found *found, const char *word, size_t n)
 {
     for (int phase = 0; phase < S2_N_PHASES; phase++) {
-        if (!is_word(s2_phase_word((s2_phase)phase), word, n))
+        if (!s2_text_is(s2_phase_word((s2_phase)phase), word, n))
             continue;
         for (int32_t p = 0; p < found->n_phases; p++)
             if (found->phases[p] == (s2_phase)phase)
@@ -112,14 +107,14 @@ static bool add_objective(s2_search *search, s2_objective objective)
 
 static bool take_objective(s2_found *found, const char *word, size_t n)
 {
-    if (is_word("us", word, n)) {
+    if (s2_text_is("us", word, n)) {
         bool good = true;
         for (int32_t p = 0; p < found->n_phases && good; p++)
             good = add_objective(&found->search, s2_objective_time(found->phases[p]));
         return good;
     }
     for (int objective = 0; objective < S2_N_OBJECTIVES; objective++)
-        if (is_word(s2_objective_word((s2_objective)objective), word, n))
+        if (s2_text_is(s2_objective_word((s2_objective)objective), word, n))
             return add_objective(&found->search, (s2_objective)objective);
     return false;
 }
@@ -166,11 +161,11 @@ static bool take_limit(s2_found *found, const char *word, size_t n)
 {
     const char *const sign = memchr(word, '=', n);
     const size_t name = sign != NULL ? (size_t)(sign - word) : n;
-    const bool times = is_word("us", word, name);
+    const bool times = s2_text_is("us", word, name);
     bool good = false;
     for (int objective = 0; sign != NULL && objective < S2_N_OBJECTIVES; objective++) {
         s2_search_limit limit = {.of = (s2_objective)objective};
-        bool meant = is_word(s2_objective_word(limit.of), word, name);
+        bool meant = s2_text_is(s2_objective_word(limit.of), word, name);
         for (int32_t p = 0; times && p < found->n_phases; p++)
             meant |= limit.of == s2_objective_time(found->phases[p]);
         if (meant && !(take_most(sign + 1, n - name - 1, &limit) && add_limit(&found->search, limit)))

@@ -30,7 +30,7 @@ static int find_verdict(const char *line, size_t n, size_t column)
         return -1;
     const size_t n_word = strcspn(line + column, " :\n");
     for (size_t v = 0; v < sizeof VERDICTS / sizeof *VERDICTS; v++)
-        if (strlen(VERDICTS[v].word) == n_word && memcmp(line + column, VERDICTS[v].word, n_word) == 0)
+        if (s2_text_is(VERDICTS[v].word, line + column, n_word))
             return (int)v;
     return -1;
 }

@@ -179,7 +179,7 @@ static const s2_list_column COLUMNS[] = {{"name", CELL_TEXT, cell_name, NULL},
 static const s2_list_column *find_column(const char *name, size_t n)
 {
     for (size_t at = 0; at < sizeof COLUMNS / sizeof COLUMNS[0]; at++)
-        if (strlen(COLUMNS[at].name) == n && strncmp(COLUMNS[at].name, name, n) == 0)
+        if (s2_text_is(COLUMNS[at].name, name, n))
             return &COLUMNS[at];
     return NULL;
 }

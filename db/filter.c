@@ -121,7 +121,7 @@ static const s2_column COLUMNS[] = {
 const s2_column *s2_column_find(const char *name, size_t n)
 {
     for (size_t at = 0; at < sizeof COLUMNS / sizeof COLUMNS[0]; at++)
-        if (strlen(COLUMNS[at].name) == n && strncmp(COLUMNS[at].name, name, n) == 0)
+        if (s2_text_is(COLUMNS[at].name, name, n))
             return &COLUMNS[at];
     return NULL;
 }

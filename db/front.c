@@ -87,7 +87,7 @@ static bool dominates(const candidate *a, const candidate *b, bool distinct)
 static const s2_front_column *find_objective(const char *name, size_t n)
 {
     for (size_t o = 0; o < sizeof OBJECTIVES / sizeof OBJECTIVES[0]; o++)
-        if (strlen(OBJECTIVES[o].name) == n && strncmp(OBJECTIVES[o].name, name, n) == 0)
+        if (s2_text_is(OBJECTIVES[o].name, name, n))
             return &OBJECTIVES[o];
     return NULL;
 }

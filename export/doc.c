@@ -494,6 +494,12 @@ bool s2_doc_is_null(const s2_doc *doc, const char *path)
     return json_is_null(doc_at(doc, path));
 }
 
+const char *s2_doc_under(const char *prefix, const char *key, char path[S2_DOC_PATH])
+{
+    snprintf(path, S2_DOC_PATH, "%s/%s", prefix, key);
+    return path;
+}
+
 bool s2_doc_has(const s2_doc *doc, const char *path)
 {
     const json_t *const node = doc_at(doc, path);

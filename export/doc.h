@@ -46,6 +46,10 @@ typedef struct s2_doc {
 s2_status s2_doc_parse(const char *text, size_t n_bytes, s2_doc *out, s2_diag *diag) S2_MUST_CHECK;
 void s2_doc_release(s2_doc *doc);
 
+/* The path of a member of the object at `prefix`. */
+enum { S2_DOC_PATH = 128 };
+const char *s2_doc_under(const char *prefix, const char *key, char path[S2_DOC_PATH]);
+
 /* Present and not null. */
 bool s2_doc_has(const s2_doc *doc, const char *path);
 bool s2_doc_is_int(const s2_doc *doc, const char *path);

@@ -4,8 +4,6 @@
 
 #include "export/model.h"
 
-enum { PATH_BYTES = 128 };
-
 typedef struct reader {
     const s2_source *source;
     const char *prefix;
@@ -15,42 +13,37 @@ typedef struct reader {
     s2_model_layers *out;
 } reader;
 
-static const char *path_to(const reader *r, const char *key, char path[PATH_BYTES])
-{
-    snprintf(path, PATH_BYTES, "%s/%s", r->prefix, key);
-    return path;
-}
-
 static bool has(const reader *r, const char *key)
 {
-    char path[PATH_BYTES];
-    return s2_doc_has(r->source->doc, path_to(r, key, path));
+    char path[S2_DOC_PATH];
+    return s2_doc_has(r->source->doc, s2_doc_under(r->prefix, key, path));
 }
 
 /* Written as null, which switches a default off. */
 static bool is_null(const reader *r, const char *key)
 {
-    char path[PATH_BYTES];
-    return s2_doc_is_null(r->source->doc, path_to(r, key, path));
+    char path[S2_DOC_PATH];
+    return s2_doc_is_null(r->source->doc, s2_doc_under(r->prefix, key, path));
 }
 
 static s2_status read_int(const reader *r, const char *key, int64_t low, int64_t high, int64_t fallback,
                           int64_t *out)
 {
-    char path[PATH_BYTES];
-    return s2_doc_int_or(r->source->doc, path_to(r, key, path), low, high, fallback, out, r->source->diag);
+    char path[S2_DOC_PATH];
+    return s2_doc_int_or(r->source->doc, s2_doc_under(r->prefix, key, path), low, high, fallback, out,
+                         r->source->diag);
 }
 
 static s2_status read_bool(const reader *r, const char *key, bool fallback, bool *out)
 {
-    char path[PATH_BYTES];
-    return s2_doc_bool_or(r->source->doc, path_to(r, key, path), fallback, out, r->source->diag);
+    char path[S2_DOC_PATH];
+    return s2_doc_bool_or(r->source->doc, s2_doc_under(r->prefix, key, path), fallback, out, r->source->diag);
 }
 
 static s2_status check_length(const reader *r, const char *key)
 {
-    char path[PATH_BYTES];
-    const int64_t n = s2_doc_len(r->source->doc, path_to(r, key, path));
+    char path[S2_DOC_PATH];
+    const int64_t n = s2_doc_len(r->source->doc, s2_doc_under(r->prefix, key, path));
     if (n == r->n_layers)
         return S2_OK;
     return s2_doc_refuse(r->source->doc, path, r->source->diag, "%s has %lld entries for %lld layers", key,
@@ -107,7 +100,7 @@ static s2_status read_words(const reader *r, const char *key)
 {
     S2_TRY(check_length(r, key));
     for (int64_t layer = 0; layer < r->n_layers; layer++) {
-        char path[PATH_BYTES];
+        char path[S2_DOC_PATH];
         snprintf(path, sizeof path, "%s/%s/%lld", r->prefix, key, (long long)layer);
         const char *const word = s2_doc_text(r->source->doc, path);
         const s2_layer_kind kind = kind_of_word(r->type.rule, word);
@@ -130,7 +123,7 @@ static s2_status read_flags(const reader *r, const char *key, s2_layer_kind zero
 {
     S2_TRY(check_length(r, key));
     for (int64_t layer = 0; layer < r->n_layers; layer++) {
-        char path[PATH_BYTES];
+        char path[S2_DOC_PATH];
         int64_t flag;
         snprintf(path, sizeof path, "%s/%s/%lld", r->prefix, key, (long long)layer);
         S2_TRY(s2_doc_int(r->source->doc, path, 0, 1, &flag, r->source->diag));
@@ -218,9 +211,9 @@ static s2_status derive_mimo(const reader *r)
 /* attention_types: [[["global", "local"], 6]] repeats its words six times. */
 static s2_status read_gpt_neo(const reader *r)
 {
-    char path[PATH_BYTES];
+    char path[S2_DOC_PATH];
     int64_t layer = 0;
-    const int64_t n = s2_doc_len(r->source->doc, path_to(r, "attention_types", path));
+    const int64_t n = s2_doc_len(r->source->doc, s2_doc_under(r->prefix, "attention_types", path));
     for (int64_t group = 0; group < n; group++) {
         int64_t times;
         snprintf(path, sizeof path, "%s/attention_types/%lld/1", r->prefix, (long long)group);
@@ -238,8 +231,8 @@ static s2_status read_gpt_neo(const reader *r)
         }
     }
     if (n > 0 && layer < r->n_layers)
-        return s2_doc_refuse(r->source->doc, path_to(r, "attention_types", path), r->source->diag,
-                             "attention_types says nothing of layer %lld", (long long)layer);
+        return s2_doc_refuse(r->source->doc, s2_doc_under(r->prefix, "attention_types", path),
+                             r->source->diag, "attention_types says nothing of layer %lld", (long long)layer);
     for (; layer < r->n_layers; layer++)
         r->out->kind[layer] = layer % 2 != 0 ? S2_LAYER_SLIDING : S2_LAYER_FULL;
     return S2_OK;
@@ -247,8 +240,8 @@ static s2_status read_gpt_neo(const reader *r)
 
 static s2_status refuse_both_ways(const reader *r, const char *key)
 {
-    char path[PATH_BYTES];
-    return s2_doc_refuse(r->source->doc, path_to(r, key, path), r->source->diag,
+    char path[S2_DOC_PATH];
+    return s2_doc_refuse(r->source->doc, s2_doc_under(r->prefix, key, path), r->source->diag,
                          "%s: what this model_type then reads is not known here", key);
 }
 
@@ -258,8 +251,8 @@ static s2_status refuse_both_ways(const reader *r, const char *key)
 static s2_status read_indices(const reader *r, const char *key, int64_t first, s2_layer_kind listed,
                               s2_layer_kind other)
 {
-    char path[PATH_BYTES];
-    const int64_t n = s2_doc_len(r->source->doc, path_to(r, key, path));
+    char path[S2_DOC_PATH];
+    const int64_t n = s2_doc_len(r->source->doc, s2_doc_under(r->prefix, key, path));
     fill(r, other);
     for (int64_t at = 0; at < n; at++) {
         int64_t layer;
@@ -273,8 +266,9 @@ static s2_status read_indices(const reader *r, const char *key, int64_t first, s
 /* Nemotron-H: M for Mamba, * for attention, - for a feed-forward layer, E for experts. */
 static s2_status read_letters(const reader *r)
 {
-    char path[PATH_BYTES];
-    const char *const text = s2_doc_text(r->source->doc, path_to(r, "hybrid_override_pattern", path));
+    char path[S2_DOC_PATH];
+    const char *const text =
+        s2_doc_text(r->source->doc, s2_doc_under(r->prefix, "hybrid_override_pattern", path));
     if (text == NULL || (int64_t)strlen(text) != r->n_layers || strspn(text, "M*-E") != strlen(text))
         return s2_doc_refuse(r->source->doc, path, r->source->diag,
                              "hybrid_override_pattern must have one of M, *, -, E for each of %lld layers",
@@ -289,8 +283,8 @@ static s2_status read_letters(const reader *r)
 /* RecurrentGemma repeats block_types; its attention has a window. */
 static s2_status read_blocks(const reader *r)
 {
-    char path[PATH_BYTES];
-    const int64_t n = s2_doc_len(r->source->doc, path_to(r, "block_types", path));
+    char path[S2_DOC_PATH];
+    const int64_t n = s2_doc_len(r->source->doc, s2_doc_under(r->prefix, "block_types", path));
     for (int64_t layer = 0; layer < r->n_layers; layer++) {
         snprintf(path, sizeof path, "%s/block_types/%lld", r->prefix, (long long)(n > 0 ? layer % n : 0));
         const s2_layer_kind kind = kind_of_word(r->type.rule, s2_doc_text(r->source->doc, path));
@@ -304,7 +298,7 @@ static s2_status read_blocks(const reader *r)
 /* attn_layer_period and attn_layer_offset, else the period of the type's code. */
 static s2_status derive_hybrid(const reader *r)
 {
-    char path[PATH_BYTES];
+    char path[S2_DOC_PATH];
     int64_t period, phase;
     S2_TRY(read_int(r, "attn_layer_period", 1, S2_LIMIT_LAYERS, r->type.period, &period));
     if (r->type.period_key != NULL)
@@ -312,7 +306,7 @@ static s2_status derive_hybrid(const reader *r)
     S2_TRY(read_int(r, "attn_layer_offset", 0, S2_LIMIT_LAYERS,
                     r->type.period_key != NULL ? period - 1 : r->type.phase, &phase));
     if (period == 0)
-        return s2_doc_refuse(r->source->doc, path_to(r, "layer_types", path), r->source->diag,
+        return s2_doc_refuse(r->source->doc, s2_doc_under(r->prefix, "layer_types", path), r->source->diag,
                              "nothing says which layers have keys: layer_types is missing");
     for (int64_t layer = 0; layer < r->n_layers; layer++)
         r->out->kind[layer] = layer % period == phase ? S2_LAYER_FULL : S2_LAYER_RECURRENT;
@@ -388,7 +382,7 @@ static bool is_window_off(const reader *r)
 
 static s2_status derive(const reader *r)
 {
-    char path[PATH_BYTES];
+    char path[S2_DOC_PATH];
     switch (r->type.rule) {
     case S2_RULE_TYPES:
         if (r->type.period != 1 && is_null(r, "sliding_window")) {
@@ -398,7 +392,8 @@ static s2_status derive(const reader *r)
         return derive_period(r, S2_LAYER_SLIDING);
     case S2_RULE_HALVES: return derive_period(r, S2_LAYER_SLIDING);
     case S2_RULE_CHUNKS:
-        return has(r, "no_rope_layers") && s2_doc_len(r->source->doc, path_to(r, "no_rope_layers", path)) > 0
+        return has(r, "no_rope_layers") &&
+                       s2_doc_len(r->source->doc, s2_doc_under(r->prefix, "no_rope_layers", path)) > 0
                    ? read_flags(r, "no_rope_layers", S2_LAYER_FULL, S2_LAYER_CHUNKED)
                    : derive_period(r, S2_LAYER_CHUNKED);
     case S2_RULE_UPPER: return is_null(r, "sliding_window") ? S2_OK : derive_upper(r, 62);
@@ -409,7 +404,7 @@ static s2_status derive(const reader *r)
     case S2_RULE_SWITCHED_ROTARY: return is_window_off(r) ? S2_OK : derive_rotary(r);
     case S2_RULE_MIMO: return derive_mimo(r);
     default:
-        return s2_doc_refuse(r->source->doc, path_to(r, "layer_types", path), r->source->diag,
+        return s2_doc_refuse(r->source->doc, s2_doc_under(r->prefix, "layer_types", path), r->source->diag,
                              "layer_types is missing, and what the code of %.40s then does is not known here",
                              r->name != NULL ? r->name : "this model");
     }
@@ -466,10 +461,10 @@ static bool uses(const reader *r, s2_layer_kind kind)
 /* A size that layers use: stated, else the default of the type's code, with a note. */
 static s2_status read_size(const reader *r, const char *key, int64_t *out)
 {
-    char path[PATH_BYTES];
+    char path[S2_DOC_PATH];
     const s2_source *const source = r->source;
     if (!has(r, key) && (is_null(r, key) || r->type.window_tok == 0))
-        return s2_doc_refuse(source->doc, path_to(r, key, path), source->diag,
+        return s2_doc_refuse(source->doc, s2_doc_under(r->prefix, key, path), source->diag,
                              "layers use \"%s\", which is missing", key);
     S2_TRY(read_int(r, key, 1, S2_LIMIT_CONTEXT_TOK, r->type.window_tok, out));
     if (!has(r, key))
@@ -479,12 +474,12 @@ static s2_status read_size(const reader *r, const char *key, int64_t *out)
 
 static s2_status read_window(const reader *r, int64_t *out)
 {
-    char path[PATH_BYTES];
+    char path[S2_DOC_PATH];
     bool on = true;
     if (r->type.rule >= S2_RULE_SWITCHED && r->type.rule <= S2_RULE_SWITCHED_ROTARY)
         S2_TRY(read_bool(r, "use_sliding_window", false, &on));
     if (!on && r->type.rule != S2_RULE_SWITCHED_ROTARY)
-        return s2_doc_refuse(r->source->doc, path_to(r, "layer_types", path), r->source->diag,
+        return s2_doc_refuse(r->source->doc, s2_doc_under(r->prefix, "layer_types", path), r->source->diag,
                              "layer_types names sliding layers, but use_sliding_window is not true");
     if (r->type.rule == S2_RULE_GPT_NEO)
         return read_size(r, "window_size", out);
@@ -537,9 +532,9 @@ static s2_status read_of_kind(const reader *r, const char *key, s2_layer_kind ki
 /* per_layer_config: {"05": {"head_dim": 512, "num_key_value_heads": 2}, ...} */
 static s2_status read_per_layer(const reader *r)
 {
-    char path[PATH_BYTES], holder[PATH_BYTES];
+    char path[S2_DOC_PATH], holder[S2_DOC_PATH];
     const char *key;
-    (void)path_to(r, "per_layer_config", holder);
+    (void)s2_doc_under(r->prefix, "per_layer_config", holder);
     for (int64_t n = 0; (key = s2_doc_key(r->source->doc, holder, n)) != NULL; n++) {
         static const char *const names[] = {"num_key_value_heads", "head_dim"};
         int32_t **const into[] = {&r->out->kv_heads, &r->out->head_dim};
@@ -564,7 +559,7 @@ static s2_status read_per_layer(const reader *r)
 /* num_kv_shared_layers: each of the last ones reads the keys of the last layer before them of its kind. */
 static s2_status read_shared(const reader *r)
 {
-    char path[PATH_BYTES];
+    char path[S2_DOC_PATH];
     int64_t n;
     S2_TRY(read_int(r, "num_kv_shared_layers", 0, r->n_layers - 1, 0, &n));
     if (n == 0)
@@ -576,7 +571,8 @@ static s2_status read_shared(const reader *r)
         while (of >= 0 && r->out->kind[of] != r->out->kind[layer])
             of--;
         if (of < 0)
-            return s2_doc_refuse(r->source->doc, path_to(r, "num_kv_shared_layers", path), r->source->diag,
+            return s2_doc_refuse(r->source->doc, s2_doc_under(r->prefix, "num_kv_shared_layers", path),
+                                 r->source->diag,
                                  "layer %lld shares keys, and no layer before %lld is of its kind",
                                  (long long)layer, (long long)first);
         r->out->kv_layer[layer] = (int32_t)of;
@@ -589,13 +585,13 @@ static s2_status read_shared(const reader *r)
 /* Inkling: layers with a window have their own numbers of heads. */
 static s2_status read_inkling(const reader *r)
 {
-    char path[PATH_BYTES];
+    char path[S2_DOC_PATH];
     int64_t n_heads, n_own;
     S2_TRY(read_int(r, "num_attention_heads", 1, S2_LIMIT_HEADS, 0, &n_heads));
     S2_TRY(read_int(r, "swa_num_attention_heads", 1, S2_LIMIT_HEADS, n_heads, &n_own));
     if (n_own != n_heads)
         return s2_doc_refuse(
-            r->source->doc, path_to(r, "swa_num_attention_heads", path), r->source->diag,
+            r->source->doc, s2_doc_under(r->prefix, "swa_num_attention_heads", path), r->source->diag,
             "layers with a window have %lld query heads, others %lld: a pattern has one number of heads",
             (long long)n_own, (long long)n_heads);
     S2_TRY(read_of_kind(r, "swa_num_key_value_heads", S2_LAYER_SLIDING, S2_LIMIT_HEADS, &r->out->kv_heads));
@@ -605,9 +601,10 @@ static s2_status read_inkling(const reader *r)
 /* Query heads by layer: the language has one number for all. */
 static s2_status check_query_heads(const reader *r)
 {
-    char path[PATH_BYTES];
+    char path[S2_DOC_PATH];
     int64_t all, own;
-    const int64_t n = s2_doc_len(r->source->doc, path_to(r, "num_attention_heads_per_layer", path));
+    const int64_t n =
+        s2_doc_len(r->source->doc, s2_doc_under(r->prefix, "num_attention_heads_per_layer", path));
     for (int64_t layer = 0; layer < n; layer++) {
         S2_TRY(read_int(r, "num_attention_heads", 1, S2_LIMIT_HEADS, 0, &all));
         snprintf(path, sizeof path, "%s/num_attention_heads_per_layer/%lld", r->prefix, (long long)layer);
@@ -662,10 +659,10 @@ static bool is_gemma3(const reader *r)
 /* use_bidirectional_attention: in Gemma 3 a window of W then reaches W / 2 to both sides. */
 static s2_status read_bidirectional(const reader *r)
 {
-    char path[PATH_BYTES];
+    char path[S2_DOC_PATH];
     bool both = false;
     const char *const key = "use_bidirectional_attention";
-    const char *const word = s2_doc_text(r->source->doc, path_to(r, key, path));
+    const char *const word = s2_doc_text(r->source->doc, s2_doc_under(r->prefix, key, path));
     if (word != NULL && strcmp(word, "vision") == 0) {
         s2_note(r->source->notes, "the tokens of an image read each other both ways, which is not shown");
         return S2_OK;
@@ -696,9 +693,9 @@ static bool keeps_causality(const reader *r)
 /* The key that makes an encoder causal; XLNet's is a word. */
 static s2_status read_decoder_key(const reader *r)
 {
-    char path[PATH_BYTES];
+    char path[S2_DOC_PATH];
     const char *const key = r->type.period_key != NULL ? r->type.period_key : "is_decoder";
-    const char *const word = s2_doc_text(r->source->doc, path_to(r, key, path));
+    const char *const word = s2_doc_text(r->source->doc, s2_doc_under(r->prefix, key, path));
     r->out->causal = word != NULL && strcmp(word, "uni") == 0;
     if (word == NULL)
         S2_TRY(read_bool(r, key, false, &r->out->causal));
@@ -731,9 +728,9 @@ static s2_status read_causality(const reader *r)
 
 static s2_status refuse_unknown_type(const reader *r)
 {
-    char path[PATH_BYTES];
+    char path[S2_DOC_PATH];
     const s2_status status = s2_doc_refuse(
-        r->source->doc, path_to(r, "model_type", path), r->source->diag,
+        r->source->doc, s2_doc_under(r->prefix, "model_type", path), r->source->diag,
         "%s%.40s: which keys its layers read is not known here; if you know, say it: --set rule=full (every "
         "layer), window (sliding_window in every layer) or types (layer_types)",
         r->name != NULL ? "model_type " : "no model_type", r->name != NULL ? r->name : "");
@@ -743,12 +740,12 @@ static s2_status refuse_unknown_type(const reader *r)
 /* Hunyuan's own code lets layers share keys where transformers, which has the same type, does not. */
 static s2_status refuse_shared_keys(const reader *r)
 {
-    char path[PATH_BYTES];
+    char path[S2_DOC_PATH];
     bool shares;
     S2_TRY(read_bool(r, "use_cla", false, &shares));
     if (!shares)
         return S2_OK;
-    return s2_doc_refuse(r->source->doc, path_to(r, "use_cla", path), r->source->diag,
+    return s2_doc_refuse(r->source->doc, s2_doc_under(r->prefix, "use_cla", path), r->source->diag,
                          "use_cla: its authors' code shares keys between layers, transformers does not; if "
                          "what runs it does not, say it: --set rule=full");
 }

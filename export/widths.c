@@ -7,13 +7,7 @@
 #include "export/model.h"
 
 /* Products of these stay far below 2^63. */
-enum {
-    MOST_HIDDEN = 1 << 17,
-    MOST_FFN = 1 << 20,
-    MOST_VOCAB = 1 << 24,
-    MOST_EXPERTS = 1024,
-    PATH_BYTES = 96
-};
+enum { MOST_HIDDEN = 1 << 17, MOST_FFN = 1 << 20, MOST_VOCAB = 1 << 24, MOST_EXPERTS = 1024 };
 
 typedef struct reader {
     const s2_doc *doc;
@@ -21,27 +15,21 @@ typedef struct reader {
     s2_diag *diag;
 } reader;
 
-static const char *path_to(const reader *r, const char *key, char path[PATH_BYTES])
-{
-    snprintf(path, PATH_BYTES, "%s/%s", r->prefix, key);
-    return path;
-}
-
 /* The first spelling that the config has; fallback 0: one of them is required. */
 static s2_status read_number(const reader *r, const char *const *names, int64_t most, int64_t fallback,
                              int32_t *out)
 {
-    char path[PATH_BYTES];
+    char path[S2_DOC_PATH];
     int64_t value;
     const char *const first = *names;
-    while (*names != NULL && !s2_doc_has(r->doc, path_to(r, *names, path)))
+    while (*names != NULL && !s2_doc_has(r->doc, s2_doc_under(r->prefix, *names, path)))
         names++;
     if (*names == NULL && fallback == 0)
-        return s2_doc_refuse(r->doc, path_to(r, first, path), r->diag,
+        return s2_doc_refuse(r->doc, s2_doc_under(r->prefix, first, path), r->diag,
                              "\"%s\" is missing: without it the layers around attention have no price",
                              first);
-    S2_TRY(s2_doc_int_or(r->doc, path_to(r, *names != NULL ? *names : first, path), 1, most, fallback, &value,
-                         r->diag));
+    S2_TRY(s2_doc_int_or(r->doc, s2_doc_under(r->prefix, *names != NULL ? *names : first, path), 1, most,
+                         fallback, &value, r->diag));
     *out = (int32_t)value;
     return S2_OK;
 }
@@ -49,14 +37,14 @@ static s2_status read_number(const reader *r, const char *const *names, int64_t 
 /* What the code of a model_type does where its config says nothing. */
 static s2_status read_habits(const reader *r, s2_net *out)
 {
-    char path[PATH_BYTES];
+    char path[S2_DOC_PATH];
     const s2_model_type *const type = s2_model_type_find(s2_model_type_name(r->doc, r->prefix));
     const int32_t flags = type != NULL ? type->flags : 0;
     out->gated = (flags & S2_UNGATED) == 0;
     /* multimodal models have it outside the object of the text model */
     const char *const where = s2_doc_has(r->doc, "/tie_word_embeddings")
                                   ? "/tie_word_embeddings"
-                                  : path_to(r, "tie_word_embeddings", path);
+                                  : s2_doc_under(r->prefix, "tie_word_embeddings", path);
     return s2_doc_bool_or(r->doc, where, (flags & S2_TIED) != 0, &out->tied, r->diag);
 }
 
@@ -66,12 +54,13 @@ static s2_status read_experts(const reader *r, s2_net *out)
                              *const active[] = {"num_experts_per_tok", "experts_per_token", NULL},
                              *const own[] = {"moe_intermediate_size", "intermediate_size", NULL},
                              *const whole[] = {"intermediate_size", "ffn_hidden_size", "n_inner", NULL};
-    char path[PATH_BYTES];
+    char path[S2_DOC_PATH];
     S2_TRY(read_number(r, experts, MOST_EXPERTS, 1, &out->n_experts));
     out->n_active = 1;
     if (out->n_experts == 1)
         return read_number(r, whole, MOST_FFN,
-                           s2_doc_has(r->doc, path_to(r, "n_embd", path)) ? 4 * out->hidden : 0, &out->ffn);
+                           s2_doc_has(r->doc, s2_doc_under(r->prefix, "n_embd", path)) ? 4 * out->hidden : 0,
+                           &out->ffn);
     S2_TRY(read_number(r, active, out->n_experts, 0, &out->n_active));
     return read_number(r, own, MOST_FFN, 0, &out->ffn);
 }
@@ -83,10 +72,10 @@ static s2_status read_experts(const reader *r, s2_net *out)
 static s2_status read_scores(const reader *r, s2_net *out)
 {
     static const double most_cap = 1e6, default_cap = 50;
-    char path[PATH_BYTES];
+    char path[S2_DOC_PATH];
     const char *const type = s2_model_type_name(r->doc, r->prefix);
     out->sinks = type != NULL && strcmp(type, "gpt_oss") == 0;
-    path_to(r, "attn_logit_softcapping", path);
+    s2_doc_under(r->prefix, "attn_logit_softcapping", path);
     if (!s2_doc_has(r->doc, path)) {
         const bool by_default = type != NULL && strcmp(type, "gemma2") == 0 && !s2_doc_is_null(r->doc, path);
         out->cap = by_default ? default_cap : 0;
@@ -112,18 +101,19 @@ static s2_weights stored_as(const char *method, int64_t n_bits, bool floats)
 /* Multimodal models may have it outside the object of the text model. */
 static s2_status read_stored(const reader *r, s2_net *out)
 {
-    char path[PATH_BYTES];
+    char path[S2_DOC_PATH];
     int64_t n_bits;
-    const bool inside = s2_doc_has(r->doc, path_to(r, "quantization_config", path));
+    const bool inside = s2_doc_has(r->doc, s2_doc_under(r->prefix, "quantization_config", path));
     const reader own = {r->doc, inside ? r->prefix : "", r->diag};
-    const char *const method = s2_doc_text(r->doc, path_to(&own, "quantization_config/quant_method", path));
+    const char *const method =
+        s2_doc_text(r->doc, s2_doc_under(own.prefix, "quantization_config/quant_method", path));
     if (method == NULL)
         return S2_OK;
     const bool grouped = strcmp(method, "compressed-tensors") == 0;
     const char *const bits =
         grouped ? "quantization_config/config_groups/group_0/weights/num_bits" : "quantization_config/bits";
-    S2_TRY(s2_doc_int_or(r->doc, path_to(&own, bits, path), 1, 64, 0, &n_bits, r->diag));
-    path_to(&own, "quantization_config/config_groups/group_0/weights/type", path);
+    S2_TRY(s2_doc_int_or(r->doc, s2_doc_under(own.prefix, bits, path), 1, 64, 0, &n_bits, r->diag));
+    s2_doc_under(own.prefix, "quantization_config/config_groups/group_0/weights/type", path);
     const char *const type = grouped ? s2_doc_text(r->doc, path) : NULL;
     s2_text_clean(out->method, sizeof out->method, method);
     out->stored = stored_as(method, n_bits, type != NULL && strcmp(type, "float") == 0);
@@ -137,9 +127,9 @@ static s2_status read_all(const s2_doc *doc, s2_net *out, s2_diag *diag)
     const reader r = {doc, s2_model_prefix(doc), diag};
     const s2_source source = {.doc = doc, .diag = diag};
     s2_model_shape shape;
-    char path[PATH_BYTES];
+    char path[S2_DOC_PATH];
     S2_TRY(s2_model_refuse_states(&source, r.prefix));
-    if (s2_doc_has(doc, path_to(&r, "kv_lora_rank", path)))
+    if (s2_doc_has(doc, s2_doc_under(r.prefix, "kv_lora_rank", path)))
         return s2_doc_refuse(doc, path, diag,
                              "latent attention has projections of its own, which are not priced here");
     S2_TRY(s2_model_shape_read(&source, r.prefix, &shape));

@@ -223,6 +223,9 @@ s2_status s2_kernel_choose(const s2_device *device, const s2_kernel *only, s2_ke
 /* What launch decisions need to know about a device. */
 s2_chip s2_device_chip(const s2_device *device);
 
+/* Whether a tensor's data is there and aligned to 16 bytes. */
+bool s2_data_is_placed(const void *data);
+
 /* The invariants of a problem that every kernel may rely on; S2_EINVAL with the reason in *why. */
 s2_status s2_problem_check(const s2_attn_problem *problem, s2_diag *why) S2_MUST_CHECK;
 

@@ -9,9 +9,9 @@ s2_chip s2_device_chip(const s2_device *device)
     return (s2_chip){device->capability, device->n_units};
 }
 
-static bool aligned(const s2_tensor *tensor)
+bool s2_data_is_placed(const void *data)
 {
-    return tensor->data != NULL && (uintptr_t)tensor->data % 16 == 0;
+    return data != NULL && (uintptr_t)data % 16 == 0;
 }
 
 static bool begins_fit(const int32_t *begin_tok, int32_t seq, int32_t n_tok)
@@ -67,11 +67,13 @@ s2_status s2_problem_check(const s2_attn_problem *problem, s2_diag *why)
     if (problem->e4m3 &&
         (problem->pass != S2_PASS_DECODE || problem->k_scale == NULL || problem->v_scale == NULL))
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "e4m3 keys are for decode steps and need their scales");
-    if (!aligned(&problem->q) || !aligned(&problem->k) || !aligned(&problem->v) || !aligned(&problem->o) ||
+    if (!s2_data_is_placed(problem->q.data) || !s2_data_is_placed(problem->k.data) ||
+        !s2_data_is_placed(problem->v.data) || !s2_data_is_placed(problem->o.data) ||
         problem->lse.data == NULL)
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "a tensor is missing or not aligned to 16 bytes");
-    if (problem->pass == S2_PASS_BACKWARD && (!aligned(&problem->d_o) || !aligned(&problem->d_q) ||
-                                              !aligned(&problem->d_k) || !aligned(&problem->d_v)))
+    if (problem->pass == S2_PASS_BACKWARD &&
+        (!s2_data_is_placed(problem->d_o.data) || !s2_data_is_placed(problem->d_q.data) ||
+         !s2_data_is_placed(problem->d_k.data) || !s2_data_is_placed(problem->d_v.data)))
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "a gradient is missing or not aligned to 16 bytes");
     if (problem->listed != NULL)
         S2_TRY(check_listed(problem, why));

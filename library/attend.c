@@ -263,11 +263,6 @@ static s2_tensor tensor_of(const s2_api_tensor *from)
     return (s2_tensor){from->data, from->sequence, from->token, from->head};
 }
 
-static bool is_placed(const s2_api_tensor *tensor)
-{
-    return tensor->data != NULL && (uintptr_t)tensor->data % 16 == 0;
-}
-
 static const char *missing_tensor(const s2_api_plan *plan, const s2_api_call *call)
 {
     const struct {
@@ -283,7 +278,7 @@ static const char *missing_tensor(const s2_api_plan *plan, const s2_api_call *ca
                {&call->d_v, "d_v: NULL, or not aligned to 16 bytes"}};
     const int32_t n = plan->problem.pass == S2_PASS_BACKWARD ? 8 : 4;
     for (int32_t at = 0; at < n; at++)
-        if (!is_placed(all[at].tensor))
+        if (!s2_data_is_placed(all[at].tensor->data))
             return all[at].fault;
     if ((call->sink != NULL) != plan->problem.sinks)
         return plan->problem.sinks ? "sink is NULL, and the plan has sinks" : "sink: the plan has none";

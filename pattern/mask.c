@@ -81,11 +81,6 @@ static bool take_string(cursor *c, const char **text, size_t *n)
     return true;
 }
 
-static bool text_is(const char *text, size_t n, const char *word)
-{
-    return strlen(word) == n && memcmp(text, word, n) == 0;
-}
-
 static bool take_index(cursor *c, int64_t *out)
 {
     skip_blanks(c);
@@ -122,25 +117,25 @@ static const char *read_shape(cursor *c, header *out)
 
 static const char *read_entry(cursor *c, const char *key, size_t n, header *out)
 {
-    if (text_is(key, n, "descr") && !out->has_dtype) {
+    if (s2_text_is("descr", key, n) && !out->has_dtype) {
         const char *dtype;
         size_t n_dtype;
         if (!take_string(c, &dtype, &n_dtype))
             return "its dtype is not a plain one; expected bool";
         out->has_dtype = true;
-        out->is_bool =
-            text_is(dtype, n_dtype, "|b1") || text_is(dtype, n_dtype, "?") || text_is(dtype, n_dtype, "bool");
-        out->is_packed = text_is(dtype, n_dtype, "|u1") || text_is(dtype, n_dtype, "uint8");
+        out->is_bool = s2_text_is("|b1", dtype, n_dtype) || s2_text_is("?", dtype, n_dtype) ||
+                       s2_text_is("bool", dtype, n_dtype);
+        out->is_packed = s2_text_is("|u1", dtype, n_dtype) || s2_text_is("uint8", dtype, n_dtype);
         return NULL;
     }
-    if (text_is(key, n, "fortran_order") && !out->has_order) {
+    if (s2_text_is("fortran_order", key, n) && !out->has_order) {
         out->has_order = true;
         out->fortran = take_text(c, "True");
         return out->fortran || take_text(c, "False")
                    ? NULL
                    : "fortran_order in its header is neither True nor False";
     }
-    if (text_is(key, n, "shape") && !out->has_shape)
+    if (s2_text_is("shape", key, n) && !out->has_shape)
         return read_shape(c, out);
     return "its header has an unknown or repeated key";
 }

@@ -44,27 +44,22 @@ void s2_baseline_text(const s2_baseline *baseline, const s2_pattern *like, int64
     }
 }
 
-static bool is_named(const s2_part *part, const char *name)
-{
-    return strcmp(part->name, name) == 0;
-}
-
 /*
  * Attention with a new time, of which a training step takes a third forward, the rest backward, and the third once
  * more where it recomputes; the parts around it are unchanged, and those of the dense pattern alone go.
  */
 static void set_time(s2_sim *sim, double time_us, double bound_us, s2_resource by)
 {
-    const bool trains = sim->n_parts > 1 && is_named(&sim->parts[1], "attention backward");
+    const bool trains = sim->n_parts > 1 && s2_part_is(&sim->parts[1], "attention backward");
     const double forward_us = trains ? time_us / 3 : time_us;
     double sum_us = 0;
     int32_t n_parts = 0;
     for (int32_t at = 0; at < sim->n_parts; at++) {
         s2_part part = sim->parts[at];
-        const bool backward = is_named(&part, "attention backward");
-        if (is_named(&part, "host memory") || is_named(&part, "selection"))
+        const bool backward = s2_part_is(&part, "attention backward");
+        if (s2_part_is(&part, "host memory") || s2_part_is(&part, "selection"))
             continue;
-        if (backward || is_named(&part, "attention") || is_named(&part, "attention again")) {
+        if (backward || s2_part_is(&part, "attention") || s2_part_is(&part, "attention again")) {
             part.time_us = backward ? time_us - forward_us : forward_us;
             part.bound_by = by;
         }

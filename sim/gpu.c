@@ -45,7 +45,7 @@ static size_t word_end(const s2_line *line, size_t at)
 static int32_t find_key(const char *word, size_t n)
 {
     for (int32_t key = 0; key < N_KEYS; key++)
-        if (strlen(KEYS[key].word) == n && memcmp(KEYS[key].word, word, n) == 0)
+        if (s2_text_is(KEYS[key].word, word, n))
             return key;
     return -1;
 }

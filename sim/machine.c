@@ -339,21 +339,16 @@ typedef struct s2_stage_price {
     double once_us;                /* of each step */
 } s2_stage_price;
 
-static bool is_named(const s2_part *part, const char *name)
-{
-    return strcmp(part->name, name) == 0;
-}
-
 static bool is_attention(const s2_part *part)
 {
-    return is_named(part, "attention") || is_named(part, "attention backward") ||
-           is_named(part, "attention again") || is_named(part, "selection");
+    return s2_part_is(part, "attention") || s2_part_is(part, "attention backward") ||
+           s2_part_is(part, "attention again") || s2_part_is(part, "selection");
 }
 
 static double part_us(const s2_sim *sim, const char *name)
 {
     for (int32_t part = 0; part < sim->n_parts; part++)
-        if (is_named(&sim->parts[part], name))
+        if (s2_part_is(&sim->parts[part], name))
             return sim->parts[part].time_us;
     return 0;
 }
@@ -371,7 +366,7 @@ static void take_ring(const s2_sim_options *options, const s2_ring *ring, s2_sim
         if (!is_attention(line))
             continue;
         before_us += line->time_us;
-        line->time_us *= is_named(line, "attention backward") ? backward : forward;
+        line->time_us *= s2_part_is(line, "attention backward") ? backward : forward;
         after_us += line->time_us;
         if (waits)
             line->bound_by = S2_LINK;

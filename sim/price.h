@@ -17,6 +17,8 @@
 #ifndef S2_SIM_PRICE_H
 #define S2_SIM_PRICE_H
 
+#include <string.h>
+
 #include "base/dtype.h"
 #include "sim/gpu.h"
 #include "sim/calibration.h"
@@ -112,6 +114,12 @@ typedef struct s2_part {
     double sent_bytes; /* that a GPU sends to others of its group in a step; 0: none */
     bool once;         /* of a step, and not of each microbatch */
 } s2_part;
+
+static inline bool s2_part_is(const s2_part *part, const char *name)
+{
+    return strcmp(part->name, name) == 0;
+}
+
 enum { S2_MAX_PARTS = 24, S2_MAX_KV_POINTS = 12 };
 
 /* The cache at one of the lengths up to len_tok. */

@@ -187,7 +187,7 @@ int32_t s2_key_parse(const char *name, size_t n)
                  {"space", ' '},
                  {"redraw", S2_KEY_REDRAW}};
     for (size_t at = 0; at < sizeof names / sizeof names[0]; at++)
-        if (strlen(names[at].name) == n && strncmp(names[at].name, name, n) == 0)
+        if (s2_text_is(names[at].name, name, n))
             return names[at].key;
     const size_t len = s2_utf8_len(name, n);
     return len > 0 && len == n ? (int32_t)s2_utf8_decode(name, len) : 0;

@@ -2,7 +2,7 @@
 """What docs/architecture.md claims of the code and a compiler can show. Each finding is a line; exit 1 when there is one.
 
 usage: house.py symbols OBJECTS   exported names, who speaks, sentences, circles, oracles (of the objects of a build)
-       house.py lengths           functions and rooms of the sources
+       house.py lengths           functions and rooms of the sources; bodies that stand twice
        house.py figures OBJECTS [TREE]   what is there: lines by room, functions, exported names, circles, duplicates, of this
                                   tree or another one, which may be an older commit's
        house.py duplicates        pairs of functions that share a run of SHARED tokens, the longest first, and equal bodies
@@ -242,6 +242,15 @@ def too_long(found):
         yield f"one function in ten has more than {P90} lines"
 
 
+def doubled():
+    """What stands twice belongs in one place, but for oracles, which share nothing, and what house.txt lists."""
+    pass_by = allowed("twice") | allowed("oracle")
+    for words, places in duplicates()[1].items():
+        places = [place for place in places if place.rsplit(":", 1)[0] not in pass_by]
+        if len(places) > 1:
+            yield f"{places[0]}: the same body of {len(words)} tokens stands at {' '.join(places[1:])}"
+
+
 def sizes():
     """{room: (files, lines)} of what the product is made of"""
     count = {room: [0, 0] for room in rooms()}
@@ -285,7 +294,7 @@ def main():
         return print("\n".join([*(f"{n} tokens: {one} and {other}" for n, one, other in pairs),
                                 *(f"{len(words)} tokens, the whole body: {' '.join(places)}" for words, places in equal.items())]))
     if what == "lengths":
-        bad = [*too_long(functions()), *too_large()]
+        bad = [*too_long(functions()), *too_large(), *doubled()]
     elif what in ("symbols", "figures") and len(sys.argv) == 3:
         objects = read_objects(sys.argv[2])
         if not objects:

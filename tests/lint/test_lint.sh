@@ -59,6 +59,8 @@ wants 'pattern/planted.c: an oracle includes pattern/view.h' $symbols
 sed -i '$d' "$tree/tests/lint/house.txt"
 plant search/planted.c "int s2_planted(int n)\n{\n$(yes '    n++;' | head -61)\n    return n;\n}"
 wants 'search/planted.c:2: a function of 62 lines' python3 tests/lint/house.py lengths
+sed -n '/^static.*capability_of(/,/^}/p' sim/calibration.c >"$tree/plan/planted.c"
+wants 'the same body of ' python3 tests/lint/house.py lengths
 yes '/* */' | head -99999 >"$tree/draw/planted.h"
 wants 'draw/ holds ' python3 tests/lint/house.py lengths
 plant base/planted.c '#include "db/db.h"'
