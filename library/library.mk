@@ -5,8 +5,8 @@ API     := $(shell sed -n 's/^.define S2_API_VERSION //p' library/s2.h)
 SO      := $(shell echo $$(($(API) / 1000)))
 MINOR   := $(shell echo $$(($(API) % 1000)))
 L       := $(O)/library
-# No database, no screens, no search. Debian's archives are inside, and hidden as our own names are.
-LIBRARY_C := $(foreach m,base pattern coverage words plan sim cache kernels export library,$(wildcard $(m)/*.c))
+# No database, no screens, no search, and no room reach, of which words/reach.c speaks. Debian's archives are inside, and hidden as our own names are.
+LIBRARY_C := $(filter-out words/reach.c,$(foreach m,base pattern coverage words plan sim cache kernels export library,$(wildcard $(m)/*.c)))
 LIBRARY_O := $(call obj,$(LIBRARY_C) $(LIB_CU) $(CU_INST)) $(O)/sim/texts.o
 LIBS_OWN  := -l:libjansson.a -l:libyaml.a -l:libmd.a
 LIBS_DEPS := -lm -pthread
