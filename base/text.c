@@ -126,7 +126,7 @@ static size_t copy_plain(const char *from, char *out, size_t cap)
 {
     size_t n = 0;
     for (; *from != '\0' && n + 1 < cap; from++)
-        if (!parts(*from))
+        if (!parts(*from) && *from != '.')
             out[n++] = lower(*from);
     out[n] = '\0';
     return n;
@@ -167,6 +167,15 @@ int32_t s2_text_name_distance(const char *name, const char *known)
             least = own < least ? own : least;
         }
     return least <= most_edits(n) ? least : S2_NAME_FAR;
+}
+
+const char *s2_text_nearer(const char *name, const char *known, const char *nearest, int32_t *distance)
+{
+    const int32_t own = s2_text_name_distance(name, known);
+    if (own >= *distance)
+        return nearest;
+    *distance = own;
+    return known;
 }
 
 static bool buf_reserve(s2_buf *buf, size_t extra)

@@ -43,12 +43,14 @@ bool s2_text_same_name(const char *a, const char *b);
 /* Whether the n bytes at text are this word. */
 bool s2_text_is(const char *word, const char *text, size_t n);
 /*
- * For "did you mean": the edit distance of the names, also ignoring these; 0 for the beginning of the known
+ * For "did you mean": the edit distance of the names, also ignoring these and dots; 0 for the beginning of the known
  * one. S2_NAME_FAR where so many edits could turn any word into any other, and for numbers and sizes, which
  * are not names.
  */
 #define S2_NAME_FAR INT32_MAX
 int32_t s2_text_name_distance(const char *name, const char *known);
+/* Of known names told one after another the nearest: `known` or what was nearest before. *distance begins far. */
+const char *s2_text_nearer(const char *name, const char *known, const char *nearest, int32_t *distance);
 
 /*
  * A growing string. Zero-initialise; the first failure sticks in `status` and later appends do

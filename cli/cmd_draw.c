@@ -18,6 +18,7 @@
 #include "export/files.h"
 #include "draw/picture.h"
 #include "sim/kv.h"
+#include "words/holed.h"
 
 typedef struct request {
     const char *what, *form, *output;
@@ -363,31 +364,64 @@ static void name_front(const s2_listing *l, const s2_front_spec *front, const ch
     s2_buf_release(&title);
 }
 
-static s2_exit read_front(s2_cli *cli, const s2_args *args, s2_db *db, request *ask,
-                          const s2_front_spec *front)
+static s2_exit check_axes(s2_cli *cli, const s2_front_spec *front)
+{
+    if (front->n_by == 2)
+        return S2_EXIT_OK;
+    s2_cli_error(cli, "--minimize X,Y: a picture has two axes");
+    return S2_EXIT_USAGE;
+}
+
+/* Rows that have both values; of very many only some are drawn. */
+static int32_t count_with(const s2_listing *l, const s2_front_spec *front)
+{
+    int32_t n = 0;
+    for (int32_t row = 0; row < l->n_rows; row++)
+        n += !isnan(front->by[0]->value(&l->rows[row])) && !isnan(front->by[1]->value(&l->rows[row]));
+    return n;
+}
+
+/* The legend. Designs with holes are told in the words of s2 pareto, and there is no room for all of them. */
+static s2_exit name_series(const s2_listing *front, int32_t n_with, int32_t n_rows, s2_chart_series *all,
+                           s2_chart_series *best)
+{
+    s2_cli *const cli = front->cli;
+    const int32_t n_holed = s2_front_holed(front);
+    s2_buf first = {0}, second = {0}, holed = {0};
+    s2_buf_printf(&first, "%d of %d designs of the database have both values", (int)n_with, (int)n_rows);
+    s2_buf_printf(&second, "front: %d that no other one beats%s", (int)front->n_rows,
+                  n_holed > 0 ? "; " : "");
+    s2_holed_label(n_holed, &second);
+    s2_holed_print(n_holed, &holed);
+    const bool whole = first.status == S2_OK && second.status == S2_OK && holed.status == S2_OK;
+    all->name = whole ? s2_arena_strndup(&cli->arena, first.data, first.len) : NULL;
+    best->name = whole ? s2_arena_strndup(&cli->arena, second.data, second.len) : NULL;
+    if (whole && n_holed > 0)
+        s2_cli_hint(cli, "%.*s", (int)holed.len, holed.data);
+    s2_buf_release(&first);
+    s2_buf_release(&second);
+    s2_buf_release(&holed);
+    return all->name != NULL && best->name != NULL ? S2_EXIT_OK : s2_cli_fail(cli, S2_ENOMEM, "front");
+}
+
+static s2_exit read_front(s2_cli *cli, const s2_args *args, s2_db *db, request *ask, s2_front_spec *front)
 {
     s2_listing l = {.cli = cli};
-    char *const names = S2_NEW(&cli->arena, char, 128);
     const char *kind;
     S2_CLI_TRY(s2_front_list(&l, args, front, db, &kind));
-    const int32_t n_rows = l.n_rows;
+    S2_CLI_TRY(check_axes(cli, front));
+    const int32_t n_rows = l.n_rows, n_with = count_with(&l, front);
     const axis_unit units[2] = {unit_of(front->by[0], l.rows, n_rows), unit_of(front->by[1], l.rows, n_rows)};
     s2_chart_series all = {.style = S2_CHART_POINTS, .colour = -1},
                     best = {.style = S2_CHART_STEPS, .colour = 2};
-    s2_status status = names != NULL ? points_of(cli, &l, front, units, false, &all) : S2_ENOMEM;
+    s2_status status = points_of(cli, &l, front, units, false, &all);
     if (status == S2_OK)
         status = s2_front_leave(&l, front);
     if (status == S2_OK)
         status = points_of(cli, &l, front, units, true, &best);
     if (status != S2_OK)
         return s2_cli_fail(cli, status, "front");
-    snprintf(names, 64, "%d of %d designs of the database have both values", (int)all.n, (int)n_rows);
-    const int32_t n_holed = s2_front_holed(&l);
-    const int n_said = snprintf(names + 64, 64, "front: %d that no other one beats", (int)best.n);
-    if (n_holed > 0)
-        snprintf(names + 64 + n_said, (size_t)(64 - n_said), ", union violated in %d", (int)n_holed);
-    all.name = names;
-    best.name = names + 64;
+    S2_CLI_TRY(name_series(&l, n_with, n_rows, &all, &best));
     s2_chart *const chart = &ask->charts[0];
     *chart = (s2_chart){.series = {all, best}, .n_series = 2};
     name_front(&l, front, kind, chart);
@@ -401,10 +435,7 @@ static s2_exit fill_pareto(s2_cli *cli, const s2_args *args, request *ask)
     s2_front_spec front = {0};
     s2_db *db;
     S2_CLI_TRY(s2_front_choose(cli, s2_args_str(args, "minimize"), &front));
-    if (front.n_by != 2) {
-        s2_cli_error(cli, "--minimize X,Y: a picture has two axes");
-        return S2_EXIT_USAGE;
-    }
+    S2_CLI_TRY(check_axes(cli, &front));
     if (!s2_listing_has_database(cli))
         return S2_EXIT_ENVIRONMENT;
     S2_CLI_TRY(s2_store_open(cli, S2_DB_READ, &db));

@@ -98,6 +98,8 @@ static s2_exit list(s2_listing *l, s2_db *db, const s2_db_query *query, const ch
         return s2_listing_refuse(l->cli, status, query->filter, &diag);
     const s2_exit code = s2_listing_print(l, format);
     fflush(l->cli->out);
+    if (l->n_rows == 0)
+        s2_listing_say_missing(l->cli, db, query->filter);
     say_mixture(l);
     say_shares(l);
     if (l->n_rows == query->limit)

@@ -29,7 +29,7 @@ static void say_lacking(s2_cli *cli, const s2_front_spec *front, const s2_db_row
     s2_buf_release(&words);
 }
 
-static s2_exit print_front(s2_listing *l, s2_db *db, const s2_args *args, const s2_front_spec *front)
+static s2_exit print_front(s2_listing *l, s2_db *db, const s2_args *args, s2_front_spec *front)
 {
     s2_cli *const cli = l->cli;
     const char *kind;
@@ -43,14 +43,19 @@ static s2_exit print_front(s2_listing *l, s2_db *db, const s2_args *args, const 
         return s2_cli_fail(cli, found, "front");
     const s2_exit code = s2_listing_print(l, s2_listing_format(args));
     fflush(cli->out);
-    fprintf(cli->err, "on the front of %s%s%s: %d of %d design%s\n", s2_args_str(args, "minimize"),
-            clean[0] != '\0' ? ", " : "", clean, (int)l->n_rows, (int)n_rows, s2_text_plural(n_rows));
+    fputs("on the front of ", cli->err);
+    for (int32_t o = 0; o < front->n_by; o++)
+        fprintf(cli->err, "%s%s", o > 0 ? "," : "", front->by[o]->name);
+    fprintf(cli->err, "%s%s: %d of %d design%s\n", clean[0] != '\0' ? ", " : "", clean, (int)l->n_rows,
+            (int)n_rows, s2_text_plural(n_rows));
     s2_buf holed = {0};
     s2_holed_print(s2_front_holed(l), &holed);
     if (holed.len > 0)
         s2_cli_hint(cli, "%.*s", (int)holed.len, holed.data);
     s2_buf_release(&holed);
     s2_listing_say_worth(l);
+    if (n_rows == 0)
+        s2_listing_say_missing(cli, db, s2_listing_filter(cli, args));
     if (n_rows == 0)
         s2_cli_hint(cli,
                     "no design that meets the conditions has such a price; --phase and --len choose others");

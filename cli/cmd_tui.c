@@ -146,7 +146,10 @@ static s2_exit read_options(s2_cli *cli, const s2_args *args, s2_explorer_option
         return S2_EXIT_USAGE;
     }
     if (dumped != NULL && !s2_view_find(dumped, &out->view)) {
-        s2_cli_error(cli, "--dump %s: unknown view", dumped);
+        s2_cli_error(cli,
+                     "--dump %s: expected bench, designs, design, compare, pareto, record, runs, output, "
+                     "log, help or tour",
+                     dumped);
         return S2_EXIT_USAGE;
     }
     return S2_EXIT_OK;

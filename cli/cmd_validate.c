@@ -137,6 +137,14 @@ static s2_exit read_kernel(s2_validate_state *state)
                     name);
         return S2_EXIT_USAGE;
     }
+    int32_t distance = S2_NAME_FAR;
+    const char *nearest = NULL;
+    for (int32_t at = 0; s2_kernel_at(at) != NULL; at++)
+        nearest = s2_text_nearer(name, s2_kernel_at(at)->traits->name, nearest, &distance);
+    if (nearest != NULL)
+        s2_cli_hint(state->cli, "did you mean %s?", nearest);
+    s2_cli_hint(state->cli, "somebody else's kernel is a file or the command that starts it: --kernel "
+                            "./mine.so, --kernel 'python3 adapters/flex.py compiled'");
     for (int32_t at = 0; s2_kernel_at(at) != NULL; at++)
         s2_cli_hint(state->cli, "%s: %s", s2_kernel_at(at)->traits->name, s2_kernel_at(at)->summary);
     return S2_EXIT_USAGE;

@@ -26,8 +26,20 @@ static void say_rivals(s2_cli *cli, const s2_front_kind *kinds, int32_t n)
     s2_cli_hint(cli, "such conditions choose them; s2 sim prices designs alike");
 }
 
-s2_exit s2_front_list(s2_listing *l, const s2_args *args, const s2_front_spec *front, s2_db *db,
-                      const char **kind)
+/* Leave out what no design of the phase has. */
+static s2_exit fit(s2_cli *cli, s2_front_spec *front, const char *phase)
+{
+    if (phase == NULL || s2_front_fit(front, phase) == 0)
+        return S2_EXIT_OK;
+    if (front->n_by > 0) {
+        s2_cli_hint(cli, "a training step keeps no cache, so that none is compared");
+        return S2_EXIT_OK;
+    }
+    s2_cli_error(cli, "--minimize: a training step keeps no cache; us,unread are compared in every phase");
+    return S2_EXIT_USAGE;
+}
+
+s2_exit s2_front_list(s2_listing *l, const s2_args *args, s2_front_spec *front, s2_db *db, const char **kind)
 {
     s2_cli *const cli = l->cli;
     s2_diag diag = {0};
@@ -39,6 +51,7 @@ s2_exit s2_front_list(s2_listing *l, const s2_args *args, const s2_front_spec *f
     if (query.filter == NULL)
         return s2_cli_fail(cli, S2_ENOMEM, "filter");
     S2_CLI_TRY(s2_listing_price(cli, args, db, true, &query, &empty));
+    S2_CLI_TRY(fit(cli, front, query.phase));
     s2_status status = s2_front_rivals(db, &cli->arena, front, &query, kinds, &n_kinds, &diag);
     if (status == S2_OK)
         status = s2_db_list(db, &cli->arena, &query, &l->rows, &l->n_rows, &diag);

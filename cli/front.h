@@ -12,10 +12,11 @@ s2_exit s2_front_choose(s2_cli *cli, const char *list, s2_front_spec *out);
 
 /*
  * List the designs that meet the command's conditions: at one phase and length if prices are shown, and with
- * prices of one kind if they are compared: *kind names it ("": none is compared). Says what that leaves out.
+ * prices of one kind if they are compared: *kind names it ("": none is compared). Says what that leaves out, of the
+ * objectives too: a training step has no cache.
  * S2_EXIT_OK, or an exit code after a message.
  */
-s2_exit s2_front_list(s2_listing *listing, const s2_args *args, const s2_front_spec *front, s2_db *db,
+s2_exit s2_front_list(s2_listing *listing, const s2_args *args, s2_front_spec *front, s2_db *db,
                       const char **kind);
 
 /* Reduce the listing to its front, sorted by the first objective. S2_ENOMEM. */

@@ -184,16 +184,28 @@ static const s2_list_column *find_column(const char *name, size_t n)
     return NULL;
 }
 
+static s2_exit refuse_column(s2_cli *cli, const char *name, size_t n)
+{
+    char raw[64], clean[64];
+    int32_t distance = S2_NAME_FAR;
+    const char *nearest = NULL;
+    snprintf(raw, sizeof raw, "%.*s", (int)(n < 60 ? n : 60), name);
+    for (size_t at = 0; at < sizeof COLUMNS / sizeof COLUMNS[0]; at++)
+        nearest = s2_text_nearer(raw, COLUMNS[at].name, nearest, &distance);
+    s2_text_clean(clean, sizeof clean, raw);
+    s2_cli_error(cli, "--columns: no column '%s'%s%s%s", clean, nearest != NULL ? "; did you mean " : "",
+                 nearest != NULL ? nearest : "", nearest != NULL ? "?" : "");
+    return S2_EXIT_USAGE;
+}
+
 s2_exit s2_listing_choose(s2_listing *l, const s2_args *args)
 {
     l->usual = !s2_args_has(args, "columns");
     for (const char *at = s2_args_str(args, "columns"); *at != '\0'; at += *at == ',') {
         const size_t n = strcspn(at, ",");
         const s2_list_column *const chosen = find_column(at, n);
-        if (chosen == NULL || l->n_columns == S2_LIST_COLUMNS) {
-            s2_cli_error(l->cli, "--columns: no column '%.*s'", (int)(n < 60 ? n : 60), at);
-            return S2_EXIT_USAGE;
-        }
+        if (chosen == NULL || l->n_columns == S2_LIST_COLUMNS)
+            return refuse_column(l->cli, at, n);
         l->columns[l->n_columns++] = chosen;
         at += n;
     }
@@ -490,6 +502,20 @@ static void show_place(s2_cli *cli, const char *filter, size_t at)
     const bool more = strlen(filter + begin) > SHOWN;
     s2_cli_hint(cli, "%s%.*s%s", begin > 0 ? "..." : "", SHOWN, filter + begin, more ? "..." : "");
     s2_cli_hint(cli, "%*s^", (int)(at - begin) + (begin > 0 ? 3 : 0), "");
+}
+
+void s2_listing_say_missing(s2_cli *cli, s2_db *db, const char *filter)
+{
+    s2_db_missing missing;
+    char value[128], nearest[128] = "";
+    s2_diag diag = {0};
+    if (s2_db_missing_value(db, &cli->arena, filter, &missing, &diag) != S2_OK || missing.column == NULL)
+        return; /* the list is empty for another reason, or stays without one */
+    s2_text_clean(value, sizeof value, missing.value);
+    if (missing.nearest != NULL)
+        s2_text_clean(nearest, sizeof nearest, missing.nearest);
+    s2_cli_hint(cli, "no design has %s=%s%s%s%s", missing.column, value,
+                nearest[0] != '\0' ? "; did you mean " : "", nearest, nearest[0] != '\0' ? "?" : "");
 }
 
 s2_exit s2_listing_refuse(s2_cli *cli, s2_status status, const char *filter, const s2_diag *diag)

@@ -50,6 +50,8 @@ const char *s2_listing_filter(s2_cli *cli, const s2_args *args);
 s2_exit s2_listing_price(s2_cli *cli, const s2_args *args, s2_db *db, bool choose, s2_db_query *query,
                          bool *empty);
 
+/* Under an empty list: which condition no design meets, and the nearest value that one has. */
+void s2_listing_say_missing(s2_cli *cli, s2_db *db, const char *filter);
 /* Say why a query was refused, with a caret under the position in the filter; returns the exit code. */
 s2_exit s2_listing_refuse(s2_cli *cli, s2_status status, const char *filter, const s2_diag *diag);
 /* Is there a database to list? If not, says so. */

@@ -376,8 +376,8 @@ const s2_word_entry s2_word_entries[] = {
      "object, which docs/json.md explains member by member."},
     {"best overall|first of what was searched|dearer_than",
      "The design of the front with the smallest geometric mean of value / best value. It is not called best "
-     "where the model's own layers or dense attention beat it in every price, or the GPU has no room for "
-     "it."},
+     "where it is cheaper in no price than the model's own layers or than dense attention, or the GPU has "
+     "no room for it."},
     {"edge|on the edge of the space", "A number of the best design is the least or the greatest that the "
                                       "space allowed, so that a wider space may have a better design."},
     {"beaten", "Left out of a search because a design of the front is at least as good as its lower bounds."},

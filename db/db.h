@@ -241,12 +241,19 @@ typedef struct s2_db_row {
     double loss;
     double sim_us;     /* the latest prediction; its bound where only that is known */
     int64_t predicted; /* 1; 0: sim_us is a bound; S2_DB_NONE: there is none */
-    double kv_bytes;
-    double gpu_us; /* the latest timing on this GPU by these kernels, all layers */
+    double kv_bytes;   /* NAN of a training step too, which keeps no cache */
+    double gpu_us;     /* the latest timing on this GPU by these kernels, all layers */
     const char *outcome;
     bool starred;
     const char *tags; /* joined by commas */
 } s2_db_row;
+
+/* A condition of a filter, `column=value`, that no design meets, and the nearest value that one has. */
+typedef struct s2_db_missing {
+    const char *column; /* NULL: there is none */
+    const char *value;
+    const char *nearest; /* NULL: none is near */
+} s2_db_missing;
 
 typedef struct s2_db_query {
     const char *filter; /* docs/database.md; NULL or "": all */
@@ -271,6 +278,10 @@ typedef struct s2_db_query {
  */
 s2_status s2_db_common_price(s2_db *db, s2_arena *arena, const char *filter, const char **phase,
                              int64_t *len_tok, s2_diag *diag) S2_MUST_CHECK;
+
+/* For "did you mean" under an empty list: the first such condition of a filter that s2_db_list accepts. */
+s2_status s2_db_missing_value(s2_db *db, s2_arena *arena, const char *filter, s2_db_missing *out,
+                              s2_diag *diag) S2_MUST_CHECK;
 
 /*
  * A page of designs; rows without a value in the sorted column come last. The rows live in the arena.

@@ -4,6 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <sqlite3.h>
+
+#include "db/sql.h"
+
 static const s2_column COLUMNS[] = {
     {.name = "name", .sql = "name", .kind = S2_COLUMN_TEXT, .index = "design_name"},
     {.name = "hash", .sql = "hash", .kind = S2_COLUMN_TEXT},
@@ -149,7 +153,7 @@ static s2_status refuse(s2_diag *diag, int32_t col, const char *fmt, const char 
     return s2_diag_set(diag, S2_EINVAL, 0, 1, col, fmt, clean);
 }
 
-static const char *nearest_column(const char *word, size_t n)
+const char *s2_column_nearest(const char *word, size_t n)
 {
     const char *best = NULL;
     int32_t best_distance = 3;
@@ -165,7 +169,7 @@ static const char *nearest_column(const char *word, size_t n)
 
 static s2_status refuse_column(const condition *c, s2_diag *diag)
 {
-    const char *const near = nearest_column(c->word, c->n_word);
+    const char *const near = s2_column_nearest(c->word, c->n_word);
     char clean[64], raw[64];
     snprintf(raw, sizeof raw, "%.*s", (int)(c->n_word < 60 ? c->n_word : 60), c->word);
     s2_text_clean(clean, sizeof clean, raw);
@@ -385,4 +389,52 @@ void s2_filter_release(s2_filter *filter)
 {
     s2_buf_release(&filter->where);
     s2_buf_release(&filter->kind);
+}
+
+/* The values that designs, or their prices, have in a column. */
+static s2_status find_value(s2_db *db, s2_arena *arena, const s2_column *column, const char *value,
+                            bool *found, const char **nearest, s2_diag *diag)
+{
+    char sql[256];
+    sqlite3_stmt *statement;
+    bool has_row = true;
+    int32_t distance = S2_NAME_FAR;
+    s2_status status;
+    snprintf(sql, sizeof sql, "SELECT DISTINCT %s FROM %s LIMIT 100000",
+             column->priced != NULL ? column->priced : column->sql,
+             column->priced != NULL ? "price p" : "design");
+    S2_TRY(s2_sql_prepare(db, sql, &statement, diag));
+    while ((status = s2_sql_step(db, statement, &has_row, diag)) == S2_OK && has_row && !*found) {
+        const char *const known = s2_sql_text(arena, statement, 0);
+        *found = known != NULL && strcmp(known, value) == 0;
+        if (known != NULL)
+            *nearest = s2_text_nearer(value, known, *nearest, &distance);
+    }
+    sqlite3_finalize(statement);
+    return status;
+}
+
+s2_status s2_db_missing_value(s2_db *db, s2_arena *arena, const char *filter, s2_db_missing *out,
+                              s2_diag *diag)
+{
+    *out = (s2_db_missing){0};
+    for (const char *at = filter; *at != '\0';) {
+        condition c;
+        bool found = false;
+        const char *nearest = NULL;
+        if (*at == ' ') {
+            at++;
+            continue;
+        }
+        S2_TRY(take_condition(filter, &at, &c, diag));
+        const s2_column *const column = s2_column_find(c.word, c.n_word);
+        if (column == NULL || column->kind != S2_COLUMN_TEXT || c.negated || strcmp(c.op, "=") != 0)
+            continue;
+        S2_TRY(find_value(db, arena, column, c.value, &found, &nearest, diag));
+        if (found)
+            continue;
+        *out = (s2_db_missing){column->name, s2_arena_strndup(arena, c.value, strlen(c.value)), nearest};
+        return out->value != NULL ? S2_OK : S2_ENOMEM;
+    }
+    return S2_OK;
 }

@@ -38,6 +38,9 @@ typedef struct s2_column {
 /* NULL when no column has this name. */
 const s2_column *s2_column_find(const char *name, size_t n);
 
+/* The name of the column that the word may have meant; NULL: none is near. */
+const char *s2_column_nearest(const char *word, size_t n);
+
 typedef struct s2_filter_value {
     bool is_text;
     double number;

@@ -4,17 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pattern/spec.h"
+
 static double value_us(const s2_db_row *row)
 {
     return row->sim_us;
 }
-static double value_kv_bytes(const s2_db_row *row)
-{
-    return row->kv_bytes;
-}
 static double value_gpu_us(const s2_db_row *row)
 {
     return row->gpu_us;
+}
+static double value_kv_bytes(const s2_db_row *row)
+{
+    return row->kv_bytes;
 }
 static double value_density(const s2_db_row *row)
 {
@@ -132,6 +134,19 @@ s2_status s2_front_parse(const char *list, s2_front_spec *out, s2_diag *diag)
         word += n;
     }
     return out->n_by > 0 ? S2_OK : s2_diag_set(diag, S2_EINVAL, 0, 0, 1, "needs a column");
+}
+
+int32_t s2_front_fit(s2_front_spec *spec, const char *phase)
+{
+    int32_t n = 0;
+    if (strcmp(phase, s2_phase_word(S2_TRAIN)) != 0)
+        return 0;
+    for (int32_t at = 0; at < spec->n_by; at++)
+        if (spec->by[at]->value != value_kv_bytes)
+            spec->by[n++] = spec->by[at];
+    const int32_t dropped = spec->n_by - n;
+    spec->n_by = n;
+    return dropped;
 }
 
 /* A value with both kinds of quotes, which only a foreign file can have, is left out. */

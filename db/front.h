@@ -34,6 +34,9 @@ typedef struct s2_front_spec {
 /* "us,kv_mib"; leaves out->distinct as it is. S2_EINVAL with the reason in *diag. */
 s2_status s2_front_parse(const char *list, s2_front_spec *out, s2_diag *diag) S2_MUST_CHECK;
 
+/* Drops what designs of the phase have none of: a training step keeps no cache. Returns how many were dropped. */
+int32_t s2_front_fit(s2_front_spec *spec, const char *phase);
+
 /*
  * Only prices of one kind compete: they must agree in every trait on which an objective depends. Bounds lie below
  * predictions, and each GPU, batch, type, number of ranks and family of kernels has times of its own.

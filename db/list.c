@@ -8,6 +8,7 @@
 
 #include "db/filter.h"
 #include "db/sql.h"
+#include "pattern/spec.h"
 
 s2_status s2_db_read_row(s2_arena *arena, sqlite3_stmt *s, s2_db_row *row)
 {
@@ -29,6 +30,8 @@ s2_status s2_db_read_row(s2_arena *arena, sqlite3_stmt *s, s2_db_row *row)
     row->kv_bytes = s2_sql_column_num(s, at++);
     row->gpu_us = s2_sql_column_num(s, at++);
     row->phase = s2_sql_text(arena, s, at++);
+    if (row->phase != NULL && strcmp(row->phase, s2_phase_word(S2_TRAIN)) == 0)
+        row->kv_bytes = (double)NAN; /* 0 would read as a cache that costs nothing */
     row->len_tok = s2_sql_column_int(s, at++);
     row->gpu = s2_sql_text(arena, s, at++);
     row->batch = s2_sql_column_int(s, at++);

@@ -334,7 +334,10 @@ s2_status s2_db_list(s2_db *db, s2_arena *arena, const s2_db_query *query, const
     if (p.sort == NULL) {
         char clean[64];
         s2_text_clean(clean, sizeof clean, sort);
-        return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "no column '%s' to sort by", clean);
+        const char *const near = s2_column_nearest(sort, strlen(sort));
+        return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "no column '%s' to sort by%s%s%s", clean,
+                           near != NULL ? "; did you mean " : "", near != NULL ? near : "",
+                           near != NULL ? "?" : "");
     }
     s2_filter filter;
     s2_status status = s2_filter_build(query->filter != NULL ? query->filter : "", p.priced, &filter, diag);

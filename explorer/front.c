@@ -99,6 +99,9 @@ static s2_status read_pages(s2_front_task *t, contest *c)
     S2_TRY(s2_db_common_price(t->db, &t->arena, t->filter, &query.phase, &query.len_tok, &t->diag));
     t->found.phase = query.phase != NULL ? query.phase : "";
     t->found.len_tok = query.len_tok;
+    if (s2_front_fit(&t->spec, t->found.phase) > 0 && t->spec.n_by < 2)
+        return s2_diag_set(&t->diag, S2_EINVAL, 0, 0, 0,
+                           "a training step keeps no cache; minimise us,unread");
     S2_TRY(choose_rivals(t, &query));
     for (;;) {
         s2_arena page = {0};

@@ -161,9 +161,9 @@ static void json_dearer(const s2_found *found, s2_buf *buf)
 {
     const s2_found_design *const best = found->n_designs > 0 ? &found->designs[0] : NULL;
     s2_json_key_begin(buf, "dearer_than", '[');
-    if (best != NULL && found->own != NULL && s2_found_is_dearer(found, best, found->own))
+    if (best != NULL && found->own != NULL && s2_found_is_no_cheaper(found, best, found->own))
         s2_json_str(buf, "own");
-    if (best != NULL && s2_found_is_dearer(found, best, found->dense))
+    if (best != NULL && s2_found_is_no_cheaper(found, best, found->dense))
         s2_json_str(buf, "dense");
     s2_json_end(buf, ']');
 }

@@ -130,16 +130,22 @@ static void put_error(const s2_sim *sim, s2_buf *buf)
     s2_buf_puts(buf, ")");
 }
 
-/* One time against another, which is printed beside the ratio; a ratio of bounds is not a speed. */
-static void put_against_time(double us, double rival_us, bool bound, const char *who, s2_buf *buf)
+/*
+ * One time against another, which is printed beside the ratio; a ratio of bounds is not a speed. What the error of the times
+ * may turn round is no difference.
+ */
+static void put_against_time(double us, double rival_us, const s2_sim *sim, const char *who, s2_buf *buf)
 {
-    if (bound)
+    if (!sim->predicted)
         s2_buf_printf(buf, "%s of the bound of", s2_decimal(us / rival_us, 3).text);
     else
         put_ratio(rival_us / us, buf);
     s2_buf_printf(buf, " %s (", who);
     s2_time_print(rival_us, buf);
     s2_buf_puts(buf, ")");
+    const double apart_pct = 100 * fabs(rival_us / us - 1);
+    if (sim->predicted && apart_pct >= 0.5 && apart_pct <= sim->error.pct)
+        s2_buf_puts(buf, ", which is within that error");
 }
 
 static const char own_words[] = "the model's own layers", dense_words[] = "dense attention";
@@ -166,14 +172,14 @@ static rival_times comparable(const s2_found *found, int32_t p, const s2_sim *si
 }
 
 /* A time against the model's own layers first, where they are not dense, and against dense attention. */
-static void put_against_rivals(double us, rival_times rivals, bool bound, s2_buf *buf)
+static void put_against_rivals(double us, rival_times rivals, const s2_sim *sim, s2_buf *buf)
 {
     if (rivals.own_us > 0)
-        put_against_time(us, rivals.own_us, bound, own_words, buf);
+        put_against_time(us, rivals.own_us, sim, own_words, buf);
     if (rivals.own_us > 0 && rivals.dense_us > 0)
         s2_buf_puts(buf, " and ");
     if (rivals.dense_us > 0)
-        put_against_time(us, rivals.dense_us, bound, dense_words, buf);
+        put_against_time(us, rivals.dense_us, sim, dense_words, buf);
 }
 
 /* "dense attention takes at least 56.9 ms and does not fit either": what no ratio is given to. */
@@ -300,7 +306,7 @@ static s2_status put_prediction(const s2_found *found, const s2_found_design *de
     const rival_times rivals = comparable(found, p, &sim, own.predicted ? own.time_us : 0, sim.dense_time_us);
     if (rivals.own_us > 0 || rivals.dense_us > 0)
         s2_buf_puts(buf, ", ");
-    put_against_rivals(sim.time_us, rivals, false, buf);
+    put_against_rivals(sim.time_us, rivals, &sim, buf);
     if (sim.end_to_end_us > 0)
         put_end_to_end(found, &options, &sim, p, own.end_to_end_us, buf);
     return S2_OK;
@@ -333,8 +339,27 @@ static bool makes_fit(const remedy *one, const s2_found *found, s2_sim_options *
     return false;
 }
 
+/* " (2 GPUs, 394 ms a step)": what the design itself takes under a remedy. */
+static s2_status put_remedied(const s2_found *found, const s2_found_design *design,
+                              const s2_sim_options *remedied, s2_buf *buf)
+{
+    const int64_t n_gpus = s2_links_gpus(remedied);
+    s2_sim_options options = *remedied;
+    s2_sim sim;
+    options.calibration = &found->calibration;
+    S2_TRY(s2_price(found->arena, &design->pattern, &options, S2_PRICE_WHOLE, &sim, NULL));
+    s2_buf_puts(buf, " (");
+    if (n_gpus > 1)
+        s2_buf_printf(buf, "%lld GPUs, ", (long long)n_gpus);
+    s2_buf_puts(buf, sim.predicted ? "" : ">= ");
+    s2_time_print(sim.end_to_end_us, buf);
+    s2_buf_puts(buf, " a step)");
+    return S2_OK;
+}
+
 /* Only what was computed to fit is worth saying; what needs no more than another remedy comes first. */
-static void put_remedies(const s2_found *found, const s2_sim_options *options, s2_buf *buf)
+static s2_status put_remedies(const s2_found *found, const s2_found_design *design,
+                              const s2_sim_options *options, s2_buf *buf)
 {
     static const remedy tried[] = {{.recompute = true},
                                    {.tp = true},
@@ -354,27 +379,29 @@ static void put_remedies(const s2_found *found, const s2_sim_options *options, s
             s2_buf_printf(buf, " --dp %d", (int)own.n_shards);
         if (tried[n].recompute && !found->search.options.recompute)
             s2_buf_puts(buf, " --recompute");
-        if (tried[n].tp || tried[n].dp)
-            s2_buf_printf(buf, " (%lld GPUs)", (long long)s2_links_gpus(&own));
+        S2_TRY(put_remedied(found, design, &own, buf));
     }
     if (n_said > 0)
-        s2_buf_puts(buf, ";\n    that is of the memory alone: which design is best there, a search with "
-                         "those options tells");
+        s2_buf_puts(buf,
+                    ";\n    these are steps of this design: which one is best there, a search with those "
+                    "options tells");
     else
         s2_buf_printf(buf,
                       "; no --tp or --dp makes it fit%s: pipelines (--pp) and\n    shared contexts (--cp) "
                       "divide the activations too",
                       found->search.options.recompute ? "" : ", not even with --recompute");
+    return S2_OK;
 }
 
 /* Goes before any time of a training step, because a step that does not fit has no time. */
-static void put_training(const s2_found *found, const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
+static s2_status put_training(const s2_found *found, const s2_found_design *design,
+                              const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
     const s2_training *const training = &sim->training;
     if (training->bytes <= 0) {
         s2_buf_puts(buf, "  train is priced as attention alone; --model prices the whole step, and says "
                          "whether it fits\n");
-        return;
+        return S2_OK;
     }
     const bool fits = sim->fit_batch >= options->batch;
     s2_buf_printf(buf, "  the training step %s: ", fits ? "fits the GPU" : "does not fit the GPU");
@@ -391,10 +418,11 @@ static void put_training(const s2_found *found, const s2_sim_options *options, c
     if (!fits && sim->fit_len_tok > 0)
         s2_buf_printf(buf, "; at this batch %lld tokens fit", (long long)sim->fit_len_tok);
     if (!fits) {
-        put_remedies(found, options, buf);
+        S2_TRY(put_remedies(found, design, options, buf));
         s2_buf_puts(buf, ",\n    and the times below are of a step that this GPU cannot run as it is");
     }
     s2_buf_puts(buf, "\n");
+    return S2_OK;
 }
 
 static s2_status put_phase(const s2_found *found, const s2_found_design *best, int32_t p, s2_buf *buf)
@@ -403,7 +431,7 @@ static s2_status put_phase(const s2_found *found, const s2_found_design *best, i
     const s2_sim *const sim = &best->sims[p];
     const s2_sim_options options = s2_found_options(found, phase);
     if (phase == S2_TRAIN)
-        put_training(found, &options, sim, buf);
+        S2_TRY(put_training(found, best, &options, sim, buf));
     const bool host = phase == S2_DECODE && sim->host_bytes > 0;
     s2_buf_printf(buf, "  %s %s ", phase == S2_TRAIN ? "its attention" : s2_phase_word(phase),
                   sim->predicted ? "is predicted to take" : "takes at least");
@@ -419,7 +447,7 @@ static s2_status put_phase(const s2_found *found, const s2_found_design *best, i
         s2_buf_puts(buf, ", by peak rates and not by any kernel");
     if (rivals.own_us > 0 || rivals.dense_us > 0)
         s2_buf_puts(buf, ", ");
-    put_against_rivals(sim->time_us, rivals, !sim->predicted, buf);
+    put_against_rivals(sim->time_us, rivals, sim, buf);
     put_no_ratio(found, p, sim, buf);
     s2_buf_printf(buf, ", bound by %s", resource_words(sim->bound_by));
     if (!sim->predicted)
@@ -740,8 +768,8 @@ static void put_links(const s2_found *found, s2_buf *buf)
 /* What is beaten in every price, or cannot run, comes first and is not called best. */
 static void put_title(const s2_found *found, const s2_found_design *best, s2_buf *buf)
 {
-    const bool own = found->own != NULL && s2_found_is_dearer(found, best, found->own);
-    const bool dense = s2_found_is_dearer(found, best, found->dense);
+    const bool own = found->own != NULL && s2_found_is_no_cheaper(found, best, found->own);
+    const bool dense = s2_found_is_no_cheaper(found, best, found->dense);
     bool runs = true;
     for (int32_t p = 0; p < found->n_phases; p++)
         runs &= s2_found_runs(found, best, p);

@@ -1208,7 +1208,7 @@ static void ratio_cell(const s2_sim_options *options, const s2_sim *sim, double 
     if (why == S2_RATIO_HOLDS)
         s2_buf_printf(buf, " %*.2fx", width - 1, dense_us / us);
     else
-        s2_buf_printf(buf, " %*s", width, why == S2_NO_ROOM || why == S2_NO_WEIGHTS ? "no room" : "spills");
+        s2_buf_printf(buf, " %*s", width, s2_no_ratio_label(why));
 }
 
 /* What "no room" is of. */
@@ -1221,14 +1221,23 @@ static void put_no_room(const s2_sim_options *options, const s2_sim *sim, s2_buf
         s2_buf_puts(buf, "  the weights are more than the memory");
 }
 
+static void cache_cells(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
+{
+    if (options->phase == S2_TRAIN) { /* which keeps no cache */
+        s2_buf_printf(buf, " %11s %7s", "-", "-");
+        return;
+    }
+    cell(s2_bytes_print, (double)sim->kv_kept, 11, buf);
+    s2_buf_printf(buf, " %7.4f", (double)sim->kv_kept / (double)sim->kv.dense);
+}
+
 void s2_sim_report_table_row(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
 {
     s2_buf_printf(buf, "%-24.24s %9.5f %9.5f", subject->name, sim->density, sim->token_density);
     time_cell(subject->options, sim->predicted, sim->time_us, 11, buf);
     ratio_cell(subject->options, sim, sim->time_us, sim->dense_time_us, 8, buf);
     s2_buf_printf(buf, " %7s", s2_resource_word(sim->bound_by));
-    cell(s2_bytes_print, (double)sim->kv_kept, 11, buf);
-    s2_buf_printf(buf, " %7.4f", (double)sim->kv_kept / (double)sim->kv.dense);
+    cache_cells(subject->options, sim, buf);
     if (sim->end_to_end_us > 0)
         time_cell(subject->options, sim->predicted, sim->end_to_end_us, 11, buf);
     put_no_room(subject->options, sim, buf);

@@ -136,10 +136,11 @@ bool s2_found_is_bound(const s2_found *found, const s2_found_design *design, s2_
 /* Whether the GPU runs a priced design in found->phases[p]: its cache, its weights, its step fit. */
 bool s2_found_runs(const s2_found *found, const s2_found_design *design, int32_t p);
 /*
- * Whether a priced design is cheaper than a rival nowhere and dearer somewhere, in the time of each phase, the
- * cache, and whatever price is minimized: what is so beaten must not be called best.
+ * Whether a priced design is cheaper than a rival nowhere that can be seen: in the time of each phase, the cache,
+ * and whatever price is minimized. Such a design must not be called best.
  */
-bool s2_found_is_dearer(const s2_found *found, const s2_found_design *design, const s2_found_rival *rival);
+bool s2_found_is_no_cheaper(const s2_found *found, const s2_found_design *design,
+                            const s2_found_rival *rival);
 void s2_found_put_value(s2_objective objective, double value, s2_buf *buf);
 /* Whether two values print alike: a difference that nobody can see does not count. */
 bool s2_found_looks_same(s2_objective objective, double mine, double other);

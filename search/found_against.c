@@ -73,38 +73,31 @@ bool s2_found_is_price(s2_objective objective)
     return objective <= S2_BY_DENSITY || objective == S2_BY_REDUNDANCY;
 }
 
-typedef struct tally {
-    int32_t n_cheaper;
-    int32_t n_dearer;
-} tally;
-
-static void count(s2_objective objective, double mine, double other, tally *sum)
+static bool looks_cheaper(s2_objective objective, double mine, double other)
 {
-    const bool same = s2_found_looks_same(objective, mine, other);
-    sum->n_cheaper += !same && mine < other;
-    sum->n_dearer += !same && mine > other;
+    return mine < other && !s2_found_looks_same(objective, mine, other);
 }
 
 /* What runs is cheaper than what does not, whatever its time. */
-static void count_phase(const s2_found *found, const s2_found_design *design, const s2_found_design *rival,
-                        int32_t p, tally *sum)
+static bool is_phase_cheaper(const s2_found *found, const s2_found_design *design,
+                             const s2_found_design *rival, int32_t p)
 {
     const bool runs = s2_found_runs(found, design, p), other = s2_found_runs(found, rival, p);
-    sum->n_cheaper += runs && !other;
-    sum->n_dearer += !runs && other;
-    if (runs == other)
-        count(s2_objective_time(found->phases[p]), design->sims[p].time_us, rival->sims[p].time_us, sum);
-    if (found->phases[p] != S2_TRAIN) /* which keeps no cache */
-        count(S2_BY_KV_BYTES, (double)design->sims[p].kv_kept, (double)rival->sims[p].kv_kept, sum);
+    const s2_sim *const own = &design->sims[p], *const its = &rival->sims[p];
+    return (runs && !other) ||
+           (runs == other &&
+            looks_cheaper(s2_objective_time(found->phases[p]), own->time_us, its->time_us)) ||
+           (found->phases[p] != S2_TRAIN && /* which keeps no cache */
+            looks_cheaper(S2_BY_KV_BYTES, (double)own->kv_kept, (double)its->kv_kept));
 }
 
-bool s2_found_is_dearer(const s2_found *found, const s2_found_design *design, const s2_found_rival *rival)
+bool s2_found_is_no_cheaper(const s2_found *found, const s2_found_design *design, const s2_found_rival *rival)
 {
-    tally sum = {0, 0};
+    bool cheaper = false;
     for (int32_t p = 0; p < found->n_phases; p++)
-        count_phase(found, design, &rival->design, p, &sum);
+        cheaper |= is_phase_cheaper(found, design, &rival->design, p);
     for (int32_t v = 0; v < found->search.n_by; v++)
-        if (s2_found_is_price(found->search.by[v]))
-            count(found->search.by[v], design->shown[v], rival->design.shown[v], &sum);
-    return sum.n_cheaper == 0 && sum.n_dearer > 0;
+        cheaper |= s2_found_is_price(found->search.by[v]) &&
+                   looks_cheaper(found->search.by[v], design->shown[v], rival->design.shown[v]);
+    return !cheaper;
 }

@@ -16,9 +16,11 @@ static bool weighs_price(const s2_search *search)
 bool s2_found_beats(const s2_found *found, const s2_found_rival *rival, const double *values,
                     const double *of_design)
 {
-    bool better = false, nowhere_worse = rival->within && weighs_price(&found->search);
+    /* dense attention gives up nothing, so that a design has to win something over it that can be seen */
+    bool better = rival != found->own, nowhere_worse = rival->within && weighs_price(&found->search);
     for (int32_t v = 0; v < found->search.n_by; v++) {
-        nowhere_worse &= values[v] <= of_design[v]; /* false for NAN */
+        nowhere_worse &= values[v] <= of_design[v] || /* false for NAN */
+                         s2_found_looks_same(found->search.by[v], values[v], of_design[v]);
         better |= values[v] < of_design[v];
     }
     return nowhere_worse && better;

@@ -12,14 +12,9 @@ const char *s2_net_nearest(const char *word, int32_t *distance)
     const char *nearest = "";
     const char *const slash = strrchr(word, '/'); /* "meta-llama/Llama-3.1-8B" */
     *distance = S2_NAME_FAR;
-    for (int32_t m = 0; m < s2_model_count(); m++) {
-        const char *const known = s2_model_at(m)->net.name;
-        const int32_t own = s2_text_name_distance(slash != NULL ? slash + 1 : word, known);
-        if (own < *distance) {
-            *distance = own;
-            nearest = known;
-        }
-    }
+    for (int32_t m = 0; m < s2_model_count(); m++)
+        nearest =
+            s2_text_nearer(slash != NULL ? slash + 1 : word, s2_model_at(m)->net.name, nearest, distance);
     return nearest;
 }
 

@@ -305,18 +305,25 @@ s2_status s2_peer_find(const char *name, s2_peer *out, s2_diag *diag)
 {
     s2_buf known = {0};
     char clean[60];
+    int32_t distance = S2_NAME_FAR;
+    const char *nearest = "";
     for (const s2_sim_text *text = s2_sim_texts; text->name != NULL; text++) {
+        const char *const own = text->name + sizeof ROOM - 1;
         if (strncmp(text->name, ROOM, sizeof ROOM - 1) != 0)
             continue;
-        if (strcmp(text->name + sizeof ROOM - 1, name) == 0) {
+        if (s2_text_same_name(own, name)) {
             s2_buf_release(&known);
             return s2_peer_parse(text->text, strlen(text->text), out, diag);
         }
-        s2_buf_printf(&known, " %s", text->name + sizeof ROOM - 1);
+        s2_buf_printf(&known, " %s", own);
+        nearest = s2_text_nearer(name, own, nearest, &distance);
     }
     s2_text_clean(clean, sizeof clean, name);
-    s2_diag_set(diag, S2_EINVAL, CODE_PEER_FILE, 0, 0, "no kernel model %s is built in; there are%s", clean,
-                known.data != NULL ? known.data : " none");
+    s2_diag_set(diag, S2_EINVAL, CODE_PEER_FILE, 0, 0, "no kernel model %s is built in; %s%s", clean,
+                nearest[0] != '\0' ? "the nearest is " : "there are",
+                nearest[0] != '\0'   ? nearest
+                : known.data != NULL ? known.data
+                                     : " none");
     s2_buf_release(&known);
     return S2_EINVAL;
 }

@@ -136,6 +136,11 @@ const char *s2_no_ratio_word(s2_no_ratio why)
     return words[why];
 }
 
+const char *s2_no_ratio_label(s2_no_ratio why)
+{
+    return why == S2_NO_ROOM || why == S2_NO_WEIGHTS ? "no room" : "spills";
+}
+
 /* The physical floor: no output may claim less work or time than the pattern needs. */
 static bool floors_hold(const s2_sim *sim)
 {

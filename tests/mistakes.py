@@ -151,6 +151,46 @@ def names():
     wrong("s2 repro latest", USAGE, "latest")
 
 
+def slips(name):
+    """Ways to misspell a name that leave it recognisable: a letter doubled, one changed, two swapped."""
+    at = next(n for n in range(len(name) - 1, 0, -1) if name[n].isalpha() and name[n - 1].isalpha())
+    return {name[:at] + name[at] + name[at:], name[:at] + ("x" if name[at] != "x" else "y") + name[at + 1:]}
+
+
+def near_misses():
+    """Whatever is named, a slip of it is answered with that name, or with one that is as near."""
+    listed = subprocess.run(["s2", "sim", "--list"], capture_output=True, text=True, env=ENV).stdout.splitlines()
+    models, kernels = listed.index("models"), listed.index("kernel models")
+    known = {"model": [line.split()[0] for line in listed[models + 1:kernels]], "kernel-model": [line.split()[0] for line in listed[kernels + 1:]]}
+    for option, names_of in known.items():
+        for name in names_of:
+            for slip in slips(name) if len(name) > 5 else ():
+                wrong(["s2", "sim", PATTERN, f"--{option}", slip, "--no-db"], USAGE, "the nearest is " + re.split(r"[-0-9.]", name)[0])
+    wrong(["s2", "sim", PATTERN, "--model", "llama-31-8b", "--no-db"], USAGE, "the nearest is llama-3.1-8b")
+    for name in ("cpu_bwd", "cpu_decode", "ref_f64"):
+        for slip in slips(name):
+            wrong(["s2", "validate", PATTERN, "--kernel", slip, "--no-db"], USAGE, f"did you mean {name}?")
+    subprocess.run(["s2", "sim", "name trotted; model llama-3.1-8b; " + PATTERN.split("; ")[-1], "--len", "1k", "--db", "near.db"], capture_output=True, env=ENV)
+    row = {"name": "trotted", "family": "local+stride", "gpu": "h200", "llm": "llama-3.1-8b", "dtype": "bf16", "phase": "prefill", "settings": "usual"}
+    for column, value in row.items():
+        for slip in slips(value) if len(value) > 2 and column not in ("gpu", "dtype", "llm") else (value + "x",):
+            for command in ("ls", "pareto"):
+                done = subprocess.run(["s2", command, f"{column}={slip}", "--db", "near.db"], capture_output=True, text=True, env=ENV)
+                tell(f"no design has {column}={slip}; did you mean {value}?" in done.stderr, f"s2 {command} {column}={slip}: {done.stderr!r}")
+        done = subprocess.run(["s2", "ls", f"{column}={value}", "--db", "near.db"], capture_output=True, text=True, env=ENV)
+        tell("did you mean" not in done.stderr and "trotted" in done.stdout, f"s2 ls {column}={value}: {done.stderr!r}")
+        for words in (["--columns", f"{column},{column}x"], ["--sort", column + "x"]):
+            wrong(["s2", "ls", *words, "--db", "near.db"], USAGE, f"did you mean {column}?")
+
+
+def tell(good, what):
+    global held, failed
+    held += good
+    failed += not good
+    if not good:
+        print(what)
+
+
 def patterns():
     """The language, as it is mistaken."""
     for text, *said in (
@@ -211,7 +251,7 @@ def uses():
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     subprocess.run(["s2", "check", "name kept; " + PATTERN, "-q"], env=ENV)
-    for part in (misspelled, numbers, files, names, patterns, uses):
+    for part in (misspelled, numbers, files, names, near_misses, patterns, uses):
         part()
     os.chdir("/")
 print(f"{held} held, {failed} did not")

@@ -63,6 +63,19 @@ expect 1 "changed what it may only read: an input tensor" scribbles.so
 sed 's/^        put(p, &p->d_q, to + d, d_q\[d\]);/        { put(p, \&p->d_q, to + d, d_q[d]); put(p, \&p->o, o_at + d, 7); }/' mine.c >o.c
 build o.so "" o.c
 expect 1 "changed what it may only read: an input tensor" o.so --phase train
+# what a foreign kernel did is no evidence for or against a pattern: of list, export and file alike
+own="name mine; $design+1"
+"$s2" sim "$own" --len "$len" --db own.db >/dev/null
+for file in mine.so DENSE.so; do
+    "$s2" validate "$own" --len "$len" --runs 0 --db own.db --kernel "./$file" >/dev/null 2>&1 || true
+    "$s2" export mine --to vllm --len "$len" -o own.json --force --db own.db >said 2>&1 || true
+    if ! grep -q "no validation of this pattern by s2's own kernels" said || "$s2" ls --columns outcome --db own.db 2>/dev/null | grep -qE 'ok|wrong'; then
+        cat said
+        echo "plug.sh: $file counts as a validation by s2's own kernels"
+        exit 1
+    fi
+done
+n=$((n + 1))
 sed 's/logf(sum) : -INFINITY/logf(sum) : 0/' mine.c >empty.c
 build empty.so "" empty.c
 sed 's/^#ifdef LOG2/#if LOG2 == 1\n    if (head == 1)/' mine.c >one.c

@@ -202,6 +202,15 @@ static void expect_holed(const char *screen, const char *json)
     s2_buf_release(&words);
 }
 
+/* A picture has two axes, and a training step keeps no cache: then the screen says so. */
+static bool lacks_an_axis(const char *minimize, const char *filter, const char *screen)
+{
+    const bool two = strchr(minimize, ',') == strrchr(minimize, ',');
+    const bool lacks = strcmp(filter, "phase=train") == 0 && two && strstr(minimize, "kv_") != NULL;
+    assert_int_equal(lacks, strstr(screen, "a training step keeps no cache") != NULL);
+    return lacks;
+}
+
 static void compare_fronts(const char *db, const char *minimize, const char *filter)
 {
     char script[200];
@@ -215,10 +224,12 @@ static void compare_fronts(const char *db, const char *minimize, const char *fil
     names_in(json, "", &printed);
     names_on_screen(screen, &shown);
     assert_true(printed.len > 1);
-    if (strcmp(shown.data, printed.data) != 0)
+    const bool drawn = !lacks_an_axis(minimize, filter, screen);
+    if (drawn && strcmp(shown.data, printed.data) != 0)
         fail_msg("%s of %s: the screen has\n%s\nthe command\n%s\n%s", minimize, filter, shown.data,
                  printed.data, screen);
-    expect_holed(screen, json);
+    if (drawn)
+        expect_holed(screen, json);
     free(json);
     free(screen);
     s2_buf_release(&shown);

@@ -1265,7 +1265,7 @@ static void wrong_calls_are_refused_with_their_exit_codes(void **state)
         {{"search", "heads {4}", "--no-db", "--resume"}, S2_EXIT_USAGE},
         {{"search", "heads {4}", "--no-db", "--model", "llama-9"}, S2_EXIT_USAGE},
         {{"search", "heads 4; heads all: local {1,2}", "--no-db"}, S2_EXIT_VIOLATED},
-        {{"search", "heads 4; heads all: {local 1,dense}", "--no-db"}, S2_EXIT_OK},
+        {{"search", "heads 4; heads all: {local 1,dense}", "--no-db"}, S2_EXIT_VIOLATED},
     };
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         int argc = 0;

@@ -709,6 +709,51 @@ static void one_unread_block_is_a_hole_at_every_zoom(void **state)
     s2_facts_release(&facts);
 }
 
+/* The screens divide times where s2 sim does, of predictions and of bounds, and say in the same words why not. */
+static void a_ratio_on_the_screens_is_one_of_s2_sim(void **state)
+{
+    (void)state;
+    static const char *const gpus[] = {"h200", "l40s", "a6000"};
+    s2_rng rng = {s2_test_seed(31)};
+    int32_t n_barred = 0, n_held = 0;
+    for (int64_t n = s2_test_cases(12); n > 0; n--) {
+        char text[120];
+        s2_question question = s2_question_default(8192 << s2_rng_below(&rng, 5));
+        snprintf(text, sizeof text, "layers 16; heads 16; kv-heads 8; local %d | stride 8 phase kv",
+                 1 + (int)s2_rng_below(&rng, 64));
+        snprintf(question.gpu, sizeof question.gpu, "%s", gpus[s2_rng_below(&rng, 3)]);
+        question.phase = (s2_phase)s2_rng_below(&rng, S2_N_PHASES);
+        question.batch = 1 << s2_rng_below(&rng, 8);
+        s2_facts facts;
+        s2_arena arena = {0};
+        s2_sim_options options;
+        s2_sim sim;
+        s2_facts_build(text, strlen(text), &question, &facts);
+        assert_int_equal(facts.status, S2_OK);
+        s2_facts_late(&facts, &facts.late);
+        assert_int_equal(s2_question_options(&question, &arena, &options, NULL), S2_OK);
+        assert_int_equal(s2_price(&arena, &facts.pattern, &options, S2_PRICE_WHOLE, &sim, NULL), S2_OK);
+        const s2_no_ratio why = s2_sim_no_ratio(&options, &sim);
+        for (int predicted = 0; predicted < 2; predicted++) {
+            s2_buf ratio = {0};
+            s2_facts_ratio(&facts, predicted == 1, &ratio);
+            s2_buf_add(&ratio, "", 1);
+            const bool divides = ratio.data[strlen(ratio.data) - 1] == 'x';
+            if (divides != (why == S2_RATIO_HOLDS) ||
+                (why != S2_RATIO_HOLDS && strcmp(ratio.data, s2_no_ratio_label(why)) != 0))
+                fail_msg("%s, batch %lld of %lld tokens on %s: '%s' where s2 sim has %s", text,
+                         (long long)question.batch, (long long)question.len_tok, question.gpu, ratio.data,
+                         why == S2_RATIO_HOLDS ? "a ratio" : s2_no_ratio_word(why));
+            s2_buf_release(&ratio);
+        }
+        n_barred += why != S2_RATIO_HOLDS;
+        n_held += why == S2_RATIO_HOLDS;
+        s2_arena_release(&arena);
+        s2_facts_release(&facts);
+    }
+    assert_true(n_barred > 0 && n_held > 0);
+}
+
 /* Whatever a knob does is taken back by its contrary, text and all; and no knob moves another. */
 static void a_knob_turned_and_turned_back_leaves_the_text(void **state)
 {
@@ -1182,6 +1227,7 @@ int main(void)
         cmocka_unit_test(the_help_of_every_key_fits_in_eighty_columns),
         cmocka_unit_test(no_view_writes_over_its_own_text),
         cmocka_unit_test(one_unread_block_is_a_hole_at_every_zoom),
+        cmocka_unit_test(a_ratio_on_the_screens_is_one_of_s2_sim),
         cmocka_unit_test(a_knob_turned_and_turned_back_leaves_the_text),
         cmocka_unit_test(a_knob_is_set_by_what_it_says),
         cmocka_unit_test(repairs_mend_and_are_applied_undone_and_done_again),

@@ -509,6 +509,7 @@ static s2_status price(s2_facts *facts, const s2_sim_options *options)
     facts->bound_us = sim.bound_us;
     facts->dense_us = sim.dense_plan_us;
     facts->density = sim.density;
+    facts->n_sparse_layers = sim.n_sparse_layers;
     facts->token_density = sim.token_density;
     facts->imbalance = sim.imbalance;
     facts->bound_by = sim.bound_by;

@@ -105,6 +105,7 @@ enum { S2_KV_POINTS = 48, S2_N_VERDICTS = 3 };
 typedef struct s2_expected {
     bool known;   /* false: nothing predicts it */
     bool guessed; /* the GPU's constants are of its data sheet */
+    bool sized;   /* no_ratio is known: the memory that each side takes was counted */
     s2_no_ratio no_ratio;
     double time_us;
     double dense_us;
@@ -195,7 +196,8 @@ typedef struct s2_facts {
     double dense_us;
     double busy_us[S2_N_RESOURCES];
     s2_resource bound_by;
-    double density;
+    double density;          /* of the layers that are not dense */
+    int32_t n_sparse_layers; /* how many these are */
     double token_density;
     double imbalance;
     s2_late late;
@@ -213,6 +215,13 @@ void s2_facts_follow(const s2_facts *facts, s2_followed *out);
 /* What queries know after a layer. */
 s2_known s2_known_after(const s2_stack *stack, const s2_hops *hops, int32_t layer);
 s2_tally s2_facts_tally(const s2_facts *facts);
+/* "0.1386", and " 16 dense" where so many layers are left out of it. */
+void s2_facts_density(const s2_facts *facts, int32_t digits, s2_buf *buf);
+/*
+ * Dense attention's time / the pattern's, predicted or else of bounds: "1.44x", or why the two do not divide, as in a
+ * table of s2 sim. Nothing before the late facts, which count the memory that each takes.
+ */
+void s2_facts_ratio(const s2_facts *facts, bool predicted, s2_buf *buf);
 /* The n_heads heads of one layer, in the arena; dynamic terms count only what they certainly read. */
 s2_status s2_facts_views(const s2_facts *facts, s2_arena *arena, int32_t layer,
                          const s2_view **views) S2_MUST_CHECK;

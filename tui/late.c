@@ -25,6 +25,7 @@ static s2_status expect(const s2_facts *facts, s2_arena *scratch, s2_expected *o
     S2_TRY(s2_price(scratch, &facts->pattern, &options, S2_PRICE_WHOLE, sim, &diag));
     *out = (s2_expected){.known = sim->predicted,
                          .guessed = options.calibration->head.gpu[0] == '\0',
+                         .sized = true,
                          .no_ratio = s2_sim_no_ratio(&options, sim),
                          .time_us = sim->time_us,
                          .dense_us = sim->dense_time_us,
@@ -138,6 +139,27 @@ void s2_facts_late(const s2_facts *facts, s2_late *out)
     const bool lacks =
         expected == S2_ENOMEM || offered == S2_ENOMEM || judged == S2_ENOMEM || followed == S2_ENOMEM;
     out->status = lacks ? S2_ENOMEM : S2_OK;
+}
+
+void s2_facts_density(const s2_facts *facts, int32_t digits, s2_buf *buf)
+{
+    const int32_t n_dense = facts->pattern.n_layers - facts->n_sparse_layers;
+    s2_buf_printf(buf, "%.*f", (int)digits, facts->density);
+    if (n_dense > 0 && facts->n_sparse_layers > 0)
+        s2_buf_printf(buf, " %d dense", (int)n_dense);
+}
+
+void s2_facts_ratio(const s2_facts *facts, bool predicted, s2_buf *buf)
+{
+    const s2_expected *const expected = &facts->late.expected;
+    const double dense_us = predicted ? expected->dense_us : facts->dense_us,
+                 own_us = predicted ? expected->time_us : facts->time_us;
+    if (!facts->priced || !expected->sized)
+        return;
+    if (expected->no_ratio != S2_RATIO_HOLDS)
+        s2_buf_puts(buf, s2_no_ratio_label(expected->no_ratio));
+    else
+        s2_buf_printf(buf, "%.2fx", dense_us / own_us);
 }
 
 s2_tally s2_facts_tally(const s2_facts *facts)

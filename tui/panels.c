@@ -505,18 +505,17 @@ static void draw_times(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
 /* What dense attention takes, and its ratio where the two may be compared. */
 static void draw_dense(const s2_facts *facts, s2_canvas *canvas, s2_rect line)
 {
-    static const char *const no_ratio[S2_N_NO_RATIOS] = {
-        [S2_DENSE_SPILLS] = ", has no room", [S2_SPILLS] = "; neither fits", [S2_NO_ROOM] = ", but no room"};
     const s2_expected *const expected = &facts->late.expected;
-    const double dense_us = expected->known ? expected->dense_us : facts->dense_us;
-    const double time_us = expected->known ? expected->time_us : facts->time_us;
+    s2_buf ratio = {0};
     int32_t col = s2_canvas_text(canvas, line.row, line.col, S2_STYLE_DIM, "dense ");
-    col = put_time(canvas, line.row, col, S2_STYLE_TEXT, dense_us);
-    if (expected->known && expected->no_ratio != S2_RATIO_HOLDS)
-        s2_canvas_text(canvas, line.row, col, S2_STYLE_UNSURE, no_ratio[expected->no_ratio]);
-    else
-        s2_canvas_printf(canvas, line.row, col, S2_STYLE_TEXT, ", %sx",
-                         s2_decimal(dense_us / time_us, 3).text);
+    col = put_time(canvas, line.row, col, S2_STYLE_TEXT,
+                   expected->known ? expected->dense_us : facts->dense_us);
+    s2_facts_ratio(facts, expected->known, &ratio);
+    if (ratio.len > 0)
+        s2_canvas_printf(canvas, line.row, col,
+                         expected->no_ratio == S2_RATIO_HOLDS ? S2_STYLE_TEXT : S2_STYLE_UNSURE, ", %.*s",
+                         (int)ratio.len, ratio.data);
+    s2_buf_release(&ratio);
 }
 
 /* What the price is of: another one on the same screen may be of another GPU, phase or length. */
@@ -545,7 +544,10 @@ static void draw_cost(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
     }
     draw_times(facts, canvas, (s2_rect){row, area.col, 2, area.cols});
     draw_dense(facts, canvas, (s2_rect){row + 2, area.col, 1, area.cols});
-    s2_canvas_printf(canvas, row + 3, area.col, S2_STYLE_DIM, "density %.4f", facts->density);
+    s2_buf density = {0};
+    s2_facts_density(facts, 4, &density);
+    s2_canvas_printf(canvas, row + 3, area.col, S2_STYLE_DIM, "density %.*s", (int)density.len, density.data);
+    s2_buf_release(&density);
     row += 4;
     for (s2_resource r = S2_MMA; r < S2_N_RESOURCES; r++)
         if (facts->busy_us[r] > 0 && r != S2_LINK)

@@ -6,7 +6,7 @@
 #include "reach/worth.h"
 #include "sim/units.h"
 
-enum { LABEL = 12, COLUMN = 15, LEAST_MASK = 5, CELL_BYTES = 48, SAME_BYTES = 512 };
+enum { LABEL = 12, COLUMN = 17, LEAST_MASK = 5, CELL_BYTES = 48, SAME_BYTES = 512 };
 
 /* What a line says about one design, and in which style. */
 typedef struct cell {
@@ -58,7 +58,7 @@ static void put_density(const s2_facts *facts, s2_buf *buf, s2_style *style)
 {
     (void)style;
     if (facts->priced)
-        s2_buf_printf(buf, "%.5f", facts->density);
+        s2_facts_density(facts, 5, buf);
 }
 
 static void put_bound(const s2_facts *facts, s2_buf *buf, s2_style *style)
@@ -81,17 +81,13 @@ static void put_expected(const s2_facts *facts, s2_buf *buf, s2_style *style)
 static void put_bound_speed(const s2_facts *facts, s2_buf *buf, s2_style *style)
 {
     (void)style;
-    if (facts->priced)
-        s2_buf_printf(buf, "%.2fx", facts->dense_us / facts->time_us);
+    s2_facts_ratio(facts, false, buf);
 }
 
 static void put_expected_speed(const s2_facts *facts, s2_buf *buf, s2_style *style)
 {
     (void)style;
-    if (facts->late.expected.no_ratio == S2_RATIO_HOLDS)
-        s2_buf_printf(buf, "%.2fx", facts->late.expected.dense_us / facts->late.expected.time_us);
-    else
-        s2_buf_puts(buf, "no room");
+    s2_facts_ratio(facts, true, buf);
 }
 
 static void put_bound_by(const s2_facts *facts, s2_buf *buf, s2_style *style)

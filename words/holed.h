@@ -13,5 +13,7 @@
 
 /* Appends "2 of these violate the union: ..."; nothing where n is 0. */
 void s2_holed_print(int32_t n, s2_buf *buf);
+/* Appends the beginning of that alone, "2 of these violate the union", for the legend of a picture. */
+void s2_holed_label(int32_t n, s2_buf *buf);
 
 #endif /* S2_WORDS_HOLED_H */
