@@ -474,8 +474,6 @@ static s2_exit read_options(s2_searching *r)
     S2_CLI_TRY(s2_pricing_refuse_training(
         r->cli, &r->found.search.options,
         r->words.phases != NULL ? r->words.phases : s2_args_str(&r->args, "phase"), trains(&r->found)));
-    if (trains(&r->found))
-        s2_pricing_fill_replicas(r->cli, &r->args, &r->found.search.options);
     S2_CLI_TRY(s2_foreign_restriction(
         r->cli, &r->args, r->words.format != NULL ? r->words.format : s2_args_str(&r->args, "exportable"),
         r->found.search.options.len_tok, &r->restriction));

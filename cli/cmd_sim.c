@@ -183,8 +183,6 @@ static s2_exit read_options(s2_sim_run_state *state)
     S2_CLI_TRY(read_requests(state));
     S2_CLI_TRY(s2_pricing_refuse_training(state->cli, &state->options, s2_args_str(&state->args, "phase"),
                                           state->all_phases || state->options.phase == S2_TRAIN));
-    if (!state->all_phases && state->options.phase == S2_TRAIN)
-        s2_pricing_fill_replicas(state->cli, &state->args, &state->options);
     if (model == NULL)
         return S2_EXIT_OK;
     bool is_file;
@@ -386,14 +384,10 @@ static s2_exit price_operand(s2_sim_run_state *state, const char *operand, s2_pa
     if (!state->all_phases)
         return price(state, &input, name, &pattern, NULL);
     s2_exit code = S2_EXIT_OK;
-    const int32_t n_shards = state->options.n_shards;
     for (s2_phase phase = 0; phase < S2_N_PHASES; phase++) {
         state->options.phase = phase;
-        if (phase == S2_TRAIN)
-            s2_pricing_fill_replicas(state->cli, &state->args, &state->options);
         code = s2_exit_combine(code, price(state, &input, name, &pattern, NULL));
     }
-    state->options.n_shards = n_shards;
     return code;
 }
 

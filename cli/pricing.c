@@ -77,15 +77,6 @@ s2_exit s2_pricing_refuse_training(s2_cli *cli, const s2_sim_options *options, c
     return S2_EXIT_USAGE;
 }
 
-void s2_pricing_fill_replicas(s2_cli *cli, const s2_args *args, s2_sim_options *options)
-{
-    if (options->n_expert_ranks == 1 || options->n_shards > 1 || s2_args_has(args, "dp"))
-        return;
-    options->n_shards = options->n_expert_ranks;
-    s2_cli_hint(cli, "training: the %d replicas that share the experts divide the optimizer too, --dp %d",
-                (int)options->n_shards, (int)options->n_shards);
-}
-
 s2_exit s2_pricing_constants(s2_cli *cli, const s2_args *args, const s2_gpu *gpu, s2_calibration *out,
                              bool *measured)
 {

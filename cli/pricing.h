@@ -19,8 +19,6 @@ s2_exit s2_pricing_check_machine(s2_cli *cli, const s2_sim_options *options);
 /* --dp and --recompute change nothing unless a training step is priced; S2_EXIT_USAGE after a message. */
 s2_exit s2_pricing_refuse_training(s2_cli *cli, const s2_sim_options *options, const char *phases,
                                    bool trains);
-/* Training needs --dp at least as large as --ep: where it is left open, the same, and a hint says so. */
-void s2_pricing_fill_replicas(s2_cli *cli, const s2_args *args, s2_sim_options *options);
 /* The user's own constants, the GPU's, or, not measured, a guess from its data sheet. */
 s2_exit s2_pricing_constants(s2_cli *cli, const s2_args *args, const s2_gpu *gpu, s2_calibration *out,
                              bool *measured);
