@@ -69,14 +69,15 @@ static s2_status prove_asked(s2_arena *arena, const s2_pattern *pattern, s2_find
 /*
  * What is known about the pattern, for the exported file: the verdicts for every length, or for that of
  * its mask files, freshly decided. If the prover gives up at its limit the verdict is unknown, and the export
- * goes on.
+ * goes on. NULL when memory is short.
  */
 static const char *provenance(s2_cli *cli, const s2_pattern *pattern)
 {
     s2_finding findings[N_ASKED];
     s2_buf words = {0};
+    const s2_status proved = prove_asked(&cli->arena, pattern, findings);
     s2_buf_printf(&words, "s2 %s (%s)", s2_version(), s2_version_commit());
-    if (prove_asked(&cli->arena, pattern, findings) == S2_OK)
+    if (proved == S2_OK)
         for (int32_t n = 0; n < N_ASKED; n++) {
             if (n == 0 && findings[n].scope_tok != S2_OPEN)
                 s2_buf_printf(&words, "; up to %lld tokens:", (long long)findings[n].scope_tok);
@@ -85,10 +86,10 @@ static const char *provenance(s2_cli *cli, const s2_pattern *pattern)
             s2_buf_printf(&words, "%s %s %s", n == 0 ? "" : ",", s2_property_word(asked[n].property),
                           s2_verdict_word(findings[n].verdict));
         }
-    const char *const kept =
-        words.status == S2_OK ? s2_arena_strndup(&cli->arena, words.data, words.len) : NULL;
+    const bool whole = words.status == S2_OK && proved != S2_ENOMEM;
+    const char *const kept = whole ? s2_arena_strndup(&cli->arena, words.data, words.len) : NULL;
     s2_buf_release(&words);
-    return kept != NULL ? kept : "";
+    return kept;
 }
 
 /* A format that holds only one mask can still hold the mask of one phase. */
@@ -124,11 +125,15 @@ static int32_t given_up(const s2_pattern *pattern, const s2_pattern *other, s2_b
     s2_arena arena = {0};
     s2_finding held[N_ASKED], kept[N_ASKED];
     int32_t n_lost = 0;
-    if (prove_asked(&arena, pattern, held) == S2_OK && prove_asked(&arena, other, kept) == S2_OK)
+    if (prove_asked(&arena, pattern, held) == S2_OK && prove_asked(&arena, other, kept) == S2_OK) {
         for (int32_t n = 0; n < N_ASKED; n++)
             if (held[n].verdict == S2_HOLDS && kept[n].verdict != S2_HOLDS)
                 s2_buf_printf(words, "%s%s", n_lost++ > 0 ? " and " : "",
                               s2_property_word(asked[n].property));
+    } else {
+        n_lost = N_ASKED;
+        s2_buf_puts(words, "what could not be proved here");
+    }
     s2_arena_release(&arena);
     return n_lost;
 }
@@ -367,10 +372,12 @@ static s2_exit run(s2_cli *cli, const s2_args *args, job *ask)
     ask->files.arena = &cli->arena;
     ask->target.arena = &cli->arena;
     ask->target.provenance = provenance(cli, ask->target.pattern);
-    ask->target.run = s2_evidence_words(cli, ask->target.pattern);
+    if (ask->target.provenance == NULL)
+        return s2_cli_fail(cli, S2_ENOMEM, "the pattern's proof");
     ask->target.notes = &ask->notes;
     ask->target.files = &ask->files;
     ask->target.diag = &ask->diag;
+    S2_CLI_TRY(s2_evidence_words(cli, ask->target.pattern, &ask->target.run));
     S2_CLI_TRY(run_export(cli, ask));
     if (s2_args_has(args, "dry-run"))
         return S2_EXIT_OK;

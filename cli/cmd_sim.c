@@ -220,10 +220,11 @@ static s2_exit repeat_layer(s2_cli *cli, const s2_net *net, s2_pattern *pattern)
 static s2_exit store(s2_cli *cli, const s2_input *input, const s2_sim_options *options, const s2_sim *sim,
                      const char *json)
 {
-    const s2_db_sim row =
+    s2_db_sim row;
+    const s2_status status =
         s2_store_sim_row(&cli->arena, &input->pattern, options,
-                         options->net != NULL ? options->net->name : "", options->keeps_all, sim, json);
-    return s2_store_sim(cli, input, &row);
+                         options->net != NULL ? options->net->name : "", options->keeps_all, sim, json, &row);
+    return status == S2_OK ? s2_store_sim(cli, input, &row) : s2_cli_fail(cli, status, "the row to store");
 }
 
 static s2_exit print(s2_sim_run_state *state, const s2_report_subject *subject, const s2_sim *sim)

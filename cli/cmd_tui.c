@@ -16,25 +16,32 @@
 /* ---- what the explorer stores */
 
 /*
- * Price the design for the screen's question; false if the simulator has no price for it. *out points into
+ * Price the design for the screen's question; *n is 0 if the simulator has no price for it. *out points into
  * *options.
  */
-static bool price(s2_cli *cli, const s2_facts *facts, s2_sim_options *options, s2_db_sim *out)
+static s2_status price(s2_cli *cli, const s2_facts *facts, s2_sim_options *options, s2_db_sim *out,
+                       int32_t *n)
 {
     s2_diag diag;
     s2_sim sim;
     s2_buf json = {0};
-    if (!facts->priced || s2_question_options(&facts->question, &cli->arena, options, &diag) != S2_OK ||
-        s2_price(&cli->arena, &facts->pattern, options, S2_PRICE_WHOLE, &sim, &diag) != S2_OK)
-        return false;
+    *n = 0;
+    s2_status status =
+        facts->priced ? s2_question_options(&facts->question, &cli->arena, options, &diag) : S2_EINVAL;
+    if (status == S2_OK)
+        status = s2_price(&cli->arena, &facts->pattern, options, S2_PRICE_WHOLE, &sim, &diag);
+    if (status != S2_OK)
+        return status == S2_ENOMEM ? S2_ENOMEM : S2_OK;
     const s2_report_subject subject = {
         facts->pattern.name, facts->hash, &facts->pattern, options, NULL, NULL};
     s2_sim_report_json(&subject, &sim, &json);
     const char *const kept = json.status == S2_OK ? s2_arena_strndup(&cli->arena, json.data, json.len) : NULL;
     s2_buf_release(&json);
-    if (kept != NULL)
-        *out = s2_store_sim_row(&cli->arena, &facts->pattern, options, "", false, &sim, kept);
-    return kept != NULL;
+    if (kept == NULL)
+        return S2_ENOMEM;
+    S2_TRY(s2_store_sim_row(&cli->arena, &facts->pattern, options, "", false, &sim, kept, out));
+    *n = 1;
+    return S2_OK;
 }
 
 /* Store the design with the facts that the screen showed, derived once more. */
@@ -52,10 +59,11 @@ static s2_exit store_design(s2_cli *cli, const char *text, size_t n_bytes, const
         .sims = &sim};
     for (int32_t v = 0; facts.status == S2_OK && v < S2_N_VERDICTS; v++)
         checks[v] = s2_finding_row(&cli->arena, &facts.findings[v], "algebra", S2_DB_NONE);
-    item.n_sims = facts.status == S2_OK && price(cli, &facts, &options, &sim);
-    const s2_exit end = facts.status == S2_OK
-                            ? s2_store_items(cli, &item, 1)
-                            : s2_input_refuse(cli, facts.status, "workbench", text, n_bytes, &facts.diag);
+    const s2_status priced = facts.status == S2_OK ? price(cli, &facts, &options, &sim, &item.n_sims) : S2_OK;
+    const s2_exit end = facts.status != S2_OK
+                            ? s2_input_refuse(cli, facts.status, "workbench", text, n_bytes, &facts.diag)
+                        : priced != S2_OK ? s2_cli_fail(cli, priced, "workbench")
+                                          : s2_store_items(cli, &item, 1);
     s2_facts_release(&facts);
     return end;
 }

@@ -69,13 +69,13 @@ static void sum_up(last_run *run)
             add_row(&run->whole.of.validation, &run->row[r]->of.validation);
 }
 
-/* Collect the results, the latest first, of the last run that judged anything. */
-static bool find_run(s2_arena *arena, const s2_db_result *results, int32_t n, last_run *out)
+/* Collect the results, the latest first, of the last run that judged anything; out->n is 0 where none did. */
+static s2_status find_run(s2_arena *arena, const s2_db_result *results, int32_t n, last_run *out)
 {
     int64_t run_id = 0;
     *out = (last_run){.row = S2_NEW(arena, const s2_db_result *, (size_t)n)};
     if (out->row == NULL)
-        return false;
+        return S2_ENOMEM;
     for (int32_t r = n - 1; r >= 0; r--)
         if (is_validation(&results[r]) && has_judged(&results[r]))
             run_id = results[r].run_id;
@@ -89,7 +89,7 @@ static bool find_run(s2_arena *arena, const s2_db_result *results, int32_t n, la
     }
     if (out->n > 0)
         sum_up(out);
-    return out->n > 0;
+    return S2_OK;
 }
 
 static int by_layer(const void *a, const void *b)
@@ -146,54 +146,65 @@ static void put_extent(last_run *run, int64_t n_layers, s2_buf *words)
         s2_buf_printf(words, "; the run could not judge %d more", run->n_left_out);
 }
 
-/* All results of a design, the latest first; NULL when memory or the database fails. */
-static const s2_db_result *results_of(s2_arena *arena, s2_db *db, int64_t id, int32_t *n)
+/* All results of a design, the latest first. */
+static s2_status results_of(s2_arena *arena, s2_db *db, int64_t id, const s2_db_result **out, int32_t *n)
 {
     for (int32_t cap = 256;; cap *= 2) {
         s2_db_result *const results = S2_NEW(arena, s2_db_result, (size_t)cap);
-        if (results == NULL || s2_db_results(db, arena, false, id, cap, results, n, NULL) != S2_OK)
-            return NULL;
+        if (results == NULL)
+            return S2_ENOMEM;
+        S2_TRY(s2_db_results(db, arena, false, id, cap, results, n, NULL));
+        *out = results;
         if (*n < cap || cap >= 1 << 20)
-            return results;
+            return S2_OK;
     }
 }
 
-static const char *validation_words(s2_cli *cli, s2_db *db, const s2_pattern *pattern, s2_buf *words)
+/* words stays empty where no validation is recorded. */
+static s2_status validation_words(s2_arena *arena, s2_db *db, const s2_pattern *pattern, s2_buf *words)
 {
     char hash[S2_HASH_HEX];
     s2_db_row design;
     s2_db_run_row run = {0};
+    const s2_db_result *results;
     last_run last;
     int32_t n = 0, n_runs = 0;
-    s2_diag diag = {0};
-    if (s2_pattern_hash(pattern, hash) != S2_OK ||
-        s2_db_find(db, &cli->arena, hash, 1, &design, &n, &diag) != S2_OK || n != 1)
-        return NULL;
-    const s2_db_result *const results = results_of(&cli->arena, db, design.id, &n);
-    if (results == NULL || !find_run(&cli->arena, results, n, &last) ||
-        s2_db_runs(db, &cli->arena, last.whole.run_id, 1, &run, &n_runs, &diag) != S2_OK || n_runs != 1)
-        return NULL;
+    S2_TRY(s2_pattern_hash(pattern, hash));
+    S2_TRY(s2_db_find(db, arena, hash, 1, &design, &n, NULL));
+    if (n != 1)
+        return S2_OK;
+    S2_TRY(results_of(arena, db, design.id, &results, &n));
+    S2_TRY(find_run(arena, results, n, &last));
+    if (last.n == 0)
+        return S2_OK;
+    S2_TRY(s2_db_runs(db, arena, last.whole.run_id, 1, &run, &n_runs, NULL));
     s2_buf_printf(words,
                   last.n_failed == 0 ? "validated (run %lld, commit %s): "
                                      : "the last validation failed (run %lld, commit %s): ",
-                  (long long)run.id, run.commit);
+                  (long long)last.whole.run_id, n_runs == 1 ? run.commit : "unknown");
     s2_result_print(&last.whole, words);
     put_extent(&last, pattern->n_layers, words);
-    return words->status == S2_OK ? s2_arena_strndup(&cli->arena, words->data, words->len) : NULL;
+    return words->status;
 }
 
-const char *s2_evidence_words(s2_cli *cli, const s2_pattern *pattern)
+s2_exit s2_evidence_words(s2_cli *cli, const s2_pattern *pattern, const char **words)
 {
-    const char *found = NULL;
-    if (!cli->no_db && access(s2_store_path(cli), F_OK) == 0) {
-        s2_buf words = {0};
-        s2_db *db;
-        if (s2_store_open(cli, S2_DB_READ, &db) == S2_EXIT_OK) {
-            found = validation_words(cli, db, pattern, &words);
-            s2_db_close(&db);
-        }
-        s2_buf_release(&words);
+    *words = "no validation of this pattern by s2's own kernels is recorded (s2 validate)";
+    if (cli->no_db || access(s2_store_path(cli), F_OK) != 0)
+        return S2_EXIT_OK;
+    s2_buf found = {0};
+    s2_db *db;
+    const s2_exit opened = s2_store_open(cli, S2_DB_READ, &db);
+    if (opened != S2_EXIT_OK) {
+        s2_cli_hint(cli, "--no-db exports without a word on validations");
+        return opened;
     }
-    return found != NULL ? found
-                         : "no validation of this pattern by s2's own kernels is recorded (s2 validate)";
+    const s2_status status = validation_words(&cli->arena, db, pattern, &found);
+    s2_db_close(&db);
+    if (status == S2_OK && found.len > 0)
+        *words = s2_arena_strndup(&cli->arena, found.data, found.len);
+    s2_buf_release(&found);
+    return status != S2_OK  ? s2_cli_fail(cli, status, "the last validation")
+           : *words == NULL ? s2_cli_fail(cli, S2_ENOMEM, "the last validation")
+                            : S2_EXIT_OK;
 }

@@ -65,8 +65,8 @@ static s2_status fill_sim(const s2_found *found, const s2_found_design *design, 
     const s2_sim *const sim = design->sims != NULL && !otherwise ? &design->sims[phase] : NULL;
     const char *json;
     S2_TRY(report(found, design, &options, sim, &json));
-    *out = s2_store_sim_row(found->arena, &design->pattern, &options, found->model,
-                            found->search.options.keeps_all, sim, json);
+    S2_TRY(s2_store_sim_row(found->arena, &design->pattern, &options, found->model,
+                            found->search.options.keeps_all, sim, json, out));
     out->gpu = found->search.options.gpu.name;
     out->time_us = s2_found_value(found, design->point, s2_objective_time(options.phase), out->time_us);
     out->unread = s2_found_value(found, design->point, S2_BY_UNREAD, out->unread);

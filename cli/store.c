@@ -113,17 +113,18 @@ static void add_family(const s2_pattern *pattern, s2_buf *buf)
     s2_buf_add(buf, "", 1);
 }
 
-/* NAN if it cannot be counted quickly. */
-static s2_density density_of(const s2_pattern *pattern, int64_t n_tok, bool blocks)
+/* NAN if it cannot be counted quickly; S2_ENOMEM. */
+static s2_status density_of(const s2_pattern *pattern, int64_t n_tok, bool blocks, s2_density *out)
 {
     s2_arena scratch = {0};
     s2_folds folds;
-    s2_density density = {(double)NAN, (double)NAN};
-    if (s2_folds_build(&scratch, pattern, S2_PREFILL, S2_AT_LEAST, &folds) != S2_OK ||
-        s2_density_count(pattern, &folds, n_tok, blocks, &density) != S2_OK)
-        density = (s2_density){(double)NAN, (double)NAN};
+    s2_status status = s2_folds_build(&scratch, pattern, S2_PREFILL, S2_AT_LEAST, &folds);
+    if (status == S2_OK)
+        status = s2_density_count(pattern, &folds, n_tok, blocks, out);
+    if (status != S2_OK)
+        *out = (s2_density){(double)NAN, (double)NAN};
     s2_arena_release(&scratch);
-    return density;
+    return status == S2_ENOMEM ? S2_ENOMEM : S2_OK;
 }
 
 /* The length for the density of a design without a price: the same for all, unless mask files end before. */
@@ -144,12 +145,15 @@ static s2_status put_design(s2_cli *cli, const s2_input *input, int64_t *design_
 {
     const s2_pattern *const pattern = &input->pattern;
     row_text t = {0};
+    s2_density density;
     s2_pattern_print(pattern, &t.text);
     s2_buf_add(&t.text, "", 1);
     add_family(pattern, &t.family);
     s2_status status = t.text.status != S2_OK ? t.text.status : t.family.status;
     if (status == S2_OK)
         status = s2_pattern_hash(pattern, t.hash);
+    if (status == S2_OK)
+        status = density_of(pattern, density_tok(pattern), true, &density);
     if (status == S2_OK) {
         const s2_db_design design = {.hash = t.hash,
                                      .name = s2_input_name(cli, input),
@@ -162,7 +166,7 @@ static s2_status put_design(s2_cli *cli, const s2_input *input, int64_t *design_
                                      .n_kv_heads = pattern->n_kv_heads,
                                      .head_dim = pattern->head_dim,
                                      .block_tok = pattern->block_tok,
-                                     .density = density_of(pattern, density_tok(pattern), true).sparse_blocks,
+                                     .density = density.sparse_blocks,
                                      .density_tok = density_tok(pattern)};
         status = s2_db_put_design(cli->db, cli->run_id, &design, design_id, diag);
     }
@@ -255,11 +259,16 @@ s2_exit s2_store_checks(s2_cli *cli, const s2_input *input, const s2_db_check *c
 }
 
 /* What is given up is counted over all queries, even in a phase that has only one. */
-static double unread_of(const s2_pattern *pattern, const s2_sim_options *options, const s2_sim *sim)
+static s2_status find_unread(const s2_pattern *pattern, const s2_sim_options *options, const s2_sim *sim,
+                             double *unread)
 {
+    s2_density density = {0};
     if (options->phase != S2_DECODE && sim != NULL)
-        return 1 - sim->token_density;
-    return 1 - density_of(pattern, options->len_tok, false).tokens;
+        density.tokens = sim->token_density;
+    else
+        S2_TRY(density_of(pattern, options->len_tok, false, &density));
+    *unread = 1 - density.tokens;
+    return S2_OK;
 }
 
 static void add_setting(s2_buf *buf, const char *word, int64_t value, int64_t usual)
@@ -296,44 +305,49 @@ static const char *settings_of(s2_arena *arena, const s2_sim_options *options, b
     add_setting(&buf, "gpu-file", is_other_gpu(&options->gpu), 0);
     if (keeps_all)
         s2_buf_printf(&buf, "%skeeps=all", buf.len > 0 ? "," : "");
-    if (buf.len == 0)
-        return S2_DB_USUAL;
-    const char *const text = buf.status == S2_OK ? s2_arena_strndup(arena, buf.data, buf.len) : NULL;
+    const char *text = NULL;
+    if (buf.status == S2_OK)
+        text = buf.len > 0 ? s2_arena_strndup(arena, buf.data, buf.len) : S2_DB_USUAL;
     s2_buf_release(&buf);
     return text;
 }
 
 /* Are these the constants, or this the kernel model, that the program comes with? */
-static bool is_built_in(s2_arena *scratch, const s2_sim_options *options)
+static s2_status compare_built_in(s2_arena *scratch, const s2_sim_options *options, bool *same)
 {
     s2_calibration *const own = S2_NEW(scratch, s2_calibration, 1);
     s2_peer *const known = S2_NEW(scratch, s2_peer, 1);
     if (own == NULL || known == NULL)
-        return false;
-    if (options->peer != NULL)
-        return s2_peer_find(options->peer->name, known, NULL) == S2_OK &&
-               strcmp(known->hash, options->peer->hash) == 0;
-    if (options->calibration == NULL)
-        return true;
-    return s2_calibration_of(&options->gpu, own) == S2_OK &&
-           strcmp(own->hash, options->calibration->hash) == 0;
+        return S2_ENOMEM;
+    s2_status status = S2_OK;
+    *same = true;
+    if (options->peer != NULL) {
+        status = s2_peer_find(options->peer->name, known, NULL);
+        *same = status == S2_OK && strcmp(known->hash, options->peer->hash) == 0;
+    } else if (options->calibration != NULL) {
+        status = s2_calibration_of(&options->gpu, own);
+        *same = status == S2_OK && strcmp(own->hash, options->calibration->hash) == 0;
+    }
+    return status == S2_ENOMEM ? S2_ENOMEM : S2_OK;
 }
 
-/* Whose kernels are priced; what comes from the user's file is told by the first digits of its hash. */
+/* Whose kernels are priced; what comes from the user's file is told by the first digits of its hash. NULL when memory is short. */
 static const char *kernel_of(s2_arena *arena, const s2_sim_options *options)
 {
     char text[64] = S2_DB_OURS;
     s2_arena scratch = {0};
+    bool same;
+    const s2_status status = compare_built_in(&scratch, options, &same);
     if (options->peer != NULL)
         snprintf(text, sizeof text, "%s", options->peer->name);
-    if (!is_built_in(&scratch, options))
+    if (status == S2_OK && !same)
         snprintf(text + strlen(text), sizeof text - strlen(text), "-%.8s",
                  options->peer != NULL ? options->peer->hash : options->calibration->hash);
     s2_arena_release(&scratch);
-    return s2_arena_strndup(arena, text, strlen(text));
+    return status == S2_OK ? s2_arena_strndup(arena, text, strlen(text)) : NULL;
 }
 
-static void fill_kind(s2_arena *arena, const s2_sim_options *options, bool keeps_all, s2_db_sim *row)
+static s2_status fill_kind(s2_arena *arena, const s2_sim_options *options, bool keeps_all, s2_db_sim *row)
 {
     row->kv_dtype = options->cache == S2_CACHE_AS_DTYPE ? row->dtype : s2_cache_type_word(options->cache);
     const s2_weights weights = s2_sim_weights(options);
@@ -341,10 +355,12 @@ static void fill_kind(s2_arena *arena, const s2_sim_options *options, bool keeps
     row->tp = options->n_ranks;
     row->kernel = kernel_of(arena, options);
     row->settings = settings_of(arena, options, keeps_all);
+    return row->kernel != NULL && row->settings != NULL ? S2_OK : S2_ENOMEM;
 }
 
-s2_db_sim s2_store_sim_row(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
-                           const char *model, bool keeps_all, const s2_sim *sim, const char *json)
+s2_status s2_store_sim_row(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
+                           const char *model, bool keeps_all, const s2_sim *sim, const char *json,
+                           s2_db_sim *out)
 {
     const double none = (double)NAN;
     s2_db_sim row = {.gpu = options->gpu.name,
@@ -367,17 +383,17 @@ s2_db_sim s2_store_sim_row(s2_arena *arena, const s2_pattern *pattern, const s2_
                      .error_pct = none,
                      .json = json};
     /* training keeps no cache */
-    fill_kind(arena, options, keeps_all && options->phase != S2_TRAIN, &row);
-    if (sim == NULL && options->new_tok == 0)
-        row.unread = unread_of(pattern, options, NULL);
+    S2_TRY(fill_kind(arena, options, keeps_all && options->phase != S2_TRAIN, &row));
+    if (sim != NULL || options->new_tok == 0)
+        S2_TRY(find_unread(pattern, options, sim, &row.unread));
+    *out = row;
     if (sim == NULL)
-        return row;
+        return S2_OK;
     row.time_us = sim->time_us;
     row.bound_us = sim->bound_us;
     row.dense_us = sim->dense_time_us;
     row.bound_by = s2_resource_word(sim->bound_by);
     row.density = sim->density;
-    row.unread = unread_of(pattern, options, sim);
     row.hbm_bytes = (double)sim->counts.hbm_read + (double)sim->counts.hbm_write;
     row.kv_dense_bytes = (double)sim->kv.dense;
     row.kv_shared_pages_bytes = (double)sim->kv.shared_pages;
@@ -386,7 +402,8 @@ s2_db_sim s2_store_sim_row(s2_arena *arena, const s2_pattern *pattern, const s2_
                                                          : (double)sim->kv.head_pages;
     row.kv_ring_stripes_bytes = (double)sim->kv.ring_stripes;
     row.error_pct = sim->predicted ? sim->error.pct : none;
-    return row;
+    *out = row;
+    return S2_OK;
 }
 
 s2_exit s2_store_sim(s2_cli *cli, const s2_input *input, const s2_db_sim *sim)

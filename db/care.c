@@ -178,15 +178,20 @@ s2_status s2_db_draft_open(const char *target, s2_db_draft *out, s2_diag *diag)
     s2_buf path = {0};
     s2_buf_printf(&path, "%s-new", target);
     S2_TRY(path.status);
-    s2_db_draft draft = {path.data, open(path.data, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)};
+    const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
+    s2_db_draft draft = {path.data, open(path.data, flags | O_EXCL, 0666)};
+    const bool made = draft.fd >= 0;
+    if (!made && errno == EEXIST)
+        draft.fd = open(path.data, flags, 0666);
+    const bool locked = draft.fd >= 0 && flock(draft.fd, LOCK_EX | LOCK_NB) == 0;
+    const bool taken = draft.fd >= 0 && (locked ? !is_ours(&draft) : errno == EWOULDBLOCK);
     s2_status status = S2_OK;
-    if (draft.fd < 0)
-        status = s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: %s", target, strerror(errno));
-    else if (flock(draft.fd, LOCK_EX | LOCK_NB) != 0 || !is_ours(&draft))
+    if (taken)
         status = s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: another process is making it", target);
-    else if (ftruncate(draft.fd, 0) != 0) {
+    else if (!locked || ftruncate(draft.fd, 0) != 0) {
         status = s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: %s", target, strerror(errno));
-        unlink(draft.path);
+        if (made || locked)
+            unlink(draft.path);
     }
     if (status == S2_OK) {
         remove_parts(draft.path);

@@ -241,7 +241,7 @@ s2_status s2_target_refuse(const s2_target *target, const char *fmt, ...)
 }
 
 /* Hash the object in buf, to which the member "s2" will be appended, as it is without that member. */
-static void hash_contents(const s2_buf *buf, char hex[S2_DOC_HASH])
+static void hash_contents(s2_buf *buf, char hex[S2_DOC_HASH])
 {
     s2_buf whole = {0};
     s2_doc doc;
@@ -251,19 +251,30 @@ static void hash_contents(const s2_buf *buf, char hex[S2_DOC_HASH])
     s2_buf_add(&whole, buf->data, n);
     s2_buf_puts(&whole, "}");
     hex[0] = '\0';
-    if (whole.status == S2_OK && s2_doc_parse(whole.data, whole.len, &doc, NULL) == S2_OK) {
-        if (s2_doc_hash(&doc, "s2", hex) != S2_OK)
-            hex[0] = '\0';
+    s2_status status = whole.status;
+    if (status == S2_OK)
+        status = s2_doc_parse(whole.data, whole.len, &doc, NULL);
+    if (status == S2_OK) {
+        status = s2_doc_hash(&doc, "s2", hex);
         s2_doc_release(&doc);
     }
+    if (status != S2_OK)
+        buf->status = status;
     s2_buf_release(&whole);
+}
+
+/* A file without its hash is not written: the buffer takes the failure. */
+static void hash_pattern(s2_buf *buf, const s2_pattern *pattern, char hash[S2_HASH_HEX])
+{
+    const s2_status status = s2_pattern_hash(pattern, hash);
+    if (status != S2_OK)
+        buf->status = status;
 }
 
 void s2_provenance_print(s2_buf *buf, const s2_target *target, const char *indent)
 {
     char hash[S2_HASH_HEX] = "", contents[S2_DOC_HASH];
-    if (s2_pattern_hash(target->pattern, hash) != S2_OK)
-        hash[0] = '\0';
+    hash_pattern(buf, target->pattern, hash);
     hash_contents(buf, contents);
     s2_buf_printf(buf, "%s\"s2\":", indent);
     s2_json_begin(buf, '{');
@@ -293,8 +304,7 @@ void s2_provenance_lines(s2_buf *buf, const s2_target *target, const char *befor
 {
     char hash[S2_HASH_HEX] = "";
     const char *const lines[] = {target->provenance, target->run};
-    if (s2_pattern_hash(target->pattern, hash) != S2_OK)
-        hash[0] = '\0';
+    hash_pattern(buf, target->pattern, hash);
     s2_buf_printf(buf, "%spattern ", before);
     put_inert(buf, target->pattern->name);
     s2_buf_printf(buf, ", SHA-256 %s\n", hash);
