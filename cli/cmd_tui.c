@@ -154,10 +154,10 @@ static s2_exit read_options(s2_cli *cli, const s2_args *args, s2_explorer_option
         return S2_EXIT_USAGE;
     }
     if (dumped != NULL && !s2_view_find(dumped, &out->view)) {
-        s2_cli_error(cli,
-                     "--dump %s: expected bench, designs, design, compare, pareto, record, runs, output, "
-                     "log, help or tour",
-                     dumped);
+#define S2_LISTED(id, word, ...) ", " #word
+        static const char views[] = S2_VIEW_TABLE(S2_LISTED);
+#undef S2_LISTED
+        s2_cli_error(cli, "--dump %s: expected one of %s", dumped, views + 2);
         return S2_EXIT_USAGE;
     }
     return S2_EXIT_OK;

@@ -434,7 +434,8 @@ static const s2_option DB[] = {
 
 static const s2_option TUI[] = {
     {"dump", '\0', "VIEW", NULL,
-     "print a view and end: bench, designs, design, compare, pareto, record, runs, output, log, help, tour",
+     "print a view and end: bench, designs, design, compare, pareto, reach, record, runs, output, log, help, "
+     "tour",
      false, false},
     {"as", '\0', "text|ansi|png", NULL,
      "what a dump is: glyphs, with colours, or a picture; default: by FILE, else text", false, false},
