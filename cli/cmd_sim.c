@@ -318,8 +318,8 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
         return S2_EXIT_OK;
     s2_buf json = {0};
     s2_sim_report_json(&subject, &sim, &json);
-    const s2_exit stored =
-        json.status == S2_OK ? store(cli, input, &options, &sim, json.data) : s2_exit_of(json.status);
+    const s2_exit stored = json.status == S2_OK ? store(cli, input, &options, &sim, json.data)
+                                                : s2_cli_fail(cli, json.status, "the row to store");
     s2_buf_release(&json);
     return stored;
 }

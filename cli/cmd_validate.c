@@ -379,8 +379,10 @@ static s2_exit report(s2_validate_state *state, const s2_subject *subject)
     s2_exit code = s2_color_print(cli, &text, 2);
     say_little(cli, subject);
     fflush(cli->out); /* verdicts may be hours apart, and Ctrl-C loses what is not flushed */
-    s2_exit stored = s2_exit_of(json.status);
-    if (json.status == S2_OK) {
+    s2_exit stored = S2_EXIT_OK;
+    if (json.status != S2_OK) {
+        stored = s2_cli_fail(cli, json.status, "the row to store");
+    } else {
         const s2_db_validation row = row_of(subject, json.data);
         stored = s2_store_validation(cli, state->input, &row);
     }

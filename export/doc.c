@@ -623,8 +623,10 @@ static char *plain_text(const s2_doc *doc, const char *without)
     json_t *const copy = json_copy(doc->root);
     if (copy == NULL)
         return NULL;
+    /* without memory jansson leaves members out of a copy and says nothing */
+    const bool whole = json_object_size(copy) == json_object_size(doc->root);
     (void)json_object_del(copy, without);
-    char *const text = json_dumps(copy, JSON_SORT_KEYS | JSON_COMPACT);
+    char *const text = whole ? json_dumps(copy, JSON_SORT_KEYS | JSON_COMPACT) : NULL;
     json_decref(copy);
     return text;
 }

@@ -191,6 +191,12 @@ static void note_stack(const s2_format *format, s2_buf *notes)
         s2_note(notes, "%s frees no page of the KV cache, whatever the pattern drops", format->stack);
 }
 
+/* A file is not read or written without the sentences that belong to it. */
+static s2_status status_of_notes(const s2_buf *notes)
+{
+    return notes != NULL ? notes->status : S2_OK;
+}
+
 s2_status s2_import_run(s2_source *source, const char *name, const s2_format **used, s2_pattern *out)
 {
     s2_doc doc = {0};
@@ -227,6 +233,10 @@ s2_status s2_import_run(s2_source *source, const char *name, const s2_format **u
                                "HJSON, single quotes as Python's");
     if (status == S2_OK)
         note_stack(format, source->notes);
+    if (status == S2_OK)
+        status = status_of_notes(source->notes);
+    if (status == S2_OK && source->said != NULL)
+        status = source->said->warnings.status;
     if (status == S2_OK)
         *used = format;
     else if (status != S2_EINVAL && source->diag != NULL && source->diag->line == 0)
@@ -274,6 +284,7 @@ s2_status s2_export_run(const s2_format *format, s2_target *target, s2_export_re
         s2_note(target->notes, "only the code of %s reads such a file: another model needs code of its own",
                 format->model);
     note_stack(format, target->notes);
+    S2_TRY(status_of_notes(target->notes));
     S2_TRY(read_back(format, target, &result.again));
     const s2_status status = s2_patterns_compare(
         target->pattern, &result.again, format->fixed_length ? target->n_tok : 0, &result.difference);
