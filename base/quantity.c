@@ -18,10 +18,11 @@ static const unit UNITS[] = {
     {S2_QUANTITY_BYTES, "g", 0x1p30},   {S2_QUANTITY_BYTES, "t", 0x1p40},
     {S2_QUANTITY_BYTES, "kib", 0x1p10}, {S2_QUANTITY_BYTES, "mib", 0x1p20},
     {S2_QUANTITY_BYTES, "gib", 0x1p30}, {S2_QUANTITY_BYTES, "tib", 0x1p40},
-    {S2_QUANTITY_BYTES, "kb", 1e3},     {S2_QUANTITY_BYTES, "mb", 1e6},
-    {S2_QUANTITY_BYTES, "gb", 1e9},     {S2_QUANTITY_BYTES, "tb", 1e12},
-    {S2_QUANTITY_SHARE, "%", 0.01},     {S2_QUANTITY_TIME, "us", 1},
-    {S2_QUANTITY_TIME, "ms", 1e3},      {S2_QUANTITY_TIME, "s", 1e6},
+    {S2_QUANTITY_BYTES, "pib", 0x1p50}, {S2_QUANTITY_BYTES, "kb", 1e3},
+    {S2_QUANTITY_BYTES, "mb", 1e6},     {S2_QUANTITY_BYTES, "gb", 1e9},
+    {S2_QUANTITY_BYTES, "tb", 1e12},    {S2_QUANTITY_SHARE, "%", 0.01},
+    {S2_QUANTITY_TIME, "us", 1},        {S2_QUANTITY_TIME, "ms", 1e3},
+    {S2_QUANTITY_TIME, "s", 1e6},
 };
 
 bool s2_quantity_parse(s2_quantity quantity, const char *text, double bare, double *out)

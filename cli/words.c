@@ -151,7 +151,7 @@ const s2_word_entry s2_word_entries[] = {
      "key behind it."},
     {"block|blocks",
      "A run of tokens (block N of a pattern) that terms count in; a key block is one of keys."},
-    {"kib|mib|gib|tib", "Bytes: 1024, and 1024 times more for each."},
+    {"kib|mib|gib|tib|pib", "Bytes: 1024, and 1024 times more for each."},
     {"sm|sms|worker", "A multiprocessor of a GPU; blocks of threads run on them."},
     {"optimizer|gradients",
      "In a training step gradients say how each weight should change, and the optimizer changes it."},

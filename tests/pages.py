@@ -23,6 +23,7 @@ UNIT = re.compile(r" ?(?:us|ms|s|min|h|B|[KMGTP]iB|GB|%|x|MHz|[kMGTPE]?FLOP|toke
 NAMED = re.compile(r"(?:ratio of|recall|error|allowed|LSE|scores capped at|(?:density|unread|dilution|fading|imbalance|depth)(?:   |: [\d.]+ against|:)) $")
 # Columns carry their names above them, and a label of this page its quantity.
 LABEL = re.compile(r"^ +tokens of output a s ")
+PICTURE = re.compile(r" +\d+  [\d.+X]+$")  # a row of pairs: digits are heads, dots are unread
 
 
 # Words of any language reference that a page need not explain; all others `s2 explain` must know.
@@ -59,7 +60,7 @@ def unitless(page):
     """Numbers with a decimal point that nothing names, outside of tables: a table's rows have gaps of two blanks or more."""
     for line in page.splitlines():
         cells = re.findall(r"(?<!\S)[\d.]+(?: ?[A-Za-z%]+)?(?=  |$)", line)
-        if len(cells) >= 2 or LABEL.match(line):
+        if len(cells) >= 2 or LABEL.match(line) or PICTURE.match(line):
             continue
         for found in re.finditer(r"(?<![\w.-])\d+\.\d+(?![\w.-]*[\d])", line):
             if not UNIT.match(line[found.end():]) and not NAMED.search(line[:found.start()]):
@@ -71,8 +72,8 @@ def run(*words, cwd=None):
     return subprocess.run(words, capture_output=True, text=True, env=env, cwd=cwd, timeout=300)
 
 
-def check(*words, sentences=True):
-    """Run it, and hold what it prints on both streams to the rules; what it answers."""
+def check(*words, sentences=True, refused=False):
+    """Run it, and hold what it prints on both streams to the rules; what it answers. A call that is refused tries nothing, unless that is asked."""
     done = run(*words)
     call = " ".join(re.sub(r"\s+", " ", word) if " " not in word else f"'{word}'" for word in words)
     for name, text in (("output", done.stdout), ("messages", done.stderr)):
@@ -84,6 +85,7 @@ def check(*words, sentences=True):
     bad = list(unitless(done.stdout)) if sentences else []
     judge(not bad, f"S2_SEED={SEED}: {call}: a number without a unit: {bad[:1]}")
     judge(done.returncode >= 0, f"S2_SEED={SEED}: {call}: killed by signal {-done.returncode}")
+    judge((done.returncode == 2) == refused, f"S2_SEED={SEED}: {call}: exit {done.returncode}: {done.stderr[:300]}")
     return done
 
 
@@ -143,7 +145,7 @@ def check_records(rng):
     check("s2", "search", space, *at, "--no-db", "--at-most", "us=" + rng.choice(["0.000001us", "900h", "5ms"][::2]))
     for view in ("bench", "designs", "design", "compare", "pareto", "record", "runs", "reach"):
         note_words("s2 tui --dump " + view, run("s2", "tui", "--dump", view).stdout)
-    for words in (("ls",), ("ls", "--columns", "us,kv_bytes,unread,density,error_pct"), ("pareto",), ("ls", "--format", "csv")):
+    for words in (("ls",), ("ls", "--columns", "us,kv_bytes,unread,density,priced"), ("pareto",), ("ls", "--format", "csv")):
         check("s2", *words, sentences=False)
 
 
@@ -158,7 +160,7 @@ def check_words():
     check("s2", "sim", "--list")
     check("s2", "sim", "x", "--gpu", os.path.join(folder, "bad.txt"))
     check("s2", "validate", "heads 2; all: local 4 | stride 2 phase head", "--device", "cpu", "--len", "64", "--no-db")
-    check("s2", "search", "heads 8; all: local {1..64} | stride {1..64} phase head", "--at-most", "kv_bytes=50", "--no-db")
+    check("s2", "search", "heads 8; all: local {1..64} | stride {1..64} phase head", "--at-most", "kv_bytes=50", "--no-db", refused=True)
     check("s2", "doctor", sentences=False)
     check("s2", "explain", "imbalance", sentences=False)
     model = "model llama-3.1-8b; all: local 16 | stride 8 phase kv"
