@@ -76,7 +76,7 @@ stage tests-release S2_JOBS=$((jobs + 1)) "$make" -s PART=rest unit
 needs clang "the build with it" && stage build-clang-debug "$make" -s -j"$jobs" BUILD=debug CC=clang CUDA=0 all
 stage build-asan "$make" -s -j"$jobs" BUILD=asan CUDA=0 all tests
 # Every directed case again; of the random ones that the release build has been through, at most so many.
-stage tests-asan S2_CASES_MAX=25 S2_JOBS=$((jobs + 1)) "$make" -s BUILD=asan CUDA=0 unit
+stage tests-asan S2_CASES_MAX=12 S2_JOBS=$((jobs + 1)) "$make" -s BUILD=asan CUDA=0 unit
 needs clang "the fuzz targets" && stage build-fuzz "$make" -s -j"$jobs" fuzz-programs
 # The times that these print are of a busy machine; `make unit PART=timed` on a quiet one gives those to write down.
 later tests-timed "$make" -s PART=timed unit
