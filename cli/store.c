@@ -336,7 +336,7 @@ static const char *kernel_of(s2_arena *arena, const s2_sim_options *options)
 {
     char text[64] = S2_DB_OURS;
     s2_arena scratch = {0};
-    bool same;
+    bool same = true;
     const s2_status status = compare_built_in(&scratch, options, &same);
     if (options->peer != NULL)
         snprintf(text, sizeof text, "%s", options->peer->name);

@@ -146,12 +146,14 @@ class Context:
     def attention(self, q: Any, k: Any, v: Any, layer: int = 0, *, process_group: Any = None, **options: Any) -> Any:
         """s2.attention of this rank's queries (batch, heads, tokens, d) and its share of keys; all ranks call it at once, with torch.distributed.
         Gradients go back to the ranks that the keys came from. `options` are s2.attention's."""
-        from .exchange import gathered
-
         layer = integer(layer, "layer", 0, self.pattern.layers - 1)
         for name, one in (("q", q), ("k", k), ("v", v)):
             if getattr(one, "ndim", 0) != 4 or one.shape[2] != self.end - self.begin:
                 raise ArgumentError(f"{name}: (batch, heads, {self.end - self.begin}, d) is wanted, the tokens {self.begin} to {self.end}")
+        try:
+            from .exchange import gathered
+        except ModuleNotFoundError as missing:
+            raise UnsupportedError(f"keys are sent between ranks by torch.distributed: install torch ({missing})") from missing
         keys, values = gathered(k, v, [self._between(self.rank, target, layer) for target in range(self.rank + 1, self.ranks)],
                                 [self._between(source, self.rank, layer) for source in range(self.rank)], self, process_group)
         return attention(q, keys, values, self.pattern, layer, **options)
