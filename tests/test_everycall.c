@@ -435,7 +435,7 @@ static bool sweep(int command, bool calls, trouble kind, s2_rng *rng, int64_t mo
         snprintf(what, sizeof what, "s2 %s %s, %s %lld of %lld (%d, %d)", words[0],
                  words[1] != NULL ? words[1] : "", calls ? "system call" : "allocation", (long long)at,
                  (long long)n, seen.failed_call, (int)kind);
-        if (!calls && seen.n_allocs <= at)
+        if (!calls && seen.n_allocs <= at && at < n - n / 100) /* of the last, a run may make a few fewer */
             report("%s: was not reached", what);
         if (kind == KILLED)
             judge_killed(&before, &after, &seen, what);
