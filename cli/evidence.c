@@ -199,12 +199,12 @@ s2_exit s2_evidence_words(s2_cli *cli, const s2_pattern *pattern, const char **w
         s2_cli_hint(cli, "--no-db exports without a word on validations");
         return opened;
     }
-    const s2_status status = validation_words(&cli->arena, db, pattern, &found);
+    s2_status status = validation_words(&cli->arena, db, pattern, &found);
     s2_db_close(&db);
     if (status == S2_OK && found.len > 0)
         *words = s2_arena_strndup(&cli->arena, found.data, found.len);
+    if (*words == NULL)
+        status = S2_ENOMEM;
     s2_buf_release(&found);
-    return status != S2_OK  ? s2_cli_fail(cli, status, "the last validation")
-           : *words == NULL ? s2_cli_fail(cli, S2_ENOMEM, "the last validation")
-                            : S2_EXIT_OK;
+    return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, "the last validation");
 }
