@@ -1,12 +1,26 @@
 """Draw patterns that nobody chose: `python3 experiments/draw.py --seed N > experiments/drawn.txt`.
 
-Three of every family, numbers at random, none that patterns.txt has. The seed of the patterns that judge a model is
-the first eight digits of the hash of the file that holds its constants
-(`git hash-object reach/worth.c`), as it was when they were frozen.
+Three of every family, numbers at random, none that patterns.txt has. The seed of drawn.txt and drawn-again.txt is the
+first eight digits of the hash of the file that holds the constants that they judge (`git hash-object reach/worth.c`).
+
+    python3 experiments/draw.py --seed COMMIT --s2 build/release/s2 > experiments/drawn-sealed.txt
+
+also draws again what reads as a pattern that was trained before (TRAINED), or as one drawn before it. Its seed is the
+hash of the first commit of this history that has these lines: the constants stood in reach/worth.c by then, and nobody
+knew the hash.
 """
 import argparse
 import pathlib
 import random
+
+from judge import HERE, reach
+from shape import read_patterns, shape
+
+TRAINED = ("patterns.txt", "drawn.txt", "drawn-again.txt", "chosen.txt")
+# What tells patterns apart; named one by one, so that a measure that s2 learns later changes no draw.
+OF_LAYER = ("last", "least", "coverage", "concentration", "signal")
+OF_DISTANCE = ("heads", "least_heads", "kv_heads", "least_kv_heads", "chances", "least_chances", "flow", "log2_paths")
+OF_PATTERN = ("window_tok", "least_flow", "mean_window", "neighbour", "far")
 
 
 def local(rng):
@@ -65,19 +79,38 @@ FAMILIES = {"window": window, "stride": lambda rng: f"{local(rng)} | {stride(rng
             "random": scattered, "dilated": dilated}
 
 
+def look(s2, text):
+    found = reach(s2, {"text": text})
+    parts = [(found["by_layer"], OF_LAYER), (found["by_distance"], OF_DISTANCE), ([found], OF_PATTERN)]
+    return tuple(one[name] for several, names in parts for one in several for name in names)
+
+
+def others(s2):
+    """A function that says whether a text reads otherwise than all that were trained and all that it was asked for."""
+    if s2 is None:
+        return lambda text: True
+    seen = {look(s2, pattern["text"]) for name in TRAINED for pattern in read_patterns(HERE / name)}
+
+    def is_other(text):
+        found = look(s2, shape() + text)
+        return found not in seen and not seen.add(found)
+    return is_other
+
+
 def main():
     parse = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parse.add_argument("--seed", required=True, help="eight hexadecimal digits")
+    parse.add_argument("--seed", required=True, help="hexadecimal digits")
+    parse.add_argument("--s2", help="the program that tells whether a pattern reads as another does")
     parse.add_argument("--each", type=int, default=3)
     options = parse.parse_args()
-    rng = random.Random(int(options.seed, 16))
-    known = (pathlib.Path(__file__).parent / "patterns.txt").read_text()
+    rng, is_other = random.Random(int(options.seed, 16)), others(options.s2)
+    known = (HERE / "patterns.txt").read_text()
     seen = {line.split("~")[2].strip() for line in known.splitlines() if "~" in line}
-    print(f"# name ~ family ~ rules: experiments/draw.py --seed {options.seed}")
+    print(f"# name ~ family ~ rules: experiments/draw.py --seed {options.seed}" + (" --s2 s2" if options.s2 else ""))
     for family, rule in FAMILIES.items():
         for number in range(options.each):
             text = rule(rng)
-            while text in seen:
+            while text in seen or not is_other(text):
                 text = rule(rng)
             seen.add(text)
             print(f"{family}-{number} ~ {family} ~ {text}")

@@ -3,6 +3,8 @@
     python3 experiments/judge.py --s2 build/release/s2           the table, from the committed rows
     python3 experiments/judge.py --s2 build/release/s2 --rows    every pattern, said and measured
     python3 experiments/judge.py --s2 build/release/s2 --fit     the constants for reach/worth.c
+    python3 experiments/judge.py --s2 build/release/s2 --say experiments/drawn-sealed.txt
+                                                                 what is said of patterns, before they are trained
 
 Measures come from `s2 reach --json`, what models learned from docs/results/worth-*.jsonl. Needs nothing but Python.
 """
@@ -212,6 +214,13 @@ def judge_larger(rows, first):
             print(f"  {got['recall']:.2f} {got['loss']:.3f}  {row['recall']:.2f} {row['loss']:.3f}  {rules_of(row)}")
 
 
+def foretell(s2, path):
+    for pattern in read_patterns(path):
+        said = reach(s2, pattern)["worth"]
+        print(json.dumps({"name": pattern["name"], "rules": rules_of(pattern), "recall": round(said["recall"], 4),
+                          "loss": round(said["loss"], 4)}))
+
+
 def worst(rows, name, count=6):
     print(f"\nfarthest off in {name}:")
     for row in sorted(rows, key=lambda row: -abs(row["reach"]["worth"][name] - row[name]))[:count]:
@@ -223,7 +232,10 @@ def main():
     parse.add_argument("--s2", default="build/release/s2")
     parse.add_argument("--fit", action="store_true")
     parse.add_argument("--rows", action="store_true", help="every pattern instead")
+    parse.add_argument("--say", metavar="FILE", help="what the figures say of a list of patterns, a JSON object each")
     options = parse.parse_args()
+    if options.say:
+        return foretell(options.s2, options.say)
     first = table(options.s2, HERE / "patterns.txt", RESULTS / "worth-fit.jsonl", set())
     if options.fit:
         return fit(first, table(options.s2, HERE / "drawn.txt", RESULTS / "worth-drawn.jsonl", set()))
