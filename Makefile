@@ -192,7 +192,7 @@ check-docs: $(B)/s2 $(B)/s2check $(B)/s2cert
 
 ## check-layers: who may include whom (tests/lint/layers.txt), every header alone and all of them together
 check-layers:
-	tests/lint/layers.sh
+	python3 tests/lint/house.py layers
 	@printf '%s\n' $(HEADERS) | tests/lint/headers.sh $(CC) $(CXX) -D_GNU_SOURCE -I. $(WARN)
 ## check-recipes: follow docs/adding-a-*.md to the letter in scratch copies, and see a forgotten step fail
 check-recipes:

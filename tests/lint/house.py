@@ -3,6 +3,7 @@
 
 usage: house.py symbols OBJECTS   exported names, who speaks, sentences, circles, oracles (of the objects of a build)
        house.py lengths           functions and rooms of the sources; bodies that stand twice
+       house.py layers            who includes whom, against tests/lint/layers.txt, which the two pages that list rooms must repeat
        house.py figures OBJECTS [TREE]   what is there: lines by room, functions, exported names, circles, duplicates, of this
                                   tree or another one, which may be an older commit's
        house.py duplicates        pairs of functions that share a run of SHARED tokens, the longest first, and equal bodies
@@ -31,11 +32,26 @@ WORD = re.compile(r'"(?:[^"\\\n]|\\.)*"|/\*.*?\*/|//[^\n]*|\'(?:[^\'\\]|\\.)*\'|
 # Three words of two letters or more in a row are prose; words of the pattern language do not count, nor do escapes and formats.
 LANGUAGE = re.compile(r"\\.|%[-+#0-9.*]*[a-z]+|\b(?:prefill|decode|layers|heads|all|dense|when|key|query|chunk|local|heavy|pages?|topk|sink)\b")
 PROSE = re.compile(r"[A-Za-z]{2,},? [a-z]{2,},? [a-z]{2,}")
+INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]*)')
+# Headers of libraries, where they may stand, and what to say elsewhere.
+LIBRARIES = (
+    ("sqlite3", r"db/.*\.c|tests/.*", "sqlite3.h belongs in db/*.c"),
+    (r"n?curses", r"tui/terminal_ncurses\.c", "curses belongs in tui/terminal_ncurses.c"),
+    ("cuda", r"kernels/cuda/.*|tests/kcheck/.*\.cu", "CUDA headers belong under kernels/cuda/"),
+    ("jansson", r"export/.*\.c|judge/reply\.c", "jansson belongs in export/*.c and judge/reply.c"),
+    ("mpi", r"search/ranks\.c", "mpi.h belongs in search/ranks.c"),
+    ("yaml", r"export/.*\.c", "libyaml belongs in export/*.c"),
+    ("png", r"draw/.*\.c", "libpng belongs in draw/*.c"))
+
+
+def layers():
+    """{room or tests: the rooms that it may include}, the only table"""
+    lines = (line.split(":") for line in (TOP / "tests/lint/layers.txt").read_text().splitlines())
+    return {room: others.split() for room, others in lines}
 
 
 def rooms():
-    text = (TOP / "tests/lint/layers.txt").read_text()
-    return [line.split(":")[0] for line in text.splitlines() if not line.startswith("tests")]
+    return [room for room in layers() if room != "tests"]
 
 
 def allowed(check):
@@ -82,6 +98,48 @@ def sources(*kinds):
     names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", *kinds],
                            cwd=TOP, capture_output=True, text=True, check=True).stdout.split()
     return [name for name in names if name.split("/")[0] in rooms() and (TOP / name).exists()]
+
+
+def includes():
+    """(file, line, "<" or a quote, what it includes) of every include of the rooms and of tests"""
+    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", *CODE], cwd=TOP, capture_output=True, text=True, check=True)
+    for name in names.stdout.split():
+        for number, line in enumerate((TOP / name).read_text().splitlines() if (TOP / name).exists() else (), 1):
+            if found := INCLUDE.match(line):
+                yield name, number, *found.groups()
+
+
+def trespassing():
+    """Includes that the table does not allow. docs/ holds programs of users, which include what is installed."""
+    table, private = layers(), allowed("private")
+    for name, number, mark, target in includes():
+        room, to = name.split("/")[0], target.split("/")[0]
+        if room == "docs":
+            continue
+        if room not in table:
+            yield f"{name}:{number}: {room} is not in tests/lint/layers.txt"
+        elif mark == "<":
+            yield from (f"{name}:{number}: {say}" for library, where, say in LIBRARIES
+                        if re.match(library, target) and not re.fullmatch(where, name))
+        elif to == target:
+            yield f'{name}:{number}: include "{target}" from the root (module/file.h)'
+        elif to not in {room, *table[room]}:
+            yield f"{name}:{number}: {room} may not include {to}"
+        elif target in private and room not in (to, "tests"):
+            yield f"{name}:{number}: {target} is private to {to}"
+
+
+def unlisted():
+    """The table of docs/architecture.md says the same, and the map of README.md has every room."""
+    told = re.findall(r"^\| `(\w+)/` \|.*\| ([^|]*) \|$", (TOP / "docs/architecture.md").read_text(), re.M)
+    says = {room: [] if words.startswith("nothing") else words.replace(",", "").split() for room, words in told}
+    mapped = re.findall(r"^\| `(\w+)/`", (TOP / "README.md").read_text(), re.M)
+    for room in rooms():
+        others = ["all"] if room == "cli" else layers()[room]
+        if says.get(room) != others:
+            yield f"docs/architecture.md: {room}/ may include '{' '.join(says.get(room, []))}', and tests/lint/layers.txt says '{' '.join(others)}'"
+        if room not in mapped:
+            yield f"README.md: the map of the house lacks {room}/"
 
 
 def composed(text):
@@ -295,6 +353,8 @@ def main():
                                 *(f"{len(words)} tokens, the whole body: {' '.join(places)}" for words, places in equal.items())]))
     if what == "lengths":
         bad = [*too_long(functions()), *too_large(), *doubled()]
+    elif what == "layers":
+        bad = [*trespassing(), *unlisted()]
     elif what in ("symbols", "figures") and len(sys.argv) == 3:
         objects = read_objects(sys.argv[2])
         if not objects:

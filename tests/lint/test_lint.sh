@@ -33,6 +33,7 @@ wants() {
     rm -f "$tree"/*/planted*
 }
 symbols="python3 tests/lint/house.py symbols ."
+layers="python3 tests/lint/house.py layers"
 # Headers of the base room alone: as many as show that the check can fail.
 headers="ls base/*.h | tests/lint/headers.sh $cc g++ -D_GNU_SOURCE -I."
 
@@ -64,15 +65,15 @@ wants 'the same body of ' python3 tests/lint/house.py lengths
 yes '/* */' | head -99999 >"$tree/draw/planted.h"
 wants 'draw/ holds ' python3 tests/lint/house.py lengths
 plant base/planted.c '#include "db/db.h"'
-wants 'base/planted.c:1: base may not include db' tests/lint/layers.sh
+wants 'base/planted.c:1: base may not include db' $layers
 plant search/planted.c '#include "sim/fast.h"'
-wants 'search/planted.c:1: sim/fast.h is private to sim' tests/lint/layers.sh
+wants 'search/planted.c:1: sim/fast.h is private to sim' $layers
 sed -i 's/^draw: base pattern$/draw: base/; $a planted: base' "$tree/tests/lint/layers.txt"
-wants "docs/architecture.md: draw/ may include 'base pattern', and tests/lint/layers.txt says 'base'" tests/lint/layers.sh
-wants 'README.md: the map of the house lacks planted/' tests/lint/layers.sh
+wants "docs/architecture.md: draw/ may include 'base pattern', and tests/lint/layers.txt says 'base'" $layers
+wants 'README.md: the map of the house lacks planted/' $layers
 cp tests/lint/layers.txt "$tree/tests/lint"
 echo '#include <sqlite3.h>' >"$tree/sim/planted.c"
-wants 'sim/planted.c:1: sqlite3.h belongs in db/' tests/lint/layers.sh
+wants 'sim/planted.c:1: sqlite3.h belongs in db/' $layers
 echo 'size_t s2_planted(void);' >"$tree/base/planted.h"
 wants 'base/planted.h' sh -c "$headers"
 printf 'typedef struct s2_rng { int other; } s2_rng;\n' >"$tree/base/planted.h"
