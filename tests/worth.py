@@ -117,6 +117,49 @@ def check_drawn():
         hold(f"the page does not name the seed {seed} of {file}", seed in PAGE)
 
 
+def git(*words):
+    """What git prints, or None where it fails: a tree without a history has none."""
+    ran = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True)
+    return ran.stdout if ran.returncode == 0 else None
+
+
+def formulas(commit):
+    """What decides the figures, as a commit has it: the constants, and the terms that they multiply."""
+    source, judging = git("show", f"{commit}:reach/worth.c"), git("show", f"{commit}:experiments/judge.py")
+    return (re.findall(r"double (?:RECALL|LOSS|LOSS_FLOOR)\b.*?;", source), re.findall(r"^def (?:recall|loss)_terms.*?(?=\n\n)", judging, re.M | re.S))
+
+
+def check_history(seed, since):
+    """The constants stood before the seed was known, have not changed since, and were there before the rows."""
+    hold(f"the seed {seed} is not the first commit that draws by --s2",
+         git("log", "--reverse", "--format=%H", "-S", "def others(s2)", seed, "--", "experiments/draw.py") == seed + "\n")
+    hold(f"the commit {seed} is not among the ancestors", git("merge-base", "--is-ancestor", seed, "HEAD") is not None)
+    changed = git("rev-list", f"{seed}..HEAD", "--", "reach/worth.c", "experiments/judge.py").split()
+    for commit in [*changed, "HEAD"]:
+        hold(f"the formulas of {commit} are not those of the commit that is the seed", formulas(commit) == formulas(seed))
+    for path in since:
+        commits = git("log", "--format=%H", "--", path).split()
+        hold(f"{path} was changed after it was written", len(commits) == 1)
+        hold(f"{path} is older than the seed", commits and git("merge-base", "--is-ancestor", seed, commits[-1]) is not None)
+
+
+def check_sealed():
+    """The draw whose order anybody can verify: by the seed alone, and by this repository's history where it is there."""
+    text = (EXPERIMENTS / "drawn-sealed.txt").read_text()
+    seed = re.search(r"--seed ([0-9a-f]{40})", text)[1]
+    again = subprocess.run([sys.executable, "-B", EXPERIMENTS / "draw.py", "--seed", seed, "--s2", S2], capture_output=True, text=True, check=True).stdout
+    hold("drawn-sealed.txt is not what its seed draws", again == text)
+    hold(f"the page does not name the seed {seed[:8]}", seed[:8] in PAGE)
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        judge.foretell(S2, EXPERIMENTS / "drawn-sealed.txt")
+    hold("worth-said.jsonl is not what s2 says of the sealed draw", [json.loads(line) for line in out.getvalue().splitlines()] == read("said"))
+    if git("cat-file", "-e", seed) is None:
+        print("skipped: the history does not reach back to the seed of the sealed draw", file=sys.stderr)
+        return
+    check_history(seed, ["experiments/drawn-sealed.txt", "docs/results/worth-said.jsonl"])
+
+
 def check_learned(small, chosen, larger, by_text, large_text):
     """Tables of single patterns: by their rules, with what was learned."""
     for cells in table("| pattern | mean recall | at the end | loss |"):
@@ -230,6 +273,7 @@ def main():
                            (len(drawn), len(again), len(first))):
         same("how many patterns", said, value)
     check_drawn()
+    check_sealed()
     check_constants(first, drawn_all)
     check_spearman("| predictor | drawn when recall was frozen", [drawn, again])
     for said, value in zip(numbers(r"drawn patterns: recall (-?\d+(?:\.\d+)?) and (-?\d+(?:\.\d+)?), loss (-?\d+(?:\.\d+)?)\. Over the seeds of one pattern the standard deviation is (-?\d+(?:\.\d+)?) of mean recall and (-?\d+(?:\.\d+)?) of loss"),
