@@ -2,11 +2,11 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/shared.h"
 #include "pattern/parse.h"
 #include "pattern/view.h"
 
@@ -93,12 +93,8 @@ s2_status s2_handover_open(const s2_attn_problem *problem, s2_handover *out, s2_
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
                            "the mask of every pair would take %lld bytes, and a process gets at most %d",
                            (long long)n_bytes, S2_LIMIT_MASK_BYTES);
-    out->file = memfd_create("s2-mask", MFD_CLOEXEC);
-    if (out->file < 0 || ftruncate(out->file, n_bytes) != 0)
-        return S2_ENOMEM;
-    void *const bits = mmap(NULL, (size_t)n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, out->file, 0);
-    if (bits == MAP_FAILED)
-        return S2_ENOMEM;
+    void *bits;
+    S2_TRY(s2_shared_open("s2-mask", (size_t)n_bytes, &bits, &out->file));
     out->bits = bits;
     out->n_bytes = (size_t)n_bytes;
     return write_masks(problem, out);
@@ -107,9 +103,7 @@ s2_status s2_handover_open(const s2_attn_problem *problem, s2_handover *out, s2_
 void s2_handover_close(s2_handover *handover)
 {
     if (handover->bits != NULL)
-        munmap(handover->bits, handover->n_bytes);
-    if (handover->file >= 0)
-        close(handover->file);
+        s2_shared_close(handover->bits, handover->n_bytes, handover->file);
     *handover = (s2_handover){.file = -1};
 }
 

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,9 +27,13 @@
 /* The child's report: it writes this, and it is read when the child has ended. */
 typedef struct s2_plug_words {
     int32_t passes; /* passes that the object exports: bit s2_pass */
-    double ms;      /* of the call only */
+    bool returned;  /* what the object was asked came back, with this code: an exit code has but eight bits */
+    int code;
+    double ms; /* of the call only */
     char error[400];
 } s2_plug_words;
+
+enum { LOOK_MS = 50 };
 
 /* An s2_kernel has no data of its own, so there is one plug per process. */
 static struct {
@@ -175,14 +180,18 @@ static int compute(const s2_attn_problem *problem)
 
 /* ------------------------------------------------------------------ around it */
 
-/* The child's output goes to stderr: stdout is for the report. It ends together with its parent. */
+/* The child's output goes to stderr: stdout is for the report, and stdin may hold designs. It ends together with its parent. */
 static void become_child(int (*work)(const s2_attn_problem *), const s2_attn_problem *problem)
 {
+    setpgid(0, 0); /* a signal to its group is none to ours */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(STDERR_FILENO, STDOUT_FILENO);
-    const int code = work(problem);
+    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    dup2(nothing, STDIN_FILENO);
+    plug.words->code = work(problem);
+    plug.words->returned = true;
     fflush(NULL);
-    _exit(code);
+    _exit(0);
 }
 
 static s2_status conclude(int ended, s2_diag *why)
@@ -193,25 +202,38 @@ static s2_status conclude(int ended, s2_diag *why)
     if (WIFSIGNALED(ended))
         return s2_diag_set(why, S2_ECUDA, 0, 0, 0, "%s was ended by signal %d (%s)", plug.name,
                            WTERMSIG(ended), strsignal(WTERMSIG(ended)));
-    if (!WIFEXITED(ended) || WEXITSTATUS(ended) == S2_PLUG_OK)
+    if (!plug.words->returned)
+        return s2_diag_set(why, S2_ECUDA, 0, 0, 0,
+                           "%s ended its process with exit code %d inside of the call", plug.name,
+                           WEXITSTATUS(ended));
+    if (plug.words->code == S2_PLUG_OK)
         return S2_OK;
-    if (WEXITSTATUS(ended) == S2_PLUG_UNSUPPORTED)
+    if (plug.words->code == S2_PLUG_UNSUPPORTED)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "%.200s",
                            said[0] != '\0' ? said : "the plug does not take this problem");
-    return s2_diag_set(why, S2_ECUDA, 0, 0, 0, "%s failed with %d: %.180s", plug.name, WEXITSTATUS(ended),
+    return s2_diag_set(why, S2_ECUDA, 0, 0, 0, "%s failed with %d: %.180s", plug.name, plug.words->code,
                        said[0] != '\0' ? said : "it does not say why");
 }
 
-/* The child holds the other end of the pipe for as long as it lives. */
-static bool is_late(int alive)
+static bool has_ended(pid_t child)
 {
+    siginfo_t about = {0};
+    return waitid(P_PID, (id_t)child, &about, WEXITED | WNOHANG | WNOWAIT) == 0 && about.si_pid == child;
+}
+
+/* The pipe closes when the child ends. It says no more than that it is time to look: the child may have closed it by itself, and what
+   the child started may hold it open. */
+static bool is_late(pid_t child, int alive)
+{
+    const double deadline = plug.limit_s > 0.0 ? s2_steady_s() + plug.limit_s : INFINITY;
     struct pollfd fd = {.fd = alive};
-    const int limit_ms = plug.limit_s > 0.0 && plug.limit_s < 1e6 ? (int)(plug.limit_s * 1e3) : -1;
-    int n;
-    do
-        n = poll(&fd, 1, limit_ms);
-    while (n < 0 && errno == EINTR);
-    return n == 0;
+    while (!has_ended(child)) {
+        if (s2_steady_s() >= deadline)
+            return true;
+        const bool closed = (fd.revents & POLLHUP) != 0;
+        poll(&fd, closed ? 0 : 1, closed ? 1 : (int)fmin(LOOK_MS, ceil((deadline - s2_steady_s()) * 1e3)));
+    }
+    return false;
 }
 
 static s2_status in_child(int (*work)(const s2_attn_problem *), const s2_attn_problem *problem, s2_diag *why)
@@ -230,8 +252,10 @@ static s2_status in_child(int (*work)(const s2_attn_problem *), const s2_attn_pr
     if (child == 0)
         become_child(work, problem);
     close(alive[1]);
-    const bool late = is_late(alive[0]);
+    setpgid(child, child); /* whoever of the two comes first */
+    const bool late = is_late(child, alive[0]);
     close(alive[0]);
+    kill(-child, SIGKILL); /* with all that it started */
     if (late)
         kill(child, SIGKILL);
     while (waitpid(child, &ended, 0) < 0)

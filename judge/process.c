@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -78,7 +79,7 @@ static s2_status start(s2_diag *why)
     return s2_diag_set(why, S2_ENOMEM, 0, 0, 0, "no process for %s", process.name);
 }
 
-/* Returns its exit status; a process that does not end within a moment is killed. */
+/* Returns its exit status; a process that does not end within a moment is killed: -1. */
 static int end(bool at_once)
 {
     int ended = 0;
@@ -92,13 +93,14 @@ static int end(bool at_once)
         if (gone == 0)
             nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     }
+    const bool alive = gone == 0;
     kill(-process.pid, SIGKILL);
     kill(process.pid, SIGKILL);
     while (gone <= 0 && waitpid(process.pid, &ended, 0) < 0 && errno == EINTR) {
     }
     close(process.from);
     process.pid = 0;
-    return ended;
+    return alive ? -1 : ended;
 }
 
 void s2_process_close(void)
@@ -114,11 +116,13 @@ static s2_status blame(s2_diag *why, s2_outcome outcome, const char *what, const
                        detail[0] != '\0' ? ": " : "", detail);
 }
 
-/* Reports how a process that closed its pipe died. */
+/* Reports how a process that closed its pipe died, if it did. */
 static s2_status mourn(s2_diag *why)
 {
     char detail[80];
     const int ended = end(false);
+    if (ended == -1)
+        return blame(why, S2_OUTCOME_LAUNCH_FAILED, "closed its output and went on without an answer", "");
     if (WIFSIGNALED(ended))
         snprintf(detail, sizeof detail, "signal %d (%s)%s", WTERMSIG(ended), strsignal(WTERMSIG(ended)),
                  WTERMSIG(ended) == SIGKILL ? ", which is also what a machine without memory sends" : "");
@@ -181,7 +185,8 @@ static s2_status read_reply(double deadline, s2_reply *out, s2_diag *why)
     return blame(why, S2_OUTCOME_BAD_REPLY, "answers with a line that is not of the protocol", said);
 }
 
-/* A process that dies during a write is noticed by its missing answer. */
+/* A process that dies during a write is noticed by its missing answer; one that does not read, by the deadline, since
+   a pipe that can be written takes PIPE_BUF bytes without waiting. */
 static s2_status write_line(const s2_buf *line, double deadline, s2_diag *why)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
@@ -189,7 +194,8 @@ static s2_status write_line(const s2_buf *line, double deadline, s2_diag *why)
     s2_status status = S2_OK;
     for (size_t at = 0; status == S2_OK && at < line->len;) {
         status = await(process.to, POLLOUT, deadline, why);
-        const ssize_t n = status == S2_OK ? write(process.to, line->data + at, line->len - at) : 0;
+        const size_t piece = line->len - at < PIPE_BUF ? line->len - at : PIPE_BUF;
+        const ssize_t n = status == S2_OK ? write(process.to, line->data + at, piece) : 0;
         if (n < 0 && errno != EINTR)
             break;
         at += n > 0 ? (size_t)n : 0;
@@ -234,6 +240,12 @@ static void introduce(const s2_reply *hello)
                                                                : S2_TOL_ROUNDED_P;
 }
 
+static s2_status decline(s2_diag *why, const s2_reply *reply, const char *unsaid)
+{
+    return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "%s",
+                       reply->reason[0] != '\0' ? reply->reason : unsaid);
+}
+
 /* Ensures that a process runs and has introduced itself. */
 static s2_status ready(s2_diag *why)
 {
@@ -242,9 +254,9 @@ static s2_status ready(s2_diag *why)
         return S2_OK;
     S2_TRY(start(why));
     S2_TRY(read_reply(s2_steady_s() + process.limit_s, &hello, why));
-    if (hello.outcome[0] != '\0') {
+    if (strcmp(hello.outcome, "unsupported") == 0) {
         end(true);
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "%s", hello.reason);
+        return decline(why, &hello, "it does not work on this machine");
     }
     if (hello.s2 != PROTOCOL || hello.name[0] == '\0' || hello.passes[0] == '\0') {
         end(true);
@@ -304,8 +316,7 @@ static s2_status conclude(const s2_reply *reply, s2_diag *why)
     if (reply->id == process.id && strcmp(reply->outcome, "ok") == 0)
         return S2_OK;
     if (reply->id == process.id && strcmp(reply->outcome, "unsupported") == 0)
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "%s",
-                           reply->reason[0] != '\0' ? reply->reason : "it does not take this problem");
+        return decline(why, reply, "it does not take this problem");
     end(true);
     for (size_t nth = 0; nth < sizeof failures / sizeof *failures && reply->id == process.id; nth++)
         if (strcmp(reply->outcome, failures[nth].word) == 0)

@@ -13,19 +13,19 @@ static void take_text(const json_t *line, const char *key, char *out, size_t cap
     s2_text_clean(out, cap, text != NULL ? text : "");
 }
 
-/* A number that does not fit int64_t becomes -1, which is not a valid version or id. */
+/* What is not a whole number that fits becomes -1, which is not a valid version or id. */
 static int64_t whole_of(const json_t *value)
 {
-    const double number = json_number_value(value);
-    return isfinite(number) && fabs(number) < 0x1p53 ? (int64_t)number : -1;
+    const double number = json_is_number(value) ? json_number_value(value) : -1.0;
+    return fabs(number) < 0x1p53 && number == floor(number) ? (int64_t)number : -1;
 }
 
 static void take_samples(const json_t *samples, s2_reply *out)
 {
     for (size_t at = 0; at < json_array_size(samples) && out->n_samples < S2_LIMIT_REPLY_SAMPLES; at++) {
-        const double ms = json_number_value(json_array_get(samples, at));
-        if (ms > 0.0 && ms < 1e9)
-            out->samples_ms[out->n_samples++] = (float)ms;
+        const float ms = (float)json_number_value(json_array_get(samples, at));
+        if (ms > 0.0F && ms < 1e9F)
+            out->samples_ms[out->n_samples++] = ms;
     }
 }
 

@@ -2,21 +2,22 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/shared.h"
 #include "kernels/float16.h"
 #if S2_HAVE_CUDA
 #include "kernels/cuda/cuda.h"
 #endif
 
-/* Memory of an unnamed file, which another process opens by its descriptor number. */
+/* Memory of an unnamed file, which another process opens by its descriptor number. What describes it lies elsewhere:
+   a foreign kernel may write anywhere in the memory. */
 typedef struct s2_shared_block {
     struct s2_shared_block *next;
-    char *raw;
-    size_t n_bytes; /* including the page with this block */
+    void *memory;
+    size_t n_bytes;
     int file;
 } s2_shared_block;
 
@@ -26,7 +27,7 @@ typedef struct s2_cpu_impl {
     s2_shared_block *shared;
 } s2_cpu_impl;
 
-enum { ALIGN_BYTES = 256, PAGE_BYTES = 4096 };
+enum { ALIGN_BYTES = 256 };
 
 /* The pointer that was allocated is kept just below the aligned one. */
 static s2_status cpu_alloc(s2_device *device, size_t n_bytes, void **out)
@@ -152,26 +153,22 @@ static const s2_device_ops cpu_ops = {
     .close = cpu_close,
 };
 
-/* The page before the memory describes it. */
+/* Whole words, since what is compared afterwards is compared by words. */
 static s2_status shared_alloc(s2_device *device, size_t n_bytes, void **out)
 {
     s2_cpu_impl *const impl = device->impl;
-    if (n_bytes > INT64_MAX / 2)
+    s2_shared_block *const block = n_bytes < SIZE_MAX / 2 ? s2_calloc(1, sizeof *block) : NULL;
+    if (block == NULL)
         return S2_ENOMEM;
-    const size_t whole = n_bytes + PAGE_BYTES;
-    const int file = memfd_create("s2", MFD_CLOEXEC);
-    char *raw = MAP_FAILED;
-    if (file >= 0 && ftruncate(file, (off_t)whole) == 0)
-        raw = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (raw == MAP_FAILED) {
-        if (file >= 0)
-            close(file);
-        return S2_ENOMEM;
+    block->n_bytes = n_bytes / sizeof(uint64_t) * sizeof(uint64_t) + sizeof(uint64_t);
+    const s2_status status = s2_shared_open("s2", block->n_bytes, &block->memory, &block->file);
+    if (status != S2_OK) {
+        s2_free(block);
+        return status;
     }
-    s2_shared_block *const block = (s2_shared_block *)(void *)raw;
-    *block = (s2_shared_block){impl->shared, raw, whole, file};
+    block->next = impl->shared;
     impl->shared = block;
-    *out = raw + PAGE_BYTES;
+    *out = block->memory;
     return S2_OK;
 }
 
@@ -179,21 +176,21 @@ static void shared_release(s2_device *device, void *memory)
 {
     s2_cpu_impl *const impl = device->impl;
     s2_shared_block **at = &impl->shared;
-    while (*at != NULL && (*at)->raw + PAGE_BYTES != memory)
+    while (*at != NULL && (*at)->memory != memory)
         at = &(*at)->next;
-    if (*at == NULL)
+    s2_shared_block *const gone = *at;
+    if (gone == NULL)
         return;
-    const s2_shared_block gone = **at;
-    *at = gone.next;
-    munmap(gone.raw, gone.n_bytes);
-    close(gone.file);
+    *at = gone->next;
+    s2_shared_close(gone->memory, gone->n_bytes, gone->file);
+    s2_free(gone);
 }
 
 bool s2_device_shared_file(const s2_device *device, const void *memory, int *file, int64_t *offset)
 {
     const s2_cpu_impl *const impl = device->impl;
     for (const s2_shared_block *block = impl->shared; block != NULL; block = block->next) {
-        const uintptr_t from = (uintptr_t)block->raw, at = (uintptr_t)memory;
+        const uintptr_t from = (uintptr_t)block->memory, at = (uintptr_t)memory;
         if (at < from || at >= from + block->n_bytes)
             continue;
         *file = block->file;

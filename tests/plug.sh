@@ -148,6 +148,37 @@ expect 1 "wrong_" LATE.so --phase train --dtype fp32
 expect 1 "out_of_bounds: byte -1 of the output" BEYOND.so
 expect 1 "launch_failed: CRASH.so was ended by signal 11" CRASH.so
 expect 1 "timeout" HANG.so --timeout 1
+# rude STATEMENT CODE TEXT OPTION...: a right kernel that does this besides, before (%%) or after it computes
+rudely() {
+    statement=$1
+    { printf '#define _GNU_SOURCE\n#include <signal.h>\n#include <unistd.h>\n'
+      awk -v s="$statement" '/^int s2_plug_forward/ { own = 1 }
+          own && /^    for \(int32_t seq/ { if (sub(/^%%/, "", s)) { print s; s = "" } }
+          own && /^    return S2_PLUG_OK/ { print s; own = 0 } { print }' mine.c; } >rude.c
+    build rude.so "" rude.c
+}
+rude() {
+    rudely "$1"
+    code=$2 text=$3
+    shift 3
+    expect "$code" "$text" rude.so "$@"
+}
+rude 'return 256;' 1 "launch_failed: rude.so failed with 256: it does not say why"
+rude 'memset(p->error, 65, 3000); return 2;' 1 "launch_failed: rude.so failed with 2: AAAA"
+rude '_exit(0);' 1 "launch_failed: rude.so ended its process with exit code 0 inside of the call"
+rude 'exit(7);' 1 "launch_failed: rude.so ended its process with exit code 7 inside of the call"
+rude 'kill(0, SIGTERM);' 1 "launch_failed: rude.so was ended by signal 15"
+rude 'raise(SIGSTOP);' 1 "timeout" --timeout 1
+rude '{ for (int fd = 3; fd < 200; fd++) { close(fd); } } pause();' 1 "timeout" --timeout 1
+rude 'for (int fd = 3; fd < 200; fd++) close(fd);' 0 "  ok"
+rude 'for (int fd = 3; fd < 200; fd++) (void)!ftruncate(fd, 0);' 0 "  ok"
+rude 'if (fork() == 0) for (;;) pause();' 0 "  ok"
+rude '%%char c; if (read(0, &c, 1) != 0) return 2;' 0 "  ok"
+rudely 'memset((char *)p->o.data - 8192, 255, 64);' # whatever lies there, nothing of s2's own does
+rc=0
+"$s2" validate "$design" --no-db --device cpu --len "$len" --kernel ./rude.so --runs 0 >said 2>&1 || rc=$?
+[ "$rc" -le 1 ] || { cat said; echo "plug.sh: a write far before an output ended s2 with $rc"; exit 1; }
+n=$((n + 1))
 # times of a kernel, and laws fitted to them; what fails is named and left out
 priced() {
     codes=$1 text=$2 # a busy machine may not time enough: codes are as many as may be
@@ -212,6 +243,17 @@ EOF
     expect 5 "unsupported: so it says" "python3 fake.py unsupported"
     expect 1 "nan" "python3 fake.py ok" # writes nothing
     expect 5 "the command ended without an answer: exit code 127" "no-such-program at all"
+    # a request that no pipe holds, for somebody who does not read
+    cat >deaf.py <<'EOF'
+import time
+print('{"s2": 1, "name": "deaf", "passes": "forward"}', flush=True)
+time.sleep(1000)
+EOF
+    len=16
+    expect 1 "timeout: deaf gave no answer: within 2 s" "python3 deaf.py" --timeout 2 --batch 4096
+    len=128
+    python3 "$root/tests/strangers.py" "$s2" 40 >said || { cat said; exit 1; }
+    n=$((n + 40))
     cat >mods.py <<'EOF'
 def sharded(b, h, q, k):
     return (q >= k) & ((q // 16 - k // 16 < 3) | ((k // 16 + h) % 4 == 0))
