@@ -211,11 +211,6 @@ void s2_buf_puts(s2_buf *buf, const char *text)
     s2_buf_add(buf, text, strlen(text));
 }
 
-void s2_buf_count(s2_buf *buf, int64_t n, const char *noun)
-{
-    s2_buf_printf(buf, "%lld %s%s", (long long)n, noun, n == 1 ? "" : "s");
-}
-
 /* Drop zeros behind a decimal point. */
 static void trim_zeros(char *text)
 {
@@ -227,10 +222,10 @@ static void trim_zeros(char *text)
     text[n - (text[n - 1] == '.')] = '\0';
 }
 
-s2_decimal_text s2_decimal(double value, int digits)
+s2_figure_text s2_decimal(double value, int digits)
 {
     enum { WRITTEN_OUT = 20 };
-    s2_decimal_text out = {{0}};
+    s2_figure_text out = {{0}};
     snprintf(out.text, sizeof out.text, "%.*e", digits - 1, value);
     char *const mark = strchr(out.text, 'e');
     if (mark == NULL) /* not finite */
@@ -246,6 +241,13 @@ s2_decimal_text s2_decimal(double value, int digits)
         snprintf(out.text, sizeof out.text, "%.*f", digits - 1 - exponent, value);
         trim_zeros(out.text);
     }
+    return out;
+}
+
+s2_figure_text s2_count_text(int64_t n, const char *noun)
+{
+    s2_figure_text out;
+    snprintf(out.text, sizeof out.text, "%lld %.26s%s", (long long)n, noun, s2_text_plural(n));
     return out;
 }
 

@@ -66,22 +66,23 @@ typedef struct s2_buf {
 void s2_buf_add(s2_buf *buf, const char *bytes, size_t n);
 void s2_buf_puts(s2_buf *buf, const char *text);
 void s2_buf_printf(s2_buf *buf, const char *fmt, ...) S2_PRINTF(2, 3);
-/* "1 layer", "2 layers". */
-void s2_buf_count(s2_buf *buf, int64_t n, const char *noun);
 /* One word, safe for a shell and a terminal: unchanged where nothing in it is special, else in single quotes,
  * or as $'...' with escapes (bash, zsh, POSIX 2024) where it holds bytes that must not reach a terminal. */
 void s2_buf_shell(s2_buf *buf, const char *word);
 void s2_buf_release(s2_buf *buf);
 
-/*
- * A number for people: `digits` significant ones (1 to 17) without zeros behind them and without an exponent,
- * as in "0.00012" and "12350000"; beyond 10^20 and below 10^-20 as "1.5*10^30". Used within one statement:
- * s2_decimal(x, 3).text
- */
-typedef struct s2_decimal_text {
+/* A figure for people, by value: it needs no memory. Used within one statement: s2_decimal(x, 3).text */
+typedef struct s2_figure_text {
     char text[48];
-} s2_decimal_text;
-s2_decimal_text s2_decimal(double value, int digits);
+} s2_figure_text;
+
+/*
+ * `digits` significant ones (1 to 17) without zeros behind them and without an exponent, as in "0.00012" and
+ * "12350000"; beyond 10^20 and below 10^-20 as "1.5*10^30".
+ */
+s2_figure_text s2_decimal(double value, int digits);
+/* "1 layer", "2 layers"; the noun has at most 26 letters. */
+s2_figure_text s2_count_text(int64_t n, const char *noun);
 
 /*
  * JSON. Values are appended to an s2_buf; s2_json_key writes the comma where one is due by looking

@@ -1,30 +1,94 @@
 #include "calibrate/rows.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CODE_ROWS = 703, KEY_BYTES = 24, VALUE_BYTES = 300 };
+enum { CODE_ROWS = 703, KEY_BYTES = 24, VALUE_BYTES = 300, MOST_COUNT = 1 << 30 };
 
-/* ------------------------------------------------------------------ printing */
+/* ---- what a line holds: printed in this order, read in any */
+
+typedef enum s2_row_kind { TEXT, COUNT, BIG_COUNT, NUMBER, FLAG, PASS, DTYPE } s2_row_kind;
+/* When a member is printed: a kernel took the point, none did, hardware counted, a flag is set. */
+typedef enum s2_row_when { ALWAYS, TAKEN, REFUSED, COUNTED, SET } s2_row_when;
+
+typedef struct s2_row_member {
+    const char *key;
+    s2_row_kind kind;
+    s2_row_when when;
+    size_t at;
+    size_t n_bytes;
+} s2_row_member;
+
+#define MEMBER(type, kind, when, key, member)                                                                \
+    {                                                                                                        \
+        key, kind, when, offsetof(type, member), sizeof(((type *)0)->member)                                 \
+    }
+#define HEAD(member)            MEMBER(s2_provenance, TEXT, ALWAYS, #member, member)
+#define POINT(kind, member)     MEMBER(s2_row, kind, ALWAYS, #member, point.member)
+#define ROW(kind, when, member) MEMBER(s2_row, kind, when, #member, member)
+#define MICRO(kind, member)     MEMBER(s2_micro_row, kind, ALWAYS, #member, member)
+#define N(members)              (sizeof(members) / sizeof *(members))
+
+static const s2_row_member of_head[] = {HEAD(gpu),    HEAD(device), HEAD(uuid),
+                                        HEAD(driver), HEAD(commit), HEAD(date)};
+static const s2_row_member of_micro[] = {MICRO(TEXT, micro), MICRO(NUMBER, size), MICRO(NUMBER, value)};
+static const s2_row_member of_row[] = {ROW(TEXT, ALWAYS, set),
+                                       ROW(BIG_COUNT, ALWAYS, seed),
+                                       ROW(COUNT, ALWAYS, nth),
+                                       ROW(FLAG, SET, repeated),
+                                       POINT(TEXT, family),
+                                       POINT(PASS, pass),
+                                       POINT(TEXT, pattern),
+                                       POINT(COUNT, q_tok),
+                                       POINT(COUNT, k_tok),
+                                       POINT(COUNT, batch),
+                                       POINT(DTYPE, dtype),
+                                       ROW(TEXT, ALWAYS, kernel),
+                                       ROW(TEXT, REFUSED, why),
+                                       ROW(COUNT, TAKEN, tile_tok),
+                                       ROW(COUNT, TAKEN, key_tok),
+                                       ROW(COUNT, TAKEN, pack_heads),
+                                       ROW(BIG_COUNT, TAKEN, section_bytes),
+                                       ROW(NUMBER, TAKEN, us),
+                                       ROW(NUMBER, TAKEN, spread),
+                                       ROW(NUMBER, TAKEN, mhz),
+                                       ROW(NUMBER, TAKEN, burst_us),
+                                       ROW(NUMBER, TAKEN, burst_mhz),
+                                       ROW(NUMBER, COUNTED, dram_read),
+                                       ROW(NUMBER, COUNTED, dram_write),
+                                       ROW(NUMBER, COUNTED, l2_bytes)};
+
+/* ---- printing */
 
 /* Six digits: short, and more than any timing is worth. */
-static void key_num(s2_buf *buf, const char *key, double value)
+static void print_number(const char *key, double value, s2_buf *buf)
 {
     s2_json_key(buf, key);
     s2_buf_printf(buf, "%.6g", isfinite(value) ? value : 0);
+}
+
+static void print_member(const s2_row_member *member, const void *line, s2_buf *buf)
+{
+    const void *const value = (const char *)line + member->at;
+    switch (member->kind) {
+    case TEXT: s2_json_key_str(buf, member->key, value); break;
+    case COUNT: s2_json_key_int(buf, member->key, *(const int32_t *)value); break;
+    case BIG_COUNT: s2_json_key_int(buf, member->key, *(const int64_t *)value); break;
+    case NUMBER: print_number(member->key, *(const double *)value, buf); break;
+    case FLAG: s2_json_key_int(buf, member->key, *(const bool *)value); break;
+    case PASS: s2_json_key_str(buf, member->key, s2_pass_word(*(const s2_pass *)value)); break;
+    case DTYPE: s2_json_key_str(buf, member->key, s2_dtype_word(*(const s2_dtype *)value)); break;
+    }
 }
 
 void s2_rows_head_print(const s2_provenance *head, s2_buf *buf)
 {
     s2_json_begin(buf, '{');
     s2_json_key_str(buf, "schema", "s2points/1");
-    s2_json_key_str(buf, "gpu", head->gpu);
-    s2_json_key_str(buf, "device", head->device);
-    s2_json_key_str(buf, "uuid", head->uuid);
-    s2_json_key_str(buf, "driver", head->driver);
-    s2_json_key_str(buf, "commit", head->commit);
-    s2_json_key_str(buf, "date", head->date);
+    for (size_t m = 0; m < N(of_head); m++)
+        print_member(&of_head[m], head, buf);
     s2_json_end(buf, '}');
 }
 
@@ -33,54 +97,27 @@ void s2_micro_row_print(const s2_micro_row *row, const char *unit, s2_buf *buf)
     s2_json_begin(buf, '{');
     s2_json_key_str(buf, "micro", row->micro);
     s2_json_key_int(buf, "size", (int64_t)row->size);
-    key_num(buf, "value", row->value);
+    print_number("value", row->value, buf);
     s2_json_key_str(buf, "unit", unit);
     s2_json_end(buf, '}');
 }
 
-static const char *dtype_word(s2_dtype dtype)
-{
-    return dtype == S2_F16 ? "fp16" : dtype == S2_F32 ? "fp32" : "bf16";
-}
-
 void s2_row_print(const s2_row *row, s2_buf *buf)
 {
+    const bool taken = row->kernel[0] != '\0';
+    const bool is[] = {[ALWAYS] = true,
+                       [TAKEN] = taken,
+                       [REFUSED] = !taken,
+                       [COUNTED] = row->dram_read > 0,
+                       [SET] = row->repeated};
     s2_json_begin(buf, '{');
-    s2_json_key_str(buf, "set", row->set);
-    s2_json_key_int(buf, "seed", row->seed);
-    s2_json_key_int(buf, "nth", row->nth);
-    if (row->repeated)
-        s2_json_key_int(buf, "repeated", 1);
-    s2_json_key_str(buf, "family", row->point.family);
-    s2_json_key_str(buf, "pass", s2_pass_word(row->point.pass));
-    s2_json_key_str(buf, "pattern", row->point.pattern);
-    s2_json_key_int(buf, "q_tok", row->point.q_tok);
-    s2_json_key_int(buf, "k_tok", row->point.k_tok);
-    s2_json_key_int(buf, "batch", row->point.batch);
-    s2_json_key_str(buf, "dtype", dtype_word(row->point.dtype));
-    s2_json_key_str(buf, "kernel", row->kernel);
-    if (row->kernel[0] == '\0') {
-        s2_json_key_str(buf, "why", row->why);
-    } else {
-        s2_json_key_int(buf, "tile_tok", row->tile_tok);
-        s2_json_key_int(buf, "key_tok", row->key_tok);
-        s2_json_key_int(buf, "pack_heads", row->pack_heads);
-        s2_json_key_int(buf, "section_bytes", row->section_bytes);
-        key_num(buf, "us", row->us);
-        key_num(buf, "spread", row->spread);
-        key_num(buf, "mhz", row->mhz);
-        key_num(buf, "burst_us", row->burst_us);
-        key_num(buf, "burst_mhz", row->burst_mhz);
-    }
-    if (row->dram_read > 0) {
-        key_num(buf, "dram_read", row->dram_read);
-        key_num(buf, "dram_write", row->dram_write);
-        key_num(buf, "l2_bytes", row->l2_bytes);
-    }
+    for (size_t m = 0; m < N(of_row); m++)
+        if (is[of_row[m].when])
+            print_member(&of_row[m], row, buf);
     s2_json_end(buf, '}');
 }
 
-/* ------------------------------------------------------------------ reading */
+/* ---- reading */
 
 /* One pair of a flat object; the value is text without quotes. */
 typedef struct s2_pair {
@@ -155,31 +192,71 @@ static s2_status take_pair(s2_scan *scan, s2_pair *out)
     return take_value(scan, out->value, sizeof out->value);
 }
 
-typedef struct s2_field {
-    const char *key;
-    char *text;
-    size_t cap;
-    double *number;
-} s2_field;
+/* Everything that a line of any kind may hold. */
+typedef struct s2_any_line {
+    char schema[16];
+    s2_provenance head;
+    s2_micro_row micro;
+    s2_row row;
+} s2_any_line;
 
-static void keep(const s2_field *fields, const s2_pair *pair)
+static bool is_whole(double value, double least, double most)
 {
-    for (const s2_field *field = fields; field->key != NULL; field++)
-        if (strcmp(field->key, pair->key) == 0) {
-            if (field->text != NULL)
-                s2_text_clean(field->text, field->cap, pair->value);
-            else
-                *field->number = strtod(pair->value, NULL);
-        }
+    return value >= least && value <= most && value == floor(value);
 }
 
-static s2_status take_object(s2_scan *scan, const s2_field *fields)
+static s2_pass pass_of(const char *word)
+{
+    int32_t pass = 0;
+    while (pass < S2_N_PASSES && strcmp(word, s2_pass_word((s2_pass)pass)) != 0)
+        pass++;
+    return (s2_pass)pass;
+}
+
+static s2_dtype dtype_of(const char *word)
+{
+    return strcmp(word, "fp16") == 0 ? S2_F16 : strcmp(word, "fp32") == 0 ? S2_F32 : S2_BF16;
+}
+
+static s2_status keep_member(const s2_scan *scan, const s2_row_member *member, const char *text, void *line)
+{
+    void *const value = (char *)line + member->at;
+    const double number = strtod(text, NULL);
+    const bool counts = member->kind == COUNT || member->kind == BIG_COUNT;
+    if (counts && !is_whole(number, 0, member->kind == COUNT ? MOST_COUNT : 0x1p53))
+        return refuse(scan, "a row counts in whole numbers that are not negative");
+    switch (member->kind) {
+    case TEXT: s2_text_clean(value, member->n_bytes, text); break;
+    case COUNT: *(int32_t *)value = (int32_t)number; break;
+    case BIG_COUNT: *(int64_t *)value = (int64_t)number; break;
+    case NUMBER: *(double *)value = number; break;
+    case FLAG: *(bool *)value = number != 0; break;
+    case PASS: *(s2_pass *)value = pass_of(text); break;
+    case DTYPE: *(s2_dtype *)value = dtype_of(text); break;
+    }
+    return S2_OK;
+}
+
+static s2_status keep(const s2_scan *scan, const s2_pair *pair, const s2_row_member *members, size_t n,
+                      void *line)
+{
+    for (size_t m = 0; m < n; m++)
+        if (strcmp(members[m].key, pair->key) == 0)
+            return keep_member(scan, &members[m], pair->value, line);
+    return S2_OK;
+}
+
+static s2_status read_line(s2_scan *scan, s2_any_line *any)
 {
     S2_TRY(take(scan, '{', "expected an object"));
     for (;;) {
         s2_pair pair;
         S2_TRY(take_pair(scan, &pair));
-        keep(fields, &pair);
+        if (strcmp(pair.key, "schema") == 0)
+            s2_text_clean(any->schema, sizeof any->schema, pair.value);
+        S2_TRY(keep(scan, &pair, of_head, N(of_head), &any->head));
+        S2_TRY(keep(scan, &pair, of_micro, N(of_micro), &any->micro));
+        S2_TRY(keep(scan, &pair, of_row, N(of_row), &any->row));
         skip_blanks(scan);
         if (scan->at < scan->end && *scan->at == ',')
             scan->at++;
@@ -188,105 +265,15 @@ static s2_status take_object(s2_scan *scan, const s2_field *fields)
     }
 }
 
-/* Everything that a line of any kind may hold. */
-typedef struct s2_any_line {
-    s2_provenance head;
-    s2_micro_row micro;
-    s2_row row;
-    char schema[16], pass[12], dtype[8];
-    double seed, nth, repeated, q_tok, k_tok, batch, tile_tok, key_tok, pack_heads, section_bytes;
-} s2_any_line;
-
-#define TEXT(key, where)                                                                                     \
-    {                                                                                                        \
-        key, where, sizeof(where), NULL                                                                      \
-    }
-#define NUMBER(key, where)                                                                                   \
-    {                                                                                                        \
-        key, NULL, 0, &(where)                                                                               \
-    }
-
-static s2_status read_line(s2_scan *scan, s2_any_line *any)
+static s2_status check_row(const s2_scan *scan, const s2_row *row)
 {
-    s2_provenance *const head = &any->head;
-    s2_row *const row = &any->row;
-    const s2_field fields[] = {
-        TEXT("schema", any->schema),
-        TEXT("gpu", head->gpu),
-        TEXT("device", head->device),
-        TEXT("uuid", head->uuid),
-        TEXT("driver", head->driver),
-        TEXT("commit", head->commit),
-        TEXT("date", head->date),
-        TEXT("micro", any->micro.micro),
-        NUMBER("size", any->micro.size),
-        NUMBER("value", any->micro.value),
-        TEXT("set", row->set),
-        NUMBER("seed", any->seed),
-        NUMBER("nth", any->nth),
-        NUMBER("repeated", any->repeated),
-        TEXT("family", row->point.family),
-        TEXT("pass", any->pass),
-        TEXT("pattern", row->point.pattern),
-        NUMBER("q_tok", any->q_tok),
-        NUMBER("k_tok", any->k_tok),
-        NUMBER("batch", any->batch),
-        TEXT("dtype", any->dtype),
-        TEXT("kernel", row->kernel),
-        TEXT("why", row->why),
-        NUMBER("tile_tok", any->tile_tok),
-        NUMBER("key_tok", any->key_tok),
-        NUMBER("pack_heads", any->pack_heads),
-        NUMBER("section_bytes", any->section_bytes),
-        NUMBER("us", row->us),
-        NUMBER("spread", row->spread),
-        NUMBER("mhz", row->mhz),
-        NUMBER("burst_us", row->burst_us),
-        NUMBER("burst_mhz", row->burst_mhz),
-        NUMBER("dram_read", row->dram_read),
-        NUMBER("dram_write", row->dram_write),
-        NUMBER("l2_bytes", row->l2_bytes),
-        {NULL, NULL, 0, NULL},
-    };
-    return take_object(scan, fields);
-}
-
-static bool whole(double value, double least, double most)
-{
-    return value >= least && value <= most && value == floor(value);
-}
-
-static s2_status finish_row(s2_scan *scan, s2_any_line *any)
-{
-    s2_row *const row = &any->row;
-    int32_t pass = 0;
-    while (pass < S2_N_PASSES && strcmp(any->pass, s2_pass_word((s2_pass)pass)) != 0)
-        pass++;
-    if (pass == S2_N_PASSES)
+    const s2_run_point *const point = &row->point;
+    if (point->pass == S2_N_PASSES)
         return refuse(scan, "a row needs a pass: forward, backward or decode");
-    if (!whole(any->q_tok, 1, 1 << 30) || !whole(any->k_tok, any->q_tok, 1 << 30) ||
-        !whole(any->batch, 1, 65536))
+    if (point->q_tok < 1 || point->k_tok < point->q_tok || point->batch < 1 || point->batch > 65536)
         return refuse(scan, "a row needs lengths and a batch");
     if (row->kernel[0] != '\0' && !(row->us >= 0 && row->mhz >= 0))
         return refuse(scan, "a row has a negative time or clock");
-    if (!whole(any->seed, 0, 0x1p53) || !whole(any->nth, 0, INT32_MAX) || !whole(any->tile_tok, 0, 1 << 30) ||
-        !whole(any->key_tok, 0, 1 << 30) || !whole(any->pack_heads, 0, 1 << 30) ||
-        !whole(any->section_bytes, 0, 0x1p53))
-        return refuse(scan, "a row counts in whole numbers that are not negative");
-    row->point.pass = (s2_pass)pass;
-    row->point.q_tok = (int32_t)any->q_tok;
-    row->point.k_tok = (int32_t)any->k_tok;
-    row->point.batch = (int32_t)any->batch;
-    row->point.dtype = strcmp(any->dtype, "fp16") == 0   ? S2_F16
-                       : strcmp(any->dtype, "fp32") == 0 ? S2_F32
-                                                         : S2_BF16;
-    row->seed = (int64_t)any->seed;
-    row->nth = (int32_t)any->nth;
-    row->repeated = any->repeated != 0;
-    row->tile_tok = (int32_t)any->tile_tok;
-    row->key_tok = (int32_t)any->key_tok;
-    row->pack_heads = (int32_t)any->pack_heads;
-    row->section_bytes = (int64_t)any->section_bytes;
     return S2_OK;
 }
 
@@ -300,7 +287,7 @@ static void *one_more(s2_arena *arena, void *array, int32_t n, size_t size)
 
 static s2_status add_line(s2_arena *arena, s2_scan *scan, s2_row_file *file)
 {
-    s2_any_line any = {0};
+    s2_any_line any = {.row.point = {.pass = S2_N_PASSES, .dtype = S2_BF16}};
     S2_TRY(read_line(scan, &any));
     if (any.schema[0] != '\0') {
         if (strcmp(any.schema, "s2points/1") != 0)
@@ -316,7 +303,7 @@ static s2_status add_line(s2_arena *arena, s2_scan *scan, s2_row_file *file)
         micros[file->n_micros++] = any.micro;
         return S2_OK;
     }
-    S2_TRY(finish_row(scan, &any));
+    S2_TRY(check_row(scan, &any.row));
     s2_row *const rows = one_more(arena, file->rows, file->n_rows, sizeof *rows);
     if (rows == NULL)
         return S2_ENOMEM;

@@ -20,11 +20,9 @@ static void text_line(const s2_finding *finding, bool causal, s2_buf *buf)
     if (finding->verdict == S2_HOLDS) {
         if (finding->scope_tok == S2_OPEN)
             s2_buf_puts(buf, "for every context length\n");
-        else {
-            s2_buf_printf(buf, "for contexts %s ", causal ? "up to" : "of");
-            s2_buf_count(buf, finding->scope_tok, "token");
-            s2_buf_puts(buf, "\n");
-        }
+        else
+            s2_buf_printf(buf, "for contexts %s %s\n", causal ? "up to" : "of",
+                          s2_count_text(finding->scope_tok, "token").text);
         return;
     }
     if (finding->verdict == S2_VIOLATED && finding->complete_to_tok == S2_COMPLETE_UNKNOWN)

@@ -27,17 +27,10 @@ static int64_t tokens(const report *r, int64_t n_blk)
 static void print_page(report *r)
 {
     const s2_pattern *const p = r->m.stack.pattern;
-    s2_buf_printf(&r->buf, "%s: ", s2_input_name(r->cli, &r->input));
-    s2_buf_count(&r->buf, p->n_layers, "layer");
-    s2_buf_puts(&r->buf, ", ");
-    s2_buf_count(&r->buf, p->n_heads, "query head");
-    s2_buf_puts(&r->buf, " on ");
-    s2_buf_count(&r->buf, p->n_kv_heads, "KV head");
-    s2_buf_puts(&r->buf, ", ");
-    s2_buf_count(&r->buf, r->m.stack.n_blk, "block");
-    s2_buf_puts(&r->buf, " of ");
-    s2_buf_count(&r->buf, p->block_tok, "token");
-    s2_buf_puts(&r->buf, "\n");
+    s2_buf_printf(&r->buf, "%s: %s, %s on %s, %s of %s\n", s2_input_name(r->cli, &r->input),
+                  s2_count_text(p->n_layers, "layer").text, s2_count_text(p->n_heads, "query head").text,
+                  s2_count_text(p->n_kv_heads, "KV head").text, s2_count_text(r->m.stack.n_blk, "block").text,
+                  s2_count_text(p->block_tok, "token").text);
     s2_reach_tables(&r->m, &r->buf);
     s2_buf_puts(&r->buf, "\n");
     s2_reach_lines(&r->m, &r->lengths, &r->buf);

@@ -135,9 +135,8 @@ static s2_status add_text(const facts *f, s2_buf *buf)
     s2_buf_printf(buf, "%s\n  hash      %s\n", f->name, f->hash);
     s2_buf_puts(buf, "  shape     ");
     s2_pattern_print_size(p, buf);
-    s2_buf_printf(buf, ", head dimension %d, blocks of ", (int)p->head_dim);
-    s2_buf_count(buf, p->block_tok, "token");
-    s2_buf_puts(buf, p->causal ? "\n" : ", not causal\n");
+    s2_buf_printf(buf, ", head dimension %d, blocks of %s%s\n", (int)p->head_dim,
+                  s2_count_text(p->block_tok, "token").text, p->causal ? "" : ", not causal");
     add_layers(p, buf);
     s2_buf_printf(buf, "  distinct  %d of %lld heads read differently\n", (int)f->folds.n_classes,
                   (long long)p->n_layers * p->n_heads);

@@ -74,7 +74,7 @@ static bool wanted(void *user, int32_t input)
     const pair *const p = &c->now[input];
     if (p->known)
         return false;
-    c->stopped |= *c->options->stop != 0;
+    c->stopped |= c->options->stopped();
     if (!c->stopped)
         say(c, p);
     return !c->stopped;
@@ -254,12 +254,7 @@ static agreement compare(const confirmation *c, const pair *pairs)
 
 static void put_time(double us, s2_buf *buf)
 {
-    s2_buf cell = {0};
-    if (isfinite(us))
-        s2_time_print(us, &cell);
-    s2_buf_add(&cell, "", 1);
-    s2_buf_printf(buf, " %12s", cell.data != NULL && cell.data[0] != '\0' ? cell.data : "-");
-    s2_buf_release(&cell);
+    s2_buf_printf(buf, " %12s", isfinite(us) ? s2_time_text(us).text : "-");
 }
 
 static void put_agreement(agreement of, s2_phase phase, s2_buf *buf)

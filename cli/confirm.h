@@ -5,8 +5,6 @@
 #ifndef S2_CLI_CONFIRM_H
 #define S2_CLI_CONFIRM_H
 
-#include <signal.h>
-
 #include "cli/found.h"
 
 typedef struct s2_confirm_options {
@@ -15,7 +13,7 @@ typedef struct s2_confirm_options {
     int64_t n_runs;
     int64_t since_us; /* designs judged since then are not run again; 0: run all */
     bool json;
-    const volatile sig_atomic_t *stop; /* not zero: stop after the current design */
+    bool (*stopped)(void); /* true: stop after the current design */
 } s2_confirm_options;
 
 /*

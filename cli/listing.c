@@ -87,25 +87,21 @@ static void cell_priced(const s2_db_row *row, char *out)
 }
 
 /* The same for people: a number with its unit. */
-static void put_words(char *out, double value, void (*print)(double value, s2_buf *buf))
+static void put_words(char *out, double value, s2_figure_text (*print)(double value))
 {
-    s2_buf text = {0};
-    if (!isnan(value))
-        print(value, &text);
-    snprintf(out, CELL_BYTES, "%s", text.data != NULL ? text.data : "");
-    s2_buf_release(&text);
+    snprintf(out, CELL_BYTES, "%s", isnan(value) ? "" : print(value).text);
 }
 static void words_us(const s2_db_row *row, char *out)
 {
-    put_words(out, row->sim_us, s2_time_print);
+    put_words(out, row->sim_us, s2_time_text);
 }
 static void words_gpu_us(const s2_db_row *row, char *out)
 {
-    put_words(out, row->gpu_us, s2_time_print);
+    put_words(out, row->gpu_us, s2_time_text);
 }
 static void words_kv_bytes(const s2_db_row *row, char *out)
 {
-    put_words(out, row->kv_bytes, s2_bytes_print);
+    put_words(out, row->kv_bytes, s2_bytes_text);
 }
 
 /* A figure of worth with its error, where there is a price that it could stand beside. */

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "sim/units.h"
 #include "tui/bench.h"
 
 s2_exit s2_reach_measure(s2_cli *cli, const char *operand, const s2_pattern *pattern, s2_phase phase,
@@ -86,17 +87,13 @@ static void add_known(plotter *p, const char *who, bool dashed, double (*value)(
 static void chart_layers(plotter *p, const char *name)
 {
     const int32_t hops = p->m->hops.layers, n_layers = p->m->stack.pattern->n_layers;
-    s2_buf title = {0};
-    s2_buf_printf(&title, "%.200s: ", name);
-    s2_tok_print(p->m->stack.n_tok, &title);
-    s2_buf_printf(&title, hops > 0 ? ", hops " : ", hops not within ");
-    s2_buf_count(&title, hops > 0 ? hops : n_layers, "layer");
     *p->chart = (s2_chart){.x_label = "after layer",
                            .y_label = "keys that have reached a query, % of those it may see",
                            .x_whole = true,
                            .from_zero = true};
-    snprintf(p->chart->title, sizeof p->chart->title, "%s", title.status == S2_OK ? title.data : "");
-    s2_buf_release(&title);
+    snprintf(p->chart->title, sizeof p->chart->title, "%.200s: %s, hops %s%s", name,
+             s2_tok_text(p->m->stack.n_tok).text, hops > 0 ? "" : "not within ",
+             s2_count_text(hops > 0 ? hops : n_layers, "layer").text);
     add_known(p, "last query", false, last_knows);
     add_known(p, "worst query", true, least_knows);
 }
@@ -146,7 +143,8 @@ static int32_t name_octaves(plotter *p, const char ***out)
         p->status = S2_ENOMEM;
     for (int32_t octave = 0; p->status == S2_OK && octave < n; octave++) {
         s2_buf text = {0};
-        s2_tok_print(octave == 0 ? 0 : (INT64_C(1) << (octave - 1)) * stack->pattern->block_tok, &text);
+        const int64_t n_tok = octave == 0 ? 0 : (INT64_C(1) << (octave - 1)) * stack->pattern->block_tok;
+        s2_buf_puts(&text, s2_tok_text(n_tok).text);
         (*out)[octave] = keep(p, &text);
     }
     return n;

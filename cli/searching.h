@@ -34,7 +34,37 @@ typedef struct s2_searching {
     bool moved;       /* some rank had candidates left to visit */
 } s2_searching;
 
-/* S2_EXIT_OK, or an exit code after a message. */
+/* Each function that returns an s2_exit has said what is wrong unless that is S2_EXIT_OK. */
+
+/* Refuses options of s2 sim that a search has no use for; before the parser, which does not know them. */
+s2_exit s2_search_options_refuse(s2_cli *cli, int argc, char **argv);
+/* All options but the part of the space and the output; needs args. */
+s2_exit s2_search_options_read(s2_searching *r);
+/* Minimized, or limited by --at-most. */
+bool s2_search_weighs(const s2_search *search, s2_objective objective);
+
+/* The operand as a space, or a space for the model. */
+s2_exit s2_search_space_read(s2_searching *r);
+/* Refuses a space that the search could not weigh or share out as asked, before it begins. */
+s2_exit s2_search_space_check(s2_searching *r);
+
+/* From here until the release, a signal asks for a stop. */
+void s2_search_stop_catch(void);
+void s2_search_stop_release(void);
+bool s2_search_stopped(void);
+
+/* Explains the first candidate that is not a pattern, as its parser saw it; returns the exit code. */
+s2_exit s2_search_explain_refused(const s2_searching *r);
+/* If nothing was found, says why: nothing can be deployed as asked, or everything violates union. */
+s2_exit s2_search_explain_nothing(const s2_searching *r);
+
+/* Before the search: whether -o can be written at all. */
+s2_exit s2_search_output_check(const s2_searching *r);
+/* -o: the best design as `s2 export` writes it, from the database if it was stored there. */
+s2_exit s2_search_output_write(const s2_searching *r);
+
+/* --dry-run */
+s2_exit s2_search_describe(s2_searching *r);
 
 /* Sets key and path; needs the options. */
 s2_exit s2_search_file_name(s2_searching *r);

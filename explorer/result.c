@@ -25,12 +25,6 @@ static void put_reason(const char *reason, s2_buf *buf)
         s2_buf_printf(buf, "; %s", reason);
 }
 
-static void put_time(s2_buf *buf, const char *before, double us)
-{
-    s2_buf_puts(buf, before);
-    s2_time_print(us, buf);
-}
-
 static void put_check(const s2_db_check *check, s2_buf *buf)
 {
     s2_buf_puts(buf, s2_db_verdict_word(check->verdict));
@@ -71,9 +65,9 @@ static void put_sim(const s2_db_sim *sim, s2_buf *buf)
                   sim->dtype);
     put_kind(sim, buf);
     if (!isnan(sim->time_us))
-        put_time(buf, isnan(sim->error_pct) ? ": >= " : ": ", sim->time_us);
+        s2_buf_printf(buf, isnan(sim->error_pct) ? ": >= %s" : ": %s", s2_time_text(sim->time_us).text);
     if (!isnan(sim->dense_us))
-        put_time(buf, ", dense ", sim->dense_us);
+        s2_buf_printf(buf, ", dense %s", s2_time_text(sim->dense_us).text);
     if (sim->bound_by[0] != '\0')
         s2_buf_printf(buf, ", bound by %s", sim->bound_by);
     if (sim->kv_head_pages_bytes > 0)

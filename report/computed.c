@@ -45,9 +45,7 @@ static void text_selection(const s2_pattern *pattern, double us, s2_buf *buf)
 {
     const s2_computed *const computed = computed_of(pattern);
     const bool said = computed->index_heads > 0;
-    s2_buf_puts(buf, "  selection     ");
-    s2_time_print(us, buf);
-    s2_buf_puts(buf, " at peak rates: ");
+    s2_buf_printf(buf, "  selection     %s at peak rates: ", s2_time_text(us).text);
     switch (way_of(pattern)) {
     case BY_INDEXER:
         s2_buf_printf(buf, "for each query an indexer of %d heads of %d scores every key%s\n",

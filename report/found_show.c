@@ -2,6 +2,7 @@
 #include "report/found.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "export/restriction.h"
@@ -19,15 +20,10 @@ enum { TABLE_ROWS = 20, SHOWN_DIGITS = 8 };
 
 static void put_cell(s2_objective objective, double value, bool bound, s2_buf *buf)
 {
-    s2_buf cell = {0};
-    if (bound)
-        s2_buf_puts(&cell, ">= ");
-    if (isnan(value))
-        s2_buf_puts(&cell, "-");
-    else
-        s2_found_put_value(objective, value, &cell);
-    s2_buf_printf(buf, " %11s", cell.data != NULL ? cell.data : "");
-    s2_buf_release(&cell);
+    char cell[56];
+    snprintf(cell, sizeof cell, "%s%s", bound ? ">= " : "",
+             isnan(value) ? "-" : s2_found_value_text(objective, value).text);
+    s2_buf_printf(buf, " %11s", cell);
 }
 
 /* A bound among predictions; where all are bounds, a line above the table says so. */
@@ -140,9 +136,7 @@ static void put_against_time(double us, double rival_us, const s2_sim *sim, cons
         s2_buf_printf(buf, "%s of the bound of", s2_decimal(us / rival_us, 3).text);
     else
         put_ratio(rival_us / us, buf);
-    s2_buf_printf(buf, " %s (", who);
-    s2_time_print(rival_us, buf);
-    s2_buf_puts(buf, ")");
+    s2_buf_printf(buf, " %s (%s)", who, s2_time_text(rival_us).text);
     const double apart_pct = 100 * fabs(rival_us / us - 1);
     if (sim->predicted && apart_pct >= 0.5 && apart_pct <= sim->error.pct)
         s2_buf_puts(buf, ", which is within that error");
@@ -186,9 +180,8 @@ static void put_against_rivals(double us, rival_times rivals, const s2_sim *sim,
 static void put_side(bool is_own, const s2_sim *sim, bool runs, s2_buf *buf)
 {
     const bool bound = !sim->predicted || (!is_own && sim->link_dense_us > 0);
-    s2_buf_puts(buf, is_own ? "the model's own layers take " : "dense attention takes ");
-    s2_buf_puts(buf, bound ? "at least " : "");
-    s2_time_print(is_own ? sim->time_us : sim->dense_time_us, buf);
+    s2_buf_printf(buf, "%s %s%s", is_own ? "the model's own layers take" : "dense attention takes",
+                  bound ? "at least " : "", s2_time_text(is_own ? sim->time_us : sim->dense_time_us).text);
     if (runs)
         s2_buf_puts(buf, is_own ? " and fit" : " and fits");
     else
@@ -250,13 +243,10 @@ static int32_t count_alike(const s2_found *found, const double *error_pct)
 /* runs: only then a time makes a rate. */
 static void put_whole(const s2_sim_options *options, double us, bool runs, s2_buf *buf)
 {
-    s2_time_print(us, buf);
-    if (!runs)
-        return;
-    s2_buf_puts(buf, ", ");
-    s2_rate_print(s2_sim_tokens_per_s(options, us), buf);
-    s2_buf_puts(buf,
-                options->phase == S2_TRAIN && options->n_shards > 1 ? " tokens/s a replica" : " tokens/s");
+    s2_buf_puts(buf, s2_time_text(us).text);
+    if (runs)
+        s2_buf_printf(buf, ", %s tokens/s%s", s2_rate_text(s2_sim_tokens_per_s(options, us)).text,
+                      options->phase == S2_TRAIN && options->n_shards > 1 ? " a replica" : "");
 }
 
 static void put_with(const s2_sim_options *options, double us, double rival_us, const char *who, s2_buf *buf)
@@ -300,8 +290,8 @@ static s2_status put_prediction(const s2_found *found, const s2_found_design *de
         return S2_OK;
     if (found->own != NULL)
         S2_TRY(s2_found_predict(found, &found->own->design, phase, &own));
-    s2_buf_printf(buf, ";\n    the kernels here are %s to take ", sim.measured ? "predicted" : "guessed");
-    s2_time_print(sim.time_us, buf);
+    s2_buf_printf(buf, ";\n    the kernels here are %s to take %s", sim.measured ? "predicted" : "guessed",
+                  s2_time_text(sim.time_us).text);
     put_error(&sim, buf);
     const rival_times rivals = comparable(found, p, &sim, own.predicted ? own.time_us : 0, sim.dense_time_us);
     if (rivals.own_us > 0 || rivals.dense_us > 0)
@@ -351,9 +341,7 @@ static s2_status put_remedied(const s2_found *found, const s2_found_design *desi
     s2_buf_puts(buf, " (");
     if (n_gpus > 1)
         s2_buf_printf(buf, "%lld GPUs, ", (long long)n_gpus);
-    s2_buf_puts(buf, sim.predicted ? "" : ">= ");
-    s2_time_print(sim.end_to_end_us, buf);
-    s2_buf_puts(buf, " a step)");
+    s2_buf_printf(buf, "%s%s a step)", sim.predicted ? "" : ">= ", s2_time_text(sim.end_to_end_us).text);
     return S2_OK;
 }
 
@@ -404,15 +392,13 @@ static s2_status put_training(const s2_found *found, const s2_found_design *desi
         return S2_OK;
     }
     const bool fits = sim->fit_batch >= options->batch;
-    s2_buf_printf(buf, "  the training step %s: ", fits ? "fits the GPU" : "does not fit the GPU");
-    s2_bytes_print(training->bytes, buf);
-    s2_buf_puts(buf, " of ");
-    s2_bytes_print(options->gpu.hbm_gb * 1e9, buf);
-    s2_buf_puts(buf, ", with ");
-    s2_bytes_print(training->state_bytes, buf);
-    s2_buf_puts(buf, " of weights, gradients and optimizer and ");
-    s2_bytes_print(training->activation_bytes, buf);
-    s2_buf_puts(buf, " of activations,\n    the same for every pattern");
+    s2_buf_printf(
+        buf,
+        "  the training step %s the GPU: %s of %s, with %s of weights, gradients and optimizer and %s "
+        "of activations,\n    the same for every pattern",
+        fits ? "fits" : "does not fit", s2_bytes_text(training->bytes).text,
+        s2_bytes_text(options->gpu.hbm_gb * 1e9).text, s2_bytes_text(training->state_bytes).text,
+        s2_bytes_text(training->activation_bytes).text);
     if (!fits && sim->fit_batch > 0)
         s2_buf_printf(buf, "; a batch of %lld fits", (long long)sim->fit_batch);
     if (!fits && sim->fit_len_tok > 0)
@@ -433,9 +419,9 @@ static s2_status put_phase(const s2_found *found, const s2_found_design *best, i
     if (phase == S2_TRAIN)
         S2_TRY(put_training(found, best, &options, sim, buf));
     const bool host = phase == S2_DECODE && sim->host_bytes > 0;
-    s2_buf_printf(buf, "  %s %s ", phase == S2_TRAIN ? "its attention" : s2_phase_word(phase),
-                  sim->predicted ? "is predicted to take" : "takes at least");
-    s2_time_print(sim->time_us, buf);
+    s2_buf_printf(buf, "  %s %s %s", phase == S2_TRAIN ? "its attention" : s2_phase_word(phase),
+                  sim->predicted ? "is predicted to take" : "takes at least",
+                  s2_time_text(sim->time_us).text);
     if (sim->predicted)
         put_error(sim, buf);
     const rival_times rivals = comparable(
@@ -452,8 +438,7 @@ static s2_status put_phase(const s2_found *found, const s2_found_design *best, i
     s2_buf_printf(buf, ", bound by %s", resource_words(sim->bound_by));
     if (!sim->predicted)
         return put_prediction(found, best, p, buf);
-    s2_buf_puts(buf, ";\n    no kernel takes less than ");
-    s2_time_print(sim->bound_us, buf);
+    s2_buf_printf(buf, ";\n    no kernel takes less than %s", s2_time_text(sim->bound_us).text);
     if (sim->end_to_end_us > 0)
         put_end_to_end(found, &options, sim, p,
                        found->own != NULL ? found->own->design.sims[p].end_to_end_us : 0, buf);
@@ -474,8 +459,8 @@ static void put_dilution(const s2_found *found, const s2_found_design *best, s2_
     const double dilution = s2_found_value(found, best->point, S2_BY_DILUTION, -1);
     if (dilution < 0 || found->own == NULL)
         return;
-    s2_buf_printf(buf, "  dilution: %s, with %s ", s2_decimal(dilution, 3).text, own_words);
-    s2_buf_printf(buf, "%s, with dense attention 1\n",
+    s2_buf_printf(buf, "  dilution: %s, with %s %s, with dense attention 1\n", s2_decimal(dilution, 3).text,
+                  own_words,
                   s2_decimal(s2_found_value(found, &found->own->point, S2_BY_DILUTION, 0), 3).text);
 }
 
@@ -503,16 +488,14 @@ static s2_status put_worth(const s2_found *found, const s2_found_design *best, s
 
 static void put_share(double bytes, double of_rival, const char *who, s2_buf *buf)
 {
-    s2_buf_printf(buf, "%.1f %% of %s (", 100 * bytes / of_rival, who);
-    s2_bytes_print(of_rival, buf);
-    s2_buf_puts(buf, ")");
+    s2_buf_printf(buf, "%.1f %% of %s (%s)", 100 * bytes / of_rival, who, s2_bytes_text(of_rival).text);
 }
 
 /* Kept by the pattern beside what its rivals keep; drops: of a cache that drops what no head will read again. */
 static void put_kept(const s2_found *found, int32_t p, double bytes, bool drops, s2_buf *buf)
 {
     const int32_t n_gpus = s2_machine_gpus(&found->search.options);
-    s2_bytes_print(bytes, buf);
+    s2_buf_puts(buf, s2_bytes_text(bytes).text);
     if (n_gpus > 1)
         s2_buf_printf(buf, " on all %d GPUs together", n_gpus);
     s2_buf_puts(buf, ", ");
@@ -531,15 +514,12 @@ static void put_overflow(const s2_sim_options *options, const s2_sim *sim, s2_bu
     const char *const each = s2_machine_gpus(options) > 1 ? " on each GPU" : "";
     s2_buf_puts(buf, ", more than fits the GPU");
     if (sim->weight_bytes > 0) {
-        s2_buf_puts(buf, " beside ");
-        s2_bytes_print((double)sim->weight_bytes, buf);
-        s2_buf_printf(buf, " of weights%s (", each);
+        s2_buf_printf(buf, " beside %s of weights%s (", s2_bytes_text((double)sim->weight_bytes).text, each);
         s2_report_weights(options, buf);
         s2_buf_puts(buf, ")");
     }
-    s2_buf_puts(buf, ";\n    ");
-    s2_bytes_print((double)sim->host_bytes, buf);
-    s2_buf_printf(buf, "%s must stay in host memory; ", each);
+    s2_buf_printf(buf, ";\n    %s%s must stay in host memory; ", s2_bytes_text((double)sim->host_bytes).text,
+                  each);
     if (sim->fit_batch > 0)
         s2_buf_printf(buf, "the largest batch that fits is %lld", (long long)sim->fit_batch);
     else
@@ -643,11 +623,9 @@ static void put_difference(const s2_found *found, const s2_found_design *mine, c
         s2_buf_printf(buf, "    %s is the same\n", s2_objective_word(by));
         return;
     }
-    s2_buf_printf(buf, "    it %s %s: %s", own < against ? "wins" : "gives up", s2_objective_word(by),
-                  mine_odd ? ">= " : "");
-    s2_found_put_value(by, own, buf);
-    s2_buf_printf(buf, " against %s", other_odd ? ">= " : "");
-    s2_found_put_value(by, against, buf);
+    s2_buf_printf(buf, "    it %s %s: %s%s against %s%s", own < against ? "wins" : "gives up",
+                  s2_objective_word(by), mine_odd ? ">= " : "", s2_found_value_text(by, own).text,
+                  other_odd ? ">= " : "", s2_found_value_text(by, against).text);
     if (fmin(own, against) > 0 && mine_odd == other_odd)
         s2_buf_printf(buf, " (%.2f %%)", 100 * (fmax(own, against) / fmin(own, against) - 1));
     s2_buf_puts(buf, "\n");
@@ -890,8 +868,8 @@ static void put_least(const s2_found *found, s2_buf *buf)
                   all ? "the least that any candidate has" : "the least found among the candidates visited");
     for (int32_t n = 0; n < found->n_least; n++) {
         const s2_found_least *const least = &found->least[n];
-        s2_buf_printf(buf, "  %-11s ", s2_objective_word(least->of));
-        s2_found_put_value(least->of, least->point.value[0], buf);
+        s2_buf_printf(buf, "  %-11s %s", s2_objective_word(least->of),
+                      s2_found_value_text(least->of, least->point.value[0]).text);
         if (!isnan(least->of_dense))
             s2_buf_printf(buf, ", %s %% of dense", s2_decimal(100 * least->of_dense, 4).text);
         s2_buf_printf(buf, "%s: %s\n",

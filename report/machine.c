@@ -34,25 +34,23 @@ static void line(s2_buf *buf)
 
 static void text_stages(const s2_sim_options *options, const s2_machine *machine, s2_buf *buf)
 {
-    s2_buf_printf(buf, "%d stages, ", options->n_stages);
-    s2_buf_printf(buf, "%d microbatch%s", machine->n_micro, machine->n_micro == 1 ? "" : "es");
-    s2_buf_printf(buf, " of up to %lld: each takes ",
-                  (long long)((options->batch + machine->n_micro - 1) / machine->n_micro));
-    s2_time_print(machine->slot_us, buf);
-    s2_buf_printf(buf, " on the slowest, stage %d, and ", machine->slowest);
-    s2_time_print(machine->boundary_us, buf);
-    s2_buf_printf(buf, " between two; a stage is idle %.1f %% of the step", 100 * machine->idle);
+    s2_buf_printf(buf,
+                  "%d stages, %d microbatch%s of up to %lld: each takes %s on the slowest, stage %d, and %s "
+                  "between two; a stage is idle %.1f %% of the step",
+                  options->n_stages, machine->n_micro, machine->n_micro == 1 ? "" : "es",
+                  (long long)s2_ceil_div(options->batch, machine->n_micro),
+                  s2_time_text(machine->slot_us).text, machine->slowest,
+                  s2_time_text(machine->boundary_us).text, 100 * machine->idle);
     line(buf);
 }
 
 static void text_context(const s2_sim_options *options, const s2_machine *machine, s2_buf *buf)
 {
     s2_buf_printf(buf,
-                  "%d GPUs share a context in %d pieces, the first and the last to one: attention computes ",
-                  options->n_context, 2 * options->n_context);
-    s2_time_print(machine->ring_compute_us, buf);
-    s2_buf_printf(buf, ", %.3f of the mean, while keys go round in ", machine->imbalance);
-    s2_time_print(machine->ring_link_us, buf);
+                  "%d GPUs share a context in %d pieces, the first and the last to one: attention computes "
+                  "%s, %.3f of the mean, while keys go round in %s",
+                  options->n_context, 2 * options->n_context, s2_time_text(machine->ring_compute_us).text,
+                  machine->imbalance, s2_time_text(machine->ring_link_us).text);
     line(buf);
 }
 
@@ -72,8 +70,7 @@ static void text_experts(const s2_sim_options *options, const s2_expert_price *e
 static void text_nodes(const s2_sim_options *options, s2_buf *buf)
 {
     bool any = false;
-    s2_buf_count(buf, s2_links_gpus(options), "GPU");
-    s2_buf_printf(buf, " on %d nodes", options->n_nodes);
+    s2_buf_printf(buf, "%s on %d nodes", s2_count_text(s2_links_gpus(options), "GPU").text, options->n_nodes);
     for (size_t g = 0; g < N_GROUPS; g++)
         if (sends_between_nodes(options, groups[g].group)) {
             s2_buf_printf(buf, "%s%s", any ? ", " : "; between nodes are ", groups[g].text);
@@ -115,9 +112,7 @@ static void put_sent(double bytes, const char *what, bool *any, s2_buf *buf)
 {
     if (bytes <= 0)
         return;
-    s2_buf_puts(buf, *any ? ", " : "in a step a GPU sends ");
-    s2_bytes_print(bytes, buf);
-    s2_buf_printf(buf, " %s", what);
+    s2_buf_printf(buf, "%s%s %s", *any ? ", " : "in a step a GPU sends ", s2_bytes_text(bytes).text, what);
     *any = true;
 }
 

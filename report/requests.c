@@ -25,20 +25,14 @@ static s2_requests_total total_of(const s2_sim_requests *requests)
 }
 
 /* gain: how many times better the pattern does; 0: nothing to compare. */
-static void put_row(const char *label, double own, double dense, double gain, void (*print)(double, s2_buf *),
+static void put_row(const char *label, double own, double dense, double gain, s2_figure_text (*print)(double),
                     s2_buf *buf)
 {
-    s2_buf mine = {0}, other = {0};
-    print(own, &mine);
-    print(dense, &other);
-    s2_buf_printf(buf, "  %-24s %12s %12s", label, mine.data != NULL ? mine.data : "",
-                  other.data != NULL ? other.data : "");
-    s2_buf_release(&mine);
-    s2_buf_release(&other);
+    s2_buf_printf(buf, "  %-24s %12s %12s", label, print(own).text, print(dense).text);
     s2_buf_printf(buf, gain > 0 ? " %9s\n" : "\n", s2_decimal(gain, 3).text);
 }
 
-static void put_cells(const char *label, double own, double dense, void (*print)(double, s2_buf *),
+static void put_cells(const char *label, double own, double dense, s2_figure_text (*print)(double),
                       s2_buf *buf)
 {
     put_row(label, own, dense, own > 0 ? dense / own : 0, print, buf);
@@ -51,9 +45,8 @@ static void put_head(const s2_report_subject *subject, const s2_serving *serving
     const s2_requests_total total = total_of(requests);
     s2_buf_printf(buf, "%s  ", subject->name);
     s2_pattern_print_size(subject->pattern, buf);
-    s2_buf_puts(buf, "\n  ");
-    s2_buf_count(buf, requests->n, "request");
-    s2_buf_printf(buf, ", %.0f tokens of prompts and %.0f of output", total.prompt_tok, total.output_tok);
+    s2_buf_printf(buf, "\n  %s, %.0f tokens of prompts and %.0f of output",
+                  s2_count_text(requests->n, "request").text, total.prompt_tok, total.output_tok);
     if (total.last_s > 0)
         s2_buf_printf(buf, ", the last after %s s", s2_decimal(total.last_s, 4).text);
     s2_buf_puts(buf, "; ");
@@ -95,18 +88,18 @@ void s2_requests_text(const s2_report_subject *subject, const s2_serving *servin
 {
     put_head(subject, serving, requests, buf);
     s2_buf_printf(buf, "  %-24s %12s %12s %9s\n", "", "pattern", "dense", "ratio");
-    put_cells("all done after", own->us, dense->us, s2_time_print, buf);
+    put_cells("all done after", own->us, dense->us, s2_time_text, buf);
     put_row("tokens of output a s", own->tokens_per_s, dense->tokens_per_s,
-            own->tokens_per_s / dense->tokens_per_s, s2_rate_print, buf);
-    put_cells("first token, mean", own->first.mean_us, dense->first.mean_us, s2_time_print, buf);
-    put_cells("... 90 % within", own->first.p90_us, dense->first.p90_us, s2_time_print, buf);
-    put_cells("next tokens, mean", own->next.mean_us, dense->next.mean_us, s2_time_print, buf);
-    put_cells("... 90 % within", own->next.p90_us, dense->next.p90_us, s2_time_print, buf);
+            own->tokens_per_s / dense->tokens_per_s, s2_rate_text, buf);
+    put_cells("first token, mean", own->first.mean_us, dense->first.mean_us, s2_time_text, buf);
+    put_cells("... 90 % within", own->first.p90_us, dense->first.p90_us, s2_time_text, buf);
+    put_cells("next tokens, mean", own->next.mean_us, dense->next.mean_us, s2_time_text, buf);
+    put_cells("... 90 % within", own->next.p90_us, dense->next.p90_us, s2_time_text, buf);
     s2_buf_printf(buf, "  %-24s %12d %12d\n", "at a time, at most", own->most_running, dense->most_running);
-    put_cells("cache set aside, at most", own->most_bytes, dense->most_bytes, s2_bytes_print, buf);
-    s2_buf_printf(buf, "  %-24s ", subject->options->n_ranks > 1 ? "room for it on each GPU" : "room for it");
-    s2_bytes_print(own->room_bytes, buf);
-    s2_buf_puts(buf, "\n");
+    put_cells("cache set aside, at most", own->most_bytes, dense->most_bytes, s2_bytes_text, buf);
+    s2_buf_printf(buf, "  %-24s %s\n",
+                  subject->options->n_ranks > 1 ? "room for it on each GPU" : "room for it",
+                  s2_bytes_text(own->room_bytes).text);
     s2_report_stack_text(subject, own->most_bytes < dense->most_bytes, buf);
     s2_report_scores_text("  scores        ", own->scores, own->scored, buf);
     put_fidelity(own, buf);

@@ -424,12 +424,9 @@ static void text_figures(const s2_validation *v, s2_buf *buf)
         const int n = snprintf(label, sizeof label, "%s", v->figures[at].name);
         for (char *c = label; *c != '\0'; c++)
             *c = *c == '_' ? ' ' : *c;
-        s2_buf_printf(buf, "  %-17s ", label);
-        if (n > 5 && strstr(label, "bytes") == label + n - 5)
-            s2_bytes_print(value, buf);
-        else
-            s2_buf_puts(buf, s2_decimal(value, value >= 1e6 ? 15 : 6).text);
-        s2_buf_puts(buf, "\n");
+        const bool bytes = n > 5 && strstr(label, "bytes") == label + n - 5;
+        s2_buf_printf(buf, "  %-17s %s\n", label,
+                      bytes ? s2_bytes_text(value).text : s2_decimal(value, value >= 1e6 ? 15 : 6).text);
     }
 }
 

@@ -141,7 +141,7 @@ bool s2_found_runs(const s2_found *found, const s2_found_design *design, int32_t
  */
 bool s2_found_is_no_cheaper(const s2_found *found, const s2_found_design *design,
                             const s2_found_rival *rival);
-void s2_found_put_value(s2_objective objective, double value, s2_buf *buf);
+s2_figure_text s2_found_value_text(s2_objective objective, double value);
 /* Whether two values print alike: a difference that nobody can see does not count. */
 bool s2_found_looks_same(s2_objective objective, double mine, double other);
 

@@ -2,6 +2,7 @@
 #include "search/found.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "sim/units.h"
@@ -45,27 +46,21 @@ bool s2_found_runs(const s2_found *found, const s2_found_design *design, int32_t
     return s2_sim_runs(&options, &design->sims[p], false);
 }
 
-void s2_found_put_value(s2_objective objective, double value, s2_buf *buf)
+s2_figure_text s2_found_value_text(s2_objective objective, double value)
 {
+    s2_figure_text out;
     if (objective == S2_BY_KV_BYTES)
-        s2_bytes_print(value, buf);
-    else if (objective <= S2_BY_TRAIN_US)
-        s2_time_print(value, buf);
-    else if (objective == S2_BY_DEPTH || objective == S2_BY_HOPS)
-        s2_buf_printf(buf, "%.0f", value);
-    else
-        s2_buf_printf(buf, "%.5f", value);
+        return s2_bytes_text(value);
+    if (objective <= S2_BY_TRAIN_US)
+        return s2_time_text(value);
+    snprintf(out.text, sizeof out.text, "%.*f", objective == S2_BY_DEPTH || objective == S2_BY_HOPS ? 0 : 5,
+             value);
+    return out;
 }
 
 bool s2_found_looks_same(s2_objective objective, double mine, double other)
 {
-    s2_buf a = {0}, b = {0};
-    s2_found_put_value(objective, mine, &a);
-    s2_found_put_value(objective, other, &b);
-    const bool same = a.len == b.len && a.len > 0 && memcmp(a.data, b.data, a.len) == 0;
-    s2_buf_release(&a);
-    s2_buf_release(&b);
-    return same;
+    return strcmp(s2_found_value_text(objective, mine).text, s2_found_value_text(objective, other).text) == 0;
 }
 
 bool s2_found_is_price(s2_objective objective)

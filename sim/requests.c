@@ -193,18 +193,12 @@ static s2_status refuse_request(const s2_sim_request *request, const char *why, 
 
 static s2_status refuse_room(const s2_sim_request *request, double bytes, double room_bytes, s2_diag *diag)
 {
-    s2_buf need = {0}, room = {0};
-    s2_bytes_print(bytes, &need);
-    s2_bytes_print(room_bytes, &room);
-    const s2_status status =
-        s2_diag_set(diag, S2_EINVAL, CODE_REQUESTS, 0, 0,
-                    "line %d: a prompt of %lld and %lld tokens of output do not fit alone: they need %s of "
-                    "cache on a GPU, which has %s for it beside the weights",
-                    request->line, (long long)request->prompt_tok, (long long)request->output_tok,
-                    need.data != NULL ? need.data : "?", room.data != NULL ? room.data : "?");
-    s2_buf_release(&need);
-    s2_buf_release(&room);
-    return status;
+    return s2_diag_set(
+        diag, S2_EINVAL, CODE_REQUESTS, 0, 0,
+        "line %d: a prompt of %lld and %lld tokens of output do not fit alone: they need %s of "
+        "cache on a GPU, which has %s for it beside the weights",
+        request->line, (long long)request->prompt_tok, (long long)request->output_tok,
+        s2_bytes_text(bytes).text, s2_bytes_text(room_bytes).text);
 }
 
 /* The most that each request keeps, and how much of the room the prefix takes. */

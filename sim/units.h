@@ -12,11 +12,10 @@
 extern "C" {
 #endif
 
-/* "1.50 GiB", "12.3 ms". Check buf->status. */
-void s2_bytes_print(double bytes, s2_buf *buf);
-void s2_time_print(double us, s2_buf *buf);
-/* Four digits and never an exponent: "11590", "0.0123". */
-void s2_rate_print(double rate, s2_buf *buf);
+s2_figure_text s2_bytes_text(double bytes); /* "1.5 GiB" */
+s2_figure_text s2_time_text(double us);     /* "12.3 ms" */
+s2_figure_text s2_rate_text(double rate);   /* four digits: "11590", "0.0123" */
+s2_figure_text s2_tok_text(int64_t n_tok);  /* "128k", "1000" */
 
 #ifdef __cplusplus
 }

@@ -8,12 +8,13 @@ import subprocess
 import sys
 import tempfile
 
+from tally import end, hold
+
 PROGRAMS = os.path.abspath(sys.argv[1])
 USAGE, REFUSED, UNDECIDED, ENVIRONMENT = 2, 3, 4, 5
 PATTERN = "heads 8; kv-heads 2; layers 2; all: local 4 | stride 4 phase kv"
 READERS = ["check", "show", "reach", "mask", "sim", "validate", "export --to hf", "draw"]
 ENV = dict(os.environ, PATH=PROGRAMS + ":" + os.environ["PATH"], LC_ALL="C.UTF-8", TERM="dumb", S2_DB="s2.db")
-held = failed = 0
 
 
 def limit():
@@ -22,18 +23,14 @@ def limit():
 
 def wrong(words, code, *said):
     """Run it: the exit code is as expected, and standard error has each of `said`, a text or a pattern."""
-    global held, failed
     words = words.split() if isinstance(words, str) else words
     done = subprocess.run(words, capture_output=True, env=ENV, stdin=subprocess.DEVNULL, timeout=60, preexec_fn=limit)
     err = done.stderr.decode(errors="replace")
     missing = [text for text in said if not (text.search(err) if isinstance(text, re.Pattern) else text in err)]
     odd = [c for c in err if (ord(c) < 32 and c != "\n") or c == "\x7f"]
-    if done.returncode == code and not missing and not odd and err.strip():
-        held += 1
-        return
-    failed += 1
     shown = [word[:80] + "..." if len(word) > 80 else word for word in words]
-    print(f"{' '.join(map(repr, shown))}: exit {done.returncode}, expected {code}; not said: "
+    hold(done.returncode == code and not missing and not odd and err.strip(),
+         f"{' '.join(map(repr, shown))}: exit {done.returncode}, expected {code}; not said: "
           f"{[getattr(text, 'pattern', text) for text in missing]}{'; control characters' if odd else ''}\n    {err.strip()[:300]}")
 
 
@@ -176,19 +173,11 @@ def near_misses():
         for slip in slips(value) if len(value) > 2 and column not in ("gpu", "dtype", "llm") else (value + "x",):
             for command in ("ls", "pareto"):
                 done = subprocess.run(["s2", command, f"{column}={slip}", "--db", "near.db"], capture_output=True, text=True, env=ENV)
-                tell(f"no design has {column}={slip}; did you mean {value}?" in done.stderr, f"s2 {command} {column}={slip}: {done.stderr!r}")
+                hold(f"no design has {column}={slip}; did you mean {value}?" in done.stderr, f"s2 {command} {column}={slip}: {done.stderr!r}")
         done = subprocess.run(["s2", "ls", f"{column}={value}", "--db", "near.db"], capture_output=True, text=True, env=ENV)
-        tell("did you mean" not in done.stderr and "trotted" in done.stdout, f"s2 ls {column}={value}: {done.stderr!r}")
+        hold("did you mean" not in done.stderr and "trotted" in done.stdout, f"s2 ls {column}={value}: {done.stderr!r}")
         for words in (["--columns", f"{column},{column}x"], ["--sort", column + "x"]):
             wrong(["s2", "ls", *words, "--db", "near.db"], USAGE, f"did you mean {column}?")
-
-
-def tell(good, what):
-    global held, failed
-    held += good
-    failed += not good
-    if not good:
-        print(what)
 
 
 def patterns():
@@ -254,5 +243,4 @@ with tempfile.TemporaryDirectory() as folder:
     for part in (misspelled, numbers, files, names, near_misses, patterns, uses):
         part()
     os.chdir("/")
-print(f"{held} held, {failed} did not")
-sys.exit(failed > 0 or held < 300)
+end(300)

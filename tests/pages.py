@@ -9,9 +9,10 @@ import subprocess
 import sys
 import tempfile
 
+from tally import end, hold
+
 PROGRAMS = os.path.abspath(sys.argv[1])
 SEED, CASES = int(os.environ.get("S2_SEED", "20261123")), int(os.environ.get("S2_CASES", "6"))
-held = failed = 0
 
 EXPONENT = re.compile(r"(?<![\w.])\d+(?:\.\d+)?[eE][+-]\d+\b")
 NOT_FINITE = re.compile(r"(?<![\w-])-?(?:nan|inf)(?![\w-])")
@@ -45,15 +46,7 @@ def check_explained():
     asked = sorted(word for word in seen if word not in PLAIN)
     said = "".join(run("s2", "explain", word).stderr for word in asked)
     for word in asked:
-        judge(f"s2 explain: {word}:" not in said, f"S2_SEED={SEED}: {seen[word]}: prints {word!r}, which neither s2 explain nor tests/data/plain-words.txt knows")
-
-
-def judge(good, what):
-    global held, failed
-    held += good
-    failed += not good
-    if not good:
-        print(what)
+        hold(f"s2 explain: {word}:" not in said, f"S2_SEED={SEED}: {seen[word]}: prints {word!r}, which neither s2 explain nor tests/data/plain-words.txt knows")
 
 
 def unitless(page):
@@ -79,13 +72,13 @@ def check(*words, sentences=True, refused=False):
     for name, text in (("output", done.stdout), ("messages", done.stderr)):
         for rule, found in (("an exponent", EXPONENT.search(text)), ("a number that is not finite", NOT_FINITE.search(text)),
                             ("an error that reads as a limit", LIMIT.search(text)), ("a line drawn over another", re.search(r"[\r\x1b]", text))):
-            judge(not found, f"S2_SEED={SEED}: {call}: {name} with {rule}: {text[max(0, found.start() - 60):found.end() + 20]!r}" if found else "")
+            hold(not found, f"S2_SEED={SEED}: {call}: {name} with {rule}: {text[max(0, found.start() - 60):found.end() + 20]!r}" if found else "")
     if words[1] != "doctor": # it prints what the machine calls itself
         note_words(call, done.stdout)
     bad = list(unitless(done.stdout)) if sentences else []
-    judge(not bad, f"S2_SEED={SEED}: {call}: a number without a unit: {bad[:1]}")
-    judge(done.returncode >= 0, f"S2_SEED={SEED}: {call}: killed by signal {-done.returncode}")
-    judge((done.returncode == 2) == refused, f"S2_SEED={SEED}: {call}: exit {done.returncode}: {done.stderr[:300]}")
+    hold(not bad, f"S2_SEED={SEED}: {call}: a number without a unit: {bad[:1]}")
+    hold(done.returncode >= 0, f"S2_SEED={SEED}: {call}: killed by signal {-done.returncode}")
+    hold((done.returncode == 2) == refused, f"S2_SEED={SEED}: {call}: exit {done.returncode}: {done.stderr[:300]}")
     return done
 
 
@@ -183,4 +176,4 @@ with tempfile.TemporaryDirectory() as folder:
     for _ in range(max(1, CASES // 4)):
         check_records(chance)
     check_explained()
-print(f"{held} held, {failed} did not")
+end()

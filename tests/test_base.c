@@ -78,7 +78,7 @@ static void decimal_numbers_have_no_exponent(void **state)
     for (int n = 0; n < 20000; n++) {
         const double value = pow(10, 40 * s2_test_unit(&rng) - 20) * (n % 2 == 0 ? 1 : -1);
         const int digits = 1 + (int)s2_rng_below(&rng, 17);
-        const s2_decimal_text own = s2_decimal(value, digits);
+        const s2_figure_text own = s2_decimal(value, digits);
         char usual[64];
         snprintf(usual, sizeof usual, "%.*g", digits, value);
         if (strpbrk(own.text, "eE") != NULL || strtod(own.text, NULL) != strtod(usual, NULL) ||

@@ -506,10 +506,8 @@ static void compare_verdicts(const char *screen, const char *json, const char *t
 static void compare_bytes(const char *screen, const char *kv, const char *text)
 {
     s2_buf words = {0};
-    s2_buf_puts(&words, "KV cache ");
-    s2_bytes_print(json_number(kv, "head_pages"), &words);
-    s2_buf_puts(&words, " of ");
-    s2_bytes_print(json_number(kv, "dense"), &words);
+    s2_buf_printf(&words, "KV cache %s of %s", s2_bytes_text(json_number(kv, "head_pages")).text,
+                  s2_bytes_text(json_number(kv, "dense")).text);
     s2_buf_add(&words, "", 1);
     expect_words(screen, &words, text);
     s2_buf_release(&words);
@@ -520,10 +518,8 @@ static bool begins_with_time(const char *text, double us)
 {
     bool begins = false;
     for (int side = -1; side <= 1; side++) {
-        s2_buf words = {0};
-        s2_time_print(us * (1 + side * 5e-6), &words);
-        begins = begins || (words.len > 0 && strncmp(text, words.data, words.len) == 0);
-        s2_buf_release(&words);
+        const s2_figure_text time = s2_time_text(us * (1 + side * 5e-6));
+        begins = begins || strncmp(text, time.text, strlen(time.text)) == 0;
     }
     return begins;
 }
@@ -729,11 +725,9 @@ static void compare_column(const char *screen, int col, const printed *json, boo
 {
     const char *const sim = strstr(json->sim, "\"time_us\":");
     compare_time(screen, col, sim, bounds, text);
-    s2_buf want = {0};
-    s2_bytes_print(json_number(sim, "head_pages"), &want);
-    if (strncmp(value_of(screen, "kv cache", col), want.data, want.len) != 0)
-        fail_msg("kv cache %.20s, should be %s, for\n%s", value_of(screen, "kv cache", col), want.data, text);
-    s2_buf_release(&want);
+    const s2_figure_text want = s2_bytes_text(json_number(sim, "head_pages"));
+    if (strncmp(value_of(screen, "kv cache", col), want.text, strlen(want.text)) != 0)
+        fail_msg("kv cache %.20s, should be %s, for\n%s", value_of(screen, "kv cache", col), want.text, text);
     const double shown = strtod(value_of(screen, "density", col), NULL);
     if (!(fabs(shown - json_number(json->sim, "density")) < 1.1e-5))
         fail_msg("density %g, should be %g, for\n%s", shown, json_number(json->sim, "density"), text);

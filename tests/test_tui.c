@@ -735,16 +735,13 @@ static void a_ratio_on_the_screens_is_one_of_s2_sim(void **state)
         assert_int_equal(s2_price(&arena, &facts.pattern, &options, S2_PRICE_WHOLE, &sim, NULL), S2_OK);
         const s2_no_ratio why = s2_sim_no_ratio(&options, &sim);
         for (int predicted = 0; predicted < 2; predicted++) {
-            s2_buf ratio = {0};
-            s2_facts_ratio(&facts, predicted == 1, &ratio);
-            s2_buf_add(&ratio, "", 1);
-            const bool divides = ratio.data[strlen(ratio.data) - 1] == 'x';
+            const s2_figure_text ratio = s2_facts_ratio(&facts, predicted == 1);
+            const bool divides = ratio.text[strlen(ratio.text) - 1] == 'x';
             if (divides != (why == S2_RATIO_HOLDS) ||
-                (why != S2_RATIO_HOLDS && strcmp(ratio.data, s2_no_ratio_label(why)) != 0))
+                (why != S2_RATIO_HOLDS && strcmp(ratio.text, s2_no_ratio_label(why)) != 0))
                 fail_msg("%s, batch %lld of %lld tokens on %s: '%s' where s2 sim has %s", text,
-                         (long long)question.batch, (long long)question.len_tok, question.gpu, ratio.data,
+                         (long long)question.batch, (long long)question.len_tok, question.gpu, ratio.text,
                          why == S2_RATIO_HOLDS ? "a ratio" : s2_no_ratio_word(why));
-            s2_buf_release(&ratio);
         }
         n_barred += why != S2_RATIO_HOLDS;
         n_held += why == S2_RATIO_HOLDS;

@@ -11,6 +11,8 @@ import re
 import subprocess
 import sys
 
+from tally import end, hold
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXPERIMENTS = ROOT / "experiments"
 S2 = os.path.join(os.path.abspath(sys.argv[1]), "s2")
@@ -20,27 +22,19 @@ import judge  # noqa: E402
 from shape import LARGER, read_patterns  # noqa: E402
 
 PAGE = (ROOT / "docs" / "worth.md").read_text(encoding="utf-8")
-held = failed = 0
-
-
-def hold(what, good, why=""):
-    global held, failed
-    held, failed = held + bool(good), failed + (not good)
-    if not good:
-        print(f"docs/worth.md: {what}{why}")
 
 
 def same(what, said, value):
     """Is `said`, a text, what the value rounds to at its last digit?"""
     digits = len(said.partition(".")[2])
-    hold(what, abs(float(said) - value) <= 0.5000001 * 10 ** -digits, f": the page says {said}, the rows {value:.5f}")
+    hold(abs(float(said) - value) <= 0.5000001 * 10 ** -digits, f"docs/worth.md: {what}: the page says {said}, the rows {value:.5f}")
 
 
 def numbers(pattern):
     """The groups of a pattern, whose blanks stand for any, in the page."""
     found = re.search(re.sub(r" +", r"\\s+", pattern), PAGE)
     if found is None:
-        hold(f"nothing on the page is like '{pattern}'", False)
+        hold(False, f"docs/worth.md: nothing on the page is like '{pattern}'")
         return ()
     return found.groups()
 
@@ -53,7 +47,7 @@ def table(heading):
         if not line.startswith("|"):
             break
         rows.append([cell.replace("\\|", "|").replace("**", "").strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
-    hold(f"'{heading}' heads no table", rows)
+    hold(rows, f"docs/worth.md: '{heading}' heads no table")
     return rows
 
 
@@ -103,9 +97,9 @@ def check_constants(first, drawn):
         judge.fit(first, drawn)
     fitted = [re.findall(r"-?\d\.\d{4}", line) for line in out.getvalue().splitlines()]
     source = [[f"{c:.4f}" for c in judge.frozen(name)] for name in ("RECALL", "LOSS")]
-    hold("the constants of reach/worth.c are not those of --fit", fitted == source, f": {source}, {fitted}")
+    hold(fitted == source, f"docs/worth.md: the constants of reach/worth.c are not those of --fit: {source}, {fitted}")
     signs = [[a + b for a, b in re.findall(r"(-?)\s?(\d\.\d{4})", line.replace("- ", "-"))] for line in re.findall(r"^    (?:recall|loss  ) = .*", PAGE, re.M)]
-    hold("the formulas are not those of reach/worth.c", signs == source, f": {signs}, {source}")
+    hold(signs == source, f"docs/worth.md: the formulas are not those of reach/worth.c: {signs}, {source}")
 
 
 def check_drawn():
@@ -113,8 +107,8 @@ def check_drawn():
         text = (EXPERIMENTS / file).read_text()
         seed = re.search(r"--seed ([0-9a-f]{8})", text)[1]
         again = subprocess.run([sys.executable, "-B", EXPERIMENTS / "draw.py", "--seed", seed], capture_output=True, text=True, check=True).stdout
-        hold(f"{file} is not what its seed draws", again == text)
-        hold(f"the page does not name the seed {seed} of {file}", seed in PAGE)
+        hold(again == text, f"docs/worth.md: {file} is not what its seed draws")
+        hold(seed in PAGE, f"docs/worth.md: the page does not name the seed {seed} of {file}")
 
 
 def git(*words):
@@ -291,4 +285,4 @@ def main():
 
 
 main()
-print(f"{held} held, {failed} did not")
+end()

@@ -8,6 +8,7 @@
 #include "sim/calibration.h"
 #include "sim/gpu.h"
 #include "sim/price.h"
+#include "sim/units.h"
 
 enum { PAGE_TOK = 16, EXPLICIT_PRICE_TOK = 2048, PROVE_WORK = 4000000 };
 
@@ -189,25 +190,12 @@ void s2_knob_print_range(const s2_knobs *knobs, s2_knob knob, s2_buf *buf)
         s2_buf_puts(buf, value > range.begin ? ", " : "");
         s2_knob_print(&other, knob, buf);
     }
-    if (!is_choice(knob)) {
-        s2_tok_print(range.begin, buf);
-        s2_buf_puts(buf, " to ");
-        s2_tok_print(range.end, buf);
-    }
+    if (!is_choice(knob))
+        s2_buf_printf(buf, "%s to %s", s2_tok_text(range.begin).text, s2_tok_text(range.end).text);
     s2_buf_puts(buf, knob == S2_KNOB_HEADS      ? ", a multiple of the KV heads"
                      : knob == S2_KNOB_KV_HEADS ? ", a divisor of the heads"
                      : knob == S2_KNOB_BLOCK    ? ", a power of two"
                                                 : "");
-}
-
-void s2_tok_print(int64_t n_tok, s2_buf *buf)
-{
-    if (n_tok >= 1048576 && n_tok % 1048576 == 0)
-        s2_buf_printf(buf, "%lldm", (long long)(n_tok / 1048576));
-    else if (n_tok >= 1024 && n_tok % 1024 == 0)
-        s2_buf_printf(buf, "%lldk", (long long)(n_tok / 1024));
-    else
-        s2_buf_printf(buf, "%lld", (long long)n_tok);
 }
 
 void s2_knob_print(const s2_knobs *knobs, s2_knob knob, s2_buf *buf)
@@ -221,7 +209,7 @@ void s2_knob_print(const s2_knobs *knobs, s2_knob knob, s2_buf *buf)
     case S2_KNOB_DTYPE: s2_buf_puts(buf, s2_dtype_word(DTYPES[value])); break;
     case S2_KNOB_CACHE: s2_buf_puts(buf, s2_cache_type_word((s2_cache_type)value)); break;
     case S2_KNOB_DENSE_KV: s2_buf_printf(buf, "%lld", (long long)dense_kv(knobs)); break;
-    case S2_KNOB_LEN: s2_tok_print(value, buf); break;
+    case S2_KNOB_LEN: s2_buf_puts(buf, s2_tok_text(value).text); break;
     default: s2_buf_printf(buf, "%lld", (long long)value);
     }
 }
@@ -434,9 +422,8 @@ s2_question s2_question_default(int64_t len_tok)
 
 void s2_question_print(const s2_question *question, s2_buf *buf)
 {
-    s2_buf_printf(buf, "--gpu %s --len ", question->gpu);
-    s2_tok_print(question->len_tok, buf);
-    s2_buf_printf(buf, " --phase %s", s2_phase_word(question->phase));
+    s2_buf_printf(buf, "--gpu %s --len %s --phase %s", question->gpu, s2_tok_text(question->len_tok).text,
+                  s2_phase_word(question->phase));
     if (question->batch != 1)
         s2_buf_printf(buf, " --batch %d", question->batch);
     if (question->dtype != S2_BF16)
@@ -447,8 +434,7 @@ void s2_question_print(const s2_question *question, s2_buf *buf)
 
 void s2_question_tell(const s2_question *question, s2_buf *buf)
 {
-    s2_buf_printf(buf, "%s ", s2_phase_word(question->phase));
-    s2_tok_print(question->len_tok, buf);
+    s2_buf_printf(buf, "%s %s", s2_phase_word(question->phase), s2_tok_text(question->len_tok).text);
     if (question->batch != 1)
         s2_buf_printf(buf, " x %d", question->batch);
     s2_buf_printf(buf, " on %s", question->gpu);

@@ -216,12 +216,12 @@ void s2_facts_follow(const s2_facts *facts, s2_followed *out);
 s2_known s2_known_after(const s2_stack *stack, const s2_hops *hops, int32_t layer);
 s2_tally s2_facts_tally(const s2_facts *facts);
 /* "0.1386", and " 16 dense" where so many layers are left out of it. */
-void s2_facts_density(const s2_facts *facts, int32_t digits, s2_buf *buf);
+s2_figure_text s2_facts_density(const s2_facts *facts, int32_t digits);
 /*
  * Dense attention's time / the pattern's, predicted or else of bounds: "1.44x", or why the two do not divide, as in a
  * table of s2 sim. Nothing before the late facts, which count the memory that each takes.
  */
-void s2_facts_ratio(const s2_facts *facts, bool predicted, s2_buf *buf);
+s2_figure_text s2_facts_ratio(const s2_facts *facts, bool predicted);
 /* The n_heads heads of one layer, in the arena; dynamic terms count only what they certainly read. */
 s2_status s2_facts_views(const s2_facts *facts, s2_arena *arena, int32_t layer,
                          const s2_view **views) S2_MUST_CHECK;
@@ -229,9 +229,6 @@ s2_status s2_facts_views(const s2_facts *facts, s2_arena *arena, int32_t layer,
 void s2_facts_grid(const s2_facts *facts, s2_mask_image *grid);
 /* The layer worth looking at: that of a violation's witness, else the first with a head that is not dense. */
 int32_t s2_facts_layer(const s2_facts *facts);
-
-/* "131072" as "128k". */
-void s2_tok_print(int64_t n_tok, s2_buf *buf);
 
 #ifdef __cplusplus
 }

@@ -4,6 +4,7 @@
  */
 #include "tui/bench.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -141,25 +142,31 @@ void s2_facts_late(const s2_facts *facts, s2_late *out)
     out->status = lacks ? S2_ENOMEM : S2_OK;
 }
 
-void s2_facts_density(const s2_facts *facts, int32_t digits, s2_buf *buf)
+s2_figure_text s2_facts_density(const s2_facts *facts, int32_t digits)
 {
     const int32_t n_dense = facts->pattern.n_layers - facts->n_sparse_layers;
-    s2_buf_printf(buf, "%.*f", (int)digits, facts->density);
-    if (n_dense > 0 && facts->n_sparse_layers > 0)
-        s2_buf_printf(buf, " %d dense", (int)n_dense);
+    const bool some = n_dense > 0 && facts->n_sparse_layers > 0;
+    s2_figure_text out;
+    if (some)
+        snprintf(out.text, sizeof out.text, "%.*f %d dense", digits, facts->density, n_dense);
+    else
+        snprintf(out.text, sizeof out.text, "%.*f", digits, facts->density);
+    return out;
 }
 
-void s2_facts_ratio(const s2_facts *facts, bool predicted, s2_buf *buf)
+s2_figure_text s2_facts_ratio(const s2_facts *facts, bool predicted)
 {
+    s2_figure_text out = {""};
     const s2_expected *const expected = &facts->late.expected;
     const double dense_us = predicted ? expected->dense_us : facts->dense_us,
                  own_us = predicted ? expected->time_us : facts->time_us;
     if (!facts->priced || !expected->sized)
-        return;
+        return out;
     if (expected->no_ratio != S2_RATIO_HOLDS)
-        s2_buf_puts(buf, s2_no_ratio_label(expected->no_ratio));
+        snprintf(out.text, sizeof out.text, "%s", s2_no_ratio_label(expected->no_ratio));
     else
-        s2_buf_printf(buf, "%.2fx", dense_us / own_us);
+        snprintf(out.text, sizeof out.text, "%.2fx", dense_us / own_us);
+    return out;
 }
 
 s2_tally s2_facts_tally(const s2_facts *facts)

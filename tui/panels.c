@@ -132,10 +132,7 @@ static void draw_mask(const mask_of *what, s2_canvas *canvas, s2_rect area)
 /* A position, exact: no context that is shown has more than seven digits. */
 static int32_t print_tok(int64_t n_tok, char text[24])
 {
-    s2_buf buf = {0};
-    s2_tok_print(n_tok, &buf);
-    snprintf(text, 24, "%s", buf.data != NULL ? buf.data : "");
-    s2_buf_release(&buf);
+    snprintf(text, 24, "%.23s", s2_tok_text(n_tok).text);
     return (int32_t)strlen(text);
 }
 
@@ -325,21 +322,9 @@ static void draw_readers(const s2_facts *facts, const s2_tui_state *state, const
                     (s2_rect){area.row + 1 + nth, area.col, 1, area.cols});
 }
 
-static void put_bytes(s2_canvas *canvas, int32_t row, int32_t *col, double bytes)
-{
-    s2_buf buf = {0};
-    s2_bytes_print(bytes, &buf);
-    *col = s2_canvas_text(canvas, row, *col, S2_STYLE_TEXT, buf.data);
-    s2_buf_release(&buf);
-}
-
 static int32_t put_time(s2_canvas *canvas, int32_t row, int32_t col, s2_style style, double us)
 {
-    s2_buf buf = {0};
-    s2_time_print(us, &buf);
-    col = s2_canvas_text(canvas, row, col, style, buf.data);
-    s2_buf_release(&buf);
-    return col;
+    return s2_canvas_text(canvas, row, col, style, s2_time_text(us).text);
 }
 
 /* Eighths of a cell in UTF-8, whole cells and one '=' or '_' in ASCII; a share of 1 fills the panel. */
@@ -369,9 +354,11 @@ static void draw_kv(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
     }
     const int32_t end = S2_KV_POINTS - 1;
     int32_t col = s2_canvas_text(canvas, area.row, area.col, S2_STYLE_HEAD, "KV cache ");
-    put_bytes(canvas, area.row, &col, (double)facts->kv_bytes[end]);
+    col = s2_canvas_text(canvas, area.row, col, S2_STYLE_TEXT,
+                         s2_bytes_text((double)facts->kv_bytes[end]).text);
     col = s2_canvas_text(canvas, area.row, col, S2_STYLE_DIM, " of ");
-    put_bytes(canvas, area.row, &col, (double)facts->kv_dense[end]);
+    col = s2_canvas_text(canvas, area.row, col, S2_STYLE_TEXT,
+                         s2_bytes_text((double)facts->kv_dense[end]).text);
     s2_canvas_printf(canvas, area.row, col, S2_STYLE_DIM,
                      area.cols < 60 ? " (%.1f%%)" : " (%.1f%%) over the context",
                      100.0 * (double)facts->kv_bytes[end] / (double)facts->kv_dense[end]);
@@ -387,7 +374,6 @@ static void draw_reach(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
 {
     const s2_late *const late = &facts->late;
     const int32_t n_layers = facts->pattern.n_layers;
-    s2_buf len = {0};
     if (area.rows < 2)
         return;
     s2_canvas_clip(canvas, area);
@@ -397,13 +383,10 @@ static void draw_reach(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
                        late->asked ? "cannot be followed here: s2 reach" : "is being followed...");
         return;
     }
-    s2_tok_print(late->reach_tok, &len);
     s2_canvas_printf(canvas, area.row, col, S2_STYLE_DIM,
-                     late->hops > 0 ? "over %s: every key in %d layer%s"
-                                    : "over %s: not every key in %d layer%s",
-                     len.data, late->hops > 0 ? late->hops : n_layers,
-                     (late->hops > 0 ? late->hops : n_layers) == 1 ? "" : "s");
-    s2_buf_release(&len);
+                     late->hops > 0 ? "over %s: every key in %s" : "over %s: not every key in %s",
+                     s2_tok_text(late->reach_tok).text,
+                     s2_count_text(late->hops > 0 ? late->hops : n_layers, "layer").text);
     const s2_rect plot = {area.row + 1, area.col, area.rows - 1, area.cols};
     for (int32_t x = 0; x < plot.cols; x++) {
         const s2_known *const known = &late->reach[(int64_t)x * n_layers / plot.cols];
@@ -506,16 +489,14 @@ static void draw_times(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
 static void draw_dense(const s2_facts *facts, s2_canvas *canvas, s2_rect line)
 {
     const s2_expected *const expected = &facts->late.expected;
-    s2_buf ratio = {0};
     int32_t col = s2_canvas_text(canvas, line.row, line.col, S2_STYLE_DIM, "dense ");
     col = put_time(canvas, line.row, col, S2_STYLE_TEXT,
                    expected->known ? expected->dense_us : facts->dense_us);
-    s2_facts_ratio(facts, expected->known, &ratio);
-    if (ratio.len > 0)
+    const s2_figure_text ratio = s2_facts_ratio(facts, expected->known);
+    if (ratio.text[0] != '\0')
         s2_canvas_printf(canvas, line.row, col,
-                         expected->no_ratio == S2_RATIO_HOLDS ? S2_STYLE_TEXT : S2_STYLE_UNSURE, ", %.*s",
-                         (int)ratio.len, ratio.data);
-    s2_buf_release(&ratio);
+                         expected->no_ratio == S2_RATIO_HOLDS ? S2_STYLE_TEXT : S2_STYLE_UNSURE, ", %s",
+                         ratio.text);
 }
 
 /* What the price is of: another one on the same screen may be of another GPU, phase or length. */
@@ -544,10 +525,7 @@ static void draw_cost(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
     }
     draw_times(facts, canvas, (s2_rect){row, area.col, 2, area.cols});
     draw_dense(facts, canvas, (s2_rect){row + 2, area.col, 1, area.cols});
-    s2_buf density = {0};
-    s2_facts_density(facts, 4, &density);
-    s2_canvas_printf(canvas, row + 3, area.col, S2_STYLE_DIM, "density %.*s", (int)density.len, density.data);
-    s2_buf_release(&density);
+    s2_canvas_printf(canvas, row + 3, area.col, S2_STYLE_DIM, "density %s", s2_facts_density(facts, 4).text);
     row += 4;
     for (s2_resource r = S2_MMA; r < S2_N_RESOURCES; r++)
         if (facts->busy_us[r] > 0 && r != S2_LINK)

@@ -401,20 +401,9 @@ void s2_prompt_draw(const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
 /* ">= 13.2 ms  2.00 GiB  " */
 static int32_t draw_price(const s2_tally *tally, s2_canvas *canvas, int32_t row, int32_t col, s2_style style)
 {
-    s2_buf text = {0};
-    if (tally->priced) {
-        s2_buf_puts(&text, ">= ");
-        s2_time_print(tally->time_us, &text);
-    }
-    while (text.len < 12)
-        s2_buf_puts(&text, " ");
-    if (tally->cached)
-        s2_bytes_print(tally->kv_bytes, &text);
-    while (text.len < 24)
-        s2_buf_puts(&text, " ");
-    col = s2_canvas_text(canvas, row, col, style, text.data);
-    s2_buf_release(&text);
-    return col;
+    return s2_canvas_printf(canvas, row, col, style, "%s%-*s%-12s", tally->priced ? ">= " : "",
+                            tally->priced ? 9 : 12, tally->priced ? s2_time_text(tally->time_us).text : "",
+                            tally->cached ? s2_bytes_text(tally->kv_bytes).text : "");
 }
 
 static const char *why_empty(const s2_tui_model *model, const s2_tui_state *state)

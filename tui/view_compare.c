@@ -58,16 +58,14 @@ static void put_density(const s2_facts *facts, s2_buf *buf, s2_style *style)
 {
     (void)style;
     if (facts->priced)
-        s2_facts_density(facts, 5, buf);
+        s2_buf_puts(buf, s2_facts_density(facts, 5).text);
 }
 
 static void put_bound(const s2_facts *facts, s2_buf *buf, s2_style *style)
 {
     (void)style;
     if (facts->priced)
-        s2_buf_puts(buf, ">= ");
-    if (facts->priced)
-        s2_time_print(facts->time_us, buf);
+        s2_buf_printf(buf, ">= %s", s2_time_text(facts->time_us).text);
     else
         s2_buf_puts(buf, "-");
 }
@@ -75,19 +73,19 @@ static void put_bound(const s2_facts *facts, s2_buf *buf, s2_style *style)
 static void put_expected(const s2_facts *facts, s2_buf *buf, s2_style *style)
 {
     (void)style;
-    s2_time_print(facts->late.expected.time_us, buf);
+    s2_buf_puts(buf, s2_time_text(facts->late.expected.time_us).text);
 }
 
 static void put_bound_speed(const s2_facts *facts, s2_buf *buf, s2_style *style)
 {
     (void)style;
-    s2_facts_ratio(facts, false, buf);
+    s2_buf_puts(buf, s2_facts_ratio(facts, false).text);
 }
 
 static void put_expected_speed(const s2_facts *facts, s2_buf *buf, s2_style *style)
 {
     (void)style;
-    s2_facts_ratio(facts, true, buf);
+    s2_buf_puts(buf, s2_facts_ratio(facts, true).text);
 }
 
 static void put_bound_by(const s2_facts *facts, s2_buf *buf, s2_style *style)
@@ -107,7 +105,7 @@ static void put_cache(const s2_facts *facts, s2_buf *buf, s2_style *style)
 {
     (void)style;
     if (facts->cached)
-        s2_bytes_print((double)facts->kv_bytes[S2_KV_POINTS - 1], buf);
+        s2_buf_puts(buf, s2_bytes_text((double)facts->kv_bytes[S2_KV_POINTS - 1]).text);
 }
 
 static void put_share(const s2_facts *facts, s2_buf *buf, s2_style *style)

@@ -35,27 +35,18 @@ static void put_cell(s2_canvas *canvas, int32_t row, const s2_column_places *c, 
     s2_canvas_text(canvas, row, s2_max_i32(begin, (int32_t)col.begin), style, text);
 }
 
-static void put_number(double value, void (*print)(double, s2_buf *), s2_buf *buf)
+/* With so many digits behind the point, or "-". */
+static void put_number(double value, int digits, s2_buf *buf)
 {
     if (isnan(value))
         s2_buf_puts(buf, "-");
     else
-        print(value, buf);
+        s2_buf_printf(buf, "%.*f", digits, value);
 }
 
-static void print_density(double value, s2_buf *buf)
+static void put_figure(double value, s2_figure_text (*print)(double), s2_buf *buf)
 {
-    s2_buf_printf(buf, "%.4f", value);
-}
-
-static void print_recall(double value, s2_buf *buf)
-{
-    s2_buf_printf(buf, "%.2f", value);
-}
-
-static void print_loss(double value, s2_buf *buf)
-{
-    s2_buf_printf(buf, "%.3f", value);
+    s2_buf_puts(buf, isnan(value) ? "-" : print(value).text);
 }
 
 /* "prefill 128k": times of different phases or lengths cannot be compared. */
@@ -63,15 +54,14 @@ static void put_at(const s2_tui_row *row, s2_buf *buf)
 {
     if (row->phase[0] == '\0')
         return;
-    s2_buf_printf(buf, "%.8s ", row->phase);
-    s2_tok_print(row->len_tok, buf);
+    s2_buf_printf(buf, "%.8s %s", row->phase, s2_tok_text(row->len_tok).text);
 }
 
 static void put_time(const s2_tui_row *row, s2_buf *buf)
 {
     if (row->is_bound && !isnan(row->sim_us))
         s2_buf_puts(buf, ">= ");
-    put_number(row->sim_us, s2_time_print, buf);
+    put_figure(row->sim_us, s2_time_text, buf);
 }
 
 static void put_value(const s2_tui_row *row, s2_tui_column kind, s2_buf *buf)
@@ -82,14 +72,14 @@ static void put_value(const s2_tui_row *row, s2_tui_column kind, s2_buf *buf)
         break;
     case S2_COLUMN_LAYERS: s2_buf_printf(buf, "%lld", (long long)row->n_layers); break;
     case S2_COLUMN_BLOCK: s2_buf_printf(buf, "%lld", (long long)row->block_tok); break;
-    case S2_COLUMN_DENSITY: put_number(row->density, print_density, buf); break;
+    case S2_COLUMN_DENSITY: put_number(row->density, 4, buf); break;
     case S2_COLUMN_TIME: put_time(row, buf); break;
-    case S2_COLUMN_KV: put_number(row->kv_bytes, s2_bytes_print, buf); break;
-    case S2_COLUMN_MEASURED: put_number(row->gpu_us, s2_time_print, buf); break;
+    case S2_COLUMN_KV: put_figure(row->kv_bytes, s2_bytes_text, buf); break;
+    case S2_COLUMN_MEASURED: put_figure(row->gpu_us, s2_time_text, buf); break;
     case S2_COLUMN_AT: put_at(row, buf); break;
     case S2_COLUMN_ON: s2_buf_puts(buf, row->priced_on); break;
-    case S2_COLUMN_RECALL: put_number(row->recall, print_recall, buf); break;
-    case S2_COLUMN_LOSS: put_number(row->loss, print_loss, buf); break;
+    case S2_COLUMN_RECALL: put_number(row->recall, 2, buf); break;
+    case S2_COLUMN_LOSS: put_number(row->loss, 3, buf); break;
     case S2_COLUMN_FAMILY: s2_buf_puts(buf, row->family); break;
     case S2_COLUMN_VALIDATED: s2_buf_puts(buf, row->outcome); break;
     case S2_COLUMN_HASH: s2_buf_printf(buf, "%.12s", row->hash); break;

@@ -89,26 +89,25 @@ static int32_t row_of(const plot *p, double value)
     return p->area.row + p->area.rows - 1 - place(value, p->y, p->area.rows);
 }
 
-static void print_value(const s2_tui_objective *objective, double value, s2_buf *buf)
+static s2_figure_text value_text(const s2_tui_objective *objective, double value)
 {
+    s2_figure_text out = {""};
     switch (objective->quantity) {
-    case S2_QUANTITY_TIME: s2_time_print(value, buf); break;
-    case S2_QUANTITY_BYTES: s2_bytes_print(value, buf); break;
+    case S2_QUANTITY_TIME: return s2_time_text(value);
+    case S2_QUANTITY_BYTES: return s2_bytes_text(value);
     case S2_QUANTITY_SHARE:
-    case S2_QUANTITY_COUNT: s2_buf_printf(buf, "%.4f", value); break;
+    case S2_QUANTITY_COUNT: snprintf(out.text, sizeof out.text, "%.4f", value); break;
     }
+    return out;
 }
 
 /* The column behind it; right >= 0 ends the text there instead of beginning at col. */
 static int32_t put_value(s2_canvas *canvas, int32_t row, int32_t col, int32_t right, s2_style style,
                          const s2_tui_objective *objective, double value)
 {
-    s2_buf buf = {0};
-    print_value(objective, value, &buf);
-    col = s2_canvas_text(canvas, row, right >= 0 ? right - (int32_t)buf.len : col, style,
-                         buf.data != NULL ? buf.data : "");
-    s2_buf_release(&buf);
-    return col;
+    const s2_figure_text figure = value_text(objective, value);
+    return s2_canvas_text(canvas, row, right >= 0 ? right - (int32_t)strlen(figure.text) : col, style,
+                          figure.text);
 }
 
 static bool is_holed(const s2_tui_front *front, int32_t row)
@@ -174,11 +173,10 @@ static bool is_blank(const s2_canvas *canvas, int32_t row, int32_t from, int32_t
 static void put_mark(const s2_tui_objective *objective, s2_canvas *canvas, int32_t row, int32_t right,
                      double value)
 {
-    s2_buf buf = {0};
-    print_value(objective, value, &buf);
-    if (is_blank(canvas, row, right - (int32_t)buf.len - 1, right + 1))
-        s2_canvas_text(canvas, row, right - (int32_t)buf.len, S2_STYLE_DIM, buf.data != NULL ? buf.data : "");
-    s2_buf_release(&buf);
+    const s2_figure_text figure = value_text(objective, value);
+    const int32_t col = right - (int32_t)strlen(figure.text);
+    if (is_blank(canvas, row, col - 1, right + 1))
+        s2_canvas_text(canvas, row, col, S2_STYLE_DIM, figure.text);
 }
 
 /* The ends of both axes, and what is between them as far as there is room. */
@@ -225,10 +223,8 @@ static void tell_front(const s2_tui_front *front, const s2_tui_state *state, s2_
 {
     s2_buf_printf(buf, "front: %d of %d design%s", front->n_rows, front->n_points,
                   s2_text_plural(front->n_points));
-    if (front->phase[0] != '\0') {
-        s2_buf_printf(buf, "; %.8s ", front->phase);
-        s2_tok_print(front->len_tok, buf);
-    }
+    if (front->phase[0] != '\0')
+        s2_buf_printf(buf, "; %.8s %s", front->phase, s2_tok_text(front->len_tok).text);
     if (front->kind != NULL)
         s2_buf_printf(buf, " %s", front->kind);
     if (front->n_left > 0)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "sim/units.h"
 
 /* ---- charts */
 
@@ -159,12 +160,8 @@ static void print_scope(const s2_facts *facts, s2_buf *buf)
 {
     const s2_followed *const f = &facts->followed;
     const int64_t n_tok = facts->question.len_tok;
-    s2_buf_puts(buf, f->n_tok < n_tok ? "only the first " : "all ");
-    s2_tok_print(f->n_tok, buf);
-    if (f->n_tok < n_tok) {
-        s2_buf_puts(buf, " of ");
-        s2_tok_print(n_tok, buf);
-    }
+    s2_buf_printf(buf, f->n_tok < n_tok ? "only the first %s of %s" : "all %s", s2_tok_text(f->n_tok).text,
+                  s2_tok_text(n_tok).text);
     s2_buf_printf(buf, " tokens, in blocks of %d%s", facts->pattern.block_tok,
                   f->n_tok < n_tok ? "; m measures all of them beside the screen" : "");
 }
@@ -225,8 +222,7 @@ static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas
 /* "--len 128k", and what the phase needs. */
 static void print_options(const s2_question *question, int64_t n_tok, s2_buf *buf)
 {
-    s2_buf_puts(buf, "--len ");
-    s2_tok_print(n_tok, buf);
+    s2_buf_printf(buf, "--len %s", s2_tok_text(n_tok).text);
     if (s2_phase_rules(question->phase) == S2_DECODE)
         s2_buf_puts(buf, " --phase decode");
 }

@@ -25,9 +25,8 @@ static void print_hops(teller *t)
                       (int)h->q_blk, (int)h->k_blk);
         return;
     }
-    s2_buf_puts(buf, "hops       every key reaches every later query within ");
-    s2_buf_count(buf, h->layers, "layer");
-    s2_buf_puts(buf, ", wherever they begin\n");
+    s2_buf_printf(buf, "hops       every key reaches every later query within %s, wherever they begin\n",
+                  s2_count_text(h->layers, "layer").text);
     for (int32_t n = 0; n < h->n_path && h->layers > 1; n++)
         s2_buf_printf(buf, "           %s layer %d, head %d: query block %d reads key block %d\n",
                       n == 0 ? "needs most:" : "           ", (int)h->path[n].layer, (int)h->path[n].head,
@@ -125,22 +124,18 @@ static void print_every_length(teller *t)
         s2_buf_printf(buf, "not decided: %s\n", s2_lengths_why(all->answer));
         return;
     }
-    if (all->layers > 0) {
-        s2_buf_puts(buf, "every key reaches every later query within ");
-        s2_buf_count(buf, all->layers, "layer");
-    } else {
+    if (all->layers > 0)
+        s2_buf_printf(buf, "every key reaches every later query within %s",
+                      s2_count_text(all->layers, "layer").text);
+    else
         s2_buf_printf(buf, "from %lld tokens on, some query never learns of some key",
                       (long long)(all->n_blk * block_tok));
-    }
-    if (all->least_heads == 0) {
+    if (all->least_heads == 0)
         s2_buf_puts(buf, "\n           some layer has pairs that no head reads; ");
-    } else {
-        s2_buf_puts(buf, "\n           in every layer at least ");
-        s2_buf_count(buf, all->least_heads, "query head");
-        s2_buf_puts(buf, " on ");
-        s2_buf_count(buf, all->least_kv_heads, "KV head");
-        s2_buf_puts(buf, " can read a pair; ");
-    }
+    else
+        s2_buf_printf(buf, "\n           in every layer at least %s on %s can read a pair; ",
+                      s2_count_text(all->least_heads, "query head").text,
+                      s2_count_text(all->least_kv_heads, "KV head").text);
     if (all->window == all->n_blk)
         s2_buf_puts(buf, "every head reads everything\n");
     else
@@ -167,15 +162,13 @@ static void print_rest(teller *t)
     for (int32_t layer = 1; layer < p->n_layers; layer++)
         if (t->m->worth.layers[layer].coverage > t->m->worth.layers[best].coverage)
             best = layer;
-    if (t->m->stack.exact) {
+    if (t->m->stack.exact)
         s2_buf_printf(buf, "window     %lld tokens that every head of every layer reads\n",
                       (long long)tokens(t, t->m->readers.window));
-    } else {
-        s2_buf_printf(buf, "window     at most %lld tokens: every head of every layer reads ",
-                      (long long)tokens(t, t->m->readers.window));
-        s2_buf_count(buf, t->m->readers.window, "block");
-        s2_buf_puts(buf, ", whole or in part\n");
-    }
+    else
+        s2_buf_printf(
+            buf, "window     at most %lld tokens: every head of every layer reads %s, whole or in part\n",
+            (long long)tokens(t, t->m->readers.window), s2_count_text(t->m->readers.window, "block").text);
     s2_buf_printf(buf, "flow       least %s of dense, from key block %d to the last query\n",
                   s2_decimal(t->m->flow.least, 3).text, (int)t->m->flow.least_key);
     s2_buf_printf(buf,

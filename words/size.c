@@ -11,7 +11,7 @@ static void print_kv_heads(const s2_pattern *pattern, s2_buf *buf)
     }
     if (fewest != most)
         s2_buf_printf(buf, "%d to ", fewest);
-    s2_buf_count(buf, most, "KV head");
+    s2_buf_puts(buf, s2_count_text(most, "KV head").text);
 }
 
 void s2_pattern_print_size(const s2_pattern *pattern, s2_buf *buf)
@@ -21,13 +21,11 @@ void s2_pattern_print_size(const s2_pattern *pattern, s2_buf *buf)
         n_states += s2_pattern_state_bytes(pattern, layer) > 0;
         n_shared += s2_pattern_kv_layer(pattern, layer) != layer;
     }
-    s2_buf_count(buf, pattern->n_layers, "layer");
+    s2_buf_puts(buf, s2_count_text(pattern->n_layers, "layer").text);
     if (n_states > 0)
         s2_buf_printf(buf, " (%d with a state)", n_states);
     if (n_shared > 0)
         s2_buf_printf(buf, " (%d read the keys of another)", n_shared);
-    s2_buf_puts(buf, ", ");
-    s2_buf_count(buf, pattern->n_heads, "head");
-    s2_buf_puts(buf, " on ");
+    s2_buf_printf(buf, ", %s on ", s2_count_text(pattern->n_heads, "head").text);
     print_kv_heads(pattern, buf);
 }

@@ -1,0 +1,38 @@
+/*
+ * report/common.h - what the JSON, the page and the table of a price say alike.
+ *
+ * Threads: no state. Check buf->status afterwards.
+ */
+#ifndef S2_REPORT_COMMON_H
+#define S2_REPORT_COMMON_H
+
+#include "report/report.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The share of the bytes requested from L2 that need not come from device memory. */
+double s2_report_hit_rate(const s2_sim *sim);
+/* Tokens per second of one side, at its own batch. */
+double s2_report_largest_rate(const s2_sim_options *options, const s2_largest *largest, bool dense);
+/* Tokens per second of a side, NAN where the GPU cannot run it. */
+double s2_report_rate(const s2_sim_options *options, const s2_sim *sim, bool dense);
+/* Replicas of a training step, or of a model whose experts they share; each has the batch. */
+int32_t s2_report_replicas(const s2_sim_options *options);
+/* ", 8 GPUs: 2 replicas of 4, each with this batch"; nothing for one GPU. */
+void s2_report_gpus(const s2_sim_options *options, s2_buf *buf);
+/* Whether decoding waits for a cache in host memory, so that its time is a bound. */
+bool s2_report_reads_host(const s2_sim_options *options, const s2_sim *sim, bool dense);
+/* What the pattern is worth at the length of its price; without layers. */
+s2_worth s2_report_worth(const s2_report_subject *subject);
+
+/* Begins a line of the page. */
+void s2_report_line(const char *label, s2_buf *buf);
+/* The lines of the page about memory. */
+void s2_report_memory(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_REPORT_COMMON_H */

@@ -1,0 +1,252 @@
+/* The memory that a price asks for, as lines of its page: the cache and its layouts, what fits, what a stack frees. */
+#include "report/common.h"
+
+#include <stdio.h>
+
+#include "report/machine.h"
+#include "sim/links.h"
+#include "sim/units.h"
+
+static void layout(const char *label, double bytes, double dense, const char *note, s2_buf *buf)
+{
+    s2_report_line(label, buf);
+    s2_buf_printf(buf, "%s  %.4f of dense%s\n", s2_bytes_text(bytes).text, bytes / dense, note);
+}
+
+/* What one GPU must have room for: the layouts above and their peak are for all GPUs together. */
+static void text_each_gpu(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
+{
+    if (s2_machine_gpus(options) == 1)
+        return;
+    s2_report_line(" each GPU", buf);
+    s2_buf_printf(buf, "%s of %spages at most, dense %s; the above is all %d together\n",
+                  s2_bytes_text((double)sim->kv_fullest).text, options->keeps_all ? "" : "head ",
+                  s2_bytes_text((double)sim->kv_dense_each).text, s2_machine_gpus(options));
+}
+
+/* A value at the limit is only a lower bound, because nothing larger is tried. */
+static void put_limited(int64_t value, int64_t limit, s2_buf *buf)
+{
+    s2_buf_printf(buf, "%s%lld", value >= limit ? "at least " : "", (long long)value);
+}
+
+static void label_stack(const s2_format *format, s2_buf *buf)
+{
+    char label[32];
+    snprintf(label, sizeof label, "for %s", format->name);
+    s2_report_line(label, buf);
+}
+
+void s2_report_stack_host(const s2_format *format, const s2_sim *sim, s2_buf *buf)
+{
+    if (format->offloads)
+        s2_buf_printf(buf,
+                      "%s reads a cache from host memory only where it is told to offload, layer by layer, "
+                      "which is not what is priced here\n",
+                      format->stack);
+    else if (sim->fit_batch == 0)
+        s2_buf_printf(buf, "%s reads no cache from host memory and cannot run one such sequence\n",
+                      format->stack);
+    else
+        s2_buf_printf(
+            buf, "%s reads no cache from host memory: of these sequences it runs at most %lld at a time\n",
+            format->stack, (long long)sim->fit_batch);
+}
+
+static void text_stack_host(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
+{
+    const s2_format *const format = subject->format;
+    if (format == NULL || format->stack == NULL || sim->host_bytes == 0)
+        return;
+    label_stack(format, buf);
+    s2_report_stack_host(format, sim, buf);
+}
+
+static void stack_cache(const s2_format *format, bool drops, s2_buf *buf)
+{
+    if (s2_format_frees(format) != NULL || !drops)
+        return;
+    label_stack(format, buf);
+    s2_buf_puts(buf,
+                "not known whether what reads this format frees what the pattern drops; the cache above is "
+                "of one that does\n");
+}
+
+void s2_report_stack_text(const s2_report_subject *subject, bool drops, s2_buf *buf)
+{
+    const s2_format *const format = subject->format;
+    if (format == NULL)
+        return;
+    stack_cache(format, drops, buf);
+    if (format->stack == NULL)
+        return;
+    label_stack(format, buf);
+    if (format->keeps_all) {
+        s2_buf_printf(buf, "%s frees no page of the cache, whatever the pattern drops\n", format->stack);
+        s2_report_line("", buf);
+    }
+    if (subject->options->peer != NULL)
+        s2_buf_printf(buf, "the times above are those of %s\n", subject->options->peer->name);
+    else
+        s2_buf_printf(buf, "the times above are of the kernels of s2, not of those of %s\n", format->stack);
+}
+
+/* Nothing is dropped, whatever the layout. */
+static void text_kept(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
+{
+    s2_report_line("kv cache", buf);
+    s2_buf_printf(buf, "%s dense, and all of it is kept\n", s2_bytes_text((double)sim->kv.dense).text);
+    text_each_gpu(subject->options, sim, buf);
+    s2_report_line("", buf);
+    s2_buf_printf(buf, "a cache that drops what no head will read again would keep %s, %.4f of dense\n",
+                  s2_bytes_text((double)sim->kv.head_pages).text,
+                  (double)sim->kv.head_pages / (double)sim->kv.dense);
+}
+
+static void text_layouts(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
+{
+    const double dense = (double)sim->kv.dense;
+    char note[80];
+    s2_report_line("kv cache", buf);
+    s2_buf_printf(buf, "%s dense\n", s2_bytes_text(dense).text);
+    layout(" shared pages", (double)sim->kv.shared_pages, dense,
+           sim->kv.shared_pages == sim->kv.dense ? "; frees nothing: every key is some head's" : "", buf);
+    snprintf(note, sizeof note, "; pages of %d", subject->options->page_tok);
+    layout(" head pages", (double)sim->kv.head_pages, dense, note, buf);
+    layout(" ring+stripes", (double)sim->kv.ring_stripes, dense, "", buf);
+    text_each_gpu(subject->options, sim, buf);
+    s2_report_line("", buf);
+    s2_buf_printf(buf, "peak%s %s%s at %lld tokens; unused in pages of 16: %s, of 64: %s\n",
+                  sim->kv_peak_exact ? "" : " of at most", s2_bytes_text((double)sim->kv_peak).text,
+                  s2_machine_gpus(subject->options) > 1 ? " on a GPU" : "", (long long)sim->kv_peak_tok,
+                  s2_bytes_text((double)sim->kv_wasted[0]).text,
+                  s2_bytes_text((double)sim->kv_wasted[1]).text);
+    s2_report_line("", buf);
+    s2_buf_puts(buf, "on the way:");
+    for (int32_t point = sim->n_kv_points > 5 ? sim->n_kv_points - 5 : 0; point < sim->n_kv_points; point++)
+        s2_buf_printf(buf, "%s %lld: %s", point + 5 > sim->n_kv_points && point > 0 ? "," : "",
+                      (long long)sim->kv_points[point].len_tok,
+                      s2_bytes_text((double)sim->kv_points[point].bytes.head_pages).text);
+    s2_buf_puts(buf, "\n");
+}
+
+static void text_kv(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
+{
+    if (subject->options->keeps_all)
+        text_kept(subject, sim, buf);
+    else
+        text_layouts(subject, sim, buf);
+    s2_report_line("fits", buf);
+    if (sim->fit_batch == 0 && sim->fit_len_tok == 0) {
+        s2_buf_printf(buf, "nothing: %s of weights and the cache of one token exceed the memory\n",
+                      s2_bytes_text((double)sim->weight_bytes).text);
+        return;
+    }
+    s2_buf_puts(buf, "batch ");
+    put_limited(sim->fit_batch, S2_LIMIT_BATCH, buf);
+    s2_buf_puts(buf, " (dense ");
+    put_limited(sim->fit_batch_dense, S2_LIMIT_BATCH, buf);
+    s2_buf_puts(buf, ") of this length, or ");
+    put_limited(sim->fit_len_tok, S2_LIMIT_CONTEXT_TOK, buf);
+    s2_buf_puts(buf, " tokens (dense ");
+    put_limited(sim->fit_len_dense_tok, S2_LIMIT_CONTEXT_TOK, buf);
+    s2_buf_puts(buf, ") at this batch");
+    if (subject->options->net == NULL)
+        s2_buf_puts(buf, ", weights not counted (--model)\n");
+    else
+        s2_buf_printf(buf, ", beside %s of weights%s\n", s2_bytes_text((double)sim->weight_bytes).text,
+                      s2_links_gpus(subject->options) > 1 ? " on each GPU" : "");
+}
+
+/* Returns whether anything was said. */
+static bool put_room(const s2_report_subject *subject, bool recompute, const char *before, s2_buf *buf)
+{
+    s2_sim_options own;
+    if (!s2_sim_training_room(subject->options, recompute, subject->pattern->causal, &own))
+        return false;
+    s2_buf_puts(buf, before);
+    if (recompute)
+        s2_buf_puts(buf, " --recompute");
+    const int32_t n[] = {own.n_ranks, own.n_context, own.n_stages, own.n_expert_ranks, own.n_shards};
+    static const char *const options[] = {"tp", "cp", "pp", "ep", "dp"};
+    for (size_t at = 0; at < sizeof n / sizeof *n; at++)
+        if (n[at] > 1)
+            s2_buf_printf(buf, " --%s %d", options[at], n[at]);
+    return true;
+}
+
+/* With which options a step that does not fit would, each of them computed. */
+static void report_room(const s2_report_subject *subject, const char *before, s2_buf *buf)
+{
+    const s2_sim_options *const options = subject->options;
+    s2_buf_puts(buf, before);
+    const bool plain = !options->recompute && put_room(subject, false, "it fits with", buf);
+    if (!put_room(subject, true, plain ? ", or with" : "it fits with", buf) && !plain)
+        s2_buf_printf(buf,
+                      "up to 4096 GPUs (--tp, --dp, --pp, --cp) make no room, not even with --recompute; "
+                      "fewer tokens %sdo",
+                      options->batch > 1 ? "or a smaller batch " : "");
+}
+
+static void text_training(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
+{
+    const s2_sim_options *const options = subject->options;
+    s2_report_line("memory", buf);
+    s2_buf_printf(buf, "%s on a GPU: %s of weights, gradients and optimizer over %s",
+                  s2_bytes_text(sim->training.bytes).text, s2_bytes_text(sim->training.state_bytes).text,
+                  s2_count_text(options->n_shards, "GPU").text);
+    if (sim->training.gathered_bytes > 0)
+        s2_buf_printf(buf, " (%s gathered for the layer that runs)",
+                      s2_bytes_text(sim->training.gathered_bytes).text);
+    s2_buf_printf(buf, ", %s of activations%s", s2_bytes_text(sim->training.activation_bytes).text,
+                  options->recompute ? ", recomputed" : "");
+    if (sim->training.n_in_flight > 1)
+        s2_buf_printf(buf, ", of %d microbatches", sim->training.n_in_flight);
+    s2_buf_puts(buf, "\n");
+    s2_report_line("fits", buf);
+    if (sim->fit_len_tok == 0) {
+        s2_buf_puts(buf, "nothing");
+        report_room(subject, ": ", buf);
+        s2_buf_puts(buf, "\n");
+        return;
+    }
+    const bool fits = sim->fit_batch >= options->batch;
+    s2_buf_puts(buf, fits ? "" : "not this: ");
+    if (sim->fit_batch > 0) {
+        s2_buf_puts(buf, "batch ");
+        put_limited(sim->fit_batch, S2_LIMIT_BATCH, buf);
+        s2_buf_puts(buf, " of this length, or ");
+    }
+    put_limited(sim->fit_len_tok, S2_LIMIT_CONTEXT_TOK, buf);
+    s2_buf_puts(buf, " tokens at this batch");
+    if (!fits)
+        report_room(subject, "; ", buf);
+    s2_buf_puts(buf, "\n");
+}
+
+static void text_tiers(const s2_sim *sim, s2_buf *buf)
+{
+    if (sim->host_bytes == 0)
+        return;
+    s2_report_line("host memory", buf);
+    s2_buf_printf(buf, "%s of the cache do not fit on the GPU", s2_bytes_text((double)sim->host_bytes).text);
+    if (sim->host_read_bytes > 0)
+        s2_buf_printf(buf, "; %s cross the link in each step, %s at its peak, %s",
+                      s2_bytes_text((double)sim->host_read_bytes).text, s2_time_text(sim->link_us).text,
+                      sim->bound_by == S2_LINK ? "longer than attention takes"
+                                               : "beside attention, which takes longer");
+    s2_buf_puts(buf, "\n");
+}
+
+void s2_report_memory(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
+{
+    if (subject->options->phase == S2_TRAIN) {
+        if (sim->training.bytes > 0)
+            text_training(subject, sim, buf);
+        return;
+    }
+    text_kv(subject, sim, buf);
+    text_tiers(sim, buf);
+    text_stack_host(subject, sim, buf);
+    s2_report_stack_text(subject, sim->kv.head_pages < sim->kv.dense, buf);
+}
