@@ -1,9 +1,11 @@
 #include "base/alloc.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 static s2_alloc_hook alloc_hook;
 static void *alloc_hook_user;
+static _Atomic int64_t n_refused;
 
 void s2_alloc_set_hook(s2_alloc_hook hook, void *user)
 {
@@ -16,22 +18,33 @@ static bool may_allocate(size_t n_bytes)
     return alloc_hook == NULL || alloc_hook(alloc_hook_user, n_bytes);
 }
 
+static void *counted(void *p)
+{
+    if (p == NULL)
+        atomic_fetch_add_explicit(&n_refused, 1, memory_order_relaxed);
+    return p;
+}
+
+int64_t s2_alloc_n_refused(void)
+{
+    return atomic_load_explicit(&n_refused, memory_order_relaxed);
+}
+
 void *s2_malloc(size_t n_bytes)
 {
-    return may_allocate(n_bytes) ? malloc(n_bytes != 0 ? n_bytes : 1) : NULL;
+    return counted(may_allocate(n_bytes) ? malloc(n_bytes != 0 ? n_bytes : 1) : NULL);
 }
 
 void *s2_calloc(size_t n, size_t size)
 {
     size_t n_bytes;
-    if (!s2_mul_size(n, size, &n_bytes) || !may_allocate(n_bytes))
-        return NULL;
-    return calloc(n != 0 ? n : 1, size != 0 ? size : 1);
+    const bool may = s2_mul_size(n, size, &n_bytes) && may_allocate(n_bytes);
+    return counted(may ? calloc(n != 0 ? n : 1, size != 0 ? size : 1) : NULL);
 }
 
 void *s2_realloc(void *old, size_t n_bytes)
 {
-    return may_allocate(n_bytes) ? realloc(old, n_bytes != 0 ? n_bytes : 1) : NULL;
+    return counted(may_allocate(n_bytes) ? realloc(old, n_bytes != 0 ? n_bytes : 1) : NULL);
 }
 
 void s2_free(void *p)

@@ -22,6 +22,12 @@ void *s2_calloc(size_t n, size_t size);
 void *s2_realloc(void *old, size_t n_bytes);
 void s2_free(void *p);
 
+/*
+ * How many allocations of this process were refused so far. Who draws from many small pieces compares it before
+ * and after instead of checking each piece.
+ */
+int64_t s2_alloc_n_refused(void);
+
 /* Asked before each allocation; returning false makes it fail. NULL restores "always". */
 typedef bool (*s2_alloc_hook)(void *user, size_t n_bytes);
 void s2_alloc_set_hook(s2_alloc_hook hook, void *user);

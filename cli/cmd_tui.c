@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "cli/check.h"
 #include "cli/explain.h"
@@ -110,9 +111,10 @@ static const char *session_path(s2_arena *arena)
     return kept;
 }
 
-/* The words that `s2 explain` knows. */
+/* The words that `s2 explain` knows; NULL where memory ran out for one of them. */
 static const s2_tui_word *glossary(s2_arena *arena, int32_t *n)
 {
+    const int64_t refused = s2_alloc_n_refused();
     const char *name, *text;
     int32_t count = 0;
     while (s2_explain_word(arena, count, &name, &text))
@@ -122,7 +124,7 @@ static const s2_tui_word *glossary(s2_arena *arena, int32_t *n)
     for (int32_t nth = 0; nth < *n; nth++)
         if (s2_explain_word(arena, nth, &name, &text))
             words[nth] = (s2_tui_word){name, text};
-    return words;
+    return s2_alloc_n_refused() == refused ? words : NULL;
 }
 
 static s2_exit read_options(s2_cli *cli, const s2_args *args, s2_explorer_options *out)
@@ -148,6 +150,8 @@ static s2_exit read_options(s2_cli *cli, const s2_args *args, s2_explorer_option
         .output = s2_args_str(args, "output"),
     };
     out->words = glossary(&cli->arena, &out->n_words);
+    if (out->words == NULL)
+        return s2_cli_fail(cli, S2_ENOMEM, "the words of s2 explain");
     (void)s2_palette_find(s2_args_str(args, "palette"), &out->palette);
     if (!s2_canvas_size_parse(s2_args_str(args, "size"), &out->cols, &out->rows)) {
         s2_cli_error(cli, "--size %s: expected COLUMNSxROWS, as in 80x24", s2_args_str(args, "size"));

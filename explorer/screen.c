@@ -28,6 +28,7 @@ static s2_status as_png(const s2_canvas *canvas, s2_palette palette, s2_buf *buf
 static s2_status render(const s2_explorer *e, const char *as, s2_buf *buf)
 {
     const s2_canvas *const canvas = &e->session.canvas;
+    S2_TRY(canvas->status);
     if (strcmp(as, "png") == 0)
         return as_png(canvas, e->options->palette, buf);
     if (strcmp(as, "ansi") == 0)

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/rng.h"
 #include "tests/s2test.h"
 #include "tui/session.h"
@@ -147,6 +148,66 @@ static void a_click_on_any_cell_of_a_view_leaves_what_can_be_drawn(void **state)
     s2_buf_release(&screen);
 }
 
+static bool refuse_nth(void *user, size_t n_bytes)
+{
+    (void)n_bytes;
+    return --*(int64_t *)user != 0;
+}
+
+/* Draw while the nth allocation is refused; true if there was one. */
+static bool drawn_without(int64_t nth, s2_buf *screen)
+{
+    int64_t left = nth;
+    s2_alloc_set_hook(refuse_nth, &left);
+    s2_session_draw(&session);
+    s2_alloc_set_hook(NULL, NULL);
+    screen->len = 0;
+    s2_canvas_dump(&session.canvas, true, screen);
+    assert_int_equal(screen->status, S2_OK);
+    return left <= 0;
+}
+
+/* Each allocation of a drawing is refused once: the drawing is whole, or says that memory ran out. */
+static void refuse_each(int view, s2_mode mode, s2_buf *whole, s2_buf *screen, int64_t *n_refused)
+{
+    begin(30, 100, view);
+    session.state.mode = mode;
+    assert_false(drawn_without(INT64_MAX, whole));
+    assert_int_equal(session.canvas.status, S2_OK);
+    for (int64_t nth = 1; session.state.message[0] = '\0', drawn_without(nth, screen); nth++, ++*n_refused) {
+        const bool same = screen->len == whole->len && memcmp(screen->data, whole->data, whole->len) == 0;
+        if (session.canvas.status != S2_ENOMEM ? !same
+                                               : strstr(session.state.message, "memory ran out") == NULL)
+            fail_msg("%s without allocation %lld, status %d:\n%s", s2_view_info_of((s2_view_id)view)->word,
+                     (long long)nth, (int)session.canvas.status, screen->data);
+    }
+}
+
+static void a_drawing_for_which_memory_ran_out_says_so(void **state)
+{
+    (void)state;
+    static const char text[] = "name a\nheads 4\nlayers all: local 2 | stride 4 phase head\n";
+    s2_buf whole = {0}, screen = {0};
+    int64_t n_refused = 0;
+    session.deferred = false;
+    s2_session_open(&session, text);
+    s2_session_compare_none(&session);
+    s2_session_compare_add(&session, "one", text);
+    s2_session_compare_add(&session, "other", "heads 2; layers all: local 3");
+    for (int view = 0; view < S2_N_VIEWS; view++) {
+        refuse_each(view, S2_MODE_KEYS, &whole, &screen, &n_refused);
+        refuse_each(view, S2_MODE_COMMAND, &whole, &screen, &n_refused);
+    }
+    assert_true(n_refused >= 2 * S2_N_VIEWS);
+    print_message("# s2: %lld allocations of %d views refused, each told\n", (long long)n_refused,
+                  (int)S2_N_VIEWS);
+    s2_session_close(&session);
+    s2_session_compare_none(&session);
+    session.deferred = true;
+    s2_buf_release(&whole);
+    s2_buf_release(&screen);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -154,6 +215,7 @@ int main(void)
         cmocka_unit_test(its_key_goes_to_a_view_from_every_other_and_q_comes_back),
         cmocka_unit_test(every_key_of_a_view_is_taken_and_its_footer_names_keys_that_it_has),
         cmocka_unit_test(a_click_on_any_cell_of_a_view_leaves_what_can_be_drawn),
+        cmocka_unit_test(a_drawing_for_which_memory_ran_out_says_so),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -22,7 +22,7 @@ s2_status s2_canvas_init(s2_canvas *canvas, int32_t rows, int32_t cols, bool asc
     s2_cell *const cells = s2_calloc((size_t)rows * (size_t)cols, sizeof *cells);
     if (cells == NULL)
         return S2_ENOMEM;
-    *canvas = (s2_canvas){rows, cols, ascii, {0, 0, rows, cols}, cells, 0, 0};
+    *canvas = (s2_canvas){rows, cols, ascii, {0, 0, rows, cols}, cells, 0, 0, S2_OK};
     s2_canvas_clear(canvas);
     return S2_OK;
 }

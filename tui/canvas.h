@@ -84,6 +84,8 @@ typedef struct s2_canvas {
        seen, not even a mark; tests check that no view does either */
     int32_t n_overlaps;
     int32_t n_lost;
+    /* S2_ENOMEM: memory ran out for something that belongs on it; s2_session_draw sets it */
+    s2_status status;
 } s2_canvas;
 
 /* Blank, rows and cols at least 1. S2_EINVAL beyond the limits; S2_ENOMEM. */

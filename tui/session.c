@@ -98,7 +98,8 @@ static void follow_bench(s2_session *session, const s2_knobs *before)
 
 s2_status s2_session_init(s2_session *session, int32_t rows, int32_t cols, bool ascii, s2_view_id first)
 {
-    *session = (s2_session){.state = s2_tui_state_init(rows, cols, first), .building = -1};
+    *session = (s2_session){
+        .state = s2_tui_state_init(rows, cols, first), .building = -1, .n_refused = s2_alloc_n_refused()};
     session->model.source = session->model.database = "";
     session->model.grids = &session->grids;
     want_bench(session);
@@ -402,6 +403,18 @@ static void want_tour(s2_session *session)
     changed(session);
 }
 
+/* Each view is drawn from many small pieces; those that memory ran out for are told here for all of them. */
+static void tell_refused(s2_session *session)
+{
+    const bool refused = s2_alloc_n_refused() != session->n_refused;
+    if (refused) {
+        note(session, S2_ENOMEM);
+        s2_tui_draw(&session->model, &session->state, &session->canvas);
+    }
+    session->canvas.status = refused ? S2_ENOMEM : S2_OK;
+    session->n_refused = s2_alloc_n_refused();
+}
+
 void s2_session_draw(s2_session *session)
 {
     s2_order order;
@@ -414,4 +427,5 @@ void s2_session_draw(s2_session *session)
         session->grids.lacks = false;
         s2_tui_draw(&session->model, &session->state, &session->canvas);
     }
+    tell_refused(session);
 }

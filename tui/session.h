@@ -49,7 +49,8 @@ typedef struct s2_session {
     s2_tui_state state;
     s2_canvas canvas;
     bool deferred;
-    bool lacked_memory; /* something that belongs on the screen could not be derived */
+    bool lacked_memory; /* something that belongs on the screen could not be derived or drawn */
+    int64_t n_refused;  /* allocations of the process when the screen was last drawn, or the session began */
     bool calm;          /* if deferred: nobody is typing just now, so late facts may be derived */
     int64_t last_serial;
     s2_facts facts[S2_N_SLOTS];
@@ -85,7 +86,10 @@ void s2_session_saved(s2_session *session, const s2_knobs *knobs, const char *te
 /* Empty the comparison; add a column to it, whose name must outlive it. */
 void s2_session_compare_none(s2_session *session);
 void s2_session_compare_add(s2_session *session, const char *name, const char *text);
-/* Draw the screen; unless deferred, what it lacks is derived first. */
+/*
+ * Draw the screen; unless deferred, what it lacks is derived first. Where an allocation was refused since the last
+ * drawing, be it for a row of the list or a word, the screen says so, and the canvas has the status S2_ENOMEM.
+ */
 void s2_session_draw(s2_session *session);
 
 /*
