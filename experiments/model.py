@@ -84,6 +84,20 @@ def attend_flex(shape, mask, rows):
     return attend
 
 
+def attend_s2(patterns, layer):
+    """
+    s2.attention (docs/python.md) of each model's own pattern. It stays outside of compiled code, which would hold on to
+    the patterns that it was compiled with; a new batch has others.
+    """
+    import s2
+
+    @torch.compiler.disable
+    def attend(q, k, v, models):
+        parts = zip(*(t.chunk(models) for t in (q, k, v)), patterns)
+        return torch.cat([s2.attention(*part, pattern, layer) for *part, pattern in parts])
+    return attend
+
+
 def one_hot(x, kind):
     return (x.flatten(1)[..., None] == torch.arange(VOCAB, device=x.device)).to(kind)
 

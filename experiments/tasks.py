@@ -11,6 +11,9 @@ VALUES = 64
 QUESTIONS = 48
 TWO_HOPS = 254
 COPY = 255
+STREAMS = {"recall": 1, "mixed": 2, "text": 3, "needle": 4, "twohop": 5, "copy": 6}  # their seeds differ
+BY_DISTANCE = ("recall", "needle")  # the third result is a distance in tokens, elsewhere a kind of question
+COUNTED = {"recall": None, "mixed": None, "needle": None, "twohop": 2, "copy": 3}  # the kind that recall counts; None: all
 
 
 def choose(rows, among, count, gen):
@@ -81,6 +84,53 @@ def mixed(rows, gen):
     """Half of the rows hops, half copying; the third result is 1 or 2 for hops and 3 for copying."""
     parts = zip(hops(rows // 2, gen), copy(rows - rows // 2, gen))
     return tuple(torch.cat(pair) for pair in parts)
+
+
+def two_hops(rows, gen, chains=None):
+    """
+    Chains as in hops(), 2 to 8 of them, with as many questions as recall() has: which learns what a single row of hops()
+    asks too seldom. 24 ask for two hops (kind 2), 16 for one: a for b, or b for c (kind 1).
+    """
+    if chains is None:
+        chains = (2, 4, 8)[int(torch.randint(3, (1,), generator=gen, device=gen.device))]
+    x, y, kind = blank(rows, gen)
+    names = choose(rows, KEYS, 2 * chains, gen) + 1
+    a, b = names[:, :chains], names[:, chains:]
+    c = torch.randint(128, 128 + VALUES, (rows, chains), generator=gen, device=gen.device)
+    third = CONTEXT // 3 // 2
+    last, first = choose(rows, third, chains, gen) * 2, choose(rows, third, chains, gen) * 2 + 2 * third
+    x.scatter_(1, last, b).scatter_(1, last + 1, c)
+    x.scatter_(1, first, a).scatter_(1, first + 1, b)
+    asked = choose(rows, third, 40, gen) * 2 + 4 * third
+    which = torch.randint(chains, (rows, 40), generator=gen, device=gen.device)
+    is_two = torch.arange(40, device=gen.device) < 24
+    of_b = torch.rand(rows, 40, generator=gen, device=gen.device) < 0.5
+    key = torch.where(is_two | ~of_b, a.gather(1, which), b.gather(1, which))
+    value = torch.where(is_two | of_b, c.gather(1, which), b.gather(1, which))
+    x.scatter_(1, asked, (is_two * TWO_HOPS).expand(rows, -1)).scatter_(1, asked + 1, key)
+    y.scatter_(1, asked + 1, value)
+    kind.scatter_(1, asked + 1, (1 + is_two.long()).expand(rows, -1))
+    return x, y, kind
+
+
+def needle(rows, gen, data, needles=None):
+    """
+    Real text, in whose first half pairs of a key and a value stand, bytes that no text has; 32 questions in the second.
+    The third result is the distance from the question to its key.
+    """
+    if needles is None:
+        needles = (1, 2, 4, 8)[int(torch.randint(4, (1,), generator=gen, device=gen.device))]
+    x, y, distance = text(rows, gen, data)[0].clone(), *blank(rows, gen)[1:]
+    keys = choose(rows, 32, needles, gen) + 128
+    values = torch.randint(160, 160 + VALUES, (rows, needles), generator=gen, device=gen.device)
+    placed = choose(rows, CONTEXT // 4, needles, gen) * 2
+    x.scatter_(1, placed, keys).scatter_(1, placed + 1, values)
+    asked = choose(rows, CONTEXT // 4, 32, gen) * 2 + CONTEXT // 2
+    which = torch.randint(needles, (rows, 32), generator=gen, device=gen.device)
+    x.scatter_(1, asked, keys.gather(1, which))
+    y.scatter_(1, asked, values.gather(1, which))
+    distance.scatter_(1, asked, asked - placed.gather(1, which))
+    return x, y, distance
 
 
 def text(rows, gen, data):

@@ -1,6 +1,6 @@
 """Train small decoders under many patterns side by side, and say what each has learned.
 
-    python3 experiments/train.py --data DIR --jobs recall:1,2,3 text:1 mixed:1 --out rows.jsonl
+    python3 experiments/train.py --data DIR --jobs recall:1,2,3 text:1 needle:1 twohop:1 copy:1 --out rows.jsonl
 
 A job is a pattern, a task and a seed; `--models` jobs run in one batch. With several GPUs, one process each:
 `--part I --of N`. Batches are started as long as `--limit` seconds suffice. One JSON object per job is written.
@@ -33,7 +33,8 @@ def options():
     parse.add_argument("--rows", type=int, default=64)
     parse.add_argument("--models", type=int, default=24)
     parse.add_argument("--evaluate", type=int, default=100, help="steps between evaluations")
-    parse.add_argument("--attention", choices=["flex", "plain"], default="flex")
+    parse.add_argument("--attention", choices=["flex", "s2", "plain"], default="flex",
+                       help="FlexAttention over the masks, the operator of the package s2 over the patterns, or softmax as written")
     parse.add_argument("--part", type=int, default=0)
     parse.add_argument("--of", type=int, default=1)
     parse.add_argument("--limit", type=float, default=1e9)
@@ -55,8 +56,10 @@ class Trainer:
         size = (opt.models, self.shape.layers, self.shape.heads, tasks.CONTEXT, tasks.CONTEXT)
         self.mask = torch.ones(size, dtype=torch.bool, device=device).tril()
         layers = [self.mask[:, layer] for layer in range(self.shape.layers)]
-        self.attends = [model.attend_flex(self.shape, m, opt.rows) if opt.attention == "flex"
-                        else model.attend_plain(self.shape, m) for m in layers]
+        self.patterns = []  # of the jobs, for the operator
+        self.attends = [model.attend_flex(self.shape, m, opt.rows) if opt.attention == "flex" else
+                        model.attend_s2(self.patterns, layer) if opt.attention == "s2" else
+                        model.attend_plain(self.shape, m) for layer, m in enumerate(layers)]
         keep = (lambda f: f) if opt.eager else (lambda f: torch.compile(f, dynamic=False))
         self.losses = keep(lambda p, x, y: model.losses(self.shape, p, x, y, self.attends, self.turn))
         self.judged = keep(lambda p, x, y: model.judged(self.shape, p, x, y, self.attends, self.turn))
@@ -66,15 +69,20 @@ class Trainer:
         self.text = {"train": data[:cut].to(device), "held": data[cut:].to(device)}
 
     def rows_of(self, task, gen, held):
+        text = self.text["held" if held else "train"]
         if task == "recall":
             return tasks.recall(self.opt.rows, gen, 32 if held else None)
-        if task == "mixed":
-            return tasks.mixed(self.opt.rows, gen)
-        return tasks.text(self.opt.rows, gen, self.text["held" if held else "train"])
+        if task == "needle":
+            return tasks.needle(self.opt.rows, gen, text, 8 if held else None)
+        if task == "twohop":
+            return tasks.two_hops(self.opt.rows, gen, 8 if held else None)
+        if task == "text":
+            return tasks.text(self.opt.rows, gen, text)
+        return {"mixed": tasks.mixed, "copy": tasks.copy}[task](self.opt.rows, gen)
 
     def generator(self, task, seed):
         gen = torch.Generator(device=self.device)
-        gen.manual_seed(7919 * seed + {"recall": 1, "mixed": 2, "text": 3}[task])
+        gen.manual_seed(7919 * seed + tasks.STREAMS[task])
         return gen
 
     def batch(self, jobs, gens, held=False):
@@ -98,11 +106,11 @@ class Trainer:
         gens, kinds = self.streams(jobs, held=True), tasks.CONTEXT // BUCKET
         total = torch.zeros(len(jobs), kinds, 2, device=self.device)
         loss = torch.zeros(len(jobs), 2, device=self.device)
-        recall = torch.tensor([job["task"] == "recall" for job in jobs], device=self.device)[:, None, None]
+        far = torch.tensor([job["task"] in tasks.BY_DISTANCE for job in jobs], device=self.device)[:, None, None]
         for _ in range(batches):
             x, y, kind = self.batch(jobs, gens, held=True)
             right, nll = self.judged(p, x, y)
-            group = torch.where(recall, kind // BUCKET, kind)
+            group = torch.where(far, kind // BUCKET, kind)
             asked = y != 0
             for number in range(kinds):
                 here = asked & (group == number)
@@ -112,6 +120,9 @@ class Trainer:
         return total, loss[:, 0] / loss[:, 1]
 
     def load(self, jobs, bits):
+        if self.opt.attention == "s2":
+            import s2
+            self.patterns[:] = [s2.Pattern(job["text"]) for job in jobs]
         for number, job in enumerate(jobs):
             mask = numpy.unpackbits(bits[job["name"]], axis=-1, count=tasks.CONTEXT)
             self.mask[number] = torch.from_numpy(mask.astype(bool)).to(self.device)
@@ -168,11 +179,13 @@ def row(job, number, curve, opt, seconds, device):
     if task == "text":
         out["curve"] = [[step, round(float(loss[number]), 4)] for step, _, loss in curve]
     else:
-        out["recall"] = share(total[number])
-        out["curve"] = [[step, share(total[number])] for step, total, _ in curve]
-        parts = range(tasks.CONTEXT // BUCKET) if task == "recall" else (1, 2, 3)
-        out["by_distance" if task == "recall" else "hop1_hop2_copy"] = [share(total[number, part]) for part in parts]
-    return {**out, "batch_s": round(seconds, 1), "models": opt.models, "device": device, "commit": opt.commit}
+        counted = tasks.COUNTED[task] if tasks.COUNTED[task] is not None else slice(None)
+        out["recall"] = share(total[number, counted])
+        out["curve"] = [[step, share(total[number, counted])] for step, total, _ in curve]
+        parts = range(tasks.CONTEXT // BUCKET) if task in tasks.BY_DISTANCE else (1, 2, 3)
+        out["by_distance" if task in tasks.BY_DISTANCE else "hop1_hop2_copy"] = [share(total[number, part]) for part in parts]
+    kernels = {} if opt.attention == "flex" else {"attention": opt.attention}
+    return {**out, **kernels, "batch_s": round(seconds, 1), "models": opt.models, "device": device, "commit": opt.commit}
 
 
 def jobs_of(opt):
