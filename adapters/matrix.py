@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Other people's kernels x patterns x lengths under the judge: one command, rows as they come, and a page of them.
 
-usage: matrix.py S2 ROWS.jsonl [--jobs=N] [--seconds=N] [--len=N,...] [--only=NAME,...] [--pieces=N] [--patterns=NAME,...] [--runs=N] [--phase=train]
+usage: matrix.py S2 ROWS.jsonl [--jobs=N] [--seconds=N] [--len=N,...] [--only=NAME,...] [--pieces=N] [--patterns=NAME,...] [--runs=N] [--phase=train] [--missing]
        matrix.py --page ROWS.jsonl > PAGE.md
 
 Each backend gets processes of its own, a row is written as soon as it is known, and what was not reached within --seconds is
-missing, not wrong. With --runs=N kernels are timed too, which says something only with --jobs=1: else they run beside each other.
+missing, not wrong: --missing judges that alone. Of rows of the same cell the last counts. With --runs=N kernels are timed too, which says something only with --jobs=1: else they run beside each other.
 """
 import collections
 import json
@@ -21,7 +21,7 @@ BACKENDS = {"sdpa-math": "sdpa.py math", "sdpa-flash": "sdpa.py flash", "sdpa-cu
             "sdpa-efficient": "sdpa.py efficient", "flex-eager": "flex.py eager", "flex-compiled": "flex.py compiled",
             "hf-mistral-eager": "hf.py eager mistral", "hf-mistral-sdpa": "hf.py sdpa mistral",
             "hf-llama-sdpa": "hf.py sdpa llama", "triton-template": "triton_template.py",
-            "sdpa-flash3": "sdpa.py flash3", "sdpa-flash4": "sdpa.py flash4", "flex-flash": "flex.py flash",
+            "sdpa-flash3": "sdpa.py flash3", "sdpa-flash4": "sdpa.py flash4", "flex-flash": "flex.py flash", "flex-flash-output": "flex.py flash-output",
             "fa-cute-switches": "fa_cute.py switches", "fa-cute-blocks": "fa_cute.py blocks",
             "flashinfer-single": "flashinfer_prefill.py single fa2", "flashinfer-blocks": "flashinfer_prefill.py blocks fa2",
             "flashinfer-variable": "flashinfer_variable.py", "vllm-blocksparse": "vllm_blocksparse.py"}
@@ -70,32 +70,52 @@ def run(s2, backend, names, lengths, out, lock, deadline):
     timer.cancel()
 
 
+def known(path):
+    """The rows of a file, of each cell the last."""
+    cells = {}
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            for row in map(json.loads, file):
+                row["backend"] += GRADIENTS if row.get("phase") == "backward" else ""
+                cells[row["backend"], row["name"], row["len"]] = row
+    return cells
+
+
+def wanted(path, backend, names, lengths):
+    """[(names, lengths)] that are to be judged: all, or with --missing what the file has not."""
+    if "--missing" not in sys.argv:
+        return [(names, lengths)]
+    there, groups = known(path), collections.defaultdict(list)
+    word = backend + (GRADIENTS if option("phase", "prefill") == "train" else "")
+    for name in names:
+        groups[",".join(n for n in lengths.split(",") if (word, name, int(n)) not in there)].append(name)
+    return [(some, missing) for missing, some in groups.items() if missing]
+
+
 def measure(s2, path):
     lengths, pieces = option("len", "257,1000,2048,3001"), int(option("pieces", "3"))
     only = option("only", ",".join(BACKENDS)).split(",")
     names, jobs, lock = option("patterns", ",".join(PATTERNS)).split(","), [], threading.Lock()
+    asked = {backend: wanted(path, backend, names, lengths) for backend in only}
     deadline = time.monotonic() + float(option("seconds", "3600"))
     room = threading.Semaphore(int(option("jobs", str(os.cpu_count()))))
     with open(path, "a", encoding="utf-8") as out:
-        def work(backend, part):
+        def work(backend, part, lengths):
             with room:
                 if time.monotonic() < deadline:
                     run(s2, backend, part, lengths, out, lock, deadline)
         for piece in range(pieces):
-            for backend in only:
-                jobs.append(threading.Thread(target=work, args=(backend, names[piece::pieces])))
-                jobs[-1].start()
+            for backend, some, missing in ((backend, *one) for backend in only for one in asked[backend]):
+                if some[piece::pieces]:
+                    jobs.append(threading.Thread(target=work, args=(backend, some[piece::pieces], missing)))
+                    jobs[-1].start()
         for job in jobs:
             job.join()
 
 
 def page(path):
-    rows = [json.loads(line) for line in open(path, encoding="utf-8")]
-    cells = collections.defaultdict(list)
-    for row in rows:
-        if row.get("phase") == "backward":
-            row["backend"] += GRADIENTS
-        cells[row["name"], row["backend"]].append(row)
+    cells = known(path)
+    rows = list(cells.values())
     backends = [name for half in ("", GRADIENTS) for name in (word + half for word in BACKENDS) if any(row["backend"] == name for row in rows)]
     pairs, wrong = sum(row["touch"]["pairs"] for row in rows), sum(row["touch"]["wrong"] for row in rows)
     lengths = sorted({row["len"] for row in rows})
@@ -109,8 +129,8 @@ def page(path):
     for name in PATTERNS:
         said = []
         for backend in backends:
-            known = {row["len"]: WORDS.get(row["outcome"], row["outcome"]) for row in cells[name, backend]}
-            words = [known.get(length, "-") for length in lengths]
+            found = (cells.get((backend, name, length)) for length in lengths)
+            words = [WORDS.get(row["outcome"], row["outcome"]) if row else "-" for row in found]
             said.append(words[0] if len(set(words)) == 1 else ", ".join(words))
         print(f"| {name} | " + " | ".join(said) + " |")
     print("\n| backend | what it says or does | cells |\n|---|---|---|")

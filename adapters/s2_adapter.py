@@ -116,11 +116,22 @@ class Drawn(Problem):
     def __init__(self, device, batch, heads, kv_heads, head_dim, n_tok):
         import torch
         self.torch, self.device, self.request, self.cache, self.launched = torch, device, {"pass": "forward"}, {}, []
+        self.stream = torch.cuda.Stream() if str(device).startswith("cuda") else None
         self.n_seqs, self.heads, self.kv_heads, self.head_dim, self.q_tok, self.k_tok = batch, heads, kv_heads, head_dim, n_tok, n_tok
         self.group, self.scale, self.dtype, self.shape, self.window = heads // kv_heads, head_dim ** -0.5, torch.bfloat16, "causal", 0
         self.block, self.layer, self.pattern = 64, 0, f"heads {heads}; kv-heads {kv_heads}; head-dim {head_dim}; layers all: dense"
         self.q = torch.randn(batch, heads, n_tok, head_dim, device=device, dtype=self.dtype)
         self.k, self.v = (torch.randn(batch, kv_heads, n_tok, head_dim, device=device, dtype=self.dtype) for _ in range(2))
+
+    def differentiate(self, kernel):
+        """What is timed from now on are the gradients alone, where torch differentiates the kernel. They run on the stream of its forward."""
+        self.q, self.k, self.v = wanted = tuple(x.requires_grad_() for x in (self.q, self.k, self.v))
+        with self.torch.cuda.stream(self.stream):
+            made = kernel(self)
+            o = made[0] if isinstance(made, tuple) else made
+            d_o = self.torch.randn_like(o)
+            self.launched = [lambda: self.torch.autograd.grad(o, wanted, d_o, retain_graph=True)]
+            self.launched[0]()
 
     def mask(self):
         return self.torch.ones(self.q_tok, self.k_tok, dtype=self.torch.bool, device=self.device).tril().expand(self.heads, -1, -1)
@@ -137,16 +148,16 @@ def _shapes(n, most_flop):
     return made
 
 
-def _print_times(name, kernel, versions, device, n):
+def _print_times(name, kernel, versions, device, n, word):
     """A table for `s2 calibrate --from`: the median of ten runs of each shape; a shape that is refused is a comment."""
-    gpu = str(device).startswith("cuda")
-    _answers.write(f"# {name}, {versions}: dense causal attention, bf16, medians of 10 runs\nbatch,heads,kv_heads,head_dim,n_tok,us,caches\n")
-    for shape in _shapes(n, 2e13 if gpu else 2e8):
+    most = (2e13 if str(device).startswith("cuda") else 2e8) / (2.5 if word == "backward" else 1)
+    _answers.write(f"# {name}, {versions}: dense causal attention, bf16, medians of 10 runs\nbatch,heads,kv_heads,head_dim,n_tok,us,caches,pass\n")
+    for shape in _shapes(n, most):
         try:
             p = Drawn(device, *shape)
-            kernel(p)
+            p.differentiate(kernel) if word == "backward" else kernel(p)
             us = statistics.median(_samples(p, kernel, 10)) * 1e3
-            _answers.write(",".join(map(str, shape)) + f",{us:.3f},warm\n")
+            _answers.write(",".join(map(str, shape)) + f",{us:.3f},warm,{word}\n")
         except Exception as error:  # one shape less
             _answers.write(f"# {','.join(map(str, shape))}: {type(error).__name__}: {str(error).splitlines()[0][:100]}\n")
 
@@ -156,7 +167,7 @@ def _graph(p, launched):
     cuda = p.torch.cuda
     try:
         graph = cuda.CUDAGraph()
-        with cuda.graph(graph):
+        with cuda.graph(graph, stream=getattr(p, "stream", None)):
             for _ in range(COPIES):
                 for run in launched:
                     run()
@@ -268,11 +279,11 @@ def pick_device():
 
 def serve(name, forward, backward=None, decode=None, lse=True, deterministic=True, rounds="weights", versions="",
           device=None, refusals=(), batch_invariant=False, recomputes=True):
-    """Serve until s2 ends; with --times[=N] on the command line, print a table of times and end. rounds: what passes through the storage type: "output", "weights" too, or "scores" too. recomputes: backward() runs a forward of its own, as gradients() does; False: it uses p.o and p.lse."""
+    """Serve until s2 ends; with --times[=N] on the command line, print a table of times (of gradients: --pass=backward) and end. rounds: what passes through the storage type: "output", "weights" too, or "scores" too. recomputes: backward() runs a forward of its own, as gradients() does; False: it uses p.o and p.lse."""
     device = device or pick_device()
     asked = [word for word in sys.argv if word.startswith("--times")]
     if asked:
-        _print_times(name, forward, versions, device, int(asked[0].partition("=")[2] or 96))
+        _print_times(name, forward, versions, device, int(asked[0].partition("=")[2] or 96), "backward" if "--pass=backward" in sys.argv else "forward")
         return
     kernels = {"forward": forward, "backward": backward, "decode": decode or forward}
     caches = {}

@@ -194,7 +194,7 @@ _library.s2_api_plan_kernel.argtypes = [c_void_p]
 _library.s2_api_plan_kernel.restype = c_char_p
 
 
-_plan_run = _library["s2_api_plan_run"]  # one more, without types: its arguments are converted already
+plan_run = _library["s2_api_plan_run"]  # one more, without types: its arguments are converted already
 
 
 class Run:
@@ -202,12 +202,15 @@ class Run:
 
     def __init__(self, plan: "Handle", prepared: "CCall") -> None:
         self._why = CError()
-        self._arguments = c_void_p(plan.value), byref(prepared), byref(self._why)
+        self.arguments = c_void_p(plan.value), byref(prepared), byref(self._why)
 
     def __call__(self) -> None:
-        code = _plan_run(*self._arguments)
+        code = plan_run(*self.arguments)
         if code:
-            _fail(code, self._why)
+            self.fail(code)
+
+    def fail(self, code: int) -> None:
+        _fail(code, self._why)
 
 
 def call(name: str, *arguments: Any) -> None:

@@ -156,6 +156,10 @@ class Ready:
         self.plan.enter()
         self.call()
 
+    def copy(self) -> Ready:
+        """One whose addresses nobody else changes."""
+        return Ready(self.plan, _lib.CCall.from_buffer_copy(self.words), self.names)
+
     def refuse(self, *tensors: Any) -> None:
         name = next(name for name, one in zip(self.names, tensors) if one.data_ptr() & 15)
         raise ArgumentError(f"{name}: its data must begin at a multiple of 16 bytes")
@@ -264,16 +268,23 @@ class Call:
                          _sinks(d_sinks if self.sinks else None, self.q, self.pattern.heads))
 
 
-_of_tensors: Optional[Callable[..., Any]] = None  # torch_ops.attention: an import inside of each call would cost half a microsecond
-_TENSOR: Any = ()  # torch.Tensor, once there was one
+# Of torch_ops, once there was a tensor: an import inside of each call would cost half a microsecond.
+_of_tensors: Optional[Callable[..., Any]] = None
+_again: Any = None
+_modes: Any = None
+_compiles: Any = None
+_TENSOR: Any = ()
 
 
 def _import_torch_ops() -> Callable[..., Any]:
-    global _of_tensors, _TENSOR
-    from .torch_ops import attention as of_tensors
+    global _of_tensors, _again, _modes, _compiles, _TENSOR
+    from . import torch_ops
 
-    _of_tensors, _TENSOR = of_tensors, sys.modules["torch"].Tensor
-    return of_tensors
+    torch = sys.modules["torch"]
+    _of_tensors, _modes, _TENSOR = torch_ops.attention, torch_ops._modes, torch.Tensor
+    _compiles = getattr(torch.compiler, "is_dynamo_compiling", torch.compiler.is_compiling)  # what else compiles does so in a mode
+    _again = torch_ops.again if _modes is not None else None
+    return _of_tensors
 
 
 def attention(q: Any, k: Any, v: Any, pattern: Pattern, layer: int = 0, *, scale: Optional[float] = None,
@@ -292,6 +303,10 @@ def attention(q: Any, k: Any, v: Any, pattern: Pattern, layer: int = 0, *, scale
     Returns o, or (o, lse): lse is the logarithm of the softmax's denominator, float32, and minus infinity where a query
     reads nothing, whose o is 0.
     """
+    if _again is not None and cu_seqlens_q is cu_seqlens_k is softcap is sinks is None and type(pattern) is Pattern and not _compiles() and not _modes():
+        made = _again(q, k, v, pattern.number, layer, scale, phase, deterministic, return_lse)
+        if made is not None:
+            return made
     if isinstance(q, _TENSOR) or is_torch(q):
         return (_of_tensors or _import_torch_ops())(q, k, v, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, return_lse, deterministic,
                                                     softcap, sinks)

@@ -13,7 +13,7 @@ import torch
 from torch.autograd import forward_ad
 
 from . import _lib
-from ._lib import ArgumentError, UnsupportedError
+from ._lib import ArgumentError, UnsupportedError, plan_run
 from .attention import Call, Ready, _kept, _scale, _softcap, on, stream_of
 from .pattern import Pattern, with_number
 
@@ -80,6 +80,7 @@ def _run(name: str, tensors: tuple[torch.Tensor, ...], o: torch.Tensor, lse: tor
 
 _guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
 _modes = getattr(torch._C, "_len_torch_dispatch_stack", None)
+_device, _raw_stream, _captures = (getattr(torch._C, f"_cuda_{name}", None) for name in ("getDevice", "getCurrentRawStream", "isCurrentStreamCapturing"))
 _transforms = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)
 _traces = getattr(torch._C, "_get_tracing_state", None)
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -101,48 +102,24 @@ class _Again:
     """A forward that was checked, for tensors that look the same."""
 
     def __init__(self, ready: Ready, tensors: tuple[torch.Tensor, ...], rest: tuple, o: torch.Tensor, lse: torch.Tensor) -> None:
-        self.ready, self.words, self.enter, self.call = ready, ready.words, ready.plan.enter, ready.call
-        self.at_q, self.at_k, self.at_v, self.at_lse, self.at_o = ready.places
+        self.ready, self.device = ready.copy(), ready.plan._device
         self.scale, self.phase, self.deterministic = rest[2], rest[3], rest[6]
         self.look = _look(*tensors)
         self.silent = not torch.is_grad_enabled() and any(one.requires_grad for one in tensors)
         self.index = o.device.index if o.is_cuda else None  # of the GPU
         self.stream, self.captures = stream_of(_spec(o.device))
         self.spare: Optional[torch.Tensor] = None  # an lse that nobody asked for
-        self.spare_at = 0
         self.may_spare = lse.numel() <= SPARE and not self.captures
-        self.o, self.lse = _room(o), _room(lse)
+        self.lse = _room(lse)
+        self.parts = (_room(o), self.ready.words, *self.ready.places, self.ready.call.arguments)
 
-    def serves(self, scale: Optional[float], phase: str, deterministic: bool) -> bool:
-        """Numbers that are equal to right ones are not right: those are checked, and refused, at each call."""
-        if deterministic is not self.deterministic or self.silent and torch.is_grad_enabled():
-            return False
-        if not (phase is self.phase or type(phase) is str and phase == self.phase):
-            return False
-        if not (scale is self.scale or type(scale) is float and scale == self.scale):
-            return False
-        return self.index is None or (torch._C._cuda_getDevice() == self.index and torch._C._cuda_getCurrentRawStream(self.index) == self.stream
-                                      and torch._C._cuda_isCurrentStreamCapturing() is self.captures)
-
-    def run(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, return_lse: bool) -> tuple[torch.Tensor, torch.Tensor]:
-        """Ready.run, written out: a line costs the host a tenth of a microsecond."""
-        o, lse, words = self.o(), self.spare, self.words
-        if return_lse or lse is None:
-            lse = self.lse()
-            if self.may_spare and not return_lse:
-                self.spare, self.spare_at = lse, lse.data_ptr()  # of one stream, on which every call that writes it waits for the last
-            words[self.at_lse] = lse.data_ptr()
-        else:
-            words[self.at_lse] = self.spare_at
-        words[self.at_q] = of_q = q.data_ptr()
-        words[self.at_k] = of_k = k.data_ptr()
-        words[self.at_v] = of_v = v.data_ptr()
-        words[self.at_o] = o.data_ptr()
-        if (of_q | of_k | of_v) & 15:
-            self.ready.refuse(q, k, v)
-        self.enter()
-        self.call()
-        return o, lse
+    def new_lse(self, keep: bool) -> torch.Tensor:
+        """One that the next call writes to; it is kept for all later ones that nobody asks for theirs: they are of one stream, on which
+        every call that writes it waits for the last."""
+        made = self.lse()
+        self.ready.words[self.ready.places[3]] = made.data_ptr()
+        self.spare = made if keep and self.may_spare else None
+        return made
 
 
 def _room(like: torch.Tensor) -> Callable[[], torch.Tensor]:
@@ -154,16 +131,39 @@ def _room(like: torch.Tensor) -> Callable[[], torch.Tensor]:
     return functools.partial(torch.empty_strided, shape, strides, dtype=like.dtype, device=like.device)
 
 
-def _again(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, number: int, layer: int, scale: Optional[float], phase: str,
-           deterministic: bool) -> Optional[_Again]:
+def again(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, number: int, layer: int, scale: Optional[float], phase: str,
+          deterministic: bool, return_lse: bool) -> Any:
+    """A call like one before, or None. All is written out, since a function that is called costs the host a tenth of a microsecond. Numbers that
+    are equal to right ones are not right: those are checked, and refused, at each call."""
     try:
         if type(layer) is not int or q.is_nested or k.is_nested or v.is_nested or forward_ad._current_level >= 0:
             return None  # a look at a nested tensor ends the process
     except AttributeError:  # no tensor: who checks says so
         return None
     for one in _kept.again.get((number, layer), ()):
-        if one.look(q, k, v) and one.serves(scale, phase, deterministic):
-            return one
+        if (not one.look(q, k, v) or deterministic is not one.deterministic or type(return_lse) is not bool or one.silent and torch.is_grad_enabled()
+                or not (phase is one.phase or type(phase) is str and phase == one.phase)
+                or not (scale is one.scale or type(scale) is float and scale == one.scale)):
+            continue
+        index = one.index
+        if index is not None and (_device() != index or _raw_stream(index) != one.stream or one.stream and _captures() is not one.captures):
+            continue  # stream 0, the default one, is never captured
+        room, words, at_q, at_k, at_v, at_lse, at_o, arguments = one.parts
+        o, lse = room(), one.spare
+        if return_lse or lse is None:
+            lse = one.new_lse(not return_lse)
+        words[at_q] = of_q = q.data_ptr()
+        words[at_k] = of_k = k.data_ptr()
+        words[at_v] = of_v = v.data_ptr()
+        words[at_o] = o.data_ptr()
+        if (of_q | of_k | of_v) & 15:
+            one.ready.refuse(q, k, v)
+        if one.device.stream != one.stream:
+            one.ready.plan.enter()
+        code = plan_run(*arguments)
+        if code:
+            one.ready.call.fail(code)
+        return (o, lse) if return_lse else o
     return None
 
 
@@ -181,9 +181,9 @@ def _forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, number: int, lay
              cu_seqlens_q: Optional[Sequence[int]], cu_seqlens_k: Optional[Sequence[int]], deterministic: bool = True,
              softcap: Optional[float] = None, sinks: Optional[torch.Tensor] = None) -> tuple[torch.Tensor, torch.Tensor]:
     simple = cu_seqlens_q is cu_seqlens_k is softcap is sinks is None
-    again = _again(q, k, v, number, layer, scale, phase, deterministic) if simple else None
-    if again is not None:
-        return again.run(q, k, v, True)
+    made = again(q, k, v, number, layer, scale, phase, deterministic, True) if simple else None
+    if made is not None:
+        return made
     o, lse = torch.empty_like(q), q.new_empty(q.shape[:-1], dtype=torch.float32)
     rest = (number, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic, softcap)
     ready = _run("forward", (q, k, v), o, lse, rest, sinks=sinks)
@@ -348,11 +348,6 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, pattern: Patter
     """s2.attention of tensors; that says what it takes."""
     if not isinstance(pattern, Pattern):
         raise ArgumentError(f"pattern: an s2.Pattern is wanted, not {type(pattern).__name__}")
-    if cu_seqlens_q is cu_seqlens_k is softcap is sinks is None and not torch.compiler.is_compiling() and _modes is not None and not _modes():
-        again = _again(q, k, v, pattern.number, layer, scale, phase, deterministic)
-        if again is not None:
-            o, lse = again.run(q, k, v, return_lse)
-            return (o, lse) if return_lse else o
     _check(q, k, v, sinks)
     _lib.flag(return_lse, "return_lse")
     q, k, v = _cast(q, k, v)

@@ -2,6 +2,7 @@
 
 Skipped where there is no GPU. S2_DEVICE=cpu runs what a CPU can, S2_MEASURED=FILE keeps what was measured, as JSON."""
 import contextlib
+import copy
 import gc
 import importlib
 import json
@@ -390,11 +391,80 @@ class Generation(unittest.TestCase):
                 cache = s2.transformers.S2Cache(model, page=16)
                 again = model.generate(ids, max_new_tokens=40, do_sample=False, eos_token_id=None, past_key_values=cache)
                 same = float((again == tokens)[:, 150:].float().mean())
-                model.set_attn_implementation("eager")
-                steps = model(again, use_cache=False).logits[:, 149:-1].float()  # eager's own opinion of each step
-                lost = (steps.max(-1).values - steps.gather(-1, again[:, 150:, None])[..., 0]).max() / steps.abs().max()
-                self.assertLess(float(lost), 0.05)
+                lost = self.lost(model, again, range(150, 190))
+                self.assertLess(lost, 0.05)
                 priced = s2.transformers.pattern_of(model.config).simulate(cache.get_seq_length(), page=16, batch=3, phase="decode")
                 self.assertEqual(cache.usage.bytes, priced.kv_bytes)
-                note("generation_" + kind, tokens_equal=same, largest_loss=float(lost), cache_bytes=cache.usage.bytes,
+                note("generation_" + kind, tokens_equal=same, largest_loss=lost, cache_bytes=cache.usage.bytes,
                      simulated_bytes=priced.kv_bytes, worst_logit=float((got - want).abs().max()))
+
+    def lost(self, model, tokens, chosen, **more):
+        """The most that eager attention has against a token at these places, where it would have chosen another: a share of its largest logit."""
+        model.set_attn_implementation("eager")
+        steps = model(tokens, use_cache=False, **more).logits.float()[:, [at - 1 for at in chosen]]
+        model.set_attn_implementation("s2")
+        return float((steps.max(-1).values - steps.gather(-1, tokens[:, list(chosen), None])[..., 0]).max() / steps.abs().max())
+
+    def generate(self, model, ids, **more):
+        more.setdefault("attention_mask", torch.ones_like(ids))  # a token that was generated may be the one that pads
+        return model.generate(ids, max_new_tokens=12, do_sample=False, eos_token_id=None, **more)
+
+    @torch.no_grad()
+    def test_padded_batches_are_what_eager_attention_makes_of_them(self):
+        torch.manual_seed(4)
+        ids = torch.randint(3, 97, (3, 150), device=DEVICE)
+        left, right = torch.ones_like(ids), torch.ones_like(ids)
+        left[0, :67], left[2, :149], right[1, 80:] = 0, 0, 0
+        for kind, more in (("Llama", {}), ("Mistral", {"sliding_window": 32})):
+            with self.subTest(kind):
+                model = self.model(kind, **more)
+                want = [model(ids, attention_mask=mask, use_cache=False).logits.float() for mask in (left, right)]
+                model.set_attn_implementation("s2")
+                worst = 0.0
+                for mask, wanted in zip((left, right), want):
+                    got, wanted = (one[mask.bool()] for one in (model(ids, attention_mask=mask, use_cache=False).logits.float(), wanted))
+                    worst = max(worst, float((got - wanted).abs().max() / wanted.abs().max()))
+                self.assertLess(worst, 0.06)
+                cache = s2.transformers.S2Cache(model, page=16)
+                tokens = self.generate(model, ids, attention_mask=left, past_key_values=cache)
+                self.assertEqual([cache.kept.tokens(one) for one in cache.sequences], [94, 161, 12])
+                lost = self.lost(model, tokens, range(150, 162), attention_mask=torch.nn.functional.pad(left, (0, 12), value=1))
+                self.assertLess(lost, 0.05)
+                note("padded_" + kind, worst_logit=worst, largest_loss=lost)
+
+    @torch.no_grad()
+    def test_beams_are_as_good_as_eager_attentions(self):
+        torch.manual_seed(5)
+        ids = torch.randint(3, 97, (2, 150), device=DEVICE)
+        words = {"num_beams": 3, "num_return_sequences": 2, "output_scores": True, "return_dict_in_generate": True}
+        for kind, more in (("Llama", {}), ("Mistral", {"sliding_window": 32})):
+            with self.subTest(kind):
+                model = self.model(kind, **more)
+                want = self.generate(model, ids, **words)
+                model.set_attn_implementation("s2")
+                cache = s2.transformers.S2Cache(model, page=16)
+                got = self.generate(model, ids, past_key_values=cache, **words)
+                apart = float((got.sequences_scores - want.sequences_scores).abs().max())
+                self.assertLess(apart, 0.03)  # mean logarithms of probabilities
+                self.assertEqual(len(cache.kept._held), 6)  # those of lost beams were dropped
+                note("beams_" + kind, scores_apart=apart, same=float((got.sequences == want.sequences).float().mean()))
+
+    @torch.no_grad()
+    def test_later_turns_of_any_length_are_eager_attentions(self):
+        for kind, more in (("Llama", {}), ("Mistral", {"sliding_window": 32})):
+            model = self.model(kind, **more)
+            model.set_attn_implementation("s2")
+            for step in (1, 4):
+                with self.subTest(kind, step=step):
+                    rng = torch.Generator().manual_seed(6)
+                    turns, past, chosen = torch.randint(3, 97, (2, 150), generator=rng).to(DEVICE), s2.transformers.S2Cache(model, page=16, step=step), []
+                    for fresh in (1, 5, 33, 0):
+                        twin = copy.deepcopy(past) if fresh == 0 else None  # a prompt that is used again
+                        before, turns = turns, self.generate(model, turns, past_key_values=past)
+                        chosen += range(before.shape[1], turns.shape[1])
+                        if twin:
+                            self.assertTrue(torch.equal(self.generate(model, before, past_key_values=twin), turns))
+                        turns = torch.cat([turns, torch.randint(3, 97, (2, fresh), generator=rng).to(DEVICE)], 1)
+                    lost = self.lost(model, turns, chosen)
+                    self.assertLess(lost, 0.05)
+                    note(f"turns_{kind}_{step}", largest_loss=lost, tokens=turns.shape[1], slots=past.usage.slots)

@@ -190,6 +190,23 @@ class Operators(unittest.TestCase):
                 self.assertTrue(torch.equal(one, other))  # deterministic
                 self.assertLess((one - wanted).abs().max(), tolerance)
 
+    def test_calls_between_leave_what_gradients_need(self):
+        plain, others = draw(90), draw(90)
+        for wanting in ((True, True, True), (True, False, False), (False, True, False)):
+            leaves = [one.detach().requires_grad_(wants) for one, wants in zip(draw(90), wanting)]
+            wanted, weight = [one for one in leaves if one.requires_grad], torch.randn(leaves[0].shape)
+            with torch.no_grad():
+                for _ in range(3):  # from now on its lse is one that nobody sees
+                    s2.attention(*plain, self.pattern)
+            o = s2.attention(*leaves, self.pattern)
+            with torch.no_grad():
+                s2.attention(*others, self.pattern)
+            got = torch.autograd.grad(o, wanted, weight)
+            for one, other in zip(got, torch.autograd.grad(s2.attention(*leaves, self.pattern), wanted, weight)):
+                self.assertTrue(torch.equal(one, other))
+        with torch.no_grad():
+            self.assertRaisesRegex(s2.ArgumentError, "return_lse", s2.attention, *plain, self.pattern, return_lse=1)
+
     def test_caps_and_sinks_are_eager_attentions_and_have_gradients(self):
         mask = torch.from_numpy(self.pattern.mask(0, 90))
         for softcap, sinks in ((1.5, None), (None, torch.randn(4)), (0.7, torch.randn(4))):
