@@ -2,6 +2,7 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 static s2_alloc_hook alloc_hook;
 static void *alloc_hook_user;
@@ -54,18 +55,22 @@ void s2_free(void *p)
 
 enum { FIRST_CAP = 8 };
 
-void *s2_reserve(void *array, int64_t *cap, int64_t want, size_t size)
+s2_status s2_reserve(void *array, int64_t *cap, int64_t want, size_t size)
 {
-    if (want <= *cap)
-        return array;
-    if (want > INT64_MAX / 2)
-        return NULL;
-    const int64_t wider = s2_max_i64(want, s2_max_i64(2 * *cap, FIRST_CAP));
+    void *old;
     size_t n_bytes;
+    if (want <= *cap)
+        return S2_OK;
+    if (want > INT64_MAX / 2)
+        return S2_ENOMEM;
+    const int64_t wider = s2_max_i64(want, s2_max_i64(2 * *cap, FIRST_CAP));
     if (!s2_mul_size((size_t)wider, size, &n_bytes))
-        return NULL;
-    void *const grown = s2_realloc(array, n_bytes);
-    if (grown != NULL)
-        *cap = wider;
-    return grown;
+        return S2_ENOMEM;
+    memcpy(&old, array, sizeof old);
+    void *const grown = s2_realloc(old, n_bytes);
+    if (grown == NULL)
+        return S2_ENOMEM;
+    memcpy(array, &grown, sizeof grown);
+    *cap = wider;
+    return S2_OK;
 }

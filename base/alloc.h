@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/arith.h"
+#include "base/status.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -33,11 +34,13 @@ typedef bool (*s2_alloc_hook)(void *user, size_t n_bytes);
 void s2_alloc_set_hook(s2_alloc_hook hook, void *user);
 
 /*
- * Grow a heap array (NULL at first) that has room for *cap elements of `size` bytes to at least `want` >= 1.
- * Room at least doubles, so that pushing one by one is linear. Returns NULL when memory runs out or the size
- * overflows; the array and *cap are then untouched.
+ * Grow a heap array (NULL at first) that has room for `cap` elements to at least `want` >= 1, as in
+ * S2_TRY(S2_RESERVE(list->runs, list->cap, list->n + 1)). Room at least doubles, so that pushing one by one is
+ * linear. S2_ENOMEM when memory runs out or the size overflows; the array and its room are then untouched.
  */
-void *s2_reserve(void *array, int64_t *cap, int64_t want, size_t size);
+#define S2_RESERVE(array, cap, want) s2_reserve(&(array), &(cap), want, sizeof *(array))
+/* array: where the pointer to the elements is, each of `size` bytes. */
+s2_status s2_reserve(void *array, int64_t *cap, int64_t want, size_t size) S2_MUST_CHECK;
 
 #ifdef __cplusplus
 }

@@ -83,15 +83,19 @@ void *s2_arena_grow(s2_arena *arena, const void *old, size_t have, size_t want, 
 
 enum { FIRST_CAP = 8 };
 
-void *s2_arena_room(s2_arena *arena, void *array, int64_t n, int64_t *cap, size_t size)
+s2_status s2_arena_room(s2_arena *arena, void *array, int64_t n, int64_t *cap, size_t size)
 {
+    void *old;
     if (n < *cap)
-        return array;
+        return S2_OK;
     const int64_t wider = s2_max_i64(2 * n, FIRST_CAP);
-    void *const grown = s2_arena_grow(arena, array, (size_t)n, (size_t)wider, size);
-    if (grown != NULL)
-        *cap = wider;
-    return grown;
+    memcpy(&old, array, sizeof old);
+    void *const grown = s2_arena_grow(arena, old, (size_t)n, (size_t)wider, size);
+    if (grown == NULL)
+        return S2_ENOMEM;
+    memcpy(array, &grown, sizeof grown);
+    *cap = wider;
+    return S2_OK;
 }
 
 char *s2_arena_strndup(s2_arena *arena, const char *text, size_t n)

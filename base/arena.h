@@ -42,11 +42,13 @@ void *s2_arena_alloc(s2_arena *arena, size_t n, size_t size);
 /* Grow an array from `have` to `want` objects: a fresh zeroed piece holding the old objects. */
 void *s2_arena_grow(s2_arena *arena, const void *old, size_t have, size_t want, size_t size);
 /*
- * Make room for one more element in an array (NULL at first) of n elements that holds up to *cap; it doubles
- * when full. Returns NULL, with *cap untouched, when memory runs out. s2_reserve() in base/alloc.h does the
- * same on the heap.
+ * Room for one more behind the n elements of an array that has room for `cap` (NULL and 0 at first), as in
+ * S2_TRY(S2_ARENA_ROOM(arena, set->files, set->n, set->cap)). It moves to twice the room when full. S2_ENOMEM leaves
+ * the array and its room untouched. S2_RESERVE in base/alloc.h does the same on the heap.
  */
-void *s2_arena_room(s2_arena *arena, void *array, int64_t n, int64_t *cap, size_t size);
+#define S2_ARENA_ROOM(arena, array, n, cap) s2_arena_room(arena, &(array), n, &(cap), sizeof *(array))
+/* array: where the pointer to the elements is, each of `size` bytes. */
+s2_status s2_arena_room(s2_arena *arena, void *array, int64_t n, int64_t *cap, size_t size) S2_MUST_CHECK;
 /* A terminated copy of n bytes, or NULL. */
 char *s2_arena_strndup(s2_arena *arena, const char *text, size_t n);
 

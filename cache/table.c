@@ -5,31 +5,17 @@
 #include "base/arith.h"
 #include "base/alloc.h"
 
-static s2_status grow(void **array, int64_t *cap, int64_t want, size_t size)
-{
-    if (want <= *cap)
-        return S2_OK;
-    const int64_t room = want + want / 2 + 8;
-    size_t n_bytes;
-    if (want > INT32_MAX - 8 || !s2_mul_size((size_t)room, size, &n_bytes))
-        return S2_ENOMEM;
-    void *const grown = s2_realloc(*array, n_bytes);
-    if (grown == NULL)
-        return S2_ENOMEM;
-    *array = grown;
-    *cap = room;
-    return S2_OK;
-}
-
 /* ------------------------------------------------------------------ the pool */
 
 /* Both arrays grow together, so that returning a page never needs memory. */
 static s2_status grow_pool(s2_cache_pool *pool)
 {
     int64_t cap = pool->cap;
-    S2_TRY(grow((void **)&pool->refs, &cap, pool->n_pages + 1, sizeof *pool->refs));
+    if (pool->n_pages == INT32_MAX)
+        return S2_ENOMEM;
+    S2_TRY(S2_RESERVE(pool->refs, cap, pool->n_pages + 1));
     int64_t cap_free = pool->cap;
-    S2_TRY(grow((void **)&pool->free_pages, &cap_free, pool->n_pages + 1, sizeof *pool->free_pages));
+    S2_TRY(S2_RESERVE(pool->free_pages, cap_free, pool->n_pages + 1));
     pool->cap = cap;
     return S2_OK;
 }
@@ -79,7 +65,7 @@ static s2_status add_move(const s2_cache_step *step, int64_t from_slot, int64_t 
         last_move->n_slots += (int32_t)n_slots;
         return S2_OK;
     }
-    S2_TRY(grow((void **)&list->moves, &list->cap, list->n + 1, sizeof *list->moves));
+    S2_TRY(S2_RESERVE(list->moves, list->cap, list->n + 1));
     list->moves[list->n++] = (s2_cache_move){from_slot, to_slot, (int32_t)n_slots};
     return S2_OK;
 }
@@ -103,7 +89,7 @@ static s2_status own_page(const s2_cache_step *step, int32_t *page)
 
 static s2_status push_wait(s2_cache_table *table, s2_cache_wait wait)
 {
-    S2_TRY(grow((void **)&table->heap, &table->cap_heap, table->n_heap + 1, sizeof *table->heap));
+    S2_TRY(S2_RESERVE(table->heap, table->cap_heap, table->n_heap + 1));
     int64_t at = table->n_heap++;
     while (at > 0 && table->heap[(at - 1) / 2].last_query > wait.last_query) {
         table->heap[at] = table->heap[(at - 1) / 2];
@@ -169,8 +155,7 @@ static void drop_page(s2_cache_table *table, s2_cache_pool *pool, int64_t page)
 static s2_status hold_open(s2_cache_table *table, const s2_cache_step *step, s2_cache_entry **out)
 {
     const bool known = table->n_entries > 0 && table->entries[table->n_entries - 1].page == table->open_page;
-    S2_TRY(grow((void **)&table->entries, &table->cap_entries, table->n_entries + !known,
-                sizeof *table->entries));
+    S2_TRY(S2_RESERVE(table->entries, table->cap_entries, table->n_entries + !known));
     s2_cache_entry *const entry = &table->entries[table->n_entries - known];
     if (!known || entry->at < 0) {
         int32_t at;
@@ -238,7 +223,7 @@ static s2_status enter_ring(s2_cache_table *table, const s2_cache_step *step)
     const int64_t page = (step->n_tok - 1) / step->page_tok % step->ring_pages;
     if (page < table->n_ring)
         return own_page(step, &table->ring[page]);
-    S2_TRY(grow((void **)&table->ring, &table->cap_ring, page + 1, sizeof *table->ring));
+    S2_TRY(S2_RESERVE(table->ring, table->cap_ring, page + 1));
     S2_TRY(pool_take(step->pool, &table->ring[page]));
     table->n_ring = page + 1;
     return S2_OK;

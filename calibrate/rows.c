@@ -277,14 +277,6 @@ static s2_status check_row(const s2_scan *scan, const s2_row *row)
     return S2_OK;
 }
 
-/* Room for one more after n: the array doubles when n is a power of two. */
-static void *one_more(s2_arena *arena, void *array, int32_t n, size_t size)
-{
-    if (n > 0 && (n & (n - 1)) != 0)
-        return array;
-    return s2_arena_grow(arena, array, (size_t)n, n > 0 ? 2 * (size_t)n : 1, size);
-}
-
 static s2_status add_line(s2_arena *arena, s2_scan *scan, s2_row_file *file)
 {
     s2_any_line any = {.row.point = {.pass = S2_N_PASSES, .dtype = S2_BF16}};
@@ -296,19 +288,13 @@ static s2_status add_line(s2_arena *arena, s2_scan *scan, s2_row_file *file)
         return S2_OK;
     }
     if (any.micro.micro[0] != '\0') {
-        s2_micro_row *const micros = one_more(arena, file->micros, file->n_micros, sizeof *micros);
-        if (micros == NULL)
-            return S2_ENOMEM;
-        file->micros = micros;
-        micros[file->n_micros++] = any.micro;
+        S2_TRY(S2_ARENA_ROOM(arena, file->micros, file->n_micros, file->cap_micros));
+        file->micros[file->n_micros++] = any.micro;
         return S2_OK;
     }
     S2_TRY(check_row(scan, &any.row));
-    s2_row *const rows = one_more(arena, file->rows, file->n_rows, sizeof *rows);
-    if (rows == NULL)
-        return S2_ENOMEM;
-    file->rows = rows;
-    rows[file->n_rows++] = any.row;
+    S2_TRY(S2_ARENA_ROOM(arena, file->rows, file->n_rows, file->cap_rows));
+    file->rows[file->n_rows++] = any.row;
     return S2_OK;
 }
 

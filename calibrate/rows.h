@@ -53,8 +53,10 @@ typedef struct s2_micro_row {
 typedef struct s2_row_file {
     s2_provenance head;
     int32_t n_micros;
+    int64_t cap_micros;
     s2_micro_row *micros;
     int32_t n_rows;
+    int64_t cap_rows;
     s2_row *rows;
 } s2_row_file;
 

@@ -318,24 +318,30 @@ static void print_cell(FILE *out, const char *text, int width, bool right, bool 
     fputs(last ? "\n" : "  ", out);
 }
 
+/* Row -1 holds the columns' names. */
+static void read_cell_or_name(const s2_listing *l, int32_t row, int32_t col, char *cell)
+{
+    if (row < 0)
+        snprintf(cell, CELL_BYTES, "%s", l->columns[col]->name);
+    else
+        read_cell(l, row, col, cell);
+}
+
 static void print_table(const s2_listing *l)
 {
     int width[S2_LIST_COLUMNS];
     char cell[CELL_BYTES];
     for (int32_t col = 0; col < l->n_columns; col++) {
-        width[col] = width_of(l->columns[col]->name);
-        for (int32_t row = 0; row < l->n_rows; row++) {
-            read_cell(l, row, col, cell);
+        width[col] = 0;
+        for (int32_t row = -1; row < l->n_rows; row++) {
+            read_cell_or_name(l, row, col, cell);
             cut(cell, NAME_WIDTH);
             width[col] = width_of(cell) > width[col] ? width_of(cell) : width[col];
         }
     }
     for (int32_t row = -1; row < l->n_rows; row++)
         for (int32_t col = 0; col < l->n_columns; col++) {
-            if (row < 0)
-                snprintf(cell, sizeof cell, "%s", l->columns[col]->name);
-            else
-                read_cell(l, row, col, cell);
+            read_cell_or_name(l, row, col, cell);
             cut(cell, NAME_WIDTH);
             const bool missing = row >= 0 && cell[0] == '\0';
             print_cell(l->cli->out, missing ? "-" : cell, width[col], l->columns[col]->kind == CELL_NUMBER,
@@ -362,10 +368,7 @@ static void print_csv(const s2_listing *l)
     char cell[CELL_BYTES];
     for (int32_t row = -1; row < l->n_rows; row++)
         for (int32_t col = 0; col < l->n_columns; col++) {
-            if (row < 0)
-                snprintf(cell, sizeof cell, "%s", l->columns[col]->name);
-            else
-                read_cell(l, row, col, cell);
+            read_cell_or_name(l, row, col, cell);
             print_csv_cell(l->cli->out, cell, l->columns[col]->kind == CELL_TEXT);
             fputs(col + 1 == l->n_columns ? "\n" : ",", l->cli->out);
         }

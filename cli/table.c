@@ -4,10 +4,12 @@
  */
 #include "cli/options.h"
 
-#define OPT_JSON                                                                                             \
+#define OPT(name, letter, arg, fallback, help)                                                               \
     {                                                                                                        \
-        "json", '\0', NULL, NULL, "one JSON object per line instead of text", false, false                   \
+        name, letter, arg, fallback, help, false, false                                                      \
     }
+#define FLAG(name, letter, help) OPT(name, letter, NULL, NULL, help)
+#define OPT_JSON                 FLAG("json", '\0', "one JSON object per line instead of text")
 #define OPT_DB                                                                                               \
     {                                                                                                        \
         "db", '\0', "FILE", NULL, "the database; default $S2_DB, else s2.db in the working directory",       \
@@ -18,77 +20,37 @@
         "no-db", '\0', NULL, NULL, "record nothing", false, true                                             \
     }
 #define OPT_LEN(fallback)                                                                                    \
-    {                                                                                                        \
-        "len", 'n', "N", fallback, "context length in tokens; k and m multiply by 1024 and 1048576", false,  \
-            false                                                                                            \
-    }
+    OPT("len", 'n', "N", fallback, "context length in tokens; k and m multiply by 1024 and 1048576")
 #define OPT_SET                                                                                              \
     {                                                                                                        \
         "set", '\0', "KEY=VALUE", NULL,                                                                      \
             "say what a config leaves unsaid; `s2 import --list` shows the keys", true, true                 \
     }
-#define OPT_LIST                                                                                             \
-    {                                                                                                        \
-        "list", '\0', NULL, NULL, "list the formats; with names those alone", false, false                   \
-    }
-#define OPT_OUTPUT                                                                                           \
-    {                                                                                                        \
-        "output", 'o', "FILE", NULL, "write there instead of to standard output", false, false               \
-    }
-#define OPT_QUIET                                                                                            \
-    {                                                                                                        \
-        "quiet", 'q', NULL, NULL, "print no verdict: the exit code is the answer", false, false              \
-    }
+#define OPT_LIST   FLAG("list", '\0', "list the formats; with names those alone")
+#define OPT_OUTPUT OPT("output", 'o', "FILE", NULL, "write there instead of to standard output")
+#define OPT_QUIET  FLAG("quiet", 'q', "print no verdict: the exit code is the answer")
 #define OPT_COLOR                                                                                            \
-    {                                                                                                        \
-        "color", '\0', "auto|always|never", "auto",                                                          \
-            "colour the verdicts; auto: on a terminal, unless NO_COLOR is set", false, false                 \
-    }
+    OPT("color", '\0', "auto|always|never", "auto",                                                          \
+        "colour the verdicts; auto: on a terminal, unless NO_COLOR is set")
 #define OPT_WEIGHTS                                                                                          \
-    {                                                                                                        \
-        "weights", '\0', "published|as-dtype|fp8|int8|int4|mxfp4", "published",                              \
-            "type of the model's weights; published: as its config says, else, and in training, as --dtype", \
-            false, false                                                                                     \
-    }
-#define OPT_KV_DTYPE                                                                                         \
-    {                                                                                                        \
-        "kv-dtype", '\0', "as-dtype|bf16|e4m3|int8", "as-dtype", "type of the KV cache", false, false        \
-    }
+    OPT("weights", '\0', "published|as-dtype|fp8|int8|int4|mxfp4", "published",                              \
+        "type of the model's weights; published: as its config says, else, and in training, as --dtype")
+#define OPT_KV_DTYPE OPT("kv-dtype", '\0', "as-dtype|bf16|e4m3|int8", "as-dtype", "type of the KV cache")
 #define OPT_FUSION                                                                                           \
-    {                                                                                                        \
-        "fusion", '\0', "fused|eager", "fused",                                                              \
-            "norms, rotary embedding and activations: one kernel each, or PyTorch's operations one by one",  \
-            false, false                                                                                     \
-    }
-#define OPT_DP                                                                                               \
-    {                                                                                                        \
-        "dp", '\0', "N", "1", "train: GPUs that divide weights, gradients and optimizer", false, false       \
-    }
+    OPT("fusion", '\0', "fused|eager", "fused",                                                              \
+        "norms, rotary embedding and activations: one kernel each, or PyTorch's operations one by one")
+#define OPT_DP OPT("dp", '\0', "N", "1", "train: GPUs that divide weights, gradients and optimizer")
 #define OPT_MACHINE                                                                                          \
-    {"pp", '\0', "N", "1", "stages of a pipeline, each with some of the layers", false, false},              \
-        {"micro",                                                                                            \
-         '\0',                                                                                               \
-         "N",                                                                                                \
-         NULL,                                                                                               \
-         "with --pp: microbatches that the batch is cut into; default: sequences, in decode stages",         \
-         false,                                                                                              \
-         false},                                                                                             \
-        {"cp", '\0', "N", "1", "prefill, train: GPUs that share the tokens of each sequence", false, false}, \
-        {"ep", '\0', "N", "1", "replicas that share the experts of each layer of a mixture", false, false},  \
-    {                                                                                                        \
-        "nodes", '\0', "N", "1",                                                                             \
-            "nodes that all GPUs are dealt to; groups that span several speak over the network", false,      \
-            false                                                                                            \
-    }
-#define OPT_RECOMPUTE                                                                                        \
-    {                                                                                                        \
-        "recompute", '\0', NULL, NULL, "train: keep the input of each layer only", false, false              \
-    }
+    OPT("pp", '\0', "N", "1", "stages of a pipeline, each with some of the layers"),                         \
+        OPT("micro", '\0', "N", NULL,                                                                        \
+            "with --pp: microbatches that the batch is cut into; default: sequences, in decode stages"),     \
+        OPT("cp", '\0', "N", "1", "prefill, train: GPUs that share the tokens of each sequence"),            \
+        OPT("ep", '\0', "N", "1", "replicas that share the experts of each layer of a mixture"),             \
+        OPT("nodes", '\0', "N", "1",                                                                         \
+            "nodes that all GPUs are dealt to; groups that span several speak over the network")
+#define OPT_RECOMPUTE FLAG("recompute", '\0', "train: keep the input of each layer only")
 #define OPT_CONSTANTS                                                                                        \
-    {                                                                                                        \
-        "constants", '\0', "FILE", NULL, "what s2 calibrate wrote; default: the GPU's built-in file", false, \
-            false                                                                                            \
-    }
+    OPT("constants", '\0', "FILE", NULL, "what s2 calibrate wrote; default: the GPU's built-in file")
 #define OPT_END                                                                                              \
     {                                                                                                        \
         NULL, '\0', NULL, NULL, NULL, false, false                                                           \
@@ -114,53 +76,50 @@ const char s2_s2check_examples[] =
     "$ s2check phi3.s2 --certificate phi3.cert && s2cert phi3.cert\n";
 
 static const s2_option CHECK[] = {
-    {"require", 'r', "LIST", "rows,union,kv",
-     "properties that must hold: rows, union, kv, group, shards, ranks:N, depth:D", false, false},
-    {"len", 'n', "N|all", "all", "context length in tokens, or every length", false, false},
-    {"pair", '\0', "Q,K", NULL, "say, head by head, whether query Q reads key K, and why", false, false},
-    {"query", '\0', "Q", NULL, "say which earlier keys query Q reads through no head, per layer and KV head",
-     false, false},
-    {"engine", '\0', "algebra|enumerate|both", "algebra",
-     "prove by residue classes, by enumeration up to a length that suffices, or both and compare", false,
-     false},
-    {"certificate", '\0', "FILE", NULL,
-     "write what s2cert re-checks, when every property holds for all lengths", false, false},
-    {"explain", '\0', "CODE", NULL,
-     "explain a property, a term of the language or a diagnostic code, and end", false, false},
+    OPT("require", 'r', "LIST", "rows,union,kv",
+        "properties that must hold: rows, union, kv, group, shards, ranks:N, depth:D"),
+    OPT("len", 'n', "N|all", "all", "context length in tokens, or every length"),
+    OPT("pair", '\0', "Q,K", NULL, "say, head by head, whether query Q reads key K, and why"),
+    OPT("query", '\0', "Q", NULL,
+        "say which earlier keys query Q reads through no head, per layer and KV head"),
+    OPT("engine", '\0', "algebra|enumerate|both", "algebra",
+        "prove by residue classes, by enumeration up to a length that suffices, or both and compare"),
+    OPT("certificate", '\0', "FILE", NULL,
+        "write what s2cert re-checks, when every property holds for all lengths"),
+    OPT("explain", '\0', "CODE", NULL,
+        "explain a property, a term of the language or a diagnostic code, and end"),
     OPT_QUIET,
     OPT_COLOR,
     OPT_SET,
     OPT_JSON,
-    {"version", '\0', NULL, NULL, "print the version, and end", false, false},
+    FLAG("version", '\0', "print the version, and end"),
     OPT_DB,
     OPT_NO_DB,
     OPT_END};
 
-static const s2_option SHOW[] = {{"canonical", 'c', NULL, NULL,
-                                  "print the canonical text, of which the hash is the SHA-256", false, false},
-                                 {"hash", '\0', NULL, NULL, "print the hash alone", false, false},
-                                 OPT_LEN("8k"),
-                                 OPT_SET,
-                                 OPT_JSON,
-                                 OPT_DB,
-                                 OPT_END};
+static const s2_option SHOW[] = {
+    FLAG("canonical", 'c', "print the canonical text, of which the hash is the SHA-256"),
+    FLAG("hash", '\0', "print the hash alone"),
+    OPT_LEN("8k"),
+    OPT_SET,
+    OPT_JSON,
+    OPT_DB,
+    OPT_END};
 
 static const s2_option REACH[] = {
-    OPT_LEN("8k"), {"phase", '\0', "prefill|decode", "prefill", "the phase whose rules apply", false, false},
+    OPT_LEN("8k"), OPT("phase", '\0', "prefill|decode", "prefill", "the phase whose rules apply"),
     OPT_JSON,      OPT_SET,
     OPT_DB,        OPT_NO_DB,
     OPT_END};
 
 static const s2_option MASK[] = {
     OPT_LEN("8k"),
-    {"layer", 'l', "L", "0", "the layer", false, false},
-    {"head", 'H', "H|kv:G|union", NULL,
-     "one query head, what the heads of one KV head read together, or what all heads read together", false,
-     false},
-    {"phase", '\0', "prefill|decode", "prefill", "the phase whose rules apply", false, false},
-    {"tokens", 't', NULL, NULL, "one entry per token instead of per block", false, false},
-    {"format", 'f', "txt|pbm|npy|csr", "txt", "text, Portable Bitmap, NumPy bool array, or row lists", false,
-     false},
+    OPT("layer", 'l', "L", "0", "the layer"),
+    OPT("head", 'H', "H|kv:G|union", NULL,
+        "one query head, what the heads of one KV head read together, or what all heads read together"),
+    OPT("phase", '\0', "prefill|decode", "prefill", "the phase whose rules apply"),
+    FLAG("tokens", 't', "one entry per token instead of per block"),
+    OPT("format", 'f', "txt|pbm|npy|csr", "txt", "text, Portable Bitmap, NumPy bool array, or row lists"),
     OPT_SET,
     OPT_OUTPUT,
     OPT_DB,
@@ -170,46 +129,39 @@ static const s2_option DIFF[] = {OPT_LEN("8k"), OPT_QUIET, OPT_COLOR, OPT_SET, O
 
 static const s2_option SIM[] = {
     OPT_LEN("8k"),
-    {"gpu", 'g', "NAME", "h200", "a built-in GPU, or a file like those of sim/gpus", false, false},
-    {"model", 'm', "NAME", NULL,
-     "price the layers around attention of this model too: a built-in one, or a config.json", false, false},
-    {"list", '\0', NULL, NULL, "list the built-in GPUs and models", false, false},
-    {"phase", 'p', "prefill|decode|train|all", "prefill", "what is priced; all: a line for each", false,
-     false},
-    {"new", '\0', "N", NULL,
-     "only the last N tokens ask, the others are in the cache; default: all, and one in decode", false,
-     false},
-    {"requests", '\0', "FILE", NULL,
-     "serve these instead: text with commas, columns prompt, output and, where they differ, arrival in "
-     "seconds",
-     false, false},
-    {"chunk", '\0', "N", NULL, "with --requests: prompts go on in chunks of N beside the tokens of others",
-     false, false},
-    {"prefix", '\0', "N", NULL, "with --requests: the first N tokens of every prompt are the same", false,
-     false},
-    {"page", '\0', "N", "16", "tokens in a page of the KV cache", false, false},
-    {"tp", '\0', "N", "1", "GPUs that share the heads of each layer", false, false},
+    OPT("gpu", 'g', "NAME", "h200", "a built-in GPU, or a file like those of sim/gpus"),
+    OPT("model", 'm', "NAME", NULL,
+        "price the layers around attention of this model too: a built-in one, or a config.json"),
+    FLAG("list", '\0', "list the built-in GPUs and models"),
+    OPT("phase", 'p', "prefill|decode|train|all", "prefill", "what is priced; all: a line for each"),
+    OPT("new", '\0', "N", NULL,
+        "only the last N tokens ask, the others are in the cache; default: all, and one in decode"),
+    OPT("requests", '\0', "FILE", NULL,
+        "serve these instead: text with commas, columns prompt, output and, where they differ, arrival in "
+        "seconds"),
+    OPT("chunk", '\0', "N", NULL,
+        "with --requests: prompts go on in chunks of N beside the tokens of others"),
+    OPT("prefix", '\0', "N", NULL, "with --requests: the first N tokens of every prompt are the same"),
+    OPT("page", '\0', "N", "16", "tokens in a page of the KV cache"),
+    OPT("tp", '\0', "N", "1", "GPUs that share the heads of each layer"),
     OPT_MACHINE,
-    {"compare", '\0', NULL, NULL, "also price the known methods in the same shape", false, false},
-    {"bounds", '\0', NULL, NULL, "lower bounds only, no predictions", false, false},
+    FLAG("compare", '\0', "also price the known methods in the same shape"),
+    FLAG("bounds", '\0', "lower bounds only, no predictions"),
     OPT_CONSTANTS,
-    {"kernel-model", '\0', "NAME", NULL,
-     "somebody else's kernel instead of ours: a built-in one, or a file of s2 calibrate --from times.csv",
-     false, false},
-    {"accuracy", '\0', NULL, NULL, "judge the constants by measurements that were not fitted", false, false},
-    {"rows", '\0', "FILE", NULL, "these measurements, for --accuracy; default: those built in", false, false},
-    {"batch", 'b', "N|max", "1", "sequences at once; max: the largest that fits, found for each side", false,
-     false},
+    OPT("kernel-model", '\0', "NAME", NULL,
+        "somebody else's kernel instead of ours: a built-in one, or a file of s2 calibrate --from times.csv"),
+    FLAG("accuracy", '\0', "judge the constants by measurements that were not fitted"),
+    OPT("rows", '\0', "FILE", NULL, "these measurements, for --accuracy; default: those built in"),
+    OPT("batch", 'b', "N|max", "1", "sequences at once; max: the largest that fits, found for each side"),
     OPT_WEIGHTS,
     OPT_KV_DTYPE,
     OPT_FUSION,
     OPT_DP,
     OPT_RECOMPUTE,
-    {"dtype", '\0', "bf16|fp16|fp8", "bf16", "type of Q, K and V", false, false},
-    {"stack", '\0', "NAME", NULL,
-     "keep the cache as what reads this format does (vllm, hf, trtllm keep all of it); default: as what "
-     "reads the pattern's own file does",
-     false, false},
+    OPT("dtype", '\0', "bf16|fp16|fp8", "bf16", "type of Q, K and V"),
+    OPT("stack", '\0', "NAME", NULL,
+        "keep the cache as what reads this format does (vllm, hf, trtllm keep all of it); default: as what "
+        "reads the pattern's own file does"),
     OPT_SET,
     OPT_JSON,
     OPT_DB,
@@ -217,73 +169,60 @@ static const s2_option SIM[] = {
     OPT_END};
 
 static const s2_option CALIBRATE[] = {
-    {"device", 'd', "NAME", "gpu", "the GPU: gpu, or gpu:N", false, false},
-    {"gpu", 'g', "NAME", NULL, "its name in the table of GPUs; default: by the device's own", false, false},
-    {"pass", 'p', "all|forward|backward|decode", "all", "which kernels", false, false},
-    {"kernel", 'k', "NAME", NULL,
-     "the kernel; default: the best that takes each point. A file or a command (./mine.so, 'python3 "
-     "mine.py') is somebody else's: it is timed on designed launches, and laws are fitted to its times",
-     false, false},
-    {"minutes", '\0', "N", "5", "with --kernel FILE: how long to time it, which may be a part of one", false,
-     false},
-    {"timeout", '\0', "SECONDS", "60", "with --kernel FILE: the most that a call may take", false, false},
-    {"family", 'f', "WORD", NULL, "only the points of this family (--dry-run shows them)", false, false},
-    {"held-out", '\0', "N", "0", "measure N drawn points of each pass instead, and fit nothing", false,
-     false},
-    {"seed", '\0', "N", "1", "seed of the draw", false, false},
-    {"rows", 'r', "FILE", NULL, "write the measurements there; default: standard output", false, false},
-    {"from", '\0', "FILE", NULL, "fit these measurements, or a table of another kernel's times; runs nothing",
-     false, false},
-    {"name", '\0', "WORD", NULL, "of somebody else's kernel; default: what its table or itself is called",
-     false, false},
-    {"leave-out", '\0', "SEED", NULL,
-     "with --from: do not fit the third of the points that SEED draws; write them to --rows", false, false},
-    {"judge", '\0', "FILE", NULL, "state the errors on these held-out measurements in the file", false,
-     false},
-    {"out", 'o', "FILE", NULL, "fit, and write the constants there", false, false},
-    {"once", '\0', NULL, NULL, "one launch a point and no timing: for a profiler that counts bytes", false,
-     false},
-    {"dry-run", '\0', NULL, NULL, "list the points, measure nothing", false, false},
+    OPT("device", 'd', "NAME", "gpu", "the GPU: gpu, or gpu:N"),
+    OPT("gpu", 'g', "NAME", NULL, "its name in the table of GPUs; default: by the device's own"),
+    OPT("pass", 'p', "all|forward|backward|decode", "all", "which kernels"),
+    OPT("kernel", 'k', "NAME", NULL,
+        "the kernel; default: the best that takes each point. A file or a command (./mine.so, 'python3 "
+        "mine.py') is somebody else's: it is timed on designed launches, and laws are fitted to its times"),
+    OPT("minutes", '\0', "N", "5", "with --kernel FILE: how long to time it, which may be a part of one"),
+    OPT("timeout", '\0', "SECONDS", "60", "with --kernel FILE: the most that a call may take"),
+    OPT("family", 'f', "WORD", NULL, "only the points of this family (--dry-run shows them)"),
+    OPT("held-out", '\0', "N", "0", "measure N drawn points of each pass instead, and fit nothing"),
+    OPT("seed", '\0', "N", "1", "seed of the draw"),
+    OPT("rows", 'r', "FILE", NULL, "write the measurements there; default: standard output"),
+    OPT("from", '\0', "FILE", NULL,
+        "fit these measurements, or a table of another kernel's times; runs nothing"),
+    OPT("name", '\0', "WORD", NULL, "of somebody else's kernel; default: what its table or itself is called"),
+    OPT("leave-out", '\0', "SEED", NULL,
+        "with --from: do not fit the third of the points that SEED draws; write them to --rows"),
+    OPT("judge", '\0', "FILE", NULL, "state the errors on these held-out measurements in the file"),
+    OPT("out", 'o', "FILE", NULL, "fit, and write the constants there"),
+    FLAG("once", '\0', "one launch a point and no timing: for a profiler that counts bytes"),
+    FLAG("dry-run", '\0', "list the points, measure nothing"),
     OPT_END};
 
 static const s2_option VALIDATE[] = {
-    {"device", 'd', "NAME", "cpu", "where the kernel runs: cpu, gpu, or gpu:N", false, false},
-    {"len", 'n', "N,...", "1k",
-     "context lengths in tokens; k and m multiply by 1024 and 1048576; default: 1k, or up to 4k where a "
-     "shorter context does not tell a head from a dense one",
-     false, false},
-    {"layer", 'l', "N", "auto", "one layer; auto: one of each kind of layer", false, false},
-    {"kernel", 'k', "NAME", NULL,
-     "the kernel, or your own: ./FILE.so or 'COMMAND ...'; default: the best that takes the pattern", false,
-     false},
-    {"phase", 'p', "prefill|decode|train", "prefill",
-     "forward of the whole context, one token, or the gradients", false, false},
-    {"batch", 'b', "N", "1", "sequences at once", false, false},
-    {"dtype", '\0', "fp32|bf16|fp16|fp8", NULL, "type of Q, K and V; default: the kernel's own", false,
-     false},
-    {"soft-cap", '\0', "C", NULL,
-     "scores become C tanh(score / C); 0: they do not; default: what the pattern's model does", false, false},
-    {"sink-logits", '\0', "yes|no", NULL,
-     "a learned logit a head in the softmax's denominator; default: what the pattern's model has", false,
-     false},
-    {"seed", '\0', "N", "1", "seed of the input data", false, false},
-    {"runs", '\0', "N", "5", "timed repetitions", false, false},
-    {"pairs", '\0', "N", NULL,
-     "(query, key) pairs compared at most; default: 100 million, on a CPU 40 million", false, false},
-    {"light", '\0', NULL, NULL, "look at a few heads and windows only: for times of what was judged before",
-     false, false},
-    {"steps", '\0', "N", NULL, "decode: tokens generated one by one; default: 4096 on a GPU, 512 on a CPU",
-     false, false},
-    {"cache", '\0', "pages|ring|shared", "pages", "decode: the layout of the cache", false, false},
-    {"kv-dtype", '\0', "as-dtype|e4m3", "as-dtype", "decode: type of the KV cache", false, false},
-    {"page", '\0', "N", "0", "decode: tokens of a cache page; 0: the pattern's block", false, false},
-    {"threads", 'j', "N", NULL, "CPU threads; default: all cores", false, false},
-    {"counters", '\0', NULL, NULL, "bytes moved, from the hardware's counters (needs ncu on PATH)", false,
-     false},
-    {"timeout", '\0', "SECONDS", "120", "end with outcome timeout after so long without progress; 0: never",
-     false, false},
-    {"once", '\0', NULL, NULL, "launch twice and judge nothing; a profiler sees the second launch", false,
-     false},
+    OPT("device", 'd', "NAME", "cpu", "where the kernel runs: cpu, gpu, or gpu:N"),
+    OPT("len", 'n', "N,...", "1k",
+        "context lengths in tokens; k and m multiply by 1024 and 1048576; default: 1k, or up to 4k where a "
+        "shorter context does not tell a head from a dense one"),
+    OPT("layer", 'l', "N", "auto", "one layer; auto: one of each kind of layer"),
+    OPT("kernel", 'k', "NAME", NULL,
+        "the kernel, or your own: ./FILE.so or 'COMMAND ...'; default: the best that takes the pattern"),
+    OPT("phase", 'p', "prefill|decode|train", "prefill",
+        "forward of the whole context, one token, or the gradients"),
+    OPT("batch", 'b', "N", "1", "sequences at once"),
+    OPT("dtype", '\0', "fp32|bf16|fp16|fp8", NULL, "type of Q, K and V; default: the kernel's own"),
+    OPT("soft-cap", '\0', "C", NULL,
+        "scores become C tanh(score / C); 0: they do not; default: what the pattern's model does"),
+    OPT("sink-logits", '\0', "yes|no", NULL,
+        "a learned logit a head in the softmax's denominator; default: what the pattern's model has"),
+    OPT("seed", '\0', "N", "1", "seed of the input data"),
+    OPT("runs", '\0', "N", "5", "timed repetitions"),
+    OPT("pairs", '\0', "N", NULL,
+        "(query, key) pairs compared at most; default: 100 million, on a CPU 40 million"),
+    FLAG("light", '\0', "look at a few heads and windows only: for times of what was judged before"),
+    OPT("steps", '\0', "N", NULL,
+        "decode: tokens generated one by one; default: 4096 on a GPU, 512 on a CPU"),
+    OPT("cache", '\0', "pages|ring|shared", "pages", "decode: the layout of the cache"),
+    OPT("kv-dtype", '\0', "as-dtype|e4m3", "as-dtype", "decode: type of the KV cache"),
+    OPT("page", '\0', "N", "0", "decode: tokens of a cache page; 0: the pattern's block"),
+    OPT("threads", 'j', "N", NULL, "CPU threads; default: all cores"),
+    FLAG("counters", '\0', "bytes moved, from the hardware's counters (needs ncu on PATH)"),
+    OPT("timeout", '\0', "SECONDS", "120",
+        "end with outcome timeout after so long without progress; 0: never"),
+    FLAG("once", '\0', "launch twice and judge nothing; a profiler sees the second launch"),
     OPT_QUIET,
     OPT_COLOR,
     OPT_SET,
@@ -293,9 +232,9 @@ static const s2_option VALIDATE[] = {
     OPT_END};
 
 static const s2_option IMPORT[] = {
-    {"from", '\0', "NAME", NULL, "the format; default: told by the content", false, false},
-    {"terms", 't', NULL, NULL,
-     "write what a mask reads in terms, with no mask file; refused where few do not say it", false, false},
+    OPT("from", '\0', "NAME", NULL, "the format; default: told by the content"),
+    FLAG("terms", 't',
+         "write what a mask reads in terms, with no mask file; refused where few do not say it"),
     OPT_SET,
     OPT_LIST,
     OPT_OUTPUT,
@@ -304,168 +243,155 @@ static const s2_option IMPORT[] = {
     OPT_END};
 
 static const s2_option EXPORT[] = {
-    {"to", '\0', "NAME", NULL, "the format: hf, vllm, dkernel, ...", false, false},
+    OPT("to", '\0', "NAME", NULL, "the format: hf, vllm, dkernel, ..."),
     OPT_SET,
     OPT_LIST,
     OPT_OUTPUT,
-    {"force", '\0', NULL, NULL, "overwrite FILE", false, false},
-    {"dry-run", '\0', NULL, NULL, "compare and say what would be lost; write nothing", false, false},
+    FLAG("force", '\0', "overwrite FILE"),
+    FLAG("dry-run", '\0', "compare and say what would be lost; write nothing"),
     OPT_LEN("8k"),
-    {"phase", '\0', "prefill|decode", NULL,
-     "only the rules of this phase, for files that hold one mask; default: both", false, false},
+    OPT("phase", '\0', "prefill|decode", NULL,
+        "only the rules of this phase, for files that hold one mask; default: both"),
     OPT_DB,
     OPT_NO_DB,
     OPT_END};
 
 static const s2_option DRAW[] = {
-    {"what", 'w', "mask|shards|flow|reach|kv|pareto|needles", "mask", "the picture", false, false},
-    {"as", '\0', "ansi|ascii|png|svg|dot", NULL,
-     "the form; default: by FILE, else ansi on a terminal, ascii elsewhere", false, false},
-    {"len", 'n', "N", "8k", "context length in tokens; of a front by default the most common one", false,
-     false},
-    {"layer", 'l', "L", NULL, "the layer; default: the first that is not dense", false, false},
-    {"head", 'H', "H|kv:G|union", NULL, "the head", false, false},
-    {"page", '\0', "N", "16", "kv: tokens in a page of the cache", false, false},
-    {"minimize", 'm', "X,Y", "us,kv_bytes",
-     "pareto: two of us, kv_bytes, unread, gpu_us, density, loss, unrecalled", false, false},
-    {"phase", 'p', "prefill|decode|train", NULL, "pareto: the phase that is priced; default: the most common",
-     false, false},
-    {"filter", '\0', "EXPR", NULL, "pareto: conditions as in s2 ls; the operands are joined to it", false,
-     false},
+    OPT("what", 'w', "mask|shards|flow|reach|kv|pareto|needles", "mask", "the picture"),
+    OPT("as", '\0', "ansi|ascii|png|svg|dot", NULL,
+        "the form; default: by FILE, else ansi on a terminal, ascii elsewhere"),
+    OPT("len", 'n', "N", "8k", "context length in tokens; of a front by default the most common one"),
+    OPT("layer", 'l', "L", NULL, "the layer; default: the first that is not dense"),
+    OPT("head", 'H', "H|kv:G|union", NULL, "the head"),
+    OPT("page", '\0', "N", "16", "kv: tokens in a page of the cache"),
+    OPT("minimize", 'm', "X,Y", "us,kv_bytes",
+        "pareto: two of us, kv_bytes, unread, gpu_us, density, loss, unrecalled"),
+    OPT("phase", 'p', "prefill|decode|train", NULL,
+        "pareto: the phase that is priced; default: the most common"),
+    OPT("filter", '\0', "EXPR", NULL, "pareto: conditions as in s2 ls; the operands are joined to it"),
     OPT_SET,
     OPT_OUTPUT,
     OPT_DB,
     OPT_END};
 
 static const s2_option LS[] = {
-    {"filter", '\0', "EXPR", NULL, "conditions that must all hold; the operands are joined to it", false,
-     false},
-    {"sort", 's', "COLUMN", "-created", "order by a column; -COLUMN: largest first", false, false},
-    {"view", '\0', "NAME", NULL, "the filter and order that are kept under this name", false, false},
-    {"keep-view", '\0', "NAME", NULL, "keep this filter and order under a name, also for s2 tui", false,
-     false},
-    {"drop-view", '\0', "NAME", NULL, "forget what is kept under this name, and list nothing", false, false},
-    {"limit", 'L', "N", "50", "rows at most", false, false},
-    {"after", '\0', "CURSOR", NULL, "go on after a page; the cursor is printed under it", false, false},
-    {"columns", '\0', "A,B,...",
-     "name,hash,family,rows,union,kv,phase,len,gpu,batch,tp,us,priced,kv_bytes,unread,density,gpu_us,tags",
-     "what is shown", false, false},
-    {"format", 'f', "table|csv|json|md", "table", "json: one object per line; md: Markdown", false, false},
+    OPT("filter", '\0', "EXPR", NULL, "conditions that must all hold; the operands are joined to it"),
+    OPT("sort", 's', "COLUMN", "-created", "order by a column; -COLUMN: largest first"),
+    OPT("view", '\0', "NAME", NULL, "the filter and order that are kept under this name"),
+    OPT("keep-view", '\0', "NAME", NULL, "keep this filter and order under a name, also for s2 tui"),
+    OPT("drop-view", '\0', "NAME", NULL, "forget what is kept under this name, and list nothing"),
+    OPT("limit", 'L', "N", "50", "rows at most"),
+    OPT("after", '\0', "CURSOR", NULL, "go on after a page; the cursor is printed under it"),
+    OPT("columns", '\0', "A,B,...",
+        "name,hash,family,rows,union,kv,phase,len,gpu,batch,tp,us,priced,kv_bytes,unread,density,gpu_us,tags",
+        "what is shown"),
+    OPT("format", 'f', "table|csv|json|md", "table", "json: one object per line; md: Markdown"),
     OPT_JSON,
-    {"trash", '\0', NULL, NULL, "show removed designs instead", false, false},
-    {"phase", 'p', "prefill|decode|train", NULL,
-     "the phase that is shown; default: each design's most common", false, false},
-    {"len", 'n', "N", NULL, "their context length in tokens; default: likewise", false, false},
+    FLAG("trash", '\0', "show removed designs instead"),
+    OPT("phase", 'p', "prefill|decode|train", NULL,
+        "the phase that is shown; default: each design's most common"),
+    OPT("len", 'n', "N", NULL, "their context length in tokens; default: likewise"),
     OPT_DB,
     OPT_END};
 
 static const s2_option PARETO[] = {
-    {"minimize", 'm', "A,B,...", "us,kv_bytes,unread",
-     "up to four of us, kv_bytes, unread, gpu_us, density, loss, unrecalled", false, false},
-    {"filter", '\0', "EXPR", NULL,
-     "conditions that must all hold, as in s2 ls; the operands are joined to it", false, false},
-    {"phase", 'p', "prefill|decode|train", NULL,
-     "the phase that is compared; default: the most common of all", false, false},
-    {"len", 'n', "N", NULL, "their context length in tokens; default: likewise", false, false},
-    {"distinct", '\0', NULL, NULL, "of designs with equal values, the first by name alone", false, false},
-    {"columns", '\0', "A,B,...",
-     "name,hash,family,union,kv,phase,len,gpu,batch,tp,us,priced,kv_bytes,unread,density,gpu_us",
-     "what is shown", false, false},
-    {"format", 'f', "table|csv|json|md", "table", "json: one object per line; md: Markdown", false, false},
+    OPT("minimize", 'm', "A,B,...", "us,kv_bytes,unread",
+        "up to four of us, kv_bytes, unread, gpu_us, density, loss, unrecalled"),
+    OPT("filter", '\0', "EXPR", NULL,
+        "conditions that must all hold, as in s2 ls; the operands are joined to it"),
+    OPT("phase", 'p', "prefill|decode|train", NULL,
+        "the phase that is compared; default: the most common of all"),
+    OPT("len", 'n', "N", NULL, "their context length in tokens; default: likewise"),
+    FLAG("distinct", '\0', "of designs with equal values, the first by name alone"),
+    OPT("columns", '\0', "A,B,...",
+        "name,hash,family,union,kv,phase,len,gpu,batch,tp,us,priced,kv_bytes,unread,density,gpu_us",
+        "what is shown"),
+    OPT("format", 'f', "table|csv|json|md", "table", "json: one object per line; md: Markdown"),
     OPT_JSON,
     OPT_DB,
     OPT_END};
 
 static const s2_option SEARCH[] = {
-    {"model", 'm', "NAME", NULL,
-     "the model whose shape the candidates have: a built-in one, or a config.json", false, false},
-    {"gpu", 'g', "NAME", "h200", "a built-in GPU, or a file like those of sim/gpus", false, false},
+    OPT("model", 'm', "NAME", NULL,
+        "the model whose shape the candidates have: a built-in one, or a config.json"),
+    OPT("gpu", 'g', "NAME", "h200", "a built-in GPU, or a file like those of sim/gpus"),
     OPT_LEN("128k"),
-    {"phase", 'p', "LIST", "prefill", "which times `us` stands for: prefill, decode, train", false, false},
-    {"require", 'r', "LIST", "rows,union,kv", "properties that must be proved, as in s2 check", false, false},
-    {"minimize", '\0', "LIST", "us,kv_bytes,unread",
-     "up to six of us, prefill_us, decode_us, train_us, kv_bytes, density, imbalance, unread, redundancy, "
-     "depth, dilution, hops, fading, loss, unrecalled; a proposed space is searched for dilution too",
-     false, false},
-    {"at-most", '\0', "LIST", NULL,
-     "limits by the same names: kv_bytes=30% of a dense cache, or =2GiB; unread=50%; decode_us=3ms", false,
-     false},
-    {"exportable", '\0', "LIST", NULL, "only what these formats can hold exactly: vllm, hf, ...", false,
-     false},
-    {"dense-layers", '\0', "N", NULL, "only designs with N dense layers", false, false},
-    {"tp", '\0', "N", "1", "GPUs that share the heads of each layer", false, false},
+    OPT("phase", 'p', "LIST", "prefill", "which times `us` stands for: prefill, decode, train"),
+    OPT("require", 'r', "LIST", "rows,union,kv", "properties that must be proved, as in s2 check"),
+    OPT("minimize", '\0', "LIST", "us,kv_bytes,unread",
+        "up to six of us, prefill_us, decode_us, train_us, kv_bytes, density, imbalance, unread, redundancy, "
+        "depth, dilution, hops, fading, loss, unrecalled; a proposed space is searched for dilution too"),
+    OPT("at-most", '\0', "LIST", NULL,
+        "limits by the same names: kv_bytes=30% of a dense cache, or =2GiB; unread=50%; decode_us=3ms"),
+    OPT("exportable", '\0', "LIST", NULL, "only what these formats can hold exactly: vllm, hf, ..."),
+    OPT("dense-layers", '\0', "N", NULL, "only designs with N dense layers"),
+    OPT("tp", '\0', "N", "1", "GPUs that share the heads of each layer"),
     OPT_MACHINE,
-    {"page", '\0', "N", "16", "tokens in a page of the KV cache", false, false},
-    {"batch", 'b', "N", "1", "sequences at once", false, false},
-    {"dtype", '\0', "bf16|fp16|fp8", "bf16", "type of Q, K and V", false, false},
+    OPT("page", '\0', "N", "16", "tokens in a page of the KV cache"),
+    OPT("batch", 'b', "N", "1", "sequences at once"),
+    OPT("dtype", '\0', "bf16|fp16|fp8", "bf16", "type of Q, K and V"),
     OPT_WEIGHTS,
     OPT_KV_DTYPE,
     OPT_FUSION,
     OPT_DP,
     OPT_RECOMPUTE,
     OPT_CONSTANTS,
-    {"bounds", '\0', NULL, NULL, "compare times at peak rates, not predictions: much faster", false, false},
-    {"limit", 'L', "N", NULL, "visit at most N candidates, drawn by the seed", false, false},
-    {"seed", '\0', "N", "1", "order of the visits; the front of a whole space is the same for all", false,
-     false},
-    {"jobs", 'j', "N", NULL, "threads; default: all cores", false, false},
-    {"validate", '\0', "N", "0", "then run the N best of the front, as s2 validate does", false, false},
-    {"device", 'd', "NAME", "cpu", "where they run: cpu, gpu, or gpu:N", false, false},
-    {"runs", '\0', "N", "5", "timed repetitions of each", false, false},
-    {"output", 'o', "FILE", NULL,
-     "write the best design there: the pattern as FILE.s2, or in the format of --exportable", false, false},
-    {"force", '\0', NULL, NULL, "overwrite FILE", false, false},
-    {"dry-run", '\0', NULL, NULL, "say what would be searched, and search nothing", false, false},
-    {"quiet", 'q', NULL, NULL, "print no progress", false, false},
-    {"resume", '\0', NULL, NULL, "go on where this search was stopped", false, false},
-    {"shard", '\0', "I/N", "1/1", "visit the I-th of N parts; merge with s2 db merge", false, false},
+    FLAG("bounds", '\0', "compare times at peak rates, not predictions: much faster"),
+    OPT("limit", 'L', "N", NULL, "visit at most N candidates, drawn by the seed"),
+    OPT("seed", '\0', "N", "1", "order of the visits; the front of a whole space is the same for all"),
+    OPT("jobs", 'j', "N", NULL, "threads; default: all cores"),
+    OPT("validate", '\0', "N", "0", "then run the N best of the front, as s2 validate does"),
+    OPT("device", 'd', "NAME", "cpu", "where they run: cpu, gpu, or gpu:N"),
+    OPT("runs", '\0', "N", "5", "timed repetitions of each"),
+    OPT("output", 'o', "FILE", NULL,
+        "write the best design there: the pattern as FILE.s2, or in the format of --exportable"),
+    FLAG("force", '\0', "overwrite FILE"),
+    FLAG("dry-run", '\0', "say what would be searched, and search nothing"),
+    FLAG("quiet", 'q', "print no progress"),
+    FLAG("resume", '\0', "go on where this search was stopped"),
+    OPT("shard", '\0', "I/N", "1/1", "visit the I-th of N parts; merge with s2 db merge"),
     OPT_JSON,
     OPT_DB,
     OPT_NO_DB,
     OPT_END};
 
-static const s2_option DB[] = {
-    {"force", '\0', NULL, NULL, "overwrite the file that backup or recover writes", false, false},
-    OPT_QUIET,
-    OPT_COLOR,
-    OPT_JSON,
-    OPT_DB,
-    OPT_END};
+static const s2_option DB[] = {FLAG("force", '\0', "overwrite the file that backup or recover writes"),
+                               OPT_QUIET,
+                               OPT_COLOR,
+                               OPT_JSON,
+                               OPT_DB,
+                               OPT_END};
 
 static const s2_option TUI[] = {
-    {"dump", '\0', "VIEW", NULL,
-     "print a view and end: bench, designs, design, compare, pareto, reach, record, runs, output, log, help, "
-     "tour",
-     false, false},
-    {"as", '\0', "text|ansi|png", NULL,
-     "what a dump is: glyphs, with colours, or a picture; default: by FILE, else text", false, false},
+    OPT("dump", '\0', "VIEW", NULL,
+        "print a view and end: bench, designs, design, compare, pareto, reach, record, runs, output, log, "
+        "help, tour"),
+    OPT("as", '\0', "text|ansi|png", NULL,
+        "what a dump is: glyphs, with colours, or a picture; default: by FILE, else text"),
     OPT_OUTPUT,
-    {"script", '\0', "FILE", NULL, "read keys from a file instead of the terminal; `dump` prints the screen",
-     false, false},
-    {"size", '\0', "COLSxROWS", "80x24", "of dumps and scripts", false, false},
-    {"styles", '\0', NULL, NULL, "dumps show what each cell means below the glyphs", false, false},
-    {"ascii", '\0', NULL, NULL, "no glyphs beyond ASCII", false, false},
-    {"mono", '\0', NULL, NULL, "no colours", false, false},
-    {"palette", '\0', "dark|light|contrast", "dark", "colours for a dark or light background, or the fewest",
-     false, false},
-    {"no-session", '\0', NULL, NULL,
-     "begin with the usual workbench and list, not as they were left, and keep nothing of this session",
-     false, false},
-    {"mouse", '\0', NULL, NULL, "clicks choose, the wheel scrolls; shift selects text then", false, false},
+    OPT("script", '\0', "FILE", NULL,
+        "read keys from a file instead of the terminal; `dump` prints the screen"),
+    OPT("size", '\0', "COLSxROWS", "80x24", "of dumps and scripts"),
+    FLAG("styles", '\0', "dumps show what each cell means below the glyphs"),
+    FLAG("ascii", '\0', "no glyphs beyond ASCII"),
+    FLAG("mono", '\0', "no colours"),
+    OPT("palette", '\0', "dark|light|contrast", "dark",
+        "colours for a dark or light background, or the fewest"),
+    FLAG("no-session", '\0',
+         "begin with the usual workbench and list, not as they were left, and keep nothing of this session"),
+    FLAG("mouse", '\0', "clicks choose, the wheel scrolls; shift selects text then"),
     OPT_DB,
     OPT_NO_DB,
     OPT_END};
 
 static const s2_option PEOPLE[] = {OPT_DB, OPT_END};
-static const s2_option STAR[] = {
-    {"off", '\0', NULL, NULL, "take the star away", false, false}, OPT_DB, OPT_END};
+static const s2_option STAR[] = {FLAG("off", '\0', "take the star away"), OPT_DB, OPT_END};
 static const s2_option NONE[] = {OPT_END};
 static const s2_option DOCTOR[] = {OPT_JSON, OPT_DB, OPT_END};
 static const s2_option HELP[] = {
-    {"list", '\0', NULL, NULL, "print the names of the commands, one a line", false, false},
-    {"man", '\0', NULL, NULL, "print the manual page as groff source", false, false},
-    {"completion", '\0', "bash|zsh|fish", NULL, "print a completion script for this shell", false, false},
-    OPT_END};
+    FLAG("list", '\0', "print the names of the commands, one a line"),
+    FLAG("man", '\0', "print the manual page as groff source"),
+    OPT("completion", '\0', "bash|zsh|fish", NULL, "print a completion script for this shell"), OPT_END};
 
 const s2_command s2_command_table[] = {
     {"check", "PATTERN...", 0, -1, "prove that every query still reaches every key, or show where not",

@@ -16,7 +16,7 @@ typedef struct judged {
 typedef struct judge {
     s2_arena arena; /* of the rows */
     judged *rows;
-    int64_t n_rows;
+    int64_t n_rows, cap_rows;
 } judge;
 
 /* Masks of files are not in the text, so such a pattern cannot be read here; it is not judged anywhere. */
@@ -38,12 +38,7 @@ static s2_status judge_text(const char *text, int64_t len_tok, s2_worth *out)
 
 static s2_status add_row(judge *j, judged row)
 {
-    if ((j->n_rows & (j->n_rows - 1)) == 0) {
-        j->rows = s2_arena_grow(&j->arena, j->rows, (size_t)j->n_rows,
-                                (size_t)(j->n_rows == 0 ? 1 : 2 * j->n_rows), sizeof *j->rows);
-        if (j->rows == NULL)
-            return S2_ENOMEM;
-    }
+    S2_TRY(S2_ARENA_ROOM(&j->arena, j->rows, j->n_rows, j->cap_rows));
     j->rows[j->n_rows++] = row;
     return S2_OK;
 }

@@ -26,6 +26,7 @@ typedef struct page {
     bool few;    /* the conditions match few rows */
     s2_db_row *rows;
     int32_t n_rows;
+    int64_t cap_rows;
 } page;
 
 /* ---- the text of a query */
@@ -204,14 +205,7 @@ static s2_status read_rows(page *p, sqlite3_stmt *statement, s2_diag *diag)
         S2_TRY(s2_sql_step(p->db, statement, &has_row, diag));
         if (!has_row || p->n_rows == p->query->limit)
             return S2_OK;
-        s2_db_row *const grown =
-            (p->n_rows & (p->n_rows - 1)) == 0
-                ? s2_arena_grow(p->arena, p->rows, (size_t)p->n_rows,
-                                (size_t)(p->n_rows == 0 ? 1 : 2 * p->n_rows), sizeof *p->rows)
-                : p->rows;
-        if (grown == NULL)
-            return S2_ENOMEM;
-        p->rows = grown;
+        S2_TRY(S2_ARENA_ROOM(p->arena, p->rows, p->n_rows, p->cap_rows));
         S2_TRY(s2_db_read_row(p->arena, statement, &p->rows[p->n_rows]));
         p->n_rows++;
     }

@@ -16,15 +16,7 @@ typedef struct contest {
 
 static s2_status add_point(s2_front_task *t, const s2_db_row *row)
 {
-    if (t->found.n_points == t->cap_points) {
-        const int32_t cap = t->cap_points == 0 ? 1024 : t->cap_points * 2;
-        s2_tui_point *const grown =
-            s2_arena_grow(&t->arena, t->points, (size_t)t->cap_points, (size_t)cap, sizeof *grown);
-        if (grown == NULL)
-            return S2_ENOMEM;
-        t->points = grown;
-        t->cap_points = cap;
-    }
+    S2_TRY(S2_ARENA_ROOM(&t->arena, t->points, t->found.n_points, t->cap_points));
     s2_tui_point *const point = &t->points[t->found.n_points++];
     *point = (s2_tui_point){.id = row->id, .violated = row->unions == S2_DB_VIOLATED};
     for (int32_t o = 0; o < t->spec.n_by; o++)

@@ -76,7 +76,7 @@ typedef struct s2_front_task {
     s2_arena arena; /* holds what it found */
     s2_tui_front found;
     s2_tui_point *points;
-    int32_t cap_points;
+    int64_t cap_points;
     s2_status status;
     s2_diag diag;
 } s2_front_task;
@@ -121,7 +121,7 @@ typedef struct s2_explorer {
     bool follow;         /* the cursor stays on its design when the list is rebuilt */
     s2_arena pages;      /* holds the rows; rewound when the list is rebuilt */
     s2_tui_row *rows;
-    int32_t cap_rows;
+    int64_t cap_rows;
     int64_t shown_id; /* the design whose facts the model has */
 
     s2_worker facts_worker;

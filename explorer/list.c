@@ -12,16 +12,9 @@ const char s2_explorer_samples[] = "samples, at 8k";
 static s2_tui_row *add_row(s2_explorer *e)
 {
     s2_tui_model *const model = &e->session.model;
-    if (model->n_rows == e->cap_rows) {
-        const int32_t cap = e->cap_rows == 0 ? S2_EXPLORER_PAGE : e->cap_rows * 2;
-        s2_tui_row *const grown =
-            s2_arena_grow(&e->pages, e->rows, (size_t)model->n_rows, (size_t)cap, sizeof *grown);
-        if (grown == NULL)
-            return NULL;
-        e->rows = grown;
-        e->cap_rows = cap;
-        model->rows = grown;
-    }
+    if (S2_ARENA_ROOM(&e->pages, e->rows, model->n_rows, e->cap_rows) != S2_OK)
+        return NULL;
+    model->rows = e->rows;
     return &e->rows[model->n_rows++];
 }
 

@@ -12,15 +12,7 @@
 
 s2_status s2_fileset_add(s2_fileset *set, const char *name, const char *bytes, size_t n_bytes)
 {
-    if (set->n_files == set->cap) {
-        const int32_t cap = set->cap * 2 + 4;
-        s2_file *const grown =
-            s2_arena_grow(set->arena, set->files, (size_t)set->n_files, (size_t)cap, sizeof *grown);
-        if (grown == NULL)
-            return S2_ENOMEM;
-        set->files = grown;
-        set->cap = cap;
-    }
+    S2_TRY(S2_ARENA_ROOM(set->arena, set->files, set->n_files, set->cap));
     const char *const kept_name = s2_arena_strndup(set->arena, name, strlen(name));
     char *const kept = s2_arena_alloc(set->arena, n_bytes + 1, 1);
     if (kept_name == NULL || kept == NULL)

@@ -27,7 +27,7 @@ typedef struct s2_fileset {
     s2_arena *arena;
     s2_file *files;
     int32_t n_files;
-    int32_t cap;
+    int64_t cap;
 } s2_fileset;
 
 /* Copies name and bytes into the arena. */

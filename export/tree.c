@@ -52,14 +52,7 @@ json_t *s2_tree_scalar(const char *text)
 
 static s2_status note_place(s2_tree *tree, const json_t *parent, int64_t ordinal, int32_t line, int32_t col)
 {
-    if (tree->n_marks == tree->cap) {
-        const int64_t cap = tree->cap * 2 + 64;
-        s2_mark *const grown = s2_realloc(tree->marks, (size_t)cap * sizeof *grown);
-        if (grown == NULL)
-            return S2_ENOMEM;
-        tree->marks = grown;
-        tree->cap = cap;
-    }
+    S2_TRY(S2_RESERVE(tree->marks, tree->cap, tree->n_marks + 1));
     tree->marks[tree->n_marks++] = (s2_mark){parent, ordinal, line, col};
     return S2_OK;
 }

@@ -83,11 +83,8 @@ static s2_status note_open(s2_api_cache *cache, int32_t sequence)
 {
     const int64_t before = cache->cap_states;
     if (sequence >= before) {
-        uint8_t *const grown = s2_reserve(cache->states, &cache->cap_states, (int64_t)sequence + 1, 1);
-        if (grown == NULL)
-            return S2_ENOMEM;
-        cache->states = grown;
-        memset(grown + before, S2_SEQUENCE_NONE, (size_t)(cache->cap_states - before));
+        S2_TRY(S2_RESERVE(cache->states, cache->cap_states, (int64_t)sequence + 1));
+        memset(cache->states + before, S2_SEQUENCE_NONE, (size_t)(cache->cap_states - before));
     }
     cache->states[sequence] = S2_SEQUENCE_OPEN;
     return S2_OK;
@@ -157,12 +154,7 @@ static s2_status copy_moves(s2_api_cache *cache)
     int32_t n = 0;
     const s2_cache_move *const moves = s2_cache_moves(cache->cache, &n);
     cache->n_moves = 0;
-    if (n > 0) {
-        s2_api_move *const room = s2_reserve(cache->moves, &cache->cap_moves, n, sizeof *room);
-        if (room == NULL)
-            return S2_ENOMEM;
-        cache->moves = room;
-    }
+    S2_TRY(S2_RESERVE(cache->moves, cache->cap_moves, n));
     for (; cache->n_moves < n; cache->n_moves++) {
         const s2_cache_move *const from = &moves[cache->n_moves];
         cache->moves[cache->n_moves] = (s2_api_move){from->from_slot, from->to_slot, from->n_slots};

@@ -18,7 +18,7 @@ typedef struct s2_block_builder {
     int32_t *k_blk;
     uint8_t *full;
     int64_t n_entries;
-    int64_t entry_cap;
+    int64_t cap_k_blk, cap_full;
     int64_t *work_left;
     s2_status status; /* the first failure */
 } s2_block_builder;
@@ -70,18 +70,9 @@ static int64_t possible_pairs(const s2_block_builder *builder, int64_t q_blk, in
 
 static bool push_entry(s2_block_builder *builder, int64_t k_blk, bool full)
 {
-    if (builder->n_entries == builder->entry_cap) {
-        const int64_t cap = builder->entry_cap * 2 + 64;
-        int32_t *const k_grown = s2_realloc(builder->k_blk, (size_t)cap * sizeof *k_grown);
-        if (k_grown == NULL)
-            return failed(builder, S2_ENOMEM);
-        builder->k_blk = k_grown;
-        uint8_t *const full_grown = s2_realloc(builder->full, (size_t)cap);
-        if (full_grown == NULL)
-            return failed(builder, S2_ENOMEM);
-        builder->full = full_grown;
-        builder->entry_cap = cap;
-    }
+    if (S2_RESERVE(builder->k_blk, builder->cap_k_blk, builder->n_entries + 1) != S2_OK ||
+        S2_RESERVE(builder->full, builder->cap_full, builder->n_entries + 1) != S2_OK)
+        return failed(builder, S2_ENOMEM);
     builder->k_blk[builder->n_entries] = (int32_t)k_blk;
     builder->full[builder->n_entries++] = full;
     return s2_work_spend(builder->work_left, S2_BLOCK_WORK) || failed(builder, S2_ELIMIT);

@@ -305,7 +305,7 @@ typedef struct rule_builder {
     const int32_t *class_of;
     int32_t n_classes;
     int32_t n_drafts;
-    int32_t cap_drafts;
+    int64_t cap_drafts;
     draft *drafts;
     int32_t cap_slots; /* a power of two */
     int32_t *slot;     /* draft + 1 by hash */
@@ -411,15 +411,7 @@ static s2_status draft_new(rule_builder *rb, const draft *key, draft **out)
 {
     if (rb->n_drafts == MOST_RULES)
         return S2_ELIMIT;
-    if (rb->n_drafts == rb->cap_drafts) {
-        const int32_t cap = rb->cap_drafts != 0 ? rb->cap_drafts * 2 : 16;
-        draft *const grown =
-            s2_arena_grow(rb->arena, rb->drafts, (size_t)rb->n_drafts, (size_t)cap, sizeof *grown);
-        if (grown == NULL)
-            return S2_ENOMEM;
-        rb->drafts = grown;
-        rb->cap_drafts = cap;
-    }
+    S2_TRY(S2_ARENA_ROOM(rb->arena, rb->drafts, rb->n_drafts, rb->cap_drafts));
     draft *const made = &rb->drafts[rb->n_drafts];
     *made = *key;
     made->heads =

@@ -45,7 +45,7 @@ static uint64_t hash_view(const s2_view *view)
 typedef struct builder {
     s2_view *views;
     int32_t n_classes;
-    int32_t cap;
+    int64_t cap;
     int32_t *slots;
     uint64_t mask;
     s2_arena *arena;
@@ -60,14 +60,7 @@ static s2_status find_class(builder *b, const s2_view *view, int32_t *out, bool 
             *is_new = false;
             return S2_OK;
         }
-    if (b->n_classes == b->cap) {
-        const int32_t cap = b->cap == 0 ? 16 : 2 * b->cap;
-        s2_view *const grown = s2_arena_grow(b->arena, b->views, (size_t)b->cap, (size_t)cap, sizeof *grown);
-        if (grown == NULL)
-            return S2_ENOMEM;
-        b->views = grown;
-        b->cap = cap;
-    }
+    S2_TRY(S2_ARENA_ROOM(b->arena, b->views, b->n_classes, b->cap));
     b->views[b->n_classes] = *view;
     b->slots[slot] = ++b->n_classes;
     *out = b->n_classes - 1;

@@ -99,11 +99,7 @@ static s2_status rule_new(s2_parser *p, s2_parsed_rule *out)
     *out = (s2_parsed_rule){.phases = (1u << S2_PREFILL) | (1u << S2_DECODE), .begin = p->lex.at};
     if (p->n_rules == S2_LIMIT_RULES)
         return S2_REFUSE(p, S2P_TOO_MANY_RULES, p->lex.at, "more than %d rules", S2_LIMIT_RULES);
-    s2_parsed_rule *const rules =
-        s2_arena_room(&p->scratch, p->rules, p->n_rules, &p->cap_rules, sizeof *rules);
-    if (rules == NULL)
-        return S2_ENOMEM;
-    p->rules = rules;
+    S2_TRY(S2_ARENA_ROOM(&p->scratch, p->rules, p->n_rules, p->cap_rules));
     out->layers = S2_NEW(&p->scratch, uint64_t, p->layer_words);
     out->heads = S2_NEW(&p->scratch, uint64_t, p->head_words);
     return out->layers != NULL && out->heads != NULL ? S2_OK : S2_ENOMEM;

@@ -171,11 +171,7 @@ static s2_status check_list_number(s2_parser *p, list_reader *list, bool has, s2
 
 static s2_status list_add(s2_parser *p, list_reader *list, s2_span span)
 {
-    s2_span *const spans =
-        s2_arena_room(&p->scratch, list->spans, list->n_spans, &list->cap_spans, sizeof *spans);
-    if (spans == NULL)
-        return S2_ENOMEM;
-    list->spans = spans;
+    S2_TRY(S2_ARENA_ROOM(&p->scratch, list->spans, list->n_spans, list->cap_spans));
     list->spans[list->n_spans++] = span;
     return S2_OK;
 }
@@ -265,10 +261,7 @@ static const char *mask_path(s2_parser *p, const char *path)
 
 static s2_status keep_mask(s2_parser *p, s2_mask *mask)
 {
-    s2_mask **const masks = s2_arena_room(&p->scratch, p->masks, p->n_masks, &p->cap_masks, sizeof *masks);
-    if (masks == NULL)
-        return S2_ENOMEM;
-    p->masks = masks;
+    S2_TRY(S2_ARENA_ROOM(&p->scratch, p->masks, p->n_masks, p->cap_masks));
     p->masks[p->n_masks++] = mask;
     return S2_OK;
 }
@@ -470,9 +463,7 @@ static s2_status read_terms(s2_parser *p, s2_body *out)
     int64_t cap = 0;
     s2_term *terms = NULL;
     do {
-        terms = s2_arena_room(&p->scratch, terms, n, &cap, sizeof *terms);
-        if (terms == NULL)
-            return S2_ENOMEM;
+        S2_TRY(S2_ARENA_ROOM(&p->scratch, terms, n, cap));
         S2_TRY(read_term(p, &terms[n]));
         n++;
     } while (s2_lex_take(&p->lex, '|'));
@@ -488,10 +479,7 @@ static s2_status keep_body(s2_parser *p, const s2_body *body, int32_t *out)
     S2_TRY(p->text.status);
     int32_t number;
     S2_TRY(s2_text_set_add(&p->scratch, &p->body_texts, p->text.data, p->text.len, &number));
-    s2_body *const bodies = s2_arena_room(&p->scratch, p->bodies, number, &p->cap_bodies, sizeof *bodies);
-    if (bodies == NULL)
-        return S2_ENOMEM;
-    p->bodies = bodies;
+    S2_TRY(S2_ARENA_ROOM(&p->scratch, p->bodies, number, p->cap_bodies));
     p->bodies[number] = *body;
     *out = number;
     return S2_OK;

@@ -115,11 +115,7 @@ static int64_t bound_gain(const solver *s, const s2_term *term)
 
 static s2_status add(solver *s, s2_term term)
 {
-    candidate *const room =
-        s2_arena_room(s->arena, s->candidates, s->n_candidates, &s->cap, sizeof *s->candidates);
-    if (room == NULL)
-        return S2_ENOMEM;
-    s->candidates = room;
+    S2_TRY(S2_ARENA_ROOM(s->arena, s->candidates, s->n_candidates, s->cap));
     s->candidates[s->n_candidates++] = (candidate){term, bound_gain(s, &term), 0};
     return S2_OK;
 }

@@ -205,10 +205,7 @@ typedef struct result {
 
 static s2_status add_body(s2_arena *arena, result *r, s2_body body)
 {
-    s2_body *const room = s2_arena_room(arena, r->bodies, r->n_bodies, &r->cap, sizeof *r->bodies);
-    if (room == NULL)
-        return S2_ENOMEM;
-    r->bodies = room;
+    S2_TRY(S2_ARENA_ROOM(arena, r->bodies, r->n_bodies, r->cap));
     r->bodies[r->n_bodies++] = body;
     return S2_OK;
 }

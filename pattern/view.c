@@ -38,14 +38,10 @@ typedef struct s2_builder {
 static void push(s2_builder *builder, s2_atom atom)
 {
     s2_view *const view = builder->view;
-    s2_atom *const atoms =
-        s2_arena_room(builder->arena, builder->atoms, view->n_atoms, &builder->cap, sizeof *atoms);
-    if (atoms == NULL) {
+    if (S2_ARENA_ROOM(builder->arena, builder->atoms, view->n_atoms, builder->cap) == S2_OK)
+        builder->atoms[view->n_atoms++] = atom;
+    else
         builder->status = S2_ENOMEM;
-        return;
-    }
-    builder->atoms = atoms;
-    builder->atoms[view->n_atoms++] = atom;
 }
 
 /* Distances are magnitudes in the language; an atom holds signed ones, so one term may need two atoms. */
@@ -582,10 +578,7 @@ s2_status s2_view_row_whole(const s2_view *view, int64_t q_tok, int64_t n_tok, s
 {
     int64_t n_runs = fill_row(view, q_tok, n_tok, *runs, *cap);
     while (n_runs > *cap) {
-        s2_run *const wider = s2_reserve(*runs, cap, n_runs, sizeof *wider);
-        if (wider == NULL)
-            return S2_ENOMEM;
-        *runs = wider;
+        S2_TRY(S2_RESERVE(*runs, *cap, n_runs));
         n_runs = fill_row(view, q_tok, n_tok, *runs, *cap);
     }
     if (n_runs < 0)

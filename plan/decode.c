@@ -31,22 +31,6 @@ typedef struct s2_builder {
     int64_t n_live_keys;
 } s2_builder;
 
-static s2_status grow(void **array, int64_t *cap, int64_t want, size_t size)
-{
-    if (want <= *cap)
-        return S2_OK;
-    const int64_t room = want > INT32_MAX / 2 ? want : 2 * want + 64;
-    size_t n_bytes;
-    if (want > INT32_MAX || !s2_mul_size((size_t)room, size, &n_bytes))
-        return S2_ENOMEM;
-    void *const grown = s2_realloc(*array, n_bytes);
-    if (grown == NULL)
-        return S2_ENOMEM;
-    *array = grown;
-    *cap = room;
-    return S2_OK;
-}
-
 static s2_status read_runs(const s2_builder *build, int32_t seq, s2_reader *reader)
 {
     const s2_plan_seq lens = build->plan->seqs[seq];
@@ -117,8 +101,10 @@ static int64_t next_slab(const s2_builder *build, int64_t k_tok)
 
 static s2_status add_mask(s2_builder *build, int32_t n_rows, uint32_t side, int32_t *mask)
 {
-    S2_TRY(grow((void **)&build->bits, &build->cap_masks, build->n_masks + 1,
-                sizeof *build->bits * (size_t)build->row_cap));
+    if (build->n_masks == INT32_MAX)
+        return S2_ENOMEM;
+    S2_TRY(s2_reserve(&build->bits, &build->cap_masks, build->n_masks + 1,
+                      sizeof *build->bits * (size_t)build->row_cap));
     uint16_t *const bits = build->bits + build->n_masks * build->row_cap;
     memset(bits, 0, sizeof *bits * (size_t)build->row_cap);
     for (int32_t row = 0; row < n_rows; row++)
@@ -138,7 +124,9 @@ static s2_status add_side(s2_builder *build, int64_t k_tok, int32_t n_rows, uint
     if (any == 0)
         return S2_OK;
     s2_decode_slab slab = {.k_tok = (int32_t)k_tok, .mask = -1, .live = (uint16_t)any};
-    S2_TRY(grow((void **)&build->slabs, &build->cap_slabs, build->n_slabs + 1, sizeof *build->slabs));
+    if (build->n_slabs == INT32_MAX)
+        return S2_ENOMEM;
+    S2_TRY(S2_RESERVE(build->slabs, build->cap_slabs, build->n_slabs + 1));
     if (all != 0xffff)
         S2_TRY(add_mask(build, n_rows, side, &slab.mask));
     build->slabs[build->n_slabs++] = slab;
@@ -178,12 +166,13 @@ static s2_status repeat_list(s2_builder *build, const s2_decode_list *like, int3
     *list = *like;
     list->seq = seq;
     list->slab_begin = (int32_t)build->n_slabs;
-    S2_TRY(grow((void **)&build->slabs, &build->cap_slabs, build->n_slabs + like->slab_end - like->slab_begin,
-                sizeof *build->slabs));
+    if (build->n_slabs + like->slab_end - like->slab_begin > INT32_MAX)
+        return S2_ENOMEM;
+    S2_TRY(S2_RESERVE(build->slabs, build->cap_slabs, build->n_slabs + like->slab_end - like->slab_begin));
     for (int32_t at = like->slab_begin; at < like->slab_end; at++) {
         s2_decode_slab slab = build->slabs[at];
         if (slab.mask >= 0) {
-            S2_TRY(grow((void **)&build->bits, &build->cap_masks, build->n_masks + 1, mask_bytes));
+            S2_TRY(s2_reserve(&build->bits, &build->cap_masks, build->n_masks + 1, mask_bytes));
             memcpy(build->bits + build->n_masks * build->row_cap,
                    build->bits + (int64_t)slab.mask * build->row_cap, mask_bytes);
             slab.mask = (int32_t)build->n_masks++;

@@ -23,31 +23,12 @@ static size_t mask_bytes(const s2_plan *plan)
     return (size_t)plan->options.tile_tok * (size_t)plan->mask_words * sizeof(uint32_t);
 }
 
-static s2_status grow(void **array, int64_t *cap, int64_t want, size_t size)
-{
-    if (want <= *cap)
-        return S2_OK;
-    const int64_t wider = want * 2;
-    void *const grown = s2_realloc(*array, (size_t)wider * size);
-    if (grown == NULL)
-        return S2_ENOMEM;
-    *array = grown;
-    *cap = wider;
-    return S2_OK;
-}
-
 static s2_status append(s2_flattener *flat, s2_plan_span *span)
 {
     const s2_plan_list *const list = &flat->list;
     const int64_t n = flat->n_entries + list->n_entries, n_masks = flat->n_masks + list->n_masks;
-    void *entries = flat->entries, *bits = flat->bits;
-    s2_status status = grow(&entries, &flat->cap_entries, n, sizeof *flat->entries);
-    flat->entries = entries;
-    if (status == S2_OK)
-        status = grow(&bits, &flat->cap_masks, n_masks, mask_bytes(flat->plan));
-    flat->bits = bits;
-    if (status != S2_OK)
-        return status;
+    S2_TRY(S2_RESERVE(flat->entries, flat->cap_entries, n));
+    S2_TRY(s2_reserve(&flat->bits, &flat->cap_masks, n_masks, mask_bytes(flat->plan)));
     *span = (s2_plan_span){flat->n_entries, list->n_entries, list->n_partial};
     for (int32_t e = 0; e < list->n_entries; e++) {
         s2_plan_entry entry = list->entries[e];

@@ -74,19 +74,6 @@ static s2_lister open_lister(const s2_plan *plan, int32_t cls, int32_t seq, int3
     return lister;
 }
 
-static s2_status reserve_entry(s2_plan_list *list)
-{
-    if (list->n_entries < list->cap_entries)
-        return S2_OK;
-    const int32_t cap = list->cap_entries * 2 + 64;
-    s2_plan_entry *const grown = s2_realloc(list->entries, (size_t)cap * sizeof *grown);
-    if (grown == NULL)
-        return S2_ENOMEM;
-    list->entries = grown;
-    list->cap_entries = cap;
-    return S2_OK;
-}
-
 static size_t mask_len(const s2_plan *plan)
 {
     return (size_t)plan->options.tile_tok * (size_t)plan->mask_words;
@@ -94,15 +81,8 @@ static size_t mask_len(const s2_plan *plan)
 
 static s2_status reserve_mask(const s2_plan *plan, s2_plan_list *list)
 {
-    const size_t need = ((size_t)list->n_masks + 1) * mask_len(plan);
-    if (need > list->cap_words) {
-        const size_t cap = list->cap_words * 2 > need ? list->cap_words * 2 : 4 * need;
-        uint32_t *const grown = s2_realloc(list->bits, cap * sizeof *grown);
-        if (grown == NULL)
-            return S2_ENOMEM;
-        list->bits = grown;
-        list->cap_words = cap;
-    }
+    S2_TRY(S2_RESERVE(list->bits, list->cap_words,
+                      (int64_t)((size_t)list->n_masks + 1) * (int64_t)mask_len(plan)));
     memset(&list->bits[(size_t)list->n_masks * mask_len(plan)], 0, mask_len(plan) * sizeof *list->bits);
     return S2_OK;
 }
@@ -175,7 +155,7 @@ static s2_status push(s2_lister *lister, int64_t k_blk, uint32_t slabs, int32_t 
         return S2_OK;
     if (!s2_work_spend(lister->plan->options.work_left, S2_BLOCK_WORK))
         return S2_ELIMIT;
-    S2_TRY(reserve_entry(lister->list));
+    S2_TRY(S2_RESERVE(lister->list->entries, lister->list->cap_entries, lister->list->n_entries + 1));
     const bool edge = needs_edge(lister, slabs, k_blk * lister->plan->blk_tok);
     const bool full = !edge && mask < 0 && slabs == lister->real;
     lister->list->entries[lister->list->n_entries++] =

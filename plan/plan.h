@@ -104,11 +104,11 @@ typedef struct s2_plan_list {
     s2_plan_entry *entries;
     int32_t n_entries;
     int32_t n_partial; /* entries[0, n_partial) are not full */
-    int32_t cap_entries;
+    int64_t cap_entries;
     uint32_t *bits;
     int32_t n_masks;
-    size_t cap_words; /* of bits: the next plan's masks may be larger */
-    s2_run *runs;     /* scratch of the enumeration */
+    int64_t cap_words; /* of bits: the next plan's masks may be larger */
+    s2_run *runs;      /* scratch of the enumeration */
     int64_t cap_runs;
 } s2_plan_list;
 void s2_plan_list_release(s2_plan_list *list);

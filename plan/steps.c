@@ -26,14 +26,8 @@ typedef struct s2_step_builder {
 
 static void *append(s2_step_array *array, int64_t n)
 {
-    if (array->n + n > array->cap) {
-        const int64_t cap = (array->n + n) * 2 + 64;
-        void *const grown = s2_realloc(array->data, (size_t)cap * array->size);
-        if (grown == NULL)
-            return NULL;
-        array->data = grown;
-        array->cap = cap;
-    }
+    if (s2_reserve(&array->data, &array->cap, array->n + n, array->size) != S2_OK)
+        return NULL;
     void *const out = (char *)array->data + (size_t)array->n * array->size;
     array->n += n;
     return out;

@@ -52,19 +52,6 @@ typedef struct s2_transposer {
     s2_shape *shapes; /* [kv_head] of the current sequence */
 } s2_transposer;
 
-static s2_status reserve(void **array, int64_t *cap, int64_t want, size_t size)
-{
-    if (want <= *cap)
-        return S2_OK;
-    const int64_t wider = want + want / 2 + 64;
-    void *const grown = s2_realloc(*array, (size_t)wider * size);
-    if (grown == NULL)
-        return S2_ENOMEM;
-    *array = grown;
-    *cap = wider;
-    return S2_OK;
-}
-
 /* ------------------------------------------------------------------ sources */
 
 static int32_t g_of(const s2_transposer *at, const s2_source *source)
@@ -211,8 +198,8 @@ static int32_t kind_of(const s2_transposer *at, int32_t blk, int64_t limit)
 static s2_status pack_blocks(s2_transposer *at, s2_shape *shape, int32_t n_blk, int64_t limit)
 {
     const int64_t most = (int64_t)n_blk + 3 * at->n_sub;
-    S2_TRY(reserve((void **)&at->blocks, &at->cap_blocks, at->n_blocks + most, sizeof *at->blocks));
-    S2_TRY(reserve((void **)&at->made, &at->cap_made, at->n_made + most, sizeof *at->made));
+    S2_TRY(S2_RESERVE(at->blocks, at->cap_blocks, at->n_blocks + most));
+    S2_TRY(S2_RESERVE(at->made, at->cap_made, at->n_made + most));
     shape->column_begin = (int32_t)at->n_made;
     for (int32_t kind = 0; kind < 3; kind++) {
         int32_t sub = 0;
@@ -318,10 +305,10 @@ static s2_status allot(s2_transposer *at, const s2_shape *shape)
         begin += at->made[column].n = (int32_t)at->fill[column - shape->column_begin];
     }
     at->n_entries = begin;
-    S2_TRY(reserve((void **)&at->entries, &at->cap_entries, begin, sizeof *at->entries));
+    S2_TRY(S2_RESERVE(at->entries, at->cap_entries, begin));
     if (at->flat->n_masks == 0)
         return S2_OK;
-    return reserve((void **)&at->masks, &at->cap_masks, begin * at->n_sub + 1, sizeof *at->masks);
+    return S2_RESERVE(at->masks, at->cap_masks, begin * at->n_sub + 1);
 }
 
 /* Whether an entry is full is known only once all its blocks are in. */
@@ -441,9 +428,9 @@ typedef struct s2_emitter {
 static s2_status emit(s2_transposer *at, s2_emitter *out, s2_plan_column column, int32_t wave, int64_t begin,
                       int32_t n)
 {
-    S2_TRY(reserve((void **)&out->work, &out->cap_work, out->n + 1, sizeof *out->work));
-    S2_TRY(reserve((void **)&out->entries, &out->cap_entries, n, sizeof *out->entries));
-    S2_TRY(reserve((void **)&out->masks, &out->cap_masks, (int64_t)n * at->n_sub, sizeof *out->masks));
+    S2_TRY(S2_RESERVE(out->work, out->cap_work, out->n + 1));
+    S2_TRY(S2_RESERVE(out->entries, out->cap_entries, n));
+    S2_TRY(S2_RESERVE(out->masks, out->cap_masks, (int64_t)n * at->n_sub));
     column.begin = begin;
     column.n = n;
     order_entries(at, &column, out->entries, out->masks);
@@ -548,7 +535,7 @@ static s2_status give(const s2_emitter *parts, s2_emitter *out, const s2_shape *
 {
     int32_t chain = -1;
     for (int64_t p = shape->column_begin; p < shape->column_end; p++) {
-        S2_TRY(reserve((void **)&out->work, &out->cap_work, out->n + 1, sizeof *out->work));
+        S2_TRY(S2_RESERVE(out->work, out->cap_work, out->n + 1));
         s2_work *const work = &out->work[out->n];
         *work = parts->work[p];
         work->index = out->n++;

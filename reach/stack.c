@@ -18,7 +18,7 @@ typedef struct builder {
     int64_t n_tok;
     int64_t work;
     s2_view *views; /* of each class */
-    int32_t cap;
+    int64_t cap_views, cap_reads;
     uint64_t **reads;
     int32_t *class_of;
     int32_t *kind_of;
@@ -43,14 +43,8 @@ static s2_status add_class(builder *b, const s2_view *view)
     const int64_t bytes = (int64_t)stack->n_blk * stack->n_words * 8;
     if ((stack->n_classes + 1) * bytes > LIMIT_BYTES)
         return S2_ELIMIT;
-    if (stack->n_classes == b->cap) {
-        const size_t want = b->cap == 0 ? 16 : (size_t)b->cap * 2;
-        b->views = s2_arena_grow(b->arena, b->views, (size_t)b->cap, want, sizeof *b->views);
-        b->reads = s2_arena_grow(b->arena, b->reads, (size_t)b->cap, want, sizeof *b->reads);
-        if (b->views == NULL || b->reads == NULL)
-            return S2_ENOMEM;
-        b->cap = (int32_t)want;
-    }
+    S2_TRY(S2_ARENA_ROOM(b->arena, b->views, stack->n_classes, b->cap_views));
+    S2_TRY(S2_ARENA_ROOM(b->arena, b->reads, stack->n_classes, b->cap_reads));
     b->views[stack->n_classes++] = *view;
     return S2_OK;
 }

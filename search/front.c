@@ -43,13 +43,7 @@ s2_status s2_front_add(s2_front *front, const s2_point *points, int32_t n)
     if (n == 0)
         return S2_OK;
     const int32_t total = front->n + n;
-    if (total > front->cap) {
-        s2_point *const grown = s2_realloc(front->points, (size_t)total * 2 * sizeof *grown);
-        if (grown == NULL)
-            return S2_ENOMEM;
-        front->points = grown;
-        front->cap = total * 2;
-    }
+    S2_TRY(S2_RESERVE(front->points, front->cap, total));
     memcpy(front->points + front->n, points, (size_t)n * sizeof *points);
     qsort(front->points, (size_t)total, sizeof *front->points, compare);
     front->n = keep(front, front->points, total);

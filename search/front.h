@@ -31,7 +31,7 @@ typedef struct s2_point {
 typedef struct s2_front {
     int32_t n_values;
     int32_t n;
-    int32_t cap;
+    int64_t cap;
     s2_point *points;
 } s2_front;
 

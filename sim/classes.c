@@ -12,7 +12,7 @@ typedef struct s2_classifier {
     s2_classes classes;
     s2_reads *reads;
     uint64_t *keys; /* one per class: unequal keys, unequal heads */
-    int32_t cap;
+    int64_t cap_reads, cap_keys;
     int32_t slots[N_SLOTS]; /* open addressing by key: class + 1, 0 where free */
 } s2_classifier;
 
@@ -54,16 +54,8 @@ static s2_status classify_head(s2_classifier *to, int32_t layer, int32_t head, i
     }
     if (classes->n_reads == S2_LIMIT_CLASSES)
         return S2_ELIMIT;
-    if (classes->n_reads == to->cap) {
-        const size_t have = (size_t)to->cap, want = have * 2 + 16;
-        s2_reads *const grown = s2_arena_grow(to->arena, to->reads, have, want, sizeof *grown);
-        uint64_t *const keys = s2_arena_grow(to->arena, to->keys, have, want, sizeof *keys);
-        if (grown == NULL || keys == NULL)
-            return S2_ENOMEM;
-        to->reads = grown;
-        to->keys = keys;
-        to->cap = (int32_t)want;
-    }
+    S2_TRY(S2_ARENA_ROOM(to->arena, to->reads, classes->n_reads, to->cap_reads));
+    S2_TRY(S2_ARENA_ROOM(to->arena, to->keys, classes->n_reads, to->cap_keys));
     classes->has_dynamic |= reads.budget_tok > 0;
     to->keys[classes->n_reads] = key;
     to->reads[classes->n_reads] = reads;

@@ -19,17 +19,9 @@ void s2_combset_add(s2_combset *set, const s2_comb *comb)
 {
     if (comb->begin >= comb->end || set->failed || !s2_work_spend(set->work_left, 1))
         return;
-    if (set->n_combs == set->cap) {
-        const int32_t cap = set->cap * 2 + 8;
-        s2_comb *const grown = s2_realloc(set->combs, (size_t)cap * sizeof *grown);
-        if (grown == NULL) {
-            set->failed = true;
-            return;
-        }
-        set->combs = grown;
-        set->cap = cap;
-    }
-    set->combs[set->n_combs++] = *comb;
+    set->failed = S2_RESERVE(set->combs, set->cap, set->n_combs + 1) != S2_OK;
+    if (!set->failed)
+        set->combs[set->n_combs++] = *comb;
 }
 
 void s2_combset_add_range(s2_combset *set, int64_t begin, int64_t end)

@@ -24,7 +24,7 @@ extern "C" {
 typedef struct s2_combset {
     s2_comb *combs;
     int32_t n_combs;
-    int32_t cap;
+    int64_t cap;
     bool failed;
     int64_t
         *work_left; /* base/work.h: a step per comb added or looked at, n log n per sort; NULL: no limit */

@@ -50,6 +50,18 @@ static void take_fast(const s2_sim_options *options, const s2_pattern *pattern, 
     take_slots(options, pattern, cost->kv_slots, sim);
 }
 
+/* form->shape is NULL, and nothing is taken, where the pattern has no fast form. */
+static s2_status take_bound(const s2_sim_options *options, const s2_pattern *pattern, s2_fast_form *form,
+                            s2_fast_cost *cost, s2_sim *sim)
+{
+    S2_TRY(s2_memo_find(options, pattern, form));
+    if (form->shape == NULL)
+        return S2_OK;
+    s2_fast_bound(form->shape->fast, &form->candidate, cost);
+    take_fast(options, pattern, cost, sim);
+    return S2_OK;
+}
+
 s2_status s2_floor_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
                          int64_t *work_left, s2_sim *sim)
 {
@@ -57,12 +69,7 @@ s2_status s2_floor_price(s2_arena *scratch, const s2_pattern *pattern, const s2_
     s2_fast_cost cost;
     (void)scratch;
     (void)work_left;
-    S2_TRY(s2_memo_find(options, pattern, &form));
-    if (form.shape == NULL)
-        return S2_OK;
-    s2_fast_bound(form.shape->fast, &form.candidate, &cost);
-    take_fast(options, pattern, &cost, sim);
-    return S2_OK;
+    return take_bound(options, pattern, &form, &cost, sim);
 }
 
 s2_status s2_floor_raise(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
@@ -72,12 +79,8 @@ s2_status s2_floor_raise(s2_arena *scratch, const s2_pattern *pattern, const s2_
     s2_fast_cost cost;
     double us;
     (void)work_left;
-    S2_TRY(s2_memo_find(options, pattern, &form));
-    if (form.shape == NULL)
-        return S2_OK;
-    s2_fast_bound(form.shape->fast, &form.candidate, &cost);
-    take_fast(options, pattern, &cost, sim);
-    if (form.shape->predictor == NULL || !s2_sim_predicts(options, options->phase))
+    S2_TRY(take_bound(options, pattern, &form, &cost, sim));
+    if (form.shape == NULL || form.shape->predictor == NULL || !s2_sim_predicts(options, options->phase))
         return S2_OK;
     S2_TRY(s2_predictor_floor(form.shape->predictor, scratch, pattern, &form.candidate, options->phase,
                               cost.kv_slots, &us));

@@ -94,20 +94,20 @@ static void heap_array_grows_and_keeps_its_elements(void **state)
     int32_t *array = NULL;
     for (int32_t n = 0; n < 10000; n++) {
         const int64_t before = cap;
-        int32_t *const grown = s2_reserve(array, &cap, n + 1, sizeof *grown);
-        assert_non_null(grown);
+        assert_int_equal(S2_RESERVE(array, cap, n + 1), S2_OK);
         assert_true(cap > n);
         n_moves += cap != before;
-        array = grown;
         array[n] = n;
     }
     for (int32_t n = 0; n < 10000; n++)
         assert_int_equal(array[n], n);
     assert_true(n_moves < 20);
     const int64_t held = cap;
-    assert_null(s2_reserve(array, &cap, INT64_MAX, sizeof *array));
-    assert_null(s2_reserve(array, &cap, INT64_MAX / 4, 64));
+    const int32_t *const kept = array;
+    assert_int_equal(S2_RESERVE(array, cap, INT64_MAX), S2_ENOMEM);
+    assert_int_equal(s2_reserve(&array, &cap, INT64_MAX / 4, 64), S2_ENOMEM);
     assert_int_equal(cap, held);
+    assert_ptr_equal(array, kept);
     s2_free(array);
 }
 
@@ -118,8 +118,7 @@ static void arena_array_grows_and_keeps_its_elements(void **state)
     int64_t cap = 0;
     int64_t *array = NULL;
     for (int64_t n = 0; n < 1000; n++) {
-        array = s2_arena_room(&arena, array, n, &cap, sizeof *array);
-        assert_non_null(array);
+        assert_int_equal(S2_ARENA_ROOM(&arena, array, n, cap), S2_OK);
         assert_true(cap > n);
         array[n] = n;
     }
@@ -127,8 +126,10 @@ static void arena_array_grows_and_keeps_its_elements(void **state)
         assert_int_equal(array[n], n);
     const int64_t held = cap;
     arena.limit_bytes = arena.total_bytes;
-    assert_null(s2_arena_room(&arena, array, cap, &cap, sizeof *array));
+    const int64_t *const kept = array;
+    assert_int_equal(S2_ARENA_ROOM(&arena, array, cap, cap), S2_ENOMEM);
     assert_int_equal(cap, held);
+    assert_ptr_equal(array, kept);
     s2_arena_release(&arena);
 }
 

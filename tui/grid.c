@@ -241,14 +241,7 @@ static s2_status push_run(painter *p, run_list *list, int64_t begin, int64_t end
         return S2_OK;
     if (--p->work_left < 0)
         return S2_ELIMIT;
-    if (list->n == list->cap) {
-        const int64_t cap = list->cap == 0 ? 64 : list->cap * 2;
-        s2_run *const grown = s2_realloc(list->runs, (size_t)cap * sizeof *grown);
-        if (grown == NULL)
-            return S2_ENOMEM;
-        list->runs = grown;
-        list->cap = cap;
-    }
+    S2_TRY(S2_RESERVE(list->runs, list->cap, list->n + 1));
     list->runs[list->n++] = (s2_run){begin, end};
     return S2_OK;
 }
