@@ -12,12 +12,48 @@
 
 /* ---- one layer on one GPU */
 
+/* How a time was found. */
+typedef enum s2_found {
+    S2_FOUND_BOUND,   /* it is the plan's */
+    S2_FOUND_BY_PLAN, /* it is predicted */
+    S2_FOUND_BY_DENSE /* nobody plans the pattern: it is the dense pattern's time, as the bounds compare */
+} s2_found;
+
 /* One class of layers on one GPU, for all of its layers. */
 typedef struct s2_layer_time {
     s2_attention bounds;
-    double us[S2_N_PASSES]; /* predicted; without a prediction, of the plan */
-    s2_launch_price made[S2_N_PASSES];
+    double us[S2_N_PASSES];
+    s2_found found;
+    s2_bytes bytes;                    /* unless it is the bound */
+    s2_launch_price made[S2_N_PASSES]; /* by plan */
 } s2_layer_time;
+
+/* One GPU of those that share the heads: what it may still plan does not depend on what the others plan. */
+typedef struct s2_planner {
+    s2_found found; /* of all its layers */
+    int64_t work_left;
+} s2_planner;
+
+/* Sums over the layers. */
+typedef struct s2_total {
+    s2_attention slowest;   /* counts: of all GPUs; times and busy: of each layer's slowest GPU */
+    double us[S2_N_PASSES]; /* of each layer's slowest GPU */
+    double backward_us;     /* of the plan */
+    s2_resource by[S2_N_PASSES];
+    const char *kernel;
+    double greatest_us; /* of one layer */
+    double clock_mhz;
+    double imbalance;
+    s2_error error;           /* the worst of all launches, figure by figure */
+    uint32_t passes;          /* that have one, as bits */
+    s2_launch_price farthest; /* from the points measured */
+    s2_scored scored;         /* the worst */
+    s2_bytes bytes;           /* of all GPUs */
+    double *rank_us;
+    double *rank_read;
+    double *rank_bytes;
+    double *rank_flop;
+} s2_total;
 
 /* The pattern, or the dense one that it is compared with. */
 typedef struct s2_side {
@@ -26,9 +62,11 @@ typedef struct s2_side {
     const s2_head_counts *counts;
     const s2_sim_options *options;
     s2_tile_shape tile;
-    bool predicted;
+    bool predicted; /* times are predictions, or may be */
     bool is_dense;
-    int64_t work_left; /* for planning */
+    const s2_total *dense; /* of the pattern: what the dense one takes; NULL: this is the dense one */
+    s2_planner *planners;  /* [GPU] */
+    int64_t work_left;     /* for planning, of all GPUs together */
 } s2_side;
 
 static s2_pass first_pass(const s2_sim_options *options)
@@ -98,7 +136,8 @@ static s2_status predict_peer(s2_side *side, const s2_share *share, s2_layer_tim
     return S2_OK;
 }
 
-static s2_status predict_share(s2_side *side, int32_t c, const s2_share_heads *heads, s2_layer_time *time)
+static s2_status predict_share(s2_side *side, int32_t c, const s2_share_heads *heads, int64_t *work_left,
+                               s2_layer_time *time)
 {
     const s2_classes *const whole = side->classes;
     const s2_layer_class *const layer = &whole->layers[c];
@@ -114,8 +153,8 @@ static s2_status predict_share(s2_side *side, int32_t c, const s2_share_heads *h
     const bool train = side->options->phase == S2_TRAIN;
     for (int32_t n = 0; n < (train ? 2 : 1); n++) {
         const s2_pass own = n == 0 ? pass : S2_PASS_BACKWARD;
-        S2_TRY(s2_sim_predict_layer(side->arena, pattern, whole->phase, first, own, side->options,
-                                    &side->work_left, &time->made[own]));
+        S2_TRY(s2_sim_predict_layer(side->arena, pattern, whole->phase, first, own, side->options, work_left,
+                                    &time->made[own]));
         time->us[own] = time->made[own].forecast.us * layer->n_layers;
     }
     return S2_OK;
@@ -141,24 +180,61 @@ static s2_status scale_to_cache(s2_side *side, const s2_share *share, s2_layer_t
     return S2_OK;
 }
 
-/* Terms that choose at run time have no plan; the side then has only bounds. */
-static s2_status price_share(s2_side *side, int32_t c, const s2_share_heads *heads, s2_layer_time *out)
+/* A pattern without a plan takes its own bound times the dense pattern's time over the dense bound. */
+static void guess_by_dense(const s2_side *side, s2_layer_time *out)
+{
+    const s2_total *const dense = side->dense;
+    const double share = out->bounds.time_us / dense->slowest.time_us, each = share / side->options->n_ranks;
+    for (int32_t pass = 0; pass < S2_N_PASSES; pass++)
+        out->us[pass] = dense->us[pass] * share;
+    out->bytes =
+        (s2_bytes){dense->bytes.dram_read * each, dense->bytes.dram_write * each, dense->bytes.l2 * each};
+}
+
+static void add_bytes(const s2_forecast *forecast, int32_t n, s2_bytes *sum)
+{
+    sum->dram_read += forecast->bytes.dram_read * n;
+    sum->dram_write += forecast->bytes.dram_write * n;
+    sum->l2 += forecast->bytes.l2 * n;
+}
+
+/* S2_EUNSUPPORTED where there is no plan: its terms choose at run time, or planning would exceed what is left. */
+static s2_status predict(s2_side *side, int32_t c, const s2_share_heads *heads, const s2_share *share,
+                         s2_planner *planner, s2_layer_time *out)
+{
+    const int64_t allowed = s2_min_i64(planner->work_left, side->work_left);
+    int64_t left = allowed;
+    const s2_status status = side->options->peer != NULL ? predict_peer(side, share, out)
+                                                         : predict_share(side, c, heads, &left, out);
+    const int64_t spent = left < 0 ? allowed : allowed - left;
+    planner->work_left -= spent;
+    side->work_left -= spent;
+    S2_TRY(status);
+    S2_TRY(scale_to_cache(side, share, out));
+    for (int32_t pass = 0; pass < S2_N_PASSES; pass++)
+        add_bytes(&out->made[pass].forecast, side->classes->layers[c].n_layers, &out->bytes);
+    return S2_OK;
+}
+
+static s2_status price_share(s2_side *side, int32_t c, const s2_share_heads *heads, s2_planner *planner,
+                             s2_layer_time *out)
 {
     s2_share share;
     const s2_arena_mark_t mark = s2_arena_mark(side->arena);
     S2_TRY(s2_share_classes(side->arena, side->classes, heads, c, c + 1, &share));
     S2_TRY(s2_attention_price_counted(side->arena, &share.classes, side->counts, side->options, side->tile,
                                       &out->bounds));
-    if (side->predicted) {
-        const s2_status status = side->options->peer != NULL ? predict_peer(side, &share, out)
-                                                             : predict_share(side, c, heads, out);
-        if (status != S2_OK && status != S2_EUNSUPPORTED)
+    if (planner->found == S2_FOUND_BY_PLAN) {
+        const s2_status status = predict(side, c, heads, &share, planner, out);
+        if (status == S2_EUNSUPPORTED)
+            planner->found = side->dense != NULL ? S2_FOUND_BY_DENSE : S2_FOUND_BOUND;
+        else if (status != S2_OK)
             return status;
-        side->predicted = status == S2_OK;
-        if (side->predicted)
-            S2_TRY(scale_to_cache(side, &share, out));
     }
-    if (!side->predicted) {
+    out->found = planner->found;
+    if (out->found == S2_FOUND_BY_DENSE)
+        guess_by_dense(side, out);
+    if (out->found == S2_FOUND_BOUND) {
         out->us[first_pass(side->options)] = out->bounds.forward_us;
         out->us[S2_PASS_BACKWARD] = out->bounds.time_us - out->bounds.forward_us;
     }
@@ -179,6 +255,7 @@ typedef struct s2_deal {
     s2_layer_time *times;  /* of the GPUs that differ */
     int32_t *like;         /* [GPU]: its entry in `times` */
     int32_t *first;        /* [entry in `times`]: its first GPU */
+    s2_planner *before;    /* ... and what that could still plan */
     int32_t n_times;
 } s2_deal;
 
@@ -190,8 +267,10 @@ static s2_status deal_new(s2_side *side, int32_t c, const int32_t *order, s2_dea
     s2_deal deal = {.heads = S2_NEW(side->arena, s2_share_heads, n),
                     .times = S2_NEW(side->arena, s2_layer_time, n),
                     .like = S2_NEW(side->arena, int32_t, n),
-                    .first = S2_NEW(side->arena, int32_t, n)};
-    if (deal.heads == NULL || deal.times == NULL || deal.like == NULL || deal.first == NULL)
+                    .first = S2_NEW(side->arena, int32_t, n),
+                    .before = S2_NEW(side->arena, s2_planner, n)};
+    if (deal.heads == NULL || deal.times == NULL || deal.like == NULL || deal.first == NULL ||
+        deal.before == NULL)
         return S2_ENOMEM;
     for (int32_t rank = 0; rank < n; rank++)
         S2_TRY(s2_share_deal(side->arena, n_heads, n_kv, n, rank, order, &deal.heads[rank]));
@@ -207,23 +286,34 @@ static bool reads_alike(const int32_t *head_class, const s2_share_heads *a, cons
     return true;
 }
 
+static bool plans_alike(const s2_planner *a, const s2_planner *b)
+{
+    return a->found == b->found && a->work_left == b->work_left;
+}
+
 static s2_status deal_price(s2_side *side, int32_t c, s2_deal *deal)
 {
     const int32_t *const head_class = side->classes->layers[c].head_class;
     deal->n_times = 0;
     for (int32_t rank = 0; rank < side->options->n_ranks; rank++) {
+        s2_planner *const planner = &side->planners[rank];
         int32_t like = 0;
         while (like < deal->n_times &&
-               !reads_alike(head_class, &deal->heads[deal->first[like]], &deal->heads[rank]))
+               !(plans_alike(&deal->before[like], planner) &&
+                 reads_alike(head_class, &deal->heads[deal->first[like]], &deal->heads[rank])))
             like++;
         if (!s2_work_spend(side->classes->work_left, (int64_t)(like + 1) * deal->heads[rank].n_heads))
             return S2_ELIMIT;
         deal->like[rank] = like;
-        if (like < deal->n_times)
+        if (like < deal->n_times) {
+            *planner = side->planners[deal->first[like]];
             continue;
-        deal->first[deal->n_times] = rank;
-        deal->times[deal->n_times] = (s2_layer_time){0};
-        S2_TRY(price_share(side, c, &deal->heads[rank], &deal->times[deal->n_times++]));
+        }
+        deal->first[like] = rank;
+        deal->before[like] = *planner;
+        deal->times[like] = (s2_layer_time){0};
+        deal->n_times++;
+        S2_TRY(price_share(side, c, &deal->heads[rank], planner, &deal->times[like]));
     }
     return S2_OK;
 }
@@ -255,27 +345,6 @@ static double mean_us(const s2_deal *deal, int32_t n_ranks)
 }
 
 /* ---- all layers */
-
-/* Sums over the layers. */
-typedef struct s2_total {
-    s2_attention slowest;   /* counts: of all GPUs; times and busy: of each layer's slowest GPU */
-    double us[S2_N_PASSES]; /* predicted, else of the plan */
-    double backward_us;     /* of the plan */
-    s2_resource by[S2_N_PASSES];
-    const char *kernel;
-    double greatest_us; /* of one layer */
-    double clock_mhz;
-    double imbalance;
-    s2_error error;           /* the worst of all launches, figure by figure */
-    uint32_t passes;          /* that have one, as bits */
-    s2_launch_price farthest; /* from the points measured */
-    s2_scored scored;         /* the worst */
-    s2_bytes bytes;           /* of all GPUs */
-    double *rank_us;
-    double *rank_read;
-    double *rank_bytes;
-    double *rank_flop;
-} s2_total;
 
 /* A cap takes three results of the special-function unit where an exponential is one. */
 static s2_resource resource_of(s2_limit limit, bool capped, const s2_attention *attention)
@@ -342,13 +411,20 @@ static void add_prediction(const s2_layer_time *slowest, s2_pass pass, int32_t n
     total->by[pass] = resource_of(made->forecast.by, made->capped, &slowest->bounds);
 }
 
-static void add_rank_bytes(const s2_layer_time *own, int32_t n_layers, s2_total *total)
+/* The same where it was found by the dense pattern: how far off that is was never judged. */
+static void add_guess(const s2_layer_time *slowest, s2_pass pass, int32_t n_layers, const s2_total *dense,
+                      s2_total *total)
 {
-    for (int32_t pass = 0; pass < S2_N_PASSES; pass++) {
-        total->bytes.dram_read += own->made[pass].forecast.bytes.dram_read * n_layers;
-        total->bytes.dram_write += own->made[pass].forecast.bytes.dram_write * n_layers;
-        total->bytes.l2 += own->made[pass].forecast.bytes.l2 * n_layers;
-    }
+    const double one_us = slowest->us[pass] / n_layers;
+    if (dense->scored > total->scored)
+        total->scored = dense->scored;
+    if (one_us <= total->greatest_us)
+        return;
+    total->greatest_us = one_us;
+    total->kernel = dense->kernel;
+    total->clock_mhz = dense->clock_mhz;
+    total->imbalance = dense->imbalance;
+    total->by[pass] = dense->by[pass];
 }
 
 /* Add the bounds of the slowest GPU, resource by resource. */
@@ -383,15 +459,24 @@ static s2_status add_layer(const s2_side *side, int32_t c, const s2_deal *deal, 
     for (int32_t pass = 0; pass < S2_N_PASSES; pass++) {
         const s2_layer_time *const slowest = slowest_in(deal, (s2_pass)pass);
         total->us[pass] += slowest->us[pass];
-        if (side->predicted && slowest->us[pass] > 0)
+        if (slowest->us[pass] > 0 && slowest->found == S2_FOUND_BY_PLAN)
             add_prediction(slowest, (s2_pass)pass, n_layers, total);
+        if (slowest->us[pass] > 0 && slowest->found == S2_FOUND_BY_DENSE)
+            add_guess(slowest, (s2_pass)pass, n_layers, side->dense, total);
     }
+    for (int32_t n = 0; n < deal->n_times; n++)
+        if (deal->times[n].found == S2_FOUND_BY_DENSE) {
+            total->error.pct = fmax(total->error.pct, S2_GUESS_PCT);
+            total->error.allowed = true;
+            total->error.causes |= S2_CAUSE_KERNEL;
+        }
     for (int32_t rank = 0; rank < side->options->n_ranks; rank++) {
         const s2_layer_time *const own = &deal->times[deal->like[rank]];
         if (!add_counts(&total->slowest.counts, &own->bounds.counts))
             return S2_ELIMIT;
-        if (side->predicted)
-            add_rank_bytes(own, n_layers, total);
+        total->bytes.dram_read += own->bytes.dram_read;
+        total->bytes.dram_write += own->bytes.dram_write;
+        total->bytes.l2 += own->bytes.l2;
         total->rank_us[rank] += sum_of(own->us) + own->bounds.select_us;
         total->rank_read[rank] += (double)own->bounds.counts.hbm_read;
         total->rank_bytes[rank] += (double)own->bounds.counts.hbm_read + (double)own->bounds.counts.hbm_write;
@@ -454,20 +539,51 @@ typedef struct s2_waited {
     double mean_us;
 } s2_waited;
 
-/* The layer with its KV heads dealt out by work, where that is better. */
-static s2_status mend_layer(s2_side *side, int32_t c, s2_waited *waited, s2_rank_price *ranks)
+static bool all_found_as(const s2_deal *deal, s2_found found)
+{
+    for (int32_t n = 0; n < deal->n_times; n++)
+        if (deal->times[n].found != found)
+            return false;
+    return true;
+}
+
+/* What each GPU may spend on planning. */
+static int64_t plan_work(const s2_side *side)
+{
+    return side->options->plan_work > 0 ? side->options->plan_work : S2_SIM_PLAN_WORK;
+}
+
+/* Another deal costs no GPU anything of what it may plan. */
+static s2_status price_other_deal(const s2_side *side, int32_t c, s2_found found, s2_deal *deal)
+{
+    s2_side other = *side;
+    other.planners = S2_NEW(side->arena, s2_planner, side->options->n_ranks);
+    other.work_left = plan_work(side);
+    if (other.planners == NULL)
+        return S2_ENOMEM;
+    for (int32_t rank = 0; rank < side->options->n_ranks; rank++)
+        other.planners[rank] = (s2_planner){found, plan_work(side)};
+    return deal_price(&other, c, deal);
+}
+
+/* The layer with its KV heads dealt out by work, where that is better; only times found alike are compared. */
+static s2_status mend_layer(s2_side *side, int32_t c, const s2_deal *now, s2_waited *waited,
+                            s2_rank_price *ranks)
 {
     const int32_t n_kv = side->classes->layers[c].n_kv_heads;
+    const s2_found found = now->times[0].found;
     int32_t *const order = S2_NEW(side->arena, int32_t, n_kv);
     s2_deal deal;
     if (order == NULL)
         return S2_ENOMEM;
+    if (!all_found_as(now, found))
+        return S2_OK;
     S2_TRY(order_by_work(side, c, order));
     S2_TRY(deal_new(side, c, order, &deal));
-    S2_TRY(deal_price(side, c, &deal));
+    S2_TRY(price_other_deal(side, c, found, &deal));
     const s2_waited mended = {waited_us(&deal), mean_us(&deal, side->options->n_ranks)};
     const double saved_us = waited->us - mended.us;
-    if (saved_us < 0.01 * waited->us)
+    if (saved_us < 0.01 * waited->us || !all_found_as(&deal, found))
         return S2_OK;
     *waited = mended;
     if (saved_us > ranks->saved_us && n_kv <= S2_MAX_DEALT) {
@@ -500,7 +616,7 @@ static s2_status time_side(s2_side *side, s2_total *total, s2_rank_price *ranks)
         S2_TRY(add_layer(side, c, &deal, total));
         s2_waited own = {waited_us(&deal), mean_us(&deal, n_ranks)};
         if (ranks != NULL && can_be_mended(side, c) && own.us > 1.01 * own.mean_us)
-            S2_TRY(mend_layer(side, c, &own, ranks));
+            S2_TRY(mend_layer(side, c, &deal, &own, ranks));
         mended.us += own.us;
         mended.mean_us += own.mean_us;
         s2_arena_rewind(side->arena, mark);
@@ -514,24 +630,41 @@ static s2_status time_side(s2_side *side, s2_total *total, s2_rank_price *ranks)
     return S2_OK;
 }
 
-/* A side of which not every layer could be predicted is timed again by its bounds alone. */
+/* Whether some GPU could not plan all of its layers. How its first ones were found is then not how all are. */
+static bool any_gave_up(const s2_side *side, s2_found found)
+{
+    bool any = false;
+    for (int32_t rank = 0; rank < side->options->n_ranks; rank++)
+        any = any || side->planners[rank].found != found;
+    return any;
+}
+
+/* Of a dense pattern all GPUs do the same, so where one gives up all do. */
 static s2_status time_all(s2_side *side, s2_total *total, s2_rank_price *ranks)
 {
     const int32_t n = side->options->n_ranks;
-    const bool asked = side->predicted;
+    const s2_found asked = side->predicted ? S2_FOUND_BY_PLAN : S2_FOUND_BOUND;
     double *const of_ranks = S2_NEW(side->arena, double, 4 * (int64_t)n);
-    if (of_ranks == NULL)
+    side->planners = S2_NEW(side->arena, s2_planner, n);
+    if (of_ranks == NULL || side->planners == NULL)
         return S2_ENOMEM;
     const s2_total empty = {.kernel = "",
                             .rank_us = of_ranks,
                             .rank_read = of_ranks + n,
                             .rank_bytes = of_ranks + 2 * (int64_t)n,
                             .rank_flop = of_ranks + 3 * (int64_t)n};
-    side->work_left = S2_SIM_PLAN_WORK;
+    for (int32_t rank = 0; rank < n; rank++)
+        side->planners[rank] = (s2_planner){asked, plan_work(side)};
+    side->work_left = S2_SIM_PLAN_RANKS * plan_work(side);
     *total = empty;
     S2_TRY(time_side(side, total, ranks));
-    if (asked == side->predicted)
+    if (!any_gave_up(side, asked))
         return S2_OK;
+    side->predicted = side->dense != NULL;
+    for (int32_t rank = 0; rank < n; rank++)
+        side->planners[rank] =
+            (s2_planner){side->dense != NULL ? side->planners[rank].found : S2_FOUND_BOUND, plan_work(side)};
+    side->work_left = S2_SIM_PLAN_RANKS * plan_work(side);
     memset(of_ranks, 0, 4 * (size_t)n * sizeof *of_ranks);
     *total = empty;
     if (ranks != NULL)
@@ -663,24 +796,6 @@ static void take_ranks(const s2_total *own, const s2_pattern *pattern, const s2_
     ranks->imbalance = sum > 0 ? waited_us * options->n_ranks / sum : 1;
 }
 
-/* A pattern without a plan takes its own bound times the dense pattern's time over the dense bound; the error
- * is wide. */
-static void guess_by_dense(const s2_total *dense, s2_total *own)
-{
-    const double share = own->slowest.time_us / dense->slowest.time_us;
-    for (int32_t pass = 0; pass < S2_N_PASSES; pass++) {
-        own->us[pass] = dense->us[pass] * share;
-        own->by[pass] = dense->by[pass];
-    }
-    own->bytes =
-        (s2_bytes){dense->bytes.dram_read * share, dense->bytes.dram_write * share, dense->bytes.l2 * share};
-    own->kernel = dense->kernel;
-    own->clock_mhz = dense->clock_mhz;
-    own->imbalance = dense->imbalance;
-    own->error = (s2_error){.pct = S2_GUESS_PCT, .allowed = true, .causes = S2_CAUSE_KERNEL};
-    own->scored = dense->scored;
-}
-
 s2_status s2_time_attention(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
                             int64_t *work_left, s2_sim *sim)
 {
@@ -690,8 +805,20 @@ s2_status s2_time_attention(s2_arena *arena, const s2_pattern *pattern, const s2
     const bool asked = options->calibration != NULL && options->dtype != S2_F8 &&
                        pair.classes.n_layer_classes > 0 && !s2_pattern_is_latent(pattern);
     const bool is_dense = options->peer != NULL && s2_peer_is_dense(pattern, s2_phase_rules(options->phase));
-    s2_side side = {arena, &pair.classes, &pair.counts, options, sim->tile, asked, is_dense, 0};
-    s2_side other = {arena, &pair.dense_classes, &pair.dense_counts, options, sim->tile, asked, true, 0};
+    s2_side side = {.arena = arena,
+                    .classes = &pair.classes,
+                    .counts = &pair.counts,
+                    .options = options,
+                    .tile = sim->tile,
+                    .is_dense = is_dense,
+                    .dense = &dense};
+    s2_side other = {.arena = arena,
+                     .classes = &pair.dense_classes,
+                     .counts = &pair.dense_counts,
+                     .options = options,
+                     .tile = sim->tile,
+                     .predicted = asked,
+                     .is_dense = true};
     S2_TRY(time_dense(&other, &dense));
     side.predicted = other.predicted;
     S2_TRY(time_all(&side, &own, &sim->ranks));
@@ -707,8 +834,6 @@ s2_status s2_time_attention(s2_arena *arena, const s2_pattern *pattern, const s2
     take_ranks(&own, pattern, options, sim);
     if (!other.predicted)
         return S2_OK;
-    if (!side.predicted)
-        guess_by_dense(&dense, &own);
     take_prediction(&own, &dense, options, sim);
     return S2_OK;
 }
