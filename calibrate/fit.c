@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "calibrate/solve.h"
 #include "pattern/parse.h"
+#include "plan/follow.h"
 
 enum { CODE_FIT = 704, MOST_FREE = 48, MOST_ROUNDS = 60, MOST_ROWS = 4096 };
 #define LIKENESS 0.05
@@ -30,10 +31,12 @@ s2_status s2_fit_load(s2_arena *arena, const s2_row *row, const s2_time_model *m
                                      .section_bytes = row->section_bytes,
                                      .elem_bytes = 2};
     s2_plan plan;
-    S2_TRY(s2_plan_build(arena, pattern, point->pass == S2_PASS_DECODE ? S2_DECODE : S2_PREFILL, 0, seqs,
-                         point->batch, &options, &plan, diag));
-    if (point->pass == S2_PASS_DECODE)
+    if (point->pass == S2_PASS_DECODE) {
+        S2_TRY(
+            s2_plan_build_classes(arena, pattern, S2_DECODE, 0, seqs, point->batch, &options, &plan, diag));
         return s2_load_of_step(arena, &plan, point->dtype, s2_model_chip(model), out);
+    }
+    S2_TRY(s2_plan_build(arena, pattern, S2_PREFILL, 0, seqs, point->batch, &options, &plan, diag));
     return s2_load_of(arena, &plan, s2_kernel_traits_find(row->kernel), point->pass, point->dtype,
                       s2_model_running(model, &plan), out);
 }
@@ -315,9 +318,11 @@ static void note_dim(s2_kernel_model *kernel, const s2_kernel_load *load, double
         return;
     for (int32_t other = kernel->n_dims++; other > at; other--)
         kernel->dims[other] = kernel->dims[other - 1];
+    /* a step computes; a slab comes from the cache, of which an SM gets some 43 bytes a cycle */
     const double ideal = 4.0 * load->head_dim * load->rows * load->key_tok / mma_flop;
-    kernel->dims[at] =
-        (s2_dim_cost){load->head_dim, 3000, 1.4 * ideal, 1.4 * ideal, 6000 + 30 * load->head_dim};
+    const double step =
+        load->pass == S2_PASS_DECODE ? 4.0 * load->head_dim * S2_DECODE_SLAB_TOK / 43 : 1.4 * ideal;
+    kernel->dims[at] = (s2_dim_cost){load->head_dim, 3000, step, step, 6000 + 30 * load->head_dim};
 }
 
 static void note_cut(s2_kernel_model *kernel, const s2_row *row, const s2_kernel_load *load)
@@ -370,7 +375,7 @@ static s2_seen see(const s2_fitter *fitter, int32_t index)
         see_classes(load->classes, load->n_classes, &seen);
         seen.alone =
             seen.alone || (load->pass == S2_PASS_DECODE && load->n_items <= (int64_t)fitter->model->n_sms);
-        seen.parts = seen.parts || load->n_chains > 0;
+        seen.parts = seen.parts || load->n_chains > 0 || load->merges;
         for (int32_t column = 0; column < load->n_columns; column++)
             seen.mixed = seen.mixed || load->columns[column].n_half > 0;
     }
@@ -397,7 +402,7 @@ static void free_scalars(s2_fitter *fitter, s2_kernel_model *kernel, bool floors
     const s2_seen seen = see(fitter, fitter->kernel);
     const s2_prior priors[] = {{true, &kernel->launch_us, 4},
                                {true, &kernel->miss_us, 1},
-                               {true, &kernel->start, step ? 100 : 2000},
+                               {true, &kernel->start, step ? 1000 : 2000},
                                {floors, &kernel->hit, 0.3},
                                {seen.subs, &kernel->sub, 10},
                                {seen.lists, &kernel->list, 10},

@@ -182,6 +182,12 @@ s2_plan_column_options s2_kernel_columns(const s2_kernel_traits *traits, const s
 /* Slabs per part with one block per SM: up to this many it pays to leave room for a second block. */
 enum { SHORT_SLABS = 128, SHORT_SLABS_SELECTED = 64, TILE_ROWS = 8 };
 
+/*
+ * Trips that the launch which adds up parts takes itself, with the kernel of 16 rows that leaves them to it; not measured
+ * before Hopper, where no launch begins before the one before it has ended.
+ */
+enum { WORTH_TRIPS = 4 };
+
 static int32_t row_cap_of(const s2_plan *plan)
 {
     int32_t q_tok = 1;
@@ -213,19 +219,42 @@ s2_decode_launch s2_decode_launch_of(s2_chip chip, const s2_plan *plan, int32_t 
     const int32_t n_chunks = (int32_t)s2_ceil_div(row_cap, (int64_t)TILE_ROWS * row_tiles);
     const int32_t residents = head_dim <= 128 && chip.capability >= 90 ? 2 : 1;
     const int32_t single_parts = s2_max_i32(1, chip.n_units / n_chunks);
-    return (s2_decode_launch){.row_tiles = row_tiles,
-                              .n_chunks = n_chunks,
-                              .residents = residents,
-                              .n_parts = s2_max_i32(1, chip.n_units * residents / n_chunks),
-                              .single_parts = single_parts,
-                              .short_slabs =
-                                  (int64_t)(selects ? SHORT_SLABS_SELECTED : SHORT_SLABS) * single_parts};
+    return (s2_decode_launch){
+        .row_tiles = row_tiles,
+        .n_chunks = n_chunks,
+        .residents = residents,
+        .n_parts = s2_max_i32(1, chip.n_units * residents / n_chunks),
+        .single_parts = single_parts,
+        .short_slabs = (int64_t)(selects ? SHORT_SLABS_SELECTED : SHORT_SLABS) * single_parts,
+        .trip_parts = head_dim <= S2_DECODE_TRIP_DIM ? S2_DECODE_TRIP_PARTS : S2_DECODE_TRIP_PARTS_WIDE,
+        .row_trips = head_dim <= S2_DECODE_TRIP_DIM ? 1 : 2,
+        .worth_trips = chip.capability >= 90 ? WORTH_TRIPS : INT32_MAX};
 }
 
-s2_status s2_decode_launch_fit(s2_arena *arena, const s2_decode_launch *launch, s2_decode_plan *plan)
+int32_t s2_decode_launch_trips(const s2_decode_launch *launch, const s2_decode_plan *step, bool merges)
 {
-    return plan->n_slabs > launch->short_slabs ? S2_OK
-                                               : s2_decode_plan_split(arena, launch->single_parts, plan);
+    const int32_t chunk_rows = launch->row_tiles * TILE_ROWS;
+    int64_t most = 0;
+    for (int32_t at = 0; at < step->n_lists; at++) {
+        const s2_decode_list *const list = &step->lists[at];
+        if (list->n_parts < 2)
+            continue;
+        const int64_t n_rows =
+            merges ? 1 : s2_ceil_div(s2_min_i32(list->n_rows, chunk_rows), S2_DECODE_WARPS);
+        most = s2_max_i64(most, n_rows * launch->row_trips * s2_ceil_div(list->n_parts, launch->trip_parts));
+    }
+    return (int32_t)most;
+}
+
+s2_status s2_decode_launch_fit(s2_arena *arena, s2_decode_launch *launch, s2_decode_plan *plan)
+{
+    if (plan->n_slabs <= launch->short_slabs)
+        S2_TRY(s2_decode_plan_split(arena, launch->single_parts, plan));
+    const int32_t own = s2_decode_launch_trips(launch, plan, false),
+                  merged = s2_decode_launch_trips(launch, plan, true);
+    if (launch->row_tiles == 1 && own - merged >= launch->worth_trips)
+        launch->row_tiles = 2;
+    return S2_OK;
 }
 
 bool s2_decode_launch_merges(const s2_decode_launch *launch, const s2_decode_plan *step)

@@ -89,24 +89,42 @@ static inline int32_t s2_persistent_blocks(int32_t n_work, int32_t n_units)
 
 /*
  * A decode step on a GPU. The rows of a list (query tokens times heads of a group) are divided into chunks of
- * 8 row_tiles rows, and each chunk works through every part of the keys.
+ * 8 row_tiles rows, and each chunk works through every part of the keys. Parts of a list are added up by warps, each
+ * of whole rows: it fetches up to trip_parts parts of one in a trip to L2, and makes one trip after another.
  */
+enum {
+    S2_DECODE_WARPS = 4,
+    S2_DECODE_TRIP_PARTS = 17,
+    S2_DECODE_TRIP_PARTS_WIDE = 12,
+    S2_DECODE_TRIP_DIM = 128
+};
 typedef struct s2_decode_launch {
-    int32_t row_tiles;    /* 1, 2, 4 or 8 */
+    int32_t row_tiles;    /* 1, 2, 4 or 8; of up to 8 rows s2_decode_launch_fit() may make 2 */
     int32_t n_chunks;     /* at least 1 */
     int32_t residents;    /* blocks of threads that an SM holds at a time */
     int32_t n_parts;      /* as many as are resident: the keys of a long step are cut into these */
     int32_t single_parts; /* for a short step: one block per SM */
     int64_t short_slabs;  /* steps with up to this many slabs are short */
+    int32_t trip_parts;   /* that a warp adds up in a trip */
+    int32_t row_trips;    /* of such trips, for S2_DECODE_TRIP_DIM columns each */
+    int32_t worth_trips;  /* a launch of its own that adds parts up is worth so many of them */
 } s2_decode_launch;
 
 /* selects: the preceding launch chooses pages (kernels/select.h). e4m3: K and V have eight bits. */
 s2_decode_launch s2_decode_launch_of(s2_chip chip, const s2_plan *plan, int32_t head_dim, bool selects,
                                      bool e4m3);
 
-/* Recut a short step, built with launch->n_parts, into one part per SM. S2_ENOMEM. */
-s2_status s2_decode_launch_fit(s2_arena *arena, const s2_decode_launch *launch,
-                               s2_decode_plan *plan) S2_MUST_CHECK;
+/*
+ * Recut a short step, built with launch->n_parts, into one part per SM, and let a launch of its own add up the parts
+ * of lists of few rows where that is worth it. S2_ENOMEM.
+ */
+s2_status s2_decode_launch_fit(s2_arena *arena, s2_decode_launch *launch, s2_decode_plan *plan) S2_MUST_CHECK;
+
+/*
+ * Trips, one after another, of the warp that adds up most parts: of a launch of its own, where each row has a warp, or
+ * of the last block of a list, whose warps take its rows in turn.
+ */
+int32_t s2_decode_launch_trips(const s2_decode_launch *launch, const s2_decode_plan *step, bool merges);
 
 /* Whether the step cuts lists of many rows: a separate launch then adds up their parts, a warp per row. */
 bool s2_decode_launch_merges(const s2_decode_launch *launch, const s2_decode_plan *step);

@@ -122,7 +122,7 @@ void s2_calibration_print(const s2_calibration *calibration, s2_buf *buf)
         s2_calibration_hash(constants.data, constants.len, hash);
     s2_buf_puts(buf,
                 "# Constants of sim/model.h. Written by `s2 calibrate`; nothing else edits this file.\n");
-    s2_buf_printf(buf, "calibration 2\ngpu %s\ndevice %s\nuuid %s\ndriver %s\ncommit %s\ndate %s\nhash %s\n",
+    s2_buf_printf(buf, "calibration 3\ngpu %s\ndevice %s\nuuid %s\ndriver %s\ncommit %s\ndate %s\nhash %s\n",
                   head->gpu, head->device, head->uuid, head->driver, head->commit, head->date, hash);
     if (constants.status == S2_OK)
         s2_buf_add(buf, constants.data, constants.len);
@@ -314,7 +314,7 @@ static bool take_head(s2_reader *reader, const char *word, const char *rest)
             s2_text_clean(fields[at].to, fields[at].cap, rest);
             return true;
         }
-    return strcmp(word, "calibration") == 0 && strcmp(rest, "2") == 0;
+    return strcmp(word, "calibration") == 0 && strcmp(rest, "3") == 0;
 }
 
 static s2_status read_line(s2_reader *reader)

@@ -503,15 +503,32 @@ static s2_load_class part_class(const s2_decode_plan *step, const s2_decode_part
     return made;
 }
 
+/* (row, key) pairs of all lists. */
+static int64_t step_pairs(const s2_decode_plan *step)
+{
+    int64_t n = 0;
+    for (int32_t at = 0; at < step->n_lists; at++) {
+        const s2_decode_list *const list = &step->lists[at];
+        for (int32_t slab = list->slab_begin; slab < list->slab_end; slab++) {
+            const int64_t mask = step->slabs[slab].mask;
+            if (mask < 0)
+                n += (int64_t)S2_DECODE_SLAB_TOK * list->n_rows;
+            for (int32_t row = 0; mask >= 0 && row < list->n_rows; row++)
+                n += __builtin_popcount(step->bits[mask * step->row_cap + row]);
+        }
+    }
+    return n;
+}
+
 s2_status s2_load_of_step(s2_arena *arena, const s2_plan *plan, s2_dtype dtype, s2_chip chip,
                           s2_kernel_load *out)
 {
     const int32_t group = plan->pattern->n_heads / plan->pattern->n_kv_heads, d = plan->pattern->head_dim;
-    const s2_decode_launch launch = s2_decode_launch_of(chip, plan, d, false, false);
-    const int32_t tiles = launch.row_tiles, n_chunks = launch.n_chunks;
+    s2_decode_launch launch = s2_decode_launch_of(chip, plan, d, false, false);
     s2_decode_plan step;
     S2_TRY(s2_decode_plan_build(arena, plan, NULL, launch.n_parts, &step, NULL));
     S2_TRY(s2_decode_launch_fit(arena, &launch, &step));
+    const int32_t tiles = launch.row_tiles, n_chunks = launch.n_chunks;
     s2_load_class *const classes = S2_NEW(arena, s2_load_class, (int64_t)step.n_parts + 1);
     s2_wave *const once = S2_NEW(arena, s2_wave, 1);
     if (classes == NULL || once == NULL)
@@ -529,20 +546,15 @@ s2_status s2_load_of_step(s2_arena *arena, const s2_plan *plan, s2_dtype dtype, 
                            .classes = classes,
                            .n_generations = 1,
                            .generations = once,
-                           .pairs = plan->counts.pairs};
+                           .pairs = step_pairs(&step)};
     note_extent(plan, longest_step(plan), &load);
     for (int32_t part = 0; part < step.n_parts; part++) {
         s2_load_class made = part_class(&step, &step.parts[part]);
         made.n_items = n_chunks;
         add_class(&load, classes, &made);
     }
-    const bool merges = s2_decode_launch_merges(&launch, &step);
-    for (int32_t list = 0; list < step.n_lists; list++) {
-        const s2_decode_list *const own = &step.lists[list];
-        const int32_t n_rows = merges ? 1 : own->n_rows;
-        const double joined = own->n_parts > 1 ? (double)own->n_parts * n_rows : 0;
-        load.joined = joined > load.joined ? joined : load.joined;
-    }
+    load.merges = s2_decode_launch_merges(&launch, &step);
+    load.trips = s2_decode_launch_trips(&launch, &step, load.merges);
     const double rows = (double)step.n_lists * longest_step(plan) * group;
     load.flop = 4.0 * d * 8 * tiles * S2_DECODE_SLAB_TOK * (double)load.n_steps;
     load.q_bytes = rows * d * plan->options.elem_bytes;

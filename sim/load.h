@@ -81,7 +81,8 @@ typedef struct s2_kernel_load {
     const s2_sweep *sweeps; /* of columns, as many as run at a time */
     int32_t n_generations;
     const s2_wave *generations;
-    double joined;      /* decode: parts of the longest list times the rows that one block adds up serially */
+    bool merges;        /* decode: a launch of its own adds up the parts of lists */
+    int32_t trips;      /* decode: to L2, one after another, of the warp that adds up most parts */
     int64_t pairs;      /* useful, with all heads and sequences */
     double flop;        /* executed, both products */
     double q_bytes;     /* Q read */

@@ -169,7 +169,9 @@ static double launch_cycles(const s2_kernel_model *kernel, const s2_kernel_load 
     end += run_classes(&costs, load->classes, load->n_classes, n_sms,
                        alone ? kernel->alone : kernel->residents, &items_mean);
     *mean = items_mean + columns_mean;
-    return end + kernel->start * (load->pass == S2_PASS_DECODE ? load->joined : any_of_several_steps(load));
+    if (load->pass != S2_PASS_DECODE)
+        return end + kernel->start * any_of_several_steps(load);
+    return end + kernel->start * load->trips + (load->merges ? kernel->part : 0);
 }
 
 s2_chip s2_model_chip(const s2_time_model *model)

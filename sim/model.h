@@ -98,7 +98,7 @@ typedef struct s2_kernel_model {
     double launch_us;  /* t0 */
     double miss_us;    /* extra when the first rows come from device memory */
     double start;      /* extra cycles where any item has more than one step: nothing overlaps the first;
-                          decode: for each part that one block adds up */
+                          decode: for each trip of the warp that adds up most parts */
     double sub;        /* cycles per step and 64 columns for each key block gathered beyond the second */
     double list;       /* cycles per step and 64 columns when lists come from memory */
     double mixed;      /* a full-width step with comparisons, in whole steps (plan/steps.h);
@@ -107,7 +107,8 @@ typedef struct s2_kernel_model {
     double fine;       /* extra cycles of a step that compares with element masks from memory */
     double column;     /* backward: cycles to change columns, per 64 columns of a head;
                           decode: to go on to another list inside a part */
-    double part;       /* backward: and to add a part to others, through memory */
+    double part;       /* backward: and to add a part to others, through memory;
+                          decode: the launch of its own that adds up parts */
     int32_t n_dims;
     s2_dim_cost dims[S2_MODEL_DIMS]; /* ascending head_dim */
     int32_t n_cuts;

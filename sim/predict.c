@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "plan/follow.h"
 #include "sim/scores.h"
 
 /* Keys of the kernel's steps at this head dimension; 0 where not known. */
@@ -72,10 +73,13 @@ static s2_status load_for(s2_arena *arena, const s2_time_model *model, const s2_
         return S2_ENOMEM;
     for (int32_t seq = 0; seq < launch->batch; seq++)
         seqs[seq] = (s2_plan_seq){launch->q_tok, launch->k_tok};
+    if (launch->pass == S2_PASS_DECODE) {
+        S2_TRY(s2_plan_build_classes(arena, launch->pattern, launch->phase, launch->layer, seqs,
+                                     launch->batch, &options, &plan, NULL));
+        return s2_load_of_step(arena, &plan, launch->dtype, s2_model_chip(model), out);
+    }
     S2_TRY(s2_plan_build(arena, launch->pattern, launch->phase, launch->layer, seqs, launch->batch, &options,
                          &plan, NULL));
-    if (launch->pass == S2_PASS_DECODE)
-        return s2_load_of_step(arena, &plan, launch->dtype, s2_model_chip(model), out);
     return s2_load_of(arena, &plan, kernel->traits, launch->pass, launch->dtype,
                       s2_model_running(model, &plan), out);
 }

@@ -500,31 +500,31 @@ static void a_gpu_that_nobody_measured_is_guessed_with_a_wide_error(void **state
     s2_arena_release(&arena);
 }
 
-/* One list over the whole chip: up to 8 rows its last block adds the parts up row after row, else a warp a
- * row. */
+/*
+ * One list over the whole chip: up to 4 rows the warps of its last block add the parts up, each a row; from 5 on, where
+ * they would have to take rows in turn, a launch of its own does. Lists of few parts are left to their last block.
+ */
 static void parts_of_many_rows_are_added_side_by_side(void **state)
 {
     (void)state;
-    s2_arena arena = {0};
     const s2_time_model model = h200_model();
-    double joined[2];
-    for (int32_t wide = 0; wide < 2; wide++) {
-        s2_kernel_load load;
-        const s2_row row = {.point = {.pattern = "heads 4; kv-heads 1; layers all: dense",
-                                      .pass = S2_PASS_DECODE,
-                                      .q_tok = wide ? 4 : 2,
-                                      .k_tok = 65536,
-                                      .batch = 1,
-                                      .dtype = S2_BF16},
-                            .tile_tok = 16,
-                            .key_tok = 64,
-                            .pack_heads = 1};
-        assert_int_equal(s2_fit_load(&arena, &row, &model, &load, NULL), S2_OK);
-        joined[wide] = load.joined;
-        assert_int_equal((int64_t)load.joined, load.n_items * (wide ? 1 : 8));
-    }
-    assert_true(joined[1] < joined[0]);
-    s2_arena_release(&arena);
+    for (int32_t n_rows = 1; n_rows <= 16; n_rows++)
+        for (int32_t n_kv = 1; n_kv <= 16; n_kv *= 16) {
+            s2_arena arena = {0};
+            s2_kernel_load load;
+            s2_row row = {
+                .point = {.pass = S2_PASS_DECODE, .q_tok = 1, .k_tok = 65536, .batch = 1, .dtype = S2_BF16},
+                .tile_tok = 16,
+                .key_tok = 64,
+                .pack_heads = 1};
+            snprintf(row.point.pattern, sizeof row.point.pattern, "heads %d; kv-heads %d; layers all: dense",
+                     n_rows * n_kv, n_kv);
+            assert_int_equal(s2_fit_load(&arena, &row, &model, &load, NULL), S2_OK);
+            const int64_t list_parts = load.n_items / n_kv, list_trips = (list_parts + 16) / 17;
+            assert_true(load.merges == (n_rows > (n_kv == 1 ? 4 : 8)));
+            assert_int_equal(load.trips, list_trips * (load.merges || n_rows <= 4 ? 1 : 2));
+            s2_arena_release(&arena);
+        }
 }
 
 /* Each part counts how often it goes on to another list, and a change costs the same whatever else it does. */
@@ -670,15 +670,15 @@ static void damaged_constants_are_refused_with_the_line(void **state)
         int32_t line;
     } rows[] = {
         {"calibration 1\n", 1},
-        {"calibration 2\nn_sms many\n", 2},
-        {"calibration 2\nn_sms -3\n", 2},
-        {"calibration 2\nn_sms 132 4\n", 2},
-        {"calibration 2\nkernel sm90\n", 2},
-        {"calibration 2\nkernel sm90 sideways\n", 2},
-        {"calibration 2\nkernel sm90 forward\ndim 64 1 2\n", 3},
-        {"calibration 2\nkernel sm90 forward\ncut 64 0 128 128 1 -1\n", 3},
-        {"calibration 2\nkernel sm90 forward\nfrobs 3\n", 3},
-        {"calibration 2\njudged sm90 forward 1 2 3\n", 2},
+        {"calibration 3\nn_sms many\n", 2},
+        {"calibration 3\nn_sms -3\n", 2},
+        {"calibration 3\nn_sms 132 4\n", 2},
+        {"calibration 3\nkernel sm90\n", 2},
+        {"calibration 3\nkernel sm90 sideways\n", 2},
+        {"calibration 3\nkernel sm90 forward\ndim 64 1 2\n", 3},
+        {"calibration 3\nkernel sm90 forward\ncut 64 0 128 128 1 -1\n", 3},
+        {"calibration 3\nkernel sm90 forward\nfrobs 3\n", 3},
+        {"calibration 3\njudged sm90 forward 1 2 3\n", 2},
         {"", 1},
     };
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {

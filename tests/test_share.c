@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/rng.h"
+#include "pattern/dense.h"
 #include "pattern/parse.h"
 #include "sim/capacity.h"
 #include "sim/growth.h"
@@ -135,6 +136,82 @@ static void each_gpu_is_priced_as_its_own_pattern(void **state)
         s2_buf_release(&text);
         s2_arena_release(&arena);
     }
+}
+
+/*
+ * Strides of tokens are planned key by key, and planning may give up. What one GPU plans takes nothing from another, nor
+ * does the advice of how to deal heads out; where one gives up its own time is guessed, and that of the others is not.
+ */
+static void each_gpu_may_plan_as_much_as_alone(void **state)
+{
+    (void)state;
+    static s2_calibration calibration;
+    int32_t n_mixed = 0, n_several = 0;
+    assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+    for (int64_t n = 0; n < s2_test_cases(40); n++) {
+        s2_rng rng = {s2_test_seed(20261124) + (uint64_t)n};
+        s2_arena arena = {0};
+        s2_buf text = {0};
+        double us[S2_N_PASSES] = {0};
+        int32_t n_guessed = 0;
+        draw_design(&rng, &text);
+        const int32_t n_kv = parsed(&arena, text.data).n_kv_heads;
+        for (int32_t more = 0; more < 2; more++)
+            s2_buf_printf(&text, "; kv %d: %s %dt", (int)s2_rng_below(&rng, (uint64_t)n_kv),
+                          s2_rng_below(&rng, 3) == 0 ? "local" : "dilated", 2 + (int)s2_rng_below(&rng, 4));
+        const s2_pattern pattern = parsed(&arena, text.data);
+        s2_sim_options options = draw_options(&rng, &calibration);
+        options.calibration = &calibration;
+        options.plan_work = INT64_C(1) << (12 + s2_rng_below(&rng, 14));
+        options.n_ranks = 2 << s2_rng_below(&rng, 2);
+        if (s2_share_check(&pattern, options.n_ranks, NULL) == S2_OK) {
+            const s2_sim all = run(&arena, &pattern, &options);
+            for (int32_t rank = 0; rank < options.n_ranks; rank++) {
+                const s2_sim own = run_alone(&arena, &pattern, &options, rank);
+                us[0] = fmax(us[0], own.parts[0].time_us);
+                us[1] = fmax(us[1], own.n_parts > 1 ? own.parts[1].time_us : 0);
+                n_guessed += (own.error.causes & S2_CAUSE_KERNEL) != 0;
+            }
+            if (fabs(all.time_us - us[0] - us[1]) > 1e-9 * all.time_us)
+                fail_msg("%s, %d GPUs, %lld steps, %d guessed: %.9g us, the slowest takes %.9g", text.data,
+                         options.n_ranks, (long long)options.plan_work, n_guessed, all.time_us,
+                         us[0] + us[1]);
+            assert_true(((all.error.causes & S2_CAUSE_KERNEL) != 0) == (n_guessed > 0));
+            n_mixed += n_guessed > 0 && n_guessed < options.n_ranks;
+            n_several += n_guessed == 0;
+        }
+        s2_buf_release(&text);
+        s2_arena_release(&arena);
+    }
+    assert_true(n_mixed > 0 && n_several > 0);
+}
+
+/* A step plans its own rows alone, however many lists were drawn for the tokens before. */
+static void a_decode_step_with_random_lists_is_planned_at_any_length(void **state)
+{
+    (void)state;
+    static s2_calibration calibration;
+    s2_arena arena = {0};
+    s2_sim_options options;
+    assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+    assert_int_equal(s2_sim_options_default(&options), S2_OK);
+    options.calibration = &calibration;
+    options.phase = S2_DECODE;
+    options.plan_work = 1;
+    const s2_pattern pattern = parsed(&arena, "heads 4; kv-heads 2; all: local 16 | random 64 seed 1");
+    for (options.len_tok = 4096; options.len_tok <= 1 << 20; options.len_tok *= 4) {
+        const s2_sim sim = run(&arena, &pattern, &options);
+        int64_t pairs = 0;
+        for (int64_t key = 0; key < options.len_tok && options.len_tok <= 65536; key++)
+            for (int32_t head = 0; head < 4; head++)
+                pairs +=
+                    s2_pattern_reads(&pattern, S2_DECODE, 0, head, options.len_tok, options.len_tok - 1, key);
+        if (options.len_tok <= 65536)
+            assert_int_equal(sim.counts.pairs, pairs);
+        assert_string_equal(sim.kernel, "decode");
+        assert_true((sim.error.causes & S2_CAUSE_KERNEL) == 0);
+    }
+    s2_arena_release(&arena);
 }
 
 /* ---- layers of their own shape */
@@ -675,6 +752,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_gpu_is_priced_as_its_own_pattern),
+        cmocka_unit_test(each_gpu_may_plan_as_much_as_alone),
+        cmocka_unit_test(a_decode_step_with_random_lists_is_planned_at_any_length),
         cmocka_unit_test(layers_of_their_own_shape_cost_what_each_costs_alone),
         cmocka_unit_test(shared_keys_are_kept_once_for_all_who_read_them),
         cmocka_unit_test(uneven_heads_are_seen_and_mended),

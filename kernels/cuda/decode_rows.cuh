@@ -13,11 +13,12 @@
 
 #include "kernels/cuda/cap.cuh"
 #include "kernels/cuda/decode_ptx.cuh"
+#include "plan/launch.h"
 
 namespace s2
 {
 
-enum { DECODE_WARPS = 4, DECODE_THREADS = 128, DECODE_KEYS = 16 };
+enum { DECODE_WARPS = S2_DECODE_WARPS, DECODE_THREADS = 32 * DECODE_WARPS, DECODE_KEYS = 16 };
 
 /* live: bit j: some row reads key j; the bit above them: keys written by the step itself, not before it. */
 static constexpr uint32_t DECODE_ALL_LIVE = 0xffffu, DECODE_NEW = 1u << 16;
@@ -158,7 +159,8 @@ template <int D, int ROWS, bool FP16, bool EXTRA> struct DecodeRows {
     /* Slots of a list's parts are two apart, except for the first part, which uses its other slot. */
     S2_DEVICE void combine_row(const DecodeList &list, int row, int d) const
     {
-        constexpr int MOST = D <= 128 ? 17 : 12; /* what registers hold besides the rest */
+        /* what registers hold besides the rest */
+        constexpr int MOST = D <= S2_DECODE_TRIP_DIM ? S2_DECODE_TRIP_PARTS : S2_DECODE_TRIP_PARTS_WIDE;
         float top = -CUDART_INF_F, total = 0.f;
         float4 total4 = {0.f, 0.f, 0.f, 0.f};
         const size_t slot = (((size_t)chunk * p.n_parts + list.first_part) * 2 + 1) * ROWS + row;
