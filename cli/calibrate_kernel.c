@@ -232,8 +232,8 @@ static s2_status time_launch(s2_timing *timing, const s2_launch_ask *ask, double
 /* ---- all launches */
 
 /*
- * Whether a launch may be begun: its runs, by the largest launch so far, and what launches take beside them,
- * are no more than half of the time left. A launch that is judged first takes as long as any did.
+ * Whether to begin a launch: its runs, estimated from the largest launch so far, and their overhead must take
+ * at most half of the time left. A launch that is judged first is taken to cost as much as any did.
  */
 static bool affordable(const s2_timing *timing, const s2_launch_ask *ask)
 {

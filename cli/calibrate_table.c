@@ -7,8 +7,10 @@
 #include "cli/gpufile.h"
 #include "cli/textfile.h"
 
-/* One row in three is left out of the fit, to judge it. Nobody means to time a kernel so many times slower
- * than any needs to be. */
+/*
+ * One row in three is left out of the fit, to judge it. A kernel so many times slower than any needs to be
+ * was hardly meant to be timed.
+ */
 enum { LEFT_OUT = 3, SUSPECT = 20 };
 
 typedef struct s2_table_run {
@@ -150,8 +152,8 @@ static s2_exit check_judged(const s2_table_run *run)
     for (int32_t l = 0; l < run->peer.n_laws && run->source->measured; l++)
         if (run->peer.laws[l].kernel.n_judged == 0) {
             s2_cli_error(run->cli,
-                         "pass %s at head dim %d: no launch was left to judge its law: let more be timed "
-                         "(--minutes), or take other ones out (--leave-out SEED)",
+                         "pass %s at head dim %d: no launch was left to judge its law: time more "
+                         "(--minutes), or leave out others (--leave-out SEED)",
                          s2_pass_word(run->peer.laws[l].kernel.pass), run->peer.laws[l].head_dim);
             return S2_EXIT_REFUSED;
         }

@@ -224,7 +224,7 @@ static s2_status kv_values(const s2_classes *classes, const request *ask, double
     return S2_OK;
 }
 
-/* Curves that coincide on the page are drawn as one series, with all their names. */
+/* Draw curves that coincide on the page as one series, with all their names. */
 static bool same_line(const curve *a, const curve *b)
 {
     for (int32_t point = 0; point <= KV_POINTS; point++)

@@ -112,8 +112,8 @@ static s2_exit say_in_terms(s2_cli *cli, const char *path, imported *result)
     result->side.n_files = 0;
     if (n_tok > 0)
         s2_note(&result->notes,
-                "these terms read the mask's pairs and no others in its %lld tokens; beyond them the terms "
-                "go on, of which the mask says nothing",
+                "these terms read the mask's pairs and no others in its %lld tokens; the terms also read "
+                "beyond them, where the mask says nothing",
                 (long long)n_tok);
     return S2_EXIT_OK;
 }

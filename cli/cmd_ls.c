@@ -22,7 +22,7 @@ static void say_unless(FILE *err, const char *column, const char *value, const c
         fprintf(err, " %s=%s", column, clean);
 }
 
-/* What the usual columns do not show of the kind of every price, where it is not as usual. */
+/* Traits of every price that are unusual and that the usual columns do not show. */
 static void say_kind(FILE *err, const s2_db_row *row)
 {
     if (strcmp(row->dtype, "bf16") == 0 && strcmp(row->kv_dtype, row->dtype) == 0 &&
@@ -38,7 +38,7 @@ static void say_kind(FILE *err, const s2_db_row *row)
     fputs("\n", err);
 }
 
-/* Two shares of one row that are not of the same queries. */
+/* Says that two shares in one row are of different queries. */
 static void say_shares(const s2_listing *l)
 {
     if (!s2_listing_shows(l, "density") || !s2_listing_shows(l, "unread"))
@@ -51,7 +51,10 @@ static void say_shares(const s2_listing *l)
         }
 }
 
-/* "gpu (h200, h100-sxm), tp (1, 2)": in what the prices of a table differ; false if in nothing. */
+/*
+ * The traits in which the prices of a table differ, as "gpu (h200, h100-sxm), tp (1, 2)"; false if there is
+ * none.
+ */
 static bool put_differences(const s2_listing *l, s2_buf *buf)
 {
     for (int t = 0; t < S2_DB_N_TRAITS; t++) {
@@ -80,10 +83,10 @@ static void say_mixture(const s2_listing *l)
         fprintf(l->cli->err, "these designs have prices of several phases or lengths (columns phase and "
                              "len); --phase and --len choose one\n");
     if (put_differences(l, &differences))
-        fprintf(
-            l->cli->err,
-            "these prices cannot be compared, for they differ in %s; choose by conditions on these columns\n",
-            differences.data);
+        fprintf(l->cli->err,
+                "these prices cannot be compared because they differ in %s; choose one kind by conditions on "
+                "these columns\n",
+                differences.data);
     else if (first != NULL)
         say_kind(l->cli->err, first);
     s2_buf_release(&differences);

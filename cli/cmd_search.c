@@ -241,7 +241,8 @@ static s2_exit refuse_apart(s2_cli *cli, const s2_args *args)
     if (s2_ranks_apart() == 1 || s2_args_has(args, "shard"))
         return S2_EXIT_OK;
     s2_cli_error(
-        cli, "this is one of %lld processes, but s2 was built without MPI: each would search the whole space",
+        cli,
+        "this is one of %lld processes, but s2 was built without MPI, so each would search the whole space",
         (long long)s2_ranks_apart());
     s2_cli_hint(cli, "make MPI=1 builds it with MPI; --shard I/N gives each process its part");
     return S2_EXIT_USAGE;
@@ -271,13 +272,13 @@ static s2_exit search_command(s2_searching *r, int argc, char **argv)
 }
 
 /*
- * Each price grows and frees megabytes of plans. Memory that goes back to the system every time comes again as
- * pages to be cleared, which took longer than the prices themselves.
+ * Each price grows and frees megabytes of plans. If that memory went back to the system every time, the
+ * kernel would clear its pages again, which took longer than the prices themselves.
  */
 static void keep_memory(void)
 {
 #ifdef __GLIBC__
-    enum { MOST_MAPPED = 1 << 25, MOST_KEPT = 1 << 28 }; /* glibc takes no more of the first */
+    enum { MOST_MAPPED = 1 << 25, MOST_KEPT = 1 << 28 }; /* glibc accepts no larger value for the first */
     mallopt(M_MMAP_THRESHOLD, MOST_MAPPED);
     mallopt(M_TRIM_THRESHOLD, MOST_KEPT);
 #endif

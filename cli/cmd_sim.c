@@ -152,7 +152,7 @@ static s2_exit read_stack(s2_sim_run_state *state)
     return S2_EXIT_USAGE;
 }
 
-/* A price of what the stack cannot run would be no answer; ranks do not change whether its format can say it. */
+/* Refuse to price what the stack cannot run. Ranks do not change whether its format can say it. */
 static s2_exit refuse_unwritable(const s2_sim_run_state *state, const s2_pattern *pattern)
 {
     if (state->stack == NULL)
@@ -248,14 +248,14 @@ static s2_exit refuse_shape(s2_cli *cli, const s2_net *net, const s2_diag *diag)
 {
     const s2_exit code = s2_cli_refuse(cli, S2_EINVAL, diag);
     s2_cli_hint(cli,
-                "to give a pattern the model's shape, begin it with 'layers %d; heads %d; kv-heads %d; "
+                "to give a pattern the shape of the model, begin it with 'layers %d; heads %d; kv-heads %d; "
                 "head-dim %d', or with 'model NAME' where it is built in; what a config of another stack "
                 "leaves unsaid, --set layers=, heads=, kv-heads= say",
                 net->n_layers, net->n_heads, net->n_kv_heads, net->head_dim);
     return code;
 }
 
-/* What the operand says of itself, and the command or the simulator says otherwise. */
+/* Warn where the operand says one thing, and the command or the simulator another. */
 static void say_otherwise(const s2_sim_run_state *state, const char *name, const s2_pattern *pattern,
                           const s2_sim *sim)
 {
@@ -340,7 +340,7 @@ static s2_exit begin_report(s2_sim_run_state *state, const s2_pattern *pattern, 
     return s2_cli_print(cli, &head);
 }
 
-/* A machine that one of the phases cannot run on is refused before any is printed. */
+/* Refuse a machine that one of the phases cannot run on before any phase is printed. */
 static s2_exit refuse_phases(s2_sim_run_state *state, const s2_pattern *pattern)
 {
     s2_sim_options options = state->options;
@@ -532,7 +532,7 @@ static s2_exit judge(s2_sim_run_state *state)
     return accuracy.n_below > 0 ? S2_EXIT_INTERNAL : S2_EXIT_OK;
 }
 
-/* What --gpu, --model and --kernel-model may name. */
+/* Lists what --gpu, --model and --kernel-model may name. */
 static s2_exit list_names(s2_cli *cli)
 {
     s2_buf buf = {0};

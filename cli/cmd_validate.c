@@ -405,7 +405,7 @@ static int expired(void *user)
     if (state->kernel != NULL)
         verdict.kernel = state->kernel->traits->name;
     snprintf(verdict.reason, sizeof verdict.reason,
-             "layer %d, %lld tokens: no sign of life for %lld s in stage \"%s\"", state->subject->layer,
+             "layer %d, %lld tokens: no progress for %lld s in stage \"%s\"", state->subject->layer,
              (long long)state->subject->len_tok, (long long)state->timeout_s, state->stage);
     state->subject->verdict = &verdict;
     const s2_exit code = report(state, state->subject);

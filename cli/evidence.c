@@ -196,7 +196,7 @@ s2_exit s2_evidence_words(s2_cli *cli, const s2_pattern *pattern, const char **w
     s2_db *db;
     const s2_exit opened = s2_store_open(cli, S2_DB_READ, &db);
     if (opened != S2_EXIT_OK) {
-        s2_cli_hint(cli, "--no-db exports without a word on validations");
+        s2_cli_hint(cli, "--no-db exports without mentioning validations");
         return opened;
     }
     s2_status status = validation_words(&cli->arena, db, pattern, &found);

@@ -21,7 +21,7 @@ typedef struct property {
 static const property PROPERTIES[] = {
     {"rows", "every query reads at least one key",
      "A row without a key has nothing to attend: its output is defined as 0 and its log-sum-exp as -inf, "
-     "which is seldom meant.\n"
+     "which is rarely intended.\n"
      "Violated by: heads 1; layers all: sink 4 when distance 8..\n"
      "Repair: a `local 1` term, so that a query reads its own block."},
     {"union", "in every layer, every query sees every key up to it through some head",
@@ -29,7 +29,7 @@ static const property PROPERTIES[] = {
      "however long the context.\n"
      "Violated by: heads 8; layers all: local 16 | stride 16 phase head (8 of 16 phases have a head)\n"
      "Repair: as many phases as the stride has, or one dense head."},
-    {"kv", "a key that was once not read is never read again by that head",
+    {"kv", "once a head stops reading a key, it never reads it again",
      "Only then may its entry in the KV cache be freed the first time it goes unread. In blocks: for j <= i "
      "- 1, reads(i, j) implies reads(i - 1, j).\n"
      "Violated by: heads 1; layers all: local 4 | stride 8 when distance 16..\n"

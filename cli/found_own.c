@@ -12,7 +12,10 @@
 #include "export/widths.h"
 #include "pattern/models.h"
 
-/* A space gives every layer keys: of a model with other layers its price would be of another model. */
+/*
+ * A space gives every layer keys, so for a model whose layers keep states its prices would be those of
+ * another model.
+ */
 static s2_exit refuse_states(s2_cli *cli, const s2_pattern *own, const char *model)
 {
     int32_t n = 0;

@@ -48,7 +48,7 @@ static s2_status report(const s2_found *found, const s2_found_design *design, co
     return *out != NULL ? S2_OK : status == S2_OK ? S2_ENOMEM : status;
 }
 
-/* Whether the search compared the phase's time by another kind of figure (bounds) than it tells. */
+/* Whether the search compared the phase by bounds and shows a prediction. */
 static bool compares_otherwise(const s2_found *found, const s2_found_design *design, s2_phase phase)
 {
     return s2_found_tells(found, phase) &&

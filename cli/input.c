@@ -35,9 +35,8 @@ s2_exit s2_input_unreadable(s2_cli *cli, s2_status status, const char *label)
     if (error == EISDIR) {
         s2_cli_error(cli, "%s: a folder, where a file is expected", label);
         if (cli->hooks != NULL)
-            s2_cli_hint(
-                cli,
-                "of folders those are read as a pattern that hold a config.json or what s2 export wrote");
+            s2_cli_hint(cli,
+                        "a folder is read as a pattern if it holds a config.json or what s2 export wrote");
         return S2_EXIT_REFUSED;
     }
     const bool environment = error == EIO || error == EMFILE || error == ENFILE || error == ESTALE;
@@ -147,7 +146,7 @@ static s2_exit read_design(s2_cli *cli, const char *key, s2_input *input)
     return parse_text(cli, NULL, &options, input);
 }
 
-/* No pattern has brackets, but library calls and configs do. A file name may have some, as in "draft (1)". */
+/* A pattern has no brackets, but library calls and configs do. A file name may have some, as in "draft (1)". */
 static bool is_foreign(const char *text)
 {
     return strpbrk(text, "({") != NULL && strpbrk(text, ",=:") != NULL;

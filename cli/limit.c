@@ -15,7 +15,10 @@
 enum { USUAL_SECONDS = 10, MOST_SECONDS = 1000000 };
 enum { USUAL_MIB = 1000, MOST_MIB = 1 << 24, MIB = 1 << 20, LOOK_EVERY_BYTES = 8 * MIB };
 
-/* Composed in advance: a signal handler must not format, and the other is used when memory is short. */
+/*
+ * Messages are composed in advance: a signal handler must not format, and the other one is needed when memory
+ * is short.
+ */
 static char time_word[160], memory_word[160];
 static int64_t most_bytes;
 static _Atomic size_t asked_bytes; /* since memory in use was last checked */

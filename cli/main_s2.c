@@ -55,7 +55,7 @@ static const s2_cli_hooks HOOKS = {.import = s2_foreign_hook,
 /* On Ctrl-C print a message, then die as by default. A search, which keeps its front, has its own handler. */
 static void say_stopped(int number)
 {
-    static const char word[] = "\ns2: stopped; what was recorded before is kept, the rest is dropped\n";
+    static const char word[] = "\ns2: stopped; what was already recorded is kept, the rest is lost\n";
     if (write(STDERR_FILENO, word, sizeof word - 1) < 0)
         _exit(S2_EXIT_ENVIRONMENT);
     (void)raise(number); /* SA_RESETHAND: by default this ends the process */

@@ -48,7 +48,7 @@ static int check_file(const char *path)
         return fail(S2_CERT_MALFORMED, "the file cannot be read", strerror(errno));
     fclose(file);
     if (n == sizeof bytes)
-        return fail(S2_CERT_MALFORMED, "not a certificate", "the file is longer than any");
+        return fail(S2_CERT_MALFORMED, "not a certificate", "the file is longer than any certificate");
     if (n < sizeof magic - 1 || memcmp(bytes, magic, sizeof magic - 1) != 0)
         return fail(S2_CERT_MALFORMED, "not a certificate",
                     n == 0 ? "the file is empty" : "it does not begin with `s2cert 1`");

@@ -166,7 +166,7 @@ static s2_exit refuse_tiny(const s2_searching *r)
     return S2_EXIT_OK;
 }
 
-/* By options, or in the words of the request. */
+/* The machine, by options or in the words of the request. */
 static s2_exit read_machine(s2_searching *r)
 {
     s2_sim_options *const options = &r->found.search.options;
@@ -199,8 +199,8 @@ static s2_exit read_numbers(s2_searching *r)
     jobs = jobs > 1 ? jobs : 1;
     S2_CLI_TRY(s2_args_int(cli, &r->args, "len", 1, S2_LIMIT_CONTEXT_TOK, &search->options.len_tok));
     if (strcmp(s2_args_str(&r->args, "batch"), "max") == 0) {
-        s2_cli_error(cli, "--batch max is another batch for each design, and a search compares designs at "
-                          "one: s2 sim --batch max prices what it found");
+        s2_cli_error(cli, "--batch max gives each design its own batch, and a search compares designs at one "
+                          "batch; price what it found with s2 sim --batch max");
         return S2_EXIT_USAGE;
     }
     S2_CLI_TRY(s2_args_int(cli, &r->args, "batch", 1, 65536, &search->options.batch));
@@ -412,20 +412,21 @@ s2_exit s2_search_options_read(s2_searching *r)
 static const struct {
     const char *options, *why;
 } unpriced[] = {
-    {"kernel-model", "a search prices the kernels of s2: s2 sim prices what it found by other kernels"},
+    {"kernel-model",
+     "a search prices the kernels of s2; s2 sim --kernel-model prices what it found on others"},
     {"new|requests|chunk|prefix",
-     "a search prices whole contexts of one length: s2 sim prices what it found so"},
+     "a search prices whole contexts of one length; price what it found with s2 sim"},
     {"compare", "a search compares with dense attention and the model's own layers: s2 sim --compare adds "
                 "known methods"},
     {"accuracy|rows", "s2 sim judges the constants; a search prints the error beside each prediction"},
-    {"stack", "--exportable keeps the cache as what reads that format does"},
+    {"stack", "name the format with --exportable, and the cache is kept as its reader keeps it"},
     {"list", "s2 sim --list shows GPUs and models"},
     {"set", "a search takes a model's config as it is: s2 import --set writes a pattern with what it leaves "
             "unsaid"}};
 
 s2_exit s2_search_options_refuse(s2_cli *cli, int argc, char **argv)
 {
-    cli->command = "search"; /* as the parser says that comes after this */
+    cli->command = "search"; /* as the parser will set it, which comes after this */
     for (int at = 1; at < argc; at++) {
         char name[32] = "";
         if (strncmp(argv[at], "--", 2) == 0)

@@ -6,7 +6,7 @@
 #include "cli/check.h"
 #include "cli/input.h"
 
-/* Why a visited candidate cannot be deployed; "" if it can. alone: on one GPU. */
+/* Finds why a visited candidate cannot be deployed; "" if it can. alone: on one GPU. */
 static s2_status find_refusal(const s2_searching *r, int64_t index, bool alone, s2_diag *diag)
 {
     s2_arena *const arena = &r->cli->arena;
@@ -58,7 +58,7 @@ static void explain_violated(const s2_searching *r)
     s2_buf others = {0};
     const s2_search_counts *const counts = &r->found.state.counts;
     if (r->found.state.front.n > 0 || n_violating == 0 || counts->outside > 0 || counts->unaccepted > 0)
-        return; /* others hold union and fail something else, which was said */
+        return; /* other candidates hold union and fail something else, which the counts have said */
     for (int32_t n = 0; n < search->n_requirements; n++) {
         char name[32];
         s2_requirement_name(&search->requirements[n], name, sizeof name);
@@ -67,8 +67,8 @@ static void explain_violated(const s2_searching *r)
     }
     if (others.len > 0)
         s2_cli_error(r->cli,
-                     "no design is left: in %lld candidates the heads of a layer together do not read "
-                     "everything; -r %s asks for less, and --minimize us,unread then weighs what is lost",
+                     "no design is left: in %lld candidates some layer has pairs that no head reads; -r %s "
+                     "asks for less, and --minimize us,unread then weighs what is lost",
                      (long long)n_violating, others.data);
     s2_buf_release(&others);
 }

@@ -85,7 +85,7 @@ static s2_exit propose(s2_searching *r, const char **text)
     return S2_EXIT_OK;
 }
 
-/* Exactly one line, as cli/found.c expects. */
+/* Exactly one line, as s2_found_choice() expects. */
 static void put_model(const s2_searching *r, s2_buf *buf)
 {
     const s2_net *const net = &r->found.net;

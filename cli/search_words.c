@@ -300,7 +300,7 @@ static void hint_nearest(s2_cli *cli, const char *name)
     else if (least == S2_NAME_FAR)
         s2_cli_hint(cli,
                     "as in '32 heads, 8 KV heads, H200, 128k, decode, batch 32'; a model's own config.json "
-                    "is taken too, GPUs and models stand in s2 sim --list, formats in s2 export --list");
+                    "is taken too, s2 sim --list shows GPUs and models, s2 export --list the formats");
     else if (of_gpu == least)
         s2_cli_hint(cli, "did you mean the GPU %s?", gpus);
     else
@@ -318,7 +318,7 @@ static const char *fault_of(s2_search_words *words, const char *phrase)
     if (said.count != NULL && said.n <= 0)
         return "a number here is at least 1";
     return said.count == &words->len_tok ? "a context length is given already"
-                                         : "it says again what another phrase says";
+                                         : "another phrase says the same";
 }
 
 /* How to say what is meant, where it may be several things, or none that a search prices. */

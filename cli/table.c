@@ -26,7 +26,7 @@
         "set", '\0', "KEY=VALUE", NULL,                                                                      \
             "say what a config leaves unsaid; `s2 import --list` shows the keys", true, true                 \
     }
-#define OPT_LIST   FLAG("list", '\0', "list the formats; with names those alone")
+#define OPT_LIST   FLAG("list", '\0', "list the formats, or only the named ones")
 #define OPT_OUTPUT OPT("output", 'o', "FILE", NULL, "write there instead of to standard output")
 #define OPT_QUIET  FLAG("quiet", 'q', "print no verdict: the exit code is the answer")
 #define OPT_COLOR                                                                                            \
@@ -151,7 +151,7 @@ static const s2_option SIM[] = {
     OPT("kernel-model", '\0', "NAME", NULL,
         "somebody else's kernel instead of ours: a built-in one, or a file of s2 calibrate --from times.csv"),
     FLAG("accuracy", '\0', "judge the constants by measurements that were not fitted"),
-    OPT("rows", '\0', "FILE", NULL, "these measurements, for --accuracy; default: those built in"),
+    OPT("rows", '\0', "FILE", NULL, "the measurements for --accuracy; default: those built in"),
     OPT("batch", 'b', "N|max", "1", "sequences at once; max: the largest that fits, found for each side"),
     OPT_WEIGHTS,
     OPT_KV_DTYPE,
@@ -175,7 +175,7 @@ static const s2_option CALIBRATE[] = {
     OPT("kernel", 'k', "NAME", NULL,
         "the kernel; default: the best that takes each point. A file or a command (./mine.so, 'python3 "
         "mine.py') is somebody else's: it is timed on designed launches, and laws are fitted to its times"),
-    OPT("minutes", '\0', "N", "5", "with --kernel FILE: how long to time it, which may be a part of one"),
+    OPT("minutes", '\0', "N", "5", "with --kernel FILE: minutes to spend on timing it, such as 5 or 0.5"),
     OPT("timeout", '\0', "SECONDS", "60", "with --kernel FILE: the most that a call may take"),
     OPT("family", 'f', "WORD", NULL, "only the points of this family (--dry-run shows them)"),
     OPT("held-out", '\0', "N", "0", "measure N drawn points of each pass instead, and fit nothing"),
@@ -183,7 +183,7 @@ static const s2_option CALIBRATE[] = {
     OPT("rows", 'r', "FILE", NULL, "write the measurements there; default: standard output"),
     OPT("from", '\0', "FILE", NULL,
         "fit these measurements, or a table of another kernel's times; runs nothing"),
-    OPT("name", '\0', "WORD", NULL, "of somebody else's kernel; default: what its table or itself is called"),
+    OPT("name", '\0', "WORD", NULL, "the name of somebody else's kernel; default: that of its table or file"),
     OPT("leave-out", '\0', "SEED", NULL,
         "with --from: do not fit the third of the points that SEED draws; write them to --rows"),
     OPT("judge", '\0', "FILE", NULL, "state the errors on these held-out measurements in the file"),
@@ -234,7 +234,7 @@ static const s2_option VALIDATE[] = {
 static const s2_option IMPORT[] = {
     OPT("from", '\0', "NAME", NULL, "the format; default: told by the content"),
     FLAG("terms", 't',
-         "write what a mask reads in terms, with no mask file; refused where few do not say it"),
+         "write a mask as terms of the language, without a mask file; refused if no few terms say it"),
     OPT_SET,
     OPT_LIST,
     OPT_OUTPUT,
@@ -281,7 +281,7 @@ static const s2_option LS[] = {
     OPT("keep-view", '\0', "NAME", NULL, "keep this filter and order under a name, also for s2 tui"),
     OPT("drop-view", '\0', "NAME", NULL, "forget what is kept under this name, and list nothing"),
     OPT("limit", 'L', "N", "50", "rows at most"),
-    OPT("after", '\0', "CURSOR", NULL, "go on after a page; the cursor is printed under it"),
+    OPT("after", '\0', "CURSOR", NULL, "continue after a page; the cursor is printed below it"),
     OPT("columns", '\0', "A,B,...",
         "name,hash,family,rows,union,kv,phase,len,gpu,batch,tp,us,priced,kv_bytes,unread,density,gpu_us,tags",
         "what is shown"),
@@ -302,7 +302,7 @@ static const s2_option PARETO[] = {
     OPT("phase", 'p', "prefill|decode|train", NULL,
         "the phase that is compared; default: the most common of all"),
     OPT("len", 'n', "N", NULL, "their context length in tokens; default: likewise"),
-    FLAG("distinct", '\0', "of designs with equal values, the first by name alone"),
+    FLAG("distinct", '\0', "list only the first by name of designs with equal values"),
     OPT("columns", '\0', "A,B,...",
         "name,hash,family,union,kv,phase,len,gpu,batch,tp,us,priced,kv_bytes,unread,density,gpu_us",
         "what is shown"),
@@ -340,15 +340,15 @@ static const s2_option SEARCH[] = {
     OPT("limit", 'L', "N", NULL, "visit at most N candidates, drawn by the seed"),
     OPT("seed", '\0', "N", "1", "order of the visits; the front of a whole space is the same for all"),
     OPT("jobs", 'j', "N", NULL, "threads; default: all cores"),
-    OPT("validate", '\0', "N", "0", "then run the N best of the front, as s2 validate does"),
+    OPT("validate", '\0', "N", "0", "afterwards run the N best of the front, as s2 validate does"),
     OPT("device", 'd', "NAME", "cpu", "where they run: cpu, gpu, or gpu:N"),
     OPT("runs", '\0', "N", "5", "timed repetitions of each"),
     OPT("output", 'o', "FILE", NULL,
         "write the best design there: the pattern as FILE.s2, or in the format of --exportable"),
     FLAG("force", '\0', "overwrite FILE"),
-    FLAG("dry-run", '\0', "say what would be searched, and search nothing"),
+    FLAG("dry-run", '\0', "say what would be searched; search nothing"),
     FLAG("quiet", 'q', "print no progress"),
-    FLAG("resume", '\0', "go on where this search was stopped"),
+    FLAG("resume", '\0', "continue where this search was stopped"),
     OPT("shard", '\0', "I/N", "1/1", "visit the I-th of N parts; merge with s2 db merge"),
     OPT_JSON,
     OPT_DB,
@@ -385,7 +385,7 @@ static const s2_option TUI[] = {
     OPT_END};
 
 static const s2_option PEOPLE[] = {OPT_DB, OPT_END};
-static const s2_option STAR[] = {FLAG("off", '\0', "take the star away"), OPT_DB, OPT_END};
+static const s2_option STAR[] = {FLAG("off", '\0', "remove the star"), OPT_DB, OPT_END};
 static const s2_option NONE[] = {OPT_END};
 static const s2_option DOCTOR[] = {OPT_JSON, OPT_DB, OPT_END};
 static const s2_option HELP[] = {
@@ -403,10 +403,11 @@ const s2_command s2_command_table[] = {
     {"show", "PATTERN...", 1, -1, "print shape, hash, distinct bodies and density", PATTERN_ABOUT,
      "$ s2 show phi3.s2\n$ s2 show config.json --canonical > phi3.s2\n", SHOW},
     {"reach", "PATTERN...", 1, -1, "say how far information gets: hops, heads by distance, flow, worth",
-     PATTERN_ABOUT "\nCounted in blocks, at most 4096 of them; docs/worth.md defines each measure. hops: "
-                   "layers until every key has reached every later query. flow: what arrives at the last "
-                   "query if every head attended to all that it reads alike. worth: what models of 4 layers "
-                   "learned under patterns like this; not judged for other shapes.",
+     PATTERN_ABOUT
+     "\nCounted in blocks, at most 4096 of them; docs/worth.md defines each measure. hops: "
+     "layers until every key has reached every later query. flow: what would arrive at the last query if "
+     "every head gave equal weight to all that it reads. worth: what models of 4 layers "
+     "learned under patterns like this; not judged for other shapes.",
      "$ s2 reach phi3.s2 --len 8k\n", REACH},
     {"mask", "PATTERN", 1, 1, "write the mask itself, for other tools",
      PATTERN_ABOUT
@@ -418,7 +419,7 @@ const s2_command s2_command_table[] = {
      "largest nnz], padded with -1); numpy.load on the open file reads one after the other.\n"
      "Without --head, txt and pbm show the union of the heads.",
      "$ s2 mask phi3.s2 --len 2k --head 3\n$ s2 mask phi3.s2 --len 8k --format npy -o mask.npy\n", MASK},
-    {"diff", "A B", 2, 2, "do two patterns read the same pairs? else the first that differs",
+    {"diff", "A B", 2, 2, "say whether two patterns read the same pairs, or the first that differs",
      PATTERN_ABOUT
      "\nCompared for every layer, head and phase at one context length. Exit code 1: they differ.",
      "$ s2 diff phi3.s2 config.json --len 8k\n", DIFF},
@@ -454,17 +455,19 @@ const s2_command s2_command_table[] = {
      "$ s2 validate phi3.s2 --device gpu --len 8k,128k --counters --json\n",
      VALIDATE},
     {"search", "[SPACE|WORDS]", 0, 1, "find the best patterns of a whole space, every one proved and priced",
-     "SPACE is a pattern, inline or in a file, with choices in braces: {16,32,64}, {4..32:4} (up to and with "
-     "32), {head,kv}, {,sink 1 |} (also nothing). Without it one is proposed from the model, which may also "
+     "SPACE is a pattern, inline or in a file, with choices in braces: {16,32,64}, {4..32:4} (up to and "
+     "including 32), {head,kv}, {,sink 1 |} (or nothing). Without it one is proposed from the model, which "
+     "may also "
      "be said in words: '32 heads, 8 KV heads, H200, 128k'.\n"
      "Candidates that are not proved for every context length are dropped, and so is what a design of the "
      "front beats by its bounds alone; the others are priced exactly: by what the kernels are predicted to "
      "take where constants for the GPU exist (not in training), else, or with --bounds, at peak rates. The "
      "front is stored with checks and prices: s2 ls and s2 pareto show it. unread is the share of causal "
      "(head, query, key) that is not read; redundancy the heads that read a pair, on average; depth the "
-     "layers within which all heads of one together are sure to read everything; hops those within which "
-     "every key reaches every later query; dilution and fading how many times weaker than dense attention's "
-     "the signal of a key at its best head is, and what arrives of the key of which least does "
+     "layers within which all heads of one together are sure to read everything; hops the layers within "
+     "which every key reaches every later query; dilution how many times weaker than in dense attention the "
+     "signal of a key is at the head that reads it best; fading the same for what reaches the last query "
+     "from the key that arrives weakest "
      "(docs/worth.md).\n"
      "--validate runs the best by the geometric mean of value / best value, stores what was measured beside "
      "what was predicted, and prints Kendall's tau between the two orders.\n"

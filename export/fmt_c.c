@@ -138,7 +138,7 @@ static s2_status refuse(const s2_source *source, const char *at, const char *msg
     return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, line, col, "%s", msg);
 }
 
-/* A source has no terminator: no digit is read at `end` or beyond. */
+/* A source has no terminator, so nothing is read at `end` or beyond. */
 static bool take_number(const char **at, const char *end, int64_t high, int64_t *out)
 {
     const char *const begin = *at;

@@ -324,7 +324,7 @@ static s2_status build(const s2_source *source, const table *scores, deployment 
 
 /* ---- the three ways in -------------------------------------------------------------------------- */
 
-/* A git symlink stored as a file: one line that is a path. */
+/* A git symlink may be stored as a file whose one line is a path. */
 static bool link_text(const s2_source *source, char *path, size_t cap)
 {
     size_t n = source->n_bytes;

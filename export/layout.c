@@ -499,7 +499,7 @@ static grid_count count_after(const s2_grid *grid, bool clear)
 
 s2_status s2_grid_ask_block(const s2_source *source, int64_t *block_tok)
 {
-    /* an export is read back as it was written */
+    /* an export is read back in the form in which it was written */
     if (s2_setting_text(&source->settings, "block") == NULL && source->finder.set == NULL)
         return s2_diag_set(source->diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0,
                            "the array does not say how many tokens a row stands for: --set block=1 for one "

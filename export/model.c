@@ -135,7 +135,7 @@ static s2_status read_own(const s2_source *source, const char *prefix, const cha
     return S2_OK;
 }
 
-/* All of them, or none: half of the widths prices nothing. */
+/* Read all of the widths or none: nothing can be priced by half of them. */
 s2_status s2_model_computed_read(const s2_source *source, const char *prefix, s2_pattern *out)
 {
     s2_computed read = {0};
@@ -217,7 +217,7 @@ static int64_t listed_layers(const s2_source *source, const char *prefix)
 {
     static const char *const lists[] = {"layer_types", "layers_block_type", "hybrid_override_pattern"};
     s2_doc doc = *source->doc;
-    doc.asked = NULL; /* counting is not reading what they say */
+    doc.asked = NULL; /* counting them does not mean that their words were read */
     for (size_t n = 0; n < sizeof lists / sizeof *lists; n++) {
         char path[128];
         snprintf(path, sizeof path, "%s/%s", prefix, lists[n]);

@@ -54,7 +54,7 @@ void s2_unread_say(const s2_source *source)
 {
     static const char *const holders[] = {"", "/text_config"};
     s2_doc doc = *source->doc;
-    doc.asked = NULL; /* looking here is not reading */
+    doc.asked = NULL; /* looking for slips does not count as reading */
     for (size_t h = 0; h < sizeof holders / sizeof *holders; h++) {
         char use[S2_ASKED_BYTES];
         bool slides = true;
@@ -76,7 +76,7 @@ void s2_unread_say(const s2_source *source)
 void s2_slips_say(const s2_source *source)
 {
     const s2_asked *const asked = source->doc->asked;
-    const int32_t n_asked = asked != NULL ? asked->n : 0; /* looking for slips adds to it */
+    const int32_t n_asked = asked != NULL ? asked->n : 0; /* this function adds to it while it looks */
     for (int32_t at = 0; at < n_asked; at++) {
         const char *const key = asked->found[at] ? NULL : s2_doc_slip(source->doc, asked->path[at]);
         if (key != NULL)

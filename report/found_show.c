@@ -44,8 +44,8 @@ static void put_row(const s2_found *found, const char *name, const s2_found_desi
 }
 
 /*
- * The best of a long front are often alike, so those are shown that stand for all others. Predictions of
- * training are shown as they are: the others have only bounds.
+ * The best of a long front are often alike, so the table shows those that represent all others. Predictions
+ * of training are shown as they are: the others have only bounds.
  */
 static void put_front(const s2_found *found, s2_buf *buf)
 {
@@ -127,8 +127,8 @@ static void put_error(const s2_sim *sim, s2_buf *buf)
 }
 
 /*
- * One time against another, which is printed beside the ratio; a ratio of bounds is not a speed. What the error of the times
- * may turn round is no difference.
+ * One time against another, which is printed beside the ratio; a ratio of bounds is not a speed. A difference
+ * within the error of the times is called that.
  */
 static void put_against_time(double us, double rival_us, const s2_sim *sim, const char *who, s2_buf *buf)
 {
@@ -176,7 +176,7 @@ static void put_against_rivals(double us, rival_times rivals, const s2_sim *sim,
         put_against_time(us, rivals.dense_us, sim, dense_words, buf);
 }
 
-/* "dense attention takes at least 56.9 ms and does not fit either": what no ratio is given to. */
+/* "dense attention takes at least 56.9 ms and does not fit either": a side that has no ratio. */
 static void put_side(bool is_own, const s2_sim *sim, bool runs, s2_buf *buf)
 {
     const bool bound = !sim->predicted || (!is_own && sim->link_dense_us > 0);
@@ -188,7 +188,7 @@ static void put_side(bool is_own, const s2_sim *sim, bool runs, s2_buf *buf)
         s2_buf_puts(buf, is_own ? " and do not fit either" : " and does not fit either");
 }
 
-/* Why a time that stands on the page is divided by less than usual, and what each side does. */
+/* Says why a time on the page has fewer ratios than usual, and whether each side fits. */
 static void put_no_ratio(const s2_found *found, int32_t p, const s2_sim *sim, s2_buf *buf)
 {
     static const char *const said[S2_N_NO_RATIOS] = {
@@ -743,7 +743,7 @@ static void put_links(const s2_found *found, s2_buf *buf)
         s2_buf_puts(buf, "  no such machine was measured: its schedule and links are assumed\n");
 }
 
-/* What is beaten in every price, or cannot run, comes first and is not called best. */
+/* The first design is not called best if it cannot run or is beaten in every price. */
 static void put_title(const s2_found *found, const s2_found_design *best, s2_buf *buf)
 {
     const bool own = found->own != NULL && s2_found_is_no_cheaper(found, best, found->own);
@@ -785,7 +785,7 @@ static s2_status put_winner(const s2_found *found, s2_buf *buf)
     return S2_OK;
 }
 
-/* Which of the two beats all; both together may, none alone. */
+/* Which rival beats every design; where neither does alone, both together do. */
 static const char *beater_of(const s2_found *found)
 {
     if (found->n_by_own == found->n_beaten)
@@ -838,7 +838,7 @@ static void put_counts(const s2_found *found, s2_buf *buf)
                   (long long)counts->beaten, (long long)counts->priced, (int)found->state.front.n);
 }
 
-/* What is left out of the front, and what no ratio can be given to. */
+/* Says what is left out of the front, and which ratios are missing. */
 static void put_rivals(const s2_found *found, s2_buf *buf)
 {
     if (found->own_missing != NULL)

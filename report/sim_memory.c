@@ -175,7 +175,7 @@ static bool put_room(const s2_report_subject *subject, bool recompute, const cha
     return true;
 }
 
-/* With which options a step that does not fit would, each of them computed. */
+/* Options with which a step that does not fit would fit; each was computed. */
 static void report_room(const s2_report_subject *subject, const char *before, s2_buf *buf)
 {
     const s2_sim_options *const options = subject->options;

@@ -56,7 +56,7 @@ void s2_sim_report_table_head(const s2_sim_options *options, s2_buf *buf)
                   "speed-up", "by", "kv", "of it", "end to end");
 }
 
-/* A time of a table whose head calls times predicted, of which this may be none. */
+/* A time in a table whose head says that times are predicted; ">=" marks one that is not. */
 static void time_cell(const s2_sim_options *options, bool predicted, double us, int width, s2_buf *buf)
 {
     const char *const bound = options->calibration != NULL && !predicted ? ">= " : "";
@@ -76,7 +76,7 @@ static void ratio_cell(const s2_sim_options *options, const s2_sim *sim, double 
         s2_buf_printf(buf, " %*s", width, s2_no_ratio_label(why));
 }
 
-/* What "no room" is of. */
+/* Says what "no room" means. */
 static void put_no_room(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
     const s2_no_ratio why = s2_sim_no_ratio(options, sim);

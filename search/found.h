@@ -109,7 +109,10 @@ s2_status s2_found_predict(const s2_found *found, const s2_found_design *design,
 /* The predicted time of a phase, or its bound if no kernel is known to take the design. */
 s2_status s2_found_time(const s2_found *found, const s2_found_design *design, s2_phase phase,
                         double *us) S2_MUST_CHECK;
-/* The one of the design's prices that counts worst what is done to scores; the design has prices. */
+/*
+ * Of the design's prices, the one that accounts least well for what is done to scores. The design must have
+ * prices.
+ */
 const s2_sim *s2_found_scored(const s2_found *found, const s2_found_design *design);
 /* The front's value of an objective; `other` if the search did not compare it. */
 double s2_found_value(const s2_found *found, const s2_point *point, s2_objective objective, double other);
@@ -136,8 +139,8 @@ bool s2_found_is_bound(const s2_found *found, const s2_found_design *design, s2_
 /* Whether the GPU runs a priced design in found->phases[p]: its cache, its weights, its step fit. */
 bool s2_found_runs(const s2_found *found, const s2_found_design *design, int32_t p);
 /*
- * Whether a priced design is cheaper than a rival nowhere that can be seen: in the time of each phase, the cache,
- * and whatever price is minimized. Such a design must not be called best.
+ * Whether a priced design is nowhere visibly cheaper than a rival: not in the time of any phase, in the
+ * cache, or in any price that is minimized. Such a design must not be called best.
  */
 bool s2_found_is_no_cheaper(const s2_found *found, const s2_found_design *design,
                             const s2_found_rival *rival);

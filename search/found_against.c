@@ -7,7 +7,7 @@
 
 #include "sim/units.h"
 
-/* -1: the time of a phase may be minimized that is not asked for. */
+/* -1: a time may be minimized although its phase is not asked for. */
 static int32_t place_of(const s2_found *found, s2_phase phase)
 {
     for (int32_t p = 0; p < found->n_phases; p++)

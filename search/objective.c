@@ -224,7 +224,10 @@ static s2_status price_time(s2_objectives *objectives, const s2_pattern *pattern
     return S2_OK;
 }
 
-/* A cache that does not fit waits for the host; only the whole simulator knows that, too dear for a bound. */
+/*
+ * A cache that does not fit waits for the host; only the whole simulator knows that, and it costs too much
+ * for a bound.
+ */
 static s2_status predict_decode(s2_objectives *objectives, s2_quote *quote)
 {
     if (!quote->floor.fast || quote->decode_us > 0 || !wants(objectives, S2_BY_DECODE_US) ||
@@ -272,7 +275,7 @@ static s2_status price_worth(s2_objectives *objectives, const s2_pattern *patter
     return worth.not_judged == NULL ? S2_OK : S2_ELIMIT;
 }
 
-/* Where union is proved of every layer, one layer is enough at any length, which nothing has to be counted for. */
+/* Where union is proved of every layer, the depth is one layer at any length, and nothing has to be counted. */
 static s2_status price_hops(s2_objectives *objectives, const s2_pattern *pattern, double *hops)
 {
     s2_finding finding;

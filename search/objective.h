@@ -28,12 +28,12 @@ typedef enum s2_objective {
     S2_BY_IMBALANCE,  /* prefill: longest SM / mean SM, of the layer with the most work */
     S2_BY_UNREAD,     /* 1 - pairs read / causal pairs, over all layers: what is given up */
     S2_BY_REDUNDANCY, /* heads that read a pair, mean over all causal pairs; at least 1 if union holds */
-    S2_BY_DEPTH,      /* any that many layers include a union-complete one; n_layers + 1: no such number */
-    S2_BY_LOSS,       /* loss of small models on text, as reach/worth.h judges it; no price if it does not */
+    S2_BY_DEPTH, /* any so many layers in a row include a union-complete one; n_layers + 1: no number does */
+    S2_BY_LOSS,  /* loss of small models on text, as reach/worth.h judges it; no price if it does not */
     S2_BY_UNRECALLED, /* share of associations that these do not recall; likewise */
     S2_BY_DILUTION,   /* signal of dense attention / signal of the pattern: see search/dilution.h */
     S2_BY_HOPS,       /* layers until every key has reached every later query: see search/spread.h */
-    S2_BY_FADING, /* of the key of which least arrives: flow of dense attention / flow of the pattern; likewise */
+    S2_BY_FADING, /* flow of dense attention / flow of the pattern, for the key that arrives weakest; likewise */
     S2_N_OBJECTIVES
 } s2_objective;
 const char *s2_objective_word(s2_objective objective); /* "prefill_us", ... */

@@ -16,8 +16,10 @@
  * of reach/stack.h. S2_ENOMEM. */
 s2_status s2_hops_of(s2_arena *arena, const s2_pattern *pattern, int64_t n_tok, double *out) S2_MUST_CHECK;
 
-/* Of the key of which least arrives at the last query: how many times less than through dense attention, 1 for that.
- * Limits as above. */
+/*
+ * How many times less of the key that arrives weakest reaches the last query than through dense attention,
+ * for which it is 1. Limits as above.
+ */
 s2_status s2_fading_of(s2_arena *arena, const s2_pattern *pattern, int64_t n_tok, double *out) S2_MUST_CHECK;
 
 #endif /* S2_SEARCH_SPREAD_H */
