@@ -416,7 +416,7 @@ def train(rows, model, name, tokens, ways, recompute):
             losses.append(loss.detach())
 
         def measure():
-            took = seconds(step, 3)
+            took = seconds(step, 3 if tokens <= 32768 else 2)
             return {**took, "peak_gib": peak_gib(), "losses": [round(float(x), 3) for x in losses], **kernels(step)}
         rows.attempt(measure, figure="train", model=name, tokens=tokens, batch=1, way=way, pattern=body, recompute=recompute)
 
@@ -507,7 +507,8 @@ def trains(rows, asked):
         body = TRAINED.get(name, PATTERNS[name])
         model = Model(name)
         torchs = SDPBackend.CUDNN_ATTENTION if DEVICE == "cuda" else SDPBackend.MATH
-        train(rows, model, name, int(tokens), ways_of(name, body, int(tokens), torchs, asked, fused=True), name not in ("1.3b", "tiny"))
+        train(rows, model, name, int(tokens), ways_of(name, body, int(tokens), torchs, asked, fused=int(tokens) <= 32768),
+              name not in ("1.3b", "tiny") or int(tokens) > 32768)
         del model
         clear()
 
