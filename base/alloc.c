@@ -19,7 +19,7 @@ static bool may_allocate(size_t n_bytes)
     return alloc_hook == NULL || alloc_hook(alloc_hook_user, n_bytes);
 }
 
-static void *counted(void *p)
+void *s2_alloc_counted(void *p)
 {
     if (p == NULL)
         atomic_fetch_add_explicit(&n_refused, 1, memory_order_relaxed);
@@ -33,19 +33,19 @@ int64_t s2_alloc_n_refused(void)
 
 void *s2_malloc(size_t n_bytes)
 {
-    return counted(may_allocate(n_bytes) ? malloc(n_bytes != 0 ? n_bytes : 1) : NULL);
+    return s2_alloc_counted(may_allocate(n_bytes) ? malloc(n_bytes != 0 ? n_bytes : 1) : NULL);
 }
 
 void *s2_calloc(size_t n, size_t size)
 {
     size_t n_bytes;
     const bool may = s2_mul_size(n, size, &n_bytes) && may_allocate(n_bytes);
-    return counted(may ? calloc(n != 0 ? n : 1, size != 0 ? size : 1) : NULL);
+    return s2_alloc_counted(may ? calloc(n != 0 ? n : 1, size != 0 ? size : 1) : NULL);
 }
 
 void *s2_realloc(void *old, size_t n_bytes)
 {
-    return counted(may_allocate(n_bytes) ? realloc(old, n_bytes != 0 ? n_bytes : 1) : NULL);
+    return s2_alloc_counted(may_allocate(n_bytes) ? realloc(old, n_bytes != 0 ? n_bytes : 1) : NULL);
 }
 
 void s2_free(void *p)

@@ -28,6 +28,8 @@ void s2_free(void *p);
  * and after instead of checking each piece.
  */
 int64_t s2_alloc_n_refused(void);
+/* Hands on what a library's own allocator got; NULL is counted as refused. */
+void *s2_alloc_counted(void *p);
 
 /* Asked before each allocation; returning false makes it fail. NULL restores "always". */
 typedef bool (*s2_alloc_hook)(void *user, size_t n_bytes);

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
+
 /* Every command of cli/table.c with its function, one a line. */
 /* clang-format off */
 static const struct {
@@ -71,15 +73,25 @@ static void watch_interrupt(const char *command)
         (void)sigaction(SIGINT, &stopped, NULL);
 }
 
+/* A page is put together from many pieces: without one that memory ran out for it may still look whole. */
+static s2_exit refuse_lacking(s2_cli *cli, s2_exit code)
+{
+    if (code != S2_EXIT_OK || s2_alloc_n_refused() == 0)
+        return code;
+    s2_cli_error(cli, "out of memory: a part of what was printed or written may be missing");
+    return S2_EXIT_UNDECIDED;
+}
+
 static s2_exit run_command(s2_cli *cli, int argc, char **argv)
 {
     watch_interrupt(argv[0]);
     for (size_t n = 0; n < sizeof BODIES / sizeof BODIES[0]; n++) {
         if (strcmp(BODIES[n].name, argv[0]) != 0)
             continue;
-        if (BODIES[n].is_page)
-            S2_CLI_TRY(s2_limit_begin(cli));
-        return BODIES[n].run(cli, argc, argv);
+        if (!BODIES[n].is_page)
+            return BODIES[n].run(cli, argc, argv);
+        S2_CLI_TRY(s2_limit_begin(cli));
+        return refuse_lacking(cli, BODIES[n].run(cli, argc, argv));
     }
     const char *const near = s2_command_nearest(argv[0]);
     s2_cli_error(cli, "no command %s%s%s%s", argv[0], near != NULL ? "; did you mean " : "",

@@ -36,7 +36,8 @@ static s2_status ask(s2_db *db, const char *sql, const char *before, s2_buf *fin
         S2_TRY(s2_sql_step(db, statement, &has_row, diag));
         if (!has_row)
             break;
-        const char *const text = (const char *)sqlite3_column_text(statement, 0);
+        const char *text;
+        S2_TRY(s2_sql_peek(db, statement, 0, &text, NULL, diag));
         if (text == NULL || strcmp(text, "ok") != 0)
             add_finding(findings, before, text);
     }
@@ -54,9 +55,11 @@ static s2_status verify_hashes(s2_db *db, s2_buf *findings, s2_diag *diag)
         if (!has_row)
             return findings->status;
         char own[S2_DB_HASH_HEX];
-        const char *const hash = (const char *)sqlite3_column_text(statement, 0);
-        const void *const text = sqlite3_column_text(statement, 1);
-        s2_db_sha256(text != NULL ? text : "", (size_t)sqlite3_column_bytes(statement, 1), own);
+        const char *hash, *text;
+        size_t n_bytes;
+        S2_TRY(s2_sql_peek(db, statement, 0, &hash, NULL, diag));
+        S2_TRY(s2_sql_peek(db, statement, 1, &text, &n_bytes, diag));
+        s2_db_sha256(text != NULL ? text : "", n_bytes, own);
         if (hash == NULL || strcmp(own, hash) != 0)
             add_finding(findings, "the text of a design has another hash: ", hash);
     }
@@ -257,8 +260,11 @@ static s2_status dump_query(const dump *d, const char *sql, s2_diag *diag)
         status = s2_sql_step(d->db, statement, &has_row, diag);
         if (status != S2_OK || !has_row)
             break;
-        status = put_line(d, (const char *)sqlite3_column_text(statement, 0),
-                          (size_t)sqlite3_column_bytes(statement, 0), diag);
+        const char *line;
+        size_t n_bytes;
+        status = s2_sql_peek(d->db, statement, 0, &line, &n_bytes, diag);
+        if (status == S2_OK)
+            status = put_line(d, line, n_bytes, diag);
     }
     sqlite3_finalize(statement);
     return status;
@@ -276,14 +282,17 @@ static s2_status dump_table(const dump *d, const char *table, s2_diag *diag)
     s2_buf_printf(&sql, "SELECT 'INSERT INTO %s VALUES('", table);
     const char *between = "||quote(\"";
     for (bool has_row = true;; between = "||','||quote(\"") {
-        const s2_status status = s2_sql_step(d->db, columns, &has_row, diag);
+        const char *name = NULL;
+        s2_status status = s2_sql_step(d->db, columns, &has_row, diag);
+        if (status == S2_OK && has_row)
+            status = s2_sql_peek(d->db, columns, 0, &name, NULL, diag);
         if (status != S2_OK) {
             s2_buf_release(&sql);
             return status;
         }
         if (!has_row)
             break;
-        s2_buf_printf(&sql, "%s%s\")", between, (const char *)sqlite3_column_text(columns, 0));
+        s2_buf_printf(&sql, "%s%s\")", between, name);
     }
     s2_buf_printf(&sql, "||');' FROM %s", table);
     s2_buf_add(&sql, "", 1);

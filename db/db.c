@@ -148,6 +148,7 @@ static s2_status read_header(s2_db *db, file_facts *facts, s2_diag *diag)
     uint8_t header[HEADER_BYTES] = {0};
     sqlite3 *probe = NULL;
     sqlite3_file *file = NULL;
+    s2_sql_count_memory();
     int rc = sqlite3_open_v2(db->path, &probe, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL);
     if (rc == SQLITE_OK)
         rc = sqlite3_file_control(probe, "main", SQLITE_FCNTL_FILE_POINTER, &file);
@@ -296,6 +297,7 @@ static s2_status connect_file(s2_db *db, const char *path, const file_facts *fac
     char *const uri = uri_of(path, must_be_immutable(db, facts));
     if (uri == NULL)
         return S2_ENOMEM;
+    s2_sql_count_memory();
     const int rc = sqlite3_open_v2(uri, &db->sql, flags, NULL);
     s2_free(uri);
     if (rc != SQLITE_OK)
@@ -409,7 +411,9 @@ static s2_status check_untrusted(s2_db *db, int64_t version, s2_diag *diag)
     bool has_row;
     S2_TRY(s2_sql_prepare(db, "PRAGMA quick_check(1)", &statement, diag));
     S2_TRY(s2_sql_step(db, statement, &has_row, diag));
-    const char *const verdict = has_row ? (const char *)sqlite3_column_text(statement, 0) : "no answer";
+    const char *verdict = "no answer";
+    if (has_row)
+        S2_TRY(s2_sql_peek(db, statement, 0, &verdict, NULL, diag));
     const bool good = verdict != NULL && strcmp(verdict, "ok") == 0;
     char clean[128];
     s2_text_clean(clean, sizeof clean, verdict != NULL ? verdict : "");
@@ -521,6 +525,7 @@ s2_status s2_db_begin(s2_db *db, s2_diag *diag)
     if (db->mode != S2_DB_WRITE || db->in_transaction)
         return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "%s: opened for reading, or in a transaction", db->path);
     S2_TRY(lock(db, S2_DB_LOCK_WAIT_MS, diag));
+    db->n_refused = s2_alloc_n_refused();
     const s2_status status = s2_sql_exec(db, "BEGIN IMMEDIATE", diag);
     if (status != S2_OK)
         unlock(db);
@@ -567,6 +572,8 @@ void s2_db_rollback(s2_db *db)
 s2_status s2_db_end(s2_db *db, s2_status status, s2_diag *diag)
 {
     int n_pages = 0;
+    if (status == S2_OK && s2_alloc_n_refused() != db->n_refused)
+        status = s2_sql_fail(db, SQLITE_NOMEM, diag);
     if (status == S2_OK) {
         sqlite3_wal_hook(db->sql, count_log_pages, &n_pages);
         status = s2_sql_exec(db, "COMMIT", diag);

@@ -52,7 +52,8 @@ static s2_status read_rows(s2_db *db, sqlite3_stmt *statement, judge *j, s2_diag
             return S2_OK;
         judged row = {.design_id = sqlite3_column_int64(statement, 0),
                       .len_tok = sqlite3_column_int64(statement, 1)};
-        const char *const text = (const char *)sqlite3_column_text(statement, 2);
+        const char *text;
+        S2_TRY(s2_sql_peek(db, statement, 2, &text, NULL, diag));
         S2_TRY(judge_text(text != NULL ? text : "", row.len_tok, &row.worth));
         if (row.worth.not_judged == NULL)
             S2_TRY(add_row(j, row));

@@ -128,14 +128,16 @@ static const carry KNOWN = {
     " WHERE hash=?2 AND (?3<created_us OR (density IS NULL AND ?4 IS NOT NULL))",
     -1, -1};
 
-static s2_status check_hash(const s2_db *other, sqlite3_stmt *from, const carry *kind, s2_diag *diag)
+static s2_status check_hash(s2_db *other, sqlite3_stmt *from, const carry *kind, s2_diag *diag)
 {
     if (kind->hash_of < 0)
         return S2_OK;
     char own[S2_DB_HASH_HEX];
-    const char *const hash = (const char *)sqlite3_column_text(from, kind->hash_of);
-    const void *const text = sqlite3_column_text(from, kind->text_of);
-    s2_db_sha256(text != NULL ? text : "", (size_t)sqlite3_column_bytes(from, kind->text_of), own);
+    const char *hash, *text;
+    size_t n_bytes;
+    S2_TRY(s2_sql_peek(other, from, kind->hash_of, &hash, NULL, diag));
+    S2_TRY(s2_sql_peek(other, from, kind->text_of, &text, &n_bytes, diag));
+    s2_db_sha256(text != NULL ? text : "", n_bytes, own);
     if (hash == NULL || strcmp(own, hash) != 0)
         return s2_diag_set(diag, S2_EPARSE, 0, 0, 0,
                            "%s: refused, the text of a design has another hash than it claims", other->path);

@@ -45,8 +45,10 @@ static s2_status schema_sha(s2_db *db, char sha[S2_DB_HASH_HEX], s2_diag *diag)
     S2_TRY(s2_sql_prepare(db, DIGEST, &statement, diag));
     bool has_row;
     S2_TRY(s2_sql_step(db, statement, &has_row, diag));
-    const void *const text = sqlite3_column_text(statement, 0);
-    s2_db_sha256(text != NULL ? text : "", (size_t)sqlite3_column_bytes(statement, 0), sha);
+    const char *text;
+    size_t n_bytes;
+    S2_TRY(s2_sql_peek(db, statement, 0, &text, &n_bytes, diag));
+    s2_db_sha256(text != NULL ? text : "", n_bytes, sha);
     sqlite3_reset(statement);
     return S2_OK;
 }

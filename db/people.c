@@ -108,9 +108,13 @@ static s2_status last_action(s2_db *db, action *out, s2_diag *diag)
         return S2_OK;
     out->id = sqlite3_column_int64(s, 0);
     out->design_id = sqlite3_column_int64(s, 1);
-    snprintf(out->word, sizeof out->word, "%s", (const char *)sqlite3_column_text(s, 2));
-    snprintf(out->argument, sizeof out->argument, "%s", (const char *)sqlite3_column_text(s, 3));
-    snprintf(out->design, sizeof out->design, "%s", (const char *)sqlite3_column_text(s, 4));
+    const char *word, *argument, *design;
+    S2_TRY(s2_sql_peek(db, s, 2, &word, NULL, diag));
+    S2_TRY(s2_sql_peek(db, s, 3, &argument, NULL, diag));
+    S2_TRY(s2_sql_peek(db, s, 4, &design, NULL, diag));
+    snprintf(out->word, sizeof out->word, "%s", word);
+    snprintf(out->argument, sizeof out->argument, "%s", argument);
+    snprintf(out->design, sizeof out->design, "%s", design);
     sqlite3_reset(s);
     return S2_OK;
 }

@@ -63,7 +63,9 @@ static s2_status read_columns(recovery *r, target *t)
         S2_TRY(s2_sql_step(r->db, columns, &has_row, r->diag));
         if (!has_row)
             break;
-        snprintf(t->column[t->n_columns], NAME_BYTES, "%s", (const char *)sqlite3_column_text(columns, 0));
+        const char *name;
+        S2_TRY(s2_sql_peek(r->db, columns, 0, &name, NULL, r->diag));
+        snprintf(t->column[t->n_columns], NAME_BYTES, "%s", name);
     }
     sqlite3_reset(columns);
     return S2_OK;
@@ -122,7 +124,7 @@ static bool insert(recovery *r, target *t, const s2_record *record)
         bind_value(t->insert, c + 1, &record->values[c]);
     if (t->has_rowid)
         sqlite3_bind_int64(t->insert, 1, record->rowid);
-    const int rc = sqlite3_step(t->insert);
+    const int rc = s2_sql_step_once(t->insert);
     sqlite3_reset(t->insert);
     sqlite3_clear_bindings(t->insert);
     if (rc != SQLITE_DONE && (rc & 0xff) != SQLITE_CONSTRAINT && (rc & 0xff) != SQLITE_TOOBIG &&
@@ -222,9 +224,11 @@ static s2_status drop_forged(recovery *r)
         S2_TRY(s2_sql_step(r->db, all, &has_row, r->diag));
         if (!has_row)
             return S2_OK;
-        const char *const hash = (const char *)sqlite3_column_text(all, 1);
-        const void *const text = sqlite3_column_text(all, 2);
-        s2_db_sha256(text != NULL ? text : "", (size_t)sqlite3_column_bytes(all, 2), own);
+        const char *hash, *text;
+        size_t n_bytes;
+        S2_TRY(s2_sql_peek(r->db, all, 1, &hash, NULL, r->diag));
+        S2_TRY(s2_sql_peek(r->db, all, 2, &text, &n_bytes, r->diag));
+        s2_db_sha256(text != NULL ? text : "", n_bytes, own);
         if (hash != NULL && strcmp(hash, own) == 0)
             continue;
         S2_TRY(

@@ -2,7 +2,10 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <malloc.h>
 #include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -68,6 +71,54 @@ s2_status s2_sql_fail(s2_db *db, int rc, s2_diag *diag)
     }
 }
 
+/* ---- memory */
+
+static void *take(int n_bytes)
+{
+    return s2_alloc_counted(malloc((size_t)n_bytes));
+}
+
+static void *take_more(void *old, int n_bytes)
+{
+    return s2_alloc_counted(realloc(old, (size_t)n_bytes));
+}
+
+static int size_of(void *piece)
+{
+    return (int)malloc_usable_size(piece);
+}
+
+static int rounded_up(int n_bytes)
+{
+    return (n_bytes + 7) & ~7;
+}
+
+static int begin(void *user)
+{
+    (void)user;
+    return SQLITE_OK;
+}
+
+static void end(void *user)
+{
+    (void)user;
+}
+
+static void configure(void)
+{
+    static const sqlite3_mem_methods methods = {take, free, take_more, size_of, rounded_up, begin, end, NULL};
+    /* refused where the program already uses this SQLite, whose memory then is its own */
+    (void)sqlite3_config(SQLITE_CONFIG_MALLOC, &methods);
+}
+
+void s2_sql_count_memory(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, configure);
+}
+
+/* ---- statements */
+
 s2_status s2_sql_prepare(s2_db *db, const char *text, struct sqlite3_stmt **out, s2_diag *diag)
 {
     for (int32_t n = 0; n < db->n_cached; n++)
@@ -91,7 +142,9 @@ s2_status s2_sql_prepare(s2_db *db, const char *text, struct sqlite3_stmt **out,
 
 s2_status s2_sql_exec(s2_db *db, const char *text, s2_diag *diag)
 {
-    return s2_sql_fail(db, sqlite3_exec(db->sql, text, NULL, NULL, NULL), diag);
+    const int64_t refused = s2_alloc_n_refused();
+    const int rc = sqlite3_exec(db->sql, text, NULL, NULL, NULL);
+    return s2_sql_fail(db, s2_alloc_n_refused() != refused ? SQLITE_NOMEM : rc, diag);
 }
 
 static int bind_text(sqlite3_stmt *statement, int at, const char *text)
@@ -127,11 +180,19 @@ static s2_status bind_all(s2_db *db, sqlite3_stmt *statement, const char *types,
     return S2_OK;
 }
 
+int s2_sql_step_once(struct sqlite3_stmt *statement)
+{
+    const int64_t refused = s2_alloc_n_refused();
+    const int rc = sqlite3_step(statement);
+    return s2_alloc_n_refused() != refused ? SQLITE_NOMEM : rc;
+}
+
 s2_status s2_sql_step(s2_db *db, struct sqlite3_stmt *statement, bool *has_row, s2_diag *diag)
 {
-    const int rc = sqlite3_step(statement);
+    const int rc = s2_sql_step_once(statement);
     if (rc != SQLITE_ROW && rc != SQLITE_DONE) {
-        const s2_status status = s2_sql_fail(db, sqlite3_extended_errcode(db->sql), diag);
+        const s2_status status =
+            s2_sql_fail(db, rc == SQLITE_NOMEM ? rc : sqlite3_extended_errcode(db->sql), diag);
         sqlite3_reset(statement);
         return status == S2_OK ? S2_EDB : status;
     }
@@ -173,10 +234,30 @@ s2_status s2_sql_int(s2_db *db, s2_diag *diag, int64_t *out, const char *text, c
     return status;
 }
 
+/* *out is NULL for NULL; false where memory ran out. */
+static bool peek(sqlite3_stmt *statement, int column, const char **out)
+{
+    const bool is_null = sqlite3_column_type(statement, column) == SQLITE_NULL;
+    *out = (const char *)sqlite3_column_text(statement, column);
+    return is_null || *out != NULL;
+}
+
+s2_status s2_sql_peek(s2_db *db, struct sqlite3_stmt *statement, int column, const char **out,
+                      size_t *n_bytes, s2_diag *diag)
+{
+    if (!peek(statement, column, out))
+        return s2_sql_fail(db, SQLITE_NOMEM, diag);
+    if (n_bytes != NULL)
+        *n_bytes = (size_t)sqlite3_column_bytes(statement, column);
+    return S2_OK;
+}
+
 const char *s2_sql_text(s2_arena *arena, struct sqlite3_stmt *statement, int column)
 {
-    const char *const text = (const char *)sqlite3_column_text(statement, column);
-    return s2_arena_strndup(arena, text != NULL ? text : "", (size_t)sqlite3_column_bytes(statement, column));
+    const char *text;
+    return peek(statement, column, &text) ? s2_arena_strndup(arena, text != NULL ? text : "",
+                                                             (size_t)sqlite3_column_bytes(statement, column))
+                                          : NULL;
 }
 
 int64_t s2_sql_column_int(struct sqlite3_stmt *statement, int column)

@@ -23,12 +23,22 @@ struct s2_db {
     bool in_transaction;
     bool alone;          /* reads without the log's index, for which the disk has no room */
     int64_t deadline_ms; /* monotonic; 0: none. Only for untrusted files */
+    int64_t n_refused;   /* allocations of the process when the transaction began */
     int32_t n_cached;
     struct {
         const char *text;
         struct sqlite3_stmt *statement;
     } cached[S2_SQL_CACHED];
 };
+
+/*
+ * Before the first database is opened. SQLite answers some of what it is asked without the memory that it takes:
+ * json_valid() says no, a text is NULL. So its allocations are counted with ours, and steps and transactions
+ * during which one was refused fail.
+ */
+void s2_sql_count_memory(void);
+/* sqlite3_step(), but SQLITE_NOMEM where an allocation was refused meanwhile. */
+int s2_sql_step_once(struct sqlite3_stmt *statement);
 
 /* Status and message of an SQLite result code. */
 s2_status s2_sql_fail(s2_db *db, int rc, s2_diag *diag);
@@ -46,6 +56,12 @@ s2_status s2_sql_int(s2_db *db, s2_diag *diag, int64_t *out, const char *text, c
                      ...) S2_MUST_CHECK;
 /* One step: S2_OK and *has_row. */
 s2_status s2_sql_step(s2_db *db, struct sqlite3_stmt *statement, bool *has_row, s2_diag *diag) S2_MUST_CHECK;
+/*
+ * A column's text, which lives until the next step, NULL for NULL; S2_ENOMEM where memory ran out, for which SQLite
+ * also says NULL. n_bytes may be NULL.
+ */
+s2_status s2_sql_peek(s2_db *db, struct sqlite3_stmt *statement, int column, const char **out,
+                      size_t *n_bytes, s2_diag *diag) S2_MUST_CHECK;
 /* A column as text in the arena ("" for NULL), or NULL when memory is short. */
 const char *s2_sql_text(s2_arena *arena, struct sqlite3_stmt *statement, int column);
 int64_t s2_sql_column_int(struct sqlite3_stmt *statement, int column); /* NULL: S2_DB_NONE */
