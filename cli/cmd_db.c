@@ -101,13 +101,12 @@ static s2_exit run_merge(s2_cli *cli, const s2_args *args, s2_db *db)
     }
     if (status != S2_OK)
         return s2_store_report(cli, status, &diag);
-    fprintf(cli->out, "new: %lld run%s, %lld design%s, %lld result%s, %lld tags, notes, stars and views\n",
-            (long long)merged.n_runs, s2_text_plural(merged.n_runs), (long long)merged.n_designs,
-            s2_text_plural(merged.n_designs), (long long)merged.n_results, s2_text_plural(merged.n_results),
-            (long long)merged.n_people);
+    fprintf(cli->out, "new: %s, %s, %s, %lld tags, notes, stars and views\n",
+            s2_count_text(merged.n_runs, "run").text, s2_count_text(merged.n_designs, "design").text,
+            s2_count_text(merged.n_results, "result").text, (long long)merged.n_people);
     if (merged.n_views_kept > 0)
-        fprintf(cli->out, "not taken: %lld view%s whose name is in use here\n",
-                (long long)merged.n_views_kept, s2_text_plural(merged.n_views_kept));
+        fprintf(cli->out, "not taken: %s whose name is in use here\n",
+                s2_count_text(merged.n_views_kept, "view").text);
     return S2_EXIT_OK;
 }
 
@@ -119,7 +118,7 @@ static s2_exit run_gc(s2_cli *cli, const s2_args *args, s2_db *db)
     const s2_status status = s2_db_collect(db, &n, &diag);
     if (status != S2_OK)
         return s2_store_report(cli, status, &diag);
-    fprintf(cli->out, "removed for good: %lld design%s\n", (long long)n, s2_text_plural(n));
+    fprintf(cli->out, "removed for good: %s\n", s2_count_text(n, "design").text);
     return S2_EXIT_OK;
 }
 
@@ -133,21 +132,20 @@ static s2_exit run_recover(s2_cli *cli, const s2_args *args, s2_db *db)
         s2_db_recover(s2_store_path(cli), args->operands[1], s2_args_has(args, "force"), &r, &diag);
     if (status != S2_OK)
         return refuse_copy(cli, status, &diag);
-    fprintf(cli->out, "recovered: %lld run%s, %lld design%s, %lld result%s, %lld others\n",
-            (long long)r.n_runs, s2_text_plural(r.n_runs), (long long)r.n_designs,
-            s2_text_plural(r.n_designs), (long long)r.n_results, s2_text_plural(r.n_results),
+    fprintf(cli->out, "recovered: %s, %s, %s, %lld others\n", s2_count_text(r.n_runs, "run").text,
+            s2_count_text(r.n_designs, "design").text, s2_count_text(r.n_results, "result").text,
             (long long)r.n_others);
     if (r.n_unreadable > 0)
         fprintf(cli->out, "%lld pages or rows could not be read\n", (long long)r.n_unreadable);
     if (r.n_forged > 0)
-        fprintf(cli->out, "left out: %lld design%s whose text has another hash\n", (long long)r.n_forged,
-                s2_text_plural(r.n_forged));
+        fprintf(cli->out, "left out: %s whose text has another hash\n",
+                s2_count_text(r.n_forged, "design").text);
     if (r.n_without_design > 0)
-        fprintf(cli->out, "left out: %lld result%s whose design is lost\n", (long long)r.n_without_design,
-                s2_text_plural(r.n_without_design));
+        fprintf(cli->out, "left out: %s whose design is lost\n",
+                s2_count_text(r.n_without_design, "result").text);
     if (r.n_lost_runs > 0)
-        fprintf(cli->out, "lost: %lld run%s; their results now belong to a run called 'lost'\n",
-                (long long)r.n_lost_runs, s2_text_plural(r.n_lost_runs));
+        fprintf(cli->out, "lost: %s; their results now belong to a run called 'lost'\n",
+                s2_count_text(r.n_lost_runs, "run").text);
     /* the new file records where it came from */
     cli->db_path = args->operands[1];
     return s2_store_run(cli);

@@ -99,8 +99,8 @@ static void add_database(doctor *d)
         snprintf(text, sizeof text, "%.300s", diag.msg);
         d->code = S2_EXIT_ENVIRONMENT;
     } else {
-        snprintf(text, sizeof text, "%.300s: %lld design%s, %s", path, (long long)n_designs,
-                 s2_text_plural(n_designs), access(path, W_OK) == 0 ? "writable" : "read-only");
+        snprintf(text, sizeof text, "%.300s: %s, %s", path, s2_count_text(n_designs, "design").text,
+                 access(path, W_OK) == 0 ? "writable" : "read-only");
     }
     s2_db_close(&db);
     add(d, "database", text);

@@ -46,8 +46,8 @@ static s2_exit print_front(s2_listing *l, s2_db *db, const s2_args *args, s2_fro
     fputs("on the front of ", cli->err);
     for (int32_t o = 0; o < front->n_by; o++)
         fprintf(cli->err, "%s%s", o > 0 ? "," : "", front->by[o]->name);
-    fprintf(cli->err, "%s%s: %d of %d design%s\n", clean[0] != '\0' ? ", " : "", clean, (int)l->n_rows,
-            (int)n_rows, s2_text_plural(n_rows));
+    fprintf(cli->err, "%s%s: %d of %s\n", clean[0] != '\0' ? ", " : "", clean, l->n_rows,
+            s2_count_text(n_rows, "design").text);
     s2_buf holed = {0};
     s2_holed_print(s2_front_holed(l), &holed);
     if (holed.len > 0)

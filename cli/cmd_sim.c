@@ -41,30 +41,18 @@ static const char *phase_name(int at)
     return s2_phase_word((s2_phase)at);
 }
 
-static const char *dtype_name(int at)
-{
-    return s2_dtype_word((s2_dtype)at);
-}
-
 static s2_exit read_numbers(s2_sim_run_state *state)
 {
     s2_cli *const cli = state->cli;
     s2_sim_options *const options = &state->options;
-    int64_t page_tok, n_ranks;
     state->largest = strcmp(s2_args_str(&state->args, "batch"), "max") == 0;
     if (!state->largest)
         S2_CLI_TRY(s2_args_int(cli, &state->args, "batch", 1, S2_LIMIT_BATCH, &options->batch));
-    S2_CLI_TRY(s2_args_int(cli, &state->args, "page", 1, 65536, &page_tok));
-    S2_CLI_TRY(s2_args_int(cli, &state->args, "tp", 1, S2_LIMIT_HEADS, &n_ranks));
     if (s2_args_str(&state->args, "new") != NULL)
         S2_CLI_TRY(s2_args_int(cli, &state->args, "new", 1, S2_LIMIT_CONTEXT_TOK, &options->new_tok));
-    options->page_tok = (int32_t)page_tok;
-    options->n_ranks = (int32_t)n_ranks;
     S2_CLI_TRY(s2_pricing_options(cli, &state->args, options));
     state->all_phases = strcmp(s2_args_str(&state->args, "phase"), "all") == 0;
     options->phase = (s2_phase)s2_word_index(s2_args_str(&state->args, "phase"), phase_name, S2_N_PHASES);
-    options->dtype =
-        (s2_dtype)s2_word_index(s2_args_str(&state->args, "dtype"), dtype_name, S2_N_PRICED_DTYPES);
     return S2_EXIT_OK;
 }
 
@@ -175,7 +163,6 @@ static s2_exit read_options(s2_sim_run_state *state)
     S2_CLI_TRY(s2_gpufile_read(state->cli, s2_args_str(&state->args, "gpu"), &state->options.gpu));
     S2_CLI_TRY(read_constants(state));
     S2_CLI_TRY(read_numbers(state));
-    S2_CLI_TRY(s2_pricing_machine(state->cli, &state->args, &state->options));
     S2_CLI_TRY(s2_pricing_check_machine(state->cli, &state->options));
     S2_CLI_TRY(refuse_machine(state->cli, &state->args, &state->options));
     S2_CLI_TRY(read_peer(state));

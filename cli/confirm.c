@@ -343,10 +343,10 @@ s2_exit s2_found_confirm(s2_cli *cli, const s2_found *found, const s2_confirm_op
         return s2_cli_fail(cli, status, "validate");
     fflush(cli->out);
     if (c.n < options->n)
-        fprintf(cli->err,
-                "the front has only %d design%s; more objectives, as in --minimize us,kv_bytes,unread, make "
-                "it longer\n",
-                (int)c.n, s2_text_plural(c.n));
+        fprintf(
+            cli->err,
+            "the front has only %s; more objectives, as in --minimize us,kv_bytes,unread, make it longer\n",
+            s2_count_text(c.n, "design").text);
     s2_exit code = look_up_all(&c);
     c.said_at = time(NULL);
     for (int32_t p = 0; p < found->n_phases && !c.stopped; p++) {

@@ -19,7 +19,7 @@ static void say_rivals(s2_cli *cli, const s2_front_kind *kinds, int32_t n)
     fprintf(cli->err, "only prices of one kind are compared, here those of %s; left out are\n", clean);
     for (int32_t k = 1; k < n; k++) {
         s2_text_clean(clean, sizeof clean, kinds[k].words);
-        s2_cli_hint(cli, "%lld design%s of %s", (long long)kinds[k].n, s2_text_plural(kinds[k].n), clean);
+        s2_cli_hint(cli, "%s of %s", s2_count_text(kinds[k].n, "design").text, clean);
     }
     if (n == S2_FRONT_KINDS)
         s2_cli_hint(cli, "and perhaps more");

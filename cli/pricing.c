@@ -30,32 +30,41 @@ s2_weights s2_pricing_weights(const char *word)
     return (s2_weights)s2_word_index(word, weights_name, S2_N_WEIGHTS);
 }
 
-s2_exit s2_pricing_options(s2_cli *cli, const s2_args *args, s2_sim_options *options)
+static const char *dtype_name(int at)
 {
-    int64_t n_shards;
-    S2_CLI_TRY(s2_args_int(cli, args, "dp", 1, S2_LIMIT_BATCH, &n_shards));
-    options->n_shards = (int32_t)n_shards;
-    options->recompute = s2_args_has(args, "recompute");
-    options->weights = (s2_weights)word_of(args, "weights", weights_name, S2_N_WEIGHTS);
-    options->cache = (s2_cache_type)word_of(args, "kv-dtype", cache_name, S2_N_CACHE_TYPES);
-    options->fusion = (s2_fusion)word_of(args, "fusion", fusion_name, S2_N_FUSIONS);
+    return s2_dtype_word((s2_dtype)at);
+}
+
+/* Options that are whole numbers from 1, and where they go. */
+static s2_exit read_counts(s2_cli *cli, const s2_args *args, s2_sim_options *options)
+{
+    const struct {
+        const char *option;
+        int64_t most;
+        int32_t *to;
+    } counts[] = {
+        {"tp", S2_LIMIT_HEADS, &options->n_ranks},    {"page", 65536, &options->page_tok},
+        {"dp", S2_LIMIT_BATCH, &options->n_shards},   {"pp", S2_LIMIT_LAYERS, &options->n_stages},
+        {"cp", S2_LIMIT_LAYERS, &options->n_context}, {"ep", S2_LIMIT_BATCH, &options->n_expert_ranks},
+        {"nodes", S2_MOST_NODES, &options->n_nodes},  {"micro", S2_LIMIT_BATCH, &options->n_micro}};
+    for (size_t n = 0; n < sizeof counts / sizeof *counts; n++) {
+        int64_t value;
+        if (s2_args_str(args, counts[n].option) == NULL)
+            continue;
+        S2_CLI_TRY(s2_args_int(cli, args, counts[n].option, 1, counts[n].most, &value));
+        *counts[n].to = (int32_t)value;
+    }
     return S2_EXIT_OK;
 }
 
-s2_exit s2_pricing_machine(s2_cli *cli, const s2_args *args, s2_sim_options *options)
+s2_exit s2_pricing_options(s2_cli *cli, const s2_args *args, s2_sim_options *options)
 {
-    int64_t n_stages, n_micro = 0, n_context, n_expert_ranks, n_nodes;
-    S2_CLI_TRY(s2_args_int(cli, args, "pp", 1, S2_LIMIT_LAYERS, &n_stages));
-    S2_CLI_TRY(s2_args_int(cli, args, "cp", 1, S2_LIMIT_LAYERS, &n_context));
-    S2_CLI_TRY(s2_args_int(cli, args, "ep", 1, S2_LIMIT_BATCH, &n_expert_ranks));
-    S2_CLI_TRY(s2_args_int(cli, args, "nodes", 1, S2_MOST_NODES, &n_nodes));
-    if (s2_args_str(args, "micro") != NULL)
-        S2_CLI_TRY(s2_args_int(cli, args, "micro", 1, S2_LIMIT_BATCH, &n_micro));
-    options->n_stages = (int32_t)n_stages;
-    options->n_context = (int32_t)n_context;
-    options->n_expert_ranks = (int32_t)n_expert_ranks;
-    options->n_nodes = (int32_t)n_nodes;
-    options->n_micro = (int32_t)n_micro;
+    S2_CLI_TRY(read_counts(cli, args, options));
+    options->recompute = s2_args_has(args, "recompute");
+    options->dtype = (s2_dtype)word_of(args, "dtype", dtype_name, S2_N_PRICED_DTYPES);
+    options->weights = (s2_weights)word_of(args, "weights", weights_name, S2_N_WEIGHTS);
+    options->cache = (s2_cache_type)word_of(args, "kv-dtype", cache_name, S2_N_CACHE_TYPES);
+    options->fusion = (s2_fusion)word_of(args, "fusion", fusion_name, S2_N_FUSIONS);
     return S2_EXIT_OK;
 }
 

@@ -8,13 +8,15 @@
 #include "cli/options.h"
 #include "sim/price.h"
 
-/* --weights, --kv-dtype, --fusion, --dp, --recompute; S2_EXIT_USAGE after a message. */
+/*
+ * --tp, --page, --dtype, --weights, --kv-dtype, --fusion, --dp, --recompute, --pp, --micro, --cp, --ep, --nodes;
+ * S2_EXIT_USAGE after a message.
+ */
 s2_exit s2_pricing_options(s2_cli *cli, const s2_args *args, s2_sim_options *options);
 /* A word of --weights, which the caller knows to be one. */
 s2_weights s2_pricing_weights(const char *word);
-/* --pp, --micro, --cp, --ep, --nodes; and whether --micro has a pipeline; S2_EXIT_USAGE after a message. */
 enum { S2_MOST_NODES = 1 << 16 };
-s2_exit s2_pricing_machine(s2_cli *cli, const s2_args *args, s2_sim_options *options);
+/* Whether --micro has a pipeline; S2_EXIT_USAGE after a message. */
 s2_exit s2_pricing_check_machine(s2_cli *cli, const s2_sim_options *options);
 /* --dp and --recompute change nothing unless a training step is priced; S2_EXIT_USAGE after a message. */
 s2_exit s2_pricing_refuse_training(s2_cli *cli, const s2_sim_options *options, const char *phases,

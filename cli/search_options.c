@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arith.h"
 #include "base/quantity.h"
 #include "cli/check.h"
 #include "cli/foreign.h"
@@ -13,6 +14,8 @@
 #include "cli/store.h"
 #include "cli/textfile.h"
 #include "judge/validate.h"
+
+enum { MOST_BATCH = 65536 };
 
 /*
  * The default of --minimize. By price alone, the winner of a proposed space is the design with which a model
@@ -166,28 +169,40 @@ static s2_exit refuse_tiny(const s2_searching *r)
     return S2_EXIT_OK;
 }
 
-/* The machine, by options or in the words of the request. */
-static s2_exit read_machine(s2_searching *r)
+/* What the words of the request say goes before the options' defaults; refuse_both() has refused both. */
+static s2_exit take_words(s2_searching *r)
 {
     s2_sim_options *const options = &r->found.search.options;
+    const s2_search_words *const words = &r->words;
     const struct {
-        const char *option;
+        const char *what, *unit;
         int64_t said;
         int64_t most;
         int32_t *to;
-    } counts[] = {{"pp", r->words.n_stages, S2_LIMIT_LAYERS, &options->n_stages},
-                  {"cp", r->words.n_context, S2_LIMIT_LAYERS, &options->n_context},
-                  {"ep", r->words.n_expert_ranks, S2_LIMIT_BATCH, &options->n_expert_ranks},
-                  {"nodes", r->words.n_nodes, S2_MOST_NODES, &options->n_nodes}};
-    S2_CLI_TRY(s2_pricing_machine(r->cli, &r->args, options));
+    } counts[] = {{"tp", "GPUs", words->n_ranks, S2_LIMIT_HEADS, &options->n_ranks},
+                  {"dp", "groups of GPUs", words->n_shards, S2_LIMIT_BATCH, &options->n_shards},
+                  {"pp", "stages", words->n_stages, S2_LIMIT_LAYERS, &options->n_stages},
+                  {"cp", "GPUs", words->n_context, S2_LIMIT_LAYERS, &options->n_context},
+                  {"ep", "replicas", words->n_expert_ranks, S2_LIMIT_BATCH, &options->n_expert_ranks},
+                  {"nodes", "nodes", words->n_nodes, S2_MOST_NODES, &options->n_nodes},
+                  {"a context", "tokens", words->len_tok, S2_LIMIT_CONTEXT_TOK, NULL},
+                  {"a batch", "sequences", words->batch, MOST_BATCH, NULL}};
     for (size_t n = 0; n < sizeof counts / sizeof *counts; n++) {
         if (counts[n].said > counts[n].most) {
-            s2_cli_error(r->cli, "%s is at most %lld", counts[n].option, (long long)counts[n].most);
+            s2_cli_error(r->cli, "%s is at most %lld %s", counts[n].what, (long long)counts[n].most,
+                         counts[n].unit);
             return S2_EXIT_USAGE;
         }
-        if (counts[n].said > 0)
+        if (counts[n].said > 0 && counts[n].to != NULL)
             *counts[n].to = (int32_t)counts[n].said;
     }
+    if (words->len_tok > 0)
+        options->len_tok = words->len_tok;
+    if (words->batch > 0)
+        options->batch = words->batch;
+    if (words->weights != NULL)
+        options->weights = s2_pricing_weights(words->weights);
+    options->recompute |= words->recompute != 0;
     return s2_pricing_check_machine(r->cli, options);
 }
 
@@ -195,55 +210,22 @@ static s2_exit read_numbers(s2_searching *r)
 {
     s2_cli *const cli = r->cli;
     s2_search *const search = &r->found.search;
-    int64_t seed, n_ranks, page_tok, jobs = sysconf(_SC_NPROCESSORS_ONLN) / r->job.ranks.n_here;
-    jobs = jobs > 1 ? jobs : 1;
+    int64_t seed, jobs = s2_max_i64(sysconf(_SC_NPROCESSORS_ONLN) / r->job.ranks.n_here, 1);
     S2_CLI_TRY(s2_args_int(cli, &r->args, "len", 1, S2_LIMIT_CONTEXT_TOK, &search->options.len_tok));
     if (strcmp(s2_args_str(&r->args, "batch"), "max") == 0) {
         s2_cli_error(cli, "--batch max gives each design its own batch, and a search compares designs at one "
                           "batch; price what it found with s2 sim --batch max");
         return S2_EXIT_USAGE;
     }
-    S2_CLI_TRY(s2_args_int(cli, &r->args, "batch", 1, 65536, &search->options.batch));
-    S2_CLI_TRY(s2_args_int(cli, &r->args, "tp", 1, S2_LIMIT_HEADS, &n_ranks));
-    S2_CLI_TRY(s2_args_int(cli, &r->args, "page", 1, 65536, &page_tok));
+    S2_CLI_TRY(s2_args_int(cli, &r->args, "batch", 1, MOST_BATCH, &search->options.batch));
     S2_CLI_TRY(s2_args_int(cli, &r->args, "seed", 0, INT64_C(1) << 53, &seed));
     if (s2_args_has(&r->args, "jobs"))
         S2_CLI_TRY(s2_args_int(cli, &r->args, "jobs", 1, S2_SEARCH_JOBS, &jobs));
-    for (int dtype = 0; dtype < S2_N_PRICED_DTYPES; dtype++)
-        if (strcmp(s2_args_str(&r->args, "dtype"), s2_dtype_word((s2_dtype)dtype)) == 0)
-            search->options.dtype = (s2_dtype)dtype;
-    if (r->words.len_tok > S2_LIMIT_CONTEXT_TOK) {
-        s2_cli_error(cli, "a context has at most %d tokens", S2_LIMIT_CONTEXT_TOK);
-        return S2_EXIT_USAGE;
-    }
-    if (r->words.len_tok > 0)
-        search->options.len_tok = r->words.len_tok;
-    if (r->words.batch > 65536) {
-        s2_cli_error(cli, "a batch has at most 65536 sequences");
-        return S2_EXIT_USAGE;
-    }
-    if (r->words.batch > 0)
-        search->options.batch = r->words.batch;
     S2_CLI_TRY(s2_args_int(cli, &r->args, "validate", 0, 1000, &r->confirm.n));
     S2_CLI_TRY(s2_args_int(cli, &r->args, "runs", 0, S2_LIMIT_SAMPLES, &r->confirm.n_runs));
     r->confirm.device = s2_args_str(&r->args, "device");
-    if (r->words.n_shards > S2_LIMIT_BATCH) {
-        s2_cli_error(cli, "at most %d groups of GPUs share the optimizer", S2_LIMIT_BATCH);
-        return S2_EXIT_USAGE;
-    }
-    if (r->words.n_ranks > S2_LIMIT_HEADS) {
-        s2_cli_error(cli, "at most %d GPUs share the heads", S2_LIMIT_HEADS);
-        return S2_EXIT_USAGE;
-    }
-    search->options.n_ranks = (int32_t)(r->words.n_ranks > 0 ? r->words.n_ranks : n_ranks);
     S2_CLI_TRY(s2_pricing_options(cli, &r->args, &search->options));
-    if (r->words.weights != NULL)
-        search->options.weights = s2_pricing_weights(r->words.weights);
-    search->options.recompute |= r->words.recompute != 0;
-    if (r->words.n_shards > 0)
-        search->options.n_shards = (int32_t)r->words.n_shards;
-    S2_CLI_TRY(read_machine(r));
-    search->options.page_tok = (int32_t)page_tok;
+    S2_CLI_TRY(take_words(r));
     search->seed = (uint64_t)seed;
     search->n_jobs = (int32_t)jobs;
     s2_store_set_seed(cli, seed);

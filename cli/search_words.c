@@ -300,7 +300,7 @@ static void hint_nearest(s2_cli *cli, const char *name)
     else if (least == S2_NAME_FAR)
         s2_cli_hint(cli,
                     "as in '32 heads, 8 KV heads, H200, 128k, decode, batch 32'; a model's own config.json "
-                    "is taken too, s2 sim --list shows GPUs and models, s2 export --list the formats");
+                    "is taken too; s2 sim --list shows GPUs and models, s2 export --list the formats");
     else if (of_gpu == least)
         s2_cli_hint(cli, "did you mean the GPU %s?", gpus);
     else
