@@ -214,6 +214,44 @@ def judge_larger(rows, first):
             print(f"  {got['recall']:.2f} {got['loss']:.3f}  {row['recall']:.2f} {row['loss']:.3f}  {rules_of(row)}")
 
 
+def hop_rows(s2):
+    """
+    The 16 patterns that learned to answer in one hop and two, and to copy: at the end, of two rates the one that
+    answered more two hops.
+    """
+    patterns = {p["name"]: p for name in ("patterns.txt", "drawn-sealed.txt") for p in read_patterns(HERE / name)}
+    got = {}
+    for row in map(json.loads, (RESULTS / "worth-hops.jsonl").read_text().splitlines()):
+        if row["models"] < 16:  # the first look, with dense attention alone
+            continue
+        one = got.setdefault(row["name"], {"two": -1})
+        if row["task"] == "copy":
+            one["copied"] = row["recall"]
+        elif row["recall"] > one["two"]:
+            one["one"], one["two"] = row["hop1_hop2_copy"][:2]
+    return [{**patterns[name], **learnt, "reach": reach(s2, patterns[name]), "density": density(s2, patterns[name]),
+             "union": union(s2, patterns[name])} for name, learnt in got.items()]
+
+
+def hop_measures(row):
+    measured = row["reach"]
+    signals = [layer["signal"] for layer in measured["by_layer"]]
+    return {"worth: recall": measured["worth"]["recall"], "worth: loss": -measured["worth"]["loss"],
+            "signal of the first layer": signals[0], "signal of the best layer": max(signals),
+            "mean signal": mean(signals), "second best signal": sorted(signals)[-2],
+            "chances at the farthest octave": measured["by_distance"][-1]["chances"], "density": row["density"],
+            "least flow": measured["least_flow"], "hops": -(measured["hops"]["layers"] or 9), "union": row["union"]}
+
+
+def judge_hops(rows):
+    print(f"\nOne hop, two hops and copying: {len(rows)} patterns, Spearman")
+    for name in hop_measures(rows[0]):
+        print(f"{name:<32}" + "".join(f" {spearman([hop_measures(row)[name] for row in rows], [row[of] for row in rows]):7.3f}"
+                                      for of in ("one", "two", "copied")))
+    for row in sorted(rows, key=lambda row: -row["two"]):
+        print(f"  {row['one']:.2f} {row['two']:.2f} {row['copied']:.2f}  {rules_of(row)}")
+
+
 def foretell(s2, path):
     for pattern in read_patterns(path):
         said = reach(s2, pattern)["worth"]
@@ -244,18 +282,22 @@ def main():
     seen |= {repr(row["reach"]) for row in drawn}
     longer = learned(RESULTS / "worth-long.jsonl")
     again = table(options.s2, HERE / "drawn-again.txt", RESULTS / "worth-again.jsonl", seen)
+    seen |= {repr(row["reach"]) for row in again}
+    sealed = table(options.s2, HERE / "drawn-sealed.txt", RESULTS / "worth-sealed.jsonl", seen)
     larger = table(options.s2, HERE / "larger.txt", RESULTS / "worth-larger.jsonl", set(), LARGER)
     if options.rows:
-        list_rows(first + drawn + again, longer)
+        list_rows(first + drawn + again + sealed, longer)
         return list_rows(larger, {})
     judge("Both fitted on these", first)
     judge("Drawn when recall was frozen; the loss was fitted on these too", drawn)
     judge("Drawn when both were frozen", again)
-    worst(again, "recall")
-    worst(again, "loss")
+    judge("Drawn with the hash of a commit", sealed)
+    worst(again + sealed, "recall")
+    worst(again + sealed, "loss")
     judge_longer(first, longer)
     judge_larger(larger, learned(RESULTS / "worth-fit.jsonl"))
     worst([row for row in larger if row["name"].startswith("again-")], "recall")
+    judge_hops(hop_rows(options.s2))
 
 
 if __name__ == "__main__":

@@ -51,6 +51,8 @@ class Trainer:
 
     def __init__(self, opt, device, deadline):
         self.opt, self.device, self.deadline = opt, device, deadline
+        self.batches = 1  # that have to share what is left until then, this one counted
+        self.begin_s = 0.0  # of the last batch: what its first 25 steps took, with the compiler
         self.shape = model.Shape(layers=opt.layers, head_dim=opt.width // HEADS, width=opt.width, hidden=2 * opt.width)
         self.turn = model.rotary(self.shape.head_dim, device)
         size = (opt.models, self.shape.layers, self.shape.heads, tasks.CONTEXT, tasks.CONTEXT)
@@ -135,7 +137,7 @@ class Trainer:
     def shortened(self, steps, seconds):
         """Steps, and steps between evaluations, for what is left of the limit at so many seconds a step."""
         evaluations = steps // self.opt.evaluate
-        possible = int(25 + 0.85 * (self.deadline - self.now()) / seconds) if self.opt.shorten else steps
+        possible = int(25 + 0.85 * (self.deadline - self.now()) / self.batches / seconds) if self.opt.shorten else steps
         evaluate = max(1, min(steps, possible) // evaluations)
         return evaluate * evaluations, evaluate
 
@@ -152,7 +154,8 @@ class Trainer:
                 timed = self.now()
             if step == 25:
                 steps, evaluate = self.shortened(steps, (self.now() - timed) / 15)
-                print(f"part {self.opt.part}: 25 of {steps} steps after {self.now() - begin:.1f} s", flush=True)
+                self.begin_s = self.now() - begin
+                print(f"part {self.opt.part}: 25 of {steps} steps after {self.begin_s:.1f} s", flush=True)
             x, y, _ = self.batch(jobs, gens)
             grads = torch.autograd.grad(self.losses(p, x, y).sum(), list(p.values()))
             pace = min(1.0, step / 100) * (0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * step / steps)))
@@ -170,7 +173,7 @@ def share(total):
     return round(float(total[..., 0].sum() / total[..., 1].sum().clamp(min=1)), 4)
 
 
-def row(job, number, curve, opt, seconds, device):
+def row(job, number, curve, opt, trainer, seconds):
     """What is kept of a job: the curve of its metric and the parts of it at the end."""
     task, (steps, total, loss) = job["task"], curve[-1]
     out = {key: job[key] for key in ("name", "family", "task", "seed", "rate")}
@@ -185,7 +188,9 @@ def row(job, number, curve, opt, seconds, device):
         parts = range(tasks.CONTEXT // BUCKET) if task in tasks.BY_DISTANCE else (1, 2, 3)
         out["by_distance" if task in tasks.BY_DISTANCE else "hop1_hop2_copy"] = [share(total[number, part]) for part in parts]
     kernels = {} if opt.attention == "flex" else {"attention": opt.attention}
-    return {**out, **kernels, "batch_s": round(seconds, 1), "models": opt.models, "device": device, "commit": opt.commit}
+    name = torch.cuda.get_device_name() if trainer.device.type == "cuda" else "CPU"
+    return {**out, **kernels, "begin_s": round(trainer.begin_s, 1), "batch_s": round(seconds, 1), "models": opt.models,
+            "device": name, "commit": opt.commit}
 
 
 def jobs_of(opt):
@@ -199,7 +204,6 @@ def jobs_of(opt):
 def main():
     opt, begin = options(), time.monotonic()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    name = torch.cuda.get_device_name() if device.type == "cuda" else "CPU"
     torch.set_float32_matmul_precision("high")
     bits, trainer = numpy.load(opt.data / "masks.npz"), Trainer(opt, device, begin + opt.limit)
     jobs = jobs_of(opt)
@@ -210,16 +214,14 @@ def main():
             if not opt.shorten and time.monotonic() - begin + longest > opt.limit:
                 print(f"part {opt.part}: no time for {len(batch)} jobs", flush=True)
                 continue
-            if opt.shorten:
-                left = begin + opt.limit - time.monotonic()
-                trainer.deadline = time.monotonic() + left / (len(batches) - at)
+            trainer.batches = len(batches) - at
             start, filled = time.monotonic(), batch + batch[:1] * (opt.models - len(batch))
             trainer.load(filled, bits)
             curve = trainer.train(filled, opt.steps)
             seconds = time.monotonic() - start
             longest = max(longest, seconds)
             for number, job in enumerate(batch):
-                out.write(json.dumps(row(job, number, curve, opt, seconds, name)) + "\n")
+                out.write(json.dumps(row(job, number, curve, opt, trainer, seconds)) + "\n")
             out.flush()
             print(f"part {opt.part}: {len(batch)} jobs in {seconds:.1f} s", flush=True)
 

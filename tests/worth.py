@@ -137,6 +137,14 @@ def check_history(seed, since):
         hold(f"{path} is older than the seed", commits and git("merge-base", "--is-ancestor", seed, commits[-1]) is not None)
 
 
+def check_order():
+    """The rows were trained by code that stood after the list, and were written after it."""
+    listed = git("log", "--format=%H", "--", "experiments/drawn-sealed.txt").split()[-1]
+    for commit in {row["commit"] for row in read("sealed")}:
+        hold(f"the rows' commit {commit} does not have the list yet", git("merge-base", "--is-ancestor", listed, commit) is not None)
+    hold("a commit before the list has the rows", git("cat-file", "-e", f"{listed}:docs/results/worth-sealed.jsonl") is None)
+
+
 def check_sealed():
     """The draw whose order anybody can verify: by the seed alone, and by this repository's history where it is there."""
     text = (EXPERIMENTS / "drawn-sealed.txt").read_text()
@@ -152,6 +160,60 @@ def check_sealed():
         print("skipped: the history does not reach back to the seed of the sealed draw", file=sys.stderr)
         return
     check_history(seed, ["experiments/drawn-sealed.txt", "docs/results/worth-said.jsonl"])
+    check_order()
+
+
+NUMBER = r"(-?\d+(?:\.\d+)?)"
+
+
+def check_third_draw(sealed, again):
+    """What the page says of the draw by the hash of a commit, and the error that s2 states."""
+    source = (ROOT / "reach" / "worth.c").read_text()
+    for name, sets in (("loss", (again, sealed)), ("recall", (again, sealed))):
+        stated = re.search(rf"s2_worth_{name}_error = ([\d.]+);", source)[1]
+        hold(f"s2 states an error of {name} below that of a draw", all(error_of(rows, name) <= float(stated) + 0.0005 for rows in sets))
+    off = sorted(sealed, key=lambda row: -abs(row["reach"]["worth"]["loss"] - row["loss"]))
+    said = numbers(rf"`local 1 \| dilated 2 phase head\*2`, is said to lose {NUMBER} and lost {NUMBER}, two strides by KV head with a window of one block lost {NUMBER} and {NUMBER} more than is said of them, and without these three the error is {NUMBER}")
+    hold("the pattern that is farthest off is another", judge.rules_of(off[0]) == "local 1 | dilated 2 phase head*2" and all(re.match("local 1 .*phase kv", judge.rules_of(row)) for row in off[1:3]))
+    for one, value in zip(said, (off[0]["reach"]["worth"]["loss"], off[0]["loss"], *(row["loss"] - row["reach"]["worth"]["loss"] for row in off[1:3]), error_of(off[3:], "loss"))):
+        same("the third draw, loss", one, value)
+    dense = [next(row["loss"] for row in read(name) if (row["name"], row["task"], row["seed"]) == ("dense", "text", 1)) for name in ("sealed", "fit")]
+    for one, value in zip(numbers(rf"came to {NUMBER} on the text of seed 1, where the same model in the first patterns came to {NUMBER}"), dense):
+        same("dense, again", one, value)
+
+
+def check_kernels():
+    """The same models by both attentions."""
+    rows = {(row.get("attention", "flex"), row["task"], row["name"]): row for row in read("kernels")}
+    names = [name for attention, task, name in rows if (attention, task) == ("flex", "recall")]
+    apart = [abs(curve_mean(rows["s2", "recall", name]) - curve_mean(rows["flex", "recall", name])) for name in names]
+    hold("eight patterns were trained by both attentions", len(names) == 8)
+    for said, value in zip(numbers(rf"mean recalls differ by {NUMBER} \(root mean square; at most {NUMBER}\)"), (math.sqrt(judge.mean(d * d for d in apart)), max(apart))):
+        same("both attentions", said, value)
+    step_ms = [1000 * (row["batch_s"] - row["begin_s"]) / (row["steps"] - 25) for row in (rows[attention, "recall", names[0]] for attention in ("s2", "flex"))]
+    for said, value in zip(numbers(rf"A step of 8 models takes {NUMBER} ms that way and {NUMBER} ms with FlexAttention"), step_ms):
+        same("a step", said, value)
+
+
+def check_hops(rows):
+    """The tables of two hops, needles and copying, and what stands below them."""
+    by = {judge.rules_of(row): row for row in rows}
+    for cells in table("| pattern | one hop | two hops | copied |"):
+        got = by[(re.match(r"`(.*?)`", cells[0]) or re.match(r"(dense)", cells[0]))[1]]
+        for said, name in zip(cells[1:], ("one", "two", "copied")):
+            same(f"{cells[0]}, {name}", said, got[name])
+    for cells in table("| predictor | one hop | two hops | copied |"):
+        for said, name in zip(cells[1:], ("one", "two", "copied")):
+            same(f"{cells[0]}, {name}", said, judge.spearman([judge.hop_measures(row)[cells[0]] for row in rows], [row[name] for row in rows]))
+    hold("ten of the 16 did not get beyond guessing", len(rows) == 16 and sum(row["two"] < 0.17 for row in rows) == 10)
+    hold("three rotations answer one hop", sum(row["one"] > 0.99 and row["two"] < 0.17 and "phase" in row["text"] for row in rows) == 3)
+    first = {(row["task"], row["rate"], row["seed"]): row for row in read("hops") if row["models"] == 8}
+    said = numbers(rf"brought one seed to {NUMBER} and left another at {NUMBER}, and with 0.002 they left both there \({NUMBER} and {NUMBER}\)") + numbers(rf"2000 bring it to {NUMBER}")
+    for one, key in zip(said, [("twohop", 1e-3, 1), ("twohop", 1e-3, 2), ("twohop", 2e-3, 1), ("twohop", 2e-3, 2), ("copy", 1e-3, 1)]):
+        same(f"dense, {key}", one, first[key]["recall"])
+    said = numbers(rf"finds {NUMBER} of 8 after {NUMBER} steps at rate 0.001, and {NUMBER} after {NUMBER} at 0.002")
+    for at, key in ((0, ("needle", 1e-3, 1)), (2, ("needle", 2e-3, 1))):
+        same(f"dense, {key}", said[at], dict(first[key]["curve"])[int(said[at + 1])])
 
 
 def check_learned(small, chosen, larger, by_text, large_text):
@@ -259,19 +321,25 @@ def main():
     drawn = judge.table(S2, EXPERIMENTS / "drawn.txt", judge.RESULTS / "worth-drawn.jsonl", set(seen))
     seen |= {repr(row["reach"]) for row in drawn}
     again = judge.table(S2, EXPERIMENTS / "drawn-again.txt", judge.RESULTS / "worth-again.jsonl", seen)
+    seen |= {repr(row["reach"]) for row in again}
+    sealed = judge.table(S2, EXPERIMENTS / "drawn-sealed.txt", judge.RESULTS / "worth-sealed.jsonl", seen)
     larger = judge.table(S2, EXPERIMENTS / "larger.txt", judge.RESULTS / "worth-larger.jsonl", set(), LARGER)
     fit_rows, long = read("fit"), judge.learned(judge.RESULTS / "worth-long.jsonl")
     learned_small = judge.learned(judge.RESULTS / "worth-fit.jsonl")
     learned_again = {f"again-{name}": got for name, got in judge.learned(judge.RESULTS / "worth-again.jsonl").items()}
-    for said, value in zip(numbers(r"recall was frozen \((\d+)\): mean recall \| at the end \| loss \| drawn when both were frozen \((\d+)\)") + numbers(r"^(\d+) patterns of every family".replace("^", r"\n")),
-                           (len(drawn), len(again), len(first))):
+    for said, value in zip(numbers(r"recall was frozen \((\d+)\): mean recall \| at the end \| loss \| drawn when both were frozen \((\d+)\): mean recall \| at the end \| loss \| drawn by the hash of a commit \((\d+)\)") + numbers(r"^(\d+) patterns of every family".replace("^", r"\n")),
+                           (len(drawn), len(again), len(sealed), len(first))):
         same("how many patterns", said, value)
     check_drawn()
     check_sealed()
     check_constants(first, drawn_all)
-    check_spearman("| predictor | drawn when recall was frozen", [drawn, again])
-    for said, value in zip(numbers(r"drawn patterns: recall (-?\d+(?:\.\d+)?) and (-?\d+(?:\.\d+)?), loss (-?\d+(?:\.\d+)?)\. Over the seeds of one pattern the standard deviation is (-?\d+(?:\.\d+)?) of mean recall and (-?\d+(?:\.\d+)?) of loss"),
-                           (error_of(drawn, "recall"), error_of(again, "recall"), error_of(again, "loss"),
+    check_spearman("| predictor | drawn when recall was frozen", [drawn, again, sealed])
+    check_third_draw(sealed, again)
+    check_kernels()
+    check_hops(judge.hop_rows(S2))
+    for said, value in zip(numbers(r"drawn patterns: recall (-?\d+(?:\.\d+)?), (-?\d+(?:\.\d+)?) and (-?\d+(?:\.\d+)?), loss (-?\d+(?:\.\d+)?) on the second draw and (-?\d+(?:\.\d+)?) on the third")
+                           + numbers(r"Over the seeds of one pattern the standard deviation is (-?\d+(?:\.\d+)?) of mean recall and (-?\d+(?:\.\d+)?) of loss"),
+                           (error_of(drawn, "recall"), error_of(again, "recall"), error_of(sealed, "recall"), error_of(again, "loss"), error_of(sealed, "loss"),
                             spread(fit_rows, "recall", curve_mean), spread(fit_rows, "text", lambda row: row["loss"]))):
         same("errors", said, value)
     by_text = {judge.rules_of(row): row["name"] for row in first}
