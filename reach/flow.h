@@ -27,7 +27,31 @@ typedef struct s2_flow {
     double least_log2_paths; /* -1: some key has no path */
 } s2_flow;
 
-/* Scratch goes to the arena. S2_ENOMEM. */
+/* Numbers of each key block. `next` already holds what stays with the residual. */
+typedef struct s2_flow_step {
+    double *flow;
+    double *paths;
+    double *flow_next;
+    double *paths_next;
+} s2_flow_step;
+
+/* A stack by what its layers pass on. `pass` adds to `next` what each query of the layer passes to what it reads. */
+typedef struct s2_flow_shape {
+    int32_t n_blk;
+    int32_t n_layers;
+    bool causal;
+    void (*pass)(void *context, int32_t layer, const s2_flow_step *step);
+    void *context;
+} s2_flow_shape;
+
+/* What a query that has `flow` passes to each of `row` keys that n_heads of all heads read alike. */
+static inline double s2_flow_share(double flow, int32_t n_heads, int32_t all_heads, int32_t row)
+{
+    return row > 0 ? 0.5 * flow * n_heads / row / all_heads : 0;
+}
+
+/* Both: scratch goes to the arena. S2_ENOMEM. */
+s2_status s2_flow_walk(s2_arena *arena, const s2_flow_shape *shape, s2_flow *out) S2_MUST_CHECK;
 s2_status s2_flow_measure(s2_arena *arena, const s2_stack *stack, s2_flow *out) S2_MUST_CHECK;
 
 #endif /* S2_REACH_FLOW_H */

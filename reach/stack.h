@@ -62,8 +62,8 @@ static inline int32_t s2_stack_n_keys(const s2_stack *stack, int32_t q_blk)
     return stack->pattern->causal ? q_blk + 1 : stack->n_blk;
 }
 
-/* A distance of d blocks is in octave 0 (d = 0) or the one of [2^(o-1), 2^o). */
-enum { S2_OCTAVES = 13 };
+/* A distance of d blocks is in octave 0 (d = 0) or the one of [2^(o-1), 2^o). These hold S2_BEYOND_BLOCKS. */
+enum { S2_OCTAVES = 21 };
 static inline int32_t s2_octave(int32_t distance_blk)
 {
     return distance_blk == 0 ? 0 : 32 - __builtin_clz((unsigned)distance_blk);

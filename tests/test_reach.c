@@ -7,6 +7,7 @@
 #include "base/arith.h"
 #include "pattern/dense.h"
 #include "pattern/parse.h"
+#include "reach/beyond.h"
 #include "reach/lengths.h"
 #include "reach/measures.h"
 #include "tests/gen_spec.h"
@@ -493,6 +494,102 @@ static void every_length_is_refused_where_nothing_repeats(void **state)
     assert_int_equal(window.window, 4);
 }
 
+/* ------------------------------------------------------------------ flow at lengths that no stack holds */
+
+/* Within rounding; nothing where there is nothing, and something where there is. */
+static void assert_alike(double a, double b)
+{
+    assert_true((a == 0) == (b == 0));
+    s2_assert_close(a, b, 1e-12 * fmax(1e-3, fabs(b)) + 1e-10 * fabs(b));
+}
+
+static void compare_beyond(const s2_flow *beyond, const s2_flow *flow)
+{
+    assert_alike(beyond->least, flow->least);
+    assert_alike(beyond->least_log2_paths, flow->least_log2_paths);
+    for (int32_t octave = 0; octave < S2_OCTAVES; octave++) {
+        const s2_flow_at a = beyond->octaves[octave], b = flow->octaves[octave];
+        assert_int_equal(a.n_keys, b.n_keys);
+        assert_alike(a.flow, b.flow);
+        assert_alike(a.dense, b.dense);
+        assert_alike(a.log2_paths, b.log2_paths);
+    }
+}
+
+/* At lengths that a stack does hold, both roads. */
+static void flow_from_how_a_pattern_repeats_is_that_of_its_stack(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(60221);
+    s2_rng rng = {seed};
+    int64_t n_far = 0, n_nothing = 0;
+    for (int64_t n = 0; n < s2_test_cases(600); n++) {
+        s2_arena arena = {0};
+        s2_lengths every;
+        s2_lengths_answer answer;
+        s2_flow beyond, flow;
+        s2_stack stack;
+        const s2_gen_spec options = {.most_layers = 4, .most_heads = 4, .layers_differ = n % 2 == 0};
+        const s2_pattern *const p = s2_gen_spec_pattern(&rng, &options, &arena);
+        assert_non_null(p);
+        const int64_t n_tok = 1 + (int64_t)s2_rng_below(&rng, 900 * (uint64_t)p->block_tok);
+        assert_int_equal(s2_beyond_flow(&arena, p, S2_PREFILL, n_tok, &answer, &beyond), S2_OK);
+        assert_int_equal(s2_lengths_decide(&arena, p, S2_PREFILL, &every), S2_OK);
+        if (every.answer != S2_LENGTHS_TOO_LARGE)
+            assert_int_equal(answer, every.answer);
+        if (answer == S2_LENGTHS_DECIDED) {
+            assert_int_equal(s2_stack_build(&arena, p, S2_PREFILL, n_tok, &stack), S2_OK);
+            assert_int_equal(s2_flow_measure(&arena, &stack, &flow), S2_OK);
+            compare_beyond(&beyond, &flow);
+            n_far += stack.n_blk > every.n_blk && every.answer == S2_LENGTHS_DECIDED;
+            n_nothing += flow.least == 0;
+        }
+        s2_arena_release(&arena);
+    }
+    print_message(
+        "seed %llu: %lld beyond the length that decides, %lld of all with a key that flow never leaves\n",
+        (unsigned long long)seed, (long long)n_far, (long long)n_nothing);
+    assert_true(n_far > 0 && n_nothing > 0);
+}
+
+static s2_flow flow_of_text(const char *text, int64_t n_tok)
+{
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    s2_diag diag = {0};
+    s2_lengths_answer answer;
+    s2_flow out;
+    if (s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, &diag) != S2_OK)
+        fail_msg("%s: %s", text, diag.msg);
+    assert_int_equal(s2_beyond_flow(&arena, &pattern, S2_PREFILL, n_tok, &answer, &out), S2_OK);
+    assert_int_equal(answer, S2_LENGTHS_DECIDED);
+    s2_arena_release(&arena);
+    return out;
+}
+
+static void flow_is_followed_through_a_million_blocks(void **state)
+{
+    (void)state;
+    const s2_flow dense = flow_of_text("layers 2; heads 2; block 16; dense", S2_LIMIT_CONTEXT_TOK);
+    s2_assert_close(dense.least, 1, 1e-9);
+    assert_int_equal(dense.octaves[S2_OCTAVES - 1].n_keys, 1 << 19);
+    const s2_flow window = flow_of_text("layers 2; heads 2; block 16; local 4", S2_LIMIT_CONTEXT_TOK);
+    assert_true(window.least == 0);
+    assert_true(window.octaves[3].flow > 0 &&
+                window.octaves[4].flow == 0); /* 6 blocks back after two layers */
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    s2_diag diag;
+    s2_flow out;
+    s2_lengths_answer answer;
+    const char text[] = "heads 1; block 1; dense";
+    assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, &diag), S2_OK);
+    assert_int_equal(s2_beyond_flow(&arena, &pattern, S2_PREFILL, 0, &answer, &out), S2_EINVAL);
+    assert_int_equal(s2_beyond_flow(&arena, &pattern, S2_PREFILL, S2_BEYOND_BLOCKS + 1, &answer, &out),
+                     S2_ELIMIT);
+    s2_arena_release(&arena);
+}
+
 static void every_allocation_may_fail_and_nothing_leaks(void **state)
 {
     (void)state;
@@ -504,13 +601,20 @@ static void every_allocation_may_fail_and_nothing_leaks(void **state)
         s2_measures m;
         s2_lengths every;
         int64_t left = n;
+        s2_pattern repeating;
+        s2_flow flow;
+        s2_lengths_answer answer;
         const char text[] =
             "layers 4; heads 8; block 4; local 3; layers 2: stride 4 phase head | random 2 seed 1";
+        const char again[] = "layers 4; heads 8; block 4; local 3; layers 2: stride 4 phase head | dilated 3";
         assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, &diag), S2_OK);
+        assert_int_equal(s2_pattern_parse(&arena, again, strlen(again), NULL, &repeating, &diag), S2_OK);
         s2_alloc_set_hook(fail_countdown, &left);
         status = s2_measures_take(&arena, &pattern, S2_PREFILL, 256, &m);
         if (status == S2_OK)
             status = s2_lengths_decide(&arena, &pattern, S2_PREFILL, &every);
+        if (status == S2_OK)
+            status = s2_beyond_flow(&arena, &repeating, S2_PREFILL, 1 << 14, &answer, &flow);
         s2_alloc_set_hook(NULL, NULL);
         s2_arena_release(&arena);
         assert_true(status == S2_OK || status == S2_ENOMEM);
@@ -529,6 +633,8 @@ int main(void)
         cmocka_unit_test(what_is_too_large_is_refused),
         cmocka_unit_test(what_holds_at_every_length_holds_at_longer_ones),
         cmocka_unit_test(every_length_is_refused_where_nothing_repeats),
+        cmocka_unit_test(flow_from_how_a_pattern_repeats_is_that_of_its_stack),
+        cmocka_unit_test(flow_is_followed_through_a_million_blocks),
         cmocka_unit_test(every_allocation_may_fail_and_nothing_leaks),
     };
     return cmocka_run_group_tests_name("reach", tests, NULL, NULL);

@@ -216,6 +216,15 @@ def check_hops(rows):
         same(f"dense, {key}", said[at], dict(first[key]["curve"])[int(said[at + 1])])
 
 
+def check_long():
+    """Flow at lengths that no stack holds."""
+    said = numbers(rf"The same pattern has {NUMBER} at 128k and {NUMBER} at 4M tokens") + numbers(rf"it has {NUMBER}, {NUMBER} at 1M and {NUMBER} at 4M: most keys")
+    one, other = "model llama-3.1-8b; local 16 | stride 32 phase head", "model llama-3.1-8b; local 16 | stride 32 phase kv+1; kv 7: dense"
+    for value, (length, text) in zip(said, (("128k", one), ("4m", one), ("128k", other), ("1m", other), ("4m", other))):
+        out = subprocess.run([S2, "reach", "--json", "--len", length, text], capture_output=True, text=True, check=True).stdout
+        same(f"flow of {text} at {length}", value, json.loads(out)["least_flow"])
+
+
 def check_learned(small, chosen, larger, by_text, large_text):
     """Tables of single patterns: by their rules, with what was learned."""
     for cells in table("| pattern | mean recall | at the end | loss |"):
@@ -336,6 +345,7 @@ def main():
     check_spearman("| predictor | drawn when recall was frozen", [drawn, again, sealed])
     check_third_draw(sealed, again)
     check_kernels()
+    check_long()
     check_hops(judge.hop_rows(S2))
     for said, value in zip(numbers(r"drawn patterns: recall (-?\d+(?:\.\d+)?), (-?\d+(?:\.\d+)?) and (-?\d+(?:\.\d+)?), loss (-?\d+(?:\.\d+)?) on the second draw and (-?\d+(?:\.\d+)?) on the third")
                            + numbers(r"Over the seeds of one pattern the standard deviation is (-?\d+(?:\.\d+)?) of mean recall and (-?\d+(?:\.\d+)?) of loss"),

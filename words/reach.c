@@ -62,6 +62,16 @@ static void print_receptive(teller *t)
 /* Above it a ratio is only large: thousands of paths of short rows, each row shared by few keys. */
 enum { MOST_FLOW = 1000 };
 
+static void put_range(int32_t octave, s2_buf *buf)
+{
+    char range[32];
+    if (octave < 2)
+        snprintf(range, sizeof range, "%d", (int)octave);
+    else
+        snprintf(range, sizeof range, "%d to %d", 1 << (octave - 1), (1 << octave) - 1);
+    s2_buf_printf(buf, "%-13s", range);
+}
+
 static void put_flow(const s2_flow_at *flow, s2_buf *buf)
 {
     const double ratio = flow->flow / flow->dense;
@@ -70,6 +80,13 @@ static void put_flow(const s2_flow_at *flow, s2_buf *buf)
     else
         s2_buf_printf(buf, " %9.3f", ratio);
     s2_buf_printf(buf, " %9.1f", flow->log2_paths);
+}
+
+static void explain_most(s2_buf *buf)
+{
+    s2_buf_puts(
+        buf, "                (above 1: a query reads fewer keys, so each weighs more; beyond 1000 no more "
+             "is said)\n");
 }
 
 static void print_distances(teller *t)
@@ -82,15 +99,11 @@ static void print_distances(teller *t)
     for (int32_t octave = 0; octave < S2_OCTAVES; octave++) {
         const s2_readers_at *const here = &t->m->readers.octaves[octave];
         const s2_flow_at *const flow = &t->m->flow.octaves[octave];
-        char range[32];
         if (here->n_pairs == 0)
             continue;
-        if (octave < 2)
-            snprintf(range, sizeof range, "%d", (int)octave);
-        else
-            snprintf(range, sizeof range, "%d to %d", 1 << (octave - 1), (1 << octave) - 1);
-        s2_buf_printf(t->buf, "%-13s %7.2f %5d  %8.2f %5d  %10.2f %7lld", range, here->heads,
-                      (int)here->least_heads, here->kv_heads, (int)here->least_kv_heads, here->chances,
+        put_range(octave, t->buf);
+        s2_buf_printf(t->buf, " %7.2f %5d  %8.2f %5d  %10.2f %7lld", here->heads, (int)here->least_heads,
+                      here->kv_heads, (int)here->least_kv_heads, here->chances,
                       (long long)here->least_chances);
         if (flow->n_keys > 0)
             put_flow(flow, t->buf);
@@ -98,8 +111,7 @@ static void print_distances(teller *t)
         s2_buf_puts(t->buf, "\n");
     }
     if (most > MOST_FLOW)
-        s2_buf_puts(t->buf, "                (above 1: a query reads fewer keys, so each weighs more; beyond "
-                            "1000 no more is said)\n");
+        explain_most(t->buf);
 }
 
 const char *s2_lengths_why(s2_lengths_answer answer)
@@ -114,11 +126,8 @@ const char *s2_lengths_why(s2_lengths_answer answer)
     return NULL;
 }
 
-static void print_every_length(teller *t)
+static void print_every_length(const s2_lengths *all, int64_t block_tok, s2_buf *buf)
 {
-    const s2_lengths *const all = t->lengths;
-    const int64_t block_tok = t->m->stack.pattern->block_tok;
-    s2_buf *const buf = t->buf;
     s2_buf_puts(buf, "any length ");
     if (all->answer != S2_LENGTHS_DECIDED) {
         s2_buf_printf(buf, "not decided: %s\n", s2_lengths_why(all->answer));
@@ -154,6 +163,12 @@ void s2_worth_tell(const s2_worth *worth, s2_buf *buf)
                       worth->recall, s2_worth_recall_error, worth->loss, s2_worth_loss_error);
 }
 
+static void print_least_flow(const s2_flow *flow, s2_buf *buf)
+{
+    s2_buf_printf(buf, "flow       least %s of dense, from key block %d to the last query\n",
+                  s2_decimal(flow->least, 3).text, (int)flow->least_key);
+}
+
 static void print_rest(teller *t)
 {
     const s2_pattern *const p = t->m->stack.pattern;
@@ -169,8 +184,7 @@ static void print_rest(teller *t)
         s2_buf_printf(
             buf, "window     at most %lld tokens: every head of every layer reads %s, whole or in part\n",
             (long long)tokens(t, t->m->readers.window), s2_count_text(t->m->readers.window, "block").text);
-    s2_buf_printf(buf, "flow       least %s of dense, from key block %d to the last query\n",
-                  s2_decimal(t->m->flow.least, 3).text, (int)t->m->flow.least_key);
+    print_least_flow(&t->m->flow, buf);
     s2_buf_printf(buf,
                   "retrieval  layer 0 reads %.1f %% of (second half, first half), a pair's reader %.1f %%\n",
                   100 * t->m->worth.layers[0].coverage, 100 * t->m->worth.layers[0].concentration);
@@ -201,5 +215,28 @@ void s2_reach_lines(const s2_measures *measures, const s2_lengths *lengths, s2_b
 {
     teller t = {measures, lengths, buf};
     print_rest(&t);
-    print_every_length(&t);
+    print_every_length(lengths, measures->stack.pattern->block_tok, buf);
+}
+
+void s2_reach_beyond_page(const s2_flow *flow, const s2_lengths *lengths, int64_t block_tok, s2_buf *buf)
+{
+    double most = 0;
+    s2_buf_printf(buf,
+                  "           beyond %d blocks only flow is followed; \"any length\" says what else holds\n",
+                  S2_REACH_BLOCKS);
+    s2_buf_puts(buf, "\n                   flow   log2 of\nblocks away     / dense     paths\n");
+    for (int32_t octave = 0; octave < S2_OCTAVES; octave++) {
+        const s2_flow_at *const here = &flow->octaves[octave];
+        if (here->n_keys == 0)
+            continue;
+        put_range(octave, buf);
+        put_flow(here, buf);
+        s2_buf_puts(buf, "\n");
+        most = fmax(most, here->flow / here->dense);
+    }
+    if (most > MOST_FLOW)
+        explain_most(buf);
+    s2_buf_puts(buf, "\n");
+    print_least_flow(flow, buf);
+    print_every_length(lengths, block_tok, buf);
 }
