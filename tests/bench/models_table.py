@@ -74,7 +74,8 @@ LEAD = (("Llama-3.1-8B's shape, prefill of 32k", "prefill", "llama-3.1-8b", 3276
         ("... at 32k", "train", "1.3b", 32768, 1, 1, None),
         ("two GPUs: prefill of 32k", "prefill", "llama-3.1-8b", 32768, 1, 1, 2),
         ("two GPUs: a token each of 16", "decode", "llama-3.1-8b", 32768, 16, 16, 2))
-EACH = tuple((*row[:4], batch, *row[5:]) for row in LEAD if row[6] is None for batch in sorted({row[4], row[5]}))
+EACH = (*((*row[:4], batch, *row[5:]) for row in LEAD if row[6] is None for batch in sorted({row[4], row[5]})),
+        ("", "train", "1.3b", 65536, 1, 1, None))
 DENSE = {"dense cuDNN": "cuDNN", "dense FA-CuTe": "FA-CuTe", "dense": "ours"}
 
 

@@ -432,22 +432,31 @@ class Generation(unittest.TestCase):
                 self.assertLess(lost, 0.05)
                 note("padded_" + kind, worst_logit=worst, largest_loss=lost)
 
+    def scores(self, model, sequences, begin):
+        """What eager attention says of the tokens from `begin` on: the mean logarithm of their probabilities."""
+        model.set_attn_implementation("eager")
+        said = model(sequences, use_cache=False).logits.float().log_softmax(-1)[:, begin - 1:-1]
+        model.set_attn_implementation("s2")
+        return said.gather(-1, sequences[:, begin:, None])[..., 0].mean(-1)
+
     @torch.no_grad()
     def test_beams_are_as_good_as_eager_attentions(self):
         torch.manual_seed(5)
         ids = torch.randint(3, 97, (2, 150), device=DEVICE)
-        words = {"num_beams": 3, "num_return_sequences": 2, "output_scores": True, "return_dict_in_generate": True}
         for kind, more in (("Llama", {}), ("Mistral", {"sliding_window": 32})):
             with self.subTest(kind):
                 model = self.model(kind, **more)
-                want = self.generate(model, ids, **words)
+                want = self.generate(model, ids, num_beams=3)
                 model.set_attn_implementation("s2")
                 cache = s2.transformers.S2Cache(model, page=16)
-                got = self.generate(model, ids, past_key_values=cache, **words)
-                apart = float((got.sequences_scores - want.sequences_scores).abs().max())
-                self.assertLess(apart, 0.03)  # mean logarithms of probabilities
+                got = self.generate(model, ids, past_key_values=cache, num_beams=3, num_return_sequences=2, output_scores=True,
+                                    return_dict_in_generate=True)
+                own, theirs = self.scores(model, got.sequences, 150), self.scores(model, want, 150)
+                apart, lost = float((got.sequences_scores - own).abs().max()), float((theirs - own[::2]).max())
+                self.assertLess(apart, 0.06)  # bf16 moves a logit by 0.02 to 0.14
+                self.assertLess(lost, 0.06)
                 self.assertEqual(len(cache.kept._held), 6)  # those of lost beams were dropped
-                note("beams_" + kind, scores_apart=apart, same=float((got.sequences == want.sequences).float().mean()))
+                note("beams_" + kind, scores_apart=apart, lost=lost, same=float((got.sequences[::2] == want).float().mean()))
 
     @torch.no_grad()
     def test_later_turns_of_any_length_are_eager_attentions(self):
