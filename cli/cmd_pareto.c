@@ -11,7 +11,7 @@
 static void say_lacking(s2_cli *cli, const s2_front_spec *front, const s2_db_row *rows, int32_t n)
 {
     s2_buf words = {0};
-    bool untimed = false, unpriced = false, unjudged = false;
+    bool untimed = false, unpriced = false, unjudged = false, unmeasured = false;
     for (int32_t o = 0; o < front->n_by; o++) {
         const s2_front_column *const by = front->by[o];
         int32_t n_with = 0;
@@ -20,12 +20,14 @@ static void say_lacking(s2_cli *cli, const s2_front_spec *front, const s2_db_row
         s2_buf_printf(&words, "%s%d of %d have %s", o > 0 ? ", " : "", (int)n_with, (int)n, by->name);
         *(strcmp(by->name, "gpu_us") == 0       ? &untimed
           : strstr("loss unrecalled", by->name) ? &unjudged
+          : strstr("hops fading", by->name)     ? &unmeasured
                                                 : &unpriced) |= n_with < n;
     }
-    s2_cli_hint(cli, "no design has a value for each: %.*s%s%s%s", (int)words.len,
+    s2_cli_hint(cli, "no design has a value for each: %.*s%s%s%s%s", (int)words.len,
                 words.data != NULL ? words.data : "", unpriced ? "; s2 sim prices them" : "",
                 untimed ? "; s2 validate on a GPU times them" : "",
-                unjudged ? "; s2 explain worth says which designs are judged" : "");
+                unjudged ? "; s2 explain worth says which designs are judged" : "",
+                unmeasured ? "; s2 reach DESIGN --len LENGTH measures them" : "");
     s2_buf_release(&words);
 }
 

@@ -2,6 +2,7 @@
 #include "cli/input.h"
 #include "cli/options.h"
 #include "cli/reach_chart.h"
+#include "cli/store.h"
 #include "reach/beyond.h"
 #include "report/report.h"
 #include "words/reach.h"
@@ -246,6 +247,19 @@ static s2_exit measure_beyond(s2_cli *cli, const char *operand, s2_phase phase, 
     return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, operand);
 }
 
+/* Columns of lists hold what prefill's rules do, as those of worth. */
+static s2_exit store(report *r, s2_phase phase)
+{
+    const bool decided = r->lengths.answer == S2_LENGTHS_DECIDED && r->n_blk >= r->lengths.n_blk;
+    const int32_t layers = r->is_beyond ? r->lengths.layers : r->m.hops.layers;
+    const s2_db_reach row = {.len_tok = r->n_tok,
+                             .hops = r->is_beyond && !decided ? S2_DB_NONE
+                                     : layers > 0             ? layers
+                                                              : r->input.pattern.n_layers + 1,
+                             .flow = r->m.flow.least};
+    return phase == S2_PREFILL ? s2_store_reach(r->cli, &r->input, &row) : S2_EXIT_OK;
+}
+
 static s2_exit report_operand(s2_cli *cli, const s2_args *args, const char *operand)
 {
     report r = {.cli = cli};
@@ -266,7 +280,8 @@ static s2_exit report_operand(s2_cli *cli, const s2_args *args, const char *oper
         write_json(&r);
     else
         print_page(&r);
-    return s2_cli_print(cli, &r.buf);
+    S2_CLI_TRY(s2_cli_print(cli, &r.buf));
+    return store(&r, phase);
 }
 
 s2_exit s2_cmd_reach(s2_cli *cli, int argc, char **argv)

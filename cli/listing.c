@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "reach/flow.h"
 #include "reach/worth.h"
 #include "sim/units.h"
 
@@ -76,14 +77,17 @@ CELL(gpu_us, put_num(out, row->gpu_us, "%.3f"))
 CELL(recall, put_num(out, row->recall, "%.4f"))
 CELL(unrecalled, put_num(out, 1 - row->recall, "%.4f"))
 CELL(loss, put_num(out, row->loss, "%.4f"))
+CELL(hops, put_int(out, row->hops))
+CELL(flow, put_num(out, row->flow, "%.6g"))
+CELL(fading, put_num(out, s2_flow_fading(row->flow), "%.6g"))
 CELL(outcome, s2_text_clean(out, CELL_BYTES, row->outcome))
 CELL(star, snprintf(out, CELL_BYTES, "%s", row->starred ? "*" : ""))
 CELL(tags, s2_text_clean(out, CELL_BYTES, row->tags))
 
 static void cell_priced(const s2_db_row *row, char *out)
 {
-    if (row->predicted != S2_DB_NONE && !isnan(row->sim_us))
-        snprintf(out, CELL_BYTES, "%s", row->predicted == 1 ? "predicted" : "bound");
+    if (row->priced != S2_DB_NONE && !isnan(row->sim_us))
+        snprintf(out, CELL_BYTES, "%s", s2_db_figure_word((s2_db_figure)row->priced));
 }
 
 /* The same for people: a number with its unit. */
@@ -119,6 +123,24 @@ static void words_recall(const s2_db_row *row, char *out)
 static void words_unrecalled(const s2_db_row *row, char *out)
 {
     put_worth(row, out, 2, 1 - row->recall, s2_worth_recall_error);
+}
+/* A search has one number for stacks in which some key never gets everywhere: a layer more than there are. */
+static void words_hops(const s2_db_row *row, char *out)
+{
+    if (row->hops != S2_DB_NONE && row->hops > row->n_layers)
+        snprintf(out, CELL_BYTES, "more than %lld", (long long)row->n_layers);
+    else
+        put_int(out, row->hops);
+}
+static void words_flow(const s2_db_row *row, char *out)
+{
+    if (!isnan(row->flow))
+        snprintf(out, CELL_BYTES, "%s", s2_decimal(row->flow, 3).text);
+}
+static void words_fading(const s2_db_row *row, char *out)
+{
+    if (!isnan(row->flow))
+        snprintf(out, CELL_BYTES, "%s", s2_decimal(s2_flow_fading(row->flow), 3).text);
 }
 static void words_loss(const s2_db_row *row, char *out)
 {
@@ -167,6 +189,9 @@ static const s2_list_column COLUMNS[] = {{"name", CELL_TEXT, cell_name, NULL},
                                          {"recall", CELL_NUMBER, cell_recall, words_recall},
                                          {"unrecalled", CELL_NUMBER, cell_unrecalled, words_unrecalled},
                                          {"loss", CELL_NUMBER, cell_loss, words_loss},
+                                         {"hops", CELL_NUMBER, cell_hops, words_hops},
+                                         {"flow", CELL_NUMBER, cell_flow, words_flow},
+                                         {"fading", CELL_NUMBER, cell_fading, words_fading},
                                          {"gpu_us", CELL_NUMBER, cell_gpu_us, words_gpu_us},
                                          {"outcome", CELL_TEXT, cell_outcome, NULL},
                                          {"star", CELL_TEXT, cell_star, NULL},
@@ -238,17 +263,22 @@ int32_t s2_listing_values(const s2_listing *l, const char *column, s2_buf *buf)
     return n;
 }
 
-static bool is_judged(const s2_listing *l)
+static bool has_value(const s2_listing *l, const char *column)
 {
-    for (int32_t row = 0; row < l->n_rows; row++)
-        if (!isnan(l->rows[row].loss))
+    char cell[CELL_BYTES];
+    const s2_list_column *const from = find_column(column, strlen(column));
+    for (int32_t row = 0; row < l->n_rows; row++) {
+        cell[0] = '\0';
+        from->cell(&l->rows[row], cell);
+        if (cell[0] != '\0')
             return true;
+    }
     return false;
 }
 
 void s2_listing_say_worth(const s2_listing *l)
 {
-    if (l->usual && !is_judged(l) && s2_listing_values(l, "phase", NULL) > 0)
+    if (l->usual && !has_value(l, "loss") && s2_listing_values(l, "phase", NULL) > 0)
         fprintf(l->cli->err, "what these designs are worth is not judged (s2 explain worth)\n");
 }
 
@@ -271,10 +301,10 @@ static void complete_columns(s2_listing *l)
     for (int t = 0; l->usual && t < S2_DB_N_TRAITS; t++)
         if (!l->brief || s2_listing_values(l, s2_db_trait_column((s2_db_trait)t), NULL) > 1)
             insert_column(l, s2_db_trait_column((s2_db_trait)t));
-    if (l->usual && (!l->brief || is_judged(l))) {
-        insert_column(l, "recall");
-        insert_column(l, "loss");
-    }
+    static const char *const worth[] = {"recall", "loss", "hops", "flow"};
+    for (size_t n = 0; l->usual && n < sizeof worth / sizeof worth[0]; n++)
+        if (!l->brief || has_value(l, worth[n]))
+            insert_column(l, worth[n]);
 }
 
 static void read_cell(const s2_listing *l, int32_t row, int32_t col, char *out)
@@ -536,6 +566,6 @@ bool s2_listing_has_database(s2_cli *cli)
         return true;
     char path[4096];
     s2_text_clean(path, sizeof path, s2_store_path(cli));
-    fprintf(cli->err, "no database yet: s2 check, sim, search, validate and import make %s\n", path);
+    fprintf(cli->err, "no database yet: s2 check, reach, sim, search, validate and import make %s\n", path);
     return false;
 }

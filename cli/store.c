@@ -232,6 +232,8 @@ static s2_status put_results(s2_cli *cli, const s2_store_item *item, int64_t des
         S2_TRY(s2_db_put_check(cli->db, cli->run_id, design_id, &item->checks[n], diag));
     for (int32_t n = 0; n < item->n_sims; n++)
         S2_TRY(s2_db_put_sim(cli->db, cli->run_id, design_id, &item->sims[n], diag));
+    if (item->reach != NULL)
+        S2_TRY(s2_db_put_reach(cli->db, cli->run_id, design_id, item->reach, diag));
     return S2_OK;
 }
 
@@ -358,6 +360,11 @@ static s2_status fill_kind(s2_arena *arena, const s2_sim_options *options, bool 
     return row->kernel != NULL && row->settings != NULL ? S2_OK : S2_ENOMEM;
 }
 
+s2_db_figure s2_store_figure(const s2_sim *sim)
+{
+    return !sim->predicted ? S2_DB_BOUND : sim->measured ? S2_DB_PREDICTION : S2_DB_GUESS;
+}
+
 s2_status s2_store_sim_row(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
                            const char *model, bool keeps_all, const s2_sim *sim, const char *json,
                            s2_db_sim *out)
@@ -402,6 +409,7 @@ s2_status s2_store_sim_row(s2_arena *arena, const s2_pattern *pattern, const s2_
                                                          : (double)sim->kv.head_pages;
     row.kv_ring_stripes_bytes = (double)sim->kv.ring_stripes;
     row.error_pct = sim->predicted ? sim->error.pct : none;
+    row.priced = s2_store_figure(sim);
     *out = row;
     return S2_OK;
 }
@@ -409,6 +417,12 @@ s2_status s2_store_sim_row(s2_arena *arena, const s2_pattern *pattern, const s2_
 s2_exit s2_store_sim(s2_cli *cli, const s2_input *input, const s2_db_sim *sim)
 {
     const s2_store_item item = {.input = *input, .sims = sim, .n_sims = 1};
+    return s2_store_items(cli, &item, 1);
+}
+
+s2_exit s2_store_reach(s2_cli *cli, const s2_input *input, const s2_db_reach *reach)
+{
+    const s2_store_item item = {.input = *input, .reach = reach};
     return s2_store_items(cli, &item, 1);
 }
 

@@ -20,6 +20,8 @@
 /* Store a design; store the verdicts on one. */
 s2_exit s2_store_design(s2_cli *cli, const s2_input *input);
 s2_exit s2_store_checks(s2_cli *cli, const s2_input *input, const s2_db_check *checks, int32_t n_checks);
+/* What the time of a price is, as its page says. */
+s2_db_figure s2_store_figure(const s2_sim *sim);
 /*
  * A row with what `s2 sim` found and its report; keeps_all: the stack that runs the design frees no page.
  * Without `sim` the row has only the settings and what the pattern leaves unread, and every other number is
@@ -29,19 +31,21 @@ s2_status s2_store_sim_row(s2_arena *arena, const s2_pattern *pattern, const s2_
                            const char *model, bool keeps_all, const s2_sim *sim, const char *json,
                            s2_db_sim *out) S2_MUST_CHECK;
 s2_exit s2_store_sim(s2_cli *cli, const s2_input *input, const s2_db_sim *sim);
+s2_exit s2_store_reach(s2_cli *cli, const s2_input *input, const s2_db_reach *reach);
 s2_exit s2_store_validation(s2_cli *cli, const s2_input *input, const s2_db_validation *validation);
 s2_exit s2_store_export(s2_cli *cli, const s2_input *input, const s2_db_export *row);
 
 /* Store only the command itself, so that changes of tags, notes or the file leave a trace too. */
 s2_exit s2_store_run(s2_cli *cli);
 
-/* What a search found: designs with checks and predictions, all in one transaction. */
+/* What a search found: designs with checks, predictions and reach, all in one transaction. */
 typedef struct s2_store_item {
     s2_input input;
     int32_t n_checks;
     const s2_db_check *checks;
     int32_t n_sims;
     const s2_db_sim *sims;
+    const s2_db_reach *reach; /* NULL: not measured */
 } s2_store_item;
 s2_exit s2_store_items(s2_cli *cli, const s2_store_item *items, int32_t n_items);
 

@@ -265,7 +265,7 @@ static const s2_option DRAW[] = {
     OPT("head", 'H', "H|kv:G|union", NULL, "the head"),
     OPT("page", '\0', "N", "16", "kv: tokens in a page of the cache"),
     OPT("minimize", 'm', "X,Y", "us,kv_bytes",
-        "pareto: two of us, kv_bytes, unread, gpu_us, density, loss, unrecalled"),
+        "pareto: two of us, kv_bytes, unread, gpu_us, density, loss, unrecalled, hops, fading"),
     OPT("phase", 'p', "prefill|decode|train", NULL,
         "pareto: the phase that is priced; default: the most common"),
     OPT("filter", '\0', "EXPR", NULL, "pareto: conditions as in s2 ls; the operands are joined to it"),
@@ -296,7 +296,7 @@ static const s2_option LS[] = {
 
 static const s2_option PARETO[] = {
     OPT("minimize", 'm', "A,B,...", "us,kv_bytes,unread",
-        "up to four of us, kv_bytes, unread, gpu_us, density, loss, unrecalled"),
+        "up to four of us, kv_bytes, unread, gpu_us, density, loss, unrecalled, hops, fading"),
     OPT("filter", '\0', "EXPR", NULL,
         "conditions that must all hold, as in s2 ls; the operands are joined to it"),
     OPT("phase", 'p', "prefill|decode|train", NULL,

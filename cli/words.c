@@ -25,7 +25,8 @@ const s2_word_entry s2_word_entries[] = {
     {"fading",
      "How many times less of the key that arrives least gets to the last query than through dense attention, "
      "if every head attends alike to all that it reads and each layer passes on half of its input. 1 is "
-     "dense, 1e6 means that nothing arrives. It is 1 / the least flow of s2 reach."},
+     "dense, 1e6 means that nothing arrives. It is 1 / the least flow of s2 reach, and a column of lists "
+     "where that was measured."},
     {"density", "Block pairs read / causal block pairs, mean over the heads of the layers that are not "
                 "dense, at the length of the row or page. Token density is pairs read / causal pairs over "
                 "all layers; executed density counts whole tiles, which is what a kernel computes."},
@@ -74,8 +75,11 @@ const s2_word_entry s2_word_entries[] = {
     {"us|time|time_us|prefill_us|decode_us|train_us",
      "The time of the attention of all layers in microseconds, predicted for the kernels of this repository "
      "where the GPU was measured, else a bound; `priced` says which. Tables print it with its unit."},
-    {"priced|prices|priced_as", "predicted: the time is a prediction with a stated error; bound: no kernel "
-                                "can be faster, and real ones are slower."},
+    {"priced|prices|priced_as|guessed",
+     "predicted: the time is a prediction with a stated error; guessed: computed from the constants of other "
+     "GPUs, or for a machine that nobody measured, so that an error is an allowance or not known; bound: no "
+     "kernel can be faster, and real ones are slower. The list on the screens marks bounds with >= and "
+     "guesses with ~. unknown, or ?: of an older s2, which did not tell predictions from guesses."},
     {"predicted|prediction", "Computed from constants that were fitted to measured kernels; how far off it "
                              "may be stands beside it: see mean error."},
     {"mean error|error|error_pct|error_is|error_p90_pct|error_largest_pct|error_points|points held out",
@@ -320,13 +324,16 @@ const s2_word_entry s2_word_entries[] = {
     {"hops|after layer|receptive field|last query knows|knows",
      "Hops: the least number of layers, any consecutive ones, within which every key reaches every later "
      "query, one read a layer. After each layer s2 reach prints the share of the keys that have reached the "
-     "last query, and the query with the least share."},
+     "last query, and the query with the least share. The column hops of lists is that at the length of the "
+     "row, where s2 reach or a search measured it, and a layer more than there are where it is not within "
+     "the stack."},
     {"blocks away|query heads|kv heads|multiplicity|mean, least",
      "How many query heads of a layer, and KV heads whose group has one, read a pair at that distance: the "
      "mean over such pairs, and the pair with the least."},
     {"chances|chances in|the stack, least", "Query heads that read a pair, summed over all layers."},
     {"flow|/ dense", "What arrives at the last query if every head attended alike to all that it reads and "
-                     "each layer passed on half of its input as it is; relative to dense attention."},
+                     "each layer passed on half of its input as it is; relative to dense attention. The "
+                     "column flow of lists is the least of all keys, at the length of the row."},
     {"paths|log2 of",
      "The number of ways from a key to the last query, over heads and layers, as a logarithm."},
     {"window", "The tokens behind a query, its own counted, that every head of every layer reads."},
@@ -401,7 +408,8 @@ const s2_word_entry s2_word_entries[] = {
      "flow; what the terminal can show."},
     {"meta|migration|chk|sim|env|validation|export|tag|note|undo|price|view",
      "Tables of the database, with their rows, in s2 db stat: chk has verdicts, sim and price what was "
-     "predicted, validation what ran, env the machines, view saved filters, undo what can be taken back. "
+     "predicted, reach how far information gets, validation what ran, env the machines, view saved filters, "
+     "undo what can be taken back. "
      "docs/database.md has their columns."},
     {"head dim|dim|type|dense layers|dense kv",
      "Knobs of the workbench: the dimension of a head, the type of Q, K and V, which layers are dense, and "

@@ -15,9 +15,9 @@
 
 enum { FINDINGS = 100, BACKUP_PAGES = 256 };
 
-const char *const s2_db_tables[] = {"meta", "migration", "run",        "design", "chk",
-                                    "sim",  "env",       "validation", "export", "tag",
-                                    "note", "undo",      "price",      "view",   NULL};
+const char *const s2_db_tables[] = {"meta",  "migration", "run",        "design", "chk", "sim",
+                                    "reach", "env",       "validation", "export", "tag", "note",
+                                    "undo",  "price",     "view",       NULL};
 
 static void add_finding(s2_buf *findings, const char *before, const char *text)
 {

@@ -36,7 +36,7 @@ extern "C" {
 typedef struct s2_db s2_db;
 
 enum {
-    S2_DB_SCHEMA_VERSION = 11,
+    S2_DB_SCHEMA_VERSION = 12,
     S2_DB_HASH_HEX = 65,
     S2_DB_LIMIT_TAG_BYTES = 64,
     S2_DB_LIMIT_NOTE_BYTES = 65536,
@@ -106,6 +106,10 @@ typedef struct s2_db_check {
 /* A required check for every length, by algebra, without a witness or a time. */
 s2_db_check s2_db_check_of(const char *property, s2_db_verdict verdict);
 
+/* What the time of a price is. S2_DB_UNSAID: a prediction or a guess, which an older s2 did not say. */
+typedef enum s2_db_figure { S2_DB_BOUND, S2_DB_GUESS, S2_DB_PREDICTION, S2_DB_UNSAID } s2_db_figure;
+const char *s2_db_figure_word(s2_db_figure figure); /* "bound", "guessed", "predicted", "unknown" */
+
 /* One prediction. `json` is the s2sim/1 object; the other fields are what lists sort by. */
 typedef struct s2_db_sim {
     const char *gpu;
@@ -115,6 +119,7 @@ typedef struct s2_db_sim {
     int64_t len_tok;
     int64_t batch;
     double time_us; /* NAN: only a bound is known */
+    s2_db_figure priced;
     double bound_us;
     double dense_us;
     const char *bound_by;
@@ -125,7 +130,7 @@ typedef struct s2_db_sim {
     double kv_shared_pages_bytes;
     double kv_head_pages_bytes;
     double kv_ring_stripes_bytes;
-    double error_pct; /* NAN: not measured */
+    double error_pct; /* NAN: a bound */
     const char *json; /* at most S2_DB_LIMIT_JSON_BYTES */
     /* What else a price is of. NULL, and 0 for tp: not known. */
     const char *kv_dtype; /* of the stored cache */
@@ -169,6 +174,13 @@ typedef struct s2_db_validation {
     const char *kernels; /* S2_DB_OURS, or somebody else's name; NULL: not known */
 } s2_db_validation;
 
+/* How far information gets over a design's layers at one length, by the rules of prefill (reach/hops.h, reach/flow.h). */
+typedef struct s2_db_reach {
+    int64_t len_tok;
+    int64_t hops; /* n_layers + 1: not within the stack; S2_DB_NONE: not measured */
+    double flow;  /* the least, relative to dense; NAN: not measured */
+} s2_db_reach;
+
 typedef struct s2_db_export {
     const char *target; /* "hf" */
     const char *path;   /* may be "" for standard output */
@@ -198,6 +210,8 @@ s2_status s2_db_put_check(s2_db *db, int64_t run_id, int64_t design_id, const s2
                           s2_diag *diag) S2_MUST_CHECK;
 s2_status s2_db_put_sim(s2_db *db, int64_t run_id, int64_t design_id, const s2_db_sim *sim,
                         s2_diag *diag) S2_MUST_CHECK;
+s2_status s2_db_put_reach(s2_db *db, int64_t run_id, int64_t design_id, const s2_db_reach *reach,
+                          s2_diag *diag) S2_MUST_CHECK;
 s2_status s2_db_put_validation(s2_db *db, int64_t run_id, int64_t design_id,
                                const s2_db_validation *validation, s2_diag *diag) S2_MUST_CHECK;
 s2_status s2_db_put_export(s2_db *db, int64_t run_id, int64_t design_id, const s2_db_export *row,
@@ -224,8 +238,8 @@ typedef struct s2_db_row {
     int64_t group;
     int64_t shards;
     const char *phase; /* that the fields below are for; "" when nothing is priced or timed */
-    int64_t len_tok;
-    const char *gpu; /* of a timing alone, the device's name where it is not in sim/gpus */
+    int64_t len_tok;   /* without a phase: of hops and flow alone, or S2_DB_NONE */
+    const char *gpu;   /* of a timing alone, the device's name where it is not in sim/gpus */
     int64_t batch;
     /* The rest of a price's kind, as in s2_db_sim; "unknown", and tp 0: older files did not say. */
     const char *llm; /* its name, or "32-layers" where none was named */
@@ -239,10 +253,12 @@ typedef struct s2_db_row {
     double unread;
     double recall; /* what small models learned with such a pattern (reach/worth.h); NAN: not judged */
     double loss;
-    double sim_us;     /* the latest prediction; its bound where only that is known */
-    int64_t predicted; /* 1; 0: sim_us is a bound; S2_DB_NONE: there is none */
-    double kv_bytes;   /* NAN of a training step too, which keeps no cache */
-    double gpu_us;     /* the latest timing on this GPU by these kernels, all layers */
+    int64_t hops; /* as in s2_db_reach, at len_tok; S2_DB_NONE: not measured there */
+    double flow;
+    double sim_us;   /* the latest prediction; its bound where only that is known */
+    int64_t priced;  /* s2_db_figure: what sim_us is; S2_DB_NONE: there is none */
+    double kv_bytes; /* NAN of a training step too, which keeps no cache */
+    double gpu_us;   /* the latest timing on this GPU by these kernels, all layers */
     const char *outcome;
     bool starred;
     const char *tags; /* joined by commas */
@@ -367,6 +383,7 @@ typedef enum s2_db_kind {
     S2_DB_KIND_VALIDATION,
     S2_DB_KIND_CHECK,
     S2_DB_KIND_SIM,
+    S2_DB_KIND_REACH,
     S2_DB_KIND_EXPORT,
     S2_DB_N_KINDS
 } s2_db_kind;
@@ -381,7 +398,8 @@ typedef struct s2_db_result {
     union {
         const char *note;
         s2_db_check check;
-        s2_db_sim sim;               /* without its json */
+        s2_db_sim sim; /* without its json */
+        s2_db_reach reach;
         s2_db_validation validation; /* without its json and samples */
         s2_db_export file;
     } of; /* as it was put: texts are never NULL, a missing number is S2_DB_NONE or NAN */

@@ -7,6 +7,17 @@
 #include <sqlite3.h>
 
 #include "db/sql.h"
+#include "reach/flow.h"
+
+#define FIGURE(column)                                                                                       \
+    "(CASE " column                                                                                          \
+    " WHEN 0 THEN 'bound' WHEN 1 THEN 'guessed' WHEN 2 THEN 'predicted' WHEN 3 THEN 'unknown' END)"
+/* s2_flow_fading() in SQL. */
+#define TEXT(number)   #number
+#define DIGITS(number) TEXT(number)
+#define FADING(flow)                                                                                         \
+    "(CASE WHEN " flow "*" DIGITS(S2_FADING_MOST) "<=1 THEN " DIGITS(S2_FADING_MOST) " ELSE max(1/" flow     \
+                                                                                     ",1) END)"
 
 static const s2_column COLUMNS[] = {
     {.name = "name", .sql = "name", .kind = S2_COLUMN_TEXT, .index = "design_name"},
@@ -56,6 +67,18 @@ static const s2_column COLUMNS[] = {
      .priced = "(1-p.recall)",
      .unit = S2_QUANTITY_SHARE},
     {.name = "loss", .sql = "sim_loss", .kind = S2_COLUMN_NUMBER, .scale = 1, .priced = "p.loss"},
+    {.name = "hops", .sql = "sim_hops", .kind = S2_COLUMN_NUMBER, .scale = 1, .priced = "p.hops"},
+    {.name = "flow",
+     .sql = "sim_flow",
+     .kind = S2_COLUMN_NUMBER,
+     .scale = 1,
+     .priced = "p.flow",
+     .unit = S2_QUANTITY_SHARE},
+    {.name = "fading",
+     .sql = FADING("sim_flow"),
+     .kind = S2_COLUMN_NUMBER,
+     .scale = 1,
+     .priced = FADING("p.flow")},
     {.name = "phase", .sql = "sim_phase", .kind = S2_COLUMN_TEXT, .priced = "p.phase"},
     {.name = "len", .sql = "sim_len_tok", .kind = S2_COLUMN_NUMBER, .scale = 1, .priced = "p.len_tok"},
     {.name = "llm", .sql = "sim_llm", .kind = S2_COLUMN_TEXT, .priced = "p.llm", .of_kind = true},
@@ -113,9 +136,9 @@ static const s2_column COLUMNS[] = {
      .index = "design_gpu",
      .priced_index = "price_gpu"},
     {.name = "priced",
-     .sql = "(CASE design.sim_predicted WHEN 1 THEN 'predicted' WHEN 0 THEN 'bound' END)",
+     .sql = FIGURE("design.sim_priced"),
      .kind = S2_COLUMN_TEXT,
-     .priced = "(CASE p.predicted WHEN 1 THEN 'predicted' WHEN 0 THEN 'bound' END)",
+     .priced = FIGURE("p.priced"),
      .of_kind = true},
     {.name = "run", .sql = "run_id", .kind = S2_COLUMN_NUMBER, .scale = 1},
     {.name = "outcome", .sql = "outcome", .kind = S2_COLUMN_TEXT},

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "pattern/spec.h"
+#include "reach/flow.h"
 
 static double value_us(const s2_db_row *row)
 {
@@ -31,6 +32,14 @@ static double value_loss(const s2_db_row *row)
 {
     return row->loss;
 }
+static double value_hops(const s2_db_row *row)
+{
+    return row->hops == S2_DB_NONE ? (double)NAN : (double)row->hops;
+}
+static double value_fading(const s2_db_row *row)
+{
+    return s2_flow_fading(row->flow);
+}
 static double value_unrecalled(const s2_db_row *row)
 {
     return 1 - row->recall;
@@ -53,6 +62,8 @@ static const s2_front_column OBJECTIVES[] = {
     {"density", "density", S2_QUANTITY_SHARE, WORK, value_density},
     {"loss", "loss on text, nats a byte", S2_QUANTITY_COUNT, WORK, value_loss},
     {"unrecalled", "share not recalled", S2_QUANTITY_SHARE, WORK, value_unrecalled},
+    {"hops", "layers until all is known", S2_QUANTITY_COUNT, WORK, value_hops},
+    {"fading", "times less than arrives through dense", S2_QUANTITY_COUNT, WORK, value_fading},
 };
 
 /* A design with its values, for sorting. */
@@ -128,7 +139,7 @@ s2_status s2_front_parse(const char *list, s2_front_spec *out, s2_diag *diag)
         if (found == NULL || is_chosen(out, found) || out->n_by == S2_FRONT_OBJECTIVES)
             return s2_diag_set(diag, S2_EINVAL, 0, 0, (int32_t)(word - list) + 1,
                                "%.80s: expected up to %d of us, kv_bytes, unread, gpu_us, density, loss, "
-                               "unrecalled, each once",
+                               "unrecalled, hops, fading, each once",
                                list, S2_FRONT_OBJECTIVES);
         out->by[out->n_by++] = found;
         word += n;

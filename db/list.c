@@ -37,7 +37,7 @@ s2_status s2_db_read_row(s2_arena *arena, sqlite3_stmt *s, s2_db_row *row)
     row->batch = s2_sql_column_int(s, at++);
     row->density = s2_sql_column_num(s, at++);
     row->unread = s2_sql_column_num(s, at++);
-    row->predicted = s2_sql_column_int(s, at++);
+    row->priced = s2_sql_column_int(s, at++);
     row->dtype = s2_sql_text(arena, s, at++);
     row->kv_dtype = s2_sql_text(arena, s, at++);
     row->weights = s2_sql_text(arena, s, at++);
@@ -47,6 +47,8 @@ s2_status s2_db_read_row(s2_arena *arena, sqlite3_stmt *s, s2_db_row *row)
     row->llm = s2_sql_text(arena, s, at++);
     row->recall = s2_sql_column_num(s, at++);
     row->loss = s2_sql_column_num(s, at++);
+    row->hops = s2_sql_column_int(s, at++);
+    row->flow = s2_sql_column_num(s, at++);
     const char *const texts[] = {row->hash,    row->name,   row->family,   row->model, row->outcome,
                                  row->tags,    row->phase,  row->gpu,      row->dtype, row->kv_dtype,
                                  row->weights, row->kernel, row->settings, row->llm};
@@ -140,6 +142,7 @@ s2_status s2_db_runs(s2_db *db, s2_arena *arena, int64_t id, int32_t cap, s2_db_
         "id,tool_version,commit_id,sqlite_version,command,argv_json,host,cwd,machine,build,seed,started_us,"
         "wall_us,exit_code,(SELECT count(*) FROM chk WHERE run_id=run.id)"
         "+(SELECT count(*) FROM sim WHERE run_id=run.id)"
+        "+(SELECT count(*) FROM reach WHERE run_id=run.id)"
         "+(SELECT count(*) FROM validation WHERE run_id=run.id)"
         "+(SELECT count(*) FROM export WHERE run_id=run.id) FROM run WHERE id IN"
         " (SELECT id FROM run WHERE ?1=0 OR id=?1 ORDER BY started_us DESC,id DESC LIMIT ?2)"
@@ -163,8 +166,9 @@ s2_status s2_db_runs(s2_db *db, s2_arena *arena, int64_t id, int32_t cap, s2_db_
 
 #define OF_RUN                                                                                               \
     " FROM design WHERE id IN(SELECT id FROM design WHERE run_id=?1 UNION SELECT design_id FROM chk"         \
-    " WHERE run_id=?1 UNION SELECT design_id FROM sim WHERE run_id=?1 UNION SELECT design_id FROM"           \
-    " validation WHERE run_id=?1 UNION SELECT design_id FROM export WHERE run_id=?1)"
+    " WHERE run_id=?1 UNION SELECT design_id FROM sim WHERE run_id=?1 UNION SELECT design_id FROM reach"     \
+    " WHERE run_id=?1 UNION SELECT design_id FROM validation WHERE run_id=?1 UNION SELECT design_id FROM "   \
+    "export WHERE run_id=?1)"
 
 s2_status s2_db_run_designs(s2_db *db, s2_arena *arena, int64_t run_id, int32_t cap, s2_db_row *rows,
                             int32_t *n_rows, int64_t *n_all, s2_diag *diag)

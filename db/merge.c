@@ -67,16 +67,22 @@ static const carry RESULTS[] = {
      "r.uid,seq,d.hash,gpu,t.model,phase,dtype,len_tok,batch,time_us,bound_us,dense_us,bound_by,t.density,"
      "hbm_bytes,kv_dense_bytes,kv_shared_pages_bytes,kv_head_pages_bytes,kv_ring_stripes_bytes,error_pct,"
      "json,"
-     "unread,kv_dtype,weights,tp,kernel,settings FROM sim t JOIN run r ON r.id=t.run_id JOIN design d ON "
+     "unread,kv_dtype,weights,tp,kernel,settings,priced FROM sim t JOIN run r ON r.id=t.run_id JOIN design d "
+     "ON "
      "d.id=t.design_id WHERE d.deleted_us IS "
      "NULL",
      "INSERT INTO "
      "sim(run_id,seq,design_id,gpu,model,phase,dtype,len_tok,batch,time_us,bound_us,dense_us,"
      "bound_by,density,hbm_bytes,kv_dense_bytes,kv_shared_pages_bytes,kv_head_pages_bytes,kv_ring_stripes_"
      "bytes,"
-     "error_pct,json,unread,kv_dtype,weights,tp,kernel,settings) VALUES(" RUN ",?2," DESIGN
+     "error_pct,json,unread,kv_dtype,weights,tp,kernel,settings,priced) VALUES(" RUN ",?2," DESIGN
      ",?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20," JSON(
-         21) ",?22,?23,?24,?25,?26,?27) ON CONFLICT DO NOTHING",
+         21) ",?22,?23,?24,?25,?26,?27,?28) ON CONFLICT DO NOTHING",
+     -1, -1},
+    {"SELECT r.uid,seq,d.hash,len_tok,hops,flow FROM reach t JOIN run r ON r.id=t.run_id"
+     " JOIN design d ON d.id=t.design_id WHERE d.deleted_us IS NULL",
+     "INSERT INTO reach(run_id,seq,design_id,len_tok,hops,flow) VALUES(" RUN ",?2," DESIGN
+     ",?4,?5,?6) ON CONFLICT DO NOTHING",
      -1, -1},
     {"SELECT "
      "r.uid,t.seq,d.hash,e.sha,kernel,phase,dtype,t.outcome,reason,len_tok,batch,t.seed,pairs,pairs_wrong,"

@@ -386,7 +386,8 @@ static void add_kinds(const page *p, const char *const *by, uint32_t asked, s2_b
     add_conditions(p, sql);
     for (; *by != NULL; by++)
         s2_buf_printf(sql, " AND %s IS NOT NULL", priced_sql(*by));
-    s2_buf_puts(sql, " GROUP BY 1,2,3,4,5,6,7,8,9,10 ORDER BY 11 DESC,1 DESC,2,3,4,5,6,7,8,9,10");
+    s2_buf_puts(sql,
+                " GROUP BY 1,2,3,4,5,6,7,8,9,10 ORDER BY 11 DESC,min(p.priced=3),1 DESC,2,3,4,5,6,7,8,9,10");
     s2_buf_add(sql, "", 1);
 }
 

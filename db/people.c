@@ -153,9 +153,10 @@ static s2_status collect(s2_db *db, int64_t *n_designs, s2_diag *diag)
 {
 #define IN_TRASH " WHERE design_id IN(SELECT id FROM design WHERE deleted_us IS NOT NULL)"
     S2_TRY(s2_sql_exec(db,
-                       "DELETE FROM chk" IN_TRASH ";DELETE FROM sim" IN_TRASH ";DELETE FROM price" IN_TRASH
-                       ";DELETE FROM validation" IN_TRASH ";DELETE FROM export" IN_TRASH
-                       ";DELETE FROM tag" IN_TRASH ";DELETE FROM note" IN_TRASH ";DELETE FROM undo" IN_TRASH,
+                       "DELETE FROM chk" IN_TRASH ";DELETE FROM sim" IN_TRASH ";DELETE FROM reach" IN_TRASH
+                       ";DELETE FROM price" IN_TRASH ";DELETE FROM validation" IN_TRASH
+                       ";DELETE FROM export" IN_TRASH ";DELETE FROM tag" IN_TRASH ";DELETE FROM note" IN_TRASH
+                       ";DELETE FROM undo" IN_TRASH,
                        diag));
 #undef IN_TRASH
     S2_TRY(s2_sql_run(db, diag, "DELETE FROM design WHERE deleted_us IS NOT NULL", ""));

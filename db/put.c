@@ -14,6 +14,12 @@ const char *s2_db_verdict_word(s2_db_verdict verdict)
     return verdict >= S2_DB_HOLDS && verdict <= S2_DB_UNKNOWN ? words[verdict] : "-";
 }
 
+const char *s2_db_figure_word(s2_db_figure figure)
+{
+    static const char *const words[] = {"bound", "guessed", "predicted", "unknown"};
+    return figure >= S2_DB_BOUND && figure <= S2_DB_UNSAID ? words[figure] : "-";
+}
+
 static const char *or_empty(const char *text)
 {
     return text != NULL ? text : "";
@@ -75,6 +81,7 @@ static s2_status next_seq(s2_db *db, int64_t run_id, int64_t *seq, s2_diag *diag
     return s2_sql_int(db, diag, seq,
                       "SELECT 1+max(coalesce((SELECT max(seq) FROM chk WHERE run_id=?1),0),"
                       "coalesce((SELECT max(seq) FROM sim WHERE run_id=?1),0),"
+                      "coalesce((SELECT max(seq) FROM reach WHERE run_id=?1),0),"
                       "coalesce((SELECT max(seq) FROM validation WHERE run_id=?1),0),"
                       "coalesce((SELECT max(seq) FROM export WHERE run_id=?1),0))",
                       "i", run_id);
@@ -100,26 +107,28 @@ static const char FORGET_PRICES[] = "DELETE FROM price WHERE design_id BETWEEN ?
 #define UNNAMED "printf('%d-layers',n_layers)"
 
 /*
- * The latest prediction of each kind at each phase and length, and how many predictions there are of all kinds.
- * Place 1 is the latest kind that has a time.
+ * The latest prediction of each kind at each phase and length, and how many commands predicted it: one may store a
+ * bound and a prediction. Place 1 is the latest kind that has a time.
  */
 static const char PREDICTED[] =
     "INSERT INTO "
     "price(design_id,phase,len_tok,place,n,started_us,seq,llm,gpu,batch,dtype,kv_dtype,weights,tp,"
-    "kernel,settings,predicted,us,kv_bytes,density,unread)"
+    "kernel,settings,priced,us,kv_bytes,density,unread)"
     " SELECT design_id,phase,len_tok,row_number() OVER (PARTITION BY design_id,phase,len_tok"
     "  ORDER BY us IS NULL,started_us DESC,seq DESC,id "
     "DESC),n,started_us,seq,llm,gpu,batch,dtype,kv_dtype,weights,"
-    "  tp,kernel,settings,predicted,us,kv_bytes,density,unread FROM"
-    "  (SELECT *,count(*) OVER (PARTITION BY design_id,phase,len_tok) AS n,row_number() OVER (PARTITION BY"
-    "   design_id,phase,len_tok,llm,gpu,batch,dtype,kv_dtype,weights,tp,kernel,settings,predicted"
+    "  tp,kernel,settings,priced,us,kv_bytes,density,unread FROM"
+    "  (SELECT *,sum(turn=1) OVER (PARTITION BY design_id,phase,len_tok) AS n,row_number() OVER (PARTITION BY"
+    "   design_id,phase,len_tok,llm,gpu,batch,dtype,kv_dtype,weights,tp,kernel,settings,priced"
     "   ORDER BY started_us DESC,id DESC) AS nth FROM"
     "   (SELECT sim.id,design_id,phase,len_tok,run.started_us,seq,"
+    "    row_number() OVER (PARTITION BY design_id,phase,len_tok,sim.run_id ORDER BY sim.id) AS turn,"
     "    coalesce(nullif(sim.model,''),nullif(design.model,'')," UNNAMED ") AS llm,gpu,batch,dtype,"
     "    coalesce(kv_dtype,'unknown') AS kv_dtype,coalesce(weights,'unknown') AS weights,coalesce(tp,0) AS "
     "tp,"
     "    coalesce(kernel,'unknown') AS kernel,coalesce(settings,'unknown') AS settings,"
-    "    error_pct IS NOT NULL AS predicted,coalesce(time_us,bound_us) AS us,kv_head_pages_bytes AS kv_bytes,"
+    "    iif(time_us IS NULL,0,priced) AS priced,coalesce(time_us,bound_us) AS us,kv_head_pages_bytes AS "
+    "kv_bytes,"
     "    sim.density,unread FROM sim JOIN run ON run.id=sim.run_id JOIN design ON design.id=design_id"
     "    WHERE design_id BETWEEN ?1 AND ?2)) WHERE nth=1";
 
@@ -169,6 +178,16 @@ static const char MEASURED_ALONE[] =
     "  p.len_tok=t.len_tok AND p.gpu=t.gpu AND p.batch=t.batch AND p.dtype=t.dtype AND p.kernel=t.kernel AND"
     "  p.gpu_us IS NOT NULL)";
 
+/* Hops and flow follow from the design and the length, so that any measure of them is as good as another. */
+#define REACHED(column, of)                                                                                  \
+    "(SELECT " column " FROM reach WHERE design_id=" of " AND " column                                       \
+    " IS NOT NULL ORDER BY id DESC LIMIT 1)"
+static const char REACHES[] =
+    "UPDATE price SET hops=" REACHED("hops", "price.design_id AND len_tok=price.len_tok") ",flow=" REACHED(
+        "flow", "price.design_id AND len_tok=price.len_tok") " WHERE design_id BETWEEN ?1 AND ?2"
+                                                             " AND EXISTS(SELECT 1 FROM reach WHERE "
+                                                             "design_id=price.design_id)";
+
 /*
  * The list shows a design's latest price at the phase and length that were predicted most often. A run has a
  * row for each kind of layer: if one of them failed, the run did. The outcome is of s2's own kernels, as the price
@@ -176,19 +195,23 @@ static const char MEASURED_ALONE[] =
  */
 static const char SHOWN[] =
     "UPDATE design SET (sim_phase,sim_len_tok,sim_gpu,sim_batch,sim_us,kv_bytes,gpu_us,sim_density,"
-    "sim_unread,sim_predicted,sim_dtype,sim_kv_dtype,sim_weights,sim_tp,sim_kernel,sim_settings,sim_llm,"
-    "sim_recall,sim_loss)="
-    "(SELECT phase,len_tok,gpu,batch,us,kv_bytes,gpu_us,density,unread,predicted,dtype,kv_dtype,weights,tp,"
-    "kernel,settings,llm,recall,loss FROM price WHERE design_id=design.id AND place=1"
+    "sim_unread,sim_priced,sim_dtype,sim_kv_dtype,sim_weights,sim_tp,sim_kernel,sim_settings,sim_llm,"
+    "sim_recall,sim_loss,sim_hops,sim_flow)="
+    "(SELECT phase,len_tok,gpu,batch,us,kv_bytes,gpu_us,density,unread,priced,dtype,kv_dtype,weights,tp,"
+    "kernel,settings,llm,recall,loss,hops,flow FROM price WHERE design_id=design.id AND place=1"
     " ORDER BY us IS NULL,n DESC,started_us DESC,seq DESC,phase DESC,len_tok LIMIT 1),"
     " outcome=(SELECT outcome FROM validation JOIN run ON run.id=validation.run_id WHERE design_id=design.id"
     " AND coalesce(kernels,'" S2_DB_OURS "')='" S2_DB_OURS "'"
     " ORDER BY started_us DESC,run_id DESC,outcome='ok',validation.id DESC LIMIT 1)"
     " WHERE id BETWEEN ?1 AND ?2";
 
-/* A design without a price has the density that it was stored with. */
+/* A design without a price has the density that it was stored with, and the reach that was measured last. */
 static const char UNPRICED[] = "UPDATE design SET sim_density=density WHERE id BETWEEN ?1 AND ?2 AND "
                                "sim_phase IS NULL";
+static const char UNPRICED_REACH[] =
+    "UPDATE design SET (sim_len_tok,sim_hops,sim_flow)=(SELECT len_tok,hops,flow FROM reach JOIN run ON"
+    " run.id=reach.run_id WHERE design_id=design.id ORDER BY started_us DESC,run_id DESC,seq DESC LIMIT 1)"
+    " WHERE id BETWEEN ?1 AND ?2 AND sim_phase IS NULL";
 
 static int64_t first_of(int64_t design_id)
 {
@@ -215,11 +238,11 @@ static s2_status refresh_verdicts(s2_db *db, int64_t design_id, s2_diag *diag)
 
 static s2_status refresh_prices(s2_db *db, int64_t design_id, s2_diag *diag)
 {
-    static const char *const prices[] = {FORGET_PRICES, PREDICTED, MEASURED, MEASURED_ALONE},
-                             *const shown[] = {SHOWN, UNPRICED};
-    S2_TRY(refresh(db, design_id, prices, 4, diag));
+    static const char *const prices[] = {FORGET_PRICES, PREDICTED, MEASURED, MEASURED_ALONE, REACHES},
+                             *const shown[] = {SHOWN, UNPRICED, UNPRICED_REACH};
+    S2_TRY(refresh(db, design_id, prices, 5, diag));
     S2_TRY(s2_db_judge(db, first_of(design_id), last_of(design_id), diag));
-    return refresh(db, design_id, shown, 2, diag);
+    return refresh(db, design_id, shown, 3, diag);
 }
 
 s2_db_check s2_db_check_of(const char *property, s2_db_verdict verdict)
@@ -262,13 +285,24 @@ s2_status s2_db_put_sim(s2_db *db, int64_t run_id, int64_t design_id, const s2_d
         db, diag,
         "INSERT INTO sim(run_id,seq,design_id,gpu,model,phase,dtype,len_tok,batch,time_us,bound_us,"
         "dense_us,bound_by,density,hbm_bytes,kv_dense_bytes,kv_shared_pages_bytes,kv_head_pages_bytes,"
-        "kv_ring_stripes_bytes,error_pct,json,unread,kv_dtype,weights,tp,kernel,settings)"
-        " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-        "iiittttiidddtdddddddtdttitt", run_id, seq, design_id, sim->gpu, sim->model, sim->phase, sim->dtype,
+        "kv_ring_stripes_bytes,error_pct,json,unread,kv_dtype,weights,tp,kernel,settings,priced)"
+        " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        "iiittttiidddtdddddddtdttitti", run_id, seq, design_id, sim->gpu, sim->model, sim->phase, sim->dtype,
         sim->len_tok, sim->batch, sim->time_us, sim->bound_us, sim->dense_us, sim->bound_by, sim->density,
         sim->hbm_bytes, sim->kv_dense_bytes, sim->kv_shared_pages_bytes, sim->kv_head_pages_bytes,
         sim->kv_ring_stripes_bytes, sim->error_pct, sim->json, sim->unread, sim->kv_dtype, sim->weights,
-        sim->tp > 0 ? sim->tp : S2_DB_NONE, sim->kernel, sim->settings));
+        sim->tp > 0 ? sim->tp : S2_DB_NONE, sim->kernel, sim->settings, (int64_t)sim->priced));
+    return refresh_prices(db, design_id, diag);
+}
+
+s2_status s2_db_put_reach(s2_db *db, int64_t run_id, int64_t design_id, const s2_db_reach *reach,
+                          s2_diag *diag)
+{
+    int64_t seq;
+    S2_TRY(next_seq(db, run_id, &seq, diag));
+    S2_TRY(s2_sql_run(db, diag,
+                      "INSERT INTO reach(run_id,seq,design_id,len_tok,hops,flow) VALUES(?,?,?,?,?,?)",
+                      "iiiiid", run_id, seq, design_id, reach->len_tok, reach->hops, reach->flow));
     return refresh_prices(db, design_id, diag);
 }
 

@@ -41,14 +41,17 @@ typedef struct recovery {
     s2_diag *diag;
 } recovery;
 
-/* Tables that others refer to come first. Prices follow from the rest; meta and migration are new. */
+/*
+ * Tables that others refer to come first, and reach, which has numbers only, before export, whose texts would take
+ * them. Prices follow from the rest; meta and migration are new.
+ */
 static const target TARGETS[] = {
-    {.name = "run", .least = 12, .has_rowid = true},   {.name = "design", .least = 25, .has_rowid = true},
-    {.name = "env", .least = 6, .has_rowid = true},    {.name = "chk", .least = 17, .has_rowid = true},
-    {.name = "sim", .least = 22, .has_rowid = true},   {.name = "validation", .least = 24, .has_rowid = true},
-    {.name = "export", .least = 7, .has_rowid = true}, {.name = "tag", .least = 2, .by_key = true},
-    {.name = "note", .least = 4, .has_rowid = true},   {.name = "undo", .least = 5, .has_rowid = true},
-    {.name = "view", .least = 6, .has_rowid = true},
+    {.name = "run", .least = 12, .has_rowid = true},  {.name = "design", .least = 25, .has_rowid = true},
+    {.name = "env", .least = 6, .has_rowid = true},   {.name = "chk", .least = 17, .has_rowid = true},
+    {.name = "sim", .least = 22, .has_rowid = true},  {.name = "validation", .least = 24, .has_rowid = true},
+    {.name = "reach", .least = 7, .has_rowid = true}, {.name = "export", .least = 7, .has_rowid = true},
+    {.name = "tag", .least = 2, .by_key = true},      {.name = "note", .least = 4, .has_rowid = true},
+    {.name = "undo", .least = 5, .has_rowid = true},  {.name = "view", .least = 6, .has_rowid = true},
 };
 
 /* ---- rows into tables */
@@ -246,13 +249,18 @@ static s2_status drop_forged(recovery *r)
 
 static s2_status mend(recovery *r)
 {
-    static const char *const lost_runs[] = {LOST_RUN("design"), LOST_RUN("chk"), LOST_RUN("sim"),
-                                            LOST_RUN("validation"), LOST_RUN("export")};
+    static const char *const lost_runs[] = {LOST_RUN("design"), LOST_RUN("chk"),        LOST_RUN("sim"),
+                                            LOST_RUN("reach"),  LOST_RUN("validation"), LOST_RUN("export")};
     static const char *const lost_designs[] = {
-        LOST_DESIGN("chk"),        LOST_DESIGN("sim"),
-        LOST_DESIGN("validation"), LOST_DESIGN("export"),
-        LOST_DESIGN("tag"),        LOST_DESIGN("note"),
-        LOST_DESIGN("undo"),       "DELETE FROM validation WHERE env_id NOT IN (SELECT id FROM env)"};
+        LOST_DESIGN("chk"),
+        LOST_DESIGN("sim"),
+        LOST_DESIGN("reach"),
+        LOST_DESIGN("validation"),
+        LOST_DESIGN("export"),
+        LOST_DESIGN("tag"),
+        LOST_DESIGN("note"),
+        LOST_DESIGN("undo"),
+        "DELETE FROM validation WHERE env_id NOT IN (SELECT id FROM env)"};
     S2_TRY(drop_forged(r));
     for (size_t n = 0; n < sizeof lost_designs / sizeof lost_designs[0]; n++)
         S2_TRY(delete_where(r, lost_designs[n], &r->out.n_without_design));
@@ -261,6 +269,7 @@ static s2_status mend(recovery *r)
     S2_TRY(s2_sql_exec(r->db,
                        "UPDATE run SET argv_json='[]' WHERE NOT json_valid(argv_json);"
                        "UPDATE sim SET json='{}' WHERE NOT json_valid(json);"
+                       "UPDATE sim SET priced=0 WHERE priced=3 AND error_pct IS NULL;"
                        "UPDATE validation SET json='{}' WHERE NOT json_valid(json)",
                        r->diag));
     return s2_db_refresh(r->db, S2_DB_NONE, r->diag);
@@ -278,8 +287,8 @@ static s2_status sum_up(recovery *r)
             r->out.n_runs += n_rows;
         else if (strcmp(name, "design") == 0)
             r->out.n_designs += n_rows;
-        else if (strcmp(name, "chk") == 0 || strcmp(name, "sim") == 0 || strcmp(name, "validation") == 0 ||
-                 strcmp(name, "export") == 0)
+        else if (strcmp(name, "chk") == 0 || strcmp(name, "sim") == 0 || strcmp(name, "reach") == 0 ||
+                 strcmp(name, "validation") == 0 || strcmp(name, "export") == 0)
             r->out.n_results += n_rows;
         else
             r->out.n_others += n_rows;

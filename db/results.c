@@ -21,7 +21,8 @@
     "SELECT " COMMON                                                                                         \
     ",r.gpu,r.model,phase,dtype,len_tok,batch,time_us,bound_us,dense_us,bound_by,r.density,"                 \
     "unread,hbm_bytes,kv_dense_bytes,kv_shared_pages_bytes,kv_head_pages_bytes,kv_ring_stripes_bytes,"       \
-    "error_pct,kv_dtype,weights,tp,kernel,settings" JOINED("sim r", whose)
+    "error_pct,kv_dtype,weights,tp,kernel,settings,priced" JOINED("sim r", whose)
+#define REACHES(whose) "SELECT " COMMON ",len_tok,hops,flow" JOINED("reach r", whose)
 #define VALIDATIONS(whose)                                                                                   \
     "SELECT " COMMON ",env.device,env.device_uuid,env.driver,env.runtime,kernel,phase,dtype,r.outcome,"      \
     "reason,len_tok,batch,r.seed,pairs,pairs_wrong,max_err,tolerance,needles_found,needles_expected,"        \
@@ -38,6 +39,7 @@ static const char *const SQL[S2_DB_N_KINDS][2] = {
     [S2_DB_KIND_VALIDATION] = {VALIDATIONS("r.design_id"), VALIDATIONS("r.run_id")},
     [S2_DB_KIND_CHECK] = {CHECKS("r.design_id"), CHECKS("r.run_id")},
     [S2_DB_KIND_SIM] = {SIMS("r.design_id"), SIMS("r.run_id")},
+    [S2_DB_KIND_REACH] = {REACHES("r.design_id"), REACHES("r.run_id")},
     [S2_DB_KIND_EXPORT] = {EXPORTS("r.design_id"), EXPORTS("r.run_id")},
 };
 
@@ -108,6 +110,7 @@ static void read_sim(columns *c, s2_db_sim *out)
     out->tp = integer(c);
     out->kernel = text(c);
     out->settings = text(c);
+    out->priced = (s2_db_figure)integer(c);
 }
 
 static void read_validation(columns *c, s2_db_validation *out)
@@ -160,6 +163,11 @@ static s2_status read_result(s2_arena *arena, sqlite3_stmt *s, s2_db_kind kind, 
         out->verdict = out->of.check.verdict;
         break;
     case S2_DB_KIND_SIM: read_sim(&c, &out->of.sim); break;
+    case S2_DB_KIND_REACH:
+        out->of.reach.len_tok = integer(&c);
+        out->of.reach.hops = integer(&c);
+        out->of.reach.flow = number(&c);
+        break;
     case S2_DB_KIND_EXPORT:
         out->of.file.target = text(&c);
         out->of.file.path = text(&c);

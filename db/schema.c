@@ -301,6 +301,32 @@ static const char WORTH[] = "ALTER TABLE price ADD COLUMN recall REAL;\n"
 /* Fewer patterns are judged: no layer with a state or numbers of its own, no head of which a query reads nothing. */
 static const char WORTH_OF_FEWER[] = "UPDATE price SET recall=NULL,loss=NULL;\n";
 
+/*
+ * A price is a bound, a guess or a prediction (s2_db_figure). In older files the report says which; what a search did
+ * not report is what another design of the same search is, since all are priced with the same constants. How far
+ * information gets is a result of its own, which no older file has.
+ */
+static const char FIGURES[] =
+    "ALTER TABLE sim ADD COLUMN priced INTEGER NOT NULL DEFAULT 3 CHECK(priced BETWEEN 0 AND 3);\n"
+    "UPDATE sim SET priced=0 WHERE error_pct IS NULL;\n"
+    "UPDATE sim SET priced=1+json_extract(json,'$.prediction.measured') WHERE priced=3 AND json_valid(json)"
+    " AND json_type(json,'$.prediction.measured') IN('true','false');\n"
+    "UPDATE sim SET priced=o.priced FROM (SELECT min(id),run_id,phase,len_tok,priced FROM sim WHERE"
+    " priced IN(1,2) GROUP BY run_id,phase,len_tok) o WHERE sim.priced=3 AND o.run_id=sim.run_id"
+    " AND o.phase=sim.phase AND o.len_tok=sim.len_tok;\n"
+    "CREATE TABLE reach(id INTEGER PRIMARY KEY, run_id INTEGER NOT NULL REFERENCES run(id), seq INTEGER NOT "
+    "NULL,"
+    " design_id INTEGER NOT NULL REFERENCES design(id), len_tok INTEGER NOT NULL CHECK(len_tok>=1),"
+    " hops INTEGER CHECK(hops>=0), flow REAL CHECK(flow BETWEEN 0.0 AND 1.0),"
+    " UNIQUE(run_id,seq)) STRICT;\n"
+    "CREATE INDEX reach_design ON reach(design_id,len_tok);\n"
+    "ALTER TABLE price RENAME COLUMN predicted TO priced;\n"
+    "ALTER TABLE price ADD COLUMN hops INTEGER;\n"
+    "ALTER TABLE price ADD COLUMN flow REAL;\n"
+    "ALTER TABLE design RENAME COLUMN sim_predicted TO sim_priced;\n"
+    "ALTER TABLE design ADD COLUMN sim_hops INTEGER;\n"
+    "ALTER TABLE design ADD COLUMN sim_flow REAL;\n";
+
 const s2_db_migration s2_db_migrations[S2_DB_SCHEMA_VERSION] = {
-    {1, PROOFS}, {2, MEASUREMENTS}, {3, PEOPLE}, {4, UNION_IN_ORDER}, {5, VIEWS},          {6, PRICES},
-    {7, SHARES}, {8, RANGES},       {9, KINDS},  {10, WORTH},         {11, WORTH_OF_FEWER}};
+    {1, PROOFS}, {2, MEASUREMENTS}, {3, PEOPLE}, {4, UNION_IN_ORDER}, {5, VIEWS},           {6, PRICES},
+    {7, SHARES}, {8, RANGES},       {9, KINDS},  {10, WORTH},         {11, WORTH_OF_FEWER}, {12, FIGURES}};

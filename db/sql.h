@@ -78,11 +78,12 @@ void s2_db_sha256(const void *data, size_t n_bytes, char hex[S2_DB_HASH_HEX]);
 #define S2_DB_ROW_COLUMNS                                                                                    \
     S2_DB_ROW_DESIGN                                                                                         \
     "design.sim_us,design.kv_bytes,design.gpu_us,sim_phase,sim_len_tok,sim_gpu,sim_batch,"                   \
-    "sim_density,sim_unread,sim_predicted,sim_dtype,sim_kv_dtype,sim_weights,sim_tp,sim_kernel,"             \
-    "sim_settings,sim_llm,sim_recall,sim_loss"
+    "sim_density,sim_unread,sim_priced,sim_dtype,sim_kv_dtype,sim_weights,sim_tp,sim_kernel,"                \
+    "sim_settings,sim_llm,sim_recall,sim_loss,sim_hops,sim_flow"
 #define S2_DB_ROW_PRICED                                                                                     \
-    S2_DB_ROW_DESIGN "p.us,p.kv_bytes,p.gpu_us,p.phase,p.len_tok,p.gpu,p.batch,p.density,p.unread,p."        \
-                     "predicted,p.dtype,p.kv_dtype,p.weights,p.tp,p.kernel,p.settings,p.llm,p.recall,p.loss"
+    S2_DB_ROW_DESIGN                                                                                         \
+    "p.us,p.kv_bytes,p.gpu_us,p.phase,p.len_tok,p.gpu,p.batch,p.density,p.unread,p."                         \
+    "priced,p.dtype,p.kv_dtype,p.weights,p.tp,p.kernel,p.settings,p.llm,p.recall,p.loss,p.hops,p.flow"
 s2_status s2_db_read_row(s2_arena *arena, struct sqlite3_stmt *statement, s2_db_row *row) S2_MUST_CHECK;
 
 /* A step of the schema; version n is applied to a file of version n - 1. */

@@ -73,13 +73,17 @@ s2_tui_row s2_explorer_copy_row(s2_arena *arena, const s2_db_row *from)
                         .kv = verdict_of(from->kv),
                         .density = from->density,
                         .sim_us = from->sim_us,
-                        .is_bound = from->predicted == 0,
+                        .figure = from->priced == S2_DB_NONE || isnan(from->sim_us)
+                                      ? ""
+                                      : s2_db_figure_word((s2_db_figure)from->priced),
                         .kv_bytes = from->kv_bytes,
                         .gpu_us = from->gpu_us,
                         .phase = copy(arena, from->phase),
                         .len_tok = from->len_tok,
                         .recall = from->recall,
                         .loss = from->loss,
+                        .hops = from->hops,
+                        .flow = from->flow,
                         .priced_on = from->phase[0] != '\0' ? priced_on(arena, from) : "",
                         .starred = from->starred};
 }
@@ -125,11 +129,13 @@ static void add_sample(s2_explorer *e, const char *text, int64_t id)
                             .kv = (int32_t)facts.findings[2].verdict,
                             .density = facts.priced ? facts.density : (double)NAN,
                             .sim_us = facts.priced ? facts.time_us : (double)NAN,
-                            .is_bound = true,
+                            .figure = s2_db_figure_word(S2_DB_BOUND),
                             .kv_bytes = (double)facts.kv_bytes[S2_KV_POINTS - 1],
                             .gpu_us = (double)NAN,
                             .recall = (double)NAN,
                             .loss = (double)NAN,
+                            .hops = S2_DB_NONE,
+                            .flow = (double)NAN,
                             .phase = "prefill",
                             .len_tok = question.len_tok,
                             .priced_on = copy(&e->pages, question.gpu),

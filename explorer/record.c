@@ -114,8 +114,8 @@ static void add_result(s2_explorer *e, lines *to, const s2_db_result *result)
 
 static void add_results(s2_explorer *e, lines *to, bool of_run, int64_t id)
 {
-    static const char *const heads[S2_DB_N_KINDS] = {"notes", "validations", "checks", "predictions",
-                                                     "exports"};
+    static const char *const heads[S2_DB_N_KINDS] = {"notes",       "validations", "checks",
+                                                     "predictions", "reach",       "exports"};
     s2_arena scratch = {0};
     s2_db_result *const results = S2_NEW(&scratch, s2_db_result, RESULTS);
     int32_t n = 0;

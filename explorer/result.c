@@ -11,6 +11,7 @@ const char *s2_result_word(const s2_db_result *result)
     case S2_DB_KIND_VALIDATION: return result->of.validation.outcome;
     case S2_DB_KIND_CHECK: return result->of.check.property;
     case S2_DB_KIND_SIM: return result->of.sim.phase;
+    case S2_DB_KIND_REACH: return "reach";
     case S2_DB_KIND_EXPORT: return result->of.file.target;
     case S2_DB_KIND_NOTE:
     case S2_DB_N_KINDS: break;
@@ -58,14 +59,32 @@ static void put_kind(const s2_db_sim *sim, s2_buf *buf)
     put_unusual("model", sim->model, "", buf);
 }
 
-/* A time without a known error is a lower bound. */
+static void put_figure(s2_db_figure figure, double us, s2_buf *buf)
+{
+    s2_buf_printf(buf, "%s%s%s", figure == S2_DB_BOUND ? ": >= " : ": ", s2_time_text(us).text,
+                  figure == S2_DB_GUESS    ? " guessed"
+                  : figure == S2_DB_UNSAID ? " predicted or guessed"
+                                           : "");
+}
+
+/* The length, then what was measured; a number of layers above those of the design stands for never. */
+static void put_reach(const s2_db_reach *reach, s2_buf *buf)
+{
+    s2_buf_printf(buf, "%lld tokens", (long long)reach->len_tok);
+    if (reach->hops != S2_DB_NONE)
+        s2_buf_printf(buf, ": hops %lld", (long long)reach->hops);
+    if (!isnan(reach->flow))
+        s2_buf_printf(buf, "%s least flow %s of dense", reach->hops != S2_DB_NONE ? "," : ":",
+                      s2_decimal(reach->flow, 3).text);
+}
+
 static void put_sim(const s2_db_sim *sim, s2_buf *buf)
 {
     s2_buf_printf(buf, "%s, %lld tokens x %lld, %s", sim->gpu, (long long)sim->len_tok, (long long)sim->batch,
                   sim->dtype);
     put_kind(sim, buf);
     if (!isnan(sim->time_us))
-        s2_buf_printf(buf, isnan(sim->error_pct) ? ": >= %s" : ": %s", s2_time_text(sim->time_us).text);
+        put_figure(sim->priced, sim->time_us, buf);
     if (!isnan(sim->dense_us))
         s2_buf_printf(buf, ", dense %s", s2_time_text(sim->dense_us).text);
     if (sim->bound_by[0] != '\0')
@@ -103,6 +122,7 @@ void s2_result_print(const s2_db_result *result, s2_buf *buf)
     case S2_DB_KIND_VALIDATION: put_validation(&result->of.validation, buf); break;
     case S2_DB_KIND_CHECK: put_check(&result->of.check, buf); break;
     case S2_DB_KIND_SIM: put_sim(&result->of.sim, buf); break;
+    case S2_DB_KIND_REACH: put_reach(&result->of.reach, buf); break;
     case S2_DB_KIND_EXPORT:
         s2_buf_puts(buf, result->of.file.path[0] != '\0' ? result->of.file.path : "standard output");
         break;

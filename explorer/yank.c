@@ -27,11 +27,15 @@ static void put_row(const s2_tui_row *row, s2_buf *buf)
     s2_json_key_str(buf, "kv", verdict_word(row->kv));
     s2_json_key_num(buf, "density", row->density);
     s2_json_key_num(buf, "us", row->sim_us);
-    s2_json_key_str(buf, "priced", isnan(row->sim_us) ? NULL : row->is_bound ? "bound" : "predicted");
+    s2_json_key_str(buf, "priced", row->figure[0] != '\0' ? row->figure : NULL);
     s2_json_key_num(buf, "kv_bytes", row->kv_bytes);
     s2_json_key_num(buf, "gpu_us", row->gpu_us);
+    s2_json_key_num(buf, "recall", row->recall);
+    s2_json_key_num(buf, "loss", row->loss);
+    s2_json_key_num(buf, "hops", row->hops == S2_DB_NONE ? (double)NAN : (double)row->hops);
+    s2_json_key_num(buf, "flow", row->flow);
     s2_json_key_str(buf, "phase", row->phase);
-    s2_json_key_int(buf, "len", row->len_tok);
+    s2_json_key_num(buf, "len", row->len_tok > 0 ? (double)row->len_tok : (double)NAN);
     s2_json_key_str(buf, "tags", row->tags);
     s2_json_end(buf, '}');
 }

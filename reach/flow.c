@@ -2,6 +2,11 @@
 
 #include <math.h>
 
+double s2_flow_fading(double least)
+{
+    return isnan(least) ? least : fmin(fmax(1 / least, 1), S2_FADING_MOST);
+}
+
 typedef struct walk {
     const s2_flow_shape *shape;
     s2_flow_step now;
@@ -93,7 +98,8 @@ static void pass_layer(walk *w, int32_t layer)
 static s2_flow sum_up(const walk *w)
 {
     const int32_t n_blk = w->shape->n_blk;
-    s2_flow out = {.least = INFINITY, .least_log2_paths = INFINITY};
+    /* what arrives sums to at most that of dense attention, so that the least is 1 or below but for rounding */
+    s2_flow out = {.least = 1, .least_log2_paths = INFINITY};
     for (int32_t k = 0; k < n_blk; k++) {
         const double log2_paths = w->now.paths[k] > 0 ? log2(w->now.paths[k]) + w->exponent : -1;
         s2_flow_at *const here = &out.octaves[s2_octave(n_blk - 1 - k)];

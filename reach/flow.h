@@ -27,6 +27,13 @@ typedef struct s2_flow {
     double least_log2_paths; /* -1: some key has no path */
 } s2_flow;
 
+/*
+ * How many times less of the key that arrives weakest comes through than through dense attention: 1 / least, from
+ * 1 to S2_FADING_MOST, which stands for nothing. NAN for NAN.
+ */
+#define S2_FADING_MOST 1e6
+double s2_flow_fading(double least);
+
 /* Numbers of each key block. `next` already holds what stays with the residual. */
 typedef struct s2_flow_step {
     double *flow;

@@ -51,7 +51,17 @@ static void json_values(const s2_found *found, const s2_found_design *design, s2
     s2_json_end(buf, ']');
 }
 
-/* "mixed" where some designs of the front have predictions and others bounds. */
+/* What a time of the question's GPUs is where it is no bound: all are priced with the same constants. */
+static const char *told_word(const s2_found *found, s2_objective objective)
+{
+    for (int32_t p = 0; p < found->n_phases; p++)
+        for (int32_t n = 0; n < found->n_designs && found->designs[n].sims != NULL; n++)
+            if (found->phases[p] == (s2_phase)objective && found->designs[n].sims[p].predicted)
+                return s2_sim_figure_word(&found->designs[n].sims[p]);
+    return "predicted";
+}
+
+/* "mixed" where some designs of the front have predictions or guesses and others bounds. */
 static const char *priced_as(const s2_found *found, s2_objective objective)
 {
     int32_t n_bounds = 0;
@@ -59,7 +69,7 @@ static const char *priced_as(const s2_found *found, s2_objective objective)
         n_bounds += is_bound(found, &found->designs[n], objective);
     if (found->n_designs == 0)
         return s2_sim_predicts(&found->search.options, (s2_phase)objective) ? "predicted" : "bound";
-    return n_bounds == 0 ? "predicted" : n_bounds == found->n_designs ? "bound" : "mixed";
+    return n_bounds == 0 ? told_word(found, objective) : n_bounds == found->n_designs ? "bound" : "mixed";
 }
 
 /* Whether each time that is minimized is a prediction on the front. */
@@ -84,7 +94,7 @@ static s2_status json_phase(const s2_found *found, const s2_found_design *design
         S2_TRY(s2_found_predict(found, design, found->phases[p], &guess));
     s2_json_begin(buf, '{');
     s2_json_key_str(buf, "phase", s2_phase_word(found->phases[p]));
-    s2_json_key_str(buf, "priced", sim->predicted ? "predicted" : "bound");
+    s2_json_key_str(buf, "priced", s2_sim_figure_word(sim));
     s2_json_key_num(buf, "time_us", sim->time_us);
     s2_json_key_bool(buf, "fits", s2_sim_runs(&options, sim, false));
     s2_json_key_str(buf, "no_ratio", s2_no_ratio_word(s2_sim_no_ratio(&options, sim)));

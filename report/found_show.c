@@ -420,7 +420,9 @@ static s2_status put_phase(const s2_found *found, const s2_found_design *best, i
         S2_TRY(put_training(found, best, &options, sim, buf));
     const bool host = phase == S2_DECODE && sim->host_bytes > 0;
     s2_buf_printf(buf, "  %s %s %s", phase == S2_TRAIN ? "its attention" : s2_phase_word(phase),
-                  sim->predicted ? "is predicted to take" : "takes at least",
+                  !sim->predicted ? "takes at least"
+                  : sim->measured ? "is predicted to take"
+                                  : "is guessed to take",
                   s2_time_text(sim->time_us).text);
     if (sim->predicted)
         put_error(sim, buf);
@@ -895,6 +897,15 @@ static bool any_spills(const s2_found *found)
     return any;
 }
 
+/* Whether times are of a machine that nobody measured. */
+static bool any_guessed(const s2_found *found)
+{
+    for (int32_t p = 0; p < found->n_phases && found->dense != NULL; p++)
+        if (found->dense->design.sims[p].predicted && !found->dense->design.sims[p].measured)
+            return true;
+    return false;
+}
+
 /* Say how times were compared, if there are any. */
 static void put_ranking(const s2_found *found, s2_buf *buf)
 {
@@ -912,9 +923,11 @@ static void put_ranking(const s2_found *found, s2_buf *buf)
                       "order of that\n",
                       (int)found->n_told);
     if (predicted)
-        s2_buf_printf(buf, "times%s are predictions for the kernels measured on %s at commit %s%s\n",
-                      bound && found->n_told == 0 ? " (except train_us, a bound)" : "", options->gpu.name,
-                      options->calibration->head.commit,
+        s2_buf_printf(buf, "times%s are %s the kernels measured on %s at commit %s%s\n",
+                      bound && found->n_told == 0 ? " (except train_us, a bound)" : "",
+                      any_guessed(found) ? "guessed for a machine that nobody measured, from"
+                                         : "predictions for",
+                      options->gpu.name, options->calibration->head.commit,
                       any_spills(found) ? "; those with >= are bounds, of a cache in host memory" : "");
     else if (bound && found->n_told == 0)
         s2_buf_printf(buf, "times are bounds at peak rates%s%s\n",

@@ -5,6 +5,7 @@
 #include "base/arith.h"
 #include "base/work.h"
 #include "coverage/prove.h"
+#include "reach/flow.h"
 #include "reach/worth.h"
 #include "search/dilution.h"
 #include "search/spread.h"
@@ -291,6 +292,14 @@ static s2_status price_hops(s2_objectives *objectives, const s2_pattern *pattern
     return complete ? S2_OK : s2_hops_of(&objectives->scratch, pattern, objectives->options.len_tok, hops);
 }
 
+static s2_status price_fading(s2_objectives *objectives, const s2_pattern *pattern, double *fading)
+{
+    double flow;
+    S2_TRY(s2_least_flow_of(&objectives->scratch, pattern, objectives->options.len_tok, &flow));
+    *fading = s2_flow_fading(flow);
+    return S2_OK;
+}
+
 /* How information moves through the layers. */
 static s2_status price_spread(s2_objectives *objectives, const s2_pattern *pattern, prices *out)
 {
@@ -300,7 +309,7 @@ static s2_status price_spread(s2_objectives *objectives, const s2_pattern *patte
     if (wants(objectives, S2_BY_HOPS))
         S2_TRY(price_hops(objectives, pattern, &out->hops));
     if (wants(objectives, S2_BY_FADING))
-        S2_TRY(s2_fading_of(&objectives->scratch, pattern, n_tok, &out->fading));
+        S2_TRY(price_fading(objectives, pattern, &out->fading));
     if (wants(objectives, S2_BY_DILUTION))
         S2_TRY(s2_dilution_of(&objectives->scratch, pattern, n_tok, &out->dilution));
     return S2_OK;

@@ -1,7 +1,5 @@
 #include "search/spread.h"
 
-#include <math.h>
-
 #include "reach/flow.h"
 #include "reach/hops.h"
 
@@ -33,16 +31,15 @@ s2_status s2_hops_of(s2_arena *arena, const s2_pattern *pattern, int64_t n_tok, 
     return measure_stack(arena, pattern, n_tok, count_hops, out);
 }
 
-static s2_status measure_fading(s2_arena *arena, const s2_stack *stack, double *out)
+static s2_status measure_flow(s2_arena *arena, const s2_stack *stack, double *out)
 {
     s2_flow flow;
     S2_TRY(s2_flow_measure(arena, stack, &flow));
-    /* flow sums to at most that of dense attention, so the least is at most 1 but for rounding */
-    *out = fmin(fmax(1 / flow.least, 1), S2_FADING_MOST);
+    *out = flow.least;
     return S2_OK;
 }
 
-s2_status s2_fading_of(s2_arena *arena, const s2_pattern *pattern, int64_t n_tok, double *out)
+s2_status s2_least_flow_of(s2_arena *arena, const s2_pattern *pattern, int64_t n_tok, double *out)
 {
-    return measure_stack(arena, pattern, n_tok, measure_fading, out);
+    return measure_stack(arena, pattern, n_tok, measure_flow, out);
 }

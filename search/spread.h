@@ -9,17 +9,12 @@
 
 #include "pattern/spec.h"
 
-/* The fading if nothing of some key arrives. */
-#define S2_FADING_MOST 1e6
-
 /* Layers until every key has reached every later query; n_layers + 1: more than there are. S2_ELIMIT beyond the limits
  * of reach/stack.h. S2_ENOMEM. */
 s2_status s2_hops_of(s2_arena *arena, const s2_pattern *pattern, int64_t n_tok, double *out) S2_MUST_CHECK;
 
-/*
- * How many times less of the key that arrives weakest reaches the last query than through dense attention,
- * for which it is 1. Limits as above.
- */
-s2_status s2_fading_of(s2_arena *arena, const s2_pattern *pattern, int64_t n_tok, double *out) S2_MUST_CHECK;
+/* How much of the key that arrives weakest reaches the last query, relative to dense attention. Limits as above. */
+s2_status s2_least_flow_of(s2_arena *arena, const s2_pattern *pattern, int64_t n_tok,
+                           double *out) S2_MUST_CHECK;
 
 #endif /* S2_SEARCH_SPREAD_H */

@@ -136,6 +136,11 @@ const char *s2_no_ratio_word(s2_no_ratio why)
     return words[why];
 }
 
+const char *s2_sim_figure_word(const s2_sim *sim)
+{
+    return !sim->predicted ? "bound" : sim->measured ? "predicted" : "guessed";
+}
+
 const char *s2_no_ratio_label(s2_no_ratio why)
 {
     return why == S2_NO_ROOM || why == S2_NO_WEIGHTS ? "no room" : "spills";

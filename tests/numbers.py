@@ -665,6 +665,97 @@ def check_training(rng):
         near(f"{model} {at}: it fits with{options}", float(step["training"]["fits"]), 1.0)
 
 
+MARKS = {"bound": ">= ", "guessed": "~ ", "predicted": ""}
+
+
+def check_listed(what, database, figure, us):
+    """The list and the screen show this time, and as what it is."""
+    row = read_json("s2", "ls", "--format", "json", "--db", database)[0]
+    near(f"{what}: a {figure} time in the list, there {row['priced']}", float(row["priced"] == figure), 1.0)
+    near(f"{what}: time in the list", row["us"], us, 5)
+    screen = run("s2", "tui", "--dump", "designs", "--size", "160x24", "--ascii", "--db", database)
+    shown = re.search(r" [\d.]{6} +((?:>= |~ |\? )?)([\d.]+) (us|ms|s|min)\b", screen)
+    near(f"{what}: it is on the screen", float(bool(shown)), 1.0)
+    near(f"{what}: the screen marks {figure} times with {MARKS[figure]!r}", float(shown[1] == MARKS[figure]), 1.0)
+    near(f"{what}: time on the screen", float(shown[2]) * {"min": 60e6, **UNITS}[shown[3]], us)
+
+
+def check_figures(rng):
+    """Whether a time is predicted, guessed or bound is one thing on the page, in JSON, in the list and on the screen."""
+    database = os.path.join(folder, f"figure-{rng.random()}.db")
+    phase, gpu = rng.choice(["prefill", "decode", "train"]), rng.choice(["h200", "h200", "a6000"])
+    more = rng.choice([[], [], ["--pp", "2"], ["--cp", "2"], ["--bounds"], ["--dtype", "fp8"]])
+    more = [] if more[:1] == ["--cp"] and phase == "decode" else more
+    words = [f"model llama-3.2-1b; all: local {rng.randint(2, 32)} | stride {rng.choice([2, 8])} phase head", "--model", "llama-3.2-1b",
+             "--phase", phase, "--len", rng.choice(["4k", "16k"]), "--batch", rng.choice(["2", "8"]), "--gpu", gpu, *more]
+    page, data = run("s2", "sim", *words, "--db", database), read_json("s2", "sim", *words, "--no-db", "--json")[0]
+    line = re.search(r"^  time +(.*)", page, re.M)[1]
+    figure = "bound" if line.startswith("at least") else "guessed" if " guessed: " in line else "predicted"
+    near(f"{words}: {figure} in JSON", float(figure == ("bound" if not data["predicted"] else "predicted" if data["prediction"]["measured"] else "guessed")), 1.0)
+    check_listed(words, database, figure, data["time_us"])
+
+
+def check_told(rng):
+    """The prices that a search puts on its page are those that it stores, each as what it is, bounds and predictions of one step beside each other."""
+    database = os.path.join(folder, f"told-{rng.random()}.db")
+    phase = rng.choice(["train", "train", "prefill", "prefill,train"])
+    more = rng.choice([[], ["--pp", "2"], ["--gpu", "a6000"]])
+    words = [f"layers all: local {{4,{rng.randint(5, 30)}}} | stride {{2,4}} phase {{head,kv}}", "--model", "llama-3.2-1b", "--phase", phase, "--len", "8k",
+             "--minimize", "us,unread", *more]
+    page, found = run("s2", "search", *words, "--db", database), read_json("s2", "search", *words, "--no-db", "--json")[0]
+    said = re.search(r"(is predicted to take|is guessed to take|takes at least) ([\d.]+) (\w+)", page)
+    for own in found["front"][0]["phases"] if found["front"] else ():
+        rows = {row["hash"]: row for row in read_json("s2", "ls", "--format", "json", "--db", database, "--phase", own["phase"], "--len", "8k")}
+        row = rows[found["front"][0]["hash"]]
+        near(f"search {words}: the winner's time in the list", row["us"], own["time_us"], 5)
+        near(f"search {words}: {own['priced']} in the list, {row['priced']}", float(row["priced"] == own["priced"]), 1.0)
+        if own is found["front"][0]["phases"][0]:
+            near(f"search {words}: and on the page", float(said[1] == {"predicted": "is predicted to take", "guessed": "is guessed to take", "bound": "takes at least"}[own["priced"]]), 1.0)
+            near(f"search {words}: with its time", float(said[2]) * UNITS[said[3]], own["time_us"])
+        bounds = {row["hash"]: row for row in read_json("s2", "ls", "priced=bound", "--format", "json", "--db", database, "--phase", own["phase"], "--len", "8k")}
+        for design in found["front"]:
+            told, compared = design.get(own["phase"] + "_us"), design.get(own["phase"] + "_bound_us")
+            row = rows[design["hash"]]
+            near(f"search {words}: {design['name']} in the list", row["us"], compared if told is None else told, 5)
+            near(f"search {words}: {design['name']} is marked where it is a bound", float(row["priced"] == "bound"), float(told is None or own["phase"] + "_us" in design["bounds"]))
+            if compared is not None:
+                near(f"search {words}: {design['name']} has its bound too", bounds[design["hash"]]["us"], compared, 5)
+    if found["front"]:
+        row = read_json("s2", "ls", "--format", "json", "--db", database)[0]
+        near(f"search {words}: the list is of the first phase", float(row["phase"] == phase.split(",")[0]), 1.0)
+
+
+def check_spread(rng):
+    """Hops and flow of a design are the same in a search, in s2 reach, in the list, the front and its picture, at the length they are of."""
+    database = os.path.join(folder, f"spread-{rng.random()}.db")
+    layers, length = rng.choice([2, 4]), rng.choice([2048, 4096])
+    space = f"layers {layers}; heads 4; kv-heads 2; layers all: local {{1,{rng.randint(2, 9)}}} | stride {{4,16}} phase {{head,kv}}"
+    found = read_json("s2", "search", space, "--len", str(length), "--require", "rows", "--minimize", "us,hops,fading", "--db", database, "--json")[0]
+    for design in found["front"]:
+        own = read_json("s2", "reach", design["pattern"], "--len", str(length), "--no-db", "--json")[0]
+        hops = own["hops"]["layers"] or layers + 1
+        near(f"{space}: hops in search and reach", design["hops"], hops, 9)
+        near(f"{space}: fading in search and reach", design["fading"], min(1e6, 1 / own["least_flow"]) if own["least_flow"] else 1e6, 6)
+        for command in ("ls", "pareto"):
+            row = next((row for row in read_json("s2", command, "--format", "json", "--db", database, "--len", str(length)) if row["hash"] == design["hash"]), None)
+            if command == "ls" or row is not None:
+                near(f"{space}: hops in {command}", row["hops"], hops, 9)
+                near(f"{space}: flow in {command}", row["flow"], own["least_flow"], 5)
+                near(f"{space}: their length", row["len"], length, 9)
+        near(f"{space}: it is found by its hops", float(design["name"] in run("s2", "ls", f"hops={hops}", "--columns", "name", "--db", database)), 1.0)
+    front = read_json("s2", "pareto", "--minimize", "us,hops,fading", "--format", "json", "--len", str(length), "--db", database)
+    near(f"{space}: the front by hops and fading is that of the search", float({row["hash"] for row in front} == {design["hash"] for design in found["front"]}), 1.0)
+    other = os.path.join(folder, f"reach-{rng.random()}.db")
+    pattern = draw(rng)
+    page = run("s2", "reach", pattern, "--len", "1k", "--db", other)
+    row = read_json("s2", "ls", "--format", "json", "--db", other)[0]
+    near(f"{pattern}: measured without a price, with its length", row["len"], 1024, 9)
+    near(f"{pattern}: flow", number(r"^flow +least ([\d.]+) of dense", page), row["flow"])
+    run("s2", "sim", pattern, "--len", "2k", "--db", other)
+    row = read_json("s2", "ls", "--format", "json", "--db", other)[0]
+    near(f"{pattern}: beside a price of another length nothing is known", float(row["hops"] is None and row["flow"] is None), 1.0)
+
+
 def check_experts():
     """Replicas that share experts train as one: --ep without --dp is refused with what to add, alone and among all phases, before anything is printed."""
     words = (os.path.join(PROGRAMS, "s2"), "sim", "model mixtral-8x7b; all: local 16 | stride 8 phase kv", "--model", "mixtral-8x7b", "--len", "4k", "--no-db", "--ep", "4")
@@ -874,6 +965,11 @@ with tempfile.TemporaryDirectory() as folder:
     check_tables()
     check_own()
     check_experts()
+    for _ in range(8):
+        check_figures(prices)
+    for _ in range(4):
+        check_told(prices)
+        check_spread(prices)
     for _ in range(3):
         check_training(prices)
     check_round_trip()

@@ -162,8 +162,11 @@ static void prices_are_listed_by_phase_and_length(void **state)
     OK(s2_db_put_run(db, &s2_gen_run, &run_id, NULL));
     OK(s2_gen_put_design(db, run_id, 5, &id, NULL));
     OK(s2_db_put_sim(db, run_id, id, &long_one, NULL));
+    OK(s2_db_put_run(db, &s2_gen_run, &run_id, NULL));
     long_one.time_us = 860;
     OK(s2_db_put_sim(db, run_id, id, &long_one, NULL));
+    OK(s2_db_put_sim(db, run_id, id, &decode, NULL));
+    decode.priced = S2_DB_BOUND; /* twice by one command */
     OK(s2_db_put_sim(db, run_id, id, &decode, NULL));
     OK(s2_db_put_sim(db, run_id, id, &short_one, NULL));
     part.layers_alike = 2; /* of the one layer that there is: this run is not one of the design */
@@ -176,7 +179,7 @@ static void prices_are_listed_by_phase_and_length(void **state)
     const s2_db_row *const common = row_at(db, &arena, NULL, 0),
                            *const at_1k = row_at(db, &arena, "prefill", 1024),
                            *const decoding = row_at(db, &arena, "decode", 131072);
-    s2_assert_close(common->sim_us, 860, 0); /* predicted twice, and the latest of these */
+    s2_assert_close(common->sim_us, 860, 0); /* predicted by two commands, and the latest of these */
     assert_int_equal(common->len_tok, 8192);
     assert_string_equal(common->phase, "prefill");
     assert_true(isnan(common->gpu_us));
@@ -384,7 +387,8 @@ static s2_db_sim draw_sim(s2_rng *rng)
     sim.tp = 1 + (int64_t)(s2_rng_next(rng) % 2);
     sim.kv_dtype = s2_rng_next(rng) % 2 == 0 ? "bf16" : "e4m3";
     sim.kernel = s2_rng_next(rng) % 4 == 0 ? "fa3" : S2_DB_OURS;
-    sim.error_pct = s2_rng_next(rng) % 3 == 0 ? (double)NAN : 3;
+    sim.priced = (s2_db_figure)(s2_rng_next(rng) % 4);
+    sim.error_pct = sim.priced == S2_DB_BOUND ? (double)NAN : 3;
     sim.time_us = (double)(s2_rng_next(rng) % 1000);
     return sim;
 }
@@ -412,7 +416,7 @@ static bool is_asked(const s2_db_sim *sim, int condition)
     switch (condition) {
     case 1: return strcmp(sim->gpu, "h200") == 0;
     case 2: return sim->tp == 2 && strcmp(sim->gpu, "two words") == 0;
-    case 3: return !isnan(sim->error_pct) && sim->batch > 1;
+    case 3: return sim->priced == S2_DB_GUESS && sim->batch > 1;
     case 4: return strcmp(sim->kernel, "fa3") == 0;
     case 5: return strcmp(sim->kv_dtype, "bf16") != 0 && sim->batch == 1;
     default: return true;
@@ -434,11 +438,10 @@ static const s2_db_sim *latest(s2_db *db, s2_arena *arena, int64_t id, int condi
 
 static bool same_kind(const s2_db_row *a, const s2_db_row *b)
 {
-    return a->batch == b->batch && a->tp == b->tp && a->predicted == b->predicted &&
-           strcmp(a->gpu, b->gpu) == 0 && strcmp(a->dtype, b->dtype) == 0 &&
-           strcmp(a->kv_dtype, b->kv_dtype) == 0 && strcmp(a->weights, b->weights) == 0 &&
-           strcmp(a->kernel, b->kernel) == 0 && strcmp(a->settings, b->settings) == 0 &&
-           strcmp(a->llm, b->llm) == 0;
+    return a->batch == b->batch && a->tp == b->tp && a->priced == b->priced && strcmp(a->gpu, b->gpu) == 0 &&
+           strcmp(a->dtype, b->dtype) == 0 && strcmp(a->kv_dtype, b->kv_dtype) == 0 &&
+           strcmp(a->weights, b->weights) == 0 && strcmp(a->kernel, b->kernel) == 0 &&
+           strcmp(a->settings, b->settings) == 0 && strcmp(a->llm, b->llm) == 0;
 }
 
 /* A list of one phase and length shows each design's latest price of the kinds that the conditions leave. */
@@ -449,7 +452,7 @@ static void a_condition_on_a_kind_finds_the_latest_price_of_it(void **state)
     static const char *const filters[] = {"",
                                           "gpu=h200",
                                           "tp=2 gpu='two words'",
-                                          "batch>1 priced=predicted",
+                                          "batch>1 priced=guessed",
                                           "kernel~FA",
                                           "!kv_dtype=bf16 batch=1"};
     s2_db *db = open_new(path_of("a.db"));
@@ -484,7 +487,7 @@ static void a_condition_on_a_kind_finds_the_latest_price_of_it(void **state)
             assert_string_equal(rows[at].kernel, sim->kernel);
             assert_string_equal(rows[at].kv_dtype, sim->kv_dtype);
             assert_int_equal(rows[at].tp, sim->tp);
-            assert_true(rows[at].predicted == !isnan(sim->error_pct));
+            assert_int_equal(rows[at].priced, sim->priced);
         }
         s2_arena_release(&arena);
     }
@@ -925,6 +928,169 @@ static void worth_is_that_of_the_pattern_whatever_wrote_the_file(void **state)
     }
 }
 
+/* Whether a price is a prediction, a guess or a bound is what older reports say, or one of the same search. */
+static void figures_of_older_prices_are_read_from_their_reports(void **state)
+{
+    (void)state;
+#define FIGURE_ROW(run, seq, pct, json)                                                                      \
+    "INSERT INTO sim(run_id,seq,design_id,gpu,model,phase,dtype,len_tok,batch,time_us,error_pct,bound_by,"   \
+    "json) VALUES(" run "," seq ",1,'h200','','prefill','bf16',8192," seq ",1" seq ".0," pct ",'mma','" json \
+    "');"
+    static const char *const rows[] = {
+        RUN_ROW("1", "[]"),
+        RUN_ROW("2", "[]"),
+        RUN_ROW("3", "[]"),
+        "INSERT INTO "
+        "design(hash,name,text,model,family,origin,n_layers,n_heads,n_kv_heads,head_dim,block_tok,"
+        "created_us,run_id) VALUES('" SOME_HASH "','old','x','','','',1,1,1,1,1,1,1);",
+        FIGURE_ROW("1", "1", "5.0", REPORT "\"prediction\":{\"measured\":false}}"),
+        FIGURE_ROW("1", "2", "5.0", "{\"schema\":\"s2search/1\"}"),
+        FIGURE_ROW("1", "3", "NULL", "{\"schema\":\"s2search/1\"}"),
+        FIGURE_ROW("2", "4", "5.0", REPORT "\"prediction\":{\"measured\":true}}"),
+        FIGURE_ROW("2", "5", "5.0", "neither"),
+        FIGURE_ROW("3", "6", "5.0", REPORT "\"prediction\":{\"measured\":7}}"),
+        FIGURE_ROW("3", "7", "NULL", REPORT "\"prediction\":{\"measured\":true}}")};
+    static const char *const words[] = {"guessed",   "guessed", "bound", "predicted",
+                                        "predicted", "unknown", "bound"};
+    for (int32_t version = 2; version < 12; version++) {
+        const char *const path = path_of("old.db");
+        make_old(path, version);
+        for (size_t at = 0; at < sizeof rows / sizeof rows[0]; at++)
+            run_sql(path, rows[at]);
+        s2_db *db;
+        s2_diag diag = {0};
+        if (s2_db_open(path, S2_DB_WRITE, &db, &diag) != S2_OK)
+            fail_msg("schema %d: %s", (int)version, diag.msg);
+        for (int at = 0; at < 7; at++) {
+            char filter[64];
+            int64_t n;
+            snprintf(filter, sizeof filter, "batch=%d priced=%s us=1%d", at + 1, words[at], at + 1);
+            const s2_db_query query = {.filter = filter, .phase = "prefill", .len_tok = 8192};
+            OK(s2_db_tally(db, &query, &n, &diag));
+            if (n != 1)
+                fail_msg("schema %d: %s: %d", (int)version, filter, (int)n);
+        }
+        assert_int_equal(count_where(db, "hops>=0"), 0); /* nobody measured them */
+        assert_int_equal(count_where(db, "flow>=0"), 0);
+        s2_db_close(&db);
+    }
+}
+
+static void put_reach(s2_db *db, int64_t n, int64_t len_tok, int64_t hops, double flow)
+{
+    int64_t run_id, id;
+    const s2_db_reach reach = {len_tok, hops, flow};
+    OK(s2_db_begin(db, NULL));
+    OK(s2_db_put_run(db, &s2_gen_run, &run_id, NULL));
+    OK(s2_gen_put_design(db, run_id, n, &id, NULL));
+    OK(s2_db_put_reach(db, run_id, id, &reach, NULL));
+    OK(s2_db_end(db, S2_OK, NULL));
+}
+
+static void expect_reach(s2_db *db, const char *name, int64_t len_tok, int64_t hops, double flow)
+{
+    s2_arena arena = {0};
+    s2_db_row row;
+    int32_t n;
+    OK(s2_db_find(db, &arena, name, 1, &row, &n, NULL));
+    if (n != 1 || row.len_tok != len_tok || row.hops != hops ||
+        !(isnan(flow) ? isnan(row.flow) : row.flow == flow))
+        fail_msg("%s: hops %lld, flow %g at %lld", name, (long long)row.hops, row.flow,
+                 (long long)row.len_tok);
+    s2_arena_release(&arena);
+}
+
+/* Even designs of fill() have a price at 8k, odd ones none. */
+static void reach_stands_beside_prices_of_its_own_length(void **state)
+{
+    (void)state;
+    const double none = (double)NAN;
+    const char *const path = path_of("a.db"), *const copy = path_of("copy.db");
+    s2_db *db = open_new(path);
+    fill(db, 5);
+    put_reach(db, 0, 8192, 2, none);
+    put_reach(db, 0, 4096, 7, 0.125);
+    put_reach(db, 0, 8192, S2_DB_NONE, 0.25); /* each figure from whoever measured it */
+    put_reach(db, 1, 8192, 1, 0.5);
+    put_reach(db, 1, 1024, 3, 0);
+    put_reach(db, 2, 1024, 1, 1);
+    for (int round = 0; round < 2; round++) {
+        expect_reach(db, "design-000", 8192, 2, 0.25);
+        expect_reach(db, "design-001", 1024, 3, 0); /* without a price: what was measured last */
+        expect_reach(db, "design-002", 8192, S2_DB_NONE, none);
+        expect_reach(db, "design-003", S2_DB_NONE, S2_DB_NONE, none);
+        assert_int_equal(count_where(db, "hops<=2 flow=25% fading=4 len=8k"), 1);
+        assert_int_equal(count_where(db, "fading=1000000 phase!=x"), 0);
+        assert_int_equal(count_where(db, "fading=1000000 len=1k"), 1);
+        assert_int_equal(count_where(db, "!hops=2"), 1); /* a row without a value satisfies nothing */
+        s2_db_close(&db);
+        s2_gen_forget(copy);
+        s2_db_recovered found;
+        OK(s2_db_recover(path, copy, false, &found, NULL));
+        OK(s2_db_open(copy, S2_DB_WRITE, &db, NULL));
+    }
+    s2_arena arena = {0};
+    s2_front_spec spec = {0};
+    const s2_db_row *rows;
+    int32_t n, kept[8], n_kept;
+    OK(s2_front_parse("us,hops,fading", &spec, NULL));
+    OK(s2_db_list(db, &arena, &(s2_db_query){.limit = 9, .phase = "prefill", .len_tok = 8192}, &rows, &n,
+                  NULL));
+    OK(s2_front_keep(&arena, &spec, rows, n, kept, &n_kept));
+    assert_int_equal(n_kept, 1);
+    assert_string_equal(rows[kept[0]].name, "design-000");
+    s2_db_result results[16];
+    OK(s2_db_results(db, &arena, false, rows[kept[0]].id, 16, results, &n, NULL));
+    int32_t n_reach = 0;
+    for (int32_t at = 0; at < n; at++)
+        n_reach += results[at].kind == S2_DB_KIND_REACH;
+    assert_int_equal(n_reach, 3);
+    int64_t n_left, gone;
+    OK(s2_db_remove(db, rows[kept[0]].id, NULL));
+    OK(s2_db_collect(db, &gone, NULL));
+    OK(s2_db_count(db, "reach", &n_left, NULL));
+    assert_int_equal(n_left, 3);
+    assert_sound(db);
+    s2_arena_release(&arena);
+    s2_db_close(&db);
+}
+
+/* Without the first page rows are told by their shape, and those of export and reach have the same length. */
+static void exports_and_reach_are_told_apart_without_a_schema(void **state)
+{
+    (void)state;
+    enum { ROWS = 200 };
+    const s2_db_export row = {"hf", "out", SOME_HASH};
+    const char *const path = path_of("a.db"), *const copy = path_of("copy.db");
+    s2_db *db = open_new(path);
+    int64_t run_id, id, n;
+    OK(s2_db_begin(db, NULL));
+    OK(s2_db_put_run(db, &s2_gen_run, &run_id, NULL));
+    OK(s2_gen_put_design(db, run_id, 1, &id, NULL));
+    for (int at = 0; at < ROWS; at++) {
+        const s2_db_reach reach = {64 * (at + 1), at % 2 == 0 ? at : S2_DB_NONE,
+                                   at % 3 == 0 ? 0.5 : (double)NAN};
+        OK(s2_db_put_reach(db, run_id, id, &reach, NULL));
+        OK(s2_db_put_export(db, run_id, id, &row, NULL));
+    }
+    OK(s2_db_end(db, S2_OK, NULL));
+    s2_db_close(&db);
+    FILE *const file = fopen(path, "r+b");
+    assert_non_null(file);
+    static const uint8_t zeros[4096];
+    assert_int_equal(fwrite(zeros, 1, sizeof zeros, file), sizeof zeros);
+    fclose(file);
+    s2_gen_forget(copy);
+    s2_db_recovered found;
+    OK(s2_db_recover(path, copy, false, &found, NULL));
+    OK(s2_db_open(copy, S2_DB_READ, &db, NULL));
+    OK(s2_db_count(db, "reach", &n, NULL));
+    assert_int_equal(n, ROWS);
+    OK(s2_db_count(db, "export", &n, NULL));
+    assert_int_equal(n, ROWS);
+    s2_db_close(&db);
+}
+
 static void write_bytes(const char *path, const void *data, size_t n)
 {
     FILE *const file = fopen(path, "wb");
@@ -960,7 +1126,7 @@ static void files_that_are_no_database_of_ours_are_refused_by_name(void **state)
         s2_db_close(&db);
         run_sql(path, "PRAGMA user_version=99");
         expect_refusal(path, (s2_db_mode)mode, S2_EDB,
-                       "written by a newer s2 (schema 99, this one knows 11)");
+                       "written by a newer s2 (schema 99, this one knows 12)");
         s2_gen_forget(path);
         db = open_new(path);
         fill(db, 20);
@@ -994,7 +1160,7 @@ static void a_foreign_schema_is_not_trusted(void **state)
         fill(db, 2);
         s2_db_close(&db);
         run_sql(path, attacks[n]);
-        expect_refusal(path, S2_DB_UNTRUSTED, S2_EPARSE, "its tables are not those of schema 11");
+        expect_refusal(path, S2_DB_UNTRUSTED, S2_EPARSE, "its tables are not those of schema 12");
     }
 }
 
@@ -1668,6 +1834,9 @@ int main(void)
         cmocka_unit_test(a_file_of_every_older_schema_is_brought_up_to_date),
         cmocka_unit_test(worth_is_that_of_the_pattern_whatever_wrote_the_file),
         cmocka_unit_test(kinds_of_older_prices_are_read_from_their_reports),
+        cmocka_unit_test(figures_of_older_prices_are_read_from_their_reports),
+        cmocka_unit_test(reach_stands_beside_prices_of_its_own_length),
+        cmocka_unit_test(exports_and_reach_are_told_apart_without_a_schema),
         cmocka_unit_test(files_that_are_no_database_of_ours_are_refused_by_name),
         cmocka_unit_test(a_foreign_schema_is_not_trusted),
         cmocka_unit_test(flipped_bits_never_crash_and_never_forge_a_design),

@@ -80,6 +80,7 @@ static s2_status put_sim(s2_db *db, int64_t run_id, int64_t id, s2_rng *rng)
     sim.kv_dtype = below(rng, 3) == 0 ? NULL : "bf16";
     sim.kernel = below(rng, 4) == 0 ? "fa3" : S2_DB_OURS;
     /* equal prices come in the order of the rows, which merging changes */
+    sim.priced = (s2_db_figure)below(rng, 4);
     sim.time_us = below(rng, 4) == 0 ? (double)NAN : (double)below(rng, 1 << 30) / 3.0;
     sim.bound_us = (double)below(rng, 1 << 30) / 5.0;
     sim.kv_head_pages_bytes = (double)below(rng, 1 << 30);
@@ -105,7 +106,10 @@ static s2_status put_result(s2_db *db, int64_t run_id, int64_t id, s2_rng *rng)
 {
     static const s2_db_export row = {"hf", "out/config.json",
                                      "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"};
-    const int64_t kind = below(rng, 7);
+    const int64_t kind = below(rng, 8);
+    const s2_db_reach reach = {8192 << below(rng, 3), below(rng, 9), below(rng, 3) == 0 ? (double)NAN : 0.5};
+    if (kind == 7)
+        return s2_db_put_reach(db, run_id, id, &reach, NULL);
     if (kind < 3)
         return put_check(db, run_id, id, rng);
     if (kind < 5)

@@ -2,9 +2,9 @@
 
 #include "base/arith.h"
 
-const char *const s2_tui_columns[S2_TUI_COLUMNS] = {"heads", "layers",   "block",     "density", "time",
-                                                    "kv",    "measured", "at",        "on",      "recall",
-                                                    "loss",  "family",   "validated", "hash",    "tags"};
+const char *const s2_tui_columns[S2_TUI_COLUMNS] = {
+    "heads",  "layers", "block", "density", "time",   "kv",        "measured", "at",  "on",
+    "recall", "loss",   "hops",  "flow",    "family", "validated", "hash",     "tags"};
 
 enum { NAME_COLS = 21, NARROW = 60, MOST_NAME_COLS = 41, TAGS_COLS = 30 };
 
@@ -25,6 +25,8 @@ static const struct {
                              [S2_COLUMN_ON] = {20, true, 5, NULL},
                              [S2_COLUMN_RECALL] = {8, false, 13, NULL},
                              [S2_COLUMN_LOSS] = {8, false, 14, NULL},
+                             [S2_COLUMN_HOPS] = {6, false, 15, NULL},
+                             [S2_COLUMN_FLOW] = {9, false, 16, NULL},
                              [S2_COLUMN_FAMILY] = {12, true, 9, NULL},
                              [S2_COLUMN_VALIDATED] = {14, true, 8, NULL},
                              [S2_COLUMN_HASH] = {14, true, 12, NULL},

@@ -20,6 +20,8 @@ typedef enum s2_tui_column {
     S2_COLUMN_ON,
     S2_COLUMN_RECALL,
     S2_COLUMN_LOSS,
+    S2_COLUMN_HOPS,
+    S2_COLUMN_FLOW,
     S2_COLUMN_FAMILY,
     S2_COLUMN_VALIDATED,
     S2_COLUMN_HASH,

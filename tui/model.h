@@ -41,7 +41,8 @@ typedef struct s2_tui_row {
     int32_t kv;
     double density;
     double sim_us;
-    bool is_bound; /* sim_us is one, and no prediction */
+    const char
+        *figure; /* what sim_us is: "bound", "guessed", "predicted", "unknown", "" where there is none */
     double kv_bytes;
     double gpu_us;
     const char *phase; /* of the numbers above; "" where there are none */
@@ -49,6 +50,8 @@ typedef struct s2_tui_row {
     const char *priced_on; /* "8 x h200 b32 e4m3": GPUs, batch, and what else of the price is not usual */
     double recall;         /* NAN: not judged (docs/worth.md) */
     double loss;
+    int64_t hops; /* n_layers + 1: more than there are; INT64_MIN: not measured */
+    double flow;  /* the least of dense; NAN: not measured */
     bool starred;
     const char *text; /* canonical, or NULL until it was asked for */
 } s2_tui_row;
@@ -345,7 +348,7 @@ typedef struct s2_tui_state {
 } s2_tui_state;
 
 /* The list's columns besides the name, as its chooser calls them; bit 1 << index of state->columns. */
-enum { S2_TUI_COLUMNS = 15, S2_TUI_COLUMNS_USUAL = 0x41f9 };
+enum { S2_TUI_COLUMNS = 17, S2_TUI_COLUMNS_USUAL = 0x101f9 };
 extern const char *const s2_tui_columns[S2_TUI_COLUMNS];
 
 /* Columns of the filter language that the list can be ordered by. */

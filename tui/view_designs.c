@@ -52,16 +52,35 @@ static void put_figure(double value, s2_figure_text (*print)(double), s2_buf *bu
 /* "prefill 128k": times of different phases or lengths cannot be compared. */
 static void put_at(const s2_tui_row *row, s2_buf *buf)
 {
-    if (row->phase[0] == '\0')
+    if (row->len_tok < 1)
         return;
-    s2_buf_printf(buf, "%.8s %s", row->phase, s2_tok_text(row->len_tok).text);
+    if (row->phase[0] != '\0')
+        s2_buf_printf(buf, "%.8s ", row->phase);
+    s2_buf_puts(buf, s2_tok_text(row->len_tok).text);
 }
 
 static void put_time(const s2_tui_row *row, s2_buf *buf)
 {
-    if (row->is_bound && !isnan(row->sim_us))
-        s2_buf_puts(buf, ">= ");
+    s2_buf_puts(buf, strcmp(row->figure, "bound") == 0     ? ">= "
+                     : strcmp(row->figure, "guessed") == 0 ? "~ "
+                     : strcmp(row->figure, "unknown") == 0 ? "? "
+                                                           : "");
     put_figure(row->sim_us, s2_time_text, buf);
+}
+
+static void put_hops(const s2_tui_row *row, s2_buf *buf)
+{
+    if (row->hops == INT64_MIN)
+        s2_buf_puts(buf, "-");
+    else if (row->hops > row->n_layers)
+        s2_buf_printf(buf, ">%lld", (long long)row->n_layers);
+    else
+        s2_buf_printf(buf, "%lld", (long long)row->hops);
+}
+
+static void put_flow(double value, s2_buf *buf)
+{
+    s2_buf_puts(buf, isnan(value) ? "-" : s2_decimal(value, 3).text);
 }
 
 static void put_value(const s2_tui_row *row, s2_tui_column kind, s2_buf *buf)
@@ -80,6 +99,8 @@ static void put_value(const s2_tui_row *row, s2_tui_column kind, s2_buf *buf)
     case S2_COLUMN_ON: s2_buf_puts(buf, row->priced_on); break;
     case S2_COLUMN_RECALL: put_number(row->recall, 2, buf); break;
     case S2_COLUMN_LOSS: put_number(row->loss, 3, buf); break;
+    case S2_COLUMN_HOPS: put_hops(row, buf); break;
+    case S2_COLUMN_FLOW: put_flow(row->flow, buf); break;
     case S2_COLUMN_FAMILY: s2_buf_puts(buf, row->family); break;
     case S2_COLUMN_VALIDATED: s2_buf_puts(buf, row->outcome); break;
     case S2_COLUMN_HASH: s2_buf_printf(buf, "%.12s", row->hash); break;
