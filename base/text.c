@@ -46,6 +46,45 @@ bool s2_codepoint_is_hostile(uint32_t cp)
            (cp >= 0xe0000 && cp <= 0xe0fff);
 }
 
+/* Ranges of the Unicode data file EastAsianWidth.txt that are wide, joined where they touch. */
+static bool is_wide(uint32_t cp)
+{
+    static const uint32_t ranges[][2] = {
+        {0x1100, 0x115f}, {0x2e80, 0x303e}, {0x3041, 0xa4cf}, {0xa960, 0xa97c},   {0xac00, 0xd7a3},
+        {0xf900, 0xfaff}, {0xfe30, 0xfe6f}, {0xff00, 0xff60}, {0x1f300, 0x1faff}, {0x20000, 0x3fffd}};
+    for (size_t n = 0; n < sizeof ranges / sizeof ranges[0]; n++)
+        if (cp >= ranges[n][0] && cp <= ranges[n][1])
+            return true;
+    return false;
+}
+
+int32_t s2_codepoint_width(uint32_t cp)
+{
+    const bool combining = (cp >= 0x300 && cp <= 0x36f) || (cp >= 0x1ab0 && cp <= 0x1aff) ||
+                           (cp >= 0x1dc0 && cp <= 0x1dff) || (cp >= 0x20d0 && cp <= 0x20ff) ||
+                           (cp >= 0xfe00 && cp <= 0xfe0f) || (cp >= 0xfe20 && cp <= 0xfe2f) ||
+                           (cp >= 0xe0100 && cp <= 0xe01ef);
+    return combining ? 0 : is_wide(cp) ? 2 : 1;
+}
+
+size_t s2_text_fit(const char *text, int32_t columns, int32_t *taken)
+{
+    const size_t n_bytes = strlen(text);
+    size_t at = 0;
+    int32_t n = 0;
+    while (at < n_bytes) {
+        const size_t len = s2_utf8_len(text + at, n_bytes - at);
+        const int32_t width = len > 0 ? s2_codepoint_width(s2_utf8_decode(text + at, len)) : 1;
+        if (n + width > columns)
+            break;
+        n += width;
+        at += len > 0 ? len : 1;
+    }
+    if (taken != NULL)
+        *taken = n;
+    return at;
+}
+
 const char *s2_text_plural(int64_t n)
 {
     return n == 1 ? "" : "s";

@@ -35,6 +35,11 @@ uint32_t s2_utf8_decode(const char *s, size_t len);
 /* True for what must never be shown raw: C0/C1 controls, bidi marks, zero-width, line separators. */
 bool s2_codepoint_is_hostile(uint32_t cp);
 
+/* Columns of a terminal that a code point takes: 0 combining, 2 East Asian wide, else 1. */
+int32_t s2_codepoint_width(uint32_t cp);
+/* The bytes of the longest beginning of whole characters that takes at most so many columns; *taken may be NULL. */
+size_t s2_text_fit(const char *text, int32_t columns, int32_t *taken);
+
 /* Edit distance (insert, delete, replace), for "did you mean"; at most `cap` is returned. */
 int32_t s2_text_distance(const char *a, size_t a_len, const char *b, int32_t cap);
 

@@ -33,6 +33,11 @@ static void put_num(char *out, double value, const char *fmt)
     if (!isnan(value))
         snprintf(out, CELL_BYTES, fmt, value);
 }
+static void put_digits(char *out, double value, int digits)
+{
+    if (!isnan(value))
+        snprintf(out, CELL_BYTES, "%s", s2_decimal(value, digits).text);
+}
 static void put_verdict(char *out, int64_t value)
 {
     if (value != S2_DB_NONE)
@@ -78,8 +83,8 @@ CELL(recall, put_num(out, row->recall, "%.4f"))
 CELL(unrecalled, put_num(out, 1 - row->recall, "%.4f"))
 CELL(loss, put_num(out, row->loss, "%.4f"))
 CELL(hops, put_int(out, row->hops))
-CELL(flow, put_num(out, row->flow, "%.6g"))
-CELL(fading, put_num(out, s2_flow_fading(row->flow), "%.6g"))
+CELL(flow, put_digits(out, row->flow, 6))
+CELL(fading, put_digits(out, s2_flow_fading(row->flow), 6))
 CELL(outcome, s2_text_clean(out, CELL_BYTES, row->outcome))
 CELL(star, snprintf(out, CELL_BYTES, "%s", row->starred ? "*" : ""))
 CELL(tags, s2_text_clean(out, CELL_BYTES, row->tags))
@@ -134,13 +139,11 @@ static void words_hops(const s2_db_row *row, char *out)
 }
 static void words_flow(const s2_db_row *row, char *out)
 {
-    if (!isnan(row->flow))
-        snprintf(out, CELL_BYTES, "%s", s2_decimal(row->flow, 3).text);
+    put_digits(out, row->flow, 3);
 }
 static void words_fading(const s2_db_row *row, char *out)
 {
-    if (!isnan(row->flow))
-        snprintf(out, CELL_BYTES, "%s", s2_decimal(s2_flow_fading(row->flow), 3).text);
+    put_digits(out, s2_flow_fading(row->flow), 3);
 }
 static void words_loss(const s2_db_row *row, char *out)
 {
@@ -316,24 +319,19 @@ static void read_cell(const s2_listing *l, int32_t row, int32_t col, char *out)
         out[BRIEF_HASH] = '\0';
 }
 
-/* Characters of well-formed UTF-8; wide ones count as one. */
 static int width_of(const char *text)
 {
-    int n = 0;
-    for (; *text != '\0'; text++)
-        n += ((unsigned char)*text & 0xc0) != 0x80;
-    return n;
+    int32_t taken;
+    (void)s2_text_fit(text, INT32_MAX, &taken);
+    return taken;
 }
 
-/* Cut to `width` characters, with a mark that something is missing. */
+/* Cut to `width` columns, with a mark that something is missing. */
 static void cut(char *text, int width)
 {
     if (width_of(text) <= width)
         return;
-    int n = 0;
-    char *at = text;
-    for (; *at != '\0' && n < width - 1; n++)
-        at += s2_utf8_len(at, strlen(at)) > 0 ? s2_utf8_len(at, strlen(at)) : 1;
+    char *const at = text + s2_text_fit(text, width - 1, NULL);
     at[0] = '~';
     at[1] = '\0';
 }

@@ -238,7 +238,7 @@ typedef struct s2_db_row {
     int64_t group;
     int64_t shards;
     const char *phase; /* that the fields below are for; "" when nothing is priced or timed */
-    int64_t len_tok;   /* without a phase: of hops and flow alone, or S2_DB_NONE */
+    int64_t len_tok;   /* without a phase: of hops, flow and density, or S2_DB_NONE */
     const char *gpu;   /* of a timing alone, the device's name where it is not in sim/gpus */
     int64_t batch;
     /* The rest of a price's kind, as in s2_db_sim; "unknown", and tp 0: older files did not say. */
@@ -249,7 +249,7 @@ typedef struct s2_db_row {
     int64_t tp;
     const char *kernel;
     const char *settings;
-    double density; /* of sparse layers' block pairs; without a price, at s2_db_design.density_tok */
+    double density; /* of sparse layers' block pairs */
     double unread;
     double recall; /* what small models learned with such a pattern (reach/worth.h); NAN: not judged */
     double loss;

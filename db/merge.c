@@ -129,8 +129,7 @@ static const carry KNOWN = {
     "IS NULL",
     "UPDATE design SET run_id=CASE WHEN ?3<created_us THEN " RUN
     " ELSE run_id END,created_us=min(created_us,?3),"
-    "density_tok=CASE WHEN density IS NULL THEN ?5 ELSE density_tok END,density=coalesce(density,?4),"
-    "sim_density=CASE WHEN sim_phase IS NULL THEN coalesce(density,?4) ELSE sim_density END"
+    "density_tok=CASE WHEN density IS NULL THEN ?5 ELSE density_tok END,density=coalesce(density,?4)"
     " WHERE hash=?2 AND (?3<created_us OR (density IS NULL AND ?4 IS NOT NULL))",
     -1, -1};
 
@@ -213,7 +212,7 @@ static s2_status carry_everything(s2_db *db, s2_db *other, s2_db_merged *out, s2
         S2_TRY(carry_all(db, other, &PEOPLE[n], &out->n_people, diag));
     S2_TRY(carry_all(db, other, &VIEWS, &out->n_people, diag));
     S2_TRY(count_kept_views(db, other, &out->n_views_kept, diag));
-    return out->n_results + out->n_designs > 0 ? s2_db_refresh(db, S2_DB_NONE, diag) : S2_OK;
+    return out->n_results + out->n_designs + n_known > 0 ? s2_db_refresh(db, S2_DB_NONE, diag) : S2_OK;
 }
 
 s2_status s2_db_merge(s2_db *db, s2_db *other, s2_db_merged *out, s2_diag *diag)

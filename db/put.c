@@ -63,8 +63,8 @@ s2_status s2_db_put_design(s2_db *db, int64_t run_id, const s2_db_design *design
     S2_TRY(s2_sql_run(
         db, diag,
         "INSERT INTO design(hash,name,text,model,family,origin,n_layers,n_heads,n_kv_heads,head_dim,"
-        "block_tok,density,sim_density,density_tok,created_us,run_id) "
-        "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?12,?13,?14,?15)"
+        "block_tok,density,sim_density,density_tok,sim_len_tok,created_us,run_id) "
+        "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?12,?13,iif(?12 IS NULL,NULL,?13),?14,?15)"
         " ON CONFLICT(hash) DO UPDATE SET density=coalesce(density,excluded.density),"
         " density_tok=coalesce(density_tok,excluded.density_tok), deleted_us=NULL"
         " WHERE density IS NULL OR deleted_us IS NOT NULL",
@@ -205,12 +205,14 @@ static const char SHOWN[] =
     " ORDER BY started_us DESC,run_id DESC,outcome='ok',validation.id DESC LIMIT 1)"
     " WHERE id BETWEEN ?1 AND ?2";
 
-/* A design without a price has the density that it was stored with, and the reach that was measured last. */
-static const char UNPRICED[] = "UPDATE design SET sim_density=density WHERE id BETWEEN ?1 AND ?2 AND "
-                               "sim_phase IS NULL";
+/* A design without a price has the reach that was measured last, and the density of that length if it is known. */
 static const char UNPRICED_REACH[] =
     "UPDATE design SET (sim_len_tok,sim_hops,sim_flow)=(SELECT len_tok,hops,flow FROM reach JOIN run ON"
     " run.id=reach.run_id WHERE design_id=design.id ORDER BY started_us DESC,run_id DESC,seq DESC LIMIT 1)"
+    " WHERE id BETWEEN ?1 AND ?2 AND sim_phase IS NULL";
+static const char UNPRICED[] =
+    "UPDATE design SET sim_len_tok=coalesce(sim_len_tok,iif(density IS NULL,NULL,density_tok)),"
+    "sim_density=iif(coalesce(sim_len_tok,density_tok)=density_tok,density,NULL)"
     " WHERE id BETWEEN ?1 AND ?2 AND sim_phase IS NULL";
 
 static int64_t first_of(int64_t design_id)
@@ -239,7 +241,7 @@ static s2_status refresh_verdicts(s2_db *db, int64_t design_id, s2_diag *diag)
 static s2_status refresh_prices(s2_db *db, int64_t design_id, s2_diag *diag)
 {
     static const char *const prices[] = {FORGET_PRICES, PREDICTED, MEASURED, MEASURED_ALONE, REACHES},
-                             *const shown[] = {SHOWN, UNPRICED, UNPRICED_REACH};
+                             *const shown[] = {SHOWN, UNPRICED_REACH, UNPRICED};
     S2_TRY(refresh(db, design_id, prices, 5, diag));
     S2_TRY(s2_db_judge(db, first_of(design_id), last_of(design_id), diag));
     return refresh(db, design_id, shown, 3, diag);

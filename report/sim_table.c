@@ -98,7 +98,11 @@ static void cache_cells(const s2_sim_options *options, const s2_sim *sim, s2_buf
 
 void s2_sim_report_table_row(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
 {
-    s2_buf_printf(buf, "%-24.24s %9.5f %9.5f", subject->name, sim->density, sim->token_density);
+    enum { NAME_COLS = 24 };
+    int32_t taken;
+    const int n_bytes = (int)s2_text_fit(subject->name, NAME_COLS, &taken);
+    s2_buf_printf(buf, "%.*s%*s %9.5f %9.5f", n_bytes, subject->name, (int)(NAME_COLS - taken), "",
+                  sim->density, sim->token_density);
     time_cell(subject->options, sim->predicted, sim->time_us, 11, buf);
     ratio_cell(subject->options, sim, sim->time_us, sim->dense_time_us, 8, buf);
     s2_buf_printf(buf, " %7s", s2_resource_word(sim->bound_by));
@@ -107,6 +111,9 @@ void s2_sim_report_table_row(const s2_report_subject *subject, const s2_sim *sim
         time_cell(subject->options, sim->predicted, sim->end_to_end_us, 11, buf);
     put_no_room(subject->options, sim, buf);
     put_peer_error(subject->options, sim, 12, buf);
+    if (subject->options->keeps_all && sim->kv.head_pages < sim->kv.dense)
+        s2_buf_printf(buf, "  kv: %s frees none",
+                      subject->format != NULL ? subject->format->stack : "the stack");
     const s2_worth worth = s2_report_worth(subject);
     if (worth.not_judged == NULL)
         s2_buf_printf(buf, "  recall %.2f, loss %.3f", worth.recall, worth.loss);

@@ -299,7 +299,7 @@ static void read_line(FILE *in, const char *path, int row, int cols, bool styles
             out->style[row][col] = console_style((char)glyph);
         else
             out->glyph[row][col] = glyph;
-        col += styles ? 1 : s2_glyph_width(glyph);
+        col += styles ? 1 : s2_codepoint_width(glyph);
         at += len > 0 ? len : 1;
     }
 }
@@ -474,7 +474,7 @@ static bool pane_differs(const char *at, const golden *want, int rows, int cols,
             at += len;
             if (is_wrong(&got, want, row, col, CONSOLE_256, out))
                 return true;
-            col += s2_glyph_width(got.glyph) == 2;
+            col += s2_codepoint_width(got.glyph) == 2;
         }
         while (at[0] == '\033' && at[1] == '[')
             at = apply_sgr(at, &now);

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import unicodedata
 
 from tally import end, hold
 
@@ -756,6 +757,62 @@ def check_spread(rng):
     near(f"{pattern}: beside a price of another length nothing is known", float(row["hops"] is None and row["flow"] is None), 1.0)
 
 
+NAMES = ("表意文字の名前がとても長い設計パターン", "cafe\u0301 e\u0302\u0303\u0323 marks", "ｗｉｄｅ and narrow 名", "plain", "long-" * 30 + "end", "😀 face")
+
+
+def columns(text):
+    """The columns of a terminal that a text takes."""
+    return sum(0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def check_names():
+    """Wide characters and combining marks shift no column of a table, and no screen cuts a character in two."""
+    database = os.path.join(folder, "names.db")
+    designs = [f"name {name}; heads 8; kv-heads 2; layers all: local {nth + 2} | stride 4 phase head" for nth, name in enumerate(NAMES)]
+    for design in designs:
+        run("s2", "sim", design, "--len", "4k", "--db", database)
+    for what, lines in (("ls", run("s2", "ls", "--db", database).splitlines()),
+                        ("sim", run("s2", "sim", *designs, "--len", "4k", "--no-db").splitlines()[1:])):
+        ends = {columns(line[:re.search(r" [0-9a-f]{12} | \d\.\d{5} ", line).end()]) for line in lines[1:]}
+        near(f"s2 {what}: columns are under each other: {ends}", len(ends), 1, 9)
+        near(f"s2 {what}: rows", len(lines) - 1, len(NAMES), 9)
+    for view in ("designs", "pareto", "bench", "compare", "runs", "record"):
+        for size in ("80x24", "120x40", "40x12", "57x19"):
+            screen = run("s2", "tui", "--dump", view, "--size", size, "--db", database)
+            near(f"{view} {size}: no character is cut in two: {[line for line in screen.splitlines() if '?' in line.replace('? keys', '')]}",
+                 float("?" in screen.replace("? keys", "")), 0.0)
+            near(f"{view} {size}: no line is wider than the screen", float(max(map(columns, screen.splitlines())) <= int(size.split("x")[0]) + 1), 1.0)  # each ends with a bar
+
+
+def check_lengths():
+    """A list whose figures are of several lengths says of each which, or shows none; of one length it is said once."""
+    for lengths in (("4k", "4k"), ("4k", "8k"), ("4k", "128k")):
+        database = os.path.join(folder, f"lengths-{'-'.join(lengths)}.db")
+        for nth, length in enumerate(lengths):
+            run("s2", "sim", f"name d{nth}; heads 8; kv-heads 2; layers all: local {nth + 2} | stride 4 phase head", "--len", length, "--db", database)
+        run("s2", "check", "name d9; heads 8; kv-heads 2; layers all: local 2", "--db", database)
+        for size in ("34x12", "40x12", "51x12", "57x19", "64x20", "80x24", "120x40", "200x50"):
+            lines = run("s2", "tui", "--dump", "designs", "--size", size, "--ascii", "--db", database).splitlines()
+            rows = [line for line in lines[3:] if re.match(r"[> ][ +x?-]{5,7} *d\d", line)]
+            near(f"{lengths} {size}: rows", len(rows), 3, 9)
+            for row in rows:
+                figures = re.search(r" 0\.\d{4}| [\d.]+ (us|ms|s)\b", row)
+                near(f"{lengths} {size}: {row!r} says its length, or the list that of all: {lines[1]!r}",
+                     float(not figures or bool(re.search(r" \d+k\b", row)) or (len(set(lengths)) == 1 and f"prefill {lengths[0]}" in lines[1])), 1.0)
+
+
+def check_kept():
+    """Where a stack keeps a cache whole that another row drops, its row of a table says so."""
+    path = os.path.join(folder, "kept.json")
+    pattern = "name q; layers 2; heads 8; kv-heads 8; layers all: local 4 | stride 8 phase head+1"
+    for name, stack in (("hf", "transformers"), ("vllm", "vLLM")):
+        run("s2", "export", pattern, "--to", name, "--len", "16k", "-o", path, "--force", "--no-db")
+        table = run("s2", "sim", path, pattern, "--len", "8k", "--no-db", "--compare").splitlines()
+        rows = [line for line in table if re.search(r" \d\.\d{5} ", line)]
+        near(f"{name}: the row of the file says what {stack} keeps: {rows}", float("frees none" in rows[0] and stack in rows[0]), 1.0)
+        near(f"{name}: the other row does not", float("frees none" in rows[1]), 0.0)
+
+
 def check_experts():
     """Replicas that share experts train as one: --ep without --dp is refused with what to add, alone and among all phases, before anything is printed."""
     words = (os.path.join(PROGRAMS, "s2"), "sim", "model mixtral-8x7b; all: local 16 | stride 8 phase kv", "--model", "mixtral-8x7b", "--len", "4k", "--no-db", "--ep", "4")
@@ -964,6 +1021,9 @@ with tempfile.TemporaryDirectory() as folder:
     check_spellings()
     check_tables()
     check_own()
+    check_names()
+    check_lengths()
+    check_kept()
     check_experts()
     for _ in range(8):
         check_figures(prices)

@@ -112,7 +112,7 @@ static void hostile_text_is_shown_harmlessly(void **state)
                 const uint32_t glyph = canvas.cells[col].glyph;
                 assert_true(glyph == 0 || !s2_codepoint_is_hostile(glyph));
                 assert_true(!canvas.ascii || (glyph >= ' ' && glyph < 127));
-                assert_true(glyph != 0 || (col > 0 && s2_glyph_width(canvas.cells[col - 1].glyph) == 2));
+                assert_true(glyph != 0 || (col > 0 && s2_codepoint_width(canvas.cells[col - 1].glyph) == 2));
             }
             s2_canvas_release(&canvas);
         }

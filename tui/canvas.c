@@ -85,31 +85,10 @@ void s2_canvas_glyph(s2_canvas *canvas, int32_t row, int32_t col, uint32_t glyph
     put(canvas, row, col, canvas->ascii ? (unsigned char)twin : glyph, style, false);
 }
 
-/* Ranges of the Unicode data file EastAsianWidth.txt that are wide, joined where they touch. */
-static bool is_wide(uint32_t glyph)
-{
-    static const uint32_t ranges[][2] = {
-        {0x1100, 0x115f}, {0x2e80, 0x303e}, {0x3041, 0xa4cf}, {0xa960, 0xa97c},   {0xac00, 0xd7a3},
-        {0xf900, 0xfaff}, {0xfe30, 0xfe6f}, {0xff00, 0xff60}, {0x1f300, 0x1faff}, {0x20000, 0x3fffd}};
-    for (size_t n = 0; n < sizeof ranges / sizeof ranges[0]; n++)
-        if (glyph >= ranges[n][0] && glyph <= ranges[n][1])
-            return true;
-    return false;
-}
-
-int32_t s2_glyph_width(uint32_t glyph)
-{
-    const bool combining = (glyph >= 0x300 && glyph <= 0x36f) || (glyph >= 0x1ab0 && glyph <= 0x1aff) ||
-                           (glyph >= 0x1dc0 && glyph <= 0x1dff) || (glyph >= 0x20d0 && glyph <= 0x20ff) ||
-                           (glyph >= 0xfe00 && glyph <= 0xfe0f) || (glyph >= 0xfe20 && glyph <= 0xfe2f) ||
-                           (glyph >= 0xe0100 && glyph <= 0xe01ef);
-    return combining ? 0 : is_wide(glyph) ? 2 : 1;
-}
-
 /* Returns the columns taken. Combining marks are dropped: whether their base was cut is not known. */
 static int32_t put_char(s2_canvas *canvas, int32_t row, int32_t col, uint32_t glyph, s2_style style)
 {
-    const int32_t width = s2_glyph_width(glyph);
+    const int32_t width = s2_codepoint_width(glyph);
     if (canvas->ascii && glyph > 126)
         glyph = '?';
     if (width == 2 && !canvas->ascii && inside(canvas, row, col) && inside(canvas, row, col + 1)) {

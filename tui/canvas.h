@@ -112,9 +112,6 @@ void s2_canvas_restyle(s2_canvas *canvas, s2_rect rect, s2_style style);
 /* A code point as UTF-8, terminated. */
 void s2_glyph_encode(uint32_t glyph, char bytes[5]);
 
-/* Columns that a code point takes: 0 combining, 2 East Asian wide, else 1. */
-int32_t s2_glyph_width(uint32_t glyph);
-
 /*
  * The glyphs as text, with a '|' after the last column of each row so that trailing blanks count; with
  * `styles`, the letters of the styles follow in the same form. Check buf->status.

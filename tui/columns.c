@@ -37,9 +37,11 @@ static int32_t cols_of(const s2_tui_state *state, int32_t at)
     return state->mixed && at == S2_COLUMN_ON ? state->on_cols : COLUMNS[at].cols;
 }
 
-/* Where prices of several kinds stand together, what tells them apart comes before what they are not of. */
-static int32_t rank_of(int32_t at, bool told_apart)
+/* Where prices of several kinds or lengths stand together, what tells them apart comes before what they are not of. */
+static int32_t rank_of(int32_t at, bool told_apart, bool lengths)
 {
+    if (lengths && at == S2_COLUMN_AT)
+        return -5;
     static const int32_t first[S2_TUI_COLUMNS] = {
         [S2_COLUMN_TIME] = -5, [S2_COLUMN_AT] = -4, [S2_COLUMN_ON] = -3, [S2_COLUMN_KV] = -2};
     return told_apart && first[at] < 0 ? first[at] : COLUMNS[at].rank;
@@ -51,20 +53,30 @@ static bool tells_apart(const s2_tui_state *state, int32_t room)
            cols_of(state, S2_COLUMN_TIME) + cols_of(state, S2_COLUMN_AT) + cols_of(state, S2_COLUMN_ON);
 }
 
+/* Is there room for the length of a row beside the narrowest figure that is of it? */
+static bool says_length(const s2_tui_state *state, int32_t room)
+{
+    return (state->columns & 1u << S2_COLUMN_AT) != 0 &&
+           room >= cols_of(state, S2_COLUMN_AT) + cols_of(state, S2_COLUMN_DENSITY);
+}
+
 /*
- * The chosen columns that have room, and how many columns of the screen they take. Prices of several kinds are not
- * shown without room for what tells them apart.
+ * The chosen columns that have room, and how many columns of the screen they take. Prices of several kinds, and figures
+ * of several lengths, are not shown without room for what tells them apart.
  */
 static uint32_t choose(const s2_tui_state *state, int32_t room, int32_t *taken)
 {
-    const uint32_t prices = 1u << S2_COLUMN_TIME | 1u << S2_COLUMN_KV | 1u << S2_COLUMN_MEASURED;
-    const bool told_apart = state->mixed && tells_apart(state, room);
-    const uint32_t chosen = state->mixed && !told_apart ? state->columns & ~prices : state->columns;
+    const bool told_apart = state->mixed && tells_apart(state, room), has_at = says_length(state, room);
+    const uint32_t of_a_price = 1u << S2_COLUMN_TIME | 1u << S2_COLUMN_KV | 1u << S2_COLUMN_MEASURED,
+                   of_a_length = of_a_price | 1u << S2_COLUMN_DENSITY | 1u << S2_COLUMN_RECALL |
+                                 1u << S2_COLUMN_LOSS | 1u << S2_COLUMN_HOPS | 1u << S2_COLUMN_FLOW;
+    const uint32_t chosen = state->columns & ~(state->mixed && !told_apart ? of_a_price : 0) &
+                            ~(state->lengths && !has_at ? of_a_length | 1u << S2_COLUMN_AT : 0);
     uint32_t shown = 0;
     *taken = 0;
     for (int32_t rank = -5; rank < S2_TUI_COLUMNS; rank++)
         for (int32_t at = 0; at < S2_TUI_COLUMNS; at++) {
-            if (rank_of(at, told_apart) != rank || (chosen & 1u << at) == 0)
+            if (rank_of(at, told_apart, state->lengths) != rank || (chosen & 1u << at) == 0)
                 continue;
             if (*taken + cols_of(state, at) > room)
                 return shown;

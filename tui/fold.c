@@ -13,7 +13,7 @@ static size_t fold(const char *text, int32_t width)
     int32_t col = 0;
     for (const size_t n = strlen(text); at < n;) {
         const size_t len = s2_utf8_len(text + at, n - at);
-        col += len > 0 ? s2_glyph_width(s2_utf8_decode(text + at, len)) : 1;
+        col += len > 0 ? s2_codepoint_width(s2_utf8_decode(text + at, len)) : 1;
         if (col > width)
             return blank > at / 2 ? blank : at;
         at += len > 0 ? len : 1;

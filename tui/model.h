@@ -312,6 +312,7 @@ typedef struct s2_tui_state {
     int32_t front;                                     /* the row of the front that keys act on */
     uint32_t columns;                                  /* shown in the list */
     bool mixed;                                        /* prices of several kinds are on the screen */
+    bool lengths;                                      /* and figures of several phases or lengths */
     int32_t on_cols;                                   /* what the longest "on" of the list takes */
     int32_t sort;                                      /* index of s2_tui_sorts */
     bool ascending;

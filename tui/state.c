@@ -232,10 +232,15 @@ static void tell_prices_apart(const s2_tui_model *model, s2_tui_state *state, in
     usual.batch = 1;
     usual.dtype = S2_BF16;
     usual.cache = S2_CACHE_AS_DTYPE;
-    state->mixed = false;
+    const s2_tui_row *first = NULL;
+    state->mixed = state->lengths = false;
     state->on_cols = 0;
     for (int32_t at = begin; at < end && at < model->n_rows; at++) {
-        const char *const on = model->rows[at].priced_on;
+        const s2_tui_row *const row = &model->rows[at];
+        const char *const on = row->priced_on;
+        first = first == NULL && row->len_tok > 0 ? row : first;
+        state->lengths |=
+            row->len_tok > 0 && (row->len_tok != first->len_tok || strcmp(row->phase, first->phase) != 0);
         state->on_cols = s2_max_i32(state->on_cols, (int32_t)strlen(on) + GAP);
         state->mixed = state->mixed ||
                        (on[0] != '\0' && (strcmp(on, asked.gpu) != 0 || !s2_question_is(&asked, &usual)));

@@ -172,6 +172,19 @@ static void draw_row(const s2_tui_state *state, const s2_tui_row *row, s2_canvas
     }
 }
 
+/* What the figures are of where no column says it; then it is the same for all of them. */
+static int32_t draw_work(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, int32_t row,
+                         int32_t col)
+{
+    s2_buf words = {0};
+    for (int32_t at = state->top; at < model->n_rows && words.len == 0; at++)
+        put_at(&model->rows[at], &words);
+    if (words.len > 0 && !state->lengths && !s2_column_has_room(state, S2_COLUMN_AT))
+        col = s2_canvas_printf(canvas, row, col, S2_STYLE_DIM, "%.*s, ", (int)words.len, words.data);
+    s2_buf_release(&words);
+    return col;
+}
+
 static void draw_status(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
 {
     const int64_t n = model->n_all >= 0 ? model->n_all : model->n_rows;
@@ -180,8 +193,10 @@ static void draw_status(const s2_tui_model *model, const s2_tui_state *state, s2
     int32_t col = 1;
     if (model->n_rows > 0 && (!model->less || model->n_all >= 0))
         col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_DIM, "%lld of ", (long long)at);
-    col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_DIM, "%lld%s design%s, by %s %s", (long long)n,
-                           model->n_all < 0 ? "+" : "", n == 1 ? "" : "s", s2_tui_sorts[state->sort],
+    col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_DIM, "%lld%s design%s, ", (long long)n,
+                           model->n_all < 0 ? "+" : "", n == 1 ? "" : "s");
+    col = draw_work(model, state, canvas, line.row, col);
+    col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_DIM, "by %s %s", s2_tui_sorts[state->sort],
                            state->ascending ? "up" : "down");
     if (model->searching)
         s2_canvas_text(canvas, line.row, col, S2_STYLE_KEY, "  searching...");

@@ -13,7 +13,14 @@
  * the right, the next in which designs differ up, times and bytes logarithmic. The design of the list's cursor is
  * shown in its place.
  */
-enum { AXIS = 11, TABLE_FROM_COLS = 110, TABLE_COLS = 46, TABLE_WIDE = 60, TABLE_WIDE_FROM_COLS = 150 };
+enum {
+    AXIS = 11,
+    NAME_COLS = 30,
+    TABLE_FROM_COLS = 110,
+    TABLE_COLS = 46,
+    TABLE_WIDE = 60,
+    TABLE_WIDE_FROM_COLS = 150
+};
 
 typedef struct axis {
     int32_t objective;
@@ -283,8 +290,9 @@ static void draw_chosen(const s2_tui_model *model, const s2_tui_state *state, co
     const s2_tui_front *const front = &model->front;
     if (state->front >= front->n_rows)
         return;
-    int32_t col = s2_canvas_printf(canvas, line, 1, S2_STYLE_HEAD, "@ %d/%d  %.30s", state->front + 1,
-                                   front->n_rows, name_of(&front->rows[state->front]));
+    const char *const name = name_of(&front->rows[state->front]);
+    int32_t col = s2_canvas_printf(canvas, line, 1, S2_STYLE_HEAD, "@ %d/%d  %.*s", state->front + 1,
+                                   front->n_rows, (int)s2_text_fit(name, NAME_COLS, NULL), name);
     col = put_values(front, p, state->front, canvas, line, col);
     if (is_holed(front, state->front))
         s2_canvas_text(canvas, line, col, S2_STYLE_BAD, ", union violated");
@@ -332,8 +340,10 @@ static void draw_listed(const s2_tui_model *model, const s2_tui_state *state, co
         return;
     const s2_tui_row *const row = &model->rows[state->cursor];
     const s2_tui_point *const point = point_of(front, row->id);
+    const char *const name = name_of(row);
     const int32_t col =
-        s2_canvas_printf(canvas, line, 1, S2_STYLE_DIM, "  in the list: %.30s: ", name_of(row));
+        s2_canvas_printf(canvas, line, 1, S2_STYLE_DIM,
+                         "  in the list: %.*s: ", (int)s2_text_fit(name, NAME_COLS, NULL), name);
     s2_canvas_glyph(canvas, line, 1, 0x25c6, '&', S2_STYLE_KEY);
     if (point == NULL || !is_plotted(front, point)) {
         s2_canvas_text(canvas, line, col, S2_STYLE_DIM, "no comparable values at this phase and length");
