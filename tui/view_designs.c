@@ -173,16 +173,12 @@ static void draw_row(const s2_tui_state *state, const s2_tui_row *row, s2_canvas
 }
 
 /* What the figures are of where no column says it; then it is the same for all of them. */
-static int32_t draw_work(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, int32_t row,
-                         int32_t col)
+static void put_work(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)
 {
-    s2_buf words = {0};
-    for (int32_t at = state->top; at < model->n_rows && words.len == 0; at++)
-        put_at(&model->rows[at], &words);
-    if (words.len > 0 && !state->lengths && !s2_column_has_room(state, S2_COLUMN_AT))
-        col = s2_canvas_printf(canvas, row, col, S2_STYLE_DIM, "%.*s, ", (int)words.len, words.data);
-    s2_buf_release(&words);
-    return col;
+    if (state->lengths || s2_column_has_room(state, S2_COLUMN_AT))
+        return;
+    for (int32_t at = state->top; at < model->n_rows && buf->len == 0; at++)
+        put_at(&model->rows[at], buf);
 }
 
 static void draw_status(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
@@ -193,9 +189,15 @@ static void draw_status(const s2_tui_model *model, const s2_tui_state *state, s2
     int32_t col = 1;
     if (model->n_rows > 0 && (!model->less || model->n_all >= 0))
         col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_DIM, "%lld of ", (long long)at);
-    col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_DIM, "%lld%s design%s, ", (long long)n,
-                           model->n_all < 0 ? "+" : "", n == 1 ? "" : "s");
-    col = draw_work(model, state, canvas, line.row, col);
+    s2_buf work = {0};
+    put_work(model, state, &work);
+    col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_DIM, "%lld%s", (long long)n,
+                           model->n_all < 0 ? "+" : "");
+    if (work.len > 0) /* there is no room for the noun too */
+        col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_DIM, ", %.*s, ", (int)work.len, work.data);
+    else
+        col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_DIM, " design%s, ", n == 1 ? "" : "s");
+    s2_buf_release(&work);
     col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_DIM, "by %s %s", s2_tui_sorts[state->sort],
                            state->ascending ? "up" : "down");
     if (model->searching)
