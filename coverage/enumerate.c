@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/arith.h"
 #include "pattern/dense.h"
 
 /* Limits of the tables of reads; beyond them enumeration reports that it was limited. */
@@ -573,7 +574,7 @@ static s2_status enumerate_blocks(s2_arena *arena, const s2_pattern *pattern,
     s2_prove_options in_blocks = *options;
     blocks.block_tok = 1;
     if (options->n_tok != S2_OPEN)
-        in_blocks.n_tok = (options->n_tok + block_tok - 1) / block_tok;
+        in_blocks.n_tok = s2_ceil_div(options->n_tok, block_tok);
     S2_TRY(enumerate_into(arena, &blocks, requirements, n, &in_blocks, findings));
     for (int32_t r = 0; r < n; r++)
         to_tokens(&findings[r], block_tok, scope_tok);

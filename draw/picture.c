@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 #include "pattern/view.h"
 
 /* ---- reads of several heads at once ------------------------------------------------------------------ */
@@ -125,8 +126,8 @@ static s2_status filler_init(s2_arena *arena, s2_filler *filler)
 /* Tokens per cell: whole blocks, as few as fit. */
 static int64_t cell_tok(const s2_pattern *pattern, int64_t n_tok, int32_t max_cells)
 {
-    const int64_t blocks = (n_tok + pattern->block_tok - 1) / pattern->block_tok;
-    return (blocks + max_cells - 1) / max_cells * pattern->block_tok;
+    const int64_t blocks = s2_ceil_div(n_tok, pattern->block_tok);
+    return s2_ceil_div(blocks, max_cells) * pattern->block_tok;
 }
 
 static void head_range(const s2_pattern *pattern, s2_picture_of of, int32_t layer, int32_t index,
@@ -152,7 +153,7 @@ s2_status s2_picture_mask(s2_arena *arena, const s2_pattern *pattern, s2_picture
                           .col_tok = size,
                           .is_union = of == S2_PICTURE_UNION};
     int32_t begin, end;
-    picture.n_rows = picture.n_cols = (int32_t)((n_tok + size - 1) / size);
+    picture.n_rows = picture.n_cols = (int32_t)s2_ceil_div(n_tok, size);
     head_range(pattern, of, layer, index, &begin, &end);
     const char *const words[] = {"head ", "KV head ", "all heads"};
     snprintf(picture.title, sizeof picture.title, "%.200s  layer %d  %s", pattern->name, layer, words[of]);
@@ -187,7 +188,7 @@ s2_status s2_picture_shards(s2_arena *arena, const s2_pattern *pattern, int32_t 
                           .row_tok = 0,
                           .col_tok = cell_tok(pattern, n_tok, max_cells),
                           .n_rows = s2_pattern_kv_heads(pattern, layer) + 1};
-    picture.n_cols = (int32_t)((n_tok + picture.col_tok - 1) / picture.col_tok);
+    picture.n_cols = (int32_t)s2_ceil_div(n_tok, picture.col_tok);
     snprintf(picture.title, sizeof picture.title, "%.200s  layer %d  shards held for the last query",
              pattern->name, layer);
     s2_filler filler = {.picture = &picture, .n_tok = n_tok, .causal = pattern->causal};

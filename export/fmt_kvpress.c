@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arith.h"
+
 enum { CHUNK_TOK = 20, LAG_TOK = 128 };
 
 /* Presses that rank keys by a score, with the numbers of first and newest tokens that they never remove. */
@@ -143,7 +145,7 @@ static int64_t kept_of(const char *name, int64_t n_tok, double ratio)
 {
     int64_t kept = (int64_t)((double)n_tok * (1 - ratio));
     if (strcmp(name, "chunkkv") == 0 && n_tok >= CHUNK_TOK) {
-        kept = (int64_t)((double)((n_tok + CHUNK_TOK - 1) / CHUNK_TOK) * (1 - ratio)) * CHUNK_TOK;
+        kept = (int64_t)((double)s2_ceil_div(n_tok, CHUNK_TOK) * (1 - ratio)) * CHUNK_TOK;
         kept = kept < CHUNK_TOK ? CHUNK_TOK : kept;
     }
     return kept < 2 ? 2 : kept;

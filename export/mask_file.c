@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 #include "pattern/blocks.h"
 #include "pattern/mask.h"
 
@@ -23,7 +24,7 @@ typedef struct mask {
 int64_t s2_mask_rows(const s2_mask_ask *ask)
 {
     const int64_t block_tok = ask->pattern->block_tok;
-    return ask->tokens ? ask->n_tok : (ask->n_tok + block_tok - 1) / block_tok;
+    return ask->tokens ? ask->n_tok : s2_ceil_div(ask->n_tok, block_tok);
 }
 
 int64_t s2_mask_planes(const s2_mask_ask *ask)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "pattern/parse.h"
 
 enum { MOST_ROUNDS = 4, MOST_TEXT = 1500 };
@@ -212,7 +213,7 @@ static s2_status consider_families(search *s)
 {
     const traits is = traits_of(s->pattern);
     const int64_t block_tok = s->pattern->block_tok;
-    const int64_t local_blk = (is.local_tok + block_tok - 1) / block_tok;
+    const int64_t local_blk = s2_ceil_div(is.local_tok, block_tok);
     char body[160];
     if (is.local_tok > 0 && is.stride_blk > 0) {
         static const char *const offsets[] = {"head+1", "kv", "0"};

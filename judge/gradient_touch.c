@@ -347,7 +347,7 @@ static s2_status all_windows(s2_pair_touch *touch, const s2_direction *way, s2_d
     const double budget = (double)request->budget_pairs / 2.0;
     const int32_t limit = request->max_windows > 0 ? request->max_windows / 2 + 2 : LIMIT_WINDOWS;
     const int32_t n_heads = touch->gradients->kv_head < 0 ? way->n_heads : way->of_queries ? touch->group : 1;
-    const int64_t size = window_size(touch), n_windows = (way->longest + size - 1) / size;
+    const int64_t size = window_size(touch), n_windows = s2_ceil_div(way->longest, size);
     int64_t per_head = 0, wanted = n_windows;
     if (way->pairs > budget) {
         wanted = n_windows < limit ? n_windows : limit;

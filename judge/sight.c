@@ -47,7 +47,7 @@ s2_status s2_windows_open(s2_harness *harness, uint64_t seed, s2_windows *out)
     const s2_attn_problem *const p = &harness->problem;
     *out = (s2_windows){.harness = harness, .n_bits = bits_of(harness)};
     out->n_tok = (int64_t)out->n_bits * p->head_dim;
-    out->n = (longest_k(&harness->some) + out->n_tok - 1) / out->n_tok;
+    out->n = s2_ceil_div(longest_k(&harness->some), out->n_tok);
     out->v = s2_malloc((size_t)(out->n_tok * p->v.tok * s2_dtype_bytes(s2_kv_dtype(p))));
     return out->v != NULL ? fill(harness, seed) : S2_ENOMEM;
 }

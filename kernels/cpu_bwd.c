@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 #include "kernels/crew.h"
 #include "kernels/float16.h"
 #include "plan/transpose.h"
@@ -421,7 +422,7 @@ static s2_status prepare(s2_device *device, const s2_attn_problem *problem, void
     s2_bwd_state *const own = s2_calloc(1, sizeof *own);
     if (own == NULL)
         return S2_ENOMEM;
-    own->dim = (problem->head_dim + LANES - 1) / LANES * LANES;
+    own->dim = (int32_t)s2_round_up(problem->head_dim, LANES);
     own->n_threads = device->n_units < S2_CREW_LIMIT ? device->n_units : S2_CREW_LIMIT;
     s2_status status = make_lists(own, problem->plan);
     for (int32_t thread = 0; status == S2_OK && thread < own->n_threads; thread++)

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/arith.h"
 #include "pattern/random.h"
 
 static bool list_has(const s2_span_list *list, int64_t x)
@@ -41,7 +42,7 @@ static bool random_has(const s2_pattern *pattern, const s2_term *term, int32_t l
                        int64_t n_tok, int64_t q_blk, int64_t k_blk)
 {
     int32_t list[S2_LIMIT_RANDOM];
-    const int64_t n_context = (n_tok + pattern->block_tok - 1) / pattern->block_tok;
+    const int64_t n_context = s2_ceil_div(n_tok, pattern->block_tok);
     const int64_t n_choices = pattern->causal ? q_blk + 1 : n_context;
     const int32_t n = s2_random_row(term->seed, layer, head, q_blk, term->n, n_choices, list);
     for (int32_t at = 0; at < n; at++)

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "pattern/blocks.h"
 
 enum {
@@ -103,7 +104,7 @@ typedef struct counts {
 static s2_status count_class(const s2_view *view, int64_t n_tok, bool with_blocks, int64_t *work_left,
                              counts *out)
 {
-    const int64_t block_tok = view->pattern->block_tok, n_blk = (n_tok + block_tok - 1) / block_tok;
+    const int64_t block_tok = view->pattern->block_tok, n_blk = s2_ceil_div(n_tok, block_tok);
     const double all =
         view->pattern->causal ? (double)n_tok * (double)(n_tok + 1) / 2 : (double)n_tok * (double)n_tok;
     const int64_t steps = n_tok * view->n_atoms;
@@ -130,7 +131,7 @@ static s2_status count_class(const s2_view *view, int64_t n_tok, bool with_block
 static s2_status sum_classes(const s2_pattern *pattern, const s2_folds *folds, const counts *of,
                              int64_t n_tok, s2_density *out)
 {
-    const double n = (double)n_tok, n_blk = (double)((n_tok + pattern->block_tok - 1) / pattern->block_tok);
+    const double n = (double)n_tok, n_blk = (double)s2_ceil_div(n_tok, pattern->block_tok);
     const double all = pattern->causal ? n * (n + 1) / 2 : n * n;
     const double all_blk = pattern->causal ? n_blk * (n_blk + 1) / 2 : n_blk * n_blk;
     double pairs = 0, blocks = 0;

@@ -281,7 +281,7 @@ static s2_status sum_decode(s2_pricing *pricing, const s2_layer_class *layer, s2
         keys += step.keys;
     }
     const bool sparse = sum->pairs != s2_dense_pairs(pattern->causal, first_tok, n_tok) * pattern->n_heads;
-    const int64_t dense_tiles = (n_tok + pricing->shape.k_tok - 1) / pricing->shape.k_tok;
+    const int64_t dense_tiles = s2_ceil_div(n_tok, pricing->shape.k_tok);
     note_density(pricing, layer, sparse,
                  (double)sum->blk_pairs / (double)visible_blocks(pricing, pattern->block_tok),
                  (double)sum->tiles * n_group / (double)dense_tiles);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 
 void s2_combset_clear(s2_combset *set)
 {
@@ -102,7 +103,7 @@ static void add_tiles_of_groups(s2_combset *set, const s2_comb *comb, int64_t ti
     }
     const int64_t begin = tile_ceil(comb->begin, tile_tok), end = comb->end / tile_tok;
     const int64_t shift = comb->shift + m - 1, period = always ? 1 : comb->period / m;
-    const int64_t width = always ? 1 : (reach - shift % m + m - 1) / m;
+    const int64_t width = always ? 1 : s2_ceil_div(reach - shift % m, m);
     s2_combset_add(set, &(s2_comb){begin, end, 1, period, width, shift / m % period});
     add_cut_tiles(set, comb, tile_tok);
 }

@@ -31,7 +31,7 @@ static int32_t head_shown(const s2_facts *facts, const s2_tui_state *state)
 
 static int64_t n_blocks(const s2_facts *facts)
 {
-    return (facts->question.len_tok + facts->pattern.block_tok - 1) / facts->pattern.block_tok;
+    return s2_ceil_div(facts->question.len_tok, facts->pattern.block_tok);
 }
 
 static s2_zoom zoom_of(const s2_facts *facts, const s2_tui_state *state)

@@ -2,7 +2,7 @@
 """What docs/architecture.md claims of the code and a compiler can show. Each finding is a line; exit 1 when there is one.
 
 usage: house.py symbols OBJECTS   exported names, who speaks, sentences, circles, oracles (of the objects of a build)
-       house.py lengths           functions and rooms of the sources; bodies that stand twice
+       house.py lengths           functions and rooms of the sources; bodies that stand twice; quotients rounded up by hand
        house.py layers            who includes whom, against tests/lint/layers.txt, which the two pages that list rooms must repeat
        house.py figures OBJECTS [TREE]   what is there: lines by room, functions, exported names, circles, duplicates, of this
                                   tree or another one, which may be an older commit's
@@ -309,6 +309,14 @@ def doubled():
             yield f"{places[0]}: the same body of {len(words)} tokens stands at {' '.join(places[1:])}"
 
 
+def ceilings():
+    """A quotient that is rounded up is s2_ceil_div(), which cannot overflow; base/arena.c rounds a size_t."""
+    for name in sources("*.c"):
+        for number, line in enumerate((TOP / name).read_text().splitlines(), 1):
+            if not name.startswith("base/") and re.search(r"\+ ([\w.>()-]+) - 1\) / \1(?!\w)", line):
+                yield f"{name}:{number}: a quotient is rounded up by hand; base/arith.h has s2_ceil_div()"
+
+
 def sizes():
     """{room: (files, lines)} of what the product is made of"""
     count = {room: [0, 0] for room in rooms()}
@@ -352,7 +360,7 @@ def main():
         return print("\n".join([*(f"{n} tokens: {one} and {other}" for n, one, other in pairs),
                                 *(f"{len(words)} tokens, the whole body: {' '.join(places)}" for words, places in equal.items())]))
     if what == "lengths":
-        bad = [*too_long(functions()), *too_large(), *doubled()]
+        bad = [*too_long(functions()), *too_large(), *doubled(), *ceilings()]
     elif what == "layers":
         bad = [*trespassing(), *unlisted()]
     elif what in ("symbols", "figures") and len(sys.argv) == 3:

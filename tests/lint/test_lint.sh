@@ -62,6 +62,8 @@ plant search/planted.c "int s2_planted(int n)\n{\n$(yes '    n++;' | head -61)\n
 wants 'search/planted.c:2: a function of 62 lines' python3 tests/lint/house.py lengths
 sed -n '/^static.*capability_of(/,/^}/p' sim/calibration.c >"$tree/plan/planted.c"
 wants 'the same body of ' python3 tests/lint/house.py lengths
+plant draw/planted.c 'int s2_planted(int n, int size);\nint s2_planted(int n, int size) { return (n + size - 1) / size; }'
+wants 'draw/planted.c:2: a quotient is rounded up by hand' python3 tests/lint/house.py lengths
 yes '/* */' | head -99999 >"$tree/draw/planted.h"
 wants 'draw/ holds ' python3 tests/lint/house.py lengths
 plant base/planted.c '#include "db/db.h"'
