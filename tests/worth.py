@@ -180,6 +180,8 @@ def check_third_draw(sealed, again):
     dense = [next(row["loss"] for row in read(name) if (row["name"], row["task"], row["seed"]) == ("dense", "text", 1)) for name in ("sealed", "fit")]
     for one, value in zip(numbers(rf"came to {NUMBER} on the text of seed 1, where the same model in the first patterns came to {NUMBER}"), dense):
         same("dense, again", one, value)
+    for said in numbers(rf"It took {NUMBER} s on one H200"):
+        same("the third draw's time", said, sum({(row["task"], row["seed"]): row["batch_s"] for row in read("sealed")}.values()))
 
 
 def check_kernels():
@@ -188,6 +190,8 @@ def check_kernels():
     names = [name for attention, task, name in rows if (attention, task) == ("flex", "recall")]
     apart = [abs(curve_mean(rows["s2", "recall", name]) - curve_mean(rows["flex", "recall", name])) for name in names]
     hold("eight patterns were trained by both attentions", len(names) == 8)
+    for said in numbers(rf"where the seeds of one pattern have a standard deviation of {NUMBER}"):
+        same("seeds beside both attentions", said, spread(read("fit"), "recall", curve_mean))
     for said, value in zip(numbers(rf"mean recalls differ by {NUMBER} \(root mean square; at most {NUMBER}\)"), (math.sqrt(judge.mean(d * d for d in apart)), max(apart))):
         same("both attentions", said, value)
     step_ms = [1000 * (row["batch_s"] - row["begin_s"]) / (row["steps"] - 25) for row in (rows[attention, "recall", names[0]] for attention in ("s2", "flex"))]
