@@ -163,6 +163,16 @@ static s2_status write_set(const s2_fileset *set, s2_output *outs, const char *d
     return status;
 }
 
+/* A directory that was made for a set goes with it; in one that was there, the files' hashes tell a part of a set. */
+static void remove_made(const s2_fileset *set, const char *dir)
+{
+    char path[4096];
+    for (int32_t f = 0; f < set->n_files; f++)
+        if (snprintf(path, sizeof path, "%s/%s", dir, set->files[f].name) < (int)sizeof path)
+            unlink(path);
+    rmdir(dir);
+}
+
 s2_status s2_fileset_write(const s2_fileset *set, const char *dir, s2_diag *diag)
 {
     const bool made = mkdir(dir, 0777) == 0;
@@ -178,9 +188,9 @@ s2_status s2_fileset_write(const s2_fileset *set, const char *dir, s2_diag *diag
     s2_output *const outs = status == S2_OK ? S2_NEW(&arena, s2_output, with.n_files) : NULL;
     if (status == S2_OK)
         status = outs != NULL ? write_set(&with, outs, dir, diag) : S2_ENOMEM;
-    s2_arena_release(&arena);
     if (made && status != S2_OK)
-        rmdir(dir);
+        remove_made(&with, dir);
+    s2_arena_release(&arena);
     return status;
 }
 
