@@ -211,10 +211,14 @@ def check_hops(rows):
             same(f"{cells[0]}, {name}", said, judge.spearman([judge.hop_measures(row)[cells[0]] for row in rows], [row[name] for row in rows]))
     hold("ten of the 16 did not get beyond guessing", len(rows) == 16 and sum(row["two"] < 0.17 for row in rows) == 10)
     hold("three rotations answer one hop", sum(row["one"] > 0.99 and row["two"] < 0.17 and "phase" in row["text"] for row in rows) == 3)
-    first = {(row["task"], row["rate"], row["seed"]): row for row in read("hops") if row["models"] == 8}
+    first = {(row["task"], row["rate"], row["seed"]): row for row in read("hops") if row["steps"] == 2000}
     said = numbers(rf"brought one seed to {NUMBER} and left another at {NUMBER}, and with 0.002 they left both there \({NUMBER} and {NUMBER}\)") + numbers(rf"2000 bring it to {NUMBER}")
     for one, key in zip(said, [("twohop", 1e-3, 1), ("twohop", 1e-3, 2), ("twohop", 2e-3, 1), ("twohop", 2e-3, 2), ("copy", 1e-3, 1)]):
         same(f"dense, {key}", one, first[key]["recall"])
+    short = [row for row in read("hops") if row["task"] == "needle" and row["steps"] == 200]
+    hold("eight patterns looked for needles for 200 steps", len(short) == 8)
+    for one, value in zip(numbers(rf"dense found {NUMBER}, and none more than {NUMBER}"), (next(row["recall"] for row in short if row["name"] == "dense"), max(row["recall"] for row in short))):
+        same("needles after 200 steps", one, value)
     said = numbers(rf"finds {NUMBER} of 8 after {NUMBER} steps at rate 0.001, and {NUMBER} after {NUMBER} at 0.002")
     for at, key in ((0, ("needle", 1e-3, 1)), (2, ("needle", 2e-3, 1))):
         same(f"dense, {key}", said[at], dict(first[key]["curve"])[int(said[at + 1])])
