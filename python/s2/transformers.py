@@ -165,8 +165,7 @@ def _attend(module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Te
     return o.transpose(1, 2).contiguous(), None
 
 
-def _mask(batch_size: int, q_length: int, kv_length: int, kv_offset: int = 0, attention_mask: Optional[torch.Tensor] = None,
-          **_: Any) -> Optional[torch.Tensor]:
+def _mask(*, kv_length: int, kv_offset: int = 0, attention_mask: Optional[torch.Tensor] = None, **_: Any) -> Optional[torch.Tensor]:
     """No mask is made: the pattern is one. Where there is padding, which columns are none."""
     if isinstance(kv_offset, int) and kv_offset > 0:
         raise UnsupportedError("past_key_values: this cache has dropped keys by a rule of its own; use S2Cache")
@@ -179,12 +178,13 @@ class _Layer(CacheLayerMixin):
     """One layer's view of an S2Cache."""
 
     is_sliding = False
+    is_initialized = False  # transformers 4.56 has no such thing
 
     def __init__(self, owner: "S2Cache", index: int) -> None:
         super().__init__()
         self.owner, self.index, self.seen, self.written = owner, index, 0, 0
 
-    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: Optional[torch.Tensor] = None) -> None:
         self.owner.begin(key_states)
         self.is_initialized = True
 
@@ -207,11 +207,14 @@ class _Layer(CacheLayerMixin):
     def get_seq_length(self) -> int:
         return self.seen
 
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        return self.seen + query_length, 0
+    def get_mask_sizes(self, query_length: Any) -> tuple[int, int]:
+        """transformers 4 hands over the positions of the queries."""
+        return self.seen + (query_length if isinstance(query_length, int) else query_length.shape[0]), 0
 
     def get_max_length(self) -> int:
         return -1
+
+    get_max_cache_shape = get_max_length  # as transformers 4 calls it
 
     def reset(self) -> None:
         self.owner.reset()
