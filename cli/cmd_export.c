@@ -19,7 +19,8 @@
 
 typedef struct job {
     const s2_format *format;
-    const char *output; /* NULL: standard output */
+    const char *operand; /* as the user named the pattern */
+    const char *output;  /* NULL: standard output */
     bool force;
     bool has_len; /* the user named one */
     s2_input input;
@@ -179,23 +180,70 @@ static void say_nearest(s2_cli *cli, const job *ask, const s2_nearest *nearest)
     s2_buf_release(&lost);
 }
 
+/* The command that writes a text, as the user asked for the pattern; several files need a folder. */
+static void hint_command(s2_cli *cli, const job *ask, const char *text, const s2_format *format,
+                         int32_t n_files)
+{
+    s2_buf words = {0};
+    const bool ends = s2_pattern_limit_tok(ask->target.pattern) != S2_OPEN; /* a text in terms does not */
+    s2_buf_puts(&words, "s2 export ");
+    s2_buf_shell(&words, text);
+    s2_buf_printf(&words, " --to %s", format->name);
+    if (ask->has_len || ends)
+        s2_buf_printf(&words, " --len %lld", (long long)ask->target.n_tok);
+    for (int32_t n = 0; n < ask->target.settings.n && format == ask->format; n++)
+        s2_buf_printf(&words, " --set %s=%s", ask->target.settings.list[n].key,
+                      ask->target.settings.list[n].value);
+    if (n_files > 1)
+        s2_buf_printf(&words, " -o %s/", format->name);
+    s2_cli_hint(cli, "%s", words.data != NULL ? words.data : "");
+    s2_buf_release(&words);
+}
+
+/* Where nothing near can be said: the formats that hold the pattern as it is, found by trying. */
+static void hint_others(s2_cli *cli, const job *ask)
+{
+    enum { MOST_CELLS = 1 << 22 };
+    const s2_pattern *const p = ask->target.pattern;
+    const int64_t n_blk = (ask->target.n_tok + p->block_tok - 1) / p->block_tok;
+    const s2_format *first = NULL;
+    int32_t n_first = 0;
+    s2_buf names = {0};
+    if (n_blk * n_blk > MOST_CELLS / ((int64_t)p->n_layers * p->n_heads)) /* lists of that take long */
+        return;
+    for (int32_t n = 0; s2_format_at(n) != NULL; n++) {
+        const s2_format *const other = s2_format_at(n);
+        int32_t n_files;
+        bool held = false;
+        s2_target target = ask->target;
+        target.settings = (s2_settings){0};
+        if (other == ask->format || other->write == NULL ||
+            s2_export_holds(other, &target, &held, &n_files) != S2_OK || !held)
+            continue;
+        s2_buf_printf(&names, "%s%s", first != NULL ? ", " : "", other->name);
+        n_first = first == NULL ? n_files : n_first;
+        first = first == NULL ? other : first;
+    }
+    if (first != NULL && names.status == S2_OK) {
+        s2_cli_hint(cli, "it can be written as %s, as by", names.data);
+        hint_command(cli, ask, ask->operand, first, n_first);
+    }
+    s2_buf_release(&names);
+}
+
 /* Suggest the command that writes what the format can hold instead, after trying that export. */
 static void hint_nearest(s2_cli *cli, const job *ask)
 {
     s2_nearest nearest;
     const s2_nearest_judge judge = {.given_up = count_given_up, .context = (void *)ask->target.pattern};
-    if (s2_export_nearest(ask->format, &ask->target, judge, &nearest) != S2_OK || nearest.text == NULL)
+    if (s2_export_nearest(ask->format, &ask->target, judge, &nearest) != S2_OK)
         return;
+    if (nearest.text == NULL) {
+        hint_others(cli, ask);
+        return;
+    }
     say_nearest(cli, ask, &nearest);
-    s2_buf words = {0};
-    s2_buf_printf(&words, "s2 export '%s' --to %s", nearest.text, ask->format->name);
-    if (ask->has_len)
-        s2_buf_printf(&words, " --len %lld", (long long)ask->target.n_tok);
-    for (int32_t n = 0; n < ask->target.settings.n; n++)
-        s2_buf_printf(&words, " --set %s=%s", ask->target.settings.list[n].key,
-                      ask->target.settings.list[n].value);
-    s2_cli_hint(cli, "%s", words.data != NULL ? words.data : "");
-    s2_buf_release(&words);
+    hint_command(cli, ask, nearest.text, ask->format, nearest.n_files);
 }
 
 static s2_exit run_export(s2_cli *cli, job *ask)
@@ -363,7 +411,8 @@ static s2_exit run(s2_cli *cli, const s2_args *args, job *ask)
         s2_cli_error(cli, "expected one PATTERN");
         return S2_EXIT_USAGE;
     }
-    S2_CLI_TRY(s2_input_read(cli, args->operands[0], &ask->input));
+    ask->operand = args->operands[0];
+    S2_CLI_TRY(s2_input_read(cli, ask->operand, &ask->input));
     S2_CLI_TRY(choose_len(cli, args, ask));
     S2_CLI_TRY(s2_foreign_settings(cli, &ask->target.settings));
     S2_CLI_TRY(choose_phase(cli, args, ask));

@@ -180,8 +180,28 @@ static s2_exit check_share(s2_searching *r)
     return S2_EXIT_USAGE;
 }
 
+/* A space may name a shape of its own: candidates of another shape than the model's have no price. */
+static s2_exit check_shape(s2_searching *r)
+{
+    s2_cli *const cli = r->cli;
+    const s2_search *const search = &r->found.search;
+    const int64_t ends[] = {0, search->space->n_candidates - 1};
+    for (int at = 0; at < 2 && search->options.net != NULL; at++) {
+        s2_pattern pattern;
+        s2_diag diag = {0};
+        if (s2_search_pattern(search, ends[at], &cli->arena, &pattern, &diag) != S2_OK ||
+            s2_sim_check_shape(&pattern, search->options.net, &diag) == S2_OK)
+            continue;
+        s2_cli_error(cli, "%s", diag.msg);
+        s2_cli_hint(cli, "leave layers, heads, kv-heads and head-dim out of the space: --model gives them");
+        return S2_EXIT_USAGE;
+    }
+    return S2_EXIT_OK;
+}
+
 s2_exit s2_search_space_check(s2_searching *r)
 {
+    S2_CLI_TRY(check_shape(r));
     S2_CLI_TRY(check_worth(r));
     return check_share(r);
 }

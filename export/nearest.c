@@ -5,6 +5,7 @@
 
 #include "base/arith.h"
 #include "pattern/parse.h"
+#include "pattern/recognise.h"
 
 enum { MOST_ROUNDS = 4, MOST_TEXT = 1500 };
 
@@ -31,8 +32,9 @@ static bool is_all_dense(const s2_pattern *pattern)
 
 /* ---- what a format makes of a pattern ------------------------------------------------------------- */
 
-/* Export without changing the target. S2_OK: *report says how it went. */
-static s2_status attempt(const search *s, const s2_pattern *pattern, s2_export_report *report)
+/* Export without changing the target. S2_OK: *report says how it went, in so many files. */
+static s2_status attempt(const search *s, const s2_pattern *pattern, s2_export_report *report,
+                         int32_t *n_files)
 {
     s2_buf notes = {0};
     s2_diag diag = {0};
@@ -43,6 +45,7 @@ static s2_status attempt(const search *s, const s2_pattern *pattern, s2_export_r
     target.files = &files;
     target.diag = &diag;
     const s2_status status = s2_export_run(s->format, &target, report);
+    *n_files = files.n_files;
     s2_buf_release(&notes);
     return status;
 }
@@ -68,7 +71,7 @@ static const char *one_line(s2_arena *arena, const s2_pattern *pattern)
 }
 
 /* Does the format hold the text, read as a user's would be, without loss? */
-static s2_status is_held(const search *s, const char *text, s2_pattern *parsed, bool *held)
+static s2_status is_held(const search *s, const char *text, s2_pattern *parsed, int32_t *n_files, bool *held)
 {
     s2_diag diag = {0};
     const s2_parse_options options = {.no_files = true};
@@ -76,7 +79,7 @@ static s2_status is_held(const search *s, const char *text, s2_pattern *parsed, 
     *held = false;
     s2_status status = s2_pattern_parse(s->target->arena, text, strlen(text), &options, parsed, &diag);
     if (status == S2_OK)
-        status = attempt(s, parsed, &report);
+        status = attempt(s, parsed, &report, n_files);
     if (status == S2_ENOMEM)
         return status;
     *held = status == S2_OK && !report.difference.differs;
@@ -90,7 +93,7 @@ static s2_status keep_if_better(search *s, const s2_pattern *candidate)
     if (found.text == NULL || is_all_dense(candidate) || candidate->causal != s->pattern->causal ||
         candidate->n_layers != s->pattern->n_layers || candidate->n_heads != s->pattern->n_heads)
         return S2_OK;
-    S2_TRY(is_held(s, found.text, &found.pattern, &held));
+    S2_TRY(is_held(s, found.text, &found.pattern, &found.n_files, &held));
     const int32_t given_up = held ? s->judge.given_up(s->judge.context, &found.pattern) : INT32_MAX;
     if (given_up < s->least) {
         s->least = given_up;
@@ -105,7 +108,8 @@ static s2_status consider(search *s, const s2_pattern *start)
     s2_pattern at = *start;
     for (int32_t round = 0; round < MOST_ROUNDS && s->least > 0; round++) {
         s2_export_report report = {0};
-        const s2_status status = attempt(s, &at, &report);
+        int32_t n_files;
+        const s2_status status = attempt(s, &at, &report, &n_files);
         if (status != S2_OK)
             return status == S2_ENOMEM ? status : S2_OK;
         if (!report.difference.differs)
@@ -234,8 +238,24 @@ static s2_status consider_families(search *s)
     return consider_body(s, body, false);
 }
 
+/* A mask of a file in terms, where few say what it reads. */
+static s2_status consider_terms(search *s)
+{
+    s2_arena *const arena = s->target->arena;
+    s2_diag diag = {0};
+    int64_t n_tok;
+    s2_pattern *const terms = S2_NEW(arena, s2_pattern, 1);
+    if (terms == NULL)
+        return S2_ENOMEM;
+    if (s2_pattern_limit_tok(s->pattern) == S2_OPEN)
+        return S2_OK;
+    const s2_status status = s2_pattern_recognise(arena, s->pattern, terms, &n_tok, &diag);
+    return status == S2_OK ? consider(s, terms) : status == S2_ENOMEM ? status : S2_OK;
+}
+
 static s2_status consider_all(search *s)
 {
+    S2_TRY(consider_terms(s));
     S2_TRY(consider(s, s->pattern));
     for (int phase = 0; phase < S2_N_RULE_PHASES && s2_pattern_has_phases(s->pattern); phase++) {
         s2_pattern *const one = S2_NEW(s->target->arena, s2_pattern, 1);
@@ -245,6 +265,15 @@ static s2_status consider_all(search *s)
         S2_TRY(consider(s, one));
     }
     return consider_families(s);
+}
+
+s2_status s2_export_holds(const s2_format *format, const s2_target *target, bool *held, int32_t *n_files)
+{
+    const search s = {.format = format, .target = target};
+    s2_export_report report = {0};
+    const s2_status status = attempt(&s, target->pattern, &report, n_files);
+    *held = status == S2_OK && !report.difference.differs;
+    return status == S2_ENOMEM ? status : S2_OK;
 }
 
 s2_status s2_export_nearest(const s2_format *format, const s2_target *target, s2_nearest_judge judge,

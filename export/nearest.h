@@ -23,6 +23,7 @@ typedef struct s2_nearest_judge {
 typedef struct s2_nearest {
     s2_pattern pattern;
     const char *text; /* the canonical text on one line; NULL: none was found */
+    int32_t n_files;  /* that it makes */
     bool has_loss;    /* the pairs were counted; else they are too many to count */
     s2_loss loss;     /* from the pattern to the suggestion, in contexts of target->n_tok tokens */
 } s2_nearest;
@@ -33,5 +34,9 @@ typedef struct s2_nearest {
  */
 s2_status s2_export_nearest(const s2_format *format, const s2_target *target, s2_nearest_judge judge,
                             s2_nearest *out) S2_MUST_CHECK;
+
+/* Whether another format holds the target's pattern without loss, and in how many files. Otherwise as above. */
+s2_status s2_export_holds(const s2_format *format, const s2_target *target, bool *held,
+                          int32_t *n_files) S2_MUST_CHECK;
 
 #endif /* S2_EXPORT_NEAREST_H */

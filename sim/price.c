@@ -58,6 +58,18 @@ static s2_status check_new(const s2_pattern *pattern, const s2_sim_options *opti
     return S2_OK;
 }
 
+s2_status s2_sim_check_shape(const s2_pattern *pattern, const s2_net *net, s2_diag *diag)
+{
+    if (net->n_layers == pattern->n_layers && net->n_heads == pattern->n_heads &&
+        net->n_kv_heads == pattern->n_kv_heads && net->head_dim == pattern->head_dim)
+        return S2_OK;
+    return s2_diag_set(
+        diag, S2_EINVAL, CODE_SIM, 0, 0,
+        "model %s has %d layers, %d heads, %d KV heads of %d; the pattern has %d, %d, %d of %d", net->name,
+        net->n_layers, net->n_heads, net->n_kv_heads, net->head_dim, pattern->n_layers, pattern->n_heads,
+        pattern->n_kv_heads, pattern->head_dim);
+}
+
 static s2_status check_options(const s2_pattern *pattern, const s2_sim_options *options, s2_diag *diag)
 {
     const s2_net *const net = options->net;
@@ -77,14 +89,7 @@ static s2_status check_options(const s2_pattern *pattern, const s2_sim_options *
             diag, S2_EUNSUPPORTED, CODE_SIM, 0, 0,
             "what surrounds attention is known for models whose layers are all of one shape; here "
             "layers have numbers of their own: without --model their attention is priced");
-    if (net != NULL && (net->n_layers != pattern->n_layers || net->n_heads != pattern->n_heads ||
-                        net->n_kv_heads != pattern->n_kv_heads || net->head_dim != pattern->head_dim))
-        return s2_diag_set(
-            diag, S2_EINVAL, CODE_SIM, 0, 0,
-            "model %s has %d layers, %d heads, %d KV heads of %d; the pattern has %d, %d, %d of %d",
-            net->name, net->n_layers, net->n_heads, net->n_kv_heads, net->head_dim, pattern->n_layers,
-            pattern->n_heads, pattern->n_kv_heads, pattern->head_dim);
-    return S2_OK;
+    return net != NULL ? s2_sim_check_shape(pattern, net, diag) : S2_OK;
 }
 
 bool s2_sim_error_known(const s2_sim *sim)

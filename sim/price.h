@@ -329,6 +329,9 @@ s2_status s2_attention_dense(s2_arena *arena, const s2_pattern *pattern, s2_patt
 /* Whether error says anything of time_us: it is a prediction, near enough to points that were measured. */
 bool s2_sim_error_known(const s2_sim *sim);
 
+/* Has the pattern the shape of the model's attention? S2_EINVAL with both shapes in *diag if not. */
+s2_status s2_sim_check_shape(const s2_pattern *pattern, const s2_net *net, s2_diag *diag) S2_MUST_CHECK;
+
 /*
  * Whether the GPU can run the pattern, or the dense one, as it is priced: the weights fit, beside them the cache
  * or, in training, the step. Else a time stands for what would have to be run in another way, so no rate is

@@ -111,6 +111,9 @@ def files():
     wrong("s2 db merge text.s2", REFUSED, "text.s2", "not a database")
     wrong(["s2", "mask", PATTERN, "-o", "no/such/folder/x"], ENVIRONMENT, "no/such/folder/x")
     wrong(["s2", "draw", PATTERN, "-o", "no/such/folder/x.svg"], ENVIRONMENT, "no/such/folder/x.svg")
+    for shape in ("heads 16; ", "layers 2; ", "heads {32,16}; ", "head-dim 64; "):
+        wrong(["s2", "search", shape + "layers all: local {4,8} | stride 2 phase head", "--model", "llama-3.1-8b", "--len", "8k"], USAGE,
+              "model llama-3.1-8b has 32 layers, 32 heads, 8 KV heads of 128; the pattern has", "leave layers")
     wrong(["s2", "export", PATTERN, "--to", "c", "-o", "no/such/x.h"], ENVIRONMENT, "no/such/x.h")
 
 

@@ -813,6 +813,33 @@ def check_kept():
         near(f"{name}: the other row does not", float("frees none" in rows[1]), 0.0)
 
 
+def check_refusals():
+    """Each command that a refused export names runs as it is, and a mask that few terms say is offered in terms."""
+    shape = "heads 4; kv-heads 4; "
+    run("s2", "mask", shape + "layers all: local 2 | stride 4 phase head", "--len", "2k", "--format", "npy", "-o", "mask.npy", cwd=folder)
+    with open(os.path.join(folder, "masked.s2"), "w") as file:
+        file.write(shape + 'block 64; layers all: mask "mask.npy"\n')
+    patterns = ["masked.s2", shape + "layers all: local 2 | random 3 seed 1", shape + "layers all: chunk 4", shape + "layers all: dense",
+                shape + "causal no; layers all: local 4", "heads 8; kv-heads 4; layers all: local 4 | stride 4 phase kv",
+                "heads 4; kv-heads 2; prefill: local 4; decode: local 2", "layers 2; heads 4; kv-heads 2; layers all: local 100t | sink 3t; layers 1: dense"]
+    formats = [line.split()[0] for line in run("s2", "export", "--list").splitlines() if not line.startswith(" ")]
+    near("formats are found", float(len(formats) > 12), 1.0)
+    env, seen, terms = dict(os.environ, PATH=PROGRAMS + ":" + os.environ["PATH"], S2_DB=os.path.join(folder, "refused.db")), 0, 0
+    for name in formats:
+        for pattern in patterns:
+            words = ("s2", "export", pattern, "--to", name, "--no-db", "-o", "refused/", "--force") + (("--len", "2k") if pattern == "masked.s2" else ())
+            done = subprocess.run(words, capture_output=True, text=True, env=env, cwd=folder, timeout=60)
+            for command in re.findall(r"^  (s2 export .*)$", done.stderr, re.M):
+                again = subprocess.run(["bash", "-c", command + " --force > /dev/null"], capture_output=True, text=True, env=env, cwd=folder, timeout=60)
+                near(f"{words}: {command}: {again.stderr}", again.returncode, 0)
+                seen += 1
+                terms += pattern == "masked.s2" and "reads the same pairs" in done.stderr and name in ("flex", "cute")
+            if done.returncode == 1:
+                near(f"{words}: names a way where there is one: {done.stderr}", float("s2 export " in done.stderr.split("\n", 1)[1] or "--phase" in done.stderr), 1.0)
+    near("refusals name commands", float(seen > 20), 1.0)
+    near("flex and cute are offered a mask in terms", terms, 2, 9)
+
+
 def check_experts():
     """Replicas that share experts train as one: --ep without --dp is refused with what to add, alone and among all phases, before anything is printed."""
     words = (os.path.join(PROGRAMS, "s2"), "sim", "model mixtral-8x7b; all: local 16 | stride 8 phase kv", "--model", "mixtral-8x7b", "--len", "4k", "--no-db", "--ep", "4")
@@ -1024,6 +1051,7 @@ with tempfile.TemporaryDirectory() as folder:
     check_names()
     check_lengths()
     check_kept()
+    check_refusals()
     check_experts()
     for _ in range(8):
         check_figures(prices)
