@@ -7,6 +7,7 @@
 #include <sha2.h>
 #include <unistd.h>
 
+#include "base/arith.h"
 #include "base/file.h"
 #include "cli/evidence.h"
 #include "cli/foreign.h"
@@ -205,7 +206,7 @@ static void hint_others(s2_cli *cli, const job *ask)
 {
     enum { MOST_CELLS = 1 << 22 };
     const s2_pattern *const p = ask->target.pattern;
-    const int64_t n_blk = (ask->target.n_tok + p->block_tok - 1) / p->block_tok;
+    const int64_t n_blk = s2_ceil_div(ask->target.n_tok, p->block_tok);
     const s2_format *first = NULL;
     int32_t n_first = 0;
     s2_buf names = {0};
