@@ -6,6 +6,7 @@ held = failed = 0
 
 def hold(good, what):
     global held, failed
+    assert isinstance(what, str) and not isinstance(good, str), "hold(GOOD, WHAT): a text that is taken for what holds would always hold"
     held += bool(good)
     failed += not good
     if not good:

@@ -125,24 +125,23 @@ def formulas(commit):
 
 def check_history(seed, since):
     """The constants stood before the seed was known, have not changed since, and were there before the rows."""
-    hold(f"the seed {seed} is not the first commit that draws by --s2",
-         git("log", "--reverse", "--format=%H", "-S", "def others(s2)", seed, "--", "experiments/draw.py") == seed + "\n")
-    hold(f"the commit {seed} is not among the ancestors", git("merge-base", "--is-ancestor", seed, "HEAD") is not None)
+    hold(git("log", "--reverse", "--format=%H", "-S", "def others(s2)", seed, "--", "experiments/draw.py") == seed + "\n", f"docs/worth.md: the seed {seed} is not the first commit that draws by --s2")
+    hold(git("merge-base", "--is-ancestor", seed, "HEAD") is not None, f"docs/worth.md: the commit {seed} is not among the ancestors")
     changed = git("rev-list", f"{seed}..HEAD", "--", "reach/worth.c", "experiments/judge.py").split()
     for commit in [*changed, "HEAD"]:
-        hold(f"the formulas of {commit} are not those of the commit that is the seed", formulas(commit) == formulas(seed))
+        hold(formulas(commit) == formulas(seed), f"docs/worth.md: the formulas of {commit} are not those of the commit that is the seed")
     for path in since:
         commits = git("log", "--format=%H", "--", path).split()
-        hold(f"{path} was changed after it was written", len(commits) == 1)
-        hold(f"{path} is older than the seed", commits and git("merge-base", "--is-ancestor", seed, commits[-1]) is not None)
+        hold(len(commits) == 1, f"docs/worth.md: {path} was changed after it was written")
+        hold(commits and git("merge-base", "--is-ancestor", seed, commits[-1]) is not None, f"docs/worth.md: {path} is older than the seed")
 
 
 def check_order():
     """The rows were trained by code that stood after the list, and were written after it."""
     listed = git("log", "--format=%H", "--", "experiments/drawn-sealed.txt").split()[-1]
     for commit in {row["commit"] for row in read("sealed")}:
-        hold(f"the rows' commit {commit} does not have the list yet", git("merge-base", "--is-ancestor", listed, commit) is not None)
-    hold("a commit before the list has the rows", git("cat-file", "-e", f"{listed}:docs/results/worth-sealed.jsonl") is None)
+        hold(git("merge-base", "--is-ancestor", listed, commit) is not None, f"docs/worth.md: the rows' commit {commit} does not have the list yet")
+    hold(git("cat-file", "-e", f"{listed}:docs/results/worth-sealed.jsonl") is None, "docs/worth.md: a commit before the list has the rows")
 
 
 def check_sealed():
@@ -150,12 +149,12 @@ def check_sealed():
     text = (EXPERIMENTS / "drawn-sealed.txt").read_text()
     seed = re.search(r"--seed ([0-9a-f]{40})", text)[1]
     again = subprocess.run([sys.executable, "-B", EXPERIMENTS / "draw.py", "--seed", seed, "--s2", S2], capture_output=True, text=True, check=True).stdout
-    hold("drawn-sealed.txt is not what its seed draws", again == text)
-    hold(f"the page does not name the seed {seed[:8]}", seed[:8] in PAGE)
+    hold(again == text, "docs/worth.md: drawn-sealed.txt is not what its seed draws")
+    hold(seed[:8] in PAGE, f"docs/worth.md: the page does not name the seed {seed[:8]}")
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         judge.foretell(S2, EXPERIMENTS / "drawn-sealed.txt")
-    hold("worth-said.jsonl is not what s2 says of the sealed draw", [json.loads(line) for line in out.getvalue().splitlines()] == read("said"))
+    hold([json.loads(line) for line in out.getvalue().splitlines()] == read("said"), "docs/worth.md: worth-said.jsonl is not what s2 says of the sealed draw")
     if git("cat-file", "-e", seed) is None:
         print("skipped: the history does not reach back to the seed of the sealed draw", file=sys.stderr)
         return
@@ -171,10 +170,10 @@ def check_third_draw(sealed, again):
     source = (ROOT / "reach" / "worth.c").read_text()
     for name, sets in (("loss", (again, sealed)), ("recall", (again, sealed))):
         stated = re.search(rf"s2_worth_{name}_error = ([\d.]+);", source)[1]
-        hold(f"s2 states an error of {name} below that of a draw", all(error_of(rows, name) <= float(stated) + 0.0005 for rows in sets))
+        hold(all(error_of(rows, name) <= float(stated) + 0.0005 for rows in sets), f"docs/worth.md: s2 states an error of {name} below that of a draw")
     off = sorted(sealed, key=lambda row: -abs(row["reach"]["worth"]["loss"] - row["loss"]))
     said = numbers(rf"`local 1 \| dilated 2 phase head\*2`, is said to lose {NUMBER} and lost {NUMBER}, two strides by KV head with a window of one block lost {NUMBER} and {NUMBER} more than is said of them, and without these three the error is {NUMBER}")
-    hold("the pattern that is farthest off is another", judge.rules_of(off[0]) == "local 1 | dilated 2 phase head*2" and all(re.match("local 1 .*phase kv", judge.rules_of(row)) for row in off[1:3]))
+    hold(judge.rules_of(off[0]) == "local 1 | dilated 2 phase head*2" and all(re.match("local 1 .*phase kv", judge.rules_of(row)) for row in off[1:3]), "docs/worth.md: the pattern that is farthest off is another")
     for one, value in zip(said, (off[0]["reach"]["worth"]["loss"], off[0]["loss"], *(row["loss"] - row["reach"]["worth"]["loss"] for row in off[1:3]), error_of(off[3:], "loss"))):
         same("the third draw, loss", one, value)
     dense = [next(row["loss"] for row in read(name) if (row["name"], row["task"], row["seed"]) == ("dense", "text", 1)) for name in ("sealed", "fit")]
@@ -189,7 +188,7 @@ def check_kernels():
     rows = {(row.get("attention", "flex"), row["task"], row["name"]): row for row in read("kernels")}
     names = [name for attention, task, name in rows if (attention, task) == ("flex", "recall")]
     apart = [abs(curve_mean(rows["s2", "recall", name]) - curve_mean(rows["flex", "recall", name])) for name in names]
-    hold("eight patterns were trained by both attentions", len(names) == 8)
+    hold(len(names) == 8, "docs/worth.md: eight patterns were trained by both attentions")
     for said in numbers(rf"where the seeds of one pattern have a standard deviation of {NUMBER}"):
         same("seeds beside both attentions", said, spread(read("fit"), "recall", curve_mean))
     for said, value in zip(numbers(rf"mean recalls differ by {NUMBER} \(root mean square; at most {NUMBER}\)"), (math.sqrt(judge.mean(d * d for d in apart)), max(apart))):
@@ -209,14 +208,14 @@ def check_hops(rows):
     for cells in table("| predictor | one hop | two hops | copied |"):
         for said, name in zip(cells[1:], ("one", "two", "copied")):
             same(f"{cells[0]}, {name}", said, judge.spearman([judge.hop_measures(row)[cells[0]] for row in rows], [row[name] for row in rows]))
-    hold("ten of the 16 did not get beyond guessing", len(rows) == 16 and sum(row["two"] < 0.17 for row in rows) == 10)
-    hold("three rotations answer one hop", sum(row["one"] > 0.99 and row["two"] < 0.17 and "phase" in row["text"] for row in rows) == 3)
+    hold(len(rows) == 16 and sum(row["two"] < 0.17 for row in rows) == 10, "docs/worth.md: ten of the 16 did not get beyond guessing")
+    hold(sum(row["one"] > 0.99 and row["two"] < 0.17 and "phase" in row["text"] for row in rows) == 3, "docs/worth.md: three rotations answer one hop")
     first = {(row["task"], row["rate"], row["seed"]): row for row in read("hops") if row["steps"] == 2000}
     said = numbers(rf"brought one seed to {NUMBER} and left another at {NUMBER}, and with 0.002 they left both there \({NUMBER} and {NUMBER}\)") + numbers(rf"2000 bring it to {NUMBER}")
     for one, key in zip(said, [("twohop", 1e-3, 1), ("twohop", 1e-3, 2), ("twohop", 2e-3, 1), ("twohop", 2e-3, 2), ("copy", 1e-3, 1)]):
         same(f"dense, {key}", one, first[key]["recall"])
     short = [row for row in read("hops") if row["task"] == "needle" and row["steps"] == 200]
-    hold("eight patterns looked for needles for 200 steps", len(short) == 8)
+    hold(len(short) == 8, "docs/worth.md: eight patterns looked for needles for 200 steps")
     for one, value in zip(numbers(rf"dense found {NUMBER}, and none more than {NUMBER}"), (next(row["recall"] for row in short if row["name"] == "dense"), max(row["recall"] for row in short))):
         same("needles after 200 steps", one, value)
     said = numbers(rf"finds {NUMBER} of 8 after {NUMBER} steps at rate 0.001, and {NUMBER} after {NUMBER} at 0.002")
