@@ -133,18 +133,6 @@ static const s2_design step[] = {
     {"mixed", 24, 12, 96, 16, "local 64 | stride 6 phase kv; kv 0: dense", {8192}, 1, 32, S2_BF16},
     {"lists", 32, 16, 128, 64, "local 4 | random 16 seed 2", {4096, 8192}, 1, 8, S2_BF16},
     {"tokens", 32, 8, 128, 64, "local 1000t | sink 4t", {8192}, 2, 8, S2_BF16},
-    {"few lists", 1, 1, 128, 64, "dense", {2048, 16384}, 1, 1, S2_BF16},
-    {"few lists", 2, 1, 128, 64, "dense", {8192, 65536}, 1, 1, S2_BF16},
-    {"few lists", 4, 1, 128, 64, "dense", {1024, 4096, 8192, 65536}, 1, 1, S2_BF16},
-    {"few lists", 5, 1, 128, 64, "dense", {2048, 8192}, 1, 1, S2_BF16},
-    {"few lists", 8, 1, 128, 64, "dense", {512, 1024, 4096, 8192, 16384, 65536}, 1, 1, S2_BF16},
-    {"few lists", 9, 1, 128, 64, "dense", {2048, 8192}, 1, 1, S2_BF16},
-    {"few lists", 16, 1, 128, 64, "dense", {1024, 8192, 32768}, 1, 1, S2_BF16},
-    {"few lists", 16, 2, 128, 64, "dense", {2048, 8192, 65536}, 1, 1, S2_BF16},
-    {"few lists", 8, 2, 128, 64, "local 16 | stride 8 phase kv", {32768}, 1, 1, S2_BF16},
-    {"few lists", 8, 1, 64, 64, "dense", {8192}, 1, 1, S2_BF16},
-    {"few lists", 16, 1, 64, 64, "dense", {8192}, 1, 1, S2_BF16},
-    {"few lists", 8, 1, 96, 64, "dense", {4096}, 1, 1, S2_BF16},
 };
 
 static const struct {

@@ -183,10 +183,11 @@ s2_plan_column_options s2_kernel_columns(const s2_kernel_traits *traits, const s
 enum { SHORT_SLABS = 128, SHORT_SLABS_SELECTED = 64, TILE_ROWS = 8 };
 
 /*
- * Trips that the launch which adds up parts takes itself, with the kernel of 16 rows that leaves them to it; not measured
- * before Hopper, where no launch begins before the one before it has ended.
+ * Lists of up to 8 rows can leave their parts to a launch of their own too, by the instance for 16 rows. The launch
+ * takes as long as a trip, and four slabs of a part take that much longer there (docs/results/h200-few-lists.jsonl).
+ * Before Hopper, where no launch begins before the one before it has ended, it was not measured.
  */
-enum { WORTH_TRIPS = 4 };
+enum { LAUNCH_TRIPS = 1, TRIP_SLABS = 4 };
 
 static int32_t row_cap_of(const s2_plan *plan)
 {
@@ -228,7 +229,7 @@ s2_decode_launch s2_decode_launch_of(s2_chip chip, const s2_plan *plan, int32_t 
         .short_slabs = (int64_t)(selects ? SHORT_SLABS_SELECTED : SHORT_SLABS) * single_parts,
         .trip_parts = head_dim <= S2_DECODE_TRIP_DIM ? S2_DECODE_TRIP_PARTS : S2_DECODE_TRIP_PARTS_WIDE,
         .row_trips = head_dim <= S2_DECODE_TRIP_DIM ? 1 : 2,
-        .worth_trips = chip.capability >= 90 ? WORTH_TRIPS : INT32_MAX};
+        .may_merge = chip.capability >= 90};
 }
 
 int32_t s2_decode_launch_trips(const s2_decode_launch *launch, const s2_decode_plan *step, bool merges)
@@ -246,13 +247,21 @@ int32_t s2_decode_launch_trips(const s2_decode_launch *launch, const s2_decode_p
     return (int32_t)most;
 }
 
+static bool is_merging_faster(const s2_decode_launch *launch, const s2_decode_plan *plan)
+{
+    const int32_t saved =
+        s2_decode_launch_trips(launch, plan, false) - s2_decode_launch_trips(launch, plan, true);
+    int32_t most_slabs = 0;
+    for (int32_t part = 0; part < plan->n_parts; part++)
+        most_slabs = s2_max_i32(most_slabs, plan->parts[part].slab_end - plan->parts[part].slab_begin);
+    return (saved - LAUNCH_TRIPS) * TRIP_SLABS > most_slabs;
+}
+
 s2_status s2_decode_launch_fit(s2_arena *arena, s2_decode_launch *launch, s2_decode_plan *plan)
 {
     if (plan->n_slabs <= launch->short_slabs)
         S2_TRY(s2_decode_plan_split(arena, launch->single_parts, plan));
-    const int32_t own = s2_decode_launch_trips(launch, plan, false),
-                  merged = s2_decode_launch_trips(launch, plan, true);
-    if (launch->row_tiles == 1 && own - merged >= launch->worth_trips)
+    if (launch->row_tiles == 1 && launch->may_merge && is_merging_faster(launch, plan))
         launch->row_tiles = 2;
     return S2_OK;
 }

@@ -107,7 +107,7 @@ typedef struct s2_decode_launch {
     int64_t short_slabs;  /* steps with up to this many slabs are short */
     int32_t trip_parts;   /* that a warp adds up in a trip */
     int32_t row_trips;    /* of such trips, for S2_DECODE_TRIP_DIM columns each */
-    int32_t worth_trips;  /* a launch of its own that adds parts up is worth so many of them */
+    bool may_merge;       /* lists of up to 8 rows may leave their parts to a launch of their own */
 } s2_decode_launch;
 
 /* selects: the preceding launch chooses pages (kernels/select.h). e4m3: K and V have eight bits. */
