@@ -204,7 +204,7 @@ static void hint_command(s2_cli *cli, const job *ask, const char *text, const s2
 /* Where nothing near can be said: the formats that hold the pattern as it is, found by trying. */
 static void hint_others(s2_cli *cli, const job *ask)
 {
-    enum { MOST_CELLS = 1 << 22 };
+    enum { MOST_CELLS = 1 << 24 };
     const s2_pattern *const p = ask->target.pattern;
     const int64_t n_blk = s2_ceil_div(ask->target.n_tok, p->block_tok);
     const s2_format *first = NULL;
