@@ -30,7 +30,7 @@ PICTURE = re.compile(r" +\d+  [\d.+X]+$")  # a row of pairs: digits are heads, d
 # Words of any language reference that a page need not explain; all others `s2 explain` must know.
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "data/plain-words.txt"), encoding="utf-8") as plain_words:
     PLAIN = set(plain_words.read().split())
-WORD = re.compile(r"(?<![\w./-])[a-z][a-z_]*(?:-[a-z]+)*(?![\w/]|\.\w)", re.I)
+WORD = re.compile(r"(?<![\w./-])[a-z][a-z_]*(?:-[a-z]+)*(?![\w/…]|\.\w)", re.I)  # what a screen cuts with "…" is no word
 seen = {}
 
 
