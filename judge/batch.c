@@ -43,6 +43,7 @@ static s2_status fill(s2_beside *both, const s2_validate_request *request)
 {
     S2_TRY(s2_harness_fill(&both->among, request));
     S2_TRY(s2_harness_draw_sinks(&both->alone, request->seed));
+    S2_TRY(s2_harness_scale_queries(&both->alone, both->among.q_unit, true));
     S2_TRY(copy_middle(both, &both->among.q, &both->alone.q));
     S2_TRY(copy_middle(both, &both->among.k, &both->alone.k));
     return copy_middle(both, &both->among.v, &both->alone.v);

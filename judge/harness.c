@@ -129,9 +129,9 @@ static s2_status lay_out(s2_harness *harness, const s2_validate_request *request
 {
     s2_attn_problem *const p = &harness->problem;
     const int64_t d = p->head_dim, bytes = s2_dtype_bytes(p->dtype);
-    const int64_t kv_bytes = s2_dtype_bytes(s2_kv_dtype(p));
+    const int64_t q_bytes = s2_dtype_bytes(s2_q_dtype(p)), kv_bytes = s2_dtype_bytes(s2_kv_dtype(p));
     const int64_t h = p->n_heads + request->padded, g = p->n_kv_heads + request->padded;
-    S2_TRY(allocate(harness, &harness->q, harness->n_q_tok * h * d, bytes));
+    S2_TRY(allocate(harness, &harness->q, harness->n_q_tok * h * d, q_bytes));
     S2_TRY(allocate(harness, &harness->k, harness->n_k_tok * g * d, kv_bytes));
     S2_TRY(allocate(harness, &harness->v, harness->n_k_tok * g * d, kv_bytes));
     S2_TRY(allocate(harness, &harness->o, harness->n_q_tok * h * d, bytes));
@@ -167,17 +167,25 @@ static s2_status lay_out_sinks(s2_harness *harness)
                                          harness->host_sink, n_bytes);
 }
 
+static s2_status lay_out_scale(s2_harness *harness, int32_t n_heads, s2_guarded *buffer, float **host,
+                               const float **out)
+{
+    *host = s2_calloc((size_t)n_heads, sizeof **host);
+    if (*host == NULL)
+        return S2_ENOMEM;
+    S2_TRY(allocate(harness, buffer, n_heads, sizeof **host));
+    *out = (const float *)(const void *)(buffer->base + S2_GUARD_BYTES);
+    return S2_OK;
+}
+
 static s2_status lay_out_scales(s2_harness *harness)
 {
     s2_attn_problem *const p = &harness->problem;
-    harness->host_k_scale = s2_calloc((size_t)p->n_kv_heads, sizeof(float));
-    harness->host_v_scale = s2_calloc((size_t)p->n_kv_heads, sizeof(float));
-    if (harness->host_k_scale == NULL || harness->host_v_scale == NULL)
-        return S2_ENOMEM;
-    S2_TRY(allocate(harness, &harness->k_scale, p->n_kv_heads, sizeof(float)));
-    S2_TRY(allocate(harness, &harness->v_scale, p->n_kv_heads, sizeof(float)));
-    p->k_scale = (const float *)(const void *)(harness->k_scale.base + S2_GUARD_BYTES);
-    p->v_scale = (const float *)(const void *)(harness->v_scale.base + S2_GUARD_BYTES);
+    S2_TRY(lay_out_scale(harness, p->n_kv_heads, &harness->k_scale, &harness->host_k_scale, &p->k_scale));
+    S2_TRY(lay_out_scale(harness, p->n_kv_heads, &harness->v_scale, &harness->host_v_scale, &p->v_scale));
+    if (p->pass == S2_PASS_FORWARD)
+        S2_TRY(lay_out_scale(harness, p->n_heads, &harness->q_scale, &harness->host_q_scale, &p->q_scale));
+    S2_TRY(s2_harness_scale_queries(harness, S2_HARNESS_UNIT, true));
     return s2_harness_scale(harness, S2_HARNESS_UNIT, S2_HARNESS_UNIT, true);
 }
 
@@ -207,6 +215,27 @@ s2_status s2_harness_scale(s2_harness *harness, float k_unit, float v_unit, bool
         device->ops->copy_in(device, harness->k_scale.base + S2_GUARD_BYTES, harness->host_k_scale, n_bytes));
     return device->ops->copy_in(device, harness->v_scale.base + S2_GUARD_BYTES, harness->host_v_scale,
                                 n_bytes);
+}
+
+s2_status s2_harness_scale_queries(s2_harness *harness, float unit, bool apart)
+{
+    const s2_attn_problem *const p = &harness->problem;
+    if (s2_q_dtype(p) != S2_F8)
+        return S2_OK;
+    harness->q_unit = unit;
+    for (int32_t head = 0; head < p->n_heads; head++)
+        harness->host_q_scale[head] = unit * (apart ? 1.0f + 0.1f * (float)(head % 5) : 1.0f);
+    return harness->device->ops->copy_in(harness->device, harness->q_scale.base + S2_GUARD_BYTES,
+                                         harness->host_q_scale, (size_t)p->n_heads * sizeof(float));
+}
+
+s2_status s2_harness_fill_queries(s2_harness *harness, uint64_t seed, float spread)
+{
+    const s2_dtype dtype = s2_q_dtype(&harness->problem);
+    S2_TRY(s2_harness_scale_queries(harness, S2_HARNESS_UNIT * fmaxf(spread, 1.0f), true));
+    return harness->device->ops->fill_normal(harness->device, harness->q.base + S2_GUARD_BYTES,
+                                             (int64_t)harness->q.n_bytes / s2_dtype_bytes(dtype), dtype, seed,
+                                             spread / harness->q_unit);
 }
 
 static s2_status fill_kv(s2_harness *harness, const s2_guarded *buffer, uint64_t seed, float spread)
@@ -247,16 +276,14 @@ s2_status s2_harness_draw_sinks(s2_harness *harness, uint64_t seed)
 
 s2_status s2_harness_fill(s2_harness *harness, const s2_validate_request *request)
 {
-    const s2_guarded *const buffers[] = {&harness->q, NULL, NULL, &harness->d_o};
-    const int64_t bytes = s2_dtype_bytes(harness->problem.dtype);
+    const s2_dtype dtype = harness->problem.dtype;
+    S2_TRY(s2_harness_fill_queries(harness, request->seed * 16, request->spread));
     S2_TRY(s2_harness_fill_keys(harness, request->seed * 16 + 1, 1.0f));
     S2_TRY(s2_harness_fill_values(harness, request->seed * 16 + 2, 1.0f));
-    for (size_t buffer = 0; buffer < sizeof buffers / sizeof *buffers; buffer++)
-        if (buffers[buffer] != NULL && buffers[buffer]->base != NULL)
-            S2_TRY(harness->device->ops->fill_normal(harness->device, buffers[buffer]->base + S2_GUARD_BYTES,
-                                                     (int64_t)buffers[buffer]->n_bytes / bytes,
-                                                     harness->problem.dtype, request->seed * 16 + buffer,
-                                                     buffer == 0 ? request->spread : 1.0f));
+    if (harness->d_o.base != NULL)
+        S2_TRY(harness->device->ops->fill_normal(harness->device, harness->d_o.base + S2_GUARD_BYTES,
+                                                 (int64_t)harness->d_o.n_bytes / s2_dtype_bytes(dtype), dtype,
+                                                 request->seed * 16 + 3, 1.0f));
     return s2_harness_draw_sinks(harness, request->seed);
 }
 
@@ -338,7 +365,7 @@ static s2_status open(s2_harness *harness, const s2_validate_request *request, s
 s2_status s2_harness_open(s2_harness *harness, s2_device *device, const s2_validate_request *request,
                           s2_diag *why)
 {
-    *harness = (s2_harness){.device = device, .k_unit = 1.0f, .v_unit = 1.0f};
+    *harness = (s2_harness){.device = device, .q_unit = 1.0f, .k_unit = 1.0f, .v_unit = 1.0f};
     return open(harness, request, why);
 }
 
@@ -346,15 +373,16 @@ void s2_harness_close(s2_harness *harness)
 {
     if (harness->kernel != NULL && harness->state != NULL)
         harness->kernel->finish(harness->device, harness->state);
-    s2_guarded *const buffers[] = {&harness->q,      &harness->k,    &harness->v,      &harness->o,
-                                   &harness->lse,    &harness->d_o,  &harness->d_q,    &harness->d_k,
-                                   &harness->d_v,    &harness->sink, &harness->d_sink, &harness->k_scale,
-                                   &harness->v_scale};
+    s2_guarded *const buffers[] = {&harness->q,       &harness->k,      &harness->v,      &harness->o,
+                                   &harness->lse,     &harness->d_o,    &harness->d_q,    &harness->d_k,
+                                   &harness->d_v,     &harness->sink,   &harness->d_sink, &harness->q_scale,
+                                   &harness->k_scale, &harness->v_scale};
     for (size_t at = 0; at < sizeof buffers / sizeof *buffers; at++)
         harness->device->ops->release(harness->device, buffers[at]->base);
     s2_free(harness->host_o);
     s2_free(harness->host_lse);
     s2_free(harness->host_sink);
+    s2_free(harness->host_q_scale);
     s2_free(harness->host_k_scale);
     s2_free(harness->host_v_scale);
     s2_arena_release(&harness->arena);

@@ -37,13 +37,13 @@ typedef struct s2_harness {
     int64_t n_q_tok; /* in the batch */
     int64_t n_k_tok;
     s2_guarded q, k, v, o, lse;
-    s2_guarded d_o, d_q, d_k, d_v; /* only for a backward, else NULL */
-    s2_guarded sink, d_sink;       /* only with sinks */
-    s2_guarded k_scale, v_scale;   /* only of e4m3 */
-    float *host_k_scale, *host_v_scale;
-    float k_unit, v_unit; /* what a stored 1 stands for in the first head; 1 unless e4m3 */
-    float *host_sink;     /* [H]: minus infinity until they are drawn */
-    uint8_t *host_o;      /* copies with guards */
+    s2_guarded d_o, d_q, d_k, d_v;        /* only for a backward, else NULL */
+    s2_guarded sink, d_sink;              /* only with sinks */
+    s2_guarded q_scale, k_scale, v_scale; /* only of e4m3; of queries only in a forward */
+    float *host_q_scale, *host_k_scale, *host_v_scale;
+    float q_unit, k_unit, v_unit; /* what a stored 1 stands for in the first head; 1 unless e4m3 */
+    float *host_sink;             /* [H]: minus infinity until they are drawn */
+    uint8_t *host_o;              /* copies with guards */
     uint8_t *host_lse;
     void *state;
 } s2_harness;
@@ -82,6 +82,14 @@ void s2_harness_scales(int32_t n_heads, float k_unit, float v_unit, float *k, fl
 
 /* A stored 1 for keys and values that are near normal: the largest, 3.5, is far below 448 of it. */
 static const float S2_HARNESS_UNIT = 0x1p-6f;
+
+/*
+ * In e4m3 a stored 1 of a query stands for `unit` in the first head, and for more in others if they are to be told
+ * apart. Does nothing for other types.
+ */
+s2_status s2_harness_scale_queries(s2_harness *harness, float unit, bool apart) S2_MUST_CHECK;
+/* All of Q drawn, near normal with this standard deviation in the first head; scales follow it, heads apart. */
+s2_status s2_harness_fill_queries(s2_harness *harness, uint64_t seed, float spread) S2_MUST_CHECK;
 
 /* All of K or of V drawn, near normal with this standard deviation in the first head. */
 s2_status s2_harness_fill_keys(s2_harness *harness, uint64_t seed, float spread) S2_MUST_CHECK;

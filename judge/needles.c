@@ -13,7 +13,7 @@
 #include "kernels/float16.h"
 #include "pattern/dense.h"
 
-enum { STREAM_NOISE = 5, STREAM_VALUES = 6, STREAM_SILENT = 7 };
+enum { STREAM_NOISE = 5, STREAM_VALUES = 6 };
 
 /* length^2 * scale: e^40 outweighs 2^24 other keys by 10^10, half of it still by 30 times. */
 static const float NEEDLE_SCORE = 40.0f;
@@ -50,16 +50,16 @@ static s2_status plant(s2_hunt *hunt, uint64_t seed)
     s2_harness *const harness = &hunt->harness;
     const s2_attn_problem *const p = &harness->problem;
     const s2_device_ops *const ops = harness->device->ops;
-    const int64_t bytes = s2_dtype_bytes(p->dtype);
     const float length = sqrtf(NEEDLE_SCORE / fabsf(p->scale));
+    S2_TRY(s2_harness_scale_queries(harness, length / E4M3_LENGTH, false));
     S2_TRY(s2_harness_scale(harness, length / E4M3_LENGTH, S2_HARNESS_UNIT, false));
-    S2_TRY(ops->fill_normal(harness->device, p->q.data, (int64_t)harness->q.n_bytes / bytes, p->dtype,
-                            seed * 16 + STREAM_SILENT, 0.0f));
+    S2_TRY(ops->fill(harness->device, p->q.data, 0, harness->q.n_bytes));
     S2_TRY(s2_harness_fill_keys(harness, seed * 16 + STREAM_NOISE, 0.01f));
     S2_TRY(s2_harness_fill_values(harness, seed * 16 + STREAM_VALUES, 1.0f));
     for (int32_t j = 0; j < hunt->n_needles; j++) {
         for (int32_t head = 0; head < p->n_heads; head++)
-            S2_TRY(put_unit(hunt, &p->q, p->dtype, s2_tensor_at(&p->q, NULL, 0, j, head), j, length));
+            S2_TRY(put_unit(hunt, &p->q, s2_q_dtype(p), s2_tensor_at(&p->q, NULL, 0, j, head), j,
+                            length / harness->q_unit));
         for (int32_t g = 0; g < p->n_kv_heads; g++)
             S2_TRY(put_unit(hunt, &p->k, s2_kv_dtype(p), s2_tensor_at(&p->k, NULL, 0, needle_key(hunt, j), g),
                             j, length / harness->k_unit));

@@ -167,13 +167,7 @@ static s2_status copy_looked_at(s2_numerics *check)
 static s2_status fill(s2_numerics *check)
 {
     s2_harness *const harness = check->harness;
-    s2_device *const device = harness->device;
-    const s2_device_ops *const ops = device->ops;
-    const s2_dtype dtype = harness->problem.dtype;
-    const int64_t bytes = s2_dtype_bytes(dtype);
-    const int64_t n_q = (int64_t)harness->q.n_bytes / bytes;
-    S2_TRY(ops->fill_normal(device, harness->problem.q.data, n_q, dtype, stream(check, STREAM_Q),
-                            check->request->spread));
+    S2_TRY(s2_harness_fill_queries(harness, stream(check, STREAM_Q), check->request->spread));
     S2_TRY(s2_harness_scale(harness, S2_HARNESS_UNIT, S2_HARNESS_UNIT, true));
     S2_TRY(s2_harness_fill_keys(harness, stream(check, STREAM_K), 1.0f));
     S2_TRY(s2_harness_fill_values(harness, stream(check, STREAM_V), 1.0f));
@@ -189,6 +183,7 @@ static s2_status fill(s2_numerics *check)
     check->host.k.data = check->k;
     check->host.v.data = check->v;
     check->host.sink = harness->host_sink;
+    check->host.q_scale = harness->host_q_scale;
     check->host.k_scale = harness->host_k_scale;
     check->host.v_scale = harness->host_v_scale;
     return S2_OK;
@@ -200,9 +195,9 @@ static void make_query(s2_numerics *check, s2_probe_row row)
     const s2_attn_problem *const p = &check->harness->problem;
     const int64_t from = s2_tensor_at(&p->q, p->q_begin_tok, row.seq, row.q_tok, row.head);
     for (int32_t d = 0; d < p->head_dim; d++)
-        s2_float_store(check->q_row, p->dtype, d,
+        s2_float_store(check->q_row, s2_q_dtype(p), d,
                        s2_input_value(stream(check, STREAM_Q), (uint64_t)(from + d)) *
-                           check->request->spread);
+                           (check->request->spread / check->harness->q_unit));
 }
 
 /* ------------------------------------------------------------------ verdicts */

@@ -19,7 +19,9 @@ int32_t s2_sight_bits(s2_dtype dtype)
 /* A kernel whose scores or partial outputs pass through the storage type rounds more than once: a bit less. */
 static int32_t bits_of(const s2_harness *harness)
 {
-    return s2_sight_bits(harness->problem.dtype) - (harness->kernel->tolerance >= S2_TOL_ROUNDED_SUM);
+    const s2_tolerance tolerance = harness->kernel->tolerance;
+    return s2_sight_bits(harness->problem.dtype) -
+           (tolerance == S2_TOL_ROUNDED_SUM || tolerance == S2_TOL_ROUNDED_S);
 }
 
 /* The 18 powers of two that e4m3 has, 2^-9 to 2^8, then stand for 1 to 2^17: as many as fp32 needs. */

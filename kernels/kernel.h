@@ -13,6 +13,8 @@
  *
  * Decoding may read keys and values of eight bits, e4m3 with a scale for each KV head. The numbers that they
  * stand for are then the k and v above: a kernel rounds no more than it would for the same numbers in dtype.
+ * A forward may take queries of eight bits too, with a scale for each head; its products are of eight bits, so
+ * it also rounds the softmax weights to e4m3 (S2_TOL_E4M3).
  *
  * Corners, defined here and tested for every kernel:
  *   - a row that reads no key: output 0, LSE minus infinity;
@@ -93,7 +95,7 @@ typedef struct s2_listed {
 typedef struct s2_attn_problem {
     s2_pass pass;
     s2_dtype dtype;             /* of q, k, v, o and the gradients; accumulation is the kernel's */
-    bool e4m3;                  /* DECODING: k and v are S2_F8 instead; then the scales are set */
+    bool e4m3;                  /* k and v are S2_F8 instead, FORWARD: q too; then the scales are set */
     const s2_plan *plan;        /* pattern, layer, sequences, tiles: cut with the kernel's own options */
     int32_t n_seqs;             /* = plan->n_seqs */
     int32_t n_heads;            /* H */
@@ -108,6 +110,7 @@ typedef struct s2_attn_problem {
     float *d_sink;              /* [H], BACKWARD: written */
     s2_tensor q;                /* H heads */
     s2_tensor k, v;             /* G heads; cached: the pools, of which only data and tok (a slot) count */
+    const float *q_scale;       /* FORWARD: [H], as below */
     const float *k_scale;       /* [G], positive and finite: a key is its stored number times this */
     const float *v_scale;       /* [G], the same for values */
     const s2_cached *cached;    /* DECODING only, else NULL */
@@ -122,10 +125,14 @@ typedef struct s2_attn_problem {
     s2_tensor d_q, d_k, d_v;    /* BACKWARD only, like q, k, v: written */
 } s2_attn_problem;
 
-/* The type in which keys and values are stored. */
+/* The type in which keys and values are stored, and that of queries. */
 static inline s2_dtype s2_kv_dtype(const s2_attn_problem *problem)
 {
     return problem->e4m3 ? S2_F8 : problem->dtype;
+}
+static inline s2_dtype s2_q_dtype(const s2_attn_problem *problem)
+{
+    return problem->e4m3 && problem->pass == S2_PASS_FORWARD ? S2_F8 : problem->dtype;
 }
 
 /* Token `tok` of sequence `seq` and head `head`, as an element offset from tensor->data. */
@@ -146,13 +153,15 @@ static inline int64_t s2_rows_at(const s2_rows *rows, const int32_t *begin_tok, 
  * How large a result's error may be (docs/numerics.md). EXACT kernels round once, at the end; ROUNDED_P
  * kernels also round the softmax weights to the storage type before the second product; ROUNDED_SUM kernels
  * add up the rounded weights, so that the LSE is theirs, and round the outputs of parts before joining them;
- * ROUNDED_S kernels also pass scores through the storage type and round twice before the exponential.
+ * ROUNDED_S kernels also pass scores through the storage type and round twice before the exponential; E4M3
+ * kernels round the weights to e4m3, and multiply e4m3 with the sums of a tensor core.
  */
 typedef enum s2_tolerance {
     S2_TOL_EXACT,
     S2_TOL_ROUNDED_P,
     S2_TOL_ROUNDED_SUM,
-    S2_TOL_ROUNDED_S
+    S2_TOL_ROUNDED_S,
+    S2_TOL_E4M3
 } s2_tolerance;
 
 /* What a kernel computes beyond plain attention. It is never offered a problem that needs more. */

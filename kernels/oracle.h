@@ -25,10 +25,11 @@ typedef struct s2_oracle_row {
     double sink;       /* of the head; -inf: none */
     double score_peak; /* largest |scale * q . k|, before a cap; at least |sink| and the cap */
     double value_peak; /* largest |v| read */
-    double o_noise;    /* with scores rounded to the storage type: one standard deviation of the output */
+    double o_noise;    /* of kernels that round scores or sums, or multiply e4m3: a standard deviation */
     double lse_noise;
     int32_t *keys;
     double *score;
+    double *reach; /* of a score: scale times the sum of its products' magnitudes */
     double *weight;
     int32_t cap_keys;
     int32_t cap_dim;

@@ -65,8 +65,10 @@ s2_status s2_problem_check(const s2_attn_problem *problem, s2_diag *why)
         (problem->sink == NULL || (problem->pass == S2_PASS_BACKWARD && problem->d_sink == NULL)))
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "sink logits or their gradient are missing");
     if (problem->e4m3 &&
-        (problem->pass != S2_PASS_DECODE || problem->k_scale == NULL || problem->v_scale == NULL))
-        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "e4m3 keys are for decode steps and need their scales");
+        (problem->pass == S2_PASS_BACKWARD || problem->k_scale == NULL || problem->v_scale == NULL ||
+         (problem->pass == S2_PASS_FORWARD && problem->q_scale == NULL)))
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0,
+                           "e4m3 is for forwards and decode steps, and needs its scales");
     if (!s2_data_is_placed(problem->q.data) || !s2_data_is_placed(problem->k.data) ||
         !s2_data_is_placed(problem->v.data) || !s2_data_is_placed(problem->o.data) ||
         problem->lse.data == NULL)

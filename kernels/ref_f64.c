@@ -15,6 +15,7 @@ void s2_oracle_row_release(s2_oracle_row *row)
     s2_free(row->rounded);
     s2_free(row->keys);
     s2_free(row->score);
+    s2_free(row->reach);
     s2_free(row->weight);
     *row = (s2_oracle_row){0};
 }
@@ -27,9 +28,10 @@ static s2_status reserve(s2_oracle_row *row, int32_t n_keys, int32_t head_dim)
         row->rounded = s2_calloc((size_t)head_dim, sizeof *row->rounded);
         row->keys = s2_calloc((size_t)n_keys, sizeof *row->keys);
         row->score = s2_calloc((size_t)n_keys, sizeof *row->score);
+        row->reach = s2_calloc((size_t)n_keys, sizeof *row->reach);
         row->weight = s2_calloc((size_t)n_keys, sizeof *row->weight);
         if (row->o == NULL || row->rounded == NULL || row->keys == NULL || row->score == NULL ||
-            row->weight == NULL) {
+            row->reach == NULL || row->weight == NULL) {
             s2_oracle_row_release(row);
             return S2_ENOMEM;
         }
@@ -43,7 +45,7 @@ static s2_status reserve(s2_oracle_row *row, int32_t n_keys, int32_t head_dim)
 typedef struct s2_row_data {
     const s2_attn_problem *problem;
     int32_t seq;
-    int32_t kv_head;
+    int32_t head, kv_head;
     int64_t q_at;
 } s2_row_data;
 
@@ -71,6 +73,11 @@ static double v_scale_of(const s2_row_data *data)
     return data->problem->e4m3 ? (double)data->problem->v_scale[data->kv_head] : 1.0;
 }
 
+static double q_scale_of(const s2_row_data *data)
+{
+    return s2_q_dtype(data->problem) == S2_F8 ? (double)data->problem->q_scale[data->head] : 1.0;
+}
+
 static double value_at(const s2_row_data *data, int32_t k_tok, int32_t d)
 {
     return (double)s2_float_load(data->problem->v.data, s2_kv_dtype(data->problem),
@@ -92,15 +99,19 @@ static void find_keys(const s2_row_data *data, int32_t q_tok, int32_t head, s2_o
 static void find_scores(const s2_row_data *data, s2_oracle_row *row)
 {
     const s2_attn_problem *const p = data->problem;
-    const double scale = (double)p->scale * k_scale_of(data);
+    const double scale = (double)p->scale * k_scale_of(data) * q_scale_of(data);
     row->score_peak = (double)p->cap;
     for (int32_t n = 0; n < row->n_keys; n++) {
-        double dot = 0.0;
+        double dot = 0.0, reach = 0.0;
         const int64_t k_at = key_row(data, row->keys[n]);
-        for (int32_t d = 0; d < p->head_dim; d++)
-            dot += (double)s2_float_load(p->q.data, p->dtype, data->q_at + d) *
-                   (double)s2_float_load(p->k.data, s2_kv_dtype(p), k_at + d);
+        for (int32_t d = 0; d < p->head_dim; d++) {
+            const double product = (double)s2_float_load(p->q.data, s2_q_dtype(p), data->q_at + d) *
+                                   (double)s2_float_load(p->k.data, s2_kv_dtype(p), k_at + d);
+            dot += product;
+            reach += fabs(product);
+        }
         row->score[n] = dot * scale;
+        row->reach[n] = reach * fabs(scale);
         row->score_peak = fmax(row->score_peak, fabs(row->score[n]));
         if (p->cap > 0.0f)
             row->score[n] = (double)p->cap * tanh(row->score[n] / (double)p->cap);
@@ -164,6 +175,42 @@ static void score_noise(const s2_row_data *data, s2_tolerance tolerance, double 
     row->lse_noise = sqrt(lse);
 }
 
+/*
+ * What products of e4m3 do to a row (docs/numerics.md). A weight is rounded: by 2^-4 of itself at most, and by
+ * 2^-16 of the largest. A score loses up to 2^-11 of the sum of its products' magnitudes, and an output up to
+ * 2^-11 of its own, for tensor cores add products of eight bits up in some 13 bits and cut off the rest.
+ */
+static void e4m3_noise(const s2_row_data *data, s2_oracle_row *row)
+{
+    double sum = 0.0, lse = 0.0;
+    row->o_noise = 0.0;
+    for (int32_t n = 0; n < row->n_keys; n++)
+        sum += row->weight[n];
+    for (int32_t n = 0; n < row->n_keys; n++)
+        lse += row->weight[n] / sum * 0x1p-11 * row->reach[n];
+    row->lse_noise = lse / 6.0;
+    for (int32_t d = 0; d < data->problem->head_dim; d++) {
+        double square = 0.0, most = 0.0, cut = 0.0;
+        for (int32_t n = 0; n < row->n_keys; n++) {
+            const double share = row->weight[n] / sum, value = value_at(data, row->keys[n], d);
+            const double rounded = (share * 0x1p-4 + 0x1p-16 / sum) * fabs(value);
+            const double scored = share * 0x1p-11 * row->reach[n] * fabs(value - row->o[d]);
+            square += (rounded * rounded + scored * scored) / 4.0;
+            most += rounded + 2.0 * scored;
+            cut += share * 0x1p-11 * fabs(value);
+        }
+        row->o_noise = fmax(row->o_noise, fmin(sqrt(square), most / 6.0) + cut / 6.0);
+    }
+}
+
+/* A weight, at most 1, as a kernel of this tolerance stores it; e4m3 takes it 64 times as large. */
+static float round_weight(float weight, s2_tolerance tolerance, s2_dtype dtype)
+{
+    if (tolerance == S2_TOL_E4M3)
+        return s2_round_to(S2_F8, 64.0f * weight) / 64.0f;
+    return tolerance != S2_TOL_EXACT ? s2_round_to(dtype, weight) : weight;
+}
+
 /* The same formula in the precision of the storage: what a correct kernel cannot avoid. */
 static void rounded_answer(const s2_row_data *data, s2_tolerance tolerance, s2_oracle_row *row)
 {
@@ -176,7 +223,7 @@ static void rounded_answer(const s2_row_data *data, s2_tolerance tolerance, s2_o
     for (int32_t n = 0; n < row->n_keys; n++) {
         const float weight = expf((float)row->score[n] - peak);
         sum += weight;
-        row->weight[n] = (double)(tolerance != S2_TOL_EXACT ? s2_round_to(dtype, weight) : weight);
+        row->weight[n] = (double)round_weight(weight, tolerance, dtype);
     }
     if (row->sink != -INFINITY)
         sum += expf((float)row->sink - peak);
@@ -196,14 +243,17 @@ static void rounded_answer(const s2_row_data *data, s2_tolerance tolerance, s2_o
 s2_status s2_oracle_eval(const s2_attn_problem *problem, int32_t seq, int32_t q_tok, int32_t head,
                          s2_tolerance tolerance, s2_oracle_row *row)
 {
-    const s2_row_data data = {problem, seq, s2_pattern_kv_head(problem->plan->pattern, head),
+    const s2_row_data data = {problem, seq, head, s2_pattern_kv_head(problem->plan->pattern, head),
                               s2_tensor_at(&problem->q, problem->q_begin_tok, seq, q_tok, head)};
     S2_TRY(reserve(row, problem->plan->seqs[seq].k_tok, problem->head_dim));
     row->sink = problem->sinks ? (double)problem->sink[head] : -INFINITY;
     find_keys(&data, q_tok, head, row);
     find_scores(&data, row);
     answer(&data, row);
-    score_noise(&data, tolerance, unit_of[problem->dtype], row);
+    if (tolerance == S2_TOL_E4M3)
+        e4m3_noise(&data, row);
+    else
+        score_noise(&data, tolerance, unit_of[problem->dtype], row);
     rounded_answer(&data, tolerance, row);
     return S2_OK;
 }

@@ -397,7 +397,8 @@ static void text_head(const s2_subject *subject, s2_buf *buf)
     if (subject->scores.cap > 0.0)
         s2_buf_printf(buf, ", scores capped at %s", s2_decimal(subject->scores.cap, 6).text);
     s2_buf_puts(buf, subject->scores.sinks ? ", with sink logits" : "");
-    s2_buf_puts(buf, subject->e4m3 ? ", KV cache in e4m3" : "");
+    if (subject->e4m3)
+        s2_buf_puts(buf, subject->pass == S2_PASS_DECODE ? ", KV cache in e4m3" : ", Q, K and V in e4m3");
     s2_buf_printf(buf, "  %lld tokens x %lld  %s  %s on %s\n", (long long)subject->len_tok,
                   (long long)subject->batch, s2_dtype_word(subject->dtype),
                   v->kernel[0] != '\0' ? v->kernel : "no kernel", subject->device->name);

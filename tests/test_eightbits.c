@@ -86,22 +86,23 @@ static float *draw_floats(s2_twin *twin, s2_rng *rng, int64_t n, float spread)
     return out;
 }
 
-/* n_tok tokens of n_kv heads in both forms; the scale of a head turns its numbers into codes up to 448. */
-static void draw_keys(s2_twin *twin, s2_rng *rng, s2_tensor *eight, s2_tensor *plain, const float **scales)
+/* n_tok tokens of n_heads heads in both forms; the scale of a head turns its numbers into codes up to 448. */
+static void draw_codes(s2_twin *twin, s2_rng *rng, int32_t n_tok, int32_t n_heads, s2_tensor *eight,
+                       s2_tensor *plain, const float **scales)
 {
-    const int32_t n_kv = twin->pattern->n_kv_heads, dim = twin->pattern->head_dim;
-    const int64_t n = (int64_t)twin->seq.k_tok * n_kv * dim;
-    float *const scale = draw_floats(twin, rng, n_kv, 0.01f);
+    const int32_t dim = twin->pattern->head_dim;
+    const int64_t n = (int64_t)n_tok * n_heads * dim;
+    float *const scale = draw_floats(twin, rng, n_heads, 0.01f);
     float *const numbers = draw_floats(twin, rng, n, 150.0f);
     uint8_t *const codes = S2_NEW(&twin->arena, uint8_t, n + 16);
     assert_non_null(codes);
-    for (int32_t head = 0; head < n_kv; head++)
+    for (int32_t head = 0; head < n_heads; head++)
         scale[head] = 0.005f + fabsf(scale[head]);
     for (int64_t at = 0; at < n; at++) {
         s2_float_store(codes, S2_F8, at, numbers[at]);
-        numbers[at] = s2_float_load(codes, S2_F8, at) * scale[at / dim % n_kv];
+        numbers[at] = s2_float_load(codes, S2_F8, at) * scale[at / dim % n_heads];
     }
-    *eight = *plain = (s2_tensor){NULL, n, (int64_t)n_kv * dim, dim};
+    *eight = *plain = (s2_tensor){NULL, n, (int64_t)n_heads * dim, dim};
     eight->data = codes;
     plain->data = numbers;
     *scales = scale;
@@ -135,8 +136,8 @@ static void open_twin(s2_twin *twin, s2_gen *gen)
     p->lse = (s2_rows){NULL, 0, twin->seq.q_tok};
     twin->plain = *p;
     twin->plain.e4m3 = false;
-    draw_keys(twin, &gen->rng, &p->k, &twin->plain.k, &p->k_scale);
-    draw_keys(twin, &gen->rng, &p->v, &twin->plain.v, &p->v_scale);
+    draw_codes(twin, &gen->rng, k_tok, n_kv, &p->k, &twin->plain.k, &p->k_scale);
+    draw_codes(twin, &gen->rng, k_tok, n_kv, &p->v, &twin->plain.v, &p->v_scale);
     s2_attn_problem *const both[] = {&twin->eight, &twin->plain};
     for (size_t at = 0; at < 2; at++) {
         both[at]->o.data = draw_floats(twin, &gen->rng, (int64_t)twin->n_out, 1.0f);
@@ -178,6 +179,27 @@ static void a_step_over_e4m3_is_the_step_over_the_numbers_that_it_stands_for(voi
     }
 }
 
+/* In a forward the queries have scales too, one a head. */
+static void a_forward_over_e4m3_is_the_forward_over_the_numbers_that_it_stands_for(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(22);
+    for (int64_t number = s2_test_cases(60); number > 0; number--) {
+        s2_gen gen = {.rng = {seed + (uint64_t)number}, .causal = true};
+        s2_twin twin = {0};
+        open_twin(&twin, &gen);
+        twin.eight.pass = twin.plain.pass = S2_PASS_FORWARD;
+        draw_codes(&twin, &gen.rng, twin.seq.q_tok, twin.pattern->n_heads, &twin.eight.q, &twin.plain.q,
+                   &twin.eight.q_scale);
+        const float *const eight = twin.eight.o.data, *const plain = twin.plain.o.data;
+        run(&s2_kernel_ref_f64, &twin.eight);
+        run(&s2_kernel_ref_f64, &twin.plain);
+        for (size_t at = 0; at < twin.n_out; at++)
+            s2_assert_close((double)eight[at], (double)plain[at], 1e-4 * (1.0 + fabs((double)plain[at])));
+        s2_arena_release(&twin.arena);
+    }
+}
+
 static void what_cannot_read_e4m3_refuses_it(void **state)
 {
     (void)state;
@@ -197,6 +219,9 @@ static void what_cannot_read_e4m3_refuses_it(void **state)
     odd = twin.eight;
     odd.v_scale = NULL;
     assert_int_equal(s2_kernel_cpu_decode.prepare(device, &odd, &made, &why), S2_EINVAL);
+    odd = twin.eight;
+    odd.pass = S2_PASS_FORWARD; /* without scales of queries */
+    assert_int_equal(s2_kernel_ref_f64.prepare(device, &odd, &made, &why), S2_EINVAL);
     s2_device_close(&device);
     s2_arena_release(&twin.arena);
 }
@@ -388,6 +413,7 @@ int main(void)
         cmocka_unit_test(e4m3_has_the_numbers_of_its_definition),
         cmocka_unit_test(e4m3_rounds_to_the_nearest_number),
         cmocka_unit_test(a_step_over_e4m3_is_the_step_over_the_numbers_that_it_stands_for),
+        cmocka_unit_test(a_forward_over_e4m3_is_the_forward_over_the_numbers_that_it_stands_for),
         cmocka_unit_test(what_cannot_read_e4m3_refuses_it),
         cmocka_unit_test(rows_are_stored_by_the_scale_of_their_head),
         cmocka_unit_test(eight_bits_cost_what_is_promised),

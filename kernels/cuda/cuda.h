@@ -24,6 +24,7 @@ s2_status s2_cuda_micro(s2_device *device, s2_micro micro, int64_t size, double 
 extern const s2_kernel s2_kernel_decode; /* decode steps, Ampere and Hopper */
 extern const s2_kernel s2_kernel_sm80;   /* any NVIDIA GPU since Ampere */
 extern const s2_kernel s2_kernel_sm90;   /* Hopper */
+extern const s2_kernel s2_kernel_sm90_e4m3;
 extern const s2_kernel s2_kernel_sm80_bwd;
 extern const s2_kernel s2_kernel_sm90_bwd;
 extern const s2_kernel s2_kernel_sm90_bwd_fused; /* faster in long contexts, not bit for bit */

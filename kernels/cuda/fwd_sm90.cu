@@ -6,6 +6,7 @@
 #include "kernels/cuda/fwd_sm90.cuh"
 #include "kernels/cuda/fwd_sm90_inst.cuh"
 #include "kernels/cuda/lists.cuh"
+#include "kernels/cuda/panels.cuh"
 #include "kernels/cuda/sm90_host.cuh"
 
 namespace
@@ -18,6 +19,7 @@ struct State {
     int32_t block_tok;
     s2_sm90_steps steps;
     s2_sm90_where where;
+    s2_panels panels; /* of e4m3 */
     void *maps, *counter, *o;
 };
 
@@ -58,12 +60,20 @@ s2_status supports_plan(const s2_attn_problem *problem, s2_diag *why)
     return problem->listed != NULL ? s2_cuda_lists_support(problem, half_tok, why) : S2_OK;
 }
 
-s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
+s2_status supports_any(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
 {
     if (device->capability != 90)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs a Hopper GPU");
     if (problem->pass != S2_PASS_FORWARD)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "computes the forward only");
+    if (!(problem->scale > 0.0f))
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs a positive scale");
+    return S2_OK;
+}
+
+s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
+{
+    S2_TRY(supports_any(device, problem, why));
     if (problem->dtype != S2_BF16 && problem->dtype != S2_F16)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes bf16 and f16");
     if (!s2_kernel_takes_dim(&s2_traits_sm90, device->capability, problem->head_dim))
@@ -71,11 +81,30 @@ s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_d
     if (problem->sinks && !(problem->cap > 0.0f) && problem->head_dim > 128)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
                            "takes sink logits without a cap up to head dimension 128");
-    if (!(problem->scale > 0.0f))
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs a positive scale");
     if (!s2_cuda_strides_fit(&problem->q) || !s2_cuda_strides_fit(&problem->k) ||
         !s2_cuda_strides_fit(&problem->v) || !s2_cuda_strides_fit(&problem->o))
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs strides that are multiples of 8 elements");
+    return problem->plan != NULL ? supports_plan(problem, why) : S2_OK;
+}
+
+/* Blocks of threads of a grid in y and z. */
+enum { MOST_BLOCKS = 65535 };
+
+s2_status supports_e4m3(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
+{
+    S2_TRY(supports_any(device, problem, why));
+    if (!problem->e4m3 || (problem->dtype != S2_BF16 && problem->dtype != S2_F16))
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
+                           "takes queries, keys and values in e4m3, and outputs in bf16 and f16");
+    if (!s2_kernel_takes_dim(&s2_traits_sm90_e4m3, device->capability, problem->head_dim))
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes head dimensions up to 128, multiples of 16");
+    if (!s2_cuda_strides_are(&problem->q, 16) || !s2_cuda_strides_are(&problem->k, 16) ||
+        !s2_cuda_strides_are(&problem->v, 16) || !s2_cuda_strides_fit(&problem->o))
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
+                           "needs strides that are multiples of 16 elements, of outputs of 8");
+    if (problem->n_seqs > MOST_BLOCKS || problem->n_kv_heads > MOST_BLOCKS)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes up to %d sequences and KV heads",
+                           MOST_BLOCKS);
     return problem->plan != NULL ? supports_plan(problem, why) : S2_OK;
 }
 
@@ -114,6 +143,7 @@ void finish(s2_device *, void *raw)
         return;
     void *const memory[] = {state->maps, state->counter, state->o};
     s2_sm90_release_steps(&state->steps);
+    s2_panels_close(&state->panels);
     for (void *piece : memory)
         (void)cudaFree(piece);
     s2_free(state);
@@ -141,6 +171,11 @@ void fill_params(const s2_attn_problem *problem, State *state)
     params->scale_log2 = s2::scale_log2_of(problem);
     params->cap = s2::cap_of(problem);
     params->sink = problem->sinks ? problem->sink : NULL;
+    params->q_scale = problem->q_scale;
+    params->k_scale = problem->k_scale;
+    params->v_scale = problem->v_scale;
+    params->panels = (const uint8_t *const *)state->panels.begins;
+    params->no_panel = (const uint8_t *)state->panels.memory;
 }
 
 s2_status make_steps(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
@@ -151,25 +186,36 @@ s2_status make_steps(s2_device *device, const s2_attn_problem *problem, State *s
                : s2_sm90_upload_steps(device, problem, step_tok, rows_of, &state->steps, why);
 }
 
-s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out, s2_diag *why)
+/* The instance for a problem that is supported. */
+Launch instance_of(const s2_attn_problem *problem)
+{
+    if (problem->e4m3)
+        return problem->dtype == S2_F16 ? S2_FWD_SM90_E4M3(1) : S2_FWD_SM90_E4M3(0);
+    return problem->cap > 0.0f || problem->sinks ? extra_launch_of(problem->head_dim, problem->dtype)
+                                                 : launch_of(problem->head_dim, problem->dtype);
+}
+
+s2_status upload_all(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
 {
     static const int32_t zero[2] = {0, 0};
+    S2_TRY(make_maps(device, problem, state, why));
+    S2_TRY(upload_rows(device, problem, state, why));
+    S2_TRY(make_steps(device, problem, state, why));
+    if (problem->e4m3)
+        S2_TRY(s2_panels_open(device, problem, &state->panels, why));
+    return s2_cuda_upload(device, zero, sizeof zero, &state->counter, why);
+}
+
+s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out, s2_diag *why)
+{
     S2_TRY(s2_problem_check(problem, why));
-    S2_TRY(supports(device, problem, why));
+    S2_TRY(problem->e4m3 ? supports_e4m3(device, problem, why) : supports(device, problem, why));
     State *const state = (State *)s2_calloc(1, sizeof *state);
     if (state == NULL)
         return S2_ENOMEM;
-    const bool extra = problem->cap > 0.0f || problem->sinks;
-    state->launch = extra ? extra_launch_of(problem->head_dim, problem->dtype)
-                          : launch_of(problem->head_dim, problem->dtype);
+    state->launch = instance_of(problem);
     state->block_tok = problem->plan->blk_tok;
-    s2_status status = make_maps(device, problem, state, why);
-    if (status == S2_OK)
-        status = upload_rows(device, problem, state, why);
-    if (status == S2_OK)
-        status = make_steps(device, problem, state, why);
-    if (status == S2_OK)
-        status = s2_cuda_upload(device, zero, sizeof zero, &state->counter, why);
+    const s2_status status = upload_all(device, problem, state, why);
     if (status != S2_OK) {
         finish(device, state);
         return status;
@@ -207,7 +253,12 @@ s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_d
         S2_TRY(move(device, problem, state, why));
     if (problem->listed != NULL)
         S2_TRY(plan_lists(device, problem, state, why));
+    if (problem->e4m3)
+        S2_TRY(s2_panels_fill(device, problem, &state->panels, why));
     state->params.lse = problem->lse.data;
+    state->params.q_scale = problem->q_scale;
+    state->params.k_scale = problem->k_scale;
+    state->params.v_scale = problem->v_scale;
     return s2_cuda_try(
         state->launch(state->params, state->block_tok, device->n_units, s2_cuda_stream(device)), why);
 }
@@ -227,3 +278,18 @@ extern "C" const s2_kernel s2_kernel_sm90 = {&s2_traits_sm90,
                                              nullptr,
                                              false,
                                              false};
+
+extern "C" const s2_kernel s2_kernel_sm90_e4m3 = {
+    &s2_traits_sm90_e4m3,
+    "Hopper forward with products of eight bits: V turned into panels, P in e4m3, sums carried in fp32",
+    S2_DEVICE_GPU,
+    S2_TOL_E4M3,
+    true,
+    supports_e4m3,
+    prepare,
+    run,
+    finish,
+    S2_TAKES_E4M3,
+    nullptr,
+    false,
+    false};

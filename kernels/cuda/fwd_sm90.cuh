@@ -27,6 +27,11 @@
  *
  * Caps and sinks are separate instances, so that the others pay nothing.
  *
+ * EIGHT_BITS: Q, K and V in e4m3, one scale a head. V comes in panels (kernels/cuda/panels.cuh), P is rounded to
+ * e4m3 at 2^6 times its size, and what a step adds to O goes through registers of its own, since the tensor
+ * cores cut sums of such products off after some 13 bits. A step waits for both of its products: only then are
+ * there registers for its exponentials.
+ *
  * Limits: scale > 0.
  */
 #ifndef S2_KERNELS_CUDA_FWD_SM90_CUH
@@ -61,18 +66,23 @@ struct alignas(16) FwdParams {
     float scale_log2;  /* CAPPED: 1 */
     Cap cap;           /* CAPPED */
     const float *sink; /* SINKS: [head]; NULL: none. CAPPED accepts them too */
+    /* EIGHT_BITS: */
+    const float *q_scale, *k_scale, *v_scale; /* [head], [KV head], [KV head] */
+    const uint8_t *const *panels;             /* [seq]: kernels/cuda/panels.cuh */
+    const uint8_t *no_panel;                  /* a block of zeros */
 };
 
 /* Sinks join when an item is stored. A cap is a pass over S before it is masked. */
 enum FwdExtra { PLAIN, SINKS, CAPPED };
 
-template <int HEAD_DIM_, int BLOCK_, bool FP16_, FwdExtra EXTRA_> struct FwdConfig {
+template <int HEAD_DIM_, int BLOCK_, bool FP16_, FwdExtra EXTRA_, bool EIGHT_BITS_ = false> struct FwdConfig {
     static constexpr int HEAD_DIM = HEAD_DIM_, BLOCK = BLOCK_;
-    static constexpr bool FP16 = FP16_;
+    static constexpr bool FP16 = FP16_; /* EIGHT_BITS: the output */
     static constexpr FwdExtra EXTRA = EXTRA_;
+    static constexpr bool EIGHT_BITS = EIGHT_BITS_;
     /* 256: O needs 128 registers, so S gets 32, and Q stays in shared memory. */
     static constexpr int KEYS = HEAD_DIM == 256 ? 64 : 128;
-    static constexpr int STAGES = HEAD_DIM == 64 ? 4 : 2;
+    static constexpr int STAGES = EIGHT_BITS || HEAD_DIM == 64 ? 4 : 2;
     /* Registers hold either Q or, at 128, S until P is made from it; at 256 Q is too large. */
     static constexpr bool Q_IN_REGISTERS = HEAD_DIM < 128;
     static constexpr int QUERY_BUFFERS = HEAD_DIM == 128 ? 2 : 1;
@@ -86,13 +96,24 @@ template <int HEAD_DIM_, int BLOCK_, bool FP16_, FwdExtra EXTRA_> struct FwdConf
     static constexpr bool STAGGERED = HEAD_DIM == 64;
     /* Groups of 16 keys whose P is made while O += P V runs: more lose time at 64, fewer elsewhere. */
     static constexpr int EARLY = HEAD_DIM == 96 || HEAD_DIM == 128 ? 3 : KEYS / 32;
-    static constexpr int CHUNKS = (HEAD_DIM + 63) / 64;
-    static constexpr int OUT_CHUNKS = HEAD_DIM >= 128 ? 1 : CHUNKS;
+    /* A chunk is 128 bytes of each row of Q, K or V; O has chunks of 64 columns. */
+    static constexpr int COLUMNS = EIGHT_BITS ? 128 : 64, CHUNKS = (HEAD_DIM + COLUMNS - 1) / COLUMNS;
+    static constexpr int ALL_OUT_CHUNKS = (HEAD_DIM + 63) / 64;
+    static constexpr int OUT_CHUNKS = HEAD_DIM >= 128 ? 1 : ALL_OUT_CHUNKS;
+    /* A product takes 32 bytes of each row of Q and K. */
+    static constexpr int ROW_PIECES = HEAD_DIM * 32 / (EIGHT_BITS ? 1024 : 512);
+    /* Registers of P for 16 keys. */
+    static constexpr int P_WORDS = EIGHT_BITS ? 2 : 4;
+    /*
+     * Powers of two. P is 2^P_LIFT where a score is the maximum, which e4m3 needs to reach down to small
+     * weights, and a maximum is raised when it is exceeded by 2^LAG.
+     */
+    static constexpr float P_LIFT = EIGHT_BITS ? 6.f : 0.f, LAG = EIGHT_BITS ? 2.75f : 8.f;
     static constexpr int SUBS = KEYS / BLOCK, HALF_SUBS = SUBS / 2;
     static constexpr int QUERY_BYTES = 128 * CHUNKS * 128, OUT_BYTES = 128 * OUT_CHUNKS * 128;
     static constexpr int KV_BYTES = KEYS * CHUNKS * 128;
     static constexpr int WORDS_BYTES = (STAGES * SUBS * 8 + 15) / 16 * 16;
-    static constexpr int LEFT_BYTES = 256 * 16, SMALL_BYTES = 384, ALIGN_BYTES = 1024;
+    static constexpr int LEFT_BYTES = 256 * 16, SMALL_BYTES = EIGHT_BITS ? 416 : 384, ALIGN_BYTES = 1024;
     static constexpr int SHARED_BYTES = QUERY_BUFFERS * QUERY_BYTES + OUT_BYTES + 2 * STAGES * KV_BYTES +
                                         WORDS_BYTES + LEFT_BYTES + SMALL_BYTES + ALIGN_BYTES;
     static constexpr int K_WARPS = CHUNKS >= 2 ? 2 : 1;
@@ -136,7 +157,7 @@ S2_DEVICE void order_after(float x, uint32_t scratch)
 
 /* Where everything is in shared memory. */
 template <class T> struct FwdShared {
-    uint32_t q, o, k, v, words, slots, left, scratch;
+    uint32_t q, o, k, v, words, slots, left, scratch, scales;
     uint32_t q_full, q_empty, slot_full, slot_empty, k_full, k_empty, v_full, v_empty, claim, ahead;
     S2_DEVICE explicit FwdShared(const void *raw)
     {
@@ -158,6 +179,7 @@ template <class T> struct FwdShared {
         k_empty = k_full + 8 * T::STAGES;
         v_full = k_empty + 8 * T::STAGES;
         v_empty = v_full + 8 * T::STAGES;
+        scales = (v_empty + 8 * T::STAGES + 15u) & ~15u;
     }
     S2_DEVICE void init() const
     {
@@ -183,6 +205,16 @@ template <class T> struct FwdShared {
     }
 };
 
+/* EIGHT_BITS: for an item, what turns scores into exponents, for each of two heads, and the scale of V. */
+S2_DEVICE int4 item_scales(const FwdParams &p, const ItemTile &tile)
+{
+    const int kv_head = tile.head / p.group;
+    const float k = __ldg(p.k_scale + kv_head) * p.scale_log2;
+    return make_int4(__float_as_int(k * __ldg(p.q_scale + tile.head)),
+                     __float_as_int(k * __ldg(p.q_scale + tile.head + p.pack - 1)),
+                     __float_as_int(__ldg(p.v_scale + kv_head)), 0);
+}
+
 /* The scheduler: one lane claims items, publishes them in two slots and loads Q. */
 template <class T> S2_DEVICE void fwd_schedule(const FwdParams &p, const FwdShared<T> &sh)
 {
@@ -205,6 +237,12 @@ template <class T> S2_DEVICE void fwd_schedule(const FwdParams &p, const FwdShar
             store_shared4(at + ITEM_WORD_AT<ItemComb>, comb);
         }
         store_shared4(at, make_int4(tile.pos, tile.head, tile.seq, tile.n_half));
+        if constexpr (T::EIGHT_BITS) {
+            if (turn == 0)
+                asm volatile("griddepcontrol.wait;" ::: "memory");
+            if (more)
+                store_shared4(sh.scales + slot * 16, item_scales(p, tile));
+        }
         mbar_arrive(sh.slot_full + 8 * slot);
         if (turn == 0)
             asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -227,7 +265,7 @@ template <class T> S2_DEVICE void fwd_schedule(const FwdParams &p, const FwdShar
         for (int box = 0; box < 2 * T::CHUNKS; ++box) {
             const int half = box / T::CHUNKS;
             tma_load_3d(sh.q + buffer * T::QUERY_BYTES + box * 8192, map, sh.q_full + 8 * buffer,
-                        (box % T::CHUNKS) * 64, row + (p.pack == 2 ? 0 : half * 64),
+                        (box % T::CHUNKS) * T::COLUMNS, row + (p.pack == 2 ? 0 : half * 64),
                         tile.head + (p.pack == 2 ? half : 0), L2_EVICT_FIRST);
         }
         /* Claimed only when the K loader is near the end of this item: claiming earlier spreads the thread
@@ -264,8 +302,26 @@ S2_DEVICE void copy_stage(const CUtensorMap *map, uint32_t tile, uint32_t bar, c
 #pragma unroll
             for (int sub = 0; sub < T::SUBS; ++sub)
                 if (sub < T::HALF_SUBS || !narrow)
-                    tma_load_3d(tile + chunk * T::KEYS * 128 + sub * T::BLOCK * 128, map, bar, chunk * 64,
-                                row[sub], kv_head, L2_EVICT_LAST);
+                    tma_load_3d(tile + chunk * T::KEYS * 128 + sub * T::BLOCK * 128, map, bar,
+                                chunk * T::COLUMNS, row[sub], kv_head, L2_EVICT_LAST);
+}
+
+/* The same of V in panels, whose blocks are back to back. */
+template <class T>
+S2_DEVICE void copy_panels(const FwdParams &p, uint32_t tile, uint32_t bar, const int (&row)[T::SUBS],
+                           uint32_t item, int kv_head, bool narrow)
+{
+    constexpr int BLOCK_BYTES = T::BLOCK * T::HEAD_DIM;
+    const int k_tok = load_item<ItemRows>(item).k_tok, n_blocks = (k_tok + T::BLOCK - 1) / T::BLOCK;
+    const uint8_t *const panels =
+        p.panels[load_item<ItemTile>(item).seq] + (size_t)kv_head * n_blocks * BLOCK_BYTES;
+    mbar_expect_tx(bar, T::KV_BYTES >> (narrow ? 1 : 0));
+#pragma unroll
+    for (int sub = 0; sub < T::SUBS; ++sub)
+        if (sub < T::HALF_SUBS || !narrow)
+            bulk_load(tile + sub * BLOCK_BYTES,
+                      row[sub] < k_tok ? panels + (size_t)row[sub] * T::HEAD_DIM : p.no_panel, BLOCK_BYTES,
+                      bar, L2_EVICT_LAST);
 }
 
 /* A loader warp: all lanes find the blocks, one issues the copies. */
@@ -303,9 +359,14 @@ template <class T> S2_DEVICE void fwd_load(const FwdParams &p, const FwdShared<T
 #pragma unroll
             for (int sub = 0; sub < T::SUBS; ++sub)
                 row[sub] = __shfl_sync(0xffffffffu, block, sub) * T::BLOCK;
-            if (lane == 0)
-                copy_stage<T>(map, tile0 + ring.stage * T::KV_BYTES, full + 8 * ring.stage, row, kv_head,
-                              part, narrow);
+            if (lane == 0) {
+                if (T::EIGHT_BITS && !is_k)
+                    copy_panels<T>(p, tile0 + ring.stage * T::KV_BYTES, full + 8 * ring.stage, row, at,
+                                   kv_head, narrow);
+                else
+                    copy_stage<T>(map, tile0 + ring.stage * T::KV_BYTES, full + 8 * ring.stage, row, kv_head,
+                                  part, narrow);
+            }
             __syncwarp();
             if (part == 0 && lane == 0 && step == max(0, n_steps - 2))
                 mbar_arrive(sh.claim);
@@ -329,22 +390,30 @@ S2_DEVICE uint32_t ones(int n)
     asm("shr.u32 %0, %1, %2;" : "=r"(x) : "r"(0xffffffffu), "r"(max(32 - n, 0)));
     return x;
 }
+/* The products of a type. */
+template <bool EIGHT_BITS, bool FP16, int N> struct ProductOf {
+    using Type = Wgmma<FP16, N>;
+};
+template <bool FP16, int N> struct ProductOf<true, FP16, N> {
+    using Type = WgmmaE4m3<N>;
+};
 /* A consumer warpgroup. All of its state is in registers; arrays are indexed by constants only. */
 template <class T> struct FwdConsumer {
     static constexpr int D = T::HEAD_DIM, KEYS = T::KEYS, BLOCK = T::BLOCK;
-    using MmaOut = Wgmma<T::FP16, D>;
+    template <int N> using Mma = typename ProductOf<T::EIGHT_BITS, T::FP16, N>::Type;
 
     const FwdParams &p;
     const FwdShared<T> &sh;
     const int wg, lane;
     const uint32_t own; /* 1: the keys of half steps are the second half of the stage */
     float o[D / 2];
-    uint32_t pa[KEYS / 4], qr[T::Q_IN_REGISTERS ? D / 4 : 1];
+    uint32_t pa[KEYS / 16 * T::P_WORDS], qr[T::Q_IN_REGISTERS ? 4 * T::ROW_PIECES : 1];
     float maximum[2], sum[2], alpha[2];             /* maximum: times scale_log2 */
     Ring<T::STAGES> kr, vr;                         /* vr is one step behind */
     enum { OLD = -1, EMPTY = 0, GROWING = 1 } o_is; /* OLD: of the item before, still to be stored */
     int pos, n_half, n_mixed, n_whole, k_tok;       /* of the item; the rest of it stays in its slot */
     uint32_t n_leads = 0;                           /* items so far in which the first warpgroup led */
+    float item_scale;                               /* EIGHT_BITS: of the item */
 
     S2_DEVICE FwdConsumer(const FwdParams &params, const FwdShared<T> &shared, int warpgroup, int thread)
         : p(params), sh(shared), wg(warpgroup), lane(thread & 31), own(params.pack == 2 ? 0 : warpgroup),
@@ -387,6 +456,10 @@ template <class T> struct FwdConsumer {
         n_whole = rows.n_whole;
         n_mixed = load_item<ItemComb>(slot_at(turn)).n_mixed();
         k_tok = rows.k_tok;
+        if constexpr (T::EIGHT_BITS) {
+            const int4 scales = load_shared4(sh.scales + (turn & 1) * 16);
+            item_scale = __int_as_float(p.pack == 2 && wg == 1 ? scales.y : scales.x);
+        }
         return n_half != 0;
     }
     S2_DEVICE void take_q(int turn)
@@ -395,7 +468,7 @@ template <class T> struct FwdConsumer {
         if constexpr (T::Q_IN_REGISTERS) {
             const uint32_t at = fragment();
 #pragma unroll
-            for (int kk = 0; kk < D / 16; ++kk)
+            for (int kk = 0; kk < T::ROW_PIECES; ++kk)
                 ldmatrix_x4(sh.q + wg * (T::CHUNKS * 8192) + (kk / 4) * 8192 + swizzle128(at + (kk % 4) * 32),
                             qr + 4 * kk);
             __syncwarp();
@@ -413,19 +486,19 @@ template <class T> struct FwdConsumer {
     }
     template <Width W> S2_DEVICE void issue_qk(Of<W>, int turn, float *s)
     {
-        using Mma = Wgmma<T::FP16, KEYS_OF<W>>;
+        using Product = Mma<KEYS_OF<W>>;
         mbar_wait(sh.k_full + 8 * kr.stage, kr.parity);
         const uint32_t dq =
             desc_low(sh.q + (turn % T::QUERY_BUFFERS) * T::QUERY_BYTES + wg * (T::CHUNKS * 8192), 16);
         const uint32_t dk = desc_low(sh.k, 16) + kr.stage * (T::KV_BYTES >> 4) + own_rows(W);
         wg_fence();
 #pragma unroll
-        for (int kk = 0; kk < D / 16; ++kk) {
+        for (int kk = 0; kk < T::ROW_PIECES; ++kk) {
             const uint64_t b = desc(dk + (((kk / 4) * (KEYS * 128) + (kk % 4) * 32) >> 4));
             if constexpr (T::Q_IN_REGISTERS)
-                Mma::template rs<0>(s, qr + 4 * kk, b, kk > 0);
+                Product::template rs<0>(s, qr + 4 * kk, b, kk > 0);
             else
-                Mma::template ss<0>(s, desc(dq + (((kk / 4) * 8192 + (kk % 4) * 32) >> 4)), b, kk > 0);
+                Product::template ss<0>(s, desc(dq + (((kk / 4) * 8192 + (kk % 4) * 32) >> 4)), b, kk > 0);
         }
         wg_commit();
     }
@@ -436,9 +509,43 @@ template <class T> struct FwdConsumer {
         wg_fence();
 #pragma unroll
         for (int kk = 0; kk < KEYS_OF<W> / 16; ++kk)
-            MmaOut::template rs<1>(o, pa + 4 * kk, desc(dv + (kk * 2048 >> 4)), kk > 0 || o_is == GROWING);
+            Mma<D>::template rs<1>(o, pa + 4 * kk, desc(dv + (kk * 2048 >> 4)), kk > 0 || o_is == GROWING);
         wg_commit();
         o_is = GROWING;
+    }
+    /*
+     * EIGHT_BITS: P V of a step in registers of its own. The tensor cores add products of e4m3 up in some 13 bits
+     * and cut off the rest, so that many steps in one sum lose 40 % of it; here O is added up in fp32.
+     */
+    template <Width W> S2_DEVICE void issue_part(Of<W>, float *part)
+    {
+        mbar_wait(sh.v_full + 8 * vr.stage, vr.parity);
+        const uint32_t dv = desc_low(sh.v, 16 * D) + vr.stage * (T::KV_BYTES >> 4) + own_rows(W);
+        wg_fresh<D / 2>(part);
+        wg_fence();
+#pragma unroll
+        for (int kk = 0; kk < KEYS_OF<W> / 32; ++kk)
+            Mma<D>::template rs<0>(part, pa + 4 * kk, desc_plain(dv + (kk * 32 * D >> 4)), kk > 0);
+        wg_commit();
+    }
+    S2_DEVICE void add_part(float *part)
+    {
+        wg_pin<D / 2>(part);
+#pragma unroll
+        for (int j = 0; j < D / 2; ++j)
+            o[j] += part[j];
+        release_v();
+    }
+    S2_DEVICE void clear_out()
+    {
+#pragma unroll
+        for (int j = 0; j < D / 2; ++j)
+            o[j] = 0.f;
+    }
+    S2_DEVICE void release_v()
+    {
+        release(sh.v_empty, vr.stage);
+        vr.next();
     }
     S2_DEVICE void release(uint32_t empty, int stage)
     {
@@ -539,15 +646,20 @@ template <class T> struct FwdConsumer {
         for (int r = 0; r < 2; ++r)
             top[r] = fmaxf(fmaxf(part[r][0], part[r][1]), fmaxf(part[r][2], part[r][3]));
     }
-    /* Raise the maxima of rows that exceed the stale one by 2^8; alpha is what that costs their sums. */
+    S2_DEVICE float scale() const
+    {
+        return T::EIGHT_BITS ? item_scale : p.scale_log2;
+    }
+    /* Raise the maxima of rows that exceed the stale one by 2^LAG; alpha is what that costs their sums. */
     S2_DEVICE void raise_maximum(float *top)
     {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
             top[r] = fmaxf(top[r], __shfl_xor_sync(0xffffffffu, top[r], 1));
             top[r] = fmaxf(top[r], __shfl_xor_sync(0xffffffffu, top[r], 2));
-            const float scaled = fmaxf(top[r] * p.scale_log2, maximum[r]);
-            const bool up = scaled - maximum[r] > 8.f;
+            const float peak = top[r] * scale(),
+                        scaled = fmaxf(T::P_LIFT > 0.f ? peak - T::P_LIFT : peak, maximum[r]);
+            const bool up = scaled - maximum[r] > T::LAG;
             alpha[r] = up ? exp2_fast(maximum[r] - scaled) : 1.f;
             maximum[r] = up ? scaled : maximum[r];
         }
@@ -557,8 +669,8 @@ template <class T> struct FwdConsumer {
         float top[2];
         find_tops<N>(s, top);
         alpha[0] = alpha[1] = 1.f;
-        const bool exceeds =
-            fmaf(top[0], p.scale_log2, -maximum[0]) > 8.f || fmaf(top[1], p.scale_log2, -maximum[1]) > 8.f;
+        const bool exceeds = fmaf(top[0], scale(), -maximum[0]) > T::LAG + T::P_LIFT ||
+                             fmaf(top[1], scale(), -maximum[1]) > T::LAG + T::P_LIFT;
         if (__any_sync(0xffffffffu, exceeds))
             raise_maximum(top);
     }
@@ -570,31 +682,41 @@ template <class T> struct FwdConsumer {
 #pragma unroll
             for (int r = 0; r < 2; ++r) {
                 const int at = j + 2 * r;
-                const float a = exp2_fast(fmaf(s[at], p.scale_log2, -maximum[r]));
-                const float b = exp2_fast(fmaf(s[at + 1], p.scale_log2, -maximum[r]));
+                const float a = exp2_fast(fmaf(s[at], scale(), -maximum[r]));
+                const float b = exp2_fast(fmaf(s[at + 1], scale(), -maximum[r]));
                 out[at] = a;
                 out[at + 1] = b;
                 row_sum[r] += a + b;
             }
     }
-    S2_DEVICE void pack(int kk, const float *piece)
+    /*
+     * 16 columns as an operand. In e4m3 a lane has four neighbours of a row in its word, and S gives it two of
+     * each 8 columns: the panels of V have the keys in the order that comes of that.
+     */
+    static S2_DEVICE void pack(uint32_t *to, int kk, const float *piece)
     {
+        if constexpr (T::EIGHT_BITS) {
 #pragma unroll
-        for (int word = 0; word < 4; ++word)
-            pa[4 * kk + word] = pack2<T::FP16>(piece[2 * word], piece[2 * word + 1]);
+            for (int r = 0; r < 2; ++r)
+                to[2 * kk + r] =
+                    pack4_e4m3(piece[2 * r], piece[2 * r + 1], piece[2 * r + 4], piece[2 * r + 5]);
+        } else {
+#pragma unroll
+            for (int word = 0; word < 4; ++word)
+                to[4 * kk + word] = pack2<T::FP16>(piece[2 * word], piece[2 * word + 1]);
+        }
     }
-    S2_DEVICE void pack_exponentials(int kk, const float *s, float *row_sum)
+    S2_DEVICE void pack_exponentials(uint32_t *to, int kk, const float *s, float *row_sum) const
     {
         float piece[8];
         exponentials(s + 8 * kk, piece, row_sum);
-        pack(kk, piece);
+        pack(to, kk, piece);
     }
     S2_DEVICE void finish_pv()
     {
         wg_wait<0>();
         wg_pin<D / 2>(o);
-        release(sh.v_empty, vr.stage);
-        vr.next();
+        release_v();
     }
     /*
      * Before an item's first step of KEYS keys the second warpgroup waits until the first has done its O += P
@@ -643,10 +765,10 @@ template <class T> struct FwdConsumer {
         }
 #pragma unroll
         for (int kk = 0; kk < EARLY; ++kk)
-            pack(kk, s + 8 * kk);
+            pack(pa, kk, s + 8 * kk);
 #pragma unroll
         for (int kk = EARLY; kk < PIECES; ++kk)
-            pack_exponentials(kk, s, row_sum);
+            pack_exponentials(pa, kk, s, row_sum);
         add_sums(row_sum);
     }
     /*
@@ -669,10 +791,10 @@ template <class T> struct FwdConsumer {
         let_follow(leads);
 #pragma unroll
         for (int kk = 0; kk < EARLY; ++kk)
-            pack(kk, early + 8 * kk);
+            pack(pa, kk, early + 8 * kk);
 #pragma unroll
         for (int kk = EARLY; kk < N / 16; ++kk)
-            pack_exponentials(kk, s, row_sum);
+            pack_exponentials(pa, kk, s, row_sum);
         alpha[0] = alpha[1] = 1.f;
         if (__any_sync(0xffffffffu, fmaxf(row_sum[0], row_sum[1]) > 256.f * (N / 4)))
             exponentials_again<N>(s, row_sum);
@@ -686,7 +808,7 @@ template <class T> struct FwdConsumer {
         row_sum[0] = row_sum[1] = 0.f;
 #pragma unroll
         for (int kk = 0; kk < N / 16; ++kk)
-            pack_exponentials(kk, s, row_sum);
+            pack_exponentials(pa, kk, s, row_sum);
         scale_out();
     }
     S2_DEVICE void scale_out()
@@ -734,6 +856,53 @@ template <class T> struct FwdConsumer {
                 scale_out();
         }
     }
+    /*
+     * The same of EIGHT_BITS: P V is added to O when both products have come, among the exponentials. P replaces
+     * the one before as it is made.
+     */
+    template <Width W, Width Before>
+    S2_DEVICE void step_eight_bits(Of<W> width, Of<Before> before, int turn, bool is_last)
+    {
+        constexpr int N = KEYS_OF<W>;
+        float s[N / 2], part[D / 2], row_sum[2] = {0.f, 0.f};
+        wg_fresh<N / 2>(s);
+        issue_qk(width, turn, s);
+        if constexpr (Before == HALF)
+            store_result(turn - 1);
+        issue_part(before, part);
+        o_is = GROWING;
+        wg_wait<0>();
+        wg_pin<N / 2>(s);
+        add_part(part);
+        free_q(turn, is_last);
+        if constexpr (W != WHOLE)
+            drop<W>(read_bits<W>(), s);
+        release_k();
+#pragma unroll
+        for (int kk = 0; kk < N / 16; ++kk)
+            pack_exponentials(pa, kk, s, row_sum);
+        redo_exceeded<N>(s, row_sum);
+    }
+    /* A weight of 448 says that a maximum may have been exceeded. */
+    template <int N> S2_DEVICE void redo_exceeded(const float *s, float *row_sum)
+    {
+        uint32_t high = 0;
+#pragma unroll
+        for (int word = 0; word < N / 8; ++word)
+            high |= pa[word] + 0x02020202u;
+        alpha[0] = alpha[1] = 1.f;
+        if (__any_sync(0xffffffffu, (high & 0x80808080u) != 0))
+            exponentials_again<N>(s, row_sum);
+        add_sums(row_sum);
+    }
+    template <Width W, Width Before>
+    S2_DEVICE void any_step(Of<W> width, Of<Before> before, int turn, bool is_last, bool leads = false)
+    {
+        if constexpr (T::EIGHT_BITS)
+            step_eight_bits(width, before, turn, is_last);
+        else
+            step(width, before, turn, is_last, leads);
+    }
     /* An item whose O is about to be stored: its words, where its rows go, and its sums. */
     struct Result {
         ItemTile tile;
@@ -755,6 +924,8 @@ template <class T> struct FwdConsumer {
             e.sum[r] += __shfl_xor_sync(0xffffffffu, e.sum[r], 1);
             e.sum[r] += __shfl_xor_sync(0xffffffffu, e.sum[r], 2);
             e.inverse[r] = e.sum[r] > 0.f ? __fdividef(1.f, e.sum[r]) : 0.f;
+            if constexpr (T::EIGHT_BITS)
+                e.inverse[r] *= __int_as_float(load_shared4(sh.scales + (turn & 1) * 16).z);
         }
         if constexpr (T::EXTRA != PLAIN)
             join_sink(e);
@@ -801,7 +972,7 @@ template <class T> struct FwdConsumer {
                        read_at = lane / PIECES * 128 + piece % 8 * 16;
         uint8_t *const out = e.out + head_of(e) * p.o_head_bytes + row0 * p.o_tok_bytes + piece * 16;
 #pragma unroll
-        for (int first = 0; first < T::CHUNKS; first += T::OUT_CHUNKS) {
+        for (int first = 0; first < T::ALL_OUT_CHUNKS; first += T::OUT_CHUNKS) {
             __syncwarp();
 #pragma unroll
             for (int j = first * 4; j < (first + T::OUT_CHUNKS) * 4 && j < D / 16; ++j) /* 16 columns */
@@ -847,6 +1018,8 @@ template <class T> struct FwdConsumer {
         release_slot(turn);
         store_lse(e);
         store_out(e);
+        if constexpr (T::EIGHT_BITS)
+            clear_out();
     }
     /* The first S of an item with nothing in flight. */
     S2_DEVICE void start(int turn)
@@ -862,30 +1035,44 @@ template <class T> struct FwdConsumer {
         drop<HALF>(bits, s);
         new_rows();
         softmax(Of<HALF>{}, Bool<false>{}, s);
+        if constexpr (T::EIGHT_BITS)
+            clear_out();
         o_is = EMPTY;
     }
     /* The last O += P V of item turn - 1 goes out together with the first S of item turn. */
     S2_DEVICE void start_behind(int turn)
     {
-        float s[KEYS / 4];
+        float s[KEYS / 4], part[T::EIGHT_BITS ? D / 2 : 1];
         take_q(turn);
         issue_qk(Of<HALF>{}, turn, s);
-        issue_pv(Of<WHOLE>{});
+        if constexpr (T::EIGHT_BITS)
+            issue_part(Of<WHOLE>{}, part);
+        else
+            issue_pv(Of<WHOLE>{});
         const Bits<HALF> bits = read_bits<HALF>();
         set_sums_aside();
         new_rows();
-        wg_wait<1>();
+        wg_wait<T::EIGHT_BITS ? 0 : 1>();
         wg_pin<KEYS / 4>(s);
+        if constexpr (T::EIGHT_BITS)
+            add_part(part);
         free_q(turn, n_half + n_mixed + n_whole == 1);
         cap_scores<KEYS / 2>(s);
         drop<HALF>(bits, s);
-        softmax(Of<HALF>{}, Bool<true>{}, s);
+        softmax(Of<HALF>{}, Bool<!T::EIGHT_BITS>{}, s);
     }
     template <Width W> S2_DEVICE void finish(int turn, Of<W> width)
     {
         store_result(turn - 1);
-        issue_pv(width);
-        finish_pv();
+        if constexpr (T::EIGHT_BITS) {
+            float part[D / 2];
+            issue_part(width, part);
+            wg_wait<0>();
+            add_part(part);
+        } else {
+            issue_pv(width);
+            finish_pv();
+        }
         set_sums_aside();
         store_result(turn);
     }
@@ -895,18 +1082,18 @@ template <class T> struct FwdConsumer {
         const int n_steps = n_half + n_mixed + n_whole;
 #pragma unroll 1
         for (int at = 1; at < n_half; ++at)
-            step(Of<HALF>{}, Of<HALF>{}, turn, at == n_steps - 1);
+            any_step(Of<HALF>{}, Of<HALF>{}, turn, at == n_steps - 1);
         if (n_mixed + n_whole == 0)
             return false;
         if constexpr (T::STAGGERED)
             stagger();
         if (n_mixed > 0)
-            step(Of<MIXED>{}, Of<HALF>{}, turn, n_whole == 0, true);
+            any_step(Of<MIXED>{}, Of<HALF>{}, turn, n_whole == 0, true);
         else
-            step(Of<WHOLE>{}, Of<HALF>{}, turn, n_whole == 1, true);
+            any_step(Of<WHOLE>{}, Of<HALF>{}, turn, n_whole == 1, true);
 #pragma unroll 1
         for (int at = n_half + 1; at < n_steps; ++at)
-            step(Of<WHOLE>{}, Of<WHOLE>{}, turn, at == n_steps - 1);
+            any_step(Of<WHOLE>{}, Of<WHOLE>{}, turn, at == n_steps - 1);
         return true;
     }
     /* Items without whole steps are rare (the first tiles of a sequence): the stream is cut after them. */

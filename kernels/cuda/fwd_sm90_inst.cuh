@@ -34,6 +34,10 @@ struct FwdParams;
                                           cudaStream_t);                                                     \
     cudaError_t S2_FWD_SM90_EXTRA(dim, 1)(const s2::FwdParams &, int32_t block_tok, int32_t n_units,         \
                                           cudaStream_t);
+/* e4m3: one head dimension, 128, and the type of the output. */
+#define S2_FWD_SM90_E4M3(fp16) s2_fwd_sm90_e4m3_fp16_##fp16
+cudaError_t S2_FWD_SM90_E4M3(0)(const s2::FwdParams &, int32_t block_tok, int32_t n_units, cudaStream_t);
+cudaError_t S2_FWD_SM90_E4M3(1)(const s2::FwdParams &, int32_t block_tok, int32_t n_units, cudaStream_t);
 S2_FWD_SM90_DIMS(S2_FWD_SM90_DECLARE)
 S2_FWD_SM90_EXTRA_DIMS(S2_FWD_SM90_DECLARE_EXTRA)
 #undef S2_FWD_SM90_DECLARE_EXTRA

@@ -35,15 +35,15 @@ template <class T> cudaError_t launch(const FwdParams &params, int32_t n_units, 
 }
 
 /* The instance for blocks of block_tok tokens. */
-template <int D, bool FP16, FwdExtra EXTRA>
+template <int D, bool FP16, FwdExtra EXTRA, bool EIGHT_BITS = false>
 cudaError_t launch_for_block(const FwdParams &params, int32_t block_tok, int32_t n_units, cudaStream_t stream)
 {
     if (block_tok == 16)
-        return launch<FwdConfig<D, 16, FP16, EXTRA>>(params, n_units, stream);
+        return launch<FwdConfig<D, 16, FP16, EXTRA, EIGHT_BITS>>(params, n_units, stream);
     constexpr int WIDEST = D == 256 ? 32 : 64;
     if (WIDEST == 32 || block_tok == 32)
-        return launch<FwdConfig<D, 32, FP16, EXTRA>>(params, n_units, stream);
-    return launch<FwdConfig<D, WIDEST, FP16, EXTRA>>(params, n_units, stream);
+        return launch<FwdConfig<D, 32, FP16, EXTRA, EIGHT_BITS>>(params, n_units, stream);
+    return launch<FwdConfig<D, WIDEST, FP16, EXTRA, EIGHT_BITS>>(params, n_units, stream);
 }
 
 } // namespace s2

@@ -27,10 +27,15 @@ s2_status s2_cuda_write(const s2_device *device, void *dst, const void *host, si
 /* Whether what is queued is being captured as a graph. */
 bool s2_cuda_captures(const s2_device *device);
 
-/* Whether every row of 16-bit elements begins at a multiple of 16 bytes. */
+/* Whether every row begins at a multiple of 16 bytes: n elements. */
+static inline bool s2_cuda_strides_are(const s2_tensor *tensor, int32_t n)
+{
+    return tensor->tok % n == 0 && tensor->head % n == 0 && tensor->seq % n == 0;
+}
+/* The same of 16-bit elements. */
 static inline bool s2_cuda_strides_fit(const s2_tensor *tensor)
 {
-    return tensor->tok % 8 == 0 && tensor->head % 8 == 0 && tensor->seq % 8 == 0;
+    return s2_cuda_strides_are(tensor, 8);
 }
 
 #ifdef __cplusplus

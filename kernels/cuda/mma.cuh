@@ -38,6 +38,16 @@ template <bool FP16> S2_DEVICE uint32_t pack2(float low, float high)
         asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
     return r;
 }
+/* Four numbers as e4m3, a in the lowest byte; beyond 448 they become 448. */
+S2_DEVICE uint32_t pack4_e4m3(float a, float b, float c, float d)
+{
+    uint32_t r;
+    asm("{\n .reg .b16 low, high;\n cvt.rn.satfinite.e4m3x2.f32 low, %2, %1;\n"
+        " cvt.rn.satfinite.e4m3x2.f32 high, %4, %3;\n mov.b32 %0, {low, high};\n}\n"
+        : "=r"(r)
+        : "f"(a), "f"(b), "f"(c), "f"(d));
+    return r;
+}
 S2_DEVICE void ldmatrix_x4(uint32_t address, uint32_t *r)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"

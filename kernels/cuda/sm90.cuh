@@ -94,6 +94,14 @@ S2_DEVICE void tma_load_3d(uint32_t dst, const CUtensorMap *map, uint32_t bar, i
                  "l"((uint64_t)map), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "l"(policy)
                  : "memory");
 }
+/* A run of bytes, all a multiple of 16. */
+S2_DEVICE void bulk_load(uint32_t dst, const void *src, uint32_t n_bytes, uint32_t bar, uint64_t policy)
+{
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
+                 " [%0], [%1], %2, [%3], %4;" ::"r"(dst),
+                 "l"((uint64_t)__cvta_generic_to_global(src)), "r"(n_bytes), "r"(bar), "l"(policy)
+                 : "memory");
+}
 S2_DEVICE void tma_store_3d(const CUtensorMap *map, uint32_t src, int c0, int c1, int c2)
 {
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(
@@ -179,6 +187,16 @@ S2_DEVICE uint64_t desc(uint32_t low)
     asm("mov.b64 %0, {%1, %2};" : "=l"(d) : "r"(low), "r"(DESC_HIGH));
     return d;
 }
+/*
+ * The same of a K-major tile without a swizzle: 8 rows of 16 bytes lie together, the next 8 behind them, and the
+ * next 16 bytes of all rows are further by what desc_low() takes as the distance.
+ */
+S2_DEVICE uint64_t desc_plain(uint32_t low)
+{
+    uint64_t d;
+    asm("mov.b64 %0, {%1, %2};" : "=l"(d) : "r"(low), "r"(128u >> 4));
+    return d;
+}
 /* Byte offset inside a 1024-byte aligned tile of 128-byte rows, after the swizzle. */
 S2_DEVICE uint32_t swizzle128(uint32_t offset)
 {
@@ -239,6 +257,33 @@ template <bool FP16, int N> struct Wgmma;
              133, 134, 128, 129, 130, 131)
 S2_WGMMA_TYPE(false, "bf16")
 S2_WGMMA_TYPE(true, "f16")
+
+/* The same with operands in e4m3, of which 32 go into a product at a time. B is K-major: there is no other. */
+template <int N> struct WgmmaE4m3;
+#define S2_WGMMA_E4M3(N, OUT, ACC, a0, a1, a2, a3, rb, rp, sa, sb, sp)                                       \
+    template <> struct WgmmaE4m3<N> {                                                                        \
+        template <int TRANS_B>                                                                               \
+        static S2_DEVICE void rs(float *d, const uint32_t *a, uint64_t b, int accumulate)                    \
+        {                                                                                                    \
+            static_assert(TRANS_B == 0, "K-major");                                                          \
+            asm volatile("{\n .reg .pred p;\n setp.ne.b32 p, %" #rp ", 0;\n"                                 \
+                         " wgmma.mma_async.sync.aligned.m64n" #N "k32.f32.e4m3.e4m3 {" OUT "}, {%" #a0       \
+                         ",%" #a1 ",%" #a2 ",%" #a3 "}, %" #rb ", p, 1, 1;\n}\n"                             \
+                         : ACC                                                                               \
+                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));             \
+        }                                                                                                    \
+        template <int TRANS_B> static S2_DEVICE void ss(float *d, uint64_t a, uint64_t b, int accumulate)    \
+        {                                                                                                    \
+            static_assert(TRANS_B == 0, "K-major");                                                          \
+            asm volatile("{\n .reg .pred p;\n setp.ne.b32 p, %" #sp ", 0;\n"                                 \
+                         " wgmma.mma_async.sync.aligned.m64n" #N "k32.f32.e4m3.e4m3 {" OUT "}, %" #sa        \
+                         ", %" #sb ", p, 1, 1;\n}\n"                                                         \
+                         : ACC                                                                               \
+                         : "l"(a), "l"(b), "r"(accumulate));                                                 \
+        }                                                                                                    \
+    };
+S2_WGMMA_E4M3(64, S2_R0_31, S2_C32(0), 32, 33, 34, 35, 36, 37, 32, 33, 34)
+S2_WGMMA_E4M3(128, S2_R0_31 "," S2_R32_63, S2_C64(0), 64, 65, 66, 67, 68, 69, 64, 65, 66)
 
 /* ---- small ones ---- */
 

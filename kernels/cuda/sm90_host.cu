@@ -39,12 +39,16 @@ static s2_status encode(EncodeMap encoder, CUtensorMap *map, const s2_attn_probl
     const cuuint64_t dims[3] = {(cuuint64_t)problem->head_dim,
                                 (cuuint64_t)(mapped->is_kv ? len.k_tok : len.q_tok),
                                 (cuuint64_t)(mapped->is_kv ? problem->n_kv_heads : problem->n_heads)};
-    const cuuint64_t strides[2] = {(cuuint64_t)tensor->tok * 2, (cuuint64_t)tensor->head * 2};
-    const cuuint32_t box[3] = {64, (cuuint32_t)mapped->box_rows, 1}, ones[3] = {1, 1, 1};
-    const CUresult result = encoder(
-        map, problem->dtype == S2_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3,
-        (uint16_t *)tensor->data + offset, dims, strides, box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE,
-        CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    const CUtensorMapDataType type = problem->e4m3              ? CU_TENSOR_MAP_DATA_TYPE_UINT8
+                                     : problem->dtype == S2_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                                                : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    const int32_t bytes = problem->e4m3 ? 1 : 2;
+    const cuuint64_t strides[2] = {(cuuint64_t)(tensor->tok * bytes), (cuuint64_t)(tensor->head * bytes)};
+    const cuuint32_t box[3] = {(cuuint32_t)(128 / bytes), (cuuint32_t)mapped->box_rows, 1},
+                     ones[3] = {1, 1, 1};
+    const CUresult result = encoder(map, type, 3, (uint8_t *)tensor->data + offset * bytes, dims, strides,
+                                    box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                    CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result != CUDA_SUCCESS)
         return s2_diag_set(why, S2_ECUDA, 0, 0, 0, "cuTensorMapEncodeTiled says %d", (int)result);
     return S2_OK;

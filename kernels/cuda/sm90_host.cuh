@@ -9,7 +9,7 @@
 #include "kernels/cuda/internal.h"
 #include "plan/steps.h"
 
-/* A tensor to be mapped. A box is 64 columns of box_rows tokens of one head. */
+/* A tensor to be mapped. A box is 128 bytes of columns of box_rows tokens of one head. */
 typedef struct s2_mapped {
     const s2_tensor *tensor;
     bool is_kv; /* k_tok tokens of n_kv_heads heads, else q_tok of n_heads */

@@ -358,7 +358,8 @@ static s2_status bench_request(s2_bench *bench, const s2_bench_shape *shape, int
     s2_validate_request request = s2_validate_request_init(bench->device, &pattern, seqs, shape->batch);
     request.pass = shape->pass;
     request.phase = shape->pass == S2_PASS_DECODE ? S2_DECODE : S2_PREFILL;
-    request.dtype = shape->dtype;
+    request.dtype = shape->dtype == S2_F8 ? S2_BF16 : shape->dtype;
+    request.e4m3 = shape->dtype == S2_F8;
     request.cap = shape->cap;
     request.sinks = shape->sinks;
     request.kernel = kernel_of(shape);

@@ -13,7 +13,7 @@ typedef struct s2_bench_shape {
     const char *rules; /* of every layer */
     s2_pass pass;
     int32_t heads, kv_heads, head_dim, block_tok;
-    s2_dtype dtype;
+    s2_dtype dtype; /* S2_F8: Q, K and V in e4m3, O in bf16 */
     int32_t batch;
     const char *kernel;  /* NULL: the best */
     const char *lengths; /* "8k,32k" */
@@ -55,6 +55,10 @@ static const s2_bench_shape s2_bench_shapes[] = {
     {"L8V16_gqa8", L8V16, S2_PASS_FORWARD, 64, 8, 128, 64, S2_BF16, 1, NULL, "8k,32k", 0.0f, false},
     {"phi3_batch4", PHI3, S2_PASS_FORWARD, 32, 8, 128, 64, S2_BF16, 4, NULL, "2k,8k", 0.0f, false},
     {"stream", "sink 1 | local 32", S2_PASS_FORWARD, 32, 8, 128, 64, S2_BF16, 1, NULL, "32k", 0.0f, false},
+    /* Products of eight bits; what turns V into panels before each is part of the time. */
+    {"dense_e4m3", "dense", S2_PASS_FORWARD, 32, 32, 128, 64, S2_F8, 1, NULL, "8k,32k,128k", 0.0f, false},
+    {"phi3_e4m3", PHI3, S2_PASS_FORWARD, 32, 8, 128, 64, S2_F8, 1, NULL, "8k,32k,128k", 0.0f, false},
+    {"L8V16_e4m3", L8V16, S2_PASS_FORWARD, 32, 32, 128, 64, S2_F8, 1, NULL, "8k,32k,128k", 0.0f, false},
     {"L8V16", L8V16, S2_PASS_FORWARD, 32, 32, 128, 64, S2_BF16, 1, "sm80", "8k,32k", 0.0f, false},
     {"phi3", PHI3, S2_PASS_FORWARD, 32, 8, 128, 64, S2_BF16, 1, "sm80", "32k", 0.0f, false},
     {"dense", "dense", S2_PASS_FORWARD, 32, 32, 128, 64, S2_BF16, 1, "sm80", "32k", 0.0f, false},

@@ -95,6 +95,12 @@ static const struct {
     {"capped_wide", 2, 1, 256, 64, .seqs = {{200, 200}}, .head_major = true, .spread = 30.0f, .cap = 50.0f},
     {"capped_sinks", 4, 1, 128, 32, .seqs = {{230, 230}}, .padded = true, .spread = 6.0f, .cap = 8.0f,
      .sinks = true},
+    {"e4m3", 4, 2, 64, 16, .seqs = {{129, 140}}, .spread = 3.0f, .e4m3 = true},
+    {"e4m3_one", 2, 1, 128, 64, .seqs = {{1, 1}}, .e4m3 = true},
+    {"e4m3_varlen", 4, 2, 128, 16, .seqs = {{65, 65}, {1, 140}, {100, 257}}, .padded = true, .e4m3 = true},
+    {"e4m3_groups", 8, 2, 128, 64, .seqs = {{700, 777}}, .head_major = true, .spread = 4.0f, .e4m3 = true},
+    {"e4m3_long", 5, 5, 96, 32, .seqs = {{1500, 1500}}, .e4m3 = true},
+    {"e4m3_dominant", 4, 1, 128, 64, .seqs = {{777, 777}, {777, 777}}, .spread = 40.0f, .e4m3 = true},
     {"step_sinks", 8, 2, 64, 16, .seqs = {{1, 700}, {3, 90}}, .pass = S2_PASS_DECODE, .padded = true,
      .sinks = true},
     {"step_capped", 16, 2, 128, 32, .seqs = {{9, 300}}, .pass = S2_PASS_DECODE, .spread = 6.0f, .cap = 5.0f,
@@ -248,9 +254,9 @@ static bool wants(const char *only, const char *name)
  * quickly. */
 static bool is_quick(const s2_kcase *one)
 {
-    static const char *const names[] = {"tail",   "small_blocks", "varlen",      "one_dominant",
-                                        "step",   "step_varlen",  "step_small",  "sinks",
-                                        "capped", "step_sinks",   "step_capped", "step_e4m3"};
+    static const char *const names[] = {"tail",        "small_blocks", "varlen", "one_dominant", "step",
+                                        "step_varlen", "step_small",   "sinks",  "capped",       "step_sinks",
+                                        "step_capped", "step_e4m3",    "e4m3"};
     for (size_t at = 0; at < sizeof names / sizeof *names; at++)
         if (one->dtype == S2_F32 && strcmp(shapes[one->shape].name, names[at]) == 0)
             return true;

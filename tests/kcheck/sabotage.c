@@ -36,7 +36,11 @@
     X(LATE_CAP, "late_cap", "the cap is applied to scores without their scale")                              \
     X(NO_SINK, "no_sink", "the sink is not in the denominator")                                              \
     X(SINK_LSE, "sink_lse", "the sink is in the denominator and not in the LSE")                             \
-    X(SINK_HEAD, "sink_head", "every head has the sink of the first of its group")
+    X(SINK_HEAD, "sink_head", "every head has the sink of the first of its group")                           \
+    X(Q_SCALE, "q_scale", "every head's queries of e4m3 have the scale of the first")                        \
+    X(K_SCALE, "k_scale", "keys of e4m3 have the scale of the first KV head")                                \
+    X(V_SCALE, "v_scale", "values of e4m3 have the scale of keys")                                           \
+    X(SMALL_WEIGHTS, "small_weights", "weights of e4m3 are rounded as they are, so that small ones are lost")
 
 typedef enum s2_fault {
 #define FAULT_ENUM(name, word, about) FAULT_##name,
@@ -74,9 +78,23 @@ static int32_t kv_head(const s2_bad_row *at)
 
 static float element(const s2_bad_row *at, const s2_tensor *tensor, int64_t k_tok, int32_t d)
 {
-    const int32_t seq = at->state->fault == FAULT_SEQUENCE ? 0 : at->item->seq;
-    return s2_float_load(tensor->data, at->p->dtype,
-                         s2_tensor_at(tensor, at->p->k_begin_tok, seq, k_tok, kv_head(at)) + d);
+    const s2_attn_problem *const p = at->p;
+    const s2_fault fault = at->state->fault;
+    const int32_t seq = fault == FAULT_SEQUENCE ? 0 : at->item->seq, g = kv_head(at);
+    const float stored =
+        s2_float_load(tensor->data, s2_kv_dtype(p), s2_tensor_at(tensor, p->k_begin_tok, seq, k_tok, g) + d);
+    if (!p->e4m3)
+        return stored;
+    if (tensor == &p->k)
+        return stored * p->k_scale[fault == FAULT_K_SCALE ? 0 : g];
+    return stored * (fault == FAULT_V_SCALE ? p->k_scale : p->v_scale)[g];
+}
+
+static float query(const s2_bad_row *at, int64_t q_at, int32_t d)
+{
+    const s2_attn_problem *const p = at->p;
+    const float stored = s2_float_load(p->q.data, s2_q_dtype(p), q_at + d);
+    return p->e4m3 ? stored * p->q_scale[at->state->fault == FAULT_Q_SCALE ? 0 : at->head] : stored;
 }
 
 static int64_t first_query(const s2_bad_row *at)
@@ -91,7 +109,7 @@ static float score(const s2_bad_row *at, int64_t k_tok)
     const int64_t q_at = s2_tensor_at(&p->q, p->q_begin_tok, at->item->seq, first_query(at), at->head);
     float dot = 0.0f;
     for (int32_t d = 0; d < p->head_dim; d++)
-        dot += s2_float_load(p->q.data, p->dtype, q_at + d) * element(at, &p->k, k_tok, d);
+        dot += query(at, q_at, d) * element(at, &p->k, k_tok, d);
     if (p->cap > 0.0f && at->state->fault == FAULT_LATE_CAP)
         return p->cap * tanhf(dot / p->cap) * p->scale;
     if (p->cap > 0.0f && at->state->fault != FAULT_NO_CAP)
@@ -106,9 +124,11 @@ static void add_key(s2_bad_row *at, int64_t k_tok, float weight_factor)
     const float first = at->state->fault == FAULT_STALE_ROW ? 1.0f : 0.0f;
     const float decay = at->peak == -INFINITY ? first : expf(at->peak - peak);
     const float weight = expf(s - peak) * weight_factor;
+    const bool lost = at->p->e4m3 && at->state->fault == FAULT_SMALL_WEIGHTS;
+    const float used = lost ? s2_round_to(S2_F8, weight) : weight;
     at->sum = at->sum * decay + weight;
     for (int32_t d = 0; d < at->p->head_dim; d++) {
-        const float o = at->state->o[d] * decay + weight * element(at, &at->p->v, k_tok, d);
+        const float o = at->state->o[d] * decay + used * element(at, &at->p->v, k_tok, d);
         at->state->o[d] = at->state->fault == FAULT_COARSE_SUM ? s2_round_to(S2_BF16, o) : o;
     }
     at->peak = peak;
