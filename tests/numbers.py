@@ -558,8 +558,8 @@ def check_spellings():
         near(f"{first!r} is read", float(question(first).startswith("question")), 1.0)
         for other in others:
             near(f"{other!r} is read as {first!r}: {question(other)}", float(question(other) == question(first)), 1.0)
-    for phrase, said in (("8", "may be"), ("fp8", "fp8 weights"), ("b300", "batch 300"), ("heads 8", "the model"), ("serving", "decode"), ("batch 8, bs 4", "again"),
-                         ("H200 x 2, tp 4", "again"), ("8k, ctx 4k", "already"), ("batch 0", "at least 1"),
+    for phrase, said in (("8", "may be"), ("fp8", "fp8 weights"), ("b300", "batch 300"), ("heads 8", "the model"), ("serving", "decode"), ("batch 8, bs 4", "says the same"),
+                         ("H200 x 2, tp 4", "says the same"), ("8k, ctx 4k", "already"), ("batch 0", "at least 1"),
                          ("fp8 cache", "--kv-dtype"), ("kv cache int8", "--kv-dtype"), ("batch max", "--batch max"), ("largest batch", "--batch max")):
         near(f"{phrase!r} is refused with {said!r}: {question(phrase)}", float(said in question(phrase)), 1.0)
 
