@@ -29,7 +29,7 @@ def wrong(words, code, *said):
     missing = [text for text in said if not (text.search(err) if isinstance(text, re.Pattern) else text in err)]
     odd = [c for c in err if (ord(c) < 32 and c != "\n") or c == "\x7f"]
     shown = [word[:80] + "..." if len(word) > 80 else word for word in words]
-    hold(done.returncode == code and not missing and not odd and err.strip(),
+    hold(done.returncode == code and not missing and not odd and bool(err.strip()),
          f"{' '.join(map(repr, shown))}: exit {done.returncode}, expected {code}; not said: "
           f"{[getattr(text, 'pattern', text) for text in missing]}{'; control characters' if odd else ''}\n    {err.strip()[:300]}")
 
