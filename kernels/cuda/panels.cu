@@ -30,7 +30,9 @@ __device__ __forceinline__ void turn(uint32_t a, uint32_t b, uint32_t c, uint32_
 __global__ void __launch_bounds__(32 * WARPS)
     panels_of(const uint8_t *v, int64_t v_tok, int64_t v_head, const Place *places, int32_t head_dim)
 {
+#if __CUDA_ARCH__ >= 900 /* the kernel that reads panels runs on nothing older */
     asm volatile("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;" ::: "memory");
+#endif
     const Place place = places[blockIdx.z];
     const int lane = threadIdx.x & 31, panel = blockIdx.x * WARPS + (threadIdx.x >> 5),
               key0 = panel * PANEL_KEYS;
