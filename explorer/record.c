@@ -183,17 +183,22 @@ void s2_explorer_runs_go_on(s2_explorer *e)
     }
 }
 
-/* The command line for people, without the brackets and quotes of JSON. */
+/* The command line as a shell takes it; what is too long for any screen ends with "...". */
 static const char *words_of(s2_explorer *e, int64_t run_id)
 {
-    enum { MOST = 24 };
+    enum { MOST = 1000 }; /* bytes */
     s2_buf text = {0};
     s2_diag diag = {0};
     const char *word = "";
-    for (int32_t nth = 0; nth < MOST && word != NULL; nth++) {
+    for (int32_t nth = 0;; nth++) {
         if (s2_db_run_word(e->db, &e->runs_arena, run_id, nth, &word, &diag) != S2_OK || word == NULL)
             break;
-        s2_buf_printf(&text, "%s%.200s", nth > 0 ? " " : "", nth > 0 ? word : "s2");
+        if (text.len + strlen(word) > MOST) {
+            s2_buf_puts(&text, " ...");
+            break;
+        }
+        s2_buf_puts(&text, nth > 0 ? " " : "");
+        s2_buf_shell(&text, nth > 0 ? word : "s2");
     }
     const char *const kept = s2_arena_strndup(&e->runs_arena, text.data != NULL ? text.data : "", text.len);
     s2_buf_release(&text);
