@@ -55,7 +55,9 @@ static s2_tui_row row_of(int32_t at)
                         .kv_bytes = 1e6,
                         .gpu_us = (double)NAN,
                         .priced_on = at % 2 == 0 ? "h200" : "8 x h200 b32 e4m3",
-                        .is_bound = at % 2 == 0,
+                        .figure = at % 3 == 0   ? "bound"
+                                  : at % 3 == 1 ? "guessed"
+                                                : "predicted",
                         .phase = "prefill",
                         .len_tok = 4096,
                         .text = TEXTS[at]};
