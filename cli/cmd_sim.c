@@ -311,6 +311,14 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
     return stored;
 }
 
+/* With --batch max each row has its own batch, which a head cannot say. */
+static s2_sim_options options_of_head(const s2_sim_run_state *state)
+{
+    s2_sim_options options = state->options;
+    options.batch = state->largest ? 0 : options.batch;
+    return options;
+}
+
 /* The first pattern's mask files limit the length, since a table has only one length. */
 static s2_exit begin_report(s2_sim_run_state *state, const s2_pattern *pattern, bool is_first)
 {
@@ -322,9 +330,16 @@ static s2_exit begin_report(s2_sim_run_state *state, const s2_pattern *pattern, 
     S2_CLI_TRY(s2_input_len(cli, &state->args, pattern, &state->options.len_tok));
     if (!state->table || state->json)
         return S2_EXIT_OK;
+    const s2_sim_options options = options_of_head(state);
     s2_buf head = {0};
-    s2_sim_report_table_head(&state->options, &head);
+    s2_sim_report_table_head(&options, &head);
     return s2_cli_print(cli, &head);
+}
+
+static void say_phase(s2_cli *cli, s2_phase phase)
+{
+    s2_cli_hint(cli, "--phase all includes %s; --phase prefill, decode or train asks for one",
+                s2_phase_word(phase));
 }
 
 /* Refuse a machine that one of the phases cannot run on before any phase is printed. */
@@ -339,8 +354,7 @@ static s2_exit refuse_phases(s2_sim_run_state *state, const s2_pattern *pattern)
         if (status == S2_OK)
             continue;
         const s2_exit code = s2_cli_refuse(state->cli, status, &diag);
-        s2_cli_hint(state->cli, "--phase all includes %s; --phase prefill, decode or train asks for one",
-                    s2_phase_word(options.phase));
+        say_phase(state->cli, options.phase);
         return code;
     }
     return S2_EXIT_OK;
@@ -348,8 +362,9 @@ static s2_exit refuse_phases(s2_sim_run_state *state, const s2_pattern *pattern)
 
 static s2_exit begin_phases(s2_sim_run_state *state, const char *name)
 {
+    const s2_sim_options options = options_of_head(state);
     s2_buf head = {0};
-    s2_sim_report_phase_head(name, &state->options, &head);
+    s2_sim_report_phase_head(name, &options, &head);
     return s2_cli_print(state->cli, &head);
 }
 
@@ -374,7 +389,10 @@ static s2_exit price_operand(s2_sim_run_state *state, const char *operand, s2_pa
     s2_exit code = S2_EXIT_OK;
     for (s2_phase phase = 0; phase < S2_N_PHASES; phase++) {
         state->options.phase = phase;
-        code = s2_exit_combine(code, price(state, &input, name, &pattern, NULL));
+        const s2_exit one = price(state, &input, name, &pattern, NULL);
+        if (one != S2_EXIT_OK)
+            say_phase(state->cli, phase);
+        code = s2_exit_combine(code, one);
     }
     return code;
 }
@@ -388,6 +406,11 @@ static s2_exit price_baselines(s2_sim_run_state *state, const s2_pattern *like)
     if (same != S2_OK)
         return s2_cli_refuse(state->cli, same, &alike);
     for (int32_t nth = 0; (baseline = s2_baseline_at(nth)) != NULL; nth++) {
+        if (state->largest && baseline->kind != S2_BASELINE_PATTERN) {
+            s2_cli_hint(state->cli, "%s is left out: what it fits is not what its pattern fits",
+                        baseline->name);
+            continue;
+        }
         s2_buf text = {0};
         s2_baseline_text(baseline, like, state->options.len_tok, &text);
         s2_pattern pattern;

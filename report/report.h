@@ -68,7 +68,7 @@ void s2_report_weights(const s2_sim_options *options, s2_buf *buf);
 /* " bf16, weights int4, cache e4m3": the type, and the others where they are not the same. */
 void s2_report_types(const s2_sim_options *options, s2_buf *buf);
 
-/* Several patterns side by side. */
+/* Several patterns side by side. In a head, batch 0 says that each row has its own. */
 void s2_sim_report_table_head(const s2_sim_options *options, s2_buf *buf);
 void s2_sim_report_table_row(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf);
 

@@ -46,10 +46,35 @@ static void put_peer_error(const s2_sim_options *options, const s2_sim *sim, int
     s2_error_print(&sim->error, false, buf);
 }
 
+static void put_batch(const s2_sim_options *options, s2_buf *buf)
+{
+    if (options->batch == 0)
+        s2_buf_puts(buf, "each at the largest batch that fits, ");
+    else
+        s2_buf_printf(buf, "batch %lld, ", (long long)options->batch);
+}
+
+/* A row that has a batch of its own, beside dense attention at its. */
+static void put_largest(const s2_sim_options *options, const s2_largest *largest, s2_buf *buf)
+{
+    if (largest->batch == 0)
+        return;
+    const double rate = s2_report_largest_rate(options, largest, false);
+    s2_buf_printf(buf, "  batch %lld: %s tokens/s; dense ", (long long)largest->batch,
+                  s2_rate_text(rate).text);
+    if (largest->batch_dense == 0) {
+        s2_buf_puts(buf, "does not fit");
+        return;
+    }
+    const double dense = s2_report_largest_rate(options, largest, true);
+    s2_buf_printf(buf, "%lld: %s, a ratio of %s", (long long)largest->batch_dense, s2_rate_text(dense).text,
+                  s2_decimal(rate / dense, 3).text);
+}
+
 void s2_sim_report_table_head(const s2_sim_options *options, s2_buf *buf)
 {
-    s2_buf_printf(buf, "%s of %lld tokens, batch %lld, ", s2_phase_word(options->phase),
-                  (long long)options->len_tok, (long long)options->batch);
+    s2_buf_printf(buf, "%s of %lld tokens, ", s2_phase_word(options->phase), (long long)options->len_tok);
+    put_batch(options, buf);
     put_setup(options, buf);
     put_kind_of_times(options, buf);
     s2_buf_printf(buf, "%-24s %9s %9s %11s %8s %7s %11s %7s %11s\n", "pattern", "density", "pairs", "time",
@@ -110,6 +135,7 @@ void s2_sim_report_table_row(const s2_report_subject *subject, const s2_sim *sim
     if (sim->end_to_end_us > 0)
         time_cell(subject->options, sim->predicted, sim->end_to_end_us, 11, buf);
     put_no_room(subject->options, sim, buf);
+    put_largest(subject->options, &sim->largest, buf);
     put_peer_error(subject->options, sim, 12, buf);
     if (subject->options->keeps_all && sim->kv.head_pages < sim->kv.dense)
         s2_buf_printf(buf, "  kv: %s frees none",
@@ -122,8 +148,8 @@ void s2_sim_report_table_row(const s2_report_subject *subject, const s2_sim *sim
 
 void s2_sim_report_phase_head(const char *name, const s2_sim_options *options, s2_buf *buf)
 {
-    s2_buf_printf(buf, "%s, %lld tokens, batch %lld, ", name, (long long)options->len_tok,
-                  (long long)options->batch);
+    s2_buf_printf(buf, "%s, %lld tokens, ", name, (long long)options->len_tok);
+    put_batch(options, buf);
     put_setup(options, buf);
     put_kind_of_times(options, buf);
     s2_buf_printf(buf, "%-8s %11s %11s %9s %11s %11s %9s\n", "phase", "attention", "dense", "speed-up",
@@ -146,6 +172,7 @@ void s2_sim_report_phase_row(const s2_report_subject *subject, const s2_sim *sim
     if (sim->end_to_end_us > 0)
         put_pair(options, sim, sim->end_to_end_us, sim->end_to_end_dense_us, buf);
     put_no_room(options, sim, buf);
+    put_largest(options, &sim->largest, buf);
     put_peer_error(subject->options, sim, 34, buf);
     s2_buf_puts(buf, "\n");
 }

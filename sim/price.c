@@ -298,9 +298,10 @@ s2_status s2_price_largest(s2_arena *scratch, const s2_pattern *pattern, s2_sim_
     own.batch = 1;
     S2_TRY(s2_price(scratch, pattern, &own, S2_PRICE_WHOLE, &sim, diag));
     if (sim.fit_batch == 0)
-        return s2_diag_set(diag, S2_EINVAL, CODE_SIM, 0, 0,
-                           "not one sequence of %lld tokens fits: a shorter one, more GPUs or fewer bits do",
-                           (long long)options->len_tok);
+        return s2_diag_set(
+            diag, S2_EINVAL, CODE_SIM, 0, 0,
+            "not one sequence of %lld tokens fits (%s): a shorter one, more GPUs or fewer bits do",
+            (long long)options->len_tok, s2_phase_word(options->phase));
     if (options->phase == S2_TRAIN && options->n_stages > 1 && sim.fit_batch == S2_LIMIT_BATCH)
         return s2_diag_set(diag, S2_EINVAL, CODE_SIM, 0, 0,
                            "every batch fits these stages, which work on a microbatch at a time: say "

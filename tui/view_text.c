@@ -198,8 +198,15 @@ static void click_tour(const s2_tui_model *model, s2_tui_state *state, int32_t r
     handle_tour(model, state, S2_ACT_OPEN);
 }
 
+static void command_tour(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)
+{
+    (void)model;
+    (void)state;
+    s2_buf_puts(buf, "s2 tui --dump tour");
+}
+
 const s2_view_ops s2_view_tour = {draw_tour,
                                   handle_tour,
-                                  command_help,
+                                  command_tour,
                                   {S2_ACT_OPEN, S2_ACT_GO_BENCH, S2_ACT_GO_DESIGNS, S2_ACT_BACK},
                                   click_tour};
