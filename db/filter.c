@@ -418,16 +418,16 @@ void s2_filter_release(s2_filter *filter)
 static s2_status find_value(s2_db *db, s2_arena *arena, const s2_column *column, const char *value,
                             bool *found, const char **nearest, s2_diag *diag)
 {
-    char sql[256];
-    sqlite3_stmt *statement;
+    char sql[256]; /* not for s2_sql_prepare, which knows a text by where it stands */
+    sqlite3_stmt *statement = NULL;
     bool has_row = true;
     int32_t distance = S2_NAME_FAR;
-    s2_status status;
     snprintf(sql, sizeof sql, "SELECT DISTINCT %s FROM %s LIMIT 100000",
              column->priced != NULL ? column->priced : column->sql,
              column->priced != NULL ? "price p" : "design");
-    S2_TRY(s2_sql_prepare(db, sql, &statement, diag));
-    while ((status = s2_sql_step(db, statement, &has_row, diag)) == S2_OK && has_row && !*found) {
+    s2_status status = s2_sql_fail(db, sqlite3_prepare_v2(db->sql, sql, -1, &statement, NULL), diag);
+    while (status == S2_OK && (status = s2_sql_step(db, statement, &has_row, diag)) == S2_OK && has_row &&
+           !*found) {
         const char *const known = s2_sql_text(arena, statement, 0);
         *found = known != NULL && strcmp(known, value) == 0;
         if (known != NULL)

@@ -42,7 +42,10 @@ int s2_sql_step_once(struct sqlite3_stmt *statement);
 
 /* Status and message of an SQLite result code. */
 s2_status s2_sql_fail(s2_db *db, int rc, s2_diag *diag);
-/* Prepared, reset and without bindings; owned by the handle. */
+/*
+ * Prepared, reset and without bindings; owned by the handle, which alone finalizes it. The text is a literal: the
+ * handle keeps the statement by the text's address.
+ */
 s2_status s2_sql_prepare(s2_db *db, const char *text, struct sqlite3_stmt **out, s2_diag *diag) S2_MUST_CHECK;
 /* Any number of statements, without results. */
 s2_status s2_sql_exec(s2_db *db, const char *text, s2_diag *diag) S2_MUST_CHECK;

@@ -66,6 +66,34 @@ static void fill(s2_db *db, int n)
     OK(s2_db_end(db, S2_OK, NULL));
 }
 
+/* Each column's values are asked for by a statement of its own, whatever was asked before. */
+static void a_value_that_no_design_has_is_named_and_the_nearest_told(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *filter, *column, *nearest;
+    } cases[] = {{"phase=train", "phase", NULL},       {"gpu=h20", "gpu", "h200"},
+                 {"phase=prefil", "phase", "prefill"}, {"gpu=h200 phase=decod", "phase", NULL},
+                 {"phase=prefill", NULL, NULL},        {"gpu=h2000", "gpu", "h200"}};
+    s2_db *db = open_new(path_of("missing.db"));
+    fill(db, 4);
+    for (size_t at = 0; at < 3 * sizeof cases / sizeof *cases; at++) {
+        const size_t nth = at % (sizeof cases / sizeof *cases);
+        s2_arena arena = {0};
+        s2_db_missing missing;
+        OK(s2_db_missing_value(db, &arena, cases[nth].filter, &missing, NULL));
+        assert_true((missing.column == NULL) == (cases[nth].column == NULL));
+        if (missing.column != NULL)
+            assert_string_equal(missing.column, cases[nth].column);
+        assert_true((missing.nearest == NULL) == (cases[nth].nearest == NULL));
+        if (missing.nearest != NULL)
+            assert_string_equal(missing.nearest, cases[nth].nearest);
+        s2_arena_release(&arena);
+    }
+    s2_db_close(&db);
+    s2_gen_forget(path_of("missing.db"));
+}
+
 static int32_t count_where(s2_db *db, const char *filter)
 {
     s2_arena arena = {0};
@@ -1849,6 +1877,7 @@ int main(void)
         cmocka_unit_test(backup_and_dump_hold_the_same_rows),
         cmocka_unit_test(the_log_of_another_file_is_never_played_into_a_new_one),
         cmocka_unit_test(a_dump_of_a_damaged_file_saves_the_other_tables),
+        cmocka_unit_test(a_value_that_no_design_has_is_named_and_the_nearest_told),
         cmocka_unit_test(a_page_is_a_seek_however_many_designs_there_are),
         cmocka_unit_test(the_nth_allocation_may_fail),
     };
