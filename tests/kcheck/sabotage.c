@@ -325,7 +325,7 @@ static void finish(s2_device *device, void *state)
 
 FAULTS(S2_FAULT_PREPARE)
 
-enum { FAULT_TILE_TOK = 64 };
+enum { FAULT_TILE_TOK = 64, FAULT_TAKES = S2_TAKES_CAP | S2_TAKES_SINKS | S2_TAKES_E4M3 };
 static const s2_kernel kernels[] = {FAULTS(S2_FAULT_KERNEL)};
 
 const s2_kernel *s2_sabotage_kernel(int32_t fault)

@@ -27,7 +27,7 @@ extern const s2_kernel s2_sabotage_hang;
 
 /*
  * What a table of faults X(NAME, word, about) becomes, in a file that has enum { FAULT_NAME, ... }, the tile
- * FAULT_TILE_TOK, and the functions supports, prepare_fault, run and finish. A kernel carries no data of its
+ * FAULT_TILE_TOK, what it takes FAULT_TAKES, and the functions supports, prepare_fault, run and finish. A kernel carries no data of its
  * own, so that each fault has its prepare.
  */
 #define S2_FAULT_PREPARE(fault_name, word, about)                                                            \
@@ -48,7 +48,7 @@ extern const s2_kernel s2_sabotage_hang;
      .prepare = prepare_##fault_name,                                                                        \
      .run = run,                                                                                             \
      .finish = finish,                                                                                       \
-     .takes = S2_TAKES_CAP | S2_TAKES_SINKS | S2_TAKES_E4M3},
+     .takes = FAULT_TAKES},
 
 #ifdef __cplusplus
 }

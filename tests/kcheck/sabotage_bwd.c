@@ -308,7 +308,7 @@ static s2_status prepare_fault(s2_device *device, const s2_attn_problem *problem
 
 FAULTS(S2_FAULT_PREPARE)
 
-enum { FAULT_TILE_TOK = 64 };
+enum { FAULT_TILE_TOK = 64, FAULT_TAKES = S2_TAKES_CAP | S2_TAKES_SINKS };
 static const s2_kernel kernels[] = {FAULTS(S2_FAULT_KERNEL)};
 
 const s2_kernel *s2_sabotage_gradient(int32_t fault)
