@@ -39,7 +39,7 @@ typedef struct beyond {
     stretch *stretches;
     int32_t *offsets;
     int64_t n_stretches, n_offsets;
-    size_t cap_stretches, cap_offsets;
+    int64_t cap_stretches, cap_offsets;
     /* Of one class and layer: what each query passes to every key that it reads, and sums of that. */
     double *passed; /* [n_blk] */
     double *in_64;  /* sums of 64 in a row */
@@ -56,13 +56,7 @@ static bool is_read(const beyond *b, int32_t class_id, int32_t q, int32_t k)
 
 static s2_status add_stretch(beyond *b, column *out, stretch one)
 {
-    if ((size_t)b->n_stretches == b->cap_stretches) {
-        const size_t want = b->cap_stretches == 0 ? 256 : b->cap_stretches * 2;
-        b->stretches = s2_arena_grow(b->arena, b->stretches, b->cap_stretches, want, sizeof *b->stretches);
-        if (b->stretches == NULL)
-            return S2_ENOMEM;
-        b->cap_stretches = want;
-    }
+    S2_TRY(S2_ARENA_ROOM(b->arena, b->stretches, b->n_stretches, b->cap_stretches));
     b->stretches[b->n_stretches++] = one;
     out->n_stretches++;
     return b->n_stretches > MOST_LISTED ? S2_ELIMIT : S2_OK;
@@ -70,13 +64,7 @@ static s2_status add_stretch(beyond *b, column *out, stretch one)
 
 static s2_status add_offset(beyond *b, column *out, int32_t offset)
 {
-    if ((size_t)b->n_offsets == b->cap_offsets) {
-        const size_t want = b->cap_offsets == 0 ? 256 : b->cap_offsets * 2;
-        b->offsets = s2_arena_grow(b->arena, b->offsets, b->cap_offsets, want, sizeof *b->offsets);
-        if (b->offsets == NULL)
-            return S2_ENOMEM;
-        b->cap_offsets = want;
-    }
+    S2_TRY(S2_ARENA_ROOM(b->arena, b->offsets, b->n_offsets, b->cap_offsets));
     b->offsets[b->n_offsets++] = offset;
     out->n_offsets++;
     return b->n_offsets > MOST_LISTED ? S2_ELIMIT : S2_OK;
