@@ -46,8 +46,8 @@ def recall(rows, gen, pairs=None):
     return x, y, distance
 
 
-def hops(rows, gen, chains=6):
-    """Chains a -> b and b -> c; `a` asks for b, TWO_HOPS `a` asks for c. The third result counts the hops."""
+def linked(rows, gen, chains, questions):
+    """Blank rows with links b -> c in their first third and a -> b in their second, and places for questions in the last."""
     x, y, kind = blank(rows, gen)
     names = choose(rows, KEYS, 2 * chains, gen) + 1
     a, b = names[:, :chains], names[:, chains:]
@@ -56,7 +56,12 @@ def hops(rows, gen, chains=6):
     last, first = choose(rows, third, chains, gen) * 2, choose(rows, third, chains, gen) * 2 + 2 * third
     x.scatter_(1, last, b).scatter_(1, last + 1, c)
     x.scatter_(1, first, a).scatter_(1, first + 1, b)
-    asked = choose(rows, third, 2 * chains, gen) * 2 + 4 * third
+    return x, y, kind, a, b, c, choose(rows, third, questions, gen) * 2 + 4 * third
+
+
+def hops(rows, gen, chains=6):
+    """Chains a -> b and b -> c; `a` asks for b, TWO_HOPS `a` asks for c. The third result counts the hops."""
+    x, y, kind, a, b, c, asked = linked(rows, gen, chains, 2 * chains)
     one, two = asked[:, :chains], asked[:, chains:]
     x.scatter_(1, one + 1, a).scatter_(1, two + 1, a).scatter_(1, two, torch.full_like(two, TWO_HOPS))
     y.scatter_(1, one + 1, b).scatter_(1, two + 1, c)
@@ -93,15 +98,7 @@ def two_hops(rows, gen, chains=None):
     """
     if chains is None:
         chains = (2, 4, 8)[int(torch.randint(3, (1,), generator=gen, device=gen.device))]
-    x, y, kind = blank(rows, gen)
-    names = choose(rows, KEYS, 2 * chains, gen) + 1
-    a, b = names[:, :chains], names[:, chains:]
-    c = torch.randint(128, 128 + VALUES, (rows, chains), generator=gen, device=gen.device)
-    third = CONTEXT // 3 // 2
-    last, first = choose(rows, third, chains, gen) * 2, choose(rows, third, chains, gen) * 2 + 2 * third
-    x.scatter_(1, last, b).scatter_(1, last + 1, c)
-    x.scatter_(1, first, a).scatter_(1, first + 1, b)
-    asked = choose(rows, third, 40, gen) * 2 + 4 * third
+    x, y, kind, a, b, c, asked = linked(rows, gen, chains, 40)
     which = torch.randint(chains, (rows, 40), generator=gen, device=gen.device)
     is_two = torch.arange(40, device=gen.device) < 24
     of_b = torch.rand(rows, 40, generator=gen, device=gen.device) < 0.5
