@@ -2,6 +2,7 @@
 # Replay transcripts: in tests/cli/*.txt a line "$ COMMAND" is run in an empty directory, and what
 # follows up to the next one must be its output (stdout and stderr together) and, where it is not 0,
 # its exit code as [N]. Lines before the first command are a comment.
+# interrupt.sh interrupts a command.
 # usage: tests/cli/run.sh DIR_OF_PROGRAMS [--write] [NAME...]    exits 1 on a difference
 set -u
 programs=$(cd "$1" && pwd) || exit 2
