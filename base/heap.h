@@ -13,15 +13,15 @@
 static inline void s2_heap_sink(double *heap, int32_t n)
 {
     const double own = heap[0];
-    int32_t at = 0;
-    for (int32_t child = 1; child < n; child = 2 * at + 1) {
+    int32_t hole = 0;
+    for (int32_t child = 1; child < n; child = 2 * hole + 1) {
         child += child + 1 < n && heap[child + 1] < heap[child];
         if (heap[child] >= own)
             break;
-        heap[at] = heap[child];
-        at = child;
+        heap[hole] = heap[child];
+        hole = child;
     }
-    heap[at] = own;
+    heap[hole] = own;
 }
 
 #endif /* S2_BASE_HEAP_H */

@@ -70,19 +70,19 @@ int32_t s2_codepoint_width(uint32_t cp)
 size_t s2_text_fit(const char *text, int32_t columns, int32_t *taken)
 {
     const size_t n_bytes = strlen(text);
-    size_t at = 0;
+    size_t byte = 0;
     int32_t n = 0;
-    while (at < n_bytes) {
-        const size_t len = s2_utf8_len(text + at, n_bytes - at);
-        const int32_t width = len > 0 ? s2_codepoint_width(s2_utf8_decode(text + at, len)) : 1;
+    while (byte < n_bytes) {
+        const size_t len = s2_utf8_len(text + byte, n_bytes - byte);
+        const int32_t width = len > 0 ? s2_codepoint_width(s2_utf8_decode(text + byte, len)) : 1;
         if (n + width > columns)
             break;
         n += width;
-        at += len > 0 ? len : 1;
+        byte += len > 0 ? len : 1;
     }
     if (taken != NULL)
         *taken = n;
-    return at;
+    return byte;
 }
 
 const char *s2_text_plural(int64_t n)
@@ -94,15 +94,15 @@ void s2_text_clean(char *dst, size_t cap, const char *src)
 {
     const size_t n = strlen(src);
     size_t out = 0;
-    for (size_t at = 0; at < n && cap > 0;) {
-        const size_t len = s2_utf8_len(src + at, n - at);
-        const bool bad = len == 0 || s2_codepoint_is_hostile(s2_utf8_decode(src + at, len));
+    for (size_t byte = 0; byte < n && cap > 0;) {
+        const size_t len = s2_utf8_len(src + byte, n - byte);
+        const bool bad = len == 0 || s2_codepoint_is_hostile(s2_utf8_decode(src + byte, len));
         const size_t add = bad ? 1 : len;
         if (out + add >= cap)
             break;
-        memcpy(dst + out, bad ? "?" : src + at, add);
+        memcpy(dst + out, bad ? "?" : src + byte, add);
         out += add;
-        at += len != 0 ? len : 1;
+        byte += len != 0 ? len : 1;
     }
     if (cap > 0)
         dst[out] = '\0';
@@ -117,12 +117,12 @@ int32_t s2_text_distance(const char *a, size_t a_len, const char *b, int32_t cap
     int32_t row[LONGEST + 1];
     for (size_t col = 0; col <= b_len; col++)
         row[col] = (int32_t)col;
-    for (size_t at = 1; at <= a_len; at++) {
+    for (size_t n_read = 1; n_read <= a_len; n_read++) {
         int32_t diagonal = row[0];
-        row[0] = (int32_t)at;
+        row[0] = (int32_t)n_read;
         for (size_t col = 1; col <= b_len; col++) {
             const int32_t above = row[col];
-            int32_t best = diagonal + (a[at - 1] != b[col - 1]);
+            int32_t best = diagonal + (a[n_read - 1] != b[col - 1]);
             best = above + 1 < best ? above + 1 : best;
             best = row[col - 1] + 1 < best ? row[col - 1] + 1 : best;
             diagonal = above;
@@ -197,10 +197,10 @@ int32_t s2_text_name_distance(const char *name, const char *known)
         return 0;
     int32_t least = s2_text_distance(plain, n, other, S2_NAME_FAR);
     /* or to a beginning of it that ends with a part: "h1000" is near "h100-sxm" */
-    for (size_t at = 1; known[at] != '\0'; at++)
-        if (parts(known[at]) && at < sizeof other) {
+    for (size_t n_prefix = 1; known[n_prefix] != '\0'; n_prefix++)
+        if (parts(known[n_prefix]) && n_prefix < sizeof other) {
             char begin[sizeof other];
-            snprintf(begin, sizeof begin, "%.*s", (int)at, known);
+            snprintf(begin, sizeof begin, "%.*s", (int)n_prefix, known);
             copy_plain(begin, other, sizeof other);
             const int32_t own = s2_text_distance(plain, n, other, least);
             least = own < least ? own : least;
@@ -307,10 +307,10 @@ void s2_buf_printf(s2_buf *buf, const char *fmt, ...)
 /* Between quotes a line end and a tab stand for themselves. */
 static bool is_harmless(const char *text)
 {
-    for (size_t at = 0, n = strlen(text), len; at < n; at += len) {
-        len = s2_utf8_len(text + at, n - at);
-        const bool blank = text[at] == '\n' || text[at] == '\t';
-        if (len == 0 || (!blank && s2_codepoint_is_hostile(s2_utf8_decode(text + at, len))))
+    for (size_t byte = 0, n = strlen(text), len; byte < n; byte += len) {
+        len = s2_utf8_len(text + byte, n - byte);
+        const bool blank = text[byte] == '\n' || text[byte] == '\t';
+        if (len == 0 || (!blank && s2_codepoint_is_hostile(s2_utf8_decode(text + byte, len))))
             return false;
     }
     return true;
@@ -390,9 +390,9 @@ void s2_json_str(s2_buf *buf, const char *text)
     json_separate(buf);
     s2_buf_puts(buf, "\"");
     const size_t n = strlen(text);
-    for (size_t at = 0; at < n;) {
-        const size_t len = s2_utf8_len(text + at, n - at);
-        const uint32_t cp = len != 0 ? s2_utf8_decode(text + at, len) : 0xfffd;
+    for (size_t byte = 0; byte < n;) {
+        const size_t len = s2_utf8_len(text + byte, n - byte);
+        const uint32_t cp = len != 0 ? s2_utf8_decode(text + byte, len) : 0xfffd;
         if (cp == '"' || cp == '\\')
             s2_buf_printf(buf, "\\%c", (int)cp);
         else if (len == 0 || (cp < 0x10000 && s2_codepoint_is_hostile(cp)))
@@ -400,8 +400,8 @@ void s2_json_str(s2_buf *buf, const char *text)
         else if (s2_codepoint_is_hostile(cp))
             s2_buf_puts(buf, "?");
         else
-            s2_buf_add(buf, text + at, len);
-        at += len != 0 ? len : 1;
+            s2_buf_add(buf, text + byte, len);
+        byte += len != 0 ? len : 1;
     }
     s2_buf_puts(buf, "\"");
 }

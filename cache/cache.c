@@ -146,34 +146,34 @@ void s2_cache_destroy(s2_cache **cache)
 /* The number of a closed sequence, or a new one. */
 static s2_status free_seq(s2_cache *cache, int32_t *seq)
 {
-    int32_t at = 0;
-    while (at < cache->n_seqs && cache->seqs[at].open)
-        at++;
-    if (at == cache->n_seqs) {
-        s2_cache_seq *const grown = s2_realloc(cache->seqs, ((size_t)at * 2 + 1) * sizeof *grown);
+    int32_t closed = 0;
+    while (closed < cache->n_seqs && cache->seqs[closed].open)
+        closed++;
+    if (closed == cache->n_seqs) {
+        s2_cache_seq *const grown = s2_realloc(cache->seqs, ((size_t)closed * 2 + 1) * sizeof *grown);
         if (grown == NULL)
             return S2_ENOMEM;
-        memset(grown + at, 0, ((size_t)at + 1) * sizeof *grown);
+        memset(grown + closed, 0, ((size_t)closed + 1) * sizeof *grown);
         cache->seqs = grown;
-        cache->n_seqs = at * 2 + 1;
+        cache->n_seqs = closed * 2 + 1;
     }
-    *seq = at;
+    *seq = closed;
     return S2_OK;
 }
 
 s2_status s2_cache_open(s2_cache *cache, int32_t *seq)
 {
-    int32_t at;
-    S2_TRY(free_seq(cache, &at));
+    int32_t opened;
+    S2_TRY(free_seq(cache, &opened));
     s2_cache_table *const tables = s2_calloc((size_t)cache->n_tables, sizeof *tables);
     if (tables == NULL)
         return S2_ENOMEM;
     for (int32_t table = 0; table < cache->n_tables; table++)
         tables[table].open_page = -1;
     const int64_t version = ++cache->n_versions;
-    cache->seqs[at] =
+    cache->seqs[opened] =
         (s2_cache_seq){.open = true, .tables = tables, .version = version, .moved_version = version};
-    *seq = at;
+    *seq = opened;
     return S2_OK;
 }
 

@@ -33,8 +33,8 @@ static int64_t last_mask_query(const s2_view *view, const s2_atom *atom, const s
 static int64_t view_last_query(const s2_view *view, int64_t k_tok)
 {
     int64_t latest = S2_CACHE_NEVER;
-    for (int32_t at = 0; at < view->n_atoms && latest != S2_OPEN; at++) {
-        const s2_atom *const atom = &view->atoms[at];
+    for (int32_t a = 0; a < view->n_atoms && latest != S2_OPEN; a++) {
+        const s2_atom *const atom = &view->atoms[a];
         s2_comb column;
         if (!s2_atom_column(view, atom, k_tok, &column))
             continue;

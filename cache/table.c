@@ -90,28 +90,28 @@ static s2_status own_page(const s2_cache_step *step, int32_t *page)
 static s2_status push_wait(s2_cache_table *table, s2_cache_wait wait)
 {
     S2_TRY(S2_RESERVE(table->heap, table->cap_heap, table->n_heap + 1));
-    int64_t at = table->n_heap++;
-    while (at > 0 && table->heap[(at - 1) / 2].last_query > wait.last_query) {
-        table->heap[at] = table->heap[(at - 1) / 2];
-        at = (at - 1) / 2;
+    int64_t hole = table->n_heap++;
+    while (hole > 0 && table->heap[(hole - 1) / 2].last_query > wait.last_query) {
+        table->heap[hole] = table->heap[(hole - 1) / 2];
+        hole = (hole - 1) / 2;
     }
-    table->heap[at] = wait;
+    table->heap[hole] = wait;
     return S2_OK;
 }
 
 static void pop_wait(s2_cache_table *table)
 {
     const s2_cache_wait wait = table->heap[--table->n_heap];
-    int64_t at = 0;
-    for (int64_t child = 1; child < table->n_heap; child = 2 * at + 1) {
+    int64_t hole = 0;
+    for (int64_t child = 1; child < table->n_heap; child = 2 * hole + 1) {
         if (child + 1 < table->n_heap && table->heap[child + 1].last_query < table->heap[child].last_query)
             child++;
         if (table->heap[child].last_query >= wait.last_query)
             break;
-        table->heap[at] = table->heap[child];
-        at = child;
+        table->heap[hole] = table->heap[child];
+        hole = child;
     }
-    table->heap[at] = wait;
+    table->heap[hole] = wait;
 }
 
 /* ------------------------------------------------------------------ entries */
@@ -135,7 +135,7 @@ static void close_holes(s2_cache_table *table)
         return;
     int64_t n = 0;
     for (int64_t at = 0; at < table->n_entries; at++)
-        if (table->entries[at].at >= 0)
+        if (table->entries[at].pool_page >= 0)
             table->entries[n++] = table->entries[at];
     table->n_entries = n;
 }
@@ -143,10 +143,10 @@ static void close_holes(s2_cache_table *table)
 static void drop_page(s2_cache_table *table, s2_cache_pool *pool, int64_t page)
 {
     s2_cache_entry *const entry = find_entry(table, page);
-    if (entry == NULL || entry->at < 0)
+    if (entry == NULL || entry->pool_page < 0)
         return;
-    pool_drop(pool, entry->at);
-    entry->at = -1;
+    pool_drop(pool, entry->pool_page);
+    entry->pool_page = -1;
     table->n_held--;
     close_holes(table);
 }
@@ -157,10 +157,10 @@ static s2_status hold_open(s2_cache_table *table, const s2_cache_step *step, s2_
     const bool known = table->n_entries > 0 && table->entries[table->n_entries - 1].page == table->open_page;
     S2_TRY(S2_RESERVE(table->entries, table->cap_entries, table->n_entries + !known));
     s2_cache_entry *const entry = &table->entries[table->n_entries - known];
-    if (!known || entry->at < 0) {
-        int32_t at;
-        S2_TRY(pool_take(step->pool, &at));
-        *entry = (s2_cache_entry){(int32_t)table->open_page, at};
+    if (!known || entry->pool_page < 0) {
+        int32_t taken;
+        S2_TRY(pool_take(step->pool, &taken));
+        *entry = (s2_cache_entry){(int32_t)table->open_page, taken};
         table->n_entries += !known;
         table->n_held++;
     }
@@ -210,10 +210,10 @@ static s2_status enter_far(s2_cache_table *table, const s2_cache_step *step, int
         return S2_OK;
     s2_cache_entry *entry;
     S2_TRY(hold_open(table, step, &entry));
-    S2_TRY(own_page(step, &entry->at));
+    S2_TRY(own_page(step, &entry->pool_page));
     if (step->ring_pages == 0 || k_tok >= step->moved_tok)
         return S2_OK;
-    const int64_t to_slot = entry->at * step->page_slots + k_tok % step->page_tok;
+    const int64_t to_slot = entry->pool_page * step->page_slots + k_tok % step->page_tok;
     return add_move(step, ring_slot(table, step, k_tok), to_slot, 1);
 }
 
@@ -266,7 +266,7 @@ int32_t s2_cache_table_find(const s2_cache_table *table, const s2_cache_step *st
     if (step->ring_pages > 0 && k_tok >= s2_cache_rule_window_begin(step->rule, step->query + 1))
         return table->ring[k_tok / step->page_tok % step->ring_pages];
     const s2_cache_entry *const entry = find_entry(table, k_tok / step->page_tok);
-    return entry != NULL ? entry->at : -1;
+    return entry != NULL ? entry->pool_page : -1;
 }
 
 static s2_status copy_array(void **out, const void *from, int64_t n, size_t size)
@@ -309,8 +309,8 @@ s2_status s2_cache_table_fork(const s2_cache_table *table, s2_cache_pool *pool, 
     out->cap_heap = out->n_heap;
     out->cap_ring = out->n_ring;
     for (int64_t at = 0; at < out->n_entries; at++)
-        if (out->entries[at].at >= 0)
-            pool_share(pool, out->entries[at].at);
+        if (out->entries[at].pool_page >= 0)
+            pool_share(pool, out->entries[at].pool_page);
     for (int64_t at = 0; at < out->n_ring; at++)
         pool_share(pool, out->ring[at]);
     return S2_OK;
@@ -319,8 +319,8 @@ s2_status s2_cache_table_fork(const s2_cache_table *table, s2_cache_pool *pool, 
 void s2_cache_table_release(s2_cache_table *table, s2_cache_pool *pool)
 {
     for (int64_t at = 0; at < table->n_entries; at++)
-        if (table->entries[at].at >= 0)
-            pool_drop(pool, table->entries[at].at);
+        if (table->entries[at].pool_page >= 0)
+            pool_drop(pool, table->entries[at].pool_page);
     for (int64_t at = 0; at < table->n_ring; at++)
         pool_drop(pool, table->ring[at]);
     free_arrays(table);

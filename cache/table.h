@@ -38,8 +38,8 @@ typedef struct s2_cache_moves_list {
 } s2_cache_moves_list;
 
 typedef struct s2_cache_entry {
-    int32_t page; /* logical */
-    int32_t at;   /* page of the pool, or -1: a hole */
+    int32_t page;      /* logical */
+    int32_t pool_page; /* page of the pool, or -1: a hole */
 } s2_cache_entry;
 
 typedef struct s2_cache_wait {

@@ -124,9 +124,9 @@ static s2_score score_of(s2_scratch *scratch, const char *name)
 {
     s2_score score = {.n = scratch->n};
     snprintf(score.name, sizeof score.name, "%s", name);
-    for (int32_t at = 0; at < scratch->n; at++) {
-        const double error = 100 * (scratch->predicted[at] / scratch->measured[at] - 1);
-        scratch->errors[at] = fabs(error);
+    for (int32_t nth = 0; nth < scratch->n; nth++) {
+        const double error = 100 * (scratch->predicted[nth] / scratch->measured[nth] - 1);
+        scratch->errors[nth] = fabs(error);
         score.mape += fabs(error) / scratch->n;
         score.bias += error / scratch->n;
     }
@@ -217,8 +217,8 @@ static void score_space(const s2_judged *judged, int32_t n, s2_accuracy *out)
     for (int32_t pass = 0; pass < S2_N_PASSES; pass++)
         if (of_pass[pass] > of_pass[out->space_pass])
             out->space_pass = (s2_pass)pass;
-    for (int32_t at = 0; at < n; at++) {
-        const s2_judged *const own = &judged[at];
+    for (int32_t nth = 0; nth < n; nth++) {
+        const s2_judged *const own = &judged[nth];
         if (strcmp(own->point.row->point.family, "space") != 0 ||
             own->point.row->point.pass != out->space_pass)
             continue;
@@ -249,11 +249,11 @@ static bool same_point(const s2_row *a, const s2_row *b)
 
 static void score_twice(const s2_row_file *file, s2_accuracy *out)
 {
-    for (int32_t at = 0; at < file->n_rows; at++)
-        for (int32_t other = 0; file->rows[at].repeated && other < file->n_rows; other++)
-            if (!file->rows[other].repeated && same_point(&file->rows[at], &file->rows[other]) &&
-                file->rows[at].us > 0 && file->rows[other].us > 0) {
-                out->floor_pct += 100 * fabs(file->rows[at].us / file->rows[other].us - 1);
+    for (int32_t row_no = 0; row_no < file->n_rows; row_no++)
+        for (int32_t other = 0; file->rows[row_no].repeated && other < file->n_rows; other++)
+            if (!file->rows[other].repeated && same_point(&file->rows[row_no], &file->rows[other]) &&
+                file->rows[row_no].us > 0 && file->rows[other].us > 0) {
+                out->floor_pct += 100 * fabs(file->rows[row_no].us / file->rows[other].us - 1);
                 out->n_twice++;
             }
     out->floor_pct /= out->n_twice > 0 ? out->n_twice : 1;
@@ -271,8 +271,8 @@ s2_status s2_accuracy_of(s2_arena *arena, const s2_row_file *file, const s2_gpu 
     const int32_t room = file->n_rows + 1;
     s2_scratch scratch = {numbers, numbers + room, numbers + 2 * room, numbers + 3 * room, 0};
     int32_t n = 0;
-    for (int32_t at = 0; at < file->n_rows; at++) {
-        const s2_row *const row = &file->rows[at];
+    for (int32_t row_no = 0; row_no < file->n_rows; row_no++) {
+        const s2_row *const row = &file->rows[row_no];
         bool priced;
         if (!s2_row_judges(row))
             continue;

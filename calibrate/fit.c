@@ -65,17 +65,17 @@ static bool counts(const s2_fitter *fitter, const s2_fit_point *point)
 /* Rows far off pull less: the loss grows linearly beyond 10 %. */
 static double soft(double r)
 {
-    const double at = 0.1, x = fabs(r);
-    return x <= at ? r : copysign(sqrt(at * (2 * x - at)), r);
+    const double knee = 0.1, x = fabs(r);
+    return x <= knee ? r : copysign(sqrt(knee * (2 * x - knee)), r);
 }
 
 static double loss(const s2_fitter *fitter, double *residuals)
 {
     double sum = 0;
     int32_t n = 0;
-    for (int32_t at = 0; at < fitter->n_points; at++)
-        if (counts(fitter, &fitter->points[at])) {
-            const double r = soft(fitter->residual(fitter, &fitter->points[at]));
+    for (int32_t p = 0; p < fitter->n_points; p++)
+        if (counts(fitter, &fitter->points[p])) {
+            const double r = soft(fitter->residual(fitter, &fitter->points[p]));
             if (residuals != NULL)
                 residuals[n++] = r;
             sum += r * r;
@@ -283,8 +283,8 @@ static bool is_designed(const s2_row *row)
 static void find_kernels(const s2_row_file *file, const s2_gpu *gpu, s2_time_model *model)
 {
     const double read = micro_best(file, "read", 2e8, 1e12);
-    for (int32_t at = 0; at < file->n_rows; at++) {
-        const s2_row *const row = &file->rows[at];
+    for (int32_t row_no = 0; row_no < file->n_rows; row_no++) {
+        const s2_row *const row = &file->rows[row_no];
         if (!is_designed(row) || kernel_of(model, row) != NULL || model->n_kernels == S2_MODEL_KERNELS)
             continue;
         s2_kernel_model *const kernel = &model->kernels[model->n_kernels++];
@@ -310,19 +310,19 @@ static void find_kernels(const s2_row_file *file, const s2_gpu *gpu, s2_time_mod
 
 static void note_dim(s2_kernel_model *kernel, const s2_kernel_load *load, double mma_flop)
 {
-    int32_t at = 0;
-    while (at < kernel->n_dims && kernel->dims[at].head_dim < load->head_dim)
-        at++;
+    int32_t place = 0;
+    while (place < kernel->n_dims && kernel->dims[place].head_dim < load->head_dim)
+        place++;
     if (kernel->n_dims == S2_MODEL_DIMS ||
-        (at < kernel->n_dims && kernel->dims[at].head_dim == load->head_dim))
+        (place < kernel->n_dims && kernel->dims[place].head_dim == load->head_dim))
         return;
-    for (int32_t other = kernel->n_dims++; other > at; other--)
+    for (int32_t other = kernel->n_dims++; other > place; other--)
         kernel->dims[other] = kernel->dims[other - 1];
     /* a step computes; a slab comes from the cache, of which an SM gets some 43 bytes a cycle */
     const double ideal = 4.0 * load->head_dim * load->rows * load->key_tok / mma_flop;
     const double step =
         load->pass == S2_PASS_DECODE ? 4.0 * load->head_dim * S2_DECODE_SLAB_TOK / 43 : 1.4 * ideal;
-    kernel->dims[at] = (s2_dim_cost){load->head_dim, 3000, step, step, 6000 + 30 * load->head_dim};
+    kernel->dims[place] = (s2_dim_cost){load->head_dim, 3000, step, step, 6000 + 30 * load->head_dim};
 }
 
 static void note_cut(s2_kernel_model *kernel, const s2_row *row, const s2_kernel_load *load)
@@ -364,9 +364,9 @@ static void see_classes(const s2_load_class *classes, int32_t n, s2_seen *seen)
 static s2_seen see(const s2_fitter *fitter, int32_t index)
 {
     s2_seen seen = {0};
-    for (int32_t at = 0; at < fitter->n_points; at++) {
-        const s2_kernel_load *const load = &fitter->points[at].load;
-        if (fitter->points[at].kernel != index)
+    for (int32_t p = 0; p < fitter->n_points; p++) {
+        const s2_kernel_load *const load = &fitter->points[p].load;
+        if (fitter->points[p].kernel != index)
             continue;
         seen.subs = seen.subs || load->n_subs > 2;
         seen.lists = seen.lists || !load->arithmetic;
@@ -483,9 +483,9 @@ static bool choose_warm(const s2_fitter *fitter, s2_kernel_model *kernel, double
     s2_kernel_model best = before;
     double least = loss(fitter, NULL);
     for (int32_t step = 2; step <= 16; step++)
-        for (size_t at = 0; at < sizeof lost / sizeof *lost; at++) {
+        for (size_t choice = 0; choice < sizeof lost / sizeof *lost; choice++) {
             kernel->warm_mb = l2_mib * step / 20;
-            kernel->lost_mb = l2_mib * lost[at];
+            kernel->lost_mb = l2_mib * lost[choice];
             const double now = loss(fitter, NULL);
             if (now < least) {
                 least = now;
@@ -554,8 +554,8 @@ static s2_status load_points(s2_arena *arena, const s2_row_file *file, s2_time_m
                              s2_fit_point *points, int32_t *n_out, s2_diag *diag)
 {
     int32_t n = 0;
-    for (int32_t at = 0; at < file->n_rows; at++) {
-        const s2_row *const row = &file->rows[at];
+    for (int32_t row_no = 0; row_no < file->n_rows; row_no++) {
+        const s2_row *const row = &file->rows[row_no];
         s2_kernel_model *const kernel = is_designed(row) ? kernel_of(model, row) : NULL;
         if (kernel == NULL)
             continue;
@@ -578,8 +578,8 @@ static s2_status load_points(s2_arena *arena, const s2_row_file *file, s2_time_m
 static void fit_padding(const s2_fitter *fitter, int32_t index)
 {
     double whole = 0, exact = 0;
-    for (int32_t at = 0; at < fitter->n_points; at++) {
-        const s2_fit_point *const point = &fitter->points[at];
+    for (int32_t p = 0; p < fitter->n_points; p++) {
+        const s2_fit_point *const point = &fitter->points[p];
         if (point->kernel != index || point->row->l2_bytes <= 0)
             continue;
         whole += fabs(log(point->load.whole_bytes / point->row->l2_bytes));
@@ -591,8 +591,8 @@ static void fit_padding(const s2_fitter *fitter, int32_t index)
 static double counted_loss(const s2_fitter *fitter)
 {
     double sum = 0;
-    for (int32_t at = 0; at < fitter->n_points; at++) {
-        const s2_fit_point *const point = &fitter->points[at];
+    for (int32_t p = 0; p < fitter->n_points; p++) {
+        const s2_fit_point *const point = &fitter->points[p];
         if (point->row->dram_read <= 0)
             continue;
         const s2_bytes bytes =

@@ -30,18 +30,18 @@ typedef struct s2_fields {
 /* Commas separate fields; one that begins with a quote extends to the next quote. */
 static void split(s2_fields *row)
 {
-    char *at = row->line;
+    char *rest = row->line;
     row->n = 0;
     while (row->n < LIMIT_FIELDS) {
-        const bool quoted = *at == '"';
-        at += quoted;
-        row->field[row->n++] = at;
-        at += strcspn(at, quoted ? "\"" : ",");
-        if (*at == '"')
-            *at++ = '\0';
-        if (*at == '\0')
+        const bool quoted = *rest == '"';
+        rest += quoted;
+        row->field[row->n++] = rest;
+        rest += strcspn(rest, quoted ? "\"" : ",");
+        if (*rest == '"')
+            *rest++ = '\0';
+        if (*rest == '\0')
             return;
-        *at++ = '\0';
+        *rest++ = '\0';
     }
 }
 

@@ -17,7 +17,7 @@ typedef struct s2_row_member {
     const char *key;
     s2_row_kind kind;
     s2_row_when when;
-    size_t at;
+    size_t offset;
     size_t n_bytes;
 } s2_row_member;
 
@@ -71,7 +71,7 @@ static void print_number(const char *key, double value, s2_buf *buf)
 
 static void print_member(const s2_row_member *member, const void *line, s2_buf *buf)
 {
-    const void *const value = (const char *)line + member->at;
+    const void *const value = (const char *)line + member->offset;
     switch (member->kind) {
     case TEXT: s2_json_key_str(buf, member->key, value); break;
     case COUNT: s2_json_key_int(buf, member->key, *(const int32_t *)value); break;
@@ -127,7 +127,7 @@ typedef struct s2_pair {
 
 typedef struct s2_scan {
     const char *begin; /* of the line */
-    const char *at;
+    const char *next;
     const char *end;
     int32_t line;
     s2_diag *diag;
@@ -135,22 +135,22 @@ typedef struct s2_scan {
 
 static s2_status refuse(const s2_scan *scan, const char *what)
 {
-    return s2_diag_set(scan->diag, S2_EPARSE, CODE_ROWS, scan->line, (int32_t)(scan->at - scan->begin) + 1,
+    return s2_diag_set(scan->diag, S2_EPARSE, CODE_ROWS, scan->line, (int32_t)(scan->next - scan->begin) + 1,
                        "%s", what);
 }
 
 static void skip_blanks(s2_scan *scan)
 {
-    while (scan->at < scan->end && (*scan->at == ' ' || *scan->at == '\t' || *scan->at == '\r'))
-        scan->at++;
+    while (scan->next < scan->end && (*scan->next == ' ' || *scan->next == '\t' || *scan->next == '\r'))
+        scan->next++;
 }
 
 static s2_status take(s2_scan *scan, char wanted, const char *what)
 {
     skip_blanks(scan);
-    if (scan->at == scan->end || *scan->at != wanted)
+    if (scan->next == scan->end || *scan->next != wanted)
         return refuse(scan, what);
-    scan->at++;
+    scan->next++;
     return S2_OK;
 }
 
@@ -159,12 +159,12 @@ static s2_status take_string(s2_scan *scan, char *out, size_t cap)
 {
     size_t n = 0;
     S2_TRY(take(scan, '"', "expected a string"));
-    while (scan->at < scan->end && *scan->at != '"') {
-        if (*scan->at == '\\' && scan->at + 1 < scan->end)
-            scan->at++;
+    while (scan->next < scan->end && *scan->next != '"') {
+        if (*scan->next == '\\' && scan->next + 1 < scan->end)
+            scan->next++;
         if (n + 1 >= cap)
             return refuse(scan, "a string is too long");
-        out[n++] = *scan->at++;
+        out[n++] = *scan->next++;
     }
     out[n] = '\0';
     return take(scan, '"', "expected the end of a string");
@@ -174,12 +174,12 @@ static s2_status take_value(s2_scan *scan, char *out, size_t cap)
 {
     size_t n = 0;
     skip_blanks(scan);
-    if (scan->at < scan->end && *scan->at == '"')
+    if (scan->next < scan->end && *scan->next == '"')
         return take_string(scan, out, cap);
-    while (scan->at < scan->end && strchr(",} \t", *scan->at) == NULL) {
-        if (n + 1 >= cap || strchr("{[\"", *scan->at) != NULL)
+    while (scan->next < scan->end && strchr(",} \t", *scan->next) == NULL) {
+        if (n + 1 >= cap || strchr("{[\"", *scan->next) != NULL)
             return refuse(scan, "expected a number or a string");
-        out[n++] = *scan->at++;
+        out[n++] = *scan->next++;
     }
     out[n] = '\0';
     return n > 0 ? S2_OK : refuse(scan, "expected a value");
@@ -220,7 +220,7 @@ static s2_dtype dtype_of(const char *word)
 
 static s2_status keep_member(const s2_scan *scan, const s2_row_member *member, const char *text, void *line)
 {
-    void *const value = (char *)line + member->at;
+    void *const value = (char *)line + member->offset;
     const double number = strtod(text, NULL);
     const bool counts = member->kind == COUNT || member->kind == BIG_COUNT;
     if (counts && !is_whole(number, 0, member->kind == COUNT ? MOST_COUNT : 0x1p53))
@@ -258,8 +258,8 @@ static s2_status read_line(s2_scan *scan, s2_any_line *any)
         S2_TRY(keep(scan, &pair, of_micro, N(of_micro), &any->micro));
         S2_TRY(keep(scan, &pair, of_row, N(of_row), &any->row));
         skip_blanks(scan);
-        if (scan->at < scan->end && *scan->at == ',')
-            scan->at++;
+        if (scan->next < scan->end && *scan->next == ',')
+            scan->next++;
         else
             return take(scan, '}', "expected a comma or the end of the object");
     }
@@ -302,13 +302,13 @@ s2_status s2_rows_parse(s2_arena *arena, const char *text, size_t n_bytes, s2_ro
 {
     s2_row_file file = {0};
     s2_scan scan = {text, text, text, 1, diag};
-    for (const char *at = text; at < text + n_bytes; scan.line++) {
-        const char *const stop = memchr(at, '\n', (size_t)(text + n_bytes - at));
-        scan.begin = scan.at = at;
+    for (const char *rest = text; rest < text + n_bytes; scan.line++) {
+        const char *const stop = memchr(rest, '\n', (size_t)(text + n_bytes - rest));
+        scan.begin = scan.next = rest;
         scan.end = stop != NULL ? stop : text + n_bytes;
-        at = scan.end + 1;
+        rest = scan.end + 1;
         skip_blanks(&scan);
-        if (scan.at < scan.end)
+        if (scan.next < scan.end)
             S2_TRY(add_line(arena, &scan, &file));
     }
     *out = file;

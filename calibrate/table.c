@@ -34,8 +34,8 @@ static const char *const column_words[N_COLUMNS] = {"batch",   "heads", "kv_head
 typedef struct s2_table_reader {
     s2_arena *arena;
     const s2_gpu *gpu;
-    s2_pass pass;          /* of rows that do not name one */
-    int32_t at[N_COLUMNS]; /* index of the field; -1: none */
+    s2_pass pass;                /* of rows that do not name one */
+    int32_t field_of[N_COLUMNS]; /* index of the field; -1: none */
     int32_t n_columns;
     const char *fields[MOST_COLUMNS];
     char separator;    /* of fields: what the names of the columns are separated by */
@@ -45,27 +45,27 @@ typedef struct s2_table_reader {
     s2_diag *diag;
 } s2_table_reader;
 
-static s2_status refuse(const s2_table_reader *reader, const char *at, const char *what, const char *word)
+static s2_status refuse(const s2_table_reader *reader, const char *place, const char *what, const char *word)
 {
     char clean[80];
     s2_text_clean(clean, sizeof clean, word);
-    return s2_diag_set(reader->diag, S2_EPARSE, CODE_TABLE, reader->line, (int32_t)(at - reader->begin) + 1,
-                       "%s%s", what, clean);
+    return s2_diag_set(reader->diag, S2_EPARSE, CODE_TABLE, reader->line,
+                       (int32_t)(place - reader->begin) + 1, "%s%s", what, clean);
 }
 
 bool s2_table_is(const char *text, size_t n_bytes)
 {
-    size_t at = 0;
-    while (at < n_bytes && text[at] == '#') {
-        const char *const stop = memchr(text + at, '\n', n_bytes - at);
-        at = stop != NULL ? (size_t)(stop - text) + 1 : n_bytes;
+    size_t byte = 0;
+    while (byte < n_bytes && text[byte] == '#') {
+        const char *const stop = memchr(text + byte, '\n', n_bytes - byte);
+        byte = stop != NULL ? (size_t)(stop - text) + 1 : n_bytes;
     }
-    while (at < n_bytes && strchr(" \t\r\n", text[at]) != NULL)
-        at++;
-    const char *const stop = at < n_bytes ? memchr(text + at, '\n', n_bytes - at) : NULL;
-    for (const char *end = stop != NULL ? stop : text + n_bytes; at < n_bytes && text + at < end; at++)
-        if (text[at] == '{' || strchr(",;\t", text[at]) != NULL)
-            return text[at] != '{';
+    while (byte < n_bytes && strchr(" \t\r\n", text[byte]) != NULL)
+        byte++;
+    const char *const stop = byte < n_bytes ? memchr(text + byte, '\n', n_bytes - byte) : NULL;
+    for (const char *end = stop != NULL ? stop : text + n_bytes; byte < n_bytes && text + byte < end; byte++)
+        if (text[byte] == '{' || strchr(",;\t", text[byte]) != NULL)
+            return text[byte] != '{';
     return false;
 }
 
@@ -95,22 +95,22 @@ static s2_status split(s2_table_reader *reader, char *line, int32_t *n)
     const char stops[] = {reader->separator, '\0'};
     const char *const blanks = reader->separator == '\t' ? " " : " \t";
     *n = 0;
-    for (char *at = line; at != NULL;) {
+    for (char *rest = line; rest != NULL;) {
         if (*n == MOST_COLUMNS)
-            return refuse(reader, at, "there are more columns than a table may have: ", "64");
-        at += strspn(at, blanks);
-        const bool quoted = *at == '"';
-        char *stop = at + quoted;
+            return refuse(reader, rest, "there are more columns than a table may have: ", "64");
+        rest += strspn(rest, blanks);
+        const bool quoted = *rest == '"';
+        char *stop = rest + quoted;
         stop += strcspn(stop, quoted ? "\"" : stops);
         if (quoted && *stop != '"')
-            return refuse(reader, at, "a quoted field does not end on its line", "");
-        char *const begin = at + quoted;
+            return refuse(reader, rest, "a quoted field does not end on its line", "");
+        char *const begin = rest + quoted;
         char *next = stop;
         if (quoted) {
             *stop = '\0';
             next = stop + 1 + strcspn(stop + 1, stops);
         }
-        at = *next == reader->separator ? next + 1 : NULL;
+        rest = *next == reader->separator ? next + 1 : NULL;
         *next = '\0';
         reader->fields[(*n)++] = trimmed(begin);
     }
@@ -120,22 +120,22 @@ static s2_status split(s2_table_reader *reader, char *line, int32_t *n)
 static s2_status read_head(s2_table_reader *reader, int32_t n)
 {
     for (s2_column c = 0; c < N_COLUMNS; c++)
-        reader->at[c] = -1;
+        reader->field_of[c] = -1;
     for (int32_t f = 0; f < n; f++) {
         /* other people's tables say phase where we say pass */
         const char *const word = s2_text_same_name("phase", reader->fields[f]) ? "pass" : reader->fields[f];
         for (s2_column c = 0; c < N_COLUMNS; c++) {
             if (!s2_text_same_name(column_words[c], word))
                 continue;
-            if (reader->at[c] >= 0)
+            if (reader->field_of[c] >= 0)
                 return refuse(reader, reader->fields[f], "this column is named twice: ", word);
-            reader->at[c] = f;
+            reader->field_of[c] = f;
         }
     }
     for (s2_column c = 0; c < N_NEEDED; c++)
-        if (reader->at[c] < 0)
+        if (reader->field_of[c] < 0)
             return refuse(reader, reader->begin, "the names of the columns lack ", column_words[c]);
-    if (reader->at[COLUMN_PASS] < 0 && reader->pass == S2_N_PASSES)
+    if (reader->field_of[COLUMN_PASS] < 0 && reader->pass == S2_N_PASSES)
         return refuse(reader, reader->begin,
                       "no column says the pass: --pass forward, backward or decode says that of all rows",
                       "");
@@ -145,7 +145,7 @@ static s2_status read_head(s2_table_reader *reader, int32_t n)
 
 static const char *field_of(const s2_table_reader *reader, s2_column column)
 {
-    return reader->at[column] >= 0 ? reader->fields[reader->at[column]] : "";
+    return reader->field_of[column] >= 0 ? reader->fields[reader->field_of[column]] : "";
 }
 
 /* A whole number from 1 to most; `otherwise` where the field is empty. */

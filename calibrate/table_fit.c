@@ -55,22 +55,22 @@ static double weight_of(double e)
     return 1 / sqrt(1 + e * e);
 }
 
-static void constants_of(const double *at, double *constant)
+static void constants_of(const double *logs, double *constant)
 {
     for (int32_t c = 0; c < N; c++)
-        constant[c] = exp(at[c]);
+        constant[c] = exp(logs[c]);
 }
 
-static double loss(const s2_law_rows *law, const double *at)
+static double loss(const s2_law_rows *law, const double *logs)
 {
     double constant[N], sum = 0;
-    constants_of(at, constant);
+    constants_of(logs, constant);
     for (int32_t r = 0; r < law->n; r++) {
         const double e = residual(law, constant, r);
         sum += 2 * (sqrt(1 + e * e) - 1);
     }
     for (int32_t c = 0; c < N; c++) {
-        const double e = (at[c] - law->start[c]) / law->width[c];
+        const double e = (logs[c] - law->start[c]) / law->width[c];
         sum += e * e;
     }
     return sum;
@@ -81,11 +81,11 @@ typedef struct s2_law_normal {
     double gradient[N];
 } s2_law_normal;
 
-static void linearise(const s2_law_rows *law, const double *at, s2_law_normal *normal)
+static void linearise(const s2_law_rows *law, const double *logs, s2_law_normal *normal)
 {
     const double by = 1e-3;
     double constant[N];
-    constants_of(at, constant);
+    constants_of(logs, constant);
     *normal = (s2_law_normal){0};
     for (int32_t r = 0; r < law->n; r++) {
         const double e = residual(law, constant, r), weight = weight_of(e);
@@ -104,12 +104,12 @@ static void linearise(const s2_law_rows *law, const double *at, s2_law_normal *n
     }
     for (int32_t c = 0; c < N; c++) {
         const double stiff = 1 / (law->width[c] * law->width[c]);
-        normal->gradient[c] -= stiff * (at[c] - law->start[c]);
+        normal->gradient[c] -= stiff * (logs[c] - law->start[c]);
         normal->square[c * N + c] += stiff;
     }
 }
 
-static bool try_step(const s2_law_rows *law, const s2_law_normal *normal, double damping, double *at,
+static bool try_step(const s2_law_rows *law, const s2_law_normal *normal, double damping, double *logs,
                      double *now)
 {
     s2_law_normal damped = *normal;
@@ -119,23 +119,23 @@ static bool try_step(const s2_law_rows *law, const s2_law_normal *normal, double
     if (!s2_solve(damped.square, damped.gradient, N))
         return false;
     for (int32_t c = 0; c < N; c++)
-        moved[c] = at[c] + fmax(-1, fmin(1, damped.gradient[c]));
+        moved[c] = logs[c] + fmax(-1, fmin(1, damped.gradient[c]));
     const double then = loss(law, moved);
     if (!(then < *now))
         return false;
-    memcpy(at, moved, sizeof moved);
+    memcpy(logs, moved, sizeof moved);
     *now = then;
     return true;
 }
 
-static double minimise(const s2_law_rows *law, int32_t n_rounds, double *at)
+static double minimise(const s2_law_rows *law, int32_t n_rounds, double *logs)
 {
-    double damping = 1e-2, now = loss(law, at);
+    double damping = 1e-2, now = loss(law, logs);
     for (int32_t round = 0; round < n_rounds; round++) {
         const double before = now;
         s2_law_normal normal;
-        linearise(law, at, &normal);
-        while (damping < 1e6 && !try_step(law, &normal, damping, at, &now))
+        linearise(law, logs, &normal);
+        while (damping < 1e6 && !try_step(law, &normal, damping, logs, &now))
             damping *= 5;
         damping = fmax(damping / 8, 1e-6);
         if (before - now <= 1e-4 * before)
@@ -192,15 +192,15 @@ static void set_start(s2_law_rows *law, const s2_peer_cut *cut, s2_pass pass, in
 /* A fitted law: logarithms of its constants, and the minimised sum. */
 typedef struct s2_law_fit {
     s2_peer_cut cut;
-    double at[N];
+    double logs[N];
     double left;
     double error_pct; /* mean, on these rows */
 } s2_law_fit;
 
-static double mean_error(const s2_law_rows *law, const double *at)
+static double mean_error(const s2_law_rows *law, const double *logs)
 {
     double constant[N], sum = 0;
-    constants_of(at, constant);
+    constants_of(logs, constant);
     for (int32_t r = 0; r < law->n; r++)
         sum += fabs(exp(SOFT * residual(law, constant, r)) - 1);
     return 100 * sum / law->n;
@@ -217,9 +217,9 @@ static s2_status fit_cut(s2_law_rows *law, int32_t n_rounds, const double *from,
     }
     if (status == S2_OK) {
         set_start(law, &out->cut, law->rows[0]->pass, law->rows[0]->head_dim);
-        memcpy(out->at, from != NULL ? from : law->start, sizeof out->at);
-        out->left = minimise(law, n_rounds, out->at);
-        out->error_pct = mean_error(law, out->at);
+        memcpy(out->logs, from != NULL ? from : law->start, sizeof out->logs);
+        out->left = minimise(law, n_rounds, out->logs);
+        out->error_pct = mean_error(law, out->logs);
     }
     s2_arena_rewind(law->arena, mark);
     return status;
@@ -292,7 +292,7 @@ static s2_status fit_law(const s2_law_rows *all, s2_law_fit *out)
     S2_TRY(choose_cut(&look, out));
     const s2_law_fit from = *out;
     S2_TRY(thin_out(all, MOST_ROWS, &most));
-    return fit_cut(&most, MOST_ROUNDS, from.at, out);
+    return fit_cut(&most, MOST_ROUNDS, from.logs, out);
 }
 
 /* ---- all laws */
@@ -346,7 +346,7 @@ static s2_status add_law(s2_peer *peer, const s2_law_rows *rows, s2_peer_group g
     law->kernel.n_points = rows->n < MOST_ROWS ? rows->n : MOST_ROWS;
     law->kernel.fit_pct = fit->error_pct;
     s2_text_clean(law->kernel.name, sizeof law->kernel.name, peer->name);
-    constants_of(fit->at, law->constant);
+    constants_of(fit->logs, law->constant);
     for (int32_t r = 0; r < rows->n; r++) {
         note_blocks(rows->rows[r], law);
         law->causal |= rows->rows[r]->causal;

@@ -110,7 +110,7 @@ typedef struct s2_cert_claim {
 } s2_cert_claim;
 
 typedef struct s2_cert {
-    const char *text, *at, *end; /* the file, the cursor, the end of what is being read */
+    const char *text, *pos, *end; /* the file, the cursor, the end of what is being read */
     s2_cert_answer *answer;
     int64_t n_layers, n_heads, n_kv, block;
     bool causal;

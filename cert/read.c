@@ -10,7 +10,7 @@
 static bool refuse_here(s2_cert *c, s2_cert_verdict verdict, const char *what)
 {
     int line = 1, column = 1;
-    for (const char *byte = c->text; byte < c->at; byte++) {
+    for (const char *byte = c->text; byte < c->pos; byte++) {
         line += *byte == '\n';
         column = *byte == '\n' ? 1 : column + 1;
     }
@@ -28,7 +28,7 @@ static bool expected(s2_cert *c, const char *what)
 
 static char peek(const s2_cert *c)
 {
-    return c->at < c->end ? *c->at : '\0';
+    return c->pos < c->end ? *c->pos : '\0';
 }
 
 static bool is_digit(char byte)
@@ -39,13 +39,13 @@ static bool is_digit(char byte)
 static bool starts(const s2_cert *c, const char *bytes)
 {
     const size_t n = strlen(bytes);
-    return (size_t)(c->end - c->at) >= n && memcmp(c->at, bytes, n) == 0;
+    return (size_t)(c->end - c->pos) >= n && memcmp(c->pos, bytes, n) == 0;
 }
 
 static bool take(s2_cert *c, const char *bytes)
 {
     const bool there = starts(c, bytes);
-    c->at += there ? strlen(bytes) : 0;
+    c->pos += there ? strlen(bytes) : 0;
     return there;
 }
 
@@ -58,11 +58,11 @@ static bool expect(s2_cert *c, const char *bytes, const char *what)
 static int choice(s2_cert *c, const char *const *words)
 {
     size_t n = 0;
-    while (c->at + n < c->end && c->at[n] >= 'a' && c->at[n] <= 'z')
+    while (c->pos + n < c->end && c->pos[n] >= 'a' && c->pos[n] <= 'z')
         n++;
     for (int w = 0; words[w] != NULL; w++)
-        if (strlen(words[w]) == n && memcmp(c->at, words[w], n) == 0) {
-            c->at += n;
+        if (strlen(words[w]) == n && memcmp(c->pos, words[w], n) == 0) {
+            c->pos += n;
             return w;
         }
     return -1;
@@ -80,17 +80,17 @@ static bool unknown(s2_cert *c, const char *what)
 /* Decimal digits without leading zeros. */
 static bool number(s2_cert *c, int64_t least, int64_t most, int64_t *out)
 {
-    const char *const begin = c->at;
+    const char *const begin = c->pos;
     int64_t value = 0;
-    for (; is_digit(peek(c)) && value <= S2_CERT_TOK; c->at++)
-        value = value * 10 + (*c->at - '0');
-    if (c->at != begin && (*begin != '0' || c->at == begin + 1) && value >= least && value <= most) {
+    for (; is_digit(peek(c)) && value <= S2_CERT_TOK; c->pos++)
+        value = value * 10 + (*c->pos - '0');
+    if (c->pos != begin && (*begin != '0' || c->pos == begin + 1) && value >= least && value <= most) {
         *out = value;
         return true;
     }
     char what[80];
     snprintf(what, sizeof what, "a number from %lld to %lld", (long long)least, (long long)most);
-    c->at = begin;
+    c->pos = begin;
     return expected(c, what);
 }
 
@@ -104,20 +104,20 @@ static size_t character(const s2_cert *c)
                                           {0x180e, 0x180e}, {0x200b, 0x200f},  {0x2028, 0x202e},
                                           {0x2060, 0x206f}, {0xd800, 0xdfff},  {0xfeff, 0xfeff},
                                           {0xfff9, 0xfffb}, {0xe0000, 0xe0fff}};
-    const unsigned char first = (unsigned char)*c->at;
+    const unsigned char first = (unsigned char)*c->pos;
     const size_t n = first < 0x80   ? 1
                      : first < 0xc0 ? 0
                      : first < 0xe0 ? 2
                      : first < 0xf0 ? 3
                      : first < 0xf8 ? 4
                                     : 0;
-    if (n == 0 || (size_t)(c->end - c->at) < n)
+    if (n == 0 || (size_t)(c->end - c->pos) < n)
         return 0;
     uint32_t code = n == 1 ? first : first & (0x7fu >> n);
     for (size_t b = 1; b < n; b++) {
-        if (((unsigned char)c->at[b] & 0xc0) != 0x80)
+        if (((unsigned char)c->pos[b] & 0xc0) != 0x80)
             return 0;
-        code = code << 6 | ((unsigned char)c->at[b] & 0x3f);
+        code = code << 6 | ((unsigned char)c->pos[b] & 0x3f);
     }
     for (size_t h = 0; h < sizeof hostile / sizeof *hostile; h++)
         if (code >= hostile[h][0] && code <= hostile[h][1])
@@ -134,15 +134,15 @@ static bool read_name(s2_cert *c)
     char name[MOST + 4];
     size_t n = 0;
     const bool quoted = take(c, "\"");
-    while (c->at < c->end && *c->at != '\n' && !(quoted && *c->at == '"')) {
+    while (c->pos < c->end && *c->pos != '\n' && !(quoted && *c->pos == '"')) {
         if (quoted && take(c, "\\") && peek(c) != '"' && peek(c) != '\\')
             return expected(c, "a quote or a backslash");
         const size_t n_bytes = character(c);
         if (n_bytes == 0 || n + n_bytes > MOST)
             return expected(c, "a name of at most 200 bytes of harmless UTF-8");
-        memcpy(name + n, c->at, n_bytes);
+        memcpy(name + n, c->pos, n_bytes);
         n += n_bytes;
-        c->at += n_bytes;
+        c->pos += n_bytes;
     }
     const bool bare = n > 0 && name[0] != ' ' && name[n - 1] != ' ' && name[0] != '"' &&
                       memchr(name, ';', n) == NULL && memchr(name, '#', n) == NULL;
@@ -165,11 +165,11 @@ static bool read_model(s2_cert *c, bool *has_model)
     *has_model = take(c, "model ");
     if (!*has_model)
         return true;
-    const char *const newline = memchr(c->at, '\n', (size_t)(c->end - c->at));
-    const size_t n = newline != NULL ? (size_t)(newline - c->at) : 0;
+    const char *const newline = memchr(c->pos, '\n', (size_t)(c->end - c->pos));
+    const size_t n = newline != NULL ? (size_t)(newline - c->pos) : 0;
     for (size_t m = 0; m < sizeof models / sizeof *models; m++)
-        if (strlen(models[m]) == n && memcmp(c->at, models[m], n) == 0) {
-            c->at += n + 1;
+        if (strlen(models[m]) == n && memcmp(c->pos, models[m], n) == 0) {
+            c->pos += n + 1;
             return true;
         }
     return expected(c, "the name of a model");
@@ -179,15 +179,15 @@ static bool read_model(s2_cert *c, bool *has_model)
 static bool shape_number(s2_cert *c, const char *word, int64_t most, int64_t usual, int64_t *out)
 {
     *out = usual;
-    const char *const newline = memchr(c->at, '\n', (size_t)(c->end - c->at));
-    const bool rule = newline != NULL && memchr(c->at, ':', (size_t)(newline - c->at)) != NULL;
+    const char *const newline = memchr(c->pos, '\n', (size_t)(c->end - c->pos));
+    const bool rule = newline != NULL && memchr(c->pos, ':', (size_t)(newline - c->pos)) != NULL;
     if (rule || !take(c, word))
         return usual != 0 || expected(c, word);
-    const char *const begin = c->at;
+    const char *const begin = c->pos;
     if (!number(c, 1, most, out))
         return false;
     if (*out == usual) {
-        c->at = begin;
+        c->pos = begin;
         return expected(c, "a number that is not the default");
     }
     return expect(c, "\n", "the end of the line");
@@ -225,13 +225,13 @@ static int64_t most_of(const s2_cert *c, bool tok)
 /* A number and its unit. */
 static bool quantity(s2_cert *c, int64_t least, int64_t *value, bool *tok)
 {
-    const char *const begin = c->at;
+    const char *const begin = c->pos;
     if (!number(c, least, S2_CERT_TOK, value))
         return false;
     *tok = take(c, "t");
     if (*value <= most_of(c, *tok))
         return true;
-    c->at = begin;
+    c->pos = begin;
     return expected(c, "a number of at most 2^24 tokens");
 }
 
@@ -285,14 +285,14 @@ typedef struct list_unit {
 static bool list_number(s2_cert *c, int64_t least, int64_t most_less, list_unit *unit, int64_t *out)
 {
     bool tok;
-    const char *const begin = c->at;
+    const char *const begin = c->pos;
     if (!quantity(c, least, out, &tok))
         return false;
     if ((!unit->known || unit->tok == tok) && *out <= most_of(c, tok) - most_less) {
         *unit = (list_unit){true, tok};
         return true;
     }
-    c->at = begin;
+    c->pos = begin;
     return expected(c, "a number of the list's unit, below 2^24 tokens");
 }
 
@@ -477,11 +477,11 @@ static bool read_terms(s2_cert *c)
     bool sound = true;
     do {
         piece *const grown = s2_cert_grow(c, pieces, n, &cap, sizeof *pieces);
-        const char *const begin = c->at;
+        const char *const begin = c->pos;
         sound = grown != NULL && read_term(c);
         pieces = grown != NULL ? grown : pieces;
         if (sound)
-            pieces[n++] = (piece){begin, (size_t)(c->at - begin)};
+            pieces[n++] = (piece){begin, (size_t)(c->pos - begin)};
     } while (sound && take(c, " | "));
     if (sound)
         qsort(pieces, (size_t)n, sizeof *pieces, compare_pieces);
@@ -494,18 +494,18 @@ static bool read_terms(s2_cert *c)
 /* The body up to the end of the line; a body that was read before keeps its number. */
 static bool read_body(s2_cert *c, int32_t *out)
 {
-    const char *const newline = memchr(c->at, '\n', (size_t)(c->end - c->at));
-    const size_t n = newline != NULL ? (size_t)(newline - c->at) : 0;
+    const char *const newline = memchr(c->pos, '\n', (size_t)(c->end - c->pos));
+    const size_t n = newline != NULL ? (size_t)(newline - c->pos) : 0;
     for (*out = 0; *out < c->n_bodies; ++*out)
-        if (c->bodies[*out].n_text == n && memcmp(c->bodies[*out].text, c->at, n) == 0) {
-            c->at = newline;
+        if (c->bodies[*out].n_text == n && memcmp(c->bodies[*out].text, c->pos, n) == 0) {
+            c->pos = newline;
             return true;
         }
     s2_cert_body *const grown = s2_cert_grow(c, c->bodies, c->n_bodies, &c->cap_bodies, sizeof *grown);
     if (grown == NULL)
         return false;
     c->bodies = grown;
-    s2_cert_body body = {c->at, n, c->n_terms, 0, 0};
+    s2_cert_body body = {c->pos, n, c->n_terms, 0, 0};
     const int32_t n_ranges = c->n_ranges;
     if (!read_terms(c))
         return false;
@@ -593,10 +593,10 @@ static bool read_rule(s2_cert *c)
     c->rules = rules;
     s2_cert_rule *const rule = &rules[c->n_rules];
     memset(rule, 0, sizeof *rule);
-    const char *const begin = c->at;
+    const char *const begin = c->pos;
     if (!read_selector(c, rule))
         return false;
-    rule->n_selector = (size_t)(c->at - begin);
+    rule->n_selector = (size_t)(c->pos - begin);
     if (!check_selector(c, rule, begin) || !expect(c, ": ", "a colon and a space") ||
         !read_body(c, &rule->body) || !expect(c, "\n", "the end of the term or of the line"))
         return false;
@@ -608,7 +608,7 @@ static bool read_pattern(s2_cert *c)
 {
     if (!read_shape(c))
         return false;
-    while (c->at < c->end)
+    while (c->pos < c->end)
         if (!read_rule(c))
             return false;
     return (c->n_rules > 0 || expected(c, "a rule")) && s2_cert_resolve(c);
@@ -636,7 +636,7 @@ static bool read_claim(s2_cert *c, s2_cert_claim *claim)
 
 static bool read_claims(s2_cert *c)
 {
-    const char *const begin = c->at;
+    const char *const begin = c->pos;
     if (!expect(c, "claims", "claims"))
         return false;
     while (c->n_claims < S2_CERT_MOST_CLAIMS && take(c, " ")) {
@@ -644,10 +644,10 @@ static bool read_claims(s2_cert *c)
             return false;
         c->n_claims++;
     }
-    const size_t n = (size_t)(c->at - begin);
+    const size_t n = (size_t)(c->pos - begin);
     if (c->n_claims == 0 || !take(c, "\nend\n"))
         return expected(c, "1 to 16 claims, and a last line `end`");
-    if (c->at != c->end)
+    if (c->pos != c->end)
         return expected(c, "nothing after the line `end`");
     if (n < sizeof c->answer->claims)
         memcpy(c->answer->claims, begin, n);
@@ -659,14 +659,14 @@ static bool read_header(s2_cert *c, int64_t *n_text)
 {
     if (!expect(c, "s2cert 1 ", "a certificate: s2cert 1"))
         return false;
-    for (int digit = 0; digit < S2_CERT_HASH - 1; digit++, c->at++) {
+    for (int digit = 0; digit < S2_CERT_HASH - 1; digit++, c->pos++) {
         if (!is_digit(peek(c)) && !(peek(c) >= 'a' && peek(c) <= 'f'))
             return expected(c, "a hash of 64 lower-case hexadecimal digits");
-        c->answer->hash[digit] = *c->at;
+        c->answer->hash[digit] = *c->pos;
     }
     return expect(c, " ", "a space and a length") && number(c, 1, S2_CERT_TEXT_BYTES, n_text) &&
            expect(c, "\n", "the end of the line") &&
-           (*n_text <= c->end - c->at || expected(c, "as much text as the first line says"));
+           (*n_text <= c->end - c->pos || expected(c, "as much text as the first line says"));
 }
 
 static bool check_whole(s2_cert *c, double most_steps)
@@ -675,11 +675,11 @@ static bool check_whole(s2_cert *c, double most_steps)
     int64_t n_text = 0;
     if (!read_header(c, &n_text))
         return false;
-    SHA256Data((const uint8_t *)c->at, (size_t)n_text, computed);
+    SHA256Data((const uint8_t *)c->pos, (size_t)n_text, computed);
     if (strcmp(computed, c->answer->hash) != 0)
         return s2_cert_refuse(c, S2_CERT_REFUTED, "the hash is not that of the pattern");
     const char *const end = c->end;
-    c->end = c->at + n_text;
+    c->end = c->pos + n_text;
     if (!read_pattern(c))
         return false;
     c->end = end;
@@ -689,7 +689,7 @@ static bool check_whole(s2_cert *c, double most_steps)
 void s2_cert_check(const char *bytes, size_t n, double most_steps, s2_cert_answer *out)
 {
     *out = (s2_cert_answer){.verdict = S2_CERT_MALFORMED};
-    s2_cert c = {.text = bytes, .at = bytes, .end = bytes + n, .answer = out, .fallback = -1};
+    s2_cert c = {.text = bytes, .pos = bytes, .end = bytes + n, .answer = out, .fallback = -1};
     if (check_whole(&c, most_steps))
         out->verdict = S2_CERT_VERIFIED;
     free(c.terms);

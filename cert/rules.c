@@ -144,25 +144,26 @@ bool s2_cert_selector(s2_cert *c, const s2_cert_rule *rule, char **out, size_t *
         free(text);
         return s2_cert_refuse(c, S2_CERT_NO_MEMORY, "out of memory");
     }
-    char *at = text;
+    char *rest = text;
     const char *const end = text + room;
     if (rule->phases != 3)
-        at += snprintf(at, room, "%s", rule->phases == 1 ? "prefill" : "decode");
+        rest += snprintf(rest, room, "%s", rule->phases == 1 ? "prefill" : "decode");
     if (count(rule->layers, c->n_layers) < c->n_layers) {
-        at += snprintf(at, (size_t)(end - at), "%slayers ", at > text ? " " : "");
-        put_list(p, rule->layers, (int32_t)c->n_layers, &at, end);
+        rest += snprintf(rest, (size_t)(end - rest), "%slayers ", rest > text ? " " : "");
+        put_list(p, rule->layers, (int32_t)c->n_layers, &rest, end);
     }
     if (count(rule->heads, c->n_heads) < c->n_heads) {
         uint64_t kv[S2_CERT_HEADS / 64];
         const bool groups = whole_groups(c, rule->heads, kv);
-        at += snprintf(at, (size_t)(end - at), "%s%s ", at > text ? " " : "", groups ? "kv" : "heads");
-        put_list(p, groups ? kv : rule->heads, (int32_t)(groups ? c->n_kv : c->n_heads), &at, end);
+        rest +=
+            snprintf(rest, (size_t)(end - rest), "%s%s ", rest > text ? " " : "", groups ? "kv" : "heads");
+        put_list(p, groups ? kv : rule->heads, (int32_t)(groups ? c->n_kv : c->n_heads), &rest, end);
     }
-    if (at == text)
-        at += snprintf(at, room, "layers all");
+    if (rest == text)
+        rest += snprintf(rest, room, "layers all");
     free(p);
     *out = text;
-    *n_out = (size_t)(at - text);
+    *n_out = (size_t)(rest - text);
     return true;
 }
 

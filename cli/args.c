@@ -50,7 +50,7 @@ typedef struct reader {
     const s2_command *command;
     int argc;
     char **argv;
-    int at;
+    int nth;
     const char **operands;
     int32_t n_operands;
     struct s2_given *given;
@@ -94,11 +94,11 @@ static s2_exit take_option(reader *r, const s2_option *option, const char *attac
     }
     if (option->arg == NULL)
         return keep_option(r, option, "");
-    if (attached == NULL && r->at + 1 >= r->argc) {
+    if (attached == NULL && r->nth + 1 >= r->argc) {
         s2_cli_error(r->cli, "--%s needs a value: %s", option->name, option->arg);
         return S2_EXIT_USAGE;
     }
-    return keep_option(r, option, attached != NULL ? attached : r->argv[++r->at]);
+    return keep_option(r, option, attached != NULL ? attached : r->argv[++r->nth]);
 }
 
 static s2_exit read_long(reader *r, const char *word)
@@ -148,8 +148,8 @@ static s2_exit read_letters(reader *r, const char *letters)
 static s2_exit read_words(reader *r)
 {
     bool only_operands = false;
-    for (r->at = 1; r->at < r->argc; r->at++) {
-        const char *const word = r->argv[r->at];
+    for (r->nth = 1; r->nth < r->argc; r->nth++) {
+        const char *const word = r->argv[r->nth];
         if (only_operands || word[0] != '-' || word[1] == '\0')
             r->operands[r->n_operands++] = word;
         else if (strcmp(word, "--") == 0)

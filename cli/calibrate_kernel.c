@@ -73,10 +73,10 @@ static s2_exit read_budget(s2_timing *timing, int64_t *timeout_s)
 {
     static const char *const not_with[] = {"from", "held-out", "once", "family"};
     const char *const minutes = s2_args_str(timing->args, "minutes");
-    for (size_t at = 0; at < sizeof not_with / sizeof *not_with; at++)
-        if (s2_args_has(timing->args, not_with[at])) {
+    for (size_t option = 0; option < sizeof not_with / sizeof *not_with; option++)
+        if (s2_args_has(timing->args, not_with[option])) {
             s2_cli_error(timing->cli, "--%s cannot be combined with a kernel that is not one of s2",
-                         not_with[at]);
+                         not_with[option]);
             return S2_EXIT_USAGE;
         }
     if (!s2_quantity_parse(S2_QUANTITY_COUNT, minutes, 1.0, &timing->budget_s) || timing->budget_s <= 0 ||
@@ -371,10 +371,10 @@ static int32_t print_table(s2_timing *timing, s2_buf *buf)
                   timing->kernel->traits->name, timing->kernel->elsewhere->versions[0] != '\0' ? ", " : "",
                   timing->kernel->elsewhere->versions, MANY_RUNS);
     s2_launch_print_head(buf);
-    for (int32_t at = 0; at < timing->n_timed; at++) {
-        const bool enough = count_like(timing, &timing->asks[at]) >= LEAST_TIMED;
+    for (int32_t nth = 0; nth < timing->n_timed; nth++) {
+        const bool enough = count_like(timing, &timing->asks[nth]) >= LEAST_TIMED;
         s2_buf_puts(buf, enough ? "" : "# too few like it: ");
-        s2_launch_print_row(&timing->asks[at], timing->times_us[at], buf);
+        s2_launch_print_row(&timing->asks[nth], timing->times_us[nth], buf);
         n += enough;
     }
     return n;

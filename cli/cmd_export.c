@@ -37,12 +37,12 @@ typedef struct job {
 static void say_notes(s2_cli *cli, const s2_buf *notes)
 {
     char line[512];
-    const char *at = notes->data != NULL ? notes->data : "";
-    while (*at != '\0') {
-        const size_t n = strcspn(at, "\n");
-        snprintf(line, sizeof line, "%.*s", (int)n, at);
+    const char *rest = notes->data != NULL ? notes->data : "";
+    while (*rest != '\0') {
+        const size_t n = strcspn(rest, "\n");
+        snprintf(line, sizeof line, "%.*s", (int)n, rest);
         s2_cli_hint(cli, "%s", line);
-        at += n + (at[n] == '\n');
+        rest += n + (rest[n] == '\n');
     }
 }
 
@@ -303,9 +303,9 @@ static s2_exit refuse_file_name(s2_cli *cli, const job *ask)
     const size_t n = strlen(ask->output);
     if (ask->files.n_files == 1 || s2_file_is_folder(ask->output))
         return S2_EXIT_OK;
-    for (size_t at = 0; at < sizeof endings / sizeof *endings; at++) {
-        const size_t own = strlen(endings[at]);
-        if (n <= own || strcmp(ask->output + n - own, endings[at]) != 0)
+    for (size_t ending = 0; ending < sizeof endings / sizeof *endings; ending++) {
+        const size_t own = strlen(endings[ending]);
+        if (n <= own || strcmp(ask->output + n - own, endings[ending]) != 0)
             continue;
         s2_cli_error(cli, "-o %s: %s is %d files, which need a folder", ask->output, ask->format->name,
                      ask->files.n_files);

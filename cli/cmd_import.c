@@ -79,11 +79,11 @@ static void print_text(const imported *result, const char *path, s2_buf *buf)
         s2_buf_printf(buf, "# %s, read as %s: %s\n", clean, result->format->name, result->format->summary);
     else
         s2_buf_printf(buf, "# %s is a pattern already; this is its canonical text\n", clean);
-    const char *at = result->notes.data != NULL ? result->notes.data : "";
-    while (*at != '\0') {
-        const size_t n = strcspn(at, "\n");
-        s2_buf_printf(buf, "# - %.*s\n", (int)n, at);
-        at += n + (at[n] == '\n');
+    const char *rest = result->notes.data != NULL ? result->notes.data : "";
+    while (*rest != '\0') {
+        const size_t n = strcspn(rest, "\n");
+        s2_buf_printf(buf, "# - %.*s\n", (int)n, rest);
+        rest += n + (rest[n] == '\n');
     }
     s2_pattern_print(&result->pattern, buf);
 }

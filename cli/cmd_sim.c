@@ -36,9 +36,9 @@ typedef struct s2_sim_run_state {
     bool largest; /* --batch max: the largest batch that fits, for the pattern and for the dense one */
 } s2_sim_run_state;
 
-static const char *phase_name(int at)
+static const char *phase_name(int phase)
 {
-    return s2_phase_word((s2_phase)at);
+    return s2_phase_word((s2_phase)phase);
 }
 
 static s2_exit read_numbers(s2_sim_run_state *state)

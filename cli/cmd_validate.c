@@ -78,13 +78,13 @@ typedef struct s2_validate_state {
 
 static s2_exit read_lengths(s2_validate_state *state)
 {
-    const char *at = s2_args_str(&state->args, "len");
-    while (*at != '\0') {
+    const char *rest = s2_args_str(&state->args, "len");
+    while (*rest != '\0') {
         char word[32];
-        const size_t n = strcspn(at, ",");
+        const size_t n = strcspn(rest, ",");
         int64_t len_tok = 0;
         if (n < sizeof word) {
-            memcpy(word, at, n);
+            memcpy(word, rest, n);
             word[n] = '\0';
         }
         if (n >= sizeof word || !s2_number_parse(word, &len_tok) || len_tok < 1 ||
@@ -94,7 +94,7 @@ static s2_exit read_lengths(s2_validate_state *state)
             return S2_EXIT_USAGE;
         }
         state->len_tok[state->n_lengths++] = len_tok;
-        at += n + (at[n] == ',');
+        rest += n + (rest[n] == ',');
     }
     state->usual_tok = state->len_tok[0];
     if (state->n_lengths > 0)

@@ -107,12 +107,12 @@ static const char *values_of(const s2_option *option, s2_buf *buf)
 /* The words of which a command's first operand is one ("check|backup FILE|..."); false if it is something else. */
 static bool put_first_words(const s2_command *command, s2_buf *buf)
 {
-    const char *at = command->operands;
-    if (at == NULL || strchr(at, '|') == NULL || !islower((unsigned char)at[0]))
+    const char *rest = command->operands;
+    if (rest == NULL || strchr(rest, '|') == NULL || !islower((unsigned char)rest[0]))
         return false;
-    for (; *at != '\0'; at += *at == '|') {
-        s2_buf_printf(buf, " %.*s", (int)strcspn(at, " |"), at);
-        at += strcspn(at, "|");
+    for (; *rest != '\0'; rest += *rest == '|') {
+        s2_buf_printf(buf, " %.*s", (int)strcspn(rest, " |"), rest);
+        rest += strcspn(rest, "|");
     }
     return true;
 }

@@ -146,15 +146,15 @@ static bool nearest_word(const char *what, char *out, size_t cap)
         }
     }
     for (const s2_word_entry *entry = s2_word_entries; entry->words != NULL; entry++)
-        for (const char *at = entry->words; *at != '\0'; at += *at == '|') {
+        for (const char *rest = entry->words; *rest != '\0'; rest += *rest == '|') {
             char known[64];
-            snprintf(known, sizeof known, "%.*s", (int)strcspn(at, "|"), at);
+            snprintf(known, sizeof known, "%.*s", (int)strcspn(rest, "|"), rest);
             const int32_t distance = s2_text_distance(lower, n, known, least);
             if (distance < least) {
                 least = distance;
                 snprintf(out, cap, "%s", known);
             }
-            at += strcspn(at, "|");
+            rest += strcspn(rest, "|");
         }
     return least <= NEAR;
 }

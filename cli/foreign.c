@@ -34,11 +34,11 @@ static s2_status read_settings(s2_cli *cli, const s2_format *target, s2_settings
 
 void s2_foreign_said(s2_cli *cli, const char *path, s2_said *said)
 {
-    const char *at = said->warnings.data != NULL ? said->warnings.data : "";
-    while (*at != '\0') {
-        const size_t n = strcspn(at, "\n");
-        s2_cli_error(cli, "%s: %.*s", path, (int)n, at);
-        at += n + (at[n] == '\n');
+    const char *rest = said->warnings.data != NULL ? said->warnings.data : "";
+    while (*rest != '\0') {
+        const size_t n = strcspn(rest, "\n");
+        s2_cli_error(cli, "%s: %.*s", path, (int)n, rest);
+        rest += n + (rest[n] == '\n');
     }
     if (said->most_tok > 0 && (cli->most.n_tok == 0 || said->most_tok < cli->most.n_tok)) {
         cli->most.n_tok = said->most_tok;

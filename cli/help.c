@@ -184,13 +184,13 @@ static void add_man_examples(const char *examples, s2_buf *buf)
     if (examples == NULL)
         return;
     s2_buf_puts(buf, ".SH EXAMPLES\n.nf\n");
-    for (const char *at = examples; *at != '\0';) {
-        const size_t n = strcspn(at, "\n");
+    for (const char *rest = examples; *rest != '\0';) {
+        const size_t n = strcspn(rest, "\n");
         s2_buf line = {0};
-        s2_buf_add(&line, at, n);
+        s2_buf_add(&line, rest, n);
         add_groff(buf, line.data != NULL ? line.data : "");
         s2_buf_release(&line);
-        at += n + (at[n] == '\n');
+        rest += n + (rest[n] == '\n');
     }
     s2_buf_puts(buf, ".fi\n");
 }

@@ -225,13 +225,13 @@ static s2_exit refuse_column(s2_cli *cli, const char *name, size_t n)
 s2_exit s2_listing_choose(s2_listing *l, const s2_args *args)
 {
     l->usual = !s2_args_has(args, "columns");
-    for (const char *at = s2_args_str(args, "columns"); *at != '\0'; at += *at == ',') {
-        const size_t n = strcspn(at, ",");
-        const s2_list_column *const chosen = find_column(at, n);
+    for (const char *rest = s2_args_str(args, "columns"); *rest != '\0'; rest += *rest == ',') {
+        const size_t n = strcspn(rest, ",");
+        const s2_list_column *const chosen = find_column(rest, n);
         if (chosen == NULL || l->n_columns == S2_LIST_COLUMNS)
-            return refuse_column(l->cli, at, n);
+            return refuse_column(l->cli, rest, n);
         l->columns[l->n_columns++] = chosen;
-        at += n;
+        rest += n;
     }
     return S2_EXIT_OK;
 }
@@ -251,13 +251,13 @@ int32_t s2_listing_values(const s2_listing *l, const char *column, s2_buf *buf)
     int32_t n = 0;
     const s2_list_column *const from = find_column(column, strlen(column));
     for (int32_t row = 0; row < l->n_rows && n < MOST; row++) {
-        int32_t at = 0;
+        int32_t nth = 0;
         seen[n][0] = '\0';
         if (l->rows[row].phase[0] != '\0')
             from->cell(&l->rows[row], seen[n]);
-        while (at < n && strcmp(seen[at], seen[n]) != 0)
-            at++;
-        if (at < n || seen[n][0] == '\0')
+        while (nth < n && strcmp(seen[nth], seen[n]) != 0)
+            nth++;
+        if (nth < n || seen[n][0] == '\0')
             continue;
         if (buf != NULL)
             s2_buf_printf(buf, "%s%s", n > 0 ? ", " : "", seen[n]);
@@ -288,13 +288,14 @@ void s2_listing_say_worth(const s2_listing *l)
 /* Put a column before the time, among what the time is of; at the end if no time is shown. */
 static void insert_column(s2_listing *l, const char *name)
 {
-    int32_t at = 0;
+    int32_t place = 0;
     if (s2_listing_shows(l, name) || l->n_columns == S2_LIST_COLUMNS)
         return;
-    while (at < l->n_columns && strcmp(l->columns[at]->name, "us") != 0)
-        at++;
-    memmove(&l->columns[at + 1], &l->columns[at], (size_t)(l->n_columns - at) * sizeof l->columns[0]);
-    l->columns[at] = find_column(name, strlen(name));
+    while (place < l->n_columns && strcmp(l->columns[place]->name, "us") != 0)
+        place++;
+    memmove(&l->columns[place + 1], &l->columns[place],
+            (size_t)(l->n_columns - place) * sizeof l->columns[0]);
+    l->columns[place] = find_column(name, strlen(name));
     l->n_columns++;
 }
 
@@ -331,9 +332,9 @@ static void cut(char *text, int width)
 {
     if (width_of(text) <= width)
         return;
-    char *const at = text + s2_text_fit(text, width - 1, NULL);
-    at[0] = '~';
-    at[1] = '\0';
+    char *const mark = text + s2_text_fit(text, width - 1, NULL);
+    mark[0] = '~';
+    mark[1] = '\0';
 }
 
 static void print_cell(FILE *out, const char *text, int width, bool right, bool last)
@@ -522,13 +523,13 @@ s2_exit s2_listing_price(s2_cli *cli, const s2_args *args, s2_db *db, bool choos
 }
 
 /* Show the filter around a position, as much as 80 columns hold. */
-static void show_place(s2_cli *cli, const char *filter, size_t at)
+static void show_place(s2_cli *cli, const char *filter, size_t place)
 {
     enum { BEFORE = 40, SHOWN = 70 };
-    const size_t begin = at > BEFORE ? at - BEFORE : 0;
+    const size_t begin = place > BEFORE ? place - BEFORE : 0;
     const bool more = strlen(filter + begin) > SHOWN;
     s2_cli_hint(cli, "%s%.*s%s", begin > 0 ? "..." : "", SHOWN, filter + begin, more ? "..." : "");
-    s2_cli_hint(cli, "%*s^", (int)(at - begin) + (begin > 0 ? 3 : 0), "");
+    s2_cli_hint(cli, "%*s^", (int)(place - begin) + (begin > 0 ? 3 : 0), "");
 }
 
 void s2_listing_say_missing(s2_cli *cli, s2_db *db, const char *filter)

@@ -109,19 +109,19 @@ static s2_exit print_version(s2_cli *cli)
 /* Options before the command, then the command. */
 static s2_exit run(s2_cli *cli, int argc, char **argv)
 {
-    int at = 1;
-    while (at < argc && argv[at][0] == '-') {
-        if (strcmp(argv[at], "--version") == 0)
+    int nth = 1;
+    while (nth < argc && argv[nth][0] == '-') {
+        if (strcmp(argv[nth], "--version") == 0)
             return print_version(cli);
-        if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0)
+        if (strcmp(argv[nth], "--help") == 0 || strcmp(argv[nth], "-h") == 0)
             return s2_help_overview(cli);
-        if (strncmp(argv[at], "--db=", 5) == 0) {
-            cli->db_path = argv[at++] + 5;
-        } else if (strcmp(argv[at], "--db") == 0 && at + 1 < argc) {
-            cli->db_path = argv[at + 1];
-            at += 2;
+        if (strncmp(argv[nth], "--db=", 5) == 0) {
+            cli->db_path = argv[nth++] + 5;
+        } else if (strcmp(argv[nth], "--db") == 0 && nth + 1 < argc) {
+            cli->db_path = argv[nth + 1];
+            nth += 2;
         } else {
-            s2_cli_error(cli, "unknown option %s before the command", argv[at]);
+            s2_cli_error(cli, "unknown option %s before the command", argv[nth]);
             return S2_EXIT_USAGE;
         }
     }
@@ -129,8 +129,8 @@ static s2_exit run(s2_cli *cli, int argc, char **argv)
         s2_cli_error(cli, "%s: --db and $S2_DB take a path, not a URI", s2_store_path(cli));
         return S2_EXIT_USAGE;
     }
-    if (at < argc)
-        return run_command(cli, argc - at, argv + at);
+    if (nth < argc)
+        return run_command(cli, argc - nth, argv + nth);
     s2_cli_error(cli, "a command is needed; s2 help lists them");
     return S2_EXIT_USAGE;
 }

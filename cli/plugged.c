@@ -30,8 +30,8 @@ static void find_adapters(void)
         return;
     self[n] = '\0';
     *strrchr(self, '/') = '\0';
-    for (size_t at = 0; at < sizeof places / sizeof *places; at++) {
-        snprintf(folder, sizeof folder, "%s/%s", self, places[at]);
+    for (size_t place = 0; place < sizeof places / sizeof *places; place++) {
+        snprintf(folder, sizeof folder, "%s/%s", self, places[place]);
         snprintf(file, sizeof file, "%s/s2_adapter.py", folder);
         if (access(file, R_OK) != 0)
             continue;

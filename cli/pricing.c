@@ -5,19 +5,19 @@
 #include "cli/input.h"
 #include "cli/textfile.h"
 
-static const char *weights_name(int at)
+static const char *weights_name(int value)
 {
-    return s2_weights_word((s2_weights)at);
+    return s2_weights_word((s2_weights)value);
 }
 
-static const char *cache_name(int at)
+static const char *cache_name(int value)
 {
-    return s2_cache_type_word((s2_cache_type)at);
+    return s2_cache_type_word((s2_cache_type)value);
 }
 
-static const char *fusion_name(int at)
+static const char *fusion_name(int value)
 {
-    return s2_fusion_word((s2_fusion)at);
+    return s2_fusion_word((s2_fusion)value);
 }
 
 static int word_of(const s2_args *args, const char *option, const char *(*name)(int), int n)
@@ -30,9 +30,9 @@ s2_weights s2_pricing_weights(const char *word)
     return (s2_weights)s2_word_index(word, weights_name, S2_N_WEIGHTS);
 }
 
-static const char *dtype_name(int at)
+static const char *dtype_name(int value)
 {
-    return s2_dtype_word((s2_dtype)at);
+    return s2_dtype_word((s2_dtype)value);
 }
 
 /* Options that are whole numbers from 1, and where they go. */

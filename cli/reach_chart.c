@@ -71,8 +71,8 @@ static double last_knows(const s2_measures *m, int32_t layer)
 
 static double least_knows(const s2_measures *m, int32_t layer)
 {
-    const s2_receptive at = m->hops.receptive[layer];
-    return 100.0 * at.least / s2_stack_n_keys(&m->stack, at.least_query);
+    const s2_receptive known = m->hops.receptive[layer];
+    return 100.0 * known.least / s2_stack_n_keys(&m->stack, known.least_query);
 }
 
 static void add_known(plotter *p, const char *who, bool dashed, double (*value)(const s2_measures *, int32_t))
@@ -122,8 +122,8 @@ static double kv_heads_least(const s2_measures *m, int32_t octave)
 
 static double relative_flow(const s2_measures *m, int32_t octave)
 {
-    const s2_flow_at *const at = &m->flow.octaves[octave];
-    return at->flow > 0 ? at->flow / at->dense : (double)NAN;
+    const s2_flow_at *const flow = &m->flow.octaves[octave];
+    return flow->flow > 0 ? flow->flow / flow->dense : (double)NAN;
 }
 
 static double one(const s2_measures *m, int32_t octave)

@@ -39,14 +39,14 @@ typedef bool (*word_fn)(s2_found *found, const char *word, size_t n);
 static s2_exit read_list(s2_searching *r, const char *option, const char *list, const char *expected,
                          word_fn take)
 {
-    for (const char *at = list;; at++) {
-        const size_t n = strcspn(at, ",");
-        if (!take(&r->found, at, n)) {
+    for (const char *rest = list;; rest++) {
+        const size_t n = strcspn(rest, ",");
+        if (!take(&r->found, rest, n)) {
             s2_cli_error(r->cli, "--%s %s: expected %s, each once", option, list, expected);
             return S2_EXIT_USAGE;
         }
-        at += n;
-        if (*at == '\0')
+        rest += n;
+        if (*rest == '\0')
             return S2_EXIT_OK;
     }
 }
@@ -409,10 +409,10 @@ static const struct {
 s2_exit s2_search_options_refuse(s2_cli *cli, int argc, char **argv)
 {
     cli->command = "search"; /* as the parser will set it, which comes after this */
-    for (int at = 1; at < argc; at++) {
+    for (int nth = 1; nth < argc; nth++) {
         char name[32] = "";
-        if (strncmp(argv[at], "--", 2) == 0)
-            snprintf(name, sizeof name, "%.*s", (int)strcspn(argv[at] + 2, "="), argv[at] + 2);
+        if (strncmp(argv[nth], "--", 2) == 0)
+            snprintf(name, sizeof name, "%.*s", (int)strcspn(argv[nth] + 2, "="), argv[nth] + 2);
         for (size_t n = 0; n < sizeof unpriced / sizeof *unpriced; n++)
             if (s2_word_in(unpriced[n].options, name)) {
                 s2_cli_error(cli, "--%s: %s", name, unpriced[n].why);

@@ -186,10 +186,10 @@ static s2_exit check_shape(s2_searching *r)
     s2_cli *const cli = r->cli;
     const s2_search *const search = &r->found.search;
     const int64_t ends[] = {0, search->space->n_candidates - 1};
-    for (int at = 0; at < 2 && search->options.net != NULL; at++) {
+    for (int end = 0; end < 2 && search->options.net != NULL; end++) {
         s2_pattern pattern;
         s2_diag diag = {0};
-        if (s2_search_pattern(search, ends[at], &cli->arena, &pattern, &diag) != S2_OK ||
+        if (s2_search_pattern(search, ends[end], &cli->arena, &pattern, &diag) != S2_OK ||
             s2_sim_check_shape(&pattern, search->options.net, &diag) == S2_OK)
             continue;
         s2_cli_error(cli, "%s", diag.msg);

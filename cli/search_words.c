@@ -19,18 +19,18 @@ bool s2_search_words_are(const char *text)
 /* The phrase in lower case with single blanks, "=" as one; false if it is empty or too long. */
 static bool copy_phrase(const char *from, size_t n, char out[PHRASE])
 {
-    size_t at = 0;
+    size_t n_out = 0;
     for (size_t byte = 0; byte < n; byte++) {
         const char c = strchr("\t=", from[byte]) != NULL ? ' ' : (char)tolower((unsigned char)from[byte]);
-        if (c == ' ' && (at == 0 || out[at - 1] == ' '))
+        if (c == ' ' && (n_out == 0 || out[n_out - 1] == ' '))
             continue;
-        if (at + 1 >= PHRASE)
+        if (n_out + 1 >= PHRASE)
             return false;
-        out[at++] = c;
+        out[n_out++] = c;
     }
-    at -= at > 0 && out[at - 1] == ' ';
-    out[at] = '\0';
-    return at > 0;
+    n_out -= n_out > 0 && out[n_out - 1] == ' ';
+    out[n_out] = '\0';
+    return n_out > 0;
 }
 
 /* What a phrase says: a count, a name, or a number of GPUs of one kind, which is both. */
@@ -233,11 +233,11 @@ static const char *gpu_numbered(const char *digits)
     const size_t n = strlen(digits);
     const char *name;
     for (int32_t index = 0; (name = s2_gpu_name(index)) != NULL; index++)
-        for (const char *at = name; *at != '\0';) {
-            const size_t run = strspn(at, "0123456789");
-            if (run == n && memcmp(at, digits, n) == 0)
+        for (const char *rest = name; *rest != '\0';) {
+            const size_t run = strspn(rest, "0123456789");
+            if (run == n && memcmp(rest, digits, n) == 0)
                 return name;
-            at += run > 0 ? run : 1;
+            rest += run > 0 ? run : 1;
         }
     return NULL;
 }
@@ -269,11 +269,11 @@ static bool take_phrase(s2_cli *cli, s2_search_words *words, const char *phrase)
 }
 
 /* A model's own config, by its path as written. */
-static s2_exit take_file(s2_cli *cli, s2_search_words *words, const char *at, size_t n, bool *taken)
+static s2_exit take_file(s2_cli *cli, s2_search_words *words, const char *phrase, size_t n, bool *taken)
 {
-    while (n > 0 && (at[n - 1] == ' ' || at[n - 1] == '\t'))
+    while (n > 0 && (phrase[n - 1] == ' ' || phrase[n - 1] == '\t'))
         n--;
-    const char *const path = s2_arena_strndup(&cli->arena, at, n);
+    const char *const path = s2_arena_strndup(&cli->arena, phrase, n);
     if (path == NULL)
         return s2_cli_fail(cli, S2_ENOMEM, "words");
     *taken = words->model == NULL && access(path, F_OK) == 0;
@@ -357,26 +357,26 @@ static s2_exit refuse_doubtful(s2_cli *cli, const char *phrase)
     return S2_EXIT_USAGE;
 }
 
-static s2_exit refuse(s2_cli *cli, s2_search_words *words, const char *at, size_t n)
+static s2_exit refuse(s2_cli *cli, s2_search_words *words, const char *from, size_t n)
 {
     char phrase[PHRASE] = "", what[PHRASE];
     const char *why = NULL;
     int64_t n_said;
-    if (copy_phrase(at, n, phrase))
+    if (copy_phrase(from, n, phrase))
         why = fault_of(words, phrase);
     if (is_doubtful(phrase) || is_batch_or_gpu(words, phrase))
         return refuse_doubtful(cli, phrase);
     if (why == NULL)
         why = advice_on(phrase);
     if (why != NULL) {
-        s2_cli_error(cli, "'%.*s': %s", (int)n, at, why);
+        s2_cli_error(cli, "'%.*s': %s", (int)n, from, why);
         return S2_EXIT_USAGE;
     }
     s2_cli_error(
         cli,
         "'%.*s' is not a search space or a known phrase; expected N heads, N KV heads, N layers, N head-dim, "
         "a context length, batch N, N GPUs, prefill, decode, train, a GPU, a model, a format",
-        (int)(n < 60 ? n : 60), at);
+        (int)(n < 60 ? n : 60), from);
     if (phrase[0] != '\0')
         hint_nearest(cli, split_count(phrase, &n_said, what) ? what : phrase);
     return S2_EXIT_USAGE;
@@ -385,17 +385,17 @@ static s2_exit refuse(s2_cli *cli, s2_search_words *words, const char *at, size_
 s2_exit s2_search_words_read(s2_cli *cli, const char *text, s2_search_words *out)
 {
     *out = (s2_search_words){0};
-    for (const char *at = text;; at++) {
-        at += strspn(at, " \t");
-        const size_t n = strcspn(at, ",");
+    for (const char *rest = text;; rest++) {
+        rest += strspn(rest, " \t");
+        const size_t n = strcspn(rest, ",");
         char phrase[PHRASE];
-        bool taken = copy_phrase(at, n, phrase) && take_phrase(cli, out, phrase);
+        bool taken = copy_phrase(rest, n, phrase) && take_phrase(cli, out, phrase);
         if (!taken)
-            S2_CLI_TRY(take_file(cli, out, at, n, &taken));
+            S2_CLI_TRY(take_file(cli, out, rest, n, &taken));
         if (!taken)
-            return refuse(cli, out, at, n);
-        at += n;
-        if (*at == '\0')
+            return refuse(cli, out, rest, n);
+        rest += n;
+        if (*rest == '\0')
             return S2_EXIT_OK;
     }
 }

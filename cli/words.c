@@ -444,11 +444,11 @@ static bool same(const char *known, size_t n, const char *word)
 const s2_word_entry *s2_word_find(const char *word)
 {
     for (const s2_word_entry *entry = s2_word_entries; entry->words != NULL; entry++)
-        for (const char *at = entry->words; *at != '\0'; at += *at == '|') {
-            const size_t n = strcspn(at, "|");
-            if (same(at, n, word))
+        for (const char *rest = entry->words; *rest != '\0'; rest += *rest == '|') {
+            const size_t n = strcspn(rest, "|");
+            if (same(rest, n, word))
                 return entry;
-            at += n;
+            rest += n;
         }
     return NULL;
 }

@@ -67,22 +67,22 @@ static s2_status requirement_parse(const char *word, size_t len, int32_t col, s2
 s2_status s2_requirements_parse(const char *list, s2_requirement *out, int32_t *n, s2_diag *diag)
 {
     int32_t n_out = 0;
-    for (const char *at = list;;) {
-        const size_t len = strcspn(at, ",");
-        const int32_t col = (int32_t)(at - list) + 1;
+    for (const char *item = list;;) {
+        const size_t len = strcspn(item, ",");
+        const int32_t col = (int32_t)(item - list) + 1;
         if (n_out == S2_MOST_REQUIREMENTS)
             return s2_diag_set(diag, S2_EINVAL, 0, 0, col, "more than %d properties", S2_MOST_REQUIREMENTS);
         if (len == 0)
             return s2_diag_set(diag, S2_EINVAL, 0, 0, col, "a property is missing");
-        S2_TRY(requirement_parse(at, len, col, &out[n_out], diag));
+        S2_TRY(requirement_parse(item, len, col, &out[n_out], diag));
         bool again = false;
         for (int32_t earlier = 0; earlier < n_out; earlier++)
             again =
                 again || (out[earlier].property == out[n_out].property && out[earlier].arg == out[n_out].arg);
         n_out += again ? 0 : 1;
-        if (at[len] == '\0')
+        if (item[len] == '\0')
             break;
-        at += len + 1;
+        item += len + 1;
     }
     *n = n_out;
     return S2_OK;

@@ -81,11 +81,11 @@ static uint64_t turn_bytes(const uint8_t *bytes)
 
 static void add_packed_row(const uint8_t *restrict bytes, int64_t end, uint64_t *restrict row)
 {
-    int64_t at = 0;
-    for (; at + 64 <= end; at += 64)
-        row[at / 64] |= turn_bytes(bytes + at / 8);
-    for (; at < end; at++)
-        row[at / 64] |= (uint64_t)(bytes[at / 8] >> (7 - at % 8) & 1) << at % 64;
+    int64_t bit = 0;
+    for (; bit + 64 <= end; bit += 64)
+        row[bit / 64] |= turn_bytes(bytes + bit / 8);
+    for (; bit < end; bit++)
+        row[bit / 64] |= (uint64_t)(bytes[bit / 8] >> (7 - bit % 8) & 1) << bit % 64;
 }
 
 static void pack_mask_row(const s2_grid *grid, const s2_mask *mask, int32_t head, int64_t q_blk,
@@ -101,12 +101,12 @@ static void pack_mask_row(const s2_grid *grid, const s2_mask *mask, int32_t head
         add_packed_row(bytes, end, row);
         return;
     }
-    int64_t at = 0;
-    for (; at + 64 <= end; at += 64)
+    int64_t bit = 0;
+    for (; bit + 64 <= end; bit += 64)
         for (int64_t byte = 0; byte < 8; byte++)
-            row[at / 64] |= gather_byte(bytes + at + byte * 8) << byte * 8;
-    for (; at < end; at++)
-        row[at / 64] |= (uint64_t)(bytes[at] != 0) << at % 64;
+            row[bit / 64] |= gather_byte(bytes + bit + byte * 8) << byte * 8;
+    for (; bit < end; bit++)
+        row[bit / 64] |= (uint64_t)(bytes[bit] != 0) << bit % 64;
 }
 
 /* The mask to read whole rows of units from, or NULL. */

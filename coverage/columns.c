@@ -304,8 +304,8 @@ static s2_status hole_in_range(s2_column_search *search, const s2_classes *class
         return S2_ENOMEM;
     mark_whole_columns(search, column->view, range, unit, marks);
     search->work_left -= n_columns / 16;
-    for (const uint8_t *at = memchr(marks, 0, (size_t)n_columns); at != NULL;) {
-        const int64_t k_tok = range.begin + (at - marks) * unit;
+    for (const uint8_t *unmarked = memchr(marks, 0, (size_t)n_columns); unmarked != NULL;) {
+        const int64_t k_tok = range.begin + (unmarked - marks) * unit;
         if (key_is_past(search, best, k_tok))
             break;
         best->limited |= search->work_left <= 0;
@@ -317,7 +317,7 @@ static s2_status hole_in_range(s2_column_search *search, const s2_classes *class
             first_outside(search, column, from, column_end(&classes->shape, k_tok), &best->limited);
         if (q_tok != S2_OPEN)
             s2_violation_keep(best, q_tok, k_tok, -1);
-        at = memchr(at + 1, 0, (size_t)(marks + n_columns - (at + 1)));
+        unmarked = memchr(unmarked + 1, 0, (size_t)(marks + n_columns - (unmarked + 1)));
     }
     s2_arena_rewind(search->scratch, mark);
     return S2_OK;

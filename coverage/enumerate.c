@@ -19,12 +19,12 @@ typedef struct s2_table {
 
 static void table_fill(s2_table *table, s2_phase phase, int32_t layer)
 {
-    int64_t at = 0;
+    int64_t cell = 0;
     table->layer = layer;
     for (int32_t head = 0; head < table->pattern->n_heads; head++)
         for (int64_t q_tok = 0; q_tok < table->n; q_tok++)
             for (int64_t k_tok = 0; k_tok < table->n; k_tok++)
-                table->reads[at++] =
+                table->reads[cell++] =
                     s2_pattern_reads(table->pattern, phase, layer, head, table->n, q_tok, k_tok);
 }
 
@@ -260,8 +260,8 @@ static void offer(s2_place *best, int64_t *context_tok, s2_place place)
 /* Random lists and masks have no reads beyond the length asked for, so their window is that length's. */
 static bool layer_is_explicit(const s2_pattern *pattern, int32_t layer)
 {
-    for (int32_t at = 0; at < S2_N_RULE_PHASES * pattern->n_heads; at++) {
-        const int32_t phase = at / pattern->n_heads, head = at % pattern->n_heads;
+    for (int32_t nth = 0; nth < S2_N_RULE_PHASES * pattern->n_heads; nth++) {
+        const int32_t phase = nth / pattern->n_heads, head = nth % pattern->n_heads;
         const s2_body *const body = &pattern->bodies[s2_pattern_body(pattern, (s2_phase)phase, layer, head)];
         for (int32_t t = 0; t < body->n_terms; t++)
             if (body->terms[t].kind == S2_TERM_RANDOM || body->terms[t].kind == S2_TERM_MASK)

@@ -122,9 +122,9 @@ typedef struct file_facts {
     int64_t expected_bytes; /* according to the header; 0: unknown */
 } file_facts;
 
-static uint32_t big_endian(const uint8_t *at)
+static uint32_t big_endian(const uint8_t *bytes)
 {
-    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
 static s2_status take_header(s2_db *db, const uint8_t header[HEADER_BYTES], file_facts *facts, s2_diag *diag)

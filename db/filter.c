@@ -180,11 +180,11 @@ const char *s2_column_nearest(const char *word, size_t n)
 {
     const char *best = NULL;
     int32_t best_distance = 3;
-    for (size_t at = 0; at < sizeof COLUMNS / sizeof COLUMNS[0]; at++) {
-        const int32_t d = s2_text_distance(word, n, COLUMNS[at].name, 3);
+    for (size_t c = 0; c < sizeof COLUMNS / sizeof COLUMNS[0]; c++) {
+        const int32_t d = s2_text_distance(word, n, COLUMNS[c].name, 3);
         if (d < best_distance) {
             best_distance = d;
-            best = COLUMNS[at].name;
+            best = COLUMNS[c].name;
         }
     }
     return best;
@@ -202,49 +202,51 @@ static s2_status refuse_column(const condition *c, s2_diag *diag)
 }
 
 /* The value: up to a blank, or between quotes. Returns what follows, or NULL when it is too long. */
-static const char *take_value(const char *at, condition *c, bool *closed)
+static const char *take_value(const char *rest, condition *c, bool *closed)
 {
-    const char quote = *at == '"' || *at == '\'' ? *at : '\0';
-    at += quote != '\0';
+    const char quote = *rest == '"' || *rest == '\'' ? *rest : '\0';
+    rest += quote != '\0';
     size_t n = 0;
-    for (; *at != '\0' && (quote != '\0' ? *at != quote : *at != ' '); at++) {
+    for (; *rest != '\0' && (quote != '\0' ? *rest != quote : *rest != ' '); rest++) {
         if (n + 1 >= sizeof c->value)
             return NULL;
-        c->value[n++] = *at;
+        c->value[n++] = *rest;
     }
     c->value[n] = '\0';
-    *closed = quote == '\0' || *at == quote;
-    return at + (quote != '\0' && *closed);
+    *closed = quote == '\0' || *rest == quote;
+    return rest + (quote != '\0' && *closed);
 }
 
-static s2_status take_condition(const char *text, const char **at, condition *c, s2_diag *diag)
+static s2_status take_condition(const char *text, const char **next, condition *c, s2_diag *diag)
 {
-    *c = (condition){.col = (int32_t)(*at - text) + 1};
-    if (**at == '!') {
+    *c = (condition){.col = (int32_t)(*next - text) + 1};
+    if (**next == '!') {
         c->negated = true;
-        (*at)++;
+        (*next)++;
     }
-    c->word = *at;
-    c->n_word = strspn(*at, "abcdefghijklmnopqrstuvwxyz_");
-    *at += c->n_word;
+    c->word = *next;
+    c->n_word = strspn(*next, "abcdefghijklmnopqrstuvwxyz_");
+    *next += c->n_word;
     if (c->n_word == 0)
-        return refuse(diag, c->col, "expected a column at '%s'", *at, strcspn(*at, " "));
-    const size_t n_op = strspn(*at, "=<>!~:");
+        return refuse(diag, c->col, "expected a column at '%s'", *next, strcspn(*next, " "));
+    const size_t n_op = strspn(*next, "=<>!~:");
     if (n_op > 2)
-        return refuse(diag, c->col, "no comparison '%s'; there are = != < <= > >= ~ and tag:WORD", *at, n_op);
-    memcpy(c->op, *at, n_op);
-    *at += n_op;
-    if (n_op == 0 && **at != ' ' && **at != '\0')
-        return refuse(diag, c->col, "expected a comparison at '%s'", *at, strcspn(*at, " "));
+        return refuse(diag, c->col, "no comparison '%s'; there are = != < <= > >= ~ and tag:WORD", *next,
+                      n_op);
+    memcpy(c->op, *next, n_op);
+    *next += n_op;
+    if (n_op == 0 && **next != ' ' && **next != '\0')
+        return refuse(diag, c->col, "expected a comparison at '%s'", *next, strcspn(*next, " "));
     if (n_op == 0)
         return S2_OK;
     bool closed;
-    const char *const rest = take_value(*at, c, &closed);
+    const char *const rest = take_value(*next, c, &closed);
     if (rest == NULL)
         return refuse(diag, c->col, "the value of '%s' is too long", c->word, c->n_word);
     if (!closed)
-        return refuse(diag, (int32_t)(*at - text) + 1, "the quote at '%s' is not closed", *at, strlen(*at));
-    *at = rest;
+        return refuse(diag, (int32_t)(*next - text) + 1, "the quote at '%s' is not closed", *next,
+                      strlen(*next));
+    *next = rest;
     return S2_OK;
 }
 
@@ -394,13 +396,13 @@ s2_status s2_filter_build(const char *text, bool priced, s2_filter *out, s2_diag
     int32_t n_conditions = 0; /* flags bind no value but count, too */
     memset(out, 0, sizeof *out);
     out->priced = priced;
-    for (const char *at = text; *at != '\0';) {
-        if (*at == ' ') {
-            at++;
+    for (const char *rest = text; *rest != '\0';) {
+        if (*rest == ' ') {
+            rest++;
             continue;
         }
         condition c;
-        S2_TRY(take_condition(text, &at, &c, diag));
+        S2_TRY(take_condition(text, &rest, &c, diag));
         if (n_conditions++ == S2_FILTER_CONDITIONS)
             return s2_diag_set(diag, S2_EINVAL, 0, 1, c.col, "more than %d conditions", S2_FILTER_CONDITIONS);
         S2_TRY(add_condition(out, &c, diag));
@@ -441,15 +443,15 @@ s2_status s2_db_missing_value(s2_db *db, s2_arena *arena, const char *filter, s2
                               s2_diag *diag)
 {
     *out = (s2_db_missing){0};
-    for (const char *at = filter; *at != '\0';) {
+    for (const char *rest = filter; *rest != '\0';) {
         condition c;
         bool found = false;
         const char *nearest = NULL;
-        if (*at == ' ') {
-            at++;
+        if (*rest == ' ') {
+            rest++;
             continue;
         }
-        S2_TRY(take_condition(filter, &at, &c, diag));
+        S2_TRY(take_condition(filter, &rest, &c, diag));
         const s2_column *const column = s2_column_find(c.word, c.n_word);
         if (column == NULL || column->kind != S2_COLUMN_TEXT || c.negated || strcmp(c.op, "=") != 0)
             continue;

@@ -112,12 +112,12 @@ static const s2_front_column *find_objective(const char *name, size_t n)
 static int32_t keep_front(const candidate *sorted, int32_t n, bool distinct, int32_t *front)
 {
     int32_t n_front = 0;
-    for (int32_t at = 0; at < n; at++) {
+    for (int32_t candidate_no = 0; candidate_no < n; candidate_no++) {
         bool dominated = false;
         for (int32_t f = n_front; f-- > 0 && !dominated;)
-            dominated = dominates(&sorted[front[f]], &sorted[at], distinct);
+            dominated = dominates(&sorted[front[f]], &sorted[candidate_no], distinct);
         if (!dominated)
-            front[n_front++] = at;
+            front[n_front++] = candidate_no;
     }
     return n_front;
 }

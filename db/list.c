@@ -12,43 +12,43 @@
 
 s2_status s2_db_read_row(s2_arena *arena, sqlite3_stmt *s, s2_db_row *row)
 {
-    int at = 0;
-    row->id = s2_sql_column_int(s, at++);
-    row->hash = s2_sql_text(arena, s, at++);
-    row->name = s2_sql_text(arena, s, at++);
-    row->family = s2_sql_text(arena, s, at++);
-    row->model = s2_sql_text(arena, s, at++);
+    int column = 0;
+    row->id = s2_sql_column_int(s, column++);
+    row->hash = s2_sql_text(arena, s, column++);
+    row->name = s2_sql_text(arena, s, column++);
+    row->family = s2_sql_text(arena, s, column++);
+    row->model = s2_sql_text(arena, s, column++);
     int64_t *const whole[] = {&row->n_layers,   &row->n_heads, &row->n_kv_heads, &row->block_tok,
                               &row->created_us, &row->rows,    &row->unions,     &row->kv,
                               &row->group,      &row->shards};
     for (size_t n = 0; n < sizeof whole / sizeof whole[0]; n++)
-        *whole[n] = s2_sql_column_int(s, at++);
-    row->outcome = s2_sql_text(arena, s, at++);
-    row->starred = s2_sql_column_int(s, at++) == 1;
-    row->tags = s2_sql_text(arena, s, at++);
-    row->sim_us = s2_sql_column_num(s, at++);
-    row->kv_bytes = s2_sql_column_num(s, at++);
-    row->gpu_us = s2_sql_column_num(s, at++);
-    row->phase = s2_sql_text(arena, s, at++);
+        *whole[n] = s2_sql_column_int(s, column++);
+    row->outcome = s2_sql_text(arena, s, column++);
+    row->starred = s2_sql_column_int(s, column++) == 1;
+    row->tags = s2_sql_text(arena, s, column++);
+    row->sim_us = s2_sql_column_num(s, column++);
+    row->kv_bytes = s2_sql_column_num(s, column++);
+    row->gpu_us = s2_sql_column_num(s, column++);
+    row->phase = s2_sql_text(arena, s, column++);
     if (row->phase != NULL && strcmp(row->phase, s2_phase_word(S2_TRAIN)) == 0)
         row->kv_bytes = (double)NAN; /* 0 would read as a cache that costs nothing */
-    row->len_tok = s2_sql_column_int(s, at++);
-    row->gpu = s2_sql_text(arena, s, at++);
-    row->batch = s2_sql_column_int(s, at++);
-    row->density = s2_sql_column_num(s, at++);
-    row->unread = s2_sql_column_num(s, at++);
-    row->priced = s2_sql_column_int(s, at++);
-    row->dtype = s2_sql_text(arena, s, at++);
-    row->kv_dtype = s2_sql_text(arena, s, at++);
-    row->weights = s2_sql_text(arena, s, at++);
-    row->tp = s2_sql_column_int(s, at++);
-    row->kernel = s2_sql_text(arena, s, at++);
-    row->settings = s2_sql_text(arena, s, at++);
-    row->llm = s2_sql_text(arena, s, at++);
-    row->recall = s2_sql_column_num(s, at++);
-    row->loss = s2_sql_column_num(s, at++);
-    row->hops = s2_sql_column_int(s, at++);
-    row->flow = s2_sql_column_num(s, at++);
+    row->len_tok = s2_sql_column_int(s, column++);
+    row->gpu = s2_sql_text(arena, s, column++);
+    row->batch = s2_sql_column_int(s, column++);
+    row->density = s2_sql_column_num(s, column++);
+    row->unread = s2_sql_column_num(s, column++);
+    row->priced = s2_sql_column_int(s, column++);
+    row->dtype = s2_sql_text(arena, s, column++);
+    row->kv_dtype = s2_sql_text(arena, s, column++);
+    row->weights = s2_sql_text(arena, s, column++);
+    row->tp = s2_sql_column_int(s, column++);
+    row->kernel = s2_sql_text(arena, s, column++);
+    row->settings = s2_sql_text(arena, s, column++);
+    row->llm = s2_sql_text(arena, s, column++);
+    row->recall = s2_sql_column_num(s, column++);
+    row->loss = s2_sql_column_num(s, column++);
+    row->hops = s2_sql_column_int(s, column++);
+    row->flow = s2_sql_column_num(s, column++);
     const char *const texts[] = {row->hash,    row->name,   row->family,   row->model, row->outcome,
                                  row->tags,    row->phase,  row->gpu,      row->dtype, row->kv_dtype,
                                  row->weights, row->kernel, row->settings, row->llm};
@@ -118,17 +118,17 @@ s2_status s2_db_text(s2_db *db, s2_arena *arena, int64_t design_id, const char *
 
 static s2_status read_run(s2_arena *arena, sqlite3_stmt *s, s2_db_run_row *row)
 {
-    int at = 0;
-    row->id = s2_sql_column_int(s, at++);
+    int column = 0;
+    row->id = s2_sql_column_int(s, column++);
     const char **const text[] = {&row->tool_version, &row->commit,    &row->sqlite_version,
                                  &row->command,      &row->argv_json, &row->host,
                                  &row->cwd,          &row->machine,   &row->build};
     for (size_t n = 0; n < sizeof text / sizeof text[0]; n++)
-        if ((*text[n] = s2_sql_text(arena, s, at++)) == NULL)
+        if ((*text[n] = s2_sql_text(arena, s, column++)) == NULL)
             return S2_ENOMEM;
     int64_t *const whole[] = {&row->seed, &row->started_us, &row->wall_us, &row->exit_code, &row->n_results};
     for (size_t n = 0; n < sizeof whole / sizeof whole[0]; n++)
-        *whole[n] = s2_sql_column_int(s, at++);
+        *whole[n] = s2_sql_column_int(s, column++);
     return S2_OK;
 }
 

@@ -172,17 +172,17 @@ static void add_seek(const page *p, bool with_value, int64_t from, s2_buf *sql)
 
 static void bind_all(sqlite3_stmt *statement, const page *p)
 {
-    int at = 1;
+    int parameter = 1;
     if (p->priced) {
-        sqlite3_bind_text(statement, at++, p->query->phase, -1, SQLITE_STATIC);
-        sqlite3_bind_int64(statement, at++, p->query->len_tok);
+        sqlite3_bind_text(statement, parameter++, p->query->phase, -1, SQLITE_STATIC);
+        sqlite3_bind_int64(statement, parameter++, p->query->len_tok);
     }
     for (int32_t n = 0; n < p->filter->n_values; n++) {
         const s2_filter_value *const value = &p->filter->values[n];
         if (value->is_text)
-            sqlite3_bind_text(statement, at + n, value->text, -1, SQLITE_STATIC);
+            sqlite3_bind_text(statement, parameter + n, value->text, -1, SQLITE_STATIC);
         else
-            sqlite3_bind_double(statement, at + n, value->number);
+            sqlite3_bind_double(statement, parameter + n, value->number);
     }
 }
 

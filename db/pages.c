@@ -35,14 +35,14 @@ struct s2_pages {
     uint32_t n_waiting;
 };
 
-static uint32_t read2(const uint8_t *at)
+static uint32_t read2(const uint8_t *bytes)
 {
-    return (uint32_t)at[0] << 8 | at[1];
+    return (uint32_t)bytes[0] << 8 | bytes[1];
 }
 
-static uint32_t read4(const uint8_t *at)
+static uint32_t read4(const uint8_t *bytes)
 {
-    return read2(at) << 16 | read2(at + 2);
+    return read2(bytes) << 16 | read2(bytes + 2);
 }
 
 /* ---- the write-ahead log */
@@ -53,10 +53,11 @@ typedef struct checksum {
     bool big_endian;
 } checksum;
 
-static uint32_t word_of(const uint8_t *at, bool big_endian)
+static uint32_t word_of(const uint8_t *bytes, bool big_endian)
 {
-    return big_endian ? read4(at)
-                      : (uint32_t)at[3] << 24 | (uint32_t)at[2] << 16 | (uint32_t)at[1] << 8 | at[0];
+    return big_endian
+               ? read4(bytes)
+               : (uint32_t)bytes[3] << 24 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[1] << 8 | bytes[0];
 }
 
 static void add_to(checksum *sum, const uint8_t *bytes, size_t n)
@@ -67,9 +68,9 @@ static void add_to(checksum *sum, const uint8_t *bytes, size_t n)
     }
 }
 
-static bool ends_in(const checksum *sum, const uint8_t *at)
+static bool ends_in(const checksum *sum, const uint8_t *bytes)
 {
-    return read4(at) == sum->a && read4(at + 4) == sum->b;
+    return read4(bytes) == sum->a && read4(bytes + 4) == sum->b;
 }
 
 /* The log's frames in order; commit() is called for those that end a transaction. */
@@ -78,7 +79,7 @@ typedef struct log_walk {
     checksum sum;
     uint8_t head[LOG_HEAD_BYTES];
     uint8_t frame[FRAME_HEAD_BYTES];
-    int64_t at;
+    int64_t pos;
 } log_walk;
 
 static bool begin_log(log_walk *walk)
@@ -89,7 +90,7 @@ static bool begin_log(log_walk *walk)
     const uint32_t magic = read4(walk->head);
     walk->sum = (checksum){.big_endian = (magic & 1) != 0};
     add_to(&walk->sum, walk->head, 24);
-    walk->at = LOG_HEAD_BYTES;
+    walk->pos = LOG_HEAD_BYTES;
     return (magic | 1) == 0x377f0683 && read4(walk->head + 8) == pages->page_bytes &&
            ends_in(&walk->sum, walk->head + 24);
 }
@@ -98,14 +99,15 @@ static bool begin_log(log_walk *walk)
 static bool next_frame(log_walk *walk)
 {
     const s2_pages *const pages = walk->pages;
-    const int64_t at = walk->at;
-    if (pread(pages->log_fd, walk->frame, FRAME_HEAD_BYTES, at) != FRAME_HEAD_BYTES ||
-        pread(pages->log_fd, pages->page, pages->page_bytes, at + FRAME_HEAD_BYTES) != pages->page_bytes ||
+    const int64_t frame_begin = walk->pos;
+    if (pread(pages->log_fd, walk->frame, FRAME_HEAD_BYTES, frame_begin) != FRAME_HEAD_BYTES ||
+        pread(pages->log_fd, pages->page, pages->page_bytes, frame_begin + FRAME_HEAD_BYTES) !=
+            pages->page_bytes ||
         memcmp(walk->frame + 8, walk->head + 16, 8) != 0)
         return false;
     add_to(&walk->sum, walk->frame, 8);
     add_to(&walk->sum, pages->page, pages->page_bytes);
-    walk->at += FRAME_HEAD_BYTES + (int64_t)pages->page_bytes;
+    walk->pos += FRAME_HEAD_BYTES + (int64_t)pages->page_bytes;
     return ends_in(&walk->sum, walk->frame + 16);
 }
 
@@ -118,7 +120,7 @@ static int64_t find_log_end(s2_pages *pages, uint32_t *n_pages)
         return 0;
     while (next_frame(&walk))
         if (read4(walk.frame + 4) != 0) {
-            end = walk.at;
+            end = walk.pos;
             *n_pages = read4(walk.frame + 4);
         }
     return end;
@@ -129,13 +131,13 @@ static void read_log(s2_pages *pages, int64_t end)
     log_walk walk = {.pages = pages};
     if (!begin_log(&walk))
         return;
-    while (walk.at < end) {
-        const int64_t at = walk.at;
+    while (walk.pos < end) {
+        const int64_t frame_begin = walk.pos;
         if (!next_frame(&walk))
             return;
         const uint32_t number = read4(walk.frame);
         if (number >= 1 && number <= pages->n_pages)
-            pages->frame_of[number] = at + FRAME_HEAD_BYTES;
+            pages->frame_of[number] = frame_begin + FRAME_HEAD_BYTES;
     }
 }
 
@@ -146,8 +148,8 @@ static bool fetch(const s2_pages *pages, uint32_t number, uint8_t *out)
     if (number < 1 || number > pages->n_pages)
         return false;
     const bool logged = pages->frame_of[number] != 0;
-    const int64_t at = logged ? pages->frame_of[number] : (int64_t)(number - 1) * pages->page_bytes;
-    return pread(logged ? pages->log_fd : pages->fd, out, pages->page_bytes, at) ==
+    const int64_t begin = logged ? pages->frame_of[number] : (int64_t)(number - 1) * pages->page_bytes;
+    return pread(logged ? pages->log_fd : pages->fd, out, pages->page_bytes, begin) ==
            (ssize_t)pages->page_bytes;
 }
 
@@ -263,16 +265,16 @@ s2_pages_head s2_pages_read_head(s2_pages *pages)
 /* ---- records */
 
 /* 7 bits per byte, the ninth byte whole. Returns the bytes consumed; 0: the end came first. */
-static size_t read_varint(const uint8_t *at, const uint8_t *end, uint64_t *out)
+static size_t read_varint(const uint8_t *bytes, const uint8_t *end, uint64_t *out)
 {
     uint64_t value = 0;
-    for (size_t n = 0; n < 9 && at + n < end; n++) {
+    for (size_t n = 0; n < 9 && bytes + n < end; n++) {
         if (n == 8) {
-            *out = value << 8 | at[n];
+            *out = value << 8 | bytes[n];
             return 9;
         }
-        value = value << 7 | (at[n] & 0x7f);
-        if ((at[n] & 0x80) == 0) {
+        value = value << 7 | (bytes[n] & 0x7f);
+        if ((bytes[n] & 0x80) == 0) {
             *out = value;
             return n + 1;
         }
@@ -280,43 +282,43 @@ static size_t read_varint(const uint8_t *at, const uint8_t *end, uint64_t *out)
     return 0;
 }
 
-static int64_t read_int(const uint8_t *at, size_t n)
+static int64_t read_int(const uint8_t *bytes, size_t n)
 {
-    uint64_t value = n > 0 && (at[0] & 0x80) != 0 ? UINT64_MAX : 0;
+    uint64_t value = n > 0 && (bytes[0] & 0x80) != 0 ? UINT64_MAX : 0;
     for (size_t byte = 0; byte < n; byte++)
-        value = value << 8 | at[byte];
+        value = value << 8 | bytes[byte];
     return (int64_t)value;
 }
 
-static double read_real(const uint8_t *at)
+static double read_real(const uint8_t *bytes)
 {
-    const int64_t bits = read_int(at, 8);
+    const int64_t bits = read_int(bytes, 8);
     double value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }
 
 /* One value by its type number; returns the bytes consumed, or SIZE_MAX when it does not fit. */
-static size_t read_value(uint64_t type, const uint8_t *at, const uint8_t *end, s2_value *out)
+static size_t read_value(uint64_t type, const uint8_t *bytes, const uint8_t *end, s2_value *out)
 {
     static const size_t sizes[] = {0, 1, 2, 3, 4, 6, 8, 8, 0, 0};
-    const size_t room = (size_t)(end - at);
+    const size_t room = (size_t)(end - bytes);
     *out = (s2_value){.kind = S2_VALUE_NULL};
     if (type >= 12) {
         const uint64_t n = (type - 12) / 2;
         if (n > room)
             return SIZE_MAX;
         *out = (s2_value){
-            .kind = type % 2 == 0 ? S2_VALUE_BLOB : S2_VALUE_TEXT, .bytes = at, .n_bytes = (size_t)n};
+            .kind = type % 2 == 0 ? S2_VALUE_BLOB : S2_VALUE_TEXT, .bytes = bytes, .n_bytes = (size_t)n};
         return (size_t)n;
     }
     if (type > 9 || sizes[type] > room)
         return SIZE_MAX;
     if (type == 7)
-        *out = (s2_value){.kind = S2_VALUE_REAL, .real = read_real(at)};
+        *out = (s2_value){.kind = S2_VALUE_REAL, .real = read_real(bytes)};
     else if (type != 0)
         *out = (s2_value){.kind = S2_VALUE_INT,
-                          .whole = type >= 8 ? (int64_t)type - 8 : read_int(at, sizes[type])};
+                          .whole = type >= 8 ? (int64_t)type - 8 : read_int(bytes, sizes[type])};
     return sizes[type];
 }
 
@@ -372,39 +374,40 @@ static bool read_chain(s2_pages *pages, uint32_t number, size_t have, size_t n_b
     return true;
 }
 
-/* The record of a cell whose payload begins at `at`. */
-static bool read_payload(s2_pages *pages, const uint8_t *at, uint64_t n_bytes, bool key, s2_record *out)
+/* The record of a cell whose payload begins at `payload`. */
+static bool read_payload(s2_pages *pages, const uint8_t *payload, uint64_t n_bytes, bool key, s2_record *out)
 {
     const uint8_t *const end = pages->page + pages->usable;
     const size_t local = local_bytes(pages, n_bytes, key);
-    if (n_bytes > S2_RECORD_BYTES || local > (size_t)(end - at))
+    if (n_bytes > S2_RECORD_BYTES || local > (size_t)(end - payload))
         return false;
-    memcpy(pages->record, at, local);
+    memcpy(pages->record, payload, local);
     if (local < n_bytes) {
-        if (end - at < (ptrdiff_t)local + 4 || !read_chain(pages, read4(at + local), local, (size_t)n_bytes))
+        if (end - payload < (ptrdiff_t)local + 4 ||
+            !read_chain(pages, read4(payload + local), local, (size_t)n_bytes))
             return false;
     }
     return read_record(pages->record, (size_t)n_bytes, out);
 }
 
-static bool read_cell(s2_pages *pages, const uint8_t *at, uint8_t kind, s2_record *out)
+static bool read_cell(s2_pages *pages, const uint8_t *bytes, uint8_t kind, s2_record *out)
 {
     const uint8_t *const end = pages->page + pages->usable;
     uint64_t n_bytes, rowid = 0;
     if (kind == KEY_INNER)
-        at += 4;
-    size_t n = at < end ? read_varint(at, end, &n_bytes) : 0;
+        bytes += 4;
+    size_t n = bytes < end ? read_varint(bytes, end, &n_bytes) : 0;
     if (n == 0)
         return false;
-    at += n;
+    bytes += n;
     if (kind == TABLE_LEAF) {
-        n = read_varint(at, end, &rowid);
+        n = read_varint(bytes, end, &rowid);
         if (n == 0)
             return false;
-        at += n;
+        bytes += n;
     }
     out->rowid = (int64_t)rowid;
-    return read_payload(pages, at, n_bytes, kind != TABLE_LEAF, out);
+    return read_payload(pages, bytes, n_bytes, kind != TABLE_LEAF, out);
 }
 
 /* ---- pages */

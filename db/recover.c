@@ -98,18 +98,18 @@ static s2_status prepare_insert(recovery *r, target *t, int32_t n)
     return status;
 }
 
-static void bind_value(sqlite3_stmt *statement, int at, const s2_value *value)
+static void bind_value(sqlite3_stmt *statement, int parameter, const s2_value *value)
 {
     switch (value->kind) {
-    case S2_VALUE_NULL: sqlite3_bind_null(statement, at); return;
-    case S2_VALUE_INT: sqlite3_bind_int64(statement, at, value->whole); return;
-    case S2_VALUE_REAL: sqlite3_bind_double(statement, at, value->real); return;
+    case S2_VALUE_NULL: sqlite3_bind_null(statement, parameter); return;
+    case S2_VALUE_INT: sqlite3_bind_int64(statement, parameter, value->whole); return;
+    case S2_VALUE_REAL: sqlite3_bind_double(statement, parameter, value->real); return;
     case S2_VALUE_TEXT:
-        sqlite3_bind_text64(statement, at, (const char *)value->bytes, value->n_bytes, SQLITE_STATIC,
+        sqlite3_bind_text64(statement, parameter, (const char *)value->bytes, value->n_bytes, SQLITE_STATIC,
                             SQLITE_UTF8);
         return;
     case S2_VALUE_BLOB:
-        sqlite3_bind_blob64(statement, at, value->bytes, value->n_bytes, SQLITE_STATIC);
+        sqlite3_bind_blob64(statement, parameter, value->bytes, value->n_bytes, SQLITE_STATIC);
         return;
     }
 }

@@ -147,27 +147,29 @@ s2_status s2_sql_exec(s2_db *db, const char *text, s2_diag *diag)
     return s2_sql_fail(db, s2_alloc_n_refused() != refused ? SQLITE_NOMEM : rc, diag);
 }
 
-static int bind_text(sqlite3_stmt *statement, int at, const char *text)
+static int bind_text(sqlite3_stmt *statement, int parameter, const char *text)
 {
-    return text == NULL ? sqlite3_bind_null(statement, at)
-                        : sqlite3_bind_text(statement, at, text, -1, SQLITE_STATIC);
+    return text == NULL ? sqlite3_bind_null(statement, parameter)
+                        : sqlite3_bind_text(statement, parameter, text, -1, SQLITE_STATIC);
 }
 
-static int bind_one(sqlite3_stmt *statement, int at, char type, va_list *args)
+static int bind_one(sqlite3_stmt *statement, int parameter, char type, va_list *args)
 {
     if (type == 't')
-        return bind_text(statement, at, va_arg(*args, const char *));
+        return bind_text(statement, parameter, va_arg(*args, const char *));
     if (type == 'd') {
         const double value = va_arg(*args, double);
-        return isfinite(value) ? sqlite3_bind_double(statement, at, value) : sqlite3_bind_null(statement, at);
+        return isfinite(value) ? sqlite3_bind_double(statement, parameter, value)
+                               : sqlite3_bind_null(statement, parameter);
     }
     if (type == 'b') {
         const void *const data = va_arg(*args, const void *);
-        return sqlite3_bind_blob64(statement, at, data, va_arg(*args, size_t), SQLITE_STATIC);
+        return sqlite3_bind_blob64(statement, parameter, data, va_arg(*args, size_t), SQLITE_STATIC);
     }
     assert(type == 'i');
     const int64_t value = va_arg(*args, int64_t);
-    return value == S2_DB_NONE ? sqlite3_bind_null(statement, at) : sqlite3_bind_int64(statement, at, value);
+    return value == S2_DB_NONE ? sqlite3_bind_null(statement, parameter)
+                               : sqlite3_bind_int64(statement, parameter, value);
 }
 
 static s2_status bind_all(s2_db *db, sqlite3_stmt *statement, const char *types, va_list *args, s2_diag *diag)

@@ -26,103 +26,105 @@ static double nice_step(double least)
     return power * (part <= 1 ? 1 : part <= 2 ? 2 : part <= 5 ? 5 : 10);
 }
 
-static void add_tick(axis *at, double value)
+static void add_tick(axis *scale, double value)
 {
-    if (at->n_ticks < MOST_TICKS && value >= at->low * (1 - 1e-9) && value <= at->high * (1 + 1e-9))
-        at->tick[at->n_ticks++] = value;
+    if (scale->n_ticks < MOST_TICKS && value >= scale->low * (1 - 1e-9) && value <= scale->high * (1 + 1e-9))
+        scale->tick[scale->n_ticks++] = value;
 }
 
-static void decimal_ticks(axis *at)
+static void decimal_ticks(axis *scale)
 {
-    const double step = nice_step((at->high - at->low) / 5);
-    at->low = floor(at->low / step) * step;
-    at->high = ceil(at->high / step - 1e-9) * step;
+    const double step = nice_step((scale->high - scale->low) / 5);
+    scale->low = floor(scale->low / step) * step;
+    scale->high = ceil(scale->high / step - 1e-9) * step;
     for (int n = 0; n < MOST_TICKS; n++)
-        add_tick(at, at->low + n * step);
+        add_tick(scale, scale->low + n * step);
 }
 
-static void log_ticks(axis *at)
+static void log_ticks(axis *scale)
 {
-    const bool few = log10(at->high / at->low) < 4;
-    at->low /= 1.1;
-    at->high *= 1.1;
-    for (double power = pow(10, floor(log10(at->low))); power <= at->high && at->n_ticks < MOST_TICKS;
-         power *= 10)
+    const bool few = log10(scale->high / scale->low) < 4;
+    scale->low /= 1.1;
+    scale->high *= 1.1;
+    for (double power = pow(10, floor(log10(scale->low)));
+         power <= scale->high && scale->n_ticks < MOST_TICKS; power *= 10)
         for (int part = 1; part <= 5; part += part == 1 ? 1 : 3)
             if (part == 1 || few)
-                add_tick(at, power * part);
+                add_tick(scale, power * part);
 }
 
-static void whole_ticks(axis *at)
+static void whole_ticks(axis *scale)
 {
-    const double step = nice_step(fmax((at->high - at->low) / 8, 1));
+    const double step = nice_step(fmax((scale->high - scale->low) / 8, 1));
     for (int n = 0; n < MOST_TICKS; n++)
-        add_tick(at, (ceil(at->low / step) + n) * step);
+        add_tick(scale, (ceil(scale->low / step) + n) * step);
 }
 
-static void binary_ticks(axis *at)
+static void binary_ticks(axis *scale)
 {
     for (int n = 0; n <= 4; n++)
-        add_tick(at, at->low + (at->high - at->low) * n / 4);
+        add_tick(scale, scale->low + (scale->high - scale->low) * n / 4);
 }
 
 static axis named_axis(const s2_chart *chart)
 {
-    axis at = {.low = -0.25, .high = chart->n_x_names - 0.75, .names = chart->x_names};
+    axis scale = {.low = -0.25, .high = chart->n_x_names - 0.75, .names = chart->x_names};
     for (int32_t n = 0; n < chart->n_x_names; n++)
-        add_tick(&at, n);
-    return at;
+        add_tick(&scale, n);
+    return scale;
 }
 
 /* From the smallest to the largest value of all series; is_x: on the x axis. */
 static axis axis_of(const s2_chart *chart, bool is_x)
 {
-    axis at = {.low = INFINITY, .high = -INFINITY};
+    axis scale = {.low = INFINITY, .high = -INFINITY};
     if (is_x && chart->n_x_names > 0)
         return named_axis(chart);
     for (int32_t s = 0; s < chart->n_series; s++)
         for (int32_t n = 0; n < chart->series[s].n; n++) {
             const double value = is_x ? chart->series[s].x[n] : chart->series[s].y[n];
-            at.low = fmin(at.low, value);
-            at.high = fmax(at.high, value);
+            scale.low = fmin(scale.low, value);
+            scale.high = fmax(scale.high, value);
         }
-    if (!(at.low <= at.high))
-        at.low = 0, at.high = 1;
+    if (!(scale.low <= scale.high))
+        scale.low = 0, scale.high = 1;
     if (!is_x && chart->from_zero)
-        at.low = fmin(at.low, 0);
-    if (at.high - at.low < 1e-12 * fmax(fabs(at.high), 1)) {
-        const double room = at.low != 0 ? fabs(at.low) / 2 : 0.5;
-        at.low -= at.low == 0 ? 0 : room; /* an amount is never shown on an axis with less than nothing */
-        at.high += room;
+        scale.low = fmin(scale.low, 0);
+    if (scale.high - scale.low < 1e-12 * fmax(fabs(scale.high), 1)) {
+        const double room = scale.low != 0 ? fabs(scale.low) / 2 : 0.5;
+        scale.low -=
+            scale.low == 0 ? 0 : room; /* an amount is never shown on an axis with less than nothing */
+        scale.high += room;
     }
-    at.log = at.low > 0 && at.high / at.low > 100 && !(is_x && (chart->x_binary || chart->x_whole));
+    scale.log =
+        scale.low > 0 && scale.high / scale.low > 100 && !(is_x && (chart->x_binary || chart->x_whole));
     if (is_x && chart->x_binary)
-        binary_ticks(&at);
+        binary_ticks(&scale);
     else if (is_x && chart->x_whole)
-        whole_ticks(&at);
-    else if (at.log)
-        log_ticks(&at);
+        whole_ticks(&scale);
+    else if (scale.log)
+        log_ticks(&scale);
     else
-        decimal_ticks(&at);
-    return at;
+        decimal_ticks(&scale);
+    return scale;
 }
 
 /* 0 at the low end, 1 at the high one. */
-static double share_of(const axis *at, double value)
+static double share_of(const axis *scale, double value)
 {
-    return at->log ? log(value / at->low) / log(at->high / at->low)
-                   : (value - at->low) / (at->high - at->low);
+    return scale->log ? log(value / scale->low) / log(scale->high / scale->low)
+                      : (value - scale->low) / (scale->high - scale->low);
 }
 
 /* As many digits as tell neighbours apart. */
-static void tick_words(const axis *at, double value, char *text, size_t cap)
+static void tick_words(const axis *scale, double value, char *text, size_t cap)
 {
     enum { USUAL_DIGITS = 6, MOST_DIGITS = 15 };
-    const double largest = fmax(fabs(at->low), fabs(at->high)), step = (at->high - at->low) / 5;
+    const double largest = fmax(fabs(scale->low), fabs(scale->high)), step = (scale->high - scale->low) / 5;
     const double apart = ceil(log10(largest / step)) + 1;
-    const int digits = at->log || !(apart > USUAL_DIGITS) ? USUAL_DIGITS : (int)fmin(apart, MOST_DIGITS);
-    if (at->names != NULL)
-        s2_text_clean(text, cap, at->names[lround(value)]);
+    const int digits = scale->log || !(apart > USUAL_DIGITS) ? USUAL_DIGITS : (int)fmin(apart, MOST_DIGITS);
+    if (scale->names != NULL)
+        s2_text_clean(text, cap, scale->names[lround(value)]);
     else
         snprintf(text, cap, "%s", s2_decimal(value, digits).text);
 }
@@ -179,34 +181,34 @@ static layout layout_of(const s2_chart *chart, int32_t advance)
     return in;
 }
 
-static double pixel_x(const drawing *at, double value)
+static double pixel_x(const drawing *sheet, double value)
 {
-    return at->in.left + WIDE * share_of(&at->in.x, value);
+    return sheet->in.left + WIDE * share_of(&sheet->in.x, value);
 }
 
-static double pixel_y(const drawing *at, double value)
+static double pixel_y(const drawing *sheet, double value)
 {
-    return at->top + HIGH * (1 - share_of(&at->in.y, value));
+    return sheet->top + HIGH * (1 - share_of(&sheet->in.y, value));
 }
 
-static void draw_titles(const s2_chart *chart, drawing *at)
+static void draw_titles(const s2_chart *chart, drawing *sheet)
 {
-    const int32_t width = at->in.width - 2 * MARGIN, top = at->top - at->in.above * S2_PLACE_LINE;
-    const int32_t y_lines = s2_place_count(at->to->advance, width, chart->y_label);
-    s2_place_lines(&at->place, MARGIN, top - TOP + 8, S2_ANCHOR_BEGIN, width, chart->title);
-    s2_place_lines(&at->place, MARGIN, at->top - 30 - (y_lines - 1) * S2_PLACE_LINE, S2_ANCHOR_BEGIN, width,
-                   chart->y_label);
-    s2_place_lines(&at->place, at->in.left + WIDE / 2, at->top + HIGH + 32, S2_ANCHOR_MIDDLE, WIDE,
+    const int32_t width = sheet->in.width - 2 * MARGIN, top = sheet->top - sheet->in.above * S2_PLACE_LINE;
+    const int32_t y_lines = s2_place_count(sheet->to->advance, width, chart->y_label);
+    s2_place_lines(&sheet->place, MARGIN, top - TOP + 8, S2_ANCHOR_BEGIN, width, chart->title);
+    s2_place_lines(&sheet->place, MARGIN, sheet->top - 30 - (y_lines - 1) * S2_PLACE_LINE, S2_ANCHOR_BEGIN,
+                   width, chart->y_label);
+    s2_place_lines(&sheet->place, sheet->in.left + WIDE / 2, sheet->top + HIGH + 32, S2_ANCHOR_MIDDLE, WIDE,
                    chart->x_label);
 }
 
 /* On a logarithmic axis powers of ten take their room first. */
-static bool is_main(const axis *at, double value)
+static bool is_main(const axis *scale, double value)
 {
-    return !at->log || fabs(log10(value) - round(log10(value))) < 1e-9;
+    return !scale->log || fabs(log10(value) - round(log10(value))) < 1e-9;
 }
 
-static void draw_ticks(drawing *at, const axis *of, bool is_x, bool mains)
+static void draw_ticks(drawing *sheet, const axis *of, bool is_x, bool mains)
 {
     char text[64];
     for (int32_t t = 0; t < of->n_ticks; t++) {
@@ -214,26 +216,26 @@ static void draw_ticks(drawing *at, const axis *of, bool is_x, bool mains)
         if (is_main(of, value) != mains)
             continue;
         tick_words(of, value, text, sizeof text);
-        const int32_t x = is_x ? (int32_t)lround(pixel_x(at, value)) : at->in.left;
-        const int32_t y = is_x ? at->top : (int32_t)lround(pixel_y(at, value));
-        s2_surface_box(at->to, x, y, is_x ? 1 : WIDE, is_x ? HIGH : 1, s2_pale);
+        const int32_t x = is_x ? (int32_t)lround(pixel_x(sheet, value)) : sheet->in.left;
+        const int32_t y = is_x ? sheet->top : (int32_t)lround(pixel_y(sheet, value));
+        s2_surface_box(sheet->to, x, y, is_x ? 1 : WIDE, is_x ? HIGH : 1, s2_pale);
         if (is_x)
-            s2_surface_box(at->to, x, y + HIGH, 1, 6, s2_ink);
+            s2_surface_box(sheet->to, x, y + HIGH, 1, 6, s2_ink);
         else
-            s2_surface_box(at->to, x - 6, y, 6, 1, s2_ink);
-        (void)!s2_place_words(&at->place, is_x ? x : x - 10, is_x ? y + HIGH + 10 : y - 7,
+            s2_surface_box(sheet->to, x - 6, y, 6, 1, s2_ink);
+        (void)!s2_place_words(&sheet->place, is_x ? x : x - 10, is_x ? y + HIGH + 10 : y - 7,
                               is_x ? S2_ANCHOR_MIDDLE : S2_ANCHOR_END, text);
     }
 }
 
-static void draw_axes(drawing *at)
+static void draw_axes(drawing *sheet)
 {
     for (int pass = 0; pass < 2; pass++) {
-        draw_ticks(at, &at->in.x, true, pass == 0);
-        draw_ticks(at, &at->in.y, false, pass == 0);
+        draw_ticks(sheet, &sheet->in.x, true, pass == 0);
+        draw_ticks(sheet, &sheet->in.y, false, pass == 0);
     }
-    s2_surface_box(at->to, at->in.left, at->top, 1, HIGH, s2_ink);
-    s2_surface_box(at->to, at->in.left, at->top + HIGH, WIDE, 1, s2_ink);
+    s2_surface_box(sheet->to, sheet->in.left, sheet->top, 1, HIGH, s2_ink);
+    s2_surface_box(sheet->to, sheet->in.left, sheet->top + HIGH, WIDE, 1, s2_ink);
 }
 
 static s2_rgb series_colour(const s2_chart_series *series)
@@ -248,7 +250,7 @@ static s2_mark_shape series_shape(const s2_chart_series *series)
 }
 
 typedef struct series_path {
-    const drawing *at;
+    const drawing *sheet;
     const s2_chart_series *series;
     int32_t begin;
 } series_path;
@@ -256,90 +258,90 @@ typedef struct series_path {
 static void line_point(const void *user, int32_t n, double *x, double *y)
 {
     const series_path *const path = user;
-    *x = pixel_x(path->at, path->series->x[path->begin + n]);
-    *y = pixel_y(path->at, path->series->y[path->begin + n]);
+    *x = pixel_x(path->sheet, path->series->x[path->begin + n]);
+    *y = pixel_y(path->sheet, path->series->y[path->begin + n]);
 }
 
 /* Two points per mark: itself, and the corner before the next one. */
 static void step_point(const void *user, int32_t n, double *x, double *y)
 {
     const series_path *const path = user;
-    *x = pixel_x(path->at, path->series->x[(n + 1) / 2]);
-    *y = pixel_y(path->at, path->series->y[n / 2]);
+    *x = pixel_x(path->sheet, path->series->x[(n + 1) / 2]);
+    *y = pixel_y(path->sheet, path->series->y[n / 2]);
 }
 
-static void draw_steps(const s2_chart_series *series, drawing *at)
+static void draw_steps(const s2_chart_series *series, drawing *sheet)
 {
-    const series_path path = {at, series, 0};
+    const series_path path = {sheet, series, 0};
     if (series->n > 1)
-        s2_surface_curve(at->to, 2 * series->n - 1, step_point, &path, 2, series->dashed ? 7 : 0,
+        s2_surface_curve(sheet->to, 2 * series->n - 1, step_point, &path, 2, series->dashed ? 7 : 0,
                          series_colour(series));
 }
 
 /* Draw a curve between gaps; a single point becomes a mark. */
-static void draw_lines(const s2_chart_series *series, drawing *at)
+static void draw_lines(const s2_chart_series *series, drawing *sheet)
 {
     for (int32_t begin = 0, end; begin < series->n; begin = end + 1) {
         for (end = begin; end < series->n && !isnan(series->y[end]);)
             end++;
-        const series_path path = {at, series, begin};
+        const series_path path = {sheet, series, begin};
         if (end - begin > 1)
-            s2_surface_curve(at->to, end - begin, line_point, &path, 3, series->dashed ? 7 : 0,
+            s2_surface_curve(sheet->to, end - begin, line_point, &path, 3, series->dashed ? 7 : 0,
                              series_colour(series));
         else if (end > begin)
-            s2_surface_mark(at->to, pixel_x(at, series->x[begin]), pixel_y(at, series->y[begin]), 9,
+            s2_surface_mark(sheet->to, pixel_x(sheet, series->x[begin]), pixel_y(sheet, series->y[begin]), 9,
                             series_shape(series), series_colour(series));
     }
 }
 
 /* A label has the first place around its mark where it hides no other words; without one it is left out. */
-static void draw_label(drawing *at, double x, double y, const char *text)
+static void draw_label(drawing *sheet, double x, double y, const char *text)
 {
     enum { ASIDE = 8, OVER = 20, UNDER = 6 };
-    const int32_t col = (int32_t)x, row = (int32_t)y, width = s2_surface_words_width(at->to, text);
-    const bool fits_right = col + ASIDE + width <= at->to->width, fits_left = col - ASIDE - width >= 0;
-    if ((fits_right && s2_place_words(&at->place, col + ASIDE, row - OVER, S2_ANCHOR_BEGIN, text)) ||
-        (fits_left && s2_place_words(&at->place, col - ASIDE, row - OVER, S2_ANCHOR_END, text)) ||
-        (fits_right && s2_place_words(&at->place, col + ASIDE, row + UNDER, S2_ANCHOR_BEGIN, text)))
+    const int32_t col = (int32_t)x, row = (int32_t)y, width = s2_surface_words_width(sheet->to, text);
+    const bool fits_right = col + ASIDE + width <= sheet->to->width, fits_left = col - ASIDE - width >= 0;
+    if ((fits_right && s2_place_words(&sheet->place, col + ASIDE, row - OVER, S2_ANCHOR_BEGIN, text)) ||
+        (fits_left && s2_place_words(&sheet->place, col - ASIDE, row - OVER, S2_ANCHOR_END, text)) ||
+        (fits_right && s2_place_words(&sheet->place, col + ASIDE, row + UNDER, S2_ANCHOR_BEGIN, text)))
         return;
     if (fits_left)
-        (void)!s2_place_words(&at->place, col - ASIDE, row + UNDER, S2_ANCHOR_END, text);
+        (void)!s2_place_words(&sheet->place, col - ASIDE, row + UNDER, S2_ANCHOR_END, text);
 }
 
-static void draw_labels(const s2_chart_series *series, drawing *at)
+static void draw_labels(const s2_chart_series *series, drawing *sheet)
 {
     for (int32_t n = series->n - 1; series->labels != NULL && n >= 0; n--)
         if (series->labels[n][0] != '\0')
-            draw_label(at, pixel_x(at, series->x[n]), pixel_y(at, series->y[n]), series->labels[n]);
+            draw_label(sheet, pixel_x(sheet, series->x[n]), pixel_y(sheet, series->y[n]), series->labels[n]);
 }
 
-static void draw_series(const s2_chart_series *series, drawing *at)
+static void draw_series(const s2_chart_series *series, drawing *sheet)
 {
     const int32_t size = series->style == S2_CHART_POINTS ? 5 : 9;
     if (series->style == S2_CHART_LINE)
-        draw_lines(series, at);
+        draw_lines(series, sheet);
     if (series->style == S2_CHART_STEPS)
-        draw_steps(series, at);
+        draw_steps(series, sheet);
     for (int32_t n = 0; series->style != S2_CHART_LINE && n < series->n; n++)
-        s2_surface_mark(at->to, pixel_x(at, series->x[n]), pixel_y(at, series->y[n]), size,
+        s2_surface_mark(sheet->to, pixel_x(sheet, series->x[n]), pixel_y(sheet, series->y[n]), size,
                         series_shape(series), series_colour(series));
 }
 
-static void draw_legend(const s2_chart *chart, drawing *at)
+static void draw_legend(const s2_chart *chart, drawing *sheet)
 {
-    const int32_t left = at->in.left;
-    int32_t y = at->top + HIGH + BELOW + at->in.below * S2_PLACE_LINE;
+    const int32_t left = sheet->in.left;
+    int32_t y = sheet->top + HIGH + BELOW + sheet->in.below * S2_PLACE_LINE;
     for (int32_t s = 0; s < chart->n_series; s++) {
         const s2_chart_series *const series = &chart->series[s];
         if (series->style != S2_CHART_POINTS)
-            s2_surface_line(at->to, left, y + 7, left + 40, y + 7, 3, series->dashed ? 7 : 0,
+            s2_surface_line(sheet->to, left, y + 7, left + 40, y + 7, 3, series->dashed ? 7 : 0,
                             series_colour(series));
         if (series->style != S2_CHART_LINE)
-            s2_surface_mark(at->to, left + 20, y + 7, series->style == S2_CHART_POINTS ? 5 : 9,
+            s2_surface_mark(sheet->to, left + 20, y + 7, series->style == S2_CHART_POINTS ? 5 : 9,
                             series_shape(series), series_colour(series));
-        s2_place_lines(&at->place, left + LEGEND_WORDS, y, S2_ANCHOR_BEGIN,
+        s2_place_lines(&sheet->place, left + LEGEND_WORDS, y, S2_ANCHOR_BEGIN,
                        WIDE + RIGHT - LEGEND_WORDS - MARGIN, series->name);
-        y += legend_lines(at->to->advance, series->name) * LEGEND_ROW;
+        y += legend_lines(sheet->to->advance, series->name) * LEGEND_ROW;
     }
 }
 
@@ -359,16 +361,16 @@ static int32_t height_of(const layout *in)
 
 static void draw_chart(const s2_chart *chart, s2_surface *to, int32_t top, const layout *in)
 {
-    drawing at = {.to = to, .place = {.to = to}, .in = *in, .top = top + TOP + in->above * S2_PLACE_LINE};
-    draw_titles(chart, &at);
-    draw_axes(&at);
+    drawing sheet = {.to = to, .place = {.to = to}, .in = *in, .top = top + TOP + in->above * S2_PLACE_LINE};
+    draw_titles(chart, &sheet);
+    draw_axes(&sheet);
     if (is_empty(chart))
-        s2_surface_words(to, in->left + WIDE / 2, at.top + HIGH / 2, S2_ANCHOR_MIDDLE, "nothing to show");
+        s2_surface_words(to, in->left + WIDE / 2, sheet.top + HIGH / 2, S2_ANCHOR_MIDDLE, "nothing to show");
     for (int32_t s = 0; s < chart->n_series; s++)
-        draw_series(&chart->series[s], &at);
-    draw_legend(chart, &at);
+        draw_series(&chart->series[s], &sheet);
+    draw_legend(chart, &sheet);
     for (int32_t s = 0; s < chart->n_series; s++)
-        draw_labels(&chart->series[s], &at);
+        draw_labels(&chart->series[s], &sheet);
 }
 
 static s2_status draw(const s2_chart *charts, int32_t n_charts, bool png, s2_buf *buf)

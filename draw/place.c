@@ -44,10 +44,10 @@ static size_t line_of(int32_t advance, int32_t width, const char *text)
     for (size_t at = most; at > 0; at--)
         if (text[at] == ' ')
             return at;
-    size_t at = most;
-    while (at > 1 && ((unsigned char)text[at] & 0xc0) == 0x80)
-        at--;
-    return at;
+    size_t cut = most;
+    while (cut > 1 && ((unsigned char)text[cut] & 0xc0) == 0x80)
+        cut--;
+    return cut;
 }
 
 static const char *next_line(const char *text, size_t n)
@@ -69,10 +69,10 @@ void s2_place_lines(s2_place *place, int32_t x, int32_t y, s2_anchor anchor, int
 {
     char clean[CLEAN_BYTES], line[CLEAN_BYTES];
     s2_text_clean(clean, sizeof clean, text);
-    for (const char *at = clean; at[0] != '\0'; y += S2_PLACE_LINE) {
-        const size_t n = line_of(place->to->advance, width, at);
-        snprintf(line, sizeof line, "%.*s", (int)n, at);
+    for (const char *rest = clean; rest[0] != '\0'; y += S2_PLACE_LINE) {
+        const size_t n = line_of(place->to->advance, width, rest);
+        snprintf(line, sizeof line, "%.*s", (int)n, rest);
         (void)!s2_place_words(place, x, y, anchor, line);
-        at = next_line(at, n);
+        rest = next_line(rest, n);
     }
 }

@@ -16,9 +16,9 @@ static s2_rgb ramp(double share)
 {
     static const s2_rgb stops[5] = {
         {0, 32, 76}, {64, 77, 107}, {124, 123, 120}, {188, 175, 111}, {255, 234, 70}};
-    const double at = (share < 0 ? 0 : share > 1 ? 1 : share) * 4;
-    const int below = at >= 4 ? 3 : (int)at;
-    const double part = at - below;
+    const double scaled = (share < 0 ? 0 : share > 1 ? 1 : share) * 4;
+    const int below = scaled >= 4 ? 3 : (int)scaled;
+    const double part = scaled - below;
     const s2_rgb a = stops[below], b = stops[below + 1];
     return (s2_rgb){(uint8_t)(a.r + (b.r - a.r) * part), (uint8_t)(a.g + (b.g - a.g) * part),
                     (uint8_t)(a.b + (b.b - a.b) * part)};
@@ -129,82 +129,83 @@ static int32_t cell_height(const s2_picture *picture)
 }
 
 /* Labels at both ends are within the cells, those between them at their places. */
-static void draw_x_ticks(drawing *at)
+static void draw_x_ticks(drawing *sheet)
 {
     static const s2_anchor anchors[TICKS + 1] = {
         [0] = S2_ANCHOR_BEGIN, S2_ANCHOR_MIDDLE, S2_ANCHOR_MIDDLE, S2_ANCHOR_MIDDLE, S2_ANCHOR_END};
     static const int order[TICKS + 1] = {0, TICKS, 2, 1, 3};
-    const s2_picture *const picture = at->picture;
-    const int32_t bottom = at->top + picture->n_rows * at->h;
+    const s2_picture *const picture = sheet->picture;
+    const int32_t bottom = sheet->top + picture->n_rows * sheet->h;
     char text[64];
     for (int n = 0; n <= TICKS; n++) {
         const int32_t col = picture->n_cols * order[n] / TICKS;
         snprintf(text, sizeof text, "%lld", (long long)(col * picture->col_tok));
-        s2_surface_box(&at->to, at->left + col * at->w, bottom, 1, 5, s2_ink);
-        (void)!s2_place_words(&at->place, at->left + col * at->w, bottom + 8, anchors[order[n]], text);
+        s2_surface_box(&sheet->to, sheet->left + col * sheet->w, bottom, 1, 5, s2_ink);
+        (void)!s2_place_words(&sheet->place, sheet->left + col * sheet->w, bottom + 8, anchors[order[n]],
+                              text);
     }
 }
 
-static void draw_y_ticks(drawing *at)
+static void draw_y_ticks(drawing *sheet)
 {
     static const int32_t up[TICKS + 1] = {0, 7, 7, 7, 14};
     static const int order[TICKS + 1] = {0, TICKS, 2, 1, 3};
-    const s2_picture *const picture = at->picture;
+    const s2_picture *const picture = sheet->picture;
     char text[64];
     for (int n = 0; n <= TICKS; n++) {
-        const int32_t row = picture->n_rows * order[n] / TICKS, y = at->top + row * at->h;
+        const int32_t row = picture->n_rows * order[n] / TICKS, y = sheet->top + row * sheet->h;
         snprintf(text, sizeof text, "%lld", (long long)(row * picture->row_tok));
-        s2_surface_box(&at->to, at->left - 5, y, 5, 1, s2_ink);
-        (void)!s2_place_words(&at->place, at->left - 8, y - up[order[n]], S2_ANCHOR_END, text);
+        s2_surface_box(&sheet->to, sheet->left - 5, y, 5, 1, s2_ink);
+        (void)!s2_place_words(&sheet->place, sheet->left - 8, y - up[order[n]], S2_ANCHOR_END, text);
     }
 }
 
-static void draw_axes(drawing *at)
+static void draw_axes(drawing *sheet)
 {
-    const s2_picture *const picture = at->picture;
+    const s2_picture *const picture = sheet->picture;
     char text[160];
-    draw_x_ticks(at);
+    draw_x_ticks(sheet);
     if (picture->row_tok > 0)
-        draw_y_ticks(at);
+        draw_y_ticks(sheet);
     for (int32_t row = 0; picture->row_tok == 0 && row < picture->n_rows; row++) {
         snprintf(text, sizeof text, row + 1 < picture->n_rows ? "KV %d" : "all", row);
-        (void)!s2_place_words(&at->place, at->left - 8, at->top + row * at->h + (at->h - 14) / 2,
-                              S2_ANCHOR_END, text);
+        (void)!s2_place_words(&sheet->place, sheet->left - 8,
+                              sheet->top + row * sheet->h + (sheet->h - 14) / 2, S2_ANCHOR_END, text);
     }
     snprintf(text, sizeof text, "right: %s; down: %s", picture->x_label,
              picture->row_tok > 0 ? picture->y_label : "KV heads, then all");
-    s2_place_lines(&at->place, at->left, at->top + picture->n_rows * at->h + 28, S2_ANCHOR_BEGIN, at->width,
-                   text);
+    s2_place_lines(&sheet->place, sheet->left, sheet->top + picture->n_rows * sheet->h + 28, S2_ANCHOR_BEGIN,
+                   sheet->width, text);
 }
 
-static void draw_legend(drawing *at)
+static void draw_legend(drawing *sheet)
 {
     enum { RAMP = 40, STEP = 3 };
-    const s2_picture *const picture = at->picture;
+    const s2_picture *const picture = sheet->picture;
     const bool of_heads = picture->is_union && picture->row_tok > 0;
-    const int32_t y = at->top + picture->n_rows * at->h + 54;
-    int32_t x = at->left;
-    s2_surface_box(&at->to, x, y, 14, 14, s2_pale);
-    (void)!s2_place_words(&at->place, x + 20, y, S2_ANCHOR_BEGIN, "unread");
-    x += 30 + s2_surface_words_width(&at->to, "unread");
+    const int32_t y = sheet->top + picture->n_rows * sheet->h + 54;
+    int32_t x = sheet->left;
+    s2_surface_box(&sheet->to, x, y, 14, 14, s2_pale);
+    (void)!s2_place_words(&sheet->place, x + 20, y, S2_ANCHOR_BEGIN, "unread");
+    x += 30 + s2_surface_words_width(&sheet->to, "unread");
     for (int step = 0; step < RAMP; step++)
-        s2_surface_box(&at->to, x + step * STEP, y, STEP, 14, ramp(step / (RAMP - 1.0)));
-    (void)!s2_place_words(&at->place, x + RAMP * STEP + 8, y, S2_ANCHOR_BEGIN,
+        s2_surface_box(&sheet->to, x + step * STEP, y, STEP, 14, ramp(step / (RAMP - 1.0)));
+    (void)!s2_place_words(&sheet->place, x + RAMP * STEP + 8, y, S2_ANCHOR_BEGIN,
                           of_heads ? "share of heads that read: 0 to 1" : "share of pairs read: 0 to 1");
     if (!picture->is_union)
         return;
-    s2_surface_box(&at->to, at->left, y + 22, 14, 14, hole_colour);
-    cross(&at->to, at->left, y + 22, 14, 14);
-    (void)!s2_place_words(&at->place, at->left + 20, y + 22, S2_ANCHOR_BEGIN,
+    s2_surface_box(&sheet->to, sheet->left, y + 22, 14, 14, hole_colour);
+    cross(&sheet->to, sheet->left, y + 22, 14, 14);
+    (void)!s2_place_words(&sheet->place, sheet->left + 20, y + 22, S2_ANCHOR_BEGIN,
                           picture->n_holes > 0 ? "hole: some pair here is read by no head"
                                                : "hole: none here");
 }
 
 /* Adjacent cells of one colour are one box, except holes, each of which has its own cross. */
-static void draw_row(drawing *at, int32_t row)
+static void draw_row(drawing *sheet, int32_t row)
 {
-    const s2_picture *const picture = at->picture;
-    const int32_t w = at->w, h = at->h, y = at->top + row * h;
+    const s2_picture *const picture = sheet->picture;
+    const int32_t w = sheet->w, h = sheet->h, y = sheet->top + row * h;
     for (int32_t col = 0; col < picture->n_cols;) {
         const s2_picture_cell *const cell = cell_at(picture, row, col);
         const s2_rgb colour = cell_colour(cell);
@@ -216,9 +217,9 @@ static void draw_row(drawing *at, int32_t row)
             end++;
         }
         if (!cell->future || cell->hole)
-            s2_surface_box(&at->to, at->left + col * w, y, (end - col) * w, h, colour);
+            s2_surface_box(&sheet->to, sheet->left + col * w, y, (end - col) * w, h, colour);
         if (cell->hole)
-            cross(&at->to, at->left + col * w, y, w, h);
+            cross(&sheet->to, sheet->left + col * w, y, w, h);
         col = end;
     }
 }
@@ -234,21 +235,21 @@ static int32_t left_of(const s2_picture *picture, int32_t advance)
 static s2_status draw_picture(const s2_picture *picture, bool png, s2_buf *buf)
 {
     const int32_t advance = s2_surface_advance(png);
-    drawing at = {.picture = picture,
-                  .left = left_of(picture, advance),
-                  .w = cell_width(picture),
-                  .h = cell_height(picture)};
-    at.width = picture->n_cols * at.w > LEAST_WIDTH ? picture->n_cols * at.w : LEAST_WIDTH;
-    at.top = TOP + (s2_place_count(advance, at.width, picture->title) - 1) * S2_PLACE_LINE;
-    S2_TRY(s2_surface_open(&at.to, png, at.left + at.width + RIGHT, at.top + picture->n_rows * at.h + BOTTOM,
-                           buf));
-    at.place.to = &at.to;
-    s2_place_lines(&at.place, at.left, 10, S2_ANCHOR_BEGIN, at.width, picture->title);
+    drawing sheet = {.picture = picture,
+                     .left = left_of(picture, advance),
+                     .w = cell_width(picture),
+                     .h = cell_height(picture)};
+    sheet.width = picture->n_cols * sheet.w > LEAST_WIDTH ? picture->n_cols * sheet.w : LEAST_WIDTH;
+    sheet.top = TOP + (s2_place_count(advance, sheet.width, picture->title) - 1) * S2_PLACE_LINE;
+    S2_TRY(s2_surface_open(&sheet.to, png, sheet.left + sheet.width + RIGHT,
+                           sheet.top + picture->n_rows * sheet.h + BOTTOM, buf));
+    sheet.place.to = &sheet.to;
+    s2_place_lines(&sheet.place, sheet.left, 10, S2_ANCHOR_BEGIN, sheet.width, picture->title);
     for (int32_t row = 0; row < picture->n_rows; row++)
-        draw_row(&at, row);
-    draw_axes(&at);
-    draw_legend(&at);
-    return s2_surface_close(&at.to);
+        draw_row(&sheet, row);
+    draw_axes(&sheet);
+    draw_legend(&sheet);
+    return s2_surface_close(&sheet.to);
 }
 
 s2_status s2_picture_svg(const s2_picture *picture, s2_buf *buf)

@@ -115,8 +115,8 @@ void s2_surface_line(s2_surface *to, double x0, double y0, double x1, double y1,
     }
     const double length = hypot(x1 - x0, y1 - y0);
     const int32_t n = (int32_t)ceil(length) + 1;
-    for (int32_t at = 0; at < n; at++) {
-        const double part = n > 1 ? (double)at / (n - 1) : 0;
+    for (int32_t dot = 0; dot < n; dot++) {
+        const double part = n > 1 ? (double)dot / (n - 1) : 0;
         /* Dashes depend on the position on the page, so that a curve of many short pieces shows them too. */
         if (dash > 0 && (int64_t)floor((x0 + (x1 - x0) * part + y0 + (y1 - y0) * part) / dash) % 2 != 0)
             continue;
@@ -147,10 +147,10 @@ void s2_surface_curve(s2_surface *to, int32_t n, s2_surface_point point, const v
                       colour.b, width);
         return;
     }
-    for (int32_t at = 0; at + 1 < n; at++) {
+    for (int32_t nth = 0; nth + 1 < n; nth++) {
         double x0, y0, x1, y1;
-        point(user, at, &x0, &y0);
-        point(user, at + 1, &x1, &y1);
+        point(user, nth, &x0, &y0);
+        point(user, nth + 1, &x1, &y1);
         s2_surface_line(to, x0, y0, x1, y1, width, dash, colour);
     }
 }

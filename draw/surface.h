@@ -54,7 +54,7 @@ void s2_surface_box(s2_surface *to, int32_t x, int32_t y, int32_t w, int32_t h, 
 void s2_surface_line(s2_surface *to, double x0, double y0, double x1, double y1, int32_t width, int32_t dash,
                      s2_rgb colour);
 /* One curve through n points, which `point` gives, so that dashes run on from piece to piece. */
-typedef void (*s2_surface_point)(const void *user, int32_t at, double *x, double *y);
+typedef void (*s2_surface_point)(const void *user, int32_t nth, double *x, double *y);
 void s2_surface_curve(s2_surface *to, int32_t n, s2_surface_point point, const void *user, int32_t width,
                       int32_t dash, s2_rgb colour);
 /* A filled shape of about `size` pixels across. */

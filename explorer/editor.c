@@ -78,19 +78,19 @@ static int run_editor(const char *path)
 static int32_t join_lines(const char *text, int32_t line, int32_t col, s2_buf *out)
 {
     int32_t nth = 1, caret = 0;
-    for (const char *at = text; *at != '\0'; nth++) {
-        const size_t n = strcspn(at, "\n");
+    for (const char *rest = text; *rest != '\0'; nth++) {
+        const size_t n = strcspn(rest, "\n");
         size_t used = 0;
-        while (used < n && at[used] != '#')
+        while (used < n && rest[used] != '#')
             used++;
-        while (used > 0 && strchr(" \t\r;", at[used - 1]) != NULL)
+        while (used > 0 && strchr(" \t\r;", rest[used - 1]) != NULL)
             used--;
         if (used > 0 && out->len > 0)
             s2_buf_puts(out, "; ");
         if (nth == line)
             caret = (int32_t)out->len + (col > 0 && (size_t)col <= used ? col - 1 : (int32_t)used);
-        s2_buf_add(out, at, used);
-        at += n + (at[n] == '\n');
+        s2_buf_add(out, rest, used);
+        rest += n + (rest[n] == '\n');
     }
     s2_buf_add(out, "", 1);
     return caret;

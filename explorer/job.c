@@ -144,12 +144,12 @@ static void keep(s2_job *job, const char *bytes, size_t n)
 static size_t plain(const char *from, size_t n, char *to)
 {
     size_t len = 0;
-    for (size_t at = 0; at < n; at++) {
-        if (from[at] == '\033' && at + 1 < n && from[at + 1] == '[') {
-            for (at += 2; at < n && (from[at] < '@' || from[at] > '~');)
-                at++;
-        } else if (from[at] != '\r') {
-            to[len++] = from[at];
+    for (size_t byte = 0; byte < n; byte++) {
+        if (from[byte] == '\033' && byte + 1 < n && from[byte + 1] == '[') {
+            for (byte += 2; byte < n && (from[byte] < '@' || from[byte] > '~');)
+                byte++;
+        } else if (from[byte] != '\r') {
+            to[len++] = from[byte];
         }
     }
     return len;
@@ -169,13 +169,13 @@ static void end_line(s2_job *job)
 /* Messages: a line restarted with '\r' is progress, one that ends with '\n' is kept. */
 static void hear(s2_job *job, const char *bytes, size_t n)
 {
-    for (size_t at = 0; at < n; at++) {
-        if (bytes[at] == '\n') {
+    for (size_t byte = 0; byte < n; byte++) {
+        if (bytes[byte] == '\n') {
             end_line(job);
-        } else if (bytes[at] == '\r' && !(at + 1 < n && bytes[at + 1] == '\n')) {
+        } else if (bytes[byte] == '\r' && !(byte + 1 < n && bytes[byte + 1] == '\n')) {
             job->line.len = 0;
         } else if (job->line.len < 4096) {
-            s2_buf_add(&job->line, &bytes[at], 1);
+            s2_buf_add(&job->line, &bytes[byte], 1);
         }
     }
     if (job->line.len > 0) {

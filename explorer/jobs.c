@@ -67,11 +67,11 @@ static bool make_room(s2_explorer *e)
 {
     if (e->n_jobs < S2_EXPLORER_JOBS)
         return true;
-    for (int32_t at = 0; at < e->n_jobs; at++)
-        if (e->jobs[at]->state == S2_JOB_ENDED) {
-            s2_job_release(e->jobs[at]);
-            s2_free(e->jobs[at]);
-            memmove(&e->jobs[at], &e->jobs[at + 1], sizeof e->jobs[0] * (size_t)(e->n_jobs - at - 1));
+    for (int32_t j = 0; j < e->n_jobs; j++)
+        if (e->jobs[j]->state == S2_JOB_ENDED) {
+            s2_job_release(e->jobs[j]);
+            s2_free(e->jobs[j]);
+            memmove(&e->jobs[j], &e->jobs[j + 1], sizeof e->jobs[0] * (size_t)(e->n_jobs - j - 1));
             e->n_jobs--;
             return true;
         }
@@ -134,8 +134,8 @@ void s2_explorer_around(s2_explorer *e)
 
 static const char *format_name(const s2_explorer *e)
 {
-    const int32_t at = e->session.state.format;
-    return at < e->session.model.n_formats ? e->session.model.formats[at].name : "";
+    const int32_t format = e->session.state.format;
+    return format < e->session.model.n_formats ? e->session.model.formats[format].name : "";
 }
 
 /* A trial reads the same database as the real export, validations included. */
@@ -177,11 +177,11 @@ void s2_explorer_export(s2_explorer *e)
 void s2_explorer_formats(s2_explorer *e)
 {
     int32_t n = 0;
-    for (int32_t at = 0; s2_format_at(at) != NULL && n < S2_EXPLORER_FORMATS; at++)
-        if (s2_format_at(at)->write != NULL)
-            e->formats[n++] = (s2_tui_choice){.name = s2_format_at(at)->name,
-                                              .help = s2_format_at(at)->summary,
-                                              .path = s2_format_at(at)->file_name};
+    for (int32_t f = 0; s2_format_at(f) != NULL && n < S2_EXPLORER_FORMATS; f++)
+        if (s2_format_at(f)->write != NULL)
+            e->formats[n++] = (s2_tui_choice){.name = s2_format_at(f)->name,
+                                              .help = s2_format_at(f)->summary,
+                                              .path = s2_format_at(f)->file_name};
     e->session.model.formats = e->formats;
     e->session.model.n_formats = n;
 }
@@ -269,12 +269,12 @@ static void start_next(s2_explorer *e)
 bool s2_explorer_pump(s2_explorer *e)
 {
     bool changed = false, ended = false;
-    for (int32_t at = 0; at < e->n_jobs; at++) {
-        if (e->jobs[at]->state != S2_JOB_RUNNING)
+    for (int32_t j = 0; j < e->n_jobs; j++) {
+        if (e->jobs[j]->state != S2_JOB_RUNNING)
             continue;
-        changed = s2_job_pump(e->jobs[at]) || changed;
-        if (e->jobs[at]->state == S2_JOB_ENDED) {
-            say_end(e, e->jobs[at]);
+        changed = s2_job_pump(e->jobs[j]) || changed;
+        if (e->jobs[j]->state == S2_JOB_ENDED) {
+            say_end(e, e->jobs[j]);
             e->record_of = 0;
             ended = true;
         }

@@ -48,13 +48,13 @@ static s2_tui_text end(const lines *from)
 s2_tui_text s2_explorer_lines(s2_arena *arena, const s2_buf *text)
 {
     lines out = begin(arena);
-    const char *at = text->data;
-    const char *const stop = at != NULL ? at + text->len : NULL;
-    while (at != NULL && at < stop) {
-        const char *const newline = memchr(at, '\n', (size_t)(stop - at));
+    const char *rest = text->data;
+    const char *const stop = rest != NULL ? rest + text->len : NULL;
+    while (rest != NULL && rest < stop) {
+        const char *const newline = memchr(rest, '\n', (size_t)(stop - rest));
         const char *const line_end = newline != NULL ? newline : stop;
-        add(&out, S2_LINE_TEXT, at, (size_t)(line_end - at));
-        at = line_end + 1;
+        add(&out, S2_LINE_TEXT, rest, (size_t)(line_end - rest));
+        rest = line_end + 1;
     }
     return end(&out);
 }
@@ -123,13 +123,13 @@ static void add_results(s2_explorer *e, lines *to, bool of_run, int64_t id)
     int kind = -1;
     if (results == NULL || s2_db_results(e->db, &scratch, of_run, id, RESULTS, results, &n, &diag) != S2_OK)
         addf(to, S2_LINE_BAD, "%s", diag.msg);
-    for (int32_t at = 0; at < n; at++) {
-        if ((int)results[at].kind != kind)
-            addf(to, S2_LINE_HEAD, "%s", heads[results[at].kind]);
-        kind = (int)results[at].kind;
+    for (int32_t r = 0; r < n; r++) {
+        if ((int)results[r].kind != kind)
+            addf(to, S2_LINE_HEAD, "%s", heads[results[r].kind]);
+        kind = (int)results[r].kind;
         if (of_run)
-            addf(to, S2_LINE_DIM, "  %.12s %.60s", results[at].hash, results[at].design);
-        add_result(e, to, &results[at]);
+            addf(to, S2_LINE_DIM, "  %.12s %.60s", results[r].hash, results[r].design);
+        add_result(e, to, &results[r]);
     }
     s2_arena_release(&scratch);
 }
@@ -150,15 +150,15 @@ void s2_explorer_record(s2_explorer *e, int64_t design_id)
 
 /* ---- runs */
 
-static s2_tui_run run_of_job(s2_explorer *e, int32_t at)
+static s2_tui_run run_of_job(s2_explorer *e, int32_t job_no)
 {
-    const s2_job *const job = e->jobs[at];
+    const s2_job *const job = e->jobs[job_no];
     s2_buf words = {0};
     s2_job_print(job, &words);
     const char *const kept =
         s2_arena_strndup(&e->runs_arena, words.data != NULL ? words.data : "", words.len);
     s2_buf_release(&words);
-    return (s2_tui_run){.job = at + 1,
+    return (s2_tui_run){.job = job_no + 1,
                         .state = job->state == S2_JOB_WAITING   ? S2_RUN_QUEUED
                                  : job->state == S2_JOB_RUNNING ? S2_RUN_RUNNING
                                  : job->cancelled               ? S2_RUN_CANCELLED
@@ -221,12 +221,12 @@ static s2_tui_run run_of_row(s2_explorer *e, const s2_db_run_row *row)
 /* The job of this session that made a stored run, matched by command and time; -1: no job did. */
 static int32_t job_of(const s2_explorer *e, const s2_db_run_row *row)
 {
-    for (int32_t at = 0; at < e->n_jobs; at++) {
-        const s2_job *const job = e->jobs[at];
+    for (int32_t job_no = 0; job_no < e->n_jobs; job_no++) {
+        const s2_job *const job = e->jobs[job_no];
         const int64_t end_us = job->began_us + (int64_t)(job->wall_s * 1e6) + 100000;
         if (job->state != S2_JOB_WAITING && strcmp(job->words[1], row->command) == 0 &&
             row->started_us >= job->began_us && row->started_us <= end_us)
-            return at;
+            return job_no;
     }
     return -1;
 }
@@ -242,15 +242,15 @@ void s2_explorer_runs(s2_explorer *e)
     s2_db_run_row *const rows = S2_NEW(&e->runs_arena, s2_db_run_row, S2_EXPLORER_RUNS);
     if (e->db != NULL && rows != NULL &&
         s2_db_runs(e->db, &e->runs_arena, 0, S2_EXPLORER_RUNS, rows, &n_rows, &diag) == S2_OK)
-        for (int32_t at = 0; at < n_rows; at++) {
-            const int32_t job = job_of(e, &rows[at]);
+        for (int32_t row = 0; row < n_rows; row++) {
+            const int32_t job = job_of(e, &rows[row]);
             s2_tui_run *const run = &e->runs[job >= 0 ? e->n_jobs - 1 - job : n];
             if (job < 0) {
-                *run = run_of_row(e, &rows[at]);
+                *run = run_of_row(e, &rows[row]);
                 n++;
             }
-            run->id = rows[at].id;
-            run->n_results = rows[at].n_results;
+            run->id = rows[row].id;
+            run->n_results = rows[row].n_results;
         }
     model->runs = e->runs;
     model->n_runs = n;
@@ -261,14 +261,14 @@ void s2_explorer_runs(s2_explorer *e)
 void s2_explorer_output(s2_explorer *e)
 {
     s2_tui_model *const model = &e->session.model;
-    const int32_t at = e->session.state.run;
-    if (e->output_of == at)
+    const int32_t run_no = e->session.state.run;
+    if (e->output_of == run_no)
         return;
-    e->output_of = at;
+    e->output_of = run_no;
     model->output = (s2_tui_text){0};
-    if (at >= model->n_runs)
+    if (run_no >= model->n_runs)
         return;
-    const s2_tui_run *const run = &model->runs[at];
+    const s2_tui_run *const run = &model->runs[run_no];
     if (run->job > 0) {
         model->output = s2_explorer_lines(&e->output_arena, &e->jobs[run->job - 1]->text);
     } else {
@@ -294,18 +294,18 @@ void s2_explorer_views(s2_explorer *e)
         return;
     }
     s2_tui_choice *const made = S2_NEW(&e->choices_arena, s2_tui_choice, n > 0 ? n : 1);
-    for (int32_t at = 0; made != NULL && at < n; at++) {
+    for (int32_t v = 0; made != NULL && v < n; v++) {
         s2_buf help = {0};
-        s2_buf_printf(&help, "%s, by %s %s", views[at].filter[0] != '\0' ? views[at].filter : "all designs",
-                      views[at].sort, views[at].descending ? "down" : "up");
+        s2_buf_printf(&help, "%s, by %s %s", views[v].filter[0] != '\0' ? views[v].filter : "all designs",
+                      views[v].sort, views[v].descending ? "down" : "up");
         const char *const kept =
             s2_arena_strndup(&e->choices_arena, help.data != NULL ? help.data : "", help.len);
         s2_buf_release(&help);
-        made[at] = (s2_tui_choice){.name = views[at].name,
-                                   .help = kept != NULL ? kept : "",
-                                   .filter = views[at].filter,
-                                   .sort = views[at].sort,
-                                   .ascending = !views[at].descending};
+        made[v] = (s2_tui_choice){.name = views[v].name,
+                                  .help = kept != NULL ? kept : "",
+                                  .filter = views[v].filter,
+                                  .sort = views[v].sort,
+                                  .ascending = !views[v].descending};
     }
     e->session.model.views = made;
     e->session.model.n_views = made != NULL ? n : 0;

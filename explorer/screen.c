@@ -13,12 +13,12 @@ static s2_status as_png(const s2_canvas *canvas, s2_palette palette, s2_buf *buf
     s2_screen_cell *const cells = s2_calloc(n, sizeof *cells);
     if (cells == NULL)
         return S2_ENOMEM;
-    for (size_t at = 0; at < n; at++) {
-        const s2_look *const look = s2_look_of(palette, (s2_style)canvas->cells[at].style);
-        cells[at] = (s2_screen_cell){.glyph = canvas->cells[at].glyph,
-                                     .ink = s2_palette_rgb(palette, look->fg256, false),
-                                     .paper = s2_palette_rgb(palette, look->bg256, true),
-                                     .bold = (look->attr & S2_LOOK_BOLD) != 0};
+    for (size_t cell = 0; cell < n; cell++) {
+        const s2_look *const look = s2_look_of(palette, (s2_style)canvas->cells[cell].style);
+        cells[cell] = (s2_screen_cell){.glyph = canvas->cells[cell].glyph,
+                                       .ink = s2_palette_rgb(palette, look->fg256, false),
+                                       .paper = s2_palette_rgb(palette, look->bg256, true),
+                                       .bold = (look->attr & S2_LOOK_BOLD) != 0};
     }
     const s2_status status = s2_screen_png(cells, canvas->rows, canvas->cols, buf);
     s2_free(cells);

@@ -62,8 +62,8 @@ static void compare(s2_explorer *e)
 {
     s2_arena scratch = {0};
     s2_session_compare_none(&e->session);
-    for (int32_t at = 0; at < e->session.state.n_marked; at++) {
-        const int64_t id = e->session.state.marked[at];
+    for (int32_t nth = 0; nth < e->session.state.n_marked; nth++) {
+        const int64_t id = e->session.state.marked[nth];
         const char *const text = s2_explorer_text(e, &scratch, id);
         const char *const name = text != NULL ? name_of(e, id, text) : NULL;
         if (name != NULL)

@@ -57,10 +57,10 @@ static void put_text(s2_explorer *e, int64_t id, s2_buf *buf)
         s2_tui_pattern(&e->session.state, buf);
     } else {
         const char *const text = s2_explorer_text(e, &scratch, id);
-        for (const char *at = text != NULL ? text : ""; *at != '\0'; at++)
-            if (*at != '\n')
-                s2_buf_add(buf, at, 1);
-            else if (at[1] != '\0')
+        for (const char *rest = text != NULL ? text : ""; *rest != '\0'; rest++)
+            if (*rest != '\n')
+                s2_buf_add(buf, rest, 1);
+            else if (rest[1] != '\0')
                 s2_buf_puts(buf, "; ");
     }
     s2_arena_release(&scratch);

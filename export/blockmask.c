@@ -46,9 +46,9 @@ static void fill_head(const s2_blocks *list, int32_t head, int32_t n_blk, bool c
 {
     for (int32_t row = 0; row < n_blk; row++)
         for (int which = 0; which < 2; which++) {
-            const int64_t at = (int64_t)head * n_blk + row;
-            fill_row(list, row, which, causal, n_blk, arrays->index[which] + at * n_blk,
-                     &arrays->count[which][at]);
+            const int64_t list_row = (int64_t)head * n_blk + row;
+            fill_row(list, row, which, causal, n_blk, arrays->index[which] + list_row * n_blk,
+                     &arrays->count[which][list_row]);
         }
 }
 
@@ -128,13 +128,13 @@ s2_status s2_blockmask_export(const s2_target *target, const s2_blockmask_words 
 
 /* Mark what the arrays list for one row: 1 partial, 2 full. */
 static s2_status mark_row(const s2_source *source, const char *path, const s2_array *count,
-                          const s2_array *index, int64_t at, int32_t n_blk, uint8_t mark, uint8_t *row)
+                          const s2_array *index, int64_t list_row, int32_t n_blk, uint8_t mark, uint8_t *row)
 {
-    const int32_t n = s2_array_i32(count, at);
+    const int32_t n = s2_array_i32(count, list_row);
     if (n < 0 || n > n_blk)
         return s2_doc_refuse(source->doc, path, source->diag, "a row counts %d blocks of %d", n, n_blk);
     for (int32_t e = 0; e < n; e++) {
-        const int32_t k_blk = s2_array_i32(index, at * n_blk + e);
+        const int32_t k_blk = s2_array_i32(index, list_row * n_blk + e);
         if (k_blk < 0 || k_blk >= n_blk || row[k_blk] != 0)
             return s2_doc_refuse(source->doc, path, source->diag,
                                  "a row lists block %d, out of range or twice", k_blk);
@@ -151,10 +151,10 @@ static s2_status verify_head(const s2_source *source, const char *path, const s2
     if (row == NULL)
         return S2_ENOMEM;
     for (int32_t q_blk = 0; q_blk < n_blk; q_blk++) {
-        const int64_t at = (int64_t)head * n_blk + q_blk;
+        const int64_t list_row = (int64_t)head * n_blk + q_blk;
         memset(row, 0, (size_t)n_blk);
-        S2_TRY(mark_row(source, path, &arrays[0], &arrays[1], at, n_blk, 1, row));
-        S2_TRY(mark_row(source, path, &arrays[2], &arrays[3], at, n_blk, 2, row));
+        S2_TRY(mark_row(source, path, &arrays[0], &arrays[1], list_row, n_blk, 1, row));
+        S2_TRY(mark_row(source, path, &arrays[2], &arrays[3], list_row, n_blk, 2, row));
         for (int64_t e = list->row_begin[q_blk]; e < list->row_begin[q_blk + 1]; e++) {
             uint8_t *const mark = &row[list->k_blk[e]];
             if (*mark == 0 || (*mark == 2 && !skips_predicate(list, e, q_blk, causal)))

@@ -261,22 +261,22 @@ s2_status s2_patterns_compare(const s2_pattern *first, const s2_pattern *second,
 static int64_t runs_excess(const s2_rows_pair *rows, int a, int64_t q_begin, int64_t q_end, bool causal)
 {
     const int b = 1 - a;
-    int64_t at = 0, total = 0;
+    int64_t other = 0, total = 0;
     for (int64_t r = 0; r < rows->n[a]; r++) {
         int64_t begin = rows->runs[a][r].begin;
         const int64_t end = rows->runs[a][r].end;
         while (begin < end) {
-            while (at < rows->n[b] && rows->runs[b][at].end <= begin)
-                at++;
+            while (other < rows->n[b] && rows->runs[b][other].end <= begin)
+                other++;
             int64_t stop = end;
-            if (at < rows->n[b] && rows->runs[b][at].begin < end) {
-                stop = rows->runs[b][at].begin > begin ? rows->runs[b][at].begin : begin;
+            if (other < rows->n[b] && rows->runs[b][other].begin < end) {
+                stop = rows->runs[b][other].begin > begin ? rows->runs[b][other].begin : begin;
             }
             const int64_t whole_end = !causal || stop < q_begin ? stop : (begin > q_begin ? begin : q_begin);
             total += whole_end > begin ? (whole_end - begin) * (q_end - q_begin) : 0;
             for (int64_t key = whole_end > begin ? whole_end : begin; key < stop; key++)
                 total += q_end - (key > q_begin ? key : q_begin);
-            begin = at < rows->n[b] && rows->runs[b][at].begin < end ? rows->runs[b][at].end : end;
+            begin = other < rows->n[b] && rows->runs[b][other].begin < end ? rows->runs[b][other].end : end;
         }
     }
     return total;
@@ -305,23 +305,23 @@ typedef struct cell {
     int32_t layer, head;
 } cell;
 
-static s2_status views_at(s2_arena *arena, const s2_pattern *const patterns[2], cell at, s2_view views[2])
+static s2_status views_at(s2_arena *arena, const s2_pattern *const patterns[2], cell where, s2_view views[2])
 {
     for (int side = 0; side < 2; side++)
-        S2_TRY(s2_view_build(arena, patterns[side], (s2_phase)at.phase, at.layer, at.head, S2_AT_LEAST,
-                             &views[side]));
+        S2_TRY(s2_view_build(arena, patterns[side], (s2_phase)where.phase, where.layer, where.head,
+                             S2_AT_LEAST, &views[side]));
     return S2_OK;
 }
 
 /* What one head adds and drops: the same as in the layer below if both its views are the same there. */
-static s2_status loss_cell(s2_arena *arena, const s2_pattern *const patterns[2], cell at, int64_t *budget,
+static s2_status loss_cell(s2_arena *arena, const s2_pattern *const patterns[2], cell where, int64_t *budget,
                            s2_loss *below)
 {
     s2_view views[2], views_below[2];
     s2_loss loss = {.n_tok = below->n_tok};
-    S2_TRY(views_at(arena, patterns, at, views));
-    if (at.layer > 0) {
-        S2_TRY(views_at(arena, patterns, (cell){at.phase, at.layer - 1, at.head}, views_below));
+    S2_TRY(views_at(arena, patterns, where, views));
+    if (where.layer > 0) {
+        S2_TRY(views_at(arena, patterns, (cell){where.phase, where.layer - 1, where.head}, views_below));
         if (s2_view_equal(&views[0], &views_below[0]) && s2_view_equal(&views[1], &views_below[1]))
             return S2_OK;
     }

@@ -44,45 +44,45 @@ static json_t *doc_at(const s2_doc *doc, const char *path)
     return node;
 }
 
-static size_t skip_blank(const char *text, size_t n, size_t at)
+static size_t skip_blank(const char *text, size_t n, size_t pos)
 {
-    while (at < n && (isspace((unsigned char)text[at]) || text[at] == ',' || text[at] == ':'))
-        at++;
-    return at;
+    while (pos < n && (isspace((unsigned char)text[pos]) || text[pos] == ',' || text[pos] == ':'))
+        pos++;
+    return pos;
 }
 
-static size_t skip_string(const char *text, size_t n, size_t at)
+static size_t skip_string(const char *text, size_t n, size_t pos)
 {
-    for (at++; at < n && text[at] != '"'; at++)
-        if (text[at] == '\\')
-            at++;
-    return at < n ? at + 1 : n;
+    for (pos++; pos < n && text[pos] != '"'; pos++)
+        if (text[pos] == '\\')
+            pos++;
+    return pos < n ? pos + 1 : n;
 }
 
 /* The text has passed jansson, so brackets balance and strings end. */
-static size_t skip_value(const char *text, size_t n, size_t at)
+static size_t skip_value(const char *text, size_t n, size_t pos)
 {
     int64_t depth = 0;
-    at = skip_blank(text, n, at);
+    pos = skip_blank(text, n, pos);
     do {
-        if (at >= n)
+        if (pos >= n)
             return n;
-        if (text[at] == '"') {
-            at = skip_string(text, n, at);
-        } else if (text[at] == '{' || text[at] == '[') {
+        if (text[pos] == '"') {
+            pos = skip_string(text, n, pos);
+        } else if (text[pos] == '{' || text[pos] == '[') {
             depth++;
-            at++;
-        } else if (text[at] == '}' || text[at] == ']') {
+            pos++;
+        } else if (text[pos] == '}' || text[pos] == ']') {
             depth--;
-            at++;
+            pos++;
         } else {
-            while (at < n && strchr(",:]}\"", text[at]) == NULL && !isspace((unsigned char)text[at]))
-                at++;
+            while (pos < n && strchr(",:]}\"", text[pos]) == NULL && !isspace((unsigned char)text[pos]))
+                pos++;
         }
         if (depth > 0)
-            at = skip_blank(text, n, at);
+            pos = skip_blank(text, n, pos);
     } while (depth > 0);
-    return at;
+    return pos;
 }
 
 static bool key_is(const char *text, size_t begin, size_t end, const char *name)
@@ -91,18 +91,18 @@ static bool key_is(const char *text, size_t begin, size_t end, const char *name)
     return end - begin == n + 2 && memcmp(text + begin + 1, name, n) == 0;
 }
 
-/* Offset of a member or element of the container at `at`; `at` itself when it is not found. */
-static size_t step_offset(const char *text, size_t n, size_t at, const char *name)
+/* Offset of a member or element of the container at `pos`; `pos` itself when it is not found. */
+static size_t step_offset(const char *text, size_t n, size_t pos, const char *name)
 {
-    size_t cursor = at + 1;
-    const bool is_object = text[at] == '{';
+    size_t cursor = pos + 1;
+    const bool is_object = text[pos] == '{';
     if (!is_object && !isdigit((unsigned char)name[0]))
-        return at;
+        return pos;
     int64_t left = is_object ? 0 : strtoll(name, NULL, 10);
     for (;;) {
         cursor = skip_blank(text, n, cursor);
         if (cursor >= n || text[cursor] == '}' || text[cursor] == ']')
-            return at;
+            return pos;
         if (is_object) {
             const size_t key = cursor;
             cursor = skip_string(text, n, cursor);
@@ -120,15 +120,15 @@ static size_t step_offset(const char *text, size_t n, size_t at, const char *nam
 static size_t json_offset(const s2_doc *doc, const char *path)
 {
     char name[256];
-    size_t at = skip_blank(doc->text, doc->n_bytes, 0);
-    while (at < doc->n_bytes && (doc->text[at] == '{' || doc->text[at] == '[') &&
+    size_t pos = skip_blank(doc->text, doc->n_bytes, 0);
+    while (pos < doc->n_bytes && (doc->text[pos] == '{' || doc->text[pos] == '[') &&
            path_step(&path, name, sizeof name)) {
-        const size_t next = step_offset(doc->text, doc->n_bytes, at, name);
-        if (next == at)
+        const size_t next = step_offset(doc->text, doc->n_bytes, pos, name);
+        if (next == pos)
             break;
-        at = next;
+        pos = next;
     }
-    return at;
+    return pos;
 }
 
 /* In settings text a key is found by its letters; dashes and underscores are equal. */
@@ -138,12 +138,12 @@ static size_t settings_offset(const s2_doc *doc, const char *path)
     if (!path_step(&path, name, sizeof name))
         return 0;
     const size_t n = strlen(name);
-    for (size_t at = 0; at + n <= doc->n_bytes; at++) {
+    for (size_t pos = 0; pos + n <= doc->n_bytes; pos++) {
         size_t same = 0;
-        while (same < n && (doc->text[at + same] == '-' ? '_' : doc->text[at + same]) == name[same])
+        while (same < n && (doc->text[pos + same] == '-' ? '_' : doc->text[pos + same]) == name[same])
             same++;
-        if (same == n && (at == 0 || !isalnum((unsigned char)doc->text[at - 1])))
-            return at;
+        if (same == n && (pos == 0 || !isalnum((unsigned char)doc->text[pos - 1])))
+            return pos;
     }
     return 0;
 }
@@ -187,7 +187,7 @@ s2_status s2_doc_refuse(const s2_doc *doc, const char *path, s2_diag *diag, cons
 typedef struct lexer {
     const char *text;
     size_t n;
-    size_t at;
+    size_t pos;
 } lexer;
 
 typedef struct word {
@@ -221,37 +221,37 @@ static void key_normalise(char *key)
 /* The bracket of ${name}. */
 static bool opens_variable(const lexer *lex, size_t begin)
 {
-    return lex->text[lex->at] == '{' && lex->at == begin + 1 && lex->text[begin] == '$';
+    return lex->text[lex->pos] == '{' && lex->pos == begin + 1 && lex->text[begin] == '$';
 }
 
 static bool lexer_next(lexer *lex, word *out)
 {
-    while (lex->at < lex->n && (is_separator(lex->text[lex->at]) || lex->text[lex->at] == '#')) {
-        if (lex->text[lex->at] == '#')
-            while (lex->at < lex->n && lex->text[lex->at] != '\n')
-                lex->at++;
+    while (lex->pos < lex->n && (is_separator(lex->text[lex->pos]) || lex->text[lex->pos] == '#')) {
+        if (lex->text[lex->pos] == '#')
+            while (lex->pos < lex->n && lex->text[lex->pos] != '\n')
+                lex->pos++;
         else
-            lex->at++;
+            lex->pos++;
     }
-    const size_t begin = lex->at;
-    while (lex->at < lex->n && lex->text[lex->at] != '=' && lex->text[lex->at] != ':' &&
-           (!is_separator(lex->text[lex->at]) || opens_variable(lex, begin)))
-        lex->at++;
-    const size_t n = lex->at - begin;
-    size_t after = lex->at;
+    const size_t begin = lex->pos;
+    while (lex->pos < lex->n && lex->text[lex->pos] != '=' && lex->text[lex->pos] != ':' &&
+           (!is_separator(lex->text[lex->pos]) || opens_variable(lex, begin)))
+        lex->pos++;
+    const size_t n = lex->pos - begin;
+    size_t after = lex->pos;
     while (after < lex->n && (lex->text[after] == '\'' || lex->text[after] == '"' || lex->text[after] == ' '))
         after++;
     const bool assigns = after < lex->n && (lex->text[after] == '=' || lex->text[after] == ':');
     if (assigns)
-        lex->at = after + 1;
-    else if (n == 0 && lex->at < lex->n)
-        lex->at++;
+        lex->pos = after + 1;
+    else if (n == 0 && lex->pos < lex->n)
+        lex->pos++;
     out->begin = begin;
     snprintf(out->text, sizeof out->text, "%.*s", (int)(n < 255 ? n : 255), lex->text + begin);
     const bool flag = n > 2 && lex->text[begin] == '-' && lex->text[begin + 1] == '-';
     out->is_key = (assigns || flag) &&
                   is_key_text(out->text + strspn(out->text, "-"), strlen(out->text + strspn(out->text, "-")));
-    return n != 0 || lex->at < lex->n;
+    return n != 0 || lex->pos < lex->n;
 }
 
 /* A second value turns a key into an array; no value at all means true. */
@@ -272,10 +272,11 @@ static int settings_put(json_t *object, const char *key, json_t *value)
     return json_object_set_new(object, key, list);
 }
 
-static s2_status settings_refuse(const lexer *lex, size_t at, s2_diag *diag, const char *msg, const char *key)
+static s2_status settings_refuse(const lexer *lex, size_t pos, s2_diag *diag, const char *msg,
+                                 const char *key)
 {
     int32_t line, col;
-    s2_text_position(lex->text, lex->n, at, &line, &col);
+    s2_text_position(lex->text, lex->n, pos, &line, &col);
     return s2_diag_set(diag, S2_EPARSE, S2_CODE_FOREIGN, line, col, "%s%s", msg, key);
 }
 
@@ -311,16 +312,16 @@ static s2_status settings_end(json_t *object, const setting_state *state)
     return !state->has_value && settings_put(object, state->key, NULL) != 0 ? S2_ENOMEM : S2_OK;
 }
 
-static s2_status settings_begin(const lexer *lex, json_t *object, json_t *variables, word *at,
+static s2_status settings_begin(const lexer *lex, json_t *object, json_t *variables, word *given,
                                 setting_state *state, s2_diag *diag)
 {
     S2_TRY(settings_end(object, state));
-    state->is_flag = at->text[0] == '-';
+    state->is_flag = given->text[0] == '-';
     state->has_value = false;
-    key_normalise(at->text);
-    memcpy(state->key, at->text, sizeof state->key);
+    key_normalise(given->text);
+    memcpy(state->key, given->text, sizeof state->key);
     if (is_given_twice(object, variables, state->key, state->is_flag))
-        return settings_refuse(lex, at->begin, diag, "this setting is given twice: ", state->key);
+        return settings_refuse(lex, given->begin, diag, "this setting is given twice: ", state->key);
     return S2_OK;
 }
 
@@ -338,13 +339,13 @@ static s2_status settings_add(json_t *object, json_t *variables, const char *tex
 
 static s2_status settings_read(lexer *lex, json_t *object, json_t *variables, s2_diag *diag)
 {
-    word at = {0};
+    word next = {0};
     setting_state state = {.has_value = true};
-    while (lexer_next(lex, &at)) {
-        if (at.is_key)
-            S2_TRY(settings_begin(lex, object, variables, &at, &state, diag));
-        else if (state.key[0] != '\0' && at.text[0] != '\0')
-            S2_TRY(settings_add(object, variables, at.text, &state));
+    while (lexer_next(lex, &next)) {
+        if (next.is_key)
+            S2_TRY(settings_begin(lex, object, variables, &next, &state, diag));
+        else if (state.key[0] != '\0' && next.text[0] != '\0')
+            S2_TRY(settings_add(object, variables, next.text, &state));
     }
     return settings_end(object, &state);
 }

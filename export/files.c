@@ -195,14 +195,14 @@ s2_status s2_fileset_write(const s2_fileset *set, const char *dir, s2_diag *diag
 }
 
 /* The next line "HASH  NAME"; NULL at the end, or at a line that is not of this form. */
-static const char *next_sum(const char **at, char *name, size_t room)
+static const char *next_sum(const char **rest, char *name, size_t room)
 {
-    const char *const line = *at;
+    const char *const line = *rest;
     const size_t n = strcspn(line, "\n");
     if (n < HEX + 3 || n - HEX - 2 >= room || strspn(line, "0123456789abcdef") != HEX)
         return NULL;
     snprintf(name, room, "%.*s", (int)(n - HEX - 2), line + HEX + 2);
-    *at += n + (line[n] == '\n');
+    *rest += n + (line[n] == '\n');
     return line;
 }
 

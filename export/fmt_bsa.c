@@ -79,9 +79,9 @@ static int recognises(const s2_source *source)
 }
 
 /* A byte of an .npy, or a number of a list in the file itself. */
-static bool mask_cell(const s2_array *masks, int64_t at)
+static bool mask_cell(const s2_array *masks, int64_t cell)
 {
-    return masks->dtype == 'b' ? masks->data[at] != 0 : s2_array_i32(masks, at) != 0;
+    return masks->dtype == 'b' ? masks->data[cell] != 0 : s2_array_i32(masks, cell) != 0;
 }
 
 /* A streaming head: (sink, local) in blocks, the diagonal block counted in local. */

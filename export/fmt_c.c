@@ -33,12 +33,12 @@ static s2_status print_lists(const s2_target *target, const s2_layouts *layouts,
     if (row_begin == NULL || k_blk == NULL || full == NULL)
         return S2_ENOMEM;
     for (int32_t list = 0; list < layouts->n_lists; list++) {
-        const s2_blocks *const at = &layouts->lists[list];
+        const s2_blocks *const blocks = &layouts->lists[list];
         for (int32_t row = 0; row <= layouts->n_blk; row++)
-            row_begin[(int64_t)list * (layouts->n_blk + 1) + row] = used + at->row_begin[row];
-        for (int64_t e = 0; e < at->row_begin[layouts->n_blk]; e++, used++) {
-            k_blk[used] = at->k_blk[e];
-            full[used] = at->full[e];
+            row_begin[(int64_t)list * (layouts->n_blk + 1) + row] = used + blocks->row_begin[row];
+        for (int64_t e = 0; e < blocks->row_begin[layouts->n_blk]; e++, used++) {
+            k_blk[used] = blocks->k_blk[e];
+            full[used] = blocks->full[e];
         }
     }
     s2_buf_puts(buf,
@@ -130,22 +130,22 @@ static int recognises(const s2_source *source)
     return source->n_bytes > strlen(MAGIC) && memcmp(source->bytes, MAGIC, strlen(MAGIC)) == 0 ? 100 : 0;
 }
 
-static s2_status refuse(const s2_source *source, const char *at, const char *msg)
+static s2_status refuse(const s2_source *source, const char *place, const char *msg)
 {
     int32_t line, col;
-    s2_text_position(source->bytes, source->n_bytes, at != NULL ? (size_t)(at - source->bytes) : 0, &line,
-                     &col);
+    s2_text_position(source->bytes, source->n_bytes, place != NULL ? (size_t)(place - source->bytes) : 0,
+                     &line, &col);
     return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, line, col, "%s", msg);
 }
 
 /* A source has no terminator, so nothing is read at `end` or beyond. */
-static bool take_number(const char **at, const char *end, int64_t high, int64_t *out)
+static bool take_number(const char **rest, const char *end, int64_t high, int64_t *out)
 {
-    const char *const begin = *at;
+    const char *const begin = *rest;
     *out = 0;
-    while (*at < end && isdigit((unsigned char)**at) && *out <= high)
-        *out = *out * 10 + (*(*at)++ - '0');
-    return *at > begin;
+    while (*rest < end && isdigit((unsigned char)**rest) && *out <= high)
+        *out = *out * 10 + (*(*rest)++ - '0');
+    return *rest > begin;
 }
 
 static s2_status read_constant(const s2_source *source, const char *name, int64_t low, int64_t high,
@@ -157,8 +157,8 @@ static s2_status read_constant(const s2_source *source, const char *name, int64_
     const char *const begin = memmem(source->bytes, source->n_bytes, wanted, strlen(wanted));
     if (begin == NULL)
         return refuse(source, NULL, "a constant of the header is missing");
-    const char *at = begin + strlen(wanted);
-    if (!take_number(&at, source->bytes + source->n_bytes, high, &value) || value < low || value > high)
+    const char *rest = begin + strlen(wanted);
+    if (!take_number(&rest, source->bytes + source->n_bytes, high, &value) || value < low || value > high)
         return refuse(source, begin, "the constant is out of range");
     *out = (int32_t)value;
     return S2_OK;
@@ -171,22 +171,22 @@ static s2_status read_numbers(const s2_source *source, const char *name, int64_t
     char wanted[64];
     snprintf(wanted, sizeof wanted, " %s[", name);
     const char *const end = source->bytes + source->n_bytes;
-    const char *at = memmem(source->bytes, source->n_bytes, wanted, strlen(wanted));
-    at = at != NULL ? memchr(at, '{', (size_t)(end - at)) : NULL;
-    if (at == NULL)
+    const char *rest = memmem(source->bytes, source->n_bytes, wanted, strlen(wanted));
+    rest = rest != NULL ? memchr(rest, '{', (size_t)(end - rest)) : NULL;
+    if (rest == NULL)
         return refuse(source, NULL, "an array of the header is missing");
-    if (n > end - at)
-        return refuse(source, at, "the array is shorter than the constants say");
+    if (n > end - rest)
+        return refuse(source, rest, "the array is shorter than the constants say");
     int32_t *const values = S2_NEW(source->arena, int32_t, n + 1);
     if (values == NULL)
         return S2_ENOMEM;
-    at++;
+    rest++;
     for (int64_t v = 0; v < n; v++) {
         int64_t value;
-        while (at < end && (isspace((unsigned char)*at) || *at == ','))
-            at++;
-        if (!take_number(&at, end, high, &value) || value < low || value > high)
-            return refuse(source, at < end ? at : end - 1, "expected a number in range");
+        while (rest < end && (isspace((unsigned char)*rest) || *rest == ','))
+            rest++;
+        if (!take_number(&rest, end, high, &value) || value < low || value > high)
+            return refuse(source, rest < end ? rest : end - 1, "expected a number in range");
         values[v] = (int32_t)value;
     }
     *out = values;

@@ -88,8 +88,8 @@ static s2_status fill(const s2_source *source, const s2_array *crow, const s2_ar
                            n_heads);
     for (int32_t head = 0; head < n_heads; head++)
         for (int32_t row = 0; row < n_blk; row++) {
-            const int64_t at = (int64_t)head * (n_blk + 1) + row;
-            const int32_t begin = s2_array_i32(crow, at), end = s2_array_i32(crow, at + 1);
+            const int64_t crow_begin = (int64_t)head * (n_blk + 1) + row;
+            const int32_t begin = s2_array_i32(crow, crow_begin), end = s2_array_i32(crow, crow_begin + 1);
             if (begin < 0 || begin > end || end > col->shape[1])
                 return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
                                    "crow of head %d falls or exceeds col at row %d", head, row);

@@ -37,33 +37,33 @@ static int recognises(const s2_source *source)
     return holder(source) != NULL ? 85 : 0;
 }
 
-static s2_status read_int(const s2_source *source, const char *at, const char *key, int64_t low, int64_t high,
-                          int64_t fallback, int64_t *out)
+static s2_status read_int(const s2_source *source, const char *root, const char *key, int64_t low,
+                          int64_t high, int64_t fallback, int64_t *out)
 {
     char path[96];
-    snprintf(path, sizeof path, "%s/%s", at, key);
+    snprintf(path, sizeof path, "%s/%s", root, key);
     return s2_doc_int_or(source->doc, path, low, high, fallback, out, source->diag);
 }
 
-static s2_status read_layout(const s2_source *source, const char *at, const char *mode, layout *out)
+static s2_status read_layout(const s2_source *source, const char *root, const char *mode, layout *out)
 {
     enum { MOST = 1 << 16 };
     char path[96];
     layout result = {0};
-    S2_TRY(read_int(source, at, "block", 1, S2_LIMIT_BLOCK_TOK, 16, &result.block_tok));
-    snprintf(path, sizeof path, "%s/block", at);
+    S2_TRY(read_int(source, root, "block", 1, S2_LIMIT_BLOCK_TOK, 16, &result.block_tok));
+    snprintf(path, sizeof path, "%s/block", root);
     if ((result.block_tok & (result.block_tok - 1)) != 0)
         return s2_doc_refuse(source->doc, path, source->diag, "block must be a power of two");
-    S2_TRY(read_int(source, at, "num_local_blocks", 1, MOST, 4, &result.local));
-    S2_TRY(read_int(source, at, "num_global_blocks", 0, MOST, 1, &result.n_global));
-    S2_TRY(read_int(source, at, "num_different_global_patterns", 1, MOST, 1, &result.n_patterns));
-    S2_TRY(read_int(source, at, "num_random_blocks", 0, MOST, 0, &result.n_random));
-    S2_TRY(read_int(source, at, "num_sliding_window_blocks", 1, MOST, 3, &result.window));
-    snprintf(path, sizeof path, "%s/different_layout_per_head", at);
+    S2_TRY(read_int(source, root, "num_local_blocks", 1, MOST, 4, &result.local));
+    S2_TRY(read_int(source, root, "num_global_blocks", 0, MOST, 1, &result.n_global));
+    S2_TRY(read_int(source, root, "num_different_global_patterns", 1, MOST, 1, &result.n_patterns));
+    S2_TRY(read_int(source, root, "num_random_blocks", 0, MOST, 0, &result.n_random));
+    S2_TRY(read_int(source, root, "num_sliding_window_blocks", 1, MOST, 3, &result.window));
+    snprintf(path, sizeof path, "%s/different_layout_per_head", root);
     S2_TRY(s2_doc_bool_or(source->doc, path, false, &result.per_head, source->diag));
-    snprintf(path, sizeof path, "%s/horizontal_global_attention", at);
+    snprintf(path, sizeof path, "%s/horizontal_global_attention", root);
     S2_TRY(s2_doc_bool_or(source->doc, path, false, &result.rows_too, source->diag));
-    snprintf(path, sizeof path, "%s/attention", at);
+    snprintf(path, sizeof path, "%s/attention", root);
     const char *const attention = s2_doc_text(source->doc, path);
     const bool dropped = strcmp(mode, "bigbird") == 0 || strcmp(mode, "bslongformer") == 0;
     result.causal = attention != NULL && strcmp(attention, "unidirectional") == 0 && !dropped;
@@ -81,33 +81,33 @@ static s2_status read_layout(const s2_source *source, const char *at, const char
 }
 
 /* The global columns of head class p: width G, starting (1 + p) * G before the end of each chunk. */
-static void fixed_body(const layout *at, int64_t p, s2_buf *text)
+static void fixed_body(const layout *shape, int64_t p, s2_buf *text)
 {
-    const int64_t begin = at->local - (1 + p) * at->n_global;
-    s2_buf_printf(text, "chunk %lld", (long long)at->local);
-    if (at->n_global == 0)
+    const int64_t begin = shape->local - (1 + p) * shape->n_global;
+    s2_buf_printf(text, "chunk %lld", (long long)shape->local);
+    if (shape->n_global == 0)
         return;
-    s2_buf_printf(text, " | stride %lld width %lld phase %lld", (long long)at->local, (long long)at->n_global,
-                  (long long)((at->local - begin) % at->local));
-    for (int64_t g = 0; at->rows_too && !at->causal && g < at->n_global; g++)
-        s2_buf_printf(text, " | rows %lld::%lld", (long long)(begin + g), (long long)at->local);
+    s2_buf_printf(text, " | stride %lld width %lld phase %lld", (long long)shape->local,
+                  (long long)shape->n_global, (long long)((shape->local - begin) % shape->local));
+    for (int64_t g = 0; shape->rows_too && !shape->causal && g < shape->n_global; g++)
+        s2_buf_printf(text, " | rows %lld::%lld", (long long)(begin + g), (long long)shape->local);
 }
 
-static s2_status fixed_rules(const s2_source *source, const char *at, const layout *shape, int64_t n_heads,
+static s2_status fixed_rules(const s2_source *source, const char *root, const layout *shape, int64_t n_heads,
                              s2_buf *text)
 {
     char path[96];
-    snprintf(path, sizeof path, "%s/num_global_blocks", at);
+    snprintf(path, sizeof path, "%s/num_global_blocks", root);
     if (shape->n_global == 0 || shape->local % shape->n_global != 0)
         return s2_doc_refuse(source->doc, path, source->diag,
                              "DeepSpeed wants num_global_blocks to divide num_local_blocks, %lld",
                              (long long)shape->local);
-    snprintf(path, sizeof path, "%s/horizontal_global_attention", at);
+    snprintf(path, sizeof path, "%s/horizontal_global_attention", root);
     if (shape->rows_too && shape->causal)
         return s2_doc_refuse(
             source->doc, path, source->diag,
             "DeepSpeed refuses horizontal_global_attention where attention is unidirectional");
-    snprintf(path, sizeof path, "%s/num_different_global_patterns", at);
+    snprintf(path, sizeof path, "%s/num_different_global_patterns", root);
     if (shape->n_patterns * shape->n_global > shape->local)
         return s2_doc_refuse(source->doc, path, source->diag,
                              "%lld patterns of %lld global blocks do not fit %lld local blocks",
@@ -131,12 +131,12 @@ static s2_status fixed_rules(const s2_source *source, const char *at, const layo
 }
 
 /* global_block_indices with optional ends, as columns (and rows). */
-static s2_status global_terms(const s2_source *source, const char *at, const layout *shape, s2_buf *text)
+static s2_status global_terms(const s2_source *source, const char *root, const layout *shape, s2_buf *text)
 {
     char path[128], ends[128];
     s2_buf list = {0};
-    snprintf(path, sizeof path, "%s/global_block_indices", at);
-    snprintf(ends, sizeof ends, "%s/global_block_end_indices", at);
+    snprintf(path, sizeof path, "%s/global_block_indices", root);
+    snprintf(ends, sizeof ends, "%s/global_block_end_indices", root);
     const bool has_list = s2_doc_has(source->doc, path), has_ends = s2_doc_has(source->doc, ends);
     const int64_t n = has_list ? s2_doc_len(source->doc, path) : 1;
     s2_status status = S2_OK;
@@ -174,11 +174,11 @@ static void random_term(const s2_source *source, const layout *shape, s2_buf *te
                            "agree; here they are drawn by seed 1");
 }
 
-static s2_status variable_rules(const s2_source *source, const char *at, const layout *shape, s2_buf *text)
+static s2_status variable_rules(const s2_source *source, const char *root, const layout *shape, s2_buf *text)
 {
     char path[128];
     int64_t begin = 0, size = 4;
-    snprintf(path, sizeof path, "%s/local_window_blocks", at);
+    snprintf(path, sizeof path, "%s/local_window_blocks", root);
     const int64_t n = s2_doc_has(source->doc, path) ? s2_doc_len(source->doc, path) : 0;
     if (n < 0 || n > 256)
         return s2_doc_refuse(source->doc, path, source->diag, "expected a list of at most 256 windows");
@@ -198,13 +198,13 @@ static s2_status variable_rules(const s2_source *source, const char *at, const l
             "the last window (%lld blocks) repeats from block %lld on, which no aligned chunk can say",
             (long long)size, (long long)begin);
     s2_buf_printf(text, "chunk %lld when query %lld..", (long long)size, (long long)begin);
-    S2_TRY(global_terms(source, at, shape, text));
+    S2_TRY(global_terms(source, root, shape, text));
     random_term(source, shape, text);
     s2_buf_puts(text, "\n");
     return S2_OK;
 }
 
-static s2_status sliding_rules(const s2_source *source, const char *at, const char *mode, layout *shape,
+static s2_status sliding_rules(const s2_source *source, const char *root, const char *mode, layout *shape,
                                s2_buf *text)
 {
     s2_buf_printf(text, "layers all: local %lld", (long long)(shape->window / 2 + 1));
@@ -215,25 +215,25 @@ static s2_status sliding_rules(const s2_source *source, const char *at, const ch
         random_term(source, shape, text);
     } else {
         shape->rows_too = true;
-        S2_TRY(global_terms(source, at, shape, text));
+        S2_TRY(global_terms(source, root, shape, text));
     }
     s2_buf_puts(text, "\n");
     return S2_OK;
 }
 
-static s2_status rules(const s2_source *source, const char *at, const char *mode, layout *shape,
+static s2_status rules(const s2_source *source, const char *root, const char *mode, layout *shape,
                        int64_t n_heads, s2_buf *text)
 {
     char path[96];
-    snprintf(path, sizeof path, "%s/mode", at);
+    snprintf(path, sizeof path, "%s/mode", root);
     if (strcmp(mode, "dense") == 0)
         s2_buf_puts(text, "layers all: dense\n");
     else if (strcmp(mode, "fixed") == 0)
-        return fixed_rules(source, at, shape, n_heads, text);
+        return fixed_rules(source, root, shape, n_heads, text);
     else if (strcmp(mode, "variable") == 0)
-        return variable_rules(source, at, shape, text);
+        return variable_rules(source, root, shape, text);
     else if (strcmp(mode, "bigbird") == 0 || strcmp(mode, "bslongformer") == 0)
-        return sliding_rules(source, at, mode, shape, text);
+        return sliding_rules(source, root, mode, shape, text);
     else
         return s2_doc_refuse(source->doc, path, source->diag,
                              "mode must be dense, fixed, variable, bigbird or bslongformer");
@@ -245,12 +245,12 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     layout shape;
     int64_t n_layers, n_heads, head_dim;
     s2_buf text = {0};
-    const char *const at = holder(source);
-    S2_TRY(s2_source_needs(source, at != NULL, "\"sparse_attention\": {\"mode\": ...}"));
+    const char *const root = holder(source);
+    S2_TRY(s2_source_needs(source, root != NULL, "\"sparse_attention\": {\"mode\": ...}"));
     char path[96];
-    snprintf(path, sizeof path, "%s/mode", at);
+    snprintf(path, sizeof path, "%s/mode", root);
     const char *const mode = s2_doc_text(source->doc, path);
-    S2_TRY(read_layout(source, at, mode, &shape));
+    S2_TRY(read_layout(source, root, mode, &shape));
     S2_TRY(s2_doc_int_or(source->doc, "/model/num_attention_heads", 1, S2_LIMIT_HEADS, 0, &n_heads,
                          source->diag));
     S2_TRY(s2_doc_int_or(source->doc, "/model/num_hidden_layers", 1, S2_LIMIT_LAYERS, 1, &n_layers,
@@ -268,7 +268,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     s2_language_shape(&text, n_layers, n_heads, n_heads, head_dim, shape.block_tok);
     if (!shape.causal)
         s2_buf_puts(&text, "causal no\n");
-    const s2_status status = rules(source, at, mode, &shape, n_heads, &text);
+    const s2_status status = rules(source, root, mode, &shape, n_heads, &text);
     if (status != S2_OK) {
         s2_buf_release(&text);
         return status;

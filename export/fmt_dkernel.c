@@ -24,10 +24,10 @@ static int recognises(const s2_source *source)
     s2_call call;
     if (s2_call_find(source->bytes, source->n_bytes, CALLEE, &call))
         return 96;
-    const char *const at = s2_rotation_holder(source, "vert_stride", WRAPPER);
-    if (at == NULL)
+    const char *const root = s2_rotation_holder(source, "vert_stride", WRAPPER);
+    if (root == NULL)
         return 0;
-    if (at[0] != '\0')
+    if (root[0] != '\0')
         return 95;
     for (size_t n = 0; n < sizeof own / sizeof *own; n++) {
         char path[64];
@@ -38,36 +38,36 @@ static int recognises(const s2_source *source)
     return 50;
 }
 
-static s2_status refuse_unsaid(const s2_source *source, const char *at)
+static s2_status refuse_unsaid(const s2_source *source, const char *root)
 {
     char path[96];
     bool causal;
-    snprintf(path, sizeof path, "%s/causal", at);
+    snprintf(path, sizeof path, "%s/causal", root);
     S2_TRY(s2_doc_bool_or(source->doc, path, true, &causal, source->diag));
     if (!causal)
         return s2_doc_refuse(
             source->doc, path, source->diag,
             "without causal DKernel strides over distances on both sides; only causal is read");
-    snprintf(path, sizeof path, "%s/active_head_range", at);
+    snprintf(path, sizeof path, "%s/active_head_range", root);
     if (s2_doc_has(source->doc, path))
         return s2_doc_refuse(source->doc, path, source->diag,
                              "active_head_range is one rank's slice; give the arguments of the whole layer");
     return S2_OK;
 }
 
-static s2_status read_heads(const s2_source *source, const char *at, s2_rotation *rotation)
+static s2_status read_heads(const s2_source *source, const char *root, s2_rotation *rotation)
 {
     char path[96];
     int64_t n_kv;
-    snprintf(path, sizeof path, "%s/num_heads", at);
+    snprintf(path, sizeof path, "%s/num_heads", root);
     S2_TRY(s2_doc_int(source->doc, path, 1, S2_LIMIT_HEADS, &rotation->n_heads, source->diag));
-    snprintf(path, sizeof path, "%s/num_kv_heads", at);
+    snprintf(path, sizeof path, "%s/num_kv_heads", root);
     S2_TRY(s2_doc_int_or(source->doc, path, 1, rotation->n_heads, 0, &n_kv, source->diag));
     if (n_kv != 0 && rotation->n_heads % n_kv != 0)
         return s2_doc_refuse(source->doc, path, source->diag, "num_kv_heads does not divide num_heads");
     rotation->over_kv = n_kv != 0;
     rotation->n_kv_heads = n_kv != 0 ? n_kv : rotation->n_heads;
-    snprintf(path, sizeof path, "%s/num_dense_heads", at);
+    snprintf(path, sizeof path, "%s/num_dense_heads", root);
     return s2_doc_int_or(source->doc, path, 0, rotation->n_kv_heads, 0, &rotation->n_dense_kv, source->diag);
 }
 
@@ -77,24 +77,24 @@ static s2_status import_arguments(const s2_source *source, s2_pattern *out)
     if (source->doc == NULL)
         return s2_source_needs(source, false, "a call of " CALLEE " or its arguments");
     char path[96];
-    const char *const at = s2_rotation_holder(source, "vert_stride", WRAPPER);
-    if (at == NULL)
+    const char *const root = s2_rotation_holder(source, "vert_stride", WRAPPER);
+    if (root == NULL)
         return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1, "there is no \"vert_stride\"");
-    S2_TRY(s2_rotation_read(source, at, "block_size", "local_blocks", "vert_stride", 1, &rotation));
-    S2_TRY(refuse_unsaid(source, at));
+    S2_TRY(s2_rotation_read(source, root, "block_size", "local_blocks", "vert_stride", 1, &rotation));
+    S2_TRY(refuse_unsaid(source, root));
     heads = rotation;
-    S2_TRY(read_heads(source, at, &heads));
+    S2_TRY(read_heads(source, root, &heads));
     rotation.over_kv = heads.over_kv;
     rotation.n_dense_kv = heads.n_dense_kv;
     S2_TRY(s2_rotation_read_extras(source, &heads, &rotation));
-    S2_TRY(s2_said_most(source, at, "max_seq_len"));
-    snprintf(path, sizeof path, "%s/homo_head", at);
+    S2_TRY(s2_said_most(source, root, "max_seq_len"));
+    snprintf(path, sizeof path, "%s/homo_head", root);
     S2_TRY(s2_doc_bool_or(source->doc, path, false, &rotation.homogeneous, source->diag));
     S2_TRY(s2_rotation_refuse_homogeneous(source, path, &rotation));
     if (rotation.homogeneous && heads.over_kv && heads.n_kv_heads > 1)
         return s2_doc_refuse(source->doc, path, source->diag,
                              "DKernel builds no pattern where homo_head is true and num_kv_heads is above 1");
-    snprintf(path, sizeof path, "%s/head_sliding_offset", at);
+    snprintf(path, sizeof path, "%s/head_sliding_offset", root);
     S2_TRY(s2_doc_int_or(source->doc, path, 0, S2_LIMIT_STRIDE, 0, &rotation.offset, source->diag));
     rotation.step = s2_rotation_step(rotation.stride_blk, rotation.n_heads);
     s2_note(source->notes,

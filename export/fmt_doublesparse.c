@@ -69,9 +69,9 @@ static int64_t ranked_channels(const s2_source *source)
     if (n < 1 || n > S2_LIMIT_HEAD_DIM)
         return 0;
     const size_t end = strlen(path);
-    for (int64_t at = 0; at < n; at++) {
+    for (int64_t nth = 0; nth < n; nth++) {
         int64_t channel;
-        snprintf(path + end, sizeof path - end, "/%lld", (long long)at);
+        snprintf(path + end, sizeof path - end, "/%lld", (long long)nth);
         if (s2_doc_int(source->doc, path, 0, n - 1, &channel, NULL) != S2_OK || seen[channel])
             return 0;
         seen[channel] = true;

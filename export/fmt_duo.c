@@ -29,13 +29,13 @@ static s2_status table_refuse(const s2_source *source, int32_t line, size_t col,
 
 static bool looks_like_table(const char *bytes, size_t n_bytes)
 {
-    size_t at = 0;
+    size_t byte = 0;
     bool tab = false;
-    while (at < n_bytes && bytes[at] != '\n') {
-        if (strchr("0123456789+-.eE\t\r ", bytes[at]) == NULL || bytes[at] == '\0')
+    while (byte < n_bytes && bytes[byte] != '\n') {
+        if (strchr("0123456789+-.eE\t\r ", bytes[byte]) == NULL || bytes[byte] == '\0')
             return false;
-        tab |= bytes[at] == '\t';
-        at++;
+        tab |= bytes[byte] == '\t';
+        byte++;
     }
     return tab;
 }
@@ -44,23 +44,23 @@ static bool looks_like_table(const char *bytes, size_t n_bytes)
 static s2_status read_line(const s2_source *source, const char *line, size_t n_bytes, int32_t line_no,
                            double *out, int32_t cap, int32_t *n)
 {
-    size_t at = 0;
+    size_t byte = 0;
     *n = 0;
-    while (at < n_bytes) {
+    while (byte < n_bytes) {
         char word[64], *end;
-        const char *const tab = memchr(line + at, '\t', n_bytes - at);
-        const size_t len = tab != NULL ? (size_t)(tab - line) - at : n_bytes - at;
+        const char *const tab = memchr(line + byte, '\t', n_bytes - byte);
+        const size_t len = tab != NULL ? (size_t)(tab - line) - byte : n_bytes - byte;
         if (len == 0 || len >= sizeof word)
-            return table_refuse(source, line_no, at, "expected a number");
-        memcpy(word, line + at, len);
+            return table_refuse(source, line_no, byte, "expected a number");
+        memcpy(word, line + byte, len);
         word[len] = '\0';
         const double value = strtod(word, &end);
         if (end == word || *end != '\0' || !isfinite(value))
-            return table_refuse(source, line_no, at, "expected a number");
+            return table_refuse(source, line_no, byte, "expected a number");
         if (*n == cap)
-            return table_refuse(source, line_no, at, "too many columns");
+            return table_refuse(source, line_no, byte, "too many columns");
         out[(*n)++] = value < 0 ? 0 : value > 1 ? 1 : value;
-        at += len + (tab != NULL);
+        byte += len + (tab != NULL);
     }
     return S2_OK;
 }
@@ -74,15 +74,15 @@ static s2_status read_table(const s2_source *source, const char *bytes, size_t n
     int32_t line_no = 0, used = 0;
     if (result.score == NULL)
         return S2_ENOMEM;
-    for (size_t at = 0; at < n_bytes;) {
-        const char *const line = bytes + at;
-        const char *const feed = memchr(line, '\n', n_bytes - at);
-        size_t len = feed != NULL ? (size_t)(feed - line) : n_bytes - at;
-        at += len + 1;
+    for (size_t byte = 0; byte < n_bytes;) {
+        const char *const line = bytes + byte;
+        const char *const feed = memchr(line, '\n', n_bytes - byte);
+        size_t len = feed != NULL ? (size_t)(feed - line) : n_bytes - byte;
+        byte += len + 1;
         line_no++;
         if (len != 0 && line[len - 1] == '\r')
             len--;
-        if (len == 0 && at >= n_bytes)
+        if (len == 0 && byte >= n_bytes)
             break;
         int32_t n = 0;
         S2_TRY(read_line(source, line, len, line_no, result.score + used, cap - used, &n));
@@ -103,10 +103,10 @@ static s2_status read_table(const s2_source *source, const char *bytes, size_t n
 /* NumPy's linear quantile. */
 static double quantile(const double *sorted, int32_t n, double share)
 {
-    const double at = share * (n - 1);
-    const int32_t below = (int32_t)floor(at);
+    const double rank = share * (n - 1);
+    const int32_t below = (int32_t)floor(rank);
     const int32_t above = below + 1 < n ? below + 1 : below;
-    return sorted[below] + (sorted[above] - sorted[below]) * (at - below);
+    return sorted[below] + (sorted[above] - sorted[below]) * (rank - below);
 }
 
 /* KVPress: round(heads * sparsity) heads of the lowest scores stream. */
@@ -160,11 +160,11 @@ static s2_status choose_roles(const s2_source *source, const table *scores, doub
     }
     /* scores that differ, as upstream's noise ensures, leave this many at or above their quantile */
     int32_t ties_left = first ? n - (int32_t)ceil(sparsity * (n - 1)) - n_above : n_ties;
-    for (int32_t at = 0; at < n; at++) {
-        const bool tied = scores->score[at] == threshold;
-        bool full = scores->score[at] > threshold || (tied && ties_left-- > 0);
+    for (int32_t head = 0; head < n; head++) {
+        const bool tied = scores->score[head] == threshold;
+        bool full = scores->score[head] > threshold || (tied && ties_left-- > 0);
         full = sparsity <= 0 || (full && sparsity < 1);
-        role[at] = full ? 0 : 1;
+        role[head] = full ? 0 : 1;
         n_full += full;
     }
     s2_note(source->notes,

@@ -177,11 +177,11 @@ static s2_status fill_plan(const s2_source *source, const char *plan, bool *serv
         return s2_doc_refuse(source->doc, path, source->diag, "no head uses this plan");
     for (int32_t head = 0; n < 0 && head < grid->n_heads; head++)
         S2_TRY(serve(source, plan, &indptr, &indices, 0, head, served, grid));
-    for (int64_t at = 0; at < n; at++) {
+    for (int64_t entry = 0; entry < n; entry++) {
         int64_t c, head;
-        snprintf(path, sizeof path, "%s/heads/%lld/0", plan, (long long)at);
+        snprintf(path, sizeof path, "%s/heads/%lld/0", plan, (long long)entry);
         S2_TRY(s2_doc_int(source->doc, path, 0, grid->n_classes - 1, &c, source->diag));
-        snprintf(path, sizeof path, "%s/heads/%lld/1", plan, (long long)at);
+        snprintf(path, sizeof path, "%s/heads/%lld/1", plan, (long long)entry);
         S2_TRY(s2_doc_int(source->doc, path, 0, grid->n_heads - 1, &head, source->diag));
         S2_TRY(serve(source, path, &indptr, &indices, c, head, served, grid));
     }

@@ -43,10 +43,10 @@ static s2_status read_shape(const s2_source *source, int64_t *n_layers, int64_t 
     *n_layers = *n_heads = 0;
     if (n > MOST_HEADS)
         return s2_doc_refuse(source->doc, "", source->diag, "more than %d heads", MOST_HEADS);
-    for (int64_t at = 0; at < n; at++) {
+    for (int64_t member = 0; member < n; member++) {
         int64_t layer, head;
         char path[280];
-        const char *const key = s2_doc_key(source->doc, "", at);
+        const char *const key = s2_doc_key(source->doc, "", member);
         snprintf(path, sizeof path, "/%.250s", key);
         if (!is_key(key, &layer, &head) || layer >= S2_LIMIT_LAYERS || head >= S2_LIMIT_HEADS)
             return s2_doc_refuse(source->doc, path, source->diag, "expected \"layer-head\": [scores]");
@@ -77,9 +77,9 @@ static s2_status read_score(const s2_source *source, int64_t layer, int64_t head
     if (!s2_doc_is_array(source->doc, path) || n < 1 || n > MOST_SCORES)
         return s2_doc_refuse(source->doc, path, source->diag, "layer %lld head %lld needs 1 to %d scores",
                              (long long)layer, (long long)head, MOST_SCORES);
-    for (int64_t at = 0; at < n; at++) {
+    for (int64_t nth = 0; nth < n; nth++) {
         double score;
-        snprintf(entry, sizeof entry, "%s/%lld", path, (long long)at);
+        snprintf(entry, sizeof entry, "%s/%lld", path, (long long)nth);
         S2_TRY(s2_doc_num(source->doc, entry, 0, 1e9, &score, source->diag));
         sum += score;
     }
@@ -130,13 +130,13 @@ static s2_status deal_out(const s2_source *source, const deal *by, int64_t n_lay
     S2_TRY(read_shares(source, by->temp, n_heads, n, share));
     const double base = (double)(by->capacity - by->window);
     const double each = floored_quotient(base, by->beta), pool = each * (double)n_layers * (double)n_heads;
-    for (int64_t at = 0; at < n; at++) {
-        const double chosen = rint(share[at] * pool + (base - each));
+    for (int64_t nth = 0; nth < n; nth++) {
+        const double chosen = rint(share[nth] * pool + (base - each));
         if (chosen > UINT16_MAX)
             return s2_doc_refuse(source->doc, "", source->diag,
                                  "layer %lld head %lld would choose %.0f keys, more than %d",
-                                 (long long)(at / n_heads), (long long)(at % n_heads), chosen, UINT16_MAX);
-        keys[at] = (uint16_t)chosen;
+                                 (long long)(nth / n_heads), (long long)(nth % n_heads), chosen, UINT16_MAX);
+        keys[nth] = (uint16_t)chosen;
     }
     return S2_OK;
 }
@@ -150,8 +150,8 @@ static s2_status number_roles(const s2_source *source, const deal *by, uint16_t 
     if (body == NULL || role_of == NULL)
         return S2_ENOMEM;
     *n_roles = 0;
-    for (int64_t at = 0; at < n; at++) {
-        const int32_t chosen = keys[at];
+    for (int64_t nth = 0; nth < n; nth++) {
+        const int32_t chosen = keys[nth];
         if (role_of[chosen] == 0) {
             char text[64];
             const int len = chosen > 0 ? snprintf(text, sizeof text, "heavy %d | local %lldt", chosen,
@@ -162,7 +162,7 @@ static s2_status number_roles(const s2_source *source, const deal *by, uint16_t 
                 return S2_ENOMEM;
             role_of[chosen] = ++*n_roles;
         }
-        keys[at] = (uint16_t)(role_of[chosen] - 1);
+        keys[nth] = (uint16_t)(role_of[chosen] - 1);
     }
     *bodies = body;
     return S2_OK;

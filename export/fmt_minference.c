@@ -20,21 +20,21 @@ enum kind { VSLASH, STREAM, A_SHAPE, BLOCK_SPARSE, N_KINDS };
 
 static bool is_entry(const s2_doc *doc, const char *path)
 {
-    char at[256];
-    snprintf(at, sizeof at, "%s/0", path);
-    return s2_doc_len(doc, path) >= 3 && s2_doc_text(doc, at) != NULL;
+    char first[256];
+    snprintf(first, sizeof first, "%s/0", path);
+    return s2_doc_len(doc, path) >= 3 && s2_doc_text(doc, first) != NULL;
 }
 
 /* The list of layers: the whole file, or a member of a config. */
 static const char *holder(const s2_source *source)
 {
-    static const char *const at[] = {"", "/sparse_attention_config",
-                                     "/dual_chunk_attention_config/sparse_attention_config"};
-    for (size_t n = 0; source->doc != NULL && n < sizeof at / sizeof *at; n++) {
+    static const char *const places[] = {"", "/sparse_attention_config",
+                                         "/dual_chunk_attention_config/sparse_attention_config"};
+    for (size_t n = 0; source->doc != NULL && n < sizeof places / sizeof *places; n++) {
         char path[128];
-        snprintf(path, sizeof path, "%s/0/0", at[n]);
-        if (s2_doc_is_array(source->doc, at[n]) && is_entry(source->doc, path))
-            return at[n];
+        snprintf(path, sizeof path, "%s/0/0", places[n]);
+        if (s2_doc_is_array(source->doc, places[n]) && is_entry(source->doc, path))
+            return places[n];
     }
     return NULL;
 }
@@ -59,21 +59,21 @@ static void vslash_body(int64_t columns, int64_t diagonals, s2_buf *body)
 /* The body of one entry ["kind", a, b, score]. */
 static s2_status entry_body(const s2_source *source, const char *path, s2_buf *body)
 {
-    char at[240];
+    char element[240];
     int64_t a, b;
     int which = 0;
-    snprintf(at, sizeof at, "%s/0", path);
-    const char *const word = s2_doc_text(source->doc, at);
+    snprintf(element, sizeof element, "%s/0", path);
+    const char *const word = s2_doc_text(source->doc, element);
     while (which < N_KINDS && (word == NULL || strcmp(word, kinds[which]) != 0))
         which++;
     if (which == N_KINDS)
-        return s2_doc_refuse(source->doc, at, source->diag,
+        return s2_doc_refuse(source->doc, element, source->diag,
                              "expected vertical_and_slash, stream_llm, a_shape or block_sparse");
-    snprintf(at, sizeof at, "%s/1", path);
-    S2_TRY(s2_doc_int(source->doc, at, 0, S2_LIMIT_CONTEXT_TOK, &a, source->diag));
-    snprintf(at, sizeof at, "%s/2", path);
-    S2_TRY(s2_doc_int(source->doc, at, which == STREAM || which == A_SHAPE ? 1 : 0, S2_LIMIT_CONTEXT_TOK, &b,
-                      source->diag));
+    snprintf(element, sizeof element, "%s/1", path);
+    S2_TRY(s2_doc_int(source->doc, element, 0, S2_LIMIT_CONTEXT_TOK, &a, source->diag));
+    snprintf(element, sizeof element, "%s/2", path);
+    S2_TRY(s2_doc_int(source->doc, element, which == STREAM || which == A_SHAPE ? 1 : 0, S2_LIMIT_CONTEXT_TOK,
+                      &b, source->diag));
     if (which == VSLASH)
         vslash_body(a, b, body);
     else if (which == BLOCK_SPARSE)
@@ -95,13 +95,13 @@ typedef struct role_list {
 static uint16_t *slot_of(role_list *roles, const char *body)
 {
     enum { N_SLOTS = sizeof roles->slot / sizeof roles->slot[0] };
-    uint32_t at = 0;
+    uint32_t slot = 0;
     for (const char *c = body; *c != '\0'; c++)
-        at = at * 31 + (unsigned char)*c;
-    for (at = (at * UINT32_C(2654435769)) % N_SLOTS;
-         roles->slot[at] != 0 && strcmp(roles->body[roles->slot[at] - 1], body) != 0;)
-        at = (at + 1) % N_SLOTS;
-    return &roles->slot[at];
+        slot = slot * 31 + (unsigned char)*c;
+    for (slot = (slot * UINT32_C(2654435769)) % N_SLOTS;
+         roles->slot[slot] != 0 && strcmp(roles->body[roles->slot[slot] - 1], body) != 0;)
+        slot = (slot + 1) % N_SLOTS;
+    return &roles->slot[slot];
 }
 
 static s2_status role_of(const s2_source *source, const char *path, role_list *roles, const s2_buf *body,
@@ -122,17 +122,17 @@ static s2_status role_of(const s2_source *source, const char *path, role_list *r
     return S2_OK;
 }
 
-static s2_status read_layer(const s2_source *source, const char *at, int64_t layer, int64_t n_heads,
+static s2_status read_layer(const s2_source *source, const char *root, int64_t layer, int64_t n_heads,
                             role_list *roles, uint16_t *out)
 {
     char path[200];
-    snprintf(path, sizeof path, "%s/%lld", at, (long long)layer);
+    snprintf(path, sizeof path, "%s/%lld", root, (long long)layer);
     if (s2_doc_is_array(source->doc, path) || s2_doc_len(source->doc, path) != n_heads)
         return s2_doc_refuse(source->doc, path, source->diag, "layer %lld must be an object with %lld heads",
                              (long long)layer, (long long)n_heads);
     for (int64_t head = 0; head < n_heads; head++) {
         s2_buf body = {0};
-        snprintf(path, sizeof path, "%s/%lld/%lld", at, (long long)layer, (long long)head);
+        snprintf(path, sizeof path, "%s/%lld/%lld", root, (long long)layer, (long long)head);
         s2_status status =
             is_entry(source->doc, path)
                 ? entry_body(source, path, &body)
@@ -146,16 +146,16 @@ static s2_status read_layer(const s2_source *source, const char *at, int64_t lay
     return S2_OK;
 }
 
-static s2_status read_shape(const s2_source *source, const char *at, int64_t *n_layers, int64_t *n_heads,
+static s2_status read_shape(const s2_source *source, const char *root, int64_t *n_layers, int64_t *n_heads,
                             int64_t *n_kv)
 {
     char path[128];
-    snprintf(path, sizeof path, "%s/0", at);
-    *n_layers = s2_doc_len(source->doc, at);
+    snprintf(path, sizeof path, "%s/0", root);
+    *n_layers = s2_doc_len(source->doc, root);
     *n_heads = s2_doc_len(source->doc, path);
     if (*n_layers > S2_LIMIT_LAYERS || *n_heads > S2_LIMIT_HEADS)
-        return s2_doc_refuse(source->doc, at, source->diag, "at most %d layers of %d heads", S2_LIMIT_LAYERS,
-                             S2_LIMIT_HEADS);
+        return s2_doc_refuse(source->doc, root, source->diag, "at most %d layers of %d heads",
+                             S2_LIMIT_LAYERS, S2_LIMIT_HEADS);
     S2_TRY(s2_setting_int(&source->settings, "kv-heads", 1, *n_heads, *n_heads, n_kv, source->diag));
     if (s2_setting_text(&source->settings, "kv-heads") == NULL)
         s2_note(source->notes,
@@ -165,11 +165,11 @@ static s2_status read_shape(const s2_source *source, const char *at, int64_t *n_
 
 static s2_status import(const s2_source *source, s2_pattern *out)
 {
-    const char *const at = holder(source);
+    const char *const root = holder(source);
     int64_t n_layers, n_heads, n_kv, head_dim, first_layer;
     s2_buf text = {0};
-    S2_TRY(s2_source_needs(source, at != NULL, "a list of layers, each an object of heads"));
-    S2_TRY(read_shape(source, at, &n_layers, &n_heads, &n_kv));
+    S2_TRY(s2_source_needs(source, root != NULL, "a list of layers, each an object of heads"));
+    S2_TRY(read_shape(source, root, &n_layers, &n_heads, &n_kv));
     S2_TRY(s2_setting_int(&source->settings, "head-dim", 1, S2_LIMIT_HEAD_DIM, 128, &head_dim, source->diag));
     S2_TRY(s2_setting_int(&source->settings, "starting-layer", 0, n_layers, 0, &first_layer, source->diag));
     uint16_t *const role = S2_NEW(source->arena, uint16_t, n_layers * n_heads);
@@ -177,7 +177,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     if (role == NULL || roles == NULL)
         return S2_ENOMEM;
     for (int64_t layer = 0; layer < n_layers; layer++)
-        S2_TRY(read_layer(source, at, layer, n_heads, roles, role + layer * n_heads));
+        S2_TRY(read_layer(source, root, layer, n_heads, roles, role + layer * n_heads));
     s2_language_name(&text, source->name);
     s2_language_shape(&text, n_layers, n_heads, n_kv, head_dim, BLOCK_TOK);
     s2_buf_puts(&text, "decode layers all: dense\n");

@@ -77,12 +77,12 @@ static s2_status role_bodies(const s2_source *source, const uint16_t *role, int6
     if (body == NULL)
         return S2_ENOMEM;
     body[0] = "dense";
-    for (int32_t at = 1; at <= highest; at++) {
+    for (int32_t rounds = 1; rounds <= highest; rounds++) {
         char text[64];
         const int n_bytes = snprintf(text, sizeof text, "sink %dt | local %dt", SINK_TOK,
-                                     at * ROUND_TOK - (inside ? SINK_TOK : 0));
-        body[at] = s2_arena_strndup(source->arena, text, (size_t)n_bytes);
-        if (body[at] == NULL)
+                                     rounds * ROUND_TOK - (inside ? SINK_TOK : 0));
+        body[rounds] = s2_arena_strndup(source->arena, text, (size_t)n_bytes);
+        if (body[rounds] == NULL)
             return S2_ENOMEM;
     }
     *out = body;

@@ -8,10 +8,10 @@
 
 #define WRAPPER "/block_sparse_params"
 
-static const char *block_key(const s2_source *source, const char *at)
+static const char *block_key(const s2_source *source, const char *root)
 {
     char path[64];
-    snprintf(path, sizeof path, "%s/block_sparse_block_size", at);
+    snprintf(path, sizeof path, "%s/block_sparse_block_size", root);
     return s2_doc_has(source->doc, path) ? "block_sparse_block_size" : "block_size";
 }
 
@@ -36,13 +36,13 @@ static s2_status import(const s2_source *source, s2_pattern *out)
 {
     s2_rotation rotation;
     char path[64];
-    const char *const at = s2_rotation_holder(source, "vertical_stride", WRAPPER);
-    if (at == NULL)
+    const char *const root = s2_rotation_holder(source, "vertical_stride", WRAPPER);
+    if (root == NULL)
         return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1, "there is no \"vertical_stride\"");
-    S2_TRY(s2_rotation_read(source, at, block_key(source, at), "num_local_blocks", "vertical_stride", 1,
+    S2_TRY(s2_rotation_read(source, root, block_key(source, root), "num_local_blocks", "vertical_stride", 1,
                             &rotation));
     S2_TRY(s2_rotation_read_extras(source, NULL, &rotation));
-    snprintf(path, sizeof path, "%s/homo_head_pattern", at);
+    snprintf(path, sizeof path, "%s/homo_head_pattern", root);
     S2_TRY(s2_doc_bool_or(source->doc, path, false, &rotation.homogeneous, source->diag));
     S2_TRY(read_ranks(source, &rotation));
     rotation.offset = 1;

@@ -11,22 +11,22 @@
 
 static int recognises(const s2_source *source)
 {
-    const char *const at = s2_rotation_holder(source, "vert_stride", WRAPPER);
-    if (at == NULL)
+    const char *const root = s2_rotation_holder(source, "vert_stride", WRAPPER);
+    if (root == NULL)
         return 0;
     char path[64];
-    snprintf(path, sizeof path, "%s/max_seqlen", at);
-    return at[0] != '\0' || s2_doc_has(source->doc, path) ? 90 : 40;
+    snprintf(path, sizeof path, "%s/max_seqlen", root);
+    return root[0] != '\0' || s2_doc_has(source->doc, path) ? 90 : 40;
 }
 
-static s2_status read_heads(const s2_source *source, const char *at, s2_rotation *rotation)
+static s2_status read_heads(const s2_source *source, const char *root, s2_rotation *rotation)
 {
     char path[64];
     int64_t n_ranks;
     S2_TRY(s2_rotation_read_ranks(source, &n_ranks));
-    snprintf(path, sizeof path, "%s/num_heads", at);
+    snprintf(path, sizeof path, "%s/num_heads", root);
     S2_TRY(s2_doc_int(source->doc, path, 1, S2_LIMIT_HEADS / n_ranks, &rotation->n_heads, source->diag));
-    snprintf(path, sizeof path, "%s/num_kv_heads", at);
+    snprintf(path, sizeof path, "%s/num_kv_heads", root);
     S2_TRY(s2_doc_int_or(source->doc, path, 1, rotation->n_heads, rotation->n_heads, &rotation->n_kv_heads,
                          source->diag));
     if (rotation->n_heads % rotation->n_kv_heads != 0)
@@ -39,13 +39,13 @@ static s2_status read_heads(const s2_source *source, const char *at, s2_rotation
     return S2_OK;
 }
 
-static s2_status read_flags(const s2_source *source, const char *at, s2_rotation *rotation)
+static s2_status read_flags(const s2_source *source, const char *root, s2_rotation *rotation)
 {
     char path[64];
     bool group_flag;
-    snprintf(path, sizeof path, "%s/homo_head", at);
+    snprintf(path, sizeof path, "%s/homo_head", root);
     S2_TRY(s2_doc_bool_or(source->doc, path, false, &rotation->homogeneous, source->diag));
-    snprintf(path, sizeof path, "%s/homo_head_group", at);
+    snprintf(path, sizeof path, "%s/homo_head_group", root);
     S2_TRY(s2_doc_bool_or(source->doc, path, false, &group_flag, source->diag));
     if (group_flag && !rotation->homogeneous) {
         rotation->decode_kv_step = s2_rotation_step(rotation->stride_blk, rotation->n_kv_heads);
@@ -58,15 +58,15 @@ static s2_status read_flags(const s2_source *source, const char *at, s2_rotation
 static s2_status import(const s2_source *source, s2_pattern *out)
 {
     s2_rotation rotation, heads;
-    const char *const at = s2_rotation_holder(source, "vert_stride", WRAPPER);
-    if (at == NULL)
+    const char *const root = s2_rotation_holder(source, "vert_stride", WRAPPER);
+    if (root == NULL)
         return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1, "there is no \"vert_stride\"");
-    S2_TRY(s2_rotation_read(source, at, "block_size", "local_blocks", "vert_stride", 1, &rotation));
+    S2_TRY(s2_rotation_read(source, root, "block_size", "local_blocks", "vert_stride", 1, &rotation));
     heads = rotation;
-    S2_TRY(read_heads(source, at, &heads));
+    S2_TRY(read_heads(source, root, &heads));
     S2_TRY(s2_rotation_read_extras(source, &heads, &rotation));
-    S2_TRY(s2_said_most(source, at, "max_seqlen"));
-    S2_TRY(read_flags(source, at, &rotation));
+    S2_TRY(s2_said_most(source, root, "max_seqlen"));
+    S2_TRY(read_flags(source, root, &rotation));
     rotation.step = s2_rotation_step(rotation.stride_blk, rotation.n_heads);
     rotation.offset = 1;
     s2_note(source->notes, "phase: (block + head*%lld + 1) mod %lld, as vLLM computes it",

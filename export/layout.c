@@ -236,22 +236,22 @@ static s2_status npy_refuse(s2_diag *diag, const char *what)
 
 static s2_status read_shape(const char *header, s2_array *out, s2_diag *diag)
 {
-    const char *at = strstr(header, "'shape'");
-    at = at != NULL ? strchr(at, '(') : NULL;
-    if (at == NULL)
+    const char *rest = strstr(header, "'shape'");
+    rest = rest != NULL ? strchr(rest, '(') : NULL;
+    if (rest == NULL)
         return npy_refuse(diag, "no shape");
     out->n_dims = 0;
     out->n = 1;
-    for (at++; *at != ')'; at += strspn(at, ", ")) {
+    for (rest++; *rest != ')'; rest += strspn(rest, ", ")) {
         char *end;
-        const long long dim = strtoll(at, &end, 10);
-        if (end == at || dim < 0 || dim > S2_GRID_CELLS || out->n_dims == 4)
+        const long long dim = strtoll(rest, &end, 10);
+        if (end == rest || dim < 0 || dim > S2_GRID_CELLS || out->n_dims == 4)
             return npy_refuse(diag, "a dimension is out of range");
         out->shape[out->n_dims++] = dim;
         out->n *= dim;
         if (out->n > S2_GRID_CELLS)
             return npy_refuse(diag, "too many elements");
-        at = end;
+        rest = end;
     }
     return S2_OK;
 }
@@ -305,10 +305,10 @@ s2_status s2_array_read(const char *bytes, size_t n_bytes, s2_array *out, s2_dia
     return S2_OK;
 }
 
-int32_t s2_array_i32(const s2_array *array, int64_t at)
+int32_t s2_array_i32(const s2_array *array, int64_t index)
 {
     int32_t value;
-    memcpy(&value, array->data + at * 4, sizeof value);
+    memcpy(&value, array->data + index * 4, sizeof value);
     return value;
 }
 
@@ -316,19 +316,19 @@ int32_t s2_array_i32(const s2_array *array, int64_t at)
 static s2_status read_nested(const s2_source *source, const char *path, int32_t level, s2_array *array,
                              int32_t *values, int64_t *used)
 {
-    char at[512];
+    char element[512];
     if (level >= 4)
         return S2_EINVAL;
     if (s2_doc_len(source->doc, path) != array->shape[level] || !s2_doc_is_array(source->doc, path))
         return s2_doc_refuse(source->doc, path, source->diag, "every list here must have %lld elements",
                              (long long)array->shape[level]);
     for (int64_t n = 0; n < array->shape[level]; n++) {
-        snprintf(at, sizeof at, "%.480s/%lld", path, (long long)n);
+        snprintf(element, sizeof element, "%.480s/%lld", path, (long long)n);
         if (level + 1 < array->n_dims) {
-            S2_TRY(read_nested(source, at, level + 1, array, values, used));
+            S2_TRY(read_nested(source, element, level + 1, array, values, used));
         } else {
             int64_t value;
-            S2_TRY(s2_doc_int(source->doc, at, -1, INT32_MAX, &value, source->diag));
+            S2_TRY(s2_doc_int(source->doc, element, -1, INT32_MAX, &value, source->diag));
             values[(*used)++] = (int32_t)value;
         }
     }
@@ -352,15 +352,15 @@ s2_status s2_array_of_doc(const s2_source *source, const char *path, int32_t n_d
         *out = result;
         return S2_OK;
     }
-    char at[512];
-    snprintf(at, sizeof at, "%.400s", path);
+    char first[512];
+    snprintf(first, sizeof first, "%.400s", path);
     for (int32_t d = 0; d < n_dims; d++) {
-        result.shape[d] = s2_doc_len(source->doc, at);
+        result.shape[d] = s2_doc_len(source->doc, first);
         if (result.shape[d] < 0 || result.shape[d] > (int64_t)source->n_bytes / (result.n > 0 ? result.n : 1))
             return s2_doc_refuse(source->doc, path, source->diag,
                                  "expected a list of %d dimensions, or the name of an .npy file", n_dims);
         result.n *= result.shape[d];
-        snprintf(at + strlen(at), sizeof at - strlen(at), "/0");
+        snprintf(first + strlen(first), sizeof first - strlen(first), "/0");
     }
     int32_t *const values = S2_NEW(source->arena, int32_t, result.n + 1);
     int64_t used = 0;
@@ -419,9 +419,9 @@ s2_status s2_grid_read_layers(const s2_source *source, s2_grid *grid)
         char path[96];
         snprintf(path, sizeof path, "/layouts/%d/layers", c);
         const int64_t n = s2_doc_len(source->doc, path);
-        for (int64_t at = 0; at < n; at++) {
+        for (int64_t nth = 0; nth < n; nth++) {
             int64_t layer;
-            snprintf(path, sizeof path, "/layouts/%d/layers/%lld", c, (long long)at);
+            snprintf(path, sizeof path, "/layouts/%d/layers/%lld", c, (long long)nth);
             S2_TRY(s2_doc_int(source->doc, path, 0, grid->n_layers - 1, &layer, source->diag));
             if (seen[layer])
                 return s2_doc_refuse(source->doc, path, source->diag, "layer %lld is in two layouts",

@@ -254,9 +254,9 @@ static s2_status read_indices(const reader *r, const char *key, int64_t first, s
     char path[S2_DOC_PATH];
     const int64_t n = s2_doc_len(r->source->doc, s2_doc_under(r->prefix, key, path));
     fill(r, other);
-    for (int64_t at = 0; at < n; at++) {
+    for (int64_t nth = 0; nth < n; nth++) {
         int64_t layer;
-        snprintf(path, sizeof path, "%s/%s/%lld", r->prefix, key, (long long)at);
+        snprintf(path, sizeof path, "%s/%s/%lld", r->prefix, key, (long long)nth);
         S2_TRY(s2_doc_int(r->source->doc, path, first, r->n_layers - 1 + first, &layer, r->source->diag));
         r->out->kind[layer - first] = (uint16_t)listed;
     }

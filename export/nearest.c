@@ -55,10 +55,10 @@ static const char *one_line(s2_arena *arena, const s2_pattern *pattern)
 {
     s2_buf text = {0}, line = {0};
     s2_pattern_print(pattern, &text);
-    for (size_t at = 0; at < text.len && text.status == S2_OK; at++) {
-        const bool last = at + 1 == text.len;
-        if (text.data[at] != '\n')
-            s2_buf_printf(&line, "%c", text.data[at]);
+    for (size_t byte = 0; byte < text.len && text.status == S2_OK; byte++) {
+        const bool last = byte + 1 == text.len;
+        if (text.data[byte] != '\n')
+            s2_buf_printf(&line, "%c", text.data[byte]);
         else if (!last)
             s2_buf_puts(&line, "; ");
     }
@@ -105,17 +105,17 @@ static s2_status keep_if_better(search *s, const s2_pattern *candidate)
 /* Write and read back until nothing changes any more; skips a pattern that the format cannot express. */
 static s2_status consider(search *s, const s2_pattern *start)
 {
-    s2_pattern at = *start;
+    s2_pattern current = *start;
     for (int32_t round = 0; round < MOST_ROUNDS && s->least > 0; round++) {
         s2_export_report report = {0};
         int32_t n_files;
-        const s2_status status = attempt(s, &at, &report, &n_files);
+        const s2_status status = attempt(s, &current, &report, &n_files);
         if (status != S2_OK)
             return status == S2_ENOMEM ? status : S2_OK;
         if (!report.difference.differs)
-            return keep_if_better(s, &at);
-        at = report.again;
-        at.name = s->pattern->name;
+            return keep_if_better(s, &current);
+        current = report.again;
+        current.name = s->pattern->name;
     }
     return S2_OK;
 }

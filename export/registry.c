@@ -98,12 +98,12 @@ static const s2_format *recognise(const s2_source *source)
 bool s2_format_takes(const s2_format *format, const char *key)
 {
     const size_t n = strlen(key);
-    const char *at = format->settings != NULL ? format->settings : "";
-    while (*at != '\0') {
-        if (strncmp(at, key, n) == 0 && strchr(", ", at[n]) != NULL)
+    const char *rest = format->settings != NULL ? format->settings : "";
+    while (*rest != '\0') {
+        if (strncmp(rest, key, n) == 0 && strchr(", ", rest[n]) != NULL)
             return true;
-        at += strcspn(at, ",");
-        at += strspn(at, ", ");
+        rest += strcspn(rest, ",");
+        rest += strspn(rest, ", ");
     }
     return false;
 }
@@ -134,10 +134,10 @@ static s2_status keep_settings(const s2_format *format, s2_arena *arena, s2_sett
 /* No other kind of file, ours included, begins with a bracket. */
 static bool starts_like_json(const s2_source *source)
 {
-    size_t at = 0;
-    while (at < source->n_bytes && isspace((unsigned char)source->bytes[at]))
-        at++;
-    return at < source->n_bytes && (source->bytes[at] == '{' || source->bytes[at] == '[');
+    size_t byte = 0;
+    while (byte < source->n_bytes && isspace((unsigned char)source->bytes[byte]))
+        byte++;
+    return byte < source->n_bytes && (source->bytes[byte] == '{' || source->bytes[byte] == '[');
 }
 
 /* What a person can do about a file that no importer knows. */

@@ -29,9 +29,9 @@ static bool says_full(const s2_doc *doc, const char *path)
 {
     const int64_t n = s2_doc_len(doc, path);
     bool full = true;
-    for (int64_t at = 0; at < n && full && s2_doc_is_array(doc, path); at++) {
+    for (int64_t nth = 0; nth < n && full && s2_doc_is_array(doc, path); nth++) {
         char element[S2_ASKED_BYTES + 24];
-        snprintf(element, sizeof element, "%s/%lld", path, (long long)at);
+        snprintf(element, sizeof element, "%s/%lld", path, (long long)nth);
         const char *const word = s2_doc_text(doc, element);
         full = word != NULL && strcmp(word, "full_attention") == 0;
     }
@@ -77,10 +77,10 @@ void s2_slips_say(const s2_source *source)
 {
     const s2_asked *const asked = source->doc->asked;
     const int32_t n_asked = asked != NULL ? asked->n : 0; /* this function adds to it while it looks */
-    for (int32_t at = 0; at < n_asked; at++) {
-        const char *const key = asked->found[at] ? NULL : s2_doc_slip(source->doc, asked->path[at]);
+    for (int32_t nth = 0; nth < n_asked; nth++) {
+        const char *const key = asked->found[nth] ? NULL : s2_doc_slip(source->doc, asked->path[nth]);
         if (key != NULL)
             s2_note(&source->said->warnings, "\"%.100s\" is not read; did you mean \"%s\"?", key,
-                    strrchr(asked->path[at], '/') + 1);
+                    strrchr(asked->path[nth], '/') + 1);
     }
 }

@@ -12,7 +12,7 @@
 typedef struct reader {
     const char *text;
     size_t n;
-    size_t at;
+    size_t pos;
     size_t line_begin;
     int32_t line;
     int32_t depth;
@@ -22,7 +22,7 @@ typedef struct reader {
 
 static int32_t column(const reader *in)
 {
-    return (int32_t)(in->at - in->line_begin + 1);
+    return (int32_t)(in->pos - in->line_begin + 1);
 }
 
 static s2_status refuse(const reader *in, const char *msg)
@@ -32,14 +32,14 @@ static s2_status refuse(const reader *in, const char *msg)
 
 static char peek(const reader *in, size_t ahead)
 {
-    return in->at + ahead < in->n ? in->text[in->at + ahead] : '\0';
+    return in->pos + ahead < in->n ? in->text[in->pos + ahead] : '\0';
 }
 
 static void step(reader *in)
 {
-    if (in->text[in->at++] == '\n') {
+    if (in->text[in->pos++] == '\n') {
         in->line++;
-        in->line_begin = in->at;
+        in->line_begin = in->pos;
     }
 }
 
@@ -47,17 +47,17 @@ static void step(reader *in)
 static bool skip_blank(reader *in)
 {
     const int32_t line = in->line;
-    while (in->at < in->n) {
-        const char c = in->text[in->at];
+    while (in->pos < in->n) {
+        const char c = in->text[in->pos];
         if (isspace((unsigned char)c)) {
             step(in);
         } else if (c == '#' || (c == '/' && peek(in, 1) == '/')) {
-            while (in->at < in->n && in->text[in->at] != '\n')
-                in->at++;
+            while (in->pos < in->n && in->text[in->pos] != '\n')
+                in->pos++;
         } else if (c == '/' && peek(in, 1) == '*') {
-            while (in->at < in->n && !(in->text[in->at] == '*' && peek(in, 1) == '/'))
+            while (in->pos < in->n && !(in->text[in->pos] == '*' && peek(in, 1) == '/'))
                 step(in);
-            in->at = in->at + 2 < in->n ? in->at + 2 : in->n;
+            in->pos = in->pos + 2 < in->n ? in->pos + 2 : in->n;
         } else {
             break;
         }
@@ -68,20 +68,20 @@ static bool skip_blank(reader *in)
 /* A text in quotes, which ends on its line; JSON's own decoder reads those in double quotes. */
 static s2_status quoted(reader *in, json_t **out)
 {
-    const char quote = in->text[in->at];
-    size_t end = in->at + 1;
+    const char quote = in->text[in->pos];
+    size_t end = in->pos + 1;
     while (end < in->n && in->text[end] != quote && in->text[end] != '\n')
         end += in->text[end] == '\\' && end + 1 < in->n ? 2 : 1;
     if (end >= in->n || in->text[end] != quote)
         return refuse(in, "a text in quotes does not end on its line");
-    const char *const begin = in->text + in->at;
-    const size_t n = end + 1 - in->at;
+    const char *const begin = in->text + in->pos;
+    const size_t n = end + 1 - in->pos;
     if (quote == '\'' && memchr(begin, '\\', n) != NULL)
         return refuse(in, "a text in single quotes may hold no backslash");
     *out = quote == '"' ? json_loadb(begin, n, JSON_DECODE_ANY, NULL) : json_stringn(begin + 1, n - 2);
     if (*out == NULL)
         return refuse(in, "a text in quotes is malformed");
-    in->at = end + 1;
+    in->pos = end + 1;
     return S2_OK;
 }
 
@@ -93,16 +93,16 @@ static s2_status quoted(reader *in, json_t **out)
 static s2_status bare(reader *in, json_t **out)
 {
     char word[S2_TREE_KEY];
-    size_t end = in->at, last;
+    size_t end = in->pos, last;
     while (end < in->n && strchr(",]}\n\r#", in->text[end]) == NULL &&
            !(in->text[end] == '/' && end + 1 < in->n && strchr("/*", in->text[end + 1]) != NULL))
         end++;
-    for (last = end; last > in->at && isspace((unsigned char)in->text[last - 1]);)
+    for (last = end; last > in->pos && isspace((unsigned char)in->text[last - 1]);)
         last--;
-    const size_t n = last - in->at;
+    const size_t n = last - in->pos;
     if (n == 0 || n >= sizeof word)
         return refuse(in, "expected a value");
-    memcpy(word, in->text + in->at, n);
+    memcpy(word, in->text + in->pos, n);
     word[n] = '\0';
     json_t *const value = s2_tree_scalar(word);
     if (value == NULL)
@@ -112,7 +112,7 @@ static s2_status bare(reader *in, json_t **out)
         json_decref(value);
         return refuse(in, "a text without quotes runs to the end of its line; put it in quotes");
     }
-    in->at = last;
+    in->pos = last;
     *out = value;
     return S2_OK;
 }
@@ -130,14 +130,14 @@ static s2_status read_key(reader *in, char key[S2_TREE_KEY])
         return fits ? S2_OK : refuse(in, "a name is too long");
     }
     size_t n = 0;
-    while (in->at + n < in->n && n < S2_TREE_KEY - 1 && strchr(",:[]{}\"'", in->text[in->at + n]) == NULL &&
-           !isspace((unsigned char)in->text[in->at + n]))
+    while (in->pos + n < in->n && n < S2_TREE_KEY - 1 && strchr(",:[]{}\"'", in->text[in->pos + n]) == NULL &&
+           !isspace((unsigned char)in->text[in->pos + n]))
         n++;
     if (n == 0 || n == S2_TREE_KEY - 1)
         return refuse(in, "expected a name");
-    memcpy(key, in->text + in->at, n);
+    memcpy(key, in->text + in->pos, n);
     key[n] = '\0';
-    in->at += n;
+    in->pos += n;
     return S2_OK;
 }
 
@@ -171,7 +171,7 @@ static s2_status member(reader *in, json_t *into, bool object)
         skip_blank(in);
         if (peek(in, 0) != ':')
             return refuse(in, "expected ':'");
-        in->at++;
+        in->pos++;
         skip_blank(in);
     }
     return value_into(in, into, key);
@@ -185,10 +185,10 @@ static s2_status container(reader *in, json_t *into)
     bool separated = true;
     if (++in->depth > S2_TREE_DEPTH)
         return refuse(in, "too many brackets inside each other");
-    in->at++;
+    in->pos++;
     for (;;) {
         separated |= skip_blank(in);
-        if (in->at >= in->n)
+        if (in->pos >= in->n)
             return refuse(in, "a bracket is not closed");
         if (peek(in, 0) == closing)
             break;
@@ -197,25 +197,25 @@ static s2_status container(reader *in, json_t *into)
         S2_TRY(member(in, into, object));
         separated = skip_blank(in);
         if (peek(in, 0) == ',') {
-            in->at++;
+            in->pos++;
             separated = true;
         }
     }
-    in->at++;
+    in->pos++;
     in->depth--;
     return S2_OK;
 }
 
 static size_t first_not_utf8(const char *text, size_t n)
 {
-    size_t at = 0;
-    while (at < n) {
-        const size_t len = s2_utf8_len(text + at, n - at);
-        if (len == 0 || text[at] == '\0')
+    size_t byte = 0;
+    while (byte < n) {
+        const size_t len = s2_utf8_len(text + byte, n - byte);
+        if (len == 0 || text[byte] == '\0')
             break;
-        at += len;
+        byte += len;
     }
-    return at;
+    return byte;
 }
 
 s2_status s2_tree_hjson(const char *text, size_t n_bytes, s2_tree *tree, s2_diag *diag)
@@ -235,5 +235,5 @@ s2_status s2_tree_hjson(const char *text, size_t n_bytes, s2_tree *tree, s2_diag
         return S2_ENOMEM;
     S2_TRY(container(&in, tree->root));
     skip_blank(&in);
-    return in.at >= n_bytes ? S2_OK : refuse(&in, "text after the last bracket");
+    return in.pos >= n_bytes ? S2_OK : refuse(&in, "text after the last bracket");
 }

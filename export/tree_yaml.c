@@ -15,11 +15,11 @@ typedef struct reader {
     int32_t depth;
 } reader;
 
-static s2_status refuse(const reader *in, yaml_mark_t at, const char *msg)
+static s2_status refuse(const reader *in, yaml_mark_t mark, const char *msg)
 {
     return s2_diag_set(in->diag, S2_EPARSE, S2_CODE_FOREIGN,
-                       at.line < INT32_MAX ? (int32_t)at.line + 1 : INT32_MAX,
-                       at.column < INT32_MAX ? (int32_t)at.column + 1 : INT32_MAX, "YAML: %s", msg);
+                       mark.line < INT32_MAX ? (int32_t)mark.line + 1 : INT32_MAX,
+                       mark.column < INT32_MAX ? (int32_t)mark.column + 1 : INT32_MAX, "YAML: %s", msg);
 }
 
 static s2_status next(reader *in, yaml_event_t *event)
@@ -29,8 +29,9 @@ static s2_status next(reader *in, yaml_event_t *event)
     if (in->parser.error == YAML_MEMORY_ERROR)
         return S2_ENOMEM;
     /* The reader knows only an offset; what was scanned last is the nearest position. */
-    const yaml_mark_t at = in->parser.error == YAML_READER_ERROR ? in->parser.mark : in->parser.problem_mark;
-    return refuse(in, at, in->parser.problem != NULL ? in->parser.problem : "malformed");
+    const yaml_mark_t mark =
+        in->parser.error == YAML_READER_ERROR ? in->parser.mark : in->parser.problem_mark;
+    return refuse(in, mark, in->parser.problem != NULL ? in->parser.problem : "malformed");
 }
 
 /*
@@ -72,7 +73,7 @@ static s2_status fill(reader *in, json_t *into);
 /* The value that an event begins, put into its parent before it is filled. */
 static s2_status value_into(reader *in, const yaml_event_t *event, json_t *parent, const char *key)
 {
-    const yaml_mark_t at = event->start_mark;
+    const yaml_mark_t mark = event->start_mark;
     json_t *value = NULL;
     bool opens = true;
     if (event->type == YAML_MAPPING_START_EVENT && event->data.mapping_start.anchor == NULL &&
@@ -85,12 +86,12 @@ static s2_status value_into(reader *in, const yaml_event_t *event, json_t *paren
         opens = false;
         S2_TRY(take_scalar(in, event, &value));
     } else {
-        return refuse(in, at, "anchors, aliases and tags are not read");
+        return refuse(in, mark, "anchors, aliases and tags are not read");
     }
     const s2_status status =
-        s2_tree_put(in->tree, parent, key, value, (int32_t)at.line + 1, (int32_t)at.column + 1);
+        s2_tree_put(in->tree, parent, key, value, (int32_t)mark.line + 1, (int32_t)mark.column + 1);
     if (status == S2_EINVAL)
-        return refuse(in, at, "this key is given twice");
+        return refuse(in, mark, "this key is given twice");
     S2_TRY(status);
     return opens ? fill(in, value) : S2_OK;
 }
@@ -151,12 +152,12 @@ static s2_status expect_end(reader *in)
         yaml_event_t event;
         S2_TRY(next(in, &event));
         const yaml_event_type_t type = event.type;
-        const yaml_mark_t at = event.start_mark;
+        const yaml_mark_t mark = event.start_mark;
         yaml_event_delete(&event);
         if (type == YAML_STREAM_END_EVENT)
             return S2_OK;
         if (type != YAML_DOCUMENT_END_EVENT)
-            return refuse(in, at, "a second document in one file");
+            return refuse(in, mark, "a second document in one file");
     }
 }
 

@@ -64,16 +64,17 @@ static void compare(const s2_beside *both, s2_validation *out)
     const size_t o_bytes = both->alone.o.n_bytes, lse_bytes = both->alone.lse.n_bytes;
     const uint8_t *const o = (const uint8_t *)s2_harness_o(&both->among) + MIDDLE * o_bytes;
     const uint8_t *const lse = (const uint8_t *)s2_harness_lse(&both->among) + MIDDLE * lse_bytes;
-    int64_t at = first_difference(s2_harness_o(&both->alone), o, o_bytes, (size_t)s2_dtype_bytes(p->dtype));
-    out->batch = at < 0 ? S2_BATCH_SAME : S2_BATCH_DIFFERS;
-    out->batch_q_tok = at / (p->n_heads * p->head_dim);
-    out->batch_head = (int32_t)(at / p->head_dim % p->n_heads);
-    if (at >= 0 || both->alone.kernel->no_lse)
+    int64_t first =
+        first_difference(s2_harness_o(&both->alone), o, o_bytes, (size_t)s2_dtype_bytes(p->dtype));
+    out->batch = first < 0 ? S2_BATCH_SAME : S2_BATCH_DIFFERS;
+    out->batch_q_tok = first / (p->n_heads * p->head_dim);
+    out->batch_head = (int32_t)(first / p->head_dim % p->n_heads);
+    if (first >= 0 || both->alone.kernel->no_lse)
         return;
-    at = first_difference(s2_harness_lse(&both->alone), lse, lse_bytes, sizeof(float));
-    out->batch = at < 0 ? S2_BATCH_SAME : S2_BATCH_DIFFERS;
-    out->batch_q_tok = at % p->lse.head;
-    out->batch_head = (int32_t)(at / p->lse.head);
+    first = first_difference(s2_harness_lse(&both->alone), lse, lse_bytes, sizeof(float));
+    out->batch = first < 0 ? S2_BATCH_SAME : S2_BATCH_DIFFERS;
+    out->batch_q_tok = first % p->lse.head;
+    out->batch_head = (int32_t)(first / p->lse.head);
 }
 
 static s2_status judge(s2_beside *both, const s2_validate_request *request, s2_validation *out, s2_diag *why)

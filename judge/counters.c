@@ -91,12 +91,12 @@ static void run_profiler(const s2_scratch *scratch, const char *const *args)
                                     scratch->table,
                                     self,
                                     "validate"};
-    int at = 0;
-    while (argv[at] != NULL)
-        at++;
-    for (; *args != NULL && at < LIMIT_ARGS - 2; args++)
-        argv[at++] = *args;
-    argv[at++] = scratch->pattern;
+    int n_args = 0;
+    while (argv[n_args] != NULL)
+        n_args++;
+    for (; *args != NULL && n_args < LIMIT_ARGS - 2; args++)
+        argv[n_args++] = *args;
+    argv[n_args++] = scratch->pattern;
     const int words = open(scratch->words, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     if (words >= 0 && dup2(words, 1) >= 0 && dup2(words, 2) >= 0) {
         (void)setpgid(0, 0);

@@ -11,9 +11,9 @@
 const char s2_counters_metrics[] = DRAM_READ "," DRAM_WRITE "," L2_SECTORS "," DURATION;
 
 /* Cut off the next field of a CSV line, dropping quotes and the commas between digits. NULL at the end. */
-static char *next_field(char **at)
+static char *next_field(char **rest)
 {
-    char *const field = *at;
+    char *const field = *rest;
     char *to = field, *from = field;
     bool quoted = false;
     if (field == NULL)
@@ -24,7 +24,7 @@ static char *next_field(char **at)
         else if (*from != ',')
             *to++ = *from;
     }
-    *at = *from == ',' ? from + 1 : NULL;
+    *rest = *from == ',' ? from + 1 : NULL;
     *to = '\0';
     return field;
 }

@@ -110,11 +110,11 @@ static void mark_owned(const s2_gradient_harness *gradients, s2_gradient_kind gr
                        1, n);
 }
 
-static bool is_finite(const s2_grad_check *check, int64_t at)
+static bool is_finite(const s2_grad_check *check, int64_t row_begin)
 {
     const s2_attn_problem *const p = &check->problem;
     for (int32_t d = 0; d < p->head_dim; d++)
-        if (!isfinite(s2_float_load(check->host[INPUT_O], p->dtype, at + d)))
+        if (!isfinite(s2_float_load(check->host[INPUT_O], p->dtype, row_begin + d)))
             return false;
     return true;
 }

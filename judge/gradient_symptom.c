@@ -56,8 +56,8 @@ static bool takes_in(const s2_gradient_harness *gradients, int32_t kv_head, int3
     const s2_attn_problem *const p = &gradients->harness.problem;
     const uint8_t *const d_v = gradients->host[S2_GRADIENT_DV] + S2_GUARD_BYTES;
     for (int64_t k = 0; k < p->plan->seqs[0].k_tok; k++) {
-        const int64_t at = s2_tensor_at(&p->d_v, p->k_begin_tok, 0, k, kv_head) + d;
-        if (fabsf(s2_float_load(d_v, p->dtype, at)) > 0.5f)
+        const int64_t element = s2_tensor_at(&p->d_v, p->k_begin_tok, 0, k, kv_head) + d;
+        if (fabsf(s2_float_load(d_v, p->dtype, element)) > 0.5f)
             return true;
     }
     return false;
@@ -187,10 +187,10 @@ static double sum_at(const s2_look *look, s2_probe_row row, int64_t k_tok, int64
     const s2_attn_problem *const p = &look->gradients->harness.problem;
     const s2_gradient_kind which = look->by_keys ? S2_GRADIENT_DV : S2_GRADIENT_DQ;
     const int32_t own = s2_pattern_kv_head(p->plan->pattern, row.head);
-    const int64_t at = look->by_keys ? s2_tensor_at(&p->d_v, p->k_begin_tok, 0, k_tok, own)
-                                     : s2_tensor_at(&p->d_q, p->q_begin_tok, 0, row.q_tok, row.head);
+    const int64_t row_begin = look->by_keys ? s2_tensor_at(&p->d_v, p->k_begin_tok, 0, k_tok, own)
+                                            : s2_tensor_at(&p->d_q, p->q_begin_tok, 0, row.q_tok, row.head);
     const double sum =
-        (double)s2_float_load(look->gradients->host[which] + S2_GUARD_BYTES, p->dtype, at + column);
+        (double)s2_float_load(look->gradients->host[which] + S2_GUARD_BYTES, p->dtype, row_begin + column);
     return look->by_keys ? sum : sum / (double)p->scale;
 }
 

@@ -109,8 +109,8 @@ static s2_status open_image(s2_pair_touch *touch, s2_image *image, const s2_tens
 static void put(const s2_pair_touch *touch, const s2_image *image, const int32_t *begin_tok, int32_t seq,
                 int64_t tok, int32_t head, int32_t d, float x)
 {
-    const int64_t at = s2_tensor_at(image->tensor, begin_tok, seq, tok, head) + d;
-    s2_float_store(image->host, touch->gradients->harness.problem.dtype, at, x);
+    const int64_t element = s2_tensor_at(image->tensor, begin_tok, seq, tok, head) + d;
+    s2_float_store(image->host, touch->gradients->harness.problem.dtype, element, x);
 }
 
 /* Send tokens [from, to) of every head to the device. */
@@ -133,10 +133,10 @@ static s2_status send(const s2_pair_touch *touch, const s2_image *image, const i
 
 /* ------------------------------------------------------------------ columns */
 
-static double column_of(const s2_pair_touch *touch, s2_gradient_kind grad, int64_t at)
+static double column_of(const s2_pair_touch *touch, s2_gradient_kind grad, int64_t element)
 {
     const s2_attn_problem *const p = &touch->gradients->harness.problem;
-    const double x = (double)s2_float_load(touch->gradients->host[grad] + S2_GUARD_BYTES, p->dtype, at);
+    const double x = (double)s2_float_load(touch->gradients->host[grad] + S2_GUARD_BYTES, p->dtype, element);
     return grad == S2_GRADIENT_DV ? x : x / (double)p->scale;
 }
 
@@ -185,10 +185,11 @@ static int64_t column_is_off(s2_pair_touch *touch, s2_gradient_kind grad, const 
     return wrong;
 }
 
-static int64_t check_column(s2_pair_touch *touch, s2_gradient_kind grad, const s2_expected *one, int64_t at)
+static int64_t check_column(s2_pair_touch *touch, s2_gradient_kind grad, const s2_expected *one,
+                            int64_t element)
 {
     s2_tally *const tally = &touch->tally[grad];
-    const double sum = column_of(touch, grad, at);
+    const double sum = column_of(touch, grad, element);
     if (isnan(sum)) {
         if (touch->nan[0] == '\0')
             snprintf(touch->nan, sizeof touch->nan,
@@ -288,8 +289,8 @@ static void check_query(s2_pair_touch *touch, int32_t seq, int32_t head, int64_t
             one.want |= (int64_t)expects(touch, seq, head, q_tok, k_tok) << bit;
             touch->out->touch_pairs++;
         }
-        const int64_t at = s2_tensor_at(&p->d_q, p->q_begin_tok, seq, q_tok, head) + d;
-        check_column(touch, S2_GRADIENT_DQ, &one, at);
+        const int64_t element = s2_tensor_at(&p->d_q, p->q_begin_tok, seq, q_tok, head) + d;
+        check_column(touch, S2_GRADIENT_DQ, &one, element);
     }
 }
 
@@ -436,11 +437,12 @@ static s2_status confirm(s2_pair_touch *touch, s2_gradient_kind grad, const s2_s
     const s2_attn_problem *const p = &touch->gradients->harness.problem;
     S2_TRY(show_pair(touch, grad, pair));
     S2_TRY(s2_gradient_harness_run(touch->gradients, NULL, why));
-    const int64_t at = grad == S2_GRADIENT_DQ
-                           ? s2_tensor_at(&p->d_q, p->q_begin_tok, pair->seq, pair->q_tok, pair->head)
-                           : s2_tensor_at(s2_gradient_harness_tensor(touch->gradients, grad), p->k_begin_tok,
-                                          pair->seq, pair->k_tok, pair->head / touch->group);
-    const double column = column_of(touch, grad, at);
+    const int64_t element =
+        grad == S2_GRADIENT_DQ
+            ? s2_tensor_at(&p->d_q, p->q_begin_tok, pair->seq, pair->q_tok, pair->head)
+            : s2_tensor_at(s2_gradient_harness_tensor(touch->gradients, grad), p->k_begin_tok, pair->seq,
+                           pair->k_tok, pair->head / touch->group);
+    const double column = column_of(touch, grad, element);
     *confirmed = !isnan(column) && (fabs(column) > 0.01) == pair->read;
     return S2_OK;
 }
@@ -470,11 +472,11 @@ static s2_status find_pair(s2_pair_touch *touch, s2_diag *why)
     static const s2_gradient_kind order[] = {S2_GRADIENT_DV, S2_GRADIENT_DK, S2_GRADIENT_DQ};
     for (size_t nth = 0; nth < sizeof order / sizeof *order; nth++) {
         const s2_tally *const tally = &touch->tally[order[nth]];
-        for (int32_t at = 0; at < tally->n_suspects && has_wrong_pairs(touch, order[nth]); at++) {
+        for (int32_t s = 0; s < tally->n_suspects && has_wrong_pairs(touch, order[nth]); s++) {
             bool confirmed = false;
-            S2_TRY(confirm(touch, order[nth], &tally->suspect[at], &confirmed, why));
+            S2_TRY(confirm(touch, order[nth], &tally->suspect[s], &confirmed, why));
             if (confirmed) {
-                name_pair(touch, order[nth], &tally->suspect[at]);
+                name_pair(touch, order[nth], &tally->suspect[s]);
                 return S2_OK;
             }
         }

@@ -334,12 +334,12 @@ typedef struct s2_attempt {
 
 static s2_status attempt(void *user, const s2_kernel *kernel, s2_diag *why)
 {
-    const s2_attempt *const at = user;
+    const s2_attempt *const ask = user;
     /* that a kernel computes another pass is worth saying only if that kernel was requested */
-    if (at->request->kernel == NULL &&
-        !s2_kernel_takes_pass(at->harness->device, kernel, at->harness->problem.pass))
+    if (ask->request->kernel == NULL &&
+        !s2_kernel_takes_pass(ask->harness->device, kernel, ask->harness->problem.pass))
         return S2_EUNSUPPORTED;
-    return open_with(at->harness, at->request, kernel, why);
+    return open_with(ask->harness, ask->request, kernel, why);
 }
 
 /* The best kernel that takes the problem: a refusal may depend on the plan, so choosing opens the harness. */
@@ -357,9 +357,9 @@ static s2_status open(s2_harness *harness, const s2_validate_request *request, s
                                          .scale = request->scale != 0.0f ? request->scale : usual,
                                          .cap = request->cap,
                                          .sinks = request->sinks};
-    s2_attempt at = {harness, request};
+    s2_attempt ask = {harness, request};
     const s2_kernel *chosen;
-    return s2_kernel_choose(harness->device, request->kernel, attempt, &at, &chosen, why);
+    return s2_kernel_choose(harness->device, request->kernel, attempt, &ask, &chosen, why);
 }
 
 s2_status s2_harness_open(s2_harness *harness, s2_device *device, const s2_validate_request *request,
@@ -424,21 +424,22 @@ static s2_status copy_rows(s2_harness *harness, const s2_probe_row *rows, int64_
     const s2_attn_problem *const p = &harness->problem;
     const s2_device_ops *const ops = harness->device->ops;
     const int64_t bytes = s2_dtype_bytes(p->dtype);
-    int64_t *const at = s2_calloc((size_t)n_rows + 1, 2 * sizeof *at);
-    if (at == NULL)
+    int64_t *const offsets = s2_calloc((size_t)n_rows + 1, 2 * sizeof *offsets);
+    if (offsets == NULL)
         return S2_ENOMEM;
     for (int64_t n = 0; n < n_rows; n++) {
         const s2_probe_row row = rows[n];
-        at[n] = S2_GUARD_BYTES + s2_tensor_at(&p->o, p->q_begin_tok, row.seq, row.q_tok, row.head) * bytes;
-        at[n_rows + n] =
+        offsets[n] =
+            S2_GUARD_BYTES + s2_tensor_at(&p->o, p->q_begin_tok, row.seq, row.q_tok, row.head) * bytes;
+        offsets[n_rows + n] =
             S2_GUARD_BYTES + s2_rows_at(&p->lse, p->q_begin_tok, row.seq, row.q_tok, row.head) * 4;
     }
-    s2_status status = ops->copy_pieces_out(harness->device, harness->host_o, harness->o.base, at, n_rows,
-                                            (size_t)(p->head_dim * bytes));
+    s2_status status = ops->copy_pieces_out(harness->device, harness->host_o, harness->o.base, offsets,
+                                            n_rows, (size_t)(p->head_dim * bytes));
     if (status == S2_OK)
-        status = ops->copy_pieces_out(harness->device, harness->host_lse, harness->lse.base, at + n_rows,
+        status = ops->copy_pieces_out(harness->device, harness->host_lse, harness->lse.base, offsets + n_rows,
                                       n_rows, 4);
-    s2_free(at);
+    s2_free(offsets);
     return status;
 }
 
@@ -459,9 +460,9 @@ s2_status s2_harness_run_rows(s2_harness *harness, const s2_probe_row *rows, int
 
 /* ------------------------------------------------------------------ strays */
 
-static void own(uint8_t *owned, int64_t at, int64_t n)
+static void own(uint8_t *owned, int64_t begin, int64_t n)
 {
-    memset(owned + at, 1, (size_t)n);
+    memset(owned + begin, 1, (size_t)n);
 }
 
 /* Mark the bytes that the plan's rows own, per element of 4 or 2 bytes. */

@@ -34,15 +34,16 @@ static int32_t needle_key(const s2_hunt *hunt, int32_t j)
     return (int32_t)((int64_t)(k_tok - hunt->n_needles) * j / (S2_NEEDLE_DEPTHS - 1));
 }
 
-static s2_status put_unit(s2_hunt *hunt, const s2_tensor *tensor, s2_dtype dtype, int64_t at, int32_t j,
-                          float length)
+static s2_status put_unit(s2_hunt *hunt, const s2_tensor *tensor, s2_dtype dtype, int64_t row_begin,
+                          int32_t j, float length)
 {
     const s2_attn_problem *const p = &hunt->harness.problem;
     const int64_t bytes = s2_dtype_bytes(dtype);
     for (int32_t d = 0; d < p->head_dim; d++)
         s2_float_store(hunt->row, dtype, d, d == j ? length : 0.0f);
-    return hunt->harness.device->ops->copy_in(hunt->harness.device, (uint8_t *)tensor->data + at * bytes,
-                                              hunt->row, (size_t)(p->head_dim * bytes));
+    return hunt->harness.device->ops->copy_in(hunt->harness.device,
+                                              (uint8_t *)tensor->data + row_begin * bytes, hunt->row,
+                                              (size_t)(p->head_dim * bytes));
 }
 
 static s2_status plant(s2_hunt *hunt, uint64_t seed)

@@ -192,13 +192,13 @@ static s2_status write_line(const s2_buf *line, double deadline, s2_diag *why)
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
     sigaction(SIGPIPE, &ignore, &before);
     s2_status status = S2_OK;
-    for (size_t at = 0; status == S2_OK && at < line->len;) {
+    for (size_t n_written = 0; status == S2_OK && n_written < line->len;) {
         status = await(process.to, POLLOUT, deadline, why);
-        const size_t piece = line->len - at < PIPE_BUF ? line->len - at : PIPE_BUF;
-        const ssize_t n = status == S2_OK ? write(process.to, line->data + at, piece) : 0;
+        const size_t piece = line->len - n_written < PIPE_BUF ? line->len - n_written : PIPE_BUF;
+        const ssize_t n = status == S2_OK ? write(process.to, line->data + n_written, piece) : 0;
         if (n < 0 && errno != EINTR)
             break;
-        at += n > 0 ? (size_t)n : 0;
+        n_written += n > 0 ? (size_t)n : 0;
     }
     sigaction(SIGPIPE, &before, NULL);
     return status;

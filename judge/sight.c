@@ -82,8 +82,8 @@ static s2_status show_heads(s2_windows *windows, int32_t seq, const s2_showing *
             s2_float_store(windows->v, dtype, to + key % p->head_dim,
                            (float)(1 << (key / p->head_dim)) / windows->harness->v_unit);
         }
-    const int64_t at = s2_tensor_at(&p->v, p->k_begin_tok, seq, showing->begin, head);
-    return device->ops->copy_in(device, (uint8_t *)p->v.data + at * bytes, windows->v, n_bytes);
+    const int64_t first = s2_tensor_at(&p->v, p->k_begin_tok, seq, showing->begin, head);
+    return device->ops->copy_in(device, (uint8_t *)p->v.data + first * bytes, windows->v, n_bytes);
 }
 
 static s2_status show(s2_windows *windows, int32_t seq, const s2_showing *showing)
@@ -161,10 +161,10 @@ static bool fits(const s2_columns *columns, int64_t n)
 {
     const double limit = (double)(INT64_C(1) << columns->n_bits);
     int64_t n_bits = 0;
-    for (int64_t at = columns->first; at < columns->n; at++) {
-        const double sum = (double)columns->value[at] * (double)n, nearest = nearbyint(sum);
+    for (int64_t column = columns->first; column < columns->n; column++) {
+        const double sum = (double)columns->value[column] * (double)n, nearest = nearbyint(sum);
         if (!(fabs(sum - nearest) <= 0.001 + nearest * columns->slack) || nearest < 0.0 || nearest >= limit ||
-            (nearest == 0.0 && columns->value[at] != 0.0f))
+            (nearest == 0.0 && columns->value[column] != 0.0f))
             return false;
         n_bits += __builtin_popcountll((unsigned long long)nearest);
     }
@@ -199,11 +199,11 @@ static void mark_keys(s2_sight *sight, int64_t nth, const s2_columns *columns, i
     const int64_t dim = sight->harness->problem.head_dim;
     uint8_t *const seen = sight->seen + nth * sight->row_bytes;
     const int64_t k_tok = sight->harness->some.seqs[sight->row[nth].seq].k_tok;
-    for (int64_t at = 0; at < columns->n && n > 0; at++) {
-        const double nearest = nearbyint((double)columns->value[at] * (double)n);
+    for (int64_t column = 0; column < columns->n && n > 0; column++) {
+        const double nearest = nearbyint((double)columns->value[column] * (double)n);
         const int64_t sum = nearest > 0.0 && nearest < 0x1p20 ? (int64_t)nearest : 0;
         for (int32_t bit = 0; bit < columns->n_bits && sum > 0; bit++) {
-            const int64_t key = (columns->window[at / dim] * columns->n_bits + bit) * dim + at % dim;
+            const int64_t key = (columns->window[column / dim] * columns->n_bits + bit) * dim + column % dim;
             if ((sum >> bit & 1) != 0 && key < k_tok)
                 seen[key / 8] |= (uint8_t)(1u << (key % 8));
         }

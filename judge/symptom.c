@@ -524,12 +524,12 @@ static s2_status explain_heads(s2_harness *harness, const s2_validate_request *r
         status = look(harness, request->seed, &sight, why);
     if (status == S2_OK)
         s2_symptom_find(harness, &sight, heads->some, wrong, out);
-    for (int32_t at = 0; at < heads->n && status == S2_OK; at++) {
+    for (int32_t h = 0; h < heads->n && status == S2_OK; h++) {
         bool any = false;
         for (int32_t row = 0; row < S2_SYMPTOM_ROWS; row++)
-            any = any || (wrong[row] == 1 && rows[row].head == heads->head[at]);
+            any = any || (wrong[row] == 1 && rows[row].head == heads->head[h]);
         if (any)
-            heads->head[n++] = heads->head[at];
+            heads->head[n++] = heads->head[h];
     }
     heads->some = heads->some || n < heads->n;
     heads->n = n;

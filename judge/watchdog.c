@@ -97,16 +97,16 @@ void s2_watchdog_feed(s2_watchdog *dog)
 
 void s2_watchdog_stop(s2_watchdog **dog)
 {
-    s2_watchdog *const at = *dog;
-    if (at == NULL)
+    s2_watchdog *const stopped = *dog;
+    if (stopped == NULL)
         return;
-    pthread_mutex_lock(&at->lock);
-    at->stopped = true;
-    pthread_cond_signal(&at->changed);
-    pthread_mutex_unlock(&at->lock);
-    pthread_join(at->thread, NULL);
-    pthread_cond_destroy(&at->changed);
-    pthread_mutex_destroy(&at->lock);
-    s2_free(at);
+    pthread_mutex_lock(&stopped->lock);
+    stopped->stopped = true;
+    pthread_cond_signal(&stopped->changed);
+    pthread_mutex_unlock(&stopped->lock);
+    pthread_join(stopped->thread, NULL);
+    pthread_cond_destroy(&stopped->changed);
+    pthread_mutex_destroy(&stopped->lock);
+    s2_free(stopped);
     *dog = NULL;
 }

@@ -57,8 +57,8 @@ typedef struct s2_cpu_job {
 
 /* The same vector at any address, for loads and stores only. */
 typedef float lanes_at __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
-#define LOAD(at)     (*(const lanes_at *)(at))
-#define STORE(at, x) (*(lanes_at *)(at) = (x))
+#define LOAD(from)   (*(const lanes_at *)(from))
+#define STORE(to, x) (*(lanes_at *)(to) = (x))
 
 /* out[r][0..TILE) (+)= sum over n of left[r][n] * right[n][0..width), for ROWS rows from `row` on. */
 #define MULTIPLY_ROWS(out, out_stride, left, left_stride, right, right_stride, depth, width, keep)           \
@@ -80,20 +80,20 @@ typedef float lanes_at __attribute__((vector_size(LANES * sizeof(float)), aligne
                 STORE(&(out)[r * (out_stride) + column + half * LANES], acc[r][half]);                       \
     }
 
-S2_FOR_WIDE_CPUS static void score_rows(s2_cpu_scratch *at, int32_t dim, int32_t row)
+S2_FOR_WIDE_CPUS static void score_rows(s2_cpu_scratch *scratch, int32_t dim, int32_t row)
 {
     static const float fresh[ROWS] = {0};
-    float *const s = &at->s[row * TILE];
-    const float *const q = &at->q[row * dim];
-    MULTIPLY_ROWS(s, TILE, q, dim, at->k_t, TILE, dim, TILE, fresh)
+    float *const s = &scratch->s[row * TILE];
+    const float *const q = &scratch->q[row * dim];
+    MULTIPLY_ROWS(s, TILE, q, dim, scratch->k_t, TILE, dim, TILE, fresh)
 }
 
-S2_FOR_WIDE_CPUS static void value_rows(s2_cpu_scratch *at, int32_t dim, int32_t row)
+S2_FOR_WIDE_CPUS static void value_rows(s2_cpu_scratch *scratch, int32_t dim, int32_t row)
 {
-    float *const o = &at->o[row * dim];
-    const float *const p = &at->s[row * TILE];
-    const float *const decay = &at->decay[row];
-    MULTIPLY_ROWS(o, dim, p, TILE, at->v, dim, TILE, dim, decay)
+    float *const o = &scratch->o[row * dim];
+    const float *const p = &scratch->s[row * TILE];
+    const float *const decay = &scratch->decay[row];
+    MULTIPLY_ROWS(o, dim, p, TILE, scratch->v, dim, TILE, dim, decay)
 }
 
 /*
@@ -129,21 +129,21 @@ S2_FOR_WIDE_CPUS static void exponentials(float *row, float peak, float *sum)
 
 /* ------------------------------------------------------------------ one block of keys */
 
-static void load_rows(const s2_attn_problem *p, const s2_tensor *tensor, int64_t at, int32_t n_rows,
+static void load_rows(const s2_attn_problem *p, const s2_tensor *tensor, int64_t first, int32_t n_rows,
                       int32_t dim, float *out)
 {
     memset(out, 0, (size_t)TILE * (size_t)dim * sizeof *out);
     for (int32_t row = 0; row < n_rows; row++)
         for (int32_t d = 0; d < p->head_dim; d++)
-            out[row * dim + d] = s2_float_load(tensor->data, p->dtype, at + row * tensor->tok + d);
+            out[row * dim + d] = s2_float_load(tensor->data, p->dtype, first + row * tensor->tok + d);
 }
 
-static void load_keys(const s2_attn_problem *p, int64_t at, int32_t n_keys, int32_t dim, float *out)
+static void load_keys(const s2_attn_problem *p, int64_t first, int32_t n_keys, int32_t dim, float *out)
 {
     memset(out, 0, (size_t)TILE * (size_t)dim * sizeof *out);
     for (int32_t key = 0; key < n_keys; key++)
         for (int32_t d = 0; d < p->head_dim; d++)
-            out[d * TILE + key] = s2_float_load(p->k.data, p->dtype, at + key * p->k.tok + d);
+            out[d * TILE + key] = s2_float_load(p->k.data, p->dtype, first + key * p->k.tok + d);
 }
 
 /* The inputs of an item. */
@@ -194,38 +194,38 @@ static void scale_row(const s2_attn_problem *p, float *s)
  * Fold one row of scores into the running softmax; the row becomes its weights. Comparisons and exponentials pass over
  * what is no number, so that it is looked for: then the row's sum is none, and no output of it will be one.
  */
-static void fold_row(s2_cpu_scratch *at, int32_t row)
+static void fold_row(s2_cpu_scratch *scratch, int32_t row)
 {
-    float *const s = &at->s[row * TILE];
-    float peak = at->peak[row];
+    float *const s = &scratch->s[row * TILE];
+    float peak = scratch->peak[row];
     int32_t n_odd = 0;
     for (int32_t key = 0; key < TILE; key++) {
         n_odd += s[key] != s[key];
         peak = s[key] > peak ? s[key] : peak;
     }
-    at->decay[row] = 1.0f;
+    scratch->decay[row] = 1.0f;
     if (n_odd > 0 || peak == INFINITY)
-        at->sum[row] = NAN;
+        scratch->sum[row] = NAN;
     if (n_odd > 0 || peak == INFINITY || peak == -INFINITY) {
         memset(s, 0, TILE * sizeof *s);
         return;
     }
-    if (peak > at->peak[row]) {
-        at->decay[row] = at->peak[row] == -INFINITY ? 0.0f : exp2f(at->peak[row] - peak);
-        at->peak[row] = peak;
+    if (peak > scratch->peak[row]) {
+        scratch->decay[row] = scratch->peak[row] == -INFINITY ? 0.0f : exp2f(scratch->peak[row] - peak);
+        scratch->peak[row] = peak;
     }
     float sum = 0.0f;
     exponentials(s, peak, &sum);
-    at->sum[row] = at->sum[row] * at->decay[row] + sum;
+    scratch->sum[row] = scratch->sum[row] * scratch->decay[row] + sum;
 }
 
-static void drop_row(s2_cpu_scratch *at, int32_t row)
+static void drop_row(s2_cpu_scratch *scratch, int32_t row)
 {
-    memset(&at->s[row * TILE], 0, TILE * sizeof *at->s);
-    at->decay[row] = 1.0f;
+    memset(&scratch->s[row * TILE], 0, TILE * sizeof *scratch->s);
+    scratch->decay[row] = 1.0f;
 }
 
-static void one_block(const s2_cpu_tile *tile, const s2_plan_entry *entry, int32_t dim, s2_cpu_scratch *at)
+static void one_block(const s2_cpu_tile *tile, const s2_plan_entry *entry, int32_t dim, s2_cpu_scratch *scratch)
 {
     const s2_attn_problem *const p = tile->problem;
     const int64_t k_begin = (int64_t)entry->k_blk * p->plan->blk_tok;
@@ -233,25 +233,25 @@ static void one_block(const s2_cpu_tile *tile, const s2_plan_entry *entry, int32
     const int32_t n_keys = (int32_t)(left < p->plan->blk_tok ? left : p->plan->blk_tok);
     const int32_t kv_head = s2_pattern_kv_head(p->plan->pattern, tile->head);
     load_keys(p, s2_tensor_at(&p->k, p->k_begin_tok, tile->item->seq, k_begin, kv_head), n_keys, dim,
-              at->k_t);
+              scratch->k_t);
     load_rows(p, &p->v, s2_tensor_at(&p->v, p->k_begin_tok, tile->item->seq, k_begin, kv_head), n_keys, dim,
-              at->v);
+              scratch->v);
     for (int32_t slab = 0; slab < p->plan->options.tile_tok / S2_PLAN_SLAB_TOK; slab++) {
         if ((entry->slabs >> slab & 1) == 0)
             continue;
         for (int32_t row = slab * S2_PLAN_SLAB_TOK; row < (slab + 1) * S2_PLAN_SLAB_TOK; row += ROWS) {
-            score_rows(at, dim, row);
+            score_rows(scratch, dim, row);
             for (int32_t r = row; r < row + ROWS; r++) {
                 if (r < tile->row_begin || r >= tile->row_end) {
-                    drop_row(at, r);
+                    drop_row(scratch, r);
                     continue;
                 }
-                scale_row(p, &at->s[r * TILE]);
+                scale_row(p, &scratch->s[r * TILE]);
                 if (!entry->full || n_keys < TILE)
-                    mask_row(tile, entry, &at->list, r, &at->s[r * TILE]);
-                fold_row(at, r);
+                    mask_row(tile, entry, &scratch->list, r, &scratch->s[r * TILE]);
+                fold_row(scratch, r);
             }
-            value_rows(at, dim, row);
+            value_rows(scratch, dim, row);
         }
     }
 }
@@ -259,59 +259,59 @@ static void one_block(const s2_cpu_tile *tile, const s2_plan_entry *entry, int32
 /* ------------------------------------------------------------------ items */
 
 /* The sink joins the softmax when all keys have. */
-static void add_sink(const s2_cpu_tile *tile, int32_t dim, s2_cpu_scratch *at)
+static void add_sink(const s2_cpu_tile *tile, int32_t dim, s2_cpu_scratch *scratch)
 {
     const s2_attn_problem *const p = tile->problem;
     const float sink = p->sinks ? p->sink[tile->head] * LOG2_E : -INFINITY;
     for (int32_t row = tile->row_begin; row < tile->row_end && sink != -INFINITY; row++) {
-        const float peak = fmaxf(at->peak[row], sink);
-        const float keep = at->peak[row] > -INFINITY ? exp2f(at->peak[row] - peak) : 0.0f;
+        const float peak = fmaxf(scratch->peak[row], sink);
+        const float keep = scratch->peak[row] > -INFINITY ? exp2f(scratch->peak[row] - peak) : 0.0f;
         for (int32_t d = 0; d < p->head_dim; d++)
-            at->o[row * dim + d] *= keep;
-        at->sum[row] = at->sum[row] * keep + exp2f(sink - peak);
-        at->peak[row] = peak;
+            scratch->o[row * dim + d] *= keep;
+        scratch->sum[row] = scratch->sum[row] * keep + exp2f(sink - peak);
+        scratch->peak[row] = peak;
     }
 }
 
-static void store_tile(const s2_cpu_tile *tile, int32_t dim, const s2_cpu_scratch *at)
+static void store_tile(const s2_cpu_tile *tile, int32_t dim, const s2_cpu_scratch *scratch)
 {
     const s2_attn_problem *const p = tile->problem;
     for (int32_t row = tile->row_begin; row < tile->row_end; row++) {
         const int64_t q_tok = tile->begin + row - tile->q_off;
         const int64_t o_at = s2_tensor_at(&p->o, p->q_begin_tok, tile->item->seq, q_tok, tile->head);
-        const float inverse = at->sum[row] == 0.0f ? 0.0f : 1.0f / at->sum[row];
+        const float inverse = scratch->sum[row] == 0.0f ? 0.0f : 1.0f / scratch->sum[row];
         for (int32_t d = 0; d < p->head_dim; d++)
-            s2_float_store(p->o.data, p->dtype, o_at + d, at->o[row * dim + d] * inverse);
-        const double lse = (double)at->peak[row] * 0.693147180559945309 + log((double)at->sum[row]);
+            s2_float_store(p->o.data, p->dtype, o_at + d, scratch->o[row * dim + d] * inverse);
+        const double lse = (double)scratch->peak[row] * 0.693147180559945309 + log((double)scratch->sum[row]);
         p->lse.data[s2_rows_at(&p->lse, p->q_begin_tok, tile->item->seq, q_tok, tile->head)] =
-            at->sum[row] == 0.0f ? -INFINITY : (float)lse;
+            scratch->sum[row] == 0.0f ? -INFINITY : (float)lse;
     }
 }
 
-static void one_head(const s2_cpu_tile *tile, int32_t dim, s2_cpu_scratch *at)
+static void one_head(const s2_cpu_tile *tile, int32_t dim, s2_cpu_scratch *scratch)
 {
     const s2_attn_problem *const p = tile->problem;
     const int64_t q_tok = tile->begin + tile->row_begin - tile->q_off;
     const int32_t n_rows = tile->row_end - tile->row_begin;
-    memset(at->q, 0, (size_t)TILE * (size_t)dim * sizeof *at->q);
-    memset(at->o, 0, (size_t)TILE * (size_t)dim * sizeof *at->o);
+    memset(scratch->q, 0, (size_t)TILE * (size_t)dim * sizeof *scratch->q);
+    memset(scratch->o, 0, (size_t)TILE * (size_t)dim * sizeof *scratch->o);
     const int64_t q_at = s2_tensor_at(&p->q, p->q_begin_tok, tile->item->seq, q_tok, tile->head);
     for (int32_t row = 0; row < n_rows; row++)
         for (int32_t d = 0; d < p->head_dim; d++)
-            at->q[(tile->row_begin + row) * dim + d] =
+            scratch->q[(tile->row_begin + row) * dim + d] =
                 s2_float_load(p->q.data, p->dtype, q_at + row * p->q.tok + d);
     for (int32_t row = 0; row < TILE; row++) {
-        at->peak[row] = -INFINITY;
-        at->sum[row] = 0.0f;
+        scratch->peak[row] = -INFINITY;
+        scratch->sum[row] = 0.0f;
     }
-    for (int32_t entry = 0; entry < at->list.n_entries; entry++)
-        one_block(tile, &at->list.entries[entry], dim, at);
-    add_sink(tile, dim, at);
-    store_tile(tile, dim, at);
+    for (int32_t entry = 0; entry < scratch->list.n_entries; entry++)
+        one_block(tile, &scratch->list.entries[entry], dim, scratch);
+    add_sink(tile, dim, scratch);
+    store_tile(tile, dim, scratch);
 }
 
 static s2_status one_item(const s2_attn_problem *problem, const s2_plan_item *item, int32_t dim,
-                          s2_cpu_scratch *at)
+                          s2_cpu_scratch *scratch)
 {
     const s2_plan *const plan = problem->plan;
     const s2_plan_seq lens = plan->seqs[item->seq];
@@ -322,22 +322,22 @@ static s2_status one_item(const s2_attn_problem *problem, const s2_plan_item *it
     tile.row_end = plan->options.tile_tok;
     if (tile.begin + tile.row_end > lens.k_tok)
         tile.row_end = (int32_t)(lens.k_tok - tile.begin);
-    S2_TRY(s2_plan_tile_list(plan, item->cls, item->seq, item->tile, &at->list));
+    S2_TRY(s2_plan_tile_list(plan, item->cls, item->seq, item->tile, &scratch->list));
     for (tile.head = item->head; tile.head < item->head + item->n_heads; tile.head++)
-        one_head(&tile, dim, at);
+        one_head(&tile, dim, scratch);
     return S2_OK;
 }
 
 static void *work(void *user)
 {
     const s2_cpu_job *const job = user;
-    s2_cpu_scratch *const at = &job->state->scratch[job->thread];
-    at->status = S2_OK;
+    s2_cpu_scratch *const scratch = &job->state->scratch[job->thread];
+    scratch->status = S2_OK;
     for (;;) {
         const int32_t item = atomic_fetch_add(job->next_item, 1);
-        if (item >= job->problem->plan->n_items || at->status != S2_OK)
+        if (item >= job->problem->plan->n_items || scratch->status != S2_OK)
             return NULL;
-        at->status = one_item(job->problem, &job->problem->plan->items[item], job->state->dim, at);
+        scratch->status = one_item(job->problem, &job->problem->plan->items[item], job->state->dim, scratch);
     }
 }
 
@@ -372,16 +372,16 @@ static void finish(s2_device *device, void *state)
 }
 
 /* One allocation holds the five arrays of a thread. */
-static s2_status init_scratch(s2_cpu_scratch *at, int32_t dim)
+static s2_status init_scratch(s2_cpu_scratch *scratch, int32_t dim)
 {
     const size_t wide = (size_t)TILE * (size_t)dim;
-    at->q = s2_calloc(4 * wide + (size_t)TILE * TILE, sizeof *at->q);
-    if (at->q == NULL)
+    scratch->q = s2_calloc(4 * wide + (size_t)TILE * TILE, sizeof *scratch->q);
+    if (scratch->q == NULL)
         return S2_ENOMEM;
-    at->k_t = at->q + wide;
-    at->v = at->k_t + wide;
-    at->o = at->v + wide;
-    at->s = at->o + wide;
+    scratch->k_t = scratch->q + wide;
+    scratch->v = scratch->k_t + wide;
+    scratch->o = scratch->v + wide;
+    scratch->s = scratch->o + wide;
     return S2_OK;
 }
 

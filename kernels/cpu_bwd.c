@@ -64,14 +64,14 @@ S2_FOR_WIDE_CPUS static void multiply(float *restrict out, const float *restrict
 
 /* ------------------------------------------------------------------ loads */
 
-/* Load n rows of a tensor, from element `at` on, into rows `to` and following. */
-static void load(const s2_attn_problem *p, const s2_tensor *tensor, int64_t at, int32_t to, int32_t n,
+/* Load n rows of a tensor, from element `first` on, into rows `to` and following. */
+static void load(const s2_attn_problem *p, const s2_tensor *tensor, int64_t first, int32_t to, int32_t n,
                  int32_t dim, float *out)
 {
     for (int32_t row = 0; row < n; row++)
         for (int32_t d = 0; d < p->head_dim; d++)
             out[(int64_t)(to + row) * dim + d] =
-                s2_float_load(tensor->data, p->dtype, at + row * tensor->tok + d);
+                s2_float_load(tensor->data, p->dtype, first + row * tensor->tok + d);
 }
 
 static void turn(const float *rows, int32_t dim, float *out)
@@ -109,7 +109,7 @@ static s2_bwd_rows rows_of(const s2_plan *plan, int32_t seq, int32_t head, int64
 
 /* Q, dO, lse and delta of 64 positions; rows that do not exist get weight zero. */
 static void load_queries(const s2_attn_problem *p, s2_bwd_rows rows, int32_t dim, float *q, float *d_o,
-                         s2_bwd_scratch *at)
+                         s2_bwd_scratch *scratch)
 {
     const int32_t n = rows.to - rows.from;
     const int64_t o_at = s2_tensor_at(&p->o, p->q_begin_tok, rows.seq, rows.q_tok, rows.head);
@@ -121,18 +121,19 @@ static void load_queries(const s2_attn_problem *p, s2_bwd_rows rows, int32_t dim
     load(p, &p->d_o, s2_tensor_at(&p->d_o, p->q_begin_tok, rows.seq, rows.q_tok, rows.head), rows.from, n,
          dim, d_o);
     for (int32_t row = 0; row < TILE; row++) {
-        at->lse[row] = INFINITY;
-        at->delta[row] = 0.0f;
+        scratch->lse[row] = INFINITY;
+        scratch->delta[row] = 0.0f;
         if (row < rows.from || row >= rows.to)
             continue;
         const float lse = p->lse.data[lse_at + row - rows.from];
         for (int32_t d = 0; d < p->head_dim; d++)
-            at->delta[row] += d_o[(int64_t)row * dim + d] *
-                              s2_float_load(p->o.data, p->dtype, o_at + (row - rows.from) * p->o.tok + d);
+            scratch->delta[row] +=
+                d_o[(int64_t)row * dim + d] *
+                s2_float_load(p->o.data, p->dtype, o_at + (row - rows.from) * p->o.tok + d);
         if (lse != -INFINITY)
-            at->lse[row] = lse;
+            scratch->lse[row] = lse;
         else
-            at->delta[row] = 0.0f;
+            scratch->delta[row] = 0.0f;
     }
 }
 
@@ -176,7 +177,7 @@ static const uint32_t *mask_bits(const s2_plan *plan, const s2_plan_flat *flat, 
 }
 
 /* s and dp of one pair become p and dS. */
-static void weigh(const s2_attn_problem *p, const s2_bwd_scratch *at, int32_t row, bool read, float *s,
+static void weigh(const s2_attn_problem *p, const s2_bwd_scratch *scratch, int32_t row, bool read, float *s,
                   float *dp)
 {
     float score = *s * p->scale, slope = 1.0f;
@@ -185,14 +186,14 @@ static void weigh(const s2_attn_problem *p, const s2_bwd_scratch *at, int32_t ro
         score = p->cap * part;
         slope = 1.0f - part * part;
     }
-    *s = read ? expf(score - at->lse[row]) : 0.0f;
-    *dp = read ? *s * (*dp - at->delta[row]) * slope : 0.0f;
+    *s = read ? expf(score - scratch->lse[row]) : 0.0f;
+    *dp = read ? *s * (*dp - scratch->delta[row]) * slope : 0.0f;
 }
 
 /* ------------------------------------------------------------------ dQ of a tile */
 
 static void tile_block(const s2_attn_problem *p, const s2_plan_item *item, s2_bwd_rows rows,
-                       const s2_plan_entry *entry, const s2_bwd_state *state, s2_bwd_scratch *at)
+                       const s2_plan_entry *entry, const s2_bwd_state *state, s2_bwd_scratch *scratch)
 {
     const s2_plan *const plan = p->plan;
     const int32_t kv_head = s2_pattern_kv_head(plan->pattern, rows.head), dim = state->dim;
@@ -202,45 +203,45 @@ static void tile_block(const s2_attn_problem *p, const s2_plan_item *item, s2_bw
                               .k_tok = plan->seqs[item->seq].k_tok,
                               .slabs = entry->slabs,
                               .edge = entry->edge != 0};
-    clear(at->row[0], dim);
-    clear(at->row[1], dim);
-    const int32_t n = load_block(p, &p->k, item->seq, kv_head, entry->k_blk, 0, dim, at->row[0]);
-    load_block(p, &p->v, item->seq, kv_head, entry->k_blk, 0, dim, at->row[1]);
-    turn(at->row[0], dim, at->turn[0]);
-    turn(at->row[1], dim, at->turn[1]);
-    clear(at->s, TILE);
-    clear(at->dp, TILE);
-    multiply(at->s, at->own[0], at->turn[0], dim, TILE);
-    multiply(at->dp, at->own[1], at->turn[1], dim, TILE);
+    clear(scratch->row[0], dim);
+    clear(scratch->row[1], dim);
+    const int32_t n = load_block(p, &p->k, item->seq, kv_head, entry->k_blk, 0, dim, scratch->row[0]);
+    load_block(p, &p->v, item->seq, kv_head, entry->k_blk, 0, dim, scratch->row[1]);
+    turn(scratch->row[0], dim, scratch->turn[0]);
+    turn(scratch->row[1], dim, scratch->turn[1]);
+    clear(scratch->s, TILE);
+    clear(scratch->dp, TILE);
+    multiply(scratch->s, scratch->own[0], scratch->turn[0], dim, TILE);
+    multiply(scratch->dp, scratch->own[1], scratch->turn[1], dim, TILE);
     for (int32_t row = 0; row < TILE; row++)
         for (int32_t key = 0; key < TILE; key++)
-            weigh(p, at, row, key < n && reads(&mask, rows.begin, row, key), &at->s[row * TILE + key],
-                  &at->dp[row * TILE + key]);
-    multiply(at->sum[0], at->dp, at->row[0], TILE, dim);
+            weigh(p, scratch, row, key < n && reads(&mask, rows.begin, row, key),
+                  &scratch->s[row * TILE + key], &scratch->dp[row * TILE + key]);
+    multiply(scratch->sum[0], scratch->dp, scratch->row[0], TILE, dim);
 }
 
 static void one_tile(const s2_attn_problem *p, const s2_plan_item *item, s2_plan_span span,
-                     s2_bwd_state *state, s2_bwd_scratch *at)
+                     s2_bwd_state *state, s2_bwd_scratch *scratch)
 {
     const int64_t begin = s2_plan_tile_begin(p->plan, item->seq, item->tile);
     for (int32_t head = item->head; head < item->head + item->n_heads; head++) {
         const s2_bwd_rows rows = rows_of(p->plan, item->seq, head, begin);
-        load_queries(p, rows, state->dim, at->own[0], at->own[1], at);
-        clear(at->sum[0], state->dim);
+        load_queries(p, rows, state->dim, scratch->own[0], scratch->own[1], scratch);
+        clear(scratch->sum[0], state->dim);
         for (int32_t e = 0; e < span.n; e++)
-            tile_block(p, item, rows, &state->flat.entries[span.begin + e], state, at);
+            tile_block(p, item, rows, &state->flat.entries[span.begin + e], state, scratch);
         const int64_t out = s2_tensor_at(&p->d_q, p->q_begin_tok, item->seq, rows.q_tok, head);
         for (int32_t row = rows.from; row < rows.to; row++)
             for (int32_t d = 0; d < p->head_dim; d++)
                 s2_float_store(p->d_q.data, p->dtype, out + (row - rows.from) * p->d_q.tok + d,
-                               at->sum[0][(int64_t)row * state->dim + d] * p->scale);
+                               scratch->sum[0][(int64_t)row * state->dim + d] * p->scale);
     }
 }
 
 /* ------------------------------------------------------------------ dK and dV of a column */
 
 static void weigh_block(const s2_attn_problem *p, const s2_plan_column *column, int64_t e, int32_t sub,
-                        const s2_bwd_state *state, s2_bwd_rows rows, s2_bwd_scratch *at)
+                        const s2_bwd_state *state, s2_bwd_rows rows, s2_bwd_scratch *scratch)
 {
     const s2_plan *const plan = p->plan;
     const s2_plan_column_entry *const entry = &state->columns.entries[e];
@@ -256,27 +257,28 @@ static void weigh_block(const s2_attn_problem *p, const s2_plan_column *column, 
     for (int32_t key = 0; key < plan->blk_tok; key++)
         for (int32_t row = 0; row < TILE; row++) {
             const int64_t pair = (int64_t)(sub * plan->blk_tok + key) * TILE + row;
-            weigh(p, at, row, entry->full || reads(&mask, rows.begin, row, key), &at->s[pair], &at->dp[pair]);
+            weigh(p, scratch, row, entry->full || reads(&mask, rows.begin, row, key), &scratch->s[pair],
+                  &scratch->dp[pair]);
         }
 }
 
 static void column_step(const s2_attn_problem *p, const s2_plan_column *column, int64_t e, int32_t head,
-                        const s2_bwd_state *state, s2_bwd_scratch *at)
+                        const s2_bwd_state *state, s2_bwd_scratch *scratch)
 {
     const int64_t begin =
         s2_plan_tile_begin(p->plan, column->seq, 0) + (int64_t)state->columns.entries[e].step * TILE;
     const s2_bwd_rows rows = rows_of(p->plan, column->seq, head, begin);
-    load_queries(p, rows, state->dim, at->row[0], at->row[1], at);
-    turn(at->row[0], state->dim, at->turn[0]);
-    turn(at->row[1], state->dim, at->turn[1]);
-    clear(at->s, TILE);
-    clear(at->dp, TILE);
-    multiply(at->s, at->own[0], at->turn[0], state->dim, TILE);
-    multiply(at->dp, at->own[1], at->turn[1], state->dim, TILE);
+    load_queries(p, rows, state->dim, scratch->row[0], scratch->row[1], scratch);
+    turn(scratch->row[0], state->dim, scratch->turn[0]);
+    turn(scratch->row[1], state->dim, scratch->turn[1]);
+    clear(scratch->s, TILE);
+    clear(scratch->dp, TILE);
+    multiply(scratch->s, scratch->own[0], scratch->turn[0], state->dim, TILE);
+    multiply(scratch->dp, scratch->own[1], scratch->turn[1], state->dim, TILE);
     for (int32_t sub = 0; sub < state->columns.n_sub; sub++)
-        weigh_block(p, column, e, sub, state, rows, at);
-    multiply(at->sum[0], at->dp, at->row[0], TILE, state->dim);
-    multiply(at->sum[1], at->s, at->row[1], TILE, state->dim);
+        weigh_block(p, column, e, sub, state, rows, scratch);
+    multiply(scratch->sum[0], scratch->dp, scratch->row[0], TILE, state->dim);
+    multiply(scratch->sum[1], scratch->s, scratch->row[1], TILE, state->dim);
 }
 
 static void store_block(const s2_attn_problem *p, const s2_tensor *tensor, const s2_plan_column *column,
@@ -291,25 +293,25 @@ static void store_block(const s2_attn_problem *p, const s2_tensor *tensor, const
 }
 
 static void one_column(const s2_attn_problem *p, const s2_plan_column *column, const s2_bwd_state *state,
-                       s2_bwd_scratch *at)
+                       s2_bwd_scratch *scratch)
 {
     const int32_t *const blocks = &state->columns.blocks[column->blocks], blk_tok = p->plan->blk_tok;
     const int32_t first = column->kv_head * (p->n_heads / p->n_kv_heads), dim = state->dim;
     for (int32_t two = 0; two < 2; two++) {
-        clear(at->own[two], dim);
-        clear(at->sum[two], dim);
+        clear(scratch->own[two], dim);
+        clear(scratch->sum[two], dim);
         for (int32_t sub = 0; sub < state->columns.n_sub; sub++)
             if (blocks[sub] >= 0)
                 load_block(p, two == 0 ? &p->k : &p->v, column->seq, column->kv_head, blocks[sub],
-                           sub * blk_tok, dim, at->own[two]);
+                           sub * blk_tok, dim, scratch->own[two]);
     }
     for (int64_t e = column->begin; e < column->begin + column->n; e++)
         for (int32_t h = 0; h < column->n_heads; h++)
-            column_step(p, column, e, first + state->columns.entries[e].head + h, state, at);
+            column_step(p, column, e, first + state->columns.entries[e].head + h, state, scratch);
     for (int32_t sub = 0; sub < state->columns.n_sub; sub++)
         for (int32_t two = 0; two < 2 && blocks[sub] >= 0; two++)
             store_block(p, two == 0 ? &p->d_k : &p->d_v, column, blocks[sub], dim, two == 0 ? p->scale : 1.0f,
-                        &at->sum[two][(int64_t)sub * blk_tok * dim]);
+                        &scratch->sum[two][(int64_t)sub * blk_tok * dim]);
 }
 
 /* ------------------------------------------------------------------ sinks */
@@ -354,14 +356,15 @@ static void *work(void *user)
     const s2_attn_problem *const p = job->problem;
     s2_bwd_state *const state = job->state;
     for (;;) {
-        const int32_t at = atomic_fetch_add(job->next, 1);
-        if (at >= state->columns.n_columns + p->plan->n_items)
+        const int32_t taken = atomic_fetch_add(job->next, 1);
+        if (taken >= state->columns.n_columns + p->plan->n_items)
             return NULL;
-        if (at < state->columns.n_columns)
-            one_column(p, &state->columns.columns[at], state, &state->scratch[job->thread]);
+        if (taken < state->columns.n_columns)
+            one_column(p, &state->columns.columns[taken], state, &state->scratch[job->thread]);
         else
-            one_tile(p, &p->plan->items[at - state->columns.n_columns],
-                     state->flat.span_of[at - state->columns.n_columns], state, &state->scratch[job->thread]);
+            one_tile(p, &p->plan->items[taken - state->columns.n_columns],
+                     state->flat.span_of[taken - state->columns.n_columns], state,
+                     &state->scratch[job->thread]);
     }
 }
 
@@ -391,20 +394,20 @@ static void finish(s2_device *device, void *state)
 }
 
 /* One allocation holds the arrays of a thread. */
-static s2_status init_scratch(s2_bwd_scratch *at, int32_t dim)
+static s2_status init_scratch(s2_bwd_scratch *scratch, int32_t dim)
 {
     const size_t wide = (size_t)TILE * (size_t)dim;
     float *const memory = s2_calloc(8 * wide + 2 * (size_t)TILE * TILE, sizeof *memory);
     if (memory == NULL)
         return S2_ENOMEM;
     for (int32_t two = 0; two < 2; two++) {
-        at->own[two] = memory + (size_t)two * wide;
-        at->row[two] = memory + (size_t)(2 + two) * wide;
-        at->turn[two] = memory + (size_t)(4 + two) * wide;
-        at->sum[two] = memory + (size_t)(6 + two) * wide;
+        scratch->own[two] = memory + (size_t)two * wide;
+        scratch->row[two] = memory + (size_t)(2 + two) * wide;
+        scratch->turn[two] = memory + (size_t)(4 + two) * wide;
+        scratch->sum[two] = memory + (size_t)(6 + two) * wide;
     }
-    at->s = memory + 8 * wide;
-    at->dp = at->s + (size_t)TILE * TILE;
+    scratch->s = memory + 8 * wide;
+    scratch->dp = scratch->s + (size_t)TILE * TILE;
     return S2_OK;
 }
 

@@ -71,12 +71,12 @@ static void load_slab(const s2_decode_job *job, int32_t slab, int32_t kv_head, f
 static float dot(const float *a, const float *b, int32_t n)
 {
     float lanes[8] = {0}, total = 0.0f;
-    int32_t at = 0;
-    for (; at + 8 <= n; at += 8)
+    int32_t d = 0;
+    for (; d + 8 <= n; d += 8)
         for (int32_t lane = 0; lane < 8; lane++)
-            lanes[lane] += a[at + lane] * b[at + lane];
-    for (; at < n; at++)
-        total += a[at] * b[at];
+            lanes[lane] += a[d + lane] * b[d + lane];
+    for (; d < n; d++)
+        total += a[d] * b[d];
     for (int32_t lane = 0; lane < 8; lane++)
         total += lanes[lane];
     return total;
@@ -132,9 +132,9 @@ static void begin_rows(const s2_decode_job *job, const s2_decode_list *list, int
         float *const to = row_of(&job->state->rows, slot, row);
         memset(to, 0, (size_t)job->state->rows.stride * sizeof *to);
         to[p->head_dim] = -INFINITY;
-        const int64_t at = query_at(p, &p->q, list, row);
+        const int64_t first = query_at(p, &p->q, list, row);
         for (int32_t d = 0; d < p->head_dim; d++)
-            q[row * p->head_dim + d] = s2_float_load(p->q.data, p->dtype, at + d);
+            q[row * p->head_dim + d] = s2_float_load(p->q.data, p->dtype, first + d);
     }
 }
 
@@ -168,9 +168,9 @@ static void store_row(const s2_attn_problem *p, const s2_decode_list *list, int3
     const float keep = from[dim] == -INFINITY ? 0.0f : expf(from[dim] - peak);
     const float sum = from[dim + 1] * keep + (sink == -INFINITY ? 0.0f : expf(sink - peak));
     const float inverse = sum == 0.0f ? 0.0f : keep / sum;
-    const int64_t at = query_at(p, &p->o, list, row);
+    const int64_t first = query_at(p, &p->o, list, row);
     for (int32_t d = 0; d < dim; d++)
-        s2_float_store(p->o.data, p->dtype, at + d, from[d] * inverse);
+        s2_float_store(p->o.data, p->dtype, first + d, from[d] * inverse);
     p->lse.data[s2_rows_at(&p->lse, p->q_begin_tok, list->seq, row / group, head)] =
         sum == 0.0f ? -INFINITY : (float)((double)peak + log((double)sum));
 }
@@ -181,17 +181,17 @@ static void one_part(const s2_decode_job *job, int32_t part)
     const s2_decode_plan *const plan = &layout->plan;
     const s2_decode_part own = plan->parts[part];
     int32_t index = own.first_list;
-    for (int32_t at = own.slab_begin; at < own.slab_end; index++) {
+    for (int32_t slab = own.slab_begin; slab < own.slab_end; index++) {
         const s2_decode_list *const list = &plan->lists[index];
         const int32_t end = list->slab_end < own.slab_end ? list->slab_end : own.slab_end;
-        if (at == end)
+        if (slab == end)
             continue;
-        fold_list(job, index, part, at, end);
+        fold_list(job, index, part, slab, end);
         for (int32_t row = 0; list->n_parts == 1 && row < list->n_rows; row++)
             if (layout->on[(int64_t)index * plan->row_cap + row])
                 store_row(job->problem, list, row,
                           row_of(&job->state->rows, s2_decode_slot(list, part), row));
-        at = end;
+        slab = end;
     }
 }
 
@@ -304,9 +304,9 @@ static s2_status select_pages(const s2_attn_problem *problem, s2_cpu_decode *sta
         int32_t n = 0;
         S2_TRY(s2_selection_choose(problem, plan, &state->selection, list, state->pages, &n));
         s2_decode_place *to = &state->places[plan->lists[list].slab_begin];
-        for (int32_t at = 0; at < n - 1; at++)
+        for (int32_t nth = 0; nth < n - 1; nth++)
             for (int32_t slab = 0; slab < page_slabs; slab++, to++) {
-                *to = state->selection.places[(int64_t)list * state->selection.page_cap + state->pages[at]];
+                *to = state->selection.places[(int64_t)list * state->selection.page_cap + state->pages[nth]];
                 to->k_at += (int64_t)slab * S2_DECODE_SLAB_TOK * problem->k.tok;
                 to->v_at += (int64_t)slab * S2_DECODE_SLAB_TOK * problem->v.tok;
             }

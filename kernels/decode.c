@@ -131,11 +131,11 @@ static s2_status place_lists(const s2_attn_problem *problem, const s2_decode_pla
     for (int32_t at = 0; at < n_threads; at++)
         jobs[at] = (placing){problem, plan, places, &next, S2_OK, {0}};
     const int32_t n_ran = s2_crew_run(n_threads, place_some, jobs, sizeof *jobs);
-    for (int32_t at = 0; at < n_ran; at++)
-        if (jobs[at].status != S2_OK) {
+    for (int32_t j = 0; j < n_ran; j++)
+        if (jobs[j].status != S2_OK) {
             if (why != NULL)
-                *why = jobs[at].why;
-            return jobs[at].status;
+                *why = jobs[j].why;
+            return jobs[j].status;
         }
     return S2_OK;
 }

@@ -122,8 +122,8 @@ static s2_status cpu_store_e4m3(s2_device *device, void *dst, const void *src, s
                                 const float *scale, int32_t n_scales, const int64_t *pairs, int32_t n_pairs)
 {
     (void)device;
-    for (int32_t at = 0; at < n_pairs; at++) {
-        const int64_t from = pairs[2 * at], to = pairs[2 * at + 1];
+    for (int32_t pair = 0; pair < n_pairs; pair++) {
+        const int64_t from = pairs[2 * pair], to = pairs[2 * pair + 1];
         for (int32_t d = 0; d < n; d++)
             s2_float_store(dst, S2_F8, to * n + d,
                            s2_float_load(src, dtype, from * n + d) / scale[from % n_scales]);
@@ -175,13 +175,13 @@ static s2_status shared_alloc(s2_device *device, size_t n_bytes, void **out)
 static void shared_release(s2_device *device, void *memory)
 {
     s2_cpu_impl *const impl = device->impl;
-    s2_shared_block **at = &impl->shared;
-    while (*at != NULL && (*at)->memory != memory)
-        at = &(*at)->next;
-    s2_shared_block *const gone = *at;
+    s2_shared_block **link = &impl->shared;
+    while (*link != NULL && (*link)->memory != memory)
+        link = &(*link)->next;
+    s2_shared_block *const gone = *link;
     if (gone == NULL)
         return;
-    *at = gone->next;
+    *link = gone->next;
     s2_shared_close(gone->memory, gone->n_bytes, gone->file);
     s2_free(gone);
 }
@@ -190,11 +190,11 @@ bool s2_device_shared_file(const s2_device *device, const void *memory, int *fil
 {
     const s2_cpu_impl *const impl = device->impl;
     for (const s2_shared_block *block = impl->shared; block != NULL; block = block->next) {
-        const uintptr_t from = (uintptr_t)block->memory, at = (uintptr_t)memory;
-        if (at < from || at >= from + block->n_bytes)
+        const uintptr_t from = (uintptr_t)block->memory, asked = (uintptr_t)memory;
+        if (asked < from || asked >= from + block->n_bytes)
             continue;
         *file = block->file;
-        *offset = (int64_t)(at - from);
+        *offset = (int64_t)(asked - from);
         return true;
     }
     return false;

@@ -45,52 +45,53 @@ static bool same_place(const s2_decode_place *a, const s2_decode_place *b)
     return a->k_at == b->k_at && a->v_at == b->v_at && a->fresh == b->fresh;
 }
 
-static s2_status place_slab(taking *at, const s2_decode_list *list, int32_t slab, s2_decode_page *last,
+static s2_status place_slab(taking *ask, const s2_decode_list *list, int32_t slab, s2_decode_page *last,
                             bool changed)
 {
     s2_decode_place place = {0};
-    if (at->lists->plan.slabs[slab].live != 0)
-        S2_TRY(s2_decode_place_slab(at->problem, list, &at->lists->plan.slabs[slab], last, &place, at->why));
-    if (changed || !same_place(&place, &at->layer->places[slab]))
-        at->layer->changed[at->layer->n_changed++] = slab;
-    at->layer->places[slab] = place;
+    if (ask->lists->plan.slabs[slab].live != 0)
+        S2_TRY(
+            s2_decode_place_slab(ask->problem, list, &ask->lists->plan.slabs[slab], last, &place, ask->why));
+    if (changed || !same_place(&place, &ask->layer->places[slab]))
+        ask->layer->changed[ask->layer->n_changed++] = slab;
+    ask->layer->places[slab] = place;
     return S2_OK;
 }
 
 /* Every slab of a list, or those that its step changed. */
-static s2_status place_list(taking *at, const s2_decode_list *list, bool every)
+static s2_status place_list(taking *ask, const s2_decode_list *list, bool every)
 {
-    const s2_decode_follow *const lists = at->lists;
+    const s2_decode_follow *const lists = ask->lists;
     s2_decode_page last = S2_DECODE_NO_PAGE;
     for (int32_t slab = list->slab_begin; every && slab < list->slab_end; slab++) {
-        const bool changed = at->next < lists->n_changed && lists->changed[at->next] == slab;
-        at->next += changed;
-        S2_TRY(place_slab(at, list, slab, &last, changed));
+        const bool changed = ask->next < lists->n_changed && lists->changed[ask->next] == slab;
+        ask->next += changed;
+        S2_TRY(place_slab(ask, list, slab, &last, changed));
     }
-    for (; at->next < lists->n_changed && lists->changed[at->next] < list->slab_end; at->next++)
-        S2_TRY(place_slab(at, list, lists->changed[at->next], &last, true));
+    for (; ask->next < lists->n_changed && lists->changed[ask->next] < list->slab_end; ask->next++)
+        S2_TRY(place_slab(ask, list, lists->changed[ask->next], &last, true));
     return S2_OK;
 }
 
-static s2_status place_lists(taking *at, bool every)
+static s2_status place_lists(taking *ask, bool every)
 {
-    const s2_attn_problem *const problem = at->problem;
+    const s2_attn_problem *const problem = ask->problem;
     const int32_t n_kv = problem->n_kv_heads;
     for (int32_t seq = 0; seq < problem->n_seqs; seq++) {
         const int64_t version = s2_cache_moved_version(problem->cached->cache, problem->cached->seqs[seq]);
-        const bool moved = at->layer->versions[seq] != version;
+        const bool moved = ask->layer->versions[seq] != version;
         for (int32_t kv_head = 0; kv_head < n_kv; kv_head++)
-            S2_TRY(place_list(at, &at->lists->plan.lists[seq * n_kv + kv_head], every || moved));
-        at->layer->versions[seq] = version;
+            S2_TRY(place_list(ask, &ask->lists->plan.lists[seq * n_kv + kv_head], every || moved));
+        ask->layer->versions[seq] = version;
     }
     return S2_OK;
 }
 
 static s2_follow_layer *find_layer(s2_follow *follow, const s2_plan *plan)
 {
-    s2_follow_layer **const at = &follow->layers[plan->layer];
-    if (*at != NULL)
-        return *at;
+    s2_follow_layer **const slot = &follow->layers[plan->layer];
+    if (*slot != NULL)
+        return *slot;
     s2_follow_layer *const made = S2_NEW(&follow->arena, s2_follow_layer, 1);
     if (made == NULL)
         return NULL;
@@ -102,7 +103,7 @@ static s2_follow_layer *find_layer(s2_follow *follow, const s2_plan *plan)
     };
     if (made->places == NULL || made->versions == NULL || made->changed == NULL)
         return NULL;
-    *at = made;
+    *slot = made;
     return made;
 }
 
@@ -117,10 +118,10 @@ s2_status s2_follow_take(s2_follow *follow, const s2_attn_problem *problem, cons
         return S2_ENOMEM;
     const bool knows_lists = layer->step == lists->n_steps;
     const bool follows = knows_lists || (layer->step >= 0 && layer->step + 1 == lists->n_steps);
-    taking at = {lists, problem, layer, knows_lists ? lists->n_changed : 0, why};
+    taking ask = {lists, problem, layer, knows_lists ? lists->n_changed : 0, why};
     layer->n_changed = 0;
     layer->step = -1; /* until all places are known */
-    S2_TRY(place_lists(&at, !follows));
+    S2_TRY(place_lists(&ask, !follows));
     layer->step = lists->n_steps;
     if (!follows)
         layer->n_changed = -1;

@@ -50,9 +50,9 @@ s2_status s2_gradient_open(s2_gradient *gradient, const s2_attn_problem *problem
         s2_gradient_close(gradient);
         return S2_ENOMEM;
     }
-    double *at = gradient->scratch + 2 * dim;
-    for (int32_t o = 0; o < 2; o++, at += 4 * dim)
-        gradient->out[o] = (s2_gradient_out){at, at + dim, at + 2 * dim, at + 3 * dim};
+    double *next = gradient->scratch + 2 * dim;
+    for (int32_t o = 0; o < 2; o++, next += 4 * dim)
+        gradient->out[o] = (s2_gradient_out){next, next + dim, next + 2 * dim, next + 3 * dim};
     for (int32_t item = 0; item < plan->n_items; item++)
         mark_item(gradient, &plan->items[item]);
     return S2_OK;
@@ -71,12 +71,12 @@ static void take_row(const s2_gradient *g, s2_gradient_row *row, int32_t seq, in
                      const double *o, const double *plain_o)
 {
     const s2_attn_problem *const p = g->problem;
-    const int64_t at = s2_tensor_at(&p->d_o, p->q_begin_tok, seq, q_tok, head);
+    const int64_t first = s2_tensor_at(&p->d_o, p->q_begin_tok, seq, q_tok, head);
     /* Below it the spacing of numbers is constant; O gets there under a sink that outweighs all keys. */
     const double smallest_normal = p->dtype == S2_F16 ? 0x1p-14 : 0x1p-126;
     row->known = true;
     for (int32_t d = 0; d < p->head_dim; d++) {
-        const float d_o = s2_float_load(p->d_o.data, p->dtype, at + d);
+        const float d_o = s2_float_load(p->d_o.data, p->dtype, first + d);
         row->delta += (double)d_o * o[d];
         row->plain_delta += d_o * (float)plain_o[d];
         const double moved = (double)d_o * fmax(fabs(o[d]), smallest_normal);
@@ -95,9 +95,9 @@ static s2_status know_row(s2_gradient *g, int32_t seq, int32_t q_tok, int32_t he
         take_row(g, row, seq, q_tok, head, g->oracle.o, g->oracle.rounded);
         return S2_OK;
     }
-    const int64_t at = s2_tensor_at(&p->o, p->q_begin_tok, seq, q_tok, head);
+    const int64_t first = s2_tensor_at(&p->o, p->q_begin_tok, seq, q_tok, head);
     for (int32_t d = 0; d < p->head_dim; d++)
-        g->scratch[d] = (double)s2_float_load(p->o.data, p->dtype, at + d);
+        g->scratch[d] = (double)s2_float_load(p->o.data, p->dtype, first + d);
     row->plain_lse = p->lse.data[s2_rows_at(&p->lse, p->q_begin_tok, seq, q_tok, head)];
     row->lse = (double)row->plain_lse;
     take_row(g, row, seq, q_tok, head, g->scratch, g->scratch);
@@ -126,15 +126,15 @@ static s2_pair pair_at(const s2_attn_problem *p, int32_t seq, int32_t q_tok, int
                      s2_tensor_at(&p->v, p->k_begin_tok, seq, k_tok, kv_head)};
 }
 
-static s2_pair_terms terms_of(s2_gradient *g, const s2_gradient_row *row, s2_pair at)
+static s2_pair_terms terms_of(s2_gradient *g, const s2_gradient_row *row, s2_pair pair)
 {
     const s2_attn_problem *const p = g->problem;
     double score = 0.0, dp = 0.0, dp_size = 0.0;
     for (int32_t d = 0; d < p->head_dim; d++) {
-        const double product = (double)s2_float_load(p->d_o.data, p->dtype, at.d_o + d) *
-                               (double)s2_float_load(p->v.data, p->dtype, at.v + d);
-        score += (double)s2_float_load(p->q.data, p->dtype, at.q + d) *
-                 (double)s2_float_load(p->k.data, p->dtype, at.k + d);
+        const double product = (double)s2_float_load(p->d_o.data, p->dtype, pair.d_o + d) *
+                               (double)s2_float_load(p->v.data, p->dtype, pair.v + d);
+        score += (double)s2_float_load(p->q.data, p->dtype, pair.q + d) *
+                 (double)s2_float_load(p->k.data, p->dtype, pair.k + d);
         dp += product;
         dp_size += fabs(product);
     }
@@ -164,11 +164,11 @@ static void clear(const s2_gradient *g)
 }
 
 /* out += weight * x, exactly and plainly; records how large and how noisy the term is. */
-static void add(const s2_gradient *g, s2_gradient_out *out, const s2_tensor *tensor, int64_t at,
+static void add(const s2_gradient *g, s2_gradient_out *out, const s2_tensor *tensor, int64_t first,
                 double weight, float plain, double size)
 {
     for (int32_t d = 0; d < g->problem->head_dim; d++) {
-        const float x = s2_float_load(tensor->data, g->problem->dtype, at + d);
+        const float x = s2_float_load(tensor->data, g->problem->dtype, first + d);
         out->exact[d] += weight * (double)x;
         out->plain[d] = (double)((float)out->plain[d] + plain * x);
         out->noise[d] += weight * weight * (double)x * (double)x;
@@ -213,11 +213,11 @@ s2_status s2_gradient_of_query(s2_gradient *gradient, int32_t seq, int32_t q_tok
     for (int32_t k_tok = 0; k_tok < p->plan->seqs[seq].k_tok; k_tok++) {
         if (!reads(p, seq, q_tok, head, k_tok))
             continue;
-        const s2_pair at = pair_at(p, seq, q_tok, head, k_tok);
-        const s2_pair_terms terms = terms_of(gradient, row, at);
-        add(gradient, &gradient->out[0], &p->k, at.k, terms.ds, terms.plain_ds, terms.ds_size);
+        const s2_pair pair = pair_at(p, seq, q_tok, head, k_tok);
+        const s2_pair_terms terms = terms_of(gradient, row, pair);
+        add(gradient, &gradient->out[0], &p->k, pair.k, terms.ds, terms.plain_ds, terms.ds_size);
         for (int32_t d = 0; d < dim; d++)
-            gradient->scratch[d] += terms.p * (double)s2_float_load(p->k.data, p->dtype, at.k + d);
+            gradient->scratch[d] += terms.p * (double)s2_float_load(p->k.data, p->dtype, pair.k + d);
     }
     /* the rounding of delta is common to all keys of the row */
     for (int32_t d = 0; d < dim; d++) {
@@ -233,13 +233,13 @@ static s2_status add_query(s2_gradient *g, int32_t seq, int32_t q_tok, int32_t h
     const s2_attn_problem *const p = g->problem;
     s2_gradient_row *row;
     S2_TRY(row_of(g, seq, q_tok, head, &row));
-    const s2_pair at = pair_at(p, seq, q_tok, head, k_tok);
-    const s2_pair_terms terms = terms_of(g, row, at);
-    add(g, &g->out[0], &p->q, at.q, terms.ds, terms.plain_ds, terms.ds_size);
-    add(g, &g->out[1], &p->d_o, at.d_o, terms.p, terms.plain_p, terms.p);
+    const s2_pair pair = pair_at(p, seq, q_tok, head, k_tok);
+    const s2_pair_terms terms = terms_of(g, row, pair);
+    add(g, &g->out[0], &p->q, pair.q, terms.ds, terms.plain_ds, terms.ds_size);
+    add(g, &g->out[1], &p->d_o, pair.d_o, terms.p, terms.plain_p, terms.p);
     for (int32_t d = 0; d < p->head_dim; d++) {
         const double moved =
-            terms.p * row->delta_noise * (double)s2_float_load(p->q.data, p->dtype, at.q + d);
+            terms.p * row->delta_noise * (double)s2_float_load(p->q.data, p->dtype, pair.q + d);
         g->out[0].noise[d] += moved * moved;
     }
     return S2_OK;

@@ -329,8 +329,8 @@ static s2_status run(s2_device *device, const s2_attn_problem *problem, void *st
     (void)device;
     (void)why;
     const s2_plan *const plan = problem->plan;
-    for (int32_t at = 0; at < plan->n_items; at++) {
-        const s2_plan_item *const item = &plan->items[at];
+    for (int32_t item_no = 0; item_no < plan->n_items; item_no++) {
+        const s2_plan_item *const item = &plan->items[item_no];
         const s2_plan_seq lens = plan->seqs[item->seq];
         const int64_t first = s2_plan_tile_begin(plan, item->seq, item->tile) - (lens.k_tok - lens.q_tok);
         for (int64_t q_tok = first; q_tok < first + plan->options.tile_tok; q_tok++) {

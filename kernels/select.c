@@ -15,8 +15,8 @@ static s2_status check(const s2_attn_problem *problem, const s2_decode_plan *pla
     if (problem->cached != NULL && s2_cache_page_tok(problem->cached->cache) % page_tok != 0)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
                            "a selected page of %d tokens does not divide a cached one", page_tok);
-    for (int32_t at = 0; at < plan->n_lists; at++) {
-        const s2_decode_list *const list = &plan->lists[at];
+    for (int32_t list_no = 0; list_no < plan->n_lists; list_no++) {
+        const s2_decode_list *const list = &plan->lists[list_no];
         const int32_t k_tok = problem->plan->seqs[list->seq].k_tok, n = list->slab_end - list->slab_begin;
         const int32_t newest = (k_tok - 1) / page_tok * (page_tok / S2_DECODE_SLAB_TOK);
         if (list->n_rows > S2_SELECT_LIMIT_ROWS || k_tok / page_tok >= S2_SELECT_LIMIT_PAGES)
@@ -124,11 +124,11 @@ static float score_page(const s2_attn_problem *p, const s2_decode_list *list, co
     float best = -INFINITY;
     (void)place;
     for (int32_t row = 0; row < list->n_rows; row++) {
-        const int64_t at =
+        const int64_t first =
             s2_tensor_at(&p->q, p->q_begin_tok, list->seq, row / group, list->kv_head * group + row % group);
         float score = 0.0f;
         for (int32_t d = 0; d < p->head_dim; d++) {
-            const float q = s2_float_load(p->q.data, p->dtype, at + d), a = q * low[d], b = q * high[d];
+            const float q = s2_float_load(p->q.data, p->dtype, first + d), a = q * low[d], b = q * high[d];
             score += a > b ? a : b;
         }
         best = score > best ? score : best;

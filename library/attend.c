@@ -170,8 +170,8 @@ typedef struct planning {
 
 static s2_status take(void *user, const s2_kernel *kernel, s2_diag *why)
 {
-    const planning *const at = user;
-    s2_api_plan *const plan = at->plan;
+    const planning *const ask = user;
+    s2_api_plan *const plan = ask->plan;
     if (plan->deterministic && !kernel->deterministic)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "%s gives other bits each time",
                            kernel->traits->name);
@@ -183,7 +183,7 @@ static s2_status take(void *user, const s2_kernel *kernel, s2_diag *why)
     s2_status (*const make)(s2_arena *, const s2_pattern *, s2_phase, int32_t, const s2_plan_seq *, int32_t,
                             const s2_plan_options *, s2_plan *, s2_diag *) =
         s2_kernel_follow(kernel) != NULL ? s2_plan_build_classes : s2_plan_build;
-    s2_status status = make(&plan->arena, &plan->pattern->pattern, at->phase, at->layer, plan->lens,
+    s2_status status = make(&plan->arena, &plan->pattern->pattern, ask->phase, ask->layer, plan->lens,
                             plan->problem.n_seqs, &cut, &plan->plan, why);
     plan->problem.plan = &plan->plan;
     if (status == S2_OK)
@@ -196,7 +196,7 @@ static s2_status take(void *user, const s2_kernel *kernel, s2_diag *why)
 static s2_status build(s2_api_plan *plan, const s2_api_plan_options *in, s2_diag *diag)
 {
     const s2_pattern *const pattern = &plan->pattern->pattern;
-    planning at = {plan, (s2_phase)in->phase, in->layer};
+    planning ask = {plan, (s2_phase)in->phase, in->layer};
     plan->problem = (s2_attn_problem){.pass = (s2_pass)in->pass,
                                       .dtype = (s2_dtype)in->dtype,
                                       .n_seqs = in->n_sequences,
@@ -210,9 +210,9 @@ static s2_status build(s2_api_plan *plan, const s2_api_plan_options *in, s2_diag
     plan->layer = in->layer;
     S2_TRY(read_lengths(plan, in, diag));
     if (plan->problem.pass == S2_PASS_DECODE)
-        S2_TRY(read_kinds(plan, at.phase));
+        S2_TRY(read_kinds(plan, ask.phase));
     plan->lists = s2_arena_mark(&plan->arena);
-    return s2_kernel_choose(plan->device, NULL, take, &at, &plan->kernel, diag);
+    return s2_kernel_choose(plan->device, NULL, take, &ask, &plan->kernel, diag);
 }
 
 int s2_api_plan_open(s2_api_device *device, const s2_api_pattern *pattern, const s2_api_plan_options *options,
@@ -441,10 +441,10 @@ static void forget(s2_api_plan *plan)
 /* For kernels that cannot follow a cache: rebuild the plan. */
 static s2_status plan_again(s2_api_plan *plan, int32_t layer, s2_diag *diag)
 {
-    planning at = {plan, plan->plan.phase, layer};
+    planning ask = {plan, plan->plan.phase, layer};
     forget(plan);
     s2_arena_rewind(&plan->arena, plan->lists);
-    return s2_kernel_choose(plan->device, plan->kernel, take, &at, &plan->kernel, diag);
+    return s2_kernel_choose(plan->device, plan->kernel, take, &ask, &plan->kernel, diag);
 }
 
 /* Bring the plan's lists up to date with the cache, in place where possible; else drop the state. */

@@ -229,11 +229,11 @@ static const char *places_fault(const s2_api_cache *cache, const int32_t *sequen
         return "cache or sequences is NULL, or there are none";
     if (layer_begin < cache->layer_begin || layer_end > cache->layer_end || layer_begin >= layer_end)
         return "layer_begin, layer_end: no range of layers that the cache holds";
-    for (int32_t at = 0; at < n_sequences; at++) {
-        const char *const fault = sequence_fault(cache, sequences[at]);
+    for (int32_t s = 0; s < n_sequences; s++) {
+        const char *const fault = sequence_fault(cache, sequences[s]);
         if (fault != NULL)
             return fault;
-        if (n_tok < 1 || n_tok > s2_cache_n_tok(cache->cache, sequences[at]))
+        if (n_tok < 1 || n_tok > s2_cache_n_tok(cache->cache, sequences[s]))
             return "n_tok: a sequence has no such number of tokens";
     }
     return NULL;

@@ -89,12 +89,12 @@ static s2_status read_foreign(const given *in, s2_api_pattern *own, s2_diag *dia
 /* Text without a file is a configuration only if it begins with a bracket; no text in the language does. */
 static bool is_language(const given *in)
 {
-    size_t at = 0;
+    size_t byte = 0;
     if (in->format != NULL)
         return strcmp(in->format, "s2") == 0;
-    while (at < in->size && strchr(" \t\r\n", in->text[at]) != NULL && in->text[at] != '\0')
-        at++;
-    return in->path == NULL && (at == in->size || (in->text[at] != '{' && in->text[at] != '['));
+    while (byte < in->size && strchr(" \t\r\n", in->text[byte]) != NULL && in->text[byte] != '\0')
+        byte++;
+    return in->path == NULL && (byte == in->size || (in->text[byte] != '{' && in->text[byte] != '['));
 }
 
 static s2_status read_any(const given *in, s2_api_pattern *own, s2_diag *diag)
@@ -232,12 +232,12 @@ int s2_api_pattern_kinds(const s2_api_pattern *pattern, s2_api_phase phase, int3
 /* Whether each layer lists each KV head exactly once. */
 static bool is_order(const int32_t *order, int32_t n_layers, int32_t n_kv_heads)
 {
-    for (int64_t at = 0; at < (int64_t)n_layers * n_kv_heads; at++) {
-        const int64_t row = at / n_kv_heads * n_kv_heads;
-        if (order[at] < 0 || order[at] >= n_kv_heads)
+    for (int64_t place = 0; place < (int64_t)n_layers * n_kv_heads; place++) {
+        const int64_t row = place / n_kv_heads * n_kv_heads;
+        if (order[place] < 0 || order[place] >= n_kv_heads)
             return false;
-        for (int64_t before = row; before < at; before++)
-            if (order[before] == order[at])
+        for (int64_t before = row; before < place; before++)
+            if (order[before] == order[place])
                 return false;
     }
     return true;

@@ -27,10 +27,10 @@ static s2_status text_set_grow(s2_arena *arena, s2_text_set *set)
     if (slot == NULL || hash == NULL || text == NULL || n_bytes == NULL)
         return S2_ENOMEM;
     for (int32_t t = 0; t < set->n; t++) {
-        uint32_t at = (uint32_t)hash[t];
-        while (slot[at & (uint32_t)(cap - 1)] != 0)
-            at++;
-        slot[at & (uint32_t)(cap - 1)] = t + 1;
+        uint32_t place = (uint32_t)hash[t];
+        while (slot[place & (uint32_t)(cap - 1)] != 0)
+            place++;
+        slot[place & (uint32_t)(cap - 1)] = t + 1;
     }
     *set = (s2_text_set){set->n, cap, slot, hash, text, n_bytes};
     return S2_OK;
@@ -42,9 +42,9 @@ s2_status s2_text_set_add(s2_arena *arena, s2_text_set *set, const char *text, s
         S2_TRY(text_set_grow(arena, set));
     const uint64_t hash = hash_bytes(text, n_bytes);
     const uint32_t mask = (uint32_t)(set->cap - 1);
-    uint32_t at = (uint32_t)hash & mask;
-    for (; set->slot[at] != 0; at = (at + 1) & mask) {
-        const int32_t t = set->slot[at] - 1;
+    uint32_t place = (uint32_t)hash & mask;
+    for (; set->slot[place] != 0; place = (place + 1) & mask) {
+        const int32_t t = set->slot[place] - 1;
         if (set->hash[t] == hash && set->n_bytes[t] == n_bytes && memcmp(set->text[t], text, n_bytes) == 0) {
             *out = t;
             return S2_OK;
@@ -56,7 +56,7 @@ s2_status s2_text_set_add(s2_arena *arena, s2_text_set *set, const char *text, s
     set->hash[set->n] = hash;
     set->text[set->n] = copy;
     set->n_bytes[set->n] = n_bytes;
-    set->slot[at] = ++set->n;
+    set->slot[place] = ++set->n;
     *out = set->n - 1;
     return S2_OK;
 }
@@ -397,10 +397,10 @@ static s2_status slots_grow(rule_builder *rb)
     if (slot == NULL)
         return S2_ENOMEM;
     for (int32_t d = 0; d < rb->n_drafts; d++) {
-        uint32_t at = (uint32_t)rb->drafts[d].hash & (uint32_t)(cap - 1);
-        while (slot[at] != 0)
-            at = (at + 1) & (uint32_t)(cap - 1);
-        slot[at] = d + 1;
+        uint32_t place = (uint32_t)rb->drafts[d].hash & (uint32_t)(cap - 1);
+        while (slot[place] != 0)
+            place = (place + 1) & (uint32_t)(cap - 1);
+        slot[place] = d + 1;
     }
     rb->slot = slot;
     rb->cap_slots = cap;
@@ -443,13 +443,13 @@ static s2_status draft_add(rule_builder *rb, int32_t body, uint32_t phases, int3
     if (rb->n_drafts * 2 >= rb->cap_slots)
         S2_TRY(slots_grow(rb));
     const uint32_t mask = (uint32_t)(rb->cap_slots - 1);
-    uint32_t at = (uint32_t)key.hash & mask;
-    while (rb->slot[at] != 0 && !draft_matches(&rb->drafts[rb->slot[at] - 1], &key))
-        at = (at + 1) & mask;
-    draft *found = rb->slot[at] != 0 ? &rb->drafts[rb->slot[at] - 1] : NULL;
+    uint32_t place = (uint32_t)key.hash & mask;
+    while (rb->slot[place] != 0 && !draft_matches(&rb->drafts[rb->slot[place] - 1], &key))
+        place = (place + 1) & mask;
+    draft *found = rb->slot[place] != 0 ? &rb->drafts[rb->slot[place] - 1] : NULL;
     if (found == NULL) {
         S2_TRY(draft_new(rb, &key, &found));
-        rb->slot[at] = rb->n_drafts;
+        rb->slot[place] = rb->n_drafts;
     }
     for (int32_t word = 0; word < rb->layer_words; word++)
         found->layer_bits[word] |= rb->group_bits[(int64_t)group * rb->layer_words + word];

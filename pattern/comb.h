@@ -47,13 +47,13 @@ static inline bool s2_comb_has(const s2_comb *comb, int64_t x)
 /* Smallest element >= x, or S2_OPEN when there is none. */
 static inline int64_t s2_comb_next(const s2_comb *comb, int64_t x)
 {
-    int64_t at = x > comb->begin ? x : comb->begin;
-    if (!s2_comb_is_interval(comb) && at < comb->end) {
-        const int64_t residue = (at / comb->gran + comb->shift) % comb->period;
+    int64_t next = x > comb->begin ? x : comb->begin;
+    if (!s2_comb_is_interval(comb) && next < comb->end) {
+        const int64_t residue = (next / comb->gran + comb->shift) % comb->period;
         if (residue >= comb->width)
-            at = (at / comb->gran + comb->period - residue) * comb->gran;
+            next = (next / comb->gran + comb->period - residue) * comb->gran;
     }
-    return at < comb->end ? at : S2_OPEN;
+    return next < comb->end ? next : S2_OPEN;
 }
 
 /* For an element x: the first non-element above it (S2_OPEN: the run never ends). */
@@ -78,10 +78,10 @@ static inline int64_t s2_comb_count_below(const s2_comb *comb, int64_t x)
     const int64_t edge[2] = {comb->begin, end};
     for (int side = 0; side < 2; side++) {
         /* elements in [0, edge): shift the origin so that runs start at multiples of the period */
-        const int64_t at = edge[side] + comb->shift * comb->gran;
+        const int64_t shifted = edge[side] + comb->shift * comb->gran;
         const int64_t cycle = comb->period * comb->gran, run = comb->width * comb->gran;
-        const int64_t rest = at % cycle;
-        total[side] = at / cycle * run + (rest < run ? rest : run);
+        const int64_t rest = shifted % cycle;
+        total[side] = shifted / cycle * run + (rest < run ? rest : run);
     }
     return total[1] - total[0];
 }

@@ -12,9 +12,9 @@ static bool has_bom(const s2_lex *lex)
     return lex->n >= 3 && memcmp(lex->text, "\xef\xbb\xbf", 3) == 0;
 }
 
-static void locate(const s2_lex *lex, size_t at, int32_t *line, int32_t *col)
+static void locate(const s2_lex *lex, size_t pos, int32_t *line, int32_t *col)
 {
-    const size_t end = at < lex->n ? at : lex->n;
+    const size_t end = pos < lex->n ? pos : lex->n;
     size_t begin = 0;
     *line = 1;
     for (size_t byte = 0; byte < end; byte++)
@@ -31,7 +31,7 @@ static void locate(const s2_lex *lex, size_t at, int32_t *line, int32_t *col)
     }
 }
 
-s2_status s2_lex_refuse(const s2_lex *lex, s2_code code, size_t at, const char *fmt, ...)
+s2_status s2_lex_refuse(const s2_lex *lex, s2_code code, size_t pos, const char *fmt, ...)
 {
     char message[sizeof lex->diag->msg];
     va_list args;
@@ -39,7 +39,7 @@ s2_status s2_lex_refuse(const s2_lex *lex, s2_code code, size_t at, const char *
     vsnprintf(message, sizeof message, fmt, args);
     va_end(args);
     int32_t line, col;
-    locate(lex, at, &line, &col);
+    locate(lex, pos, &line, &col);
     return s2_diag_set(lex->diag, S2_EPARSE, (int32_t)code, line, col, "%s", message);
 }
 
@@ -58,8 +58,8 @@ s2_status s2_lex_refuse_word(const s2_lex *lex, s2_code code, s2_word word, cons
     }
     const int shown = word.n < SHOWN ? (int)word.n : SHOWN;
     if (nearest == NULL)
-        return s2_lex_refuse(lex, code, word.at, "unknown %s '%.*s'", what, shown, word.text);
-    return s2_lex_refuse(lex, code, word.at, "unknown %s '%.*s'; did you mean '%s'?", what, shown, word.text,
+        return s2_lex_refuse(lex, code, word.pos, "unknown %s '%.*s'", what, shown, word.text);
+    return s2_lex_refuse(lex, code, word.pos, "unknown %s '%.*s'; did you mean '%s'?", what, shown, word.text,
                          nearest);
 }
 
@@ -74,56 +74,56 @@ s2_status s2_lex_check_text(s2_lex *lex)
 {
     if (lex->n > S2_LIMIT_TEXT_BYTES)
         return s2_diag_set(lex->diag, S2_EPARSE, S2P_TOO_LONG, 1, 1, "the text is longer than 1 MiB");
-    lex->at = has_bom(lex) ? 3 : 0;
-    for (size_t at = lex->at; at < lex->n;) {
-        const unsigned char byte = (unsigned char)lex->text[at];
-        if (is_plain(byte) || (byte == '\r' && at + 1 < lex->n && lex->text[at + 1] == '\n')) {
-            at++;
+    lex->pos = has_bom(lex) ? 3 : 0;
+    for (size_t pos = lex->pos; pos < lex->n;) {
+        const unsigned char byte = (unsigned char)lex->text[pos];
+        if (is_plain(byte) || (byte == '\r' && pos + 1 < lex->n && lex->text[pos + 1] == '\n')) {
+            pos++;
             continue;
         }
         if (byte == 0)
-            return s2_lex_refuse(lex, S2P_NUL, at, "a NUL byte: this is a binary file, not a pattern");
-        const size_t n = s2_utf8_len(lex->text + at, lex->n - at);
+            return s2_lex_refuse(lex, S2P_NUL, pos, "a NUL byte: this is a binary file, not a pattern");
+        const size_t n = s2_utf8_len(lex->text + pos, lex->n - pos);
         if (n == 0)
-            return s2_lex_refuse(lex, S2P_UTF8, at, "byte 0x%02x is not valid UTF-8", byte);
-        const uint32_t cp = s2_utf8_decode(lex->text + at, n);
+            return s2_lex_refuse(lex, S2P_UTF8, pos, "byte 0x%02x is not valid UTF-8", byte);
+        const uint32_t cp = s2_utf8_decode(lex->text + pos, n);
         if (s2_codepoint_is_hostile(cp))
-            return s2_lex_refuse(lex, S2P_CONTROL, at,
+            return s2_lex_refuse(lex, S2P_CONTROL, pos,
                                  "character U+%04X is not allowed: control, invisible or direction-changing",
                                  (unsigned)cp);
-        at += n;
+        pos += n;
     }
     return S2_OK;
 }
 
 /* --- blanks ---------------------------------------------------------------------------------------- */
 
-static char byte_at(const s2_lex *lex, size_t at)
+static char byte_at(const s2_lex *lex, size_t pos)
 {
-    return at < lex->n ? lex->text[at] : '\0';
+    return pos < lex->n ? lex->text[pos] : '\0';
 }
 
 static void skip_comment(s2_lex *lex)
 {
-    const char *const newline = memchr(lex->text + lex->at, '\n', lex->n - lex->at);
-    lex->at = newline != NULL ? (size_t)(newline - lex->text) : lex->n;
+    const char *const newline = memchr(lex->text + lex->pos, '\n', lex->n - lex->pos);
+    lex->pos = newline != NULL ? (size_t)(newline - lex->text) : lex->n;
 }
 
 void s2_lex_skip_blanks(s2_lex *lex)
 {
-    for (char byte = byte_at(lex, lex->at); byte == ' ' || byte == '\t' || byte == '\r';)
-        byte = byte_at(lex, ++lex->at);
+    for (char byte = byte_at(lex, lex->pos); byte == ' ' || byte == '\t' || byte == '\r';)
+        byte = byte_at(lex, ++lex->pos);
 }
 
 void s2_lex_skip_between(s2_lex *lex)
 {
     for (;;) {
         s2_lex_skip_blanks(lex);
-        const char byte = byte_at(lex, lex->at);
+        const char byte = byte_at(lex, lex->pos);
         if (byte == '#')
             skip_comment(lex);
         else if (byte == '\n' || byte == ';')
-            lex->at++;
+            lex->pos++;
         else
             return;
     }
@@ -132,30 +132,30 @@ void s2_lex_skip_between(s2_lex *lex)
 /* Past a quoted text, or to the end of its line when it is not closed. */
 static void skip_quoted(s2_lex *lex)
 {
-    for (lex->at++; lex->at < lex->n && lex->text[lex->at] != '\n'; lex->at++) {
-        if (lex->text[lex->at] == '"') {
-            lex->at++;
+    for (lex->pos++; lex->pos < lex->n && lex->text[lex->pos] != '\n'; lex->pos++) {
+        if (lex->text[lex->pos] == '"') {
+            lex->pos++;
             return;
         }
-        if (lex->text[lex->at] == '\\' && byte_at(lex, lex->at + 1) != '\n' && lex->at + 1 < lex->n)
-            lex->at++;
+        if (lex->text[lex->pos] == '\\' && byte_at(lex, lex->pos + 1) != '\n' && lex->pos + 1 < lex->n)
+            lex->pos++;
     }
 }
 
 void s2_lex_skip_statement(s2_lex *lex)
 {
     while (!s2_lex_at_end(lex)) {
-        if (lex->text[lex->at] == '"')
+        if (lex->text[lex->pos] == '"')
             skip_quoted(lex);
         else
-            lex->at++;
+            lex->pos++;
     }
 }
 
 char s2_lex_peek(s2_lex *lex)
 {
     s2_lex_skip_blanks(lex);
-    const char byte = byte_at(lex, lex->at);
+    const char byte = byte_at(lex, lex->pos);
     return byte == '\n' || byte == ';' || byte == '#' ? '\0' : byte;
 }
 
@@ -168,7 +168,7 @@ bool s2_lex_take(s2_lex *lex, char byte)
 {
     if (s2_lex_peek(lex) != byte)
         return false;
-    lex->at++;
+    lex->pos++;
     return true;
 }
 
@@ -187,14 +187,14 @@ static bool is_digit(char byte)
 s2_word s2_lex_word(s2_lex *lex, bool dashes)
 {
     s2_lex_skip_blanks(lex);
-    const size_t begin = lex->at;
-    if (is_letter(byte_at(lex, lex->at)))
-        for (lex->at++;; lex->at++) {
-            const char byte = byte_at(lex, lex->at);
+    const size_t begin = lex->pos;
+    if (is_letter(byte_at(lex, lex->pos)))
+        for (lex->pos++;; lex->pos++) {
+            const char byte = byte_at(lex, lex->pos);
             if (!is_letter(byte) && !(dashes && (is_digit(byte) || byte == '-' || byte == '_')))
                 break;
         }
-    return (s2_word){lex->text + begin, lex->at - begin, begin};
+    return (s2_word){lex->text + begin, lex->pos - begin, begin};
 }
 
 bool s2_word_is(s2_word word, const char *text)
@@ -204,11 +204,11 @@ bool s2_word_is(s2_word word, const char *text)
 
 s2_word s2_lex_run(s2_lex *lex)
 {
-    const size_t begin = (s2_lex_skip_blanks(lex), lex->at);
-    for (char byte = byte_at(lex, lex->at); lex->at < lex->n && byte != ' ' && byte != '\t' && byte != '\r' &&
-                                            byte != '\n' && byte != ';' && byte != '#';)
-        byte = byte_at(lex, ++lex->at);
-    return (s2_word){lex->text + begin, lex->at - begin, begin};
+    const size_t begin = (s2_lex_skip_blanks(lex), lex->pos);
+    for (char byte = byte_at(lex, lex->pos); lex->pos < lex->n && byte != ' ' && byte != '\t' &&
+                                             byte != '\r' && byte != '\n' && byte != ';' && byte != '#';)
+        byte = byte_at(lex, ++lex->pos);
+    return (s2_word){lex->text + begin, lex->pos - begin, begin};
 }
 
 /* --- numbers ------------------------------------------------------------------------------------------ */
@@ -217,19 +217,19 @@ static s2_status refuse_no_number(s2_lex *lex, const char *what)
 {
     const char next = s2_lex_peek(lex);
     if (next == '-')
-        return s2_lex_refuse(lex, S2P_NEGATIVE, lex->at, "%s must not be negative", what);
-    return s2_lex_refuse(lex, S2P_EXPECTED, lex->at, "expected %s, a number", what);
+        return s2_lex_refuse(lex, S2P_NEGATIVE, lex->pos, "%s must not be negative", what);
+    return s2_lex_refuse(lex, S2P_EXPECTED, lex->pos, "expected %s, a number", what);
 }
 
 static s2_status read_digits(s2_lex *lex, const char *what, uint64_t most, uint64_t *out)
 {
     s2_lex_skip_blanks(lex);
-    const size_t begin = lex->at;
+    const size_t begin = lex->pos;
     if (!is_digit(byte_at(lex, begin)))
         return refuse_no_number(lex, what);
     uint64_t value = 0;
-    for (; is_digit(byte_at(lex, lex->at)); lex->at++) {
-        const uint64_t digit = (uint64_t)(lex->text[lex->at] - '0');
+    for (; is_digit(byte_at(lex, lex->pos)); lex->pos++) {
+        const uint64_t digit = (uint64_t)(lex->text[lex->pos] - '0');
         if (value > (most - digit) / 10)
             return s2_lex_refuse(lex, S2P_OVERFLOW, begin, "%s is a number too large for this machine", what);
         value = value * 10 + digit;
@@ -241,19 +241,19 @@ static s2_status read_digits(s2_lex *lex, const char *what, uint64_t most, uint6
 s2_status s2_lex_u64(s2_lex *lex, const char *what, uint64_t *out)
 {
     S2_TRY(read_digits(lex, what, UINT64_MAX, out));
-    if (is_letter(byte_at(lex, lex->at)))
-        return s2_lex_refuse(lex, S2P_UNIT, lex->at, "%s takes no suffix", what);
+    if (is_letter(byte_at(lex, lex->pos)))
+        return s2_lex_refuse(lex, S2P_UNIT, lex->pos, "%s takes no suffix", what);
     return S2_OK;
 }
 
 s2_status s2_lex_number(s2_lex *lex, const char *what, s2_unit_rule units, s2_number *out)
 {
     s2_lex_skip_blanks(lex);
-    const size_t begin = lex->at;
+    const size_t begin = lex->pos;
     uint64_t value = 0;
     S2_TRY(read_digits(lex, what, INT64_MAX, &value));
-    s2_word suffix = {lex->text + lex->at, 0, lex->at};
-    if (is_letter(byte_at(lex, lex->at)))
+    s2_word suffix = {lex->text + lex->pos, 0, lex->pos};
+    if (is_letter(byte_at(lex, lex->pos)))
         suffix = s2_lex_word(lex, false);
     uint64_t scale = 1;
     size_t used = 0;
@@ -264,10 +264,10 @@ s2_status s2_lex_number(s2_lex *lex, const char *what, s2_unit_rule units, s2_nu
     const bool tok = used < suffix.n && suffix.text[used] == 't';
     used += tok;
     if (used != suffix.n)
-        return s2_lex_refuse(lex, S2P_UNIT, suffix.at, "unknown suffix '%.*s'; there are t, k, m, kt and mt",
+        return s2_lex_refuse(lex, S2P_UNIT, suffix.pos, "unknown suffix '%.*s'; there are t, k, m, kt and mt",
                              suffix.n < 20 ? (int)suffix.n : 20, suffix.text);
     if (tok && units == S2_UNIT_NONE)
-        return s2_lex_refuse(lex, S2P_UNIT, suffix.at, "%s has no unit: leave out the suffix t", what);
+        return s2_lex_refuse(lex, S2P_UNIT, suffix.pos, "%s has no unit: leave out the suffix t", what);
     if (value > (uint64_t)INT64_MAX / scale)
         return s2_lex_refuse(lex, S2P_OVERFLOW, begin, "%s is a number too large for this machine", what);
     *out = (s2_number){(int64_t)(value * scale), tok, begin};
@@ -279,25 +279,25 @@ s2_status s2_lex_number(s2_lex *lex, const char *what, s2_unit_rule units, s2_nu
 s2_status s2_lex_quoted(s2_lex *lex, s2_arena *arena, const char *what, const char **out)
 {
     s2_lex_skip_blanks(lex);
-    const size_t begin = lex->at;
+    const size_t begin = lex->pos;
     if (byte_at(lex, begin) != '"')
         return s2_lex_refuse(lex, S2P_EXPECTED, begin, "expected %s in double quotes", what);
     skip_quoted(lex);
-    if (lex->at < begin + 2 || lex->text[lex->at - 1] != '"')
+    if (lex->pos < begin + 2 || lex->text[lex->pos - 1] != '"')
         return s2_lex_refuse(lex, S2P_STRING, begin, "the quoted text is not closed on its line");
-    char *const copy = S2_NEW(arena, char, lex->at - begin);
+    char *const copy = S2_NEW(arena, char, lex->pos - begin);
     if (copy == NULL)
         return S2_ENOMEM;
     size_t n = 0;
-    for (size_t at = begin + 1; at + 1 < lex->at; at++) {
-        if (lex->text[at] == '\t')
-            return s2_lex_refuse(lex, S2P_CONTROL, at, "a tab inside a quoted text");
-        if (lex->text[at] == '\\') {
-            at++;
-            if (at + 1 >= lex->at || (lex->text[at] != '"' && lex->text[at] != '\\'))
-                return s2_lex_refuse(lex, S2P_STRING, at - 1, "unknown escape; there are \\\" and \\\\");
+    for (size_t pos = begin + 1; pos + 1 < lex->pos; pos++) {
+        if (lex->text[pos] == '\t')
+            return s2_lex_refuse(lex, S2P_CONTROL, pos, "a tab inside a quoted text");
+        if (lex->text[pos] == '\\') {
+            pos++;
+            if (pos + 1 >= lex->pos || (lex->text[pos] != '"' && lex->text[pos] != '\\'))
+                return s2_lex_refuse(lex, S2P_STRING, pos - 1, "unknown escape; there are \\\" and \\\\");
         }
-        copy[n++] = lex->text[at];
+        copy[n++] = lex->text[pos];
     }
     if (n == 0)
         return s2_lex_refuse(lex, S2P_STRING, begin, "%s is empty", what);
@@ -308,14 +308,14 @@ s2_status s2_lex_quoted(s2_lex *lex, s2_arena *arena, const char *what, const ch
 /* ---- list items */
 
 /*
- * Whether the colon at lex->at ends the selector instead of belonging to begin:end:step: nothing
+ * Whether the colon at lex->pos ends the selector instead of belonging to begin:end:step: nothing
  * that could continue the selector follows.
  */
 static bool colon_ends_selector(const s2_lex *lex)
 {
     s2_lex ahead = *lex;
-    ahead.at++;
-    if (is_digit(byte_at(&ahead, ahead.at)))
+    ahead.pos++;
+    if (is_digit(byte_at(&ahead, ahead.pos)))
         return false;
     const char next = s2_lex_peek(&ahead);
     if (next == ':' || next == ',')
@@ -331,33 +331,33 @@ static bool colon_ends_selector(const s2_lex *lex)
 
 static bool take_colon(s2_lex *lex, bool in_selector)
 {
-    if (byte_at(lex, lex->at) != ':' || (in_selector && colon_ends_selector(lex)))
+    if (byte_at(lex, lex->pos) != ':' || (in_selector && colon_ends_selector(lex)))
         return false;
-    lex->at++;
+    lex->pos++;
     return true;
 }
 
 static s2_status optional_number(s2_lex *lex, s2_unit_rule units, bool *has, s2_number *out)
 {
-    *has = is_digit(byte_at(lex, lex->at));
+    *has = is_digit(byte_at(lex, lex->pos));
     return *has ? s2_lex_number(lex, "the index", units, out) : S2_OK;
 }
 
 s2_status s2_lex_item(s2_lex *lex, bool in_selector, s2_unit_rule units, s2_item *out)
 {
     s2_lex_skip_blanks(lex);
-    s2_item item = {.at = lex->at};
-    const char first = byte_at(lex, lex->at);
+    s2_item item = {.pos = lex->pos};
+    const char first = byte_at(lex, lex->pos);
     if (!is_digit(first) && !(first == ':' && !(in_selector && colon_ends_selector(lex)))) {
         if (first == '-')
-            return s2_lex_refuse(lex, S2P_NEGATIVE, lex->at, "an index must not be negative");
-        return s2_lex_refuse(lex, S2P_EXPECTED, lex->at, "expected a list: all, n, a-b or start:stop:step");
+            return s2_lex_refuse(lex, S2P_NEGATIVE, lex->pos, "an index must not be negative");
+        return s2_lex_refuse(lex, S2P_EXPECTED, lex->pos, "expected a list: all, n, a-b or start:stop:step");
     }
     S2_TRY(optional_number(lex, units, &item.has_begin, &item.begin));
-    if (byte_at(lex, lex->at) == '-') {
-        lex->at++;
-        if (!is_digit(byte_at(lex, lex->at)))
-            return s2_lex_refuse(lex, S2P_EXPECTED, lex->at, "expected the last index of the range a-b");
+    if (byte_at(lex, lex->pos) == '-') {
+        lex->pos++;
+        if (!is_digit(byte_at(lex, lex->pos)))
+            return s2_lex_refuse(lex, S2P_EXPECTED, lex->pos, "expected the last index of the range a-b");
         S2_TRY(optional_number(lex, units, &item.has_end, &item.end));
     } else if (take_colon(lex, in_selector)) {
         item.slice = true;

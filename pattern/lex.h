@@ -22,27 +22,27 @@ extern "C" {
 typedef struct s2_lex {
     const char *text;
     size_t n;
-    size_t at;
+    size_t pos;
     s2_diag *diag;
 } s2_lex;
 
 typedef struct s2_word {
     const char *text;
     size_t n;
-    size_t at; /* offset in the text */
+    size_t pos; /* offset in the text */
 } s2_word;
 
 /* A number as written. `tok`: it has the suffix t. */
 typedef struct s2_number {
     int64_t value;
     bool tok;
-    size_t at;
+    size_t pos;
 } s2_number;
 
 typedef enum s2_unit_rule { S2_UNIT_NONE, S2_UNIT_EITHER } s2_unit_rule;
 
 /* Refuse at a byte offset; returns S2_EPARSE. */
-s2_status s2_lex_refuse(const s2_lex *lex, s2_code code, size_t at, const char *fmt, ...) S2_PRINTF(4, 5);
+s2_status s2_lex_refuse(const s2_lex *lex, s2_code code, size_t pos, const char *fmt, ...) S2_PRINTF(4, 5);
 
 /* Refuse an unknown word, naming the nearest of the candidates (NULL-terminated) when there is one. */
 s2_status s2_lex_refuse_word(const s2_lex *lex, s2_code code, s2_word word, const char *what,
@@ -79,7 +79,7 @@ s2_status s2_lex_quoted(s2_lex *lex, s2_arena *arena, const char *what, const ch
 
 /* One item of a LIST. */
 typedef struct s2_item {
-    size_t at;
+    size_t pos;
     bool slice; /* begin:end:step, else n or a-b */
     bool has_begin, has_end, has_step;
     s2_number begin, end, step; /* in a-b, end is b, inclusive */

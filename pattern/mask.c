@@ -32,7 +32,7 @@ typedef struct header {
 } header;
 
 typedef struct cursor {
-    const char *at;
+    const char *pos;
     const char *end;
 } cursor;
 
@@ -43,16 +43,16 @@ static s2_status refuse(s2_diag *diag, const char *path, const char *why)
 
 static void skip_blanks(cursor *c)
 {
-    while (c->at < c->end && (*c->at == ' ' || *c->at == '\n' || *c->at == '\t'))
-        c->at++;
+    while (c->pos < c->end && (*c->pos == ' ' || *c->pos == '\n' || *c->pos == '\t'))
+        c->pos++;
 }
 
 static bool take(cursor *c, char byte)
 {
     skip_blanks(c);
-    if (c->at == c->end || *c->at != byte)
+    if (c->pos == c->end || *c->pos != byte)
         return false;
-    c->at++;
+    c->pos++;
     return true;
 }
 
@@ -60,9 +60,9 @@ static bool take_text(cursor *c, const char *text)
 {
     const size_t n = strlen(text);
     skip_blanks(c);
-    if ((size_t)(c->end - c->at) < n || memcmp(c->at, text, n) != 0)
+    if ((size_t)(c->end - c->pos) < n || memcmp(c->pos, text, n) != 0)
         return false;
-    c->at += n;
+    c->pos += n;
     return true;
 }
 
@@ -70,25 +70,25 @@ static bool take_text(cursor *c, const char *text)
 static bool take_string(cursor *c, const char **text, size_t *n)
 {
     skip_blanks(c);
-    if (c->at == c->end || (*c->at != '\'' && *c->at != '"'))
+    if (c->pos == c->end || (*c->pos != '\'' && *c->pos != '"'))
         return false;
-    const char *const close = memchr(c->at + 1, *c->at, (size_t)(c->end - c->at - 1));
+    const char *const close = memchr(c->pos + 1, *c->pos, (size_t)(c->end - c->pos - 1));
     if (close == NULL)
         return false;
-    *text = c->at + 1;
+    *text = c->pos + 1;
     *n = (size_t)(close - *text);
-    c->at = close + 1;
+    c->pos = close + 1;
     return true;
 }
 
 static bool take_index(cursor *c, int64_t *out)
 {
     skip_blanks(c);
-    if (c->at == c->end || *c->at < '0' || *c->at > '9')
+    if (c->pos == c->end || *c->pos < '0' || *c->pos > '9')
         return false;
     int64_t value = 0;
-    for (; c->at < c->end && *c->at >= '0' && *c->at <= '9'; c->at++)
-        if (!s2_mul_i64(value, 10, &value) || !s2_add_i64(value, *c->at - '0', &value))
+    for (; c->pos < c->end && *c->pos >= '0' && *c->pos <= '9'; c->pos++)
+        if (!s2_mul_i64(value, 10, &value) || !s2_add_i64(value, *c->pos - '0', &value))
             return false;
     *out = value;
     return true;
@@ -161,7 +161,7 @@ static const char *read_header(const char *text, size_t n, header *out)
         }
     }
     skip_blanks(&c);
-    if (c.at != c.end)
+    if (c.pos != c.end)
         return "text follows the dict in its header";
     if (!out->has_dtype || !out->has_order || !out->has_shape)
         return "its header lacks descr, fortran_order or shape";
@@ -242,23 +242,23 @@ typedef struct file_part {
 } file_part;
 
 /*
- * The next data of a file from *at on, which moves behind them; false: there are none. Holes of a sparse file are
+ * The next data of a file from *from on, which moves behind them; false: there are none. Holes of a sparse file are
  * zeros, so nobody looks at them. Where the file system cannot tell, everything counts as data.
  */
-static bool next_data(int fd, size_t n_bytes, size_t *at, file_part *out)
+static bool next_data(int fd, size_t n_bytes, size_t *from, file_part *out)
 {
-    if (*at >= n_bytes)
+    if (*from >= n_bytes)
         return false;
-    const off_t data = lseek(fd, (off_t)*at, SEEK_DATA);
+    const off_t data = lseek(fd, (off_t)*from, SEEK_DATA);
     if (data < 0) {
-        *out = (file_part){*at, n_bytes};
-        *at = n_bytes;
+        *out = (file_part){*from, n_bytes};
+        *from = n_bytes;
         return errno != ENXIO;
     }
     const off_t hole = lseek(fd, data, SEEK_HOLE);
     out->begin = (size_t)data < n_bytes ? (size_t)data : n_bytes;
     out->end = hole > data && (size_t)hole < n_bytes ? (size_t)hole : n_bytes;
-    *at = out->end;
+    *from = out->end;
     return true;
 }
 
@@ -274,14 +274,14 @@ static bool data_are_boolean(int fd, const uint8_t *file, size_t data_at, size_t
 static int64_t count_bits(const uint8_t *bytes, size_t n)
 {
     int64_t n_set = 0;
-    size_t at = 0;
-    for (uint64_t word; n - at >= sizeof word; at += sizeof word) {
-        memcpy(&word, bytes + at, sizeof word);
+    size_t byte = 0;
+    for (uint64_t word; n - byte >= sizeof word; byte += sizeof word) {
+        memcpy(&word, bytes + byte, sizeof word);
         if (word != 0) /* it nearly always is 0, in a mask of causal attention */
             n_set += __builtin_popcountll(word);
     }
-    for (; at < n; at++)
-        n_set += __builtin_popcount(bytes[at]);
+    for (; byte < n; byte++)
+        n_set += __builtin_popcount(bytes[byte]);
     return n_set;
 }
 
@@ -305,7 +305,7 @@ static int64_t count_later(int fd, const uint8_t *file, size_t data_at, size_t n
                  n_row = (size_t)head->shape[head->n_dims - 1];
     int64_t n = 0;
     file_part data;
-    for (size_t at = data_at; next_data(fd, n_bytes, &at, &data);)
+    for (size_t byte = data_at; next_data(fd, n_bytes, &byte, &data);)
         for (size_t cell = data.begin - data_at; cell < data.end - data_at;) {
             const size_t row = cell / n_row, begin = cell % n_row;
             const size_t rest = data.end - data_at - cell;
@@ -321,15 +321,15 @@ static s2_status check_file(int fd, const char *path, const uint8_t *file, size_
                             size_t *data_at, s2_diag *diag)
 {
     const char *fault;
-    const size_t at = read_prefix(file, n_bytes, head, &fault);
-    if (at == 0)
+    const size_t data_begin = read_prefix(file, n_bytes, head, &fault);
+    if (data_begin == 0)
         return refuse(diag, path, fault);
-    fault = size_fault(head, n_bytes, at);
+    fault = size_fault(head, n_bytes, data_begin);
     if (fault != NULL)
         return refuse(diag, path, fault);
-    if (!head->is_packed && !data_are_boolean(fd, file, at, n_bytes))
+    if (!head->is_packed && !data_are_boolean(fd, file, data_begin, n_bytes))
         return refuse(diag, path, "it holds values other than 0 and 1");
-    *data_at = at;
+    *data_at = data_begin;
     return S2_OK;
 }
 
@@ -385,12 +385,12 @@ s2_status s2_mask_load(s2_arena *arena, const char *path, s2_mask *out, s2_diag 
 static uint8_t *mapping_start(const s2_mask *mask)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t at = (uintptr_t)mask->allowed & ~(page - 1);
-    if (at == (uintptr_t)mask->allowed)
-        at -= page;
-    while (memcmp((const void *)at, magic, 6) != 0)
-        at -= page;
-    return (uint8_t *)at;
+    uintptr_t start = (uintptr_t)mask->allowed & ~(page - 1);
+    if (start == (uintptr_t)mask->allowed)
+        start -= page;
+    while (memcmp((const void *)start, magic, 6) != 0)
+        start -= page;
+    return (uint8_t *)start;
 }
 
 void s2_mask_unmap(s2_mask *mask)

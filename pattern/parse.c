@@ -32,9 +32,9 @@ static s2_status read_name(s2_parser *p, s2_word word)
 {
     s2_lex *const lex = &p->lex;
     if (p->name != NULL)
-        return s2_parse_refuse_twice(p, word.at, "name");
+        return s2_parse_refuse_twice(p, word.pos, "name");
     const char first = s2_lex_peek(lex);
-    const size_t begin = lex->at;
+    const size_t begin = lex->pos;
     if (first == '\0')
         return S2_REFUSE(p, S2P_EXPECTED, begin, "expected a name");
     if (first == '"') {
@@ -43,7 +43,7 @@ static s2_status read_name(s2_parser *p, s2_word word)
     } else {
         size_t end = begin;
         while (s2_lex_peek(lex) != '\0')
-            end = ++lex->at;
+            end = ++lex->pos;
         char *const copy = s2_arena_strndup(p->arena, lex->text + begin, end - begin);
         if (copy == NULL)
             return S2_ENOMEM;
@@ -62,7 +62,7 @@ static s2_status refuse_model(s2_parser *p, s2_word word)
     const bool is_file = (word.n > 5 && memcmp(word.text + word.n - 5, ".json", 5) == 0) ||
                          word.text[0] == '/' || word.text[0] == '.';
     if (is_file)
-        return S2_REFUSE(p, S2P_MODEL, word.at,
+        return S2_REFUSE(p, S2P_MODEL, word.pos,
                          "a pattern names built-in models only; of a file, write the numbers that s2 import "
                          "prints, or give it beside the pattern with --model");
     for (int32_t m = 0; m < s2_model_count() && m < 63; m++)
@@ -73,14 +73,14 @@ static s2_status refuse_model(s2_parser *p, s2_word word)
 static s2_status read_model(s2_parser *p, s2_word word)
 {
     if (p->model != NULL)
-        return s2_parse_refuse_twice(p, word.at, "model");
+        return s2_parse_refuse_twice(p, word.pos, "model");
     for (int what = 0; what < S2_SHAPE_BLOCK; what++)
         if (p->shape_stated[what] != 0)
-            return S2_REFUSE(p, S2P_MODEL_LATE, word.at, "'model' must come before '%s', which overrides it",
+            return S2_REFUSE(p, S2P_MODEL_LATE, word.pos, "'model' must come before '%s', which overrides it",
                              shape_rows[what].word);
     const s2_word name = s2_lex_run(&p->lex);
     if (name.n == 0)
-        return S2_REFUSE(p, S2P_EXPECTED, name.at, "expected the name of a model");
+        return S2_REFUSE(p, S2P_EXPECTED, name.pos, "expected the name of a model");
     p->model = s2_model_find(name.text, name.n);
     if (p->model == NULL)
         return refuse_model(p, name);
@@ -95,10 +95,10 @@ static s2_status read_causal(s2_parser *p, s2_word word)
 {
     static const char *const answers[] = {"yes", "no", NULL};
     if (p->has_causal)
-        return s2_parse_refuse_twice(p, word.at, "causal");
+        return s2_parse_refuse_twice(p, word.pos, "causal");
     const s2_word answer = s2_lex_word(&p->lex, true);
     if (answer.n == 0)
-        return S2_REFUSE(p, S2P_EXPECTED, answer.at, "expected yes or no");
+        return S2_REFUSE(p, S2P_EXPECTED, answer.pos, "expected yes or no");
     if (!s2_word_is(answer, "yes") && !s2_word_is(answer, "no"))
         return s2_lex_refuse_word(&p->lex, S2P_WORD, answer, "answer, expected yes or no, not", answers);
     p->has_causal = true;
@@ -109,18 +109,18 @@ static s2_status read_causal(s2_parser *p, s2_word word)
 static s2_status read_shape_number(s2_parser *p, int what, s2_word word)
 {
     if (p->shape_stated[what] != 0)
-        return s2_parse_refuse_twice(p, word.at, shape_rows[what].word);
+        return s2_parse_refuse_twice(p, word.pos, shape_rows[what].word);
     s2_number number;
     S2_TRY(s2_lex_number(&p->lex, shape_rows[what].word, S2_UNIT_NONE, &number));
     if (number.value < 1)
-        return S2_REFUSE(p, S2P_TOO_SMALL, number.at, "%s must be at least 1", shape_rows[what].word);
+        return S2_REFUSE(p, S2P_TOO_SMALL, number.pos, "%s must be at least 1", shape_rows[what].word);
     if (number.value > shape_rows[what].largest)
-        return S2_REFUSE(p, S2P_LIMIT, number.at, "%s is at most %lld", shape_rows[what].word,
+        return S2_REFUSE(p, S2P_LIMIT, number.pos, "%s is at most %lld", shape_rows[what].word,
                          (long long)shape_rows[what].largest);
     if (what == S2_SHAPE_BLOCK && (number.value & (number.value - 1)) != 0)
-        return S2_REFUSE(p, S2P_BLOCK, number.at, "block must be a power of two from 1 to 1024");
+        return S2_REFUSE(p, S2P_BLOCK, number.pos, "block must be a power of two from 1 to 1024");
     p->shape[what] = number.value;
-    p->shape_stated[what] = word.at + 1;
+    p->shape_stated[what] = word.pos + 1;
     return s2_parse_expect_end(p, shape_rows[what].word);
 }
 
@@ -140,19 +140,19 @@ static s2_status check_kv_heads(s2_parser *p)
     const int64_t heads = p->shape[S2_SHAPE_HEADS], kv = p->shape[S2_SHAPE_KV_HEADS];
     if (heads % kv == 0)
         return S2_OK;
-    const size_t at =
+    const size_t pos =
         p->shape_stated[p->shape_stated[S2_SHAPE_KV_HEADS] != 0 ? S2_SHAPE_KV_HEADS : S2_SHAPE_HEADS] - 1;
-    return S2_REFUSE(p, S2P_KV_HEADS, at, "kv-heads %lld%s does not divide heads %lld", (long long)kv,
+    return S2_REFUSE(p, S2P_KV_HEADS, pos, "kv-heads %lld%s does not divide heads %lld", (long long)kv,
                      p->shape_stated[S2_SHAPE_KV_HEADS] == 0 ? " of the model" : "", (long long)heads);
 }
 
 static s2_status read_shape(s2_parser *p)
 {
     s2_lex *const lex = &p->lex;
-    const size_t begin = lex->at;
+    const size_t begin = lex->pos;
     size_t first_rule = lex->n;
-    for (s2_lex_skip_between(lex); lex->at < lex->n; s2_lex_skip_between(lex)) {
-        const size_t at = lex->at;
+    for (s2_lex_skip_between(lex); lex->pos < lex->n; s2_lex_skip_between(lex)) {
+        const size_t pos = lex->pos;
         s2_word word;
         if (s2_parse_starts_shape(p, &word)) {
             S2_TRY(read_shape_statement(p, word));
@@ -162,11 +162,11 @@ static s2_status read_shape(s2_parser *p)
         if (word.n > 0 && !s2_word_among(word, statement_words) && !s2_word_is(word, "all"))
             return s2_lex_refuse_word(lex, S2P_STATEMENT, word, "statement", statement_words);
         if (word.n == 0 && s2_lex_peek(lex) != ':')
-            return S2_REFUSE(p, S2P_EXPECTED, at, "expected a statement: a shape word or a rule");
-        first_rule = first_rule < at ? first_rule : at;
+            return S2_REFUSE(p, S2P_EXPECTED, pos, "expected a statement: a shape word or a rule");
+        first_rule = first_rule < pos ? first_rule : pos;
         s2_lex_skip_statement(lex);
     }
-    lex->at = begin;
+    lex->pos = begin;
     if (p->shape[S2_SHAPE_HEADS] == 0)
         return S2_REFUSE(
             p, S2P_NO_HEADS, first_rule,

@@ -31,7 +31,7 @@ bool s2_parse_starts_layer_number(const s2_parser *p)
     if (!s2_word_is(s2_lex_word(&ahead, true), "layers"))
         return false;
     for (char byte = s2_lex_peek(&ahead); byte != '\0' && byte != '"'; byte = s2_lex_peek(&ahead)) {
-        ahead.at++;
+        ahead.pos++;
         s2_lex after = ahead;
         if (byte == ':' && layer_word_index(s2_lex_word(&after, true)) < S2_N_LAYER_WORDS)
             return true;
@@ -44,15 +44,15 @@ static s2_status check_number(s2_parser *p, int what, s2_number number)
     const layer_row *const row = &layer_rows[what];
     const int64_t n_heads = p->shape[S2_SHAPE_HEADS], n_layers = p->shape[S2_SHAPE_LAYERS];
     if (number.value < row->smallest)
-        return S2_REFUSE(p, S2P_TOO_SMALL, number.at, "%s must be at least %lld", row->word,
+        return S2_REFUSE(p, S2P_TOO_SMALL, number.pos, "%s must be at least %lld", row->word,
                          (long long)row->smallest);
     if (number.value > row->largest)
-        return S2_REFUSE(p, S2P_LIMIT, number.at, "%s is at most %lld", row->word, (long long)row->largest);
+        return S2_REFUSE(p, S2P_LIMIT, number.pos, "%s is at most %lld", row->word, (long long)row->largest);
     if (what == S2_LAYER_KV_HEADS && n_heads % number.value != 0)
-        return S2_REFUSE(p, S2P_KV_HEADS, number.at, "kv-heads %lld does not divide heads %lld",
+        return S2_REFUSE(p, S2P_KV_HEADS, number.pos, "kv-heads %lld does not divide heads %lld",
                          (long long)number.value, (long long)n_heads);
     if (what == S2_LAYER_KV_LAYER && number.value >= n_layers)
-        return S2_REFUSE(p, S2P_OUT_OF_RANGE, number.at,
+        return S2_REFUSE(p, S2P_OUT_OF_RANGE, number.pos,
                          "layer %lld is out of range: there are %lld, counted from 0",
                          (long long)number.value, (long long)n_layers);
     return S2_OK;
@@ -80,22 +80,22 @@ static s2_status read_layer_number(s2_parser *p)
     s2_lex_word(&p->lex, true);
     S2_TRY(s2_parse_indices(p, "layer", n_layers, bits));
     if (!s2_lex_take(&p->lex, ':'))
-        return S2_REFUSE(p, S2P_EXPECTED, p->lex.at,
+        return S2_REFUSE(p, S2P_EXPECTED, p->lex.pos,
                          "expected ':': a layer's own number is for all its heads");
     const s2_word word = s2_lex_word(&p->lex, true);
     const int what = layer_word_index(word);
     if (what == S2_N_LAYER_WORDS)
-        return S2_REFUSE(p, S2P_EXPECTED, word.at, "expected kv-heads, head-dim, kv-layer or state");
+        return S2_REFUSE(p, S2P_EXPECTED, word.pos, "expected kv-heads, head-dim, kv-layer or state");
     S2_TRY(s2_lex_number(&p->lex, layer_rows[what].word, S2_UNIT_NONE, &number));
     S2_TRY(check_number(p, what, number));
     for (int64_t layer = 0; layer < n_layers; layer++) {
         if (!(bits[layer / 64] >> (layer % 64) & 1))
             continue;
         if (what == S2_LAYER_KV_LAYER && number.value >= layer)
-            return S2_REFUSE(p, S2P_OUT_OF_RANGE, number.at,
+            return S2_REFUSE(p, S2P_OUT_OF_RANGE, number.pos,
                              "layer %lld cannot read the keys of layer %lld: only those of a lower layer",
                              (long long)layer, (long long)number.value);
-        p->own[what][layer] = (s2_own_number){number.value, number.at + 1};
+        p->own[what][layer] = (s2_own_number){number.value, number.pos + 1};
     }
     return s2_parse_expect_end(p, layer_rows[what].word);
 }
@@ -103,14 +103,14 @@ static s2_status read_layer_number(s2_parser *p)
 s2_status s2_parse_layer_numbers(s2_parser *p)
 {
     s2_lex *const lex = &p->lex;
-    const size_t begin = lex->at;
-    for (s2_lex_skip_between(lex); lex->at < lex->n; s2_lex_skip_between(lex)) {
+    const size_t begin = lex->pos;
+    for (s2_lex_skip_between(lex); lex->pos < lex->n; s2_lex_skip_between(lex)) {
         if (s2_parse_starts_layer_number(p))
             S2_TRY(read_layer_number(p));
         else
             s2_parse_skip_statement(p);
     }
-    lex->at = begin;
+    lex->pos = begin;
     return S2_OK;
 }
 

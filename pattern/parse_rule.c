@@ -36,22 +36,23 @@ static s2_status read_selector_part(s2_parser *p, s2_word word, selector_parts *
         return S2_OK;
     if (s2_word_is(word, "prefill") || s2_word_is(word, "decode")) {
         if (have->phase)
-            return S2_REFUSE(p, S2P_DUPLICATE, word.at, "a rule names one phase; without one it is for both");
+            return S2_REFUSE(p, S2P_DUPLICATE, word.pos,
+                             "a rule names one phase; without one it is for both");
         have->phase = true;
         out->phases = 1u << (s2_word_is(word, "prefill") ? S2_PREFILL : S2_DECODE);
         return S2_OK;
     }
     if (s2_word_is(word, "layers")) {
         if (have->layers)
-            return s2_parse_refuse_twice(p, word.at, "layers");
+            return s2_parse_refuse_twice(p, word.pos, "layers");
         have->layers = true;
         return s2_parse_indices(p, "layer", p->shape[S2_SHAPE_LAYERS], out->layers);
     }
     if (have->heads)
-        return S2_REFUSE(p, S2P_DUPLICATE, word.at, "a rule names its heads once, by 'heads' or by 'kv'");
+        return S2_REFUSE(p, S2P_DUPLICATE, word.pos, "a rule names its heads once, by 'heads' or by 'kv'");
     have->heads = true;
     if (s2_word_is(word, "kv")) {
-        have->kv = word.at + 1;
+        have->kv = word.pos + 1;
         return read_kv_list(p, out->heads);
     }
     return s2_parse_indices(p, "head", p->shape[S2_SHAPE_HEADS], out->heads);
@@ -75,7 +76,7 @@ static s2_status read_selector(s2_parser *p, s2_parsed_rule *out)
     while (!s2_lex_take(&p->lex, ':')) {
         const s2_word word = s2_lex_word(&p->lex, true);
         if (word.n == 0)
-            return S2_REFUSE(p, S2P_EXPECTED, word.at, "expected ':' and a body after the selector");
+            return S2_REFUSE(p, S2P_EXPECTED, word.pos, "expected ':' and a body after the selector");
         if (!s2_word_among(word, selector_words))
             return s2_lex_refuse_word(&p->lex, S2P_WORD, word, "word in a selector:", selector_words);
         S2_TRY(read_selector_part(p, word, &have, out));
@@ -96,9 +97,9 @@ static bool starts_body(const s2_parser *p)
 
 static s2_status rule_new(s2_parser *p, s2_parsed_rule *out)
 {
-    *out = (s2_parsed_rule){.phases = (1u << S2_PREFILL) | (1u << S2_DECODE), .begin = p->lex.at};
+    *out = (s2_parsed_rule){.phases = (1u << S2_PREFILL) | (1u << S2_DECODE), .begin = p->lex.pos};
     if (p->n_rules == S2_LIMIT_RULES)
-        return S2_REFUSE(p, S2P_TOO_MANY_RULES, p->lex.at, "more than %d rules", S2_LIMIT_RULES);
+        return S2_REFUSE(p, S2P_TOO_MANY_RULES, p->lex.pos, "more than %d rules", S2_LIMIT_RULES);
     S2_TRY(S2_ARENA_ROOM(&p->scratch, p->rules, p->n_rules, p->cap_rules));
     out->layers = S2_NEW(&p->scratch, uint64_t, p->layer_words);
     out->heads = S2_NEW(&p->scratch, uint64_t, p->head_words);
@@ -125,11 +126,11 @@ s2_status s2_parse_rules(s2_parser *p)
     s2_lex *const lex = &p->lex;
     p->layer_words = (int32_t)((p->shape[S2_SHAPE_LAYERS] + 63) / 64);
     p->head_words = (int32_t)((p->shape[S2_SHAPE_HEADS] + 63) / 64);
-    for (s2_lex_skip_between(lex); lex->at < lex->n; s2_lex_skip_between(lex)) {
-        const size_t begin = lex->at;
+    for (s2_lex_skip_between(lex); lex->pos < lex->n; s2_lex_skip_between(lex)) {
+        const size_t begin = lex->pos;
         s2_word word;
         const bool is_shape = s2_parse_starts_shape(p, &word);
-        lex->at = begin;
+        lex->pos = begin;
         if (is_shape || s2_parse_starts_layer_number(p))
             s2_parse_skip_statement(p);
         else
@@ -221,14 +222,14 @@ static s2_status check_all_ruled(s2_parser *p, const resolver *rs)
     int32_t layer = INT32_MAX, head = INT32_MAX;
     bool open[S2_N_RULE_PHASES] = {false};
     for (int phase = 0; phase < S2_N_RULE_PHASES; phase++) {
-        const int32_t at = first_bit(rs->open_layers[phase], p->layer_words);
-        layer = at >= 0 && at < layer ? at : layer;
+        const int32_t first = first_bit(rs->open_layers[phase], p->layer_words);
+        layer = first >= 0 && first < layer ? first : layer;
     }
     if (layer == INT32_MAX)
         return S2_OK;
     for (int phase = 0; phase < S2_N_RULE_PHASES; phase++) {
-        const int32_t at = first_bit(rs->open[phase] + (int64_t)layer * p->head_words, p->head_words);
-        head = at >= 0 && at < head ? at : head;
+        const int32_t first = first_bit(rs->open[phase] + (int64_t)layer * p->head_words, p->head_words);
+        head = first >= 0 && first < head ? first : head;
     }
     for (int phase = 0; phase < S2_N_RULE_PHASES; phase++)
         open[phase] = rs->open[phase][(int64_t)layer * p->head_words + head / 64] >> (head % 64) & 1;

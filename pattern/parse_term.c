@@ -18,9 +18,9 @@ static int64_t context_in(const s2_parser *p, bool tok)
 static s2_status check_bounds(s2_parser *p, const char *what, s2_number number, int64_t lowest, int64_t most)
 {
     if (number.value < lowest)
-        return S2_REFUSE(p, S2P_TOO_SMALL, number.at, "%s must be at least %lld", what, (long long)lowest);
+        return S2_REFUSE(p, S2P_TOO_SMALL, number.pos, "%s must be at least %lld", what, (long long)lowest);
     if (number.value > most)
-        return S2_REFUSE(p, S2P_LIMIT, number.at, "%s is at most %lld%s", what, (long long)most,
+        return S2_REFUSE(p, S2P_LIMIT, number.pos, "%s is at most %lld%s", what, (long long)most,
                          number.tok ? "t" : "");
     return S2_OK;
 }
@@ -49,7 +49,7 @@ static s2_status require_word(s2_parser *p, const char *text, const char *meanin
     s2_lex_skip_blanks(&p->lex);
     if (s2_parse_take_word(p, text))
         return S2_OK;
-    return S2_REFUSE(p, S2P_EXPECTED, p->lex.at, "expected '%s', %s", text, meaning);
+    return S2_REFUSE(p, S2P_EXPECTED, p->lex.pos, "expected '%s', %s", text, meaning);
 }
 
 /* --- offset -------------------------------------------------------------------------------------------- */
@@ -72,14 +72,14 @@ static s2_status read_offset_factor(s2_parser *p, s2_offset_expr *offset, offset
         S2_TRY(s2_lex_number(&p->lex, "a phase", S2_UNIT_NONE, &number));
         S2_TRY(check_bounds(p, "a number of a phase", number, 0, S2_LIMIT_CONTEXT_TOK));
         if (!s2_mul_i64(part->factor, number.value, &part->factor) || part->factor > S2_LIMIT_CONTEXT_TOK)
-            return S2_REFUSE(p, S2P_LIMIT, number.at, "a product of a phase is at most %d",
+            return S2_REFUSE(p, S2P_LIMIT, number.pos, "a product of a phase is at most %d",
                              S2_LIMIT_CONTEXT_TOK);
         return S2_OK;
     }
     if (!s2_word_among(word, words))
         return s2_lex_refuse_word(&p->lex, S2P_WORD, word, "part of a phase", words);
     if (part->coef != NULL)
-        return S2_REFUSE(p, S2P_EXPECTED, word.at,
+        return S2_REFUSE(p, S2P_EXPECTED, word.pos,
                          "expected a constant: only one of head, kv and layer per product");
 #define OFFSET_COEF(text, field)                                                                             \
     if (s2_word_is(word, text))                                                                              \
@@ -93,7 +93,7 @@ static s2_status read_offset(s2_parser *p, s2_offset_expr *offset)
 {
     do {
         s2_lex_skip_blanks(&p->lex);
-        const size_t begin = p->lex.at;
+        const size_t begin = p->lex.pos;
         offset_part part = {.factor = 1};
         do
             S2_TRY(read_offset_factor(p, offset, &part));
@@ -105,7 +105,7 @@ static s2_status read_offset(s2_parser *p, s2_offset_expr *offset)
                              S2_LIMIT_CONTEXT_TOK);
     } while (s2_lex_take(&p->lex, '+'));
     if (s2_lex_peek(&p->lex) == '-')
-        return S2_REFUSE(p, S2P_NEGATIVE, p->lex.at, "a phase has no minus: add the stride less the number");
+        return S2_REFUSE(p, S2P_NEGATIVE, p->lex.pos, "a phase has no minus: add the stride less the number");
     return S2_OK;
 }
 
@@ -116,7 +116,7 @@ static s2_status read_width(s2_parser *p, s2_term *term)
     s2_number width;
     S2_TRY(s2_lex_number(&p->lex, "the width", S2_UNIT_EITHER, &width));
     if (width.tok != term->tok)
-        return S2_REFUSE(p, S2P_MIXED_UNITS, width.at, "the width must be in the unit of the stride: %s",
+        return S2_REFUSE(p, S2P_MIXED_UNITS, width.pos, "the width must be in the unit of the stride: %s",
                          term->tok ? "add the suffix t" : "leave out the suffix t");
     S2_TRY(check_bounds(p, "the width", width, 1, term->n));
     term->width = width.value;
@@ -133,15 +133,15 @@ static s2_status read_stride(s2_parser *p, const char *what, s2_term *term)
     bool has_width = false, has_offset = false;
     for (;;) {
         s2_lex_skip_blanks(&p->lex);
-        const size_t at = p->lex.at;
+        const size_t pos = p->lex.pos;
         if (s2_parse_take_word(p, "width")) {
             if (has_width)
-                return s2_parse_refuse_twice(p, at, "width");
+                return s2_parse_refuse_twice(p, pos, "width");
             has_width = true;
             S2_TRY(read_width(p, term));
         } else if (s2_parse_take_word(p, "phase")) {
             if (has_offset)
-                return s2_parse_refuse_twice(p, at, "phase");
+                return s2_parse_refuse_twice(p, pos, "phase");
             has_offset = true;
             S2_TRY(read_offset(p, &term->offset));
         } else {
@@ -162,7 +162,7 @@ static s2_status check_list_number(s2_parser *p, list_reader *list, bool has, s2
     if (!has)
         return S2_OK;
     if (list->has_unit && list->tok != number.tok)
-        return S2_REFUSE(p, S2P_MIXED_UNITS, number.at,
+        return S2_REFUSE(p, S2P_MIXED_UNITS, number.pos,
                          "the numbers of a list must have one unit: all with t or none");
     list->has_unit = true;
     list->tok = number.tok;
@@ -189,7 +189,7 @@ static s2_status read_span_list(s2_parser *p, s2_term *term)
             S2_TRY(check_list_number(p, &list, item.has_step, item.step));
             S2_TRY(s2_parse_item_span(p, &item, &span));
             if (span.end != S2_OPEN && span.end > context_in(p, list.tok))
-                return S2_REFUSE(p, S2P_LIMIT, item.at, "a number of a list is below %lld%s",
+                return S2_REFUSE(p, S2P_LIMIT, item.pos, "a number of a list is below %lld%s",
                                  (long long)context_in(p, list.tok), list.tok ? "t" : "");
         }
         S2_TRY(list_add(p, &list, span));
@@ -215,32 +215,32 @@ static s2_status read_pages(s2_parser *p, const char *what, s2_term *term)
 
 /* --- masks ---------------------------------------------------------------------------------------------- */
 
-static s2_status refuse_mask(s2_parser *p, size_t at, s2_status status, const s2_diag *why)
+static s2_status refuse_mask(s2_parser *p, size_t pos, s2_status status, const s2_diag *why)
 {
     if (status == S2_ENOMEM)
         return status;
-    return S2_REFUSE(p, status == S2_EIO ? S2P_MASK_FILE : S2P_MASK_FORMAT, at, "%s", why->msg);
+    return S2_REFUSE(p, status == S2_EIO ? S2P_MASK_FILE : S2P_MASK_FORMAT, pos, "%s", why->msg);
 }
 
-static s2_status check_mask(s2_parser *p, size_t at, const s2_mask *mask)
+static s2_status check_mask(s2_parser *p, size_t pos, const s2_mask *mask)
 {
     if (mask->n_heads != 1 && mask->n_heads != p->shape[S2_SHAPE_HEADS])
-        return S2_REFUSE(p, S2P_MASK_SHAPE, at, "the mask is for %d heads, the pattern has %lld",
+        return S2_REFUSE(p, S2P_MASK_SHAPE, pos, "the mask is for %d heads, the pattern has %lld",
                          mask->n_heads, (long long)p->shape[S2_SHAPE_HEADS]);
     if (p->shape_stated[S2_SHAPE_BLOCK] == 0)
-        return S2_REFUSE(p, S2P_MASK_SHAPE, at,
+        return S2_REFUSE(p, S2P_MASK_SHAPE, pos,
                          "the mask is %d x %d blocks of unknown size: say 'block 1' where a row is one "
                          "token, 'block 64' where it is 64",
                          mask->n_q_blk, mask->n_k_blk);
     const int64_t most = context_in(p, false);
     if (mask->n_q_blk > most || mask->n_k_blk > most)
         return S2_REFUSE(
-            p, S2P_MASK_SHAPE, at,
+            p, S2P_MASK_SHAPE, pos,
             "the mask is %d x %d blocks of %lld tokens, more than 2^24 tokens: are its rows tokens?",
             mask->n_q_blk, mask->n_k_blk, (long long)p->shape[S2_SHAPE_BLOCK]);
     if (p->causal && mask->n_later > 0)
         return S2_REFUSE(
-            p, S2P_MASK_LATER, at,
+            p, S2P_MASK_LATER, pos,
             "the mask allows %lld pairs of a query and a later key, in %s, which a causal pattern never "
             "reads: 'causal no' reads them, 's2 import' of the file with --set causal=1 leaves them out",
             (long long)mask->n_later, p->shape[S2_SHAPE_BLOCK] > 1 ? "blocks" : "tokens");
@@ -266,7 +266,7 @@ static s2_status keep_mask(s2_parser *p, s2_mask *mask)
     return S2_OK;
 }
 
-static s2_status load_mask(s2_parser *p, size_t at, const char *path, s2_mask **out)
+static s2_status load_mask(s2_parser *p, size_t pos, const char *path, s2_mask **out)
 {
     s2_mask *const mask = S2_NEW(p->arena, s2_mask, 1);
     const char *const full = mask_path(p, path);
@@ -275,7 +275,7 @@ static s2_status load_mask(s2_parser *p, size_t at, const char *path, s2_mask **
     s2_diag why = {0};
     const s2_status status = s2_mask_load(p->arena, full, mask, &why);
     if (status != S2_OK)
-        return refuse_mask(p, at, status, &why);
+        return refuse_mask(p, pos, status, &why);
     mask->path = path;
     const s2_status kept = keep_mask(p, mask);
     if (kept != S2_OK) {
@@ -283,18 +283,18 @@ static s2_status load_mask(s2_parser *p, size_t at, const char *path, s2_mask **
         return kept;
     }
     *out = mask;
-    return check_mask(p, at, mask);
+    return check_mask(p, pos, mask);
 }
 
 /* A file named by several terms is mapped and checked once. */
 static s2_status read_mask(s2_parser *p, s2_term *term)
 {
     s2_lex_skip_blanks(&p->lex);
-    const size_t at = p->lex.at;
+    const size_t pos = p->lex.pos;
     const char *path;
     S2_TRY(s2_lex_quoted(&p->lex, p->arena, "the mask file", &path));
     if (p->options != NULL && p->options->no_files)
-        return S2_REFUSE(p, S2P_MASK_REFUSED, at,
+        return S2_REFUSE(p, S2P_MASK_REFUSED, pos,
                          "mask files are refused here: this text may come from elsewhere");
     for (int32_t m = 0; m < p->n_masks; m++)
         if (strcmp(p->masks[m]->path, path) == 0) {
@@ -302,7 +302,7 @@ static s2_status read_mask(s2_parser *p, s2_term *term)
             return S2_OK;
         }
     s2_mask *mask = NULL;
-    S2_TRY(load_mask(p, at, path, &mask));
+    S2_TRY(load_mask(p, pos, path, &mask));
     term->mask = mask;
     return S2_OK;
 }
@@ -328,17 +328,17 @@ static s2_status read_range(s2_parser *p, bound *low, bound *high)
 {
     s2_lex *const lex = &p->lex;
     s2_lex_skip_blanks(lex);
-    const size_t at = lex->at;
+    const size_t pos = lex->pos;
     S2_TRY(read_bound(p, low));
-    if (!s2_lex_take(lex, '.') || lex->at >= lex->n || lex->text[lex->at] != '.')
-        return S2_REFUSE(p, S2P_EXPECTED, low->has ? lex->at : at, "expected a range A..B, A.. or ..B");
-    lex->at++;
+    if (!s2_lex_take(lex, '.') || lex->pos >= lex->n || lex->text[lex->pos] != '.')
+        return S2_REFUSE(p, S2P_EXPECTED, low->has ? lex->pos : pos, "expected a range A..B, A.. or ..B");
+    lex->pos++;
     S2_TRY(read_bound(p, high));
     if (!low->has && !high->has)
-        return S2_REFUSE(p, S2P_EXPECTED, at, "expected a bound on one side of '..' at least");
+        return S2_REFUSE(p, S2P_EXPECTED, pos, "expected a bound on one side of '..' at least");
     if (low->has && high->has && low->number.tok == high->number.tok &&
         low->number.value >= high->number.value)
-        return S2_REFUSE(p, S2P_RANGE, at, "the range %lld..%lld is empty or reversed",
+        return S2_REFUSE(p, S2P_RANGE, pos, "the range %lld..%lld is empty or reversed",
                          (long long)low->number.value, (long long)high->number.value);
     return S2_OK;
 }
@@ -352,7 +352,7 @@ static s2_status read_condition(s2_parser *p, s2_term *term)
     };
     const s2_word word = s2_lex_word(&p->lex, true);
     if (word.n == 0)
-        return S2_REFUSE(p, S2P_EXPECTED, word.at, "expected distance, key or query");
+        return S2_REFUSE(p, S2P_EXPECTED, word.pos, "expected distance, key or query");
     if (!s2_word_among(word, words))
         return s2_lex_refuse_word(&p->lex, S2P_WORD, word, "condition", words);
     int what = 0;
@@ -417,11 +417,11 @@ static s2_status refuse_after_term(s2_parser *p, const s2_term_row *row)
     const s2_word word = s2_lex_word(&p->lex, true);
     const int next = s2_parse_term_kind(word);
     if (next < S2_N_TERM_KINDS)
-        return S2_REFUSE(p, S2P_WORD, word.at, "expected '|' before '%s': it joins terms",
+        return S2_REFUSE(p, S2P_WORD, word.pos, "expected '|' before '%s': it joins terms",
                          s2_term_word((s2_term_kind)next));
     if (word.n > 0)
         return s2_lex_refuse_word(&p->lex, S2P_WORD, word, "word after the term:", words_after(row));
-    return S2_REFUSE(p, S2P_TRAILING, word.at, "expected '|', 'when', a line end or ';' after the term");
+    return S2_REFUSE(p, S2P_TRAILING, word.pos, "expected '|', 'when', a line end or ';' after the term");
 }
 
 static s2_status refuse_term(s2_parser *p, s2_word word)
@@ -437,7 +437,7 @@ static s2_status read_term(s2_parser *p, s2_term *out)
 {
     const s2_word word = s2_lex_word(&p->lex, true);
     if (word.n == 0)
-        return S2_REFUSE(p, S2P_EXPECTED, word.at, "expected a term: dense, none, local, sink, stride, ...");
+        return S2_REFUSE(p, S2P_EXPECTED, word.pos, "expected a term: dense, none, local, sink, stride, ...");
     const int kind = s2_parse_term_kind(word);
     if (kind == S2_N_TERM_KINDS)
         return refuse_term(p, word);
@@ -447,7 +447,7 @@ static s2_status read_term(s2_parser *p, s2_term *out)
     S2_TRY(read_when(p, &term));
     const s2_status status = s2_term_canonical(p->arena, (int32_t)p->shape[S2_SHAPE_BLOCK], &term, &made);
     if (status == S2_EINVAL)
-        return S2_REFUSE(p, S2P_RANGE, word.at,
+        return S2_REFUSE(p, S2P_RANGE, word.pos,
                          "the conditions of '%s' exclude each other: it could never read", row->word);
     S2_TRY(status);
     const char next = s2_lex_peek(&p->lex);

@@ -9,7 +9,7 @@ s2_status s2_parse_expect_end(s2_parser *p, const char *after)
 {
     if (s2_lex_at_end(&p->lex))
         return S2_OK;
-    return S2_REFUSE(p, S2P_TRAILING, p->lex.at, "expected a line end or ';' after %s", after);
+    return S2_REFUSE(p, S2P_TRAILING, p->lex.pos, "expected a line end or ';' after %s", after);
 }
 
 bool s2_word_among(s2_word word, const char *const *list)
@@ -22,10 +22,10 @@ bool s2_word_among(s2_word word, const char *const *list)
 
 bool s2_parse_take_word(s2_parser *p, const char *text)
 {
-    const size_t begin = p->lex.at;
+    const size_t begin = p->lex.pos;
     if (s2_word_is(s2_lex_word(&p->lex, true), text))
         return true;
-    p->lex.at = begin;
+    p->lex.pos = begin;
     return false;
 }
 
@@ -54,7 +54,7 @@ static bool statement_has_colon(const s2_parser *p)
     for (char byte = s2_lex_peek(&ahead); byte != '\0' && byte != '"'; byte = s2_lex_peek(&ahead)) {
         if (byte == ':')
             return true;
-        ahead.at++;
+        ahead.pos++;
     }
     return false;
 }
@@ -62,14 +62,14 @@ static bool statement_has_colon(const s2_parser *p)
 /* True, with its first word consumed, when the statement at the cursor belongs to the shape. */
 bool s2_parse_starts_shape(s2_parser *p, s2_word *word)
 {
-    const size_t begin = p->lex.at;
+    const size_t begin = p->lex.pos;
     *word = s2_lex_word(&p->lex, true);
     const int what = s2_parse_shape_word(*word);
     const bool always = (what > S2_SHAPE_HEADS && what < S2_N_SHAPE_WORDS) || s2_word_is(*word, "name") ||
                         s2_word_is(*word, "model") || s2_word_is(*word, "causal");
     if (always || (what < S2_N_SHAPE_WORDS && !statement_has_colon(p)))
         return true;
-    p->lex.at = begin;
+    p->lex.pos = begin;
     return false;
 }
 
@@ -78,7 +78,7 @@ void s2_parse_skip_statement(s2_parser *p)
     s2_word word;
     if (s2_parse_starts_shape(p, &word) && s2_word_is(word, "name") && s2_lex_peek(&p->lex) != '"')
         while (s2_lex_peek(&p->lex) != '\0')
-            p->lex.at++;
+            p->lex.pos++;
     else
         s2_lex_skip_statement(&p->lex);
 }
@@ -115,9 +115,9 @@ s2_status s2_parse_item_span(s2_parser *p, const s2_item *item, s2_span *out)
     if (item->has_step)
         span.step = item->step.value;
     if (span.step < 1)
-        return S2_REFUSE(p, S2P_TOO_SMALL, item->step.at, "the step of a range must be at least 1");
+        return S2_REFUSE(p, S2P_TOO_SMALL, item->step.pos, "the step of a range must be at least 1");
     if (span.begin >= span.end)
-        return S2_REFUSE(p, S2P_RANGE, item->at,
+        return S2_REFUSE(p, S2P_RANGE, item->pos,
                          item->slice ? "the range %lld:%lld is empty or reversed"
                                      : "the range %lld-%lld is reversed",
                          (long long)span.begin, (long long)(item->slice ? span.end : span.end - 1));
@@ -137,7 +137,7 @@ static s2_status read_selector_item(s2_parser *p, const char *what, int64_t n_al
     const int64_t begin = item.has_begin ? item.begin.value : 0;
     const int64_t last = item.has_end ? item.end.value - item.slice : begin;
     if (begin >= n_all || last >= n_all)
-        return S2_REFUSE(p, S2P_OUT_OF_RANGE, item.at,
+        return S2_REFUSE(p, S2P_OUT_OF_RANGE, item.pos,
                          "%s %lld is out of range: there are %lld, counted from 0", what,
                          (long long)(begin >= n_all ? begin : last), (long long)n_all);
     s2_span span;

@@ -71,9 +71,9 @@ static void visit(walk *w, int32_t query, int32_t key)
         *left = 0;
 }
 
-static bool in_class(const s2_term *term, int64_t at)
+static bool in_class(const s2_term *term, int64_t place)
 {
-    return (at + term->offset.constant) % term->n < term->width;
+    return (place + term->offset.constant) % term->n < term->width;
 }
 
 /* A stride visits its keys and a dilation its distances; other terms are evaluated at every cell. */
@@ -81,12 +81,12 @@ static void visit_all(walk *w)
 {
     const int32_t n = w->s->plane->n;
     const bool stride = w->term->kind == S2_TERM_STRIDE, dilated = w->term->kind == S2_TERM_DILATED;
-    for (int32_t at = 0; at < n; at++) {
-        if ((stride || dilated) && !in_class(w->term, at))
+    for (int32_t line = 0; line < n; line++) {
+        if ((stride || dilated) && !in_class(w->term, line))
             continue;
-        for (int32_t other = dilated ? at : 0; other < n; other++) {
-            const int32_t query = stride || dilated ? other : at;
-            const int32_t key = stride ? at : dilated ? other - at : other;
+        for (int32_t other = dilated ? line : 0; other < n; other++) {
+            const int32_t query = stride || dilated ? other : line;
+            const int32_t key = stride ? line : dilated ? other - line : other;
             if (key < s2_plane_n_keys(w->s->plane, query))
                 visit(w, query, key);
         }
@@ -275,15 +275,15 @@ static s2_status add_dilations(solver *s, reach *classes)
 
 /* ------------------------------------------------------------------ single columns and rows */
 
-static bool column_is_whole(const solver *s, int32_t at)
+static bool column_is_whole(const solver *s, int32_t key)
 {
-    return s->columns[at].from == 0;
+    return s->columns[key].from == 0;
 }
 
-static bool row_is_whole(const solver *s, int32_t at)
+static bool row_is_whole(const solver *s, int32_t query)
 {
-    for (int32_t key = 0; key < s2_plane_n_keys(s->plane, at); key++)
-        if (!cell(s->plane, at, key))
+    for (int32_t key = 0; key < s2_plane_n_keys(s->plane, query); key++)
+        if (!cell(s->plane, query, key))
             return false;
     return true;
 }
@@ -296,16 +296,17 @@ static s2_status list_lines(s2_arena *arena, const solver *s, s2_term_kind kind,
     int32_t n_spans = 0;
     if (spans == NULL)
         return S2_ENOMEM;
-    for (int32_t at = 0; at < n; at++) {
+    for (int32_t line = 0; line < n; line++) {
         bool wanted = false;
         for (int32_t other = 0; other < n && !wanted; other++)
-            wanted = s->left[kind == S2_TERM_ROWS ? (int64_t)at * n + other : (int64_t)other * n + at] != 0;
-        if (!wanted || !(kind == S2_TERM_ROWS ? row_is_whole(s, at) : column_is_whole(s, at)))
+            wanted =
+                s->left[kind == S2_TERM_ROWS ? (int64_t)line * n + other : (int64_t)other * n + line] != 0;
+        if (!wanted || !(kind == S2_TERM_ROWS ? row_is_whole(s, line) : column_is_whole(s, line)))
             continue;
-        if (n_spans > 0 && spans[n_spans - 1].end == at)
+        if (n_spans > 0 && spans[n_spans - 1].end == line)
             spans[n_spans - 1].end++;
         else
-            spans[n_spans++] = (s2_span){at, at + 1, 1};
+            spans[n_spans++] = (s2_span){line, line + 1, 1};
     }
     *out = s2_term_init(kind, 0);
     out->list = (s2_span_list){n_spans, spans};
@@ -456,10 +457,10 @@ static s2_status best_cover(s2_arena *arena, solver *s, int32_t cap, s2_term *ou
 static void name_left(const solver *s, int32_t *query, int32_t *key)
 {
     const int32_t n = s->plane->n;
-    for (int64_t at = 0; at < (int64_t)n * n; at++)
-        if (s->left[at] != 0) {
-            *query = (int32_t)(at / n);
-            *key = (int32_t)(at % n);
+    for (int64_t cell = 0; cell < (int64_t)n * n; cell++)
+        if (s->left[cell] != 0) {
+            *query = (int32_t)(cell / n);
+            *key = (int32_t)(cell % n);
             return;
         }
 }

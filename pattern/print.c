@@ -178,21 +178,21 @@ s2_status s2_pattern_hash(const s2_pattern *pattern, char hex[S2_HASH_HEX])
 
 enum { CARET_BEFORE = 60, CARET_AFTER = 40 };
 
-static size_t char_bytes(const char *text, size_t at, size_t end)
+static size_t char_bytes(const char *text, size_t byte, size_t end)
 {
-    const size_t n = s2_utf8_len(text + at, end - at);
+    const size_t n = s2_utf8_len(text + byte, end - byte);
     return n != 0 ? n : 1;
 }
 
-static void put_clean_char(s2_buf *buf, const char *text, size_t at, size_t end)
+static void put_clean_char(s2_buf *buf, const char *text, size_t byte, size_t end)
 {
-    const size_t n = s2_utf8_len(text + at, end - at);
-    if (text[at] == '\t')
+    const size_t n = s2_utf8_len(text + byte, end - byte);
+    if (text[byte] == '\t')
         s2_buf_puts(buf, " ");
-    else if (n == 0 || s2_codepoint_is_hostile(s2_utf8_decode(text + at, n)))
+    else if (n == 0 || s2_codepoint_is_hostile(s2_utf8_decode(text + byte, n)))
         s2_buf_puts(buf, "?");
     else
-        s2_buf_add(buf, text + at, n);
+        s2_buf_add(buf, text + byte, n);
 }
 
 void s2_diag_print_caret(const s2_diag *diag, const char *text, size_t n_bytes, s2_buf *buf)

@@ -12,14 +12,14 @@
 static void put_number(s2_buf *buf, int64_t value, bool tok)
 {
     char digits[24];
-    char *at = digits + sizeof digits;
+    char *digit = digits + sizeof digits;
     if (tok)
-        *--at = 't';
+        *--digit = 't';
     do {
-        *--at = (char)('0' + value % 10);
+        *--digit = (char)('0' + value % 10);
         value /= 10;
     } while (value != 0);
-    s2_buf_add(buf, at, (size_t)(digits + sizeof digits - at));
+    s2_buf_add(buf, digit, (size_t)(digits + sizeof digits - digit));
 }
 
 static void put_field(s2_buf *buf, const char *word, int64_t value, bool tok)
@@ -183,10 +183,10 @@ void s2_body_print(const s2_body *body, s2_buf *buf)
 /* --- index lists --------------------------------------------------------------------------------- */
 
 /* An item of a list: n indices from index[at], spaced evenly. */
-static void put_item(s2_buf *buf, const int32_t *index, int32_t at, int32_t n, int32_t n_all)
+static void put_item(s2_buf *buf, const int32_t *index, int32_t begin, int32_t n, int32_t n_all)
 {
-    const int32_t first = index[at], last = index[at + n - 1];
-    const int32_t step = n > 1 ? index[at + 1] - first : 1;
+    const int32_t first = index[begin], last = index[begin + n - 1];
+    const int32_t step = n > 1 ? index[begin + 1] - first : 1;
     put_number(buf, first, false);
     if (n > 1 && step == 1) {
         put_field(buf, "-", last, false);
@@ -207,10 +207,10 @@ static int32_t digits_of(int32_t value)
 }
 
 /* Length of the text of put_item. */
-static int32_t item_cost(const int32_t *index, int32_t at, int32_t n, int32_t n_all)
+static int32_t item_cost(const int32_t *index, int32_t begin, int32_t n, int32_t n_all)
 {
-    const int32_t first = index[at], last = index[at + n - 1];
-    const int32_t step = n > 1 ? index[at + 1] - first : 1;
+    const int32_t first = index[begin], last = index[begin + n - 1];
+    const int32_t step = n > 1 ? index[begin + 1] - first : 1;
     if (n == 1)
         return digits_of(first);
     if (step == 1)
@@ -228,20 +228,20 @@ typedef struct list_plan {
 static void plan_list(const int32_t *index, int32_t n, int32_t n_all, list_plan *plan)
 {
     plan->cost[n] = 0;
-    for (int32_t at = n - 1; at >= 0; at--) {
-        const bool extends = at + 2 < n && index[at + 2] - index[at + 1] == index[at + 1] - index[at];
-        plan->longest[at] = at + 1 == n ? 1 : extends ? plan->longest[at + 1] + 1 : 2;
-        const int32_t choices[] = {plan->longest[at], plan->longest[at] - 1, 1};
-        plan->cost[at] = INT32_MAX;
+    for (int32_t begin = n - 1; begin >= 0; begin--) {
+        const bool extends = begin + 2 < n && index[begin + 2] - index[begin + 1] == index[begin + 1] - index[begin];
+        plan->longest[begin] = begin + 1 == n ? 1 : extends ? plan->longest[begin + 1] + 1 : 2;
+        const int32_t choices[] = {plan->longest[begin], plan->longest[begin] - 1, 1};
+        plan->cost[begin] = INT32_MAX;
         for (int choice = 0; choice < 3; choice++) {
             const int32_t take = choices[choice];
             /* two indices with a gap are shorter as two items than with a step */
-            if (take < 1 || (take == 2 && index[at + 1] - index[at] > 1))
+            if (take < 1 || (take == 2 && index[begin + 1] - index[begin] > 1))
                 continue;
-            const int32_t cost = item_cost(index, at, take, n_all) + (at + take < n) + plan->cost[at + take];
-            if (cost < plan->cost[at]) {
-                plan->cost[at] = cost;
-                plan->take[at] = take;
+            const int32_t cost = item_cost(index, begin, take, n_all) + (begin + take < n) + plan->cost[begin + take];
+            if (cost < plan->cost[begin]) {
+                plan->cost[begin] = cost;
+                plan->take[begin] = take;
             }
         }
     }
@@ -255,11 +255,11 @@ static int32_t membership_period(const int32_t *index, int32_t n, int32_t n_all,
     for (int32_t at = 0; at < n; at++)
         member[index[at]] = 1;
     border[0] = 0;
-    for (int32_t at = 1, have = 0; at < n_all; at++) {
-        while (have > 0 && member[at] != member[have])
+    for (int32_t n_seen = 1, have = 0; n_seen < n_all; n_seen++) {
+        while (have > 0 && member[n_seen] != member[have])
             have = border[have - 1];
-        have += member[at] == member[have];
-        border[at] = have;
+        have += member[n_seen] == member[have];
+        border[n_seen] = have;
     }
     const int32_t period = n_all - border[n_all - 1];
     return period * 2 <= n_all ? period : 0;

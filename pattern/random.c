@@ -47,8 +47,8 @@ static int32_t draw_by_set(s2_rng *rng, int64_t want, int64_t n_choices, int32_t
     memset(set, 0, (size_t)n_words * sizeof *set);
     for (int64_t top = n_choices - want; top < n_choices; top++) {
         const uint64_t drawn = s2_rng_below(rng, (uint64_t)top + 1);
-        const uint64_t at = set[drawn / 64] >> drawn % 64 & 1 ? (uint64_t)top : drawn;
-        set[at / 64] |= UINT64_C(1) << at % 64;
+        const uint64_t taken = set[drawn / 64] >> drawn % 64 & 1 ? (uint64_t)top : drawn;
+        set[taken / 64] |= UINT64_C(1) << taken % 64;
     }
     for (int64_t word = 0; word < n_words; word++)
         for (uint64_t rest = set[word]; rest != 0; rest &= rest - 1)
@@ -66,13 +66,13 @@ int32_t s2_random_row(uint64_t seed, int32_t layer, int32_t head, int64_t q_blk,
         return draw_by_set(&rng, want, n_choices, out);
     for (int64_t top = n_choices - want; top < n_choices; top++) {
         int32_t drawn = (int32_t)s2_rng_below(&rng, (uint64_t)top + 1);
-        int32_t at = lower_bound(out, have, drawn);
-        if (at < have && out[at] == drawn) {
+        int32_t place = lower_bound(out, have, drawn);
+        if (place < have && out[place] == drawn) {
             drawn = (int32_t)top;
-            at = have;
+            place = have;
         }
-        memmove(out + at + 1, out + at, (size_t)(have - at) * sizeof *out);
-        out[at] = drawn;
+        memmove(out + place + 1, out + place, (size_t)(have - place) * sizeof *out);
+        out[place] = drawn;
         have++;
     }
     return have;

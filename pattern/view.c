@@ -183,14 +183,14 @@ bool s2_atom_equal(const s2_atom *a, const s2_atom *b)
 }
 
 /* Whether explicit atoms read the same within their thresholds: by head, and random lists also by layer. */
-static bool explicit_equal(const s2_view *a, const s2_view *b, int32_t at)
+static bool explicit_equal(const s2_view *a, const s2_view *b, int32_t atom)
 {
-    const s2_term *const first = &a->body->terms[a->atoms[at].term];
-    const s2_term *const second = &b->body->terms[b->atoms[at].term];
-    if (a->atoms[at].kind == S2_ATOM_RANDOM)
+    const s2_term *const first = &a->body->terms[a->atoms[atom].term];
+    const s2_term *const second = &b->body->terms[b->atoms[atom].term];
+    if (a->atoms[atom].kind == S2_ATOM_RANDOM)
         return first->n == second->n && first->seed == second->seed && a->layer == b->layer &&
                a->head == b->head;
-    if (a->atoms[at].kind == S2_ATOM_MASK)
+    if (a->atoms[atom].kind == S2_ATOM_MASK)
         return first->mask == second->mask && (a->head == b->head || first->mask->n_heads == 1);
     return true;
 }
@@ -397,8 +397,8 @@ static int64_t packed_next_blk(const s2_row_source *source, int64_t blk)
     for (; blk < source->n_blk; blk = (blk / 8 + 1) * 8) {
         const unsigned rest = source->allowed[blk / 8] & (0xffU >> blk % 8);
         if (rest != 0) {
-            const int64_t at = blk / 8 * 8 + (__builtin_clz(rest) - 24);
-            return at < source->n_blk ? at : S2_OPEN;
+            const int64_t found = blk / 8 * 8 + (__builtin_clz(rest) - 24);
+            return found < source->n_blk ? found : S2_OPEN;
         }
     }
     return S2_OPEN;
@@ -411,8 +411,8 @@ static int64_t explicit_next_blk(const s2_row_source *source, int64_t blk)
             return packed_next_blk(source, blk);
         if (blk >= source->n_blk)
             return S2_OPEN;
-        const uint8_t *const at = memchr(source->allowed + blk, 1, (size_t)(source->n_blk - blk));
-        return at != NULL ? at - source->allowed : S2_OPEN;
+        const uint8_t *const found = memchr(source->allowed + blk, 1, (size_t)(source->n_blk - blk));
+        return found != NULL ? found - source->allowed : S2_OPEN;
     }
     int64_t from = 0;
     for (int64_t n = source->n_blk; n > 0;) {
@@ -429,13 +429,13 @@ static int64_t explicit_next_blk(const s2_row_source *source, int64_t blk)
 
 static int64_t source_next(const s2_row_source *source, int64_t x)
 {
-    const int64_t at = s2_comb_next(&source->comb, x);
-    if (at == S2_OPEN || (source->allowed == NULL && source->list == NULL))
-        return at;
-    const int64_t blk = explicit_next_blk(source, at / source->block);
+    const int64_t next = s2_comb_next(&source->comb, x);
+    if (next == S2_OPEN || (source->allowed == NULL && source->list == NULL))
+        return next;
+    const int64_t blk = explicit_next_blk(source, next / source->block);
     if (blk == S2_OPEN)
         return S2_OPEN;
-    const int64_t key = blk * source->block > at ? blk * source->block : at;
+    const int64_t key = blk * source->block > next ? blk * source->block : next;
     return s2_comb_next(&source->comb, key);
 }
 
@@ -473,21 +473,21 @@ static bool explicit_source(const s2_view *view, const s2_atom *atom, int64_t q_
 
 /* A source and where it continues, in a binary heap, since a list of columns is thousands of sources. */
 typedef struct s2_next {
-    int64_t at;
+    int64_t key;
     const s2_row_source *source;
 } s2_next;
 
-static void sift_down(s2_next *heap, int32_t n, int32_t at)
+static void sift_down(s2_next *heap, int32_t n, int32_t hole)
 {
-    const s2_next own = heap[at];
-    for (int32_t child = 2 * at + 1; child < n; child = 2 * at + 1) {
-        child += child + 1 < n && heap[child + 1].at < heap[child].at;
-        if (own.at <= heap[child].at)
+    const s2_next own = heap[hole];
+    for (int32_t child = 2 * hole + 1; child < n; child = 2 * hole + 1) {
+        child += child + 1 < n && heap[child + 1].key < heap[child].key;
+        if (own.key <= heap[child].key)
             break;
-        heap[at] = heap[child];
-        at = child;
+        heap[hole] = heap[child];
+        hole = child;
     }
-    heap[at] = own;
+    heap[hole] = own;
 }
 
 /* The maximal runs of the union of the sources, ascending: fills up to cap and returns how many there are. */
@@ -496,27 +496,27 @@ static int64_t emit_runs(const s2_row_source *sources, int32_t n_sources, s2_nex
 {
     int32_t n = 0;
     for (int32_t s = 0; s < n_sources; s++) {
-        const int64_t at = source_next(&sources[s], 0);
-        if (at != S2_OPEN)
-            heap[n++] = (s2_next){at, &sources[s]};
+        const int64_t first = source_next(&sources[s], 0);
+        if (first != S2_OPEN)
+            heap[n++] = (s2_next){first, &sources[s]};
     }
     for (int32_t at = n / 2; at-- > 0;)
         sift_down(heap, n, at);
     int64_t n_runs = 0;
     while (n > 0) {
-        const int64_t begin = heap[0].at;
+        const int64_t begin = heap[0].key;
         int64_t end = begin;
-        while (n > 0 && heap[0].at <= end) {
+        while (n > 0 && heap[0].key <= end) {
             const s2_row_source *const source = heap[0].source;
-            int64_t at = heap[0].at < end ? source_next(source, end) : end;
-            if (at == end) {
+            int64_t next = heap[0].key < end ? source_next(source, end) : end;
+            if (next == end) {
                 end = source_end(source, end);
-                at = source_next(source, end);
+                next = source_next(source, end);
             }
-            if (at == S2_OPEN)
+            if (next == S2_OPEN)
                 heap[0] = heap[--n];
             else
-                heap[0].at = at;
+                heap[0].key = next;
             sift_down(heap, n, 0);
         }
         if (n_runs < cap)

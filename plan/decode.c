@@ -12,8 +12,8 @@ typedef struct s2_reader {
     s2_run *runs;
     int64_t n_runs;
     int64_t cap_runs;
-    int64_t at;    /* the first run that does not end before the slab */
-    uint16_t bits; /* of the current slab */
+    int64_t first_run; /* the first run that does not end before the slab */
+    uint16_t bits;     /* of the current slab */
 } s2_reader;
 
 typedef struct s2_builder {
@@ -37,21 +37,21 @@ static s2_status read_runs(const s2_builder *build, int32_t seq, s2_reader *read
     const s2_view *const view = &build->plan->classes[reader->cls].view;
     const int64_t position = lens.k_tok - lens.q_tok + reader->q_tok;
     S2_TRY(s2_view_row_whole(view, position, lens.k_tok, &reader->runs, &reader->cap_runs, &reader->n_runs));
-    reader->at = 0;
+    reader->first_run = 0;
     return S2_OK;
 }
 
 static int32_t find_reader(s2_builder *build, int32_t cls, int32_t q_tok)
 {
-    int32_t at = 0;
-    while (at < build->n_readers && (build->readers[at].cls != cls || build->readers[at].q_tok != q_tok))
-        at++;
-    if (at == build->n_readers) {
-        build->readers[at].cls = cls;
-        build->readers[at].q_tok = q_tok;
+    int32_t nth = 0;
+    while (nth < build->n_readers && (build->readers[nth].cls != cls || build->readers[nth].q_tok != q_tok))
+        nth++;
+    if (nth == build->n_readers) {
+        build->readers[nth].cls = cls;
+        build->readers[nth].q_tok = q_tok;
         build->n_readers++;
     }
-    return at;
+    return nth;
 }
 
 static s2_status set_readers(s2_builder *build, int32_t seq, int32_t kv_head)
@@ -71,10 +71,10 @@ static s2_status set_readers(s2_builder *build, int32_t seq, int32_t kv_head)
 static void read_slab(s2_reader *reader, int64_t k_tok)
 {
     uint32_t bits = 0;
-    while (reader->at < reader->n_runs && reader->runs[reader->at].end <= k_tok)
-        reader->at++;
-    for (int64_t at = reader->at; at < reader->n_runs; at++) {
-        const s2_run run = reader->runs[at];
+    while (reader->first_run < reader->n_runs && reader->runs[reader->first_run].end <= k_tok)
+        reader->first_run++;
+    for (int64_t r = reader->first_run; r < reader->n_runs; r++) {
+        const s2_run run = reader->runs[r];
         if (run.begin >= k_tok + S2_DECODE_SLAB_TOK)
             break;
         const int64_t begin = s2_max_i64(run.begin - k_tok, 0);
@@ -88,9 +88,9 @@ static void read_slab(s2_reader *reader, int64_t k_tok)
 static int64_t next_slab(const s2_builder *build, int64_t k_tok)
 {
     int64_t next = S2_OPEN;
-    for (int32_t at = 0; at < build->n_readers; at++) {
-        const s2_reader *const reader = &build->readers[at];
-        int64_t run = reader->at;
+    for (int32_t nth = 0; nth < build->n_readers; nth++) {
+        const s2_reader *const reader = &build->readers[nth];
+        int64_t run = reader->first_run;
         while (run < reader->n_runs && reader->runs[run].end <= k_tok)
             run++;
         if (run < reader->n_runs)
@@ -169,8 +169,8 @@ static s2_status repeat_list(s2_builder *build, const s2_decode_list *like, int3
     if (build->n_slabs + like->slab_end - like->slab_begin > INT32_MAX)
         return S2_ENOMEM;
     S2_TRY(S2_RESERVE(build->slabs, build->cap_slabs, build->n_slabs + like->slab_end - like->slab_begin));
-    for (int32_t at = like->slab_begin; at < like->slab_end; at++) {
-        s2_decode_slab slab = build->slabs[at];
+    for (int32_t slab_no = like->slab_begin; slab_no < like->slab_end; slab_no++) {
+        s2_decode_slab slab = build->slabs[slab_no];
         if (slab.mask >= 0) {
             S2_TRY(s2_reserve(&build->bits, &build->cap_masks, build->n_masks + 1, mask_bytes));
             memcpy(build->bits + build->n_masks * build->row_cap,
@@ -276,8 +276,8 @@ static void split_flat(s2_decode_plan *plan, s2_decode_part *parts)
         parts[part].slab_begin = (int32_t)(part * plan->n_slabs / plan->n_parts);
         parts[part].slab_end = (int32_t)((part + 1) * plan->n_slabs / plan->n_parts);
     }
-    for (int32_t at = 0; at < plan->n_lists; at++) {
-        s2_decode_list *const list = &plan->lists[at];
+    for (int32_t list_no = 0; list_no < plan->n_lists; list_no++) {
+        s2_decode_list *const list = &plan->lists[list_no];
         list->first_part = list->n_parts = 0;
         if (list->slab_begin == list->slab_end)
             continue;
@@ -286,7 +286,7 @@ static void split_flat(s2_decode_plan *plan, s2_decode_part *parts)
         /* a part that begins inside the list, or at its first slab, begins with it */
         for (int32_t part = list->first_part; part < list->first_part + list->n_parts; part++)
             if (parts[part].slab_begin >= list->slab_begin)
-                parts[part].first_list = at;
+                parts[part].first_list = list_no;
     }
 }
 
@@ -299,8 +299,8 @@ static int32_t slabs_of(const s2_decode_list *list)
 static bool widen(s2_decode_plan *plan)
 {
     s2_decode_list *longest = NULL;
-    for (int32_t at = 0; at < plan->n_lists; at++) {
-        s2_decode_list *const list = &plan->lists[at];
+    for (int32_t list_no = 0; list_no < plan->n_lists; list_no++) {
+        s2_decode_list *const list = &plan->lists[list_no];
         if (slabs_of(list) > list->n_parts * S2_DECODE_LEAST_SLABS &&
             (longest == NULL ||
              (int64_t)slabs_of(list) * longest->n_parts > (int64_t)slabs_of(longest) * list->n_parts))
@@ -315,8 +315,8 @@ static bool widen(s2_decode_plan *plan)
 static int32_t share_parts(s2_decode_plan *plan, int32_t want_parts)
 {
     int32_t n_parts = 0;
-    for (int32_t at = 0; at < plan->n_lists; at++) {
-        s2_decode_list *const list = &plan->lists[at];
+    for (int32_t list_no = 0; list_no < plan->n_lists; list_no++) {
+        s2_decode_list *const list = &plan->lists[list_no];
         const int64_t own = (int64_t)slabs_of(list) * want_parts / plan->n_slabs;
         const int64_t most = s2_ceil_div(slabs_of(list), S2_DECODE_LEAST_SLABS);
         list->n_parts = slabs_of(list) == 0 ? 0 : (int32_t)s2_max_i64(1, s2_min_i64(own, most));
@@ -331,13 +331,13 @@ static int32_t share_parts(s2_decode_plan *plan, int32_t want_parts)
 static void split_lists(s2_decode_plan *plan, s2_decode_part *parts)
 {
     int32_t part = 0;
-    for (int32_t at = 0; at < plan->n_lists; at++) {
-        s2_decode_list *const list = &plan->lists[at];
+    for (int32_t list_no = 0; list_no < plan->n_lists; list_no++) {
+        s2_decode_list *const list = &plan->lists[list_no];
         list->first_part = part;
         for (int64_t own = 0; own < list->n_parts; own++, part++)
             parts[part] = (s2_decode_part){
                 list->slab_begin + (int32_t)(own * slabs_of(list) / list->n_parts),
-                list->slab_begin + (int32_t)((own + 1) * slabs_of(list) / list->n_parts), at};
+                list->slab_begin + (int32_t)((own + 1) * slabs_of(list) / list->n_parts), list_no};
     }
 }
 

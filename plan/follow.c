@@ -61,10 +61,10 @@ static s2_status write_list(s2_decode_follow *follow, int32_t index, const s2_de
     const int32_t n_before = follow->n_used[index];
     if (n > list->slab_end - list->slab_begin)
         return S2_EUNSUPPORTED;
-    for (int32_t at = 0; at < n; at++) {
-        const s2_decode_slab *const want = &made->slabs[from->slab_begin + at];
+    for (int32_t nth = 0; nth < n; nth++) {
+        const s2_decode_slab *const want = &made->slabs[from->slab_begin + nth];
         const uint16_t *const rows = mask_of(made, want);
-        const int32_t slab = list->slab_begin + at;
+        const int32_t slab = list->slab_begin + nth;
         const bool same = is_written(follow, slab, want, rows, list->n_rows);
         if (!same)
             write_slab(follow, slab, want, rows, list->n_rows);
@@ -97,11 +97,11 @@ static s2_status make_room(const s2_plan *plan, const s2_decode_plan *made, s2_d
     follow->seqs = S2_NEW(arena, s2_plan_seq, plan->n_seqs);
     if (follow->plan.lists == NULL || follow->n_used == NULL || follow->seqs == NULL)
         return S2_ENOMEM;
-    for (int32_t at = 0; at < made->n_lists; at++) {
-        s2_decode_list *const list = &follow->plan.lists[at];
-        *list = made->lists[at];
+    for (int32_t list_no = 0; list_no < made->n_lists; list_no++) {
+        s2_decode_list *const list = &follow->plan.lists[list_no];
+        *list = made->lists[list_no];
         list->slab_begin = (int32_t)n_slabs;
-        n_slabs += room_of(&made->lists[at]);
+        n_slabs += room_of(&made->lists[list_no]);
         if (n_slabs > INT32_MAX)
             return S2_ENOMEM;
         list->slab_end = (int32_t)n_slabs;
@@ -165,11 +165,11 @@ static bool stays_in_block(const s2_decode_follow *follow, s2_plan_seq from, s2_
 /* The slab of a list that begins at k_tok, or -1; searches from the end. */
 static int32_t find_slab(const s2_decode_follow *follow, int32_t list, int64_t k_tok)
 {
-    int32_t at = follow->n_used[list] - 1;
+    int32_t nth = follow->n_used[list] - 1;
     const s2_decode_slab *const slabs = follow->slabs + follow->plan.lists[list].slab_begin;
-    while (at >= 0 && slabs[at].k_tok > k_tok)
-        at--;
-    return at >= 0 && slabs[at].k_tok == k_tok ? follow->plan.lists[list].slab_begin + at : -1;
+    while (nth >= 0 && slabs[nth].k_tok > k_tok)
+        nth--;
+    return nth >= 0 && slabs[nth].k_tok == k_tok ? follow->plan.lists[list].slab_begin + nth : -1;
 }
 
 static uint32_t row_bits(const s2_decode_follow *follow, int32_t slab, int32_t row)

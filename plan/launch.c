@@ -247,8 +247,8 @@ int32_t s2_decode_launch_trips(const s2_decode_launch *launch, const s2_decode_p
 {
     const int32_t chunk_rows = launch->row_tiles * TILE_ROWS;
     int64_t most = 0;
-    for (int32_t at = 0; at < step->n_lists; at++) {
-        const s2_decode_list *const list = &step->lists[at];
+    for (int32_t list_no = 0; list_no < step->n_lists; list_no++) {
+        const s2_decode_list *const list = &step->lists[list_no];
         if (list->n_parts < 2)
             continue;
         const int64_t n_rows =

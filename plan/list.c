@@ -260,7 +260,7 @@ static s2_status list_periodic(s2_lister *lister, s2_plan_piece *sure, int32_t *
 /* ------------------------------------------------------------------ block-list classes */
 
 typedef struct s2_cursor {
-    int64_t at;
+    int64_t entry;
     int64_t end;
     uint32_t slabs; /* slabs of the tile in this row of blocks */
 } s2_cursor;
@@ -292,17 +292,17 @@ static s2_status list_blocks(s2_lister *lister)
     for (;;) {
         int32_t k_blk = INT32_MAX;
         for (int32_t c = 0; c < n; c++)
-            if (cursors[c].at < cursors[c].end && blocks->k_blk[cursors[c].at] < k_blk)
-                k_blk = blocks->k_blk[cursors[c].at];
+            if (cursors[c].entry < cursors[c].end && blocks->k_blk[cursors[c].entry] < k_blk)
+                k_blk = blocks->k_blk[cursors[c].entry];
         if (k_blk == INT32_MAX || (int64_t)k_blk * blocks->block_tok >= lister->k_tok)
             return S2_OK;
         uint32_t slabs = 0;
         bool full = true;
         for (int32_t c = 0; c < n; c++) {
-            if (cursors[c].at == cursors[c].end || blocks->k_blk[cursors[c].at] != k_blk)
+            if (cursors[c].entry == cursors[c].end || blocks->k_blk[cursors[c].entry] != k_blk)
                 continue;
             slabs |= cursors[c].slabs;
-            full = blocks->full[cursors[c].at++] != 0 && full;
+            full = blocks->full[cursors[c].entry++] != 0 && full;
         }
         S2_TRY(full ? push(lister, k_blk, slabs, -1) : push_examined(lister, k_blk, slabs));
     }

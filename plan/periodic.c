@@ -79,15 +79,15 @@ static int64_t window_begin(const s2_plan_periodic *as, int64_t p)
 typedef struct s2_piece_list {
     s2_plan_piece *pieces;
     int32_t n;
-    int64_t at;
+    int64_t reached;
 } s2_piece_list;
 
 static void add_piece(s2_piece_list *list, int64_t end, bool sure, bool stride)
 {
-    if (end <= list->at)
+    if (end <= list->reached)
         return;
-    list->pieces[list->n++] = (s2_plan_piece){list->at, end, sure, stride};
-    list->at = end;
+    list->pieces[list->n++] = (s2_plan_piece){list->reached, end, sure, stride};
+    list->reached = end;
 }
 
 int32_t s2_plan_pieces(const s2_plan *plan, const s2_plan_periodic *as, s2_tile_rows rows,
@@ -106,7 +106,7 @@ int32_t s2_plan_pieces(const s2_plan *plan, const s2_plan_periodic *as, s2_tile_
         add_piece(&list, past_end, true, true);
         add_piece(&list, wide_begin, false, true);
     }
-    list.at = s2_max_i64(list.at, wide_begin);
+    list.reached = s2_max_i64(list.reached, wide_begin);
     add_piece(&list, s2_min_i64(sure_begin, blk_end), false, false);
     add_piece(&list, rows.begin / g, true, false);
     add_piece(&list, blk_end, false, false);

@@ -157,14 +157,14 @@ static s2_status measure_tiles(const s2_plan *plan, s2_costs *costs)
         return S2_ENOMEM;
     s2_plan_list scratch = {0};
     s2_status status = S2_OK;
-    int64_t at = 0;
+    int64_t n_measured = 0;
     for (int32_t cls = 0; status == S2_OK && cls < plan->n_classes; cls++)
         for (int32_t seq = 0; status == S2_OK && seq < plan->n_seqs; seq++) {
-            costs->begin[(int64_t)cls * plan->n_seqs + seq] = at;
+            costs->begin[(int64_t)cls * plan->n_seqs + seq] = n_measured;
             const int32_t n_tiles = s2_plan_n_tiles(plan, seq);
-            for (int32_t tile = 0; status == S2_OK && tile < n_tiles; tile++, at++)
-                status = s2_plan_tile_cost(plan, cls, seq, tile, &scratch, &costs->of[at].n_blk,
-                                           &costs->of[at].n_partial);
+            for (int32_t tile = 0; status == S2_OK && tile < n_tiles; tile++, n_measured++)
+                status = s2_plan_tile_cost(plan, cls, seq, tile, &scratch, &costs->of[n_measured].n_blk,
+                                           &costs->of[n_measured].n_partial);
         }
     s2_plan_list_release(&scratch);
     return status;
@@ -312,9 +312,9 @@ static int64_t count_blocks(const s2_blocks *blocks, s2_plan_seq lens)
     for (int64_t q_blk = first / size; q_blk * size < lens.k_tok; q_blk++) {
         const int64_t begin = s2_max_i64(first, q_blk * size),
                       end = s2_min_i64(lens.k_tok, (q_blk + 1) * size);
-        const int64_t at = blocks->row_begin[q_blk], past = blocks->row_begin[q_blk + 1];
-        const bool diagonal = past > at && blocks->k_blk[past - 1] == q_blk;
-        total += (past - at - diagonal) * size * (end - begin);
+        const int64_t entry_begin = blocks->row_begin[q_blk], past = blocks->row_begin[q_blk + 1];
+        const bool diagonal = past > entry_begin && blocks->k_blk[past - 1] == q_blk;
+        total += (past - entry_begin - diagonal) * size * (end - begin);
         if (diagonal)
             total += (end - begin) * (begin + end + 1 - 2 * q_blk * size) / 2;
     }

@@ -35,10 +35,10 @@ static void *append(s2_step_array *array, int64_t n)
 
 static s2_status append_block(s2_step_builder *builder, int64_t block)
 {
-    int32_t *const at = append(&builder->blocks, 1);
-    if (at == NULL)
+    int32_t *const place = append(&builder->blocks, 1);
+    if (place == NULL)
         return S2_ENOMEM;
-    *at = (int32_t)block;
+    *place = (int32_t)block;
     return S2_OK;
 }
 
@@ -116,10 +116,10 @@ static s2_status split_partial(s2_step_builder *builder)
         for (int32_t e = 0; e < list->n_partial; e++) {
             if ((list->entries[e].slabs & slabs_of(builder->plan, group)) == 0)
                 continue;
-            int32_t *const at = append(&builder->of[group], 1);
-            if (at == NULL)
+            int32_t *const place = append(&builder->of[group], 1);
+            if (place == NULL)
                 return S2_ENOMEM;
-            *at = e;
+            *place = e;
         }
     }
     return S2_OK;
@@ -189,12 +189,12 @@ static void take_mixed(s2_step_builder *builder, const s2_step_item *item, int64
         int32_t *const entries = of->data;
         int64_t n_kept = 0;
         n_moved = 0;
-        for (int64_t at = 0; at < of->n; at++) {
-            const s2_plan_entry *const entry = &builder->list.entries[entries[at]];
+        for (int64_t nth = 0; nth < of->n; nth++) {
+            const s2_plan_entry *const entry = &builder->list.entries[entries[nth]];
             if (n_moved < n_shared && (entry->slabs & low) != 0 && (entry->slabs & high) != 0)
                 words[n_moved++] = word_of(entry, builder->bits.n);
             else
-                entries[n_kept++] = entries[at];
+                entries[n_kept++] = entries[nth];
         }
         of->n = n_kept;
     }
@@ -285,16 +285,16 @@ static s2_status number_shapes(s2_step_builder *builder)
 static s2_status fill_items(s2_step_builder *builder, s2_step_item *items, s2_steps *out, s2_diag *why)
 {
     const s2_plan *const plan = builder->plan;
-    for (int32_t at = 0; at < plan->n_items; at++) {
-        const s2_plan_item *const from = &plan->items[at];
+    for (int32_t item_no = 0; item_no < plan->n_items; item_no++) {
+        const s2_plan_item *const from = &plan->items[item_no];
         s2_step_item *const shape =
             &builder->shapes[builder->first[(int64_t)from->cls * plan->n_seqs + from->seq] + from->tile];
         if (shape->n_half == 0)
             S2_TRY(make_shape(builder, from, shape));
         if (builder->words.n >= INT32_MAX || builder->blocks.n >= INT32_MAX || builder->bits.n >= INT32_MAX)
             return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the lists have more than 2^31 entries");
-        items[at] = *shape;
-        items[at].head = from->head;
+        items[item_no] = *shape;
+        items[item_no].head = from->head;
         out->n_half += shape->n_half;
         out->n_mixed += shape->n_mixed;
         out->n_whole += shape->n_whole;

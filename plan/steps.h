@@ -67,15 +67,15 @@ typedef struct s2_step_item {
 /* The index-th whole block of an item; step s takes [s * step_blk, (s + 1) * step_blk). */
 S2_HOST_DEVICE int32_t s2_step_block(const s2_step_item *item, const int32_t *list, int32_t index)
 {
-    int32_t at = index;
-    if (at < item->n_list)
-        return list[item->list_begin + at];
-    at -= item->n_list;
-    if (at < item->n_run)
-        return item->run_begin + at;
-    at -= item->n_run;
-    return item->comb_begin + (at >> item->comb_shift) * item->comb_period +
-           (at & ((1 << item->comb_shift) - 1));
+    int32_t rest = index;
+    if (rest < item->n_list)
+        return list[item->list_begin + rest];
+    rest -= item->n_list;
+    if (rest < item->n_run)
+        return item->run_begin + rest;
+    rest -= item->n_run;
+    return item->comb_begin + (rest >> item->comb_shift) * item->comb_period +
+           (rest & ((1 << item->comb_shift) - 1));
 }
 
 typedef struct s2_steps {

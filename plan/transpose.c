@@ -54,9 +54,9 @@ typedef struct s2_transposer {
 
 /* ------------------------------------------------------------------ sources */
 
-static int32_t g_of(const s2_transposer *at, const s2_source *source)
+static int32_t g_of(const s2_transposer *build, const s2_source *source)
 {
-    return source->head / at->group;
+    return source->head / build->group;
 }
 
 static int order_sources(const void *left, const void *right)
@@ -70,21 +70,22 @@ static int order_sources(const void *left, const void *right)
 }
 
 /* qsort passes no context, so KV heads are separated by a stable distribution after the sort. */
-static s2_status spread_by_kv_head(s2_transposer *at)
+static s2_status spread_by_kv_head(s2_transposer *build)
 {
-    const int32_t n_kv = at->plan->pattern->n_kv_heads;
-    const int64_t n_bins = (int64_t)at->plan->n_seqs * n_kv;
+    const int32_t n_kv = build->plan->pattern->n_kv_heads;
+    const int64_t n_bins = (int64_t)build->plan->n_seqs * n_kv;
     int64_t *const begin = s2_calloc((size_t)n_bins + 1, sizeof *begin);
-    s2_source *const out = s2_calloc((size_t)at->n_sources + 1, sizeof *out);
+    s2_source *const out = s2_calloc((size_t)build->n_sources + 1, sizeof *out);
     if (begin != NULL && out != NULL) {
-        for (int64_t s = 0; s < at->n_sources; s++)
-            begin[(int64_t)at->sources[s].seq * n_kv + g_of(at, &at->sources[s]) + 1]++;
+        for (int64_t s = 0; s < build->n_sources; s++)
+            begin[(int64_t)build->sources[s].seq * n_kv + g_of(build, &build->sources[s]) + 1]++;
         for (int64_t bin = 0; bin < n_bins; bin++)
             begin[bin + 1] += begin[bin];
-        for (int64_t s = 0; s < at->n_sources; s++)
-            out[begin[(int64_t)at->sources[s].seq * n_kv + g_of(at, &at->sources[s])]++] = at->sources[s];
-        s2_free(at->sources);
-        at->sources = out;
+        for (int64_t s = 0; s < build->n_sources; s++)
+            out[begin[(int64_t)build->sources[s].seq * n_kv + g_of(build, &build->sources[s])]++] =
+                build->sources[s];
+        s2_free(build->sources);
+        build->sources = out;
     } else {
         s2_free(out);
     }
@@ -93,21 +94,21 @@ static s2_status spread_by_kv_head(s2_transposer *at)
     return good ? S2_OK : S2_ENOMEM;
 }
 
-static s2_status find_sources(s2_transposer *at)
+static s2_status find_sources(s2_transposer *build)
 {
-    const s2_plan *const plan = at->plan;
+    const s2_plan *const plan = build->plan;
     for (int32_t item = 0; item < plan->n_items; item++)
-        at->n_sources += plan->items[item].n_heads;
-    at->sources = s2_calloc((size_t)at->n_sources + 1, sizeof *at->sources);
-    if (at->sources == NULL)
+        build->n_sources += plan->items[item].n_heads;
+    build->sources = s2_calloc((size_t)build->n_sources + 1, sizeof *build->sources);
+    if (build->sources == NULL)
         return S2_ENOMEM;
     int64_t n = 0;
     for (int32_t item = 0; item < plan->n_items; item++)
         for (int32_t h = 0; h < plan->items[item].n_heads; h++)
-            at->sources[n++] = (s2_source){plan->items[item].seq, plan->items[item].head + h,
-                                           plan->items[item].tile, at->flat->span_of[item]};
-    qsort(at->sources, (size_t)n, sizeof *at->sources, order_sources);
-    return spread_by_kv_head(at);
+            build->sources[n++] = (s2_source){plan->items[item].seq, plan->items[item].head + h,
+                                              plan->items[item].tile, build->flat->span_of[item]};
+    qsort(build->sources, (size_t)n, sizeof *build->sources, order_sources);
+    return spread_by_kv_head(build);
 }
 
 static bool reads_alike(const s2_source *a, const s2_source *b)
@@ -116,28 +117,29 @@ static bool reads_alike(const s2_source *a, const s2_source *b)
 }
 
 /* Whether all query heads of the group read through one list in every tile of the KV head. */
-static bool group_is_one(const s2_transposer *at, const s2_shape *shape)
+static bool group_is_one(const s2_transposer *build, const s2_shape *shape)
 {
     const int64_t n = shape->source_end - shape->source_begin;
-    if (n % at->group != 0)
+    if (n % build->group != 0)
         return false;
     for (int64_t s = 0; s < n; s++) {
-        const s2_source *const source = &at->sources[shape->source_begin + s];
-        if (source->head % at->group != s % at->group || !reads_alike(source, source - s % at->group))
+        const s2_source *const source = &build->sources[shape->source_begin + s];
+        if (source->head % build->group != s % build->group ||
+            !reads_alike(source, source - s % build->group))
             return false;
     }
     return true;
 }
 
-static bool shapes_equal(const s2_transposer *at, const s2_shape *a, const s2_shape *b)
+static bool shapes_equal(const s2_transposer *build, const s2_shape *a, const s2_shape *b)
 {
     const int64_t n = a->source_end - a->source_begin;
     if (n != b->source_end - b->source_begin)
         return false;
     for (int64_t s = 0; s < n; s++) {
-        const s2_source *const x = &at->sources[a->source_begin + s];
-        const s2_source *const y = &at->sources[b->source_begin + s];
-        if (x->head % at->group != y->head % at->group || !reads_alike(x, y))
+        const s2_source *const x = &build->sources[a->source_begin + s];
+        const s2_source *const y = &build->sources[b->source_begin + s];
+        if (x->head % build->group != y->head % build->group || !reads_alike(x, y))
             return false;
     }
     return true;
@@ -151,20 +153,20 @@ static uint32_t slabs_of_step(const s2_plan_entry *entry, int32_t step)
     return entry->slabs >> (step * SLABS_OF_STEP) & 0xfu;
 }
 
-static int32_t steps_of_tile(const s2_transposer *at)
+static int32_t steps_of_tile(const s2_transposer *build)
 {
-    return at->plan->options.tile_tok / S2_COLUMN_STEP_TOK;
+    return build->plan->options.tile_tok / S2_COLUMN_STEP_TOK;
 }
 
-static void count_reads(s2_transposer *at, const s2_shape *shape, int32_t n_blk)
+static void count_reads(s2_transposer *build, const s2_shape *shape, int32_t n_blk)
 {
     const int32_t stride = shape->n_heads; /* if the group is one, head 0 stands for all */
-    memset(at->count, 0, (size_t)n_blk * sizeof *at->count);
+    memset(build->count, 0, (size_t)n_blk * sizeof *build->count);
     for (int64_t s = shape->source_begin; s < shape->source_end; s += stride)
-        for (int32_t e = 0; e < at->sources[s].span.n; e++) {
-            const s2_plan_entry *const entry = &at->flat->entries[at->sources[s].span.begin + e];
-            for (int32_t step = 0; step < steps_of_tile(at); step++)
-                at->count[entry->k_blk] += slabs_of_step(entry, step) != 0;
+        for (int32_t e = 0; e < build->sources[s].span.n; e++) {
+            const s2_plan_entry *const entry = &build->flat->entries[build->sources[s].span.begin + e];
+            for (int32_t step = 0; step < steps_of_tile(build); step++)
+                build->count[entry->k_blk] += slabs_of_step(entry, step) != 0;
         }
 }
 
@@ -175,50 +177,50 @@ static int order_counts(const void *left, const void *right)
 }
 
 /* A block with more reads is read from far away: twice the median over blocks that are read. */
-static int64_t long_limit(s2_transposer *at, int32_t n_blk, int64_t *scratch)
+static int64_t long_limit(s2_transposer *build, int32_t n_blk, int64_t *scratch)
 {
     int32_t n = 0;
     for (int32_t blk = 0; blk < n_blk; blk++)
-        if (at->count[blk] > 0)
-            scratch[n++] = at->count[blk];
+        if (build->count[blk] > 0)
+            scratch[n++] = build->count[blk];
     if (n == 0)
         return 0;
     qsort(scratch, (size_t)n, sizeof *scratch, order_counts);
     return 2 * scratch[n / 2];
 }
 
-static int32_t kind_of(const s2_transposer *at, int32_t blk, int64_t limit)
+static int32_t kind_of(const s2_transposer *build, int32_t blk, int64_t limit)
 {
-    if (at->count[blk] == 0)
+    if (build->count[blk] == 0)
         return 2;
-    return at->count[blk] > limit ? 0 : 1;
+    return build->count[blk] > limit ? 0 : 1;
 }
 
 /* Blocks are packed kind by kind, each in order: strided ones, those of the window, unread ones. */
-static s2_status pack_blocks(s2_transposer *at, s2_shape *shape, int32_t n_blk, int64_t limit)
+static s2_status pack_blocks(s2_transposer *build, s2_shape *shape, int32_t n_blk, int64_t limit)
 {
-    const int64_t most = (int64_t)n_blk + 3 * at->n_sub;
-    S2_TRY(S2_RESERVE(at->blocks, at->cap_blocks, at->n_blocks + most));
-    S2_TRY(S2_RESERVE(at->made, at->cap_made, at->n_made + most));
-    shape->column_begin = (int32_t)at->n_made;
+    const int64_t most = (int64_t)n_blk + 3 * build->n_sub;
+    S2_TRY(S2_RESERVE(build->blocks, build->cap_blocks, build->n_blocks + most));
+    S2_TRY(S2_RESERVE(build->made, build->cap_made, build->n_made + most));
+    shape->column_begin = (int32_t)build->n_made;
     for (int32_t kind = 0; kind < 3; kind++) {
         int32_t sub = 0;
         for (int32_t blk = 0; blk < n_blk; blk++) {
-            if (kind_of(at, blk, limit) != kind)
+            if (kind_of(build, blk, limit) != kind)
                 continue;
             if (sub == 0) {
-                at->made[at->n_made++] =
-                    (s2_plan_column){.blocks = (int32_t)at->n_blocks, .n_heads = shape->n_heads};
-                for (int32_t s = 0; s < at->n_sub; s++)
-                    at->blocks[at->n_blocks + s] = -1;
-                at->n_blocks += at->n_sub;
+                build->made[build->n_made++] =
+                    (s2_plan_column){.blocks = (int32_t)build->n_blocks, .n_heads = shape->n_heads};
+                for (int32_t s = 0; s < build->n_sub; s++)
+                    build->blocks[build->n_blocks + s] = -1;
+                build->n_blocks += build->n_sub;
             }
-            at->blocks[at->n_blocks - at->n_sub + sub] = blk;
-            at->place[blk] = (int32_t)(at->n_made - 1 - shape->column_begin) * at->n_sub + sub;
-            sub = sub + 1 < at->n_sub ? sub + 1 : 0;
+            build->blocks[build->n_blocks - build->n_sub + sub] = blk;
+            build->place[blk] = (int32_t)(build->n_made - 1 - shape->column_begin) * build->n_sub + sub;
+            sub = sub + 1 < build->n_sub ? sub + 1 : 0;
         }
     }
-    shape->column_end = (int32_t)at->n_made;
+    shape->column_end = (int32_t)build->n_made;
     return S2_OK;
 }
 
@@ -226,15 +228,15 @@ static s2_status pack_blocks(s2_transposer *at, s2_shape *shape, int32_t n_blk, 
 
 /* Visits entries by descending (step, head); a pass either counts the entries of columns or makes them. */
 typedef struct s2_entry_pass {
-    s2_transposer *at;
+    s2_transposer *build;
     s2_shape *shape;
     bool make;
 } s2_entry_pass;
 
-static bool needs_edge(const s2_transposer *at, const s2_source *source, const s2_plan_entry *entry,
+static bool needs_edge(const s2_transposer *build, const s2_source *source, const s2_plan_entry *entry,
                        int32_t step, uint32_t slabs)
 {
-    const s2_plan *const plan = at->plan;
+    const s2_plan *const plan = build->plan;
     const int64_t k_end = ((int64_t)entry->k_blk + 1) * plan->blk_tok;
     const int64_t first = s2_plan_tile_begin(plan, source->seq, source->tile) + step * S2_COLUMN_STEP_TOK +
                           __builtin_ctz(slabs) * S2_PLAN_SLAB_TOK;
@@ -245,34 +247,35 @@ static bool needs_edge(const s2_transposer *at, const s2_source *source, const s
 static void add_reads(const s2_entry_pass *pass, const s2_source *source, const s2_plan_entry *entry,
                       int32_t step, uint32_t slabs)
 {
-    s2_transposer *const at = pass->at;
-    const int32_t column = at->place[entry->k_blk] / at->n_sub, sub = at->place[entry->k_blk] % at->n_sub;
-    const int32_t head = pass->shape->n_heads > 1 ? 0 : source->head % at->group;
-    const int32_t number = source->tile * steps_of_tile(at) + step;
-    const int64_t key = (int64_t)number * at->group + head;
-    const bool fresh = at->last[column] != key;
-    at->last[column] = key;
-    at->fill[column] += fresh;
+    s2_transposer *const build = pass->build;
+    const int32_t column = build->place[entry->k_blk] / build->n_sub,
+                  sub = build->place[entry->k_blk] % build->n_sub;
+    const int32_t head = pass->shape->n_heads > 1 ? 0 : source->head % build->group;
+    const int32_t number = source->tile * steps_of_tile(build) + step;
+    const int64_t key = (int64_t)number * build->group + head;
+    const bool fresh = build->last[column] != key;
+    build->last[column] = key;
+    build->fill[column] += fresh;
     if (!pass->make)
         return;
-    const int64_t index = at->made[pass->shape->column_begin + column].begin + at->fill[column] - 1;
-    s2_plan_column_entry *const out = &at->entries[index];
+    const int64_t index = build->made[pass->shape->column_begin + column].begin + build->fill[column] - 1;
+    s2_plan_column_entry *const out = &build->entries[index];
     if (fresh) {
         *out = (s2_plan_column_entry){.step = number, .head = head};
-        for (int32_t s = 0; s < at->n_sub && at->masks != NULL; s++)
-            at->masks[index * at->n_sub + s] = -1;
+        for (int32_t s = 0; s < build->n_sub && build->masks != NULL; s++)
+            build->masks[index * build->n_sub + s] = -1;
     }
     out->reads |= slabs << (4 * sub);
-    out->edge = out->edge || needs_edge(at, source, entry, step, slabs);
-    if (at->masks != NULL)
-        at->masks[index * at->n_sub + sub] = entry->mask;
+    out->edge = out->edge || needs_edge(build, source, entry, step, slabs);
+    if (build->masks != NULL)
+        build->masks[index * build->n_sub + sub] = entry->mask;
     out->full = out->full || entry->mask >= 0; /* until settle(): has a mask */
 }
 
 static void walk_step(const s2_entry_pass *pass, const s2_source *source, int32_t step)
 {
     for (int32_t e = 0; e < source->span.n; e++) {
-        const s2_plan_entry *const entry = &pass->at->flat->entries[source->span.begin + e];
+        const s2_plan_entry *const entry = &pass->build->flat->entries[source->span.begin + e];
         const uint32_t slabs = slabs_of_step(entry, step);
         if (slabs != 0)
             add_reads(pass, source, entry, step, slabs);
@@ -281,69 +284,70 @@ static void walk_step(const s2_entry_pass *pass, const s2_source *source, int32_
 
 static void walk(const s2_entry_pass *pass)
 {
-    s2_transposer *const at = pass->at;
+    s2_transposer *const build = pass->build;
     const s2_shape *const shape = pass->shape;
     const int32_t n_columns = shape->column_end - shape->column_begin;
     for (int32_t column = 0; column < n_columns; column++) {
-        at->fill[column] = 0;
-        at->last[column] = -1;
+        build->fill[column] = 0;
+        build->last[column] = -1;
     }
     for (int64_t s = shape->source_begin, end; s < shape->source_end; s = end) {
-        for (end = s + 1; end < shape->source_end && at->sources[end].tile == at->sources[s].tile;)
+        for (end = s + 1; end < shape->source_end && build->sources[end].tile == build->sources[s].tile;)
             end++;
-        for (int32_t step = steps_of_tile(at) - 1; step >= 0; step--)
+        for (int32_t step = steps_of_tile(build) - 1; step >= 0; step--)
             for (int64_t one = s; one < (shape->n_heads > 1 ? s + 1 : end); one++)
-                walk_step(pass, &at->sources[one], step);
+                walk_step(pass, &build->sources[one], step);
     }
 }
 
-static s2_status allot(s2_transposer *at, const s2_shape *shape)
+static s2_status allot(s2_transposer *build, const s2_shape *shape)
 {
-    int64_t begin = at->n_entries;
+    int64_t begin = build->n_entries;
     for (int32_t column = shape->column_begin; column < shape->column_end; column++) {
-        at->made[column].begin = begin;
-        begin += at->made[column].n = (int32_t)at->fill[column - shape->column_begin];
+        build->made[column].begin = begin;
+        begin += build->made[column].n = (int32_t)build->fill[column - shape->column_begin];
     }
-    at->n_entries = begin;
-    S2_TRY(S2_RESERVE(at->entries, at->cap_entries, begin));
-    if (at->flat->n_masks == 0)
+    build->n_entries = begin;
+    S2_TRY(S2_RESERVE(build->entries, build->cap_entries, begin));
+    if (build->flat->n_masks == 0)
         return S2_OK;
-    return S2_RESERVE(at->masks, at->cap_masks, begin * at->n_sub + 1);
+    return S2_RESERVE(build->masks, build->cap_masks, begin * build->n_sub + 1);
 }
 
 /* Whether an entry is full is known only once all its blocks are in. */
-static void settle(s2_transposer *at, const s2_shape *shape)
+static void settle(s2_transposer *build, const s2_shape *shape)
 {
-    const uint32_t all = at->n_sub == 8 ? UINT32_MAX : (UINT32_C(1) << (4 * at->n_sub)) - 1;
+    const uint32_t all = build->n_sub == 8 ? UINT32_MAX : (UINT32_C(1) << (4 * build->n_sub)) - 1;
     if (shape->column_begin == shape->column_end)
         return;
-    for (int64_t e = at->made[shape->column_begin].begin; e < at->n_entries; e++)
-        at->entries[e].full = !at->entries[e].full && !at->entries[e].edge && at->entries[e].reads == all;
+    for (int64_t e = build->made[shape->column_begin].begin; e < build->n_entries; e++)
+        build->entries[e].full =
+            !build->entries[e].full && !build->entries[e].edge && build->entries[e].reads == all;
 }
 
-static s2_status transpose(s2_transposer *at, s2_shape *shape, int32_t k_tok)
+static s2_status transpose(s2_transposer *build, s2_shape *shape, int32_t k_tok)
 {
-    const int32_t n_blk = (int32_t)s2_ceil_div(k_tok, at->plan->blk_tok);
-    shape->n_heads = group_is_one(at, shape) ? at->group : 1;
-    count_reads(at, shape, n_blk);
-    const int64_t limit = long_limit(at, n_blk, at->last);
-    S2_TRY(pack_blocks(at, shape, n_blk, limit));
-    walk(&(s2_entry_pass){at, shape, false});
-    S2_TRY(allot(at, shape));
-    walk(&(s2_entry_pass){at, shape, true});
-    settle(at, shape);
+    const int32_t n_blk = (int32_t)s2_ceil_div(k_tok, build->plan->blk_tok);
+    shape->n_heads = group_is_one(build, shape) ? build->group : 1;
+    count_reads(build, shape, n_blk);
+    const int64_t limit = long_limit(build, n_blk, build->last);
+    S2_TRY(pack_blocks(build, shape, n_blk, limit));
+    walk(&(s2_entry_pass){build, shape, false});
+    S2_TRY(allot(build, shape));
+    walk(&(s2_entry_pass){build, shape, true});
+    settle(build, shape);
     return S2_OK;
 }
 
 /* ------------------------------------------------------------------ parts */
 
 /* Steps per part for this column, or 0 if it stays whole. */
-static int32_t part_width(const s2_transposer *at, const s2_plan_column *column, int32_t n_steps)
+static int32_t part_width(const s2_transposer *build, const s2_plan_column *column, int32_t n_steps)
 {
-    const int64_t wish = at->options.part_steps, work = (int64_t)column->n * column->n_heads;
+    const int64_t wish = build->options.part_steps, work = (int64_t)column->n * column->n_heads;
     if (wish == 0 || 2 * work <= 3 * wish)
         return 0;
-    int32_t width = (int32_t)(wish / at->group);
+    int32_t width = (int32_t)(wish / build->group);
     width = width > 0 ? width : 1;
     const int32_t least = n_steps / S2_COLUMN_LIMIT_PARTS + 1;
     return width > least ? width : least;
@@ -352,46 +356,47 @@ static int32_t part_width(const s2_transposer *at, const s2_plan_column *column,
 /* The section of the list that an entry goes to. */
 enum { PLACE_UPPER, PLACE_PARTIAL, PLACE_FULL, PLACE_LOWER, N_PLACES };
 
-static bool reads_half(const s2_transposer *at, const s2_plan_column_entry *entry, bool upper)
+static bool reads_half(const s2_transposer *build, const s2_plan_column_entry *entry, bool upper)
 {
-    const uint32_t lower = (UINT32_C(1) << (2 * at->n_sub)) - 1;
-    return at->options.halves > 0 && at->n_sub > 1 && (entry->reads & (upper ? lower : ~lower)) == 0;
+    const uint32_t lower = (UINT32_C(1) << (2 * build->n_sub)) - 1;
+    return build->options.halves > 0 && build->n_sub > 1 && (entry->reads & (upper ? lower : ~lower)) == 0;
 }
 
 /* *lower_left: how many more entries of the lower half stay, for want of room at the end of the list. */
-static int32_t place_of(const s2_transposer *at, const s2_plan_column_entry *entry, int32_t *lower_left)
+static int32_t place_of(const s2_transposer *build, const s2_plan_column_entry *entry, int32_t *lower_left)
 {
-    if (reads_half(at, entry, true))
+    if (reads_half(build, entry, true))
         return PLACE_UPPER;
-    if (reads_half(at, entry, false) && --*lower_left < 0)
+    if (reads_half(build, entry, false) && --*lower_left < 0)
         return PLACE_LOWER;
     return entry->full ? PLACE_FULL : PLACE_PARTIAL;
 }
 
-static int32_t excess_lower(const s2_transposer *at, const s2_plan_column *column)
+static int32_t excess_lower(const s2_transposer *build, const s2_plan_column *column)
 {
     int32_t n = 0;
     for (int32_t e = 0; e < column->n; e++)
-        n += reads_half(at, &at->entries[column->begin + e], false);
-    const int32_t most = at->options.halves / column->n_heads;
+        n += reads_half(build, &build->entries[column->begin + e], false);
+    const int32_t most = build->options.halves / column->n_heads;
     return n > most ? n - most : 0;
 }
 
 /* Stable sort of the column's entries by section. */
-static void order_entries(s2_transposer *at, s2_plan_column *column, s2_plan_column_entry *entries,
+static void order_entries(s2_transposer *build, s2_plan_column *column, s2_plan_column_entry *entries,
                           int32_t *masks)
 {
-    const int32_t excess = excess_lower(at, column);
+    const int32_t excess = excess_lower(build, column);
     int32_t n_out = 0, begin_of[N_PLACES + 1] = {0};
     for (int32_t place = 0; place < N_PLACES; place++) {
         int32_t lower_left = excess;
         for (int32_t e = 0; e < column->n; e++) {
-            if (place_of(at, &at->entries[column->begin + e], &lower_left) != place)
+            if (place_of(build, &build->entries[column->begin + e], &lower_left) != place)
                 continue;
-            entries[n_out] = at->entries[column->begin + e];
-            if (at->masks != NULL)
-                memcpy(&masks[(int64_t)n_out * at->n_sub], &at->masks[(column->begin + e) * at->n_sub],
-                       (size_t)at->n_sub * sizeof *masks);
+            entries[n_out] = build->entries[column->begin + e];
+            if (build->masks != NULL)
+                memcpy(&masks[(int64_t)n_out * build->n_sub],
+                       &build->masks[(column->begin + e) * build->n_sub],
+                       (size_t)build->n_sub * sizeof *masks);
             n_out++;
         }
         begin_of[place + 1] = n_out;
@@ -401,10 +406,10 @@ static void order_entries(s2_transposer *at, s2_plan_column *column, s2_plan_col
     column->n_lower = column->n - begin_of[PLACE_LOWER];
     if (column->n == 0)
         return;
-    memcpy(&at->entries[column->begin], entries, (size_t)column->n * sizeof *entries);
-    if (at->masks != NULL)
-        memcpy(&at->masks[column->begin * at->n_sub], masks,
-               (size_t)column->n * (size_t)at->n_sub * sizeof *masks);
+    memcpy(&build->entries[column->begin], entries, (size_t)column->n * sizeof *entries);
+    if (build->masks != NULL)
+        memcpy(&build->masks[column->begin * build->n_sub], masks,
+               (size_t)column->n * (size_t)build->n_sub * sizeof *masks);
 }
 
 /* A part of a column, and what decides its order. */
@@ -425,24 +430,24 @@ typedef struct s2_emitter {
     int32_t n_chains;
 } s2_emitter;
 
-static s2_status emit(s2_transposer *at, s2_emitter *out, s2_plan_column column, int32_t wave, int64_t begin,
-                      int32_t n)
+static s2_status emit(s2_transposer *build, s2_emitter *out, s2_plan_column column, int32_t wave,
+                      int64_t begin, int32_t n)
 {
     S2_TRY(S2_RESERVE(out->work, out->cap_work, out->n + 1));
     S2_TRY(S2_RESERVE(out->entries, out->cap_entries, n));
-    S2_TRY(S2_RESERVE(out->masks, out->cap_masks, (int64_t)n * at->n_sub));
+    S2_TRY(S2_RESERVE(out->masks, out->cap_masks, (int64_t)n * build->n_sub));
     column.begin = begin;
     column.n = n;
-    order_entries(at, &column, out->entries, out->masks);
+    order_entries(build, &column, out->entries, out->masks);
     out->work[out->n] = (s2_work){.column = column, .wave = wave, .index = out->n};
     out->n++;
     return S2_OK;
 }
 
 /* Parts of equal length; none is longer than the one before it. */
-static s2_status cut_evenly(s2_transposer *at, s2_emitter *out, s2_plan_column *column)
+static s2_status cut_evenly(s2_transposer *build, s2_emitter *out, s2_plan_column *column)
 {
-    const int64_t wish = at->options.part_steps, work = (int64_t)column->n * column->n_heads;
+    const int64_t wish = build->options.part_steps, work = (int64_t)column->n * column->n_heads;
     int64_t n_parts = wish > 0 && 2 * work > 3 * wish ? s2_ceil_div(work, wish) : 1;
     n_parts = s2_min_i64(s2_min_i64(n_parts, column->n), S2_COLUMN_LIMIT_PARTS);
     column->n_parts = (int32_t)s2_max_i64(n_parts, 1);
@@ -450,29 +455,29 @@ static s2_status cut_evenly(s2_transposer *at, s2_emitter *out, s2_plan_column *
     for (column->part = 0; column->part < column->n_parts; column->part++) {
         const int32_t n = (column->n + column->n_parts - 1 - column->part) / column->n_parts;
         end -= n;
-        S2_TRY(emit(at, out, *column, 0, end, n));
+        S2_TRY(emit(build, out, *column, 0, end, n));
     }
     return S2_OK;
 }
 
 /* Cut one column of a shape; lists descend, so the last part is the lowest and comes first. */
-static s2_status cut(s2_transposer *at, s2_emitter *out, s2_plan_column *column, int32_t n_steps)
+static s2_status cut(s2_transposer *build, s2_emitter *out, s2_plan_column *column, int32_t n_steps)
 {
-    if (at->options.wave == 0)
-        return cut_evenly(at, out, column);
-    const int32_t width = part_width(at, column, n_steps);
+    if (build->options.wave == 0)
+        return cut_evenly(build, out, column);
+    const int32_t width = part_width(build, column, n_steps);
     int64_t end = column->begin + column->n;
     column->n_parts = 1;
     if (width == 0)
-        return emit(at, out, *column, 0, column->begin, column->n);
+        return emit(build, out, *column, 0, column->begin, column->n);
     const int64_t first = out->n;
     while (end > column->begin) {
-        const int32_t wave = at->entries[end - 1].step / width;
+        const int32_t wave = build->entries[end - 1].step / width;
         int64_t begin = end;
-        while (begin > column->begin && at->entries[begin - 1].step / width == wave)
+        while (begin > column->begin && build->entries[begin - 1].step / width == wave)
             begin--;
         column->part = (int32_t)(out->n - first);
-        S2_TRY(emit(at, out, *column, wave, begin, (int32_t)(end - begin)));
+        S2_TRY(emit(build, out, *column, wave, begin, (int32_t)(end - begin)));
         end = begin;
     }
     for (int64_t part = first; part < out->n; part++)
@@ -496,22 +501,22 @@ static int order_work(const void *left, const void *right)
     return a->index < b->index ? -1 : a->index > b->index;
 }
 
-static void order_columns(s2_transposer *at, s2_emitter *out)
+static void order_columns(s2_transposer *build, s2_emitter *out)
 {
-    const int64_t n_kv = (int64_t)at->plan->n_seqs * at->plan->pattern->n_kv_heads;
-    const bool whole = at->options.wave == 0;
-    int64_t n_long = 0, heads = at->options.section_heads;
+    const int64_t n_kv = (int64_t)build->plan->n_seqs * build->plan->pattern->n_kv_heads;
+    const bool whole = build->options.wave == 0;
+    int64_t n_long = 0, heads = build->options.section_heads;
     for (int64_t w = 0; w < out->n; w++) {
         const s2_plan_column *const column = &out->work[w].column;
         out->work[w].is_short = !whole && column->n_parts == 1 && column->n <= LONG_ENTRIES;
         n_long += !out->work[w].is_short && column->part == 0;
     }
     if (heads == 0)
-        heads = n_long > 0 ? at->options.wave * n_kv / n_long : n_kv;
+        heads = n_long > 0 ? build->options.wave * n_kv / n_long : n_kv;
     heads = whole ? n_kv : s2_max_i64(heads, 1);
     for (int64_t w = 0; w < out->n; w++) {
         const s2_plan_column *const column = &out->work[w].column;
-        const int64_t head = (int64_t)column->seq * at->plan->pattern->n_kv_heads + column->kv_head;
+        const int64_t head = (int64_t)column->seq * build->plan->pattern->n_kv_heads + column->kv_head;
         out->work[w].section = (int32_t)(head / heads);
     }
     qsort(out->work, (size_t)out->n, sizeof *out->work, order_work);
@@ -519,12 +524,12 @@ static void order_columns(s2_transposer *at, s2_emitter *out)
 
 /* ------------------------------------------------------------------ the whole */
 
-static void find_shape(const s2_transposer *at, int32_t seq, int32_t kv_head, int64_t *source,
+static void find_shape(const s2_transposer *build, int32_t seq, int32_t kv_head, int64_t *source,
                        s2_shape *shape)
 {
     *shape = (s2_shape){.from_head = kv_head, .source_begin = *source};
-    while (*source < at->n_sources && at->sources[*source].seq == seq &&
-           g_of(at, &at->sources[*source]) == kv_head)
+    while (*source < build->n_sources && build->sources[*source].seq == seq &&
+           g_of(build, &build->sources[*source]) == kv_head)
         (*source)++;
     shape->source_end = *source;
 }
@@ -548,26 +553,26 @@ static s2_status give(const s2_emitter *parts, s2_emitter *out, const s2_shape *
     return S2_OK;
 }
 
-static s2_status one_sequence(s2_transposer *at, s2_emitter *parts, s2_emitter *out, int32_t seq,
+static s2_status one_sequence(s2_transposer *build, s2_emitter *parts, s2_emitter *out, int32_t seq,
                               int64_t *source)
 {
-    const s2_plan_seq lens = at->plan->seqs[seq];
-    const int32_t n_steps = s2_plan_n_tiles(at->plan, seq) * steps_of_tile(at);
-    for (int32_t kv_head = 0; kv_head < at->plan->pattern->n_kv_heads; kv_head++) {
-        s2_shape *const shape = &at->shapes[kv_head];
-        find_shape(at, seq, kv_head, source, shape);
+    const s2_plan_seq lens = build->plan->seqs[seq];
+    const int32_t n_steps = s2_plan_n_tiles(build->plan, seq) * steps_of_tile(build);
+    for (int32_t kv_head = 0; kv_head < build->plan->pattern->n_kv_heads; kv_head++) {
+        s2_shape *const shape = &build->shapes[kv_head];
+        find_shape(build, seq, kv_head, source, shape);
         int32_t same = 0;
         while (same < kv_head &&
-               !(at->shapes[same].from_head == same && shapes_equal(at, &at->shapes[same], shape)))
+               !(build->shapes[same].from_head == same && shapes_equal(build, &build->shapes[same], shape)))
             same++;
         if (same < kv_head) {
-            *shape = at->shapes[same];
+            *shape = build->shapes[same];
         } else {
-            S2_TRY(transpose(at, shape, lens.k_tok));
+            S2_TRY(transpose(build, shape, lens.k_tok));
             const int32_t begin = shape->column_begin, end = shape->column_end;
             shape->column_begin = (int32_t)parts->n;
             for (int32_t column = begin; column < end; column++)
-                S2_TRY(cut(at, parts, &at->made[column], n_steps));
+                S2_TRY(cut(build, parts, &build->made[column], n_steps));
             shape->column_end = (int32_t)parts->n;
         }
         S2_TRY(give(parts, out, shape, seq, kv_head));
@@ -575,15 +580,15 @@ static s2_status one_sequence(s2_transposer *at, s2_emitter *parts, s2_emitter *
     return S2_OK;
 }
 
-static s2_status keep(s2_arena *arena, const s2_transposer *at, const s2_emitter *out,
+static s2_status keep(s2_arena *arena, const s2_transposer *build, const s2_emitter *out,
                       s2_plan_columns *result)
 {
     const s2_arena_mark_t mark = s2_arena_mark(arena);
-    const bool masked = at->flat->n_masks > 0;
+    const bool masked = build->flat->n_masks > 0;
     s2_plan_column *const columns = S2_NEW(arena, s2_plan_column, out->n);
-    int32_t *const blocks = S2_NEW(arena, int32_t, at->n_blocks);
-    s2_plan_column_entry *const entries = S2_NEW(arena, s2_plan_column_entry, at->n_entries);
-    int32_t *const masks = masked ? S2_NEW(arena, int32_t, at->n_entries * at->n_sub) : NULL;
+    int32_t *const blocks = S2_NEW(arena, int32_t, build->n_blocks);
+    s2_plan_column_entry *const entries = S2_NEW(arena, s2_plan_column_entry, build->n_entries);
+    int32_t *const masks = masked ? S2_NEW(arena, int32_t, build->n_entries * build->n_sub) : NULL;
     if (columns == NULL || blocks == NULL || entries == NULL || (masked && masks == NULL) ||
         out->n > INT32_MAX) {
         s2_arena_rewind(arena, mark);
@@ -591,44 +596,45 @@ static s2_status keep(s2_arena *arena, const s2_transposer *at, const s2_emitter
     }
     for (int64_t w = 0; w < out->n; w++)
         columns[w] = out->work[w].column;
-    if (at->n_blocks > 0)
-        memcpy(blocks, at->blocks, (size_t)at->n_blocks * sizeof *blocks);
-    if (at->n_entries > 0)
-        memcpy(entries, at->entries, (size_t)at->n_entries * sizeof *entries);
-    if (masked && at->n_entries > 0)
-        memcpy(masks, at->masks, (size_t)at->n_entries * (size_t)at->n_sub * sizeof *masks);
-    *result = (s2_plan_columns){.n_sub = at->n_sub,
+    if (build->n_blocks > 0)
+        memcpy(blocks, build->blocks, (size_t)build->n_blocks * sizeof *blocks);
+    if (build->n_entries > 0)
+        memcpy(entries, build->entries, (size_t)build->n_entries * sizeof *entries);
+    if (masked && build->n_entries > 0)
+        memcpy(masks, build->masks, (size_t)build->n_entries * (size_t)build->n_sub * sizeof *masks);
+    *result = (s2_plan_columns){.n_sub = build->n_sub,
                                 .n_columns = (int32_t)out->n,
                                 .columns = columns,
                                 .blocks = blocks,
                                 .entries = entries,
-                                .n_entries = at->n_entries,
+                                .n_entries = build->n_entries,
                                 .masks = masks,
                                 .n_chains = out->n_chains};
     return S2_OK;
 }
 
-static s2_status prepare(s2_transposer *at)
+static s2_status prepare(s2_transposer *build)
 {
-    const s2_plan *const plan = at->plan;
+    const s2_plan *const plan = build->plan;
     int32_t k_tok = 0;
     for (int32_t seq = 0; seq < plan->n_seqs; seq++)
         k_tok = plan->seqs[seq].k_tok > k_tok ? plan->seqs[seq].k_tok : k_tok;
-    at->limit_blk = (int32_t)s2_ceil_div(k_tok, plan->blk_tok) + 3 * S2_COLUMN_LIMIT_SUBS;
-    at->place = s2_calloc((size_t)at->limit_blk, sizeof *at->place);
-    at->count = s2_calloc((size_t)at->limit_blk, sizeof *at->count);
-    at->fill = s2_calloc((size_t)at->limit_blk, sizeof *at->fill);
-    at->last = s2_calloc((size_t)at->limit_blk, sizeof *at->last);
-    at->shapes = s2_calloc((size_t)plan->pattern->n_kv_heads, sizeof *at->shapes);
-    if (at->place == NULL || at->count == NULL || at->fill == NULL || at->last == NULL || at->shapes == NULL)
+    build->limit_blk = (int32_t)s2_ceil_div(k_tok, plan->blk_tok) + 3 * S2_COLUMN_LIMIT_SUBS;
+    build->place = s2_calloc((size_t)build->limit_blk, sizeof *build->place);
+    build->count = s2_calloc((size_t)build->limit_blk, sizeof *build->count);
+    build->fill = s2_calloc((size_t)build->limit_blk, sizeof *build->fill);
+    build->last = s2_calloc((size_t)build->limit_blk, sizeof *build->last);
+    build->shapes = s2_calloc((size_t)plan->pattern->n_kv_heads, sizeof *build->shapes);
+    if (build->place == NULL || build->count == NULL || build->fill == NULL || build->last == NULL ||
+        build->shapes == NULL)
         return S2_ENOMEM;
-    return find_sources(at);
+    return find_sources(build);
 }
 
-static void release(s2_transposer *at, s2_emitter *emitter)
+static void release(s2_transposer *build, s2_emitter *emitter)
 {
-    void *const memory[] = {at->sources, at->place,  at->count,   at->fill,  at->last,
-                            at->made,    at->blocks, at->entries, at->masks, at->shapes};
+    void *const memory[] = {build->sources, build->place,  build->count,   build->fill,  build->last,
+                            build->made,    build->blocks, build->entries, build->masks, build->shapes};
     for (size_t m = 0; m < sizeof memory / sizeof *memory; m++)
         s2_free(memory[m]);
     for (int32_t e = 0; e < 2; e++) {
@@ -651,21 +657,21 @@ static bool options_fit(const s2_plan *plan, const s2_plan_column_options *optio
 static s2_status transpose_plan(s2_arena *arena, const s2_plan *plan, const s2_plan_flat *flat,
                                 const s2_plan_column_options *options, s2_plan_columns *out)
 {
-    s2_transposer at = {.plan = plan,
-                        .flat = flat,
-                        .options = *options,
-                        .group = plan->pattern->n_heads / plan->pattern->n_kv_heads,
-                        .n_sub = options->key_tok / plan->blk_tok};
+    s2_transposer build = {.plan = plan,
+                           .flat = flat,
+                           .options = *options,
+                           .group = plan->pattern->n_heads / plan->pattern->n_kv_heads,
+                           .n_sub = options->key_tok / plan->blk_tok};
     s2_emitter emitter[2] = {{0}}; /* the parts of each shape, and those of each KV head */
-    s2_status status = prepare(&at);
+    s2_status status = prepare(&build);
     int64_t source = 0;
     for (int32_t seq = 0; seq < plan->n_seqs && status == S2_OK; seq++)
-        status = one_sequence(&at, &emitter[0], &emitter[1], seq, &source);
+        status = one_sequence(&build, &emitter[0], &emitter[1], seq, &source);
     if (status == S2_OK) {
-        order_columns(&at, &emitter[1]);
-        status = keep(arena, &at, &emitter[1], out);
+        order_columns(&build, &emitter[1]);
+        status = keep(arena, &build, &emitter[1], out);
     }
-    release(&at, emitter);
+    release(&build, emitter);
     return status;
 }
 
@@ -704,15 +710,15 @@ static s2_status transpose_balanced(s2_arena *arena, const s2_plan *plan, const 
     s2_plan_columns columns;
     int32_t best = 0;
     double least = INFINITY, balanced = 0;
-    for (size_t at = 0; at < sizeof lengths / sizeof *lengths && worth * least > balanced; at++) {
+    for (size_t length = 0; length < sizeof lengths / sizeof *lengths && worth * least > balanced; length++) {
         double end;
-        options.part_steps = lengths[at];
+        options.part_steps = lengths[length];
         s2_arena_rewind(arena, mark);
         S2_TRY(transpose_plan(arena, plan, flat, &options, &columns));
         S2_TRY(done_at(&columns, options.units, &options.costs, &end, &balanced));
         if (end < worth * least) {
             least = end;
-            best = lengths[at];
+            best = lengths[length];
         }
     }
     if (best != options.part_steps) {

@@ -151,20 +151,20 @@ static double sum_between(const beyond *b, int32_t begin, int32_t end)
 }
 
 /* What the queries that read key k pass to it. */
-static double arrives(const beyond *b, const column *at, int32_t k)
+static double arrives(const beyond *b, const column *col, int32_t k)
 {
     const int32_t n_blk = b->n_blk;
     double sum = 0;
-    for (int32_t n = 0; n < at->n_stretches; n++) {
-        const stretch one = b->stretches[at->stretches + n];
+    for (int32_t n = 0; n < col->n_stretches; n++) {
+        const stretch one = b->stretches[col->stretches + n];
         sum += sum_between(b, s2_min_i32(k + one.begin, n_blk), s2_min_i32(k + one.end, n_blk));
     }
-    if (k + at->far >= n_blk)
+    if (k + col->far >= n_blk)
         return sum;
-    if (at->n_offsets == b->period)
-        return sum + b->from[k + at->far];
-    for (int32_t n = 0; n < at->n_offsets; n++) {
-        const int32_t q = k + at->far + b->offsets[at->offsets + n];
+    if (col->n_offsets == b->period)
+        return sum + b->from[k + col->far];
+    for (int32_t n = 0; n < col->n_offsets; n++) {
+        const int32_t q = k + col->far + b->offsets[col->offsets + n];
         sum += q < n_blk ? b->every[q] : 0;
     }
     return sum;
@@ -174,8 +174,8 @@ static void add_arriving(beyond *b, const reader *r, double *next)
 {
     sum_passed(b);
     for (int32_t k = 0; k < b->n_blk; k++) {
-        const int32_t at = k < b->threshold ? k : b->threshold + (k - b->threshold) % b->period;
-        next[k] += arrives(b, &r->columns[at], k);
+        const int32_t column_no = k < b->threshold ? k : b->threshold + (k - b->threshold) % b->period;
+        next[k] += arrives(b, &r->columns[column_no], k);
     }
 }
 
@@ -203,12 +203,12 @@ static double count_additions(const beyond *b, const reader *r)
 {
     double sum = 0;
     for (int32_t k = b->threshold; k < b->threshold + b->period; k++) {
-        const column *const at = &r->columns[k];
-        for (int32_t n = 0; n < at->n_stretches; n++) {
-            const stretch one = b->stretches[at->stretches + n];
+        const column *const col = &r->columns[k];
+        for (int32_t n = 0; n < col->n_stretches; n++) {
+            const stretch one = b->stretches[col->stretches + n];
             sum += s2_min_i32(one.end - one.begin, 128) + (one.end - one.begin) / 64;
         }
-        sum += at->n_offsets < b->period ? at->n_offsets : 1;
+        sum += col->n_offsets < b->period ? col->n_offsets : 1;
     }
     return 8 + sum / b->period;
 }

@@ -90,14 +90,14 @@ static void json_kv(const s2_sim *sim, s2_buf *buf)
     s2_json_end(buf, '}');
     s2_json_key_begin(buf, "kv_over_context", '[');
     for (int32_t point = 0; point < sim->n_kv_points; point++) {
-        const s2_kv_point *const at = &sim->kv_points[point];
+        const s2_kv_point *const kept = &sim->kv_points[point];
         s2_json_begin(buf, '{');
-        s2_json_key_int(buf, "len", at->len_tok);
-        s2_json_key_int(buf, "dense", at->bytes.dense);
-        s2_json_key_int(buf, "used", at->bytes.used);
-        s2_json_key_int(buf, "shared_pages", at->bytes.shared_pages);
-        s2_json_key_int(buf, "head_pages", at->bytes.head_pages);
-        s2_json_key_int(buf, "ring_stripes", at->bytes.ring_stripes);
+        s2_json_key_int(buf, "len", kept->len_tok);
+        s2_json_key_int(buf, "dense", kept->bytes.dense);
+        s2_json_key_int(buf, "used", kept->bytes.used);
+        s2_json_key_int(buf, "shared_pages", kept->bytes.shared_pages);
+        s2_json_key_int(buf, "head_pages", kept->bytes.head_pages);
+        s2_json_key_int(buf, "ring_stripes", kept->bytes.ring_stripes);
         s2_json_end(buf, '}');
     }
     s2_json_end(buf, ']');

@@ -19,11 +19,11 @@
 static s2_figure_text scaled(double value, const char *gap)
 {
     static const char *const scale[] = {"", "k", "M", "G", "T", "P", "E"};
-    int at = 0;
-    for (; value >= 1000 && at < 6; at++)
+    int thousands = 0;
+    for (; value >= 1000 && thousands < 6; thousands++)
         value /= 1000;
     s2_figure_text out;
-    snprintf(out.text, sizeof out.text, "%.40s%s%s", s2_decimal(value, 4).text, gap, scale[at]);
+    snprintf(out.text, sizeof out.text, "%.40s%s%s", s2_decimal(value, 4).text, gap, scale[thousands]);
     return out;
 }
 

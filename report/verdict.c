@@ -419,10 +419,10 @@ static void text_unread(const s2_subject *subject, s2_buf *buf)
 /* Prints "steps_checked" as words, and bytes with their unit. */
 static void text_figures(const s2_validation *v, s2_buf *buf)
 {
-    for (int32_t at = 0; at < v->n_figures; at++) {
-        const double value = v->figures[at].value;
+    for (int32_t f = 0; f < v->n_figures; f++) {
+        const double value = v->figures[f].value;
         char label[32];
-        const int n = snprintf(label, sizeof label, "%s", v->figures[at].name);
+        const int n = snprintf(label, sizeof label, "%s", v->figures[f].name);
         for (char *c = label; *c != '\0'; c++)
             *c = *c == '_' ? ' ' : *c;
         const bool bytes = n > 5 && strstr(label, "bytes") == label + n - 5;

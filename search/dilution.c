@@ -79,9 +79,9 @@ static int32_t find_classes(const s2_pattern *pattern, const s2_candidate *form,
     const int32_t n_heads = pattern->n_heads - form->n_dense_kv * group;
     int32_t n = 0;
     for (int32_t head = 0; head < n_heads; head++) {
-        const int64_t at = form->by_kv ? head / group : head;
+        const int64_t rotated_head = form->by_kv ? head / group : head;
         out[head].first =
-            form->stride_blk > 0 ? s2_mod(-(at * form->step + form->offset), form->stride_blk) : 0;
+            form->stride_blk > 0 ? s2_mod(-(rotated_head * form->step + form->offset), form->stride_blk) : 0;
     }
     qsort(out, (size_t)n_heads, sizeof *out, by_first);
     for (int32_t head = 0; head < n_heads; head++)

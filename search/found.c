@@ -18,19 +18,19 @@ static void put_choice(const s2_found *found, int64_t index, s2_buf *out)
     s2_buf text = {0};
     s2_space_expand(&found->space, index, &text);
     s2_buf_add(&text, "", 1);
-    const char *at = text.status == S2_OK ? text.data : "";
+    const char *rest = text.status == S2_OK ? text.data : "";
     if (found->model[0] != '\0')
-        at += strcspn(at, "\n") + 1;
-    for (; *at != '\0'; at++) {
-        if (*at == '#') /* a file may have comments */
-            at += strcspn(at, "\n");
-        if (*at == '\0')
+        rest += strcspn(rest, "\n") + 1;
+    for (; *rest != '\0'; rest++) {
+        if (*rest == '#') /* a file may have comments */
+            rest += strcspn(rest, "\n");
+        if (*rest == '\0')
             break;
         const char last = out->len > begin ? out->data[out->len - 1] : ';';
-        if (*at == '\n' || *at == ';')
+        if (*rest == '\n' || *rest == ';')
             end_statement(out, begin);
-        else if (*at != ' ' && *at != '\t' && *at != '\r')
-            s2_buf_add(out, at, 1);
+        else if (*rest != ' ' && *rest != '\t' && *rest != '\r')
+            s2_buf_add(out, rest, 1);
         else if (last != ' ' && out->len > begin)
             s2_buf_puts(out, " ");
     }

@@ -32,11 +32,11 @@ static const char *rules_of(const s2_found *found, const s2_pattern *pattern)
     s2_buf text = {0}, line = {0};
     s2_pattern_print(pattern, &text);
     s2_buf_add(&text, "", 1);
-    for (const char *at = text.status == S2_OK ? text.data : ""; *at != '\0';) {
-        const size_t n = strcspn(at, "\n");
-        if (memchr(at, ':', n) != NULL)
-            s2_buf_printf(&line, "%s%.*s", line.len > 0 ? "; " : "", (int)n, at);
-        at += n + (at[n] == '\n');
+    for (const char *rest = text.status == S2_OK ? text.data : ""; *rest != '\0';) {
+        const size_t n = strcspn(rest, "\n");
+        if (memchr(rest, ':', n) != NULL)
+            s2_buf_printf(&line, "%s%.*s", line.len > 0 ? "; " : "", (int)n, rest);
+        rest += n + (rest[n] == '\n');
     }
     const s2_status status = text.status != S2_OK ? text.status : line.status;
     const char *const rules =

@@ -28,12 +28,12 @@ static bool nowhere_worse(const s2_front *front, const s2_point *a, const s2_poi
 static int32_t keep(const s2_front *front, s2_point *sorted, int32_t n)
 {
     int32_t kept = 0;
-    for (int32_t at = 0; at < n; at++) {
+    for (int32_t candidate = 0; candidate < n; candidate++) {
         bool beaten = false;
         for (int32_t k = kept; k-- > 0 && !beaten;)
-            beaten = nowhere_worse(front, &sorted[k], &sorted[at]);
+            beaten = nowhere_worse(front, &sorted[k], &sorted[candidate]);
         if (!beaten)
-            sorted[kept++] = sorted[at];
+            sorted[kept++] = sorted[candidate];
     }
     return kept;
 }
@@ -86,13 +86,14 @@ static double score(const s2_front *front, const double *least, int32_t p)
 
 typedef struct scored {
     double score;
-    int32_t at;
+    int32_t point;
 } scored;
 
 static int by_score(const void *left, const void *right)
 {
     const scored *const a = left, *const b = right;
-    return a->score != b->score ? (a->score < b->score ? -1 : 1) : (a->at > b->at) - (a->at < b->at);
+    return a->score != b->score ? (a->score < b->score ? -1 : 1)
+                                : (a->point > b->point) - (a->point < b->point);
 }
 
 s2_status s2_front_order(const s2_front *front, int32_t *order)
@@ -106,7 +107,7 @@ s2_status s2_front_order(const s2_front *front, int32_t *order)
         all[p] = (scored){score(front, least, p), p};
     qsort(all, (size_t)front->n, sizeof *all, by_score);
     for (int32_t p = 0; p < front->n; p++)
-        order[p] = all[p].at;
+        order[p] = all[p].point;
     s2_free(all);
     return S2_OK;
 }

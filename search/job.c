@@ -106,22 +106,22 @@ static s2_status read_file(const s2_search_job *job, s2_arena *arena, s2_buf *te
 static bool find_state(const char *text, size_t n_bytes, int32_t rank, int32_t n_ranks, const char **state,
                        size_t *n_state)
 {
-    size_t at = STORED_LINE;
+    size_t byte = STORED_LINE;
     for (int32_t now = 0; now <= rank; now++) {
         char line[64];
         const int n_line = snprintf(line, sizeof line, "rank %d of %d: ", (int)now, (int)n_ranks);
-        if (at >= n_bytes || strncmp(text + at, line, (size_t)n_line) != 0)
+        if (byte >= n_bytes || strncmp(text + byte, line, (size_t)n_line) != 0)
             return false;
         char *end;
-        const unsigned long long n = strtoull(text + at + n_line, &end, 10);
+        const unsigned long long n = strtoull(text + byte + n_line, &end, 10);
         if (strncmp(end, " bytes\n", 7) != 0)
             return false;
-        at = (size_t)(end + 7 - text);
-        if (n > n_bytes - at)
+        byte = (size_t)(end + 7 - text);
+        if (n > n_bytes - byte)
             return false;
-        *state = text + at;
+        *state = text + byte;
         *n_state = (size_t)n;
-        at += (size_t)n;
+        byte += (size_t)n;
     }
     return true;
 }

@@ -315,9 +315,9 @@ static s2_status take_batch(worker *workers, int32_t n, int64_t end, s2_search_s
     const s2_status status = s2_front_add(&state->front, found, n_found);
     s2_free(found);
     S2_TRY(status);
-    for (int32_t at = 0; at < n; at++) {
-        const int64_t refused = workers[at].refused_index;
-        s2_search_counts_add(&state->counts, &workers[at].counts);
+    for (int32_t w = 0; w < n; w++) {
+        const int64_t refused = workers[w].refused_index;
+        s2_search_counts_add(&state->counts, &workers[w].counts);
         if (refused >= 0 && (state->refused_index < 0 || refused < state->refused_index))
             state->refused_index = refused;
     }
@@ -332,8 +332,8 @@ static s2_status run_batch(const s2_search *search, worker *workers, int32_t n, 
     atomic_llong next = state->next;
     atomic_bool left = false;
     const int64_t share = (end - state->next) / (4 * (int64_t)n);
-    for (int32_t at = 0; at < n; at++) {
-        worker *const w = &workers[at];
+    for (int32_t w_no = 0; w_no < n; w_no++) {
+        worker *const w = &workers[w_no];
         w->search = search;
         w->state = state;
         w->next = &next;

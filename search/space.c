@@ -10,16 +10,16 @@
 typedef struct cursor {
     const char *text;
     size_t n;
-    size_t at;
+    size_t pos;
     s2_arena *arena;
     s2_diag *diag;
 } cursor;
 
 /* Line and column of a byte, counted only when something is refused. */
-static s2_status refuse(const cursor *c, size_t at, const char *why)
+static s2_status refuse(const cursor *c, size_t pos, const char *why)
 {
     int32_t line = 1, col = 1;
-    for (size_t byte = 0; byte < at && byte < c->n;) {
+    for (size_t byte = 0; byte < pos && byte < c->n;) {
         const size_t len = s2_utf8_len(c->text + byte, c->n - byte);
         col++;
         if (c->text[byte] == '\n') {
@@ -37,38 +37,38 @@ static bool is_blank(char byte)
 }
 
 /* Digits of a number well below overflow; false for anything else. */
-static bool take_number(const char **at, const char *end, int64_t *out)
+static bool take_number(const char **rest, const char *end, int64_t *out)
 {
     enum { DIGITS = 9 };
-    const char *const begin = *at;
+    const char *const begin = *rest;
     int64_t value = 0;
-    while (*at < end && **at >= '0' && **at <= '9' && *at - begin <= DIGITS)
-        value = value * 10 + (*(*at)++ - '0');
+    while (*rest < end && **rest >= '0' && **rest <= '9' && *rest - begin <= DIGITS)
+        value = value * 10 + (*(*rest)++ - '0');
     *out = value;
-    return *at > begin && *at - begin <= DIGITS;
+    return *rest > begin && *rest - begin <= DIGITS;
 }
 
 /* A..B[:STEP]; *is_range is false for other text; text that only begins like a range is refused. */
 static s2_status parse_range(const cursor *c, const char *begin, const char *end, s2_choice *out,
                              bool *is_range)
 {
-    const char *at = begin;
+    const char *rest = begin;
     int64_t first, last, step = 1;
     *is_range = false;
-    if (!take_number(&at, end, &first) || end - at < 2 || at[0] != '.' || at[1] != '.')
+    if (!take_number(&rest, end, &first) || end - rest < 2 || rest[0] != '.' || rest[1] != '.')
         return S2_OK;
-    at += 2;
-    if (!take_number(&at, end, &last))
-        return refuse(c, (size_t)(at - c->text),
+    rest += 2;
+    if (!take_number(&rest, end, &last))
+        return refuse(c, (size_t)(rest - c->text),
                       "a range ends in a number of up to 9 digits, as in {4..32:4}");
-    if (at < end && *at == ':') {
-        at++;
-        if (!take_number(&at, end, &step) || step == 0)
-            return refuse(c, (size_t)(at - c->text),
+    if (rest < end && *rest == ':') {
+        rest++;
+        if (!take_number(&rest, end, &step) || step == 0)
+            return refuse(c, (size_t)(rest - c->text),
                           "the step of a range is a number above 0, as in {4..32:4}");
     }
-    if (at != end)
-        return refuse(c, (size_t)(at - c->text), "a range is A..B or A..B:STEP, with nothing behind it");
+    if (rest != end)
+        return refuse(c, (size_t)(rest - c->text), "a range is A..B or A..B:STEP, with nothing behind it");
     if (last < first)
         return refuse(c, (size_t)(begin - c->text), "a range does not run backwards");
     *out = (s2_choice){NULL, 0, first, step, (last - first) / step + 1};
@@ -94,21 +94,21 @@ static s2_status parse_choice(const cursor *c, size_t from, size_t to, s2_choice
 static s2_status find_close(const cursor *c, size_t open, size_t *close, int32_t *n_choices)
 {
     *n_choices = 1;
-    for (size_t at = open + 1; at < c->n; at++) {
-        if (c->text[at] == '}') {
-            *close = at;
+    for (size_t pos = open + 1; pos < c->n; pos++) {
+        if (c->text[pos] == '}') {
+            *close = pos;
             return S2_OK;
         }
-        if (c->text[at] == '{')
-            return refuse(c, at, "choices do not nest");
-        *n_choices += c->text[at] == ',';
+        if (c->text[pos] == '{')
+            return refuse(c, pos, "choices do not nest");
+        *n_choices += c->text[pos] == ',';
     }
     return refuse(c, open, "this brace is not closed");
 }
 
 static s2_status parse_hole(cursor *c, s2_space_piece *piece)
 {
-    const size_t open = c->at;
+    const size_t open = c->pos;
     size_t close = open;
     int32_t n_choices;
     S2_TRY(find_close(c, open, &close, &n_choices));
@@ -130,7 +130,7 @@ static s2_status parse_hole(cursor *c, s2_space_piece *piece)
         return refuse(c, open, "a choice needs values: {16,32} or {4..32:4}");
     piece->choices = choices;
     piece->n_choices = n_choices;
-    c->at = close + 1;
+    c->pos = close + 1;
     return S2_OK;
 }
 
@@ -138,27 +138,27 @@ static s2_status parse_hole(cursor *c, s2_space_piece *piece)
 static s2_status skip_plain(cursor *c)
 {
     char inside = 0;
-    for (; c->at < c->n; c->at++) {
-        const char byte = c->text[c->at];
-        if (inside == '"' && byte == '\\' && c->at + 1 < c->n)
-            c->at++;
+    for (; c->pos < c->n; c->pos++) {
+        const char byte = c->text[c->pos];
+        if (inside == '"' && byte == '\\' && c->pos + 1 < c->n)
+            c->pos++;
         else if (inside != 0)
             inside = (inside == '"' ? byte == '"' : byte == '\n') ? 0 : inside;
         else if (byte == '{')
             return S2_OK;
         else if (byte == '}')
-            return refuse(c, c->at, "this brace closes nothing");
+            return refuse(c, c->pos, "this brace closes nothing");
         else if (byte == '#' || byte == '"')
             inside = byte;
     }
     return S2_OK;
 }
 
-static s2_status multiply(const cursor *c, size_t at, int64_t n_values, int64_t *n_candidates)
+static s2_status multiply(const cursor *c, size_t pos, int64_t n_values, int64_t *n_candidates)
 {
     int64_t product;
     if (!s2_mul_i64(*n_candidates, n_values, &product) || product > (INT64_C(1) << S2_SPACE_LOG2_CANDIDATES))
-        return refuse(c, at, "with this choice there are more than 2^40 candidates");
+        return refuse(c, pos, "with this choice there are more than 2^40 candidates");
     *n_candidates = product;
     return S2_OK;
 }
@@ -167,13 +167,13 @@ static s2_status parse_pieces(cursor *c, s2_space_piece *pieces, s2_space *space
 {
     for (;;) {
         s2_space_piece *const piece = &pieces[space->n_pieces++];
-        const size_t begin = c->at;
+        const size_t begin = c->pos;
         S2_TRY(skip_plain(c));
         piece->text = c->text + begin;
-        piece->n_bytes = c->at - begin;
-        if (c->at == c->n)
+        piece->n_bytes = c->pos - begin;
+        if (c->pos == c->n)
             return S2_OK;
-        const size_t open = c->at;
+        const size_t open = c->pos;
         if (space->n_pieces > S2_SPACE_HOLES)
             return refuse(c, open, "there are more than 64 choices");
         S2_TRY(parse_hole(c, piece));
@@ -234,19 +234,19 @@ static bool number_of(const s2_choice *choice, int64_t nth, int64_t *out)
 int32_t s2_space_edge(const s2_space *space, int64_t index, int32_t piece, int64_t *value)
 {
     int64_t digits[S2_SPACE_HOLES + 1], least = INT64_MAX, most = INT64_MIN;
-    const s2_space_piece *const at = &space->pieces[piece];
+    const s2_space_piece *const choices = &space->pieces[piece];
     find_digits(space, index, digits);
     int64_t left = digits[piece];
-    for (int32_t c = 0; c < at->n_choices; c++) {
+    for (int32_t c = 0; c < choices->n_choices; c++) {
         int64_t ends[2], own;
-        if (!number_of(&at->choices[c], 0, &ends[0]) ||
-            !number_of(&at->choices[c], at->choices[c].n - 1, &ends[1]))
+        if (!number_of(&choices->choices[c], 0, &ends[0]) ||
+            !number_of(&choices->choices[c], choices->choices[c].n - 1, &ends[1]))
             return 0;
         least = s2_min_i64(least, s2_min_i64(ends[0], ends[1]));
         most = s2_max_i64(most, s2_max_i64(ends[0], ends[1]));
-        if (left >= 0 && left < at->choices[c].n && number_of(&at->choices[c], left, &own))
+        if (left >= 0 && left < choices->choices[c].n && number_of(&choices->choices[c], left, &own))
             *value = own;
-        left -= at->choices[c].n;
+        left -= choices->choices[c].n;
     }
     return least >= most ? 0 : *value == least ? -1 : *value == most;
 }

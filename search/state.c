@@ -58,73 +58,74 @@ void s2_search_state_print(const s2_search *search, const s2_search_state *state
         s2_buf_printf(buf, "end %016" PRIx64 "\n", checksum(buf->data + begin, buf->len - begin));
 }
 
-static bool take_word(const char **at, const char *word)
+static bool take_word(const char **rest, const char *word)
 {
     const size_t n = strlen(word);
-    if (strncmp(*at, word, n) != 0)
+    if (strncmp(*rest, word, n) != 0)
         return false;
-    *at += n;
+    *rest += n;
     return true;
 }
 
-static bool take_int(const char **at, int64_t *out)
+static bool take_int(const char **rest, int64_t *out)
 {
     char *end;
-    *out = strtoll(*at, &end, 10);
-    const bool taken = end != *at;
-    *at = end;
+    *out = strtoll(*rest, &end, 10);
+    const bool taken = end != *rest;
+    *rest = end;
     return taken;
 }
 
-static bool take_counts(const char **at, s2_search_counts *out)
+static bool take_counts(const char **rest, s2_search_counts *out)
 {
-    bool good = take_int(at, &out->refused) && take_int(at, &out->unknown) && take_int(at, &out->outside) &&
-                take_int(at, &out->unaccepted) && take_int(at, &out->beaten) && take_int(at, &out->priced) &&
-                take_int(at, &out->priced_slowly);
+    bool good = take_int(rest, &out->refused) && take_int(rest, &out->unknown) &&
+                take_int(rest, &out->outside) && take_int(rest, &out->unaccepted) &&
+                take_int(rest, &out->beaten) && take_int(rest, &out->priced) &&
+                take_int(rest, &out->priced_slowly);
     for (int p = 0; p < S2_N_PROPERTIES && good; p++)
-        good = take_int(at, &out->violated[p]);
+        good = take_int(rest, &out->violated[p]);
     return good;
 }
 
-static bool take_point(const char **at, const s2_search *search, s2_point *out)
+static bool take_point(const char **rest, const s2_search *search, s2_point *out)
 {
     *out = (s2_point){0};
-    bool good = take_int(at, &out->index) && out->index >= 0 && out->index < search->space->n_candidates;
+    bool good = take_int(rest, &out->index) && out->index >= 0 && out->index < search->space->n_candidates;
     for (int32_t v = 0; v < search->n_by && good; v++) {
         char *end;
-        out->value[v] = strtod(*at, &end);
-        good = end != *at && out->value[v] >= 0;
-        *at = end;
+        out->value[v] = strtod(*rest, &end);
+        good = end != *rest && out->value[v] >= 0;
+        *rest = end;
     }
     return good;
 }
 
 /* Points are added to the front one by one, so its order holds whatever the file says. */
-static s2_status take_front(const char **at, const s2_search *search, int64_t n, s2_front *front)
+static s2_status take_front(const char **rest, const s2_search *search, int64_t n, s2_front *front)
 {
     s2_point *const points = s2_malloc((size_t)(n + 1) * sizeof *points);
     if (points == NULL)
         return S2_ENOMEM;
     s2_status status = S2_OK;
     for (int64_t p = 0; p < n && status == S2_OK; p++)
-        status = take_point(at, search, &points[p]) ? S2_OK : S2_EPARSE;
+        status = take_point(rest, search, &points[p]) ? S2_OK : S2_EPARSE;
     if (status == S2_OK)
         status = s2_front_add(front, points, (int32_t)n);
     s2_free(points);
     return status;
 }
 
-static s2_status take_state(const char *at, size_t n_bytes, const s2_search *search, s2_search_state *state)
+static s2_status take_state(const char *rest, size_t n_bytes, const s2_search *search, s2_search_state *state)
 {
     int64_t n_front;
-    const bool good = take_word(&at, "next ") && take_int(&at, &state->next) &&
-                      take_int(&at, &state->refused_index) && take_word(&at, "\ncounts") &&
-                      take_counts(&at, &state->counts) && take_word(&at, "\nfront ") &&
-                      take_int(&at, &n_front);
+    const bool good = take_word(&rest, "next ") && take_int(&rest, &state->next) &&
+                      take_int(&rest, &state->refused_index) && take_word(&rest, "\ncounts") &&
+                      take_counts(&rest, &state->counts) && take_word(&rest, "\nfront ") &&
+                      take_int(&rest, &n_front);
     if (!good || n_front < 0 || n_front > (int64_t)n_bytes || state->next < search->begin ||
         state->next > search->end)
         return S2_EPARSE;
-    return take_front(&at, search, n_front, &state->front);
+    return take_front(&rest, search, n_front, &state->front);
 }
 
 /* The length of the text before its checksum line; 0 when the checksum is wrong. */

@@ -32,12 +32,12 @@ void s2_baseline_text(const s2_baseline *baseline, const s2_pattern *like, int64
 {
     s2_buf_printf(buf, "name %s; layers %d; heads %d; kv-heads %d; head-dim %d; block %d; ", baseline->name,
                   like->n_layers, like->n_heads, like->n_kv_heads, like->head_dim, like->block_tok);
-    for (const char *at = baseline->rules; *at != '\0'; at++) {
-        if (*at != '%')
-            s2_buf_add(buf, at, 1);
-        else if (*++at == 'H')
+    for (const char *rest = baseline->rules; *rest != '\0'; rest++) {
+        if (*rest != '%')
+            s2_buf_add(buf, rest, 1);
+        else if (*++rest == 'H')
             s2_buf_printf(buf, "%lld", (long long)at_least_one(like->n_kv_heads / 2));
-        else if (*at == 'T')
+        else if (*rest == 'T')
             s2_buf_printf(buf, "%lld", (long long)at_least_one(len_tok / 10));
         else if (like->n_layers > 2)
             s2_buf_puts(buf, "; layers 0,1: dense");
@@ -54,8 +54,8 @@ static void set_time(s2_sim *sim, double time_us, double bound_us, s2_resource b
     const double forward_us = trains ? time_us / 3 : time_us;
     double sum_us = 0;
     int32_t n_parts = 0;
-    for (int32_t at = 0; at < sim->n_parts; at++) {
-        s2_part part = sim->parts[at];
+    for (int32_t nth = 0; nth < sim->n_parts; nth++) {
+        s2_part part = sim->parts[nth];
         const bool backward = s2_part_is(&part, "attention backward");
         if (s2_part_is(&part, "host memory") || s2_part_is(&part, "selection"))
             continue;

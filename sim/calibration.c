@@ -159,10 +159,10 @@ static s2_status refuse(const s2_reader *reader, const char *what)
 /* The numbers after the word; exactly n of them. */
 static s2_status take_numbers(const s2_reader *reader, const char *rest, double *out, int32_t n)
 {
-    for (int32_t at = 0; at < n; at++) {
+    for (int32_t nth = 0; nth < n; nth++) {
         char *stop;
-        out[at] = strtod(rest, &stop);
-        if (stop == rest || !isfinite(out[at]))
+        out[nth] = strtod(rest, &stop);
+        if (stop == rest || !isfinite(out[nth]))
             return refuse(reader, "expected another number");
         rest = stop;
     }
@@ -267,15 +267,15 @@ static int32_t n_words(const char *text)
 static s2_status take_verdict(s2_reader *reader, const char *rest)
 {
     char name[16], pass[12];
-    int at = 0;
+    int rest_begin = 0;
     enum { FIRST = 3, SPANS = FIRST + 2 * S2_N_EXTENTS, ALL };
     double n[ALL] = {0};
-    if (sscanf(rest, "%15s %11s %n", name, pass, &at) != 2 || at == 0)
+    if (sscanf(rest, "%15s %11s %n", name, pass, &rest_begin) != 2 || rest_begin == 0)
         return refuse(reader, "expected the name of a kernel and its pass");
     /* files of earlier versions give neither the range of the points nor the largest error */
-    const int32_t n_given = n_words(rest + at);
+    const int32_t n_given = n_words(rest + rest_begin);
     const bool spans = n_given > FIRST;
-    S2_TRY(take_numbers(reader, rest + at, n, n_given > SPANS ? ALL : spans ? SPANS : FIRST));
+    S2_TRY(take_numbers(reader, rest + rest_begin, n, n_given > SPANS ? ALL : spans ? SPANS : FIRST));
     if (!small(n[0]) || n[1] < 0 || n[2] < 0 || n[SPANS] < 0)
         return refuse(reader, "these are not errors");
     for (int32_t k = 0; k < reader->out.model.n_kernels; k++) {
@@ -378,19 +378,19 @@ s2_status s2_calibration_parse(const char *text, size_t n_bytes, s2_calibration 
     size_t below = 0, above = n_bytes;
     if (n_bytes > MAX_BYTES || memchr(text, '\0', n_bytes) != NULL)
         return refuse(&reader, "a calibration is text of at most 65536 bytes");
-    for (size_t at = 0; at < n_bytes; reader.number++) {
-        const char *const stop = memchr(text + at, '\n', n_bytes - at);
-        const size_t n = stop != NULL ? (size_t)(stop - text) - at : n_bytes - at;
+    for (size_t byte = 0; byte < n_bytes; reader.number++) {
+        const char *const stop = memchr(text + byte, '\n', n_bytes - byte);
+        const size_t n = stop != NULL ? (size_t)(stop - text) - byte : n_bytes - byte;
         if (n >= sizeof reader.line)
             return refuse(&reader, "the line is too long");
-        memcpy(reader.line, text + at, n);
+        memcpy(reader.line, text + byte, n);
         reader.line[n] = '\0';
         if (above == n_bytes && strncmp(reader.line, "judged ", 7) == 0)
-            above = at;
-        at += n + 1;
+            above = byte;
+        byte += n + 1;
         S2_TRY(read_line(&reader));
         if (below == 0 && reader.out.hash[0] != '\0')
-            below = at;
+            below = byte;
     }
     S2_TRY(check_whole(&reader));
     s2_calibration_hash(text + below, above > below ? above - below : 0, hash);

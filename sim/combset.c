@@ -158,9 +158,9 @@ static void sort_combs(s2_comb *combs, int32_t n)
         qsort(combs, (size_t)n, sizeof *combs, by_kind_then_begin);
         return;
     }
-    for (int32_t at = 1; at < n; at++) {
-        const s2_comb moved = combs[at];
-        int32_t to = at;
+    for (int32_t from = 1; from < n; from++) {
+        const s2_comb moved = combs[from];
+        int32_t to = from;
         for (; to > 0 && by_kind_then_begin(&combs[to - 1], &moved) > 0; to--)
             combs[to] = combs[to - 1];
         combs[to] = moved;

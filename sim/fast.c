@@ -38,8 +38,8 @@ static double layer_bound_us(const s2_fast *fast, int64_t pairs)
 static int64_t stripe_offset(const s2_candidate *candidate, const s2_fast *fast, int32_t head, int64_t from)
 {
     const int64_t group = fast->n_heads / fast->n_kv_heads, v = candidate->stride_blk;
-    const int64_t at = candidate->by_kv ? head / group : head;
-    return s2_mod(-(at * candidate->step + candidate->offset) - from, v);
+    const int64_t rotated_head = candidate->by_kv ? head / group : head;
+    return s2_mod(-(rotated_head * candidate->step + candidate->offset) - from, v);
 }
 
 static bool head_is_dense(const s2_candidate *candidate, const s2_fast *fast, int32_t head)

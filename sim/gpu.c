@@ -28,18 +28,18 @@ typedef struct s2_line {
     int32_t number;
 } s2_line;
 
-static size_t skip_blanks(const s2_line *line, size_t at)
+static size_t skip_blanks(const s2_line *line, size_t byte)
 {
-    while (at < line->n && (line->text[at] == ' ' || line->text[at] == '\t'))
-        at++;
-    return at;
+    while (byte < line->n && (line->text[byte] == ' ' || line->text[byte] == '\t'))
+        byte++;
+    return byte;
 }
 
-static size_t word_end(const s2_line *line, size_t at)
+static size_t word_end(const s2_line *line, size_t byte)
 {
-    while (at < line->n && line->text[at] != ' ' && line->text[at] != '\t')
-        at++;
-    return at;
+    while (byte < line->n && line->text[byte] != ' ' && line->text[byte] != '\t')
+        byte++;
+    return byte;
 }
 
 static int32_t find_key(const char *word, size_t n)
@@ -64,9 +64,9 @@ static const char *nearest_key(const char *word, size_t n)
     return best;
 }
 
-static s2_status refuse(s2_diag *diag, const s2_line *line, size_t at, const char *what, const char *word)
+static s2_status refuse(s2_diag *diag, const s2_line *line, size_t byte, const char *what, const char *word)
 {
-    return s2_diag_set(diag, S2_EPARSE, CODE_GPU, line->number, (int32_t)at + 1, "%s%s", what, word);
+    return s2_diag_set(diag, S2_EPARSE, CODE_GPU, line->number, (int32_t)byte + 1, "%s%s", what, word);
 }
 
 static bool number_at(const s2_line *line, size_t begin, size_t end, double *out)
@@ -84,14 +84,14 @@ static bool number_at(const s2_line *line, size_t begin, size_t end, double *out
     return *stop == '\0';
 }
 
-static s2_status parse_number(const s2_line *line, int32_t key, size_t at, s2_gpu *gpu, s2_diag *diag)
+static s2_status parse_number(const s2_line *line, int32_t key, size_t byte, s2_gpu *gpu, s2_diag *diag)
 {
-    const size_t end = word_end(line, at);
+    const size_t end = word_end(line, byte);
     double value;
-    if (!number_at(line, at, end, &value))
-        return refuse(diag, line, at, "expected a number for ", KEYS[key].word);
+    if (!number_at(line, byte, end, &value))
+        return refuse(diag, line, byte, "expected a number for ", KEYS[key].word);
     if (!(value >= KEYS[key].low && value <= KEYS[key].high))
-        return s2_diag_set(diag, S2_EPARSE, CODE_GPU, line->number, (int32_t)at + 1,
+        return s2_diag_set(diag, S2_EPARSE, CODE_GPU, line->number, (int32_t)byte + 1,
                            "%s must lie between %s and %s", KEYS[key].word, s2_decimal(KEYS[key].low, 6).text,
                            s2_decimal(KEYS[key].high, 6).text);
     const size_t source = skip_blanks(line, end);
@@ -101,13 +101,13 @@ static s2_status parse_number(const s2_line *line, int32_t key, size_t at, s2_gp
     return S2_OK;
 }
 
-static s2_status parse_title(const s2_line *line, size_t at, s2_gpu *gpu, s2_diag *diag)
+static s2_status parse_title(const s2_line *line, size_t byte, s2_gpu *gpu, s2_diag *diag)
 {
     char copy[sizeof gpu->title];
-    if (at >= line->n || line->n - at >= sizeof copy)
-        return refuse(diag, line, at, "expected a title of at most 79 bytes", "");
-    memcpy(copy, line->text + at, line->n - at);
-    copy[line->n - at] = '\0';
+    if (byte >= line->n || line->n - byte >= sizeof copy)
+        return refuse(diag, line, byte, "expected a title of at most 79 bytes", "");
+    memcpy(copy, line->text + byte, line->n - byte);
+    copy[line->n - byte] = '\0';
     s2_text_clean(gpu->title, sizeof gpu->title, copy);
     return S2_OK;
 }
@@ -147,11 +147,11 @@ s2_status s2_gpu_parse(const char *name, const char *text, size_t n_bytes, s2_gp
         return refuse(diag, &line, 0, "a GPU file has at most 65536 bytes", "");
     if (memchr(text, '\0', n_bytes) != NULL)
         return refuse(diag, &line, 0, "expected text, found a NUL byte", "");
-    for (size_t at = 0; at < n_bytes; line.number++) {
-        const char *const stop = memchr(text + at, '\n', n_bytes - at);
-        line.text = text + at;
-        line.n = stop != NULL ? (size_t)(stop - line.text) : n_bytes - at;
-        at += line.n + 1;
+    for (size_t byte = 0; byte < n_bytes; line.number++) {
+        const char *const stop = memchr(text + byte, '\n', n_bytes - byte);
+        line.text = text + byte;
+        line.n = stop != NULL ? (size_t)(stop - line.text) : n_bytes - byte;
+        byte += line.n + 1;
         if (line.n > 0 && line.text[line.n - 1] == '\r')
             line.n--;
         S2_TRY(parse_line(&line, &gpu, &seen, diag));

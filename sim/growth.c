@@ -28,9 +28,9 @@ static void note_group(s2_growth *growth, const s2_layer_class *layer, int32_t k
                        bool *selects_tokens)
 {
     int64_t page_tok = 0;
-    for (int32_t at = 0; at < layer->n_readers * n_group; at++) {
-        const int32_t *const head_class = layer->readers[at / n_group];
-        const s2_reads *const reads = &growth->classes.reads[head_class[kv * n_group + at % n_group]];
+    for (int32_t nth = 0; nth < layer->n_readers * n_group; nth++) {
+        const int32_t *const head_class = layer->readers[nth / n_group];
+        const s2_reads *const reads = &growth->classes.reads[head_class[kv * n_group + nth % n_group]];
         if (reads->page_tok != 0 && (page_tok == 0 || reads->page_tok < page_tok))
             page_tok = reads->page_tok;
         *selects_tokens |= reads->selects_tokens;

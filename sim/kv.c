@@ -18,15 +18,15 @@ static int32_t n_of(const s2_group *group)
     return group->layer->n_readers * (group->end - group->begin);
 }
 
-static int32_t class_at(const s2_group *group, int32_t at)
+static int32_t class_at(const s2_group *group, int32_t nth)
 {
     const int32_t n = group->end - group->begin;
-    return group->layer->readers[at / n][group->begin + at % n];
+    return group->layer->readers[nth / n][group->begin + nth % n];
 }
 
-static const s2_reads *reads_at(const s2_group *group, int32_t at)
+static const s2_reads *reads_at(const s2_group *group, int32_t nth)
 {
-    return &group->classes->reads[class_at(group, at)];
+    return &group->classes->reads[class_at(group, nth)];
 }
 
 /* Slots of one KV head: a key and a value each. */
@@ -147,13 +147,13 @@ static int32_t find_twins(const s2_layer_class *layer, int32_t n_group, int64_t 
 {
     int32_t n_distinct = 0;
     for (int32_t kv = 0; kv < layer->n_kv_heads; kv++) {
-        int32_t at = 0;
-        while (at < n_distinct && !are_twins(layer, n_group, twins[at].first_kv, kv))
-            at++;
-        if (at == n_distinct)
+        int32_t nth = 0;
+        while (nth < n_distinct && !are_twins(layer, n_group, twins[nth].first_kv, kv))
+            nth++;
+        if (nth == n_distinct)
             twins[n_distinct++] = (s2_twins){kv, 0};
-        twins[at].n++;
-        if (!s2_work_spend(work_left, (int64_t)(at + 1) * layer->n_readers))
+        twins[nth].n++;
+        if (!s2_work_spend(work_left, (int64_t)(nth + 1) * layer->n_readers))
             break;
     }
     return n_distinct;

@@ -21,14 +21,14 @@ static int words_in(const char *gpu, const char *device)
 {
     char word[40];
     int n = 0;
-    for (const char *at = gpu; *at != '\0';) {
-        const size_t len = strcspn(at, "-");
-        squeeze(at, len, word, sizeof word);
+    for (const char *word_begin = gpu; *word_begin != '\0';) {
+        const size_t len = strcspn(word_begin, "-");
+        squeeze(word_begin, len, word, sizeof word);
         const bool has = strstr(device, word) != NULL;
-        if (at == gpu && !has)
+        if (word_begin == gpu && !has)
             return 0;
         n += has;
-        at += len + (at[len] == '-');
+        word_begin += len + (word_begin[len] == '-');
     }
     return n;
 }
@@ -39,10 +39,10 @@ const char *s2_gpu_of_device(const char *device_name)
     const char *best = NULL;
     int best_n = 1; /* the last of equal matches: an H100 that does not say how it is mounted is an SXM */
     squeeze(device_name, strlen(device_name), device, sizeof device);
-    for (int32_t at = 0; s2_gpu_name(at) != NULL; at++) {
-        const int n = words_in(s2_gpu_name(at), device);
+    for (int32_t gpu = 0; s2_gpu_name(gpu) != NULL; gpu++) {
+        const int n = words_in(s2_gpu_name(gpu), device);
         if (n >= best_n) {
-            best = s2_gpu_name(at);
+            best = s2_gpu_name(gpu);
             best_n = n;
         }
     }

@@ -132,10 +132,10 @@ static void close_generation(s2_loader *loader)
     const int32_t group = plan->pattern->n_heads / plan->pattern->n_kv_heads,
                   stamp = loader->load->n_generations + 1;
     s2_wave *const own = &loader->generations[loader->load->n_generations];
-    for (int32_t at = 0; at < loader->n_active; at++) {
-        const int32_t first = loader->active[at] - loader->active[at] % group;
+    for (int32_t a = 0; a < loader->n_active; a++) {
+        const int32_t first = loader->active[a] - loader->active[a] % group;
         bool seen = false;
-        for (int32_t slot = first; slot < loader->active[at] && !seen; slot++)
+        for (int32_t slot = first; slot < loader->active[a] && !seen; slot++)
             seen = loader->now[slot].stamp == stamp;
         if (!seen)
             close_group(loader, first, own);
@@ -162,9 +162,9 @@ static double touched_bytes(const s2_loader *loader)
 }
 
 /* As the kernels gather: padding and partial entries first; an empty list is one step. */
-static s2_load_class whole_steps(const s2_loader *loader, int32_t at)
+static s2_load_class whole_steps(const s2_loader *loader, int32_t item_no)
 {
-    const s2_plan_item *const item = &loader->plan->items[at];
+    const s2_plan_item *const item = &loader->plan->items[item_no];
     const int32_t n_subs = loader->load->n_subs;
     const int32_t found = (int32_t)s2_ceil_div(item->n_blk, n_subs), n_steps = found > 0 ? found : 1;
     const int32_t n_pad = n_steps * n_subs - item->n_blk;
@@ -173,7 +173,7 @@ static s2_load_class whole_steps(const s2_loader *loader, int32_t at)
     made.n_full = n_steps - made.n_masked;
     if (loader->flat == NULL)
         return made;
-    const s2_plan_span *const span = &loader->flat->span_of[at];
+    const s2_plan_span *const span = &loader->flat->span_of[item_no];
     int32_t n_fine = 0;
     for (int32_t e = 0; e < span->n_partial; e++)
         n_fine += loader->flat->entries[span->begin + e].mask >= 0;
@@ -182,9 +182,9 @@ static s2_load_class whole_steps(const s2_loader *loader, int32_t at)
 }
 
 /* Blocks named by the words of an item's compared steps: two heads that share a list load them once. */
-static s2_load_class half_steps(const s2_loader *loader, int32_t at, double *n_blk)
+static s2_load_class half_steps(const s2_loader *loader, int32_t item_no, double *n_blk)
 {
-    const s2_step_item *const item = &loader->steps->items[at];
+    const s2_step_item *const item = &loader->steps->items[item_no];
     const int32_t n_subs = loader->load->n_subs, n_compared = item->n_half + item->n_mixed;
     const bool shared = loader->plan->pack_heads == 2;
     s2_load_class made = {
@@ -213,13 +213,14 @@ static void add_class(s2_kernel_load *load, s2_load_class *classes, const s2_loa
         classes[load->n_classes++] = *own;
 }
 
-static void add_item(s2_loader *loader, int32_t at)
+static void add_item(s2_loader *loader, int32_t item_no)
 {
     const s2_plan *const plan = loader->plan;
-    const s2_plan_item *const item = &plan->items[at];
+    const s2_plan_item *const item = &plan->items[item_no];
     s2_kernel_load *const load = loader->load;
     double n_blk = item->n_blk;
-    const s2_load_class own = load->halved ? half_steps(loader, at, &n_blk) : whole_steps(loader, at);
+    const s2_load_class own =
+        load->halved ? half_steps(loader, item_no, &n_blk) : whole_steps(loader, item_no);
     add_class(load, loader->classes, &own);
     load->n_steps += own.n_full + own.n_masked + own.n_mixed;
     load->n_masked += own.n_masked + own.n_mixed;
@@ -298,10 +299,10 @@ typedef struct s2_sweeper {
     s2_sweep *sweeps;
 } s2_sweeper;
 
-static void read_step(s2_sweeper *sweeper, int64_t at, int32_t generation)
+static void read_step(s2_sweeper *sweeper, int64_t step, int32_t generation)
 {
     s2_sweep *const own = &sweeper->sweeps[generation - 1];
-    int32_t *const stamp = &sweeper->stamp[at];
+    int32_t *const stamp = &sweeper->stamp[step];
     own->reads += sweeper->step_bytes;
     if (*stamp != generation) {
         own->distinct += sweeper->step_bytes;
@@ -310,11 +311,12 @@ static void read_step(s2_sweeper *sweeper, int64_t at, int32_t generation)
     *stamp = generation;
 }
 
-static void sweep_column(s2_sweeper *sweep, const s2_plan_columns *columns, int32_t at)
+static void sweep_column(s2_sweeper *sweep, const s2_plan_columns *columns, int32_t column_no)
 {
-    const s2_plan_column *const column = &columns->columns[at];
+    const s2_plan_column *const column = &columns->columns[column_no];
     const s2_pattern *const pattern = sweep->plan->pattern;
-    const int32_t group = pattern->n_heads / pattern->n_kv_heads, generation = at / sweep->n_running + 1;
+    const int32_t group = pattern->n_heads / pattern->n_kv_heads,
+                  generation = column_no / sweep->n_running + 1;
     for (int32_t e = 0; e < column->n; e++) {
         const s2_plan_column_entry *const entry = &columns->entries[column->begin + e];
         for (int32_t h = 0; h < column->n_heads; h++) {
@@ -360,10 +362,10 @@ static s2_status add_columns(s2_arena *arena, const s2_loader *loader, int32_t n
     load->chain_ends = S2_NEW(arena, double, (int64_t)columns.n_chains + 1);
     if (made == NULL || load->chain_ends == NULL)
         return S2_ENOMEM;
-    for (int32_t at = 0; at < columns.n_columns; at++) {
-        const s2_plan_column *const column = &columns.columns[at];
+    for (int32_t column_no = 0; column_no < columns.n_columns; column_no++) {
+        const s2_plan_column *const column = &columns.columns[column_no];
         const int32_t n_half = column->n_upper + column->n_lower;
-        made[at] =
+        made[column_no] =
             (s2_load_column){.n_full = (column->n - column->n_partial - column->n_lower) * column->n_heads,
                              .n_masked = (column->n_partial - column->n_upper) * column->n_heads,
                              .n_half = n_half * column->n_heads,
@@ -489,9 +491,9 @@ static s2_load_class part_class(const s2_decode_plan *step, const s2_decode_part
 {
     s2_load_class made = {.n_full = part->slab_end - part->slab_begin};
     int32_t n_lists = 0;
-    for (int32_t at = part->first_list; at < step->n_lists && step->lists[at].slab_begin < part->slab_end;
-         at++) {
-        const s2_decode_list *const list = &step->lists[at];
+    for (int32_t list_no = part->first_list;
+         list_no < step->n_lists && step->lists[list_no].slab_begin < part->slab_end; list_no++) {
+        const s2_decode_list *const list = &step->lists[list_no];
         const bool worked = list->slab_end > part->slab_begin && list->slab_end > list->slab_begin;
         made.n_rows += worked ? list->n_rows : 0; /* finished, or left to be added up */
         n_lists += worked;
@@ -507,8 +509,8 @@ static s2_load_class part_class(const s2_decode_plan *step, const s2_decode_part
 static int64_t step_pairs(const s2_decode_plan *step)
 {
     int64_t n = 0;
-    for (int32_t at = 0; at < step->n_lists; at++) {
-        const s2_decode_list *const list = &step->lists[at];
+    for (int32_t list_no = 0; list_no < step->n_lists; list_no++) {
+        const s2_decode_list *const list = &step->lists[list_no];
         for (int32_t slab = list->slab_begin; slab < list->slab_end; slab++) {
             const int64_t mask = step->slabs[slab].mask;
             if (mask < 0)

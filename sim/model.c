@@ -98,8 +98,8 @@ static double run_columns(const s2_costs *costs, double part, const s2_kernel_lo
     const int32_t n = n_sms < S2_LIMIT_WORKERS ? n_sms : S2_LIMIT_WORKERS;
     memset(load->chain_ends, 0, ((size_t)load->n_chains + 1) * sizeof *load->chain_ends);
     s2_turns turns = {.until = until, .added = load->chain_ends, .n_units = n, .sum = part};
-    for (int32_t at = 0; at < load->n_columns; at++) {
-        const s2_load_column *const column = &load->columns[at];
+    for (int32_t column_no = 0; column_no < load->n_columns; column_no++) {
+        const s2_load_column *const column = &load->columns[column_no];
         const double own = costs->item + costs->full * column->n_full + costs->masked * column->n_masked +
                            costs->mixed * column->n_half + costs->fine * column->n_fine;
         sum += s2_turns_take(&turns, own, column->chain);

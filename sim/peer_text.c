@@ -75,10 +75,10 @@ static s2_status refuse(const s2_peer_reader *reader, const char *what)
 /* Exactly n numbers, none below 0. */
 static s2_status numbers(const s2_peer_reader *reader, const char *rest, double *out, int32_t n)
 {
-    for (int32_t at = 0; at < n; at++) {
+    for (int32_t nth = 0; nth < n; nth++) {
         char *stop;
-        out[at] = strtod(rest, &stop);
-        if (stop == rest || !(out[at] >= 0 && out[at] <= 1e15))
+        out[nth] = strtod(rest, &stop);
+        if (stop == rest || !(out[nth] >= 0 && out[nth] <= 1e15))
             return refuse(reader, "expected another number that is not negative");
         rest = stop;
     }
@@ -268,17 +268,17 @@ s2_status s2_peer_parse(const char *text, size_t n_bytes, s2_peer *out, s2_diag 
     char hash[20];
     if (n_bytes > MAX_BYTES || memchr(text, '\0', n_bytes) != NULL)
         return refuse(&reader, "a kernel model is text of at most 65536 bytes");
-    for (size_t at = 0; at < n_bytes; reader.number++) {
-        const char *const stop = memchr(text + at, '\n', n_bytes - at);
-        const size_t n = stop != NULL ? (size_t)(stop - text) - at : n_bytes - at;
+    for (size_t byte = 0; byte < n_bytes; reader.number++) {
+        const char *const stop = memchr(text + byte, '\n', n_bytes - byte);
+        const size_t n = stop != NULL ? (size_t)(stop - text) - byte : n_bytes - byte;
         if (n >= sizeof reader.line)
             return refuse(&reader, "the line is too long");
-        memcpy(reader.line, text + at, n);
+        memcpy(reader.line, text + byte, n);
         reader.line[n] = '\0';
-        at += n + 1;
+        byte += n + 1;
         S2_TRY(read_line(&reader));
         if (below == 0 && reader.out.hash[0] != '\0')
-            below = at < n_bytes ? at : n_bytes;
+            below = byte < n_bytes ? byte : n_bytes;
     }
     S2_TRY(check_whole(&reader));
     s2_calibration_hash(text + below, n_bytes - below, hash);

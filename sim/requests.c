@@ -210,11 +210,11 @@ static s2_status find_bytes(s2_arena *arena, const s2_pattern *pattern, s2_sim_s
     double *const bytes = S2_NEW(arena, double, requests->n);
     if (len_tok == NULL || bytes == NULL)
         return S2_ENOMEM;
-    for (int32_t at = 0; at < requests->n; at++) {
-        const s2_sim_request *const request = &requests->requests[at];
+    for (int32_t r = 0; r < requests->n; r++) {
+        const s2_sim_request *const request = &requests->requests[r];
         /* the last output token is not kept */
-        len_tok[at] = request->prompt_tok + request->output_tok - 1;
-        if (len_tok[at] > S2_LIMIT_CONTEXT_TOK)
+        len_tok[r] = request->prompt_tok + request->output_tok - 1;
+        if (len_tok[r] > S2_LIMIT_CONTEXT_TOK)
             return refuse_request(request, "exceed a context of", (double)S2_LIMIT_CONTEXT_TOK, diag);
         if (request->prompt_tok <= prefix_tok)
             return refuse_request(request, "ask nothing beyond a prefix of", (double)prefix_tok, diag);

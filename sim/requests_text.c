@@ -10,37 +10,38 @@ typedef enum s2_request_column { COLUMN_PROMPT, COLUMN_OUTPUT, COLUMN_ARRIVAL, N
 static const char *const column_words[N_COLUMNS] = {"prompt", "output", "arrival"};
 
 typedef struct s2_request_reader {
-    int32_t at[N_COLUMNS]; /* index of the field; -1: none */
-    int32_t n_columns;     /* 0: the first line is still to come */
+    int32_t field_of[N_COLUMNS]; /* index of the field; -1: none */
+    int32_t n_columns;           /* 0: the first line is still to come */
     int32_t line;
     const char *begin; /* of the line */
     const char *fields[MOST_FIELDS];
     s2_diag *diag;
 } s2_request_reader;
 
-static s2_status refuse(const s2_request_reader *reader, const char *at, const char *what, const char *word)
+static s2_status refuse(const s2_request_reader *reader, const char *place, const char *what,
+                        const char *word)
 {
     char clean[80];
     s2_text_clean(clean, sizeof clean, word);
     return s2_diag_set(reader->diag, S2_EPARSE, CODE_REQUESTS, reader->line,
-                       (int32_t)(at - reader->begin) + 1, "%s%s", what, clean);
+                       (int32_t)(place - reader->begin) + 1, "%s%s", what, clean);
 }
 
 /* Fields without the blanks around them, cut in place. */
 static s2_status split(s2_request_reader *reader, char *line, int32_t *n)
 {
     *n = 0;
-    for (char *at = line; at != NULL;) {
+    for (char *begin = line; begin != NULL;) {
         if (*n == MOST_FIELDS)
-            return refuse(reader, at, "there are more columns than a table may have: ", "16");
-        char *const comma = strchr(at, ','), *const stop = comma != NULL ? comma : at + strlen(at);
+            return refuse(reader, begin, "there are more columns than a table may have: ", "16");
+        char *const comma = strchr(begin, ','), *const stop = comma != NULL ? comma : begin + strlen(begin);
         char *end = stop;
-        at += strspn(at, " \t");
-        while (end > at && strchr(" \t\r", end[-1]) != NULL)
+        begin += strspn(begin, " \t");
+        while (end > begin && strchr(" \t\r", end[-1]) != NULL)
             end--;
         *end = '\0';
-        reader->fields[(*n)++] = at < end ? at : end;
-        at = comma != NULL ? stop + 1 : NULL;
+        reader->fields[(*n)++] = begin < end ? begin : end;
+        begin = comma != NULL ? stop + 1 : NULL;
     }
     return S2_OK;
 }
@@ -48,7 +49,7 @@ static s2_status split(s2_request_reader *reader, char *line, int32_t *n)
 static s2_status read_head(s2_request_reader *reader, int32_t n)
 {
     for (s2_request_column c = 0; c < N_COLUMNS; c++)
-        reader->at[c] = -1;
+        reader->field_of[c] = -1;
     for (int32_t f = 0; f < n; f++) {
         s2_request_column c = 0;
         while (c < N_COLUMNS && strcmp(reader->fields[f], column_words[c]) != 0)
@@ -56,12 +57,12 @@ static s2_status read_head(s2_request_reader *reader, int32_t n)
         if (c == N_COLUMNS)
             return refuse(reader, reader->fields[f],
                           "columns are prompt, output and arrival; this one is not: ", reader->fields[f]);
-        if (reader->at[c] >= 0)
+        if (reader->field_of[c] >= 0)
             return refuse(reader, reader->fields[f], "this column is named twice: ", column_words[c]);
-        reader->at[c] = f;
+        reader->field_of[c] = f;
     }
     for (s2_request_column c = 0; c < COLUMN_ARRIVAL; c++)
-        if (reader->at[c] < 0)
+        if (reader->field_of[c] < 0)
             return refuse(reader, reader->begin, "the first line names no column ", column_words[c]);
     reader->n_columns = n;
     return S2_OK;
@@ -69,7 +70,7 @@ static s2_status read_head(s2_request_reader *reader, int32_t n)
 
 static s2_status take_tokens(const s2_request_reader *reader, s2_request_column column, int64_t *out)
 {
-    const char *const text = reader->fields[reader->at[column]];
+    const char *const text = reader->fields[reader->field_of[column]];
     const size_t n = strspn(text, "0123456789");
     const long long value = n > 0 && n < 10 && text[n] == '\0' ? strtoll(text, NULL, 10) : 0;
     if (value < 1 || value > S2_LIMIT_CONTEXT_TOK)
@@ -81,7 +82,7 @@ static s2_status take_tokens(const s2_request_reader *reader, s2_request_column 
 static s2_status take_arrival(const s2_request_reader *reader, double *out_us)
 {
     const char *const text =
-        reader->at[COLUMN_ARRIVAL] < 0 ? "0" : reader->fields[reader->at[COLUMN_ARRIVAL]];
+        reader->field_of[COLUMN_ARRIVAL] < 0 ? "0" : reader->fields[reader->field_of[COLUMN_ARRIVAL]];
     char *stop;
     const double seconds = strtod(text, &stop);
     if (stop == text || *stop != '\0' || text[strspn(text, "0123456789.e+-")] != '\0' ||
@@ -128,16 +129,16 @@ s2_status s2_requests_parse(s2_arena *arena, const char *text, size_t n_bytes, s
     int32_t n = 0;
     if (requests == NULL)
         return S2_ENOMEM;
-    for (size_t at = 0; at < n_bytes;) {
-        const char *const stop = memchr(text + at, '\n', n_bytes - at);
-        const size_t n_line = (stop != NULL ? (size_t)(stop - text) : n_bytes) - at;
+    for (size_t byte = 0; byte < n_bytes;) {
+        const char *const stop = memchr(text + byte, '\n', n_bytes - byte);
+        const size_t n_line = (stop != NULL ? (size_t)(stop - text) : n_bytes) - byte;
         reader.line++;
-        if (n_line >= sizeof line || memchr(text + at, '\0', n_line) != NULL)
+        if (n_line >= sizeof line || memchr(text + byte, '\0', n_line) != NULL)
             return refuse(&reader, line, "a line of text has at most 1023 characters", "");
-        memcpy(line, text + at, n_line);
+        memcpy(line, text + byte, n_line);
         line[n_line] = '\0';
         S2_TRY(take_line(&reader, line, requests, &n));
-        at += n_line + 1;
+        byte += n_line + 1;
     }
     if (n == 0)
         return refuse(&reader, line, "there are no requests", "");

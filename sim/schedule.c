@@ -10,13 +10,13 @@ static void raise_lowest(s2_workers *workers, int32_t k, int64_t w)
 {
     int64_t merged[S2_LIMIT_WORKERS];
     int32_t low = 0, high = k;
-    for (int32_t at = 0; at < workers->n; at++) {
+    for (int32_t rank = 0; rank < workers->n; rank++) {
         const int64_t raised = low < k ? workers->load[low] + w : INT64_MAX;
         if (low < k && (high == workers->n || raised <= workers->load[high])) {
-            merged[at] = raised;
+            merged[rank] = raised;
             low++;
         } else {
-            merged[at] = workers->load[high++];
+            merged[rank] = workers->load[high++];
         }
     }
     for (int32_t at = 0; at < workers->n; at++)

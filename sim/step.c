@@ -52,9 +52,9 @@ static s2_status price(s2_step_prices *steps, s2_phase phase, int64_t len_tok, i
     return S2_OK;
 }
 
-static double between(double low, double high, double at)
+static double between(double low, double high, double share)
 {
-    return low + (high - low) * at;
+    return low + (high - low) * share;
 }
 
 /* ---- pieces of prompts */
@@ -98,9 +98,9 @@ s2_status s2_steps_piece(s2_step_prices *steps, int64_t from_tok, int64_t to_tok
 /* ---- a token for each sequence */
 
 /* 4, 5, 6, 7, 8, 10, 12, 14, 16, ... */
-static int64_t length_of(int32_t at)
+static int64_t length_of(int32_t nth)
 {
-    return (int64_t)(LEAST_TOK + at % LEAST_TOK) << at / LEAST_TOK;
+    return (int64_t)(LEAST_TOK + nth % LEAST_TOK) << nth / LEAST_TOK;
 }
 
 static s2_status tokens_at(s2_step_prices *steps, int32_t length, int32_t batch, double *us)

@@ -191,8 +191,8 @@ static s2_status count_step_heads(const s2_classes *classes, const int32_t *head
                                   int64_t first_tok, int64_t n_tok, s2_combset *set, s2_step_work *work)
 {
     const int64_t n_rows = n_tok - first_tok;
-    for (int64_t at = 0; at < n_group * n_rows; at++) {
-        const int64_t h = at / n_rows, q_tok = first_tok + at % n_rows;
+    for (int64_t nth = 0; nth < n_group * n_rows; nth++) {
+        const int64_t h = nth / n_rows, q_tok = first_tok + nth % n_rows;
         const s2_reads *const reads = &classes->reads[head_class[h]];
         int64_t pairs = 0, blocks = 0;
         S2_TRY(row_tiles(reads, set, q_tok, q_tok + 1, n_tok, 1, &pairs));

@@ -475,14 +475,14 @@ static s2_status fill_kv(s2_facts *facts, const s2_sim_options *options, int64_t
     S2_TRY(s2_classes_build(&facts->arena, &facts->pattern, S2_DECODE, &classes));
     classes.work_left = work_left;
     const double elem_bytes = s2_sim_cache_bytes(options);
-    for (int32_t at = 0; at < S2_KV_POINTS; at++) {
+    for (int32_t point = 0; point < S2_KV_POINTS; point++) {
         s2_kv_elems elems;
-        const int64_t len_tok = options->len_tok * (at + 1) / S2_KV_POINTS;
-        facts->kv_len[at] = len_tok < 1 ? 1 : len_tok;
-        S2_TRY(s2_kv_count(&classes, facts->kv_len[at], PAGE_TOK, &elems));
+        const int64_t len_tok = options->len_tok * (point + 1) / S2_KV_POINTS;
+        facts->kv_len[point] = len_tok < 1 ? 1 : len_tok;
+        S2_TRY(s2_kv_count(&classes, facts->kv_len[point], PAGE_TOK, &elems));
         const s2_kv_bytes bytes = s2_kv_elems_bytes(&elems, elem_bytes, options->batch);
-        facts->kv_bytes[at] = bytes.head_pages;
-        facts->kv_dense[at] = bytes.dense;
+        facts->kv_bytes[point] = bytes.head_pages;
+        facts->kv_dense[point] = bytes.dense;
     }
     return S2_OK;
 }

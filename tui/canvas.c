@@ -146,13 +146,13 @@ int32_t s2_canvas_text(s2_canvas *canvas, int32_t row, int32_t col, s2_style sty
     const size_t n = strlen(clean);
     const int32_t begin = canvas->clip.col, end = begin + canvas->clip.cols, first = col;
     bool cut_left = false, cut_right = false;
-    for (size_t at = 0; at < n;) {
-        const size_t len = s2_utf8_len(clean + at, n - at);
+    for (size_t byte = 0; byte < n;) {
+        const size_t len = s2_utf8_len(clean + byte, n - byte);
         const int32_t from = col;
-        col += put_char(canvas, row, col, len > 0 ? s2_utf8_decode(clean + at, len) : '?', style);
-        cut_left = cut_left || (clean[at] != ' ' && from < begin);
-        cut_right = cut_right || (clean[at] != ' ' && col > end);
-        at += len > 0 ? len : 1;
+        col += put_char(canvas, row, col, len > 0 ? s2_utf8_decode(clean + byte, len) : '?', style);
+        cut_left = cut_left || (clean[byte] != ' ' && from < begin);
+        cut_right = cut_right || (clean[byte] != ' ' && col > end);
+        byte += len > 0 ? len : 1;
     }
     if (clean[strspn(clean, " ")] != '\0')
         mark_outside(canvas, row, first, col);

@@ -32,19 +32,19 @@ static const struct {
                              [S2_COLUMN_HASH] = {14, true, 12, NULL},
                              [S2_COLUMN_TAGS] = {8, true, 7, NULL}};
 
-static int32_t cols_of(const s2_tui_state *state, int32_t at)
+static int32_t cols_of(const s2_tui_state *state, int32_t column)
 {
-    return state->mixed && at == S2_COLUMN_ON ? state->on_cols : COLUMNS[at].cols;
+    return state->mixed && column == S2_COLUMN_ON ? state->on_cols : COLUMNS[column].cols;
 }
 
 /* Where prices of several kinds or lengths stand together, what tells them apart comes before what they are not of. */
-static int32_t rank_of(int32_t at, bool told_apart, bool lengths)
+static int32_t rank_of(int32_t column, bool told_apart, bool lengths)
 {
-    if (lengths && at == S2_COLUMN_AT)
+    if (lengths && column == S2_COLUMN_AT)
         return -5;
     static const int32_t first[S2_TUI_COLUMNS] = {
         [S2_COLUMN_TIME] = -5, [S2_COLUMN_AT] = -4, [S2_COLUMN_ON] = -3, [S2_COLUMN_KV] = -2};
-    return told_apart && first[at] < 0 ? first[at] : COLUMNS[at].rank;
+    return told_apart && first[column] < 0 ? first[column] : COLUMNS[column].rank;
 }
 
 static bool tells_apart(const s2_tui_state *state, int32_t room)
@@ -75,13 +75,13 @@ static uint32_t choose(const s2_tui_state *state, int32_t room, int32_t *taken)
     uint32_t shown = 0;
     *taken = 0;
     for (int32_t rank = -5; rank < S2_TUI_COLUMNS; rank++)
-        for (int32_t at = 0; at < S2_TUI_COLUMNS; at++) {
-            if (rank_of(at, told_apart, state->lengths) != rank || (chosen & 1u << at) == 0)
+        for (int32_t column = 0; column < S2_TUI_COLUMNS; column++) {
+            if (rank_of(column, told_apart, state->lengths) != rank || (chosen & 1u << column) == 0)
                 continue;
-            if (*taken + cols_of(state, at) > room)
+            if (*taken + cols_of(state, column) > room)
                 return shown;
-            *taken += cols_of(state, at);
-            shown |= 1u << at;
+            *taken += cols_of(state, column);
+            shown |= 1u << column;
         }
     return shown;
 }
@@ -108,11 +108,11 @@ s2_column_places s2_column_places_of(const s2_tui_state *state, int32_t cols)
     const int32_t most = cols < NARROW ? cols : MOST_NAME_COLS - NAME_COLS;
     int32_t col = S2_NAME_AT + NAME_COLS + s2_max_i32(0, s2_min_i32(more, most));
     c.name_end = shown != 0 ? col : cols;
-    for (int32_t at = 0; at < S2_TUI_COLUMNS; at++) {
-        if ((shown & 1u << at) == 0)
+    for (int32_t column = 0; column < S2_TUI_COLUMNS; column++) {
+        if ((shown & 1u << column) == 0)
             continue;
-        c.at[at] = (s2_range){col, at == S2_COLUMN_TAGS ? cols : col + cols_of(state, at)};
-        col = (int32_t)c.at[at].end;
+        c.span[column] = (s2_range){col, column == S2_COLUMN_TAGS ? cols : col + cols_of(state, column)};
+        col = (int32_t)c.span[column].end;
     }
     return c;
 }
@@ -120,5 +120,5 @@ s2_column_places s2_column_places_of(const s2_tui_state *state, int32_t cols)
 bool s2_column_has_room(const s2_tui_state *state, int32_t column)
 {
     const s2_column_places c = s2_column_places_of(state, state->cols);
-    return c.at[column].end > 0;
+    return c.span[column].end > 0;
 }

@@ -33,7 +33,7 @@ enum { S2_NAME_AT = 8 }; /* where the name begins */
 /* The screen columns [begin, end) of each column of the list; end == 0: there is no room for it. */
 typedef struct s2_column_places {
     int32_t name_end;
-    s2_range at[S2_TUI_COLUMNS];
+    s2_range span[S2_TUI_COLUMNS];
 } s2_column_places;
 
 /* For the columns that the state chooses, on a screen of `cols` columns. */

@@ -9,11 +9,11 @@
 /* How many letters of a column's name are before the caret; 0 if a value is being typed. */
 static int32_t stem_of(const s2_tui_state *state, const char **stem)
 {
-    int32_t at = state->caret;
-    while (at > 0 && strchr("abcdefghijklmnopqrstuvwxyz_", state->prompt[at - 1]) != NULL)
-        at--;
-    *stem = state->prompt + at;
-    return at == 0 || strchr(" !", state->prompt[at - 1]) != NULL ? state->caret - at : 0;
+    int32_t begin = state->caret;
+    while (begin > 0 && strchr("abcdefghijklmnopqrstuvwxyz_", state->prompt[begin - 1]) != NULL)
+        begin--;
+    *stem = state->prompt + begin;
+    return begin == 0 || strchr(" !", state->prompt[begin - 1]) != NULL ? state->caret - begin : 0;
 }
 
 static bool begins(const char *name, const char *stem, int32_t n)
@@ -79,12 +79,12 @@ static void apply(s2_tui_state *state, const char *filter)
 
 void s2_tui_used(s2_tui_state *state, const char *filter)
 {
-    int32_t at = 0;
-    while (at < S2_TUI_HISTORY - 1 && strcmp(state->history[at], filter) != 0)
-        at++;
+    int32_t nth = 0;
+    while (nth < S2_TUI_HISTORY - 1 && strcmp(state->history[nth], filter) != 0)
+        nth++;
     if (filter[0] == '\0')
         return;
-    memmove(state->history[1], state->history[0], sizeof state->history[0] * (size_t)at);
+    memmove(state->history[1], state->history[0], sizeof state->history[0] * (size_t)nth);
     snprintf(state->history[0], sizeof state->history[0], "%s", filter);
 }
 

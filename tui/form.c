@@ -110,21 +110,21 @@ void s2_form_open(const s2_tui_model *model, s2_tui_state *state, s2_mode mode)
 static void turn(s2_tui_state *state, const char *choices, int32_t by)
 {
     const char *words[8];
-    int32_t lengths[8], n = 0, at = 0;
+    int32_t lengths[8], n = 0, chosen = 0;
     for (const char *word = choices; n < 8; word += lengths[n++] + 1) {
         words[n] = word;
         lengths[n] = (int32_t)strcspn(word, "|");
         if ((int32_t)strlen(state->prompt) == lengths[n] &&
             strncmp(word, state->prompt, (size_t)lengths[n]) == 0)
-            at = n;
+            chosen = n;
         if (word[lengths[n]] == '\0') {
             n++;
             break;
         }
     }
-    at = (at + by + n) % n;
-    snprintf(state->prompt, sizeof state->prompt, "%.*s", lengths[at], words[at]);
-    state->caret = lengths[at];
+    chosen = (chosen + by + n) % n;
+    snprintf(state->prompt, sizeof state->prompt, "%.*s", lengths[chosen], words[chosen]);
+    state->caret = lengths[chosen];
 }
 
 bool s2_form_step(s2_tui_state *state, int32_t key)

@@ -65,8 +65,8 @@ static s2_status add_offer(const s2_facts *facts, const s2_repair *repair, s2_la
 static s2_status find_offers(const s2_facts *facts, s2_arena *scratch, s2_late *late)
 {
     static const int order[S2_N_VERDICTS] = {1, 0, 2};
-    for (int at = 0; at < S2_N_VERDICTS; at++) {
-        const s2_finding *const finding = &facts->findings[order[at]];
+    for (int rank = 0; rank < S2_N_VERDICTS; rank++) {
+        const s2_finding *const finding = &facts->findings[order[rank]];
         s2_repair repairs[S2_REPAIRS];
         int32_t n = 0;
         if (finding->verdict == S2_VIOLATED)

@@ -98,8 +98,8 @@ uint32_t s2_palette_rgb(s2_palette palette, int16_t index, bool background)
         const uint32_t grey = 8 + 10 * (uint32_t)(index - 232);
         return grey << 16 | grey << 8 | grey;
     }
-    const int32_t at = index - 16;
-    return (uint32_t)levels[at / 36] << 16 | (uint32_t)levels[at / 6 % 6] << 8 | levels[at % 6];
+    const int32_t cube = index - 16;
+    return (uint32_t)levels[cube / 36] << 16 | (uint32_t)levels[cube / 6 % 6] << 8 | levels[cube % 6];
 }
 
 static void put_look(const s2_look *look, s2_buf *buf)

@@ -245,29 +245,29 @@ static void draw_cross(const s2_facts *facts, const s2_tui_state *state, s2_canv
 }
 
 static void draw_masks(const s2_facts *facts, s2_grids *grids, const s2_tui_state *state, s2_canvas *canvas,
-                       const s2_layout_bench *at)
+                       const s2_layout_bench *places)
 {
     const int32_t head = head_shown(facts, state);
     mask_of what = {facts, grids, layer_shown(facts, state), -1, zoom_of(facts, state)};
-    const s2_rect all = s2_layout_cells(at->union_mask, true, true);
-    const s2_rect one = s2_layout_cells(at->head_mask, true, false);
-    if (at->union_mask.rows > 1) {
-        s2_canvas_clip(canvas, at->union_mask);
-        const int32_t col = s2_canvas_printf(canvas, at->union_mask.row, at->union_mask.col, S2_STYLE_HEAD,
-                                             "union, layer %d", what.layer);
-        draw_scale(&what, all, canvas, at->union_mask.row, col);
+    const s2_rect all = s2_layout_cells(places->union_mask, true, true);
+    const s2_rect one = s2_layout_cells(places->head_mask, true, false);
+    if (places->union_mask.rows > 1) {
+        s2_canvas_clip(canvas, places->union_mask);
+        const int32_t col = s2_canvas_printf(canvas, places->union_mask.row, places->union_mask.col,
+                                             S2_STYLE_HEAD, "union, layer %d", what.layer);
+        draw_scale(&what, all, canvas, places->union_mask.row, col);
         draw_mask(&what, canvas, all);
         draw_witness(facts, what.layer, what.zoom, canvas, all);
-        draw_axes(facts, what.zoom, canvas, at->union_mask, all);
+        draw_axes(facts, what.zoom, canvas, places->union_mask, all);
         draw_cross(facts, state, canvas, all);
     }
-    if (at->head_mask.rows > 1) {
+    if (places->head_mask.rows > 1) {
         what.head = head;
-        s2_canvas_clip(canvas, at->head_mask);
-        s2_canvas_printf(canvas, at->head_mask.row, one.col, S2_STYLE_HEAD, "head %d, kv %d", head,
+        s2_canvas_clip(canvas, places->head_mask);
+        s2_canvas_printf(canvas, places->head_mask.row, one.col, S2_STYLE_HEAD, "head %d, kv %d", head,
                          s2_layer_kv_head(&facts->pattern, what.layer, head));
         draw_mask(&what, canvas, one);
-        draw_axes(facts, what.zoom, canvas, at->head_mask, one);
+        draw_axes(facts, what.zoom, canvas, places->head_mask, one);
         draw_cross(facts, state, canvas, one);
     }
 }
@@ -307,8 +307,8 @@ static void draw_readers(const s2_facts *facts, const s2_tui_state *state, const
     s2_canvas_clip(canvas, area);
     const int32_t n = s2_pattern_kv_heads(&facts->pattern, views->layer),
                   shown = s2_min_i32(n, area.rows - 1);
-    const int32_t at = s2_layer_kv_head(&facts->pattern, views->layer, head_shown(facts, state));
-    const int32_t first = at < shown ? 0 : at - shown + 1;
+    const int32_t own = s2_layer_kv_head(&facts->pattern, views->layer, head_shown(facts, state));
+    const int32_t first = own < shown ? 0 : own - shown + 1;
     int32_t col = s2_canvas_printf(canvas, area.row, area.col, S2_STYLE_HEAD, "keys read by query block %lld",
                                    (long long)q_blk);
     if (state->zoomed)
@@ -318,7 +318,7 @@ static void draw_readers(const s2_facts *facts, const s2_tui_state *state, const
         s2_canvas_printf(canvas, area.row, col, S2_STYLE_DIM, "  kv %d-%d of %d: . ,", first,
                          first + shown - 1, n);
     for (int32_t nth = 0; nth < shown; nth++)
-        draw_reader(facts, views, first + nth, window, first + nth == at, canvas,
+        draw_reader(facts, views, first + nth, window, first + nth == own, canvas,
                     (s2_rect){area.row + 1 + nth, area.col, 1, area.cols});
 }
 
@@ -364,8 +364,8 @@ static void draw_kv(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
                      100.0 * (double)facts->kv_bytes[end] / (double)facts->kv_dense[end]);
     const s2_rect plot = {area.row + 1, area.col, area.rows - 1, area.cols};
     for (int32_t x = 0; x < plot.cols; x++) {
-        const int32_t at = (int32_t)((int64_t)x * S2_KV_POINTS / plot.cols);
-        draw_bar(canvas, plot, plot.col + x, (double)facts->kv_bytes[at] / (double)facts->kv_dense[end]);
+        const int32_t point = (int32_t)((int64_t)x * S2_KV_POINTS / plot.cols);
+        draw_bar(canvas, plot, plot.col + x, (double)facts->kv_bytes[point] / (double)facts->kv_dense[end]);
     }
 }
 
@@ -533,12 +533,12 @@ static void draw_cost(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
 }
 
 static void draw_with_views(const s2_facts *facts, const s2_tui_state *state, s2_canvas *canvas,
-                            const s2_layout_bench *at)
+                            const s2_layout_bench *places)
 {
     s2_arena scratch = {0};
     const s2_view *views;
     if (s2_facts_views(facts, &scratch, layer_shown(facts, state), &views) == S2_OK)
-        draw_readers(facts, state, views, canvas, at->readers);
+        draw_readers(facts, state, views, canvas, places->readers);
     s2_arena_release(&scratch);
 }
 
@@ -566,35 +566,35 @@ static void draw_pair(const s2_facts *facts, const s2_tui_state *state, s2_canva
 }
 
 void s2_panels_draw(const s2_facts *facts, s2_grids *grids, const s2_tui_state *state, s2_canvas *canvas,
-                    const s2_layout_bench *at)
+                    const s2_layout_bench *places)
 {
-    draw_verdicts(facts, canvas, at->verdicts);
+    draw_verdicts(facts, canvas, places->verdicts);
     if (facts->status != S2_OK)
         return;
-    draw_cost(facts, canvas, at->cost);
-    draw_masks(facts, grids, state, canvas, at);
-    if (is_crossed(facts, state) && at->readers.rows + at->kv.rows > 0) {
-        s2_rect below = at->readers;
-        below.rows += at->kv.rows;
+    draw_cost(facts, canvas, places->cost);
+    draw_masks(facts, grids, state, canvas, places);
+    if (is_crossed(facts, state) && places->readers.rows + places->kv.rows > 0) {
+        s2_rect below = places->readers;
+        below.rows += places->kv.rows;
         draw_pair(facts, state, canvas, below);
         return;
     }
-    draw_with_views(facts, state, canvas, at);
+    draw_with_views(facts, state, canvas, places);
     if (state->reach)
-        draw_reach(facts, canvas, at->kv);
+        draw_reach(facts, canvas, places->kv);
     else
-        draw_kv(facts, canvas, at->kv);
+        draw_kv(facts, canvas, places->kv);
 }
 
-void s2_panels_wait(s2_canvas *canvas, const s2_layout_bench *at)
+void s2_panels_wait(s2_canvas *canvas, const s2_layout_bench *places)
 {
-    const s2_rect *const stale[] = {&at->verdicts,  &at->cost,    &at->union_mask,
-                                    &at->head_mask, &at->readers, &at->kv};
+    const s2_rect *const stale[] = {&places->verdicts,  &places->cost,    &places->union_mask,
+                                    &places->head_mask, &places->readers, &places->kv};
     s2_canvas_clip(canvas, (s2_rect){0, 0, canvas->rows, canvas->cols});
     for (size_t n = 0; n < sizeof stale / sizeof stale[0]; n++)
         s2_canvas_restyle(canvas, *stale[n], S2_STYLE_DIM);
-    s2_canvas_fill(canvas, at->verdicts, S2_STYLE_DIM);
-    s2_canvas_text(canvas, at->verdicts.row, at->verdicts.col, S2_STYLE_KEY, "proving...");
+    s2_canvas_fill(canvas, places->verdicts, S2_STYLE_DIM);
+    s2_canvas_text(canvas, places->verdicts.row, places->verdicts.col, S2_STYLE_KEY, "proving...");
 }
 
 void s2_panels_union(const s2_facts *facts, s2_grids *grids, s2_canvas *canvas, s2_rect area)
@@ -623,8 +623,8 @@ static void zoom_by(const s2_facts *facts, s2_tui_state *state, bool in)
     }
     int64_t *const begins[] = {&zoom.q_begin, &zoom.k_begin}, *const ends[] = {&zoom.q_end, &zoom.k_end};
     for (int axis = 0; axis < 2; axis++) {
-        const int64_t at = (axis == 0 ? state->cross_q : state->cross_k) / facts->pattern.block_tok;
-        const int64_t middle = is_crossed(facts, state) ? at : (*begins[axis] + *ends[axis]) / 2;
+        const int64_t crossed = (axis == 0 ? state->cross_q : state->cross_k) / facts->pattern.block_tok;
+        const int64_t middle = is_crossed(facts, state) ? crossed : (*begins[axis] + *ends[axis]) / 2;
         int64_t begin = middle - wanted / 2;
         begin = begin < 0 ? 0 : begin + wanted > n_blk ? n_blk - wanted : begin;
         *begins[axis] = begin;
@@ -724,11 +724,11 @@ static int64_t token_at(const s2_facts *facts, s2_range blocks, int32_t cells, i
     return tok < facts->question.len_tok ? tok : facts->question.len_tok - 1;
 }
 
-void s2_panels_click(const s2_facts *facts, s2_tui_state *state, const s2_layout_bench *at, int32_t row,
+void s2_panels_click(const s2_facts *facts, s2_tui_state *state, const s2_layout_bench *places, int32_t row,
                      int32_t col)
 {
-    const s2_rect masks[] = {s2_layout_cells(at->union_mask, true, true),
-                             s2_layout_cells(at->head_mask, true, false)};
+    const s2_rect masks[] = {s2_layout_cells(places->union_mask, true, true),
+                             s2_layout_cells(places->head_mask, true, false)};
     if (facts == NULL || facts->status != S2_OK)
         return;
     const s2_zoom zoom = zoom_of(facts, state);

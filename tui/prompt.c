@@ -296,9 +296,9 @@ static void accept_place(s2_tui_state *state)
     double tok[2] = {-1, -1};
     const int64_t n_tok = state->knobs.value[S2_KNOB_LEN];
     (void)!sscanf(state->prompt, "%19[0-9a-zA-Z.]%*[ ,]%19[0-9a-zA-Z.]", words[0], words[1]);
-    for (int at = 0; at < 2; at++)
-        if (!s2_quantity_parse(S2_QUANTITY_COUNT, words[at], 1, &tok[at]) || tok[at] >= (double)n_tok ||
-            tok[at] != (double)(int64_t)tok[at]) {
+    for (int nth = 0; nth < 2; nth++)
+        if (!s2_quantity_parse(S2_QUANTITY_COUNT, words[nth], 1, &tok[nth]) || tok[nth] >= (double)n_tok ||
+            tok[nth] != (double)(int64_t)tok[nth]) {
             snprintf(state->message, sizeof state->message, "a query and a key below %lld, as in 8191 64",
                      (long long)n_tok);
             return;

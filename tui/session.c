@@ -214,13 +214,13 @@ void s2_session_compare_none(s2_session *session)
 
 void s2_session_compare_add(s2_session *session, const char *name, const char *text)
 {
-    const int32_t at = session->model.n_compare;
-    if (at == S2_TUI_COMPARE)
+    const int32_t nth = session->model.n_compare;
+    if (nth == S2_TUI_COMPARE)
         return;
-    session->model.compare[at] = NULL;
-    session->model.compare_name[at] = name;
+    session->model.compare[nth] = NULL;
+    session->model.compare_name[nth] = name;
     session->model.n_compare++;
-    want(session, S2_SLOT_COMPARE + at, text, strlen(text));
+    want(session, S2_SLOT_COMPARE + nth, text, strlen(text));
     changed(session);
 }
 

@@ -188,9 +188,9 @@ void s2_tui_saved(s2_tui_state *state, const s2_knobs *knobs, const char *text, 
     memcpy(state->text_saved, state->text, sizeof state->text_saved);
 }
 
-bool s2_scroll(s2_action action, int32_t n, int32_t page, int32_t *at)
+bool s2_scroll(s2_action action, int32_t n, int32_t page, int32_t *place)
 {
-    int32_t to = *at;
+    int32_t to = *place;
     switch (action) {
     case S2_ACT_UP: to--; break;
     case S2_ACT_DOWN: to++; break;
@@ -201,7 +201,7 @@ bool s2_scroll(s2_action action, int32_t n, int32_t page, int32_t *at)
     default: return false;
     }
     to = to >= n ? n - 1 : to;
-    *at = to < 0 ? 0 : to;
+    *place = to < 0 ? 0 : to;
     return true;
 }
 
@@ -235,8 +235,8 @@ static void tell_prices_apart(const s2_tui_model *model, s2_tui_state *state, in
     const s2_tui_row *first = NULL;
     state->mixed = state->lengths = false;
     state->on_cols = 0;
-    for (int32_t at = begin; at < end && at < model->n_rows; at++) {
-        const s2_tui_row *const row = &model->rows[at];
+    for (int32_t row_no = begin; row_no < end && row_no < model->n_rows; row_no++) {
+        const s2_tui_row *const row = &model->rows[row_no];
         const char *const on = row->priced_on;
         first = first == NULL && row->len_tok > 0 ? row : first;
         state->lengths |=

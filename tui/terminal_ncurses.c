@@ -431,12 +431,12 @@ void s2_terminal_copy(s2_terminal *term, const char *text)
     s2_buf out = {0};
     (void)term;
     s2_buf_puts(&out, "\033]52;c;");
-    for (size_t at = 0; at < n; at += 3) {
+    for (size_t byte = 0; byte < n; byte += 3) {
         uint32_t bits = 0;
         for (size_t b = 0; b < 3; b++)
-            bits = bits << 8 | (at + b < n ? (unsigned char)text[at + b] : 0u);
+            bits = bits << 8 | (byte + b < n ? (unsigned char)text[byte + b] : 0u);
         for (size_t d = 0; d < 4; d++)
-            s2_buf_add(&out, at + d <= n ? &digits[(bits >> (18 - 6 * d)) & 63] : "=", 1);
+            s2_buf_add(&out, byte + d <= n ? &digits[(bits >> (18 - 6 * d)) & 63] : "=", 1);
     }
     s2_buf_puts(&out, "\a");
     if (out.status == S2_OK)

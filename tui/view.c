@@ -114,17 +114,17 @@ static int32_t footer_end(const s2_binding *b, s2_rect line, int32_t col)
 }
 
 /* The action that the footer names at a column; its last columns name the help. */
-static s2_action footer_action(s2_view_id view, s2_rect line, int32_t at)
+static s2_action footer_action(s2_view_id view, s2_rect line, int32_t clicked)
 {
     const s2_action *const named = VIEWS[view].ops->footer;
     const s2_binding *b;
     int32_t col = 1;
-    if (view != S2_VIEW_HELP && line.cols > 30 && at >= line.cols - 8)
+    if (view != S2_VIEW_HELP && line.cols > 30 && clicked >= line.cols - 8)
         return S2_ACT_GO_HELP;
     for (int32_t nth = 0; nth < S2_FOOTER_KEYS && (b = s2_binding_of(view, named[nth])) != NULL; nth++) {
         const int32_t end = footer_end(b, line, col);
-        if (end < 0 || at < end - 2)
-            return end >= 0 && at >= col ? b->action : S2_ACT_NONE;
+        if (end < 0 || clicked < end - 2)
+            return end >= 0 && clicked >= col ? b->action : S2_ACT_NONE;
         col = end;
     }
     return S2_ACT_NONE;
@@ -143,16 +143,16 @@ static void click_mode(const s2_tui_model *model, s2_tui_state *state, s2_rect b
 
 static void click_view(const s2_tui_model *model, s2_tui_state *state, int32_t row, int32_t col)
 {
-    const s2_layout at = s2_layout_frame(state->rows, state->cols);
+    const s2_layout frame = s2_layout_frame(state->rows, state->cols);
     const s2_view_ops *const ops = VIEWS[s2_view_shown(state)].ops;
-    if (at.footer.rows > 0 && row == at.footer.row)
+    if (frame.footer.rows > 0 && row == frame.footer.row)
         act(model, state,
-            repaired(model, state) != NULL && col < at.footer.cols - 8
+            repaired(model, state) != NULL && col < frame.footer.cols - 8
                 ? S2_ACT_REPAIR
-                : footer_action(s2_view_shown(state), at.footer, col));
-    else if (row == at.title.row && model->busy != NULL && col >= at.title.cols - 10)
+                : footer_action(s2_view_shown(state), frame.footer, col));
+    else if (row == frame.title.row && model->busy != NULL && col >= frame.title.cols - 10)
         act(model, state, S2_ACT_CANCEL);
-    else if (ops->click != NULL && row >= at.body.row && row < at.body.row + at.body.rows)
+    else if (ops->click != NULL && row >= frame.body.row && row < frame.body.row + frame.body.rows)
         ops->click(model, state, row, col);
 }
 
@@ -191,14 +191,14 @@ static int32_t draw_corner(const s2_tui_model *model, const s2_tui_state *state,
     const int32_t n_key = (int32_t)strlen(key);
     const int32_t room = (model->busy != NULL ? line.cols * 2 / 3 : line.cols / 2) - n_key;
     const int32_t n = s2_min_i32((int32_t)strlen(text), room < 0 ? 0 : room);
-    const int32_t at = line.cols - n - n_key - 1;
-    if (n == 0 || at < LEAST_TITLE)
+    const int32_t begin = line.cols - n - n_key - 1;
+    if (n == 0 || begin < LEAST_TITLE)
         return line.cols;
-    s2_canvas_clip(canvas, (s2_rect){line.row, at, 1, n});
-    s2_canvas_text(canvas, line.row, at, S2_STYLE_BAR, text);
+    s2_canvas_clip(canvas, (s2_rect){line.row, begin, 1, n});
+    s2_canvas_text(canvas, line.row, begin, S2_STYLE_BAR, text);
     s2_canvas_clip(canvas, line);
-    s2_canvas_text(canvas, line.row, at + n, S2_STYLE_BAR, key);
-    return at - 1;
+    s2_canvas_text(canvas, line.row, begin + n, S2_STYLE_BAR, key);
+    return begin - 1;
 }
 
 static void draw_question(const s2_question *question, s2_canvas *canvas, int32_t row, int32_t col)
@@ -322,13 +322,13 @@ static void draw_loss(const s2_tui_model *model, const s2_tui_state *state, s2_c
 static int32_t break_lines(const s2_buf *text, int32_t width, s2_canvas *canvas, const s2_rect *area)
 {
     int32_t row = 0, col = 0;
-    for (size_t at = 0; at < text->len; at++) {
-        const bool end = text->data[at] == '\n';
+    for (size_t byte = 0; byte < text->len; byte++) {
+        const bool end = text->data[byte] == '\n';
         if (end || col == width) {
             row++;
             col = 0;
         }
-        const char one[2] = {text->data[at], '\0'};
+        const char one[2] = {text->data[byte], '\0'};
         if (area != NULL && !end)
             s2_canvas_text(canvas, area->row + row, area->col + col, S2_STYLE_TEXT, one);
         col += !end;
@@ -353,28 +353,28 @@ static void draw_command(const s2_tui_model *model, const s2_tui_state *state, s
 
 void s2_tui_draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas)
 {
-    const s2_layout at = s2_layout_frame(canvas->rows, canvas->cols);
+    const s2_layout frame = s2_layout_frame(canvas->rows, canvas->cols);
     s2_canvas_clear(canvas);
-    if (at.tiny) {
+    if (frame.tiny) {
         s2_canvas_text(canvas, 0, 0, S2_STYLE_TEXT, "s2: 20x5 or more");
         return;
     }
-    draw_title(model, state, canvas, at.title);
-    s2_canvas_clip(canvas, at.body);
-    VIEWS[s2_view_shown(state)].ops->draw(model, state, canvas, at.body);
+    draw_title(model, state, canvas, frame.title);
+    s2_canvas_clip(canvas, frame.body);
+    VIEWS[s2_view_shown(state)].ops->draw(model, state, canvas, frame.body);
     if (s2_mode_is_choice(state->mode))
-        s2_choice_draw(model, state, canvas, at.body);
+        s2_choice_draw(model, state, canvas, frame.body);
     if (s2_mode_is_form(state->mode))
-        s2_form_draw(state, canvas, at.body);
+        s2_form_draw(state, canvas, frame.body);
     if (state->mode == S2_MODE_PATH)
-        draw_loss(model, state, canvas, at.body);
+        draw_loss(model, state, canvas, frame.body);
     if (state->mode == S2_MODE_TEXT)
-        draw_refusal(model, canvas, at.body);
-    if (state->mode == S2_MODE_FILTER && at.body.rows > 3)
+        draw_refusal(model, canvas, frame.body);
+    if (state->mode == S2_MODE_FILTER && frame.body.rows > 3)
         s2_filter_draw(model, state, canvas,
-                       (s2_rect){at.body.row + at.body.rows - 1, at.body.col, 1, at.body.cols});
+                       (s2_rect){frame.body.row + frame.body.rows - 1, frame.body.col, 1, frame.body.cols});
     if (state->mode == S2_MODE_COMMAND)
-        draw_command(model, state, canvas, at.body);
-    if (at.footer.rows > 0 || s2_mode_is_prompt(state->mode))
-        draw_footer(model, state, canvas, at.footer.rows > 0 ? at.footer : at.title);
+        draw_command(model, state, canvas, frame.body);
+    if (frame.footer.rows > 0 || s2_mode_is_prompt(state->mode))
+        draw_footer(model, state, canvas, frame.footer.rows > 0 ? frame.footer : frame.title);
 }

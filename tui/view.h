@@ -56,13 +56,13 @@ void s2_view_push(s2_tui_state *state, s2_view_id id);
 
 /* Draw the panels that the workbench shares with the view of one design. */
 void s2_panels_draw(const s2_facts *facts, s2_grids *grids, const s2_tui_state *state, s2_canvas *canvas,
-                    const s2_layout_bench *at);
+                    const s2_layout_bench *places);
 /* Dim the panels while their facts no longer match the state. */
-void s2_panels_wait(s2_canvas *canvas, const s2_layout_bench *at);
+void s2_panels_wait(s2_canvas *canvas, const s2_layout_bench *places);
 /* Handle heads, layers, zoom, crosshair; false for any other action. */
 bool s2_panels_handle(const s2_facts *facts, s2_tui_state *state, s2_action action);
 /* A click on a mask puts the crosshair there and says what the cell stands for. */
-void s2_panels_click(const s2_facts *facts, s2_tui_state *state, const s2_layout_bench *at, int32_t row,
+void s2_panels_click(const s2_facts *facts, s2_tui_state *state, const s2_layout_bench *places, int32_t row,
                      int32_t col);
 /* Draw only the union mask of one layer, for previews. */
 void s2_panels_union(const s2_facts *facts, s2_grids *grids, s2_canvas *canvas, s2_rect area);
@@ -155,7 +155,7 @@ s2_action s2_choice_click(const s2_tui_model *model, s2_tui_state *state, s2_rec
 void s2_choice_draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body);
 
 /* Move a list cursor; false if the action does not move cursors. */
-bool s2_scroll(s2_action action, int32_t n, int32_t page, int32_t *at);
+bool s2_scroll(s2_action action, int32_t n, int32_t page, int32_t *place);
 
 /* The mark of a verdict or of S2_TUI_NOT_CHECKED, and its style. */
 char s2_verdict_mark(int32_t verdict, s2_style *style);

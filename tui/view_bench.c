@@ -10,9 +10,9 @@ static void draw_knob(const s2_tui_state *state, s2_knob knob, s2_canvas *canvas
     s2_buf buf = {0};
     s2_knob_print(&state->knobs, knob, &buf);
     const bool here = knob == state->knob;
-    const int32_t at = line.cols >= 26 ? 15 : 13;
+    const int32_t value_col = line.cols >= 26 ? 15 : 13;
     s2_canvas_text(canvas, line.row, line.col + 1, here ? S2_STYLE_HEAD : S2_STYLE_DIM, s2_knob_label(knob));
-    s2_canvas_text(canvas, line.row, line.col + at, S2_STYLE_TEXT, buf.data);
+    s2_canvas_text(canvas, line.row, line.col + value_col, S2_STYLE_TEXT, buf.data);
     if (here) {
         s2_canvas_glyph(canvas, line.row, line.col, 0x25b8, '>', S2_STYLE_HEAD);
         s2_canvas_restyle(canvas, line, S2_STYLE_CURSOR);
@@ -142,23 +142,23 @@ static bool is_text(const s2_tui_state *state)
 
 static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
 {
-    const s2_layout_bench at = s2_panels_place(state);
+    const s2_layout_bench places = s2_panels_place(state);
     (void)body;
-    s2_canvas_clip(canvas, at.knobs);
-    int32_t first = (int32_t)state->knob - at.knobs.rows + 1;
+    s2_canvas_clip(canvas, places.knobs);
+    int32_t first = (int32_t)state->knob - places.knobs.rows + 1;
     first = first < 0 ? 0 : first;
-    const int32_t beyond = S2_N_KNOBS - first - at.knobs.rows;
+    const int32_t beyond = S2_N_KNOBS - first - places.knobs.rows;
     if (is_text(state))
-        draw_pattern(state, canvas, at.knobs);
-    for (int32_t row = 0; !is_text(state) && row < at.knobs.rows && first + row < S2_N_KNOBS; row++)
+        draw_pattern(state, canvas, places.knobs);
+    for (int32_t row = 0; !is_text(state) && row < places.knobs.rows && first + row < S2_N_KNOBS; row++)
         draw_knob(state, (s2_knob)(first + row), canvas,
-                  (s2_rect){at.knobs.row + row, at.knobs.col, 1, at.knobs.cols});
+                  (s2_rect){places.knobs.row + row, places.knobs.col, 1, places.knobs.cols});
     if (!is_text(state) && beyond > 0)
-        s2_more_draw(canvas, at.knobs);
+        s2_more_draw(canvas, places.knobs);
     if (model->bench != NULL)
-        s2_panels_draw(model->bench, model->grids, state, canvas, &at);
+        s2_panels_draw(model->bench, model->grids, state, canvas, &places);
     if (model->bench_waits)
-        s2_panels_wait(canvas, &at);
+        s2_panels_wait(canvas, &places);
     draw_strip(model, state, canvas, s2_bench_strip(state));
 }
 
@@ -242,26 +242,26 @@ static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action act
 static void click_knobs(const s2_tui_model *model, s2_tui_state *state, s2_rect knobs, int32_t row)
 {
     const int32_t first = (int32_t)state->knob >= knobs.rows ? (int32_t)state->knob - knobs.rows + 1 : 0;
-    const int32_t at = is_text(state)
-                           ? S2_KNOB_LEN + row - (knobs.row + knobs.rows - (S2_N_KNOBS - S2_KNOB_LEN))
-                           : first + row - knobs.row;
-    if (at >= S2_N_KNOBS)
+    const int32_t clicked = is_text(state)
+                                ? S2_KNOB_LEN + row - (knobs.row + knobs.rows - (S2_N_KNOBS - S2_KNOB_LEN))
+                                : first + row - knobs.row;
+    if (clicked >= S2_N_KNOBS)
         return;
-    if (is_text(state) && at < S2_KNOB_LEN)
+    if (is_text(state) && clicked < S2_KNOB_LEN)
         handle(model, state, S2_ACT_TEXT);
-    else if (at == (int32_t)state->knob)
+    else if (clicked == (int32_t)state->knob)
         handle(model, state, S2_ACT_OPEN);
     else
-        state->knob = (s2_knob)at;
+        state->knob = (s2_knob)clicked;
 }
 
 static void click(const s2_tui_model *model, s2_tui_state *state, int32_t row, int32_t col)
 {
-    const s2_layout_bench at = s2_panels_place(state);
-    if (s2_rect_holds(at.knobs, row, col))
-        click_knobs(model, state, at.knobs, row);
+    const s2_layout_bench places = s2_panels_place(state);
+    if (s2_rect_holds(places.knobs, row, col))
+        click_knobs(model, state, places.knobs, row);
     else
-        s2_panels_click(model->bench, state, &at, row, col);
+        s2_panels_click(model->bench, state, &places, row, col);
 }
 
 static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)

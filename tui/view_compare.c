@@ -15,9 +15,9 @@ typedef struct cell {
 } cell;
 typedef void (*cell_fn)(const s2_facts *facts, s2_buf *buf, s2_style *style);
 
-static void put_verdict(const s2_facts *facts, int at, s2_buf *buf, s2_style *style)
+static void put_verdict(const s2_facts *facts, int property, s2_buf *buf, s2_style *style)
 {
-    const s2_verdict verdict = facts->findings[at].verdict;
+    const s2_verdict verdict = facts->findings[property].verdict;
     const char mark = s2_verdict_mark((int32_t)verdict, style);
     s2_buf_printf(buf, "%c %s", mark, s2_verdict_word(verdict));
 }
@@ -168,9 +168,9 @@ static bool all_expected(const s2_tui_model *model)
     return true;
 }
 
-static cell cell_of(const s2_tui_model *model, int32_t at, int32_t line)
+static cell cell_of(const s2_tui_model *model, int32_t design, int32_t line)
 {
-    const s2_facts *const facts = model->compare[at];
+    const s2_facts *const facts = model->compare[design];
     const bool expected = LINES[line].expected != NULL && all_expected(model);
     cell out = {.style = S2_STYLE_TEXT};
     s2_buf buf = {0};
@@ -223,13 +223,14 @@ static int32_t above_masks(const table *t)
 }
 
 /* Draw the text, marking what differs from the first design (in the first: from any); returns the rows. */
-static int32_t draw_text(const s2_tui_model *model, int32_t at, bool changes, s2_canvas *canvas, s2_rect area)
+static int32_t draw_text(const s2_tui_model *model, int32_t design, bool changes, s2_canvas *canvas,
+                         s2_rect area)
 {
-    const int32_t n_others = at == 0 ? model->n_compare - 1 : 1;
-    if (model->compare[at] == NULL || model->compare[at]->status != S2_OK)
+    const int32_t n_others = design == 0 ? model->n_compare - 1 : 1;
+    if (model->compare[design] == NULL || model->compare[design]->status != S2_OK)
         return 0;
-    return s2_texts_draw(model->compare[at], at == 0 ? &model->compare[1] : model->compare, n_others, changes,
-                         canvas, area);
+    return s2_texts_draw(model->compare[design], design == 0 ? &model->compare[1] : model->compare, n_others,
+                         changes, canvas, area);
 }
 
 static void say_same(const s2_tui_model *model, table *t)
@@ -278,24 +279,24 @@ static void lay_out(const s2_tui_model *model, s2_canvas *canvas, s2_rect body, 
     }
 }
 
-static void draw_column(const s2_tui_model *model, int32_t at, const table *t, s2_canvas *canvas,
+static void draw_column(const s2_tui_model *model, int32_t design, const table *t, s2_canvas *canvas,
                         s2_rect column)
 {
-    const s2_facts *const facts = model->compare[at];
+    const s2_facts *const facts = model->compare[design];
     const int32_t below = 1 + t->n_rows + 1 + t->same_rows, masks = below + t->text_rows;
     s2_canvas_clip(canvas, column);
-    s2_canvas_text(canvas, column.row, column.col, S2_STYLE_HEAD, model->compare_name[at]);
+    s2_canvas_text(canvas, column.row, column.col, S2_STYLE_HEAD, model->compare_name[design]);
     if (facts == NULL || facts->status != S2_OK) {
         s2_canvas_text(canvas, column.row + 1, column.col, S2_STYLE_BAD,
                        facts == NULL ? "proving..." : "refused");
         return;
     }
     for (int32_t line = 0; line < t->n_rows; line++) {
-        const cell c = cell_of(model, at, t->order[line]);
+        const cell c = cell_of(model, design, t->order[line]);
         s2_canvas_text(canvas, column.row + 1 + line, column.col, c.style, c.text);
     }
     s2_against_base(model, facts, canvas, (s2_rect){column.row + 1 + t->n_rows, column.col, 1, column.cols});
-    draw_text(model, at, t->changes, canvas,
+    draw_text(model, design, t->changes, canvas,
               (s2_rect){column.row + below, column.col, s2_max_i32(column.rows - below, 0), column.cols});
     if (t->lacking <= 0)
         s2_panels_union(facts, model->grids, canvas,

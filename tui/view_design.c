@@ -10,14 +10,14 @@ static int32_t draw_text(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
     s2_pattern_print(&facts->pattern, &text);
     int32_t row = area.row;
     s2_canvas_clip(canvas, area);
-    for (char *at = text.data;
-         text.status == S2_OK && at != NULL && *at != '\0' && row < area.row + area.rows;) {
-        char *const end = strchr(at, '\n');
+    for (char *line = text.data;
+         text.status == S2_OK && line != NULL && *line != '\0' && row < area.row + area.rows;) {
+        char *const end = strchr(line, '\n');
         if (end != NULL)
             *end = '\0';
-        row += s2_fold_draw(at, S2_STYLE_TEXT, canvas, area, row);
-        at = end != NULL ? end + 1 : at + strlen(at);
-        if (row > area.row + area.rows || (row == area.row + area.rows && *at != '\0'))
+        row += s2_fold_draw(line, S2_STYLE_TEXT, canvas, area, row);
+        line = end != NULL ? end + 1 : line + strlen(line);
+        if (row > area.row + area.rows || (row == area.row + area.rows && *line != '\0'))
             s2_more_draw(canvas, area);
     }
     s2_buf_release(&text);
@@ -34,7 +34,7 @@ static void draw_record(const s2_tui_model *model, s2_canvas *canvas, s2_rect ar
 
 static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
 {
-    const s2_layout_bench at = s2_panels_place(state);
+    const s2_layout_bench places = s2_panels_place(state);
     if (model->design == NULL) {
         s2_canvas_clip(canvas, body);
         s2_canvas_text(canvas, body.row, 1, S2_STYLE_DIM,
@@ -42,11 +42,12 @@ static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas
         return;
     }
     if (model->design->status == S2_OK) {
-        const int32_t row = draw_text(model->design, canvas, at.knobs) + 1;
-        draw_record(model, canvas,
-                    (s2_rect){row, at.knobs.col, at.knobs.row + at.knobs.rows - row, at.knobs.cols});
+        const int32_t row = draw_text(model->design, canvas, places.knobs) + 1;
+        draw_record(
+            model, canvas,
+            (s2_rect){row, places.knobs.col, places.knobs.row + places.knobs.rows - row, places.knobs.cols});
     }
-    s2_panels_draw(model->design, model->grids, state, canvas, &at);
+    s2_panels_draw(model->design, model->grids, state, canvas, &places);
 }
 
 static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action action)
@@ -57,11 +58,11 @@ static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action act
 
 static void click(const s2_tui_model *model, s2_tui_state *state, int32_t row, int32_t col)
 {
-    const s2_layout_bench at = s2_panels_place(state);
-    if (s2_rect_holds(at.knobs, row, col))
+    const s2_layout_bench places = s2_panels_place(state);
+    if (s2_rect_holds(places.knobs, row, col))
         handle(model, state, S2_ACT_RECORD);
     else
-        s2_panels_click(model->design, state, &at, row, col);
+        s2_panels_click(model->design, state, &places, row, col);
 }
 
 static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)

@@ -24,13 +24,13 @@ static int32_t mark_of(const s2_tui_state *state, int64_t id)
 /* ---- cells */
 
 /* A text in its column, clipped to it; numbers end at its right edge. */
-static void put_cell(s2_canvas *canvas, int32_t row, const s2_column_places *c, int32_t at, s2_style style,
-                     const char *text)
+static void put_cell(s2_canvas *canvas, int32_t row, const s2_column_places *c, int32_t column,
+                     s2_style style, const char *text)
 {
     enum { GAP = 2 };
-    const s2_range col = c->at[at];
+    const s2_range col = c->span[column];
     const int32_t n = (int32_t)strlen(text);
-    const int32_t begin = s2_column_is_left(at) ? (int32_t)col.begin + GAP : (int32_t)col.end - n;
+    const int32_t begin = s2_column_is_left(column) ? (int32_t)col.begin + GAP : (int32_t)col.end - n;
     s2_canvas_clip(canvas, (s2_rect){row, (int32_t)col.begin, 1, (int32_t)(col.end - col.begin)});
     s2_canvas_text(canvas, row, s2_max_i32(begin, (int32_t)col.begin), style, text);
 }
@@ -114,8 +114,8 @@ static void draw_sort(const s2_tui_state *state, const s2_column_places *c, s2_c
     const char *const sort = s2_tui_sorts[state->sort];
     int32_t col = strcmp(sort, "name") == 0 ? S2_NAME_AT + 4 : -1;
     for (int32_t at = 0; at < S2_TUI_COLUMNS; at++)
-        if (c->at[at].end > 0 && s2_column_sort(at) != NULL && strcmp(s2_column_sort(at), sort) == 0)
-            col = (int32_t)(c->at[at].end - 1) - (int32_t)strlen(s2_tui_columns[at]);
+        if (c->span[at].end > 0 && s2_column_sort(at) != NULL && strcmp(s2_column_sort(at), sort) == 0)
+            col = (int32_t)(c->span[at].end - 1) - (int32_t)strlen(s2_tui_columns[at]);
     s2_canvas_clip(canvas, line);
     if (col >= 0)
         s2_canvas_glyph(canvas, line.row, col, state->ascending ? 0x25b4 : 0x25be,
@@ -129,7 +129,7 @@ static void draw_head(const s2_tui_state *state, s2_canvas *canvas, s2_rect line
     s2_canvas_text(canvas, line.row, 2, S2_STYLE_HEAD, "ruk");
     s2_canvas_text(canvas, line.row, S2_NAME_AT, S2_STYLE_HEAD, "name");
     for (int32_t at = 0; at < S2_TUI_COLUMNS; at++)
-        if (c.at[at].end > 0)
+        if (c.span[at].end > 0)
             put_cell(canvas, line.row, &c, at, S2_STYLE_HEAD, s2_tui_columns[at]);
     draw_sort(state, &c, canvas, line);
 }
@@ -155,13 +155,13 @@ static void draw_row(const s2_tui_state *state, const s2_tui_row *row, s2_canvas
     draw_marks(state, row, canvas, line.row);
     s2_canvas_clip(canvas, (s2_rect){line.row, S2_NAME_AT, 1, c.name_end - S2_NAME_AT});
     s2_canvas_text(canvas, line.row, S2_NAME_AT, S2_STYLE_TEXT, row->name[0] != '\0' ? row->name : row->hash);
-    for (int32_t at = 0; at < S2_TUI_COLUMNS; at++) {
+    for (int32_t column = 0; column < S2_TUI_COLUMNS; column++) {
         s2_buf text = {0};
-        if (c.at[at].end == 0)
+        if (c.span[column].end == 0)
             continue;
-        put_value(row, (s2_tui_column)at, &text);
+        put_value(row, (s2_tui_column)column, &text);
         s2_buf_add(&text, "", 1);
-        put_cell(canvas, line.row, &c, at, s2_column_is_left(at) ? S2_STYLE_DIM : S2_STYLE_TEXT,
+        put_cell(canvas, line.row, &c, column, s2_column_is_left(column) ? S2_STYLE_DIM : S2_STYLE_TEXT,
                  text.status == S2_OK ? text.data : "");
         s2_buf_release(&text);
     }
@@ -184,11 +184,11 @@ static void put_work(const s2_tui_model *model, const s2_tui_state *state, s2_bu
 static void draw_status(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
 {
     const int64_t n = model->n_all >= 0 ? model->n_all : model->n_rows;
-    const int64_t at = model->less ? n - model->n_rows + state->cursor + 1 : state->cursor + 1;
+    const int64_t place = model->less ? n - model->n_rows + state->cursor + 1 : state->cursor + 1;
     s2_canvas_clip(canvas, line);
     int32_t col = 1;
     if (model->n_rows > 0 && (!model->less || model->n_all >= 0))
-        col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_DIM, "%lld of ", (long long)at);
+        col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_DIM, "%lld of ", (long long)place);
     s2_buf work = {0};
     put_work(model, state, &work);
     col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_DIM, "%lld%s", (long long)n,
@@ -219,11 +219,11 @@ static void draw_preview(const s2_tui_model *model, const s2_tui_state *state, s
     enum { LEFT = 28 };
     const int32_t rows = area.rows - 1, col = area.col + LEFT + 3, cols = area.cols - LEFT - 4;
     const int32_t kv = rows >= 18 ? 5 : 0;
-    s2_layout_bench at = {.verdicts = {area.row + 1, area.col + 1, 3, LEFT},
-                          .cost = {area.row + 4, area.col + 1, rows - 3, LEFT},
-                          .kv = {area.row + 1 + rows - kv, col, kv, cols}};
-    s2_layout_masks((s2_rect){area.row + 1, col, rows - kv, cols}, &at.union_mask, &at.head_mask);
-    s2_panels_draw(model->design, model->grids, state, canvas, &at);
+    s2_layout_bench places = {.verdicts = {area.row + 1, area.col + 1, 3, LEFT},
+                              .cost = {area.row + 4, area.col + 1, rows - 3, LEFT},
+                              .kv = {area.row + 1 + rows - kv, col, kv, cols}};
+    s2_layout_masks((s2_rect){area.row + 1, col, rows - kv, cols}, &places.union_mask, &places.head_mask);
+    s2_panels_draw(model->design, model->grids, state, canvas, &places);
     if (model->base != NULL) {
         s2_canvas_clip(canvas, area);
         s2_canvas_text(canvas, area.row, area.col + 1, S2_STYLE_HEAD, "to baseline");
@@ -233,35 +233,35 @@ static void draw_preview(const s2_tui_model *model, const s2_tui_state *state, s
 
 static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
 {
-    const s2_layout_list at = s2_layout_list_in(body);
-    s2_canvas_clip(canvas, at.list);
-    draw_status(model, state, canvas, (s2_rect){at.list.row, 0, 1, at.list.cols});
-    s2_canvas_clip(canvas, at.list);
-    draw_head(state, canvas, (s2_rect){at.list.row + 1, 0, 1, at.list.cols});
-    const int32_t shown = at.list.rows - 2;
+    const s2_layout_list places = s2_layout_list_in(body);
+    s2_canvas_clip(canvas, places.list);
+    draw_status(model, state, canvas, (s2_rect){places.list.row, 0, 1, places.list.cols});
+    s2_canvas_clip(canvas, places.list);
+    draw_head(state, canvas, (s2_rect){places.list.row + 1, 0, 1, places.list.cols});
+    const int32_t shown = places.list.rows - 2;
     int32_t top = state->top;
     top = state->cursor < top            ? state->cursor
           : state->cursor >= top + shown ? state->cursor - shown + 1
                                          : top;
     for (int32_t n = 0; n < shown && top + n < model->n_rows; n++) {
-        const s2_rect line = {at.list.row + 2 + n, 0, 1, at.list.cols};
+        const s2_rect line = {places.list.row + 2 + n, 0, 1, places.list.cols};
         s2_canvas_clip(canvas, line);
         draw_row(state, &model->rows[top + n], canvas, line, top + n == state->cursor);
     }
-    s2_canvas_clip(canvas, at.list);
+    s2_canvas_clip(canvas, places.list);
     if (model->n_rows == 0)
-        s2_canvas_text(canvas, at.list.row + 2, 2, S2_STYLE_DIM,
+        s2_canvas_text(canvas, places.list.row + 2, 2, S2_STYLE_DIM,
                        model->searching           ? "searching..."
                        : state->filter[0] != '\0' ? "no design matches"
                                                   : "no design is stored: 1 makes one, s there saves it");
-    draw_preview(model, state, canvas, at.preview);
+    draw_preview(model, state, canvas, places.preview);
 }
 
 static void toggle_mark(const s2_tui_row *row, s2_tui_state *state)
 {
-    const int32_t at = mark_of(state, row->id);
-    if (at >= 0)
-        state->marked[at] = state->marked[--state->n_marked];
+    const int32_t mark = mark_of(state, row->id);
+    if (mark >= 0)
+        state->marked[mark] = state->marked[--state->n_marked];
     else if (state->n_marked < S2_TUI_COMPARE)
         state->marked[state->n_marked++] = row->id;
     else
@@ -333,28 +333,28 @@ static void click_head(const s2_tui_model *model, s2_tui_state *state, int32_t c
     const s2_column_places c = s2_column_places_of(state, state->cols);
     const char *sort = col >= S2_NAME_AT && col < c.name_end ? "name" : NULL;
     for (int32_t at = 0; at < S2_TUI_COLUMNS; at++)
-        if (col >= c.at[at].begin && col < c.at[at].end)
+        if (col >= c.span[at].begin && col < c.span[at].end)
             sort = s2_column_sort(at);
-    for (int32_t at = 0; sort != NULL && at < S2_TUI_SORTS; at++) {
-        if (strcmp(s2_tui_sorts[at], sort) != 0)
+    for (int32_t nth = 0; sort != NULL && nth < S2_TUI_SORTS; nth++) {
+        if (strcmp(s2_tui_sorts[nth], sort) != 0)
             continue;
-        state->ascending = state->sort == at ? !state->ascending : state->ascending;
-        state->sort = at;
+        state->ascending = state->sort == nth ? !state->ascending : state->ascending;
+        state->sort = nth;
         order(model, state);
     }
 }
 
 static void click(const s2_tui_model *model, s2_tui_state *state, int32_t row, int32_t col)
 {
-    const s2_layout_list at = s2_layout_list_in(s2_layout_frame(state->rows, state->cols).body);
-    const int32_t nth = state->top + row - at.list.row - 2;
-    if (row == at.list.row + 1)
+    const s2_layout_list places = s2_layout_list_in(s2_layout_frame(state->rows, state->cols).body);
+    const int32_t nth = state->top + row - places.list.row - 2;
+    if (row == places.list.row + 1)
         click_head(model, state, col);
-    else if (row > at.list.row + 1 && row < at.list.row + at.list.rows && nth < model->n_rows) {
+    else if (row > places.list.row + 1 && row < places.list.row + places.list.rows && nth < model->n_rows) {
         if (nth == state->cursor)
             handle(model, state, S2_ACT_OPEN);
         state->cursor = nth;
-    } else if (at.preview.rows > 0 && row > at.preview.row) {
+    } else if (places.preview.rows > 0 && row > places.preview.row) {
         handle(model, state, S2_ACT_OPEN);
     }
 }

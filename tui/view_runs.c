@@ -22,11 +22,11 @@ static void draw_needles(const char *text, s2_canvas *canvas, int32_t row, int32
     const char *const cells = strchr(text, '|');
     const int32_t n = cells != NULL ? (int32_t)(cells - text) : 0;
     s2_canvas_printf(canvas, row, col, S2_STYLE_DIM, "%*.*s", NEEDLE_LABEL - 1, n, text);
-    for (int32_t at = 1; cells != NULL && cells[at] != '\0'; at++) {
-        const char c = cells[at];
+    for (int32_t cell = 1; cells != NULL && cells[cell] != '\0'; cell++) {
+        const char c = cells[cell];
         const s2_style style = c == '#' ? S2_STYLE_GOOD : c == '.' ? S2_STYLE_UNSURE : S2_STYLE_BAD;
         const char one[] = {c, '\0'};
-        s2_canvas_text(canvas, row, col + NEEDLE_LABEL + 2 * (at - 1), style, one);
+        s2_canvas_text(canvas, row, col + NEEDLE_LABEL + 2 * (cell - 1), style, one);
     }
 }
 
@@ -43,11 +43,11 @@ static int32_t draw_line(const s2_tui_line *line, s2_canvas *canvas, s2_rect are
 void s2_text_draw(const s2_tui_text *text, int32_t first, s2_canvas *canvas, s2_rect area)
 {
     const int32_t end = area.row + area.rows;
-    int32_t row = area.row, at = first;
+    int32_t row = area.row, nth = first;
     s2_canvas_clip(canvas, area);
-    for (; at < text->n_lines && row < end; at++)
-        row += draw_line(&text->lines[at], canvas, area, row);
-    if (at < text->n_lines || row > end)
+    for (; nth < text->n_lines && row < end; nth++)
+        row += draw_line(&text->lines[nth], canvas, area, row);
+    if (nth < text->n_lines || row > end)
         s2_more_draw(canvas, area);
 }
 
@@ -124,14 +124,14 @@ static void draw_said(const s2_tui_model *model, int32_t first, s2_canvas *canva
 
 static void draw_runs(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
 {
-    const s2_layout_list at = s2_layout_list_in(body);
-    draw_list(model, state, canvas, at.list);
-    if (at.preview.rows > 1) {
-        const s2_rect line = {at.preview.row, 0, 1, at.preview.cols};
-        s2_canvas_clip(canvas, at.preview);
+    const s2_layout_list places = s2_layout_list_in(body);
+    draw_list(model, state, canvas, places.list);
+    if (places.preview.rows > 1) {
+        const s2_rect line = {places.preview.row, 0, 1, places.preview.cols};
+        s2_canvas_clip(canvas, places.preview);
         s2_canvas_fill(canvas, line, S2_STYLE_BAR);
         s2_canvas_text(canvas, line.row, 1, S2_STYLE_BAR, "what it said");
-        draw_said(model, 0, canvas, (s2_rect){line.row + 1, 0, at.preview.rows - 1, at.preview.cols});
+        draw_said(model, 0, canvas, (s2_rect){line.row + 1, 0, places.preview.rows - 1, places.preview.cols});
     }
 }
 
@@ -164,14 +164,14 @@ static void handle_runs(const s2_tui_model *model, s2_tui_state *state, s2_actio
 
 static void click_runs(const s2_tui_model *model, s2_tui_state *state, int32_t row, int32_t col)
 {
-    const s2_layout_list at = s2_layout_list_in(s2_layout_frame(state->rows, state->cols).body);
-    const int32_t shown = at.list.rows - 1;
+    const s2_layout_list places = s2_layout_list_in(s2_layout_frame(state->rows, state->cols).body);
+    const int32_t shown = places.list.rows - 1;
     const int32_t top = shown > 0 && state->run >= shown ? state->run - shown + 1 : 0;
-    const int32_t nth = top + row - at.list.row - 1;
+    const int32_t nth = top + row - places.list.row - 1;
     (void)col;
-    if (nth == state->run || (at.preview.rows > 0 && row > at.preview.row))
+    if (nth == state->run || (places.preview.rows > 0 && row > places.preview.row))
         handle_runs(model, state, S2_ACT_OPEN);
-    else if (row > at.list.row && row < at.list.row + at.list.rows && nth < model->n_runs)
+    else if (row > places.list.row && row < places.list.row + places.list.rows && nth < model->n_runs)
         state->run = nth;
 }
 

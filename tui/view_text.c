@@ -162,11 +162,12 @@ static void draw_picture(const s2_tui_model *model, const s2_tui_state *state, s
     shown.head = 0;
     shown.zoomed = false;
     const int32_t col = area.col + width + (width > 0 ? 1 : 0), cols = area.cols - col - 1;
-    s2_layout_bench at = {.verdicts = {area.row, area.col + 1, width > 0 ? 3 : 0, width - 1},
-                          .cost = {area.row + 4, area.col + 1, width > 0 ? area.rows - 4 : 0, width - 1},
-                          .readers = {area.row + area.rows - readers, col, readers, cols}};
-    s2_layout_masks((s2_rect){area.row, col, area.rows - readers, cols}, &at.union_mask, &at.head_mask);
-    s2_panels_draw(model->tour, model->grids, &shown, canvas, &at);
+    s2_layout_bench places = {.verdicts = {area.row, area.col + 1, width > 0 ? 3 : 0, width - 1},
+                              .cost = {area.row + 4, area.col + 1, width > 0 ? area.rows - 4 : 0, width - 1},
+                              .readers = {area.row + area.rows - readers, col, readers, cols}};
+    s2_layout_masks((s2_rect){area.row, col, area.rows - readers, cols}, &places.union_mask,
+                    &places.head_mask);
+    s2_panels_draw(model->tour, model->grids, &shown, canvas, &places);
 }
 
 static void draw_tour(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)

@@ -13,7 +13,7 @@ enum { MOST_WORDS = 400 };
 typedef struct words {
     s2_buf text;
     int32_t n;
-    const char *at[MOST_WORDS];
+    const char *word[MOST_WORDS];
     int32_t len[MOST_WORDS];
     bool ends_line[MOST_WORDS];
     bool differs[MOST_WORDS];
@@ -24,18 +24,18 @@ static void split(const s2_pattern *pattern, words *out)
     *out = (words){0};
     s2_pattern_print(pattern, &out->text);
     s2_buf_add(&out->text, "", 1);
-    const char *at = out->text.status == S2_OK ? out->text.data : "";
-    while (*(at += strspn(at, " \n")) != '\0' && out->n < MOST_WORDS) {
-        out->at[out->n] = at;
-        out->len[out->n] = (int32_t)strcspn(at, " \n");
-        at += out->len[out->n];
-        out->ends_line[out->n++] = *at != ' ';
+    const char *rest = out->text.status == S2_OK ? out->text.data : "";
+    while (*(rest += strspn(rest, " \n")) != '\0' && out->n < MOST_WORDS) {
+        out->word[out->n] = rest;
+        out->len[out->n] = (int32_t)strcspn(rest, " \n");
+        rest += out->len[out->n];
+        out->ends_line[out->n++] = *rest != ' ';
     }
 }
 
 static bool same_word(const words *a, int32_t i, const words *b, int32_t j)
 {
-    return a->len[i] == b->len[j] && memcmp(a->at[i], b->at[j], (size_t)a->len[i]) == 0;
+    return a->len[i] == b->len[j] && memcmp(a->word[i], b->word[j], (size_t)a->len[i]) == 0;
 }
 
 /* Mark the words of each that are not in the longest sequence of words common to both. */
@@ -72,7 +72,7 @@ static void keep_changes(words *w)
         for (end = begin; end < w->n && (end == begin || !w->ends_line[end - 1]); end++)
             changed = changed || w->differs[end];
         for (int32_t nth = begin; changed && nth < end; nth++, n++) {
-            w->at[n] = w->at[nth];
+            w->word[n] = w->word[nth];
             w->len[n] = w->len[nth];
             w->ends_line[n] = w->ends_line[nth];
             w->differs[n] = w->differs[nth];
@@ -96,7 +96,7 @@ static int32_t draw_words(const words *w, s2_canvas *canvas, s2_rect area)
             s2_canvas_glyph(canvas, area.row + row, area.col, '*', '*', S2_STYLE_KEY);
         col = s2_canvas_printf(canvas, area.row + row, area.col + col,
                                w->differs[nth] ? S2_STYLE_KEY : S2_STYLE_TEXT, "%.*s ", (int)w->len[nth],
-                               w->at[nth]) -
+                               w->word[nth]) -
               area.col;
         row += w->ends_line[nth] && nth + 1 < w->n;
         col = w->ends_line[nth] ? MARK : col;

@@ -2,7 +2,7 @@
 """What docs/architecture.md claims of the code and a compiler can show. Each finding is a line; exit 1 when there is one.
 
 usage: house.py symbols OBJECTS   exported names, who speaks, sentences, circles, oracles (of the objects of a build)
-       house.py lengths           functions and rooms of the sources; bodies that stand twice; quotients rounded up by hand
+       house.py lengths           functions and rooms of the sources; bodies that stand twice; quotients rounded up by hand; `at`
        house.py layers            who includes whom, against tests/lint/layers.txt, which the two pages that list rooms must repeat
        house.py figures OBJECTS [TREE]   what is there: lines by room, functions, exported names, circles, duplicates, of this
                                   tree or another one, which may be an older commit's
@@ -317,6 +317,40 @@ def ceilings():
                 yield f"{name}:{number}: a quotient is rounded up by hand; base/arith.h has s2_ceil_div()"
 
 
+def blanked(text):
+    """The text without comments and literals, every other byte in its place."""
+    return WORD.sub(lambda word: re.sub(r"[^\n]", " ", word[0]) if word[0].startswith(("/*", "//", '"', "'")) else word[0], text)
+
+
+def short_loops(lines, name):
+    """The lines of loops that declare the name and have a body of three lines or fewer."""
+    inside = set()
+    for first, line in enumerate(lines):
+        if not re.match(rf"\s*for \([^;]*\b{name}\b", line):
+            continue
+        last, depth = first, line.count("(") - line.count(")")
+        while depth > 0:
+            last += 1
+            depth += lines[last].count("(") - lines[last].count(")")
+        indent = len(line) - len(line.lstrip())
+        end = last + 1
+        while not lines[end].strip() or len(lines[end]) - len(lines[end].lstrip()) > indent:
+            end += 1
+        if sum(line.strip() != "}" for line in lines[last + 1:end]) <= 3:
+            inside.update(range(first, end))
+    return inside
+
+
+def vague():
+    """`at` names an index or an offset where all of its use can be seen at once; elsewhere a name says what it counts."""
+    for name in sources("*.c", "*.h"):
+        lines = blanked((TOP / name).read_text()).splitlines()
+        inside = short_loops(lines, "at")
+        for number, line in enumerate(lines):
+            if number not in inside and re.search(r"\bat\b", line):
+                yield f"{name}:{number + 1}: `at` outside a loop of three lines; say what it is"
+
+
 def sizes():
     """{room: (files, lines)} of what the product is made of"""
     count = {room: [0, 0] for room in rooms()}
@@ -360,7 +394,7 @@ def main():
         return print("\n".join([*(f"{n} tokens: {one} and {other}" for n, one, other in pairs),
                                 *(f"{len(words)} tokens, the whole body: {' '.join(places)}" for words, places in equal.items())]))
     if what == "lengths":
-        bad = [*too_long(functions()), *too_large(), *doubled(), *ceilings()]
+        bad = [*too_long(functions()), *too_large(), *doubled(), *ceilings(), *vague()]
     elif what == "layers":
         bad = [*trespassing(), *unlisted()]
     elif what in ("symbols", "figures") and len(sys.argv) == 3:
