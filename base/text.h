@@ -54,7 +54,7 @@ bool s2_text_is(const char *word, const char *text, size_t n);
  */
 #define S2_NAME_FAR INT32_MAX
 int32_t s2_text_name_distance(const char *name, const char *known);
-/* Of known names told one after another the nearest: `known` or what was nearest before. *distance begins far. */
+/* For known names offered one after another: the nearer of `known` and the nearest so far. *distance begins far. */
 const char *s2_text_nearer(const char *name, const char *known, const char *nearest, int32_t *distance);
 
 /*

@@ -191,7 +191,7 @@ static const char REACHES[] =
 /*
  * The list shows a design's latest price at the phase and length that were predicted most often. A run has a
  * row for each kind of layer: if one of them failed, the run did. The outcome is of s2's own kernels, as the price
- * beside it is: what a foreign one does says nothing of them.
+ * next to it is: what a foreign one does says nothing of them.
  */
 static const char SHOWN[] =
     "UPDATE design SET (sim_phase,sim_len_tok,sim_gpu,sim_batch,sim_us,kv_bytes,gpu_us,sim_density,"

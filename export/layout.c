@@ -43,7 +43,7 @@ static s2_status check_cells(const s2_target *target, int64_t n_blk, int32_t n_c
                        (long long)(fits * (target->n_tok / n_blk)));
 }
 
-/* Refuse a length that ends inside a block, and name the lengths beside it that do not. */
+/* Refuse a length that ends inside a block, and name the nearest lengths that do not. */
 static s2_status refuse_length(const s2_target *target, int64_t block_tok)
 {
     const int64_t shorter_tok = target->n_tok / block_tok * block_tok, longer_tok = shorter_tok + block_tok;

@@ -191,8 +191,8 @@ static void scale_row(const s2_attn_problem *p, float *s)
 }
 
 /*
- * Fold one row of scores into the running softmax; the row becomes its weights. Comparisons and exponentials pass over
- * what is no number, so that it is looked for: then the row's sum is none, and no output of it will be one.
+ * Fold one row of scores into the running softmax; the row becomes its weights. A comparison drops a NaN and so does
+ * the exponential, so a NaN is looked for: it makes the sum NaN, and with it every output of the row.
  */
 static void fold_row(s2_cpu_scratch *scratch, int32_t row)
 {
@@ -225,7 +225,8 @@ static void drop_row(s2_cpu_scratch *scratch, int32_t row)
     scratch->decay[row] = 1.0f;
 }
 
-static void one_block(const s2_cpu_tile *tile, const s2_plan_entry *entry, int32_t dim, s2_cpu_scratch *scratch)
+static void one_block(const s2_cpu_tile *tile, const s2_plan_entry *entry, int32_t dim,
+                      s2_cpu_scratch *scratch)
 {
     const s2_attn_problem *const p = tile->problem;
     const int64_t k_begin = (int64_t)entry->k_blk * p->plan->blk_tok;

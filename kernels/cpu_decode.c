@@ -99,7 +99,7 @@ static void fold_slab(const s2_attn_problem *p, uint32_t bits, const float *q, c
             s[key] = score_of(p, q, k + key * dim);
         peak = s[key] > peak || isnan(s[key]) ? s[key] : peak;
         if (isnan(peak))
-            break; /* no weight of the row will be a number */
+            break; /* every weight of the row would be NaN */
     }
     if (peak > row[dim] && row[dim] != -INFINITY) {
         const float decay = expf(row[dim] - peak);

@@ -182,7 +182,7 @@ void s2_body_print(const s2_body *body, s2_buf *buf)
 
 /* --- index lists --------------------------------------------------------------------------------- */
 
-/* An item of a list: n indices from index[at], spaced evenly. */
+/* An item of a list: n indices from index[begin] on, spaced evenly. */
 static void put_item(s2_buf *buf, const int32_t *index, int32_t begin, int32_t n, int32_t n_all)
 {
     const int32_t first = index[begin], last = index[begin + n - 1];
@@ -229,7 +229,8 @@ static void plan_list(const int32_t *index, int32_t n, int32_t n_all, list_plan 
 {
     plan->cost[n] = 0;
     for (int32_t begin = n - 1; begin >= 0; begin--) {
-        const bool extends = begin + 2 < n && index[begin + 2] - index[begin + 1] == index[begin + 1] - index[begin];
+        const bool extends =
+            begin + 2 < n && index[begin + 2] - index[begin + 1] == index[begin + 1] - index[begin];
         plan->longest[begin] = begin + 1 == n ? 1 : extends ? plan->longest[begin + 1] + 1 : 2;
         const int32_t choices[] = {plan->longest[begin], plan->longest[begin] - 1, 1};
         plan->cost[begin] = INT32_MAX;
@@ -238,7 +239,8 @@ static void plan_list(const int32_t *index, int32_t n, int32_t n_all, list_plan 
             /* two indices with a gap are shorter as two items than with a step */
             if (take < 1 || (take == 2 && index[begin + 1] - index[begin] > 1))
                 continue;
-            const int32_t cost = item_cost(index, begin, take, n_all) + (begin + take < n) + plan->cost[begin + take];
+            const int32_t cost =
+                item_cost(index, begin, take, n_all) + (begin + take < n) + plan->cost[begin + take];
             if (cost < plan->cost[begin]) {
                 plan->cost[begin] = cost;
                 plan->take[begin] = take;

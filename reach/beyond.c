@@ -40,7 +40,7 @@ typedef struct beyond {
     int32_t *offsets;
     int64_t n_stretches, n_offsets;
     int64_t cap_stretches, cap_offsets;
-    /* Of one class and layer: what each query passes to every key that it reads, and sums of that. */
+    /* For one class and layer: what each query passes to every key that it reads, and sums of that. */
     double *passed; /* [n_blk] */
     double *in_64;  /* sums of 64 in a row */
     double *from;   /* [n_blk + 1] of all queries from here on */

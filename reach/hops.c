@@ -102,7 +102,7 @@ static s2_status count_from(field *f, int32_t begin, int32_t *out)
 {
     start(f);
     if (is_complete(f)) {
-        *out = 1; /* one token: nothing has to move */
+        *out = 1; /* there is one token, and nothing has to move */
         return S2_OK;
     }
     for (int32_t layer = begin; layer < f->stack->pattern->n_layers; layer++) {

@@ -18,7 +18,7 @@ typedef struct s2_rhythm {
     bool listed; /* random lists or masks: none of it holds */
 } s2_rhythm;
 
-/* Of all heads of all layers; the stack may have any length. S2_ENOMEM. */
+/* The rhythm of all heads of all layers; the stack may have any length. S2_ENOMEM. */
 s2_status s2_rhythm_find(s2_arena *arena, const s2_stack *stack, s2_phase phase,
                          s2_rhythm *out) S2_MUST_CHECK;
 

@@ -493,7 +493,7 @@ static void put_share(double bytes, double of_rival, const char *who, s2_buf *bu
     s2_buf_printf(buf, "%.1f %% of %s (%s)", 100 * bytes / of_rival, who, s2_bytes_text(of_rival).text);
 }
 
-/* Kept by the pattern beside what its rivals keep; drops: of a cache that drops what no head will read again. */
+/* What the pattern keeps and what its rivals keep; drops: in a cache that drops what no head will read again. */
 static void put_kept(const s2_found *found, int32_t p, double bytes, bool drops, s2_buf *buf)
 {
     const int32_t n_gpus = s2_machine_gpus(&found->search.options);
@@ -612,7 +612,7 @@ static s2_status put_phases(const s2_found *found, const s2_found_design *best, 
     return S2_OK;
 }
 
-/* One line of a comparison. No percentage is made of a bound beside a prediction. */
+/* One line of a comparison. A bound and a prediction give no percentage. */
 static void put_difference(const s2_found *found, const s2_found_design *mine, const s2_found_design *other,
                            int32_t v, s2_buf *buf)
 {

@@ -54,7 +54,7 @@ static void put_batch(const s2_sim_options *options, s2_buf *buf)
         s2_buf_printf(buf, "batch %lld, ", (long long)options->batch);
 }
 
-/* A row that has a batch of its own, beside dense attention at its. */
+/* A row with its own batch, compared with dense attention at the batch that dense has. */
 static void put_largest(const s2_sim_options *options, const s2_largest *largest, s2_buf *buf)
 {
     if (largest->batch == 0)

@@ -142,7 +142,7 @@ static s2_status fill_nearest(s2_found *found)
     return fill_design(found, &front->points[order[0]], 0, found->nearest);
 }
 
-/* Beside designs that are told, a rival's training step is told too. */
+/* Where the designs' training steps are told, a rival's is told too. */
 static void tell_rival(const s2_found *found, s2_found_rival *rival)
 {
     int32_t value, phase;

@@ -175,7 +175,7 @@ static s2_status layer_touched(const s2_pricing *pricing, const s2_layer_class *
     return status;
 }
 
-/* Steps of the busiest SM when the tiles of all heads and sequences are handed out longest first. */
+/* Steps of the busiest SM when the tiles of all heads and sequences are handed out, the longest first. */
 static s2_status layer_makespan(const s2_pricing *pricing, const s2_layer_class *layer, s2_layer *sum)
 {
     int64_t most = 0;

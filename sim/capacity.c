@@ -334,7 +334,7 @@ static double link_us(const s2_sim_options *options, double read_bytes, double h
     return read_bytes * (host_bytes / kv_bytes) / (options->gpu.pcie_gb_s * 1e3);
 }
 
-/* Attention and the reading over the link run beside each other; no kernel here was measured doing so. */
+/* Attention and the reading over the link are assumed to overlap; no kernel here was measured doing so. */
 void s2_capacity_spill(const s2_sim_options *options, s2_sim *sim)
 {
     const double each = (double)sim->kv_dense_each, full = (double)sim->kv_fullest;

@@ -1,9 +1,9 @@
 /*
- * sim/links.h - which link the GPUs of a group speak over.
+ * sim/links.h - which link the GPUs of a group use.
  *
  * GPUs are numbered so that those of a tensor-parallel group are neighbours, then those that share a context,
- * replicas that share experts, the stages of a pipeline, then other replicas. Each node has as many. A group that does not lie in one node is as fast
- * as the network.
+ * replicas that share experts, the stages of a pipeline, then other replicas. Nodes have equally many. A group that
+ * does not lie in one node is as fast as the network.
  *
  * Threads: no state.
  */

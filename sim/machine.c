@@ -188,9 +188,9 @@ static double over(double a, double b)
 }
 
 /*
- * The pieces are priced as prefill. Training is to that what it is where one GPU has all tokens: pieces of a
- * backward pass were never priced. Both are bounds where the gradients are not predicted, and so are the pieces:
- * *calibration says which.
+ * The pieces are priced as prefill, and training by the ratio of the two where one GPU has all tokens, since pieces of
+ * a backward pass are never priced. Where the gradients are not predicted, all three are bounds; *calibration says
+ * which it was.
  */
 static s2_status training_over_prefill(const s2_machine_run *run, const s2_pattern *layer,
                                        const s2_calibration **calibration, s2_attention_us *ratio)

@@ -272,7 +272,7 @@ typedef struct s2_sim {
     int64_t host_bytes;       /* of the cache, what does not fit on a GPU and must stay in host memory */
     int64_t host_dense_bytes; /* the same for the dense pattern */
     int64_t host_read_bytes;  /* of which read over the link for one decoded token; 0 in other phases */
-    double link_us;           /* which takes so long at the link's peak, beside the attention */
+    double link_us;           /* which takes so long at the link's peak, while attention runs */
     double link_dense_us;     /* the same for the dense pattern */
     int32_t n_parts;          /* attention first */
     s2_part parts[S2_MAX_PARTS];
@@ -329,11 +329,11 @@ s2_status s2_attention_dense(s2_arena *arena, const s2_pattern *pattern, s2_patt
 /* Whether error says anything of time_us: it is a prediction, near enough to points that were measured. */
 bool s2_sim_error_known(const s2_sim *sim);
 
-/* Has the pattern the shape of the model's attention? S2_EINVAL with both shapes in *diag if not. */
+/* Requires that the pattern has the shape of the model's attention; S2_EINVAL with both shapes in *diag. */
 s2_status s2_sim_check_shape(const s2_pattern *pattern, const s2_net *net, s2_diag *diag) S2_MUST_CHECK;
 
 /*
- * Whether the GPU can run the pattern, or the dense one, as it is priced: the weights fit, beside them the cache
+ * Whether the GPU can run the pattern, or the dense one, as it is priced: the weights fit, and with them the cache
  * or, in training, the step. Else a time stands for what would have to be run in another way, so no rate is
  * made of it. Of a whole price.
  */

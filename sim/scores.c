@@ -4,7 +4,7 @@
 #include <string.h>
 
 /*
- * Fitted to the rows of 32k of docs/results/h200-scores.jsonl, kernels of commit edb580f180f8, beside the same launch
+ * Fitted to the rows of 32k of docs/results/h200-scores.jsonl, kernels of commit edb580f180f8, against the same launch
  * without: a cap to dense attention at head dim 128, sinks to a window of 128 tokens at 64. The rows of 8k judge them
  * (tests/test_machines.c). So does a cap at head dim 256, but not alone: of three ways to add up what products and
  * a cap take it chose one.

@@ -1,7 +1,7 @@
 /*
  * sim/scores.h - what launches take whose scores are capped (Gemma 2) or whose heads have sink logits (gpt-oss).
  *
- * The constants of a calibration come from launches that only scale their scores. These come beside them, from
+ * The constants of a calibration come from launches that only scale their scores. These are added, from
  * a few launches with a cap or sinks and the same ones without (docs/results/h200-scores.jsonl). Bounds stay as
  * they are: they hold with a cap or sinks too, which only add work.
  *

@@ -25,8 +25,8 @@ typedef struct s2_share_heads {
 enum { S2_CODE_SHARE = 702 };
 
 /*
- * Can n_ranks GPUs share the heads evenly, each with as many query heads and, in each layer, with as many
- * whole KV heads or with a copy of one? S2_EINVAL with the reason in *diag (or NULL).
+ * Requires that n_ranks GPUs can share the heads evenly: all have equally many query heads and, in each layer,
+ * equally many whole KV heads or a copy of one. S2_EINVAL with the reason in *diag (or NULL).
  */
 s2_status s2_share_check(const s2_pattern *pattern, int32_t n_ranks, s2_diag *diag) S2_MUST_CHECK;
 

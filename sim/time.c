@@ -639,7 +639,7 @@ static bool any_gave_up(const s2_side *side, s2_found found)
     return any;
 }
 
-/* Of a dense pattern all GPUs do the same, so where one gives up all do. */
+/* All GPUs do the same for a dense pattern, so where one gives up all do. */
 static s2_status time_all(s2_side *side, s2_total *total, s2_rank_price *ranks)
 {
     const int32_t n = side->options->n_ranks;

@@ -6,9 +6,9 @@
  *         K, of V.
  * Step    of plan/steps.h, its keys gathered from blocks. Whole: KEYS keys, 128 or above head dimension 128
  *         64, against both warpgroups, nothing compared. Half: each has half as many keys of its own, in its
- *         half of the same stage. S = Q K^T,
- *         dP = dO V^T, dS = P (dP - delta) in registers, dQ += dS K. The next S is issued with the dQ of this
- *         step, also across the end of a tile: every tile begins with a half step.
+ *         half of the same stage. S = Q K^T, dP = dO V^T, dS = P (dP - delta) in registers, dQ += dS K. The
+ *         next S is issued with the dQ of this step, also across the end of a tile: every tile begins with a
+ *         half step.
  * Shared  two tiles of Q, one of dO, 128 rows each, with lse and delta; STAGES of K and of V with KEYS rows.
  *         Above head dimension 128 one tile of Q and one stage of V, which is free again after dP.
  */

@@ -3,7 +3,7 @@
  * type of the queries.
  *
  * Compiled once for each S2_HEAD_DIM and S2_FP16. One instance takes caps and sinks too: what they add is
- * little beside the bytes that must come. Head dimension 96 is served by the instance for 128.
+ * little compared with the bytes that must come. Head dimension 96 is served by the instance for 128.
  */
 #if S2_HEAD_DIM != 96
 #include "kernels/cuda/decode_launch.cuh"

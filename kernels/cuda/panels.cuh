@@ -1,5 +1,5 @@
 /*
- * kernels/cuda/panels.cuh - V in e4m3 as the products of eight bits need it: keys beside each other.
+ * kernels/cuda/panels.cuh - V in e4m3 as the products of eight bits need it: with adjacent keys.
  *
  * wgmma takes operands of eight bits only with the summed dimension contiguous, which for O += P V is the
  * keys; V comes with columns contiguous. A pass before the forward writes it once more, in panels:

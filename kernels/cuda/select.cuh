@@ -4,8 +4,8 @@
  *
  *     bounds  [list][page][minimum, maximum][d] of the keys of each whole page, in the storage type
  *     score   of a page: an upper bound of q . k, over the rows and keys inside the bounds
- *     chosen  the newest page, which may still grow, and the budget's best of the others; ties to the lower
- * page
+ *     chosen  the newest page, which may still grow, and the budget's best of the others; ties go to the
+ *             lower page
  *
  * One launch before the decode kernel, which then finds its slabs where this one wrote them:
  *     scores  16 pages per warp on the tensor cores, all loads first; reads 4 * D bytes per page

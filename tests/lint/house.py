@@ -3,7 +3,8 @@
 
 usage: house.py symbols OBJECTS   exported names, who speaks, sentences, circles, oracles (of the objects of a build)
        house.py lengths           functions and rooms of the sources; bodies that stand twice; quotients rounded up by hand; `at`
-       house.py layers            who includes whom, against tests/lint/layers.txt, which the two pages that list rooms must repeat
+       house.py layers            who includes whom, against tests/lint/layers.txt, which the two pages that list rooms must repeat;
+                                  pages that docs/README.md lacks
        house.py figures OBJECTS [TREE]   what is there: lines by room, functions, exported names, circles, duplicates, of this
                                   tree or another one, which may be an older commit's
        house.py duplicates        pairs of functions that share a run of SHARED tokens, the longest first, and equal bodies
@@ -130,7 +131,11 @@ def trespassing():
 
 
 def unlisted():
-    """The table of docs/architecture.md says the same, and the map of README.md has every room."""
+    """The table of docs/architecture.md says the same, the map of README.md has every room, docs/README.md every page."""
+    pages = (TOP / "docs/README.md").read_text()
+    for page in sorted((TOP / "docs").glob("*.md")):
+        if page.name != "README.md" and f"]({page.name})" not in pages:
+            yield f"docs/README.md: the list of pages lacks {page.name}"
     told = re.findall(r"^\| `(\w+)/` \|.*\| ([^|]*) \|$", (TOP / "docs/architecture.md").read_text(), re.M)
     says = {room: [] if words.startswith("nothing") else words.replace(",", "").split() for room, words in told}
     mapped = re.findall(r"^\| `(\w+)/`", (TOP / "README.md").read_text(), re.M)

@@ -7,7 +7,7 @@ objects=$(realpath "$1")
 cc=${CC:-gcc}
 tree=$(mktemp -d) || exit 2
 trap 'rm -rf "$tree"' EXIT
-git ls-files -co --exclude-standard -- '*.c' '*.h' '*.cu' '*.cuh' tests/lint library/exports.txt README.md docs/architecture.md | xargs cp --parents -t "$tree"
+git ls-files -co --exclude-standard -- '*.c' '*.h' '*.cu' '*.cuh' tests/lint library/exports.txt README.md 'docs/*.md' | xargs cp --parents -t "$tree"
 (cd "$objects" && find . -name '*.c.o' | xargs cp --parents -t "$tree" && cd "$tree" && git init -q)
 passed=0 failed=0
 
@@ -79,6 +79,8 @@ sed -i 's/^draw: base pattern$/draw: base/; $a planted: base' "$tree/tests/lint/
 wants "docs/architecture.md: draw/ may include 'base pattern', and tests/lint/layers.txt says 'base'" $layers
 wants 'README.md: the map of the house lacks planted/' $layers
 cp tests/lint/layers.txt "$tree/tests/lint"
+echo '# A page' >"$tree/docs/planted.md"
+wants 'docs/README.md: the list of pages lacks planted.md' $layers
 echo '#include <sqlite3.h>' >"$tree/sim/planted.c"
 wants 'sim/planted.c:1: sqlite3.h belongs in db/' $layers
 echo 'size_t s2_planted(void);' >"$tree/base/planted.h"
