@@ -31,6 +31,22 @@ static inline int32_t s2_max_i32(int32_t a, int32_t b)
 {
     return a > b ? a : b;
 }
+static inline size_t s2_min_size(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+static inline size_t s2_max_size(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+static inline float s2_min_f32(float a, float b)
+{
+    return a < b ? a : b;
+}
+static inline float s2_max_f32(float a, float b)
+{
+    return a > b ? a : b;
+}
 static inline double s2_min_f64(double a, double b)
 {
     return a < b ? a : b;
@@ -38,6 +54,20 @@ static inline double s2_min_f64(double a, double b)
 static inline double s2_max_f64(double a, double b)
 {
     return a > b ? a : b;
+}
+
+/* x, or the end of [low, high] that is nearest to it; low <= high. */
+static inline int64_t s2_clamp_i64(int64_t x, int64_t low, int64_t high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+static inline int32_t s2_clamp_i32(int32_t x, int32_t low, int32_t high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+static inline double s2_clamp_f64(double x, double low, double high)
+{
+    return x < low ? low : x > high ? high : x;
 }
 
 /* For qsort: numbers of type double, the smallest first. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 
 size_t s2_utf8_len(const char *s, size_t n)
 {
@@ -123,13 +124,13 @@ int32_t s2_text_distance(const char *a, size_t a_len, const char *b, int32_t cap
         for (size_t col = 1; col <= b_len; col++) {
             const int32_t above = row[col];
             int32_t best = diagonal + (a[n_read - 1] != b[col - 1]);
-            best = above + 1 < best ? above + 1 : best;
-            best = row[col - 1] + 1 < best ? row[col - 1] + 1 : best;
+            best = s2_min_i32(above + 1, best);
+            best = s2_min_i32(row[col - 1] + 1, best);
             diagonal = above;
             row[col] = best;
         }
     }
-    return row[b_len] < cap ? row[b_len] : cap;
+    return s2_min_i32(row[b_len], cap);
 }
 
 static bool parts(char c)
@@ -203,7 +204,7 @@ int32_t s2_text_name_distance(const char *name, const char *known)
             snprintf(begin, sizeof begin, "%.*s", (int)n_prefix, known);
             copy_plain(begin, other, sizeof other);
             const int32_t own = s2_text_distance(plain, n, other, least);
-            least = own < least ? own : least;
+            least = s2_min_i32(own, least);
         }
     return least <= most_edits(n) ? least : S2_NAME_FAR;
 }

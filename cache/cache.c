@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 #include "cache/table.h"
 
 typedef struct s2_cache_seq {
@@ -40,7 +41,7 @@ const char *s2_cache_layout_word(s2_cache_layout layout)
 s2_cache_options s2_cache_options_default(const s2_pattern *pattern)
 {
     return (s2_cache_options){.layout = S2_CACHE_HEAD_PAGES,
-                              .page_tok = pattern->block_tok > 16 ? pattern->block_tok : 16,
+                              .page_tok = s2_max_i32(pattern->block_tok, 16),
                               .layer_end = pattern->n_layers};
 }
 
@@ -113,7 +114,7 @@ s2_status s2_cache_create(const s2_pattern *pattern, const s2_cache_options *opt
     const bool shared = options->layout == S2_CACHE_SHARED_PAGES;
     cache->pattern = pattern;
     cache->options = *options;
-    cache->options.n_queries = options->n_queries > 1 ? options->n_queries : 1;
+    cache->options.n_queries = s2_max_i32(options->n_queries, 1);
     cache->n_layer_tables = shared ? 1 : pattern->n_kv_heads;
     cache->n_tables = (options->layer_end - options->layer_begin) * cache->n_layer_tables;
     cache->page_slots = (int64_t)options->page_tok * (shared ? pattern->n_kv_heads : 1);
@@ -263,7 +264,7 @@ s2_status s2_cache_append(s2_cache *cache, int32_t seq, int32_t n_tok)
         return S2_EINVAL;
     while (own->n_tok < end && status == S2_OK) {
         if (own->next_tok > own->n_tok) {
-            own->n_tok = (int32_t)(own->next_tok < end ? own->next_tok : end);
+            own->n_tok = (int32_t)s2_min_i64(own->next_tok, end);
             continue;
         }
         own->n_tok++;

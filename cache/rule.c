@@ -1,4 +1,5 @@
 #include "cache/rule.h"
+#include "base/arith.h"
 
 #include <string.h>
 
@@ -22,8 +23,8 @@ static int64_t last_mask_query(const s2_view *view, const s2_atom *atom, const s
     if (k_blk >= mask->n_k_blk)
         return S2_CACHE_NEVER;
     for (int64_t q_blk = mask->n_q_blk - 1; q_blk >= 0 && (q_blk + 1) * block > range->begin; q_blk--) {
-        const int64_t begin = q_blk * block > range->begin ? q_blk * block : range->begin;
-        const int64_t end = (q_blk + 1) * block < range->end ? (q_blk + 1) * block : range->end;
+        const int64_t begin = s2_max_i64(q_blk * block, range->begin);
+        const int64_t end = s2_min_i64((q_blk + 1) * block, range->end);
         if (begin < end && s2_mask_allows(mask, view->head, q_blk, k_blk))
             return end - 1;
     }
@@ -40,7 +41,7 @@ static int64_t view_last_query(const s2_view *view, int64_t k_tok)
             continue;
         const int64_t last_q =
             atom->kind == S2_ATOM_MASK ? last_mask_query(view, atom, &column, k_tok) : comb_last(&column);
-        latest = last_q > latest ? last_q : latest;
+        latest = s2_max_i64(last_q, latest);
     }
     return latest;
 }
@@ -53,7 +54,7 @@ int64_t s2_cache_rule_last_query(s2_cache_rule *rule, int64_t k_tok)
     int64_t latest = S2_CACHE_NEVER;
     for (int32_t at = 0; at < rule->n_views && latest != S2_OPEN; at++) {
         const int64_t last_q = view_last_query(&rule->views[at], k_tok);
-        latest = last_q > latest ? last_q : latest;
+        latest = s2_max_i64(last_q, latest);
     }
     rule->known_group = group;
     rule->known_query = latest;
@@ -103,7 +104,7 @@ static void take_window(const s2_atom *atom, s2_cache_rule *rule)
         return;
     const int64_t blk_span =
         atom->distance_blk.end > S2_OPEN / block ? S2_OPEN : atom->distance_blk.end * block;
-    const int64_t capacity = blk_span < atom->distance_tok.end ? blk_span : atom->distance_tok.end;
+    const int64_t capacity = s2_min_i64(blk_span, atom->distance_tok.end);
     if (capacity <= rule->capacity_tok)
         return;
     rule->capacity_tok = capacity;

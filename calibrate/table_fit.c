@@ -229,7 +229,7 @@ static s2_status fit_cut(s2_law_rows *law, int32_t n_rounds, const double *from,
 static s2_status thin_out(const s2_law_rows *all, int32_t most, s2_law_rows *out)
 {
     *out = *all;
-    out->n = all->n < most ? all->n : most;
+    out->n = s2_min_i32(all->n, most);
     out->rows = S2_NEW(all->arena, const s2_table_row *, out->n);
     out->works = S2_NEW(all->arena, s2_peer_work, out->n);
     if (out->rows == NULL || out->works == NULL)
@@ -343,7 +343,7 @@ static s2_status add_law(s2_peer *peer, const s2_law_rows *rows, s2_peer_group g
     s2_peer_law *const law = &peer->laws[peer->n_laws++];
     *law = (s2_peer_law){.head_dim = rows->rows[0]->head_dim, .group = group, .cut = fit->cut};
     law->kernel.pass = rows->rows[0]->pass;
-    law->kernel.n_points = rows->n < MOST_ROWS ? rows->n : MOST_ROWS;
+    law->kernel.n_points = s2_min_i32(rows->n, MOST_ROWS);
     law->kernel.fit_pct = fit->error_pct;
     s2_text_clean(law->kernel.name, sizeof law->kernel.name, peer->name);
     constants_of(fit->logs, law->constant);

@@ -1,3 +1,4 @@
+#include "base/arith.h"
 #include "cli/commands.h"
 #include "cli/input.h"
 #include "cli/options.h"
@@ -25,7 +26,7 @@ typedef struct report {
 static int64_t tokens(const report *r, int64_t n_blk)
 {
     const int64_t n = n_blk * r->input.pattern.block_tok;
-    return n < r->n_tok ? n : r->n_tok;
+    return s2_min_i64(n, r->n_tok);
 }
 
 static void print_page(report *r)

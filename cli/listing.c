@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/arith.h"
 #include "reach/flow.h"
 #include "reach/worth.h"
 #include "sim/units.h"
@@ -213,7 +214,7 @@ static s2_exit refuse_column(s2_cli *cli, const char *name, size_t n)
     char raw[64], clean[64];
     int32_t distance = S2_NAME_FAR;
     const char *nearest = NULL;
-    snprintf(raw, sizeof raw, "%.*s", (int)(n < 60 ? n : 60), name);
+    snprintf(raw, sizeof raw, "%.*s", (int)s2_min_size(n, 60), name);
     for (size_t at = 0; at < sizeof COLUMNS / sizeof COLUMNS[0]; at++)
         nearest = s2_text_nearer(raw, COLUMNS[at].name, nearest, &distance);
     s2_text_clean(clean, sizeof clean, raw);
@@ -365,7 +366,7 @@ static void print_table(const s2_listing *l)
         for (int32_t row = -1; row < l->n_rows; row++) {
             read_cell_or_name(l, row, col, cell);
             cut(cell, NAME_WIDTH);
-            width[col] = width_of(cell) > width[col] ? width_of(cell) : width[col];
+            width[col] = s2_max_i32(width_of(cell), width[col]);
         }
     }
     for (int32_t row = -1; row < l->n_rows; row++)

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arith.h"
 #include "base/text.h"
 #include "cli/input.h"
 #include "cli/textfile.h"
@@ -22,7 +23,7 @@ static void name_after(const char *path, char *out, size_t cap)
     } else if (end - base > 5 && strcmp(end - 5, ".json") == 0) {
         end -= 5;
     }
-    const size_t n = (size_t)(end - base) < cap - 1 ? (size_t)(end - base) : cap - 1;
+    const size_t n = s2_min_size((size_t)(end - base), cap - 1);
     memcpy(out, base, n);
     out[n] = '\0';
 }

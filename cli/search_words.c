@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arith.h"
 #include "cli/options.h"
 #include "export/registry.h"
 #include "sim/gpu.h"
@@ -294,7 +295,7 @@ static void hint_nearest(s2_cli *cli, const char *name)
     const int32_t of_gpu = s2_gpu_nearest(name, gpus, sizeof gpus);
     const char *const model = s2_net_nearest(name, &of_model);
     const s2_format *const format = s2_format_nearest(name, &of_format);
-    const int32_t least = of_gpu < of_model ? of_gpu : of_model;
+    const int32_t least = s2_min_i32(of_gpu, of_model);
     if (of_format < least)
         s2_cli_hint(cli, "did you mean the format %s?", format->name);
     else if (least == S2_NAME_FAR)
@@ -376,7 +377,7 @@ static s2_exit refuse(s2_cli *cli, s2_search_words *words, const char *from, siz
         cli,
         "'%.*s' is not a search space or a known phrase; expected N heads, N KV heads, N layers, N head-dim, "
         "a context length, batch N, N GPUs, prefill, decode, train, a GPU, a model, a format",
-        (int)(n < 60 ? n : 60), from);
+        (int)s2_min_size(n, 60), from);
     if (phrase[0] != '\0')
         hint_nearest(cli, split_count(phrase, &n_said, what) ? what : phrase);
     return S2_EXIT_USAGE;

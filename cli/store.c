@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/arith.h"
 #include "base/clock.h"
 #include "report/report.h"
 #include "pattern/folds.h"
@@ -131,7 +132,7 @@ static s2_status density_of(const s2_pattern *pattern, int64_t n_tok, bool block
 static int64_t density_tok(const s2_pattern *pattern)
 {
     const int64_t limit_tok = s2_pattern_limit_tok(pattern);
-    return limit_tok < DENSITY_TOK ? limit_tok : DENSITY_TOK;
+    return s2_min_i64(limit_tok, DENSITY_TOK);
 }
 
 /* What put_design copies from; released after it. */
@@ -523,7 +524,7 @@ s2_exit s2_store_report(s2_cli *cli, s2_status status, const s2_diag *diag)
 static int64_t elapsed_us(const s2_cli *cli)
 {
     const int64_t us = s2_unix_us() - cli->started_us;
-    return us > 0 ? us : 0;
+    return s2_max_i64(us, 0);
 }
 
 s2_exit s2_store_finish(s2_cli *cli, s2_exit code)

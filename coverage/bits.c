@@ -94,7 +94,7 @@ static void pack_mask_row(const s2_grid *grid, const s2_mask *mask, int32_t head
     if (q_blk >= mask->n_q_blk)
         return;
     const uint8_t *const bytes = s2_mask_row(mask, head, q_blk);
-    int64_t end = mask->n_k_blk < grid->n_units ? mask->n_k_blk : grid->n_units;
+    int64_t end = s2_min_i64(mask->n_k_blk, grid->n_units);
     if (grid->causal && q_blk + 1 < end)
         end = q_blk + 1;
     if (mask->packed) {
@@ -339,9 +339,8 @@ static s2_status shared_window(s2_grid *grid, const s2_view *views, int32_t n, i
             if (k_unit < 0)
                 continue;
             const int64_t blk = q_unit * grid->unit / block - k_unit * grid->unit / block;
-            *window_blk = blk < *window_blk ? blk : *window_blk;
-            *window_tok =
-                (q_unit - k_unit) * grid->unit < *window_tok ? (q_unit - k_unit) * grid->unit : *window_tok;
+            *window_blk = s2_min_i64(blk, *window_blk);
+            *window_tok = s2_min_i64((q_unit - k_unit) * grid->unit, *window_tok);
         }
     }
     if (grid->unit > 1)

@@ -101,7 +101,7 @@ typedef struct s2_classes {
 static void classes_cut(s2_classes *classes, const int64_t *edges, int32_t n_edges, bool causal)
 {
     const s2_view_shape *const shape = &classes->shape;
-    int64_t period = shape->key_period > classes->unit ? shape->key_period : classes->unit;
+    int64_t period = s2_max_i64(shape->key_period, classes->unit);
     if (!causal)
         period = add_open(add_open(period, shape->reach),
                           add_open(s2_period_lcm(period, shape->query_period), classes->unit));
@@ -109,11 +109,11 @@ static void classes_cut(s2_classes *classes, const int64_t *edges, int32_t n_edg
         const int64_t begin = edges[e], end = e + 1 < n_edges ? edges[e + 1] : S2_OPEN;
         const bool repeats = !shape->query_thresholds || begin >= shape->threshold;
         int64_t stop = repeats ? add_open(begin, period) : end;
-        stop = stop < end ? stop : end;
+        stop = s2_min_i64(stop, end);
         const int64_t room = begin + MOST_COLUMNS * classes->unit;
         if (stop > room) {
             stop = room;
-            classes->cut_tok = room < classes->cut_tok ? room : classes->cut_tok;
+            classes->cut_tok = s2_min_i64(room, classes->cut_tok);
         }
         classes->ranges[classes->n_ranges++] = (s2_range){begin, stop};
     }
@@ -167,7 +167,7 @@ static s2_status classes_build(s2_arena *arena, const s2_view *const *views, int
 static int64_t column_end(const s2_view_shape *shape, int64_t k_tok)
 {
     const int64_t far = k_tok + shape->reach;
-    return add_open(far > shape->threshold ? far : shape->threshold, shape->query_period);
+    return add_open(s2_max_i64(far, shape->threshold), shape->query_period);
 }
 
 /* The combs of one column of a view. */
@@ -219,7 +219,7 @@ static int64_t first_outside(s2_column_search *search, const s2_column *column, 
 
 static int64_t context_of(int64_t q_tok, int64_t k_tok)
 {
-    return q_tok > k_tok ? q_tok : k_tok;
+    return s2_max_i64(q_tok, k_tok);
 }
 
 void s2_violation_keep(s2_violation *best, int64_t q_tok, int64_t k_tok, int64_t other)
@@ -293,7 +293,7 @@ static void mark_whole_columns(s2_column_search *search, const s2_view *view, s2
 static s2_status hole_in_range(s2_column_search *search, const s2_classes *classes, s2_range range,
                                s2_column *column, s2_violation *best)
 {
-    range.end = range.end < search->n_tok ? range.end : search->n_tok;
+    range.end = s2_min_i64(range.end, search->n_tok);
     const int64_t unit = classes->unit;
     const int64_t n_columns = s2_ceil_div(range.end - range.begin, unit);
     if (n_columns <= 0)
@@ -439,7 +439,7 @@ static int32_t nearest_modulus(const s2_view *view, const uint8_t *taken, const 
     for (int32_t a = 0; a < view->n_atoms; a++) {
         const s2_atom *const atom = &view->atoms[a];
         const int64_t in_unit = atom->period > 0 ? atom->period * atom->gran / unit : 1;
-        const int64_t modulus = in_unit > 1 ? in_unit : 1, common = s2_period_lcm(period, modulus);
+        const int64_t modulus = s2_max_i64(in_unit, 1), common = s2_period_lcm(period, modulus);
         const bool shares = modulus == 1 || common < period * modulus;
         if (!taken[a] && shares && common < best_period) {
             best = a;
@@ -486,7 +486,7 @@ static s2_status part_covers(s2_column_search *whole, const s2_view *view, bool 
     enum { MOST_SEEDS = 16, MOST_ATOMS = 512, PART_WORK = 1 << 25 }; /* seeds cost the square of the atoms */
     const int32_t n_seeds = view->n_atoms <= MOST_ATOMS ? MOST_SEEDS : 0;
     s2_column_search search = *whole;
-    const int64_t work = whole->part_work_left < PART_WORK ? whole->part_work_left : PART_WORK;
+    const int64_t work = s2_min_i64(whole->part_work_left, PART_WORK);
     search.work_left = work;
     *covers = false;
     for (int32_t attempt = 0; attempt <= n_seeds && !*covers && search.work_left > 0; attempt++) {
@@ -633,7 +633,7 @@ static void test_difference(s2_column_search *search, const s2_view_shape *shape
         }
         const int64_t change_a = next_change(search, &columns[0], x, end, in_a, &best->limited);
         const int64_t change_b = next_change(search, &columns[1], x, end, in_b, &best->limited);
-        x = change_a < change_b ? change_a : change_b;
+        x = s2_min_i64(change_a, change_b);
     }
     best->limited |= search->work_left <= 0;
 }
@@ -668,8 +668,8 @@ static void test_window(s2_column_search *search, const s2_view_shape *shape, co
         if (q_tok == S2_OPEN)
             continue;
         const int64_t blk = q_tok / window->block_tok - k_tok / window->block_tok;
-        window->blk = blk < window->blk ? blk : window->blk;
-        window->tok = q_tok - k_tok < window->tok ? q_tok - k_tok : window->tok;
+        window->blk = s2_min_i64(blk, window->blk);
+        window->tok = s2_min_i64(q_tok - k_tok, window->tok);
     }
     if (shape->block_aligned)
         window->tok = 0;
@@ -682,7 +682,7 @@ static int64_t window_end(const s2_shared_window *window, int64_t k_tok)
         return S2_OPEN;
     const int64_t by_blk = (k_tok / window->block_tok + window->blk) * window->block_tok;
     const int64_t by_tok = k_tok + window->tok;
-    return by_tok > by_blk ? by_tok : by_blk;
+    return s2_max_i64(by_tok, by_blk);
 }
 
 static void test_shards(s2_column_search *search, const s2_view_shape *shape, const s2_column *columns,
@@ -692,14 +692,14 @@ static void test_shards(s2_column_search *search, const s2_view_shape *shape, co
     if (far == S2_OPEN)
         return;
     const int64_t tail = add_open(far, shape->query_period), usual = column_end(shape, k_tok);
-    const int64_t end = tail > usual ? tail : usual;
-    for (int64_t x = far > k_tok ? far : k_tok; x < end && x < search->n_tok && search->work_left > 0;) {
+    const int64_t end = s2_max_i64(tail, usual);
+    for (int64_t x = s2_max_i64(far, k_tok); x < end && x < search->n_tok && search->work_left > 0;) {
         int64_t change = S2_OPEN;
         int32_t readers = 0;
         for (int32_t v = 0; v < n; v++) {
             const bool inside = column_has(&columns[v], x);
             const int64_t next = next_change(search, &columns[v], x, end, inside, &best->limited);
-            change = next < change ? next : change;
+            change = s2_min_i64(next, change);
             readers += inside;
         }
         if (readers != 1) {

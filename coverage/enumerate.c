@@ -242,8 +242,8 @@ static void offer(s2_place *best, int64_t *context_tok, s2_place place)
     const s2_witness *const a = &place.witness, *const b = &best->witness;
     bool earlier = !best->found;
     if (best->found) {
-        const int64_t mine = a->q_tok > a->k_tok ? a->q_tok : a->k_tok;
-        const int64_t theirs = b->q_tok > b->k_tok ? b->q_tok : b->k_tok;
+        const int64_t mine = s2_max_i64(a->q_tok, a->k_tok);
+        const int64_t theirs = s2_max_i64(b->q_tok, b->k_tok);
         if (a->head != b->head)
             earlier = a->head < b->head;
         else if (mine != theirs)
@@ -418,8 +418,7 @@ static s2_status enumerate_one(s2_enumerator *enumerator, const s2_requirement *
             finding->witness = best.witness;
             finding->complete_to_tok = context_tok;
         }
-        finding->complete_to_tok =
-            context_tok < finding->complete_to_tok ? context_tok : finding->complete_to_tok;
+        finding->complete_to_tok = s2_min_i64(context_tok, finding->complete_to_tok);
         failing[finding->n_failing_layers++] = layer;
     }
     if (!judged) {

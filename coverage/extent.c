@@ -1,5 +1,6 @@
 #include "coverage/extent.h"
 
+#include "base/arith.h"
 #include "coverage/columns.h"
 
 s2_status s2_heads_sort(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, int32_t layer,
@@ -55,7 +56,7 @@ static int64_t telling_length(const s2_finding *finding, const s2_view *view)
     int64_t n_tok = finding->scope_tok;
     if (n_tok == S2_OPEN) {
         n_tok = finding->complete_to_tok * 8;
-        n_tok = n_tok < LEAST ? LEAST : n_tok > MOST ? MOST : n_tok;
+        n_tok = s2_clamp_i64(n_tok, LEAST, MOST);
     }
     while (n_tok > finding->complete_to_tok && counting_steps(view, n_tok) > most_steps)
         n_tok /= 2;

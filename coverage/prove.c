@@ -555,8 +555,8 @@ static const s2_decide DECIDE[S2_DEPTH] = {decide_rows,  decide_union,  decide_k
 static int64_t trial_tok(const s2_pattern *pattern)
 {
     const int64_t block = pattern->block_tok;
-    const int64_t n_tok = TRIAL_BLOCKS * block < TRIAL_TOKENS ? TRIAL_BLOCKS * block : TRIAL_TOKENS;
-    return n_tok < TRIAL_LEAST_BLOCKS * block ? TRIAL_LEAST_BLOCKS * block : n_tok;
+    const int64_t n_tok = s2_min_i64(TRIAL_BLOCKS * block, TRIAL_TOKENS);
+    return s2_max_i64(n_tok, TRIAL_LEAST_BLOCKS * block);
 }
 
 /*
@@ -764,7 +764,7 @@ static int32_t first_such_window(const s2_prover *prover, int32_t first_layer, i
 static s2_status find_depth(s2_prover *prover, s2_finding *finding)
 {
     const int32_t n_layers = prover->pattern->n_layers;
-    const int32_t n_window = finding->requirement.arg < n_layers ? finding->requirement.arg : n_layers;
+    const int32_t n_window = s2_min_i32(finding->requirement.arg, n_layers);
     bool *const complete = S2_NEW(prover->scratch, bool, prover->n_classes);
     int32_t *const failing = S2_NEW(prover->arena, int32_t, n_layers);
     bool *const fails = S2_NEW(prover->scratch, bool, n_layers);

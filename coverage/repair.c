@@ -1,4 +1,5 @@
 #include "coverage/repair.h"
+#include "base/arith.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -61,7 +62,7 @@ static void edit_stride(s2_term *term, int64_t stride)
     if (term->kind != S2_TERM_STRIDE || term->n <= stride)
         return;
     term->n = stride;
-    term->width = term->width < stride ? term->width : stride;
+    term->width = s2_min_i64(term->width, stride);
 }
 
 static void edit_rotate_by_head(s2_term *term, int64_t arg)
@@ -110,7 +111,7 @@ static s2_status find_stride(const finder *f, s2_edit rotate, s2_pattern *out, i
     const int64_t largest = largest_stride(f->pattern);
     const int64_t most = f->pattern->n_heads < largest ? f->pattern->n_heads : largest - 1;
     bool holds = false;
-    for (*stride = most < 256 ? most : 256; *stride >= 2; --*stride) {
+    for (*stride = s2_min_i64(most, 256); *stride >= 2; --*stride) {
         S2_TRY(edited(f, f->pattern, edit_stride, *stride, out));
         if (rotate != NULL)
             S2_TRY(edited(f, out, rotate, 0, out));

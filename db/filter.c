@@ -6,6 +6,7 @@
 
 #include <sqlite3.h>
 
+#include "base/arith.h"
 #include "db/sql.h"
 #include "reach/flow.h"
 
@@ -171,7 +172,7 @@ typedef struct condition {
 static s2_status refuse(s2_diag *diag, int32_t col, const char *fmt, const char *what, size_t n)
 {
     char clean[64], raw[64];
-    snprintf(raw, sizeof raw, "%.*s", (int)(n < 60 ? n : 60), what);
+    snprintf(raw, sizeof raw, "%.*s", (int)s2_min_size(n, 60), what);
     s2_text_clean(clean, sizeof clean, raw);
     return s2_diag_set(diag, S2_EINVAL, 0, 1, col, fmt, clean);
 }
@@ -194,7 +195,7 @@ static s2_status refuse_column(const condition *c, s2_diag *diag)
 {
     const char *const near = s2_column_nearest(c->word, c->n_word);
     char clean[64], raw[64];
-    snprintf(raw, sizeof raw, "%.*s", (int)(c->n_word < 60 ? c->n_word : 60), c->word);
+    snprintf(raw, sizeof raw, "%.*s", (int)s2_min_size(c->n_word, 60), c->word);
     s2_text_clean(clean, sizeof clean, raw);
     return s2_diag_set(diag, S2_EINVAL, 0, 1, c->col, "no column '%s'%s%s%s", clean,
                        near != NULL ? "; did you mean " : "", near != NULL ? near : "",

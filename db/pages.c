@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 #include "base/text.h"
 
 enum {
@@ -209,12 +210,12 @@ static s2_status open_steps(s2_pages *pages, const char *path, s2_diag *diag)
     const int64_t in_file = info.st_size / pages->page_bytes;
     uint32_t in_log = 0;
     const int64_t log_end = pages->log_fd >= 0 ? find_log_end(pages, &in_log) : 0;
-    const int64_t n = in_file > in_log ? in_file : in_log;
+    const int64_t n = s2_max_i64(in_file, in_log);
     /* a log may claim any number of pages, but holds only as many as it has frames */
     const int64_t most = in_file + log_end / pages->page_bytes;
     if (n == 0 || most >= UINT32_MAX)
         return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: no page of a database is in it", path);
-    pages->n_pages = (uint32_t)(n < most ? n : most);
+    pages->n_pages = (uint32_t)s2_min_i64(n, most);
     S2_TRY(allocate_tables(pages));
     if (log_end > 0)
         read_log(pages, log_end);
@@ -366,7 +367,7 @@ static bool read_chain(s2_pages *pages, uint32_t number, size_t have, size_t n_b
     while (have < n_bytes) {
         if (!fetch(pages, number, pages->overflow))
             return false;
-        const size_t room = pages->usable - 4, rest = n_bytes - have, n = rest < room ? rest : room;
+        const size_t room = pages->usable - 4, rest = n_bytes - have, n = s2_min_size(rest, room);
         memcpy(pages->record + have, pages->overflow + 4, n);
         have += n;
         number = read4(pages->overflow);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "draw/place.h"
 
 /* ---- axes -------------------------------------------------------------------------------------------- */
@@ -158,7 +159,7 @@ static int32_t left_of(int32_t advance, const axis *y)
     for (int32_t t = 0; t < y->n_ticks; t++) {
         tick_words(y, y->tick[t], text, sizeof text);
         const int32_t needed = (int32_t)strlen(text) * advance + MARGIN + 2;
-        left = needed > left ? needed : left;
+        left = s2_max_i32(needed, left);
     }
     return left;
 }
@@ -380,7 +381,7 @@ static s2_status draw(const s2_chart *charts, int32_t n_charts, bool png, s2_buf
     for (int32_t n = 0; n < n_charts; n++) {
         const layout in = layout_of(&charts[n], s2_surface_advance(png));
         height += height_of(&in);
-        width = in.width > width ? in.width : width;
+        width = s2_max_i32(in.width, width);
     }
     S2_TRY(s2_surface_open(&to, png, width, height, buf));
     for (int32_t n = 0, top = 0; n < n_charts; n++) {

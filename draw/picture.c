@@ -60,7 +60,7 @@ static void add_runs(s2_filler *filler, int64_t n_runs)
         memset(filler->seen + run.begin, 1, (size_t)(run.end - run.begin));
         for (int64_t at = run.begin; at < run.end;) {
             const int64_t col = at / filler->picture->col_tok, end = (col + 1) * filler->picture->col_tok;
-            filler->reads[col] += (end < run.end ? end : run.end) - at;
+            filler->reads[col] += s2_min_i64(end, run.end) - at;
             at = end;
         }
     }
@@ -72,7 +72,7 @@ static void close_query(s2_filler *filler, int32_t row, int64_t key_end)
     s2_picture *const picture = filler->picture;
     for (int64_t col = 0; col * picture->col_tok < key_end; col++) {
         const int64_t begin = col * picture->col_tok;
-        const int64_t end = begin + picture->col_tok < key_end ? begin + picture->col_tok : key_end;
+        const int64_t end = s2_min_i64(begin + picture->col_tok, key_end);
         s2_picture_cell *const cell = &picture->cells[(int64_t)row * picture->n_cols + col];
         filler->pairs[col] += end - begin;
         cell->future = false;
@@ -206,10 +206,7 @@ s2_status s2_picture_shards(s2_arena *arena, const s2_pattern *pattern, int32_t 
         close_row(&filler, row);
         for (int32_t col = 0; col < picture.n_cols; col++) {
             s2_picture_cell *const cell = &picture.cells[(int64_t)row * picture.n_cols + col];
-            cell->share =
-                cell->share > 0
-                    ? (cell->share * (float)filler.readers.n < 1 ? cell->share * (float)filler.readers.n : 1)
-                    : 0;
+            cell->share = cell->share > 0 ? s2_min_f32(cell->share * (float)filler.readers.n, 1) : 0;
         }
     }
     s2_free(filler.readers.runs);
@@ -333,10 +330,10 @@ static void flow_edges(const s2_flow *flow, s2_buf *buf)
 
 s2_status s2_picture_flow_dot(const s2_pattern *pattern, int64_t n_tok, s2_buf *buf)
 {
-    s2_flow flow = {.n_layers = pattern->n_layers < FLOW_LAYERS ? pattern->n_layers : FLOW_LAYERS};
-    flow.n_layers = flow.n_layers > 4 ? 4 : flow.n_layers;
+    s2_flow flow = {.n_layers = s2_min_i32(pattern->n_layers, FLOW_LAYERS)};
+    flow.n_layers = s2_min_i32(flow.n_layers, 4);
     for (int32_t layer = 0; layer < flow.n_layers; layer++)
-        S2_TRY(flow_layer(pattern, layer, n_tok < FLOW_PARTS ? FLOW_PARTS : n_tok, &flow));
+        S2_TRY(flow_layer(pattern, layer, s2_max_i64(n_tok, FLOW_PARTS), &flow));
     s2_buf_puts(buf, "digraph flow {\n  rankdir=TB; splines=line; nodesep=0.15; ranksep=0.9; labelloc=b;\n"
                      "  graph [fontname=\"sans-serif\"]; node [shape=box, style=filled, "
                      "fillcolor=\"#e8ecf2\", color=\"#00204c\", fontname=\"sans-serif\", fontsize=10];\n  "

@@ -1,4 +1,5 @@
 #include "draw/place.h"
+#include "base/arith.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +21,7 @@ bool s2_place_words(s2_place *place, int32_t x, int32_t y, s2_anchor anchor, con
     s2_text_clean(clean, sizeof clean, text);
     const int32_t width = s2_surface_words_width(place->to, clean), most = place->to->width - width;
     const int32_t left = anchor == S2_ANCHOR_BEGIN ? x : anchor == S2_ANCHOR_END ? x - width : x - width / 2;
-    const int32_t inside = left < 0 ? 0 : left > most ? most : left;
+    const int32_t inside = s2_clamp_i32(left, 0, most);
     if (most < 0 || y < 0 || y + LETTERS > place->to->height || place->n == S2_PLACES ||
         !is_free(place, inside, y, width))
         return false;

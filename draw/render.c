@@ -2,6 +2,7 @@
  * Grids to ANSI, SVG and PNG. SVG and PNG come from one list of boxes and words (draw_picture), so they show
  * the same.
  */
+#include "base/arith.h"
 #include "draw/picture.h"
 
 #include <stdio.h>
@@ -16,7 +17,7 @@ static s2_rgb ramp(double share)
 {
     static const s2_rgb stops[5] = {
         {0, 32, 76}, {64, 77, 107}, {124, 123, 120}, {188, 175, 111}, {255, 234, 70}};
-    const double scaled = (share < 0 ? 0 : share > 1 ? 1 : share) * 4;
+    const double scaled = s2_clamp_f64(share, 0, 1) * 4;
     const int below = scaled >= 4 ? 3 : (int)scaled;
     const double part = scaled - below;
     const s2_rgb a = stops[below], b = stops[below + 1];
@@ -46,7 +47,7 @@ static char cell_glyph(const s2_picture_cell *cell)
         return 'X';
     if (cell->future)
         return ' ';
-    return cell->share <= 0 ? '.' : shades[1 + (int)((cell->share > 1 ? 1 : cell->share) * 7.001)];
+    return cell->share <= 0 ? '.' : shades[1 + (int)(s2_min_f32(cell->share, 1) * 7.001)];
 }
 
 static void ansi_pair(const s2_picture *picture, int32_t row, int32_t col, s2_buf *buf)
@@ -119,13 +120,13 @@ typedef struct drawing {
 
 static int32_t cell_width(const s2_picture *picture)
 {
-    return SIDE / picture->n_cols > 1 ? SIDE / picture->n_cols : 1;
+    return s2_max_i32(SIDE / picture->n_cols, 1);
 }
 
 static int32_t cell_height(const s2_picture *picture)
 {
     const int32_t width = cell_width(picture);
-    return picture->row_tok > 0 ? width : width > 20 ? width : 20;
+    return picture->row_tok > 0 ? width : s2_max_i32(width, 20);
 }
 
 /* Labels at both ends are within the cells, those between them at their places. */
@@ -229,7 +230,7 @@ static int32_t left_of(const s2_picture *picture, int32_t advance)
 {
     char text[64];
     const int n = snprintf(text, sizeof text, "%lld", (long long)(picture->n_rows * picture->row_tok));
-    return n * advance + 16 > LEFT ? n * advance + 16 : LEFT;
+    return s2_max_i32(n * advance + 16, LEFT);
 }
 
 static s2_status draw_picture(const s2_picture *picture, bool png, s2_buf *buf)
@@ -239,7 +240,7 @@ static s2_status draw_picture(const s2_picture *picture, bool png, s2_buf *buf)
                      .left = left_of(picture, advance),
                      .w = cell_width(picture),
                      .h = cell_height(picture)};
-    sheet.width = picture->n_cols * sheet.w > LEAST_WIDTH ? picture->n_cols * sheet.w : LEAST_WIDTH;
+    sheet.width = s2_max_i32(picture->n_cols * sheet.w, LEAST_WIDTH);
     sheet.top = TOP + (s2_place_count(advance, sheet.width, picture->title) - 1) * S2_PLACE_LINE;
     S2_TRY(s2_surface_open(&sheet.to, png, sheet.left + sheet.width + RIGHT,
                            sheet.top + picture->n_rows * sheet.h + BOTTOM, buf));

@@ -8,6 +8,7 @@
 #include <png.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 
 const s2_rgb s2_paper = {255, 255, 255}, s2_ink = {0, 0, 0}, s2_pale = {228, 228, 228};
 const s2_rgb s2_colours[S2_N_COLOURS] = {{0, 0, 0},       {0, 114, 178},  {213, 94, 0}, {0, 158, 115},
@@ -86,8 +87,8 @@ s2_status s2_surface_close(s2_surface *to)
 
 static void fill(s2_surface *to, int32_t x, int32_t y, int32_t w, int32_t h, s2_rgb colour)
 {
-    for (int32_t row = y > 0 ? y : 0; row < y + h && row < to->height; row++)
-        for (int32_t col = x > 0 ? x : 0; col < x + w && col < to->width; col++)
+    for (int32_t row = s2_max_i32(y, 0); row < y + h && row < to->height; row++)
+        for (int32_t col = s2_max_i32(x, 0); col < x + w && col < to->width; col++)
             memcpy(to->pixels + ((int64_t)row * to->width + col) * 3, &colour, 3);
 }
 

@@ -1,4 +1,5 @@
 /* Turns a design's stored results, the runs and their output into lines for the screen. */
+#include "base/arith.h"
 #include "explorer/internal.h"
 #include "explorer/result.h"
 
@@ -105,7 +106,7 @@ static void add_result(s2_explorer *e, lines *to, const s2_db_result *result)
                                                : marks[0];
     s2_buf found = {0};
     s2_result_print(result, &found);
-    addf(to, kind, "%c %s  %.*s   %s", mark, s2_result_word(result), (int)(found.len < 900 ? found.len : 900),
+    addf(to, kind, "%c %s  %.*s   %s", mark, s2_result_word(result), (int)s2_min_size(found.len, 900),
          found.data != NULL ? found.data : "", when(to->arena, result->at_us));
     s2_buf_release(&found);
     if (result->kind == S2_DB_KIND_VALIDATION)

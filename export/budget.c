@@ -1,4 +1,5 @@
 #include "export/budget.h"
+#include "base/arith.h"
 #include "export/model.h"
 
 #include <string.h>
@@ -53,8 +54,7 @@ s2_status s2_budget_shape(const s2_source *source, s2_model_shape *out)
     S2_TRY(s2_budget_read(source, S2_PATHS("/head_dim"), 1, S2_LIMIT_HEAD_DIM, 128, &shape.head_dim));
     S2_TRY(s2_setting_int(set, "layers", 1, S2_LIMIT_LAYERS, shape.n_layers, &shape.n_layers, source->diag));
     S2_TRY(s2_setting_int(set, "heads", 1, S2_LIMIT_HEADS, shape.n_heads, &shape.n_heads, source->diag));
-    S2_TRY(s2_setting_int(set, "kv-heads", 1, shape.n_heads,
-                          shape.n_kv_heads < shape.n_heads ? shape.n_kv_heads : shape.n_heads,
+    S2_TRY(s2_setting_int(set, "kv-heads", 1, shape.n_heads, s2_min_i64(shape.n_kv_heads, shape.n_heads),
                           &shape.n_kv_heads, source->diag));
     S2_TRY(
         s2_setting_int(set, "head-dim", 1, S2_LIMIT_HEAD_DIM, shape.head_dim, &shape.head_dim, source->diag));

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 #include "base/work.h"
 #include "pattern/parse.h"
 #include "pattern/view.h"
@@ -43,9 +44,8 @@ static int64_t explicit_extent(const s2_view *view)
     for (int32_t a = 0; a < view->n_atoms; a++) {
         const s2_term *const term = &view->body->terms[view->atoms[a].term];
         if (view->atoms[a].kind == S2_ATOM_MASK) {
-            const int64_t blk =
-                term->mask->n_q_blk > term->mask->n_k_blk ? term->mask->n_q_blk : term->mask->n_k_blk;
-            extent = blk * view->pattern->block_tok > extent ? blk * view->pattern->block_tok : extent;
+            const int64_t blk = s2_max_i32(term->mask->n_q_blk, term->mask->n_k_blk);
+            extent = s2_max_i64(blk * view->pattern->block_tok, extent);
         }
     }
     return extent;
@@ -66,8 +66,7 @@ static s2_extent extent_of(const s2_view *a, const s2_view *b, int64_t n_tok)
     s2_view_shape_init(&shape);
     s2_view_shape_add(&shape, a);
     s2_view_shape_add(&shape, b);
-    const int64_t block =
-        a->pattern->block_tok < b->pattern->block_tok ? a->pattern->block_tok : b->pattern->block_tok;
+    const int64_t block = s2_min_i32(a->pattern->block_tok, b->pattern->block_tok);
     s2_extent extent = {.n_tok = n_tok, .step = shape.block_aligned ? block : 1};
     if (n_tok > 0)
         return extent;
@@ -116,7 +115,7 @@ static s2_status compare_rows(const s2_view views[2], const s2_extent *extent, i
     s2_status status = S2_OK;
     for (int64_t begin = 0; begin < extent->n_tok && status == S2_OK && !out->differs;
          begin += extent->step) {
-        const int64_t end = begin + extent->step < extent->n_tok ? begin + extent->step : extent->n_tok;
+        const int64_t end = s2_min_i64(begin + extent->step, extent->n_tok);
         for (int side = 0; side < 2 && status == S2_OK; side++)
             status = rows_fill(&rows, side, &views[side], end - 1, extent->n_tok, budget);
         if (status != S2_OK)
@@ -270,12 +269,12 @@ static int64_t runs_excess(const s2_rows_pair *rows, int a, int64_t q_begin, int
                 other++;
             int64_t stop = end;
             if (other < rows->n[b] && rows->runs[b][other].begin < end) {
-                stop = rows->runs[b][other].begin > begin ? rows->runs[b][other].begin : begin;
+                stop = s2_max_i64(rows->runs[b][other].begin, begin);
             }
-            const int64_t whole_end = !causal || stop < q_begin ? stop : (begin > q_begin ? begin : q_begin);
+            const int64_t whole_end = !causal || stop < q_begin ? stop : s2_max_i64(begin, q_begin);
             total += whole_end > begin ? (whole_end - begin) * (q_end - q_begin) : 0;
-            for (int64_t key = whole_end > begin ? whole_end : begin; key < stop; key++)
-                total += q_end - (key > q_begin ? key : q_begin);
+            for (int64_t key = s2_max_i64(whole_end, begin); key < stop; key++)
+                total += q_end - s2_max_i64(key, q_begin);
             begin = other < rows->n[b] && rows->runs[b][other].begin < end ? rows->runs[b][other].end : end;
         }
     }
@@ -288,7 +287,7 @@ static s2_status loss_head(const s2_view views[2], int64_t n_tok, int64_t *budge
     s2_rows_pair rows = {0};
     s2_status status = S2_OK;
     for (int64_t begin = 0; begin < n_tok && status == S2_OK; begin += extent.step) {
-        const int64_t end = begin + extent.step < n_tok ? begin + extent.step : n_tok;
+        const int64_t end = s2_min_i64(begin + extent.step, n_tok);
         for (int side = 0; side < 2 && status == S2_OK; side++)
             status = rows_fill(&rows, side, &views[side], end - 1, n_tok, budget);
         if (status != S2_OK)

@@ -10,6 +10,7 @@
 #include <jansson.h>
 #include <sha2.h>
 
+#include "base/arith.h"
 #include "export/files.h"
 #include "base/alloc.h"
 #include "base/text.h"
@@ -247,7 +248,7 @@ static bool lexer_next(lexer *lex, word *out)
     else if (n == 0 && lex->pos < lex->n)
         lex->pos++;
     out->begin = begin;
-    snprintf(out->text, sizeof out->text, "%.*s", (int)(n < 255 ? n : 255), lex->text + begin);
+    snprintf(out->text, sizeof out->text, "%.*s", (int)s2_min_size(n, 255), lex->text + begin);
     const bool flag = n > 2 && lex->text[begin] == '-' && lex->text[begin + 1] == '-';
     out->is_key = (assigns || flag) &&
                   is_key_text(out->text + strspn(out->text, "-"), strlen(out->text + strspn(out->text, "-")));

@@ -3,6 +3,7 @@
  * -1. vLLM's and ONNX Runtime's sparse attention take the same arrays. Written as .npy files next to a
  * layout.json; `s2 mask --format csr` output (two arrays in one file) is read too.
  */
+#include "base/arith.h"
 #include "export/layout.h"
 
 #include <stdio.h>
@@ -19,7 +20,7 @@ static s2_status add_layout(const s2_target *target, const s2_layouts *layouts, 
     int64_t most = 1;
     for (int32_t head = 0; head < n_heads; head++) {
         const int64_t n = layouts->lists[list_of[head]].row_begin[n_blk];
-        most = n > most ? n : most;
+        most = s2_max_i64(n, most);
     }
     int32_t *const crow = S2_NEW(target->arena, int32_t, (int64_t)n_heads * (n_blk + 1));
     int32_t *const col = S2_NEW(target->arena, int32_t, n_heads * most);

@@ -3,6 +3,7 @@
  * {"model.layers.N.self_attn.qk_proj": [[channels] per head]}, and besides qk_proj often q_proj and k_proj.
  * They rank tokens cheaply; how many tokens are then read is a server argument.
  */
+#include "base/arith.h"
 #include "export/budget.h"
 
 #include <stdio.h>
@@ -87,8 +88,8 @@ static s2_status read_shape(const s2_source *source, int64_t *n_layers, int64_t 
     for (int p = 0; p < N_PROJECTIONS; p++) {
         S2_TRY(count(source, projections[p], &layers[p], &heads[p]));
         n_keys += layers[p];
-        *n_layers = layers[p] > *n_layers ? layers[p] : *n_layers;
-        *n_heads = heads[p] > *n_heads ? heads[p] : *n_heads;
+        *n_layers = s2_max_i64(layers[p], *n_layers);
+        *n_heads = s2_max_i64(heads[p], *n_heads);
         if (layers[p] > 0 && strcmp(projections[p], "k_proj") == 0)
             *n_kv = heads[p];
     }

@@ -59,7 +59,7 @@ static s2_status read_line(const s2_source *source, const char *line, size_t n_b
             return table_refuse(source, line_no, byte, "expected a number");
         if (*n == cap)
             return table_refuse(source, line_no, byte, "too many columns");
-        out[(*n)++] = value < 0 ? 0 : value > 1 ? 1 : value;
+        out[(*n)++] = s2_clamp_f64(value, 0, 1);
         byte += len + (tab != NULL);
     }
     return S2_OK;
@@ -287,7 +287,7 @@ static void chunked_body(const deployment *deploy, s2_buf *body)
     const int64_t chunk = deploy->chunk_tok;
     s2_buf_printf(body, "chunk %lldt | sink %lldt", (long long)chunk, (long long)deploy->sink_tok);
     for (int64_t c = 1; c < MOST_CHUNKS; c++) {
-        const int64_t begin = c * chunk - deploy->recent_tok > 0 ? c * chunk - deploy->recent_tok : 0;
+        const int64_t begin = s2_max_i64(c * chunk - deploy->recent_tok, 0);
         s2_buf_printf(body, " | dense when key %lldt..%lldt & query %lldt..%lldt", (long long)begin,
                       (long long)(c * chunk), (long long)(c * chunk), (long long)((c + 1) * chunk));
         if ((c + 1) * chunk > S2_LIMIT_CONTEXT_TOK / 2)

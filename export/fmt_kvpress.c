@@ -146,9 +146,9 @@ static int64_t kept_of(const char *name, int64_t n_tok, double ratio)
     int64_t kept = (int64_t)((double)n_tok * (1 - ratio));
     if (strcmp(name, "chunkkv") == 0 && n_tok >= CHUNK_TOK) {
         kept = (int64_t)((double)s2_ceil_div(n_tok, CHUNK_TOK) * (1 - ratio)) * CHUNK_TOK;
-        kept = kept < CHUNK_TOK ? CHUNK_TOK : kept;
+        kept = s2_max_i64(kept, CHUNK_TOK);
     }
-    return kept < 2 ? 2 : kept;
+    return s2_max_i64(kept, 2);
 }
 
 static s2_status press_body(const s2_source *source, const char *full_name, int64_t n_tok, int64_t kept_tok,

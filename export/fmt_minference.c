@@ -6,6 +6,7 @@
  * columns and the 100 most recent diagonals. Here it becomes the forced part, `heavy` for the other columns
  * (the keys with most attention from the last queries) and `topk` for the other diagonals.
  */
+#include "base/arith.h"
 #include "export/format.h"
 
 #include <stdio.h>
@@ -46,10 +47,9 @@ static int recognises(const s2_source *source)
 
 static void vslash_body(int64_t columns, int64_t diagonals, s2_buf *body)
 {
-    const int64_t v = columns > FORCED_COLUMNS ? columns : FORCED_COLUMNS;
-    const int64_t s = diagonals > LEAST_SLASH ? diagonals : LEAST_SLASH;
-    s2_buf_printf(body, "sink %dt | local %lldt", FORCED_COLUMNS,
-                  (long long)(s < FORCED_DIAGONALS ? s : FORCED_DIAGONALS));
+    const int64_t v = s2_max_i64(columns, FORCED_COLUMNS);
+    const int64_t s = s2_max_i64(diagonals, LEAST_SLASH);
+    s2_buf_printf(body, "sink %dt | local %lldt", FORCED_COLUMNS, (long long)s2_min_i64(s, FORCED_DIAGONALS));
     if (v > FORCED_COLUMNS)
         s2_buf_printf(body, " | heavy %lld", (long long)(v - FORCED_COLUMNS));
     if (s > FORCED_DIAGONALS)

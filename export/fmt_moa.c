@@ -3,6 +3,7 @@
  * width = alpha + beta * N, at least 128 and at most N, rounded up to 64. The language has no window that
  * grows, so one N is imported (--set len=N).
  */
+#include "base/arith.h"
 #include "export/format.h"
 
 #include <math.h>
@@ -21,7 +22,7 @@ static int recognises(const s2_source *source)
 static int64_t width_of(double alpha, double beta, int64_t n_tok)
 {
     double width = trunc(alpha + beta * (double)n_tok); /* MoA truncates first */
-    width = width < LEAST_TOK ? LEAST_TOK : width;
+    width = s2_max_f64(LEAST_TOK, width);
     width = ceil(width / ROUND_TOK) * ROUND_TOK;
     return width > (double)n_tok ? n_tok : (int64_t)width;
 }
@@ -70,9 +71,9 @@ static s2_status read_widths(const s2_source *source, int64_t n_layers, int64_t 
 static s2_status role_bodies(const s2_source *source, const uint16_t *role, int64_t n, bool inside,
                              const char ***out, int32_t *n_roles)
 {
-    uint16_t highest = 0;
+    int32_t highest = 0;
     for (int64_t at = 0; at < n; at++)
-        highest = role[at] > highest ? role[at] : highest;
+        highest = s2_max_i32(role[at], highest);
     const char **const body = S2_NEW(source->arena, const char *, highest + 1);
     if (body == NULL)
         return S2_ENOMEM;

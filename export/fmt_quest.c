@@ -2,6 +2,7 @@
  * Quest: in decode the pages with the best upper bound, up to a budget of tokens. SGLang names it as an
  * algorithm of its hierarchical sparse attention.
  */
+#include "base/arith.h"
 #include "export/budget.h"
 
 #include <string.h>
@@ -23,7 +24,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
                           &budget_tok));
     S2_TRY(s2_budget_read(source, S2_PATHS("/page_size", "/chunk_size"), 1, 4096, 16, &page_tok));
     S2_TRY(s2_setting_int(&source->settings, "dense-layers", 0, S2_LIMIT_LAYERS, 2, &n_dense, source->diag));
-    const int64_t n_pages = budget_tok / page_tok > 3 ? budget_tok / page_tok : 3;
+    const int64_t n_pages = s2_max_i64(budget_tok / page_tok, 3);
     s2_status status = s2_budget_begin(source, 64, NULL, &text);
     s2_buf_printf(&text, "prefill layers all: dense\ndecode layers all: pages %lld page %lld\n",
                   (long long)n_pages, (long long)page_tok);

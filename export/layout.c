@@ -1,4 +1,5 @@
 #include "export/layout.h"
+#include "base/arith.h"
 #include "export/model.h"
 
 #include <stdio.h>
@@ -455,7 +456,7 @@ static s2_status grid_body(const s2_source *source, const s2_grid *grid, int32_t
     s2_term *const term = S2_NEW(source->arena, s2_term, 1);
     const int64_t shape[3] = {grid->n_heads, grid->n_blk, grid->n_blk};
     size_t stem = strcspn(source->name, ".");
-    stem = stem > 60 ? 60 : stem;
+    stem = s2_min_size(stem, 60);
     snprintf(name, sizeof name, "%.*s-mask%d.npy", (int)stem, source->name, class_index);
     for (char *c = name; *c != '\0'; c++)
         if ((unsigned char)*c < 0x21 || *c == '"' || *c == '\\' || (unsigned char)*c > 0x7e)

@@ -174,7 +174,7 @@ static s2_status write_csr(mask *m)
     S2_TRY(write_crow(m, nnz));
     int64_t largest = 0;
     for (int64_t plane = 0; plane < m->n_planes; plane++)
-        largest = nnz[plane] > largest ? nnz[plane] : largest;
+        largest = s2_max_i64(nnz[plane], largest);
     S2_TRY(write_header(m, "<i4", largest, 0));
     for (int64_t plane = 0; plane < m->n_planes; plane++) {
         for (int64_t row = 0; row < m->n_rows; row++) {

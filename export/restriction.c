@@ -1,4 +1,5 @@
 #include "export/restriction.h"
+#include "base/arith.h"
 
 #include <stdio.h>
 
@@ -10,7 +11,7 @@ void s2_restriction_of(const s2_format *format, int64_t len_tok, int32_t n_ranks
     *out = (s2_restriction){.n_formats = format != NULL,
                             .formats = {format},
                             .n_dense_layers = S2_RESTRICT_ANY,
-                            .n_tok = len_tok < WRITTEN_TOK ? len_tok : WRITTEN_TOK,
+                            .n_tok = s2_min_i64(len_tok, WRITTEN_TOK),
                             .n_ranks = n_ranks};
 }
 

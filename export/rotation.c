@@ -1,4 +1,5 @@
 #include "export/rotation.h"
+#include "base/arith.h"
 #include "export/model.h"
 
 #include <stdio.h>
@@ -10,7 +11,7 @@
 
 int64_t s2_rotation_step(int64_t stride_blk, int64_t n_heads)
 {
-    return stride_blk / n_heads > 1 ? stride_blk / n_heads : 1;
+    return s2_max_i64(stride_blk / n_heads, 1);
 }
 
 const char *s2_rotation_holder(const s2_source *source, const char *key, const char *wrapper)

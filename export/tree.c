@@ -8,10 +8,11 @@
 #include <jansson.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 
 void s2_text_position(const char *text, size_t n_bytes, size_t offset, int32_t *line, int32_t *col)
 {
-    const size_t end = offset < n_bytes ? offset : n_bytes;
+    const size_t end = s2_min_size(offset, n_bytes);
     int32_t at_line = 1;
     size_t line_begin = 0;
     for (size_t at = 0; at < end; at++)

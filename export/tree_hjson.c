@@ -1,3 +1,4 @@
+#include "base/arith.h"
 #include "export/tree.h"
 
 #include <ctype.h>
@@ -57,7 +58,7 @@ static bool skip_blank(reader *in)
         } else if (c == '/' && peek(in, 1) == '*') {
             while (in->pos < in->n && !(in->text[in->pos] == '*' && peek(in, 1) == '/'))
                 step(in);
-            in->pos = in->pos + 2 < in->n ? in->pos + 2 : in->n;
+            in->pos = s2_min_size(in->pos + 2, in->n);
         } else {
             break;
         }

@@ -3,6 +3,7 @@
  * by what else is in the batch gives different bits: within rounding, yet a served answer then depends on who
  * else is asking.
  */
+#include "base/arith.h"
 #include "judge/probe.h"
 
 #include <stdio.h>
@@ -85,8 +86,7 @@ static s2_status judge(s2_beside *both, const s2_validate_request *request, s2_v
     among.n_seqs = N_BESIDE;
     S2_TRY(s2_harness_open(&both->alone, both->alone.device, request, why));
     S2_TRY(s2_harness_open(&both->among, both->alone.device, &among, why));
-    const size_t most =
-        both->alone.q.n_bytes > both->alone.k.n_bytes ? both->alone.q.n_bytes : both->alone.k.n_bytes;
+    const size_t most = s2_max_size(both->alone.q.n_bytes, both->alone.k.n_bytes);
     both->room = s2_malloc(most);
     if (both->room == NULL)
         return S2_ENOMEM;

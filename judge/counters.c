@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 #include "pattern/parse.h"
 
 enum { LIMIT_ARGS = 48, LIMIT_PATH = 512, LIMIT_TABLE_BYTES = 1 << 20, LIMIT_SECONDS = 100 };
@@ -74,7 +75,7 @@ static void run_profiler(const s2_scratch *scratch, const char *const *args)
 {
     char self[LIMIT_PATH];
     const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[n > 0 ? n : 0] = '\0';
+    self[s2_max_i64(n, 0)] = '\0';
     const char *argv[LIMIT_ARGS] = {"ncu",
                                     "--profile-from-start",
                                     "off",

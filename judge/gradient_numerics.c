@@ -279,7 +279,7 @@ static int64_t key_at(s2_rng *rng, int64_t n, int64_t wanted, int64_t all)
 static s2_status judge_keys(s2_grad_check *check)
 {
     const s2_plan *const plan = &check->gradients->harness.some;
-    const int32_t first = check->gradients->kv_head < 0 ? 0 : check->gradients->kv_head;
+    const int32_t first = s2_max_i32(check->gradients->kv_head, 0);
     const int32_t n_kv = check->gradients->kv_head < 0 ? plan->pattern->n_kv_heads : 1;
     s2_rng rng = {check->request->seed ^ UINT64_C(0x6b657973)};
     for (int32_t seq = 0; seq < plan->n_seqs; seq++) {

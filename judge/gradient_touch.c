@@ -216,7 +216,7 @@ static s2_status set_queries(s2_pair_touch *touch, int64_t begin, bool clear)
     const s2_attn_problem *const p = &touch->gradients->harness.problem;
     const int64_t end = begin + window_size(touch);
     for (int32_t seq = 0; seq < p->n_seqs; seq++) {
-        const int64_t all = (int64_t)p->plan->seqs[seq].q_tok * touch->group, last = end < all ? end : all;
+        const int64_t all = (int64_t)p->plan->seqs[seq].q_tok * touch->group, last = s2_min_i64(end, all);
         for (int64_t index = begin; index < last; index++) {
             const int64_t x = index - begin, q_tok = index / touch->group;
             const int32_t d = (int32_t)(x % p->head_dim);
@@ -264,7 +264,7 @@ static s2_status set_keys(s2_pair_touch *touch, int64_t begin, bool clear)
     const s2_attn_problem *const p = &touch->gradients->harness.problem;
     for (int32_t seq = 0; seq < p->n_seqs; seq++) {
         const int64_t all = p->plan->seqs[seq].k_tok, end = begin + window_size(touch),
-                      last = end < all ? end : all;
+                      last = s2_min_i64(end, all);
         for (int64_t k_tok = begin; k_tok < last; k_tok++) {
             const int64_t x = k_tok - begin;
             for (int32_t g = 0; g < p->n_kv_heads; g++)
@@ -351,10 +351,10 @@ static s2_status all_windows(s2_pair_touch *touch, const s2_direction *way, s2_d
     const int64_t size = window_size(touch), n_windows = s2_ceil_div(way->longest, size);
     int64_t per_head = 0, wanted = n_windows;
     if (way->pairs > budget) {
-        wanted = n_windows < limit ? n_windows : limit;
+        wanted = s2_min_i64(n_windows, limit);
         per_head = (int64_t)(budget / ((double)size * (double)wanted * n_heads *
                                        touch->gradients->harness.some.n_seqs));
-        per_head = per_head > 4 ? per_head : 4;
+        per_head = s2_max_i64(per_head, 4);
         touch->out->touch_exhaustive = false;
     }
     for (int64_t nth = 0; nth < wanted && touch->out->outcome == S2_OUTCOME_OK; nth++) {
@@ -601,8 +601,8 @@ static s2_status both_ways(s2_pair_touch *touch, s2_diag *why)
     s2_direction keys = {"touch keys", set_keys, check_query, 0, p->n_heads, true, 0.0};
     for (int32_t seq = 0; seq < plan->n_seqs; seq++) {
         const int64_t q = (int64_t)plan->seqs[seq].q_tok * touch->group, k = plan->seqs[seq].k_tok;
-        queries.longest = q > queries.longest ? q : queries.longest;
-        keys.longest = k > keys.longest ? k : keys.longest;
+        queries.longest = s2_max_i64(q, queries.longest);
+        keys.longest = s2_max_i64(k, keys.longest);
         queries.pairs += (double)plan->seqs[seq].q_tok * (double)k * p->n_heads;
         keys.pairs = queries.pairs;
     }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 #include "base/shared.h"
 #include "pattern/parse.h"
 #include "pattern/view.h"
@@ -44,7 +45,7 @@ static void note_shape(s2_handover *out, const s2_run *runs, int64_t n, int64_t 
     const int64_t reach = n == 1 && runs[0].end == position + 1 ? position + 1 - runs[0].begin : 0;
     const bool cut = reach > 0 && runs[0].begin > 0;
     out->full = out->full && n == 1 && runs[0].begin == 0 && runs[0].end == k_tok;
-    out->longest_tok = reach > out->longest_tok ? reach : out->longest_tok;
+    out->longest_tok = s2_max_i64(reach, out->longest_tok);
     if (cut && out->window_tok == INT64_MAX)
         out->window_tok = reach;
     if (reach == 0 || out->longest_tok > out->window_tok || (cut && reach < out->window_tok))

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 #include "base/rng.h"
 
 /* ------------------------------------------------------------------ which items */
@@ -538,5 +539,5 @@ static double cost(const s2_plan *plan)
 double s2_harness_whole_over_some(const s2_harness *harness)
 {
     const double some = cost(&harness->some);
-    return cost(&harness->whole) / (some > 1 ? some : 1);
+    return cost(&harness->whole) / s2_max_f64(some, 1);
 }

@@ -11,6 +11,7 @@
 #ifndef S2_JUDGE_HARNESS_H
 #define S2_JUDGE_HARNESS_H
 
+#include "base/arith.h"
 #include "judge/validate.h"
 
 enum { S2_GUARD_BYTES = 4096 };
@@ -117,8 +118,8 @@ static inline int64_t s2_harness_item_queries(const s2_plan *plan, const s2_plan
 {
     const s2_plan_seq lens = plan->seqs[item->seq];
     const int64_t first = s2_plan_tile_begin(plan, item->seq, item->tile) - (lens.k_tok - lens.q_tok);
-    *end = first + plan->options.tile_tok < lens.q_tok ? first + plan->options.tile_tok : lens.q_tok;
-    return first > 0 ? first : 0;
+    *end = s2_min_i64(first + plan->options.tile_tok, lens.q_tok);
+    return s2_max_i64(first, 0);
 }
 
 #endif /* S2_JUDGE_HARNESS_H */

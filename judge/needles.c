@@ -3,6 +3,7 @@
  * Query j and its needle's key are the same unit vector, long enough that the needle's weight is 1 up to
  * rounding whenever it is read; all other keys are small noise.
  */
+#include "base/arith.h"
 #include "judge/probe.h"
 
 #include <math.h>
@@ -131,8 +132,7 @@ static void judge_length(const s2_hunt *hunt, uint64_t seed, s2_validation *out)
 static s2_status hunt_length(s2_device *device, const s2_validate_request *request, int32_t k_tok,
                              s2_validation *out, s2_diag *why)
 {
-    const int32_t n_needles =
-        request->pattern->head_dim < S2_NEEDLE_DEPTHS ? request->pattern->head_dim : S2_NEEDLE_DEPTHS;
+    const int32_t n_needles = s2_min_i32(request->pattern->head_dim, S2_NEEDLE_DEPTHS);
     const s2_plan_seq seq = {n_needles, k_tok};
     s2_validate_request one = *request;
     one.seqs = &seq;

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/arith.h"
 #include "base/clock.h"
 #include "base/alloc.h"
 #include "base/text.h"
@@ -67,7 +68,7 @@ static s2_status start(s2_diag *why)
         close(from[1]);
         process.to = to[1];
         process.from = from[0];
-        process.pid = child > 0 ? child : 0;
+        process.pid = s2_max_i32(child, 0);
         process.n = 0;
         if (child > 0)
             return S2_OK;
@@ -194,7 +195,7 @@ static s2_status write_line(const s2_buf *line, double deadline, s2_diag *why)
     s2_status status = S2_OK;
     for (size_t n_written = 0; status == S2_OK && n_written < line->len;) {
         status = await(process.to, POLLOUT, deadline, why);
-        const size_t piece = line->len - n_written < PIPE_BUF ? line->len - n_written : PIPE_BUF;
+        const size_t piece = s2_min_size(line->len - n_written, PIPE_BUF);
         const ssize_t n = status == S2_OK ? write(process.to, line->data + n_written, piece) : 0;
         if (n < 0 && errno != EINTR)
             break;
@@ -361,7 +362,7 @@ static s2_status time_there(s2_device *device, const s2_attn_problem *problem, v
 {
     s2_reply reply;
     S2_TRY(ask(device, problem, state, n, &reply, why));
-    *n_made = reply.n_samples < n ? reply.n_samples : n;
+    *n_made = s2_min_i32(reply.n_samples, n);
     memcpy(ms, reply.samples_ms, (size_t)*n_made * sizeof *ms);
     return S2_OK;
 }

@@ -31,7 +31,7 @@ static int32_t longest_k(const s2_plan *plan)
 {
     int32_t k_tok = 0;
     for (int32_t seq = 0; seq < plan->n_seqs; seq++)
-        k_tok = plan->seqs[seq].k_tok > k_tok ? plan->seqs[seq].k_tok : k_tok;
+        k_tok = s2_max_i32(plan->seqs[seq].k_tok, k_tok);
     return k_tok;
 }
 

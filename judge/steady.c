@@ -50,7 +50,7 @@ static s2_status time_launches(s2_harness *harness, int64_t n, double *us, s2_di
 static int64_t launches_in(double ms, double us)
 {
     const double n = ceil(ms * 1e3 / fmax(us, 0.5));
-    return n < 1 ? 1 : n > MOST_LAUNCHES ? MOST_LAUNCHES : (int64_t)n;
+    return (int64_t)s2_clamp_f64(n, 1, MOST_LAUNCHES);
 }
 
 static double clock_of(const s2_harness *harness)

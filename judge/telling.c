@@ -24,7 +24,7 @@ static int64_t turn_of(const s2_view *view)
         const s2_term *const term = &view->body->terms[t];
         const int64_t own = term->n * (term->tok ? 1 : view->pattern->block_tok);
         if (term->kind == S2_TERM_STRIDE || term->kind == S2_TERM_DILATED)
-            most = own > most ? own : most;
+            most = s2_max_i64(own, most);
     }
     return most;
 }
@@ -37,7 +37,7 @@ static s2_status first_left_out(const s2_view *view, int64_t len_tok, int64_t lo
     bool all = true;
     while (all && left_tok < longest_tok) {
         all_tok = left_tok;
-        left_tok = 2 * left_tok < longest_tok ? 2 * left_tok : longest_tok;
+        left_tok = s2_min_i64(2 * left_tok, longest_tok);
         S2_TRY(reads_all(view, left_tok, work_left, &all));
     }
     *out = all ? 0 : left_tok;
@@ -54,7 +54,7 @@ static s2_status first_left_out(const s2_view *view, int64_t len_tok, int64_t lo
 static s2_status tell(const s2_view *view, int64_t len_tok, int64_t *work_left, s2_telling *out)
 {
     const int64_t limit_tok = s2_pattern_limit_tok(view->pattern);
-    const int64_t longest_tok = limit_tok < LONGEST_TOK ? limit_tok : LONGEST_TOK;
+    const int64_t longest_tok = s2_min_i64(limit_tok, LONGEST_TOK);
     bool all = len_tok < longest_tok && !view->has_dynamic;
     int64_t first_tok = 0;
     *out = (s2_telling){0};

@@ -71,8 +71,8 @@ s2_status s2_probe_rows_choose(const s2_harness *harness, int64_t budget_pairs, 
     s2_rng rng = {seed ^ UINT64_C(0x726f7773)};
     if (pairs > budget_pairs) {
         int64_t wanted = (int64_t)((double)n_all * ((double)budget_pairs / (double)pairs));
-        wanted = wanted > 8 ? wanted : 8;
-        per_item = wanted / n_items > 2 ? wanted / n_items : 2;
+        wanted = s2_max_i64(wanted, 8);
+        per_item = s2_max_i64(wanted / n_items, 2);
         step = wanted < 2 * n_items ? 2 * n_items / wanted + 1 : 1;
     }
     s2_probe_row *const row = s2_calloc((size_t)n_all, sizeof *row);
@@ -199,7 +199,7 @@ static int64_t count_windows(const s2_validate_request *request, int64_t n_windo
         n = request->max_windows;
     const double in_time = request->touch_limit_ms / fmax(ms, 1e-3);
     if (request->touch_limit_ms > 0.0 && in_time < (double)n)
-        n = in_time > FEWEST ? (int64_t)in_time : n < FEWEST ? n : FEWEST;
+        n = in_time > FEWEST ? (int64_t)in_time : s2_min_i64(n, FEWEST);
     return n;
 }
 
@@ -379,8 +379,8 @@ static lse_range range_of_lse(const s2_touch *touch, const uint8_t *is_off)
                      both[2] = {lse / log(n), lse - log(n)};
         if (n < 2 || is_off[touch->rows.row[nth].head] == 0)
             continue;
-        all.fewest = n < all.fewest ? n : all.fewest;
-        all.n_most = n > all.n_most ? n : all.n_most;
+        all.fewest = s2_min_i32(n, all.fewest);
+        all.n_most = s2_max_i32(n, all.n_most);
         for (int way = 0; way < 2; way++) {
             all.least[way] = fmin(all.least[way], both[way]);
             all.most[way] = fmax(all.most[way], both[way]);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 #include "base/text.h"
 #include "kernels/decode.h"
 #include "kernels/float16.h"
@@ -63,7 +64,7 @@ static int32_t prefill_of(const s2_validate_request *request, int32_t n_steps, i
 static int32_t steps_of(const s2_validate_request *request)
 {
     const int32_t most = request->seqs[0].k_tok / request->seqs[0].q_tok;
-    return request->n_steps < most ? request->n_steps : most;
+    return s2_min_i32(request->n_steps, most);
 }
 
 static int64_t end_of(const s2_validate_request *request, int32_t n_steps)
@@ -72,7 +73,7 @@ static int64_t end_of(const s2_validate_request *request, int32_t n_steps)
     for (int32_t index = 0; index < request->n_seqs; index++) {
         const int64_t end = prefill_of(request, n_steps, index) +
                             ((int64_t)n_steps + FORK_STEPS) * request->seqs[index].q_tok;
-        most = end > most ? end : most;
+        most = s2_max_i64(end, most);
     }
     return most;
 }
@@ -179,7 +180,7 @@ static int32_t checks_of(const s2_validate_request *request, int64_t n_tok)
 {
     const int64_t n = request->budget_pairs /
                       ((8 + request->pattern->head_dim / 2) * HEADS_A_CHECK * n_tok * request->n_seqs);
-    return (int32_t)(n < LEAST_CHECKS ? LEAST_CHECKS : n > MOST_CHECKS ? MOST_CHECKS : n);
+    return (int32_t)s2_clamp_i64(n, LEAST_CHECKS, MOST_CHECKS);
 }
 
 static s2_status open_step(s2_step *step, s2_device *device, const s2_validate_request *request,
@@ -189,7 +190,7 @@ static s2_status open_step(s2_step *step, s2_device *device, const s2_validate_r
     step->n_steps = n_steps;
     step->n_checks = checks_of(request, end_of(request, n_steps));
     for (int32_t index = 0; index < request->n_seqs; index++)
-        step->q_cap = request->seqs[index].q_tok > step->q_cap ? request->seqs[index].q_tok : step->q_cap;
+        step->q_cap = s2_max_i32(request->seqs[index].q_tok, step->q_cap);
     S2_TRY(rehearse(request, n_steps, &pool_pages, &step->why));
     S2_TRY(s2_generation_open(&step->gen, device, request, end_of(request, n_steps), pool_pages, &step->why));
     fill_problem(step);
@@ -335,7 +336,7 @@ static s2_status judge_rows(s2_step *step, int64_t number)
 {
     const s2_validate_request *const request = step->gen.request;
     const int32_t n_heads = request->pattern->n_heads;
-    const int32_t n = n_heads < HEADS_A_CHECK ? n_heads : HEADS_A_CHECK;
+    const int32_t n = s2_min_i32(n_heads, HEADS_A_CHECK);
     for (int32_t seq = 0; seq < request->n_seqs; seq++)
         for (int32_t nth = 0; nth < n && step->out->outcome == S2_OUTCOME_OK; nth++) {
             const int32_t head = (int32_t)((number * 5 + (int64_t)nth * n_heads / n + seq) % n_heads);

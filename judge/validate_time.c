@@ -81,7 +81,7 @@ static s2_status time_pattern(s2_device *device, const s2_workload *workload,
                               const s2_validate_request *request, s2_validation *out, s2_diag *why)
 {
     float cold[S2_LIMIT_SAMPLES];
-    int32_t n = request->n_timed < S2_LIMIT_SAMPLES ? request->n_timed : S2_LIMIT_SAMPLES;
+    int32_t n = s2_min_i32(request->n_timed, S2_LIMIT_SAMPLES);
     S2_TRY(warm_up(device, workload, why));
     S2_TRY(time_runs(device, workload, &n, false, out->sample_ms, why));
     if (device->ops->clock_mhz != NULL && workload->time == NULL)

@@ -167,7 +167,7 @@ static void mask_row(const s2_cpu_tile *tile, const s2_plan_entry *entry, const 
     int64_t n = tile->k_tok - k_begin;
     if (plan->pattern->causal && tile->begin + row + 1 - k_begin < n)
         n = tile->begin + row + 1 - k_begin;
-    n = n < plan->blk_tok ? n : plan->blk_tok;
+    n = s2_min_i64(n, plan->blk_tok);
     const uint32_t *const bits =
         entry->mask < 0
             ? NULL
@@ -201,7 +201,7 @@ static void fold_row(s2_cpu_scratch *scratch, int32_t row)
     int32_t n_odd = 0;
     for (int32_t key = 0; key < TILE; key++) {
         n_odd += s[key] != s[key];
-        peak = s[key] > peak ? s[key] : peak;
+        peak = s2_max_f32(s[key], peak);
     }
     scratch->decay[row] = 1.0f;
     if (n_odd > 0 || peak == INFINITY)
@@ -231,7 +231,7 @@ static void one_block(const s2_cpu_tile *tile, const s2_plan_entry *entry, int32
     const s2_attn_problem *const p = tile->problem;
     const int64_t k_begin = (int64_t)entry->k_blk * p->plan->blk_tok;
     const int64_t left = tile->k_tok - k_begin;
-    const int32_t n_keys = (int32_t)(left < p->plan->blk_tok ? left : p->plan->blk_tok);
+    const int32_t n_keys = (int32_t)s2_min_i64(left, p->plan->blk_tok);
     const int32_t kv_head = s2_pattern_kv_head(p->plan->pattern, tile->head);
     load_keys(p, s2_tensor_at(&p->k, p->k_begin_tok, tile->item->seq, k_begin, kv_head), n_keys, dim,
               scratch->k_t);
@@ -394,7 +394,7 @@ static s2_status prepare(s2_device *device, const s2_attn_problem *problem, void
     if (own == NULL)
         return S2_ENOMEM;
     own->dim = (int32_t)s2_round_up(problem->head_dim, STEP);
-    own->n_threads = device->n_units < S2_CREW_LIMIT ? device->n_units : S2_CREW_LIMIT;
+    own->n_threads = s2_min_i32(device->n_units, S2_CREW_LIMIT);
     s2_status status = S2_OK;
     for (int32_t thread = 0; status == S2_OK && thread < own->n_threads; thread++)
         status = init_scratch(&own->scratch[thread], own->dim);
@@ -414,8 +414,7 @@ static s2_status run(s2_device *device, const s2_attn_problem *problem, void *st
     s2_cpu_job jobs[S2_CREW_LIMIT];
     for (int32_t thread = 0; thread < own->n_threads; thread++)
         jobs[thread] = (s2_cpu_job){problem, own, &next_item, thread};
-    const int32_t n_wanted =
-        own->n_threads < problem->plan->n_items ? own->n_threads : problem->plan->n_items;
+    const int32_t n_wanted = s2_min_i32(own->n_threads, problem->plan->n_items);
     const int32_t n_ran = s2_crew_run(n_wanted, work, jobs, sizeof *jobs);
     s2_status status = S2_OK;
     for (int32_t thread = 0; thread < n_ran; thread++)

@@ -142,7 +142,7 @@ static int32_t load_block(const s2_attn_problem *p, const s2_tensor *tensor, int
                           int32_t k_blk, int32_t to, int32_t dim, float *out)
 {
     const int64_t begin = (int64_t)k_blk * p->plan->blk_tok, left = p->plan->seqs[seq].k_tok - begin;
-    const int32_t n = (int32_t)(left < p->plan->blk_tok ? left : p->plan->blk_tok);
+    const int32_t n = (int32_t)s2_min_i64(left, p->plan->blk_tok);
     load(p, tensor, s2_tensor_at(tensor, p->k_begin_tok, seq, begin, kv_head), to, n, dim, out);
     return n;
 }
@@ -426,7 +426,7 @@ static s2_status prepare(s2_device *device, const s2_attn_problem *problem, void
     if (own == NULL)
         return S2_ENOMEM;
     own->dim = (int32_t)s2_round_up(problem->head_dim, LANES);
-    own->n_threads = device->n_units < S2_CREW_LIMIT ? device->n_units : S2_CREW_LIMIT;
+    own->n_threads = s2_min_i32(device->n_units, S2_CREW_LIMIT);
     s2_status status = make_lists(own, problem->plan);
     for (int32_t thread = 0; status == S2_OK && thread < own->n_threads; thread++)
         status = init_scratch(&own->scratch[thread], own->dim);

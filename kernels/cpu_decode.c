@@ -4,6 +4,7 @@
  * of every row; afterwards the parts of a list are combined in order, so that results depend neither on
  * threads nor on timing.
  */
+#include "base/arith.h"
 #include "kernels/follow.h"
 #include "kernels/select.h"
 
@@ -183,7 +184,7 @@ static void one_part(const s2_decode_job *job, int32_t part)
     int32_t index = own.first_list;
     for (int32_t slab = own.slab_begin; slab < own.slab_end; index++) {
         const s2_decode_list *const list = &plan->lists[index];
-        const int32_t end = list->slab_end < own.slab_end ? list->slab_end : own.slab_end;
+        const int32_t end = s2_min_i32(list->slab_end, own.slab_end);
         if (slab == end)
             continue;
         fold_list(job, index, part, slab, end);
@@ -213,7 +214,7 @@ static void add_part(float *to, const float *from, int32_t dim)
 {
     if (from[dim] == -INFINITY)
         return;
-    const float peak = to[dim] > from[dim] ? to[dim] : from[dim];
+    const float peak = s2_max_f32(to[dim], from[dim]);
     const float keep = to[dim] == -INFINITY ? 0.0f : expf(to[dim] - peak), take = expf(from[dim] - peak);
     for (int32_t d = 0; d < dim; d++)
         to[d] = to[d] * keep + from[d] * take;
@@ -351,7 +352,7 @@ static void fold_parts(const s2_attn_problem *problem, const s2_cpu_decode *stat
     for (int32_t thread = 0; thread < n_threads; thread++)
         jobs[thread] = (s2_decode_job){problem, state, &next_part, scratch + (size_t)thread * n_scratch};
     const int32_t n_parts = state->layout.plan.n_parts;
-    (void)s2_crew_run(n_threads < n_parts ? n_threads : n_parts, work, jobs, sizeof *jobs);
+    (void)s2_crew_run(s2_min_i32(n_threads, n_parts), work, jobs, sizeof *jobs);
 }
 
 static s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_diag *why)
@@ -360,7 +361,7 @@ static s2_status run(s2_device *device, const s2_attn_problem *problem, void *ra
     s2_cpu_decode *const state = raw;
     if (problem->select_pages > 0)
         S2_TRY(select_pages(problem, state));
-    const int32_t n_threads = device->n_units < S2_CREW_LIMIT ? device->n_units : S2_CREW_LIMIT;
+    const int32_t n_threads = s2_min_i32(device->n_units, S2_CREW_LIMIT);
     const size_t n_scratch = (size_t)(2 * KEYS + state->rows.row_cap) * (size_t)problem->head_dim;
     float *const scratch = s2_calloc((size_t)n_threads, n_scratch * sizeof *scratch);
     float *const empty = s2_calloc((size_t)problem->head_dim + 2, sizeof *empty);

@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "kernels/crew.h"
 
 s2_status s2_decode_supports(const s2_attn_problem *problem, s2_diag *why)
@@ -148,7 +149,7 @@ static int64_t turn_on(const s2_attn_problem *problem, const s2_plan_item *item,
     const int32_t group = problem->n_heads / problem->n_kv_heads;
     const int64_t begin = s2_plan_tile_begin(plan, item->seq, item->tile) - (lens.k_tok - lens.q_tok);
     int64_t n = 0;
-    for (int64_t q_tok = begin > 0 ? begin : 0; q_tok < begin + plan->options.tile_tok && q_tok < lens.q_tok;
+    for (int64_t q_tok = s2_max_i64(begin, 0); q_tok < begin + plan->options.tile_tok && q_tok < lens.q_tok;
          q_tok++)
         for (int32_t head = item->head; head < item->head + item->n_heads; head++) {
             const int64_t list = (int64_t)item->seq * problem->n_kv_heads + head / group;

@@ -1,3 +1,4 @@
+#include "base/arith.h"
 #include "kernels/oracle.h"
 
 #include <math.h>
@@ -141,7 +142,7 @@ static void answer(const s2_row_data *data, s2_oracle_row *row)
         for (int32_t d = 0; d < p->head_dim; d++) {
             const double value = (double)s2_float_load(p->v.data, s2_kv_dtype(p), v_at + d) * v_scale;
             o[d] += share * value;
-            value_peak = fabs(value) > value_peak ? fabs(value) : value_peak;
+            value_peak = s2_max_f64(fabs(value), value_peak);
         }
     }
     row->value_peak = value_peak;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 #include "kernels/float16.h"
 
 static s2_status check(const s2_attn_problem *problem, const s2_decode_plan *plan, s2_diag *why)
@@ -46,7 +47,7 @@ static int32_t shrink_list(const s2_attn_problem *problem, const s2_decode_layou
     const s2_decode_list *const list = &from->plan.lists[index];
     const int32_t page_slabs = problem->select_page_tok / S2_DECODE_SLAB_TOK;
     const int32_t n_pages = pages_of(problem, list);
-    const int32_t n_chosen = (n_pages < problem->select_pages ? n_pages : problem->select_pages) - 1;
+    const int32_t n_chosen = s2_min_i32(n_pages, problem->select_pages) - 1;
     const int32_t newest = list->slab_begin + (n_pages - 1) * page_slabs;
     int32_t n = 0;
     for (; n < n_chosen * page_slabs; n++) {
@@ -69,7 +70,7 @@ static s2_status find_places(s2_arena *arena, const s2_attn_problem *problem, co
     int32_t most = 1;
     for (int32_t at = 0; n_pages != NULL && at < plan->n_lists; at++) {
         n_pages[at] = pages_of(problem, &plan->lists[at]);
-        most = n_pages[at] > most ? n_pages[at] : most;
+        most = s2_max_i32(n_pages[at], most);
     }
     s2_decode_place *const places = S2_NEW(arena, s2_decode_place, (int64_t)plan->n_lists * most);
     if (n_pages == NULL || places == NULL)
@@ -129,9 +130,9 @@ static float score_page(const s2_attn_problem *p, const s2_decode_list *list, co
         float score = 0.0f;
         for (int32_t d = 0; d < p->head_dim; d++) {
             const float q = s2_float_load(p->q.data, p->dtype, first + d), a = q * low[d], b = q * high[d];
-            score += a > b ? a : b;
+            score += s2_max_f32(a, b);
         }
-        best = score > best ? score : best;
+        best = s2_max_f32(score, best);
     }
     return best;
 }
@@ -143,8 +144,8 @@ static void bound_page(const s2_attn_problem *p, const s2_decode_place *place, f
         high[d] = -INFINITY;
         for (int32_t key = 0; key < p->select_page_tok; key++) {
             const float x = s2_float_load(p->k.data, p->dtype, place->k_at + key * p->k.tok + d);
-            low[d] = x < low[d] ? x : low[d];
-            high[d] = x > high[d] ? x : high[d];
+            low[d] = s2_min_f32(x, low[d]);
+            high[d] = s2_max_f32(x, high[d]);
         }
     }
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/arith.h"
 #include "base/clock.h"
 #include "base/alloc.h"
 
@@ -56,7 +57,7 @@ int s2_api_cache_open(const s2_api_pattern *pattern, const s2_api_cache_options 
     own->stamp = s2_steady_ns();
     own->layer_begin = with.layer_begin;
     own->layer_end = with.layer_end;
-    own->step_tok = with.n_queries > 1 ? with.n_queries : 1;
+    own->step_tok = s2_max_i32(with.n_queries, 1);
     status = s2_cache_create(&own->pattern->pattern, &with, &own->cache, &diag);
     if (status == S2_OK)
         *out = own;

@@ -52,7 +52,7 @@ static void add_run(s2_block_builder *builder, s2_run run, int64_t n_rows)
 {
     for (int64_t blk = run.begin / builder->block_tok; blk * builder->block_tok < run.end; blk++) {
         const int64_t begin = blk * builder->block_tok, end = begin + builder->block_tok;
-        const int64_t from = run.begin > begin ? run.begin : begin, to = run.end < end ? run.end : end;
+        const int64_t from = s2_max_i64(run.begin, begin), to = s2_min_i64(run.end, end);
         add_pairs(builder, blk, (to - from) * n_rows);
     }
 }
@@ -82,14 +82,14 @@ static bool push_entry(s2_block_builder *builder, int64_t k_blk, bool full)
 static bool build_uniform_row(s2_block_builder *builder, int64_t q_blk)
 {
     const int64_t size = builder->block_tok, q_begin = q_blk * size;
-    const int64_t q_end = q_begin + size < builder->n_tok ? q_begin + size : builder->n_tok;
+    const int64_t q_end = s2_min_i64(q_begin + size, builder->n_tok);
     int64_t n_runs;
     if (!row_runs(builder, q_end - 1, &n_runs))
         return false;
     for (int64_t r = 0; r < n_runs; r++) {
         const s2_run run = builder->runs[r];
         for (int64_t k_blk = run.begin / size; k_blk * size < run.end; k_blk++) {
-            const int64_t end = (k_blk + 1) * size < run.end ? (k_blk + 1) * size : run.end;
+            const int64_t end = s2_min_i64((k_blk + 1) * size, run.end);
             const int64_t pairs = (end - k_blk * size) * (q_end - q_begin);
             if (!push_entry(builder, k_blk, pairs >= possible_pairs(builder, q_blk, k_blk)))
                 return false;
@@ -140,10 +140,9 @@ static bool push_touched(s2_block_builder *builder, int64_t q_blk)
 static bool build_row(s2_block_builder *builder, int64_t q_blk, int64_t alike)
 {
     const int64_t q_begin = q_blk * builder->block_tok;
-    const int64_t q_end =
-        q_begin + builder->block_tok < builder->n_tok ? q_begin + builder->block_tok : builder->n_tok;
+    const int64_t q_end = s2_min_i64(q_begin + builder->block_tok, builder->n_tok);
     for (int64_t q_tok = q_begin; q_tok < q_end; q_tok += alike)
-        if (!add_alike(builder, q_tok, q_tok + alike < q_end ? q_tok + alike : q_end))
+        if (!add_alike(builder, q_tok, s2_min_i64(q_tok + alike, q_end)))
             return false;
     return push_touched(builder, q_blk);
 }

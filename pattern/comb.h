@@ -47,7 +47,7 @@ static inline bool s2_comb_has(const s2_comb *comb, int64_t x)
 /* Smallest element >= x, or S2_OPEN when there is none. */
 static inline int64_t s2_comb_next(const s2_comb *comb, int64_t x)
 {
-    int64_t next = x > comb->begin ? x : comb->begin;
+    int64_t next = s2_max_i64(x, comb->begin);
     if (!s2_comb_is_interval(comb) && next < comb->end) {
         const int64_t residue = (next / comb->gran + comb->shift) % comb->period;
         if (residue >= comb->width)
@@ -63,13 +63,13 @@ static inline int64_t s2_comb_run_end(const s2_comb *comb, int64_t x)
         return comb->end;
     const int64_t residue = (x / comb->gran + comb->shift) % comb->period;
     const int64_t run_end = (x / comb->gran + comb->width - residue) * comb->gran;
-    return run_end < comb->end ? run_end : comb->end;
+    return s2_min_i64(run_end, comb->end);
 }
 
 /* Number of elements below x (x may be S2_OPEN only for a bounded comb). */
 static inline int64_t s2_comb_count_below(const s2_comb *comb, int64_t x)
 {
-    const int64_t end = x < comb->end ? x : comb->end;
+    const int64_t end = s2_min_i64(x, comb->end);
     if (end <= comb->begin)
         return 0;
     if (s2_comb_is_interval(comb))
@@ -81,7 +81,7 @@ static inline int64_t s2_comb_count_below(const s2_comb *comb, int64_t x)
         const int64_t shifted = edge[side] + comb->shift * comb->gran;
         const int64_t cycle = comb->period * comb->gran, run = comb->width * comb->gran;
         const int64_t rest = shifted % cycle;
-        total[side] = shifted / cycle * run + (rest < run ? rest : run);
+        total[side] = shifted / cycle * run + s2_min_i64(rest, run);
     }
     return total[1] - total[0];
 }
@@ -92,7 +92,7 @@ static inline int64_t s2_combs_next(const s2_comb *combs, int32_t n, int64_t x)
     int64_t best = S2_OPEN;
     for (int32_t c = 0; c < n; c++) {
         const int64_t next = s2_comb_next(&combs[c], x);
-        best = next < best ? next : best;
+        best = s2_min_i64(next, best);
     }
     return best;
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/text.h"
 
 /* --- refusals ------------------------------------------------------------------------------------ */
@@ -14,7 +15,7 @@ static bool has_bom(const s2_lex *lex)
 
 static void locate(const s2_lex *lex, size_t pos, int32_t *line, int32_t *col)
 {
-    const size_t end = pos < lex->n ? pos : lex->n;
+    const size_t end = s2_min_size(pos, lex->n);
     size_t begin = 0;
     *line = 1;
     for (size_t byte = 0; byte < end; byte++)

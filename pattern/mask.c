@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 #include "pattern/codes.h"
 
 /*
@@ -256,7 +257,7 @@ static bool next_data(int fd, size_t n_bytes, size_t *from, file_part *out)
         return errno != ENXIO;
     }
     const off_t hole = lseek(fd, data, SEEK_HOLE);
-    out->begin = (size_t)data < n_bytes ? (size_t)data : n_bytes;
+    out->begin = s2_min_size((size_t)data, n_bytes);
     out->end = hole > data && (size_t)hole < n_bytes ? (size_t)hole : n_bytes;
     *from = out->end;
     return true;
@@ -290,7 +291,7 @@ static int64_t later_in_row(const header *head, const uint8_t *row, size_t begin
 {
     const size_t first = head->is_packed ? (q + 1) / 8 : q + 1;
     const size_t n_keys = (size_t)head->shape[head->n_dims - 2]; /* of a packed mask, which is square */
-    const size_t from = begin > first ? begin : first;
+    const size_t from = s2_max_size(begin, first);
     int64_t n = from < end ? count_bits(row + from, end - from) : 0;
     if (head->is_packed && from < end && from == first) /* keys up to q share its byte */
         n -= __builtin_popcount(row[first] & ~(0xffU >> (q + 1) % 8) & 0xffU);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/arith.h"
 #include "pattern/mask.h"
 #include "pattern/parser.h"
 
@@ -163,7 +164,7 @@ static s2_status read_shape(s2_parser *p)
             return s2_lex_refuse_word(lex, S2P_STATEMENT, word, "statement", statement_words);
         if (word.n == 0 && s2_lex_peek(lex) != ':')
             return S2_REFUSE(p, S2P_EXPECTED, pos, "expected a statement: a shape word or a rule");
-        first_rule = first_rule < pos ? first_rule : pos;
+        first_rule = s2_min_size(first_rule, pos);
         s2_lex_skip_statement(lex);
     }
     lex->pos = begin;
@@ -186,7 +187,7 @@ static s2_status check_canonical(s2_parser *p, const s2_pattern *pattern)
 {
     size_t longest = 0;
     for (int32_t body = 0; body < p->body_texts.n; body++)
-        longest = p->body_texts.n_bytes[body] > longest ? p->body_texts.n_bytes[body] : longest;
+        longest = s2_max_size(p->body_texts.n_bytes[body], longest);
     const int64_t n_rules = (int64_t)S2_N_RULE_PHASES * pattern->n_layers * pattern->n_bodies;
     const int64_t rule_bytes = 64 + 5 * ((int64_t)pattern->n_layers + pattern->n_heads) + (int64_t)longest;
     if (n_rules < S2_LIMIT_RULES && n_rules * rule_bytes < S2_LIMIT_TEXT_BYTES / 2)

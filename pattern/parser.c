@@ -142,8 +142,7 @@ static s2_status read_selector_item(s2_parser *p, const char *what, int64_t n_al
                          (long long)(begin >= n_all ? begin : last), (long long)n_all);
     s2_span span;
     S2_TRY(s2_parse_item_span(p, &item, &span));
-    s2_set_bits(bits, span.begin, span.end == S2_OPEN ? n_all : span.end,
-                span.step < n_all ? span.step : n_all);
+    s2_set_bits(bits, span.begin, span.end == S2_OPEN ? n_all : span.end, s2_min_i64(span.step, n_all));
     return S2_OK;
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "pattern/dense.h"
 
 /* The most cells examined for candidates, about a second; a mask that needs more is refused. */
@@ -140,8 +141,8 @@ static void note(reach *r, int32_t distance, bool set)
 
 static void join(reach *r, reach other)
 {
-    r->from = other.from > r->from ? other.from : r->from;
-    r->until = other.until < r->until ? other.until : r->until;
+    r->from = s2_max_i32(other.from, r->from);
+    r->until = s2_min_i32(other.until, r->until);
 }
 
 static s2_status find_whole(solver *s)

@@ -218,6 +218,6 @@ void s2_diag_print_caret(const s2_diag *diag, const char *text, size_t n_bytes, 
          at += char_bytes(text, at, end), col++)
         if (col >= diag->col - CARET_BEFORE)
             put_clean_char(buf, text, at, end);
-    const int32_t before = diag->col - 1 < CARET_BEFORE ? diag->col - 1 : CARET_BEFORE;
+    const int32_t before = s2_min_i32(diag->col - 1, CARET_BEFORE);
     s2_buf_printf(buf, "\n  %*s^\n", before, "");
 }

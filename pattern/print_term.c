@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 #include "pattern/canon.h"
 #include "pattern/parse.h"
 
@@ -293,7 +294,7 @@ void s2_index_list_print(const int32_t *index, int32_t n, int32_t n_all, s2_buf 
     enum { ON_STACK = 160 };
     int32_t stack[4 * (ON_STACK + 1)];
     uint8_t stack_member[ON_STACK];
-    const size_t each = (size_t)(n_all > n ? n_all : n) + 1;
+    const size_t each = (size_t)s2_max_i32(n_all, n) + 1;
     const bool small = each <= ON_STACK;
     int32_t *const room = small ? stack : s2_malloc(each * (4 * sizeof *room + 1));
     if (room == NULL) {

@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/rng.h"
 
 /* One stream per row: the four numbers are mixed by stepping the generator between them. */
@@ -59,7 +60,7 @@ static int32_t draw_by_set(s2_rng *rng, int64_t want, int64_t n_choices, int32_t
 int32_t s2_random_row(uint64_t seed, int32_t layer, int32_t head, int64_t q_blk, int64_t n, int64_t n_choices,
                       int32_t *out)
 {
-    const int64_t want = n < n_choices ? n : n_choices;
+    const int64_t want = s2_min_i64(n, n_choices);
     s2_rng rng = row_stream(seed, layer, head, q_blk);
     int32_t have = 0;
     if (is_set_faster(want, n_choices))

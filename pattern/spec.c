@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/text.h"
 #include "pattern/codes.h"
 
@@ -98,7 +99,7 @@ int64_t s2_pattern_limit_tok(const s2_pattern *pattern)
             const s2_mask *const mask = pattern->bodies[body].terms[t].mask;
             if (mask == NULL)
                 continue;
-            const int64_t n_blk = mask->n_q_blk < mask->n_k_blk ? mask->n_q_blk : mask->n_k_blk;
+            const int64_t n_blk = s2_min_i32(mask->n_q_blk, mask->n_k_blk);
             if (n_blk * pattern->block_tok < limit_tok)
                 limit_tok = n_blk * pattern->block_tok;
         }
@@ -238,9 +239,9 @@ static bool distance_is_empty(const s2_range when[S2_N_UNITS], int64_t block)
 static bool axis_is_empty(const s2_range when[S2_N_UNITS], int64_t block)
 {
     const s2_range blk = when[S2_UNIT_BLK], tok = when[S2_UNIT_TOK];
-    const int64_t begin = tok.begin > blk.begin * block ? tok.begin : blk.begin * block;
+    const int64_t begin = s2_max_i64(tok.begin, blk.begin * block);
     const int64_t blk_end = blk.end == S2_OPEN ? S2_OPEN : blk.end * block;
-    return begin >= (tok.end < blk_end ? tok.end : blk_end);
+    return begin >= s2_min_i64(tok.end, blk_end);
 }
 
 bool s2_conditions_exclude(const s2_term *term, int64_t block_tok)

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/arith.h"
 #include "base/status.h"
 #include "pattern/words.h"
 
@@ -79,7 +80,7 @@ typedef struct s2_range {
 /* What both hold; it may be empty. */
 static inline s2_range s2_range_meet(s2_range a, s2_range b)
 {
-    return (s2_range){a.begin > b.begin ? a.begin : b.begin, a.end < b.end ? a.end : b.end};
+    return (s2_range){s2_max_i64(a.begin, b.begin), s2_min_i64(a.end, b.end)};
 }
 static inline bool s2_range_is_whole(s2_range range)
 {

@@ -211,7 +211,7 @@ static int64_t shifted(int64_t bound, int64_t by)
 {
     if (bound == S2_OPEN || bound == -S2_OPEN)
         return bound == S2_OPEN ? S2_OPEN : 0;
-    return bound + by > 0 ? bound + by : 0;
+    return s2_max_i64(bound + by, 0);
 }
 
 static s2_comb interval(s2_range range)
@@ -435,7 +435,7 @@ static int64_t source_next(const s2_row_source *source, int64_t x)
     const int64_t blk = explicit_next_blk(source, next / source->block);
     if (blk == S2_OPEN)
         return S2_OPEN;
-    const int64_t key = blk * source->block > next ? blk * source->block : next;
+    const int64_t key = s2_max_i64(blk * source->block, next);
     return s2_comb_next(&source->comb, key);
 }
 
@@ -444,7 +444,7 @@ static int64_t source_end(const s2_row_source *source, int64_t x)
     if (source->allowed == NULL && source->list == NULL)
         return s2_comb_run_end(&source->comb, x);
     const int64_t end = (x / source->block + 1) * source->block;
-    return end < source->comb.end ? end : source->comb.end;
+    return s2_min_i64(end, source->comb.end);
 }
 
 static bool explicit_source(const s2_view *view, const s2_atom *atom, int64_t q_tok, int64_t n_tok,
@@ -609,7 +609,7 @@ static s2_status count_by_rows(const s2_view *view, int64_t n_tok, bool block_al
     s2_run *runs = NULL;
     s2_status status = S2_OK;
     for (int64_t begin = 0; begin < n_tok && status == S2_OK; begin += step) {
-        const int64_t end = begin + step < n_tok ? begin + step : n_tok, n_rows = end - begin;
+        const int64_t end = s2_min_i64(begin + step, n_tok), n_rows = end - begin;
         status = s2_view_row_whole(view, end - 1, n_tok, &runs, &cap, &n_runs);
         if (status == S2_OK && !s2_work_spend(work_left, s2_view_row_work(view, n_runs)))
             status = S2_ELIMIT;
@@ -637,7 +637,7 @@ static int64_t count_union(const s2_comb *combs, int32_t n_combs, int64_t begin,
     for (int64_t x = s2_combs_next(combs, n_combs, begin); x < end && s2_work_spend(work_left, n_steps);
          x = s2_combs_next(combs, n_combs, x)) {
         const int64_t run_end = s2_combs_end(combs, n_combs, x, end);
-        total += (run_end < end ? run_end : end) - x;
+        total += s2_min_i64(run_end, end) - x;
         x = run_end;
     }
     return total;
@@ -660,10 +660,10 @@ static int64_t count_periodic(const s2_comb *combs, int32_t n_combs, int64_t beg
 static int64_t count_column(const s2_comb *combs, int32_t n_combs, const s2_view_shape *shape, int64_t k_tok,
                             int64_t n_tok, int64_t *work_left)
 {
-    const int64_t low = shape->threshold < n_tok ? shape->threshold : n_tok;
-    const int64_t before = k_tok - shape->reach > low ? k_tok - shape->reach : low;
-    const int64_t behind = k_tok + shape->reach > low ? k_tok + shape->reach : low;
-    const int64_t near_end = behind < n_tok ? behind : n_tok;
+    const int64_t low = s2_min_i64(shape->threshold, n_tok);
+    const int64_t before = s2_max_i64(k_tok - shape->reach, low);
+    const int64_t behind = s2_max_i64(k_tok + shape->reach, low);
+    const int64_t near_end = s2_min_i64(behind, n_tok);
     return count_union(combs, n_combs, 0, low, work_left) +
            count_periodic(combs, n_combs, low, before, shape->query_period, work_left) +
            count_union(combs, n_combs, before, near_end, work_left) +

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 #include "plan/internal.h"
 
 /* The keys of one class at one query token, shared by rows of that class and token. */
@@ -206,7 +207,7 @@ static s2_status init_builder(s2_builder *build)
 {
     int32_t most = 1;
     for (int32_t seq = 0; seq < build->plan->n_seqs; seq++)
-        most = build->plan->seqs[seq].q_tok > most ? build->plan->seqs[seq].q_tok : most;
+        most = s2_max_i32(build->plan->seqs[seq].q_tok, most);
     const int32_t n_rows = most * build->group;
     build->row_cap = (n_rows + 7) / 8 * 8;
     build->readers = s2_calloc((size_t)build->row_cap, sizeof *build->readers);

@@ -12,6 +12,7 @@
 #ifndef S2_PLAN_LAUNCH_H
 #define S2_PLAN_LAUNCH_H
 
+#include "base/arith.h"
 #include "plan/decode.h"
 #include "plan/pass.h"
 #include "plan/transpose.h"
@@ -84,7 +85,7 @@ s2_plan_column_options s2_kernel_columns(const s2_kernel_traits *traits, const s
 /* Blocks of threads of a persistent kernel for n_work pieces of work. */
 static inline int32_t s2_persistent_blocks(int32_t n_work, int32_t n_units)
 {
-    return n_work < n_units ? n_work : n_units;
+    return s2_min_i32(n_work, n_units);
 }
 
 /*

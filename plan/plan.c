@@ -52,7 +52,7 @@ int32_t s2_plan_longest(const s2_plan_seq *seqs, int32_t n_seqs)
 {
     int32_t k_tok = 0;
     for (int32_t seq = 0; seq < n_seqs; seq++)
-        k_tok = seqs[seq].k_tok > k_tok ? seqs[seq].k_tok : k_tok;
+        k_tok = s2_max_i32(seqs[seq].k_tok, k_tok);
     return k_tok;
 }
 
@@ -115,7 +115,7 @@ static int32_t packing(const s2_plan *plan)
     for (int32_t head = 0; head < plan->pattern->n_heads; head++)
         if (plan->class_of[head] != plan->class_of[head - head % group])
             return 1;
-    int32_t pack = plan->options.pack_heads < group ? plan->options.pack_heads : group;
+    int32_t pack = s2_min_i32(plan->options.pack_heads, group);
     while (group % pack != 0)
         pack--;
     return pack;
@@ -229,10 +229,10 @@ static s2_status order_items(s2_plan_item *items, int32_t n)
 {
     int32_t longest_list = 0, last_section = 0;
     for (int32_t at = 0; at < n; at++) {
-        longest_list = items[at].n_blk > longest_list ? items[at].n_blk : longest_list;
-        last_section = items[at].section > last_section ? items[at].section : last_section;
+        longest_list = s2_max_i32(items[at].n_blk, longest_list);
+        last_section = s2_max_i32(items[at].section, last_section);
     }
-    const int32_t most = longest_list > last_section ? longest_list : last_section;
+    const int32_t most = s2_max_i32(longest_list, last_section);
     s2_plan_item *const other = s2_malloc(((size_t)n + 1) * sizeof *other);
     int32_t *const first = s2_malloc(((size_t)most + 2) * sizeof *first);
     if (other != NULL && first != NULL) {
@@ -396,8 +396,8 @@ static s2_status begin_plan(const s2_pattern *pattern, s2_phase phase, int32_t l
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "layer %d of %d", layer, pattern->n_layers);
     *plan =
         (s2_plan){.pattern = pattern, .phase = phase, .layer = layer, .options = *options, .n_seqs = n_seqs};
-    plan->blk_tok = pattern->block_tok > S2_PLAN_SLAB_TOK ? pattern->block_tok : S2_PLAN_SLAB_TOK;
-    plan->blk_tok = plan->blk_tok < options->key_tok ? plan->blk_tok : options->key_tok;
+    plan->blk_tok = s2_max_i32(pattern->block_tok, S2_PLAN_SLAB_TOK);
+    plan->blk_tok = s2_min_i32(plan->blk_tok, options->key_tok);
     plan->mask_words = plan->blk_tok > 32 ? plan->blk_tok / 32 : 1;
     return S2_OK;
 }

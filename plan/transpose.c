@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 #include "plan/internal.h"
 #include "plan/turns.h"
 
@@ -350,7 +351,7 @@ static int32_t part_width(const s2_transposer *build, const s2_plan_column *colu
     int32_t width = (int32_t)(wish / build->group);
     width = width > 0 ? width : 1;
     const int32_t least = n_steps / S2_COLUMN_LIMIT_PARTS + 1;
-    return width > least ? width : least;
+    return s2_max_i32(width, least);
 }
 
 /* The section of the list that an entry goes to. */
@@ -618,7 +619,7 @@ static s2_status prepare(s2_transposer *build)
     const s2_plan *const plan = build->plan;
     int32_t k_tok = 0;
     for (int32_t seq = 0; seq < plan->n_seqs; seq++)
-        k_tok = plan->seqs[seq].k_tok > k_tok ? plan->seqs[seq].k_tok : k_tok;
+        k_tok = s2_max_i32(plan->seqs[seq].k_tok, k_tok);
     build->limit_blk = (int32_t)s2_ceil_div(k_tok, plan->blk_tok) + 3 * S2_COLUMN_LIMIT_SUBS;
     build->place = s2_calloc((size_t)build->limit_blk, sizeof *build->place);
     build->count = s2_calloc((size_t)build->limit_blk, sizeof *build->count);

@@ -1,4 +1,5 @@
 #include "reach/flow.h"
+#include "base/arith.h"
 
 #include <math.h>
 
@@ -65,7 +66,7 @@ static void rescale(walk *w)
 {
     double largest = 0;
     for (int32_t k = 0; k < w->shape->n_blk; k++)
-        largest = w->now.paths[k] > largest ? w->now.paths[k] : largest;
+        largest = s2_max_f64(w->now.paths[k], largest);
     if (largest < 0x1p300)
         return;
     for (int32_t k = 0; k < w->shape->n_blk; k++)
@@ -107,7 +108,7 @@ static s2_flow sum_up(const walk *w)
         here->flow += w->now.flow[k];
         here->dense += w->dense[k];
         here->log2_paths += log2_paths;
-        out.least_log2_paths = log2_paths < out.least_log2_paths ? log2_paths : out.least_log2_paths;
+        out.least_log2_paths = s2_min_f64(log2_paths, out.least_log2_paths);
         if (w->now.flow[k] / w->dense[k] < out.least) {
             out.least = w->now.flow[k] / w->dense[k];
             out.least_key = k;

@@ -1,4 +1,5 @@
 #include "reach/readers.h"
+#include "base/arith.h"
 
 #include <string.h>
 
@@ -136,7 +137,7 @@ s2_status s2_readers_count(s2_arena *arena, const s2_stack *stack, s2_readers *o
     divide(&readers, stack);
     for (int32_t class_id = 0; class_id < stack->n_classes; class_id++) {
         const int32_t window = s2_readers_window(stack, class_id);
-        readers.window = window < readers.window ? window : readers.window;
+        readers.window = s2_min_i32(window, readers.window);
     }
     *out = readers;
     return S2_OK;

@@ -1,4 +1,5 @@
 /* The front of a search on the terminal: counts, table, the best design in words. */
+#include "base/arith.h"
 #include "report/found.h"
 
 #include <math.h>
@@ -49,7 +50,7 @@ static void put_row(const s2_found *found, const char *name, const s2_found_desi
  */
 static void put_front(const s2_found *found, s2_buf *buf)
 {
-    int32_t rows[TABLE_ROWS + 1], n_rows = found->n_designs < TABLE_ROWS ? found->n_designs : TABLE_ROWS;
+    int32_t rows[TABLE_ROWS + 1], n_rows = s2_min_i32(found->n_designs, TABLE_ROWS);
     double radius = 0;
     for (int32_t n = 0; n < n_rows; n++)
         rows[n] = n;

@@ -1,4 +1,5 @@
 /* A price as a page for people. */
+#include "base/arith.h"
 #include "report/common.h"
 
 #include <math.h>
@@ -324,8 +325,8 @@ static void put_head_dim(const s2_pattern *pattern, s2_buf *buf)
     int32_t least = INT32_MAX, most = 0;
     for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
         const int32_t own = s2_pattern_head_dim(pattern, layer);
-        least = own < least ? own : least;
-        most = own > most ? own : most;
+        least = s2_min_i32(own, least);
+        most = s2_max_i32(own, most);
     }
     s2_buf_printf(buf, least < most ? " of %d to %d" : " of %d", least, most);
 }

@@ -1,4 +1,5 @@
 /* The designs of a front, best first: priced, met by their rivals, told. */
+#include "base/arith.h"
 #include "search/found.h"
 
 #include <string.h>
@@ -91,7 +92,7 @@ static s2_status place_told(s2_found *found, const s2_front *told, s2_found_desi
 static s2_status tell(s2_found *found)
 {
     s2_arena *const arena = found->arena;
-    const int32_t n = found->n_designs < TOLD_ROWS ? found->n_designs : TOLD_ROWS;
+    const int32_t n = s2_min_i32(found->n_designs, TOLD_ROWS);
     s2_front told = {.n_values = found->search.n_by, .points = S2_NEW(arena, s2_point, n + 1)};
     s2_found_design *const by_bounds = S2_NEW(arena, s2_found_design, n + 1);
     int32_t value, phase;

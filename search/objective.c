@@ -76,8 +76,7 @@ static double every_token_bytes(const s2_objectives *objectives, const s2_patter
         const int32_t n_kv_heads = s2_pattern_kv_heads(pattern, layer);
         states += (double)s2_pattern_state_bytes(pattern, layer);
         if (s2_pattern_kv_layer(pattern, layer) == layer && !s2_pattern_is_state_layer(pattern, layer))
-            elems += (double)(n_kv_heads > options->n_ranks ? n_kv_heads : options->n_ranks) *
-                     s2_pattern_head_dim(pattern, layer);
+            elems += (double)s2_max_i32(n_kv_heads, options->n_ranks) * s2_pattern_head_dim(pattern, layer);
     }
     return (2.0 * elems * (double)n_tok * s2_sim_cache_bytes(options) + states) * (double)options->batch;
 }
@@ -125,7 +124,7 @@ static double depth_by_runs(const s2_pattern *pattern, const s2_finding *finding
         const bool fails = next < finding->n_failing_layers && finding->failing_layers[next] == layer;
         next += fails;
         run = fails || s2_pattern_is_state_layer(pattern, layer) ? run + 1 : 0;
-        longest = run > longest ? run : longest;
+        longest = s2_max_i32(run, longest);
     }
     return longest + 1;
 }

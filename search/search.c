@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 #include "base/rng.h"
 #include "pattern/comb.h"
 #include "pattern/parse.h"
@@ -49,10 +50,10 @@ static int64_t batch_size(const s2_search *search, const s2_search_state *state)
     const int64_t n_dear = search->options.calibration != NULL
                                ? state->counts.priced + state->counts.outside /* some were expensive */
                                : state->counts.priced_slowly;
-    int64_t size = done < LARGEST_BATCH ? done : LARGEST_BATCH;
+    int64_t size = s2_min_i64(done, LARGEST_BATCH);
     if (n_dear > 0 && size > DEAR_BATCH * done / n_dear)
         size = DEAR_BATCH * done / n_dear;
-    return size > FIRST_BATCH ? size : FIRST_BATCH;
+    return s2_max_i64(size, FIRST_BATCH);
 }
 
 /* ---- one candidate */
@@ -249,7 +250,7 @@ static bool goes_on(worker *w)
 {
     if (w->watch != NULL) {
         const int64_t next = atomic_load(w->next);
-        if (!w->watch(w->user, w->state, next < w->end ? next : w->end))
+        if (!w->watch(w->user, w->state, s2_min_i64(next, w->end)))
             atomic_store(w->left, true);
     }
     return w->status == S2_OK && !atomic_load(w->left);
@@ -260,7 +261,7 @@ static void *work(void *user)
     worker *const w = user;
     for (bool more = true; more;) {
         const int64_t begin = atomic_fetch_add(w->next, w->slice);
-        const int64_t end = begin + w->slice < w->end ? begin + w->slice : w->end;
+        const int64_t end = s2_min_i64(begin + w->slice, w->end);
         more = begin < end;
         for (int64_t v = begin; v < end && more; v++) {
             const s2_arena_mark_t mark = s2_arena_mark(&w->arena);
@@ -339,7 +340,7 @@ static s2_status run_batch(const s2_search *search, worker *workers, int32_t n, 
         w->next = &next;
         w->left = &left;
         w->end = end;
-        w->slice = share < 1 ? 1 : share > SLICE ? SLICE : share;
+        w->slice = s2_clamp_i64(share, 1, SLICE);
         w->counts = (s2_search_counts){0};
         w->refused_index = -1;
         w->n_found = 0;
@@ -413,9 +414,7 @@ static s2_status run(const s2_search *search, worker *workers, int32_t n, int64_
 s2_status s2_search_run(const s2_search *search, s2_search_state *state, int64_t until,
                         s2_search_watch_fn watch, void *user)
 {
-    const int32_t n = search->n_jobs < 1                ? 1
-                      : search->n_jobs > S2_SEARCH_JOBS ? S2_SEARCH_JOBS
-                                                        : search->n_jobs;
+    const int32_t n = s2_clamp_i32(search->n_jobs, 1, S2_SEARCH_JOBS);
     worker *const workers = s2_calloc((size_t)n, sizeof *workers);
     if (workers == NULL)
         return S2_ENOMEM;
@@ -427,7 +426,7 @@ s2_status s2_search_run(const s2_search *search, s2_search_state *state, int64_t
     workers[0].watch = watch;
     workers[0].user = user;
     if (status == S2_OK)
-        status = run(search, workers, n, until < search->end ? until : search->end, state);
+        status = run(search, workers, n, s2_min_i64(until, search->end), state);
     for (int32_t at = 0; at < n; at++) {
         s2_objectives_release(&workers[at].objectives);
         s2_arena_release(&workers[at].arena);

@@ -146,7 +146,7 @@ static s2_status touched_keys(const s2_pricing *pricing, const int32_t *head_cla
     for (int32_t h = 0; h < n_group; h++) {
         const s2_reads *const reads = &pricing->classes->reads[head_class[h]];
         all |= reads->reads_diagonal && first_tok == 0;
-        chosen = reads->budget_tok > chosen ? reads->budget_tok : chosen;
+        chosen = s2_max_i64(reads->budget_tok, chosen);
     }
     if (all || chosen >= n_tok / (n_tok - first_tok)) {
         *out = n_tok;
@@ -181,7 +181,7 @@ static s2_status layer_makespan(const s2_pricing *pricing, const s2_layer_class 
     int64_t most = 0;
     for (int32_t tile = 0; tile < pricing->counts.dense.n_q_tiles; tile++) {
         const int64_t steps = s2_tile_steps(pricing->shape, pricing->counts.dense.visits[tile]);
-        most = steps > most ? steps : most;
+        most = s2_max_i64(steps, most);
     }
     const s2_arena_mark_t mark = s2_arena_mark(pricing->scratch);
     int64_t *const count = S2_NEW(pricing->scratch, int64_t, most + 1);
@@ -426,7 +426,7 @@ static s2_choosing choose_by_probe(const s2_pricing *pricing, const s2_layer_cla
     const s2_pattern *const pattern = pricing->classes->pattern;
     const double n_tok = (double)pricing->options->len_tok,
                  n_new = n_tok - (double)s2_sim_first_tok(pricing->options),
-                 rows = pattern->computed->probe_rows < n_new ? pattern->computed->probe_rows : n_new;
+                 rows = s2_min_f64(pattern->computed->probe_rows, n_new);
     return (s2_choosing){rows * n_tok * 2.0 * layer->head_dim,
                          n_tok * (double)kv_row_bytes(pricing) / 2 * layer->n_kv_heads / pattern->n_heads};
 }

@@ -224,7 +224,7 @@ static s2_status longest_fit(const s2_holders *holders, int64_t batch, int64_t *
         const double room = s2_capacity_room(options) / (double)batch - (double)classes->state_bytes;
         S2_TRY(s2_growth_init(classes, 0, options->page_tok, s2_sim_cache_bytes(options), &growth));
         S2_TRY(s2_growth_find_longest(&growth, room, &own));
-        least = own < least ? own : least;
+        least = s2_min_i64(own, least);
     }
     *out = least;
     return S2_OK;

@@ -186,7 +186,7 @@ void s2_combset_merge(s2_combset *set)
         const s2_comb comb = set->combs[c];
         s2_comb *const before = kept > 0 ? &set->combs[kept - 1] : NULL;
         if (before != NULL && s2_comb_is_interval(&comb) && comb.begin <= before->end)
-            before->end = comb.end > before->end ? comb.end : before->end;
+            before->end = s2_max_i64(comb.end, before->end);
         else
             set->combs[kept++] = comb;
     }
@@ -206,7 +206,7 @@ static int32_t join_residues(s2_comb *combs, int32_t n)
         if (!alike || ahead > before->width)
             combs[kept++] = comb;
         else if (ahead + comb.width > before->width)
-            before->width = ahead + comb.width < comb.period ? ahead + comb.width : comb.period;
+            before->width = s2_min_i64(ahead + comb.width, comb.period);
     }
     return kept;
 }
@@ -294,12 +294,12 @@ int64_t s2_combset_count(s2_combset *set, int64_t begin, int64_t end)
     int64_t total = 0, covered = begin; /* everything below `covered` is counted */
     for (int32_t r = 0; r <= n_ranges && covered < end; r++) {
         int64_t from = r < n_ranges ? set->combs[r].begin : end;
-        from = from < end ? from : end;
+        from = s2_min_i64(from, end);
         if (from > covered && n_residues > 0)
             total += count_residues(residues, n_residues, covered, from, set->work_left);
-        covered = from > covered ? from : covered;
+        covered = s2_max_i64(from, covered);
         int64_t to = r < n_ranges ? set->combs[r].end : end;
-        to = to < end ? to : end;
+        to = s2_min_i64(to, end);
         if (to > covered) {
             total += to - covered;
             covered = to;

@@ -17,7 +17,7 @@ static void add_summary(s2_growth *growth, int64_t page_tok, int64_t n_elems)
     if (s == S2_GROWTH_SUMMARIES) {
         growth->exact = false; /* the smallest page has the most summaries */
         s = 0;
-        page_tok = page_tok < growth->summary_tok[0] ? page_tok : growth->summary_tok[0];
+        page_tok = s2_min_i64(page_tok, growth->summary_tok[0]);
     }
     growth->n_summaries += s == growth->n_summaries;
     growth->summary_tok[s] = page_tok;
@@ -62,9 +62,9 @@ static void note_masks(const s2_view *view, s2_view_shape *shape)
         const s2_mask *const mask = view->body->terms[view->atoms[a].term].mask;
         if (view->atoms[a].kind != S2_ATOM_MASK)
             continue;
-        const int64_t n_blk = mask->n_q_blk > mask->n_k_blk ? mask->n_q_blk : mask->n_k_blk;
+        const int64_t n_blk = s2_max_i32(mask->n_q_blk, mask->n_k_blk);
         const int64_t end = n_blk * view->pattern->block_tok;
-        shape->threshold = end > shape->threshold ? end : shape->threshold;
+        shape->threshold = s2_max_i64(end, shape->threshold);
     }
 }
 
@@ -79,7 +79,7 @@ static void note_heads(s2_growth *growth)
         if (reads->may.n_atoms > 0)
             s2_view_shape_add(&shape, &reads->may);
         note_masks(&reads->view, &shape);
-        heavy_tok = reads->heavy_tok > heavy_tok ? reads->heavy_tok : heavy_tok;
+        heavy_tok = s2_max_i64(reads->heavy_tok, heavy_tok);
     }
     for (int32_t s = 0; s < growth->n_summaries; s++)
         period = s2_period_lcm(period, growth->summary_tok[s]);

@@ -54,7 +54,7 @@ static int64_t heavy_of(const s2_group *group)
     int64_t heavy_tok = 0;
     for (int32_t h = 0; h < n_of(group); h++) {
         const int64_t own = reads_at(group, h)->heavy_tok;
-        heavy_tok = own > heavy_tok ? own : heavy_tok;
+        heavy_tok = s2_max_i64(own, heavy_tok);
     }
     return heavy_tok;
 }

@@ -1,4 +1,5 @@
 #include "sim/links.h"
+#include "base/arith.h"
 
 int64_t s2_links_size(const s2_sim_options *options, s2_group group)
 {
@@ -7,7 +8,7 @@ int64_t s2_links_size(const s2_sim_options *options, s2_group group)
                                         [S2_GROUP_CONTEXT] = options->n_context,
                                         [S2_GROUP_EXPERTS] = options->n_expert_ranks,
                                         [S2_GROUP_STAGES] = options->n_stages,
-                                        [S2_GROUP_REPLICAS] = replicas > 1 ? replicas : 1};
+                                        [S2_GROUP_REPLICAS] = s2_max_i32(replicas, 1)};
     return sizes[group];
 }
 

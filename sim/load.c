@@ -59,7 +59,7 @@ static double distinct_blocks(const s2_plan *plan, const s2_reach *reach, int32_
     if (!class_at(plan, slot)->periodic)
         return all * (1 - reach->missed);
     const double fresh = slid - (double)(reach->most - reach->least);
-    return s2_min_f64((double)reach->most + (fresh > 0 ? fresh : 0), all);
+    return s2_min_f64((double)reach->most + s2_max_f64(fresh, 0), all);
 }
 
 static double shared_blocks(const s2_plan *plan, const s2_reach *a, const s2_reach *b, int32_t slot)
@@ -68,10 +68,10 @@ static double shared_blocks(const s2_plan *plan, const s2_reach *a, const s2_rea
     if (!class_at(plan, slot)->periodic)
         return one * other / all_blocks(plan, slot);
     s2_reach both = *a;
-    both.most = b->most > a->most ? b->most : a->most;
-    both.least = b->least < a->least ? b->least : a->least;
-    both.first_tile = b->first_tile < a->first_tile ? b->first_tile : a->first_tile;
-    both.last_tile = b->last_tile > a->last_tile ? b->last_tile : a->last_tile;
+    both.most = s2_max_i64(b->most, a->most);
+    both.least = s2_min_i64(b->least, a->least);
+    both.first_tile = s2_min_i32(b->first_tile, a->first_tile);
+    both.last_tile = s2_max_i32(b->last_tile, a->last_tile);
     const double shared = one + other - distinct_blocks(plan, &both, slot);
     return shared > 0 ? s2_min_f64(shared, one) : 0;
 }
@@ -80,11 +80,11 @@ static void note_reach(s2_reach *reach, const s2_plan_item *item, int32_t stamp,
 {
     if (reach->stamp != stamp)
         *reach = (s2_reach){item->n_blk, item->n_blk, 1, item->tile, item->tile, stamp};
-    reach->most = item->n_blk > reach->most ? item->n_blk : reach->most;
-    reach->least = item->n_blk < reach->least ? item->n_blk : reach->least;
+    reach->most = s2_max_i64(item->n_blk, reach->most);
+    reach->least = s2_min_i64(item->n_blk, reach->least);
     reach->missed *= 1 - s2_min_f64((double)item->n_blk, all) / all;
-    reach->first_tile = item->tile < reach->first_tile ? item->tile : reach->first_tile;
-    reach->last_tile = item->tile > reach->last_tile ? item->tile : reach->last_tile;
+    reach->first_tile = s2_min_i32(item->tile, reach->first_tile);
+    reach->last_tile = s2_max_i32(item->tile, reach->last_tile);
 }
 
 /* Different heads of a KV head share windows but not stripes: treated as independent random draws. */
@@ -337,7 +337,7 @@ static s2_status sweep_columns(s2_arena *arena, const s2_plan *plan, const s2_pl
     s2_sweeper sweep = {.plan = plan, .load = load, .n_running = n_running};
     for (int32_t seq = 0; seq < plan->n_seqs; seq++) {
         const int32_t steps = s2_plan_n_tiles(plan, seq) * plan->options.tile_tok / S2_COLUMN_STEP_TOK;
-        sweep.most = steps > sweep.most ? steps : sweep.most;
+        sweep.most = s2_max_i32(steps, sweep.most);
     }
     sweep.step_bytes =
         S2_COLUMN_STEP_TOK * (2.0 * plan->pattern->head_dim * plan->options.elem_bytes + 2 * sizeof(float));
@@ -433,7 +433,7 @@ static void note_extent(const s2_plan *plan, int32_t q_tok, s2_kernel_load *load
     load->list_rows = plan->pattern->n_heads / plan->pattern->n_kv_heads * q_tok;
     load->n_lists = (int64_t)plan->n_seqs * plan->pattern->n_kv_heads;
     for (int32_t seq = 0; seq < plan->n_seqs; seq++)
-        load->k_tok = plan->seqs[seq].k_tok > load->k_tok ? plan->seqs[seq].k_tok : load->k_tok;
+        load->k_tok = s2_max_i32(plan->seqs[seq].k_tok, load->k_tok);
 }
 
 s2_status s2_load_of(s2_arena *arena, const s2_plan *plan, const s2_kernel_traits *traits, s2_pass pass,
@@ -482,7 +482,7 @@ static int32_t longest_step(const s2_plan *plan)
 {
     int32_t most = 1;
     for (int32_t seq = 0; seq < plan->n_seqs; seq++)
-        most = plan->seqs[seq].q_tok > most ? plan->seqs[seq].q_tok : most;
+        most = s2_max_i32(plan->seqs[seq].q_tok, most);
     return most;
 }
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "plan/turns.h"
 #include "sim/schedule.h"
 
@@ -80,7 +81,7 @@ static double run_classes(const s2_costs *costs, const s2_load_class *classes, i
     const int32_t n_workers = (int32_t)(n_sms * residents);
     double sum = 0;
     s2_workers workers;
-    s2_workers_init(&workers, n_workers < S2_LIMIT_WORKERS ? n_workers : S2_LIMIT_WORKERS);
+    s2_workers_init(&workers, s2_min_i32(n_workers, S2_LIMIT_WORKERS));
     for (int32_t at = 0; at < n_classes; at++) {
         const double cycles = cycles_of(costs, &classes[at]);
         s2_workers_give(&workers, classes[at].n_items, (int64_t)llrint(cycles * residents));
@@ -95,7 +96,7 @@ static double run_columns(const s2_costs *costs, double part, const s2_kernel_lo
                           double *mean)
 {
     double until[S2_LIMIT_WORKERS] = {0}, sum = 0;
-    const int32_t n = n_sms < S2_LIMIT_WORKERS ? n_sms : S2_LIMIT_WORKERS;
+    const int32_t n = s2_min_i32(n_sms, S2_LIMIT_WORKERS);
     memset(load->chain_ends, 0, ((size_t)load->n_chains + 1) * sizeof *load->chain_ends);
     s2_turns turns = {.until = until, .added = load->chain_ends, .n_units = n, .sum = part};
     for (int32_t column_no = 0; column_no < load->n_columns; column_no++) {
@@ -271,7 +272,7 @@ double s2_model_clock(const s2_time_model *model, const s2_kernel_load *load, co
     const double drawn = model->clock_base + matrix + model->clock_l2 * bytes->l2 / cycles +
                          model->clock_hbm * (bytes->dram_read + bytes->dram_write) / cycles;
     const double f = model->max_mhz * pow(model->clock_limit / drawn, model->clock_q);
-    return f < model->max_mhz ? f : model->max_mhz;
+    return s2_min_f64(f, model->max_mhz);
 }
 
 static double power_sum(double a, double b, double c, double p)

@@ -67,8 +67,7 @@ static s2_status tile_dense(s2_arena *arena, const s2_peer_launch *launch, const
         return S2_ELIMIT;
     S2_TRY(tiling_new(arena, s2_ceil_div(launch->len_tok, cut->key_tok) + 3, out));
     for (int64_t tile = n - 1; tile >= 0; tile--) {
-        const int64_t begin = tile * cut->tile_rows,
-                      end = begin + cut->tile_rows < rows ? begin + cut->tile_rows : rows;
+        const int64_t begin = tile * cut->tile_rows, end = s2_min_i64(begin + cut->tile_rows, rows);
         const int64_t token = (end - 1) / n_heads;
         const int64_t keys = launch->classes->pattern->causal && skips_later(launch, cut)
                                  ? launch->len_tok - launch->q_tok + token + 1
@@ -247,7 +246,7 @@ static double makespan_us(const double *constant, const s2_peer_work *work, int3
     const double tick_us = 1e-4;
     const double step_us = constant[S2_PEER_step_us] * (work->masked ? constant[S2_PEER_mask_times] : 1);
     s2_workers workers;
-    s2_workers_init(&workers, n_sms < S2_LIMIT_WORKERS ? n_sms : S2_LIMIT_WORKERS);
+    s2_workers_init(&workers, s2_min_i32(n_sms, S2_LIMIT_WORKERS));
     for (int32_t t = 0; t < work->n_tiles; t++) {
         const s2_peer_tiles *const tile = &work->tiles[t];
         const double us =

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "sim/peer.h"
 
 enum { CODE_PEER_FILE = 707, MAX_BYTES = 1 << 16, N_CUT = 4, N_VERDICT = 4 + 2 * S2_N_EXTENTS };
@@ -278,7 +279,7 @@ s2_status s2_peer_parse(const char *text, size_t n_bytes, s2_peer *out, s2_diag 
         byte += n + 1;
         S2_TRY(read_line(&reader));
         if (below == 0 && reader.out.hash[0] != '\0')
-            below = byte < n_bytes ? byte : n_bytes;
+            below = s2_min_size(byte, n_bytes);
     }
     S2_TRY(check_whole(&reader));
     s2_calibration_hash(text + below, n_bytes - below, hash);

@@ -38,7 +38,7 @@ static bool fits(const s2_kernel_model *kernel, const s2_plan_options *cut, int3
 static s2_status new_tiles(const s2_predictor *predictor, const s2_pattern *shape, int32_t pack,
                            s2_fast **out)
 {
-    const int32_t block = shape->block_tok > S2_PLAN_SLAB_TOK ? shape->block_tok : S2_PLAN_SLAB_TOK;
+    const int32_t block = s2_max_i32(shape->block_tok, S2_PLAN_SLAB_TOK);
     const s2_tile_shape tile = {predictor->forward->rows / pack, s2_min_i32(block, predictor->cut.key_tok),
                                 predictor->cut.key_tok};
     s2_fast *const fast = s2_malloc(sizeof *fast);
@@ -159,7 +159,7 @@ static s2_status tiles_as_load(const s2_predictor *predictor, s2_arena *arena, s
         const int32_t most = !cheaper ? 1
                              : halved ? MOST_HALVES
                                       : n_steps,
-                      n_masked = n_steps < most ? n_steps : most;
+                      n_masked = s2_min_i32(n_steps, most);
         classes[load.n_classes++] =
             (s2_load_class){.n_full = n_steps - n_masked, .n_masked = n_masked, .n_items = (int32_t)n};
         load.n_items += n;

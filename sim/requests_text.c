@@ -40,7 +40,7 @@ static s2_status split(s2_request_reader *reader, char *line, int32_t *n)
         while (end > begin && strchr(" \t\r", end[-1]) != NULL)
             end--;
         *end = '\0';
-        reader->fields[(*n)++] = begin < end ? begin : end;
+        reader->fields[(*n)++] = begin;
         begin = comma != NULL ? stop + 1 : NULL;
     }
     return S2_OK;

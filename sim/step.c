@@ -161,7 +161,7 @@ static s2_status mean_of(s2_step_prices *steps, int32_t n, const int64_t *len_to
 s2_status s2_steps_tokens(s2_step_prices *steps, int32_t n, const int64_t *len_tok, double *us)
 {
     double most = 0, own;
-    for (int32_t longest = 1; n > 0; longest = longest * 2 < n ? longest * 2 : n) {
+    for (int32_t longest = 1; n > 0; longest = s2_min_i32(longest * 2, n)) {
         S2_TRY(mean_of(steps, longest, len_tok, &own));
         most = fmax(most, own);
         if (longest == n)

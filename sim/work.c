@@ -7,8 +7,8 @@ s2_tile_shape s2_tile_shape_default(const s2_pattern *pattern)
 {
     const s2_plan_options options = s2_plan_options_default();
     int32_t k_tok = pattern->block_tok;
-    k_tok = k_tok < S2_PLAN_SLAB_TOK ? S2_PLAN_SLAB_TOK : k_tok;
-    k_tok = k_tok > options.key_tok ? options.key_tok : k_tok;
+    k_tok = s2_max_i32(k_tok, S2_PLAN_SLAB_TOK);
+    k_tok = s2_min_i32(k_tok, options.key_tok);
     return (s2_tile_shape){options.tile_tok, k_tok, options.key_tok};
 }
 
@@ -93,7 +93,7 @@ static s2_status count_tiles(const s2_reads *reads, s2_combset *set, int64_t fir
     for (int64_t tile = first_tile; tile * shape.q_tok < n_tok; tile++) {
         const int64_t begin = tile * shape.q_tok, end = s2_min_i64(begin + shape.q_tok, n_tok);
         int64_t n = 0;
-        S2_TRY(row_tiles(reads, set, begin < first_tok ? first_tok : begin, end, n_tok, shape.k_tok, &n));
+        S2_TRY(row_tiles(reads, set, s2_max_i64(begin, first_tok), end, n_tok, shape.k_tok, &n));
         if (visits != NULL)
             visits[tile - first_tile] = (int32_t)n;
         total += n;
@@ -213,7 +213,7 @@ static s2_status count_step_union(const s2_classes *classes, const int32_t *head
     for (int32_t h = 0; h < n_group; h++) {
         const s2_reads *const reads = &classes->reads[head_class[h]];
         S2_TRY(s2_reads_add_rows(reads, first_tok, n_tok, n_tok, tile_tok, set));
-        budget_tok = reads->budget_tok > budget_tok ? reads->budget_tok : budget_tok;
+        budget_tok = s2_max_i64(reads->budget_tok, budget_tok);
     }
     const int64_t most = s2_ceil_div(n_tok, tile_tok), n = s2_combset_count(set, 0, most);
     if (n < 0)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 #include "base/quantity.h"
 #include "sim/calibration.h"
 #include "sim/gpu.h"
@@ -102,7 +103,7 @@ static bool doubles(s2_knob knob)
 static int64_t dense_kv(const s2_knobs *knobs)
 {
     const int64_t wanted = knobs->value[S2_KNOB_DENSE_KV], most = knobs->value[S2_KNOB_KV_HEADS];
-    return wanted < most ? wanted : most;
+    return s2_min_i64(wanted, most);
 }
 
 /* The next divisor of heads in a direction. */
@@ -478,7 +479,7 @@ static s2_status fill_kv(s2_facts *facts, const s2_sim_options *options, int64_t
     for (int32_t point = 0; point < S2_KV_POINTS; point++) {
         s2_kv_elems elems;
         const int64_t len_tok = options->len_tok * (point + 1) / S2_KV_POINTS;
-        facts->kv_len[point] = len_tok < 1 ? 1 : len_tok;
+        facts->kv_len[point] = s2_max_i64(len_tok, 1);
         S2_TRY(s2_kv_count(&classes, facts->kv_len[point], PAGE_TOK, &elems));
         const s2_kv_bytes bytes = s2_kv_elems_bytes(&elems, elem_bytes, options->batch);
         facts->kv_bytes[point] = bytes.head_pages;

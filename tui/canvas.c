@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 
 enum { LINE_BYTES = 1024 };
 
@@ -40,17 +41,13 @@ void s2_canvas_clear(s2_canvas *canvas)
     canvas->n_overlaps = canvas->n_lost = 0;
 }
 
-static int32_t clamp(int32_t value, int32_t least, int32_t most)
-{
-    return value < least ? least : value > most ? most : value;
-}
-
 /* The part of b inside a. */
 static s2_rect cut(s2_rect a, s2_rect b)
 {
-    const int32_t row = clamp(b.row, a.row, a.row + a.rows), col = clamp(b.col, a.col, a.col + a.cols);
-    const int32_t row_end = clamp(b.row + b.rows, row, a.row + a.rows);
-    const int32_t col_end = clamp(b.col + b.cols, col, a.col + a.cols);
+    const int32_t row = s2_clamp_i32(b.row, a.row, a.row + a.rows),
+                  col = s2_clamp_i32(b.col, a.col, a.col + a.cols);
+    const int32_t row_end = s2_clamp_i32(b.row + b.rows, row, a.row + a.rows);
+    const int32_t col_end = s2_clamp_i32(b.col + b.cols, col, a.col + a.cols);
     return (s2_rect){row, col, row_end - row, col_end - col};
 }
 

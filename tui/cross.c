@@ -61,7 +61,7 @@ s2_status s2_cross_tell(const s2_facts *facts, int32_t layer, int64_t q_tok, int
 {
     const s2_pattern *const pattern = &facts->pattern;
     const int64_t b = pattern->block_tok;
-    const int32_t most = pattern->n_heads > pattern->n_layers ? pattern->n_heads : pattern->n_layers;
+    const int32_t most = s2_max_i32(pattern->n_heads, pattern->n_layers);
     int32_t *const list = s2_malloc((size_t)most * sizeof *list);
     if (list == NULL)
         return S2_ENOMEM;

@@ -1,6 +1,7 @@
 /*
  * Folding text that is longer than its line, and marking what has no room.
  */
+#include "base/arith.h"
 #include "tui/view.h"
 
 #include <stdio.h>
@@ -31,7 +32,7 @@ int32_t s2_fold_draw(const char *text, s2_style style, s2_canvas *canvas, s2_rec
     s2_text_clean(clean, sizeof clean, text);
     for (const char *rest = clean; rows == 0 || *rest != '\0'; rows++) {
         const int32_t indent = rows > 0 ? INDENT : 0, width = area.cols - indent;
-        const size_t n = fold(rest, width > 8 ? width : 8);
+        const size_t n = fold(rest, s2_max_i32(width, 8));
         snprintf(part, sizeof part, "%.*s", (int)n, rest);
         if (canvas != NULL)
             s2_canvas_text(canvas, row + rows, area.col + indent, style, part);

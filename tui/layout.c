@@ -54,8 +54,7 @@ s2_rect s2_layout_cells(s2_rect mask, bool heading, bool queries)
 {
     const int32_t gutter = queries && mask.cols >= MASK_LEAST ? S2_MASK_GUTTER : 0;
     const int32_t rows = mask.rows - heading, below = rows >= 4 && mask.cols >= MASK_LEAST / 2;
-    return (s2_rect){mask.row + heading, mask.col + gutter, rows - below > 0 ? rows - below : 0,
-                     mask.cols - gutter};
+    return (s2_rect){mask.row + heading, mask.col + gutter, s2_max_i32(rows - below, 0), mask.cols - gutter};
 }
 
 static void place_right(s2_rect right, s2_layout_bench *out)

@@ -616,7 +616,7 @@ static void zoom_by(const s2_facts *facts, s2_tui_state *state, bool in)
     s2_zoom zoom = zoom_of(facts, state);
     const int64_t n_blk = n_blocks(facts), size = zoom.q_end - zoom.q_begin;
     int64_t wanted = in ? size / 2 : size * 2;
-    wanted = wanted < 4 ? 4 : wanted;
+    wanted = s2_max_i64(wanted, 4);
     if (wanted >= n_blk) {
         state->zoomed = false;
         return;
@@ -664,7 +664,7 @@ static void to_witness(const s2_facts *facts, s2_tui_state *state)
                  (long long)finding->witness.q_tok);
         return;
     }
-    const int64_t size = n_blk < 2 * AROUND ? n_blk : 2 * AROUND;
+    const int64_t size = s2_min_i64(n_blk, 2 * AROUND);
     const int64_t q_begin = q_blk < AROUND ? 0 : q_blk + AROUND > n_blk ? n_blk - size : q_blk - AROUND;
     const int64_t k_begin = k_blk < AROUND ? 0 : k_blk + AROUND > n_blk ? n_blk - size : k_blk - AROUND;
     state->zoom = (s2_zoom){q_begin, q_begin + size, k_begin, k_begin + size};

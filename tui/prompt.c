@@ -161,7 +161,7 @@ static int32_t neighbour(const s2_tui_state *state, int32_t by)
     int32_t to = state->caret + by;
     while (to > 0 && to < n && ((unsigned char)state->prompt[to] & 0xc0) == 0x80)
         to += by;
-    return to < 0 ? 0 : to > n ? n : to;
+    return s2_clamp_i32(to, 0, n);
 }
 
 static bool move_caret(s2_tui_state *state, int32_t key)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 #include "tui/view.h"
 
 enum { TOUR_TOK = 8192 };
@@ -167,7 +168,7 @@ void s2_session_type(s2_session *session, const char *text, int32_t caret)
     s2_tui_state *const state = &session->state;
     const s2_knobs before = state->knobs;
     s2_prompt_open(state, S2_MODE_TEXT, text);
-    state->caret = caret < state->caret ? caret : state->caret;
+    state->caret = s2_min_i32(caret, state->caret);
     follow_bench(session, &before);
 }
 

@@ -201,7 +201,7 @@ bool s2_scroll(s2_action action, int32_t n, int32_t page, int32_t *place)
     default: return false;
     }
     to = to >= n ? n - 1 : to;
-    *place = to < 0 ? 0 : to;
+    *place = s2_max_i32(to, 0);
     return true;
 }
 
@@ -219,8 +219,8 @@ s2_tui_state s2_tui_state_init(int32_t rows, int32_t cols, s2_view_id first)
 
 void s2_tui_resize(s2_tui_state *state, int32_t rows, int32_t cols)
 {
-    state->rows = rows < 1 ? 1 : rows > S2_CANVAS_LIMIT_ROWS ? S2_CANVAS_LIMIT_ROWS : rows;
-    state->cols = cols < 1 ? 1 : cols > S2_CANVAS_LIMIT_COLS ? S2_CANVAS_LIMIT_COLS : cols;
+    state->rows = s2_clamp_i32(rows, 1, S2_CANVAS_LIMIT_ROWS);
+    state->cols = s2_clamp_i32(cols, 1, S2_CANVAS_LIMIT_COLS);
 }
 
 /* Whether prices of another kind than the panel's are among these rows, and what the longest kind takes. */

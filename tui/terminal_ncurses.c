@@ -1,4 +1,5 @@
 #define NCURSES_WIDECHAR 1
+#include "base/arith.h"
 #include "tui/terminal.h"
 
 #include <errno.h>
@@ -101,7 +102,7 @@ static void write_all(const char *bytes, size_t n)
             poll(&out, 1, 100);
         else if (written < 0 && errno != EINTR)
             return;
-        bytes += written > 0 ? written : 0;
+        bytes += s2_max_i64(written, 0);
         n -= written > 0 ? (size_t)written : 0;
     }
 }
@@ -399,7 +400,7 @@ int32_t s2_terminal_key(s2_terminal *term, int32_t wait_ms, const int *files, in
     const int32_t key = read_key(term);
     if (key != S2_TERM_NOTHING || wait_ms == 0)
         return key;
-    n_files = n_files < MOST ? n_files : MOST;
+    n_files = s2_min_i32(n_files, MOST);
     for (int32_t n = 0; n < n_files; n++)
         polled[n + 1] = (struct pollfd){.fd = files[n], .events = POLLIN};
     /* a signal ends the wait too: the terminal may have another size */

@@ -190,7 +190,7 @@ static int32_t draw_corner(const s2_tui_model *model, const s2_tui_state *state,
     const char *const key = model->busy != NULL ? "  C cancels" : "";
     const int32_t n_key = (int32_t)strlen(key);
     const int32_t room = (model->busy != NULL ? line.cols * 2 / 3 : line.cols / 2) - n_key;
-    const int32_t n = s2_min_i32((int32_t)strlen(text), room < 0 ? 0 : room);
+    const int32_t n = s2_min_i32((int32_t)strlen(text), s2_max_i32(room, 0));
     const int32_t begin = line.cols - n - n_key - 1;
     if (n == 0 || begin < LEAST_TITLE)
         return line.cols;

@@ -1,3 +1,4 @@
+#include "base/arith.h"
 #include "tui/view.h"
 
 #include <stdio.h>
@@ -146,7 +147,7 @@ static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas
     (void)body;
     s2_canvas_clip(canvas, places.knobs);
     int32_t first = (int32_t)state->knob - places.knobs.rows + 1;
-    first = first < 0 ? 0 : first;
+    first = s2_max_i32(first, 0);
     const int32_t beyond = S2_N_KNOBS - first - places.knobs.rows;
     if (is_text(state))
         draw_pattern(state, canvas, places.knobs);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "coverage/extent.h"
 #include "pattern/dense.h"
 #include "pattern/parse.h"
@@ -202,7 +203,7 @@ static s2_status find_reasons(s2_arena *arena, const s2_view *view, int64_t q_to
                               s2_reasons *out)
 {
     const s2_pattern *const pattern = view->pattern;
-    const int64_t n_tok = (q_tok > k_tok ? q_tok : k_tok) + 1;
+    const int64_t n_tok = s2_max_i64(q_tok, k_tok) + 1;
     *out = (s2_reasons){.lines = S2_NEW(arena, const char *, view->body->n_terms + 1)};
     if (out->lines == NULL)
         return S2_ENOMEM;
@@ -372,7 +373,7 @@ static char picture_cell(const s2_pattern *pattern, const s2_witness *w, int32_t
     if (q_tok / unit == w->q_tok / unit && w->k_tok >= 0 && k_tok / unit == w->k_tok / unit)
         return 'X';
     int32_t n_readers = 0;
-    const int64_t n_tok = (q_tok > k_tok ? q_tok : k_tok) + 1;
+    const int64_t n_tok = s2_max_i64(q_tok, k_tok) + 1;
     const s2_phase phase = phase_of_row(w, q_tok, unit);
     for (int32_t head = begin; head < end; head++)
         n_readers += s2_pattern_reads(pattern, phase, w->layer, head, n_tok, q_tok, k_tok);

@@ -1,4 +1,5 @@
 #include "words/reach.h"
+#include "base/arith.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@ typedef struct teller {
 static int64_t tokens(const teller *t, int64_t n_blk)
 {
     const int64_t n = n_blk * t->m->stack.pattern->block_tok;
-    return n < t->m->stack.n_tok ? n : t->m->stack.n_tok;
+    return s2_min_i64(n, t->m->stack.n_tok);
 }
 
 static void print_hops(teller *t)

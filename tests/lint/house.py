@@ -2,7 +2,8 @@
 """What docs/architecture.md claims of the code and a compiler can show. Each finding is a line; exit 1 when there is one.
 
 usage: house.py symbols OBJECTS   exported names, who speaks, sentences, circles, oracles (of the objects of a build)
-       house.py lengths           functions and rooms of the sources; bodies that stand twice; quotients rounded up by hand; `at`
+       house.py lengths           functions and rooms of the sources; bodies that stand twice; quotients rounded up
+                                  and extremes chosen by hand; `at`
        house.py layers            who includes whom, against tests/lint/layers.txt, which the two pages that list rooms must repeat;
                                   pages that docs/README.md lacks
        house.py figures OBJECTS [TREE]   what is there: lines by room, functions, exported names, circles, duplicates, of this
@@ -33,6 +34,8 @@ WORD = re.compile(r'"(?:[^"\\\n]|\\.)*"|/\*.*?\*/|//[^\n]*|\'(?:[^\'\\]|\\.)*\'|
 # Three words of two letters or more in a row are prose; words of the pattern language do not count, nor do escapes and formats.
 LANGUAGE = re.compile(r"\\.|%[-+#0-9.*]*[a-z]+|\b(?:prefill|decode|layers|heads|all|dense|when|key|query|chunk|local|heavy|pages?|topk|sink)\b")
 PROSE = re.compile(r"[A-Za-z]{2,},? [a-z]{2,},? [a-z]{2,}")
+OPERAND = r"((?:[\w.>()\[\]*-]+)(?: [-+*/] [\w.>()\[\]*-]+)*)"
+CHOICE = re.compile(rf"(?:[=(,{{[?:]|return)\s*{OPERAND}\s+[<>]=?\s+{OPERAND}\s+\?\s+(?:\1\s+:\s+\2|\2\s+:\s+\1)\s*[;,)\]}}:]")
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]*)')
 # Headers of libraries, where they may stand, and what to say elsewhere.
 LIBRARIES = (
@@ -322,6 +325,14 @@ def ceilings():
                 yield f"{name}:{number}: a quotient is rounded up by hand; base/arith.h has s2_ceil_div()"
 
 
+def extremes():
+    """The smaller and the larger of two values are s2_min and s2_max of base/arith.h, and s2_clamp; cert/ includes nothing."""
+    for name in sources("*.c", "*.h"):
+        text = blanked((TOP / name).read_text()) if name != "base/arith.h" and not name.startswith("cert/") else ""
+        for found in CHOICE.finditer(text):
+            yield f"{name}:{text.count(chr(10), 0, found.start(1)) + 1}: a smaller or larger value is chosen by hand; base/arith.h has s2_min_*() and s2_max_*()"
+
+
 def blanked(text):
     """The text without comments and literals, every other byte in its place."""
     return WORD.sub(lambda word: re.sub(r"[^\n]", " ", word[0]) if word[0].startswith(("/*", "//", '"', "'")) else word[0], text)
@@ -399,7 +410,7 @@ def main():
         return print("\n".join([*(f"{n} tokens: {one} and {other}" for n, one, other in pairs),
                                 *(f"{len(words)} tokens, the whole body: {' '.join(places)}" for words, places in equal.items())]))
     if what == "lengths":
-        bad = [*too_long(functions()), *too_large(), *doubled(), *ceilings(), *vague()]
+        bad = [*too_long(functions()), *too_large(), *doubled(), *ceilings(), *extremes(), *vague()]
     elif what == "layers":
         bad = [*trespassing(), *unlisted()]
     elif what in ("symbols", "figures") and len(sys.argv) == 3:

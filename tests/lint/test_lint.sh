@@ -64,6 +64,8 @@ sed -n '/^static.*capability_of(/,/^}/p' sim/calibration.c >"$tree/plan/planted.
 wants 'the same body of ' python3 tests/lint/house.py lengths
 plant draw/planted.c 'int s2_planted(int n, int size);\nint s2_planted(int n, int size) { return (n + size - 1) / size; }'
 wants 'draw/planted.c:2: a quotient is rounded up by hand' python3 tests/lint/house.py lengths
+plant draw/planted.c 'int s2_planted(int n, int size);\nint s2_planted(int n, int size) { return n + 1 <= size ? size : n + 1; }'
+wants 'draw/planted.c:2: a smaller or larger value is chosen by hand' python3 tests/lint/house.py lengths
 plant plan/planted.c 'int s2_planted(const int *list);\nint s2_planted(const int *list)\n{\n    int at = 0;\n    while (list[at] > 0)\n        at++;\n    return at;\n}'
 wants 'plan/planted.c:4: `at` outside a loop of three lines' python3 tests/lint/house.py lengths
 loop='    int sum = 0;\n    for (int at = 0; at < 4; at++) {\n'
