@@ -170,7 +170,7 @@ tests: $(patsubst tests/%.c,$(B)/tests/%,$(TEST_C))
 
 ## unit: build and run the unit and property tests (T=name for one; PART=timed: what prints times, PART=rest: all else)
 # The longest first, so that tests that run side by side end together.
-LONG_C  := $(patsubst %,tests/test_%.c,prove faults tui_pty disk search db certificate gradient)
+LONG_C  := $(patsubst %,tests/test_%.c,tui_pty everycall disk cli tui faults prove search db explorer power calibration)
 TIMED_C := $(patsubst %,tests/test_%.c,tui_pty search tui sim parse)
 UNIT_C  := $(if $(filter timed,$(PART)),$(TIMED_C),$(LONG_C) $(filter-out $(LONG_C),$(TEST_C)))
 TESTS   := $(patsubst tests/%.c,$(B)/tests/%,$(if $(T),tests/test_$(T).c,$(UNIT_C)))

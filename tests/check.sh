@@ -42,10 +42,10 @@ later() {
     printf '%s\n' "$@" >"$log/$name.cmd"
 }
 
-# Run what was put off, as many at once as there are cores, and report it in its order.
+# Run what was put off, one more at once than there are cores, and report it in its order.
 together() {
     # shellcheck disable=SC2016,SC2086 # words on purpose
-    printf '%s\n' $waiting | xargs -P "$jobs" -n 1 sh -c '
+    printf '%s\n' $waiting | xargs -P $((jobs + 1)) -n 1 sh -c '
         started=$(date +%s)
         xargs -d "\n" -a "$log/$0.cmd" env >"$log/$0.out" 2>&1
         echo $? $(($(date +%s) - started)) >"$log/$0.rc"'
@@ -78,28 +78,29 @@ stage build-asan "$make" -s -j"$jobs" BUILD=asan CUDA=0 all tests
 # Every directed case again; of the random ones that the release build has been through, at most so many.
 stage tests-asan S2_CASES_MAX=12 S2_JOBS=$((jobs + 1)) "$make" -s BUILD=asan CUDA=0 unit
 needs clang "the fuzz targets" && stage build-fuzz "$make" -s -j"$jobs" fuzz-programs
+# Side by side, the longest first, one more than there are cores since some wait for processes that hang.
+needs pkg-config library && later library "$make" -s check-library
+later kcheck "$make" -s kcheck SAMPLE=1
+later docs "$make" -s check-docs
+later example "$make" -s example
+later races "$make" -s check-races
+needs python3 hostile && later hostile "$make" -s campaign-hostile CASES=60 CPU_SECONDS=3
+needs mpicc mpi && later mpi "$make" -s mpi
 # The times that these print are of a busy machine; `make unit PART=timed` on a quiet one gives those to write down.
 later tests-timed "$make" -s PART=timed unit
-later kcheck "$make" -s kcheck SAMPLE=1
-later house "$make" -s check-house
-needs mpicc mpi && later mpi "$make" -s mpi
 needs clang fuzz && later fuzz "$make" -s fuzz SAMPLE=1
-needs clang fuzz-import && later fuzz-import "$make" -s fuzz-import SAMPLE=1
-needs clang fuzz-files && later fuzz-files "$make" -s fuzz-files SAMPLE=1
 needs clang fuzz-screen && later fuzz-screen "$make" -s fuzz-screen SAMPLE=1
+needs clang fuzz-files && later fuzz-files "$make" -s fuzz-files SAMPLE=1
+needs clang fuzz-import && later fuzz-import "$make" -s fuzz-import SAMPLE=1
+for recipe in tests/recipes/*.recipe; do later "recipe-$(basename "$recipe" .recipe)" JOBS=1 "tests/recipes/run.sh" "$(basename "$recipe" .recipe)"; done
+later house "$make" -s check-house
 needs python3 formats && later formats "$make" -s formats
-later docs "$make" -s check-docs
-needs g++ select && later select "$make" -s check-select
 needs g++ decode && later decode "$make" -s check-decode
+needs g++ select && later select "$make" -s check-select
 later record "$make" -s check-record
 needs python3 crowd && later crowd "$make" -s campaign-crowd MINUTES=0.05
 needs python3 forge && later forge "$make" -s campaign-forge N=400
-needs python3 hostile && later hostile "$make" -s campaign-hostile CASES=60 CPU_SECONDS=3
-later races "$make" -s check-races
-later example "$make" -s example
-needs pkg-config library && later library "$make" -s check-library
 needs python3 python && later python "$make" -s check-python
-for recipe in tests/recipes/*.recipe; do later "recipe-$(basename "$recipe" .recipe)" JOBS=1 "tests/recipes/run.sh" "$(basename "$recipe" .recipe)"; done
 together
 stage demo "$make" -s demo
 [ -n "$failures" ] && printf 'failed:%s\n' "$failures"
