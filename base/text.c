@@ -109,6 +109,25 @@ void s2_text_clean(char *dst, size_t cap, const char *src)
         dst[out] = '\0';
 }
 
+const char *s2_text_line(const char *text, size_t n_bytes, size_t *byte, size_t *n)
+{
+    const char *const line = text + *byte, *const stop = memchr(line, '\n', n_bytes - *byte);
+    *n = stop != NULL ? (size_t)(stop - line) : n_bytes - *byte;
+    *byte += *n + 1;
+    return line;
+}
+
+bool s2_text_copy_line(const char *text, size_t n_bytes, size_t *byte, char *line, size_t cap)
+{
+    size_t n;
+    const char *const from = s2_text_line(text, n_bytes, byte, &n);
+    if (n >= cap || memchr(from, '\0', n) != NULL)
+        return false;
+    memcpy(line, from, n);
+    line[n] = '\0';
+    return true;
+}
+
 int32_t s2_text_distance(const char *a, size_t a_len, const char *b, int32_t cap)
 {
     enum { LONGEST = 32 };

@@ -40,6 +40,11 @@ int32_t s2_codepoint_width(uint32_t cp);
 /* The bytes of the longest beginning of whole characters that takes at most so many columns; *taken may be NULL. */
 size_t s2_text_fit(const char *text, int32_t columns, int32_t *taken);
 
+/* The line that begins at *byte: its bytes without their end, n of them. *byte moves to the next line. */
+const char *s2_text_line(const char *text, size_t n_bytes, size_t *byte, size_t *n);
+/* The same as a terminated copy; false where the line has a NUL or leaves no room for the terminator. */
+bool s2_text_copy_line(const char *text, size_t n_bytes, size_t *byte, char *line, size_t cap);
+
 /* Edit distance (insert, delete, replace), for "did you mean"; at most `cap` is returned. */
 int32_t s2_text_distance(const char *a, size_t a_len, const char *b, int32_t cap);
 

@@ -89,18 +89,10 @@ static s2_status check_terms(const s2_view *view, s2_diag *why)
     return S2_OK;
 }
 
-/* A window slides with every query: only the distance has thresholds, from the diagonal on. */
-static bool is_window(const s2_atom *atom)
-{
-    return atom->kind == S2_ATOM_PLAIN && atom->distance_blk.begin <= 0 && atom->distance_tok.begin <= 0 &&
-           atom->key_tok.begin <= 0 && atom->key_tok.end == S2_OPEN && atom->query_tok.begin <= 0 &&
-           atom->query_tok.end == S2_OPEN && atom->distance_blk.end > 0 && atom->distance_tok.end > 0;
-}
-
 static void take_window(const s2_atom *atom, s2_cache_rule *rule)
 {
     const int64_t block = rule->pattern->block_tok;
-    if (!is_window(atom) || (atom->distance_blk.end == S2_OPEN && atom->distance_tok.end == S2_OPEN))
+    if (!s2_atom_is_window(atom) || (atom->distance_blk.end == S2_OPEN && atom->distance_tok.end == S2_OPEN))
         return;
     const int64_t blk_span =
         atom->distance_blk.end > S2_OPEN / block ? S2_OPEN : atom->distance_blk.end * block;

@@ -105,9 +105,9 @@ static s2_status put_run(s2_cli *cli, s2_diag *diag)
 static void add_family(const s2_pattern *pattern, s2_buf *buf)
 {
     bool seen[S2_N_TERM_KINDS] = {false};
-    for (int32_t body = 0; body < pattern->n_bodies; body++)
-        for (int32_t term = 0; term < pattern->bodies[body].n_terms; term++)
-            seen[pattern->bodies[body].terms[term].kind] = true;
+    s2_term_walk walk = {.pattern = pattern};
+    for (const s2_term *term; (term = s2_term_next(&walk)) != NULL;)
+        seen[term->kind] = true;
     for (int kind = 0; kind < S2_N_TERM_KINDS; kind++)
         if (seen[kind])
             s2_buf_printf(buf, "%s%s", buf->len > 0 ? "+" : "", s2_term_word((s2_term_kind)kind));

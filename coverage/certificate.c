@@ -23,13 +23,11 @@ static s2_status check_findings(const s2_finding *findings, int32_t n, s2_diag *
 
 static s2_status check_terms(const s2_pattern *pattern, s2_diag *diag)
 {
-    for (int32_t body = 0; body < pattern->n_bodies; body++)
-        for (int32_t t = 0; t < pattern->bodies[body].n_terms; t++) {
-            const s2_term *const term = &pattern->bodies[body].terms[t];
-            if (!s2_term_row_of(term->kind)->in_certificate)
-                return s2_diag_set(diag, S2_EUNSUPPORTED, 0, 0, 0, "a certificate cannot speak of `%s`",
-                                   s2_term_word(term->kind));
-        }
+    s2_term_walk walk = {.pattern = pattern};
+    for (const s2_term *term; (term = s2_term_next(&walk)) != NULL;)
+        if (!s2_term_row_of(term->kind)->in_certificate)
+            return s2_diag_set(diag, S2_EUNSUPPORTED, 0, 0, 0, "a certificate cannot speak of `%s`",
+                               s2_term_word(term->kind));
     return S2_OK;
 }
 
@@ -87,9 +85,9 @@ static void cover_term(extent *e, const s2_term *term, int64_t block)
 static extent pattern_extent(const s2_pattern *pattern)
 {
     extent e = {.period = pattern->block_tok, .step = pattern->block_tok};
-    for (int32_t body = 0; body < pattern->n_bodies; body++)
-        for (int32_t t = 0; t < pattern->bodies[body].n_terms; t++)
-            cover_term(&e, &pattern->bodies[body].terms[t], pattern->block_tok);
+    s2_term_walk walk = {.pattern = pattern};
+    for (const s2_term *term; (term = s2_term_next(&walk)) != NULL;)
+        cover_term(&e, term, pattern->block_tok);
     return e;
 }
 

@@ -741,10 +741,10 @@ s2_status s2_columns_shards(s2_column_search *search, const s2_view *views, int3
 static bool fills_every_row(const s2_atom *atom)
 {
     const bool every_distance = atom->distance_blk.end == S2_OPEN && atom->distance_tok.end == S2_OPEN;
-    return atom->kind == S2_ATOM_PLAIN && atom->query_tok.begin == 0 && atom->query_tok.end == S2_OPEN &&
-           atom->distance_blk.begin <= 0 && atom->distance_tok.begin <= 0 && atom->distance_blk.end > 0 &&
-           atom->distance_tok.end > 0 && atom->key_tok.begin == 0 &&
-           (atom->key_tok.end == S2_OPEN || (every_distance && atom->key_tok.end > 0));
+    s2_atom of_all_keys = *atom;
+    if (every_distance && atom->key_tok.end > 0)
+        of_all_keys.key_tok.end = S2_OPEN;
+    return s2_atom_is_window(&of_all_keys);
 }
 
 bool s2_columns_fill_rows(const s2_view *view)

@@ -430,10 +430,10 @@ static s2_status enumerate_one(s2_enumerator *enumerator, const s2_requirement *
 
 static bool pattern_has(const s2_pattern *pattern, bool (*is)(const s2_term *))
 {
-    for (int32_t body = 0; body < pattern->n_bodies; body++)
-        for (int32_t t = 0; t < pattern->bodies[body].n_terms; t++)
-            if (is(&pattern->bodies[body].terms[t]))
-                return true;
+    s2_term_walk walk = {.pattern = pattern};
+    for (const s2_term *term; (term = s2_term_next(&walk)) != NULL;)
+        if (is(term))
+            return true;
     return false;
 }
 

@@ -92,11 +92,10 @@ static void edit_dilated_to_stride(s2_term *term, int64_t arg)
 static int64_t largest_stride(const s2_pattern *pattern)
 {
     int64_t largest = 0;
-    for (int32_t body = 0; body < pattern->n_bodies; body++)
-        for (int32_t t = 0; t < pattern->bodies[body].n_terms; t++)
-            if (pattern->bodies[body].terms[t].kind == S2_TERM_STRIDE &&
-                pattern->bodies[body].terms[t].n > largest)
-                largest = pattern->bodies[body].terms[t].n;
+    s2_term_walk walk = {.pattern = pattern};
+    for (const s2_term *term; (term = s2_term_next(&walk)) != NULL;)
+        if (term->kind == S2_TERM_STRIDE)
+            largest = s2_max_i64(largest, term->n);
     return largest;
 }
 
@@ -219,12 +218,10 @@ static s2_status try_body(finder *f, int32_t begin, s2_term extra, bool keep_old
 
 static bool rotates(const s2_pattern *pattern)
 {
-    for (int32_t body = 0; body < pattern->n_bodies; body++)
-        for (int32_t t = 0; t < pattern->bodies[body].n_terms; t++)
-            if (pattern->bodies[body].terms[t].offset.head_coef +
-                    pattern->bodies[body].terms[t].offset.kv_coef >
-                0)
-                return true;
+    s2_term_walk walk = {.pattern = pattern};
+    for (const s2_term *term; (term = s2_term_next(&walk)) != NULL;)
+        if (term->offset.head_coef + term->offset.kv_coef > 0)
+            return true;
     return false;
 }
 

@@ -75,10 +75,8 @@ static s2_status read_table(const s2_source *source, const char *bytes, size_t n
     if (result.score == NULL)
         return S2_ENOMEM;
     for (size_t byte = 0; byte < n_bytes;) {
-        const char *const line = bytes + byte;
-        const char *const feed = memchr(line, '\n', n_bytes - byte);
-        size_t len = feed != NULL ? (size_t)(feed - line) : n_bytes - byte;
-        byte += len + 1;
+        size_t len;
+        const char *const line = s2_text_line(bytes, n_bytes, &byte, &len);
         line_no++;
         if (len != 0 && line[len - 1] == '\r')
             len--;

@@ -4,14 +4,11 @@
 
 s2_status s2_predicate_check(const s2_target *target)
 {
-    const s2_pattern *const pattern = target->pattern;
-    for (int32_t b = 0; b < pattern->n_bodies; b++)
-        for (int32_t t = 0; t < pattern->bodies[b].n_terms; t++) {
-            const s2_term_kind kind = pattern->bodies[b].terms[t].kind;
-            if (kind == S2_TERM_RANDOM || kind == S2_TERM_MASK)
-                return s2_target_refuse(target, "a %s term has no predicate; csr, flashinfer and bsa hold it",
-                                        s2_term_word(kind));
-        }
+    s2_term_walk walk = {.pattern = target->pattern};
+    for (const s2_term *term; (term = s2_term_next(&walk)) != NULL;)
+        if (s2_term_row_of(term->kind)->nature == S2_NATURE_EXPLICIT)
+            return s2_target_refuse(target, "a %s term has no predicate; csr, flashinfer and bsa hold it",
+                                    s2_term_word(term->kind));
     return S2_OK;
 }
 

@@ -24,12 +24,10 @@ s2_api_pattern *s2_handle_hold(const s2_api_pattern *pattern)
 
 static void unmap_masks(const s2_pattern *pattern)
 {
-    for (int32_t body = 0; body < pattern->n_bodies; body++)
-        for (int32_t term = 0; term < pattern->bodies[body].n_terms; term++) {
-            const s2_mask *const mask = pattern->bodies[body].terms[term].mask;
-            if (mask != NULL)
-                s2_mask_unmap((s2_mask *)(uintptr_t)mask); /* in our own arena, which is released next */
-        }
+    s2_term_walk walk = {.pattern = pattern};
+    for (const s2_term *term; (term = s2_term_next(&walk)) != NULL;)
+        if (term->mask != NULL)
+            s2_mask_unmap((s2_mask *)(uintptr_t)term->mask); /* in our own arena, which is released next */
 }
 
 void s2_api_pattern_close(s2_api_pattern *pattern)
@@ -158,24 +156,27 @@ int s2_api_pattern_shape(const s2_api_pattern *pattern, s2_api_shape *shape, s2_
     return S2_API_OK;
 }
 
-int s2_api_pattern_text(const s2_api_pattern *pattern, s2_api_text *out, s2_api_error *why)
+static int answer_in_words(const s2_api_pattern *pattern, bool notes, s2_api_text *out, s2_api_error *why)
 {
     const s2_diag none = {0};
     s2_buf buf = {0};
     if (pattern == NULL || out == NULL)
         return s2_answer_argument(why, "%s is NULL", pattern == NULL ? "pattern" : "out");
-    s2_pattern_print(&pattern->pattern, &buf);
+    if (notes)
+        s2_buf_puts(&buf, pattern->notes);
+    else
+        s2_pattern_print(&pattern->pattern, &buf);
     return s2_answer(s2_answer_text(&buf, out), &none, why);
+}
+
+int s2_api_pattern_text(const s2_api_pattern *pattern, s2_api_text *out, s2_api_error *why)
+{
+    return answer_in_words(pattern, false, out, why);
 }
 
 int s2_api_pattern_notes(const s2_api_pattern *pattern, s2_api_text *out, s2_api_error *why)
 {
-    const s2_diag none = {0};
-    s2_buf buf = {0};
-    if (pattern == NULL || out == NULL)
-        return s2_answer_argument(why, "%s is NULL", pattern == NULL ? "pattern" : "out");
-    s2_buf_puts(&buf, pattern->notes);
-    return s2_answer(s2_answer_text(&buf, out), &none, why);
+    return answer_in_words(pattern, true, out, why);
 }
 
 static const char *mask_fault(const s2_pattern *p, int phase, int32_t layer, int32_t head,

@@ -91,17 +91,22 @@ const s2_term *s2_pattern_dynamic(const s2_pattern *pattern)
     return found;
 }
 
+const s2_term *s2_term_next(s2_term_walk *walk)
+{
+    for (; walk->body < walk->pattern->n_bodies; walk->body++, walk->n_taken = 0)
+        if (walk->n_taken < walk->pattern->bodies[walk->body].n_terms)
+            return &walk->pattern->bodies[walk->body].terms[walk->n_taken++];
+    return NULL;
+}
+
 int64_t s2_pattern_limit_tok(const s2_pattern *pattern)
 {
     int64_t limit_tok = S2_OPEN;
-    for (int32_t body = 0; body < pattern->n_bodies; body++)
-        for (int32_t t = 0; t < pattern->bodies[body].n_terms; t++) {
-            const s2_mask *const mask = pattern->bodies[body].terms[t].mask;
-            if (mask == NULL)
-                continue;
-            const int64_t n_blk = s2_min_i32(mask->n_q_blk, mask->n_k_blk);
-            if (n_blk * pattern->block_tok < limit_tok)
-                limit_tok = n_blk * pattern->block_tok;
+    s2_term_walk walk = {.pattern = pattern};
+    for (const s2_term *term; (term = s2_term_next(&walk)) != NULL;)
+        if (term->mask != NULL) {
+            const int64_t n_blk = s2_min_i32(term->mask->n_q_blk, term->mask->n_k_blk);
+            limit_tok = s2_min_i64(limit_tok, n_blk * pattern->block_tok);
         }
     return limit_tok;
 }
@@ -348,14 +353,13 @@ static const char *term_fault(const s2_pattern *pattern, const s2_term *term)
 
 static s2_status bodies_check(const s2_pattern *pattern, s2_diag *diag)
 {
-    for (int32_t body = 0; body < pattern->n_bodies; body++)
-        for (int32_t t = 0; t < pattern->bodies[body].n_terms; t++) {
-            const s2_term *const term = &pattern->bodies[body].terms[t];
-            const char *const fault = term_fault(pattern, term);
-            if (fault != NULL)
-                return s2_diag_set(diag, S2_EINVAL, S2P_INVARIANT, 0, 0, "body %d, term %d (%s): %s", body, t,
-                                   s2_term_word(term->kind), fault);
-        }
+    s2_term_walk walk = {.pattern = pattern};
+    for (const s2_term *term; (term = s2_term_next(&walk)) != NULL;) {
+        const char *const fault = term_fault(pattern, term);
+        if (fault != NULL)
+            return s2_diag_set(diag, S2_EINVAL, S2P_INVARIANT, 0, 0, "body %d, term %d (%s): %s", walk.body,
+                               walk.n_taken - 1, s2_term_word(term->kind), fault);
+    }
     return S2_OK;
 }
 

@@ -231,6 +231,14 @@ static inline int32_t s2_pattern_body(const s2_pattern *pattern, s2_phase phase,
     return pattern->body_of[(rules * pattern->n_layers + layer) * pattern->n_heads + head];
 }
 
+/* All terms of all bodies in order: a walk begins with the pattern alone, and ends with NULL. */
+typedef struct s2_term_walk {
+    const s2_pattern *pattern;
+    int32_t body;
+    int32_t n_taken; /* terms of that body */
+} s2_term_walk;
+const s2_term *s2_term_next(s2_term_walk *walk);
+
 /* One layer's numbers. Code that reads n_kv_heads or head_dim of the pattern refuses layers that differ. */
 static inline int32_t s2_pattern_kv_heads(const s2_pattern *pattern, int32_t layer)
 {

@@ -174,6 +174,13 @@ static bool range_equal(s2_range a, s2_range b)
     return a.begin == b.begin && a.end == b.end;
 }
 
+bool s2_atom_is_window(const s2_atom *atom)
+{
+    return atom->kind == S2_ATOM_PLAIN && atom->distance_blk.begin <= 0 && atom->distance_tok.begin <= 0 &&
+           atom->distance_blk.end > 0 && atom->distance_tok.end > 0 && atom->key_tok.begin <= 0 &&
+           atom->key_tok.end == S2_OPEN && atom->query_tok.begin <= 0 && atom->query_tok.end == S2_OPEN;
+}
+
 bool s2_atom_equal(const s2_atom *a, const s2_atom *b)
 {
     return a->kind == b->kind && a->gran == b->gran && a->period == b->period && a->width == b->width &&

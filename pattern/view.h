@@ -67,6 +67,9 @@ typedef struct s2_view {
 s2_status s2_view_build(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, int32_t layer,
                         int32_t head, s2_bound bound, s2_view *out) S2_MUST_CHECK;
 
+/* A window slides with every query: only the distance has thresholds, and the diagonal is in it. */
+bool s2_atom_is_window(const s2_atom *atom);
+
 /* The same condition, whatever term it comes from. Not enough for explicit atoms: see s2_view_equal. */
 bool s2_atom_equal(const s2_atom *a, const s2_atom *b);
 

@@ -22,10 +22,10 @@ static double selection_us(const s2_sim *sim)
 
 static bool has_term(const s2_pattern *pattern, s2_term_kind kind)
 {
-    for (int32_t body = 0; body < pattern->n_bodies; body++)
-        for (int32_t term = 0; term < pattern->bodies[body].n_terms; term++)
-            if (pattern->bodies[body].terms[term].kind == kind)
-                return true;
+    s2_term_walk walk = {.pattern = pattern};
+    for (const s2_term *term; (term = s2_term_next(&walk)) != NULL;)
+        if (term->kind == kind)
+            return true;
     return false;
 }
 

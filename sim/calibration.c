@@ -379,15 +379,11 @@ s2_status s2_calibration_parse(const char *text, size_t n_bytes, s2_calibration 
     if (n_bytes > MAX_BYTES || memchr(text, '\0', n_bytes) != NULL)
         return refuse(&reader, "a calibration is text of at most 65536 bytes");
     for (size_t byte = 0; byte < n_bytes; reader.number++) {
-        const char *const stop = memchr(text + byte, '\n', n_bytes - byte);
-        const size_t n = stop != NULL ? (size_t)(stop - text) - byte : n_bytes - byte;
-        if (n >= sizeof reader.line)
+        const size_t begin = byte;
+        if (!s2_text_copy_line(text, n_bytes, &byte, reader.line, sizeof reader.line))
             return refuse(&reader, "the line is too long");
-        memcpy(reader.line, text + byte, n);
-        reader.line[n] = '\0';
         if (above == n_bytes && strncmp(reader.line, "judged ", 7) == 0)
-            above = byte;
-        byte += n + 1;
+            above = begin;
         S2_TRY(read_line(&reader));
         if (below == 0 && reader.out.hash[0] != '\0')
             below = byte;

@@ -196,14 +196,17 @@ static int64_t most_steps(const s2_fast *fast)
     return s2_tile_steps(fast->shape, s2_ceil_div(fast->options.len_tok, fast->shape.k_tok));
 }
 
+/* The tiles of one layer by their steps; candidate NULL: every head is dense. */
 static void fill_histogram(s2_fast *fast, const s2_candidate *candidate)
 {
     int32_t below[S2_FAST_STRIDE + 1];
-    const int64_t n_sparse = offsets_below(fast, candidate, below), n_dense = fast->n_heads - n_sparse;
+    const int64_t n_sparse = candidate != NULL ? offsets_below(fast, candidate, below) : 0;
+    const int64_t n_dense = fast->n_heads - n_sparse;
     memset(fast->count, 0, (size_t)(most_steps(fast) + 2) * sizeof *fast->count);
     for (int64_t q_tok = 0; q_tok < fast->options.len_tok; q_tok += fast->shape.q_tok) {
         const int64_t q_end = s2_min_i64(q_tok + fast->shape.q_tok, fast->options.len_tok);
-        add_tile(fast, candidate, below, n_sparse, q_tok, q_end);
+        if (candidate != NULL)
+            add_tile(fast, candidate, below, n_sparse, q_tok, q_end);
         if (n_dense > 0)
             fast->count[s2_tile_steps(fast->shape, s2_ceil_div(q_end, fast->shape.k_tok))] +=
                 n_dense * fast->options.batch;
@@ -215,24 +218,18 @@ static double layer_time_us(const s2_fast *fast, int64_t busiest_steps)
     return fast->options.gpu.launch_us + s2_max_f64((double)busiest_steps * step_us(fast), hbm_us(fast));
 }
 
-/* The histogram of a dense layer. */
-static int64_t dense_histogram(s2_fast *fast)
-{
-    int64_t steps = 0;
-    memset(fast->count, 0, (size_t)(most_steps(fast) + 2) * sizeof *fast->count);
-    for (int64_t q_tok = 0; q_tok < fast->options.len_tok; q_tok += fast->shape.q_tok) {
-        const int64_t q_end = s2_min_i64(q_tok + fast->shape.q_tok, fast->options.len_tok);
-        const int64_t own = s2_tile_steps(fast->shape, s2_ceil_div(q_end, fast->shape.k_tok));
-        fast->count[own] += fast->n_heads * fast->options.batch;
-        steps += own * fast->n_heads * fast->options.batch;
-    }
-    return steps;
-}
-
 int32_t s2_fast_histogram(s2_fast *fast, const s2_candidate *candidate)
 {
     fill_histogram(fast, candidate);
     return (int32_t)most_steps(fast) + 1;
+}
+
+static int64_t count_steps(const s2_fast *fast, int32_t n_costs)
+{
+    int64_t steps = 0;
+    for (int32_t cost = 1; cost < n_costs; cost++)
+        steps += fast->count[cost] * cost;
+    return steps;
 }
 
 void s2_fast_exact(s2_fast *fast, const s2_candidate *candidate, s2_fast_cost *out)
@@ -240,9 +237,7 @@ void s2_fast_exact(s2_fast *fast, const s2_candidate *candidate, s2_fast_cost *o
     s2_fast_bound(fast, candidate, out);
     const int32_t n_costs = s2_fast_histogram(fast, candidate);
     const int64_t n_sparse = fast->n_layers - candidate->n_dense_layers;
-    for (int32_t cost = 1; cost < n_costs; cost++)
-        out->steps += fast->count[cost] * cost;
-    out->steps = out->steps * n_sparse + fast->dense_steps * candidate->n_dense_layers;
+    out->steps = count_steps(fast, n_costs) * n_sparse + fast->dense_steps * candidate->n_dense_layers;
     out->busiest_steps = s2_makespan(fast->count, n_costs, (int32_t)fast->options.gpu.sms);
     out->time_us = layer_time_us(fast, out->busiest_steps) * (double)n_sparse +
                    fast->dense_time_us * candidate->n_dense_layers;
@@ -272,8 +267,8 @@ s2_status s2_fast_init_tiles(const s2_pattern *shape, const s2_sim_options *opti
     out->dense_pairs = s2_dense_pairs(true, 0, options->len_tok);
     out->dense_blocks = n_blk * (n_blk + 1) / 2;
     out->dense_bound_us = layer_bound_us(out, out->dense_pairs * out->n_heads * options->batch);
-    out->dense_steps = dense_histogram(out);
-    const int64_t busiest = s2_makespan(out->count, (int32_t)most_steps(out) + 1, (int32_t)options->gpu.sms);
-    out->dense_time_us = layer_time_us(out, busiest);
+    const int32_t n_costs = s2_fast_histogram(out, NULL);
+    out->dense_steps = count_steps(out, n_costs);
+    out->dense_time_us = layer_time_us(out, s2_makespan(out->count, n_costs, (int32_t)options->gpu.sms));
     return S2_OK;
 }

@@ -60,7 +60,7 @@ s2_status s2_fast_init(const s2_pattern *shape, const s2_sim_options *options, s
 s2_status s2_fast_init_tiles(const s2_pattern *shape, const s2_sim_options *options, s2_tile_shape tile,
                              s2_fast *out) S2_MUST_CHECK;
 
-/* Tiles of one sparse layer by their steps, in fast->count; returns how many entries it has. */
+/* Tiles of one layer by their steps, in fast->count; returns how many entries it has. candidate NULL: a dense layer. */
 int32_t s2_fast_histogram(s2_fast *fast, const s2_candidate *candidate);
 
 /* Fill what the top of this file lists for a bound, or for an exact price. */

@@ -148,10 +148,7 @@ s2_status s2_gpu_parse(const char *name, const char *text, size_t n_bytes, s2_gp
     if (memchr(text, '\0', n_bytes) != NULL)
         return refuse(diag, &line, 0, "expected text, found a NUL byte", "");
     for (size_t byte = 0; byte < n_bytes; line.number++) {
-        const char *const stop = memchr(text + byte, '\n', n_bytes - byte);
-        line.text = text + byte;
-        line.n = stop != NULL ? (size_t)(stop - line.text) : n_bytes - byte;
-        byte += line.n + 1;
+        line.text = s2_text_line(text, n_bytes, &byte, &line.n);
         if (line.n > 0 && line.text[line.n - 1] == '\r')
             line.n--;
         S2_TRY(parse_line(&line, &gpu, &seen, diag));

@@ -8,13 +8,6 @@
 /* Beyond any context, and far from overflow when a threshold is added. */
 #define FAR_TOK (INT64_C(1) << 40)
 
-static bool reads_every_diagonal(const s2_atom *atom)
-{
-    return atom->kind == S2_ATOM_PLAIN && atom->distance_blk.begin <= 0 && atom->distance_tok.begin <= 0 &&
-           atom->distance_blk.end > 0 && atom->distance_tok.end > 0 && atom->key_tok.begin <= 0 &&
-           atom->key_tok.end == S2_OPEN && atom->query_tok.begin <= 0 && atom->query_tok.end == S2_OPEN;
-}
-
 static bool is_empty(s2_range range)
 {
     return range.begin >= range.end;
@@ -86,7 +79,7 @@ s2_status s2_reads_build(s2_arena *arena, const s2_pattern *pattern, s2_phase ph
     s2_view_shape_add(&shape, &reads.view);
     reads.block_aligned = shape.block_aligned;
     for (int32_t a = 0; a < reads.view.n_atoms; a++)
-        reads.reads_diagonal |= reads_every_diagonal(&reads.view.atoms[a]);
+        reads.reads_diagonal |= s2_atom_is_window(&reads.view.atoms[a]);
     *out = reads;
     return S2_OK;
 }
@@ -382,7 +375,7 @@ static void widen(const s2_view *view, int64_t n_tok, s2_window *window)
         const s2_atom *const atom = &view->atoms[a];
         const int64_t block_end = times(plus(atom->distance_blk.end, 0), view->pattern->block_tok);
         const int64_t capacity = s2_min_i64(block_end, plus(atom->distance_tok.end, 0));
-        if (!reads_every_diagonal(atom) || capacity >= FAR_TOK || capacity <= window->capacity_tok)
+        if (!s2_atom_is_window(atom) || capacity >= FAR_TOK || capacity <= window->capacity_tok)
             continue;
         window->capacity_tok = capacity;
         window->begin = keys_begin(view, atom, n_tok - 1);

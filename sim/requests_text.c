@@ -130,15 +130,10 @@ s2_status s2_requests_parse(s2_arena *arena, const char *text, size_t n_bytes, s
     if (requests == NULL)
         return S2_ENOMEM;
     for (size_t byte = 0; byte < n_bytes;) {
-        const char *const stop = memchr(text + byte, '\n', n_bytes - byte);
-        const size_t n_line = (stop != NULL ? (size_t)(stop - text) : n_bytes) - byte;
         reader.line++;
-        if (n_line >= sizeof line || memchr(text + byte, '\0', n_line) != NULL)
+        if (!s2_text_copy_line(text, n_bytes, &byte, line, sizeof line))
             return refuse(&reader, line, "a line of text has at most 1023 characters", "");
-        memcpy(line, text + byte, n_line);
-        line[n_line] = '\0';
         S2_TRY(take_line(&reader, line, requests, &n));
-        byte += n_line + 1;
     }
     if (n == 0)
         return refuse(&reader, line, "there are no requests", "");

@@ -170,11 +170,9 @@ s2_status s2_share_pattern(s2_arena *arena, const s2_pattern *whole, s2_phase ph
 static bool can_be_shared(const s2_pattern *whole)
 {
     bool can = whole->layer_shapes == NULL;
-    for (int32_t body = 0; body < whole->n_bodies; body++)
-        for (int32_t t = 0; t < whole->bodies[body].n_terms; t++) {
-            const s2_term *const term = &whole->bodies[body].terms[t];
-            can = can && term->mask == NULL && term->kind != S2_TERM_RANDOM;
-        }
+    s2_term_walk walk = {.pattern = whole};
+    for (const s2_term *term; (term = s2_term_next(&walk)) != NULL;)
+        can = can && s2_term_row_of(term->kind)->nature != S2_NATURE_EXPLICIT;
     return can;
 }
 

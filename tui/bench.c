@@ -461,12 +461,10 @@ static s2_status prove(s2_facts *facts)
 
 static bool has_explicit(const s2_pattern *pattern)
 {
-    for (int32_t body = 0; body < pattern->n_bodies; body++)
-        for (int32_t term = 0; term < pattern->bodies[body].n_terms; term++) {
-            const s2_term_kind kind = pattern->bodies[body].terms[term].kind;
-            if (kind == S2_TERM_RANDOM || kind == S2_TERM_MASK)
-                return true;
-        }
+    s2_term_walk walk = {.pattern = pattern};
+    for (const s2_term *term; (term = s2_term_next(&walk)) != NULL;)
+        if (s2_term_row_of(term->kind)->nature == S2_NATURE_EXPLICIT)
+            return true;
     return false;
 }
 

@@ -170,20 +170,25 @@ int32_t s2_canvas_printf(s2_canvas *canvas, int32_t row, int32_t col, s2_style s
     return s2_canvas_text(canvas, row, col, style, line);
 }
 
-void s2_canvas_fill(s2_canvas *canvas, s2_rect rect, s2_style style)
+static void paint(s2_canvas *canvas, s2_rect rect, s2_style style, bool blank)
 {
     const s2_rect area = cut(canvas->clip, rect);
     for (int32_t row = area.row; row < area.row + area.rows; row++)
-        for (int32_t col = area.col; col < area.col + area.cols; col++)
-            canvas->cells[row * canvas->cols + col] = (s2_cell){' ', (uint8_t)style, false};
+        for (int32_t col = area.col; col < area.col + area.cols; col++) {
+            s2_cell *const cell = &canvas->cells[row * canvas->cols + col];
+            *cell = blank ? (s2_cell){.glyph = ' '} : *cell;
+            cell->style = (uint8_t)style;
+        }
+}
+
+void s2_canvas_fill(s2_canvas *canvas, s2_rect rect, s2_style style)
+{
+    paint(canvas, rect, style, true);
 }
 
 void s2_canvas_restyle(s2_canvas *canvas, s2_rect rect, s2_style style)
 {
-    const s2_rect area = cut(canvas->clip, rect);
-    for (int32_t row = area.row; row < area.row + area.rows; row++)
-        for (int32_t col = area.col; col < area.col + area.cols; col++)
-            canvas->cells[row * canvas->cols + col].style = (uint8_t)style;
+    paint(canvas, rect, style, false);
 }
 
 void s2_glyph_encode(uint32_t glyph, char bytes[5])
