@@ -2,12 +2,12 @@
  * Grids to ANSI, SVG and PNG. SVG and PNG come from one list of boxes and words (draw_picture), so they show
  * the same.
  */
-#include "base/arith.h"
 #include "draw/picture.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "draw/place.h"
 
 static const s2_rgb hole_colour = {213, 94, 0};

@@ -3,11 +3,12 @@
  * -1. vLLM's and ONNX Runtime's sparse attention take the same arrays. Written as .npy files next to a
  * layout.json; `s2 mask --format csr` output (two arrays in one file) is read too.
  */
-#include "base/arith.h"
 #include "export/layout.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#include "base/arith.h"
 
 #define FORMAT_WORD "dkernel-layout"
 

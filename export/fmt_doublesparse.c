@@ -3,11 +3,12 @@
  * {"model.layers.N.self_attn.qk_proj": [[channels] per head]}, and besides qk_proj often q_proj and k_proj.
  * They rank tokens cheaply; how many tokens are then read is a server argument.
  */
-#include "base/arith.h"
 #include "export/budget.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#include "base/arith.h"
 
 static const char *const projections[] = {"qk_proj", "q_proj", "k_proj"};
 enum { N_PROJECTIONS = sizeof projections / sizeof *projections };

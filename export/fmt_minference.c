@@ -6,12 +6,13 @@
  * columns and the 100 most recent diagonals. Here it becomes the forced part, `heavy` for the other columns
  * (the keys with most attention from the last queries) and `topk` for the other diagonals.
  */
-#include "base/arith.h"
 #include "export/format.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/arith.h"
 
 enum { PROBE_ROWS = 64 }; /* last_q of its kernels */
 enum { FORCED_COLUMNS = 30, FORCED_DIAGONALS = 100, LEAST_SLASH = 50, BLOCK_TOK = 64, POOL_BLOCKS = 100 };

@@ -3,11 +3,12 @@
  * width = alpha + beta * N, at least 128 and at most N, rounded up to 64. The language has no window that
  * grows, so one N is imported (--set len=N).
  */
-#include "base/arith.h"
 #include "export/format.h"
 
 #include <math.h>
 #include <stdio.h>
+
+#include "base/arith.h"
 
 enum { SINK_TOK = 64, LEAST_TOK = 128, ROUND_TOK = 64, DEFAULT_TOK = 8192 };
 

@@ -2,10 +2,11 @@
  * Quest: in decode the pages with the best upper bound, up to a budget of tokens. SGLang names it as an
  * algorithm of its hierarchical sparse attention.
  */
-#include "base/arith.h"
 #include "export/budget.h"
 
 #include <string.h>
+
+#include "base/arith.h"
 
 static int recognises(const s2_source *source)
 {

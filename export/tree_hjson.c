@@ -1,4 +1,3 @@
-#include "base/arith.h"
 #include "export/tree.h"
 
 #include <ctype.h>
@@ -7,6 +6,7 @@
 
 #include <jansson.h>
 
+#include "base/arith.h"
 #include "base/text.h"
 #include "export/doc.h"
 

@@ -3,13 +3,13 @@
  * by what else is in the batch gives different bits: within rounding, yet a served answer then depends on who
  * else is asking.
  */
-#include "base/arith.h"
 #include "judge/probe.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 
 enum { N_BESIDE = 3, MIDDLE = 1, MOST_BYTES = 1 << 28 };
 

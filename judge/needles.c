@@ -3,13 +3,13 @@
  * Query j and its needle's key are the same unit vector, long enough that the needle's weight is 1 up to
  * rounding whenever it is read; all other keys are small noise.
  */
-#include "base/arith.h"
 #include "judge/probe.h"
 
 #include <math.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 #include "base/text.h"
 #include "kernels/float16.h"
 #include "pattern/dense.h"

@@ -1,10 +1,10 @@
-#include "base/arith.h"
 #include "kernels/oracle.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 #include "kernels/float16.h"
 #include "pattern/dense.h"
 

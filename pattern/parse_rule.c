@@ -1,8 +1,9 @@
 /*
  * Rules: selectors as bit sets, and the last rule that matches each cell.
  */
-#include "base/arith.h"
 #include "pattern/parser.h"
+
+#include "base/arith.h"
 
 static const char *const selector_words[] = {
 #define SELECTOR_WORD(name, word) word,

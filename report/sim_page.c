@@ -1,11 +1,11 @@
 /* A price as a page for people. */
-#include "base/arith.h"
 #include "report/common.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "pattern/models.h"
 #include "report/computed.h"
 #include "report/machine.h"

@@ -1,8 +1,9 @@
 /* The designs of a front, best first: priced, met by their rivals, told. */
-#include "base/arith.h"
 #include "search/found.h"
 
 #include <string.h>
+
+#include "base/arith.h"
 
 /* A front may have thousands of designs: only this many are priced by the whole simulator. */
 enum { FULL_ROWS = 32, TOLD_ROWS = 20, NAME_DIGITS = 8 };

@@ -1,11 +1,12 @@
 /*
  * Folding text that is longer than its line, and marking what has no room.
  */
-#include "base/arith.h"
 #include "tui/view.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#include "base/arith.h"
 
 /* Bytes of a line that fit in `width` columns, broken at a blank if there is one in the second half. */
 static size_t fold(const char *text, int32_t width)

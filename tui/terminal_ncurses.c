@@ -1,5 +1,4 @@
 #define NCURSES_WIDECHAR 1
-#include "base/arith.h"
 #include "tui/terminal.h"
 
 #include <errno.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 #include "base/text.h"
 
 /* Resets a terminal outright, for when no code of ours can be relied on to do it step by step. */

@@ -1,9 +1,9 @@
-#include "base/arith.h"
 #include "tui/view.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "reach/worth.h"
 
 static void draw_knob(const s2_tui_state *state, s2_knob knob, s2_canvas *canvas, s2_rect line)
