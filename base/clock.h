@@ -9,10 +9,6 @@
 #include <stdint.h>
 #include <time.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Unix time in microseconds, which a person may set back. */
 static inline int64_t s2_unix_us(void)
 {
@@ -38,7 +34,4 @@ static inline double s2_steady_s(void)
     return (double)s2_steady_ns() * 1e-9;
 }
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_BASE_CLOCK_H */

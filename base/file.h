@@ -16,10 +16,6 @@
 #include "base/arena.h"
 #include "base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /*
  * Read all bytes of a file, or the first limit_bytes + 1 of a larger one; a zero byte is added at the end.
  * A pipe is waited for at most 10 seconds (errno ETIMEDOUT) and must not be empty (ENODATA), so that neither
@@ -58,7 +54,4 @@ s2_status s2_output_open(s2_output *out, const char *path) S2_MUST_CHECK;
  * temporary file is left. */
 s2_status s2_output_close(s2_output *out, bool whole) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_BASE_FILE_H */

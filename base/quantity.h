@@ -8,10 +8,6 @@
 
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum s2_quantity {
     S2_QUANTITY_COUNT, /* k, m, g: powers of 1024 */
     S2_QUANTITY_BYTES, /* k, m, g, t and KiB, MiB, ...: powers of 1024; kB, MB, GB, TB: of 1000 */
@@ -26,7 +22,4 @@ typedef enum s2_quantity {
  */
 bool s2_quantity_parse(s2_quantity quantity, const char *text, double bare, double *out);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_BASE_QUANTITY_H */

@@ -10,10 +10,6 @@
 
 #include "base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /*
  * Zeroed memory of an unnamed file, which nobody can shorten or extend: a page that another process cut off would
  * end the process that reads it. S2_ENOMEM: neither memory nor file exists.
@@ -21,7 +17,4 @@ extern "C" {
 s2_status s2_shared_open(const char *name, size_t n_bytes, void **memory, int *file);
 void s2_shared_close(void *memory, size_t n_bytes, int file);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_BASE_SHARED_H */

@@ -14,10 +14,6 @@
 
 #include "base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Copy src into dst (cap bytes, always terminated, never cut inside a character), made harmless. */
 void s2_text_clean(char *dst, size_t cap, const char *src);
 
@@ -116,7 +112,4 @@ void s2_json_key_num(s2_buf *buf, const char *key, double value);
 void s2_json_key_bool(s2_buf *buf, const char *key, bool value);
 void s2_json_key_begin(s2_buf *buf, const char *key, char bracket);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_BASE_TEXT_H */

@@ -12,10 +12,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* False when nothing is left. left NULL: no limit. */
 static inline bool s2_work_goes_on(const int64_t *left)
 {
@@ -30,7 +26,4 @@ static inline bool s2_work_spend(int64_t *left, int64_t n)
     return s2_work_goes_on(left);
 }
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_BASE_WORK_H */

@@ -9,10 +9,6 @@
 #include "calibrate/rows.h"
 #include "sim/calibration.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct s2_score {
     char name[24]; /* "forward", "strided", "roofline", ... */
     int32_t n;
@@ -67,7 +63,4 @@ s2_status s2_accuracy_of(s2_arena *arena, const s2_row_file *file, const s2_gpu 
 /* The built-in rows of a GPU, parsed into the arena; S2_EUNSUPPORTED when it has none. */
 s2_status s2_accuracy_rows(s2_arena *arena, const char *gpu, s2_row_file *out, s2_diag *diag) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_CALIBRATE_ACCURACY_H */

@@ -12,10 +12,6 @@
 #include "sim/model.h"
 #include "calibrate/rows.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* A row with what its launch demands of the chip. */
 typedef struct s2_fit_point {
     const s2_row *row;
@@ -33,7 +29,4 @@ s2_status s2_fit_load(s2_arena *arena, const s2_row *row, const s2_time_model *m
 s2_status s2_fit_run(s2_arena *arena, const s2_row_file *file, const s2_gpu *gpu, s2_time_model *out,
                      s2_diag *diag) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_CALIBRATE_FIT_H */

@@ -13,10 +13,6 @@
 #include "base/text.h"
 #include "plan/pass.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { S2_LAUNCHES = 144 };
 
 typedef struct s2_launch_ask {
@@ -40,7 +36,4 @@ void s2_launch_print_pattern(const s2_launch_ask *ask, s2_buf *buf);
 void s2_launch_print_head(s2_buf *buf);
 void s2_launch_print_row(const s2_launch_ask *ask, double us, s2_buf *buf);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_CALIBRATE_LAUNCHES_H */

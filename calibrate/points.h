@@ -18,10 +18,6 @@
 #include "base/status.h"
 #include "plan/pass.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { S2_RUN_POINT_PATTERN_BYTES = 240, S2_RUN_POINT_FAMILY_BYTES = 16 };
 
 typedef struct s2_run_point {
@@ -43,7 +39,4 @@ bool s2_run_point_designed(s2_pass pass, int32_t nth, s2_run_point *out);
  */
 void s2_run_point_drawn(s2_pass pass, uint64_t seed, int32_t nth, s2_run_point *out);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_CALIBRATE_POINTS_H */

@@ -10,10 +10,6 @@
 #include "base/arena.h"
 #include "base/text.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { S2_PUBLIC_GROUPS = 16 };
 
 /* Rows of one table. */
@@ -48,7 +44,4 @@ typedef struct s2_public {
 /* S2_EPARSE where a built-in table is damaged, and what pricing returns. */
 s2_status s2_public_judge(s2_arena *arena, s2_public *out, s2_diag *diag) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_CALIBRATE_PUBLIC_H */

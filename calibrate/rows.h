@@ -17,10 +17,6 @@
 #include "calibrate/points.h"
 #include "sim/calibration.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct s2_row {
     s2_run_point point;
     char set[12]; /* "designed" or "held-out" */
@@ -76,7 +72,4 @@ bool s2_row_judges(const s2_row *row);
  * nothing. S2_ENOMEM. */
 s2_status s2_rows_drop_fitted(s2_arena *arena, const s2_row_file *fitted, s2_row_file *judging) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_CALIBRATE_ROWS_H */

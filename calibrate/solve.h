@@ -9,14 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Gauss with pivots: a is n by n, row after row; the answer replaces b, and a is used up. False when singular. */
 bool s2_solve(double *a, double *b, int32_t n);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_CALIBRATE_SOLVE_H */

@@ -23,10 +23,6 @@
 #include "base/arena.h"
 #include "sim/peer.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { S2_TABLE_ROWS = 65536 };
 
 typedef struct s2_table_row {
@@ -85,7 +81,4 @@ typedef struct s2_table_miss {
 s2_status s2_table_judge(s2_arena *arena, const s2_table *table, bool all, const s2_gpu *gpu, s2_peer *peer,
                          s2_table_miss *worst) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_CALIBRATE_TABLE_H */

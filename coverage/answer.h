@@ -8,10 +8,6 @@
 
 #include "coverage/prove.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { S2_MOST_REQUIREMENTS = 16 };
 
 /*
@@ -27,7 +23,4 @@ void s2_requirement_name(const s2_requirement *requirement, char *out, size_t ca
 /* violated, unknown or holds, over the required findings. */
 s2_verdict s2_findings_verdict(const s2_finding *findings, int32_t n);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_COVERAGE_ANSWER_H */

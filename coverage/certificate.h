@@ -13,10 +13,6 @@
 #include "base/text.h"
 #include "coverage/prove.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /*
  * Append the certificate of n >= 1 findings of this pattern to *out. S2_EUNSUPPORTED with the reason in
  * *diag when a finding is not "holds for every length", when a head has random, mask or dynamic terms, or
@@ -26,7 +22,4 @@ extern "C" {
 s2_status s2_certificate_write(const s2_pattern *pattern, const s2_finding *findings, int32_t n, s2_buf *out,
                                s2_diag *diag) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_COVERAGE_CERTIFICATE_H */

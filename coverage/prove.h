@@ -18,10 +18,6 @@
 #include "base/arena.h"
 #include "pattern/spec.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum s2_property {
     S2_ROWS,   /* every query of every head reads at least one key */
     S2_UNION,  /* for every query q and key k <= q some head of the layer reads k (not causal: every key) */
@@ -124,7 +120,4 @@ bool s2_finding_agrees(const s2_finding *a, const s2_finding *b);
 /* A context such that checking it decides every context of the static part; S2_OPEN if huge. S2_ENOMEM. */
 s2_status s2_sufficient_length(s2_arena *arena, const s2_pattern *pattern, int64_t *out) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_COVERAGE_PROVE_H */

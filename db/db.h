@@ -29,10 +29,6 @@
 #include "base/status.h"
 #include "base/text.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct s2_db s2_db;
 
 enum {
@@ -519,7 +515,4 @@ typedef struct s2_db_merged {
  */
 s2_status s2_db_merge(s2_db *db, s2_db *other, s2_db_merged *out, s2_diag *diag) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_DB_DB_H */

@@ -10,10 +10,6 @@
 #include "base/quantity.h"
 #include "db/db.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { S2_FRONT_OBJECTIVES = 4 };
 
 /* What may be minimised: a column, its words, and its value in a row (NAN: none). */
@@ -64,7 +60,4 @@ s2_status s2_front_rivals(s2_db *db, s2_arena *arena, const s2_front_spec *spec,
 s2_status s2_front_keep(s2_arena *scratch, const s2_front_spec *spec, const s2_db_row *rows, int32_t n,
                         int32_t *kept, int32_t *n_kept) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_DB_FRONT_H */

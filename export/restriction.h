@@ -9,10 +9,6 @@
 
 #include "export/registry.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { S2_RESTRICT_FORMATS = 8, S2_RESTRICT_ANY = -1 };
 
 typedef struct s2_restriction {
@@ -35,7 +31,4 @@ s2_status s2_restriction_refusal(const s2_restriction *restriction, const s2_pat
 s2_status s2_restriction_accepts(const void *restriction, const s2_pattern *pattern,
                                  bool *accepted) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_EXPORT_RESTRICTION_H */

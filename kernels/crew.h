@@ -9,10 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /*
  * Functions marked with this are compiled once for every x86-64 and once for AVX2; which one runs is decided
  * when the program starts. Neither fuses a product with a sum, so both give the same bits. Sanitizers would
@@ -33,9 +29,5 @@ enum { S2_CREW_LIMIT = 64 };
  * run. Jobs must therefore take their work from a common counter, so that the calling thread alone would do.
  */
 int32_t s2_crew_run(int32_t n_threads, void *(*work)(void *job), void *jobs, size_t job_bytes);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* S2_KERNELS_CREW_H */

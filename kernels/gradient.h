@@ -19,10 +19,6 @@
 
 #include "kernels/oracle.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What a query row contributes to every gradient. */
 typedef struct s2_gradient_row {
     bool known;
@@ -67,7 +63,4 @@ s2_status s2_gradient_of_key(s2_gradient *gradient, int32_t seq, int32_t k_tok,
 /* Element 0 of out[0] becomes the gradient of a head's sink, summed over the plan's rows. S2_ENOMEM. */
 s2_status s2_gradient_of_sink(s2_gradient *gradient, int32_t head) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_KERNELS_GRADIENT_H */

@@ -11,10 +11,6 @@
 
 #include "kernels/kernel.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Zero-initialise, reuse, release. o and rounded hold head_dim numbers. */
 typedef struct s2_oracle_row {
     int32_t n_keys;  /* keys read */
@@ -54,7 +50,4 @@ typedef struct s2_row_error {
 s2_row_error s2_oracle_compare(const s2_attn_problem *problem, const s2_oracle_row *row, const void *o,
                                int64_t o_at, double lse);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_KERNELS_ORACLE_H */

@@ -13,10 +13,6 @@
 #include "base/text.h"
 #include "pattern/spec.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /*
  * Token quantities that are whole blocks become blocks where the reads stay the same, lists are
  * sorted and merged, `when` bounds take their simplest unit. S2_ENOMEM; S2_EINVAL when conditions
@@ -76,7 +72,4 @@ s2_status s2_rules_build(s2_arena *arena, const s2_pattern *pattern, const int32
 /* The selector of a rule ("decode layers 1::2 kv 0-3"). */
 void s2_selector_print(const s2_pattern *pattern, const s2_rule *rule, s2_buf *buf);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_PATTERN_CANON_H */

@@ -9,10 +9,6 @@
 
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* enumerator, number, explanation */
 #define S2_CODE_TABLE(X)                                                                                     \
     X(S2P_TOO_LONG, 1, "The text is longer than 1 MiB.")                                                     \
@@ -69,7 +65,4 @@ enum {
 };
 int32_t s2_code_at(int32_t nth);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_PATTERN_CODES_H */

@@ -10,10 +10,6 @@
 
 #include "pattern/spec.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /*
  * Whether query q_tok reads key k_tok in a context of n_tok tokens (which matters only to random
  * lists of a pattern that is not causal). Dynamic terms read nothing here: what they choose is
@@ -26,7 +22,4 @@ bool s2_pattern_reads(const s2_pattern *pattern, s2_phase phase, int32_t layer, 
 bool s2_term_reads(const s2_pattern *pattern, const s2_term *term, int32_t layer, int32_t head, int64_t n_tok,
                    int64_t q_tok, int64_t k_tok);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_PATTERN_DENSE_H */

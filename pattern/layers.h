@@ -8,10 +8,6 @@
 
 #include "pattern/spec.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The bodies of the heads of one layer, as indices. */
 static inline const uint16_t *s2_layer_bodies(const s2_pattern *pattern, s2_phase phase, int32_t layer)
 {
@@ -28,7 +24,4 @@ enum { S2_BOTH_PHASES = (1 << S2_PREFILL) | (1 << S2_DECODE) };
 s2_status s2_layers_alike(s2_arena *scratch, const s2_pattern *pattern, uint32_t phases,
                           int32_t *first_alike) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_PATTERN_LAYERS_H */

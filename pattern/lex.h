@@ -15,10 +15,6 @@
 #include "pattern/codes.h"
 #include "pattern/spec.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct s2_lex {
     const char *text;
     size_t n;
@@ -90,7 +86,4 @@ typedef struct s2_item {
  */
 s2_status s2_lex_item(s2_lex *lex, bool in_selector, s2_unit_rule units, s2_item *out) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_PATTERN_LEX_H */

@@ -14,10 +14,6 @@
 #include "base/text.h"
 #include "pattern/spec.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* S2_EIO when the file cannot be opened, S2_EPARSE (diag without position) when it is not such an array. */
 s2_status s2_mask_load(s2_arena *arena, const char *path, s2_mask *out, s2_diag *diag) S2_MUST_CHECK;
 void s2_mask_unmap(s2_mask *mask);
@@ -25,7 +21,4 @@ void s2_mask_unmap(s2_mask *mask);
 /* The 128-byte-aligned .npy header for an array of the given dtype ("|b1", "<i4") and shape. */
 s2_status s2_npy_header(const char *dtype, const int64_t *shape, int32_t n_dims, s2_buf *out) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_PATTERN_MASK_H */

@@ -13,10 +13,6 @@
 
 #include "base/net.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct s2_model {
     s2_net net;
     const char *source; /* the published repository (its config.json) or the table that says so */
@@ -43,7 +39,4 @@ s2_model_scores s2_model_scores_of(const char *name);
  */
 const char *s2_model_rules(const char *name);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_PATTERN_MODELS_H */

@@ -16,10 +16,6 @@
 #include "base/text.h"
 #include "pattern/spec.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct s2_parse_options {
     const char *dir; /* where relative mask files are looked up; NULL: the working directory */
     bool no_files;   /* refuse `mask` terms: text that came from a database or another machine */
@@ -55,7 +51,4 @@ s2_status s2_pattern_hash(const s2_pattern *pattern, char hex[S2_HASH_HEX]) S2_M
  */
 void s2_diag_print_caret(const s2_diag *diag, const char *text, size_t n_bytes, s2_buf *buf);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_PATTERN_PARSE_H */

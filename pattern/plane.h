@@ -9,10 +9,6 @@
 
 #include "pattern/spec.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct s2_plane {
     int32_t n;
     bool causal;         /* cells after the diagonal do not count */
@@ -32,7 +28,4 @@ static inline int32_t s2_plane_n_keys(const s2_plane *plane, int32_t query)
 s2_status s2_plane_terms(s2_arena *arena, s2_arena *scratch, const s2_plane *plane, int32_t cap, s2_body *out,
                          int32_t *query, int32_t *key) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_PATTERN_PLANE_H */

@@ -11,10 +11,6 @@
 
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /*
  * The list of the `random N seed S` term for one row, ascending: min(n, n_choices) distinct blocks of
  * [0, n_choices), where n_choices is i + 1 when causal and the blocks of the context otherwise.
@@ -23,7 +19,4 @@ extern "C" {
 int32_t s2_random_row(uint64_t seed, int32_t layer, int32_t head, int64_t q_blk, int64_t n, int64_t n_choices,
                       int32_t *out);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_PATTERN_RANDOM_H */

@@ -14,10 +14,6 @@
 
 #include "pattern/spec.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { S2_RECOGNISE_TERMS = 6, S2_RECOGNISE_ROWS = 1024, S2_RECOGNISE_CELLS = 8192 };
 
 /*
@@ -30,7 +26,4 @@ enum { S2_RECOGNISE_TERMS = 6, S2_RECOGNISE_ROWS = 1024, S2_RECOGNISE_CELLS = 81
 s2_status s2_pattern_recognise(s2_arena *arena, const s2_pattern *pattern, s2_pattern *out, int64_t *n_tok,
                                s2_diag *diag) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_PATTERN_RECOGNISE_H */

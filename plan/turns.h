@@ -12,10 +12,6 @@
 
 #include "base/heap.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct s2_turns {
     double *until; /* [n_units] when each becomes idle, a heap; 0 at first */
     double *added; /* [n_chains] when its last part was added; 0 at first. NULL: no part waits */
@@ -39,7 +35,4 @@ static inline double s2_turns_take(s2_turns *turns, double own, int32_t chain)
     return whole;
 }
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_PLAN_TURNS_H */

@@ -8,10 +8,6 @@
 
 #include "report/report.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The share of the bytes requested from L2 that need not come from device memory. */
 double s2_report_hit_rate(const s2_sim *sim);
 /* Tokens per second of one side, at its own batch. */
@@ -32,7 +28,4 @@ void s2_report_line(const char *label, s2_buf *buf);
 /* The lines of the page about memory. */
 void s2_report_memory(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_REPORT_COMMON_H */

@@ -8,10 +8,6 @@
 
 #include "search/found.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 s2_status s2_found_report(const s2_found *found, s2_buf *buf) S2_MUST_CHECK;
 void s2_found_json(const s2_found *found, s2_buf *buf);
 /* One line: the phases, length, batch, types, GPUs, model and formats that were understood. */
@@ -22,7 +18,4 @@ void s2_found_put_question(const s2_found *found, s2_buf *buf);
  */
 int32_t s2_found_thin(const s2_found *found, int32_t most, int32_t *rows, double *radius);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_REPORT_FOUND_H */

@@ -9,10 +9,6 @@
 
 #include "report/found.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define S2_OWN_WORDS   "the model's own layers"
 #define S2_DENSE_WORDS "dense attention"
 
@@ -28,7 +24,4 @@ s2_status s2_found_put_winner(const s2_found *found, s2_buf *buf) S2_MUST_CHECK;
 /* Every design of the front loses to what the model would do without s2: say so, and by how much the best. */
 void s2_found_put_nothing(const s2_found *found, s2_buf *buf);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_REPORT_FOUND_WORDS_H */

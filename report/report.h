@@ -13,10 +13,6 @@
 #include "reach/worth.h"
 #include "sim/price.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The subject of a report; name is cleaned text, hash the design's. */
 typedef struct s2_report_subject {
     const char *name;
@@ -83,7 +79,4 @@ void s2_report_public_text(const s2_public *published, s2_buf *buf);
 void s2_sim_report_phase_head(const char *name, const s2_sim_options *options, s2_buf *buf);
 void s2_sim_report_phase_row(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_REPORT_REPORT_H */

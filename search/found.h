@@ -11,10 +11,6 @@
 #include "pattern/parse.h"
 #include "search/search.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* A design of the front, expanded, parsed and priced once, to be shown, stored or run. */
 typedef struct s2_found_design {
     const s2_point *point; /* in the front */
@@ -148,7 +144,4 @@ s2_figure_text s2_found_value_text(s2_objective objective, double value);
 /* Whether two values print alike: a difference that nobody can see does not count. */
 bool s2_found_looks_same(s2_objective objective, double mine, double other);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SEARCH_FOUND_H */

@@ -16,10 +16,6 @@
 
 #include "base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { S2_MAX_OBJECTIVES = 6 };
 
 typedef struct s2_point {
@@ -56,7 +52,4 @@ double s2_kendall_tau(const double *x, const double *y, int32_t n);
 /* Frees the points; the front is empty then. */
 void s2_front_release(s2_front *front);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SEARCH_FRONT_H */

@@ -15,10 +15,6 @@
 #include "search/front.h"
 #include "sim/price.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum s2_objective {
     S2_BY_PREFILL_US, /* attention of all layers, as `s2 sim` prices it with or without constants */
     S2_BY_DECODE_US,
@@ -78,7 +74,4 @@ s2_status s2_objectives_exact(s2_objectives *objectives, s2_quote *quote,
 /* Bytes of the pages that a dense pattern of that shape keeps on all GPUs, copies included. */
 double s2_objectives_dense_kv_bytes(const s2_objectives *objectives, const s2_pattern *pattern);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SEARCH_OBJECTIVE_H */

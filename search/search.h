@@ -19,10 +19,6 @@
 #include "search/objective.h"
 #include "search/space.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { S2_SEARCH_REQUIREMENTS = 16, S2_SEARCH_JOBS = 1024 };
 
 /* An upper limit on one objective for every candidate on the front. */
@@ -127,7 +123,4 @@ void s2_search_state_print(const s2_search *search, const s2_search_state *state
 s2_status s2_search_state_parse(const s2_search *search, const char *key, const char *text, size_t n_bytes,
                                 s2_search_state *out, s2_diag *diag) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SEARCH_SEARCH_H */

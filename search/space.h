@@ -18,10 +18,6 @@
 #include "base/arena.h"
 #include "base/text.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum {
     S2_SPACE_BYTES = 1 << 16,        /* length of the text */
     S2_SPACE_HOLES = 64,             /* holes in the text */
@@ -72,7 +68,4 @@ enum { S2_PROPOSE_ANY = 0, S2_PROPOSE_NONE = -1 };
 s2_status s2_space_propose(int32_t n_heads, int32_t n_kv_heads, int32_t dense_every,
                            s2_buf *buf) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SEARCH_SPACE_H */

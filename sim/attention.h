@@ -8,10 +8,6 @@
 
 #include "sim/price.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct s2_attention {
     s2_counts counts;
     double time_us;
@@ -66,7 +62,4 @@ s2_status s2_attention_price_pair(s2_arena *arena, const s2_pattern *pattern, co
                                   s2_tile_shape shape, int64_t *work_left,
                                   s2_attention_pair *out) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_ATTENTION_H */

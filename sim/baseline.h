@@ -13,10 +13,6 @@
 #include "base/text.h"
 #include "sim/price.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum s2_baseline_kind {
     S2_BASELINE_PATTERN,
     S2_BASELINE_LINEAR,
@@ -40,7 +36,4 @@ void s2_baseline_text(const s2_baseline *baseline, const s2_pattern *like, int64
 void s2_baseline_adjust(const s2_baseline *baseline, const s2_pattern *like, const s2_sim_options *options,
                         s2_sim *sim);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_BASELINE_H */

@@ -26,10 +26,6 @@
 #include "base/text.h"
 #include "sim/model.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Where measurements came from. */
 typedef struct s2_provenance {
     char gpu[40];
@@ -77,7 +73,4 @@ bool s2_calibration_is_measured(const s2_calibration *calibration);
 #define S2_GUESS_PCT     30.0
 #define S2_FAR_GUESS_PCT 46.0
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_CALIBRATION_H */

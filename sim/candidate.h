@@ -9,10 +9,6 @@
 
 #include "pattern/spec.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { S2_FAST_STRIDE = 4096 };
 
 /*
@@ -33,7 +29,4 @@ typedef struct s2_candidate {
 /* The fast form of a pattern; false when it has none. */
 bool s2_candidate_of(const s2_pattern *pattern, s2_candidate *out);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_CANDIDATE_H */

@@ -6,10 +6,6 @@
 
 #include "sim/price.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Fills in *sim everything about the cache and what fits. S2_ENOMEM, S2_ELIMIT. */
 s2_status s2_capacity_price(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
                             int64_t *work_left, s2_sim *sim) S2_MUST_CHECK;
@@ -29,7 +25,4 @@ s2_status s2_capacity_peaks(s2_arena *arena, const s2_pattern *pattern, const s2
 /* Bytes of device memory left by the weights, 0 where these alone do not fit. */
 double s2_capacity_room(const s2_sim_options *options);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_CAPACITY_H */

@@ -11,10 +11,6 @@
 
 #include "sim/reads.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum {
     S2_LIMIT_CLASSES = 1 << 14,
     S2_SIM_WORK = 1 << 29 /* steps to count one pattern in, at most (base/work.h): some seconds */
@@ -56,7 +52,4 @@ typedef struct s2_classes {
 s2_status s2_classes_build(s2_arena *arena, const s2_pattern *pattern, s2_phase phase,
                            s2_classes *out) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_CLASSES_H */

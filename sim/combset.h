@@ -16,10 +16,6 @@
 #include "base/work.h"
 #include "pattern/comb.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Zero-initialise. */
 typedef struct s2_combset {
     s2_comb *combs;
@@ -54,7 +50,4 @@ int64_t s2_combset_count(s2_combset *set, int64_t begin, int64_t end);
 /* After a count of -1: S2_ELIMIT when no work is left, else S2_ENOMEM. */
 s2_status s2_combset_failure(const s2_combset *set);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_COMBSET_H */

@@ -12,10 +12,6 @@
 
 #include "sim/price.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum s2_moving {
     S2_MOVE_NORMS,
     S2_MOVE_ROTARY,
@@ -32,7 +28,4 @@ typedef struct s2_moved {
 /* In the forward pass, or in the backward pass alone. */
 s2_moved s2_elementwise(const s2_sim_options *options, s2_moving what, bool backward);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_ELEMENTWISE_H */

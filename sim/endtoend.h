@@ -9,10 +9,6 @@
 
 #include "sim/price.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Appends parts to sim->parts, which already has attention. */
 void s2_end_to_end_add(const s2_sim_options *options, s2_sim *sim);
 
@@ -27,7 +23,4 @@ double s2_end_to_end_weights(const s2_sim_options *options);
 double s2_end_to_end_experts(const s2_sim_options *options);
 int64_t s2_end_to_end_weight_bytes(const s2_sim_options *options);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_ENDTOEND_H */

@@ -12,17 +12,10 @@
 
 #include "sim/price.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* So many tokens on each GPU. Where no GPUs share experts, one has all of them, and imbalance is 1. */
 s2_expert_price s2_experts_deal(const s2_sim_options *options, double tokens);
 
 /* S2_EINVAL with the reason in *diag. */
 s2_status s2_experts_check(const s2_sim_options *options, s2_diag *diag) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_EXPERTS_H */

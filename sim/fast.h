@@ -16,10 +16,6 @@
 #include "sim/candidate.h"
 #include "sim/price.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { S2_FAST_STEPS = 1 << 15 };
 
 /* What candidates of one search share. Build with s2_fast_init. */
@@ -67,7 +63,4 @@ int32_t s2_fast_histogram(s2_fast *fast, const s2_candidate *candidate);
 void s2_fast_bound(const s2_fast *fast, const s2_candidate *candidate, s2_fast_cost *out);
 void s2_fast_exact(s2_fast *fast, const s2_candidate *candidate, s2_fast_cost *out);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_FAST_H */

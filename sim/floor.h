@@ -11,10 +11,6 @@
 
 #include "sim/price.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Computes the part of a price that one fidelity names. */
 typedef s2_status (*s2_price_part_fn)(s2_arena *scratch, const s2_pattern *pattern,
                                       const s2_sim_options *options, int64_t *work_left, s2_sim *sim);
@@ -32,7 +28,4 @@ s2_status s2_plan_price(s2_arena *scratch, const s2_pattern *pattern, const s2_s
 s2_status s2_prediction_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
                               int64_t *work_left, s2_sim *sim) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_FLOOR_H */

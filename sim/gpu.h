@@ -16,10 +16,6 @@
 
 #include "base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* key, lowest and highest value allowed, required, what it is. All are stored as double. */
 #define S2_GPU_KEYS(X)                                                                                       \
     X(sms, 1, 4096, true, "streaming multiprocessors")                                                       \
@@ -80,7 +76,4 @@ typedef struct s2_sim_text {
 } s2_sim_text;
 extern const s2_sim_text s2_sim_texts[];
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_GPU_H */

@@ -16,10 +16,6 @@
 
 #include "sim/kv.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { S2_GROWTH_SUMMARIES = 8 };
 
 typedef struct s2_growth {
@@ -58,7 +54,4 @@ s2_status s2_growth_find_peak(s2_growth *growth, int64_t n_tok, s2_growth_peak *
  */
 s2_status s2_growth_find_longest(s2_growth *growth, double room_bytes, int64_t *out) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_GROWTH_H */

@@ -19,10 +19,6 @@
 
 #include "sim/classes.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct s2_kv_elems {
     int64_t dense; /* whole pages of n_tok in every KV head of every layer that keeps keys */
     int64_t used;  /* exact resident sets */
@@ -55,7 +51,4 @@ typedef struct s2_kv_bytes {
 } s2_kv_bytes;
 s2_kv_bytes s2_kv_elems_bytes(const s2_kv_elems *elems, double elem_bytes, int64_t batch);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_KV_H */

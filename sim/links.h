@@ -12,10 +12,6 @@
 
 #include "sim/price.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum s2_group {
     S2_GROUP_TENSOR,
     S2_GROUP_CONTEXT,
@@ -33,7 +29,4 @@ bool s2_links_cross(const s2_sim_options *options, s2_group group);
 /* Bytes that a GPU sends in a microsecond, at the peak of the link; 0: no link is known. */
 double s2_links_rate(const s2_sim_options *options, s2_group group);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_LINKS_H */

@@ -13,10 +13,6 @@
 #include "base/dtype.h"
 #include "plan/launch.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct s2_load_class {
     int32_t n_full;   /* steps without mask code; halved: whole steps */
     int32_t n_masked; /* steps with it; halved: half steps */
@@ -110,7 +106,4 @@ s2_status s2_load_of(s2_arena *arena, const s2_plan *plan, const s2_kernel_trait
 s2_status s2_load_of_step(s2_arena *arena, const s2_plan *plan, s2_dtype dtype, s2_chip chip,
                           s2_kernel_load *out) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_LOAD_H */

@@ -17,10 +17,6 @@
 
 #include "sim/price.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Whether the options ask for one. */
 bool s2_machine_asked(const s2_sim_options *options);
 
@@ -49,7 +45,4 @@ s2_status s2_machine_price(s2_arena *scratch, const s2_pattern *pattern, const s
                            s2_price_whole_fn *whole, int64_t *work_left, s2_sim *sim,
                            s2_diag *diag) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_MACHINE_H */

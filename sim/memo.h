@@ -9,10 +9,6 @@
 #include "sim/fast.h"
 #include "sim/predictor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct s2_shape_memo {
     s2_fast *fast;
     s2_predictor *predictor; /* with constants, else NULL */
@@ -41,7 +37,4 @@ struct s2_price_memo {
 /* Longest SM / mean SM of a layer with so many steps. */
 double s2_fast_imbalance(const s2_fast *fast, int64_t busiest_steps, int64_t steps);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_MEMO_H */

@@ -19,10 +19,6 @@
 #include "sim/gpu.h"
 #include "sim/load.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What one head dimension costs, in cycles. */
 typedef struct s2_dim_cost {
     int32_t head_dim;
@@ -188,7 +184,4 @@ void s2_model_run(const s2_time_model *model, const s2_kernel_model *kernel, con
 double s2_model_clock(const s2_time_model *model, const s2_kernel_load *load, const s2_bytes *bytes,
                       double us, double mhz);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_MODEL_H */

@@ -11,10 +11,6 @@
 #include "base/net.h"
 #include "base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The built-in name nearest to a word, and how far it is; "" and S2_NAME_FAR where none is near. */
 const char *s2_net_nearest(const char *word, int32_t *distance);
 /* S2_EINVAL with the nearest known name, if one is near, in *diag. */
@@ -23,7 +19,4 @@ s2_status s2_net_find(const char *name, s2_net *out, s2_diag *diag) S2_MUST_CHEC
 /* Weights of the whole model. */
 int64_t s2_net_weights(const s2_net *net);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_NET_H */

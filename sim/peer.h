@@ -21,10 +21,6 @@
 #include "sim/predict.h"
 #include "sim/work.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Whether a kernel shares a tile between the heads of a group. */
 typedef enum s2_peer_packing { S2_PACKS_NEVER, S2_PACKS_ONE_TOKEN, S2_PACKS_ALWAYS } s2_peer_packing;
 
@@ -163,7 +159,4 @@ s2_status s2_peer_parse(const char *text, size_t n_bytes, s2_peer *out, s2_diag 
 s2_status s2_peer_find(const char *name, s2_peer *out, s2_diag *diag) S2_MUST_CHECK;
 const char *s2_peer_name(int32_t index);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_PEER_H */

@@ -11,10 +11,6 @@
 #include "pattern/models.h"
 #include "sim/calibration.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* One launch: `batch` sequences, the last q_tok of k_tok positions of one layer. */
 typedef struct s2_launch {
     const s2_pattern *pattern;
@@ -79,7 +75,4 @@ bool s2_predict_can_plan(const s2_launch *launch);
 /* The error of a launch on that kernel: fills error, beyond, extent, asked and span. */
 void s2_predict_error(const s2_kernel_model *kernel, const s2_kernel_load *load, s2_launch_price *out);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_PREDICT_H */

@@ -16,10 +16,6 @@
 
 #include "sim/fast.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* How the kernels run one shape. */
 typedef struct s2_predictor s2_predictor;
 
@@ -44,7 +40,4 @@ s2_status s2_predictor_floor(s2_predictor *predictor, s2_arena *scratch, const s
 s2_status s2_predictor_time(s2_predictor *predictor, s2_arena *scratch, const s2_pattern *pattern,
                             const s2_sim_options *options, double *us) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_PREDICTOR_H */

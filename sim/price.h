@@ -28,10 +28,6 @@
 #include "sim/predict.h"
 #include "sim/work.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 const char *s2_weights_word(s2_weights weights); /* "published", "as-dtype", ... */
 
 /* The type of the stored KV cache. */
@@ -365,7 +361,4 @@ bool s2_sim_training_fits(const s2_sim_options *options);
  */
 bool s2_sim_training_room(const s2_sim_options *options, bool recompute, bool causal, s2_sim_options *out);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_PRICE_H */

@@ -18,10 +18,6 @@
 #include "pattern/view.h"
 #include "sim/combset.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* DeepSeek's indexer, where an importer does not know another. */
 enum { S2_INDEX_HEADS = 64, S2_INDEX_DIM = 128 };
 
@@ -81,7 +77,4 @@ typedef struct s2_window {
 } s2_window;
 s2_window s2_reads_window(const s2_reads *reads, int64_t n_tok);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_READS_H */

@@ -14,10 +14,6 @@
 
 #include "sim/price.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { S2_REQUESTS = 1 << 16, S2_MOST_RUNNING = 4096 };
 
 typedef struct s2_sim_request {
@@ -76,7 +72,4 @@ s2_status s2_requests_serve(s2_arena *arena, const s2_pattern *pattern, bool den
                             const s2_sim_options *options, const s2_serving *serving,
                             const s2_sim_requests *requests, s2_served *out, s2_diag *diag) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_REQUESTS_H */

@@ -12,10 +12,6 @@
 
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { S2_LIMIT_WORKERS = 4096 };
 
 /* Workers that take pieces one after another, each when it is free. Large: 32 KiB. */
@@ -35,7 +31,4 @@ int64_t s2_workers_end(const s2_workers *workers);
 /* count has n_costs entries, for costs 0 .. n_costs - 1. 1 <= n_workers <= S2_LIMIT_WORKERS. */
 int64_t s2_makespan(const int64_t *count, int32_t n_costs, int32_t n_workers);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_SCHEDULE_H */

@@ -12,10 +12,6 @@
 
 #include "sim/price.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Whether the kernel takes such scores at a known cost: gradients of capped ones run on another kernel. */
 bool s2_scores_known(s2_model_scores scores, const s2_kernel_model *kernel);
 
@@ -32,7 +28,4 @@ s2_model_scores s2_scores_of(const s2_sim_options *options, const s2_pattern *pa
 /* How far the constants were off such launches, of the time of the launch; 0 where nothing is done to scores. */
 double s2_scores_error_pct(s2_model_scores scores);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_SCORES_H */

@@ -12,10 +12,6 @@
 
 #include "sim/classes.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The query heads of one GPU; those of one KV head are adjacent. */
 typedef struct s2_share_heads {
     int32_t n_heads;
@@ -75,7 +71,4 @@ typedef struct s2_share_of {
 s2_status s2_share_whole(s2_arena *arena, const s2_pattern *whole, const s2_share_of *of,
                          s2_pattern *out) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_SHARE_H */

@@ -12,17 +12,10 @@
 
 #include "sim/price.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The states of a pattern, and how long moving them takes. */
 s2_states s2_states_of(const s2_pattern *pattern, const s2_sim_options *options);
 
 /* Adds the states of the pattern to counts, times and parts of *sim, which already hold attention. */
 void s2_states_add(const s2_pattern *pattern, const s2_sim_options *options, s2_sim *sim);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_STATES_H */

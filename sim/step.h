@@ -15,10 +15,6 @@
 
 #include "sim/price.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { S2_STEP_LENGTHS = 96, S2_STEP_BATCHES = 14, S2_STEP_PIECES = 2048 };
 
 typedef struct s2_step_piece {
@@ -52,7 +48,4 @@ s2_status s2_steps_piece(s2_step_prices *steps, int64_t from_tok, int64_t to_tok
 /* Attention of one token for each of n sequences, longest first; n at most 2^(S2_STEP_BATCHES - 1). */
 s2_status s2_steps_tokens(s2_step_prices *steps, int32_t n, const int64_t *len_tok, double *us) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_STEP_H */

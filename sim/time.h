@@ -11,10 +11,6 @@
 
 #include "sim/price.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Fills counts, times, parts, prediction and ranks of *sim, whose tile is set. S2_ENOMEM, S2_ELIMIT. */
 s2_status s2_time_attention(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
                             int64_t *work_left, s2_sim *sim) S2_MUST_CHECK;
@@ -30,7 +26,4 @@ s2_status s2_sim_predict_layer(s2_arena *scratch, const s2_pattern *pattern, s2_
                                s2_pass pass, const s2_sim_options *options, int64_t *work_left,
                                s2_launch_price *out) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_TIME_H */

@@ -10,14 +10,7 @@
 
 #include "sim/price.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Fills in sim->training and what fits; nothing without a net, or in another phase. */
 void s2_training_price(const s2_sim_options *options, s2_sim *sim);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_TRAINING_H */

@@ -11,10 +11,6 @@
 
 #include "sim/classes.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /*
  * How the kernel cuts its work, in tokens: q_tok query rows share a list of key blocks of k_tok, which
  * are gathered into steps of step_tok keys (plan/plan.h).
@@ -64,7 +60,4 @@ s2_status s2_step_work_count(const s2_classes *classes, const int32_t *head_clas
                              int64_t first_tok, int64_t n_tok, int32_t tile_k_tok,
                              s2_step_work *out) S2_MUST_CHECK;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_SIM_WORK_H */

@@ -17,10 +17,6 @@
 #include "sim/price.h"
 #include "tui/grid.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* field, label, what the help says */
 #define S2_KNOB_TABLE(X)                                                                                     \
     X(LOCAL, "local", "window of every head, in blocks")                                                     \
@@ -230,7 +226,4 @@ void s2_facts_grid(const s2_facts *facts, s2_mask_image *grid);
 /* The layer worth looking at: that of a violation's witness, else the first with a head that is not dense. */
 int32_t s2_facts_layer(const s2_facts *facts);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_TUI_BENCH_H */

@@ -20,10 +20,6 @@
 #include "base/status.h"
 #include "base/text.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* name, letter in dumps, what it marks */
 #define S2_STYLE_TABLE(X)                                                                                    \
     X(TEXT, '.', "plain text")                                                                               \
@@ -118,7 +114,4 @@ void s2_glyph_encode(uint32_t glyph, char bytes[5]);
  */
 void s2_canvas_dump(const s2_canvas *canvas, bool styles, s2_buf *buf);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_TUI_CANVAS_H */

@@ -16,10 +16,6 @@
 
 #include "pattern/view.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Blocks [q_begin, q_end) x [k_begin, k_end). */
 typedef struct s2_zoom {
     int64_t q_begin;
@@ -80,7 +76,4 @@ void s2_grids_release(s2_grids *grids);
 /* The blocks of [begin, end) that cell `nth` of `cells` stands for: at least one. */
 s2_range s2_grid_share(int64_t begin, int64_t end, int32_t nth, int32_t cells);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_TUI_GRID_H */

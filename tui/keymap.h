@@ -11,10 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /*
  * Every view: enumerator, word (s2 tui --dump WORD, and s2_view_WORD in its file), title, the key that goes
  * there from anywhere, as a number and as the help shows it (0 and "": none), what that key does, the request
@@ -174,7 +170,4 @@ s2_action s2_keymap_find(s2_view_id view, int32_t key);
  */
 int32_t s2_key_parse(const char *name, size_t n);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_TUI_KEYMAP_H */

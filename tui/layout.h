@@ -11,10 +11,6 @@
 
 #include "tui/canvas.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct s2_layout {
     s2_rect title;
     s2_rect body;
@@ -50,7 +46,4 @@ typedef struct s2_layout_list {
 } s2_layout_list;
 s2_layout_list s2_layout_list_in(s2_rect body);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_TUI_LAYOUT_H */

@@ -12,10 +12,6 @@
 
 #include "tui/canvas.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define S2_PALETTE_TABLE(X)                                                                                  \
     X(DARK, "dark")         /* cividis on the terminal's own dark background */                              \
     X(LIGHT, "light")       /* the same reversed, for a light background */                                  \
@@ -50,7 +46,4 @@ uint32_t s2_palette_rgb(s2_palette palette, int16_t index, bool background);
 /* The canvas with its colours, as 256-colour ANSI text. Check buf->status. */
 void s2_canvas_ansi(const s2_canvas *canvas, s2_palette palette, s2_buf *buf);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_TUI_LOOKS_H */

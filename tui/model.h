@@ -17,10 +17,6 @@
 #include "tui/grid.h"
 #include "tui/keymap.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* A verdict in a list: an s2_verdict, or this. */
 enum { S2_TUI_NOT_CHECKED = -1 };
 
@@ -392,7 +388,4 @@ void s2_tui_pattern(const s2_tui_state *state, s2_buf *buf);
 /* The command that prints what this screen shows. */
 void s2_tui_command(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_TUI_MODEL_H */

@@ -17,10 +17,6 @@
 
 #include "tui/model.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Whose facts a slot holds; one slot from S2_SLOT_COMPARE on for each compared design. */
 enum {
     S2_SLOT_BENCH,
@@ -102,7 +98,4 @@ bool s2_session_longs(const s2_session *session);
 void s2_order_do(s2_order *order);
 void s2_session_take(s2_session *session, s2_order *order);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_TUI_SESSION_H */

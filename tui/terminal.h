@@ -13,10 +13,6 @@
 #include "tui/keymap.h"
 #include "tui/looks.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct s2_terminal s2_terminal;
 
 /* What s2_terminal_key returns besides keys. */
@@ -50,7 +46,4 @@ void s2_terminal_take(s2_terminal *term);
 /* Ask the terminal to put text on the clipboard (OSC 52); terminals that do not know OSC 52 ignore it. */
 void s2_terminal_copy(s2_terminal *term, const char *text);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* S2_TUI_TERMINAL_H */
