@@ -1,7 +1,8 @@
 #include "cache/rule.h"
-#include "base/arith.h"
 
 #include <string.h>
+
+#include "base/arith.h"
 
 /* The last element of a comb that is not empty. */
 static int64_t comb_last(const s2_comb *comb)

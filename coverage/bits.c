@@ -181,14 +181,21 @@ static void keep_unit(const s2_grid *grid, s2_violation *best, int64_t q_unit, i
     s2_violation_keep(best, q_unit * grid->unit, k_unit * grid->unit, other);
 }
 
-static s2_status hole(s2_grid *grid, const s2_view *views, int32_t n, s2_violation *best)
+/* The first pair that views[n] together read and `other` does not, or the other way round; other NULL reads all. */
+static s2_status first_odd(s2_grid *grid, const s2_view *views, int32_t n, const s2_view *other,
+                           s2_violation *best)
 {
-    uint64_t *const row = words_new(grid, 1);
+    uint64_t *const row = words_new(grid, 2);
     if (row == NULL)
         return S2_ENOMEM;
+    uint64_t *const others = row + grid->n_words;
     for (int64_t q_unit = 0; q_unit < grid->n_units && !out_of_work(grid, best); q_unit++) {
         S2_TRY(load_rows(grid, views, n, q_unit, row));
-        const int64_t k_unit = first_bit(row, ~UINT64_C(0), row_end(grid, q_unit));
+        if (other != NULL)
+            S2_TRY(load_rows(grid, other, 1, q_unit, others));
+        for (int64_t word = 0; other != NULL && word < grid->n_words; word++)
+            row[word] ^= others[word];
+        const int64_t k_unit = first_bit(row, other != NULL ? 0 : ~UINT64_C(0), row_end(grid, q_unit));
         if (k_unit >= 0)
             keep_unit(grid, best, q_unit, k_unit, -1);
         if (best->found && grid->causal)
@@ -252,26 +259,6 @@ static s2_status revival(s2_grid *grid, const s2_view *dropped, const s2_view *a
             const int64_t rest = q_unit + 1 - word * 64;
             dead[word] |= ~reader[word] & (rest >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << rest) - 1);
         }
-    }
-    return S2_OK;
-}
-
-static s2_status difference(s2_grid *grid, const s2_view *a, const s2_view *b, s2_violation *best)
-{
-    uint64_t *const row = words_new(grid, 2);
-    if (row == NULL)
-        return S2_ENOMEM;
-    uint64_t *const other = row + grid->n_words;
-    for (int64_t q_unit = 0; q_unit < grid->n_units && !out_of_work(grid, best); q_unit++) {
-        S2_TRY(load_rows(grid, a, 1, q_unit, row));
-        S2_TRY(load_rows(grid, b, 1, q_unit, other));
-        for (int64_t word = 0; word < grid->n_words; word++)
-            row[word] ^= other[word];
-        const int64_t k_unit = first_bit(row, 0, row_end(grid, q_unit));
-        if (k_unit >= 0)
-            keep_unit(grid, best, q_unit, k_unit, -1);
-        if (best->found && grid->causal)
-            break;
     }
     return S2_OK;
 }
@@ -457,7 +444,7 @@ static s2_status unreached(s2_grid *grid, const s2_view *views, int32_t n_layers
 
 s2_status s2_bits_hole(s2_column_search *search, const s2_view *views, int32_t n, s2_violation *out)
 {
-    ON_GRID(search, views, n, hole(&grid, views, n, &best));
+    ON_GRID(search, views, n, first_odd(&grid, views, n, NULL, &best));
 }
 
 s2_status s2_bits_revival(s2_column_search *search, const s2_view *dropped, const s2_view *again,
@@ -470,7 +457,7 @@ s2_status s2_bits_revival(s2_column_search *search, const s2_view *dropped, cons
 s2_status s2_bits_difference(s2_column_search *search, const s2_view *a, const s2_view *b, s2_violation *out)
 {
     const s2_view both[2] = {*a, *b};
-    ON_GRID(search, both, 2, difference(&grid, a, b, &best));
+    ON_GRID(search, both, 2, first_odd(&grid, a, 1, b, &best));
 }
 
 s2_status s2_bits_empty_row(s2_column_search *search, const s2_view *view, s2_violation *out)

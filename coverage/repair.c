@@ -1,8 +1,9 @@
 #include "coverage/repair.h"
-#include "base/arith.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#include "base/arith.h"
 
 typedef struct finder {
     s2_arena *arena;
@@ -32,30 +33,6 @@ static s2_status keep(finder *f, const s2_pattern *changed, s2_repair repair)
 }
 
 /* ---- edits of every term */
-
-/* Copy the pattern with `edit` applied to every term. */
-typedef void (*s2_edit)(s2_term *term, int64_t arg);
-static s2_status edited(const finder *f, const s2_pattern *pattern, s2_edit edit, int64_t arg,
-                        s2_pattern *out)
-{
-    s2_body *const bodies = S2_NEW(f->arena, s2_body, pattern->n_bodies);
-    if (bodies == NULL)
-        return S2_ENOMEM;
-    for (int32_t body = 0; body < pattern->n_bodies; body++) {
-        const s2_body *const from = &pattern->bodies[body];
-        s2_term *const terms = S2_NEW(f->arena, s2_term, from->n_terms + 1);
-        if (terms == NULL)
-            return S2_ENOMEM;
-        if (from->n_terms > 0)
-            memcpy(terms, from->terms, (size_t)from->n_terms * sizeof *terms);
-        for (int32_t t = 0; t < from->n_terms; t++)
-            edit(&terms[t], arg);
-        bodies[body] = (s2_body){from->n_terms, terms};
-    }
-    *out = *pattern;
-    out->bodies = bodies;
-    return S2_OK;
-}
 
 static void edit_stride(s2_term *term, int64_t stride)
 {
@@ -105,15 +82,15 @@ static int64_t largest_stride(const s2_pattern *pattern)
  * The largest smaller stride under which the pattern holds, rotated if `rotate` is given; 0: none. Strides
  * larger than the number of heads cannot hold.
  */
-static s2_status find_stride(const finder *f, s2_edit rotate, s2_pattern *out, int64_t *stride)
+static s2_status find_stride(const finder *f, s2_term_edit rotate, s2_pattern *out, int64_t *stride)
 {
     const int64_t largest = largest_stride(f->pattern);
     const int64_t most = f->pattern->n_heads < largest ? f->pattern->n_heads : largest - 1;
     bool holds = false;
     for (*stride = s2_min_i64(most, 256); *stride >= 2; --*stride) {
-        S2_TRY(edited(f, f->pattern, edit_stride, *stride, out));
+        S2_TRY(s2_pattern_edited(f->arena, f->pattern, edit_stride, *stride, out));
         if (rotate != NULL)
-            S2_TRY(edited(f, out, rotate, 0, out));
+            S2_TRY(s2_pattern_edited(f->arena, out, rotate, 0, out));
         S2_TRY(would_hold(f, out, &holds));
         if (holds)
             return S2_OK;
@@ -133,11 +110,11 @@ static s2_status try_strides(finder *f)
     return keep(f, &changed, repair);
 }
 
-static s2_status try_edit(finder *f, s2_edit edit, s2_repair repair)
+static s2_status try_edit(finder *f, s2_term_edit edit, s2_repair repair)
 {
     s2_pattern changed;
     bool holds;
-    S2_TRY(edited(f, f->pattern, edit, 0, &changed));
+    S2_TRY(s2_pattern_edited(f->arena, f->pattern, edit, 0, &changed));
     S2_TRY(would_hold(f, &changed, &holds));
     return holds ? keep(f, &changed, repair) : S2_OK;
 }

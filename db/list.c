@@ -64,6 +64,22 @@ static bool is_hash_prefix(const char *key)
     return n >= 4 && n < S2_DB_HASH_HEX && strspn(key, "0123456789abcdef") == n;
 }
 
+/* The rows that the statement has, at most `cap`. */
+static s2_status read_rows(s2_db *db, s2_arena *arena, sqlite3_stmt *statement, int32_t cap, s2_db_row *rows,
+                           int32_t *n_rows, s2_diag *diag)
+{
+    int32_t n = 0;
+    for (bool has_row = true;; n++) {
+        S2_TRY(s2_sql_step(db, statement, &has_row, diag));
+        if (!has_row || n == cap)
+            break;
+        S2_TRY(s2_db_read_row(arena, statement, &rows[n]));
+    }
+    sqlite3_reset(statement);
+    *n_rows = n;
+    return S2_OK;
+}
+
 s2_status s2_db_find(s2_db *db, s2_arena *arena, const char *key, int32_t cap, s2_db_row *rows,
                      int32_t *n_rows, s2_diag *diag)
 {
@@ -80,17 +96,7 @@ s2_status s2_db_find(s2_db *db, s2_arena *arena, const char *key, int32_t cap, s
     sqlite3_bind_text(statement, 1, key, -1, SQLITE_STATIC);
     sqlite3_bind_text(statement, 2, after, -1, SQLITE_STATIC);
     sqlite3_bind_int(statement, 3, cap);
-    int32_t n = 0;
-    for (bool has_row = true;;) {
-        S2_TRY(s2_sql_step(db, statement, &has_row, diag));
-        if (!has_row || n == cap)
-            break;
-        S2_TRY(s2_db_read_row(arena, statement, &rows[n]));
-        n++;
-    }
-    sqlite3_reset(statement);
-    *n_rows = n;
-    return S2_OK;
+    return read_rows(db, arena, statement, cap, rows, n_rows, diag);
 }
 
 s2_status s2_db_text(s2_db *db, s2_arena *arena, int64_t design_id, const char **text, s2_diag *diag)
@@ -174,21 +180,12 @@ s2_status s2_db_run_designs(s2_db *db, s2_arena *arena, int64_t run_id, int32_t 
                             int32_t *n_rows, int64_t *n_all, s2_diag *diag)
 {
     sqlite3_stmt *statement;
-    int32_t n = 0;
     S2_TRY(s2_sql_int(db, diag, n_all, "SELECT count(*)" OF_RUN, "i", run_id));
     S2_TRY(s2_sql_prepare(db, "SELECT " S2_DB_ROW_COLUMNS OF_RUN " ORDER BY name,id LIMIT ?2", &statement,
                           diag));
     sqlite3_bind_int64(statement, 1, run_id);
     sqlite3_bind_int(statement, 2, cap);
-    for (bool has_row = true;; n++) {
-        S2_TRY(s2_sql_step(db, statement, &has_row, diag));
-        if (!has_row || n == cap)
-            break;
-        S2_TRY(s2_db_read_row(arena, statement, &rows[n]));
-    }
-    sqlite3_reset(statement);
-    *n_rows = n;
-    return S2_OK;
+    return read_rows(db, arena, statement, cap, rows, n_rows, diag);
 }
 
 s2_status s2_db_run_word(s2_db *db, s2_arena *arena, int64_t run_id, int32_t nth, const char **word,

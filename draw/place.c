@@ -1,8 +1,9 @@
 #include "draw/place.h"
-#include "base/arith.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#include "base/arith.h"
 
 enum { GAP = 6, LETTERS = 14, CLEAN_BYTES = 2 * S2_TITLE_BYTES };
 

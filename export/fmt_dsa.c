@@ -100,17 +100,25 @@ static s2_status read_layer_types(const s2_source *source, int64_t n_layers, con
     return S2_OK;
 }
 
-static s2_status token_body(const s2_source *source, s2_buf *body)
+/* Chosen keys, and before the number of the sliding window, if there is one, how it joins them. */
+static s2_status put_chosen(const s2_source *source, const char *const *paths, const char *window,
+                            s2_buf *body)
 {
     int64_t n;
-    S2_TRY(s2_budget_read(source, TOPK_PATHS, 1, S2_LIMIT_CONTEXT_TOK, 2048, &n));
+    S2_TRY(s2_budget_read(source, paths, 1, S2_LIMIT_CONTEXT_TOK, 2048, &n));
+    s2_buf_printf(body, "topk %lld", (long long)n);
+    if (!s2_doc_has(source->doc, "/sliding_window"))
+        return S2_OK;
+    S2_TRY(s2_doc_int(source->doc, "/sliding_window", 1, S2_LIMIT_CONTEXT_TOK, &n, source->diag));
+    s2_buf_printf(body, "%s%lldt", window, (long long)n);
+    return S2_OK;
+}
+
+static s2_status token_body(const s2_source *source, s2_buf *body)
+{
+    S2_TRY(put_chosen(source, TOPK_PATHS, " | local ", body));
     if (!s2_budget_has_any(source, TOPK_PATHS))
         s2_note(source->notes, "the checkpoint sets how many keys are chosen; 2048 are assumed");
-    s2_buf_printf(body, "topk %lld", (long long)n);
-    if (s2_doc_has(source->doc, "/sliding_window")) {
-        S2_TRY(s2_doc_int(source->doc, "/sliding_window", 1, S2_LIMIT_CONTEXT_TOK, &n, source->diag));
-        s2_buf_printf(body, " | local %lldt", (long long)n);
-    }
     if (s2_budget_has_any(source, S2_PATHS("/index_topk_freq", "/indexer_types")))
         s2_note(source->notes, "several layers share one indexer's choice, which a pattern does not show");
     return S2_OK;
@@ -119,14 +127,7 @@ static s2_status token_body(const s2_source *source, s2_buf *body)
 /* Doge chooses among the keys of its window, if it has one. */
 static s2_status doge_body(const s2_source *source, s2_buf *body)
 {
-    int64_t n;
-    S2_TRY(s2_budget_read(source, DOGE_PATHS, 1, S2_LIMIT_CONTEXT_TOK, 2048, &n));
-    s2_buf_printf(body, "topk %lld", (long long)n);
-    if (s2_doc_has(source->doc, "/sliding_window")) {
-        S2_TRY(s2_doc_int(source->doc, "/sliding_window", 1, S2_LIMIT_CONTEXT_TOK, &n, source->diag));
-        s2_buf_printf(body, " when distance ..%lldt", (long long)n);
-    }
-    return S2_OK;
+    return put_chosen(source, DOGE_PATHS, " when distance ..", body);
 }
 
 static s2_status block_body(const s2_source *source, int64_t *block_tok, s2_buf *body)

@@ -1,7 +1,8 @@
 #include "export/restriction.h"
-#include "base/arith.h"
 
 #include <stdio.h>
+
+#include "base/arith.h"
 
 /* Formats of a fixed length are tried with at most this many tokens; what they refuse does not change. */
 enum { WRITTEN_TOK = 4096 };

@@ -99,6 +99,28 @@ const s2_term *s2_term_next(s2_term_walk *walk)
     return NULL;
 }
 
+s2_status s2_pattern_edited(s2_arena *arena, const s2_pattern *pattern, s2_term_edit edit, int64_t arg,
+                            s2_pattern *out)
+{
+    s2_body *const bodies = S2_NEW(arena, s2_body, pattern->n_bodies);
+    if (bodies == NULL)
+        return S2_ENOMEM;
+    for (int32_t body = 0; body < pattern->n_bodies; body++) {
+        const s2_body *const from = &pattern->bodies[body];
+        s2_term *const terms = S2_NEW(arena, s2_term, from->n_terms + 1);
+        if (terms == NULL)
+            return S2_ENOMEM;
+        for (int32_t t = 0; t < from->n_terms; t++) {
+            terms[t] = from->terms[t];
+            edit(&terms[t], arg);
+        }
+        bodies[body] = (s2_body){from->n_terms, terms};
+    }
+    *out = *pattern;
+    out->bodies = bodies;
+    return S2_OK;
+}
+
 int64_t s2_pattern_limit_tok(const s2_pattern *pattern)
 {
     int64_t limit_tok = S2_OPEN;

@@ -239,6 +239,11 @@ typedef struct s2_term_walk {
 } s2_term_walk;
 const s2_term *s2_term_next(s2_term_walk *walk);
 
+/* A copy of the pattern, which may be *out, with every term edited; all but its bodies is shared. S2_ENOMEM. */
+typedef void (*s2_term_edit)(s2_term *term, int64_t arg);
+s2_status s2_pattern_edited(s2_arena *arena, const s2_pattern *pattern, s2_term_edit edit, int64_t arg,
+                            s2_pattern *out) S2_MUST_CHECK;
+
 /* One layer's numbers. Code that reads n_kv_heads or head_dim of the pattern refuses layers that differ. */
 static inline int32_t s2_pattern_kv_heads(const s2_pattern *pattern, int32_t layer)
 {

@@ -1,7 +1,8 @@
 #include "reach/flow.h"
-#include "base/arith.h"
 
 #include <math.h>
+
+#include "base/arith.h"
 
 double s2_flow_fading(double least)
 {

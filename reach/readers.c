@@ -1,7 +1,8 @@
 #include "reach/readers.h"
-#include "base/arith.h"
 
 #include <string.h>
+
+#include "base/arith.h"
 
 /* Counts for one row, of one layer and of the stack. */
 typedef struct counter {

@@ -236,24 +236,9 @@ bool s2_share_layers_alike(const s2_pattern *pattern, int32_t a, int32_t b)
 }
 
 /* Bodies count layers from the first that is left. */
-static s2_status shift_bodies(s2_arena *arena, const s2_pattern *whole, int32_t begin, s2_pattern *out)
+static void shift_layers(s2_term *term, int64_t begin)
 {
-    s2_body *const bodies = S2_NEW(arena, s2_body, whole->n_bodies);
-    if (bodies == NULL)
-        return S2_ENOMEM;
-    for (int32_t body = 0; body < whole->n_bodies; body++) {
-        const s2_body *const from = &whole->bodies[body];
-        s2_term *const terms = S2_NEW(arena, s2_term, from->n_terms);
-        if (terms == NULL && from->n_terms > 0)
-            return S2_ENOMEM;
-        for (int32_t t = 0; t < from->n_terms; t++) {
-            terms[t] = from->terms[t];
-            terms[t].offset.constant += terms[t].offset.layer_coef * begin;
-        }
-        bodies[body] = (s2_body){from->n_terms, terms};
-    }
-    out->bodies = bodies;
-    return S2_OK;
+    term->offset.constant += term->offset.layer_coef * begin;
 }
 
 static s2_status shift_shapes(s2_arena *arena, const s2_pattern *whole, int32_t begin, s2_pattern *out,
@@ -279,7 +264,8 @@ static s2_status shift_shapes(s2_arena *arena, const s2_pattern *whole, int32_t 
 s2_status s2_share_layers(s2_arena *arena, const s2_pattern *whole, int32_t begin, int32_t end,
                           s2_pattern *out, s2_diag *diag)
 {
-    s2_pattern share = *whole;
+    s2_pattern share;
+    S2_TRY(s2_pattern_edited(arena, whole, shift_layers, begin, &share));
     share.n_layers = end - begin;
     const int64_t n_cells = (int64_t)share.n_layers * whole->n_heads;
     uint16_t *const body_of = S2_NEW(arena, uint16_t, S2_N_RULE_PHASES * n_cells);
@@ -289,7 +275,6 @@ s2_status s2_share_layers(s2_arena *arena, const s2_pattern *whole, int32_t begi
         memcpy(body_of + phase * n_cells, whole->body_of + (phase * whole->n_layers + begin) * whole->n_heads,
                (size_t)n_cells * sizeof *body_of);
     share.body_of = body_of;
-    S2_TRY(shift_bodies(arena, whole, begin, &share));
     S2_TRY(shift_shapes(arena, whole, begin, &share, diag));
     *out = share;
     return S2_OK;

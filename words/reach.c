@@ -1,8 +1,9 @@
 #include "words/reach.h"
-#include "base/arith.h"
 
 #include <math.h>
 #include <stdio.h>
+
+#include "base/arith.h"
 
 /* What is told, and where. */
 typedef struct teller {
