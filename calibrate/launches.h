@@ -1,5 +1,5 @@
 /*
- * calibrate/launches.h - on which launches a kernel is timed of which nothing is known.
+ * calibrate/launches.h - the launches on which a kernel is timed when nothing is known of it.
  *
  * The designed launches of a pass spread over lengths, batches, groups, two head dimensions and kinds of
  * pattern, and are the same each time. They come in turns, the least work first in each: a slow kernel that

@@ -10,9 +10,9 @@
 #include "pattern/parse.h"
 
 /*
- * What the last run that judged the pattern found, over all layers and lengths of that run, or that there is none; an exit
- * code and a message where the database cannot be read. The database is neither waited for nor created. The words
- * live in the arena of cli.
+ * What the last run that judged the pattern found, over all layers and lengths of that run, or that there is none; an
+ * exit code and a message where the database cannot be read. The database is neither waited for nor created. The
+ * words live in the arena of cli.
  */
 s2_exit s2_evidence_words(s2_cli *cli, const s2_pattern *pattern, const char **words) S2_MUST_CHECK;
 

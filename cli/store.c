@@ -334,7 +334,7 @@ static s2_status compare_built_in(s2_arena *scratch, const s2_sim_options *optio
     return status == S2_ENOMEM ? S2_ENOMEM : S2_OK;
 }
 
-/* Whose kernels are priced; what comes from the user's file is told by the first digits of its hash. NULL when memory is short. */
+/* Whose kernels are priced; a user's file is told by the first digits of its hash. NULL when memory is short. */
 static const char *kernel_of(s2_arena *arena, const s2_sim_options *options)
 {
     char text[64] = S2_DB_OURS;

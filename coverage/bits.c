@@ -181,7 +181,7 @@ static void keep_unit(const s2_grid *grid, s2_violation *best, int64_t q_unit, i
     s2_violation_keep(best, q_unit * grid->unit, k_unit * grid->unit, other);
 }
 
-/* The first pair that views[n] together read and `other` does not, or the other way round; other NULL reads all. */
+/* The first pair that just one of views[n] together and `other` reads; other NULL reads everything. */
 static s2_status first_odd(s2_grid *grid, const s2_view *views, int32_t n, const s2_view *other,
                            s2_violation *best)
 {

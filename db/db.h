@@ -170,7 +170,7 @@ typedef struct s2_db_validation {
     const char *kernels; /* S2_DB_OURS, or somebody else's name; NULL: not known */
 } s2_db_validation;
 
-/* How far information gets over a design's layers at one length, by the rules of prefill (reach/hops.h, reach/flow.h). */
+/* How far information gets over a design's layers at one length, by the rules of prefill (reach/hops.h, flow.h). */
 typedef struct s2_db_reach {
     int64_t len_tok;
     int64_t hops; /* n_layers + 1: not within the stack; S2_DB_NONE: not measured */

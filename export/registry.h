@@ -25,7 +25,8 @@ bool s2_format_takes(const s2_format *format, const char *key);
 
 /*
  * Import source->bytes. name NULL: by content; then S2_EUNSUPPORTED means that no format knows it, and that it
- * does not begin as JSON does. *used is set on success. S2_EPARSE with a position; S2_EIO (a neighbour is missing); S2_ENOMEM.
+ * does not begin as JSON does. *used is set on success. S2_EPARSE with a position; S2_EIO (a neighbour is missing);
+ * S2_ENOMEM.
  */
 s2_status s2_import_run(s2_source *source, const char *name, const s2_format **used,
                         s2_pattern *out) S2_MUST_CHECK;

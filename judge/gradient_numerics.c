@@ -119,7 +119,7 @@ static bool is_finite(const s2_grad_check *check, int64_t row_begin)
     return true;
 }
 
-/* Gradients of an output that is no number are none either, whoever computes them. */
+/* Gradients of an output that is NaN are NaN too, whoever computes them. */
 static s2_outcome check_forward(s2_grad_check *check)
 {
     const s2_attn_problem *const p = &check->problem;

@@ -1,10 +1,10 @@
 /*
  * Why a backward is wrong: whose gradients reach which KV head, and which rule explains the pairs.
  *
- * All scores are 0 and lse = 0, so every weight is 1; dO of query head h is 1
- * in column h alone. Column h of dV then counts the rows of head h that a KV head took in, and is 0 where it took
- * in none. D heads are looked at in one run. Pairs are seen as judge/gradient_touch.c sees them, in a few rows, first
- * through dV and then through dQ, and the rules are those of a forward.
+ * All scores are 0 and lse = 0, so every weight is 1; dO of query head h is 1 in column h alone. Column h of dV then
+ * counts the rows of head h that a KV head took in, and is 0 where it took in none. D heads are looked at in one run.
+ * Pairs are seen as judge/gradient_touch.c sees them, in a few rows, first through dV and then through dQ, and the
+ * rules are those of a forward.
  */
 #include <math.h>
 #include <stdio.h>

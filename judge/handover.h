@@ -27,7 +27,7 @@ typedef struct s2_handover {
 s2_status s2_handover_open(const s2_attn_problem *problem, s2_handover *out, s2_diag *why) S2_MUST_CHECK;
 void s2_handover_close(s2_handover *handover);
 
-/* Append the line with its newline; buf->status: was there memory? n_timed: extra runs to time, or 0. */
+/* Append the line with its newline; buf->status says whether there was memory. n_timed: extra runs to time, or 0. */
 void s2_handover_print(const s2_handover *handover, const s2_device *device, const s2_attn_problem *problem,
                        int64_t id, int32_t n_timed, s2_buf *buf);
 

@@ -180,10 +180,10 @@ static int compute(const s2_attn_problem *problem)
 
 /* ------------------------------------------------------------------ around it */
 
-/* The child's output goes to stderr: stdout is for the report, and stdin may hold designs. It ends together with its parent. */
+/* The child's output goes to stderr: stdout is for the report, and stdin may hold designs. It ends with its parent. */
 static void become_child(int (*work)(const s2_attn_problem *), const s2_attn_problem *problem)
 {
-    setpgid(0, 0); /* a signal to its group is none to ours */
+    setpgid(0, 0); /* a signal to its group must not reach ours */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(STDERR_FILENO, STDOUT_FILENO);
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -221,8 +221,10 @@ static bool has_ended(pid_t child)
     return waitid(P_PID, (id_t)child, &about, WEXITED | WNOHANG | WNOWAIT) == 0 && about.si_pid == child;
 }
 
-/* The pipe closes when the child ends. It says no more than that it is time to look: the child may have closed it by itself, and what
-   the child started may hold it open. */
+/*
+ * The pipe closes when the child ends. It says no more than that it is time to look: the child may have closed it by
+ * itself, and what the child started may hold it open.
+ */
 static bool is_late(pid_t child, int alive)
 {
     const double deadline = plug.limit_s > 0.0 ? s2_steady_s() + plug.limit_s : INFINITY;

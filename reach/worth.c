@@ -7,8 +7,11 @@
 #include "base/arith.h"
 #include "reach/readers.h"
 
-/* Fitted by experiments/judge.py: recall on docs/results/worth-fit.jsonl, loss on worth-drawn.jsonl too. The errors are
- * the largest of those on patterns drawn later: worth-again.jsonl, worth-sealed.jsonl and, for recall, worth-drawn.jsonl. */
+/*
+ * Fitted by experiments/judge.py: recall on docs/results/worth-fit.jsonl, loss on worth-drawn.jsonl too. The errors are
+ * the largest of those on patterns drawn later: worth-again.jsonl, worth-sealed.jsonl and, for recall,
+ * worth-drawn.jsonl.
+ */
 static const double RECALL[] = {-0.0074, 0.4435, 0.6337};
 static const double LOSS[] = {-1.8931, -0.0783, -0.2734, -0.3252};
 static const double LOSS_FLOOR = 1.15;

@@ -264,7 +264,7 @@ static void add_gather(s2_around *around)
                  0);
 }
 
-/* n GPUs have the same weights, of which a replica's has its part, and other gradients: these are summed once a step. */
+/* n GPUs have the same weights, or a replica's part of them, and other gradients, which are summed once a step. */
 static void add_sum(s2_around *around, const char *name, s2_group group, double n, double weights)
 {
     const s2_sim *const sim = around->sim;

@@ -10,8 +10,8 @@
  *
  * Query rows of all heads of a KV head share a tile where the kernel packs them. Where there are fewer tiles
  * than SMs, a kernel that splits gives the keys of each to several SMs and adds the parts up. A kernel may mask
- * what it computes and skip nothing. Which of these it does, and the size of its tiles, is what fits best. A model assumes the caches of its rows: warm where
- * they were measured warm.
+ * what it computes and skip nothing. Which of these it does, and the size of its tiles, is what fits best. A model
+ * assumes the caches of its rows: warm where they were measured warm.
  *
  * Ownership: an s2_peer is plain data; work lives in the arena. Threads: no state.
  */

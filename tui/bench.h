@@ -46,7 +46,8 @@ typedef enum s2_knob {
 
 /*
  * PHASE: 0 head, 1 head+1, 2 kv, 3 kv+1, 4 none. DENSE_LAYERS: 0 .. 3 in the order of the table. DTYPE: 0
- * bf16, 1 fp16, 2 fp8. CACHE: an s2_cache_type. DENSE_KV above KV_HEADS stands for all KV heads, and for more once there are more.
+ * bf16, 1 fp16, 2 fp8. CACHE: an s2_cache_type. DENSE_KV above KV_HEADS stands for all KV heads, and for more once
+ * there are more.
  */
 typedef struct s2_knobs {
     int64_t value[S2_N_KNOBS];

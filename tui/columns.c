@@ -37,7 +37,7 @@ static int32_t cols_of(const s2_tui_state *state, int32_t column)
     return state->mixed && column == S2_COLUMN_ON ? state->on_cols : COLUMNS[column].cols;
 }
 
-/* Where prices of several kinds or lengths stand together, what tells them apart comes before what they are not of. */
+/* Where prices of several kinds or lengths are listed together, the columns that tell them apart come first. */
 static int32_t rank_of(int32_t column, bool told_apart, bool lengths)
 {
     if (lengths && column == S2_COLUMN_AT)
@@ -53,7 +53,7 @@ static bool tells_apart(const s2_tui_state *state, int32_t room)
            cols_of(state, S2_COLUMN_TIME) + cols_of(state, S2_COLUMN_AT) + cols_of(state, S2_COLUMN_ON);
 }
 
-/* Is there room for the length of a row beside the narrowest figure that is of it? */
+/* Whether there is room for the length of a row and the narrowest figure that depends on it. */
 static bool says_length(const s2_tui_state *state, int32_t room)
 {
     return (state->columns & 1u << S2_COLUMN_AT) != 0 &&

@@ -7,7 +7,7 @@
 
 /*
  * A moment's work: this many blocks, and fewer where layers differ, since readers are counted for every head of
- * every kind of layer and every pair. Longer contexts are measured by the command, beside the screen.
+ * every kind of layer and every pair. Longer contexts are measured by the command, in the background.
  */
 enum { MOST_BLOCKS = 512, MOST_COUNTS = 1 << 28 };
 

@@ -480,7 +480,7 @@ static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action act
         s2_subject_handle(model, state, action);
 }
 
-/* The row of the table, or the design of the front that is nearest to the place, that stands there; -1: none. */
+/* The design at a place of the screen: in the table's row there, or by the nearest mark of the plot; -1: none. */
 static int32_t row_at(const s2_tui_front *front, const s2_tui_state *state, s2_rect body, int32_t row,
                       int32_t col)
 {

@@ -1,8 +1,9 @@
 /*
- * A warp for each tile. The key blocks of all of the tile's lists are marked in shared memory, a byte each with
- * the slabs of rows that read it: duplicates fall together, and the blocks come out in ascending order. Blocks that
- * all rows read whole become whole steps; the others, and what is left of an uneven number, become half steps. Two heads
- * with one list share a tile of half as many positions; their half steps are one and the same.
+ * A warp for each tile. The key blocks of all of the tile's lists are marked in shared memory, a byte each
+ * with the slabs of rows that read it: duplicates fall together, and the blocks come out in ascending
+ * order. Blocks that all rows read whole become whole steps; the others, and what is left of an uneven
+ * number, become half steps. Two heads with one list share a tile of half as many positions; their half
+ * steps are one and the same.
  */
 #include "kernels/cuda/lists.cuh"
 

@@ -3,7 +3,7 @@
 
 usage: house.py symbols OBJECTS   exported names, who speaks, sentences, circles, oracles (of the objects of a build)
        house.py lengths           functions and rooms of the sources; bodies that stand twice; quotients rounded up
-                                  and extremes chosen by hand; `at`
+                                  and extremes chosen by hand; wide lines; `at`
        house.py layers            who includes whom, against tests/lint/layers.txt, which the two pages that list rooms must repeat;
                                   pages that docs/README.md lacks
        house.py figures OBJECTS [TREE]   what is there: lines by room, functions, exported names, circles, duplicates, of this
@@ -20,7 +20,7 @@ import sys
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 ALLOWED = TOP / "tests/lint/house.txt"
-LONGEST, P90, LARGEST_ROOM = 60, 25, 0.15
+LONGEST, P90, LARGEST_ROOM, WIDEST = 60, 25, 0.15, 120
 SHARED, EQUAL = 40, 12  # tokens that two functions share without a reason; that a body has which should stand once
 CODE = ("*.c", "*.h", "*.cu", "*.cuh")
 # What only cli/ does: end the process, write where the user reads.
@@ -333,6 +333,14 @@ def extremes():
             yield f"{name}:{text.count(chr(10), 0, found.start(1)) + 1}: a smaller or larger value is chosen by hand; base/arith.h has s2_min_*() and s2_max_*()"
 
 
+def too_wide():
+    """clang-format breaks code and leaves comments alone."""
+    for name in sources(*CODE):
+        for number, line in enumerate((TOP / name).read_text().splitlines(), 1):
+            if len(line) > WIDEST:
+                yield f"{name}:{number}: a line of {len(line)} columns; {WIDEST} are allowed"
+
+
 def blanked(text):
     """The text without comments and literals, every other byte in its place."""
     return WORD.sub(lambda word: re.sub(r"[^\n]", " ", word[0]) if word[0].startswith(("/*", "//", '"', "'")) else word[0], text)
@@ -410,7 +418,7 @@ def main():
         return print("\n".join([*(f"{n} tokens: {one} and {other}" for n, one, other in pairs),
                                 *(f"{len(words)} tokens, the whole body: {' '.join(places)}" for words, places in equal.items())]))
     if what == "lengths":
-        bad = [*too_long(functions()), *too_large(), *doubled(), *ceilings(), *extremes(), *vague()]
+        bad = [*too_long(functions()), *too_large(), *doubled(), *ceilings(), *extremes(), *too_wide(), *vague()]
     elif what == "layers":
         bad = [*trespassing(), *unlisted()]
     elif what in ("symbols", "figures") and len(sys.argv) == 3:

@@ -60,6 +60,8 @@ wants 'pattern/planted.c: an oracle includes pattern/view.h' $symbols
 sed -i '$d' "$tree/tests/lint/house.txt"
 plant search/planted.c "int s2_planted(int n)\n{\n$(yes '    n++;' | head -61)\n    return n;\n}"
 wants 'search/planted.c:2: a function of 62 lines' python3 tests/lint/house.py lengths
+plant search/planted.c "/* $(yes word | head -30 | tr '\n' ' ')*/\nint s2_planted;"
+wants 'search/planted.c:1: a line of 155 columns' python3 tests/lint/house.py lengths
 sed -n '/^static.*capability_of(/,/^}/p' sim/calibration.c >"$tree/plan/planted.c"
 wants 'the same body of ' python3 tests/lint/house.py lengths
 plant draw/planted.c 'int s2_planted(int n, int size);\nint s2_planted(int n, int size) { return (n + size - 1) / size; }'
