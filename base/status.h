@@ -47,7 +47,7 @@ extern "C" {
 /* The sentence of a status; never NULL, even for values outside the table. */
 const char *s2_status_text(s2_status status);
 
-/* Return early on failure. With resources held use one `out:` label instead. */
+/* Return early on failure. Who holds something lets another function take the steps, and releases it afterwards. */
 #define S2_TRY(expr)                                                                                         \
     do {                                                                                                     \
         const s2_status s2_try_status_ = (expr);                                                             \
