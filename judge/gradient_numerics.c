@@ -95,13 +95,9 @@ static void mark_owned(const s2_gradient_harness *gradients, s2_gradient_kind gr
     const s2_attn_problem *const p = &gradients->harness.problem;
     const s2_plan *const plan = &gradients->harness.some;
     const size_t n = (size_t)p->head_dim;
-    for (int32_t nth = 0; grad == S2_GRADIENT_DQ && nth < plan->n_items; nth++) {
-        const s2_plan_item *const item = &plan->items[nth];
-        int64_t end;
-        for (int64_t q_tok = s2_harness_item_queries(plan, item, &end); q_tok < end; q_tok++)
-            for (int32_t head = item->head; head < item->head + item->n_heads; head++)
-                memset(mark + s2_tensor_at(&p->d_q, p->q_begin_tok, item->seq, q_tok, head), 1, n);
-    }
+    s2_row_walk walk = {.plan = plan};
+    for (s2_probe_row row; grad == S2_GRADIENT_DQ && s2_harness_next_row(&walk, &row);)
+        memset(mark + s2_tensor_at(&p->d_q, p->q_begin_tok, row.seq, row.q_tok, row.head), 1, n);
     for (int32_t seq = 0; grad != S2_GRADIENT_DQ && seq < p->n_seqs; seq++)
         for (int32_t k_tok = 0; k_tok < plan->seqs[seq].k_tok; k_tok++)
             for (int32_t g = 0; g < p->n_kv_heads; g++)
@@ -124,22 +120,17 @@ static s2_outcome check_forward(s2_grad_check *check)
 {
     const s2_attn_problem *const p = &check->problem;
     const s2_plan *const plan = &check->gradients->harness.some;
-    for (int32_t nth = 0; nth < plan->n_items; nth++) {
-        const s2_plan_item *const item = &plan->items[nth];
-        if (!s2_gradient_harness_looks_at(check->gradients, s2_pattern_kv_head(plan->pattern, item->head)))
+    s2_row_walk walk = {.plan = plan};
+    for (s2_probe_row row; s2_harness_next_row(&walk, &row);) {
+        if (!s2_gradient_harness_looks_at(check->gradients, s2_pattern_kv_head(plan->pattern, row.head)) ||
+            is_finite(check, s2_tensor_at(&p->o, p->q_begin_tok, row.seq, row.q_tok, row.head)))
             continue;
-        int64_t end;
-        for (int64_t q_tok = s2_harness_item_queries(plan, item, &end); q_tok < end; q_tok++)
-            for (int32_t head = item->head; head < item->head + item->n_heads; head++) {
-                if (is_finite(check, s2_tensor_at(&p->o, p->q_begin_tok, item->seq, q_tok, head)))
-                    continue;
-                snprintf(check->out->reason, sizeof check->out->reason,
-                         "layer %d, head %d, sequence %d, query %lld: the output of %s, from which gradients "
-                         "begin, is not a number",
-                         plan->layer, head, item->seq, (long long)q_tok,
-                         s2_gradient_harness_forward_kernel(check->gradients));
-                return S2_OUTCOME_NAN;
-            }
+        snprintf(
+            check->out->reason, sizeof check->out->reason,
+            "layer %d, head %d, sequence %d, query %d: the output of %s, from which gradients begin, is not "
+            "a number",
+            plan->layer, row.head, row.seq, row.q_tok, s2_gradient_harness_forward_kernel(check->gradients));
+        return S2_OUTCOME_NAN;
     }
     return S2_OUTCOME_OK;
 }

@@ -561,14 +561,9 @@ static s2_status conclude(s2_pair_touch *touch, s2_diag *why)
 
 static void count_rows(s2_pair_touch *touch)
 {
-    const s2_plan *const plan = &touch->gradients->harness.some;
-    for (int32_t nth = 0; nth < plan->n_items; nth++) {
-        const s2_plan_item *const item = &plan->items[nth];
-        int64_t end;
-        for (int64_t q_tok = s2_harness_item_queries(plan, item, &end); q_tok < end; q_tok++)
-            for (int32_t head = item->head; head < item->head + item->n_heads; head++)
-                *counts_at(touch, item->seq, head, q_tok) = 1;
-    }
+    s2_row_walk walk = {.plan = &touch->gradients->harness.some};
+    for (s2_probe_row row; s2_harness_next_row(&walk, &row);)
+        *counts_at(touch, row.seq, row.head, row.q_tok) = 1;
 }
 
 static s2_status reserve(s2_pair_touch *touch)

@@ -466,18 +466,32 @@ static void own(uint8_t *owned, int64_t begin, int64_t n)
     memset(owned + begin, 1, (size_t)n);
 }
 
+bool s2_harness_next_row(s2_row_walk *walk, s2_probe_row *row)
+{
+    for (; walk->item < walk->plan->n_items; walk->item++, walk->begun = false) {
+        const s2_plan_item *const item = &walk->plan->items[walk->item];
+        if (!walk->begun)
+            walk->q_tok = s2_harness_item_queries(walk->plan, item, &walk->end_tok);
+        walk->begun = true;
+        if (walk->q_tok >= walk->end_tok)
+            continue;
+        *row =
+            (s2_probe_row){.seq = item->seq, .q_tok = (int32_t)walk->q_tok, .head = item->head + walk->head};
+        walk->head = (walk->head + 1) % item->n_heads;
+        walk->q_tok += walk->head == 0;
+        return true;
+    }
+    return false;
+}
+
 /* Mark the bytes that the plan's rows own, per element of 4 or 2 bytes. */
 static void mark_owned(const s2_harness *harness, uint8_t *o_owned, uint8_t *lse_owned)
 {
     const s2_attn_problem *const p = &harness->problem;
-    for (int32_t nth = 0; nth < harness->some.n_items; nth++) {
-        const s2_plan_item *const item = &harness->some.items[nth];
-        int64_t end;
-        for (int64_t q_tok = s2_harness_item_queries(&harness->some, item, &end); q_tok < end; q_tok++)
-            for (int32_t head = item->head; head < item->head + item->n_heads; head++) {
-                own(o_owned, s2_tensor_at(&p->o, p->q_begin_tok, item->seq, q_tok, head), p->head_dim);
-                own(lse_owned, s2_rows_at(&p->lse, p->q_begin_tok, item->seq, q_tok, head), 1);
-            }
+    s2_row_walk walk = {.plan = &harness->some};
+    for (s2_probe_row row; s2_harness_next_row(&walk, &row);) {
+        own(o_owned, s2_tensor_at(&p->o, p->q_begin_tok, row.seq, row.q_tok, row.head), p->head_dim);
+        own(lse_owned, s2_rows_at(&p->lse, p->q_begin_tok, row.seq, row.q_tok, row.head), 1);
     }
 }
 

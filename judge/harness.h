@@ -122,4 +122,14 @@ static inline int64_t s2_harness_item_queries(const s2_plan *plan, const s2_plan
     return s2_max_i64(first, 0);
 }
 
+/* All rows of a plan's items, in order: a walk begins with the plan alone. False after the last row. */
+typedef struct s2_row_walk {
+    const s2_plan *plan;
+    int32_t item;
+    bool begun; /* the rest is of this item */
+    int32_t head;
+    int64_t q_tok, end_tok;
+} s2_row_walk;
+bool s2_harness_next_row(s2_row_walk *walk, s2_probe_row *row);
+
 #endif /* S2_JUDGE_HARNESS_H */

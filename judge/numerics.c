@@ -270,22 +270,18 @@ static s2_outcome find_nan(s2_numerics *check)
 {
     const s2_attn_problem *const p = &check->harness->problem;
     const s2_plan *const plan = &check->harness->some;
-    for (int32_t n = 0; n < plan->n_items; n++) {
-        const s2_plan_item *const item = &plan->items[n];
-        int64_t end;
-        for (int64_t q_tok = s2_harness_item_queries(plan, item, &end); q_tok < end; q_tok++)
-            for (int32_t head = item->head; head < item->head + item->n_heads; head++) {
-                const int64_t o_at = s2_tensor_at(&p->o, p->q_begin_tok, item->seq, q_tok, head);
-                const float lse = s2_harness_lse(
-                    check->harness)[s2_rows_at(&p->lse, p->q_begin_tok, item->seq, q_tok, head)];
-                const bool good_lse = check->harness->kernel->no_lse || (!isnan(lse) && lse < INFINITY);
-                if (good_lse && row_is_finite(check->harness, o_at))
-                    continue;
-                snprintf(check->out->reason, sizeof check->out->reason,
-                         "layer %d, head %d, sequence %d, query %lld: the result is not a number",
-                         plan->layer, head, item->seq, (long long)position_of(check, item->seq, q_tok));
-                return S2_OUTCOME_NAN;
-            }
+    s2_row_walk walk = {.plan = plan};
+    for (s2_probe_row row; s2_harness_next_row(&walk, &row);) {
+        const int64_t o_at = s2_tensor_at(&p->o, p->q_begin_tok, row.seq, row.q_tok, row.head);
+        const float lse =
+            s2_harness_lse(check->harness)[s2_rows_at(&p->lse, p->q_begin_tok, row.seq, row.q_tok, row.head)];
+        const bool good_lse = check->harness->kernel->no_lse || (!isnan(lse) && lse < INFINITY);
+        if (good_lse && row_is_finite(check->harness, o_at))
+            continue;
+        snprintf(check->out->reason, sizeof check->out->reason,
+                 "layer %d, head %d, sequence %d, query %lld: the result is not a number", plan->layer,
+                 row.head, row.seq, (long long)position_of(check, row.seq, row.q_tok));
+        return S2_OUTCOME_NAN;
     }
     return S2_OUTCOME_OK;
 }
