@@ -243,13 +243,38 @@ def hop_measures(row):
             "least flow": measured["least_flow"], "hops": -(measured["hops"]["layers"] or 9), "union": row["union"]}
 
 
-def judge_hops(rows):
-    print(f"\nOne hop, two hops and copying: {len(rows)} patterns, Spearman")
+def print_tasks(rows, tasks):
+    """How each measure ranks what was learned of each task."""
     for name in hop_measures(rows[0]):
         print(f"{name:<32}" + "".join(f" {spearman([hop_measures(row)[name] for row in rows], [row[of] for row in rows]):7.3f}"
-                                      for of in ("one", "two", "copied")))
+                                      for of in tasks))
+
+
+def judge_hops(rows):
+    print(f"\nOne hop, two hops and copying: {len(rows)} patterns, Spearman")
+    print_tasks(rows, ("one", "two", "copied"))
     for row in sorted(rows, key=lambda row: -row["two"]):
         print(f"  {row['one']:.2f} {row['two']:.2f} {row['copied']:.2f}  {rules_of(row)}")
+
+
+def needle_rows(s2):
+    """The sealed draw again, which looked for needles in text and copied: the mean over training and the end."""
+    got = {}
+    for row in map(json.loads, (RESULTS / "worth-needles.jsonl").read_text().splitlines()):
+        one = got.setdefault(row["name"], {})
+        if row["task"] == "needle":
+            one["needle"], one["needle_end"] = mean(share for _, share in row["curve"]), row["recall"]
+        else:
+            one["copied"] = row["recall"]
+    return [{**pattern, **got[pattern["name"]], "reach": reach(s2, pattern), "density": density(s2, pattern),
+             "union": union(s2, pattern)} for pattern in read_patterns(HERE / "drawn-sealed.txt")]
+
+
+def judge_needles(rows):
+    print(f"\nNeedles and copying, drawn with the hash of a commit: {len(rows)} patterns, Spearman")
+    print_tasks(rows, ("needle", "needle_end", "copied"))
+    for row in sorted(rows, key=lambda row: -row["needle"]):
+        print(f"  {row['needle']:.2f} {row['needle_end']:.2f} {row['copied']:.2f}  {rules_of(row)}")
 
 
 def foretell(s2, path):
@@ -298,6 +323,7 @@ def main():
     judge_larger(larger, learned(RESULTS / "worth-fit.jsonl"))
     worst([row for row in larger if row["name"].startswith("again-")], "recall")
     judge_hops(hop_rows(options.s2))
+    judge_needles(needle_rows(options.s2))
 
 
 if __name__ == "__main__":

@@ -223,6 +223,31 @@ def check_hops(rows):
         same(f"dense, {key}", said[at], dict(first[key]["curve"])[int(said[at + 1])])
 
 
+def check_needles(rows, sealed):
+    """What the sealed draw learned of needles and copying, and what ranks it."""
+    tasks, by = ("needle", "needle_end", "copied"), {judge.rules_of(row): row for row in rows}
+    for cells in table("| pattern | needles, mean | needles, at the end | copied |"):
+        for said, name in zip(cells[1:], tasks):
+            same(f"{cells[0]}, {name}", said, by[re.match(r"`(.*?)`", cells[0])[1]][name])
+    for cells in table("| predictor | needles, mean | needles, at the end | copied |"):
+        for said, name in zip(cells[1:], tasks):
+            same(f"{cells[0]}, {name}", said, judge.spearman([judge.hop_measures(row)[cells[0]] for row in rows], [row[name] for row in rows]))
+    kept = {(row["name"], row["task"]): row for row in read("needles")}
+    hold(len(kept) == 62 and {row["steps"] for row in kept.values()} == {1000}, "docs/worth.md: 31 patterns had 1000 steps of each task")
+    for said, value in zip(numbers(rf"needles {NUMBER}, copied {NUMBER}; `worth-needles.jsonl`, {NUMBER} s and {NUMBER} s on one H200"),
+                           [kept["dense", task][key] for key in ("recall", "batch_s") for task in ("needle", "copy")]):
+        same("needles and copying, dense", said, value)
+    hold(len(rows) == 30 and sum(row["needle_end"] < 0.25 for row in rows) == 20, "docs/worth.md: 20 of the 30 find less than a fourth of the needles")
+    for said, value in zip(numbers(rf"to needles\*\*: {NUMBER}, less than density, though it ranks the recall of the same 30 patterns with {NUMBER}"),
+                           [judge.spearman([row["reach"]["worth"]["recall"] for row in of], [row[name] for row in of])
+                            for of, name in ((rows, "needle_end"), (sealed, "recall"))]):
+        same("worth, of needles and of recall", said, value)
+    recalled = {row["name"]: row["recall_end"] for row in sealed}
+    far = [row for row in rows if re.search(r"stride (8|12|16|32)", row["text"]) and row["needle_end"] < 0.25]
+    hold(sum(recalled[row["name"]] > 0.999 for row in far) == 3, "docs/worth.md: three strides of 8 and more recall every pair")
+    hold(not any(re.search(r"stride (8|12|16|32)", row["text"]) and row["needle_end"] >= 0.25 for row in rows), "docs/worth.md: no stride of 8 or more finds a fourth of the needles")
+
+
 def check_long():
     """Flow at lengths that no stack holds."""
     said = numbers(rf"The same pattern has {NUMBER} at 128k and {NUMBER} at 4M tokens") + numbers(rf"it has {NUMBER}, {NUMBER} at 1M and {NUMBER} at 4M: most keys")
@@ -354,6 +379,7 @@ def main():
     check_kernels()
     check_long()
     check_hops(judge.hop_rows(S2))
+    check_needles(judge.needle_rows(S2), sealed)
     for said, value in zip(numbers(r"drawn patterns: recall (-?\d+(?:\.\d+)?), (-?\d+(?:\.\d+)?) and (-?\d+(?:\.\d+)?), loss (-?\d+(?:\.\d+)?) on the second draw and (-?\d+(?:\.\d+)?) on the third")
                            + numbers(r"Over the seeds of one pattern the standard deviation is (-?\d+(?:\.\d+)?) of mean recall and (-?\d+(?:\.\d+)?) of loss"),
                            (error_of(drawn, "recall"), error_of(again, "recall"), error_of(sealed, "recall"), error_of(again, "loss"), error_of(sealed, "loss"),
