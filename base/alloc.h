@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-void *s2_malloc(size_t n_bytes);
+void *s2_malloc(size_t n_bytes); /* these four as in the C library, but 0 bytes are a piece too */
 void *s2_calloc(size_t n, size_t size);
 void *s2_realloc(void *old, size_t n_bytes);
 void s2_free(void *p);

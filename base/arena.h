@@ -52,9 +52,9 @@ s2_status s2_arena_room(s2_arena *arena, void *array, int64_t n, int64_t *cap, s
 /* A terminated copy of n bytes, or NULL. */
 char *s2_arena_strndup(s2_arena *arena, const char *text, size_t n);
 
-s2_arena_mark_t s2_arena_mark(const s2_arena *arena);
+s2_arena_mark_t s2_arena_mark(const s2_arena *arena); /* rewinding to it frees what was drawn since */
 void s2_arena_rewind(s2_arena *arena, s2_arena_mark_t mark);
-void s2_arena_release(s2_arena *arena);
+void s2_arena_release(s2_arena *arena); /* frees everything; the arena can be used again */
 
 #define S2_NEW(arena, type, n) ((type *)s2_arena_alloc((arena), (size_t)(n), sizeof(type)))
 

@@ -29,7 +29,7 @@ s2_status s2_bytes_read(s2_arena *arena, const char *path, size_t limit_bytes, c
 s2_status s2_bytes_read_fd(s2_arena *arena, int fd, size_t limit_bytes, char **out,
                            size_t *n_bytes) S2_MUST_CHECK;
 
-bool s2_file_is_folder(const char *path);
+bool s2_file_is_folder(const char *path); /* false also where nothing has that name */
 
 /* What errno says, in words for a person; the errors of a pipe in our own words. */
 const char *s2_file_why(int errnum);

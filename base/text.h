@@ -69,7 +69,7 @@ typedef struct s2_buf {
     s2_status status;
 } s2_buf;
 
-void s2_buf_add(s2_buf *buf, const char *bytes, size_t n);
+void s2_buf_add(s2_buf *buf, const char *bytes, size_t n); /* n bytes; data is always terminated */
 void s2_buf_puts(s2_buf *buf, const char *text);
 void s2_buf_printf(s2_buf *buf, const char *fmt, ...) S2_PRINTF(2, 3);
 /* One word, safe for a shell and a terminal: unchanged where nothing in it is special, else in single quotes,

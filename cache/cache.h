@@ -104,7 +104,7 @@ int64_t s2_cache_cut(const s2_cache *cache, int32_t seq, int32_t layer, int32_t 
 /* So many consecutive keys, from a multiple of it on, are in consecutive slots. */
 int32_t s2_cache_page_tok(const s2_cache *cache);
 
-int32_t s2_cache_n_tok(const s2_cache *cache, int32_t seq);
+int32_t s2_cache_n_tok(const s2_cache *cache, int32_t seq); /* tokens appended to it so far */
 
 /* What is in use, and the most that ever was. Slots are those of K; V has as many. */
 typedef struct s2_cache_usage {

@@ -9,6 +9,7 @@
 
 #include "cli/cli.h"
 
+/* `s2 NAME` with its arguments, argv[0] being NAME. What is wrong has been said when it returns. */
 s2_exit s2_cmd_check(s2_cli *cli, int argc, char **argv);
 s2_exit s2_cmd_show(s2_cli *cli, int argc, char **argv);
 s2_exit s2_cmd_reach(s2_cli *cli, int argc, char **argv);

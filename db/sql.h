@@ -87,6 +87,7 @@ void s2_db_sha256(const void *data, size_t n_bytes, char hex[S2_DB_HASH_HEX]);
     S2_DB_ROW_DESIGN                                                                                         \
     "p.us,p.kv_bytes,p.gpu_us,p.phase,p.len_tok,p.gpu,p.batch,p.density,p.unread,p."                         \
     "priced,p.dtype,p.kv_dtype,p.weights,p.tp,p.kernel,p.settings,p.llm,p.recall,p.loss,p.hops,p.flow"
+/* Reads the row that a statement with these columns stands on; its texts go to the arena. S2_ENOMEM. */
 s2_status s2_db_read_row(s2_arena *arena, struct sqlite3_stmt *statement, s2_db_row *row) S2_MUST_CHECK;
 
 /* A step of the schema; version n is applied to a file of version n - 1. */

@@ -75,7 +75,7 @@ static inline bool s2_array_is_npy(const char *bytes, size_t n_bytes)
 {
     return n_bytes > 10 && __builtin_memcmp(bytes, "\x93NUMPY", 6) == 0;
 }
-int32_t s2_array_i32(const s2_array *array, int64_t index);
+int32_t s2_array_i32(const s2_array *array, int64_t index); /* an element of an int32 array */
 
 /* An int32 array of a document: the name of an .npy neighbour, or nested lists of exactly n_dims. */
 s2_status s2_array_of_doc(const s2_source *source, const char *path, int32_t n_dims,

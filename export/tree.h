@@ -41,6 +41,7 @@ typedef struct s2_tree {
 /* Line and column (from 1, columns in bytes) of an offset. */
 void s2_text_position(const char *text, size_t n_bytes, size_t offset, int32_t *line, int32_t *col);
 
+/* Frees the document and the marks. */
 void s2_tree_release(s2_tree *tree);
 
 /* A word of a text without quotes: true, false, null and their Python forms, a number, else a string. */

@@ -66,6 +66,7 @@ typedef s2_status (*s2_follow_fn)(s2_device *device, const s2_attn_problem *prob
  * cover all rows. */
 s2_follow_fn s2_kernel_follow(const s2_kernel *kernel);
 
+/* The s2_follow_fn of the kernel cpu_decode. */
 s2_status s2_cpu_decode_follow(s2_device *device, const s2_attn_problem *problem, void *state, s2_diag *why);
 
 #ifdef __cplusplus

@@ -60,6 +60,7 @@ S2_API void s2_api_text_free(s2_api_text *text);
 
 /* The version of this interface: 1000 times the soname's number, plus one for each addition since. */
 #define S2_API_VERSION 1004
+/* S2_API_VERSION of the library that is linked, which may be newer than this header. */
 S2_API int32_t s2_api_version(void);
 
 /* ------------------------------------------------------------------ patterns */
@@ -211,6 +212,7 @@ S2_API int s2_api_cache_open(const s2_api_pattern *pattern, const s2_api_cache_o
                              s2_api_cache **out, s2_api_error *why);
 S2_API void s2_api_cache_close(s2_api_cache *cache);
 
+/* Open an empty sequence, or end one and give back what no other sequence shares with it. */
 S2_API int s2_api_cache_sequence(s2_api_cache *cache, int32_t *sequence, s2_api_error *why);
 S2_API int s2_api_cache_drop(s2_api_cache *cache, int32_t sequence, s2_api_error *why);
 /* Open a second sequence with the same tokens; the two share every page until one of them writes to it. */

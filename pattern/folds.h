@@ -15,7 +15,7 @@ typedef struct s2_folds {
     const s2_view *views;    /* of one head of each class, the first in order of layer and head */
     const int32_t *class_of; /* [layer * n_heads + head] */
 } s2_folds;
-
+/* Folds all heads in one phase, under one bound. S2_ENOMEM. */
 s2_status s2_folds_build(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, s2_bound bound,
                          s2_folds *out) S2_MUST_CHECK;
 

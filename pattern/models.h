@@ -18,7 +18,7 @@ typedef struct s2_model {
     const char *source; /* the published repository (its config.json) or the table that says so */
 } s2_model;
 
-int32_t s2_model_count(void);
+int32_t s2_model_count(void); /* rows of the table */
 /* nth in alphabetical order; NULL outside the table. */
 const s2_model *s2_model_at(int32_t nth);
 /*

@@ -59,6 +59,7 @@ typedef struct s2_parser {
 
 #define S2_REFUSE(p, code, place, ...) s2_lex_refuse(&(p)->lex, code, place, __VA_ARGS__)
 
+/* Refuse a statement whose word stood before: S2_EPARSE at `place`. */
 s2_status s2_parse_refuse_twice(s2_parser *p, size_t place, const char *word);
 
 /* Consume the word if it is next. */
@@ -82,6 +83,7 @@ s2_status s2_parse_item_span(s2_parser *p, const s2_item *item, s2_span *out) S2
 /* Skip a statement of any kind. */
 void s2_parse_skip_statement(s2_parser *p);
 
+/* S2_EPARSE unless the statement ends here; `after` is what was read last, for the message. */
 s2_status s2_parse_expect_end(s2_parser *p, const char *after);
 
 /* Set bits begin, begin + step, ... below end; at most one operation per word for steps up to 64. */

@@ -8,7 +8,7 @@
 
 #include "search/found.h"
 
-s2_status s2_found_report(const s2_found *found, s2_buf *buf) S2_MUST_CHECK;
+s2_status s2_found_report(const s2_found *found, s2_buf *buf) S2_MUST_CHECK; /* the page; S2_ENOMEM */
 void s2_found_json(const s2_found *found, s2_buf *buf);
 /* One line: the phases, length, batch, types, GPUs, model and formats that were understood. */
 void s2_found_put_question(const s2_found *found, s2_buf *buf);

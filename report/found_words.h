@@ -19,6 +19,7 @@ bool s2_found_odd_bound(const s2_found *found, const s2_found_design *design, s2
 s2_status s2_found_put_phase(const s2_found *found, const s2_found_design *best, int32_t p,
                              s2_buf *buf) S2_MUST_CHECK;
 
+/* The best design: its times by phase, and what it gains and gives up against each rival. S2_ENOMEM. */
 s2_status s2_found_put_winner(const s2_found *found, s2_buf *buf) S2_MUST_CHECK;
 
 /* Every design of the front loses to what the model would do without s2: say so, and by how much the best. */

@@ -28,10 +28,9 @@ typedef struct s2_report_subject {
  * where it only scales.
  */
 void s2_report_scores_text(const char *begin, s2_model_scores scores, s2_scored scored, s2_buf *buf);
+void s2_report_scores_json(s2_model_scores scores, s2_scored scored, s2_buf *buf);
 /* The error of a prediction; NULL: the time is not one. */
 void s2_report_error_json(const s2_error *error, s2_buf *buf);
-
-void s2_report_scores_json(s2_model_scores scores, s2_scored scored, s2_buf *buf);
 
 /* The members that a report of any schema begins with, and the types of its price. */
 void s2_report_subject_json(const s2_report_subject *subject, const char *schema, s2_buf *buf);

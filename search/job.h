@@ -24,6 +24,7 @@ typedef struct s2_search_job {
     const char *path; /* of the file; NULL: no file is written */
 } s2_search_job;
 
+/* Frees the states; the rest belongs to the caller. */
 void s2_search_job_release(s2_search_job *job);
 
 /* The visits of one rank: disjoint ranges that together cover the job. A job of one rank changes nothing. */

@@ -31,7 +31,9 @@ report() {
     else
         grep -E '^(test_[a-z_]+|skipped|bench[a-z_]*):' "$out"
     fi
-    printf '%-34s %s ok, %s failed, %s s\n' "$1" "$ok" "$bad" "$took"
+    # `times` writes 0m1.5s 0m0.2s: user and system, of the shell and then of what it ran
+    spent=$(sed 's/[ms]/ /g' "$log/$1.times" | awk 'NR == 2 { printf "%.0f", $1 * 60 + $2 + $3 * 60 + $4 }')
+    printf '%-34s %s ok, %s failed, %s s, %s s of processor time\n' "$1" "$ok" "$bad" "$took" "$spent"
 }
 
 # NAME COMMAND...: put off until together
@@ -48,7 +50,8 @@ together() {
     printf '%s\n' $waiting | xargs -P $((jobs + 1)) -n 1 sh -c '
         started=$(date +%s)
         xargs -d "\n" -a "$log/$0.cmd" env >"$log/$0.out" 2>&1
-        echo $? $(($(date +%s) - started)) >"$log/$0.rc"'
+        echo $? $(($(date +%s) - started)) >"$log/$0.rc"
+        times >"$log/$0.times"'
     for name in $waiting; do report "$name"; done
     waiting=""
 }

@@ -11,7 +11,8 @@ export scratch CMOCKA_MESSAGE_OUTPUT=TAP
 printf '%s\n' "$@" | xargs -P "${S2_JOBS:-1}" -n 1 sh -c '
     started=$(date +%s)
     "$0" >"$scratch/$(basename "$0").out" 2>&1 </dev/null
-    echo $? $(($(date +%s) - started)) >"$scratch/$(basename "$0").rc"'
+    echo $? $(($(date +%s) - started)) >"$scratch/$(basename "$0").rc"
+    times >"$scratch/$(basename "$0").times"'
 for binary in "$@"; do
     out=$(cat "$scratch/$(basename "$binary").out")
     read -r rc took <"$scratch/$(basename "$binary").rc" || rc=127

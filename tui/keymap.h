@@ -49,7 +49,7 @@ typedef struct s2_view_info {
     const char *title;
     const char *help;
 } s2_view_info;
-const s2_view_info *s2_view_info_of(s2_view_id id);
+const s2_view_info *s2_view_info_of(s2_view_id id); /* its row in the table of views */
 /* The view with this word, as in `s2 tui --dump`; false if there is none. */
 bool s2_view_find(const char *word, s2_view_id *out);
 
@@ -157,7 +157,7 @@ typedef struct s2_binding {
     const char *help;
 } s2_binding;
 
-int32_t s2_binding_count(void);
+int32_t s2_binding_count(void); /* rows of the table of keys */
 const s2_binding *s2_binding_at(int32_t nth);
 /* The keys of an action in a view; NULL if it has none. */
 const s2_binding *s2_binding_of(s2_view_id view, s2_action action);

@@ -44,6 +44,6 @@ typedef struct s2_layout_list {
     s2_rect list;
     s2_rect preview;
 } s2_layout_list;
-s2_layout_list s2_layout_list_in(s2_rect body);
+s2_layout_list s2_layout_list_in(s2_rect body); /* the preview is empty where there is no room */
 
 #endif /* S2_TUI_LAYOUT_H */

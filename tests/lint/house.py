@@ -3,7 +3,8 @@
 
 usage: house.py symbols OBJECTS   exported names, who speaks, sentences, circles, oracles (of the objects of a build)
        house.py lengths           functions and rooms of the sources; bodies that stand twice; quotients rounded up
-                                  and extremes chosen by hand; wide lines; `at`
+                                  and extremes chosen by hand; wide lines; `at`; functions of headers
+                                  without a comment
        house.py layers            who includes whom, against tests/lint/layers.txt, which the two pages that list rooms must repeat;
                                   pages that docs/README.md lacks
        house.py figures OBJECTS [TREE]   what is there: lines by room, functions, exported names, circles, duplicates, of this
@@ -36,6 +37,7 @@ LANGUAGE = re.compile(r"\\.|%[-+#0-9.*]*[a-z]+|\b(?:prefill|decode|layers|heads|
 PROSE = re.compile(r"[A-Za-z]{2,},? [a-z]{2,},? [a-z]{2,}")
 OPERAND = r"((?:[\w.>()\[\]*-]+)(?: [-+*/] [\w.>()\[\]*-]+)*)"
 CHOICE = re.compile(rf"(?:[=(,{{[?:]|return)\s*{OPERAND}\s+[<>]=?\s+{OPERAND}\s+\?\s+(?:\1\s+:\s+\2|\2\s+:\s+\1)\s*[;,)\]}}:]")
+PROTOTYPE = re.compile(r"^(?!typedef\b|static\b|#)\w[\w *]*?\b(s2_\w+)\([^;{]*\)[^;{}]*;", re.M)
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]*)')
 # Headers of libraries, where they may stand, and what to say elsewhere.
 LIBRARIES = (
@@ -375,6 +377,16 @@ def vague():
                 yield f"{name}:{number + 1}: `at` outside a loop of three lines; say what it is"
 
 
+def untold():
+    """A header says of every function what it does, above it or above the group without a blank line in which it stands."""
+    for name in sources("*.h"):
+        text = (TOP / name).read_text()
+        for found in PROTOTYPE.finditer("" if name.startswith("kernels/cuda/") else text):
+            group, rest = text[:found.start()].rpartition("\n\n")[2], text[found.end():].partition("\n")[0]
+            if not re.search(r"^/\*|\*/$", group, re.M) and "/*" not in rest:
+                yield f"{name}:{text.count(chr(10), 0, found.start()) + 1}: {found[1]}() has no comment"
+
+
 def sizes():
     """{room: (files, lines)} of what the product is made of"""
     count = {room: [0, 0] for room in rooms()}
@@ -418,7 +430,7 @@ def main():
         return print("\n".join([*(f"{n} tokens: {one} and {other}" for n, one, other in pairs),
                                 *(f"{len(words)} tokens, the whole body: {' '.join(places)}" for words, places in equal.items())]))
     if what == "lengths":
-        bad = [*too_long(functions()), *too_large(), *doubled(), *ceilings(), *extremes(), *too_wide(), *vague()]
+        bad = [*too_long(functions()), *too_large(), *doubled(), *ceilings(), *extremes(), *too_wide(), *vague(), *untold()]
     elif what == "layers":
         bad = [*trespassing(), *unlisted()]
     elif what in ("symbols", "figures") and len(sys.argv) == 3:
