@@ -222,13 +222,13 @@ static double clock_residual(const s2_fitter *fitter, const s2_fit_point *point)
     return log(f / point->row->mhz);
 }
 
-/* Copies and reads of the device, as far as the file has them. */
-static double micro_best(const s2_row_file *file, const char *word, double least, double most)
+/* The fastest measured read of so many bytes; 0 where the file has none. */
+static double read_best(const s2_row_file *file, double least, double most)
 {
     double best = 0;
     for (int32_t at = 0; at < file->n_micros; at++) {
         const s2_micro_row *const row = &file->micros[at];
-        if (strcmp(row->micro, word) == 0 && row->size >= least && row->size <= most && row->value > best)
+        if (strcmp(row->micro, "read") == 0 && row->size >= least && row->size <= most && row->value > best)
             best = row->value;
     }
     return best;
@@ -236,7 +236,7 @@ static double micro_best(const s2_row_file *file, const char *word, double least
 
 static void start(const s2_row_file *file, const s2_gpu *gpu, s2_time_model *model)
 {
-    const double l2 = micro_best(file, "read", 1, 8e7);
+    const double l2 = read_best(file, 1, 8e7);
     *model = (s2_time_model){.l2_gb_s = l2 > 0 ? l2 : gpu->l2_tb_s * 1e3,
                              .cache_mb = gpu->l2_mib * 0.4,
                              .spill_mb = gpu->l2_mib * 0.8,
@@ -282,7 +282,7 @@ static bool is_designed(const s2_row *row)
 
 static void find_kernels(const s2_row_file *file, const s2_gpu *gpu, s2_time_model *model)
 {
-    const double read = micro_best(file, "read", 2e8, 1e12);
+    const double read = read_best(file, 2e8, 1e12);
     for (int32_t row_no = 0; row_no < file->n_rows; row_no++) {
         const s2_row *const row = &file->rows[row_no];
         if (!is_designed(row) || kernel_of(model, row) != NULL || model->n_kernels == S2_MODEL_KERNELS)

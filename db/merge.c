@@ -212,7 +212,7 @@ static s2_status carry_everything(s2_db *db, s2_db *other, s2_db_merged *out, s2
         S2_TRY(carry_all(db, other, &PEOPLE[n], &out->n_people, diag));
     S2_TRY(carry_all(db, other, &VIEWS, &out->n_people, diag));
     S2_TRY(count_kept_views(db, other, &out->n_views_kept, diag));
-    return out->n_results + out->n_designs + n_known > 0 ? s2_db_refresh(db, S2_DB_NONE, diag) : S2_OK;
+    return out->n_results + out->n_designs + n_known > 0 ? s2_db_refresh(db, diag) : S2_OK;
 }
 
 s2_status s2_db_merge(s2_db *db, s2_db *other, s2_db_merged *out, s2_diag *diag)

@@ -30,7 +30,7 @@ s2_status s2_db_migrate(s2_db *db, int32_t version, s2_diag *diag)
     if (version == 0)
         return s2_sql_run(db, diag, "INSERT INTO meta(id,created_us,created_by) VALUES(1,?,'s2')", "i",
                           s2_unix_us());
-    return version < S2_DB_SCHEMA_VERSION ? s2_db_refresh(db, S2_DB_NONE, diag) : S2_OK;
+    return version < S2_DB_SCHEMA_VERSION ? s2_db_refresh(db, diag) : S2_OK;
 }
 
 /* One text for a whole schema: every object with its statement, in order of name. */

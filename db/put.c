@@ -359,8 +359,8 @@ s2_status s2_db_put_export(s2_db *db, int64_t run_id, int64_t design_id, const s
                       "iiittt", run_id, seq, design_id, row->target, row->path, row->out_hash);
 }
 
-s2_status s2_db_refresh(s2_db *db, int64_t design_id, s2_diag *diag)
+s2_status s2_db_refresh(s2_db *db, s2_diag *diag)
 {
-    S2_TRY(refresh_verdicts(db, design_id, diag));
-    return refresh_prices(db, design_id, diag);
+    S2_TRY(refresh_verdicts(db, S2_DB_NONE, diag));
+    return refresh_prices(db, S2_DB_NONE, diag);
 }

@@ -272,7 +272,7 @@ static s2_status mend(recovery *r)
                        "UPDATE sim SET priced=0 WHERE priced=3 AND error_pct IS NULL;"
                        "UPDATE validation SET json='{}' WHERE NOT json_valid(json)",
                        r->diag));
-    return s2_db_refresh(r->db, S2_DB_NONE, r->diag);
+    return s2_db_refresh(r->db, r->diag);
 }
 
 /* What the new file holds in the end, not counting rows that replace lost runs. */

@@ -104,8 +104,8 @@ s2_status s2_db_compare_schema(s2_db *db, int32_t version, s2_diag *diag) S2_MUS
 
 /* Judge what designs first .. last are worth at the lengths of their prices. */
 s2_status s2_db_judge(s2_db *db, int64_t first, int64_t last, s2_diag *diag) S2_MUST_CHECK;
-/* Rebuild the list columns of one design (all: S2_DB_NONE) from its results. */
-s2_status s2_db_refresh(s2_db *db, int64_t design_id, s2_diag *diag) S2_MUST_CHECK;
+/* Rebuild the list columns of all designs from their results. */
+s2_status s2_db_refresh(s2_db *db, s2_diag *diag) S2_MUST_CHECK;
 
 /*
  * Copy the log into the file, so that the file alone is the database. The last close does the same, but

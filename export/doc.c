@@ -619,23 +619,23 @@ s2_status s2_doc_bool_or(const s2_doc *doc, const char *path, bool fallback, boo
     return S2_OK;
 }
 
-/* The document's text without the member to leave out: keys sorted, no blanks. */
-static char *plain_text(const s2_doc *doc, const char *without)
+/* The document's text without what s2 adds to it: keys sorted, no blanks. */
+static char *plain_text(const s2_doc *doc)
 {
     json_t *const copy = json_copy(doc->root);
     if (copy == NULL)
         return NULL;
     /* without memory jansson leaves members out of a copy and says nothing */
     const bool whole = json_object_size(copy) == json_object_size(doc->root);
-    (void)json_object_del(copy, without);
+    (void)json_object_del(copy, "s2");
     char *const text = whole ? json_dumps(copy, JSON_SORT_KEYS | JSON_COMPACT) : NULL;
     json_decref(copy);
     return text;
 }
 
-s2_status s2_doc_hash(const s2_doc *doc, const char *without, char hex[S2_DOC_HASH])
+s2_status s2_doc_hash(const s2_doc *doc, char hex[S2_DOC_HASH])
 {
-    char *const text = plain_text(doc, without);
+    char *const text = plain_text(doc);
     if (text == NULL)
         return S2_ENOMEM;
     SHA2_CTX state;

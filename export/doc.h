@@ -79,8 +79,8 @@ s2_status s2_doc_num(const s2_doc *doc, const char *path, double low, double hig
 s2_status s2_doc_bool_or(const s2_doc *doc, const char *path, bool fallback, bool *out,
                          s2_diag *diag) S2_MUST_CHECK;
 
-/* SHA-256 of the values in hex, independent of the file's layout, without the root's member `without`. */
-s2_status s2_doc_hash(const s2_doc *doc, const char *without, char hex[S2_DOC_HASH]) S2_MUST_CHECK;
+/* SHA-256 of the values in hex, independent of the file's layout, without the root's member "s2". */
+s2_status s2_doc_hash(const s2_doc *doc, char hex[S2_DOC_HASH]) S2_MUST_CHECK;
 
 /* S2_EPARSE at the position of a value (of its nearest present parent when it is absent). */
 s2_status s2_doc_refuse(const s2_doc *doc, const char *path, s2_diag *diag, const char *fmt, ...)

@@ -255,7 +255,7 @@ static void hash_contents(s2_buf *buf, char hex[S2_DOC_HASH])
     if (status == S2_OK)
         status = s2_doc_parse(whole.data, whole.len, &doc, NULL);
     if (status == S2_OK) {
-        status = s2_doc_hash(&doc, "s2", hex);
+        status = s2_doc_hash(&doc, hex);
         s2_doc_release(&doc);
     }
     if (status != S2_OK)

@@ -69,7 +69,7 @@ s2_status s2_origin_apply(const s2_source *source, const s2_doc *doc, s2_pattern
     char now[S2_DOC_HASH];
     if (name == NULL || hash == NULL)
         return S2_OK;
-    S2_TRY(s2_doc_hash(doc, "s2", now));
+    S2_TRY(s2_doc_hash(doc, now));
     const bool is_same = is_design(source, pattern, name, model, hash, pattern);
     const bool is_changed = contents != NULL && strcmp(now, contents) != 0;
     if (is_same && is_changed && source->said != NULL)

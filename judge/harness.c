@@ -252,9 +252,9 @@ s2_status s2_harness_fill_keys(s2_harness *harness, uint64_t seed, float spread)
     return fill_kv(harness, &harness->k, seed, spread / harness->k_unit);
 }
 
-s2_status s2_harness_fill_values(s2_harness *harness, uint64_t seed, float spread)
+s2_status s2_harness_fill_values(s2_harness *harness, uint64_t seed)
 {
-    return fill_kv(harness, &harness->v, seed, spread / harness->v_unit);
+    return fill_kv(harness, &harness->v, seed, 1.0f / harness->v_unit);
 }
 
 void s2_harness_sinks(uint64_t seed, int32_t n_heads, float *out)
@@ -280,7 +280,7 @@ s2_status s2_harness_fill(s2_harness *harness, const s2_validate_request *reques
     const s2_dtype dtype = harness->problem.dtype;
     S2_TRY(s2_harness_fill_queries(harness, request->seed * 16, request->spread));
     S2_TRY(s2_harness_fill_keys(harness, request->seed * 16 + 1, 1.0f));
-    S2_TRY(s2_harness_fill_values(harness, request->seed * 16 + 2, 1.0f));
+    S2_TRY(s2_harness_fill_values(harness, request->seed * 16 + 2));
     if (harness->d_o.base != NULL)
         S2_TRY(harness->device->ops->fill_normal(harness->device, harness->d_o.base + S2_GUARD_BYTES,
                                                  (int64_t)harness->d_o.n_bytes / s2_dtype_bytes(dtype), dtype,

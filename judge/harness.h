@@ -92,9 +92,9 @@ s2_status s2_harness_scale_queries(s2_harness *harness, float unit, bool apart) 
 /* All of Q drawn, near normal with this standard deviation in the first head; scales follow it, heads apart. */
 s2_status s2_harness_fill_queries(s2_harness *harness, uint64_t seed, float spread) S2_MUST_CHECK;
 
-/* All of K or of V drawn, near normal with this standard deviation in the first head. */
+/* All of K or of V drawn, near normal; `spread` is the standard deviation in the first head, 1 for V. */
 s2_status s2_harness_fill_keys(s2_harness *harness, uint64_t seed, float spread) S2_MUST_CHECK;
-s2_status s2_harness_fill_values(s2_harness *harness, uint64_t seed, float spread) S2_MUST_CHECK;
+s2_status s2_harness_fill_values(s2_harness *harness, uint64_t seed) S2_MUST_CHECK;
 
 /* Inputs and sinks drawn from request->seed; dO too, where the harness has it. */
 s2_status s2_harness_fill(s2_harness *harness, const s2_validate_request *request) S2_MUST_CHECK;

@@ -57,7 +57,7 @@ static s2_status plant(s2_hunt *hunt, uint64_t seed)
     S2_TRY(s2_harness_scale(harness, length / E4M3_LENGTH, S2_HARNESS_UNIT, false));
     S2_TRY(ops->fill(harness->device, p->q.data, 0, harness->q.n_bytes));
     S2_TRY(s2_harness_fill_keys(harness, seed * 16 + STREAM_NOISE, 0.01f));
-    S2_TRY(s2_harness_fill_values(harness, seed * 16 + STREAM_VALUES, 1.0f));
+    S2_TRY(s2_harness_fill_values(harness, seed * 16 + STREAM_VALUES));
     for (int32_t j = 0; j < hunt->n_needles; j++) {
         for (int32_t head = 0; head < p->n_heads; head++)
             S2_TRY(put_unit(hunt, &p->q, s2_q_dtype(p), s2_tensor_at(&p->q, NULL, 0, j, head), j,

@@ -170,7 +170,7 @@ static s2_status fill(s2_numerics *check)
     S2_TRY(s2_harness_fill_queries(harness, stream(check, STREAM_Q), check->request->spread));
     S2_TRY(s2_harness_scale(harness, S2_HARNESS_UNIT, S2_HARNESS_UNIT, true));
     S2_TRY(s2_harness_fill_keys(harness, stream(check, STREAM_K), 1.0f));
-    S2_TRY(s2_harness_fill_values(harness, stream(check, STREAM_V), 1.0f));
+    S2_TRY(s2_harness_fill_values(harness, stream(check, STREAM_V)));
     S2_TRY(s2_harness_draw_sinks(harness, check->request->seed));
     check->k = s2_malloc(harness->k.n_bytes);
     check->v = s2_malloc(harness->v.n_bytes);

@@ -82,12 +82,12 @@ void s2_sim_report_table_head(const s2_sim_options *options, s2_buf *buf)
 }
 
 /* A time in a table whose head says that times are predicted; ">=" marks one that is not. */
-static void time_cell(const s2_sim_options *options, bool predicted, double us, int width, s2_buf *buf)
+static void time_cell(const s2_sim_options *options, bool predicted, double us, s2_buf *buf)
 {
     const char *const bound = options->calibration != NULL && !predicted ? ">= " : "";
     char text[56];
     snprintf(text, sizeof text, "%s%s", bound, s2_time_text(us).text);
-    s2_buf_printf(buf, " %*s", width, text);
+    s2_buf_printf(buf, " %11s", text);
 }
 
 /* Any pattern looks fast compared with a cache that waits for the host. */
@@ -128,12 +128,12 @@ void s2_sim_report_table_row(const s2_report_subject *subject, const s2_sim *sim
     const int n_bytes = (int)s2_text_fit(subject->name, NAME_COLS, &taken);
     s2_buf_printf(buf, "%.*s%*s %9.5f %9.5f", n_bytes, subject->name, (int)(NAME_COLS - taken), "",
                   sim->density, sim->token_density);
-    time_cell(subject->options, sim->predicted, sim->time_us, 11, buf);
+    time_cell(subject->options, sim->predicted, sim->time_us, buf);
     ratio_cell(subject->options, sim, sim->time_us, sim->dense_time_us, 8, buf);
     s2_buf_printf(buf, " %7s", s2_resource_word(sim->bound_by));
     cache_cells(subject->options, sim, buf);
     if (sim->end_to_end_us > 0)
-        time_cell(subject->options, sim->predicted, sim->end_to_end_us, 11, buf);
+        time_cell(subject->options, sim->predicted, sim->end_to_end_us, buf);
     put_no_room(subject->options, sim, buf);
     put_largest(subject->options, &sim->largest, buf);
     put_peer_error(subject->options, sim, 12, buf);
@@ -159,8 +159,8 @@ void s2_sim_report_phase_head(const char *name, const s2_sim_options *options, s
 static void put_pair(const s2_sim_options *options, const s2_sim *sim, double us, double dense_us,
                      s2_buf *buf)
 {
-    time_cell(options, sim->predicted, us, 11, buf);
-    time_cell(options, sim->predicted && !s2_report_reads_host(options, sim, true), dense_us, 11, buf);
+    time_cell(options, sim->predicted, us, buf);
+    time_cell(options, sim->predicted && !s2_report_reads_host(options, sim, true), dense_us, buf);
     ratio_cell(options, sim, us, dense_us, 9, buf);
 }
 

@@ -30,7 +30,8 @@ for binary in "$@"; do
     else
         printf '%s\n' "$out" | grep '^# s2:' | sed "s|^# s2:|$(basename "$binary"):|"
         printf '%s\n' "$out" | sed -n 's/^\(not \)\{0,1\}ok [0-9]* \(- \)\{0,1\}# SKIP/skip/p'
-        printf 'ok   %s: %s tests, %s s\n' "$(basename "$binary")" "$ok" "$took"
+        spent=$(sed 's/[ms]/ /g' "$scratch/$(basename "$binary").times" | awk 'NR == 2 { printf "%.0f", $1 * 60 + $2 + $3 * 60 + $4 }')
+        printf 'ok   %s: %s tests, %s s, %s s of processor time\n' "$(basename "$binary")" "$ok" "$took" "$spent"
     fi
     passed=$((passed + ok))
     skipped=$((skipped + skip))

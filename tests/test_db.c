@@ -947,7 +947,7 @@ static void worth_is_that_of_the_pattern_whatever_wrote_the_file(void **state)
         OK(s2_db_open(path, S2_DB_WRITE, &db, &diag));
         if (version == S2_DB_SCHEMA_VERSION) {
             OK(s2_db_begin(db, &diag));
-            OK(s2_db_refresh(db, S2_DB_NONE, &diag));
+            OK(s2_db_refresh(db, &diag));
             OK(s2_db_end(db, S2_OK, &diag));
         }
         snprintf(when, sizeof when, "schema %d", (int)version);
