@@ -232,6 +232,13 @@ s2_status s2_kernel_choose(const s2_device *device, const s2_kernel *only, s2_ke
 /* What launch decisions need to know about a device. */
 s2_chip s2_device_chip(const s2_device *device);
 
+/*
+ * What the traits of a GPU's kernel say of a problem on a device: chip, types and head dimension. S2_EUNSUPPORTED
+ * with the reason in *why.
+ */
+s2_status s2_traits_support(const s2_kernel_traits *traits, const s2_device *device,
+                            const s2_attn_problem *problem, s2_diag *why) S2_MUST_CHECK;
+
 /* Whether a tensor's data is there and aligned to 16 bytes. */
 bool s2_data_is_placed(const void *data);
 

@@ -9,6 +9,23 @@ s2_chip s2_device_chip(const s2_device *device)
     return (s2_chip){device->capability, device->n_units};
 }
 
+s2_status s2_traits_support(const s2_kernel_traits *traits, const s2_device *device,
+                            const s2_attn_problem *problem, s2_diag *why)
+{
+    if (!s2_kernel_runs_on(traits, device->capability))
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs compute capability %d.%d%s%s",
+                           traits->first_chip / 10, traits->first_chip % 10,
+                           traits->last_chip > 0 ? "" : " or newer",
+                           traits->large_chips ? ", and 164 KiB of shared memory an SM" : "");
+    if (problem->dtype != S2_BF16 && problem->dtype != S2_F16)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes bf16 and f16");
+    if (!s2_kernel_takes_dim(traits, device->capability, problem->head_dim))
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
+                           "takes head dimensions up to %d on this GPU, multiples of %d",
+                           s2_kernel_most_dim(traits, device->capability), traits->dim_step);
+    return S2_OK;
+}
+
 bool s2_data_is_placed(const void *data)
 {
     return data != NULL && (uintptr_t)data % 16 == 0;

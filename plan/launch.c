@@ -56,7 +56,9 @@ const s2_kernel_traits s2_traits_decode = {.name = "decode",
                                            .key_tok = 64,
                                            .wide_key_tok = 64,
                                            .dim_step = 8,
-                                           .most_dim = 256};
+                                           .most_dim = 256,
+                                           .first_chip = 80,
+                                           .large_chips = true};
 const s2_kernel_traits s2_traits_sm80 = {.name = "sm80",
                                          .rank = 80,
                                          .tile_tok = 64,
@@ -65,7 +67,8 @@ const s2_kernel_traits s2_traits_sm80 = {.name = "sm80",
                                          .wide_key_tok = 64,
                                          .section_bytes = SECTION_BYTES,
                                          .dim_step = 8,
-                                         .most_dim = 256};
+                                         .most_dim = 256,
+                                         .first_chip = 80};
 const s2_kernel_traits s2_traits_sm90 = {.name = "sm90",
                                          .rank = 90,
                                          .tile_tok = 128,
@@ -76,7 +79,9 @@ const s2_kernel_traits s2_traits_sm90 = {.name = "sm90",
                                          .section_bytes = SECTION_BYTES,
                                          .halves_tok = 64,
                                          .dim_step = 8,
-                                         .most_dim = 256};
+                                         .most_dim = 256,
+                                         .first_chip = 90,
+                                         .last_chip = 90};
 const s2_kernel_traits s2_traits_sm90_e4m3 = {.name = "sm90_e4m3",
                                               .rank = 91,
                                               .tile_tok = 128,
@@ -87,7 +92,9 @@ const s2_kernel_traits s2_traits_sm90_e4m3 = {.name = "sm90_e4m3",
                                               .section_bytes = SECTION_BYTES,
                                               .halves_tok = 64,
                                               .dim_step = 16,
-                                              .most_dim = 128};
+                                              .most_dim = 128,
+                                              .first_chip = 90,
+                                              .last_chip = 90};
 const s2_kernel_traits s2_traits_sm80_bwd = {.name = "sm80_bwd",
                                              .rank = 41,
                                              .tile_tok = 64,
@@ -98,7 +105,8 @@ const s2_kernel_traits s2_traits_sm80_bwd = {.name = "sm80_bwd",
                                              .column_tok = 64,
                                              .dim_step = 8,
                                              .most_dim = 256,
-                                             .small_dim = 128};
+                                             .small_dim = 128,
+                                             .first_chip = 80};
 const s2_kernel_traits s2_traits_sm90_bwd = {.name = "sm90_bwd",
                                              .rank = 49,
                                              .tile_tok = 128,
@@ -111,7 +119,9 @@ const s2_kernel_traits s2_traits_sm90_bwd = {.name = "sm90_bwd",
                                              .cuts = &split_columns,
                                              .joint_dim = 128,
                                              .dim_step = 8,
-                                             .most_dim = 256};
+                                             .most_dim = 256,
+                                             .first_chip = 90,
+                                             .last_chip = 90};
 const s2_kernel_traits s2_traits_sm90_bwd_fused = {.name = "sm90_bwd_fused",
                                                    .rank = 45,
                                                    .tile_tok = 128,
@@ -122,7 +132,9 @@ const s2_kernel_traits s2_traits_sm90_bwd_fused = {.name = "sm90_bwd_fused",
                                                    .column_tok = 128,
                                                    .cuts = &fused_columns,
                                                    .dim_step = 8,
-                                                   .most_dim = 128};
+                                                   .most_dim = 128,
+                                                   .first_chip = 90,
+                                                   .last_chip = 90};
 
 const s2_kernel_traits *s2_kernel_traits_find(const char *name)
 {
@@ -136,10 +148,26 @@ const s2_kernel_traits *s2_kernel_traits_find(const char *name)
     return NULL;
 }
 
+/* The consumer parts of each generation. */
+static bool is_small(int32_t capability)
+{
+    return (capability > 80 && capability < 90) || capability >= 120;
+}
+
+bool s2_kernel_runs_on(const s2_kernel_traits *traits, int32_t capability)
+{
+    return capability >= traits->first_chip && (traits->last_chip == 0 || capability <= traits->last_chip) &&
+           !(traits->large_chips && is_small(capability));
+}
+
+int32_t s2_kernel_most_dim(const s2_kernel_traits *traits, int32_t capability)
+{
+    return traits->small_dim > 0 && is_small(capability) ? traits->small_dim : traits->most_dim;
+}
+
 bool s2_kernel_takes_dim(const s2_kernel_traits *traits, int32_t capability, int32_t head_dim)
 {
-    const bool small = capability > 80 && capability < 90 && traits->small_dim > 0;
-    const int32_t most = small ? traits->small_dim : traits->most_dim;
+    const int32_t most = s2_kernel_most_dim(traits, capability);
     return (most == 0 || head_dim <= most) && (traits->dim_step == 0 || head_dim % traits->dim_step == 0);
 }
 

@@ -53,7 +53,10 @@ typedef struct s2_kernel_traits {
     int32_t decode_parts;       /* decode: parts on every device; 0: as s2_decode_launch_of() says */
     int32_t dim_step;           /* head dimensions that it takes are multiples of this; 0: any */
     int32_t most_dim;           /* ... and at most this; 0: any */
-    int32_t small_dim;          /* ... and this on chips with 99 KiB of shared memory a block; 0: most_dim */
+    int32_t small_dim;          /* ... and this on small chips; 0: most_dim */
+    int32_t first_chip;         /* compute capability that it needs; 0: a CPU */
+    int32_t last_chip;          /* 0: later ones run it too */
+    bool large_chips;           /* small ones do not run it: they have less than 164 KiB of shared memory an SM */
 } s2_kernel_traits;
 
 extern const s2_kernel_traits s2_traits_ref_f64, s2_traits_cpu, s2_traits_cpu_bwd, s2_traits_cpu_decode,
@@ -62,6 +65,12 @@ extern const s2_kernel_traits s2_traits_ref_f64, s2_traits_cpu, s2_traits_cpu_bw
 
 /* The traits of a kernel of this repository; NULL for any other word. */
 const s2_kernel_traits *s2_kernel_traits_find(const char *name);
+
+/* Whether a chip of this compute capability runs a kernel. */
+bool s2_kernel_runs_on(const s2_kernel_traits *traits, int32_t capability);
+
+/* The largest head dimension that a kernel takes on a chip; 0: any. */
+int32_t s2_kernel_most_dim(const s2_kernel_traits *traits, int32_t capability);
 
 /* Whether a kernel takes a head dimension on a chip. */
 bool s2_kernel_takes_dim(const s2_kernel_traits *traits, int32_t capability, int32_t head_dim);

@@ -89,12 +89,13 @@ s2_status s2_calibration_guess(const s2_gpu *gpu, s2_calibration *out)
     S2_TRY(s2_gpu_find("h200", &from, NULL));
     s2_time_model *const model = &made.model;
     const double flop = gpu->bf16_tflops * 1e6 / (gpu->sms * gpu->tensor_mhz);
-    const bool hopper = s2_gpu_capability(gpu) == 90;
+    const int32_t capability = s2_gpu_capability(gpu);
+    const bool hopper = capability == 90;
     scale_clock(&from, gpu, flop, model);
     scale_memory(&from, gpu, model);
     for (int32_t k = 0; k < model->n_kernels; k++) {
         s2_kernel_model *const kernel = &model->kernels[k];
-        if (!hopper && kernel->pass != S2_PASS_DECODE)
+        if (kernel->pass != S2_PASS_DECODE && !s2_kernel_runs_on(kernel->traits, capability))
             make_portable(gpu, flop, kernel);
         kernel->error_pct = kernel->p90_pct = hopper ? S2_GUESS_PCT : S2_FAR_GUESS_PCT;
         kernel->n_judged = 0;
@@ -102,7 +103,7 @@ s2_status s2_calibration_guess(const s2_gpu *gpu, s2_calibration *out)
     model->n_sms = gpu->sms;
     model->mma_flop = flop;
     model->max_mhz = gpu->boost_mhz;
-    model->capability = s2_gpu_capability(gpu);
+    model->capability = capability;
     made.head = (s2_provenance){0};
     *out = made;
     return S2_OK;

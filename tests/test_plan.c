@@ -543,6 +543,34 @@ static void columns_are_cut_for_the_kernel(void **state)
     assert_int_equal(s2_kernel_columns(&s2_traits_cpu_bwd, &plan, 1).key_tok, 32);
 }
 
+static void kernels_run_on_the_chips_that_their_traits_name(void **state)
+{
+    (void)state;
+    static const struct {
+        const s2_kernel_traits *traits;
+        int32_t capability;
+        bool runs;
+        int32_t most_dim;
+    } rows[] = {{&s2_traits_cpu, 0, true, 0},          {&s2_traits_sm80, 0, false, 256},
+                {&s2_traits_sm80, 80, true, 256},      {&s2_traits_sm80_bwd, 80, true, 256},
+                {&s2_traits_sm80_bwd, 86, true, 128},  {&s2_traits_sm80_bwd, 90, true, 256},
+                {&s2_traits_sm80_bwd, 120, true, 128}, {&s2_traits_decode, 75, false, 256},
+                {&s2_traits_decode, 80, true, 256},    {&s2_traits_decode, 86, false, 256},
+                {&s2_traits_decode, 89, false, 256},   {&s2_traits_decode, 90, true, 256},
+                {&s2_traits_decode, 100, true, 256},   {&s2_traits_decode, 120, false, 256},
+                {&s2_traits_sm90, 89, false, 256},     {&s2_traits_sm90, 90, true, 256},
+                {&s2_traits_sm90, 100, false, 256},    {&s2_traits_sm90_bwd_fused, 90, true, 128}};
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
+        const s2_kernel_traits *const traits = rows[row].traits;
+        const int32_t capability = rows[row].capability, most = rows[row].most_dim;
+        assert_int_equal(s2_kernel_runs_on(traits, capability), rows[row].runs);
+        assert_int_equal(s2_kernel_most_dim(traits, capability), most);
+        assert_true(most == 0 || s2_kernel_takes_dim(traits, capability, most));
+        assert_false(most > 0 && s2_kernel_takes_dim(traits, capability, most + traits->dim_step));
+        assert_true(traits->dim_step == 0 || !s2_kernel_takes_dim(traits, capability, traits->dim_step + 1));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -561,6 +589,7 @@ int main(void)
         cmocka_unit_test(random_lists_stay_the_ones_that_were_always_drawn),
         cmocka_unit_test(decode_launches_are_decided_for_the_chip),
         cmocka_unit_test(columns_are_cut_for_the_kernel),
+        cmocka_unit_test(kernels_run_on_the_chips_that_their_traits_name),
     };
     return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }

@@ -105,8 +105,6 @@ s2_status s2_bwd_supports(const s2_attn_problem *problem, s2_diag *why)
                                         &problem->d_o, &problem->d_q, &problem->d_k, &problem->d_v};
     if (problem->pass != S2_PASS_BACKWARD)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "computes gradients only");
-    if (problem->dtype != S2_BF16 && problem->dtype != S2_F16)
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes bf16 and f16");
     for (const s2_tensor *tensor : tensors)
         if (!s2_cuda_strides_fit(tensor))
             return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,

@@ -39,14 +39,8 @@ Launch launch_of(int32_t head_dim, s2_dtype dtype)
 
 s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
 {
-    if (device->capability < 80)
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs an Ampere GPU or newer");
+    S2_TRY(s2_traits_support(&s2_traits_sm80_bwd, device, problem, why));
     S2_TRY(s2_bwd_supports(problem, why));
-    if (!s2_kernel_takes_dim(&s2_traits_sm80_bwd, 80, problem->head_dim))
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes head dimensions up to 256, multiples of 8");
-    /* the consumer parts of Ampere and Ada have 99 KiB of shared memory for a thread block */
-    if (!s2_kernel_takes_dim(&s2_traits_sm80_bwd, device->capability, problem->head_dim))
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes head dimensions up to 128 on this GPU");
     if (problem->n_heads / problem->n_kv_heads >= s2::BWD_LIMIT_GROUP)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes groups of less than %d heads",
                            s2::BWD_LIMIT_GROUP);

@@ -69,11 +69,8 @@ s2_status supports_plan(const s2_plan *plan, int32_t head_dim, s2_diag *why)
 
 s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
 {
-    if (device->capability != 90)
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs a Hopper GPU");
+    S2_TRY(s2_traits_support(&s2_traits_sm90_bwd, device, problem, why));
     S2_TRY(s2_bwd_supports(problem, why));
-    if (!s2_kernel_takes_dim(&s2_traits_sm90_bwd, device->capability, problem->head_dim))
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes head dimensions up to 256, multiples of 8");
     if (!(problem->scale > 0.0f))
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs a positive scale");
     if (problem->n_heads / problem->n_kv_heads >= s2::BWD_LIMIT_GROUP)
@@ -96,8 +93,7 @@ s2_status refuse_finer(const s2_plan *plan, s2_diag *why)
 s2_status supports_fused(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
 {
     S2_TRY(supports(device, problem, why));
-    if (!s2_kernel_takes_dim(&s2_traits_sm90_bwd_fused, device->capability, problem->head_dim))
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes head dimensions up to 128, multiples of 8");
+    S2_TRY(s2_traits_support(&s2_traits_sm90_bwd_fused, device, problem, why));
     return problem->plan != NULL ? refuse_finer(problem->plan, why) : S2_OK;
 }
 

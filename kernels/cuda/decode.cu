@@ -72,15 +72,8 @@ bool rows_are_pieces(const s2_tensor *tensor)
 s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
 {
     S2_TRY(s2_decode_supports(problem, why));
-    if (device->capability != 80 && (device->capability < 90 || device->capability >= 120))
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs 228 KB of shared memory an SM, or 164");
-    if (problem->dtype != S2_BF16 && problem->dtype != S2_F16)
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes bf16 and f16");
-    if (!s2_kernel_takes_dim(&s2_traits_decode, device->capability, problem->head_dim))
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes head dimensions up to 256, multiples of 8");
-    if (!s2_cuda_strides_fit(&problem->q) || !s2_cuda_strides_fit(&problem->k) ||
-        !s2_cuda_strides_fit(&problem->v) || !s2_cuda_strides_fit(&problem->o))
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs strides that are multiples of 8 elements");
+    S2_TRY(s2_traits_support(&s2_traits_decode, device, problem, why));
+    S2_TRY(s2_cuda_strides_support(problem, why));
     if (problem->e4m3 &&
         (problem->head_dim % 16 != 0 || !rows_are_pieces(&problem->k) || !rows_are_pieces(&problem->v)))
         return s2_diag_set(

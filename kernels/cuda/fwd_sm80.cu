@@ -31,17 +31,10 @@ Launch launch_of(int32_t head_dim, s2_dtype dtype)
 
 s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
 {
-    if (device->capability < 80)
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs an Ampere GPU or newer");
+    S2_TRY(s2_traits_support(&s2_traits_sm80, device, problem, why));
     if (problem->pass != S2_PASS_FORWARD)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "computes the forward only");
-    if (problem->dtype != S2_BF16 && problem->dtype != S2_F16)
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes bf16 and f16");
-    if (!s2_kernel_takes_dim(&s2_traits_sm80, device->capability, problem->head_dim))
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes head dimensions up to 256, multiples of 8");
-    if (!s2_cuda_strides_fit(&problem->q) || !s2_cuda_strides_fit(&problem->k) ||
-        !s2_cuda_strides_fit(&problem->v) || !s2_cuda_strides_fit(&problem->o))
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs strides that are multiples of 8 elements");
+    S2_TRY(s2_cuda_strides_support(problem, why));
     const s2_plan *const plan = problem->plan;
     if (plan != NULL &&
         (plan->options.tile_tok != s2::SM80_ROWS || plan->pack_heads != 1 || plan->blk_tok > s2::SM80_KEYS))

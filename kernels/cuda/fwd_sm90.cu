@@ -60,10 +60,10 @@ s2_status supports_plan(const s2_attn_problem *problem, s2_diag *why)
     return problem->listed != NULL ? s2_cuda_lists_support(problem, half_tok, why) : S2_OK;
 }
 
-s2_status supports_any(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
+s2_status supports_any(const s2_kernel_traits *traits, const s2_device *device,
+                       const s2_attn_problem *problem, s2_diag *why)
 {
-    if (device->capability != 90)
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs a Hopper GPU");
+    S2_TRY(s2_traits_support(traits, device, problem, why));
     if (problem->pass != S2_PASS_FORWARD)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "computes the forward only");
     if (!(problem->scale > 0.0f))
@@ -73,17 +73,11 @@ s2_status supports_any(const s2_device *device, const s2_attn_problem *problem, 
 
 s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
 {
-    S2_TRY(supports_any(device, problem, why));
-    if (problem->dtype != S2_BF16 && problem->dtype != S2_F16)
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes bf16 and f16");
-    if (!s2_kernel_takes_dim(&s2_traits_sm90, device->capability, problem->head_dim))
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes head dimensions up to 256, multiples of 8");
+    S2_TRY(supports_any(&s2_traits_sm90, device, problem, why));
     if (problem->sinks && !(problem->cap > 0.0f) && problem->head_dim > 128)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
                            "takes sink logits without a cap up to head dimension 128");
-    if (!s2_cuda_strides_fit(&problem->q) || !s2_cuda_strides_fit(&problem->k) ||
-        !s2_cuda_strides_fit(&problem->v) || !s2_cuda_strides_fit(&problem->o))
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs strides that are multiples of 8 elements");
+    S2_TRY(s2_cuda_strides_support(problem, why));
     return problem->plan != NULL ? supports_plan(problem, why) : S2_OK;
 }
 
@@ -92,12 +86,9 @@ enum { MOST_BLOCKS = 65535 };
 
 s2_status supports_e4m3(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
 {
-    S2_TRY(supports_any(device, problem, why));
-    if (!problem->e4m3 || (problem->dtype != S2_BF16 && problem->dtype != S2_F16))
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
-                           "takes queries, keys and values in e4m3, and outputs in bf16 and f16");
-    if (!s2_kernel_takes_dim(&s2_traits_sm90_e4m3, device->capability, problem->head_dim))
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes head dimensions up to 128, multiples of 16");
+    S2_TRY(supports_any(&s2_traits_sm90_e4m3, device, problem, why));
+    if (!problem->e4m3)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes queries, keys and values in e4m3");
     if (!s2_cuda_strides_are(&problem->q, 16) || !s2_cuda_strides_are(&problem->k, 16) ||
         !s2_cuda_strides_are(&problem->v, 16) || !s2_cuda_strides_fit(&problem->o))
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,

@@ -37,6 +37,14 @@ static inline bool s2_cuda_strides_fit(const s2_tensor *tensor)
 {
     return s2_cuda_strides_are(tensor, 8);
 }
+/* The same of Q, K, V and O; S2_EUNSUPPORTED with the reason in *why. */
+static inline s2_status s2_cuda_strides_support(const s2_attn_problem *problem, s2_diag *why)
+{
+    return s2_cuda_strides_fit(&problem->q) && s2_cuda_strides_fit(&problem->k) &&
+                   s2_cuda_strides_fit(&problem->v) && s2_cuda_strides_fit(&problem->o)
+               ? S2_OK
+               : s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs strides that are multiples of 8 elements");
+}
 
 #ifdef __cplusplus
 }
