@@ -56,7 +56,7 @@ typedef struct s2_kernel_traits {
     int32_t small_dim;          /* ... and this on small chips; 0: most_dim */
     int32_t first_chip;         /* compute capability that it needs; 0: a CPU */
     int32_t last_chip;          /* 0: later ones run it too */
-    bool large_chips;           /* small ones do not run it: they have less than 164 KiB of shared memory an SM */
+    bool large_chips;           /* small ones, below 164 KiB of shared memory an SM, do not run it */
 } s2_kernel_traits;
 
 extern const s2_kernel_traits s2_traits_ref_f64, s2_traits_cpu, s2_traits_cpu_bwd, s2_traits_cpu_decode,
