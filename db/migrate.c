@@ -53,21 +53,32 @@ static s2_status schema_sha(s2_db *db, char sha[S2_DB_HASH_HEX], s2_diag *diag)
     return S2_OK;
 }
 
-s2_status s2_db_compare_schema(s2_db *db, int32_t version, s2_diag *diag)
+/* What the steps up to a version make, in a database of its own. */
+static s2_status make_schema_sha(const char *path, int32_t version, char sha[S2_DB_HASH_HEX], s2_diag *diag)
 {
-    char own[S2_DB_HASH_HEX], expected[S2_DB_HASH_HEX];
-    S2_TRY(schema_sha(db, own, diag));
-    s2_db model = {.path = db->path, .lock_fd = -1};
+    s2_db model = {.path = (char *)path, .lock_fd = -1};
     s2_status status = s2_sql_fail(&model, sqlite3_open(":memory:", &model.sql), diag);
     for (int32_t n = 0; n < version && status == S2_OK; n++)
         status = s2_sql_exec(&model, s2_db_migrations[n].sql, diag);
     if (status == S2_OK)
-        status = schema_sha(&model, expected, diag);
+        status = schema_sha(&model, sha, diag);
     for (int32_t n = 0; n < model.n_cached; n++)
         sqlite3_finalize(model.cached[n].statement);
     sqlite3_close(model.sql);
-    if (status == S2_OK && strcmp(own, expected) != 0)
-        return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: refused, its tables are not those of schema %d",
-                           db->path, version);
     return status;
+}
+
+s2_status s2_db_compare_schema(s2_db *db, int32_t version, s2_diag *diag)
+{
+    static _Thread_local char known[S2_DB_SCHEMA_VERSION + 1][S2_DB_HASH_HEX]; /* made once, where asked */
+    char own[S2_DB_HASH_HEX], expected[S2_DB_HASH_HEX];
+    S2_TRY(schema_sha(db, own, diag));
+    if (known[version][0] == '\0') {
+        S2_TRY(make_schema_sha(db->path, version, expected, diag));
+        memcpy(known[version], expected, sizeof expected);
+    }
+    if (strcmp(own, known[version]) == 0)
+        return S2_OK;
+    return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: refused, its tables are not those of schema %d",
+                       db->path, version);
 }

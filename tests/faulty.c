@@ -1,6 +1,7 @@
 /*
  * Linked with the program s2: before main() it hands the system calls that can fail to whoever started it
- * (seccomp's user notification: works on every architecture, and in threads and children). From main() on it counts allocations.
+ * (seccomp's user notification: works on every architecture, and in threads and children). From main() on it counts
+ * allocations, and says from where each was called.
  */
 #include "tests/faulty.h"
 
@@ -15,6 +16,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <unwind.h>
 
 void *__real_malloc(size_t n_bytes);
 void *__real_calloc(size_t n, size_t size);
@@ -29,9 +31,29 @@ int __wrap_main(int argc, char **argv);
 static s2_faulty_page *page;
 static bool counting; /* from main() on: what libraries allocate before it is not the program's */
 
-static int may_allocate(void)
+static _Unwind_Reason_Code add_frame(struct _Unwind_Context *frame, void *user)
 {
-    return page == NULL || !counting || atomic_fetch_add(&page->n_allocs, 1) != page->failing_alloc;
+    uint64_t *const hash = user;
+    *hash = (*hash ^ (uint64_t)_Unwind_GetIP(frame)) * 0x100000001b3;
+    *hash ^= *hash >> 29;
+    return _URC_NO_REASON;
+}
+
+static uint64_t hash_stack(void)
+{
+    uint64_t hash = 0xcbf29ce484222325;
+    _Unwind_Backtrace(add_frame, &hash);
+    return hash;
+}
+
+static bool may_allocate(void)
+{
+    if (page == NULL || !counting)
+        return true;
+    const int64_t at = atomic_fetch_add(&page->n_allocs, 1);
+    if (page->record_stacks != 0 && at < S2_FAULTY_STACKS)
+        page->stacks[at] = hash_stack();
+    return at != page->failing_alloc;
 }
 
 void *__wrap_malloc(size_t n_bytes)

@@ -3,7 +3,8 @@
  * exit code; what it says it did is done: its output is that of an undisturbed run, files are whole or not there,
  * rows are there, the database is sound, and nothing is left beside. Then the same from a call on, for good: a
  * full disk, a folder that nobody may write; and a command that is killed at a call. `make campaign-faults` takes
- * every call of every command, make check a few of each.
+ * every system call of every command and, of each call stack of an allocation, the first, a middle and the last time
+ * that it occurs; make check a few of each.
  */
 #include "tests/s2test.h"
 
@@ -127,9 +128,22 @@ static file_name in_dir(const char *name)
     return joined(dir, name);
 }
 
+/* A file of what the undisturbed run of a command left. */
+static file_name in_base(int command, const char *name)
+{
+    char folder[24];
+    snprintf(folder, sizeof folder, "base-%d", command);
+    return joined(in_dir(folder).text, name);
+}
+
+static bool is_there(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
 static bool exists(const char *name)
 {
-    return access(in_dir(name).text, F_OK) == 0;
+    return is_there(in_dir(name).text);
 }
 
 /* The bytes of a file; false where it cannot be read. */
@@ -354,6 +368,7 @@ static bool run_command(const char *const *words, trouble kind, int64_t failing_
     atomic_store(&page->n_allocs, 0);
     page->failing_alloc = failing_alloc;
     page->watch_calls = failing_alloc < 0;
+    page->record_stacks = failing_alloc < 0 && failing_call < 0;
     fflush(NULL);
     const pid_t child = fork();
     assert_true(child >= 0);
@@ -482,26 +497,26 @@ static const char *const WRITTEN[] = {"out", "out.png", "out.svg", "out.ans", "o
 enum { N_WRITTEN = sizeof WRITTEN / sizeof *WRITTEN };
 
 /* Each of the first n is that of the undisturbed run, or, where it may lack, not there. */
-static bool written_is_whole(int n, bool may_lack)
+static bool written_is_whole(int command, int n, bool may_lack)
 {
     for (int at = 0; at < n; at++) {
-        char base[16], work[16];
-        snprintf(base, sizeof base, "base/%s", WRITTEN[at]);
-        snprintf(work, sizeof work, "work/%s", WRITTEN[at]);
-        if (exists(work) ? !same_path(in_dir(base).text, in_dir(work).text) : !may_lack && exists(base))
+        const file_name base = joined(in_base(command, "work").text, WRITTEN[at]);
+        const file_name work = joined(in_dir("work").text, WRITTEN[at]);
+        if (is_there(work.text) ? !same_path(base.text, work.text) : !may_lack && is_there(base.text))
             return false;
     }
     return true;
 }
 
-static void judge_files(const outcome *seen, bool succeeded, bool varies, const char *what)
+static void judge_files(int command, const outcome *seen, bool succeeded, const char *what)
 {
+    const bool varies = COMMANDS[command].varies;
     if (seen->failed_call != SYS_unlink && seen->failed_call != SYS_unlinkat &&
         !visit_folder(in_dir("work").text, "", has_no_draft))
         report("%s: something is left beside", what);
-    if (!varies && !written_is_whole(N_WRITTEN, !succeeded))
+    if (!varies && !written_is_whole(command, N_WRITTEN, !succeeded))
         report("%s: exit %d, and what it wrote is neither whole nor not there", what, seen->code);
-    if (!varies && succeeded && !same_bytes(in_dir("base.stdout").text, in_dir("stdout").text))
+    if (!varies && succeeded && !same_bytes(in_base(command, "stdout").text, in_dir("stdout").text))
         report("%s: exit %d, and its output is another", what, seen->code);
 }
 
@@ -514,7 +529,8 @@ static void judge_run(int command, const outcome *before, const outcome *after, 
         report("%s: exit %d without a word", what, seen->code);
     look_at_rows(seen, before, what);
     look_at_copy(seen, what);
-    const bool warned = has_words("stderr") && !same_bytes(in_dir("stderr").text, in_dir("base.stderr").text);
+    const bool warned =
+        has_words("stderr") && !same_bytes(in_dir("stderr").text, in_base(command, "stderr").text);
     const bool succeeded = seen->code == after->code && !warned;
     if (!rows_are_right(seen, before, after, succeeded))
         report("%s: exit %d with %lld runs and %lld designs", what, seen->code, (long long)seen->n_runs,
@@ -523,7 +539,7 @@ static void judge_run(int command, const outcome *before, const outcome *after, 
     /* recovering goes on behind a page that the disk does not give, and counts it */
     if (succeeded && !after->rows_vary && differs && shell("grep -q 'could not be read' stdout") != 0)
         report("%s: exit %d, and a row says something else", what, seen->code);
-    judge_files(seen, succeeded, COMMANDS[command].varies, what);
+    judge_files(command, seen, succeeded, what);
 }
 
 /* ---- the sweeps */
@@ -544,29 +560,85 @@ static void make_seed(void)
     assert_int_equal(shell(line), 0);
 }
 
-/* Two undisturbed runs, the first kept to compare with. */
-static bool run_base(int command, bool calls, outcome *before, outcome *after)
+/* What a command does undisturbed, and where it allocates: of each call stack the first, a middle and the last time. */
+typedef struct basis {
+    bool known, watched; /* watched: this machine lets a process watch the system calls of another */
+    outcome before, after;
+    int64_t n_stacks, n_picked;
+    int64_t *picked; /* ascending */
+} basis;
+static basis bases[N_COMMANDS];
+
+typedef struct stack_at {
+    uint64_t stack;
+    int64_t at;
+} stack_at;
+
+static int by_stack(const void *a, const void *b)
 {
+    const stack_at *const x = a, *const y = b;
+    return x->stack != y->stack ? (x->stack < y->stack ? -1 : 1) : x->at < y->at ? -1 : x->at > y->at;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* From what the last run recorded. */
+static void pick_of_each_stack(basis *base)
+{
+    const int64_t n = base->after.n_allocs;
+    assert_true(n > 0 && n <= S2_FAULTY_STACKS);
+    stack_at *const all = calloc((size_t)n, sizeof *all);
+    base->picked = calloc((size_t)n, sizeof *base->picked);
+    assert_true(all != NULL && base->picked != NULL);
+    for (int64_t at = 0; at < n; at++)
+        all[at] = (stack_at){page->stacks[at], at};
+    qsort(all, (size_t)n, sizeof *all, by_stack);
+    for (int64_t begin = 0, end; begin < n; begin = end, base->n_stacks++) {
+        for (end = begin + 1; end < n && all[end].stack == all[begin].stack;)
+            end++;
+        const int64_t picks[3] = {begin, (begin + end) / 2, end - 1};
+        for (int p = 0; p < 3; p++)
+            if (p == 0 || picks[p] > picks[p - 1])
+                base->picked[base->n_picked++] = all[picks[p]].at;
+    }
+    qsort(base->picked, (size_t)base->n_picked, sizeof *base->picked, by_place);
+    free(all);
+}
+
+/* Two undisturbed runs, the first kept to compare with; made once for all sweeps. */
+static const basis *basis_of(int command)
+{
+    const char *const *const words = COMMANDS[command].words;
+    basis *const base = &bases[command];
     outcome again;
-    assert_int_equal(shell("rm -rf base"), 0);
+    char line[100];
+    if (base->known)
+        return base;
     renew_work();
-    look_at_rows(before, NULL, "before");
-    if (!run_command(COMMANDS[command].words, FAILS_ONCE, -1, calls ? -1 : INT64_MAX, after))
-        return false;
-    if (after->code != (strcmp(COMMANDS[command].words[0], "diff") == 0 ? 1 : 0))
-        fail_msg("s2 %s undisturbed: exit %d", COMMANDS[command].words[0], after->code);
-    look_at_rows(after, NULL, "undisturbed");
-    look_at_copy(after, "undisturbed");
-    assert_int_equal(shell("cp -r work base && cp stdout base.stdout && cp stderr base.stderr"), 0);
-    run_command(COMMANDS[command].words, FAILS_ONCE, -1, calls ? -1 : INT64_MAX, &again);
+    look_at_rows(&base->before, NULL, "before");
+    base->watched = run_command(words, FAILS_ONCE, -1, -1, &base->after);
+    if (base->after.code != (strcmp(words[0], "diff") == 0 ? 1 : 0))
+        fail_msg("s2 %s undisturbed: exit %d", words[0], base->after.code);
+    pick_of_each_stack(base);
+    look_at_rows(&base->after, NULL, "undisturbed");
+    look_at_copy(&base->after, "undisturbed");
+    snprintf(line, sizeof line, "mkdir base-%d && cp -r work stdout stderr base-%d", command, command);
+    assert_int_equal(shell(line), 0);
+    run_command(words, FAILS_ONCE, -1, -1, &again);
     look_at_rows(&again, NULL, "undisturbed again");
     look_at_copy(&again, "undisturbed again");
-    after->rows_vary = again.rows != after->rows || again.copy != after->copy;
-    return true;
+    base->after.rows_vary = again.rows != base->after.rows || again.copy != base->after.copy;
+    base->known = true;
+    return base;
 }
 
 /* A killed command leaves a part of its rows, sound databases, and files that are whole or not there. */
-static void judge_killed(const outcome *before, const outcome *after, outcome *seen, const char *what)
+static void judge_killed(int command, const outcome *before, const outcome *after, outcome *seen,
+                         const char *what)
 {
     look_at_rows(seen, before, what);
     if (seen->n_runs < before->n_runs || seen->n_runs > after->n_runs ||
@@ -574,7 +646,7 @@ static void judge_killed(const outcome *before, const outcome *after, outcome *s
         report("%s: killed, with %lld runs and %lld designs", what, (long long)seen->n_runs,
                (long long)seen->n_designs);
     look_at_copy(seen, what);
-    if (!written_is_whole(N_WRITTEN - 1, true))
+    if (!written_is_whole(command, N_WRITTEN - 1, true))
         report("%s: killed, and a file is neither whole nor not there", what);
 }
 
@@ -588,44 +660,60 @@ static void part_of_sweep(int64_t *part, int64_t *n_parts)
     assert_true(*part >= 0 && *part < *n_parts);
 }
 
+/* Where the trouble is: at a system call, at any allocation, or at those that stand for a call stack. */
+typedef enum place { SYSTEM_CALL, ALLOCATION, STACK } place;
+
 /* How many calls were tried, of how many there are in the undisturbed runs. */
 typedef struct tally {
-    int64_t n_failed, n_all;
+    int64_t n_failed, n_all, n_stacks;
 } tally;
 
-/* calls: a trouble at system calls; else an allocation fails. */
-static bool sweep(int command, bool calls, trouble kind, s2_rng *rng, int64_t most, tally *count)
+static void try_at(int command, place where, trouble kind, int64_t at)
 {
     const char *const *const words = COMMANDS[command].words;
-    outcome before, after, seen;
-    int64_t part, n_parts;
+    const basis *const base = &bases[command];
+    const bool calls = where == SYSTEM_CALL;
+    const int64_t n = calls ? base->after.n_calls : base->after.n_allocs;
+    outcome seen;
     char what[200];
+    run_command(words, kind, calls ? at : -1, calls ? -1 : at, &seen);
+    snprintf(what, sizeof what, "s2 %s %s, %s %lld of %lld (%d, %d)", words[0],
+             words[1] != NULL ? words[1] : "", calls ? "system call" : "allocation", (long long)at,
+             (long long)n, seen.failed_call, (int)kind);
+    if (!calls && seen.n_allocs <= at && at < n - n / 100) /* of the last, a run may make a few fewer */
+        report("%s: was not reached", what);
+    if (kind == KILLED)
+        judge_killed(command, &base->before, &base->after, &seen, what);
+    else
+        judge_run(command, &base->before, &base->after, &seen, what);
+}
+
+static bool sweep(int command, place where, trouble kind, s2_rng *rng, int64_t most, tally *count)
+{
+    int64_t part, n_parts;
     part_of_sweep(&part, &n_parts);
-    if (!run_base(command, calls, &before, &after))
+    const basis *const base = basis_of(command);
+    if (where == SYSTEM_CALL && !base->watched)
         return false;
-    const int64_t n = calls ? after.n_calls : after.n_allocs, stride = n > most ? n / most : 1;
+    const int64_t n = where == SYSTEM_CALL  ? base->after.n_calls
+                      : where == ALLOCATION ? base->after.n_allocs
+                                            : base->n_picked;
+    const int64_t stride = n > most ? n / most : 1;
     const int64_t first = stride > 1 ? (int64_t)s2_rng_below(rng, (uint64_t)stride) : 0;
     count->n_all += n;
+    count->n_stacks += base->n_stacks;
     for (int64_t at = first + part * stride; at < n; at += n_parts * stride) {
-        run_command(words, kind, calls ? at : -1, calls ? -1 : at, &seen);
-        snprintf(what, sizeof what, "s2 %s %s, %s %lld of %lld (%d, %d)", words[0],
-                 words[1] != NULL ? words[1] : "", calls ? "system call" : "allocation", (long long)at,
-                 (long long)n, seen.failed_call, (int)kind);
-        if (!calls && seen.n_allocs <= at && at < n - n / 100) /* of the last, a run may make a few fewer */
-            report("%s: was not reached", what);
-        if (kind == KILLED)
-            judge_killed(&before, &after, &seen, what);
-        else
-            judge_run(command, &before, &after, &seen, what);
+        try_at(command, where, kind, where == STACK ? base->picked[at] : at);
         count->n_failed++;
     }
     return true;
 }
 
-static void sweep_all(bool calls, trouble kind, const char *what_happened)
+/* cases: how many calls of each command where $S2_CASES does not say. */
+static void sweep_all(place where, trouble kind, int64_t cases, const char *what_happened)
 {
     const uint64_t seed = s2_test_seed(1);
-    const int64_t most = s2_test_cases(kind == FAILS_ONCE ? 3 : 1);
+    const int64_t most = s2_test_cases(cases);
     tally count = {0};
     n_faults = 0;
     s2_rng rng = {seed};
@@ -633,45 +721,52 @@ static void sweep_all(bool calls, trouble kind, const char *what_happened)
     skip(); /* the sanitizers' own calls would fail too */
 #endif
     for (int command = 0; command < N_COMMANDS; command++)
-        if (!sweep(command, calls, kind, &rng, most, &count)) {
+        if (!sweep(command, where, kind, &rng, most, &count)) {
             printf("# s2: this machine does not let a process watch the system calls of another\n");
             skip();
         }
     assert_int_equal(n_faults, 0);
-    printf("# s2: %d commands, %lld times %s, at one of %lld calls: stated exit codes, whole files, no lost "
-           "row; seed %llu\n",
-           (int)N_COMMANDS, (long long)count.n_failed, what_happened, (long long)count.n_all,
-           (unsigned long long)seed);
+    printf("# s2: %d commands, %lld times %s, at one of %lld calls", (int)N_COMMANDS,
+           (long long)count.n_failed, what_happened, (long long)count.n_all);
+    if (where == STACK)
+        printf(" that stand for %lld call stacks", (long long)count.n_stacks);
+    printf(": stated exit codes, whole files, no lost row; seed %llu\n", (unsigned long long)seed);
 }
 
 static void system_calls_of_every_command_may_fail(void **state)
 {
     (void)state;
-    sweep_all(true, FAILS_ONCE, "a system call failed");
+    sweep_all(SYSTEM_CALL, FAILS_ONCE, 3, "a system call failed");
+}
+
+static void each_stack_that_allocates_may_fail(void **state)
+{
+    (void)state;
+    sweep_all(STACK, FAILS_ONCE, 2, "an allocation failed");
 }
 
 static void allocations_of_every_command_may_fail(void **state)
 {
     (void)state;
-    sweep_all(false, FAILS_ONCE, "an allocation failed");
+    sweep_all(ALLOCATION, FAILS_ONCE, 1, "an allocation failed");
 }
 
 static void the_disk_of_every_command_may_be_full_for_good(void **state)
 {
     (void)state;
-    sweep_all(true, DISK_FULL, "the disk was full from a call on");
+    sweep_all(SYSTEM_CALL, DISK_FULL, 1, "the disk was full from a call on");
 }
 
 static void the_folder_of_every_command_may_be_read_only(void **state)
 {
     (void)state;
-    sweep_all(true, READ_ONLY, "nothing could be created from a call on");
+    sweep_all(SYSTEM_CALL, READ_ONLY, 1, "nothing could be created from a call on");
 }
 
 static void every_command_may_be_killed_at_any_call(void **state)
 {
     (void)state;
-    sweep_all(true, KILLED, "killed at a call");
+    sweep_all(SYSTEM_CALL, KILLED, 1, "killed at a call");
 }
 
 static int set_up(void **state)
@@ -699,6 +794,8 @@ static int tear_down(void **state)
     (void)state;
     char line[160];
     snprintf(line, sizeof line, "rm -rf '%s'", dir);
+    for (int command = 0; command < N_COMMANDS; command++)
+        free(bases[command].picked);
     return system(line);
 }
 
@@ -706,6 +803,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(system_calls_of_every_command_may_fail),
+        cmocka_unit_test(each_stack_that_allocates_may_fail),
         cmocka_unit_test(allocations_of_every_command_may_fail),
         cmocka_unit_test(the_disk_of_every_command_may_be_full_for_good),
         cmocka_unit_test(the_folder_of_every_command_may_be_read_only),

@@ -63,6 +63,64 @@ static s2_tui_row row_of(int32_t at)
                         .text = TEXTS[at]};
 }
 
+/* What other views have to show: runs, a record, a front; some of it in words that a terminal must not obey. */
+static const s2_tui_run RUNS[] = {
+    {.job = 1, .state = S2_RUN_RUNNING, .when = "11-21 07:12", .what = "s2 validate", .now = "touch 3 of 8"},
+    {.id = 7,
+     .state = S2_RUN_ENDED,
+     .code = 1,
+     .when = "11-20",
+     .what = "evil\033[2J",
+     .now = "",
+     .n_results = 3},
+    {.id = 6, .state = S2_RUN_CUT, .when = "11-20", .what = "s2 search", .now = "", .wall_s = (double)NAN}};
+static const s2_tui_line LINES[] = {{S2_LINE_HEAD, "tags: baseline"},
+                                    {S2_LINE_TEXT,
+                                     "  a note, \033[31mhostile and long enough to be folded at the "
+                                     "right edge of a screen of eighty columns"},
+                                    {S2_LINE_BAD, "x wrong_pairs  cpu, forward, 4096 tokens x 1, bf16"},
+                                    {S2_LINE_NEEDLES, "4096|#.#.!#?# ##"},
+                                    {S2_LINE_UNSURE, "? kv  unknown   11-21 06:00"}};
+static const s2_tui_choice FORMATS[] = {
+    {.name = "hf", .help = "Hugging Face config.json", .path = "config.json"},
+    {.name = "dkernel", .help = "DKernel arguments", .path = "dkernel.json"}};
+static const s2_tui_choice VIEWS[] = {
+    {.name = "quick", .help = "us<900", .filter = "us<900", .sort = "us", .ascending = true}};
+static const s2_tui_point POINTS[] = {{1, {1234.5F, 268435456.0F}, false},
+                                      {2, {2469.0F, 134217728.0F}, true},
+                                      {3, {(float)NAN, (float)NAN}, false}};
+static const double FRONT_VALUES[] = {1234.5, 268435456.0, 4938.0, 33554432.0};
+static const char *const LOG[] = {"opened", "saved"};
+enum { N_RUNS = sizeof RUNS / sizeof *RUNS, N_LINES = sizeof LINES / sizeof *LINES };
+
+static void fill_model(s2_tui_model *model, const s2_tui_row *rows)
+{
+    model->source = "samples";
+    model->database = " --db s2.db";
+    model->stored = true;
+    model->n_rows = model->n_all = N_DESIGNS;
+    model->rows = rows;
+    model->n_log = 2;
+    model->log = LOG;
+    model->n_runs = N_RUNS;
+    model->runs = RUNS;
+    model->record = model->output = model->loss = (s2_tui_text){N_LINES, LINES};
+    model->n_formats = 2;
+    model->formats = FORMATS;
+    model->n_views = 1;
+    model->views = VIEWS;
+    model->front = (s2_tui_front){.n_objectives = 2,
+                                  .objectives = {{"us", S2_QUANTITY_TIME}, {"kv_bytes", S2_QUANTITY_BYTES}},
+                                  .phase = "prefill",
+                                  .len_tok = 8192,
+                                  .n_holed = 1,
+                                  .n_points = 3,
+                                  .points = POINTS,
+                                  .n_rows = 2,
+                                  .rows = rows,
+                                  .values = FRONT_VALUES};
+}
+
 /* What an owner does with rows that come from no database. */
 static void serve(s2_session *session)
 {
@@ -148,11 +206,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     for (int32_t at = 0; at < N_DESIGNS; at++)
         rows[at] = row_of(at);
     require(s2_session_init(&session, 24, 80, n % 2 == 1, S2_VIEW_DESIGNS) == S2_OK);
-    session.model.source = "samples";
-    session.model.database = " --db s2.db";
-    session.model.stored = true;
-    session.model.n_rows = session.model.n_all = N_DESIGNS;
-    session.model.rows = rows;
+    fill_model(&session.model, rows);
     session.state.knobs.value[S2_KNOB_LEN] = 1024;
     session.state.knobs.value[S2_KNOB_HEADS] = 4;
     session.deferred = true;
