@@ -24,8 +24,8 @@ void *s2_realloc(void *old, size_t n_bytes);
 void s2_free(void *p);
 
 /*
- * How many allocations of this process were refused so far. Who draws from many small pieces compares it before
- * and after instead of checking each piece.
+ * How many allocations of this process were refused so far. A caller that makes many small ones compares it
+ * before and after instead of checking each one.
  */
 int64_t s2_alloc_n_refused(void);
 /* Hands on what a library's own allocator got; NULL is counted as refused. */

@@ -430,7 +430,9 @@ static void free_dim(s2_fitter *fitter, s2_kernel_model *kernel, s2_dim_cost *co
     *floor = cost->least;
     let_like(fitter, &cost->item, item, 1, LIKENESS);
     s2_dim_cost *const widest = &kernel->dims[kernel->n_dims - 1];
-    if (step && cost != widest) /* few points show a slab at each dimension; half of it is alike at all */
+    if (step &&
+        cost !=
+            widest) /* few points show a slab at each dimension: half of its cost is taken as equal at all */
         let_like(fitter, &cost->step, &widest->step, (1 + (double)cost->head_dim / widest->head_dim) / 2,
                  ALIKE);
     else

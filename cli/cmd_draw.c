@@ -344,7 +344,7 @@ static s2_status points_of(s2_cli *cli, const s2_listing *l, const s2_front_spec
     return S2_OK;
 }
 
-/* What an axis shows. A bound is no prediction. */
+/* What an axis shows. A bound is not a prediction. */
 static void name_axis(const s2_front_column *by, axis_unit unit, const char *kind, char *out, size_t cap)
 {
     const bool bound = strcmp(by->name, "us") == 0 && strstr(kind, "priced=bound") != NULL;

@@ -210,7 +210,8 @@ static void hint_others(s2_cli *cli, const job *ask)
     const s2_format *first = NULL;
     int32_t n_first = 0;
     s2_buf names = {0};
-    if (n_blk * n_blk > MOST_CELLS / ((int64_t)p->n_layers * p->n_heads)) /* lists of that take long */
+    if (n_blk * n_blk >
+        MOST_CELLS / ((int64_t)p->n_layers * p->n_heads)) /* lists of longer contexts take long */
         return;
     for (int32_t n = 0; s2_format_at(n) != NULL; n++) {
         const s2_format *const other = s2_format_at(n);
@@ -397,7 +398,7 @@ static s2_exit choose_len(s2_cli *cli, const s2_args *args, job *ask)
     const int64_t stated_tok = cli->most.n_tok;
     ask->has_len = s2_args_has(args, "len");
     if (!ask->has_len)
-        cli->most.n_tok = 0; /* no length was asked for that could be beyond it */
+        cli->most.n_tok = 0; /* no length was asked for, so none exceeds it */
     S2_CLI_TRY(s2_input_len(cli, args, &ask->input.pattern, &ask->target.n_tok));
     if (!ask->has_len && stated_tok > 0 && (stated_tok < ask->target.n_tok || !ask->format->fixed_length))
         ask->target.n_tok = stated_tok;

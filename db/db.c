@@ -184,9 +184,10 @@ static s2_status look_at(s2_db *db, file_facts *facts, s2_diag *diag)
                    : s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: %s", db->path,
                                  errno == ENOENT ? "there is no such database" : strerror(errno));
     if (S_ISLNK(info.st_mode))
-        return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: a symbolic link, which is not followed", db->path);
+        return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: is a symbolic link, which is not followed",
+                           db->path);
     if (!S_ISREG(info.st_mode))
-        return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: not a file that can be a database", db->path);
+        return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: is not a file that can be a database", db->path);
     facts->exists = true;
     facts->n_bytes = info.st_size;
     S2_TRY(read_header(db, facts, diag));
@@ -323,7 +324,7 @@ static s2_status read_version(s2_db *db, int64_t *version, s2_diag *diag)
     S2_TRY(s2_sql_int(db, diag, &found, "PRAGMA user_version", ""));
     S2_TRY(s2_sql_int(db, diag, &tables, "SELECT count(*) FROM sqlite_schema", ""));
     if (application != S2_DB_APPLICATION_ID && (application != 0 || found != 0 || tables != 0))
-        return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: a database of another program", db->path);
+        return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: is a database of another program", db->path);
     if (found > S2_DB_SCHEMA_VERSION)
         return s2_diag_set(diag, S2_EDB, 0, 0, 0,
                            "%s: written by a newer s2 (schema %lld, this one knows %d); update s2 to use it",

@@ -63,7 +63,7 @@ static const s2_front_column OBJECTIVES[] = {
     {"loss", "loss on text, nats a byte", S2_QUANTITY_COUNT, WORK, value_loss},
     {"unrecalled", "share not recalled", S2_QUANTITY_SHARE, WORK, value_unrecalled},
     {"hops", "layers until all is known", S2_QUANTITY_COUNT, WORK, value_hops},
-    {"fading", "times less than arrives through dense", S2_QUANTITY_COUNT, WORK, value_fading},
+    {"fading", "how many times less arrives than through dense", S2_QUANTITY_COUNT, WORK, value_fading},
 };
 
 /* A design with its values, for sorting. */

@@ -295,7 +295,7 @@ static void draw_lines(const s2_chart_series *series, drawing *sheet)
     }
 }
 
-/* A label has the first place around its mark where it hides no other words; without one it is left out. */
+/* A label goes to the first place around its mark where it covers no text; if there is none, it is left out. */
 static void draw_label(drawing *sheet, double x, double y, const char *text)
 {
     enum { ASIDE = 8, OVER = 20, UNDER = 6 };

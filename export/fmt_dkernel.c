@@ -92,8 +92,9 @@ static s2_status import_arguments(const s2_source *source, s2_pattern *out)
     S2_TRY(s2_doc_bool_or(source->doc, path, false, &rotation.homogeneous, source->diag));
     S2_TRY(s2_rotation_refuse_homogeneous(source, path, &rotation));
     if (rotation.homogeneous && heads.over_kv && heads.n_kv_heads > 1)
-        return s2_doc_refuse(source->doc, path, source->diag,
-                             "DKernel builds no pattern where homo_head is true and num_kv_heads is above 1");
+        return s2_doc_refuse(
+            source->doc, path, source->diag,
+            "DKernel cannot build a pattern where homo_head is true and num_kv_heads is above 1");
     snprintf(path, sizeof path, "%s/head_sliding_offset", root);
     S2_TRY(s2_doc_int_or(source->doc, path, 0, S2_LIMIT_STRIDE, 0, &rotation.offset, source->diag));
     rotation.step = s2_rotation_step(rotation.stride_blk, rotation.n_heads);

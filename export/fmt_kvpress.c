@@ -157,9 +157,8 @@ static s2_status press_body(const s2_source *source, const char *full_name, int6
     const char *name = unwrapped(source, full_name);
     const bool thinks = strcmp(name, "think") == 0 || strcmp(name, "snap_think") == 0;
     if (thinks)
-        s2_note(
-            source->notes,
-            "ThinK removes channels of keys, which no pattern says: keys are read with all of theirs here");
+        s2_note(source->notes, "ThinK removes channels of keys, which a pattern cannot express: every key is "
+                               "read with all of its channels here");
     if (strcmp(name, "snap_think") == 0)
         name = "snapkv";
     const struct press *const press = find_scored(name);

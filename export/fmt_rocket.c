@@ -37,7 +37,8 @@ static s2_status import(const s2_source *source, s2_pattern *out)
             s2_doc_has(source->doc, "/sparse_attention_config/algorithm")
                 ? "/sparse_attention_config/algorithm"
                 : "/algorithm",
-            source->diag, "skip_softmax drops tiles below a threshold on their scores; no pattern says that");
+            source->diag,
+            "skip_softmax drops tiles whose scores are below a threshold, which a pattern cannot express");
     S2_TRY(read(source, "window_size", 1, 32, &window_tok));
     S2_TRY(read(source, "prompt_budget", window_tok + 1, 2048, &budget_tok));
     S2_TRY(read(source, "topk", 1, 64, &topk));

@@ -84,7 +84,7 @@ static s2_status read_scores(const reader *r, s2_net *out)
     return s2_doc_num(r->doc, path, 0, most_cap, &out->cap, r->diag);
 }
 
-/* How a method of quantization stores a weight of so many bits; what is not known here stays unsaid. */
+/* How a quantization method stores a weight of so many bits; S2_WEIGHTS_PUBLISHED where that is not known here. */
 static s2_weights stored_as(const char *method, int64_t n_bits, bool floats)
 {
     if (strcmp(method, "mxfp4") == 0)

@@ -114,7 +114,7 @@ s2_status s2_probe_batch(const s2_harness *harness, const s2_validate_request *r
         out->outcome = S2_OUTCOME_NOT_REPEATABLE;
         snprintf(
             out->reason, sizeof out->reason,
-            "layer %d: a sequence gives other bits as one of %d than alone, first at query %lld, head %d",
+            "layer %d: a sequence gives different bits as one of %d than alone, first at query %lld, head %d",
             request->layer, N_BESIDE, (long long)out->batch_q_tok, out->batch_head);
     }
     return status;

@@ -27,7 +27,7 @@
 /* The child's report: it writes this, and it is read when the child has ended. */
 typedef struct s2_plug_words {
     int32_t passes; /* passes that the object exports: bit s2_pass */
-    bool returned;  /* what the object was asked came back, with this code: an exit code has but eight bits */
+    bool returned;  /* the call returned, with this code: an exit code has only eight bits */
     int code;
     double ms; /* of the call only */
     char error[400];
@@ -254,7 +254,7 @@ static s2_status in_child(int (*work)(const s2_attn_problem *), const s2_attn_pr
     if (child == 0)
         become_child(work, problem);
     close(alive[1]);
-    setpgid(child, child); /* whoever of the two comes first */
+    setpgid(child, child); /* whichever comes first */
     const bool late = is_late(child, alive[0]);
     close(alive[0]);
     kill(-child, SIGKILL); /* with all that it started */

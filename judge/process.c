@@ -129,7 +129,7 @@ static s2_status mourn(s2_diag *why)
                  WTERMSIG(ended) == SIGKILL ? ", which is also what a machine without memory sends" : "");
     else
         snprintf(detail, sizeof detail, "exit code %d%s", WEXITSTATUS(ended),
-                 WEXITSTATUS(ended) == SHELL_FAILED ? ", there is no such program" : "");
+                 WEXITSTATUS(ended) == SHELL_FAILED ? "; there is no such program" : "");
     return blame(why, S2_OUTCOME_LAUNCH_FAILED, "ended without an answer", detail);
 }
 

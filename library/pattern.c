@@ -204,7 +204,7 @@ int s2_api_pattern_mask(const s2_api_pattern *pattern, s2_api_phase phase, int32
     if (fault != NULL)
         return s2_answer_argument(why, "%s", fault);
     if (query_begin < 0 || query_end < query_begin || query_end > context_tok)
-        return s2_answer_argument(why, "query_begin, query_end: no range of queries of this context");
+        return s2_answer_argument(why, "query_begin, query_end: not a range of queries in this context");
     for (int64_t query = query_begin; query < query_end; query++)
         for (int64_t key = 0; key < context_tok; key++)
             *out++ = s2_pattern_reads(p, (s2_phase)phase, layer, head, context_tok, query, key);
@@ -247,13 +247,13 @@ static bool is_order(const int32_t *order, int32_t n_layers, int32_t n_kv_heads)
 static const char *share_fault(const s2_pattern *whole, const s2_share_of *of)
 {
     if (s2_share_check(whole, of->n_ranks, NULL) != S2_OK)
-        return "ranks: heads, or KV heads, cannot be dealt out equally to so many";
+        return "ranks: the heads or the KV heads do not divide evenly among so many";
     if (of->rank < 0 || of->rank >= of->n_ranks)
         return "rank: there is no such rank";
     if (of->layer_begin < 0 || of->layer_end > whole->n_layers || of->layer_begin >= of->layer_end)
-        return "layer_begin, layer_end: no range of the pattern's layers";
+        return "layer_begin, layer_end: not a range of the pattern's layers";
     if (of->order != NULL && !is_order(of->order, of->layer_end - of->layer_begin, whole->n_kv_heads))
-        return "order: not each KV head once in each layer";
+        return "order: must list each KV head once in each layer";
     return NULL;
 }
 
@@ -272,9 +272,9 @@ int s2_api_pattern_share(const s2_api_pattern *pattern, int32_t ranks, int32_t r
     s2_pattern share;
     s2_status status = s2_share_whole(&arena, &pattern->pattern, &of, &share);
     if (status == S2_EUNSUPPORTED)
-        (void)s2_diag_set(
-            &diag, status, 0, 0, 0,
-            "pattern: a share of masks, random lists or layers of different shapes is no pattern of its own");
+        (void)s2_diag_set(&diag, status, 0, 0, 0,
+                          "pattern: a share of masks, random lists or layers of different shapes is not a "
+                          "pattern of its own");
     if (status == S2_OK) {
         s2_pattern_print(&share, &text);
         status = text.status;

@@ -278,7 +278,7 @@ static int64_t count_bits(const uint8_t *bytes, size_t n)
     size_t byte = 0;
     for (uint64_t word; n - byte >= sizeof word; byte += sizeof word) {
         memcpy(&word, bytes + byte, sizeof word);
-        if (word != 0) /* it nearly always is 0, in a mask of causal attention */
+        if (word != 0) /* nearly always 0 in a mask of causal attention */
             n_set += __builtin_popcountll(word);
     }
     for (; byte < n; byte++)

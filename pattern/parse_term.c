@@ -72,7 +72,7 @@ static s2_status read_offset_factor(s2_parser *p, s2_offset_expr *offset, offset
         S2_TRY(s2_lex_number(&p->lex, "a phase", S2_UNIT_NONE, &number));
         S2_TRY(check_bounds(p, "a number of a phase", number, 0, S2_LIMIT_CONTEXT_TOK));
         if (!s2_mul_i64(part->factor, number.value, &part->factor) || part->factor > S2_LIMIT_CONTEXT_TOK)
-            return S2_REFUSE(p, S2P_LIMIT, number.pos, "a product of a phase is at most %d",
+            return S2_REFUSE(p, S2P_LIMIT, number.pos, "a product in a phase must be at most %d",
                              S2_LIMIT_CONTEXT_TOK);
         return S2_OK;
     }
@@ -101,11 +101,12 @@ static s2_status read_offset(s2_parser *p, s2_offset_expr *offset)
         int64_t *const sum = part.coef != NULL ? part.coef : &offset->constant;
         *sum += part.factor;
         if (*sum > S2_LIMIT_CONTEXT_TOK)
-            return S2_REFUSE(p, S2P_LIMIT, begin, "the numbers of a phase add up to at most %d",
+            return S2_REFUSE(p, S2P_LIMIT, begin, "the numbers in a phase must add up to at most %d",
                              S2_LIMIT_CONTEXT_TOK);
     } while (s2_lex_take(&p->lex, '+'));
     if (s2_lex_peek(&p->lex) == '-')
-        return S2_REFUSE(p, S2P_NEGATIVE, p->lex.pos, "a phase has no minus: add the stride less the number");
+        return S2_REFUSE(p, S2P_NEGATIVE, p->lex.pos,
+                         "a phase cannot subtract: add the stride minus the number");
     return S2_OK;
 }
 
@@ -189,7 +190,7 @@ static s2_status read_span_list(s2_parser *p, s2_term *term)
             S2_TRY(check_list_number(p, &list, item.has_step, item.step));
             S2_TRY(s2_parse_item_span(p, &item, &span));
             if (span.end != S2_OPEN && span.end > context_in(p, list.tok))
-                return S2_REFUSE(p, S2P_LIMIT, item.pos, "a number of a list is below %lld%s",
+                return S2_REFUSE(p, S2P_LIMIT, item.pos, "a number in a list must be below %lld%s",
                                  (long long)context_in(p, list.tok), list.tok ? "t" : "");
         }
         S2_TRY(list_add(p, &list, span));
@@ -335,7 +336,7 @@ static s2_status read_range(s2_parser *p, bound *low, bound *high)
     lex->pos++;
     S2_TRY(read_bound(p, high));
     if (!low->has && !high->has)
-        return S2_REFUSE(p, S2P_EXPECTED, pos, "expected a bound on one side of '..' at least");
+        return S2_REFUSE(p, S2P_EXPECTED, pos, "expected a bound on at least one side of '..'");
     if (low->has && high->has && low->number.tok == high->number.tok &&
         low->number.value >= high->number.value)
         return S2_REFUSE(p, S2P_RANGE, pos, "the range %lld..%lld is empty or reversed",

@@ -148,13 +148,13 @@ static void sum_heads(const s2_stack *stack, const class_facts *facts, s2_worth 
 static const char *why_not_shape(const s2_pattern *p, int64_t n_blk)
 {
     if (s2_pattern_limit_tok(p) != S2_OPEN)
-        return "no mask of a file was trained";
+        return "no pattern with a mask file was trained";
     if (!p->causal)
         return "only causal patterns were trained";
     if (p->n_layers != S2_WORTH_LAYERS || p->n_heads != S2_WORTH_HEADS || p->n_kv_heads != S2_WORTH_KV_HEADS)
         return "the models trained had 4 layers of 8 query heads on 4 KV heads";
     if (s2_pattern_layers_differ(p))
-        return "no layer with a state or with numbers of its own was trained";
+        return "no model whose layers keep states or have shapes of their own was trained";
     return n_blk != S2_WORTH_BLOCKS ? "the models trained had a context of 64 blocks" : NULL;
 }
 
@@ -180,7 +180,8 @@ static const char *why_not_judged(const s2_stack *stack)
         return why;
     if (!stack->exact)
         return "the pattern reads parts of blocks";
-    return has_idle_query(stack) ? "no head of which a query reads nothing was trained" : NULL;
+    return has_idle_query(stack) ? "no pattern was trained in which a query of some head reads nothing"
+                                 : NULL;
 }
 
 static void set_figures(s2_worth *worth)

@@ -115,7 +115,7 @@ static void put_no_ratio(const s2_found *found, int32_t p, const s2_sim *sim, s2
     const s2_sim *const own = found->own != NULL ? &found->own->design.sims[p] : NULL;
     if (said[why] != NULL)
         s2_buf_puts(buf, said[why]);
-    if (why == S2_SPILLS) { /* the others keep every pattern out */
+    if (why == S2_SPILLS) { /* for any other reason no pattern fits */
         s2_buf_puts(buf, ": ");
         if (own != NULL)
             put_side(true, own, own_runs(found, p), buf);
@@ -128,7 +128,7 @@ static void put_no_ratio(const s2_found *found, int32_t p, const s2_sim *sim, s2
         s2_buf_printf(buf, ", no ratio to %s, whose cache does not fit the GPU", S2_OWN_WORDS);
 }
 
-/* runs: only then a time makes a rate. */
+/* runs: whether the GPU can run it; only then does its time give a rate. */
 static void put_whole(const s2_sim_options *options, double us, bool runs, s2_buf *buf)
 {
     s2_buf_puts(buf, s2_time_text(us).text);
@@ -156,7 +156,7 @@ static void put_end_to_end(const s2_found *found, const s2_sim_options *options,
                   sim->predicted ? "" : "at least ");
     put_whole(options, sim->end_to_end_us, runs, buf);
     if (!runs)
-        s2_buf_puts(buf, ", of which no rate is made since it does not fit");
+        s2_buf_puts(buf, ", which gives no rate since it does not fit");
     const rival_times rivals = comparable(found, p, sim, own_us, sim->end_to_end_dense_us);
     if (rivals.own_us > 0)
         put_with(options, sim->end_to_end_us, rivals.own_us, S2_OWN_WORDS, buf);
@@ -259,8 +259,8 @@ static s2_status put_remedies(const s2_found *found, const s2_found_design *desi
     }
     if (n_said > 0)
         s2_buf_puts(buf,
-                    ";\n    these are steps of this design: which one is best there, a search with those "
-                    "options tells");
+                    ";\n    these are steps of this design; a search with those options tells which one is "
+                    "best there");
     else
         s2_buf_printf(buf,
                       "; no --tp or --dp makes it fit%s: pipelines (--pp) and\n    shared contexts (--cp) "

@@ -41,9 +41,8 @@ void s2_report_public_json(const s2_public *published, s2_buf *buf)
 
 void s2_report_public_text(const s2_public *published, s2_buf *buf)
 {
-    s2_buf_puts(
-        buf,
-        "\nbeside other kernels, which write K and V to the cache too (docs/results/public/attention.csv)\n");
+    s2_buf_puts(buf, "\ncompared with other kernels, which write K and V to the cache too "
+                     "(docs/results/public/attention.csv)\n");
     s2_buf_printf(buf, "  %-44s %6s %7s %8s %8s %8s\n", "", "rows", "ratio", "mean", "median", "p90");
     for (int32_t g = 0; g < published->n_groups; g++) {
         const s2_public_group *const group = &published->groups[g];
@@ -51,7 +50,7 @@ void s2_report_public_text(const s2_public *published, s2_buf *buf)
                       group->median_ratio, group->mape, group->median_error, group->p90,
                       group->measured ? "" : "  guessed");
     }
-    s2_buf_puts(buf, "\nbeside published figures of whole models (time predicted / published)\n");
+    s2_buf_puts(buf, "\ncompared with published figures of whole models (time predicted / published)\n");
     for (int32_t f = 0; f < published->n_figures; f++) {
         const s2_public_figure *const figure = &published->figures[f];
         s2_buf_printf(buf, "  %5.2f  %9s %9s  %s  [%s]\n", figure->ratio,

@@ -244,7 +244,7 @@ s2_status s2_objectives_refine(s2_objectives *objectives, s2_quote *quote, int32
     return S2_OK;
 }
 
-/* The source of the exact values, however it was computed. */
+/* What exact values are computed from, whichever way these were found. */
 typedef struct prices {
     double prefill_us;
     double decode_us;

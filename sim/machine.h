@@ -20,7 +20,7 @@
 /* Whether the options ask for one. */
 bool s2_machine_asked(const s2_sim_options *options);
 
-/* Whether such a machine can be. S2_EINVAL, S2_EUNSUPPORTED with the reason in *diag. */
+/* Whether such a machine is possible. S2_EINVAL, S2_EUNSUPPORTED with the reason in *diag. */
 s2_status s2_machine_check(const s2_pattern *pattern, const s2_sim_options *options,
                            s2_diag *diag) S2_MUST_CHECK;
 

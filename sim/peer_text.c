@@ -83,8 +83,7 @@ static s2_status numbers(const s2_peer_reader *reader, const char *rest, double 
             return refuse(reader, "expected another number that is not negative");
         rest = stop;
     }
-    return rest[strspn(rest, " ")] == '\0' ? S2_OK
-                                           : refuse(reader, "there is more on this line than expected");
+    return rest[strspn(rest, " ")] == '\0' ? S2_OK : refuse(reader, "this line goes on after the last value");
 }
 
 static bool whole_up_to(double value, double most)
@@ -120,7 +119,7 @@ static s2_status take_cut(const s2_peer_reader *reader, const double n[N_CUT])
 {
     if (n[0] < 1 || !whole_up_to(n[0], 65536) || n[1] < 1 || !whole_up_to(n[1], 65536) ||
         !whole_up_to(n[2], S2_PACKS_ALWAYS) || !whole_up_to(n[3], 1))
-        return refuse(reader, "not a way to cut work");
+        return refuse(reader, "expected how the kernel cuts its work");
     s2_peer_cut *const cut = &reader->law->cut;
     cut->tile_rows = (int32_t)n[0];
     cut->key_tok = (int32_t)n[1];
@@ -163,7 +162,7 @@ static s2_status take_constant(const s2_peer_reader *reader, const char *word, c
         reader->law->constant[c] = value;
         return S2_OK;
     }
-    return refuse(reader, "no such constant of a law");
+    return refuse(reader, "a law has no constant of this name");
 }
 
 static s2_status take_law_line(const s2_peer_reader *reader, const char *word, const char *rest)
@@ -176,7 +175,7 @@ static s2_status take_law_line(const s2_peer_reader *reader, const char *word, c
     if (strcmp(word, "skips") == 0) {
         S2_TRY(numbers(reader, rest, n, 1));
         if (!whole_up_to(n[0], S2_N_PEER_SKIPS - 1))
-            return refuse(reader, "not what a kernel may skip");
+            return refuse(reader, "expected what the kernel skips");
         reader->law->cut.skips = (s2_peer_skips)n[0];
         return S2_OK;
     }
@@ -254,11 +253,11 @@ static s2_status check_whole(s2_peer_reader *reader)
 {
     const s2_peer *const out = &reader->out;
     if (!reader->is_model || out->name[0] == '\0' || out->gpu[0] == '\0' || out->n_sms < 1 || out->n_laws < 1)
-        return refuse(reader, "a kernel model says its name, its GPU and one law at least");
+        return refuse(reader, "a kernel model must state its name, its GPU and at least one law");
     for (int32_t l = 0; l < out->n_laws; l++)
         if (out->laws[l].cut.tile_rows < 1 || out->laws[l].constant[S2_PEER_step_us] <= 0 ||
             out->laws[l].constant[S2_PEER_read_gb_s] <= 0 || out->laws[l].constant[S2_PEER_write_gb_s] <= 0)
-            return refuse(reader, "a law has no cut, or constants are missing");
+            return refuse(reader, "a law lacks its cut or some of its constants");
     return S2_OK;
 }
 

@@ -86,7 +86,7 @@ static s2_status load_for(s2_arena *arena, const s2_time_model *model, const s2_
 
 /*
  * An extent this little outside of the points judged counts as inside: points are drawn at random and seldom
- * end on a power of two. Head dims are no matter of degree.
+ * end on a power of two. A head dimension was measured or was not.
  */
 #define HARDLY_OUTSIDE 1.05
 
@@ -176,7 +176,7 @@ static double pieces_of(const s2_launch *launch)
                                           : launch->pattern->n_heads * (launch->k_tok / 64 + 1.0);
 }
 
-/* So many fill every SM thousands of times over, and each sequence more takes as long as the one before. */
+/* Sequences that fill every SM thousands of times over: each further one takes as long as the one before. */
 static int32_t planned_batch(const s2_launch *launch)
 {
     const double many = launch->pass == S2_PASS_DECODE ? 1 << 21 : 1 << 18;
@@ -188,7 +188,7 @@ bool s2_predict_can_plan(const s2_launch *launch)
     return pieces_of(launch) * planned_batch(launch) <= (launch->pass == S2_PASS_DECODE ? 1 << 25 : 1 << 24);
 }
 
-/* *b at more sequences, as it grew from a to b and `more` times again. */
+/* Extrapolate *b: it grew from a to b, and grows by as much `more` times again. */
 static void grow(const s2_forecast *a, double more, s2_forecast *b)
 {
     const double *const from[] = {

@@ -553,7 +553,7 @@ static int64_t plan_work(const s2_side *side)
     return side->options->plan_work > 0 ? side->options->plan_work : S2_SIM_PLAN_WORK;
 }
 
-/* Another deal costs no GPU anything of what it may plan. */
+/* Trying another deal leaves what each GPU may plan as it was. */
 static s2_status price_other_deal(const s2_side *side, int32_t c, s2_found found, s2_deal *deal)
 {
     s2_side other = *side;

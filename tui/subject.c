@@ -79,10 +79,12 @@ static void pin(const s2_tui_model *model, s2_tui_state *state)
     const bool fits = text.status == S2_OK && text.len < sizeof state->base;
     const bool again = fits && strcmp(text.data, state->base) == 0;
     snprintf(state->base, sizeof state->base, "%s", fits && !again ? text.data : "");
-    snprintf(state->message, sizeof state->message, "%s",
-             !fits   ? "its text is longer than a baseline's"
-             : again ? "no baseline is pinned any more"
-                     : "the baseline: list, compare and workbench tell what differs from it; b again unpins");
+    snprintf(
+        state->message, sizeof state->message, "%s",
+        !fits ? "its text is too long for a baseline"
+        : again
+            ? "the baseline is unpinned"
+            : "pinned as the baseline: list, compare and workbench show what differs from it; b unpins it");
     s2_buf_release(&text);
 }
 

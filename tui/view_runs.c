@@ -119,7 +119,7 @@ static void draw_said(const s2_tui_model *model, int32_t first, s2_canvas *canva
     s2_text_draw(&model->output, first, canvas, area);
     if (model->output.n_lines == 0)
         s2_canvas_text(canvas, area.row, area.col + 1, S2_STYLE_DIM,
-                       model->n_runs == 0 ? "nothing ran yet" : "nothing was said yet");
+                       model->n_runs == 0 ? "nothing ran yet" : "there is no output yet");
 }
 
 static void draw_runs(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
@@ -146,7 +146,7 @@ static void list_designs(const s2_tui_model *model, s2_tui_state *state)
     char filter[40];
     if (run == NULL || run->id == 0) {
         snprintf(state->message, sizeof state->message,
-                 "this run is not stored yet: its designs are known by then");
+                 "this run is not stored yet; once it is, its designs can be listed");
         return;
     }
     snprintf(filter, sizeof filter, "run=%lld", (long long)run->id);
@@ -215,7 +215,7 @@ static void draw_record(const s2_tui_model *model, const s2_tui_state *state, s2
     s2_canvas_clip(canvas, body);
     if (model->record.n_lines == 0)
         s2_canvas_text(canvas, body.row, 1, S2_STYLE_DIM,
-                       "nothing is stored of it: v validates, s2 sim prices");
+                       "nothing is stored about it: v validates, s2 sim prices");
     s2_text_draw(&model->record, state->scroll, canvas, body);
 }
 

@@ -15,7 +15,7 @@ void s2_reach_tables(const s2_measures *measures, s2_buf *buf);
 /* A line or two each: window, flow, retrieval, resident, worth, every length. */
 void s2_reach_lines(const s2_measures *measures, const s2_lengths *lengths, s2_buf *buf);
 
-/* All that is said beyond S2_REACH_BLOCKS (reach/beyond.h). */
+/* What can be said of more than S2_REACH_BLOCKS blocks (reach/beyond.h). */
 void s2_reach_beyond_page(const s2_flow *flow, const s2_lengths *lengths, int64_t block_tok, s2_buf *buf);
 
 /* Why nothing is said of every length; NULL where it was decided. */

@@ -6,7 +6,7 @@
  *
  *     [KV head][block][16 keys: a panel][column][16 bytes]      n_blocks * block_tok * 128 bytes a head
  *
- * A panel is what shared memory shall hold, so that a block is one copy. Byte 4 c + i of a column is key
+ * A panel has the layout of shared memory, so that one copy fetches a block. Byte 4 c + i of a column is key
  * 2 c + i % 2 + 8 (i / 2): a lane of the forward has columns 2 c and 2 c + 1 of each 8 of S, and 4 neighbours
  * of P in one word. Keys at or beyond the end, and columns beyond the head dimension, are zeros.
  *
