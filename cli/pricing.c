@@ -1,7 +1,9 @@
 #include "cli/pricing.h"
 
+#include <math.h>
 #include <string.h>
 
+#include "base/quantity.h"
 #include "cli/input.h"
 #include "cli/textfile.h"
 
@@ -57,9 +59,24 @@ static s2_exit read_counts(s2_cli *cli, const s2_args *args, s2_sim_options *opt
     return S2_EXIT_OK;
 }
 
+/* Thousandths are kept, so that a stored price names the part exactly. */
+static s2_exit read_memory(s2_cli *cli, const s2_args *args, s2_sim_options *options)
+{
+    const char *const text = s2_args_str(args, "gpu-memory-utilization");
+    double part = 1;
+    if (text != NULL &&
+        (!s2_quantity_parse(S2_QUANTITY_COUNT, text, 1.0, &part) || part < 0.001 || part > 1)) {
+        s2_cli_error(cli, "--gpu-memory-utilization %s: expected a part of the memory, 0.001 to 1", text);
+        return S2_EXIT_USAGE;
+    }
+    options->reserved_permille = 1000 - (int32_t)lround(1000 * part);
+    return S2_EXIT_OK;
+}
+
 s2_exit s2_pricing_options(s2_cli *cli, const s2_args *args, s2_sim_options *options)
 {
     S2_CLI_TRY(read_counts(cli, args, options));
+    S2_CLI_TRY(read_memory(cli, args, options));
     options->recompute = s2_args_has(args, "recompute");
     options->dtype = (s2_dtype)word_of(args, "dtype", dtype_name, S2_N_PRICED_DTYPES);
     options->weights = (s2_weights)word_of(args, "weights", weights_name, S2_N_WEIGHTS);

@@ -305,6 +305,7 @@ static const char *settings_of(s2_arena *arena, const s2_sim_options *options, b
     add_setting(&buf, "cp", options->n_context, 1);
     add_setting(&buf, "ep", options->n_expert_ranks, 1);
     add_setting(&buf, "nodes", options->n_nodes, 1);
+    add_setting(&buf, "memory-permille", 1000 - options->reserved_permille, 1000);
     add_setting(&buf, "gpu-file", is_other_gpu(&options->gpu), 0);
     if (keeps_all)
         s2_buf_printf(&buf, "%skeeps=all", buf.len > 0 ? "," : "");

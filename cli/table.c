@@ -48,6 +48,9 @@
         OPT("ep", '\0', "N", "1", "replicas that share the experts of each layer of a mixture"),             \
         OPT("nodes", '\0', "N", "1",                                                                         \
             "nodes that all GPUs are dealt to; groups that span several speak over the network")
+#define OPT_MEMORY                                                                                           \
+    OPT("gpu-memory-utilization", '\0', "F", "1",                                                            \
+        "part of each GPU's memory that weights, cache and activations may take, as in vLLM (0.9 there)")
 #define OPT_RECOMPUTE FLAG("recompute", '\0', "train: keep the input of each layer only")
 #define OPT_CONSTANTS                                                                                        \
     OPT("constants", '\0', "FILE", NULL, "what s2 calibrate wrote; default: the GPU's built-in file")
@@ -157,6 +160,7 @@ static const s2_option SIM[] = {
     OPT_KV_DTYPE,
     OPT_FUSION,
     OPT_DP,
+    OPT_MEMORY,
     OPT_RECOMPUTE,
     OPT("dtype", '\0', "bf16|fp16|fp8", "bf16", "type of Q, K and V"),
     OPT("stack", '\0', "NAME", NULL,
@@ -335,6 +339,7 @@ static const s2_option SEARCH[] = {
     OPT_KV_DTYPE,
     OPT_FUSION,
     OPT_DP,
+    OPT_MEMORY,
     OPT_RECOMPUTE,
     OPT_CONSTANTS,
     FLAG("bounds", '\0', "compare times at peak rates, not predictions: much faster"),

@@ -45,7 +45,10 @@ static s2_status read_habits(const reader *r, s2_net *out)
     const char *const where = s2_doc_has(r->doc, "/tie_word_embeddings")
                                   ? "/tie_word_embeddings"
                                   : s2_doc_under(r->prefix, "tie_word_embeddings", path);
-    return s2_doc_bool_or(r->doc, where, (flags & S2_TIED) != 0, &out->tied, r->diag);
+    /* Phi-3-small's code comes with the model: it keeps the one embedding that transformers' base config says */
+    const bool tied =
+        (flags & S2_TIED) != 0 || strcmp(s2_model_type_name(r->doc, r->prefix), "phi3small") == 0;
+    return s2_doc_bool_or(r->doc, where, tied, &out->tied, r->diag);
 }
 
 static s2_status read_experts(const reader *r, s2_net *out)

@@ -52,17 +52,13 @@ void s2_found_put_question(const s2_found *found, s2_buf *buf)
     s2_buf_puts(buf, "\n");
 }
 
-/* Tables of GPUs do not say how many share a link: say what is taken for granted. */
 static void put_links(const s2_found *found, s2_buf *buf)
 {
-    enum { USUAL_NODE = 8 };
     const s2_sim_options *const options = &found->search.options;
-    const int64_t n = s2_links_gpus(options);
-    if (n > USUAL_NODE && options->n_nodes == 1)
-        s2_buf_printf(buf,
-                      "  all %lld GPUs are priced as one node, each linked to all others; --nodes N prices "
-                      "them on several\n",
-                      (long long)n);
+    if (s2_machine_one_node(options)) {
+        s2_buf_puts(buf, "  ");
+        s2_machine_put_one_node(options, buf);
+    }
     if (s2_machine_asked(options))
         s2_buf_puts(buf, "  no such machine was measured: its schedule and links are assumed\n");
 }

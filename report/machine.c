@@ -11,6 +11,21 @@ int32_t s2_machine_gpus(const s2_sim_options *options)
     return options->n_ranks * options->n_context * options->n_stages;
 }
 
+/* Tables of GPUs do not say how many share a link: say what is taken for granted. */
+bool s2_machine_one_node(const s2_sim_options *options)
+{
+    enum { USUAL_NODE = 8 };
+    return s2_links_gpus(options) > USUAL_NODE && options->n_nodes == 1;
+}
+
+void s2_machine_put_one_node(const s2_sim_options *options, s2_buf *buf)
+{
+    s2_buf_printf(buf,
+                  "all %lld GPUs are priced as one node, each linked to all others; --nodes N prices them on "
+                  "several\n",
+                  (long long)s2_links_gpus(options));
+}
+
 static const struct {
     s2_group group;
     const char *word, *text;
@@ -83,9 +98,16 @@ static void text_nodes(const s2_sim_options *options, s2_buf *buf)
 
 void s2_machine_text(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
-    if (!s2_machine_asked(options))
+    const bool one_node = s2_machine_one_node(options);
+    if (!s2_machine_asked(options) && !one_node)
         return;
     s2_buf_puts(buf, "  machine       ");
+    if (one_node)
+        s2_machine_put_one_node(options, buf);
+    if (!s2_machine_asked(options))
+        return;
+    if (one_node)
+        s2_buf_puts(buf, "                ");
     if (options->n_stages > 1)
         text_stages(options, &sim->machine, buf);
     if (options->n_context > 1)
@@ -199,7 +221,8 @@ static void json_experts(const s2_sim_options *options, const s2_expert_price *e
 
 void s2_machine_json(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
-    if (!s2_machine_asked(options))
+    const bool one_node = s2_machine_one_node(options);
+    if (!s2_machine_asked(options) && !one_node)
         return;
     s2_json_key_begin(buf, "machine", '{');
     s2_json_key_int(buf, "gpus", s2_links_gpus(options));
@@ -207,6 +230,7 @@ void s2_machine_json(const s2_sim_options *options, const s2_sim *sim, s2_buf *b
     s2_json_key_int(buf, "cp", options->n_context);
     s2_json_key_int(buf, "ep", options->n_expert_ranks);
     s2_json_key_int(buf, "nodes", options->n_nodes);
+    s2_json_key_bool(buf, "one_node", one_node);
     s2_json_key_begin(buf, "between_nodes", '[');
     for (size_t g = 0; g < N_GROUPS; g++)
         if (sends_between_nodes(options, groups[g].group))

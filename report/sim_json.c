@@ -5,6 +5,7 @@
 
 #include "report/computed.h"
 #include "report/machine.h"
+#include "sim/capacity.h"
 #include "sim/scores.h"
 #include "sim/units.h"
 
@@ -73,7 +74,7 @@ static void json_counts(const s2_sim *sim, s2_buf *buf)
     s2_json_end(buf, '}');
 }
 
-static void json_kv(const s2_sim *sim, s2_buf *buf)
+static void json_kv(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
     s2_json_key_begin(buf, "kv", '{');
     s2_json_key_int(buf, "dense", sim->kv.dense);
@@ -103,6 +104,7 @@ static void json_kv(const s2_sim *sim, s2_buf *buf)
     s2_json_end(buf, ']');
     s2_json_key_begin(buf, "fit", '{');
     s2_json_key_int(buf, "weight_bytes", sim->weight_bytes);
+    s2_json_key_num(buf, "memory_bytes", s2_capacity_memory(options));
     s2_json_key_int(buf, "batch", sim->fit_batch);
     s2_json_key_int(buf, "batch_dense", sim->fit_batch_dense);
     s2_json_key_int(buf, "len", sim->fit_len_tok);
@@ -373,7 +375,7 @@ void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_
     json_prediction(subject->options, sim, buf);
     const s2_worth worth = s2_report_worth(subject);
     s2_report_worth_json(&worth, buf);
-    json_kv(sim, buf);
+    json_kv(subject->options, sim, buf);
     s2_report_stack_json(subject, (double)sim->kv_kept, buf);
     json_tiers(sim, buf);
     json_states(sim, buf);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "report/machine.h"
+#include "sim/capacity.h"
 #include "sim/links.h"
 #include "sim/units.h"
 
@@ -130,6 +131,23 @@ static void text_layouts(const s2_report_subject *subject, const s2_sim *sim, s2
     s2_buf_puts(buf, "\n");
 }
 
+/* What a cache that fits leaves room for. Activations are in no figure of prefill and decode. */
+static void put_beside(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
+{
+    const s2_sim_options *const options = subject->options;
+    const char *const each = s2_links_gpus(options) > 1 ? " on each GPU" : "";
+    if (options->net == NULL)
+        s2_buf_puts(buf, ", weights not counted (--model)");
+    else
+        s2_buf_printf(buf, ", beside %s of weights%s", s2_bytes_text((double)sim->weight_bytes).text, each);
+    s2_buf_puts(buf, "\n");
+    s2_report_line("", buf);
+    s2_buf_printf(buf, "of the %s of a GPU%s; activations are not counted%s\n",
+                  s2_bytes_text(s2_capacity_memory(options)).text,
+                  options->reserved_permille > 0 ? " that may be used" : "",
+                  options->reserved_permille > 0 ? "" : " (--gpu-memory-utilization 0.9: as vLLM)");
+}
+
 static void text_kv(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
 {
     if (subject->options->keeps_all)
@@ -138,8 +156,9 @@ static void text_kv(const s2_report_subject *subject, const s2_sim *sim, s2_buf 
         text_layouts(subject, sim, buf);
     s2_report_line("fits", buf);
     if (sim->fit_batch == 0 && sim->fit_len_tok == 0) {
-        s2_buf_printf(buf, "nothing: %s of weights and the cache of one token exceed the memory\n",
-                      s2_bytes_text((double)sim->weight_bytes).text);
+        s2_buf_printf(buf, "nothing: %s of weights and the cache of one token exceed %s\n",
+                      s2_bytes_text((double)sim->weight_bytes).text,
+                      s2_bytes_text(s2_capacity_memory(subject->options)).text);
         return;
     }
     s2_buf_puts(buf, "batch ");
@@ -151,11 +170,7 @@ static void text_kv(const s2_report_subject *subject, const s2_sim *sim, s2_buf 
     s2_buf_puts(buf, " tokens (dense ");
     put_limited(sim->fit_len_dense_tok, S2_LIMIT_CONTEXT_TOK, buf);
     s2_buf_puts(buf, ") at this batch");
-    if (subject->options->net == NULL)
-        s2_buf_puts(buf, ", weights not counted (--model)\n");
-    else
-        s2_buf_printf(buf, ", beside %s of weights%s\n", s2_bytes_text((double)sim->weight_bytes).text,
-                      s2_links_gpus(subject->options) > 1 ? " on each GPU" : "");
+    put_beside(subject, sim, buf);
 }
 
 /* Returns whether anything was said. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "sim/capacity.h"
 #include "sim/experts.h"
 #include "sim/links.h"
 #include "sim/scores.h"
@@ -445,6 +446,15 @@ static s2_status price_stage(s2_machine_run *run, s2_stage *stage, s2_ring *ring
 
 /* ---- what is kept */
 
+/* What the GPUs that share a context hold together: each has the weights, and its part of the cache. */
+static s2_gpu joined_memory(const s2_sim_options *options)
+{
+    s2_gpu gpu = options->gpu;
+    gpu.hbm_gb +=
+        (options->n_context - 1) * s2_capacity_room(options) / (1e6 * (1000 - options->reserved_permille));
+    return gpu;
+}
+
 /* The cache of all sequences, of which a GPU that shares their tokens has its part. */
 static s2_status fit_cache(const s2_machine_run *run, const s2_stage *stage, s2_sim *sim)
 {
@@ -453,6 +463,7 @@ static s2_status fit_cache(const s2_machine_run *run, const s2_stage *stage, s2_
     s2_sim all;
     own.calibration = NULL;
     own.peer = NULL;
+    own.gpu = joined_memory(&own);
     S2_TRY(price_part(run, &stage->layers, &own, &all));
     if (all.host_bytes > 0 && run->options->phase == S2_DECODE)
         return s2_diag_set(run->diag, S2_EUNSUPPORTED, CODE_MACHINE, 0, 0,
@@ -461,10 +472,10 @@ static s2_status fit_cache(const s2_machine_run *run, const s2_stage *stage, s2_
     sim->kv_fullest = s2_ceil_div(all.kv_fullest, c);
     sim->kv_dense_each = s2_ceil_div(all.kv_dense_each, c);
     sim->kv_peak = s2_ceil_div(all.kv_peak, c);
-    sim->fit_batch = s2_min_i64(all.fit_batch * c, S2_LIMIT_BATCH);
-    sim->fit_batch_dense = s2_min_i64(all.fit_batch_dense * c, S2_LIMIT_BATCH);
-    sim->fit_len_tok = s2_min_i64(all.fit_len_tok * c, S2_LIMIT_CONTEXT_TOK);
-    sim->fit_len_dense_tok = s2_min_i64(all.fit_len_dense_tok * c, S2_LIMIT_CONTEXT_TOK);
+    sim->fit_batch = all.fit_batch;
+    sim->fit_batch_dense = all.fit_batch_dense;
+    sim->fit_len_tok = all.fit_len_tok;
+    sim->fit_len_dense_tok = all.fit_len_dense_tok;
     return S2_OK;
 }
 

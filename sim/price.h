@@ -67,7 +67,8 @@ typedef struct s2_sim_options {
     int32_t n_context;      /* GPUs that share the tokens of a sequence */
     int32_t n_expert_ranks; /* replicas that share the experts of each layer (sim/experts.h) */
     int32_t n_nodes;        /* among which all GPUs, replicas included, are dealt out evenly (sim/links.h) */
-    bool no_embedding;      /* sim/machine.c: this GPU has other layers than the first, or than the last */
+    int32_t reserved_permille; /* of each GPU's memory, which nothing priced here may take */
+    bool no_embedding;         /* sim/machine.c: this GPU has other layers than the first, or than the last */
     bool no_head;
     bool times_only; /* sim/price.c: of a whole price only times and cache are wanted */
     bool keeps_all;  /* the cache frees no page, whatever the pattern drops; kv still says what it could */

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/arith.h"
+#include "sim/capacity.h"
 #include "sim/endtoend.h"
 #include "sim/experts.h"
 #include "sim/links.h"
@@ -84,7 +85,7 @@ bool s2_sim_training_fits(const s2_sim_options *options)
 {
     s2_training training;
     keep_on_machine(options, &training);
-    return training.bytes > 0 && training.bytes <= options->gpu.hbm_gb * 1e9;
+    return training.bytes > 0 && training.bytes <= s2_capacity_memory(options);
 }
 
 /* The most of *value, which belongs to *options, that fits; a step of more keeps no less. */

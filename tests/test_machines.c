@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "pattern/dense.h"
 #include "pattern/parse.h"
+#include "sim/capacity.h"
 #include "sim/experts.h"
 #include "sim/links.h"
 #include "sim/machine.h"
@@ -602,6 +603,44 @@ static void dealt_experts_are_those_of_one_gpu_and_their_tokens_travel(void **st
     }
 }
 
+/* The batch that is said to fit does, counted from what a GPU keeps then, and one sequence more does not. */
+static void assert_fits_to_the_sequence(s2_arena *arena, const s2_pattern *pattern,
+                                        const s2_sim_options *options, int64_t fit)
+{
+    s2_sim_options asked = *options;
+    if (fit == S2_LIMIT_BATCH)
+        return;
+    for (asked.batch = s2_max_i64(fit, 1); asked.batch <= fit + 1; asked.batch++) {
+        const s2_sim sim = priced(arena, pattern, &asked);
+        const double kept =
+            options->phase == S2_TRAIN ? sim.training.bytes : (double)sim.weight_bytes + (double)sim.kv_peak;
+        assert_true((kept <= s2_capacity_memory(options)) == (asked.batch == fit));
+    }
+}
+
+/* GPUs that share a context hold its cache together, each beside the weights, whatever is kept free. */
+static void a_shared_context_fits_to_the_sequence(void **state)
+{
+    (void)state;
+    const s2_net net = net_of("llama-3.1-8b");
+    for (int64_t nth = 0; nth < s2_test_cases(30); nth++) {
+        s2_rng rng = {s2_test_seed(20261124) + (uint64_t)nth};
+        s2_arena arena = {0};
+        const s2_pattern pattern =
+            parsed(&arena, nth % 2 == 0 ? "model llama-3.1-8b; all: dense"
+                                        : "model llama-3.1-8b; all: local 16 | stride 8");
+        s2_sim_options options = drawn_machine(&rng, &net, NULL);
+        options.phase = S2_PREFILL;
+        options.batch = options.n_stages = options.n_expert_ranks = options.n_nodes = options.n_shards = 1;
+        options.n_micro = 0;
+        options.len_tok = 1024 * (1 + (int64_t)s2_rng_below(&rng, 40));
+        options.n_context = 2 + (int32_t)s2_rng_below(&rng, 7);
+        options.reserved_permille = s2_rng_below(&rng, 2) == 0 ? 0 : 500;
+        assert_fits_to_the_sequence(&arena, &pattern, &options, priced(&arena, &pattern, &options).fit_batch);
+        s2_arena_release(&arena);
+    }
+}
+
 /* What is said to fit, fits when asked, one more does not, and dealing experts out never makes less room. */
 static void dealt_experts_leave_room_that_is_there(void **state)
 {
@@ -625,21 +664,11 @@ static void dealt_experts_leave_room_that_is_there(void **state)
         }
         int64_t before = 0;
         for (options.n_expert_ranks = 1; options.n_expert_ranks <= 8; options.n_expert_ranks *= 2) {
-            s2_sim sim = priced(&arena, &pattern, &options);
-            const int64_t fit = sim.fit_batch;
+            const int64_t fit = priced(&arena, &pattern, &options).fit_batch;
+            assert_fits_to_the_sequence(&arena, &pattern, &options, fit);
             /* in training the GPU with most picks keeps more than the mean, which may cost a sequence */
             assert_true(fit >= (options.phase == S2_TRAIN ? before * 3 / 4 : before));
             before = fit;
-            if (fit == 0 || fit == S2_LIMIT_BATCH)
-                continue;
-            s2_sim_options asked = options;
-            for (asked.batch = fit; asked.batch <= fit + 1; asked.batch++) {
-                sim = priced(&arena, &pattern, &asked);
-                const double kept = options.phase == S2_TRAIN
-                                        ? sim.training.bytes
-                                        : (double)sim.weight_bytes + (double)sim.kv_peak;
-                assert_true((kept <= options.gpu.hbm_gb * 1e9) == (asked.batch == fit));
-            }
         }
         s2_arena_release(&arena);
     }
@@ -1051,6 +1080,7 @@ int main(void)
         cmocka_unit_test(stages_wait_for_one_another_and_share_what_is_kept),
         cmocka_unit_test(a_pipeline_takes_what_its_stages_and_links_do),
         cmocka_unit_test(what_fits_a_machine_in_training_fits_when_asked),
+        cmocka_unit_test(a_shared_context_fits_to_the_sequence),
         cmocka_unit_test(a_shared_context_takes_its_share_and_its_traffic),
         cmocka_unit_test(nodes_slow_the_groups_that_span_them),
         cmocka_unit_test(machines_that_cannot_be_are_refused),
