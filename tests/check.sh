@@ -56,11 +56,6 @@ together() {
     waiting=""
 }
 
-stage() {
-    later "$@"
-    together
-}
-
 # Say what is left out on this machine, and for want of what.
 needs() {
     command -v "$1" >/dev/null && return 0
@@ -71,20 +66,23 @@ needs() {
 
 jobs=$(nproc)
 [ -x /usr/local/cuda/bin/nvcc ] || needs nvcc "the build of the GPU kernels"
-stage layers "$make" -s check-layers
-stage format "$make" -s check-format
-stage build-release "$make" -s -j"$jobs" all tests
-# Side by side, one more than there are cores, since those of the terminal mostly wait.
-stage tests-release S2_JOBS=$((jobs + 1)) "$make" -s PART=rest unit
-needs clang "the build with it" && stage build-clang-debug "$make" -s -j"$jobs" BUILD=debug CC=clang CUDA=0 all
-stage build-asan "$make" -s -j"$jobs" BUILD=asan CUDA=0 all tests
-# Every directed case again; of the random ones that the release build has been through, at most so many.
-stage tests-asan S2_CASES_MAX=12 S2_JOBS=$((jobs + 1)) "$make" -s BUILD=asan CUDA=0 unit
-needs clang "the fuzz targets" && stage build-fuzz "$make" -s -j"$jobs" fuzz-programs
+later build-release "$make" -s -j"$jobs" all tests
+later layers "$make" -s check-layers
+later format "$make" -s check-format
+together
+# What a build leaves idle, at its end above all, tests use, and the other way round.
+later build-asan "$make" -s -j"$jobs" BUILD=asan CUDA=0 all tests
+later tests-release S2_JOBS="$jobs" "$make" -s PART=rest unit
+needs clang "the build with it" && later build-clang-debug "$make" -s BUILD=debug CC=clang CUDA=0 all
+needs clang "the fuzz targets" && later build-fuzz "$make" -s -j"$jobs" fuzz-programs
+together
 # Side by side, the longest first, one more than there are cores since some wait for processes that hang.
+# Every directed case again; of the random ones that the release build has been through, at most so many.
+later tests-asan S2_CASES_MAX=12 S2_JOBS="$jobs" "$make" -s BUILD=asan CUDA=0 unit
 needs pkg-config library && later library "$make" -s check-library
 later kcheck "$make" -s kcheck SAMPLE=1
 later docs "$make" -s check-docs
+later demo "$make" -s demo
 later example "$make" -s example
 later races "$make" -s check-races
 needs python3 hostile && later hostile "$make" -s campaign-hostile CASES=60 CPU_SECONDS=3
@@ -95,7 +93,8 @@ needs clang fuzz && later fuzz "$make" -s fuzz SAMPLE=1
 needs clang fuzz-screen && later fuzz-screen "$make" -s fuzz-screen SAMPLE=1
 needs clang fuzz-files && later fuzz-files "$make" -s fuzz-files SAMPLE=1
 needs clang fuzz-import && later fuzz-import "$make" -s fuzz-import SAMPLE=1
-for recipe in tests/recipes/*.recipe; do later "recipe-$(basename "$recipe" .recipe)" JOBS=1 "tests/recipes/run.sh" "$(basename "$recipe" .recipe)"; done
+cc=$(command -v clang >/dev/null && echo clang) # whose build is there, so that a recipe need not begin with one
+for recipe in tests/recipes/*.recipe; do later "recipe-$(basename "$recipe" .recipe)" JOBS=1 S2_CC="$cc" "tests/recipes/run.sh" "$(basename "$recipe" .recipe)"; done
 later house "$make" -s check-house
 needs python3 formats && later formats "$make" -s formats
 needs g++ decode && later decode "$make" -s check-decode
@@ -105,7 +104,6 @@ needs python3 crowd && later crowd "$make" -s campaign-crowd MINUTES=0.05
 needs python3 forge && later forge "$make" -s campaign-forge N=400
 needs python3 python && later python "$make" -s check-python
 together
-stage demo "$make" -s demo
 [ -n "$failures" ] && printf 'failed:%s\n' "$failures"
 tail=""
 [ "$skipped" -gt 0 ] && tail=", $skipped skipped"

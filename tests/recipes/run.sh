@@ -11,21 +11,24 @@
 #   tests     which of it to run, each from the root of the copy; its arguments behind colons
 #   expect    a text that every test must print, which shows that what was added took part
 #   cases     S2_CASES of the tests
+# S2_CC=clang builds with it. What an earlier debug build of the tree left is taken along, and only what changes is built.
 # A NAME-without-*.undo begins with a line `expect: TEXT`: a text of the failure that it must cause.
 set -eu
 name=$1
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 unset MAKEFLAGS MFLAGS MAKELEVEL
+built=build/debug${S2_CC:+-$S2_CC}-nocuda
 . "$here/$name.recipe"
 
 scratch=${2:-$(mktemp -d "${TMPDIR:-/tmp}/s2-recipe.XXXXXX")}
 [ $# -gt 1 ] || trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM
 mkdir -p "$scratch"
-tar -C "$root" --exclude=./build --exclude=./.git -cf - . | tar -C "$scratch" -xf -
+tar -C "$root" --format=posix --exclude=./build --exclude=./.git -cf - . | tar -C "$scratch" -xf -
+[ ! -d "$root/$built" ] || (cd "$root" && find "$built" -name '*.[oad]' -o -name texts.c -o -name flags -o -name members) |
+    tar -C "$root" --format=posix -T - -cf - | tar -C "$scratch" -xf -
 cd "$scratch"
-built=build/debug-nocuda
 
 fail() {
     tail -n 40 "$scratch/log"
@@ -36,7 +39,7 @@ fail() {
 # Builds and tests; all output goes to the log.
 build_and_test() {
     # shellcheck disable=SC2086,SC2046
-    make -s -j"${JOBS:-2}" BUILD=debug CUDA=0 $(printf "$built/%s " $targets) >log 2>&1 || return 1
+    make -s -j"${JOBS:-2}" BUILD=debug CUDA=0 CC="${S2_CC:-gcc}" $(printf "$built/%s " $targets) >log 2>&1 || return 1
     for t in $tests; do
         # shellcheck disable=SC2046
         S2_SKIP='*_timed' S2_CASES=$cases S2_CASES_MAX=$cases "$built/"$(printf '%s' "$t" | tr : ' ') >out 2>&1 || { cat out >>log; return 1; }
