@@ -269,11 +269,11 @@ const s2_word_entry s2_word_entries[] = {
                             "cache where the pattern drops keys: nothing, windows, or not known; and when it "
                             "reads other pairs than the file says (docs/formats.md)."},
     {"exportable", "--exportable FORMAT of s2 search: keep only designs that this format can say exactly."},
-    {"tiers|host|host_read_per_step|spills|waits for the link",
+    {"tiers|host|host_read_per_step|spills|no dense|waits for the link",
      "The GPU's memory (hbm) and the host's. A cache that does not fit spills to the host, whose share of "
      "each step is read over the link, beside attention: the longer of the two decides, and `bound by link` "
      "says that it is the link. No time of that kind is divided by another, so tables print `spills` for the "
-     "ratio."},
+     "ratio, or `no dense` where it is the cache of dense attention alone that does not fit."},
     {"memory|no room|more than the memory|activations|activation_bytes|state_bytes",
      "What a training step keeps on a GPU: weights, gradients and optimizer, and the activations that "
      "backward needs. `no room`: it does not fit, so its time and ratio are of no step that can run."},

@@ -125,7 +125,10 @@ static s2_status read_samples(s2_front_task *t, contest *c)
                                 .len_tok = row->len_tok,
                                 .sim_us = row->sim_us,
                                 .priced = S2_DB_BOUND,
+                                .gpu = row->priced_on,
+                                .batch = 1,
                                 .kv_bytes = row->kv_bytes,
+                                .unread = row->unread,
                                 .gpu_us = row->gpu_us,
                                 .recall = row->recall,
                                 .loss = row->loss,
@@ -142,6 +145,7 @@ static s2_status read_samples(s2_front_task *t, contest *c)
         status = take_page(t, c, rows, t->n_samples);
     t->found.phase = t->n_samples > 0 ? t->samples[0].phase : "";
     t->found.len_tok = t->n_samples > 0 ? t->samples[0].len_tok : 0;
+    t->found.kind = "priced=bound gpu=h200 batch=1"; /* as s2_question_default asks */
     s2_arena_release(&scratch);
     return status;
 }

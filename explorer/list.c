@@ -77,6 +77,7 @@ s2_tui_row s2_explorer_copy_row(s2_arena *arena, const s2_db_row *from)
                                       ? ""
                                       : s2_db_figure_word((s2_db_figure)from->priced),
                         .kv_bytes = from->kv_bytes,
+                        .unread = from->unread,
                         .gpu_us = from->gpu_us,
                         .phase = copy(arena, from->phase),
                         .len_tok = from->len_tok,
@@ -131,6 +132,7 @@ static void add_sample(s2_explorer *e, const char *text, int64_t id)
                             .sim_us = facts.priced ? facts.time_us : (double)NAN,
                             .figure = s2_db_figure_word(S2_DB_BOUND),
                             .kv_bytes = (double)facts.kv_bytes[S2_KV_POINTS - 1],
+                            .unread = facts.priced ? 1 - facts.token_density : (double)NAN,
                             .gpu_us = (double)NAN,
                             .recall = (double)NAN,
                             .loss = (double)NAN,

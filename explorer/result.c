@@ -90,9 +90,9 @@ static void put_sim(const s2_db_sim *sim, s2_buf *buf)
     if (sim->bound_by[0] != '\0')
         s2_buf_printf(buf, ", bound by %s", sim->bound_by);
     if (sim->kv_head_pages_bytes > 0)
-        s2_buf_printf(buf, "; KV %.1f MiB", sim->kv_head_pages_bytes / 0x1p20);
+        s2_buf_printf(buf, "; KV cache %s", s2_bytes_text(sim->kv_head_pages_bytes).text);
     if (sim->kv_head_pages_bytes > 0 && !isnan(sim->kv_dense_bytes))
-        s2_buf_printf(buf, " of %.1f", sim->kv_dense_bytes / 0x1p20);
+        s2_buf_printf(buf, " of %s", s2_bytes_text(sim->kv_dense_bytes).text);
 }
 
 static void put_validation(const s2_db_validation *v, s2_buf *buf)

@@ -152,9 +152,9 @@ static void put_end_to_end(const s2_found *found, const s2_sim_options *options,
                            double own_us, s2_buf *buf)
 {
     const bool runs = s2_sim_runs(options, sim, false);
-    s2_buf_printf(buf, ";\n    %s %s",
+    s2_buf_printf(buf, ";\n    %s%s ",
                   options->phase == S2_TRAIN ? "the whole step takes" : "with the layers around it",
-                  sim->predicted ? "" : "at least ");
+                  sim->predicted ? "" : ", attention at its bound,");
     put_whole(options, sim->end_to_end_us, runs, buf);
     if (!runs)
         s2_buf_puts(buf, ", which gives no rate since it does not fit");

@@ -117,11 +117,15 @@ static void text_layouts(const s2_report_subject *subject, const s2_sim *sim, s2
     layout(" ring+stripes", (double)sim->kv.ring_stripes, dense, "", buf);
     text_each_gpu(subject->options, sim, buf);
     s2_report_line("", buf);
-    s2_buf_printf(buf, "peak%s %s%s at %lld tokens; unused in pages of 16: %s, of 64: %s\n",
+    s2_buf_printf(buf, "peak%s %s%s at %lld tokens; unused in pages of 16: %s, of 64: %s",
                   sim->kv_peak_exact ? "" : " of at most", s2_bytes_text((double)sim->kv_peak).text,
                   s2_machine_gpus(subject->options) > 1 ? " on a GPU" : "", (long long)sim->kv_peak_tok,
                   s2_bytes_text((double)sim->kv_wasted[0]).text,
                   s2_bytes_text((double)sim->kv_wasted[1]).text);
+    if (subject->options->page_tok != 16 && subject->options->page_tok != 64)
+        s2_buf_printf(buf, ", of %d: %s", subject->options->page_tok,
+                      s2_bytes_text((double)(sim->kv.head_pages - sim->kv.used)).text);
+    s2_buf_puts(buf, "\n");
     s2_report_line("", buf);
     s2_buf_puts(buf, "on the way:");
     for (int32_t point = sim->n_kv_points > 5 ? sim->n_kv_points - 5 : 0; point < sim->n_kv_points; point++)

@@ -194,7 +194,9 @@ static const char *kind_of_dense(const s2_sim_options *options, const s2_sim *si
         return "to read from host memory, at the link's peak";
     if (options->calibration != NULL && s2_report_reads_host(options, sim, true))
         return "what it would take with all of its cache on the GPU";
-    return sim->predicted ? "predicted too" : "bounds at peak rates, not predictions";
+    if (!sim->predicted)
+        return "bounds at peak rates, not predictions";
+    return sim->measured ? "predicted too" : "guessed too";
 }
 
 /* No cache in host memory was measured: whichever takes longer, the link or attention, is a bound. */

@@ -28,11 +28,15 @@ static void put_kind_of_times(const s2_sim_options *options, s2_buf *buf)
     else if (options->calibration == NULL)
         s2_buf_puts(buf, "times are lower bounds");
     else if (s2_machine_gpus(options) > options->n_ranks)
-        s2_buf_puts(buf, "times are guessed: no such machine was measured; those with >= are bounds");
+        s2_buf_puts(
+            buf,
+            "times are guessed: no such machine was measured; those with >= have attention at its bound");
     else
-        s2_buf_puts(buf, !s2_calibration_is_measured(options->calibration)
-                             ? "times are guessed from the data sheet; those with >= are bounds"
-                             : "times are predicted for the calibrated kernels; those with >= are bounds");
+        s2_buf_puts(buf,
+                    !s2_calibration_is_measured(options->calibration)
+                        ? "times are guessed from the data sheet; those with >= have attention at its bound"
+                        : "times are predicted for the calibrated kernels; those with >= have attention at "
+                          "its bound");
     s2_buf_puts(buf, "\n");
 }
 

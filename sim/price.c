@@ -143,7 +143,9 @@ const char *s2_sim_figure_word(const s2_sim *sim)
 
 const char *s2_no_ratio_label(s2_no_ratio why)
 {
-    return why == S2_NO_ROOM || why == S2_NO_WEIGHTS ? "no room" : "spills";
+    return why == S2_NO_ROOM || why == S2_NO_WEIGHTS ? "no room"
+           : why == S2_DENSE_SPILLS                  ? "no dense"
+                                                     : "spills";
 }
 
 /* The physical floor: no output may claim less work or time than the pattern needs. */

@@ -350,7 +350,10 @@ s2_no_ratio s2_sim_no_ratio(const s2_sim_options *options, const s2_sim *sim);
 const char *s2_no_ratio_word(s2_no_ratio why);
 /* What time_us is: "bound", "guessed" by constants of other GPUs or for a machine that nobody measured, "predicted". */
 const char *s2_sim_figure_word(const s2_sim *sim);
-/* What a table or a screen says in place of a ratio: "no room", of the step or the weights, or "spills", of a cache. */
+/*
+ * What a table or a screen says in place of a ratio: "no room", of the step or the weights; "spills", of the pattern's
+ * own cache; "no dense", where that of dense attention alone does.
+ */
 const char *s2_no_ratio_label(s2_no_ratio why);
 
 /* Whether a training step of a model fits the memory of every GPU; false without a model. */

@@ -58,6 +58,9 @@ def check_sim(pattern, phase, length):
     if ratio is not None:
         near("sim speed-up", ratio, data["dense_time_us"] / data["time_us"])
     check_error(page, data)
+    more = ("--page", str(random.Random(length).choice([16, 48, 256])))
+    page, data = run(*words, *more), read_json(*words, *more, "--json")[0]
+    near(f"sim unused in pages of {more[1]}", number(rf"unused in pages .*of {more[1]}: ([\d.]+) (\w+)", page, True), data["kv"]["head_pages"] - data["kv"]["used"], 4)
 
 
 def check_error(page, data):
@@ -693,6 +696,7 @@ def check_figures(rng):
     line = re.search(r"^  time +(.*)", page, re.M)[1]
     figure = "bound" if line.startswith("at least") else "guessed" if " guessed: " in line else "predicted"
     near(f"{words}: {figure} in JSON", float(figure == ("bound" if not data["predicted"] else "predicted" if data["prediction"]["measured"] else "guessed")), 1.0)
+    near(f"{words}: dense is {figure} too", float(f"({figure} too)" in page), float(figure != "bound"))
     check_listed(words, database, figure, data["time_us"])
 
 
@@ -782,6 +786,28 @@ def check_names():
             near(f"{view} {size}: no character is cut in two: {[line for line in screen.splitlines() if '?' in line.replace('? keys', '')]}",
                  float("?" in screen.replace("? keys", "")), 0.0)
             near(f"{view} {size}: no line is wider than the screen", float(max(map(columns, screen.splitlines())) <= int(size.split("x")[0]) + 1), 1.0)  # each ends with a bar
+
+
+def check_samples():
+    """Without a database the front of the samples has the figures of s2 sim, all of them bounds and marked as such."""
+    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+    with open(os.path.join(root, "explorer/samples.c"), encoding="utf-8") as file:
+        texts = re.findall(r'"(name (?:[^"\\]|\\n)*(?:"\s*"(?:[^"\\]|\\n)*)*)"', file.read())
+    samples = [re.sub(r'"\s*"', "", text).replace("\\n", "\n") for text in texts]
+    screen = run("s2", "tui", "--dump", "pareto", "--size", "200x50", "--ascii", "--db", os.path.join(folder, "none.db"))
+    near("samples are found", len(samples), 8, 9)
+    near("their front says that it is of bounds", float("priced=bound gpu=h200 batch=1" in screen), 1.0)
+    rows = dict((row[0], row[1:]) for row in re.findall(r"[| X]([a-z][a-z0-9-]+) +(\S*) ?([\d.]+) (us|ms) +([\d.]+) ([KMG]iB) +([\d.]+) \|", screen))
+    data = {text.split()[1]: read_json("s2", "sim", text, "--bounds", "--len", "8k", "--no-db", "--json")[0] for text in samples if "random" not in text}
+    values = {name: (one["plan_us"], one["kv"]["head_pages"], 1 - one["pairs"]["read"] / one["pairs"]["causal"]) for name, one in data.items()}
+    front = {name for name, own in values.items()
+             if not any(all(a <= b for a, b in zip(other, own)) and other != own for other in values.values())}
+    near(f"the front of the samples: {sorted(rows)}, {sorted(front)}", float(set(rows) == front), 1.0)
+    for name, (mark, time, unit, cache, unit_of_cache, unread) in rows.items():
+        near(f"sample {name}: marked as a bound", float(mark == ">="), 1.0)
+        near(f"sample {name}: time", float(time) * UNITS[unit], values[name][0])
+        near(f"sample {name}: cache", float(cache) * UNITS[unit_of_cache], values[name][1])
+        near(f"sample {name}: unread", float(unread), values[name][2])
 
 
 def check_lengths():
@@ -1052,6 +1078,7 @@ with tempfile.TemporaryDirectory() as folder:
     check_own()
     check_names()
     check_lengths()
+    check_samples()
     check_kept()
     check_refusals()
     check_experts()

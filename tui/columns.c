@@ -1,5 +1,7 @@
 #include "tui/columns.h"
 
+#include <string.h>
+
 #include "base/arith.h"
 
 const char *const s2_tui_columns[S2_TUI_COLUMNS] = {
@@ -84,6 +86,14 @@ static uint32_t choose(const s2_tui_state *state, int32_t room, int32_t *taken)
             shown |= 1u << column;
         }
     return shown;
+}
+
+const char *s2_row_mark(const s2_tui_row *row)
+{
+    return strcmp(row->figure, "bound") == 0     ? ">= "
+           : strcmp(row->figure, "guessed") == 0 ? "~ "
+           : strcmp(row->figure, "unknown") == 0 ? "? "
+                                                 : "";
 }
 
 bool s2_column_is_left(int32_t column)

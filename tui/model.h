@@ -40,6 +40,7 @@ typedef struct s2_tui_row {
     const char
         *figure; /* what sim_us is: "bound", "guessed", "predicted", "unknown", "" where there is none */
     double kv_bytes;
+    double unread; /* share of the pairs that a head could read but does not, mean over heads and layers */
     double gpu_us;
     const char *phase; /* of the numbers above; "" where there are none */
     int64_t len_tok;

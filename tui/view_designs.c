@@ -61,10 +61,7 @@ static void put_at(const s2_tui_row *row, s2_buf *buf)
 
 static void put_time(const s2_tui_row *row, s2_buf *buf)
 {
-    s2_buf_puts(buf, strcmp(row->figure, "bound") == 0     ? ">= "
-                     : strcmp(row->figure, "guessed") == 0 ? "~ "
-                     : strcmp(row->figure, "unknown") == 0 ? "? "
-                                                           : "");
+    s2_buf_puts(buf, s2_row_mark(row));
     put_figure(row->sim_us, s2_time_text, buf);
 }
 

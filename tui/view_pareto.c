@@ -6,6 +6,7 @@
 
 #include "base/arith.h"
 #include "sim/units.h"
+#include "tui/columns.h"
 #include "words/holed.h"
 
 /*
@@ -16,9 +17,10 @@
 enum {
     AXIS = 11,
     NAME_COLS = 30,
+    VALUE_COLS = 12,
     TABLE_FROM_COLS = 110,
-    TABLE_COLS = 46,
-    TABLE_WIDE = 60,
+    TABLE_COLS = 49,
+    TABLE_WIDE = 63,
     TABLE_WIDE_FROM_COLS = 150
 };
 
@@ -108,13 +110,14 @@ static s2_figure_text value_text(const s2_tui_objective *objective, double value
     return out;
 }
 
-/* The column behind it; right >= 0 ends the text there instead of beginning at col. */
-static int32_t put_value(s2_canvas *canvas, int32_t row, int32_t col, int32_t right, s2_style style,
-                         const s2_tui_objective *objective, double value)
+/* A price is marked as what it is; a measured time is none. Of a design of the front, by its row. */
+static s2_figure_text marked_text(const s2_tui_front *front, int32_t row, int32_t objective)
 {
-    const s2_figure_text figure = value_text(objective, value);
-    return s2_canvas_text(canvas, row, right >= 0 ? right - (int32_t)strlen(figure.text) : col, style,
-                          figure.text);
+    const s2_tui_objective *const o = &front->objectives[objective];
+    const char *const mark = strcmp(o->name, "us") == 0 ? s2_row_mark(&front->rows[row]) : "";
+    s2_figure_text out;
+    snprintf(out.text, sizeof out.text, "%s%s", mark, value_text(o, value_at(front, row, objective)).text);
+    return out;
 }
 
 static bool is_holed(const s2_tui_front *front, int32_t row)
@@ -271,7 +274,7 @@ static int32_t put_values(const s2_tui_front *front, const plot *p, int32_t row,
 {
     for (int32_t o = 0; o < front->n_objectives; o++) {
         col = s2_canvas_text(canvas, line, col, S2_STYLE_DIM, o > 0 ? ", " : "  ");
-        col = put_value(canvas, line, col, -1, S2_STYLE_TEXT, &front->objectives[o], value_at(front, row, o));
+        col = s2_canvas_text(canvas, line, col, S2_STYLE_TEXT, marked_text(front, row, o).text);
         /* axes name theirs; a share has no unit to be known by */
         if ((o != p->x.objective && o != p->y.objective) || !has_unit(&front->objectives[o]))
             col = s2_canvas_printf(canvas, line, col, S2_STYLE_DIM, " %s", front->objectives[o].name);
@@ -366,12 +369,12 @@ static void draw_table(const s2_tui_front *front, const s2_tui_state *state, s2_
 {
     const int32_t shown = area.rows - 1;
     const int32_t top = shown > 0 && state->front >= shown ? state->front - shown + 1 : 0;
-    const int32_t name_cols = area.cols - 1 - 11 * s2_min_i32(front->n_objectives, 3);
+    const int32_t name_cols = area.cols - 1 - VALUE_COLS * s2_min_i32(front->n_objectives, 3);
     s2_canvas_clip(canvas, area);
     s2_canvas_text(canvas, area.row, area.col + 1, S2_STYLE_HEAD, "on the front");
     for (int32_t o = 0; o < front->n_objectives && o < 3; o++) {
         const char *const name = front->objectives[o].name;
-        s2_canvas_text(canvas, area.row, area.col + name_cols + 11 * (o + 1) - (int32_t)strlen(name),
+        s2_canvas_text(canvas, area.row, area.col + name_cols + VALUE_COLS * (o + 1) - (int32_t)strlen(name),
                        S2_STYLE_HEAD, name);
     }
     for (int32_t n = 0; n < shown && top + n < front->n_rows; n++) {
@@ -381,9 +384,12 @@ static void draw_table(const s2_tui_front *front, const s2_tui_state *state, s2_
             s2_canvas_glyph(canvas, line.row, line.col, 'X', 'X', S2_STYLE_HOLE);
         s2_canvas_text(canvas, line.row, line.col + 1, S2_STYLE_TEXT, name_of(&front->rows[top + n]));
         s2_canvas_clip(canvas, line);
-        for (int32_t o = 0; o < front->n_objectives && o < 3; o++)
-            put_value(canvas, line.row, 0, line.col + name_cols + 11 * (o + 1), S2_STYLE_TEXT,
-                      &front->objectives[o], value_at(front, top + n, o));
+        for (int32_t o = 0; o < front->n_objectives && o < 3; o++) {
+            const s2_figure_text figure = marked_text(front, top + n, o);
+            const int32_t right = line.col + name_cols + VALUE_COLS * (o + 1);
+            s2_canvas_text(canvas, line.row, right - (int32_t)strlen(figure.text), S2_STYLE_TEXT,
+                           figure.text);
+        }
         if (top + n == state->front)
             s2_canvas_restyle(canvas, line, S2_STYLE_CURSOR);
     }
