@@ -79,6 +79,19 @@ static const s2_design forward[] = {
     {"rotation", 16, 4, 256, 64, "local 8 | stride 8 phase head", {4096, 16384}, 0, 1, S2_BF16},
     {"rotation", 32, 8, 128, 16, "local 64 | stride 8 phase head", {8192}, 0, 1, S2_BF16},
     {"rotation", 32, 8, 128, 64, "local 4 | random 12 seed 3", {8192}, 0, 1, S2_F16},
+    {"few", 8, 8, 128, 64, "dense", {256, 512, 1024, 2048}, 0, 1, S2_BF16},
+    {"few", 16, 4, 64, 64, "dense", {256, 640, 1280}, 0, 1, S2_BF16},
+    {"few", 16, 4, 96, 64, "dense", {256, 640, 1280}, 0, 1, S2_BF16},
+    {"few", 8, 2, 256, 64, "dense", {384, 768}, 0, 2, S2_BF16},
+    {"few", 16, 16, 128, 16, "local 16 | stride 24 phase head", {512, 1024}, 0, 1, S2_BF16},
+    {"few", 24, 24, 128, 16, "local 56 | stride 24 phase head", {896}, 0, 1, S2_BF16},
+    {"few", 32, 32, 128, 16, "local 16 | sink 4", {2048, 16384}, 512, 1, S2_BF16},
+    {"few", 12, 12, 128, 32, "local 48", {8192}, 512, 2, S2_BF16},
+    {"few", 8, 4, 128, 64, "local 12 | random 24 seed 4", {16384}, 1280, 1, S2_BF16},
+    {"few", 16, 4, 128, 64, "local 16 | stride 16 phase kv", {8192, 65536}, 512, 1, S2_BF16},
+    {"few", 32, 32, 96, 128, "local 5 | stride 16 phase head", {8192, 65536}, 512, 1, S2_BF16},
+    {"few", 48, 48, 64, 64, "local 24 | stride 24 phase head", {8192, 32768}, 256, 1, S2_BF16},
+    {"few", 16, 4, 64, 32, "local 21 | sink 1", {16384}, 768, 2, S2_BF16},
 };
 
 static const s2_design backward[] = {
@@ -109,6 +122,11 @@ static const s2_design backward[] = {
     {"tokens", 32, 8, 64, 64, "local 500t | sink 4t", {4096, 16384}, 0, 1, S2_BF16},
     {"lists", 16, 4, 128, 32, "local 4 | random 12 seed 2", {4096}, 0, 1, S2_BF16},
     {"lists", 32, 8, 64, 64, "local 4 | random 8 seed 3", {4096}, 0, 1, S2_BF16},
+    {"few", 8, 8, 128, 64, "dense", {512, 1024, 2048}, 0, 1, S2_BF16},
+    {"few", 12, 3, 64, 32, "dense", {768, 2304}, 0, 1, S2_BF16},
+    {"few", 16, 4, 96, 64, "dense", {640, 1280}, 0, 1, S2_BF16},
+    {"few", 16, 4, 64, 32, "local 16 | stride 16 phase kv", {640, 1920}, 0, 1, S2_BF16},
+    {"few", 24, 6, 128, 64, "local 3 | stride 4 phase kv", {640, 1280}, 0, 1, S2_BF16},
 };
 
 static const s2_design step[] = {
@@ -133,6 +151,11 @@ static const s2_design step[] = {
     {"mixed", 24, 12, 96, 16, "local 64 | stride 6 phase kv; kv 0: dense", {8192}, 1, 32, S2_BF16},
     {"lists", 32, 16, 128, 64, "local 4 | random 16 seed 2", {4096, 8192}, 1, 8, S2_BF16},
     {"tokens", 32, 8, 128, 64, "local 1000t | sink 4t", {8192}, 2, 8, S2_BF16},
+    {"few", 48, 12, 128, 64, "dense", {1024, 2048, 3072, 4096, 5120, 6144, 8192}, 1, 1, S2_BF16},
+    {"few", 32, 16, 64, 64, "dense", {3072, 6144, 9216}, 1, 1, S2_BF16},
+    {"few", 8, 2, 128, 16, "local 9 | sink 2 | stride 21 phase kv", {16384, 65536}, 4, 1, S2_BF16},
+    {"few", 16, 4, 128, 64, "local 1279t | sink 1t", {10240}, 4, 1, S2_BF16},
+    {"few", 32, 8, 128, 32, "local 24 | stride 8 phase kv", {32768}, 1, 1, S2_BF16},
 };
 
 static const struct {
