@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -134,38 +133,30 @@ static s2_status open_directly(s2_output *out, const char *path)
     return S2_ENOMEM;
 }
 
-/* Where writing to `path` ends up: links are followed, even to a target that does not exist yet. */
-static bool resolve(const char *path, char out[PATH_MAX])
+s2_status s2_link_follow(const char *path, char out[S2_PATH_BYTES])
 {
     enum { MOST_LINKS = 40 };
-    char link[PATH_MAX];
-    if (realpath(path, out) != NULL)
-        return true;
-    if (snprintf(out, PATH_MAX, "%s", path) >= PATH_MAX) {
-        errno = ENAMETOOLONG;
-        return false;
-    }
+    char link[S2_PATH_BYTES];
+    if (snprintf(out, S2_PATH_BYTES, "%s", path) >= S2_PATH_BYTES)
+        return io_error(ENAMETOOLONG);
     for (int n_links = 0; n_links < MOST_LINKS; n_links++) {
         const ssize_t n = readlink(out, link, sizeof link - 1);
         if (n < 0)
-            return true;
+            return S2_OK;
         link[n] = '\0';
         char *const slash = strrchr(out, '/');
         const size_t n_dir = link[0] == '/' || slash == NULL ? 0 : (size_t)(slash + 1 - out);
-        if (n_dir + (size_t)n >= PATH_MAX) {
-            errno = ENAMETOOLONG;
-            return false;
-        }
+        if (n_dir + (size_t)n >= S2_PATH_BYTES)
+            return io_error(ENAMETOOLONG);
         memcpy(out + n_dir, link, (size_t)n + 1);
     }
-    errno = ELOOP;
-    return false;
+    return io_error(ELOOP);
 }
 
 /* A file without a name, which nobody has to remove when this process is killed; -1 if unsupported. */
 static int open_unnamed(const char *target)
 {
-    char dir[PATH_MAX];
+    char dir[S2_PATH_BYTES];
     const char *const slash = strrchr(target, '/');
     if (access("/proc/self/fd", X_OK) != 0)
         return -1;
@@ -179,8 +170,7 @@ static int open_unnamed(const char *target)
 
 static s2_status open_beside(s2_output *out, const char *path, const struct stat *old)
 {
-    if (!resolve(path, out->target))
-        return io_error(errno);
+    S2_TRY(s2_link_follow(path, out->target));
     if (snprintf(out->beside, sizeof out->beside, "%s.tmp%ld", out->target, (long)getpid()) >=
         (int)sizeof out->beside)
         return io_error(ENAMETOOLONG);

@@ -34,12 +34,20 @@ bool s2_file_is_folder(const char *path); /* false also where nothing has that n
 /* What errno says, in words for a person; the errors of a pipe in our own words. */
 const char *s2_file_why(int errnum);
 
+/*
+ * Where writing to `path` ends up: a link is followed, even to a target that does not exist yet; any other path is
+ * kept as it is. S2_EIO: a name is too long, or links lead in a circle.
+ */
+enum { S2_PATH_BYTES = 4096 };
+s2_status s2_link_follow(const char *path, char out[S2_PATH_BYTES]) S2_MUST_CHECK;
+
 /* A file being written. `file` is open for writing between open and close. */
 typedef struct s2_output {
     FILE *file;
-    char target[4096]; /* links followed */
-    char beside[4128]; /* its name until it is complete; empty when written to the target directly */
-    bool unnamed;      /* it gets even that name only at the end, if the file system can do that */
+    char target[S2_PATH_BYTES]; /* links followed */
+    char beside[S2_PATH_BYTES +
+                32]; /* its name until it is complete; empty when written to the target directly */
+    bool unnamed;    /* it gets even that name only at the end, if the file system can do that */
 } s2_output;
 
 /*

@@ -226,12 +226,14 @@ s2_status s2_db_check_other(const char *from, const char *to, s2_diag *diag)
 
 s2_status s2_db_backup(s2_db *db, const char *path, bool overwrite, s2_diag *diag)
 {
+    char target[S2_PATH_BYTES];
     S2_TRY(s2_db_check_other(db->path, path, diag));
+    S2_TRY(s2_db_follow(path, target, diag));
     s2_db_draft draft;
-    S2_TRY(s2_db_draft_open(path, &draft, diag));
-    s2_status status = copy_pages(db, draft.path, path, diag);
+    S2_TRY(s2_db_draft_open(target, &draft, diag));
+    s2_status status = copy_pages(db, draft.path, target, diag);
     if (status == S2_OK)
-        status = s2_db_place(draft.path, path, overwrite, diag);
+        status = s2_db_place(draft.path, target, overwrite, diag);
     s2_db_draft_close(&draft);
     return status;
 }

@@ -473,6 +473,23 @@ void s2_db_interrupt(s2_db *db)
     sqlite3_interrupt(db->sql);
 }
 
+s2_status s2_db_follow(const char *path, char target[S2_PATH_BYTES], s2_diag *diag)
+{
+    if (s2_link_follow(path, target) == S2_OK)
+        return S2_OK;
+    return s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: %s", path, s2_file_why(errno));
+}
+
+/* All who share a file must find the same lock beside it, also those who know it by a link. */
+static s2_status name_file(s2_db *db, const char *path, s2_diag *diag)
+{
+    char target[S2_PATH_BYTES];
+    if (db->mode != S2_DB_UNTRUSTED)
+        S2_TRY(s2_db_follow(path, target, diag));
+    db->path = join(db->mode == S2_DB_UNTRUSTED ? path : target, "");
+    return db->path != NULL ? S2_OK : S2_ENOMEM;
+}
+
 s2_status s2_db_open(const char *path, s2_db_mode mode, s2_db **out, s2_diag *diag)
 {
     if (strncmp(path, "file:", 5) == 0)
@@ -483,8 +500,9 @@ s2_status s2_db_open(const char *path, s2_db_mode mode, s2_db **out, s2_diag *di
         return S2_ENOMEM;
     db->mode = mode;
     db->lock_fd = -1;
-    db->path = join(path, "");
-    s2_status status = db->path != NULL ? open_steps(db, diag) : S2_ENOMEM;
+    s2_status status = name_file(db, path, diag);
+    if (status == S2_OK)
+        status = open_steps(db, diag);
     if (status != S2_OK) {
         s2_db_close(&db);
         return status;

@@ -344,7 +344,9 @@ static s2_status recover_beside(recovery *r, const char *path, const char *tempo
 
 s2_status s2_db_recover(const char *path, const char *to, bool overwrite, s2_db_recovered *out, s2_diag *diag)
 {
+    char place[S2_PATH_BYTES];
     S2_TRY(s2_db_check_other(path, to, diag));
+    S2_TRY(s2_db_follow(to, place, diag));
     recovery *const r = s2_calloc(1, sizeof *r);
     if (r == NULL)
         return S2_ENOMEM;
@@ -354,11 +356,11 @@ s2_status s2_db_recover(const char *path, const char *to, bool overwrite, s2_db_
     s2_db_draft draft;
     s2_status status = s2_pages_open(path, &r->pages, diag);
     if (status == S2_OK)
-        status = s2_db_draft_open(to, &draft, diag);
+        status = s2_db_draft_open(place, &draft, diag);
     if (status == S2_OK) {
         status = recover_beside(r, path, draft.path);
         if (status == S2_OK)
-            status = s2_db_place(draft.path, to, overwrite, diag);
+            status = s2_db_place(draft.path, place, overwrite, diag);
         s2_db_draft_close(&draft);
     }
     s2_pages_close(&r->pages);

@@ -7,6 +7,7 @@
 #ifndef S2_DB_SQL_H
 #define S2_DB_SQL_H
 
+#include "base/file.h"
 #include "db/db.h"
 
 struct sqlite3;
@@ -101,6 +102,9 @@ extern const s2_db_migration s2_db_migrations[S2_DB_SCHEMA_VERSION];
 s2_status s2_db_migrate(s2_db *db, int32_t version, s2_diag *diag) S2_MUST_CHECK;
 /* Is the schema, object by object, what the migrations make? S2_EPARSE otherwise. */
 s2_status s2_db_compare_schema(s2_db *db, int32_t version, s2_diag *diag) S2_MUST_CHECK;
+
+/* The file that `path` names, a link followed. S2_EDB. */
+s2_status s2_db_follow(const char *path, char target[S2_PATH_BYTES], s2_diag *diag) S2_MUST_CHECK;
 
 /* Judge what designs first .. last are worth at the lengths of their prices. */
 s2_status s2_db_judge(s2_db *db, int64_t first, int64_t last, s2_diag *diag) S2_MUST_CHECK;

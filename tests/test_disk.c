@@ -581,6 +581,45 @@ static void a_reader_needs_no_room(void **state)
     rmdir(disk);
 }
 
+static bool is_link(const char *path)
+{
+    struct stat about;
+    return lstat(path, &about) == 0 && S_ISLNK(about.st_mode);
+}
+
+/* A database by a link, even one that led nowhere, is the file at its end, which has one lock for all of its names. */
+static void a_link_names_the_file_at_its_end(void **state)
+{
+    (void)state;
+    char folder[112], link[128], twice[128], lock[160], copy[128];
+    int64_t rows[N_COUNTED];
+    s2_db_recovered found;
+    snprintf(folder, sizeof folder, "%.90s/links", dir);
+    snprintf(link, sizeof link, "%s/link", folder);
+    snprintf(twice, sizeof twice, "%s/twice", folder);
+    snprintf(copy, sizeof copy, "%s/copy", folder);
+    snprintf(lock, sizeof lock, "%s-lock", link);
+    s2_gen_forget(main_path);
+    s2_gen_forget(beside_path);
+    assert_int_equal(mkdir(folder, 0777), 0);
+    assert_int_equal(symlink("../main.db", link) | symlink("link", twice) | symlink(beside_path, copy), 0);
+    s2_db *db = open_db(twice, S2_DB_WRITE);
+    OK(s2_gen_put_all(db, 0));
+    OK(s2_db_backup(db, copy, true, NULL));
+    s2_db_close(&db);
+    count_rows(main_path, rows);
+    assert_int_equal(rows[0], 1);
+    for (int again = 0; again < 2; again++) {
+        assert_true(is_link(twice) && is_link(link) && is_link(copy) && access(lock, F_OK) != 0);
+        count_rows(beside_path, rows);
+        assert_int_equal(rows[0], 1);
+        OK(s2_db_recover(link, copy, true, &found, NULL));
+    }
+    assert_int_equal(unlink(link) | symlink("twice", link), 0);
+    assert_int_equal(s2_db_open(link, S2_DB_WRITE, &db, NULL), S2_EDB);
+    assert_int_equal(unlink(link) | unlink(twice) | unlink(copy) | rmdir(folder), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -588,6 +627,7 @@ int main(void)
         cmocka_unit_test(a_set_that_is_interrupted_is_old_new_or_refused),
         cmocka_unit_test(a_disk_of_any_size_may_be_full),
         cmocka_unit_test(a_reader_needs_no_room),
+        cmocka_unit_test(a_link_names_the_file_at_its_end),
     };
     const char *const tmp = getenv("TMPDIR");
     snprintf(dir, sizeof dir, "%.60s/s2-disk.XXXXXX", tmp != NULL ? tmp : "/tmp");
