@@ -36,17 +36,15 @@ static s2_status keep(finder *f, const s2_pattern *changed, s2_repair repair)
 
 static void edit_stride(s2_term *term, int64_t stride)
 {
-    if (term->kind != S2_TERM_STRIDE || term->n <= stride)
-        return;
-    term->n = stride;
-    term->width = s2_min_i64(term->width, stride);
+    if (term->kind == S2_TERM_STRIDE)
+        term->n = s2_min_i64(term->n, stride);
 }
 
 static void edit_rotate_by_head(s2_term *term, int64_t arg)
 {
     (void)arg;
     if (term->kind == S2_TERM_STRIDE && term->offset.head_coef == 0) {
-        term->offset.head_coef = term->offset.kv_coef > 0 ? term->offset.kv_coef : 1;
+        term->offset.head_coef = term->offset.kv_coef > 0 ? term->offset.kv_coef : (int32_t)term->width;
         term->offset.kv_coef = 0;
     }
 }
@@ -56,7 +54,19 @@ static void edit_rotate_by_kv(s2_term *term, int64_t arg)
 {
     (void)arg;
     if (term->kind == S2_TERM_STRIDE && term->offset.head_coef == 0 && term->offset.kv_coef == 0)
-        term->offset.kv_coef = 1;
+        term->offset.kv_coef = (int32_t)term->width;
+}
+
+/* Heads whose offsets lie closer than the width read in part the same. */
+static void edit_spread(s2_term *term, int64_t arg)
+{
+    (void)arg;
+    if (term->kind != S2_TERM_STRIDE)
+        return;
+    if (term->offset.head_coef > 0)
+        term->offset.head_coef = (int32_t)term->width;
+    if (term->offset.kv_coef > 0)
+        term->offset.kv_coef = (int32_t)term->width;
 }
 
 static void edit_dilated_to_stride(s2_term *term, int64_t arg)
@@ -76,18 +86,82 @@ static int64_t largest_stride(const s2_pattern *pattern)
     return largest;
 }
 
+static int64_t largest_width(const s2_pattern *pattern)
+{
+    int64_t largest = 1;
+    s2_term_walk walk = {.pattern = pattern};
+    for (const s2_term *term; (term = s2_term_next(&walk)) != NULL;)
+        if (term->kind == S2_TERM_STRIDE)
+            largest = s2_max_i64(largest, term->width);
+    return largest;
+}
+
+static bool same_offset(const s2_offset_expr *a, const s2_offset_expr *b)
+{
+    return a->constant == b->constant && a->head_coef == b->head_coef && a->kv_coef == b->kv_coef &&
+           a->layer_coef == b->layer_coef;
+}
+
+/* The stride that stands for all of them, or NULL: a line can state one change of one width, or of one phase. */
+static const s2_term *common_stride(const s2_pattern *pattern, bool one_phase)
+{
+    const s2_term *first = NULL;
+    s2_term_walk walk = {.pattern = pattern};
+    for (const s2_term *term; (term = s2_term_next(&walk)) != NULL;) {
+        if (term->kind != S2_TERM_STRIDE)
+            continue;
+        first = first == NULL ? term : first;
+        if (term->width != first->width || term->n != first->n ||
+            (one_phase && !same_offset(&term->offset, &first->offset)))
+            return NULL;
+    }
+    return first;
+}
+
+/* "stride 8", "stride 64 width 32"; returns what was written. */
+static int put_stride(int64_t stride, int64_t width, char *out, size_t cap)
+{
+    return width > 1 ? snprintf(out, cap, "stride %lld width %lld", (long long)stride, (long long)width)
+                     : snprintf(out, cap, "stride %lld", (long long)stride);
+}
+
+static void put_factor(const char *word, int64_t factor, char *out, size_t cap)
+{
+    const size_t n = strlen(out);
+    const char *const before = n > 6 ? "+" : "";
+    if (factor == 1)
+        snprintf(out + n, cap - n, "%s%s", before, word);
+    else if (factor > 1)
+        snprintf(out + n, cap - n, "%s%s*%lld", before, word, (long long)factor);
+}
+
+/* The whole phase of a changed stride: "phase kv", "phase head*2+1". */
+static void put_phase(const s2_pattern *changed, char *out, size_t cap)
+{
+    const s2_offset_expr *const offset = &common_stride(changed, true)->offset;
+    snprintf(out, cap, "phase ");
+    put_factor("head", offset->head_coef, out, cap);
+    put_factor("kv", offset->kv_coef, out, cap);
+    put_factor("layer", offset->layer_coef, out, cap);
+    if (offset->constant > 0) {
+        const size_t n = strlen(out);
+        snprintf(out + n, cap - n, "+%lld", (long long)offset->constant);
+    }
+}
+
 /* ---- what is tried */
 
 /*
- * The largest smaller stride under which the pattern holds, rotated if `rotate` is given; 0: none. Strides
- * larger than the number of heads cannot hold.
+ * The largest smaller stride under which the pattern holds, rotated if `rotate` is given; 0: none. One that is
+ * larger than what the heads read of it together cannot hold, and one of its own width is dense.
  */
 static s2_status find_stride(const finder *f, s2_term_edit rotate, s2_pattern *out, int64_t *stride)
 {
-    const int64_t largest = largest_stride(f->pattern);
-    const int64_t most = f->pattern->n_heads < largest ? f->pattern->n_heads : largest - 1;
+    enum { MOST_TRIED = 256 };
+    const int64_t largest = largest_stride(f->pattern), width = largest_width(f->pattern);
+    const int64_t most = s2_min_i64(f->pattern->n_heads * width, largest - 1);
     bool holds = false;
-    for (*stride = s2_min_i64(most, 256); *stride >= 2; --*stride) {
+    for (*stride = s2_min_i64(most, width + MOST_TRIED); *stride > width; --*stride) {
         S2_TRY(s2_pattern_edited(f->arena, f->pattern, edit_stride, *stride, out));
         if (rotate != NULL)
             S2_TRY(s2_pattern_edited(f->arena, out, rotate, 0, out));
@@ -102,11 +176,13 @@ static s2_status find_stride(const finder *f, s2_term_edit rotate, s2_pattern *o
 static s2_status try_strides(finder *f)
 {
     s2_pattern changed;
-    s2_repair repair = {.kind = S2_REPAIR_STRIDE, .stride_before = largest_stride(f->pattern)};
+    s2_repair repair = {.kind = S2_REPAIR_STRIDE,
+                        .stride_before = largest_stride(f->pattern),
+                        .width = largest_width(f->pattern)};
     S2_TRY(find_stride(f, NULL, &changed, &repair.stride));
     if (repair.stride == 0)
         return S2_OK;
-    snprintf(repair.change, sizeof repair.change, "stride %lld", (long long)repair.stride);
+    put_stride(repair.stride, repair.width, repair.change, sizeof repair.change);
     return keep(f, &changed, repair);
 }
 
@@ -123,11 +199,13 @@ static s2_status try_edit(finder *f, s2_term_edit edit, s2_repair repair)
 static s2_status try_rotated_strides(finder *f)
 {
     s2_pattern changed;
-    s2_repair repair = {.kind = S2_REPAIR_STRIDE_AND_ROTATE};
+    s2_repair repair = {.kind = S2_REPAIR_STRIDE_AND_ROTATE, .width = largest_width(f->pattern)};
     S2_TRY(find_stride(f, edit_rotate_by_kv, &changed, &repair.stride));
     if (repair.stride == 0)
         return S2_OK;
-    snprintf(repair.change, sizeof repair.change, "stride %lld phase kv", (long long)repair.stride);
+    const int n = put_stride(repair.stride, repair.width, repair.change, sizeof repair.change);
+    repair.change[n] = ' ';
+    put_phase(&changed, repair.change + n + 1, sizeof repair.change - (size_t)n - 1);
     return keep(f, &changed, repair);
 }
 
@@ -202,18 +280,32 @@ static bool rotates(const s2_pattern *pattern)
     return false;
 }
 
+/* An edit of the one phase that all strides have. */
+static s2_status try_phase(finder *f, s2_term_edit edit, s2_repair repair)
+{
+    s2_pattern changed;
+    bool holds;
+    S2_TRY(s2_pattern_edited(f->arena, f->pattern, edit, 0, &changed));
+    S2_TRY(would_hold(f, &changed, &holds));
+    if (!holds)
+        return S2_OK;
+    put_phase(&changed, repair.change, sizeof repair.change);
+    return keep(f, &changed, repair);
+}
+
 static s2_status try_rotations(finder *f)
 {
     const s2_pattern *const pattern = f->pattern;
     const bool grouped = pattern->n_heads > pattern->n_kv_heads, rotated = rotates(pattern);
     const int32_t before = f->n;
     if (!rotated)
-        S2_TRY(try_edit(f, edit_rotate_by_kv, (s2_repair){.kind = S2_REPAIR_ROTATE, .change = "phase kv"}));
+        S2_TRY(try_phase(f, edit_rotate_by_kv, (s2_repair){.kind = S2_REPAIR_ROTATE}));
+    if (rotated && largest_width(pattern) > 1)
+        S2_TRY(try_phase(f, edit_spread, (s2_repair){.kind = S2_REPAIR_SPREAD}));
     if (!rotated && pattern->n_kv_heads > 1 && f->n == before)
         S2_TRY(try_rotated_strides(f));
     if (grouped)
-        S2_TRY(try_edit(f, edit_rotate_by_head,
-                        (s2_repair){.kind = S2_REPAIR_ROTATE, .by_head = true, .change = "phase head"}));
+        S2_TRY(try_phase(f, edit_rotate_by_head, (s2_repair){.kind = S2_REPAIR_ROTATE, .by_head = true}));
     return S2_OK;
 }
 
@@ -234,8 +326,10 @@ static s2_status repair_union(finder *f)
     const bool differ = s2_pattern_layers_differ(pattern);
     s2_repair dense = {.kind = S2_REPAIR_DENSE_KV, .kv_head = pattern->n_kv_heads - 1};
     if (largest_stride(pattern) > 0) {
-        S2_TRY(try_strides(f));
-        S2_TRY(try_rotations(f));
+        if (common_stride(pattern, false) != NULL)
+            S2_TRY(try_strides(f));
+        if (common_stride(pattern, true) != NULL)
+            S2_TRY(try_rotations(f));
     } else if (!differ && pattern->n_kv_heads > 1) {
         S2_TRY(try_new_stride(f));
     }
@@ -249,7 +343,7 @@ static s2_status find(finder *f)
 {
     switch (f->finding->requirement.property) {
     case S2_UNION: return repair_union(f);
-    case S2_RANKS: return try_strides(f);
+    case S2_RANKS: return common_stride(f->pattern, false) != NULL ? try_strides(f) : S2_OK;
     case S2_ROWS:
         return try_body(f, 0, s2_term_init(S2_TERM_LOCAL, 1), true,
                         (s2_repair){.kind = S2_REPAIR_LOCAL, .change = "| local 1"});

@@ -13,7 +13,8 @@
 
 typedef enum s2_repair_kind {
     S2_REPAIR_STRIDE,             /* a shorter stride */
-    S2_REPAIR_ROTATE,             /* the stride rotated over heads */
+    S2_REPAIR_ROTATE,             /* the stride rotated over heads, each its width from the last */
+    S2_REPAIR_SPREAD,             /* a rotation in steps of the stride's width */
     S2_REPAIR_STRIDE_AND_ROTATE,  /* both, over KV heads */
     S2_REPAIR_NEW_STRIDE,         /* one divided among the KV heads, where there was none */
     S2_REPAIR_DENSE_KV,           /* a dense KV head in the failing layers */
@@ -26,8 +27,9 @@ typedef struct s2_repair {
     bool by_head;          /* for S2_REPAIR_ROTATE: over query heads, else over KV heads */
     int32_t kv_head;       /* for S2_REPAIR_DENSE_KV */
     int64_t stride;        /* if the repair has one, in blocks */
+    int64_t width;         /* of the strides that change, the largest */
     int64_t stride_before; /* for S2_REPAIR_STRIDE: the largest one */
-    char change[40];       /* "stride 8", "phase kv", "kv 7: dense": the change in the language */
+    char change[64];       /* "stride 8", "phase kv", "kv 7: dense": the change in the language */
     s2_pattern pattern;
 } s2_repair;
 

@@ -8,6 +8,7 @@
 #include "coverage/columns.h"
 #include "coverage/prove.h"
 #include "coverage/repair.h"
+#include "words/explain.h"
 #include "pattern/blocks.h"
 #include "pattern/dense.h"
 #include "pattern/parse.h"
@@ -778,6 +779,73 @@ static void check_repairs(const s2_pattern *pattern, const s2_finding *finding, 
     }
 }
 
+/* A repair's words, typed in place of what they change, give a pattern that holds. */
+static void check_typed(const s2_repair *repair, const char *head, const char *stride, const char *phase,
+                        const s2_finding *finding)
+{
+    static const s2_prove_options every_length = {.n_tok = S2_OPEN};
+    s2_arena arena = {0};
+    s2_pattern typed;
+    s2_finding after;
+    s2_diag diag = {0};
+    char text[200], sentence[200];
+    const char *const change = repair->change, *const new_phase = strstr(change, "phase");
+    s2_buf said = {0};
+    snprintf(text, sizeof text, "%s%.*s %s", head,
+             strncmp(change, "stride", 6) == 0 ? (int)(new_phase != NULL ? new_phase - change : 99) : 99,
+             strncmp(change, "stride", 6) == 0 ? change : stride, new_phase != NULL ? new_phase : phase);
+    s2_repair_print(repair, &said);
+    snprintf(sentence, sizeof sentence, "%s", said.data);
+    s2_buf_release(&said);
+    if (strstr(sentence, change) == NULL)
+        fail_msg("the sentence does not hold the change %s: %s", change, sentence);
+    if (s2_pattern_parse(&arena, text, strlen(text), NULL, &typed, &diag) != S2_OK)
+        fail_msg("%s: %s", text, diag.msg);
+    assert_int_equal(s2_enumerate(&arena, &typed, &finding->requirement, 1, &every_length, &after), S2_OK);
+    if (after.verdict != S2_HOLDS)
+        fail_msg("%s: typed as %s it does not hold", sentence, text);
+    s2_arena_release(&arena);
+}
+
+static void a_repair_holds_as_it_is_typed(void **state)
+{
+    (void)state;
+    static const char *const phases[] = {
+        "", "phase 3", "phase kv", "phase head", "phase head+2", "phase kv*2", "phase head*3+1"};
+    static const s2_requirement asked = {S2_UNION, 0, true};
+    static const s2_prove_options every_length = {.n_tok = S2_OPEN};
+    s2_rng rng = {s2_test_seed(20261124)};
+    int n_typed = 0;
+    for (int64_t n = s2_test_cases(400); n > 0; n--) {
+        s2_arena arena = {0};
+        s2_pattern pattern;
+        s2_finding finding;
+        s2_repair repairs[S2_REPAIRS];
+        char head[80], stride[40], text[200];
+        const char *const phase = phases[s2_rng_below(&rng, 7)];
+        const int kv = 1 << s2_rng_below(&rng, 3), every = 2 + (int)s2_rng_below(&rng, 30);
+        int32_t n_repairs;
+        snprintf(head, sizeof head, "heads %d; kv-heads %d; block 1; layers all: local %d | ",
+                 kv << s2_rng_below(&rng, 2), kv, 1 + (int)s2_rng_below(&rng, 5));
+        snprintf(stride, sizeof stride, "stride %d width %d", every,
+                 1 + (int)s2_rng_below(&rng, (uint64_t)every - 1));
+        snprintf(text, sizeof text, "%s%s %s", head, stride, phase);
+        assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, NULL), S2_OK);
+        assert_int_equal(s2_prove(&arena, &pattern, &asked, 1, &every_length, &finding), S2_OK);
+        if (finding.verdict == S2_VIOLATED) {
+            assert_int_equal(s2_repairs_find(&arena, &pattern, &finding, repairs, &n_repairs), S2_OK);
+            for (int32_t nth = 0; nth < n_repairs; nth++)
+                if (strncmp(repairs[nth].change, "stride", 6) == 0 ||
+                    strncmp(repairs[nth].change, "phase", 5) == 0) {
+                    check_typed(&repairs[nth], head, stride, phase, &finding);
+                    n_typed++;
+                }
+        }
+        s2_arena_release(&arena);
+    }
+    assert_true(n_typed > 0);
+}
+
 static void every_repair_holds_by_enumeration(void **state)
 {
     (void)state;
@@ -883,6 +951,7 @@ int main(void)
         cmocka_unit_test(block_lists_equal_the_definition_at_every_granularity),
         cmocka_unit_test(coprime_strides_do_not_hide_a_part_that_covers),
         cmocka_unit_test(every_repair_holds_by_enumeration),
+        cmocka_unit_test(a_repair_holds_as_it_is_typed),
         cmocka_unit_test(local_and_stride_is_complete_exactly_when_residues_cover),
         cmocka_unit_test(packed_masks_have_the_verdicts_of_plain_ones),
         cmocka_unit_test(the_search_for_shards_counts_what_it_fills),

@@ -443,23 +443,34 @@ s2_status s2_explain_picture(const s2_pattern *pattern, const s2_finding *findin
 
 /* ---- repairs */
 
+/* Heads that read a whole stride together: each reads `width` of its blocks. */
+static void put_shorter_stride(const s2_repair *repair, s2_buf *buf)
+{
+    const long long before = (long long)repair->stride_before, width = (long long)repair->width;
+    s2_buf_printf(buf, "stride %lld", before);
+    if (width > 1)
+        s2_buf_printf(buf, " width %lld", width);
+    s2_buf_printf(buf, " needs %lld heads of different phase", (long long)s2_ceil_div(before, width));
+    if (width > 1)
+        s2_buf_printf(buf, ", %lld apart,", width);
+    s2_buf_printf(buf, " or a dense head; %s holds", repair->change);
+}
+
 void s2_repair_print(const s2_repair *repair, s2_buf *buf)
 {
-    const long long stride = (long long)repair->stride, before = (long long)repair->stride_before;
+    const long long stride = (long long)repair->stride;
     switch (repair->kind) {
-    case S2_REPAIR_STRIDE:
-        s2_buf_printf(buf,
-                      "stride %lld needs %lld heads of different phase or a dense head; stride %lld holds",
-                      before, before, stride);
-        break;
+    case S2_REPAIR_STRIDE: put_shorter_stride(repair, buf); break;
     case S2_REPAIR_ROTATE:
-        s2_buf_puts(buf, repair->by_head ? "rotating over query heads (`phase head`) holds, but each KV head "
-                                           "then keeps its group's union"
-                                         : "rotating the stride over KV heads (`phase kv`) holds");
+        s2_buf_printf(buf, "rotating %s heads (`%s`) holds%s",
+                      repair->by_head ? "over query" : "the stride over KV", repair->change,
+                      repair->by_head ? ", but each KV head then keeps its group's union" : "");
+        break;
+    case S2_REPAIR_SPREAD:
+        s2_buf_printf(buf, "heads whose phases lie the width apart (`%s`) hold", repair->change);
         break;
     case S2_REPAIR_STRIDE_AND_ROTATE:
-        s2_buf_printf(buf, "stride %lld rotated over KV heads (`stride %lld phase kv`) holds", stride,
-                      stride);
+        s2_buf_printf(buf, "stride %lld rotated over KV heads (`%s`) holds", stride, repair->change);
         break;
     case S2_REPAIR_NEW_STRIDE:
         s2_buf_printf(buf, "adding `stride %lld phase kv` lets the KV heads share what no head reads",
