@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include "report/report.h"
-#include "sim/capacity.h"
 #include "sim/links.h"
 #include "sim/units.h"
 #include "words/error.h"
@@ -286,7 +285,7 @@ static s2_status put_training(const s2_found *found, const s2_found_design *desi
         "  the training step %s the GPU: %s of %s, with %s of weights, gradients and optimizer and %s "
         "of activations,\n    the same for every pattern",
         fits ? "fits" : "does not fit", s2_bytes_text(training->bytes).text,
-        s2_bytes_text(s2_capacity_memory(options)).text, s2_bytes_text(training->state_bytes).text,
+        s2_bytes_text(s2_sim_memory_bytes(options)).text, s2_bytes_text(training->state_bytes).text,
         s2_bytes_text(training->activation_bytes).text);
     if (!fits && sim->fit_batch > 0)
         s2_buf_printf(buf, "; a batch of %lld fits", (long long)sim->fit_batch);

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "report/machine.h"
-#include "sim/capacity.h"
 #include "sim/links.h"
 #include "sim/units.h"
 
@@ -147,7 +146,7 @@ static void put_beside(const s2_report_subject *subject, const s2_sim *sim, s2_b
     s2_buf_puts(buf, "\n");
     s2_report_line("", buf);
     s2_buf_printf(buf, "of the %s of a GPU%s; activations are not counted%s\n",
-                  s2_bytes_text(s2_capacity_memory(options)).text,
+                  s2_bytes_text(s2_sim_memory_bytes(options)).text,
                   options->reserved_permille > 0 ? " that may be used" : "",
                   options->reserved_permille > 0 ? "" : " (--gpu-memory-utilization 0.9: as vLLM)");
 }
@@ -162,7 +161,7 @@ static void text_kv(const s2_report_subject *subject, const s2_sim *sim, s2_buf 
     if (sim->fit_batch == 0 && sim->fit_len_tok == 0) {
         s2_buf_printf(buf, "nothing: %s of weights and the cache of one token exceed %s\n",
                       s2_bytes_text((double)sim->weight_bytes).text,
-                      s2_bytes_text(s2_capacity_memory(subject->options)).text);
+                      s2_bytes_text(s2_sim_memory_bytes(subject->options)).text);
         return;
     }
     s2_buf_puts(buf, "batch ");

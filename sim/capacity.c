@@ -8,14 +8,9 @@
 #include "sim/growth.h"
 #include "sim/share.h"
 
-double s2_capacity_memory(const s2_sim_options *options)
-{
-    return options->gpu.hbm_gb * 1e6 * (1000 - options->reserved_permille);
-}
-
 double s2_capacity_room(const s2_sim_options *options)
 {
-    return fmax(0, s2_capacity_memory(options) - (double)s2_end_to_end_weight_bytes(options));
+    return fmax(0, s2_sim_memory_bytes(options) - (double)s2_end_to_end_weight_bytes(options));
 }
 
 /* GPUs with the same heads are counted once. */

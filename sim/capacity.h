@@ -22,9 +22,6 @@ s2_status s2_capacity_peaks(s2_arena *arena, const s2_pattern *pattern, const s2
                             int64_t shared_tok, int32_t n, const int64_t *len_tok,
                             double *bytes) S2_MUST_CHECK;
 
-/* Bytes of one GPU's memory that weights, cache and activations may take. */
-double s2_capacity_memory(const s2_sim_options *options);
-
 /* Bytes of device memory left by the weights, 0 where these alone do not fit. */
 double s2_capacity_room(const s2_sim_options *options);
 

@@ -46,6 +46,11 @@ const char *s2_resource_word(s2_resource resource)
     return words[resource];
 }
 
+double s2_sim_memory_bytes(const s2_sim_options *options)
+{
+    return options->gpu.hbm_gb * 1e6 * (1000 - options->reserved_permille);
+}
+
 s2_status s2_sim_options_default(s2_sim_options *out)
 {
     s2_sim_options options = {.phase = S2_PREFILL,

@@ -99,7 +99,7 @@ bool s2_sim_error_known(const s2_sim *sim)
 
 static bool weights_fit(const s2_sim_options *options, const s2_sim *sim)
 {
-    return (double)sim->weight_bytes <= s2_capacity_memory(options);
+    return (double)sim->weight_bytes <= s2_sim_memory_bytes(options);
 }
 
 static bool step_fits(const s2_sim_options *options, const s2_sim *sim)
@@ -113,7 +113,7 @@ bool s2_sim_runs(const s2_sim_options *options, const s2_sim *sim, bool dense)
         return step_fits(options, sim);
     const int64_t cache = dense ? sim->kv_dense_each : sim->kv_fullest,
                   host = dense ? sim->host_dense_bytes : sim->host_bytes;
-    return host == 0 && (double)sim->weight_bytes + (double)cache <= s2_capacity_memory(options);
+    return host == 0 && (double)sim->weight_bytes + (double)cache <= s2_sim_memory_bytes(options);
 }
 
 s2_no_ratio s2_sim_no_ratio(const s2_sim_options *options, const s2_sim *sim)
@@ -299,7 +299,7 @@ s2_status s2_price_largest(s2_arena *scratch, const s2_pattern *pattern, s2_sim_
             diag, S2_EINVAL, CODE_SIM, 0, 0,
             "%.1f GiB of weights are more than the %.1f GiB of a GPU that they may take: more GPUs "
             "(--tp, --pp) or fewer bits (--weights) do",
-            (double)sim.weight_bytes / 0x1p30, s2_capacity_memory(&own) / 0x1p30);
+            (double)sim.weight_bytes / 0x1p30, s2_sim_memory_bytes(&own) / 0x1p30);
     if (sim.fit_batch == 0)
         return s2_diag_set(
             diag, S2_EINVAL, CODE_SIM, 0, 0,

@@ -356,6 +356,9 @@ const char *s2_sim_figure_word(const s2_sim *sim);
  */
 const char *s2_no_ratio_label(s2_no_ratio why);
 
+/* Bytes of one GPU's memory that weights, cache and activations may take. */
+double s2_sim_memory_bytes(const s2_sim_options *options);
+
 /* Whether a training step of a model fits the memory of every GPU; false without a model. */
 bool s2_sim_training_fits(const s2_sim_options *options);
 

@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "base/arith.h"
-#include "sim/capacity.h"
 #include "sim/endtoend.h"
 #include "sim/experts.h"
 #include "sim/links.h"
@@ -85,7 +84,7 @@ bool s2_sim_training_fits(const s2_sim_options *options)
 {
     s2_training training;
     keep_on_machine(options, &training);
-    return training.bytes > 0 && training.bytes <= s2_capacity_memory(options);
+    return training.bytes > 0 && training.bytes <= s2_sim_memory_bytes(options);
 }
 
 /* The most of *value, which belongs to *options, that fits; a step of more keeps no less. */

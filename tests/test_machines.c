@@ -13,7 +13,6 @@
 #include "base/text.h"
 #include "pattern/dense.h"
 #include "pattern/parse.h"
-#include "sim/capacity.h"
 #include "sim/experts.h"
 #include "sim/links.h"
 #include "sim/machine.h"
@@ -614,7 +613,7 @@ static void assert_fits_to_the_sequence(s2_arena *arena, const s2_pattern *patte
         const s2_sim sim = priced(arena, pattern, &asked);
         const double kept =
             options->phase == S2_TRAIN ? sim.training.bytes : (double)sim.weight_bytes + (double)sim.kv_peak;
-        assert_true((kept <= s2_capacity_memory(options)) == (asked.batch == fit));
+        assert_true((kept <= s2_sim_memory_bytes(options)) == (asked.batch == fit));
     }
 }
 
