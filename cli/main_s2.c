@@ -125,8 +125,9 @@ static s2_exit run(s2_cli *cli, int argc, char **argv)
             return S2_EXIT_USAGE;
         }
     }
-    if (strncmp(s2_store_path(cli), "file:", 5) == 0) {
-        s2_cli_error(cli, "%s: --db and $S2_DB take a path, not a URI", s2_store_path(cli));
+    if (!s2_db_is_path(s2_store_path(cli))) {
+        s2_cli_error(cli, "%s: --db and $S2_DB take a path; a file of that name is ./%s", s2_store_path(cli),
+                     s2_store_path(cli));
         return S2_EXIT_USAGE;
     }
     if (nth < argc)

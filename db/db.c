@@ -473,8 +473,16 @@ void s2_db_interrupt(s2_db *db)
     sqlite3_interrupt(db->sql);
 }
 
+bool s2_db_is_path(const char *path)
+{
+    return strncmp(path, "file:", 5) != 0 && strcmp(path, ":memory:") != 0;
+}
+
 s2_status s2_db_follow(const char *path, char target[S2_PATH_BYTES], s2_diag *diag)
 {
+    if (!s2_db_is_path(path))
+        return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "%s: not a path; a file of that name is ./%s", path,
+                           path);
     if (s2_link_follow(path, target) == S2_OK)
         return S2_OK;
     return s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: %s", path, s2_file_why(errno));
@@ -484,17 +492,13 @@ s2_status s2_db_follow(const char *path, char target[S2_PATH_BYTES], s2_diag *di
 static s2_status name_file(s2_db *db, const char *path, s2_diag *diag)
 {
     char target[S2_PATH_BYTES];
-    if (db->mode != S2_DB_UNTRUSTED)
-        S2_TRY(s2_db_follow(path, target, diag));
+    S2_TRY(s2_db_follow(path, target, diag));
     db->path = join(db->mode == S2_DB_UNTRUSTED ? path : target, "");
     return db->path != NULL ? S2_OK : S2_ENOMEM;
 }
 
 s2_status s2_db_open(const char *path, s2_db_mode mode, s2_db **out, s2_diag *diag)
 {
-    if (strncmp(path, "file:", 5) == 0)
-        return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "%s: a URI, not a path; a file of that name is ./%s",
-                           path, path);
     s2_db *db = s2_calloc(1, sizeof *db);
     if (db == NULL)
         return S2_ENOMEM;

@@ -183,6 +183,9 @@ typedef struct s2_db_export {
     const char *out_hash;
 } s2_db_export;
 
+/* False for "file:..." and ":memory:", which SQLite does not take for the name of a file. */
+bool s2_db_is_path(const char *path);
+
 /*
  * Open a database. S2_DB_WRITE creates the file, or brings an older one to this schema, one transaction per
  * version; every mode refuses a newer one.

@@ -620,6 +620,25 @@ static void a_link_names_the_file_at_its_end(void **state)
     assert_int_equal(unlink(link) | unlink(twice) | unlink(copy) | rmdir(folder), 0);
 }
 
+/* What SQLite does not take for the name of a file is refused, and no file of that name appears. */
+static void a_name_that_is_no_path_is_refused(void **state)
+{
+    (void)state;
+    static const char *const names[] = {":memory:", "file:x.db", "file::memory:?cache=shared"};
+    s2_db_recovered found;
+    fill(main_path, 0, 1);
+    for (size_t name = 0; name < sizeof names / sizeof *names; name++) {
+        s2_db *db;
+        for (s2_db_mode mode = 0; mode <= S2_DB_UNTRUSTED; mode++)
+            assert_int_equal(s2_db_open(names[name], mode, &db, NULL), S2_EINVAL);
+        db = open_db(main_path, S2_DB_READ);
+        assert_int_equal(s2_db_backup(db, names[name], true, NULL), S2_EINVAL);
+        s2_db_close(&db);
+        assert_int_equal(s2_db_recover(main_path, names[name], true, &found, NULL), S2_EINVAL);
+        assert_int_not_equal(access(names[name], F_OK), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -628,6 +647,7 @@ int main(void)
         cmocka_unit_test(a_disk_of_any_size_may_be_full),
         cmocka_unit_test(a_reader_needs_no_room),
         cmocka_unit_test(a_link_names_the_file_at_its_end),
+        cmocka_unit_test(a_name_that_is_no_path_is_refused),
     };
     const char *const tmp = getenv("TMPDIR");
     snprintf(dir, sizeof dir, "%.60s/s2-disk.XXXXXX", tmp != NULL ? tmp : "/tmp");
