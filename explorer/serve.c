@@ -13,7 +13,7 @@ static void open_design(s2_explorer *e, int64_t id)
     const char *const text = s2_explorer_text(e, &scratch, id);
     e->shown_id = id;
     if (text != NULL)
-        s2_session_open(&e->session, text);
+        s2_session_open(&e->session, id, text);
     else
         s2_session_close(&e->session);
     s2_arena_release(&scratch);
@@ -70,6 +70,22 @@ static void compare(s2_explorer *e)
             s2_session_compare_add(&e->session, name, text);
     }
     s2_arena_release(&scratch);
+}
+
+static void take_to_bench(s2_explorer *e, int64_t id)
+{
+    const s2_parse_options parse = {.no_files = true};
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    s2_diag diag = {0};
+    const char *const text = s2_explorer_text(e, &arena, id);
+    const s2_status status =
+        text == NULL ? S2_OK : s2_pattern_parse(&arena, text, strlen(text), &parse, &pattern, &diag);
+    if (text != NULL && status == S2_OK)
+        s2_session_to_bench(&e->session, &pattern);
+    else if (status != S2_OK)
+        s2_explorer_say_failure(e, status, &diag);
+    s2_arena_release(&arena);
 }
 
 /* A file without a pattern leaves the workbench unchanged, and its name in the prompt for correction. */
@@ -135,6 +151,7 @@ static bool serve(s2_explorer *e)
     case S2_REQUEST_FRONT: s2_explorer_front(e); break;
     case S2_REQUEST_OPEN:
     case S2_REQUEST_RECORD: open_design(e, e->session.state.request_id); break;
+    case S2_REQUEST_TO_BENCH: take_to_bench(e, e->session.state.request_id); break;
     case S2_REQUEST_COMPARE: compare(e); break;
     case S2_REQUEST_FILE: open_file(e); break;
     case S2_REQUEST_COPY: copy_command(e); break;

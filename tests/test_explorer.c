@@ -546,7 +546,7 @@ static void draw_design(s2_session *session, const char *text, const asked *ask)
     assert_true(s2_knob_set(knobs, S2_KNOB_PRICE, ask->phase));
     assert_true(s2_knob_set(knobs, S2_KNOB_GPU, ask->gpu));
     assert_true(s2_knob_set(knobs, S2_KNOB_CACHE, ask->cache));
-    s2_session_open(session, text);
+    s2_session_open(session, 0, text);
     s2_session_draw(session);
 }
 

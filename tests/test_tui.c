@@ -222,7 +222,8 @@ static void serve(s2_session *session)
     const s2_request request = session->state.request;
     session->state.request = S2_REQUEST_NONE;
     if (request == S2_REQUEST_OPEN)
-        s2_session_open(session, SAMPLES[(session->state.request_id - 1) % N_SAMPLES]);
+        s2_session_open(session, session->state.request_id,
+                        SAMPLES[(session->state.request_id - 1) % N_SAMPLES]);
     if (request == S2_REQUEST_COMPARE) {
         s2_session_compare_none(session);
         for (int32_t at = 0; at < session->state.n_marked; at++)
@@ -460,7 +461,7 @@ static void every_time_says_what_it_is_of(void **unused)
         ask_anything(&rng, &session);
         press(&session, keys[view]);
         if (view == 1)
-            s2_session_open(&session, SAMPLES[n % N_SAMPLES]);
+            s2_session_open(&session, s2_subject_id(&session.model, &session.state), SAMPLES[n % N_SAMPLES]);
         s2_session_draw(&session);
         const s2_question question = s2_knobs_question(&session.state.knobs);
         s2_question_tell(&question, &words);
@@ -968,11 +969,43 @@ static void any_design_is_taken_to_the_workbench(void **state)
     static const char text[] = "heads 4\nlocal 512t | columns 0 | rows 0\nheads 3: dilated 3 | local 1\n";
     s2_session session;
     begin(&session, 24, 80, true);
-    s2_session_open(&session, text);
+    s2_session_open(&session, s2_subject_id(&session.model, &session.state), text);
     s2_session_key(&session, 'e');
     assert_int_equal(session.state.views[session.state.depth], S2_VIEW_BENCH);
     assert_string_equal(session.model.bench->hash, session.model.design->hash);
     s2_session_release(&session);
+}
+
+/* While the facts of the design under the cursor are not there yet, nothing shows or takes those of another. */
+static void no_design_stands_for_another(void **state)
+{
+    (void)state;
+    static const int keys[] = {S2_KEY_ENTER, 'e', 'R', 'b'};
+    for (size_t nth = 0; nth < sizeof keys / sizeof keys[0]; nth++) {
+        s2_session session;
+        begin(&session, 40, 120, true);
+        s2_session_open(&session, s2_subject_id(&session.model, &session.state), SAMPLES[0]);
+        s2_session_draw(&session);
+        const char *const first = session.model.design->hash;
+        session.deferred = true;
+        s2_session_key(&session, S2_KEY_DOWN);
+        assert_int_equal(session.state.cursor, 1);
+        assert_null(s2_subject_facts(&session.model, &session.state));
+        s2_session_key(&session, keys[nth]);
+        s2_session_draw(&session);
+        s2_buf screen = {0};
+        s2_canvas_dump(&session.canvas, false, &screen);
+        if (strstr(screen.data, "every length") != NULL)
+            fail_msg("key %d:\n%s", (int)keys[nth], screen.data);
+        assert_string_equal(session.state.base, "");
+        if (keys[nth] == 'e') {
+            assert_int_equal(session.state.request, S2_REQUEST_TO_BENCH);
+            assert_int_equal(session.state.request_id, session.model.rows[1].id);
+        }
+        assert_string_equal(session.model.design->hash, first);
+        s2_buf_release(&screen);
+        s2_session_release(&session);
+    }
 }
 
 static void the_designs_around_any_knobs_are_patterns_and_hold_that_one(void **state)
@@ -1233,6 +1266,7 @@ int main(void)
         cmocka_unit_test(knobs_say_what_they_read_back),
         cmocka_unit_test(the_workbench_takes_any_pattern_as_text),
         cmocka_unit_test(any_design_is_taken_to_the_workbench),
+        cmocka_unit_test(no_design_stands_for_another),
         cmocka_unit_test(the_designs_around_any_knobs_are_patterns_and_hold_that_one),
         cmocka_unit_test(words_for_a_shell_are_one_word),
         cmocka_unit_test(the_ramp_of_every_palette_is_one_of_lightness),

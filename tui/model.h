@@ -156,11 +156,13 @@ typedef struct s2_tui_model {
     const s2_tui_row *rows;
     const char *list_error; /* why the list could not be made, or NULL */
     const s2_facts *bench;  /* of state->knobs, or while bench_waits of their last setting */
-    const s2_facts *design; /* of the design that is open, or NULL */
-    const s2_facts *base;   /* of the baseline, or NULL */
-    s2_tally before;        /* of the workbench's pattern before its last change */
-    const s2_facts *tour;   /* of the design that the tour's step shows, or NULL */
-    bool bench_waits;       /* newer facts are being derived */
+    const s2_facts
+        *design; /* of the design that was opened last, or while design_waits of one before it; or NULL */
+    int64_t design_id;    /* whose these are */
+    const s2_facts *base; /* of the baseline, or NULL */
+    s2_tally before;      /* of the workbench's pattern before its last change */
+    const s2_facts *tour; /* of the design that the tour's step shows, or NULL */
+    bool bench_waits;     /* newer facts are being derived */
     bool design_waits;
     s2_grids *grids; /* masks computed between draws; NULL: each draw computes its own */
     int32_t n_compare;
@@ -188,12 +190,13 @@ typedef struct s2_tui_model {
 typedef enum s2_request {
     S2_REQUEST_NONE,
     S2_REQUEST_QUIT,
-    S2_REQUEST_LIST,   /* the filter or the order changed */
-    S2_REQUEST_MORE,   /* the next page of the list */
-    S2_REQUEST_BEFORE, /* the page before the first row that is loaded */
-    S2_REQUEST_LAST,   /* the end of the list in place of what is loaded */
-    S2_REQUEST_FRONT,  /* bring model->front up to date: state->minimize, of state->filter */
-    S2_REQUEST_OPEN,   /* facts of the design under the cursor (request_id) */
+    S2_REQUEST_LIST,     /* the filter or the order changed */
+    S2_REQUEST_MORE,     /* the next page of the list */
+    S2_REQUEST_BEFORE,   /* the page before the first row that is loaded */
+    S2_REQUEST_LAST,     /* the end of the list in place of what is loaded */
+    S2_REQUEST_FRONT,    /* bring model->front up to date: state->minimize, of state->filter */
+    S2_REQUEST_OPEN,     /* facts of the design under the cursor (request_id) */
+    S2_REQUEST_TO_BENCH, /* the design request_id on the workbench */
     S2_REQUEST_COMPARE,
     S2_REQUEST_SAVE, /* the workbench's design under the name in state->prompt */
     S2_REQUEST_STAR,

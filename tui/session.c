@@ -149,8 +149,9 @@ s2_status s2_session_resize(s2_session *session, int32_t rows, int32_t cols)
     return S2_OK;
 }
 
-void s2_session_open(s2_session *session, const char *text)
+void s2_session_open(s2_session *session, int64_t id, const char *text)
 {
+    session->wanted_id = id;
     want(session, S2_SLOT_DESIGN, text, strlen(text));
     changed(session);
 }
@@ -161,6 +162,13 @@ bool s2_session_bring(s2_session *session, const s2_pattern *pattern)
     const bool fits = s2_bench_take(&session->state, pattern);
     follow_bench(session, &before);
     return fits;
+}
+
+void s2_session_to_bench(s2_session *session, const s2_pattern *pattern)
+{
+    const s2_knobs before = session->state.knobs;
+    s2_subject_to_bench(&session->state, pattern);
+    follow_bench(session, &before);
 }
 
 void s2_session_type(s2_session *session, const char *text, int32_t caret)
@@ -232,7 +240,8 @@ static bool next_facts(s2_session *session, s2_order *order)
     for (int32_t slot = 0; slot < S2_N_SLOTS; slot++) {
         if (!session->stale[slot])
             continue;
-        *order = (s2_order){.slot = slot, .question = s2_knobs_question(&session->state.knobs)};
+        *order = (s2_order){
+            .slot = slot, .id = session->wanted_id, .question = s2_knobs_question(&session->state.knobs)};
         if (slot == S2_SLOT_TOUR)
             order->question = s2_question_default(TOUR_TOK);
         s2_buf_add(&order->text, session->text[slot].data, session->text[slot].len);
@@ -263,7 +272,8 @@ static int32_t shown_slot(const s2_session *session)
     const s2_view_id view = session->state.views[session->state.depth];
     if (view == S2_VIEW_BENCH)
         return S2_SLOT_BENCH;
-    return (view == S2_VIEW_DESIGN || view == S2_VIEW_DESIGNS) && session->model.design != NULL
+    return (view == S2_VIEW_DESIGN || view == S2_VIEW_DESIGNS) &&
+                   s2_subject_facts(&session->model, &session->state) != NULL
                ? S2_SLOT_DESIGN
                : -1;
 }
@@ -355,9 +365,10 @@ static void take_facts(s2_session *session, s2_order *order)
     slot->serial = ++session->last_serial;
     if (order->slot == S2_SLOT_BENCH)
         session->model.bench = slot;
-    else if (order->slot == S2_SLOT_DESIGN)
+    else if (order->slot == S2_SLOT_DESIGN) {
         session->model.design = slot;
-    else if (order->slot == S2_SLOT_TOUR)
+        session->model.design_id = order->id;
+    } else if (order->slot == S2_SLOT_TOUR)
         session->model.tour = slot;
     else if (order->slot == S2_SLOT_BASE)
         session->model.base = slot;

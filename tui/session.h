@@ -31,6 +31,7 @@ enum {
 enum { S2_ORDER_MASK = -1, S2_ORDER_LATE = -2, S2_ORDER_REACH = -3 };
 typedef struct s2_order {
     int32_t slot; /* or S2_ORDER_... */
+    int64_t id;   /* of the design that is opened */
     s2_buf text;
     s2_question question;
     s2_facts facts;
@@ -52,6 +53,7 @@ typedef struct s2_session {
     s2_facts facts[S2_N_SLOTS];
     s2_buf text[S2_N_SLOTS]; /* the pattern wanted in each slot */
     bool stale[S2_N_SLOTS];  /* the slot's facts are those of another text or question */
+    int64_t wanted_id;       /* of the design whose text is wanted */
     int32_t tour;            /* 1 + the step whose design is wanted or derived; 0: none yet */
     int32_t building;        /* the slot whose facts are being derived; -1: none */
     s2_grids grids;
@@ -67,11 +69,13 @@ void s2_session_key(s2_session *session, int32_t key);
 void s2_session_click(s2_session *session, int32_t row, int32_t col, int32_t wheel);
 void s2_session_paste(s2_session *session, const char *text);
 s2_status s2_session_resize(s2_session *session, int32_t rows, int32_t cols) S2_MUST_CHECK;
-/* Open a design by its canonical text; its facts answer the workbench's question. */
-void s2_session_open(s2_session *session, const char *text);
+/* Open the design of this id by its canonical text; its facts answer the workbench's question. */
+void s2_session_open(s2_session *session, int64_t id, const char *text);
 void s2_session_close(s2_session *session);
 /* Put a pattern on the workbench, as a change that can be undone; false if its text is too long to edit. */
 bool s2_session_bring(s2_session *session, const s2_pattern *pattern);
+/* Take a stored design to the workbench, as `e` does of one whose facts are there. */
+void s2_session_to_bench(s2_session *session, const s2_pattern *pattern);
 /* Begin typing a pattern, from this text and with the caret before this byte of it; stop typing. */
 void s2_session_type(s2_session *session, const char *text, int32_t caret);
 void s2_session_leave_typing(s2_session *session);

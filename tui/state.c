@@ -28,11 +28,11 @@ const s2_facts *s2_view_facts(const s2_tui_model *model, const s2_tui_state *sta
     if (shown == S2_VIEW_BENCH)
         return model->bench;
     if (shown == S2_VIEW_DESIGN)
-        return model->design;
+        return s2_subject_facts(model, state);
     if (shown != S2_VIEW_REACH)
         return NULL;
     const bool stored = view == S2_VIEW_DESIGN || view == S2_VIEW_DESIGNS || view == S2_VIEW_RECORD;
-    return stored && model->design != NULL ? model->design : model->bench;
+    return stored ? s2_subject_facts(model, state) : model->bench;
 }
 
 /* ---- where things are */

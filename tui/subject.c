@@ -29,11 +29,14 @@ static void ask(s2_tui_state *state, s2_request request, int64_t id)
     state->request_id = id;
 }
 
-static void to_bench(const s2_tui_model *model, s2_tui_state *state)
+const s2_facts *s2_subject_facts(const s2_tui_model *model, const s2_tui_state *state)
 {
-    if (model->design == NULL || model->design->status != S2_OK)
-        return;
-    if (!s2_bench_take(state, &model->design->pattern)) {
+    return model->design != NULL && model->design_id == s2_subject_id(model, state) ? model->design : NULL;
+}
+
+void s2_subject_to_bench(s2_tui_state *state, const s2_pattern *pattern)
+{
+    if (!s2_bench_take(state, pattern)) {
         snprintf(state->message, sizeof state->message, "its text is too long for the workbench");
         return;
     }
@@ -42,9 +45,23 @@ static void to_bench(const s2_tui_model *model, s2_tui_state *state)
     s2_view_push(state, S2_VIEW_BENCH);
 }
 
+/* Its text alone is needed, which is asked for where the facts are not there yet. */
+static void to_bench(const s2_tui_model *model, s2_tui_state *state)
+{
+    const s2_facts *const facts = s2_subject_facts(model, state);
+    if (facts == NULL)
+        ask(state, S2_REQUEST_TO_BENCH, s2_subject_id(model, state));
+    else if (facts->status == S2_OK)
+        s2_subject_to_bench(state, &facts->pattern);
+}
+
 /* Take the design to the workbench and choose a repair there. */
 static void mend(const s2_tui_model *model, s2_tui_state *state)
 {
+    if (s2_subject_facts(model, state) == NULL) {
+        snprintf(state->message, sizeof state->message, "no repair yet: the design is still being derived");
+        return;
+    }
     to_bench(model, state);
     if (s2_view_shown(state) == S2_VIEW_BENCH)
         s2_prompt_open(state, S2_MODE_REPAIRS, "");
@@ -69,13 +86,14 @@ static void open_in(const s2_tui_model *model, s2_tui_state *state, s2_view_id v
 /* Pin the design that is shown as the baseline; unpin it if it already is. */
 static void pin(const s2_tui_model *model, s2_tui_state *state)
 {
+    const s2_facts *const facts = s2_subject_facts(model, state);
     s2_buf text = {0};
-    if (model->design == NULL || model->design->status != S2_OK || model->design_waits) {
+    if (facts == NULL || facts->status != S2_OK || model->design_waits) {
         snprintf(state->message, sizeof state->message,
                  "nothing is pinned: the design is still being derived");
         return;
     }
-    s2_pattern_line(&model->design->pattern, &text);
+    s2_pattern_line(&facts->pattern, &text);
     const bool fits = text.status == S2_OK && text.len < sizeof state->base;
     const bool again = fits && strcmp(text.data, state->base) == 0;
     snprintf(state->base, sizeof state->base, "%s", fits && !again ? text.data : "");

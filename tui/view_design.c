@@ -35,24 +35,25 @@ static void draw_record(const s2_tui_model *model, s2_canvas *canvas, s2_rect ar
 static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
 {
     const s2_layout_bench places = s2_panels_place(state);
-    if (model->design == NULL) {
+    const s2_facts *const facts = s2_subject_facts(model, state);
+    if (facts == NULL) {
         s2_canvas_clip(canvas, body);
         s2_canvas_text(canvas, body.row, 1, S2_STYLE_DIM,
                        model->design_waits ? "proving..." : "no design is open");
         return;
     }
-    if (model->design->status == S2_OK) {
-        const int32_t row = draw_text(model->design, canvas, places.knobs) + 1;
+    if (facts->status == S2_OK) {
+        const int32_t row = draw_text(facts, canvas, places.knobs) + 1;
         draw_record(
             model, canvas,
             (s2_rect){row, places.knobs.col, places.knobs.row + places.knobs.rows - row, places.knobs.cols});
     }
-    s2_panels_draw(model->design, model->grids, state, canvas, &places);
+    s2_panels_draw(facts, model->grids, state, canvas, &places);
 }
 
 static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action action)
 {
-    if (!s2_panels_handle(model->design, state, action))
+    if (!s2_panels_handle(s2_subject_facts(model, state), state, action))
         s2_subject_handle(model, state, action);
 }
 
@@ -62,20 +63,20 @@ static void click(const s2_tui_model *model, s2_tui_state *state, int32_t row, i
     if (s2_rect_holds(places.knobs, row, col))
         handle(model, state, S2_ACT_RECORD);
     else
-        s2_panels_click(model->design, state, &places, row, col);
+        s2_panels_click(s2_subject_facts(model, state), state, &places, row, col);
 }
 
 static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)
 {
-    (void)state;
-    if (model->design == NULL || model->design->status != S2_OK)
+    const s2_facts *const facts = s2_subject_facts(model, state);
+    if (facts == NULL || facts->status != S2_OK)
         return;
     s2_buf_puts(buf, "s2 check ");
-    s2_subject_print(model, model->design, buf);
+    s2_subject_print(model, facts, buf);
     s2_buf_printf(buf, "%s\ns2 sim ", model->database);
-    s2_subject_print(model, model->design, buf);
+    s2_subject_print(model, facts, buf);
     s2_buf_puts(buf, " ");
-    s2_question_print(&model->design->question, buf);
+    s2_question_print(&facts->question, buf);
     s2_buf_puts(buf, model->database);
 }
 

@@ -208,10 +208,11 @@ static void draw_status(const s2_tui_model *model, const s2_tui_state *state, s2
 static void draw_preview(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas,
                          s2_rect area)
 {
+    const s2_facts *const facts = s2_subject_facts(model, state);
     s2_canvas_clip(canvas, area);
-    if (model->design_waits && area.rows > 1)
+    if ((model->design_waits || facts == NULL) && model->n_rows > 0 && area.rows > 1)
         s2_canvas_text(canvas, area.row + 1, area.col + 1, S2_STYLE_KEY, "proving...");
-    if (area.rows < 5 || model->design == NULL || model->n_rows == 0 || model->design_waits)
+    if (area.rows < 5 || facts == NULL || model->n_rows == 0 || model->design_waits)
         return;
     enum { LEFT = 28 };
     const int32_t rows = area.rows - 1, col = area.col + LEFT + 3, cols = area.cols - LEFT - 4;
@@ -220,11 +221,11 @@ static void draw_preview(const s2_tui_model *model, const s2_tui_state *state, s
                               .cost = {area.row + 4, area.col + 1, rows - 3, LEFT},
                               .kv = {area.row + 1 + rows - kv, col, kv, cols}};
     s2_layout_masks((s2_rect){area.row + 1, col, rows - kv, cols}, &places.union_mask, &places.head_mask);
-    s2_panels_draw(model->design, model->grids, state, canvas, &places);
+    s2_panels_draw(facts, model->grids, state, canvas, &places);
     if (model->base != NULL) {
         s2_canvas_clip(canvas, area);
         s2_canvas_text(canvas, area.row, area.col + 1, S2_STYLE_HEAD, "to baseline");
-        s2_against_base(model, model->design, canvas, (s2_rect){area.row, area.col + 14, 1, area.cols - 14});
+        s2_against_base(model, facts, canvas, (s2_rect){area.row, area.col + 14, 1, area.cols - 14});
     }
 }
 

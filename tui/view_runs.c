@@ -227,13 +227,13 @@ static void handle_record(const s2_tui_model *model, s2_tui_state *state, s2_act
 
 static void command_record(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)
 {
-    (void)state;
-    if (model->design == NULL || model->design->status != S2_OK)
+    const s2_facts *const facts = s2_subject_facts(model, state);
+    if (facts == NULL || facts->status != S2_OK)
         return;
     s2_buf_puts(buf, "s2 show ");
-    s2_subject_print(model, model->design, buf);
+    s2_subject_print(model, facts, buf);
     if (model->stored)
-        s2_buf_printf(buf, "%s\ns2 ls hash=%s --format json%s", model->database, model->design->hash,
+        s2_buf_printf(buf, "%s\ns2 ls hash=%s --format json%s", model->database, facts->hash,
                       model->database);
 }
 
