@@ -347,7 +347,8 @@ static s2_status points_of(s2_cli *cli, const s2_listing *l, const s2_front_spec
 /* What an axis shows. A bound is not a prediction. */
 static void name_axis(const s2_front_column *by, axis_unit unit, const char *kind, char *out, size_t cap)
 {
-    const bool bound = strcmp(by->name, "us") == 0 && strstr(kind, "priced=bound") != NULL;
+    const bool bound = by->source == S2_FRONT_PRICED && by->quantity == S2_QUANTITY_TIME &&
+                       strstr(kind, "priced=bound") != NULL;
     snprintf(out, cap, "%s%s%s (less is better)", bound ? "bound of time" : by->words,
              unit.name[0] != '\0' ? ", " : "", unit.name);
 }

@@ -3,31 +3,30 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "words/holed.h"
 
 /* Which of the columns leave nothing to compare, and what fills them. */
 static void say_lacking(s2_cli *cli, const s2_front_spec *front, const s2_db_row *rows, int32_t n)
 {
+    static const char *const fills[S2_N_FRONT_SOURCES] = {
+        [S2_FRONT_PRICED] = "; s2 sim prices them",
+        [S2_FRONT_TIMED] = "; s2 validate on a GPU times them",
+        [S2_FRONT_JUDGED] = "; s2 explain worth says which designs are judged",
+        [S2_FRONT_MEASURED] = "; s2 reach DESIGN --len LENGTH measures them"};
+    bool lacks[S2_N_FRONT_SOURCES] = {false};
     s2_buf words = {0};
-    bool untimed = false, unpriced = false, unjudged = false, unmeasured = false;
     for (int32_t o = 0; o < front->n_by; o++) {
         const s2_front_column *const by = front->by[o];
         int32_t n_with = 0;
         for (int32_t row = 0; row < n; row++)
             n_with += !isnan(by->value(&rows[row]));
         s2_buf_printf(&words, "%s%d of %d have %s", o > 0 ? ", " : "", (int)n_with, (int)n, by->name);
-        *(strcmp(by->name, "gpu_us") == 0       ? &untimed
-          : strstr("loss unrecalled", by->name) ? &unjudged
-          : strstr("hops fading", by->name)     ? &unmeasured
-                                                : &unpriced) |= n_with < n;
+        lacks[by->source] |= n_with < n;
     }
-    s2_cli_hint(cli, "no design has a value for each: %.*s%s%s%s%s", (int)words.len,
-                words.data != NULL ? words.data : "", unpriced ? "; s2 sim prices them" : "",
-                untimed ? "; s2 validate on a GPU times them" : "",
-                unjudged ? "; s2 explain worth says which designs are judged" : "",
-                unmeasured ? "; s2 reach DESIGN --len LENGTH measures them" : "");
+    for (int source = 0; source < S2_N_FRONT_SOURCES; source++)
+        s2_buf_puts(&words, lacks[source] ? fills[source] : "");
+    s2_cli_hint(cli, "no design has a value for each: %s", words.data != NULL ? words.data : "");
     s2_buf_release(&words);
 }
 

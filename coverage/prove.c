@@ -152,12 +152,6 @@ static int64_t count_atoms(const s2_pattern *pattern, const s2_layer_class *clas
     return pattern->causal ? n : 2 * n;
 }
 
-/* Folding an atom is a step too. */
-static int64_t most_atoms(int64_t work_limit)
-{
-    return s2_min_i64(work_limit, MOST_ATOMS);
-}
-
 static s2_status fold_class(s2_prover *prover, s2_layer_class *class)
 {
     const s2_pattern *const pattern = prover->pattern;
@@ -831,7 +825,7 @@ s2_status s2_prove(s2_arena *arena, const s2_pattern *pattern, const s2_requirem
     s2_prover prover = {.arena = arena, .scratch = &scratch, .pattern = pattern};
     prover.work_left = options->work_limit > 0 ? options->work_limit : DEFAULT_WORK;
     prover.part_work_left = PART_WORK;
-    prover.atoms_left = most_atoms(prover.work_left);
+    prover.atoms_left = s2_min_i64(prover.work_left, MOST_ATOMS); /* folding an atom is a step too */
     prover.n_tok = s2_prove_scope(pattern, options->n_tok);
     s2_finding *const decided = S2_NEW(&scratch, s2_finding, n);
     const s2_status status = decided != NULL ? prove_all(&prover, requirements, n, decided) : S2_ENOMEM;

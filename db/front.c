@@ -7,43 +7,20 @@
 #include "pattern/spec.h"
 #include "reach/flow.h"
 
-static double value_us(const s2_db_row *row)
-{
-    return row->sim_us;
-}
-static double value_gpu_us(const s2_db_row *row)
-{
-    return row->gpu_us;
-}
-static double value_kv_bytes(const s2_db_row *row)
-{
-    return row->kv_bytes;
-}
-static double value_density(const s2_db_row *row)
-{
-    return row->density;
-}
-static double value_unread(const s2_db_row *row)
-{
-    return row->unread;
-}
-
-static double value_loss(const s2_db_row *row)
-{
-    return row->loss;
-}
-static double value_hops(const s2_db_row *row)
-{
-    return row->hops == S2_DB_NONE ? (double)NAN : (double)row->hops;
-}
-static double value_fading(const s2_db_row *row)
-{
-    return s2_flow_fading(row->flow);
-}
-static double value_unrecalled(const s2_db_row *row)
-{
-    return 1 - row->recall;
-}
+#define VALUE(name, value)                                                                                   \
+    static double value_##name(const s2_db_row *row)                                                         \
+    {                                                                                                        \
+        return value;                                                                                        \
+    }
+VALUE(us, row->sim_us)
+VALUE(gpu_us, row->gpu_us)
+VALUE(kv_bytes, row->kv_bytes)
+VALUE(density, row->density)
+VALUE(unread, row->unread)
+VALUE(loss, row->loss)
+VALUE(hops, row->hops == S2_DB_NONE ? (double)NAN : (double)row->hops)
+VALUE(fading, s2_flow_fading(row->flow))
+VALUE(unrecalled, 1 - row->recall)
 
 /* What a figure depends on. Weights change no time of attention, but those who ask for them mean another model. */
 enum {
@@ -54,16 +31,17 @@ enum {
 };
 
 static const s2_front_column OBJECTIVES[] = {
-    {"us", "predicted time", S2_QUANTITY_TIME, TIME, value_us},
-    {"kv_bytes", "KV cache", S2_QUANTITY_BYTES, CACHE, value_kv_bytes},
-    {"kv_mib", "KV cache", S2_QUANTITY_BYTES, CACHE, value_kv_bytes},
-    {"unread", "share of pairs unread", S2_QUANTITY_SHARE, WORK, value_unread},
-    {"gpu_us", "measured time", S2_QUANTITY_TIME, RUN, value_gpu_us},
-    {"density", "density", S2_QUANTITY_SHARE, WORK, value_density},
-    {"loss", "loss on text, nats a byte", S2_QUANTITY_COUNT, WORK, value_loss},
-    {"unrecalled", "share not recalled", S2_QUANTITY_SHARE, WORK, value_unrecalled},
-    {"hops", "layers until all is known", S2_QUANTITY_COUNT, WORK, value_hops},
-    {"fading", "how many times less arrives than through dense", S2_QUANTITY_COUNT, WORK, value_fading},
+    {"us", "predicted time", S2_QUANTITY_TIME, TIME, S2_FRONT_PRICED, value_us},
+    {"kv_bytes", "KV cache", S2_QUANTITY_BYTES, CACHE, S2_FRONT_PRICED, value_kv_bytes},
+    {"kv_mib", "KV cache", S2_QUANTITY_BYTES, CACHE, S2_FRONT_PRICED, value_kv_bytes},
+    {"unread", "share of pairs unread", S2_QUANTITY_SHARE, WORK, S2_FRONT_PRICED, value_unread},
+    {"gpu_us", "measured time", S2_QUANTITY_TIME, RUN, S2_FRONT_TIMED, value_gpu_us},
+    {"density", "density", S2_QUANTITY_SHARE, WORK, S2_FRONT_PRICED, value_density},
+    {"loss", "loss on text, nats a byte", S2_QUANTITY_COUNT, WORK, S2_FRONT_JUDGED, value_loss},
+    {"unrecalled", "share not recalled", S2_QUANTITY_SHARE, WORK, S2_FRONT_JUDGED, value_unrecalled},
+    {"hops", "layers until all is known", S2_QUANTITY_COUNT, WORK, S2_FRONT_MEASURED, value_hops},
+    {"fading", "how many times less arrives than through dense", S2_QUANTITY_COUNT, WORK, S2_FRONT_MEASURED,
+     value_fading},
 };
 
 /* A design with its values, for sorting. */

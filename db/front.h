@@ -12,12 +12,22 @@
 
 enum { S2_FRONT_OBJECTIVES = 4 };
 
+/* Which command gives designs a value: s2 sim, s2 validate on a GPU, none (docs/worth.md), s2 reach. */
+typedef enum s2_front_source {
+    S2_FRONT_PRICED,
+    S2_FRONT_TIMED,
+    S2_FRONT_JUDGED,
+    S2_FRONT_MEASURED,
+    S2_N_FRONT_SOURCES
+} s2_front_source;
+
 /* What may be minimised: a column, its words, and its value in a row (NAN: none). */
 typedef struct s2_front_column {
     const char *name;
     const char *words; /* without a unit where its quantity has one */
     s2_quantity quantity;
     uint32_t traits; /* of a price that it depends on: bits 1 << s2_db_trait */
+    s2_front_source source;
     double (*value)(const s2_db_row *row);
 } s2_front_column;
 

@@ -15,7 +15,7 @@ static const s2_computed *computed_of(const s2_pattern *pattern)
 static double selection_us(const s2_sim *sim)
 {
     for (int32_t part = 0; part < sim->n_parts; part++)
-        if (strcmp(sim->parts[part].name, "selection") == 0)
+        if (s2_part_is(&sim->parts[part], "selection"))
             return sim->parts[part].time_us;
     return 0;
 }

@@ -125,7 +125,7 @@ void s2_machine_text(const s2_sim_options *options, const s2_sim *sim, s2_buf *b
 static double sent_by(const s2_sim *sim, const char *part)
 {
     for (int32_t at = 0; at < sim->n_parts; at++)
-        if (strcmp(sim->parts[at].name, part) == 0)
+        if (s2_part_is(&sim->parts[at], part))
             return sim->parts[at].sent_bytes;
     return 0;
 }

@@ -147,7 +147,7 @@ static void put_apart(const s2_sim *sim, s2_buf *buf)
 {
     bool selects = false;
     for (int32_t part = 0; part < sim->n_parts; part++)
-        selects |= strcmp(sim->parts[part].name, "selection") == 0;
+        selects |= s2_part_is(&sim->parts[part], "selection");
     const bool moves = sim->states.n_layers > 0;
     if (selects || moves)
         s2_buf_printf(buf, "; that is of attention, %s%s%s at peak rates", selects ? "selection is" : "",

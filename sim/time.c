@@ -743,8 +743,8 @@ static void take_prediction(const s2_total *own, const s2_total *dense, const s2
     sim->time_us = 0;
     for (int32_t part = 0; part < sim->n_parts; part++) {
         s2_part *const line = &sim->parts[part];
-        const s2_pass pass = strcmp(line->name, "attention") == 0 ? first_pass(options) : S2_PASS_BACKWARD;
-        if (strcmp(line->name, "selection") != 0) {
+        const s2_pass pass = s2_part_is(line, "attention") ? first_pass(options) : S2_PASS_BACKWARD;
+        if (!s2_part_is(line, "selection")) {
             line->time_us = own->us[pass];
             line->bound_by = own->by[pass];
         }
