@@ -179,6 +179,10 @@ static void remove_parts(const char *path)
 s2_status s2_db_draft_open(const char *target, s2_db_draft *out, s2_diag *diag)
 {
     s2_buf path = {0};
+    struct stat old;
+    if (stat(target, &old) == 0 && !S_ISREG(old.st_mode))
+        return s2_diag_set(diag, S2_EIO, 0, 0, 0,
+                           "%s: is no regular file, and a database cannot take its place", target);
     s2_buf_printf(&path, "%s-new", target);
     S2_TRY(path.status);
     const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;

@@ -639,6 +639,29 @@ static void a_name_that_is_no_path_is_refused(void **state)
     }
 }
 
+/* What is no regular file, a device say, is never replaced by a database, not even with --force. */
+static void only_a_regular_file_is_replaced(void **state)
+{
+    (void)state;
+    s2_db_recovered found;
+    struct stat about;
+    fill(main_path, 0, 1);
+    s2_gen_forget(beside_path);
+    for (int folder = 0; folder < 2; folder++) {
+        assert_int_equal(folder ? mkdir(beside_path, 0777) : mkfifo(beside_path, 0666), 0);
+        s2_db *db = open_db(main_path, S2_DB_READ);
+        for (int overwrite = 0; overwrite < 2; overwrite++) {
+            assert_int_equal(s2_db_backup(db, beside_path, overwrite != 0, NULL), S2_EIO);
+            assert_int_equal(s2_db_recover(main_path, beside_path, overwrite != 0, &found, NULL), S2_EIO);
+        }
+        s2_db_close(&db);
+        assert_int_equal(lstat(beside_path, &about), 0);
+        assert_true(folder ? S_ISDIR(about.st_mode) : S_ISFIFO(about.st_mode));
+        assert_int_equal(remove(beside_path), 0);
+        assert_no_litter(dir, "a copy in place of what is no file");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -648,6 +671,7 @@ int main(void)
         cmocka_unit_test(a_reader_needs_no_room),
         cmocka_unit_test(a_link_names_the_file_at_its_end),
         cmocka_unit_test(a_name_that_is_no_path_is_refused),
+        cmocka_unit_test(only_a_regular_file_is_replaced),
     };
     const char *const tmp = getenv("TMPDIR");
     snprintf(dir, sizeof dir, "%.60s/s2-disk.XXXXXX", tmp != NULL ? tmp : "/tmp");
