@@ -228,6 +228,21 @@ s2_status s2_db_check_other(const char *from, const char *to, s2_diag *diag)
     return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "%s is the database itself: name another file", to);
 }
 
+bool s2_db_is_path(const char *path)
+{
+    return strncmp(path, "file:", 5) != 0 && strcmp(path, ":memory:") != 0;
+}
+
+s2_status s2_db_follow(const char *path, char target[S2_PATH_BYTES], s2_diag *diag)
+{
+    if (!s2_db_is_path(path))
+        return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "%s: not a path; a file of that name is ./%s", path,
+                           path);
+    if (s2_link_follow(path, target) == S2_OK)
+        return S2_OK;
+    return s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: %s", path, s2_file_why(errno));
+}
+
 s2_status s2_db_backup(s2_db *db, const char *path, bool overwrite, s2_diag *diag)
 {
     char target[S2_PATH_BYTES];

@@ -22,6 +22,27 @@ void s2_view_push(s2_tui_state *state, s2_view_id id)
         state->views[++state->depth] = id;
 }
 
+const s2_tui_row *s2_subject_row(const s2_tui_model *model, const s2_tui_state *state)
+{
+    if (s2_view_shown(state) == S2_VIEW_PARETO)
+        return state->front < model->front.n_rows ? &model->front.rows[state->front] : NULL;
+    return state->cursor >= 0 && state->cursor < model->n_rows ? &model->rows[state->cursor] : NULL;
+}
+
+int64_t s2_subject_id(const s2_tui_model *model, const s2_tui_state *state)
+{
+    const s2_view_id view = s2_view_entered(state);
+    if (view == S2_VIEW_DESIGN || view == S2_VIEW_RECORD)
+        return state->design_id;
+    const s2_tui_row *const row = s2_subject_row(model, state);
+    return (view == S2_VIEW_DESIGNS || view == S2_VIEW_PARETO) && row != NULL ? row->id : 0;
+}
+
+const s2_facts *s2_subject_facts(const s2_tui_model *model, const s2_tui_state *state)
+{
+    return model->design != NULL && model->design_id == s2_subject_id(model, state) ? model->design : NULL;
+}
+
 const s2_facts *s2_view_facts(const s2_tui_model *model, const s2_tui_state *state)
 {
     const s2_view_id shown = s2_view_shown(state), view = s2_view_entered(state);

@@ -6,32 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The row under the cursor of a list. */
-static const s2_tui_row *row_at(const s2_tui_model *model, const s2_tui_state *state)
-{
-    if (s2_view_shown(state) == S2_VIEW_PARETO)
-        return state->front < model->front.n_rows ? &model->front.rows[state->front] : NULL;
-    return state->cursor >= 0 && state->cursor < model->n_rows ? &model->rows[state->cursor] : NULL;
-}
-
-int64_t s2_subject_id(const s2_tui_model *model, const s2_tui_state *state)
-{
-    const s2_view_id view = s2_view_entered(state);
-    if (view == S2_VIEW_DESIGN || view == S2_VIEW_RECORD)
-        return state->design_id;
-    const s2_tui_row *const row = row_at(model, state);
-    return (view == S2_VIEW_DESIGNS || view == S2_VIEW_PARETO) && row != NULL ? row->id : 0;
-}
-
 static void ask(s2_tui_state *state, s2_request request, int64_t id)
 {
     state->request = request;
     state->request_id = id;
-}
-
-const s2_facts *s2_subject_facts(const s2_tui_model *model, const s2_tui_state *state)
-{
-    return model->design != NULL && model->design_id == s2_subject_id(model, state) ? model->design : NULL;
 }
 
 void s2_subject_to_bench(s2_tui_state *state, const s2_pattern *pattern)
@@ -70,7 +48,7 @@ static void mend(const s2_tui_model *model, s2_tui_state *state)
 /* Go to a view of the design under the cursor. */
 static void open_in(const s2_tui_model *model, s2_tui_state *state, s2_view_id view, s2_request request)
 {
-    const s2_tui_row *const row = row_at(model, state);
+    const s2_tui_row *const row = s2_subject_row(model, state);
     const s2_view_id from = s2_view_shown(state);
     if (from == S2_VIEW_DESIGNS || from == S2_VIEW_PARETO) {
         state->design_id = row->id;

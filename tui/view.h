@@ -101,7 +101,10 @@ int32_t s2_fold_draw(const char *text, s2_style style, s2_canvas *canvas, s2_rec
 /* Validate, export, tag, note, star, trash, record, edit and the like; false for any other action. */
 bool s2_subject_handle(const s2_tui_model *model, s2_tui_state *state, s2_action action);
 
+/* The row under the cursor of a list. */
+const s2_tui_row *s2_subject_row(const s2_tui_model *model, const s2_tui_state *state);
 /* The stored design that the view is about, under the cursor or open; 0 if there is none. */
+int64_t s2_subject_id(const s2_tui_model *model, const s2_tui_state *state);
 /*
  * The facts of that design: NULL while those in the model are of another one, whose verdicts must not stand beside
  * this one's name.
@@ -109,7 +112,6 @@ bool s2_subject_handle(const s2_tui_model *model, s2_tui_state *state, s2_action
 const s2_facts *s2_subject_facts(const s2_tui_model *model, const s2_tui_state *state);
 /* Put a stored design on the workbench, and go there. */
 void s2_subject_to_bench(s2_tui_state *state, const s2_pattern *pattern);
-int64_t s2_subject_id(const s2_tui_model *model, const s2_tui_state *state);
 
 /* The canonical text on one line, terminated. */
 void s2_pattern_line(const s2_pattern *pattern, s2_buf *text);
