@@ -403,7 +403,7 @@ static void any_call_may_fail(void **state)
     (void)state;
     static const int errors[] = {ENOSPC, EIO};
     const int64_t most =
-        s2_test_cases(8 * 4 * N_ACTS) / (4 * N_ACTS) + 1; /* of each act, error and duration */
+        s2_test_cases(4 * 4 * N_ACTS) / (4 * N_ACTS) + 1; /* of each act, error and duration */
     for (int act = 0; act < N_ACTS; act++) {
         int64_t n_failed = 0;
         for (int e = 0; e < 2; e++)
