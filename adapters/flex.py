@@ -25,6 +25,8 @@ TILE = 256  # at most: the flash backend asks its mask_mod of queries and keys p
 
 
 def block_mask(p):
+    if hasattr(p, "mod"):  # a pattern that is drawn says its function
+        return create_block_mask(p.mod, 1, p.heads, p.q_tok, p.k_tok, device=DEVICE)
     mask = p.mask()
     if FLASH:
         mask = torch.nn.functional.pad(mask.to(torch.int8), (0, -p.k_tok % TILE, 0, -p.q_tok % TILE))

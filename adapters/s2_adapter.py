@@ -19,11 +19,13 @@ import mmap
 import os
 import random
 import statistics
+import subprocess
 import sys
 import time
 
 VERSION = 1
 COPIES = 8  # of the runs in a graph that is timed
+SETTLE_S = 0.25  # a GPU runs so long before it is timed: in the first tenth of a second its clock is higher than it can hold
 DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 _answers = os.fdopen(os.dup(1), "w", buffering=1)
 os.dup2(2, 1)  # what libraries print is no answer
@@ -110,16 +112,24 @@ class Problem:
         out.copy_(value.detach())
 
 
-class Drawn(Problem):
-    """Random data, causal, and no s2 behind it: what --times times."""
+# Patterns that --times=N --patterns draws, in blocks of 64: who reads what, beside causality; g: the KV head
+DRAWN = {"": lambda h, g, q, k: q >= k, "local 256t": lambda h, g, q, k: q - k < 256, "local 4 | sink 1": lambda h, g, q, k: (q // 64 - k // 64 < 4) | (k < 64),
+         "local 2 | stride 8 phase kv": lambda h, g, q, k: (q // 64 - k // 64 < 2) | ((k // 64 + g) % 8 == 0),
+         "local 4 | stride 4 phase head": lambda h, g, q, k: (q // 64 - k // 64 < 4) | ((k // 64 + h) % 4 == 0)}
 
-    def __init__(self, device, batch, heads, kv_heads, head_dim, n_tok):
+
+class Drawn(Problem):
+    """Random data, causal, and no s2 behind it: what --times times. mod: the mask as a function of tensors (b, h, q, k)."""
+
+    def __init__(self, device, batch, heads, kv_heads, head_dim, n_tok, body=""):
         import torch
         self.torch, self.device, self.request, self.cache, self.launched = torch, device, {"pass": "forward"}, {}, []
         self.stream = torch.cuda.Stream() if str(device).startswith("cuda") else None
         self.n_seqs, self.heads, self.kv_heads, self.head_dim, self.q_tok, self.k_tok = batch, heads, kv_heads, head_dim, n_tok, n_tok
         self.group, self.scale, self.dtype, self.shape, self.window = heads // kv_heads, head_dim ** -0.5, torch.bfloat16, "causal", 0
-        self.block, self.layer, self.pattern = 64, 0, f"heads {heads}; kv-heads {kv_heads}; head-dim {head_dim}; layers all: dense"
+        self.block, self.layer, self.pattern = 64, 0, f"heads {heads}; kv-heads {kv_heads}; head-dim {head_dim}; layers all: {body or 'dense'}"
+        self.shape, reads, group = "mask" if body else "causal", DRAWN[body], self.group
+        self.mod = lambda b, h, q, k: (q >= k) & reads(h, h // group, q, k)
         self.q = torch.randn(batch, heads, n_tok, head_dim, device=device, dtype=self.dtype)
         self.k, self.v = (torch.randn(batch, kv_heads, n_tok, head_dim, device=device, dtype=self.dtype) for _ in range(2))
 
@@ -134,32 +144,80 @@ class Drawn(Problem):
             self.launched[0]()
 
     def mask(self):
-        return self.torch.ones(self.q_tok, self.k_tok, dtype=self.torch.bool, device=self.device).tril().expand(self.heads, -1, -1)
+        h, q, k = (self.torch.arange(n, device=self.device) for n in (self.heads, self.q_tok, self.k_tok))
+        return self.mod(0, h[:, None, None], q[:, None], k).expand(self.heads, -1, -1)
 
 
-def _shapes(n, most_flop):
-    """n shapes of dense causal attention, the same ones each time: lengths from 256 to 32k, most of them no power of 2."""
-    rng, made = random.Random(1), []
+def _option(word, otherwise):
+    """--word=value of the command line; --word alone is "1"."""
+    for said in sys.argv:
+        if said == f"--{word}" or said.startswith(f"--{word}="):
+            return said.partition("=")[2] or "1"
+    return otherwise
+
+
+def _shapes(n, most_flop, seed, bodies):
+    """n shapes, the same ones for a seed: lengths from 256 to 32k, most of them no power of 2. Every second one is dense, the others read one of the patterns."""
+    rng, made = random.Random(seed), []
     while len(made) < n:
         batch, heads, group, head_dim = rng.choice((1, 1, 2, 4, 8)), rng.choice((8, 16, 32, 40)), rng.choice((1, 1, 4, 8)), rng.choice((64, 128))
         n_tok = int(2 ** rng.uniform(8, 15)) // 64 * 64
         if 2 * batch * heads * head_dim * n_tok ** 2 <= most_flop:
-            made.append((batch, heads, heads // group, head_dim, n_tok))
+            made.append((batch, heads, heads // group, head_dim, n_tok, bodies[len(made) // 2 % len(bodies)] if len(made) % 2 else ""))
     return made
+
+
+def _drawn(kernel, device, shape, word):
+    """A launch that has run once, so whatever is compiled for it is; or what went wrong."""
+    try:
+        p = Drawn(device, *shape)
+        p.differentiate(kernel) if word == "backward" else kernel(p)
+        return p
+    except Exception as error:  # one shape less
+        return error
 
 
 def _print_times(name, kernel, versions, device, n, word):
     """A table for `s2 calibrate --from`: the median of ten runs of each shape; a shape that is refused is a comment."""
-    most = (2e13 if str(device).startswith("cuda") else 2e8) / (2.5 if word == "backward" else 1)
-    _answers.write(f"# {name}, {versions}: dense causal attention, bf16, medians of 10 runs\nbatch,heads,kv_heads,head_dim,n_tok,us,caches,pass\n")
-    for shape in _shapes(n, most):
+    jobs, share = int(_option("jobs", "1")), _option("share", "")
+    if jobs > 1 and not share:
+        return _print_shares(jobs)
+    most = float(_option("flop", "2e13" if str(device).startswith("cuda") else "2e8")) / (2.5 if word == "backward" else 1)
+    bodies = [body for body in DRAWN if body] if _option("patterns", "") else [""]
+    shapes = _shapes(n, most, int(_option("seed", "1")), bodies)
+    if share in ("", "0"):
+        _answers.write(f"# {name}, {versions}: attention, bf16, medians of 10 runs\nbatch,heads,kv_heads,head_dim,n_tok,pattern,us,caches,pass\n")
+    mine = shapes[int(share or 0)::jobs]
+    ready = [_drawn(kernel, device, shape, word) for shape in mine] if share else []
+    if share:
+        _answers.write("ready\n")
+        sys.stdin.readline()
+    for nth, shape in enumerate(mine):
         try:
-            p = Drawn(device, *shape)
-            p.differentiate(kernel) if word == "backward" else kernel(p)
+            p = ready[nth] if ready else None
+            if p is None or isinstance(p, Exception):  # which may have been for want of memory beside the others
+                p = _drawn(kernel, device, shape, word)
+            if isinstance(p, Exception):
+                raise p
             us = statistics.median(_samples(p, kernel, 10)) * 1e3
             _answers.write(",".join(map(str, shape)) + f",{us:.3f},warm,{word}\n")
-        except Exception as error:  # one shape less
-            _answers.write(f"# {','.join(map(str, shape))}: {type(error).__name__}: {str(error).splitlines()[0][:100]}\n")
+        except Exception as error:
+            _answers.write(f"# {','.join(map(str, shape))}: {type(error).__name__}: {(str(error).splitlines() or [''])[0][:100]}\n")
+
+
+def _print_shares(jobs):
+    """The shapes in shares: what a kernel compiles is compiled beside each other, then one share after the other is timed, alone on the device."""
+    shares = [subprocess.Popen([sys.executable, *sys.argv, f"--share={nth}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for nth in range(jobs)]
+    said = [[] for _ in shares]
+    for share, lines in zip(shares, said):
+        for line in iter(share.stdout.readline, "ready\n"):
+            if not line:
+                break
+            lines.append(line)
+    for share, lines in zip(shares, said):
+        _answers.writelines(lines)
+        rest, _ = share.communicate("go\n")
+        _answers.write(rest)
 
 
 def _graph(p, launched):
@@ -188,6 +246,11 @@ def _samples(p, kernel, n):
     graph = _graph(p, launched) if gpu else None
     if graph:
         launched, copies = [graph.replay], COPIES
+    began = time.perf_counter()
+    while gpu and time.perf_counter() - began < SETTLE_S:
+        for run in launched:
+            run()
+        p.torch.cuda.synchronize()
     for _ in range(n + 3):
         if gpu:  # behind a run that is not timed, which hides how long the host takes to launch
             begin, end = (p.torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -281,9 +344,9 @@ def serve(name, forward, backward=None, decode=None, lse=True, deterministic=Tru
           device=None, refusals=(), batch_invariant=False, recomputes=True):
     """Serve until s2 ends; with --times[=N] on the command line, print a table of times (of gradients: --pass=backward) and end. rounds: what passes through the storage type: "output", "weights" too, or "scores" too. recomputes: backward() runs a forward of its own, as gradients() does; False: it uses p.o and p.lse."""
     device = device or pick_device()
-    asked = [word for word in sys.argv if word.startswith("--times")]
+    asked = int(_option("times", "0"))
     if asked:
-        _print_times(name, forward, versions, device, int(asked[0].partition("=")[2] or 96), "backward" if "--pass=backward" in sys.argv else "forward")
+        _print_times(name, forward, versions, device, 96 if asked == 1 else asked, _option("pass", "forward"))
         return
     kernels = {"forward": forward, "backward": backward, "decode": decode or forward}
     caches = {}
