@@ -12,6 +12,7 @@
 #include "cli/requests.h"
 #include "cli/store.h"
 #include "cli/textfile.h"
+#include "coverage/prove.h"
 #include "export/restriction.h"
 #include "pattern/models.h"
 #include "pattern/parse.h"
@@ -32,7 +33,8 @@ typedef struct s2_sim_run_state {
     bool all_phases;          /* --phase all: a line for each */
     s2_sim_requests requests; /* --requests; n 0: none */
     s2_serving serving;
-    const s2_format *stack; /* --stack; NULL: that of the file */
+    const s2_format *stack;  /* --stack; NULL: that of the file */
+    s2_buf holed, undecided; /* --compare: whose union is violated, or not known */
     bool largest; /* --batch max: the largest batch that fits, for the pattern and for the dense one */
 } s2_sim_run_state;
 
@@ -256,6 +258,41 @@ static void say_otherwise(const s2_sim_run_state *state, const char *name, const
                     cli->most.path, (long long)cli->most.n_tok, cli->most.key);
 }
 
+static void add_name(const char *name, s2_buf *buf)
+{
+    s2_buf_printf(buf, "%s%s", buf->len > 0 ? ", " : "", name);
+}
+
+/* Note a method that does not read all that the others do: its time is not for the same answer. */
+static s2_exit judge_union(s2_sim_run_state *state, const char *name, const s2_pattern *pattern)
+{
+    static const s2_requirement asked = {S2_UNION, 0, true};
+    const s2_prove_options options = {.n_tok = state->options.len_tok};
+    s2_finding finding;
+    const s2_status status = s2_prove(&state->cli->arena, pattern, &asked, 1, &options, &finding);
+    if (status != S2_OK && status != S2_ELIMIT)
+        return s2_cli_fail(state->cli, status, name);
+    if (status == S2_ELIMIT || finding.verdict == S2_UNKNOWN)
+        add_name(name, &state->undecided);
+    else if (finding.verdict == S2_VIOLATED)
+        add_name(name, &state->holed);
+    return S2_EXIT_OK;
+}
+
+/* Below the table of --compare. */
+static s2_exit print_unions(s2_sim_run_state *state)
+{
+    s2_buf buf = {0};
+    if (state->holed.len > 0)
+        s2_buf_printf(&buf, "union violated, some keys are read by no head: %s\n", state->holed.data);
+    if (state->undecided.len > 0)
+        s2_buf_printf(&buf, "union not decided, the keys are chosen at run time: %s\n",
+                      state->undecided.data);
+    s2_buf_release(&state->holed);
+    s2_buf_release(&state->undecided);
+    return s2_cli_print(state->cli, &buf);
+}
+
 /* The model that a pattern names, kept in *own, unless --model said another. */
 static void take_net(const s2_pattern *pattern, s2_net *own, s2_sim_options *options)
 {
@@ -300,6 +337,8 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
     S2_CLI_TRY(print(state, &subject, &sim));
     if (input != NULL && !state->json)
         say_otherwise(state, name, pattern, &sim);
+    if (s2_args_has(&state->args, "compare") && !state->json && !linear)
+        S2_CLI_TRY(judge_union(state, name, pattern));
     /* a list would show the price of a part where that of the whole context is expected */
     if (input == NULL || cli->no_db || options.new_tok != 0)
         return S2_EXIT_OK;
@@ -371,6 +410,8 @@ static s2_exit begin_phases(s2_sim_run_state *state, const char *name)
 static s2_exit price_operand(s2_sim_run_state *state, const char *operand, s2_pattern *first)
 {
     s2_input input;
+    s2_limit_renew();           /* else a row that took long would take the time of the next one */
+    state->cli->most.n_tok = 0; /* what the file before said */
     S2_CLI_TRY(s2_input_read(state->cli, operand, &input));
     S2_CLI_TRY(begin_report(state, &input.pattern, first->n_heads == 0));
     s2_pattern pattern = input.pattern;
@@ -609,5 +650,5 @@ s2_exit s2_cmd_sim(s2_cli *cli, int argc, char **argv)
         code = s2_exit_combine(code, price_operand(&state, state.args.operands[n], &first));
     if (compare && first.n_heads != 0)
         code = s2_exit_combine(code, price_baselines(&state, &first));
-    return code;
+    return compare && !state.json ? s2_exit_combine(code, print_unions(&state)) : code;
 }

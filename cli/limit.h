@@ -17,6 +17,8 @@
  * variable does not hold such a number.
  */
 s2_exit s2_limit_begin(s2_cli *cli);
+/* The processor time is allowed anew from here: of several operands each has as much as one alone. */
+void s2_limit_renew(void);
 /* Lift the limits: the user asked explicitly for what follows, so it may take as long as it needs. */
 void s2_limit_lift(void);
 

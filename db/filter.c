@@ -368,8 +368,11 @@ static s2_status add_number(s2_filter *filter, const s2_column *column, const co
     if (verdict ? !parse_verdict(c->value, &number)
                 : !s2_quantity_parse(column->unit, c->value, column->scale, &number))
         return refuse(diag, c->col, not_a_value(column), c->value, strlen(c->value));
-    snprintf(sql, sizeof sql, " AND %s (%s%s?%d)", c->negated ? "NOT" : "", sql_of(filter, column), c->op,
-             next_parameter(filter));
+    const char *const value = sql_of(filter, column);
+    /* a training step keeps no cache: 0 is stored, and no condition on a cache is one on it */
+    const bool cache = column->unit == S2_QUANTITY_BYTES;
+    snprintf(sql, sizeof sql, "%s%s%s AND %s (%s%s?%d)", cache ? " AND " : "", cache ? value : "",
+             cache ? ">0" : "", c->negated ? "NOT" : "", value, c->op, next_parameter(filter));
     put_condition(filter, column, sql);
     note_index(filter, column, c);
     add_value(filter)->number = number;

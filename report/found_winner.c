@@ -177,6 +177,10 @@ static void put_stacks(const s2_found *found, const s2_pattern *best, s2_buf *bu
             s2_buf_printf(buf,
                           "  the %s file is for %s; the times above are of the kernels of s2, not of its\n",
                           format->name, format->stack);
+        else
+            s2_buf_printf(buf, "  the times above are of the kernels of s2%s, not of what runs a %s file\n",
+                          serves ? " and the cache of one that drops what no head will read again" : "",
+                          format->name);
         for (int32_t p = 0; p < found->n_phases && format->stack != NULL; p++)
             if (found->designs[0].sims[p].host_bytes > 0) {
                 s2_buf_printf(buf, "  %s: ", s2_phase_word(found->phases[p]));

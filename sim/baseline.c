@@ -71,6 +71,13 @@ static void set_time(s2_sim *sim, double time_us, double bound_us, s2_resource b
     sim->time_us = time_us;
     sim->bound_us = bound_us;
     sim->bound_by = by;
+    if (!sim->predicted)
+        return;
+    /* a bound is compared with one */
+    sim->predicted = false;
+    if (sim->end_to_end_dense_us > 0)
+        sim->end_to_end_dense_us += sim->dense_plan_us - sim->dense_time_us;
+    sim->dense_time_us = sim->dense_plan_us;
 }
 
 /*
@@ -95,7 +102,7 @@ static void price_linear(const s2_pattern *like, const s2_sim_options *options, 
     sim->kv_kept = state;
     sim->kv_fullest = state / options->n_ranks;
     sim->host_bytes = sim->host_read_bytes = 0;
-    sim->density = sim->token_density = 1;
+    sim->density = sim->token_density = 0; /* it reads a state and no keys */
     const double hbm_us =
         (double)(sim->counts.hbm_read + sim->counts.hbm_write) / (options->gpu.hbm_gb_s * 1e3);
     const double launch_us = options->gpu.launch_us * like->n_layers * (double)passes;

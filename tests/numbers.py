@@ -656,6 +656,9 @@ def check_training(rng):
         rows = read_json("s2", *words, "--phase", "train", "--format", "json", "--db", database)
         near(f"{designs}: s2 {words} lists them", float(len(rows) > 0), 1.0)
         near(f"{designs}: no cache in s2 {words}", float(all(row["kv_bytes"] is None for row in rows)), 1.0)
+        for asked in ("kv_bytes<4g", "kv_bytes>0", "!kv_bytes<4g", "kv_mib<=1g"):
+            near(f"{designs}: a step without a cache passes no condition on one: {asked}",
+                 float(run("s2", "ls", asked, "--phase", "train", "--format", "json", "--db", database) == ""), 1.0)
         near(f"{designs}: nor in its table", float(" 0 B " in run("s2", *words, "--phase", "train", "--db", database)), 0.0)
     one = ("s2", "draw", "--what", "pareto", "--phase", "train", "--as", "ascii", "--db", database)
     near("a picture of a cache that is not there", float(run(*one) == ""), 1.0)
@@ -786,6 +789,40 @@ def check_names():
             near(f"{view} {size}: no character is cut in two: {[line for line in screen.splitlines() if '?' in line.replace('? keys', '')]}",
                  float("?" in screen.replace("? keys", "")), 0.0)
             near(f"{view} {size}: no line is wider than the screen", float(max(map(columns, screen.splitlines())) <= int(size.split("x")[0]) + 1), 1.0)  # each ends with a bar
+
+
+def check_methods(rng):
+    """In --compare what is no prediction is marked, and what does not read all keys is named as s2check finds it."""
+    phase = rng.choice(["prefill", "decode", "train"])
+    words = (f"model llama-3.2-1b; all: local {rng.randint(2, 20)} | stride {rng.choice([8, 64])} phase head", "--model", "llama-3.2-1b", "--phase", phase, "--len", "32k",
+             "--no-db", "--compare")
+    page, data = run("s2", "sim", *words), read_json("s2", "sim", *words, "--json")
+    rows = [line for line in page.splitlines() if re.search(r" \d\.\d{5} ", line)]
+    holed = (re.search(r"^union violated, .*: (.*)$", page, re.M) or [0, ""])[1].split(", ")
+    undecided = (re.search(r"^union not decided, .*: (.*)$", page, re.M) or [0, ""])[1].split(", ")
+    near(f"{words}: rows", len(rows), len(data), 9)
+    for row, one in zip(rows, data):
+        near(f"{words}: {one['name']} is marked where it is no prediction: {row}", float(">= " in row), float(not one["predicted"]))
+        near(f"{words}: {one['name']}: pairs and density", float(one["pairs"]["read"] == 0), float(one["density"] == 0))
+        near(f"{words}: {one['name']}: a ratio of two times of a kind", float(one["speed_up"] or 0), float(one["dense_time_us"] / one["time_us"] if one["speed_up"] else 0), 5)
+    linear = next(one for one in data if one["name"].startswith("Hydra"))
+    near(f"{words}: a linear state is a bound, beside a bound of dense", float(linear["predicted"]), 0.0)
+    found = read_json("s2check", words[0], "--json", "--len", "32k")[0]["properties"]
+    verdict = next(one["verdict"] for one in found if one["name"] == "union")
+    near(f"{words}: the pattern's own union, {verdict}", float(("inline" in holed, "inline" in undecided) == (verdict == "violated", verdict == "unknown")), 1.0)
+    near(f"{words}: windows do not read all", float("StreamingLLM" in holed and "dense" not in holed + undecided and "H2O" in undecided), 1.0)
+
+
+def check_written_for():
+    """What a file is written for is said of that file alone, whatever else is priced beside it."""
+    configs = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data/configs")
+    for own, other in (("gpt-oss-20b", "heads 8; kv-heads 2; all: local 4"), ("gpt-oss-20b", "gemma-2-9b"), ("qwen3-8b", "gpt-oss-20b")):
+        operands = [os.path.join(configs, name + ".json") if ":" not in name else name for name in (own, other)]
+        alone = [subprocess.run([os.path.join(PROGRAMS, "s2"), "sim", one, "--len", "4k", "--no-db"], capture_output=True, text=True, timeout=60).stderr for one in operands]
+        both = subprocess.run([os.path.join(PROGRAMS, "s2"), "sim", *operands, "--len", "4k", "--no-db"], capture_output=True, text=True, timeout=60).stderr
+        def said(text):
+            return sorted(line.replace("s2 sim: ", "").strip() for line in text.splitlines() if "is written for" in line)
+        near(f"{own} and {other}: what they are written for: {said(both)}", float(said(both) == sorted(said(alone[0]) + said(alone[1]))), 1.0)
 
 
 def check_samples():
@@ -1079,6 +1116,9 @@ with tempfile.TemporaryDirectory() as folder:
     check_names()
     check_lengths()
     check_samples()
+    check_written_for()
+    for _ in range(3):
+        check_methods(prices)
     check_kept()
     check_refusals()
     check_experts()

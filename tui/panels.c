@@ -489,7 +489,8 @@ static void draw_times(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
 static void draw_dense(const s2_facts *facts, s2_canvas *canvas, s2_rect line)
 {
     const s2_expected *const expected = &facts->late.expected;
-    int32_t col = s2_canvas_text(canvas, line.row, line.col, S2_STYLE_DIM, "dense ");
+    int32_t col =
+        s2_canvas_text(canvas, line.row, line.col, S2_STYLE_DIM, expected->known ? "dense " : "dense >= ");
     col = put_time(canvas, line.row, col, S2_STYLE_TEXT,
                    expected->known ? expected->dense_us : facts->dense_us);
     const s2_figure_text ratio = s2_facts_ratio(facts, expected->known);
