@@ -38,7 +38,8 @@ static s2_status read_number(const reader *r, const char *const *names, int64_t 
 static s2_status read_habits(const reader *r, s2_net *out)
 {
     char path[S2_DOC_PATH];
-    const s2_model_type *const type = s2_model_type_find(s2_model_type_name(r->doc, r->prefix));
+    const char *const name = s2_model_type_name(r->doc, r->prefix);
+    const s2_model_type *const type = s2_model_type_find(name);
     const int32_t flags = type != NULL ? type->flags : 0;
     out->gated = (flags & S2_UNGATED) == 0;
     /* multimodal models have it outside the object of the text model */
@@ -46,8 +47,7 @@ static s2_status read_habits(const reader *r, s2_net *out)
                                   ? "/tie_word_embeddings"
                                   : s2_doc_under(r->prefix, "tie_word_embeddings", path);
     /* Phi-3-small's code comes with the model: it keeps the one embedding that transformers' base config says */
-    const bool tied =
-        (flags & S2_TIED) != 0 || strcmp(s2_model_type_name(r->doc, r->prefix), "phi3small") == 0;
+    const bool tied = (flags & S2_TIED) != 0 || (name != NULL && strcmp(name, "phi3small") == 0);
     return s2_doc_bool_or(r->doc, where, tied, &out->tied, r->diag);
 }
 

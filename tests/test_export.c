@@ -1431,8 +1431,8 @@ static void manifests_that_list_later_keys_say_what_they_lose(void **state)
     static const char *const texts[] = {
         SHAPE "\"crow\": [[0, 2, 3]], \"col\": [[0, 1, 1]]}]}",
         SHAPE "\"head_mask_type\": [1], \"base_blockmask\": [[[[1, 1], [0, 1]]]]}]}",
-        "{\"block_row_indices\": [[0, 2, 3]], \"block_col_indices\": [[0, 1, 1]], \"num_heads\": 1, %s"
-        "\"sparse_block_size\": 128}",
+        ("{\"block_row_indices\": [[0, 2, 3]], \"block_col_indices\": [[0, 1, 1]], \"num_heads\": 1, %s"
+         "\"sparse_block_size\": 128}"),
     };
 #undef SHAPE
     for (size_t r = 0; r < sizeof texts / sizeof *texts; r++)
