@@ -495,7 +495,8 @@ const s2_command s2_command_table[] = {
      "The format is told by the content. The pattern is stored in the database.",
      "$ s2 import config.json\n$ s2 import --terms --set block=64 mask.npy\n", IMPORT},
     {"export", "PATTERN", 0, 1, "write a config for another stack, re-imported and compared first",
-     PATTERN_ABOUT "\nRefused when the pattern is not exactly what the format can say.",
+     PATTERN_ABOUT "\nRefused when the format cannot say what the pattern reads. Lists of whole blocks hold "
+                   "a block of which only some pairs are read; how many pairs that adds is said.",
      "$ s2 export phi3.s2 --to hf -o config.json\n", EXPORT},
     {"draw", "PATTERN|[CONDITION...]", 0, -1, "draw the mask, the shards, the flow, the KV cache, or a front",
      PATTERN_ABOUT "\nmask: who reads what, holes crossed out. shards: which KV head holds which part. flow: "

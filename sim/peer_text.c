@@ -314,8 +314,9 @@ s2_status s2_peer_find(const char *name, s2_peer *out, s2_diag *diag)
         nearest = s2_text_nearer(name, own, nearest, &distance);
     }
     s2_text_clean(clean, sizeof clean, name);
-    s2_diag_set(diag, S2_EINVAL, CODE_PEER_FILE, 0, 0, "no kernel model %s is built in; %s%s", clean,
-                nearest[0] != '\0' ? "the nearest is " : "there are",
+    s2_diag_set(diag, S2_EINVAL, CODE_PEER_FILE, 0, 0,
+                "no kernel model %s is built in; %s%s; s2 calibrate --from makes one of a table of times",
+                clean, nearest[0] != '\0' ? "the nearest is " : "there are",
                 nearest[0] != '\0'   ? nearest
                 : known.data != NULL ? known.data
                                      : " none");

@@ -132,6 +132,17 @@ def check_accuracy():
             near(name + "error of the two times", sum(abs(p["predicted_us"] / p["measured_us"] - 1) for p in own["points"] if p["pass"] == score["name"]) * 100 / len(errors), score["mape"], 2)
 
 
+def check_new_tokens():
+    """What docs/simulator.md says of points that ask for a few of the tokens alone."""
+    points = read_json("s2", "sim", "--accuracy", "--json")[0]["points"]
+    of = {name: [p for p in points if p["pass"] == name] for name in ("forward", "decode")}
+    chunks = [abs(p["error_pct"]) for p in of["forward"] if p["family"] == "chunk"]
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "docs", "simulator.md"), encoding="utf-8") as file:
+        said = re.search(r"(\d+) of the (\d+) forward points .*? such\s+chunks \(([\d.]+) % off .*? and (\d+) of the (\d+) of decode", file.read(), re.S)
+    for words, value in zip(said.groups(), (len(chunks), len(of["forward"]), sum(chunks) / len(chunks), sum(p["q_tok"] > 1 for p in of["decode"]), len(of["decode"]))):
+        near("points of new tokens on the simulator's page", float(words), round(value, 1), 4)
+
+
 def check_stacks(rng):
     """Where a stack frees nothing, every figure of a file's cache is that of dense, on each page that has one."""
     path, mix = os.path.join(folder, "stack.json"), os.path.join(folder, "mix.csv")
@@ -1092,6 +1103,7 @@ with tempfile.TemporaryDirectory() as folder:
     for _ in range(2):
         check_stacks(prices)
     check_accuracy()
+    check_new_tokens()
     for _ in range(12):
         check_speed_ups(prices)
     check_search()
