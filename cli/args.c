@@ -30,12 +30,48 @@ const char *s2_command_nearest(const char *word)
     return best;
 }
 
+/* What servers and trainers call an option of ours; else the word itself. */
+static const char *our_name(const char *word)
+{
+    static const struct {
+        const char *theirs, *ours;
+    } names[] = {{"tensor-parallel-size", "tp"},
+                 {"pipeline-parallel-size", "pp"},
+                 {"data-parallel-size", "dp"},
+                 {"context-parallel-size", "cp"},
+                 {"expert-parallel-size", "ep"},
+                 {"tensor-model-parallel-size", "tp"},
+                 {"pipeline-model-parallel-size", "pp"},
+                 {"kv-cache-dtype", "kv-dtype"},
+                 {"max-model-len", "len"},
+                 {"max-seq-len", "len"},
+                 {"seq-len", "len"},
+                 {"seq-length", "len"},
+                 {"context", "len"},
+                 {"context-length", "len"},
+                 {"ctx", "len"},
+                 {"block-size", "page"},
+                 {"page-size", "page"},
+                 {"quantization", "weights"},
+                 {"max-num-seqs", "batch"},
+                 {"batch-size", "batch"},
+                 {"micro-batch-size", "micro"},
+                 {"nnodes", "nodes"}};
+    for (size_t n = 0; n < sizeof names / sizeof names[0]; n++)
+        if (strcmp(names[n].theirs, word) == 0)
+            return names[n].ours;
+    return word;
+}
+
 static const char *option_nearest(const s2_cli *cli, const s2_command *command, const char *word)
 {
     const char *best = NULL;
     int32_t best_distance = NEAR + 1;
+    const char *const ours = our_name(word);
     for (const s2_option *option = command->options; option->name != NULL; option++) {
-        const int32_t d = distance(word, option->name);
+        const int32_t d = ours == word                      ? distance(word, option->name)
+                          : strcmp(ours, option->name) == 0 ? 0
+                                                            : best_distance;
         if (d < best_distance && s2_option_is_known(cli->program, option)) {
             best_distance = d;
             best = option->name;
@@ -101,6 +137,14 @@ static s2_exit take_option(reader *r, const s2_option *option, const char *attac
     return keep_option(r, option, attached != NULL ? attached : r->argv[++r->nth]);
 }
 
+static const s2_option *find_long(const reader *r, const char *word)
+{
+    for (const s2_option *option = r->command->options; option->name != NULL; option++)
+        if (s2_text_is(option->name, word, strcspn(word, "=")) && s2_option_is_known(r->cli->program, option))
+            return option;
+    return NULL;
+}
+
 static s2_exit read_long(reader *r, const char *word)
 {
     const char *const equals = strchr(word, '=');
@@ -109,9 +153,9 @@ static s2_exit read_long(reader *r, const char *word)
         r->help = true;
         return S2_EXIT_OK;
     }
-    for (const s2_option *option = r->command->options; option->name != NULL; option++)
-        if (s2_text_is(option->name, word, n) && s2_option_is_known(r->cli->program, option))
-            return take_option(r, option, equals != NULL ? equals + 1 : NULL);
+    const s2_option *const option = find_long(r, word);
+    if (option != NULL)
+        return take_option(r, option, equals != NULL ? equals + 1 : NULL);
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), word);
     return wrong_option(r, name);
@@ -125,16 +169,20 @@ static const s2_option *find_letter(const reader *r, char letter)
     return NULL;
 }
 
-static s2_exit read_letters(reader *r, const char *letters)
+static s2_exit read_letters(reader *r, const char *word)
 {
-    for (; *letters != '\0'; letters++) {
+    for (const char *letters = word; *letters != '\0'; letters++) {
         if (*letters == 'h' && find_letter(r, 'h') == NULL) {
             r->help = true;
             continue;
         }
         const s2_option *const option = find_letter(r, *letters);
         if (option == NULL) {
-            s2_cli_error(r->cli, "unknown option -%c", *letters);
+            const s2_option *const meant = find_long(r, word); /* -tp 4 */
+            if (meant != NULL)
+                s2_cli_error(r->cli, "unknown option -%s; did you mean --%s?", word, meant->name);
+            else
+                s2_cli_error(r->cli, "unknown option -%c", *letters);
             return S2_EXIT_USAGE;
         }
         const bool last = option->arg != NULL;

@@ -93,6 +93,20 @@ static void say_mixture(const s2_listing *l)
     s2_listing_say_worth(l);
 }
 
+/* A design is listed by its latest price, so a condition on prices may pass over one that has others. */
+static void say_earlier(const s2_listing *l, s2_db *db, const s2_db_query *query)
+{
+    s2_db_query other = *query;
+    s2_diag diag = {0};
+    if (query->phase != NULL || query->len_tok != 0 ||
+        s2_db_common_price(db, &l->cli->arena, query->filter, &other.phase, &other.len_tok, &diag) != S2_OK ||
+        other.phase == NULL)
+        return;
+    s2_cli_hint(l->cli,
+                "the latest price of no design passes this, an earlier one does: --phase %s --len %lld",
+                other.phase, (long long)other.len_tok);
+}
+
 static s2_exit list(s2_listing *l, s2_db *db, const s2_db_query *query, const char *format)
 {
     s2_diag diag = {0};
@@ -103,6 +117,8 @@ static s2_exit list(s2_listing *l, s2_db *db, const s2_db_query *query, const ch
     fflush(l->cli->out);
     if (l->n_rows == 0)
         s2_listing_say_missing(l->cli, db, query->filter);
+    if (l->n_rows == 0 && query->filter[0] != '\0')
+        say_earlier(l, db, query);
     say_mixture(l);
     say_shares(l);
     if (l->n_rows == query->limit)

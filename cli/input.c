@@ -8,6 +8,7 @@
 
 #include "base/arith.h"
 #include "base/file.h"
+#include "pattern/models.h"
 #include "pattern/parse.h"
 
 enum {
@@ -136,7 +137,12 @@ static s2_exit read_design(s2_cli *cli, const char *key, s2_input *input)
     if (text == NULL) {
         s2_cli_error(cli, "%s: no such file%s", key,
                      cli->hooks != NULL ? ", and no design of that name or hash" : "");
-        if (!looks_like_path(key))
+        const s2_model *const model = s2_model_find(key, strlen(key));
+        if (model != NULL)
+            s2_cli_hint(
+                cli, "a model's name alone is no pattern; 'model %s; layers all: dense' is one of its shape",
+                model->net.name);
+        else if (!looks_like_path(key))
             s2_cli_hint(cli, "an inline pattern holds ';' or ':', as in 'heads 8; layers all: local 16 | "
                              "stride 8 phase head'");
         return S2_EXIT_REFUSED;

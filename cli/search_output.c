@@ -120,5 +120,9 @@ s2_exit s2_search_output_write(const s2_searching *r)
     if (code != S2_EXIT_OK)
         return code;
     fprintf(cli->err, "%s is written to %s\n", found->designs[0].name, path);
+    if (format->model != NULL && !s2_pattern_is_of(&found->designs[0].pattern, format->model))
+        s2_cli_hint(
+            cli, "no release of %s takes it for this model as it is: the model's code there must pass it on",
+            format->stack);
     return say_read_back(r, path);
 }

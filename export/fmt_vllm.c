@@ -95,9 +95,11 @@ static void note_use(const s2_target *target, int64_t n_ranks)
                 "same for all of them",
                 (long long)n_ranks);
     s2_note_most(target, "max_seqlen");
-    s2_note(target->notes,
-            STACK " has this attention, later versions do not; a model's code passes the object on as "
-                  "Attention(blocksparse_params=...), to the layers that are not dense");
+    s2_note(
+        target->notes, STACK
+        " has this attention, later versions do not; a model's code passes the object on as "
+        "Attention(blocksparse_params=...), to the layers that are not dense; its Phi-3-small makes it of "
+        "the blocksparse_* keys of the model's own config.json, which --to hf writes");
 }
 
 static s2_status export(const s2_target *target)

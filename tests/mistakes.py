@@ -117,6 +117,34 @@ def files():
     wrong(["s2", "export", PATTERN, "--to", "c", "-o", "no/such/x.h"], ENVIRONMENT, "no/such/x.h")
 
 
+def other_programs():
+    """Options and operands as other programs have them are answered with ours."""
+    for theirs, ours in (("tensor-parallel-size", "tp"), ("pipeline-parallel-size", "pp"), ("kv-cache-dtype", "kv-dtype"), ("max-model-len", "len"), ("seq-len", "len"),
+                         ("context", "len"), ("block-size", "page"), ("quantization", "weights"), ("max-num-seqs", "batch"), ("batch-size", "batch"), ("ctx", "len")):
+        for command in ("sim", "search"):
+            wrong(["s2", command, PATTERN, f"--{theirs}=4", "--no-db"], USAGE, f"unknown option --{theirs}; did you mean --{ours}?")
+    wrong(["s2", "check", PATTERN, "--tensor-parallel-size", "4"], USAGE, re.compile("unknown option --tensor-parallel-size$"))
+    for command in ("sim", "check"):
+        wrong(["s2", command, PATTERN, "-len", "4k", "--no-db"], USAGE, "unknown option -len; did you mean --len?")
+    wrong(["s2", "sim", PATTERN, "-tp", "4", "--no-db"], USAGE, "unknown option -tp; did you mean --tp?")
+    for name in ("gpt-oss-20b", "llama-3.1-8b", "Phi-3-small"):
+        for command in ("sim", "check", "show"):
+            wrong(["s2", command, name], REFUSED, f"'model {name.lower()}; layers all: dense'")
+
+
+def earlier_prices():
+    """An empty list says whether an earlier price would pass, and how it is listed."""
+    for gpu in ("h100-sxm", "h200"):
+        subprocess.run(["s2", "sim", "name two; " + PATTERN, "--gpu", gpu, "--len", "2k", "--phase", "decode", "--db", "two.db"], capture_output=True, env=ENV)
+    done = subprocess.run(["s2", "ls", "gpu=h100-sxm", "--db", "two.db"], capture_output=True, text=True, env=ENV)
+    hold("the latest price of no design passes this, an earlier one does: --phase decode --len 2048" in done.stderr, f"s2 ls gpu=h100-sxm: {done.stderr!r}")
+    done = subprocess.run(["s2", "ls", "gpu=h100-sxm", "--phase", "decode", "--len", "2048", "--db", "two.db"], capture_output=True, text=True, env=ENV)
+    hold("two" in done.stdout, f"s2 ls gpu=h100-sxm with its phase and length: {done.stdout!r}")
+    for asked in ("gpu=h200", "us<1", "gpu=b200"):
+        done = subprocess.run(["s2", "ls", asked, "--db", "two.db"], capture_output=True, text=True, env=ENV)
+        hold("an earlier one does" not in done.stderr, f"s2 ls {asked}: {done.stderr!r}")
+
+
 def names():
     for word, near in (("h20", "h200"), ("h300", "h200"), ("a100", "a100-80gb"), ("rtx", "rtx4090"), ("", "--list"),
                        ("H100", "h100-pcie or h100-sxm"), ("höhe", "--list"), ("H100-80GB", "h100-pcie or h100-sxm"),
@@ -243,7 +271,7 @@ def uses():
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     subprocess.run(["s2", "check", "name kept; " + PATTERN, "-q"], env=ENV)
-    for part in (misspelled, numbers, files, names, near_misses, patterns, uses):
+    for part in (misspelled, numbers, files, other_programs, earlier_prices, names, near_misses, patterns, uses):
         part()
     os.chdir("/")
 end(300)
