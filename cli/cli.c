@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
 
@@ -80,10 +81,17 @@ s2_exit s2_cli_print(s2_cli *cli, s2_buf *buf)
     return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, "output");
 }
 
+s2_status s2_cli_lacks_nothing(void)
+{
+    return s2_alloc_n_refused() == 0 ? S2_OK : S2_ENOMEM;
+}
+
 s2_exit s2_cli_save(s2_cli *cli, const char *path, s2_buf *buf)
 {
     s2_output output;
     s2_status status = buf->status;
+    if (status == S2_OK)
+        status = s2_cli_lacks_nothing();
     if (status == S2_OK && (status = s2_output_open(&output, path)) == S2_OK) {
         fwrite(buf->data, 1, buf->len, output.file);
         status = s2_output_close(&output, true);

@@ -121,7 +121,12 @@ bool s2_cli_takes_color(const s2_cli *cli);
 
 /* Write a buffer to stdout and release it, or fail with what went wrong while it was filled. */
 s2_exit s2_cli_print(s2_cli *cli, s2_buf *buf);
-/* The same to a file, which appears whole or not at all (base/file.h). */
+/*
+ * What is written to a file is put together from many pieces; without one that memory ran out for it may still look
+ * whole. S2_ENOMEM where an allocation was refused since the program began: then nothing is written.
+ */
+s2_status s2_cli_lacks_nothing(void);
+/* As s2_cli_print to a file, which appears whole or not at all (base/file.h). */
 s2_exit s2_cli_save(s2_cli *cli, const char *path, s2_buf *buf);
 
 /* The exit code of a status, and the same with a message "what: sentence of the status". */

@@ -322,7 +322,9 @@ static s2_exit write_files(s2_cli *cli, const job *ask)
     S2_CLI_TRY(refuse_file_name(cli, ask));
     S2_CLI_TRY(refuse_overwrite(cli, ask, inside));
     s2_diag diag = {0};
-    s2_status status;
+    s2_status status = s2_cli_lacks_nothing();
+    if (status != S2_OK)
+        return s2_cli_fail(cli, status, ask->format->name);
     if (ask->files.n_files > 1) {
         status = s2_fileset_write(&ask->files, ask->output, &diag);
     } else {

@@ -51,7 +51,9 @@ static s2_exit write_mask(s2_cli *cli, const s2_mask_ask *ask, const char *forma
     }
     if (path != NULL && s2_output_open(&output, path) != S2_OK)
         return refuse_output(cli, path);
-    const s2_status status = s2_mask_write(&cli->arena, ask, format, path != NULL ? output.file : cli->out);
+    s2_status status = s2_mask_write(&cli->arena, ask, format, path != NULL ? output.file : cli->out);
+    if (status == S2_OK)
+        status = s2_cli_lacks_nothing();
     if (path != NULL && s2_output_close(&output, status == S2_OK) != S2_OK)
         return refuse_output(cli, path);
     return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, "mask");

@@ -159,6 +159,8 @@ s2_exit s2_foreign_list(s2_cli *cli, bool written, int32_t n_names, const char *
 s2_exit s2_foreign_write_side(s2_cli *cli, const s2_fileset *side, const char *path)
 {
     const char *const dir = path != NULL ? s2_path_dir(&cli->arena, path) : ".";
+    if (side->n_files > 0 && s2_cli_lacks_nothing() != S2_OK)
+        return s2_cli_fail(cli, S2_ENOMEM, "output");
     for (int32_t f = 0; f < side->n_files && dir != NULL; f++) {
         char target[4096];
         s2_diag diag = {0};

@@ -200,6 +200,7 @@ s2_status s2_picture_shards(s2_arena *arena, const s2_pattern *pattern, int32_t 
         head_range(pattern, all ? S2_PICTURE_UNION : S2_PICTURE_KV, layer, row, &begin, &end);
         picture.is_union = all;
         s2_free(filler.readers.runs);
+        filler.readers.runs = NULL;
         status = readers_build(arena, pattern, layer, begin, end, &filler.readers);
         if (status == S2_OK)
             status = fill_query(&filler, row, n_tok - 1);
