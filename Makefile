@@ -193,7 +193,7 @@ check-docs: $(B)/s2 $(B)/s2check $(B)/s2cert
 ## check-layers: who may include whom (tests/lint/layers.txt), every header alone and all of them together
 check-layers:
 	python3 tests/lint/house.py layers
-	@printf '%s\n' $(HEADERS) | tests/lint/headers.sh $(CC) $(CXX) -D_GNU_SOURCE -I. $(WARN)
+	@printf '%s\n' $(HEADERS) | tests/lint/headers.sh "$(CC)" "$(CXX)" -D_GNU_SOURCE -I. $(WARN)
 ## check-recipes: follow docs/adding-a-*.md to the letter in scratch copies, and see a forgotten step fail
 check-recipes:
 	@for recipe in $(patsubst tests/recipes/%.recipe,%,$(wildcard tests/recipes/*.recipe)); do tests/recipes/run.sh $$recipe || exit 1; done

@@ -15,7 +15,7 @@ passed=0 failed=0
 # FILE CODE: a planted source, and its object
 plant() {
     printf '%b\n' "$2" >"$tree/$1"
-    (cd "$tree" && "$cc" -std=c11 -w -I. -c "$1" -o "$1.o")
+    (cd "$tree" && $cc -std=c11 -w -I. -c "$1" -o "$1.o")
 }
 
 # WORDS: what the next check must say
@@ -102,7 +102,7 @@ check python3 tests/lint/house.py layers
 cp tests/lint/layers.txt "$tree/tests/lint"
 
 # Headers of the base room alone: as many as show that the check can fail.
-headers="ls base/*.h | tests/lint/headers.sh $cc g++ -D_GNU_SOURCE -I."
+headers="ls base/*.h | tests/lint/headers.sh '$cc' g++ -D_GNU_SOURCE -I."
 echo 'size_t s2_planted(void);' >"$tree/base/planted.h"
 wants 'base/planted.h'
 check sh -c "$headers"
