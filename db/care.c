@@ -176,21 +176,6 @@ static void remove_parts(const char *path)
             unlink(name);
 }
 
-bool s2_db_is_path(const char *path)
-{
-    return strncmp(path, "file:", 5) != 0 && strcmp(path, ":memory:") != 0;
-}
-
-s2_status s2_db_follow(const char *path, char target[S2_PATH_BYTES], s2_diag *diag)
-{
-    if (!s2_db_is_path(path))
-        return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "%s: not a path; a file of that name is ./%s", path,
-                           path);
-    if (s2_link_follow(path, target) == S2_OK)
-        return S2_OK;
-    return s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: %s", path, s2_file_why(errno));
-}
-
 s2_status s2_db_draft_open(const char *target, s2_db_draft *out, s2_diag *diag)
 {
     s2_buf path = {0};
