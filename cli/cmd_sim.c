@@ -256,6 +256,11 @@ static void say_otherwise(const s2_sim_run_state *state, const char *name, const
     if (cli->most.n_tok > 0 && sim->fit_len_tok > cli->most.n_tok && state->options.phase != S2_TRAIN)
         s2_cli_hint(cli, "%s is written for at most %lld tokens (%s), whatever more fits the memory",
                     cli->most.path, (long long)cli->most.n_tok, cli->most.key);
+    if (cli->sized.n_tok > 0 && state->options.phase != S2_TRAIN && !state->table && !state->all_phases)
+        s2_cli_hint(cli,
+                    "%s states shares of the length: of any other length than %lld it is another pattern, so "
+                    "the longest context that fits, and the cache on the way, are not those of the file",
+                    cli->sized.path, (long long)cli->sized.n_tok);
 }
 
 static void add_name(const char *name, s2_buf *buf)
@@ -410,8 +415,8 @@ static s2_exit begin_phases(s2_sim_run_state *state, const char *name)
 static s2_exit price_operand(s2_sim_run_state *state, const char *operand, s2_pattern *first)
 {
     s2_input input;
-    s2_limit_renew();           /* else a row that took long would take the time of the next one */
-    state->cli->most.n_tok = 0; /* what the file before said */
+    s2_limit_renew(); /* else a row that took long would take the time of the next one */
+    state->cli->most.n_tok = state->cli->sized.n_tok = 0; /* what the file before said */
     S2_CLI_TRY(s2_input_read(state->cli, operand, &input));
     S2_CLI_TRY(begin_report(state, &input.pattern, first->n_heads == 0));
     s2_pattern pattern = input.pattern;

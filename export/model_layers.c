@@ -410,6 +410,27 @@ static s2_status derive(const reader *r)
     }
 }
 
+/* A list that tells layers apart is worth a word where the code of the model_type makes them alike. */
+static void say_types_unread(const reader *r)
+{
+    char path[S2_DOC_PATH], element[S2_DOC_PATH + 24];
+    const s2_doc *const doc = r->source->doc;
+    (void)s2_doc_under(r->prefix, "layer_types", path);
+    snprintf(element, sizeof element, "%s/0", path);
+    const char *const first = s2_doc_text(doc, element);
+    for (int64_t nth = 1; first != NULL && r->source->said != NULL && nth < s2_doc_len(doc, path); nth++) {
+        snprintf(element, sizeof element, "%s/%lld", path, (long long)nth);
+        const char *const word = s2_doc_text(doc, element);
+        if (word == NULL || strcmp(word, first) == 0)
+            continue;
+        s2_note(&r->source->said->warnings,
+                "layer_types tells layers apart, but the code of %.40s makes all of them alike and does not "
+                "read it; --set rule=types reads it",
+                r->name != NULL ? r->name : "this model");
+        return;
+    }
+}
+
 static s2_status read_kinds(const reader *r)
 {
     bool on;
@@ -422,6 +443,7 @@ static s2_status read_kinds(const reader *r)
         return S2_OK;
     case S2_RULE_FULL:
     case S2_RULE_ENCODER:
+        say_types_unread(r);
         s2_note(
             r->source->notes,
             has(r, "sliding_window") || has(r, "layer_types")
@@ -430,6 +452,7 @@ static s2_status read_kinds(const reader *r)
         return S2_OK;
     case S2_RULE_WINDOW:
     case S2_RULE_SWITCHED:
+        say_types_unread(r);
         if (on && !is_window_off(r))
             fill(r, S2_LAYER_SLIDING);
         return S2_OK;

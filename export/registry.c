@@ -178,6 +178,8 @@ static s2_status read_as(const s2_format *format, const s2_source *source, s2_pa
     if (source->said != NULL &&
         format != &s2_format_layers) /* the rule for its model_type decides which keys count */
         s2_unread_say(source);
+    if (source->said != NULL && format->read == s2_format_layers.read)
+        s2_windows_say(source);
     S2_TRY(name_by_length(source, out));
     return s2_origin_apply(source, source->doc, out);
 }

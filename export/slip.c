@@ -73,6 +73,42 @@ void s2_unread_say(const s2_source *source)
     }
 }
 
+/* A name that is not known here may still be one of windows, as of code that comes with a model. */
+static bool is_strange_window(const char *key)
+{
+    static const char *const known[] = {"use_sliding_window", "max_window_layers", "sliding_window_pattern",
+                                        "_sliding_window_pattern", "window_attn_skip_freq"};
+    if (strstr(key, "window") == NULL)
+        return false;
+    for (size_t n = 0; n < sizeof known / sizeof *known; n++)
+        if (strcmp(key, known[n]) == 0)
+            return false;
+    for (size_t n = 0; n < sizeof reading / sizeof *reading; n++)
+        if (strcmp(key, reading[n]) == 0)
+            return false;
+    return true;
+}
+
+void s2_windows_say(const s2_source *source)
+{
+    static const char *const holders[] = {"", "/text_config"};
+    s2_doc doc = *source->doc;
+    doc.asked = NULL;
+    for (size_t h = 0; h < sizeof holders / sizeof *holders; h++) {
+        const char *key;
+        for (int64_t nth = 0; (key = s2_doc_key(&doc, holders[h], nth)) != NULL; nth++) {
+            char path[S2_ASKED_BYTES];
+            snprintf(path, sizeof path, "%s/%.60s", holders[h], key);
+            if (is_strange_window(key) && !is_off(&doc, path) && !s2_asked_uses(source->doc->asked, path))
+                s2_note(&source->said->warnings,
+                        "\"%.60s\" is not read: if it gives layers windows of their own, write them as rules "
+                        "in a "
+                        "pattern file (docs/pattern-language.md)",
+                        key);
+        }
+    }
+}
+
 void s2_slips_say(const s2_source *source)
 {
     const s2_asked *const asked = source->doc->asked;

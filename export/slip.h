@@ -17,4 +17,7 @@ void s2_slips_say(const s2_source *source);
 /* Warn of every key that says what a layer reads, in the formats known here, and that was not read. */
 void s2_unread_say(const s2_source *source);
 
+/* Warn of every other key that has a window in its name and was not read. */
+void s2_windows_say(const s2_source *source);
+
 #endif /* S2_EXPORT_SLIP_H */

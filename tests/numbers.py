@@ -838,6 +838,41 @@ def check_written_for():
         near(f"{own} and {other}: what they are written for: {said(both)}", float(said(both) == sorted(said(alone[0]) + said(alone[1]))), 1.0)
 
 
+def check_shares():
+    """A file of shares of the length says of which figures it is not the pattern, wherever it stands among others."""
+    with open("shares.json", "w") as file:
+        json.dump({"heavy_ratio": 0.1, "recent_ratio": 0.1}, file)
+    def said(*operands):
+        done = subprocess.run([os.path.join(PROGRAMS, "s2"), "sim", *operands, "--len", "4k", "--phase", "decode", "--no-db"], capture_output=True, text=True, timeout=60)
+        return "shares.json states shares of the length: of any other length than 4096" in done.stderr
+    near("a file of shares says so", float(said("shares.json")), 1.0)
+    near("another pattern does not", float(said("heads 8; kv-heads 2; all: local 4")), 0.0)
+
+
+def check_windows():
+    """A config that gives layers windows by keys that are not read says so; the published ones give no such alarm."""
+    configs = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data/configs")
+    def said(path, *more):
+        return subprocess.run([os.path.join(PROGRAMS, "s2"), "show", path, *more], capture_output=True, text=True, timeout=60).stderr
+    def alarms(text):
+        return [line for line in text.splitlines() if "windows of their own" in line or "tells layers apart" in line]
+    for name in sorted(os.listdir(configs)):
+        if name.endswith(".json"):
+            near(f"{name}: no alarm", len(alarms(said(os.path.join(configs, name)))), 0, 9)
+    shape = {"hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 2, "num_hidden_layers": 4, "head_dim": 64, "max_position_embeddings": 8192}
+    for model, window in (("mistral", 4096), ("llama", None), ("qwen2", 1024), ("olmo", None), ("phi3", 2048), ("gemma2", 4096)):
+        for key, value, alarm in (("attention_window_per_layer", [128, None, 128, None], True), ("layer_windows", [0, 128, 0, 128], True), ("window_of_layers", 128, True),
+                                  ("layer_windows", None, False), ("max_window_layers", 4, False), ("rope_theta", 10000, False)):
+            with open("window.json", "w") as file:
+                json.dump({"model_type": model, "sliding_window": window, **shape, key: value}, file)
+            near(f"{model} with {key} {value}: {said('window.json')}", float(bool(alarms(said("window.json")))), float(alarm))
+    for model in ("mistral", "llama", "olmo", "phi3"):
+        for kinds, alarm in ((["sliding_attention", "full_attention"] * 2, True), (["full_attention"] * 4, False)):
+            with open("window.json", "w") as file:
+                json.dump({"model_type": model, "sliding_window": 128, **shape, "layer_types": kinds}, file)
+            near(f"{model} with {kinds}", float(bool(alarms(said("window.json")))), float(alarm))
+
+
 def check_samples():
     """Without a database the front of the samples has the figures of s2 sim, all of them bounds and marked as such."""
     root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
@@ -1130,6 +1165,8 @@ with tempfile.TemporaryDirectory() as folder:
     check_names()
     check_lengths()
     check_samples()
+    check_windows()
+    check_shares()
     check_written_for()
     for _ in range(3):
         check_methods(prices)
