@@ -164,7 +164,7 @@ static bool judge(s2_timing *timing, const s2_launch_ask *ask, const s2_validate
     light.few_heads = true;
     light.max_windows = LIGHT_WINDOWS;
     light.budget_pairs = LIGHT_PAIRS;
-    light.needles = false;
+    light.needles = light.cases = false;
     light.n_timed = light.n_steps = 0;
     if (s2_validate(timing->device, &light, &verdict) != S2_OK) {
         say_skipped(timing, ask, "there is no memory for it", "");

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/arith.h"
 #include "base/rng.h"
+#include "kernels/float16.h"
 
 /* ------------------------------------------------------------------ which items */
 
@@ -275,6 +276,40 @@ s2_status s2_harness_draw_sinks(s2_harness *harness, uint64_t seed)
                                          harness->host_sink, (size_t)p->n_heads * sizeof(float));
 }
 
+/* Half of the shift stands in K, so that neither column is large. */
+float s2_harness_shift_query(const s2_attn_problem *problem, float shift)
+{
+    const float root = sqrtf(fabsf(shift / problem->scale));
+    return shift / problem->scale < 0.0f ? -root : root;
+}
+
+/* Column 0 of all rows; what lies between the rows of a padded layout is set too. */
+static s2_status set_first_column(const s2_harness *harness, const s2_guarded *buffer, float value)
+{
+    const s2_device_ops *const ops = harness->device->ops;
+    const s2_dtype dtype = harness->problem.dtype;
+    uint8_t *const host = s2_malloc(buffer->n_bytes);
+    if (host == NULL)
+        return S2_ENOMEM;
+    s2_status status = ops->copy_out(harness->device, host, buffer->base + S2_GUARD_BYTES, buffer->n_bytes);
+    const int64_t n = (int64_t)buffer->n_bytes / s2_dtype_bytes(dtype);
+    for (int64_t at = 0; at < n && status == S2_OK; at += harness->problem.head_dim)
+        s2_float_store(host, dtype, at, value);
+    if (status == S2_OK)
+        status = ops->copy_in(harness->device, buffer->base + S2_GUARD_BYTES, host, buffer->n_bytes);
+    s2_free(host);
+    return status;
+}
+
+s2_status s2_harness_shift_scores(s2_harness *harness, float shift)
+{
+    const float query = s2_harness_shift_query(&harness->problem, shift);
+    if (shift == 0.0f)
+        return S2_OK;
+    S2_TRY(set_first_column(harness, &harness->q, query));
+    return set_first_column(harness, &harness->k, fabsf(query));
+}
+
 s2_status s2_harness_fill(s2_harness *harness, const s2_validate_request *request)
 {
     const s2_dtype dtype = harness->problem.dtype;
@@ -285,6 +320,7 @@ s2_status s2_harness_fill(s2_harness *harness, const s2_validate_request *reques
         S2_TRY(harness->device->ops->fill_normal(harness->device, harness->d_o.base + S2_GUARD_BYTES,
                                                  (int64_t)harness->d_o.n_bytes / s2_dtype_bytes(dtype), dtype,
                                                  request->seed * 16 + 3, 1.0f));
+    S2_TRY(s2_harness_shift_scores(harness, request->shift));
     return s2_harness_draw_sinks(harness, request->seed);
 }
 

@@ -96,6 +96,14 @@ s2_status s2_harness_fill_queries(s2_harness *harness, uint64_t seed, float spre
 s2_status s2_harness_fill_keys(s2_harness *harness, uint64_t seed, float spread) S2_MUST_CHECK;
 s2_status s2_harness_fill_values(s2_harness *harness, uint64_t seed) S2_MUST_CHECK;
 
+/*
+ * Add so much to every score of drawn data: column 0 of Q and of K becomes the same number in all rows, so that
+ * weights stay and only the LSE moves. 0: nothing. Not for e4m3.
+ */
+s2_status s2_harness_shift_scores(s2_harness *harness, float shift) S2_MUST_CHECK;
+/* What column 0 of Q is then. */
+float s2_harness_shift_query(const s2_attn_problem *problem, float shift);
+
 /* Inputs and sinks drawn from request->seed; dO too, where the harness has it. */
 s2_status s2_harness_fill(s2_harness *harness, const s2_validate_request *request) S2_MUST_CHECK;
 

@@ -13,6 +13,7 @@ typedef struct s2_numerics {
     s2_harness *harness;
     s2_validation *out;
     const s2_validate_request *request;
+    bool twice; /* a second run must give the bits of the first */
     uint8_t *k; /* host copies of all keys and values, as the device lays them out */
     uint8_t *v;
     float *q_row;         /* room for one query in the problem's type */
@@ -172,6 +173,7 @@ static s2_status fill(s2_numerics *check)
     S2_TRY(s2_harness_fill_keys(harness, stream(check, STREAM_K), 1.0f));
     S2_TRY(s2_harness_fill_values(harness, stream(check, STREAM_V)));
     S2_TRY(s2_harness_draw_sinks(harness, check->request->seed));
+    S2_TRY(s2_harness_shift_scores(harness, check->request->shift));
     check->k = s2_malloc(harness->k.n_bytes);
     check->v = s2_malloc(harness->v.n_bytes);
     check->q_row = s2_calloc((size_t)harness->problem.head_dim, sizeof *check->q_row);
@@ -198,6 +200,8 @@ static void make_query(s2_numerics *check, s2_probe_row row)
         s2_float_store(check->q_row, s2_q_dtype(p), d,
                        s2_input_value(stream(check, STREAM_Q), (uint64_t)(from + d)) *
                            (check->request->spread / check->harness->q_unit));
+    if (check->request->shift != 0.0f)
+        s2_float_store(check->q_row, s2_q_dtype(p), 0, s2_harness_shift_query(p, check->request->shift));
 }
 
 /* ------------------------------------------------------------------ verdicts */
@@ -353,15 +357,15 @@ static s2_status judge(s2_numerics *check, s2_diag *why)
     if (all && check->out->outcome == S2_OUTCOME_OK)
         check->out->outcome = find_nan(check);
     S2_STAGE(check->out, judge_rows(check));
-    if (all && check->harness->kernel->deterministic)
+    if (all && check->twice)
         S2_STAGE(check->out, run_again(check, why));
     return S2_OK;
 }
 
-s2_status s2_probe_numerics(s2_harness *harness, const s2_validate_request *request, s2_validation *out,
-                            s2_diag *why)
+static s2_status probe(s2_harness *harness, const s2_validate_request *request, bool twice,
+                       s2_validation *out, s2_diag *why)
 {
-    s2_numerics check = {.harness = harness, .out = out, .request = request};
+    s2_numerics check = {.harness = harness, .out = out, .request = request, .twice = twice};
     /* a row costs about as much as head_dim / 16 pair look-ups per key */
     const int64_t budget = request->budget_pairs / (4 + harness->problem.head_dim / 4);
     s2_status status = s2_probe_rows_choose(harness, budget, request->seed, request->few_heads, &check.rows);
@@ -373,4 +377,16 @@ s2_status s2_probe_numerics(s2_harness *harness, const s2_validate_request *requ
     s2_free(check.rows.row);
     s2_oracle_row_release(&check.oracle);
     return status;
+}
+
+s2_status s2_probe_values(s2_harness *harness, const s2_validate_request *request, s2_validation *out,
+                          s2_diag *why)
+{
+    return probe(harness, request, false, out, why);
+}
+
+s2_status s2_probe_numerics(s2_harness *harness, const s2_validate_request *request, s2_validation *out,
+                            s2_diag *why)
+{
+    return probe(harness, request, harness->kernel->deterministic, out, why);
 }

@@ -53,8 +53,14 @@ s2_status s2_probe_touch(s2_harness *harness, const s2_validate_request *request
                          s2_diag *why) S2_MUST_CHECK;
 s2_status s2_probe_numerics(s2_harness *harness, const s2_validate_request *request, s2_validation *out,
                             s2_diag *why) S2_MUST_CHECK;
-/* Skipped where the kernel does not promise equal bits, is our own CPU kernel, or the harness is not whole:
- * out->batch stays S2_BATCH_UNKNOWN. */
+/* The same without the second run. */
+s2_status s2_probe_values(s2_harness *harness, const s2_validate_request *request, s2_validation *out,
+                          s2_diag *why) S2_MUST_CHECK;
+/*
+ * Three sequences must be right together, and the middle one's bits those that it has alone. Bits are not compared
+ * where the kernel does not promise equal ones or is our own CPU kernel: out->batch stays S2_BATCH_UNKNOWN. Nothing
+ * is done where the harness is not whole.
+ */
 s2_status s2_probe_batch(const s2_harness *harness, const s2_validate_request *request, s2_validation *out,
                          s2_diag *why) S2_MUST_CHECK;
 s2_status s2_probe_needles(s2_device *device, const s2_validate_request *request, s2_validation *out,

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "judge/workload.h"
+#include "judge/cases.h"
 
 /* A phase is one file judge/validate_<phase>.c and one line here. */
 static const s2_pass_judge *const phases[S2_N_PASSES] = {
@@ -17,6 +17,8 @@ static s2_status judge(s2_device *device, const s2_validate_request *request, s2
 {
     const s2_pass_judge *const phase = phases[request->pass];
     S2_TRY(phase->judge(device, request, out, why));
+    if (request->cases)
+        S2_STAGE(out, s2_cases_judge(device, phase, request, out, why));
     if (request->n_timed > 0)
         S2_STAGE(out, s2_workload_time(device, phase, request, out, why));
     return S2_OK;

@@ -7,9 +7,10 @@
  *              (docs/numerics.md)
  *   numerics   random data against fp64 on sampled rows; outputs filled with NaN before, guard bands and rows
  *              outside the plan checked after, keys that no row may read poisoned; twice, bit for bit
- *   batch      the same sequence alone and among others, bit for bit
+ *   batch      the same sequence alone and among others, bit for bit; the others are judged like any run
  *   needles    a planted key at each depth of each length must come back through some head, exactly where the
  *              pattern says so
+ *   cases      fewer queries than keys, different lengths, large and very negative scores: touch and numerics
  *   time       timed runs after warm-up, with a warm and with a cold cache; the dense pattern of the same
  *              shapes for comparison
  * The phase decides which of these stages it has (judge/workload.h).
@@ -68,6 +69,35 @@ typedef enum s2_needle {
 /* A sequence alone and as one of three, bit for bit. */
 typedef enum s2_batch_verdict { S2_BATCH_UNKNOWN, S2_BATCH_SAME, S2_BATCH_DIFFERS } s2_batch_verdict;
 
+/*
+ * What is judged beside the shape that was asked for (judge/cases.h): word, what it is, what a fault in it alone means.
+ */
+#define S2_CASE_TABLE(X)                                                                                     \
+    X(S2_CASE_BATCH, "batch", "three sequences", "right alone, wrong beside others: see `seq` of a tensor")  \
+    X(S2_CASE_CHUNK, "chunk", "fewer queries than keys",                                                     \
+      "right with as many queries as keys: see where the first query stands")                                \
+    X(S2_CASE_LENGTHS, "lengths", "sequences of different lengths",                                          \
+      "right where all are equally long: see `q_begin` and `k_begin`")                                       \
+    X(S2_CASE_MIXED, "mixed", "different lengths with fewer queries than keys",                              \
+      "right where either is so alone: see where the queries of each sequence stand")                        \
+    X(S2_CASE_HIGH, "high", "scores near 120",                                                               \
+      "right for scores near 0: subtract the largest score of a row before exp()")                           \
+    X(S2_CASE_LOW, "low", "scores near -120",                                                                \
+      "right for scores near 0: the largest score of a row may be far below 0")
+typedef enum s2_case_kind {
+#define S2_CASE_ENUM(name, word, what, look) name,
+    S2_CASE_TABLE(S2_CASE_ENUM)
+#undef S2_CASE_ENUM
+        S2_N_CASES
+} s2_case_kind;
+const char *s2_case_word(s2_case_kind which);
+
+typedef enum s2_case_state {
+    S2_CASE_NONE,   /* it does not apply */
+    S2_CASE_JUDGED, /* right, unless the verdict names it */
+    S2_CASE_REFUSED /* unsupported, or no memory for it */
+} s2_case_state;
+
 /* What to judge. Start from s2_validate_request_init(). */
 typedef struct s2_validate_request {
     const s2_pattern *pattern;
@@ -92,6 +122,8 @@ typedef struct s2_validate_request {
     int32_t max_windows;   /* runs of the touch probe, which each see some hundred keys; 0: all */
     bool few_heads;        /* look at four heads only, scan and poison nothing: for large problems */
     bool needles;
+    bool cases;             /* judge other shapes and ranges of scores too (judge/cases.h) */
+    float shift;            /* added to every score of random data; not in e4m3 */
     int32_t n_timed;        /* timed runs wanted; 0: none */
     bool dense_beside;      /* time the dense pattern of the same shapes too */
     int32_t n_steps;        /* DECODING: tokens generated one by one after the prefill; 0: none */
@@ -146,6 +178,8 @@ typedef struct s2_validation {
     s2_batch_verdict batch;
     int64_t batch_q_tok; /* for S2_BATCH_DIFFERS: the first query and head */
     int32_t batch_head;
+    uint8_t cases[S2_N_CASES]; /* s2_case_state */
+    char refused[160];         /* why the first case that was refused was; "" */
     int32_t n_lengths;
     int32_t needle_len[S2_NEEDLE_LENGTHS];
     uint8_t needle[S2_NEEDLE_LENGTHS][S2_NEEDLE_DEPTHS]; /* s2_needle; depth 0 is the first key */

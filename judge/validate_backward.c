@@ -52,6 +52,17 @@ static s2_status judge_train(s2_device *device, const s2_validate_request *reque
     return status;
 }
 
+static s2_status values_train(s2_device *device, const s2_validate_request *request, s2_validation *out,
+                              s2_diag *why)
+{
+    s2_gradient_harness gradients = {0};
+    s2_status status = s2_gradient_harness_open(&gradients, device, request, why);
+    if (status == S2_OK)
+        status = s2_gradient_numerics(&gradients, request, out, why);
+    s2_gradient_harness_close(&gradients);
+    return status;
+}
+
 /* ------------------------------------------------------------------ one launch */
 
 static s2_status launch(void *self, s2_diag *why)
@@ -107,4 +118,4 @@ static s2_status open_train(s2_device *device, const s2_validate_request *reques
     return S2_OK;
 }
 
-const s2_pass_judge s2_judge_backward = {.judge = judge_train, .open = open_train};
+const s2_pass_judge s2_judge_backward = {.judge = judge_train, .values = values_train, .open = open_train};

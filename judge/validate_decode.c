@@ -515,6 +515,13 @@ static s2_status judge_generation(s2_device *device, const s2_validate_request *
     return status;
 }
 
+/* A step on contiguous keys. */
+static s2_status values_decode(s2_device *device, const s2_validate_request *request, s2_validation *out,
+                               s2_diag *why)
+{
+    return s2_judge_forward.values(device, request, out, why);
+}
+
 static s2_status judge_decode(s2_device *device, const s2_validate_request *request, s2_validation *out,
                               s2_diag *why)
 {
@@ -606,4 +613,4 @@ static s2_status open_decode(s2_device *device, const s2_validate_request *reque
     return status;
 }
 
-const s2_pass_judge s2_judge_decode = {.judge = judge_decode, .open = open_decode};
+const s2_pass_judge s2_judge_decode = {.judge = judge_decode, .values = values_decode, .open = open_decode};

@@ -14,7 +14,8 @@ static s2_status judge(s2_harness *harness, const s2_validate_request *request, 
     out->n_items_run = harness->some.n_items;
     S2_TRY(s2_probe_touch(harness, request, out, why));
     S2_STAGE(out, s2_probe_numerics(harness, request, out, why));
-    S2_STAGE(out, s2_probe_batch(harness, request, out, why));
+    if (request->cases)
+        S2_STAGE(out, s2_probe_batch(harness, request, out, why));
     if (request->needles)
         S2_STAGE(out, s2_probe_needles(harness->device, request, out, why));
     if (out->outcome == S2_OUTCOME_WRONG_PAIRS || out->outcome == S2_OUTCOME_WRONG_VALUES ||
@@ -34,6 +35,17 @@ static s2_status judge_forward(s2_device *device, const s2_validate_request *req
     out->kernel = harness.kernel != NULL ? harness.kernel->traits->name : "";
     if (status == S2_OK)
         status = judge(&harness, request, out, why);
+    s2_harness_close(&harness);
+    return status;
+}
+
+static s2_status values_forward(s2_device *device, const s2_validate_request *request, s2_validation *out,
+                                s2_diag *why)
+{
+    s2_harness harness = {0};
+    s2_status status = s2_harness_open(&harness, device, request, why);
+    if (status == S2_OK)
+        status = s2_probe_values(&harness, request, out, why);
     s2_harness_close(&harness);
     return status;
 }
@@ -86,4 +98,5 @@ static s2_status open_forward(s2_device *device, const s2_validate_request *requ
     return S2_OK;
 }
 
-const s2_pass_judge s2_judge_forward = {.judge = judge_forward, .open = open_forward};
+const s2_pass_judge s2_judge_forward = {
+    .judge = judge_forward, .values = values_forward, .open = open_forward};

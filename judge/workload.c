@@ -14,6 +14,16 @@ const char *s2_outcome_word(s2_outcome outcome)
     return words[outcome];
 }
 
+const char *s2_case_word(s2_case_kind which)
+{
+    static const char *const words[S2_N_CASES] = {
+#define S2_CASE_WORD(name, word, what, look) [name] = word,
+        S2_CASE_TABLE(S2_CASE_WORD)
+#undef S2_CASE_WORD
+    };
+    return words[which];
+}
+
 s2_outcome s2_outcome_of(s2_status status)
 {
     switch (status) {
@@ -39,6 +49,7 @@ s2_validate_request s2_validate_request_init(const s2_device *device, const s2_p
                                  .budget_pairs = gpu ? 100000000 : 40000000,
                                  .touch_limit_ms = gpu ? 10000.0 : 0.0,
                                  .needles = true,
+                                 .cases = true,
                                  .n_timed = gpu ? 20 : 3,
                                  .dense_beside = true,
                                  .n_steps = gpu ? 4096 : 512,

@@ -36,6 +36,9 @@ typedef struct s2_pass_judge {
     /* Runs this phase's touch, numerics and needles; fills its part of *out, verdict included. */
     s2_status (*judge)(s2_device *device, const s2_validate_request *request, s2_validation *out,
                        s2_diag *why);
+    /* The values of random data alone. */
+    s2_status (*values)(s2_device *device, const s2_validate_request *request, s2_validation *out,
+                        s2_diag *why);
     /* On failure *out is untouched. Nothing that open does may depend on judge. */
     s2_status (*open)(s2_device *device, const s2_validate_request *request, s2_workload *out, s2_diag *why);
 } s2_pass_judge;

@@ -173,6 +173,18 @@ static void json_grid(const s2_validation *v, s2_buf *buf)
     s2_json_end(buf, ']');
 }
 
+static void json_cases(const s2_validation *v, s2_buf *buf)
+{
+    static const char *const words[] = {
+        [S2_CASE_NONE] = NULL, [S2_CASE_JUDGED] = "judged", [S2_CASE_REFUSED] = "refused"};
+    s2_json_key_begin(buf, "cases", '{');
+    for (s2_case_kind which = 0; which < S2_N_CASES; which++)
+        s2_json_key_str(buf, s2_case_word(which), words[v->cases[which]]);
+    s2_json_end(buf, '}');
+    if (v->refused[0] != '\0')
+        s2_json_key_str(buf, "cases_refused", v->refused);
+}
+
 static void json_evidence(const s2_subject *subject, s2_buf *buf)
 {
     const s2_validation *const v = subject->verdict;
@@ -192,6 +204,7 @@ static void json_evidence(const s2_subject *subject, s2_buf *buf)
         s2_json_null(buf);
     else
         s2_json_bool(buf, v->batch == S2_BATCH_SAME);
+    json_cases(v, buf);
     s2_json_key_begin(buf, "needles", '{');
     s2_json_key_int(buf, "cells", v->needle_cells);
     s2_json_key_int(buf, "found", v->needle_found);
@@ -461,6 +474,32 @@ static void text_batch(const s2_validation *v, s2_buf *buf)
             (long long)v->batch_q_tok, v->batch_head);
 }
 
+static void text_cases(const s2_validation *v, s2_case_state state, const char *before, s2_buf *buf)
+{
+    const char *between = before;
+    for (s2_case_kind which = 0; which < S2_N_CASES; which++)
+        if (v->cases[which] == (uint8_t)state) {
+            s2_buf_printf(buf, "%s%s", between, s2_case_word(which));
+            between = " ";
+        }
+}
+
+/* What an ok stands for beside the shape that was asked for, and what it does not. */
+static void text_beside_asked(const s2_validation *v, s2_buf *buf)
+{
+    if (v->outcome != S2_OUTCOME_OK)
+        return;
+    text_cases(v, S2_CASE_JUDGED, "  cases     right too: ", buf);
+    text_cases(v, S2_CASE_REFUSED,
+               memchr(v->cases, S2_CASE_JUDGED, S2_N_CASES) != NULL ? "; not tried, for the kernel refuses: "
+                                                                    : "  cases     not tried: ",
+               buf);
+    if (v->refused[0] != '\0')
+        s2_buf_printf(buf, " (%s)", v->refused);
+    if (memchr(v->cases, S2_CASE_JUDGED, S2_N_CASES) != NULL || v->refused[0] != '\0')
+        s2_buf_puts(buf, "\n");
+}
+
 void s2_verdict_print(const s2_subject *subject, s2_buf *buf)
 {
     const s2_validation *const v = subject->verdict;
@@ -482,6 +521,7 @@ void s2_verdict_print(const s2_subject *subject, s2_buf *buf)
     if (v->rows > 0)
         s2_buf_puts(buf, "\n");
     text_batch(v, buf);
+    text_beside_asked(v, buf);
     text_figures(v, buf);
     if (v->needle_cells > 0) {
         s2_buf_printf(buf, "  needles   %lld of %lld come back, %lld by the pattern\n",

@@ -167,6 +167,7 @@ static void the_cpu_gradients_agree_with_the_oracle_on_drawn_patterns(void **sta
         request.dtype = (s2_dtype)(number % S2_N_DTYPES);
         request.budget_flop = number % 4 == 1 ? 1e6 : 0.0;
         request.n_timed = 0;
+        request.cases = false; /* the shapes are drawn */
         request.cap = number % 3 == 1 ? 2.0f : 0.0f;
         request.sinks = number % 2 == 1;
         request.spread = number % 3 == 1 ? 3.0f : 1.0f;
@@ -211,6 +212,7 @@ static void gradients_may_be_cut_finer_than_the_forward_that_they_need(void **st
         request.dtype = S2_F32;
         request.budget_flop = 0.0;
         request.n_timed = 0;
+        request.cases = false; /* the shapes are drawn */
         s2_validation verdict;
         assert_int_equal(s2_validate(device, &request, &verdict), S2_OK);
         if (verdict.outcome != S2_OUTCOME_OK)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/rng.h"
 #include "judge/validate.h"
 #include "kernels/float16.h"
@@ -43,38 +44,103 @@ static bool is_read(const s2_plan *plan, int32_t head, int64_t k_tok, int64_t q,
     return is_due(plan, head, k_tok, q, k) != flipped;
 }
 
-static double weight_of(const s2_attn_problem *p, int32_t head, int64_t q_at, int64_t q, int64_t k)
+/* Faults that one sequence with as many queries as keys and scores near 0 does not show. */
+typedef enum s2_side {
+    SIDE_NONE,
+    SIDE_FIRST_ONLY, /* every sequence reads and writes where the first stands */
+    SIDE_LOSES_KEYS, /* ... only beside others */
+    SIDE_CORNER,     /* of more than 16 queries the first stands at key 0 */
+    SIDE_NO_BEGIN,   /* different lengths are taken for equal ones */
+    SIDE_MIXED,      /* queries of all sequences stand where those of the first do */
+    SIDE_NO_MAXIMUM, /* exp() of the score itself */
+    SIDE_MAXIMUM_0,  /* the running maximum begins at 0 */
+    SIDE_REFUSES,    /* takes neither fewer queries than keys nor different lengths */
+    N_SIDES
+} s2_side;
+static s2_side side;
+
+/* Which sequence is taken for this one. */
+static int32_t seq_of(const s2_attn_problem *p, int32_t seq)
+{
+    return side == SIDE_FIRST_ONLY && p->n_seqs > 1 ? 0 : seq;
+}
+
+static const int32_t *begin_of(const int32_t *begin_tok)
+{
+    return side == SIDE_NO_BEGIN ? NULL : begin_tok;
+}
+
+static int64_t place(const s2_attn_problem *p, const s2_tensor *tensor, int32_t seq, int64_t tok,
+                     int32_t head)
+{
+    const bool of_keys = tensor == &p->k || tensor == &p->v || tensor == &p->d_k || tensor == &p->d_v;
+    return s2_tensor_at(tensor, begin_of(of_keys ? p->k_begin_tok : p->q_begin_tok), seq_of(p, seq), tok,
+                        head);
+}
+
+static float *lse_of(const s2_attn_problem *p, int32_t seq, int64_t tok, int32_t head)
+{
+    return &p->lse.data[s2_rows_at(&p->lse, begin_of(p->q_begin_tok), seq_of(p, seq), tok, head)];
+}
+
+/* Where a query stands among the keys. */
+static int64_t position_of(const s2_attn_problem *p, int32_t seq, int64_t q_tok)
+{
+    const s2_plan_seq lens = p->plan->seqs[seq], first = p->plan->seqs[0];
+    if (side == SIDE_CORNER && lens.q_tok > 16)
+        return q_tok;
+    if (side == SIDE_MIXED && p->q_begin_tok != NULL && first.q_tok < first.k_tok)
+        return s2_min_i64(first.k_tok - first.q_tok + q_tok, lens.k_tok - 1);
+    return lens.k_tok - lens.q_tok + q_tok;
+}
+
+static bool is_lost(const s2_attn_problem *p, int64_t k)
+{
+    return side == SIDE_LOSES_KEYS && p->n_seqs > 1 && k >= 40;
+}
+
+/* fp32, as kernels have it: what overflows or vanishes there does so here. */
+static double weight_over(double score, double *maximum)
+{
+    *maximum = side == SIDE_NO_MAXIMUM ? 0.0 : side == SIDE_MAXIMUM_0 ? fmax(*maximum, 0.0) : *maximum;
+    return (double)expf((float)(score - *maximum));
+}
+
+static double score_of(const s2_attn_problem *p, int32_t seq, int32_t head, int64_t q_at, int64_t k)
 {
     double score = 0.0;
-    const int64_t k_at = s2_tensor_at(&p->k, NULL, 0, k, head / (p->n_heads / p->n_kv_heads));
+    const int64_t k_at = place(p, &p->k, seq, k, head / (p->n_heads / p->n_kv_heads));
     for (int32_t d = 0; d < p->head_dim; d++)
         score += (double)s2_float_load(p->q.data, p->dtype, q_at + d) *
                  (double)s2_float_load(p->k.data, p->dtype, k_at + d);
-    const bool twice = wrong.flaw == FLAW_TWICE && head == wrong.head && q == wrong.q && k == wrong.k;
-    return exp(score * (double)p->scale * (wrong.flaw == FLAW_SCALE ? (double)wrong.by : 1.0)) *
-           (twice ? 2.0 : 1.0);
+    return score * (double)p->scale * (wrong.flaw == FLAW_SCALE ? (double)wrong.by : 1.0);
 }
 
-static void one_row(const s2_attn_problem *p, int32_t head, int64_t q_tok)
+static void one_row(const s2_attn_problem *p, int32_t seq, int32_t head, int64_t q_tok)
 {
-    const s2_plan_seq lens = p->plan->seqs[0];
-    const int64_t q = lens.k_tok - lens.q_tok + q_tok, q_at = s2_tensor_at(&p->q, NULL, 0, q_tok, head);
-    const int64_t o_at = s2_tensor_at(&p->o, NULL, 0, q_tok, head);
-    double sum = 0.0, out[64] = {0};
+    const s2_plan_seq lens = p->plan->seqs[seq];
+    const int64_t q = position_of(p, seq, q_tok), q_at = place(p, &p->q, seq, q_tok, head);
+    const int64_t o_at = place(p, &p->o, seq, q_tok, head);
+    double sum = 0.0, out[64] = {0}, maximum = -INFINITY;
+    for (int64_t k = 0; k < lens.k_tok; k++)
+        if (is_read(p->plan, head, lens.k_tok, q, k) && !is_lost(p, k))
+            maximum = fmax(maximum, score_of(p, seq, head, q_at, k));
     for (int64_t k = 0; k < lens.k_tok; k++) {
-        if (!is_read(p->plan, head, lens.k_tok, q, k))
+        if (!is_read(p->plan, head, lens.k_tok, q, k) || is_lost(p, k))
             continue;
-        const double weight = weight_of(p, head, q_at, q, k);
-        const int64_t v_at = s2_tensor_at(&p->v, NULL, 0, k, head / (p->n_heads / p->n_kv_heads));
+        const bool twice = wrong.flaw == FLAW_TWICE && head == wrong.head && q == wrong.q && k == wrong.k;
+        const double weight = weight_over(score_of(p, seq, head, q_at, k), &maximum) * (twice ? 2.0 : 1.0);
+        const int64_t v_at = place(p, &p->v, seq, k, head / (p->n_heads / p->n_kv_heads));
         sum += weight;
         for (int32_t d = 0; d < p->head_dim; d++)
             out[d] += weight * (double)s2_float_load(p->v.data, p->dtype, v_at + d);
     }
     for (int32_t d = 0; d < p->head_dim; d++)
         s2_float_store(p->o.data, p->dtype, o_at + d, sum > 0.0 ? (float)(out[d] / sum) : 0.0f);
-    double lse = log(sum) + (wrong.flaw == FLAW_LSE_MORE ? (double)wrong.by : 0.0);
+    double lse =
+        (sum > 0.0 ? maximum : 0.0) + log(sum) + (wrong.flaw == FLAW_LSE_MORE ? (double)wrong.by : 0.0);
     lse *= wrong.flaw == FLAW_LSE_BASE ? 1.0 / log(2.0) : 1.0;
-    p->lse.data[s2_rows_at(&p->lse, NULL, 0, q_tok, head)] = (float)lse;
+    *lse_of(p, seq, q_tok, head) = (float)lse;
 }
 
 /* Flaws of a backward alone. */
@@ -105,19 +171,22 @@ static double dot(const s2_attn_problem *p, const s2_tensor *a, int64_t a_at, co
 }
 
 /* q, o, dO and dQ have one layout, and k, v, dK and dV another: offsets are the same. */
-static void one_gradient(const s2_attn_problem *p, int32_t head, int64_t q, float *d_q, float *d_k,
-                         float *d_v)
+static void one_gradient(const s2_attn_problem *p, int32_t seq, int32_t head, int64_t q_tok, float *d_q,
+                         float *d_k, float *d_v)
 {
     const int32_t group = p->n_heads / p->n_kv_heads;
-    const int64_t k_tok = p->plan->seqs[0].k_tok, q_at = s2_tensor_at(&p->q, NULL, 0, q, head);
-    const double lse = (double)p->lse.data[s2_rows_at(&p->lse, NULL, 0, q, head)];
+    const int64_t k_tok = p->plan->seqs[seq].k_tok, q_at = place(p, &p->q, seq, q_tok, head);
+    const int64_t q = position_of(p, seq, q_tok);
+    const double lse = (double)*lse_of(p, seq, q_tok, head);
     const double delta = slip == SLIP_DELTA ? 0.0 : dot(p, &p->o, q_at, &p->d_o, q_at);
     const double by = slip == SLIP_DQ_DK ? (double)wrong.by : 1.0;
     for (int64_t k = 0; k < k_tok; k++) {
-        if (!is_read(p->plan, head, k_tok, q, k))
+        if (!is_read(p->plan, head, k_tok, q, k) || is_lost(p, k))
             continue;
-        const int64_t k_at = s2_tensor_at(&p->k, NULL, 0, k, head / group);
-        const double weight = exp(dot(p, &p->q, q_at, &p->k, k_at) * (double)p->scale - lse);
+        const int64_t k_at = place(p, &p->k, seq, k, head / group);
+        const double score = dot(p, &p->q, q_at, &p->k, k_at) * (double)p->scale;
+        const double weight =
+            side == SIDE_NO_MAXIMUM ? (double)(expf((float)score) / expf((float)lse)) : exp(score - lse);
         const double d_s = weight * (dot(p, &p->d_o, q_at, &p->v, k_at) - delta) * (double)p->scale * by;
         const bool lost = slip == SLIP_PAIR_OF_DK && head == wrong.head && q == wrong.q && k == wrong.k;
         add(p, d_q + q_at, d_s, &p->k, k_at);
@@ -126,43 +195,56 @@ static void one_gradient(const s2_attn_problem *p, int32_t head, int64_t q, floa
     }
 }
 
-static void store(const s2_attn_problem *p, const s2_tensor *tensor, const float *sums, int64_t n_tok,
-                  int32_t n_heads)
+static void store(const s2_attn_problem *p, const s2_tensor *tensor, const float *sums, int32_t seq,
+                  int64_t n_tok, int32_t n_heads)
 {
     for (int64_t tok = 0; tok < n_tok; tok++)
         for (int32_t head = 0; head < n_heads; head++)
             for (int32_t d = 0; d < p->head_dim; d++) {
-                const int64_t at = s2_tensor_at(tensor, NULL, 0, tok, head) + d;
+                const int64_t at = place(p, tensor, seq, tok, head) + d;
                 s2_float_store(tensor->data, p->dtype, at, sums[at]);
             }
 }
 
 static s2_status run_backward(const s2_attn_problem *p)
 {
-    const int64_t n_tok = p->plan->seqs[0].k_tok;
-    const size_t n = (size_t)(n_tok * p->n_heads * p->head_dim);
+    size_t n = 0;
+    for (int32_t seq = 0; seq < p->n_seqs; seq++)
+        n += (size_t)p->plan->seqs[seq].k_tok * (size_t)p->n_heads * (size_t)p->head_dim;
     float *const sums = calloc(3 * n, sizeof *sums);
     assert_non_null(sums);
-    for (int32_t head = 0; head < p->n_heads; head++)
-        for (int64_t q = 0; q < n_tok; q++)
-            one_gradient(p, head, q, sums, sums + n, sums + 2 * n);
-    store(p, &p->d_q, sums, n_tok, p->n_heads);
-    store(p, &p->d_k, sums + n, n_tok, p->n_kv_heads);
-    store(p, &p->d_v, sums + 2 * n, n_tok, p->n_kv_heads);
+    for (int32_t seq = 0; seq < p->n_seqs; seq++) {
+        const s2_plan_seq lens = p->plan->seqs[seq];
+        for (int32_t head = 0; head < p->n_heads; head++)
+            for (int64_t q_tok = 0; q_tok < lens.q_tok; q_tok++)
+                one_gradient(p, seq, head, q_tok, sums, sums + n, sums + 2 * n);
+        store(p, &p->d_q, sums, seq, lens.q_tok, p->n_heads);
+        store(p, &p->d_k, sums + n, seq, lens.k_tok, p->n_kv_heads);
+        store(p, &p->d_v, sums + 2 * n, seq, lens.k_tok, p->n_kv_heads);
+    }
     free(sums);
     return S2_OK;
+}
+
+/* Fewer queries than keys where a decode does not need them, or different lengths. */
+static bool is_unusual(const s2_attn_problem *p)
+{
+    const bool fewer = p->plan->seqs[0].q_tok < p->plan->seqs[0].k_tok;
+    return p->q_begin_tok != NULL || (fewer && p->pass != S2_PASS_DECODE);
 }
 
 static s2_status run(s2_device *device, const s2_attn_problem *p, void *state, s2_diag *why)
 {
     (void)device;
     (void)state;
-    (void)why;
+    if (side == SIDE_REFUSES && is_unusual(p))
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "one length only");
     if (p->pass == S2_PASS_BACKWARD)
         return run_backward(p);
-    for (int32_t head = 0; head < p->n_heads; head++)
-        for (int64_t q_tok = 0; q_tok < p->plan->seqs[0].q_tok; q_tok++)
-            one_row(p, head, q_tok);
+    for (int32_t seq = 0; seq < p->n_seqs; seq++)
+        for (int32_t head = 0; head < p->n_heads; head++)
+            for (int64_t q_tok = 0; q_tok < p->plan->seqs[seq].q_tok; q_tok++)
+                one_row(p, seq, head, q_tok);
     return S2_OK;
 }
 
@@ -415,10 +497,124 @@ static void a_verdict_on_a_backward_tells_the_fault_that_there_is(void **state)
     s2_device_close(&device);
 }
 
+/* ------------------------------------------------------------------ other shapes and ranges of scores */
+
+static s2_validation judge_side(s2_device *device, s2_pass pass, s2_dtype dtype, int32_t k_tok, bool has_lse)
+{
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    s2_validation v;
+    s2_kernel kernel = flawed;
+    parse(&arena,
+          "heads 4; kv-heads 2; head-dim 16; block 16; layers all: sink 1 | local 2 | stride 3 phase kv",
+          &pattern);
+    const s2_plan_seq seq = {pass == S2_PASS_DECODE ? 1 : k_tok, k_tok};
+    s2_validate_request request = s2_validate_request_init(device, &pattern, &seq, 1);
+    kernel.traits = s2_kernel_cpu.traits;
+    kernel.no_lse = !has_lse;
+    request.kernel = &kernel;
+    request.pass = pass;
+    request.phase = pass == S2_PASS_DECODE ? S2_DECODE : S2_PREFILL;
+    request.dtype = dtype;
+    request.budget_flop = 0.0;
+    request.n_timed = request.n_steps = 0;
+    wrong.flaw = FLAW_SCALE;
+    wrong.by = 1.0f;
+    slip = SLIP_NONE;
+    assert_int_equal(s2_validate(device, &request, &v), S2_OK);
+    s2_arena_release(&arena);
+    return v;
+}
+
+/* Whether the pass can have the fault, and the case that shows it first. */
+static const char *case_of(s2_side fault, s2_pass pass)
+{
+    switch (fault) {
+    case SIDE_FIRST_ONLY:
+    case SIDE_LOSES_KEYS: return "three sequences: ";
+    case SIDE_CORNER: return pass == S2_PASS_DECODE ? NULL : "fewer queries than keys: ";
+    case SIDE_NO_BEGIN: return "sequences of different lengths: ";
+    case SIDE_MIXED:
+        return pass == S2_PASS_DECODE ? NULL : "different lengths with fewer queries than keys: ";
+    case SIDE_NO_MAXIMUM: return pass == S2_PASS_FORWARD ? "scores near 120: " : NULL;
+    case SIDE_MAXIMUM_0: return pass == S2_PASS_BACKWARD ? NULL : "scores near -120: ";
+    default: return NULL;
+    }
+}
+
+static void a_fault_that_one_sequence_does_not_show_is_convicted(void **state)
+{
+    (void)state;
+    s2_device *device = NULL;
+    assert_int_equal(s2_device_open("cpu", &device, NULL), S2_OK);
+    for (side = SIDE_FIRST_ONLY; side < SIDE_REFUSES; side++)
+        for (int pass = 0; pass < S2_N_PASSES; pass++)
+            for (int dtype = 0; dtype < S2_N_DTYPES; dtype++) {
+                const char *const due = case_of(side, (s2_pass)pass);
+                /* a fault of places is the same in every type, one of scores is not */
+                if (due == NULL || (side < SIDE_NO_MAXIMUM && dtype != ((int)side + pass) % S2_N_DTYPES))
+                    continue;
+                const s2_validation v = judge_side(device, (s2_pass)pass, (s2_dtype)dtype, 75, dtype != 1);
+                if (v.outcome == S2_OUTCOME_OK || v.outcome == S2_OUTCOME_UNSUPPORTED)
+                    fail_msg("fault %d, pass %d, type %d: %s", (int)side, pass, dtype,
+                             s2_outcome_word(v.outcome));
+                if (strncmp(v.reason, due, strlen(due)) != 0 || v.symptom[0] == '\0')
+                    fail_msg("fault %d, pass %d, type %d: %s; %s", (int)side, pass, dtype, v.reason,
+                             v.symptom);
+            }
+    side = SIDE_NONE;
+    s2_device_close(&device);
+}
+
+static void a_right_kernel_is_acquitted_in_every_case_of_every_pass_and_type(void **state)
+{
+    static const int32_t lengths[] = {1, 2, 17, 75};
+    (void)state;
+    s2_device *device = NULL;
+    assert_int_equal(s2_device_open("cpu", &device, NULL), S2_OK);
+    for (int pass = 0; pass < S2_N_PASSES; pass++)
+        for (int dtype = 0; dtype < S2_N_DTYPES; dtype++)
+            for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++) {
+                const s2_validation v =
+                    judge_side(device, (s2_pass)pass, (s2_dtype)dtype, lengths[n], n % 2 == 0);
+                if (v.outcome != S2_OUTCOME_OK)
+                    fail_msg("pass %d, type %d, %d tokens: %s: %s; %s", pass, dtype, lengths[n],
+                             s2_outcome_word(v.outcome), v.reason, v.symptom);
+                for (int one = 0; one < S2_N_CASES && lengths[n] > 1; one++)
+                    if (v.cases[one] != S2_CASE_JUDGED)
+                        fail_msg("pass %d, %d tokens: case %s is %d", pass, lengths[n],
+                                 s2_case_word((s2_case_kind)one), v.cases[one]);
+            }
+    s2_device_close(&device);
+}
+
+static void a_kernel_may_refuse_a_case_and_the_verdict_says_which(void **state)
+{
+    (void)state;
+    s2_device *device = NULL;
+    assert_int_equal(s2_device_open("cpu", &device, NULL), S2_OK);
+    side = SIDE_REFUSES;
+    for (int pass = 0; pass < S2_N_PASSES; pass++) {
+        const s2_validation v = judge_side(device, (s2_pass)pass, S2_BF16, 75, true);
+        assert_string_equal(s2_outcome_word(v.outcome), "ok");
+        assert_int_equal(v.cases[S2_CASE_BATCH], S2_CASE_JUDGED);
+        assert_int_equal(v.cases[S2_CASE_CHUNK], pass == S2_PASS_DECODE ? S2_CASE_JUDGED : S2_CASE_REFUSED);
+        assert_int_equal(v.cases[S2_CASE_LENGTHS], S2_CASE_REFUSED);
+        assert_int_equal(v.cases[S2_CASE_MIXED], S2_CASE_REFUSED);
+        assert_int_equal(v.cases[S2_CASE_HIGH], S2_CASE_JUDGED);
+        assert_string_equal(v.refused, "one length only");
+    }
+    side = SIDE_NONE;
+    s2_device_close(&device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_verdict_tells_the_fault_that_there_is),
-        cmocka_unit_test(a_verdict_on_a_backward_tells_the_fault_that_there_is)};
+        cmocka_unit_test(a_verdict_on_a_backward_tells_the_fault_that_there_is),
+        cmocka_unit_test(a_fault_that_one_sequence_does_not_show_is_convicted),
+        cmocka_unit_test(a_right_kernel_is_acquitted_in_every_case_of_every_pass_and_type),
+        cmocka_unit_test(a_kernel_may_refuse_a_case_and_the_verdict_says_which)};
     return cmocka_run_group_tests_name("verdict", tests, NULL, NULL);
 }

@@ -307,7 +307,7 @@ static s2_status parse_shape(s2_bench *bench, const s2_bench_shape *shape, s2_ar
 static s2_status check(s2_bench *bench, const s2_validate_request *request, s2_validation *out)
 {
     s2_validate_request light = *request;
-    light.needles = false;
+    light.needles = light.cases = false;
     light.n_timed = 0;
     light.few_heads = true;
     light.max_windows = 6;

@@ -203,6 +203,7 @@ static s2_status judge(s2_device *device, const s2_kernel *kernel, const s2_kcas
         request.budget_flop = 0.0;
         request.budget_pairs = 4000000;
         request.needles = n_seqs_of(one->shape) == 1;
+        request.cases = false; /* the shapes have them */
         request.n_timed = run->bench ? 10 : 0;
         request.n_steps = 36;
         request.layout = (s2_cache_layout)(one->family % S2_N_CACHE_LAYOUTS);
