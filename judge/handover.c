@@ -265,3 +265,20 @@ uint64_t s2_handover_inputs(const s2_device *device, const s2_attn_problem *prob
             sum = digest_file(device, tensors[nth].tensor->data, sum);
     return problem->pass == S2_PASS_BACKWARD ? digest_file(device, problem->lse.data, sum) : sum;
 }
+
+bool s2_handover_tolerance(const char *rounds, s2_tolerance *out)
+{
+    static const struct {
+        const char *word;
+        s2_tolerance tolerance;
+    } known[] = {{"output", S2_TOL_EXACT},
+                 {"weights", S2_TOL_ROUNDED_P},
+                 {"sums", S2_TOL_ROUNDED_SUM},
+                 {"scores", S2_TOL_ROUNDED_S}};
+    for (size_t nth = 0; nth < sizeof known / sizeof *known; nth++)
+        if (strcmp(rounds, known[nth].word) == 0) {
+            *out = known[nth].tolerance;
+            return true;
+        }
+    return false;
+}

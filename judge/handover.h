@@ -31,6 +31,9 @@ void s2_handover_close(s2_handover *handover);
 void s2_handover_print(const s2_handover *handover, const s2_device *device, const s2_attn_problem *problem,
                        int64_t id, int32_t n_timed, s2_buf *buf);
 
+/* What a kernel of somebody else may be off by: it says that "output", "weights", "sums" or "scores" are rounded. */
+bool s2_handover_tolerance(const char *rounds, s2_tolerance *out);
+
 /* A digest of everything that the pass may only read: if it differs after the call, an input was changed. */
 uint64_t s2_handover_inputs(const s2_device *device, const s2_attn_problem *problem);
 

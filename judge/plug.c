@@ -29,7 +29,8 @@ typedef struct s2_plug_words {
     int32_t passes; /* passes that the object exports: bit s2_pass */
     bool returned;  /* the call returned, with this code: an exit code has only eight bits */
     int code;
-    double ms; /* of the call only */
+    double ms;       /* of the call only */
+    char rounds[16]; /* what the object says that it rounds; "" where it says nothing */
     char error[400];
 } s2_plug_words;
 
@@ -84,6 +85,10 @@ static int look(const s2_attn_problem *problem)
         return S2_PLUG_UNSUPPORTED;
     for (int32_t pass = 0; pass < S2_N_PASSES; pass++)
         plug.words->passes |= (dlsym(object, symbols[pass]) != NULL) << pass;
+    const char *(*rounds)(void) = NULL;
+    find_symbol(object, "s2_plug_rounds", &rounds, sizeof rounds);
+    const char *const said = rounds != NULL ? rounds() : NULL;
+    snprintf(plug.words->rounds, sizeof plug.words->rounds, "%s", said != NULL ? said : "");
     return S2_PLUG_OK;
 }
 
@@ -326,17 +331,18 @@ s2_status s2_plug_open(const char *path, double limit_s, const s2_kernel **out, 
                                             .key_tok = 64,
                                             .wide_key_tok = 64,
                                             .column_tok = 64};
-    static const s2_kernel kernel = {.traits = &traits,
-                                     .summary = "a kernel of somebody else",
-                                     .device = S2_DEVICE_CPU,
-                                     .tolerance = S2_TOL_ROUNDED_P,
-                                     .deterministic = true,
-                                     .supports = supports,
-                                     .prepare = prepare,
-                                     .run = run,
-                                     .finish = finish,
-                                     .elsewhere = &elsewhere};
+    static s2_kernel kernel = {.traits = &traits,
+                               .summary = "a kernel of somebody else",
+                               .device = S2_DEVICE_CPU,
+                               .tolerance = S2_TOL_ROUNDED_P,
+                               .deterministic = true,
+                               .supports = supports,
+                               .prepare = prepare,
+                               .run = run,
+                               .finish = finish,
+                               .elsewhere = &elsewhere};
     const char *const slash = strrchr(path, '/');
+    char said[sizeof plug.words->rounds];
     if (strlen(path) >= sizeof plug.path)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the path of the shared object is too long");
     s2_text_clean(plug.name, sizeof plug.name, slash != NULL ? slash + 1 : path);
@@ -351,6 +357,12 @@ s2_status s2_plug_open(const char *path, double limit_s, const s2_kernel **out, 
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
                            "%s exports none of s2_plug_forward, s2_plug_backward and s2_plug_decode",
                            plug.name);
+    plug.words->rounds[sizeof plug.words->rounds - 1] = '\0';
+    s2_text_clean(said, sizeof said, plug.words->rounds);
+    if (said[0] != '\0' && !s2_handover_tolerance(said, &kernel.tolerance))
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
+                           "s2_plug_rounds() of %s returns '%s', expected output, weights, sums or scores",
+                           plug.name, said);
     *out = &kernel;
     return S2_OK;
 }

@@ -235,10 +235,8 @@ static void introduce(const s2_reply *hello)
     process.elsewhere.batch_invariant = hello->batch_invariant;
     process.elsewhere.recomputes = hello->recomputes;
     process.elsewhere.on_gpu = strcmp(hello->device, "cuda") == 0;
-    kernel->tolerance = strcmp(hello->rounds, "scores") == 0   ? S2_TOL_ROUNDED_S
-                        : strcmp(hello->rounds, "sums") == 0   ? S2_TOL_ROUNDED_SUM
-                        : strcmp(hello->rounds, "output") == 0 ? S2_TOL_EXACT
-                                                               : S2_TOL_ROUNDED_P;
+    if (!s2_handover_tolerance(hello->rounds, &kernel->tolerance))
+        kernel->tolerance = S2_TOL_ROUNDED_P;
 }
 
 static s2_status decline(s2_diag *why, const s2_reply *reply, const char *unsaid)

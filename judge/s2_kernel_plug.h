@@ -93,6 +93,12 @@ int s2_plug_version(void); /* returns S2_PLUG_VERSION */
 int s2_plug_forward(const s2_plug_problem *problem);
 int s2_plug_backward(const s2_plug_problem *problem);
 int s2_plug_decode(const s2_plug_problem *problem);
+/*
+ * Optional: what passes through the storage type, which is what values may be off by. "output" alone; the softmax's
+ * "weights" too, which is taken where this is not exported; "sums": the rounded weights are what is added up, or outputs
+ * of parts are rounded; "scores": all of these.
+ */
+const char *s2_plug_rounds(void);
 
 #ifdef __cplusplus
 }

@@ -203,6 +203,21 @@ priced "0 4" "wrong_pairs: ignores the pattern: every query reads every key" --k
 sed 's/^int s2_plug_decode/int another_name/' mine.c >prefill.c
 build prefill.so "" prefill.c
 priced 3 "prefill.so has no pass that could be timed: --pass decode" --kernel ./prefill.so
+# what a shared object says of its rounding is what it may be off by
+for word in output weights sums scores; do
+    { cat mine.c; echo "const char *s2_plug_rounds(void) { return \"$word\"; }"; } >rounds.c
+    build rounds.so "" rounds.c
+    expect 0 "  ok" rounds.so --len 64
+done
+{ cat mine.c; echo 'const char *s2_plug_rounds(void) { return "some"; }'; } >rounds.c
+build rounds.so "" rounds.c
+expect 5 "returns 'some', expected output, weights, sums or scores" rounds.so
+sed 's/^        sum = sum \* decay + weight;/        { put(p, \&p->o, o_at, weight); sum = sum * decay + get(p, \&p->o, o_at); }/' mine.c >sums.c
+build sums.so "" sums.c
+expect 1 "wrong_" sums.so
+echo 'const char *s2_plug_rounds(void) { return "sums"; }' >>sums.c
+build sums.so "" sums.c
+expect 0 "  ok" sums.so
 printf 'not an object\n' >text.so
 expect 5 "text.so" text.so
 expect 5 "cannot open" missing.so
