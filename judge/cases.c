@@ -42,7 +42,14 @@ static s2_plan_seq whole(const s2_validate_request *request, int32_t k_tok)
     return (s2_plan_seq){request->pass == S2_PASS_DECODE ? 1 : k_tok, k_tok};
 }
 
-int32_t s2_case_seqs(const s2_validate_request *request, s2_case_kind which, s2_plan_seq seqs[S2_CASE_SEQS])
+/* A case has at most so many sequences. */
+enum { CASE_SEQS = 3 };
+
+/*
+ * The sequences of a case and how many there are: 0 where the length of request->seqs[0] leaves none, as one token
+ * leaves no queries out.
+ */
+static int32_t case_seqs(const s2_validate_request *request, s2_case_kind which, s2_plan_seq seqs[CASE_SEQS])
 {
     const bool decodes = request->pass == S2_PASS_DECODE;
     const int32_t most = length_of(request), chunk = chunk_of(request);
@@ -130,12 +137,12 @@ static s2_status judge_case(s2_device *device, const s2_pass_judge *phase, const
                             s2_case_kind which, s2_validation *out)
 {
     const bool of_values = which == S2_CASE_HIGH || which == S2_CASE_LOW;
-    s2_plan_seq seqs[S2_CASE_SEQS];
+    s2_plan_seq seqs[CASE_SEQS];
     s2_validation one = {.kernel = "", .dense_kernel = "", .ours_kernel = ""};
     s2_diag refusal = {0};
     s2_validate_request small = *request;
     small.seqs = seqs;
-    small.n_seqs = s2_case_seqs(request, which, seqs);
+    small.n_seqs = case_seqs(request, which, seqs);
     small.cases = small.needles = false;
     small.n_timed = small.n_steps = 0;
     small.budget_flop = 0.0;

@@ -10,15 +10,6 @@
 
 #include "judge/workload.h"
 
-/* At most so many sequences has a case. */
-enum { S2_CASE_SEQS = 3 };
-
-/*
- * The sequences of a case and how many there are: 0 where the length of request->seqs[0] leaves none, as one token
- * leaves no queries out.
- */
-int32_t s2_case_seqs(const s2_validate_request *request, s2_case_kind which, s2_plan_seq seqs[S2_CASE_SEQS]);
-
 /*
  * Judge every case but S2_CASE_BATCH of a forward, which judge/batch.c has judged; the first that convicts ends it,
  * and *out has its verdict. A kernel may refuse any: out->cases says which were judged.

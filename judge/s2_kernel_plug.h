@@ -95,8 +95,8 @@ int s2_plug_backward(const s2_plug_problem *problem);
 int s2_plug_decode(const s2_plug_problem *problem);
 /*
  * Optional: what passes through the storage type, which is what values may be off by. "output" alone; the softmax's
- * "weights" too, which is taken where this is not exported; "sums": the rounded weights are what is added up, or outputs
- * of parts are rounded; "scores": all of these.
+ * "weights" too, which is taken where this is not exported; "sums": the rounded weights are what is added up, or
+ * outputs of parts are rounded; "scores": all of these.
  */
 const char *s2_plug_rounds(void);
 
