@@ -113,8 +113,13 @@ static s2_exit parse_text(s2_cli *cli, const char *path, const s2_parse_options 
         return S2_EXIT_USAGE;
     }
     if (status == S2_EUNSUPPORTED) {
+        const s2_diag foreign = diag;
         diag = (s2_diag){0};
         status = s2_pattern_parse(&cli->arena, input->text, input->n_bytes, options, &input->pattern, &diag);
+        /* a config that no importer knows: what is wrong with it, not what a pattern would begin with */
+        if (status == S2_EPARSE && foreign.line > 0 &&
+            strchr("{[", input->text[strspn(input->text, " \t\r\n")]) != NULL)
+            diag = foreign;
     }
     return status == S2_OK ? S2_EXIT_OK
                            : s2_input_refuse(cli, status, input->label, input->text, input->n_bytes, &diag);

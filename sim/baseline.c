@@ -4,14 +4,15 @@
 
 #include "base/arith.h"
 
+/* Half of the KV heads are every second one, so that ranks that share them have as many each, where they can. */
 static const s2_baseline baselines[] = {
     {"dense", S2_BASELINE_PATTERN, "heads all: dense"},
     {"window 4096", S2_BASELINE_PATTERN, "heads all: local 4096t"},
     {"StreamingLLM", S2_BASELINE_PATTERN, "heads all: sink 4t | local 2000t"},
-    {"DuoAttention", S2_BASELINE_PATTERN, "heads all: sink 64t | local 256t; kv :%H:1: dense"},
+    {"DuoAttention", S2_BASELINE_PATTERN, "heads all: sink 64t | local 256t; kv :%H:2: dense"},
     {"LServe", S2_BASELINE_PATTERN,
-     "prefill heads all: sink 128t | local 8192t; decode heads all: sink 128t | local 256t; kv :%H:1 "
-     "prefill: dense; kv :%H:1 decode: pages 64 page 64"},
+     "prefill heads all: sink 128t | local 8192t; decode heads all: sink 128t | local 256t; kv :%H:2 "
+     "prefill: dense; kv :%H:2 decode: pages 64 page 64"},
     {"H2O", S2_BASELINE_PATTERN, "heads all: heavy %T | local %Tt"},
     {"Quest", S2_BASELINE_PATTERN, "prefill: dense; decode: pages 64 page 16%L"},
     {"Hydra linear state", S2_BASELINE_LINEAR, "heads all: dense"},
@@ -36,7 +37,7 @@ void s2_baseline_text(const s2_baseline *baseline, const s2_pattern *like, int64
         if (*rest != '%')
             s2_buf_add(buf, rest, 1);
         else if (*++rest == 'H')
-            s2_buf_printf(buf, "%lld", (long long)at_least_one(like->n_kv_heads / 2));
+            s2_buf_printf(buf, "%lld", (long long)at_least_one(like->n_kv_heads / 2 * 2));
         else if (*rest == 'T')
             s2_buf_printf(buf, "%lld", (long long)at_least_one(len_tok / 10));
         else if (like->n_layers > 2)

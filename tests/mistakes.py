@@ -132,6 +132,14 @@ def other_programs():
             wrong(["s2", command, name], REFUSED, f"'model {name.lower()}; layers all: dense'")
 
 
+def unknown_configs():
+    """A config that is not known is refused with the same words by each command that takes a pattern."""
+    with open("foo.json", "w") as file:
+        file.write('{"model_type": "foo", "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 64, "sliding_window": 128, "hidden_size": 512}')
+    for command in READERS + ["import"]:
+        wrong(["s2", *command.split(), "foo.json"], REFUSED, "model_type foo: which keys its layers read is not known here", "--set rule=full")
+
+
 def earlier_prices():
     """An empty list says whether an earlier price would pass, and how it is listed."""
     for gpu in ("h100-sxm", "h200"):
@@ -271,7 +279,7 @@ def uses():
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     subprocess.run(["s2", "check", "name kept; " + PATTERN, "-q"], env=ENV)
-    for part in (misspelled, numbers, files, other_programs, earlier_prices, names, near_misses, patterns, uses):
+    for part in (misspelled, numbers, files, other_programs, unknown_configs, earlier_prices, names, near_misses, patterns, uses):
         part()
     os.chdir("/")
 end(300)

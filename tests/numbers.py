@@ -818,6 +818,9 @@ def check_methods(rng):
         near(f"{words}: {one['name']} is marked where it is no prediction: {row}", float(">= " in row), float(not one["predicted"]))
         near(f"{words}: {one['name']}: pairs and density", float(one["pairs"]["read"] == 0), float(one["density"] == 0))
         near(f"{words}: {one['name']}: a ratio of two times of a kind", float(one["speed_up"] or 0), float(one["dense_time_us"] / one["time_us"] if one["speed_up"] else 0), 5)
+    for name, ranks in (("DuoAttention", 2), ("LServe", 4)):
+        shared = [one for one in read_json("s2", "sim", *words, "--tp", str(ranks), "--json") if one["name"] == name][0]
+        near(f"{words}: {ranks} ranks have as many dense heads of {name} each", shared["ranks"]["imbalance"], 1, 2)
     linear = next(one for one in data if one["name"].startswith("Hydra"))
     near(f"{words}: a linear state is a bound, beside a bound of dense", float(linear["predicted"]), 0.0)
     found = read_json("s2check", words[0], "--json", "--len", "32k")[0]["properties"]
@@ -870,7 +873,7 @@ def check_windows():
         for kinds, alarm in ((["sliding_attention", "full_attention"] * 2, True), (["full_attention"] * 4, False)):
             with open("window.json", "w") as file:
                 json.dump({"model_type": model, "sliding_window": 128, **shape, "layer_types": kinds}, file)
-            near(f"{model} with {kinds}", float(bool(alarms(said("window.json")))), float(alarm))
+            near(f"{model} with {kinds}: {said('window.json')}", float(bool(alarms(said("window.json")))), float(alarm))
 
 
 def check_samples():
