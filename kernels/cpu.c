@@ -225,10 +225,47 @@ static void drop_row(s2_cpu_scratch *scratch, int32_t row)
     scratch->decay[row] = 1.0f;
 }
 
+/* Whether the list of the query block that has this position names the block of keys. */
+static bool lists_block(const s2_cpu_tile *tile, int64_t position, int32_t k_blk)
+{
+    const s2_attn_problem *const p = tile->problem;
+    const s2_listed *const listed = p->listed;
+    const int64_t nth = position / listed->q_block_tok - tile->q_off / listed->q_block_tok;
+    if (nth < 0 || nth >= listed->q_blocks)
+        return false;
+    const int32_t head =
+        listed->n_heads == p->n_heads ? tile->head : s2_pattern_kv_head(p->plan->pattern, tile->head);
+    const int64_t list = ((int64_t)tile->item->seq * listed->n_heads + head) * listed->q_blocks + nth;
+    const int32_t n = s2_min_i32(listed->counts[list], listed->most);
+    for (int32_t at = 0; at < n; at++)
+        if (listed->indices[list * listed->most + at] == k_blk)
+            return true;
+    return false;
+}
+
+/* The slabs that read a block: those of the plan and, where there are lists, those that list it. */
+static uint32_t slabs_of(const s2_cpu_tile *tile, const s2_plan_entry *entry)
+{
+    const s2_plan *const plan = tile->problem->plan;
+    uint32_t slabs = entry->slabs;
+    if (tile->problem->listed == NULL)
+        return slabs;
+    const int64_t key = (int64_t)entry->k_blk * plan->blk_tok;
+    for (int32_t slab = 0; slab < plan->options.tile_tok / S2_PLAN_SLAB_TOK; slab++) {
+        const int64_t position = tile->begin + slab * S2_PLAN_SLAB_TOK;
+        if (position < 0 || !lists_block(tile, position, (int32_t)(key / tile->problem->listed->k_block_tok)))
+            slabs &= ~(1u << slab);
+    }
+    return slabs;
+}
+
 static void one_block(const s2_cpu_tile *tile, const s2_plan_entry *entry, int32_t dim,
                       s2_cpu_scratch *scratch)
 {
     const s2_attn_problem *const p = tile->problem;
+    const uint32_t slabs = slabs_of(tile, entry);
+    if (slabs == 0)
+        return;
     const int64_t k_begin = (int64_t)entry->k_blk * p->plan->blk_tok;
     const int64_t left = tile->k_tok - k_begin;
     const int32_t n_keys = (int32_t)s2_min_i64(left, p->plan->blk_tok);
@@ -238,7 +275,7 @@ static void one_block(const s2_cpu_tile *tile, const s2_plan_entry *entry, int32
     load_rows(p, &p->v, s2_tensor_at(&p->v, p->k_begin_tok, tile->item->seq, k_begin, kv_head), n_keys, dim,
               scratch->v);
     for (int32_t slab = 0; slab < p->plan->options.tile_tok / S2_PLAN_SLAB_TOK; slab++) {
-        if ((entry->slabs >> slab & 1) == 0)
+        if ((slabs >> slab & 1) == 0)
             continue;
         for (int32_t row = slab * S2_PLAN_SLAB_TOK; row < (slab + 1) * S2_PLAN_SLAB_TOK; row += ROWS) {
             score_rows(scratch, dim, row);
@@ -432,5 +469,5 @@ const s2_kernel s2_kernel_cpu = {
     .prepare = prepare,
     .run = run,
     .finish = finish,
-    .takes = S2_TAKES_CAP | S2_TAKES_SINKS,
+    .takes = S2_TAKES_CAP | S2_TAKES_SINKS | S2_TAKES_LISTED,
 };

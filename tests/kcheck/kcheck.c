@@ -469,6 +469,8 @@ int main(int argc, char **argv)
     for (int32_t at = 0; s2_kernel_at(at) != NULL && !run.sabotage; at++)
         if (wants(run.only_kernel, s2_kernel_at(at)->traits->name))
             check_kernel(&run, s2_kernel_at(at));
+    if (!run.sabotage && wants(run.only_kernel, s2_listed_cpu.traits->name))
+        check_kernel(&run, &s2_listed_cpu);
     if (!run.sabotage && s2_kernel_find("sm90") != NULL &&
         wants(run.only_kernel, s2_listed_sm90.traits->name))
         check_kernel(&run, &s2_listed_sm90);

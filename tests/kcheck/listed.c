@@ -240,15 +240,21 @@ static s2_status make_dense(const s2_plan *plan, s2_by_lists *by)
     return s2_plan_select(&by->arena, &whole, is_wanted, (void *)(uintptr_t)plan, &by->dense);
 }
 
+/* The kernel that takes the lists; NULL: this build has none for the device. */
+static const s2_kernel *under(const s2_device *device)
+{
+    return s2_kernel_find(device->kind == S2_DEVICE_GPU ? "sm90" : "cpu");
+}
+
 static s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
 {
-    const s2_kernel *const sm90 = s2_kernel_find("sm90");
-    if (sm90 == NULL)
+    const s2_kernel *const kernel = under(device);
+    if (kernel == NULL)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "this build has no CUDA");
     for (int32_t cls = 0; problem->plan != NULL && cls < problem->plan->n_classes; cls++)
         if (!problem->plan->classes[cls].block_exact)
             return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the pattern is finer than lists of blocks");
-    return sm90->supports(device, problem, why);
+    return kernel->supports(device, problem, why);
 }
 
 static void finish(s2_device *device, void *raw)
@@ -256,7 +262,7 @@ static void finish(s2_device *device, void *raw)
     s2_by_lists *const by = raw;
     if (by == NULL)
         return;
-    s2_kernel_find("sm90")->finish(device, by->state);
+    under(device)->finish(device, by->state);
     device->ops->release(device, by->counts);
     device->ops->release(device, by->indices);
     s2_arena_release(&by->arena);
@@ -285,7 +291,7 @@ static s2_status prepare(s2_device *device, const s2_attn_problem *problem, void
         status = make_dense(problem->plan, by);
     if (status == S2_OK) {
         const s2_attn_problem own = problem_by(problem, by);
-        status = s2_kernel_find("sm90")->prepare(device, &own, &by->state, why);
+        status = under(device)->prepare(device, &own, &by->state, why);
     }
     s2_free(marks.read);
     if (status == S2_OK)
@@ -299,9 +305,11 @@ static s2_status run(s2_device *device, const s2_attn_problem *problem, void *ra
 {
     s2_by_lists *const by = raw;
     const s2_attn_problem own = problem_by(problem, by);
-    return s2_kernel_find("sm90")->run(device, &own, by->state, why);
+    return under(device)->run(device, &own, by->state, why);
 }
 
+static const s2_kernel_traits traits_cpu = {
+    .name = "cpu_lists", .rank = 1, .tile_tok = 64, .pack_heads = 1, .key_tok = 64, .wide_key_tok = 64};
 static const s2_kernel_traits traits = {.name = "sm90_lists",
                                         .rank = 1,
                                         .tile_tok = 128,
@@ -312,6 +320,16 @@ static const s2_kernel_traits traits = {.name = "sm90_lists",
                                         .dim_step = 8,
                                         .most_dim = 256};
 
+const s2_kernel s2_listed_cpu = {.traits = &traits_cpu,
+                                 .summary = "the CPU kernel over lists",
+                                 .device = S2_DEVICE_CPU,
+                                 .tolerance = S2_TOL_EXACT,
+                                 .deterministic = true,
+                                 .supports = supports,
+                                 .prepare = prepare,
+                                 .run = run,
+                                 .finish = finish,
+                                 .takes = S2_TAKES_CAP | S2_TAKES_SINKS};
 const s2_kernel s2_listed_sm90 = {.traits = &traits,
                                   .summary = "the Hopper forward over lists on the device",
                                   .device = S2_DEVICE_GPU,

@@ -1,5 +1,5 @@
 /*
- * tests/kcheck/listed.h - the forward over lists of blocks on the device, judged like any other kernel.
+ * tests/kcheck/listed.h - forwards over lists of blocks in the device's memory, judged like any other kernel.
  */
 #ifndef S2_TESTS_KCHECK_LISTED_H
 #define S2_TESTS_KCHECK_LISTED_H
@@ -7,10 +7,10 @@
 #include "kernels/kernel.h"
 
 /*
- * The Hopper forward of a dense layer whose lists say what the pattern reads. They are out of order, and have
- * duplicates, numbers of no block and counts out of range wherever these change nothing. It supports nothing in
- * a build without CUDA.
+ * The CPU's and the Hopper forward of a dense layer whose lists say what the pattern reads. They are out of order, and have
+ * duplicates, numbers of no block and counts out of range wherever these change nothing. The second supports
+ * nothing in a build without CUDA.
  */
-extern const s2_kernel s2_listed_sm90;
+extern const s2_kernel s2_listed_cpu, s2_listed_sm90;
 
 #endif /* S2_TESTS_KCHECK_LISTED_H */
