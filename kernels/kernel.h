@@ -242,6 +242,8 @@ s2_status s2_traits_support(const s2_kernel_traits *traits, const s2_device *dev
 /* Whether a tensor's data is there and aligned to 16 bytes. */
 bool s2_data_is_placed(const void *data);
 
+/* S2_EINVAL where the problem's lists do not fit its plan; the two arrays are not looked at. */
+s2_status s2_lists_check(const s2_attn_problem *problem, s2_diag *why) S2_MUST_CHECK;
 /* The invariants of a problem that every kernel may rely on; S2_EINVAL with the reason in *why. */
 s2_status s2_problem_check(const s2_attn_problem *problem, s2_diag *why) S2_MUST_CHECK;
 

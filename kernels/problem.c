@@ -44,14 +44,14 @@ static bool is_dense(const s2_plan *plan)
     return plan->counts.pairs == (plan->pattern->causal ? plan->counts.pairs_causal : all);
 }
 
-static s2_status check_listed(const s2_attn_problem *problem, s2_diag *why)
+s2_status s2_lists_check(const s2_attn_problem *problem, s2_diag *why)
 {
     const s2_listed *const listed = problem->listed;
     const int32_t q_tok = listed->q_block_tok;
     if (problem->pass != S2_PASS_FORWARD || !is_dense(problem->plan))
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "lists of blocks are for the forward of a dense layer");
-    if (listed->counts == NULL || listed->indices == NULL || listed->q_blocks < 1 || listed->most < 1)
-        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "lists of blocks are missing or have no room");
+    if (listed->q_blocks < 1 || listed->most < 1)
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "lists of blocks have no room");
     if (listed->n_heads != problem->n_heads && listed->n_heads != problem->n_kv_heads)
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0,
                            "%d heads have lists: must be those of queries, %d, or of keys, %d",
@@ -94,8 +94,11 @@ s2_status s2_problem_check(const s2_attn_problem *problem, s2_diag *why)
         (!s2_data_is_placed(problem->d_o.data) || !s2_data_is_placed(problem->d_q.data) ||
          !s2_data_is_placed(problem->d_k.data) || !s2_data_is_placed(problem->d_v.data)))
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "a gradient is missing or not aligned to 16 bytes");
-    if (problem->listed != NULL)
-        S2_TRY(check_listed(problem, why));
+    if (problem->listed != NULL) {
+        S2_TRY(s2_lists_check(problem, why));
+        if (problem->listed->counts == NULL || problem->listed->indices == NULL)
+            return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "lists of blocks are missing");
+    }
     if ((problem->q_begin_tok == NULL) != (problem->k_begin_tok == NULL))
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0,
                            "unequal lengths need the beginnings of queries and of keys");

@@ -35,8 +35,9 @@ struct s2_api_plan {
     cached_lists of_cache;
     s2_attn_problem problem; /* of the last call; the plan fixes all but its pointers */
     s2_cached cached;
-    void *state;    /* what the kernel prepared for the problem; NULL: not yet */
-    int64_t n_made; /* number of states made so far */
+    s2_listed listed; /* of the last call, where the plan has lists */
+    void *state;      /* what the kernel prepared for the problem; NULL: not yet */
+    int64_t n_made;   /* number of states made so far */
 };
 
 /* ------------------------------------------------------------------ devices */
@@ -103,6 +104,8 @@ static const char *fault_of(const s2_pattern *pattern, const s2_api_plan_options
         return "cap: 0, or positive and finite";
     if ((in->q_begin == NULL) != (in->k_begin == NULL))
         return "q_begin, k_begin: both or none";
+    if (in->list_heads != 0 && in->pass != S2_API_FORWARD)
+        return "list_heads: only of FORWARD";
     return NULL;
 }
 
@@ -178,7 +181,9 @@ static s2_status take(void *user, const s2_kernel *kernel, s2_diag *why)
     plan->problem.plan = NULL;
     S2_TRY(s2_kernel_supports(plan->device, kernel, &plan->problem, why));
     const s2_arena_mark_t mark = s2_arena_mark(&plan->arena);
-    const s2_plan_options cut = s2_kernel_cut(kernel->traits, plan->problem.head_dim);
+    s2_plan_options cut = s2_kernel_cut(kernel->traits, plan->problem.head_dim);
+    if (plan->problem.listed != NULL && plan->listed.n_heads != plan->problem.n_kv_heads)
+        cut.pack_heads = 1; /* heads that share a tile share its lists */
     /* kernels that can follow a cache look only at classes */
     s2_status (*const make)(s2_arena *, const s2_pattern *, s2_phase, int32_t, const s2_plan_seq *, int32_t,
                             const s2_plan_options *, s2_plan *, s2_diag *) =
@@ -186,6 +191,8 @@ static s2_status take(void *user, const s2_kernel *kernel, s2_diag *why)
     s2_status status = make(&plan->arena, &plan->pattern->pattern, ask->phase, ask->layer, plan->lens,
                             plan->problem.n_seqs, &cut, &plan->plan, why);
     plan->problem.plan = &plan->plan;
+    if (status == S2_OK && plan->problem.listed != NULL)
+        status = s2_lists_check(&plan->problem, why);
     if (status == S2_OK)
         status = s2_kernel_supports(plan->device, kernel, &plan->problem, why);
     if (status != S2_OK)
@@ -208,6 +215,12 @@ static s2_status build(s2_api_plan *plan, const s2_api_plan_options *in, s2_diag
                                       .sinks = in->sinks != 0};
     plan->deterministic = in->deterministic != 0;
     plan->layer = in->layer;
+    plan->listed = (s2_listed){.n_heads = in->list_heads,
+                               .q_blocks = in->list_q_blocks,
+                               .most = in->list_most,
+                               .q_block_tok = in->list_q_tok,
+                               .k_block_tok = pattern->block_tok};
+    plan->problem.listed = in->list_heads != 0 ? &plan->listed : NULL;
     S2_TRY(read_lengths(plan, in, diag));
     if (plan->problem.pass == S2_PASS_DECODE)
         S2_TRY(read_kinds(plan, ask.phase));
@@ -284,6 +297,10 @@ static const char *missing_tensor(const s2_api_plan *plan, const s2_api_call *ca
         return plan->problem.sinks ? "sink is NULL, and the plan has sinks" : "sink: the plan has none";
     if (plan->problem.sinks && plan->problem.pass == S2_PASS_BACKWARD && call->d_sink == NULL)
         return "d_sink is NULL";
+    const bool listed = plan->problem.listed != NULL;
+    if ((call->list_counts != NULL) != listed || (call->list_blocks != NULL) != listed)
+        return listed ? "list_counts, list_blocks: NULL, and the plan has lists"
+                      : "list_counts, list_blocks: the plan has no lists";
     return call->lse.data == NULL ? "lse is NULL" : NULL;
 }
 
@@ -347,6 +364,8 @@ static s2_attn_problem problem_of(s2_api_plan *plan, const s2_api_call *call)
     problem.d_v = tensor_of(&call->d_v);
     problem.sink = call->sink;
     problem.d_sink = call->d_sink;
+    plan->listed.counts = call->list_counts;
+    plan->listed.indices = call->list_blocks;
     plan->cached = (s2_cached){call->cache != NULL ? call->cache->cache : NULL, call->sequences};
     problem.cached = call->cache != NULL ? &plan->cached : NULL;
     return problem;

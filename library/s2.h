@@ -59,7 +59,7 @@ typedef struct s2_api_text {
 S2_API void s2_api_text_free(s2_api_text *text);
 
 /* The version of this interface: 1000 times the soname's number, plus one for each addition since. */
-#define S2_API_VERSION 1004
+#define S2_API_VERSION 1005
 /* S2_API_VERSION of the library that is linked, which may be newer than this header. */
 S2_API int32_t s2_api_version(void);
 
@@ -284,6 +284,16 @@ typedef struct s2_api_plan_options {
     const int32_t *k_begin; /* NULL if and only if q_begin is */
     float cap;              /* > 0: scores are cap * tanh(scale * q . k / cap); 0: not capped */
     int32_t sinks; /* not 0: the softmax's denominator adds a learned logit per head; calls give it */
+    /*
+     * FORWARD of a dense layer, which then reads only blocks that calls list; 0: there are no lists. Lists are
+     * per query head, or per KV head for all its query heads. The list of a query block names key blocks of
+     * the pattern's `block`, in any order; a row reads those at or before its position if the pattern is
+     * causal. Duplicates count once, numbers of no block nothing; a count is taken into 0 to list_most.
+     */
+    int32_t list_heads;    /* the pattern's heads or KV heads */
+    int32_t list_q_tok;    /* tokens of a query block, from multiples of it on: 16, 32, 64 or 128 n */
+    int32_t list_q_blocks; /* lists of a head; the first is that of the first query */
+    int32_t list_most;     /* entries that a list has room for */
 } s2_api_plan_options;
 
 /*
@@ -327,6 +337,8 @@ typedef struct s2_api_call {
     const float *sink; /* for a plan with sinks: [head], natural logarithm, minus infinity: none; else NULL */
     float *d_sink;     /* likewise, BACKWARD: [head], written */
     int32_t of_layer;  /* with a cache: 0: the plan's layer; n: layer n - 1, whose heads must read the same */
+    const int32_t *list_counts; /* for a plan with lists, in device memory: [sequence][head][list] */
+    const int32_t *list_blocks; /* likewise: [sequence][head][list][list_most] */
 } s2_api_call;
 
 /*

@@ -5,6 +5,7 @@
 #include "tests/s2test.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -179,6 +180,154 @@ static void outputs_and_gradients_are_those_of_the_mask(void **state)
                 fail_msg("d_sink of head %d: %g, not %g", head, (double)at->d_sink[head],
                          at->want_sink[head]);
         free(at);
+        s2_api_pattern_close(pattern);
+    }
+    s2_api_device_close(device);
+}
+
+/* ------------------------------------------------------------------ lists of blocks */
+
+enum { LIST_BLOCK = 16, MOST_LISTED = 9, N_LISTS = LIMIT_TOK / 16 + 1 };
+
+typedef struct listing {
+    int32_t heads, q_tok, counts[LIMIT_HEADS][N_LISTS], blocks[LIMIT_HEADS][N_LISTS][MOST_LISTED];
+} listing;
+
+/* Lists with duplicates, numbers of no block and counts out of range. */
+static void draw_lists(listing *lists, s2_rng *rng, int32_t heads, int32_t n_tok)
+{
+    static const int32_t odd[] = {-1, INT32_MIN, INT32_MAX, 1000};
+    lists->heads = heads;
+    lists->q_tok = 16 << s2_rng_below(rng, 4);
+    for (int32_t head = 0; head < heads; head++)
+        for (int32_t nth = 0; nth < N_LISTS; nth++) {
+            lists->counts[head][nth] = s2_rng_below(rng, 9) == 0
+                                           ? odd[s2_rng_below(rng, 4)]
+                                           : (int32_t)s2_rng_below(rng, MOST_LISTED + 1);
+            for (int32_t at = 0; at < MOST_LISTED; at++)
+                lists->blocks[head][nth][at] =
+                    s2_rng_below(rng, 9) == 0 ? odd[s2_rng_below(rng, 4)]
+                                              : (int32_t)s2_rng_below(rng, (uint64_t)n_tok / LIST_BLOCK + 1);
+        }
+}
+
+/* The row of at->mask that a query of a causal pattern has by its list. */
+static void mask_by_lists(attention *at, const listing *lists, int32_t head, int32_t q)
+{
+    const int32_t own = lists->heads == at->heads ? head : head / (at->heads / at->kv_heads),
+                  nth = q / lists->q_tok;
+    int32_t n = lists->counts[own][nth];
+    n = n < 0 ? 0 : n > MOST_LISTED ? MOST_LISTED : n;
+    memset(&at->mask[q * at->n_tok], 0, (size_t)at->n_tok);
+    for (int32_t k = 0; k <= q; k++)
+        for (int32_t e = 0; e < n; e++)
+            if (lists->blocks[own][nth][e] == k / LIST_BLOCK)
+                at->mask[q * at->n_tok + k] = 1;
+}
+
+static void run_listed(attention *at, s2_api_device *device, const s2_api_pattern *pattern,
+                       const listing *lists)
+{
+    s2_api_error why = {0};
+    s2_api_plan *plan = NULL;
+    const s2_api_plan_options options = {.size = sizeof options,
+                                         .head_dim = DIM,
+                                         .n_sequences = 1,
+                                         .q_tok = &at->n_tok,
+                                         .k_tok = &at->n_tok,
+                                         .list_heads = lists->heads,
+                                         .list_q_tok = lists->q_tok,
+                                         .list_q_blocks = N_LISTS,
+                                         .list_most = MOST_LISTED};
+    s2_api_call call = {.size = sizeof call,
+                        .scale = 0.3f,
+                        .q = tensor(at->q),
+                        .k = tensor(at->k),
+                        .v = tensor(at->v),
+                        .o = tensor(at->o),
+                        .lse = {&at->lse[0][0], 0, LIMIT_TOK}};
+    if (s2_api_plan_open(device, pattern, &options, &plan, &why) != 0)
+        fail_msg("%s", why.message);
+    assert_int_equal(s2_api_plan_run(plan, &call, &why), S2_API_ARGUMENT);
+    assert_non_null(strstr(why.message, "list_counts"));
+    call.list_counts = &lists->counts[0][0];
+    call.list_blocks = &lists->blocks[0][0][0];
+    if (s2_api_plan_run(plan, &call, &why) != 0)
+        fail_msg("%s", why.message);
+    s2_api_plan_close(plan);
+}
+
+static void a_row_reads_the_blocks_that_a_call_lists(void **state)
+{
+    s2_api_pattern *const pattern = open_text("heads 4; kv-heads 2; block 16; layers all: dense");
+    s2_rng rng = {s2_test_seed(6)};
+    s2_api_device *device = NULL;
+    (void)state;
+    assert_int_equal(s2_api_device_open("cpu", &device, NULL), 0);
+    for (int64_t n = s2_test_cases(30); n > 0; n--) {
+        attention *const at = calloc(1, sizeof *at);
+        listing lists;
+        assert_non_null(at);
+        at->n_tok = 1 + (int32_t)s2_rng_below(&rng, LIMIT_TOK);
+        at->heads = 4;
+        at->kv_heads = 2;
+        float *const all[] = {&at->q[0][0][0], &at->k[0][0][0], &at->v[0][0][0]};
+        for (size_t t = 0; t < 3; t++)
+            for (size_t e = 0; e < sizeof at->q / sizeof(float); e++)
+                all[t][e] = (float)(s2_test_unit(&rng) * 2 - 1);
+        draw_lists(&lists, &rng, s2_rng_below(&rng, 2) == 0 ? 4 : 2, at->n_tok);
+        for (int32_t head = 0; head < at->heads; head++)
+            for (int32_t q = 0; q < at->n_tok; q++) {
+                mask_by_lists(at, &lists, head, q);
+                eager_row(at, head, q);
+            }
+        run_listed(at, device, pattern, &lists);
+        compare(at, "o", at->o, at->want_o, at->heads);
+        free(at);
+    }
+    s2_api_device_close(device);
+    s2_api_pattern_close(pattern);
+}
+
+static void lists_that_do_not_fit_are_refused(void **state)
+{
+    static const struct {
+        const char *rules, *fault;
+        int32_t pass, heads, q_tok, q_blocks, most;
+    } all[] = {
+        {"dense", "heads have lists", S2_API_FORWARD, 3, 64, 4, 4},
+        {"dense", "heads have lists", S2_API_FORWARD, -4, 64, 4, 4},
+        {"dense", "query blocks of 0", S2_API_FORWARD, 4, 0, 4, 4},
+        {"dense", "query blocks of 48", S2_API_FORWARD, 4, 48, 4, 4},
+        {"dense", "no room", S2_API_FORWARD, 4, 64, 0, 4},
+        {"dense", "no room", S2_API_FORWARD, 2, 64, 4, -1},
+        {"local 2", "of a dense layer", S2_API_FORWARD, 4, 64, 4, 4},
+        {"dense", "list_heads", S2_API_BACKWARD, 4, 64, 4, 4},
+        {"dense", "list_heads", S2_API_DECODING, 4, 64, 4, 4},
+    };
+    const int32_t n_tok = 100;
+    s2_api_device *device = NULL;
+    s2_api_error why = {0};
+    (void)state;
+    assert_int_equal(s2_api_device_open("cpu", &device, NULL), 0);
+    for (size_t at = 0; at < sizeof all / sizeof *all; at++) {
+        char text[80];
+        (void)snprintf(text, sizeof text, "heads 4; kv-heads 2; block 16; layers all: %s", all[at].rules);
+        s2_api_pattern *const pattern = open_text(text);
+        const s2_api_plan_options options = {.size = sizeof options,
+                                             .pass = all[at].pass,
+                                             .head_dim = DIM,
+                                             .n_sequences = 1,
+                                             .q_tok = &n_tok,
+                                             .k_tok = &n_tok,
+                                             .list_heads = all[at].heads,
+                                             .list_q_tok = all[at].q_tok,
+                                             .list_q_blocks = all[at].q_blocks,
+                                             .list_most = all[at].most};
+        s2_api_plan *plan = NULL;
+        const int code = s2_api_plan_open(device, pattern, &options, &plan, &why);
+        if (code == S2_API_OK || plan != NULL || strstr(why.message, all[at].fault) == NULL)
+            fail_msg("case %zu: %d %s", at, code, why.message);
         s2_api_pattern_close(pattern);
     }
     s2_api_device_close(device);
@@ -383,6 +532,10 @@ static void a_plan_of_random_numbers_is_made_or_refused(void **state)
                                        NULL,
                                        NULL,
                                        (float)ODD,
+                                       ODD,
+                                       s2_rng_below(&rng, 2) == 0 ? ODD : 0,
+                                       ODD,
+                                       ODD,
                                        ODD};
         if (s2_rng_below(&rng, 4) == 0)
             options.q_begin = begins;
@@ -466,6 +619,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(outputs_and_gradients_are_those_of_the_mask),
+        cmocka_unit_test(a_row_reads_the_blocks_that_a_call_lists),
+        cmocka_unit_test(lists_that_do_not_fit_are_refused),
         cmocka_unit_test(a_wrong_call_is_told_which_argument_is_wrong),
         cmocka_unit_test(one_plan_serves_the_layers_that_read_alike),
         cmocka_unit_test(a_plan_of_random_numbers_is_made_or_refused),

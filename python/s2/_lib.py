@@ -108,7 +108,8 @@ class CPlanOptions(_Sized):
     _fields_ = [("size", c_uint32), ("pass", c_int32), ("phase", c_int32), ("layer", c_int32), ("dtype", c_int32),
                 ("head_dim", c_int32), ("n_sequences", c_int32), ("deterministic", c_int32), ("q_tok", POINTER(c_int32)),
                 ("k_tok", POINTER(c_int32)), ("q_begin", POINTER(c_int32)), ("k_begin", POINTER(c_int32)),
-                ("cap", c_float), ("sinks", c_int32)]
+                ("cap", c_float), ("sinks", c_int32), ("list_heads", c_int32), ("list_q_tok", c_int32),
+                ("list_q_blocks", c_int32), ("list_most", c_int32)]
 
 
 class CTensor(Structure):
@@ -122,7 +123,8 @@ class CRows(Structure):
 class CCall(_Sized):
     _fields_ = [("size", c_uint32), ("scale", c_float), ("q", CTensor), ("k", CTensor), ("v", CTensor), ("o", CTensor),
                 ("lse", CRows), ("d_o", CTensor), ("d_q", CTensor), ("d_k", CTensor), ("d_v", CTensor), ("cache", c_void_p),
-                ("sequences", POINTER(c_int32)), ("sink", c_void_p), ("d_sink", c_void_p), ("of_layer", c_int32)]
+                ("sequences", POINTER(c_int32)), ("sink", c_void_p), ("d_sink", c_void_p), ("of_layer", c_int32),
+                ("list_counts", c_void_p), ("list_blocks", c_void_p)]
 
 
 # Each function's arguments but the last, an s2_api_error; those that cannot fail stand below.
