@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import sys
 from typing import Any
 
@@ -53,14 +54,17 @@ def _numpy_view(value: Any, name: str) -> View:
                 value.dtype.name, "cpu")
 
 
+def _any_view(value: Any, name: str) -> View:
+    if is_torch(value):
+        return _torch_view(value, name)
+    if type(value).__module__.split(".")[0] == "numpy" and hasattr(value, "ctypes"):
+        return _numpy_view(value, name)
+    raise ArgumentError(f"{name}: a NumPy array or a torch tensor is wanted, not {type(value).__name__}")
+
+
 def view(value: Any, name: str, dims: tuple[int, ...] = (3, 4)) -> View:
     """Checked as far as an argument can be by itself."""
-    if is_torch(value):
-        found = _torch_view(value, name)
-    elif type(value).__module__.split(".")[0] == "numpy" and hasattr(value, "ctypes"):
-        found = _numpy_view(value, name)
-    else:
-        raise ArgumentError(f"{name}: a NumPy array or a torch tensor is wanted, not {type(value).__name__}")
+    found = _any_view(value, name)
     if found.dtype not in DTYPES:
         raise ArgumentError(f"{name}: dtype {found.dtype} is not one of {', '.join(DTYPES)}")
     if len(found.shape) not in dims:
@@ -79,9 +83,27 @@ def view(value: Any, name: str, dims: tuple[int, ...] = (3, 4)) -> View:
 def like(first: Any, value: Any, name: str, dims: tuple[int, ...] = (3, 4)) -> View:
     """The same, of the kind of the first: a NumPy array beside a tensor would lose the tensor's gradients without a word."""
     found = view(value, name, dims)
+    _same_kind(first, value, name)
+    return found
+
+
+def _same_kind(first: Any, value: Any, name: str) -> None:
     if is_torch(first) is not is_torch(value):
         kind = "a torch tensor" if is_torch(first) else "a NumPy array"
         raise ArgumentError(f"{name}: {kind} is wanted, as the first argument is, not {type(value).__name__}")
+
+
+def numbers(first: Any, value: Any, name: str, dims: int) -> View:
+    """Whole numbers, int32 and contiguous, of the kind of the first and where it is."""
+    found = _any_view(value, name)
+    _same_kind(first, value, name)
+    behind = [math.prod(found.shape[at + 1:]) for at in range(len(found.shape))]
+    together = all(stride == step for extent, stride, step in zip(found.shape, found.strides, behind) if extent > 1)
+    if found.dtype != "int32" or len(found.shape) != dims or 0 in found.shape or not together or found.address % 4 != 0:
+        raise ArgumentError(f"{name}: contiguous int32 of {dims} dimensions is wanted, not {found.dtype} of shape {found.shape}, strides {found.strides}")
+    where = _any_view(first, "q").device
+    if found.device != where:
+        raise ArgumentError(f"{name}: on {found.device}, and q is on {where}")
     return found
 
 

@@ -11,7 +11,7 @@ import threading
 from typing import Any, Callable, Optional, Sequence
 
 from . import _lib
-from ._arrays import View, alike, empty, is_torch, like, same_shape, view
+from ._arrays import View, alike, empty, is_torch, like, numbers as whole_numbers, same_shape, view
 from ._lib import ArgumentError
 from .pattern import Pattern
 
@@ -101,10 +101,10 @@ class Plan:
 
 
 def new_plan(pattern: Pattern, passes: int, phase: str, layer: int, first: View, lengths: dict, deterministic: bool = True,
-             softcap: float = 0.0, sinks: bool = False) -> Plan:
+             softcap: float = 0.0, sinks: bool = False, lists: Optional[Lists] = None) -> Plan:
     options = {"pass": passes, "phase": _lib.PHASES[phase], "layer": layer, "dtype": _lib.DTYPES[first.dtype],
                "head_dim": first.shape[-1], "n_sequences": len(lengths["q_tok"]), "deterministic": int(deterministic),
-               "cap": softcap, "sinks": int(sinks)}
+               "cap": softcap, "sinks": int(sinks), **(lists.options() if lists else {})}
     with on(first.device):
         return Plan(device(first.device), pattern, options, lengths, stream_of(first.device)[0])
 
@@ -117,12 +117,12 @@ def plan_for(call: "Call", passes: int, others: tuple[View, ...]) -> Plan:
     kind = pattern.kinds(call.phase)[call.layer]
     stream, captures = stream_of(first.device)
     key = (pattern.number, passes, call.phase, kind, first.dtype, first.shape[-1], first.device, stream, call.scale, call.deterministic,
-           call.softcap, call.sinks and call.sinks.address, *call.lengths.values(), *(one.strides for one in (call.q, call.k, call.v, *others)))
+           call.softcap, call.sinks and call.sinks.address, call.lists and call.lists.shape, *call.lengths.values(), *(one.strides for one in (call.q, call.k, call.v, *others)))
     plans = pattern.captured if captures else _kept.plans
     plan = plans.get(key)
     if plan is None:
         plan = plans[key] = new_plan(pattern, passes, call.phase, kind, first, call.lengths, call.deterministic, call.softcap,
-                                     call.sinks is not None)
+                                     call.sinks is not None, call.lists)
     if not captures:
         _kept.plans.move_to_end(key)
         while len(_kept.plans) > PLANS:
@@ -227,8 +227,23 @@ def _sinks(sinks: Any, q: View, heads: int) -> Optional[View]:
     return found
 
 
+class Lists:
+    """What query blocks read: counts (sequences, heads, lists) and blocks (sequences, heads, lists, most)."""
+
+    def __init__(self, q: Any, counts: Any, blocks: Any, query_block: int) -> None:
+        self.counts, self.blocks = whole_numbers(q, counts, "counts", 3), whole_numbers(q, blocks, "blocks", 4)
+        if self.counts.shape != self.blocks.shape[:3]:
+            raise ArgumentError(f"blocks: shape {self.blocks.shape} does not go with counts' {self.counts.shape}")
+        self.shape = (*self.blocks.shape[1:], _lib.integer(query_block, "query_block", 16))
+
+    def options(self) -> dict[str, int]:
+        return dict(zip(("list_heads", "list_q_blocks", "list_most", "list_q_tok"), self.shape))
+
+
 class Call:
     """The arguments of one attention, checked."""
+
+    lists: Optional[Lists] = None
 
     def __init__(self, q: Any, k: Any, v: Any, pattern: Pattern, layer: int, scale: Optional[float], phase: str,
                  cu_seqlens_q: Optional[Sequence[int]], cu_seqlens_k: Optional[Sequence[int]], deterministic: bool = True,
@@ -248,6 +263,7 @@ class Call:
         plan = plan_for(self, passes, tuple(others.values()))
         tensors = {"q": self.q, "k": self.k, "v": self.v, **others}
         call = _lib.CCall(scale=self.scale, lse=rows.rows(), sink=self.sinks and self.sinks.address, d_sink=d_sinks and d_sinks.address,
+                          list_counts=self.lists and self.lists.counts.address, list_blocks=self.lists and self.lists.blocks.address,
                           **{name: one.tensor() for name, one in tensors.items()})
         with on(self.q.device):
             plan.run(call)
@@ -312,6 +328,29 @@ def attention(q: Any, k: Any, v: Any, pattern: Pattern, layer: int = 0, *, scale
                                                     softcap, sinks)
     _lib.flag(return_lse, "return_lse")
     call = Call(q, k, v, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic, softcap, sinks)
+    o, lse = empty(q, call.q.shape, call.q.dtype), empty(q, call.q.shape[:-1], "float32")
+    call.forward(o, lse)
+    return (o, lse) if return_lse else o
+
+
+def block_attention(q: Any, k: Any, v: Any, pattern: Pattern, counts: Any, blocks: Any, layer: int = 0, *, query_block: int = 64,
+                    scale: Optional[float] = None, cu_seqlens_q: Optional[Sequence[int]] = None,
+                    cu_seqlens_k: Optional[Sequence[int]] = None, return_lse: bool = False, softcap: Optional[float] = None,
+                    sinks: Any = None) -> Any:
+    """Attention over blocks that are chosen at run time: attention() of a dense layer of which each query block reads what its list names.
+
+    counts is int32 (sequences, heads, lists), blocks int32 (sequences, heads, lists, most), where q is; heads are those of q, or the KV
+    heads, whose query heads then share lists. A list is that of query_block queries, from multiples of query_block on; the first is that
+    of the first query. It names key blocks of pattern.block tokens in any order; a row reads those at or before its own position if the
+    pattern is causal. Duplicates count once, numbers of no block nothing, and a count is taken into 0 to most. Without gradients.
+    """
+    if is_torch(q) and sys.modules["torch"].is_grad_enabled() and any(getattr(one, "requires_grad", False) for one in (q, k, v, sinks)):
+        raise ArgumentError("q: it requires gradients, and lists of blocks have none; detach it, or use torch.no_grad()")
+    _lib.flag(return_lse, "return_lse")
+    call = Call(q, k, v, pattern, layer, scale, "prefill", cu_seqlens_q, cu_seqlens_k, True, softcap, sinks)
+    call.lists = Lists(q, counts, blocks, query_block)
+    if call.lists.counts.shape[0] != len(call.lengths["q_tok"]):
+        raise ArgumentError(f"counts: {call.lists.counts.shape[0]} sequences, and q has {len(call.lengths['q_tok'])}")
     o, lse = empty(q, call.q.shape, call.q.dtype), empty(q, call.q.shape[:-1], "float32")
     call.forward(o, lse)
     return (o, lse) if return_lse else o

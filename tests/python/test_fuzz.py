@@ -50,12 +50,14 @@ class Fuzz(unittest.TestCase):
     def test_attention_and_gradients(self):
         pattern = s2.Pattern(TEXT)
         q, k = numpy.ones((2, 2, 33, 8), "f4"), numpy.ones((2, 1, 33, 8), "f4")
-        lse = numpy.zeros((2, 2, 33), "f4")
+        lse, counts, blocks = numpy.zeros((2, 2, 33), "f4"), numpy.ones((2, 1, 3), "i4"), numpy.zeros((2, 1, 3, 2), "i4")
         options = {"scale": 0.3, "phase": "prefill", "cu_seqlens_q": None, "cu_seqlens_k": None, "softcap": None, "sinks": None, "deterministic": True}
         for _ in range(CASES):
             share = self.rng.choice([0.02, 0.1, 0.4])
             self.attempt(s2.attention, [q, k, k, pattern, 0], {**options, "return_lse": False}, share)
             self.attempt(s2.attention_backward, [q, q, k, k, q, lse, pattern, 1], options, share)
+            self.attempt(s2.block_attention, [q, k, k, pattern, counts, blocks, 1], {
+                "query_block": 16, "scale": 0.3, "cu_seqlens_q": None, "cu_seqlens_k": None, "return_lse": False, "softcap": None, "sinks": None}, share)
             self.attempt(pattern.simulate, [64], {"gpu": "h200", "phase": "decode", "batch": 1, "dtype": "bfloat16"}, share)
 
     def test_shares_and_files(self):

@@ -194,6 +194,42 @@ class Attention(unittest.TestCase):
                     empty = ~pattern.mask(layer, tokens).any(-1)
                     self.assertTrue((numpy.isneginf(lse) == empty[None]).all())
 
+    def test_a_row_reads_the_blocks_that_its_list_names(self):
+        rng, rules = numpy.random.default_rng(5), "heads 4; kv-heads 2; head-dim 16; block 32; layers all: dense"
+        for causal in ("yes", "no"):
+            pattern = s2.Pattern(f"causal {causal}; {rules}")
+            for queries, tokens, query_block, heads in ((131, 131, 16, 4), (300, 300, 64, 2), (40, 200, 32, 4), (256, 256, 128, 2)):
+                q, k, v = draw(pattern, 2, tokens)
+                q, first = q[:, :, tokens - queries:], (tokens - queries) // query_block
+                n_lists, n_blocks = -(-tokens // query_block) - first, -(-tokens // 32)
+                counts = rng.integers(-1, 7, (2, heads, n_lists), numpy.int32)
+                blocks = rng.integers(-1, n_blocks + 1, (2, heads, n_lists, 5), numpy.int32)
+                got = s2.block_attention(q, k, v, pattern, counts, blocks, query_block=query_block)
+                for sequence in range(2):
+                    read = numpy.zeros((4, queries, tokens), bool)
+                    for head in range(4):
+                        for row in range(queries):
+                            at = (sequence, head * heads // 4, (tokens - queries + row) // query_block - first)
+                            for block in blocks[at][:max(counts[at], 0)]:
+                                if block >= 0:
+                                    read[head, row, block * 32:(block + 1) * 32] = True
+                    if causal == "yes":
+                        read &= numpy.arange(tokens)[None, None] <= numpy.arange(tokens - queries, tokens)[None, :, None]
+                    one = slice(sequence, sequence + 1)
+                    self.assertLess(abs(got[one] - eager.forward(q[one], k[one], v[one], read, 0.25)).max(), 1e-5, (causal, tokens, query_block))
+
+    def test_lists_that_do_not_fit_are_refused(self):
+        pattern = s2.Pattern("heads 4; kv-heads 2; head-dim 16; block 32; layers all: dense")
+        q, k, v = draw(pattern, 1, 100)
+        counts, blocks = numpy.ones((1, 4, 2), numpy.int32), numpy.zeros((1, 4, 2, 3), numpy.int32)
+        for name, wrong in {"counts: contiguous": (counts.astype("i8"), blocks, 64), "blocks: contiguous": (counts, blocks[..., ::2], 64), "blocks: shape": (counts, blocks[:, :2].copy(), 64),
+                            "counts: 2": (counts.repeat(2, 0), blocks.repeat(2, 0), 64), "query_block": (counts, blocks, 8), "query blocks of 48": (counts, blocks, 48),
+                            "heads have lists": (counts[:, :3].copy(), blocks[:, :3].copy(), 64), "counts: a NumPy": ([1], blocks, 64)}.items():
+            with self.subTest(name), self.assertRaisesRegex(s2.ArgumentError, name):
+                s2.block_attention(q, k, v, pattern, *wrong[:2], query_block=wrong[2])
+        with self.assertRaisesRegex(s2.ArgumentError, "dense layer"):
+            s2.block_attention(q, k, v, s2.Pattern("heads 4; kv-heads 2; head-dim 16; block 32; layers all: local 1"), counts, blocks)
+
     def test_caps_and_sinks_are_those_of_the_definition(self):
         pattern = s2.Pattern(SHARDS)
         q, k, v = draw(pattern, 2, 70)
