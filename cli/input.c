@@ -117,8 +117,8 @@ static s2_exit parse_text(s2_cli *cli, const char *path, const s2_parse_options 
         diag = (s2_diag){0};
         status = s2_pattern_parse(&cli->arena, input->text, input->n_bytes, options, &input->pattern, &diag);
         /* a config that no importer knows: what is wrong with it, not what a pattern would begin with */
-        if (status == S2_EPARSE && foreign.line > 0 &&
-            strchr("{[", input->text[strspn(input->text, " \t\r\n")]) != NULL)
+        const char first = input->text[strspn(input->text, " \t\r\n")];
+        if (status == S2_EPARSE && foreign.line > 0 && (first == '{' || first == '['))
             diag = foreign;
     }
     return status == S2_OK ? S2_EXIT_OK
