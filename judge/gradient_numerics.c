@@ -155,9 +155,10 @@ static s2_outcome check_memory(s2_grad_check *check, s2_gradient_kind grad, cons
     for (size_t element = 0; element < data / bytes; element++)
         if (mark[element] != 0 &&
             !isfinite(s2_float_load(grad_data(check->gradients, grad), dtype, (int64_t)element))) {
-            snprintf(check->out->reason, sizeof check->out->reason,
-                     "layer %d: element %lld of %s is not a number", check->gradients->harness.some.layer,
-                     (long long)element, s2_gradient_harness_word(grad));
+            snprintf(check->out->reason, sizeof check->out->reason, "layer %d: element %lld of %s is %s",
+                     check->gradients->harness.some.layer, (long long)element, s2_gradient_harness_word(grad),
+                     s2_harness_unwritten(host + S2_GUARD_BYTES + element * bytes, bytes) ? "never written"
+                                                                                          : "not a number");
             return S2_OUTCOME_NAN;
         }
     return S2_OUTCOME_OK;

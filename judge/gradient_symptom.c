@@ -2,7 +2,8 @@
  * Why a backward is wrong: whose gradients reach which KV head, and which rule explains the pairs.
  *
  * All scores are 0 and lse = 0, so every weight is 1; dO of query head h is 1 in column h alone. Column h of dV then
- * counts the rows of head h that a KV head took in, and is 0 where it took in none. D heads are looked at in one run.
+ * counts the rows of head h that a KV head took in, and is 0 where it took in none; and so does that of dK, times the
+ * scale, where Q is as dO and o is -dO. D heads are looked at in one run.
  * Pairs are seen as judge/gradient_touch.c sees them, in a few rows, first through dV and then through dQ, and the
  * rules are those of a forward.
  */
@@ -18,22 +19,32 @@
 #include "kernels/float16.h"
 #include "pattern/dense.h"
 
-static s2_status show_heads(s2_gradient_harness *gradients, int32_t first)
+/* Column h of query head h, from `first` on, is x in all rows of a tensor of queries. */
+static s2_status set_columns(s2_gradient_harness *gradients, const s2_tensor *tensor,
+                             const s2_guarded *buffer, int32_t first, float x)
 {
-    const s2_harness *const harness = &gradients->harness;
-    const s2_attn_problem *const p = &harness->problem;
-    s2_device *const device = harness->device;
-    uint8_t *const d_o = s2_calloc(harness->d_o.n_bytes, 1);
-    if (d_o == NULL)
+    const s2_attn_problem *const p = &gradients->harness.problem;
+    s2_device *const device = gradients->harness.device;
+    uint8_t *const host = s2_calloc(buffer->n_bytes, 1);
+    if (host == NULL)
         return S2_ENOMEM;
     for (int32_t seq = 0; seq < p->n_seqs; seq++)
         for (int64_t tok = 0; tok < p->plan->seqs[seq].q_tok; tok++)
             for (int32_t d = 0; d < p->head_dim && first + d < p->n_heads; d++)
-                s2_float_store(d_o, p->dtype, s2_tensor_at(&p->d_o, p->q_begin_tok, seq, tok, first + d) + d,
-                               1.0f);
-    const s2_status status = device->ops->copy_in(device, p->d_o.data, d_o, harness->d_o.n_bytes);
-    s2_free(d_o);
+                s2_float_store(host, p->dtype, s2_tensor_at(tensor, p->q_begin_tok, seq, tok, first + d) + d,
+                               x);
+    const s2_status status = device->ops->copy_in(device, tensor->data, host, buffer->n_bytes);
+    s2_free(host);
     return status;
+}
+
+static s2_status show_heads(s2_gradient_harness *gradients, int32_t first)
+{
+    const s2_harness *const harness = &gradients->harness;
+    const s2_attn_problem *const p = &harness->problem;
+    S2_TRY(set_columns(gradients, &p->d_o, &harness->d_o, first, 1.0f));
+    S2_TRY(set_columns(gradients, &p->o, &harness->o, first, -1.0f));
+    return set_columns(gradients, &p->q, &harness->q, first, 1.0f);
 }
 
 /* All scores, weights' logarithms and values are 0, and so is dO. */
@@ -50,14 +61,16 @@ static s2_status blank(s2_gradient_harness *gradients)
     return device->ops->fill(device, p->lse.data, 0, harness->lse.n_bytes);
 }
 
-/* Whether some key of the first sequence has something of this column. */
-static bool takes_in(const s2_gradient_harness *gradients, int32_t kv_head, int32_t d)
+/* Whether some key of the first sequence has something of this column of dK or dV. */
+static bool takes_in(const s2_gradient_harness *gradients, s2_gradient_kind grad, int32_t kv_head, int32_t d)
 {
     const s2_attn_problem *const p = &gradients->harness.problem;
-    const uint8_t *const d_v = gradients->host[S2_GRADIENT_DV] + S2_GUARD_BYTES;
+    const uint8_t *const data = gradients->host[grad] + S2_GUARD_BYTES;
+    const float least = grad == S2_GRADIENT_DV ? 0.5f : 0.5f * fabsf(p->scale);
     for (int64_t k = 0; k < p->plan->seqs[0].k_tok; k++) {
-        const int64_t element = s2_tensor_at(&p->d_v, p->k_begin_tok, 0, k, kv_head) + d;
-        if (fabsf(s2_float_load(d_v, p->dtype, element)) > 0.5f)
+        const int64_t element =
+            s2_tensor_at(s2_gradient_harness_tensor(gradients, grad), p->k_begin_tok, 0, k, kv_head) + d;
+        if (fabsf(s2_float_load(data, p->dtype, element)) > least)
             return true;
     }
     return false;
@@ -72,43 +85,57 @@ static bool reads_any(const s2_plan *plan, int32_t head)
     return false;
 }
 
-static void say(s2_validation *out, int32_t head, int32_t own, int32_t other, int32_t n_lost)
+/* Query heads that do not reach their own KV head; for the first of them which KV head it reaches, or -1. */
+typedef struct s2_routes {
+    int32_t head, other, n_lost;
+} s2_routes;
+
+static void say(s2_validation *out, const s2_routes *routes, int32_t own, const char *what)
 {
     char more[60] = "";
-    if (n_lost == 2)
+    if (routes->n_lost == 2)
         snprintf(more, sizeof more, "; another query head's do not reach theirs either");
-    else if (n_lost > 2)
-        snprintf(more, sizeof more, "; those of %d others do not reach theirs either", n_lost - 1);
-    if (other >= 0)
+    else if (routes->n_lost > 2)
+        snprintf(more, sizeof more, "; those of %d others do not reach theirs either", routes->n_lost - 1);
+    if (routes->other >= 0)
         snprintf(out->symptom, sizeof out->symptom,
-                 "puts the gradients of query head %d into KV head %d, its own is %d%s", head, other, own,
-                 more);
+                 "puts %s of query head %d into KV head %d, its own is %d%s", what, routes->head,
+                 routes->other, own, more);
     else
         snprintf(out->symptom, sizeof out->symptom,
-                 "leaves the gradients of query head %d out of KV head %d, which other heads share%s", head,
-                 own, more);
+                 "leaves %s of query head %d out of KV head %d, which other heads share%s", what,
+                 routes->head, own, more);
 }
 
-/* Query heads whose own KV head has nothing of them, and for the first of these which one has. */
+static void look_at_head(const s2_gradient_harness *gradients, s2_gradient_kind grad, int32_t head, int32_t d,
+                         s2_routes *routes)
+{
+    const s2_plan *const plan = &gradients->harness.some;
+    if (!reads_any(plan, head) || takes_in(gradients, grad, s2_pattern_kv_head(plan->pattern, head), d))
+        return;
+    for (int32_t g = 0; routes->n_lost == 0 && g < plan->pattern->n_kv_heads; g++)
+        routes->other = takes_in(gradients, grad, g, d) ? g : routes->other;
+    routes->head = routes->n_lost++ == 0 ? head : routes->head;
+}
+
+/* dV first: where both are lost it stands for both. */
 static s2_status try_routes(s2_gradient_harness *gradients, s2_validation *out, s2_diag *why)
 {
     const s2_attn_problem *const p = &gradients->harness.problem;
-    const s2_plan *const plan = &gradients->harness.some;
-    int32_t lost = -1, other = -1, n_lost = 0;
+    const s2_pattern *const pattern = gradients->harness.some.pattern;
+    s2_routes of_dv = {-1, -1, 0}, of_dk = {-1, -1, 0};
     for (int32_t first = 0; first < p->n_heads; first += p->head_dim) {
         S2_TRY(show_heads(gradients, first));
         S2_TRY(s2_gradient_harness_run(gradients, NULL, why));
         for (int32_t head = first; head < p->n_heads && head < first + p->head_dim; head++) {
-            if (!reads_any(plan, head) ||
-                takes_in(gradients, s2_pattern_kv_head(plan->pattern, head), head - first))
-                continue;
-            for (int32_t g = 0; n_lost == 0 && g < p->n_kv_heads; g++)
-                other = takes_in(gradients, g, head - first) ? g : other;
-            lost = n_lost++ == 0 ? head : lost;
+            look_at_head(gradients, S2_GRADIENT_DV, head, head - first, &of_dv);
+            look_at_head(gradients, S2_GRADIENT_DK, head, head - first, &of_dk);
         }
     }
-    if (n_lost > 0)
-        say(out, lost, s2_pattern_kv_head(plan->pattern, lost), other, n_lost);
+    if (of_dv.n_lost > 0)
+        say(out, &of_dv, s2_pattern_kv_head(pattern, of_dv.head), "the gradients");
+    else if (of_dk.n_lost > 0)
+        say(out, &of_dk, s2_pattern_kv_head(pattern, of_dk.head), "the gradients of K");
     return S2_OK;
 }
 

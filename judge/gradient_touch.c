@@ -185,6 +185,13 @@ static int64_t column_is_off(s2_pair_touch *touch, s2_gradient_kind grad, const 
     return wrong;
 }
 
+static bool is_unwritten(const s2_pair_touch *touch, s2_gradient_kind grad, int64_t element)
+{
+    const int64_t bytes = s2_dtype_bytes(touch->gradients->harness.problem.dtype);
+    return s2_harness_unwritten(touch->gradients->host[grad] + S2_GUARD_BYTES + element * bytes,
+                                (size_t)bytes);
+}
+
 static int64_t check_column(s2_pair_touch *touch, s2_gradient_kind grad, const s2_expected *one,
                             int64_t element)
 {
@@ -192,11 +199,11 @@ static int64_t check_column(s2_pair_touch *touch, s2_gradient_kind grad, const s
     const double sum = column_of(touch, grad, element);
     if (isnan(sum)) {
         if (touch->nan[0] == '\0')
-            snprintf(touch->nan, sizeof touch->nan,
-                     "layer %d, sequence %d, %s %d: %s of token %lld is not a number",
+            snprintf(touch->nan, sizeof touch->nan, "layer %d, sequence %d, %s %d: %s of token %lld is %s",
                      touch->gradients->harness.some.layer, one->seq,
                      grad == S2_GRADIENT_DQ ? "head" : "KV head", one->kv_head,
-                     s2_gradient_harness_word(grad), (long long)one->row);
+                     s2_gradient_harness_word(grad), (long long)one->row,
+                     is_unwritten(touch, grad, element) ? "never written" : "not a number");
         return 0;
     }
     if (one->want != 0) {
@@ -515,6 +522,12 @@ static void blame_columns(s2_pair_touch *touch)
                                                : "a gradient is off in columns that no wrong pair explains");
 }
 
+/* 1 but for what a short type rounds. */
+static bool is_about(double factor)
+{
+    return fabs(factor - 1.0) < 0.02;
+}
+
 /* No pair is wrong: what the gradients are multiples of. */
 static void blame_values(s2_pair_touch *touch)
 {
@@ -533,10 +546,18 @@ static void blame_values(s2_pair_touch *touch)
     snprintf(out->reason, sizeof out->reason, "layer %d: %s %s %s times what is due in every row",
              touch->gradients->harness.some.layer, both ? "dQ and dK" : s2_gradient_harness_word(grad),
              both ? "are" : "is", s2_decimal(factor, digits).text);
+    const double scale = (double)touch->gradients->harness.problem.scale;
     if (both)
         snprintf(out->symptom, sizeof out->symptom, "%s",
                  factor == 0.0 ? "leaves out delta, the sum of dO times O of each row"
                                : "multiplies the gradient of the scores by another scale than the scores");
+    else if (grad == S2_GRADIENT_DK && is_about(factor * scale) && is_uniform(touch, S2_GRADIENT_DV) &&
+             is_about(touch->tally[S2_GRADIENT_DV].most / scale))
+        snprintf(out->symptom, sizeof out->symptom,
+                 "dK stands where dV is due, and dV where dK is: exchanged");
+    else if (is_about(factor * scale))
+        snprintf(out->symptom, sizeof out->symptom, "leaves the scale out of %s",
+                 s2_gradient_harness_word(grad));
 }
 
 static s2_status conclude(s2_pair_touch *touch, s2_diag *why)

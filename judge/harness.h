@@ -121,6 +121,14 @@ static inline const float *s2_harness_lse(const s2_harness *harness)
 {
     return (const float *)(const void *)(harness->host_lse + S2_GUARD_BYTES);
 }
+/* Whether all bytes are still what an output holds before a run: nobody has written them. */
+static inline bool s2_harness_unwritten(const void *bytes, size_t n)
+{
+    for (size_t at = 0; at < n; at++)
+        if (((const uint8_t *)bytes)[at] != 0xff)
+            return false;
+    return true;
+}
 /* First query of an item, from 0 in its sequence, and the end of its real queries. */
 static inline int64_t s2_harness_item_queries(const s2_plan *plan, const s2_plan_item *item, int64_t *end)
 {

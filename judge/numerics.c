@@ -274,6 +274,7 @@ static s2_outcome find_nan(s2_numerics *check)
 {
     const s2_attn_problem *const p = &check->harness->problem;
     const s2_plan *const plan = &check->harness->some;
+    const int64_t bytes = s2_dtype_bytes(p->dtype);
     s2_row_walk walk = {.plan = plan};
     for (s2_probe_row row; s2_harness_next_row(&walk, &row);) {
         const int64_t o_at = s2_tensor_at(&p->o, p->q_begin_tok, row.seq, row.q_tok, row.head);
@@ -283,8 +284,12 @@ static s2_outcome find_nan(s2_numerics *check)
         if (good_lse && row_is_finite(check->harness, o_at))
             continue;
         snprintf(check->out->reason, sizeof check->out->reason,
-                 "layer %d, head %d, sequence %d, query %lld: the result is not a number", plan->layer,
-                 row.head, row.seq, (long long)position_of(check, row.seq, row.q_tok));
+                 "layer %d, head %d, sequence %d, query %lld: the result is %s", plan->layer, row.head,
+                 row.seq, (long long)position_of(check, row.seq, row.q_tok),
+                 s2_harness_unwritten((const uint8_t *)s2_harness_o(check->harness) + o_at * bytes,
+                                      (size_t)(p->head_dim * bytes))
+                     ? "never written"
+                     : "not a number");
         return S2_OUTCOME_NAN;
     }
     return S2_OUTCOME_OK;

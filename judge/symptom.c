@@ -336,6 +336,31 @@ static bool try_changed(const s2_case *c)
     return false;
 }
 
+/* An offset that turns with the query head where it has to turn with the KV head, or the reverse. */
+static bool try_other_number(const s2_case *c)
+{
+    const s2_body *const body = wrong_body(c);
+    for (int32_t t = 0; body != NULL && t < body->n_terms; t++) {
+        s2_term other = body->terms[t];
+        s2_rule rule = no_rule;
+        if ((other.kind != S2_TERM_STRIDE && other.kind != S2_TERM_DILATED) ||
+            other.offset.head_coef == other.offset.kv_coef)
+            continue;
+        other.offset.head_coef = body->terms[t].offset.kv_coef;
+        other.offset.kv_coef = body->terms[t].offset.head_coef;
+        rule.changed = &other;
+        rule.changed_at = t;
+        if (!explains(c, &rule))
+            continue;
+        print_terms(c, "reads as if '", &body->terms[t], "' were '", &other,
+                    other.offset.head_coef != 0
+                        ? "': the number of the query head where that of the KV head is due"
+                        : "': the number of the KV head where that of the query head is due");
+        return true;
+    }
+    return false;
+}
+
 /* The offset of a stride is subtracted where it is due to be added, or added where to be subtracted. */
 static bool try_turned(const s2_case *c)
 {
@@ -420,6 +445,21 @@ void s2_symptom_rows(const s2_harness *harness, const s2_validation *out, const 
 
 /* ------------------------------------------------------------------ which values */
 
+/* Whose values a row has, where each KV head's are its number. */
+static void say_kv_head(const s2_harness *harness, s2_probe_row row, s2_validation *out)
+{
+    const s2_attn_problem *const p = &harness->problem;
+    const float got =
+        s2_float_load(s2_harness_o(harness), p->dtype, s2_tensor_at(&p->o, NULL, 0, row.q_tok, row.head));
+    const int32_t own = s2_pattern_kv_head(harness->some.pattern, row.head);
+    if (out->symptom[0] != '\0' || !(got >= 1.0f && got <= (float)p->n_kv_heads))
+        return;
+    const int32_t read = (int32_t)got - 1;
+    if (got == (float)(read + 1) && read != own)
+        snprintf(out->symptom, sizeof out->symptom,
+                 "query head %d reads the values of KV head %d, its own is %d", row.head, read, own);
+}
+
 /* Equal scores, and each KV head's number as its values: the output says whose values were read. */
 static s2_status try_kv_heads(s2_harness *harness, s2_validation *out, s2_diag *why)
 {
@@ -434,17 +474,16 @@ static s2_status try_kv_heads(s2_harness *harness, s2_validation *out, s2_diag *
     if (status == S2_OK)
         status = ops->fill(harness->device, p->q.data, 0, harness->q.n_bytes);
     if (status == S2_OK)
+        status = ops->fill(harness->device, p->k.data, 0, harness->k.n_bytes);
+    if (status == S2_OK)
         status = ops->copy_in(harness->device, p->v.data, v, harness->v.n_bytes);
     if (status == S2_OK)
         status = s2_harness_run(harness, NULL, why);
-    const int64_t last = harness->some.seqs[0].q_tok - 1;
-    for (int32_t head = 0; status == S2_OK && head < p->n_heads && out->symptom[0] == '\0'; head++) {
-        const float got =
-            s2_float_load(s2_harness_o(harness), p->dtype, s2_tensor_at(&p->o, NULL, 0, last, head));
-        const int32_t own = s2_pattern_kv_head(harness->some.pattern, head), read = (int32_t)got - 1;
-        if (got == (float)(read + 1) && read >= 0 && read < p->n_kv_heads && read != own)
-            snprintf(out->symptom, sizeof out->symptom,
-                     "query head %d reads the values of KV head %d, its own is %d", head, read, own);
+    /* of the last query a KV head that does not exist may lie behind the buffer, of one before it in the next token */
+    const int32_t last = harness->some.seqs[0].q_tok - 1;
+    for (int32_t head = 0; status == S2_OK && head < p->n_heads; head++) {
+        say_kv_head(harness, (s2_probe_row){0, last, head}, out);
+        say_kv_head(harness, (s2_probe_row){0, last / 2, head}, out);
     }
     s2_free(v);
     return status;
@@ -464,9 +503,9 @@ static bool find_wrong(const s2_case *c)
 
 static void try_rules(const s2_case *c)
 {
-    bool (*const rules[])(const s2_case *) = {try_corner, try_everything, try_own,    try_dropped,
-                                              try_heads,  try_changed,    try_turned, try_negative,
-                                              try_shifts, try_end,        try_blocks};
+    bool (*const rules[])(const s2_case *) = {try_corner,   try_everything,   try_own,     try_dropped,
+                                              try_heads,    try_other_number, try_changed, try_turned,
+                                              try_negative, try_shifts,       try_end,     try_blocks};
     bool found = !find_wrong(c);
     for (size_t nth = 0; nth < sizeof rules / sizeof *rules && !found; nth++)
         found = rules[nth](c);
@@ -721,13 +760,13 @@ s2_status s2_probe_explain(s2_device *device, const s2_validate_request *request
     one.n_seqs = 1;
     one.budget_flop = 0.0;
     s2_status status = s2_harness_open(&harness, device, &one, &refusal);
-    if (status == S2_OK)
+    /* a KV head that does not exist lies behind the last key too: first whose values are read */
+    if (status == S2_OK && request->pattern->n_kv_heads < request->pattern->n_heads)
+        status = try_kv_heads(&harness, out, &refusal);
+    if (status == S2_OK && out->symptom[0] == '\0')
         status = try_padding(&harness, &one, out, &refusal);
     if (status == S2_OK && out->symptom[0] == '\0' && out->outcome != S2_OUTCOME_NAN)
         status = explain_pairs(&harness, &one, out, &refusal);
-    if (status == S2_OK && out->symptom[0] == '\0' && out->outcome != S2_OUTCOME_NAN &&
-        request->pattern->n_kv_heads < request->pattern->n_heads)
-        status = try_kv_heads(&harness, out, &refusal);
     if (status == S2_OK && out->symptom[0] == '\0' && out->outcome == S2_OUTCOME_WRONG_VALUES &&
         !(request->cap > 0.0f) && !request->sinks)
         status = try_scale(&harness, out, &refusal);

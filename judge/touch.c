@@ -151,6 +151,18 @@ static bool lse_agrees(const s2_touch *touch, int64_t nth, double lse)
     return n == 0 ? lse == -INFINITY : fabs(lse - log(n)) <= fmax(0.4 / n, 4e-6);
 }
 
+/* The NaN of a row, or of its LSE, is what stood there before the run. */
+static bool is_unwritten(const s2_touch *touch, s2_probe_row row, bool of_output)
+{
+    const s2_attn_problem *const p = &touch->harness->problem;
+    const int64_t bytes = s2_dtype_bytes(p->dtype);
+    const int64_t o_at = s2_tensor_at(&p->o, p->q_begin_tok, row.seq, row.q_tok, row.head);
+    const float lse = lse_of(touch, row);
+    return of_output ? s2_harness_unwritten((const uint8_t *)s2_harness_o(touch->harness) + o_at * bytes,
+                                            (size_t)(p->head_dim * bytes))
+                     : s2_harness_unwritten(&lse, sizeof lse);
+}
+
 static bool check_row(s2_touch *touch, int64_t nth, int64_t window)
 {
     const s2_probe_row row = touch->rows.row[nth];
@@ -163,9 +175,10 @@ static bool check_row(s2_touch *touch, int64_t nth, int64_t window)
         touch->off[nth] |= OFF_LSE;
     if (!is_nan && !(has_lse && isnan(lse)))
         return true;
-    snprintf(touch->out->reason, sizeof touch->out->reason,
-             "layer %d, head %d, sequence %d: query %lld gives NaN for equal scores",
-             touch->harness->some.layer, row.head, row.seq, (long long)position_of(touch, row));
+    snprintf(touch->out->reason, sizeof touch->out->reason, "layer %d, head %d, sequence %d: %s%lld %s",
+             touch->harness->some.layer, row.head, row.seq, is_nan ? "query " : "the LSE of query ",
+             (long long)position_of(touch, row),
+             is_unwritten(touch, row, is_nan) ? "is never written" : "gives NaN for equal scores");
     touch->out->outcome = S2_OUTCOME_NAN;
     return false;
 }
@@ -396,11 +409,14 @@ static void say_lse(const s2_touch *touch, const lse_range *all, const char *whe
     char *const to = touch->out->symptom;
     const size_t cap = sizeof touch->out->symptom;
     const double factor = all->least[0], added = all->least[1];
+    const bool one_length = all->fewest == all->n_most;
     const bool steady[2] = {all->most[0] - factor < 1.0 / CLOSE, all->most[1] - added < 1.0 / CLOSE};
     if (steady[0] && fabs(factor - 1.0) < 1.0 / CLOSE) /* rows of one key are off, or none */
         return;
     if (steady[0] && fabs(factor - 1.0 / log(2.0)) < 1.0 / CLOSE)
         snprintf(to, cap, "gives the LSE in base 2, not the natural logarithm%s", where);
+    else if (one_length) /* a factor and a sum look the same, unless it is a known one */
+        return;
     else if (steady[0])
         snprintf(to, cap, "the LSE of every row is %s times what it has to be%s", s2_decimal(factor, 4).text,
                  where);
@@ -439,7 +455,7 @@ static s2_status explain_lse(s2_touch *touch)
     if (only_empty_rows_are_off(touch))
         snprintf(touch->out->symptom, sizeof touch->out->symptom,
                  "gives rows without keys another LSE than minus infinity%s", where);
-    else if (all.fewest < all.n_most)
+    else if (all.n_most > 1)
         say_lse(touch, &all, where);
     return S2_OK;
 }

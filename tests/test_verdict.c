@@ -55,7 +55,8 @@ typedef enum s2_side {
     SIDE_NO_MAXIMUM, /* exp() of the score itself */
     SIDE_MAXIMUM_0,  /* the running maximum begins at 0 */
     SIDE_REFUSES,    /* takes neither fewer queries than keys nor different lengths */
-    N_SIDES
+    SIDE_KV_HEAD,    /* numbers KV heads from 1, so that the last one is none */
+    SIDE_ROW_UNMADE  /* the last row of each head is not written */
 } s2_side;
 static s2_side side;
 
@@ -81,6 +82,11 @@ static int64_t place(const s2_attn_problem *p, const s2_tensor *tensor, int32_t 
 static float *lse_of(const s2_attn_problem *p, int32_t seq, int64_t tok, int32_t head)
 {
     return &p->lse.data[s2_rows_at(&p->lse, begin_of(p->q_begin_tok), seq_of(p, seq), tok, head)];
+}
+
+static int32_t kv_head_of(const s2_attn_problem *p, int32_t head)
+{
+    return head / (p->n_heads / p->n_kv_heads) + (side == SIDE_KV_HEAD && head >= p->n_heads / 2);
 }
 
 /* Where a query stands among the keys. */
@@ -109,7 +115,7 @@ static double weight_over(double score, double *maximum)
 static double score_of(const s2_attn_problem *p, int32_t seq, int32_t head, int64_t q_at, int64_t k)
 {
     double score = 0.0;
-    const int64_t k_at = place(p, &p->k, seq, k, head / (p->n_heads / p->n_kv_heads));
+    const int64_t k_at = place(p, &p->k, seq, k, kv_head_of(p, head));
     for (int32_t d = 0; d < p->head_dim; d++)
         score += (double)s2_float_load(p->q.data, p->dtype, q_at + d) *
                  (double)s2_float_load(p->k.data, p->dtype, k_at + d);
@@ -130,7 +136,7 @@ static void one_row(const s2_attn_problem *p, int32_t seq, int32_t head, int64_t
             continue;
         const bool twice = wrong.flaw == FLAW_TWICE && head == wrong.head && q == wrong.q && k == wrong.k;
         const double weight = weight_over(score_of(p, seq, head, q_at, k), &maximum) * (twice ? 2.0 : 1.0);
-        const int64_t v_at = place(p, &p->v, seq, k, head / (p->n_heads / p->n_kv_heads));
+        const int64_t v_at = place(p, &p->v, seq, k, kv_head_of(p, head));
         sum += weight;
         for (int32_t d = 0; d < p->head_dim; d++)
             out[d] += weight * (double)s2_float_load(p->v.data, p->dtype, v_at + d);
@@ -150,7 +156,9 @@ typedef enum s2_slip {
     SLIP_DQ_DK,
     SLIP_DK,
     SLIP_PAIR_OF_DK, /* missing there, and nowhere else */
-    N_SLIPS
+    N_SLIPS,         /* of those that are drawn */
+    SLIP_EXCHANGED,  /* dK stands in dV and the reverse */
+    SLIP_ONE_OF_DK   /* dK has one head of a group */
 } s2_slip;
 static s2_slip slip;
 
@@ -188,7 +196,9 @@ static void one_gradient(const s2_attn_problem *p, int32_t seq, int32_t head, in
         const double weight =
             side == SIDE_NO_MAXIMUM ? (double)(expf((float)score) / expf((float)lse)) : exp(score - lse);
         const double d_s = weight * (dot(p, &p->d_o, q_at, &p->v, k_at) - delta) * (double)p->scale * by;
-        const bool lost = slip == SLIP_PAIR_OF_DK && head == wrong.head && q == wrong.q && k == wrong.k;
+        const bool lost = slip == SLIP_ONE_OF_DK
+                              ? head % group != 0
+                              : slip == SLIP_PAIR_OF_DK && head == wrong.head && q == wrong.q && k == wrong.k;
         add(p, d_q + q_at, d_s, &p->k, k_at);
         add(p, d_k + k_at, lost ? 0.0 : d_s * (slip == SLIP_DK ? (double)wrong.by : 1.0), &p->q, q_at);
         add(p, d_v + k_at, weight, &p->d_o, q_at);
@@ -219,8 +229,8 @@ static s2_status run_backward(const s2_attn_problem *p)
             for (int64_t q_tok = 0; q_tok < lens.q_tok; q_tok++)
                 one_gradient(p, seq, head, q_tok, sums, sums + n, sums + 2 * n);
         store(p, &p->d_q, sums, seq, lens.q_tok, p->n_heads);
-        store(p, &p->d_k, sums + n, seq, lens.k_tok, p->n_kv_heads);
-        store(p, &p->d_v, sums + 2 * n, seq, lens.k_tok, p->n_kv_heads);
+        store(p, slip == SLIP_EXCHANGED ? &p->d_v : &p->d_k, sums + n, seq, lens.k_tok, p->n_kv_heads);
+        store(p, slip == SLIP_EXCHANGED ? &p->d_k : &p->d_v, sums + 2 * n, seq, lens.k_tok, p->n_kv_heads);
     }
     free(sums);
     return S2_OK;
@@ -243,7 +253,7 @@ static s2_status run(s2_device *device, const s2_attn_problem *p, void *state, s
         return run_backward(p);
     for (int32_t seq = 0; seq < p->n_seqs; seq++)
         for (int32_t head = 0; head < p->n_heads; head++)
-            for (int64_t q_tok = 0; q_tok < p->plan->seqs[seq].q_tok; q_tok++)
+            for (int64_t q_tok = 0; q_tok < p->plan->seqs[seq].q_tok - (side == SIDE_ROW_UNMADE); q_tok++)
                 one_row(p, seq, head, q_tok);
     return S2_OK;
 }
@@ -608,6 +618,74 @@ static void a_kernel_may_refuse_a_case_and_the_verdict_says_which(void **state)
     s2_device_close(&device);
 }
 
+/* ------------------------------------------------------------------ what is said of a fault */
+
+static void judge_fault(s2_device *device, s2_pass pass, const char *text, const char *another,
+                        s2_validation *v)
+{
+    s2_arena arena = {0};
+    s2_pattern pattern, other;
+    s2_kernel kernel = flawed;
+    const s2_plan_seq seq = {pass == S2_PASS_DECODE ? 1 : 75, 75};
+    parse(&arena, text, &pattern);
+    parse(&arena, another != NULL ? another : text, &other);
+    s2_validate_request request = s2_validate_request_init(device, &pattern, &seq, 1);
+    kernel.traits = s2_kernel_cpu.traits;
+    request.kernel = &kernel;
+    request.pass = pass;
+    request.phase = pass == S2_PASS_DECODE ? S2_DECODE : S2_PREFILL;
+    request.budget_flop = 0.0;
+    request.n_timed = request.n_steps = 0;
+    wrong.another = &other;
+    assert_int_equal(s2_validate(device, &request, v), S2_OK);
+    s2_arena_release(&arena);
+}
+
+static void a_symptom_names_the_fault_and_not_what_follows_from_it(void **state)
+{
+#define SHAPE "heads 4; kv-heads 2; head-dim 16; block 16; layers all: local 1 | stride 3 phase "
+    static const struct {
+        s2_pass pass;
+        s2_flaw flaw;
+        s2_side side;
+        s2_slip slip;
+        const char *text, *another, *said;
+    } faults[] = {
+        {S2_PASS_BACKWARD, FLAW_SCALE, SIDE_NONE, SLIP_EXCHANGED, SHAPE "kv", NULL,
+         "and dV where dK is: exchanged"},
+        {S2_PASS_BACKWARD, FLAW_SCALE, SIDE_NONE, SLIP_DK, SHAPE "kv", NULL, "leaves the scale out of dK"},
+        {S2_PASS_BACKWARD, FLAW_SCALE, SIDE_NONE, SLIP_ONE_OF_DK, SHAPE "kv", NULL,
+         "leaves the gradients of K of query head 1 out of KV head 0"},
+        {S2_PASS_FORWARD, FLAW_ANOTHER, SIDE_NONE, SLIP_NONE, SHAPE "kv", SHAPE "head",
+         "the number of the query head where that of the KV head is due"},
+        {S2_PASS_BACKWARD, FLAW_ANOTHER, SIDE_NONE, SLIP_NONE, SHAPE "kv", SHAPE "head",
+         "the number of the query head where that of the KV head is due"},
+        {S2_PASS_DECODE, FLAW_LSE_BASE, SIDE_NONE, SLIP_NONE,
+         "heads 4; kv-heads 2; head-dim 16; block 16; layers all: local 3", NULL, "gives the LSE in base 2"},
+        {S2_PASS_FORWARD, FLAW_SCALE, SIDE_KV_HEAD, SLIP_NONE, SHAPE "kv", NULL,
+         "query head 2 reads the values of KV head 0, its own is 1"},
+        {S2_PASS_FORWARD, FLAW_SCALE, SIDE_ROW_UNMADE, SLIP_NONE, SHAPE "kv", NULL,
+         "query 74 is never written"}};
+    (void)state;
+    s2_device *device = NULL;
+    assert_int_equal(s2_device_open("cpu", &device, NULL), S2_OK);
+    for (size_t n = 0; n < sizeof faults / sizeof *faults; n++) {
+        s2_validation v;
+        wrong.flaw = faults[n].flaw;
+        wrong.by = faults[n].slip == SLIP_DK ? 4.0f : 1.0f;
+        side = faults[n].side;
+        slip = faults[n].slip;
+        judge_fault(device, faults[n].pass, faults[n].text, faults[n].another, &v);
+        if (strstr(v.symptom, faults[n].said) == NULL && strstr(v.reason, faults[n].said) == NULL)
+            fail_msg("%s is not said: %s: %s; %s", faults[n].said, s2_outcome_word(v.outcome), v.reason,
+                     v.symptom);
+    }
+    side = SIDE_NONE;
+    slip = SLIP_NONE;
+    s2_device_close(&device);
+#undef SHAPE
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -615,6 +693,7 @@ int main(void)
         cmocka_unit_test(a_verdict_on_a_backward_tells_the_fault_that_there_is),
         cmocka_unit_test(a_fault_that_one_sequence_does_not_show_is_convicted),
         cmocka_unit_test(a_right_kernel_is_acquitted_in_every_case_of_every_pass_and_type),
+        cmocka_unit_test(a_symptom_names_the_fault_and_not_what_follows_from_it),
         cmocka_unit_test(a_kernel_may_refuse_a_case_and_the_verdict_says_which)};
     return cmocka_run_group_tests_name("verdict", tests, NULL, NULL);
 }
