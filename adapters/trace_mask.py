@@ -3,16 +3,45 @@
 
 usage: trace_mask.py FILE.py:FUNCTION OUT.npy [--heads=8] [--len=512] [--batch=0]
 
-Then `s2 import OUT.npy --terms --set block=1` names the shortest pattern text that reads the same pairs, or says that there is none. The
-function is asked for every pair: with torch's tensors where torch is installed, else number by number.
+An option's value may stand behind a blank too, and lengths end in k (1024) as everywhere in s2. `s2 import OUT.npy --terms --set block=1` then
+names a short pattern text that reads the same pairs, or says that there is none. Others may read the same ones up to this length and go
+on differently: trace 1000 tokens or more, and several periods of the longest stride. The function is asked for every pair: with torch's tensors where torch is installed, else number by number.
 """
 import importlib.util
 import struct
 import sys
 
 
-def option(name, default):
-    return next((int(word.split("=", 1)[1]) for word in sys.argv if word.startswith(f"--{name}=")), default)
+OPTIONS = {"heads": 8, "len": 512, "batch": 0}
+
+
+def number(name, word):
+    try:
+        value = int(word[:-1]) * 1024 if word[-1:] in ("k", "K") else int(word)
+    except ValueError:
+        value = -1
+    if value < (0 if name == "batch" else 1):
+        sys.exit(f"trace_mask.py: --{name} {word}: expected a number, such as {OPTIONS[name] or 3} or 1k")
+    return value
+
+
+def arguments(words):
+    """The two names, and the options by their names."""
+    plain, options, rest = [], dict(OPTIONS), list(words)
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word[2:].partition("=")
+        if not word.startswith("--"):
+            plain.append(word)
+        elif name not in OPTIONS:
+            sys.exit(f"trace_mask.py: {word}: the options are --{', --'.join(OPTIONS)}")
+        elif not equals and not rest:
+            sys.exit(f"trace_mask.py: {word} needs a number")
+        else:
+            options[name] = number(name, value if equals else rest.pop(0))
+    if len(plain) != 2 or ":" not in plain[0]:
+        sys.exit(__doc__)
+    return plain, options
 
 
 def load(place):
@@ -35,14 +64,13 @@ def by_numbers(f, batch, heads, n_tok):
 
 
 def main():
-    if len(sys.argv) < 3 or ":" not in sys.argv[1]:
-        sys.exit(__doc__)
-    heads, n_tok, f = option("heads", 8), option("len", 512), load(sys.argv[1])
+    (place, out_path), options = arguments(sys.argv[1:])
+    heads, n_tok, f = options["heads"], options["len"], load(place)
     trace = by_tensors if importlib.util.find_spec("torch") else by_numbers
-    pairs = trace(f, option("batch", 0), heads, n_tok)
+    pairs = trace(f, options["batch"], heads, n_tok)
     head = f"{{'descr': '|b1', 'fortran_order': False, 'shape': ({heads}, {n_tok}, {n_tok}), }}".encode()
     head += b" " * (-(len(head) + 11) % 64) + b"\n"
-    with open(sys.argv[2], "wb") as out:
+    with open(out_path, "wb") as out:
         out.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + pairs)
 
 

@@ -9,6 +9,7 @@
 
 #include "base/quantity.h"
 #include "calibrate/launches.h"
+#include "cli/gpufile.h"
 #include "cli/plugged.h"
 #include "judge/validate.h"
 #include "pattern/dense.h"
@@ -105,8 +106,9 @@ static s2_exit find_gpu(s2_timing *timing)
         s2_cli_hint(timing->cli, "docs/examples/plug/one-core.txt is such a file, of one core");
         return S2_EXIT_USAGE;
     }
-    if (word == NULL || !command || s2_gpu_find(word, &gpu, NULL) != S2_OK ||
-        (known != NULL && strcmp(known, gpu.name) == 0))
+    if (word != NULL) /* before minutes of timing */
+        S2_CLI_TRY(s2_gpufile_read(timing->cli, word, &gpu));
+    if (word == NULL || !command || (known != NULL && strcmp(known, gpu.name) == 0))
         return S2_EXIT_OK;
     if (there->on_gpu && known == NULL)
         return S2_EXIT_OK;

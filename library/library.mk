@@ -52,7 +52,7 @@ ZSHDIR  := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 FISHDIR := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 LIBDIR  := $(DESTDIR)$(PREFIX)/lib
 MANDIR  := $(DESTDIR)$(PREFIX)/share/man/man1
-SHARED  := $(wildcard adapters/*.py docs/examples/*.* docs/examples/plug/*.c)
+SHARED  := $(wildcard adapters/*.py docs/examples/*.* docs/examples/plug/*.*)
 SHAREDTO = $(DESTDIR)$(PREFIX)/share/s2/$(patsubst docs/%,%,$(1))
 ## install: programs, library, adapters, examples, manual pages and completion under PREFIX (/usr/local); DESTDIR for packagers
 install: all man completion library

@@ -218,6 +218,14 @@ expect 1 "wrong_" sums.so
 echo 'const char *s2_plug_rounds(void) { return "sums"; }' >>sums.c
 build sums.so "" sums.c
 expect 0 "  ok" sums.so
+rc=0
+"$s2" calibrate --gpu ./no-such.txt --pass decode --kernel ./mine.so --minutes 5 >said 2>&1 || rc=$?
+if [ "$rc" -eq 0 ] || ! grep -q "no-such.txt" said || grep -q "launches" said; then
+    cat said
+    echo "plug.sh: calibrate --gpu no-such.txt: exit code $rc"
+    exit 1
+fi
+n=$((n + 1))
 printf 'not an object\n' >text.so
 expect 5 "text.so" text.so
 expect 5 "cannot open" missing.so
@@ -280,6 +288,20 @@ EOF
         echo "plug.sh: a traced mask_mod is not the pattern that it must be"
         exit 1
     }
+    # an option's value behind a blank, and lengths in k
+    python3 "$root/adapters/trace_mask.py" mods.py:sharded other.npy --heads 4 --len 160
+    cmp traced.npy other.npy
+    python3 "$root/adapters/trace_mask.py" mods.py:sharded long.npy --heads 1 --len=1k
+    [ "$(wc -c <long.npy)" -eq $((128 + 1024 * 1024)) ]
+    for wrong in "--len" "--len 1kb" "--len=0" "--length=3"; do
+        # shellcheck disable=SC2086 # two words
+        if python3 "$root/adapters/trace_mask.py" mods.py:sharded no.npy $wrong 2>said || grep -q Traceback said; then
+            cat said
+            echo "plug.sh: trace_mask.py takes $wrong"
+            exit 1
+        fi
+    done
+    n=$((n + 1))
 else
     echo "skipped: a kernel behind a command needs python3"
 fi

@@ -71,6 +71,7 @@ echo 'int main() { return s2_api_version() == S2_API_VERSION ? 0 : 1; }' >>only.
 judge "a program in C++"
 share=$away/root/opt/s2/share/s2
 "${CC:-cc}" -std=c11 -O2 -shared -fPIC -I"$away/root/opt/s2/include" "$share/examples/plug/mine.c" -o mine.so -lm >found 2>&1
+diff -r "$tree/docs/examples/plug" "$share/examples/plug" >>found 2>&1
 (cd "$tree/adapters" && ls ./*.py) >here
 (cd "$share/adapters" && ls ./*.py) | diff here - >>found 2>&1
 judge "the plug's example and the adapters, installed"
