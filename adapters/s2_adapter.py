@@ -12,7 +12,7 @@ An adapter is a file of its own that imports this one first, then what it adapts
 
 The queries are the last Tq of Tk positions. Raise Unsupported("why") for what the kernel is not made for. Everything that is
 printed goes to stderr: stdout belongs to the protocol (docs/judging-your-kernel.md). Needs torch only where a request is
-served as tensors; raw() serves bytes with the standard library alone.
+served as its tensors: serve(arrays=True) takes NumPy's arrays, and raw() serves bytes with the standard library alone.
 """
 import json
 import mmap
@@ -54,29 +54,40 @@ class Problem:
 
     def __init__(self, request, seqs, first, device, cache):
         import torch
-        self.torch, self.request, self.seqs, self.first, self.device, self.cache = torch, request, seqs, first, device, cache
+        self.torch, self.dtype = torch, getattr(torch, DTYPES[request["dtype"]])
+        self._read(request, seqs, first, device, cache)
+
+    def _read(self, request, seqs, first, device, cache):
+        self.request, self.seqs, self.first, self.device, self.cache = request, seqs, first, device, cache
         self.n_seqs, (self.q_tok, self.k_tok) = len(seqs), seqs[0][:2]
         for name in ("heads", "kv_heads", "head_dim", "scale", "pattern", "layer", "block", "shape", "window"):
             setattr(self, name, request[name])
-        self.dtype = getattr(torch, DTYPES[request["dtype"]])
         self.group = self.heads // self.kv_heads
         self.launched = []
         for name in request["tensors"]:
             if name not in ("lse", "o", "d_q", "d_k", "d_v") or (request["pass"] == "backward" and name in ("lse", "o")):
-                setattr(self, name, self._view(name).to(device))
+                setattr(self, name, self._given(name))
 
-    def _view(self, name):
-        """[B, heads, tokens, D] of a tensor where it lies; [B, heads, tokens] of lse."""
+    def _given(self, name):
+        return self._view(name).to(self.device)
+
+    def _place(self, name):
+        """Where a tensor lies in its file: shape and strides of [B, heads, tokens, D], of lse [B, heads, tokens], and its first element."""
         about = self.request["tensors"][name]
         strides, keys = about["strides"], name in ("k", "v", "d_k", "d_v")
         heads, tokens = (self.kv_heads, self.k_tok) if keys else (self.heads, self.q_tok)
-        dtype = self.torch.float32 if name == "lse" else self.dtype
         begin = self.seqs[0][3 if keys else 2]
         at = begin * (strides[1] if name != "lse" else 1) if begin >= 0 else self.first * strides[0]
-        raw = self.torch.frombuffer(File(about["file"]).bytes, dtype=dtype, offset=about["offset"])
         if name == "lse":
-            return raw.as_strided((self.n_seqs, heads, tokens), (strides[0], strides[1], 1), at)
-        return raw.as_strided((self.n_seqs, heads, tokens, self.head_dim), (strides[0], strides[2], strides[1], 1), at)
+            return (self.n_seqs, heads, tokens), (strides[0], strides[1], 1), at
+        return (self.n_seqs, heads, tokens, self.head_dim), (strides[0], strides[2], strides[1], 1), at
+
+    def _view(self, name):
+        """A tensor where it lies."""
+        about = self.request["tensors"][name]
+        dtype = self.torch.float32 if name == "lse" else self.dtype
+        raw = self.torch.frombuffer(File(about["file"]).bytes, dtype=dtype, offset=about["offset"])
+        return raw.as_strided(*self._place(name))
 
     def mask(self):
         """bool [H, Tq, Tk]: who reads what."""
@@ -116,6 +127,57 @@ class Problem:
 DRAWN = {"": lambda h, g, q, k: q >= k, "local 256t": lambda h, g, q, k: q - k < 256, "local 4 | sink 1": lambda h, g, q, k: (q // 64 - k // 64 < 4) | (k < 64),
          "local 2 | stride 8 phase kv": lambda h, g, q, k: (q // 64 - k // 64 < 2) | ((k // 64 + g) % 8 == 0),
          "local 4 | stride 4 phase head": lambda h, g, q, k: (q // 64 - k // 64 < 4) | ((k // 64 + h) % 4 == 0)}
+
+
+class Arrays(Problem):
+    """The same as NumPy arrays in fp32, whatever the type is: what is returned is rounded to it, and rounded(x) rounds on the way."""
+
+    def __init__(self, request, seqs, first, device, cache):
+        import numpy
+        self.numpy, self.dtype = numpy, request["dtype"]
+        self._read(request, seqs, first, device, cache)
+
+    def _view(self, name):
+        about, np = self.request["tensors"][name], self.numpy
+        stored = "f4" if name == "lse" else {"fp32": "f4", "fp16": "f2", "bf16": "u2"}[self.dtype]
+        raw = np.frombuffer(File(about["file"]).bytes, dtype=stored, offset=about["offset"])
+        shape, strides, at = self._place(name)
+        return np.lib.stride_tricks.as_strided(raw[at:], shape, [stride * raw.itemsize for stride in strides])
+
+    def _given(self, name):
+        view = self._view(name)
+        if view.dtype != "u2":
+            return view.astype("f4")
+        return (view.astype("u4") << 16).view("f4")
+
+    def _bits(self, x):
+        """fp32 as bf16, to nearest and ties to even; NaN stays NaN."""
+        bits = self.numpy.ascontiguousarray(x, dtype="f4").view("u4")
+        return self.numpy.where(self.numpy.isnan(x), 0x7FC0, (bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype("u2")
+
+    def rounded(self, x):
+        """x in fp32 as the storage type holds it."""
+        if self.dtype == "bf16":
+            return (self._bits(x).astype("u4") << 16).view("f4")
+        return x.astype("f2").astype("f4") if self.dtype == "fp16" else x.astype("f4")
+
+    def mask(self):
+        if "mask" not in self.cache:
+            np, width = self.numpy, (self.k_tok + 7) // 8
+            packed = np.frombuffer(File(self.request["mask"]["file"]).bytes, dtype="u1", offset=self.seqs[0][4],
+                                   count=self.heads * self.q_tok * width).reshape(self.heads, self.q_tok, width)
+            self.cache["mask"] = np.unpackbits(packed, axis=2)[..., : self.k_tok].astype(bool)
+        return self.cache["mask"]
+
+    def repeated(self, x):
+        return self.numpy.repeat(x, self.group, axis=1)
+
+    def put(self, name, value):
+        out = self._view(name)
+        if value is None or tuple(value.shape) != tuple(out.shape):
+            got = "missing" if value is None else list(value.shape)
+            raise WrongShape(f"{name} is {got} where {list(out.shape)} is due")
+        out[...] = self._bits(value) if out.dtype == "u2" else value
 
 
 class Drawn(Problem):
@@ -267,7 +329,7 @@ def _samples(p, kernel, n):
     return samples[3:]
 
 
-def _serve_one(request, kernels, lse, device, caches):
+def _serve_one(request, kernels, lse, device, caches, problem):
     seqs = request["seqs"]
     alike = all(seq[:2] == seqs[0][:2] for seq in seqs) and seqs[0][2] < 0
     samples = []
@@ -277,7 +339,7 @@ def _serve_one(request, kernels, lse, device, caches):
             while len(caches) >= 64:
                 caches.pop(next(iter(caches)))
             caches[key] = {}
-        p = Problem(request, seqs if alike else [seqs[first]], first, device, caches[key])
+        p = problem(request, seqs if alike else [seqs[first]], first, device, caches[key])
         made = kernels[request["pass"]](p)
         if request["pass"] == "backward":
             names = ("d_q", "d_k", "d_v")
@@ -341,9 +403,9 @@ def pick_device():
 
 
 def serve(name, forward, backward=None, decode=None, lse=True, deterministic=True, rounds="weights", versions="",
-          device=None, refusals=(), batch_invariant=False, recomputes=True):
-    """Serve until s2 ends; with --times[=N] on the command line, print a table of times (of gradients: --pass=backward) and end. rounds: what passes through the storage type: "output", "weights" too, or "scores" too. recomputes: backward() runs a forward of its own, as gradients() does; False: it uses p.o and p.lse."""
-    device = device or pick_device()
+          device=None, refusals=(), batch_invariant=False, recomputes=True, arrays=False):
+    """Serve until s2 ends; with --times[=N] on the command line, print a table of times (of gradients: --pass=backward) and end. rounds: what passes through the storage type: "output", "weights" too, or "scores" too. recomputes: backward() runs a forward of its own, as gradients() does; False: it uses p.o and p.lse. arrays: NumPy's in place of torch's, without torch."""
+    device = device or ("cpu" if arrays else pick_device())
     asked = int(_option("times", "0"))
     if asked:
         _print_times(name, forward, versions, device, 96 if asked == 1 else asked, _option("pass", "forward"))
@@ -353,7 +415,7 @@ def serve(name, forward, backward=None, decode=None, lse=True, deterministic=Tru
 
     def answer(request):
         try:
-            return _serve_one(request, kernels, lse, device, caches)
+            return _serve_one(request, kernels, lse, device, caches, Arrays if arrays else Problem)
         except Exception as error:  # whatever a kernel does is an outcome
             return _failure(error, refusals)
 

@@ -306,6 +306,18 @@ else
     echo "skipped: a kernel behind a command needs python3"
 fi
 python=${S2_PYTHON:-python3}
+if "$python" -c 'import numpy' 2>/dev/null; then
+    # the page's adapter without torch, and the same with the other corner
+    awk '/^```python/ { n++; on = n == 2; next } /^```/ { on = 0 } on' "$root/docs/judging-your-kernel.md" >arrays.py
+    sed 's/p.mask()/np.tril(np.ones((p.q_tok, p.k_tok), bool))/' arrays.py >corner.py
+    for dtype in fp32 bf16 fp16; do
+        expect 0 "right too: batch chunk lengths mixed high low" "$python arrays.py" --dtype "$dtype"
+        expect 0 "  ok" "$python arrays.py" --phase decode --dtype "$dtype"
+        expect 1 "wrong_pairs" "$python corner.py" --dtype "$dtype"
+    done
+else
+    echo "skipped: an adapter of arrays needs numpy, which $python has not"
+fi
 if "$python" -c 'import torch' 2>/dev/null; then
     for adapter in "sdpa.py math" "sdpa.py flash" "flex.py eager"; do
         expect 0 "  ok" "env OMP_NUM_THREADS=1 $python $root/adapters/$adapter"
