@@ -163,9 +163,9 @@ campaign-hostile: $(B)/s2
 ## campaign-crowd: eight writers, four readers and a screen on one database (MINUTES=60, S2_SEED=N)
 campaign-crowd: $(B)/s2
 	python3 tests/crowd.py $< $(or $(MINUTES),60) $(or $(S2_SEED),1)
-## campaign-faults: every system call and every allocation of every command fails once (N=200: so many of each command; S2_TEST='system_calls*'; S2_PART=I/N: a share of it)
+## campaign-faults: every system call of every command, and an allocation of each call stack, fails once (N=200: so many of each command; S2_TEST='allocations*': any allocation; S2_PART=I/N: a share; S2_COMMAND=draw)
 campaign-faults: $(B)/tests/test_everycall
-	S2_CASES=$(or $(N),1000000) $<
+	S2_CASES=$(or $(N),1000000) S2_SKIP='$(if $(S2_TEST),,allocations*)' $<
 ## campaign-cert: certificates changed at random and texts made to fool, N of each, against the prover and plain enumeration (N=1000000, S2_SEED=N)
 campaign-cert: $(B)/tests/test_forgery
 	S2_CASES=$(or $(N),1000000) S2_TEST='no_*' $<
