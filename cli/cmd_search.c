@@ -168,6 +168,24 @@ static s2_exit show(const s2_searching *r)
     return s2_cli_fail(r->cli, status, "front");
 }
 
+/* The second part of the work, of which the rate of candidates says nothing. */
+static s2_exit price_front(s2_searching *r)
+{
+    enum { FEW = 20 };
+    const double began = s2_steady_s();
+    const int32_t n = r->found.state.front.n;
+    if (!r->quiet && n > FEW)
+        fprintf(r->cli->err, "pricing the %s of the front whole, beside dense attention\n",
+                s2_count_text(n, "design").text);
+    const s2_status status = s2_found_gather(&r->found);
+    if (status != S2_OK)
+        return s2_cli_fail(r->cli, status, "front");
+    const double took = s2_steady_s() - began;
+    if (!r->quiet && n > FEW && took >= 1)
+        fprintf(r->cli->err, "pricing the front took %.1f s\n", took);
+    return S2_EXIT_OK;
+}
+
 /* Show, store, and delete the state file if nothing is left to do. */
 static s2_exit finish(s2_searching *r, bool stored)
 {
@@ -180,9 +198,7 @@ static s2_exit finish(s2_searching *r, bool stored)
         if (found->state.counts.refused == visited)
             return code;
     }
-    const s2_status status = s2_found_gather(found);
-    if (status != S2_OK)
-        return s2_cli_fail(r->cli, status, "front");
+    S2_CLI_TRY(price_front(r));
     S2_CLI_TRY(seek_least(r));
     S2_CLI_TRY(show(r));
     S2_CLI_TRY(s2_search_explain_nothing(r));

@@ -60,6 +60,9 @@ const s2_word_entry s2_word_entries[] = {
     {"needed|needed keys|used", "The keys that some later query still reads, whatever the page size."},
     {"resident set", "The keys that the cache of a KV head must still hold: the union over the query heads "
                      "that share it, not what one query head reads."},
+    {"cases|right too",
+     "What else s2 validate asked of the kernel beside the call that was asked for, such as "
+     "several sequences or fewer queries than keys, and found right."},
     {"fits", "How many sequences, and which longest context, fit the GPU's memory beside the weights."},
     {"host memory", "The part of the cache that lies in the host's memory because it does not fit the GPU."},
     {"dp", "--dp N of s2 sim --phase train: N groups of GPUs train on sequences of their own, and divide "

@@ -249,8 +249,9 @@ static s2_status put_phases(const s2_found *found, const s2_found_design *best, 
             cached = true;
         }
         if (p == 0) {
-            s2_buf_printf(buf, ";\n  a head reads %.2f %% of what dense attention reads, and %s",
+            s2_buf_printf(buf, ";\n  a head reads %.2f %% of what dense attention reads%s, and %s",
                           100 * sim->token_density,
+                          found->phases[p] == S2_DECODE ? " for the next token" : "",
                           asks_for(found, S2_UNION) ? "together all heads of a layer read everything"
                                                     : "nothing was asked of all heads together");
         }

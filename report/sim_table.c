@@ -37,7 +37,6 @@ static void put_kind_of_times(const s2_sim_options *options, s2_buf *buf)
                         ? "times are guessed from the data sheet; those with >= have attention at its bound"
                         : "times are predicted for the calibrated kernels; those with >= have attention at "
                           "its bound");
-    s2_buf_puts(buf, "\n");
 }
 
 /* Another kernel's time is known only as well as its rows were predicted. width: of the columns `end to end`. */
@@ -81,6 +80,7 @@ void s2_sim_report_table_head(const s2_sim_options *options, s2_buf *buf)
     put_batch(options, buf);
     put_setup(options, buf);
     put_kind_of_times(options, buf);
+    s2_buf_puts(buf, "; density is of the layers that are not dense\n");
     s2_buf_printf(buf, "%-24s %9s %9s %11s %8s %7s %11s %7s %11s\n", "pattern", "density", "pairs", "time",
                   "speed-up", "by", "kv", "of it", "end to end");
 }
@@ -156,6 +156,7 @@ void s2_sim_report_phase_head(const char *name, const s2_sim_options *options, s
     put_batch(options, buf);
     put_setup(options, buf);
     put_kind_of_times(options, buf);
+    s2_buf_puts(buf, "\n");
     s2_buf_printf(buf, "%-8s %11s %11s %9s %11s %11s %9s\n", "phase", "attention", "dense", "speed-up",
                   "end to end", "dense", "speed-up");
 }
