@@ -546,7 +546,7 @@ static const char *case_of(s2_side fault, s2_pass pass)
     case SIDE_NO_BEGIN: return "sequences of different lengths: ";
     case SIDE_MIXED:
         return pass == S2_PASS_DECODE ? NULL : "different lengths with fewer queries than keys: ";
-    case SIDE_NO_MAXIMUM: return pass == S2_PASS_FORWARD ? "scores near 120: " : NULL;
+    case SIDE_NO_MAXIMUM: return "scores near 120: ";
     case SIDE_MAXIMUM_0: return pass == S2_PASS_BACKWARD ? NULL : "scores near -120: ";
     default: return NULL;
     }
