@@ -21,7 +21,7 @@ LIMIT = re.compile(r"(?:\+-|±) ?\d|\boff by \d|\berrors? (?:of )?up to|(?<!mean
 # What may stand behind a number with a decimal point: a unit, or what it is a share or a multiple of.
 UNIT = re.compile(r" ?(?:us|ms|s|min|h|B|[KMGTP]iB|GB|%|x|MHz|[kMGTPE]?FLOP|tokens|blocks|steps|key blocks|times|of (?:dense|the|all|causal)|"
                   r"executed|exponentials|nats|\* 10\^9 weights|different)(?!\w)| ?[kMGTPE] (?:executed|exponentials|steps|key blocks)")
-NAMED = re.compile(r"(?:ratio of|recall|error|allowed|LSE|scores capped at|(?:density|unread|dilution|fading|imbalance|depth)(?:   |: [\d.]+ against|:)) $")
+NAMED = re.compile(r"(?:--gpu-memory-utilization|ratio of|recall|error|allowed|LSE|scores capped at|(?:density|unread|dilution|fading|imbalance|depth)(?:   |: [\d.]+ against|:)) $")
 # Columns carry their names above them, and a label of this page its quantity.
 LABEL = re.compile(r"^ +tokens of output a s ")
 PICTURE = re.compile(r" +\d+  [\d.+X]+$")  # a row of pairs: digits are heads, dots are unread
