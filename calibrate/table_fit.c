@@ -45,9 +45,14 @@ static s2_peer_launch launch_of(const s2_table_row *row)
 
 /* ---- the sum to minimise */
 
-static double residual(const s2_law_rows *law, const double *constant, int32_t r)
+static double busy_of(const s2_law_rows *law, const double *constant, int32_t r)
 {
-    return log(s2_peer_us(constant, &law->works[r], (int32_t)law->gpu->sms) / law->rows[r]->us) / SOFT;
+    return s2_peer_busy_us(constant, &law->works[r]);
+}
+
+static double residual(const s2_law_rows *law, const double *constant, double busy_us, int32_t r)
+{
+    return log(s2_peer_us(constant, &law->works[r], busy_us) / law->rows[r]->us) / SOFT;
 }
 
 static double weight_of(double e)
@@ -66,7 +71,7 @@ static double loss(const s2_law_rows *law, const double *logs)
     double constant[N], sum = 0;
     constants_of(logs, constant);
     for (int32_t r = 0; r < law->n; r++) {
-        const double e = residual(law, constant, r);
+        const double e = residual(law, constant, busy_of(law, constant, r), r);
         sum += 2 * (sqrt(1 + e * e) - 1);
     }
     for (int32_t c = 0; c < N; c++) {
@@ -88,12 +93,14 @@ static void linearise(const s2_law_rows *law, const double *logs, s2_law_normal 
     constants_of(logs, constant);
     *normal = (s2_law_normal){0};
     for (int32_t r = 0; r < law->n; r++) {
-        const double e = residual(law, constant, r), weight = weight_of(e);
+        const double busy_us = busy_of(law, constant, r);
+        const double e = residual(law, constant, busy_us, r), weight = weight_of(e);
         double slope[N];
         for (int32_t c = 0; c < N; c++) {
             const double before = constant[c];
             constant[c] *= exp(by);
-            slope[c] = (residual(law, constant, r) - e) / by;
+            const double moved_us = s2_peer_busy_by(c) ? busy_of(law, constant, r) : busy_us;
+            slope[c] = (residual(law, constant, moved_us, r) - e) / by;
             constant[c] = before;
         }
         for (int32_t c = 0; c < N; c++) {
@@ -173,16 +180,25 @@ static void set_start(s2_law_rows *law, const s2_peer_cut *cut, s2_pass pass, in
                              [S2_PEER_tile_us] = slow,
                              [S2_PEER_rows_us] = slow,
                              [S2_PEER_step_us] = slow * step_us,
+                             [S2_PEER_partial_us] = 0.3 * slow * step_us,
+                             [S2_PEER_ragged_times] = 1,
+                             [S2_PEER_rule_us] = 0.1 * slow * step_us,
                              [S2_PEER_mask_times] = 1,
+                             [S2_PEER_shared] = 0.1,
                              [S2_PEER_least_us] = 1,
                              [S2_PEER_read_gb_s] = memory,
                              [S2_PEER_write_gb_s] = 4 * memory,
                              [S2_PEER_join_us] = 2,
+                             [S2_PEER_join_part_us] = 0.02,
+                             [S2_PEER_copy_us] = 0.05,
                              [S2_PEER_part_us_mb] = 0.2};
     static const double width[N] = {
-        [S2_PEER_launch_us] = 1,  [S2_PEER_tile_us] = 1,   [S2_PEER_rows_us] = 1,   [S2_PEER_step_us] = 1,
-        [S2_PEER_mask_times] = 1, [S2_PEER_least_us] = 1,  [S2_PEER_read_gb_s] = 1, [S2_PEER_write_gb_s] = 3,
-        [S2_PEER_join_us] = 1.5,  [S2_PEER_part_us_mb] = 2};
+        [S2_PEER_launch_us] = 1,    [S2_PEER_tile_us] = 1,        [S2_PEER_rows_us] = 1,
+        [S2_PEER_step_us] = 1,      [S2_PEER_partial_us] = 1.5,   [S2_PEER_shared] = 1.5,
+        [S2_PEER_ragged_times] = 1, [S2_PEER_rule_us] = 1.5,      [S2_PEER_mask_times] = 1,
+        [S2_PEER_least_us] = 1,     [S2_PEER_read_gb_s] = 1,      [S2_PEER_write_gb_s] = 3,
+        [S2_PEER_join_us] = 1.5,    [S2_PEER_join_part_us] = 2.5, [S2_PEER_copy_us] = 3,
+        [S2_PEER_part_us_mb] = 2};
     for (int32_t c = 0; c < N; c++) {
         law->start[c] = log(start[c]);
         law->width[c] = width[c];
@@ -202,11 +218,11 @@ static double mean_error(const s2_law_rows *law, const double *logs)
     double constant[N], sum = 0;
     constants_of(logs, constant);
     for (int32_t r = 0; r < law->n; r++)
-        sum += fabs(exp(SOFT * residual(law, constant, r)) - 1);
+        sum += fabs(exp(SOFT * residual(law, constant, busy_of(law, constant, r), r)) - 1);
     return 100 * sum / law->n;
 }
 
-/* Fit under out->cut, starting at `from`; NULL: at what the data sheet says. */
+/* Fit under out->cut, starting at `from`; NULL: at what the data sheet says, to look at a cut. */
 static s2_status fit_cut(s2_law_rows *law, int32_t n_rounds, const double *from, s2_law_fit *out)
 {
     const s2_arena_mark_t mark = s2_arena_mark(law->arena);
@@ -217,7 +233,13 @@ static s2_status fit_cut(s2_law_rows *law, int32_t n_rounds, const double *from,
     }
     if (status == S2_OK) {
         set_start(law, &out->cut, law->rows[0]->pass, law->rows[0]->head_dim);
+        if (from ==
+            NULL) { /* what tiles on one SM cost each other is no part of a cut, and takes most of the time */
+            law->start[S2_PEER_shared] = log(1e-3);
+            law->width[S2_PEER_shared] = 1e-3;
+        }
         memcpy(out->logs, from != NULL ? from : law->start, sizeof out->logs);
+        out->logs[S2_PEER_shared] = law->start[S2_PEER_shared];
         out->left = minimise(law, n_rounds, out->logs);
         out->error_pct = mean_error(law, out->logs);
     }
@@ -239,8 +261,9 @@ static s2_status thin_out(const s2_law_rows *all, int32_t most, s2_law_rows *out
     return S2_OK;
 }
 
-enum { TILE, STEP, PACKING, SPLITTING, SKIPPING, N_CUTS };
-static const int32_t n_ways[N_CUTS] = {6, 4, S2_PACKS_ALWAYS + 1, 2, S2_N_PEER_SKIPS};
+enum { TILE, STEP, PACKING, SPLITTING, SKIPPING, ORDER, RESIDENT, ASKING, N_CUTS };
+static const int32_t n_ways[N_CUTS] = {
+    6, 4, S2_PACKS_ALWAYS + 1, 2, S2_N_PEER_SKIPS, S2_N_PEER_ORDERS, S2_PEER_RESIDENT, 2};
 
 static s2_peer_cut changed(s2_peer_cut cut, int32_t what, int32_t nth)
 {
@@ -253,24 +276,43 @@ static s2_peer_cut changed(s2_peer_cut cut, int32_t what, int32_t nth)
         cut.packing = (s2_peer_packing)nth;
     else if (what == SPLITTING)
         cut.splits = nth == 1;
-    else
+    else if (what == SKIPPING)
         cut.skips = (s2_peer_skips)nth;
+    else if (what == ORDER)
+        cut.order = (s2_peer_order)nth;
+    else if (what == RESIDENT)
+        cut.resident = nth + 1;
+    else
+        cut.asks = nth == 1;
     return cut;
 }
 
 static bool same_cut(const s2_peer_cut *a, const s2_peer_cut *b)
 {
     return a->tile_rows == b->tile_rows && a->key_tok == b->key_tok && a->packing == b->packing &&
-           a->splits == b->splits && a->skips == b->skips;
+           a->splits == b->splits && a->skips == b->skips && a->order == b->order &&
+           a->resident == b->resident && a->asks == b->asks;
+}
+
+static bool has_patterns(const s2_law_rows *law)
+{
+    for (int32_t r = 0; r < law->n; r++)
+        if (law->rows[r]->pattern != NULL)
+            return true;
+    return false;
 }
 
 /* Vary one property of the cut at a time, in two rounds; only a clearly better cut replaces the best. */
-static s2_status choose_cut(s2_law_rows *look, s2_law_fit *best)
+static s2_status vary_cut(s2_law_rows *look, s2_law_fit *best)
 {
+    const bool patterns = has_patterns(look); /* else nothing tells whether a mask is asked */
+    const bool decode = look->rows[0]->pass == S2_PASS_DECODE; /* else what tiles cost each other is fitted */
     S2_TRY(fit_cut(look, LOOK_ROUNDS, NULL, best));
     for (int32_t turn = 0; turn < 2 * N_CUTS; turn++) {
         const int32_t what = N_CUTS - 1 - turn % N_CUTS;
         const s2_peer_cut from = best->cut;
+        if (what == ASKING ? !patterns : what == RESIDENT && !decode)
+            continue;
         for (int32_t nth = 0; nth < n_ways[what]; nth++) {
             s2_law_fit other = {.cut = changed(from, what, nth)};
             if (same_cut(&other.cut, &from))
@@ -283,11 +325,28 @@ static s2_status choose_cut(s2_law_rows *look, s2_law_fit *best)
     return S2_OK;
 }
 
+/* From each order of tiles, since what fits best beside the wrong one leads astray. */
+static s2_status choose_cut(s2_law_rows *look, s2_law_fit *best)
+{
+    const s2_peer_cut from = best->cut;
+    const bool decode = look->rows[0]->pass == S2_PASS_DECODE; /* whose tiles are alike */
+    for (s2_peer_order order = 0; order < (decode ? S2_HEAD_BY_HEAD : S2_N_PEER_ORDERS); order++) {
+        s2_law_fit other = {.cut = from};
+        other.cut.order = order;
+        S2_TRY(vary_cut(look, &other));
+        if (order == 0 || other.left < 0.98 * best->left)
+            *best = other;
+    }
+    return S2_OK;
+}
+
 static s2_status fit_law(const s2_law_rows *all, s2_law_fit *out)
 {
     s2_law_rows look, most;
-    const int32_t tile_rows = all->rows[0]->pass == S2_PASS_DECODE ? 64 : 128;
-    *out = (s2_law_fit){.cut = {tile_rows, 128, S2_PACKS_ALWAYS, true, S2_SKIPS_UNREAD}};
+    const bool decode = all->rows[0]->pass == S2_PASS_DECODE;
+    const int32_t tile_rows = decode ? 64 : 128;
+    *out =
+        (s2_law_fit){.cut = {tile_rows, 128, S2_PACKS_ALWAYS, decode, S2_SKIPS_UNREAD, S2_LONGEST_FIRST, 1}};
     S2_TRY(thin_out(all, LOOK_ROWS, &look));
     S2_TRY(choose_cut(&look, out));
     const s2_law_fit from = *out;
@@ -420,7 +479,7 @@ static s2_status predict_row(s2_arena *arena, const s2_table_row *row, const s2_
     s2_peer_work work;
     const s2_status status = s2_peer_work_of(arena, &launch, &law->cut, gpu, &work);
     if (status == S2_OK) {
-        *us = s2_peer_us(law->constant, &work, (int32_t)gpu->sms);
+        *us = s2_peer_us(law->constant, &work, s2_peer_busy_us(law->constant, &work));
         *extents = work.extents;
     }
     s2_arena_rewind(arena, mark);

@@ -4,14 +4,18 @@
  * All that is read of such a kernel is a table of its times. Laws of a few constants are fitted to it
  * (calibrate/table.h), one for each pass, head dimension and kind of group:
  *
- *     tile   = max(l, a + r rows + c m steps)    microseconds of one SM; rows: share of the tile that is filled
- *     C      = makespan of the tiles, longest first, over the SMs
- *     T      = t0 + (C^4 + (bytes / rate)^4)^(1/4) + bytes of new K and V / rate + parts
+ *     tile   = max(l, a + r rows + c m steps + (p + e n) partial)    microseconds of one SM
+ *     C      = makespan of the tiles over the SMs
+ *     T      = t0 + (C^4 + (bytes / rate)^4)^(1/4) + bytes of new K and V / rate + parts + copies
  *
- * Query rows of all heads of a KV head share a tile where the kernel packs them. Where there are fewer tiles
- * than SMs, a kernel that splits gives the keys of each to several SMs and adds the parts up. A kernel may mask
- * what it computes and skip nothing. Which of these it does, and the size of its tiles, is what fits best. A model
- * assumes the caches of its rows: warm where they were measured warm.
+ * rows is the share of the tile that is filled. partial counts steps of which not every pair is read, where a
+ * kernel takes longer for these: FlexAttention's asks its mask_mod there alone, which has n rules. Tiles are handed
+ * out longest first, or as a plain grid does it: head by head in the order of the queries, so that the last head's
+ * longest tile comes last. Query rows of all heads of a KV head share a tile where the kernel packs them; a single
+ * token's rows are copied for that unless there is one sequence or one KV head. Where there are fewer tiles than SMs
+ * take at a time, a kernel that splits gives the keys of each to several SMs and adds the parts up, one after
+ * another. A kernel may mask what it computes and skip nothing. Which of these it does, and the size of its tiles,
+ * is what fits best. A model assumes the caches of its rows: warm where they were measured warm.
  *
  * Ownership: an s2_peer is plain data; work lives in the arena. Threads: no state.
  */
@@ -36,6 +40,10 @@ typedef enum s2_peer_skips {
     S2_N_PEER_SKIPS
 } s2_peer_skips;
 
+/* In which order tiles are handed to SMs: the longest first, or head by head in the order of the queries. */
+typedef enum s2_peer_order { S2_LONGEST_FIRST, S2_HEAD_BY_HEAD, S2_N_PEER_ORDERS } s2_peer_order;
+enum { S2_PEER_RESIDENT = 2 };
+
 /* How it cuts its work: query rows of a tile, keys of a step. */
 typedef struct s2_peer_cut {
     int32_t tile_rows;
@@ -43,6 +51,9 @@ typedef struct s2_peer_cut {
     s2_peer_packing packing;
     bool splits;
     s2_peer_skips skips;
+    s2_peer_order order;
+    int32_t resident; /* tiles that an SM works on at a time, 1 to S2_PEER_RESIDENT */
+    bool asks;        /* a mask, in steps of which not every pair is read */
 } s2_peer_cut;
 
 /* The range of each constant: word, least, most. Times in microseconds, rates in GB/s. */
@@ -51,11 +62,17 @@ typedef struct s2_peer_cut {
     X(tile_us, 0, 1e6)                                                                                       \
     X(rows_us, 0, 1e6)                                                                                       \
     X(step_us, 1e-9, 1e6)                                                                                    \
+    X(partial_us, 0, 1e6)                                                                                    \
+    X(ragged_times, 0, 1e3)                                                                                  \
+    X(rule_us, 0, 1e6)                                                                                       \
     X(mask_times, 1e-3, 1e3)                                                                                 \
+    X(shared, 0, 1e3)                                                                                        \
     X(least_us, 0, 1e6)                                                                                      \
     X(read_gb_s, 1e-3, 1e12)                                                                                 \
     X(write_gb_s, 1e-3, 1e12)                                                                                \
     X(join_us, 0, 1e6)                                                                                       \
+    X(join_part_us, 0, 1e6)                                                                                  \
+    X(copy_us, 0, 1e6)                                                                                       \
     X(part_us_mb, 0, 1e6)
 typedef enum s2_peer_constant {
 #define S2_PEER_ENUM(word, least, most) S2_PEER_##word,
@@ -106,18 +123,24 @@ typedef struct s2_peer {
 typedef struct s2_peer_tiles {
     double steps;
     double rows;
+    double partial; /* of the steps; a mean over tiles that are alike else */
     int64_t n;
 } s2_peer_tiles;
 typedef struct s2_peer_work {
     int32_t n_tiles;
     const s2_peer_tiles *tiles; /* longest first */
-    int32_t n_parts;            /* of each tile */
-    bool masked;                /* no switch for causality says it: its steps take mask_times as long */
-    double read_bytes;          /* Q, K, V and O, each once */
-    double write_bytes;         /* new K and V in a cache: read and written */
-    double part_bytes;          /* what parts write to be added up */
-    double floor_us;            /* no kernel is faster */
-    s2_kernel_load extents;     /* only the fields that extents are made of */
+    int64_t n_lists;   /* handed out one after the other, the tiles of each from the last; 0: longest first */
+    int32_t n_workers; /* tiles at a time */
+    int32_t n_parts;   /* of each tile */
+    bool ragged;       /* steps do not divide the keys */
+    double rules;      /* comparisons and remainders that a pair's mask takes, but for causality */
+    bool copied;       /* rows of a group do not lie together */
+    bool masked;       /* no switch for causality says it: its steps take mask_times as long */
+    double read_bytes; /* Q, K, V and O, each once */
+    double write_bytes;     /* new K and V in a cache: read and written */
+    double part_bytes;      /* what parts write to be added up */
+    double floor_us;        /* no kernel is faster */
+    s2_kernel_load extents; /* only the fields that extents are made of */
 } s2_peer_work;
 
 /* One layer of a pattern, for `batch` sequences: the last q_tok of len_tok tokens. */
@@ -134,8 +157,12 @@ typedef struct s2_peer_launch {
 /* S2_ENOMEM; S2_ELIMIT beyond classes->work_left. */
 s2_status s2_peer_work_of(s2_arena *arena, const s2_peer_launch *launch, const s2_peer_cut *cut,
                           const s2_gpu *gpu, s2_peer_work *out) S2_MUST_CHECK;
-/* Microseconds; never below the floor. */
-double s2_peer_us(const double constant[S2_N_PEER_CONSTANTS], const s2_peer_work *work, int32_t n_sms);
+/* What the SMs are busy for, in microseconds. */
+double s2_peer_busy_us(const double constant[S2_N_PEER_CONSTANTS], const s2_peer_work *work);
+/* Whether it depends on a constant. */
+bool s2_peer_busy_by(s2_peer_constant constant);
+/* The whole launch, in microseconds, where they are busy for busy_us; never below the floor. */
+double s2_peer_us(const double constant[S2_N_PEER_CONSTANTS], const s2_peer_work *work, double busy_us);
 
 /* The law for a pass and head dimension, for this kind of group if there is one; NULL: there is no law. */
 const s2_peer_law *s2_peer_law_of(const s2_peer *peer, s2_pass pass, int32_t head_dim, int32_t n_group);

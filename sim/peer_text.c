@@ -24,6 +24,12 @@ static void print_law(const s2_peer_law *law, s2_buf *buf)
                   law->cut.splits);
     if (law->cut.skips != S2_SKIPS_UNREAD) /* that a kernel skips what is not read goes without saying */
         s2_buf_printf(buf, "skips %d\n", (int)law->cut.skips);
+    if (law->cut.order != S2_LONGEST_FIRST)
+        s2_buf_printf(buf, "order %d\n", (int)law->cut.order);
+    if (law->cut.resident != 1)
+        s2_buf_printf(buf, "resident %d\n", law->cut.resident);
+    if (law->cut.asks)
+        s2_buf_puts(buf, "asks 1\n");
     for (int32_t c = 0; c < S2_N_PEER_CONSTANTS; c++)
         s2_buf_printf(buf, "%s %.6g\n", words[c], law->constant[c]);
     s2_buf_printf(buf, "fitted %d %.4g %d\n", law->kernel.n_points, law->kernel.fit_pct, law->sparse);
@@ -102,7 +108,8 @@ static s2_status open_law(s2_peer_reader *reader, const char *rest)
     *law = (s2_peer_law){.head_dim = head_dim,
                          .group = S2_N_PEER_GROUPS,
                          .causal = true,
-                         .constant = {[S2_PEER_mask_times] = 1}};
+                         .cut = {.resident = 1},
+                         .constant = {[S2_PEER_ragged_times] = 1, [S2_PEER_mask_times] = 1}};
     for (s2_peer_group g = 0; g < S2_N_PEER_GROUPS; g++)
         law->group = strcmp(group, s2_peer_group_word(g)) == 0 ? g : law->group;
     for (s2_pass p = 0; p < S2_N_PASSES; p++)
@@ -125,6 +132,31 @@ static s2_status take_cut(const s2_peer_reader *reader, const double n[N_CUT])
     cut->key_tok = (int32_t)n[1];
     cut->packing = (s2_peer_packing)n[2];
     cut->splits = n[3] == 1;
+    return S2_OK;
+}
+
+static s2_status take_choice(const s2_peer_reader *reader, const char *word, const char *rest)
+{
+    s2_peer_cut *const cut = &reader->law->cut;
+    double n;
+    S2_TRY(numbers(reader, rest, &n, 1));
+    if (strcmp(word, "skips") == 0) {
+        if (!whole_up_to(n, S2_N_PEER_SKIPS - 1))
+            return refuse(reader, "expected what the kernel skips");
+        cut->skips = (s2_peer_skips)n;
+    } else if (strcmp(word, "order") == 0) {
+        if (!whole_up_to(n, S2_N_PEER_ORDERS - 1))
+            return refuse(reader, "expected 0 (the longest tile first) or 1 (head by head)");
+        cut->order = (s2_peer_order)n;
+    } else if (strcmp(word, "asks") == 0) {
+        if (!whole_up_to(n, 1))
+            return refuse(reader, "expected 1 where the kernel asks a mask, else 0");
+        cut->asks = n == 1;
+    } else {
+        if (n < 1 || !whole_up_to(n, S2_PEER_RESIDENT))
+            return refuse(reader, "expected 1 or 2 tiles that an SM works on at a time");
+        cut->resident = (int32_t)n;
+    }
     return S2_OK;
 }
 
@@ -172,13 +204,9 @@ static s2_status take_law_line(const s2_peer_reader *reader, const char *word, c
         S2_TRY(numbers(reader, rest, n, N_CUT));
         return take_cut(reader, n);
     }
-    if (strcmp(word, "skips") == 0) {
-        S2_TRY(numbers(reader, rest, n, 1));
-        if (!whole_up_to(n[0], S2_N_PEER_SKIPS - 1))
-            return refuse(reader, "expected what the kernel skips");
-        reader->law->cut.skips = (s2_peer_skips)n[0];
-        return S2_OK;
-    }
+    if (strcmp(word, "skips") == 0 || strcmp(word, "order") == 0 || strcmp(word, "resident") == 0 ||
+        strcmp(word, "asks") == 0)
+        return take_choice(reader, word, rest);
     if (strcmp(word, "judged") == 0) {
         S2_TRY(numbers(reader, rest, n, N_VERDICT));
         return take_verdict(reader, n);

@@ -59,6 +59,31 @@ int64_t s2_workers_end(const s2_workers *workers)
     return workers->base + workers->load[workers->n - 1];
 }
 
+void s2_queue_init(s2_queue *queue, int32_t n_workers, int64_t start)
+{
+    queue->n = n_workers;
+    queue->end = start;
+    for (int32_t worker = 0; worker < n_workers; worker++)
+        queue->free_at[worker] = start;
+}
+
+void s2_queue_give(s2_queue *queue, int64_t w)
+{
+    int64_t *const heap = queue->free_at;
+    const int64_t done = heap[0] + w;
+    int32_t place = 0;
+    for (int32_t next = 1; next < queue->n; next = 2 * place + 1) {
+        next += next + 1 < queue->n && heap[next + 1] < heap[next];
+        if (heap[next] >= done)
+            break;
+        heap[place] = heap[next];
+        place = next;
+    }
+    heap[place] = done;
+    if (done > queue->end)
+        queue->end = done;
+}
+
 int64_t s2_makespan(const int64_t *count, int32_t n_costs, int32_t n_workers)
 {
     s2_workers workers;

@@ -28,6 +28,17 @@ void s2_workers_give(s2_workers *workers, int64_t k, int64_t w);
 /* When the last worker is done. */
 int64_t s2_workers_end(const s2_workers *workers);
 
+/* Workers that take pieces in the order in which they come, each when it is free: O(log n) a piece. */
+typedef struct s2_queue {
+    int32_t n;
+    int64_t end;                       /* when the last piece given is done */
+    int64_t free_at[S2_LIMIT_WORKERS]; /* a heap, the least first */
+} s2_queue;
+
+/* 1 <= n_workers <= S2_LIMIT_WORKERS; all free at `start`. */
+void s2_queue_init(s2_queue *queue, int32_t n_workers, int64_t start);
+void s2_queue_give(s2_queue *queue, int64_t w);
+
 /* count has n_costs entries, for costs 0 .. n_costs - 1. 1 <= n_workers <= S2_LIMIT_WORKERS. */
 int64_t s2_makespan(const int64_t *count, int32_t n_costs, int32_t n_workers);
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/file.h"
 #include "base/rng.h"
 #include "calibrate/launches.h"
@@ -15,6 +16,7 @@
 #include "judge/handover.h"
 #include "pattern/parse.h"
 #include "sim/price.h"
+#include "sim/schedule.h"
 
 static const char HEAD[] = "batch,heads,kv_heads,head_dim,n_tok,us\n";
 
@@ -117,13 +119,13 @@ static void draw_table(s2_arena *arena, const s2_peer_law *law, int32_t n_rows, 
                                        .batch = batch};
         assert_int_equal(s2_peer_work_of(arena, &launch, &law->cut, &gpu, &work), S2_OK);
         s2_buf_printf(text, "%lld,%d,%d,128,%lld,%.6g\n", (long long)batch, heads, kv, (long long)n_tok,
-                      s2_peer_us(law->constant, &work, (int32_t)gpu.sms));
+                      s2_peer_us(law->constant, &work, s2_peer_busy_us(law->constant, &work)));
     }
 }
 
 static void a_law_is_found_again_from_the_times_that_it_made(void **state)
 {
-    const s2_peer_law law = {.cut = {192, 128, S2_PACKS_ALWAYS, true},
+    const s2_peer_law law = {.cut = {192, 128, S2_PACKS_ALWAYS, true, .resident = 1},
                              .constant = {[S2_PEER_launch_us] = 6,
                                           [S2_PEER_tile_us] = 1.2,
                                           [S2_PEER_rows_us] = 2.1,
@@ -148,6 +150,140 @@ static void a_law_is_found_again_from_the_times_that_it_made(void **state)
             fail_msg("%.2f %% where the law itself made the times", peer.laws[l].kernel.error_pct);
     s2_buf_release(&text);
     s2_arena_release(&arena);
+    (void)state;
+}
+
+/* What a plain grid takes and what the longest tile first takes: times say which it was. */
+static void the_order_of_tiles_shows_in_their_times(void **state)
+{
+    for (s2_peer_order order = 0; order < S2_N_PEER_ORDERS; order++) {
+        const s2_peer_law law = {.cut = {128, 128, S2_PACKS_NEVER, .order = order, .resident = 1},
+                                 .constant = {[S2_PEER_launch_us] = 5,
+                                              [S2_PEER_tile_us] = 1,
+                                              [S2_PEER_rows_us] = 1,
+                                              [S2_PEER_step_us] = 2,
+                                              [S2_PEER_mask_times] = 1,
+                                              [S2_PEER_least_us] = 1,
+                                              [S2_PEER_read_gb_s] = 3300,
+                                              [S2_PEER_write_gb_s] = 20000}};
+        s2_arena arena = {0};
+        s2_table table;
+        s2_diag diag = {0};
+        s2_buf text = {0}, printed = {0};
+        s2_peer again;
+        draw_table(&arena, &law, 90, &text);
+        assert_int_equal(parse(&arena, text.data, S2_PASS_FORWARD, &table, &diag), S2_OK);
+        s2_table_leave_out(&table, 5, 3);
+        const s2_peer peer = fitted(&arena, &table);
+        for (int32_t l = 0; l < peer.n_laws; l++)
+            if (peer.laws[l].kernel.error_pct > 2 || peer.laws[l].cut.order != order)
+                fail_msg("order %d: found %d, %.2f %% off", (int)order, (int)peer.laws[l].cut.order,
+                         peer.laws[l].kernel.error_pct);
+        s2_peer_print(&peer, &printed);
+        assert_int_equal(s2_peer_parse(printed.data, printed.len, &again, &diag), S2_OK);
+        assert_int_equal(again.laws[0].cut.order, order);
+        s2_buf_release(&text);
+        s2_buf_release(&printed);
+        s2_arena_release(&arena);
+    }
+    (void)state;
+}
+
+static s2_peer_work work_of(s2_arena *arena, const char *shape, const s2_peer_cut *cut, s2_pass pass,
+                            int64_t n_tok, int64_t batch)
+{
+    const s2_gpu gpu = gpu_of("h200");
+    s2_pattern *const pattern = S2_NEW(arena, s2_pattern, 1);
+    s2_classes *const classes = S2_NEW(arena, s2_classes, 1);
+    const s2_phase phase = pass == S2_PASS_DECODE ? S2_DECODE : S2_PREFILL;
+    s2_peer_work work;
+    assert_int_equal(s2_pattern_parse(arena, shape, strlen(shape), NULL, pattern, NULL), S2_OK);
+    assert_int_equal(s2_classes_build(arena, pattern, phase, classes), S2_OK);
+    const s2_peer_launch launch = {.classes = classes,
+                                   .layer = &classes->layers[0],
+                                   .pass = pass,
+                                   .is_dense = s2_peer_is_dense(pattern, phase),
+                                   .q_tok = pass == S2_PASS_DECODE ? 1 : n_tok,
+                                   .len_tok = n_tok,
+                                   .batch = batch};
+    assert_int_equal(s2_peer_work_of(arena, &launch, cut, &gpu, &work), S2_OK);
+    return work;
+}
+
+/* A block of which a pair is not read, or that reaches past the last query, asks the mask. */
+static void steps_at_an_edge_ask_the_mask(void **state)
+{
+    static const struct {
+        const char *body;
+        int64_t n_tok;
+        int32_t n;
+        double steps[4], partial[4];
+    } cases[] = {{"dense", 384, 3, {3, 2, 1}, {1, 1, 1}},
+                 {"dense", 320, 3, {3, 2, 1}, {3, 1, 1}},
+                 {"local 128t", 384, 2, {2, 1}, {2, 1}},
+                 {"local 3 | sink 1", 512, 4, {4, 3, 2, 1}, {1, 1, 1, 1}}};
+    for (s2_peer_order order = 0; order < S2_N_PEER_ORDERS; order++)
+        for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+            const s2_peer_cut cut = {128, 128, S2_PACKS_NEVER, .order = order, .resident = 1, .asks = true};
+            char shape[100];
+            s2_arena arena = {0};
+            snprintf(shape, sizeof shape, "heads 1; head-dim 64; block 128; layers all: %s", cases[c].body);
+            const s2_peer_work work = work_of(&arena, shape, &cut, S2_PASS_FORWARD, cases[c].n_tok, 1);
+            assert_int_equal(work.n_tiles, cases[c].n);
+            for (int32_t t = 0; t < work.n_tiles; t++)
+                if (work.tiles[t].steps != cases[c].steps[t] || work.tiles[t].partial != cases[c].partial[t])
+                    fail_msg("%s, %lld tokens, tile %d: %g steps, %g partial", cases[c].body,
+                             (long long)cases[c].n_tok, t, work.tiles[t].steps, work.tiles[t].partial);
+            s2_arena_release(&arena);
+        }
+    (void)state;
+}
+
+/* Rows of a group lie together where there is one sequence or one KV head; else a kernel that packs copies them. */
+static void rows_that_do_not_lie_together_are_copied(void **state)
+{
+    static const struct {
+        const char *shape;
+        int64_t batch;
+        s2_peer_packing packing;
+        bool copied;
+    } cases[] = {{"heads 8; kv-heads 2; all: dense", 2, S2_PACKS_ALWAYS, true},
+                 {"heads 8; kv-heads 2; all: dense", 2, S2_PACKS_NEVER, false},
+                 {"heads 8; kv-heads 2; all: dense", 1, S2_PACKS_ALWAYS, false},
+                 {"heads 8; kv-heads 1; all: dense", 2, S2_PACKS_ALWAYS, false},
+                 {"heads 8; kv-heads 8; all: dense", 2, S2_PACKS_ALWAYS, false}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const s2_peer_cut cut = {64, 128, cases[c].packing, .resident = 1};
+        s2_arena arena = {0};
+        assert_true(work_of(&arena, cases[c].shape, &cut, S2_PASS_DECODE, 1000, cases[c].batch).copied ==
+                    cases[c].copied);
+        s2_arena_release(&arena);
+    }
+    (void)state;
+}
+
+/* Pieces in the order given, each to the worker that is free first. */
+static void a_queue_ends_when_the_last_of_its_pieces_is_done(void **state)
+{
+    s2_rng rng = {s2_test_seed(23)};
+    for (int32_t round = 0; round < 200; round++) {
+        const int32_t n_workers = 1 + (int32_t)s2_rng_below(&rng, 40), n = (int32_t)s2_rng_below(&rng, 300);
+        int64_t free_at[40] = {0}, end = 7;
+        s2_queue queue;
+        s2_queue_init(&queue, n_workers, 7);
+        for (int32_t worker = 0; worker < n_workers; worker++)
+            free_at[worker] = 7;
+        for (int32_t piece = 0; piece < n; piece++) {
+            const int64_t w = (int64_t)s2_rng_below(&rng, 100);
+            int32_t first = 0;
+            for (int32_t worker = 1; worker < n_workers; worker++)
+                first = free_at[worker] < free_at[first] ? worker : first;
+            free_at[first] += w;
+            end = s2_max_i64(end, free_at[first]);
+            s2_queue_give(&queue, w);
+        }
+        assert_true(queue.end == end);
+    }
     (void)state;
 }
 
@@ -487,7 +623,7 @@ static void what_a_kernel_skips_shows_in_its_times(void **state)
         [S2_PEER_read_gb_s] = 3300, [S2_PEER_write_gb_s] = 20000, [S2_PEER_join_us] = 3,
         [S2_PEER_part_us_mb] = 0.1};
     for (s2_peer_skips skips = 0; skips < S2_N_PEER_SKIPS; skips++) {
-        const s2_peer_cut cut = {128, 128, S2_PACKS_NEVER, false, skips};
+        const s2_peer_cut cut = {128, 128, S2_PACKS_NEVER, false, skips, .resident = 1};
         s2_arena arena = {0};
         s2_launch_ask asks[S2_LAUNCHES];
         s2_table table;
@@ -505,7 +641,7 @@ static void what_a_kernel_skips_shows_in_its_times(void **state)
                                            .batch = row->batch};
             s2_peer_work work;
             assert_int_equal(s2_peer_work_of(&arena, &launch, &cut, &gpu, &work), S2_OK);
-            row->us = s2_peer_us(constant, &work, (int32_t)gpu.sms);
+            row->us = s2_peer_us(constant, &work, s2_peer_busy_us(constant, &work));
         }
         s2_table_leave_out(&table, 5, 3);
         s2_peer peer = fitted(&arena, &table), again;
@@ -528,6 +664,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(designed_launches_are_rows_of_a_table),
         cmocka_unit_test(what_a_kernel_skips_shows_in_its_times),
+        cmocka_unit_test(the_order_of_tiles_shows_in_their_times),
+        cmocka_unit_test(steps_at_an_edge_ask_the_mask),
+        cmocka_unit_test(rows_that_do_not_lie_together_are_copied),
+        cmocka_unit_test(a_queue_ends_when_the_last_of_its_pieces_is_done),
         cmocka_unit_test(half_of_a_published_table_tells_the_other_half_within_eight_percent),
         cmocka_unit_test(a_law_is_found_again_from_the_times_that_it_made),
         cmocka_unit_test(a_bad_row_is_named_with_its_line),
