@@ -234,6 +234,7 @@ def _drawn(kernel, device, shape, word):
     try:
         p = Drawn(device, *shape)
         p.differentiate(kernel) if word == "backward" else kernel(p)
+        p.torch.cuda.empty_cache()  # what making the mask took is for the processes beside this one
         return p
     except Exception as error:  # one shape less
         return error
