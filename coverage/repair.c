@@ -195,12 +195,12 @@ static s2_status try_edit(finder *f, s2_term_edit edit, s2_repair repair)
     return holds ? keep(f, &changed, repair) : S2_OK;
 }
 
-/* For a stride that is too long even when rotated over the heads: shorten and rotate it at once. */
-static s2_status try_rotated_strides(finder *f)
+/* For a stride that is too long even when rotated, or spread, over the heads: shorten and edit it at once. */
+static s2_status try_rotated_strides(finder *f, s2_term_edit edit)
 {
     s2_pattern changed;
     s2_repair repair = {.kind = S2_REPAIR_STRIDE_AND_ROTATE, .width = largest_width(f->pattern)};
-    S2_TRY(find_stride(f, edit_rotate_by_kv, &changed, &repair.stride));
+    S2_TRY(find_stride(f, edit, &changed, &repair.stride));
     if (repair.stride == 0)
         return S2_OK;
     const int n = put_stride(repair.stride, repair.width, repair.change, sizeof repair.change);
@@ -297,13 +297,12 @@ static s2_status try_rotations(finder *f)
 {
     const s2_pattern *const pattern = f->pattern;
     const bool grouped = pattern->n_heads > pattern->n_kv_heads, rotated = rotates(pattern);
+    const s2_term_edit edit = rotated ? edit_spread : edit_rotate_by_kv;
     const int32_t before = f->n;
-    if (!rotated)
-        S2_TRY(try_phase(f, edit_rotate_by_kv, (s2_repair){.kind = S2_REPAIR_ROTATE}));
-    if (rotated && largest_width(pattern) > 1)
-        S2_TRY(try_phase(f, edit_spread, (s2_repair){.kind = S2_REPAIR_SPREAD}));
-    if (!rotated && pattern->n_kv_heads > 1 && f->n == before)
-        S2_TRY(try_rotated_strides(f));
+    if (!rotated || largest_width(pattern) > 1)
+        S2_TRY(try_phase(f, edit, (s2_repair){.kind = rotated ? S2_REPAIR_SPREAD : S2_REPAIR_ROTATE}));
+    if (f->n == before && (rotated ? largest_width(pattern) > 1 : pattern->n_kv_heads > 1))
+        S2_TRY(try_rotated_strides(f, edit));
     if (grouped)
         S2_TRY(try_phase(f, edit_rotate_by_head, (s2_repair){.kind = S2_REPAIR_ROTATE, .by_head = true}));
     return S2_OK;

@@ -249,7 +249,7 @@ static s2_status put_phases(const s2_found *found, const s2_found_design *best, 
             cached = true;
         }
         if (p == 0) {
-            s2_buf_printf(buf, ";\n  a head reads %.2f %% of what dense attention reads%s, and %s",
+            s2_buf_printf(buf, ";\n  a head reads %.2f %% on average of what a dense one reads%s, and %s",
                           100 * sim->token_density,
                           found->phases[p] == S2_DECODE ? " for the next token" : "",
                           asks_for(found, S2_UNION) ? "together all heads of a layer read everything"
@@ -392,7 +392,7 @@ s2_status s2_found_put_winner(const s2_found *found, s2_buf *buf)
     if (found->n_designs > 1)
         put_against(found, best, &found->designs[1], buf);
     else
-        s2_buf_puts(buf, "  it gives up nothing: no other candidate is better anywhere\n");
+        s2_buf_puts(buf, "  no other candidate that was searched is better in any objective\n");
     return S2_OK;
 }
 

@@ -134,6 +134,17 @@ static void text_layouts(const s2_report_subject *subject, const s2_sim *sim, s2
     s2_buf_puts(buf, "\n");
 }
 
+/* A prefill of a whole batch at once holds at least its hidden states, which tensor-parallel GPUs each have. */
+static void put_hidden(const s2_sim_options *options, s2_buf *buf)
+{
+    enum { BYTES = 2 };
+    if (options->phase != S2_PREFILL || options->net == NULL)
+        return;
+    const int64_t n_tok = s2_ceil_div(options->len_tok - s2_sim_first_tok(options), options->n_context);
+    s2_buf_printf(buf, "; the hidden states of this pass alone are %s",
+                  s2_bytes_text((double)n_tok * (double)options->batch * options->net->hidden * BYTES).text);
+}
+
 /* What a cache that fits leaves room for. Activations are in no figure of prefill and decode. */
 static void put_beside(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
 {
@@ -145,10 +156,12 @@ static void put_beside(const s2_report_subject *subject, const s2_sim *sim, s2_b
         s2_buf_printf(buf, ", beside %s of weights%s", s2_bytes_text((double)sim->weight_bytes).text, each);
     s2_buf_puts(buf, "\n");
     s2_report_line("", buf);
-    s2_buf_printf(buf, "of the %s of a GPU%s; activations are not counted%s\n",
+    s2_buf_printf(buf, "of the %s of a GPU%s; activations are not counted%s",
                   s2_bytes_text(s2_sim_memory_bytes(options)).text,
                   options->reserved_permille > 0 ? " that may be used" : "",
                   options->reserved_permille > 0 ? "" : " (--gpu-memory-utilization 0.9: as vLLM)");
+    put_hidden(options, buf);
+    s2_buf_puts(buf, "\n");
 }
 
 static void text_kv(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)

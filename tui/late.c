@@ -37,11 +37,15 @@ static s2_status expect(const s2_facts *facts, s2_arena *scratch, s2_expected *o
 
 /* ---- repairs */
 
-static s2_status add_offer(const s2_facts *facts, const s2_repair *repair, s2_late *late)
+/* property: what it mends, where others are violated that it may leave so; else NULL */
+static s2_status add_offer(const s2_facts *facts, const s2_repair *repair, const char *property,
+                           s2_late *late)
 {
     s2_facts after;
     s2_buf text = {0}, words = {0};
     s2_pattern_line(&repair->pattern, &text);
+    if (property != NULL)
+        s2_buf_printf(&words, "%s: ", property);
     s2_repair_print(repair, &words);
     s2_offer *const offer = &late->offers[late->n_offers];
     s2_status status = text.status != S2_OK ? text.status : words.status;
@@ -65,6 +69,9 @@ static s2_status add_offer(const s2_facts *facts, const s2_repair *repair, s2_la
 static s2_status find_offers(const s2_facts *facts, s2_arena *scratch, s2_late *late)
 {
     static const int order[S2_N_VERDICTS] = {1, 0, 2};
+    int n_violated = 0;
+    for (int rank = 0; rank < S2_N_VERDICTS; rank++)
+        n_violated += facts->findings[rank].verdict == S2_VIOLATED;
     for (int rank = 0; rank < S2_N_VERDICTS; rank++) {
         const s2_finding *const finding = &facts->findings[order[rank]];
         s2_repair repairs[S2_REPAIRS];
@@ -72,7 +79,8 @@ static s2_status find_offers(const s2_facts *facts, s2_arena *scratch, s2_late *
         if (finding->verdict == S2_VIOLATED)
             S2_TRY(s2_repairs_find(scratch, &facts->pattern, finding, repairs, &n));
         for (int32_t nth = 0; nth < n && late->n_offers < S2_OFFERS; nth++)
-            S2_TRY(add_offer(facts, &repairs[nth], late));
+            S2_TRY(add_offer(facts, &repairs[nth],
+                             n_violated > 1 ? s2_property_word(finding->requirement.property) : NULL, late));
     }
     return S2_OK;
 }

@@ -470,7 +470,7 @@ void s2_repair_print(const s2_repair *repair, s2_buf *buf)
         s2_buf_printf(buf, "heads whose phases lie the width apart (`%s`) hold", repair->change);
         break;
     case S2_REPAIR_STRIDE_AND_ROTATE:
-        s2_buf_printf(buf, "stride %lld rotated over KV heads (`%s`) holds", stride, repair->change);
+        s2_buf_printf(buf, "stride %lld rotated over heads (`%s`) holds", stride, repair->change);
         break;
     case S2_REPAIR_NEW_STRIDE:
         s2_buf_printf(buf, "adding `stride %lld phase kv` lets the KV heads share what no head reads",
