@@ -99,7 +99,8 @@ static void linearise(const s2_law_rows *law, const double *logs, s2_law_normal 
         for (int32_t c = 0; c < N; c++) {
             const double before = constant[c];
             constant[c] *= exp(by);
-            const double moved_us = s2_peer_busy_by(c) ? busy_of(law, constant, r) : busy_us;
+            const double moved_us =
+                s2_peer_busy_by((s2_peer_constant)c) ? busy_of(law, constant, r) : busy_us;
             slope[c] = (residual(law, constant, moved_us, r) - e) / by;
             constant[c] = before;
         }
@@ -345,8 +346,8 @@ static s2_status fit_law(const s2_law_rows *all, s2_law_fit *out)
     s2_law_rows look, most;
     const bool decode = all->rows[0]->pass == S2_PASS_DECODE;
     const int32_t tile_rows = decode ? 64 : 128;
-    *out =
-        (s2_law_fit){.cut = {tile_rows, 128, S2_PACKS_ALWAYS, decode, S2_SKIPS_UNREAD, S2_LONGEST_FIRST, 1}};
+    *out = (s2_law_fit){
+        .cut = {tile_rows, 128, S2_PACKS_ALWAYS, decode, S2_SKIPS_UNREAD, S2_LONGEST_FIRST, 1, false}};
     S2_TRY(thin_out(all, LOOK_ROWS, &look));
     S2_TRY(choose_cut(&look, out));
     const s2_law_fit from = *out;

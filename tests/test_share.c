@@ -695,6 +695,9 @@ static void the_largest_batch_is_each_sides_own(void **state)
     options.gpu.hbm_gb = 1;
     s2_diag diag = {0};
     assert_int_equal(s2_price_largest(&arena, &pattern, &options, &sim, &diag), S2_EINVAL);
+    assert_non_null(strstr(diag.msg, "of weights are more than"));
+    options.gpu.hbm_gb = 16.1; /* 16.06 are weights */
+    assert_int_equal(s2_price_largest(&arena, &pattern, &options, &sim, &diag), S2_EINVAL);
     assert_non_null(strstr(diag.msg, "not one sequence"));
     s2_arena_release(&arena);
 }
