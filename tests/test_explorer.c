@@ -180,7 +180,7 @@ static void names_on_screen(const char *screen, s2_buf *names)
     const char *line = screen;
     for (int row = 0; *line != '\0'; row++) {
         const size_t n = strcspn(line, "\n");
-        const char *const name = n > 160 ? memchr(line + 140, 'd', 30) : NULL;
+        const char *const name = n > 160 ? memchr(line + 137, 'd', 30) : NULL;
         if (row > 2 && name != NULL && strspn(name + 1, "0123456789") == 5)
             s2_buf_printf(names, "%.6s ", name);
         line += n + (line[n] == '\n');
