@@ -364,8 +364,10 @@ const s2_word_entry s2_word_entries[] = {
      "In JSON, microseconds: attention at peak rates by this plan; what is read over the link to host "
      "memory; attention as the kernels of s2 are predicted or guessed to take; a whole step with all around "
      "attention."},
-    {"weight_bytes|kv_needed_bytes|hbm_bytes|hbm_floor|dram_bytes|l2_bytes|wasted_page_16|wasted_page_64",
-     "In JSON, bytes: of the weights on a GPU; of a cache that drops what no head will read again; at least "
+    {"weight_bytes|memory_bytes|kv_needed_bytes|hbm_bytes|hbm_floor|dram_bytes|l2_bytes|wasted_page_16|"
+     "wasted_page_64",
+     "In JSON, bytes: of the weights on a GPU; of its memory that may be used; of a cache that drops what no "
+     "head will read again; at least "
      "to and from device memory, of the GPU with most and of all; predicted from device memory and from L2; "
      "allocated in pages of 16 and 64 tokens and not used."},
     {"peak_at|peak_exact|mean_over_context|kv_over_context",
