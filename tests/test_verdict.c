@@ -50,7 +50,7 @@ typedef enum s2_side {
     SIDE_FIRST_ONLY, /* every sequence reads and writes where the first stands */
     SIDE_LOSES_KEYS, /* ... only beside others */
     SIDE_CORNER,     /* of more than 16 queries the first stands at key 0 */
-    SIDE_NO_BEGIN,   /* different lengths are taken for equal ones */
+    SIDE_NO_BEGIN,   /* where sequences of different lengths begin is ignored */
     SIDE_MIXED,      /* queries of all sequences stand where those of the first do */
     SIDE_NO_MAXIMUM, /* exp() of the score itself */
     SIDE_MAXIMUM_0,  /* the running maximum begins at 0 */
@@ -63,25 +63,21 @@ static s2_side side;
 /* Which sequence is taken for this one. */
 static int32_t seq_of(const s2_attn_problem *p, int32_t seq)
 {
-    return side == SIDE_FIRST_ONLY && p->n_seqs > 1 ? 0 : seq;
-}
-
-static const int32_t *begin_of(const int32_t *begin_tok)
-{
-    return side == SIDE_NO_BEGIN ? NULL : begin_tok;
+    const bool first =
+        side == SIDE_FIRST_ONLY ? p->n_seqs > 1 : side == SIDE_NO_BEGIN && p->q_begin_tok != NULL;
+    return first ? 0 : seq;
 }
 
 static int64_t place(const s2_attn_problem *p, const s2_tensor *tensor, int32_t seq, int64_t tok,
                      int32_t head)
 {
     const bool of_keys = tensor == &p->k || tensor == &p->v || tensor == &p->d_k || tensor == &p->d_v;
-    return s2_tensor_at(tensor, begin_of(of_keys ? p->k_begin_tok : p->q_begin_tok), seq_of(p, seq), tok,
-                        head);
+    return s2_tensor_at(tensor, of_keys ? p->k_begin_tok : p->q_begin_tok, seq_of(p, seq), tok, head);
 }
 
 static float *lse_of(const s2_attn_problem *p, int32_t seq, int64_t tok, int32_t head)
 {
-    return &p->lse.data[s2_rows_at(&p->lse, begin_of(p->q_begin_tok), seq_of(p, seq), tok, head)];
+    return &p->lse.data[s2_rows_at(&p->lse, p->q_begin_tok, seq_of(p, seq), tok, head)];
 }
 
 static int32_t kv_head_of(const s2_attn_problem *p, int32_t head)
