@@ -51,7 +51,7 @@ fuzz-import: build/fuzz/fuzz_import
 	@n=0; each=$$(( $(SECONDS) / $(words $(IMPORTERS)) )); [ $$each -gt 0 ] || each=1; \
 	for f in $(IMPORTERS); do \
 	  $(if $(SAMPLE),rm -rf $(FUZZ_DIR)/$$f;) mkdir -p $(FUZZ_DIR)/$$f; ln -f $< build/fuzz/fuzz_import_$$f; \
-	  seeds=tests/data/foreign/$$f; [ -d $$seeds ] || seeds=tests/data/foreign; \
+	  seeds=tests/data/foreign/$$f; case $$f in any) seeds="tests/data/foreign tests/data/configs" ;; layers) seeds="$$seeds tests/data/configs" ;; esac; \
 	  $(FUZZ_AT) build/fuzz/fuzz_import_$$f $(call FUZZ_RUN,1000,2,$$each) -max_len=16384 -artifact_prefix=build/fuzz/$$f- \
 	    $(FUZZ_DIR)/$$f $$seeds $$(ls -d tests/fuzz/corpus/$$f 2>/dev/null) >build/fuzz/$$f.log 2>&1 || \
 	    { cat build/fuzz/$$f.log; echo "fuzz-import: $$f failed"; exit 1; }; \
@@ -85,6 +85,10 @@ fuzz-files: build/fuzz/fuzz_files build/fuzz/seeds/files
 fuzz-screen: build/fuzz/fuzz_screen
 	@$(if $(SAMPLE),rm -rf $(FUZZ_DIR)/screen;) mkdir -p $(FUZZ_DIR)/screen
 	$(FUZZ_AT) $< $(call FUZZ_RUN,200,15,$(SECONDS)) -max_len=1024 -artifact_prefix=build/fuzz/ $(FUZZ_DIR)/screen tests/fuzz/corpus/screen
+## fuzz-campaign: all targets at once for SECONDS, a process each of LANES, rows with curves in build/fuzz/campaign (clang; tests/fuzz/campaign.py says how)
+LANES ?= screen db any cert parse space,npy $(shell sed -n 's/^ *X(\([a-z0-9]*\)).*/\1/p' export/registry.c | paste -sd,)
+fuzz-campaign: fuzz-programs
+	COMMIT=$$(git describe --always --dirty --abbrev=12) python3 tests/fuzz/campaign.py build/fuzz build/fuzz/campaign $(SECONDS) $(LANES)
 ## fuzz-coverage: lines of its sources that each target's corpus reaches (clang and llvm; run the campaigns first)
 fuzz-coverage: build/fuzz/seeds/files
 	@$(MAKE) -s COVERED=1 fuzz-programs

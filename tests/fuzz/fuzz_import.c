@@ -1,21 +1,25 @@
 /*
  * libFuzzer on one importer, named after the program: fuzz_import_hf reads every input as `hf`,
  * fuzz_import_any tells the format by content. A file that is taken must give a pattern that passes its check
- * and prints as text that parses again.
+ * and prints as text that parses again. JSON is changed as JSON: a value for another, a member from another file.
  */
+#include <jansson.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rng.h"
 #include "export/registry.h"
+#include "export/widths.h"
 #include "pattern/parse.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
-
-/* jansson's, whose tables are else laid out by chance, and an input's coverage with them */
-void json_object_seed(size_t seed);
+size_t LLVMFuzzerMutate(uint8_t *data, size_t n, size_t most);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t most, unsigned seed);
+size_t LLVMFuzzerCustomCrossOver(const uint8_t *one, size_t n_one, const uint8_t *other, size_t n_other,
+                                 uint8_t *out, size_t most, unsigned seed);
 
 static const char *format_name;
 
@@ -23,7 +27,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     const char *const name = strstr((*argv)[0], "fuzz_import_");
     (void)argc;
-    json_object_seed(1);
+    json_object_seed(1); /* jansson lays its tables out by chance, and an input's coverage would be too */
     format_name = name != NULL ? name + strlen("fuzz_import_") : "any";
     if (strcmp(format_name, "any") == 0) {
         format_name = NULL;
@@ -32,6 +36,138 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         exit(2);
     }
     return 0;
+}
+
+/* ---- changes of JSON */
+
+enum { MOST_NODES = 4000 };
+
+/* A value and where it stands: under a key of an object, or at a place of an array. */
+typedef struct json_place {
+    json_t *owner;
+    const char *key;
+    size_t at;
+} json_place;
+
+static size_t add_places(json_t *owner, json_place *places, size_t n)
+{
+    const char *key;
+    json_t *value;
+    size_t at;
+    json_object_foreach(owner, key, value)
+    {
+        if (n < MOST_NODES)
+            places[n++] = (json_place){owner, key, 0};
+        n = add_places(value, places, n);
+    }
+    json_array_foreach(owner, at, value)
+    {
+        if (n < MOST_NODES)
+            places[n++] = (json_place){owner, NULL, at};
+        n = add_places(value, places, n);
+    }
+    return n;
+}
+
+static json_t *value_at(const json_place *place)
+{
+    return place->key != NULL ? json_object_get(place->owner, place->key)
+                              : json_array_get(place->owner, place->at);
+}
+
+static void put_at(const json_place *place, json_t *value)
+{
+    if (place->key != NULL)
+        json_object_set_new(place->owner, place->key, value);
+    else
+        json_array_set_new(place->owner, place->at, value);
+}
+
+static json_t *other_value(s2_rng *rng, const json_t *value)
+{
+    static const json_int_t numbers[] = {0,  1,  2,   3,    4,  7,         8,        63,
+                                         64, 65, 512, 4096, -1, INT32_MAX, INT64_MAX};
+    const json_int_t number = numbers[s2_rng_below(rng, sizeof numbers / sizeof *numbers)];
+    switch (s2_rng_below(rng, 7)) {
+    case 0: return json_null();
+    case 1: return json_boolean(number % 2);
+    case 2: return json_real((double)number / 8);
+    case 3: return json_pack("[O]", value);
+    case 4: return json_integer((json_int_t)((uint64_t)json_integer_value(value) + s2_rng_below(rng, 5) - 2));
+    case 5: return json_array();
+    default: return json_integer(number);
+    }
+}
+
+/* Another value for one of the document, the value of another place, twice in its list, or none. */
+static void change(json_t *root, s2_rng *rng)
+{
+    static json_place places[MOST_NODES];
+    const size_t n = add_places(root, places, 0);
+    if (n == 0)
+        return;
+    const json_place *const to = &places[s2_rng_below(rng, n)], *const from = &places[s2_rng_below(rng, n)];
+    switch (s2_rng_below(rng, 4)) {
+    case 0: put_at(to, json_deep_copy(value_at(from))); break;
+    case 1:
+        if (to->key != NULL)
+            json_object_del(to->owner, to->key);
+        else
+            json_array_remove(to->owner, to->at);
+        break;
+    case 2:
+        if (to->key == NULL)
+            json_array_insert_new(to->owner, to->at, json_deep_copy(value_at(to)));
+        break;
+    default: put_at(to, other_value(rng, value_at(to))); break;
+    }
+}
+
+static json_t *read_json(const uint8_t *data, size_t n)
+{
+    return json_loadb((const char *)data, n, JSON_ALLOW_NUL, NULL);
+}
+
+/* 0 where it is no document or does not fit. */
+static size_t write_json(json_t *root, uint8_t *out, size_t most)
+{
+    const size_t n = json_dumpb(root, (char *)out, most, JSON_INDENT(1));
+    json_decref(root);
+    return n <= most ? n : 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t most, unsigned seed)
+{
+    s2_rng rng = {seed};
+    json_t *const root = s2_rng_below(&rng, 3) > 0 ? read_json(data, n) : NULL;
+    if (root == NULL)
+        return LLVMFuzzerMutate(data, n, most);
+    for (uint64_t times = 1 + s2_rng_below(&rng, 3); times > 0; times--)
+        change(root, &rng);
+    const size_t n_new = write_json(root, data, most);
+    return n_new > 0 ? n_new : LLVMFuzzerMutate(data, n, most);
+}
+
+/* One document with a member of the other, where both are objects somewhere. */
+size_t LLVMFuzzerCustomCrossOver(const uint8_t *one, size_t n_one, const uint8_t *other, size_t n_other,
+                                 uint8_t *out, size_t most, unsigned seed)
+{
+    static json_place places[MOST_NODES];
+    s2_rng rng = {seed};
+    json_t *const root = read_json(one, n_one), *const donor = read_json(other, n_other);
+    const size_t n = donor != NULL ? add_places(donor, places, 0) : 0;
+    size_t n_new = 0;
+    if (root != NULL && n > 0) {
+        const json_place *const from = &places[s2_rng_below(&rng, n)];
+        if (from->key != NULL && json_is_object(root))
+            json_object_set_new(root, from->key, json_deep_copy(value_at(from)));
+        else if (json_is_array(root))
+            json_array_append_new(root, json_deep_copy(value_at(from)));
+        n_new = write_json(json_incref(root), out, most);
+    }
+    json_decref(root);
+    json_decref(donor);
+    return n_new;
 }
 
 /* Mask files are side files of the import, which a parser of text alone does not see. */
@@ -54,9 +190,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
 {
     s2_arena arena = {.limit_bytes = (size_t)512 << 20};
     s2_buf notes = {0};
-    s2_diag diag = {0};
+    s2_diag diag = {0}, why = {0};
     const s2_fileset none = {.arena = &arena};
     s2_fileset side = {.arena = &arena};
+    s2_said said = {0};
+    s2_net net;
     const s2_format *used = NULL;
     s2_pattern pattern;
     s2_source source = {.arena = &arena,
@@ -65,6 +203,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
                         .n_bytes = n_bytes,
                         .finder = {.set = &none},
                         .notes = &notes,
+                        .said = &said,
                         .side = &side,
                         .diag = &diag};
     const s2_status status = s2_import_run(&source, format_name, &used, &pattern);
@@ -72,6 +211,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
         use(&pattern, &side);
     else if (status == S2_EPARSE && diag.line == 0 && diag.msg[0] == '\0')
         abort();
+    if (s2_widths_read((const char *)data, n_bytes, &net, &why) == S2_EPARSE && why.msg[0] == '\0')
+        abort();
+    s2_buf_release(&said.warnings);
     s2_buf_release(&notes);
     s2_arena_release(&arena);
     return 0;

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Many fuzzers at once, for a stated time: what each target ran and how far its coverage came, a row for each run.
+
+The programs are those of `make fuzz-programs`; the state folder keeps corpora, logs and crashes, and a second run goes on there.
+usage: campaign.py PROGRAMS STATE SECONDS LANE...   a LANE is a process: `screen` all the time, `hf,vllm` one after the other,
+       `screen:60` for 60 s at a time (so that what other lanes found is taken up, and a lost machine loses little)
+Rows go to STATE/rows.jsonl: inputs, processor seconds, edges, crashes, and the curve: [processor seconds, edges] as they rose.
+"""
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+
+MOST_LEN = {"parse": 65536, "cert": 300000, "space": 65536, "npy": 65536, "db": 200000, "screen": 1024}
+PROGRAM = {"parse": "fuzz_parse", "screen": "fuzz_screen", **{kind: "fuzz_files" for kind in ("cert", "space", "npy", "db")}}
+DICTIONARY = {"parse": "pattern.dict", "cert": "pattern.dict", "space": "space.dict"}
+MOST_CRASHES = 20
+lock = threading.Lock()
+
+
+def command(programs, state, target):
+    """The fuzzer of a target by its own name, and the folders that it begins with; the first of these grows."""
+    program = os.path.join(programs, PROGRAM.get(target, "fuzz_import"))
+    named = f"{state}/bin/{os.path.basename(program)}_{target}"
+    with lock:
+        if not os.path.exists(named):
+            subprocess.run(["ln", "-sf", os.path.abspath(program), named], check=True)
+    own = f"{state}/corpus/{target}"
+    os.makedirs(own, exist_ok=True)
+    seeds = [f"tests/fuzz/corpus/{target}", f"tests/data/foreign/{target}", f"build/fuzz/seeds/files/{target}", f"{state}/seeds/{target}"]
+    seeds += {"parse": ["tests/data/patterns"], "any": [*glob.glob("tests/data/foreign/*"), "tests/data/configs"], "layers": ["tests/data/configs"]}.get(target, [])
+    words = f"tests/fuzz/{DICTIONARY.get(target)}"
+    return [named, f"-max_len={MOST_LEN.get(target, 16384)}", f"-artifact_prefix={state}/crashes/{target}-", "-print_final_stats=1",
+            "-timeout=20", "-report_slow_units=100", "-rss_limit_mb=3000", *([f"-dict={words}"] if os.path.exists(words) else []),
+            own, *[seed for seed in seeds if os.path.isdir(seed)]]
+
+
+def used_so_far(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError):
+        return None
+
+
+class Watched:
+    """A fuzzer that runs: its output is read as it comes, its coverage noted beside the processor time that it took until then."""
+
+    def __init__(self, arguments, seconds, log):
+        self.edges, self.features, self.inputs, self.curve = 0, 0, 0, []
+        with open(log, "a") as kept:
+            child = subprocess.Popen([*arguments[:1], f"-max_total_time={seconds}", *arguments[1:]], stdout=subprocess.DEVNULL,
+                                     stderr=subprocess.PIPE, text=True, errors="replace")
+            for line in child.stderr:
+                self.take(line, child.pid, kept)
+            _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = status
+        self.failed, self.cpu_s = status != 0, usage.ru_utime + usage.ru_stime
+        self.note(self.cpu_s)
+
+    def take(self, line, pid, kept):
+        if (seen := re.match(r"#(\d+)\s.*cov: (\d+) ft: (\d+)", line)):
+            self.inputs, self.edges, self.features = int(seen[1]), int(seen[2]), int(seen[3])
+            used = used_so_far(pid)
+            if used is not None and (not self.curve or self.curve[-1][1] != self.edges):
+                self.note(used)
+        else:
+            kept.write(line)
+        if (seen := re.match(r"stat::number_of_executed_units: *(\d+)", line)):
+            self.inputs = int(seen[1])
+
+    def note(self, used):
+        self.curve.append([round(used, 1), self.edges])
+
+
+def thinned(curve, n=24):
+    """At most about n points of a curve, its first and last among them."""
+    step = max(1, (len(curve) + n - 1) // n)
+    return curve[:-1:step] + curve[-1:]
+
+
+def lane(programs, state, end, number, spec, commit, where):
+    targets, _, piece = spec.partition(":")
+    crashes, at = 0, 0
+    names = targets.split(",")
+    while end - time.time() > 5 and crashes < MOST_CRASHES:
+        target = names[at % len(names)]
+        left = end - time.time()
+        share = int(piece) if piece else left / max(1, len(names) - at) if at < len(names) else left
+        ran = Watched(command(programs, state, target), max(3, int(min(share, left))), f"{state}/logs/{target}.{number}.log")
+        crashes += ran.failed
+        row = {"target": target, "commit": commit, "date": time.strftime("%Y-%m-%d"), "inputs": ran.inputs, "cpu_s": round(ran.cpu_s, 1),
+               "edges": ran.edges, "features": ran.features, "crashes": int(ran.failed), "on": where, "lane": number,
+               "began": int(end - left), "curve": thinned(ran.curve)}
+        with lock, open(f"{state}/rows.jsonl", "a") as file:
+            file.write(json.dumps(row) + "\n")
+        at += 1
+
+
+def main():
+    programs, state, seconds, specs = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4:]
+    for folder in ("bin", "corpus", "crashes", "logs"):
+        os.makedirs(f"{state}/{folder}", exist_ok=True)
+    commit, where, end = os.environ.get("COMMIT", ""), os.environ.get("WHERE", ""), time.time() + seconds
+    lanes = [threading.Thread(target=lane, args=(programs, os.path.abspath(state), end, number, spec, commit, where))
+             for number, spec in enumerate(specs)]
+    for one in lanes:
+        one.start()
+    for one in lanes:
+        one.join()
+
+
+main()
