@@ -1008,6 +1008,33 @@ static void no_design_stands_for_another(void **state)
     }
 }
 
+/* What a step did is told of steps alone: a design that was brought differs from the one before it, but no step led there. */
+static void a_design_that_is_brought_is_no_step(void **state)
+{
+    (void)state;
+    for (size_t nth = 0; nth < 2; nth++) {
+        s2_session session;
+        begin(&session, 40, 120, true);
+        s2_session_open(&session, s2_subject_id(&session.model, &session.state), SAMPLES[0]);
+        s2_session_draw(&session);
+        for (int turn = 0; turn < 3; turn++) {
+            s2_session_key(&session, '1');
+            s2_session_key(&session, S2_KEY_RIGHT);
+            s2_session_draw(&session);
+            assert_true(session.model.before.there);
+            if (nth == 0)
+                s2_session_to_bench(&session, &session.model.design->pattern);
+            else
+                assert_true(s2_session_bring(&session, &session.model.design->pattern));
+            s2_session_draw(&session);
+            assert_false(session.model.before.there);
+            s2_session_to_bench(&session, &session.model.design->pattern);
+            s2_session_draw(&session);
+        }
+        s2_session_release(&session);
+    }
+}
+
 static void the_designs_around_any_knobs_are_patterns_and_hold_that_one(void **state)
 {
     (void)state;
@@ -1267,6 +1294,7 @@ int main(void)
         cmocka_unit_test(the_workbench_takes_any_pattern_as_text),
         cmocka_unit_test(any_design_is_taken_to_the_workbench),
         cmocka_unit_test(no_design_stands_for_another),
+        cmocka_unit_test(a_design_that_is_brought_is_no_step),
         cmocka_unit_test(the_designs_around_any_knobs_are_patterns_and_hold_that_one),
         cmocka_unit_test(words_for_a_shell_are_one_word),
         cmocka_unit_test(the_ramp_of_every_palette_is_one_of_lightness),

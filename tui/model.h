@@ -160,7 +160,7 @@ typedef struct s2_tui_model {
         *design; /* of the design that was opened last, or while design_waits of one before it; or NULL */
     int64_t design_id;    /* whose these are */
     const s2_facts *base; /* of the baseline, or NULL */
-    s2_tally before;      /* of the workbench's pattern before its last change */
+    s2_tally before; /* of the workbench's pattern before its last step; not there where it was brought */
     const s2_facts *tour; /* of the design that the tour's step shows, or NULL */
     bool bench_waits;     /* newer facts are being derived */
     bool design_waits;
@@ -331,6 +331,7 @@ typedef struct s2_tui_state {
     char base[S2_TUI_TEXT_BYTES]; /* the baseline's pattern; "": none is pinned */
     bool reach;                   /* the lowest panel shows reach by layer in place of the KV cache */
     s2_knob knob;                 /* the one that keys turn */
+    bool brought;                 /* the pattern at hand came from elsewhere: no step led to it */
     int32_t n_steps;              /* in the workbench's history; the present is between */
     int32_t n_undo; /* the first n_undo, which can be undone, the last first, and the others, to be redone */
     s2_bench_step steps[S2_TUI_UNDO];

@@ -94,6 +94,8 @@ static void follow_bench(s2_session *session, const s2_knobs *before)
     s2_buf_release(&now);
     if (!same)
         want_bench(session);
+    else if (!session->stale[S2_SLOT_BENCH])
+        session->state.brought = false;
     follow_base(session, !same);
 }
 
@@ -194,6 +196,7 @@ void s2_session_restore(s2_session *session, const s2_knobs *knobs, const char *
     state->knobs = *knobs;
     s2_bench_take_text(state, text);
     state->n_steps = state->n_undo = 0;
+    state->brought = true;
     state->knobs_saved = state->knobs;
     memcpy(state->text_saved, state->text, sizeof state->text_saved);
     follow_bench(session, &before);
@@ -246,6 +249,10 @@ static bool next_facts(s2_session *session, s2_order *order)
             order->question = s2_question_default(TOUR_TOK);
         s2_buf_add(&order->text, session->text[slot].data, session->text[slot].len);
         note(session, order->text.status);
+        if (slot == S2_SLOT_BENCH) {
+            order->brought = session->state.brought;
+            session->state.brought = false;
+        }
         session->stale[slot] = false;
         session->building = slot;
         return true;
@@ -358,7 +365,9 @@ void s2_order_do(s2_order *order)
 static void take_facts(s2_session *session, s2_order *order)
 {
     s2_facts *const slot = &session->facts[order->slot];
-    if (order->slot == S2_SLOT_BENCH && slot->serial != 0 && slot->status == S2_OK)
+    if (order->slot == S2_SLOT_BENCH && order->brought)
+        session->model.before = (s2_tally){0};
+    else if (order->slot == S2_SLOT_BENCH && slot->serial != 0 && slot->status == S2_OK)
         session->model.before = s2_facts_tally(slot);
     s2_facts_release(slot);
     *slot = order->facts;

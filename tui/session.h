@@ -35,6 +35,7 @@ typedef struct s2_order {
     s2_buf text;
     s2_question question;
     s2_facts facts;
+    bool brought; /* its text is a design from elsewhere, not a step of the one before */
     const s2_facts *of;
     s2_mask_image grid;
     s2_late late;

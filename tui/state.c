@@ -154,6 +154,7 @@ bool s2_bench_take(s2_tui_state *state, const s2_pattern *pattern)
     const bool fits = text.status == S2_OK && (by_knobs || text.len <= sizeof state->text);
     if (fits) {
         s2_bench_remember(state);
+        state->brought = true;
         state->knobs = knobs;
         snprintf(state->text, sizeof state->text, "%s", by_knobs ? "" : text.data);
         if (by_knobs)
