@@ -342,18 +342,29 @@ def block_attention(q: Any, k: Any, v: Any, pattern: Pattern, counts: Any, block
     counts is int32 (sequences, heads, lists), blocks int32 (sequences, heads, lists, most), where q is; heads are those of q, or the KV
     heads, whose query heads then share lists. A list is that of query_block queries, from multiples of query_block on; the first is that
     of the first query. It names key blocks of pattern.block tokens in any order; a row reads those at or before its own position if the
-    pattern is causal. Duplicates count once, numbers of no block nothing, and a count is taken into 0 to most. Without gradients.
+    pattern is causal. Duplicates count once, numbers of no block nothing, and a count is taken into 0 to most. Tensors go to the operator
+    s2::block_attention, which torch.compile and fake tensors know; it has no gradients, and refuses q, k, v or sinks that want them.
     """
-    if is_torch(q) and sys.modules["torch"].is_grad_enabled() and any(getattr(one, "requires_grad", False) for one in (q, k, v, sinks)):
-        raise ArgumentError("q: it requires gradients, and lists of blocks have none; detach it, or use torch.no_grad()")
     _lib.flag(return_lse, "return_lse")
+    if is_torch(q):
+        from . import torch_ops
+
+        o, lse = torch_ops.block_attention(q, k, v, pattern, counts, blocks, layer, query_block, scale, cu_seqlens_q, cu_seqlens_k, softcap, sinks)
+    else:
+        o, lse = listed_forward(q, k, v, pattern, counts, blocks, layer, query_block, scale, cu_seqlens_q, cu_seqlens_k, softcap, sinks)
+    return (o, lse) if return_lse else o
+
+
+def listed_forward(q: Any, k: Any, v: Any, pattern: Pattern, counts: Any, blocks: Any, layer: int, query_block: int, scale: Optional[float],
+                   cu_seqlens_q: Optional[Sequence[int]], cu_seqlens_k: Optional[Sequence[int]], softcap: Optional[float], sinks: Any) -> tuple[Any, Any]:
+    """block_attention's o and lse."""
     call = Call(q, k, v, pattern, layer, scale, "prefill", cu_seqlens_q, cu_seqlens_k, True, softcap, sinks)
     call.lists = Lists(q, counts, blocks, query_block)
     if call.lists.counts.shape[0] != len(call.lengths["q_tok"]):
         raise ArgumentError(f"counts: {call.lists.counts.shape[0]} sequences, and q has {len(call.lengths['q_tok'])}")
     o, lse = empty(q, call.q.shape, call.q.dtype), empty(q, call.q.shape[:-1], "float32")
     call.forward(o, lse)
-    return (o, lse) if return_lse else o
+    return o, lse
 
 
 def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, pattern: Pattern, layer: int = 0, *,

@@ -14,7 +14,7 @@ from torch.autograd import forward_ad
 
 from . import _lib
 from ._lib import ArgumentError, UnsupportedError, plan_run
-from .attention import Call, Ready, _kept, _scale, _softcap, on, stream_of
+from .attention import Call, Ready, _kept, _scale, _softcap, listed_forward, on, stream_of
 from .pattern import Pattern, with_number
 
 # torch.library.custom_op would declare the same and add some 40 us of Python to each call.
@@ -24,6 +24,9 @@ _OPTIONS = ("SymInt pattern, SymInt layer, float? scale, str phase, SymInt[]? cu
 _library.define(f"attention(Tensor q, Tensor k, Tensor v, {_OPTIONS}) -> (Tensor, Tensor)", tags=(torch.Tag.pt2_compliant_tag,))
 _library.define(f"attention_backward(Tensor d_o, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, {_OPTIONS})"
                 " -> (Tensor, Tensor, Tensor, Tensor)", tags=(torch.Tag.pt2_compliant_tag,))
+_library.define("block_attention(Tensor q, Tensor k, Tensor v, Tensor counts, Tensor blocks, SymInt pattern, SymInt layer, SymInt query_block, "
+                "float? scale, SymInt[]? cu_seqlens_q, SymInt[]? cu_seqlens_k, float? softcap=None, Tensor? sinks=None) -> (Tensor, Tensor)",
+                tags=(torch.Tag.pt2_compliant_tag,))
 
 
 def _pattern(number: int) -> Pattern:
@@ -249,6 +252,60 @@ def _no_second(ctx: Any, *gradients: torch.Tensor) -> None:
 
 torch.library.register_autograd("s2::attention", _gradients, setup_context=_keep, lib=_library)
 torch.library.register_autograd("s2::attention_backward", _no_second, lib=_library)
+
+
+# ---------------------------------------------------------------- lists of blocks
+
+def _listed(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, counts: torch.Tensor, blocks: torch.Tensor, number: int, layer: int,
+            query_block: int, scale: Optional[float], cu_seqlens_q: Optional[Sequence[int]], cu_seqlens_k: Optional[Sequence[int]],
+            softcap: Optional[float] = None, sinks: Optional[torch.Tensor] = None) -> tuple[torch.Tensor, torch.Tensor]:
+    return listed_forward(q, k, v, _pattern(number), counts, blocks, layer, query_block, scale, _begins(cu_seqlens_q, "cu_seqlens_q"),
+                          _begins(cu_seqlens_k, "cu_seqlens_k"), softcap, sinks)
+
+
+_library.impl("block_attention", _listed, "CompositeExplicitAutograd")
+
+
+@torch.library.register_fake("s2::block_attention", lib=_library)
+def _(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, counts: torch.Tensor, blocks: torch.Tensor, *rest: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    _check(q, k, v, None)
+    _check_lists(q, counts, blocks)
+    return q.new_empty(q.shape), q.new_empty(q.shape[:-1], dtype=torch.float32)
+
+
+def _no_gradients(ctx: Any, *gradients: torch.Tensor) -> None:
+    raise UnsupportedError("q: lists of blocks have no gradients; detach it, or use torch.no_grad()")
+
+
+torch.library.register_autograd("s2::block_attention", _no_gradients, lib=_library)
+
+
+def _check_lists(q: torch.Tensor, counts: torch.Tensor, blocks: torch.Tensor) -> None:
+    for name, one in (("counts", counts), ("blocks", blocks)):
+        if not isinstance(one, torch.Tensor):
+            raise ArgumentError(f"{name}: a torch tensor is wanted, as q is, not {type(one).__name__}")
+        if one.device != q.device:
+            raise ArgumentError(f"{name}: on {one.device}, and q is on {q.device}")
+
+
+def block_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, pattern: Pattern, counts: torch.Tensor, blocks: torch.Tensor, layer: int,
+                    query_block: int, scale: Optional[float], cu_seqlens_q: Optional[Sequence[int]], cu_seqlens_k: Optional[Sequence[int]],
+                    softcap: Optional[float], sinks: Optional[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    """s2.block_attention of tensors; that says what it takes."""
+    if not isinstance(pattern, Pattern):
+        raise ArgumentError(f"pattern: an s2.Pattern is wanted, not {type(pattern).__name__}")
+    _check(q, k, v, sinks)
+    _check_lists(q, counts, blocks)
+    if torch.is_grad_enabled() and any(one is not None and one.requires_grad for one in (q, k, v, sinks)):
+        raise ArgumentError("q: it requires gradients, and lists of blocks have none; detach it, or use torch.no_grad()")
+    if forward_ad._current_level >= 0:
+        raise UnsupportedError("q: gradients in forward mode are not computed")
+    q, k, v = _cast(q, k, v)
+    if not torch.compiler.is_compiling():  # there a number may stand for any; the operator looks at it when it runs
+        layer, query_block = _lib.integer(layer, "layer", 0, pattern.layers - 1), _lib.integer(query_block, "query_block", 16)
+    scale, softcap = None if scale is None else _scale(scale, 1), None if softcap is None else _softcap(softcap)
+    begins = [None if one is None else _lib.integers(one, name, 0) for name, one in (("cu_seqlens_q", cu_seqlens_q), ("cu_seqlens_k", cu_seqlens_k))]
+    return torch.ops.s2.block_attention.default(q, k, v, counts, blocks, pattern.number, layer, query_block, scale, *begins, softcap, sinks)
 
 
 def _one_by_one(function: Any, info: Any, in_dims: tuple, inputs: tuple) -> tuple:

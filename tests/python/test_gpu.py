@@ -16,7 +16,7 @@ import torch
 import s2
 import s2._lib
 import s2.torch_ops  # noqa: F401
-from test_torch import a_step_is_what_its_calls_are, eager
+from test_torch import a_step_is_what_its_calls_are, draw_lists, eager, listed_eager, listed_mask
 
 own = importlib.import_module("s2.attention")  # s2.attention itself is the function
 DEVICE = os.environ.get("S2_DEVICE") or ("cuda" if torch.cuda.is_available() else "")
@@ -234,6 +234,66 @@ class OnDevice(unittest.TestCase):
         self.check(pattern, [one.requires_grad_() for one in (q, k, v)], torch.bfloat16)
         note("anything", calls=20 * CASES, refused=refused)
 
+    def test_lists_of_blocks_are_read_as_they_are(self):
+        rng, worst, run = random.Random(12), 0.0, 0
+        for _ in range(CASES):
+            dim, block, query_block = rng.choice([64, 128]), rng.choice([16, 32, 64, 128]), rng.choice([16, 32, 64, 128, 256])
+            heads, kv_heads = rng.choice([(4, 4), (4, 2), (8, 2)])
+            dtype, keys = rng.choice([torch.bfloat16, torch.float16]), rng.choice([1, 63, 200, 512, 777])
+            tokens = rng.choice([keys, max(1, keys // 3)])
+            pattern = pattern_of("dense", dim, heads, kv_heads, block=block)
+            q, k, v = draw(2, tokens, keys, dim, dtype, heads, kv_heads, grad=False)
+            lists = draw_lists(keys, tokens, query_block, block, rng.choice([heads, kv_heads]), rng.choice([1, 3, 6]), device=DEVICE)
+            want = listed_eager(q.float(), k.float(), v.float(), listed_mask(*lists, keys, tokens, query_block, block, heads))
+            with self.subTest(dim=dim, block=block, query_block=query_block, heads=heads, kv_heads=kv_heads, keys=keys, tokens=tokens, dtype=str(dtype)):
+                worst = max(worst, self.far(s2.block_attention(q, k, v, pattern, *lists, query_block=query_block), want, dtype))
+                run += 1
+        self.assertLess(worst, 0.02)
+        self.assertEqual(run, CASES)
+        note("lists", cases=run, worst=worst)
+
+    def lists(self, layers=1):
+        pattern, (q, k, v) = pattern_of("dense", 64, block=64, layers=layers), draw(2, 512, 512, 64, torch.bfloat16, grad=False)
+        return pattern, q, k, v, *draw_lists(512, 512, 64, 64, 4, device=DEVICE)
+
+    def test_lists_of_blocks_compile_and_follow_autocast(self):
+        pattern, q, k, v, counts, blocks = self.lists()
+
+        def layer(*tensors):
+            return s2.block_attention(tensors[0] * 2, *tensors[1:3], pattern, *tensors[3:]).sin()
+
+        want = layer(q, k, v, counts, blocks)
+        got = torch.compile(layer, fullgraph=True, backend="inductor" if GPU else "aot_eager")(q, k, v, counts, blocks)
+        self.assertLess(self.far(got, want.float(), None), 0.02)
+        with torch.autocast(DEVICE, dtype=torch.bfloat16):
+            self.assertTrue(torch.equal(layer(q, k.float(), v.float(), counts, blocks), want))
+        with torch._subclasses.fake_tensor.FakeTensorMode() as fake:
+            made = layer(*map(fake.from_tensor, (q, k, v, counts, blocks)))
+            self.assertEqual((made.shape, made.dtype, made.device.type), (q.shape, q.dtype, q.device.type))
+        torch.library.opcheck(torch.ops.s2.block_attention.default, (q, k, v, counts, blocks, pattern.number, 0, 64, None, None, None))
+
+    def test_wrong_lists_name_the_argument_and_nothing_breaks(self):
+        pattern, q, k, v, counts, blocks = self.lists()
+        attend = s2.block_attention
+        want = attend(q, k, v, pattern, counts, blocks)
+        wrong = {"counts: contiguous int32": lambda: attend(q, k, v, pattern, counts.long(), blocks),
+                 "blocks: contiguous int32": lambda: attend(q, k, v, pattern, counts, blocks[..., ::2]),
+                 "k: dtype": lambda: attend(q, k.half(), v.half(), pattern, counts, blocks), "q: stride": lambda: attend(q.transpose(2, 3), k, v, pattern, counts, blocks),
+                 "heads have lists": lambda: attend(q, k, v, pattern, counts[:, :3].contiguous(), blocks[:, :3].contiguous()),
+                 "query blocks of 48": lambda: attend(q, k, v, pattern, counts, blocks, query_block=48)}
+        if GPU:
+            wrong["counts: on"] = lambda: attend(q, k, v, pattern, counts.cpu(), blocks.cpu())
+            wrong["blocks: on"] = lambda: attend(q, k, v, pattern, counts, blocks.cpu())
+        for name, call in wrong.items():
+            with self.subTest(name), self.assertRaisesRegex(s2.ArgumentError, name):
+                call()
+        for number in (2**31 - 1, -2**31, 10**6):  # numbers of no block and counts out of range
+            far = torch.where(torch.rand(blocks.shape, device=DEVICE) < 0.5, blocks, number)
+            o = attend(q, k, v, pattern, torch.full_like(counts, number), far)
+            mask = listed_mask(torch.full_like(counts, max(number, 0)), torch.where(far == number, -1, far), 512, 512, 64, 64, 4)
+            self.assertLess(self.far(o, listed_eager(q.float(), k.float(), v.float(), mask), None), 0.02)
+        self.assertTrue(torch.equal(attend(q, k, v, pattern, counts, blocks), want))
+
 
 @unittest.skipUnless(GPU, "needs a GPU")
 class OnGpu(unittest.TestCase):
@@ -299,6 +359,44 @@ class OnGpu(unittest.TestCase):
                     want = [each if backward else [each] for each in step()]
                     for a, b in zip(again, want):
                         self.assertTrue(all(torch.equal(x, y) for x, y in zip(a, b)))
+
+    def test_lists_of_blocks_are_captured_and_chosen_anew(self):
+        """A graph of two layers, whose lists another kernel of the graph chooses of what q is then."""
+        pattern = pattern_of("dense", 128, 8, 2, layers=2, block=64)
+        q, k, v = draw(1, 1024, 1024, 128, torch.bfloat16, 8, 2, grad=False)
+
+        def step():
+            score = torch.einsum("bghqd,bgkd->bgqk", q.view(1, 2, 4, 16, 64, 128).mean(4), k.unflatten(2, (16, 64)).mean(3))
+            blocks = score.topk(5).indices.int()
+            counts = torch.full(blocks.shape[:-1], 5, dtype=torch.int32, device=DEVICE)
+            return [s2.block_attention(q, k, v, pattern, counts, blocks, layer) for layer in range(2)], counts, blocks
+
+        streams = [torch.cuda.Stream(), torch.cuda.Stream()]
+        for one in streams:
+            one.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(one):  # late, so that what does not wait on this stream would read too early
+                torch.cuda._sleep(200_000_000)
+                late = q * 1
+                counts, blocks = draw_lists(1024, 1024, 64, 64, 8, sequences=1, device=DEVICE)
+                got = s2.block_attention(late, k, v, pattern, counts, blocks)
+                want = listed_eager(late.float(), k.float(), v.float(), listed_mask(counts, blocks, 1024, 1024, 64, 64, 8))
+                self.assertLess(float((got.float() - want).abs().max()), 0.02)
+                step()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            made, counts, blocks = step()
+        for _ in range(3):
+            for one in (q, k, v):
+                one.copy_(torch.randn_like(one))
+            graph.replay()
+            torch.cuda.synchronize()
+            mask = listed_mask(counts, blocks, 1024, 1024, 64, 64, 8)
+            want = listed_eager(q.float(), k.float(), v.float(), mask)
+            for o in made:
+                self.assertLess(float((o.float() - want).abs().max()), 0.02)
+            self.assertTrue(all(torch.equal(o, other) for o, other in zip(made, step()[0])))
+        note("lists_captured", replays=3)
 
     def test_a_captured_step_follows_its_sequences(self):
         step = a_step_is_what_its_calls_are(self, DEVICE, torch.bfloat16, 0.02, 250)

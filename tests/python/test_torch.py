@@ -34,6 +34,29 @@ def draw(tokens, dtype=torch.float32):
     return [torch.randn(2, tokens, heads, 32).to(dtype).transpose(1, 2).requires_grad_() for heads in (4, 2, 2)]
 
 
+def draw_lists(tokens, queries, query_block, block, heads, most=3, sequences=2, device="cpu"):
+    """Counts and block numbers, some of them out of range."""
+    rows = -(-tokens // query_block) - (tokens - queries) // query_block
+    return (torch.randint(-1, most + 2, (sequences, heads, rows), dtype=torch.int32, device=device),
+            torch.randint(-1, -(-tokens // block) + 1, (sequences, heads, rows, most), dtype=torch.int32, device=device))
+
+
+def listed_mask(counts, blocks, tokens, queries, query_block, block, heads):
+    """[sequence, head, query, key], by the definition of a list."""
+    position = torch.arange(tokens - queries, tokens, device=counts.device)
+    kept = torch.arange(blocks.shape[-1], device=counts.device) < counts[..., None]
+    named = torch.nn.functional.one_hot(torch.where(kept & (blocks >= 0), blocks, -1).long() + 1, -(-tokens // block) + 2).any(-2)[..., 1:]
+    per_row = named[:, :, position // query_block - (tokens - queries) // query_block].repeat_interleave(heads // counts.shape[1], 1)
+    key = torch.arange(tokens, device=counts.device)
+    return per_row[..., key // block] & (key <= position[:, None])
+
+
+def listed_eager(q, k, v, mask):
+    """What rows of a mask of each sequence read; nothing is 0."""
+    want = torch.cat([eager(q[at:at + 1], k[at:at + 1], v[at:at + 1], mask[at]) for at in range(q.shape[0])])
+    return torch.where(mask.any(-1, keepdim=True), want, 0.0)
+
+
 def a_step_is_what_its_calls_are(test, device, dtype, tolerance, steps=90):
     """Sequences of unequal lengths, over ends of pages, beside a second cache that is written and read call by call."""
     pattern = s2.Pattern("heads 4; kv-heads 2; head-dim 64; block 16; layers 3; layers all: local 2 | stride 4 phase head+1; layers 1: dense")
@@ -352,6 +375,52 @@ class Operators(unittest.TestCase):
             torch.func.jvp(lambda x: s2.attention(x, *sets[0][1:], self.pattern), (sets[0][0],), (sets[0][0],))
         with torch.autograd.forward_ad.dual_level(), self.assertRaisesRegex(s2.UnsupportedError, "forward mode"):
             s2.attention(torch.autograd.forward_ad.make_dual(sets[0][0], sets[0][0]), *sets[0][1:], self.pattern)
+
+    def test_lists_of_blocks_are_an_operator(self):
+        dense = s2.Pattern("heads 4; kv-heads 2; head-dim 32; block 32; layers all: dense")
+        for tokens, queries, query_block, heads in ((100, 100, 64, 4), (100, 40, 16, 2), (300, 300, 128, 2)):
+            q, k, v = (one.detach() for one in draw(tokens))
+            q = q[:, :, tokens - queries:]
+            lists = draw_lists(tokens, queries, query_block, 32, heads)
+            want = listed_eager(q * 2, k, v, listed_mask(*lists, tokens, queries, query_block, 32, 4))
+
+            def layer(q, k, v, counts, blocks):
+                return s2.block_attention(q * 2, k, v, dense, counts, blocks, query_block=query_block).sin()
+
+            self.assertLess((layer(q, k, v, *lists) - want.sin()).abs().max(), 1e-5)
+            self.assertTrue(torch.equal(torch.compile(layer, fullgraph=True, backend="aot_eager")(q, k, v, *lists), layer(q, k, v, *lists)))
+            torch.library.opcheck(torch.ops.s2.block_attention.default, (q, k, v, *lists, dense.number, 0, query_block, None, None, None))
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                self.assertTrue(torch.equal(layer(q.bfloat16(), k, v, *lists), layer(*(one.bfloat16() for one in (q, k, v)), *lists)))
+            with torch._subclasses.fake_tensor.FakeTensorMode() as fake:
+                made = layer(*map(fake.from_tensor, (q, k, v, *lists)))
+                self.assertEqual((made.shape, made.dtype), (q.shape, q.dtype))
+
+    def test_lists_of_blocks_refuse_by_name(self):
+        dense = s2.Pattern("heads 4; kv-heads 2; head-dim 32; block 32; layers all: dense")
+        leaves = draw(100)
+        q, k, v = (one.detach() for one in leaves)
+        counts, blocks = draw_lists(100, 100, 64, 32, 4)
+        attend = s2.block_attention
+        for name, call in {"counts: contiguous int32": lambda: attend(q, k, v, dense, counts.long(), blocks),
+                           "blocks: contiguous int32": lambda: attend(q, k, v, dense, counts, blocks.float()),
+                           "blocks: contiguous int32 of": lambda: attend(q, k, v, dense, counts, blocks[..., ::2]),
+                           "blocks: on meta": lambda: attend(q, k, v, dense, counts, blocks.to("meta")),
+                           "counts: a torch": lambda: attend(q, k, v, dense, counts.numpy(), blocks),
+                           "counts: 1 sequences": lambda: attend(q, k, v, dense, counts[:1], blocks[:1]),
+                           "blocks: shape": lambda: attend(q, k, v, dense, counts, blocks[:, :2].contiguous()),
+                           "pattern: an s2": lambda: attend(q, k, v, "dense", counts, blocks),
+                           "q: it requires": lambda: attend(*leaves, dense, counts, blocks),
+                           "q: it requires g": lambda: torch.func.grad(lambda x: attend(x, k, v, dense, counts, blocks).sum())(q),
+                           "query_block": lambda: attend(q, k, v, dense, counts, blocks, query_block=0),
+                           "layer": lambda: attend(q, k, v, dense, counts, blocks, 1)}.items():
+            with self.subTest(name), self.assertRaisesRegex(s2.ArgumentError, name):
+                call()
+        operator = torch.ops.s2.block_attention
+        for name, call in {"lists of blocks have no": lambda: operator(*leaves, counts, blocks, dense.number, 0, 64, None, None, None)[0].sum().backward(),
+                           "forward mode": lambda: torch.func.jvp(lambda x: attend(x, k, v, dense, counts, blocks), (q,), (q,))}.items():
+            with self.subTest(name), self.assertRaisesRegex(s2.UnsupportedError, name):
+                call()
 
     def test_lengths_may_differ(self):
         q, k, v = (one[0] for one in draw(100))
