@@ -174,6 +174,9 @@ static void say_nearest(s2_cli *cli, const job *ask, const s2_nearest *nearest)
         s2_buf_printf(&words, "%s at %lld tokens", loss->added > 0 ? " of their number" : "",
                       (long long)loss->n_tok);
     }
+    if (nearest->sink_tok > 0)
+        s2_buf_printf(&words, ", and has no sink (the pattern's is of %lld tokens)",
+                      (long long)nearest->sink_tok);
     if (given_up(ask->target.pattern, &nearest->pattern, &lost) > 0)
         s2_buf_printf(&words, ", and gives up %s", lost.data);
     s2_cli_hint(cli, "%s:", words.data != NULL ? words.data : "");

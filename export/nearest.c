@@ -291,6 +291,8 @@ s2_status s2_export_nearest(const s2_format *format, const s2_target *target, s2
         if (status != S2_OK && status != S2_ELIMIT)
             return status;
         s.best.has_loss = status == S2_OK;
+        if (traits_of(&s.best.pattern).sink_tok == 0 && !is_all_dense(&s.best.pattern))
+            s.best.sink_tok = traits_of(target->pattern).sink_tok;
     }
     *out = s.best;
     return S2_OK;
