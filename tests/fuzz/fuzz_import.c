@@ -1,7 +1,8 @@
 /*
  * libFuzzer on one importer, named after the program: fuzz_import_hf reads every input as `hf`,
  * fuzz_import_any tells the format by content. A file that is taken must give a pattern that passes its check
- * and prints as text that parses again. JSON is changed as JSON: a value for another, a member from another file.
+ * and prints as text that parses again. JSON is changed as JSON: a value for another, a member from another file. Behind the file and
+ * the bytes 0x1e 0x1f may stand KEY=VALUE, as of --set, or a name, a new line, and the bytes of a file beside it.
  */
 #include <jansson.h>
 #include <stdint.h>
@@ -36,6 +37,15 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         exit(2);
     }
     return 0;
+}
+
+enum { N_BETWEEN = 2, MOST_SETTINGS = 4 };
+
+/* Where a part of an input ends: before the next mark, or with the input. */
+static const uint8_t *part_end(const uint8_t *at, const uint8_t *end)
+{
+    const uint8_t *const mark = at < end ? memmem(at, (size_t)(end - at), "\x1e\x1f", N_BETWEEN) : NULL;
+    return mark != NULL ? mark : end;
 }
 
 /* ---- changes of JSON */
@@ -125,15 +135,24 @@ static void change(json_t *root, s2_rng *rng)
 
 static json_t *read_json(const uint8_t *data, size_t n)
 {
-    return json_loadb((const char *)data, n, JSON_ALLOW_NUL, NULL);
+    return json_loadb((const char *)data, (size_t)(part_end(data, data + n) - data), JSON_ALLOW_NUL, NULL);
 }
 
-/* 0 where it is no document or does not fit. */
-static size_t write_json(json_t *root, uint8_t *out, size_t most)
+/* The document with what stood behind the file; 0 where it is none or does not fit. */
+static size_t write_json(json_t *root, const uint8_t *old, size_t n_old, uint8_t *out, size_t most)
 {
-    const size_t n = json_dumpb(root, (char *)out, most, JSON_INDENT(1));
+    const uint8_t *const rest = part_end(old, old + n_old);
+    const size_t n_rest = (size_t)(old + n_old - rest);
+    char *const text = json_dumps(root, JSON_INDENT(1));
+    const size_t n = text != NULL ? strlen(text) : 0;
+    const bool fits = n > 0 && n + n_rest <= most;
+    if (fits) {
+        memmove(out + n, rest, n_rest);
+        memcpy(out, text, n);
+    }
+    free(text);
     json_decref(root);
-    return n <= most ? n : 0;
+    return fits ? n + n_rest : 0;
 }
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t most, unsigned seed)
@@ -144,7 +163,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t most, unsigned se
         return LLVMFuzzerMutate(data, n, most);
     for (uint64_t times = 1 + s2_rng_below(&rng, 3); times > 0; times--)
         change(root, &rng);
-    const size_t n_new = write_json(root, data, most);
+    const size_t n_new = write_json(root, data, n, data, most);
     return n_new > 0 ? n_new : LLVMFuzzerMutate(data, n, most);
 }
 
@@ -163,7 +182,7 @@ size_t LLVMFuzzerCustomCrossOver(const uint8_t *one, size_t n_one, const uint8_t
             json_object_set_new(root, from->key, json_deep_copy(value_at(from)));
         else if (json_is_array(root))
             json_array_append_new(root, json_deep_copy(value_at(from)));
-        n_new = write_json(json_incref(root), out, most);
+        n_new = write_json(json_incref(root), one, n_one, out, most);
     }
     json_decref(root);
     json_decref(donor);
@@ -186,22 +205,49 @@ static void use(const s2_pattern *pattern, const s2_fileset *side)
     s2_arena_release(&arena);
 }
 
+/* What stands behind the file: settings, and files beside it. */
+static void take_rest(s2_arena *arena, const uint8_t *at, const uint8_t *end, s2_setting *list, int32_t *n,
+                      s2_fileset *beside)
+{
+    while (at < end) {
+        const uint8_t *const stop = part_end(at, end);
+        const uint8_t *const line = memchr(at, '\n', (size_t)(stop - at));
+        const char *const text =
+            s2_arena_strndup(arena, (const char *)at, (size_t)((line != NULL ? line : stop) - at));
+        char *const value = text != NULL ? strchr(text, '=') : NULL;
+        if (line != NULL && text != NULL && text[0] != '\0')
+            (void)s2_fileset_add(beside, text, (const char *)line + 1, (size_t)(stop - line - 1));
+        else if (value != NULL && value > text && *n < MOST_SETTINGS) {
+            *value = '\0';
+            list[(*n)++] = (s2_setting){text, value + 1, true, false};
+        }
+        at = stop + N_BETWEEN;
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
 {
     s2_arena arena = {.limit_bytes = (size_t)512 << 20};
     s2_buf notes = {0};
     s2_diag diag = {0}, why = {0};
-    const s2_fileset none = {.arena = &arena};
+    const uint8_t *const end = data + n_bytes, *const mark = part_end(data, end);
+    const size_t n_file = (size_t)(mark - data);
+    s2_setting settings[MOST_SETTINGS];
+    int32_t n_settings = 0;
+    s2_fileset beside = {.arena = &arena};
     s2_fileset side = {.arena = &arena};
     s2_said said = {0};
     s2_net net;
     const s2_format *used = NULL;
     s2_pattern pattern;
+    if (mark < end)
+        take_rest(&arena, mark + N_BETWEEN, end, settings, &n_settings, &beside);
     s2_source source = {.arena = &arena,
                         .name = "fuzz.json",
                         .bytes = (const char *)data,
-                        .n_bytes = n_bytes,
-                        .finder = {.set = &none},
+                        .n_bytes = n_file,
+                        .finder = {.set = &beside},
+                        .settings = {settings, n_settings},
                         .notes = &notes,
                         .said = &said,
                         .side = &side,
@@ -211,7 +257,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
         use(&pattern, &side);
     else if (status == S2_EPARSE && diag.line == 0 && diag.msg[0] == '\0')
         abort();
-    if (s2_widths_read((const char *)data, n_bytes, &net, &why) == S2_EPARSE && why.msg[0] == '\0')
+    if (s2_widths_read((const char *)data, n_file, &net, &why) == S2_EPARSE && why.msg[0] == '\0')
         abort();
     s2_buf_release(&said.warnings);
     s2_buf_release(&notes);
