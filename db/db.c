@@ -105,6 +105,25 @@ static s2_status lock(s2_db *db, int wait_ms, s2_diag *diag)
     return S2_OK;
 }
 
+/*
+ * The same lock shared by readers that take none of SQLite's: writers keep out, other readers do not. False where
+ * there is no room even for the file of the lock, or a writer does not end.
+ */
+static bool lock_shared(s2_db *db)
+{
+    const struct timespec pause = {0, POLL_MS * 1000000};
+    const int64_t deadline_ms = s2_steady_ms() + S2_DB_LOCK_WAIT_MS;
+    if (lock_file_open(db, NULL) != S2_OK)
+        return false;
+    while (flock(db->lock_fd, LOCK_SH | LOCK_NB) != 0) {
+        if ((errno != EWOULDBLOCK && errno != EINTR) || s2_steady_ms() >= deadline_ms)
+            return false;
+        nanosleep(&pause, NULL);
+    }
+    db->locked = true;
+    return true;
+}
+
 static void unlock(s2_db *db)
 {
     if (db->locked)
@@ -241,7 +260,7 @@ static bool must_be_immutable(const s2_db *db, const file_facts *facts)
 }
 
 /* A path as a file: URI; every byte with a meaning in URIs is escaped. */
-static char *uri_of(const char *path, bool immutable)
+static char *uri_of(const char *path, const char *how)
 {
     s2_buf buf = {0};
     s2_buf_puts(&buf, path[0] == '/' ? "file://" : "file:");
@@ -251,7 +270,7 @@ static char *uri_of(const char *path, bool immutable)
         else
             s2_buf_add(&buf, path, 1);
     }
-    s2_buf_puts(&buf, immutable ? "?immutable=1" : "");
+    s2_buf_puts(&buf, how);
     s2_buf_add(&buf, "", 1);
     if (buf.status != S2_OK) {
         s2_buf_release(&buf);
@@ -295,7 +314,9 @@ static s2_status connect_file(s2_db *db, const char *path, const file_facts *fac
     flags |= writes ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
     if (db->mode == S2_DB_UNTRUSTED)
         flags |= SQLITE_OPEN_NOFOLLOW;
-    char *const uri = uri_of(path, must_be_immutable(db, facts));
+    char *const uri = uri_of(path, must_be_immutable(db, facts) ? "?immutable=1"
+                                   : db->alone && db->locked    ? "?vfs=unix-none"
+                                                                : "");
     if (uri == NULL)
         return S2_ENOMEM;
     s2_sql_count_memory();
@@ -424,7 +445,8 @@ static s2_status check_untrusted(s2_db *db, int64_t version, s2_diag *diag)
 
 /*
  * A reader, too, needs 32 KiB for the log's index, which all processes share. On a full disk it reads alone
- * instead, with the index in memory; nobody can write there anyway.
+ * instead, with the index in memory, which SQLite allows to a reader that excludes all others or takes no lock: ours
+ * keeps the writers out then.
  */
 static s2_status first_look(s2_db *db, const file_facts *facts, int64_t *version, s2_diag *diag)
 {
@@ -436,6 +458,8 @@ static s2_status first_look(s2_db *db, const file_facts *facts, int64_t *version
     sqlite3_close(db->sql);
     db->sql = NULL;
     db->alone = true;
+    if (!facts->has_journal) /* who plays one back must be the only one */
+        (void)lock_shared(db);
     S2_TRY(connect_file(db, db->path, facts, diag));
     return read_version(db, version, diag);
 }
