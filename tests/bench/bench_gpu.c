@@ -3,14 +3,17 @@
  *
  * usage: bench_gpu [--only=NAME,...] [--phase=WORD,...] [--tok=N,...] [--kernel=NAME,...] [--no-check]
  * [--no-ceilings]
- *                  [--window-ms=N] [--commit=TEXT] [--rows=FILE] [--json] [--list]
+ *                  [--window-ms=N] [--score-times=X] [--commit=TEXT] [--rows=FILE] [--json] [--list]
  * A table on standard output, one JSON object a line in FILE (--json: instead of the table). Two protocols:
  * sustained (back to back for a window, which runs into the power limit; the median of three) and cool
  * (single launches after 40 ms of idling; the median of five). A cool launch is queued behind an untimed one
  * of the same, so that the time between the events is the kernel's and not the host's. Rates count what is
  * useful only; "of best" is the rate over the ceiling of the same run and protocol: the 8192^3 bf16 matrix
- * product, for decoding the read rate. Exits 1 when a check fails, 77 without a GPU.
+ * product, for decoding the read rate. --score-times=X spreads scores X times as widely.
+ *
+ * Exits 1 when a check fails, 77 without a GPU.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +46,7 @@ typedef struct s2_bench {
     bool check, ceilings, table, list;
     FILE *rows; /* NULL: none */
     double window_ms;
+    float score_times;                  /* 0: scores as they come */
     s2_bench_times best[S2_N_CEILINGS]; /* as times; 0: not measured */
     double best_work[S2_N_CEILINGS];    /* flop or bytes of one launch */
     int64_t pairs;                      /* compared by all checks */
@@ -231,9 +235,11 @@ static void print_text_row(const s2_bench *bench, const s2_bench_shape *shape, i
     fflush(stdout);
 }
 
-static void print_json_row(const s2_bench_shape *shape, int32_t n_tok, const s2_workload *workload,
-                           const s2_bench_times *times, const s2_rate *rate, int64_t pairs, FILE *to)
+static void print_json_row(const s2_bench *bench, const s2_bench_shape *shape, int32_t n_tok,
+                           const s2_workload *workload, const s2_bench_times *times, const s2_rate *rate,
+                           int64_t pairs)
 {
+    FILE *const to = stream_of_rows(bench);
     fprintf(to,
             "{\"row\": \"%s\", \"kernel\": \"%s\", \"pattern\": \"%s\", \"rules\": \"%s\", \"n_tok\": %d, "
             "\"batch\": %d, \"heads\": %d, \"kv_heads\": %d, \"head_dim\": %d, \"block_tok\": %d, \"dtype\": "
@@ -248,6 +254,8 @@ static void print_json_row(const s2_bench_shape *shape, int32_t n_tok, const s2_
             workload->bytes_useful, times->sustained_ms, times->spread, times->cool_ms);
     if (shape->cap > 0.0f || shape->sinks)
         fprintf(to, "\"cap\": %.6g, \"sinks\": %s, ", (double)shape->cap, shape->sinks ? "true" : "false");
+    if (bench->score_times > 0.0f)
+        fprintf(to, "\"score_times\": %.6g, ", (double)bench->score_times);
     const s2_plan_options *const cut = &workload->plan->options;
     fprintf(to, "\"tile_tok\": %d, \"key_tok\": %d, \"pack_heads\": %d, \"section_bytes\": %lld, ",
             cut->tile_tok, cut->key_tok, cut->pack_heads, (long long)cut->section_bytes);
@@ -332,7 +340,7 @@ static s2_status time_request(s2_bench *bench, const s2_bench_shape *shape,
         if (bench->table)
             print_text_row(bench, shape, n_tok, &workload, &times, &rate, pairs);
         if (stream_of_rows(bench) != NULL)
-            print_json_row(shape, n_tok, &workload, &times, &rate, pairs, stream_of_rows(bench));
+            print_json_row(bench, shape, n_tok, &workload, &times, &rate, pairs);
         bench->pairs += pairs;
     }
     workload.close(workload.self);
@@ -362,6 +370,7 @@ static s2_status bench_request(s2_bench *bench, const s2_bench_shape *shape, int
     request.e4m3 = shape->dtype == S2_F8;
     request.cap = shape->cap;
     request.sinks = shape->sinks;
+    request.scale = bench->score_times / sqrtf((float)shape->head_dim);
     request.kernel = kernel_of(shape);
     request.head_major = true;
     if (bench->check)
@@ -426,6 +435,8 @@ static bool read_option(s2_bench *bench, const char *arg)
         }
     if (strncmp(arg, "--window-ms=", 12) == 0)
         bench->window_ms = atof(value);
+    else if (strncmp(arg, "--score-times=", 14) == 0)
+        return (bench->score_times = (float)atof(value)) > 0.0f;
     else if (strncmp(arg, "--rows=", 7) == 0)
         return (bench->rows = fopen(value, "we")) != NULL;
     else if (strcmp(arg, "--no-check") == 0)
