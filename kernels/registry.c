@@ -87,11 +87,14 @@ s2_status s2_kernel_choose(const s2_device *device, const s2_kernel *only, s2_ke
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "kernel %s does not run on %s",
                            kernel->traits->name, device->name);
     s2_status status = take(user, kernel, why);
-    s2_diag ignored;
     const s2_kernel *next = kernel;
     while (only == NULL && status == S2_EUNSUPPORTED &&
            (next = next_best(device, next->traits->rank)) != NULL) {
-        status = take(user, next, why == NULL || why->msg[0] != '\0' ? &ignored : why);
+        s2_diag own = {0};
+        status = take(user, next, &own);
+        /* of reasons why kernels do not support it the first counts; what is wrong with it comes before them */
+        if (why != NULL && (why->msg[0] == '\0' || (status != S2_OK && status != S2_EUNSUPPORTED)))
+            *why = own;
         kernel = next;
     }
     if (status == S2_OK)

@@ -98,6 +98,13 @@ bench-models: wheel
 	rm -rf $(O)/site && python3 -m zipfile -e "$$(ls -t build/wheel/*.whl | head -1)" $(O)/site
 	PYTHONPATH=$(O)/site $(or $(S2_PYTHON),python3) tests/bench/models.py $(O)/models.jsonl
 
+## record-ranks: whole models over 2 and 4 GPUs of one host: heads dealt out, a sequence cut, a step of training (RANKS="2 4"; S2_PYTHON=FILE: with torch)
+RANKS ?= 2 4
+record-ranks: wheel
+	rm -rf $(O)/site && python3 -m zipfile -e "$$(ls -t build/wheel/*.whl | head -1)" $(O)/site
+	for n in $(RANKS); do PYTHONPATH=$(O)/site $(or $(S2_PYTHON),python3) tests/bench/models_ranks.py $(O)/models-ranks.jsonl --ranks $$n || exit 1; done
+	@echo "rows: $(O)/models-ranks.jsonl (make table-models ROWS=FILE)"
+
 ## table-models: what bench-models wrote (ROWS=FILE; the recorded rows), beside what the simulator predicts (MODE=lead, each: the pages' tables)
 table-models: $(B)/s2
 	@python3 tests/bench/models_table.py $(B)/s2 $(or $(ROWS),docs/results/h200-models.jsonl) $(MODE)

@@ -296,6 +296,36 @@ static void kernels_are_found_by_name_and_chosen_by_rank(void **state)
     assert_int_equal(s2_device_open("tpu", &device, &why), S2_EINVAL);
 }
 
+typedef struct s2_turn {
+    int32_t count;
+    s2_status second;
+} s2_turn;
+
+static s2_status refuse_in_turn(void *user, const s2_kernel *kernel, s2_diag *why)
+{
+    (void)kernel;
+    s2_turn *const turn = user;
+    turn->count++;
+    return turn->count == 1 ? s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the first cannot")
+                            : s2_diag_set(why, turn->second, 0, 0, 0, "the second says");
+}
+
+static void what_is_wrong_is_said_before_what_a_kernel_does_not_support(void **state)
+{
+    (void)state;
+    s2_device *device = open_cpu();
+    const s2_kernel *kernel = NULL;
+    s2_diag why = {0};
+    s2_turn wrong = {.second = S2_EINVAL}, unsupported = {.second = S2_EUNSUPPORTED};
+    assert_int_equal(s2_kernel_choose(device, NULL, refuse_in_turn, &wrong, &kernel, &why), S2_EINVAL);
+    assert_string_equal(why.msg, "the second says");
+    why = (s2_diag){0};
+    assert_int_equal(s2_kernel_choose(device, NULL, refuse_in_turn, &unsupported, &kernel, &why),
+                     S2_EUNSUPPORTED);
+    assert_string_equal(why.msg, "the first cannot");
+    s2_device_close(&device);
+}
+
 static void a_sound_kernel_is_acquitted_with_every_pair_compared(void **state)
 {
     (void)state;
@@ -514,6 +544,7 @@ int main(void)
         cmocka_unit_test(the_cpu_kernel_agrees_with_the_reference_on_drawn_patterns),
         cmocka_unit_test(what_is_no_number_is_not_hidden),
         cmocka_unit_test(kernels_are_found_by_name_and_chosen_by_rank),
+        cmocka_unit_test(what_is_wrong_is_said_before_what_a_kernel_does_not_support),
         cmocka_unit_test(a_sound_kernel_is_acquitted_with_every_pair_compared),
         cmocka_unit_test(needles_convict_a_kernel_that_reads_more_or_less),
         cmocka_unit_test(a_sampled_run_looks_at_fewer_items_and_leaves_the_rest_alone),

@@ -10,7 +10,14 @@ from ._lib import ArgumentError
 
 
 def _swap(sent: list[tuple[int, torch.Tensor]], wanted: list[tuple[int, torch.Tensor]], group: Any) -> None:
-    """Each (rank, tensor) of the first is sent, each of the second received; none may be empty."""
+    """Each (rank, tensor) of the first is sent, each of the second received; none may be empty. gloo sends what is in the host's memory."""
+    if dist.get_backend(group) == "gloo" and any(one.is_cuda for _, one in [*sent, *wanted]):
+        found = [(rank, torch.empty(one.shape, dtype=one.dtype)) for rank, one in wanted]
+        _swap([(rank, one.cpu()) for rank, one in sent], found, group)
+        for (_, one), (_, there) in zip(wanted, found):
+            one.copy_(there)
+        return
+
     def number(rank: int) -> int:
         return rank if group is None else dist.get_global_rank(group, rank)
 

@@ -131,14 +131,15 @@ class Model(torch.nn.Module):
         """Of the last token."""
         return F.linear(self.forward(ids, positions, attend)[:, -1:], self.head)
 
-    def loss(self, ids, attend, recompute):
-        """A few thousand tokens at a time: logits of all would be larger than the model."""
-        h = self.forward(ids[:, :-1], torch.arange(ids.shape[1] - 1, device=DEVICE), attend, recompute)[0]
+    def loss(self, ids, attend, recompute, begin=0, whole=None):
+        """A few thousand tokens at a time: logits of all would be larger than the model. Of a part of a sequence from `begin` on, its part of
+        the mean over `whole` tokens."""
+        h = self.forward(ids[:, :-1], torch.arange(begin, begin + ids.shape[1] - 1, device=DEVICE), attend, recompute)[0]
 
         def part(some, wanted):
             return F.cross_entropy(F.linear(some, self.head).float(), wanted, reduction="sum")
         return sum(checkpoint(part, some, wanted, use_reentrant=False)
-                   for some, wanted in zip(h.split(4096), ids[0, 1:].split(4096))) / h.shape[0]
+                   for some, wanted in zip(h.split(4096), ids[0, 1:].split(4096))) / (whole or h.shape[0])
 
 
 class MasterAdamW:

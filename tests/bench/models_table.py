@@ -22,7 +22,7 @@ def predicted(program, row, folder):
     text = f"layers {layers}; heads {heads}; kv-heads {kv_heads}; head-dim 128; block 64; "
     text += row["pattern"] if row["pattern"].startswith("kv ") else f"layers all: {row['pattern']}"
     more = ["--fusion", "eager"] + (["--recompute"] if row.get("recompute") else [])
-    more += ["--tp", str(row["ranks"])] if row.get("ranks", 1) > 1 else []
+    more += ["--cp" if row["way"].startswith("context") else "--tp", str(row["ranks"])] if row.get("ranks", 1) > 1 else []
     out = subprocess.run([program, "sim", "--json", "--no-db", "-g", "h200", "-m", model, "-p", row["figure"], "-n", str(row["tokens"]), "-b",
                           str(row["batch"]), "--page", "64", *more, text], check=True, capture_output=True, text=True).stdout
     return json.loads(out)
