@@ -105,18 +105,32 @@ static s2_status obey(script *from)
     return S2_OK;
 }
 
+/* The next line, cut where it is longer than a line may be; false behind the last one. */
+static bool next_line(FILE *file, char line[LINE_BYTES], size_t *n)
+{
+    int byte = '\n';
+    for (*n = 0; *n < LINE_BYTES - 1 && (byte = fgetc(file)) != EOF && byte != '\n'; (*n)++)
+        line[*n] = (char)byte;
+    line[*n] = '\0';
+    return *n > 0 || byte != EOF;
+}
+
 static s2_status read_lines(script *from, FILE *file, char line[LINE_BYTES])
 {
+    size_t n;
     from->line = line;
-    while (!from->over && fgets(line, LINE_BYTES, file) != NULL) {
-        const size_t n = strcspn(line, "\r\n");
+    while (!from->over && next_line(file, line, &n)) {
         from->number++;
+        if (strlen(line) < n)
+            return refuse(from, line + strlen(line), "a NUL byte: this is a binary file, not text");
         if (n == LINE_BYTES - 1)
             return refuse(from, line + n, "the line is too long");
-        line[n] = '\0';
+        line[strcspn(line, "\r")] = '\0';
         S2_TRY(obey(from));
     }
-    return S2_OK;
+    return ferror(file) == 0 ? S2_OK
+                             : s2_diag_set(from->diag, S2_EPARSE, 0, 0, 0, "%.100s: cannot be read: %s",
+                                           from->path, strerror(errno));
 }
 
 s2_status s2_explorer_script(s2_explorer *e, const char *path, s2_diag *diag)

@@ -849,9 +849,29 @@ static void what_is_chosen_and_filled_in_is_shown(void **state)
     }
 }
 
+/* Keys come from a text: a device without an end, a folder and a file that is cut by a NUL are none. */
+static void a_script_that_is_no_text_is_refused(void **state)
+{
+    char with_nul[128];
+    const char *const paths[] = {"/dev/zero", dir, with_nul};
+    (void)state;
+    snprintf(with_nul, sizeof with_nul, "%s/keys", dir);
+    FILE *const file = fopen(with_nul, "wb");
+    assert_true(file != NULL && fwrite("1\n2\0 nonsense\n", 1, 14, file) == 14 && fclose(file) == 0);
+    for (size_t n = 0; n < sizeof paths / sizeof *paths; n++) {
+        bool left_behind;
+        s2_diag diag = {0};
+        s2_explorer_options options = {
+            .out = fopen("/dev/null", "w"), .rows = 24, .cols = 80, .script = paths[n], .as = "text"};
+        assert_int_equal(s2_explorer_run(&options, &left_behind, &diag), S2_EPARSE);
+        fclose(options.out);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_script_that_is_no_text_is_refused),
         cmocka_unit_test(panels_say_what_the_commands_print),
         cmocka_unit_test(the_view_of_reach_says_what_the_command_prints),
         cmocka_unit_test(columns_of_a_comparison_say_what_the_commands_print),
