@@ -99,8 +99,9 @@ static void linearise(const s2_law_rows *law, const double *logs, s2_law_normal 
         for (int32_t c = 0; c < N; c++) {
             const double before = constant[c];
             constant[c] *= exp(by);
-            const double moved_us =
-                s2_peer_busy_by((s2_peer_constant)c) ? busy_of(law, constant, r) : busy_us;
+            const double moved_us = s2_peer_busy_by((s2_peer_constant)c, constant, &law->works[r])
+                                        ? busy_of(law, constant, r)
+                                        : busy_us;
             slope[c] = (residual(law, constant, moved_us, r) - e) / by;
             constant[c] = before;
         }

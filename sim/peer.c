@@ -392,7 +392,9 @@ static int64_t ticks_in_order(const double *constant, const s2_peer_work *work, 
     int64_t n_early = s2_max_i64(0, n_of_list * work->n_lists - 3 * (int64_t)n_workers);
     const int64_t n_whole = n_early / n_of_list;
     int64_t early = n_whole * of_list;
-    s2_queue queue = {.n = 0};
+    s2_queue queue; /* large: set where it begins */
+    queue.n = 0;
+    queue.end = 0;
     n_early %= n_of_list;
     for (int64_t list = n_whole; list < work->n_lists; list++)
         for (int32_t t = work->n_tiles - 1; t >= 0; t--) {
@@ -424,17 +426,30 @@ static double makespan_us(const double *constant, const s2_peer_work *work, int3
     return (double)s2_workers_end(&workers) * tick_us;
 }
 
+/* Below it the SMs are not asked what tiles cost each other. */
+#define SHARED_LEAST 0.01
+
 double s2_peer_busy_us(const double constant[S2_N_PEER_CONSTANTS], const s2_peer_work *work)
 {
     const double alone = makespan_us(constant, work, 1), shared = fmin(constant[S2_PEER_shared], 1);
-    return shared < 0.01 ? alone : alone + shared * (makespan_us(constant, work, 2) - alone);
+    return shared < SHARED_LEAST ? alone : alone + shared * (makespan_us(constant, work, 2) - alone);
 }
 
-bool s2_peer_busy_by(s2_peer_constant constant)
+bool s2_peer_busy_by(s2_peer_constant which, const double constant[S2_N_PEER_CONSTANTS],
+                     const s2_peer_work *work)
 {
-    return constant == S2_PEER_tile_us || constant == S2_PEER_rows_us || constant == S2_PEER_step_us ||
-           constant == S2_PEER_partial_us || constant == S2_PEER_shared || constant == S2_PEER_rule_us ||
-           constant == S2_PEER_ragged_times || constant == S2_PEER_mask_times || constant == S2_PEER_least_us;
+    switch (which) {
+    case S2_PEER_tile_us:
+    case S2_PEER_rows_us:
+    case S2_PEER_step_us:
+    case S2_PEER_partial_us:
+    case S2_PEER_least_us: return true;
+    case S2_PEER_shared: return constant[which] >= SHARED_LEAST;
+    case S2_PEER_rule_us: return work->rules > 0;
+    case S2_PEER_ragged_times: return work->rules > 0 && work->ragged;
+    case S2_PEER_mask_times: return work->masked;
+    default: return false;
+    }
 }
 
 double s2_peer_us(const double constant[S2_N_PEER_CONSTANTS], const s2_peer_work *work, double busy_us)

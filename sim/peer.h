@@ -159,8 +159,9 @@ s2_status s2_peer_work_of(s2_arena *arena, const s2_peer_launch *launch, const s
                           const s2_gpu *gpu, s2_peer_work *out) S2_MUST_CHECK;
 /* What the SMs are busy for, in microseconds. */
 double s2_peer_busy_us(const double constant[S2_N_PEER_CONSTANTS], const s2_peer_work *work);
-/* Whether it depends on a constant. */
-bool s2_peer_busy_by(s2_peer_constant constant);
+/* Whether it is another than with a smaller constant[which]; may say so where it is not. */
+bool s2_peer_busy_by(s2_peer_constant which, const double constant[S2_N_PEER_CONSTANTS],
+                     const s2_peer_work *work);
 /* The whole launch, in microseconds, where they are busy for busy_us; never below the floor. */
 double s2_peer_us(const double constant[S2_N_PEER_CONSTANTS], const s2_peer_work *work, double busy_us);
 

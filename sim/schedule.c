@@ -1,5 +1,7 @@
 #include "sim/schedule.h"
 
+#include <string.h>
+
 /*
  * Loads are kept ascending. For a class of k pieces of cost w: while the spread of the loads is at most w,
  * P pieces go one to each worker and leave the order unchanged, so whole rounds only raise the base.
@@ -10,17 +12,17 @@ static void raise_lowest(s2_workers *workers, int32_t k, int64_t w)
 {
     int64_t merged[S2_LIMIT_WORKERS];
     int32_t low = 0, high = k;
-    for (int32_t rank = 0; rank < workers->n; rank++) {
-        const int64_t raised = low < k ? workers->load[low] + w : INT64_MAX;
-        if (low < k && (high == workers->n || raised <= workers->load[high])) {
-            merged[rank] = raised;
+    while (low < k) { /* what is left then stays where it is */
+        const int64_t raised = workers->load[low] + w;
+        if (high == workers->n || raised <= workers->load[high]) {
+            merged[low + high - k] = raised;
             low++;
         } else {
-            merged[rank] = workers->load[high++];
+            merged[low + high - k] = workers->load[high];
+            high++;
         }
     }
-    for (int32_t at = 0; at < workers->n; at++)
-        workers->load[at] = merged[at];
+    memcpy(workers->load, merged, (size_t)high * sizeof *merged);
 }
 
 /* How many of the lowest workers take a piece before one of them would take a second. */
@@ -62,24 +64,25 @@ int64_t s2_workers_end(const s2_workers *workers)
 void s2_queue_init(s2_queue *queue, int32_t n_workers, int64_t start)
 {
     queue->n = n_workers;
+    queue->first = 0;
     queue->end = start;
     for (int32_t worker = 0; worker < n_workers; worker++)
         queue->free_at[worker] = start;
 }
 
+/* Who takes a piece is mostly the last to be free again: its new place is looked for from the end. */
 void s2_queue_give(s2_queue *queue, int64_t w)
 {
-    int64_t *const heap = queue->free_at;
-    const int64_t done = heap[0] + w;
-    int32_t place = 0;
-    for (int32_t next = 1; next < queue->n; next = 2 * place + 1) {
-        next += next + 1 < queue->n && heap[next + 1] < heap[next];
-        if (heap[next] >= done)
-            break;
-        heap[place] = heap[next];
-        place = next;
+    if (queue->first == S2_LIMIT_WORKERS) {
+        memmove(queue->free_at, queue->free_at + queue->first, (size_t)queue->n * sizeof *queue->free_at);
+        queue->first = 0;
     }
-    heap[place] = done;
+    int64_t *const free_at = queue->free_at + queue->first++;
+    const int64_t done = free_at[0] + w;
+    int32_t place = queue->n;
+    for (; free_at[place - 1] > done; place--)
+        free_at[place] = free_at[place - 1];
+    free_at[place] = done;
     if (done > queue->end)
         queue->end = done;
 }

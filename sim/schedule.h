@@ -28,11 +28,14 @@ void s2_workers_give(s2_workers *workers, int64_t k, int64_t w);
 /* When the last worker is done. */
 int64_t s2_workers_end(const s2_workers *workers);
 
-/* Workers that take pieces in the order in which they come, each when it is free: O(log n) a piece. */
+/*
+ * Workers that take pieces in the order in which they come, each when it is free: O(1) a piece where pieces cost
+ * about the same, O(n) at worst. Large: 64 KiB.
+ */
 typedef struct s2_queue {
-    int32_t n;
-    int64_t end;                       /* when the last piece given is done */
-    int64_t free_at[S2_LIMIT_WORKERS]; /* a heap, the least first */
+    int32_t n, first;
+    int64_t end;                           /* when the last piece given is done */
+    int64_t free_at[2 * S2_LIMIT_WORKERS]; /* n entries from `first` on, ascending */
 } s2_queue;
 
 /* 1 <= n_workers <= S2_LIMIT_WORKERS; all free at `start`. */
