@@ -22,8 +22,9 @@ export S2_MEMORY_MIB  ?= 16384
 OPT_release := -O3 -g -DNDEBUG -D_FORTIFY_SOURCE=3
 OPT_debug   := -O0 -g
 SANITIZE    := -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=undefined,float-cast-overflow
-OPT_asan    := -O1 -g $(SANITIZE) -fno-omit-frame-pointer
-OPT_tsan    := -O1 -g -fsanitize=thread
+# Reports name lines; a debugger, which wants variables too, has BUILD=debug.
+OPT_asan    := -O1 -g1 $(SANITIZE) -fno-omit-frame-pointer
+OPT_tsan    := -O1 -g1 -fsanitize=thread
 ifeq ($(OPT_$(BUILD)),)
 $(error BUILD=$(BUILD) is not release, debug, asan or tsan)
 endif
@@ -37,7 +38,8 @@ WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -
 HARDEN   := -fPIC -fvisibility=hidden -fstack-protector-strong -fstack-clash-protection $(if $(filter x86_64,$(shell uname -m)),-fcf-protection=full) \
             -Wformat-security -Werror=format-security
 CFLAGS   := -std=c11 -D_GNU_SOURCE -I. $(OPT_$(BUILD)) $(HARDEN) $(WARN) -pthread -fno-math-errno $(EXTRA_CFLAGS)
-NVFLAGS  := -std=c++17 -I. -O3 -lineinfo -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a \
+# Lines are for profilers: CI, which has none, leaves them out, and the instructions are the same.
+NVFLAGS  := -std=c++17 -I. -O3 $(if $(CI),,-lineinfo) -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a \
             -Xptxas --warn-on-spills -Xcompiler -fPIC,-Wall,-Wextra $(EXTRA_NVFLAGS)
 # Debian's static archives: one binary runs on a bare machine. Their order is the order of dependence.
 LIBS_CORE := -l:libmd.a -lm -pthread -pie -Wl,-z,relro,-z,now,-z,noexecstack

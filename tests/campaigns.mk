@@ -11,8 +11,8 @@ SECONDS ?= 60
 export ASAN_OPTIONS ?= quarantine_size_mb=8:malloc_context_size=6
 FUZZ_C  := $(wildcard base/*.c pattern/*.c)
 FUZZ_IMPORT_C = $(FUZZ_C) $(wildcard plan/*.c export/*.c)
-FUZZ_CC  = $(CLANG) -std=c11 -D_GNU_SOURCE -I. -O1 -g -fsanitize=fuzzer $(if $(COVERED),-fprofile-instr-generate -fcoverage-mapping,$(SANITIZE))
-FUZZ_PLAIN_CC = $(CLANG) -std=c11 -D_GNU_SOURCE -I. -O2 -g $(if $(COVERED),,$(SANITIZE))
+FUZZ_CC  = $(CLANG) -std=c11 -D_GNU_SOURCE -I. -O1 -g1 -fsanitize=fuzzer $(if $(COVERED),-fprofile-instr-generate -fcoverage-mapping,$(SANITIZE))
+FUZZ_PLAIN_CC = $(CLANG) -std=c11 -D_GNU_SOURCE -I. -O2 -g1 $(if $(COVERED),,$(SANITIZE))
 CLANG   ?= clang
 FUZZ_BIN = build/fuzz$(if $(COVERED),/covered)
 FUZZ_RUN = $(if $(SAMPLE),-seed=1 -use_cmp=0 -use_memmem=0 -reload=0 -runs=$(1) -max_total_time=$(2) -timeout=120,-max_total_time=$(3) -timeout=10) \

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.." || exit 2
 log=$(mktemp -d "${TMPDIR:-/tmp}/s2-check.XXXXXX") || exit 2
 trap 'rm -rf "$log"' EXIT
 export log CI=1 # warnings are errors, and the same flags everywhere: nothing is built twice
-passed=0 failed=0 skipped=0 failures="" waiting=""
+passed=0 failed=0 skipped=0 failures="" waiting="" all_spent=0 began=$(date +%s)
 
 # What a finished stage has printed, counted; its name.
 report() {
@@ -33,6 +33,10 @@ report() {
     fi
     # `times` writes 0m1.5s 0m0.2s: user and system, of the shell and then of what it ran
     spent=$(sed 's/[ms]/ /g' "$log/$1.times" | awk 'NR == 2 { printf "%.0f", $1 * 60 + $2 + $3 * 60 + $4 }')
+    all_spent=$((all_spent + ${spent:-0}))
+    slowest=$(sed -n 's/^ok   \(test_[a-z_]*\): .* \([0-9]*\) s of processor time$/\2 \1/p' "$out" | sort -rn |
+        awk 'NR <= 10 && $1 > 0 { printf "%s%s %s", (NR > 1 ? ", " : ""), $2, $1 }')
+    [ -n "$slowest" ] && printf '%s: most processor time, s: %s\n' "$1" "$slowest"
     printf '%-34s %s ok, %s failed, %s s, %s s of processor time\n' "$1" "$ok" "$bad" "$took" "$spent"
 }
 
@@ -77,7 +81,7 @@ needs clang "the build with it" && later build-clang-debug "$make" -s BUILD=debu
 needs clang "the fuzz targets" && later build-fuzz "$make" -s -j"$jobs" fuzz-programs
 together
 # Side by side, the longest first, one more than there are cores since some wait for processes that hang.
-# Every directed case again; of the random ones that the release build has been through, at most so many.
+# Of the random cases, and of a few directed ones that take long, a sample: the release build has been through all.
 later tests-asan S2_CASES_MAX=12 S2_JOBS="$jobs" "$make" -s BUILD=asan CUDA=0 unit
 needs pkg-config library && later library "$make" -s check-library
 later kcheck "$make" -s kcheck SAMPLE=1
@@ -104,6 +108,7 @@ needs python3 crowd && later crowd "$make" -s campaign-crowd MINUTES=0.05
 needs python3 forge && later forge "$make" -s campaign-forge N=400
 needs python3 python && later python "$make" -s check-python
 together
+printf 'all stages: %s s, %s s of processor time on %s cores\n' "$(($(date +%s) - began))" "$all_spent" "$jobs"
 [ -n "$failures" ] && printf 'failed:%s\n' "$failures"
 tail=""
 [ "$skipped" -gt 0 ] && tail=", $skipped skipped"

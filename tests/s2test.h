@@ -10,6 +10,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -52,6 +53,18 @@ static inline int64_t s2_test_cases(int64_t fallback)
     const char *const text = getenv("S2_CASES"), *const most = getenv("S2_CASES_MAX");
     const int64_t n = text != NULL ? strtoll(text, NULL, 0) : fallback;
     return most != NULL && strtoll(most, NULL, 0) < n ? strtoll(most, NULL, 0) : n;
+}
+
+/* Whether some of the directed cases that take long are enough, as under sanitizers: all went through release. */
+static inline bool s2_test_sampled(void)
+{
+    return getenv("S2_CASES_MAX") != NULL;
+}
+
+/* Of n cases that each take long, the first to try: 0, or where a sample is enough, the last. */
+static inline int32_t s2_test_first(int32_t n)
+{
+    return s2_test_sampled() ? n - 1 : 0;
 }
 
 /* Only the tests whose names match $S2_TEST, and not those that match $S2_SKIP ('*' and '?'). A test that

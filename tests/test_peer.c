@@ -156,7 +156,8 @@ static void a_law_is_found_again_from_the_times_that_it_made(void **state)
 /* What a plain grid takes and what the longest tile first takes: times say which it was. */
 static void the_order_of_tiles_shows_in_their_times(void **state)
 {
-    for (s2_peer_order order = 0; order < S2_N_PEER_ORDERS; order++) {
+    for (s2_peer_order order = (s2_peer_order)s2_test_first(S2_N_PEER_ORDERS); order < S2_N_PEER_ORDERS;
+         order++) {
         const s2_peer_law law = {.cut = {128, 128, S2_PACKS_NEVER, .order = order, .resident = 1},
                                  .constant = {[S2_PEER_launch_us] = 5,
                                               [S2_PEER_tile_us] = 1,
@@ -622,7 +623,8 @@ static void what_a_kernel_skips_shows_in_its_times(void **state)
         [S2_PEER_step_us] = 2,      [S2_PEER_mask_times] = 1.5,   [S2_PEER_least_us] = 1,
         [S2_PEER_read_gb_s] = 3300, [S2_PEER_write_gb_s] = 20000, [S2_PEER_join_us] = 3,
         [S2_PEER_part_us_mb] = 0.1};
-    for (s2_peer_skips skips = 0; skips < S2_N_PEER_SKIPS; skips++) {
+    for (s2_peer_skips skips = (s2_peer_skips)s2_test_first(S2_N_PEER_SKIPS); skips < S2_N_PEER_SKIPS;
+         skips++) {
         const s2_peer_cut cut = {128, 128, S2_PACKS_NEVER, false, skips, .resident = 1};
         s2_arena arena = {0};
         s2_launch_ask asks[S2_LAUNCHES];
