@@ -7,9 +7,11 @@ import hashlib
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -60,6 +62,14 @@ def add(wheel, rows, name, content):
     rows.append(f"{name},sha256={digest},{len(content)}")
 
 
+def licences():
+    """Of what Debian's archives put into the library, as Debian tells them; nothing on a system that has none of these files."""
+    for package in ("libjansson-dev", "libyaml-dev", "libmd-dev"):
+        path = pathlib.Path("/usr/share/doc", package, "copyright")
+        if path.exists():
+            yield f"licenses/{package}.txt", path.read_bytes()
+
+
 def write_wheel(folder, files, tag):
     """files: (name, bytes) of what is installed."""
     fields = project()
@@ -73,17 +83,27 @@ def write_wheel(folder, files, tag):
         about = f"Wheel-Version: 1.0\nGenerator: s2\nRoot-Is-Purelib: false\nTag: {tag}\n"
         add(wheel, rows, f"{stem}.dist-info/METADATA", metadata(fields).encode())
         add(wheel, rows, f"{stem}.dist-info/WHEEL", about.encode())
+        for name, content in licences():
+            add(wheel, rows, f"{stem}.dist-info/{name}", content)
         record = f"{stem}.dist-info/RECORD"
         wheel.writestr(zipfile.ZipInfo(record), "\n".join([*rows, f"{record},,"]) + "\n")
     part.replace(path)
     return path.name
 
 
+def stripped(path):
+    """Without debugging information, where there is a strip to take it out."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder, path.name)
+        done = shutil.which("strip") and subprocess.run(["strip", "--strip-unneeded", "-o", str(out), str(path)]).returncode == 0
+        return (out if done else path).read_bytes()
+
+
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     built = library()
     files = [(f"s2/{path.name}", path.read_bytes()) for path in sorted((HERE / "s2").iterdir()) if path.suffix == ".py"
              or path.name == "py.typed"]
-    files.append((f"s2/{built.name}", built.read_bytes()))
+    files.append((f"s2/{built.name}", stripped(built)))
     return write_wheel(wheel_directory, files, f"py3-none-{platform_tag(built)}")
 
 

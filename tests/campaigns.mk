@@ -167,6 +167,9 @@ campaign-hostile: $(B)/s2
 ## campaign-crowd: eight writers, four readers and a screen on one database (MINUTES=60, S2_SEED=N)
 campaign-crowd: $(B)/s2
 	python3 tests/crowd.py $< $(or $(MINUTES),60) $(or $(S2_SEED),1)
+## campaign-python: everything that is public in the package, called with anything, NumPy and torch (MINUTES=60 of each, S2_SEED=N; S2_PYTHON=FILE: with torch)
+campaign-python: wheel
+	S2_MINUTES=$(or $(MINUTES),60) S2_SEED=$(or $(S2_SEED),$(shell date +%s)) S2_TEST=public tests/python/run.sh build/wheel
 ## campaign-faults: every system call of every command, and an allocation of each call stack, fails once (N=200: so many of each command; S2_TEST='allocations*': any allocation; S2_PART=I/N: a share; S2_COMMAND=draw)
 campaign-faults: $(B)/tests/test_everycall
 	S2_CASES=$(or $(N),1000000) S2_SKIP='$(if $(S2_TEST),,allocations*)' $<

@@ -48,6 +48,8 @@ def _torch_view(value: Any, name: str) -> View:
 def _numpy_view(value: Any, name: str) -> View:
     if any(stride % value.itemsize for stride in value.strides):
         raise ArgumentError(f"{name}: strides must be whole elements")
+    if hasattr(value, "mask"):
+        raise ArgumentError(f"{name}: a masked array, whose mask would be ignored; fill it first")
     if not value.dtype.isnative:
         raise ArgumentError(f"{name}: bytes are in the other order")
     return View(name, value.ctypes.data, value.shape, tuple(stride // value.itemsize for stride in value.strides),

@@ -270,6 +270,22 @@ class Handle:
             self.close()
 
 
+class Fixed:
+    """What the library was told of an object stays: addresses are reckoned from these members, which callers may read."""
+
+    _fixed: frozenset[str] = frozenset()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._fixed and name in self.__dict__:
+            raise ArgumentError(f"{name}: a {type(self).__name__}'s cannot be changed; make another")
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        if name in self._fixed:
+            raise ArgumentError(f"{name}: a {type(self).__name__}'s cannot be taken away")
+        object.__delattr__(self, name)
+
+
 def integer(value: Any, name: str, least: int, most: int = 2**31 - 1) -> int:
     """A whole number in a range: neither a bool nor a float, which ctypes would wrap or cut in silence."""
     try:
@@ -289,7 +305,10 @@ def flag(value: Any, name: str) -> bool:
 
 def integers(values: Any, name: str, least: int, most: int = 2**31 - 1) -> list[int]:
     """A list of such numbers, or an array's."""
-    values = values.tolist() if hasattr(values, "tolist") else values
+    try:
+        values = values.tolist() if hasattr(values, "tolist") else values
+    except (RuntimeError, TypeError) as failure:  # a tensor without numbers: on the meta device, sparse, of a symbol
+        raise ArgumentError(f"{name}: a list of whole numbers is wanted ({str(failure).splitlines()[0]})") from failure
     if not isinstance(values, (list, tuple, range)):
         raise ArgumentError(f"{name}: a list of whole numbers is wanted, not {type(values).__name__}")
     return [integer(value, name, least, most) for value in values]

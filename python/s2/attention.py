@@ -317,7 +317,10 @@ def attention(q: Any, k: Any, v: Any, pattern: Pattern, layer: int = 0, *, scale
     head, are logits that the softmax's denominator has besides the keys', and that no value belongs to.
 
     Returns o, or (o, lse): lse is the logarithm of the softmax's denominator, float32, and minus infinity where a query
-    reads nothing, whose o is 0.
+    reads nothing, whose o is 0. scale is 1 / sqrt(d) unless it is given.
+
+    Raises ArgumentError, which names the argument (shape, stride, dtype, device, alignment to 16 bytes), UnsupportedError where no kernel of the
+    device takes it, DeviceError where the GPU reports an error.
     """
     if _again is not None and cu_seqlens_q is cu_seqlens_k is softcap is sinks is None and type(pattern) is Pattern and not _compiles() and not _modes():
         made = _again(q, k, v, pattern.number, layer, scale, phase, deterministic, return_lse)
@@ -344,6 +347,8 @@ def block_attention(q: Any, k: Any, v: Any, pattern: Pattern, counts: Any, block
     of the first query. It names key blocks of pattern.block tokens in any order; a row reads those at or before its own position if the
     pattern is causal. Duplicates count once, numbers of no block nothing, and a count is taken into 0 to most. Tensors go to the operator
     s2::block_attention, which torch.compile and fake tensors know; it has no gradients, and refuses q, k, v or sinks that want them.
+
+    Raises ArgumentError, which names the argument, and UnsupportedError on a GPU before Hopper, or outside of the limits in docs/kernels.md.
     """
     _lib.flag(return_lse, "return_lse")
     if is_torch(q):
@@ -372,7 +377,7 @@ def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, patte
                        cu_seqlens_k: Optional[Sequence[int]] = None, deterministic: bool = True, softcap: Optional[float] = None,
                        sinks: Any = None) -> tuple[Any, ...]:
     """(d_q, d_k, d_v), with sinks (d_q, d_k, d_v, d_sinks), for the gradient d_o of o; o and lse are the forward's. The same inputs give the same bits, unless
-    deterministic is False."""
+    deterministic is False. Shapes and errors are attention()'s; gradients have the shapes and types of what they are of, d_sinks is float32."""
     call = Call(q, k, v, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic, softcap, sinks)
     made = tuple(empty(q, one.shape, one.dtype) for one in (call.q, call.k, call.v, call.sinks) if one is not None)
     call.backward(o, lse, d_o, *made)

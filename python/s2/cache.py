@@ -21,13 +21,15 @@ AT_ONCE = 1 << 20  # places of new tokens that are looked up for all layers toge
 
 @dataclasses.dataclass(frozen=True)
 class Usage:
+    """What a cache holds, of all layers and sequences."""
+
     pages: int
     peak_pages: int
     slots: int  # keys that fit the pages in use; values likewise
     bytes: int  # of K and V in the pages in use
 
 
-class Cache:
+class Cache(_lib.Fixed):
     """Keys and values of a pattern's layers, in two arrays of the kind of `like` (a NumPy array or a torch tensor, of which type and
     device count). The arrays grow as they must, or have room for `pages` from the start; pages that no later query needs go back to the
     pool at every append.
@@ -41,6 +43,8 @@ class Cache:
     Lists of sequences do all of this at once: then k and v are (sequences, KV heads, tokens, d).
     One thread at a time: others wait.
     """
+
+    _fixed = frozenset(("pattern", "head_dim", "step", "_handle", "_lock"))
 
     def __init__(self, pattern: Pattern, like: Any, *, head_dim: Optional[int] = None, layout: str = "pages", page: int = 0,
                  step: int = 1, pages: int = 0) -> None:
@@ -123,6 +127,7 @@ class Cache:
 
     @property
     def closed(self) -> bool:
+        """Whether close() was called; every other call then raises ReleasedError."""
         return not self._handle.pointer.value
 
     def _sequence(self, sequence: Any) -> int:
@@ -169,6 +174,7 @@ class Cache:
             self._unsure.discard(number)
 
     def tokens(self, sequence: int) -> int:
+        """How many a sequence has; ArgumentError where there is no such sequence."""
         out = ctypes.c_int32()
         with self._lock:
             _lib.call("cache_tokens", self._handle.value, self._sequence(sequence), ctypes.byref(out))
@@ -182,12 +188,15 @@ class Cache:
 
     @property
     def usage(self) -> Usage:
+        """Pages, keys and bytes that are in use, of all layers and sequences."""
         found = self._usage()
         item = self.keys.itemsize if not is_torch(self.keys) else self.keys.element_size()
         return Usage(found.pages, found.peak_pages, found.slots, found.slots * 2 * self.head_dim * item)
 
     def append(self, sequence: Union[int, Sequence[int]], tokens: int) -> None:
-        """Room for so many more tokens; pages that nobody needs any more go back."""
+        """Room for so many more tokens of each sequence; pages that nobody needs any more go back.
+
+        Raises MemoryFullError where `pages` are all in use, and then no sequence has more than before."""
         with self._lock:
             self._handle.value
             self._idle("append")
@@ -293,7 +302,7 @@ class Cache:
                 self._goes_with(one, found)
                 if found.shape != wanted:
                     raise ArgumentError(f"{name}: shape {found.shape}, and {wanted[-2]} tokens were appended: {wanted} is wanted")
-            places = self._written(numbers, layer, wanted[-2]) if self._step is None else self._step.places(numbers, layer, wanted[-2])
+            places = self._written(numbers, layer, wanted[-2]) if self._step is None else self._step._places(numbers, layer, wanted[-2])
             for pool, one in ((self.keys, k), (self.values, v)):
                 if is_torch(pool):
                     pool.index_copy_(0, places, one.detach().reshape(-1, self.head_dim))
@@ -344,7 +353,9 @@ class Cache:
     def attend(self, q: Any, sequences: Sequence[int], layer: int, *, scale: Optional[float] = None,
                softcap: Optional[float] = None, sinks: Any = None, return_lse: bool = False) -> Any:
         """o (sequences, heads, tokens, d) for the last queries of each sequence, at most `step` of them; softcap and sinks as
-        s2.attention has them."""
+        s2.attention has them. q has o's shape, and the cache's type and device.
+
+        Raises ArgumentError, which names the argument, UnsupportedError for more tokens than `step`, ReleasedError after close()."""
         _lib.flag(return_lse, "return_lse")
         with self._lock:
             handle = self._handle.value

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Any, Optional, Sequence
 
-from ._lib import LIMIT_TOK, ArgumentError, UnsupportedError, flag, integer, integers, word
+from ._lib import LIMIT_TOK, ArgumentError, Fixed, UnsupportedError, flag, integer, integers, word
 from .attention import attention
 from .cache import Cache
 from .pattern import Pattern
@@ -51,8 +51,11 @@ class Share:
         if weight.shape[0] % count:
             raise ArgumentError(f"weight: {weight.shape[0]} rows are not equally many for {count} heads")
         wanted = (self.kv_heads if kv else self.heads)[layer]
-        rows = weight.reshape(count, weight.shape[0] // count, *weight.shape[1:])[wanted]
-        return rows.reshape(-1, *weight.shape[1:])
+        try:
+            rows = weight.reshape(count, weight.shape[0] // count, *weight.shape[1:])[wanted]
+            return rows.reshape(rows.shape[0] * rows.shape[1], *weight.shape[1:])
+        except (RuntimeError, NotImplementedError) as failure:  # torch's: it is sparse
+            raise ArgumentError(f"weight: {str(failure).splitlines()[0]}") from failure
 
 
 def cut(pattern: Pattern, ranks: int, length: int, by: str = "tokens") -> list[int]:
@@ -75,7 +78,7 @@ def cut(pattern: Pattern, ranks: int, length: int, by: str = "tokens") -> list[i
     return [*bounds, length]
 
 
-class Context:
+class Context(Fixed):
     """One rank's tokens of a sequence, `begin` to `end`, and which earlier keys it is sent.
 
     Those are what a cache holds at its first token: all that a later query may read (docs/kv-cache.md), for any length, whichever ranks there are.
@@ -83,10 +86,12 @@ class Context:
     says that a cache keeps.
     """
 
+    _fixed = frozenset(("pattern", "bounds", "rank", "ranks", "begin", "end"))
+
     def __init__(self, pattern: Pattern, rank: int, bounds: Sequence[int], *, page: int = 0) -> None:
-        self.pattern, self.bounds = _whole(pattern), integers(bounds, "bounds", 0, LIMIT_TOK)
+        self.pattern, self.bounds = _whole(pattern), tuple(integers(bounds, "bounds", 0, LIMIT_TOK))
         if len(self.bounds) < 2 or self.bounds[0] != 0 or any(a >= b for a, b in zip(self.bounds, self.bounds[1:])):
-            raise ArgumentError(f"bounds: {self.bounds} does not ascend from 0")
+            raise ArgumentError(f"bounds: {list(self.bounds)} does not ascend from 0")
         if pattern.has_phases:
             raise UnsupportedError("pattern: it reads other keys in decoding, and what a rank is sent is what a cache keeps for that")
         self.ranks = len(self.bounds) - 1

@@ -83,9 +83,9 @@ def _read(source: Source) -> tuple[bytes, Optional[bytes]]:
     if isinstance(source, str) and _is_text(source):
         return _lib.encoded(source, "source"), None
     if isinstance(source, (str, os.PathLike)):
-        path = pathlib.Path(os.fspath(source))
-        path = path / "config.json" if path.is_dir() else path
         try:
+            path = pathlib.Path(os.fspath(source))
+            path = path / "config.json" if path.is_dir() else path  # an error where the name is too long
             return path.read_bytes(), os.fsencode(path)
         except OSError as failure:
             raise FileError(f"source: {failure}") from failure
@@ -100,12 +100,17 @@ def _read(source: Source) -> tuple[bytes, Optional[bytes]]:
         raise ArgumentError(f"source: {failure}") from failure
 
 
-class Pattern:
+class Pattern(_lib.Fixed):
     """Which keys each query of each head and layer reads.
 
     `source` is a text in the pattern language, a path, a dict, or a transformers config; foreign formats are recognised by
-    their content, or named with `format`. `notes` says what a foreign format leaves unsaid.
+    their content, or named with `format`. `notes` says what a foreign format leaves unsaid. Patterns never change, and threads may share
+    one. `layers`, `heads`, `kv_heads` and `head_dim` are its shape, `block` the tokens of a block; `hash` is that of the canonical text.
+
+    Raises RefusedError with line and column where a text is wrong, FileError where a file cannot be read.
     """
+
+    _fixed = frozenset(("layers", "heads", "kv_heads", "head_dim", "block", "causal", "has_phases", "limit", "hash", "name", "number", "_handle"))
 
     def __init__(self, source: Source, *, format: Optional[str] = None) -> None:
         content, path = _read(source)
@@ -150,6 +155,7 @@ class Pattern:
 
     @property
     def notes(self) -> list[str]:
+        """What the format that it was read from leaves unsaid, a line each."""
         return _lib.text("pattern_notes", self._handle.value).splitlines()
 
     def mask(self, layer: int, n: int, *, phase: str = "prefill", queries: Optional[tuple[int, int]] = None) -> "numpy.ndarray":
@@ -181,7 +187,9 @@ class Pattern:
         return self._kinds[phase]
 
     def check(self, properties: str = "rows,union,kv", *, length: Optional[int] = None) -> Check:
-        """Decide properties, for contexts up to `length` tokens, or for every length."""
+        """Decide properties (rows, union, kv, group, shards, ranks:N, depth:D), for contexts up to `length` tokens, or for every length.
+
+        Raises ArgumentError for a property that is not known, LimitError where a limit of work was hit."""
         tokens = 0 if length is None else _lib.integer(length, "length", 1, _lib.LIMIT_TOK)
         verdict = ctypes.c_int32()
         answer = json.loads(_lib.text("pattern_check", self._handle.value, _lib.encoded(properties, "properties"), tokens,
@@ -192,7 +200,10 @@ class Pattern:
 
     def simulate(self, length: int, *, gpu: str = "h200", phase: str = "prefill", batch: int = 1, dtype: str = "bfloat16",
                  model: Optional[str] = None, page: int = 16, ranks: int = 1) -> Price:
-        """What it costs at a context of `length` tokens; `phase` is prefill, decode or train."""
+        """What it costs at a context of `length` tokens; `phase` is prefill, decode or train. Times are microseconds, sizes bytes. `gpu` and `model`
+        are names that `s2 sim --list` has, or paths of their files; `page` is tokens of a page of the cache, `ranks` tensor-parallel GPUs.
+
+        Raises ArgumentError, which names what is wrong, and UnsupportedError where the time of a pattern cannot be said."""
         options = _lib.CPriceOptions(
             gpu=_lib.encoded(gpu, "gpu"), net=None if model is None else _lib.encoded(model, "model"),
             phase=_lib.word(phase, "phase", _WORK), dtype=_lib.word(dtype, "dtype", _lib.DTYPES),
@@ -244,13 +255,18 @@ class Pattern:
         return [orders[kind] for kind in kinds]
 
     def write(self, path: Union[str, "os.PathLike[str]"], format: str = "s2", *, length: int = 8192) -> list[str]:
-        """Write a format (`formats()` has them) to a file or folder; returns what the format leaves unsaid."""
+        """Write a format (`formats()` has them) to a file or folder; returns what the format leaves unsaid. `length` is the tokens that formats of
+        one length are written for.
+
+        Raises UnsupportedError where the format cannot hold the pattern, FileError where the file cannot be written."""
         return _lib.text("pattern_write", self._handle.value, _lib.encoded(format, "format"),
                          _lib.integer(length, "length", 1, _lib.LIMIT_TOK), _lib.encoded(path, "path")).splitlines()
 
 
 @dataclasses.dataclass(frozen=True)
 class Format:
+    """A foreign format: whether it is read and written."""
+
     name: str
     reads: bool
     writes: bool

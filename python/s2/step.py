@@ -12,7 +12,7 @@ from .attention import Plan
 from .cache import Cache
 
 
-class Step:
+class Step(_lib.Fixed):
     """Runs `body()` once for each call, after room was made for `tokens` more tokens of `sequences`:
 
         def body():
@@ -27,6 +27,8 @@ class Step:
     again; `captures` counts how often. On a CPU it runs as it is. The call returns what `body` returned when it was captured, tensors whose contents
     are new; work is queued, nothing waits.
     """
+
+    _fixed = frozenset(("cache", "sequences", "tokens"))
 
     def __init__(self, cache: Cache, sequences: Union[int, Sequence[int]], body: Callable[[], Any], tokens: int = 1) -> None:
         if not isinstance(cache, Cache):
@@ -47,7 +49,7 @@ class Step:
         if is_torch(cache.keys) and cache.keys.is_cuda:
             self._stream = sys.modules["torch"].cuda.Stream(cache.keys.device)
 
-    def places(self, numbers: list[int], layer: int, tokens: int) -> Any:
+    def _places(self, numbers: list[int], layer: int, tokens: int) -> Any:
         if numbers != self.sequences or tokens != self.tokens:
             raise ArgumentError(f"sequence: a step of {self.tokens} tokens of {self.sequences} writes those, not {tokens} of {numbers}")
         return self._written[layer]

@@ -322,19 +322,24 @@ class S2Cache(_Cache):
         self.sequences = wanted
 
     def reorder_cache(self, beam_idx: torch.Tensor) -> None:
+        """Row n goes on from what row beam_idx[n] has."""
         self._take(beam_idx.tolist())
 
     def batch_select_indices(self, indices: torch.Tensor) -> None:
+        """These rows alone, in this order."""
         chosen = torch.arange(len(self.sequences))[indices.cpu()] if self.kept is not None else torch.arange(0)
         self._take(chosen.tolist())
 
     def batch_repeat_interleave(self, repeats: int) -> None:
+        """Each row so many times, sharing its pages until they differ."""
         self._take([row for row in range(len(self.sequences)) for _ in range(repeats)])
 
     def crop(self, *_: Any) -> None:
+        """Refused: pages that went back are gone."""
         self.layers[0].crop()
 
     def reset(self) -> None:
+        """Every page goes back; the next prompt begins anew."""
         if self.kept is not None:
             self.kept.close()
         self.kept, self.sequences, self._before, self._tokens = None, [], [], 0
@@ -344,6 +349,7 @@ class S2Cache(_Cache):
 
     @property
     def usage(self) -> Any:
+        """The cache's s2.Usage; None before the first token."""
         return None if self.kept is None else self.kept.usage
 
 

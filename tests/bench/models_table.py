@@ -12,6 +12,9 @@ HIDDEN = {"1.3b": {"model_type": "llama", "hidden_size": 2048, "num_hidden_layer
                    "head_dim": 128, "intermediate_size": 5504, "vocab_size": 50304}}
 
 
+GPUS = {"NVIDIA H100 80GB HBM3": "h100-sxm"}
+
+
 def predicted(program, row, folder):
     """The s2sim/1 object of the row's pattern and work."""
     layers, heads, kv_heads, model = SHAPES[row["model"]]
@@ -23,7 +26,7 @@ def predicted(program, row, folder):
     text += row["pattern"] if row["pattern"].startswith("kv ") else f"layers all: {row['pattern']}"
     more = ["--fusion", "eager"] + (["--recompute"] if row.get("recompute") else [])
     more += ["--cp" if row["way"].startswith("context") else "--tp", str(row["ranks"])] if row.get("ranks", 1) > 1 else []
-    out = subprocess.run([program, "sim", "--json", "--no-db", "-g", "h200", "-m", model, "-p", row["figure"], "-n", str(row["tokens"]), "-b",
+    out = subprocess.run([program, "sim", "--json", "--no-db", "-g", GPUS.get(row["device"], "h200"), "-m", model, "-p", row["figure"], "-n", str(row["tokens"]), "-b",
                           str(row["batch"]), "--page", "64", *more, text], check=True, capture_output=True, text=True).stdout
     return json.loads(out)
 
@@ -75,7 +78,7 @@ LEAD = (("Llama-3.1-8B's shape, prefill of 32k", "prefill", "llama-3.1-8b", 3276
         ("two GPUs: prefill of 32k", "prefill", "llama-3.1-8b", 32768, 1, 1, 2),
         ("two GPUs: a token each of 16", "decode", "llama-3.1-8b", 32768, 16, 16, 2))
 EACH = (*((*row[:4], batch, *row[5:]) for row in LEAD if row[6] is None for batch in sorted({row[4], row[5]})),
-        ("", "train", "1.3b", 65536, 1, 1, None))
+        ("", "train", "1.3b", 65536, 1, 1, None), ("", "train", "1.3b", 131072, 1, 1, None))
 DENSE = {"dense cuDNN": "cuDNN", "dense FA-CuTe": "FA-CuTe", "dense": "ours"}
 
 

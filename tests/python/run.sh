@@ -17,6 +17,15 @@ if [ -z "$python" ]; then
     echo "0 passed, 0 failed, 1 skipped"
     exit 0
 fi
+# What a wheel carries besides Python: the library without its debugging information, and the licences of what is inside of it.
+"$python" -m zipfile -l "$(ls -t "$wheels"/*.whl | head -1)" >"$away/listed" || exit 1
+wanted="s2/libs2.so. s2/py.typed"
+for package in libjansson-dev libyaml-dev libmd-dev; do
+    [ -e /usr/share/doc/$package/copyright ] && wanted="$wanted .dist-info/licenses/$package.txt"
+done
+for wanted in $wanted; do
+    grep -qF "$wanted" "$away/listed" || { echo "the wheel lacks $wanted"; exit 1; }
+done
 # What pip would do with a wheel that is pure files; a Debian python3 has no pip.
 "$python" -m zipfile -e "$(ls -t "$wheels"/*.whl | head -1)" "$away/site" || exit 1
 cd "$away" || exit 2

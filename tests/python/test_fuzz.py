@@ -1,8 +1,10 @@
 """Calls with anything at all: an answer or one of the package's exceptions, in a process that lives on."""
 import copy
+import inspect
 import os
 import random
 import tempfile
+import time
 import unittest
 
 import numpy
@@ -10,6 +12,7 @@ import numpy
 import s2
 
 CASES = min(int(os.environ.get("S2_CASES", 1500)), int(os.environ.get("S2_CASES_MAX", 1500)))
+MINUTES = float(os.environ.get("S2_MINUTES", 0))  # of calls to everything that is public; 0: CASES of them
 SEED = int(os.environ.get("S2_SEED", 3))
 TEXT = "heads 2; kv-heads 1; head-dim 8; block 16; layers 2; layers all: local 2 | stride 3 phase head; layers 1: dense"
 
@@ -103,3 +106,104 @@ class Fuzz(unittest.TestCase):
                 self.attempt(cache.close, [], {}, 0)
                 self.attempt(call, arguments, {}, 0.1)
                 cache = self.attempt(s2.Cache, [pattern, rows[1]], {"layout": "ring", "page": 16, "step": 1, "pages": 40}, 0.0)
+
+    def test_what_the_library_was_told_cannot_be_changed(self):
+        pattern = s2.Pattern(TEXT.replace("kv-heads 1", "kv-heads 2"))
+        q = numpy.random.default_rng(1).standard_normal((1, 2, 40, 8)).astype("f4")
+        cache = s2.Cache(pattern, q)
+        row = cache.open()
+        cache.append(row, 3)
+        step, context = s2.Step(cache, [row], lambda: None), s2.parallel.Context(pattern, 1, [0, 32, 64])
+        want = s2.attention(q, q, q, pattern)
+        for one in (pattern, cache, step, context):
+            self.assertGreater(len(one._fixed), 2)
+            for name in one._fixed:
+                self.assertRaisesRegex(s2.ArgumentError, name, setattr, one, name, odd(self.rng))
+                self.assertRaisesRegex(s2.ArgumentError, name, delattr, one, name)
+            names = {name for name, value in vars(one).items() if not name.startswith("_") and isinstance(value, (int, str, tuple, s2.Pattern))}
+            self.assertEqual(names - one._fixed - {"captures"}, set())  # a new member is thought of
+        self.assertRaisesRegex(s2.ArgumentError, "heads|number|_handle", pattern.__init__, TEXT)
+        self.assertTrue(numpy.array_equal(s2.attention(q, q, q, pattern), want))
+
+
+class Surface(unittest.TestCase):
+    """Everything that is public, also what comes to it later, with arguments that are right, or that belong elsewhere, or are anything."""
+
+    def array(self, value):
+        return value
+
+    def anything(self, rng):
+        return odd(rng)
+
+    def world(self, rng):
+        """Right arguments by their names, and the objects whose methods are called."""
+        pattern = s2.Pattern(TEXT.replace("kv-heads 1", "kv-heads 2"))
+        q, one = self.array(numpy.ones((2, 2, 33, 8), "f4")), self.array(numpy.ones((2, 2, 1, 8), "f4"))
+        cache = s2.Cache(pattern, q, pages=60)
+        rows = [cache.open(), cache.open()]
+        cache.append(rows, 5)
+        cache.append(rows, 1)
+        step = s2.Step(cache, rows, lambda: None)
+        share, context = s2.parallel.Share(pattern, 2, 1), s2.parallel.Context(pattern, 1, [0, 48, 100])
+        dense = s2.Pattern("heads 2; kv-heads 2; head-dim 8; block 16; layers all: dense")
+        named = {"q": q, "k": q, "v": q, "o": q, "d_o": q, "lse": self.array(numpy.zeros((2, 2, 33), "f4")), "pattern": rng.choice([pattern, dense]),
+                 "layer": rng.choice([0, 1]), "source": TEXT, "length": 64, "n": 40, "queries": (0, 3), "ranks": 2, "rank": 1, "bounds": [0, 48, 100],
+                 "cache": cache, "like": q, "sequence": rng.choice([rows[0], rows]), "sequences": rows, "tokens": rng.choice([1, 1, 2, 300]), "body": lambda: None,
+                 "counts": self.array(numpy.ones((2, 2, 3), "i4")), "blocks": self.array(numpy.zeros((2, 2, 3, 2), "i4")), "query_block": 16,
+                 "properties": "rows,union", "gpu": "h200", "phase": "decode", "dtype": "float32", "batch": 2, "by": "pairs", "path": "file", "format": "hf",
+                 "weight": self.array(numpy.ones((16, 3), "f4")), "kv": True, "deal": None, "head_dim": 8, "itemsize": 2, "begin": 0, "end": 3, "kv_head": 1,
+                 "scale": 0.3, "return_lse": True, "softcap": 2.0, "sinks": self.array(numpy.zeros(2, "f4")), "page": 16, "step": 1, "layers": (0, 1),
+                 "cu_seqlens_q": None, "cu_seqlens_k": None, "deterministic": True, "layout": "ring", "pages": 9, "model": None}
+        if rng.random() < 0.5:
+            named.update(q=one, k=one, v=one)
+        return named, (pattern, cache, step, share, context)
+
+    def callables(self, objects):
+        for name in s2.__all__:
+            one = getattr(s2, name)
+            if callable(one) and not (isinstance(one, type) and issubclass(one, BaseException)):
+                yield name, one
+        yield from ((name, getattr(s2.parallel, name)) for name in ("Share", "Context", "cut"))
+        for each in objects:
+            names = [name for name in dir(type(each)) if not name.startswith("_") and callable(getattr(type(each), name))]
+            yield from ((f"{type(each).__name__}.{name}", getattr(each, name)) for name in [*names, *(["__call__"] if callable(each) else [])])
+
+    def call(self, rng, one, named):
+        wrong = rng.choice([0.0, 0.1, 0.5])
+
+        def value(name):
+            if name in named and rng.random() >= wrong:
+                return named[name]
+            return self.anything(rng) if rng.random() < 0.5 else rng.choice(list(named.values()))
+
+        arguments, options = [], {}
+        for name, parameter in inspect.signature(one).parameters.items():
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or (parameter.default is not parameter.empty and rng.random() < 0.6):
+                continue
+            options[name] = value(name)
+        try:
+            one(*arguments, **options)
+            return "answered"
+        except s2.Error as refused:
+            self.assertTrue(str(refused))
+            return "refused"
+
+    def test_everything_that_is_public_answers_or_refuses(self):
+        rng, begin, done = random.Random(SEED), time.monotonic(), {}
+        with tempfile.TemporaryDirectory() as folder:
+            before = os.getcwd()
+            os.chdir(folder)
+            try:
+                while sum(map(sum, (one.values() for one in done.values()))) < CASES or time.monotonic() - begin < 60 * MINUTES:
+                    named, objects = self.world(rng)
+                    every = list(self.callables(objects))
+                    for _ in range(40):
+                        name, one = rng.choice(every)
+                        counted = done.setdefault(name, {"answered": 0, "refused": 0})
+                        counted[self.call(rng, one, named)] += 1
+            finally:
+                os.chdir(before)
+        for name, counted in done.items():
+            if sum(counted.values()) > 20 and name != "Context.attention":  # which needs the other ranks
+                self.assertGreater(counted["answered"], 0, name)  # else the right arguments are not right
+        print(f"{sum(sum(one.values()) for one in done.values())} calls of {len(done)} callables")

@@ -1,6 +1,8 @@
 """The package with NumPy alone."""
+import ast
 import copy
 import gc
+import inspect
 import os
 import pathlib
 import pickle
@@ -94,6 +96,39 @@ class Patterns(unittest.TestCase):
         [one.start() for one in threads]
         [one.join() for one in threads]
         self.assertEqual(wrong, [False] * 15)
+
+
+class Page(unittest.TestCase):
+    """docs/python.md and help() speak of what is there."""
+
+    def test_calls_of_the_page_have_their_arguments(self):
+        text = pathlib.Path(os.environ["S2_ROOT"], "docs/python.md").read_text()
+        known, seen = {"s2": s2, "p": s2.Pattern}, 0
+        for code in re.findall(r"`([a-z_0-9]+\.[A-Za-z_.0-9]+\([^`]*\))`", text):
+            try:
+                call = ast.parse(code, mode="eval").body
+            except SyntaxError:  # shortened for the reader
+                continue
+            if not isinstance(call, ast.Call) or not ast.unparse(call.func).startswith(("s2.", "p.")) or "transformers" in code:
+                continue
+            path = ast.unparse(call.func).split(".")
+            made = known[path[0]]
+            for name in path[1:]:
+                made = getattr(made, name)
+            of_object = [None] if path[0] == "p" else []
+            inspect.signature(made).bind(*of_object, *call.args, **{one.arg: None for one in call.keywords})
+            seen += 1
+        self.assertGreater(seen, 10)
+
+    def test_all_that_is_public_is_explained(self):
+        for where, names in ((s2, s2.__all__), (s2.parallel, ("Share", "Context", "cut"))):
+            for name in names:
+                one = getattr(where, name)
+                members = {} if not isinstance(one, type) else {key: value for key, value in vars(one).items()
+                                                                if not key.startswith("_") and (callable(value) or isinstance(value, property))}
+                for label, thing in [(name, one), *((f"{name}.{key}", value) for key, value in members.items())]:
+                    said = getattr(thing, "__doc__", None) or ""
+                    self.assertTrue(said.strip() and not said.startswith(f"{name}("), label)  # a dataclass without words says its signature
 
 
 class Shares(unittest.TestCase):

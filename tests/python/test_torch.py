@@ -1,4 +1,7 @@
 """The operators of torch, on the CPU."""
+import os
+import pathlib
+import re
 import socket
 import tempfile
 import unittest
@@ -14,6 +17,7 @@ import torch.utils.checkpoint
 
 import s2
 import s2.torch_ops  # noqa: F401  registers them
+import test_fuzz
 
 TEXT = "heads 4; kv-heads 2; head-dim 32; block 16; layers 2; layers all: sink 1 | local 2 | stride 4 phase kv; layers 1: dense"
 
@@ -492,6 +496,26 @@ class Operators(unittest.TestCase):
     def test_a_step_is_what_its_calls_are(self):
         a_step_is_what_its_calls_are(self, "cpu", torch.float32, 1e-6)
 
+    def test_the_step_of_the_page_runs(self):
+        """The second snippet of docs/python.md, with a model of one layer, three times instead of a thousand."""
+        page = pathlib.Path(os.environ["S2_ROOT"], "docs/python.md").read_text()
+        code = re.search(r"```python\n# what a step of a model is\n(.*?)```", page, re.S).group(1)
+        cache = s2.Cache(self.pattern, torch.zeros(1))
+        sequences = [cache.open(), cache.open()]
+        cache.append(sequences, 20)
+        weight, ids, position, seen = torch.randn(50, 4 * 32), torch.zeros(2, dtype=torch.long), torch.zeros(1), []
+
+        def model(ids, position):
+            seen.append(int(position))
+            rows = weight[ids].view(2, 4, 1, 32)
+            cache.write(sequences, 0, rows[:, :2], rows[:, 2:])
+            return cache.attend(rows, sequences, 0).reshape(2, 128) @ weight.t()
+
+        exec(compile(code, "python.md", "exec"), {"s2": s2, "cache": cache, "sequences": sequences, "ids": ids, "position": position, "model": model,
+                                                  "range": lambda _: range(3)})
+        self.assertEqual(seen, [0, 1, 2])
+        self.assertEqual(cache.tokens(sequences[0]), 23)
+
     def test_a_cache_of_tensors_decodes(self):
         q, k, v = (one.detach() for one in draw(70, torch.bfloat16))
         cache = s2.Cache(self.pattern, q)
@@ -504,3 +528,15 @@ class Operators(unittest.TestCase):
         o = cache.attend(q[:, :, 69:], both, 0)
         want = eager(q.float(), k.float(), v.float(), torch.from_numpy(self.pattern.mask(0, 70)))[:, :, 69:]
         self.assertLess((o - want).abs().max(), 0.02)
+
+
+class Surface(test_fuzz.Surface):
+    """The same calls with tensors."""
+
+    def array(self, value):
+        return torch.from_numpy(value)
+
+    def anything(self, rng):
+        one = torch.zeros(rng.choice([(2, 2, 33, 8), (2, 2, 1, 8), (3,), (), (2, 0, 1, 8)]))
+        return rng.choice([one, one.half(), one.long(), one.to("meta"), one.to_sparse(), one.clone().requires_grad_(), torch.nn.Parameter(one), one.mT if one.ndim > 1 else one,
+                           one.to(torch.complex64), one.bool(), torch.quantize_per_tensor(one, 1.0, 0, torch.qint8), test_fuzz.odd(rng)])
