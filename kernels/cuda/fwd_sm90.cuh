@@ -27,10 +27,7 @@
  *
  * Caps and sinks are separate instances, so that the others pay nothing.
  *
- * EIGHT_BITS: Q, K and V in e4m3, one scale a head. V comes in panels (kernels/cuda/panels.cuh), P is rounded to
- * e4m3 at 2^6 times its size, and what a step adds to O goes through registers of its own, since the tensor
- * cores cut sums of such products off after some 13 bits. A step waits for both of its products: only then are
- * there registers for its exponentials.
+ * EIGHT_BITS: Q, K and V in e4m3; kernels/cuda/fwd_sm90_e4m3.cuh has the consumers.
  *
  * Limits: scale > 0.
  */
@@ -102,8 +99,6 @@ template <int HEAD_DIM_, int BLOCK_, bool FP16_, FwdExtra EXTRA_, bool EIGHT_BIT
     static constexpr int OUT_CHUNKS = HEAD_DIM >= 128 ? 1 : ALL_OUT_CHUNKS;
     /* A product takes 32 bytes of each row of Q and K. */
     static constexpr int ROW_PIECES = HEAD_DIM * 32 / (EIGHT_BITS ? 1024 : 512);
-    /* Registers of P for 16 keys. */
-    static constexpr int P_WORDS = EIGHT_BITS ? 2 : 4;
     /*
      * Powers of two. P is 2^P_LIFT where a score is the maximum, which e4m3 needs to reach down to small
      * weights, and a maximum is raised when it is exceeded by 2^LAG.
@@ -390,24 +385,17 @@ S2_DEVICE uint32_t ones(int n)
     asm("shr.u32 %0, %1, %2;" : "=r"(x) : "r"(0xffffffffu), "r"(max(32 - n, 0)));
     return x;
 }
-/* The products of a type. */
-template <bool EIGHT_BITS, bool FP16, int N> struct ProductOf {
-    using Type = Wgmma<FP16, N>;
-};
-template <bool FP16, int N> struct ProductOf<true, FP16, N> {
-    using Type = WgmmaE4m3<N>;
-};
 /* A consumer warpgroup. All of its state is in registers; arrays are indexed by constants only. */
 template <class T> struct FwdConsumer {
     static constexpr int D = T::HEAD_DIM, KEYS = T::KEYS, BLOCK = T::BLOCK;
-    template <int N> using Mma = typename ProductOf<T::EIGHT_BITS, T::FP16, N>::Type;
+    template <int N> using Mma = Wgmma<T::FP16, N>;
 
     const FwdParams &p;
     const FwdShared<T> &sh;
     const int wg, lane;
     const uint32_t own; /* 1: the keys of half steps are the second half of the stage */
     float o[D / 2];
-    uint32_t pa[KEYS / 16 * T::P_WORDS], qr[T::Q_IN_REGISTERS ? 4 * T::ROW_PIECES : 1];
+    uint32_t pa[KEYS / 4], qr[T::Q_IN_REGISTERS ? 4 * T::ROW_PIECES : 1];
     float maximum[2], sum[2], alpha[2];             /* maximum: times scale_log2 */
     Ring<T::STAGES> kr, vr;                         /* vr is one step behind */
     enum { OLD = -1, EMPTY = 0, GROWING = 1 } o_is; /* OLD: of the item before, still to be stored */
@@ -513,29 +501,6 @@ template <class T> struct FwdConsumer {
         wg_commit();
         o_is = GROWING;
     }
-    /*
-     * EIGHT_BITS: P V of a step in registers of its own. The tensor cores add products of e4m3 up in some 13 bits
-     * and cut off the rest, so that many steps in one sum lose 40 % of it; here O is added up in fp32.
-     */
-    template <Width W> S2_DEVICE void issue_part(Of<W>, float *part)
-    {
-        mbar_wait(sh.v_full + 8 * vr.stage, vr.parity);
-        const uint32_t dv = desc_low(sh.v, 16 * D) + vr.stage * (T::KV_BYTES >> 4) + own_rows(W);
-        wg_fresh<D / 2>(part);
-        wg_fence();
-#pragma unroll
-        for (int kk = 0; kk < KEYS_OF<W> / 32; ++kk)
-            Mma<D>::template rs<0>(part, pa + 4 * kk, desc_plain(dv + (kk * 32 * D >> 4)), kk > 0);
-        wg_commit();
-    }
-    S2_DEVICE void add_part(float *part)
-    {
-        wg_pin<D / 2>(part);
-#pragma unroll
-        for (int j = 0; j < D / 2; ++j)
-            o[j] += part[j];
-        release_v();
-    }
     S2_DEVICE void clear_out()
     {
 #pragma unroll
@@ -557,11 +522,11 @@ template <class T> struct FwdConsumer {
     template <Width W> struct Bits {
         uint32_t of[2][KEYS_OF<W> / 32];
     };
-    /* Computed while S is in flight. */
-    template <Width W> S2_DEVICE Bits<W> read_bits() const
+    /* Of a half step: of that half of the stage. Computed while S is in flight. */
+    template <Width W> S2_DEVICE Bits<W> read_bits(uint32_t half) const
     {
         constexpr int SUBS = W == HALF ? T::HALF_SUBS : T::SUBS;
-        const uint32_t words = sh.words + (kr.stage * T::SUBS + (W == HALF ? own * T::HALF_SUBS : 0)) * 8;
+        const uint32_t words = sh.words + (kr.stage * T::SUBS + (W == HALF ? half * T::HALF_SUBS : 0)) * 8;
         const int own_slab = slab(), row = own_slab * 16 + (lane >> 2),
                   causal_row = p.causal ? pos + row : k_tok;
         Bits<W> bits = {};
@@ -650,8 +615,8 @@ template <class T> struct FwdConsumer {
     {
         return T::EIGHT_BITS ? item_scale : p.scale_log2;
     }
-    /* Raise the maxima of rows that exceed the stale one by 2^LAG; alpha is what that costs their sums. */
-    S2_DEVICE void raise_maximum(float *top)
+    /* Raise the maxima of rows that exceed the stale one by 2^lag; alpha is what that costs their sums. */
+    S2_DEVICE void raise_maximum(float *top, float lag = T::LAG)
     {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
@@ -659,7 +624,7 @@ template <class T> struct FwdConsumer {
             top[r] = fmaxf(top[r], __shfl_xor_sync(0xffffffffu, top[r], 2));
             const float peak = top[r] * scale(),
                         scaled = fmaxf(T::P_LIFT > 0.f ? peak - T::P_LIFT : peak, maximum[r]);
-            const bool up = scaled - maximum[r] > T::LAG;
+            const bool up = scaled - maximum[r] > lag;
             alpha[r] = up ? exp2_fast(maximum[r] - scaled) : 1.f;
             maximum[r] = up ? scaled : maximum[r];
         }
@@ -689,22 +654,12 @@ template <class T> struct FwdConsumer {
                 row_sum[r] += a + b;
             }
     }
-    /*
-     * 16 columns as an operand. In e4m3 a lane has four neighbours of a row in its word, and S gives it two of
-     * each 8 columns: the panels of V have the keys in the order that comes of that.
-     */
+    /* 16 columns as an operand. */
     static S2_DEVICE void pack(uint32_t *to, int kk, const float *piece)
     {
-        if constexpr (T::EIGHT_BITS) {
 #pragma unroll
-            for (int r = 0; r < 2; ++r)
-                to[2 * kk + r] =
-                    pack4_e4m3(piece[2 * r], piece[2 * r + 1], piece[2 * r + 4], piece[2 * r + 5]);
-        } else {
-#pragma unroll
-            for (int word = 0; word < 4; ++word)
-                to[4 * kk + word] = pack2<T::FP16>(piece[2 * word], piece[2 * word + 1]);
-        }
+        for (int word = 0; word < 4; ++word)
+            to[4 * kk + word] = pack2<T::FP16>(piece[2 * word], piece[2 * word + 1]);
     }
     S2_DEVICE void pack_exponentials(uint32_t *to, int kk, const float *s, float *row_sum) const
     {
@@ -840,7 +795,7 @@ template <class T> struct FwdConsumer {
             store_result(turn - 1);
         issue_pv(before);
         if constexpr (W != WHOLE)
-            bits = read_bits<W>();
+            bits = read_bits<W>(own);
         wg_wait<1>();
         wg_pin<KEYS_OF<W> / 2>(s);
         free_q(turn, is_last);
@@ -855,53 +810,6 @@ template <class T> struct FwdConsumer {
             if (__any_sync(0xffffffffu, alpha[0] != 1.f || alpha[1] != 1.f))
                 scale_out();
         }
-    }
-    /*
-     * The same of EIGHT_BITS: P V is added to O when both products have come, among the exponentials. P replaces
-     * the one before as it is made.
-     */
-    template <Width W, Width Before>
-    S2_DEVICE void step_eight_bits(Of<W> width, Of<Before> before, int turn, bool is_last)
-    {
-        constexpr int N = KEYS_OF<W>;
-        float s[N / 2], part[D / 2], row_sum[2] = {0.f, 0.f};
-        wg_fresh<N / 2>(s);
-        issue_qk(width, turn, s);
-        if constexpr (Before == HALF)
-            store_result(turn - 1);
-        issue_part(before, part);
-        o_is = GROWING;
-        wg_wait<0>();
-        wg_pin<N / 2>(s);
-        add_part(part);
-        free_q(turn, is_last);
-        if constexpr (W != WHOLE)
-            drop<W>(read_bits<W>(), s);
-        release_k();
-#pragma unroll
-        for (int kk = 0; kk < N / 16; ++kk)
-            pack_exponentials(pa, kk, s, row_sum);
-        redo_exceeded<N>(s, row_sum);
-    }
-    /* A weight of 448 says that a maximum may have been exceeded. */
-    template <int N> S2_DEVICE void redo_exceeded(const float *s, float *row_sum)
-    {
-        uint32_t high = 0;
-#pragma unroll
-        for (int word = 0; word < N / 8; ++word)
-            high |= pa[word] + 0x02020202u;
-        alpha[0] = alpha[1] = 1.f;
-        if (__any_sync(0xffffffffu, (high & 0x80808080u) != 0))
-            exponentials_again<N>(s, row_sum);
-        add_sums(row_sum);
-    }
-    template <Width W, Width Before>
-    S2_DEVICE void any_step(Of<W> width, Of<Before> before, int turn, bool is_last, bool leads = false)
-    {
-        if constexpr (T::EIGHT_BITS)
-            step_eight_bits(width, before, turn, is_last);
-        else
-            step(width, before, turn, is_last, leads);
     }
     /* An item whose O is about to be stored: its words, where its rows go, and its sums. */
     struct Result {
@@ -1018,8 +926,6 @@ template <class T> struct FwdConsumer {
         release_slot(turn);
         store_lse(e);
         store_out(e);
-        if constexpr (T::EIGHT_BITS)
-            clear_out();
     }
     /* The first S of an item with nothing in flight. */
     S2_DEVICE void start(int turn)
@@ -1027,7 +933,7 @@ template <class T> struct FwdConsumer {
         float s[KEYS / 4];
         take_q(turn);
         issue_qk(Of<HALF>{}, turn, s);
-        const Bits<HALF> bits = read_bits<HALF>();
+        const Bits<HALF> bits = read_bits<HALF>(own);
         wg_wait<0>();
         wg_pin<KEYS / 4>(s);
         free_q(turn, n_half + n_mixed + n_whole == 1);
@@ -1035,44 +941,30 @@ template <class T> struct FwdConsumer {
         drop<HALF>(bits, s);
         new_rows();
         softmax(Of<HALF>{}, Bool<false>{}, s);
-        if constexpr (T::EIGHT_BITS)
-            clear_out();
         o_is = EMPTY;
     }
     /* The last O += P V of item turn - 1 goes out together with the first S of item turn. */
     S2_DEVICE void start_behind(int turn)
     {
-        float s[KEYS / 4], part[T::EIGHT_BITS ? D / 2 : 1];
+        float s[KEYS / 4];
         take_q(turn);
         issue_qk(Of<HALF>{}, turn, s);
-        if constexpr (T::EIGHT_BITS)
-            issue_part(Of<WHOLE>{}, part);
-        else
-            issue_pv(Of<WHOLE>{});
-        const Bits<HALF> bits = read_bits<HALF>();
+        issue_pv(Of<WHOLE>{});
+        const Bits<HALF> bits = read_bits<HALF>(own);
         set_sums_aside();
         new_rows();
-        wg_wait<T::EIGHT_BITS ? 0 : 1>();
+        wg_wait<1>();
         wg_pin<KEYS / 4>(s);
-        if constexpr (T::EIGHT_BITS)
-            add_part(part);
         free_q(turn, n_half + n_mixed + n_whole == 1);
         cap_scores<KEYS / 2>(s);
         drop<HALF>(bits, s);
-        softmax(Of<HALF>{}, Bool<!T::EIGHT_BITS>{}, s);
+        softmax(Of<HALF>{}, Bool<true>{}, s);
     }
     template <Width W> S2_DEVICE void finish(int turn, Of<W> width)
     {
         store_result(turn - 1);
-        if constexpr (T::EIGHT_BITS) {
-            float part[D / 2];
-            issue_part(width, part);
-            wg_wait<0>();
-            add_part(part);
-        } else {
-            issue_pv(width);
-            finish_pv();
-        }
+        issue_pv(width);
+        finish_pv();
         set_sums_aside();
         store_result(turn);
     }
@@ -1082,18 +974,18 @@ template <class T> struct FwdConsumer {
         const int n_steps = n_half + n_mixed + n_whole;
 #pragma unroll 1
         for (int at = 1; at < n_half; ++at)
-            any_step(Of<HALF>{}, Of<HALF>{}, turn, at == n_steps - 1);
+            step(Of<HALF>{}, Of<HALF>{}, turn, at == n_steps - 1);
         if (n_mixed + n_whole == 0)
             return false;
         if constexpr (T::STAGGERED)
             stagger();
         if (n_mixed > 0)
-            any_step(Of<MIXED>{}, Of<HALF>{}, turn, n_whole == 0, true);
+            step(Of<MIXED>{}, Of<HALF>{}, turn, n_whole == 0, true);
         else
-            any_step(Of<WHOLE>{}, Of<HALF>{}, turn, n_whole == 1, true);
+            step(Of<WHOLE>{}, Of<HALF>{}, turn, n_whole == 1, true);
 #pragma unroll 1
         for (int at = n_half + 1; at < n_steps; ++at)
-            any_step(Of<WHOLE>{}, Of<WHOLE>{}, turn, at == n_steps - 1);
+            step(Of<WHOLE>{}, Of<WHOLE>{}, turn, at == n_steps - 1);
         return true;
     }
     /* Items without whole steps are rare (the first tiles of a sequence): the stream is cut after them. */
@@ -1111,6 +1003,10 @@ template <class T> struct FwdConsumer {
             finish(turn, Of<HALF>{});
         }
     }
+};
+
+template <class T> struct ConsumerOf {
+    using Type = FwdConsumer<T>;
 };
 
 template <class T>
@@ -1136,7 +1032,7 @@ __global__ void __launch_bounds__(T::THREADS, 1) fwd_sm90(const __grid_constant_
         }
     } else {
         registers_raise<T::REGISTERS_CONSUMER>();
-        FwdConsumer<T> consumer(p, sh, wg, threadIdx.x & 127);
+        typename ConsumerOf<T>::Type consumer(p, sh, wg, threadIdx.x & 127);
         consumer.run();
     }
 #endif

@@ -4,6 +4,7 @@
  * Compiled once for each S2_HEAD_DIM and S2_FP16; the instance for 128 serves the head dimensions below.
  */
 #if S2_HEAD_DIM == 128
+#include "kernels/cuda/fwd_sm90_e4m3.cuh"
 #include "kernels/cuda/fwd_sm90_inst.cuh"
 #include "kernels/cuda/fwd_sm90_launch.cuh"
 

@@ -76,6 +76,18 @@ S2_DEVICE void mbar_wait(uint32_t bar, uint32_t parity)
                  : "memory");
 }
 
+/* Whether the phase has ended, without waiting for it. */
+S2_DEVICE bool mbar_test(uint32_t bar, uint32_t parity)
+{
+    int ended;
+    asm volatile("{\n .reg .pred p;\n mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+                 " selp.s32 %0, 1, 0, p;\n}\n"
+                 : "=r"(ended)
+                 : "r"(bar), "r"(parity)
+                 : "memory");
+    return ended != 0;
+}
+
 /* ---- the bulk tensor copy engine ---- */
 
 /* Cache policies as createpolicy would encode them: drop first, keep as long as possible. */
