@@ -5,6 +5,7 @@ The programs are those of `make fuzz-programs`; the state folder keeps corpora, 
 usage: campaign.py PROGRAMS STATE SECONDS LANE...   a LANE is a process: `screen` all the time, `hf,vllm` one after the other,
        `screen:60` for 60 s at a time (so that what other lanes found is taken up, and a lost machine loses little)
 Rows go to STATE/rows.jsonl: inputs, processor seconds, edges, crashes, and the curve: [processor seconds, edges] as they rose.
+       campaign.py --sum ROWS...   prints one row for each target, as docs/results/fuzz.jsonl keeps them
 """
 import glob
 import json
@@ -102,7 +103,52 @@ def lane(programs, state, end, number, spec, commit, where):
         at += 1
 
 
+def at(curve, cpu_s):
+    return max([edges for used, edges in curve if used <= cpu_s], default=0)
+
+
+def joined(rows):
+    """The curve of processes side by side: when each had used so much, all had used that much together."""
+    points = sorted({used for row in rows for used, _ in row["curve"]})
+    return [[round(sum(min(used, row["cpu_s"]) for row in rows), 1), max(at(row["curve"], used) for row in rows)] for used in points]
+
+
+def one_after_another(rows):
+    """Lanes go on where their last piece ended."""
+    lanes = {}
+    for row in sorted(rows, key=lambda row: row["began"]):
+        lane = lanes.setdefault(row["lane"], {"cpu_s": 0, "curve": []})
+        lane["curve"] += [[lane["cpu_s"] + used, edges] for used, edges in row["curve"]]
+        lane["cpu_s"] += row["cpu_s"]
+    return list(lanes.values())
+
+
+def rising(curve):
+    most, kept = -1, []
+    for used, edges in curve:
+        if edges > most:
+            most = edges
+            kept.append([used, edges])
+    return kept + ([[curve[-1][0], most]] if kept and curve[-1][0] > kept[-1][0] else [])
+
+
+def sums(paths):
+    of = {}
+    for path in paths:
+        with open(path) as file:
+            for row in map(json.loads, file):
+                of.setdefault(row["target"], []).append(row)
+    for target, rows in sorted(of.items()):
+        total = {name: rows[0][name] for name in ("target", "commit", "date")}
+        total |= {name: sum(row[name] for row in rows) for name in ("inputs", "cpu_s", "crashes")}
+        total |= {name: max(row[name] for row in rows) for name in ("edges", "features")}
+        total |= {"cpu_s": round(total["cpu_s"], 1), "on": rows[0]["on"], "curve": thinned(rising(joined(one_after_another(rows))), 16)}
+        print(json.dumps(total))
+
+
 def main():
+    if sys.argv[1] == "--sum":
+        return sums(sys.argv[2:])
     programs, state, seconds, specs = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4:]
     for folder in ("bin", "corpus", "crashes", "logs"):
         os.makedirs(f"{state}/{folder}", exist_ok=True)
@@ -113,6 +159,7 @@ def main():
         one.start()
     for one in lanes:
         one.join()
+    return None
 
 
 main()

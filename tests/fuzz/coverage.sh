@@ -1,6 +1,7 @@
 #!/bin/sh
-# How many lines of its sources each fuzz target reaches with its corpus: what a campaign left in build/fuzz/corpus, the
-# inputs that the tree keeps (tests/fuzz/corpus) and the seeds. A child that crashes counts nothing, and fails.
+# How many lines of its sources each fuzz target reaches with its corpus: what campaigns left in build/fuzz/, the
+# inputs that the tree keeps (tests/fuzz/corpus) and the seeds. A child that crashes counts nothing, and fails. Of importers
+# only lines of functions count that reading a file can reach (readers.py).
 # usage: tests/fuzz/coverage.sh DIRECTORY   (fuzz_parse, fuzz_import, fuzz_files, fuzz_screen there, built with coverage)
 set -u
 built=$1
@@ -15,7 +16,7 @@ report() {
     run=$built/${program}_$target
     ln -f "$built/$program" "$run"
     inputs=
-    for folder in "build/fuzz/corpus/$corpus" "tests/fuzz/corpus/$corpus" "tests/data/foreign/$corpus" "build/fuzz/seeds/files/$corpus"; do
+    for folder in "build/fuzz/corpus/$corpus" "tests/fuzz/corpus/$corpus" "tests/data/foreign/$corpus" "build/fuzz/seeds/files/$corpus" "build/fuzz/campaign/corpus/$corpus"; do
         [ -d "$folder" ] && inputs="$inputs $folder"
     done
     case $target in parse) inputs="$inputs tests/data/patterns" ;; any) inputs="$inputs tests/data/foreign tests/data/configs" ;; layers) inputs="$inputs tests/data/configs" ;; esac
@@ -25,13 +26,19 @@ report() {
     llvm-profdata merge -sparse "$built/$target.profraw" -o "$built/$target.profdata" || exit 1
     # shellcheck disable=SC2086
     n=$(find $inputs -type f | wc -l)
-    llvm-cov export -summary-only -instr-profile "$built/$target.profdata" "$run" "$@" 2>/dev/null |
-        python3 -c 'import json, sys
+    if [ "$program" = fuzz_import ]; then
+        reached=$(python3 tests/fuzz/readers.py "$built/readers" "$built/$target.profdata" "$run" "$@") || exit 1
+    else
+        reached=$(llvm-cov export -summary-only -instr-profile "$built/$target.profdata" "$run" "$@" 2>/dev/null |
+            python3 -c 'import json, sys
 lines = json.load(sys.stdin)["data"][0]["totals"]["lines"]
-print("%-8s %7d inputs  %5d of %5d lines  %5.1f %%  %s" % (sys.argv[1], int(sys.argv[2]), lines["covered"], lines["count"],
-      100.0 * lines["covered"] / max(lines["count"], 1), sys.argv[3]))' "$target" "$n" "$*"
+print(lines["covered"], lines["count"])') || exit 1
+    fi
+    echo "$target $n $reached $*" | awk '{ n = $1; i = $2; r = $3; l = $4; $1 = $2 = $3 = $4 = ""; sub(/^ +/, "");
+        printf "%-8s %7d inputs  %5d of %5d lines  %5.1f %%  %s\n", n, i, r, l, 100 * r / (l > 0 ? l : 1), $0 }'
 }
 
+python3 tests/fuzz/readers.py --names "${CLANG:-clang}" >"$built/readers" || exit 1
 report parse fuzz_parse parse pattern/parse.c pattern/parse_layer.c pattern/parse_rule.c pattern/parse_term.c pattern/parser.c pattern/lex.c pattern/print.c pattern/print_term.c
 for format in $(sed -n 's/^ *X(\([a-z0-9]*\)).*/\1/p' export/registry.c) any; do
     report "$format" fuzz_import "$format" "$(grep -l "s2_format_$format = {" export/*.c || echo export)"

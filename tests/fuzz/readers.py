@@ -3,7 +3,8 @@
 
 What can be reached is walked in the compiler's own code (-O0, no inlining): whatever a function names, from the entries below
 on, may be called by it. The table of formats names what writes them too; that member alone, `write`, is not followed.
-usage: readers.py CLANG PROFILE PROGRAM SOURCE... [--missed]   `lines reached, lines`; --missed: each function with lines not reached
+usage: readers.py --names CLANG >NAMES                            the functions that reading can reach
+       readers.py NAMES PROFILE PROGRAM SOURCE... [--missed]    `lines reached, lines`; --missed: each function with lines not reached
 """
 import glob
 import re
@@ -66,9 +67,14 @@ def functions(profile, program, sources):
 
 
 def main():
+    if sys.argv[1] == "--names":
+        print("\n".join(sorted(reachable(sys.argv[2]))))
+        return
     missed = "--missed" in sys.argv
-    clang, profile, program, *sources = [word for word in sys.argv[1:] if word != "--missed"]
-    readers, lines, left = reachable(clang), 0, 0
+    names, profile, program, *sources = [word for word in sys.argv[1:] if word != "--missed"]
+    with open(names) as file:
+        readers = set(file.read().split())
+    lines, left = 0, 0
     for name, path, n, n_missed in functions(profile, program, sources):
         if name not in readers:
             continue

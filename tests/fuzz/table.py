@@ -26,19 +26,33 @@ def coverage():
     return found
 
 
+def at(curve, cpu_s):
+    return max([edges for used, edges in curve if used <= cpu_s], default=0)
+
+
+def rose(of):
+    """Edges of the last run that kept a curve, at half of its time and at its end; of several targets the sums."""
+    last = {run["target"]: run for run in of if "curve" in run}
+    if not last:
+        return ""
+    half, end = (sum(at(run["curve"], part * run["cpu_s"]) for run in last.values()) for part in (0.5, 1))
+    return f"{half} of {end} after half of {sum(run['cpu_s'] for run in last.values()) / 60:.0f} min"
+
+
 def line_of(name, targets, runs, covered):
     of = [run for run in runs if run["target"] in targets]
     reached = [covered[target] for target in targets if target in covered]
     hit, lines = sum(r[0] for r in reached), sum(r[1] for r in reached)
     share = f"{100 * hit / lines:.1f} % of {lines}" if lines else ""
     inputs = f"{sum(run['inputs'] for run in of):,}".replace(",", " ")
-    return f"| {name} | {inputs} | {sum(run['cpu_s'] for run in of) / 60:.1f} min | {share} | {sum(run['crashes'] for run in of)} |\n"
+    curve = rose(of) if covered else ""
+    return f"| {name} | {inputs} | {sum(run['cpu_s'] for run in of) / 60:.1f} min | {share} | {curve} | {sum(run['crashes'] for run in of)} |\n"
 
 
 def table():
     runs, covered = rows(), coverage()
     importers = sorted({run["target"] for run in runs} - set(OWN) - {"any"})
-    text = "| target | inputs | processor time | lines reached | crashes |\n|---|---|---|---|---|\n"
+    text = "| target | inputs | processor time | lines reached | edges of the last run | crashes |\n|---|---|---|---|---|---|\n"
     for target, what in OWN.items():
         text += line_of(f"{what} (`{target}`)", [target], runs, covered)
     text += line_of("any file, its format told by content (`any`)", ["any"], runs, covered)
