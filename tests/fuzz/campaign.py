@@ -36,7 +36,7 @@ def command(programs, state, target):
     seeds += {"parse": ["tests/data/patterns"], "any": [*glob.glob("tests/data/foreign/*"), "tests/data/configs"], "layers": ["tests/data/configs"]}.get(target, [])
     words = f"tests/fuzz/{DICTIONARY.get(target)}"
     return [named, f"-max_len={MOST_LEN.get(target, 16384)}", f"-artifact_prefix={state}/crashes/{target}-", "-print_final_stats=1",
-            "-timeout=20", "-report_slow_units=100", "-rss_limit_mb=3000", *([f"-dict={words}"] if os.path.exists(words) else []),
+            "-timeout=60", "-report_slow_units=100", "-rss_limit_mb=3000", *([f"-dict={words}"] if os.path.exists(words) else []),
             own, *[seed for seed in seeds if os.path.isdir(seed)]]
 
 
