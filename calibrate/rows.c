@@ -215,7 +215,10 @@ static s2_pass pass_of(const char *word)
 
 static s2_dtype dtype_of(const char *word)
 {
-    return strcmp(word, "fp16") == 0 ? S2_F16 : strcmp(word, "fp32") == 0 ? S2_F32 : S2_BF16;
+    return strcmp(word, "fp16") == 0   ? S2_F16
+           : strcmp(word, "fp32") == 0 ? S2_F32
+           : strcmp(word, "fp8") == 0  ? S2_F8
+                                       : S2_BF16;
 }
 
 static s2_status keep_member(const s2_scan *scan, const s2_row_member *member, const char *text, void *line)

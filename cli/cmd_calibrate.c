@@ -189,7 +189,8 @@ static s2_exit run_points(s2_calibrate *state)
     if (!state->once)
         shuffle(order, n_first);
     options.once = state->once;
-    options.kernel = s2_args_str(&state->args, "kernel");
+    const char *const kernel = s2_args_str(&state->args, "kernel");
+    options.kernel = kernel != NULL ? s2_kernel_find(kernel) : NULL;
     for (int32_t i = 0; i < n; i++) {
         s2_row *const row = &state->file.rows[order[i]];
         if (s2_measure_point(state->device, &options, row) != S2_OK) {

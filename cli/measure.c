@@ -51,9 +51,10 @@ s2_status s2_measure_point(s2_device *device, const s2_measure_options *options,
         s2_validate_request request = s2_validate_request_init(device, &pattern, seqs, point->batch);
         request.pass = point->pass;
         request.phase = point->pass == S2_PASS_DECODE ? S2_DECODE : S2_PREFILL;
-        request.dtype = point->dtype;
+        request.e4m3 = point->dtype == S2_F8;
+        request.dtype = request.e4m3 ? S2_BF16 : point->dtype;
         request.budget_flop = 0;
-        request.kernel = options->kernel != NULL ? s2_kernel_find(options->kernel) : NULL;
+        request.kernel = options->kernel;
         s2_harness harness = {0};
         row->kernel[0] = '\0';
         status = s2_harness_open(&harness, device, &request, &why);

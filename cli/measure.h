@@ -8,14 +8,14 @@
 #ifndef S2_CLI_MEASURE_H
 #define S2_CLI_MEASURE_H
 
-#include "kernels/device.h"
+#include "kernels/kernel.h"
 #include "calibrate/rows.h"
 
 typedef struct s2_measure_options {
-    bool once;          /* one launch and no timing: for a profiler that counts */
-    double settle_ms;   /* launches before the windows */
-    double window_ms;   /* length of each of the three windows */
-    const char *kernel; /* NULL: the best that takes the point */
+    bool once;               /* one launch and no timing: for a profiler that counts */
+    double settle_ms;        /* launches before the windows */
+    double window_ms;        /* length of each of the three windows */
+    const s2_kernel *kernel; /* NULL: the best that takes the point */
 } s2_measure_options;
 s2_measure_options s2_measure_options_default(void);
 

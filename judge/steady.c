@@ -14,22 +14,27 @@ static double median(double *values, int32_t n)
     return (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
 
+static s2_status fill_outputs(s2_harness *harness)
+{
+    const s2_guarded *const buffers[] = {&harness->o, &harness->d_o};
+    const s2_dtype dtype = harness->problem.dtype;
+    for (size_t nth = 0; nth < sizeof buffers / sizeof *buffers; nth++)
+        if (buffers[nth]->base != NULL)
+            S2_TRY(harness->device->ops->fill_normal(harness->device, buffers[nth]->base + S2_GUARD_BYTES,
+                                                     (int64_t)buffers[nth]->n_bytes / s2_dtype_bytes(dtype),
+                                                     dtype, nth + 4, 1.0f));
+    /* a backward pass reads both; realistic numbers would need a forward pass first */
+    return harness->device->ops->fill_normal(harness->device, harness->lse.base + S2_GUARD_BYTES,
+                                             (int64_t)harness->lse.n_bytes / 4, S2_F32, 5, 1.0f);
+}
+
 static s2_status fill_inputs(s2_harness *harness, s2_diag *why)
 {
-    const s2_device_ops *const ops = harness->device->ops;
-    const s2_guarded *const buffers[] = {&harness->q, &harness->k, &harness->v, &harness->o, &harness->d_o};
-    const int64_t size = s2_dtype_bytes(harness->problem.dtype);
-    for (size_t nth = 0; nth < sizeof buffers / sizeof *buffers; nth++) {
-        if (buffers[nth]->base == NULL)
-            continue;
-        S2_TRY(ops->fill_normal(harness->device, buffers[nth]->base + S2_GUARD_BYTES,
-                                (int64_t)buffers[nth]->n_bytes / size, harness->problem.dtype, nth + 1,
-                                1.0f));
-    }
-    /* a backward pass reads both; realistic numbers would need a forward pass first */
-    S2_TRY(ops->fill_normal(harness->device, harness->lse.base + S2_GUARD_BYTES,
-                            (int64_t)harness->lse.n_bytes / 4, S2_F32, 5, 1.0f));
-    return ops->sync(harness->device, why);
+    S2_TRY(s2_harness_fill_queries(harness, 1, 1.0f));
+    S2_TRY(s2_harness_fill_keys(harness, 2, 1.0f));
+    S2_TRY(s2_harness_fill_values(harness, 3));
+    S2_TRY(fill_outputs(harness));
+    return harness->device->ops->sync(harness->device, why);
 }
 
 /* The mean of n launches back to back, in microseconds. */

@@ -34,6 +34,8 @@ $(O)/screens/test_%: $(O)/tests/test_%.c.o $(call obj,$(filter-out %_ncurses.c,$
 	$(CC) $(CFLAGS) $^ -o $@ -lcmocka $(LIBS_CORE)
 $(B)/bench_gpu: $(call obj,tests/bench/bench_gpu.c tests/kcheck/listed.c tests/bench/ceiling.cu) $(O)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS) $(LIBS_CUDA)
+$(B)/bench_lists: $(call obj,tests/bench/bench_lists.c tests/kcheck/listed.c cli/measure.c) $(O)/libs2.a
+	$(CC) $(CFLAGS) $^ -o $@ $(LIBS) $(LIBS_CUDA)
 $(B)/bench_decode $(B)/bench_steps: $(B)/bench_%: $(O)/tests/bench/bench_%.c.o $(O)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS) $(LIBS_CUDA)
 KCHECK_O := $(call obj,$(wildcard tests/kcheck/*.c) $(if $(LIB_CU),tests/kcheck/hang.cu))
