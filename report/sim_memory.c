@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "report/machine.h"
+#include "sim/capacity.h"
 #include "sim/links.h"
 #include "sim/units.h"
 
@@ -134,18 +135,18 @@ static void text_layouts(const s2_report_subject *subject, const s2_sim *sim, s2
     s2_buf_puts(buf, "\n");
 }
 
-/* A prefill of a whole batch at once holds at least its hidden states, which tensor-parallel GPUs each have. */
-static void put_hidden(const s2_sim_options *options, s2_buf *buf)
+/* What a pass of prefill holds is counted beside cache and weights. */
+static void put_activations(const s2_sim_options *options, s2_buf *buf)
 {
-    enum { BYTES = 2 };
-    if (options->phase != S2_PREFILL || options->net == NULL)
-        return;
-    const int64_t n_tok = s2_ceil_div(options->len_tok - s2_sim_first_tok(options), options->n_context);
-    s2_buf_printf(buf, "; the hidden states of this pass alone are %s",
-                  s2_bytes_text((double)n_tok * (double)options->batch * options->net->hidden * BYTES).text);
+    const double bytes = s2_capacity_activations(options);
+    if (bytes > 0)
+        s2_buf_printf(buf, "; a pass of this batch holds %s of activations%s", s2_bytes_text(bytes).text,
+                      options->new_tok > 0 ? "" : " (--new N: in chunks of N)");
+    else
+        s2_buf_puts(buf, "; activations are not counted");
 }
 
-/* What a cache that fits leaves room for. Activations are in no figure of prefill and decode. */
+/* What a cache that fits leaves room for. */
 static void put_beside(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
 {
     const s2_sim_options *const options = subject->options;
@@ -156,12 +157,10 @@ static void put_beside(const s2_report_subject *subject, const s2_sim *sim, s2_b
         s2_buf_printf(buf, ", beside %s of weights%s", s2_bytes_text((double)sim->weight_bytes).text, each);
     s2_buf_puts(buf, "\n");
     s2_report_line("", buf);
-    s2_buf_printf(buf, "of the %s of a GPU%s; activations are not counted%s",
-                  s2_bytes_text(s2_sim_memory_bytes(options)).text,
-                  options->reserved_permille > 0 ? " that may be used" : "",
-                  options->reserved_permille > 0 ? "" : " (--gpu-memory-utilization 0.9: as vLLM)");
-    put_hidden(options, buf);
-    s2_buf_puts(buf, "\n");
+    s2_buf_printf(buf, "of the %s of a GPU%s", s2_bytes_text(s2_sim_memory_bytes(options)).text,
+                  options->reserved_permille > 0 ? " that may be used" : "");
+    put_activations(options, buf);
+    s2_buf_puts(buf, options->reserved_permille > 0 ? "\n" : " (--gpu-memory-utilization 0.9: as vLLM)\n");
 }
 
 static void text_kv(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)

@@ -145,12 +145,6 @@ static void text_largest(const s2_sim_options *options, const s2_largest *larges
     else
         s2_buf_printf(buf, "%lld: %s, a ratio of %s\n", (long long)largest->batch_dense,
                       s2_rate_text(dense).text, s2_decimal(rate / dense, 3).text);
-    if (options->phase != S2_PREFILL)
-        return;
-    s2_report_line("", buf);
-    s2_buf_puts(buf,
-                "by weights and cache alone: a pass of so many prompts holds its activations too; --requests "
-                "--chunk N serves them in chunks\n");
 }
 
 /* Which part of the time the error covers: choosing and states are priced at peak rates. */

@@ -13,6 +13,45 @@ double s2_capacity_room(const s2_sim_options *options)
     return fmax(0, s2_sim_memory_bytes(options) - (double)s2_end_to_end_weight_bytes(options));
 }
 
+/* ---- what a pass of prefill holds */
+
+#define ELEM_BYTES  2.0
+#define LOGIT_BYTES 4.0
+
+static double token_activations(const s2_sim_options *options)
+{
+    const s2_net *const net = options->net;
+    const double n = options->n_ranks, kv_heads = fmax(net->n_kv_heads / n, 1),
+                 attention = 2.0 * (net->n_heads / n + kv_heads) * net->head_dim,
+                 ffn = (net->gated ? 3.0 : 2.0) * net->ffn * net->n_active / n;
+    return (2.0 * net->hidden + fmax(attention, ffn)) * ELEM_BYTES;
+}
+
+/* Of all sequences that are computed at a time: all of a batch, or of one microbatch of a pipeline. */
+static double activations_at(const s2_sim_options *options, int64_t batch, int64_t len_tok)
+{
+    const int64_t n_micro = options->n_micro > 0 ? options->n_micro : options->n_stages == 1 ? 1 : batch;
+    const double n_seqs = (double)s2_ceil_div(batch, s2_min_i64(n_micro, batch));
+    const int64_t n_tok = options->new_tok > 0 ? s2_min_i64(options->new_tok, len_tok) : len_tok;
+    if (options->phase != S2_PREFILL || options->net == NULL)
+        return 0;
+    const double logits = options->no_head ? 0 : LOGIT_BYTES * options->net->vocab / options->n_ranks;
+    return n_seqs * ((double)n_tok * token_activations(options) + logits);
+}
+
+double s2_capacity_activations(const s2_sim_options *options)
+{
+    return activations_at(options, options->batch, options->len_tok);
+}
+
+/* What they leave for the cache. */
+static double room_at(const s2_sim_options *options, int64_t batch, int64_t len_tok)
+{
+    return s2_capacity_room(options) - activations_at(options, batch, len_tok);
+}
+
+/* ---- which GPUs hold alike */
+
 /* GPUs with the same heads are counted once. */
 typedef struct s2_holder {
     s2_share share;
@@ -212,8 +251,8 @@ s2_status s2_capacity_peaks(s2_arena *arena, const s2_pattern *pattern, const s2
     return S2_OK;
 }
 
-/* The longest context of `batch` sequences for which every shorter length fits too. */
-static s2_status longest_fit(const s2_holders *holders, int64_t batch, int64_t *out)
+/* The longest context up to which the caches of `batch` sequences fit into so many bytes. */
+static s2_status longest_in(const s2_holders *holders, int64_t batch, double bytes, int64_t *out)
 {
     const s2_sim_options *const options = holders->options;
     int64_t least = S2_LIMIT_CONTEXT_TOK;
@@ -221,12 +260,35 @@ static s2_status longest_fit(const s2_holders *holders, int64_t batch, int64_t *
         s2_growth growth;
         int64_t own;
         const s2_classes *const classes = &holders->holders[n].share.classes;
-        const double room = s2_capacity_room(options) / (double)batch - (double)classes->state_bytes;
+        const double room = bytes / (double)batch - (double)classes->state_bytes;
         S2_TRY(s2_growth_init(classes, 0, options->page_tok, s2_sim_cache_bytes(options), &growth));
         S2_TRY(s2_growth_find_longest(&growth, room, &own));
         least = s2_min_i64(own, least);
     }
     *out = least;
+    return S2_OK;
+}
+
+/*
+ * The longest context of `batch` sequences for which every shorter length fits too. Activations grow with the length, so
+ * the room for caches shrinks: a length fits when the caches that fit beside its own activations are as long. What one
+ * trial finds bounds the answer from the other side too, so that few are needed.
+ */
+static s2_status longest_fit(const s2_holders *holders, int64_t batch, int64_t *out)
+{
+    int64_t fits = 0, most, own;
+    S2_TRY(longest_in(holders, batch, room_at(holders->options, batch, 0), &most));
+    for (int64_t tried = most; fits < most; tried = most - (most - fits) / 2) {
+        S2_TRY(longest_in(holders, batch, room_at(holders->options, batch, tried), &own));
+        if (own >= tried) {
+            fits = tried;
+            most = s2_min_i64(most, own);
+        } else {
+            fits = s2_max_i64(fits, own);
+            most = tried - 1;
+        }
+    }
+    *out = fits;
     return S2_OK;
 }
 
@@ -254,7 +316,20 @@ static double state_bytes(const s2_holders *holders)
 
 static int64_t batch_of(double room, double one)
 {
-    return one * S2_LIMIT_BATCH <= room ? S2_LIMIT_BATCH : (int64_t)(room / one);
+    return one * S2_LIMIT_BATCH <= room ? S2_LIMIT_BATCH : (int64_t)(fmax(0, room) / one);
+}
+
+/* Each token of a dense cache takes as much, and so does what is computed of it: of the last new_tok, if these are given. */
+static int64_t longest_dense(const s2_sim_options *options, double token, double states)
+{
+    const double batch = (double)options->batch, one = activations_at(options, options->batch, 1),
+                 none = activations_at(options, options->batch, 0),
+                 all = room_at(options, options->batch, 0) / batch - states, each = (one - none) / batch;
+    const double new_tok = (double)options->new_tok;
+    const double most = new_tok > 0 && all > new_tok * (token + each) ? (all - new_tok * each) / token
+                                                                      : fmax(0, all) / (token + each);
+    return most >= S2_LIMIT_CONTEXT_TOK ? S2_LIMIT_CONTEXT_TOK
+                                        : (int64_t)(most / options->page_tok) * options->page_tok;
 }
 
 /*
@@ -264,8 +339,10 @@ static int64_t batch_of(double room, double one)
 static s2_status find_fit(const s2_holders *holders, s2_sim *sim)
 {
     const s2_sim_options *const options = holders->options;
-    const double room = s2_capacity_room(options), token = dense_token_bytes(holders);
-    int64_t batch = batch_of(room, (double)sim->kv_peak / (double)options->batch), longest;
+    const double room = s2_capacity_room(options), token = dense_token_bytes(holders),
+                 share = activations_at(options, S2_LIMIT_BATCH, options->len_tok) / S2_LIMIT_BATCH,
+                 alone = activations_at(options, 1, options->len_tok) - share;
+    int64_t batch = batch_of(room, (double)sim->kv_peak / (double)options->batch + share), longest;
     if (room <= 0)
         return S2_OK;
     S2_TRY(longest_fit(holders, options->batch, &sim->fit_len_tok));
@@ -279,11 +356,8 @@ static s2_status find_fit(const s2_holders *holders, s2_sim *sim)
         sim->fit_batch = options->batch;
     if (sim->fit_batch >= options->batch && sim->fit_len_tok < options->len_tok)
         sim->fit_len_tok = options->len_tok;
-    const double room_each = fmax(0, room / (double)options->batch - state_bytes(holders));
-    sim->fit_batch_dense = batch_of(room, token * in_pages(options) + state_bytes(holders));
-    sim->fit_len_dense_tok = room_each >= token * S2_LIMIT_CONTEXT_TOK
-                                 ? S2_LIMIT_CONTEXT_TOK
-                                 : (int64_t)(room_each / token / options->page_tok) * options->page_tok;
+    sim->fit_batch_dense = batch_of(room - alone, token * in_pages(options) + state_bytes(holders) + share);
+    sim->fit_len_dense_tok = longest_dense(options, token, state_bytes(holders));
     return S2_OK;
 }
 

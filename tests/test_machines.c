@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "pattern/dense.h"
 #include "pattern/parse.h"
+#include "sim/capacity.h"
 #include "sim/experts.h"
 #include "sim/links.h"
 #include "sim/machine.h"
@@ -611,8 +612,10 @@ static void assert_fits_to_the_sequence(s2_arena *arena, const s2_pattern *patte
         return;
     for (asked.batch = s2_max_i64(fit, 1); asked.batch <= fit + 1; asked.batch++) {
         const s2_sim sim = priced(arena, pattern, &asked);
-        const double kept =
-            options->phase == S2_TRAIN ? sim.training.bytes : (double)sim.weight_bytes + (double)sim.kv_peak;
+        const double kept = options->phase == S2_TRAIN
+                                ? sim.training.bytes
+                                : (double)sim.weight_bytes + (double)sim.kv_peak +
+                                      s2_capacity_activations(&asked) / options->n_context;
         assert_true((kept <= s2_sim_memory_bytes(options)) == (asked.batch == fit));
     }
 }

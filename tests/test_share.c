@@ -507,6 +507,50 @@ static void what_fits_is_timed(void **state)
     free(ms);
 }
 
+/* A model whose passes hold about as much as the caches of small designs. */
+static const s2_net small_net = {.n_layers = 2,
+                                 .hidden = 64,
+                                 .n_heads = 4,
+                                 .n_kv_heads = 2,
+                                 .head_dim = 16,
+                                 .ffn = 160,
+                                 .vocab = 500,
+                                 .gated = true,
+                                 .n_experts = 1,
+                                 .n_active = 1};
+
+/* Prefill of a model: as much as a token's activations and its cache take together fits, and no byte more. */
+static void activations_of_prefill_take_room(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    const s2_pattern pattern = parsed(&arena, "layers 2; heads 4; kv-heads 2; head-dim 16; all: dense");
+    for (int64_t n = 0; n < s2_test_cases(40); n++) {
+        s2_rng rng = {s2_test_seed(20261124) + (uint64_t)n};
+        s2_sim_options options = small_gpu(&rng);
+        options.phase = S2_PREFILL;
+        options.keeps_all = false;
+        options.batch = 1;
+        const s2_sim bare = run(&arena, &pattern, &options);
+        options.net = &small_net;
+        const s2_sim sim = run(&arena, &pattern, &options);
+        const double kept = (double)sim.kv_peak + s2_capacity_activations(&options);
+        assert_true(sim.fit_batch <= bare.fit_batch && sim.fit_len_tok <= bare.fit_len_tok);
+        assert_int_equal(sim.fit_batch, fmin(S2_LIMIT_BATCH, floor(s2_capacity_room(&options) / kept)));
+        s2_sim_options longer = options;
+        for (longer.len_tok = s2_max_i64(1, sim.fit_len_tok); longer.len_tok <= sim.fit_len_tok + 1;
+             longer.len_tok++) {
+            const double all =
+                (double)run(&arena, &pattern, &longer).kv_peak + s2_capacity_activations(&longer);
+            assert_true((all <= s2_capacity_room(&longer)) == (longer.len_tok <= sim.fit_len_tok));
+        }
+        options.new_tok = 1 + (int64_t)s2_rng_below(&rng, (uint64_t)options.len_tok);
+        const s2_sim chunk = run(&arena, &pattern, &options);
+        assert_true(chunk.fit_batch >= sim.fit_batch && chunk.fit_len_tok >= sim.fit_len_tok);
+    }
+    s2_arena_release(&arena);
+}
+
 static void what_is_said_to_fit_fits_when_asked(void **state)
 {
     (void)state;
@@ -517,6 +561,15 @@ static void what_is_said_to_fit_fits_when_asked(void **state)
         draw_text(&rng, &text);
         const s2_pattern pattern = parsed(&arena, text.data);
         s2_sim_options options = small_gpu(&rng);
+        s2_net net = small_net;
+        net.n_layers = pattern.n_layers;
+        net.n_heads = pattern.n_heads;
+        net.n_kv_heads = pattern.n_kv_heads;
+        net.head_dim = pattern.head_dim;
+        if (n % 3 == 0 && !s2_pattern_layers_differ(&pattern)) {
+            options.phase = S2_PREFILL;
+            options.net = &net;
+        }
         const s2_sim sim = run(&arena, &pattern, &options);
         const bool fits = sim.fit_batch >= options.batch;
         assert_true(fits == (sim.fit_len_tok >= options.len_tok));
@@ -763,6 +816,7 @@ int main(void)
         cmocka_unit_test(more_gpus_than_kv_heads_copy_them),
         cmocka_unit_test(peaks_and_longest_contexts_are_those_of_enumeration),
         cmocka_unit_test(what_fits_is_timed),
+        cmocka_unit_test(activations_of_prefill_take_room),
         cmocka_unit_test(what_is_said_to_fit_fits_when_asked),
         cmocka_unit_test(examples_that_were_wrong),
         cmocka_unit_test(training_keeps_state_and_activations_and_no_cache),
