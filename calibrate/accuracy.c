@@ -151,17 +151,23 @@ static void scale_naive(s2_scratch *scratch)
         scratch->predicted[at] *= scratch->errors[scratch->n / 2];
 }
 
+/* Launches in e4m3 were not drawn like the others: they have a family, and no part in the figures of a pass. */
+static bool is_of_pass(const s2_judged *judged, s2_pass pass)
+{
+    return judged->point.row->point.pass == pass && judged->point.row->point.dtype != S2_F8;
+}
+
 static void score_passes(const s2_judged *judged, int32_t n, s2_scratch *scratch, s2_accuracy *out)
 {
     for (int32_t pass = 0; pass < S2_N_PASSES; pass++) {
         for (int32_t at = 0; at < n; at++)
-            if (judged[at].point.row->point.pass == (s2_pass)pass)
+            if (is_of_pass(&judged[at], (s2_pass)pass))
                 add_pair(scratch, judged[at].point.us, judged[at].point.row->us);
         if (scratch->n == 0)
             continue;
         out->passes[out->n_passes] = score_of(scratch, s2_pass_word((s2_pass)pass));
         for (int32_t at = 0; at < n; at++)
-            if (judged[at].point.row->point.pass == (s2_pass)pass)
+            if (is_of_pass(&judged[at], (s2_pass)pass))
                 add_pair(scratch, judged[at].point.clock_us, judged[at].point.row->us);
         out->cycles[out->n_passes++] = score_of(scratch, s2_pass_word((s2_pass)pass));
     }
@@ -201,7 +207,8 @@ static void score_naive(const s2_judged *judged, int32_t n, s2_scratch *scratch,
 {
     for (int32_t which = 0; which < S2_NAIVE; which++) {
         for (int32_t at = 0; at < n; at++)
-            add_pair(scratch, judged[at].naive[which], judged[at].point.row->us);
+            if (is_of_pass(&judged[at], judged[at].point.row->point.pass))
+                add_pair(scratch, judged[at].naive[which], judged[at].point.row->us);
         scale_naive(scratch);
         out->naive[which] = score_of(scratch, naive_words[which]);
     }
@@ -280,8 +287,8 @@ s2_status s2_accuracy_of(s2_arena *arena, const s2_row_file *file, const s2_gpu 
         const s2_status status = judge_row(arena, row, gpu, model, &made, &judged[n], &priced, diag);
         s2_arena_rewind(arena, mark);
         S2_TRY(status);
-        made.seed = row->seed;
-        made.n_rows++;
+        made.seed = row->point.dtype == S2_F8 ? made.seed : row->seed;
+        made.n_rows += row->point.dtype != S2_F8;
         made.n_unpriced += !priced;
         n += priced;
     }
@@ -301,12 +308,34 @@ s2_status s2_accuracy_of(s2_arena *arena, const s2_row_file *file, const s2_gpu 
     return S2_OK;
 }
 
+static s2_status add_rows(s2_arena *arena, const char *name, s2_row_file *file, s2_diag *diag)
+{
+    s2_row_file own;
+    for (const s2_sim_text *text = s2_sim_texts; text->name != NULL; text++) {
+        if (strcmp(text->name, name) != 0)
+            continue;
+        S2_TRY(s2_rows_parse(arena, text->text, strlen(text->text), &own, diag));
+        if (file->n_rows == 0)
+            file->head = own.head;
+        for (int32_t row_no = 0; row_no < own.n_rows; row_no++) {
+            S2_TRY(S2_ARENA_ROOM(arena, file->rows, file->n_rows, file->cap_rows));
+            file->rows[file->n_rows++] = own.rows[row_no];
+        }
+    }
+    return S2_OK;
+}
+
 s2_status s2_accuracy_rows(s2_arena *arena, const char *gpu, s2_row_file *out, s2_diag *diag)
 {
-    char name[80];
-    snprintf(name, sizeof name, "results/%.40s-held-out", gpu);
-    for (const s2_sim_text *text = s2_sim_texts; text->name != NULL; text++)
-        if (strcmp(text->name, name) == 0)
-            return s2_rows_parse(arena, text->text, strlen(text->text), out, diag);
-    return S2_EUNSUPPORTED;
+    static const char *const which[] = {"", "e4m3-"};
+    s2_row_file file = {0};
+    for (size_t w = 0; w < sizeof which / sizeof *which; w++) {
+        char name[80];
+        snprintf(name, sizeof name, "results/%.40s-%sheld-out", gpu, which[w]);
+        S2_TRY(add_rows(arena, name, &file, diag));
+    }
+    if (file.n_rows == 0)
+        return S2_EUNSUPPORTED;
+    *out = file;
+    return S2_OK;
 }

@@ -29,7 +29,7 @@ s2_status s2_fit_load(s2_arena *arena, const s2_row *row, const s2_time_model *m
                                      .key_tok = row->key_tok,
                                      .pack_heads = row->pack_heads,
                                      .section_bytes = row->section_bytes,
-                                     .elem_bytes = 2};
+                                     .elem_bytes = (int32_t)s2_dtype_bytes(point->dtype)};
     s2_plan plan;
     if (point->pass == S2_PASS_DECODE) {
         S2_TRY(
@@ -247,6 +247,7 @@ static void start(const s2_row_file *file, const s2_gpu *gpu, s2_time_model *mod
                              .clock_base = 0.3,
                              .clock_q = 0.45,
                              .clock_fp16 = 1.1,
+                             .clock_fp8 = 0.5,
                              .clock_l2 = 0.005,
                              .clock_hbm = 0.02,
                              .clock_limit = 0.7,
@@ -301,6 +302,7 @@ static void find_kernels(const s2_row_file *file, const s2_gpu *gpu, s2_time_mod
                                     .hit = 0.3,
                                     .warm_mb = gpu->l2_mib * 0.3,
                                     .lost_mb = gpu->l2_mib * 0.2,
+                                    .gather = 1,
                                     .least_us = row->us,
                                     .most_us = row->us};
         memcpy(kernel->name, row->kernel, sizeof kernel->name);
@@ -319,7 +321,8 @@ static void note_dim(s2_kernel_model *kernel, const s2_kernel_load *load, double
     for (int32_t other = kernel->n_dims++; other > place; other--)
         kernel->dims[other] = kernel->dims[other - 1];
     /* a step computes; a slab comes from the cache, of which an SM gets some 43 bytes a cycle */
-    const double ideal = 4.0 * load->head_dim * load->rows * load->key_tok / mma_flop;
+    const double ideal =
+        4.0 * load->head_dim * load->rows * load->key_tok / mma_flop / (load->dtype == S2_F8 ? 2 : 1);
     const double step =
         load->pass == S2_PASS_DECODE ? 4.0 * load->head_dim * S2_DECODE_SLAB_TOK / 43 : 1.4 * ideal;
     kernel->dims[place] = (s2_dim_cost){load->head_dim, 3000, step, step, 6000 + 30 * load->head_dim};
@@ -420,12 +423,28 @@ static void free_scalars(s2_fitter *fitter, s2_kernel_model *kernel, bool floors
     }
 }
 
+/* Products in e4m3 are of panels of 128 columns at every head dimension, so what they cost is alike. */
+static void free_panels(s2_fitter *fitter, s2_dim_cost *cost, s2_dim_cost *widest)
+{
+    double *const own[] = {&cost->item, &cost->step, &cost->masked, &cost->least};
+    double *const like[] = {&widest->item, &widest->step, &widest->masked, &widest->least};
+    *cost =
+        (s2_dim_cost){cost->head_dim, 30 * widest->head_dim, widest->step, 0.8 * widest->step, widest->least};
+    for (size_t n = 0; n < sizeof own / sizeof *own; n++)
+        let_like(fitter, own[n], like[n], 1, ALIKE);
+}
+
 /* The costs of one head dimension. */
 static void free_dim(s2_fitter *fitter, s2_kernel_model *kernel, s2_dim_cost *cost, bool floors, double *item,
                      double *floor)
 {
     const bool step = kernel->pass == S2_PASS_DECODE, backward = kernel->pass == S2_PASS_BACKWARD;
     const bool halved = s2_kernel_halves(kernel->traits, kernel->cuts[0].key_tok);
+    if (floors && kernel->traits != NULL && kernel->traits->eight_bits &&
+        cost != &kernel->dims[kernel->n_dims - 1]) {
+        free_panels(fitter, cost, &kernel->dims[kernel->n_dims - 1]);
+        return;
+    }
     *item = cost->item = step ? 300 : 30 * cost->head_dim;
     *floor = cost->least;
     let_like(fitter, &cost->item, item, 1, LIKENESS);
@@ -480,14 +499,16 @@ static s2_status fit_residents(const s2_fitter *fitter, s2_kernel_model *kernel,
  */
 static bool choose_warm(const s2_fitter *fitter, s2_kernel_model *kernel, double l2_mib)
 {
-    static const double lost[] = {0.1, 0.2, 0.4, 0.8};
+    static const double lost[] = {0.1, 0.2, 0.4, 0.8}, gather[] = {1, 1.5, 2, 2.5, 3};
+    enum { N_LOST = sizeof lost / sizeof *lost, N_GATHER = sizeof gather / sizeof *gather };
     const s2_kernel_model before = *kernel;
     s2_kernel_model best = before;
     double least = loss(fitter, NULL);
     for (int32_t step = 2; step <= 16; step++)
-        for (size_t choice = 0; choice < sizeof lost / sizeof *lost; choice++) {
+        for (int32_t choice = 0; choice < N_LOST * N_GATHER; choice++) {
             kernel->warm_mb = l2_mib * step / 20;
-            kernel->lost_mb = l2_mib * lost[choice];
+            kernel->lost_mb = l2_mib * lost[choice % N_LOST];
+            kernel->gather = gather[choice / N_LOST];
             const double now = loss(fitter, NULL);
             if (now < least) {
                 least = now;
@@ -495,7 +516,7 @@ static bool choose_warm(const s2_fitter *fitter, s2_kernel_model *kernel, double
             }
         }
     *kernel = best;
-    return best.warm_mb != before.warm_mb || best.lost_mb != before.lost_mb;
+    return best.warm_mb != before.warm_mb || best.lost_mb != before.lost_mb || best.gather != before.gather;
 }
 
 static s2_status fit_warm(const s2_fitter *fitter, s2_kernel_model *kernel, double l2_mib, s2_diag *diag)
@@ -539,14 +560,15 @@ static s2_status fit_kernel(s2_fitter *fitter, int32_t index, const s2_gpu *gpu,
 static s2_status fit_clock(s2_fitter *fitter, s2_diag *diag)
 {
     s2_time_model *const model = fitter->model;
-    double value;
+    double value, beliefs[] = {model->clock_fp16, model->clock_fp8};
     fitter->kernel = -1;
     fitter->n_free = 0;
     fitter->residual = clock_residual;
     let(fitter, &model->clock_base);
     let(fitter, &model->clock_limit);
     let(fitter, &model->clock_q);
-    let(fitter, &model->clock_fp16);
+    let_like(fitter, &model->clock_fp16, &beliefs[0], 1, LIKENESS);
+    let_like(fitter, &model->clock_fp8, &beliefs[1], 1, LIKENESS);
     let(fitter, &model->clock_l2);
     let(fitter, &model->clock_hbm);
     return minimise(fitter, &value, diag);

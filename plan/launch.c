@@ -94,7 +94,8 @@ const s2_kernel_traits s2_traits_sm90_e4m3 = {.name = "sm90_e4m3",
                                               .dim_step = 16,
                                               .most_dim = 128,
                                               .first_chip = 90,
-                                              .last_chip = 90};
+                                              .last_chip = 90,
+                                              .eight_bits = true};
 const s2_kernel_traits s2_traits_sm80_bwd = {.name = "sm80_bwd",
                                              .rank = 41,
                                              .tile_tok = 64,

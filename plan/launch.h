@@ -56,6 +56,7 @@ typedef struct s2_kernel_traits {
     int32_t small_dim;          /* ... and this on small chips; 0: most_dim */
     int32_t first_chip;         /* compute capability that it needs; 0: a CPU */
     int32_t last_chip;          /* 0: later ones run it too */
+    bool eight_bits;            /* its products are of e4m3, and it takes queries of no other type */
     bool large_chips;           /* small ones, below 164 KiB of shared memory an SM, do not run it */
 } s2_kernel_traits;
 

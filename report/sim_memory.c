@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "report/machine.h"
-#include "sim/capacity.h"
 #include "sim/links.h"
 #include "sim/units.h"
 
@@ -138,7 +137,7 @@ static void text_layouts(const s2_report_subject *subject, const s2_sim *sim, s2
 /* What a pass of prefill holds is counted beside cache and weights. */
 static void put_activations(const s2_sim_options *options, s2_buf *buf)
 {
-    const double bytes = s2_capacity_activations(options);
+    const double bytes = s2_sim_activation_bytes(options);
     if (bytes > 0)
         s2_buf_printf(buf, "; a pass of this batch holds %s of activations%s", s2_bytes_text(bytes).text,
                       options->new_tok > 0 ? "" : " (--new N: in chunks of N)");

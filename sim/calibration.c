@@ -24,6 +24,7 @@ enum { CODE_CALIBRATION = 705, MAX_BYTES = 1 << 16, MOST_NUMBERS = 6 };
     X(clock_limit, 1e-9, 1e9)                                                                                \
     X(clock_q, 0, 100)                                                                                       \
     X(clock_fp16, 0, 100)                                                                                    \
+    X(clock_fp8, 0, 100)                                                                                     \
     X(clock_l2, 0, 1e6)                                                                                      \
     X(clock_hbm, 0, 1e6)
 #define KERNEL_KEYS(X)                                                                                       \
@@ -41,6 +42,7 @@ enum { CODE_CALIBRATION = 705, MAX_BYTES = 1 << 16, MOST_NUMBERS = 6 };
     X(part, 0, 1e6)                                                                                          \
     X(warm_mb, 0, 1e5)                                                                                       \
     X(lost_mb, 1e-3, 1e5)                                                                                    \
+    X(gather, 0, 1e3)                                                                                        \
     X(hit, 0, 1e3)                                                                                           \
     X(least_us, 0, 1e12)                                                                                     \
     X(most_us, 0, 1e12)                                                                                      \

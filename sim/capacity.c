@@ -39,7 +39,7 @@ static double activations_at(const s2_sim_options *options, int64_t batch, int64
     return n_seqs * ((double)n_tok * token_activations(options) + logits);
 }
 
-double s2_capacity_activations(const s2_sim_options *options)
+double s2_sim_activation_bytes(const s2_sim_options *options)
 {
     return activations_at(options, options->batch, options->len_tok);
 }

@@ -22,13 +22,6 @@ s2_status s2_capacity_peaks(s2_arena *arena, const s2_pattern *pattern, const s2
                             int64_t shared_tok, int32_t n, const int64_t *len_tok,
                             double *bytes) S2_MUST_CHECK;
 
-/*
- * Bytes that a pass of prefill holds besides weights and cache, while it works on all of its tokens together: for each
- * the residual stream, a norm of it, and what its widest layer makes of that (Q, K, V and O, or all of the feed-forward
- * layer), and the logits of each sequence's last token. 0 in other phases, and without a model.
- */
-double s2_capacity_activations(const s2_sim_options *options);
-
 /* Bytes of device memory left by the weights, 0 where these alone do not fit. */
 double s2_capacity_room(const s2_sim_options *options);
 

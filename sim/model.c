@@ -195,10 +195,14 @@ static double fetched_bytes(const s2_time_model *model, const s2_wave *own)
     return own->distinct - own->kept * (chance * draw + (1 - chance) * scan);
 }
 
-/* Share of the tensors that the cache has lost when the same launch repeats. */
+/*
+ * Share of the tensors that the cache has lost when the same launch repeats. What is read of a tensor here and there
+ * does not lie as evenly in the cache as a tensor that is read whole, but takes no more of it than all would.
+ */
 static double missed_share(const s2_kernel_model *kernel, const s2_kernel_load *load)
 {
-    const double all = (load->q_bytes + load->kv_bytes + load->out_bytes) * 1e-6;
+    const double keys = fmax(load->kv_bytes, fmin(load->span_bytes, kernel->gather * load->kv_bytes));
+    const double all = (load->q_bytes + keys + load->out_bytes) * 1e-6;
     return fmax(0, fmin(1, (all - kernel->warm_mb) / kernel->lost_mb));
 }
 
@@ -267,8 +271,10 @@ double s2_model_clock(const s2_time_model *model, const s2_kernel_load *load, co
                       double us, double mhz)
 {
     const double cycles = us * mhz * model->n_sms;
-    const double matrix =
-        load->flop / (model->mma_flop * cycles) * (load->dtype == S2_F16 ? model->clock_fp16 : 1);
+    const double product = load->dtype == S2_F16  ? model->clock_fp16
+                           : load->dtype == S2_F8 ? model->clock_fp8
+                                                  : 1;
+    const double matrix = load->flop / (model->mma_flop * cycles) * product;
     const double drawn = model->clock_base + matrix + model->clock_l2 * bytes->l2 / cycles +
                          model->clock_hbm * (bytes->dram_read + bytes->dram_write) / cycles;
     const double f = model->max_mhz * pow(model->clock_limit / drawn, model->clock_q);
@@ -288,7 +294,8 @@ static void at_clock(const s2_time_model *model, const s2_kernel_model *kernel, 
     forecast->compute_us = forecast->cycles / mhz;
     forecast->hbm_us = (forecast->bytes.dram_read + forecast->bytes.dram_write - forecast->before_bytes) /
                        (kernel->hbm_gb_s * 1e3);
-    forecast->l2_us = forecast->bytes.l2 / (model->l2_gb_s * 1e3);
+    /* an SM draws no more than its share of the rate, so the busiest one decides */
+    forecast->l2_us = forecast->bytes.l2 / (model->l2_gb_s * 1e3) * fmax(1, forecast->imbalance);
     forecast->us = forecast->launch_us + forecast->before_us +
                    power_sum(forecast->compute_us, forecast->hbm_us, forecast->l2_us, model->power);
 }

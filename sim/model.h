@@ -90,20 +90,21 @@ typedef struct s2_kernel_model {
     double residents;  /* items at a time on an SM */
     double warm_mb;    /* tensors up to this size are all cached when the same launch repeats */
     double lost_mb;    /* ... and none of them when they are larger by this much */
-    double hbm_gb_s;   /* bandwidth that its accesses reach */
-    double launch_us;  /* t0 */
-    double miss_us;    /* extra when the first rows come from device memory */
-    double start;      /* extra cycles where any item has more than one step: nothing overlaps the first;
+    double gather; /* keys read here and there take up to this many times their bytes of the cache; 0: once */
+    double hbm_gb_s;  /* bandwidth that its accesses reach */
+    double launch_us; /* t0 */
+    double miss_us;   /* extra when the first rows come from device memory */
+    double start;     /* extra cycles where any item has more than one step: nothing overlaps the first;
                           decode: for each trip of the warp that adds up most parts */
-    double sub;        /* cycles per step and 64 columns for each key block gathered beyond the second */
-    double list;       /* cycles per step and 64 columns when lists come from memory */
-    double mixed;      /* a full-width step with comparisons, in whole steps (plan/steps.h);
+    double sub;       /* cycles per step and 64 columns for each key block gathered beyond the second */
+    double list;      /* cycles per step and 64 columns when lists come from memory */
+    double mixed;     /* a full-width step with comparisons, in whole steps (plan/steps.h);
                           backward: a step that reads half of a column's keys */
-    double alone;      /* decode: replaces `residents` when each part has an SM to itself; 0: does not */
-    double fine;       /* extra cycles of a step that compares with element masks from memory */
-    double column;     /* backward: cycles to change columns, per 64 columns of a head;
+    double alone;     /* decode: replaces `residents` when each part has an SM to itself; 0: does not */
+    double fine;      /* extra cycles of a step that compares with element masks from memory */
+    double column;    /* backward: cycles to change columns, per 64 columns of a head;
                           decode: to go on to another list inside a part */
-    double part;       /* backward: and to add a part to others, through memory;
+    double part;      /* backward: and to add a part to others, through memory;
                           decode: the launch of its own that adds up parts */
     int32_t n_dims;
     s2_dim_cost dims[S2_MODEL_DIMS]; /* ascending head_dim */
@@ -130,6 +131,7 @@ typedef struct s2_time_model {
     double clock_base; /* power at the limit, in units of a matrix unit busy all the time */
     double clock_q;
     double clock_fp16; /* power of a product in fp16 relative to bf16 */
+    double clock_fp8;  /* the same of a product in e4m3 */
     double clock_l2;   /* of an L2 byte per cycle and SM */
     double clock_hbm;  /* of a device memory byte per cycle and SM */
     double clock_limit;

@@ -46,6 +46,11 @@ static bool takes(const s2_kernel_model *kernel, const s2_kernel_load *load)
     return kernel->rows == 0 || kernel->rows == load->rows;
 }
 
+bool s2_predict_takes_dtype(const s2_kernel_model *kernel, s2_dtype dtype)
+{
+    return (dtype == S2_F8) == (kernel->traits != NULL && kernel->traits->eight_bits);
+}
+
 bool s2_predict_takes_dim(const s2_time_model *model, const s2_kernel_model *kernel, int32_t head_dim)
 {
     return kernel->traits == NULL || s2_kernel_takes_dim(kernel->traits, model->capability, head_dim);
@@ -66,6 +71,7 @@ static s2_status load_for(s2_arena *arena, const s2_time_model *model, const s2_
                           const s2_launch *launch, s2_kernel_load *out)
 {
     s2_plan_options options = s2_predict_cut(kernel, launch->pattern);
+    options.elem_bytes = (int32_t)s2_dtype_bytes(launch->dtype);
     options.work_left = launch->work_left;
     s2_plan_seq *const seqs = S2_NEW(arena, s2_plan_seq, launch->batch);
     s2_plan plan;
@@ -234,7 +240,8 @@ static s2_status predict(s2_arena *arena, const s2_time_model *model, const s2_l
 {
     for (int32_t k = 0; k < model->n_kernels; k++) {
         const s2_kernel_model *const kernel = &model->kernels[k];
-        if (kernel->pass != launch->pass || !s2_scores_known(launch->scores, kernel) ||
+        if (kernel->pass != launch->pass || !s2_predict_takes_dtype(kernel, launch->dtype) ||
+            !s2_scores_known(launch->scores, kernel) ||
             !s2_predict_takes_dim(model, kernel, s2_pattern_head_dim(launch->pattern, launch->layer)))
             continue;
         const s2_status status = predict_on(arena, model, kernel, launch, out);

@@ -55,6 +55,9 @@ typedef struct s2_launch_price {
     bool capped; /* and the cap is counted */
 } s2_launch_price;
 
+/* Whether a kernel takes queries of this type: in e4m3 those alone that multiply it, and these nothing else. */
+bool s2_predict_takes_dtype(const s2_kernel_model *kernel, s2_dtype dtype);
+
 /* Whether the kernel takes this head dimension on the chip of the model. */
 bool s2_predict_takes_dim(const s2_time_model *model, const s2_kernel_model *kernel, int32_t head_dim);
 

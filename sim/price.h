@@ -356,6 +356,13 @@ const char *s2_sim_figure_word(const s2_sim *sim);
  */
 const char *s2_no_ratio_label(s2_no_ratio why);
 
+/*
+ * Bytes that a pass of prefill holds besides weights and cache, while it works on all of its tokens together: for each
+ * the residual stream, a norm of it, and what its widest layer makes of that (Q, K, V and O, or all of the feed-forward
+ * layer), and the logits of each sequence's last token. 0 in other phases, and without a model.
+ */
+double s2_sim_activation_bytes(const s2_sim_options *options);
+
 /* Bytes of one GPU's memory that weights, cache and activations may take. */
 double s2_sim_memory_bytes(const s2_sim_options *options);
 

@@ -802,8 +802,8 @@ s2_status s2_time_attention(s2_arena *arena, const s2_pattern *pattern, const s2
     s2_attention_pair pair;
     s2_total own, dense;
     S2_TRY(s2_attention_price_pair(arena, pattern, options, sim->tile, work_left, &pair));
-    const bool asked = options->calibration != NULL && options->dtype != S2_F8 &&
-                       pair.classes.n_layer_classes > 0 && !s2_pattern_is_latent(pattern);
+    const bool asked =
+        options->calibration != NULL && pair.classes.n_layer_classes > 0 && !s2_pattern_is_latent(pattern);
     const bool is_dense = options->peer != NULL && s2_peer_is_dense(pattern, s2_phase_rules(options->phase));
     s2_side side = {.arena = arena,
                     .classes = &pair.classes,

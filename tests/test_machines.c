@@ -615,7 +615,7 @@ static void assert_fits_to_the_sequence(s2_arena *arena, const s2_pattern *patte
         const double kept = options->phase == S2_TRAIN
                                 ? sim.training.bytes
                                 : (double)sim.weight_bytes + (double)sim.kv_peak +
-                                      s2_capacity_activations(&asked) / options->n_context;
+                                      s2_sim_activation_bytes(&asked) / options->n_context;
         assert_true((kept <= s2_sim_memory_bytes(options)) == (asked.batch == fit));
     }
 }

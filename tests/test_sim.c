@@ -1233,7 +1233,8 @@ static void pages_say_what_a_person_must_know(void **state)
          {"--phase", "decode", "--len", "128k", "--batch", "32"}},
         {"dense", "  density       1: every layer reads all of this context\n", {"--len", "1k"}},
         {"dense", "beside 14.96 GiB of weights\n", {"--len", "1k"}},
-        {"local 4", "or at least 16777216 tokens (dense ", {"--len", "1k"}},
+        {"local 4", "or at least 16777216 tokens (dense ", {"--phase", "decode", "--len", "1k"}},
+        {"local 4", "; a pass of this batch holds ", {"--len", "1k"}},
     };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         static char text[8192];
