@@ -270,9 +270,9 @@ static s2_status longest_in(const s2_holders *holders, int64_t batch, double byt
 }
 
 /*
- * The longest context of `batch` sequences for which every shorter length fits too. Activations grow with the length, so
- * the room for caches shrinks: a length fits when the caches that fit beside its own activations are as long. What one
- * trial finds bounds the answer from the other side too, so that few are needed.
+ * The longest context of `batch` sequences for which every shorter length fits too. Activations grow with the
+ * length, so the room for caches shrinks: a length fits when the caches that fit beside its own activations are as
+ * long. What one trial finds bounds the answer from the other side too, so that few are needed.
  */
 static s2_status longest_fit(const s2_holders *holders, int64_t batch, int64_t *out)
 {
@@ -319,7 +319,7 @@ static int64_t batch_of(double room, double one)
     return one * S2_LIMIT_BATCH <= room ? S2_LIMIT_BATCH : (int64_t)(fmax(0, room) / one);
 }
 
-/* Each token of a dense cache takes as much, and so does what is computed of it: of the last new_tok, if these are given. */
+/* Each token of a dense cache takes as much, and so does what is computed of it: of the last new_tok, if given. */
 static int64_t longest_dense(const s2_sim_options *options, double token, double states)
 {
     const double batch = (double)options->batch, one = activations_at(options, options->batch, 1),

@@ -262,11 +262,11 @@ def oracles(objects):
 
 
 def bodies():
-    """(file, first line, lines) of every function: its braces stand in the first column (.clang-format)."""
+    """(file, first line, lines) of every function: its braces stand in the first column (.clang-format), as a namespace's do."""
     for name in sources("*.c", "*.cu", "*.cuh"):
         begin, lines = None, (TOP / name).read_text().splitlines()
         for number, line in enumerate(lines, 1):
-            if line.startswith("{"):
+            if line.startswith("{") and not lines[number - 2].startswith("namespace"):
                 begin = number
             elif line.startswith("}") and begin is not None:
                 yield name, begin, lines[begin:number - 1]
