@@ -15,33 +15,31 @@ double s2_capacity_room(const s2_sim_options *options)
 
 /* ---- what a pass of prefill holds */
 
-#define ELEM_BYTES  2.0
-#define LOGIT_BYTES 4.0
-
 static double token_activations(const s2_sim_options *options)
 {
-    const s2_net *const net = options->net;
-    const double n = options->n_ranks, kv_heads = fmax(net->n_kv_heads / n, 1),
-                 attention = 2.0 * (net->n_heads / n + kv_heads) * net->head_dim,
-                 ffn = (net->gated ? 3.0 : 2.0) * net->ffn * net->n_active / n;
-    return (2.0 * net->hidden + fmax(attention, ffn)) * ELEM_BYTES;
+    const double inner = s2_end_to_end_expert_width(options) * options->net->n_active;
+    return (2.0 * options->net->hidden + fmax(s2_end_to_end_attention_width(options), inner)) *
+           S2_HIDDEN_BYTES;
 }
 
 /* Of all sequences that are computed at a time: all of a batch, or of one microbatch of a pipeline. */
 static double activations_at(const s2_sim_options *options, int64_t batch, int64_t len_tok)
 {
-    const int64_t n_micro = options->n_micro > 0 ? options->n_micro : options->n_stages == 1 ? 1 : batch;
-    const double n_seqs = (double)s2_ceil_div(batch, s2_min_i64(n_micro, batch));
     const int64_t n_tok = options->new_tok > 0 ? s2_min_i64(options->new_tok, len_tok) : len_tok;
+    s2_sim_options own = *options;
+    int32_t n_micro;
+    int64_t n_seqs;
     if (options->phase != S2_PREFILL || options->net == NULL)
         return 0;
-    const double logits = options->no_head ? 0 : LOGIT_BYTES * options->net->vocab / options->n_ranks;
-    return n_seqs * ((double)n_tok * token_activations(options) + logits);
+    own.batch = batch;
+    s2_sim_microbatches(&own, &n_micro, &n_seqs);
+    const double logits = options->no_head ? 0 : S2_LOGIT_BYTES * options->net->vocab / options->n_ranks;
+    return (double)n_seqs * ((double)n_tok * token_activations(options) + logits);
 }
 
 double s2_sim_activation_bytes(const s2_sim_options *options)
 {
-    return activations_at(options, options->batch, options->len_tok);
+    return activations_at(options, options->batch, options->len_tok) / options->n_context;
 }
 
 /* What they leave for the cache. */

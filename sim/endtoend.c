@@ -23,7 +23,6 @@
     4.5 /* vLLM's in AIConfigurator's H200 tables; large ones reach 0.73 to 1.04 of the link. Assumed of an
            all-to-all too */
 #define LINK_FRACTION 0.8
-#define ELEM_BYTES    2.0 /* of hidden states, weights and gradients on a link */
 #define HOST_STEP_US  200 /* assumed: sampling, the next step's arguments and copying them, once a step */
 
 static double weight_bits(const s2_sim_options *options, bool feed_forward)
@@ -43,8 +42,7 @@ static double weight_bits(const s2_sim_options *options, bool feed_forward)
     return 8.0 * s2_dtype_bytes(options->dtype);
 }
 
-/* KV heads are copied where there are more GPUs than heads. */
-static double attention_width(const s2_sim_options *options)
+double s2_end_to_end_attention_width(const s2_sim_options *options)
 {
     const s2_net *const net = options->net;
     const double n = options->n_ranks, kv = fmax(net->n_kv_heads / n, 1);
@@ -60,11 +58,15 @@ static double embeddings_elsewhere(const s2_sim_options *options)
     return (double)net->vocab * net->hidden * ((net->tied ? 1 : 2) - both);
 }
 
+double s2_end_to_end_expert_width(const s2_sim_options *options)
+{
+    return (options->net->gated ? 3.0 : 2.0) * options->net->ffn / options->n_ranks;
+}
+
 /* One GPU's part of the feed-forward weights of an expert in one layer. */
 static double expert_weights(const s2_sim_options *options)
 {
-    const s2_net *const net = options->net;
-    return (net->gated ? 3.0 : 2.0) * net->hidden * net->ffn / options->n_ranks;
+    return options->net->hidden * s2_end_to_end_expert_width(options);
 }
 
 double s2_end_to_end_experts(const s2_sim_options *options)
@@ -77,7 +79,7 @@ double s2_end_to_end_weights(const s2_sim_options *options)
     const s2_net *const net = options->net;
     const double even = 2.0 * (net->n_heads + net->n_kv_heads) * net->head_dim / options->n_ranks;
     return ((double)s2_net_weights(net) - embeddings_elsewhere(options)) / options->n_ranks +
-           net->n_layers * (double)net->hidden * (attention_width(options) - even);
+           net->n_layers * (double)net->hidden * (s2_end_to_end_attention_width(options) - even);
 }
 
 int64_t s2_end_to_end_weight_bytes(const s2_sim_options *options)
@@ -173,7 +175,7 @@ static void add_layers(s2_around *around)
     const s2_sim_options *const options = around->options;
     const s2_net *const net = options->net;
     const double hidden = net->hidden, n_layers = net->n_layers, n = options->n_ranks;
-    const double projections = n_layers * hidden * attention_width(options);
+    const double projections = n_layers * hidden * s2_end_to_end_attention_width(options);
     const double expert = expert_weights(options), bits = weight_bits(options, false);
     const s2_expert_price experts = experts_of(around);
     around->sim->experts = experts;
@@ -225,7 +227,7 @@ static void add_all_reduce(s2_around *around)
 {
     const s2_net *const net = around->options->net;
     const double n_sums = 2.0 * net->n_layers * (around->forward + around->backward),
-                 bytes = ELEM_BYTES * net->hidden * around->tokens;
+                 bytes = S2_HIDDEN_BYTES * net->hidden * around->tokens;
     add_sent(around, "all-reduce", S2_GROUP_TENSOR, n_sums * 2 * ring_share(around->options->n_ranks) * bytes,
              n_sums * ALL_REDUCE_US);
 }
@@ -239,7 +241,7 @@ static void add_all_to_all(s2_around *around)
     const s2_sim_options *const options = around->options;
     const s2_net *const net = options->net;
     const double n_times = 2.0 * net->n_layers * (around->forward + around->backward),
-                 bytes = ELEM_BYTES * net->hidden * net->n_active * around->tokens;
+                 bytes = S2_HIDDEN_BYTES * net->hidden * net->n_active * around->tokens;
     if (around->estimates)
         add_sent(around, "all-to-all", S2_GROUP_EXPERTS,
                  n_times * ring_share(options->n_expert_ranks) * bytes, n_times * ALL_REDUCE_US);
@@ -260,8 +262,8 @@ static void add_gather(s2_around *around)
                  sent = ring_share(options->n_shards) * others +
                         ring_share(fmax(options->n_shards / n, 1)) * experts / n;
     if (around->estimates)
-        add_sent(around, "gather, scatter", S2_GROUP_REPLICAS, (N_GATHERED + N_SCATTERED) * ELEM_BYTES * sent,
-                 0);
+        add_sent(around, "gather, scatter", S2_GROUP_REPLICAS,
+                 (N_GATHERED + N_SCATTERED) * S2_HIDDEN_BYTES * sent, 0);
 }
 
 /* n GPUs have the same weights, or a replica's part of them, and other gradients, which are summed once a step. */
@@ -270,8 +272,8 @@ static void add_sum(s2_around *around, const char *name, s2_group group, double 
     const s2_sim *const sim = around->sim;
     const int32_t before = sim->n_parts;
     if (around->estimates)
-        add_sent(around, name, group, 2 * ring_share(n) * ELEM_BYTES * weights / around->options->n_shards,
-                 0);
+        add_sent(around, name, group,
+                 2 * ring_share(n) * S2_HIDDEN_BYTES * weights / around->options->n_shards, 0);
     if (sim->n_parts > before)
         last_part(around)->once = true;
 }

@@ -657,15 +657,6 @@ static void describe(const s2_machine_run *run, const s2_schedule *sum, s2_sim *
     sim->machine.imbalance = sum->ring.mean_us > 0 ? sum->ring.compute_us / sum->ring.mean_us : 1;
 }
 
-void s2_machine_cut(const s2_sim_options *options, int32_t *n_micro, int64_t *micro_batch)
-{
-    int64_t n = options->n_micro;
-    if (n == 0)
-        n = options->n_stages == 1 ? 1 : options->phase == S2_DECODE ? options->n_stages : options->batch;
-    *n_micro = (int32_t)s2_min_i64(n, options->batch);
-    *micro_batch = s2_ceil_div(options->batch, *n_micro);
-}
-
 s2_status s2_machine_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
                            s2_price_whole_fn *whole, int64_t *work_left, s2_sim *sim, s2_diag *diag)
 {
@@ -681,7 +672,7 @@ s2_status s2_machine_price(s2_arena *scratch, const s2_pattern *pattern, const s
     S2_TRY(s2_machine_check(pattern, options, diag));
     if (options->n_stages == 1 && options->n_context == 1)
         return price_part(&run, pattern, options, sim); /* only links and parts around attention are others */
-    s2_machine_cut(options, &run.n_micro, &run.micro_batch);
+    s2_sim_microbatches(options, &run.n_micro, &run.micro_batch);
     /* counts and caches of all GPUs together; every time comes from the stages */
     counting.calibration = NULL;
     counting.peer = NULL;

@@ -32,9 +32,6 @@ int32_t s2_machine_most_context(int64_t len_tok);
 void s2_machine_stage(const s2_sim_options *options, int32_t n_layers, int32_t nth, s2_net *net,
                       s2_sim_options *out);
 
-/* A stage works on one microbatch at a time: by default one sequence, and in decode one for each stage. */
-void s2_machine_cut(const s2_sim_options *options, int32_t *n_micro, int64_t *micro_batch);
-
 /* Prices one GPU's part, or one tensor-parallel group's: all layers of the pattern, all tokens. */
 typedef s2_status s2_price_whole_fn(s2_arena *scratch, const s2_pattern *pattern,
                                     const s2_sim_options *options, int64_t *work_left, s2_sim *sim,

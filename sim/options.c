@@ -33,6 +33,15 @@ int64_t s2_sim_first_tok(const s2_sim_options *options)
     return options->phase == S2_DECODE ? options->len_tok - 1 : 0;
 }
 
+void s2_sim_microbatches(const s2_sim_options *options, int32_t *n_micro, int64_t *micro_batch)
+{
+    int64_t n = options->n_micro;
+    if (n == 0)
+        n = options->n_stages == 1 ? 1 : options->phase == S2_DECODE ? options->n_stages : options->batch;
+    *n_micro = (int32_t)s2_min_i64(n, options->batch);
+    *micro_batch = s2_ceil_div(options->batch, *n_micro);
+}
+
 double s2_sim_cache_bytes(const s2_sim_options *options)
 {
     if (options->cache == S2_CACHE_AS_DTYPE)

@@ -84,6 +84,9 @@ enum { S2_LIMIT_BATCH = 65536 };
 /* The first token that is a query; all up to len_tok are. */
 int64_t s2_sim_first_tok(const s2_sim_options *options);
 
+/* A stage works on one microbatch at a time: by default one sequence, and in decode one for each stage. */
+void s2_sim_microbatches(const s2_sim_options *options, int32_t *n_micro, int64_t *micro_batch);
+
 /* The type in which weights are priced: never S2_WEIGHTS_PUBLISHED. */
 s2_weights s2_sim_weights(const s2_sim_options *options);
 /* Bytes of an element of the KV cache. */
@@ -357,9 +360,9 @@ const char *s2_sim_figure_word(const s2_sim *sim);
 const char *s2_no_ratio_label(s2_no_ratio why);
 
 /*
- * Bytes that a pass of prefill holds besides weights and cache, while it works on all of its tokens together: for each
- * the residual stream, a norm of it, and what its widest layer makes of that (Q, K, V and O, or all of the feed-forward
- * layer), and the logits of each sequence's last token. 0 in other phases, and without a model.
+ * Bytes that a pass of prefill holds on each GPU besides weights and cache, while it works on all of its tokens
+ * together: for each the residual stream, a norm of it, and what its widest layer makes of that (Q, K, V and O, or all
+ * of the feed-forward layer), and the logits of each sequence's last token. 0 in other phases, and without a model.
  */
 double s2_sim_activation_bytes(const s2_sim_options *options);
 

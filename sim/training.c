@@ -10,8 +10,6 @@
 
 /* Mixed-precision Adam: weight and gradient in 2 bytes each, master weight and two moments in fp32. */
 #define STATE_BYTES 16.0
-#define ELEM_BYTES  2.0
-#define LOGIT_BYTES 4.0
 #define LSE_BYTES   4.0
 
 /* Bytes that a token keeps of a layer for the backward pass: inputs of norms and products, Q, K, V and O, and in a
@@ -19,10 +17,9 @@
 static double layer_bytes(const s2_sim_options *options, double picked)
 {
     const s2_net *const net = options->net;
-    const double n = options->n_ranks, q = (double)net->n_heads * net->head_dim / n,
-                 kv = fmax(net->n_kv_heads / n, 1) * net->head_dim,
-                 ffn = (net->gated ? 3.0 : 2.0) * net->ffn * net->n_active * picked / n;
-    return (4.0 * net->hidden + 2 * q + 2 * kv + ffn) * ELEM_BYTES + net->n_heads / n * LSE_BYTES;
+    const double inner = s2_end_to_end_expert_width(options) * net->n_active * picked;
+    return (4.0 * net->hidden + s2_end_to_end_attention_width(options) + inner) * S2_HIDDEN_BYTES +
+           (double)net->n_heads / options->n_ranks * LSE_BYTES;
 }
 
 /*
@@ -51,17 +48,17 @@ static void keep_on_stage(const s2_sim_options *options, int32_t nth, s2_trainin
     int32_t n_micro;
     int64_t micro_batch;
     s2_machine_stage(options, options->net->n_layers, nth, &net, &own);
-    s2_machine_cut(options, &n_micro, &micro_batch);
+    s2_sim_microbatches(options, &n_micro, &micro_batch);
     const double tokens = (double)(s2_ceil_div(options->len_tok, options->n_context) * micro_batch),
                  layer = layer_bytes(&own, s2_experts_deal(&own, tokens).imbalance),
                  weights = s2_end_to_end_weights(&own);
     *out = (s2_training){.n_in_flight = s2_min_i32(n_micro, options->n_stages - nth)};
-    out->gathered_bytes = options->n_shards > 1 ? 2 * ELEM_BYTES * gathered_weights(&own) : 0;
+    out->gathered_bytes = options->n_shards > 1 ? 2 * S2_HIDDEN_BYTES * gathered_weights(&own) : 0;
     out->state_bytes = weights * STATE_BYTES / options->n_shards + out->gathered_bytes;
-    out->kept_bytes =
-        out->n_in_flight * tokens * net.n_layers * (options->recompute ? net.hidden * ELEM_BYTES : layer);
+    out->kept_bytes = out->n_in_flight * tokens * net.n_layers *
+                      (options->recompute ? net.hidden * S2_HIDDEN_BYTES : layer);
     out->working_bytes = options->recompute ? tokens * layer : 0;
-    out->logit_bytes = own.no_head ? 0 : tokens * net.vocab / own.n_ranks * LOGIT_BYTES;
+    out->logit_bytes = own.no_head ? 0 : tokens * net.vocab / own.n_ranks * S2_LOGIT_BYTES;
     out->activation_bytes = out->kept_bytes + out->working_bytes + out->logit_bytes;
     out->bytes = out->state_bytes + out->activation_bytes;
 }

@@ -555,7 +555,7 @@ static void dealt_experts_are_those_of_one_gpu_and_their_tokens_travel(void **st
         const double matrix = (net.gated ? 3.0 : 2.0) * net.hidden * net.ffn / options.n_ranks;
         int32_t n_micro;
         int64_t micro_batch;
-        s2_machine_cut(&options, &n_micro, &micro_batch);
+        s2_sim_microbatches(&options, &n_micro, &micro_batch);
         if (options.n_stages == 1 && options.phase != S2_TRAIN) {
             const double experts = matrix * net.n_experts * net.n_layers *
                                    (net.stored == S2_WEIGHTS_MXFP4 ? 4.25 / 8 : 2),
@@ -614,10 +614,9 @@ static void assert_fits_to_the_sequence(s2_arena *arena, const s2_pattern *patte
         return;
     for (asked.batch = s2_max_i64(fit, 1); asked.batch <= fit + 1; asked.batch++) {
         const s2_sim sim = priced(arena, pattern, &asked);
-        const double kept = options->phase == S2_TRAIN
-                                ? sim.training.bytes
-                                : (double)sim.weight_bytes + (double)sim.kv_peak +
-                                      s2_sim_activation_bytes(&asked) / options->n_context;
+        const double kept = options->phase == S2_TRAIN ? sim.training.bytes
+                                                       : (double)sim.weight_bytes + (double)sim.kv_peak +
+                                                             s2_sim_activation_bytes(&asked);
         assert_true((kept <= s2_sim_memory_bytes(options)) == (asked.batch == fit));
     }
 }
