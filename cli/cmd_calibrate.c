@@ -1,9 +1,7 @@
 #include "cli/commands.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/rng.h"
@@ -100,33 +98,6 @@ static void shuffle(int32_t *order, int32_t n)
 
 /* ------------------------------------------------------------------ measuring */
 
-/* The GPU in the table that this device is, else the device's name in lower case. */
-static void name_gpu(const char *device, char *out, size_t cap)
-{
-    const char *const known = s2_gpu_of_device(device);
-    snprintf(out, cap, "%.39s", known != NULL ? known : device);
-    for (char *c = out; known == NULL && *c != '\0'; c++)
-        *c = *c == ' ' ? '-' : (char)tolower((unsigned char)*c);
-}
-
-static void fill_head(s2_calibrate *state)
-{
-    s2_provenance *const head = &state->file.head;
-    const time_t now = time(NULL);
-    struct tm utc;
-    const char *const name = s2_args_str(&state->args, "gpu");
-    if (name != NULL)
-        snprintf(head->gpu, sizeof head->gpu, "%.39s", name);
-    else
-        name_gpu(state->device->name, head->gpu, sizeof head->gpu);
-    snprintf(head->device, sizeof head->device, "%.79s", state->device->name);
-    snprintf(head->uuid, sizeof head->uuid, "%s", state->device->uuid);
-    snprintf(head->driver, sizeof head->driver, "%s", state->device->driver);
-    snprintf(head->commit, sizeof head->commit, "%.47s", s2_version_commit());
-    if (gmtime_r(&now, &utc) != NULL)
-        strftime(head->date, sizeof head->date, "%Y-%m-%dT%H:%MZ", &utc);
-}
-
 /* Write a line of results to the rows file if there is one, else to stdout. */
 static s2_exit put(s2_calibrate *state, s2_buf *buf)
 {
@@ -210,7 +181,7 @@ static s2_exit run_points(s2_calibrate *state)
 static s2_exit measure_all(s2_calibrate *state)
 {
     s2_buf head = {0};
-    fill_head(state);
+    s2_measure_head(state->device, s2_args_str(&state->args, "gpu"), s2_version_commit(), &state->file.head);
     s2_rows_head_print(&state->file.head, &head);
     S2_CLI_TRY(put(state, &head));
     if (!state->once && state->n_drawn == 0)

@@ -1,14 +1,42 @@
 #include "cli/measure.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "judge/steady.h"
 #include "pattern/parse.h"
+#include "sim/layer.h"
 
 s2_measure_options s2_measure_options_default(void)
 {
     return (s2_measure_options){.settle_ms = 70, .window_ms = 15};
+}
+
+/* The GPU in the table that this device is, else the device's name in lower case. */
+static void name_gpu(const char *device, char *out, size_t cap)
+{
+    const char *const known = s2_gpu_of_device(device);
+    snprintf(out, cap, "%.39s", known != NULL ? known : device);
+    for (char *c = out; known == NULL && *c != '\0'; c++)
+        *c = *c == ' ' ? '-' : (char)tolower((unsigned char)*c);
+}
+
+void s2_measure_head(const s2_device *device, const char *gpu, const char *commit, s2_provenance *out)
+{
+    const time_t now = time(NULL);
+    struct tm utc;
+    if (gpu != NULL)
+        snprintf(out->gpu, sizeof out->gpu, "%.39s", gpu);
+    else
+        name_gpu(device->name, out->gpu, sizeof out->gpu);
+    snprintf(out->device, sizeof out->device, "%.79s", device->name);
+    snprintf(out->uuid, sizeof out->uuid, "%s", device->uuid);
+    snprintf(out->driver, sizeof out->driver, "%s", device->driver);
+    snprintf(out->commit, sizeof out->commit, "%.47s", commit);
+    if (gmtime_r(&now, &utc) != NULL)
+        strftime(out->date, sizeof out->date, "%Y-%m-%dT%H:%MZ", &utc);
 }
 
 static s2_status measure(s2_harness *harness, const s2_measure_options *options, s2_row *row, s2_diag *why)

@@ -19,6 +19,9 @@ typedef struct s2_measure_options {
 } s2_measure_options;
 s2_measure_options s2_measure_options_default(void);
 
+/* The first line of a file of rows, of now. `gpu` names the card; NULL: the table's name of it, else its own. */
+void s2_measure_head(const s2_device *device, const char *gpu, const char *commit, s2_provenance *out);
+
 /* Fills row->kernel, plan, times and clocks from row->point; if no kernel takes it, only why. */
 s2_status s2_measure_point(s2_device *device, const s2_measure_options *options, s2_row *row) S2_MUST_CHECK;
 

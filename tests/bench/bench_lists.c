@@ -6,7 +6,6 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli/measure.h"
 #include "tests/kcheck/listed.h"
@@ -15,32 +14,31 @@ typedef struct s2_listed_design {
     int32_t heads, kv_heads, head_dim, block_tok;
     const char *rules;
     int32_t len_tok[4]; /* 0 ends them */
-    int32_t q_tok;      /* 0: all */
     int32_t batch;
 } s2_listed_design;
 
 static const s2_listed_design designs[] = {
-    {32, 32, 128, 64, "local 1 | random 7 seed 1", {2048, 8192, 32768}, 0, 1},
-    {32, 32, 128, 64, "local 1 | random 15 seed 1", {4096, 16384}, 0, 1},
-    {32, 32, 128, 64, "local 1 | random 31 seed 1", {8192, 32768}, 0, 1},
-    {16, 16, 128, 64, "local 1 | random 63 seed 1", {8192, 32768}, 0, 1},
-    {16, 16, 128, 64, "local 1 | random 127 seed 1", {16384}, 0, 1},
-    {32, 32, 128, 128, "local 1 | random 7 seed 1", {4096, 16384}, 0, 1},
-    {32, 32, 128, 128, "local 1 | random 15 seed 1", {8192, 32768}, 0, 1},
-    {16, 16, 128, 128, "local 1 | random 31 seed 1", {8192, 65536}, 0, 1},
-    {32, 32, 128, 32, "local 2 | random 30 seed 1", {8192}, 0, 1},
-    {16, 16, 128, 16, "local 4 | random 60 seed 1", {8192}, 0, 1},
-    {32, 8, 128, 64, "local 16 | stride 8 phase kv", {2048, 8192, 32768}, 0, 1},
-    {32, 4, 128, 64, "local 4 | random 28 seed 1", {4096, 16384}, 0, 1},
-    {32, 8, 128, 128, "local 2 | random 14 seed 1", {8192, 32768}, 0, 1},
-    {32, 32, 128, 64, "stride 8 phase head", {8192, 32768}, 0, 1},
-    {8, 8, 128, 64, "stride 16 phase head", {65536}, 0, 1},
-    {32, 8, 128, 64, "local 1 | random 15 seed 1", {2048, 4096}, 0, 4},
-    {32, 32, 64, 64, "local 1 | random 31 seed 1", {4096, 16384}, 0, 1},
-    {32, 32, 64, 128, "local 1 | random 15 seed 1", {16384}, 0, 1},
-    {64, 8, 64, 64, "local 2 | random 30 seed 1", {8192, 32768}, 0, 1},
-    {32, 8, 64, 64, "local 8 | stride 16 phase kv", {8192, 65536}, 0, 1},
-    {32, 32, 128, 64, "dense", {2048, 8192}, 0, 1},
+    {32, 32, 128, 64, "local 1 | random 7 seed 1", {2048, 8192, 32768}, 1},
+    {32, 32, 128, 64, "local 1 | random 15 seed 1", {4096, 16384}, 1},
+    {32, 32, 128, 64, "local 1 | random 31 seed 1", {8192, 32768}, 1},
+    {16, 16, 128, 64, "local 1 | random 63 seed 1", {8192, 32768}, 1},
+    {16, 16, 128, 64, "local 1 | random 127 seed 1", {16384}, 1},
+    {32, 32, 128, 128, "local 1 | random 7 seed 1", {4096, 16384}, 1},
+    {32, 32, 128, 128, "local 1 | random 15 seed 1", {8192, 32768}, 1},
+    {16, 16, 128, 128, "local 1 | random 31 seed 1", {8192, 65536}, 1},
+    {32, 32, 128, 32, "local 2 | random 30 seed 1", {8192}, 1},
+    {16, 16, 128, 16, "local 4 | random 60 seed 1", {8192}, 1},
+    {32, 8, 128, 64, "local 16 | stride 8 phase kv", {2048, 8192, 32768}, 1},
+    {32, 4, 128, 64, "local 4 | random 28 seed 1", {4096, 16384}, 1},
+    {32, 8, 128, 128, "local 2 | random 14 seed 1", {8192, 32768}, 1},
+    {32, 32, 128, 64, "stride 8 phase head", {8192, 32768}, 1},
+    {8, 8, 128, 64, "stride 16 phase head", {65536}, 1},
+    {32, 8, 128, 64, "local 1 | random 15 seed 1", {2048, 4096}, 4},
+    {32, 32, 64, 64, "local 1 | random 31 seed 1", {4096, 16384}, 1},
+    {32, 32, 64, 128, "local 1 | random 15 seed 1", {16384}, 1},
+    {64, 8, 64, 64, "local 2 | random 30 seed 1", {8192, 32768}, 1},
+    {32, 8, 64, 64, "local 8 | stride 16 phase kv", {8192, 65536}, 1},
+    {32, 32, 128, 64, "dense", {2048, 8192}, 1},
 };
 enum { N_DESIGNS = sizeof designs / sizeof *designs };
 
@@ -49,7 +47,7 @@ static s2_row row_of(const s2_listed_design *design, int32_t len_tok, int32_t nt
     s2_row row = {.nth = nth,
                   .point = {.family = "listed",
                             .pass = S2_PASS_FORWARD,
-                            .q_tok = design->q_tok > 0 ? design->q_tok : len_tok,
+                            .q_tok = len_tok,
                             .k_tok = len_tok,
                             .batch = design->batch,
                             .dtype = S2_BF16}};
@@ -74,16 +72,9 @@ static bool time_row(s2_device *device, const s2_measure_options *options, s2_ro
 
 static void print_head(const s2_device *device, const char *commit)
 {
-    s2_provenance head = {.gpu = "h200"};
-    const time_t now = time(NULL);
-    struct tm utc;
+    s2_provenance head = {0};
     s2_buf buf = {0};
-    snprintf(head.device, sizeof head.device, "%.79s", device->name);
-    snprintf(head.uuid, sizeof head.uuid, "%s", device->uuid);
-    snprintf(head.driver, sizeof head.driver, "%s", device->driver);
-    snprintf(head.commit, sizeof head.commit, "%.47s", commit);
-    if (gmtime_r(&now, &utc) != NULL)
-        strftime(head.date, sizeof head.date, "%Y-%m-%dT%H:%MZ", &utc);
+    s2_measure_head(device, NULL, commit, &head);
     s2_rows_head_print(&head, &buf);
     if (buf.status == S2_OK)
         printf("%s\n", buf.data);
