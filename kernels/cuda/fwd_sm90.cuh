@@ -522,11 +522,11 @@ template <class T> struct FwdConsumer {
     template <Width W> struct Bits {
         uint32_t of[2][KEYS_OF<W> / 32];
     };
-    /* Of a half step: of that half of the stage. Computed while S is in flight. */
-    template <Width W> S2_DEVICE Bits<W> read_bits(uint32_t half) const
+    /* Computed while S is in flight. */
+    template <Width W> S2_DEVICE Bits<W> read_bits() const
     {
         constexpr int SUBS = W == HALF ? T::HALF_SUBS : T::SUBS;
-        const uint32_t words = sh.words + (kr.stage * T::SUBS + (W == HALF ? half * T::HALF_SUBS : 0)) * 8;
+        const uint32_t words = sh.words + (kr.stage * T::SUBS + (W == HALF ? own * T::HALF_SUBS : 0)) * 8;
         const int own_slab = slab(), row = own_slab * 16 + (lane >> 2),
                   causal_row = p.causal ? pos + row : k_tok;
         Bits<W> bits = {};
@@ -795,7 +795,7 @@ template <class T> struct FwdConsumer {
             store_result(turn - 1);
         issue_pv(before);
         if constexpr (W != WHOLE)
-            bits = read_bits<W>(own);
+            bits = read_bits<W>();
         wg_wait<1>();
         wg_pin<KEYS_OF<W> / 2>(s);
         free_q(turn, is_last);
@@ -933,7 +933,7 @@ template <class T> struct FwdConsumer {
         float s[KEYS / 4];
         take_q(turn);
         issue_qk(Of<HALF>{}, turn, s);
-        const Bits<HALF> bits = read_bits<HALF>(own);
+        const Bits<HALF> bits = read_bits<HALF>();
         wg_wait<0>();
         wg_pin<KEYS / 4>(s);
         free_q(turn, n_half + n_mixed + n_whole == 1);
@@ -950,7 +950,7 @@ template <class T> struct FwdConsumer {
         take_q(turn);
         issue_qk(Of<HALF>{}, turn, s);
         issue_pv(Of<WHOLE>{});
-        const Bits<HALF> bits = read_bits<HALF>(own);
+        const Bits<HALF> bits = read_bits<HALF>();
         set_sums_aside();
         new_rows();
         wg_wait<1>();

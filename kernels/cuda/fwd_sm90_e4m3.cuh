@@ -21,8 +21,7 @@ namespace s2
 template <class T> struct E4m3Consumer : FwdConsumer<T> {
     using Base = FwdConsumer<T>;
     using Base::alpha, Base::kr, Base::lane, Base::maximum, Base::n_half, Base::n_mixed, Base::n_whole,
-        Base::o, Base::o_is, Base::own, Base::own_rows, Base::p, Base::pa, Base::sh, Base::sum, Base::vr,
-        Base::wg;
+        Base::o, Base::o_is, Base::own_rows, Base::p, Base::pa, Base::sh, Base::sum, Base::vr, Base::wg;
     static constexpr int D = T::HEAD_DIM, KEYS = T::KEYS;
     template <Width W> static constexpr int KEYS_OF = Base::template KEYS_OF<W>;
     /* Steps of an item whose maxima are searched first. */
@@ -151,7 +150,7 @@ template <class T> struct E4m3Consumer : FwdConsumer<T> {
         }
         Base::free_q(turn, is_last);
         if constexpr (W != WHOLE)
-            Base::template drop<W>(Base::template read_bits<W>(own), s);
+            Base::template drop<W>(Base::template read_bits<W>(), s);
         Base::release_k();
         if constexpr (Searches::value)
             search_maximum<N>(s);
@@ -166,7 +165,7 @@ template <class T> struct E4m3Consumer : FwdConsumer<T> {
     {
         float top[2], row_sum[2];
         Base::free_q(turn, n_half + n_mixed + n_whole == 1);
-        Base::template drop<HALF>(Base::template read_bits<HALF>(own), s);
+        Base::template drop<HALF>(Base::template read_bits<HALF>(), s);
         Base::release_k();
         Base::template find_tops<KEYS / 2>(s, top);
         Base::raise_maximum(top); /* O is not scaled: it may still be that of the item before */
