@@ -152,9 +152,14 @@ static void scale_naive(s2_scratch *scratch)
 }
 
 /* Launches in e4m3 were not drawn like the others: they have a family, and no part in the figures of a pass. */
+static bool was_drawn(const s2_row *row)
+{
+    return row->point.dtype != S2_F8;
+}
+
 static bool is_of_pass(const s2_judged *judged, s2_pass pass)
 {
-    return judged->point.row->point.pass == pass && judged->point.row->point.dtype != S2_F8;
+    return judged->point.row->point.pass == pass && was_drawn(judged->point.row);
 }
 
 static void score_passes(const s2_judged *judged, int32_t n, s2_scratch *scratch, s2_accuracy *out)
@@ -207,7 +212,7 @@ static void score_naive(const s2_judged *judged, int32_t n, s2_scratch *scratch,
 {
     for (int32_t which = 0; which < S2_NAIVE; which++) {
         for (int32_t at = 0; at < n; at++)
-            if (is_of_pass(&judged[at], judged[at].point.row->point.pass))
+            if (was_drawn(judged[at].point.row))
                 add_pair(scratch, judged[at].naive[which], judged[at].point.row->us);
         scale_naive(scratch);
         out->naive[which] = score_of(scratch, naive_words[which]);
@@ -287,8 +292,8 @@ s2_status s2_accuracy_of(s2_arena *arena, const s2_row_file *file, const s2_gpu 
         const s2_status status = judge_row(arena, row, gpu, model, &made, &judged[n], &priced, diag);
         s2_arena_rewind(arena, mark);
         S2_TRY(status);
-        made.seed = row->point.dtype == S2_F8 ? made.seed : row->seed;
-        made.n_rows += row->point.dtype != S2_F8;
+        made.seed = was_drawn(row) ? row->seed : made.seed;
+        made.n_rows += was_drawn(row);
         made.n_unpriced += !priced;
         n += priced;
     }

@@ -25,7 +25,7 @@ typedef struct s2_nearest {
     const char *text; /* the canonical text on one line; NULL: none was found */
     int32_t n_files;  /* that it makes */
     int64_t
-        sink_tok; /* of most heads that have a sink, where the suggestion has none; 0: it keeps one, or is dense */
+        sink_tok; /* that the pattern has and the suggestion, which is not dense, has not; 0: nothing is lost */
     bool has_loss; /* the pairs were counted; else they are too many to count */
     s2_loss loss;  /* from the pattern to the suggestion, in contexts of target->n_tok tokens */
 } s2_nearest;

@@ -304,7 +304,7 @@ def block_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, pattern: 
     if not torch.compiler.is_compiling():  # there a number may stand for any; the operator looks at it when it runs
         layer, query_block = _lib.integer(layer, "layer", 0, pattern.layers - 1), _lib.integer(query_block, "query_block", 16)
     scale, softcap = None if scale is None else _scale(scale, 1), None if softcap is None else _softcap(softcap)
-    begins = [None if one is None else _lib.integers(one, name, 0) for name, one in (("cu_seqlens_q", cu_seqlens_q), ("cu_seqlens_k", cu_seqlens_k))]
+    begins = _begins(cu_seqlens_q, "cu_seqlens_q"), _begins(cu_seqlens_k, "cu_seqlens_k")
     return torch.ops.s2.block_attention.default(q, k, v, counts, blocks, pattern.number, layer, query_block, scale, *begins, softcap, sinks)
 
 
@@ -411,7 +411,7 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, pattern: Patter
     softcap = None if softcap is None else _softcap(softcap)
     scale = None if scale is None else _scale(scale, 1)
     inputs = (q, k, v) if sinks is None else (q, k, v, sinks)
-    begins = [None if one is None else _lib.integers(one, name, 0) for name, one in (("cu_seqlens_q", cu_seqlens_q), ("cu_seqlens_k", cu_seqlens_k))]
+    begins = _begins(cu_seqlens_q, "cu_seqlens_q"), _begins(cu_seqlens_k, "cu_seqlens_k")
     attend = torch.ops.s2.attention.default
     if not _is_watched(*inputs):
         layer = _lib.integer(layer, "layer", 0, pattern.layers - 1)

@@ -446,6 +446,10 @@ def about():
     return {"device": device, "torch": torch.__version__, "commit": commit}
 
 
+def wants(asked, way):
+    return not asked.ways or way in asked.ways.split(",")
+
+
 def ask():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out")
@@ -457,9 +461,7 @@ def ask():
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--ways", default="", help="these alone, as rows name them")
     parser.add_argument("--batch", type=int, default=0, help="of decoding; 0: the largest that fits, of each side")
-    asked = parser.parse_args()
-    asked.wants = lambda way: not asked.ways or way in asked.ways.split(",")
-    return asked
+    return parser.parse_args()
 
 
 def largest(batch, attempt):
@@ -486,13 +488,13 @@ def generate(rows, model, name, tokens, torchs, asked):
     body = PATTERNS[name]
 
     def paged(batch, body, way, steps=asked.steps, captured=True):
-        return not asked.wants(way) or decode_paged(rows, model, name, tokens, batch, body, way, steps, captured)
+        return not wants(asked, way) or decode_paged(rows, model, name, tokens, batch, body, way, steps, captured)
 
     few = asked.batch or largest(fit(name, "dense", tokens), lambda batch: paged(batch, "dense", "dense"))
     if asked.batch:
         paged(few, "dense", "dense")
     for way, make in rivals(torchs).items():
-        if asked.wants(way):
+        if wants(asked, way):
             decode_dense(rows, model, name, tokens, few, make(), way, 20)
     paged(few, body, "pattern")
     paged(few, body, "pattern, no graph", 20, captured=False)
@@ -512,7 +514,7 @@ def ways_of(name, body, tokens, torchs, asked, fused=False):
             "pattern, FlexAttention": lambda: (with_flex(name, body, tokens), body),
             **{way: lambda make=make: (make(), "dense") for way, make in rivals(torchs).items()},
             "dense": lambda: (with_pattern(pattern_of(name, "dense")), "dense")}
-    return {way: make() for way, make in made.items() if asked.wants(way) and (fused or way != "pattern, fused")}
+    return {way: make() for way, make in made.items() if wants(asked, way) and (fused or way != "pattern, fused")}
 
 
 def recomputed(name, tokens):

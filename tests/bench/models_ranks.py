@@ -34,10 +34,6 @@ def whole(name, body):
     return s2.Pattern(f"layers {at['layers']}; heads {at['heads']}; kv-heads {at['kv_heads']}; head-dim {at['dim']}; block 64; {rules}")
 
 
-def wants(asked, way):
-    return not asked.ways or way in asked.ways.split(",")
-
-
 def reduced(x):
     dist.all_reduce(x)
     return x
@@ -151,7 +147,7 @@ def cut_run(model, name, pattern, tokens, asked, figure, rank):
 
 def cut(rows, rank, asked, figure, name, tokens):
     """A whole model, one sequence cut between the ranks."""
-    for way in (way for way in ("pattern", "dense") if wants(asked, way)):
+    for way in (way for way in ("pattern", "dense") if models.wants(asked, way)):
         body = models.TRAINED.get(name, models.PATTERNS[name]) if way == "pattern" and figure == "train" else models.PATTERNS[name] if way == "pattern" else "dense"
         apart = agrees(name, body, rank, asked.ranks)
         torch.manual_seed(1)
@@ -188,7 +184,7 @@ def deal_out(rows, rank, asked, figure, name, tokens):
     models.clear()
     model = models.Model(name, asked.ranks, reduced)
     for way, body, by_work in bodies(name):
-        if not wants(asked, way):
+        if not models.wants(asked, way):
             continue
         pattern = whole(name, body)
         deal = pattern.deal(asked.ranks, tokens, figure) if by_work else None
