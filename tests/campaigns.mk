@@ -44,16 +44,15 @@ fuzz-programs: $(addprefix $(FUZZ_BIN)/fuzz_,parse import files screen) build/fu
 fuzz: build/fuzz/fuzz_parse
 	@$(if $(SAMPLE),rm -rf $(FUZZ_DIR)/parse;) mkdir -p $(FUZZ_DIR)/parse
 	$(FUZZ_AT) $< $(call FUZZ_RUN,400000,60,$(SECONDS)) -max_len=65536 -artifact_prefix=build/fuzz/ -dict=tests/fuzz/pattern.dict \
-	  $(FUZZ_DIR)/parse tests/data/patterns $(wildcard tests/fuzz/corpus/parse)
+	  $(FUZZ_DIR)/parse $$(tests/fuzz/seeds.sh parse)
 ## fuzz-import: libFuzzer on every importer, one target each, at random (clang; SECONDS=60 together; F=hf for one; SAMPLE=1 as above)
 IMPORTERS = $(or $(F),$(shell sed -n 's/^ *X(\([a-z0-9]*\)).*/\1/p' export/registry.c) any)
 fuzz-import: build/fuzz/fuzz_import
 	@n=0; each=$$(( $(SECONDS) / $(words $(IMPORTERS)) )); [ $$each -gt 0 ] || each=1; \
 	for f in $(IMPORTERS); do \
 	  $(if $(SAMPLE),rm -rf $(FUZZ_DIR)/$$f;) mkdir -p $(FUZZ_DIR)/$$f; ln -f $< build/fuzz/fuzz_import_$$f; \
-	  seeds=tests/data/foreign/$$f; case $$f in any) seeds="tests/data/foreign tests/data/configs" ;; layers) seeds="$$seeds tests/data/configs" ;; esac; \
 	  $(FUZZ_AT) build/fuzz/fuzz_import_$$f $(call FUZZ_RUN,1000,2,$$each) -max_len=16384 -artifact_prefix=build/fuzz/$$f- \
-	    $(FUZZ_DIR)/$$f $$seeds $$(ls -d tests/fuzz/corpus/$$f 2>/dev/null) >build/fuzz/$$f.log 2>&1 || \
+	    $(FUZZ_DIR)/$$f $$(tests/fuzz/seeds.sh $$f) >build/fuzz/$$f.log 2>&1 || \
 	    { cat build/fuzz/$$f.log; echo "fuzz-import: $$f failed"; exit 1; }; \
 	  runs=$$(sed -n 's/^stat::number_of_executed_units: *//p' build/fuzz/$$f.log); n=$$((n + 1)); \
 	  printf '%-14s %s inputs\n' $$f "$$runs"; \

@@ -7,7 +7,6 @@ usage: campaign.py PROGRAMS STATE SECONDS LANE...   a LANE is a process: `screen
 Rows go to STATE/rows.jsonl: inputs, processor seconds, edges, crashes, and the curve: [processor seconds, edges] as they rose.
        campaign.py --sum ROWS...   prints one row for each target, as docs/results/fuzz.jsonl keeps them
 """
-import glob
 import json
 import os
 import re
@@ -32,8 +31,8 @@ def command(programs, state, target):
             subprocess.run(["ln", "-sf", os.path.abspath(program), named], check=True)
     own = f"{state}/corpus/{target}"
     os.makedirs(own, exist_ok=True)
-    seeds = [f"tests/fuzz/corpus/{target}", f"tests/data/foreign/{target}", f"build/fuzz/seeds/files/{target}", f"{state}/seeds/{target}"]
-    seeds += {"parse": ["tests/data/patterns"], "any": [*glob.glob("tests/data/foreign/*"), "tests/data/configs"], "layers": ["tests/data/configs"]}.get(target, [])
+    seeds = subprocess.run(["tests/fuzz/seeds.sh", target], check=True, capture_output=True, text=True).stdout.split()
+    seeds.append(f"{state}/seeds/{target}")
     words = f"tests/fuzz/{DICTIONARY.get(target)}"
     return [named, f"-max_len={MOST_LEN.get(target, 16384)}", f"-artifact_prefix={state}/crashes/{target}-", "-print_final_stats=1",
             "-timeout=60", "-report_slow_units=100", "-rss_limit_mb=3000", *([f"-dict={words}"] if os.path.exists(words) else []),

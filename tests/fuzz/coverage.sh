@@ -15,11 +15,10 @@ report() {
     shift 3
     run=$built/${program}_$target
     ln -f "$built/$program" "$run"
-    inputs=
-    for folder in "build/fuzz/corpus/$corpus" "tests/fuzz/corpus/$corpus" "tests/data/foreign/$corpus" "build/fuzz/seeds/files/$corpus" "build/fuzz/campaign/corpus/$corpus"; do
+    inputs=$(tests/fuzz/seeds.sh "$corpus")
+    for folder in "build/fuzz/corpus/$corpus" "build/fuzz/campaign/corpus/$corpus"; do
         [ -d "$folder" ] && inputs="$inputs $folder"
     done
-    case $target in parse) inputs="$inputs tests/data/patterns" ;; any) inputs="$inputs tests/data/foreign tests/data/configs" ;; layers) inputs="$inputs tests/data/configs" ;; esac
     # shellcheck disable=SC2086
     LLVM_PROFILE_FILE=$built/$target.profraw "$run" -runs=0 -rss_limit_mb=4096 $inputs >"$built/$target.log" 2>&1 ||
         { tail -20 "$built/$target.log"; echo "fuzz-coverage: $target failed"; exit 1; }
