@@ -863,6 +863,7 @@ static void a_script_that_is_no_text_is_refused(void **state)
         s2_diag diag = {0};
         s2_explorer_options options = {
             .out = fopen("/dev/null", "w"), .rows = 24, .cols = 80, .script = paths[n], .as = "text"};
+        options.db_path = path_of("none.db");
         assert_int_equal(s2_explorer_run(&options, &left_behind, &diag), S2_EPARSE);
         fclose(options.out);
     }
