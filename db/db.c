@@ -25,6 +25,7 @@ enum {
     /* A log begins anew only when nobody reads it. From this size on a writer waits a moment for those who do. */
     GROWN_LOG_PAGES = 8192,
     GROWN_LOG_WAIT_MS = 500,
+    MOST_COPIED_BYTES = 1 << 29,
     UNTRUSTED_BASE_MS = 5000,
     UNTRUSTED_MS_PER_MIB = 100
 };
@@ -85,12 +86,13 @@ static bool take_turn(const s2_db *db)
     return true;
 }
 
-static s2_status lock(s2_db *db, int wait_ms, s2_diag *diag)
+/* how: LOCK_EX to write; LOCK_SH to read without SQLite's locks, which keeps writers out and not other readers. */
+static s2_status lock(s2_db *db, int how, int wait_ms, s2_diag *diag)
 {
     S2_TRY(lock_file_open(db, diag));
     const int64_t deadline_ms = s2_steady_ms() + wait_ms;
     bool has_turn = take_turn(db);
-    while (!has_turn || flock(db->lock_fd, LOCK_EX | LOCK_NB) != 0) {
+    while (!has_turn || flock(db->lock_fd, how | LOCK_NB) != 0) {
         if ((has_turn && errno != EWOULDBLOCK && errno != EINTR) || s2_steady_ms() >= deadline_ms) {
             if (has_turn)
                 end_turn(db);
@@ -103,25 +105,6 @@ static s2_status lock(s2_db *db, int wait_ms, s2_diag *diag)
     end_turn(db);
     db->locked = true;
     return S2_OK;
-}
-
-/*
- * The same lock shared by readers that take none of SQLite's: writers keep out, other readers do not. False where
- * there is no room even for the file of the lock, or a writer does not end.
- */
-static bool lock_shared(s2_db *db)
-{
-    const struct timespec pause = {0, POLL_MS * 1000000};
-    const int64_t deadline_ms = s2_steady_ms() + S2_DB_LOCK_WAIT_MS;
-    if (lock_file_open(db, NULL) != S2_OK)
-        return false;
-    while (flock(db->lock_fd, LOCK_SH | LOCK_NB) != 0) {
-        if ((errno != EWOULDBLOCK && errno != EINTR) || s2_steady_ms() >= deadline_ms)
-            return false;
-        nanosleep(&pause, NULL);
-    }
-    db->locked = true;
-    return true;
 }
 
 static void unlock(s2_db *db)
@@ -373,7 +356,7 @@ static s2_status migrate_locked(s2_db *db, s2_diag *diag)
 static s2_status prepare_writing(s2_db *db, const file_facts *facts, s2_diag *diag)
 {
     if (!facts->is_wal) {
-        S2_TRY(lock(db, S2_DB_LOCK_WAIT_MS, diag));
+        S2_TRY(lock(db, LOCK_EX, S2_DB_LOCK_WAIT_MS, diag));
         const s2_status status = s2_sql_exec(db, "PRAGMA journal_mode=WAL", diag);
         unlock(db);
         S2_TRY(status);
@@ -386,6 +369,13 @@ static void forget_statements(s2_db *db)
     for (int32_t n = 0; n < db->n_cached; n++)
         sqlite3_finalize(db->cached[n].statement);
     db->n_cached = 0;
+}
+
+static void disconnect(s2_db *db)
+{
+    forget_statements(db);
+    sqlite3_close(db->sql);
+    db->sql = NULL;
 }
 
 static s2_status fill_new(s2_db *fresh, const char *path, s2_diag *diag)
@@ -405,8 +395,7 @@ static s2_status build_new(s2_db *db, s2_diag *diag)
     s2_db_draft draft;
     S2_TRY(s2_db_draft_open(db->path, &draft, diag));
     s2_status status = fill_new(&fresh, draft.path, diag);
-    forget_statements(&fresh);
-    sqlite3_close(fresh.sql);
+    disconnect(&fresh);
     if (status == S2_OK)
         status = s2_db_place(draft.path, db->path, false, diag) == S2_OK ? S2_OK : S2_EDB;
     s2_db_draft_close(&draft);
@@ -419,7 +408,7 @@ static s2_status build_new(s2_db *db, s2_diag *diag)
  */
 static s2_status create_file(s2_db *db, s2_diag *diag)
 {
-    s2_status status = lock(db, S2_DB_LOCK_WAIT_MS, diag);
+    s2_status status = lock(db, LOCK_EX, S2_DB_LOCK_WAIT_MS, diag);
     if (status == S2_OK && access(db->path, F_OK) != 0)
         status = build_new(db, diag);
     unlock(db);
@@ -443,6 +432,48 @@ static s2_status check_untrusted(s2_db *db, int64_t version, s2_diag *diag)
     return good ? S2_OK : s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: damaged (%s)", db->path, clean);
 }
 
+static s2_status file_bytes(s2_db *db, int64_t *bytes, s2_diag *diag)
+{
+    int64_t page_bytes;
+    S2_TRY(s2_sql_int(db, diag, bytes, "PRAGMA page_count", ""));
+    S2_TRY(s2_sql_int(db, diag, &page_bytes, "PRAGMA page_size", ""));
+    *bytes *= page_bytes;
+    return S2_OK;
+}
+
+/*
+ * The lock of a reader that reads alone keeps all writers out, this process's own among them. A session reads for
+ * hours, so it reads from a copy in memory and lets go of the lock. A file too large for that keeps it.
+ */
+static s2_status read_from_copy(s2_db *db, const file_facts *facts, s2_diag *diag)
+{
+    int64_t bytes;
+    sqlite3 *copy = NULL;
+    S2_TRY(file_bytes(db, &bytes, diag));
+    if (bytes > MOST_COPIED_BYTES)
+        return S2_OK;
+    int rc = sqlite3_open_v2(":memory:", &copy,
+                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
+    sqlite3_backup *const backup =
+        rc == SQLITE_OK ? sqlite3_backup_init(copy, "main", db->sql, "main") : NULL;
+    if (backup != NULL)
+        (void)sqlite3_backup_step(backup, -1);
+    rc = backup != NULL    ? sqlite3_backup_finish(backup)
+         : rc != SQLITE_OK ? rc
+                           : sqlite3_extended_errcode(copy);
+    if (rc != SQLITE_OK) {
+        const s2_status status = s2_sql_fail(db, rc, diag);
+        sqlite3_close(copy);
+        return status;
+    }
+    disconnect(db);
+    unlock(db);
+    db->sql = copy;
+    db->is_copy = true;
+    harden(db, facts);
+    return s2_sql_exec(db, "PRAGMA query_only=ON; PRAGMA temp_store=MEMORY", diag);
+}
+
 /*
  * A reader, too, needs 32 KiB for the log's index, which all processes share. On a full disk it reads alone
  * instead, with the index in memory, which SQLite allows to a reader that excludes all others or takes no lock: ours
@@ -454,14 +485,18 @@ static s2_status first_look(s2_db *db, const file_facts *facts, int64_t *version
     const int error = status == S2_EDB ? sqlite3_system_errno(db->sql) : 0;
     if (db->mode != S2_DB_READ || (error != ENOSPC && error != EDQUOT))
         return status;
-    forget_statements(db);
-    sqlite3_close(db->sql);
-    db->sql = NULL;
+    disconnect(db);
     db->alone = true;
     if (!facts->has_journal) /* who plays one back must be the only one */
-        (void)lock_shared(db);
+        (void)lock(db, LOCK_SH, S2_DB_LOCK_WAIT_MS, NULL);
     S2_TRY(connect_file(db, db->path, facts, diag));
+    S2_TRY(read_from_copy(db, facts, diag));
     return read_version(db, version, diag);
+}
+
+bool s2_db_is_copy(const s2_db *db)
+{
+    return db->is_copy;
 }
 
 static s2_status open_steps(s2_db *db, s2_diag *diag)
@@ -529,7 +564,7 @@ static void leave(s2_db *db)
 {
     if (db->mode != S2_DB_WRITE)
         return;
-    if (lock(db, 0, NULL) != S2_OK)
+    if (lock(db, LOCK_EX, 0, NULL) != S2_OK)
         sqlite3_db_config(db->sql, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
 }
 
@@ -556,7 +591,7 @@ s2_status s2_db_begin(s2_db *db, s2_diag *diag)
 {
     if (db->mode != S2_DB_WRITE || db->in_transaction)
         return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "%s: opened for reading, or in a transaction", db->path);
-    S2_TRY(lock(db, S2_DB_LOCK_WAIT_MS, diag));
+    S2_TRY(lock(db, LOCK_EX, S2_DB_LOCK_WAIT_MS, diag));
     db->n_refused = s2_alloc_n_refused();
     const s2_status status = s2_sql_exec(db, "BEGIN IMMEDIATE", diag);
     if (status != S2_OK)

@@ -192,6 +192,11 @@ bool s2_db_is_path(const char *path);
  */
 s2_status s2_db_open(const char *path, s2_db_mode mode, s2_db **out, s2_diag *diag) S2_MUST_CHECK;
 void s2_db_close(s2_db **db);
+/*
+ * Does this reader read a copy in memory? On a full disk it does, up to 512 MiB, so that it keeps no writer
+ * waiting. A copy does not follow its file: open it again after a change.
+ */
+bool s2_db_is_copy(const s2_db *db);
 /* Callable from any thread: a call in progress on this handle soon ends with S2_EPARSE. */
 void s2_db_interrupt(s2_db *db);
 

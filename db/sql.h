@@ -23,6 +23,7 @@ struct s2_db {
     bool locked;
     bool in_transaction;
     bool alone;          /* reads without the log's index, for which the disk has no room */
+    bool is_copy;        /* reads a copy of the file, in memory */
     int64_t deadline_ms; /* monotonic; 0: none. Only for untrusted files */
     int64_t n_refused;   /* allocations of the process when the transaction began */
     int32_t n_cached;

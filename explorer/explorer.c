@@ -30,7 +30,6 @@ static s2_status run(s2_explorer *e, s2_diag *diag)
         e->columns[nth] = s2_db_column(nth);
     e->session.model.columns = e->columns;
     e->session.model.gpu = access("/dev/nvidiactl", F_OK) == 0;
-    e->seen = s2_explorer_stamp(e);
     e->session.model.words = options->words;
     e->session.model.n_words = options->n_words;
     s2_explorer_take_up(e);
@@ -69,6 +68,7 @@ static s2_status begin(s2_explorer *e, s2_diag *diag)
     e->session.model.source = s2_explorer_samples;
     e->session.model.n_all = -1;
     s2_explorer_name(e);
+    e->seen = s2_explorer_stamp(e); /* before it is opened: a change meanwhile is noticed then */
     return s2_explorer_open(e, diag);
 }
 

@@ -63,6 +63,26 @@ static void reopen(s2_explorer *e, bool gone)
                                          : "the database file was replaced");
 }
 
+/* The list and the front open theirs again when they are asked next. */
+static void renew_copies(s2_explorer *e)
+{
+    s2_db *fresh;
+    s2_diag diag = {0};
+    if (e->list.db != NULL && s2_db_is_copy(e->list.db))
+        s2_explorer_list_close(e);
+    if (e->front.db != NULL && s2_db_is_copy(e->front.db))
+        s2_explorer_front_close(e);
+    if (e->db == NULL || !s2_db_is_copy(e->db))
+        return;
+    const s2_status status = s2_db_open(e->options->db_path, S2_DB_READ, &fresh, &diag);
+    if (status != S2_OK) {
+        s2_explorer_say_failure(e, status, &diag);
+        return;
+    }
+    s2_db_close(&e->db);
+    e->db = fresh;
+}
+
 bool s2_explorer_follow(s2_explorer *e)
 {
     const s2_file_stamp now = s2_explorer_stamp(e);
@@ -72,6 +92,8 @@ bool s2_explorer_follow(s2_explorer *e)
     e->seen = now;
     if (replaced)
         reopen(e, now.inode == 0);
+    else
+        renew_copies(e);
     s2_explorer_list_again(e);
     if (e->front_asked)
         s2_explorer_front(e);

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -549,11 +550,22 @@ static void a_disk_of_any_size_may_be_full(void **state)
            (long long)n_acknowledged);
 }
 
-/* Everything that was recorded can be read, however little room there is. */
+static void assert_nobody_locks(const char *path)
+{
+    char lock[176];
+    snprintf(lock, sizeof lock, "%s-lock", path);
+    const int fd = open(lock, O_RDWR);
+    assert_true(fd >= 0);
+    assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
+    close(fd);
+}
+
+/* Everything that was recorded can be read, however little room there is, and who reads it keeps no writer waiting. */
 static void a_reader_needs_no_room(void **state)
 {
     (void)state;
     char disk[128], path[160], ballast[160];
+    int n_copies = 0;
     static char block[1024];
     int64_t rows[N_COUNTED];
     snprintf(disk, sizeof disk, "%.90s/disk", dir);
@@ -576,9 +588,12 @@ static void a_reader_needs_no_room(void **state)
         assert_int_equal(truncate(ballast, (n >> 10 << 10) - kib * 1024), 0);
         s2_db *other = open_db(path, S2_DB_READ); /* as a screen reads its list beside its record */
         count_rows(path, rows);
+        assert_nobody_locks(path);
+        n_copies += s2_db_is_copy(other);
         s2_db_close(&other);
         assert_int_equal(rows[0], 3);
     }
+    assert_true(n_copies > 0 && n_copies < 11);
     umount(disk);
     rmdir(disk);
 }

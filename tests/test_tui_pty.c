@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -805,6 +806,59 @@ static void what_is_saved_waits_for_a_writer_and_can_be_given_up(void **state)
     forget_db("busy.db");
 }
 
+static void write_newcomer(const char *name)
+{
+    s2_db *db = NULL;
+    OK(s2_db_open(path_of(name), S2_DB_WRITE, &db, diag));
+    OK(s2_db_begin(db, diag));
+    put_design(db, put_run(db, "check", "[]"), "newcomer", "heads 3\nlayers all: dense\n", 1.0);
+    OK(s2_db_end(db, S2_OK, diag));
+    s2_db_close(&db);
+}
+
+/* A disk of its own, filled to its end after the fixture was written; false where this user may not mount. */
+static bool fill_disk(void)
+{
+    static const char zeros[4096];
+    if (mkdir(path_of("disk"), 0777) != 0 || mount("tmpfs", path_of("disk"), "tmpfs", 0, "size=4m") != 0)
+        return false;
+    make_fixture("disk/full.db");
+    FILE *const ballast = fopen(path_of("disk/ballast"), "wb");
+    assert_non_null(ballast);
+    while (fwrite(zeros, 1, sizeof zeros, ballast) == sizeof zeros)
+        continue;
+    fclose(ballast);
+    return true;
+}
+
+/* What reads on a full disk waits for nobody and keeps nobody waiting, not its own session either. */
+static void a_full_disk_is_said_at_once_and_room_is_used_at_once(void **state)
+{
+    (void)state;
+    console c;
+    if (!fill_disk()) {
+        rmdir(path_of("disk"));
+        skip();
+    }
+    open_plain(&c, "--db disk/full.db");
+    expect(&c, "phi-3-small");
+    console_send(&c, "Nfirst remark\r");
+    expect(&c, "No space left on device");
+    console_send(&c, "j*");
+    expect(&c, "No space left on device");
+    assert_int_equal(unlink(path_of("disk/ballast")), 0);
+    write_newcomer("disk/full.db");
+    expect(&c, "newcomer");
+    console_send(&c, "N");
+    expect(&c, "first remark_");
+    console_send(&c, "\r");
+    expect(&c, "note added");
+    console_send(&c, "Qy");
+    assert_int_equal(console_close(&c), 0);
+    umount(path_of("disk"));
+    rmdir(path_of("disk"));
+}
+
 /* A writer holds the lock from before the end of a session until after it. */
 static void a_session_ends_well_beside_a_writer_that_never_lets_go(void **state)
 {
@@ -849,17 +903,11 @@ static void another_process_writes_and_the_cursor_stays(void **state)
 {
     (void)state;
     console c;
-    s2_db *db = NULL;
     make_fixture("live.db");
     open_plain(&c, "--db live.db");
     console_send(&c, "j");
     console_drain(&c, CONSOLE_QUIET_MS);
-    OK(s2_db_open(path_of("live.db"), S2_DB_WRITE, &db, diag));
-    OK(s2_db_begin(db, diag));
-    const int64_t run_id = put_run(db, "check", "[]");
-    put_design(db, run_id, "newcomer", "heads 3\nlayers all: dense\n", 1.0);
-    OK(s2_db_end(db, S2_OK, diag));
-    s2_db_close(&db);
+    write_newcomer("live.db");
     expect(&c, "newcomer");
     expect(&c, "9 designs");
     /* the cursor's design is still rotation-16, a row lower */
@@ -1507,6 +1555,7 @@ int main(void)
         cmocka_unit_test(a_design_is_made_proved_priced_validated_and_exported_in_24_keys),
         cmocka_unit_test(a_lost_or_locked_database_is_said_and_survived),
         cmocka_unit_test(what_is_saved_waits_for_a_writer_and_can_be_given_up),
+        cmocka_unit_test(a_full_disk_is_said_at_once_and_room_is_used_at_once),
         cmocka_unit_test(a_session_ends_well_beside_a_writer_that_never_lets_go),
         cmocka_unit_test(another_process_writes_and_the_cursor_stays),
         cmocka_unit_test(what_people_add_can_be_taken_back),
