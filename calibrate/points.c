@@ -372,3 +372,48 @@ void s2_run_point_drawn(s2_pass pass, uint64_t seed, int32_t nth, s2_run_point *
     if (pass == S2_PASS_FORWARD && design.q_tok != 0)
         snprintf(out->family, sizeof out->family, "chunk");
 }
+
+static void draw_e4m3(s2_rng *rng, s2_design *design, char *rules, size_t cap)
+{
+    draw_shape(rng, S2_PASS_FORWARD, design);
+    design->head_dim = PICK(rng, 64, 96, 128, 128, 128);
+    design->dtype = S2_F8;
+    draw_rules(rng, design, rules, cap);
+}
+
+/* What a program that chooses blocks lists: so many of each query block, or some in a fixed order. */
+static void draw_listed(s2_rng *rng, s2_design *design, char *rules, size_t cap)
+{
+    draw_shape(rng, S2_PASS_FORWARD, design);
+    design->heads = PICK(rng, 8, 16, 32, 32);
+    design->kv_heads = design->heads / PICK(rng, 1, 1, 4);
+    design->head_dim = PICK(rng, 64, 128, 128);
+    design->batch = PICK(rng, 1, 1, 2);
+    design->dtype = S2_BF16;
+    design->family = "lists"; /* as long as such lists may be */
+    design->rules = rules;
+    const int32_t n = between(rng, 256, 4096) / design->block_tok;
+    if (s2_rng_below(rng, 3) > 0)
+        snprintf(rules, cap, "local 1 | random %d seed %d", n, PICK(rng, 1, 2, 3, 4, 5));
+    else
+        snprintf(rules, cap, "local %d | stride %d phase %s", PICK(rng, 1, 4, 16), between(rng, 4, 48),
+                 design->heads == design->kv_heads ? "head" : "kv");
+}
+
+bool s2_run_point_drawn_of(const char *family, uint64_t seed, int32_t nth, s2_run_point *out)
+{
+    const bool e4m3 = strcmp(family, "e4m3") == 0;
+    s2_rng rng = {seed * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)nth * 1024 + (e4m3 ? 8 : 9)};
+    s2_design design = {0};
+    char rules[120];
+    if (!e4m3 && strcmp(family, "listed") != 0)
+        return false;
+    (e4m3 ? draw_e4m3 : draw_listed)(&rng, &design, rules, sizeof rules);
+    const int32_t drawn = between(&rng, 512, 65536);
+    const int32_t len_tok = affordable(&design, plannable(&design, S2_PASS_FORWARD, drawn));
+    design.family = family;
+    if (e4m3 && s2_rng_below(&rng, 8) == 0)
+        design.q_tok = between(&rng, 128, 4096);
+    *out = point_of(&design, S2_PASS_FORWARD, len_tok);
+    return true;
+}

@@ -39,4 +39,10 @@ bool s2_run_point_designed(s2_pass pass, int32_t nth, s2_run_point *out);
  */
 void s2_run_point_drawn(s2_pass pass, uint64_t seed, int32_t nth, s2_run_point *out);
 
+/*
+ * The same for the forwards that a pass does not draw, since a kernel of their own runs them: families "e4m3"
+ * and "listed" (lists of blocks that lie on the device). False for other words.
+ */
+bool s2_run_point_drawn_of(const char *family, uint64_t seed, int32_t nth, s2_run_point *out);
+
 #endif /* S2_CALIBRATE_POINTS_H */

@@ -57,6 +57,15 @@ static s2_exit add_row(s2_calibrate *state, const s2_run_point *point, int32_t n
     return S2_EXIT_OK;
 }
 
+/* Families that a kernel of their own runs are drawn apart. */
+static void draw_point(const s2_calibrate *state, s2_pass pass, int32_t nth, s2_run_point *out)
+{
+    const char *const family = s2_args_str(&state->args, "family");
+    if (family == NULL || pass != S2_PASS_FORWARD ||
+        !s2_run_point_drawn_of(family, (uint64_t)state->seed, nth, out))
+        s2_run_point_drawn(pass, (uint64_t)state->seed, nth, out);
+}
+
 static s2_exit list_points(s2_calibrate *state)
 {
     for (int32_t pass = 0; pass < S2_N_PASSES; pass++) {
@@ -64,7 +73,7 @@ static s2_exit list_points(s2_calibrate *state)
         if (!state->passes[pass])
             continue;
         for (int32_t nth = 0; nth < state->n_drawn; nth++) {
-            s2_run_point_drawn((s2_pass)pass, (uint64_t)state->seed, nth, &point);
+            draw_point(state, (s2_pass)pass, nth, &point);
             S2_CLI_TRY(add_row(state, &point, nth));
         }
         for (int32_t nth = 0; state->n_drawn == 0 && s2_run_point_designed((s2_pass)pass, nth, &point); nth++)
@@ -318,8 +327,7 @@ static s2_exit print_list(s2_calibrate *state)
     for (int32_t row = 0; row < state->file.n_rows; row++) {
         const s2_run_point *const point = &state->file.rows[row].point;
         s2_buf_printf(&buf, "%-8s %-9s %6d of %6d x %-2d %s  %s\n", s2_pass_word(point->pass), point->family,
-                      point->q_tok, point->k_tok, point->batch, point->dtype == S2_F16 ? "fp16" : "bf16",
-                      point->pattern);
+                      point->q_tok, point->k_tok, point->batch, s2_dtype_word(point->dtype), point->pattern);
     }
     s2_buf_printf(&buf, "%d points, about %d s on the GPU\n", state->file.n_rows, 5 + state->file.n_rows / 5);
     return s2_cli_print(state->cli, &buf);

@@ -119,6 +119,28 @@ static void drawn_points_are_patterns_and_depend_on_the_seed_alone(void **state)
     assert_true(n_same < 10);
 }
 
+static void families_with_a_kernel_of_their_own_are_drawn_apart(void **state)
+{
+    static const char *const words[] = {"e4m3", "listed"};
+    (void)state;
+    s2_run_point one, again, other;
+    assert_false(s2_run_point_drawn_of("dense", 7, 0, &one));
+    for (int32_t w = 0; w < 2; w++)
+        for (int32_t nth = 0; nth < 200; nth++) {
+            s2_arena arena = {0};
+            assert_true(s2_run_point_drawn_of(words[w], 7, nth, &one));
+            assert_true(s2_run_point_drawn_of(words[w], 7, nth, &again));
+            assert_true(s2_run_point_drawn_of(words[w], 8, nth, &other));
+            assert_memory_equal(&one, &again, sizeof one);
+            assert_memory_not_equal(&one, &other, sizeof one);
+            assert_string_equal(one.family, words[w]);
+            assert_int_equal(one.dtype, w == 0 ? S2_F8 : S2_BF16);
+            assert_in_range(parsed(&arena, one.pattern).head_dim, 64, 128);
+            assert_in_range(one.q_tok, 1, one.k_tok);
+            s2_arena_release(&arena);
+        }
+}
+
 static void steps_of_a_load_are_those_of_its_plan(void **state)
 {
     (void)state;
@@ -1003,6 +1025,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_in_any_order_end_as_if_handed_out_one_by_one),
         cmocka_unit_test(drawn_points_are_patterns_and_depend_on_the_seed_alone),
+        cmocka_unit_test(families_with_a_kernel_of_their_own_are_drawn_apart),
         cmocka_unit_test(steps_of_a_load_are_those_of_its_plan),
         cmocka_unit_test(steps_of_a_halved_load_are_those_of_the_kernel),
         cmocka_unit_test(gradients_are_halved_steps_and_columns),

@@ -1,10 +1,12 @@
 /*
- * Times of lists that lie on the device (kernel sm90_lists), as rows of calibrate/rows.h: bench_lists COMMIT [--plain] > ROWS.jsonl
+ * Times of lists that lie on the device (kernel sm90_lists), as rows of calibrate/rows.h:
+ *     bench_lists COMMIT [--plain] [--held-out N SEED] > ROWS.jsonl
  *
  * Query blocks of 64 or 128, key blocks of 16 to 128, few entries and many, lists of query heads and of KV heads. A launch
- * plans its lists first. --plain times the same points on sm90, with plans made beforehand. Exit codes: 0, 1 a point failed, 77 no GPU.
+ * plans its lists first. --plain times the same points on sm90, with plans made beforehand; --held-out draws N points instead. Exit codes: 0, 1 a point failed, 77 no GPU.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/measure.h"
@@ -81,23 +83,48 @@ static void print_head(const s2_device *device, const char *commit)
     s2_buf_release(&buf);
 }
 
+static int32_t time_designed(s2_device *device, const s2_measure_options *options)
+{
+    int32_t nth = 0, n_failed = 0;
+    for (int32_t design = 0; design < N_DESIGNS; design++)
+        for (int32_t at = 0; at < 4 && designs[design].len_tok[at] != 0; at++) {
+            s2_row row = row_of(&designs[design], designs[design].len_tok[at], nth++);
+            n_failed += !time_row(device, options, &row);
+        }
+    return n_failed;
+}
+
+static int32_t time_drawn(s2_device *device, const s2_measure_options *options, int32_t n, int64_t seed)
+{
+    int32_t n_failed = 0;
+    for (int32_t nth = 0; nth < n; nth++) {
+        s2_row row = {.set = "held-out", .seed = seed, .nth = nth};
+        if (s2_run_point_drawn_of("listed", (uint64_t)seed, nth, &row.point))
+            n_failed += !time_row(device, options, &row);
+    }
+    return n_failed;
+}
+
 int main(int argc, char **argv)
 {
     s2_device *device;
     s2_diag why = {0};
     s2_measure_options options = s2_measure_options_default();
-    int32_t nth = 0, n_failed = 0;
-    options.kernel = argc > 2 && strcmp(argv[2], "--plain") == 0 ? s2_kernel_find("sm90") : &s2_listed_sm90;
+    const char *held_out[2] = {NULL, NULL};
+    options.kernel = &s2_listed_sm90;
+    for (int arg = 2; arg < argc; arg++)
+        if (strcmp(argv[arg], "--plain") == 0)
+            options.kernel = s2_kernel_find("sm90");
+        else if (strcmp(argv[arg], "--held-out") == 0 && arg + 2 < argc)
+            memcpy(held_out, &argv[arg + 1], sizeof held_out);
     if (s2_device_open("gpu", &device, &why) != S2_OK) {
         fprintf(stderr, "bench_lists: %s\n", why.msg);
         return 77;
     }
     print_head(device, argc > 1 ? argv[1] : "unknown");
-    for (int32_t design = 0; design < N_DESIGNS; design++)
-        for (int32_t at = 0; at < 4 && designs[design].len_tok[at] != 0; at++) {
-            s2_row row = row_of(&designs[design], designs[design].len_tok[at], nth++);
-            n_failed += !time_row(device, &options, &row);
-        }
+    const int32_t n_failed = held_out[0] == NULL
+                                 ? time_designed(device, &options)
+                                 : time_drawn(device, &options, atoi(held_out[0]), atoll(held_out[1]));
     s2_device_close(&device);
     return n_failed != 0;
 }
