@@ -94,7 +94,9 @@ static s2_status open_forward(s2_device *device, const s2_validate_request *requ
                          .kernel = harness->kernel->traits->name,
                          .flop_useful = pair_flop * (double)harness->whole.counts.pairs,
                          .flop_executed = pair_flop * (double)harness->whole.counts.pairs_executed,
-                         .plan = &harness->whole};
+                         .plan = &harness->whole,
+                         .problem = &harness->problem,
+                         .state = harness->state};
     return S2_OK;
 }
 

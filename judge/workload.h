@@ -30,6 +30,9 @@ typedef struct s2_workload {
     double flop_executed; /* of one launch: whole tiles */
     double bytes_useful;  /* that any kernel must move through device memory; 0: not counted */
     const s2_plan *plan;  /* cut as the kernel wants it; owned by self; NULL: it runs none */
+    const s2_attn_problem
+        *problem; /* what the kernel was given, and its state, of the forward; NULL: not shown */
+    void *state;
 } s2_workload;
 
 typedef struct s2_pass_judge {

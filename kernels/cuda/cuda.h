@@ -29,6 +29,13 @@ extern const s2_kernel s2_kernel_sm80_bwd;
 extern const s2_kernel s2_kernel_sm90_bwd;
 extern const s2_kernel s2_kernel_sm90_bwd_fused; /* faster in long contexts, not bit for bit */
 
+/*
+ * The pairs that one run of s2_kernel_sm90 or s2_kernel_sm90_e4m3 computes products for, by its steps on the device; of
+ * lists there as they are now. The state is that of the prepared problem.
+ */
+s2_status s2_cuda_sm90_pairs(s2_device *device, const s2_attn_problem *problem, void *state, int64_t *pairs,
+                             s2_diag *why) S2_MUST_CHECK;
+
 /* The s2_follow_fn (kernels/follow.h) of s2_kernel_decode. */
 s2_status s2_cuda_decode_follow(s2_device *device, const s2_attn_problem *problem, void *state, s2_diag *why);
 

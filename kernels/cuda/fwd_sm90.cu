@@ -256,6 +256,24 @@ s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_d
 
 } // namespace
 
+s2_status s2_cuda_sm90_pairs(s2_device *device, const s2_attn_problem *problem, void *raw, int64_t *pairs,
+                             s2_diag *why)
+{
+    State *const state = (State *)raw;
+    const int64_t n = problem->plan->n_items, rows = 128, step_tok = key_step(problem->head_dim);
+    s2_step_item *const items = (s2_step_item *)s2_calloc((size_t)n + 1, sizeof *items);
+    if (items == NULL)
+        return S2_ENOMEM;
+    s2_status status = problem->listed != NULL ? plan_lists(device, problem, state, why) : S2_OK;
+    if (status == S2_OK)
+        status = device->ops->copy_out(device, items, state->steps.items, (size_t)n * sizeof *items);
+    *pairs = 0;
+    for (int64_t at = 0; at < n && status == S2_OK; at++)
+        *pairs += rows * step_tok / 2 * (items[at].n_half + 2 * (items[at].n_mixed + items[at].n_whole));
+    s2_free(items);
+    return status;
+}
+
 extern "C" const s2_kernel s2_kernel_sm90 = {&s2_traits_sm90,
                                              "Hopper forward: TMA gather into dense tiles, wgmma, persistent",
                                              S2_DEVICE_GPU,

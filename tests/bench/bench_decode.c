@@ -108,7 +108,7 @@ static s2_status make_plan(s2_bench *bench, s2_bench_case *one)
                          &bench->why));
     s2_decode_plan decode;
     S2_TRY(s2_decode_plan_build(&one->arena, &one->plan, NULL, 264, &decode, &bench->why));
-    one->kv_bytes = (double)decode.n_live_keys * HEAD_DIM * 2 * number_bytes(bench);
+    one->kv_bytes = (double)decode.n_live_keys * HEAD_DIM * 2 * (double)number_bytes(bench);
     if (shape->select_pages > 0) /* and the bounds of every page */
         one->kv_bytes = one->kv_bytes / BLOCK_TOK + (double)shape->batch * shape->kv_heads *
                                                         shape->select_pages * BLOCK_TOK * HEAD_DIM * 4;

@@ -20,6 +20,7 @@
 #include <time.h>
 
 #include "judge/workload.h"
+#include "kernels/cuda/cuda.h"
 #include "pattern/parse.h"
 #include "tests/bench/ceiling.h"
 #include "tests/bench/shapes.h"
@@ -235,7 +236,26 @@ static void print_text_row(const s2_bench *bench, const s2_bench_shape *shape, i
     fflush(stdout);
 }
 
-static void print_json_row(const s2_bench *bench, const s2_bench_shape *shape, int32_t n_tok,
+/* The pairs computed over those that are visible: what the Hopper forward runs, of other kernels the plan's whole tiles. */
+static double executed_over_useful(s2_bench *bench, const s2_workload *workload)
+{
+    const double useful = workload->flop_useful;
+    void *state = workload->state;
+    const s2_attn_problem *problem = workload->problem;
+    if (useful <= 0)
+        return 0.0;
+    const bool listed = strcmp(workload->kernel, s2_listed_sm90.traits->name) == 0;
+    if (listed)
+        problem = s2_listed_under(workload->state, &state);
+    int64_t pairs = 0;
+    if ((listed || strcmp(workload->kernel, s2_kernel_sm90.traits->name) == 0 ||
+         strcmp(workload->kernel, s2_kernel_sm90_e4m3.traits->name) == 0) &&
+        s2_cuda_sm90_pairs(bench->device, problem, state, &pairs, &bench->why) == S2_OK)
+        return 4.0 * problem->head_dim * (double)pairs / useful;
+    return workload->flop_executed / useful;
+}
+
+static void print_json_row(s2_bench *bench, const s2_bench_shape *shape, int32_t n_tok,
                            const s2_workload *workload, const s2_bench_times *times, const s2_rate *rate,
                            int64_t pairs)
 {
@@ -249,9 +269,8 @@ static void print_json_row(const s2_bench *bench, const s2_bench_shape *shape, i
     fprintf(to,
             "\"flop\": %.0f, \"executed_over_useful\": %.4f, \"bytes\": %.0f, \"sustained_ms\": %.5f, "
             "\"spread\": %.4f, \"cool_ms\": %.5f, ",
-            workload->flop_useful,
-            workload->flop_useful > 0 ? workload->flop_executed / workload->flop_useful : 0.0,
-            workload->bytes_useful, times->sustained_ms, times->spread, times->cool_ms);
+            workload->flop_useful, executed_over_useful(bench, workload), workload->bytes_useful,
+            times->sustained_ms, times->spread, times->cool_ms);
     if (shape->cap > 0.0f || shape->sinks)
         fprintf(to, "\"cap\": %.6g, \"sinks\": %s, ", (double)shape->cap, shape->sinks ? "true" : "false");
     if (bench->score_times > 0.0f)

@@ -55,6 +55,7 @@ static const s2_bench_shape s2_bench_shapes[] = {
     {"L8V16_gqa8", L8V16, S2_PASS_FORWARD, 64, 8, 128, 64, S2_BF16, 1, NULL, "8k,32k", 0.0f, false},
     {"phi3_batch4", PHI3, S2_PASS_FORWARD, 32, 8, 128, 64, S2_BF16, 4, NULL, "2k,8k", 0.0f, false},
     {"stream", "sink 1 | local 32", S2_PASS_FORWARD, 32, 8, 128, 64, S2_BF16, 1, NULL, "32k", 0.0f, false},
+    {"window", "local 1024t", S2_PASS_FORWARD, 32, 8, 128, 64, S2_BF16, 1, NULL, "8k,32k", 0.0f, false},
     /* Products of eight bits; what turns V into panels before each is part of the time. */
     {"dense_e4m3", "dense", S2_PASS_FORWARD, 32, 32, 128, 64, S2_F8, 1, NULL, "8k,32k,128k", 0.0f, false},
     {"phi3_e4m3", PHI3, S2_PASS_FORWARD, 32, 8, 128, 64, S2_F8, 1, NULL, "8k,32k,128k", 0.0f, false},

@@ -35,6 +35,8 @@ void finish(s2_device *, void *state)
 
 } // namespace
 
-static const s2_kernel_traits hang_traits = {"hang", 0, 64, 0, 1, 64, 64, 0, 0, 0, NULL, 0, 0, 0, 0, 0};
-extern "C" const s2_kernel s2_sabotage_hang = {
-    &hang_traits, "never ends", S2_DEVICE_GPU, S2_TOL_EXACT, false, supports, prepare, run, finish, 0, nullptr, false, false};
+static const s2_kernel_traits hang_traits = {"hang", 0, 64, 0, 1, 64, 64, 0, 0,     0,
+                                             NULL,   0, 0,  0, 0, 0,  0,  0, false, false};
+extern "C" const s2_kernel s2_sabotage_hang = {&hang_traits, "never ends", S2_DEVICE_GPU, S2_TOL_EXACT, false,
+                                               supports,     prepare,      run,           finish,       0,
+                                               nullptr,      false,        false};

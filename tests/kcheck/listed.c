@@ -21,6 +21,7 @@ typedef struct s2_by_lists {
     s2_arena arena;
     s2_plan dense;
     s2_listed listed;
+    s2_attn_problem problem; /* that was prepared */
     void *counts, *indices, *state;
 } s2_by_lists;
 
@@ -290,8 +291,8 @@ static s2_status prepare(s2_device *device, const s2_attn_problem *problem, void
     if (status == S2_OK)
         status = make_dense(problem->plan, by);
     if (status == S2_OK) {
-        const s2_attn_problem own = problem_by(problem, by);
-        status = under(device)->prepare(device, &own, &by->state, why);
+        by->problem = problem_by(problem, by);
+        status = under(device)->prepare(device, &by->problem, &by->state, why);
     }
     s2_free(marks.read);
     if (status == S2_OK)
@@ -299,6 +300,13 @@ static s2_status prepare(s2_device *device, const s2_attn_problem *problem, void
     else
         finish(device, by);
     return status;
+}
+
+const s2_attn_problem *s2_listed_under(void *raw, void **state)
+{
+    s2_by_lists *const by = raw;
+    *state = by->state;
+    return &by->problem;
 }
 
 static s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_diag *why)

@@ -13,4 +13,7 @@
  */
 extern const s2_kernel s2_listed_cpu, s2_listed_sm90;
 
+/* The problem that the kernel under one of these was given, and its state; both are the state's own. */
+const s2_attn_problem *s2_listed_under(void *state, void **under);
+
 #endif /* S2_TESTS_KCHECK_LISTED_H */

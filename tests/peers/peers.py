@@ -2,15 +2,17 @@
 """The shapes of `make bench-gpu` through torch's kernels, interleaved with ours, on one GPU.
 
 usage: peers.py [--bench=PATH] [--rows=FILE] [--phase=forward,backward,decode] [--only=NAME,...] [--tok=N,...]
-                [--flex=all|few|none] [--window-ms=N] [--headline] [--json]
+                [--peers=flash2,cudnn,flex,dkernel,cute] [--flex=all|few] [--window-ms=N] [--headline] [--json]
                 [--commit=TEXT] [--driver=TEXT]
 
 For each pattern and length: ours (bench_gpu in the same minute on the same card), then the peers. Dense: torch's SDPA
 with the FLASH_ATTENTION and the CUDNN_ATTENTION backend, each named explicitly. Sparse: FlexAttention, compiled, with a
-BlockMask of the same pattern, and DKernel where python3 has it. Each as bench_gpu measures: sustained (back to back)
-and cool (single launches after idling, each behind an untimed one). The matrix product and the copy of torch stand at
-both ends of the run. --headline leaves out what has no peer and no row among the project's goals. A table on standard
-output, ratios at its end; one JSON object a line in FILE, or with --json on standard output instead of the table. Without torch or a GPU it says so and exits with 77.
+BlockMask of the same pattern, and DKernel where python3 has it. Both: FlashAttention CuTe where python3 has it
+(flash_cute.py says how), dense, windowed, and by block lists of the same pattern. Each as bench_gpu measures: sustained
+(back to back) and cool (single launches after idling, each behind an untimed one). The matrix product and the copy of torch
+stand at both ends of the run. --headline leaves out what has no peer and no row among the project's goals; --peers runs some of
+them alone. A table on standard output, ratios at its end; one JSON object a line in FILE, or with --json on standard output
+instead of the table. Without torch or a GPU it says so and exits with 77.
 """
 import json
 import statistics
@@ -31,45 +33,21 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 
+from shapes import FEW, HEADLINE, PORTABLE, TABLE
+
 try:
     import dkernel
 except ImportError:
     dkernel = None
+try:
+    import flash_cute
+except ImportError as error:
+    flash_cute, no_flash_cute = None, str(error)
 
 OPTIONS = {"bench": "build/current/bench_gpu", "rows": "", "phase": "forward,backward,decode", "only": "", "tok": "",
-           "flex": "few", "window-ms": "90", "headline": "", "json": "", "commit": "unknown", "driver": ""}
+           "peers": "flash2,cudnn,flex,dkernel,cute", "flex": "few", "window-ms": "90", "headline": "", "json": "", "commit": "unknown", "driver": ""}
 BLOCK = 64
-LENGTHS = (8192, 32768, 131072)
-BACKENDS = (("FlashAttention-2", SDPBackend.FLASH_ATTENTION), ("cuDNN", SDPBackend.CUDNN_ATTENTION))
-# phase, row of bench_gpu, heads, KV heads, head dim, (window, stride) in blocks or None for dense, batch, lengths.
-# One line a row group; a name that bench_gpu does not know is run through the peers alone.
-TABLE = [
-    ("forward", "dense", 32, 32, 128, None, 1, LENGTHS),
-    ("forward", "dense_d64", 32, 32, 64, None, 1, LENGTHS),
-    ("forward", "dense_d256", 16, 16, 256, None, 1, LENGTHS),
-    ("forward", "L8V16", 32, 32, 128, (8, 16), 1, LENGTHS),
-    ("forward", "phi3", 32, 8, 128, (16, 8), 1, LENGTHS),
-    ("forward", "L16V32", 32, 32, 128, (16, 32), 1, LENGTHS),
-    ("backward", "dense", 32, 32, 128, None, 1, LENGTHS),
-    ("backward", "L8V16", 32, 32, 128, (8, 16), 1, LENGTHS),
-    ("backward", "phi3", 32, 8, 128, (16, 8), 1, LENGTHS),
-    ("backward", "L16V32", 32, 32, 128, (16, 32), 1, LENGTHS),
-    ("decode", "dense", 32, 8, 128, None, 1, (32768, 131072)),
-    ("decode", "L8V16", 32, 32, 128, (8, 16), 1, (32768, 131072)),
-    ("decode", "L8V16", 32, 32, 128, (8, 16), 16, (32768,)),
-    ("decode", "phi3", 32, 8, 128, (16, 8), 1, (32768, 131072)),
-    ("decode", "phi3", 32, 8, 128, (16, 8), 16, (32768,)),
-    ("decode", "phi3", 32, 8, 128, (16, 8), 128, (32768,)),  # a dense cache of eight such layers fills the card
-]
-# FlexAttention compiles for every shape; these are what `few` runs.
-FEW = {("L8V16", 8192), ("L8V16", 131072), ("phi3", 32768), ("L16V32", 131072)}
-# The one goal of the portable kernel is against dense FlashAttention-2 at this length.
-PORTABLE = ("L8V16", 32768)
-# What --headline runs: pattern and lengths, by phase.
-HEADLINE = {"forward": {"dense": LENGTHS, "dense_d64": (8192, 32768), "dense_d256": (8192, 32768), "L8V16": LENGTHS,
-                        "phi3": (131072,), "L16V32": (131072,)},
-            "backward": {"dense": LENGTHS},
-            "decode": {"dense": (32768,), "phi3": (32768, 131072), "L8V16": (32768,)}}
+BACKENDS = (("flash2", "FlashAttention-2", SDPBackend.FLASH_ATTENTION), ("cudnn", "cuDNN", SDPBackend.CUDNN_ATTENTION))
 rows = []
 out = None
 
@@ -172,24 +150,29 @@ def ours(phase, pattern, n_tok, batch):
     return found
 
 
-def peer(kernel, phase, pattern, n_tok, work, run, batch=1):
+def peer(kernel, phase, pattern, n_tok, work, prepare, batch=1):
+    """prepare() gives what is timed."""
     try:
-        result(kernel, phase, pattern, n_tok, batch, work, *measure(run))
+        result(kernel, phase, pattern, n_tok, batch, work, *measure(prepare()))
     except Exception as error:  # a peer that cannot is a row, not the end of the table
         emit(row="peer", phase=phase, kernel=kernel, pattern=pattern, n_tok=n_tok, batch=batch, why=str(error)[:200])
         say(f"{phase:9} {pattern:14} {n_tok:8} {kernel:18} {str(error)[:100]}")
+
+
+def asked(word):
+    return word in OPTIONS["peers"].split(",")
 
 
 def random(*shape):
     return torch.randn(*shape, device="cuda", dtype=torch.bfloat16)
 
 
-def backward_of(attend, *leaves):
+def backward_of(attend, *leaves, gradient=None):
     """Gradients alone: the forward ran before and its graph is kept."""
     for leaf in leaves:
         leaf.requires_grad_()
     o = attend()
-    gradient = torch.randn_like(o)
+    gradient = torch.randn_like(o) if gradient is None else gradient
     return lambda: torch.autograd.grad(o, leaves, gradient, retain_graph=True)
 
 
@@ -197,40 +180,54 @@ def dense_peers(phase, name, batch, heads, kv_heads, dim, n_tok, work):
     n_q = 1 if phase == "decode" else n_tok
     q = random(batch, heads, n_q, dim)
     k, v = (random(batch, kv_heads, n_tok, dim) for _ in range(2))
-    for kernel, backend in BACKENDS:
+    for word, kernel, backend in BACKENDS:
+        if not asked(word):
+            continue
+
         def attend(backend=backend):
             with sdpa_kernel(backend):
                 return scaled_dot_product_attention(q, k, v, is_causal=phase != "decode", enable_gqa=heads != kv_heads)
         if phase == "backward":
-            try:
-                peer(kernel, phase, name, n_tok, work, backward_of(attend, q, k, v))
-            except Exception as error:
-                emit(row="peer", phase=phase, kernel=kernel, pattern=name, n_tok=n_tok, why=str(error)[:200])
+            peer(kernel, phase, name, n_tok, work, lambda: backward_of(attend, q, k, v))
         else:
-            peer(kernel if phase == "forward" else "dense " + kernel, phase, name, n_tok, work, attend, batch)
+            peer(kernel if phase == "forward" else "dense " + kernel, phase, name, n_tok, work, lambda: attend, batch)
+
+
+def reads_of(group, sparse):
+    """Which pairs the pattern reads: a function of heads, query and key tokens that broadcasts."""
+    def reads(head, query, key):
+        if not isinstance(sparse, tuple):
+            return (key <= query) & (query - key < (sparse or 1 << 30))
+        window, stride = sparse
+        q_blk, k_blk = query // BLOCK, key // BLOCK
+        return (key <= query) & ((q_blk - k_blk < window) | ((k_blk + head // group) % stride == 0))
+    return reads
+
+
+def tiles_of(heads, kv_heads, n_tok, window, stride, tile):
+    """For each head [row, column] of tiles of query tokens by keys: which are read in part, and which whole."""
+    reads = reads_of(heads // kv_heads, (window, stride))
+    blk = torch.arange(0, n_tok, BLOCK, device="cuda")
+    rows, columns = (size // BLOCK for size in tile)
+    some, whole = [], []
+    for head in range(heads):
+        read = reads(head, blk[:, None], blk[None, :])
+        read, below = (blocks.view(len(blk) // rows, rows, len(blk) // columns, columns)
+                       for blocks in (read, read & (blk[None, :] < blk[:, None])))
+        whole.append(below.all(3).all(1))
+        some.append(read.any(3).any(1) & ~whole[-1])
+    return some, whole
 
 
 def block_mask(heads, kv_heads, n_tok, window, stride):
     """128 query tokens by 64 keys a tile; tiles whose every pair is read are full ones."""
-    group = heads // kv_heads
-    n_q, n_k = n_tok // 128, n_tok // BLOCK
-    row = torch.arange(n_q, device="cuda")[:, None] * 2
-    key = torch.arange(n_k, device="cuda")[None, :]
-    kv_nums, kv_idx, full_nums, full_idx = [], [], [], []
-    for head in range(heads):
-        strided = (key + head // group) % stride == 0
-        reads = [(key <= blk) & (((blk - key) < window) | strided) for blk in (row, row + 1)]
-        some, all_ = reads[0] | reads[1], reads[0] & reads[1] & (key < row)
-        for tiles, nums, idx in ((some & ~all_, kv_nums, kv_idx), (all_, full_nums, full_idx)):
-            nums.append(tiles.sum(1).int())
-            idx.append(torch.argsort(tiles.int(), dim=1, descending=True, stable=True).int())
+    stack = []
+    for tiles in tiles_of(heads, kv_heads, n_tok, window, stride, (128, BLOCK)):
+        stack.append(torch.stack([one.sum(1).int() for one in tiles])[None])
+        stack.append(torch.stack([torch.argsort(one.int(), dim=1, descending=True, stable=True).int() for one in tiles])[None])
 
-    def reads(_, head, q_tok, k_tok):
-        q_blk, k_blk = q_tok // BLOCK, k_tok // BLOCK
-        return (q_tok >= k_tok) & ((q_blk - k_blk < window) | ((k_blk + head // group) % stride == 0))
-
-    stack = [torch.stack(x)[None] for x in (kv_nums, kv_idx, full_nums, full_idx)]
-    return BlockMask.from_kv_blocks(*stack, BLOCK_SIZE=(128, BLOCK), mask_mod=reads)
+    reads = reads_of(heads // kv_heads, (window, stride))
+    return BlockMask.from_kv_blocks(*stack, BLOCK_SIZE=(128, BLOCK), mask_mod=lambda _, head, query, key: reads(head, query, key))
 
 
 def flex_peer(phase, name, heads, kv_heads, dim, n_tok, work, window, stride):
@@ -238,13 +235,12 @@ def flex_peer(phase, name, heads, kv_heads, dim, n_tok, work, window, stride):
     k, v = (random(1, kv_heads, n_tok, dim) for _ in range(2))
     torch._dynamo.reset()
     compiled = torch.compile(flex_attention, dynamic=False)
-    try:
+
+    def prepare():
         mask = block_mask(heads, kv_heads, n_tok, window, stride)
-    except Exception as error:
-        emit(row="peer", phase=phase, kernel="FlexAttention", pattern=name, n_tok=n_tok, why=str(error)[:200])
-        return
-    peer("FlexAttention", phase, name, n_tok, work,
-         lambda: compiled(q, k, v, block_mask=mask, enable_gqa=heads != kv_heads))
+        return lambda: compiled(q, k, v, block_mask=mask, enable_gqa=heads != kv_heads)
+
+    peer("FlexAttention", phase, name, n_tok, work, prepare)
 
 
 def dkernel_peer(phase, name, heads, kv_heads, dim, n_tok, work, window, stride):
@@ -253,28 +249,93 @@ def dkernel_peer(phase, name, heads, kv_heads, dim, n_tok, work, window, stride)
         return
     q = random(1, n_tok, heads, dim)
     k, v = (random(1, n_tok, kv_heads, dim).repeat_interleave(heads // kv_heads, 2) for _ in range(2))
-    try:
+
+    def prepare():
         attend = dkernel.LocalStrideSparseAttention(heads, n_tok, BLOCK, window, stride, num_kv_heads=kv_heads, seq_dim=1)
-        run = (lambda: attend(q, k, v)) if phase == "forward" else backward_of(lambda: attend(q, k, v), q, k, v)
-    except Exception as error:
-        emit(row="peer", phase=phase, kernel="DKernel", pattern=name, n_tok=n_tok, why=str(error)[:200])
+        return (lambda: attend(q, k, v)) if phase == "forward" else backward_of(lambda: attend(q, k, v), q, k, v)
+
+    peer("DKernel", phase, name, n_tok, work, prepare)
+
+
+def check_rows(q, k, v, sparse, o=None, gradient=None, dq=None):
+    """Of some rows of the first and the last head: outputs, or gradients of queries, must be those of the pattern."""
+    n_tok, heads, dim = q.shape[1:]
+    group = heads // k.shape[2]
+    rows = torch.linspace(0, n_tok - 1, 24, device="cuda").long()
+    for head in (0, heads - 1):
+        query = q[0, rows, head].detach().float().requires_grad_()
+        keys, values = (x[0, :, head // group].detach().float() for x in (k, v))
+        read = reads_of(group, sparse)(head, rows[:, None], torch.arange(n_tok, device="cuda")[None, :])
+        want = (query @ keys.T * dim**-0.5).masked_fill(~read, float("-inf")).softmax(1) @ values
+        got = (o if dq is None else dq)[0, rows, head].float()
+        if dq is not None:
+            want, = torch.autograd.grad(want, query, gradient[0, rows, head].float())
+        error = float((got - want).norm() / want.norm())
+        if not error < 0.02:
+            raise ValueError(f"rows of head {head} are off by {error:.3f} of their norm")
+
+
+def cute_peer(phase, name, heads, kv_heads, dim, n_tok, work, sparse):
+    """Gradients dense and windowed by both of its forms; of lists as it adds them first come, with either size of its tiles."""
+    if flash_cute is None:
         return
-    peer("DKernel", phase, name, n_tok, work, run)
+    backward, listed = phase == "backward", isinstance(sparse, tuple)
+    q, gradient = (random(1, n_tok, heads, dim) for _ in range(2))
+    k, v = (random(1, n_tok, kv_heads, dim) for _ in range(2))
+
+    def checked(attend):
+        if not backward:
+            check_rows(q, k, v, sparse, o=attend())
+            return attend
+        run = backward_of(attend, q, k, v, gradient=gradient)
+        check_rows(q, k, v, sparse, gradient=gradient, dq=run()[0])
+        return run
+
+    def dense(deterministic):
+        return checked(lambda: flash_cute.attend_dense(q, k, v, sparse, deterministic))
+
+    def by_lists(tile=None):
+        def lists(tile, by_key):
+            parts = tiles_of(heads, kv_heads, n_tok, *sparse, tile)
+            return flash_cute.block_lists(*([one.T for one in tiles] if by_key else tiles for tiles in parts), tile)
+        mask = flash_cute.pattern_mask(*sparse, heads // kv_heads, BLOCK)
+        by_query, by_key = lists(flash_cute.FORWARD_TILE, False), lists(tile, True) if tile else None
+        return checked(lambda: flash_cute.attend_lists(q, k, v, mask, by_query, by_key))
+
+    if listed and backward:
+        for tile in flash_cute.BACKWARD_TILES:
+            peer(f"{flash_cute.NAME} {tile[0]}x{tile[1]}", phase, name, n_tok, work, lambda tile=tile: by_lists(tile))
+    elif listed:
+        peer(flash_cute.NAME, phase, name, n_tok, work, by_lists)
+    else:
+        peer(flash_cute.NAME, phase, name, n_tok, work, lambda: dense(False))
+        if backward:
+            peer(flash_cute.NAME + " deterministic", phase, name, n_tok, work, lambda: dense(True))
+
+
+def pairs_of(n_tok, sparse):
+    """Those of a causal head; of a pattern that ours did not time, as if it were dense."""
+    window = min(n_tok, sparse) if isinstance(sparse, int) else n_tok
+    return window * (window + 1) / 2 + (n_tok - window) * window
 
 
 def row_group(phase, name, heads, kv_heads, dim, sparse, batch, n_tok):
     mine = ours(phase, name, n_tok, batch)
-    causal_flop = 4.0 * dim * heads * batch * n_tok * (n_tok + 1) / 2 * (2.5 if phase == "backward" else 1)
-    work = mine["bytes" if phase == "decode" else "flop"] if mine else causal_flop
+    flop = 4.0 * dim * heads * batch * pairs_of(n_tok, sparse) * (2.5 if phase == "backward" else 1)
+    work = mine["bytes" if phase == "decode" else "flop"] if mine else flop
+    shape = (phase, name, heads, kv_heads, dim, n_tok, work)
     if phase == "decode":  # no sparse peer in torch: what a token is compared with is the dense cache
         dense_peers(phase, name, batch, heads, kv_heads, dim, n_tok, 4.0 * batch * kv_heads * n_tok * dim)
     elif sparse is None:
         dense_peers(phase, name, batch, heads, kv_heads, dim, n_tok, work)
-    elif mine:
+    elif isinstance(sparse, tuple) and mine:
         flex = OPTIONS["flex"]
-        if phase == "forward" and (flex == "all" or (flex == "few" and (name, n_tok) in FEW)):
-            flex_peer(phase, name, heads, kv_heads, dim, n_tok, work, *sparse)
-        dkernel_peer(phase, name, heads, kv_heads, dim, n_tok, work, *sparse)
+        if asked("flex") and phase == "forward" and (flex == "all" or (flex == "few" and (name, n_tok) in FEW)):
+            flex_peer(*shape, *sparse)
+        if asked("dkernel"):
+            dkernel_peer(*shape, *sparse)
+    if asked("cute") and phase != "decode":
+        cute_peer(*shape, sparse)
     torch.cuda.empty_cache()
 
 
@@ -294,7 +355,7 @@ def ratios():
                   (row["phase"], row["pattern"], row["n_tok"]) == (phase, pattern, n_tok) and
                   row["batch"] == mine.get("batch", 1)]
         if pattern != "dense" and mine.get("head_dim") == 128 and phase != "decode":
-            others += [("dense " + kernel, find("peer", phase, "dense", n_tok, kernel)) for kernel, _ in BACKENDS]
+            others += [("dense " + kernel, find("peer", phase, "dense", n_tok, kernel)) for _, kernel, _ in BACKENDS]
         for kernel, other in others:
             if other is None:
                 continue
@@ -316,10 +377,13 @@ def main():
     out = sys.stdout if OPTIONS["json"] else open(OPTIONS["rows"], "w", encoding="utf-8") if OPTIONS["rows"] else None
     emit(row="device", name=torch.cuda.get_device_name(), uuid="GPU-" + str(torch.cuda.get_device_properties(0).uuid),
          commit=OPTIONS["commit"], driver=OPTIONS["driver"], torch=torch.__version__, cuda=torch.version.cuda, cudnn=torch.backends.cudnn.version(),
-         dkernel=getattr(dkernel, "__version__", "present") if dkernel else None)
+         dkernel=getattr(dkernel, "__version__", "present") if dkernel else None,
+         flash_cute=flash_cute.__version__ if flash_cute else None)
     say(" ".join(str(value) for value in rows[-1].values()))
     if dkernel is None:
         say("DKernel: python3 has no module dkernel here; skipped")
+    if flash_cute is None:
+        say(f"FlashAttention CuTe: skipped, {no_flash_cute}")
     ceilings()
     for phase, name, heads, kv_heads, dim, sparse, batch, lengths in TABLE:
         for n_tok in lengths:
