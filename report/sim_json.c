@@ -170,7 +170,9 @@ static void json_training(const s2_sim_options *options, const s2_sim *sim, s2_b
     if (sim->training.bytes <= 0)
         return;
     s2_json_key_begin(buf, "training", '{');
+    s2_json_key_str(buf, "peak", s2_training_peak_word(sim->training.peak));
     s2_json_key_num(buf, "state_bytes", s2_rounded(sim->training.state_bytes));
+    s2_json_key_num(buf, "gradient_bytes", s2_rounded(sim->training.gradient_bytes));
     s2_json_key_num(buf, "gathered_bytes", s2_rounded(sim->training.gathered_bytes));
     s2_json_key_num(buf, "activation_bytes", s2_rounded(sim->training.activation_bytes));
     s2_json_key_num(buf, "kept_bytes", s2_rounded(sim->training.kept_bytes));

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "report/machine.h"
+#include "sim/activations.h"
 #include "sim/links.h"
 #include "sim/units.h"
 
@@ -217,21 +218,37 @@ static void report_room(const s2_report_subject *subject, const char *before, s2
                       options->batch > 1 ? "or a smaller batch " : "");
 }
 
+static const char *peak_text(s2_training_peak peak)
+{
+    static const char *const texts[S2_N_PEAKS] = {
+        [S2_PEAK_LOSS] = "at the loss",
+        [S2_PEAK_LAST_LAYER] = "when the last layer goes back",
+        [S2_PEAK_FIRST_LAYER] = "when the first layer goes back",
+        [S2_PEAK_UPDATE] = "when all gradients are there",
+    };
+    return texts[peak];
+}
+
+static void text_training_peak(const s2_sim_options *options, const s2_training *training, s2_buf *buf)
+{
+    s2_report_line("memory", buf);
+    s2_buf_printf(buf, "%s on a GPU at most, %s: %s of weights and optimizer",
+                  s2_bytes_text(training->bytes).text, peak_text(training->peak),
+                  s2_bytes_text(training->state_bytes - training->gradient_bytes).text);
+    if (options->n_shards > 1)
+        s2_buf_printf(buf, " over %d GPUs (%s gathered for the layer that runs)", options->n_shards,
+                      s2_bytes_text(training->gathered_bytes).text);
+    s2_buf_printf(buf, ", %s of gradients, %s of activations%s", s2_bytes_text(training->gradient_bytes).text,
+                  s2_bytes_text(training->activation_bytes).text, options->recompute ? ", recomputed" : "");
+    if (training->n_in_flight > 1)
+        s2_buf_printf(buf, ", of %d microbatches", training->n_in_flight);
+    s2_buf_printf(buf, "; the loss takes %d tokens at a time\n", S2_LOSS_TOK);
+}
+
 static void text_training(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
 {
     const s2_sim_options *const options = subject->options;
-    s2_report_line("memory", buf);
-    s2_buf_printf(buf, "%s on a GPU: %s of weights, gradients and optimizer over %s",
-                  s2_bytes_text(sim->training.bytes).text, s2_bytes_text(sim->training.state_bytes).text,
-                  s2_count_text(options->n_shards, "GPU").text);
-    if (sim->training.gathered_bytes > 0)
-        s2_buf_printf(buf, " (%s gathered for the layer that runs)",
-                      s2_bytes_text(sim->training.gathered_bytes).text);
-    s2_buf_printf(buf, ", %s of activations%s", s2_bytes_text(sim->training.activation_bytes).text,
-                  options->recompute ? ", recomputed" : "");
-    if (sim->training.n_in_flight > 1)
-        s2_buf_printf(buf, ", of %d microbatches", sim->training.n_in_flight);
-    s2_buf_puts(buf, "\n");
+    text_training_peak(options, &sim->training, buf);
     s2_report_line("fits", buf);
     if (sim->fit_len_tok == 0) {
         s2_buf_puts(buf, "nothing");

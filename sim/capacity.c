@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/arith.h"
+#include "sim/activations.h"
 #include "sim/attention.h"
 #include "sim/endtoend.h"
 #include "sim/growth.h"
@@ -14,13 +15,6 @@ double s2_capacity_room(const s2_sim_options *options)
 }
 
 /* ---- what a pass of prefill holds */
-
-static double token_activations(const s2_sim_options *options)
-{
-    const double inner = s2_end_to_end_expert_width(options) * options->net->n_active;
-    return (2.0 * options->net->hidden + fmax(s2_end_to_end_attention_width(options), inner)) *
-           S2_HIDDEN_BYTES;
-}
 
 /* Of all sequences that are computed at a time: all of a batch, or of one microbatch of a pipeline. */
 static double activations_at(const s2_sim_options *options, int64_t batch, int64_t len_tok)
@@ -34,7 +28,7 @@ static double activations_at(const s2_sim_options *options, int64_t batch, int64
     own.batch = batch;
     s2_sim_microbatches(&own, &n_micro, &n_seqs);
     const double logits = options->no_head ? 0 : S2_LOGIT_BYTES * options->net->vocab / options->n_ranks;
-    return (double)n_seqs * ((double)n_tok * token_activations(options) + logits);
+    return (double)n_seqs * ((double)n_tok * s2_activations_passing(options) + logits);
 }
 
 double s2_sim_activation_bytes(const s2_sim_options *options)

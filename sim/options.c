@@ -20,6 +20,12 @@ const char *s2_cache_type_word(s2_cache_type type)
     return words[type];
 }
 
+const char *s2_training_peak_word(s2_training_peak peak)
+{
+    static const char *const words[S2_N_PEAKS] = {"loss", "last layer", "first layer", "update"};
+    return words[peak];
+}
+
 const char *s2_fusion_word(s2_fusion fusion)
 {
     static const char *const words[S2_N_FUSIONS] = {"fused", "eager"};

@@ -144,15 +144,29 @@ typedef struct s2_counts {
     int64_t l2; /* what tiles load from L2 or beyond */
 } s2_counts;
 
-/* What training needs on one GPU. */
+/*
+ * What training needs on one GPU, at the fullest moment of a step: going forward activations grow; going back
+ * they shrink while gradients come.
+ */
+typedef enum s2_training_peak {
+    S2_PEAK_LOSS,        /* all activations, few gradients */
+    S2_PEAK_LAST_LAYER,  /* the first layer to go back */
+    S2_PEAK_FIRST_LAYER, /* all gradients but the embedding's */
+    S2_PEAK_UPDATE,      /* all gradients */
+    S2_N_PEAKS
+} s2_training_peak;
+const char *s2_training_peak_word(s2_training_peak peak); /* "loss", "last layer", "first layer", "update" */
+
 typedef struct s2_training {
-    double state_bytes;      /* weights, gradients, optimizer */
+    s2_training_peak peak;
+    double state_bytes;      /* weights, optimizer, and the gradients of that moment */
+    double gradient_bytes;   /* of which */
     double gathered_bytes;   /* of which for the layer that runs, where GPUs divide the state */
-    double activation_bytes; /* for the backward pass: the sum of the next three */
+    double activation_bytes; /* the sum of the next three */
     double kept_bytes;       /* what layers keep of the microbatches in flight */
-    double working_bytes;    /* with recomputation: one layer at work on one microbatch */
-    double logit_bytes;      /* of one microbatch */
-    int32_t n_in_flight;     /* microbatches; 1 without stages */
+    double working_bytes;    /* of the layer that goes back, or the last hidden state and its gradient */
+    double logit_bytes;      /* of S2_LOSS_TOK tokens (sim/activations.h) */
+    int32_t n_in_flight;     /* microbatches at most; 1 without stages */
     double bytes;            /* state and activations */
 } s2_training;
 

@@ -3,24 +3,15 @@
 #include <math.h>
 
 #include "base/arith.h"
+#include "sim/activations.h"
 #include "sim/endtoend.h"
 #include "sim/experts.h"
 #include "sim/links.h"
 #include "sim/machine.h"
 
 /* Mixed-precision Adam: weight and gradient in 2 bytes each, master weight and two moments in fp32. */
-#define STATE_BYTES 16.0
-#define LSE_BYTES   4.0
-
-/* Bytes that a token keeps of a layer for the backward pass: inputs of norms and products, Q, K, V and O, and in a
- * gated feed-forward layer both halves and their product; picked: how much more experts are picked than the mean. */
-static double layer_bytes(const s2_sim_options *options, double picked)
-{
-    const s2_net *const net = options->net;
-    const double inner = s2_end_to_end_expert_width(options) * net->n_active * picked;
-    return (4.0 * net->hidden + s2_end_to_end_attention_width(options) + inner) * S2_HIDDEN_BYTES +
-           (double)net->n_heads / options->n_ranks * LSE_BYTES;
-}
+#define HELD_BYTES     14.0
+#define GRADIENT_BYTES 2.0
 
 /*
  * The most weights that run at a time: a layer's, or those of the embedding or the head where they are more. Experts
@@ -40,8 +31,19 @@ static double gathered_weights(const s2_sim_options *options)
     return options->no_embedding && options->no_head ? layer : fmax(layer, embedding);
 }
 
-/* Stages keep what layers need of microbatches that have not come back yet: one after another, forward first. */
-static void keep_on_stage(const s2_sim_options *options, int32_t nth, s2_training *out)
+/* ---- the fullest moment of a step */
+
+/* One stage, and a microbatch there: bytes on a GPU. */
+typedef struct s2_stage_bytes {
+    int32_t n_layers, n_micro, n_in_flight;
+    double held;     /* at any moment: weights, master weights, moments, what is gathered */
+    double gathered; /* of which */
+    double gradients, of_head, of_layer; /* of all weights, the head's, a layer's */
+    double kept_layer, going_back;       /* what a layer keeps, and beside that while it goes back */
+    double loss, logits, first_gradient; /* the last is that of the first layer's input */
+} s2_stage_bytes;
+
+static s2_stage_bytes stage_bytes(const s2_sim_options *options, int32_t nth)
 {
     s2_net net;
     s2_sim_options own;
@@ -50,17 +52,89 @@ static void keep_on_stage(const s2_sim_options *options, int32_t nth, s2_trainin
     s2_machine_stage(options, options->net->n_layers, nth, &net, &own);
     s2_sim_microbatches(options, &n_micro, &micro_batch);
     const double tokens = (double)(s2_ceil_div(options->len_tok, options->n_context) * micro_batch),
-                 layer = layer_bytes(&own, s2_experts_deal(&own, tokens).imbalance),
-                 weights = s2_end_to_end_weights(&own);
-    *out = (s2_training){.n_in_flight = s2_min_i32(n_micro, options->n_stages - nth)};
-    out->gathered_bytes = options->n_shards > 1 ? 2 * S2_HIDDEN_BYTES * gathered_weights(&own) : 0;
-    out->state_bytes = weights * STATE_BYTES / options->n_shards + out->gathered_bytes;
-    out->kept_bytes = out->n_in_flight * tokens * net.n_layers *
-                      (options->recompute ? net.hidden * S2_HIDDEN_BYTES : layer);
-    out->working_bytes = options->recompute ? tokens * layer : 0;
-    out->logit_bytes = own.no_head ? 0 : tokens * net.vocab / own.n_ranks * S2_LOGIT_BYTES;
-    out->activation_bytes = out->kept_bytes + out->working_bytes + out->logit_bytes;
-    out->bytes = out->state_bytes + out->activation_bytes;
+                 picked = s2_experts_deal(&own, tokens).imbalance, weights = s2_end_to_end_weights(&own),
+                 embedding = (double)net.vocab * net.hidden / own.n_ranks,
+                 gathered = own.n_shards > 1 ? 2 * S2_HIDDEN_BYTES * gathered_weights(&own) : 0,
+                 kept = s2_activations_kept(&own, picked), input = s2_activations_input(&own),
+                 each = GRADIENT_BYTES / own.n_shards;
+    const double outside = embedding * ((own.no_embedding ? 0 : 1) + (own.no_head ? 0 : 1) -
+                                        (net.tied && !own.no_embedding && !own.no_head ? 1 : 0));
+    return (s2_stage_bytes){
+        .n_layers = net.n_layers,
+        .n_micro = n_micro,
+        .n_in_flight = s2_min_i32(n_micro, options->n_stages - nth),
+        .held = weights * HELD_BYTES / own.n_shards + gathered,
+        .gathered = gathered,
+        .gradients = weights * each,
+        .of_head = own.no_head ? 0 : embedding * each,
+        .of_layer = (weights - outside) / net.n_layers * each,
+        .kept_layer = tokens * (own.recompute ? input : kept),
+        .going_back = tokens * (s2_activations_going_back(&own, picked) - (own.recompute ? 0 : kept)),
+        .loss = own.no_head ? 0 : s2_activations_loss(&own, tokens),
+        .logits = own.no_head ? 0 : s2_activations_logits(&own, tokens),
+        .first_gradient = tokens * input};
+}
+
+/* A moment, and what is there beside what is held. */
+static s2_training moment(const s2_stage_bytes *stage, s2_training_peak peak, double gradients, double kept,
+                          double working, double logits)
+{
+    const double activations = kept + working + logits;
+    return (s2_training){.peak = peak,
+                         .state_bytes = stage->held + gradients,
+                         .gradient_bytes = gradients,
+                         .gathered_bytes = stage->gathered,
+                         .n_in_flight = stage->n_in_flight,
+                         .kept_bytes = kept,
+                         .working_bytes = working,
+                         .logit_bytes = logits,
+                         .activation_bytes = activations,
+                         .bytes = stage->held + gradients + activations};
+}
+
+static void take_fuller(s2_training own, s2_training *fullest)
+{
+    if (own.bytes > fullest->bytes)
+        *fullest = own;
+}
+
+/*
+ * The first backward pass of a step, beside other microbatches in flight: the gradients of a layer come when what it
+ * kept goes. What is there grows or shrinks evenly from layer to layer, so the last or the first one is the fullest.
+ */
+static void go_back_first(const s2_stage_bytes *stage, s2_training *fullest)
+{
+    const double others = (stage->n_in_flight - 1) * stage->n_layers * stage->kept_layer,
+                 all = stage->n_layers * stage->kept_layer;
+    take_fuller(moment(stage, S2_PEAK_LOSS, stage->of_head, others + all, stage->loss, stage->logits),
+                fullest);
+    take_fuller(moment(stage, S2_PEAK_LAST_LAYER, stage->of_head + stage->of_layer, others + all,
+                       stage->going_back, 0),
+                fullest);
+    take_fuller(moment(stage, S2_PEAK_FIRST_LAYER, stage->of_head + stage->n_layers * stage->of_layer,
+                       others + stage->kept_layer, stage->going_back, 0),
+                fullest);
+    take_fuller(moment(stage, S2_PEAK_UPDATE, stage->gradients, others, stage->first_gradient, 0), fullest);
+}
+
+/* Any later one: all gradients are there, to be added to. */
+static void go_back_again(const s2_stage_bytes *stage, s2_training *fullest)
+{
+    const double kept =
+        s2_min_i32(stage->n_in_flight, stage->n_micro - 1) * stage->n_layers * stage->kept_layer;
+    if (stage->n_micro == 1)
+        return;
+    take_fuller(moment(stage, S2_PEAK_LOSS, stage->gradients, kept, stage->loss, stage->logits), fullest);
+    take_fuller(moment(stage, S2_PEAK_LAST_LAYER, stage->gradients, kept, stage->going_back, 0), fullest);
+}
+
+static void keep_on_stage(const s2_sim_options *options, int32_t nth, s2_training *out)
+{
+    const s2_stage_bytes stage = stage_bytes(options, nth);
+    s2_training fullest = {0};
+    go_back_first(&stage, &fullest);
+    go_back_again(&stage, &fullest);
+    *out = fullest;
 }
 
 /* On the fullest GPU of the machine, whatever the pattern. */

@@ -113,16 +113,14 @@ class Model(torch.nn.Module):
         return x + y
 
     def forward(self, ids, positions, attend, recompute=False):
-        """The last layer's output, normed; with recompute the input of each layer is all that is kept for the gradients: two arrays,
-        or, where it is "one array", their sum, which costs an addition more and half the memory."""
+        """The last layer's output, normed; with recompute the input of each layer is all that is kept for the gradients, in one array:
+        its two summands would save an addition and take twice the memory."""
         x = F.embedding(ids, self.embed)
         y = torch.zeros_like(x)
         cos, sin = self.angles(positions)
         for index, block in enumerate(self.blocks):
-            if recompute == "one array":
+            if recompute:
                 x = checkpoint(self.whole, block, index, x, cos, sin, attend, use_reentrant=False)
-            elif recompute:
-                x, y = checkpoint(self.one, block, index, x, y, cos, sin, attend, use_reentrant=False)
             else:
                 x, y = self.one(block, index, x, y, cos, sin, attend)
         return norm(x + y, self.last)
@@ -264,8 +262,11 @@ def used_gib():
     return (total - free) / GIB
 
 
-def peak_gib():
-    return torch.cuda.max_memory_allocated() / GIB if DEVICE == "cuda" else 0.0
+def peaks():
+    """The most that tensors took, and the most that torch took of the GPU for them, with what lies unused between them."""
+    if DEVICE == "cpu":
+        return {"peak_gib": 0.0, "reserved_gib": 0.0}
+    return {"peak_gib": torch.cuda.max_memory_allocated() / GIB, "reserved_gib": torch.cuda.max_memory_reserved() / GIB}
 
 
 class Rows:
@@ -299,7 +300,7 @@ def prefill(rows, model, name, tokens, ways):
 
         def measure():
             took = seconds(run, 2 if tokens > 65536 else 4)
-            return {**took, "peak_gib": peak_gib(), **kernels(run)}
+            return {**took, **peaks(), **kernels(run)}
         rows.attempt(measure, figure="prefill", model=name, tokens=tokens, batch=1, way=way, pattern=body)
 
 
@@ -430,7 +431,7 @@ def train(rows, model, name, tokens, ways, recompute, asked):
             else:
                 took = seconds(step, 3 if tokens <= 32768 else 2)
                 by_kind = kernels(step)
-            return {**took, "peak_gib": peak_gib(), "losses": [round(float(x), 3) for x in losses], **by_kind}
+            return {**took, **peaks(), "losses": [round(float(x), 3) for x in losses], **by_kind}
         rows.attempt(measure, figure="train", model=name, tokens=tokens, batch=1, way=way, pattern=body, recompute=recompute)
 
 
@@ -518,10 +519,8 @@ def ways_of(name, body, tokens, torchs, asked, fused=False):
 
 
 def recomputed(name, tokens):
-    """What lets a step fit 139.8 GiB: 8 x 10^9 weights take 119.7 of them."""
-    if name in ("1.3b", "tiny"):
-        return tokens > 32768
-    return "one array" if tokens > 16384 else True
+    """What lets a step fit 139.8 GiB: 8 x 10^9 weights take 119.7 of them. Rows say "one array", since older ones, of true, kept two."""
+    return "one array" if name not in ("1.3b", "tiny") or tokens > 32768 else False
 
 
 def trains(rows, asked):

@@ -62,7 +62,7 @@ def prefill(model, pattern, tokens):
 
     def run():
         model.logits(ids, positions, models.with_pattern(pattern))
-    return {**models.seconds(run, 4), "peak_gib": models.peak_gib(), **models.kernels(run), **all_reduce_alone(tokens, model.at["hidden"])}
+    return {**models.seconds(run, 4), **models.peaks(), **models.kernels(run), **all_reduce_alone(tokens, model.at["hidden"])}
 
 
 @torch.no_grad()
@@ -142,7 +142,7 @@ def cut_run(model, name, pattern, tokens, asked, figure, rank):
     said = sum(traffic[rank])
     if figure == "train":  # forward, again where layers are recomputed, and gradients to whom the keys came from
         said = said * (2 if models.recomputed(name, tokens) else 1) + sum(row[rank] for row in traffic)
-    return {**took, "peak_gib": models.peak_gib(), **by_kind, "sent_bytes": sent.bytes, "said_bytes": said, **({"losses": losses} if losses else {})}
+    return {**took, **models.peaks(), **by_kind, "sent_bytes": sent.bytes, "said_bytes": said, **({"losses": losses} if losses else {})}
 
 
 def cut(rows, rank, asked, figure, name, tokens):

@@ -1,6 +1,6 @@
 """What tests/bench/models.py measured, beside what `s2 sim` predicts today: a table in Markdown.
 
-usage: models_table.py S2 ROWS.jsonl [lead|each]      S2: the program; lead: README.md's table, each: docs/python.md's. Measured is the median; rows that failed or are of an older form are left out, and the last
+usage: models_table.py S2 ROWS.jsonl [lead|each|memory]      S2: the program; lead: README.md's table, each: docs/python.md's, memory: docs/simulator.md's. Measured is the median; rows that failed or are of an older form are left out, and the last
 of those with the same name counts."""
 import json
 import subprocess
@@ -121,13 +121,35 @@ def each(program, rows, folder):
         yield f"| {model}, {what}, {tokens // 1024}k | {' | '.join(took)} | {' | '.join(said)} | {memory} |"
 
 
+GIB = 2.0 ** 30
+
+
+def said_bytes(row, sim):
+    """Of a training step; older rows that recompute keep the two summands of each layer's input, where the price has their sum."""
+    return sim["training"]["bytes"] + (sim["training"]["kept_bytes"] if row["recompute"] is True else 0.0)
+
+
+def peaks(program, rows, folder):
+    """The most that torch's tensors took in a training step; which attention runs makes no difference but a list or two."""
+    groups = {}
+    for row in rows:
+        if row["figure"] == "train":
+            groups.setdefault((row["model"], row["tokens"], row["recompute"]), []).append(row)
+    for (model, tokens, recompute), group in sorted(groups.items(), key=lambda one: (one[0][0], one[0][1], str(one[0][2]))):
+        took, sim = [row["peak_gib"] for row in group], predicted(program, group[0], folder)
+        said, kept = said_bytes(group[0], sim) / GIB, {False: "all", True: "its input, in two arrays", "one array": "its input"}[recompute]
+        shown = f"{min(took):.1f}" + (f" to {max(took):.1f}" if max(took) - min(took) >= 0.1 else "")
+        off = max((said / one - 1 for one in took), key=abs)
+        yield f"| {model}, {tokens // 1024}k | {kept} | {shown} | {said:.1f} | {off:+.1%} | {sim['training']['peak']} |".replace("%", " %")
+
+
 def main():
     program, path, *mode = sys.argv[1:]
     with open(path) as file:
         rows = latest(map(json.loads, file))
     if mode:
         with tempfile.TemporaryDirectory() as folder:
-            print("\n".join({"lead": lead, "each": each}[mode[0]](program, rows, folder)))
+            print("\n".join({"lead": lead, "each": each, "memory": peaks}[mode[0]](program, rows, folder)))
         return
     print("| what | tokens | batch | way | measured | longest | predicted | off by | memory, GiB | ms of a run by kind of kernel (predicted) |")
     print("|---|---|---|---|---|---|---|---|---|---|")

@@ -1,0 +1,71 @@
+#include "sim/activations.h"
+
+#include <math.h>
+
+#include "sim/endtoend.h"
+
+#define LSE_BYTES 4.0
+
+/* Elements of a token in Q, K, V and O; and in Q and K alone. */
+static double attention_width(const s2_sim_options *options)
+{
+    return s2_end_to_end_attention_width(options);
+}
+
+static double rotated_width(const s2_sim_options *options)
+{
+    return attention_width(options) / 2;
+}
+
+static double inner_width(const s2_sim_options *options, double picked)
+{
+    return s2_end_to_end_expert_width(options) * options->net->n_active * picked;
+}
+
+/* Inputs of both norms and their results, Q, K, V and O, and the inner columns of the feed-forward. */
+static double all_elements(const s2_sim_options *options, double picked)
+{
+    const double packed = options->fusion == S2_EAGER ? rotated_width(options) : 0;
+    return 4.0 * options->net->hidden + attention_width(options) + packed + inner_width(options, picked);
+}
+
+double s2_activations_passing(const s2_sim_options *options)
+{
+    const double most = fmax(attention_width(options), inner_width(options, 1));
+    return S2_HIDDEN_BYTES *
+           (options->fusion == S2_EAGER ? all_elements(options, 1) : 2.0 * options->net->hidden + most);
+}
+
+double s2_activations_kept(const s2_sim_options *options, double picked)
+{
+    return S2_HIDDEN_BYTES * all_elements(options, picked) +
+           (double)options->net->n_heads / options->n_ranks * LSE_BYTES;
+}
+
+/*
+ * Two moments can be the fullest. At the activation of the feed-forward the gradient of its result has taken the
+ * result's place, and gradients of its inputs come to that. At attention all of the feed-forward is gone, with the
+ * second norm's input and result, and the gradients of Q, K, V and O are there. Both times so is the residual's.
+ */
+double s2_activations_going_back(const s2_sim_options *options, double picked)
+{
+    const double hidden = options->net->hidden, inner = inner_width(options, picked),
+                 inputs = options->net->gated ? inner * 2 / 3 : inner / 2,
+                 attention = attention_width(options) - inner - 2 * hidden;
+    return s2_activations_kept(options, picked) + S2_HIDDEN_BYTES * (hidden + fmax(inputs, attention));
+}
+
+double s2_activations_input(const s2_sim_options *options)
+{
+    return S2_HIDDEN_BYTES * options->net->hidden;
+}
+
+double s2_activations_loss(const s2_sim_options *options, double n_tok)
+{
+    return 3 * S2_HIDDEN_BYTES * options->net->hidden * n_tok;
+}
+
+double s2_activations_logits(const s2_sim_options *options, double n_tok)
+{
+    return 3 * S2_LOGIT_BYTES * options->net->vocab / options->n_ranks * fmin(n_tok, S2_LOSS_TOK);
+}
