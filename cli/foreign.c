@@ -75,9 +75,9 @@ s2_status s2_foreign_hook(s2_cli *cli, const char *path, const char *text, size_
     if (status == S2_OK)
         s2_cli_error(cli, "%s is read as %s: %s (s2 import shows what it leaves unsaid)", path, (*used)->name,
                      (*used)->summary);
-    if (status == S2_OK && (*used)->differs != NULL)
-        s2_cli_error(cli, "%s: %s reads other pairs than the file says %s", path, (*used)->stack,
-                     (*used)->differs);
+    const char *const differs = status == S2_OK ? s2_format_differs(*used, out) : NULL;
+    if (differs != NULL)
+        s2_cli_error(cli, "%s: %s reads other pairs than the file says %s", path, (*used)->stack, differs);
     if (status == S2_OK)
         s2_foreign_said(cli, path, &said);
     if (status == S2_OK && said.of_tok > 0 && s2_setting_text(&source.settings, "len") == NULL)

@@ -23,7 +23,7 @@ static s2_status read_heads(const s2_source *source, const char *root, s2_rotati
 {
     char path[64];
     int64_t n_ranks;
-    S2_TRY(s2_rotation_read_ranks(source, &n_ranks));
+    S2_TRY(s2_rotation_read_ranks(source, "/" S2_RANKS_KEY, &n_ranks));
     snprintf(path, sizeof path, "%s/num_heads", root);
     S2_TRY(s2_doc_int(source->doc, path, 1, S2_LIMIT_HEADS / n_ranks, &rotation->n_heads, source->diag));
     snprintf(path, sizeof path, "%s/num_kv_heads", root);

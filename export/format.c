@@ -24,6 +24,15 @@ const char *s2_format_frees(const s2_format *format)
     return format->frees_windows ? "windows" : NULL;
 }
 
+const char *s2_format_differs(const s2_format *format, const s2_pattern *pattern)
+{
+    bool is_dense = pattern->causal;
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++)
+        is_dense = is_dense && s2_pattern_is_dense(pattern, S2_PREFILL, layer) &&
+                   s2_pattern_is_dense(pattern, S2_DECODE, layer);
+    return is_dense ? NULL : format->differs;
+}
+
 void s2_note(s2_buf *notes, const char *fmt, ...)
 {
     char sentence[512], clean[768];

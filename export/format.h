@@ -100,6 +100,8 @@ bool s2_pattern_is_of(const s2_pattern *pattern, const char *model);
 
 /* "nothing", "windows", or NULL: not known. */
 const char *s2_format_frees(const s2_format *format);
+/* When what runs such a file of the pattern reads other pairs than it says; NULL: never, or every layer is dense. */
+const char *s2_format_differs(const s2_format *format, const s2_pattern *pattern);
 
 /* Record the longest context that the file is for: this key of the object at `prefix`, if it is there. */
 s2_status s2_said_most(const s2_source *source, const char *prefix, const char *key) S2_MUST_CHECK;

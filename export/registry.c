@@ -185,10 +185,11 @@ static s2_status read_as(const s2_format *format, const s2_source *source, s2_pa
 }
 
 /* Whoever deploys a file has to know this as well as whoever reads it. */
-static void note_stack(const s2_format *format, s2_buf *notes)
+static void note_stack(const s2_format *format, const s2_pattern *pattern, s2_buf *notes)
 {
-    if (format->differs != NULL)
-        s2_note(notes, "%s reads other pairs than this %s", format->stack, format->differs);
+    const char *const differs = s2_format_differs(format, pattern);
+    if (differs != NULL)
+        s2_note(notes, "%s reads other pairs than this %s", format->stack, differs);
     if (format->keeps_all)
         s2_note(notes, "%s frees no page of the KV cache, whatever the pattern drops", format->stack);
 }
@@ -234,7 +235,7 @@ s2_status s2_import_run(s2_source *source, const char *name, const s2_format **u
         s2_note(source->notes, "the file is not strict JSON: comments and names without quotes are read as "
                                "HJSON, single quotes as Python's");
     if (status == S2_OK)
-        note_stack(format, source->notes);
+        note_stack(format, out, source->notes);
     if (status == S2_OK)
         status = status_of_notes(source->notes);
     if (status == S2_OK && source->said != NULL)
@@ -285,7 +286,7 @@ s2_status s2_export_run(const s2_format *format, s2_target *target, s2_export_re
     if (format->model != NULL && !s2_pattern_is_of(target->pattern, format->model))
         s2_note(target->notes, "only the code of %s reads such a file: another model needs code of its own",
                 format->model);
-    note_stack(format, target->notes);
+    note_stack(format, target->pattern, target->notes);
     S2_TRY(status_of_notes(target->notes));
     S2_TRY(read_back(format, target, &result.again));
     const s2_status status = s2_patterns_compare(

@@ -7,8 +7,6 @@
 
 #include "pattern/parse.h"
 
-#define RANKS_PATH "/" S2_RANKS_KEY
-
 int64_t s2_rotation_step(int64_t stride_blk, int64_t n_heads)
 {
     return s2_max_i64(stride_blk / n_heads, 1);
@@ -101,13 +99,13 @@ static bool is_said(const s2_source *source)
 }
 
 /* Files that s2 writes state their ranks; a file that states none has those of --set tp. */
-s2_status s2_rotation_read_ranks(const s2_source *source, int64_t *n_ranks)
+s2_status s2_rotation_read_ranks(const s2_source *source, const char *path, int64_t *n_ranks)
 {
     int64_t said;
     S2_TRY(s2_setting_int(&source->settings, "tp", 1, S2_LIMIT_HEADS, 1, &said, source->diag));
-    S2_TRY(s2_doc_int_or(source->doc, RANKS_PATH, 1, S2_LIMIT_HEADS, said, n_ranks, source->diag));
+    S2_TRY(s2_doc_int_or(source->doc, path, 1, S2_LIMIT_HEADS, said, n_ranks, source->diag));
     if (is_said(source) && said != *n_ranks)
-        return s2_doc_refuse(source->doc, RANKS_PATH, source->diag,
+        return s2_doc_refuse(source->doc, path, source->diag,
                              "the file is for %lld tensor-parallel rank%s, which --set tp=%lld contradicts",
                              (long long)*n_ranks, s2_text_plural(*n_ranks), (long long)said);
     if (*n_ranks > 1 && source->said != NULL)

@@ -53,8 +53,8 @@ s2_status s2_rotation_read_extras(const s2_source *source, const s2_rotation *he
 
 /* The key under which s2 states the GPUs that a file's heads are shared by. */
 #define S2_RANKS_KEY "tensor_parallel_size"
-/* GPUs that share the heads: as the file states them, else those of --set tp, which must not contradict. */
-s2_status s2_rotation_read_ranks(const s2_source *source, int64_t *n_ranks) S2_MUST_CHECK;
+/* GPUs that share the heads: as the file states them at `path`, else those of --set tp, which must not contradict. */
+s2_status s2_rotation_read_ranks(const s2_source *source, const char *path, int64_t *n_ranks) S2_MUST_CHECK;
 
 /* The pattern of a rotation. */
 s2_status s2_rotation_import(const s2_source *source, const s2_rotation *rotation,

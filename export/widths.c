@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/text.h"
 #include "export/model.h"
 
@@ -34,6 +35,23 @@ static s2_status read_number(const reader *r, const char *const *names, int64_t 
     return S2_OK;
 }
 
+/* A checkpoint of TensorRT-LLM has an architecture for a model_type, and gates are told by its activation. */
+static s2_status check_gated(const reader *r)
+{
+    static const char *const gates[] = {"silu", "swiglu", "geglu", "gegelu"};
+    char path[S2_DOC_PATH];
+    if (s2_doc_text(r->doc, s2_doc_under(r->prefix, "architecture", path)) == NULL)
+        return S2_OK;
+    const char *const activation = s2_doc_text(r->doc, s2_doc_under(r->prefix, "hidden_act", path));
+    for (size_t n = 0; activation != NULL && n < sizeof gates / sizeof *gates; n++)
+        if (strcmp(activation, gates[n]) == 0)
+            return S2_OK;
+    return s2_doc_refuse(
+        r->doc, path, r->diag,
+        "whether feed-forward layers with this activation are gated is not known here: name the "
+        "config.json from which the checkpoint was made");
+}
+
 /* What the code of a model_type does where its config says nothing. */
 static s2_status read_habits(const reader *r, s2_net *out)
 {
@@ -42,6 +60,8 @@ static s2_status read_habits(const reader *r, s2_net *out)
     const s2_model_type *const type = s2_model_type_find(name);
     const int32_t flags = type != NULL ? type->flags : 0;
     out->gated = (flags & S2_UNGATED) == 0;
+    if (name == NULL)
+        S2_TRY(check_gated(r));
     /* multimodal models have it outside the object of the text model */
     const char *const where = s2_doc_has(r->doc, "/tie_word_embeddings")
                                   ? "/tie_word_embeddings"
@@ -54,11 +74,15 @@ static s2_status read_habits(const reader *r, s2_net *out)
 static s2_status read_experts(const reader *r, s2_net *out)
 {
     static const char *const experts[] = {"num_local_experts", "num_experts", "n_routed_experts", NULL},
-                             *const active[] = {"num_experts_per_tok", "experts_per_token", NULL},
+                             *const active[] = {"num_experts_per_tok", "experts_per_token", "moe/top_k",
+                                                NULL},
                              *const own[] = {"moe_intermediate_size", "intermediate_size", NULL},
                              *const whole[] = {"intermediate_size", "ffn_hidden_size", "n_inner", NULL};
     char path[S2_DOC_PATH];
-    S2_TRY(read_number(r, experts, MOST_EXPERTS, 1, &out->n_experts));
+    int64_t n_moe;
+    S2_TRY(s2_doc_int_or(r->doc, s2_doc_under(r->prefix, "moe/num_experts", path), 0, MOST_EXPERTS, 0, &n_moe,
+                         r->diag));
+    S2_TRY(read_number(r, experts, MOST_EXPERTS, s2_max_i64(n_moe, 1), &out->n_experts));
     out->n_active = 1;
     if (out->n_experts == 1)
         return read_number(r, whole, MOST_FFN,
@@ -101,6 +125,24 @@ static s2_weights stored_as(const char *method, int64_t n_bits, bool floats)
     return n_bits == 8 ? S2_WEIGHTS_INT8 : S2_WEIGHTS_INT4;
 }
 
+/* The same of a checkpoint of TensorRT-LLM, of whose words only those for whole weights in one type are known here. */
+static void read_algo(const char *algo, s2_net *out)
+{
+    static const struct {
+        const char *word;
+        s2_weights stored;
+    } rows[] = {{"FP8", S2_WEIGHTS_FP8},
+                {"W8A16", S2_WEIGHTS_INT8},
+                {"W4A16", S2_WEIGHTS_INT4},
+                {"W4A16_AWQ", S2_WEIGHTS_INT4},
+                {"W4A16_GPTQ", S2_WEIGHTS_INT4}};
+    s2_text_clean(out->method, sizeof out->method, algo);
+    out->stored = S2_WEIGHTS_PUBLISHED;
+    for (size_t n = 0; n < sizeof rows / sizeof *rows; n++)
+        if (strcmp(algo, rows[n].word) == 0)
+            out->stored = rows[n].stored;
+}
+
 /* Multimodal models may have it outside the object of the text model. */
 static s2_status read_stored(const reader *r, s2_net *out)
 {
@@ -110,6 +152,9 @@ static s2_status read_stored(const reader *r, s2_net *out)
     const reader own = {r->doc, inside ? r->prefix : "", r->diag};
     const char *const method =
         s2_doc_text(r->doc, s2_doc_under(own.prefix, "quantization_config/quant_method", path));
+    const char *const algo = s2_doc_text(r->doc, s2_doc_under(r->prefix, "quantization/quant_algo", path));
+    if (method == NULL && algo != NULL)
+        read_algo(algo, out);
     if (method == NULL)
         return S2_OK;
     const bool grouped = strcmp(method, "compressed-tensors") == 0;

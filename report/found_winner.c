@@ -190,9 +190,9 @@ static void put_stacks(const s2_found *found, const s2_pattern *best, s2_buf *bu
             s2_buf_printf(buf,
                           "  only the code of %s reads such a file: another model needs code of its own\n",
                           format->model);
-        if (format->differs != NULL)
-            s2_buf_printf(buf, "  %s reads other pairs than the file says %s\n", format->stack,
-                          format->differs);
+        const char *const differs = s2_format_differs(format, best);
+        if (differs != NULL)
+            s2_buf_printf(buf, "  %s reads other pairs than the file says %s\n", format->stack, differs);
         if (format->keeps_all && serves && found->stored)
             s2_buf_printf(buf,
                           "  by its name the design is priced with a cache that drops pages: s2 sim %s "

@@ -317,7 +317,7 @@ void s2_report_stack_json(const s2_report_subject *subject, double kept_bytes, s
     s2_json_key_str(buf, "format", format->name);
     s2_json_key_str(buf, "name", format->stack);
     s2_json_key_str(buf, "frees", s2_format_frees(format));
-    s2_json_key_str(buf, "differs", format->differs);
+    s2_json_key_str(buf, "differs", s2_format_differs(format, subject->pattern));
     s2_json_key(buf, "kv_bytes");
     if (s2_format_frees(format) != NULL)
         s2_json_num(buf, kept_bytes);

@@ -490,6 +490,76 @@ static void ranks_that_count_their_heads_from_zero_are_compared_as_they_read(voi
             }
 }
 
+/* Members of a checkpoint of TensorRT-LLM, as its converters write them. */
+#define CHECKPOINT(architecture, tp)                                                                         \
+    "\"architecture\": \"" architecture "\", \"num_hidden_layers\": 4, \"num_attention_heads\": 8, "         \
+    "\"num_key_value_heads\": 4, \"hidden_size\": 1024, \"head_size\": 64, "                                 \
+    "\"max_position_embeddings\": 8192, \"mapping\": {\"world_size\": " tp ", \"tp_size\": " tp "}"
+#define SPARSE_LAYERS                                                                                        \
+    ", \"blocksparse_block_size\": 64, \"blocksparse_homo_head_pattern\": false, "                           \
+    "\"blocksparse_num_local_blocks\": 2, \"blocksparse_vertical_stride\": 8, "                              \
+    "\"dense_attention_every_n_layers\": 2"
+
+static void checkpoints_of_tensorrt_llm_are_read_as_its_code_reads_them(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *settings, *pattern;
+    } rows[] = {{"{" CHECKPOINT("Phi3SmallForCausalLM", "1") SPARSE_LAYERS "}", "",
+                 "layers 4; heads 8; kv-heads 4; head-dim 64; layers all: local 2 | stride 8 phase head+1; "
+                 "layers 1::2: dense"},
+                {"{" CHECKPOINT("Phi3SmallForCausalLM", "4") SPARSE_LAYERS "}", "",
+                 "layers 4; heads 8; kv-heads 4; head-dim 64; layers all: local 2 | stride 8 phase head*4+1; "
+                 "layers 1::2: dense"},
+                {"{\"version\": \"0.19.0\", \"pretrained_config\": {" CHECKPOINT("Phi3SmallForCausalLM", "1")
+                     SPARSE_LAYERS "}, \"build_config\": {\"plugin_config\": {\"context_fmha\": true}}}",
+                 "",
+                 "layers 4; heads 8; kv-heads 4; head-dim 64; layers all: local 2 | stride 8 phase head+1; "
+                 "layers 1::2: dense"},
+                /* the keys of one architecture say nothing of another */
+                {"{" CHECKPOINT("LlamaForCausalLM", "2") SPARSE_LAYERS "}", "",
+                 "layers 4; heads 8; kv-heads 4; head-dim 64; layers all: dense"},
+                {"{" CHECKPOINT("OwnForCausalLM", "1") "}", "rule=full",
+                 "layers 4; heads 8; kv-heads 4; head-dim 64; layers all: dense"}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        imported at;
+        s2_arena arena = {0};
+        const s2_pattern pattern = parse(&arena, rows[r].pattern);
+        s2_difference difference;
+        import_text(&at, rows[r].text, rows[r].settings);
+        assert_string_equal(at.format->name, "trtllm");
+        assert_int_equal(s2_patterns_compare(&pattern, &at.pattern, 0, &difference), S2_OK);
+        if (difference.differs)
+            fail_msg("row %zu differs: %s", r, difference.what);
+        /* where every layer is dense, fused kernels read what is written */
+        assert_int_equal(says(&at, "context_fmha"), strstr(rows[r].pattern, "stride") != NULL);
+        imported_release(&at);
+        s2_arena_release(&arena);
+    }
+}
+
+static void checkpoints_whose_code_is_not_known_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *why;
+    } rows[] = {
+        {"{" CHECKPOINT("Gemma3ForCausalLM", "1") "}", "rule=full"},
+        {"{" CHECKPOINT("Phi3SmallForCausalLM", "1") "}", "blocksparse_block_size"},
+        {"{" CHECKPOINT("Phi3SmallForCausalLM", "3") SPARSE_LAYERS "}", "share 8 heads evenly"},
+        {"{" CHECKPOINT("Phi3SmallForCausalLM",
+                        "1") ", \"blocksparse_block_size\": 64, "
+                             "\"blocksparse_num_local_blocks\": 2, \"blocksparse_vertical_stride\": 8}",
+         "divides by it"}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        imported at = {0};
+        assert_true(try_import(&at, NULL, rows[r].text, strlen(rows[r].text), "", NULL) != S2_OK);
+        if (at.diag.line < 1 || strstr(at.diag.msg, rows[r].why) == NULL)
+            fail_msg("row %zu: line %d: %s", r, at.diag.line, at.diag.msg);
+        imported_release(&at);
+    }
+}
+
 static void what_the_consumer_would_reject_or_misread_is_refused(void **state)
 {
     (void)state;
@@ -1766,6 +1836,8 @@ int main(void)
         cmocka_unit_test(members_of_the_stride_family_survive_every_format),
         cmocka_unit_test(files_of_tensor_parallel_ranks_are_read_back_as_the_whole_model),
         cmocka_unit_test(ranks_that_count_their_heads_from_zero_are_compared_as_they_read),
+        cmocka_unit_test(checkpoints_of_tensorrt_llm_are_read_as_its_code_reads_them),
+        cmocka_unit_test(checkpoints_whose_code_is_not_known_are_refused),
         cmocka_unit_test(what_the_consumer_would_reject_or_misread_is_refused),
         cmocka_unit_test(bsa_has_a_mask_for_each_sparse_head),
         cmocka_unit_test(what_is_not_of_the_family_is_refused_with_a_pair),

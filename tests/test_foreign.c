@@ -942,6 +942,9 @@ static void configs_without_widths_are_refused_with_what_is_missing(void **state
          "\"num_experts\": 4, \"num_experts_per_tok\": 5}",
          "num_experts_per_tok"},
         {"{\"num_attention_heads\": 2, \"kv_lora_rank\": 512}", "latent attention"},
+        {"{\"num_attention_heads\": 2, \"hidden_size\": 8, \"vocab_size\": 9, \"intermediate_size\": 9, "
+         "\"architecture\": \"GPTForCausalLM\", \"hidden_act\": \"gelu\"}",
+         "gated is not known"},
         {"{\"num_attention_heads\": 2", ""}};
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         s2_net widths;
@@ -949,6 +952,31 @@ static void configs_without_widths_are_refused_with_what_is_missing(void **state
         assert_int_equal(s2_widths_read(rows[r][0], strlen(rows[r][0]), &widths, &diag), S2_EPARSE);
         if (strstr(diag.msg, rows[r][1]) == NULL)
             fail_msg("no '%s' in %s", rows[r][1], diag.msg);
+    }
+}
+
+/* The experts, the weights' type and the object of the model, as TensorRT-LLM writes them. */
+static void checkpoints_of_tensorrt_llm_have_widths(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"pretrained_config\": {\"architecture\": \"MixtralForCausalLM\", \"hidden_act\": \"swiglu\", "
+        "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_size\": "
+        "64, "
+        "\"hidden_size\": 128, \"vocab_size\": 99, \"intermediate_size\": 512, "
+        "\"moe\": {\"num_experts\": %d, \"top_k\": %d}, \"quantization\": {\"quant_algo\": \"FP8\"}}}";
+    for (int n_experts = 0; n_experts <= 8; n_experts += 8) {
+        char config[600];
+        s2_net widths;
+        s2_diag diag = {0};
+        snprintf(config, sizeof config, text, n_experts, n_experts / 4);
+        if (s2_widths_read(config, strlen(config), &widths, &diag) != S2_OK)
+            fail_msg("%s", diag.msg);
+        assert_int_equal(widths.n_experts, n_experts > 0 ? n_experts : 1);
+        assert_int_equal(widths.n_active, n_experts > 0 ? n_experts / 4 : 1);
+        assert_int_equal(widths.head_dim, 64);
+        assert_int_equal(widths.ffn, 512);
+        assert_true(widths.gated && widths.stored == S2_WEIGHTS_FP8);
     }
 }
 
@@ -1192,6 +1220,7 @@ int main(void)
         cmocka_unit_test(caps_of_scores_are_those_of_the_config),
         cmocka_unit_test(weights_are_stored_as_the_config_says),
         cmocka_unit_test(configs_without_widths_are_refused_with_what_is_missing),
+        cmocka_unit_test(checkpoints_of_tensorrt_llm_have_widths),
         cmocka_unit_test(models_imply_the_shape_that_their_configs_leave_out),
         cmocka_unit_test(what_computes_is_kept_beside_the_pattern),
         cmocka_unit_test(a_list_of_rotary_layers_says_which_are_chunked),
