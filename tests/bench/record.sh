@@ -88,8 +88,13 @@ print_sides() {
 
 check_kernels() {
     echo "$device_row"
-    for kernel in sm90 sm80 decode sm90_bwd sm90_bwd_fused sm80_bwd; do
-        side_by_side $kernel sh -c 'echo "kcheck --kernel=$1"; "$0" --kernel="$1"' "$build/kcheck" $kernel
+    kernels="sm90 sm90_e4m3 sm90_lists sm80 decode sm90_bwd sm90_bwd_fused sm80_bwd"
+    parts=$(($(nproc) / $(echo $kernels | wc -w)))
+    [ $parts -ge 1 ] || parts=1
+    for kernel in $kernels; do
+        for part in $(seq $parts); do
+            side_by_side $kernel sh -c 'echo "kcheck --kernel=$1 --part=$2"; "$0" --kernel="$1" --part="$2"' "$build/kcheck" $kernel $part/$parts
+        done
     done
     side_by_side sabotage sh -c 'echo "kcheck --sabotage"; "$0" --sabotage' "$build/kcheck"
     gather

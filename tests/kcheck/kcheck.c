@@ -1,13 +1,13 @@
 /*
  * kcheck - every registered kernel x pattern family x shape x type x edge case, judged by s2_validate.
  *
- * usage: kcheck [--list] [--kernel=NAME] [--case=NAME] [--seed=N] [--quick] [--sample] [--bench] [--sabotage] [--light]
+ * usage: kcheck [--list] [--kernel=NAME] [--case=NAME] [--part=N/M] [--seed=N] [--quick] [--sample] [--bench] [--sabotage] [--light]
  * --quick takes some shapes of every pattern family, in f32. --sample takes half of the pairs of
  * shape and family, each in one type, where a CPU computes: each type still meets each family and each shape.
  * --light judges as `make bench-gpu` does before it times a shape: a few windows, the rows of a few heads. It
  * may miss faults that leave the rows alone; with --sabotage at least LIGHT_LEAST of them must still be
  * convicted. A failure line is the command that replays it. Kernels without a device here, and problems that
- * a kernel does not support, are counted as skipped. Last line: N passed, N failed[, N skipped].
+ * a kernel does not support, are counted as skipped. --part=2/3 judges every third case from the second on. Last line: N passed, N failed[, N skipped].
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,6 +131,7 @@ typedef struct s2_kcheck {
     const char *only_kernel;
     const char *only_case;
     uint64_t seed;
+    int32_t part, n_parts; /* every n_parts-th case from the part-th on, from 1 */
     bool list, quick, sample, bench, sabotage, light;
     int64_t passed, failed, skipped, missed;
 } s2_kcheck;
@@ -304,7 +305,8 @@ static void check_kernel(s2_kcheck *run, const s2_kernel *kernel)
     if (status != S2_OK && !run->list)
         printf("skip %s: %s\n", kernel->traits->name, why.msg);
     for (int32_t number = 0; case_at(number, &one); number++) {
-        if (!wants(run->only_case, one.name) || (run->only_case == NULL && !is_chosen(run, kernel, &one)))
+        if (!wants(run->only_case, one.name) || (run->only_case == NULL && !is_chosen(run, kernel, &one)) ||
+            number % run->n_parts != run->part - 1)
             continue;
         if (run->list)
             printf("--kernel=%s --case=%s\n", kernel->traits->name, one.name);
@@ -313,7 +315,7 @@ static void check_kernel(s2_kcheck *run, const s2_kernel *kernel)
         else
             check_one(run, device, kernel, &one);
     }
-    if (status == S2_OK && !run->list && run->only_case == NULL)
+    if (status == S2_OK && !run->list && run->only_case == NULL && run->part == 1)
         check_selection(run, device, kernel);
     if (status == S2_OK)
         s2_device_close(&device);
@@ -442,7 +444,11 @@ static bool read_options(s2_kcheck *run, int argc, char **argv)
             run->only_case = argv[at] + 7;
         else if (strncmp(argv[at], "--seed=", 7) == 0)
             run->seed = strtoull(argv[at] + 7, NULL, 0);
-        else if (strcmp(argv[at], "--list") == 0)
+        else if (strncmp(argv[at], "--part=", 7) == 0) {
+            if (sscanf(argv[at] + 7, "%d/%d", &run->part, &run->n_parts) != 2 || run->part < 1 ||
+                run->part > run->n_parts)
+                return false;
+        } else if (strcmp(argv[at], "--list") == 0)
             run->list = true;
         else if (strcmp(argv[at], "--quick") == 0)
             run->quick = true;
@@ -462,13 +468,13 @@ static bool read_options(s2_kcheck *run, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    s2_kcheck run = {.seed = 1};
+    s2_kcheck run = {.seed = 1, .part = 1, .n_parts = 1};
     setvbuf(stdout, NULL, _IOLBF, 0); /* what was judged before a kill is told */
     if (!read_options(&run, argc, argv)) {
-        fputs(
-            "usage: kcheck [--list] [--kernel=NAME] [--case=NAME] [--seed=N] [--quick] [--sample] [--bench] "
-            "[--sabotage] [--light]\n",
-            stderr);
+        fputs("usage: kcheck [--list] [--kernel=NAME] [--case=NAME] [--part=N/M] [--seed=N] [--quick] "
+              "[--sample] "
+              "[--bench] [--sabotage] [--light]\n",
+              stderr);
         return 2;
     }
     for (int32_t at = 0; s2_kernel_at(at) != NULL && !run.sabotage; at++)
