@@ -159,7 +159,7 @@ run_step() {
     kcheck) check_kernels ;;
     campaign) campaign pairs ;;
     campaign-bytes) campaign bytes ;;
-    sanitize) echo "$device_row" && JOBS=6 "$here/tests/kcheck/sanitize.sh" "$build/kcheck" "$build/kcheck_lanes" "$build/relay" ;;
+    sanitize) echo "$device_row" && JOBS=${JOBS:-6} "$here/tests/kcheck/sanitize.sh" "$build/kcheck" "$build/kcheck_lanes" "$build/relay" ;;
     designed) "$build/s2" calibrate ;;
     held-out) "$build/s2" calibrate --held-out 110 --seed $HELD_OUT_SEED ;;
     counters) counters ;;
