@@ -1,4 +1,5 @@
-"""Keys and values between the ranks of a sequence, with torch.distributed; gradients go the same way back."""
+"""What goes between ranks with torch.distributed: sums of a layer whose heads were dealt out, keys and values of a sequence that was cut; gradients
+go the same way back."""
 from __future__ import annotations
 
 from typing import Any
@@ -24,6 +25,67 @@ def _swap(sent: list[tuple[int, torch.Tensor]], wanted: list[tuple[int, torch.Te
     ways = [dist.P2POp(dist.isend, one, number(rank), group) for rank, one in sent] + [dist.P2POp(dist.irecv, one, number(rank), group) for rank, one in wanted]
     for one in dist.batch_isend_irecv(ways) if ways else []:
         one.wait()
+
+
+def _sum(x: torch.Tensor, group: Any) -> None:
+    dist.all_reduce(x, group=group)
+
+
+class _Copied(torch.autograd.Function):
+    """The same forward; a gradient is summed over the ranks."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, group: Any) -> torch.Tensor:
+        ctx.group = group
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, d_x: torch.Tensor) -> tuple[torch.Tensor, None]:
+        d_x = d_x.clone(memory_format=torch.contiguous_format)  # others may hold it, too
+        _sum(d_x, ctx.group)
+        return d_x, None
+
+
+class _Summed(torch.autograd.Function):
+    """Summed over the ranks in place; a gradient goes on as it is, since each rank has the whole of it."""
+
+    @staticmethod
+    def forward(ctx: Any, y: torch.Tensor, group: Any) -> torch.Tensor:
+        ctx.mark_dirty(y)
+        _sum(y, group)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, d_y: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return d_y, None
+
+
+def _wanted(one: Any, name: str) -> None:
+    if not isinstance(one, torch.Tensor) or not one.is_floating_point() or one.layout is not torch.strided or one.is_nested:
+        raise ArgumentError(f"{name}: a dense tensor of floating-point numbers is wanted, not {getattr(one, 'dtype', type(one).__name__)}")
+
+
+def _check_group(group: Any) -> None:
+    if not dist.is_available() or not dist.is_initialized():
+        raise ArgumentError("process_group: torch.distributed has none; call init_process_group first")
+    if group is not None and not isinstance(group, dist.ProcessGroup) or dist.get_rank(group) < 0:
+        raise ArgumentError(f"process_group: {group!r} is not a group that this process is in")
+
+
+def copied(x: torch.Tensor, group: Any) -> torch.Tensor:
+    _wanted(x, "x")
+    _check_group(group)
+    return _Copied.apply(x, group)
+
+
+def summed(y: torch.Tensor, group: Any) -> torch.Tensor:
+    _wanted(y, "y")
+    _check_group(group)
+    if not y.is_contiguous():
+        raise ArgumentError(f"y: strides {y.stride()}; it is summed in place, which wants it contiguous")
+    if y.is_leaf and y.requires_grad and torch.is_grad_enabled():
+        raise ArgumentError("y: it is summed in place, and is a leaf that requires gradients")
+    return _Summed.apply(y, group)
 
 
 class _Exchange(torch.autograd.Function):

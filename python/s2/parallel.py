@@ -5,7 +5,9 @@ With torch.distributed a layer of rank `rank` is its own rows of the projections
     share = s2.parallel.Share(pattern, ranks, rank, pattern.deal(ranks, length))
     q = F.linear(x, share.take(w_q, layer)); k = F.linear(x, share.take(w_k, layer, kv=True)); ...
     o = s2.attention(q, k, v, share.pattern, layer)                     # of the rank's heads
-    y = F.linear(o, share.take(w_o.t(), layer).t()); torch.distributed.all_reduce(y)
+    y = s2.parallel.summed(F.linear(o, share.take(w_o.t(), layer).t()))  # by all ranks at once
+
+where x is s2.parallel.copied(x) for gradients, which then are those of one GPU.
 
 With one sequence cut between ranks, each has the queries and keys of its own tokens, and is sent those earlier keys that its queries read:
 
@@ -56,6 +58,25 @@ class Share:
             return rows.reshape(rows.shape[0] * rows.shape[1], *weight.shape[1:])
         except (RuntimeError, NotImplementedError) as failure:  # torch's: it is sparse
             raise ArgumentError(f"weight: {str(failure).splitlines()[0]}") from failure
+
+
+def copied(x: Any, process_group: Any = None) -> Any:
+    """x, which each rank has whole, as its own rows of a projection take it: the same tensor, whose gradient is summed over the ranks."""
+    return _exchange().copied(x, process_group)
+
+
+def summed(y: Any, process_group: Any = None) -> Any:
+    """What each rank's heads add to a layer's output, summed over the ranks in place; all ranks call it at once, and then each has the whole, and
+    the whole of its gradient. y is contiguous."""
+    return _exchange().summed(y, process_group)
+
+
+def _exchange() -> Any:
+    try:
+        from . import exchange
+    except ModuleNotFoundError as missing:
+        raise UnsupportedError(f"torch.distributed goes between ranks: install torch ({missing})") from missing
+    return exchange
 
 
 def cut(pattern: Pattern, ranks: int, length: int, by: str = "tokens") -> list[int]:
@@ -155,10 +176,6 @@ class Context(Fixed):
         for name, one in (("q", q), ("k", k), ("v", v)):
             if getattr(one, "ndim", 0) != 4 or one.shape[2] != self.end - self.begin:
                 raise ArgumentError(f"{name}: (batch, heads, {self.end - self.begin}, d) is wanted, the tokens {self.begin} to {self.end}")
-        try:
-            from .exchange import gathered
-        except ModuleNotFoundError as missing:
-            raise UnsupportedError(f"keys are sent between ranks by torch.distributed: install torch ({missing})") from missing
-        keys, values = gathered(k, v, [self._between(self.rank, target, layer) for target in range(self.rank + 1, self.ranks)],
-                                [self._between(source, self.rank, layer) for source in range(self.rank)], self, process_group)
+        keys, values = _exchange().gathered(k, v, [self._between(self.rank, target, layer) for target in range(self.rank + 1, self.ranks)],
+                                            [self._between(source, self.rank, layer) for source in range(self.rank)], self, process_group)
         return attention(q, keys, values, self.pattern, layer, **options)

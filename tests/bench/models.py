@@ -27,10 +27,11 @@ import s2.torch_ops  # noqa: F401
 SHAPES = {"llama-3.1-8b": dict(layers=32, hidden=4096, heads=32, kv_heads=8, dim=128, inner=14336, vocab=128256),
           "phi-3-small": dict(layers=32, hidden=4096, heads=32, kv_heads=8, dim=128, inner=14336, vocab=100352),
           "1.3b": dict(layers=24, hidden=2048, heads=16, kv_heads=16, dim=128, inner=5504, vocab=50304),
+          "8b-8-layers": dict(layers=8, hidden=4096, heads=32, kv_heads=8, dim=128, inner=14336, vocab=128256),
           "tiny": dict(layers=2, hidden=256, heads=4, kv_heads=2, dim=64, inner=512, vocab=1000)}
 # what `s2 search 'MODEL, H200, 32k, vLLM' --minimize us,kv_bytes,unread` puts first
 PATTERNS = {"llama-3.1-8b": "local 16 | stride 32 phase head+1", "phi-3-small": "local 16 | stride 32 phase head+1",
-            "1.3b": "local 16 | stride 16 phase head+1", "tiny": "local 2 | stride 4 phase head+1"}
+            "1.3b": "local 16 | stride 16 phase head+1", "8b-8-layers": "local 16 | stride 16 phase head+1", "tiny": "local 2 | stride 4 phase head+1"}
 TRAINED = {"llama-3.1-8b": "local 16 | stride 16 phase head+1"}
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 GIB = 2.0 ** 30
@@ -68,12 +69,12 @@ def pattern_of(name, body):
 
 
 class Model(torch.nn.Module):
-    """A decoder of this shape: what the simulator prices; or one of several GPUs' part of it, which `reduce` sums over them."""
+    """A decoder of this shape: what the simulator prices; or, of a class that says how ranks sum, one of several GPUs' part of it."""
 
-    def __init__(self, name, ranks=1, reduce=lambda x: x):
+    def __init__(self, name, ranks=1):
         super().__init__()
         self.at = at = {name: n // ranks if name in ("heads", "kv_heads", "inner") else n for name, n in SHAPES[name].items()}
-        self.heads, self.kv_heads, self.dim, self.reduce = at["heads"], at["kv_heads"], at["dim"], reduce
+        self.heads, self.kv_heads, self.dim = at["heads"], at["kv_heads"], at["dim"]
 
         def weight(*shape):
             made = torch.empty(*shape, device=DEVICE, dtype=torch.bfloat16).normal_(0, 0.02)
@@ -92,6 +93,18 @@ class Model(torch.nn.Module):
             block.first, block.second = ones(), ones()
             self.blocks.append(block)
 
+    def reduce(self, y):
+        """Summed over ranks."""
+        return y
+
+    def copied(self, x):
+        """With gradients that are summed over ranks."""
+        return x
+
+    def entropy(self, h, wanted):
+        """The sum of the losses of some tokens."""
+        return F.cross_entropy(F.linear(h, self.head).float(), wanted, reduction="sum")
+
     def angles(self, positions):
         rate = 1.0 / 10000 ** (torch.arange(0, self.dim, 2, device=DEVICE).float() / self.dim)
         angle = positions.float()[:, None] * rate
@@ -101,12 +114,12 @@ class Model(torch.nn.Module):
         """One layer of (batch, tokens, hidden); y is what the layer before adds to x, or None where it did so itself."""
         batch, tokens = x.shape[:2]
         x, h = (x, norm(x, block.first)) if y is None else add_norm(x, y, block.first)
-        qkv = F.linear(h, block.qkv).view(batch, tokens, -1, self.dim)
+        qkv = F.linear(self.copied(h), block.qkv).view(batch, tokens, -1, self.dim)
         turned = rotate(qkv[:, :, :self.heads + self.kv_heads], cos, sin)
         q, k = turned.split([self.heads, self.kv_heads], 2)
         o = attend(index, q.transpose(1, 2), k.transpose(1, 2), qkv[:, :, -self.kv_heads:].transpose(1, 2))
         x, h = add_norm(x, self.reduce(F.linear(o.transpose(1, 2).reshape(batch, tokens, -1), block.out)), block.second)
-        return x, self.reduce(F.linear(gate(F.linear(h, block.up)), block.down))
+        return x, self.reduce(F.linear(gate(F.linear(self.copied(h), block.up)), block.down))
 
     def whole(self, block, index, x, cos, sin, attend):
         x, y = self.one(block, index, x, None, cos, sin, attend)
@@ -134,9 +147,7 @@ class Model(torch.nn.Module):
         the mean over `whole` tokens."""
         h = self.forward(ids[:, :-1], torch.arange(begin, begin + ids.shape[1] - 1, device=DEVICE), attend, recompute)[0]
 
-        def part(some, wanted):
-            return F.cross_entropy(F.linear(some, self.head).float(), wanted, reduction="sum")
-        return sum(checkpoint(part, some, wanted, use_reentrant=False)
+        return sum(checkpoint(self.entropy, some, wanted, use_reentrant=False)
                    for some, wanted in zip(h.split(4096), ids[0, 1:].split(4096))) / (whole or h.shape[0])
 
 
@@ -412,20 +423,34 @@ def decode_dense(rows, model, name, tokens, batch, under, way, steps):
     return rows.attempt(measure, **about)
 
 
+def warm(model, attend, tokens, step):
+    """What a first step makes and compiles, at less than its price: a short step, and attention of one layer."""
+    step(2048)
+    q, k, v = (torch.zeros(1, tokens, heads, model.dim, device=DEVICE, dtype=torch.bfloat16).transpose(1, 2).requires_grad_()
+               for heads in (model.heads, model.kv_heads, model.kv_heads))
+    o = attend(0, q, k, v)
+    o.backward(torch.zeros_like(o))
+
+
 def train(rows, model, name, tokens, ways, recompute, asked):
     ids = torch.randint(0, model.at["vocab"], (1, tokens + 1), device=DEVICE)
     optimizer = MasterAdamW(model.parameters())
     for way, (attend, body) in ways.items():
         losses = []
 
-        def step():
-            loss = model.loss(ids, attend, recompute)
+        def step(first=tokens):
+            loss = model.loss(ids[:, :first + 1], attend, recompute)
             loss.backward()
             optimizer.step()
             losses.append(loss.detach())
 
         def measure():
-            if asked.times:  # the step that is not counted is the one that is watched
+            if asked.once:
+                warm(model, attend, tokens, step)
+                took = []
+                by_kind = kernels(lambda: took.append(seconds(step, 1, 0)))
+                took = took[0] if took else seconds(step, 1, 0)
+            elif asked.times:  # the step that is not counted is the one that is watched
                 by_kind = kernels(step)
                 took = seconds(step, asked.times, 0)
             else:
@@ -451,6 +476,10 @@ def wants(asked, way):
     return not asked.ways or way in asked.ways.split(",")
 
 
+def trained(name):
+    return TRAINED.get(name, PATTERNS[name])
+
+
 def ask():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out")
@@ -459,6 +488,7 @@ def ask():
     parser.add_argument("--lengths", default="32768,131072")
     parser.add_argument("--train", default="1.3b:8192,1.3b:32768,llama-3.1-8b:8192,llama-3.1-8b:16384")
     parser.add_argument("--times", type=int, default=0, help="training steps that are timed; 0: two or three")
+    parser.add_argument("--once", action="store_true", help="one training step, which is watched and timed, after a short one and attention of one layer")
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--ways", default="", help="these alone, as rows name them")
     parser.add_argument("--batch", type=int, default=0, help="of decoding; 0: the largest that fits, of each side")
@@ -520,13 +550,13 @@ def ways_of(name, body, tokens, torchs, asked, fused=False):
 
 def recomputed(name, tokens):
     """What lets a step fit 139.8 GiB: 8 x 10^9 weights take 119.7 of them. Rows say "one array", since older ones, of true, kept two."""
-    return "one array" if name not in ("1.3b", "tiny") or tokens > 32768 else False
+    return "one array" if name in ("llama-3.1-8b", "phi-3-small") or tokens > 32768 else False
 
 
 def trains(rows, asked):
     for one in filter(None, asked.train.split(",")):
         name, tokens = one.split(":")
-        body = TRAINED.get(name, PATTERNS[name])
+        body = trained(name)
         model = Model(name)
         torchs = SDPBackend.CUDNN_ATTENTION if DEVICE == "cuda" else SDPBackend.MATH
         train(rows, model, name, int(tokens), ways_of(name, body, int(tokens), torchs, asked, fused=int(tokens) <= 32768),

@@ -7,9 +7,11 @@ import subprocess
 import sys
 import tempfile
 
-SHAPES = {"llama-3.1-8b": (32, 32, 8, "llama-3.1-8b"), "phi-3-small": (32, 32, 8, "phi-3-small"), "1.3b": (24, 16, 16, None)}
+SHAPES = {"llama-3.1-8b": (32, 32, 8, "llama-3.1-8b"), "phi-3-small": (32, 32, 8, "phi-3-small"), "1.3b": (24, 16, 16, None), "8b-8-layers": (8, 32, 8, None)}
 HIDDEN = {"1.3b": {"model_type": "llama", "hidden_size": 2048, "num_hidden_layers": 24, "num_attention_heads": 16, "num_key_value_heads": 16,
-                   "head_dim": 128, "intermediate_size": 5504, "vocab_size": 50304}}
+                   "head_dim": 128, "intermediate_size": 5504, "vocab_size": 50304},
+          "8b-8-layers": {"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 8, "num_attention_heads": 32, "num_key_value_heads": 8,
+                          "head_dim": 128, "intermediate_size": 14336, "vocab_size": 128256}}
 
 
 GPUS = {"NVIDIA H100 80GB HBM3": "h100-sxm"}

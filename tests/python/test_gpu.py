@@ -415,19 +415,18 @@ class OnGpu(unittest.TestCase):
         self.assertGreater(free, first - (64 << 20))
         self.assertLessEqual(len(own._kept.plans), own.PLANS)
 
-    def time(self, call, n=2000):
-        """Host microseconds a call, while the GPU keeps up."""
-        for _ in range(50):
-            call()
-        best = 1e9
-        for _ in range(5):
-            torch.cuda.synchronize()
-            begin = time.perf_counter()
-            for _ in range(n // 5):
-                call()
-            best = min(best, (time.perf_counter() - begin) / (n // 5) * 1e6)
-            torch.cuda.synchronize()
-        return best
+    def rounds(self, calls, count=15, times=300):
+        """Host microseconds a call of each, in rounds: what disturbs a round disturbs all of them."""
+        found = {name: [] for name in calls}
+        for turn in range(count + 1):
+            for name, call in calls.items():
+                torch.cuda.synchronize()
+                begin = time.perf_counter()
+                for _ in range(times):
+                    call()
+                found[name].append((time.perf_counter() - begin) / times * 1e6)
+                torch.cuda.synchronize()
+        return {name: took[1:] for name, took in found.items()}  # the first is not counted
 
     def test_the_cost_of_a_call(self):
         q, k, v = draw(1, 64, 64, 128, torch.bfloat16, 8, 2, grad=False)
@@ -445,13 +444,13 @@ class OnGpu(unittest.TestCase):
                 call(*turns[state[0]])
             return again
 
-        note("cost_of_a_call_us",
-             c_call=self.time(ready.call),
-             c_call_moving=self.time(moving(lambda *x: ready.run(*x, lse, o))),
-             checked_call=self.time(lambda: ready.run(q, k, v, lse, o)),
-             operator=self.time(lambda: s2.attention(q, k, v, self.pattern)),
-             operator_moving=self.time(moving(lambda *x: s2.attention(*x, self.pattern))),
-             sdpa=self.time(lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)))
+        idle = s2._lib._library["s2_api_version"]  # what ctypes itself takes, with as many arguments
+        found = self.rounds({"c_call": ready.call, "ctypes": lambda: idle(*ready.call.arguments), "c_call_moving": moving(lambda *x: ready.run(*x, lse, o)),
+                             "operator": lambda: s2.attention(q, k, v, self.pattern), "operator_moving": moving(lambda *x: s2.attention(*x, self.pattern)),
+                             "sdpa": lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)})
+        found["more"] = [b - a for a, b in zip(found["c_call"], found["operator"])]
+        found["more_moving"] = [b - a for a, b in zip(found["c_call_moving"], found["operator_moving"])]
+        note("cost_of_a_call_us", **{name: {"median": sorted(took)[len(took) // 2], "least": min(took), "most": max(took)} for name, took in found.items()})
 
 
 @unittest.skipUnless(DEVICE, "needs a GPU")

@@ -7,6 +7,7 @@ import tempfile
 import unittest
 import unittest.mock
 
+import numpy
 import torch
 import torch._subclasses.fake_tensor
 import torch.distributed
@@ -122,6 +123,41 @@ def weights():
     return torch.randn(2, 90, 64), *(torch.randn(n * 32, 64) / 8 for n in (4, 2, 2)), torch.randn(64, 4 * 32) / 11
 
 
+def run_training(rank, ranks, port, text, deal, folder):
+    """One process of a layer that trains: its gradients, and what calls that are wrong say."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks)
+    share = s2.parallel.Share(s2.Pattern(text), ranks, rank, deal)
+    x, *every = (one.requires_grad_() for one in weights())
+    own = [share.take(w, 0, kv) for w, kv in zip(every, (False, True, True))] + [share.take(every[3].t(), 0).t()]
+    loss_of(x, own, share.pattern, s2.parallel.copied, s2.parallel.summed).backward()
+    said = {}
+    for name, call in wrong_sums(x).items():
+        try:
+            call()
+        except s2.Error as refused:
+            said[name] = f"{type(refused).__name__} {refused}"
+    torch.save(([one.grad for one in (x, *every)], said), f"{folder}/{rank}")
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
+def loss_of(x, every, pattern, copied=lambda x: x, summed=lambda y: y):
+    """Of a layer whose input goes on beside attention, as in a model."""
+    h = copied(x.sin())
+    q, k, v = (torch.nn.functional.linear(h, w).unflatten(-1, (-1, 32)).transpose(1, 2) for w in every[:3])
+    o = s2.attention(q, k, v, pattern).transpose(1, 2).flatten(2)
+    y = x + summed(torch.nn.functional.linear(o, every[3]))
+    return (y * y.detach().cos()).sum()
+
+
+def wrong_sums(x):
+    """Calls that name an argument of the sums between ranks."""
+    return {"x: a": lambda: s2.parallel.copied(numpy.zeros(3)), "x: dense": lambda: s2.parallel.copied(torch.zeros(3, dtype=torch.int32)),
+            "y: strides": lambda: s2.parallel.summed(torch.zeros(3, 4).t()), "y: leaf": lambda: s2.parallel.summed(torch.zeros(3, requires_grad=True)),
+            "y: sparse": lambda: s2.parallel.summed(torch.zeros(3).to_sparse()), "process_group": lambda: s2.parallel.summed(torch.zeros(3), "world")}
+
+
 LONG = ["heads 4; kv-heads 2; head-dim 32; block 16; layers 3; layers all: sink 1 | local 2 | stride 4 phase kv; layers 1: dense; layers 2: local 1",
         "heads 4; kv-heads 4; head-dim 32; block 16; layers 2; layers all: local 21t | sink 5t; layers 1: chunk 4"]
 
@@ -196,6 +232,28 @@ class Ranks(unittest.TestCase):
             q, k, v = (torch.nn.functional.linear(x, w).unflatten(-1, (-1, 32)).transpose(1, 2) for w in (w_q, w_k, w_v))
             want = torch.nn.functional.linear(s2.attention(q, k, v, s2.Pattern(TEXT), layer).transpose(1, 2).flatten(2), w_o)
             self.assertLess(float((got[layer] - want).abs().max()), 1e-5)
+
+
+    @unittest.skipUnless(torch.distributed.is_available() and torch.distributed.is_gloo_available(), "needs torch.distributed with gloo")
+    def test_gradients_of_two_ranks_are_those_of_one(self):
+        for deal in (None, [[1, 0], [0, 1]]):
+            with tempfile.TemporaryDirectory() as folder:
+                torch.multiprocessing.spawn(run_training, (2, free_port(), TEXT, deal, folder), 2)
+                found = [torch.load(f"{folder}/{rank}") for rank in range(2)]
+            x, *every = (one.requires_grad_() for one in weights())
+            loss_of(x, every, s2.Pattern(TEXT)).backward()
+            for rank, (_, said) in enumerate(found):
+                self.assertEqual(set(said), set(wrong_sums(x)), rank)
+                for name, text in said.items():
+                    self.assertTrue(text.startswith("ArgumentError " + name.split(":")[0] + ":"), text)
+            for of_rank, _ in found:  # an input's is whole on each rank
+                self.assertLess((of_rank[0] - x.grad).abs().max(), 1e-4)
+            for nth, wanted in enumerate(every, 1):  # a weight's lies in the rows of each rank's heads
+                self.assertLess((found[0][0][nth] + found[1][0][nth] - wanted.grad).abs().max(), 1e-4)
+
+    def test_sums_between_ranks_want_a_process_group(self):
+        for call in (s2.parallel.copied, s2.parallel.summed):
+            self.assertRaisesRegex(s2.ArgumentError, "process_group: .*init_process_group", call, torch.zeros(3))
 
 
 class Operators(unittest.TestCase):
