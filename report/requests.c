@@ -97,8 +97,10 @@ void s2_requests_text(const s2_report_subject *subject, const s2_serving *servin
     put_cells("... 90 % within", own->next.p90_us, dense->next.p90_us, s2_time_text, buf);
     s2_buf_printf(buf, "  %-24s %12d %12d\n", "at a time, at most", own->most_running, dense->most_running);
     put_cells("cache set aside, at most", own->most_bytes, dense->most_bytes, s2_bytes_text, buf);
+    if (own->pass_bytes > 0)
+        put_row("activations of a step", own->pass_bytes, dense->pass_bytes, 0, s2_bytes_text, buf);
     s2_buf_printf(buf, "  %-24s %s\n",
-                  subject->options->n_ranks > 1 ? "room for it on each GPU" : "room for it",
+                  subject->options->n_ranks > 1 ? "room for both on each GPU" : "room for both",
                   s2_bytes_text(own->room_bytes).text);
     s2_report_stack_text(subject, own->most_bytes < dense->most_bytes, buf);
     s2_report_scores_text("  scores        ", own->scores, own->scored, buf);
@@ -119,6 +121,7 @@ static void json_side(const char *key, const s2_served *side, s2_buf *buf)
     s2_json_key_int(buf, "steps", side->n_steps);
     s2_json_key_int(buf, "at_a_time", side->most_running);
     s2_json_key_num(buf, "cache_bytes", side->most_bytes);
+    s2_json_key_num(buf, "activation_bytes", s2_rounded(side->pass_bytes));
     s2_json_key_bool(buf, "predicted", side->predicted);
     s2_json_key_bool(buf, "measured", side->measured);
     s2_report_error_json(side->predicted ? &side->error : NULL, buf);

@@ -135,13 +135,15 @@ static void text_layouts(const s2_report_subject *subject, const s2_sim *sim, s2
     s2_buf_puts(buf, "\n");
 }
 
-/* What a pass of prefill holds is counted beside cache and weights. */
+/* What a pass holds is counted beside cache and weights. */
 static void put_activations(const s2_sim_options *options, s2_buf *buf)
 {
     const double bytes = s2_sim_activation_bytes(options);
     if (bytes > 0)
-        s2_buf_printf(buf, "; a pass of this batch holds %s of activations%s", s2_bytes_text(bytes).text,
-                      options->new_tok > 0 ? "" : " (--new N: in chunks of N)");
+        s2_buf_printf(buf, "; a %s of this batch holds %s of activations%s",
+                      options->phase == S2_DECODE ? "step" : "pass", s2_bytes_text(bytes).text,
+                      options->new_tok > 0 || options->phase == S2_DECODE ? ""
+                                                                          : " (--new N: in chunks of N)");
     else
         s2_buf_puts(buf, "; activations are not counted");
 }
@@ -171,7 +173,7 @@ static void text_kv(const s2_report_subject *subject, const s2_sim *sim, s2_buf 
         text_layouts(subject, sim, buf);
     s2_report_line("fits", buf);
     if (sim->fit_batch == 0 && sim->fit_len_tok == 0) {
-        s2_buf_printf(buf, "nothing: %s of weights and the cache of one token exceed %s\n",
+        s2_buf_printf(buf, "nothing: %s of weights, and what one token takes, exceed %s\n",
                       s2_bytes_text((double)sim->weight_bytes).text,
                       s2_bytes_text(s2_sim_memory_bytes(subject->options)).text);
         return;

@@ -2,9 +2,12 @@
 
 #include <math.h>
 
+#include "base/arith.h"
 #include "sim/endtoend.h"
 
 #define LSE_BYTES 4.0
+
+enum { BLOCKS_OF_SM = 2, ROW_CAP = 8 };
 
 /* Elements of a token in Q, K, V and O; and in Q and K alone. */
 static double attention_width(const s2_sim_options *options)
@@ -34,6 +37,21 @@ double s2_activations_passing(const s2_sim_options *options)
     const double most = fmax(attention_width(options), inner_width(options, 1));
     return S2_HIDDEN_BYTES *
            (options->fusion == S2_EAGER ? all_elements(options, 1) : 2.0 * options->net->hidden + most);
+}
+
+double s2_activations_chosen(const s2_sim_options *options)
+{
+    return options->no_head ? 0 : S2_LOGIT_BYTES * options->net->vocab / options->n_ranks;
+}
+
+double s2_activations_parts(const s2_sim_options *options)
+{
+    const s2_net *const net = options->net;
+    const int32_t n_heads = s2_max_i32(net->n_heads / options->n_ranks, 1),
+                  group = n_heads / s2_max_i32(net->n_kv_heads / options->n_ranks, 1);
+    const int64_t q_tok = options->phase == S2_DECODE ? s2_max_i64(options->new_tok, 1) : 1,
+                  rows = s2_round_up(group * q_tok, ROW_CAP);
+    return 2.0 * BLOCKS_OF_SM * options->gpu.sms * (double)rows * (net->head_dim + 2) * 4;
 }
 
 double s2_activations_kept(const s2_sim_options *options, double picked)

@@ -12,8 +12,15 @@
 
 #include "sim/price.h"
 
-/* In inference: the most that a layer holds of a token that passes through it. */
+/* In inference: the most that a layer holds of a token that passes through it; and a token's logits, in fp32. */
 double s2_activations_passing(const s2_sim_options *options);
+double s2_activations_chosen(const s2_sim_options *options);
+
+/*
+ * The results of the parts of a decode step, which are added up, of one layer: for each block of threads two lists
+ * of rows, in fp32, with a maximum and a sum each (plan/decode.h).
+ */
+double s2_activations_parts(const s2_sim_options *options);
 
 /*
  * In training, of a layer: what a token leaves for the backward pass, and the most while that runs, the former

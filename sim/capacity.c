@@ -14,21 +14,34 @@ double s2_capacity_room(const s2_sim_options *options)
     return fmax(0, s2_sim_memory_bytes(options) - (double)s2_end_to_end_weight_bytes(options));
 }
 
-/* ---- what a pass of prefill holds */
+/* ---- what a pass of inference holds */
 
-/* Of all sequences that are computed at a time: all of a batch, or of one microbatch of a pipeline. */
+double s2_capacity_pass(const s2_sim_options *options, double n_tok, double n_logits)
+{
+    if (options->net == NULL)
+        return 0;
+    return n_tok * s2_activations_passing(options) + n_logits * s2_activations_chosen(options) +
+           s2_activations_parts(options);
+}
+
+/*
+ * Of all sequences that are computed at a time: all of a batch, or of one microbatch of a pipeline. A prompt needs
+ * the logits of its last token, a decode step those of every token.
+ */
 static double activations_at(const s2_sim_options *options, int64_t batch, int64_t len_tok)
 {
-    const int64_t n_tok = options->new_tok > 0 ? s2_min_i64(options->new_tok, len_tok) : len_tok;
+    const bool decode = options->phase == S2_DECODE;
+    const int64_t new_tok = options->new_tok, n_tok = decode        ? s2_max_i64(new_tok, 1)
+                                                      : new_tok > 0 ? s2_min_i64(new_tok, len_tok)
+                                                                    : len_tok;
     s2_sim_options own = *options;
     int32_t n_micro;
     int64_t n_seqs;
-    if (options->phase != S2_PREFILL || options->net == NULL)
+    if (options->phase == S2_TRAIN)
         return 0;
     own.batch = batch;
     s2_sim_microbatches(&own, &n_micro, &n_seqs);
-    const double logits = options->no_head ? 0 : S2_LOGIT_BYTES * options->net->vocab / options->n_ranks;
-    return (double)n_seqs * ((double)n_tok * s2_activations_passing(options) + logits);
+    return s2_capacity_pass(options, (double)(n_seqs * n_tok), (double)(n_seqs * (decode ? n_tok : 1)));
 }
 
 double s2_sim_activation_bytes(const s2_sim_options *options)
@@ -40,6 +53,11 @@ double s2_sim_activation_bytes(const s2_sim_options *options)
 static double room_at(const s2_sim_options *options, int64_t batch, int64_t len_tok)
 {
     return s2_capacity_room(options) - activations_at(options, batch, len_tok);
+}
+
+double s2_capacity_beyond(const s2_sim_options *options, double cache_bytes)
+{
+    return fmax(0, cache_bytes - fmax(0, room_at(options, options->batch, options->len_tok)));
 }
 
 /* ---- which GPUs hold alike */
@@ -306,9 +324,18 @@ static double state_bytes(const s2_holders *holders)
     return (double)holders->holders[0].share.classes.state_bytes;
 }
 
-static int64_t batch_of(double room, double one)
+/* The most sequences of so many bytes each that fit beside what a pass of them holds. */
+static int64_t batch_of(const s2_sim_options *options, double each)
 {
-    return one * S2_LIMIT_BATCH <= room ? S2_LIMIT_BATCH : (int64_t)(fmax(0, room) / one);
+    int64_t fits = 0, beyond = S2_LIMIT_BATCH + 1;
+    while (beyond - fits > 1) {
+        const int64_t tried = fits + (beyond - fits) / 2;
+        if ((double)tried * each <= room_at(options, tried, options->len_tok))
+            fits = tried;
+        else
+            beyond = tried;
+    }
+    return fits;
 }
 
 /* Each token of a dense cache takes as much, and so does what is computed of it: of the last new_tok, if given. */
@@ -331,11 +358,9 @@ static int64_t longest_dense(const s2_sim_options *options, double token, double
 static s2_status find_fit(const s2_holders *holders, s2_sim *sim)
 {
     const s2_sim_options *const options = holders->options;
-    const double room = s2_capacity_room(options), token = dense_token_bytes(holders),
-                 share = activations_at(options, S2_LIMIT_BATCH, options->len_tok) / S2_LIMIT_BATCH,
-                 alone = activations_at(options, 1, options->len_tok) - share;
-    int64_t batch = batch_of(room, (double)sim->kv_peak / (double)options->batch + share), longest;
-    if (room <= 0)
+    const double token = dense_token_bytes(holders);
+    int64_t batch = batch_of(options, (double)sim->kv_peak / (double)options->batch), longest;
+    if (s2_capacity_room(options) <= 0)
         return S2_OK;
     S2_TRY(longest_fit(holders, options->batch, &sim->fit_len_tok));
     for (; batch > 0; batch = batch * 15 / 16) {
@@ -348,7 +373,7 @@ static s2_status find_fit(const s2_holders *holders, s2_sim *sim)
         sim->fit_batch = options->batch;
     if (sim->fit_batch >= options->batch && sim->fit_len_tok < options->len_tok)
         sim->fit_len_tok = options->len_tok;
-    sim->fit_batch_dense = batch_of(room - alone, token * in_pages(options) + state_bytes(holders) + share);
+    sim->fit_batch_dense = batch_of(options, token * in_pages(options) + state_bytes(holders));
     sim->fit_len_dense_tok = longest_dense(options, token, state_bytes(holders));
     return S2_OK;
 }
@@ -359,11 +384,6 @@ static s2_status price_fit(const s2_holders *kept, s2_sim *sim)
     S2_TRY(find_peak(kept, sim));
     /* training keeps activations and no cache (sim/training.h) */
     return options->phase == S2_TRAIN ? S2_OK : find_fit(kept, sim);
-}
-
-static double beyond_memory(const s2_sim_options *options, double own)
-{
-    return fmax(0, own - s2_capacity_room(options));
 }
 
 s2_status s2_capacity_price(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
@@ -377,8 +397,8 @@ s2_status s2_capacity_price(s2_arena *arena, const s2_pattern *pattern, const s2
     sim->kv_kept = kept_of(options, &sim->kv);
     sim->kv_dense_each = (int64_t)((dense_token_bytes(&holders) * in_pages(options) + state_bytes(&holders)) *
                                    (double)options->batch);
-    sim->host_bytes = (int64_t)beyond_memory(options, (double)sim->kv_fullest);
-    sim->host_dense_bytes = (int64_t)beyond_memory(options, (double)sim->kv_dense_each);
+    sim->host_bytes = (int64_t)s2_capacity_beyond(options, (double)sim->kv_fullest);
+    sim->host_dense_bytes = (int64_t)s2_capacity_beyond(options, (double)sim->kv_dense_each);
     if (options->times_only)
         return S2_OK;
     S2_TRY(price_waste(&holders, sim));

@@ -25,7 +25,7 @@ static void take_cache(const s2_sim_options *options, int64_t head_pages, int64_
 {
     sim->kv.head_pages = head_pages;
     sim->kv_kept = kept;
-    sim->host_bytes = (int64_t)fmax(0, ceil((double)kept - s2_capacity_room(options)));
+    sim->host_bytes = (int64_t)ceil(s2_capacity_beyond(options, (double)kept));
 }
 
 /* A fast form has layers and KV heads of one shape, each with keys of its own. */

@@ -113,7 +113,8 @@ bool s2_sim_runs(const s2_sim_options *options, const s2_sim *sim, bool dense)
         return step_fits(options, sim);
     const int64_t cache = dense ? sim->kv_dense_each : sim->kv_fullest,
                   host = dense ? sim->host_dense_bytes : sim->host_bytes;
-    return host == 0 && (double)sim->weight_bytes + (double)cache <= s2_sim_memory_bytes(options);
+    return host == 0 && (double)sim->weight_bytes + (double)cache + s2_sim_activation_bytes(options) <=
+                            s2_sim_memory_bytes(options);
 }
 
 s2_no_ratio s2_sim_no_ratio(const s2_sim_options *options, const s2_sim *sim)
@@ -122,6 +123,8 @@ s2_no_ratio s2_sim_no_ratio(const s2_sim_options *options, const s2_sim *sim)
         return step_fits(options, sim) ? S2_RATIO_HOLDS : S2_NO_ROOM;
     if (!weights_fit(options, sim))
         return S2_NO_WEIGHTS;
+    if ((double)sim->weight_bytes + s2_sim_activation_bytes(options) > s2_sim_memory_bytes(options))
+        return S2_NO_ROOM;
     if (!s2_sim_runs(options, sim, false))
         return S2_SPILLS;
     return s2_sim_runs(options, sim, true) ? S2_RATIO_HOLDS : S2_DENSE_SPILLS;

@@ -32,6 +32,7 @@ typedef struct s2_sim_server {
     const s2_sim_requests *requests;
     s2_step_prices steps;
     const double *bytes;     /* the most that each request will keep */
+    int64_t step_tok;        /* tokens of prompts that a step reads at most */
     s2_sim_running *running; /* in the order in which they began */
     int64_t *len_tok;        /* scratch */
     int32_t n_running;
@@ -57,12 +58,26 @@ static bool is_reading(const s2_sim_server *server, const s2_sim_running *runnin
 
 /* ---- one step */
 
+/*
+ * What a step of so many sequences holds at most: as many tokens of prompts as it may read, a token for each sequence
+ * beside them, and the logits of each.
+ */
+static double pass_bytes(const s2_sim_server *server, int32_t n)
+{
+    return s2_capacity_pass(server->options, (double)(server->step_tok + n), n);
+}
+
+static bool has_room(const s2_sim_server *server, double held_bytes, int32_t n)
+{
+    return held_bytes + pass_bytes(server, n) <= server->out->room_bytes;
+}
+
 static void admit(s2_sim_server *server)
 {
     while (server->next < server->requests->n && server->n_running < S2_MOST_RUNNING) {
         const int32_t nth = server->next;
         if (server->requests->requests[nth].arrival_us > server->now_us ||
-            server->held_bytes + server->bytes[nth] > server->out->room_bytes)
+            !has_room(server, server->held_bytes + server->bytes[nth], server->n_running + 1))
             break;
         server->held_bytes += server->bytes[nth];
         server->running[server->n_running++] =
@@ -70,6 +85,7 @@ static void admit(s2_sim_server *server)
         server->next++;
     }
     server->out->most_bytes = fmax(server->out->most_bytes, server->held_bytes);
+    server->out->pass_bytes = fmax(server->out->pass_bytes, pass_bytes(server, server->n_running));
     if (server->n_running > server->out->most_running)
         server->out->most_running = server->n_running;
 }
@@ -191,14 +207,30 @@ static s2_status refuse_request(const s2_sim_request *request, const char *why, 
                        s2_decimal(much, 4).text);
 }
 
-static s2_status refuse_room(const s2_sim_request *request, double bytes, double room_bytes, s2_diag *diag)
+static s2_status refuse_room(const s2_sim_server *server, const s2_sim_request *request, double bytes,
+                             s2_diag *diag)
 {
+    const bool chunks = server->serving->chunk_tok > 0;
     return s2_diag_set(
         diag, S2_EINVAL, CODE_REQUESTS, 0, 0,
         "line %d: a prompt of %lld and %lld tokens of output do not fit alone: they need %s of "
-        "cache on a GPU, which has %s for it beside the weights",
+        "cache on a GPU, and a step that reads %lld tokens of prompts%s holds %s; it has %s beside the "
+        "weights",
         request->line, (long long)request->prompt_tok, (long long)request->output_tok,
-        s2_bytes_text(bytes).text, s2_bytes_text(room_bytes).text);
+        s2_bytes_text(bytes).text, (long long)server->step_tok, chunks ? "" : " (--chunk N: at most N)",
+        s2_bytes_text(pass_bytes(server, 1)).text, s2_bytes_text(server->out->room_bytes).text);
+}
+
+/* Of whole prompts the longest, beyond the prefix that all share, which is read alone. */
+static int64_t most_read(const s2_sim_server *server)
+{
+    const int64_t chunk_tok = server->serving->chunk_tok, prefix_tok = server->serving->prefix_tok;
+    int64_t most = prefix_tok;
+    for (int32_t at = 0; at < server->requests->n; at++) {
+        const int64_t rest = server->requests->requests[at].prompt_tok - prefix_tok;
+        most = s2_max_i64(most, chunk_tok > 0 ? s2_min_i64(chunk_tok, rest) : rest);
+    }
+    return most;
 }
 
 /* The most that each request keeps, and how much of the room the prefix takes. */
@@ -223,9 +255,8 @@ static s2_status find_bytes(s2_arena *arena, const s2_pattern *pattern, s2_sim_s
         S2_TRY(s2_capacity_peaks(arena, pattern, server->options, 0, 1, &prefix_tok, &server->held_bytes));
     S2_TRY(s2_capacity_peaks(arena, pattern, server->options, prefix_tok, requests->n, len_tok, bytes));
     for (int32_t at = 0; at < requests->n; at++)
-        if (server->held_bytes + bytes[at] > server->out->room_bytes)
-            return refuse_room(&requests->requests[at], server->held_bytes + bytes[at],
-                               server->out->room_bytes, diag);
+        if (!has_room(server, server->held_bytes + bytes[at], 1))
+            return refuse_room(server, &requests->requests[at], server->held_bytes + bytes[at], diag);
     server->bytes = bytes;
     return S2_OK;
 }
@@ -267,6 +298,7 @@ static s2_status server_init(s2_arena *arena, const s2_pattern *pattern, s2_sim_
         server->next_us == NULL)
         return S2_ENOMEM;
     server->out->room_bytes = s2_capacity_room(server->options);
+    server->step_tok = most_read(server);
     S2_TRY(find_bytes(arena, pattern, server, diag));
     return s2_steps_init(arena, pattern, server->options, n <= EXACT_REQUESTS, &server->steps);
 }

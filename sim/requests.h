@@ -55,7 +55,8 @@ typedef struct s2_served {
     int64_t n_steps;
     int32_t most_running;
     double room_bytes; /* of a GPU, after the weights */
-    double most_bytes; /* the most of it that was reserved at once */
+    double most_bytes; /* the most of it that was reserved for caches at once */
+    double pass_bytes; /* and the most that was left for what a step holds besides */
     bool predicted;
     bool measured;
     s2_error error; /* of attention: the widest of all prices */

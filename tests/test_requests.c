@@ -5,6 +5,7 @@
 
 #include "base/arith.h"
 #include "pattern/parse.h"
+#include "sim/capacity.h"
 #include "sim/requests.h"
 #include "sim/step.h"
 #include "tests/gen_spec.h"
@@ -232,18 +233,51 @@ static void more_load_never_ends_sooner(void **state)
         const char *const text = patterns[at % 3];
         const s2_serving serving = {in(&rng, 0, 1) * (int64_t)256 << in(&rng, 0, 4), 0};
         s2_sim_options options = server_options();
-        options.gpu.hbm_gb = 18.5 + (double)in(&rng, 0, 5) / 10;
+        options.gpu.hbm_gb = 20.5 + (double)in(&rng, 0, 5) / 10;
         draw_requests(&rng, at % 2 * 10000, MOST, requests);
         double before_us = 0;
         for (int32_t n = 1; n <= MOST; n += 3) {
             const s2_served served = serve(text, &options, &serving, n, requests);
             assert_true(served.us >= before_us * (1 - 1e-9));
             assert_true(served.us >= requests[n - 1].arrival_us);
-            assert_true(served.most_bytes <= served.room_bytes);
+            assert_true(served.most_bytes + s2_capacity_pass(&options, 1, 1) <= served.room_bytes);
+            assert_true(served.pass_bytes >= s2_capacity_pass(&options, serving.chunk_tok > 0 ? 1 : 32, 1));
             assert_true(served.first.mean_us > 0 && served.first.p90_us >= 0);
             before_us = served.us;
         }
     }
+}
+
+/* A step holds the longest prompt that it reads, so chunks leave room for more caches, and what fits none is refused. */
+static void what_a_step_holds_is_not_given_to_caches(void **state)
+{
+    (void)state;
+    enum { N = 40 };
+    s2_sim_request requests[N];
+    const s2_serving whole = {0, 0}, chunks = {1024, 0};
+    s2_sim_options options = server_options();
+    options.gpu.hbm_gb = 30;
+    for (int32_t at = 0; at < N; at++)
+        requests[at] = (s2_sim_request){at + 2, 16384, 8, 0};
+    const s2_served one = serve(LLAMA, &options, &whole, N, requests),
+                    cut = serve(LLAMA, &options, &chunks, N, requests);
+    assert_true(one.most_running < cut.most_running && one.most_running > 0);
+    assert_close(one.pass_bytes, s2_capacity_pass(&options, 16384 + one.most_running, one.most_running));
+    assert_close(cut.pass_bytes, s2_capacity_pass(&options, 1024 + cut.most_running, cut.most_running));
+    assert_true(one.most_bytes + one.pass_bytes <= one.room_bytes);
+    assert_true(one.most_bytes * (one.most_running + 1) / one.most_running + one.pass_bytes > one.room_bytes);
+    s2_arena arena = {0};
+    s2_served none;
+    s2_diag diag = {0};
+    s2_pattern pattern;
+    options.gpu.hbm_gb = 18;
+    assert_int_equal(s2_pattern_parse(&arena, LLAMA, strlen(LLAMA), NULL, &pattern, &diag), S2_OK);
+    const s2_sim_requests all = {N, requests};
+    assert_int_equal(s2_requests_serve(&arena, &pattern, false, &options, &whole, &all, &none, &diag),
+                     S2_EINVAL);
+    assert_non_null(
+        strstr(diag.msg, "a step that reads 16384 tokens of prompts (--chunk N: at most N) holds"));
+    s2_arena_release(&arena);
 }
 
 /* What a prefix saves: its tokens are computed once, and its pages lie in memory once. */
@@ -332,6 +366,7 @@ int main(void)
         cmocka_unit_test(what_no_kernel_is_asked_is_refused),
         cmocka_unit_test(equal_requests_are_pages),
         cmocka_unit_test(more_load_never_ends_sooner),
+        cmocka_unit_test(what_a_step_holds_is_not_given_to_caches),
         cmocka_unit_test(a_prefix_is_kept_once),
         cmocka_unit_test(unequal_lengths_are_near_their_own_plan),
     };

@@ -519,31 +519,65 @@ static const s2_net small_net = {.n_layers = 2,
                                  .n_experts = 1,
                                  .n_active = 1};
 
-/* Prefill of a model: as much as a token's activations and its cache take together fits, and no byte more. */
-static void activations_of_prefill_take_room(void **state)
+static double all_bytes(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options)
+{
+    return (double)run(arena, pattern, options).kv_peak + s2_sim_activation_bytes(options);
+}
+
+/* What a pass holds, tensor by tensor. */
+static double held_by_pass(const s2_sim_options *options)
+{
+    const s2_net *const net = options->net;
+    const bool decode = options->phase == S2_DECODE;
+    const double seqs = (double)options->batch,
+                 each = (double)(options->new_tok > 0 ? options->new_tok
+                                 : decode             ? 1
+                                                      : options->len_tok),
+                 q = net->n_heads * net->head_dim, k = net->n_kv_heads * net->head_dim,
+                 inner = 3.0 * net->ffn;
+    double token = 2.0 * net->hidden + fmax(q + k + k + q, inner); /* residual, its norm, the widest step */
+    if (options->fusion == S2_EAGER)                               /* all of a layer, Q and K twice */
+        token = 4.0 * net->hidden + q + k + k + q + q + k + inner;
+    const double rows =
+        ceil(net->n_heads / net->n_kv_heads * (decode ? fmax((double)options->new_tok, 1) : 1) / 8) * 8;
+    return 2 * token * each * seqs + 4.0 * net->vocab * seqs * (decode ? each : 1) +
+           2 * options->gpu.sms * 2 * rows * (net->head_dim + 2) * 4;
+}
+
+/* Inference of a model: as much as activations and caches take together fits, and no byte more. */
+static void activations_of_inference_take_room(void **state)
 {
     (void)state;
     s2_arena arena = {0};
     const s2_pattern pattern = parsed(&arena, "layers 2; heads 4; kv-heads 2; head-dim 16; all: dense");
-    for (int64_t n = 0; n < s2_test_cases(40); n++) {
+    for (int64_t n = 0; n < s2_test_cases(60); n++) {
         s2_rng rng = {s2_test_seed(20261124) + (uint64_t)n};
         s2_sim_options options = small_gpu(&rng);
-        options.phase = S2_PREFILL;
+        options.phase = n % 2 == 0 ? S2_PREFILL : S2_DECODE;
+        options.fusion = n % 3 == 0 ? S2_EAGER : S2_FUSED;
         options.keeps_all = false;
-        options.batch = 1;
         const s2_sim bare = run(&arena, &pattern, &options);
         options.net = &small_net;
         const s2_sim sim = run(&arena, &pattern, &options);
-        const double kept = (double)sim.kv_peak + s2_sim_activation_bytes(&options);
+        s2_assert_close(s2_sim_activation_bytes(&options), held_by_pass(&options),
+                        1e-9 * held_by_pass(&options));
         assert_true(sim.fit_batch <= bare.fit_batch && sim.fit_len_tok <= bare.fit_len_tok);
-        assert_int_equal(sim.fit_batch, fmin(S2_LIMIT_BATCH, floor(s2_capacity_room(&options) / kept)));
+        assert_int_equal(sim.fit_batch, sim.fit_batch_dense);
+        assert_int_equal(sim.fit_len_tok / options.page_tok * options.page_tok, sim.fit_len_dense_tok);
+        assert_true(s2_sim_runs(&options, &sim, false) == (sim.fit_batch >= options.batch));
+        assert_true(s2_sim_runs(&options, &sim, true) == (sim.fit_batch_dense >= options.batch));
+        s2_sim_options more = options;
+        for (more.batch = s2_max_i64(1, sim.fit_batch); more.batch <= sim.fit_batch + 1; more.batch++)
+            if (more.batch <= S2_LIMIT_BATCH)
+                assert_true((all_bytes(&arena, &pattern, &more) <= s2_capacity_room(&more)) ==
+                            (more.batch <= sim.fit_batch));
         s2_sim_options longer = options;
         for (longer.len_tok = s2_max_i64(1, sim.fit_len_tok); longer.len_tok <= sim.fit_len_tok + 1;
-             longer.len_tok++) {
-            const double all =
-                (double)run(&arena, &pattern, &longer).kv_peak + s2_sim_activation_bytes(&longer);
-            assert_true((all <= s2_capacity_room(&longer)) == (longer.len_tok <= sim.fit_len_tok));
-        }
+             longer.len_tok++)
+            assert_true((all_bytes(&arena, &pattern, &longer) <= s2_capacity_room(&longer)) ==
+                        (longer.len_tok <= sim.fit_len_tok));
+        if (options.phase == S2_DECODE)
+            continue;
         options.new_tok = 1 + (int64_t)s2_rng_below(&rng, (uint64_t)options.len_tok);
         const s2_sim chunk = run(&arena, &pattern, &options);
         assert_true(chunk.fit_batch >= sim.fit_batch && chunk.fit_len_tok >= sim.fit_len_tok);
@@ -566,8 +600,8 @@ static void what_is_said_to_fit_fits_when_asked(void **state)
         net.n_heads = pattern.n_heads;
         net.n_kv_heads = pattern.n_kv_heads;
         net.head_dim = pattern.head_dim;
-        if (n % 3 == 0 && !s2_pattern_layers_differ(&pattern)) {
-            options.phase = S2_PREFILL;
+        if (n % 3 < 2 && !s2_pattern_layers_differ(&pattern)) {
+            options.phase = n % 3 == 0 ? S2_PREFILL : S2_DECODE;
             options.net = &net;
         }
         const s2_sim sim = run(&arena, &pattern, &options);
@@ -819,7 +853,7 @@ int main(void)
         cmocka_unit_test(more_gpus_than_kv_heads_copy_them),
         cmocka_unit_test(peaks_and_longest_contexts_are_those_of_enumeration),
         cmocka_unit_test(what_fits_is_timed),
-        cmocka_unit_test(activations_of_prefill_take_room),
+        cmocka_unit_test(activations_of_inference_take_room),
         cmocka_unit_test(what_is_said_to_fit_fits_when_asked),
         cmocka_unit_test(examples_that_were_wrong),
         cmocka_unit_test(training_keeps_state_and_activations_and_no_cache),
