@@ -97,6 +97,10 @@ typedef struct reader {
 static s2_exit wrong_option(const reader *r, const char *word)
 {
     const char *const near = option_nearest(r->cli, r->command, word);
+    if (strcmp(our_name(word), "tp") == 0 && strcmp(r->command->name, "check") == 0) {
+        s2_cli_error(r->cli, "unknown option --%s; --require ranks:N proves what each of N GPUs reads", word);
+        return S2_EXIT_USAGE;
+    }
     s2_cli_error(r->cli, "unknown option --%s%s%s%s", word, near != NULL ? "; did you mean --" : "",
                  near != NULL ? near : "", near != NULL ? "?" : "");
     return S2_EXIT_USAGE;

@@ -110,6 +110,16 @@ static void say_alone(s2_cli *cli, const s2_finding *first, const s2_finding *se
     s2_buf_release(&reason);
 }
 
+static void refuse_ranks(s2_cli *cli, const s2_check_args *check, const s2_pattern *pattern)
+{
+    for (int32_t r = 0; r < check->n_requirements; r++)
+        if (check->requirements[r].property == S2_RANKS && pattern->n_heads % check->requirements[r].arg != 0)
+            s2_cli_error(
+                cli,
+                "ranks:%d: %d GPUs cannot share %d heads evenly; the number of GPUs must divide the heads",
+                check->requirements[r].arg, check->requirements[r].arg, pattern->n_heads);
+}
+
 static s2_exit decide(s2_cli *cli, const s2_check_args *check, const s2_pattern *pattern,
                       s2_finding *findings)
 {
@@ -128,7 +138,7 @@ static s2_exit decide(s2_cli *cli, const s2_check_args *check, const s2_pattern 
             say_alone(cli, &findings[f], &second[f]);
     }
     if (status == S2_EINVAL) {
-        s2_cli_error(cli, "ranks:N must divide the %d heads", pattern->n_heads);
+        refuse_ranks(cli, check, pattern);
         return S2_EXIT_USAGE;
     }
     return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, "check");

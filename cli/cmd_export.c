@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <sha2.h>
@@ -16,6 +17,7 @@
 #include "coverage/prove.h"
 #include "export/nearest.h"
 #include "pattern/parse.h"
+#include "sim/share.h"
 #include "words/difference.h"
 
 typedef struct job {
@@ -27,6 +29,8 @@ typedef struct job {
     s2_input input;
     s2_pattern one_phase; /* what is written with --phase */
     bool has_phases;      /* what is written differs between prefill and decode */
+    bool is_rank;         /* of the heads of one GPU of several */
+    bool later_rank;      /* what there is to know of its files was said of rank 0's */
     s2_target target;
     s2_fileset files;
     s2_buf notes;
@@ -240,6 +244,10 @@ static void hint_others(s2_cli *cli, const job *ask)
 static void hint_nearest(s2_cli *cli, const job *ask)
 {
     s2_nearest nearest;
+    if (ask->is_rank) { /* a command for the heads of one GPU would write those of no other */
+        s2_cli_hint(cli, "nothing was written");
+        return;
+    }
     const s2_nearest_judge judge = {.given_up = count_given_up, .context = (void *)ask->target.pattern};
     if (s2_export_nearest(ask->format, &ask->target, judge, &nearest) != S2_OK)
         return;
@@ -267,14 +275,17 @@ static s2_exit run_export(s2_cli *cli, job *ask)
     say_report(cli, ask);
     if (ask->report.refused) {
         hint_phases(cli, ask);
-        s2_cli_hint(cli, "nothing was written");
+        if (!ask->is_rank)
+            s2_cli_hint(cli, "nothing was written");
         hint_nearest(cli, ask);
         return S2_EXIT_VIOLATED;
     }
-    say_notes(cli, &ask->notes);
+    if (!ask->later_rank)
+        say_notes(cli, &ask->notes);
     const char *const verdicts = strchr(ask->target.provenance, ';');
     s2_cli_hint(cli, "proof: %s", verdicts != NULL ? verdicts + 2 : "none within the prover's limits");
-    s2_cli_hint(cli, "run: %s", ask->target.run);
+    if (!ask->later_rank)
+        s2_cli_hint(cli, "run: %s", ask->target.run);
     return S2_EXIT_OK;
 }
 
@@ -410,8 +421,157 @@ static s2_exit choose_len(s2_cli *cli, const s2_args *args, job *ask)
     return S2_EXIT_OK;
 }
 
+/* ---- the heads of several GPUs */
+
+static s2_exit add_ranks(s2_cli *cli, job *ask, const char *n_ranks)
+{
+    const s2_settings *const given = &ask->target.settings;
+    s2_setting *const list = S2_NEW(&cli->arena, s2_setting, given->n + 1);
+    if (list == NULL)
+        return s2_cli_fail(cli, S2_ENOMEM, "export");
+    for (int32_t n = 0; n < given->n; n++) {
+        list[n] = given->list[n];
+        if (strcmp(list[n].key, "tp") == 0 && strcmp(list[n].value, n_ranks) != 0) {
+            s2_cli_error(cli, "--set tp=%s contradicts --tp %s", list[n].value, n_ranks);
+            return S2_EXIT_USAGE;
+        }
+    }
+    list[given->n] = (s2_setting){.key = "tp", .value = n_ranks};
+    ask->target.settings = (s2_settings){list, given->n + 1};
+    return S2_EXIT_OK;
+}
+
+/* How many sets of files there are: one for each GPU where each builds its own attention, else one for all. */
+static s2_exit choose_ranks(s2_cli *cli, const s2_args *args, job *ask, int64_t *n_sets)
+{
+    s2_diag diag = {0};
+    int64_t n_ranks;
+    *n_sets = 1;
+    S2_CLI_TRY(s2_args_int(cli, args, "tp", 1, S2_LIMIT_HEADS, &n_ranks));
+    if (n_ranks == 1)
+        return S2_EXIT_OK;
+    const s2_status status = s2_share_check(ask->target.pattern, (int32_t)n_ranks, &diag);
+    if (status != S2_OK)
+        return s2_cli_refuse(cli, status, &diag);
+    if (s2_format_takes(ask->format, "tp"))
+        return add_ranks(cli, ask, s2_args_str(args, "tp"));
+    if (!ask->format->per_gpu) {
+        s2_note(&ask->notes,
+                "one file for all %lld GPUs: it is of all heads, and whoever runs it shares them",
+                (long long)n_ranks);
+        return S2_EXIT_OK;
+    }
+    if (ask->output == NULL && !s2_args_has(args, "dry-run")) {
+        s2_cli_error(cli, "each of %lld GPUs has files of its own: name a directory with -o DIR",
+                     (long long)n_ranks);
+        return S2_EXIT_USAGE;
+    }
+    *n_sets = n_ranks;
+    return S2_EXIT_OK;
+}
+
+/* Read again from its text, in which what both phases read stands once. */
+static s2_status print_again(s2_arena *arena, const char *name, int32_t n, int32_t rank, s2_pattern *pattern)
+{
+    const s2_parse_options parse = {.no_files = true};
+    s2_buf text = {0};
+    char own[S2_LIMIT_NAME_BYTES + 40];
+    s2_diag diag;
+    snprintf(own, sizeof own, "%s-rank%d-of-%d", name, rank, n);
+    if (name[0] != '\0' && strlen(own) < S2_LIMIT_NAME_BYTES)
+        pattern->name = own;
+    s2_pattern_print(pattern, &text);
+    const char *const kept = text.status == S2_OK ? s2_arena_strndup(arena, text.data, text.len) : NULL;
+    const s2_status status =
+        kept != NULL ? s2_pattern_parse(arena, kept, text.len, &parse, pattern, &diag) : S2_ENOMEM;
+    s2_buf_release(&text);
+    return status;
+}
+
+/* What GPU `rank` of n has, as a pattern under a name of its own. */
+static s2_exit cut(s2_cli *cli, const job *whole, int32_t n, int32_t rank, job *out)
+{
+    const s2_pattern *const pattern = whole->target.pattern;
+    const s2_share_of of = {.n_ranks = n, .rank = rank, .layer_end = pattern->n_layers};
+    s2_buf folder = {0};
+    *out = *whole;
+    out->notes = (s2_buf){0};
+    out->target.notes = &out->notes;
+    out->target.files = &out->files;
+    out->target.diag = &out->diag;
+    out->target.pattern = &out->one_phase;
+    out->is_rank = true;
+    out->later_rank = rank > 0;
+    s2_status status = s2_share_whole(&cli->arena, pattern, &of, &out->one_phase);
+    if (status == S2_EUNSUPPORTED) {
+        s2_cli_error(
+            cli, "--tp: masks, random lists and layers of several shapes cannot be cut into the heads of a "
+                 "GPU");
+        return S2_EXIT_REFUSED;
+    }
+    if (status == S2_OK)
+        status = print_again(&cli->arena, pattern->name, n, rank, &out->one_phase);
+    s2_buf_printf(&folder, "%s/rank%d", whole->output != NULL ? whole->output : "", rank);
+    out->output = s2_arena_strndup(&cli->arena, folder.data, folder.len);
+    s2_buf_release(&folder);
+    out->has_phases = status == S2_OK && s2_pattern_has_phases(&out->one_phase);
+    return status == S2_OK && out->output != NULL
+               ? S2_EXIT_OK
+               : s2_cli_fail(cli, status == S2_OK ? S2_ENOMEM : status, "export");
+}
+
+static s2_exit compare(s2_cli *cli, job *ask)
+{
+    ask->target.provenance = provenance(cli, ask->target.pattern);
+    if (ask->target.provenance == NULL)
+        return s2_cli_fail(cli, S2_ENOMEM, "the pattern's proof");
+    S2_CLI_TRY(s2_evidence_words(cli, ask->target.pattern, &ask->target.run));
+    return run_export(cli, ask);
+}
+
+static s2_exit export_one(s2_cli *cli, job *ask, bool dry_run)
+{
+    S2_CLI_TRY(compare(cli, ask));
+    if (dry_run)
+        return S2_EXIT_OK;
+    S2_CLI_TRY(deliver(cli, ask));
+    return store(cli, ask);
+}
+
+/* All are compared before any is written. */
+static s2_exit export_ranks(s2_cli *cli, const job *whole, int32_t n, bool dry_run)
+{
+    s2_exit code = S2_EXIT_OK;
+    const int32_t n_heads = whole->target.pattern->n_heads / n;
+    job *const ranks = S2_NEW(&cli->arena, job, n);
+    if (ranks == NULL)
+        return s2_cli_fail(cli, S2_ENOMEM, "export");
+    say_notes(cli, &whole->notes);
+    for (int32_t rank = 0; rank < n && code == S2_EXIT_OK; rank++) {
+        code = cut(cli, whole, n, rank, &ranks[rank]);
+        if (code == S2_EXIT_OK)
+            s2_cli_error(cli, "rank %d of %d: heads %d-%d", rank, n, rank * n_heads,
+                         (rank + 1) * n_heads - 1);
+        if (code == S2_EXIT_OK)
+            code = compare(cli, &ranks[rank]);
+        s2_buf_release(&ranks[rank].notes);
+    }
+    for (int32_t rank = 0; rank < n && code == S2_EXIT_OK && !dry_run; rank++)
+        code = refuse_overwrite(cli, &ranks[rank], true);
+    if (code == S2_EXIT_OK && !dry_run)
+        (void)mkdir(whole->output, 0777); /* what is wrong with it is said where the files are written */
+    for (int32_t rank = 0; rank < n && code == S2_EXIT_OK && !dry_run; rank++) {
+        (void)mkdir(ranks[rank].output, 0777);
+        code = deliver(cli, &ranks[rank]);
+        if (code == S2_EXIT_OK)
+            code = store(cli, &ranks[rank]);
+    }
+    return code;
+}
+
 static s2_exit run(s2_cli *cli, const s2_args *args, job *ask)
 {
+    int64_t n_sets;
     S2_CLI_TRY(find_format(cli, args, &ask->format));
     cli->export_to = ask->format;
     if (args->n_operands != 1) {
@@ -427,18 +587,12 @@ static s2_exit run(s2_cli *cli, const s2_args *args, job *ask)
     ask->force = s2_args_has(args, "force");
     ask->files.arena = &cli->arena;
     ask->target.arena = &cli->arena;
-    ask->target.provenance = provenance(cli, ask->target.pattern);
-    if (ask->target.provenance == NULL)
-        return s2_cli_fail(cli, S2_ENOMEM, "the pattern's proof");
     ask->target.notes = &ask->notes;
     ask->target.files = &ask->files;
     ask->target.diag = &ask->diag;
-    S2_CLI_TRY(s2_evidence_words(cli, ask->target.pattern, &ask->target.run));
-    S2_CLI_TRY(run_export(cli, ask));
-    if (s2_args_has(args, "dry-run"))
-        return S2_EXIT_OK;
-    S2_CLI_TRY(deliver(cli, ask));
-    return store(cli, ask);
+    S2_CLI_TRY(choose_ranks(cli, args, ask, &n_sets));
+    const bool dry_run = s2_args_has(args, "dry-run");
+    return n_sets > 1 ? export_ranks(cli, ask, (int32_t)n_sets, dry_run) : export_one(cli, ask, dry_run);
 }
 
 s2_exit s2_cmd_export(s2_cli *cli, int argc, char **argv)

@@ -33,13 +33,25 @@ static s2_status change_trash(s2_db *db, int64_t design_id, const s2_args *args,
     return s2_db_remove(db, design_id, diag);
 }
 
+/* Where the last word names a design and the first does not, they were probably exchanged. */
+static s2_exit hint_order(s2_cli *cli, s2_db *db, const s2_args *args)
+{
+    int64_t design_id = 0;
+    const char *const last = args->operands[args->n_operands - 1];
+    if (args->command->min_operands < 2 || s2_store_pick(cli, db, last, &design_id) != S2_EXIT_OK ||
+        design_id == 0)
+        return S2_EXIT_USAGE;
+    s2_cli_hint(cli, "the design comes first: s2 %s %s ...", cli->command, last);
+    return S2_EXIT_USAGE;
+}
+
 static s2_exit change_one(s2_cli *cli, s2_db *db, const char *key, const s2_args *args, change_fn change)
 {
     int64_t design_id;
     S2_CLI_TRY(s2_store_pick(cli, db, key, &design_id));
     if (design_id == 0) {
         s2_cli_error(cli, "%s: no design of that name or hash", key);
-        return S2_EXIT_USAGE;
+        return hint_order(cli, db, args);
     }
     s2_diag diag = {0};
     const s2_status status = change(db, design_id, args, &diag);

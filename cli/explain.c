@@ -43,8 +43,9 @@ static const property PROPERTIES[] = {
      "Perfect sharding: outside the window that every head reads, the KV heads divide the context among them "
      "without overlap and without gap."},
     {"ranks", "ranks:N - each of N tensor-parallel ranks of heads is union-complete by itself",
-     "The heads of the layer are split into N consecutive, equal parts, as tensor parallelism does, and each "
-     "part must satisfy `union`."},
+     "The heads of the layer are split into N consecutive, equal parts, as tensor parallelism does (--tp N "
+     "of "
+     "s2 sim, search and export), and each part must satisfy `union`."},
     {"depth", "depth:D - every key reaches every later query within D layers",
      "Information may take several hops: a query reads a token that in an earlier layer has read the key. "
      "Counted over any D consecutive layers."},

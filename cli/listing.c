@@ -96,6 +96,16 @@ static void cell_priced(const s2_db_row *row, char *out)
         snprintf(out, CELL_BYTES, "%s", s2_db_figure_word((s2_db_figure)row->priced));
 }
 
+/* A pattern without a model has the number of its layers in place of one, as conditions take it. */
+static void words_llm(const s2_db_row *row, char *out)
+{
+    const size_t n = strspn(row->llm, "0123456789");
+    if (n > 0 && strcmp(row->llm + n, "-layers") == 0)
+        snprintf(out, CELL_BYTES, "none (%.40s)", row->llm);
+    else
+        cell_llm(row, out);
+}
+
 /* The same for people: a number with its unit. */
 static void put_words(char *out, double value, s2_figure_text (*print)(double value))
 {
@@ -178,7 +188,7 @@ static const s2_list_column COLUMNS[] = {{"name", CELL_TEXT, cell_name, NULL},
                                          {"len", CELL_NUMBER, cell_len, NULL},
                                          {"gpu", CELL_TEXT, cell_gpu, NULL},
                                          {"batch", CELL_NUMBER, cell_batch, NULL},
-                                         {"llm", CELL_TEXT, cell_llm, NULL},
+                                         {"llm", CELL_TEXT, cell_llm, words_llm},
                                          {"dtype", CELL_TEXT, cell_dtype, NULL},
                                          {"kv_dtype", CELL_TEXT, cell_kv_dtype, NULL},
                                          {"weights", CELL_TEXT, cell_weights, NULL},
@@ -547,6 +557,16 @@ void s2_listing_say_missing(s2_cli *cli, s2_db *db, const char *filter)
                 nearest[0] != '\0' ? "; did you mean " : "", nearest, nearest[0] != '\0' ? "?" : "");
 }
 
+/* A word alone is no condition; whoever gives one mostly means a name. */
+static void hint_name(s2_cli *cli, const char *filter)
+{
+    char clean[128];
+    if (strpbrk(filter, "=<>!~: ") != NULL || filter[0] == '\0')
+        return;
+    s2_text_clean(clean, sizeof clean, filter);
+    s2_cli_hint(cli, "name~%s: designs with that in their names; s2 show %s: one design", clean, clean);
+}
+
 s2_exit s2_listing_refuse(s2_cli *cli, s2_status status, const char *filter, const s2_diag *diag)
 {
     if (status != S2_EINVAL)
@@ -557,6 +577,7 @@ s2_exit s2_listing_refuse(s2_cli *cli, s2_status status, const char *filter, con
     }
     s2_cli_error(cli, "filter, column %d: %s", (int)diag->col, diag->msg);
     show_place(cli, filter, (size_t)diag->col - 1);
+    hint_name(cli, filter);
     return S2_EXIT_USAGE;
 }
 

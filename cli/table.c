@@ -254,6 +254,8 @@ static const s2_option EXPORT[] = {
     OPT_OUTPUT,
     FLAG("force", '\0', "overwrite FILE"),
     FLAG("dry-run", '\0', "compare and say what would be lost; write nothing"),
+    OPT("tp", '\0', "N", "1",
+        "GPUs that share the heads; where each builds its own attention, -o DIR has rank0, rank1, ..."),
     OPT_LEN("8k"),
     OPT("phase", '\0', "prefill|decode", NULL,
         "only the rules of this phase, for files that hold one mask; default: both"),

@@ -92,8 +92,8 @@ const s2_word_entry s2_word_entries[] = {
      "numerics."},
     {"gpu_us|measured", "The latest time measured by s2 validate, all layers: on the GPU of the same row, by "
                         "the kernels that the row's price is of, for the same batch and type on one GPU."},
-    {"llm", "The model that a price is for, or as in 32-layers the layers of a pattern without one. Prices "
-            "of two models are not compared."},
+    {"llm", "The model that a price is for, or as in 32-layers the layers of a pattern without one: none "
+            "(32-layers) in a table, llm=32-layers in a condition. Prices of two models are not compared."},
     {"kv_dtype|cache type", "The type of the stored KV cache that a price assumes (--kv-dtype)."},
     {"weights", "The type of the stored weights that a price assumes (--weights)."},
     {"published|mxfp4",
@@ -102,10 +102,10 @@ const s2_word_entry s2_word_entries[] = {
      "with a scale of 8 bits for each 32, as gpt-oss is published; the others have the type of activations."},
     {"kernel", "Whose kernels a price is for. s2: those of this repository; another name is a kernel model's "
                "(--kernel-model), digits behind a name those of a file of your own."},
-    {"settings|usual|keeps=all|keeps|gpu-file",
+    {"settings|usual|keeps=all|keeps|gpu-file|memory-permille",
      "What else a price depends on, where that is not usual. page: tokens of a KV page; dp, recompute: of "
-     "training; keeps=all: the stack frees no page; gpu-file: a GPU of your own with the name of a built-in "
-     "one."},
+     "training; keeps=all: the stack frees no page; memory-permille: the thousandths of the memory that "
+     "--gpu-memory-utilization allows; gpu-file: a GPU of your own with the name of a built-in one."},
     {"no ratio|no_ratio|dense_spills|no_room|no_weights",
      "Why two times are not divided: a cache does not fit the GPU's memory (the pattern's own, or that of "
      "dense attention beside it), the weights do not, or a training step does not. Any pattern would look "

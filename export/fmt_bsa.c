@@ -169,6 +169,7 @@ const s2_format s2_format_bsa = {
     .name = "bsa",
     .summary = "Block-Sparse-Attention: head_mask_type, streaming_info, base_blockmask at 128",
     .file_name = "block-sparse-attention.json",
+    .per_gpu = true,
     .settings = "",
     .fixed_length = true,
     .lossy = true,

@@ -272,6 +272,7 @@ const s2_format s2_format_c = {
     .name = "c",
     .summary = "C header: block lists and this library's plan as constants",
     .file_name = "pattern.h",
+    .per_gpu = true,
     .settings = "block, tile (128), key (128), pack (1)",
     .fixed_length = true,
     .lossy = true,

@@ -220,6 +220,7 @@ const s2_format s2_format_csr = {
     .name = "csr",
     .summary = "DKernel layout: crow and col int32 per head, -1 padded (also vLLM; ONNX Runtime's names)",
     .file_name = "layout.json",
+    .per_gpu = true,
     .settings = "block, kv-heads, causal 0|1 (1)",
     .fixed_length = true,
     .lossy = true,

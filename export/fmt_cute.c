@@ -38,6 +38,7 @@ const s2_format s2_format_cute = {
     .name = "cute",
     .summary = "FlashAttention CuTe block sparsity: counts, indices and the predicate in Python",
     .file_name = "cute.json",
+    .per_gpu = true,
     .settings = "block (128)",
     .recognises = recognises,
     .read = import,

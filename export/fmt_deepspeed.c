@@ -363,6 +363,7 @@ const s2_format s2_format_deepspeed = {
     .summary = "DeepSpeed sparse_attention JSON (dense, fixed, variable, bigbird, bslongformer); written as "
                "fixed, chunks alone as variable",
     .file_name = "deepspeed.json",
+    .per_gpu = true,
     .settings = "heads, layers (1)",
     .recognises = recognises,
     .read = import,

@@ -186,6 +186,7 @@ const s2_format s2_format_dkernel = {
     .name = "dkernel",
     .summary = "DKernel LocalStrideSparseAttention: its arguments, or the call in Python",
     .file_name = "dkernel.json",
+    .per_gpu = true,
     .settings = "layers, kv-heads, head-dim, dense-every",
     .reads_bytes = true,
     .recognises = recognises,

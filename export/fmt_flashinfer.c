@@ -254,6 +254,7 @@ const s2_format s2_format_flashinfer = {
     .name = "flashinfer",
     .summary = "FlashInfer BSR: one plan (indptr, indices) per distinct head pattern",
     .file_name = "flashinfer.json",
+    .per_gpu = true,
     .settings = "block",
     .fixed_length = true,
     .lossy = true,

@@ -58,6 +58,7 @@ const s2_format s2_format_flex = {
     .name = "flex",
     .summary = "PyTorch FlexAttention: BlockMask arrays and a Python module with the mask_mod",
     .file_name = "flex.json",
+    .per_gpu = true,
     .settings = "block (128)",
     .recognises = recognises,
     .read = import,

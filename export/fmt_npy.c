@@ -145,6 +145,7 @@ const s2_format s2_format_npy = {
     .name = "npy",
     .summary = "array [heads, n, n] or [n, n] of 0 and 1",
     .file_name = "mask.npy",
+    .per_gpu = true,
     .settings = "block, heads, kv-heads, layers (1), causal 0|1 (1)",
     .fixed_length = true,
     .lossy = true,

@@ -183,7 +183,7 @@ static s2_status export(const s2_target *target)
                                 (long long)n_ranks, (long long)rotation.n_heads);
     if (n_ranks == 1 && !rotation.homogeneous)
         s2_note(target->notes, "the phases are those of one GPU: tensor-parallel ranks count their heads "
-                               "from 0 each, and --set tp=N compares what N of them read");
+                               "from 0 each, and --tp N compares what N of them read");
     s2_note(target->notes, "the format has no place for a length: the engine's own settings limit it");
     s2_buf_printf(&buf, "{\n  \"block_sparse_params\": {\n    \"block_size\": %lld,\n",
                   (long long)rotation.block_tok);

@@ -87,7 +87,7 @@ static s2_status read_target_ranks(const s2_target *target, const s2_rotation *r
 static void note_use(const s2_target *target, int64_t n_ranks)
 {
     if (n_ranks == 1)
-        s2_note(target->notes, "num_heads and num_kv_heads are the whole model's, for one GPU; --set tp=N "
+        s2_note(target->notes, "num_heads and num_kv_heads are the whole model's, for one GPU; --tp N "
                                "writes those of a tensor-parallel rank");
     else
         s2_note(target->notes,

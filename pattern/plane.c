@@ -289,6 +289,32 @@ static bool row_is_whole(const solver *s, int32_t query)
     return true;
 }
 
+static bool is_single(const s2_span *span)
+{
+    return span->step == 1 && span->end == span->begin + 1;
+}
+
+/*
+ * Join evenly spaced single lines in place, four or more of them; where another would lie outside the plane, they are
+ * taken to go on, as a stride is.
+ */
+static int32_t join_steps(s2_span *spans, int32_t n_spans, int32_t n_lines)
+{
+    int32_t n_out = 0, taken;
+    for (int32_t first = 0; first < n_spans; first += taken, n_out++) {
+        const s2_span *const run = &spans[first];
+        const int64_t step = first + 1 < n_spans ? run[1].begin - run[0].begin : 0;
+        for (taken = 1; is_single(run) && first + taken < n_spans && is_single(&run[taken]) &&
+                        run[taken].begin - run[taken - 1].begin == step;)
+            taken++;
+        const int64_t last = run[taken - 1].begin;
+        const bool goes_on = last + step >= n_lines;
+        taken = taken >= 4 ? taken : 1;
+        spans[n_out] = taken == 1 ? run[0] : (s2_span){run[0].begin, goes_on ? S2_OPEN : last + 1, step};
+    }
+    return n_out;
+}
+
 /* The whole columns (or rows) with cells left, in ascending order. */
 static s2_status list_lines(s2_arena *arena, const solver *s, s2_term_kind kind, s2_term *out)
 {
@@ -310,7 +336,7 @@ static s2_status list_lines(s2_arena *arena, const solver *s, s2_term_kind kind,
             spans[n_spans++] = (s2_span){line, line + 1, 1};
     }
     *out = s2_term_init(kind, 0);
-    out->list = (s2_span_list){n_spans, spans};
+    out->list = (s2_span_list){join_steps(spans, n_spans, n), spans};
     return S2_OK;
 }
 

@@ -167,6 +167,17 @@ static void put_cache(const s2_found *found, const s2_found_design *best, int32_
     put_kept(found, p, (double)sim->kv.head_pages, true, buf);
 }
 
+static void put_stack_command(const s2_found *found, const s2_format *format, s2_buf *buf)
+{
+    const int32_t reserved = found->search.options.reserved_permille;
+    s2_buf_printf(buf,
+                  "  by its name the design is priced with a cache that drops pages: s2 sim %s --stack %s",
+                  found->designs[0].name, format->name);
+    if (reserved > 0)
+        s2_buf_printf(buf, " --gpu-memory-utilization %g", (1000 - reserved) / 1000.0);
+    s2_buf_puts(buf, " keeps them all\n");
+}
+
 /* A price must not be mistaken for that of the stack that the file is for, nor the file for all that it needs. */
 static void put_stacks(const s2_found *found, const s2_pattern *best, s2_buf *buf)
 {
@@ -194,10 +205,7 @@ static void put_stacks(const s2_found *found, const s2_pattern *best, s2_buf *bu
         if (differs != NULL)
             s2_buf_printf(buf, "  %s reads other pairs than the file says %s\n", format->stack, differs);
         if (format->keeps_all && serves && found->stored)
-            s2_buf_printf(buf,
-                          "  by its name the design is priced with a cache that drops pages: s2 sim %s "
-                          "--stack %s keeps them all\n",
-                          found->designs[0].name, format->name);
+            put_stack_command(found, format, buf);
     }
 }
 

@@ -123,13 +123,30 @@ def other_programs():
                          ("context", "len"), ("block-size", "page"), ("quantization", "weights"), ("max-num-seqs", "batch"), ("batch-size", "batch"), ("ctx", "len")):
         for command in ("sim", "search"):
             wrong(["s2", command, PATTERN, f"--{theirs}=4", "--no-db"], USAGE, f"unknown option --{theirs}; did you mean --{ours}?")
-    wrong(["s2", "check", PATTERN, "--tensor-parallel-size", "4"], USAGE, re.compile("unknown option --tensor-parallel-size$"))
+    for option in ("tensor-parallel-size", "tp"):
+        wrong(["s2", "check", PATTERN, f"--{option}", "4"], USAGE, f"unknown option --{option}; --require ranks:N proves what each of N GPUs reads")
+    wrong(["s2", "check", PATTERN, "--require", "ranks:3"], USAGE, "ranks:3: 3 GPUs cannot share 8 heads evenly")
+    wrong(["s2", "sim", PATTERN, "--tp", "3", "--no-db"], USAGE, "3 GPUs cannot share 8 heads")
+    wrong(["s2", "export", PATTERN, "--to", "csr", "--tp", "3", "--no-db"], USAGE, "3 GPUs cannot share 8 heads")
+    wrong(["s2", "export", PATTERN, "--to", "csr", "--tp", "2", "--no-db"], USAGE, "name a directory with -o DIR")
+    wrong(["s2", "export", PATTERN, "--to", "vllm", "--tp", "2", "--set", "tp=4", "--no-db"], USAGE, "--set tp=4 contradicts --tp 2")
     for command in ("sim", "check"):
         wrong(["s2", command, PATTERN, "-len", "4k", "--no-db"], USAGE, "unknown option -len; did you mean --len?")
     wrong(["s2", "sim", PATTERN, "-tp", "4", "--no-db"], USAGE, "unknown option -tp; did you mean --tp?")
     for name in ("gpt-oss-20b", "llama-3.1-8b", "Phi-3-small"):
         for command in ("sim", "check", "show"):
             wrong(["s2", command, name], REFUSED, f"'model {name.lower()}; layers all: dense'")
+
+
+def exchanged():
+    """A name where conditions stand, and a tag where the design stands."""
+    subprocess.run(["s2", "check", "name v2-small; " + PATTERN, "--db", "names.db"], capture_output=True, env=ENV)
+    for command in ("ls", "pareto"):
+        for word in ("v2", "v2-small"):
+            wrong(["s2", command, word, "--db", "names.db"], USAGE, f"name~{word}: designs with that in their names")
+    for command in ("tag", "note"):
+        wrong(["s2", command, "slow", "v2-small", "--db", "names.db"], USAGE, "slow: no design", f"the design comes first: s2 {command} v2-small ...")
+        wrong(["s2", command, "slow", "fast", "--db", "names.db"], USAGE, re.compile("slow: no design of that name or hash$"))
 
 
 def unknown_configs():
@@ -279,7 +296,7 @@ def uses():
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     subprocess.run(["s2", "check", "name kept; " + PATTERN, "-q"], env=ENV)
-    for part in (misspelled, numbers, files, other_programs, unknown_configs, earlier_prices, names, near_misses, patterns, uses):
+    for part in (misspelled, numbers, files, other_programs, exchanged, unknown_configs, earlier_prices, names, near_misses, patterns, uses):
         part()
     os.chdir("/")
 end(300)

@@ -6,6 +6,7 @@ import math
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -656,6 +657,31 @@ def check_round_trip():
         near(f"{words}: the model comes back", float(model.endswith(".json") or f"model {model}" in text), 1.0)
 
 
+def mask_of(pattern):
+    """The pairs that a pattern reads at 512 tokens, heads in turn."""
+    at = os.path.join(folder, "mask.npy")
+    run("s2", "mask", pattern, "--format", "npy", "--len", "512", "-o", at)
+    with open(at, "rb") as file:
+        values = file.read()
+    return values[10 + int.from_bytes(values[8:10], "little"):]
+
+
+def check_rank_files(rng):
+    """The masks of N GPUs are, one after another, that of all heads; a file that all share is the same for every N."""
+    heads, group, n = rng.choice([8, 16]), rng.choice([1, 2, 4]), rng.choice([2, 4, 8])
+    text = f"name cut; heads {heads}; kv-heads {heads // group}; block 16; layers all: local {rng.randint(1, 4)} | stride {rng.randint(2, heads)} phase {rng.choice(['head', 'kv', 'head*3+1'])}"
+    to, file = rng.choice([("csr", "layout.json"), ("flex", "flex.json"), ("cute", "cute.json"), ("flashinfer", "flashinfer.json")])
+    at = os.path.join(folder, "ranks")
+    run("s2", "export", text, "--to", to, "--tp", str(n), "--len", "512", "--no-db", "--force", "-o", at)
+    parts = [mask_of(os.path.join(at, f"rank{rank}", file)) for rank in range(n)]
+    near(f"export --to {to} --tp {n} of {text}: heads in turn", float(b"".join(parts) == mask_of(text) != b""), 1.0)
+    near(f"export --to {to} --tp {n}: nothing else", float(sorted(os.listdir(at)) == [f"rank{rank}" for rank in range(n)]), 1.0)
+    shutil.rmtree(at)
+    for name, takes in (("hf", False), ("vllm", True)):
+        words = ("s2", "export", "model phi-3-small; layers all: local 4 | stride 8 phase head+1", "--to", name, "--no-db")
+        near(f"export --to {name} --tp 4", float(run(*words, "--tp", "4") == run(*words, *(("--set", "tp=4") if takes else ())) != ""), 1.0)
+
+
 def check_training(rng):
     """A training step keeps no cache on any page; what a search says of its remedies is what s2 sim says of the design under them."""
     database = os.path.join(folder, f"train-{rng.random()}.db")
@@ -1184,6 +1210,8 @@ with tempfile.TemporaryDirectory() as folder:
     for _ in range(3):
         check_training(prices)
     check_round_trip()
+    for _ in range(4):
+        check_rank_files(rng)
     check_interrupt()
     check_stubs()
     for _ in range(int(os.environ.get("S2_SEARCHES", "12"))):

@@ -89,6 +89,8 @@ static void common_patterns_come_back_as_they_were_written(void **state)
         {"heads 2; all: none", 16, 64},
         {"heads 2; all: chunk 8", 32, 64},
         {"heads 2; all: local 2 | columns 5,9-11", 32, 64},
+        {"heads 2; all: local 2 | columns 9::4", 32, 64},
+        {"heads 2; all: local 2 | columns 3:22:6,24-25", 32, 64},
         {"heads 2; all: local 2 | dilated 8", 48, 64},
         {"heads 4; all: local 2 | stride 8 width 2 phase head", 48, 64},
         {"heads 4; heads 0-1: dense; heads 2-3: local 3 | sink 1", 32, 64},
