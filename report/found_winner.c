@@ -174,7 +174,7 @@ static void put_stack_command(const s2_found *found, const s2_format *format, s2
                   "  by its name the design is priced with a cache that drops pages: s2 sim %s --stack %s",
                   found->designs[0].name, format->name);
     if (reserved > 0)
-        s2_buf_printf(buf, " --gpu-memory-utilization %g", (1000 - reserved) / 1000.0);
+        s2_buf_printf(buf, " --gpu-memory-utilization %s", s2_decimal((1000 - reserved) / 1000.0, 3).text);
     s2_buf_puts(buf, " keeps them all\n");
 }
 
