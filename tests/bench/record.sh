@@ -34,6 +34,7 @@ backward-peers|70|200|jsonl|gradients of cuDNN and FlashAttention-2, interleaved
 decode|40|120|jsonl|decode steps to 1M tokens and to a batch of 128, contiguous keys
 decode-evicted|35|120|jsonl|the same from evicted caches
 decode-e4m3|40|120|jsonl|the same over keys and values in e4m3
+decode-batches|30|120|jsonl|128 sequences of different lengths, pages of 16 to 256 tokens, graphs that grow
 decode-peers|60|200|jsonl|dense decoding by cuDNN and FlashAttention-2, interleaved with ours
 quest|15|60|jsonl|pages that the query chooses, beside the same number of pages unchosen
 generation|40|150|jsonl|131 071 tokens one by one through an evicting cache
@@ -51,7 +52,7 @@ backward-rest|60|200|jsonl|the other rows of gradients
 # Steps whose figures are compared with one another, or that read one another's rows, stay on one card.
 families='forward,forward-peers,backward,backward-peers
 designed,held-out,constants,counters
-decode,decode-evicted,decode-e4m3,decode-peers,quest,generation
+decode,decode-evicted,decode-e4m3,decode-batches,decode-peers,quest,generation
 search
 kcheck
 campaign
@@ -64,6 +65,9 @@ SPACE='block {32,64}; layers all: local {1..32} | stride {2..32} phase {head,kv}
 HELD_OUT_SEED=20261130
 CORE=L8V16,L16V32,phi3,dense,dense_d64,dense_d256,block16
 REST=phi3_small,phi3_small_dense,phi3_batch4,L8V16_d64,L8V16_d96,L8V16_d256,L8V16_f16,L8V16_gqa8,block32,block128,stream,window,dense_d96
+UNEVEN=phi3_ramp,phi3_few,dense_ramp,dense_few
+GROWN=phi3_grow,dense_ramp_grow
+pages() { echo "$1_page16,$1_page32,$1_page64,$1_page128,$1_page256"; }
 
 # ------------------------------------------------------------------ the steps, each in a process of its own
 
@@ -153,6 +157,7 @@ run_step() {
     decode) decode --only=phi3,L8V16,dense ;;
     decode-evicted) decode --only=phi3,L8V16 --cached ;;
     decode-e4m3) decode --only=phi3,L8V16,dense --kv-dtype=e4m3 ;;
+    decode-batches) decode --only=phi3,dense,$UNEVEN --batch=128 && decode --only=$(pages dense),$(pages dense_ramp),$(pages phi3),$GROWN ;;
     decode-peers) peers decode ;;
     quest) decode --only=quest,dense --tok=4k,32k,128k ;;
     generation) "$build/s2" validate --no-db --device gpu --json --phase decode --len 128k --steps 131071 --runs 20 "$PHI3_KV" ;;

@@ -91,6 +91,11 @@ def stored_in(row):
     return row.get("kv_dtype", "bf16")
 
 
+def lengths_of(row):
+    """How the lengths of a batch differ; rows that are older than the choice do not say."""
+    return row.get("lengths", "even")
+
+
 def length(n_tok):
     return f"{n_tok // K // K}M" if n_tok % (K * K) == 0 else f"{n_tok // K}k"
 
@@ -174,7 +179,8 @@ def show_decode(run, out):
                if row.get("cache") == "evicted" and "us" in row and stored_in(row) == "bf16"}
     lines, seen = [], set()
     for row in run.of_kind("decode"):
-        if "us" not in row or row["cache"] != "contiguous" or row.get("select_pages", 0) or stored_in(row) != "bf16":
+        if "us" not in row or row["cache"] != "contiguous" or row.get("select_pages", 0) or stored_in(row) != "bf16" or \
+                lengths_of(row) != "even":
             continue
         key = (row["pattern"], row["kv_heads"], row["batch"], row["n_tok"], row["q_tok"])
         if key in seen:
@@ -186,6 +192,46 @@ def show_decode(run, out):
                       f"{row['strict_us']:.1f}", f"{other['us']:.1f}" if other else "-"))
     table(("decode", "heads", "batch x length", "queries", "K and V, MB", "us, early", "TB/s", "over the read rate", "us, strict",
            "us, early, evicted cache"), lines, out)
+
+
+LENGTHS = {"even": "equal", "ramp": "a ramp", "few": "half of the tokens in eight"}
+
+
+def show_decode_lengths(run, out):
+    """Batches of different lengths beside the same number of tokens in equal ones."""
+    lines = []
+    for row in run.of_kind("decode"):
+        base = row["pattern"].partition("_")[0]
+        even = run.decode(base, row["batch"], row["n_tok"], kv_heads=row["kv_heads"]) if "us" in row else None
+        if even is None or lengths_of(row) == "even" or row.get("page_tok", 0):
+            continue
+        lines.append((base, f"{row['batch']} x {length(row['n_tok'])}", LENGTHS[row["lengths"]], f"{row['kv_mb']:.1f} / {even['kv_mb']:.1f}",
+                      f"{row['us']:.1f} / {even['us']:.1f}", f"{row['over_ceiling']:.3f} / {even['over_ceiling']:.3f}",
+                      f"{row['over_ceiling'] / even['over_ceiling']:.3f}"))
+    table(("decode", "batch x mean length", "lengths", "K and V, MB / equal lengths", "us, early / equal", "over the read rate / equal",
+           "rate over equal lengths'"), lines, out)
+
+
+def show_decode_pages(run, out):
+    """Pages that all sequences got in turns, by their size."""
+    groups = collections.OrderedDict()
+    for row in run.of_kind("decode"):
+        if row.get("page_tok", 0) and "us" in row and "_page" in row["pattern"]:
+            groups.setdefault((row["pattern"].partition("_")[0], lengths_of(row), row["batch"], row["n_tok"]), {})[row["page_tok"]] = row
+    sizes = sorted({size for of in groups.values() for size in of})
+    table(("decode, us early (over the read rate)", "batch x mean length", "lengths", *(f"pages of {size}" for size in sizes)),
+          [(base, f"{batch} x {length(n_tok)}", LENGTHS[lengths],
+            *(f"{of[size]['us']:.1f} ({of[size]['over_ceiling']:.3f})" if size in of else "-" for size in sizes))
+           for (base, lengths, batch, n_tok), of in groups.items()], out)
+
+
+def show_decode_growth(run, out):
+    """A graph of all layers that is replayed as sequences grow, beside replays of it as it is."""
+    table(("graph of", "layers", "batch x mean length", "lengths", "us a replay, as it is before / after", "growing", "host, us: replay", "host: token, lists and replay",
+           "graphs made anew"),
+          [(row["pattern"].partition("_")[0], str(row["layers"]), f"{row['batch']} x {length(row['n_tok'])}", LENGTHS[lengths_of(row)],
+            f"{row['same_us']:.0f} / {row['after_us']:.0f}", f"{row['grown_us']:.0f}", f"{row['same_host_us']:.0f}", f"{row['grown_host_us']:.0f}",
+            f"{row['graphs_anew']} in {row['replays']} tokens") for row in run.of_kind("decode_growth")], out)
 
 
 def show_eight_bits(run, out):
@@ -225,7 +271,7 @@ def show_peers(run, out):
                           "could not: " + row.get("why", "")[:60].replace("|", " ").replace("\n", " "), "-", "-", "-"))
             continue
         same = [row["phase"], row["pattern"], row["n_tok"], row.get("batch", 1)]
-        mine = run.interleaved(*same)
+        mine = run.interleaved(*same, kernel="sm90_bwd" if row["kernel"].endswith(" deterministic") else None)
         if mine:
             lines.append((row["phase"], row["pattern"], f"{same[3]} x {length(row['n_tok'])}", row["kernel"],
                           f"{row['sustained_ms']:.3f} / {row['cool_ms']:.3f}", mine["kernel"],
@@ -402,6 +448,54 @@ def decode_goals(run, goals):
                       (0.9,), [other["sustained_ms"] / mine["sustained_ms"] / bytes_ratio])
 
 
+CUTE = "FlashAttention CuTe"
+# What is compared, our kernel (None: the faster), its kernels (the faster), and the goals by thousands of tokens.
+CUTE_GOALS = (
+    ("dense forward", "forward", "dense", None, (CUTE,), {8: 1.15, 32: 1.15, 128: 1.15}),
+    ("dense forward, head dim 64", "forward", "dense_d64", None, (CUTE,), {8: 1.12, 32: 1.12}),
+    ("dense forward, head dim 256", "forward", "dense_d256", None, (CUTE,), {8: 1.08, 32: 1.08}),
+    ("L8V16 forward, lists of 128 x 64", "forward", "L8V16", None, (CUTE,), {8: 1.5, 32: 1.4, 128: 1.33}),
+    ("phi3 forward, lists of 128 x 64", "forward", "phi3", None, (CUTE,), {8: 1.5, 128: 1.35}),
+    ("L16V32 forward, lists of 128 x 64", "forward", "L16V32", None, (CUTE,), {128: 1.35}),
+    ("window of 1024, forward", "forward", "window", None, (CUTE,), {8: 1.4, 32: 1.4}),
+    ("dense gradients, both fused", "backward", "dense", "sm90_bwd_fused", (CUTE,), {8: 1.08, 32: 1.08, 128: 1.08}),
+    ("dense gradients, both deterministic", "backward", "dense", "sm90_bwd", (CUTE + " deterministic",), {8: 1.05, 32: 1.05, 128: 1.05}),
+    ("window of 1024, gradients, the faster of each", "backward", "window", None, (CUTE, CUTE + " deterministic"), {8: 1.2, 32: 1.2}),
+    ("window of 1024, gradients, both deterministic", "backward", "window", "sm90_bwd", (CUTE + " deterministic",), {8: 1.2, 32: 1.2}),
+    ("L8V16 gradients, both fused, lists for 128 keys", "backward", "L8V16", "sm90_bwd_fused", (CUTE + " 64x128", CUTE + " 128x128"),
+     {8: 1.7, 32: 2.1, 128: 2.4}),
+)
+
+
+def faster(rows):
+    return min((row for row in rows if row), key=lambda row: row["sustained_ms"], default=None)
+
+
+def show_cute(run, out):
+    """Ours over FlashAttention CuTe, a line a kind of work with all its lengths, and what determinism costs either."""
+    lines, costs = [], []
+    for what, phase, pattern, kernel, its, goals in CUTE_GOALS:
+        pairs = [(tok, run.interleaved(phase, pattern, tok * K, kernel=kernel), faster(run.peer(phase, pattern, tok * K, name) for name in its))
+                 for tok in goals]
+        pairs = [(tok, mine, other) for tok, mine, other in pairs if mine and other]
+        if not pairs:
+            continue
+        ratios = {key: [other[key + "_ms"] / mine[key + "_ms"] for _, mine, other in pairs] for key in ("sustained", "cool")}
+        lines.append((what, " / ".join(f"{tok}k" for tok, _, _ in pairs), " / ".join(f"{goals[tok]:g}" for tok, _, _ in pairs),
+                      " / ".join(f"{ratio:.2f}" for ratio in ratios["sustained"]), " / ".join(f"{ratio:.2f}" for ratio in ratios["cool"]),
+                      f"{sum(ratio >= goals[tok] for ratio, (tok, _, _) in zip(ratios['sustained'], pairs))} of {len(pairs)}",
+                      " / ".join(f"{mine['sustained']:.0f}" for _, mine, _ in pairs), " / ".join(f"{other['sustained']:.0f}" for _, _, other in pairs)))
+    table(("work", "length", "goal, ours over it", "sustained", "cool", "reached, sustained", "ours, TFLOP/s", CUTE + ", TFLOP/s"), lines, out)
+    for pattern in ("dense", "window"):
+        for tok in (8, 32, 128):
+            ours = [run.interleaved("backward", pattern, tok * K, kernel=kernel) for kernel in ("sm90_bwd", "sm90_bwd_fused")]
+            its = [run.peer("backward", pattern, tok * K, CUTE + form) for form in (" deterministic", "")]
+            if any(its):
+                costs.append((f"{pattern} gradients, {tok}k", *(f"{100 * (slow['sustained_ms'] / fast['sustained_ms'] - 1):.0f} % / "
+                              f"{100 * (slow['cool_ms'] / fast['cool_ms'] - 1):.0f} %" if slow and fast else "-" for slow, fast in (ours, its))))
+    table(("deterministic takes longer than fused by, sustained / cool", "ours", CUTE), costs, out)
+
+
 def show_goals(run, out):
     goals = Goals()
     forward_goals(run, goals)
@@ -411,7 +505,8 @@ def show_goals(run, out):
 
 
 SECTIONS = collections.OrderedDict(
-    ceilings=show_ceilings, forward=show_forward, backward=show_backward, decode=show_decode, eight_bits=show_eight_bits, quest=show_quest, peers=show_peers,
+    ceilings=show_ceilings, forward=show_forward, backward=show_backward, decode=show_decode, decode_lengths=show_decode_lengths,
+    decode_pages=show_decode_pages, decode_growth=show_decode_growth, eight_bits=show_eight_bits, quest=show_quest, peers=show_peers, cute=show_cute,
     goals=show_goals, campaign=show_campaign, needles=show_needles, search=show_search, failures=show_failures, steps=show_steps)
 
 
