@@ -275,6 +275,18 @@ def check_rows(q, k, v, sparse, o=None, gradient=None, dq=None):
             raise ValueError(f"rows of head {head} are off by {error:.3f} of their norm")
 
 
+def replayed(run):
+    """A call and what it returns, from a graph: short rows take the GPU less time than a call of FlashAttention CuTe takes the host."""
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        o = run()
+    return graph.replay, o
+
+
 def cute_peer(phase, name, heads, kv_heads, dim, n_tok, work, sparse):
     """Gradients dense and windowed by both of its forms; of lists as it adds them first come, with either size of its tiles."""
     if flash_cute is None:
@@ -286,7 +298,10 @@ def cute_peer(phase, name, heads, kv_heads, dim, n_tok, work, sparse):
     def checked(attend):
         if not backward:
             check_rows(q, k, v, sparse, o=attend())
-            return attend
+            run, o = replayed(attend)
+            run()
+            check_rows(q, k, v, sparse, o=o)
+            return run
         run = backward_of(attend, q, k, v, gradient=gradient)
         check_rows(q, k, v, sparse, gradient=gradient, dq=run()[0])
         return run
