@@ -227,11 +227,14 @@ def show_decode_pages(run, out):
 
 def show_decode_growth(run, out):
     """A graph of all layers that is replayed as sequences grow, beside replays of it as it is."""
-    table(("graph of", "layers", "batch x mean length", "lengths", "us a replay, as it is before / after", "growing", "host, us: replay", "host: token, lists and replay",
-           "graphs made anew"),
-          [(row["pattern"].partition("_")[0], str(row["layers"]), f"{row['batch']} x {length(row['n_tok'])}", LENGTHS[lengths_of(row)],
-            f"{row['same_us']:.0f} / {row['after_us']:.0f}", f"{row['grown_us']:.0f}", f"{row['same_host_us']:.0f}", f"{row['grown_host_us']:.0f}",
-            f"{row['graphs_anew']} in {row['replays']} tokens") for row in run.of_kind("decode_growth")], out)
+    lines = []
+    for row in run.of_kind("decode_growth"):
+        mean = (row["entering_us"] + (row["tokens"] - 1) * row["inside_us"]) / row["tokens"]
+        lines.append((row["pattern"].partition("_")[0], str(row["layers"]), f"{row['batch']} x {length(row['n_tok'])}", LENGTHS[lengths_of(row)],
+                      f"{row['same_us']:.0f}", f"{row['inside_us']:.0f} ({row['inside_us'] / row['same_us']:.2f})", f"{row['inside_host_us']:.0f}",
+                      f"{row['entering_us']:.0f}", f"{mean / row['same_us']:.2f}", str(row["graphs_anew"])))
+    table(("graph of", "layers", "batch x length", "lengths", "us a replay as it is", "us a token (of that)", "of it the host", "us, first token, all enter a block",
+           "64 tokens over 64 replays", "graphs made anew"), lines, out)
 
 
 def show_eight_bits(run, out):
