@@ -242,7 +242,8 @@ def text(name: str, *arguments: Any) -> str:
 
 
 def kernel_name(plan: "Handle") -> str:
-    return _library.s2_api_plan_kernel(plan.value).decode()
+    name: bytes = _library.s2_api_plan_kernel(plan.value)
+    return name.decode()
 
 
 class Handle:
@@ -289,7 +290,7 @@ class Fixed:
 def integer(value: Any, name: str, least: int, most: int = 2**31 - 1) -> int:
     """A whole number in a range: neither a bool nor a float, which ctypes would wrap or cut in silence."""
     try:
-        number = value.__index__()
+        number: int = value.__index__()
     except (AttributeError, TypeError):
         raise ArgumentError(f"{name}: a whole number is wanted, not {type(value).__name__}") from None
     if isinstance(value, bool) or not least <= number <= most:

@@ -8,13 +8,15 @@ import math
 import numbers
 import sys
 import threading
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Literal, Optional, Sequence, TypeVar, overload
 
 from . import _lib
 from ._arrays import View, alike, empty, is_torch, like, numbers as whole_numbers, same_shape, view
 from ._lib import ArgumentError
 from .pattern import Pattern
 
+Lengths = dict[str, Any]  # q_tok, k_tok, q_begin and k_begin of the sequences; the last two are None where there is a batch
+Array = TypeVar("Array")  # a NumPy array or a torch tensor, as q is
 PLANS = 64  # kept for each thread
 FORWARD, BACKWARD, DECODING = 0, 1, 2
 
@@ -24,9 +26,9 @@ class _Kept(threading.local):
 
     def __init__(self) -> None:
         self.devices: dict[str, _lib.Handle] = {}
-        self.plans: collections.OrderedDict[tuple, Plan] = collections.OrderedDict()
-        self.ready: dict[tuple, Ready] = {}
-        self.again: dict[tuple, list[Any]] = {}  # of torch_ops: by pattern and layer
+        self.plans: collections.OrderedDict[tuple[Any, ...], Plan] = collections.OrderedDict()
+        self.ready: dict[tuple[Any, ...], Ready] = {}
+        self.again: dict[tuple[int, int], list[Any]] = {}  # of torch_ops: by pattern and layer
 
 
 _kept = _Kept()
@@ -65,7 +67,7 @@ def _numbers(values: Optional[Sequence[int]]) -> Any:
 class Plan:
     """Which kernel runs, with which lists, on one stream."""
 
-    def __init__(self, where: _lib.Handle, pattern: Pattern, options: dict, lengths: dict, stream: Optional[int]) -> None:
+    def __init__(self, where: _lib.Handle, pattern: Pattern, options: dict[str, Any], lengths: Lengths, stream: Optional[int]) -> None:
         self._device = where  # must outlive the plan
         self._stream = stream  # None on a CPU; 0 is a stream, too
         self._handle = _lib.Handle("plan", "plan")
@@ -100,7 +102,7 @@ class Plan:
             self._handle.close()  # before the device
 
 
-def new_plan(pattern: Pattern, passes: int, phase: str, layer: int, first: View, lengths: dict, deterministic: bool = True,
+def new_plan(pattern: Pattern, passes: int, phase: str, layer: int, first: View, lengths: Lengths, deterministic: bool = True,
              softcap: float = 0.0, sinks: bool = False, lists: Optional[Lists] = None) -> Plan:
     options = {"pass": passes, "phase": _lib.PHASES[phase], "layer": layer, "dtype": _lib.DTYPES[first.dtype],
                "head_dim": first.shape[-1], "n_sequences": len(lengths["q_tok"]), "deterministic": int(deterministic),
@@ -183,7 +185,7 @@ def _begins(values: Sequence[int], name: str, total: int) -> tuple[int, ...]:
     return begins
 
 
-def _lengths(q: View, k: View, begins_q: Optional[Sequence[int]], begins_k: Optional[Sequence[int]]) -> dict:
+def _lengths(q: View, k: View, begins_q: Optional[Sequence[int]], begins_k: Optional[Sequence[int]]) -> Lengths:
     if len(q.shape) == 3:
         begins = _begins([0, q.shape[1]] if begins_q is None else begins_q, "cu_seqlens_q", q.shape[1])
         if begins_k is None and begins_q is not None and k.shape[1] == q.shape[1]:
@@ -191,7 +193,7 @@ def _lengths(q: View, k: View, begins_q: Optional[Sequence[int]], begins_k: Opti
         keys = _begins([0, k.shape[1]] if begins_k is None else begins_k, "cu_seqlens_k", k.shape[1])
         if len(begins) != len(keys):
             raise ArgumentError(f"cu_seqlens_k: {len(keys) - 1} sequences, and cu_seqlens_q has {len(begins) - 1}")
-        lengths = {"q_tok": tuple(b - a for a, b in zip(begins, begins[1:])),
+        lengths: Lengths = {"q_tok": tuple(b - a for a, b in zip(begins, begins[1:])),
                    "k_tok": tuple(b - a for a, b in zip(keys, keys[1:])), "q_begin": begins, "k_begin": keys}
     elif begins_q is not None or begins_k is not None:
         raise ArgumentError("cu_seqlens_q: only with q of three dimensions (heads, tokens, d)")
@@ -303,6 +305,18 @@ def _import_torch_ops() -> Callable[..., Any]:
     return _of_tensors
 
 
+@overload
+def attention(q: Array, k: Array, v: Array, pattern: Pattern, layer: int = 0, *, scale: Optional[float] = None, phase: str = "prefill",
+              cu_seqlens_q: Optional[Sequence[int]] = None, cu_seqlens_k: Optional[Sequence[int]] = None, return_lse: Literal[False] = False,
+              deterministic: bool = True, softcap: Optional[float] = None, sinks: Optional[Array] = None) -> Array: ...
+
+
+@overload
+def attention(q: Array, k: Array, v: Array, pattern: Pattern, layer: int = 0, *, scale: Optional[float] = None, phase: str = "prefill",
+              cu_seqlens_q: Optional[Sequence[int]] = None, cu_seqlens_k: Optional[Sequence[int]] = None, return_lse: Literal[True],
+              deterministic: bool = True, softcap: Optional[float] = None, sinks: Optional[Array] = None) -> tuple[Array, Array]: ...
+
+
 def attention(q: Any, k: Any, v: Any, pattern: Pattern, layer: int = 0, *, scale: Optional[float] = None,
               phase: str = "prefill", cu_seqlens_q: Optional[Sequence[int]] = None,
               cu_seqlens_k: Optional[Sequence[int]] = None, return_lse: bool = False, deterministic: bool = True,
@@ -322,7 +336,7 @@ def attention(q: Any, k: Any, v: Any, pattern: Pattern, layer: int = 0, *, scale
     Raises ArgumentError, which names the argument (shape, stride, dtype, device, alignment to 16 bytes), UnsupportedError where no kernel of the
     device takes it, DeviceError where the GPU reports an error.
     """
-    if _again is not None and cu_seqlens_q is cu_seqlens_k is softcap is sinks is None and type(pattern) is Pattern and not _compiles() and not _modes():
+    if _again is not None and cu_seqlens_q is None and cu_seqlens_k is None and softcap is None and sinks is None and type(pattern) is Pattern and not _compiles() and not _modes():
         made = _again(q, k, v, pattern.number, layer, scale, phase, deterministic, return_lse)
         if made is not None:
             return made
@@ -334,6 +348,18 @@ def attention(q: Any, k: Any, v: Any, pattern: Pattern, layer: int = 0, *, scale
     o, lse = empty(q, call.q.shape, call.q.dtype), empty(q, call.q.shape[:-1], "float32")
     call.forward(o, lse)
     return (o, lse) if return_lse else o
+
+
+@overload
+def block_attention(q: Array, k: Array, v: Array, pattern: Pattern, counts: Array, blocks: Array, layer: int = 0, *, query_block: int = 64,
+                    scale: Optional[float] = None, cu_seqlens_q: Optional[Sequence[int]] = None, cu_seqlens_k: Optional[Sequence[int]] = None,
+                    return_lse: Literal[False] = False, softcap: Optional[float] = None, sinks: Optional[Array] = None) -> Array: ...
+
+
+@overload
+def block_attention(q: Array, k: Array, v: Array, pattern: Pattern, counts: Array, blocks: Array, layer: int = 0, *, query_block: int = 64,
+                    scale: Optional[float] = None, cu_seqlens_q: Optional[Sequence[int]] = None, cu_seqlens_k: Optional[Sequence[int]] = None,
+                    return_lse: Literal[True], softcap: Optional[float] = None, sinks: Optional[Array] = None) -> tuple[Array, Array]: ...
 
 
 def block_attention(q: Any, k: Any, v: Any, pattern: Pattern, counts: Any, blocks: Any, layer: int = 0, *, query_block: int = 64,
@@ -372,10 +398,10 @@ def listed_forward(q: Any, k: Any, v: Any, pattern: Pattern, counts: Any, blocks
     return o, lse
 
 
-def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, pattern: Pattern, layer: int = 0, *,
+def attention_backward(d_o: Array, q: Array, k: Array, v: Array, o: Array, lse: Array, pattern: Pattern, layer: int = 0, *,
                        scale: Optional[float] = None, phase: str = "prefill", cu_seqlens_q: Optional[Sequence[int]] = None,
                        cu_seqlens_k: Optional[Sequence[int]] = None, deterministic: bool = True, softcap: Optional[float] = None,
-                       sinks: Any = None) -> tuple[Any, ...]:
+                       sinks: Optional[Array] = None) -> tuple[Array, ...]:
     """(d_q, d_k, d_v), with sinks (d_q, d_k, d_v, d_sinks), for the gradient d_o of o; o and lse are the forward's. The same inputs give the same bits, unless
     deterministic is False. Shapes and errors are attention()'s; gradients have the shapes and types of what they are of, d_sinks is float32."""
     call = Call(q, k, v, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic, softcap, sinks)

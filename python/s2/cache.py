@@ -6,12 +6,12 @@ import ctypes
 import dataclasses
 import sys
 import threading
-from typing import Any, Optional, Sequence, Union
+from typing import Any, Literal, Optional, Sequence, Union, overload
 
 from . import _lib
 from ._arrays import View, alike, empty, is_torch, view
 from ._lib import ArgumentError, MemoryFullError, ReleasedError, UnsupportedError
-from .attention import DECODING, Plan, _scale, _sinks, _softcap, new_plan, on, stream_of
+from .attention import DECODING, Array, Plan, _scale, _sinks, _softcap, new_plan, on, stream_of
 from .pattern import Pattern
 
 LAYOUTS = {"pages": 0, "ring": 1, "shared": 2}
@@ -56,10 +56,10 @@ class Cache(_lib.Fixed):
         self.step = _lib.integer(step, "step", 1, STEP_LIMIT)
         self.keys: Any = self._room(like, 16)  # the last slot takes what nobody will read
         self.values: Any = self._room(like, 16)
-        self._plans: collections.OrderedDict[tuple, tuple[Plan, Any]] = collections.OrderedDict()
-        self._places: dict[tuple, Any] = {}  # of the tokens of the last append
+        self._plans: collections.OrderedDict[tuple[Any, ...], tuple[Plan, Any]] = collections.OrderedDict()
+        self._places: dict[tuple[Any, ...], Any] = {}  # of the tokens of the last append
         self._step: Any = None  # the Step that runs at this moment
-        self._options = {"layout": layout, "page": page, "pages": pages}
+        self._options: dict[str, Any] = {"layout": layout, "page": page, "pages": pages}
         options = _lib.CCacheOptions(layout=_lib.word(layout, "layout", LAYOUTS), page_tok=_lib.integer(page, "page", 0, 65536),
                                      step_tok=self.step, cap_pages=_lib.integer(pages, "pages", 0))
         self._handle = _lib.Handle("cache", "cache")
@@ -349,6 +349,14 @@ class Cache(_lib.Fixed):
         alike(View("the cache", 0, (), (), pool.dtype, pool.device), found)
         if is_torch(one) and one.requires_grad and sys.modules["torch"].is_grad_enabled():
             raise UnsupportedError(f"{found.name}: gradients do not pass through a cache; call it under torch.no_grad(), or detach()")
+
+    @overload
+    def attend(self, q: Array, sequences: Sequence[int], layer: int, *, scale: Optional[float] = None, softcap: Optional[float] = None,
+               sinks: Optional[Array] = None, return_lse: Literal[False] = False) -> Array: ...
+
+    @overload
+    def attend(self, q: Array, sequences: Sequence[int], layer: int, *, scale: Optional[float] = None, softcap: Optional[float] = None,
+               sinks: Optional[Array] = None, return_lse: Literal[True]) -> tuple[Array, Array]: ...
 
     def attend(self, q: Any, sequences: Sequence[int], layer: int, *, scale: Optional[float] = None,
                softcap: Optional[float] = None, sinks: Any = None, return_lse: bool = False) -> Any:

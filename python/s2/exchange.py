@@ -23,8 +23,8 @@ def _swap(sent: list[tuple[int, torch.Tensor]], wanted: list[tuple[int, torch.Te
         return rank if group is None else dist.get_global_rank(group, rank)
 
     ways = [dist.P2POp(dist.isend, one, number(rank), group) for rank, one in sent] + [dist.P2POp(dist.irecv, one, number(rank), group) for rank, one in wanted]
-    for one in dist.batch_isend_irecv(ways) if ways else []:
-        one.wait()
+    for work in dist.batch_isend_irecv(ways) if ways else []:
+        work.wait()
 
 
 def _sum(x: torch.Tensor, group: Any) -> None:
@@ -60,6 +60,10 @@ class _Summed(torch.autograd.Function):
         return d_y, None
 
 
+_copied: Any = _Copied  # whose apply torch gives no types
+_summed: Any = _Summed
+
+
 def _wanted(one: Any, name: str) -> None:
     if not isinstance(one, torch.Tensor) or not one.is_floating_point() or one.layout is not torch.strided or one.is_nested:
         raise ArgumentError(f"{name}: a dense tensor of floating-point numbers is wanted, not {getattr(one, 'dtype', type(one).__name__)}")
@@ -72,20 +76,20 @@ def _check_group(group: Any) -> None:
         raise ArgumentError(f"process_group: {group!r} is not a group that this process is in")
 
 
-def copied(x: torch.Tensor, group: Any) -> torch.Tensor:
+def copied(x: torch.Tensor, group: Any) -> Any:
     _wanted(x, "x")
     _check_group(group)
-    return _Copied.apply(x, group)
+    return _copied.apply(x, group)
 
 
-def summed(y: torch.Tensor, group: Any) -> torch.Tensor:
+def summed(y: torch.Tensor, group: Any) -> Any:
     _wanted(y, "y")
     _check_group(group)
     if not y.is_contiguous():
         raise ArgumentError(f"y: strides {y.stride()}; it is summed in place, which wants it contiguous")
     if y.is_leaf and y.requires_grad and torch.is_grad_enabled():
         raise ArgumentError("y: it is summed in place, and is a leaf that requires gradients")
-    return _Summed.apply(y, group)
+    return _summed.apply(y, group)
 
 
 class _Exchange(torch.autograd.Function):
@@ -93,7 +97,7 @@ class _Exchange(torch.autograd.Function):
     rows here, since gradients must come by for it to wait for the others'."""
 
     @staticmethod
-    def forward(ctx: Any, about: tuple, own: torch.Tensor, *rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def forward(ctx: Any, about: tuple[Any, ...], own: torch.Tensor, *rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
         ctx.about, ctx.shapes = about, [one.shape for one in rows]
         targets, sources, group = about
         made = [(rank, own.new_empty((2, own.shape[1], count, own.shape[3]))) for rank, count in sources]
@@ -106,6 +110,9 @@ class _Exchange(torch.autograd.Function):
         made = [(rank, d_own.new_empty(shape)) for rank, shape in zip(targets, ctx.shapes)]
         _swap([(rank, one.contiguous()) for (rank, _), one in zip(sources, gradients)], made, group)
         return (None, d_own, *(one for _, one in made))
+
+
+_exchange: Any = _Exchange
 
 
 def _flat(keys: list[Any], rows: int, begin: int, device: torch.device) -> torch.Tensor:
@@ -127,7 +134,7 @@ def gathered(k: torch.Tensor, v: torch.Tensor, to_later: list[list[Any]], from_e
     wants = [(rank, _flat(keys, context.end, 0, k.device)) for rank, keys in enumerate(from_earlier)]
     wants = [(rank, places) for rank, places in wants if len(places)]
     about = ([rank for rank, _ in sends], [(rank, len(places)) for rank, places in wants], group)
-    flat, *found = _Exchange.apply(about, flat, *(flat.index_select(2, places) for _, places in sends))
+    flat, *found = _exchange.apply(about, flat, *(flat.index_select(2, places) for _, places in sends))
     whole = torch.nn.functional.pad(flat.reshape(2, batch, heads, own, d), (0, 0, context.begin, 0)).reshape(2, batch, heads * context.end, d)
     for (_, places), rows in zip(wants, found):
         whole = whole.index_copy(2, places, rows)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import Any, Optional, Sequence
 
 from ._lib import LIMIT_TOK, ArgumentError, Fixed, UnsupportedError, flag, integer, integers, word
-from .attention import attention
+from .attention import Array, attention
 from .cache import Cache
 from .pattern import Pattern
 
@@ -45,30 +45,34 @@ class Share:
             self.heads.append([order[at // group] * group + at % group for at in places])
             self.kv_heads.append(list(dict.fromkeys(order[at // group] for at in places)))
 
-    def take(self, weight: Any, layer: int, kv: bool = False) -> Any:
+    def take(self, weight: Array, layer: int, kv: bool = False) -> Array:
         """The rows of a projection, (heads * d, anything), that belong to this rank's heads of a layer."""
         count, layer = self.whole.kv_heads if flag(kv, "kv") else self.whole.heads, integer(layer, "layer", 0, self.whole.layers - 1)
-        if not getattr(weight, "shape", ()):
+        rows: Any = weight
+        if not getattr(rows, "shape", ()):
             raise ArgumentError(f"weight: an array or a tensor with rows is wanted, not {type(weight).__name__}")
-        if weight.shape[0] % count:
-            raise ArgumentError(f"weight: {weight.shape[0]} rows are not equally many for {count} heads")
+        if rows.shape[0] % count:
+            raise ArgumentError(f"weight: {rows.shape[0]} rows are not equally many for {count} heads")
         wanted = (self.kv_heads if kv else self.heads)[layer]
         try:
-            rows = weight.reshape(count, weight.shape[0] // count, *weight.shape[1:])[wanted]
-            return rows.reshape(rows.shape[0] * rows.shape[1], *weight.shape[1:])
+            rows = rows.reshape(count, rows.shape[0] // count, *rows.shape[1:])[wanted]
+            made: Array = rows.reshape(rows.shape[0] * rows.shape[1], *rows.shape[2:])
+            return made
         except (RuntimeError, NotImplementedError) as failure:  # torch's: it is sparse
             raise ArgumentError(f"weight: {str(failure).splitlines()[0]}") from failure
 
 
-def copied(x: Any, process_group: Any = None) -> Any:
+def copied(x: Array, process_group: Any = None) -> Array:
     """x, which each rank has whole, as its own rows of a projection take it: the same tensor, whose gradient is summed over the ranks."""
-    return _exchange().copied(x, process_group)
+    made: Array = _exchange().copied(x, process_group)
+    return made
 
 
-def summed(y: Any, process_group: Any = None) -> Any:
+def summed(y: Array, process_group: Any = None) -> Array:
     """What each rank's heads add to a layer's output, summed over the ranks in place; all ranks call it at once, and then each has the whole, and
     the whole of its gradient. y is contiguous."""
-    return _exchange().summed(y, process_group)
+    made: Array = _exchange().summed(y, process_group)
+    return made
 
 
 def _exchange() -> Any:

@@ -16,7 +16,7 @@ from ._lib import ArgumentError, FileError, MemoryFullError
 if TYPE_CHECKING:
     import numpy
 
-Source = Union[str, "os.PathLike[str]", dict, Any]
+Source = Union[str, "os.PathLike[str]", dict[str, Any], Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Finding:
     name: str
     verdict: str  # "holds", "violated" or "unknown"
     scope: Union[int, str]  # tokens that it is decided up to, or "all"
-    witness: Optional[dict]
+    witness: Optional[dict[str, Any]]
     reason: Optional[str]  # of unknown
 
 
@@ -36,7 +36,7 @@ class Check:
 
     verdict: str
     findings: tuple[Finding, ...]
-    json: dict  # the s2check/1 object of docs/json.md
+    json: dict[str, Any]  # the s2check/1 object of docs/json.md
 
     def __bool__(self) -> bool:
         return self.verdict == "holds"
@@ -124,7 +124,7 @@ class Pattern(_lib.Fixed):
         self.number = next(_next)  # in this process
         _alive[self.number] = self
         self._kinds: dict[str, tuple[int, ...]] = {}
-        self.captured: dict[tuple, Any] = {}  # plans that graphs were captured of
+        self.captured: dict[tuple[Any, ...], Any] = {}  # plans that graphs were captured of
         shape = _lib.CShape()
         _lib.call("pattern_shape", self._handle.value, ctypes.byref(shape))
         self.layers: int = shape.layers
@@ -150,7 +150,7 @@ class Pattern(_lib.Fixed):
     def __hash__(self) -> int:
         return hash(self.hash)
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[type[Pattern], tuple[str]]:
         return Pattern, (str(self),)
 
     @property
@@ -211,7 +211,7 @@ class Pattern(_lib.Fixed):
             page_tok=_lib.integer(page, "page", 1), ranks=_lib.integer(ranks, "ranks", 1))
         price = _lib.CPrice()
         _lib.call("pattern_price", self._handle.value, ctypes.byref(options), ctypes.byref(price))
-        fields = {name: getattr(price, name) for name, _ in _lib.CPrice._fields_ if name != "size"}
+        fields = {one[0]: getattr(price, one[0]) for one in _lib.CPrice._fields_ if one[0] != "size"}
         fields["predicted"], fields["measured"] = bool(price.predicted), bool(price.measured)
         return Price(**fields)
 
@@ -223,7 +223,8 @@ class Pattern(_lib.Fixed):
         span = [0, self.layers] if layers is None else _lib.integers(layers, "layers", 0, self.layers)
         if len(span) != 2:
             raise ArgumentError(f"layers: {layers!r} is not a range (begin, end)")
-        (begin, end), order = span, None
+        begin, end = span
+        order: Any = None
         if deal is not None:
             if not isinstance(deal, (list, tuple)):
                 raise ArgumentError(f"deal: a list for each layer is wanted, not {type(deal).__name__}")
@@ -239,7 +240,8 @@ class Pattern(_lib.Fixed):
     def deal(self, ranks: int, length: int, phase: str = "prefill") -> list[list[int]]:
         """For each layer an order of its KV heads that gives each GPU of `ranks` about the same work: the head that reads most goes to
         the GPU that has least and still has room."""
-        ranks, orders = _lib.integer(ranks, "ranks", 1, self.kv_heads), {}
+        ranks = _lib.integer(ranks, "ranks", 1, self.kv_heads)
+        orders: dict[int, list[int]] = {}
         if self.kv_heads % ranks:
             raise ArgumentError(f"ranks: {self.kv_heads} KV heads cannot be dealt out equally to {ranks}")
         _lib.word(phase, "phase", _WORK)

@@ -39,11 +39,11 @@ class Step(_lib.Fixed):
         self.sequences = cache._listed(sequences)
         self.tokens = _lib.integer(tokens, "tokens", 1, cache.step)
         self.captures = 0
-        self.plans: collections.OrderedDict[tuple, tuple[Plan, Any]] = collections.OrderedDict()
+        self.plans: collections.OrderedDict[tuple[Any, ...], tuple[Plan, Any]] = collections.OrderedDict()
         self.calls: list[tuple[Plan, _lib.CCall, Any]] = []  # of the last time that body ran
         self._graph: Any = None
         self._result: Any = None
-        self._made: Optional[tuple] = None  # what the graph was captured of
+        self._made: Optional[tuple[Any, ...]] = None  # what the graph was captured of
         self._written: Any = None  # [layer][place], where it has lain since the first step
         self._stream: Any = None
         if is_torch(cache.keys) and cache.keys.is_cuda:
@@ -90,7 +90,7 @@ class Step(_lib.Fixed):
             self.cache._step = None
         return result
 
-    def _follow(self) -> tuple:
+    def _follow(self) -> tuple[Any, ...]:
         """Bring the lists of all layers to the cache as it is; a graph serves as long as the answer is the same."""
         pools = (self.cache.keys.data_ptr(), self.cache.values.data_ptr())
         return (*pools, *(plan.follow(call) for plan, call, _ in self.calls))

@@ -6,7 +6,7 @@ gave it, since operators take no objects; `attention` here and in the package ha
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, NoReturn, Optional, Sequence
 
 import torch
 
@@ -18,7 +18,8 @@ from .attention import Call, Ready, _kept, _scale, _softcap, listed_forward, on,
 from .pattern import Pattern, with_number
 
 # torch.library.custom_op would declare the same and add some 40 us of Python to each call.
-_library = torch.library.Library("s2", "DEF")
+_torch_library: Any = torch.library  # which gives its functions no types
+_library = _torch_library.Library("s2", "DEF")
 _OPTIONS = ("SymInt pattern, SymInt layer, float? scale, str phase, SymInt[]? cu_seqlens_q, SymInt[]? cu_seqlens_k, "
             "bool deterministic=True, float? softcap=None, Tensor? sinks=None")
 _library.define(f"attention(Tensor q, Tensor k, Tensor v, {_OPTIONS}) -> (Tensor, Tensor)", tags=(torch.Tag.pt2_compliant_tag,))
@@ -46,7 +47,7 @@ def _spec(device: torch.device) -> str:
     return "cpu" if device.type == "cpu" else f"gpu:{device.index}"
 
 
-def _signature(one: torch.Tensor) -> tuple:
+def _signature(one: torch.Tensor) -> tuple[Any, ...]:
     return one.shape, one.stride(), one.dtype, one.device, one.layout, one.is_neg() or one.is_conj()
 
 
@@ -55,7 +56,7 @@ def _sink_place(sinks: Optional[torch.Tensor]) -> Any:
     return None if sinks is None else (sinks.data_ptr(), _signature(sinks))
 
 
-def _run(name: str, tensors: tuple[torch.Tensor, ...], o: torch.Tensor, lse: torch.Tensor, rest: tuple, more: tuple = (),
+def _run(name: str, tensors: tuple[torch.Tensor, ...], o: torch.Tensor, lse: torch.Tensor, rest: tuple[Any, ...], more: tuple[Any, ...] = (),
          sinks: Optional[torch.Tensor] = None, d_sinks: Optional[torch.Tensor] = None) -> Ready:
     """Call.forward or .backward, or what they checked before: then addresses alone are new."""
     number, layer, scale, phase, begins_q, begins_k, deterministic, softcap = rest
@@ -66,7 +67,8 @@ def _run(name: str, tensors: tuple[torch.Tensor, ...], o: torch.Tensor, lse: tor
            stream_of(spec), softcap, _sink_place(sinks), _sink_place(d_sinks), *map(_signature, signed))
     ready: Optional[Ready] = _kept.ready.get(key)
     if ready is None:
-        call = Call(*tensors, pattern, layer, scale, phase, key[6], key[7], deterministic, softcap, sinks)
+        q, k, v = tensors
+        call = Call(q, k, v, pattern, layer, scale, phase, key[6], key[7], deterministic, softcap, sinks)
         ready = getattr(call, name)(o, lse, *more, *(() if d_sinks is None else (d_sinks,)))
         if len(_kept.ready) > 1024:
             _kept.ready.clear()
@@ -81,11 +83,12 @@ def _run(name: str, tensors: tuple[torch.Tensor, ...], o: torch.Tensor, lse: tor
 
 # ---------------------------------------------------------------- calls like one that was checked
 
-_guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
+_guards: Any = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
 _modes = getattr(torch._C, "_len_torch_dispatch_stack", None)
-_device, _raw_stream, _captures = (getattr(torch._C, f"_cuda_{name}", None) for name in ("getDevice", "getCurrentRawStream", "isCurrentStreamCapturing"))
-_transforms = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)
-_traces = getattr(torch._C, "_get_tracing_state", None)
+_now: tuple[Any, ...] = tuple(getattr(torch._C, f"_cuda_{name}", None) for name in ("getDevice", "getCurrentRawStream", "isCurrentStreamCapturing"))
+_device, _raw_stream, _captures = _now
+_transforms: Any = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)
+_traces: Any = getattr(torch._C, "_get_tracing_state", None)
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 SPARE = 1 << 16  # numbers of an lse that is kept instead of allocated
 LOOKS = 8  # shapes that are kept of each layer
@@ -95,8 +98,9 @@ def _look(*tensors: torch.Tensor) -> Optional[Callable[..., bool]]:
     """Whether other tensors have these types, devices, shapes and distances, ask for gradients alike, and are watched alike by
     transforms, tracers and casts: one call of what guards torch.compile's code, in place of 20 attributes. None: this torch has no such thing."""
     try:
-        return _guards.TensorGuards(*tensors, dynamic_dims_sizes=[list(one.shape) for one in tensors],
-                                    dynamic_dims_strides=[list(one.stride()) for one in tensors]).check
+        look: Callable[..., bool] = _guards.TensorGuards(*tensors, dynamic_dims_sizes=[list(one.shape) for one in tensors],
+                                                         dynamic_dims_strides=[list(one.stride()) for one in tensors]).check
+        return look
     except (AttributeError, TypeError, RuntimeError, SystemError):
         return None
 
@@ -104,7 +108,7 @@ def _look(*tensors: torch.Tensor) -> Optional[Callable[..., bool]]:
 class _Again:
     """A forward that was checked, for tensors that look the same."""
 
-    def __init__(self, ready: Ready, tensors: tuple[torch.Tensor, ...], rest: tuple, o: torch.Tensor, lse: torch.Tensor) -> None:
+    def __init__(self, ready: Ready, tensors: tuple[torch.Tensor, ...], rest: tuple[Any, ...], o: torch.Tensor, lse: torch.Tensor) -> None:
         self.ready, self.device = ready.copy(), ready.plan._device
         self.scale, self.phase, self.deterministic = rest[2], rest[3], rest[6]
         self.look = _look(*tensors)
@@ -183,8 +187,8 @@ def _remember(again: _Again, number: int, layer: int) -> None:
 def _forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, number: int, layer: int, scale: Optional[float], phase: str,
              cu_seqlens_q: Optional[Sequence[int]], cu_seqlens_k: Optional[Sequence[int]], deterministic: bool = True,
              softcap: Optional[float] = None, sinks: Optional[torch.Tensor] = None) -> tuple[torch.Tensor, torch.Tensor]:
-    simple = cu_seqlens_q is cu_seqlens_k is softcap is sinks is None
-    made = again(q, k, v, number, layer, scale, phase, deterministic, True) if simple else None
+    simple = cu_seqlens_q is None and cu_seqlens_k is None and softcap is None and sinks is None
+    made: Optional[tuple[torch.Tensor, torch.Tensor]] = again(q, k, v, number, layer, scale, phase, deterministic, True) if simple else None
     if made is not None:
         return made
     o, lse = torch.empty_like(q), q.new_empty(q.shape[:-1], dtype=torch.float32)
@@ -200,10 +204,12 @@ def _forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, number: int, lay
 _library.impl("attention", _forward, "CompositeExplicitAutograd")
 
 
-@torch.library.register_fake("s2::attention", lib=_library)
-def _(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *rest: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def _fake_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *rest: Any) -> tuple[torch.Tensor, torch.Tensor]:
     _check(q, k, v, None)
     return torch.empty_like(q), q.new_empty(q.shape[:-1], dtype=torch.float32)
+
+
+_torch_library.register_fake("s2::attention", _fake_attention, lib=_library)
 
 
 def _backward(d_o: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor,
@@ -225,33 +231,35 @@ def _sink_gradient(q: torch.Tensor, sinks: Optional[torch.Tensor]) -> torch.Tens
     return q.new_empty(0 if sinks is None else sinks.shape[0], dtype=torch.float32)
 
 
-@torch.library.register_fake("s2::attention_backward", lib=_library)
-def _(d_o: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor, pattern: int,
+def _fake_backward(d_o: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor, pattern: int,
       layer: int, scale: Optional[float], phase: str, cu_seqlens_q: Optional[Sequence[int]], cu_seqlens_k: Optional[Sequence[int]],
       deterministic: bool = True, softcap: Optional[float] = None, sinks: Optional[torch.Tensor] = None) -> tuple[torch.Tensor, ...]:
     return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v), _sink_gradient(q, sinks)
 
 
-def _keep(ctx: Any, inputs: tuple, output: tuple) -> None:
+_torch_library.register_fake("s2::attention_backward", _fake_backward, lib=_library)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
     q, k, v, *ctx.rest, sinks = inputs
     ctx.pattern = with_number(ctx.rest[0])  # held until the gradients are done
     ctx.save_for_backward(q, k, v, *output, sinks)
     ctx.mark_non_differentiable(output[1])
 
 
-def _gradients(ctx: Any, d_o: torch.Tensor, _: Any, backward: Callable[..., tuple] = torch.ops.s2.attention_backward.default) -> tuple:
+def _gradients(ctx: Any, d_o: torch.Tensor, _: Any, backward: Callable[..., tuple[Any, ...]] = torch.ops.s2.attention_backward.default) -> tuple[Any, ...]:
     q, k, v, o, lse, sinks = ctx.saved_tensors
     aligned = d_o if d_o.stride(-1) == 1 else d_o.contiguous()  # a sum's gradient is one number, repeated
     *made, d_sinks = backward(aligned, q, k, v, o, lse, *ctx.rest, sinks)
     return (*made, *(None for _ in ctx.rest), None if sinks is None else d_sinks)
 
 
-def _no_second(ctx: Any, *gradients: torch.Tensor) -> None:
+def _no_second(ctx: Any, *gradients: torch.Tensor) -> NoReturn:
     raise UnsupportedError("d_o: gradients of gradients are not computed")
 
 
-torch.library.register_autograd("s2::attention", _gradients, setup_context=_keep, lib=_library)
-torch.library.register_autograd("s2::attention_backward", _no_second, lib=_library)
+_torch_library.register_autograd("s2::attention", _gradients, setup_context=_keep, lib=_library)
+_torch_library.register_autograd("s2::attention_backward", _no_second, lib=_library)
 
 
 # ---------------------------------------------------------------- lists of blocks
@@ -266,18 +274,20 @@ def _listed(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, counts: torch.Ten
 _library.impl("block_attention", _listed, "CompositeExplicitAutograd")
 
 
-@torch.library.register_fake("s2::block_attention", lib=_library)
-def _(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, counts: torch.Tensor, blocks: torch.Tensor, *rest: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def _fake_listed(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, counts: torch.Tensor, blocks: torch.Tensor, *rest: Any) -> tuple[torch.Tensor, torch.Tensor]:
     _check(q, k, v, None)
     _check_lists(q, counts, blocks)
     return q.new_empty(q.shape), q.new_empty(q.shape[:-1], dtype=torch.float32)
+
+
+_torch_library.register_fake("s2::block_attention", _fake_listed, lib=_library)
 
 
 def _no_gradients(ctx: Any, *gradients: torch.Tensor) -> None:
     raise UnsupportedError("q: lists of blocks have no gradients; detach it, or use torch.no_grad()")
 
 
-torch.library.register_autograd("s2::block_attention", _no_gradients, lib=_library)
+_torch_library.register_autograd("s2::block_attention", _no_gradients, lib=_library)
 
 
 def _check_lists(q: torch.Tensor, counts: torch.Tensor, blocks: torch.Tensor) -> None:
@@ -305,10 +315,12 @@ def block_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, pattern: 
         layer, query_block = _lib.integer(layer, "layer", 0, pattern.layers - 1), _lib.integer(query_block, "query_block", 16)
     scale, softcap = None if scale is None else _scale(scale, 1), None if softcap is None else _softcap(softcap)
     begins = _begins(cu_seqlens_q, "cu_seqlens_q"), _begins(cu_seqlens_k, "cu_seqlens_k")
-    return torch.ops.s2.block_attention.default(q, k, v, counts, blocks, pattern.number, layer, query_block, scale, *begins, softcap, sinks)
+    made: tuple[torch.Tensor, torch.Tensor] = torch.ops.s2.block_attention.default(q, k, v, counts, blocks, pattern.number, layer, query_block, scale,
+                                                                                   *begins, softcap, sinks)
+    return made
 
 
-def _one_by_one(function: Any, info: Any, in_dims: tuple, inputs: tuple) -> tuple:
+def _one_by_one(function: Any, info: Any, in_dims: tuple[Any, ...], inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """torch.vmap of a function of ours: a call for each."""
     made = [function.apply(*(one if at is None else one.select(at, number).contiguous() for one, at in zip(inputs, in_dims)))
             for number in range(info.batch_size)]
@@ -323,15 +335,15 @@ class _Gradients(torch.autograd.Function):
         return _backward(*inputs)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
         pass
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple:
-        return _no_second(ctx, *gradients)
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[Any, ...]:
+        _no_second(ctx, *gradients)
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:
+    def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Any, ...]:
         return _one_by_one(_Gradients, info, in_dims, inputs)
 
 
@@ -343,19 +355,19 @@ class _WithGradients(torch.autograd.Function):
         return _forward(*inputs)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
         _keep(ctx, inputs, output)
 
     @staticmethod
-    def backward(ctx: Any, d_o: torch.Tensor, d_lse: Any) -> tuple:
+    def backward(ctx: Any, d_o: torch.Tensor, d_lse: Any) -> tuple[Any, ...]:
         return _gradients(ctx, d_o, d_lse, _Gradients.apply if torch.is_grad_enabled() else _backward)
 
     @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> tuple:
+    def jvp(ctx: Any, *tangents: Any) -> tuple[Any, ...]:
         raise UnsupportedError("q: gradients in forward mode are not computed")
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:
+    def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Any, ...]:
         return _one_by_one(_WithGradients, info, in_dims, inputs)
 
 
@@ -412,7 +424,7 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, pattern: Patter
     scale = None if scale is None else _scale(scale, 1)
     inputs = (q, k, v) if sinks is None else (q, k, v, sinks)
     begins = _begins(cu_seqlens_q, "cu_seqlens_q"), _begins(cu_seqlens_k, "cu_seqlens_k")
-    attend = torch.ops.s2.attention.default
+    attend: Any = torch.ops.s2.attention.default
     if not _is_watched(*inputs):
         layer = _lib.integer(layer, "layer", 0, pattern.layers - 1)
         _lib.word(phase, "phase", _lib.PHASES)

@@ -51,10 +51,11 @@ def use(model: Any, pattern: Union[Pattern, Source]) -> Any:
 
 
 def _kv_heads(config: Any) -> int:
-    return getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    count: int = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    return count
 
 
-def _refuse(module: Any, attention_mask: Any, dropout: float, options: dict) -> None:
+def _refuse(module: Any, attention_mask: Any, dropout: float, options: dict[str, Any]) -> None:
     """What the kernels do not compute, by the name of the argument that asks for it."""
     if attention_mask is not None and attention_mask.dim() != 2:
         raise UnsupportedError("attention_mask: a mask beside the pattern's own is not computed, but for padding")
@@ -113,14 +114,14 @@ def _check_positions(query: torch.Tensor, n_keys: int, position_ids: Optional[to
 
 
 class _Positions(threading.local):
-    checked: tuple = (None,)
+    checked: tuple[Any, ...] = (None,)
 
 
 _positions = _Positions()
 
 
 def _of_tokens(query: torch.Tensor, keys: list[torch.Tensor], values: list[torch.Tensor], queries: list[tuple[int, int]], pattern: Pattern, layer: int,
-               extra: dict) -> torch.Tensor:
+               extra: dict[str, Any]) -> torch.Tensor:
     """Attention of the tokens alone, sequence by sequence without their padding, where there are zeros."""
     rows = [row for row, (begin, end) in enumerate(queries) if end > begin]
     ends_q, ends_k, count = [0], [0], query.shape[2]
@@ -139,9 +140,10 @@ def _of_tokens(query: torch.Tensor, keys: list[torch.Tensor], values: list[torch
 
 
 def _of_batch(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, padding: Optional[_Padding], pattern: Pattern, layer: int,
-              extra: dict) -> torch.Tensor:
+              extra: dict[str, Any]) -> torch.Tensor:
     if padding is None:
-        return attention(query, key, value, pattern, layer, **extra)
+        o: torch.Tensor = attention(query, key, value, pattern, layer, **extra)
+        return o
     keys, values = ([one[row, :, begin:end] for row, (begin, end) in enumerate(zip(padding.begins, padding.ends))] for one in (key, value))
     return _of_tokens(query, keys, values, padding.queries(query.shape[2]), pattern, layer, extra)
 
@@ -154,7 +156,7 @@ def _attend(module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Te
     n_keys = key.shape[2] if held is None else held.get_seq_length()
     padding = _padding_of(attention_mask)
     if padding is not None and (padding.columns, padding.mask.shape[0]) != (n_keys, query.shape[0]):
-        raise ArgumentError(f"attention_mask: shape {tuple(attention_mask.shape)}, and ({query.shape[0]}, {n_keys}) is wanted: all tokens so far")
+        raise ArgumentError(f"attention_mask: shape {tuple(padding.mask.shape)}, and ({query.shape[0]}, {n_keys}) is wanted: all tokens so far")
     _check_positions(query, n_keys, options.get("position_ids"), padding)
     sinks = options.get("s_aux")
     extra = {"scale": scaling, "softcap": options.get("softcap"), "sinks": None if sinks is None else sinks.float()}
@@ -174,14 +176,17 @@ def _mask(*, kv_length: int, kv_offset: int = 0, attention_mask: Optional[torch.
     return attention_mask[:, :kv_length].bool()
 
 
-class _Layer(CacheLayerMixin):
+_NO_CROP = "past_key_values: tokens cannot be taken back from an S2Cache, whose pages went back; copy.deepcopy() it before"
+
+
+class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call,unused-ignore]
     """One layer's view of an S2Cache."""
 
     is_sliding = False
     is_initialized = False  # transformers 4.56 has no such thing
 
     def __init__(self, owner: "S2Cache", index: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call,unused-ignore]
         self.owner, self.index, self.seen, self.written = owner, index, 0, 0
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: Optional[torch.Tensor] = None) -> None:
@@ -223,7 +228,7 @@ class _Layer(CacheLayerMixin):
         raise UnsupportedError("beam_idx: layers of an S2Cache share their sequences; its own reorder_cache reorders all")
 
     def crop(self, *_: Any) -> None:
-        raise UnsupportedError("past_key_values: tokens cannot be taken back from an S2Cache, whose pages went back; copy.deepcopy() it before")
+        raise UnsupportedError(_NO_CROP)
 
 
 class S2Cache(_Cache):
@@ -241,7 +246,8 @@ class S2Cache(_Cache):
         self.sequences: list[int] = []
         self._before: list[int] = []  # forks of them, while a pass of more tokens than a step lasts
         self._tokens = 0
-        super().__init__(layers=[_Layer(self, index) for index in range(self.pattern.layers)])
+        self._own = [_Layer(self, index) for index in range(self.pattern.layers)]
+        super().__init__(layers=list(self._own))
 
     def begin(self, key_states: torch.Tensor) -> None:
         """Room for a batch of these keys."""
@@ -278,7 +284,7 @@ class S2Cache(_Cache):
         self._tokens += fresh
 
     def attend(self, layer: _Layer, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, padding: Optional[_Padding], pattern: Pattern,
-               extra: dict) -> torch.Tensor:
+               extra: dict[str, Any]) -> torch.Tensor:
         """Write a layer's new keys and values, and read from all of them."""
         fresh, first = key.shape[2], layer.written == 0
         self._check(layer, fresh, key.shape[0], padding, pattern)
@@ -295,9 +301,10 @@ class S2Cache(_Cache):
             return _of_batch(query, key, value, padding, self.pattern, layer.index, extra)
         if self._before:
             return self._attend_copy(layer, query, key, value, extra)
-        return self.kept.attend(query, self.sequences, layer.index, **extra)
+        o: torch.Tensor = self.kept.attend(query, self.sequences, layer.index, **extra)
+        return o
 
-    def _attend_copy(self, layer: _Layer, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, extra: dict) -> torch.Tensor:
+    def _attend_copy(self, layer: _Layer, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, extra: dict[str, Any]) -> torch.Tensor:
         """More tokens than a step, of keys as they were before it."""
         old = [self.kept.read(one, layer.index) for one in self._before]
         keys, values = ([torch.cat([one[nth], rows[row]], 1) for row, one in enumerate(old)] for nth, rows in ((0, key), (1, value)))
@@ -336,14 +343,14 @@ class S2Cache(_Cache):
 
     def crop(self, *_: Any) -> None:
         """Refused: pages that went back are gone."""
-        self.layers[0].crop()
+        raise UnsupportedError(_NO_CROP)
 
     def reset(self) -> None:
         """Every page goes back; the next prompt begins anew."""
         if self.kept is not None:
             self.kept.close()
         self.kept, self.sequences, self._before, self._tokens = None, [], [], 0
-        for layer in self.layers:
+        for layer in self._own:
             layer.seen = layer.written = 0
             layer.is_initialized = False
 

@@ -29,5 +29,13 @@ done
 # What pip would do with a wheel that is pure files; a Debian python3 has no pip.
 "$python" -m zipfile -e "$(ls -t "$wheels"/*.whl | head -1)" "$away/site" || exit 1
 cd "$away" || exit 2
+# Types, of the package and of a program that uses all of it, as a user's checker sees them.
+if [ -z "${S2_TEST:-}" ] && "$python" -c 'import mypy, torch, transformers' 2>/dev/null; then
+    cp "$root/tests/python/typed.py" . && PYTHONPATH=$away/site "$python" typed.py || exit 1
+    MYPYPATH=$away/site "$python" -m mypy --strict --cache-dir "$away/mypy" -p s2 || exit 1
+    MYPYPATH=$away/site "$python" -m mypy --strict --cache-dir "$away/mypy" typed.py || exit 1
+else
+    echo "skipped: types are checked where the interpreter has mypy, torch and transformers, and all is tested"
+fi
 PYTHONPATH=$away/site:$root/tests/python PYTHONDONTWRITEBYTECODE=1 S2_ROOT=$root LC_ALL=C.UTF-8 \
     "$python" -W error::SyntaxWarning "$root/tests/python/tests.py" ${S2_TEST:+"$S2_TEST"}
