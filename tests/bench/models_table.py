@@ -80,7 +80,7 @@ LEAD = (("Llama-3.1-8B's shape, prefill of 32k", "prefill", "llama-3.1-8b", 3276
         ("two GPUs: prefill of 32k", "prefill", "llama-3.1-8b", 32768, 1, 1, 2),
         ("two GPUs: a token each of 16", "decode", "llama-3.1-8b", 32768, 16, 16, 2))
 EACH = (*((*row[:4], batch, *row[5:]) for row in LEAD if row[6] is None for batch in sorted({row[4], row[5]})),
-        ("", "train", "1.3b", 65536, 1, 1, None), ("", "train", "1.3b", 131072, 1, 1, None))
+        *(("", "train", name, tokens, 1, 1, None) for name, tokens in (("llama-3.1-8b", 32768), ("llama-3.1-8b", 65536), ("1.3b", 65536), ("1.3b", 131072))))
 DENSE = {"dense cuDNN": "cuDNN", "dense FA-CuTe": "FA-CuTe", "dense": "ours"}
 
 
@@ -117,7 +117,7 @@ def each(program, rows, folder):
         seen.add((figure, model, tokens, batch))
         guessed = [predicted(program, row, folder) if row else None for row in (next((one for one in found[:3] if one), None), found[3])]
         said = [f"{end_to_end(row, sim):.4g}" if row else "" for row, sim in zip((next((one for one in found[:3] if one), None), found[3]), guessed)]
-        memory = ", ".join(f"{row.get('used_gib') or row['peak_gib']:.1f}" for row in found[2:] if row)
+        memory = ", ".join(f"{row.get('used_gib') or row['peak_gib']:.1f}" for row in (found[2:] if any(found[2:]) else found) if row)
         what = {"prefill": "prefill", "decode": f"a token each of {batch}", "train": "training step"}[figure]
         took = [f"{row['s']:.4g}" if row else "" for row in found]
         yield f"| {model}, {what}, {tokens // 1024}k | {' | '.join(took)} | {' | '.join(said)} | {memory} |"
