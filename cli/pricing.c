@@ -17,6 +17,11 @@ static const char *cache_name(int value)
     return s2_cache_type_word((s2_cache_type)value);
 }
 
+static const char *cut_name(int value)
+{
+    return s2_cut_word((s2_context_cut)value);
+}
+
 static const char *fusion_name(int value)
 {
     return s2_fusion_word((s2_fusion)value);
@@ -82,11 +87,16 @@ s2_exit s2_pricing_options(s2_cli *cli, const s2_args *args, s2_sim_options *opt
     options->weights = (s2_weights)word_of(args, "weights", weights_name, S2_N_WEIGHTS);
     options->cache = (s2_cache_type)word_of(args, "kv-dtype", cache_name, S2_N_CACHE_TYPES);
     options->fusion = (s2_fusion)word_of(args, "fusion", fusion_name, S2_N_FUSIONS);
+    options->cut = (s2_context_cut)word_of(args, "cut", cut_name, S2_N_CUTS);
     return S2_EXIT_OK;
 }
 
 s2_exit s2_pricing_check_machine(s2_cli *cli, const s2_sim_options *options)
 {
+    if (options->cut != S2_CUT_CONTIGUOUS && options->n_context == 1) {
+        s2_cli_error(cli, "--cut says how GPUs share the tokens of a sequence: add --cp N");
+        return S2_EXIT_USAGE;
+    }
     if (options->n_micro == 0 || options->n_stages > 1)
         return S2_EXIT_OK;
     s2_cli_error(cli, "--micro cuts the batch for the stages of a pipeline: add --pp N");

@@ -9,7 +9,7 @@
 #include "sim/price.h"
 
 /*
- * --tp, --page, --dtype, --weights, --kv-dtype, --fusion, --dp, --recompute, --pp, --micro, --cp, --ep, --nodes;
+ * --tp, --page, --dtype, --weights, --kv-dtype, --fusion, --dp, --recompute, --pp, --micro, --cp, --cut, --ep, --nodes;
  * S2_EXIT_USAGE after a message.
  */
 s2_exit s2_pricing_options(s2_cli *cli, const s2_args *args, s2_sim_options *options);

@@ -48,9 +48,10 @@ s2_exit s2_search_file_name(s2_searching *r)
                   s2_cache_type_word(search->options.cache), s2_fusion_word(search->options.fusion),
                   (int)search->options.n_shards, search->options.recompute ? " recompute" : "");
     if (s2_machine_asked(&search->options))
-        s2_buf_printf(&buf, " | pp %d of %d cp %d ep %d nodes %d", (int)search->options.n_stages,
+        s2_buf_printf(&buf, " | pp %d of %d cp %d %s ep %d nodes %d", (int)search->options.n_stages,
                       (int)search->options.n_micro, (int)search->options.n_context,
-                      (int)search->options.n_expert_ranks, (int)search->options.n_nodes);
+                      s2_cut_word(search->options.cut), (int)search->options.n_expert_ranks,
+                      (int)search->options.n_nodes);
     s2_buf_printf(&buf, " | tp %d page %d dense %lld in", (int)search->options.n_ranks,
                   (int)search->options.page_tok, (long long)r->restriction.n_dense_layers);
     for (int32_t n = 0; n < r->restriction.n_formats; n++)

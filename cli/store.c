@@ -303,6 +303,8 @@ static const char *settings_of(s2_arena *arena, const s2_sim_options *options, b
     add_setting(&buf, "pp", options->n_stages, 1);
     add_setting(&buf, "micro", options->n_micro, 0);
     add_setting(&buf, "cp", options->n_context, 1);
+    if (options->n_context > 1)
+        s2_buf_printf(&buf, ",cut=%s", s2_cut_word(options->cut));
     add_setting(&buf, "ep", options->n_expert_ranks, 1);
     add_setting(&buf, "nodes", options->n_nodes, 1);
     add_setting(&buf, "memory-permille", 1000 - options->reserved_permille, 1000);

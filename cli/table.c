@@ -45,6 +45,8 @@
         OPT("micro", '\0', "N", NULL,                                                                        \
             "with --pp: microbatches that the batch is cut into; default: sequences, in decode stages"),     \
         OPT("cp", '\0', "N", "1", "prefill, train: GPUs that share the tokens of each sequence"),            \
+        OPT("cut", '\0', "contiguous|zigzag", "contiguous",                                                  \
+            "with --cp: an even part each, or the first and the last of 2 N pieces and so on"),              \
         OPT("ep", '\0', "N", "1", "replicas that share the experts of each layer of a mixture"),             \
         OPT("nodes", '\0', "N", "1",                                                                         \
             "nodes that all GPUs are dealt to; groups that span several speak over the network")

@@ -72,8 +72,13 @@ const s2_word_entry s2_word_entries[] = {
     {"pp|stage|stages|microbatch|bubble",
      "--pp N of s2 sim: N stages in a row, each with some of the layers, work on microbatches one after "
      "another; what they wait for one another is called a bubble."},
-    {"cp|ring|context parallelism",
-     "--cp N of s2 sim: N GPUs share the tokens of each sequence, and keys and values go round among them."},
+    {"cp|ring|context parallelism", "--cp N of s2 sim: N GPUs share the tokens of each sequence, and keys "
+                                    "and values go round among them, or are "
+                                    "sent where they are read (--cut)."},
+    {"cut|contiguous|zigzag", "--cut of s2 sim, with --cp N: contiguous gives each GPU an even part of the "
+                              "tokens, as s2.parallel.cut does, so "
+                              "the last reads most; zigzag the first and the last of 2 N pieces, the second "
+                              "and the last but one, and so on."},
     {"nodes|network", "--nodes N of s2 sim: how many hosts the GPUs are in; hosts are linked by a network."},
     {"us|time|time_us|prefill_us|decode_us|train_us",
      "The time of the attention of all layers in microseconds, predicted for the kernels of this repository "

@@ -209,6 +209,7 @@ static void json_words(const s2_found *found, s2_buf *buf)
     s2_json_key_int(buf, "pp", options->n_stages);
     s2_json_key_int(buf, "micro", options->n_micro);
     s2_json_key_int(buf, "cp", options->n_context);
+    s2_json_key_str(buf, "cut", s2_cut_word(options->cut));
     s2_json_key_int(buf, "ep", options->n_expert_ranks);
     s2_json_key_int(buf, "nodes", options->n_nodes);
     if (found->n_designs > 0) {

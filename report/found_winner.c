@@ -33,7 +33,8 @@ void s2_found_put_question(const s2_found *found, s2_buf *buf)
     if (options->n_stages > 1)
         s2_buf_printf(buf, ", a pipeline of %d stages", (int)options->n_stages);
     if (options->n_context > 1)
-        s2_buf_printf(buf, ", %d such share the tokens", (int)options->n_context);
+        s2_buf_printf(buf, ", %d such share the tokens (%s)", (int)options->n_context,
+                      s2_cut_word(options->cut));
     if (options->n_expert_ranks > 1)
         s2_buf_printf(buf, ", %d replicas share the experts", (int)options->n_expert_ranks);
     if (options->n_nodes > 1)

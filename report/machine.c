@@ -61,11 +61,20 @@ static void text_stages(const s2_sim_options *options, const s2_machine *machine
 
 static void text_context(const s2_sim_options *options, const s2_machine *machine, s2_buf *buf)
 {
-    s2_buf_printf(buf,
-                  "%d GPUs share a context in %d pieces, the first and the last to one: attention computes "
-                  "%s, %.3f of the mean, while keys go round in %s",
-                  options->n_context, 2 * options->n_context, s2_time_text(machine->ring_compute_us).text,
-                  machine->imbalance, s2_time_text(machine->ring_link_us).text);
+    const bool zigzag = options->cut == S2_CUT_ZIGZAG;
+    if (zigzag)
+        s2_buf_printf(buf,
+                      "%d GPUs share a context in %d pieces, the first and the last to one (--cut zigzag): ",
+                      options->n_context, 2 * options->n_context);
+    else
+        s2_buf_printf(buf,
+                      "%d GPUs have a contiguous part of a context each, evenly many tokens (--cut zigzag: "
+                      "a piece of either end): ",
+                      options->n_context);
+    s2_buf_printf(buf, "attention computes %s on the GPU with most, %.3f of the mean, %s in %s",
+                  s2_time_text(machine->ring_compute_us).text, machine->imbalance,
+                  zigzag ? "while keys go round" : "after the keys that it is sent",
+                  s2_time_text(machine->ring_link_us).text);
     line(buf);
 }
 
@@ -96,6 +105,13 @@ static void text_nodes(const s2_sim_options *options, s2_buf *buf)
     line(buf);
 }
 
+/* Contiguous parts and nothing else. */
+static bool is_contiguous(const s2_sim_options *options)
+{
+    return options->n_context > 1 && options->cut == S2_CUT_CONTIGUOUS && options->n_stages == 1 &&
+           options->n_expert_ranks == 1 && options->n_nodes == 1 && options->n_ranks == 1;
+}
+
 void s2_machine_text(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
     const bool one_node = s2_machine_one_node(options);
@@ -116,8 +132,11 @@ void s2_machine_text(const s2_sim_options *options, const s2_sim *sim, s2_buf *b
         text_experts(options, &sim->experts, buf);
     if (options->n_nodes > 1)
         text_nodes(options, buf);
-    s2_buf_puts(buf,
-                "no such machine was measured: its schedule and links are assumed (docs/simulator.md)\n");
+    s2_buf_puts(buf, is_contiguous(options)
+                         ? "of such machines two H100s were measured; the links of others are assumed "
+                           "(docs/simulator.md)\n"
+                         : "no such machine was measured: its schedule and links are assumed "
+                           "(docs/simulator.md)\n");
 }
 
 /* ---- what GPUs send one another in training */
@@ -145,7 +164,8 @@ static void put_all_sent(const s2_sim_options *options, const s2_sim *sim, s2_bu
              options->recompute ? "in all-reduces (of each layer 2 forward, 2 backward, 2 forward again)"
                                 : "in all-reduces (of each layer 2 forward, 2 backward)",
              &any, buf);
-    put_sent(sim->machine.ring_bytes, "of keys, values and their gradients round the context", &any, buf);
+    put_sent(sim->machine.ring_bytes, "of keys, values and their gradients to those that share the context",
+             &any, buf);
     put_sent(sent_by(sim, "all-to-all"), "to experts of others and back (all-to-all)", &any, buf);
     put_sent(sent_by(sim, "between stages"), "between stages", &any, buf);
     put_sent(sent_by(sim, "gather, scatter"),
@@ -186,9 +206,10 @@ void s2_links_text(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf
 
 /* ---- JSON */
 
-static void json_ring(const s2_machine *machine, s2_buf *buf)
+static void json_ring(const s2_sim_options *options, const s2_machine *machine, s2_buf *buf)
 {
     s2_json_begin(buf, '{');
+    s2_json_key_str(buf, "cut", s2_cut_word(options->cut));
     s2_json_key_num(buf, "compute_us", s2_rounded(machine->ring_compute_us));
     s2_json_key_num(buf, "link_us", s2_rounded(machine->ring_link_us));
     s2_json_key_num(buf, "imbalance", s2_rounded(machine->imbalance));
@@ -243,7 +264,7 @@ void s2_machine_json(const s2_sim_options *options, const s2_sim *sim, s2_buf *b
         s2_json_null(buf);
     s2_json_key(buf, "ring");
     if (options->n_context > 1)
-        json_ring(&sim->machine, buf);
+        json_ring(options, &sim->machine, buf);
     else
         s2_json_null(buf);
     s2_json_key(buf, "experts");

@@ -5,6 +5,7 @@
 
 #include "base/arith.h"
 #include "sim/capacity.h"
+#include "sim/classes.h"
 #include "sim/experts.h"
 #include "sim/links.h"
 #include "sim/scores.h"
@@ -95,10 +96,10 @@ typedef struct s2_directions {
 
 /* Attention of some layers on the GPU that takes longest. */
 typedef struct s2_ring {
-    s2_directions us, dense_us; /* with the keys that go round meanwhile */
+    s2_directions us, dense_us; /* with the keys that go round meanwhile, or are sent */
     double compute_us;          /* without; a forward pass that is run again counts twice, as it does below */
-    double link_us;             /* of the ring alone */
-    double sent_bytes;          /* by each GPU */
+    double link_us;             /* of the keys alone */
+    double sent_bytes;          /* by the GPU that sends most */
     double mean_us;             /* computing, over the GPUs */
     double plan_us;
     double bound_us;
@@ -142,11 +143,34 @@ typedef struct s2_attention_us {
     double dram_bytes, l2_bytes;
 } s2_attention_us;
 
-/* What one GPU computes of a forward pass: two pieces of the tokens, each as a launch of its own. */
+/* Tokens [begin, end). */
+typedef struct s2_piece {
+    int64_t begin, end;
+} s2_piece;
+
+static int64_t part_begin(const s2_sim_options *options, int64_t n_parts, int64_t nth)
+{
+    return options->len_tok * nth / n_parts;
+}
+
+/* The tokens of one GPU; returns how many pieces they are. */
+static int32_t pieces_of(const s2_sim_options *options, int32_t rank, s2_piece out[2])
+{
+    const bool zigzag = options->cut == S2_CUT_ZIGZAG;
+    const int64_t n_parts = (zigzag ? 2 : 1) * (int64_t)options->n_context,
+                  parts[2] = {rank, n_parts - 1 - rank};
+    for (int32_t n = 0; n < 2; n++)
+        out[n] =
+            (s2_piece){part_begin(options, n_parts, parts[n]), part_begin(options, n_parts, parts[n] + 1)};
+    return zigzag ? 2 : 1;
+}
+
+/* What one GPU computes of a forward pass, each piece as a launch of its own. */
 static s2_status price_pieces(const s2_machine_run *run, const s2_pattern *layer,
                               const s2_calibration *calibration, int32_t rank, s2_attention_us *out)
 {
-    const int64_t n_pieces = 2 * (int64_t)run->options->n_context, n_tok = run->options->len_tok;
+    s2_piece pieces[2];
+    const int32_t n_pieces = pieces_of(run->options, rank, pieces);
     s2_sim_options own = *run->options;
     const s2_model_scores scores = s2_scores_of(&own, layer);
     own.scores = &scores;
@@ -155,11 +179,10 @@ static s2_status price_pieces(const s2_machine_run *run, const s2_pattern *layer
     own.phase = S2_PREFILL;
     own.batch = run->micro_batch;
     *out = (s2_attention_us){0};
-    for (int32_t half = 0; half < 2; half++) {
-        const int64_t piece = half == 0 ? rank : n_pieces - 1 - rank;
+    for (int32_t n = 0; n < n_pieces; n++) {
         s2_sim sim;
-        own.len_tok = n_tok * (piece + 1) / n_pieces;
-        own.new_tok = own.len_tok - n_tok * piece / n_pieces;
+        own.len_tok = pieces[n].end;
+        own.new_tok = pieces[n].end - pieces[n].begin;
         S2_TRY(price_part(run, layer, &own, &sim));
         out->time_us += sim.time_us;
         out->plan_us += sim.plan_us;
@@ -171,16 +194,74 @@ static s2_status price_pieces(const s2_machine_run *run, const s2_pattern *layer
     return S2_OK;
 }
 
-/* K and V of all tokens but a GPU's own, which pass through it. */
-static double ring_bytes(const s2_machine_run *run, const s2_pattern *layer)
+/* ---- keys and values that are sent */
+
+/* K and V of a layer in one forward pass: what each GPU sends and is sent. */
+typedef struct s2_traffic {
+    double sent[MOST_CONTEXT], received[MOST_CONTEXT];
+    double most; /* either way, by any of them */
+} s2_traffic;
+
+/* K and V of so many tokens and of one of the GPUs that share the heads. */
+static double slot_bytes(const s2_machine_run *run, const s2_pattern *layer)
+{
+    const double kv_heads = fmax((double)layer->n_kv_heads / run->options->n_ranks, 1);
+    return kv_heads * 2 * layer->head_dim * s2_dtype_bytes(run->options->dtype) * (double)run->micro_batch;
+}
+
+static void add_traffic(s2_traffic *sum, int32_t from, int32_t to, double bytes)
+{
+    sum->sent[from] += bytes;
+    sum->received[to] += bytes;
+    sum->most = fmax(sum->most, fmax(sum->sent[from], sum->received[to]));
+}
+
+/* All tokens but a GPU's own pass through it. */
+static void go_round(const s2_machine_run *run, const s2_pattern *layer, s2_traffic *out)
+{
+    const double c = run->options->n_context, tokens = (double)run->options->len_tok;
+    for (int32_t rank = 0; rank < run->options->n_context; rank++)
+        add_traffic(out, rank, rank, (c - 1) / c * tokens * slot_bytes(run, layer));
+}
+
+/*
+ * Each is sent the earlier keys that one of its queries, or a later one, reads: those that a cache keeps at its first
+ * token, from each GPU that has some.
+ */
+static s2_status send_earlier(const s2_machine_run *run, const s2_pattern *layer, s2_traffic *out)
 {
     const s2_sim_options *const options = run->options;
-    const double c = options->n_context, elem = s2_dtype_bytes(options->dtype),
-                 kv_heads = fmax((double)layer->n_kv_heads / options->n_ranks, 1),
-                 tokens = (double)options->len_tok * (double)run->micro_batch;
+    const double elems = (double)layer->n_kv_heads * layer->head_dim, slot = slot_bytes(run, layer);
+    s2_classes classes;
+    S2_TRY(s2_classes_build(run->scratch, layer, S2_PREFILL, &classes));
+    classes.work_left = run->work_left;
+    for (int32_t to = 1; to < options->n_context; to++) {
+        const int64_t begin = part_begin(options, options->n_context, to);
+        int64_t later = 0;
+        for (int32_t from = to - 1; from >= 0; from--) {
+            int64_t kept;
+            S2_TRY(
+                s2_kv_head_pages(&classes, part_begin(options, options->n_context, from), begin, 1, &kept));
+            add_traffic(out, from, to, (double)(kept - later) / elems * slot);
+            later = kept;
+        }
+    }
+    return S2_OK;
+}
+
+static s2_status traffic_of(const s2_machine_run *run, const s2_pattern *layer, s2_traffic *out)
+{
+    s2_status status = S2_OK;
+    const s2_arena_mark_t mark = s2_arena_mark(run->scratch);
+    *out = (s2_traffic){0};
     if (s2_pattern_is_state_layer(layer, 0))
-        return 0;
-    return (c - 1) / c * tokens * kv_heads * 2 * layer->head_dim * elem;
+        return S2_OK;
+    if (run->options->cut == S2_CUT_ZIGZAG)
+        go_round(run, layer, out);
+    else
+        status = send_earlier(run, layer, out);
+    s2_arena_rewind(run->scratch, mark);
+    return status;
 }
 
 static double over(double a, double b)
@@ -224,11 +305,21 @@ static s2_directions directions_of(double forward_us, double ratio)
     return (s2_directions){forward_us, forward_us * fmax(ratio - 1, 0)};
 }
 
-/* Each direction waits for its own ring: K and V; going back, K and V again and their gradients. */
-static s2_directions wait_for_ring(s2_directions compute, double link_us)
+/*
+ * Attention of a rank and its keys on the link, of which gradients are as many: all that goes round does so while it
+ * computes, going back K and V again and their gradients; what is sent to contiguous parts comes before, or, gradients,
+ * after. A bound takes any of it to hide.
+ */
+static s2_directions join_link(const s2_machine_run *run, s2_directions compute, double link_us)
 {
-    return (s2_directions){fmax(compute.forward, link_us),
-                           compute.backward > 0 ? fmax(compute.backward, 2 * link_us) : 0};
+    const bool hides = run->options->cut == S2_CUT_ZIGZAG || run->options->calibration == NULL;
+    const double back_us = run->options->cut == S2_CUT_ZIGZAG ? 2 * link_us : link_us;
+    s2_directions us = {fmax(compute.forward, link_us), fmax(compute.backward, back_us)};
+    if (!hides)
+        us = (s2_directions){compute.forward + link_us, compute.backward + back_us};
+    if (run->options->phase != S2_TRAIN)
+        us.backward = 0;
+    return us;
 }
 
 static s2_directions most_of(s2_directions a, s2_directions b)
@@ -241,43 +332,74 @@ static double both(s2_directions us)
     return us.forward + us.backward;
 }
 
-/* Forward passes of a step, and how often K and V of a layer, or gradients as large, go round. */
+/* Forward passes of a step. */
 static double n_forward(const s2_sim_options *options)
 {
     return options->phase == S2_TRAIN && options->recompute ? 2 : 1;
 }
 
+/* How often K and V of a layer, or gradients as large, take the link in a step. */
 static double n_rounds(const s2_sim_options *options)
 {
-    return n_forward(options) + (options->phase == S2_TRAIN ? 2 : 0);
+    return n_forward(options) + (options->phase != S2_TRAIN ? 0 : options->cut == S2_CUT_ZIGZAG ? 2 : 1);
+}
+
+/* Going back a contiguous part returns gradients for the keys that it was sent. */
+static double sent_by(const s2_sim_options *options, const s2_traffic *traffic, int32_t rank)
+{
+    const double back = n_rounds(options) - n_forward(options);
+    return n_forward(options) * traffic->sent[rank] + back * traffic->received[rank];
+}
+
+/* Dense attention: a contiguous part is sent all that is earlier, and sends its own to all that are later. */
+static double dense_link_bytes(const s2_machine_run *run, const s2_pattern *layer, int32_t rank)
+{
+    const s2_sim_options *const options = run->options;
+    const int64_t c = options->n_context, begin = part_begin(options, c, rank),
+                  own = part_begin(options, c, rank + 1) - begin;
+    const double slot = slot_bytes(run, layer);
+    if (s2_pattern_is_state_layer(layer, 0))
+        return 0;
+    if (options->cut == S2_CUT_ZIGZAG)
+        return (double)(c - 1) / (double)c * (double)options->len_tok * slot;
+    return (double)s2_max_i64(begin, own * (c - 1 - rank)) * slot;
 }
 
 static s2_status ring_of_layer(const s2_machine_run *run, const s2_pattern *layer, s2_ring *out)
 {
     const s2_sim_options *const options = run->options;
     const int32_t c = options->n_context;
-    const double bytes = ring_bytes(run, layer), link_us = bytes / link_rate(run, S2_GROUP_CONTEXT),
-                 peak_us = bytes / s2_links_rate(options, S2_GROUP_CONTEXT), again = n_forward(options) - 1;
-    s2_directions compute = {0}, plan = {0}, dense = {0};
+    const double rate = link_rate(run, S2_GROUP_CONTEXT), peak = s2_links_rate(options, S2_GROUP_CONTEXT),
+                 again = n_forward(options) - 1;
+    s2_directions compute = {0};
     s2_attention_us ratio;
-    s2_ring most = {.sent_bytes = n_rounds(options) * bytes, .link_us = n_rounds(options) * link_us};
+    s2_traffic traffic;
+    s2_ring most = {0};
+    s2_directions plan = {0};
     const s2_calibration *calibration;
+    S2_TRY(traffic_of(run, layer, &traffic));
     S2_TRY(training_over_prefill(run, layer, &calibration, &ratio));
     for (int32_t rank = 0; rank < c; rank++) {
+        const double bytes = fmax(traffic.sent[rank], traffic.received[rank]);
         s2_attention_us own;
         S2_TRY(price_pieces(run, layer, calibration, rank, &own));
-        compute = most_of(compute, directions_of(own.time_us, ratio.time_us));
-        plan = most_of(plan, directions_of(own.plan_us, ratio.plan_us));
-        dense = most_of(dense, directions_of(own.dense_us, ratio.dense_us));
+        const s2_directions us = directions_of(own.time_us, ratio.time_us),
+                            dense_us = directions_of(own.dense_us, ratio.dense_us),
+                            plan_us = directions_of(own.plan_us, ratio.plan_us);
+        compute = most_of(compute, us);
+        most.us = most_of(most.us, join_link(run, us, bytes / rate));
+        most.dense_us =
+            most_of(most.dense_us, join_link(run, dense_us, dense_link_bytes(run, layer, rank) / rate));
+        plan = most_of(plan, most_of(plan_us, (s2_directions){bytes / peak, 0}));
         most.bound_us = fmax(most.bound_us, own.bound_us * ratio.bound_us);
         most.mean_us += own.time_us * (ratio.time_us + again) / c;
         most.dram_bytes += own.dram_bytes * ratio.time_us;
         most.l2_bytes += own.l2_bytes * ratio.time_us;
+        most.sent_bytes = fmax(most.sent_bytes, sent_by(options, &traffic, rank));
     }
     most.compute_us = both(compute) + again * compute.forward;
-    most.us = wait_for_ring(compute, link_us);
-    most.dense_us = wait_for_ring(dense, link_us);
-    most.plan_us = both(wait_for_ring(plan, peak_us));
+    most.link_us = n_rounds(options) * traffic.most / rate;
+    most.plan_us = both(plan);
     *out = most;
     return S2_OK;
 }
@@ -319,7 +441,7 @@ static s2_status find_ring(s2_machine_run *run, int32_t layer)
     return S2_OK;
 }
 
-/* Layers [begin, end): each waits for its own ring. */
+/* Layers [begin, end): each waits for its own keys. */
 static s2_status ring_of_stage(s2_machine_run *run, int32_t begin, int32_t end, s2_ring *out)
 {
     s2_ring sum = {0};
@@ -360,7 +482,10 @@ static void take_ring(const s2_sim_options *options, const s2_ring *ring, s2_sim
     const double again = n_forward(options) - 1,
                  forward = ring->us.forward / (part_us(sim, "attention") + part_us(sim, "selection")),
                  backward = over(ring->us.backward, part_us(sim, "attention backward"));
-    const bool waits = ring->link_us > 0 && both(ring->us) + again * ring->us.forward > ring->compute_us;
+    const bool hides = options->cut == S2_CUT_ZIGZAG,
+               waits = hides
+                           ? ring->link_us > 0 && both(ring->us) + again * ring->us.forward > ring->compute_us
+                           : ring->link_us > ring->compute_us;
     double before_us = 0, after_us = 0;
     for (int32_t part = 0; part < sim->n_parts; part++) {
         s2_part *const line = &sim->parts[part];

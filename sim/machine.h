@@ -5,10 +5,12 @@
  *     stages    p of them run microbatches one after another. Prefill and training take the first one through all
  *               stages, then one each period; decode gives every microbatch a token in turn.
  *     experts   dealt out to replicas (sim/experts.h)
- *     context   c GPUs have 2c even pieces of the tokens between them, the first and the last, the second and the
- *               last but one, ...; keys and values go round a ring while attention runs.
+ *     context   c GPUs share the tokens of each sequence (s2_context_cut). Contiguous: each has an even part, and
+ *               before a layer's attention is sent the earlier keys that a query of its own or a later one reads.
+ *               Zigzag: each has two of 2c pieces, and all keys go round a ring while attention runs.
  *
- * Nothing here was measured: what a stage takes is a price like any other, the schedule and the links are assumed.
+ * What a stage takes is a price like any other, the schedule and the links are assumed; contiguous parts alone were
+ * measured (docs/simulator.md).
  *
  * Threads: no state.
  */

@@ -26,6 +26,12 @@ const char *s2_training_peak_word(s2_training_peak peak)
     return words[peak];
 }
 
+const char *s2_cut_word(s2_context_cut cut)
+{
+    static const char *const words[S2_N_CUTS] = {"contiguous", "zigzag"};
+    return words[cut];
+}
+
 const char *s2_fusion_word(s2_fusion fusion)
 {
     static const char *const words[S2_N_FUSIONS] = {"fused", "eager"};

@@ -44,6 +44,14 @@ const char *s2_cache_type_word(s2_cache_type type);
 typedef enum s2_fusion { S2_FUSED, S2_EAGER, S2_N_FUSIONS } s2_fusion;
 const char *s2_fusion_word(s2_fusion fusion); /* "fused", "eager" */
 
+/* How GPUs share the tokens of a sequence (sim/machine.h). */
+typedef enum s2_context_cut {
+    S2_CUT_CONTIGUOUS, /* even parts, one each, as s2.parallel.cut makes them; earlier keys are sent where needed */
+    S2_CUT_ZIGZAG, /* the first and the last of 2 n pieces, the second and the last but one, ...; all keys go round */
+    S2_N_CUTS
+} s2_context_cut;
+const char *s2_cut_word(s2_context_cut cut); /* "contiguous", "zigzag" */
+
 typedef struct s2_sim_options {
     s2_gpu gpu;
     const s2_net *net; /* the layers around attention, or NULL: attention alone */
@@ -65,6 +73,7 @@ typedef struct s2_sim_options {
     int32_t n_stages;       /* of a pipeline */
     int32_t n_micro;        /* microbatches; 0: a sequence each, in decode one for each stage */
     int32_t n_context;      /* GPUs that share the tokens of a sequence */
+    s2_context_cut cut;     /* how */
     int32_t n_expert_ranks; /* replicas that share the experts of each layer (sim/experts.h) */
     int32_t n_nodes;        /* among which all GPUs, replicas included, are dealt out evenly (sim/links.h) */
     int32_t reserved_permille; /* of each GPU's memory, which nothing priced here may take */
@@ -204,9 +213,10 @@ typedef struct s2_machine {
     double waiting_us;      /* of the slowest stage for others, in a step */
     double idle;            /* mean share of a step in which a stage computes nothing */
     double ring_compute_us; /* attention of a microbatch on that stage, of the GPU with most work */
-    double ring_link_us;    /* and what passes round the ring meanwhile */
-    double ring_bytes;      /* of which a GPU sends so many */
-    double imbalance;       /* of the GPUs that share a context: most / mean */
+    double
+        ring_link_us;  /* and what keys and values, going round meanwhile or sent before, take on the link */
+    double ring_bytes; /* of which the GPU that sends most sends so many */
+    double imbalance;  /* of the GPUs that share a context: most / mean */
 } s2_machine;
 
 /* What the GPUs that share the experts of a mixture do of a layer, in a pass of one microbatch. */

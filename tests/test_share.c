@@ -138,6 +138,143 @@ static void each_gpu_is_priced_as_its_own_pattern(void **state)
     }
 }
 
+/* ---- a context that GPUs share */
+
+/* The tokens of one of c GPUs, in one piece or two. */
+static int32_t pieces_of(s2_context_cut cut, int64_t c, int64_t rank, int64_t len_tok, int64_t begin[2],
+                         int64_t end[2])
+{
+    const int64_t nth[2] = {rank, 2 * c - 1 - rank}, n = cut == S2_CUT_ZIGZAG ? 2 * c : c;
+    for (int32_t piece = 0; piece < 2; piece++) {
+        begin[piece] = len_tok * nth[piece] / n;
+        end[piece] = len_tok * (nth[piece] + 1) / n;
+    }
+    return cut == S2_CUT_ZIGZAG ? 2 : 1;
+}
+
+/* Bytes of K and V of keys [from, to) that some query from `begin` on reads, looked at one by one. */
+static double needed_bytes(const s2_pattern *pattern, int64_t from, int64_t to, int64_t begin, int64_t last)
+{
+    const int32_t group = pattern->n_heads / pattern->n_kv_heads;
+    int64_t n = 0;
+    for (int32_t kv = 0; kv < pattern->n_kv_heads; kv++)
+        for (int64_t key = from; key < to; key++) {
+            bool is_read = false;
+            for (int64_t query = begin; query < last && !is_read; query++)
+                for (int32_t head = kv * group; head < (kv + 1) * group && !is_read; head++)
+                    is_read = s2_pattern_reads(pattern, S2_PREFILL, 0, head, last, query, key);
+            n += is_read;
+        }
+    return (double)n * 2 * pattern->head_dim * 2;
+}
+
+typedef struct gpu_price {
+    double us, hbm_us;
+} gpu_price;
+
+/* The pieces of one GPU, each as new tokens behind a cache; adds what they count to *pairs. */
+static gpu_price price_of_tokens(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
+                                 int64_t rank, int64_t *pairs)
+{
+    int64_t begin[2], end[2];
+    const int32_t n = pieces_of(options->cut, options->n_context, rank, options->len_tok, begin, end);
+    gpu_price sum = {0};
+    for (int32_t piece = 0; piece < n; piece++) {
+        s2_sim_options own = *options;
+        own.n_context = 1;
+        own.len_tok = end[piece];
+        own.new_tok = end[piece] - begin[piece];
+        const s2_sim sim = run(arena, pattern, &own);
+        sum.us += sim.time_us;
+        sum.hbm_us += sim.ranks.hbm_bytes / (options->gpu.hbm_gb_s * 1e3);
+        *pairs += sim.counts.pairs;
+    }
+    return sum;
+}
+
+/*
+ * Each GPU's tokens are priced as if they were alone, and sums over all are one GPU's counts; keys come over a link, before
+ * attention where parts are contiguous, and the layer waits for the slowest.
+ */
+static void each_gpu_of_a_context_is_priced_as_its_own_tokens(void **state)
+{
+    (void)state;
+    static s2_calibration calibration;
+    assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+    for (int64_t n = 0; n < s2_test_cases(40); n++) {
+        s2_rng rng = {s2_test_seed(20261128) + (uint64_t)n};
+        s2_arena arena = {0};
+        s2_buf text = {0};
+        draw_design(&rng, &text);
+        const s2_pattern pattern = parsed(&arena, text.data);
+        s2_sim_options options = draw_options(&rng, &calibration);
+        options.phase = S2_PREFILL;
+        options.n_context = 2 + (int32_t)s2_rng_below(&rng, 6);
+        options.cut = (s2_context_cut)s2_rng_below(&rng, S2_N_CUTS);
+        options.n_ranks = 1 << s2_rng_below(&rng, 4);
+        options.len_tok = 20 * options.n_context + (int64_t)s2_rng_below(&rng, n % 4 == 0 ? 300 : 9000);
+        if (s2_share_check(&pattern, options.n_ranks, NULL) != S2_OK)
+            options.n_ranks = 1;
+        const s2_sim all = run(&arena, &pattern, &options);
+        const double rate = options.gpu.nvlink_gb_s / 2 * 1e3 * (options.calibration != NULL ? 0.8 : 1),
+                     heads = fmax((double)pattern.n_kv_heads / options.n_ranks, 1),
+                     round = 2.0 * 2 * pattern.head_dim * heads * (double)(options.len_tok * options.batch) *
+                             (options.n_context - 1) / options.n_context / rate;
+        double most_us = 0;
+        int64_t pairs = 0;
+        for (int64_t rank = 0; rank < options.n_context; rank++) {
+            const gpu_price own = price_of_tokens(&arena, &pattern, &options, rank, &pairs);
+            assert_true(all.time_us >= own.hbm_us * (1 - 1e-9));
+            assert_true(all.time_us >= own.us * (1 - 1e-9));
+            most_us = fmax(most_us, own.us);
+        }
+        assert_int_equal(pairs, all.counts.pairs);
+        assert_true(all.machine.ring_bytes <= round * rate * (1 + 1e-9));
+        if (options.cut == S2_CUT_ZIGZAG)
+            s2_assert_close(all.machine.ring_bytes / rate, round, 1e-9 * round);
+        if (options.cut == S2_CUT_ZIGZAG || options.calibration == NULL)
+            s2_assert_close(all.time_us, fmax(most_us, all.machine.ring_link_us), 1e-9 * all.time_us);
+        else
+            assert_true(all.time_us <= (most_us + all.machine.ring_link_us) * (1 + 1e-9) &&
+                        all.time_us > most_us);
+        s2_assert_close(all.machine.ring_compute_us, most_us, 1e-9 * most_us);
+        assert_true(all.machine.imbalance >= 1 - 1e-9 && all.bound_us <= all.plan_us * (1 + 1e-9));
+        s2_buf_release(&text);
+        s2_arena_release(&arena);
+    }
+}
+
+/* A contiguous part is sent the keys that its queries, later ones or the token before it read, and no other. */
+static void contiguous_parts_are_sent_the_keys_that_are_read(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < s2_test_cases(10); n++) {
+        s2_rng rng = {s2_test_seed(20261129) + (uint64_t)n};
+        s2_arena arena = {0};
+        s2_buf text = {0};
+        draw_design(&rng, &text);
+        s2_buf_puts(&text, "; block 4");
+        const s2_pattern pattern = parsed(&arena, text.data);
+        s2_sim_options options = draw_options(&rng, NULL);
+        options.phase = S2_PREFILL;
+        options.batch = 1;
+        options.n_context = 2 + (int32_t)s2_rng_below(&rng, 3);
+        options.len_tok = 30 + (int64_t)s2_rng_below(&rng, 150);
+        const int64_t c = options.n_context, last = options.len_tok + 300;
+        double sent[8] = {0}, most = 0;
+        for (int64_t to = 1; to < c; to++)
+            for (int64_t from = 0; from < to; from++)
+                sent[from] +=
+                    needed_bytes(&pattern, options.len_tok * from / c, options.len_tok * (from + 1) / c,
+                                 options.len_tok * to / c - 1, last);
+        for (int64_t rank = 0; rank < c; rank++)
+            most = fmax(most, sent[rank]);
+        s2_assert_close(run(&arena, &pattern, &options).machine.ring_bytes, most, 0.5);
+        s2_buf_release(&text);
+        s2_arena_release(&arena);
+    }
+}
+
 /*
  * Strides of tokens are planned key by key, and planning may give up. What one GPU plans takes nothing from another, nor
  * does the advice of how to deal heads out; where one gives up its own time is guessed, and that of the others is not.
@@ -845,6 +982,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_gpu_is_priced_as_its_own_pattern),
+        cmocka_unit_test(each_gpu_of_a_context_is_priced_as_its_own_tokens),
+        cmocka_unit_test(contiguous_parts_are_sent_the_keys_that_are_read),
         cmocka_unit_test(each_gpu_may_plan_as_much_as_alone),
         cmocka_unit_test(a_decode_step_with_random_lists_is_planned_at_any_length),
         cmocka_unit_test(layers_of_their_own_shape_cost_what_each_costs_alone),

@@ -60,6 +60,7 @@ static s2_sim_options draw_machine(s2_rng *rng, s2_net *net)
     options.n_ranks = net->n_heads % 4 == 0 ? 1 << s2_rng_below(rng, 3) : 1;
     options.n_stages = s2_rng_below(rng, 2) == 0 ? 1 : 2 + (int32_t)s2_rng_below(rng, 4);
     options.n_context = s2_rng_below(rng, 2) == 0 ? 1 : 2 + (int32_t)s2_rng_below(rng, 3);
+    options.cut = (s2_context_cut)s2_rng_below(rng, S2_N_CUTS);
     options.n_shards = 1 << s2_rng_below(rng, 4);
     options.n_nodes = s2_rng_below(rng, 2) == 0 ? 1 : options.n_shards;
     options.n_micro = options.n_stages > 1 ? (int32_t)s2_rng_below(rng, (uint64_t)options.batch + 1) : 0;
@@ -215,7 +216,8 @@ static void each_gpu_sends_what_its_collectives_define(void **state)
         s2_rng rng = {s2_test_seed(20261201) + (uint64_t)n};
         s2_arena arena = {0};
         s2_net net;
-        const s2_sim_options options = draw_machine(&rng, &net);
+        s2_sim_options options = draw_machine(&rng, &net);
+        options.cut = S2_CUT_ZIGZAG; /* what contiguous parts send depends on the pattern (test_share.c) */
         const s2_pattern pattern = pattern_of(&arena, &net, "local 4", bodies[s2_rng_below(&rng, N_BODIES)]);
         const s2_sim sim = priced(&arena, &pattern, &options);
         const int32_t at = sim.machine.slowest;

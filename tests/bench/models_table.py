@@ -1,6 +1,6 @@
 """What tests/bench/models.py measured, beside what `s2 sim` predicts today: a table in Markdown.
 
-usage: models_table.py S2 ROWS.jsonl [lead|each|memory]      S2: the program; lead: README.md's table, each: docs/python.md's, memory: docs/simulator.md's. Measured is the median; rows that failed or are of an older form are left out, and the last
+usage: models_table.py S2 ROWS.jsonl [lead|each|memory|context]      S2: the program; lead: README.md's table, each: docs/python.md's, memory and context: docs/simulator.md's. Measured is the median; rows that failed or are of an older form are left out, and the last
 of those with the same name counts."""
 import json
 import subprocess
@@ -145,13 +145,25 @@ def peaks(program, rows, folder):
         yield f"| {model}, {tokens // 1024}k | {kept} | {shown} | {said:.1f} | {off:+.1%} | {sim['training']['peak']} |".replace("%", " %")
 
 
+def context(program, rows, folder):
+    """One sequence cut between ranks: both runs, the price of that cut, and what the ranks sent."""
+    for row in rows:
+        if not row["way"].startswith("context"):
+            continue
+        sim = predicted(program, row, folder)
+        said, what = end_to_end(row, sim), {"prefill": "prefill", "train": "training step"}[row["figure"]]
+        sent = (max(row["sent_bytes"]), sim["machine"]["ring"]["sent_bytes"])
+        yield (f"| {row['model']}, {what}, {row['tokens'] // 1024}k, {row['pattern']} | {row['least_s']:.3f}, {row['most_s']:.3f} | {said:.3f} | "
+               f"{said / row['mean_s'] - 1:+.1%} | {sent[0] / 1e9:.3f}, {sent[1] / 1e9:.3f} |").replace("%", " %").replace(" | stride", " \\| stride")
+
+
 def main():
     program, path, *mode = sys.argv[1:]
     with open(path) as file:
         rows = latest(map(json.loads, file))
     if mode:
         with tempfile.TemporaryDirectory() as folder:
-            print("\n".join({"lead": lead, "each": each, "memory": peaks}[mode[0]](program, rows, folder)))
+            print("\n".join({"lead": lead, "each": each, "memory": peaks, "context": context}[mode[0]](program, rows, folder)))
         return
     print("| what | tokens | batch | way | measured | longest | predicted | off by | memory, GiB | ms of a run by kind of kernel (predicted) |")
     print("|---|---|---|---|---|---|---|---|---|---|")
