@@ -3,8 +3,10 @@
 
 The programs are those of `make fuzz-programs`; the state folder keeps corpora, logs and crashes, and a second run goes on there.
 usage: campaign.py PROGRAMS STATE SECONDS LANE...   a LANE is a process: `screen` all the time, `hf,vllm` one after the other,
-       `screen:60` for 60 s at a time (so that what other lanes found is taken up, and a lost machine loses little)
-Rows go to STATE/rows.jsonl: inputs, processor seconds, edges, crashes, and the curve: [processor seconds, edges] as they rose.
+       `screen:60` for 60 s at a time (so that what other lanes found is taken up, and a lost machine loses little), longer
+       where reading the corpus would take more than a part in READING of them
+Rows go to STATE/rows.jsonl: inputs, processor seconds, those of reading the corpus before the first new input (`read` of them),
+edges, crashes, and the curve: [processor seconds, edges] as they rose.
        campaign.py --sum ROWS...   prints one row for each target, as docs/results/fuzz.jsonl keeps them
 """
 import json
@@ -19,6 +21,7 @@ MOST_LEN = {"parse": 65536, "cert": 300000, "space": 65536, "npy": 65536, "db": 
 PROGRAM = {"parse": "fuzz_parse", "screen": "fuzz_screen", **{kind: "fuzz_files" for kind in ("cert", "space", "npy", "db")}}
 DICTIONARY = {"parse": "pattern.dict", "cert": "pattern.dict", "space": "space.dict"}
 MOST_CRASHES = 20
+READING = 8
 lock = threading.Lock()
 
 
@@ -53,6 +56,7 @@ class Watched:
 
     def __init__(self, arguments, seconds, log):
         self.edges, self.features, self.inputs, self.curve = 0, 0, 0, []
+        self.read, self.read_cpu_s = None, 0
         with open(log, "a") as kept:
             child = subprocess.Popen([*arguments[:1], f"-max_total_time={seconds}", *arguments[1:]], stdout=subprocess.DEVNULL,
                                      stderr=subprocess.PIPE, text=True, errors="replace")
@@ -61,12 +65,16 @@ class Watched:
             _, status, usage = os.wait4(child.pid, 0)
         child.returncode = status
         self.failed, self.cpu_s = status != 0, usage.ru_utime + usage.ru_stime
+        if self.read is None:  # it ended before all was read
+            self.read, self.read_cpu_s = self.inputs, self.cpu_s
         self.note(self.cpu_s)
 
     def take(self, line, pid, kept):
-        if (seen := re.match(r"#(\d+)\s.*cov: (\d+) ft: (\d+)", line)):
-            self.inputs, self.edges, self.features = int(seen[1]), int(seen[2]), int(seen[3])
+        if (seen := re.match(r"#(\d+)\s+(\w+)\s.*cov: (\d+) ft: (\d+)", line)):
+            self.inputs, self.edges, self.features = int(seen[1]), int(seen[3]), int(seen[4])
             used = used_so_far(pid)
+            if seen[2] == "INITED":
+                self.read, self.read_cpu_s = self.inputs, used or 0
             if used is not None and (not self.curve or self.curve[-1][1] != self.edges):
                 self.note(used)
         else:
@@ -86,15 +94,17 @@ def thinned(curve, n=24):
 
 def lane(programs, state, end, number, spec, commit, where):
     targets, _, piece = spec.partition(":")
-    crashes, at = 0, 0
+    crashes, at, reading = 0, 0, {}
     names = targets.split(",")
     while end - time.time() > 5 and crashes < MOST_CRASHES:
         target = names[at % len(names)]
         left = end - time.time()
-        share = int(piece) if piece else left / max(1, len(names) - at) if at < len(names) else left
+        share = max(int(piece), READING * reading.get(target, 0)) if piece else left / max(1, len(names) - at) if at < len(names) else left
         ran = Watched(command(programs, state, target), max(3, int(min(share, left))), f"{state}/logs/{target}.{number}.log")
         crashes += ran.failed
+        reading[target] = ran.read_cpu_s
         row = {"target": target, "commit": commit, "date": time.strftime("%Y-%m-%d"), "inputs": ran.inputs, "cpu_s": round(ran.cpu_s, 1),
+               "read": ran.read, "read_cpu_s": round(ran.read_cpu_s, 1),
                "edges": ran.edges, "features": ran.features, "crashes": int(ran.failed), "on": where, "lane": number,
                "began": int(end - left), "curve": thinned(ran.curve)}
         with lock, open(f"{state}/rows.jsonl", "a") as file:
@@ -139,9 +149,10 @@ def sums(paths):
                 of.setdefault(row["target"], []).append(row)
     for target, rows in sorted(of.items()):
         total = {name: rows[0][name] for name in ("target", "commit", "date")}
-        total |= {name: sum(row[name] for row in rows) for name in ("inputs", "cpu_s", "crashes")}
+        total |= {name: sum(row.get(name, 0) for row in rows) for name in ("inputs", "cpu_s", "read", "read_cpu_s", "crashes")}
         total |= {name: max(row[name] for row in rows) for name in ("edges", "features")}
-        total |= {"cpu_s": round(total["cpu_s"], 1), "on": rows[0]["on"], "curve": thinned(rising(joined(one_after_another(rows))), 16)}
+        total |= {name: round(total[name], 1) for name in ("cpu_s", "read_cpu_s")}
+        total |= {"on": rows[0]["on"], "curve": thinned(rising(joined(one_after_another(rows))), 16)}
         print(json.dumps(total))
 
 
