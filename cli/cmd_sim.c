@@ -306,6 +306,13 @@ static void take_net(const s2_pattern *pattern, s2_net *own, s2_sim_options *opt
         options->net = own;
 }
 
+/* One of three phases in which not one sequence fits: its line says so, and the others are told. */
+static bool is_hopeless(const s2_sim_run_state *state, const s2_sim_options *options)
+{
+    return state->all_phases && options->phase == S2_TRAIN && options->net != NULL &&
+           !s2_sim_training_fits(options);
+}
+
 /* Price one pattern, print it, and record it if it came from an operand. */
 static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char *name,
                      const s2_pattern *pattern, const s2_baseline *baseline)
@@ -330,8 +337,9 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
     if (status == S2_OK && state->requests.n > 0)
         return s2_requests_answer(cli, &subject, &state->serving, &state->requests, state->json);
     if (status == S2_OK)
-        status = state->largest ? s2_price_largest(&cli->arena, pattern, &options, &sim, &diag)
-                                : s2_price(&cli->arena, pattern, &options, S2_PRICE_WHOLE, &sim, &diag);
+        status = state->largest && !is_hopeless(state, &options)
+                     ? s2_price_largest(&cli->arena, pattern, &options, &sim, &diag)
+                     : s2_price(&cli->arena, pattern, &options, S2_PRICE_WHOLE, &sim, &diag);
     if (status == S2_EINVAL && options.net != NULL && !s2_pattern_layers_differ(pattern) &&
         !same_shape(options.net, pattern))
         return refuse_shape(cli, options.net, &diag);
