@@ -89,27 +89,9 @@ s2_status s2_foreign_hook(s2_cli *cli, const char *path, const char *text, size_
     return status;
 }
 
-static const char *file_in(s2_cli *cli, const char *folder, const char *name)
-{
-    s2_buf path = {0};
-    s2_buf_printf(&path, "%s%s%s", folder, folder[strlen(folder) - 1] == '/' ? "" : "/", name);
-    const char *const found =
-        path.status == S2_OK ? s2_arena_strndup(&cli->arena, path.data, path.len) : NULL;
-    s2_buf_release(&path);
-    return found != NULL && access(found, F_OK) == 0 ? found : NULL;
-}
-
-/* A table next to its config says more than the config does. */
 const char *s2_foreign_in_folder(s2_cli *cli, const char *folder)
 {
-    const char *found = NULL;
-    for (int32_t n = 0; s2_format_at(n) != NULL; n++) {
-        const char *const name = s2_format_at(n)->file_name;
-        const char *const other = name != NULL ? file_in(cli, folder, name) : NULL;
-        if (other != NULL && (found == NULL || strcmp(s2_path_base(found), "config.json") == 0))
-            found = other;
-    }
-    return found;
+    return s2_format_in_folder(&cli->arena, folder, NULL);
 }
 
 s2_exit s2_foreign_settings(s2_cli *cli, s2_settings *out)

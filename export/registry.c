@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "export/asked.h"
 #include "export/origin.h"
@@ -106,6 +107,28 @@ bool s2_format_takes(const s2_format *format, const char *key)
         rest += strspn(rest, ", ");
     }
     return false;
+}
+
+static const char *file_in(s2_arena *arena, const char *folder, const char *name)
+{
+    s2_buf path = {0};
+    s2_buf_printf(&path, "%s%s%s", folder, folder[strlen(folder) - 1] == '/' ? "" : "/", name);
+    const char *const found = path.status == S2_OK ? s2_arena_strndup(arena, path.data, path.len) : NULL;
+    s2_buf_release(&path);
+    return found != NULL && access(found, F_OK) == 0 ? found : NULL;
+}
+
+const char *s2_format_in_folder(s2_arena *arena, const char *folder, const s2_format *format)
+{
+    const char *found = NULL;
+    for (int32_t n = 0; folder[0] != '\0' && s2_format_at(n) != NULL; n++) {
+        const char *const name = s2_format_at(n)->file_name;
+        const bool may = name != NULL && (format == NULL || s2_format_at(n) == format);
+        const char *const other = may ? file_in(arena, folder, name) : NULL;
+        if (other != NULL && (found == NULL || strcmp(s2_path_base(found), "config.json") == 0))
+            found = other;
+    }
+    return found;
 }
 
 /* Leave the format only the settings that it takes: the others are meant for another format, or a mistake. */

@@ -20,6 +20,11 @@ const s2_format *s2_format_at(int32_t n);
 const s2_format *s2_format_find(const char *name);
 /* The writable format with the nearest name, and its distance; NULL and S2_NAME_FAR if none is near. */
 const s2_format *s2_format_nearest(const char *word, int32_t *distance);
+/*
+ * The file in a folder that `format` reads there, or any format if NULL, under its usual name: a table next to its
+ * config says more than the config does. The path is in the arena; NULL where there is none, or no memory.
+ */
+const char *s2_format_in_folder(s2_arena *arena, const char *folder, const s2_format *format);
 /* Is `key` one that the format knows for `--set`? */
 bool s2_format_takes(const s2_format *format, const char *key);
 

@@ -1,9 +1,11 @@
 #include "library/internal.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "coverage/answer.h"
 #include "export/registry.h"
 #include "pattern/dense.h"
@@ -48,10 +50,14 @@ typedef struct given {
     size_t size;
     const char *path;
     const char *format;
+    s2_settings settings;
 } given;
 
 static s2_status read_language(const given *in, s2_api_pattern *own, s2_diag *diag)
 {
+    if (in->settings.n > 0)
+        return s2_diag_set(diag, S2_EINVAL, 0, 0, 0,
+                           "settings: a text in the pattern language leaves nothing unsaid");
     const s2_parse_options options = {.dir = in->path != NULL ? s2_path_dir(&own->arena, in->path) : NULL,
                                       .no_files = in->path == NULL};
     own->maps_files = in->path != NULL;
@@ -68,6 +74,7 @@ static s2_status read_foreign(const given *in, s2_api_pattern *own, s2_diag *dia
                         .name = in->path != NULL ? s2_path_title(&own->arena, in->path) : "",
                         .bytes = in->text,
                         .n_bytes = in->size,
+                        .settings = in->settings,
                         .notes = &notes,
                         .side = &side,
                         .diag = diag};
@@ -107,27 +114,94 @@ static s2_status read_any(const given *in, s2_api_pattern *own, s2_diag *diag)
     return status;
 }
 
-int s2_api_pattern_open(const char *text, size_t size, const char *path, const char *format,
-                        s2_api_pattern **out, s2_api_error *why)
+static s2_status read_file(given *in, s2_api_pattern *own, s2_diag *diag)
 {
-    if (text == NULL || out == NULL)
-        return s2_answer_argument(why, "%s is NULL", text == NULL ? "text" : "out");
-    if (size > S2_FILE_BYTES)
-        return s2_answer_argument(why, "size: a pattern's file has at most %zu bytes", S2_FILE_BYTES);
+    char *bytes = NULL;
+    if (s2_file_is_folder(in->path)) {
+        const s2_format *const format = in->format != NULL ? s2_format_find(in->format) : NULL;
+        const char *const found = s2_format_in_folder(&own->arena, in->path, format);
+        if (found == NULL)
+            return s2_diag_set(diag, S2_EIO, 0, 0, 0, "%s: a folder without a file of %s", in->path,
+                               format != NULL ? format->name : "any format");
+        in->path = found;
+    }
+    const s2_status status = s2_bytes_read(&own->arena, in->path, S2_FILE_BYTES, &bytes, &in->size);
+    in->text = bytes;
+    if (status == S2_EIO)
+        return s2_diag_set(diag, S2_EIO, 0, 0, 0, "%s: %s", in->path, s2_file_why(errno));
+    if (status == S2_OK && in->size > S2_FILE_BYTES)
+        return s2_diag_set(diag, S2_EIO, 0, 0, 0, "%s: larger than %zu MiB", in->path, S2_FILE_BYTES >> 20);
+    return status;
+}
+
+/* "KEY=VALUE" each. */
+static s2_status take_settings(const s2_api_source *source, s2_arena *arena, s2_settings *out, s2_diag *diag)
+{
+    s2_setting *const list = S2_NEW(arena, s2_setting, (size_t)source->n_settings + 1);
+    if (list == NULL)
+        return S2_ENOMEM;
+    for (int32_t n = 0; n < source->n_settings; n++) {
+        const char *const whole = source->settings[n], *const equals =
+                                                           whole != NULL ? strchr(whole, '=') : NULL;
+        if (equals == NULL || equals == whole)
+            return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "settings: \"%.80s\" is not KEY=VALUE",
+                               whole != NULL ? whole : "");
+        list[n] = (s2_setting){.key = s2_arena_strndup(arena, whole, (size_t)(equals - whole)),
+                               .value = s2_arena_strndup(arena, equals + 1, strlen(equals + 1))};
+        if (list[n].key == NULL || list[n].value == NULL)
+            return S2_ENOMEM;
+    }
+    *out = (s2_settings){list, source->n_settings};
+    return S2_OK;
+}
+
+static s2_status read_source(const s2_api_source *source, s2_api_pattern *own, s2_diag *diag)
+{
+    given in = {.size = source->text_size, .path = source->path, .format = source->format};
+    S2_TRY(take_settings(source, &own->arena, &in.settings, diag));
+    if (source->text == NULL)
+        S2_TRY(read_file(&in, own, diag));
+    else
+        in.text =
+            s2_arena_strndup(&own->arena, source->text, in.size); /* NUL-terminated, as the readers require */
+    return in.text != NULL ? read_any(&in, own, diag) : S2_ENOMEM;
+}
+
+int s2_api_pattern_read(const s2_api_source *source, s2_api_pattern **out, s2_api_error *why)
+{
+    s2_api_source own_source;
     s2_diag diag = {0};
+    if (!s2_struct_in(&own_source, sizeof own_source, source))
+        return s2_answer_argument(why, "source: NULL, or its size is not that of any s2_api_source");
+    if (out == NULL)
+        return s2_answer_argument(why, "out is NULL");
+    if (own_source.text == NULL && own_source.path == NULL)
+        return s2_answer_argument(why, "source: neither a text nor a path");
+    if (own_source.n_settings < 0 || (own_source.n_settings > 0 && own_source.settings == NULL))
+        return s2_answer_argument(why, "settings: NULL, or less than none");
+    if (own_source.text != NULL && own_source.text_size > S2_FILE_BYTES)
+        return s2_answer_argument(why, "size: a pattern's file has at most %zu bytes", S2_FILE_BYTES);
     s2_api_pattern *const own = s2_calloc(1, sizeof *own);
     if (own == NULL)
         return s2_answer(S2_ENOMEM, &diag, why);
     own->n_holders = 1;
     own->notes = "";
-    given in = {s2_arena_strndup(&own->arena, text, size), size, path,
-                format}; /* NUL-terminated, as the readers require */
-    const s2_status status = in.text != NULL ? read_any(&in, own, &diag) : S2_ENOMEM;
+    const s2_status status = read_source(&own_source, own, &diag);
     if (status == S2_OK)
         *out = own;
     else
         s2_api_pattern_close(own);
     return s2_answer(status, &diag, why);
+}
+
+int s2_api_pattern_open(const char *text, size_t size, const char *path, const char *format,
+                        s2_api_pattern **out, s2_api_error *why)
+{
+    const s2_api_source source = {
+        .size = sizeof source, .text = text, .text_size = size, .path = path, .format = format};
+    if (text == NULL)
+        return s2_answer_argument(why, "text is NULL");
+    return s2_api_pattern_read(&source, out, why);
 }
 
 /* ------------------------------------------------------------------ what it is */

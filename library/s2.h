@@ -59,7 +59,7 @@ typedef struct s2_api_text {
 S2_API void s2_api_text_free(s2_api_text *text);
 
 /* The version of this interface: 1000 times the soname's number, plus one for each addition since. */
-#define S2_API_VERSION 1005
+#define S2_API_VERSION 1006
 /* S2_API_VERSION of the library that is linked, which may be newer than this header. */
 S2_API int32_t s2_api_version(void);
 
@@ -74,6 +74,22 @@ typedef struct s2_api_pattern s2_api_pattern;
  */
 S2_API int s2_api_pattern_open(const char *text, size_t size, const char *path, const char *format,
                                s2_api_pattern **out, s2_api_error *why);
+/*
+ * Where a pattern is read from; members that are zero are not given. Without a text it is that of the file `path`,
+ * or in a folder of what s2_api_pattern_write put there, or of a config.json. A setting is "KEY=VALUE": what the
+ * format leaves unsaid, as `s2 import --set` takes it.
+ */
+typedef struct s2_api_source {
+    uint32_t size; /* of this structure */
+    const char *text;
+    size_t text_size;
+    const char *path;
+    const char *format;
+    const char *const *settings;
+    int32_t n_settings;
+} s2_api_source;
+/* The same with settings, or of a file: one of at most 64 MiB, or a pipe, which is waited for 10 seconds. */
+S2_API int s2_api_pattern_read(const s2_api_source *source, s2_api_pattern **out, s2_api_error *why);
 S2_API void s2_api_pattern_close(s2_api_pattern *pattern);
 
 typedef struct s2_api_shape {

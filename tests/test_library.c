@@ -363,6 +363,34 @@ static void a_wrong_call_is_told_which_argument_is_wrong(void **state)
     must_name(s2_api_pattern_open("heads 4; block 16; layers all: mask \"m.npy\"", 43, NULL, NULL,
                                   (s2_api_pattern *[1]){NULL}, &why),
               &why, S2_API_REFUSED, "mask");
+    const struct {
+        s2_api_source source;
+        s2_api_code code;
+        const char *said;
+    } bad[] = {
+        {{.size = 3}, S2_API_ARGUMENT, "source"},
+        {{.size = sizeof(s2_api_source)}, S2_API_ARGUMENT, "source"},
+        {{.size = sizeof(s2_api_source), .path = "/nowhere/at/all"}, S2_API_FILE, "/nowhere"},
+        {{.size = sizeof(s2_api_source), .path = "/dev"}, S2_API_FILE, "folder"},
+        {{.size = sizeof(s2_api_source), .path = "/dev/zero"}, S2_API_FILE, "64 MiB"},
+        {{.size = sizeof(s2_api_source), .text = "", .n_settings = 1}, S2_API_ARGUMENT, "settings"},
+        {{.size = sizeof(s2_api_source),
+          .text = "",
+          .settings = (const char *const[]){"=3"},
+          .n_settings = 1},
+         S2_API_ARGUMENT,
+         "KEY=VALUE"},
+        {{.size = sizeof(s2_api_source),
+          .text = "heads 1; layers all: dense",
+          .text_size = 26,
+          .settings = (const char *const[]){"layers=3"},
+          .n_settings = 1},
+         S2_API_ARGUMENT,
+         "settings"},
+    };
+    for (size_t n = 0; n < sizeof bad / sizeof *bad; n++)
+        must_name(s2_api_pattern_read(&bad[n].source, (s2_api_pattern *[1]){NULL}, &why), &why, bad[n].code,
+                  bad[n].said);
     must_name(s2_api_pattern_shape(pattern, &shape, &why), &why, S2_API_ARGUMENT, "shape");
     must_name(s2_api_pattern_mask(pattern, S2_API_PREFILL, 1, 0, 8, 0, 8, out, &why), &why, S2_API_ARGUMENT,
               "layer");

@@ -72,6 +72,11 @@ class _Sized(Structure):
         self.size = ctypes.sizeof(self)
 
 
+class CSource(_Sized):
+    _fields_ = [("size", c_uint32), ("text", c_char_p), ("text_size", c_size_t), ("path", c_char_p), ("format", c_char_p),
+                ("settings", POINTER(c_char_p)), ("n_settings", c_int32)]
+
+
 class CShape(_Sized):
     _fields_ = [("size", c_uint32), ("layers", c_int32), ("heads", c_int32), ("kv_heads", c_int32), ("head_dim", c_int32),
                 ("block", c_int32), ("causal", c_int32), ("has_phases", c_int32), ("limit_tok", c_int64),
@@ -129,7 +134,7 @@ class CCall(_Sized):
 
 # Each function's arguments but the last, an s2_api_error; those that cannot fail stand below.
 _FALLIBLE: dict[str, list[Any]] = {
-    "pattern_open": [c_char_p, c_size_t, c_char_p, c_char_p, POINTER(c_void_p)],
+    "pattern_read": [POINTER(CSource), POINTER(c_void_p)],
     "pattern_shape": [c_void_p, POINTER(CShape)],
     "pattern_share": [c_void_p, c_int32, c_int32, c_int32, c_int32, POINTER(c_int32), POINTER(c_void_p)],
     "pattern_text": [c_void_p, POINTER(CText)],
@@ -287,6 +292,14 @@ class Fixed:
         object.__delattr__(self, name)
 
 
+def shown(value: Any) -> str:
+    """For a message."""
+    try:
+        return repr(value)[:200]
+    except ValueError:  # a number of more than 4300 digits
+        return f"this {type(value).__name__}"
+
+
 def integer(value: Any, name: str, least: int, most: int = 2**31 - 1) -> int:
     """A whole number in a range: neither a bool nor a float, which ctypes would wrap or cut in silence."""
     try:
@@ -294,13 +307,13 @@ def integer(value: Any, name: str, least: int, most: int = 2**31 - 1) -> int:
     except (AttributeError, TypeError):
         raise ArgumentError(f"{name}: a whole number is wanted, not {type(value).__name__}") from None
     if isinstance(value, bool) or not least <= number <= most:
-        raise ArgumentError(f"{name}: {value!r} is not between {least} and {most}")
+        raise ArgumentError(f"{name}: {shown(value)} is not between {least} and {most}")
     return number
 
 
 def flag(value: Any, name: str) -> bool:
     if value is not True and value is not False:
-        raise ArgumentError(f"{name}: {value!r} is neither True nor False")
+        raise ArgumentError(f"{name}: {shown(value)} is neither True nor False")
     return value
 
 
@@ -319,9 +332,11 @@ def encoded(value: Any, name: str) -> bytes:
     if not isinstance(value, (str, os.PathLike)):
         raise ArgumentError(f"{name}: a text is wanted, not {type(value).__name__}")
     try:
-        raw = os.fsencode(value) if isinstance(value, os.PathLike) else value.encode("utf-8", "surrogateescape")
+        raw = os.fsencode(value) if isinstance(value, os.PathLike) else str.encode(value, "utf-8", "surrogateescape")
     except UnicodeEncodeError as failure:
         raise ArgumentError(f"{name}: {failure.reason}") from None
+    except TypeError as failure:  # a path that is neither text nor bytes
+        raise ArgumentError(f"{name}: {failure}") from None
     if b"\0" in raw:
         raise ArgumentError(f"{name}: a NUL byte")
     return raw
@@ -329,7 +344,7 @@ def encoded(value: Any, name: str) -> bytes:
 
 def word(value: Any, name: str, words: dict[str, int]) -> int:
     if not isinstance(value, str) or value not in words:
-        raise ArgumentError(f"{name}: {value!r} is not one of {', '.join(words)}")
+        raise ArgumentError(f"{name}: {shown(value)} is not one of {', '.join(words)}")
     return words[value]
 
 

@@ -167,7 +167,7 @@ class Ready:
         raise ArgumentError(f"{name}: its data must begin at a multiple of 16 bytes")
 
 
-def _check_heads(pattern: Pattern, q: View, k: View, v: View) -> None:
+def check_heads(pattern: Pattern, q: View, k: View, v: View) -> None:
     alike(q, k)
     same_shape(k, v)
     if len(q.shape) != len(k.shape) or q.shape[-1] != k.shape[-1] or (len(q.shape) == 4 and q.shape[0] != k.shape[0]):
@@ -208,7 +208,7 @@ def _scale(scale: Optional[float], head_dim: int) -> float:
     if scale is None:
         return 1.0 / math.sqrt(head_dim)
     if isinstance(scale, bool) or not isinstance(scale, numbers.Real) or not abs(scale) < 1e30:
-        raise ArgumentError(f"scale: {scale!r} is not a finite number")
+        raise ArgumentError(f"scale: {_lib.shown(scale)} is not a finite number")
     return float(scale)
 
 
@@ -216,7 +216,7 @@ def _softcap(softcap: Optional[float]) -> float:
     if softcap is None:
         return 0.0
     if isinstance(softcap, bool) or not isinstance(softcap, numbers.Real) or not 1e-30 < softcap < 1e30:
-        raise ArgumentError(f"softcap: {softcap!r} is neither None nor a positive number")
+        raise ArgumentError(f"softcap: {_lib.shown(softcap)} is neither None nor a positive number")
     return float(softcap)
 
 
@@ -257,7 +257,7 @@ class Call:
         _lib.word(phase, "phase", _lib.PHASES)
         self.phase, self.scale = phase, _scale(scale, self.q.shape[-1])
         self.deterministic = _lib.flag(deterministic, "deterministic")
-        _check_heads(pattern, self.q, self.k, self.v)
+        check_heads(pattern, self.q, self.k, self.v)
         self.lengths = _lengths(self.q, self.k, cu_seqlens_q, cu_seqlens_k)
         self.softcap, self.sinks = _softcap(softcap), _sinks(sinks, self.q, pattern.heads)
 

@@ -7,7 +7,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from . import _lib
+from ._arrays import view
 from ._lib import ArgumentError
+from .attention import check_heads
 
 
 def _swap(sent: list[tuple[int, torch.Tensor]], wanted: list[tuple[int, torch.Tensor]], group: Any) -> None:
@@ -73,7 +76,7 @@ def _check_group(group: Any) -> None:
     if not dist.is_available() or not dist.is_initialized():
         raise ArgumentError("process_group: torch.distributed has none; call init_process_group first")
     if group is not None and not isinstance(group, dist.ProcessGroup) or dist.get_rank(group) < 0:
-        raise ArgumentError(f"process_group: {group!r} is not a group that this process is in")
+        raise ArgumentError(f"process_group: {_lib.shown(group)} is not a group that this process is in")
 
 
 def copied(x: torch.Tensor, group: Any) -> Any:
@@ -121,12 +124,24 @@ def _flat(keys: list[Any], rows: int, begin: int, device: torch.device) -> torch
     return torch.cat(places).to(device)
 
 
+def check(q: Any, k: Any, v: Any, context: Any, group: Any) -> None:
+    """What is sent is right before anything is."""
+    views = []
+    for name, one in (("q", q), ("k", k), ("v", v)):
+        if not isinstance(one, torch.Tensor):
+            raise ArgumentError(f"{name}: a torch tensor is wanted, not {type(one).__name__}")
+        views.append(view(one, name, (4,)))
+        if views[-1].shape[2] != context.end - context.begin:
+            raise ArgumentError(f"{name}: (batch, heads, {context.end - context.begin}, d) is wanted, the tokens {context.begin} to {context.end}, "
+                                f"not {views[-1].shape}")
+    _check_group(group)
+    if (dist.get_world_size(group), dist.get_rank(group)) != (context.ranks, context.rank):
+        raise ArgumentError(f"process_group: rank {context.rank} of {context.ranks} is wanted")
+    check_heads(context.pattern, *views)
+
+
 def gathered(k: torch.Tensor, v: torch.Tensor, to_later: list[list[Any]], from_earlier: list[list[Any]], context: Any, group: Any) -> tuple[Any, Any]:
     """Keys and values 0 to context.end: this rank's own, those that it is sent, and zeros, which its queries do not read."""
-    if not dist.is_initialized() or (dist.get_world_size(group), dist.get_rank(group)) != (context.ranks, context.rank):
-        raise ArgumentError(f"process_group: rank {context.rank} of {context.ranks} is wanted")
-    if k.shape != v.shape or k.shape[1] != context.pattern.kv_heads:
-        raise ArgumentError(f"k: shape {tuple(k.shape)}, and v has {tuple(v.shape)}; {context.pattern.kv_heads} KV heads are wanted")
     batch, heads, own, d = k.shape
     flat = torch.stack([k, v]).reshape(2, batch, heads * own, d)
     sends = [(context.rank + 1 + nth, _flat(keys, own, context.begin, k.device)) for nth, keys in enumerate(to_later)]

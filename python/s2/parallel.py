@@ -177,9 +177,8 @@ class Context(Fixed):
         """s2.attention of this rank's queries (batch, heads, tokens, d) and its share of keys; all ranks call it at once, with torch.distributed.
         Gradients go back to the ranks that the keys came from. `options` are s2.attention's."""
         layer = integer(layer, "layer", 0, self.pattern.layers - 1)
-        for name, one in (("q", q), ("k", k), ("v", v)):
-            if getattr(one, "ndim", 0) != 4 or one.shape[2] != self.end - self.begin:
-                raise ArgumentError(f"{name}: (batch, heads, {self.end - self.begin}, d) is wanted, the tokens {self.begin} to {self.end}")
-        keys, values = _exchange().gathered(k, v, [self._between(self.rank, target, layer) for target in range(self.rank + 1, self.ranks)],
-                                            [self._between(source, self.rank, layer) for source in range(self.rank)], self, process_group)
+        exchange = _exchange()
+        exchange.check(q, k, v, self, process_group)
+        keys, values = exchange.gathered(k, v, [self._between(self.rank, target, layer) for target in range(self.rank + 1, self.ranks)],
+                                         [self._between(source, self.rank, layer) for source in range(self.rank)], self, process_group)
         return attention(q, keys, values, self.pattern, layer, **options)

@@ -6,9 +6,8 @@ import dataclasses
 import itertools
 import json
 import os
-import pathlib
 import weakref
-from typing import TYPE_CHECKING, Any, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence, Union
 
 from . import _lib
 from ._lib import ArgumentError, FileError, MemoryFullError
@@ -78,33 +77,41 @@ def _is_text(source: str) -> bool:
     return any(mark in source for mark in ":;\n") or source.lstrip()[:1] in ("{", "[")
 
 
-def _read(source: Source) -> tuple[bytes, Optional[bytes]]:
-    """The text, and the path that it is from."""
+def _named(source: Source) -> dict[str, bytes]:
+    """The text, or the path that it is at."""
     if isinstance(source, str) and _is_text(source):
-        return _lib.encoded(source, "source"), None
+        return {"text": _lib.encoded(source, "source")}
     if isinstance(source, (str, os.PathLike)):
-        try:
-            path = pathlib.Path(os.fspath(source))
-            path = path / "config.json" if path.is_dir() else path  # an error where the name is too long
-            return path.read_bytes(), os.fsencode(path)
-        except OSError as failure:
-            raise FileError(f"source: {failure}") from failure
-        except ValueError as failure:  # a NUL in the path
-            raise ArgumentError(f"source: {failure}") from failure
-    config = source.to_dict() if hasattr(source, "to_dict") else source
+        return {"path": _lib.encoded(source, "source") or b"."}
+    config = source.to_dict() if hasattr(source, "to_dict") and not isinstance(source, type) else source
     if not isinstance(config, dict):
         raise ArgumentError(f"source: a text, a path, a dict or a config is wanted, not {type(source).__name__}")
     try:
-        return json.dumps(config, default=str).encode(), None
+        return {"text": json.dumps(config, default=str).encode()}
     except (TypeError, ValueError, RecursionError) as failure:
         raise ArgumentError(f"source: {failure}") from failure
+
+
+def _settings(settings: Optional[Mapping[str, Union[str, int, float]]]) -> list[bytes]:
+    """KEY=VALUE of each."""
+    if settings is None:
+        return []
+    if not isinstance(settings, Mapping):
+        raise ArgumentError(f"settings: a dict is wanted, not {type(settings).__name__}")
+    listed = []
+    for key, value in settings.items():
+        if not isinstance(key, str) or not key or "=" in key or isinstance(value, bool) or not isinstance(value, (str, int, float)):
+            raise ArgumentError(f"settings: {_lib.shown(key)}: {_lib.shown(value)} is not a name with a text or a number")
+        listed.append(_lib.encoded(f"{key}={value if isinstance(value, str) else _lib.shown(value)}", "settings"))
+    return listed
 
 
 class Pattern(_lib.Fixed):
     """Which keys each query of each head and layer reads.
 
     `source` is a text in the pattern language, a path, a dict, or a transformers config; foreign formats are recognised by
-    their content, or named with `format`. `notes` says what a foreign format leaves unsaid. Patterns never change, and threads may share
+    their content, or named with `format`, and `settings` says what they leave unsaid, as `s2 import --set` has it: {"layers": 32}. Of a folder
+    what `write` put there is read, or a model's config.json. `notes` says what a foreign format leaves unsaid. Patterns never change, and threads may share
     one. `layers`, `heads`, `kv_heads` and `head_dim` are its shape, `block` the tokens of a block; `hash` is that of the canonical text.
 
     Raises RefusedError with line and column where a text is wrong, FileError where a file cannot be read.
@@ -112,11 +119,16 @@ class Pattern(_lib.Fixed):
 
     _fixed = frozenset(("layers", "heads", "kv_heads", "head_dim", "block", "causal", "has_phases", "limit", "hash", "name", "number", "_handle"))
 
-    def __init__(self, source: Source, *, format: Optional[str] = None) -> None:
-        content, path = _read(source)
-        named = None if format is None else _lib.encoded(format, "format")
+    def __init__(self, source: Source, *, format: Optional[str] = None,
+                 settings: Optional[Mapping[str, Union[str, int, float]]] = None) -> None:
+        named, listed = _named(source), _settings(settings)
+        asked = _lib.CSource(**named, text_size=len(named.get("text", b"")), format=None if format is None else _lib.encoded(format, "format"),
+                             settings=(ctypes.c_char_p * len(listed))(*listed), n_settings=len(listed))
         handle = _lib.Handle("pattern", "pattern")
-        _lib.call("pattern_open", content, len(content), path, named, ctypes.byref(handle.pointer))
+        try:
+            _lib.call("pattern_read", ctypes.byref(asked), ctypes.byref(handle.pointer))
+        except FileError as failure:
+            raise FileError(f"source: {failure}") from None
         self._take(handle)
 
     def _take(self, handle: _lib.Handle) -> None:
@@ -166,7 +178,7 @@ class Pattern(_lib.Fixed):
         n = _lib.integer(n, "n", 1, _lib.LIMIT_TOK)
         asked = [0, n] if queries is None else _lib.integers(queries, "queries", 0, n)
         if len(asked) != 2 or asked[1] < asked[0]:
-            raise ArgumentError(f"queries: {queries!r} is not a range (begin, end)")
+            raise ArgumentError(f"queries: {_lib.shown(queries)} is not a range (begin, end)")
         begin, end = asked
         which = _lib.word(phase, "phase", _lib.PHASES)
         try:
@@ -222,7 +234,7 @@ class Pattern(_lib.Fixed):
         ranks, rank = _lib.integer(ranks, "ranks", 1), _lib.integer(rank, "rank", 0)
         span = [0, self.layers] if layers is None else _lib.integers(layers, "layers", 0, self.layers)
         if len(span) != 2:
-            raise ArgumentError(f"layers: {layers!r} is not a range (begin, end)")
+            raise ArgumentError(f"layers: {_lib.shown(layers)} is not a range (begin, end)")
         begin, end = span
         order: Any = None
         if deal is not None:

@@ -35,6 +35,7 @@ PATTERNS = {"llama-3.1-8b": "local 16 | stride 32 phase head+1", "phi-3-small": 
 TRAINED = {"llama-3.1-8b": "local 16 | stride 16 phase head+1"}
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 GIB = 2.0 ** 30
+SHORT = 1984  # tokens of a step in which all is compiled; no width of a model: torch.compile takes sizes that are equal for the same
 
 
 def rotate(x, cos, sin):
@@ -425,7 +426,7 @@ def decode_dense(rows, model, name, tokens, batch, under, way, steps):
 
 def warm(model, attend, tokens, step):
     """What a first step makes and compiles, at less than its price: a short step, and attention of one layer."""
-    step(1984)  # a length that no width of a model has: torch.compile takes sizes that are equal for the same
+    step(SHORT)
     q, k, v = (torch.zeros(1, tokens, heads, model.dim, device=DEVICE, dtype=torch.bfloat16).transpose(1, 2).requires_grad_()
                for heads in (model.heads, model.kv_heads, model.kv_heads))
     o = attend(0, q, k, v)

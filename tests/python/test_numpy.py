@@ -70,6 +70,32 @@ class Patterns(unittest.TestCase):
             self.assertGreater(len(list(pathlib.Path(folder).iterdir())), 2)
         self.assertTrue({"hf", "vllm", "csr"} <= {one.name for one in s2.formats()})
 
+    def test_what_was_written_is_read_from_its_folder(self):
+        pattern = s2.Pattern("heads 4; kv-heads 2; head-dim 16; block 128; layers 2; layers all: dense; layers 1: local 2")
+        read = set()
+        for one in (one for one in s2.formats() if one.writes):
+            with tempfile.TemporaryDirectory() as top:
+                folder = pathlib.Path(top, "made")
+                try:
+                    pattern.write(folder, one.name, length=1024)
+                except s2.UnsupportedError:
+                    continue
+                for named in (one.name, None) if one.reads else ():
+                    again = s2.Pattern(folder, format=named)
+                    read.add(one.name)
+                    self.assertTrue(all((again.mask(layer, 1024) == pattern.mask(layer, 1024)).all() for layer in range(2)), one.name)
+        self.assertTrue({"s2", "csr", "flashinfer", "flex", "cute", "bsa"} <= read, read)
+
+    def test_settings_say_what_a_format_leaves_unsaid(self):
+        sizes = {"start_size": 4, "recent_size": 60}
+        pattern = s2.Pattern(sizes, format="streamingllm", settings={"layers": 3, "heads": 4, "kv-heads": "2"})
+        self.assertEqual((pattern.layers, pattern.heads, pattern.kv_heads), (3, 4, 2))
+        for wrong, said in (({"tp": 2}, "layers, heads"), ({"layers": "many"}, "layers"), ({"layers": -1}, "layers"), (["layers"], "settings")):
+            with self.assertRaisesRegex(s2.ArgumentError, said):
+                s2.Pattern(sizes, format="streamingllm", settings=wrong)
+        with self.assertRaisesRegex(s2.ArgumentError, "settings"):
+            s2.Pattern(SHARDS, settings={"layers": 3})
+
     def test_verdicts_and_prices(self):
         self.assertTrue(s2.Pattern("heads 2; layers all: dense").check())
         found = s2.Pattern("heads 4; kv-heads 2; layers all: local 4 | stride 4 phase kv").check("union")
@@ -210,10 +236,11 @@ class Contexts(unittest.TestCase):
             self.assertLess(max(work), 1.05 * sum(work) / ranks)
         for name, call in {"by": lambda: s2.parallel.cut(pattern, 2, 100, "x"), "ranks": lambda: s2.parallel.cut(pattern, 9, 512),
                            "bounds": lambda: s2.parallel.Context(pattern, 0, [0, 64, 64]), "rank": lambda: s2.parallel.Context(pattern, 2, [0, 64, 128]),
-                           "head_dim": lambda: s2.parallel.Context(pattern, 0, [0, 64]).traffic(0, 2), "k": lambda: s2.parallel.Context(pattern, 0, [0, 64]).attention(
-                               numpy.zeros((1, 4, 64, 16), "f4"), numpy.zeros((1, 2, 3, 16), "f4"), None)}.items():
+                           "head_dim": lambda: s2.parallel.Context(pattern, 0, [0, 64]).traffic(0, 2)}.items():
             with self.subTest(name), self.assertRaisesRegex(s2.ArgumentError, name):
                 call()
+        with self.assertRaisesRegex(s2.Error, "torch"):
+            s2.parallel.Context(pattern, 0, [0, 64]).attention(numpy.zeros((1, 4, 64, 16), "f4"), numpy.zeros((1, 2, 3, 16), "f4"), None)
 
 
 class Attention(unittest.TestCase):

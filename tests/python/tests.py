@@ -1,9 +1,10 @@
 """Runs the tests of this folder. usage: tests.py [PATTERN]     last line: N passed, N failed, N skipped"""
+import faulthandler
 import importlib.util
 import sys
 import unittest
 
-MODULES = ["test_numpy", "test_fuzz"]
+MODULES = ["test_numpy", "test_fuzz", "test_hostile"]
 
 
 class Result(unittest.TextTestResult):
@@ -20,8 +21,9 @@ class Result(unittest.TextTestResult):
 
 
 def main():
+    faulthandler.enable()  # a crash names the call
     skipped = 0
-    for needed, module in (("torch", "test_torch"), ("torch", "test_gpu"), ("transformers", "test_transformers")):
+    for needed, module in (("torch", "test_torch"), ("torch", "test_hostile_torch"), ("torch", "test_gpu"), ("transformers", "test_transformers")):
         if importlib.util.find_spec("torch") is not None and importlib.util.find_spec(needed) is not None:
             MODULES.append(module)
         else:
