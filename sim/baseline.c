@@ -101,7 +101,7 @@ static void price_linear(const s2_pattern *like, const s2_sim_options *options, 
     sim->counts.l2 = sim->counts.hbm_read;
     sim->kv = (s2_kv_bytes){sim->kv.dense, state, state, state, state};
     sim->kv_kept = state;
-    sim->kv_fullest = state / options->n_ranks;
+    sim->kv_fullest = sim->kv_peak = state / options->n_ranks;
     sim->host_bytes = sim->host_read_bytes = 0;
     sim->density = sim->token_density = 0; /* it reads a state and no keys */
     const double hbm_us =

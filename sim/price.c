@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/arith.h"
 #include "sim/capacity.h"
 #include "sim/endtoend.h"
 #include "sim/floor.h"
@@ -111,7 +112,8 @@ bool s2_sim_runs(const s2_sim_options *options, const s2_sim *sim, bool dense)
 {
     if (options->phase == S2_TRAIN) /* what a step keeps is the same for every pattern */
         return step_fits(options, sim);
-    const int64_t cache = dense ? sim->kv_dense_each : sim->kv_fullest,
+    /* up to this length it must fit too */
+    const int64_t cache = dense ? sim->kv_dense_each : s2_max_i64(sim->kv_fullest, sim->kv_peak),
                   host = dense ? sim->host_dense_bytes : sim->host_bytes;
     return host == 0 && (double)sim->weight_bytes + (double)cache + s2_sim_activation_bytes(options) <=
                             s2_sim_memory_bytes(options);
