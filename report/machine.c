@@ -63,13 +63,10 @@ static void text_context(const s2_sim_options *options, const s2_machine *machin
 {
     const bool zigzag = options->cut == S2_CUT_ZIGZAG;
     if (zigzag)
-        s2_buf_printf(buf,
-                      "%d GPUs share a context in %d pieces, the first and the last to one (--cut zigzag): ",
+        s2_buf_printf(buf, "%d GPUs share a context in %d pieces, the first and the last to one (zigzag): ",
                       options->n_context, 2 * options->n_context);
     else
-        s2_buf_printf(buf,
-                      "%d GPUs have a contiguous part of a context each, evenly many tokens (--cut zigzag: "
-                      "a piece of either end): ",
+        s2_buf_printf(buf, "%d GPUs share a context, its tokens in order (contiguous; or --cut zigzag): ",
                       options->n_context);
     s2_buf_printf(buf, "attention computes %s on the GPU with most, %.3f of the mean, %s in %s",
                   s2_time_text(machine->ring_compute_us).text, machine->imbalance,

@@ -80,6 +80,8 @@ void s2_report_gpus(const s2_sim_options *options, s2_buf *buf)
         s2_buf_printf(buf, ", %d GPUs", each * replicas);
     if (replicas > 1)
         s2_buf_printf(buf, ": %d replicas of %d, each with this batch", replicas, each);
+    if (options->n_context > 1)
+        s2_buf_printf(buf, ", contexts cut %s", s2_cut_word(options->cut));
 }
 
 bool s2_report_reads_host(const s2_sim_options *options, const s2_sim *sim, bool dense)

@@ -353,8 +353,9 @@ static void unequal_lengths_are_near_their_own_plan(void **state)
         worst = fmax(worst, off);
         s2_arena_release(&arena);
     }
-    print_message("# %lld mixes: shares of equal lengths are %.1f %% off their own plan, at most %.0f %%\n",
-                  (long long)n_cases, 100 * sum / (double)n_cases, 100 * worst);
+    print_message(
+        "# s2: %lld mixes: shares of equal lengths are %.1f %% off their own plan, at most %.0f %%\n",
+        (long long)n_cases, 100 * sum / (double)n_cases, 100 * worst);
     assert_true(sum / (double)n_cases < 0.25);
 }
 
