@@ -216,6 +216,7 @@ static void show_busy(s2_explorer *e)
 /* Why a command failed, in its own words: the text of its last "s2 command: text". */
 static void reason_of(const s2_job *job, char *out, size_t cap)
 {
+    static const char WHOLE[] = " ... (6 shows all)";
     char before[64];
     const char *found = NULL;
     const int n = snprintf(before, sizeof before, "s2 %.40s: ", job->words[1]);
@@ -224,8 +225,10 @@ static void reason_of(const s2_job *job, char *out, size_t cap)
     s2_buf_add(&text, "", 1);
     for (const char *at = text.data; at != NULL && (at = strstr(at, before)) != NULL;)
         found = at += n;
-    snprintf(out, cap, "%s%.*s", found != NULL ? ": " : "", found != NULL ? (int)strcspn(found, "\r\n") : 0,
-             found != NULL ? found : "");
+    const size_t n_found = found != NULL ? strcspn(found, "\r\n") : 0;
+    const bool cut = n_found > cap - sizeof WHOLE;
+    snprintf(out, cap, "%s%.*s%s", found != NULL ? ": " : "", (int)(cut ? cap - sizeof WHOLE - 2 : n_found),
+             found != NULL ? found : "", cut ? WHOLE : "");
     s2_buf_release(&text);
 }
 
@@ -241,7 +244,7 @@ static void say_end(s2_explorer *e, const s2_job *job)
                                         "stopped before the end",
                                         "not possible here",
                                         "two computations disagree"};
-    char reason[100] = "";
+    char reason[300] = "";
     if (job->code >= EXIT_CALLED_WRONGLY && !job->cancelled)
         reason_of(job, reason, sizeof reason);
     if (job->cancelled)

@@ -633,6 +633,60 @@ static void every_view_says_something_where_there_is_nothing(void **state)
         }
 }
 
+static bool screen_has(s2_session *session, const char *words)
+{
+    s2_buf dump = {0};
+    s2_session_draw(session);
+    s2_canvas_dump(&session->canvas, false, &dump);
+    s2_buf_add(&dump, "", 1);
+    const bool has = strstr(dump.data, words) != NULL;
+    s2_buf_release(&dump);
+    return has;
+}
+
+/* Letters that nothing in a list has are no reason to say that the list is of something else, or empty. */
+static void a_list_without_a_match_says_so(void **state)
+{
+    (void)state;
+    static const struct {
+        s2_view_id view;
+        int key;
+    } lists[] = {{S2_VIEW_BENCH, ':'},   {S2_VIEW_BENCH, 'R'},   {S2_VIEW_BENCH, 'Y'},
+                 {S2_VIEW_DESIGNS, 'w'}, {S2_VIEW_DESIGNS, '|'}, {S2_VIEW_DESIGNS, ':'}};
+    for (size_t n = 0; n < sizeof lists / sizeof lists[0]; n++) {
+        s2_session session;
+        assert_int_equal(s2_session_init(&session, 24, 80, true, lists[n].view), S2_OK);
+        session.model.stored = true;
+        s2_session_key(&session, lists[n].key);
+        for (int letters = 0; letters < 4; letters++)
+            s2_session_key(&session, 'z');
+        if (!screen_has(&session, "nothing in this list has these letters"))
+            fail_msg("%c in view %d does not say that zzzz is not there", lists[n].key, (int)lists[n].view);
+        s2_session_release(&session);
+    }
+}
+
+/* What a line of the list cuts off stands whole below it. */
+static void the_reason_of_a_repair_can_be_read(void **state)
+{
+    (void)state;
+    s2_session session;
+    assert_int_equal(s2_session_init(&session, 24, 80, true, S2_VIEW_BENCH), S2_OK);
+    s2_bench_take_text(&session.state, "heads 8; layers all: local 4 | stride 16 phase kv");
+    s2_session_key(&session, 'R');
+    s2_session_draw(&session);
+    const s2_late *const late = &session.model.bench->late;
+    assert_true(late->n_offers > 0);
+    for (int32_t nth = 0; nth < late->n_offers; nth++) {
+        const char *const why = late->offers[nth].words;
+        const char *const last = strrchr(why, ' ');
+        if (strlen(why) > 40 && !screen_has(&session, last))
+            fail_msg("\"%s\" is cut", why);
+        s2_session_key(&session, S2_KEY_DOWN);
+    }
+    s2_session_release(&session);
+}
+
 /* Help that the smallest usual screen cuts could be read nowhere. */
 static void the_help_of_every_key_fits_in_eighty_columns(void **state)
 {
@@ -1285,6 +1339,8 @@ int main(void)
         cmocka_unit_test(compare_shows_masks_or_says_that_it_does_not),
         cmocka_unit_test(an_empty_list_says_why_at_every_size),
         cmocka_unit_test(every_view_says_something_where_there_is_nothing),
+        cmocka_unit_test(a_list_without_a_match_says_so),
+        cmocka_unit_test(the_reason_of_a_repair_can_be_read),
         cmocka_unit_test(the_help_of_every_key_fits_in_eighty_columns),
         cmocka_unit_test(no_view_writes_over_its_own_text),
         cmocka_unit_test(one_unread_block_is_a_hole_at_every_zoom),

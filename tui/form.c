@@ -38,7 +38,7 @@ static const form_field AROUND[] = {
     {"at most", "--at-most", NULL, NULL, "", "limits: kv_bytes=2GiB,unread=50%"},
     {"exportable", "--exportable", NULL, NULL, "", "only what these formats can hold: vllm,hf"},
     {"dense layers", "--dense-layers", NULL, NULL, "", "so many; empty: any number"},
-    {"ranks", "--tp", NULL, NULL, "1", "GPUs that share the heads"},
+    {"tp", "--tp", NULL, NULL, "1", "GPUs that share the heads"},
     {"limit", "--limit", NULL, NULL, "", "candidates at most; empty: all of them"},
     {"bounds", "--bounds", "no|yes", NULL, "no", "compare times at peak rates: faster"},
     {"validate", "--validate", NULL, NULL, "0", "how many of the best to run then"},

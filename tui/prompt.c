@@ -409,10 +409,10 @@ static int32_t draw_price(const s2_tally *tally, s2_canvas *canvas, int32_t row,
 static const char *why_empty(const s2_tui_model *model, const s2_tui_state *state)
 {
     const s2_facts *const facts = model->bench;
+    if (state->prompt[0] != '\0' || (state->mode != S2_MODE_VIEWS && state->mode != S2_MODE_REPAIRS))
+        return "nothing in this list has these letters";
     if (state->mode == S2_MODE_VIEWS)
         return "no view is saved yet: W saves one";
-    if (state->mode != S2_MODE_REPAIRS || state->prompt[0] != '\0')
-        return "no view has this name";
     if (facts == NULL || model->bench_waits || (facts->status == S2_OK && !facts->late.asked))
         return "searching...";
     for (int32_t at = 0; facts->status == S2_OK && at < S2_N_VERDICTS; at++)
@@ -442,11 +442,11 @@ static void draw_offers(const s2_tui_model *model, const s2_tui_state *state, s2
 }
 
 /* Lists with long help texts show that of the chosen line in full below the list. */
-enum { MOST_ROWS = 20, MOST_COLS = 110, ROWS_SAID = 2, ROWS_LISTED = 2, HELP_AT = 18 };
+enum { MOST_ROWS = 20, MOST_COLS = 110, ROWS_SAID = 2, ROWS_LISTED = 2, HELP_AT = 18, PRICE_COLS = 24 };
 
 static bool says_much(const s2_tui_state *state)
 {
-    return state->mode == S2_MODE_FORMATS || state->mode == S2_MODE_WORDS;
+    return state->mode == S2_MODE_FORMATS || state->mode == S2_MODE_WORDS || state->mode == S2_MODE_REPAIRS;
 }
 
 static int32_t rows_said(const s2_tui_state *state, s2_rect inside)
@@ -477,7 +477,7 @@ static void draw_said(const s2_tui_model *model, const s2_tui_state *state, s2_c
     const s2_rect area = {inside.row + inside.rows - rows, inside.col + 1, rows, inside.cols - 1};
     offer o;
     if (rows == 0 || !offer_at(model, state, state->palette_at, &o) ||
-        (int32_t)strlen(o.help) <= inside.cols - HELP_AT)
+        (int32_t)strlen(o.help) <= inside.cols - HELP_AT - (state->mode == S2_MODE_REPAIRS ? PRICE_COLS : 0))
         return;
     s2_canvas_clip(canvas, area);
     s2_fold_draw(o.help, S2_STYLE_KEY, canvas, area, area.row);

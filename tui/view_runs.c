@@ -111,6 +111,8 @@ static void draw_list(const s2_tui_model *model, const s2_tui_state *state, s2_c
     for (int32_t n = 0; n < shown && top + n < model->n_runs; n++)
         draw_run(&model->runs[top + n], canvas, (s2_rect){area.row + 1 + n, 0, 1, area.cols},
                  top + n == state->run);
+    if (top + shown < model->n_runs)
+        s2_more_draw(canvas, area);
 }
 
 /* The whole output, or a note that there is none. */

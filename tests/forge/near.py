@@ -7,7 +7,7 @@ ranges of distance that meet or miss by a token, layers and phases that differ i
 gives the bytes under the hash, and each claim gets a certificate of its own that s2cert is asked about.
 Prints a row of counts; exits 1 if s2cert verified a claim that the enumeration violates, or ended in another way than
 verified, refuted, no certificate or not decided.
-usage: forge.py DIR_OF_PROGRAMS N [SEED]
+usage: near.py DIR_OF_PROGRAMS N [SEED]
 """
 import hashlib
 import os
