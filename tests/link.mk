@@ -6,7 +6,6 @@ $(B)/tests/test_cli: | $(B)/s2 $(B)/s2check $(B)/s2cert
 $(B)/tests/test_tui_pty: LIBS += -lvterm -lutil
 $(B)/tests/test_tui_pty: $(call obj,tests/console.c) | $(B)/s2
 # These tests stand between the database, or a file, and the disk.
-comma := ,
 $(B)/tests/test_power: LIBS += $(patsubst %,-Wl$(comma)--wrap=%,open open64 close write pwrite64 ftruncate64 fsync fdatasync link rename unlink)
 $(B)/tests/test_disk: LIBS += $(patsubst %,-Wl$(comma)--wrap=%,open open64 write pwrite64 ftruncate64 fsync fdatasync link linkat rename mmap64)
 # The program whose system calls and allocations tests/test_everycall.c lets fail.

@@ -586,7 +586,7 @@ static void panels_say_what_the_commands_print(void **state)
                              *const gpus[] = {"h200", "h100-sxm", "l40s"},
                              *const caches[] = {"as-dtype", "e4m3", "int8"};
     s2_rng rng = {s2_test_seed(31)};
-    for (int64_t n = 0; n < (s2_test_cases(400) + 9) / 10; n++) {
+    for (int64_t n = 0; n < (s2_test_cases(400) + 19) / 20; n++) {
         s2_arena arena = {0};
         s2_buf text = {0};
         s2_session session;
@@ -652,7 +652,7 @@ static void the_view_of_reach_says_what_the_command_prints(void **state)
     (void)state;
     static const char *const lengths[] = {"1k", "2k", "4k"}, *const phases[] = {"prefill", "decode", "train"};
     s2_rng rng = {s2_test_seed(37)};
-    for (int64_t n = 0; n < (s2_test_cases(400) + 9) / 10; n++) {
+    for (int64_t n = 0; n < (s2_test_cases(400) + 19) / 20; n++) {
         s2_arena arena = {0};
         s2_buf text = {0};
         s2_session session;
@@ -739,7 +739,7 @@ static void columns_of_a_comparison_say_what_the_commands_print(void **state)
     (void)state;
     enum { FIRST = 12, WIDTH = (160 - FIRST) / 2 };
     s2_rng rng = {s2_test_seed(33)};
-    for (int64_t n = 0; n < (s2_test_cases(400) + 19) / 20; n++) {
+    for (int64_t n = 0; n < (s2_test_cases(400) + 39) / 40; n++) {
         s2_arena arena = {0};
         s2_buf text[2] = {{0}, {0}}, screen = {0};
         s2_session session;

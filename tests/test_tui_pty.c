@@ -380,6 +380,8 @@ static void every_terminal_shows_every_golden_screen(void **state)
     for (size_t term = 0; term < sizeof TERMS / sizeof TERMS[0]; term++)
         for (size_t size = 0; size < N_SIZES; size++) {
             console c;
+            if (s2_test_sampled() && size != term % N_SIZES)
+                continue;
             console_open(&c, &(console_options){TERMS[term].term, TERMS[term].locale, dir, "--db s2.db",
                                                 SIZES[size].rows, SIZES[size].cols, false});
             for (int at = 0; at < N_WALK; at++) {
@@ -396,7 +398,7 @@ static void every_terminal_shows_every_golden_screen(void **state)
             assert_false(c.cursor_hidden);
         }
     printf("# s2: %d screens of %d views compared cell by cell, glyphs, colours and attributes\n",
-           (int)(sizeof TERMS / sizeof TERMS[0]) * N_SIZES * N_WALK, N_WALK);
+           (int)(sizeof TERMS / sizeof TERMS[0]) * (s2_test_sampled() ? 1 : N_SIZES) * N_WALK, N_WALK);
 }
 
 static void tmux(const char *words)

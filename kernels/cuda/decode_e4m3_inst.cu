@@ -5,7 +5,6 @@
  * Compiled once for each S2_HEAD_DIM and S2_FP16. One instance takes caps and sinks too: what they add is
  * little compared with the bytes that must come. Head dimension 96 is served by the instance for 128.
  */
-#if S2_HEAD_DIM != 96
 #include "kernels/cuda/decode_launch.cuh"
 
 #include "kernels/cuda/decode_inst.cuh"
@@ -32,5 +31,3 @@ cudaError_t S2_DECODE_E4M3_LAUNCH(S2_HEAD_DIM, S2_FP16)(const s2::DecodeParams &
 #endif
     return narrow<2>(params, n_chunks, stream);
 }
-
-#endif

@@ -4,7 +4,6 @@
  * Compiled once for each S2_HEAD_DIM and S2_FP16. Models with caps or sinks have head dimensions of 64, 128
  * and 256: 96 has no instance, and 256 none with sinks only.
  */
-#if S2_HEAD_DIM != 96
 #include "kernels/cuda/fwd_sm90_inst.cuh"
 #include "kernels/cuda/fwd_sm90_launch.cuh"
 
@@ -17,4 +16,3 @@ cudaError_t S2_FWD_SM90_EXTRA(S2_HEAD_DIM, S2_FP16)(const s2::FwdParams &params,
 #endif
     return s2::launch_for_block<S2_HEAD_DIM, S2_FP16, s2::CAPPED>(params, block_tok, n_units, stream);
 }
-#endif
