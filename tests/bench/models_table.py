@@ -127,22 +127,25 @@ GIB = 2.0 ** 30
 
 
 def said_bytes(row, sim):
-    """Of a training step; older rows that recompute keep the two summands of each layer's input, where the price has their sum."""
+    """Older rows that recompute keep the two summands of each layer's input, where the price has their sum; a prefill keeps no cache here, and
+    Phi-3-small's one embedding twice."""
+    if row["figure"] == "prefill":
+        return sim["fit"]["weight_bytes"] + sim["fit"]["activation_bytes"] + (2 * 4096 * 100352 if row["model"] == "phi-3-small" else 0)
     return sim["training"]["bytes"] + (sim["training"]["kept_bytes"] if row["recompute"] is True else 0.0)
 
 
 def peaks(program, rows, folder):
-    """The most that torch's tensors took in a training step; which attention runs makes no difference but a list or two."""
+    """The most that torch's tensors took in a prefill or a training step; which attention runs makes no difference but a list or two."""
     groups = {}
     for row in rows:
-        if row["figure"] == "train":
-            groups.setdefault((row["model"], row["tokens"], row["recompute"]), []).append(row)
-    for (model, tokens, recompute), group in sorted(groups.items(), key=lambda one: (one[0][0], one[0][1], str(one[0][2]))):
+        if row["figure"] in ("train", "prefill") and row.get("ranks", 1) == 1:
+            groups.setdefault((row["figure"], row["model"], row["tokens"], row.get("recompute")), []).append(row)
+    for (figure, model, tokens, recompute), group in sorted(groups.items(), key=lambda one: (*one[0][:3], str(one[0][3]))):
         took, sim = [row["peak_gib"] for row in group], predicted(program, group[0], folder)
-        said, kept = said_bytes(group[0], sim) / GIB, {False: "all", True: "its input, in two arrays", "one array": "its input"}[recompute]
-        shown = f"{min(took):.1f}" + (f" to {max(took):.1f}" if max(took) - min(took) >= 0.1 else "")
-        off = max((said / one - 1 for one in took), key=abs)
-        yield f"| {model}, {tokens // 1024}k | {kept} | {shown} | {said:.1f} | {off:+.1%} | {sim['training']['peak']} |".replace("%", " %")
+        kept = {None: "nothing", False: "all", True: "its input, in two arrays", "one array": "its input"}[recompute]
+        said, shown = said_bytes(group[0], sim) / GIB, f"{min(took):.1f}" + (f" to {max(took):.1f}" if max(took) - min(took) >= 0.1 else "")
+        off, peak = max((said / one - 1 for one in took), key=abs), sim["training"]["peak"] if figure == "train" else ""
+        yield f"| {model}, {'step' if figure == 'train' else figure}, {tokens // 1024}k | {kept} | {shown} | {said:.1f} | {off:+.1%} | {peak} |".replace("%", " %")
 
 
 def context(program, rows, folder):
