@@ -681,6 +681,7 @@ static void assert_fits_to_the_sequence(s2_arena *arena, const s2_pattern *patte
                                                        : (double)sim.weight_bytes + (double)sim.kv_peak +
                                                              s2_sim_activation_bytes(&asked);
         assert_true((kept <= s2_sim_memory_bytes(options)) == (asked.batch == fit));
+        assert_true(s2_sim_runs(&asked, &sim, false) == (asked.batch == fit));
     }
 }
 
