@@ -60,6 +60,9 @@ s2_status s2_lex_refuse_word(const s2_lex *lex, s2_code code, s2_word word, cons
     const int shown = word.n < SHOWN ? (int)word.n : SHOWN;
     if (nearest == NULL)
         return s2_lex_refuse(lex, code, word.pos, "unknown %s '%.*s'", what, shown, word.text);
+    if (best == 0)
+        return s2_lex_refuse(lex, code, word.pos, "'%s' stands here for the second time, or too late",
+                             nearest);
     return s2_lex_refuse(lex, code, word.pos, "unknown %s '%.*s'; did you mean '%s'?", what, shown, word.text,
                          nearest);
 }

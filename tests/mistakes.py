@@ -138,6 +138,16 @@ def other_programs():
             wrong(["s2", command, name], REFUSED, f"'model {name.lower()}; layers all: dense'")
 
 
+def twice():
+    """A word that is known, but not where it stands, is not corrected to itself."""
+    for term in ("local 2 when key 1.. when distance 3..", "stride 4 phase head phase kv", "stride 4 phase head width 2", "stride 4 width 2 width 3", "local 2 when key 1.. phase 3"):
+        said = subprocess.run(["s2", "check", f"heads 8; layers all: {term}", "--no-db"], capture_output=True, text=True, env=ENV).stderr
+        for word, near in re.findall(r"'(\w+)'; did you mean '(\w+)'", said):
+            hold(word != near, f"{term}: {said!r}")
+        hold(said != "", f"{term}: refused without a word")
+    wrong(["s2", "check", "heads 8; layers all: local 2 when key 1.. when distance 3..", "--no-db"], REFUSED, "'when' stands here for the second time")
+
+
 def exchanged():
     """A name where conditions stand, and a tag where the design stands."""
     subprocess.run(["s2", "check", "name v2-small; " + PATTERN, "--db", "names.db"], capture_output=True, env=ENV)
@@ -296,7 +306,7 @@ def uses():
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     subprocess.run(["s2", "check", "name kept; " + PATTERN, "-q"], env=ENV)
-    for part in (misspelled, numbers, files, other_programs, exchanged, unknown_configs, earlier_prices, names, near_misses, patterns, uses):
+    for part in (misspelled, numbers, files, other_programs, exchanged, twice, unknown_configs, earlier_prices, names, near_misses, patterns, uses):
         part()
     os.chdir("/")
 end(300)
