@@ -196,6 +196,7 @@ static void show_loss(s2_explorer *e)
     e->session.model.loss = (s2_tui_text){1, &working};
     if (e->trial.state == S2_JOB_ENDED)
         e->session.model.loss = s2_explorer_lines(&e->loss_arena, &e->trial.text);
+    e->session.model.loss_refused = e->trial.state == S2_JOB_ENDED && e->trial.code != 0;
 }
 
 static void show_busy(s2_explorer *e)
@@ -245,12 +246,15 @@ static void say_end(s2_explorer *e, const s2_job *job)
                                         "not possible here",
                                         "two computations disagree"};
     char reason[300] = "";
-    if (job->code >= EXIT_CALLED_WRONGLY && !job->cancelled)
+    const bool writes = strcmp(job->words[1], "export") == 0;
+    const bool nothing = job->code == 1 && (writes || strcmp(job->words[1], "search") == 0);
+    if ((job->code >= EXIT_CALLED_WRONGLY || nothing) && !job->cancelled)
         reason_of(job, reason, sizeof reason);
     if (job->cancelled)
         s2_explorer_say(e, "%s: cancelled", job->words[1]);
     else if (job->code >= 0 && job->code < (int32_t)(sizeof words / sizeof words[0]) && reason[0] != '\0')
-        s2_explorer_say(e, "%s (exit %d)%s", job->words[1], job->code, reason);
+        s2_explorer_say(e, "%s%s (exit %d)%s", job->words[1],
+                        nothing && writes ? ": nothing was written" : "", job->code, reason);
     else if (job->code >= 0 && job->code < (int32_t)(sizeof words / sizeof words[0]))
         s2_explorer_say(e, "%s: %s (exit %d, %.1f s)", job->words[1], words[job->code], job->code,
                         job->wall_s);

@@ -808,6 +808,24 @@ static void what_is_saved_waits_for_a_writer_and_can_be_given_up(void **state)
     forget_db("busy.db");
 }
 
+/* A format that cannot hold the design writes nothing, and nobody is told that it is done. */
+static void an_export_that_is_refused_is_said_to_write_nothing(void **state)
+{
+    (void)state;
+    console c;
+    make_fixture("refused.db");
+    open_plain(&c, "--db refused.db");
+    expect(&c, "rotation-16");
+    console_send(&c, "jxhf\r");
+    expect(&c, "export to hf   not possible, esc leaves");
+    console_send(&c, "\r");
+    expect(&c, "export: nothing was written (exit 1)");
+    assert_false(console_shows(&c, "done"));
+    console_send(&c, "Qy");
+    assert_int_equal(console_close(&c), 0);
+    forget_db("refused.db");
+}
+
 static void write_newcomer(const char *name)
 {
     s2_db *db = NULL;
@@ -1545,6 +1563,7 @@ int main(void)
         cmocka_unit_test(foreign_sequences_are_read_whole),
         cmocka_unit_test(escape_only_goes_back_and_leaving_asks),
         cmocka_unit_test(the_preview_of_an_export_knows_the_validation),
+        cmocka_unit_test(an_export_that_is_refused_is_said_to_write_nothing),
         cmocka_unit_test(scripts_print_the_golden_screens),
         cmocka_unit_test(every_terminal_shows_every_golden_screen),
         cmocka_unit_test(tmux_shows_the_same),

@@ -184,7 +184,8 @@ typedef struct s2_tui_model {
     const s2_tui_choice *formats;
     int32_t n_words;
     const s2_tui_word *words;
-    s2_tui_text loss; /* what the export that is being chosen would lose */
+    s2_tui_text loss;  /* what the export that is being chosen would lose */
+    bool loss_refused; /* it would write nothing */
 } s2_tui_model;
 
 typedef enum s2_request {

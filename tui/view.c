@@ -313,8 +313,9 @@ static void draw_loss(const s2_tui_model *model, const s2_tui_state *state, s2_c
     const int32_t rows = s2_min_i32(body.rows, 13);
     const s2_rect area = {body.row + body.rows - rows, body.col, rows, s2_min_i32(body.cols, 80)};
     char title[80];
-    snprintf(title, sizeof title, "export to %.40s   enter writes, esc leaves",
-             state->format < model->n_formats ? model->formats[state->format].name : "");
+    snprintf(title, sizeof title, "export to %.40s   %s, esc leaves",
+             state->format < model->n_formats ? model->formats[state->format].name : "",
+             model->loss_refused ? "not possible" : "enter writes");
     s2_text_draw(&model->loss, 0, canvas, s2_popup_draw(canvas, area, title));
 }
 

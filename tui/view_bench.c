@@ -89,7 +89,7 @@ void s2_against_base(const s2_tui_model *model, const s2_facts *facts, s2_canvas
     const s2_tally before = s2_facts_tally(base), now = s2_facts_tally(facts);
     s2_canvas_clip(canvas, line);
     if (strcmp(base->hash, facts->hash) == 0)
-        s2_canvas_text(canvas, line.row, line.col, S2_STYLE_KEY, "the baseline");
+        s2_canvas_text(canvas, line.row, line.col, S2_STYLE_KEY, "this is it");
     else
         draw_changes(&before, &now, canvas, line.row, line.col - 2);
 }

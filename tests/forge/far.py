@@ -217,7 +217,7 @@ def pairs(pattern, q, k, ranks, depth, bad):
                 bad.add(f"ranks:{ranks}")
             if any((heads[h] != heads[h - h % group]).any() for h in range(pattern.heads)):
                 bad.add("group")
-            if q[0, 0] == k[0, 0] == 0:
+            if len(q) == NEAR:
                 square(pattern, heads, k <= q, group, bad)
         holed.append(hole)
     if any(all(holed[l:l + depth]) for l in range(pattern.layers - depth + 1)):
