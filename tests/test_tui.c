@@ -453,7 +453,7 @@ static void every_time_says_what_it_is_of(void **unused)
     (void)unused;
     static const char *const keys[] = {"1", "", "j\n", " j j c"};
     s2_rng rng = {s2_test_seed(31)};
-    for (int64_t n = 0; n < s2_test_cases(60); n++) {
+    for (int64_t n = 0; n < (s2_test_sampled() ? 6 : s2_test_cases(60)); n++) {
         s2_session session;
         s2_buf words = {0};
         const size_t view = (size_t)s2_rng_below(&rng, 4);
@@ -775,7 +775,7 @@ static void a_ratio_on_the_screens_is_one_of_s2_sim(void **state)
     static const char *const gpus[] = {"h200", "l40s", "a6000"};
     s2_rng rng = {s2_test_seed(31)};
     int32_t n_barred = 0, n_held = 0;
-    for (int64_t n = s2_test_cases(12); n > 0; n--) {
+    for (int64_t n = s2_test_sampled() ? 4 : s2_test_cases(12); n > 0; n--) {
         char text[120];
         s2_question question = s2_question_default(8192 << s2_rng_below(&rng, 5));
         snprintf(text, sizeof text, "layers 16; heads 16; kv-heads 8; local %d | stride 8 phase kv",
