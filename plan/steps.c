@@ -6,7 +6,10 @@
 #include "base/alloc.h"
 #include "plan/internal.h"
 
-enum { S2_STEP_LIMIT_BLK = 16 }; /* blocks of a step */
+enum {
+    S2_STEP_LIMIT_BLK = 16, /* blocks of a step */
+    S2_STEP_LOOK_BACK = 32  /* masks among which one's like is looked for */
+};
 
 typedef struct s2_step_array {
     void *data;
@@ -19,9 +22,10 @@ typedef struct s2_step_builder {
     int32_t half_blk; /* blocks of one group in a half step */
     s2_plan_list list;
     s2_step_array words, blocks, bits;
-    s2_step_array of[2];  /* partial entries that a group reads */
-    int64_t *first;       /* [cls * n_seqs + seq]: its first tile in shapes */
-    s2_step_item *shapes; /* n_half 0: not made yet */
+    s2_step_array mask_of; /* of the masks of list: where their like is in bits */
+    s2_step_array of[2];   /* partial entries that a group reads */
+    int64_t *first;        /* [cls * n_seqs + seq]: its first tile in shapes */
+    s2_step_item *shapes;  /* n_half 0: not made yet */
 } s2_step_builder;
 
 static void *append(s2_step_array *array, int64_t n)
@@ -125,11 +129,43 @@ static s2_status split_partial(s2_step_builder *builder)
     return S2_OK;
 }
 
-static s2_step_word word_of(const s2_plan_entry *entry, int64_t masks_before)
+/* Windows cut every tile alike: its masks are those of the tiles before it, and stay in a cache near the cores. */
+static int64_t find_mask(const s2_step_builder *builder, const char *mask)
+{
+    const s2_step_array *const bits = &builder->bits;
+    for (int64_t like = bits->n - 1; like >= 0 && like >= bits->n - S2_STEP_LOOK_BACK; like--)
+        if (memcmp((const char *)bits->data + (size_t)like * bits->size, mask, bits->size) == 0)
+            return like;
+    return -1;
+}
+
+static s2_status take_masks(s2_step_builder *builder)
+{
+    const s2_plan_list *const list = &builder->list;
+    builder->mask_of.n = 0;
+    for (int32_t nth = 0; nth < list->n_masks; nth++) {
+        const char *const mask = (const char *)list->bits + (size_t)nth * builder->bits.size;
+        int32_t *const place = append(&builder->mask_of, 1);
+        int64_t like = find_mask(builder, mask);
+        if (place == NULL)
+            return S2_ENOMEM;
+        if (like < 0) {
+            void *const bits = append(&builder->bits, 1);
+            if (bits == NULL)
+                return S2_ENOMEM;
+            memcpy(bits, mask, builder->bits.size);
+            like = builder->bits.n - 1;
+        }
+        *place = (int32_t)like;
+    }
+    return S2_OK;
+}
+
+static s2_step_word word_of(const s2_step_builder *builder, const s2_plan_entry *entry)
 {
     return (s2_step_word){(uint32_t)entry->k_blk << S2_STEP_BLOCK_SHIFT |
                               (entry->edge ? (uint32_t)S2_STEP_EDGE : 0u) | entry->slabs,
-                          entry->mask < 0 ? -1 : (int32_t)(masks_before + entry->mask)};
+                          entry->mask < 0 ? -1 : ((const int32_t *)builder->mask_of.data)[entry->mask]};
 }
 
 /* The index-th word of a group: partial blocks, then the whole ones that do not fill a step, then padding. */
@@ -139,7 +175,7 @@ static s2_step_word half_word(const s2_step_builder *builder, const s2_step_item
     const s2_step_array *const of = &builder->of[group];
     const int64_t over = index - of->n;
     if (over < 0)
-        return word_of(&builder->list.entries[((const int32_t *)of->data)[index]], builder->bits.n);
+        return word_of(builder, &builder->list.entries[((const int32_t *)of->data)[index]]);
     if (over >= n_left)
         return (s2_step_word){(uint32_t)S2_STEP_NOWHERE << S2_STEP_BLOCK_SHIFT, -1};
     const int32_t block = s2_step_block(item, builder->blocks.data, (int32_t)(n_whole - n_left + over));
@@ -192,7 +228,7 @@ static void take_mixed(s2_step_builder *builder, const s2_step_item *item, int64
         for (int64_t nth = 0; nth < of->n; nth++) {
             const s2_plan_entry *const entry = &builder->list.entries[entries[nth]];
             if (n_moved < n_shared && (entry->slabs & low) != 0 && (entry->slabs & high) != 0)
-                words[n_moved++] = word_of(entry, builder->bits.n);
+                words[n_moved++] = word_of(builder, entry);
             else
                 entries[n_kept++] = entries[nth];
         }
@@ -233,18 +269,6 @@ static s2_status take_halves(s2_step_builder *builder, s2_step_item *item, int64
     return S2_OK;
 }
 
-static s2_status take_masks(s2_step_builder *builder)
-{
-    const s2_plan_list *const list = &builder->list;
-    if (list->n_masks == 0)
-        return S2_OK;
-    void *const bits = append(&builder->bits, list->n_masks);
-    if (bits == NULL)
-        return S2_ENOMEM;
-    memcpy(bits, list->bits, (size_t)list->n_masks * builder->bits.size);
-    return S2_OK;
-}
-
 static s2_status make_shape(s2_step_builder *builder, const s2_plan_item *from, s2_step_item *out)
 {
     const s2_plan *const plan = builder->plan;
@@ -258,8 +282,8 @@ static s2_status make_shape(s2_step_builder *builder, const s2_plan_item *from, 
     int64_t n_whole;
     S2_TRY(s2_plan_tile_parts(plan, from->cls, from->seq, from->tile, &builder->list, sure, &n_sure));
     S2_TRY(take_whole(builder, &plan->classes[from->cls], sure, n_sure, &item, &n_whole));
-    S2_TRY(take_halves(builder, &item, n_whole));
     S2_TRY(take_masks(builder));
+    S2_TRY(take_halves(builder, &item, n_whole));
     *out = item;
     return S2_OK;
 }
@@ -325,8 +349,8 @@ static s2_status keep(s2_arena *arena, const s2_step_builder *builder, s2_steps 
 
 static void release(s2_step_builder *builder)
 {
-    s2_step_array *const arrays[] = {&builder->words, &builder->blocks, &builder->bits, &builder->of[0],
-                                     &builder->of[1]};
+    s2_step_array *const arrays[] = {&builder->words, &builder->blocks, &builder->bits,
+                                     &builder->of[0], &builder->of[1],  &builder->mask_of};
     for (size_t at = 0; at < sizeof arrays / sizeof *arrays; at++)
         s2_free(arrays[at]->data);
     s2_plan_list_release(&builder->list);
@@ -360,7 +384,8 @@ s2_status s2_steps_build(s2_arena *arena, const s2_plan *plan, int32_t step_tok,
                                .words.size = sizeof(s2_step_word),
                                .blocks.size = sizeof(int32_t),
                                .bits.size = mask_size,
-                               .of = {{.size = sizeof(int32_t)}, {.size = sizeof(int32_t)}}};
+                               .of = {{.size = sizeof(int32_t)}, {.size = sizeof(int32_t)}},
+                               .mask_of.size = sizeof(int32_t)};
     s2_steps steps = {.n_items = plan->n_items};
     s2_step_item *const items = S2_NEW(arena, s2_step_item, plan->n_items);
     s2_status status = items != NULL ? number_shapes(&builder) : S2_ENOMEM;

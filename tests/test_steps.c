@@ -132,6 +132,20 @@ static void windows_and_strides_take_memory_for_their_halves_only(void **state)
     s2_arena_release(&arena);
 }
 
+static void a_window_in_tokens_has_the_masks_of_a_few_tiles(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_plan plan;
+    for (int32_t n_tok = 8192; n_tok <= 65536; n_tok *= 8) {
+        const s2_steps steps = steps_of(
+            &arena, "heads 8; kv-heads 2; head-dim 64; block 64; layers all: local 1000t", n_tok, &plan);
+        assert_int_equal(plan.pack_heads, 2);
+        assert_true(steps.n_masks > 0 && steps.n_masks <= 4);
+    }
+    s2_arena_release(&arena);
+}
+
 static void groups_that_share_a_list_share_tiles_and_others_do_not(void **state)
 {
     (void)state;
@@ -181,6 +195,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_reads_each_of_its_keys_once),
         cmocka_unit_test(windows_and_strides_take_memory_for_their_halves_only),
+        cmocka_unit_test(a_window_in_tokens_has_the_masks_of_a_few_tiles),
         cmocka_unit_test(groups_that_share_a_list_share_tiles_and_others_do_not),
         cmocka_unit_test(shapes_without_two_halves_are_refused),
     };
