@@ -233,7 +233,7 @@ def show_decode_growth(run, out):
         lines.append((row["pattern"].partition("_")[0], str(row["layers"]), f"{row['batch']} x {length(row['n_tok'])}", LENGTHS[lengths_of(row)],
                       f"{row['same_us']:.0f}", f"{row['inside_us']:.0f} ({row['inside_us'] / row['same_us']:.2f})", f"{row['inside_host_us']:.0f}",
                       f"{row['entering_us']:.0f}", f"{mean / row['same_us']:.2f}", str(row["graphs_anew"])))
-    table(("graph of", "layers", "batch x length", "lengths", "us a replay as it is", "us a token (of that)", "of it the host", "us, first token, all enter a block",
+    table(("graph of", "layers", "batch x length", "lengths", "us a replay as it is", "us a token (of that)", "of it the host", "us, the first token",
            "64 tokens over 64 replays", "graphs made anew"), lines, out)
 
 
