@@ -294,7 +294,7 @@ def steps(rows, rank, asked, name, tokens, apart):
         models.clear()
         one = models.Model(name)
         made = split(one, name, share, rank)
-        if rank == 0 and not way.startswith("uneven") and not asked.all_alone:
+        if rank == 0 and not way.startswith("uneven") and not asked.quick:
             rows.attempt(lambda: training(one, share.whole, name, tokens, asked, rank), **about, ranks=1)
         del one
         models.clear()
@@ -313,7 +313,7 @@ def work(rank, asked):
     dist.init_process_group("nccl" if nccl else "gloo", rank=rank, world_size=asked.ranks)
     jobs = [(figure, name, int(tokens)) for figure, name, tokens in (job.split(":") for job in asked.jobs.split(","))]
     dist.all_reduce(torch.zeros(1, device=models.DEVICE))  # all ranks meet before two of them speak alone
-    apart = {(name, way): gradients(name, share, rank) for name in sorted({name for figure, name, _ in jobs if figure == "step"})
+    apart = {(name, way): gradients(name, share, rank) for name in sorted({name for figure, name, _ in jobs if figure == "step" and not asked.quick})
              for way, _, share in shares(name, models.trained(name), 2048, asked, "train", rank)}
     models.fuse()
     rows = models.Rows(asked.out, {**models.about(), "backend": dist.get_backend(), **({"share": True} if asked.share else {})})
@@ -350,7 +350,7 @@ def main():
     parser.add_argument("--times", type=int, default=0, help="runs of a cut sequence and steps of training; 0: four, and two")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--all-alone", action="store_true", help="no step of one GPU beside those of all")
+    parser.add_argument("--quick", action="store_true", help="steps of all GPUs alone: no gradients are compared, and none of one GPU is timed")
     parser.add_argument("--by", default="tokens", help="what a cut makes even: tokens or pairs")
     parser.add_argument("--share", action="store_true", help="all ranks on one GPU, with gloo: it shows that it runs")
     asked = parser.parse_args()

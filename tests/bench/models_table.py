@@ -1,6 +1,6 @@
 """What tests/bench/models.py measured, beside what `s2 sim` predicts today: a table in Markdown.
 
-usage: models_table.py S2 ROWS.jsonl [lead|each|memory|context]      S2: the program; lead: README.md's table, each: docs/python.md's, memory and context: docs/simulator.md's. Measured is the median; rows that failed or are of an older form are left out, and the last
+usage: models_table.py S2 ROWS.jsonl [lead|each|ranks|memory|context]      S2: the program; lead: README.md's table, each and ranks: docs/python.md's, memory and context: docs/simulator.md's. Measured is the median; rows that failed or are of an older form are left out, and the last
 of those with the same name counts."""
 import json
 import subprocess
@@ -160,13 +160,27 @@ def context(program, rows, folder):
                f"{said / row['mean_s'] - 1:+.1%} | {sent[0] / 1e9:.3f}, {sent[1] / 1e9:.3f} |").replace("%", " %").replace(" | stride", " \\| stride")
 
 
+def dealt(program, rows, folder):
+    """Training steps with heads dealt out: one GPU and all, what each rank's attention took, and what each sent: by sums, by the links, predicted."""
+    for row in rows:
+        if row["figure"] != "train" or row["way"].startswith("context") or row["ranks"] == 1:
+            continue
+        one = find(rows, row["figure"], row["model"], row["tokens"], row["batch"], 1, row["way"])
+        said = [end_to_end(each, predicted(program, each, folder)) for each in ({**row, "ranks": 1}, row)]
+        sums = next(part for part in predicted(program, row, folder)["parts"] if part["name"] == "all-reduce")
+        attention = ", ".join(f"{kernels['attention'] * 1e3:.0f}" for kernels in row["kernels_of_ranks_s"])
+        yield (f"| {row['model']}, {row['tokens'] // 1024}k, {row['way']} | {one['s'] if one else 0:.3f} | {row['s']:.3f} ({row['least_s']:.3f} to {row['most_s']:.3f}) | "
+               f"{said[0]:.3f}, {said[1]:.3f} | {attention} | {max(row['sent_bytes']) / 1e9:.2f}, {max(row['link_bytes']) / 1e9:.2f} ({sums['sent_bytes'] / 1e9:.2f}) |"
+               ).replace("| 0.000 |", "|  |")
+
+
 def main():
     program, path, *mode = sys.argv[1:]
     with open(path) as file:
         rows = latest(map(json.loads, file))
     if mode:
         with tempfile.TemporaryDirectory() as folder:
-            print("\n".join({"lead": lead, "each": each, "memory": peaks, "context": context}[mode[0]](program, rows, folder)))
+            print("\n".join({"lead": lead, "each": each, "ranks": dealt, "memory": peaks, "context": context}[mode[0]](program, rows, folder)))
         return
     print("| what | tokens | batch | way | measured | longest | predicted | off by | memory, GiB | ms of a run by kind of kernel (predicted) |")
     print("|---|---|---|---|---|---|---|---|---|---|")
