@@ -17,7 +17,8 @@ With one sequence cut between ranks, each has the queries and keys of its own to
 """
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence
+import functools
+from typing import Any, Callable, Optional, Sequence
 
 from ._lib import LIMIT_TOK, ArgumentError, Fixed, UnsupportedError, flag, integer, integers, word
 from .attention import Array, attention
@@ -90,17 +91,32 @@ def cut(pattern: Pattern, ranks: int, length: int, by: str = "tokens") -> list[i
     word(by, "by", {"tokens": 0, "pairs": 1})
     ranks = integer(ranks, "ranks", 1, max(1, length // block))
 
+    @functools.lru_cache(maxsize=None)
     def work(tokens: int) -> int:
         return tokens if by == "tokens" or tokens == 0 else pattern.simulate(tokens).pairs
 
     bounds = [0]
     for rank in range(1, ranks):
-        low, high = bounds[-1] // block + 1, length // block - (ranks - rank)  # a block at least for each
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if work(middle * block) * ranks >= work(length) * rank else (middle + 1, high)
-        bounds.append(min(low, high) * block)
+        last = bounds[-1] // block
+        bounds.append(block * _first(lambda at: work(at * block) * ranks - work(length) * rank, last, max(last + 1, length // block - (ranks - rank))))
     return [*bounds, length]
+
+
+def _first(above: Callable[[int], int], low: int, high: int) -> int:
+    """The first number behind low at which what rises is 0 or more, at most high. Each look prices a pattern, so it is where a line says: regula
+    falsi, of which an end that stays counts half (the Illinois method); halves where that takes long."""
+    below, over, kept = float(above(low)), float(above(high)), 0
+    for tries in range(high - low):
+        if high - low <= 1 or over < 0:
+            break
+        ahead = (high - low) // 2 if tries > 8 or over <= below else round((high - low) * -below / (over - below))
+        at = low + max(1, min(high - low - 1, ahead))
+        found = above(at)
+        if found >= 0:
+            high, over, below, kept = at, float(found), below / 2 if kept > 0 else below, 1
+        else:
+            low, below, over, kept = at, float(found), over / 2 if kept < 0 else over, -1
+    return high
 
 
 class Context(Fixed):

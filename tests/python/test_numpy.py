@@ -207,6 +207,24 @@ class Shares(unittest.TestCase):
 
 
 class Contexts(unittest.TestCase):
+    def test_a_cut_is_the_first_block_at_which_a_rank_has_its_share(self):
+        rng = random.Random(4)
+        for _ in range(60):
+            block, ranks, by = rng.choice([1, 16, 64]), rng.choice([1, 2, 3, 5]), rng.choice(["tokens", "pairs"])
+            pattern = s2.Pattern(f"heads 4; block {block}; layers 2; layers all: {rng.choice(['dense', 'local 3', 'local 2 | stride 3 phase head', 'sink 1 | local 40t'])}; "
+                                 f"layers 1: {rng.choice(['dense', 'local 7'])}")
+            length = block * rng.choice([5, 17, 100]) + rng.choice([0, 3])
+
+            def work(tokens):
+                return tokens if by == "tokens" or tokens == 0 else pattern.simulate(tokens).pairs
+
+            bounds = s2.parallel.cut(pattern, ranks, length, by)
+            self.assertEqual((bounds[0], bounds[-1], len(bounds)), (0, length, ranks + 1))
+            for rank in range(1, ranks):
+                first, last = bounds[rank - 1] // block + 1, length // block - (ranks - rank)
+                want = next((at for at in range(first, last) if work(at * block) * ranks >= work(length) * rank), max(first, last))
+                self.assertEqual(bounds[rank], want * block, (str(pattern), length, ranks, by))
+
     def test_ranks_are_sent_all_that_they_read_and_what_a_cache_keeps(self):
         rng = random.Random(11)
         for text in [*SAMPLES, "heads 4; kv-heads 2; head-dim 16; block 16; layers 2; layers all: local 2 | stride 4 phase head+1; layers 1: columns 0,3 | local 2"]:
