@@ -27,6 +27,7 @@ except ImportError:
     sys.exit(77)
 
 NEAR, WINDOW, COLUMN = 256, 64, 2048
+CHANGES = int(os.environ.get("S2_CHANGES", "12"))   # changed texts for each pattern
 EXITS = {0: "verified", 1: "refuted", 3: "malformed", 4: "undecided"}
 
 
@@ -412,7 +413,7 @@ class Campaign:
         ranks, depth = rng.choice([r for r in range(1, pattern.heads + 1) if pattern.heads % r == 0]), rng.randint(1, pattern.layers)
         claims = ["rows", "union", "kv", "group", f"ranks:{ranks}", f"depth:{depth}"] + (["shards"] if pattern.causal else [])
         self.honest(rng, pattern, shown.stdout, claims, violations(rng, pattern, ranks, depth))
-        for _ in range(12):
+        for _ in range(CHANGES):
             self.change(rng, shown.stdout, claims)
 
 
