@@ -8,6 +8,7 @@
 #include "export/asked.h"
 #include "export/origin.h"
 #include "export/slip.h"
+#include "pattern/parse.h"
 
 /* The table: one row per format, in the order shown to people. */
 #define S2_FORMAT_TABLE(X)                                                                                   \
@@ -81,8 +82,29 @@ const s2_format *s2_format_nearest(const char *word, int32_t *distance)
     return nearest;
 }
 
+/* The pattern that s2.transformers.use() gave a model stands in its config, and is no format of anybody else's. */
+static s2_status read_kept(const s2_source *source, s2_pattern *out)
+{
+    const char *const text = s2_doc_text(source->doc, "/s2_pattern");
+    const s2_parse_options options = {.no_files = true};
+    s2_diag why = {0};
+    s2_note(source->notes,
+            "its field s2_pattern is the pattern; what else the file says of attention is not read");
+    const s2_status status = s2_pattern_parse(source->arena, text, strlen(text), &options, out, &why);
+    return status == S2_OK
+               ? S2_OK
+               : s2_diag_set(source->diag, status, S2_CODE_FOREIGN, 1, 1, "\"s2_pattern\": %s", why.msg);
+}
+
+static const s2_format kept_in_config = {
+    .name = "s2_pattern",
+    .summary = "the pattern that s2.transformers.use() keeps in a model's config",
+    .read = read_kept};
+
 static const s2_format *recognise(const s2_source *source)
 {
+    if (source->doc != NULL && s2_doc_text(source->doc, "/s2_pattern") != NULL)
+        return &kept_in_config;
     const s2_format *best = NULL;
     int best_confidence = 0;
     for (int32_t n = 0; n < N_FORMATS; n++) {

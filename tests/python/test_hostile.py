@@ -133,7 +133,7 @@ class Hostile(unittest.TestCase):
         config = {"model_type": "mistral", "num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 64}
         values = [None, -1, 0, 10**400, 10**5000, float("nan"), float("inf"), "\ud800", "\0", [], {}, b"x", object(), {1: 2}, {(1,): 2}, numpy.zeros(3), 1 << 62]
         for value in values:
-            for key in [*config, "sliding_window", "layer_types", "blocksparse_vert_stride"]:
+            for key in [*config, "sliding_window", "layer_types", "blocksparse_vert_stride", "s2_pattern"]:
                 self.use(self.attempt(lambda: s2.Pattern(Config({**config, key: value}))))
         for source in (deep, circle, Config, Path(3), Path(b"/nowhere"), Path("a\0b"), "[" * 100000, '{"a":' * 100000, "x" * 5000, "", b"heads 2", None, 3,
                        "heads 2; " * 200000, "/dev/zero", "/dev/null", "/proc/self/mem", "/", ".", numpy.zeros(3), "\ud800; heads", "\ufeffheads 2; layers all: dense"):

@@ -3,6 +3,7 @@ import ast
 import copy
 import gc
 import inspect
+import json
 import os
 import pathlib
 import pickle
@@ -85,6 +86,19 @@ class Patterns(unittest.TestCase):
                     read.add(one.name)
                     self.assertTrue(all((again.mask(layer, 1024) == pattern.mask(layer, 1024)).all() for layer in range(2)), one.name)
         self.assertTrue({"s2", "csr", "flashinfer", "flex", "cute", "bsa"} <= read, read)
+
+    def test_a_config_that_keeps_a_pattern_is_that_pattern(self):
+        config = {"model_type": "mistral", "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 96, "sliding_window": 32}
+        kept = s2.Pattern(SHARDS)
+        self.assertEqual(s2.Pattern({**config, "s2_pattern": str(kept)}), kept)
+        self.assertIn("local 32t", str(s2.Pattern({**config, "s2_pattern": str(kept)}, format="layers")))
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "config.json").write_text(json.dumps({**config, "s2_pattern": str(kept)}))
+            self.assertEqual(s2.Pattern(folder), kept)
+        with self.assertRaisesRegex(s2.RefusedError, "s2_pattern.*lokal"):
+            s2.Pattern({**config, "s2_pattern": "heads 4; layers all: lokal 3"})
+        with self.assertRaisesRegex(s2.RefusedError, "s2_pattern.*mask"):
+            s2.Pattern({**config, "s2_pattern": 'heads 4; layers all: mask "m.npy"'})
 
     def test_settings_say_what_a_format_leaves_unsaid(self):
         sizes = {"start_size": 4, "recent_size": 60}
