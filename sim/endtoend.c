@@ -22,8 +22,13 @@
 #define ALL_REDUCE_US                                                                                        \
     4.5 /* vLLM's in AIConfigurator's H200 tables; large ones reach 0.73 to 1.04 of the link. Assumed of an
            all-to-all too */
-#define LINK_FRACTION 0.8
-#define HOST_STEP_US  200 /* assumed: sampling, the next step's arguments and copying them, once a step */
+/* ... of two GPUs. More go round a ring, twice each but one: a step over the link takes so long in NCCL's own model
+ * (NVIDIA/nccl, src/graph/tuning.cc: hwLat of a ring, protocol LL). */
+#define NVLINK_STEP_US  0.6
+#define PCIE_STEP_US    1.0
+#define NETWORK_STEP_US 2.7
+#define LINK_FRACTION   0.8
+#define HOST_STEP_US    200 /* assumed: sampling, the next step's arguments and copying them, once a step */
 
 static double weight_bits(const s2_sim_options *options, bool feed_forward)
 {
@@ -219,6 +224,15 @@ static void add_sent(s2_around *around, const char *name, s2_group group, double
     last_part(around)->sent_bytes = bytes;
 }
 
+/* What a sum takes beside its bytes. */
+static double sum_us(const s2_sim_options *options)
+{
+    const double step = s2_links_cross(options, S2_GROUP_TENSOR) ? NETWORK_STEP_US
+                        : options->gpu.nvlink_gb_s > 0           ? NVLINK_STEP_US
+                                                                 : PCIE_STEP_US;
+    return ALL_REDUCE_US + 2 * (options->n_ranks - 2) * step;
+}
+
 /*
  * Each pass over a layer, forward or backward, sums the hidden state, or its gradient, twice: after (before, going
  * back) attention and after (before) the feed-forward. A sum is a scatter and a gather.
@@ -229,7 +243,7 @@ static void add_all_reduce(s2_around *around)
     const double n_sums = 2.0 * net->n_layers * (around->forward + around->backward),
                  bytes = S2_HIDDEN_BYTES * net->hidden * around->tokens;
     add_sent(around, "all-reduce", S2_GROUP_TENSOR, n_sums * 2 * ring_share(around->options->n_ranks) * bytes,
-             n_sums * ALL_REDUCE_US);
+             n_sums * sum_us(around->options));
 }
 
 /*
