@@ -151,10 +151,11 @@ static void scale_naive(s2_scratch *scratch)
         scratch->predicted[at] *= scratch->errors[scratch->n / 2];
 }
 
-/* Launches in e4m3 were not drawn like the others: they have a family, and no part in the figures of a pass. */
+/* Families with a kernel of their own were drawn apart, and have no part in the figures of a pass. */
 static bool was_drawn(const s2_row *row)
 {
-    return row->point.dtype != S2_F8;
+    const s2_kernel_traits *const traits = s2_kernel_traits_find(row->kernel);
+    return traits == NULL || !(traits->eight_bits || traits->listed);
 }
 
 static bool is_of_pass(const s2_judged *judged, s2_pass pass)
@@ -332,7 +333,7 @@ static s2_status add_rows(s2_arena *arena, const char *name, s2_row_file *file, 
 
 s2_status s2_accuracy_rows(s2_arena *arena, const char *gpu, s2_row_file *out, s2_diag *diag)
 {
-    static const char *const which[] = {"", "e4m3-"};
+    static const char *const which[] = {"", "e4m3-", "lists-"};
     s2_row_file file = {0};
     for (size_t w = 0; w < sizeof which / sizeof *which; w++) {
         char name[80];

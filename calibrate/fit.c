@@ -574,6 +574,64 @@ static s2_status fit_clock(s2_fitter *fitter, s2_diag *diag)
     return minimise(fitter, &value, diag);
 }
 
+static const s2_kernel_model *planned_beside(const s2_time_model *model, const s2_kernel_model *listed)
+{
+    for (int32_t k = 0; k < model->n_kernels; k++) {
+        const s2_kernel_traits *const traits = model->kernels[k].traits;
+        if (traits != NULL && model->kernels[k].pass == listed->pass && !traits->listed &&
+            !traits->eight_bits && traits->halves_tok == listed->traits->halves_tok)
+            return &model->kernels[k];
+    }
+    return NULL;
+}
+
+/* Lists on the device: the kernel that plans beforehand works through them, after a launch that plans. */
+static s2_status fit_listed(s2_fitter *fitter, int32_t index, s2_diag *diag)
+{
+    s2_kernel_model *const kernel = &fitter->model->kernels[index];
+    const s2_kernel_model own = *kernel, *const base = planned_beside(fitter->model, kernel);
+    double value, beliefs[] = {4, 10};
+    if (base == NULL)
+        return s2_diag_set(diag, S2_EINVAL, CODE_FIT, 0, 0,
+                           "%s without rows of a kernel that plans beforehand", own.name);
+    *kernel = *base;
+    memcpy(kernel->name, own.name, sizeof kernel->name);
+    memcpy(kernel->cuts, own.cuts, sizeof kernel->cuts);
+    kernel->traits = own.traits;
+    kernel->n_cuts = own.n_cuts;
+    kernel->n_points = own.n_points;
+    kernel->least_us = own.least_us;
+    kernel->most_us = own.most_us;
+    kernel->launch_us += beliefs[0];
+    kernel->part = beliefs[1];
+    beliefs[0] = kernel->launch_us;
+    fitter->kernel = index;
+    fitter->n_free = 0;
+    fitter->residual = cycle_residual;
+    let_like(fitter, &kernel->launch_us, &beliefs[0], 1, LIKENESS);
+    let_like(fitter, &kernel->part, &beliefs[1], 1, LIKENESS);
+    S2_TRY(minimise(fitter, &value, diag));
+    kernel->fit_pct = mean_error(fitter);
+    return S2_OK;
+}
+
+/* Beside kernels that are kept: of the law of the clock, the power of products that none of these has. */
+static s2_status fit_product(s2_fitter *fitter, s2_diag *diag)
+{
+    double value, belief = fitter->model->clock_fp8;
+    fitter->n_free = 0;
+    fitter->residual = clock_residual;
+    for (int32_t k = 0; k < fitter->model->n_kernels; k++) {
+        const s2_kernel_traits *const traits = fitter->model->kernels[k].traits;
+        fitter->kernel = k;
+        if (traits == NULL || !traits->eight_bits || count_rows(fitter) == 0)
+            continue;
+        let_like(fitter, &fitter->model->clock_fp8, &belief, 1, LIKENESS);
+        return minimise(fitter, &value, diag);
+    }
+    return S2_OK;
+}
+
 static s2_status load_points(s2_arena *arena, const s2_row_file *file, s2_time_model *model,
                              s2_fit_point *points, int32_t *n_out, s2_diag *diag)
 {
@@ -664,28 +722,94 @@ static void fit_drift(const s2_fitter *fitter)
     model->drift = best;
 }
 
-s2_status s2_fit_run(s2_arena *arena, const s2_row_file *file, const s2_gpu *gpu, s2_time_model *out,
-                     s2_diag *diag)
+static int by_number(const void *left, const void *right)
+{
+    const s2_row *const a = left, *const b = right;
+    if (a->point.pass != b->point.pass)
+        return (a->point.pass > b->point.pass) - (a->point.pass < b->point.pass);
+    if (a->seed != b->seed)
+        return (a->seed > b->seed) - (a->seed < b->seed);
+    return a->nth != b->nth ? (a->nth > b->nth) - (a->nth < b->nth) : (a->us > b->us) - (a->us < b->us);
+}
+
+/* A descent ends elsewhere when its rows come in another order: what is fitted depends on the rows alone. */
+static s2_status in_order(s2_arena *arena, const s2_row_file *file, s2_row_file *out)
+{
+    *out = *file;
+    out->rows = S2_NEW(arena, s2_row, file->n_rows + 1);
+    if (out->rows == NULL)
+        return S2_ENOMEM;
+    memcpy(out->rows, file->rows, (size_t)file->n_rows * sizeof *file->rows);
+    qsort(out->rows, (size_t)file->n_rows, sizeof *out->rows, by_number);
+    return S2_OK;
+}
+
+/* The kernels of `kept` without rows of their own, and all that is no kernel's. */
+static void keep(const s2_row_file *file, const s2_time_model *kept, s2_time_model *model)
+{
+    *model = *kept;
+    for (int32_t row_no = 0; row_no < file->n_rows; row_no++) {
+        s2_kernel_model *const own =
+            is_designed(&file->rows[row_no]) ? kernel_of(model, &file->rows[row_no]) : NULL;
+        if (own == NULL)
+            continue;
+        const size_t n_after = (size_t)(&model->kernels[model->n_kernels] - own - 1);
+        memmove(own, own + 1, n_after * sizeof *own);
+        model->n_kernels--;
+    }
+}
+
+/* What no kernel has alone. */
+static void fit_chip(s2_fitter *fitter, const s2_gpu *gpu)
+{
+    for (int32_t k = 0; k < fitter->model->n_kernels; k++)
+        fit_padding(fitter, k);
+    for (int32_t round = 0; round < 2 && counted_loss(fitter) > 0; round++) {
+        fit_cache(fitter, gpu);
+        fit_drift(fitter);
+    }
+}
+
+static bool has_rows(s2_fitter *fitter, int32_t kernel)
+{
+    fitter->kernel = kernel;
+    return count_rows(fitter) > 0;
+}
+
+static s2_status fit_kernels(s2_fitter *fitter, const s2_gpu *gpu, s2_diag *diag)
+{
+    s2_time_model *const model = fitter->model;
+    /* decode shows what stays in the cache between launches, so it comes first */
+    for (int32_t k = model->n_kernels; k-- > 0;)
+        if (has_rows(fitter, k) && !s2_model_plans_lists(&model->kernels[k]))
+            S2_TRY(fit_kernel(fitter, k, gpu, diag));
+    for (int32_t k = 0; k < model->n_kernels; k++)
+        if (has_rows(fitter, k) && s2_model_plans_lists(&model->kernels[k]))
+            S2_TRY(fit_listed(fitter, k, diag));
+    return S2_OK;
+}
+
+s2_status s2_fit_run(s2_arena *arena, const s2_row_file *rows, const s2_gpu *gpu, const s2_time_model *kept,
+                     s2_time_model *out, s2_diag *diag)
 {
     s2_time_model model;
+    s2_row_file file;
     int32_t n_points;
-    s2_fit_point *const points = S2_NEW(arena, s2_fit_point, file->n_rows + 1);
+    s2_fit_point *const points = S2_NEW(arena, s2_fit_point, rows->n_rows + 1);
     if (points == NULL)
         return S2_ENOMEM;
-    start(file, gpu, &model);
-    find_kernels(file, gpu, &model);
-    S2_TRY(load_points(arena, file, &model, points, &n_points, diag));
+    S2_TRY(in_order(arena, rows, &file));
+    if (kept != NULL)
+        keep(&file, kept, &model);
+    else
+        start(&file, gpu, &model);
+    find_kernels(&file, gpu, &model);
+    S2_TRY(load_points(arena, &file, &model, points, &n_points, diag));
     s2_fitter fitter = {.model = &model, .points = points, .n_points = n_points};
-    for (int32_t k = 0; k < model.n_kernels; k++)
-        fit_padding(&fitter, k);
-    for (int32_t round = 0; round < 2 && counted_loss(&fitter) > 0; round++) {
-        fit_cache(&fitter, gpu);
-        fit_drift(&fitter);
-    }
-    /* decode shows what stays in the cache between launches, so it comes first */
-    for (int32_t k = model.n_kernels; k-- > 0;)
-        S2_TRY(fit_kernel(&fitter, k, gpu, diag));
-    S2_TRY(fit_clock(&fitter, diag));
+    if (kept == NULL)
+        fit_chip(&fitter, gpu);
+    S2_TRY(fit_kernels(&fitter, gpu, diag));
+    S2_TRY(kept != NULL ? fit_product(&fitter, diag) : fit_clock(&fitter, diag));
     *out = model;
     return S2_OK;
 }

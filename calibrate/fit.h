@@ -24,9 +24,10 @@ s2_status s2_fit_load(s2_arena *arena, const s2_row *row, const s2_time_model *m
                       s2_diag *diag) S2_MUST_CHECK;
 
 /*
- * Fit the rows of the set "designed". S2_EINVAL with *diag when a kernel has fewer rows than constants.
+ * Fit the rows of the set "designed". S2_EINVAL with *diag when a kernel has fewer rows than constants. kept, when not
+ * NULL: cache and clock are its own, and so are the kernels that have no rows here.
  */
-s2_status s2_fit_run(s2_arena *arena, const s2_row_file *file, const s2_gpu *gpu, s2_time_model *out,
-                     s2_diag *diag) S2_MUST_CHECK;
+s2_status s2_fit_run(s2_arena *arena, const s2_row_file *file, const s2_gpu *gpu, const s2_time_model *kept,
+                     s2_time_model *out, s2_diag *diag) S2_MUST_CHECK;
 
 #endif /* S2_CALIBRATE_FIT_H */

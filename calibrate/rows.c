@@ -287,7 +287,8 @@ static s2_status add_line(s2_arena *arena, s2_scan *scan, s2_row_file *file)
     if (any.schema[0] != '\0') {
         if (strcmp(any.schema, "s2points/1") != 0)
             return refuse(scan, "expected the schema s2points/1");
-        file->head = any.head;
+        if (file->head.gpu[0] == '\0')
+            file->head = any.head;
         return S2_OK;
     }
     if (any.micro.micro[0] != '\0') {

@@ -5,7 +5,8 @@
  *     {"schema":"s2points/1","gpu":"h200","device":...,"uuid":...,"driver":...,"commit":...,"date":...}
  *     {"micro":"copy","size":1073741824,"value":4312.1,"unit":"GB/s"}
  *     {"set":"designed","seed":0,"nth":0,"family":"dense","pass":"forward","pattern":...,"us":...}
- * Unknown keys are ignored, so files of later versions can be read.
+ * Unknown keys are ignored, so files of later versions can be read. Files can be joined: the first line of the
+ * first one then stands for all.
  *
  * Ownership: rows live in the arena. Threads: no state.
  */

@@ -305,14 +305,36 @@ static s2_exit write_constants(s2_calibrate *state, const s2_calibration *calibr
     return path == NULL ? s2_cli_print(state->cli, &buf) : s2_cli_save(state->cli, path, &buf);
 }
 
+static s2_exit read_kept(s2_calibrate *state, const char *path, s2_calibration *out)
+{
+    char *text;
+    size_t n_bytes;
+    s2_diag diag = {0};
+    S2_CLI_TRY(s2_textfile_read(state->cli, path, &text, &n_bytes));
+    const s2_status status = s2_calibration_parse(text, n_bytes, out, &diag);
+    if (status != S2_OK)
+        return s2_cli_refuse_file(state->cli, status, path, &diag);
+    if (strcmp(out->head.gpu, state->file.head.gpu) == 0)
+        return S2_EXIT_OK;
+    s2_cli_error(state->cli, "--keep %s: these are constants of %s, and the rows are of %s", path,
+                 out->head.gpu, state->file.head.gpu);
+    return S2_EXIT_REFUSED;
+}
+
 static s2_exit fit(s2_calibrate *state)
 {
-    s2_calibration calibration = {.head = state->file.head};
+    s2_calibration calibration = {.head = state->file.head}, kept;
     s2_gpu gpu;
     s2_diag diag = {0};
+    const char *const keep = s2_args_str(&state->args, "keep");
+    if (keep != NULL) {
+        S2_CLI_TRY(read_kept(state, keep, &kept));
+        calibration.head = kept.head;
+    }
     s2_status status = s2_gpu_find(state->file.head.gpu, &gpu, &diag);
     if (status == S2_OK)
-        status = s2_fit_run(&state->cli->arena, &state->file, &gpu, &calibration.model, &diag);
+        status = s2_fit_run(&state->cli->arena, &state->file, &gpu, keep != NULL ? &kept.model : NULL,
+                            &calibration.model, &diag);
     if (status != S2_OK)
         return s2_cli_refuse_file(state->cli, status, "fit", &diag);
     S2_CLI_TRY(judge(state, &gpu, &calibration));

@@ -192,6 +192,8 @@ static const s2_option CALIBRATE[] = {
     OPT("name", '\0', "WORD", NULL, "the name of somebody else's kernel; default: that of its table or file"),
     OPT("leave-out", '\0', "SEED", NULL,
         "with --from: do not fit the third of the points that SEED draws; write them to --rows"),
+    OPT("keep", '\0', "FILE", NULL,
+        "fit the kernels that have rows alone, and leave all else as these constants are"),
     OPT("judge", '\0', "FILE", NULL, "state the errors on these held-out measurements in the file"),
     OPT("out", 'o', "FILE", NULL, "fit, and write the constants there"),
     FLAG("once", '\0', "one launch a point and no timing: for a profiler that counts bytes"),

@@ -96,6 +96,20 @@ const s2_kernel_traits s2_traits_sm90_e4m3 = {.name = "sm90_e4m3",
                                               .first_chip = 90,
                                               .last_chip = 90,
                                               .eight_bits = true};
+/* sm90 over lists: it works through a dense layer's tiles, all heads at a time. */
+static const s2_kernel_traits traits_sm90_lists = {.name = "sm90_lists",
+                                                   .rank = 89,
+                                                   .tile_tok = 128,
+                                                   .tile_rows = 128,
+                                                   .pack_heads = 2,
+                                                   .key_tok = 64,
+                                                   .wide_key_tok = 32,
+                                                   .halves_tok = 64,
+                                                   .dim_step = 8,
+                                                   .most_dim = 256,
+                                                   .first_chip = 90,
+                                                   .last_chip = 90,
+                                                   .listed = true};
 const s2_kernel_traits s2_traits_sm80_bwd = {.name = "sm80_bwd",
                                              .rank = 41,
                                              .tile_tok = 64,
@@ -140,9 +154,9 @@ const s2_kernel_traits s2_traits_sm90_bwd_fused = {.name = "sm90_bwd_fused",
 const s2_kernel_traits *s2_kernel_traits_find(const char *name)
 {
     static const s2_kernel_traits *const all[] = {
-        &s2_traits_ref_f64,  &s2_traits_cpu,      &s2_traits_cpu_bwd,       &s2_traits_cpu_decode,
-        &s2_traits_decode,   &s2_traits_sm80,     &s2_traits_sm90,          &s2_traits_sm90_e4m3,
-        &s2_traits_sm80_bwd, &s2_traits_sm90_bwd, &s2_traits_sm90_bwd_fused};
+        &s2_traits_ref_f64, &s2_traits_cpu,      &s2_traits_cpu_bwd,  &s2_traits_cpu_decode,
+        &s2_traits_decode,  &s2_traits_sm80,     &s2_traits_sm90,     &s2_traits_sm90_e4m3,
+        &traits_sm90_lists, &s2_traits_sm80_bwd, &s2_traits_sm90_bwd, &s2_traits_sm90_bwd_fused};
     for (size_t index = 0; index < sizeof all / sizeof *all; index++)
         if (strcmp(all[index]->name, name) == 0)
             return all[index];

@@ -57,7 +57,8 @@ typedef struct s2_kernel_traits {
     int32_t first_chip;         /* compute capability that it needs; 0: a CPU */
     int32_t last_chip;          /* 0: later ones run it too */
     bool eight_bits;            /* its products are of e4m3, and it takes queries of no other type */
-    bool large_chips;           /* small ones, below 164 KiB of shared memory an SM, do not run it */
+    bool listed;      /* it plans lists that lie on the device, in each launch, and takes nothing else */
+    bool large_chips; /* small ones, below 164 KiB of shared memory an SM, do not run it */
 } s2_kernel_traits;
 
 extern const s2_kernel_traits s2_traits_ref_f64, s2_traits_cpu, s2_traits_cpu_bwd, s2_traits_cpu_decode,

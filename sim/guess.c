@@ -81,12 +81,13 @@ static void scale_memory(const s2_gpu *from, const s2_gpu *gpu, s2_time_model *m
     }
 }
 
-/* Nothing else computes what a kernel of eight bits does: where it does not run, there is no guess. */
-static void drop_eight_bits(int32_t capability, s2_time_model *model)
+/* Nothing else does what a kernel of eight bits, or one of lists on the device, does: without it there is no guess. */
+static void drop_special(int32_t capability, s2_time_model *model)
 {
     int32_t n = 0;
     for (int32_t k = 0; k < model->n_kernels; k++)
-        if (!model->kernels[k].traits->eight_bits || s2_kernel_runs_on(model->kernels[k].traits, capability))
+        if ((!model->kernels[k].traits->eight_bits && !s2_model_plans_lists(&model->kernels[k])) ||
+            s2_kernel_runs_on(model->kernels[k].traits, capability))
             model->kernels[n++] = model->kernels[k];
     model->n_kernels = n;
 }
@@ -103,7 +104,7 @@ s2_status s2_calibration_guess(const s2_gpu *gpu, s2_calibration *out)
     const bool hopper = capability == 90;
     scale_clock(&from, gpu, flop, model);
     scale_memory(&from, gpu, model);
-    drop_eight_bits(capability, model);
+    drop_special(capability, model);
     for (int32_t k = 0; k < model->n_kernels; k++) {
         s2_kernel_model *const kernel = &model->kernels[k];
         if (kernel->pass != S2_PASS_DECODE && !s2_kernel_runs_on(kernel->traits, capability))

@@ -226,6 +226,7 @@ static void add_item(s2_loader *loader, int32_t item_no)
     load->n_masked += own.n_masked + own.n_mixed;
     load->flop += own.n_full + own.n_mixed + (load->halved ? 0.5 : 1) * own.n_masked;
     load->load_bytes += n_blk * blk_bytes(plan);
+    load->n_listed += item->n_blk;
     const int32_t slot = item->seq * plan->pattern->n_heads + loader->first_like[item->head];
     const int32_t stamp = load->n_generations + 1;
     if (loader->now[slot].stamp != stamp)

@@ -63,6 +63,7 @@ typedef struct s2_kernel_load {
     int64_t n_items;
     int64_t n_steps;
     int64_t n_masked;
+    int64_t n_listed; /* blocks that the lists of all items name */
     int32_t n_classes;
     const s2_load_class *classes;
     int32_t column_tok;

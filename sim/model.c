@@ -175,6 +175,11 @@ static double launch_cycles(const s2_kernel_model *kernel, const s2_kernel_load 
     return end + kernel->start * load->trips + (load->merges ? kernel->part : 0);
 }
 
+bool s2_model_plans_lists(const s2_kernel_model *kernel)
+{
+    return kernel->traits != NULL && kernel->traits->listed;
+}
+
 s2_chip s2_model_chip(const s2_time_model *model)
 {
     return (s2_chip){model->capability, (int32_t)model->n_sms};
@@ -338,6 +343,8 @@ void s2_model_run(const s2_time_model *model, const s2_kernel_model *kernel, con
     forecast.cycles = launch_cycles(kernel, load, missed, (int32_t)model->n_sms, &mean);
     if (load->pass == S2_PASS_BACKWARD)
         take_sums(model, kernel, load, missed, &forecast);
+    if (s2_model_plans_lists(kernel)) /* by a launch of its own */
+        forecast.before_us = kernel->part * (double)load->n_listed / model->n_sms / model->max_mhz;
     forecast.imbalance = mean > 0 ? forecast.cycles / mean : 1;
     double f = mhz > 0 ? mhz : model->max_mhz;
     at_clock(model, kernel, f, &forecast);

@@ -105,7 +105,8 @@ typedef struct s2_kernel_model {
     double column;    /* backward: cycles to change columns, per 64 columns of a head;
                           decode: to go on to another list inside a part */
     double part;      /* backward: and to add a part to others, through memory;
-                          decode: the launch of its own that adds up parts */
+                          decode: the launch of its own that adds up parts;
+                          lists on the device: cycles of an SM to plan a block that they name */
     int32_t n_dims;
     s2_dim_cost dims[S2_MODEL_DIMS]; /* ascending head_dim */
     int32_t n_cuts;
@@ -148,6 +149,9 @@ typedef struct s2_bytes {
     double l2;
 } s2_bytes;
 
+/* Whether the kernel plans lists that lie on the device in each launch, and takes nothing else. */
+bool s2_model_plans_lists(const s2_kernel_model *kernel);
+
 /* The chip that launches are chosen for. */
 s2_chip s2_model_chip(const s2_time_model *model);
 
@@ -171,7 +175,7 @@ typedef struct s2_forecast {
     double hbm_us;
     double l2_us;
     double launch_us;
-    double before_us;    /* backward: sums of rows that everything else waits for */
+    double before_us;    /* what everything else waits for: backward, sums of rows; the planning of lists */
     double before_bytes; /* of device memory for them */
     double imbalance;    /* busiest SM / mean */
     s2_limit by;

@@ -240,8 +240,8 @@ static s2_status predict(s2_arena *arena, const s2_time_model *model, const s2_l
 {
     for (int32_t k = 0; k < model->n_kernels; k++) {
         const s2_kernel_model *const kernel = &model->kernels[k];
-        if (kernel->pass != launch->pass || !s2_predict_takes_dtype(kernel, launch->dtype) ||
-            !s2_scores_known(launch->scores, kernel) ||
+        if (kernel->pass != launch->pass || s2_model_plans_lists(kernel) != launch->listed ||
+            !s2_predict_takes_dtype(kernel, launch->dtype) || !s2_scores_known(launch->scores, kernel) ||
             !s2_predict_takes_dim(model, kernel, s2_pattern_head_dim(launch->pattern, launch->layer)))
             continue;
         const s2_status status = predict_on(arena, model, kernel, launch, out);

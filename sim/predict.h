@@ -23,6 +23,7 @@ typedef struct s2_launch {
     s2_dtype dtype;
     s2_model_scores scores;
     const char *gpu;    /* whose constants the model has; matters with scores alone, NULL: nobody's */
+    bool listed;        /* what the pattern reads is said by lists on the device, which each launch plans */
     int64_t *work_left; /* limits the planning (plan/plan.h), or NULL */
 } s2_launch;
 

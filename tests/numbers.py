@@ -121,22 +121,25 @@ def check_fits(rng):
         near("which the page says", float("to read from host memory, at the link's peak\n" in page.split("at least")[0]), float(link))
 
 
+APART = ("e4m3", "listed")  # families of a kernel of their own
+
+
 def check_accuracy():
     """Errors of passes are those of the points listed."""
     for own in read_json("s2", "sim", "--accuracy", "--json"):
         for score in own.get("passes", []):
-            errors = [abs(point["error_pct"]) for point in own["points"] if point["pass"] == score["name"] and point["dtype"] != "fp8"]
+            errors = [abs(point["error_pct"]) for point in own["points"] if point["pass"] == score["name"] and point["family"] not in APART]
             name = f"{own.get('gpu', 'h200')} {score['name']}: "
             near(name + "points", len(errors), score["n"], 9)
             near(name + "their mean", sum(errors) / len(errors), score["mape"], 3)
             near(name + "their largest", max(errors), score["max"], 3)
-            near(name + "error of the two times", sum(abs(p["predicted_us"] / p["measured_us"] - 1) for p in own["points"] if p["pass"] == score["name"] and p["dtype"] != "fp8") * 100 / len(errors), score["mape"], 2)
+            near(name + "error of the two times", sum(abs(p["predicted_us"] / p["measured_us"] - 1) for p in own["points"] if p["pass"] == score["name"] and p["family"] not in APART) * 100 / len(errors), score["mape"], 2)
 
 
 def check_new_tokens():
     """What docs/simulator.md says of points that ask for a few of the tokens alone."""
     points = read_json("s2", "sim", "--accuracy", "--json")[0]["points"]
-    of = {name: [p for p in points if p["pass"] == name and p["dtype"] != "fp8"] for name in ("forward", "decode")}
+    of = {name: [p for p in points if p["pass"] == name and p["family"] not in APART] for name in ("forward", "decode")}
     chunks = [abs(p["error_pct"]) for p in of["forward"] if p["family"] == "chunk"]
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "docs", "simulator.md"), encoding="utf-8") as file:
         said = re.search(r"(\d+) of the (\d+) forward points .*? such\s+chunks \(([\d.]+) % off .*? and (\d+) of the (\d+) of decode", file.read(), re.S)

@@ -3,6 +3,7 @@
  * floors.
  */
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -857,7 +858,7 @@ static void fits_without_memory_fail(void **state)
         s2_diag diag = {0};
         int64_t left = n;
         s2_alloc_set_hook(fail_after, &left);
-        status = s2_fit_run(&scratch, &file, &gpu, &fitted, &diag);
+        status = s2_fit_run(&scratch, &file, &gpu, NULL, &fitted, &diag);
         s2_alloc_set_hook(NULL, NULL);
         s2_arena_release(&scratch);
         assert_true(n < 5000);
@@ -911,7 +912,7 @@ static void a_fit_brings_back_what_made_the_rows(void **state)
     }
     assert_int_equal(file.n_rows, N);
     s2_time_model fitted;
-    if (s2_fit_run(&arena, &file, &gpu, &fitted, &diag) != S2_OK)
+    if (s2_fit_run(&arena, &file, &gpu, NULL, &fitted, &diag) != S2_OK)
         fail_msg("%s", diag.msg);
     double sum = 0;
     for (int32_t at = 0; at < N; at++) {
@@ -924,6 +925,87 @@ static void a_fit_brings_back_what_made_the_rows(void **state)
     if (sum / N > 0.03)
         fail_msg("mean error %.4f", sum / N);
     s2_arena_release(&arena);
+}
+
+/* Files of rows may be joined in any order. */
+static void a_fit_depends_on_its_rows_and_not_on_their_order(void **state)
+{
+    (void)state;
+    enum { N = 40 };
+    s2_arena arena = {0};
+    s2_gpu gpu;
+    s2_diag diag = {0};
+    s2_time_model fitted[2];
+    s2_row_file file = {.rows = S2_NEW(&arena, s2_row, N)};
+    s2_rng rng = {s2_test_seed(38)};
+    assert_int_equal(s2_gpu_find("h200", &gpu, NULL), S2_OK);
+    for (int32_t nth = 0; file.n_rows < N; nth++) {
+        s2_row *const row = &file.rows[file.n_rows++];
+        row->point = small_point(nth, 5);
+        row->point.dtype = S2_BF16;
+        row->nth = nth;
+        snprintf(row->set, sizeof row->set, "designed");
+        snprintf(row->kernel, sizeof row->kernel, "sm90");
+        row->tile_tok = 128;
+        row->key_tok = 64;
+        row->pack_heads = 1;
+        row->us = 10 + 1000 * s2_test_unit(&rng);
+        row->mhz = 1500;
+    }
+    for (int32_t way = 0; way < 2; way++) {
+        if (s2_fit_run(&arena, &file, &gpu, NULL, &fitted[way], &diag) != S2_OK)
+            fail_msg("%s", diag.msg);
+        for (int32_t nth = 0; nth < N / 2; nth++) {
+            const s2_row held = file.rows[nth];
+            file.rows[nth] = file.rows[N - 1 - nth];
+            file.rows[N - 1 - nth] = held;
+        }
+    }
+    assert_memory_equal(&fitted[0], &fitted[1], sizeof fitted[0]);
+    /* beside constants that are kept, nothing moves but the kernel that has rows */
+    const s2_time_model kept = h200_model();
+    assert_int_equal(s2_fit_run(&arena, &file, &gpu, &kept, &fitted[0], &diag), S2_OK);
+    assert_int_equal(fitted[0].n_kernels, kept.n_kernels);
+    for (int32_t k = 0; k < kept.n_kernels; k++)
+        assert_int_equal(memcmp(&fitted[0].kernels[k], &kept.kernels[k], sizeof kept.kernels[k]) != 0,
+                         strcmp(kept.kernels[k].name, "sm90") == 0);
+    assert_memory_equal(&fitted[0], &kept, offsetof(s2_time_model, n_kernels));
+    s2_arena_release(&arena);
+}
+
+/* Lists that the device holds are planned in each launch, and only launches that say so are priced with that. */
+static void lists_on_the_device_have_a_price_of_their_own(void **state)
+{
+    (void)state;
+    const s2_time_model model = h200_model();
+    int32_t n_listed = 0;
+    for (int32_t nth = 0; nth < s2_test_cases(20); nth++) {
+        s2_arena arena = {0};
+        s2_run_point point;
+        s2_launch_price plain, listed;
+        assert_true(s2_run_point_drawn_of("listed", 11, nth, &point));
+        point.q_tok = point.k_tok = s2_min_i32(point.k_tok, 4096);
+        const s2_pattern pattern = parsed(&arena, point.pattern);
+        s2_launch launch = {.pattern = &pattern,
+                            .phase = S2_PREFILL,
+                            .pass = S2_PASS_FORWARD,
+                            .q_tok = point.q_tok,
+                            .k_tok = point.k_tok,
+                            .batch = point.batch,
+                            .dtype = point.dtype};
+        assert_int_equal(s2_predict_launch(&arena, &model, &launch, &plain), S2_OK);
+        launch.listed = true;
+        assert_int_equal(s2_predict_launch(&arena, &model, &launch, &listed), S2_OK);
+        assert_string_equal(plain.kernel->name, "sm90");
+        assert_string_equal(listed.kernel->name, "sm90_lists");
+        assert_true(plain.forecast.before_us == 0 && listed.forecast.before_us > 0);
+        assert_true(listed.forecast.launch_us > plain.forecast.launch_us);
+        assert_true(listed.forecast.bytes.dram_read >= plain.forecast.bytes.dram_read * 0.999);
+        assert_true(listed.error.n_judged > 0);
+        n_listed++;
+        s2_arena_release(&arena);
+    }
+    assert_true(n_listed > 0);
 }
 
 static void built_in_rows_stay_above_the_floor_and_are_predicted(void **state)
@@ -1049,6 +1131,8 @@ int main(void)
         cmocka_unit_test(predictions_without_memory_fail),
         cmocka_unit_test(fits_without_memory_fail),
         cmocka_unit_test(a_fit_brings_back_what_made_the_rows),
+        cmocka_unit_test(a_fit_depends_on_its_rows_and_not_on_their_order),
+        cmocka_unit_test(lists_on_the_device_have_a_price_of_their_own),
         cmocka_unit_test(built_in_rows_stay_above_the_floor_and_are_predicted),
         cmocka_unit_test(a_row_faster_than_physics_is_counted),
         cmocka_unit_test(commands_list_points_and_refuse_what_makes_no_sense),

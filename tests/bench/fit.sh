@@ -1,0 +1,16 @@
+#!/bin/sh
+# Fit the H200's forward in e4m3 and its lists on the device to the rows that are recorded, and judge all kernels anew:
+# fit.sh S2 [FILE]. FILE, by default the committed constants, is changed; its other kernels stay as they are.
+set -eu
+s2=$1
+rows=$(dirname "$0")/../../docs/results
+file=${2:-$(dirname "$0")/../../sim/calibration/h200.txt}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+{
+    grep -h '^{"micro"\|^{"schema"\|"family":"e4m3"' "$rows/h200-designed-again.jsonl" "$rows/h200-designed-third.jsonl"
+    cat "$rows/h200-e4m3-again.jsonl" "$rows/h200-lists.jsonl"
+} > "$scratch/fitted.jsonl"
+cat "$rows/h200-held-out.jsonl" "$rows/h200-e4m3-held-out.jsonl" "$rows/h200-lists-held-out.jsonl" > "$scratch/judging.jsonl"
+"$s2" calibrate --from "$scratch/fitted.jsonl" --keep "$file" --judge "$scratch/judging.jsonl" --out "$scratch/constants"
+cp "$scratch/constants" "$file"
