@@ -68,7 +68,7 @@ needs() {
     return 1
 }
 
-# Where no GPU could run them, half of the kernels are compiled as they ship (Makefile); make CI=1 compiles all.
+# Where no GPU could run them, a part of the kernels is compiled as it ships (Makefile); make CI=1 compiles all.
 [ -e /dev/nvidiactl ] || export KERNELS=sample
 jobs=$(nproc)
 [ -x /usr/local/cuda/bin/nvcc ] || needs nvcc "the build of the GPU kernels"
