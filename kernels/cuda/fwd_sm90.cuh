@@ -752,18 +752,21 @@ template <class T> struct FwdConsumer {
             pack_exponentials(pa, kk, s, row_sum);
         alpha[0] = alpha[1] = 1.f;
         if (__any_sync(0xffffffffu, fmaxf(row_sum[0], row_sum[1]) > 256.f * (N / 4)))
-            exponentials_again<N>(s, row_sum);
+            redo<N>(s, [&] {
+                row_sum[0] = row_sum[1] = 0.f;
+#pragma unroll
+                for (int kk = 0; kk < N / 16; ++kk)
+                    pack_exponentials(pa, kk, s, row_sum);
+            });
         add_sums(row_sum);
     }
-    template <int N> S2_DEVICE void exponentials_again(const float *s, float *row_sum)
+    /* A maximum was exceeded: weigh() makes P once more, with maxima raised, and O follows. */
+    template <int N, class Weigh> S2_DEVICE void redo(const float *s, Weigh weigh)
     {
         float top[2];
         find_tops<N>(s, top);
         raise_maximum(top);
-        row_sum[0] = row_sum[1] = 0.f;
-#pragma unroll
-        for (int kk = 0; kk < N / 16; ++kk)
-            pack_exponentials(pa, kk, s, row_sum);
+        weigh();
         scale_out();
     }
     S2_DEVICE void scale_out()

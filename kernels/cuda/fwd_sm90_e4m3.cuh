@@ -97,13 +97,8 @@ template <class T> struct E4m3Consumer : FwdConsumer<T> {
             high |= pa[word] + 0x02020202u;
         return __any_sync(0xffffffffu, (high & 0x80808080u) != 0);
     }
-    template <int N> S2_DEVICE void weigh_again(const float *s, float *row_sum)
+    S2_DEVICE void scale_sums()
     {
-        float top[2];
-        Base::template find_tops<N>(s, top);
-        Base::raise_maximum(top);
-        weigh<N>(s, row_sum);
-        Base::scale_out();
         sum[0] *= alpha[0];
         sum[1] *= alpha[1];
     }
@@ -117,8 +112,7 @@ template <class T> struct E4m3Consumer : FwdConsumer<T> {
             return;
         Base::raise_maximum(top, SEARCHED_LAG);
         Base::scale_out();
-        sum[0] *= alpha[0];
-        sum[1] *= alpha[1];
+        scale_sums();
     }
     S2_DEVICE void store_result(int turn)
     {
@@ -156,8 +150,10 @@ template <class T> struct E4m3Consumer : FwdConsumer<T> {
             search_maximum<N>(s);
         look_ahead();
         weigh<N>(s, row_sum);
-        if (!Searches::value && exceeds<N>())
-            weigh_again<N>(s, row_sum);
+        if (!Searches::value && exceeds<N>()) {
+            Base::template redo<N>(s, [&] { weigh<N>(s, row_sum); });
+            scale_sums();
+        }
         sum[0] += row_sum[0];
         sum[1] += row_sum[1];
     }
