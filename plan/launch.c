@@ -82,6 +82,16 @@ const s2_kernel_traits s2_traits_sm90 = {.name = "sm90",
                                          .most_dim = 256,
                                          .first_chip = 90,
                                          .last_chip = 90};
+const s2_kernel_traits s2_traits_sm90_window = {.name = "sm90_window",
+                                                .rank = 92,
+                                                .tile_tok = 64,
+                                                .pack_heads = 8,
+                                                .key_tok = 64,
+                                                .wide_key_tok = 64,
+                                                .dim_step = 8,
+                                                .most_dim = 64,
+                                                .first_chip = 90,
+                                                .last_chip = 90};
 const s2_kernel_traits s2_traits_sm90_e4m3 = {.name = "sm90_e4m3",
                                               .rank = 91,
                                               .tile_tok = 128,
@@ -137,6 +147,17 @@ const s2_kernel_traits s2_traits_sm90_bwd = {.name = "sm90_bwd",
                                              .most_dim = 256,
                                              .first_chip = 90,
                                              .last_chip = 90};
+const s2_kernel_traits s2_traits_sm90_bwd_window = {.name = "sm90_bwd_window",
+                                                    .rank = 50,
+                                                    .tile_tok = 64,
+                                                    .pack_heads = 1,
+                                                    .key_tok = 64,
+                                                    .wide_key_tok = 64,
+                                                    .column_tok = 64,
+                                                    .dim_step = 8,
+                                                    .most_dim = 64,
+                                                    .first_chip = 90,
+                                                    .last_chip = 90};
 const s2_kernel_traits s2_traits_sm90_bwd_fused = {.name = "sm90_bwd_fused",
                                                    .rank = 45,
                                                    .tile_tok = 128,
@@ -153,10 +174,13 @@ const s2_kernel_traits s2_traits_sm90_bwd_fused = {.name = "sm90_bwd_fused",
 
 const s2_kernel_traits *s2_kernel_traits_find(const char *name)
 {
-    static const s2_kernel_traits *const all[] = {
-        &s2_traits_ref_f64, &s2_traits_cpu,      &s2_traits_cpu_bwd,  &s2_traits_cpu_decode,
-        &s2_traits_decode,  &s2_traits_sm80,     &s2_traits_sm90,     &s2_traits_sm90_e4m3,
-        &traits_sm90_lists, &s2_traits_sm80_bwd, &s2_traits_sm90_bwd, &s2_traits_sm90_bwd_fused};
+    static const s2_kernel_traits *const all[] = {&s2_traits_ref_f64,     &s2_traits_cpu,
+                                                  &s2_traits_cpu_bwd,     &s2_traits_cpu_decode,
+                                                  &s2_traits_decode,      &s2_traits_sm80,
+                                                  &s2_traits_sm90,        &s2_traits_sm90_e4m3,
+                                                  &traits_sm90_lists,     &s2_traits_sm80_bwd,
+                                                  &s2_traits_sm90_bwd,    &s2_traits_sm90_bwd_fused,
+                                                  &s2_traits_sm90_window, &s2_traits_sm90_bwd_window};
     for (size_t index = 0; index < sizeof all / sizeof *all; index++)
         if (strcmp(all[index]->name, name) == 0)
             return all[index];

@@ -62,8 +62,8 @@ typedef struct s2_kernel_traits {
 } s2_kernel_traits;
 
 extern const s2_kernel_traits s2_traits_ref_f64, s2_traits_cpu, s2_traits_cpu_bwd, s2_traits_cpu_decode,
-    s2_traits_decode, s2_traits_sm80, s2_traits_sm90, s2_traits_sm90_e4m3, s2_traits_sm80_bwd,
-    s2_traits_sm90_bwd, s2_traits_sm90_bwd_fused;
+    s2_traits_decode, s2_traits_sm80, s2_traits_sm90, s2_traits_sm90_window, s2_traits_sm90_e4m3,
+    s2_traits_sm80_bwd, s2_traits_sm90_bwd, s2_traits_sm90_bwd_window, s2_traits_sm90_bwd_fused;
 
 /* The traits of a kernel of this repository; NULL for any other word. */
 const s2_kernel_traits *s2_kernel_traits_find(const char *name);

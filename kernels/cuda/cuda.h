@@ -21,12 +21,14 @@ s2_status s2_cuda_open(int32_t index, s2_device **out, s2_diag *why) S2_MUST_CHE
 s2_status s2_cuda_micro(s2_device *device, s2_micro micro, int64_t size, double *out,
                         s2_diag *why) S2_MUST_CHECK;
 
-extern const s2_kernel s2_kernel_decode; /* decode steps, Ampere and Hopper */
-extern const s2_kernel s2_kernel_sm80;   /* any NVIDIA GPU since Ampere */
-extern const s2_kernel s2_kernel_sm90;   /* Hopper */
+extern const s2_kernel s2_kernel_decode;      /* decode steps, Ampere and Hopper */
+extern const s2_kernel s2_kernel_sm80;        /* any NVIDIA GPU since Ampere */
+extern const s2_kernel s2_kernel_sm90;        /* Hopper */
+extern const s2_kernel s2_kernel_sm90_window; /* short windows, eight query heads a KV head */
 extern const s2_kernel s2_kernel_sm90_e4m3;
 extern const s2_kernel s2_kernel_sm80_bwd;
 extern const s2_kernel s2_kernel_sm90_bwd;
+extern const s2_kernel s2_kernel_sm90_bwd_window;
 extern const s2_kernel s2_kernel_sm90_bwd_fused; /* faster in long contexts, not bit for bit */
 
 /*

@@ -137,19 +137,6 @@ template <int STAGES> struct Ring {
     }
 };
 
-/*
- * ptxas hoists a wait above arithmetic that does not depend on it, which would end the overlap of the
- * exponentials with the product in flight. A volatile store that finite data never takes ties it.
- */
-S2_DEVICE void order_after(float x, uint32_t scratch)
-{
-    asm volatile(
-        "{\n .reg .pred p;\n setp.gt.f32 p, %0, 0f7F000000;\n @p st.volatile.shared.f32 [%1], %0;\n}\n" ::"f"(
-            x),
-        "r"(scratch)
-        : "memory");
-}
-
 /* Where everything is in shared memory. */
 template <class T> struct FwdShared {
     uint32_t q, o, k, v, words, slots, left, scratch, scales;

@@ -184,6 +184,19 @@ template <int N> S2_DEVICE void wg_fresh(float *d)
 }
 
 /*
+ * ptxas hoists a wait above arithmetic that does not depend on it, which would end the overlap of the
+ * exponentials with the product in flight. A volatile store that finite data never takes ties it.
+ */
+S2_DEVICE void order_after(float x, uint32_t scratch)
+{
+    asm volatile(
+        "{\n .reg .pred p;\n setp.gt.f32 p, %0, 0f7F000000;\n @p st.volatile.shared.f32 [%1], %0;\n}\n" ::"f"(
+            x),
+        "r"(scratch)
+        : "memory");
+}
+
+/*
  * Descriptor of a tile with the 128-byte swizzle, from its two words; only the low one varies. Low: address
  * and the distance between 64-element chunks (MN-major operands only), both in units of 16 bytes. High: 1024
  * bytes between groups of 8 rows, swizzle mode 1.

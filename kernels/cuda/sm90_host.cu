@@ -28,7 +28,6 @@ static s2_status find_encoder(EncodeMap *out, s2_diag *why)
     return S2_OK;
 }
 
-/* {d, token, head} of one sequence. */
 static s2_status encode(EncodeMap encoder, CUtensorMap *map, const s2_attn_problem *problem,
                         const s2_mapped *mapped, int32_t seq, s2_diag *why)
 {
@@ -36,16 +35,21 @@ static s2_status encode(EncodeMap encoder, CUtensorMap *map, const s2_attn_probl
     const s2_tensor *const tensor = mapped->tensor;
     const int64_t offset =
         s2_tensor_at(tensor, mapped->is_kv ? problem->k_begin_tok : problem->q_begin_tok, seq, 0, 0);
-    const cuuint64_t dims[3] = {(cuuint64_t)problem->head_dim,
-                                (cuuint64_t)(mapped->is_kv ? len.k_tok : len.q_tok),
-                                (cuuint64_t)(mapped->is_kv ? problem->n_kv_heads : problem->n_heads)};
+    const cuuint64_t n_tok = (cuuint64_t)(mapped->is_kv ? len.k_tok : len.q_tok),
+                     n_heads = (cuuint64_t)(mapped->is_kv ? problem->n_kv_heads : problem->n_heads);
     const CUtensorMapDataType type = problem->e4m3              ? CU_TENSOR_MAP_DATA_TYPE_UINT8
                                      : problem->dtype == S2_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                                                 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
     const int32_t bytes = problem->e4m3 ? 1 : 2;
-    const cuuint64_t strides[2] = {(cuuint64_t)(tensor->tok * bytes), (cuuint64_t)(tensor->head * bytes)};
-    const cuuint32_t box[3] = {(cuuint32_t)(128 / bytes), (cuuint32_t)mapped->box_rows, 1},
-                     ones[3] = {1, 1, 1};
+    const int tok = mapped->box_heads > 0 ? 2 : 1, head = 3 - tok;
+    cuuint64_t dims[3] = {(cuuint64_t)problem->head_dim, 0, 0}, strides[2];
+    cuuint32_t box[3] = {(cuuint32_t)(128 / bytes), 0, 0}, ones[3] = {1, 1, 1};
+    dims[tok] = n_tok;
+    dims[head] = n_heads;
+    strides[tok - 1] = (cuuint64_t)(tensor->tok * bytes);
+    strides[head - 1] = (cuuint64_t)(tensor->head * bytes);
+    box[tok] = (cuuint32_t)mapped->box_rows;
+    box[head] = mapped->box_heads > 0 ? (cuuint32_t)mapped->box_heads : 1;
     const CUresult result = encoder(map, type, 3, (uint8_t *)tensor->data + offset * bytes, dims, strides,
                                     box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                                     CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);

@@ -9,11 +9,15 @@
 #include "kernels/cuda/internal.h"
 #include "plan/steps.h"
 
-/* A tensor to be mapped. A box is 128 bytes of columns of box_rows tokens of one head. */
+/*
+ * A tensor to be mapped, {d, token, head}. A box is 128 bytes of columns of box_rows tokens of one head; or, with
+ * box_heads, {d, head, token}: of box_rows tokens of as many heads, whose rows lie side by side for each token.
+ */
 typedef struct s2_mapped {
     const s2_tensor *tensor;
     bool is_kv; /* k_tok tokens of n_kv_heads heads, else q_tok of n_heads */
     int32_t box_rows;
+    int32_t box_heads = 0;
 } s2_mapped;
 
 /*

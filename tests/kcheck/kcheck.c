@@ -26,20 +26,24 @@
 static const struct {
     const char *name;
     const char *rules;
+    bool eights; /* meets shapes whose KV heads have eight query heads, and only these */
 } families[] = {
-    {"dense", "layers all: dense"},
-    {"local", "layers all: local 3"},
-    {"rotated", "layers all: local 2 | stride 3 phase head+1"},
-    {"rotated_kv", "layers all: local 2 | stride 4 phase kv"},
-    {"stream", "layers all: sink 4t | local 70t"},
-    {"stride_only", "layers all: stride 4 phase head+1"},
-    {"mixed", "layers all: local 1 | stride 2; heads 0: dense"},
-    {"random", "layers all: local 1 | random 2 seed 3"},
-    {"chunks", "layers all: chunk 2"},
-    {"longformer", "layers all: local 33t | columns 1 | rows 2"},
-    {"empty_rows", "layers all: local 2 when query 2.."},
-    {"ranges", "layers all: local 2 | stride 2 phase kv when distance 2..5 | dilated 3 when distance 5.."},
-    {"both_ways", "causal no; layers all: local 2 | stride 3"},
+    {"dense", "layers all: dense", false},
+    {"local", "layers all: local 3", false},
+    {"rotated", "layers all: local 2 | stride 3 phase head+1", false},
+    {"rotated_kv", "layers all: local 2 | stride 4 phase kv", false},
+    {"stream", "layers all: sink 4t | local 70t", false},
+    {"stride_only", "layers all: stride 4 phase head+1", false},
+    {"mixed", "layers all: local 1 | stride 2; heads 0: dense", false},
+    {"random", "layers all: local 1 | random 2 seed 3", false},
+    {"chunks", "layers all: chunk 2", false},
+    {"longformer", "layers all: local 33t | columns 1 | rows 2", false},
+    {"empty_rows", "layers all: local 2 when query 2..", false},
+    {"ranges", "layers all: local 2 | stride 2 phase kv when distance 2..5 | dilated 3 when distance 5..",
+     false},
+    {"both_ways", "causal no; layers all: local 2 | stride 3", false},
+    {"window", "layers all: local 128t", true},
+    {"short_window", "layers all: local 37t", true},
 };
 
 enum { MOST_SEQS = 3 };
@@ -58,6 +62,7 @@ static const struct {
     float cap;
     bool sinks;
     bool e4m3;
+    bool eights;
     bool many; /* more tiles than a GPU has thread blocks, so that some take a second one */
 } shapes[] = {
     {"one_token", 2, 1, 64, 16, .seqs = {{1, 1}}},
@@ -104,6 +109,16 @@ static const struct {
     {"e4m3_long", 5, 5, 96, 32, .seqs = {{1500, 1500}}, .e4m3 = true},
     {"e4m3_tiles", 20, 4, 64, 64, .seqs = {{900, 900}}, .head_major = true, .e4m3 = true, .many = true},
     {"e4m3_dominant", 4, 1, 128, 64, .seqs = {{777, 777}, {777, 777}}, .spread = 40.0f, .e4m3 = true},
+    {"eights", 16, 1, 64, 16, .seqs = {{65, 65}, {100, 257}, {1, 140}}, .padded = true, .sinks = true,
+     .eights = true},
+    {"eights_dims", 24, 3, 40, 64, .seqs = {{150, 461}}, .head_major = true, .spread = 4.0f, .eights = true},
+    {"eights_dominant", 8, 1, 64, 32, .seqs = {{400, 400}}, .spread = 40.0f, .eights = true},
+    {"eights_batch", 16, 1, 64, 16, .seqs = {{65, 65}, {257, 257}, {140, 140}}, .padded = true, .sinks = true,
+     .eights = true},
+    {"eights_long", 24, 3, 40, 64, .seqs = {{1100, 1100}}, .head_major = true, .spread = 4.0f,
+     .eights = true},
+    {"eights_tiles", 400, 50, 64, 64, .seqs = {{160, 160}, {160, 160}, {130, 130}}, .sinks = true,
+     .eights = true, .many = true},
     {"step_sinks", 8, 2, 64, 16, .seqs = {{1, 700}, {3, 90}}, .pass = S2_PASS_DECODE, .padded = true,
      .sinks = true},
     {"step_capped", 16, 2, 128, 32, .seqs = {{9, 300}}, .pass = S2_PASS_DECODE, .spread = 6.0f, .cap = 5.0f,
@@ -250,6 +265,12 @@ static void check_one(s2_kcheck *run, s2_device *device, const s2_kernel *kernel
            status == S2_OK ? verdict.reason : "");
 }
 
+/* Short windows meet shapes of eight heads a KV head, everything else the other shapes. */
+static bool meet(const s2_kcase *one)
+{
+    return families[one->family].eights == shapes[one->shape].eights;
+}
+
 static bool wants(const char *only, const char *name)
 {
     return only == NULL || strcmp(only, name) == 0;
@@ -305,7 +326,8 @@ static void check_kernel(s2_kcheck *run, const s2_kernel *kernel)
     if (status != S2_OK && !run->list)
         printf("skip %s: %s\n", kernel->traits->name, why.msg);
     for (int32_t number = 0; case_at(number, &one); number++) {
-        if (!wants(run->only_case, one.name) || (run->only_case == NULL && !is_chosen(run, kernel, &one)) ||
+        if (!meet(&one) || !wants(run->only_case, one.name) ||
+            (run->only_case == NULL && !is_chosen(run, kernel, &one)) ||
             number % run->n_parts != run->part - 1)
             continue;
         if (run->list)
@@ -327,7 +349,7 @@ static void check_fault(s2_kcheck *run, s2_device *device, const s2_kernel *kern
     s2_kcase one;
     for (int32_t number = 0; case_at(number, &one); number++) {
         s2_validation verdict;
-        if (!wants(run->only_case, one.name) || !is_quick(&one))
+        if (!meet(&one) || !wants(run->only_case, one.name) || !is_quick(&one))
             continue;
         if (judge(device, kernel, &one, run, &verdict) != S2_OK || verdict.outcome == S2_OUTCOME_OK ||
             verdict.outcome == S2_OUTCOME_UNSUPPORTED)

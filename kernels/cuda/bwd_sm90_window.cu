@@ -1,0 +1,255 @@
+#include "kernels/cuda/bwd_sm90_window.cuh"
+
+#include <cuda_runtime.h>
+
+#include "base/alloc.h"
+#include "kernels/cuda/bwd_host.cuh"
+#include "kernels/cuda/sm90_host.cuh"
+#include "kernels/cuda/window.cuh"
+
+namespace
+{
+
+using s2::BwdWindowRange;
+using s2::BwdWindowShared;
+constexpr int32_t UNIT_TOK = 8, HEADS = 8;
+
+struct State {
+    s2::BwdWindowParams params;
+    s2::BwdRowParams rows;
+    s2::BwdSinkParams sinks;
+    int64_t longest; /* padded rows of the longest sequence */
+    bool fp16;
+    s2_sm90_where where;
+    void *maps, *seqs, *ranges, *lse2, *delta, *sums, *ready;
+};
+
+/* Whether the plan holds every item of its layer. */
+bool is_whole(const s2_plan *plan)
+{
+    int64_t n = 0;
+    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
+        n += (int64_t)s2_plan_n_tiles(plan, seq) * plan->pattern->n_heads;
+    return n == plan->n_items;
+}
+
+s2_status supports_plan(const s2_attn_problem *problem, s2_diag *why)
+{
+    const s2_plan *const plan = problem->plan;
+    S2_TRY(s2_window_support(problem, why));
+    if (plan->options.tile_tok != 64 || plan->pack_heads != 1)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the plan was cut for another kernel");
+    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
+        if (plan->seqs[seq].q_tok != plan->seqs[seq].k_tok)
+            return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
+                               "takes sequences whose queries are all of their positions");
+    if (!is_whole(plan))
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes plans of whole layers");
+    return S2_OK;
+}
+
+s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
+{
+    S2_TRY(s2_traits_support(&s2_traits_sm90_bwd_window, device, problem, why));
+    S2_TRY(s2_bwd_supports(problem, why));
+    if (!(problem->scale > 0.0f))
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs a positive scale");
+    return problem->plan != NULL ? supports_plan(problem, why) : S2_OK;
+}
+
+s2_status make_maps(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
+{
+    const s2_mapped tensors[4] = {{&problem->q, false, UNIT_TOK, HEADS},
+                                  {&problem->d_o, false, UNIT_TOK, HEADS},
+                                  {&problem->k, true, 64},
+                                  {&problem->v, true, 64}};
+    return s2_sm90_upload_maps(device, problem, tensors, 4, &state->maps, why);
+}
+
+/* ------------------------------------------------------------------ ranges */
+
+int32_t units_of(const s2_attn_problem *problem, int32_t seq)
+{
+    return (int32_t)s2_ceil_div(problem->plan->seqs[seq].k_tok, UNIT_TOK);
+}
+
+/* Into how many ranges of at most `most` units a sequence is cut; each is at least as long as the window. */
+int32_t cuts_of(int32_t n, int32_t most)
+{
+    const int32_t wanted = (int32_t)s2_ceil_div(n, most), limit = n / BwdWindowShared::GROUPS;
+    return s2_max_i32(1, s2_min_i32(wanted, limit));
+}
+
+int64_t count_ranges(const s2_attn_problem *problem, int32_t most)
+{
+    int64_t n = 0;
+    for (int32_t seq = 0; seq < problem->n_seqs; seq++)
+        n += (int64_t)cuts_of(units_of(problem, seq), most) * problem->n_kv_heads;
+    return n;
+}
+
+/* The shortest ranges with which the thread blocks take as few turns as with whole sequences. */
+int32_t longest_range(const s2_attn_problem *problem, int32_t n_units)
+{
+    int32_t low = 1, high = 1;
+    for (int32_t seq = 0; seq < problem->n_seqs; seq++)
+        high = s2_max_i32(high, units_of(problem, seq));
+    const int64_t slots = s2_round_up(count_ranges(problem, high), n_units);
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (count_ranges(problem, middle) <= slots)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* The ranges of a sequence stand from the last to the first, since a range waits for the one after it. */
+s2_status make_ranges(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
+{
+    const int32_t most = longest_range(problem, device->n_units);
+    const int64_t n = count_ranges(problem, most);
+    BwdWindowRange *const ranges = (BwdWindowRange *)s2_calloc((size_t)n, sizeof *ranges);
+    if (ranges == NULL)
+        return S2_ENOMEM;
+    int32_t at = 0;
+    for (int32_t seq = 0; seq < problem->n_seqs; seq++)
+        for (int32_t kv_head = 0; kv_head < problem->n_kv_heads; kv_head++) {
+            const int64_t units = units_of(problem, seq);
+            const int32_t cuts = cuts_of((int32_t)units, most);
+            for (int32_t cut = cuts - 1; cut >= 0; cut--, at++) {
+                BwdWindowRange *const range = &ranges[at];
+                range->seq = seq;
+                range->kv_head = kv_head;
+                range->first = (int32_t)(units * cut / cuts);
+                range->n = (int32_t)(units * (cut + 1) / cuts) - range->first;
+                range->own = cut > 0 ? at : -1;
+                range->next = cut < cuts - 1 ? at - 1 : -1;
+            }
+        }
+    state->params.n_ranges = (int32_t)n;
+    s2_status status = s2_cuda_upload(device, ranges, (size_t)n * sizeof *ranges, &state->ranges, why);
+    s2_free(ranges);
+    if (status == S2_OK)
+        status = s2_bwd_zeroed(device, n * 2 * BwdWindowShared::GROUPS * 128 * (int64_t)sizeof(float4),
+                               &state->sums, why);
+    return status == S2_OK ? s2_bwd_zeroed(device, n * 4, &state->ready, why) : status;
+}
+
+/* ------------------------------------------------------------------ the contract */
+
+s2_status make_all(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
+{
+    const s2_bwd_rows rows = s2_bwd_count_rows(problem);
+    state->fp16 = problem->dtype == S2_F16;
+    state->longest = rows.longest / problem->n_heads;
+    S2_TRY(make_maps(device, problem, state, why));
+    S2_TRY(s2_bwd_upload_seqs(device, problem, &state->seqs, why));
+    S2_TRY(s2_bwd_zeroed(device, rows.all * 4, &state->lse2, why));
+    S2_TRY(s2_bwd_zeroed(device, rows.all * 4, &state->delta, why));
+    return make_ranges(device, problem, state, why);
+}
+
+void finish(s2_device *, void *raw)
+{
+    State *const state = (State *)raw;
+    if (state == NULL)
+        return;
+    void *const memory[] = {state->maps,  state->seqs, state->ranges, state->lse2,
+                            state->delta, state->sums, state->ready};
+    for (void *piece : memory)
+        (void)cudaFree(piece);
+    s2_free(state);
+}
+
+void fill_params(const s2_attn_problem *problem, State *state)
+{
+    s2::BwdWindowParams *const params = &state->params;
+    params->maps = (const CUtensorMap *)state->maps;
+    params->seqs = (const s2::BwdSeq *)state->seqs;
+    params->ranges = (const BwdWindowRange *)state->ranges;
+    params->lse2 = (const float *)state->lse2;
+    params->delta = (const float *)state->delta;
+    params->d_q = s2_bwd_tensor(&problem->d_q);
+    params->d_k = s2_bwd_tensor(&problem->d_k);
+    params->d_v = s2_bwd_tensor(&problem->d_v);
+    params->sums = (float4 *)state->sums;
+    params->ready = (int32_t *)state->ready;
+    params->window_tok = problem->plan->classes[0].as.window_tok;
+    params->sets = problem->n_heads / problem->n_kv_heads / HEADS;
+    params->head_dim = problem->head_dim;
+    params->scale_log2 = problem->scale * s2::LOG2_E;
+    params->scale = problem->scale;
+    state->rows = s2_bwd_row_params(problem, state->seqs, state->lse2, state->delta);
+    state->sinks = s2_bwd_sink_params(problem, state->seqs, NULL, state->lse2, state->delta);
+}
+
+s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out, s2_diag *why)
+{
+    S2_TRY(s2_problem_check(problem, why));
+    S2_TRY(supports(device, problem, why));
+    State *const state = (State *)s2_calloc(1, sizeof *state);
+    if (state == NULL)
+        return S2_ENOMEM;
+    const s2_status status = make_all(device, problem, state, why);
+    if (status != S2_OK) {
+        finish(device, state);
+        return status;
+    }
+    (void)s2_sm90_moves(device, problem, &state->where);
+    fill_params(problem, state);
+    *out = state;
+    return S2_OK;
+}
+
+template <bool FP16>
+cudaError_t launch(const State *state, int32_t n_seqs, int32_t n_units, cudaStream_t stream)
+{
+    const cudaError_t raised =
+        cudaFuncSetAttribute((const void *)s2::bwd_sm90_window<FP16>,
+                             cudaFuncAttributeMaxDynamicSharedMemorySize, BwdWindowShared::BYTES);
+    if (raised != cudaSuccess)
+        return raised;
+    const dim3 grid((unsigned)(state->longest / s2::BWD_WINDOW_ROWS),
+                    (unsigned)(state->rows.n_heads / s2::BWD_WINDOW_ROW_HEADS), (unsigned)n_seqs);
+    s2::bwd_window_rows<FP16><<<grid, 256, 0, stream>>>(state->rows);
+    if (state->sinks.d_sink != nullptr)
+        s2::bwd_window_sinks<FP16>
+            <<<(unsigned)state->sinks.n_heads, s2::BWD_SINK_THREADS, 0, stream>>>(state->sinks, n_seqs);
+    const cudaError_t error = cudaGetLastError();
+    if (error != cudaSuccess)
+        return error;
+    return s2_sm90_follow(s2::bwd_sm90_window<FP16>, s2_persistent_blocks(state->params.n_ranges, n_units),
+                          BwdWindowShared::THREADS, BwdWindowShared::BYTES, state->params, stream);
+}
+
+s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_diag *why)
+{
+    State *const state = (State *)raw;
+    if (s2_sm90_moves(device, problem, &state->where)) {
+        S2_TRY(make_maps(device, problem, state, why));
+        state->params.moved = 1;
+    }
+    fill_params(problem, state);
+    return s2_cuda_try((state->fp16 ? launch<true> : launch<false>)(state, problem->n_seqs, device->n_units,
+                                                                    s2_cuda_stream(device)),
+                       why);
+}
+
+} // namespace
+
+extern "C" const s2_kernel s2_kernel_sm90_bwd_window = {
+    &s2_traits_sm90_bwd_window,
+    "Hopper gradients of short windows: one pass, dK and dV move through registers with the window",
+    S2_DEVICE_GPU,
+    S2_TOL_ROUNDED_P,
+    true,
+    supports,
+    prepare,
+    run,
+    finish,
+    S2_TAKES_SINKS,
+    nullptr,
+    false,
+    false};

@@ -1,0 +1,744 @@
+/*
+ * kernels/cuda/bwd_sm90_window.cuh - gradients of short windows on Hopper: one pass, every product once.
+ *
+ * As in fwd_sm90_window.cuh a unit is 8 positions of 8 heads, 64 rows, against the 136 keys that they read. A
+ * thread block walks a range of one KV head's positions upwards. dV^T and dK^T, 64 columns of a head x 136 keys,
+ * stay in registers and move on with the window: each position finishes the 8 oldest keys, so that sums over queries
+ * and heads cost no memory, and their order is fixed.
+ *
+ *     S = Q K^T    dP = dO V^T    P^T, dS^T -> shared memory    dV^T += dO^T P    dK^T += Q^T dS    dQ = dS K
+ *
+ * Grid    one thread block per SM; ranges are dealt out in turns.
+ * Block   consumer 0 makes S and P, consumer 1 dP, dS and dQ, consumer 2 dV and dK; the warps of a producer
+ *         warpgroup load K, V, Q and dO.
+ * Shared  BwdWindowShared::BYTES: K and V of two items of 64 positions (192 keys each), four units of Q and three
+ *         of dO, P^T twice, dS^T, and dQ on its way out.
+ *
+ * Where a sequence is cut into ranges, a range also computes what its queries give to the 128 keys before it, and
+ * leaves these sums in memory for the range before, which adds them at its end. That one runs in a block of a higher
+ * number or a later turn, so waiting for them cannot deadlock.
+ *
+ * Rows that do not exist have lse = +inf, hence P = 0.
+ *
+ * Limits: as in the forward; queries are all positions of a sequence.
+ */
+#ifndef S2_KERNELS_CUDA_BWD_SM90_WINDOW_CUH
+#define S2_KERNELS_CUDA_BWD_SM90_WINDOW_CUH
+
+#include "kernels/cuda/bwd_sm90.cuh"
+#include "kernels/cuda/fwd_sm90_window.cuh"
+
+namespace s2
+{
+
+/* Positions [8 first, 8 (first + n)) of one KV head; two 16-byte words. */
+struct alignas(16) BwdWindowRange {
+    int32_t seq, kv_head;
+    int32_t first, n; /* in units */
+    int32_t own; /* where it leaves sums for the range before; -1: nowhere, it is the first of its sequence */
+    int32_t next; /* where the range after it leaves some; -1: it is the last */
+    int32_t unused[2];
+};
+
+struct alignas(16) BwdWindowParams {
+    const CUtensorMap *maps; /* [seq][4]: q, d_o {d, head, token}, k, v {d, token, head} */
+    const BwdSeq *seqs;
+    const BwdWindowRange *ranges;
+    const float *lse2, *delta; /* of padded rows, in their order */
+    BwdTensor d_q, d_k, d_v;
+    float4 *sums;   /* [range][dV, dK][16 groups of 8 keys][thread] */
+    int32_t *ready; /* [range]: 1 when its sums are there; zero before the first launch, resets itself */
+    int32_t n_ranges;
+    int32_t window_tok;
+    int32_t sets; /* heads of a group / 8 */
+    int32_t head_dim;
+    int32_t moved; /* maps were written by an earlier launch, not before all launches */
+    float scale_log2, scale;
+};
+
+struct BwdWindowShared {
+    static constexpr int THREADS = 512, Q_STAGES = 4, D_O_STAGES = 3, KEYS = 192, GROUPS = 16;
+    static constexpr int K_BYTES = (KEYS + 8) * 128, V_BYTES = KEYS * 128, TILE_BYTES = 64 * 128;
+    static constexpr int P_BYTES = 144 * 128;
+    static constexpr int BYTES = 2 * (K_BYTES + V_BYTES) + (Q_STAGES + D_O_STAGES + 1) * TILE_BYTES +
+                                 3 * P_BYTES + 8 * (3 * 4 + 2 + 2 * Q_STAGES + 2 * D_O_STAGES) + 1024;
+    static_assert(BYTES <= 227 * 1024, "a thread block has 227 KiB");
+    uint32_t k, v, q, d_o, p, d_s, out;
+    uint32_t k_full, k_empty, v_full, v_empty, p_full, p_empty, d_s_full, d_s_empty;
+    uint32_t q_full, q_empty, d_o_full, d_o_empty;
+    S2_DEVICE explicit BwdWindowShared(const void *raw)
+    {
+        k = (shared_address(raw) + 1023u) & ~1023u;
+        v = k + 2 * K_BYTES;
+        q = v + 2 * V_BYTES;
+        d_o = q + Q_STAGES * TILE_BYTES;
+        p = d_o + D_O_STAGES * TILE_BYTES;
+        d_s = p + 2 * P_BYTES;
+        out = d_s + P_BYTES;
+        k_full = out + TILE_BYTES;
+        k_empty = k_full + 16;
+        v_full = k_empty + 16;
+        v_empty = v_full + 16;
+        p_full = v_empty + 16;
+        p_empty = p_full + 16;
+        d_s_full = p_empty + 16;
+        d_s_empty = d_s_full + 8;
+        q_full = d_s_empty + 8;
+        q_empty = q_full + 8 * Q_STAGES;
+        d_o_full = q_empty + 8 * Q_STAGES;
+        d_o_empty = d_o_full + 8 * D_O_STAGES;
+    }
+    S2_DEVICE void init() const
+    {
+        constexpr int WARPS = 4; /* of a consumer */
+        for (int buffer = 0; buffer < 2; ++buffer) {
+            mbar_init(k_full + 8 * buffer, 1);
+            mbar_init(k_empty + 8 * buffer, 2 * WARPS);
+            mbar_init(v_full + 8 * buffer, 1);
+            mbar_init(v_empty + 8 * buffer, WARPS);
+            mbar_init(p_full + 8 * buffer, WARPS);
+            mbar_init(p_empty + 8 * buffer, 2 * WARPS);
+        }
+        mbar_init(d_s_full, WARPS);
+        mbar_init(d_s_empty, WARPS);
+        for (int stage = 0; stage < Q_STAGES; ++stage) {
+            mbar_init(q_full + 8 * stage, 1);
+            mbar_init(q_empty + 8 * stage, 2 * WARPS);
+        }
+        for (int stage = 0; stage < D_O_STAGES; ++stage) {
+            mbar_init(d_o_full + 8 * stage, 1);
+            mbar_init(d_o_empty + 8 * stage, 2 * WARPS);
+        }
+        mbar_fence_init();
+    }
+};
+
+/* d(64 x 136) += A^T B: A has 64 columns of 16 rows, B is K-major; both in shared memory. */
+template <bool FP16> S2_DEVICE void wgmma_136_transposed(float *d, uint64_t a, uint64_t b)
+{
+#define S2_WGMMA_T(TYPE)                                                                                     \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n136k16.f32." TYPE "." TYPE " {" S2_R0_31 "," S2_R32_63    \
+                 "," S2_R64_67 "}, %68, %69, 1, 1, 1, 1, 0;\n"                                               \
+                 : S2_C64(0), S2_C4(64)                                                                      \
+                 : "l"(a), "l"(b))
+    if constexpr (FP16)
+        S2_WGMMA_T("f16");
+    else
+        S2_WGMMA_T("bf16");
+#undef S2_WGMMA_T
+}
+S2_DEVICE uint32_t transpose_8x8(uint32_t x)
+{
+    uint32_t y;
+    asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
+    return y;
+}
+S2_DEVICE void group_barrier(int wg)
+{
+    asm volatile("bar.sync %0, 128;" ::"r"(wg + 1) : "memory");
+}
+
+S2_DEVICE BwdWindowRange bwd_window_range(const BwdWindowParams &p, int at)
+{
+    const int4 *const words = (const int4 *)(p.ranges + at);
+    const int4 a = __ldg(words), b = __ldg(words + 1);
+    return BwdWindowRange{a.x, a.y, a.z, a.w, b.x, b.y, {0, 0}};
+}
+
+/* ------------------------------------------------------------------ producers, one lane each */
+
+S2_DEVICE const CUtensorMap *bwd_window_map(const BwdWindowParams &p, int seq, int tensor)
+{
+    const CUtensorMap *const map = p.maps + 4 * seq + tensor;
+    if (p.moved)
+        fence_map(map);
+    return map;
+}
+S2_DEVICE void bwd_window_load_keys(const BwdWindowParams &p, const BwdWindowShared &sh, bool is_k)
+{
+    const uint32_t bytes = is_k ? BwdWindowShared::K_BYTES : BwdWindowShared::V_BYTES,
+                   to = is_k ? sh.k : sh.v, full = is_k ? sh.k_full : sh.v_full,
+                   empty = is_k ? sh.k_empty : sh.v_empty;
+    int turn = 0;
+#pragma unroll 1
+    for (int at = blockIdx.x; at < p.n_ranges; at += gridDim.x) {
+        const BwdWindowRange range = bwd_window_range(p, at);
+        const CUtensorMap *const map = bwd_window_map(p, range.seq, is_k ? 2 : 3);
+#pragma unroll 1
+        for (int unit = 0; unit < range.n; unit += 8, ++turn) {
+            const uint32_t buffer = turn & 1;
+            mbar_wait(empty + 8 * buffer, ((turn >> 1) & 1) ^ 1);
+            mbar_expect_tx(full + 8 * buffer, BwdWindowShared::KEYS * 128);
+#pragma unroll 1
+            for (int key = 0; key < BwdWindowShared::KEYS; key += 64)
+                tma_load_3d(to + buffer * bytes + key * 128, map, full + 8 * buffer, 0,
+                            (range.first + unit) * 8 - 128 + key, range.kv_head, L2_EVICT_LAST);
+        }
+    }
+}
+/* Q or dO, unit by unit. */
+S2_DEVICE void bwd_window_load_rows(const BwdWindowParams &p, const BwdWindowShared &sh, bool is_q)
+{
+    const int n_stages = is_q ? BwdWindowShared::Q_STAGES : BwdWindowShared::D_O_STAGES;
+    const uint32_t to = is_q ? sh.q : sh.d_o, full = is_q ? sh.q_full : sh.d_o_full,
+                   empty = is_q ? sh.q_empty : sh.d_o_empty;
+    int stage = 0;
+    uint32_t parity = 1;
+#pragma unroll 1
+    for (int at = blockIdx.x; at < p.n_ranges; at += gridDim.x) {
+        const BwdWindowRange range = bwd_window_range(p, at);
+        const CUtensorMap *const map = bwd_window_map(p, range.seq, is_q ? 0 : 1);
+#pragma unroll 1
+        for (int unit = 0; unit < range.n * p.sets; ++unit) {
+            mbar_wait(empty + 8 * stage, parity);
+            mbar_expect_tx(full + 8 * stage, BwdWindowShared::TILE_BYTES);
+            tma_load_3d(to + stage * BwdWindowShared::TILE_BYTES, map, full + 8 * stage, 0,
+                        (range.kv_head * p.sets + unit % p.sets) * 8, (range.first + unit / p.sets) * 8,
+                        L2_EVICT_FIRST);
+            if (++stage == n_stages) {
+                stage = 0;
+                parity ^= 1;
+            }
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ consumers */
+
+/* A unit of a range. */
+struct BwdWindowPlace {
+    int unit, position, in_item;
+    bool ends_item;
+};
+
+template <bool FP16> struct BwdWindowBase {
+    static constexpr int S = 68;
+    /* P is kept as 2^LIFT P: fp16 would lose small weights. */
+    static constexpr float LIFT = FP16 ? 12.f : 0.f, UNLIFT = FP16 ? 1.f / 4096.f : 1.f;
+    const BwdWindowParams &p;
+    const BwdWindowShared &sh;
+    const int thread, warp, lane;
+    BwdWindowRange range;
+    int n = 0, items = 0; /* units and items so far */
+
+    S2_DEVICE BwdWindowBase(const BwdWindowParams &p_, const BwdWindowShared &sh_, int thread_)
+        : p(p_), sh(sh_), thread(thread_), warp(__shfl_sync(0xffffffffu, thread_ >> 5, 0)), lane(thread_ & 31)
+    {
+    }
+    S2_DEVICE void release(uint32_t bar)
+    {
+        __syncwarp();
+        mbar_arrive_if(bar, lane == 0);
+    }
+    S2_DEVICE BwdWindowPlace place_of(int unit, int n_units) const
+    {
+        BwdWindowPlace at;
+        at.unit = unit;
+        at.position = unit / p.sets;
+        at.in_item = at.position & 7;
+        at.ends_item = unit == n_units - 1 || (at.in_item == 7 && unit % p.sets == p.sets - 1);
+        return at;
+    }
+    S2_DEVICE bool begins_item(const BwdWindowPlace &at) const
+    {
+        return at.in_item == 0 && at.unit % p.sets == 0;
+    }
+    /* lse or delta of this thread's two rows of a unit. */
+    S2_DEVICE float2 row_pair(const float *rows, int64_t head_rows, int unit) const
+    {
+        return __ldg((const float2 *)(rows + (unit % p.sets) * 8 * head_rows + (unit / p.sets) * 8));
+    }
+    /* Where a thread writes or reads pieces of 16 keys of a transposed tile; 2048 bytes further for the next 16. */
+    S2_DEVICE uint32_t transposed_at() const
+    {
+        const int block = lane >> 3, key = lane & 7;
+        return ((block >> 1) * 8 + key) * 128 + ((32 * warp + (block & 1) * 16) ^ (key << 4));
+    }
+    /* d(64 x 136) = A B^T. */
+    S2_DEVICE void issue_scores(float *d, uint32_t a, uint32_t b)
+    {
+        const uint32_t from = desc_low(a, 16), with = desc_low(b, 16);
+        wg_fence();
+#pragma unroll
+        for (int kk = 0; kk < 4; ++kk)
+            Wgmma<FP16, 136>::template ss<0>(d, desc(from + (kk * 32 >> 4)), desc(with + (kk * 32 >> 4)),
+                                             kk > 0);
+        wg_commit();
+    }
+};
+
+/* S and P. */
+template <bool FP16> struct BwdWindowP : BwdWindowBase<FP16> {
+    using Base = BwdWindowBase<FP16>;
+    using Base::Base, Base::p, Base::sh, Base::warp, Base::lane, Base::range, Base::n, Base::items,
+        Base::release, Base::S;
+
+    /* What a row does not read has P = 0; `pos` is that of the unit's first row. */
+    S2_DEVICE void drop(int pos, float *s) const
+    {
+        const int column = 2 * (lane & 3);
+        const bool usual = p.window_tok == 128 && pos >= 128;
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            const int i = 2 * warp + r;
+#pragma unroll
+            for (int e = 0; e < 2; ++e) {
+                s[2 * r + e] = column + e > i ? s[2 * r + e] : -CUDART_INF_F;
+                s[S - 4 + 2 * r + e] = column + e <= i ? s[S - 4 + 2 * r + e] : -CUDART_INF_F;
+            }
+            if (!usual) {
+                const int low = max(i + 129 - p.window_tok, 128 - pos);
+#pragma unroll
+                for (int j = 0; j < S / 4; ++j)
+#pragma unroll
+                    for (int e = 0; e < 2; ++e)
+                        s[4 * j + 2 * r + e] =
+                            8 * j + column + e >= low ? s[4 * j + 2 * r + e] : -CUDART_INF_F;
+            }
+        }
+    }
+    S2_DEVICE void weights(const float *s, float2 lse, uint32_t *pieces)
+    {
+        const float x = Base::LIFT - lse.x, y = Base::LIFT - lse.y;
+#pragma unroll
+        for (int j = 0; j < S / 4; ++j) {
+            pieces[2 * j] = pack2<FP16>(exp2_fast(fmaf(s[4 * j], p.scale_log2, x)),
+                                        exp2_fast(fmaf(s[4 * j + 1], p.scale_log2, x)));
+            pieces[2 * j + 1] = pack2<FP16>(exp2_fast(fmaf(s[4 * j + 2], p.scale_log2, y)),
+                                            exp2_fast(fmaf(s[4 * j + 3], p.scale_log2, y)));
+        }
+        pieces[34] = pieces[35] = 0;
+    }
+    S2_DEVICE void unit(const BwdWindowPlace &at, float2 lse)
+    {
+        constexpr int STAGES = BwdWindowShared::Q_STAGES;
+        const uint32_t buffer = items & 1, p_stage = n & 1, stage = n % STAGES;
+        float s[S];
+        uint32_t pieces[36];
+        if (this->begins_item(at))
+            mbar_wait(sh.k_full + 8 * buffer, (items >> 1) & 1);
+        mbar_wait(sh.q_full + 8 * stage, (n / STAGES) & 1);
+        this->issue_scores(s, sh.q + stage * BwdWindowShared::TILE_BYTES,
+                           sh.k + buffer * BwdWindowShared::K_BYTES + at.in_item * 1024);
+        wg_wait<0>();
+        wg_pin<S>(s);
+        release(sh.q_empty + 8 * stage);
+        if (at.ends_item)
+            release(sh.k_empty + 8 * buffer);
+        drop((range.first + at.position) * 8, s);
+        weights(s, lse, pieces);
+        mbar_wait(sh.p_empty + 8 * p_stage, ((n >> 1) & 1) ^ 1);
+        const uint32_t to = sh.p + p_stage * BwdWindowShared::P_BYTES + this->transposed_at();
+#pragma unroll
+        for (int kk = 0; kk < 9; ++kk)
+            stmatrix_x4_trans(to + kk * 2048, pieces + 4 * kk);
+        fence_async_shared();
+        release(sh.p_full + 8 * p_stage);
+        items += at.ends_item;
+        ++n;
+    }
+    S2_DEVICE void run()
+    {
+#pragma unroll 1
+        for (int turn = blockIdx.x; turn < p.n_ranges; turn += gridDim.x) {
+            range = bwd_window_range(p, turn);
+            const int n_units = range.n * p.sets;
+            const int64_t rows = p.seqs[range.seq].n_rows;
+            const float *const lse = p.lse2 + p.seqs[range.seq].rows + range.first * 8 + 2 * warp +
+                                     (range.kv_head * p.sets * 8 + (lane >> 2)) * rows;
+            float2 next = this->row_pair(lse, rows, 0);
+#pragma unroll 1
+            for (int u = 0; u < n_units; ++u) {
+                const float2 own = next;
+                next = this->row_pair(lse, rows, u + 1 < n_units ? u + 1 : u);
+                unit(this->place_of(u, n_units), own);
+            }
+        }
+    }
+};
+
+/* dP, dS and dQ. */
+template <bool FP16> struct BwdWindowDs : BwdWindowBase<FP16> {
+    using Base = BwdWindowBase<FP16>;
+    using Base::Base, Base::p, Base::sh, Base::warp, Base::lane, Base::range, Base::n, Base::items,
+        Base::release, Base::S;
+    uint16_t *d_q; /* of this lane's 16 bytes in the first unit */
+    int64_t tok, head;
+    int k_tok;
+
+    S2_DEVICE void store_d_q(const BwdWindowPlace &at, const float *x) const
+    {
+        const uint32_t rows = sh.out + warp * 2048, write_at = (lane & 15) * 128 + (lane >> 4) * 16,
+                       read_at = (lane >> 3) * 128 + (lane & 7) * 16;
+        __syncwarp();
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+            stmatrix_x4(rows + swizzle128(write_at + j * 32),
+                        pack2<FP16>(x[8 * j] * p.scale, x[8 * j + 1] * p.scale),
+                        pack2<FP16>(x[8 * j + 2] * p.scale, x[8 * j + 3] * p.scale),
+                        pack2<FP16>(x[8 * j + 4] * p.scale, x[8 * j + 5] * p.scale),
+                        pack2<FP16>(x[8 * j + 6] * p.scale, x[8 * j + 7] * p.scale));
+        __syncwarp();
+        const int row = (range.first + at.position) * 8 + 2 * warp;
+        uint16_t *const out = d_q + at.position * 8 * tok + at.unit % p.sets * 8 * head;
+#pragma unroll
+        for (int r = 0; r < 4; ++r) { /* 4 heads of a position each */
+            const int4 y = load_shared4(rows + swizzle128(read_at + r * 512));
+            if ((lane & 7) * 8 < p.head_dim && row + r / 2 < k_tok)
+                *(int4 *)(out + (r / 2) * tok + (r & 1) * 4 * head) = y;
+        }
+    }
+    /* pieces = P (dP - delta) */
+    S2_DEVICE void differences(const float *d_p, float2 delta, uint32_t tile, uint32_t *pieces) const
+    {
+        const float x = -delta.x * Base::UNLIFT, y = -delta.y * Base::UNLIFT;
+#pragma unroll
+        for (int kk = 0; kk < 9; ++kk) {
+            uint32_t w[4];
+            ldmatrix_x4_trans(tile + this->transposed_at() + kk * 2048, w);
+#pragma unroll
+            for (int part = 0; part < 4; ++part) {
+                const int at = 8 * kk + 2 * part;
+                const float less = part & 1 ? y : x;
+                if (at < S)
+                    pieces[4 * kk + part] =
+                        pack2<FP16>(low_half<FP16>(w[part]) * fmaf(d_p[at], Base::UNLIFT, less),
+                                    high_half<FP16>(w[part]) * fmaf(d_p[at + 1], Base::UNLIFT, less));
+                else
+                    pieces[4 * kk + part] = 0;
+            }
+        }
+    }
+    S2_DEVICE void unit(const BwdWindowPlace &at, float2 delta)
+    {
+        constexpr int STAGES = BwdWindowShared::D_O_STAGES;
+        const uint32_t buffer = items & 1, p_stage = n & 1, stage = n % STAGES;
+        float d_p[S], x[32];
+        uint32_t pieces[36];
+        if (this->begins_item(at))
+            mbar_wait(sh.v_full + 8 * buffer, (items >> 1) & 1);
+        mbar_wait(sh.d_o_full + 8 * stage, (n / STAGES) & 1);
+        this->issue_scores(d_p, sh.d_o + stage * BwdWindowShared::TILE_BYTES,
+                           sh.v + buffer * BwdWindowShared::V_BYTES + at.in_item * 1024);
+        mbar_wait(sh.p_full + 8 * p_stage, (n >> 1) & 1);
+        wg_wait<0>();
+        wg_pin<S>(d_p);
+        release(sh.d_o_empty + 8 * stage);
+        if (at.ends_item)
+            release(sh.v_empty + 8 * buffer);
+        differences(d_p, delta, sh.p + p_stage * BwdWindowShared::P_BYTES, pieces);
+        release(sh.p_empty + 8 * p_stage);
+        if (this->begins_item(at))
+            mbar_wait(sh.k_full + 8 * buffer, (items >> 1) & 1);
+        const uint32_t b = desc_low(sh.k + buffer * BwdWindowShared::K_BYTES + at.in_item * 1024, 16);
+        wg_fence();
+#pragma unroll
+        for (int kk = 0; kk < 9; ++kk)
+            Wgmma<FP16, 64>::template rs<1>(x, pieces + 4 * kk, desc(b + (kk * 2048 >> 4)), kk > 0);
+        wg_commit();
+        mbar_wait(sh.d_s_empty, (n & 1) ^ 1);
+#pragma unroll
+        for (int kk = 0; kk < 9; ++kk)
+            stmatrix_x4_trans(sh.d_s + this->transposed_at() + kk * 2048, pieces + 4 * kk);
+        fence_async_shared();
+        release(sh.d_s_full);
+        wg_wait<0>();
+        wg_pin<32>(x);
+        if (at.ends_item)
+            release(sh.k_empty + 8 * buffer);
+        store_d_q(at, x);
+        items += at.ends_item;
+        ++n;
+    }
+    S2_DEVICE void run()
+    {
+        tok = p.d_q.tok;
+        head = p.d_q.head;
+#pragma unroll 1
+        for (int turn = blockIdx.x; turn < p.n_ranges; turn += gridDim.x) {
+            range = bwd_window_range(p, turn);
+            const BwdSeq &seq = p.seqs[range.seq];
+            const int n_units = range.n * p.sets, first_head = range.kv_head * p.sets * 8;
+            const int64_t rows = seq.n_rows;
+            const float *const delta =
+                p.delta + seq.rows + range.first * 8 + 2 * warp + (first_head + (lane >> 2)) * rows;
+            k_tok = seq.k_tok;
+            d_q = p.d_q.data + seq.d_q + (range.first * 8 + 2 * warp) * tok +
+                  (first_head + (lane >> 3)) * head + (lane & 7) * 8;
+            float2 next = this->row_pair(delta, rows, 0);
+#pragma unroll 1
+            for (int u = 0; u < n_units; ++u) {
+                const float2 own = next;
+                next = this->row_pair(delta, rows, u + 1 < n_units ? u + 1 : u);
+                unit(this->place_of(u, n_units), own);
+            }
+        }
+    }
+};
+
+/* dV^T and dK^T: their sums move on with the window. */
+template <bool FP16> struct BwdWindowSums : BwdWindowBase<FP16> {
+    using Base = BwdWindowBase<FP16>;
+    using Base::Base, Base::p, Base::sh, Base::thread, Base::warp, Base::lane, Base::range, Base::n,
+        Base::release, Base::S;
+    float d_v[S], d_k[S];
+    uint16_t *v_out,
+        *k_out; /* of this lane's key and column in the first 8 keys that the range's first unit reads */
+    int k_tok;
+
+    /* sum += A^T of a tile times a transposed tile. */
+    S2_DEVICE void issue_sum(float *sum, uint32_t a, uint32_t b)
+    {
+        const uint32_t from = desc_low(a, 16), with = desc_low(b, 16);
+        wg_fence();
+#pragma unroll
+        for (int kk = 0; kk < 4; ++kk)
+            wgmma_136_transposed<FP16>(sum, desc(from + (kk * 2048 >> 4)), desc(with + (kk * 32 >> 4)));
+        wg_commit();
+    }
+    S2_DEVICE float4 *sums_at(int of, int which, int group) const
+    {
+        return p.sums + ((of * 2 + which) * BwdWindowShared::GROUPS + group) * 128 + thread;
+    }
+    /* A gradient of 8 keys, `ahead` of the first ones, transposed: a store is 16 bytes of each of 8 keys. */
+    S2_DEVICE void store_keys(uint16_t *out, int64_t tok, int ahead, float4 x, float scale) const
+    {
+        const uint32_t low = transpose_8x8(pack2<FP16>(x.x * scale, x.y * scale)),
+                       high = transpose_8x8(pack2<FP16>(x.z * scale, x.w * scale));
+        const int key = range.first * 8 - 128 + ahead + (lane >> 2), column = 16 * warp + 2 * (lane & 3);
+        uint16_t *const at = out + ahead * tok;
+        if (key < 0 || key >= k_tok)
+            return;
+        if (column < p.head_dim)
+            *(uint32_t *)at = low;
+        if (column + 8 < p.head_dim)
+            *(uint32_t *)(at + 8) = high;
+    }
+    /* Takes the oldest 8 keys out; the window moves on. Before any branch: ptxas copies all sums into each. */
+    static S2_DEVICE float4 take_oldest(float *sum)
+    {
+        const float4 oldest = make_float4(sum[0], sum[1], sum[2], sum[3]);
+#pragma unroll
+        for (int at = 0; at < S - 4; ++at)
+            sum[at] = sum[at + 4];
+#pragma unroll
+        for (int at = S - 4; at < S; ++at)
+            sum[at] = 0.f;
+        return oldest;
+    }
+    /* What is finished at a position of the range. */
+    S2_DEVICE void give(int position, float4 v, float4 k) const
+    {
+        if (position >= BwdWindowShared::GROUPS) {
+            store_keys(v_out, p.d_v.tok, 8 * position, v, Base::UNLIFT);
+            store_keys(k_out, p.d_k.tok, 8 * position, k, p.scale);
+        } else if (range.own >= 0) {
+            __stcg(sums_at(range.own, 0, position), v);
+            __stcg(sums_at(range.own, 1, position), k);
+            if (position == BwdWindowShared::GROUPS - 1)
+                publish();
+        }
+    }
+    S2_DEVICE void publish() const
+    {
+        __threadfence();
+        group_barrier(2);
+        if (thread == 0)
+            atomicExch(p.ready + range.own, 1);
+    }
+    S2_DEVICE void wait_for_next() const
+    {
+        if (thread == 0) {
+            while (atomicAdd(p.ready + range.next, 0) == 0)
+                __nanosleep(100);
+            p.ready[range.next] = 0;
+            __threadfence();
+        }
+        group_barrier(2);
+    }
+    S2_DEVICE float4 with_next(float4 x, int which, int group) const
+    {
+        if (range.next < 0)
+            return x;
+        const float4 y = __ldcg(sums_at(range.next, which, group));
+        return make_float4(x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w);
+    }
+    /* The last 128 keys of a range, with what the range after it gives to them. */
+    S2_DEVICE void flush()
+    {
+        if (range.next >= 0)
+            wait_for_next();
+#pragma unroll 1
+        for (int group = 0; group < BwdWindowShared::GROUPS; ++group) {
+            const float4 v = take_oldest(d_v), k = take_oldest(d_k);
+            const int ahead = 8 * (range.n + group);
+            store_keys(v_out, p.d_v.tok, ahead, with_next(v, 0, group), Base::UNLIFT);
+            store_keys(k_out, p.d_k.tok, ahead, with_next(k, 1, group), p.scale);
+        }
+    }
+    S2_DEVICE void unit()
+    {
+        const uint32_t p_stage = n & 1, q_stage = n % BwdWindowShared::Q_STAGES,
+                       d_o_stage = n % BwdWindowShared::D_O_STAGES;
+        mbar_wait(sh.d_o_full + 8 * d_o_stage, (n / BwdWindowShared::D_O_STAGES) & 1);
+        mbar_wait(sh.p_full + 8 * p_stage, (n >> 1) & 1);
+        issue_sum(d_v, sh.d_o + d_o_stage * BwdWindowShared::TILE_BYTES,
+                  sh.p + p_stage * BwdWindowShared::P_BYTES);
+        mbar_wait(sh.q_full + 8 * q_stage, (n / BwdWindowShared::Q_STAGES) & 1);
+        mbar_wait(sh.d_s_full, n & 1);
+        issue_sum(d_k, sh.q + q_stage * BwdWindowShared::TILE_BYTES, sh.d_s);
+        wg_wait<1>();
+        wg_pin<S>(d_v);
+        release(sh.d_o_empty + 8 * d_o_stage);
+        release(sh.p_empty + 8 * p_stage);
+        wg_wait<0>();
+        wg_pin<S>(d_k);
+        release(sh.q_empty + 8 * q_stage);
+        release(sh.d_s_empty);
+        ++n;
+    }
+    S2_DEVICE void run()
+    {
+#pragma unroll 1
+        for (int turn = blockIdx.x; turn < p.n_ranges; turn += gridDim.x) {
+            range = bwd_window_range(p, turn);
+            const BwdSeq &seq = p.seqs[range.seq];
+            const int column = 16 * warp + 2 * (lane & 3);
+            const int64_t key = range.first * 8 - 128 + (lane >> 2);
+            k_tok = seq.k_tok;
+            v_out = p.d_v.data + seq.d_v + key * p.d_v.tok + range.kv_head * p.d_v.head + column;
+            k_out = p.d_k.data + seq.d_k + key * p.d_k.tok + range.kv_head * p.d_k.head + column;
+#pragma unroll
+            for (int at = 0; at < S; ++at)
+                d_v[at] = d_k[at] = 0.f;
+#pragma unroll 1
+            for (int position = 0; position < range.n; ++position) {
+#pragma unroll 1
+                for (int set = 0; set < p.sets; ++set)
+                    unit();
+                const float4 v = take_oldest(d_v), k = take_oldest(d_k);
+                give(position, v, k);
+            }
+            flush();
+        }
+    }
+};
+
+/* ------------------------------------------------------------------ before and after */
+
+/*
+ * lse in powers of two and delta of all padded rows, [seq][head][row]. 8 lanes take 8 positions of a head; a warp 4
+ * heads, which are side by side. Grid (rows / 64, heads / 4, sequences), 256 threads.
+ */
+enum { BWD_WINDOW_ROWS = 64, BWD_WINDOW_ROW_HEADS = 4 };
+template <bool FP16> __global__ void __launch_bounds__(256) bwd_window_rows(const BwdRowParams p)
+{
+    let_follow();
+    const BwdSeq &seq = p.seqs[blockIdx.z];
+    const int lane = threadIdx.x & 7, head = blockIdx.y * BWD_WINDOW_ROW_HEADS + (threadIdx.x >> 3 & 3),
+              row = blockIdx.x * BWD_WINDOW_ROWS + (threadIdx.x >> 5) * 8;
+    if (row >= seq.n_rows)
+        return;
+    const bool in = lane * 8 < p.head_dim;
+    const uint16_t *const o = p.o.data + seq.o + row * p.o.tok + head * p.o.head + lane * 8,
+                          *const d_o = p.d_o.data + seq.d_o + row * p.d_o.tok + head * p.d_o.head + lane * 8;
+    uint4 x[8] = {}, y[8] = {};
+#pragma unroll
+    for (int r = 0; r < 8; ++r)
+        if (in && row + r < seq.k_tok) {
+            x[r] = __ldcs((const uint4 *)(o + r * p.o.tok));
+            y[r] = __ldg((const uint4 *)(d_o + r * p.d_o.tok)); /* it will be read again */
+        }
+    const float lse =
+        row + lane < seq.k_tok ? p.lse[seq.lse + head * p.lse_head + row + lane] : -CUDART_INF_F;
+    float own = 0.f; /* of row + lane */
+#pragma unroll
+    for (int r = 0; r < 8; ++r) {
+        float sum = dot8<FP16>(x[r], y[r], 0.f);
+#pragma unroll
+        for (int step = 4; step > 0; step >>= 1)
+            sum += __shfl_xor_sync(0xffffffffu, sum, step, 8);
+        own = lane == r ? sum : own;
+    }
+    const int64_t at = seq.rows + (int64_t)head * seq.n_rows + row + lane;
+    const bool empty = lse == -CUDART_INF_F;
+    p.lse2[at] = empty ? CUDART_INF_F : lse * LOG2_E;
+    p.delta[at] = empty ? 0.f : own;
+}
+
+/* The gradient of the sinks: a block of 1024 threads for each head. The order is fixed. */
+template <bool FP16>
+__global__ void __launch_bounds__(BWD_SINK_THREADS) bwd_window_sinks(const BwdSinkParams p, int n_seqs)
+{
+    __shared__ float sums[BWD_SINK_THREADS / 32];
+    const int head = (int)blockIdx.x, lane = threadIdx.x & 31;
+    const float sink = p.sink[head] * LOG2_E;
+    float sum = 0.f;
+    let_follow();
+    wait_before();
+    for (int at = 0; at < n_seqs; ++at) {
+        const BwdSeq &seq = p.seqs[at];
+        const int64_t rows = seq.rows + (int64_t)head * seq.n_rows;
+        for (int row = threadIdx.x; row < seq.n_rows; row += BWD_SINK_THREADS)
+            sum = fmaf(exp2_fast(sink - p.lse2[rows + row]), p.delta[rows + row], sum);
+    }
+#pragma unroll
+    for (int x = 16; x > 0; x >>= 1)
+        sum += __shfl_xor_sync(0xffffffffu, sum, x);
+    if (lane == 0)
+        sums[threadIdx.x >> 5] = sum;
+    __syncthreads();
+    sum = sums[lane];
+#pragma unroll
+    for (int x = 16; x > 0; x >>= 1)
+        sum += __shfl_xor_sync(0xffffffffu, sum, x);
+    if (threadIdx.x == 0)
+        p.d_sink[head] = -sum;
+}
+
+template <bool FP16>
+__global__ void __launch_bounds__(BwdWindowShared::THREADS, 1)
+    bwd_sm90_window(const __grid_constant__ BwdWindowParams p)
+{
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    extern __shared__ uint8_t raw[];
+    const BwdWindowShared sh(raw);
+    const int wg = __shfl_sync(0xffffffffu, threadIdx.x >> 7, 0);
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    if (threadIdx.x == 0)
+        sh.init();
+    if (threadIdx.x < 128) /* the zeros behind the keys of both items */
+        store_shared4(sh.k + (threadIdx.x >> 6) * BwdWindowShared::K_BYTES + BwdWindowShared::KEYS * 128 +
+                          (threadIdx.x & 63) * 16,
+                      make_int4(0, 0, 0, 0));
+    fence_async_shared();
+    __syncthreads();
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    if (wg == 3) {
+        registers_lower<24>();
+        const int job = __shfl_sync(0xffffffffu, (threadIdx.x >> 5) & 3, 0);
+        if ((threadIdx.x & 31) == 0) {
+            if (job < 2)
+                bwd_window_load_keys(p, sh, job == 0);
+            else
+                bwd_window_load_rows(p, sh, job == 2);
+        }
+    } else if (wg == 0) {
+        registers_raise<152>();
+        BwdWindowP<FP16> consumer(p, sh, threadIdx.x & 127);
+        consumer.run();
+    } else if (wg == 1) {
+        registers_raise<168>();
+        BwdWindowDs<FP16> consumer(p, sh, threadIdx.x & 127);
+        consumer.run();
+    } else {
+        registers_raise<168>();
+        BwdWindowSums<FP16> consumer(p, sh, threadIdx.x & 127);
+        consumer.run();
+    }
+#endif
+}
+
+} // namespace s2
+
+#endif /* S2_KERNELS_CUDA_BWD_SM90_WINDOW_CUH */

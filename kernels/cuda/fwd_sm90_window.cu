@@ -1,0 +1,177 @@
+#include "kernels/cuda/internal.h"
+
+#include <cuda_runtime.h>
+
+#include "base/alloc.h"
+#include "kernels/cuda/cap.cuh"
+#include "kernels/cuda/fwd_sm90_window.cuh"
+#include "kernels/cuda/sm90_host.cuh"
+#include "kernels/cuda/window.cuh"
+
+namespace
+{
+
+using s2::WindowShared;
+
+struct State {
+    s2::WindowParams params;
+    bool fp16;
+    s2_sm90_where where;
+    void *maps, *items;
+};
+
+s2_status supports_plan(const s2_attn_problem *problem, s2_diag *why)
+{
+    const s2_plan *const plan = problem->plan;
+    S2_TRY(s2_window_support(problem, why));
+    if (plan->options.tile_tok != WindowShared::ITEM_TOK || plan->pack_heads != WindowShared::HEADS)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the plan was cut for another kernel");
+    return S2_OK;
+}
+
+s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
+{
+    S2_TRY(s2_traits_support(&s2_traits_sm90_window, device, problem, why));
+    if (problem->pass != S2_PASS_FORWARD)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "computes the forward only");
+    if (!(problem->scale > 0.0f))
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs a positive scale");
+    S2_TRY(s2_cuda_strides_support(problem, why));
+    return problem->plan != NULL ? supports_plan(problem, why) : S2_OK;
+}
+
+s2_status make_maps(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
+{
+    const int32_t box_tok = state->params.box_tok;
+    const s2_mapped tensors[4] = {{&problem->q, false, WindowShared::POSITIONS, WindowShared::HEADS},
+                                  {&problem->k, true, box_tok},
+                                  {&problem->v, true, box_tok},
+                                  {&problem->o, false, 1, WindowShared::HEADS}};
+    return s2_sm90_upload_maps(device, problem, tensors, 4, &state->maps, why);
+}
+
+s2::WindowItem item_of(const s2_attn_problem *problem, const s2_plan_item *from)
+{
+    const s2_plan *const plan = problem->plan;
+    const s2_plan_seq len = plan->seqs[from->seq];
+    const int32_t pos = (int32_t)s2_plan_tile_begin(plan, from->seq, from->tile),
+                  q_off = len.k_tok - len.q_tok;
+    s2::WindowItem item = {};
+    item.row = pos - q_off;
+    item.head = from->head;
+    item.seq = from->seq;
+    item.lse = (int32_t)s2_rows_at(&problem->lse, problem->q_begin_tok, from->seq, 0, 0);
+    item.pos = pos;
+    item.first = s2_max_i32(pos, q_off) - plan->classes[0].as.window_tok + 1;
+    item.n_queries = len.q_tok;
+    item.kv_head = from->head / (problem->n_heads / problem->n_kv_heads);
+    return item;
+}
+
+s2_status upload_items(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
+{
+    const s2_plan *const plan = problem->plan;
+    s2::WindowItem *const items = (s2::WindowItem *)s2_calloc((size_t)plan->n_items + 1, sizeof *items);
+    if (items == NULL)
+        return S2_ENOMEM;
+    for (int32_t at = 0; at < plan->n_items; at++)
+        items[at] = item_of(problem, &plan->items[at]);
+    const s2_status status =
+        s2_cuda_upload(device, items, ((size_t)plan->n_items + 1) * sizeof *items, &state->items, why);
+    s2_free(items);
+    return status;
+}
+
+void finish(s2_device *, void *raw)
+{
+    State *const state = (State *)raw;
+    if (state == NULL)
+        return;
+    void *const memory[] = {state->maps, state->items};
+    for (void *piece : memory)
+        (void)cudaFree(piece);
+    s2_free(state);
+}
+
+void fill_params(const s2_attn_problem *problem, State *state)
+{
+    s2::WindowParams *const params = &state->params;
+    params->maps = (const CUtensorMap *)state->maps;
+    params->items = (const s2::WindowItem *)state->items;
+    params->lse = problem->lse.data;
+    params->lse_head = problem->lse.head;
+    params->sink = problem->sinks ? problem->sink : NULL;
+    params->n_items = problem->plan->n_items;
+    params->window_tok = problem->plan->classes[0].as.window_tok;
+    params->scale_log2 = s2::scale_log2_of(problem);
+}
+
+s2_status upload_all(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
+{
+    S2_TRY(make_maps(device, problem, state, why));
+    return upload_items(device, problem, state, why);
+}
+
+s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out, s2_diag *why)
+{
+    S2_TRY(s2_problem_check(problem, why));
+    S2_TRY(supports(device, problem, why));
+    State *const state = (State *)s2_calloc(1, sizeof *state);
+    if (state == NULL)
+        return S2_ENOMEM;
+    state->fp16 = problem->dtype == S2_F16;
+    state->params.box_tok = problem->plan->blk_tok;
+    const s2_status status = upload_all(device, problem, state, why);
+    if (status != S2_OK) {
+        finish(device, state);
+        return status;
+    }
+    (void)s2_sm90_moves(device, problem, &state->where);
+    fill_params(problem, state);
+    *out = state;
+    return S2_OK;
+}
+
+template <bool FP16> cudaError_t launch(const s2::WindowParams &params, int32_t n_units, cudaStream_t stream)
+{
+    const cudaError_t raised =
+        cudaFuncSetAttribute((const void *)s2::fwd_sm90_window<FP16>,
+                             cudaFuncAttributeMaxDynamicSharedMemorySize, WindowShared::BYTES);
+    if (raised != cudaSuccess)
+        return raised;
+    return s2_sm90_follow(s2::fwd_sm90_window<FP16>, s2_persistent_blocks(params.n_items, n_units),
+                          WindowShared::THREADS, WindowShared::BYTES, params, stream);
+}
+
+s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_diag *why)
+{
+    State *const state = (State *)raw;
+    if (state->params.n_items == 0)
+        return S2_OK;
+    if (s2_sm90_moves(device, problem, &state->where)) {
+        S2_TRY(make_maps(device, problem, state, why));
+        state->params.moved = 1;
+    }
+    state->params.lse = problem->lse.data;
+    state->params.sink = problem->sinks ? problem->sink : NULL;
+    return s2_cuda_try(
+        (state->fp16 ? launch<true> : launch<false>)(state->params, device->n_units, s2_cuda_stream(device)),
+        why);
+}
+
+} // namespace
+
+extern "C" const s2_kernel s2_kernel_sm90_window = {
+    &s2_traits_sm90_window,
+    "Hopper forward of short windows: eight heads of a KV head share a product, softmax at once",
+    S2_DEVICE_GPU,
+    S2_TOL_ROUNDED_P,
+    true,
+    supports,
+    prepare,
+    run,
+    finish,
+    S2_TAKES_SINKS,
+    nullptr,
+    false,
+    false};
