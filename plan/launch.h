@@ -77,6 +77,9 @@ int32_t s2_kernel_most_dim(const s2_kernel_traits *traits, int32_t capability);
 /* Whether a kernel takes a head dimension on a chip. */
 bool s2_kernel_takes_dim(const s2_kernel_traits *traits, int32_t capability, int32_t head_dim);
 
+/* What the kernels of short windows take: heads that all read the last tokens, so many of them a KV head. */
+enum { S2_WINDOW_MOST_TOK = 128, S2_WINDOW_HEADS = 8 };
+
 /* How a kernel wants its plan cut. */
 s2_plan_options s2_kernel_cut(const s2_kernel_traits *traits, int32_t head_dim);
 

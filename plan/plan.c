@@ -463,6 +463,14 @@ static s2_status fold_layer(s2_arena *arena, const s2_pattern *pattern, s2_phase
     return S2_OK;
 }
 
+bool s2_plan_reads_window(const s2_plan *plan, int32_t most_tok)
+{
+    const s2_plan_class *const cls = &plan->classes[0];
+    const s2_plan_periodic *const as = &cls->as;
+    return plan->n_classes == 1 && cls->periodic && !as->dense && as->local_blk == 0 && as->sink_tok == 0 &&
+           as->stride_blk == 0 && as->window_tok >= 1 && as->window_tok <= most_tok;
+}
+
 static bool same_views(const s2_view *a, const s2_view *b, int32_t n_heads)
 {
     int32_t head = 0;

@@ -172,6 +172,9 @@ s2_status s2_plan_select(s2_arena *arena, const s2_plan *plan,
                          bool (*keep)(void *user, const s2_plan_item *item), void *user,
                          s2_plan *out) S2_MUST_CHECK;
 
+/* Whether every head of the planned layer reads a window of at most so many tokens and nothing else. */
+bool s2_plan_reads_window(const s2_plan *plan, int32_t most_tok);
+
 /* Tiles of a sequence, and the position (not the query index) of a tile's first row. */
 int32_t s2_plan_n_tiles(const s2_plan *plan, int32_t seq);
 int64_t s2_plan_tile_begin(const s2_plan *plan, int32_t seq, int32_t tile);

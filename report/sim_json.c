@@ -267,6 +267,7 @@ static void json_prediction(const s2_sim_options *options, const s2_sim *sim, s2
     s2_json_key_bool(buf, "measured", sim->measured);
     json_beyond(sim, buf);
     s2_json_key_str(buf, "kernel", sim->kernel);
+    s2_json_key_str(buf, "runs_on", sim->runs_on);
     if (options->peer != NULL) {
         s2_json_key_int(buf, "judged_rows", sim->error.n_judged);
         s2_json_key_str(buf, "caches", s2_peer_caches_word(options->peer->caches));

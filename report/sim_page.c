@@ -170,6 +170,12 @@ static void text_error(const s2_sim *sim, s2_buf *buf)
     s2_error_print(&sim->error, true, buf);
     put_apart(sim, buf);
     s2_buf_puts(buf, "\n");
+    if (sim->runs_on == NULL)
+        return;
+    s2_report_line("", buf);
+    s2_buf_printf(
+        buf, "windows this short run on %s, which is faster and has no constants: priced as longer ones\n",
+        sim->runs_on);
 }
 
 /* Another kernel's time, with the state of the caches that its rows were measured in. */

@@ -67,8 +67,22 @@ s2_plan_options s2_predict_cut(const s2_kernel_model *kernel, const s2_pattern *
                              .elem_bytes = 2};
 }
 
+/* plan/launch.h and kernels/registry.c choose it where it takes the launch. */
+static const char *window_kernel(const s2_time_model *model, const s2_launch *launch, const s2_plan *plan)
+{
+    const bool backward = launch->pass == S2_PASS_BACKWARD;
+    const s2_kernel_traits *const traits = backward ? &s2_traits_sm90_bwd_window : &s2_traits_sm90_window;
+    const int32_t group = launch->pattern->n_heads / launch->pattern->n_kv_heads;
+    const bool takes = s2_kernel_runs_on(traits, model->capability) &&
+                       s2_kernel_takes_dim(traits, model->capability, launch->pattern->head_dim) &&
+                       s2_plan_reads_window(plan, S2_WINDOW_MOST_TOK) && group % S2_WINDOW_HEADS == 0 &&
+                       (launch->dtype == S2_BF16 || launch->dtype == S2_F16) && launch->scores.cap == 0 &&
+                       (!backward || launch->q_tok == launch->k_tok);
+    return takes ? traits->name : NULL;
+}
+
 static s2_status load_for(s2_arena *arena, const s2_time_model *model, const s2_kernel_model *kernel,
-                          const s2_launch *launch, s2_kernel_load *out)
+                          const s2_launch *launch, s2_kernel_load *out, const char **runs_on)
 {
     s2_plan_options options = s2_predict_cut(kernel, launch->pattern);
     options.elem_bytes = (int32_t)s2_dtype_bytes(launch->dtype);
@@ -86,6 +100,7 @@ static s2_status load_for(s2_arena *arena, const s2_time_model *model, const s2_
     }
     S2_TRY(s2_plan_build(arena, launch->pattern, launch->phase, launch->layer, seqs, launch->batch, &options,
                          &plan, NULL));
+    *runs_on = window_kernel(model, launch, &plan);
     return s2_load_of(arena, &plan, kernel->traits, launch->pass, launch->dtype,
                       s2_model_running(model, &plan), out);
 }
@@ -215,7 +230,7 @@ static s2_status predict_on(s2_arena *arena, const s2_time_model *model, const s
     s2_kernel_load load;
     s2_forecast half;
     part.batch = planned_batch(launch);
-    S2_TRY(load_for(arena, model, kernel, &part, &load));
+    S2_TRY(load_for(arena, model, kernel, &part, &load, &out->runs_on));
     if (!takes(kernel, &load))
         return S2_EINVAL;
     load.n_lists = load.n_lists / part.batch * launch->batch;
@@ -227,8 +242,8 @@ static s2_status predict_on(s2_arena *arena, const s2_time_model *model, const s
         return S2_OK;
     const int32_t n = part.batch;
     part.batch = n / 2;
-    S2_TRY(load_for(arena, model, kernel, &part, &load));
     s2_launch_price unused = {0};
+    S2_TRY(load_for(arena, model, kernel, &part, &load, &unused.runs_on));
     s2_scores_add(&part, kernel, model, &load, &unused);
     s2_model_run(model, kernel, &load, true, 0, &half);
     grow(&half, (double)(launch->batch - n) / (n - part.batch), &out->forecast);

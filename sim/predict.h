@@ -54,6 +54,8 @@ typedef struct s2_launch_price {
     s2_span_of_points span;
     s2_scored scored;
     bool capped; /* and the cap is counted */
+    /* The kernel of short windows that runs such a launch, faster than priced: it has no constants. Else NULL. */
+    const char *runs_on;
 } s2_launch_price;
 
 /* Whether a kernel takes queries of this type: in e4m3 those alone that multiply it, and these nothing else. */

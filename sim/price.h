@@ -267,10 +267,11 @@ typedef struct s2_sim {
     s2_extent beyond_in; /* then: in which extent, and its value here and in the points measured */
     double beyond_asked;
     s2_span_of_points beyond_span;
-    const char *kernel;             /* then: of the layer that takes longest; "" otherwise */
-    double clock_mhz;               /* then: in that layer */
-    double dram_bytes;              /* then: of all layers, each with cold caches; 0 otherwise */
-    double l2_bytes;                /* then: from L2 to the SMs */
+    const char *kernel;  /* then: of the layer that takes longest; "" otherwise */
+    const char *runs_on; /* then: what runs short windows, priced by a slower kernel; NULL: nothing does */
+    double clock_mhz;    /* then: in that layer */
+    double dram_bytes;   /* then: of all layers, each with cold caches; 0 otherwise */
+    double l2_bytes;     /* then: from L2 to the SMs */
     double busy_us[S2_N_RESOURCES]; /* of plan_us without selection and states, each resource alone */
     s2_resource bound_by;
     double imbalance; /* longest worker / mean worker, of the layer with the most work; 1 in decode */

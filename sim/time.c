@@ -48,6 +48,7 @@ typedef struct s2_total {
     uint32_t passes;          /* that have one, as bits */
     s2_launch_price farthest; /* from the points measured */
     s2_scored scored;         /* the worst */
+    const char *runs_on;      /* of the first launch that another kernel runs; NULL: none does */
     s2_bytes bytes;           /* of all GPUs */
     double *rank_us;
     double *rank_read;
@@ -401,6 +402,8 @@ static void add_prediction(const s2_layer_time *slowest, s2_pass pass, int32_t n
         total->farthest = *made;
     if (made->scored > total->scored)
         total->scored = made->scored;
+    if (total->runs_on == NULL)
+        total->runs_on = made->runs_on;
     const double one_us = slowest->us[pass] / n_layers;
     if (one_us <= total->greatest_us)
         return;
@@ -762,6 +765,7 @@ static void take_prediction(const s2_total *own, const s2_total *dense, const s2
     sim->error = own->error;
     if (sim->scored != S2_SCORED_NONE)
         sim->scored = own->scored;
+    sim->runs_on = own->runs_on;
     if (own->farthest.beyond > 0) {
         sim->beyond = own->farthest.beyond;
         sim->beyond_in = own->farthest.extent;

@@ -27,6 +27,7 @@ report() {
     passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + ${skip:-0}))
     if [ "$bad" -ne 0 ]; then
         failures="$failures $1"
+        grep -E '^(not ok|FAIL )' "$out" | head -n 20 # what the end of a long output does not show
         tail -n 150 "$out"
     else
         grep -E '^(test_[a-z_]+|skipped|bench[a-z_]*):' "$out"

@@ -10,16 +10,10 @@
 
 #include "kernels/cuda/internal.h"
 
-enum { S2_WINDOW_MOST_TOK = 128, S2_WINDOW_HEADS = 8 };
-
 /* Whether all heads of a planned problem read a short window and nothing else, and KV heads have enough of them. */
 static inline s2_status s2_window_support(const s2_attn_problem *problem, s2_diag *why)
 {
-    const s2_plan *const plan = problem->plan;
-    const s2_plan_class *const cls = &plan->classes[0];
-    const s2_plan_periodic *const as = &cls->as;
-    if (plan->n_classes != 1 || !cls->periodic || as->dense || as->local_blk > 0 || as->sink_tok > 0 ||
-        as->stride_blk > 0 || as->window_tok < 1 || as->window_tok > S2_WINDOW_MOST_TOK)
+    if (!s2_plan_reads_window(problem->plan, S2_WINDOW_MOST_TOK))
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
                            "takes layers whose heads all read a window of up to %d tokens",
                            S2_WINDOW_MOST_TOK);
