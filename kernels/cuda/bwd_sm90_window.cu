@@ -206,11 +206,6 @@ s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out,
 template <bool FP16>
 cudaError_t launch(const State *state, int32_t n_seqs, int32_t n_units, cudaStream_t stream)
 {
-    const cudaError_t raised =
-        cudaFuncSetAttribute((const void *)s2::bwd_sm90_window<FP16>,
-                             cudaFuncAttributeMaxDynamicSharedMemorySize, BwdWindowShared::BYTES);
-    if (raised != cudaSuccess)
-        return raised;
     const dim3 grid((unsigned)(state->longest / s2::BWD_WINDOW_ROWS),
                     (unsigned)(state->rows.n_heads / s2::BWD_WINDOW_ROW_HEADS), (unsigned)n_seqs);
     s2::bwd_window_rows<FP16><<<grid, 256, 0, stream>>>(state->rows);

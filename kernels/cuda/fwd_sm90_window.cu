@@ -134,11 +134,6 @@ s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out,
 
 template <bool FP16> cudaError_t launch(const s2::WindowParams &params, int32_t n_units, cudaStream_t stream)
 {
-    const cudaError_t raised =
-        cudaFuncSetAttribute((const void *)s2::fwd_sm90_window<FP16>,
-                             cudaFuncAttributeMaxDynamicSharedMemorySize, WindowShared::BYTES);
-    if (raised != cudaSuccess)
-        return raised;
     return s2_sm90_follow(s2::fwd_sm90_window<FP16>, s2_persistent_blocks(params.n_items, n_units),
                           WindowShared::THREADS, WindowShared::BYTES, params, stream);
 }
@@ -152,8 +147,7 @@ s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_d
         S2_TRY(make_maps(device, problem, state, why));
         state->params.moved = 1;
     }
-    state->params.lse = problem->lse.data;
-    state->params.sink = problem->sinks ? problem->sink : NULL;
+    fill_params(problem, state);
     return s2_cuda_try(
         (state->fp16 ? launch<true> : launch<false>)(state->params, device->n_units, s2_cuda_stream(device)),
         why);

@@ -28,6 +28,10 @@ template <class Kernel, class Params>
 cudaError_t s2_sm90_follow(Kernel kernel, int32_t n_blocks, int32_t n_threads, size_t shared_bytes,
                            const Params &params, cudaStream_t stream)
 {
+    const cudaError_t raised = cudaFuncSetAttribute(
+        (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
+    if (raised != cudaSuccess)
+        return raised;
     cudaLaunchAttribute overlap;
     overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     overlap.val.programmaticStreamSerializationAllowed = 1;
