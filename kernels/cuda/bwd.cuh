@@ -203,9 +203,27 @@ struct BwdSinkParams {
     float *d_sink; /* NULL: none */
     int32_t n_heads, n_tiles, tile_rows;
 };
-template <bool FP16> __global__ void __launch_bounds__(BWD_SINK_THREADS) bwd_sinks(const BwdSinkParams p)
+/* A block's sum over its BWD_SINK_THREADS threads, in a fixed order, is minus the gradient of a head's sink. */
+S2_DEVICE void store_sink(const BwdSinkParams &p, int head, float sum)
 {
     __shared__ float sums[BWD_SINK_THREADS / 32];
+    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+#pragma unroll
+    for (int x = 16; x > 0; x >>= 1)
+        sum += __shfl_xor_sync(0xffffffffu, sum, x);
+    if (lane == 0)
+        sums[warp] = sum;
+    __syncthreads();
+    sum = sums[lane];
+#pragma unroll
+    for (int x = 16; x > 0; x >>= 1)
+        sum += __shfl_xor_sync(0xffffffffu, sum, x);
+    if (threadIdx.x == 0)
+        p.d_sink[head] = -sum;
+}
+
+template <bool FP16> __global__ void __launch_bounds__(BWD_SINK_THREADS) bwd_sinks(const BwdSinkParams p)
+{
     const int head = (int)blockIdx.x, warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
     const float sink = p.sink[head] * LOG2_E;
     float sum = 0.f;
@@ -220,18 +238,7 @@ template <bool FP16> __global__ void __launch_bounds__(BWD_SINK_THREADS) bwd_sin
                 sum = fmaf(exp2_fast(sink - p.lse2[rows + row]), p.delta[rows + row], sum);
         }
     }
-#pragma unroll
-    for (int x = 16; x > 0; x >>= 1)
-        sum += __shfl_xor_sync(0xffffffffu, sum, x);
-    if (lane == 0)
-        sums[warp] = sum;
-    __syncthreads();
-    sum = sums[lane];
-#pragma unroll
-    for (int x = 16; x > 0; x >>= 1)
-        sum += __shfl_xor_sync(0xffffffffu, sum, x);
-    if (threadIdx.x == 0)
-        p.d_sink[head] = -sum;
+    store_sink(p, head, sum);
 }
 
 /* A 4 x 4 transpose over the lanes of a quad. */

@@ -670,8 +670,7 @@ template <bool FP16> __global__ void __launch_bounds__(256) bwd_window_rows(cons
 template <bool FP16>
 __global__ void __launch_bounds__(BWD_SINK_THREADS) bwd_window_sinks(const BwdSinkParams p, int n_seqs)
 {
-    __shared__ float sums[BWD_SINK_THREADS / 32];
-    const int head = (int)blockIdx.x, lane = threadIdx.x & 31;
+    const int head = (int)blockIdx.x;
     const float sink = p.sink[head] * LOG2_E;
     float sum = 0.f;
     let_follow();
@@ -682,18 +681,7 @@ __global__ void __launch_bounds__(BWD_SINK_THREADS) bwd_window_sinks(const BwdSi
         for (int row = threadIdx.x; row < seq.n_rows; row += BWD_SINK_THREADS)
             sum = fmaf(exp2_fast(sink - p.lse2[rows + row]), p.delta[rows + row], sum);
     }
-#pragma unroll
-    for (int x = 16; x > 0; x >>= 1)
-        sum += __shfl_xor_sync(0xffffffffu, sum, x);
-    if (lane == 0)
-        sums[threadIdx.x >> 5] = sum;
-    __syncthreads();
-    sum = sums[lane];
-#pragma unroll
-    for (int x = 16; x > 0; x >>= 1)
-        sum += __shfl_xor_sync(0xffffffffu, sum, x);
-    if (threadIdx.x == 0)
-        p.d_sink[head] = -sum;
+    store_sink(p, head, sum);
 }
 
 template <bool FP16>
@@ -713,7 +701,7 @@ __global__ void __launch_bounds__(BwdWindowShared::THREADS, 1)
                       make_int4(0, 0, 0, 0));
     fence_async_shared();
     __syncthreads();
-    asm volatile("griddepcontrol.wait;" ::: "memory");
+    wait_before();
     if (wg == 3) {
         registers_lower<24>();
         const int job = __shfl_sync(0xffffffffu, (threadIdx.x >> 5) & 3, 0);
