@@ -47,6 +47,7 @@ for file in "$root"/tests/cli/*.txt; do
         echo "rewritten: tests/cli/$name.txt"
     else
         diff -u "$file" "$scratch/$name.out"
+        diff "$file" "$scratch/$name.out" | grep '^[<>]' | head -n 6 | sed "s|^|FAIL tests/cli/$name.txt: |"
         bad=1
     fi
 done
