@@ -78,8 +78,10 @@ static void put_fidelity(const s2_served *own, s2_buf *buf)
                       own->measured ? "predicted" : "guessed: nothing was measured on this GPU");
     if (own->predicted)
         s2_error_print(&own->error, true, buf);
-    s2_buf_puts(buf, ".\n  The schedule is one simple server's, and was not held against any that runs; "
-                     "unequal lengths are\n  priced as shares of equal ones.\n");
+    s2_buf_printf(buf,
+                  ".\n  The schedule is one simple server's, and was not held against any that runs; "
+                  "unequal lengths are\n  priced %s.\n",
+                  own->mixed ? "by what their step reads" : "as shares of equal ones");
 }
 
 void s2_requests_text(const s2_report_subject *subject, const s2_serving *serving,
@@ -119,6 +121,7 @@ static void json_side(const char *key, const s2_served *side, s2_buf *buf)
     s2_json_key_num(buf, "next_token_us", s2_rounded(side->next.mean_us));
     s2_json_key_num(buf, "next_token_p90_us", s2_rounded(side->next.p90_us));
     s2_json_key_int(buf, "steps", side->n_steps);
+    s2_json_key_str(buf, "steps_by", side->mixed ? "lists" : "shares");
     s2_json_key_int(buf, "at_a_time", side->most_running);
     s2_json_key_num(buf, "cache_bytes", side->most_bytes);
     s2_json_key_num(buf, "activation_bytes", s2_rounded(side->pass_bytes));

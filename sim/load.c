@@ -1,5 +1,6 @@
 #include "sim/load.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/arith.h"
@@ -490,52 +491,80 @@ static int32_t longest_step(const s2_plan *plan)
     return most;
 }
 
+/* A decode step: with its slabs, or with what was counted of each list. */
+typedef struct s2_load_step {
+    const s2_plan *plan;
+    s2_decode_plan step;
+    const s2_load_list *counted; /* NULL: slabs */
+} s2_load_step;
+
+/* Slabs with masks that a part has of a list. */
+static double fine_slabs(const s2_load_step *made, int32_t list_no, int32_t begin, int32_t end)
+{
+    const s2_decode_list *const list = &made->step.lists[list_no];
+    int32_t n = 0;
+    if (made->counted != NULL)
+        return (double)made->counted[list_no].n_fine * (end - begin) / (list->slab_end - list->slab_begin);
+    for (int32_t slab = begin; slab < end; slab++)
+        n += made->step.slabs[slab].mask >= 0;
+    return n;
+}
+
 /* A part of a decode step: its slabs, and the lists that it works for. */
-static s2_load_class part_class(const s2_decode_plan *step, const s2_decode_part *part)
+static s2_load_class part_class(const s2_load_step *of, const s2_decode_part *part)
 {
     s2_load_class made = {.n_full = part->slab_end - part->slab_begin};
     int32_t n_lists = 0;
+    double n_fine = 0;
     for (int32_t list_no = part->first_list;
-         list_no < step->n_lists && step->lists[list_no].slab_begin < part->slab_end; list_no++) {
-        const s2_decode_list *const list = &step->lists[list_no];
-        const bool worked = list->slab_end > part->slab_begin && list->slab_end > list->slab_begin;
-        made.n_rows += worked ? list->n_rows : 0; /* finished, or left to be added up */
-        n_lists += worked;
+         list_no < of->step.n_lists && of->step.lists[list_no].slab_begin < part->slab_end; list_no++) {
+        const s2_decode_list *const list = &of->step.lists[list_no];
+        const int32_t begin = s2_max_i32(list->slab_begin, part->slab_begin),
+                      end = s2_min_i32(list->slab_end, part->slab_end);
+        if (begin >= end)
+            continue;
+        made.n_rows += list->n_rows; /* finished, or left to be added up */
+        n_fine += fine_slabs(of, list_no, begin, end);
+        n_lists++;
     }
     made.n_rows = s2_max_i32(made.n_rows, 1);
     made.n_turns = s2_max_i32(n_lists - 1, 0);
-    for (int32_t slab = part->slab_begin; slab < part->slab_end; slab++)
-        made.n_fine += step->slabs[slab].mask >= 0;
+    made.n_fine = (int32_t)lround(n_fine);
     return made;
 }
 
-/* (row, key) pairs of all lists. */
-static int64_t step_pairs(const s2_decode_plan *step)
+/* (row, key) pairs of a list. */
+static int64_t list_pairs(const s2_decode_plan *step, const s2_decode_list *list)
 {
     int64_t n = 0;
-    for (int32_t list_no = 0; list_no < step->n_lists; list_no++) {
-        const s2_decode_list *const list = &step->lists[list_no];
-        for (int32_t slab = list->slab_begin; slab < list->slab_end; slab++) {
-            const int64_t mask = step->slabs[slab].mask;
-            if (mask < 0)
-                n += (int64_t)S2_DECODE_SLAB_TOK * list->n_rows;
-            for (int32_t row = 0; mask >= 0 && row < list->n_rows; row++)
-                n += __builtin_popcount(step->bits[mask * step->row_cap + row]);
-        }
+    for (int32_t slab = list->slab_begin; slab < list->slab_end; slab++) {
+        const int64_t mask = step->slabs[slab].mask;
+        if (mask < 0)
+            n += (int64_t)S2_DECODE_SLAB_TOK * list->n_rows;
+        for (int32_t row = 0; mask >= 0 && row < list->n_rows; row++)
+            n += __builtin_popcount(step->bits[mask * step->row_cap + row]);
     }
     return n;
 }
 
-s2_status s2_load_of_step(s2_arena *arena, const s2_plan *plan, s2_dtype dtype, s2_chip chip,
-                          s2_kernel_load *out)
+static int64_t step_pairs(const s2_load_step *of)
 {
+    int64_t n = 0;
+    for (int32_t list_no = 0; list_no < of->step.n_lists; list_no++)
+        n += of->counted != NULL ? of->counted[list_no].n_pairs
+                                 : list_pairs(&of->step, &of->step.lists[list_no]);
+    return n;
+}
+
+static s2_status load_step(s2_arena *arena, s2_load_step *of, s2_decode_launch *launch, s2_dtype dtype,
+                           s2_kernel_load *out)
+{
+    const s2_plan *const plan = of->plan;
     const int32_t group = plan->pattern->n_heads / plan->pattern->n_kv_heads, d = plan->pattern->head_dim;
-    s2_decode_launch launch = s2_decode_launch_of(chip, plan, d, false, false);
-    s2_decode_plan step;
-    S2_TRY(s2_decode_plan_build(arena, plan, NULL, launch.n_parts, &step, NULL));
-    S2_TRY(s2_decode_launch_fit(arena, &launch, &step));
-    const int32_t tiles = launch.row_tiles, n_chunks = launch.n_chunks;
-    s2_load_class *const classes = S2_NEW(arena, s2_load_class, (int64_t)step.n_parts + 1);
+    s2_decode_plan *const step = &of->step;
+    S2_TRY(s2_decode_launch_fit(arena, launch, step));
+    const int32_t tiles = launch->row_tiles, n_chunks = launch->n_chunks;
+    s2_load_class *const classes = S2_NEW(arena, s2_load_class, (int64_t)step->n_parts + 1);
     s2_wave *const once = S2_NEW(arena, s2_wave, 1);
     if (classes == NULL || once == NULL)
         return S2_ENOMEM;
@@ -546,30 +575,103 @@ s2_status s2_load_of_step(s2_arena *arena, const s2_plan *plan, s2_dtype dtype, 
                            .key_tok = S2_DECODE_SLAB_TOK,
                            .n_subs = tiles + 1,
                            .even_group = group % 2 == 0,
-                           .arithmetic = step.n_masks == 0,
-                           .n_items = (int64_t)step.n_parts * n_chunks,
-                           .n_steps = (int64_t)step.n_slabs * n_chunks,
+                           .arithmetic = step->n_masks == 0,
+                           .n_items = (int64_t)step->n_parts * n_chunks,
+                           .n_steps = (int64_t)step->n_slabs * n_chunks,
                            .classes = classes,
                            .n_generations = 1,
                            .generations = once,
-                           .pairs = step_pairs(&step)};
+                           .pairs = step_pairs(of)};
     note_extent(plan, longest_step(plan), &load);
-    for (int32_t part = 0; part < step.n_parts; part++) {
-        s2_load_class made = part_class(&step, &step.parts[part]);
+    for (int32_t part = 0; part < step->n_parts; part++) {
+        s2_load_class made = part_class(of, &step->parts[part]);
         made.n_items = n_chunks;
         add_class(&load, classes, &made);
     }
-    load.merges = s2_decode_launch_merges(&launch, &step);
-    load.trips = s2_decode_launch_trips(&launch, &step, load.merges);
-    const double rows = (double)step.n_lists * longest_step(plan) * group;
+    load.merges = s2_decode_launch_merges(launch, step);
+    load.trips = s2_decode_launch_trips(launch, step, load.merges);
+    const double rows = (double)step->n_lists * longest_step(plan) * group;
     load.flop = 4.0 * d * 8 * tiles * S2_DECODE_SLAB_TOK * (double)load.n_steps;
     load.q_bytes = rows * d * plan->options.elem_bytes;
     load.out_bytes = rows * (d * 2.0 + 4);
-    load.kv_bytes = once->distinct = 2.0 * d * plan->options.elem_bytes * S2_DECODE_SLAB_TOK * step.n_slabs;
+    load.kv_bytes = once->distinct = 2.0 * d * plan->options.elem_bytes * S2_DECODE_SLAB_TOK * step->n_slabs;
     /* what parts write for one another is read back from L2 in fp32 */
     const double shared =
-        step.n_parts > step.n_lists ? (double)step.n_parts * 8 * tiles * n_chunks * d * 4 : 0;
+        step->n_parts > step->n_lists ? (double)step->n_parts * 8 * tiles * n_chunks * d * 4 : 0;
     load.load_bytes = load.whole_bytes = load.kv_bytes * n_chunks + load.q_bytes + shared;
     *out = load;
     return S2_OK;
+}
+
+s2_status s2_load_of_step(s2_arena *arena, const s2_plan *plan, s2_dtype dtype, s2_chip chip,
+                          s2_kernel_load *out)
+{
+    s2_decode_launch launch = s2_decode_launch_of(chip, plan, plan->pattern->head_dim, false, false);
+    s2_load_step of = {.plan = plan};
+    S2_TRY(s2_decode_plan_build(arena, plan, NULL, launch.n_parts, &of.step, NULL));
+    return load_step(arena, &of, &launch, dtype, out);
+}
+
+s2_status s2_load_count_lists(s2_arena *scratch, const s2_plan *plan, s2_load_list *out)
+{
+    const s2_arena_mark_t mark = s2_arena_mark(scratch);
+    s2_decode_plan step;
+    S2_TRY(s2_decode_plan_build(scratch, plan, NULL, 1, &step, NULL));
+    for (int32_t list_no = 0; list_no < step.n_lists; list_no++) {
+        const s2_decode_list *const list = &step.lists[list_no];
+        s2_load_list *const own = &out[list_no];
+        *own = (s2_load_list){.k_tok = plan->seqs[list->seq].k_tok,
+                              .n_slabs = list->slab_end - list->slab_begin,
+                              .n_pairs = list_pairs(&step, list)};
+        for (int32_t slab = list->slab_begin; slab < list->slab_end; slab++)
+            own->n_fine += step.slabs[slab].mask >= 0;
+    }
+    s2_arena_rewind(scratch, mark);
+    return S2_OK;
+}
+
+/* The step of a plan that was never made: lists without slabs. */
+static s2_status put_lists(s2_arena *arena, const s2_pattern *pattern, const s2_load_list *counted,
+                           int32_t n_seqs, s2_decode_plan *out)
+{
+    const int32_t group = pattern->n_heads / pattern->n_kv_heads;
+    const int64_t n_lists = (int64_t)n_seqs * pattern->n_kv_heads;
+    s2_decode_list *const lists = n_lists <= INT32_MAX ? S2_NEW(arena, s2_decode_list, n_lists) : NULL;
+    int64_t n_slabs = 0;
+    if (lists == NULL)
+        return S2_ENOMEM;
+    *out = (s2_decode_plan){.group = group, .n_lists = (int32_t)n_lists, .lists = lists};
+    for (int32_t list_no = 0; list_no < out->n_lists; list_no++) {
+        const int64_t end = n_slabs + counted[list_no].n_slabs;
+        if (end > INT32_MAX)
+            return S2_EUNSUPPORTED;
+        lists[list_no] = (s2_decode_list){.slab_begin = (int32_t)n_slabs,
+                                          .slab_end = (int32_t)end,
+                                          .seq = list_no / pattern->n_kv_heads,
+                                          .kv_head = list_no % pattern->n_kv_heads,
+                                          .n_rows = group};
+        out->n_masks += counted[list_no].n_fine > 0;
+        n_slabs = end;
+    }
+    out->n_slabs = (int32_t)n_slabs;
+    return S2_OK;
+}
+
+s2_status s2_load_of_lists(s2_arena *arena, const s2_pattern *pattern, const s2_load_list *lists,
+                           int32_t n_seqs, s2_dtype dtype, s2_chip chip, s2_kernel_load *out)
+{
+    s2_plan_seq *const seqs = S2_NEW(arena, s2_plan_seq, n_seqs);
+    if (seqs == NULL)
+        return S2_ENOMEM;
+    for (int32_t seq = 0; seq < n_seqs; seq++)
+        seqs[seq] = (s2_plan_seq){1, lists[(int64_t)seq * pattern->n_kv_heads].k_tok};
+    const s2_plan plan = {.pattern = pattern,
+                          .options.elem_bytes = (int32_t)s2_dtype_bytes(dtype),
+                          .n_seqs = n_seqs,
+                          .seqs = seqs};
+    s2_decode_launch launch = s2_decode_launch_of(chip, &plan, pattern->head_dim, false, false);
+    s2_load_step of = {.plan = &plan, .counted = lists};
+    S2_TRY(put_lists(arena, pattern, lists, n_seqs, &of.step));
+    S2_TRY(s2_decode_plan_split(arena, launch.n_parts, &of.step));
+    return load_step(arena, &of, &launch, dtype, out);
 }

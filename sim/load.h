@@ -108,4 +108,23 @@ s2_status s2_load_of(s2_arena *arena, const s2_plan *plan, const s2_kernel_trait
 s2_status s2_load_of_step(s2_arena *arena, const s2_plan *plan, s2_dtype dtype, s2_chip chip,
                           s2_kernel_load *out) S2_MUST_CHECK;
 
+/* What the rows of one KV head of one sequence read in a decode step, counted. */
+typedef struct s2_load_list {
+    int32_t k_tok; /* keys of the sequence */
+    int32_t n_slabs;
+    int32_t n_fine; /* slabs with masks */
+    int64_t n_pairs;
+} s2_load_list;
+
+/* The lists of a plan: out[sequence * KV heads + KV head]. What planning returns. scratch is rewound. */
+s2_status s2_load_count_lists(s2_arena *scratch, const s2_plan *plan, s2_load_list *out) S2_MUST_CHECK;
+
+/*
+ * A decode step of these lists, [sequence][KV head], one query token each: what s2_load_of_step() finds, with
+ * the slabs that have masks spread evenly over their list. Costs O(lists + parts), whatever they read.
+ * S2_EUNSUPPORTED beyond 2^31 slabs; S2_ENOMEM.
+ */
+s2_status s2_load_of_lists(s2_arena *arena, const s2_pattern *pattern, const s2_load_list *lists,
+                           int32_t n_seqs, s2_dtype dtype, s2_chip chip, s2_kernel_load *out) S2_MUST_CHECK;
+
 #endif /* S2_SIM_LOAD_H */

@@ -84,6 +84,9 @@ static const char *window_kernel(const s2_time_model *model, const s2_launch *la
 static s2_status load_for(s2_arena *arena, const s2_time_model *model, const s2_kernel_model *kernel,
                           const s2_launch *launch, s2_kernel_load *out, const char **runs_on)
 {
+    if (launch->lists != NULL)
+        return s2_load_of_lists(arena, launch->pattern, launch->lists, launch->batch, launch->dtype,
+                                s2_model_chip(model), out);
     s2_plan_options options = s2_predict_cut(kernel, launch->pattern);
     options.elem_bytes = (int32_t)s2_dtype_bytes(launch->dtype);
     options.work_left = launch->work_left;
@@ -200,6 +203,8 @@ static double pieces_of(const s2_launch *launch)
 /* Sequences that fill every SM thousands of times over: each further one takes as long as the one before. */
 static int32_t planned_batch(const s2_launch *launch)
 {
+    if (launch->lists != NULL)
+        return launch->batch;
     const double many = launch->pass == S2_PASS_DECODE ? 1 << 21 : 1 << 18;
     return (int32_t)fmin(launch->batch, fmax(2, floor(many / pieces_of(launch))));
 }

@@ -25,6 +25,8 @@ typedef struct s2_launch {
     const char *gpu;    /* whose constants the model has; matters with scores alone, NULL: nobody's */
     bool listed;        /* what the pattern reads is said by lists on the device, which each launch plans */
     int64_t *work_left; /* limits the planning (plan/plan.h), or NULL */
+    /* decode of one token each: what the sequences read, [batch][KV head], instead of a plan; k_tok is the longest */
+    const s2_load_list *lists;
 } s2_launch;
 
 /* How a time counts what is done to scores besides scaling them (sim/scores.h); the worse, the greater. */

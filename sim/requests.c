@@ -326,6 +326,7 @@ static s2_status serve(s2_arena *arena, const s2_pattern *pattern, const s2_sim_
     served.tokens_per_s = n_output / served.us * 1e6;
     served.first = spread_of(server.first_us, server.n_first);
     served.next = spread_of(server.next_us, server.n_next);
+    served.mixed = server.steps.mix.n_shares > 0;
     served.predicted = server.steps.predicted;
     served.measured = server.steps.measured;
     served.scores = server.steps.scores;

@@ -57,6 +57,7 @@ typedef struct s2_served {
     double room_bytes; /* of a GPU, after the weights */
     double most_bytes; /* the most of it that was reserved for caches at once */
     double pass_bytes; /* and the most that was left for what a step holds besides */
+    bool mixed; /* steps of unequal lengths are priced by their own lists, not as shares of equal ones */
     bool predicted;
     bool measured;
     s2_error error; /* of attention: the widest of all prices */

@@ -167,6 +167,14 @@ s2_status s2_share_pattern(s2_arena *arena, const s2_pattern *whole, s2_phase ph
     return S2_OK;
 }
 
+bool s2_share_alike(const int32_t *head_class, const s2_share_heads *a, const s2_share_heads *b)
+{
+    for (int32_t h = 0; h < a->n_heads; h++)
+        if (head_class[a->heads[h]] != head_class[b->heads[h]])
+            return false;
+    return true;
+}
+
 static bool can_be_shared(const s2_pattern *whole)
 {
     bool can = whole->layer_shapes == NULL;

@@ -33,6 +33,9 @@ s2_status s2_share_check(const s2_pattern *pattern, int32_t n_ranks, s2_diag *di
 s2_status s2_share_deal(s2_arena *arena, int32_t n_heads, int32_t n_kv_heads, int32_t n_ranks, int32_t rank,
                         const int32_t *order, s2_share_heads *out) S2_MUST_CHECK;
 
+/* Whether two GPUs read the same in a class of layers (sim/classes.h). */
+bool s2_share_alike(const int32_t *head_class, const s2_share_heads *a, const s2_share_heads *b);
+
 /* Layers [begin, end) as a pattern. Its random lists are drawn anew. S2_ENOMEM; S2_EUNSUPPORTED, with the reason in
  * *diag, where a layer reads keys of one that is left out. */
 s2_status s2_share_layers(s2_arena *arena, const s2_pattern *whole, int32_t begin, int32_t end,

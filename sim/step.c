@@ -16,11 +16,12 @@ s2_status s2_steps_init(s2_arena *arena, const s2_pattern *pattern, const s2_sim
                             .options = *options,
                             .exact = exact,
                             .pieces = S2_NEW(arena, s2_step_piece, S2_STEP_PIECES),
-                            .token_us = S2_NEW(arena, double, S2_STEP_LENGTHS *S2_STEP_BATCHES),
+                            .equal = S2_NEW(arena, s2_step_equal, S2_STEP_LENGTHS * S2_STEP_BATCHES),
                             .predicted = true,
                             .measured = true};
-    if (steps.pieces == NULL || steps.token_us == NULL)
+    if (steps.pieces == NULL || steps.equal == NULL)
         return S2_ENOMEM;
+    S2_TRY(s2_mix_init(arena, pattern, options, &steps.mix));
     *out = steps;
     return S2_OK;
 }
@@ -74,24 +75,46 @@ static s2_status piece_at(s2_step_prices *steps, int64_t from_tok, int64_t to_to
     return S2_OK;
 }
 
-/* The distance between four-bit numbers around n. */
-static int64_t spacing(int64_t n)
+/* The numbers of three bits on both sides of n, and how far n is on its way to the higher one. */
+typedef struct s2_step_place {
+    int64_t low;
+    int64_t high;
+    double share;
+} s2_step_place;
+
+static s2_step_place place_of(int64_t n, bool exact)
 {
     int64_t size = 1;
-    while (n >> 4 >= size)
+    while (n >> 3 >= size)
         size *= 2;
-    return size;
+    const int64_t low = n / size * size;
+    if (exact || low == n)
+        return (s2_step_place){n, n, 0};
+    return (s2_step_place){low, low + size, (double)(n - low) / (double)size};
+}
+
+/* Of any number of tokens after from_tok. */
+static s2_status piece_from(s2_step_prices *steps, int64_t from_tok, s2_step_place n, double *us)
+{
+    double high_us;
+    S2_TRY(piece_at(steps, from_tok, s2_min_i64(from_tok + n.low, S2_LIMIT_CONTEXT_TOK), us));
+    if (n.share == 0)
+        return S2_OK;
+    S2_TRY(piece_at(steps, from_tok, s2_min_i64(from_tok + n.high, S2_LIMIT_CONTEXT_TOK), &high_us));
+    *us = between(*us, high_us, n.share);
+    return S2_OK;
 }
 
 s2_status s2_steps_piece(s2_step_prices *steps, int64_t from_tok, int64_t to_tok, double *us)
 {
-    const int64_t n = to_tok - from_tok, size = spacing(n), low = n / size * size;
-    double low_us, high_us;
-    if (steps->exact || low == n)
-        return piece_at(steps, from_tok, to_tok, us);
-    S2_TRY(piece_at(steps, from_tok, from_tok + low, &low_us));
-    S2_TRY(piece_at(steps, from_tok, s2_min_i64(from_tok + low + size, S2_LIMIT_CONTEXT_TOK), &high_us));
-    *us = between(low_us, high_us, (double)(n - low) / (double)size);
+    const s2_step_place from = place_of(from_tok, steps->exact),
+                        n = place_of(to_tok - from_tok, steps->exact);
+    double high_us;
+    S2_TRY(piece_from(steps, from.low, n, us));
+    if (from.share == 0)
+        return S2_OK;
+    S2_TRY(piece_from(steps, from.high, n, &high_us));
+    *us = between(*us, high_us, from.share);
     return S2_OK;
 }
 
@@ -103,70 +126,113 @@ static int64_t length_of(int32_t nth)
     return (int64_t)(LEAST_TOK + nth % LEAST_TOK) << nth / LEAST_TOK;
 }
 
-static s2_status tokens_at(s2_step_prices *steps, int32_t length, int32_t batch, double *us)
+/* The model alone, where it can plan. */
+static s2_status model_time(s2_step_prices *steps, int32_t n, const int64_t *len_tok, double *us)
 {
-    double *const known = &steps->token_us[length * S2_STEP_BATCHES + batch];
-    if (*known == 0)
-        S2_TRY(price(steps, S2_DECODE, s2_min_i64(length_of(length), S2_LIMIT_CONTEXT_TOK), 1,
-                     (int64_t)1 << batch, known));
-    *us = *known;
+    const s2_status status = s2_mix_time(&steps->mix, n, len_tok, us);
+    if (status != S2_EUNSUPPORTED)
+        return status;
+    *us = 0;
     return S2_OK;
 }
 
-/* Time of a step of 2^batch sequences of one length. */
-static s2_status equal_power(s2_step_prices *steps, int64_t len_tok, int32_t batch, double *us)
+static s2_status price_equal(s2_step_prices *steps, int64_t len_tok, int32_t n, s2_step_equal *out)
+{
+    const s2_arena_mark_t mark = s2_arena_mark(steps->arena);
+    int64_t *const lens = S2_NEW(steps->arena, int64_t, n);
+    if (lens == NULL)
+        return S2_ENOMEM;
+    for (int32_t seq = 0; seq < n; seq++)
+        lens[seq] = len_tok;
+    s2_status status = model_time(steps, n, lens, &out->model_us);
+    s2_arena_rewind(steps->arena, mark);
+    if (status == S2_OK)
+        status = price(steps, S2_DECODE, len_tok, 1, n, &out->us);
+    return status;
+}
+
+static s2_status tokens_at(s2_step_prices *steps, int32_t length, int32_t batch, s2_step_equal *out)
+{
+    s2_step_equal *const known = &steps->equal[length * S2_STEP_BATCHES + batch];
+    if (known->us == 0)
+        S2_TRY(price_equal(steps, s2_min_i64(length_of(length), S2_LIMIT_CONTEXT_TOK), 1 << batch, known));
+    *out = *known;
+    return S2_OK;
+}
+
+static s2_step_equal both_between(s2_step_equal low, s2_step_equal high, double share)
+{
+    return (s2_step_equal){between(low.us, high.us, share), between(low.model_us, high.model_us, share)};
+}
+
+/* A step of 2^batch sequences of one length. */
+static s2_status equal_power(s2_step_prices *steps, int64_t len_tok, int32_t batch, s2_step_equal *out)
 {
     int32_t length = 0;
-    double low_us, high_us;
+    s2_step_equal high;
     while (length_of(length + 1) <= len_tok)
         length++;
-    S2_TRY(tokens_at(steps, length, batch, &low_us));
-    *us = low_us;
+    S2_TRY(tokens_at(steps, length, batch, out));
     if (length_of(length) >= len_tok)
         return S2_OK;
-    S2_TRY(tokens_at(steps, length + 1, batch, &high_us));
-    const double low = (double)length_of(length), high = (double)length_of(length + 1);
-    *us = between(low_us, high_us, ((double)len_tok - low) / (high - low));
+    S2_TRY(tokens_at(steps, length + 1, batch, &high));
+    const double low_tok = (double)length_of(length), high_tok = (double)length_of(length + 1);
+    *out = both_between(*out, high, ((double)len_tok - low_tok) / (high_tok - low_tok));
     return S2_OK;
 }
 
-/* Time of a step of n sequences of one length. */
-static s2_status equal(s2_step_prices *steps, int64_t len_tok, int32_t n, double *us)
+/* A step of n sequences of one length. */
+static s2_status equal(s2_step_prices *steps, int64_t len_tok, int32_t n, s2_step_equal *out)
 {
     int32_t batch = 0;
-    double high_us;
+    s2_step_equal high;
     while (2 << batch <= n)
         batch++;
-    S2_TRY(equal_power(steps, len_tok, batch, us));
+    S2_TRY(equal_power(steps, len_tok, batch, out));
     if (n == 1 << batch)
         return S2_OK;
-    S2_TRY(equal_power(steps, len_tok, batch + 1, &high_us));
-    *us = between(*us, high_us, (double)(n - (1 << batch)) / (double)(1 << batch));
+    S2_TRY(equal_power(steps, len_tok, batch + 1, &high));
+    *out = both_between(*out, high, (double)(n - (1 << batch)) / (double)(1 << batch));
     return S2_OK;
 }
 
-/* The mean, over the n lengths, of the time that n sequences of that length would take. */
-static s2_status mean_of(s2_step_prices *steps, int32_t n, const int64_t *len_tok, double *us)
+/* The mean, over the n lengths, of what n sequences of that length would take. */
+static s2_status mean_of(s2_step_prices *steps, int32_t n, const int64_t *len_tok, s2_step_equal *out)
 {
-    double sum = 0, own = 0;
-    for (int32_t at = 0; at < n; at++) {
-        if (at == 0 || len_tok[at] != len_tok[at - 1])
-            S2_TRY(equal(steps, len_tok[at], n, &own));
-        sum += own;
+    s2_step_equal sum = {0, 0}, own = {0, 0};
+    for (int32_t seq = 0; seq < n; seq++) {
+        if (seq == 0 || len_tok[seq] != len_tok[seq - 1])
+            S2_TRY(equal(steps, len_tok[seq], n, &own));
+        sum.us += own.us;
+        sum.model_us += own.model_us;
     }
-    *us = sum / n;
+    *out = (s2_step_equal){sum.us / n, sum.model_us / n};
+    return S2_OK;
+}
+
+/* Without a plan: no less than the longest sequences alone. */
+static s2_status most_of(s2_step_prices *steps, int32_t n, const int64_t *len_tok, double *us)
+{
+    s2_step_equal own;
+    for (int32_t longest = 1; longest < n; longest *= 2) {
+        S2_TRY(mean_of(steps, longest, len_tok, &own));
+        *us = fmax(*us, own.us);
+    }
     return S2_OK;
 }
 
 s2_status s2_steps_tokens(s2_step_prices *steps, int32_t n, const int64_t *len_tok, double *us)
 {
-    double most = 0, own;
-    for (int32_t longest = 1; n > 0; longest = s2_min_i32(longest * 2, n)) {
-        S2_TRY(mean_of(steps, longest, len_tok, &own));
-        most = fmax(most, own);
-        if (longest == n)
-            break;
-    }
-    *us = most;
+    s2_step_equal mean;
+    double model_us;
+    *us = 0;
+    if (n == 0)
+        return S2_OK;
+    S2_TRY(mean_of(steps, n, len_tok, &mean));
+    S2_TRY(model_time(steps, n, len_tok, &model_us));
+    *us = mean.us;
+    if (model_us == 0 || mean.model_us == 0)
+        return most_of(steps, n, len_tok, us);
+    *us *= model_us / mean.model_us;
     return S2_OK;
 }

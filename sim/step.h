@@ -2,18 +2,19 @@
  * sim/step.h - how long one step of a server takes: pieces of prompts, and a token each for sequences of any
  * length.
  *
- * A piece is priced as a launch of its own. A token each for n sequences of unequal lengths is priced from
- * steps of equal lengths: each sequence takes 1/n of what n like it would take together, and no step is
- * faster than its longest sequences alone would be. Only a few lengths (four to an octave) and powers of two
- * of sequences are priced, and times between them are interpolated; at such a length and number the price is
- * that of `s2 sim`.
+ * A piece is priced as a launch of its own; of many pieces some, and the others are interpolated in both of
+ * their ends. Steps of equal lengths are priced at a few lengths (four to an octave) and powers of two of
+ * sequences, as `s2 sim` prices them. A token each for n sequences of any lengths takes what these steps say,
+ * interpolated, with 1/n for each sequence, times what the time model says of the step as it is over what it
+ * says of these shares (sim/mix.h). Where no plan is made, nothing corrects the shares, but no step is faster
+ * than its longest sequences alone.
  *
  * Ownership: prices live in the arena of s2_steps_init. Threads: one s2_step_prices, one thread.
  */
 #ifndef S2_SIM_STEP_H
 #define S2_SIM_STEP_H
 
-#include "sim/price.h"
+#include "sim/mix.h"
 
 enum { S2_STEP_LENGTHS = 96, S2_STEP_BATCHES = 14, S2_STEP_PIECES = 2048 };
 
@@ -23,14 +24,21 @@ typedef struct s2_step_piece {
     double us;
 } s2_step_piece;
 
+/* A step of equal lengths: its price, and what the time model alone says of it (0 without a plan). */
+typedef struct s2_step_equal {
+    double us;
+    double model_us;
+} s2_step_equal;
+
 typedef struct s2_step_prices {
     s2_arena *arena;
     const s2_pattern *pattern;
     s2_sim_options options;
-    bool exact; /* price every piece as it is; else interpolate between token counts of four bits */
+    bool exact; /* price every piece as it is; else interpolate between numbers of three bits */
     int32_t n_pieces;
     s2_step_piece *pieces;
-    double *token_us; /* [S2_STEP_LENGTHS][S2_STEP_BATCHES]; 0: not priced yet */
+    s2_mix mix;
+    s2_step_equal *equal; /* [S2_STEP_LENGTHS][S2_STEP_BATCHES]; 0: not priced yet */
     bool predicted;
     bool measured;
     s2_error error; /* the widest of all prices */

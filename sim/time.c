@@ -279,14 +279,6 @@ static s2_status deal_new(s2_side *side, int32_t c, const int32_t *order, s2_dea
     return S2_OK;
 }
 
-static bool reads_alike(const int32_t *head_class, const s2_share_heads *a, const s2_share_heads *b)
-{
-    for (int32_t h = 0; h < a->n_heads; h++)
-        if (head_class[a->heads[h]] != head_class[b->heads[h]])
-            return false;
-    return true;
-}
-
 static bool plans_alike(const s2_planner *a, const s2_planner *b)
 {
     return a->found == b->found && a->work_left == b->work_left;
@@ -301,7 +293,7 @@ static s2_status deal_price(s2_side *side, int32_t c, s2_deal *deal)
         int32_t like = 0;
         while (like < deal->n_times &&
                !(plans_alike(&deal->before[like], planner) &&
-                 reads_alike(head_class, &deal->heads[deal->first[like]], &deal->heads[rank])))
+                 s2_share_alike(head_class, &deal->heads[deal->first[like]], &deal->heads[rank])))
             like++;
         if (!s2_work_spend(side->classes->work_left, (int64_t)(like + 1) * deal->heads[rank].n_heads))
             return S2_ELIMIT;
