@@ -205,7 +205,8 @@ static void show_busy(s2_explorer *e)
     int32_t n = 0;
     for (int32_t at = 0; at < e->n_jobs; at++)
         n += e->jobs[at]->state == S2_JOB_WAITING;
-    e->session.model.busy = job != NULL ? e->busy : s2_explorer_change_busy(e);
+    const char *const change = s2_explorer_change_busy(e); /* named first, as C ends it first */
+    e->session.model.busy = change != NULL ? change : job != NULL ? e->busy : NULL;
     if (job == NULL)
         return;
     const int len = snprintf(e->busy, sizeof e->busy, "%s %s", job->words[1],

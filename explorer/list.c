@@ -337,11 +337,22 @@ static void put_page(s2_explorer *e, const s2_list_task *t)
     *(t->query.backward ? &model->less : &model->more) = t->n_rows == t->query.limit;
 }
 
+/* Repeated, since interrupting a query that has not begun does nothing. */
+static void interrupt(s2_explorer *e)
+{
+    if (e->list.given_up || e->list_wanted != 0)
+        s2_db_interrupt(e->list.db);
+}
+
 bool s2_explorer_list_collect(s2_explorer *e)
 {
     s2_list_task *const t = &e->list;
-    if (!e->list_worker.busy || !s2_worker_collect(&e->list_worker))
+    if (!e->list_worker.busy)
         return false;
+    if (!s2_worker_collect(&e->list_worker)) {
+        interrupt(e);
+        return false;
+    }
     e->session.model.searching = false;
     if (t->counts && t->status == S2_OK)
         e->session.model.n_all = t->n_all;
@@ -394,7 +405,8 @@ void s2_explorer_list_close(s2_explorer *e)
 void s2_explorer_list_give_up(s2_explorer *e)
 {
     e->list.given_up = true;
-    s2_db_interrupt(e->list.db);
+    e->list_wanted = 0;
+    interrupt(e);
 }
 
 void s2_explorer_list_release(s2_explorer *e)

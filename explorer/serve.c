@@ -126,14 +126,17 @@ static void copy_command(s2_explorer *e)
                              : "nothing was copied: the design is still being derived");
 }
 
-/* Cancel whatever is slow, the shortest task first. */
+/*
+ * Cancel what the title names, and where it names nothing the query of the list: a query begins without a word whenever
+ * another process writes, so it must not take the key from what the screen says that the key ends.
+ */
 static void cancel(s2_explorer *e)
 {
-    if (s2_explorer_change_give_up(e))
+    if (s2_explorer_change_give_up(e) || s2_explorer_job_cancel(e))
         return;
     if (e->list_worker.busy && !e->list.counts)
         s2_explorer_list_give_up(e);
-    else if (!s2_explorer_job_cancel(e))
+    else
         s2_explorer_say(e, "nothing runs in the background");
 }
 

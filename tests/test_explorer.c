@@ -4,8 +4,11 @@
 #include "tests/s2test.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -14,6 +17,7 @@
 #include "cli/store.h"
 #include "db/db.h"
 #include "explorer/explorer.h"
+#include "explorer/internal.h"
 #include "sim/calibration.h"
 #include "sim/units.h"
 #include "tests/gen_db.h"
@@ -869,6 +873,44 @@ static void a_script_that_is_no_text_is_refused(void **state)
     }
 }
 
+/* A query of the list begins by itself whenever somebody writes: it takes no key from the job that the title names. */
+static void the_key_that_ends_a_job_ends_it_whatever_the_list_does(void **state)
+{
+    static s2_explorer e;
+    s2_job job;
+    int status = 0;
+    (void)state;
+    OK(s2_session_init(&e.session, 24, 80, true, S2_VIEW_DESIGNS));
+    OK(s2_db_open(path_of("asked.db"), S2_DB_WRITE, &e.list.db, NULL));
+    s2_job_init(&job);
+    OK(s2_job_add_words(&job, "s2 validate"));
+    job.state = S2_JOB_RUNNING;
+    job.pid = fork();
+    assert_true(job.pid >= 0);
+    if (job.pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        signal(SIGINT, SIG_DFL);
+        for (;;)
+            pause();
+    }
+    e.jobs[e.n_jobs++] = &job;
+    e.list_worker.busy = true; /* a query is under way */
+    assert_true(s2_explorer_press(&e, 'C'));
+    assert_string_equal(e.session.state.message, "validate was asked to stop; ask again to kill it");
+    assert_true(s2_explorer_press(&e, 'C'));
+    assert_false(e.list.given_up);
+    assert_int_equal(waitpid(job.pid, &status, 0), job.pid);
+    assert_true(WIFSIGNALED(status));
+    job.state = S2_JOB_ENDED;
+    assert_true(s2_explorer_press(&e, 'C'));
+    assert_true(e.list.given_up);
+    e.list_worker.busy = false;
+    s2_db_close(&e.list.db);
+    s2_job_release(&job);
+    s2_session_release(&e.session);
+    s2_arena_release(&e.log);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -885,6 +927,7 @@ int main(void)
         cmocka_unit_test(the_list_on_the_screen_is_that_of_the_command),
         cmocka_unit_test(a_filter_is_applied_as_it_is_typed),
         cmocka_unit_test(the_front_is_brushed_to_a_list),
+        cmocka_unit_test(the_key_that_ends_a_job_ends_it_whatever_the_list_does),
         cmocka_unit_test(a_design_of_the_list_is_pinned_as_the_baseline)};
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
