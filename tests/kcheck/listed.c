@@ -318,6 +318,7 @@ static s2_status run(s2_device *device, const s2_attn_problem *problem, void *ra
 
 static const s2_kernel_traits traits_cpu = {
     .name = "cpu_lists", .rank = 1, .tile_tok = 64, .pack_heads = 1, .key_tok = 64, .wide_key_tok = 64};
+/* Those of sm90, which is what a user's lists run on (library/attend.c). */
 static const s2_kernel_traits traits = {.name = "sm90_lists",
                                         .rank = 1,
                                         .tile_tok = 128,
@@ -325,6 +326,7 @@ static const s2_kernel_traits traits = {.name = "sm90_lists",
                                         .pack_heads = 2,
                                         .key_tok = 64,
                                         .wide_key_tok = 32,
+                                        .section_bytes = S2_SECTION_BYTES,
                                         .dim_step = 8,
                                         .most_dim = 256};
 
