@@ -147,13 +147,21 @@ static bool any_spills(const s2_found *found)
     return any;
 }
 
-/* Whether times are of a machine that nobody measured. */
-static bool any_guessed(const s2_found *found)
+static bool is_guessed(const s2_found *found, const s2_found_design *design)
 {
-    for (int32_t p = 0; p < found->n_phases && found->dense != NULL; p++)
-        if (found->dense->design.sims[p].predicted && !found->dense->design.sims[p].measured)
+    for (int32_t p = 0; p < found->n_phases && design->sims != NULL; p++)
+        if (design->sims[p].predicted && !design->sims[p].measured)
             return true;
     return false;
+}
+
+/* Whether times are of a machine that nobody measured; a bound, of a cache that spills, is none of them. */
+static bool any_guessed(const s2_found *found)
+{
+    bool any = found->dense != NULL && is_guessed(found, &found->dense->design);
+    for (int32_t n = 0; n < found->n_designs && !any; n++)
+        any = is_guessed(found, &found->designs[n]);
+    return any;
 }
 
 /* Say how times were compared, if there are any. */

@@ -305,14 +305,19 @@ static s2_directions directions_of(double forward_us, double ratio)
     return (s2_directions){forward_us, forward_us * fmax(ratio - 1, 0)};
 }
 
+/* Whether keys cross the link while attention computes; a bound takes any to do so. */
+static bool link_hides(const s2_sim_options *options)
+{
+    return options->cut == S2_CUT_ZIGZAG || options->calibration == NULL;
+}
+
 /*
  * Attention of a rank and its keys on the link, of which gradients are as many: all that goes round does so while it
  * computes, going back K and V again and their gradients; what is sent to contiguous parts comes before, or, gradients,
- * after. A bound takes any of it to hide.
+ * after.
  */
-static s2_directions join_link(const s2_machine_run *run, s2_directions compute, double link_us)
+static s2_directions join_link(const s2_machine_run *run, s2_directions compute, double link_us, bool hides)
 {
-    const bool hides = run->options->cut == S2_CUT_ZIGZAG || run->options->calibration == NULL;
     const double back_us = run->options->cut == S2_CUT_ZIGZAG ? 2 * link_us : link_us;
     s2_directions us = {fmax(compute.forward, link_us), fmax(compute.backward, back_us)};
     if (!hides)
@@ -376,6 +381,7 @@ static s2_status ring_of_layer(const s2_machine_run *run, const s2_pattern *laye
     s2_traffic traffic;
     s2_ring most = {0};
     s2_directions plan = {0};
+    const bool hides = link_hides(options);
     const s2_calibration *calibration;
     S2_TRY(traffic_of(run, layer, &traffic));
     S2_TRY(training_over_prefill(run, layer, &calibration, &ratio));
@@ -387,10 +393,10 @@ static s2_status ring_of_layer(const s2_machine_run *run, const s2_pattern *laye
                             dense_us = directions_of(own.dense_us, ratio.dense_us),
                             plan_us = directions_of(own.plan_us, ratio.plan_us);
         compute = most_of(compute, us);
-        most.us = most_of(most.us, join_link(run, us, bytes / rate));
-        most.dense_us =
-            most_of(most.dense_us, join_link(run, dense_us, dense_link_bytes(run, layer, rank) / rate));
-        plan = most_of(plan, most_of(plan_us, (s2_directions){bytes / peak, 0}));
+        most.us = most_of(most.us, join_link(run, us, bytes / rate, hides));
+        most.dense_us = most_of(most.dense_us,
+                                join_link(run, dense_us, dense_link_bytes(run, layer, rank) / rate, hides));
+        plan = most_of(plan, join_link(run, plan_us, bytes / peak, true));
         most.bound_us = fmax(most.bound_us, own.bound_us * ratio.bound_us);
         most.mean_us += own.time_us * (ratio.time_us + again) / c;
         most.dram_bytes += own.dram_bytes * ratio.time_us;
@@ -580,9 +586,41 @@ static s2_gpu joined_memory(const s2_sim_options *options)
     return gpu;
 }
 
-/* The cache of all sequences, of which a GPU that shares their tokens has its part. */
-static s2_status fit_cache(const s2_machine_run *run, const s2_stage *stage, s2_sim *sim)
+/*
+ * A decode step reads of host memory what all microbatches together leave no room for: on this stage a GPU waits so
+ * long for it in each, beside attention. No kernel was measured doing so.
+ */
+static void read_host(const s2_machine_run *run, const s2_sim *all, s2_stage_price *out)
 {
+    s2_part host_memory = {.name = "host memory", .bound_by = S2_LINK};
+    s2_sim *const sim = &out->sim;
+    const double link_us = all->link_us / (double)run->n_micro,
+                 dense_waits_us = fmax(all->link_dense_us / (double)run->n_micro - sim->dense_time_us, 0),
+                 waits_us = fmax(link_us - sim->time_us, 0);
+    sim->predicted &= all->host_bytes == 0;
+    sim->plan_us = fmax(sim->plan_us, link_us);
+    sim->bound_us = fmax(sim->bound_us, link_us);
+    sim->time_us += waits_us;
+    sim->dense_time_us += dense_waits_us;
+    out->slot_us += waits_us;
+    out->dense_slot_us += dense_waits_us;
+    if (waits_us <= 0)
+        return;
+    sim->bound_by = S2_LINK;
+    for (int32_t part = 0; part < sim->n_parts; part++)
+        if (s2_part_is(&sim->parts[part],
+                       host_memory.name)) { /* what a microbatch by itself leaves no room for */
+            sim->parts[part].time_us += waits_us;
+            return;
+        }
+    host_memory.time_us = waits_us;
+    sim->parts[sim->n_parts++] = host_memory;
+}
+
+/* The cache of all sequences, of which a GPU that shares their tokens has its part. */
+static s2_status fit_cache(const s2_machine_run *run, const s2_stage *stage, s2_stage_price *out)
+{
+    s2_sim *const sim = &out->sim;
     const int64_t c = run->options->n_context;
     s2_sim_options own = stage->options;
     s2_sim all;
@@ -590,17 +628,21 @@ static s2_status fit_cache(const s2_machine_run *run, const s2_stage *stage, s2_
     own.peer = NULL;
     own.gpu = joined_memory(&own);
     S2_TRY(price_part(run, &stage->layers, &own, &all));
-    if (all.host_bytes > 0 && run->options->phase == S2_DECODE)
-        return s2_diag_set(run->diag, S2_EUNSUPPORTED, CODE_MACHINE, 0, 0,
-                           "the cache of a stage does not fit beside its weights; more stages, a shorter "
-                           "context or fewer sequences do");
     sim->kv_fullest = s2_ceil_div(all.kv_fullest, c);
     sim->kv_dense_each = s2_ceil_div(all.kv_dense_each, c);
     sim->kv_peak = s2_ceil_div(all.kv_peak, c);
+    sim->kv_peak_tok = all.kv_peak_tok;
+    sim->host_bytes = s2_ceil_div(all.host_bytes, c);
+    sim->host_dense_bytes = s2_ceil_div(all.host_dense_bytes, c);
+    sim->host_read_bytes = all.host_read_bytes;
+    sim->link_us = all.link_us;
+    sim->link_dense_us = all.link_dense_us;
     sim->fit_batch = all.fit_batch;
     sim->fit_batch_dense = all.fit_batch_dense;
     sim->fit_len_tok = all.fit_len_tok;
     sim->fit_len_dense_tok = all.fit_len_dense_tok;
+    if (run->options->phase == S2_DECODE)
+        read_host(run, &all, out);
     return S2_OK;
 }
 
@@ -614,6 +656,14 @@ static void take_fullest(const s2_sim *own, s2_sim *sim, bool first)
         sim->kv_peak = own->kv_peak;
         sim->kv_peak_tok = own->kv_peak_tok;
     }
+    if (first || own->link_us > sim->link_us) {
+        sim->link_us = own->link_us;
+        sim->host_read_bytes = own->host_read_bytes;
+    }
+    sim->host_bytes = first ? own->host_bytes : s2_max_i64(sim->host_bytes, own->host_bytes);
+    sim->host_dense_bytes =
+        first ? own->host_dense_bytes : s2_max_i64(sim->host_dense_bytes, own->host_dense_bytes);
+    sim->link_dense_us = first ? own->link_dense_us : fmax(sim->link_dense_us, own->link_dense_us);
     int64_t *const to[] = {&sim->fit_batch, &sim->fit_batch_dense, &sim->fit_len_tok,
                            &sim->fit_len_dense_tok};
     const int64_t from[] = {own->fit_batch, own->fit_batch_dense, own->fit_len_tok, own->fit_len_dense_tok};
@@ -749,7 +799,7 @@ static void take_times(const s2_machine_run *run, const s2_schedule *sum, s2_sim
     sim->bound_us = slot->bound_us * m;
     sim->dense_time_us = sum->dense_time_us * m;
     sim->bound_by = slot->bound_by;
-    sim->predicted = slot->predicted;
+    sim->predicted = slot->predicted && (run->options->phase != S2_DECODE || sim->host_bytes == 0);
     sim->kernel = slot->kernel;
     sim->scored = slot->scored;
     sim->experts = slot->experts;
@@ -759,7 +809,6 @@ static void take_times(const s2_machine_run *run, const s2_schedule *sum, s2_sim
     sim->l2_bytes = sum->l2_bytes * m;
     sim->measured = false;
     sim->error = (s2_error){.pct = S2_ERROR_UNKNOWN_PCT, .allowed = true};
-    sim->host_bytes = sim->host_dense_bytes = sim->host_read_bytes = 0;
     take_ranks(run, slot, sim);
     take_parts(run, sum, sim);
     if (slot->end_to_end_us <= 0)
@@ -811,7 +860,7 @@ s2_status s2_machine_price(s2_arena *scratch, const s2_pattern *pattern, const s
         if (status == S2_OK)
             status = price_stage(&run, &stage, &ring, &price);
         if (status == S2_OK)
-            status = fit_cache(&run, &stage, &price.sim);
+            status = fit_cache(&run, &stage, &price);
         s2_arena_rewind(scratch, mark);
         S2_TRY(status);
         add_stage(&sum, &price, &ring, nth);

@@ -251,7 +251,8 @@ static s2_status run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_
     own.times_only = true;
     if (fidelity != S2_PRICE_TIME || !s2_sim_predicts(options, options->phase))
         own.calibration = NULL;
-    if (machine && fidelity >= S2_PRICE_PLAN)
+    const bool stages = options->n_stages > 1 && fidelity == S2_PRICE_CACHE; /* each has its own cache */
+    if (machine && (fidelity >= S2_PRICE_PLAN || stages))
         return price_machine(scratch, pattern, &own, work_left, sim, diag);
     if ((machine || options->n_ranks > 1 || options->new_tok != 0) && fidelity != S2_PRICE_BOUNDS)
         return price_shared(scratch, pattern, &own, fidelity, work_left, sim, diag);

@@ -56,6 +56,8 @@ static s2_sim priced(s2_arena *arena, const s2_pattern *pattern, const s2_sim_op
     s2_diag diag = {0};
     if (s2_price(arena, pattern, options, S2_PRICE_WHOLE, &sim, &diag) != S2_OK)
         fail_msg("%s", diag.msg);
+    if (options->calibration == NULL) /* what is not predicted is the plan at peak rates */
+        s2_assert_close(sim.time_us, sim.plan_us, 1e-9 * sim.plan_us);
     return sim;
 }
 
@@ -989,6 +991,72 @@ static void what_fits_a_machine_in_training_fits_when_asked(void **state)
     }
 }
 
+/*
+ * What a pipeline's caches leave no room for is in host memory: as each stage by itself keeps it for the whole batch. A
+ * decode step reads it, and takes no less than that; what is said of dense attention is of its cache.
+ */
+static void a_pipeline_spills_what_its_stages_do(void **state)
+{
+    (void)state;
+    static s2_calibration calibration;
+    int32_t n_spill = 0, n_dense = 0;
+    assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+    for (int64_t nth = 0; nth < s2_test_cases(20) || n_spill == 0 || n_dense == 0; nth++) {
+        s2_rng rng = {s2_test_seed(20261209) + (uint64_t)nth};
+        s2_arena arena = {0};
+        const s2_net net = net_of(machine_models[s2_rng_below(&rng, 4)]);
+        const s2_pattern pattern = model_pattern(&arena, &rng, &net);
+        s2_sim_options options = draw_machine(&rng, &net, s2_rng_below(&rng, 2) == 0 ? &calibration : NULL);
+        double host = 0, host_dense = 0, link_us = 0, link_dense_us = 0, parts_us = 0;
+        options.phase = s2_rng_below(&rng, 4) == 0 ? S2_PREFILL : S2_DECODE;
+        options.n_context = 1;
+        options.n_stages = 2 + (int32_t)s2_rng_below(&rng, 3);
+        options.len_tok = 4096 + (int64_t)s2_rng_below(&rng, 30000);
+        options.batch = 1 + (int64_t)s2_rng_below(&rng, 1000);
+        const s2_sim all = priced(&arena, &pattern, &options);
+        for (int32_t n = 0; n < options.n_stages; n++) {
+            s2_net own_net;
+            s2_sim_options own;
+            s2_pattern layers;
+            s2_machine_stage(&options, pattern.n_layers, n, &own_net, &own);
+            const double room =
+                s2_sim_memory_bytes(&own) - s2_sim_activation_bytes(&own); /* of a microbatch */
+            own.n_stages = 1;
+            assert_int_equal(s2_share_layers(&arena, &pattern, pattern.n_layers * n / options.n_stages,
+                                             pattern.n_layers * (n + 1) / options.n_stages, &layers, NULL),
+                             S2_OK);
+            const s2_sim stage = priced(&arena, &layers, &own);
+            const double rate = options.gpu.pcie_gb_s * 1e3, left = room - (double)stage.weight_bytes,
+                         beyond = fmax((double)stage.kv_fullest - left, 0),
+                         beyond_dense = fmax((double)stage.kv_dense_each - left, 0);
+            host = fmax(host, beyond);
+            host_dense = fmax(host_dense, beyond_dense);
+            link_us = fmax(link_us, stage.ranks.read_bytes * beyond / (double)stage.kv_fullest / rate);
+            link_dense_us = fmax(link_dense_us, (double)stage.dense.hbm_read / options.n_ranks *
+                                                    beyond_dense / (double)stage.kv_dense_each / rate);
+        }
+        const bool decodes = options.phase == S2_DECODE;
+        for (int32_t part = 0; part < all.n_parts; part++)
+            parts_us += all.parts[part].time_us;
+        s2_assert_close((double)all.host_bytes, host, 2);
+        s2_assert_close((double)all.host_dense_bytes, host_dense, 2);
+        assert_true((all.host_bytes == 0) == s2_sim_runs(&options, &all, false) ||
+                    all.kv_peak > all.kv_fullest);
+        assert_true((all.fit_batch_dense >= options.batch) == (all.host_dense_bytes == 0));
+        link_us *= decodes;
+        link_dense_us *= decodes;
+        s2_assert_close(all.link_us, link_us, 1e-6 * link_us + 1e-3);
+        s2_assert_close(all.link_dense_us, link_dense_us, 1e-6 * link_dense_us + 1e-3);
+        assert_true(all.end_to_end_us >= all.link_us * (1 - 1e-9));
+        assert_true(all.dense_time_us >= all.link_dense_us * (1 - 1e-9));
+        s2_assert_close(parts_us, all.end_to_end_us, 1e-9 * parts_us);
+        assert_true(all.link_us <= 0 || !all.predicted);
+        n_spill += all.link_us > 0;
+        n_dense += all.link_dense_us > 0;
+        s2_arena_release(&arena);
+    }
+}
+
 /* GPUs that share a context are never faster than their share of the arithmetic, nor than their link. */
 static void a_shared_context_takes_its_share_and_its_traffic(void **state)
 {
@@ -1006,6 +1074,7 @@ static void a_shared_context_takes_its_share_and_its_traffic(void **state)
         options.n_context = 2 + (int32_t)s2_rng_below(&rng, 7);
         options.cut = (s2_context_cut)s2_rng_below(&rng, S2_N_CUTS);
         const s2_sim sim = priced(&arena, &pattern, &options);
+        assert_int_equal(sim.kv_peak_tok, one.kv_peak_tok);
         const double c = options.n_context, kv_heads = (double)net.n_kv_heads / options.n_ranks,
                      least_us = peak_us(&options, (double)one.counts.flop_useful) / options.n_ranks / c,
                      bytes = (c - 1) / c * (double)options.len_tok * (double)options.batch * 2 * 2 *
@@ -1149,6 +1218,7 @@ int main(void)
         cmocka_unit_test(stages_wait_for_one_another_and_share_what_is_kept),
         cmocka_unit_test(a_pipeline_takes_what_its_stages_and_links_do),
         cmocka_unit_test(what_fits_a_machine_in_training_fits_when_asked),
+        cmocka_unit_test(a_pipeline_spills_what_its_stages_do),
         cmocka_unit_test(a_shared_context_fits_to_the_sequence),
         cmocka_unit_test(a_shared_context_takes_its_share_and_its_traffic),
         cmocka_unit_test(nodes_slow_the_groups_that_span_them),
