@@ -184,7 +184,7 @@ check_json() {
 for page in $pages; do
     run_page "$page"
 done
-judge "$(python3 tests/numbers.py "$programs" | sed '/ 0 did not$/d')"
+judge "$(python3 tests/recompute.py "$programs" | sed '/ 0 did not$/d')"
 judge "$(python3 tests/worth.py "$programs" | sed '/ 0 did not$/d')"
 judge "$(python3 tests/mistakes.py "$programs" | sed '/ 0 did not$/d')"
 judge "$(python3 tests/pages.py "$programs" | sed '/ 0 did not$/d')"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A page's numbers, recomputed from the JSON of the same command: a ratio is that of the two numbers beside it, a
-percentage is of what it names. usage: tests/numbers.py DIR_OF_PROGRAMS   last line: N held, N did not"""
+percentage is of what it names. usage: tests/recompute.py DIR_OF_PROGRAMS   last line: N held, N did not"""
 import json
 import math
 import os
