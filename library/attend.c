@@ -132,8 +132,8 @@ static s2_status read_lengths(s2_api_plan *plan, const s2_api_plan_options *in, 
         if (in->q_tok[seq] < 1 || in->q_tok[seq] > in->k_tok[seq] || in->k_tok[seq] > S2_LIMIT_CONTEXT_TOK)
             return s2_diag_set(diag, S2_EINVAL, 0, 0, 0,
                                "q_tok, k_tok: sequence %d has %d queries and %d keys; at least one query, "
-                               "and no more than keys",
-                               seq, in->q_tok[seq], in->k_tok[seq]);
+                               "no more than keys, and at most %d keys",
+                               seq, in->q_tok[seq], in->k_tok[seq], S2_LIMIT_CONTEXT_TOK);
         plan->lens[seq] = (s2_plan_seq){in->q_tok[seq], in->k_tok[seq]};
     }
     if (!begins_fit(in->q_begin, in->q_tok, in->n_sequences) ||

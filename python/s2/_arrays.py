@@ -6,7 +6,7 @@ import math
 import sys
 from typing import Any
 
-from ._lib import DTYPES, ArgumentError, CRows, CTensor
+from ._lib import DTYPES, ArgumentError, CRows, CTensor, MemoryFullError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,6 +134,9 @@ def empty(like: Any, shape: tuple[int, ...], dtype: str) -> Any:
     count = 1
     for extent in shape:
         count *= extent
-    raw = numpy.empty(count * kind.itemsize + 16, dtype=numpy.uint8)
+    try:
+        raw = numpy.empty(count * kind.itemsize + 16, dtype=numpy.uint8)
+    except (MemoryError, ValueError) as failure:  # the latter of more bytes than an address has
+        raise MemoryFullError(f"no memory for an array of shape {shape} of {dtype}") from failure
     start = -raw.ctypes.data % 16
     return raw[start:start + count * kind.itemsize].view(kind).reshape(shape)

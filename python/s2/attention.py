@@ -201,6 +201,8 @@ def _lengths(q: View, k: View, begins_q: Optional[Sequence[int]], begins_k: Opti
         lengths = {"q_tok": (q.shape[2],) * q.shape[0], "k_tok": (k.shape[2],) * q.shape[0], "q_begin": None, "k_begin": None}
     if any(a > b for a, b in zip(lengths["q_tok"], lengths["k_tok"])):
         raise ArgumentError("k: fewer keys than queries; the queries are the last positions of the keys")
+    if max(lengths["k_tok"]) > _lib.LIMIT_TOK:
+        raise ArgumentError(f"k: a sequence of {max(lengths['k_tok'])} keys; the most is {_lib.LIMIT_TOK}")
     return lengths
 
 

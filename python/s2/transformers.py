@@ -45,8 +45,10 @@ def use(model: Any, pattern: Union[Pattern, Source]) -> Any:
                                 ("KV heads", _kv_heads(config), pattern.kv_heads)):
         if wanted != found:
             raise ArgumentError(f"pattern: it has {found} {name}, and the model has {wanted}")
-    config.s2_pattern = str(Pattern(str(pattern)))  # what the config's file keeps must be the whole of it
     model.set_attn_implementation("s2")
+    if config._attn_implementation != "s2":  # transformers warns, and goes on with the model's own
+        raise UnsupportedError(f"model: {type(model).__name__} takes no attn_implementation; its own attention would not read by the pattern")
+    config.s2_pattern = str(Pattern(str(pattern)))  # what the config's file keeps must be the whole of it
     return model
 
 
@@ -287,6 +289,8 @@ class S2Cache(_Cache):
                extra: dict[str, Any]) -> torch.Tensor:
         """Write a layer's new keys and values, and read from all of them."""
         fresh, first = key.shape[2], layer.written == 0
+        if layer.written == layer.seen:
+            raise UnsupportedError(f"past_key_values: layer {layer.index} attends to the same keys twice, with values of its own each time; an S2Cache has one of each")
         self._check(layer, fresh, key.shape[0], padding, pattern)
         if layer.written == self._tokens:
             self._make_room(fresh, padding)

@@ -515,6 +515,14 @@ class Caches(unittest.TestCase):
         self.assertRaisesRegex(s2.MemoryFullError, "pages", s2.Cache, pattern, numpy.zeros(1, "f4"), pages=2**31 - 1)
         self.assertRaisesRegex(s2.MemoryFullError, "queries", pattern.mask, 0, 2**24)
 
+        def rows(heads, batch, tokens):  # all of them one
+            return numpy.broadcast_to(numpy.zeros((1, 1, 1, 16), "f4"), (batch, heads, tokens, 16))
+
+        for batch, tokens, kind, why in ((1, 2**24 + 1, s2.ArgumentError, "k: a sequence of 16777217 keys"), (2**16, 2**24, s2.MemoryFullError, "no memory for an array")):
+            with self.subTest(why):
+                q, k = rows(pattern.heads, batch, tokens), rows(pattern.kv_heads, batch, tokens)
+                self.assertRaisesRegex(kind, why, s2.attention, q, k, k, pattern)
+
     def test_plans_are_kept_and_nothing_leaks(self):
         module = sys.modules["s2.attention"]
         pattern = s2.Pattern(SHARDS)

@@ -216,6 +216,15 @@ class Models(unittest.TestCase):
         self.assertRaisesRegex(s2.ArgumentError, "pattern: it has 8 heads", s2.transformers.use, model, "layers 2; heads 8; layers all: dense")
         self.assertRaisesRegex(s2.UnsupportedError, "past_key_values", model, self.ids, past_key_values=s2.transformers.S2Cache(model))
 
+    @torch.no_grad()
+    def test_a_model_that_would_not_use_its_pattern_is_refused(self):
+        bloom = transformers.BloomForCausalLM(transformers.BloomConfig(vocab_size=97, hidden_size=64, n_layer=2, n_head=4))  # has attention of its own alone
+        self.assertRaisesRegex(s2.UnsupportedError, "model: BloomForCausalLM takes no attn_implementation", s2.transformers.use, bloom, "layers 2; heads 4; all: local 2")
+        self.assertFalse(hasattr(bloom.config, "s2_pattern"))
+        twice = model_of("DiffLlama", head_dim=16)  # attends to the same keys with two sets of values
+        twice.set_attn_implementation("s2")
+        self.assertRaisesRegex(s2.UnsupportedError, "past_key_values: layer 0 attends to the same keys twice", twice, self.ids, past_key_values=s2.transformers.S2Cache(twice))
+
     def test_it_trains(self):
         model = s2.transformers.use(model_of("Llama"), "layers 2; heads 4; kv-heads 2; head-dim 16; block 16; layers all: local 2")
         model.train()
