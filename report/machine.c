@@ -72,6 +72,9 @@ static void text_context(const s2_sim_options *options, const s2_machine *machin
                   s2_time_text(machine->ring_compute_us).text, machine->imbalance,
                   zigzag ? "while keys go round" : "after the keys that it is sent",
                   s2_time_text(machine->ring_link_us).text);
+    if (machine->ring_held_bytes > 0)
+        s2_buf_printf(buf, "; a GPU holds up to %s of keys and values of others meanwhile",
+                      s2_bytes_text(machine->ring_held_bytes).text);
     line(buf);
 }
 
@@ -211,6 +214,7 @@ static void json_ring(const s2_sim_options *options, const s2_machine *machine, 
     s2_json_key_num(buf, "link_us", s2_rounded(machine->ring_link_us));
     s2_json_key_num(buf, "imbalance", s2_rounded(machine->imbalance));
     s2_json_key_num(buf, "sent_bytes", s2_rounded(machine->ring_bytes));
+    s2_json_key_num(buf, "held_bytes", s2_rounded(machine->ring_held_bytes));
     s2_json_end(buf, '}');
 }
 

@@ -25,18 +25,73 @@ static double inner_width(const s2_sim_options *options, double picked)
     return s2_end_to_end_expert_width(options) * options->net->n_active * picked;
 }
 
-/* Inputs of both norms and their results, Q, K, V and O, and the inner columns of the feed-forward. */
-static double all_elements(const s2_sim_options *options, double picked)
+/* ---- keys and values of other GPUs, in elements for each token of one's own */
+
+static double kv_width(const s2_sim_options *options)
+{
+    const s2_net *const net = options->net;
+    return 2.0 * fmax((double)net->n_kv_heads / options->n_ranks, 1) * net->head_dim;
+}
+
+/* The parts that a ring holds beside a GPU's own. */
+static double ring_parts(const s2_sim_options *options)
+{
+    return s2_min_i32(options->n_context - 1, 2);
+}
+
+static double sent_width(const s2_sim_options *options)
+{
+    const double c = options->n_context;
+    if (options->n_context == 1)
+        return 0;
+    return kv_width(options) * (options->cut == S2_CUT_ZIGZAG ? ring_parts(options) : 1 + (c - 1) + 2 * c);
+}
+
+static double sent_kept_width(const s2_sim_options *options)
+{
+    return options->cut == S2_CUT_ZIGZAG ? 0 : (options->n_context - 1) * kv_width(options);
+}
+
+/* Going back, beside what is kept and the gradients of a GPU's own. */
+static double sent_back_width(const s2_sim_options *options)
+{
+    const s2_net *const net = options->net;
+    const double c = options->n_context, kv = kv_width(options),
+                 queries = (double)net->n_heads / options->n_ranks * net->head_dim;
+    if (options->n_context == 1)
+        return 0;
+    if (options->cut == S2_CUT_ZIGZAG)
+        return 2 * ring_parts(options) * kv;
+    /* in the kernel; then two and a half arrays of gradients of all keys and values, and nothing else but that of Q */
+    return fmax((c - 1) * kv, 1.5 * c * kv - kv - 3 * queries);
+}
+
+double s2_activations_sent(const s2_sim_options *options)
+{
+    return S2_HIDDEN_BYTES * sent_width(options);
+}
+
+/* ---- all of a layer */
+
+/* The input of the first norm and its result, Q, K, V and O. */
+static double attention_elements(const s2_sim_options *options)
 {
     const double packed = options->fusion == S2_EAGER ? rotated_width(options) : 0;
-    return 4.0 * options->net->hidden + attention_width(options) + packed + inner_width(options, picked);
+    return 2.0 * options->net->hidden + attention_width(options) + packed;
+}
+
+/* And those of the second norm, and the inner columns of the feed-forward. */
+static double all_elements(const s2_sim_options *options, double picked)
+{
+    return attention_elements(options) + 2.0 * options->net->hidden + inner_width(options, picked);
 }
 
 double s2_activations_passing(const s2_sim_options *options)
 {
-    const double most = fmax(attention_width(options), inner_width(options, 1));
-    return S2_HIDDEN_BYTES *
-           (options->fusion == S2_EAGER ? all_elements(options, 1) : 2.0 * options->net->hidden + most);
+    const double feed_forward = options->fusion == S2_EAGER
+                                    ? all_elements(options, 1)
+                                    : 2.0 * options->net->hidden + inner_width(options, 1);
+    return S2_HIDDEN_BYTES * fmax(attention_elements(options) + sent_width(options), feed_forward);
 }
 
 double s2_activations_chosen(const s2_sim_options *options)
@@ -56,21 +111,24 @@ double s2_activations_parts(const s2_sim_options *options)
 
 double s2_activations_kept(const s2_sim_options *options, double picked)
 {
-    return S2_HIDDEN_BYTES * all_elements(options, picked) +
+    return S2_HIDDEN_BYTES * (all_elements(options, picked) + sent_kept_width(options)) +
            (double)options->net->n_heads / options->n_ranks * LSE_BYTES;
 }
 
 /*
  * Two moments can be the fullest. At the activation of the feed-forward the gradient of its result has taken the
  * result's place, and gradients of its inputs come to that. At attention all of the feed-forward is gone, with the
- * second norm's input and result, and the gradients of Q, K, V and O are there. Both times so is the residual's.
+ * second norm's input and result, and the gradients of Q, K, V and O are there. Both times so is the residual's. And
+ * where a context is shared, attention may hold more of it forward, with nothing after it yet.
  */
 double s2_activations_going_back(const s2_sim_options *options, double picked)
 {
     const double hidden = options->net->hidden, inner = inner_width(options, picked),
                  inputs = options->net->gated ? inner * 2 / 3 : inner / 2,
-                 attention = attention_width(options) - inner - 2 * hidden;
-    return s2_activations_kept(options, picked) + S2_HIDDEN_BYTES * (hidden + fmax(inputs, attention));
+                 attention = attention_width(options) - inner - 2 * hidden + sent_back_width(options),
+                 back = s2_activations_kept(options, picked) +
+                        S2_HIDDEN_BYTES * (hidden + fmax(inputs, attention));
+    return fmax(back, S2_HIDDEN_BYTES * (attention_elements(options) + sent_width(options)));
 }
 
 double s2_activations_input(const s2_sim_options *options)

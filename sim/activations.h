@@ -5,6 +5,15 @@
  * lie in one array, of which V stays when Q and K have been rotated, and in inference every value of a layer lives
  * until that layer ends.
  *
+ * GPUs that share a context (--cp) also hold keys and values of others, of the layer whose attention runs:
+ *
+ *     contiguous  as python/s2/exchange.py does, for the last GPU, which holds most: its own in one array; the rows
+ *                 that it is sent, counted as all earlier ones; and an array with room for all tokens up to its
+ *                 last, whatever it reads of them, twice while rows are put into it. Attention reads that array, and
+ *                 its backward pass keeps it. There gradients have that size: of keys and values, and of both
+ *                 together twice, as autograd adds up those of the halves of an array
+ *     zigzag      the part that is read and the one that arrives (Liu et al. 2023), and going back their gradients
+ *
  * Threads: no state.
  */
 #ifndef S2_SIM_ACTIVATIONS_H
@@ -28,6 +37,9 @@ double s2_activations_parts(const s2_sim_options *options);
  */
 double s2_activations_kept(const s2_sim_options *options, double picked);
 double s2_activations_going_back(const s2_sim_options *options, double picked);
+
+/* Of which keys and values of other GPUs, and copies: the most while attention runs forward. 0 without --cp. */
+double s2_activations_sent(const s2_sim_options *options);
 
 /* The input of a layer, all that recomputation keeps of a token. */
 double s2_activations_input(const s2_sim_options *options);

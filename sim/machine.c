@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "sim/activations.h"
 #include "sim/capacity.h"
 #include "sim/classes.h"
 #include "sim/experts.h"
@@ -828,6 +829,9 @@ static void describe(const s2_machine_run *run, const s2_schedule *sum, s2_sim *
     if (run->options->n_context == 1)
         return;
     sim->machine.ring_link_us = sum->ring.link_us;
+    if (run->options->net != NULL)
+        sim->machine.ring_held_bytes = s2_activations_sent(run->options) * (double)run->micro_batch *
+                                       (double)s2_ceil_div(run->options->len_tok, run->options->n_context);
     sim->machine.imbalance = sum->ring.mean_us > 0 ? sum->ring.compute_us / sum->ring.mean_us : 1;
 }
 

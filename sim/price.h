@@ -216,7 +216,9 @@ typedef struct s2_machine {
     double
         ring_link_us;  /* and what keys and values, going round meanwhile or sent before, take on the link */
     double ring_bytes; /* of which the GPU that sends most sends so many */
-    double imbalance;  /* of the GPUs that share a context: most / mean */
+    double
+        ring_held_bytes; /* of others that a GPU holds while attention of a layer runs forward; 0 without a net */
+    double imbalance; /* of the GPUs that share a context: most / mean */
 } s2_machine;
 
 /* What the GPUs that share the experts of a mixture do of a layer, in a pass of one microbatch. */

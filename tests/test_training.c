@@ -371,40 +371,6 @@ static void parts_of_known_methods_add_up(void **state)
 
 /* ---- memory */
 
-/* What a token leaves in a layer for its backward pass, in 16 bits; the row sums of attention in 32. */
-static double layer_token_bytes(const s2_sim_options *options)
-{
-    const s2_net *const net = options->net;
-    const int32_t n = options->n_ranks;
-    const double q = (double)net->n_heads * net->head_dim / n,
-                 k = (double)net->head_dim * (net->n_kv_heads > n ? net->n_kv_heads / n : 1),
-                 up = (double)net->ffn / n;
-    double elems =
-        2.0 * net->hidden /* into two norms */ + 2.0 * net->hidden /* out of them */ + q + k + k + q;
-    elems += options->fusion == S2_EAGER ? q + k : 0; /* one array of Q, K and V, and Q and K rotated */
-    for (int32_t expert = 0; expert < net->n_active; expert++)
-        elems += net->gated ? up + up + up : up + up;
-    return 2 * elems + 4.0 * net->n_heads / n;
-}
-
-/* The most that comes to that while a layer goes back: at the activation, or at attention. */
-static double layer_token_work(const s2_sim_options *options)
-{
-    const s2_net *const net = options->net;
-    const int32_t n = options->n_ranks;
-    const double q = (double)net->n_heads * net->head_dim / n,
-                 k = (double)net->head_dim * (net->n_kv_heads > n ? net->n_kv_heads / n : 1),
-                 up = (double)net->ffn / n * net->n_active;
-    double activation = net->hidden, attention = net->hidden;
-    activation -= up;                          /* the product is gone */
-    activation += up;                          /* its gradient */
-    activation += net->gated ? up + up : up;   /* those of what it was made of */
-    attention -= net->gated ? 3 * up : 2 * up; /* all of the feed-forward is gone */
-    attention -= 2.0 * net->hidden;            /* and the norm before it */
-    attention += q + q + k + k;
-    return 2 * (activation > attention ? activation : attention);
-}
-
 /* Bytes on a GPU, one thing after another; `most` at any time. */
 typedef struct gpu_bytes {
     double now, most;
@@ -422,6 +388,114 @@ static void pass(gpu_bytes *gpu, double bytes)
     gpu->now -= bytes;
 }
 
+/* ---- keys and values of other GPUs, array by array, in bytes for each token of one's own */
+
+static double kv_token_bytes(const s2_sim_options *options)
+{
+    const int32_t n = options->n_ranks, kv = options->net->n_kv_heads;
+    return 2.0 * 2 * options->net->head_dim * (kv > n ? kv / n : 1);
+}
+
+/* A ring: the part that is read, and the next one arrives. */
+static void ring(gpu_bytes *gpu, int32_t n_context, double part)
+{
+    double before = 0;
+    for (int32_t step = 1; step < n_context; step++) {
+        add_bytes(gpu, part);
+        gpu->now -= before;
+        before = part;
+    }
+    gpu->now -= before;
+}
+
+/* Forward: gathered() of python/s2/exchange.py on the last GPU, sent all that is earlier. Leaves what attention reads. */
+static gpu_bytes gather(const s2_sim_options *options)
+{
+    const double kv = kv_token_bytes(options), c = options->n_context;
+    gpu_bytes gpu = {0, 0};
+    if (c == 1)
+        return gpu;
+    if (options->cut == S2_CUT_ZIGZAG) {
+        ring(&gpu, options->n_context, kv);
+        return gpu;
+    }
+    add_bytes(&gpu, kv); /* stack */
+    for (int32_t from = 0; from < options->n_context - 1; from++)
+        add_bytes(&gpu, kv); /* rows of one GPU */
+    add_bytes(&gpu, c * kv); /* pad */
+    add_bytes(&gpu, c * kv); /* index_copy */
+    gpu.now -= c * kv;       /* of what was copied */
+    gpu.now -= kv + (c - 1) * kv;
+    return gpu;
+}
+
+/* Going back, beyond what stays of Q, K, V and O and gradients of these: the array that was kept goes with them. */
+static double scatter(const s2_sim_options *options)
+{
+    const double kv = kv_token_bytes(options), c = options->n_context,
+                 q = 2.0 * options->net->n_heads * options->net->head_dim / options->n_ranks;
+    gpu_bytes gpu = {0, 0};
+    if (c == 1)
+        return 0;
+    if (options->cut == S2_CUT_ZIGZAG) {
+        ring(&gpu, options->n_context, 2 * kv); /* keys and values, and their gradients */
+        return gpu.most;
+    }
+    const double base =
+        q + q + c * kv + q + q + kv; /* Q, O, the array, gradients of Q, O and of its own K and V */
+    add_bytes(&gpu, q + q + c * kv + q + q);
+    add_bytes(&gpu, c * kv);       /* gradients of all keys, and of all values */
+    gpu.now -= q + q + c * kv + q; /* the kernel is done: that of Q stays */
+    add_bytes(&gpu, c * kv);       /* of the array, from its keys */
+    gpu.now -= c * kv / 2;
+    add_bytes(&gpu, c * kv); /* and from its values */
+    return gpu.most > base ? gpu.most - base : 0;
+}
+
+/* What a token leaves in a layer for its backward pass, in 16 bits; the row sums of attention in 32. */
+static double layer_token_bytes(const s2_sim_options *options)
+{
+    const s2_net *const net = options->net;
+    const int32_t n = options->n_ranks;
+    const double q = (double)net->n_heads * net->head_dim / n,
+                 k = (double)net->head_dim * (net->n_kv_heads > n ? net->n_kv_heads / n : 1),
+                 up = (double)net->ffn / n;
+    double elems =
+        2.0 * net->hidden /* into two norms */ + 2.0 * net->hidden /* out of them */ + q + k + k + q;
+    elems += options->fusion == S2_EAGER ? q + k : 0; /* one array of Q, K and V, and Q and K rotated */
+    for (int32_t expert = 0; expert < net->n_active; expert++)
+        elems += net->gated ? up + up + up : up + up;
+    const double array = gather(options).now, own = array > 0 ? kv_token_bytes(options) : 0;
+    return 2 * elems + array - own + 4.0 * net->n_heads / n;
+}
+
+/* The most that comes to that while a layer goes back: at the activation, or at attention. */
+static double layer_token_work(const s2_sim_options *options)
+{
+    const s2_net *const net = options->net;
+    const int32_t n = options->n_ranks;
+    const double q = (double)net->n_heads * net->head_dim / n,
+                 k = (double)net->head_dim * (net->n_kv_heads > n ? net->n_kv_heads / n : 1),
+                 up = (double)net->ffn / n * net->n_active;
+    double activation = net->hidden, attention = net->hidden;
+    activation -= up;                          /* the product is gone */
+    activation += up;                          /* its gradient */
+    activation += net->gated ? up + up : up;   /* those of what it was made of */
+    attention -= net->gated ? 3 * up : 2 * up; /* all of the feed-forward is gone */
+    attention -= 2.0 * net->hidden;            /* and the norm before it */
+    attention += q + q + k + k + scatter(options) / 2;
+    return 2 * (activation > attention ? activation : attention);
+}
+
+/* Attention forward: nothing after it is there yet. */
+static double attention_token_bytes(const s2_sim_options *options)
+{
+    const s2_net *const net = options->net;
+    const double q = 2.0 * net->n_heads * net->head_dim / options->n_ranks, kv = kv_token_bytes(options),
+                 hidden = 2.0 * net->hidden, packed = options->fusion == S2_EAGER ? q + kv / 2 : 0;
+    return hidden + hidden + packed + q + kv + q + gather(options).most;
+}
+
 /* One microbatch goes back through a stage; gradients come with the first one and are added to by the others. */
 static void go_back(const s2_sim_options *options, int32_t nth, bool first, gpu_bytes *gpu)
 {
@@ -430,7 +504,9 @@ static void go_back(const s2_sim_options *options, int32_t nth, bool first, gpu_
     const double shards = options->n_shards, kept = layer_token_bytes(options) * own.tokens,
                  input = 2 * own.tokens * net->hidden,
                  embedding = 2.0 * net->vocab * net->hidden / options->n_ranks / shards,
-                 piece = own.tokens < 4096 ? own.tokens : 4096, work = layer_token_work(options) * own.tokens;
+                 piece = own.tokens < 4096 ? own.tokens : 4096,
+                 back = kept + layer_token_work(options) * own.tokens,
+                 forth = attention_token_bytes(options) * own.tokens, most = back > forth ? back : forth;
     const bool has_head = nth == options->n_stages - 1, has_embedding = nth == 0;
     if (has_head) {
         add_bytes(gpu, first ? embedding : 0);
@@ -438,7 +514,7 @@ static void go_back(const s2_sim_options *options, int32_t nth, bool first, gpu_
     }
     for (int32_t layer = own.end - 1; layer >= own.first; layer--) {
         add_bytes(gpu, first ? 2 * layer_weights(options) / shards : 0);
-        pass(gpu, options->recompute ? kept + work : work);
+        pass(gpu, options->recompute ? most : most - kept);
         gpu->now -= options->recompute ? input : kept;
     }
     if (has_embedding && first && !(net->tied && has_head))
@@ -511,6 +587,47 @@ static void more_gpus_add_nothing_to_what_one_keeps(void **state)
                 fail_msg("%zu: %.17g bytes instead of %.17g", m, many.bytes, one.bytes);
         }
     }
+}
+
+/* In prefill a layer holds most in attention, with what it is sent, or in its feed-forward; what fits knows it. */
+static void what_a_context_is_sent_is_in_memory(void **state)
+{
+    (void)state;
+    int32_t n_narrow = 0;
+    for (int64_t n = 0; n < s2_test_cases(24); n++) {
+        s2_rng rng = {s2_test_seed(20261208) + (uint64_t)n};
+        s2_arena arena = {0};
+        s2_net net;
+        s2_sim_options options = draw_machine(&rng, &net);
+        options.phase = S2_PREFILL;
+        options.n_context = 2 + (int32_t)(n % 7);
+        options.fusion = s2_rng_below(&rng, 2) == 0 ? S2_FUSED : S2_EAGER;
+        options.n_stages = options.n_shards = options.n_nodes = 1;
+        options.n_micro = 0;
+        options.recompute = false;
+        options.calibration = NULL;
+        options.len_tok = options.n_context * (64 + (int64_t)s2_rng_below(&rng, 4000));
+        const double tokens = (double)(options.len_tok / options.n_context * options.batch),
+                     attention = attention_token_bytes(&options) * tokens,
+                     inner = 2.0 * net.ffn / options.n_ranks * net.n_active * (net.gated ? 3 : 2) * tokens,
+                     around = 2.0 * net.hidden * (options.fusion == S2_EAGER ? 4 : 2) * tokens,
+                     before = options.fusion == S2_EAGER
+                                  ? attention - gather(&options).most * tokens - around / 2
+                                  : 0,
+                     feed_forward = inner + around + before, pass = s2_sim_activation_bytes(&options),
+                     rest = pass - (attention > feed_forward ? attention : feed_forward);
+        n_narrow += attention > feed_forward;
+        assert_true(rest >= -1 && rest < 1e9); /* logits, and sums of parts */
+        const s2_pattern pattern = pattern_of(&arena, &net, "local 4", "local 4");
+        const s2_sim sim = priced(&arena, &pattern, &options);
+        const double each = (double)sim.weight_bytes + pass;
+        options.gpu.hbm_gb = (each - pass * 0.01) / (1e6 * (1000 - options.reserved_permille));
+        assert_true(priced(&arena, &pattern, &options).fit_batch < options.batch);
+        options.gpu.hbm_gb = (each + 1.01 * (double)sim.kv_peak) / (1e6 * (1000 - options.reserved_permille));
+        assert_true(priced(&arena, &pattern, &options).fit_batch >= options.batch);
+        s2_arena_release(&arena);
+    }
+    assert_true(n_narrow > 0);
 }
 
 /* ---- what fits */
@@ -596,6 +713,7 @@ int main(void)
         cmocka_unit_test(parts_of_known_methods_add_up),
         cmocka_unit_test(a_step_keeps_what_its_stages_have_in_flight),
         cmocka_unit_test(more_gpus_add_nothing_to_what_one_keeps),
+        cmocka_unit_test(what_a_context_is_sent_is_in_memory),
         cmocka_unit_test(what_fits_does_not_depend_on_what_is_asked),
         cmocka_unit_test(an_advised_machine_has_room_and_no_smaller_one_has),
     };

@@ -138,7 +138,7 @@ def peaks(program, rows, folder):
     """The most that torch's tensors took in a prefill or a training step; which attention runs makes no difference but a list or two."""
     groups = {}
     for row in rows:
-        if row["figure"] in ("train", "prefill") and row.get("ranks", 1) == 1:
+        if row["figure"] in ("train", "prefill") and (row.get("ranks", 1) == 1 or row["way"].startswith("context")):
             groups.setdefault((row["figure"], row["model"], row["tokens"], row.get("recompute")), []).append(row)
     for (figure, model, tokens, recompute), group in sorted(groups.items(), key=lambda one: (*one[0][:3], str(one[0][3]))):
         took, sim = [row["peak_gib"] for row in group], predicted(program, group[0], folder)
