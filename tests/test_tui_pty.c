@@ -256,7 +256,7 @@ static int remove_dir(void **state)
 
 /* ---- goldens */
 
-/* One walk through all views; '~' is escape, sent alone. */
+/* One walk through all views; '~' is escape. */
 static const struct {
     const char *name;
     const char *keys;
@@ -357,9 +357,6 @@ static void walk_to(console *c, const char *keys)
     for (; *keys != '\0'; keys++) {
         const char one[] = {*keys == '~' ? '\033' : *keys, '\0'};
         console_send(c, one);
-        /* escape alone is a key only when nothing follows it */
-        if (*keys == '~')
-            console_drain(c, CONSOLE_QUIET_MS);
     }
     console_drain(c, CONSOLE_QUIET_MS);
 }
@@ -437,8 +434,6 @@ static void tmux_shows_the_same(void **state)
             if (words[10] == '\0')
                 snprintf(words, sizeof words, "send-keys -l -- '%c'", *key);
             tmux(words);
-            if (*key == '~')
-                usleep(80000);
         }
         golden_path(path, sizeof path, WALK[at].name, 0, false);
         snprintf(words, sizeof words, "tmux -S '%s/tmux' capture-pane -p -e -N", dir);
@@ -584,7 +579,6 @@ static void expect(console *c, const char *text)
     fail_msg("'%s' does not appear; it shows\n%s", text, buf.data);
 }
 
-/* An escape and what is read together with it would be one sequence: what comes next waits for its effect. */
 static void expect_gone(console *c, const char *text)
 {
     const double start = console_now_ms();
@@ -602,7 +596,6 @@ static const char *const FOREIGN[] = {"\033[I",
                                       "\033[?62;c",
                                       "\033[12;1R",
                                       "\033[25~",
-                                      "\033x",
                                       "\033[200~1D\r2Qy\033[31m\n3\033[201~"};
 enum { N_FOREIGN = sizeof FOREIGN / sizeof FOREIGN[0] };
 
@@ -630,6 +623,79 @@ static void foreign_sequences_are_read_whole(void **state)
     console_send(&c, "Q");
     assert_int_equal(console_close(&c), 0);
     assert_false(c.alternate);
+}
+
+static bool same_screens(const console *a, const console *b)
+{
+    s2_buf left = {0}, right = {0};
+    console_read(a, &left);
+    console_read(b, &right);
+    const bool same = strcmp(left.data, right.data) == 0;
+    s2_buf_release(&left);
+    s2_buf_release(&right);
+    return same;
+}
+
+static void fail_different(const console *slow, const console *fast, const char *typed, uint64_t seed)
+{
+    s2_buf left = {0}, right = {0};
+    console_read(slow, &left);
+    console_read(fast, &right);
+    for (const char *key = typed; *key != '\0'; key++)
+        printf((unsigned char)*key > ' ' ? "%c" : "<%02x>", (unsigned char)*key);
+    fail_msg("\nseed %llu: typed slowly\n%styped fast\n%s", (unsigned long long)seed, left.data, right.data);
+}
+
+/* Whole keys in one write or several, some at once and some a moment later, an escape before whatever follows it. */
+static void keys_typed_at_any_speed_show_the_same(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"j",        "j",
+                                       "k",        "G",
+                                       "g",        " ",
+                                       "S",        "R",
+                                       "\r",       "\033",
+                                       "\033",     "\033[B",
+                                       "\033OA",   "2",
+                                       "3",        "6",
+                                       "?",        "5",
+                                       "c",        "/x\025",
+                                       "|",        "\t",
+                                       "1\r12",    ":zo",
+                                       "\xc3\xa9", "\033[200~a b\033[201~"};
+    enum { N = sizeof keys / sizeof keys[0], TYPED = 40 };
+    const uint64_t seed = s2_test_seed(21);
+    s2_rng rng = {seed};
+    s2_buf all = {0}, piece = {0};
+    console slow, fast;
+    open_plain(&slow, "--no-db");
+    open_plain(&fast, "--no-db");
+    for (int at = 0; at < TYPED; at++) {
+        const char *const key = at < TYPED - 4 ? keys[s2_rng_below(&rng, N)] : at < TYPED - 1 ? "\033" : "2";
+        console_send(&slow, key);
+        console_drain(&slow, CONSOLE_QUIET_MS);
+        s2_buf_puts(&all, key);
+        s2_buf_puts(&piece, key);
+        if (at + 1 < TYPED && s2_rng_below(&rng, 6) != 0)
+            continue;
+        s2_buf_add(&piece, "", 1);
+        console_send(&fast, piece.data);
+        piece.len = 0;
+    }
+    s2_buf_add(&all, "", 1);
+    const double start = console_now_ms();
+    while (!same_screens(&slow, &fast) && console_now_ms() - start < CONSOLE_LATE_MS) {
+        console_drain(&slow, CONSOLE_QUIET_MS);
+        console_drain(&fast, CONSOLE_QUIET_MS);
+    }
+    if (!same_screens(&slow, &fast))
+        fail_different(&slow, &fast, all.data, seed);
+    console_send(&slow, "Qy");
+    console_send(&fast, "Qy");
+    assert_int_equal(console_close(&slow), 0);
+    assert_int_equal(console_close(&fast), 0);
+    s2_buf_release(&all);
+    s2_buf_release(&piece);
 }
 
 /* Escape goes back and never leaves; leaving asks where something is lost. */
@@ -1497,7 +1563,7 @@ static bool has_ended(const console *c)
            about.si_pid == c->child;
 }
 
-/* Out of whatever is being typed or waits for the writer; a busy machine may read an escape and what follows as one. */
+/* Out of whatever is being typed or waits for the writer. */
 static int leave(console *c)
 {
     const double start = console_now_ms();
@@ -1561,6 +1627,7 @@ int main(void)
 {
     const struct CMUnitTest tui_pty[] = {
         cmocka_unit_test(foreign_sequences_are_read_whole),
+        cmocka_unit_test(keys_typed_at_any_speed_show_the_same),
         cmocka_unit_test(escape_only_goes_back_and_leaving_asks),
         cmocka_unit_test(the_preview_of_an_export_knows_the_validation),
         cmocka_unit_test(an_export_that_is_refused_is_said_to_write_nothing),

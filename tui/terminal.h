@@ -3,20 +3,17 @@
  * the only file that knows curses.
  *
  * From open to close the terminal is in full-screen mode and brackets pasted text; it is restored on SIGINT,
- * SIGTERM, SIGHUP, SIGQUIT and after a crash. Escape sequences are read whole and dropped if they are not one
- * of our keys. SIGTSTP and SIGCONT work as in other programs. One terminal at a time.
+ * SIGTERM, SIGHUP, SIGQUIT and after a crash. Keys are read as tui/input.h says. SIGTSTP and SIGCONT work as in
+ * other programs. One terminal at a time.
  */
 #ifndef S2_TUI_TERMINAL_H
 #define S2_TUI_TERMINAL_H
 
 #include "tui/canvas.h"
-#include "tui/keymap.h"
+#include "tui/input.h"
 #include "tui/looks.h"
 
 typedef struct s2_terminal s2_terminal;
-
-/* What s2_terminal_key returns besides keys. */
-enum { S2_TERM_NOTHING = 0, S2_TERM_RESIZED = -1, S2_TERM_END = -2, S2_TERM_CLICK = -3, S2_TERM_PASTE = -4 };
 
 typedef struct s2_terminal_options {
     bool ascii; /* ASCII glyphs even if the locale has more */
@@ -34,7 +31,10 @@ void s2_terminal_size(const s2_terminal *term, int32_t *rows, int32_t *cols);
 void s2_terminal_show(s2_terminal *term, const s2_canvas *canvas);
 /* Repaint everything when next shown. */
 void s2_terminal_forget(s2_terminal *term);
-/* A key, or one of the above; waits at most wait_ms, or until one of the n files can be read. */
+/*
+ * A key, or what tui/input.h has besides keys but S2_TERM_MORE; waits at most wait_ms, or until one of the n files can
+ * be read.
+ */
 int32_t s2_terminal_key(s2_terminal *term, int32_t wait_ms, const int *files, int32_t n_files);
 /* Where the last S2_TERM_CLICK was, and the wheel's turn (-1 up, 1 down, 0 a button). */
 void s2_terminal_clicked(const s2_terminal *term, int32_t *row, int32_t *col, int32_t *wheel);

@@ -10,11 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <term.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/arith.h"
+#include "base/clock.h"
 #include "base/text.h"
 
 /* Resets a terminal outright, for when no code of ours can be relied on to do it step by step. */
@@ -26,12 +28,13 @@ struct s2_terminal {
     attr_t attr[S2_N_STYLES];
     short pair[S2_N_STYLES];
     bool mouse;
-    MEVENT clicked;
-    s2_buf pasted; /* the text of a bracketed paste, cleaned */
+    s2_typed input;
+    int64_t came_ms; /* when the last byte of it came */
 };
 
 static volatile sig_atomic_t ended;
 static volatile sig_atomic_t continued;
+static volatile sig_atomic_t resized;
 
 static void on_end(int number)
 {
@@ -43,6 +46,12 @@ static void on_continue(int number)
 {
     (void)number;
     continued = 1;
+}
+
+static void on_resize(int number)
+{
+    (void)number;
+    resized = 1;
 }
 
 /* After a crash nothing but write() is safe; the terminal's modes were saved when it was opened. */
@@ -61,7 +70,9 @@ static void catch_signals(void)
                      crashes[] = {SIGQUIT, SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
     struct sigaction end = {.sa_handler = on_end}, crash = {.sa_handler = on_crash};
     const struct sigaction go_on = {.sa_handler = on_continue};
+    const struct sigaction other_size = {.sa_handler = on_resize, .sa_flags = SA_RESTART};
     sigaction(SIGCONT, &go_on, NULL);
+    sigaction(SIGWINCH, &other_size, NULL);
     crash.sa_flags = (int)SA_RESETHAND;
     for (size_t n = 0; n < sizeof ends / sizeof ends[0]; n++)
         sigaction(ends[n], &end, NULL);
@@ -107,9 +118,17 @@ static void write_all(const char *bytes, size_t n)
     }
 }
 
-static void ask_for_paste(bool on)
+static void ask_for(const char *mode)
 {
-    write_all(on ? "\033[?2004h" : "\033[?2004l", 8);
+    write_all(mode, strlen(mode));
+}
+
+/* That the terminal marks what is pasted, and tells clicks. */
+static void ask_for_input(const s2_terminal *term, bool on)
+{
+    ask_for(on ? "\033[?2004h" : "\033[?2004l");
+    if (term->mouse)
+        ask_for(on ? "\033[?1000h\033[?1006h" : "\033[?1006l\033[?1000l");
 }
 
 /* Check before starting curses: on an unknown terminal it would end the process, or leak memory. */
@@ -148,19 +167,14 @@ s2_status s2_terminal_open(const s2_terminal_options *options, s2_terminal **out
         return S2_ENOMEM;
     }
     set_term(term->screen);
-    set_escdelay(25);
     raw();
     noecho();
     nonl();
-    keypad(stdscr, TRUE);
     leaveok(stdscr, FALSE);
     curs_set(0);
     choose_looks(term, options);
-    term->mouse =
-        options->mouse &&
-        mousemask(BUTTON1_CLICKED | BUTTON1_RELEASED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL) != 0;
-    mouseinterval(0);
-    ask_for_paste(true);
+    term->mouse = options->mouse;
+    ask_for_input(term, true);
     *out = term;
     return S2_OK;
 }
@@ -169,10 +183,10 @@ void s2_terminal_close(s2_terminal **term)
 {
     if (*term == NULL)
         return;
-    ask_for_paste(false);
+    ask_for_input(*term, false);
     endwin();
     delscreen((*term)->screen);
-    s2_buf_release(&(*term)->pasted);
+    s2_typed_release(&(*term)->input);
     s2_free(*term);
     *term = NULL;
 }
@@ -213,184 +227,116 @@ void s2_terminal_forget(s2_terminal *term)
 
 void s2_terminal_lend(s2_terminal *term)
 {
-    (void)term;
-    ask_for_paste(false);
+    ask_for_input(term, false);
     endwin();
 }
 
-/* If its size changed in between, the next key reports that. */
+/* If its size changed in between, the next key reports that. What was typed meanwhile stays. */
 void s2_terminal_take(s2_terminal *term)
 {
-    (void)term;
     reset_prog_mode();
     refresh();
-    ask_for_paste(true);
+    ask_for_input(term, true);
     clearok(curscr, TRUE);
-    flushinp();
 }
 
-static int32_t key_of(wint_t code)
+/* ---- keys */
+
+static int32_t suspend(s2_terminal *term)
 {
-    switch (code) {
-    case KEY_UP: return S2_KEY_UP;
-    case KEY_DOWN: return S2_KEY_DOWN;
-    case KEY_LEFT: return S2_KEY_LEFT;
-    case KEY_RIGHT: return S2_KEY_RIGHT;
-    case KEY_PPAGE: return S2_KEY_PAGE_UP;
-    case KEY_NPAGE: return S2_KEY_PAGE_DOWN;
-    case KEY_HOME: return S2_KEY_HOME;
-    case KEY_END: return S2_KEY_END;
-    case KEY_F(1): return S2_KEY_F1;
-    case KEY_ENTER: return S2_KEY_ENTER;
-    case KEY_BACKSPACE: return S2_KEY_BACKSPACE;
-    case KEY_RESIZE: return S2_TERM_RESIZED;
-    default: return S2_TERM_NOTHING;
+    ask_for_input(term, false);
+    endwin();
+    raise(SIGSTOP);
+    refresh();
+    ask_for_input(term, true);
+    return S2_TERM_RESIZED;
+}
+
+static int32_t take_size(void)
+{
+    struct winsize size;
+    resized = 0;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 && size.ws_col > 0)
+        resize_term(size.ws_row, size.ws_col);
+    clearok(curscr, TRUE);
+    return S2_TERM_RESIZED;
+}
+
+/* Another program used the terminal in between. */
+static int32_t go_on(s2_terminal *term)
+{
+    continued = 0;
+    reset_prog_mode();
+    ask_for_input(term, true);
+    clearok(curscr, TRUE);
+    return S2_TERM_RESIZED;
+}
+
+/*
+ * One byte, so that what is typed for the program that borrows the terminal is left to it, and curses sees that more
+ * is there. False where none has come; *lost: none will.
+ */
+static bool take_byte(s2_terminal *term, bool *lost)
+{
+    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+    char byte;
+    *lost = false;
+    if (poll(&in, 1, 0) <= 0)
+        return false;
+    const ssize_t n = read(STDIN_FILENO, &byte, 1);
+    *lost = n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN);
+    if (n <= 0)
+        return false;
+    s2_typed_add(&term->input, byte);
+    term->came_ms = s2_steady_ms();
+    return true;
+}
+
+/* Bytes that have come are read before time decides: the program may be late, not they. */
+static int32_t read_input(s2_terminal *term)
+{
+    bool lost = false, took = false;
+    int32_t key = s2_typed_key(&term->input, false);
+    while ((key == S2_TERM_NOTHING || key == S2_TERM_MORE) && take_byte(term, &lost)) {
+        took = true;
+        key = s2_typed_key(&term->input, false);
     }
-}
-
-/* raw() hands ^C, ^Z and ^\ over as keys. */
-static int32_t control_key(wint_t code)
-{
-    if (code == 3)
+    if (lost)
         return S2_TERM_END;
-    if (code == 26) {
-        ask_for_paste(false);
-        endwin();
-        raise(SIGSTOP);
-        refresh();
-        ask_for_paste(true);
-        return S2_TERM_RESIZED;
-    }
-    return (int32_t)code;
-}
-
-/* ---- escape sequences that curses does not know */
-
-enum { SEQUENCE_MS = 25, SEQUENCE_BYTES = 64, PASTE_BYTES = 1 << 16, PASTE_MS = 500 };
-
-/* The next character of a sequence that has begun; false if none comes soon. */
-static bool next_of(wint_t *code, int wait_ms)
-{
-    timeout(wait_ms);
-    const int got = get_wch(code);
-    timeout(0);
-    return got == OK;
-}
-
-/* Skip to the string's end (BEL or ESC \): titles, colours, answers of the terminal. */
-static void skip_string(void)
-{
-    wint_t code = 0, before = 0;
-    for (int n = 0; n < PASTE_BYTES && next_of(&code, SEQUENCE_MS); n++) {
-        if (code == 7 || (before == 27 && code == '\\'))
-            return;
-        before = code;
-    }
-}
-
-/* Read what is pasted, up to ESC [ 201 ~; what there is no room for is dropped. */
-static int32_t read_paste(s2_terminal *term)
-{
-    static const char end[] = "\033[201~";
-    size_t matched = 0;
-    wint_t code;
-    term->pasted.len = 0;
-    while (matched < sizeof end - 1 && next_of(&code, PASTE_MS)) {
-        matched = code == (wint_t)end[matched] ? matched + 1 : code == (wint_t)end[0];
-        char bytes[5] = "";
-        const bool line_end = code == '\r' || code == '\n';
-        if (matched == 0 && (line_end || code == '\t' || !s2_codepoint_is_hostile((uint32_t)code)))
-            s2_glyph_encode(line_end ? '\n' : code == '\t' ? ' ' : (uint32_t)code, bytes);
-        if (term->pasted.len < PASTE_BYTES)
-            s2_buf_puts(&term->pasted, bytes);
-    }
-    s2_buf_add(&term->pasted, "", 1);
-    return term->pasted.status == S2_OK ? S2_TERM_PASTE : S2_TERM_NOTHING;
-}
-
-/* Keys that terminals encode in more than one way; with modifiers they are the same keys. */
-static int32_t key_of_sequence(const char *parameters, wint_t last)
-{
-    static const struct {
-        char last;
-        int32_t key;
-    } letters[] = {{'A', S2_KEY_UP},   {'B', S2_KEY_DOWN}, {'C', S2_KEY_RIGHT}, {'D', S2_KEY_LEFT},
-                   {'H', S2_KEY_HOME}, {'F', S2_KEY_END},  {'P', S2_KEY_F1}};
-    static const struct {
-        int number;
-        int32_t key;
-    } numbers[] = {{1, S2_KEY_HOME},    {7, S2_KEY_HOME},      {4, S2_KEY_END}, {8, S2_KEY_END},
-                   {5, S2_KEY_PAGE_UP}, {6, S2_KEY_PAGE_DOWN}, {11, S2_KEY_F1}};
-    if (strchr("?<=>", parameters[0]) != NULL && parameters[0] != '\0')
-        return S2_TERM_NOTHING;
-    for (size_t n = 0; n < sizeof letters / sizeof letters[0]; n++)
-        if ((wint_t)letters[n].last == last)
-            return letters[n].key;
-    for (size_t n = 0; last == '~' && n < sizeof numbers / sizeof numbers[0]; n++)
-        if (atoi(parameters) == numbers[n].number)
-            return numbers[n].key;
-    return S2_TERM_NOTHING;
-}
-
-/* After ESC [: parameters and one last character from @ to ~. */
-static int32_t read_sequence(s2_terminal *term)
-{
-    char parameters[SEQUENCE_BYTES] = "";
-    size_t n = 0;
-    wint_t code;
-    while (next_of(&code, SEQUENCE_MS)) {
-        if (code >= '@' && code <= '~')
-            return code == '~' && strcmp(parameters, "200") == 0 ? read_paste(term)
-                                                                 : key_of_sequence(parameters, code);
-        if (code < ' ' || code > '?')
-            return S2_TERM_NOTHING;
-        if (n + 1 < sizeof parameters)
-            parameters[n++] = (char)code;
-    }
-    return S2_TERM_NOTHING;
-}
-
-/* ESC alone is a key. A sequence that begins with it is read whole, or its rest would be taken for keys. */
-static int32_t after_escape(s2_terminal *term)
-{
-    wint_t code;
-    if (!next_of(&code, 0))
-        return S2_KEY_ESC;
-    switch (code) {
-    case '[': return read_sequence(term);
-    case 'O': return next_of(&code, SEQUENCE_MS) ? key_of_sequence("", code) : S2_TERM_NOTHING;
-    case ']':
-    case 'P':
-    case '_':
-    case '^':
-    case 'X': skip_string(); return S2_TERM_NOTHING;
-    case 27: return S2_KEY_ESC;
-    default: return S2_TERM_NOTHING; /* with Alt: not one of our keys */
-    }
+    if (key == S2_TERM_MORE && s2_steady_ms() - term->came_ms >= s2_typed_patience_ms(&term->input))
+        key = s2_typed_key(&term->input, true);
+    /* curses leaves a screen half painted when it sees that a key has come */
+    if (took && (key == S2_TERM_NOTHING || key == S2_TERM_MORE))
+        doupdate();
+    return key;
 }
 
 static int32_t read_key(s2_terminal *term)
 {
-    wint_t code = 0;
-    timeout(0);
-    const int got = ended ? ERR : get_wch(&code);
+    enum { CTRL_C = 3, CTRL_Z = 26 };
     if (ended)
         return S2_TERM_END;
-    if (continued) {
-        /* another program used the terminal in between */
-        continued = 0;
-        reset_prog_mode();
-        ask_for_paste(true);
-        clearok(curscr, TRUE);
-        return S2_TERM_RESIZED;
-    }
-    if (got == ERR)
-        return isatty(STDIN_FILENO) ? S2_TERM_NOTHING : S2_TERM_END;
-    if (got == KEY_CODE_YES && code == KEY_MOUSE)
-        return getmouse(&term->clicked) == OK ? S2_TERM_CLICK : S2_TERM_NOTHING;
-    if (got != KEY_CODE_YES && code == 27)
-        return after_escape(term);
-    return got == KEY_CODE_YES ? key_of(code) : control_key(code);
+    if (continued)
+        return go_on(term);
+    if (resized)
+        return take_size();
+    /* raw() hands ^C, ^Z and ^\ over as keys */
+    const int32_t key = read_input(term);
+    return key == CTRL_C ? S2_TERM_END : key == CTRL_Z ? suspend(term) : key;
+}
+
+/* Until when the beginning of a sequence is waited for, at most wait_ms. */
+static int32_t wait_of(const s2_terminal *term, int32_t key, int32_t wait_ms)
+{
+    if (key != S2_TERM_MORE)
+        return wait_ms;
+    const int64_t left = term->came_ms + s2_typed_patience_ms(&term->input) - s2_steady_ms();
+    return (int32_t)s2_max_i64(0, s2_min_i64(left, wait_ms));
+}
+
+static int32_t key_or_nothing(int32_t key)
+{
+    return key == S2_TERM_MORE ? S2_TERM_NOTHING : key;
 }
 
 int32_t s2_terminal_key(s2_terminal *term, int32_t wait_ms, const int *files, int32_t n_files)
@@ -398,30 +344,28 @@ int32_t s2_terminal_key(s2_terminal *term, int32_t wait_ms, const int *files, in
     enum { MOST = 16 };
     struct pollfd polled[MOST + 1] = {{.fd = STDIN_FILENO, .events = POLLIN}};
     const int32_t key = read_key(term);
-    if (key != S2_TERM_NOTHING || wait_ms == 0)
-        return key;
+    if ((key != S2_TERM_NOTHING && key != S2_TERM_MORE) || wait_ms == 0)
+        return key_or_nothing(key);
     n_files = s2_min_i32(n_files, MOST);
     for (int32_t n = 0; n < n_files; n++)
         polled[n + 1] = (struct pollfd){.fd = files[n], .events = POLLIN};
     /* a signal ends the wait too: the terminal may have another size */
-    const int ready = poll(polled, (nfds_t)n_files + 1, wait_ms);
+    const int ready = poll(polled, (nfds_t)n_files + 1, wait_of(term, key, wait_ms));
     if (ready > 0 && (polled[0].revents & (POLLHUP | POLLERR)) != 0)
         return S2_TERM_END;
-    return read_key(term);
+    return key_or_nothing(read_key(term));
 }
 
 const char *s2_terminal_pasted(const s2_terminal *term)
 {
-    return term->pasted.data != NULL ? term->pasted.data : "";
+    return term->input.pasted.data != NULL ? term->input.pasted.data : "";
 }
 
 void s2_terminal_clicked(const s2_terminal *term, int32_t *row, int32_t *col, int32_t *wheel)
 {
-    *row = term->clicked.y;
-    *col = term->clicked.x;
-    *wheel = (term->clicked.bstate & BUTTON4_PRESSED) != 0   ? -1
-             : (term->clicked.bstate & BUTTON5_PRESSED) != 0 ? 1
-                                                             : 0;
+    *row = term->input.row;
+    *col = term->input.col;
+    *wheel = term->input.wheel;
 }
 
 /* Bypass the stream of standard output, which would keep the failure of an interrupted write. */
