@@ -538,6 +538,15 @@ static s2_exit export_one(s2_cli *cli, job *ask, bool dry_run)
     return store(cli, ask);
 }
 
+static void say_rank(s2_cli *cli, int32_t rank, int32_t n_ranks, int32_t n_heads)
+{
+    if (n_heads == 1)
+        s2_cli_error(cli, "rank %d of %d: head %d", rank, n_ranks, rank);
+    else
+        s2_cli_error(cli, "rank %d of %d: heads %d-%d", rank, n_ranks, rank * n_heads,
+                     (rank + 1) * n_heads - 1);
+}
+
 /* All are compared before any is written. */
 static s2_exit export_ranks(s2_cli *cli, const job *whole, int32_t n, bool dry_run)
 {
@@ -550,8 +559,7 @@ static s2_exit export_ranks(s2_cli *cli, const job *whole, int32_t n, bool dry_r
     for (int32_t rank = 0; rank < n && code == S2_EXIT_OK; rank++) {
         code = cut(cli, whole, n, rank, &ranks[rank]);
         if (code == S2_EXIT_OK)
-            s2_cli_error(cli, "rank %d of %d: heads %d-%d", rank, n, rank * n_heads,
-                         (rank + 1) * n_heads - 1);
+            say_rank(cli, rank, n, n_heads);
         if (code == S2_EXIT_OK)
             code = compare(cli, &ranks[rank]);
         s2_buf_release(&ranks[rank].notes);

@@ -253,10 +253,12 @@ static void say_otherwise(const s2_sim_run_state *state, const char *name, const
         !s2_pattern_is_of(pattern, state->options.net->name))
         s2_cli_hint(cli, "%s says that it is of %s; it is priced in %s, as --model says", name,
                     pattern->model, state->options.net->name);
-    if (cli->most.n_tok > 0 && sim->fit_len_tok > cli->most.n_tok && state->options.phase != S2_TRAIN)
+    if (state->options.phase == S2_TRAIN || state->table || state->all_phases)
+        return; /* which say nothing of the context that fits */
+    if (cli->most.n_tok > 0 && sim->fit_len_tok > cli->most.n_tok)
         s2_cli_hint(cli, "%s is written for at most %lld tokens (%s), whatever more fits the memory",
                     cli->most.path, (long long)cli->most.n_tok, cli->most.key);
-    if (cli->sized.n_tok > 0 && state->options.phase != S2_TRAIN && !state->table && !state->all_phases)
+    if (cli->sized.n_tok > 0)
         s2_cli_hint(cli,
                     "%s states shares of the length: of any other length than %lld it is another pattern, so "
                     "the longest context that fits, and the cache on the way, are not those of the file",

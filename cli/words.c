@@ -97,8 +97,9 @@ const s2_word_entry s2_word_entries[] = {
      "numerics."},
     {"gpu_us|measured", "The latest time measured by s2 validate, all layers: on the GPU of the same row, by "
                         "the kernels that the row's price is of, for the same batch and type on one GPU."},
-    {"llm", "The model that a price is for, or as in 32-layers the layers of a pattern without one: none "
-            "(32-layers) in a table, llm=32-layers in a condition. Prices of two models are not compared."},
+    {"llm",
+     "The model that a price is for. A pattern without one has its number of layers instead: "
+     "none (32-layers) in a table, llm=32-layers in a condition. Prices of two models are not compared."},
     {"kv_dtype|cache type", "The type of the stored KV cache that a price assumes (--kv-dtype)."},
     {"weights", "The type of the stored weights that a price assumes (--weights)."},
     {"published|mxfp4",

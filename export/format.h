@@ -79,9 +79,8 @@ typedef struct s2_format {
         *settings; /* the keys of --set that it knows, each the first word of its item; others are refused */
     bool reads_bytes;  /* also reads files that are not configurations: source->doc may be NULL */
     bool fixed_length; /* what is written holds for contexts of n_tok tokens only */
-    bool
-        per_gpu; /* each of several GPUs builds its own attention of such a file, for the heads that it has */
-    bool lossy;  /* differences are counted and reported instead of refused */
+    bool per_gpu;      /* each of several GPUs has files of its own, of the heads that it has */
+    bool lossy;        /* differences are counted and reported instead of refused */
     const char *stack; /* what runs such a file, with its versions; NULL: whatever the caller builds */
     const char *model; /* the only model whose code there reads it, as pattern/models.h calls it; NULL: any */
     const char

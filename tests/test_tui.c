@@ -810,6 +810,15 @@ static void a_ratio_on_the_screens_is_one_of_s2_sim(void **state)
     assert_true(n_barred > 0 && n_held > 0);
 }
 
+static void a_row_without_a_time_has_no_mark_of_one(void **state)
+{
+    (void)state;
+    s2_tui_row row = sample_row(0);
+    assert_string_equal(s2_row_mark(&row), ">= ");
+    row.sim_us = (double)NAN;
+    assert_string_equal(s2_row_mark(&row), "");
+}
+
 /* Whatever a knob does is taken back by its contrary, text and all; and no knob moves another. */
 static void a_knob_turned_and_turned_back_leaves_the_text(void **state)
 {
@@ -1345,6 +1354,7 @@ int main(void)
         cmocka_unit_test(no_view_writes_over_its_own_text),
         cmocka_unit_test(one_unread_block_is_a_hole_at_every_zoom),
         cmocka_unit_test(a_ratio_on_the_screens_is_one_of_s2_sim),
+        cmocka_unit_test(a_row_without_a_time_has_no_mark_of_one),
         cmocka_unit_test(a_knob_turned_and_turned_back_leaves_the_text),
         cmocka_unit_test(a_knob_is_set_by_what_it_says),
         cmocka_unit_test(repairs_mend_and_are_applied_undone_and_done_again),

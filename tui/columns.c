@@ -1,5 +1,6 @@
 #include "tui/columns.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/arith.h"
@@ -90,7 +91,8 @@ static uint32_t choose(const s2_tui_state *state, int32_t room, int32_t *taken)
 
 const char *s2_row_mark(const s2_tui_row *row)
 {
-    return strcmp(row->figure, "bound") == 0     ? ">= "
+    return isnan(row->sim_us)                    ? ""
+           : strcmp(row->figure, "bound") == 0   ? ">= "
            : strcmp(row->figure, "guessed") == 0 ? "~ "
            : strcmp(row->figure, "unknown") == 0 ? "? "
                                                  : "";

@@ -38,7 +38,8 @@ typedef struct s2_column_places {
 
 /* For the columns that the state chooses, on a screen of `cols` columns. */
 s2_column_places s2_column_places_of(const s2_tui_state *state, int32_t cols);
-/* What stands before a row's time: ">= " of a bound, "~ " of a guess, "? " where it is not known which, "". */
+/* What stands before a row's time: ">= " of a bound, "~ " of a guess, "? " where it is not known which, "" of a
+   prediction or where there is no time. */
 const char *s2_row_mark(const s2_tui_row *row);
 /* Is its text aligned to the left? */
 bool s2_column_is_left(int32_t column);
