@@ -762,9 +762,13 @@ static void what_is_said_to_fit_fits_when_asked(void **state)
         const s2_sim shorter = run(&arena, &pattern, &asked);
         assert_true(shorter.fit_batch >= sim.fit_batch);
         if (sim.fit_len_tok > 0 && sim.fit_len_tok <= 1 << 15) {
+            s2_sim longest;
             asked.len_tok = sim.fit_len_tok;
-            const s2_sim longest = run(&arena, &pattern, &asked);
-            assert_true(longest.fit_batch >= options.batch && longest.fit_len_tok >= sim.fit_len_tok);
+            /* random lists in blocks of a few tokens are enumerated, which may take more work than a price has */
+            const s2_status status = s2_price(&arena, &pattern, &asked, S2_PRICE_WHOLE, &longest, NULL);
+            assert_true(status == S2_OK || (status == S2_ELIMIT && strstr(text.data, "random") != NULL));
+            if (status == S2_OK)
+                assert_true(longest.fit_batch >= options.batch && longest.fit_len_tok >= sim.fit_len_tok);
         }
         s2_buf_release(&text);
         s2_arena_release(&arena);
