@@ -32,7 +32,8 @@ $(error BUILD=$(BUILD) is not release, debug, asan or tsan)
 endif
 
 # O holds the objects, B the programs. MPI=1 has programs and one object of its own and shares all others.
-O        := build/$(BUILD)$(if $(filter gcc,$(CC)),,-$(notdir $(CC)))$(if $(filter 0,$(CUDA)),-nocuda)
+COMPILER := $(notdir $(firstword $(filter-out %ccache %distcc -%,$(CC)))) # behind a launcher, before options
+O        := build/$(BUILD)$(addprefix -,$(filter-out gcc,$(COMPILER)))$(if $(filter 0,$(CUDA)),-nocuda)
 B        := $(O)$(if $(filter 1,$(MPI)),-mpi)
 WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
             -Wwrite-strings -Wvla -Werror=switch $(if $(CI),-Werror)

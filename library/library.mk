@@ -79,7 +79,7 @@ uninstall:
 
 ## abi: rewrite tests/library/abi.txt after a change of s2.h; review the difference
 abi:
-	python3 tests/library/abi.py $(lastword $(CC)) library/s2.h > tests/library/abi.txt
+	python3 tests/library/abi.py "$(CC)" library/s2.h > tests/library/abi.txt
 
 .PHONY: library-path
 library-path:

@@ -18,6 +18,7 @@ import threading
 import time
 
 WRITERS, READERS = 8, 4
+LEAST, PATIENCE_S = 1000, 600  # bytes of a screen; only one that hangs is waited for so long
 program, minutes = os.path.abspath(sys.argv[1]), float(sys.argv[2])
 seed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
 folder = tempfile.TemporaryDirectory(prefix="s2-crowd.")
@@ -73,6 +74,8 @@ def read(number):
 def press(fd, draw):
     """Keys until a pause in which the screen is drawn; what it showed."""
     shown = b""
+    while len(shown) < LEAST and select.select([fd], [], [], PATIENCE_S)[0]:  # the first screen, however busy the machine is
+        shown += os.read(fd, 65536)
     for _ in range(draw.randint(50, 200)):
         os.write(fd, draw.choice([b"j", b"k", b"\x1b[B", b"\x1b[A", b"\r", b"\x1b", b"s", b"/w\r", b"\t"]))
         count("keys")
@@ -92,7 +95,7 @@ def watch(number):
             os.environ.update(TERM="xterm-256color", LINES="40", COLUMNS="120")
             os.execv(program, [program, "--db", database, "tui", "--no-session"])
         shown = press(fd, draw)
-        if os.waitpid(child, os.WNOHANG)[0] != 0 or len(shown) < 1000:
+        if os.waitpid(child, os.WNOHANG)[0] != 0 or len(shown) < LEAST:
             faults.append(f"the screen ended by itself, or showed {len(shown)} bytes")
             return
         os.kill(child, signal.SIGTERM)

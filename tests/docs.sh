@@ -81,7 +81,7 @@ run_page() { # PAGE
     n=0
     while n=$((n + 1)); [ -f "$dir/cut/$n.cmd" ]; do
         at="$1:$(cat "$dir/cut/$n.at")"
-        (cd "$dir/work" && timeout 60 sh "$dir/cut/$n.cmd") >"$dir/cut/$n.got" 2>&1 </dev/null
+        (cd "$dir/work" && timeout 900 sh "$dir/cut/$n.cmd") >"$dir/cut/$n.got" 2>&1 </dev/null
         code=$?
         may=$(sed -n 's/.*# exit \([0-9]*\)$/\1/p' "$dir/cut/$n.cmd")
         said=""

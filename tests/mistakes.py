@@ -24,7 +24,7 @@ def limit():
 def wrong(words, code, *said):
     """Run it: the exit code is as expected, and standard error has each of `said`, a text or a pattern."""
     words = words.split() if isinstance(words, str) else words
-    done = subprocess.run(words, capture_output=True, env=ENV, stdin=subprocess.DEVNULL, timeout=60, preexec_fn=limit)
+    done = subprocess.run(words, capture_output=True, env=ENV, stdin=subprocess.DEVNULL, timeout=900, preexec_fn=limit)
     err = done.stderr.decode(errors="replace")
     missing = [text for text in said if not (text.search(err) if isinstance(text, re.Pattern) else text in err)]
     odd = [c for c in err if (ord(c) < 32 and c != "\n") or c == "\x7f"]

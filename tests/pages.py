@@ -62,7 +62,7 @@ def unitless(page):
 
 def run(*words, cwd=None):
     env = dict(os.environ, PATH=PROGRAMS + ":" + os.environ["PATH"], S2_DB=os.path.join(folder, "s2.db"), COLUMNS="120", TERM="xterm")
-    return subprocess.run(words, capture_output=True, text=True, env=env, cwd=cwd, timeout=300)
+    return subprocess.run(words, capture_output=True, text=True, env=env, cwd=cwd, timeout=900)
 
 
 def check(*words, sentences=True, refused=False):

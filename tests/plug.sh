@@ -31,6 +31,20 @@ expect() {
     exit 1
 }
 
+# silent NAME COMMAND OPTION...: a foreign side that does not answer; the limit grows until it has begun within it
+silent() {
+    name=$1 file=$2
+    shift 2
+    for limit in 2 8 32 128; do
+        rc=0
+        "$s2" validate "$design" --no-db --device cpu --len "$len" --kernel "$file" --timeout $limit "$@" >said 2>&1 || rc=$?
+        [ "$rc" -eq 1 ] && grep -qF "timeout: $name gave no answer: within $limit s" said && n=$((n + 1)) && return
+    done
+    cat said
+    echo "plug.sh: $file: exit code $rc, expected 1 and a timeout"
+    exit 1
+}
+
 build mine.so ""
 expect 0 "every pair of the layer" mine.so
 expect 0 "  ok" mine.so --phase decode
@@ -254,7 +268,7 @@ s2_adapter.raw("fake", ["forward"], answer)
 EOF
     expect 1 "launch_failed: fake ended without an answer: signal 6" "python3 fake.py crash"
     expect 1 "launch_failed: fake ended without an answer: exit code 3" "python3 fake.py leave"
-    expect 1 "timeout: fake gave no answer: within 6 s" "python3 fake.py hang" --timeout 6
+    silent fake "python3 fake.py hang"
     expect 1 "bad_reply: fake answers with a line that is not of the protocol" "python3 fake.py nonsense"
     expect 1 "bad_reply" "python3 fake.py list"
     expect 1 "bad_reply" "python3 fake.py twice"
@@ -273,7 +287,7 @@ print('{"s2": 1, "name": "deaf", "passes": "forward"}', flush=True)
 time.sleep(1000)
 EOF
     len=16
-    expect 1 "timeout: deaf gave no answer: within 2 s" "python3 deaf.py" --timeout 2 --batch 4096
+    silent deaf "python3 deaf.py" --batch 4096
     len=128
     python3 "$root/tests/strangers.py" "$s2" 40 >said || { cat said; exit 1; }
     n=$((n + 40))

@@ -21,7 +21,7 @@ UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "us": 1
 
 def run(*words, cwd=None):
     env = dict(os.environ, PATH=PROGRAMS + ":" + os.environ["PATH"], S2_DB=os.path.join(folder, "s2.db"), COLUMNS="400")
-    done = subprocess.run(words, capture_output=True, text=True, env=env, cwd=cwd, timeout=120)
+    done = subprocess.run(words, capture_output=True, text=True, env=env, cwd=cwd, timeout=900)
     return done.stdout
 
 
@@ -371,7 +371,7 @@ def check_one_design(rng):
 def ask_search(*words):
     """The page of a search and its JSON, which are of one answer."""
     env = dict(os.environ, PATH=PROGRAMS + ":" + os.environ["PATH"], COLUMNS="400")
-    page, data = (subprocess.run(["s2", "search", *words, "--no-db", *more], capture_output=True, text=True, env=env, cwd=folder, timeout=300)
+    page, data = (subprocess.run(["s2", "search", *words, "--no-db", *more], capture_output=True, text=True, env=env, cwd=folder, timeout=900)
                   for more in ((), ("--json",)))
     near(f"search {words}: page and JSON end alike", page.returncode, data.returncode)
     return page, json.loads(data.stdout.splitlines()[0])
@@ -483,7 +483,7 @@ def check_models():
         json.dump({"model_type": "rwkv", "hidden_size": 2560, "num_hidden_layers": 4, "vocab_size": 1000}, out)
     for path, said in ((os.path.join(configs, "mamba-130m.json"), 'of type "mamba" has no attention'), ("rwkv.json", 'of type "rwkv" has no attention'),
                        *((os.path.join(configs, name + ".json"), "layers keep a state and read no keys") for name in ("jamba-v0.1", "minimax-text-01", "bamba-9b", "lfm2-1.2b"))):
-        done = subprocess.run([os.path.join(PROGRAMS, "s2"), "search", path, "--no-db", "--limit", "2"], capture_output=True, text=True, cwd=folder, timeout=60)
+        done = subprocess.run([os.path.join(PROGRAMS, "s2"), "search", path, "--no-db", "--limit", "2"], capture_output=True, text=True, cwd=folder, timeout=900)
         near(f"{path} is refused by what it is: {done.stderr}", float(said in done.stderr and done.returncode in (2, 3) and done.stdout == ""), 1.0)
     run("s2", "export", "model phi-3-small; all: local 16 | stride 8 phase head+1", "--to", "vllm", "--len", "8k", "-o", "edit.json", "--no-db", "--force", cwd=folder)
     with open(os.path.join(folder, "edit.json")) as file:
@@ -491,10 +491,10 @@ def check_models():
     for edited, noticed in ((text, False), (text.replace('"max_seqlen": 8192', '"max_seqlen": 131072'), True)):
         with open(os.path.join(folder, "edit.json"), "w") as file:
             file.write(edited)
-        done = subprocess.run([os.path.join(PROGRAMS, "s2"), "sim", "edit.json", "--no-db", "--len", "4k"], capture_output=True, text=True, cwd=folder, timeout=60)
+        done = subprocess.run([os.path.join(PROGRAMS, "s2"), "sim", "edit.json", "--no-db", "--len", "4k"], capture_output=True, text=True, cwd=folder, timeout=900)
         near(f"an edited length is noticed: {done.stderr}", float("was changed after s2 wrote it" in done.stderr), float(noticed))
         near(f"more fits than the file is for: {done.stderr}", float("is written for at most" in done.stderr), 1.0)
-    done = subprocess.run([os.path.join(PROGRAMS, "s2"), "sim", "model llama-3.1-8b; all: local 4", "--model", "mistral-7b-v0.1", "--no-db", "--len", "4k"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([os.path.join(PROGRAMS, "s2"), "sim", "model llama-3.1-8b; all: local 4", "--model", "mistral-7b-v0.1", "--no-db", "--len", "4k"], capture_output=True, text=True, timeout=900)
     near(f"another model is said: {done.stderr}", float("it is priced in mistral-7b" in done.stderr), 1.0)
 
 
@@ -504,7 +504,7 @@ def check_whole_models():
     for page, mode, least, recorded in (("README.md", "lead", 14, "h200-models"), ("docs/python.md", "each", 14, "h200-models"), ("docs/python.md", "ranks", 8, "h200-ranks"),
                                         ("docs/simulator.md", "memory", 7, "h200-models"), ("docs/simulator.md", "context", 6, "h100-ranks")):
         rows = subprocess.run([sys.executable, os.path.join(root, "tests/bench/models_table.py"), os.path.join(PROGRAMS, "s2"),
-                               os.path.join(root, f"docs/results/{recorded}.jsonl"), mode], capture_output=True, text=True, timeout=100, check=True).stdout.splitlines()
+                               os.path.join(root, f"docs/results/{recorded}.jsonl"), mode], capture_output=True, text=True, timeout=900, check=True).stdout.splitlines()
         with open(os.path.join(root, page), encoding="utf-8") as file:
             shown = file.read().splitlines()
         near(f"{page}: rows of whole models", float(len(rows) >= least), 1.0)
@@ -571,7 +571,7 @@ def check_spellings():
     """Every spelling of a phrase is read alike; what may mean two things is refused."""
     def question(phrase):
         done = subprocess.run([os.path.join(PROGRAMS, "s2"), "search", "phi-3-small, " + phrase, "--dry-run", "--limit", "1", "--no-db"],
-                              capture_output=True, text=True, timeout=60)
+                              capture_output=True, text=True, timeout=900)
         return next((line for line in done.stdout.splitlines() if line.startswith("question")), done.stderr)
     for first, *others in SPELLINGS:
         near(f"{first!r} is read", float(question(first).startswith("question")), 1.0)
@@ -593,7 +593,7 @@ def check_tables():
         if name in search:
             near(f"--{name} takes the same words in sim and search", float(search[name] == value or name in ("phase", "batch")), 1.0)
             continue
-        done = subprocess.run([os.path.join(PROGRAMS, "s2"), "search", "--" + name + ("=1" if value else ""), "phi-3-small, 8k", "--no-db"], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([os.path.join(PROGRAMS, "s2"), "search", "--" + name + ("=1" if value else ""), "phi-3-small, 8k", "--no-db"], capture_output=True, text=True, timeout=900)
         near(f"--{name} is refused with a reason: {done.stderr}", float(done.returncode == 2 and "unknown" not in done.stderr and done.stderr.startswith(f"s2 search: --{name}: ")), 1.0)
 
 
@@ -649,7 +649,7 @@ def check_round_trip():
                         ("phi-3-small, H200, 32k, vLLM", "rt.s2"), ("llama-3.1-8b, H200, 32k, trtllm", "."), ("sliding.json, H200, 32k, hf", "rt-own.json")):
         path = os.path.join(folder, name)
         model, at = words.split(",")[0], ("--limit", "100", "--no-db", "-o", path)
-        done = [subprocess.run(["s2", "search", words, *at, *more], capture_output=True, text=True, cwd=folder, timeout=120,
+        done = [subprocess.run(["s2", "search", words, *at, *more], capture_output=True, text=True, cwd=folder, timeout=900,
                                env=dict(os.environ, PATH=PROGRAMS + ":" + os.environ["PATH"])) for more in (("--json",), ("--json",), ("--json", "--force"))]
         near(f"{words}: exit codes of a first, a second and a forced file", float([one.returncode for one in done] == [0, 2, 0]), 1.0)
         near(f"{words}: a file that exists is told before the search", float("exists" in done[1].stderr and done[1].stdout == ""), 1.0)
@@ -864,8 +864,8 @@ def check_written_for():
     configs = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data/configs")
     for own, other in (("gpt-oss-20b", "heads 8; kv-heads 2; all: local 4"), ("gpt-oss-20b", "gemma-2-9b"), ("qwen3-8b", "gpt-oss-20b")):
         operands = [os.path.join(configs, name + ".json") if ":" not in name else name for name in (own, other)]
-        alone = [subprocess.run([os.path.join(PROGRAMS, "s2"), "sim", one, "--len", "4k", "--no-db"], capture_output=True, text=True, timeout=60).stderr for one in operands]
-        both = subprocess.run([os.path.join(PROGRAMS, "s2"), "sim", *operands, "--len", "4k", "--no-db"], capture_output=True, text=True, timeout=60).stderr
+        alone = [subprocess.run([os.path.join(PROGRAMS, "s2"), "sim", one, "--len", "4k", "--no-db"], capture_output=True, text=True, timeout=900).stderr for one in operands]
+        both = subprocess.run([os.path.join(PROGRAMS, "s2"), "sim", *operands, "--len", "4k", "--no-db"], capture_output=True, text=True, timeout=900).stderr
         def said(text):
             return sorted(line.replace("s2 sim: ", "").strip() for line in text.splitlines() if "is written for" in line)
         near(f"{own} and {other}: what they are written for: {said(both)}", float(said(both) == sorted(said(alone[0]) + said(alone[1]))), 1.0)
@@ -876,7 +876,7 @@ def check_shares():
     with open("shares.json", "w") as file:
         json.dump({"heavy_ratio": 0.1, "recent_ratio": 0.1}, file)
     def said(*operands):
-        done = subprocess.run([os.path.join(PROGRAMS, "s2"), "sim", *operands, "--len", "4k", "--phase", "decode", "--no-db"], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([os.path.join(PROGRAMS, "s2"), "sim", *operands, "--len", "4k", "--phase", "decode", "--no-db"], capture_output=True, text=True, timeout=900)
         return "shares.json states shares of the length: of any other length than 4096" in done.stderr
     near("a file of shares says so", float(said("shares.json")), 1.0)
     near("another pattern does not", float(said("heads 8; kv-heads 2; all: local 4")), 0.0)
@@ -886,7 +886,7 @@ def check_windows():
     """A config that gives layers windows by keys that are not read says so; the published ones give no such alarm."""
     configs = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data/configs")
     def said(path, *more):
-        return subprocess.run([os.path.join(PROGRAMS, "s2"), "show", path, *more], capture_output=True, text=True, timeout=60).stderr
+        return subprocess.run([os.path.join(PROGRAMS, "s2"), "show", path, *more], capture_output=True, text=True, timeout=900).stderr
     def alarms(text):
         return [line for line in text.splitlines() if "windows of their own" in line or "tells layers apart" in line]
     for name in sorted(os.listdir(configs)):
@@ -972,9 +972,9 @@ def check_refusals():
     for name in formats:
         for pattern in patterns:
             words = ("s2", "export", pattern, "--to", name, "--no-db", "-o", "refused/", "--force") + (("--len", "2k") if pattern == "masked.s2" else ())
-            done = subprocess.run(words, capture_output=True, text=True, env=env, cwd=folder, timeout=60)
+            done = subprocess.run(words, capture_output=True, text=True, env=env, cwd=folder, timeout=900)
             for command in re.findall(r"^  (s2 export .*)$", done.stderr, re.M):
-                again = subprocess.run(["bash", "-c", command + " --force > /dev/null"], capture_output=True, text=True, env=env, cwd=folder, timeout=60)
+                again = subprocess.run(["bash", "-c", command + " --force > /dev/null"], capture_output=True, text=True, env=env, cwd=folder, timeout=900)
                 near(f"{words}: {command}: {again.stderr}", again.returncode, 0)
                 seen += 1
                 terms += pattern == "masked.s2" and "reads the same pairs" in done.stderr and name in ("flex", "cute")
@@ -989,7 +989,7 @@ def check_experts():
     words = (os.path.join(PROGRAMS, "s2"), "sim", "model mixtral-8x7b; all: local 16 | stride 8 phase kv", "--model", "mixtral-8x7b", "--len", "4k", "--no-db", "--ep", "4")
     for phase in ("train", "all"):
         for more in ((), ("--json",), ("--dp", "1"), ("--dp", "6")):
-            done = subprocess.run([*words, "--phase", phase, *more], capture_output=True, text=True, timeout=60)
+            done = subprocess.run([*words, "--phase", phase, *more], capture_output=True, text=True, timeout=900)
             near(f"--ep 4 --phase {phase} {more}: {done.stderr}", float(done.returncode == 2 and done.stdout == "" and "needs --dp 4" in done.stderr), 1.0)
         rows = run("s2", *words[1:], "--phase", phase, "--dp", "4", "--json").splitlines()
         near(f"--ep 4 --dp 4 --phase {phase}: rows", len(rows), 3 if phase == "all" else 1, 9)
@@ -1005,7 +1005,7 @@ def check_stubs():
         near(f"{model} without widths: no figure of the whole model", float("tokens/s" in page.stdout or data["dense"]["phases"][0]["end_to_end_us"] is not None), 0.0)
         near(f"{model} without widths: own layers", float(data["own"] is not None), float(own))
     refused = subprocess.run([os.path.join(PROGRAMS, "s2"), "search", os.path.join(configs, "deepseek-v3.json") + ", H200, 64k", "--no-db"],
-                             capture_output=True, text=True, timeout=60)
+                             capture_output=True, text=True, timeout=900)
     near("latent attention is refused as before", refused.returncode, 3)
 
 
@@ -1144,7 +1144,7 @@ def check_replays():
                   ["LocalStrideSparseAttention(8, 8192, 64, 4, 64, num_kv_heads=2)"], ["name 'q'; heads 2; all: local 2"]):
         for replay in re.findall(r"^  replay\n    (.*)$", run("s2", "check", *words, cwd=folder), re.M):
             env = dict(os.environ, PATH=PROGRAMS + ":" + os.environ["PATH"], S2_DB=os.path.join(folder, "s2.db"))
-            done = subprocess.run(["bash", "-c", replay], capture_output=True, text=True, env=env, cwd=folder, timeout=120)
+            done = subprocess.run(["bash", "-c", replay], capture_output=True, text=True, env=env, cwd=folder, timeout=900)
             near(f"{replay!r} runs and shows the heads", float(done.returncode in (0, 1) and "head" in done.stdout), 1.0)
             seen += 1
     near("witnesses were replayed", float(seen > 5), 1.0)

@@ -61,11 +61,11 @@ def damage(rng, whole):
 
 def save(s2, tool, damaged, out):
     if tool == "s2 db recover":
-        subprocess.run([s2, "--db", damaged, "db", "recover", out], capture_output=True, check=False, timeout=120)
+        subprocess.run([s2, "--db", damaged, "db", "recover", out], capture_output=True, check=False, timeout=900)
         return
-    text = subprocess.run(["sqlite3", damaged, tool.split()[1]], capture_output=True, check=False, timeout=120).stdout
+    text = subprocess.run(["sqlite3", damaged, tool.split()[1]], capture_output=True, check=False, timeout=900).stdout
     text = text.replace(b"ROLLBACK; -- due to errors", b"COMMIT;")
-    subprocess.run(["sqlite3", out], input=text, capture_output=True, check=False, timeout=120)
+    subprocess.run(["sqlite3", out], input=text, capture_output=True, check=False, timeout=900)
 
 
 TOOLS = ["s2 db recover", "sqlite3 .recover", "sqlite3 .dump"]

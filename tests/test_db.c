@@ -1428,14 +1428,23 @@ static pid_t waiting_writer(const char *path, int *go)
 }
 
 /* POSIX drops all locks of a process on a file when it closes any descriptor of it. */
-/* Counted in its transactions, not in time: while another waits, a busy writer gets in once or twice. */
+static int by_count(const void *left, const void *right)
+{
+    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return (a > b) - (a < b);
+}
+
+/*
+ * Counted in its transactions, not in time: while another waits, a busy writer gets in once or twice. The median of the
+ * turns, since in a turn in which this process does not run it gets in as often as it likes.
+ */
 static void a_busy_writer_lets_others_in(void **state)
 {
     (void)state;
-    enum { TURNS = 60, MOST = 4 * TURNS, BUSY = 20 };
+    enum { TURNS = 60, MOST = 4, BUSY = 20 };
     const char *const path = path_of("busy.db");
     const struct timespec moment = {.tv_nsec = 1000000};
-    int64_t n_others = 0, before = 0, after;
+    int64_t n_others[TURNS], before = 0, after;
     s2_db *db = open_new(path);
     OK(s2_gen_put_all(db, 0));
     const pid_t child = fork();
@@ -1447,18 +1456,21 @@ static void a_busy_writer_lets_others_in(void **state)
             good = s2_gen_put_all(own, n) == S2_OK;
         _exit(1);
     }
-    for (; before < BUSY; nanosleep(&moment, NULL))
+    for (; before < BUSY; nanosleep(&moment, NULL)) {
         OK(s2_db_count(db, "run", &before, NULL));
+        assert_int_equal(waitpid(child, NULL, WNOHANG), 0);
+    }
     for (int turn = 0; turn < TURNS; turn++) {
         OK(s2_db_count(db, "run", &before, NULL));
         OK(s2_db_star(db, 1, turn % 2 == 0, NULL));
         OK(s2_db_count(db, "run", &after, NULL));
-        n_others += after - before;
+        n_others[turn] = after - before;
     }
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
-    if (n_others > MOST)
-        fail_msg("it got in %lld times during %d turns", (long long)n_others, TURNS);
+    qsort(n_others, TURNS, sizeof n_others[0], by_count);
+    if (n_others[TURNS / 2] > MOST)
+        fail_msg("it got in %lld times during a turn", (long long)n_others[TURNS / 2]);
     assert_sound(db);
     s2_db_close(&db);
     s2_gen_forget(path);

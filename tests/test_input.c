@@ -68,26 +68,26 @@ static void add(keys *all, int32_t key)
 }
 
 /* All keys that bytes give, cut at random or, with rng NULL, in one piece; nothing is late but at the end. */
-static void feed(s2_input *input, const char *bytes, size_t n, s2_rng *rng, keys *got)
+static void feed(s2_typed *input, const char *bytes, size_t n, s2_rng *rng, keys *got)
 {
     for (size_t at = 0; at < n; at++) {
         int32_t key;
-        s2_input_add(input, bytes[at]);
-        while ((key = s2_input_key(input, false)) > 0 || key < S2_TERM_NOTHING) {
+        s2_typed_add(input, bytes[at]);
+        while ((key = s2_typed_key(input, false)) > 0 || key < S2_TERM_NOTHING) {
             if (key == S2_TERM_MORE)
                 break;
             add(got, key);
         }
         /* somebody looks again before anything has come */
         if (rng != NULL && s2_rng_below(rng, 3) == 0)
-            add(got, s2_input_key(input, false));
+            add(got, s2_typed_key(input, false));
     }
 }
 
-static void let_time_pass(s2_input *input, keys *got)
+static void let_time_pass(s2_typed *input, keys *got)
 {
     int32_t key;
-    while ((key = s2_input_key(input, true)) != S2_TERM_NOTHING && key != S2_TERM_MORE)
+    while ((key = s2_typed_key(input, true)) != S2_TERM_NOTHING && key != S2_TERM_MORE)
         add(got, key);
 }
 
@@ -111,7 +111,7 @@ static void any_keys_in_any_pieces_are_the_keys_that_were_sent(void **state)
     const int64_t n_cases = s2_test_cases(2000);
     for (uint64_t seed = first; seed < first + (uint64_t)n_cases; seed++) {
         s2_rng rng = {seed};
-        s2_input input = {0};
+        s2_typed input = {0};
         size_t n = 0;
         meant.n = got.n = 0;
         for (uint64_t left = 1 + s2_rng_below(&rng, 30); left > 0; left--) {
@@ -134,7 +134,7 @@ static void any_keys_in_any_pieces_are_the_keys_that_were_sent(void **state)
         let_time_pass(&input, &got);
         expect_same(&got, &meant, bytes, n, seed);
         assert_int_equal(input.n, 0);
-        s2_input_release(&input);
+        s2_typed_release(&input);
     }
 }
 
@@ -151,7 +151,7 @@ static void what_is_no_sequence_is_keys(void **state)
                 {"\033Px", "\033Px"}, {"\xc3j", "j"},           {"\xe6\xbc", ""},       {"\xff\xfej", "j"}};
     for (size_t at = 0; at < sizeof rows / sizeof rows[0]; at++) {
         keys got = {0}, meant = {0};
-        s2_input input = {0};
+        s2_typed input = {0};
         for (const char *key = rows[at].keys; *key != '\0'; key++)
             add(&meant, *key);
         feed(&input, rows[at].bytes, strlen(rows[at].bytes), NULL, &got);
@@ -159,7 +159,7 @@ static void what_is_no_sequence_is_keys(void **state)
         add(&meant, 'q');
         feed(&input, "q", 1, NULL, &got);
         expect_same(&got, &meant, rows[at].bytes, strlen(rows[at].bytes), at);
-        s2_input_release(&input);
+        s2_typed_release(&input);
     }
 }
 
@@ -168,12 +168,12 @@ static void a_paste_is_text_to_its_end(void **state)
 {
     (void)state;
     keys got = {0};
-    s2_input input = {0};
+    s2_typed input = {0};
     static const char begun[] = "\033[200~one\r\ttwo \033[201 \033[20 \xc3\xa9\xff\xe2\x80\xae.",
                       more[] = "Qy\033[201~";
     feed(&input, begun, sizeof begun - 1, NULL, &got);
     assert_int_equal(got.n, 0);
-    assert_true(s2_input_patience_ms(&input) > 1000);
+    assert_true(s2_typed_patience_ms(&input) > 1000);
     feed(&input, more, sizeof more - 1, NULL, &got);
     assert_int_equal(got.n, 1);
     assert_int_equal(got.key[0], S2_TERM_PASTE);
@@ -185,7 +185,7 @@ static void a_paste_is_text_to_its_end(void **state)
     assert_int_equal(got.n, 3);
     assert_int_equal(got.key[2], 'j');
     assert_string_equal(input.pasted.data, "cut");
-    s2_input_release(&input);
+    s2_typed_release(&input);
 }
 
 static void clicks_say_where(void **state)
@@ -201,12 +201,12 @@ static void clicks_say_where(void **state)
                 {"\033[M`!!", 0, 0, -1}};
     for (size_t at = 0; at < sizeof rows / sizeof rows[0]; at++) {
         keys got = {0};
-        s2_input input = {0};
+        s2_typed input = {0};
         feed(&input, rows[at].bytes, strlen(rows[at].bytes), NULL, &got);
         assert_int_equal(got.n, 1);
         assert_int_equal(got.key[0], S2_TERM_CLICK);
         assert_true(input.row == rows[at].row && input.col == rows[at].col && input.wheel == rows[at].wheel);
-        s2_input_release(&input);
+        s2_typed_release(&input);
     }
 }
 
@@ -219,7 +219,7 @@ static void random_bytes_end_in_order(void **state)
     for (uint64_t seed = first; seed < first + (uint64_t)s2_test_cases(2000); seed++) {
         static keys got;
         s2_rng rng = {seed};
-        s2_input input = {0};
+        s2_typed input = {0};
         got.n = 0;
         for (uint64_t left = s2_rng_below(&rng, MOST); left > 0; left--) {
             const char byte = s2_rng_below(&rng, 8) == 0 ? (char)s2_rng_below(&rng, 256)
@@ -233,7 +233,7 @@ static void random_bytes_end_in_order(void **state)
         assert_int_equal(input.n, 0);
         feed(&input, "j", 1, NULL, &got);
         assert_int_equal(got.key[got.n - 1], 'j');
-        s2_input_release(&input);
+        s2_typed_release(&input);
     }
 }
 

@@ -661,16 +661,24 @@ static void put_hostile_term(s2_rng *rng, s2_buf *text)
     }
 }
 
+static int by_time(const void *left, const void *right)
+{
+    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return (a > b) - (a < b);
+}
+
 /*
- * Work is counted in steps, and what the steps do not count would show here: of each question a limit of
- * 2e7 steps, at 5 ns each, leaves ten times that time, and few bytes.
+ * Work is counted in steps, and what the steps do not count would show here: no question takes many times as long as
+ * nine in ten of those that the limit stops.
  */
 static void hostile_patterns_cost_what_the_limit_allows(void **state)
 {
     (void)state;
-    enum { LIMIT_STEPS = 20000000, LIMIT_MS = 1000 };
+    enum { LIMIT_STEPS = 20000000, TIMES = 20, MOST = 4096 };
+    static int64_t limited_us[MOST];
+    char slowest[1024] = "";
     s2_rng rng = {s2_test_seed(640)};
-    int64_t n_limited = 0, slowest_ms = 0;
+    int64_t n_limited = 0, slowest_us = 0;
     for (int64_t nth = 0; nth < s2_test_cases(600) / 10; nth++) {
         s2_buf text = {0};
         s2_buf_printf(&text, "heads %d; block 1; %s layers all: ", 1 << s2_rng_below(&rng, 7),
@@ -691,18 +699,25 @@ static void hostile_patterns_cost_what_the_limit_allows(void **state)
             const s2_prove_options how = {.n_tok = S2_OPEN, .work_limit = LIMIT_STEPS};
             const clock_t begin = clock();
             assert_int_equal(s2_prove(&arena, &pattern, &asked, 1, &how, &found), S2_OK);
-            const int64_t ms = (int64_t)(clock() - begin) * 1000 / CLOCKS_PER_SEC;
-            slowest_ms = ms > slowest_ms ? ms : slowest_ms;
-            n_limited += found.verdict == S2_UNKNOWN && found.reason == S2_REASON_LIMIT;
-            if (ms > LIMIT_MS)
-                fail_msg("%s takes %lld ms of CPU within %d steps: %s",
-                         s2_property_word((s2_property)property), (long long)ms, LIMIT_STEPS, text.data);
+            const int64_t us = (int64_t)(clock() - begin) * 1000000 / CLOCKS_PER_SEC;
+            if (found.verdict == S2_UNKNOWN && found.reason == S2_REASON_LIMIT && n_limited < MOST)
+                limited_us[n_limited++] = us;
+            if (us > slowest_us)
+                snprintf(slowest, sizeof slowest, "%s: %s", s2_property_word((s2_property)property),
+                         text.data);
+            slowest_us = us > slowest_us ? us : slowest_us;
             s2_arena_release(&arena);
         }
         s2_buf_release(&text);
     }
-    printf("# s2: hostile patterns: %lld questions stopped by the limit, the slowest took %lld ms of CPU\n",
-           (long long)n_limited, (long long)slowest_ms);
+    qsort(limited_us, (size_t)n_limited, sizeof limited_us[0], by_time);
+    const int64_t usual_us = limited_us[n_limited * 9 / 10];
+    printf("# s2: hostile patterns: %lld questions stopped by the limit in %lld ms of CPU (nine in ten), the "
+           "slowest took "
+           "%lld ms\n",
+           (long long)n_limited, (long long)usual_us / 1000, (long long)slowest_us / 1000);
+    if (n_limited > 0 && slowest_us > TIMES * usual_us)
+        fail_msg("%lld ms of CPU within %d steps: %s", (long long)slowest_us / 1000, LIMIT_STEPS, slowest);
 }
 
 static void a_pattern_larger_than_the_limit_takes_no_memory_for_it(void **state)

@@ -2,6 +2,7 @@
 # Replay transcripts: in tests/cli/*.txt a line "$ COMMAND" is run in an empty directory, and what
 # follows up to the next one must be its output (stdout and stderr together) and, where it is not 0,
 # its exit code as [N]. Lines before the first command are a comment.
+# A command may take 30 minutes, so that only one that hangs is ended: its processor time has a limit of its own (S2_CPU_SECONDS).
 # interrupt.sh interrupts a command. Where $S2_CASES_MAX is set, as under sanitizers, a command that ends with
 # "# long" is not run and stands for its output: it takes long, leaves nothing that a later one needs, and does with
 # more what others do.
@@ -31,7 +32,7 @@ for file in "$root"/tests/cli/*.txt; do
         '$ '*)
             seen=1 left=""
             printf '%s\n' "$line"
-            timeout 120 sh -c "${line#\$ }" </dev/null 2>&1
+            timeout 1800 sh -c "${line#\$ }" </dev/null 2>&1
             code=$?
             [ $code -ne 0 ] && printf '[%s]\n' $code
             ;;

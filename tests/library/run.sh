@@ -1,8 +1,10 @@
 #!/bin/sh
 # The library as somebody else sees it: installed into a scratch folder, found by pkg-config, linked shared and static from
 # C and C++ outside of the tree, exporting what library/exports.txt lists, its ABI as tests/library/abi.txt has it.
-# usage: tests/library/run.sh MAKE LIBRARY     last line: N passed, N failed
+# usage: tests/library/run.sh MAKE LIBRARY     last line: N passed, N failed    (CC, CXX: of several words, as "ccache gcc")
+# shellcheck disable=SC2086 # compilers and flags are words
 set -u
+cc=${CC:-cc} cxx=${CXX:-c++}
 make=$1 library=$(realpath "$2")
 cd "$(dirname "$0")/../.." || exit 2
 away=$(mktemp -d "${TMPDIR:-/tmp}/s2-library.XXXXXX") || exit 2
@@ -40,7 +42,7 @@ for room in base pattern coverage words plan sim cache kernels export library; d
     awk '/ O \.(data|bss|tdata|tbss)(\.rel(\.local)?)?\t/ { sub(/\.[0-9]+$/, "", $NF); print $NF }' | sort -u |
     grep -vxFf tests/library/state.txt >"$away/found"
 judge "the library has state that tests/library/state.txt does not explain"
-python3 tests/library/abi.py "${CC:-cc}" library/s2.h >"$away/abi" 2>&1
+python3 tests/library/abi.py "$cc" library/s2.h >"$away/abi" 2>&1
 diff tests/library/abi.txt "$away/abi" >"$away/found"
 judge "the ABI changed: append only, count S2_API_VERSION up, and write 'make abi'"
 
@@ -60,17 +62,17 @@ run() { # NAME COMPILER...: built and run
 }
 # shellcheck disable=SC2046 # flags are words
 {
-    run shared "${CC:-cc}" -std=c11 library.c $(flags) -lm
-    run static "${CC:-cc}" -std=c11 library.c $(pkg-config --cflags s2) root/opt/s2/lib/libs2.a \
+    run shared $cc -std=c11 library.c $(flags) -lm
+    run static $cc -std=c11 library.c $(pkg-config --cflags s2) root/opt/s2/lib/libs2.a \
         $(pkg-config --libs-only-other --libs-only-l --static s2 | sed 's/-ls2//')
 }
 echo '#include <s2.h>' >only.cc
 echo 'int main() { return s2_api_version() == S2_API_VERSION ? 0 : 1; }' >>only.cc
 # shellcheck disable=SC2046
-{ "${CXX:-c++}" -Wall -Wextra -Werror only.cc $(flags) -o only && ./only; } >"$away/found" 2>&1
+{ $cxx -Wall -Wextra -Werror only.cc $(flags) -o only && ./only; } >"$away/found" 2>&1
 judge "a program in C++"
 share=$away/root/opt/s2/share/s2
-"${CC:-cc}" -std=c11 -O2 -shared -fPIC -I"$away/root/opt/s2/include" "$share/examples/plug/mine.c" -o mine.so -lm >found 2>&1
+$cc -std=c11 -O2 -shared -fPIC -I"$away/root/opt/s2/include" "$share/examples/plug/mine.c" -o mine.so -lm >found 2>&1
 diff -r "$tree/docs/examples/plug" "$share/examples/plug" >>found 2>&1
 (cd "$tree/adapters" && ls ./*.py) >here
 (cd "$share/adapters" && ls ./*.py) | diff here - >>found 2>&1
