@@ -515,11 +515,27 @@ void s2_pages_skip_free(s2_pages *pages)
     }
 }
 
+/* The first page behind this one that is not in a hole of the file. A few bytes on a disk can claim terabytes. */
+static uint32_t page_behind_hole(const s2_pages *pages, uint32_t number)
+{
+    const off_t data = lseek(pages->fd, (off_t)number * pages->page_bytes, SEEK_DATA);
+    if (data >= 0)
+        return (uint32_t)s2_min_i64(data / pages->page_bytes, pages->n_pages) + 1;
+    return errno == ENXIO ? pages->n_pages + 1 : number + 1;
+}
+
 s2_status s2_pages_orphans(s2_pages *pages, s2_record_fn take, void *user, int64_t *n_bad)
 {
     tree_page node;
+    uint32_t with_data = 2;
     for (uint32_t number = 2; number <= pages->n_pages; number++) {
-        if (pages->seen[number] || !read_node(pages, number, &node) || node.kind != TABLE_LEAF)
+        if (pages->seen[number] || (number < with_data && pages->frame_of[number] == 0))
+            continue;
+        if (!read_node(pages, number, &node)) {
+            with_data = page_behind_hole(pages, number);
+            continue;
+        }
+        if (node.kind != TABLE_LEAF)
             continue;
         pages->seen[number] = true;
         if (!take_cells(pages, &node, take, user, n_bad))

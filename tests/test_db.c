@@ -1119,6 +1119,37 @@ static void exports_and_reach_are_told_apart_without_a_schema(void **state)
     s2_db_close(&db);
 }
 
+/* A disk that lost the beginning of a file can leave a hole there, of any size. */
+static void rows_behind_a_hole_are_recovered(void **state)
+{
+    (void)state;
+    enum { DESIGNS = 200 };
+    const off_t hole_bytes = (off_t)1 << 30;
+    const char *const path = path_of("a.db"), *const far = path_of("far.db"),
+                      *const copy = path_of("copy.db");
+    s2_db *db = open_new(path);
+    int64_t n_designs, n;
+    fill(db, DESIGNS);
+    s2_db_close(&db);
+    FILE *const from = fopen(path, "rb"), *const to = fopen(far, "wb");
+    assert_true(from != NULL && to != NULL && fseeko(to, hole_bytes, SEEK_SET) == 0);
+    char page[4096];
+    while (fread(page, sizeof page, 1, from) == 1)
+        assert_int_equal(fwrite(page, sizeof page, 1, to), 1);
+    assert_int_equal(fclose(from) | fclose(to), 0);
+    s2_gen_forget(copy);
+    s2_db_recovered found;
+    OK(s2_db_recover(far, copy, false, &found, NULL));
+    OK(s2_db_open(copy, S2_DB_READ, &db, NULL));
+    OK(s2_db_count(db, "design", &n_designs, NULL));
+    assert_int_equal(n_designs, DESIGNS);
+    OK(s2_db_count(db, "run", &n, NULL));
+    assert_int_equal(n, 1);
+    assert_sound(db);
+    s2_db_close(&db);
+    s2_gen_forget(far);
+}
+
 static void write_bytes(const char *path, const void *data, size_t n)
 {
     FILE *const file = fopen(path, "wb");
@@ -1877,6 +1908,7 @@ int main(void)
         cmocka_unit_test(figures_of_older_prices_are_read_from_their_reports),
         cmocka_unit_test(reach_stands_beside_prices_of_its_own_length),
         cmocka_unit_test(exports_and_reach_are_told_apart_without_a_schema),
+        cmocka_unit_test(rows_behind_a_hole_are_recovered),
         cmocka_unit_test(files_that_are_no_database_of_ours_are_refused_by_name),
         cmocka_unit_test(a_foreign_schema_is_not_trusted),
         cmocka_unit_test(flipped_bits_never_crash_and_never_forge_a_design),
