@@ -526,26 +526,27 @@ const char *s2_doc_text(const s2_doc *doc, const char *path)
     return json_string_value(doc_at(doc, path));
 }
 
-const char *s2_doc_key(const s2_doc *doc, const char *path, int64_t n)
+const char *s2_doc_key(const s2_doc *doc, const char *path, const char *after)
 {
     json_t *const node = doc_at(doc, path);
-    void *member = json_object_iter(node);
-    while (member != NULL && n-- > 0)
-        member = json_object_iter_next(node, member);
-    return member != NULL ? json_object_iter_key(member) : NULL;
+    void *const member = after == NULL ? json_object_iter(node)
+                                       : json_object_iter_next(node, json_object_iter_at(node, after));
+    return json_object_iter_key(member);
 }
 
 const char *s2_doc_slip(const s2_doc *doc, const char *path)
 {
-    enum { SHORTEST = 5 };
+    enum { SHORTEST = 5, MOST_SIBLINGS = 4096 }; /* nobody misspells a key among more: they are data */
     char parent[S2_ASKED_BYTES], beside[2 * S2_ASKED_BYTES];
     const char *const meant = s2_path_base(path);
     const size_t n_parent = (size_t)(meant - path) - (meant > path);
     if (strlen(meant) < SHORTEST || n_parent >= sizeof parent)
         return NULL;
     snprintf(parent, sizeof parent, "%.*s", (int)n_parent, path);
-    const char *key;
-    for (int64_t n = 0; (key = s2_doc_key(doc, parent, n)) != NULL; n++) {
+    if (s2_doc_len(doc, parent) > MOST_SIBLINGS)
+        return NULL;
+    const char *key = NULL;
+    while ((key = s2_doc_key(doc, parent, key)) != NULL) {
         if (strlen(key) >= S2_ASKED_BYTES || strcmp(key, meant) == 0 || !s2_asked_near(key, meant))
             continue;
         snprintf(beside, sizeof beside, "%s/%s", parent, key);

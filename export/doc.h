@@ -60,8 +60,8 @@ int64_t s2_doc_len(const s2_doc *doc, const char *path);
 bool s2_doc_is_array(const s2_doc *doc, const char *path);
 /* The text of a string value, or NULL. */
 const char *s2_doc_text(const s2_doc *doc, const char *path);
-/* The key of the n-th member of an object, in the order of the file, or NULL. */
-const char *s2_doc_key(const s2_doc *doc, const char *path, int64_t n);
+/* The key of the member of an object that follows that of key `after` in the file (NULL: the first), or NULL. */
+const char *s2_doc_key(const s2_doc *doc, const char *path, const char *after);
 
 /* A sibling of `path` that nobody looked for and that may be the missing key, misspelt; or NULL. */
 const char *s2_doc_slip(const s2_doc *doc, const char *path);

@@ -15,7 +15,7 @@ enum { N_PROJECTIONS = sizeof projections / sizeof *projections };
 
 static int recognises(const s2_source *source)
 {
-    const char *const key = source->doc != NULL ? s2_doc_key(source->doc, "", 0) : NULL;
+    const char *const key = source->doc != NULL ? s2_doc_key(source->doc, "", NULL) : NULL;
     return key != NULL && strncmp(key, "model.layers.", 13) == 0 && strstr(key, ".self_attn.") != NULL ? 90
                                                                                                        : 0;
 }

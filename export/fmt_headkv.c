@@ -28,7 +28,7 @@ static int recognises(const s2_source *source)
 {
     int64_t layer, head;
     char path[280];
-    const char *const key = source->doc != NULL ? s2_doc_key(source->doc, "", 0) : NULL;
+    const char *const key = source->doc != NULL ? s2_doc_key(source->doc, "", NULL) : NULL;
     if (!is_key(key, &layer, &head))
         return 0;
     snprintf(path, sizeof path, "/%.250s", key);
@@ -43,10 +43,10 @@ static s2_status read_shape(const s2_source *source, int64_t *n_layers, int64_t 
     *n_layers = *n_heads = 0;
     if (n > MOST_HEADS)
         return s2_doc_refuse(source->doc, "", source->diag, "more than %d heads", MOST_HEADS);
-    for (int64_t member = 0; member < n; member++) {
+    const char *key = NULL;
+    while ((key = s2_doc_key(source->doc, "", key)) != NULL) {
         int64_t layer, head;
         char path[280];
-        const char *const key = s2_doc_key(source->doc, "", member);
         snprintf(path, sizeof path, "/%.250s", key);
         if (!is_key(key, &layer, &head) || layer >= S2_LIMIT_LAYERS || head >= S2_LIMIT_HEADS)
             return s2_doc_refuse(source->doc, path, source->diag, "expected \"layer-head\": [scores]");

@@ -556,9 +556,9 @@ static s2_status read_of_kind(const reader *r, const char *key, s2_layer_kind ki
 static s2_status read_per_layer(const reader *r)
 {
     char path[S2_DOC_PATH], holder[S2_DOC_PATH];
-    const char *key;
+    const char *key = NULL;
     (void)s2_doc_under(r->prefix, "per_layer_config", holder);
-    for (int64_t n = 0; (key = s2_doc_key(r->source->doc, holder, n)) != NULL; n++) {
+    while ((key = s2_doc_key(r->source->doc, holder, key)) != NULL) {
         static const char *const names[] = {"num_key_value_heads", "head_dim"};
         int32_t **const into[] = {&r->out->kv_heads, &r->out->head_dim};
         char *end;

@@ -92,19 +92,23 @@ static bool is_strange_window(const char *key)
 void s2_windows_say(const s2_source *source)
 {
     static const char *const holders[] = {"", "/text_config"};
+    enum { MOST_SAID = 16 };
     s2_doc doc = *source->doc;
+    int n_said = 0;
     doc.asked = NULL;
     for (size_t h = 0; h < sizeof holders / sizeof *holders; h++) {
-        const char *key;
-        for (int64_t nth = 0; (key = s2_doc_key(&doc, holders[h], nth)) != NULL; nth++) {
+        const char *key = NULL;
+        while (n_said < MOST_SAID && (key = s2_doc_key(&doc, holders[h], key)) != NULL) {
             char path[S2_ASKED_BYTES];
             snprintf(path, sizeof path, "%s/%.60s", holders[h], key);
-            if (is_strange_window(key) && !is_off(&doc, path) && !s2_asked_uses(source->doc->asked, path))
-                s2_note(&source->said->warnings,
-                        "\"%.60s\" is not read: if it gives layers windows of their own, write them as rules "
-                        "in a "
-                        "pattern file (docs/pattern-language.md)",
-                        key);
+            if (!is_strange_window(key) || is_off(&doc, path) || s2_asked_uses(source->doc->asked, path))
+                continue;
+            s2_note(
+                &source->said->warnings,
+                "\"%.60s\" is not read: if it gives layers windows of their own, write them as rules in a "
+                "pattern file (docs/pattern-language.md)",
+                key);
+            n_said++;
         }
     }
 }

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "export/asked.h"
+#include "export/doc.h"
 #include "export/registry.h"
 #include "export/tree.h"
 #include "pattern/parse.h"
@@ -336,6 +337,36 @@ static void keys_of_attention_that_nobody_reads_are_named(void **state)
     }
 }
 
+/* Each key once, in the order of the file. Walked by ordinal these would take minutes. */
+static void keys_are_walked_in_the_order_of_the_file(void **state)
+{
+    (void)state;
+    enum { KEYS = 80000 };
+    s2_buf text = {0};
+    s2_doc doc = {0};
+    s2_diag diag = {0};
+    for (int nth = 0; nth < KEYS; nth++)
+        s2_buf_printf(&text, "%c\"k%d\":0", nth == 0 ? '{' : ',', nth * 7919 % KEYS);
+    s2_buf_puts(&text, ",\"empty\":{}}");
+    assert_int_equal(text.status, S2_OK);
+    assert_int_equal(s2_doc_parse(text.data, text.len, &doc, &diag), S2_OK);
+    const char *key = NULL;
+    for (int nth = 0; nth < KEYS; nth++) {
+        char want[16];
+        snprintf(want, sizeof want, "k%d", nth * 7919 % KEYS);
+        key = s2_doc_key(&doc, "", key);
+        assert_string_equal(key, want);
+    }
+    key = s2_doc_key(&doc, "", key);
+    assert_string_equal(key, "empty");
+    assert_null(s2_doc_key(&doc, "", key));
+    assert_null(s2_doc_key(&doc, "/empty", NULL));
+    assert_null(s2_doc_key(&doc, "/k0", NULL));
+    assert_null(s2_doc_key(&doc, "/absent", NULL));
+    s2_doc_release(&doc);
+    s2_buf_release(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -345,6 +376,7 @@ int main(void)
         cmocka_unit_test(near_keys_are_near_word_for_word),
         cmocka_unit_test(a_misspelt_key_is_named_or_without_a_meaning),
         cmocka_unit_test(keys_of_attention_that_nobody_reads_are_named),
+        cmocka_unit_test(keys_are_walked_in_the_order_of_the_file),
     };
     return cmocka_run_group_tests_name("slips", tests, NULL, NULL);
 }
