@@ -129,6 +129,26 @@ static s2_exit read_requests(s2_sim_run_state *state)
     return s2_requests_read(cli, path, &state->requests);
 }
 
+/* Blocks that are chosen at run time: asked only of what was measured. */
+static s2_exit read_listed(s2_sim_run_state *state)
+{
+    static const char *const not_with[] = {"new",    "cp",       "requests",     "compare",
+                                           "bounds", "accuracy", "kernel-model", "stack"};
+    s2_cli *const cli = state->cli;
+    state->options.listed = s2_args_has(&state->args, "device-lists");
+    if (!state->options.listed)
+        return S2_EXIT_OK;
+    for (size_t nth = 0; nth < sizeof not_with / sizeof *not_with; nth++)
+        if (s2_args_has(&state->args, not_with[nth])) {
+            s2_cli_error(cli, "--device-lists cannot be combined with --%s", not_with[nth]);
+            return S2_EXIT_USAGE;
+        }
+    if (!state->all_phases && state->options.phase == S2_PREFILL)
+        return S2_EXIT_OK;
+    s2_cli_error(cli, "--device-lists is of prefill: no kernel takes such lists in decoding or training");
+    return S2_EXIT_USAGE;
+}
+
 static s2_exit read_stack(s2_sim_run_state *state)
 {
     const char *const name = s2_args_str(&state->args, "stack");
@@ -170,6 +190,7 @@ static s2_exit read_options(s2_sim_run_state *state)
     S2_CLI_TRY(read_peer(state));
     S2_CLI_TRY(read_stack(state));
     S2_CLI_TRY(read_requests(state));
+    S2_CLI_TRY(read_listed(state));
     S2_CLI_TRY(s2_pricing_refuse_training(state->cli, &state->options, s2_args_str(&state->args, "phase"),
                                           state->all_phases || state->options.phase == S2_TRAIN));
     if (model == NULL)
@@ -315,6 +336,19 @@ static bool is_hopeless(const s2_sim_run_state *state, const s2_sim_options *opt
            !s2_sim_training_fits(options);
 }
 
+/* Nothing is guessed of lists on the device. */
+static s2_exit refuse_unlisted(s2_cli *cli, const char *name, const s2_sim_options *options,
+                               const s2_sim *sim)
+{
+    if (!options->listed || (sim->predicted && (sim->error.causes & S2_CAUSE_KERNEL) == 0))
+        return S2_EXIT_OK;
+    s2_cli_error(cli, "%s cannot be priced with --device-lists: no kernel with constants for %s takes it",
+                 name, options->gpu.title);
+    s2_cli_hint(cli, "lists are of whole blocks, as many as a pattern says beforehand: 'local 1 | random 7 "
+                     "seed 1' for eight; windows in tokens, topk, pages, heavy and e4m3 have none");
+    return S2_EXIT_USAGE;
+}
+
 /* Price one pattern, print it, and record it if it came from an operand. */
 static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char *name,
                      const s2_pattern *pattern, const s2_baseline *baseline)
@@ -328,7 +362,7 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
                                                            : input->format;
     if (input != NULL)
         S2_CLI_TRY(refuse_unwritable(state, pattern));
-    options.keeps_all = format != NULL && format->keeps_all;
+    options.keeps_all = options.listed || (format != NULL && format->keeps_all); /* any key may be chosen */
     char hash[S2_HASH_HEX];
     s2_sim sim;
     s2_diag diag = {0};
@@ -347,6 +381,7 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
         return refuse_shape(cli, options.net, &diag);
     if (status != S2_OK)
         return s2_cli_refuse(cli, status, &diag);
+    S2_CLI_TRY(refuse_unlisted(cli, name, &options, &sim));
     if (baseline != NULL)
         s2_baseline_adjust(baseline, pattern, &options, &sim);
     S2_CLI_TRY(print(state, &subject, &sim));
@@ -355,7 +390,7 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
     if (s2_args_has(&state->args, "compare") && !state->json && !linear)
         S2_CLI_TRY(judge_union(state, name, pattern));
     /* a list would show the price of a part where that of the whole context is expected */
-    if (input == NULL || cli->no_db || options.new_tok != 0)
+    if (input == NULL || cli->no_db || options.new_tok != 0 || options.listed)
         return S2_EXIT_OK;
     s2_buf json = {0};
     s2_sim_report_json(&subject, &sim, &json);

@@ -396,6 +396,9 @@ static const struct {
 } unpriced[] = {
     {"kernel-model",
      "a search prices the kernels of s2; s2 sim --kernel-model prices what it found on others"},
+    {"device-lists",
+     "a search prices patterns whose plan is made beforehand; s2 sim --device-lists prices one "
+     "design as blocks that are chosen at run time"},
     {"new|requests|chunk|prefix",
      "a search prices whole contexts of one length; price what it found with s2 sim"},
     {"compare", "a search compares with dense attention and the model's own layers: s2 sim --compare adds "

@@ -141,6 +141,9 @@ static const s2_option SIM[] = {
     OPT("phase", 'p', "prefill|decode|train|all", "prefill", "what is priced; all: a line for each"),
     OPT("new", '\0', "N", NULL,
         "only the last N tokens ask, the others are in the cache; default: all, and one in decode"),
+    FLAG("device-lists", '\0',
+         "prefill: blocks are chosen at run time; the pattern says how many, and each launch plans their "
+         "lists"),
     OPT("requests", '\0', "FILE", NULL,
         "serve these instead: text with commas, columns prompt, output and, where they differ, arrival in "
         "seconds"),

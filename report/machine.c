@@ -73,7 +73,7 @@ static void text_context(const s2_sim_options *options, const s2_machine *machin
                   zigzag ? "while keys go round" : "after the keys that it is sent",
                   s2_time_text(machine->ring_link_us).text);
     if (machine->ring_held_bytes > 0)
-        s2_buf_printf(buf, "; a GPU holds up to %s of keys and values of others meanwhile",
+        s2_buf_printf(buf, "; a GPU holds up to %s of keys and values of others",
                       s2_bytes_text(machine->ring_held_bytes).text);
     line(buf);
 }

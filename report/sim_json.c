@@ -31,6 +31,8 @@ static void json_options(const s2_sim_options *options, s2_buf *buf)
     s2_json_key_int(buf, "len", options->len_tok);
     if (options->new_tok != 0)
         s2_json_key_int(buf, "new", options->new_tok);
+    if (options->listed)
+        s2_json_key_bool(buf, "device_lists", true);
     s2_json_key_int(buf, "batch", options->batch);
     s2_report_types_json(options, buf);
     if (options->net != NULL)

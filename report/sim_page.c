@@ -90,6 +90,17 @@ static void put_times(const s2_sim_options *options, const s2_sim *sim, double o
         s2_buf_printf(buf, "%s times as long", s2_decimal(dense_us / own_us, 3).text);
 }
 
+/* The pattern says how much the lists hold, not what. */
+static void text_listed(const s2_sim_options *options, s2_buf *buf)
+{
+    if (!options->listed)
+        return;
+    s2_report_line("lists", buf);
+    s2_buf_puts(buf,
+                "of blocks, on the device: each launch plans them, which is in the time; choosing them is "
+                "not\n");
+}
+
 /* Which implementation the lines above are of; bounds are of any. */
 static void text_fusion(const s2_sim_options *options, s2_buf *buf)
 {
@@ -255,6 +266,7 @@ static void text_time(const s2_sim_options *options, const s2_sim *sim, s2_buf *
                       s2_bytes_text(sim->dram_bytes).text, s2_bytes_text(sim->l2_bytes).text,
                       100 * s2_report_hit_rate(sim));
     }
+    text_listed(options, buf);
     if (sim->n_parts < 2)
         return;
     for (int32_t part = 0; part < sim->n_parts; part++) {

@@ -236,7 +236,7 @@ static s2_status predict_on(s2_arena *arena, const s2_time_model *model, const s
     s2_forecast half;
     part.batch = planned_batch(launch);
     S2_TRY(load_for(arena, model, kernel, &part, &load, &out->runs_on));
-    if (!takes(kernel, &load))
+    if (!takes(kernel, &load) || (launch->listed && !load.whole_blocks))
         return S2_EINVAL;
     load.n_lists = load.n_lists / part.batch * launch->batch;
     out->kernel = kernel;

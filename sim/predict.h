@@ -22,8 +22,9 @@ typedef struct s2_launch {
     int32_t batch;
     s2_dtype dtype;
     s2_model_scores scores;
-    const char *gpu;    /* whose constants the model has; matters with scores alone, NULL: nobody's */
-    bool listed;        /* what the pattern reads is said by lists on the device, which each launch plans */
+    const char *gpu; /* whose constants the model has; matters with scores alone, NULL: nobody's */
+    bool
+        listed; /* what the pattern reads is said by lists of whole blocks on the device, planned in each launch */
     int64_t *work_left; /* limits the planning (plan/plan.h), or NULL */
     /* decode of one token each: what the sequences read, [batch][KV head], instead of a plan; k_tok is the longest */
     const s2_load_list *lists;

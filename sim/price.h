@@ -83,6 +83,8 @@ typedef struct s2_sim_options {
     bool keeps_all;  /* the cache frees no page, whatever the pattern drops; kv still says what it could */
     int32_t
         n_shards; /* training: data-parallel GPUs that divide weights, gradients and optimizer, 1 .. 65536 */
+    bool
+        listed; /* prefill: blocks are chosen at run time; each launch plans their lists, unless a layer reads all */
     bool recompute;             /* training: layers keep only their input, and run forward again */
     struct s2_price_memo *memo; /* what patterns priced one after another share, or NULL */
     int64_t *work_left;         /* for counting (base/work.h); NULL: S2_SIM_WORK for each price */

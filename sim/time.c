@@ -89,6 +89,8 @@ static s2_status predict_alike(s2_arena *scratch, const s2_pattern *pattern, s2_
                               .dtype = options->dtype,
                               .scores = s2_scores_of(options, pattern),
                               .gpu = options->calibration->head.gpu,
+                              .listed = options->listed && pass == S2_PASS_FORWARD &&
+                                        !s2_pattern_is_dense(pattern, phase, layer),
                               .work_left = work_left};
     if (!s2_predict_can_plan(&launch))
         return S2_EUNSUPPORTED;
