@@ -318,17 +318,19 @@ static bool is_order(const int32_t *order, int32_t n_layers, int32_t n_kv_heads)
     return true;
 }
 
-static const char *share_fault(const s2_pattern *whole, const s2_share_of *of)
+static s2_status check_share(const s2_pattern *whole, const s2_share_of *of, s2_diag *diag)
 {
-    if (s2_share_check(whole, of->n_ranks, NULL) != S2_OK)
-        return "ranks: the heads or the KV heads do not divide evenly among so many";
+    s2_diag uneven = {0};
+    const char *fault = NULL;
+    if (s2_share_check(whole, of->n_ranks, &uneven) != S2_OK)
+        return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "ranks: %s", uneven.msg);
     if (of->rank < 0 || of->rank >= of->n_ranks)
-        return "rank: there is no such rank";
-    if (of->layer_begin < 0 || of->layer_end > whole->n_layers || of->layer_begin >= of->layer_end)
-        return "layer_begin, layer_end: not a range of the pattern's layers";
-    if (of->order != NULL && !is_order(of->order, of->layer_end - of->layer_begin, whole->n_kv_heads))
-        return "order: must list each KV head once in each layer";
-    return NULL;
+        fault = "rank: there is no such rank";
+    else if (of->layer_begin < 0 || of->layer_end > whole->n_layers || of->layer_begin >= of->layer_end)
+        fault = "layer_begin, layer_end: not a range of the pattern's layers";
+    else if (of->order != NULL && !is_order(of->order, of->layer_end - of->layer_begin, whole->n_kv_heads))
+        fault = "order: must list each KV head once in each layer";
+    return fault == NULL ? S2_OK : s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "%s", fault);
 }
 
 int s2_api_pattern_share(const s2_api_pattern *pattern, int32_t ranks, int32_t rank, int32_t layer_begin,
@@ -337,14 +339,13 @@ int s2_api_pattern_share(const s2_api_pattern *pattern, int32_t ranks, int32_t r
     const s2_share_of of = {ranks, rank, layer_begin, layer_end, order};
     if (pattern == NULL || out == NULL)
         return s2_answer_argument(why, "%s is NULL", pattern == NULL ? "pattern" : "out");
-    const char *const fault = share_fault(&pattern->pattern, &of);
-    if (fault != NULL)
-        return s2_answer_argument(why, "%s", fault);
     s2_arena arena = {0};
     s2_diag diag = {0};
     s2_buf text = {0};
     s2_pattern share;
-    s2_status status = s2_share_whole(&arena, &pattern->pattern, &of, &share);
+    s2_status status = check_share(&pattern->pattern, &of, &diag);
+    if (status == S2_OK)
+        status = s2_share_whole(&arena, &pattern->pattern, &of, &share);
     if (status == S2_EUNSUPPORTED)
         (void)s2_diag_set(&diag, status, 0, 0, 0,
                           "pattern: a share of masks, random lists or layers of different shapes is not a "
@@ -362,6 +363,17 @@ int s2_api_pattern_share(const s2_api_pattern *pattern, int32_t ranks, int32_t r
 
 /* ------------------------------------------------------------------ what it guarantees */
 
+/* The only argument that may not fit is that of ranks:N. */
+static s2_status refuse_ranks(const s2_pattern *p, const s2_requirement *asked, int32_t n, s2_diag *diag)
+{
+    int32_t uneven = 0;
+    while (uneven < n - 1 && (asked[uneven].property != S2_RANKS || p->n_heads % asked[uneven].arg == 0))
+        uneven++;
+    return s2_diag_set(diag, S2_EINVAL, 0, 0, 0,
+                       "properties: ranks:%d: the number of GPUs must divide the %d heads", asked[uneven].arg,
+                       p->n_heads);
+}
+
 static s2_status decide(const s2_pattern *p, const char *properties, int64_t context_tok, s2_arena *arena,
                         s2_verdict *verdict, s2_buf *json, s2_diag *diag)
 {
@@ -373,7 +385,7 @@ static s2_status decide(const s2_pattern *p, const char *properties, int64_t con
     const s2_prove_options options = {.n_tok = n_tok};
     const s2_status status = s2_prove(arena, p, asked, n, &options, findings);
     if (status == S2_EINVAL)
-        return s2_diag_set(diag, status, 0, 0, 0, "properties: an argument does not fit the pattern");
+        return refuse_ranks(p, asked, n, diag);
     S2_TRY(status);
     *verdict = s2_findings_verdict(findings, n);
     return s2_findings_json(p, p->name, findings, n, s2_prove_scope(p, n_tok), json);

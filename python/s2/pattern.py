@@ -230,7 +230,7 @@ class Pattern(_lib.Fixed):
     def share(self, ranks: int, rank: int, deal: Optional[Sequence[Sequence[int]]] = None,
               layers: Optional[tuple[int, int]] = None) -> "Pattern":
         """What one GPU of `ranks` has: its equal number of KV heads with their query heads, as a pattern of its own, of all layers or of
-        layers (begin, end). `deal`, as `deal()` proposes it, is for each of these layers the order in which KV heads are dealt out."""
+        layers (begin, end). With fewer KV heads than ranks each is on several, which split its query heads. `deal`, as `deal()` proposes it, is for each of these layers the order in which KV heads are dealt out."""
         ranks, rank = _lib.integer(ranks, "ranks", 1), _lib.integer(rank, "rank", 0)
         span = [0, self.layers] if layers is None else _lib.integers(layers, "layers", 0, self.layers)
         if len(span) != 2:
@@ -252,10 +252,11 @@ class Pattern(_lib.Fixed):
     def deal(self, ranks: int, length: int, phase: str = "prefill") -> list[list[int]]:
         """For each layer an order of its KV heads that gives each GPU of `ranks` about the same work: the head that reads most goes to
         the GPU that has least and still has room."""
-        ranks = _lib.integer(ranks, "ranks", 1, self.kv_heads)
+        ranks = _lib.integer(ranks, "ranks", 1)
         orders: dict[int, list[int]] = {}
         if self.kv_heads % ranks:
-            raise ArgumentError(f"ranks: {self.kv_heads} KV heads cannot be dealt out equally to {ranks}")
+            raise ArgumentError(f"ranks: {self.kv_heads} KV heads cannot be dealt out equally to {ranks}"
+                                + ("; a share without `deal` has copies of them" if ranks > self.kv_heads else ""))
         _lib.word(phase, "phase", _WORK)
         kinds = self.kinds("decode" if phase == "decode" else "prefill")
         for layer in sorted(set(kinds)):
