@@ -86,6 +86,19 @@ static bool take_turn(const s2_db *db)
     return true;
 }
 
+/* Why a lock was not granted. Only who reads alone shares it, so where it can be shared that is who has it. */
+static s2_status refuse_lock(s2_db *db, int how, s2_diag *diag)
+{
+    if (how != LOCK_EX || flock(db->lock_fd, LOCK_SH | LOCK_NB) != 0)
+        return s2_sql_fail(db, SQLITE_BUSY, diag);
+    flock(db->lock_fd, LOCK_UN);
+    return s2_diag_set(
+        diag, S2_EDB, 0, 0, 0,
+        "%s: its disk was full when a process that reads it began, which keeps writers out until it "
+        "ends; make room, then end it",
+        db->path);
+}
+
 /* how: LOCK_EX to write; LOCK_SH to read without SQLite's locks, which keeps writers out and not other readers. */
 static s2_status lock(s2_db *db, int how, int wait_ms, s2_diag *diag)
 {
@@ -96,7 +109,7 @@ static s2_status lock(s2_db *db, int how, int wait_ms, s2_diag *diag)
         if ((has_turn && errno != EWOULDBLOCK && errno != EINTR) || s2_steady_ms() >= deadline_ms) {
             if (has_turn)
                 end_turn(db);
-            return s2_sql_fail(db, SQLITE_BUSY, diag);
+            return refuse_lock(db, how, diag);
         }
         const struct timespec pause = {0, (has_turn ? TURN_POLL_MS : POLL_MS) * 1000000};
         nanosleep(&pause, NULL);
@@ -497,6 +510,11 @@ static s2_status first_look(s2_db *db, const file_facts *facts, int64_t *version
 bool s2_db_is_copy(const s2_db *db)
 {
     return db->is_copy;
+}
+
+bool s2_db_keeps_writers_out(const s2_db *db)
+{
+    return db->mode == S2_DB_READ && db->locked;
 }
 
 static s2_status open_steps(s2_db *db, s2_diag *diag)

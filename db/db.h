@@ -197,6 +197,8 @@ void s2_db_close(s2_db **db);
  * waiting. A copy does not follow its file: open it again after a change.
  */
 bool s2_db_is_copy(const s2_db *db);
+/* Does this reader keep writers out? On a full disk it does, where the file is too large for a copy. */
+bool s2_db_keeps_writers_out(const s2_db *db);
 /* Callable from any thread: a call in progress on this handle soon ends with S2_EPARSE. */
 void s2_db_interrupt(s2_db *db);
 

@@ -184,6 +184,13 @@ void s2_explorer_change(s2_explorer *e, s2_request request)
         s2_explorer_say(e, "the previous change still waits for another process; C cancels it");
         return;
     }
+    if (!s2_explorer_make_way(e)) {
+        s2_tui_keep(&e->session.state, request, e->session.state.prompt);
+        s2_explorer_say(
+            e, "nothing was changed: the disk is full, and reading a database of this size keeps writers "
+               "out then; make room and try again");
+        return;
+    }
     fill(e, request);
     e->change.told_ms = s2_worker_now_ms() + UNNOTICED_MS;
     s2_worker_post(&e->change_worker, make, &e->change);

@@ -63,17 +63,10 @@ static void reopen(s2_explorer *e, bool gone)
                                          : "the database file was replaced");
 }
 
-/* The list and the front open theirs again when they are asked next. */
-static void renew_copies(s2_explorer *e)
+static void renew(s2_explorer *e)
 {
     s2_db *fresh;
     s2_diag diag = {0};
-    if (e->list.db != NULL && s2_db_is_copy(e->list.db))
-        s2_explorer_list_close(e);
-    if (e->front.db != NULL && s2_db_is_copy(e->front.db))
-        s2_explorer_front_close(e);
-    if (e->db == NULL || !s2_db_is_copy(e->db))
-        return;
     const s2_status status = s2_db_open(e->options->db_path, S2_DB_READ, &fresh, &diag);
     if (status != S2_OK) {
         s2_explorer_say_failure(e, status, &diag);
@@ -81,6 +74,34 @@ static void renew_copies(s2_explorer *e)
     }
     s2_db_close(&e->db);
     e->db = fresh;
+}
+
+/* The list and the front open theirs again when they are asked next. */
+static void renew_copies(s2_explorer *e)
+{
+    if (e->list.db != NULL && s2_db_is_copy(e->list.db))
+        s2_explorer_list_close(e);
+    if (e->front.db != NULL && s2_db_is_copy(e->front.db))
+        s2_explorer_front_close(e);
+    if (e->db != NULL && s2_db_is_copy(e->db))
+        renew(e);
+}
+
+static bool keeps_writers_out(const s2_db *db)
+{
+    return db != NULL && s2_db_keeps_writers_out(db);
+}
+
+bool s2_explorer_make_way(s2_explorer *e)
+{
+    const bool lists = keeps_writers_out(e->list.db), fronts = keeps_writers_out(e->front.db);
+    if (lists)
+        s2_explorer_list_close(e);
+    if (fronts)
+        s2_explorer_front_close(e);
+    if (keeps_writers_out(e->db))
+        renew(e);
+    return !keeps_writers_out(e->db);
 }
 
 bool s2_explorer_follow(s2_explorer *e)

@@ -214,6 +214,8 @@ void s2_explorer_name(s2_explorer *e);
 /* Reload if another process wrote or replaced the file; true when the screen must be redrawn. */
 bool s2_explorer_follow(s2_explorer *e);
 s2_file_stamp s2_explorer_stamp(const s2_explorer *e);
+/* Open this session's readers anew where they keep writers out (a full disk); false where they still do. */
+bool s2_explorer_make_way(s2_explorer *e);
 
 /* ---- change.c: the request in the session's state */
 void s2_explorer_change(s2_explorer *e, s2_request request);
