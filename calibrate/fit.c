@@ -381,6 +381,7 @@ static s2_seen see(const s2_fitter *fitter, int32_t index)
         seen.parts = seen.parts || load->n_chains > 0 || load->merges;
         for (int32_t column = 0; column < load->n_columns; column++)
             seen.mixed = seen.mixed || load->columns[column].n_half > 0;
+        seen.mixed = seen.mixed || (load->pass == S2_PASS_DECODE && load->n_subs == 3);
     }
     seen.lists = seen.lists && seen.arithmetic;
     return seen;
@@ -409,7 +410,10 @@ static void free_scalars(s2_fitter *fitter, s2_kernel_model *kernel, bool floors
                                {floors, &kernel->hit, 0.3},
                                {seen.subs, &kernel->sub, 10},
                                {seen.lists, &kernel->list, 10},
-                               {seen.mixed, &kernel->mixed, backward ? 0.7 : 1.1},
+                               {seen.mixed, &kernel->mixed,
+                                step       ? 1.5
+                                : backward ? 0.7
+                                           : 1.1},
                                {seen.alone, &kernel->alone, 1.5},
                                {seen.fine, &kernel->fine, 200},
                                {seen.columns || seen.turns, &kernel->column, step ? 2000 : 1000},

@@ -155,8 +155,11 @@ static double launch_cycles(const s2_kernel_model *kernel, const s2_kernel_load 
     const bool backward = load->pass == S2_PASS_BACKWARD;
     /* products hide some of the tanh of each score; a half step has half of the scores */
     const double cap = load->cap_cycles, cap_masked = load->halved ? cap / 2 : cap;
+    /* decode: rows of a slab in two tiles of 8 */
+    const bool two_tiles = load->pass == S2_PASS_DECODE && load->n_subs == 3;
+    const double step = two_tiles ? cost.step * fmax(1, kernel->mixed) : cost.step;
     const s2_costs costs = {.item = cost.item + load->sink_cycles,
-                            .full = beside(cost.step + extra, cap),
+                            .full = beside(step + extra, cap),
                             .masked = beside(cost.masked + extra, cap_masked),
                             .mixed = beside(cost.step * fmax(1, kernel->mixed) + extra, cap),
                             .fine = kernel->fine,

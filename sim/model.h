@@ -99,7 +99,8 @@ typedef struct s2_kernel_model {
     double sub;       /* cycles per step and 64 columns for each key block gathered beyond the second */
     double list;      /* cycles per step and 64 columns when lists come from memory */
     double mixed;     /* a full-width step with comparisons, in whole steps (plan/steps.h);
-                          backward: a step that reads half of a column's keys */
+                          backward: a step that reads half of a column's keys;
+                          decode: a slab of 9 to 16 rows, in slabs of up to 8; 0: as they are */
     double alone;     /* decode: replaces `residents` when each part has an SM to itself; 0: does not */
     double fine;      /* extra cycles of a step that compares with element masks from memory */
     double column;    /* backward: cycles to change columns, per 64 columns of a head;

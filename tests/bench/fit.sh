@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fit the H200's forward in e4m3 and its lists on the device to the rows that are recorded, and judge all kernels anew:
+# Fit the H200's decode, forward in e4m3 and lists on the device to the rows that are recorded, and judge all kernels anew:
 # fit.sh S2 [FILE]. FILE, by default the committed constants, is changed; its other kernels stay as they are.
 set -eu
 s2=$1
@@ -8,6 +8,8 @@ file=${2:-$(dirname "$0")/../../sim/calibration/h200.txt}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 {
+    grep '^{"schema"\|^{"micro"\|"pass":"decode"' "$rows/h200-designed.jsonl"
+    cat "$rows/h200-few-decode.jsonl"
     grep -h '^{"micro"\|^{"schema"\|"family":"e4m3"' "$rows/h200-designed-again.jsonl" "$rows/h200-designed-third.jsonl"
     cat "$rows/h200-e4m3-again.jsonl" "$rows/h200-lists.jsonl"
 } > "$scratch/fitted.jsonl"
