@@ -402,7 +402,9 @@ typedef struct s2_beliefs {
 /* Free the constants of a kernel that the points can determine. */
 static void free_scalars(s2_fitter *fitter, s2_kernel_model *kernel, bool floors, s2_beliefs *beliefs)
 {
-    const bool step = kernel->pass == S2_PASS_DECODE, backward = kernel->pass == S2_PASS_BACKWARD;
+    const bool step = kernel->pass == S2_PASS_DECODE;
+    static const double mixed_like[S2_N_PASSES] = {
+        [S2_PASS_FORWARD] = 1.1, [S2_PASS_BACKWARD] = 0.7, [S2_PASS_DECODE] = 1.5};
     const s2_seen seen = see(fitter, fitter->kernel);
     const s2_prior priors[] = {{true, &kernel->launch_us, 4},
                                {true, &kernel->miss_us, 1},
@@ -410,10 +412,7 @@ static void free_scalars(s2_fitter *fitter, s2_kernel_model *kernel, bool floors
                                {floors, &kernel->hit, 0.3},
                                {seen.subs, &kernel->sub, 10},
                                {seen.lists, &kernel->list, 10},
-                               {seen.mixed, &kernel->mixed,
-                                step       ? 1.5
-                                : backward ? 0.7
-                                           : 1.1},
+                               {seen.mixed, &kernel->mixed, mixed_like[kernel->pass]},
                                {seen.alone, &kernel->alone, 1.5},
                                {seen.fine, &kernel->fine, 200},
                                {seen.columns || seen.turns, &kernel->column, step ? 2000 : 1000},
@@ -814,6 +813,51 @@ s2_status s2_fit_run(s2_arena *arena, const s2_row_file *rows, const s2_gpu *gpu
         fit_chip(&fitter, gpu);
     S2_TRY(fit_kernels(&fitter, gpu, diag));
     S2_TRY(kept != NULL ? fit_product(&fitter, diag) : fit_clock(&fitter, diag));
+    *out = model;
+    return S2_OK;
+}
+
+/* From what is kept, or where that is nothing, from some cycles: steps of the descent are in logarithms. */
+static s2_status fit_constant(s2_fitter *fitter, int32_t index, const char *word, s2_diag *diag)
+{
+    s2_kernel_model *const kernel = &fitter->model->kernels[index];
+    double *const value = s2_calibration_constant(kernel, word);
+    double loss_left;
+    if (value == NULL)
+        return s2_diag_set(diag, S2_EINVAL, CODE_FIT, 0, 0, "no constant of a kernel is called %s", word);
+    if (*value <= 0)
+        *value = 100;
+    fitter->n_free = 0;
+    fitter->residual = cycle_residual;
+    let(fitter, value);
+    return minimise(fitter, &loss_left, diag);
+}
+
+s2_status s2_fit_constant(s2_arena *arena, const s2_row_file *rows, const s2_time_model *kept,
+                          const char *word, s2_time_model *out, s2_diag *diag)
+{
+    s2_time_model model = *kept, noted = *kept;
+    int32_t n_points, n_fitted = 0;
+    s2_fit_point *const points = S2_NEW(arena, s2_fit_point, rows->n_rows + 1);
+    if (points == NULL)
+        return S2_ENOMEM;
+    S2_TRY(load_points(arena, rows, &noted, points, &n_points, diag));
+    s2_fitter fitter = {.model = &model, .points = points, .n_points = n_points};
+    for (int32_t k = 0; k < model.n_kernels; k++)
+        if (has_rows(&fitter, k)) {
+            S2_TRY(fit_constant(&fitter, k, word, diag));
+            n_fitted++;
+        }
+    for (int32_t k = 0; k < model.n_kernels; k++) {
+        s2_kernel_model *const listed = &model.kernels[k];
+        const s2_kernel_model *const base =
+            s2_model_plans_lists(listed) ? planned_beside(&model, listed) : NULL;
+        if (base != NULL && !has_rows(&fitter, k) && has_rows(&fitter, (int32_t)(base - model.kernels)))
+            *s2_calibration_constant(listed, word) =
+                *s2_calibration_constant(&model.kernels[base - model.kernels], word);
+    }
+    if (n_fitted == 0)
+        return s2_diag_set(diag, S2_EINVAL, CODE_FIT, 0, 0, "no row is of a kernel whose constants are kept");
     *out = model;
     return S2_OK;
 }

@@ -30,4 +30,12 @@ s2_status s2_fit_load(s2_arena *arena, const s2_row *row, const s2_time_model *m
 s2_status s2_fit_run(s2_arena *arena, const s2_row_file *file, const s2_gpu *gpu, const s2_time_model *kept,
                      s2_time_model *out, s2_diag *diag) S2_MUST_CHECK;
 
+/*
+ * Fit one constant, by its word in a calibration file, of the kernels of `kept` that have rows of the set "designed",
+ * and keep all else. A kernel that plans lists in its launch takes it from the one that plans beforehand. S2_EINVAL
+ * with *diag when there is no such constant, or no row of such a kernel.
+ */
+s2_status s2_fit_constant(s2_arena *arena, const s2_row_file *file, const s2_time_model *kept,
+                          const char *word, s2_time_model *out, s2_diag *diag) S2_MUST_CHECK;
+
 #endif /* S2_CALIBRATE_FIT_H */

@@ -326,13 +326,21 @@ static s2_exit fit(s2_calibrate *state)
     s2_calibration calibration = {.head = state->file.head}, kept;
     s2_gpu gpu;
     s2_diag diag = {0};
-    const char *const keep = s2_args_str(&state->args, "keep");
+    const char *const keep = s2_args_str(&state->args, "keep"), *const only =
+                                                                    s2_args_str(&state->args, "only");
+    if (only != NULL && keep == NULL) {
+        s2_cli_error(state->cli, "--only %s needs the constants that it belongs to: add --keep FILE", only);
+        return S2_EXIT_USAGE;
+    }
     if (keep != NULL) {
         S2_CLI_TRY(read_kept(state, keep, &kept));
         calibration.head = kept.head;
     }
     s2_status status = s2_gpu_find(state->file.head.gpu, &gpu, &diag);
-    if (status == S2_OK)
+    if (status == S2_OK && only != NULL)
+        status =
+            s2_fit_constant(&state->cli->arena, &state->file, &kept.model, only, &calibration.model, &diag);
+    else if (status == S2_OK)
         status = s2_fit_run(&state->cli->arena, &state->file, &gpu, keep != NULL ? &kept.model : NULL,
                             &calibration.model, &diag);
     if (status != S2_OK)

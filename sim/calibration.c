@@ -38,6 +38,7 @@ enum { CODE_CALIBRATION = 705, MAX_BYTES = 1 << 16, MOST_NUMBERS = 6 };
     X(mixed, 0, 100)                                                                                         \
     X(alone, 0, 64)                                                                                          \
     X(fine, 0, 1e6)                                                                                          \
+    X(more, 0, 1e6)                                                                                          \
     X(column, 0, 1e6)                                                                                        \
     X(part, 0, 1e6)                                                                                          \
     X(warm_mb, 0, 1e5)                                                                                       \
@@ -72,6 +73,14 @@ enum {
 static double *value_at(void *base, const s2_key *key)
 {
     return (double *)(void *)((char *)base + key->offset);
+}
+
+double *s2_calibration_constant(s2_kernel_model *kernel, const char *word)
+{
+    for (int32_t key = 0; key < N_KERNEL_KEYS; key++)
+        if (strcmp(kernel_keys[key].word, word) == 0)
+            return value_at(kernel, &kernel_keys[key]);
+    return NULL;
 }
 
 /* ------------------------------------------------------------------ printing */

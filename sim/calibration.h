@@ -42,6 +42,9 @@ typedef struct s2_calibration {
     s2_time_model model;
 } s2_calibration;
 
+/* A constant of a kernel by the word that such a file has for it; NULL: there is none. */
+double *s2_calibration_constant(s2_kernel_model *kernel, const char *word);
+
 /* The text of such a file; check buf->status. */
 void s2_calibration_print(const s2_calibration *calibration, s2_buf *buf);
 

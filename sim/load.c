@@ -193,12 +193,15 @@ static s2_load_class half_steps(const s2_loader *loader, int32_t item_no, double
     *n_blk = (double)item->n_whole * n_subs;
     for (int32_t step = 0; step < n_compared; step++) {
         const s2_step_word *const words = &loader->steps->words[item->half_begin + step * n_subs];
-        bool fine = false;
-        for (int32_t word = 0; word < (shared && step < item->n_half ? n_subs / 2 : n_subs); word++) {
+        const bool is_half = step < item->n_half;
+        int32_t n_masks[2] = {0, 0}; /* of each group of warps; a mixed step has the same for both */
+        for (int32_t word = 0; word < (shared && is_half ? n_subs / 2 : n_subs); word++) {
             *n_blk += words[word].word >> S2_STEP_BLOCK_SHIFT != S2_STEP_NOWHERE;
-            fine = fine || words[word].mask >= 0;
+            n_masks[is_half && word >= n_subs / 2] += words[word].mask >= 0;
         }
-        made.n_fine += fine;
+        const int32_t most = s2_max_i32(n_masks[0], n_masks[1]);
+        made.n_fine += most > 0;
+        made.n_more += s2_max_i32(most - (is_half ? 1 : 2), 0);
     }
     return made;
 }
@@ -208,7 +211,7 @@ static void add_class(s2_kernel_load *load, s2_load_class *classes, const s2_loa
     s2_load_class *const last = load->n_classes > 0 ? &classes[load->n_classes - 1] : NULL;
     if (last != NULL && last->n_full == own->n_full && last->n_masked == own->n_masked &&
         last->n_rows == own->n_rows && last->n_turns == own->n_turns && last->n_mixed == own->n_mixed &&
-        last->n_fine == own->n_fine)
+        last->n_fine == own->n_fine && last->n_more == own->n_more)
         last->n_items += own->n_items;
     else
         classes[load->n_classes++] = *own;

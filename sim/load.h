@@ -20,6 +20,7 @@ typedef struct s2_load_class {
     int32_t n_rows;   /* decode: rows of the lists that the part works for */
     int32_t n_turns;  /* decode: how often the part goes on to another list */
     int32_t n_fine;   /* of which compare with element masks from memory; decode: slabs that do */
+    int32_t n_more;   /* halved: masks that these read beyond one for each half step's keys */
     int32_t n_items;  /* in a row */
 } s2_load_class;
 

@@ -62,7 +62,7 @@ static s2_dim_cost cost_of(const s2_kernel_model *kernel, int32_t head_dim)
 
 /* What items and columns of one launch cost, in cycles. */
 typedef struct s2_costs {
-    double item, full, masked, mixed, fine, turn;
+    double item, full, masked, mixed, fine, more, turn;
     double least;
 } s2_costs;
 
@@ -70,7 +70,7 @@ static double cycles_of(const s2_costs *costs, const s2_load_class *cls)
 {
     const double cycles = costs->item + costs->full * cls->n_full +
                           costs->masked * (cls->n_masked + cls->n_rows) + costs->mixed * cls->n_mixed +
-                          costs->fine * cls->n_fine + costs->turn * cls->n_turns;
+                          costs->fine * cls->n_fine + costs->more * cls->n_more + costs->turn * cls->n_turns;
     return fmax(costs->least, cycles);
 }
 
@@ -155,7 +155,7 @@ static double launch_cycles(const s2_kernel_model *kernel, const s2_kernel_load 
     const bool backward = load->pass == S2_PASS_BACKWARD;
     /* products hide some of the tanh of each score; a half step has half of the scores */
     const double cap = load->cap_cycles, cap_masked = load->halved ? cap / 2 : cap;
-    /* decode: rows of a slab in two tiles of 8 */
+    /* decode: the rows of a slab are in two tiles of 8 */
     const bool two_tiles = load->pass == S2_PASS_DECODE && load->n_subs == 3;
     const double step = two_tiles ? cost.step * fmax(1, kernel->mixed) : cost.step;
     const s2_costs costs = {.item = cost.item + load->sink_cycles,
@@ -163,6 +163,7 @@ static double launch_cycles(const s2_kernel_model *kernel, const s2_kernel_load 
                             .masked = beside(cost.masked + extra, cap_masked),
                             .mixed = beside(cost.step * fmax(1, kernel->mixed) + extra, cap),
                             .fine = kernel->fine,
+                            .more = kernel->more,
                             .turn = kernel->column,
                             .least = backward ? 0 : cost.least * (1 - kernel->hit * (1 - missed))};
     double items_mean, columns_mean = 0, end = 0;

@@ -103,9 +103,10 @@ typedef struct s2_kernel_model {
                           decode: a slab of 9 to 16 rows, in slabs of up to 8; 0: as they are */
     double alone;     /* decode: replaces `residents` when each part has an SM to itself; 0: does not */
     double fine;      /* extra cycles of a step that compares with element masks from memory */
-    double column;    /* backward: cycles to change columns, per 64 columns of a head;
+    double more; /* ... and of each mask beyond one for a half step's keys: they are read one after another */
+    double column; /* backward: cycles to change columns, per 64 columns of a head;
                           decode: to go on to another list inside a part */
-    double part;      /* backward: and to add a part to others, through memory;
+    double part;   /* backward: and to add a part to others, through memory;
                           decode: the launch of its own that adds up parts;
                           lists on the device: cycles of an SM to plan a block that they name */
     int32_t n_dims;

@@ -973,6 +973,71 @@ static void a_fit_depends_on_its_rows_and_not_on_their_order(void **state)
     s2_arena_release(&arena);
 }
 
+/* A launch of the Hopper forward whose windows are cut inside blocks of so many tokens, timed by a model. */
+static s2_row windowed_row(s2_arena *arena, const s2_time_model *model, int32_t block_tok, int32_t nth)
+{
+    s2_row row = {
+        .point = {.pass = S2_PASS_FORWARD, .q_tok = 1024, .k_tok = 1024, .batch = 1, .dtype = S2_BF16},
+        .set = "designed",
+        .kernel = "sm90",
+        .tile_tok = 128,
+        .key_tok = 64,
+        .pack_heads = 1,
+        .nth = nth,
+        .mhz = 1500};
+    s2_kernel_load load;
+    s2_forecast forecast;
+    snprintf(row.point.pattern, sizeof row.point.pattern,
+             "heads 16; kv-heads 16; head-dim 64; block %d; all: local %dt", block_tok, 130 + 37 * nth);
+    assert_int_equal(s2_fit_load(arena, &row, model, &load, NULL), S2_OK);
+    for (int32_t at = 0; at < load.n_classes; at++)
+        assert_true(block_tok < 64 || load.classes[at].n_more == 0);
+    for (int32_t k = 0; k < model->n_kernels; k++)
+        if (strcmp(model->kernels[k].name, row.kernel) == 0)
+            s2_model_run(model, &model->kernels[k], &load, false, row.mhz, &forecast);
+    row.us = forecast.us;
+    return row;
+}
+
+/* Blocks of less than 64 tokens have several masks in a step, and what each costs can be fitted alone. */
+static void one_constant_is_fitted_and_all_else_kept(void **state)
+{
+    (void)state;
+    enum { N = 6 };
+    s2_arena arena = {0};
+    s2_diag diag = {0};
+    s2_rng rng = {s2_test_seed(61)};
+    s2_time_model truth = h200_model(), fitted;
+    s2_time_model kept = truth;
+    s2_row_file file = {.rows = S2_NEW(&arena, s2_row, N)};
+    const double more = 100 + 2000 * s2_test_unit(&rng);
+    for (int32_t k = 0; k < truth.n_kernels; k++) {
+        kept.kernels[k].more = 0;
+        truth.kernels[k].more = more;
+    }
+    for (int32_t nth = 0; nth < N; nth++) {
+        s2_row *const row = &file.rows[file.n_rows++];
+        const double without = windowed_row(&arena, &kept, 16, nth).us;
+        *row = windowed_row(&arena, &truth, 16, nth);
+        assert_true(row->us > without);
+        assert_true(windowed_row(&arena, &truth, 64, nth).us == windowed_row(&arena, &kept, 64, nth).us);
+    }
+    if (s2_fit_constant(&arena, &file, &kept, "more", &fitted, &diag) != S2_OK)
+        fail_msg("%s", diag.msg);
+    for (int32_t k = 0; k < fitted.n_kernels; k++) {
+        s2_kernel_model *const own = &fitted.kernels[k];
+        const bool runs = strncmp(own->name, "sm90", sizeof own->name) == 0 || s2_model_plans_lists(own);
+        if (runs)
+            assert_true(fabs(own->more / more - 1) < 0.01);
+        own->more = kept.kernels[k].more;
+    }
+    assert_memory_equal(&fitted, &kept, sizeof kept);
+    assert_int_equal(s2_fit_constant(&arena, &file, &kept, "less", &fitted, &diag), S2_EINVAL);
+    file.n_rows = 0;
+    assert_int_equal(s2_fit_constant(&arena, &file, &kept, "more", &fitted, &diag), S2_EINVAL);
+    s2_arena_release(&arena);
+}
+
 /* Lists that the device holds are planned in each launch, and only launches that say so are priced with that. */
 static void lists_on_the_device_have_a_price_of_their_own(void **state)
 {
@@ -1132,6 +1197,7 @@ int main(void)
         cmocka_unit_test(fits_without_memory_fail),
         cmocka_unit_test(a_fit_brings_back_what_made_the_rows),
         cmocka_unit_test(a_fit_depends_on_its_rows_and_not_on_their_order),
+        cmocka_unit_test(one_constant_is_fitted_and_all_else_kept),
         cmocka_unit_test(lists_on_the_device_have_a_price_of_their_own),
         cmocka_unit_test(built_in_rows_stay_above_the_floor_and_are_predicted),
         cmocka_unit_test(a_row_faster_than_physics_is_counted),
