@@ -252,7 +252,11 @@ static void text_time(const s2_sim_options *options, const s2_sim *sim, s2_buf *
         text_error(sim, buf);
     if (sim->predicted || host)
         s2_report_line("", buf);
-    s2_buf_printf(buf, "at least %s for this plan", s2_time_text(sim->plan_us).text);
+    s2_buf_puts(buf, s2_sim_plan_is_coarser(sim) ? "" : "at least ");
+    s2_buf_printf(buf, "%s %s", s2_time_text(sim->plan_us).text,
+                  s2_sim_plan_is_coarser(sim)
+                      ? "at peak rates in tiles of 128 x 128, larger than this kernel's"
+                      : "for this plan");
     if (!sim->predicted && !host)
         s2_buf_printf(buf, ", bound by %s", s2_resource_word(sim->bound_by));
     s2_buf_printf(buf, "; any kernel: %s\n", s2_time_text(sim->bound_us).text);

@@ -141,6 +141,11 @@ const char *s2_no_ratio_word(s2_no_ratio why)
     return words[why];
 }
 
+bool s2_sim_plan_is_coarser(const s2_sim *sim)
+{
+    return sim->predicted && sim->plan_us > sim->time_us * (1 + 1e-9);
+}
+
 const char *s2_sim_figure_word(const s2_sim *sim)
 {
     return !sim->predicted ? "bound" : sim->measured ? "predicted" : "guessed";

@@ -380,6 +380,11 @@ typedef enum s2_no_ratio {
 s2_no_ratio s2_sim_no_ratio(const s2_sim_options *options, const s2_sim *sim);
 /* "dense_spills", "spills", "no_room", "no_weights"; NULL: it holds */
 const char *s2_no_ratio_word(s2_no_ratio why);
+/*
+ * Whether plan_us is no floor of time_us: it is of tiles of 128 x 128, and a kernel with smaller ones may be predicted
+ * to load so much less.
+ */
+bool s2_sim_plan_is_coarser(const s2_sim *sim);
 /* What time_us is: "bound", "guessed" by constants of other GPUs or for a machine that nobody measured, "predicted". */
 const char *s2_sim_figure_word(const s2_sim *sim);
 /*

@@ -978,7 +978,16 @@ static void guesses_are_of_the_kernel_that_would_run(void **state)
         assert_true(sim.error.pct >= S2_GUESS_PCT);
         if (n == 0)
             assert_true(h200.time_us <= sim.time_us * 1.0001 && h200.time_us >= 0.9 * sim.time_us);
+        assert_false(s2_sim_plan_is_coarser(&sim));
     }
+    /* blocks that no two rows share: tiles of half the rows load half as much as those of a plan */
+    const s2_pattern scattered =
+        parsed(&arena, "heads 16; kv-heads 1; block 32; all: local 2 | random 4 seed 3");
+    options.len_tok = 16384;
+    assert_int_equal(s2_gpu_find("rtx4090", &options.gpu, NULL), S2_OK);
+    assert_int_equal(s2_calibration_guess(&options.gpu, &guess), S2_OK);
+    const s2_sim coarse = run(&arena, &scattered, &options);
+    assert_true(s2_sim_plan_is_coarser(&coarse) && coarse.bound_us <= coarse.time_us);
     s2_arena_release(&arena);
 }
 
