@@ -110,8 +110,8 @@ def _check_positions(query: torch.Tensor, n_keys: int, position_ids: Optional[to
     if padding is not None and found.shape[-1] == count:  # counted from a row's first token or from its padding
         right = right | (found == wanted - padding.first[:, None]) | ~padding.mask[:, padding.columns - count:]
     if not bool(right.all()):
-        raise UnsupportedError("position_ids: the tokens are not the last positions of all keys; packed batches are not computed, and caches "
-                               "that shorten themselves are not: use S2Cache")
+        raise UnsupportedError("position_ids: the tokens are not the last positions of all keys; packed batches are not computed, and neither are "
+                               "caches with empty places (static ones) or that shorten themselves: use S2Cache")
     _positions.checked = (weakref.ref(position_ids), *now)
 
 

@@ -210,6 +210,8 @@ class Models(unittest.TestCase):
             self.assertRaisesRegex(s2.UnsupportedError, "attention_mask: a row", model, self.ids, attention_mask=right, past_key_values=s2.transformers.S2Cache(model))
             packed = torch.cat([torch.arange(30), torch.arange(40)])[None].expand(2, -1)
             self.assertRaisesRegex(s2.UnsupportedError, "position_ids", model, self.ids, position_ids=packed, use_cache=False)
+            with self.assertRaisesRegex(s2.UnsupportedError, r"empty places \(static ones\).*use S2Cache"):
+                generate(model, self.ids, cache_implementation="static")
             mistral = model_of("Mistral")  # whose default cache drops keys by itself
             mistral.set_attn_implementation("s2")
             self.assertRaisesRegex(s2.UnsupportedError, "S2Cache", generate, mistral, self.ids)
