@@ -6,9 +6,10 @@ tokens away, coprime periods, copies of which one number is another, layers, pha
 evaluated on arrays: whole for the first NEAR tokens, and in windows at every number that the pattern names and at sums of
 these with its periods. Each claim has a certificate of its own under its true hash. Besides, bytes of these texts are changed as
 other programs, hands and older versions write them (line ends, digits of other scripts, NUL, signs, units, lines twice or
-exchanged, words that no version knows), under a hash that is right.
+exchanged, words that no version knows), under a hash that is right. And what was verified of one pattern is claimed of
+its neighbours: a number, a term or a line is another, or one of another true certificate.
 A fault: verified, and violated in a window; verified, and the prover says otherwise; refuted, and the prover says that it
-holds for every length; a changed text that is verified though `s2 show --canonical` prints other bytes for it.
+holds for every length, also of neighbours; a changed text that is verified though `s2 show --canonical` prints other bytes for it.
 Prints a row of counts; exits 1 after a fault, 77 without NumPy.
 usage: far.py DIR_OF_PROGRAMS N [SEED]
 """
@@ -28,6 +29,7 @@ except ImportError:
 
 NEAR, WINDOW, COLUMN = 256, 64, 2048
 CHANGES = int(os.environ.get("S2_CHANGES", "12"))   # changed texts for each pattern
+NEIGHBOURS = int(os.environ.get("S2_NEIGHBOURS", "6"))   # of certificates that were verified, after each pattern
 EXITS = {0: "verified", 1: "refuted", 3: "malformed", 4: "undecided"}
 
 
@@ -317,6 +319,14 @@ def change_text(rng, text):
     return "\n".join(rows) + "\n"
 
 
+def crossed(rng, text, other):
+    """A text with a line of another, instead of one of its own or beside it."""
+    rows = text[:-1].split("\n")
+    at = rng.randrange(len(rows))
+    rows[at:at + rng.choice([0, 1])] = [rng.choice(other[:-1].split("\n"))]
+    return "\n".join(rows) + "\n"
+
+
 def certificate(text, claims, version="1", n=None, digest=None, end="end\n"):
     return f"s2cert {version} {digest or hashlib.sha256(text).hexdigest()} {len(text) if n is None else n}\n".encode() + text + f"claims{claims}\n{end}".encode()
 
@@ -348,7 +358,8 @@ class Campaign:
     def __init__(self, programs, seed, folder):
         self.programs, self.seed = programs, seed
         self.text_at, self.cert_at = os.path.join(folder, "p.s2"), os.path.join(folder, "p.cert")
-        self.asked = self.violated = self.changed = self.changed_verified = self.faults = 0
+        self.asked = self.violated = self.changed = self.changed_verified = self.near = self.near_verified = self.faults = 0
+        self.true = []   # texts and the claims of them that were verified
         self.counts = dict.fromkeys(EXITS.values(), 0)
 
     def program(self, name):
@@ -379,13 +390,33 @@ class Campaign:
         return {p["name"]: p["verdict"] if p["scope"] == "all" or p["verdict"] == "violated" else "unknown" for p in json.loads(done.stdout)["properties"]}
 
     def honest(self, rng, pattern, text, claims, bad):
-        proved = self.prove(claims) or {}
+        proved, verified = self.prove(claims) or {}, []
         for claim in claims:
             said, prover = self.certify(certificate(text, " " + claim)), proved.get(claim, "unknown")
             self.violated += claim in bad
+            verified += [claim] if said == "verified" else []
             wrong = said == "verified" and (claim in bad or prover == "violated") or said == "refuted" and prover == "holds" or said == "malformed"
             if wrong or (claim in bad and prover == "holds"):
                 self.fault(f"{claim}: s2cert says {said}, the prover {prover}, the windows {'violated' if claim in bad else 'nothing'}", pattern.text.encode())
+
+        if verified:
+            self.true.append((text, verified))
+
+    def neighbour(self, rng):
+        """The claims of a true certificate for a pattern that is nearly its own, in the words that s2 prints."""
+        text, claims = rng.choice(self.true)
+        other = change_text(rng, text.decode()) if rng.random() < 0.5 else crossed(rng, text.decode(), rng.choice(self.true)[0].decode())
+        self.write(self.text_at, other.encode("utf-8", "surrogatepass"))
+        shown = run(self.program("s2"), "show", "--canonical", self.text_at)
+        if shown.returncode != 0 or shown.stdout == text:
+            return
+        self.write(self.text_at, shown.stdout)
+        data = certificate(shown.stdout, " " + " ".join(claims))
+        said, proved = self.certify(data), self.prove(claims)
+        self.near, self.near_verified = self.near + 1, self.near_verified + (said == "verified")
+        wrong = said in ("verified", "refuted") if proved is None else said == "malformed"
+        if wrong or said == "verified" and "violated" in proved.values() or said == "refuted" and set(proved.values()) == {"holds"}:
+            self.fault(f"a neighbour of a true certificate is {said}; prover: {proved}", data)
 
     def change(self, rng, text, claims):
         data, inner = mutant(rng, text, claims)
@@ -415,6 +446,8 @@ class Campaign:
         self.honest(rng, pattern, shown.stdout, claims, violations(rng, pattern, ranks, depth))
         for _ in range(CHANGES):
             self.change(rng, shown.stdout, claims)
+        for _ in range(NEIGHBOURS if self.true else 0):
+            self.neighbour(rng)
 
 
 def main():
@@ -424,7 +457,7 @@ def main():
         while c.asked < int(sys.argv[2]):
             c.draw(nth)
             nth += 1
-    print(f"{c.asked} claims of {nth} patterns from seed {seed}, {c.changed} of them of changed texts: {c.counts['verified']} verified ({c.changed_verified} of changed texts), {c.counts['refuted']} refuted, "
+    print(f"{c.asked} claims of {nth} patterns from seed {seed}, {c.changed} of them of changed texts and {c.near} of neighbours of verified ones: {c.counts['verified']} verified ({c.changed_verified} of changed texts, {c.near_verified} of neighbours), {c.counts['refuted']} refuted, "
           f"{c.counts['malformed']} malformed, {c.counts['undecided']} not decided; {c.violated} violated in the windows; {c.faults} faults")
     sys.exit(c.faults != 0)
 
