@@ -179,7 +179,8 @@ s2_status s2_prediction_price(s2_arena *scratch, const s2_pattern *pattern, cons
     S2_TRY(s2_memo_find(options, pattern, &form));
     if (options->phase == S2_DECODE)
         S2_TRY(cache_of(scratch, pattern, options, work_left, &form, sim));
-    if (sim->host_bytes > 0 || s2_pattern_is_latent(pattern))
+    if (sim->host_bytes > 0 || s2_pattern_is_latent(pattern) ||
+        (options->phase == S2_DECODE && s2_sim_cache_differs(options)))
         return S2_EUNSUPPORTED;
     if (!s2_sim_predicts(options, options->phase))
         return s2_plan_price(scratch, pattern, options, work_left, sim);

@@ -61,6 +61,11 @@ double s2_sim_cache_bytes(const s2_sim_options *options)
     return options->cache == S2_CACHE_BF16 ? 2 : 1;
 }
 
+bool s2_sim_cache_differs(const s2_sim_options *options)
+{
+    return s2_sim_cache_bytes(options) != s2_dtype_bytes(options->dtype);
+}
+
 const char *s2_resource_word(s2_resource resource)
 {
     static const char *const words[S2_N_RESOURCES] = {"mma", "exp", "hbm", "l2", "link", "launch", "latency"};

@@ -259,7 +259,7 @@ s2_status s2_predictor_floor(s2_predictor *predictor, s2_arena *scratch, const s
     *us = 0;
     if (phase == S2_PREFILL)
         return forward_floor(predictor, scratch, pattern, candidate, us);
-    if (phase == S2_DECODE)
+    if (phase == S2_DECODE && !s2_sim_cache_differs(&predictor->options))
         *us = step_floor(predictor, pattern, kv_slots);
     return S2_OK;
 }

@@ -102,6 +102,8 @@ void s2_sim_microbatches(const s2_sim_options *options, int32_t *n_micro, int64_
 s2_weights s2_sim_weights(const s2_sim_options *options);
 /* Bytes of an element of the KV cache. */
 double s2_sim_cache_bytes(const s2_sim_options *options);
+/* Whether that is not the type of Q, K and V: then no constant is fitted, and decoding is scaled layer by layer. */
+bool s2_sim_cache_differs(const s2_sim_options *options);
 
 /* h200, prefill, bf16, 8192 tokens, batch 1, pages of 16 tokens, one rank. */
 s2_status s2_sim_options_default(s2_sim_options *out) S2_MUST_CHECK;

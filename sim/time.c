@@ -168,9 +168,9 @@ static s2_status scale_to_cache(s2_side *side, const s2_share *share, s2_layer_t
 {
     s2_sim_options own = *side->options;
     s2_attention same;
-    own.cache = S2_CACHE_AS_DTYPE;
-    if (own.phase != S2_DECODE || s2_sim_cache_bytes(&own) == s2_sim_cache_bytes(side->options))
+    if (own.phase != S2_DECODE || !s2_sim_cache_differs(&own))
         return S2_OK;
+    own.cache = S2_CACHE_AS_DTYPE;
     S2_TRY(s2_attention_price_counted(side->arena, &share->classes, side->counts, &own, side->tile, &same));
     const double ratio = time->bounds.time_us / same.time_us;
     s2_launch_price *const made = &time->made[S2_PASS_DECODE];
