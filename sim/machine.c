@@ -120,9 +120,14 @@ typedef struct s2_machine_run {
     s2_ring ring;
 } s2_machine_run;
 
+static double rate_reached(const s2_calibration *calibration)
+{
+    return calibration != NULL ? LINK_FRACTION : 1;
+}
+
 static double link_rate(const s2_machine_run *run, s2_group group)
 {
-    return s2_links_rate(run->options, group) * (run->options->calibration != NULL ? LINK_FRACTION : 1);
+    return s2_links_rate(run->options, group) * rate_reached(run->options->calibration);
 }
 
 /* A whole price of some layers, on one GPU or tensor-parallel group of the machine. */
@@ -272,31 +277,31 @@ static double over(double a, double b)
 
 /*
  * The pieces are priced as prefill, and training by the ratio of the two where one GPU has all tokens, since pieces of
- * a backward pass are never priced. Where the gradients are not predicted, all three are bounds; *calibration says
- * which it was.
+ * a backward pass are never priced. Where the layer is not predicted, all of them are bounds; *calibration says which
+ * it was.
  */
 static s2_status training_over_prefill(const s2_machine_run *run, const s2_pattern *layer,
                                        const s2_calibration **calibration, s2_attention_us *ratio)
 {
     s2_sim_options own = *run->options;
     const s2_model_scores scores = s2_scores_of(&own, layer);
-    s2_sim train, prefill;
+    s2_sim whole, prefill;
     *ratio = (s2_attention_us){.time_us = 1, .plan_us = 1, .bound_us = 1, .dense_us = 1};
-    *calibration = own.calibration;
-    if (own.phase != S2_TRAIN)
-        return S2_OK;
     own.scores = &scores;
     own.net = NULL;
     own.batch = run->micro_batch;
-    S2_TRY(price_part(run, layer, &own, &train));
-    if (!train.predicted)
-        own.calibration = *calibration = NULL;
+    S2_TRY(price_part(run, layer, &own, &whole));
+    if (!whole.predicted)
+        own.calibration = NULL;
+    *calibration = own.calibration;
+    if (own.phase != S2_TRAIN)
+        return S2_OK;
     own.phase = S2_PREFILL;
     S2_TRY(price_part(run, layer, &own, &prefill));
-    ratio->time_us = over(train.time_us, prefill.time_us);
-    ratio->plan_us = over(train.plan_us, prefill.plan_us);
-    ratio->bound_us = over(train.bound_us, prefill.bound_us);
-    ratio->dense_us = over(train.dense_time_us, prefill.dense_time_us);
+    ratio->time_us = over(whole.time_us, prefill.time_us);
+    ratio->plan_us = over(whole.plan_us, prefill.plan_us);
+    ratio->bound_us = over(whole.bound_us, prefill.bound_us);
+    ratio->dense_us = over(whole.dense_time_us, prefill.dense_time_us);
     return S2_OK;
 }
 
@@ -307,9 +312,9 @@ static s2_directions directions_of(double forward_us, double ratio)
 }
 
 /* Whether keys cross the link while attention computes; a bound takes any to do so. */
-static bool link_hides(const s2_sim_options *options)
+static bool link_hides(const s2_sim_options *options, const s2_calibration *calibration)
 {
-    return options->cut == S2_CUT_ZIGZAG || options->calibration == NULL;
+    return options->cut == S2_CUT_ZIGZAG || calibration == NULL;
 }
 
 /*
@@ -375,17 +380,17 @@ static s2_status ring_of_layer(const s2_machine_run *run, const s2_pattern *laye
 {
     const s2_sim_options *const options = run->options;
     const int32_t c = options->n_context;
-    const double rate = link_rate(run, S2_GROUP_CONTEXT), peak = s2_links_rate(options, S2_GROUP_CONTEXT),
-                 again = n_forward(options) - 1;
+    const double peak = s2_links_rate(options, S2_GROUP_CONTEXT), again = n_forward(options) - 1;
     s2_directions compute = {0};
     s2_attention_us ratio;
     s2_traffic traffic;
     s2_ring most = {0};
     s2_directions plan = {0};
-    const bool hides = link_hides(options);
     const s2_calibration *calibration;
     S2_TRY(traffic_of(run, layer, &traffic));
     S2_TRY(training_over_prefill(run, layer, &calibration, &ratio));
+    const bool hides = link_hides(options, calibration);
+    const double rate = peak * rate_reached(calibration);
     for (int32_t rank = 0; rank < c; rank++) {
         const double bytes = fmax(traffic.sent[rank], traffic.received[rank]);
         s2_attention_us own;

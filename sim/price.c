@@ -284,8 +284,11 @@ s2_status s2_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_op
             "larger blocks or fewer terms take less",
             (long long)options->len_tok);
     if (status == S2_ELIMIT)
-        return s2_diag_set(diag, S2_ELIMIT, CODE_SIM, 0, 0,
-                           "a total exceeds 2^63, or more than %d heads are distinct", S2_LIMIT_CLASSES);
+        return s2_diag_set(
+            diag, S2_ELIMIT, CODE_SIM, 0, 0,
+            "a total exceeds 2^63, or more than %d heads are distinct; a smaller batch or a shorter "
+            "context has smaller totals",
+            S2_LIMIT_CLASSES);
     if (status == S2_OK)
         *out = sim;
     return status;

@@ -1098,6 +1098,33 @@ static void a_shared_context_takes_its_share_and_its_traffic(void **state)
     }
 }
 
+/* Where no kernel was measured a shared context is priced at peak rates, as with --bounds, its links too. */
+static void a_shared_context_is_predicted_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    static s2_calibration calibration;
+    assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+    for (int32_t n = 0; n < 16; n++) {
+        s2_arena arena = {0};
+        const s2_pattern pattern =
+            parsed(&arena, n % 2 ? "heads 8; kv-heads 2; head-dim 320; all: local 4 | stride 4"
+                                 : "heads 8; kv-heads 2; head-dim 320; all: dense");
+        s2_sim_options options = defaults();
+        options.len_tok = 8192;
+        options.phase = n / 2 % 2 ? S2_TRAIN : S2_PREFILL;
+        options.cut = n / 4 % 2 ? S2_CUT_ZIGZAG : S2_CUT_CONTIGUOUS;
+        options.n_context = n / 8 % 2 ? 5 : 2;
+        options.calibration = NULL;
+        const s2_sim bounds = priced(&arena, &pattern, &options);
+        options.calibration = &calibration;
+        const s2_sim sim = priced(&arena, &pattern, &options);
+        assert_false(sim.predicted);
+        s2_assert_close(sim.time_us, bounds.time_us, 1e-9 * bounds.time_us);
+        s2_assert_close(sim.dense_time_us, bounds.dense_time_us, 1e-9 * bounds.dense_time_us);
+        s2_arena_release(&arena);
+    }
+}
+
 /* The network is no faster than the links of a node, and slows only those who use it. */
 static void nodes_slow_the_groups_that_span_them(void **state)
 {
@@ -1221,6 +1248,7 @@ int main(void)
         cmocka_unit_test(a_pipeline_spills_what_its_stages_do),
         cmocka_unit_test(a_shared_context_fits_to_the_sequence),
         cmocka_unit_test(a_shared_context_takes_its_share_and_its_traffic),
+        cmocka_unit_test(a_shared_context_is_predicted_whole_or_not_at_all),
         cmocka_unit_test(nodes_slow_the_groups_that_span_them),
         cmocka_unit_test(machines_that_cannot_be_are_refused),
         cmocka_unit_test(layers_of_a_stage_read_what_they_did),
