@@ -105,7 +105,7 @@ record-ranks: wheel
 	for n in $(RANKS); do PYTHONPATH=$(O)/site $(or $(S2_PYTHON),python3) tests/bench/models_ranks.py $(O)/models-ranks.jsonl --ranks $$n || exit 1; done
 	@echo "rows: $(O)/models-ranks.jsonl (make table-models ROWS=FILE)"
 
-## table-models: what bench-models wrote (ROWS=FILE; the recorded rows), beside what the simulator predicts (MODE=lead, each: the pages' tables)
+## table-models: what bench-models wrote (ROWS=FILE; the recorded rows), beside what the simulator predicts (MODE=lead, each, ranks, shared, memory, context: a table of a page)
 table-models: $(B)/s2
 	@python3 tests/bench/models_table.py $(B)/s2 $(or $(ROWS),docs/results/h200-models.jsonl) $(MODE)
 

@@ -502,6 +502,7 @@ def check_whole_models():
     """The tables of whole models are what was measured beside what is predicted today."""
     root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
     for page, mode, least, recorded in (("README.md", "lead", 14, "h200-models"), ("docs/python.md", "each", 14, "h200-models"), ("docs/python.md", "ranks", 8, "h200-ranks"),
+                                        ("docs/python.md", "shared", 4, "h200-models"),
                                         ("docs/simulator.md", "memory", 7, "h200-models"), ("docs/simulator.md", "context", 6, "h100-ranks")):
         rows = subprocess.run([sys.executable, os.path.join(root, "tests/bench/models_table.py"), os.path.join(PROGRAMS, "s2"),
                                os.path.join(root, f"docs/results/{recorded}.jsonl"), mode], capture_output=True, text=True, timeout=900, check=True).stdout.splitlines()

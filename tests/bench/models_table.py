@@ -1,6 +1,6 @@
 """What tests/bench/models.py measured, beside what `s2 sim` predicts today: a table in Markdown.
 
-usage: models_table.py S2 ROWS.jsonl [lead|each|ranks|memory|context]      S2: the program; lead: README.md's table, each and ranks: docs/python.md's, memory and context: docs/simulator.md's. Measured is the median; rows that failed or are of an older form are left out, and the last
+usage: models_table.py S2 ROWS.jsonl [lead|each|ranks|shared|memory|context]      S2: the program; lead: README.md's table, each, ranks and shared: docs/python.md's, memory and context: docs/simulator.md's. Measured is the median; rows that failed or are of an older form are left out, and the last
 of those with the same name counts."""
 import json
 import subprocess
@@ -174,13 +174,26 @@ def dealt(program, rows, folder):
                ).replace("| 0.000 |", "|  |")
 
 
+SHARED = {"dense": "dense", "pattern": "the pattern above", "uneven heads as numbered": "`kv 0-3: dense; kv 4-7: local 4`, heads as numbered",
+          "uneven heads by work": "... dealt out by their work"}
+
+
+def shared(program, rows, folder):
+    """Heads dealt out to two GPUs: a prefill and a token, seconds measured and predicted, and what each rank's attention took."""
+    for way, label in SHARED.items():
+        prefill, decode = (find(rows, figure, "llama-3.1-8b", 32768, batch, 2, way) for figure, batch in (("prefill", 1), ("decode", 16)))
+        said = [end_to_end(row, predicted(program, row, folder)) for row in (prefill, decode)]
+        attention = ", ".join(f"{kernels['attention'] * 1e3:.0f}" for kernels in prefill["kernels_of_ranks_s"])
+        yield f"| {label} | {prefill['s']:.3f} | {said[0]:.3f} | {decode['s']:.4f} | {said[1]:.4f} | {attention} |"
+
+
 def main():
     program, path, *mode = sys.argv[1:]
     with open(path) as file:
         rows = latest(map(json.loads, file))
     if mode:
         with tempfile.TemporaryDirectory() as folder:
-            print("\n".join({"lead": lead, "each": each, "ranks": dealt, "memory": peaks, "context": context}[mode[0]](program, rows, folder)))
+            print("\n".join({"lead": lead, "each": each, "ranks": dealt, "shared": shared, "memory": peaks, "context": context}[mode[0]](program, rows, folder)))
         return
     print("| what | tokens | batch | way | measured | longest | predicted | off by | memory, GiB | ms of a run by kind of kernel (predicted) |")
     print("|---|---|---|---|---|---|---|---|---|---|")
