@@ -145,7 +145,8 @@ static s2_exit read_listed(s2_sim_run_state *state)
         }
     if (!state->all_phases && state->options.phase == S2_PREFILL)
         return S2_EXIT_OK;
-    s2_cli_error(cli, "--device-lists is of prefill: no kernel takes such lists in decoding or training");
+    s2_cli_error(cli,
+                 "--device-lists needs --phase prefill: no kernel takes such lists in decoding or training");
     return S2_EXIT_USAGE;
 }
 
@@ -344,8 +345,9 @@ static s2_exit refuse_unlisted(s2_cli *cli, const char *name, const s2_sim_optio
         return S2_EXIT_OK;
     s2_cli_error(cli, "%s cannot be priced with --device-lists: no kernel with constants for %s takes it",
                  name, options->gpu.title);
-    s2_cli_hint(cli, "lists are of whole blocks, as many as a pattern says beforehand: 'local 1 | random 7 "
-                     "seed 1' for eight; windows in tokens, topk, pages, heavy and e4m3 have none");
+    s2_cli_hint(cli,
+                "the pattern says how many whole blocks a query block reads: 'local 1 | random 7 seed 1' for "
+                "eight; windows in tokens, topk, pages, heavy and e4m3 are not priced");
     return S2_EXIT_USAGE;
 }
 
