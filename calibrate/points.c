@@ -6,6 +6,7 @@
 
 #include "base/arith.h"
 #include "base/rng.h"
+#include "plan/launch.h"
 
 /* One rule over several lengths; 0 ends them. */
 typedef struct s2_design {
@@ -114,6 +115,32 @@ static const s2_design forward[] = {
     {"e4m3", 33, 33, 96, 64, "local 1", {4096}, 0, 1, S2_F8},
 };
 
+/* Short windows of groups of heads (plan/launch.h). */
+static const s2_design forward_short[] = {
+    {"short", 64, 8, 64, 64, "local 128t", {1024, 2048, 4096, 8192, 16384, 32768, 131072}, 0, 1, S2_BF16},
+    {"short", 8, 1, 64, 64, "local 128t", {1024, 4096, 16384, 65536}, 0, 1, S2_BF16},
+    {"short", 64, 8, 64, 64, "local 128t", {1024, 4096}, 0, 8, S2_BF16},
+    {"short", 64, 8, 64, 64, "local 128t", {2048}, 0, 16, S2_BF16},
+    {"short", 64, 4, 64, 64, "local 128t", {8192}, 0, 1, S2_BF16},
+    {"short", 24, 1, 64, 64, "local 128t", {4096, 32768}, 0, 1, S2_BF16},
+    {"short", 64, 8, 64, 64, "local 64t", {4096, 16384}, 0, 1, S2_BF16},
+    {"short", 64, 8, 64, 64, "local 16t", {16384}, 0, 1, S2_BF16},
+    {"short", 64, 8, 64, 64, "local 100t", {8192}, 0, 1, S2_BF16},
+    {"short", 64, 8, 32, 64, "local 128t", {8192, 32768}, 0, 1, S2_BF16},
+    {"short", 64, 8, 40, 64, "local 96t", {16384}, 0, 1, S2_BF16},
+    {"short", 64, 8, 64, 16, "local 128t", {8192}, 0, 1, S2_BF16},
+    {"short", 64, 8, 64, 32, "local 128t", {16384}, 0, 1, S2_BF16},
+    {"short", 64, 8, 64, 64, "local 128t", {65536}, 2048, 1, S2_BF16},
+    {"short", 64, 8, 64, 64, "local 128t", {8192, 32768}, 0, 1, S2_F16},
+};
+
+static const s2_design forward_sinks[] = {
+    {"short", 64, 8, 64, 64, "local 128t", {1024, 8192, 32768}, 0, 1, S2_BF16},
+    {"short", 8, 1, 64, 64, "local 128t", {16384}, 0, 1, S2_BF16},
+    {"short", 64, 8, 64, 64, "local 128t", {4096}, 0, 4, S2_BF16},
+    {"short", 64, 8, 64, 64, "local 64t", {8192}, 0, 1, S2_BF16},
+};
+
 static const s2_design backward[] = {
     {"waves", 33, 33, 128, 64, "local 1", {512, 1024, 4096, 16384}, 0, 1, S2_BF16},
     {"dense", 32, 32, 128, 64, "dense", {1024, 2048, 4096, 8192, 16384}, 0, 1, S2_BF16},
@@ -149,6 +176,27 @@ static const s2_design backward[] = {
     {"few", 24, 6, 128, 64, "local 3 | stride 4 phase kv", {640, 1280}, 0, 1, S2_BF16},
 };
 
+static const s2_design backward_short[] = {
+    {"short", 64, 8, 64, 64, "local 128t", {1024, 2048, 4096, 8192, 16384, 32768, 131072}, 0, 1, S2_BF16},
+    {"short", 8, 1, 64, 64, "local 128t", {1024, 4096, 16384, 65536}, 0, 1, S2_BF16},
+    {"short", 64, 8, 64, 64, "local 128t", {1024, 4096}, 0, 8, S2_BF16},
+    {"short", 64, 8, 64, 64, "local 128t", {2048}, 0, 16, S2_BF16},
+    {"short", 64, 4, 64, 64, "local 128t", {8192}, 0, 1, S2_BF16},
+    {"short", 24, 1, 64, 64, "local 128t", {4096, 32768}, 0, 1, S2_BF16},
+    {"short", 64, 8, 64, 64, "local 64t", {4096, 16384}, 0, 1, S2_BF16},
+    {"short", 64, 8, 64, 64, "local 16t", {16384}, 0, 1, S2_BF16},
+    {"short", 64, 8, 32, 64, "local 128t", {8192, 32768}, 0, 1, S2_BF16},
+    {"short", 64, 8, 64, 16, "local 128t", {8192}, 0, 1, S2_BF16},
+    {"short", 64, 8, 64, 64, "local 128t", {8192}, 0, 1, S2_F16},
+};
+
+static const s2_design backward_sinks[] = {
+    {"short", 64, 8, 64, 64, "local 128t", {1024, 4096, 8192, 32768, 131072}, 0, 1, S2_BF16},
+    {"short", 8, 1, 64, 64, "local 128t", {16384}, 0, 1, S2_BF16},
+    {"short", 64, 8, 64, 64, "local 128t", {4096}, 0, 8, S2_BF16},
+    {"short", 128, 16, 64, 64, "local 128t", {8192}, 0, 1, S2_BF16},
+};
+
 static const s2_design step[] = {
     {"dense", 32, 8, 128, 64, "dense", {1024, 4096, 16384, 65536, 131072}, 1, 1, S2_BF16},
     {"dense", 32, 8, 128, 64, "dense", {1024, 4096, 16384, 65536}, 1, 16, S2_BF16},
@@ -178,13 +226,21 @@ static const s2_design step[] = {
     {"few", 32, 8, 128, 32, "local 24 | stride 8 phase kv", {32768}, 1, 1, S2_BF16},
 };
 
+/* The rows of each pass, in order; sinks are learnt logits, which the language does not say. */
+#define ROWS(of) of, sizeof(of) / sizeof *(of)
 static const struct {
+    s2_pass pass;
+    bool sinks;
     const s2_design *rows;
-    int32_t n;
-} designs[S2_N_PASSES] = {
-    {forward, sizeof forward / sizeof *forward},
-    {backward, sizeof backward / sizeof *backward},
-    {step, sizeof step / sizeof *step},
+    size_t n;
+} designs[] = {
+    {S2_PASS_FORWARD, false, ROWS(forward)},
+    {S2_PASS_FORWARD, false, ROWS(forward_short)},
+    {S2_PASS_FORWARD, true, ROWS(forward_sinks)},
+    {S2_PASS_BACKWARD, false, ROWS(backward)},
+    {S2_PASS_BACKWARD, false, ROWS(backward_short)},
+    {S2_PASS_BACKWARD, true, ROWS(backward_sinks)},
+    {S2_PASS_DECODE, false, ROWS(step)},
 };
 
 static s2_run_point point_of(const s2_design *design, s2_pass pass, int32_t len_tok)
@@ -209,15 +265,26 @@ enum { DESIGN_SEED = 20261121 };
 static const int32_t n_drawn[S2_N_PASSES] = {
     [S2_PASS_FORWARD] = 40, [S2_PASS_BACKWARD] = 40, [S2_PASS_DECODE] = 48};
 
-bool s2_run_point_designed(s2_pass pass, int32_t nth, s2_run_point *out)
+/* Row and length number *nth of a design, which is counted down. */
+static bool find_designed(size_t design, int32_t *nth, s2_run_point *out)
 {
-    const int32_t n_lengths = sizeof designs[pass].rows->len_tok / sizeof *designs[pass].rows->len_tok;
-    for (int32_t row = 0; row < designs[pass].n; row++)
-        for (int32_t at = 0; at < n_lengths && designs[pass].rows[row].len_tok[at] != 0; at++)
-            if (nth-- == 0) {
-                *out = point_of(&designs[pass].rows[row], pass, designs[pass].rows[row].len_tok[at]);
+    const size_t n_lengths = sizeof designs->rows->len_tok / sizeof *designs->rows->len_tok;
+    for (size_t row = 0; row < designs[design].n; row++)
+        for (size_t len = 0; len < n_lengths && designs[design].rows[row].len_tok[len] != 0; len++)
+            if ((*nth)-- == 0) {
+                const s2_design *const found = &designs[design].rows[row];
+                *out = point_of(found, designs[design].pass, found->len_tok[len]);
+                out->sinks = designs[design].sinks;
                 return true;
             }
+    return false;
+}
+
+bool s2_run_point_designed(s2_pass pass, int32_t nth, s2_run_point *out)
+{
+    for (size_t design = 0; design < sizeof designs / sizeof *designs; design++)
+        if (designs[design].pass == pass && find_designed(design, &nth, out))
+            return true;
     if (nth >= n_drawn[pass])
         return false;
     s2_run_point_drawn(pass, DESIGN_SEED, nth, out);
@@ -400,20 +467,53 @@ static void draw_listed(s2_rng *rng, s2_design *design, char *rules, size_t cap)
                  design->heads == design->kv_heads ? "head" : "kv");
 }
 
-bool s2_run_point_drawn_of(const char *family, uint64_t seed, int32_t nth, s2_run_point *out)
+/* Where rows are long a launch takes memory, not time. */
+static int32_t storable(const s2_design *design, int32_t len_tok)
 {
-    const bool e4m3 = strcmp(family, "e4m3") == 0;
-    s2_rng rng = {seed * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)nth * 1024 + (e4m3 ? 8 : 9)};
+    const double row_bytes = 2.0 * design->heads * design->head_dim * design->batch;
+    while (row_bytes * len_tok > 1.1e9)
+        len_tok = len_tok * 3 / 4;
+    return len_tok;
+}
+
+/* What the kernels of short windows take. */
+static void draw_short(s2_rng *rng, s2_design *design, char *rules, size_t cap)
+{
+    const int32_t group = S2_WINDOW_HEADS * PICK(rng, 1, 1, 1, 1, 2, 3, 4);
+    design->kv_heads = PICK(rng, 1, 1, 2, 4, 8, 8);
+    design->heads = group * s2_min_i32(design->kv_heads, 128 / group);
+    design->kv_heads = design->heads / group;
+    design->head_dim = PICK(rng, 64, 64, 64, 64, 64, 32, 40);
+    design->block_tok = PICK(rng, 16, 32, 64, 64, 64, 128);
+    design->batch = PICK(rng, 1, 1, 1, 2, 4, 8, 16);
+    design->dtype = s2_rng_below(rng, 5) == 0 ? S2_F16 : S2_BF16;
+    design->rules = rules;
+    const int32_t other = between(rng, 16, S2_WINDOW_MOST_TOK);
+    snprintf(rules, cap, "local %dt", s2_rng_below(rng, 3) > 0 ? S2_WINDOW_MOST_TOK : other);
+}
+
+static int32_t draw_length(s2_rng *rng, s2_pass pass, bool is_short, const s2_design *design)
+{
+    const int32_t drawn = between(rng, is_short ? 1024 : 512, is_short ? 131072 : 65536);
+    return is_short ? storable(design, drawn) : affordable(design, plannable(design, pass, drawn));
+}
+
+bool s2_run_point_drawn_of(const char *family, s2_pass pass, uint64_t seed, int32_t nth, s2_run_point *out)
+{
+    const bool e4m3 = strcmp(family, "e4m3") == 0, is_short = strcmp(family, "short") == 0;
+    const uint64_t stream = e4m3 ? 8 : is_short ? 10 + (uint64_t)pass : 9;
+    s2_rng rng = {seed * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)nth * 1024 + stream};
     s2_design design = {0};
     char rules[120];
-    if (!e4m3 && strcmp(family, "listed") != 0)
+    if ((!e4m3 && !is_short && strcmp(family, "listed") != 0) || pass == S2_PASS_DECODE ||
+        (pass == S2_PASS_BACKWARD && !is_short))
         return false;
-    (e4m3 ? draw_e4m3 : draw_listed)(&rng, &design, rules, sizeof rules);
-    const int32_t drawn = between(&rng, 512, 65536);
-    const int32_t len_tok = affordable(&design, plannable(&design, S2_PASS_FORWARD, drawn));
+    (e4m3 ? draw_e4m3 : is_short ? draw_short : draw_listed)(&rng, &design, rules, sizeof rules);
+    const int32_t len_tok = draw_length(&rng, pass, is_short, &design);
     design.family = family;
-    if (e4m3 && s2_rng_below(&rng, 8) == 0)
+    if ((e4m3 || is_short) && pass == S2_PASS_FORWARD && s2_rng_below(&rng, 8) == 0)
         design.q_tok = between(&rng, 128, 4096);
-    *out = point_of(&design, S2_PASS_FORWARD, len_tok);
+    *out = point_of(&design, pass, len_tok);
+    out->sinks = is_short && s2_rng_below(&rng, 2) == 0;
     return true;
 }

@@ -28,6 +28,7 @@ typedef struct s2_run_point {
     int32_t k_tok;
     int32_t batch;
     s2_dtype dtype;
+    bool sinks; /* each head has a learnt sink logit */
 } s2_run_point;
 
 /* The designed points of a pass, in order; false beyond the last. */
@@ -40,9 +41,10 @@ bool s2_run_point_designed(s2_pass pass, int32_t nth, s2_run_point *out);
 void s2_run_point_drawn(s2_pass pass, uint64_t seed, int32_t nth, s2_run_point *out);
 
 /*
- * The same for the forwards that a pass does not draw, since a kernel of their own runs them: families "e4m3"
- * and "listed" (lists of blocks that lie on the device). False for other words.
+ * The same of a family that a pass does not draw, since a kernel of its own runs it: forwards "e4m3" and "listed"
+ * (lists of blocks that lie on the device), forwards and gradients "short" (windows of up to 128 tokens, with and
+ * without sinks). False for other words and passes.
  */
-bool s2_run_point_drawn_of(const char *family, uint64_t seed, int32_t nth, s2_run_point *out);
+bool s2_run_point_drawn_of(const char *family, s2_pass pass, uint64_t seed, int32_t nth, s2_run_point *out);
 
 #endif /* S2_CALIBRATE_POINTS_H */

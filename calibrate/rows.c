@@ -10,7 +10,7 @@ enum { CODE_ROWS = 703, KEY_BYTES = 24, VALUE_BYTES = 300, MOST_COUNT = 1 << 30 
 /* ---- what a line holds: printed in this order, read in any */
 
 typedef enum s2_row_kind { TEXT, COUNT, BIG_COUNT, NUMBER, FLAG, PASS, DTYPE } s2_row_kind;
-/* When a member is printed: a kernel took the point, none did, hardware counted, a flag is set. */
+/* When a member is printed: a kernel took the point, none did, hardware counted, the flag itself is set. */
 typedef enum s2_row_when { ALWAYS, TAKEN, REFUSED, COUNTED, SET } s2_row_when;
 
 typedef struct s2_row_member {
@@ -26,7 +26,7 @@ typedef struct s2_row_member {
         key, kind, when, offsetof(type, member), sizeof(((type *)0)->member)                                 \
     }
 #define HEAD(member)            MEMBER(s2_provenance, TEXT, ALWAYS, #member, member)
-#define POINT(kind, member)     MEMBER(s2_row, kind, ALWAYS, #member, point.member)
+#define POINT(kind, member)     MEMBER(s2_row, kind, kind == FLAG ? SET : ALWAYS, #member, point.member)
 #define ROW(kind, when, member) MEMBER(s2_row, kind, when, #member, member)
 #define MICRO(kind, member)     MEMBER(s2_micro_row, kind, ALWAYS, #member, member)
 #define N(members)              (sizeof(members) / sizeof *(members))
@@ -45,6 +45,7 @@ static const s2_row_member of_row[] = {ROW(TEXT, ALWAYS, set),
                                        POINT(COUNT, k_tok),
                                        POINT(COUNT, batch),
                                        POINT(DTYPE, dtype),
+                                       POINT(FLAG, sinks),
                                        ROW(TEXT, ALWAYS, kernel),
                                        ROW(TEXT, REFUSED, why),
                                        ROW(COUNT, TAKEN, tile_tok),
@@ -102,17 +103,24 @@ void s2_micro_row_print(const s2_micro_row *row, const char *unit, s2_buf *buf)
     s2_json_end(buf, '}');
 }
 
-void s2_row_print(const s2_row *row, s2_buf *buf)
+static bool is_printed(const s2_row_member *member, const s2_row *row)
 {
     const bool taken = row->kernel[0] != '\0';
-    const bool is[] = {[ALWAYS] = true,
-                       [TAKEN] = taken,
-                       [REFUSED] = !taken,
-                       [COUNTED] = row->dram_read > 0,
-                       [SET] = row->repeated};
+    switch (member->when) {
+    case TAKEN: return taken;
+    case REFUSED: return !taken;
+    case COUNTED: return row->dram_read > 0;
+    case SET: return *(const bool *)((const char *)row + member->offset);
+    case ALWAYS: break;
+    }
+    return true;
+}
+
+void s2_row_print(const s2_row *row, s2_buf *buf)
+{
     s2_json_begin(buf, '{');
     for (size_t m = 0; m < N(of_row); m++)
-        if (is[of_row[m].when])
+        if (is_printed(&of_row[m], row))
             print_member(&of_row[m], row, buf);
     s2_json_end(buf, '}');
 }
@@ -330,9 +338,9 @@ static int by_point(const void *left, const void *right)
 {
     const s2_run_point *const a = *(const s2_run_point *const *)left;
     const s2_run_point *const b = *(const s2_run_point *const *)right;
-    const int64_t differ[] = {(int64_t)a->pass - b->pass, (int64_t)a->q_tok - b->q_tok,
+    const int64_t differ[] = {(int64_t)a->pass - b->pass,   (int64_t)a->q_tok - b->q_tok,
                               (int64_t)a->k_tok - b->k_tok, (int64_t)a->batch - b->batch,
-                              (int64_t)a->dtype - b->dtype};
+                              (int64_t)a->dtype - b->dtype, (int64_t)a->sinks - b->sinks};
     for (size_t d = 0; d < sizeof differ / sizeof *differ; d++)
         if (differ[d] != 0)
             return differ[d] < 0 ? -1 : 1;

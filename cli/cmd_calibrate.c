@@ -61,8 +61,7 @@ static s2_exit add_row(s2_calibrate *state, const s2_run_point *point, int32_t n
 static void draw_point(const s2_calibrate *state, s2_pass pass, int32_t nth, s2_run_point *out)
 {
     const char *const family = s2_args_str(&state->args, "family");
-    if (family == NULL || pass != S2_PASS_FORWARD ||
-        !s2_run_point_drawn_of(family, (uint64_t)state->seed, nth, out))
+    if (family == NULL || !s2_run_point_drawn_of(family, pass, (uint64_t)state->seed, nth, out))
         s2_run_point_drawn(pass, (uint64_t)state->seed, nth, out);
 }
 
@@ -356,8 +355,9 @@ static s2_exit print_list(s2_calibrate *state)
     s2_buf buf = {0};
     for (int32_t row = 0; row < state->file.n_rows; row++) {
         const s2_run_point *const point = &state->file.rows[row].point;
-        s2_buf_printf(&buf, "%-8s %-9s %6d of %6d x %-2d %s  %s\n", s2_pass_word(point->pass), point->family,
-                      point->q_tok, point->k_tok, point->batch, s2_dtype_word(point->dtype), point->pattern);
+        s2_buf_printf(&buf, "%-8s %-9s %6d of %6d x %-2d %s  %s%s\n", s2_pass_word(point->pass),
+                      point->family, point->q_tok, point->k_tok, point->batch, s2_dtype_word(point->dtype),
+                      point->pattern, point->sinks ? ", with sinks" : "");
     }
     s2_buf_printf(&buf, "%d points, about %d s on the GPU\n", state->file.n_rows, 5 + state->file.n_rows / 5);
     return s2_cli_print(state->cli, &buf);

@@ -81,6 +81,7 @@ s2_status s2_measure_point(s2_device *device, const s2_measure_options *options,
         request.phase = point->pass == S2_PASS_DECODE ? S2_DECODE : S2_PREFILL;
         request.e4m3 = point->dtype == S2_F8;
         request.dtype = request.e4m3 ? S2_BF16 : point->dtype;
+        request.sinks = point->sinks;
         request.budget_flop = 0;
         request.kernel = options->kernel;
         s2_harness harness = {0};

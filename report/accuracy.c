@@ -102,6 +102,7 @@ static void json_point(const s2_accuracy_point *point, s2_buf *buf)
     s2_json_key_str(buf, "family", run->family);
     s2_json_key_str(buf, "pattern", run->pattern);
     s2_json_key_str(buf, "dtype", s2_dtype_word(run->dtype));
+    s2_json_key_bool(buf, "sinks", run->sinks);
     s2_json_key_str(buf, "kernel", row->kernel);
     for (size_t at = 0; at < sizeof counts / sizeof *counts; at++) {
         s2_json_key(buf, counts[at].key);

@@ -125,13 +125,14 @@ static void families_with_a_kernel_of_their_own_are_drawn_apart(void **state)
     static const char *const words[] = {"e4m3", "listed"};
     (void)state;
     s2_run_point one, again, other;
-    assert_false(s2_run_point_drawn_of("dense", 7, 0, &one));
+    assert_false(s2_run_point_drawn_of("dense", S2_PASS_FORWARD, 7, 0, &one));
     for (int32_t w = 0; w < 2; w++)
         for (int32_t nth = 0; nth < 200; nth++) {
             s2_arena arena = {0};
-            assert_true(s2_run_point_drawn_of(words[w], 7, nth, &one));
-            assert_true(s2_run_point_drawn_of(words[w], 7, nth, &again));
-            assert_true(s2_run_point_drawn_of(words[w], 8, nth, &other));
+            assert_false(s2_run_point_drawn_of(words[w], S2_PASS_BACKWARD, 7, nth, &one));
+            assert_true(s2_run_point_drawn_of(words[w], S2_PASS_FORWARD, 7, nth, &one));
+            assert_true(s2_run_point_drawn_of(words[w], S2_PASS_FORWARD, 7, nth, &again));
+            assert_true(s2_run_point_drawn_of(words[w], S2_PASS_FORWARD, 8, nth, &other));
             assert_memory_equal(&one, &again, sizeof one);
             assert_memory_not_equal(&one, &other, sizeof one);
             assert_string_equal(one.family, words[w]);
@@ -140,6 +141,80 @@ static void families_with_a_kernel_of_their_own_are_drawn_apart(void **state)
             assert_in_range(one.q_tok, 1, one.k_tok);
             s2_arena_release(&arena);
         }
+}
+
+/* What a kernel of short windows takes, whatever runs it. */
+static void assert_short(const s2_run_point *point)
+{
+    const s2_kernel_traits *const traits =
+        point->pass == S2_PASS_FORWARD ? &s2_traits_sm90_window : &s2_traits_sm90_bwd_window;
+    s2_arena arena = {0};
+    const s2_pattern pattern = parsed(&arena, point->pattern);
+    const s2_plan_options options = s2_kernel_cut(traits, pattern.head_dim);
+    s2_plan_seq seqs[64];
+    s2_plan plan;
+    for (int32_t seq = 0; seq < point->batch; seq++)
+        seqs[seq] = (s2_plan_seq){point->q_tok, point->k_tok};
+    assert_string_equal(point->family, "short");
+    assert_true(point->pass == S2_PASS_FORWARD || point->q_tok == point->k_tok);
+    assert_true(s2_kernel_takes_dim(traits, 90, pattern.head_dim));
+    assert_int_equal(pattern.n_heads / pattern.n_kv_heads % S2_WINDOW_HEADS, 0);
+    assert_int_equal(
+        s2_plan_build(&arena, &pattern, S2_PREFILL, 0, seqs, point->batch, &options, &plan, NULL), S2_OK);
+    assert_true(s2_plan_reads_window(&plan, S2_WINDOW_MOST_TOK));
+    assert_int_equal(plan.pack_heads, traits->pack_heads);
+    s2_arena_release(&arena);
+}
+
+static void points_of_short_windows_are_what_their_kernels_take(void **state)
+{
+    (void)state;
+    s2_run_point one, again, other;
+    int32_t n_designed[2][2] = {{0}}, n_drawn[2] = {0}, n_same = 0;
+    assert_false(s2_run_point_drawn_of("short", S2_PASS_DECODE, 7, 0, &one));
+    for (int32_t pass = S2_PASS_FORWARD; pass <= S2_PASS_BACKWARD; pass++) {
+        for (int32_t nth = 0; s2_run_point_designed((s2_pass)pass, nth, &one); nth++)
+            if (strcmp(one.family, "short") == 0) {
+                assert_short(&one);
+                n_designed[pass][one.sinks]++;
+            }
+        for (int32_t nth = 0; nth < s2_test_cases(60); nth++) {
+            assert_true(s2_run_point_drawn_of("short", (s2_pass)pass, 7, nth, &one));
+            assert_true(s2_run_point_drawn_of("short", (s2_pass)pass, 7, nth, &again));
+            assert_true(s2_run_point_drawn_of("short", (s2_pass)pass, 8, nth, &other));
+            assert_memory_equal(&one, &again, sizeof one);
+            n_same += memcmp(&one, &other, sizeof one) == 0;
+            n_drawn[one.sinks]++;
+            assert_short(&one);
+        }
+        assert_true(n_designed[pass][0] > 10 && n_designed[pass][1] > 5);
+    }
+    assert_true(n_drawn[0] > 0 && n_drawn[1] > 0 && n_same == 0);
+}
+
+/* Rows of a seed stay those that it draws: else a row would say what nothing can run again. */
+static void recorded_rows_are_what_their_seeds_draw(void **state)
+{
+    static const char *const gpus[] = {"h200", "h100-sxm"};
+    (void)state;
+    for (size_t g = 0; g < sizeof gpus / sizeof *gpus; g++) {
+        s2_arena arena = {0};
+        s2_row_file file;
+        assert_int_equal(s2_accuracy_rows(&arena, gpus[g], &file, NULL), S2_OK);
+        for (int32_t r = 0; r < file.n_rows; r++) {
+            const s2_run_point *const point = &file.rows[r].point;
+            const uint64_t seed = (uint64_t)file.rows[r].seed;
+            s2_run_point drawn;
+            if (!s2_run_point_drawn_of(point->family, point->pass, seed, file.rows[r].nth, &drawn))
+                s2_run_point_drawn(point->pass, seed, file.rows[r].nth, &drawn);
+            assert_string_equal(drawn.pattern, point->pattern);
+            assert_string_equal(drawn.family, point->family);
+            assert_true(drawn.q_tok == point->q_tok && drawn.k_tok == point->k_tok &&
+                        drawn.batch == point->batch && drawn.dtype == point->dtype &&
+                        drawn.sinks == point->sinks);
+        }
+        s2_arena_release(&arena);
+    }
 }
 
 static void steps_of_a_load_are_those_of_its_plan(void **state)
@@ -1048,7 +1123,7 @@ static void lists_on_the_device_have_a_price_of_their_own(void **state)
         s2_arena arena = {0};
         s2_run_point point;
         s2_launch_price plain, listed;
-        assert_true(s2_run_point_drawn_of("listed", 11, nth, &point));
+        assert_true(s2_run_point_drawn_of("listed", S2_PASS_FORWARD, 11, nth, &point));
         point.q_tok = point.k_tok = s2_min_i32(point.k_tok, 4096);
         const s2_pattern pattern = parsed(&arena, point.pattern);
         s2_launch launch = {.pattern = &pattern,
@@ -1173,6 +1248,8 @@ int main(void)
         cmocka_unit_test(pieces_in_any_order_end_as_if_handed_out_one_by_one),
         cmocka_unit_test(drawn_points_are_patterns_and_depend_on_the_seed_alone),
         cmocka_unit_test(families_with_a_kernel_of_their_own_are_drawn_apart),
+        cmocka_unit_test(points_of_short_windows_are_what_their_kernels_take),
+        cmocka_unit_test(recorded_rows_are_what_their_seeds_draw),
         cmocka_unit_test(steps_of_a_load_are_those_of_its_plan),
         cmocka_unit_test(steps_of_a_halved_load_are_those_of_the_kernel),
         cmocka_unit_test(gradients_are_halved_steps_and_columns),

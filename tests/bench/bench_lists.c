@@ -99,7 +99,7 @@ static int32_t time_drawn(s2_device *device, const s2_measure_options *options, 
     int32_t n_failed = 0;
     for (int32_t nth = 0; nth < n; nth++) {
         s2_row row = {.set = "held-out", .seed = seed, .nth = nth};
-        if (s2_run_point_drawn_of("listed", (uint64_t)seed, nth, &row.point))
+        if (s2_run_point_drawn_of("listed", S2_PASS_FORWARD, (uint64_t)seed, nth, &row.point))
             n_failed += !time_row(device, options, &row);
     }
     return n_failed;

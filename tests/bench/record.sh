@@ -40,8 +40,9 @@ quest|15|60|jsonl|pages that the query chooses, beside the same number of pages 
 generation|40|150|jsonl|131 071 tokens one by one through an evicting cache
 campaign|150|400|jsonl|pairs (over 10^9), values, needles 1k to 128k, the cells that a broken rotation loses
 sanitize|150|400|txt|the control for racecheck, then memcheck, racecheck, initcheck and synccheck
-designed|75|200|jsonl|the points that the simulator is fitted to
+designed|90|240|jsonl|the points that the simulator is fitted to
 held-out|75|200|jsonl|points drawn by a fresh seed, never fitted, that judge the fit
+short-held-out|25|80|jsonl|the same of short windows, which kernels of their own run
 constants|20|240|txt|the fit of the two, for sim/calibration/
 search|90|300|jsonl|the best 20 of a search, measured beside predicted, with Kendall tau
 counters|200|400|jsonl|bytes by the hardware counters, which also go into the two files of points
@@ -51,7 +52,7 @@ backward-rest|60|200|jsonl|the other rows of gradients
 '
 # Steps whose figures are compared with one another, or that read one another's rows, stay on one card.
 families='forward,forward-peers,backward,backward-peers
-designed,held-out,constants,counters
+designed,held-out,short-held-out,constants,counters
 decode,decode-evicted,decode-e4m3,decode-batches,decode-peers,quest,generation
 search
 kcheck
@@ -167,6 +168,7 @@ run_step() {
     sanitize) echo "$device_row" && JOBS=${JOBS:-6} "$here/tests/kcheck/sanitize.sh" "$build/kcheck" "$build/kcheck_lanes" "$build/relay" ;;
     designed) "$build/s2" calibrate ;;
     held-out) "$build/s2" calibrate --held-out 110 --seed $HELD_OUT_SEED ;;
+    short-held-out) "$build/s2" calibrate --held-out 44 --seed $HELD_OUT_SEED --family short ;;
     counters) counters ;;
     constants) fit ;;
     search) echo "$device_row" && "$build/s2" search "$SPACE" --model llama-3.1-8b --len 32k --phase prefill,decode --minimize us,unread --validate 20 \
