@@ -129,27 +129,6 @@ static s2_exit read_requests(s2_sim_run_state *state)
     return s2_requests_read(cli, path, &state->requests);
 }
 
-/* Blocks that are chosen at run time: asked only of what was measured. */
-static s2_exit read_listed(s2_sim_run_state *state)
-{
-    static const char *const not_with[] = {"new",    "cp",       "requests",     "compare",
-                                           "bounds", "accuracy", "kernel-model", "stack"};
-    s2_cli *const cli = state->cli;
-    state->options.listed = s2_args_has(&state->args, "device-lists");
-    if (!state->options.listed)
-        return S2_EXIT_OK;
-    for (size_t nth = 0; nth < sizeof not_with / sizeof *not_with; nth++)
-        if (s2_args_has(&state->args, not_with[nth])) {
-            s2_cli_error(cli, "--device-lists cannot be combined with --%s", not_with[nth]);
-            return S2_EXIT_USAGE;
-        }
-    if (!state->all_phases && state->options.phase == S2_PREFILL)
-        return S2_EXIT_OK;
-    s2_cli_error(cli,
-                 "--device-lists needs --phase prefill: no kernel takes such lists in decoding or training");
-    return S2_EXIT_USAGE;
-}
-
 static s2_exit read_stack(s2_sim_run_state *state)
 {
     const char *const name = s2_args_str(&state->args, "stack");
@@ -191,7 +170,10 @@ static s2_exit read_options(s2_sim_run_state *state)
     S2_CLI_TRY(read_peer(state));
     S2_CLI_TRY(read_stack(state));
     S2_CLI_TRY(read_requests(state));
-    S2_CLI_TRY(read_listed(state));
+    static const char *const not_with[] = {"new",    "cp",       "requests",     "compare",
+                                           "bounds", "accuracy", "kernel-model", "stack"};
+    S2_CLI_TRY(s2_pricing_listed(state->cli, &state->args, not_with, sizeof not_with / sizeof *not_with,
+                                 !state->all_phases && state->options.phase == S2_PREFILL, &state->options));
     S2_CLI_TRY(s2_pricing_refuse_training(state->cli, &state->options, s2_args_str(&state->args, "phase"),
                                           state->all_phases || state->options.phase == S2_TRAIN));
     if (model == NULL)
@@ -234,7 +216,7 @@ static s2_exit store(s2_cli *cli, const s2_input *input, const s2_sim_options *o
     s2_db_sim row;
     const s2_status status =
         s2_store_sim_row(&cli->arena, &input->pattern, options,
-                         options->net != NULL ? options->net->name : "", options->keeps_all, sim, json, &row);
+                         options->net != NULL ? options->net->name : "", sim, json, &row);
     return status == S2_OK ? s2_store_sim(cli, input, &row) : s2_cli_fail(cli, status, "the row to store");
 }
 
@@ -337,20 +319,6 @@ static bool is_hopeless(const s2_sim_run_state *state, const s2_sim_options *opt
            !s2_sim_training_fits(options);
 }
 
-/* Nothing is guessed of lists on the device. */
-static s2_exit refuse_unlisted(s2_cli *cli, const char *name, const s2_sim_options *options,
-                               const s2_sim *sim)
-{
-    if (!options->listed || (sim->predicted && (sim->error.causes & S2_CAUSE_KERNEL) == 0))
-        return S2_EXIT_OK;
-    s2_cli_error(cli, "%s cannot be priced with --device-lists: no kernel with constants for %s takes it",
-                 name, options->gpu.title);
-    s2_cli_hint(cli,
-                "the pattern says how many whole blocks a query block reads: 'local 1 | random 7 seed 1' for "
-                "eight; windows in tokens, topk, pages, heavy and e4m3 are not priced");
-    return S2_EXIT_USAGE;
-}
-
 /* Price one pattern, print it, and record it if it came from an operand. */
 static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char *name,
                      const s2_pattern *pattern, const s2_baseline *baseline)
@@ -364,7 +332,7 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
                                                            : input->format;
     if (input != NULL)
         S2_CLI_TRY(refuse_unwritable(state, pattern));
-    options.keeps_all = options.listed || (format != NULL && format->keeps_all); /* any key may be chosen */
+    options.keeps_all |= format != NULL && format->keeps_all;
     char hash[S2_HASH_HEX];
     s2_sim sim;
     s2_diag diag = {0};
@@ -383,7 +351,6 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
         return refuse_shape(cli, options.net, &diag);
     if (status != S2_OK)
         return s2_cli_refuse(cli, status, &diag);
-    S2_CLI_TRY(refuse_unlisted(cli, name, &options, &sim));
     if (baseline != NULL)
         s2_baseline_adjust(baseline, pattern, &options, &sim);
     S2_CLI_TRY(print(state, &subject, &sim));
@@ -392,7 +359,7 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
     if (s2_args_has(&state->args, "compare") && !state->json && !linear)
         S2_CLI_TRY(judge_union(state, name, pattern));
     /* a list would show the price of a part where that of the whole context is expected */
-    if (input == NULL || cli->no_db || options.new_tok != 0 || options.listed)
+    if (input == NULL || cli->no_db || options.new_tok != 0)
         return S2_EXIT_OK;
     s2_buf json = {0};
     s2_sim_report_json(&subject, &sim, &json);

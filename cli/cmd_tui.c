@@ -40,7 +40,7 @@ static s2_status price(s2_cli *cli, const s2_facts *facts, s2_sim_options *optio
     s2_buf_release(&json);
     if (kept == NULL)
         return S2_ENOMEM;
-    S2_TRY(s2_store_sim_row(&cli->arena, &facts->pattern, options, "", false, &sim, kept, out));
+    S2_TRY(s2_store_sim_row(&cli->arena, &facts->pattern, options, "", &sim, kept, out));
     *n = 1;
     return S2_OK;
 }

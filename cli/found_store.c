@@ -55,8 +55,7 @@ static s2_status fill_sim(const s2_found *found, const s2_found_design *design, 
 {
     const char *json;
     S2_TRY(report(found, design, options, sim, &json));
-    S2_TRY(s2_store_sim_row(found->arena, &design->pattern, options, found->model,
-                            found->search.options.keeps_all, sim, json, out));
+    S2_TRY(s2_store_sim_row(found->arena, &design->pattern, options, found->model, sim, json, out));
     out->gpu = found->search.options.gpu.name;
     return S2_OK;
 }

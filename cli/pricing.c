@@ -113,6 +113,25 @@ s2_exit s2_pricing_refuse_training(s2_cli *cli, const s2_sim_options *options, c
     return S2_EXIT_USAGE;
 }
 
+s2_exit s2_pricing_listed(s2_cli *cli, const s2_args *args, const char *const *not_with, size_t n,
+                          bool prefill, s2_sim_options *options)
+{
+    if (!s2_args_has(args, "device-lists"))
+        return S2_EXIT_OK;
+    for (size_t nth = 0; nth < n; nth++)
+        if (s2_args_has(args, not_with[nth])) {
+            s2_cli_error(cli, "--device-lists cannot be combined with --%s", not_with[nth]);
+            return S2_EXIT_USAGE;
+        }
+    if (!prefill) {
+        s2_cli_error(
+            cli, "--device-lists needs --phase prefill: no kernel takes such lists in decoding or training");
+        return S2_EXIT_USAGE;
+    }
+    s2_sim_choose_blocks(options);
+    return S2_EXIT_OK;
+}
+
 s2_exit s2_pricing_constants(s2_cli *cli, const s2_args *args, const s2_gpu *gpu, s2_calibration *out,
                              bool *measured)
 {

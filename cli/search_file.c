@@ -47,6 +47,10 @@ s2_exit s2_search_file_name(s2_searching *r)
     s2_buf_printf(&buf, " | weights %s cache %s %s dp %d%s", s2_weights_word(search->options.weights),
                   s2_cache_type_word(search->options.cache), s2_fusion_word(search->options.fusion),
                   (int)search->options.n_shards, search->options.recompute ? " recompute" : "");
+    if (search->options.reserved_permille > 0)
+        s2_buf_printf(&buf, " reserved %d", (int)search->options.reserved_permille);
+    if (search->options.listed)
+        s2_buf_puts(&buf, " lists on the device");
     if (s2_machine_asked(&search->options))
         s2_buf_printf(&buf, " | pp %d of %d cp %d %s ep %d nodes %d", (int)search->options.n_stages,
                       (int)search->options.n_micro, (int)search->options.n_context,

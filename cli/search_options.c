@@ -345,6 +345,27 @@ static bool trains(const s2_found *found)
     return any;
 }
 
+/* The stacks that read an export, and the kernels that --validate runs, take plans that are made beforehand. */
+static s2_exit read_listed(s2_searching *r)
+{
+    static const char *const not_with[] = {"bounds", "cp", "exportable", "validate"};
+    s2_found *const found = &r->found;
+    S2_CLI_TRY(s2_pricing_listed(r->cli, &r->args, not_with, sizeof not_with / sizeof *not_with,
+                                 found->n_phases == 1 && found->phases[0] == S2_PREFILL,
+                                 &found->search.options));
+    s2_diag diag = {0};
+    if (!found->search.options.listed)
+        return S2_EXIT_OK;
+    if (r->words.format != NULL || !found->measured) {
+        s2_cli_error(r->cli, "--device-lists: %s",
+                     found->measured ? "what is exported is planned beforehand"
+                                     : "no kernel that takes such lists was measured on this GPU");
+        return S2_EXIT_USAGE;
+    }
+    const s2_status status = s2_sim_check_listed(&found->search.options, &diag);
+    return status == S2_OK ? S2_EXIT_OK : s2_cli_refuse(r->cli, status, &diag);
+}
+
 s2_exit s2_search_options_read(s2_searching *r)
 {
     if (s2_sim_options_default(&r->found.search.options) != S2_OK)
@@ -370,6 +391,7 @@ s2_exit s2_search_options_read(s2_searching *r)
     r->restriction.n_ranks = r->found.search.options.n_ranks;
     r->found.restriction = &r->restriction;
     r->found.search.options.keeps_all = s2_restriction_keeper(&r->restriction) != NULL;
+    S2_CLI_TRY(read_listed(r));
     S2_CLI_TRY(
         read_list(r, "minimize",
                   s2_args_has(&r->args, "minimize") ? s2_args_str(&r->args, "minimize") : usual_minimize(r),
@@ -396,9 +418,6 @@ static const struct {
 } unpriced[] = {
     {"kernel-model",
      "a search prices the kernels of s2; s2 sim --kernel-model prices what it found on others"},
-    {"device-lists",
-     "a search prices patterns whose plan is made beforehand; s2 sim --device-lists prices one "
-     "design as blocks that are chosen at run time"},
     {"new|requests|chunk|prefix",
      "a search prices whole contexts of one length; price what it found with s2 sim"},
     {"compare", "a search compares with dense attention and the model's own layers: s2 sim --compare adds "

@@ -294,7 +294,7 @@ static bool is_other_gpu(const s2_gpu *gpu)
 }
 
 /* What else a price depends on; NULL when memory is short. */
-static const char *settings_of(s2_arena *arena, const s2_sim_options *options, bool keeps_all)
+static const char *settings_of(s2_arena *arena, const s2_sim_options *options)
 {
     s2_buf buf = {0};
     add_setting(&buf, "page", options->page_tok, USUAL_PAGE_TOK);
@@ -309,7 +309,8 @@ static const char *settings_of(s2_arena *arena, const s2_sim_options *options, b
     add_setting(&buf, "nodes", options->n_nodes, 1);
     add_setting(&buf, "memory-permille", 1000 - options->reserved_permille, 1000);
     add_setting(&buf, "gpu-file", is_other_gpu(&options->gpu), 0);
-    if (keeps_all)
+    add_setting(&buf, "device-lists", options->listed, 0);
+    if (options->keeps_all && options->phase != S2_TRAIN) /* which keeps no cache */
         s2_buf_printf(&buf, "%skeeps=all", buf.len > 0 ? "," : "");
     const char *text = NULL;
     if (buf.status == S2_OK)
@@ -353,14 +354,14 @@ static const char *kernel_of(s2_arena *arena, const s2_sim_options *options)
     return status == S2_OK ? s2_arena_strndup(arena, text, strlen(text)) : NULL;
 }
 
-static s2_status fill_kind(s2_arena *arena, const s2_sim_options *options, bool keeps_all, s2_db_sim *row)
+static s2_status fill_kind(s2_arena *arena, const s2_sim_options *options, s2_db_sim *row)
 {
     row->kv_dtype = options->cache == S2_CACHE_AS_DTYPE ? row->dtype : s2_cache_type_word(options->cache);
     const s2_weights weights = s2_sim_weights(options);
     row->weights = weights == S2_WEIGHTS_AS_DTYPE ? row->dtype : s2_weights_word(weights);
     row->tp = options->n_ranks;
     row->kernel = kernel_of(arena, options);
-    row->settings = settings_of(arena, options, keeps_all);
+    row->settings = settings_of(arena, options);
     return row->kernel != NULL && row->settings != NULL ? S2_OK : S2_ENOMEM;
 }
 
@@ -370,8 +371,7 @@ s2_db_figure s2_store_figure(const s2_sim *sim)
 }
 
 s2_status s2_store_sim_row(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
-                           const char *model, bool keeps_all, const s2_sim *sim, const char *json,
-                           s2_db_sim *out)
+                           const char *model, const s2_sim *sim, const char *json, s2_db_sim *out)
 {
     const double none = (double)NAN;
     s2_db_sim row = {.gpu = options->gpu.name,
@@ -393,8 +393,7 @@ s2_status s2_store_sim_row(s2_arena *arena, const s2_pattern *pattern, const s2_
                      .kv_ring_stripes_bytes = none,
                      .error_pct = none,
                      .json = json};
-    /* training keeps no cache */
-    S2_TRY(fill_kind(arena, options, keeps_all && options->phase != S2_TRAIN, &row));
+    S2_TRY(fill_kind(arena, options, &row));
     if (sim != NULL || options->new_tok == 0)
         S2_TRY(find_unread(pattern, options, sim, &row.unread));
     *out = row;
@@ -409,7 +408,7 @@ s2_status s2_store_sim_row(s2_arena *arena, const s2_pattern *pattern, const s2_
     row.kv_dense_bytes = (double)sim->kv.dense;
     row.kv_shared_pages_bytes = (double)sim->kv.shared_pages;
     row.kv_head_pages_bytes = options->phase == S2_TRAIN ? 0
-                              : keeps_all                ? (double)sim->kv.dense
+                              : options->keeps_all       ? (double)sim->kv.dense
                                                          : (double)sim->kv.head_pages;
     row.kv_ring_stripes_bytes = (double)sim->kv.ring_stripes;
     row.error_pct = sim->predicted ? sim->error.pct : none;

@@ -23,12 +23,12 @@ s2_exit s2_store_checks(s2_cli *cli, const s2_input *input, const s2_db_check *c
 /* What the time of a price is, as its page says. */
 s2_db_figure s2_store_figure(const s2_sim *sim);
 /*
- * A row with what `s2 sim` found and its report; keeps_all: the stack that runs the design frees no page.
- * Without `sim` the row has only the settings and what the pattern leaves unread, and every other number is
- * missing (NAN). The strings are not copied; new ones go to the arena. S2_ENOMEM.
+ * A row with what `s2 sim` found and its report. Without `sim` the row has only the settings and what the
+ * pattern leaves unread, and every other number is missing (NAN). The strings are not copied; new ones go to
+ * the arena. S2_ENOMEM.
  */
 s2_status s2_store_sim_row(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
-                           const char *model, bool keeps_all, const s2_sim *sim, const char *json,
+                           const char *model, const s2_sim *sim, const char *json,
                            s2_db_sim *out) S2_MUST_CHECK;
 s2_exit s2_store_sim(s2_cli *cli, const s2_input *input, const s2_db_sim *sim);
 s2_exit s2_store_reach(s2_cli *cli, const s2_input *input, const s2_db_reach *reach);

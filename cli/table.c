@@ -53,6 +53,10 @@
 #define OPT_MEMORY                                                                                           \
     OPT("gpu-memory-utilization", '\0', "F", "1",                                                            \
         "part of each GPU's memory that weights, cache and activations may take, as in vLLM (0.9 there)")
+#define OPT_DEVICE_LISTS                                                                                     \
+    FLAG("device-lists", '\0',                                                                               \
+         "prefill: blocks are chosen at run time; the pattern says how many, and each launch plans their "   \
+         "lists")
 #define OPT_RECOMPUTE FLAG("recompute", '\0', "train: keep the input of each layer only")
 #define OPT_CONSTANTS                                                                                        \
     OPT("constants", '\0', "FILE", NULL, "what s2 calibrate wrote; default: the GPU's built-in file")
@@ -141,9 +145,7 @@ static const s2_option SIM[] = {
     OPT("phase", 'p', "prefill|decode|train|all", "prefill", "what is priced; all: a line for each"),
     OPT("new", '\0', "N", NULL,
         "only the last N tokens ask, the others are in the cache; default: all, and one in decode"),
-    FLAG("device-lists", '\0',
-         "prefill: blocks are chosen at run time; the pattern says how many, and each launch plans their "
-         "lists"),
+    OPT_DEVICE_LISTS,
     OPT("requests", '\0', "FILE", NULL,
         "serve these instead: text with commas, columns prompt, output and, where they differ, arrival in "
         "seconds"),
@@ -342,6 +344,7 @@ static const s2_option SEARCH[] = {
     OPT("dense-layers", '\0', "N", NULL, "only designs with N dense layers"),
     OPT("tp", '\0', "N", "1", "GPUs that share the heads of each layer"),
     OPT_MACHINE,
+    OPT_DEVICE_LISTS,
     OPT("page", '\0', "N", "16", "tokens in a page of the KV cache"),
     OPT("batch", 'b', "N", "1", "sequences at once"),
     OPT("dtype", '\0', "bf16|fp16|fp8", "bf16", "type of Q, K and V"),

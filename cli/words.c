@@ -108,10 +108,11 @@ const s2_word_entry s2_word_entries[] = {
      "with a scale of 8 bits for each 32, as gpt-oss is published; the others have the type of activations."},
     {"kernel", "Whose kernels a price is for. s2: those of this repository; another name is a kernel model's "
                "(--kernel-model), digits behind a name those of a file of your own."},
-    {"settings|usual|keeps=all|keeps|gpu-file|memory-permille",
+    {"settings|usual|keeps=all|keeps|gpu-file|memory-permille|device-lists",
      "What else a price depends on, where that is not usual. page: tokens of a KV page; dp, recompute: of "
-     "training; keeps=all: the stack frees no page; memory-permille: the thousandths of the memory that "
-     "--gpu-memory-utilization allows; gpu-file: a GPU of your own with the name of a built-in one."},
+     "training; device-lists: blocks are chosen at run time; keeps=all: the cache frees no page; "
+     "memory-permille: the thousandths of the memory that --gpu-memory-utilization allows; gpu-file: a GPU "
+     "of your own with the name of a built-in one."},
     {"no ratio|no_ratio|dense_spills|no_room|no_weights",
      "Why two times are not divided: a cache does not fit the GPU's memory (the pattern's own, or that of "
      "dense attention beside it), the weights do not, or a training step does not. Any pattern would look "

@@ -46,6 +46,8 @@ static s2_status look_up(const s2_api_price_options *in, tables *t, s2_diag *dia
     t->options.batch = in->batch;
     t->options.page_tok = in->page_tok;
     t->options.n_ranks = in->ranks;
+    if (in->device_lists != 0)
+        s2_sim_choose_blocks(&t->options);
     return S2_OK;
 }
 
@@ -61,7 +63,7 @@ static s2_api_price put(const s2_sim *sim)
                           .dense_end_to_end_us = sim->end_to_end_dense_us,
                           .density = sim->token_density,
                           .pairs = sim->counts.pairs,
-                          .kv_bytes = sim->kv.head_pages,
+                          .kv_bytes = sim->kv_kept,
                           .kv_used_bytes = sim->kv.used,
                           .kv_dense_bytes = sim->kv.dense,
                           .fit_batch = sim->fit_batch,

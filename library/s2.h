@@ -160,8 +160,9 @@ typedef struct s2_api_price_options {
     int32_t dtype;   /* s2_api_dtype */
     int64_t context_tok;
     int64_t batch;
-    int32_t page_tok; /* of the cache */
-    int32_t ranks;    /* tensor-parallel GPUs */
+    int32_t page_tok;     /* of the cache */
+    int32_t ranks;        /* tensor-parallel GPUs */
+    int32_t device_lists; /* not 0: as `s2 sim --device-lists`, blocks are chosen at run time; prefill */
 } s2_api_price_options;
 
 /* docs/simulator.md explains these figures; times are in microseconds. */
@@ -177,7 +178,8 @@ typedef struct s2_api_price {
     double dense_end_to_end_us;
     double density; /* pairs read, as a fraction of those that a dense pattern reads */
     int64_t pairs;
-    int64_t kv_bytes; /* in pages per KV head, as this library's cache holds them by default */
+    int64_t
+        kv_bytes; /* in pages per KV head, as this library's cache holds them by default; device_lists: all */
     int64_t kv_used_bytes;
     int64_t kv_dense_bytes;
     int64_t fit_batch; /* sequences that fit on the GPU along with the weights */

@@ -206,6 +206,8 @@ static void json_words(const s2_found *found, s2_buf *buf)
     s2_json_key_str(buf, "fusion", s2_fusion_word(options->fusion));
     s2_json_key_int(buf, "dp", options->n_shards);
     s2_json_key_bool(buf, "recompute", options->recompute);
+    if (options->listed)
+        s2_json_key_bool(buf, "device_lists", true);
     s2_json_key_int(buf, "pp", options->n_stages);
     s2_json_key_int(buf, "micro", options->n_micro);
     s2_json_key_int(buf, "cp", options->n_context);

@@ -27,6 +27,8 @@ void s2_found_put_question(const s2_found *found, s2_buf *buf)
     s2_buf_printf(buf, " of %lld tokens, batch %lld, ", (long long)options->len_tok,
                   (long long)options->batch);
     s2_report_types(options, buf);
+    if (options->listed)
+        s2_buf_puts(buf, ", lists of blocks on the device");
     s2_buf_printf(buf, ", %s", options->gpu.title);
     if (options->n_ranks > 1)
         s2_buf_printf(buf, ", %d GPUs share the heads", (int)options->n_ranks);

@@ -63,11 +63,17 @@ s2_sim_options s2_found_options(const s2_found *found, s2_phase phase)
     return options;
 }
 
+void s2_found_set_apart(const s2_found_design *design, s2_sim_options *options)
+{
+    options->keeps_all &= !design->apart;
+    options->listed &= !design->apart;
+}
+
 s2_status s2_found_predict(const s2_found *found, const s2_found_design *design, s2_phase phase, s2_sim *sim)
 {
     s2_sim_options options = found->search.options;
     options.phase = phase;
-    options.keeps_all &= !design->frees;
+    s2_found_set_apart(design, &options);
     options.calibration = &found->calibration;
     return s2_price(found->arena, &design->pattern, &options, S2_PRICE_WHOLE, sim, NULL);
 }
@@ -127,7 +133,7 @@ s2_status s2_found_price(const s2_found *found, s2_found_design *design, bool to
         return S2_ENOMEM;
     for (int32_t p = 0; p < found->n_phases; p++) {
         s2_sim_options options = s2_found_options(found, found->phases[p]);
-        options.keeps_all &= !design->frees;
+        s2_found_set_apart(design, &options);
         if (told && s2_found_tells(found, found->phases[p]))
             options.calibration = &found->calibration;
         S2_TRY(s2_price(arena, &design->pattern, &options, S2_PRICE_WHOLE, &sims[p], NULL));

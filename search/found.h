@@ -19,9 +19,9 @@ typedef struct s2_found_design {
     const char *name;   /* "llama-3.1-8b-3f9a01c2": the digits identify it everywhere */
     const char *choice; /* its choices in the space, in one line */
     const s2_sim *sims; /* one per phase, as the search compared or told it; NULL if far from the best */
-    bool frees;  /* its cache drops pages even where the stack of the search keeps those of candidates */
-    bool told;   /* train_us is shown as a prediction, compared as a bound */
-    bool spills; /* decoding reads host memory, so its time is a bound */
+    bool apart;         /* as s2_found_set_apart() says */
+    bool told;          /* train_us is shown as a prediction, compared as a bound */
+    bool spills;        /* decoding reads host memory, so its time is a bound */
     double shown[S2_MAX_OBJECTIVES]; /* the point's values, or what is told */
 } s2_found_design;
 
@@ -96,6 +96,11 @@ bool s2_found_tells(const s2_found *found, s2_phase phase);
 s2_sim_options s2_found_options(const s2_found *found, s2_phase phase);
 /* Those of the first phase that is served; only training, which takes no weights as published, if there is none. */
 s2_sim_options s2_found_question(const s2_found *found);
+/*
+ * Of the layers that a model was published with: they are planned beforehand, and a cache drops pages behind their
+ * windows, whatever the search asks of its candidates.
+ */
+void s2_found_set_apart(const s2_found_design *design, s2_sim_options *options);
 /*
  * Predict with the constants of this repository's kernels, guessed where they were not measured;
  * sim->predicted is false if no kernel takes the design.

@@ -20,7 +20,7 @@ s2_status s2_found_find_spill(const s2_found *found, s2_found_design *design)
 {
     s2_sim_options options = s2_found_options(found, S2_DECODE);
     s2_sim sim;
-    options.keeps_all &= !design->frees;
+    s2_found_set_apart(design, &options);
     const double us = s2_found_value(found, design->point, S2_BY_DECODE_US, (double)NAN);
     if (isnan(us) && place_of(found, S2_DECODE) < 0)
         return S2_OK;

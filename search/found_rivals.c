@@ -122,6 +122,7 @@ static s2_status meet_own(s2_found *found)
     if (own == NULL)
         return S2_ENOMEM;
     options.calibration = NULL;
+    options.listed = false;
     const s2_status status = s2_price(arena, found->own_pattern, &options, S2_PRICE_WHOLE, &sim, &diag);
     if (status == S2_EINVAL || status == S2_EUNSUPPORTED || status == S2_ELIMIT) {
         found->own_missing = s2_arena_strndup(arena, diag.msg, strlen(diag.msg));
@@ -130,9 +131,10 @@ static s2_status meet_own(s2_found *found)
     S2_TRY(status);
     if (reads_everything(found->own_pattern, &sim))
         return S2_OK;
-    *own = (s2_found_rival){
-        .design = {.pattern = *found->own_pattern, .frees = has_windows_only(found->own_pattern)}};
-    search.options.keeps_all &= !own->design.frees;
+    *own =
+        (s2_found_rival){.design = {.pattern = *found->own_pattern,
+                                    .apart = search.options.listed || has_windows_only(found->own_pattern)}};
+    s2_found_set_apart(&own->design, &search.options);
     S2_TRY(fill_rival(found, &search, own, "own"));
     S2_TRY(s2_found_price(found, &own->design, true));
     found->own = own;

@@ -80,7 +80,8 @@ s2_status s2_floor_raise(s2_arena *scratch, const s2_pattern *pattern, const s2_
     double us;
     (void)work_left;
     S2_TRY(take_bound(options, pattern, &form, &cost, sim));
-    if (form.shape == NULL || form.shape->predictor == NULL || !s2_sim_predicts(options, options->phase))
+    if (form.shape == NULL || form.shape->predictor == NULL || !s2_sim_predicts(options, options->phase) ||
+        options->listed) /* the predictor's floor is of plans made beforehand */
         return S2_OK;
     S2_TRY(s2_predictor_floor(form.shape->predictor, scratch, pattern, &form.candidate, options->phase,
                               cost.kv_slots, &us));

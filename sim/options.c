@@ -95,6 +95,11 @@ s2_status s2_sim_options_default(s2_sim_options *out)
     return S2_OK;
 }
 
+void s2_sim_choose_blocks(s2_sim_options *options)
+{
+    options->listed = options->keeps_all = true;
+}
+
 /* Training is left to the plan: transposing the lists of a long context costs a large part of a second. */
 bool s2_sim_predicts(const s2_sim_options *options, s2_phase phase)
 {

@@ -71,6 +71,40 @@ s2_status s2_sim_check_shape(const s2_pattern *pattern, const s2_net *net, s2_di
         pattern->n_kv_heads, pattern->head_dim);
 }
 
+/* Blocks chosen at run time are priced as they were measured: in whole prefills, in 16 bits. */
+s2_status s2_sim_check_listed(const s2_sim_options *options, s2_diag *diag)
+{
+    const char *why = NULL;
+    if (options->phase != S2_PREFILL)
+        why = "in prefill: no kernel takes such lists in decoding or training";
+    else if (options->new_tok != 0)
+        why = "of whole contexts: no chunk of a prompt was measured with them";
+    else if (options->n_context > 1)
+        why = "on GPUs that have whole contexts: no part of one was measured with them";
+    else if (options->dtype == S2_F8)
+        why = "in 16 bits: no kernel takes them in fp8";
+    else if (options->peer != NULL)
+        why = "of s2's own kernel, which takes such lists";
+    else if (options->calibration == NULL)
+        why = "with predictions: bounds do not tell how a launch is planned";
+    return why == NULL ? S2_OK
+                       : s2_diag_set(diag, S2_EUNSUPPORTED, CODE_SIM, 0, 0,
+                                     "lists of blocks on the device are priced only %s", why);
+}
+
+/* Nothing is guessed of them. */
+static s2_status check_listed_priced(const s2_sim_options *options, const s2_sim *sim, s2_diag *diag)
+{
+    if (sim->predicted && (sim->error.causes & S2_CAUSE_KERNEL) == 0)
+        return S2_OK;
+    return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_SIM, 0, 0,
+                       "no kernel with constants for %s takes it in lists on the device: a pattern of whole "
+                       "blocks says how many "
+                       "a query block reads, as 'local 1 | random 7 seed 1' does; windows in tokens, topk, "
+                       "pages and heavy do not",
+                       options->gpu.title);
+}
+
 static s2_status check_options(const s2_pattern *pattern, const s2_sim_options *options, s2_diag *diag)
 {
     const s2_net *const net = options->net;
@@ -275,7 +309,12 @@ s2_status s2_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_op
     s2_sim sim = {0};
     int64_t own_work = S2_SIM_WORK, *const work_left =
                                         options->work_left != NULL ? options->work_left : &own_work;
-    const s2_status status = run(scratch, pattern, options, fidelity, work_left, &sim, diag);
+    const bool listed = options->listed && fidelity >= S2_PRICE_TIME;
+    s2_status status = listed ? s2_sim_check_listed(options, diag) : S2_OK;
+    if (status == S2_OK)
+        status = run(scratch, pattern, options, fidelity, work_left, &sim, diag);
+    if (status == S2_OK && listed)
+        status = check_listed_priced(options, &sim, diag);
     s2_arena_rewind(scratch, mark);
     if (!s2_work_goes_on(work_left))
         return s2_diag_set(

@@ -83,8 +83,7 @@ typedef struct s2_sim_options {
     bool keeps_all;  /* the cache frees no page, whatever the pattern drops; kv still says what it could */
     int32_t
         n_shards; /* training: data-parallel GPUs that divide weights, gradients and optimizer, 1 .. 65536 */
-    bool
-        listed; /* prefill: blocks are chosen at run time; each launch plans their lists, unless a layer reads all */
+    bool listed;  /* prefill: see s2_sim_choose_blocks(), which sets it */
     bool recompute;             /* training: layers keep only their input, and run forward again */
     struct s2_price_memo *memo; /* what patterns priced one after another share, or NULL */
     int64_t *work_left;         /* for counting (base/work.h); NULL: S2_SIM_WORK for each price */
@@ -107,6 +106,14 @@ bool s2_sim_cache_differs(const s2_sim_options *options);
 
 /* h200, prefill, bf16, 8192 tokens, batch 1, pages of 16 tokens, one rank. */
 s2_status s2_sim_options_default(s2_sim_options *out) S2_MUST_CHECK;
+
+/*
+ * Blocks are chosen at run time: the pattern says how many a query block reads, each launch plans their lists, but
+ * of layers that read all, and the cache keeps all, since any key may be chosen. A time or a whole price of what was
+ * not measured so is S2_EUNSUPPORTED, of these options whatever the pattern, or of the pattern.
+ */
+void s2_sim_choose_blocks(s2_sim_options *options);
+s2_status s2_sim_check_listed(const s2_sim_options *options, s2_diag *diag) S2_MUST_CHECK;
 
 /* The resource that limits a part. */
 typedef enum s2_resource {
@@ -327,8 +334,9 @@ typedef enum s2_fidelity {
 
 /*
  * What a pattern costs. S2_EINVAL with the reason in *diag (a model of another shape, ranks that do not
- * divide); S2_ELIMIT when a total exceeds 2^63, or counting takes more than S2_SIM_WORK steps (base/work.h):
- * some seconds; S2_EINTERNAL when a floor is broken; S2_ENOMEM. scratch is rewound.
+ * divide), S2_EUNSUPPORTED with one (what nothing here prices); S2_ELIMIT when a total exceeds 2^63, or counting
+ * takes more than S2_SIM_WORK steps (base/work.h): some seconds; S2_EINTERNAL when a floor is broken; S2_ENOMEM.
+ * scratch is rewound.
  */
 s2_status s2_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
                    s2_fidelity fidelity, s2_sim *out, s2_diag *diag) S2_MUST_CHECK;

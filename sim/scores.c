@@ -52,11 +52,12 @@ bool s2_scores_known(s2_model_scores scores, const s2_kernel_model *kernel)
     return scores.cap == 0 || kernel->pass != S2_PASS_BACKWARD;
 }
 
-/* On one GPU, with caps at 128 and 256 and sinks at 64, none with both, in the kernels for Hopper. */
+/* On one GPU, with caps at 128 and 256 and sinks at 64, none with both, in 16 bits, and in plans made beforehand. */
 static bool was_measured(const s2_launch *launch, const s2_kernel_load *load)
 {
     const s2_model_scores scores = launch->scores;
-    return launch->gpu != NULL && strcmp(launch->gpu, MEASURED_GPU) == 0 &&
+    return launch->gpu != NULL && strcmp(launch->gpu, MEASURED_GPU) == 0 && launch->dtype != S2_F8 &&
+           !launch->listed &&
            (scores.cap == 0 || (!scores.sinks && (load->head_dim == 128 || load->head_dim == 256))) &&
            (!scores.sinks || load->head_dim == 64);
 }

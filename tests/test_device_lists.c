@@ -1,24 +1,40 @@
 /* Block lists that are chosen at run time, as s2_price() takes them. */
 #include "tests/s2test.h"
 
+#include <math.h>
 #include <string.h>
 
+#include "library/s2.h"
 #include "pattern/parse.h"
+#include "search/search.h"
 #include "sim/price.h"
 
 static s2_calibration calibration;
 
-static s2_sim priced(s2_arena *arena, const char *text, int64_t len_tok, bool listed)
+static s2_pattern parsed(s2_arena *arena, const char *text)
 {
     s2_pattern pattern;
+    assert_int_equal(s2_pattern_parse(arena, text, strlen(text), NULL, &pattern, NULL), S2_OK);
+    return pattern;
+}
+
+static s2_sim_options asked(int64_t len_tok, bool listed)
+{
     s2_sim_options options;
-    s2_sim sim;
-    s2_diag diag = {0};
     assert_int_equal(s2_sim_options_default(&options), S2_OK);
     options.calibration = &calibration;
     options.len_tok = len_tok;
-    options.listed = listed;
-    assert_int_equal(s2_pattern_parse(arena, text, strlen(text), NULL, &pattern, NULL), S2_OK);
+    if (listed)
+        s2_sim_choose_blocks(&options);
+    return options;
+}
+
+static s2_sim priced(s2_arena *arena, const char *text, int64_t len_tok, bool listed)
+{
+    const s2_pattern pattern = parsed(arena, text);
+    const s2_sim_options options = asked(len_tok, listed);
+    s2_sim sim;
+    s2_diag diag = {0};
     if (s2_price(arena, &pattern, &options, S2_PRICE_WHOLE, &sim, &diag) != S2_OK)
         fail_msg("%s: %s", text, diag.msg);
     return sim;
@@ -53,23 +69,121 @@ static void lists_run_on_their_own_kernel(void **state)
     }
 }
 
-static void what_no_list_says_is_not_taken_for_one(void **state)
+static void expect_refusal(const char *text, const s2_sim_options *options, const char *why)
+{
+    s2_arena arena = {0};
+    const s2_pattern pattern = parsed(&arena, text);
+    for (s2_fidelity fidelity = S2_PRICE_TIME; fidelity <= S2_PRICE_WHOLE; fidelity++) {
+        s2_sim sim;
+        s2_diag diag = {0};
+        assert_int_equal(s2_price(&arena, &pattern, options, fidelity, &sim, &diag), S2_EUNSUPPORTED);
+        if (strstr(diag.msg, why) == NULL)
+            fail_msg("%s: '%s' does not say '%s'", text, diag.msg, why);
+    }
+    s2_arena_release(&arena);
+}
+
+static void what_was_not_measured_is_refused(void **state)
 {
     (void)state;
+    static const char *const none[] = {"heads 8; all: local 100t", "heads 8; all: topk 64 | local 1",
+                                       "heads 8; layers 2; layers 0: dense; layers 1: local 100t"};
+    const char *const fine = "heads 8; all: local 4";
     s2_arena arena = {0};
     const s2_sim dense = priced(&arena, "heads 8; all: dense", 4096, true);
     assert_true(dense.time_us == dense.dense_time_us);
-    static const char *const none[] = {"heads 8; all: local 100t", "heads 8; all: topk 64 | local 1"};
-    for (size_t nth = 0; nth < sizeof none / sizeof *none; nth++)
-        assert_true((priced(&arena, none[nth], 4096, true).error.causes & S2_CAUSE_KERNEL) != 0);
     s2_arena_release(&arena);
+    const s2_sim_options usual = asked(4096, true);
+    for (size_t nth = 0; nth < sizeof none / sizeof *none; nth++)
+        expect_refusal(none[nth], &usual, "lists on the device");
+    s2_sim_options other = usual;
+    other.phase = S2_DECODE;
+    expect_refusal(fine, &other, "in prefill");
+    other.phase = S2_TRAIN;
+    expect_refusal(fine, &other, "in prefill");
+    other = usual;
+    other.new_tok = 1024;
+    expect_refusal(fine, &other, "whole contexts");
+    other = usual;
+    other.n_context = 2;
+    expect_refusal(fine, &other, "whole contexts");
+    other = usual;
+    other.dtype = S2_F8;
+    expect_refusal(fine, &other, "16 bits");
+    other = usual;
+    other.calibration = NULL;
+    expect_refusal(fine, &other, "predictions");
+    s2_calibration elsewhere;
+    other = usual;
+    assert_int_equal(s2_gpu_find("h100-sxm", &other.gpu, NULL), S2_OK);
+    assert_int_equal(s2_calibration_of(&other.gpu, &elsewhere), S2_OK);
+    other.calibration = &elsewhere;
+    expect_refusal(fine, &other, "H100");
+}
+
+/* A law of capped scores was measured in plans made beforehand. */
+static void capped_scores_are_no_measured_ones(void **state)
+{
+    (void)state;
+    static const s2_model_scores capped = {.cap = 50};
+    s2_arena arena = {0};
+    const s2_pattern pattern = parsed(&arena, "heads 8; all: local 4");
+    for (int listed = 0; listed < 2; listed++) {
+        s2_sim_options options = asked(8192, listed == 1);
+        s2_sim sim;
+        options.scores = &capped;
+        assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, NULL), S2_OK);
+        assert_int_equal(sim.scored, listed == 1 ? S2_SCORED_ASSUMED : S2_SCORED_MEASURED);
+    }
+    s2_arena_release(&arena);
+}
+
+/* The search and the library say what s2_price() says; nothing is dropped from the cache. */
+static void all_say_one_price(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(20261210)};
+    for (int64_t nth = 0; nth < s2_test_cases(24); nth++) {
+        s2_arena arena = {0};
+        char text[160];
+        snprintf(text, sizeof text, "heads 8; kv-heads %d; %slayers 0: local %d | %s %d%s",
+                 1 << s2_rng_below(&rng, 4), s2_rng_below(&rng, 2) == 0 ? "layers 2; layers 1: dense; " : "",
+                 1 + (int)s2_rng_below(&rng, 9), s2_rng_below(&rng, 2) == 0 ? "stride" : "sink",
+                 2 + (int)s2_rng_below(&rng, 9), s2_rng_below(&rng, 2) == 0 ? " | random 3 seed 1" : "");
+        const int64_t len_tok = 512 + (int64_t)s2_rng_below(&rng, 6000);
+        const s2_sim sim = priced(&arena, text, len_tok, true);
+        const s2_search search = {
+            .options = asked(len_tok, true), .by = {S2_BY_PREFILL_US, S2_BY_KV_BYTES}, .n_by = 2};
+        const s2_pattern pattern = parsed(&arena, text);
+        s2_point point = {0};
+        bool within;
+        assert_int_equal(s2_search_price(&search, &pattern, &point, &within), S2_OK);
+        s2_api_pattern *opened;
+        s2_api_price price = {.size = sizeof price};
+        const s2_api_price_options options = {.size = sizeof options,
+                                              .dtype = S2_API_BF16,
+                                              .context_tok = len_tok,
+                                              .batch = 1,
+                                              .page_tok = 16,
+                                              .ranks = 1,
+                                              .device_lists = 1};
+        assert_int_equal(s2_api_pattern_open(text, strlen(text), NULL, NULL, &opened, NULL), S2_API_OK);
+        assert_int_equal(s2_api_pattern_price(opened, &options, &price, NULL), S2_API_OK);
+        s2_api_pattern_close(opened);
+        assert_true(fabs(point.value[0] - sim.time_us) <= 1e-9 * sim.time_us && price.time_us == sim.time_us);
+        assert_true(price.kv_bytes == sim.kv.dense && point.value[1] == (double)sim.kv.dense &&
+                    price.kv_dense_bytes == sim.kv.dense);
+        s2_arena_release(&arena);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_run_on_their_own_kernel),
-        cmocka_unit_test(what_no_list_says_is_not_taken_for_one),
+        cmocka_unit_test(what_was_not_measured_is_refused),
+        cmocka_unit_test(capped_scores_are_no_measured_ones),
+        cmocka_unit_test(all_say_one_price),
     };
     assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
     return cmocka_run_group_tests_name("device lists", tests, NULL, NULL);

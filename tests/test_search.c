@@ -1085,7 +1085,7 @@ static void only_plain_windows_free_pages_of_a_stack_that_keeps_them(void **stat
                           .own_pattern = &own};
         solve(&p, &found.state);
         assert_int_equal(s2_found_gather(&found), S2_OK);
-        if (found.own == NULL || found.own->design.frees != rows[r].frees)
+        if (found.own == NULL || found.own->design.apart != rows[r].frees)
             fail_msg("%s: %s", text.data, found.own == NULL ? "no price" : "frees");
         s2_search_state_release(&found.state);
         s2_buf_release(&text);

@@ -24,7 +24,8 @@ static const char *const KNOB_HELPS[] = {
 #undef HELP
 };
 static const char *const PHASES[] = {"head", "head+1", "kv", "kv+1", "none"};
-static const s2_phase PHASES_PRICED[] = {S2_PREFILL, S2_DECODE, S2_TRAIN};
+static const s2_phase PHASES_PRICED[] = {S2_PREFILL, S2_DECODE, S2_TRAIN, S2_PREFILL};
+enum { PRICED_LISTED = 3 };
 static const s2_dtype DTYPES[] = {S2_BF16, S2_F16, S2_F8};
 static const char *const DENSE_LAYERS[] = {"none", "every 2nd", "every 4th", "first two"};
 static const char *const DENSE_RULES[] = {"", "layers 1::2: dense", "layers 3::4: dense",
@@ -77,7 +78,7 @@ static s2_range range_of(const s2_knobs *knobs, s2_knob knob)
     case S2_KNOB_BATCH: return (s2_range){1, 1024};
     case S2_KNOB_DTYPE: return (s2_range){0, 2};
     case S2_KNOB_CACHE: return (s2_range){0, S2_N_CACHE_TYPES - 1};
-    case S2_KNOB_PRICE: return (s2_range){0, 2};
+    case S2_KNOB_PRICE: return (s2_range){0, PRICED_LISTED};
     case S2_KNOB_GPU: return (s2_range){0, n_gpus() - 1};
     default: return (s2_range){0, 1};
     }
@@ -206,7 +207,9 @@ void s2_knob_print(const s2_knobs *knobs, s2_knob knob, s2_buf *buf)
     case S2_KNOB_PHASE: s2_buf_puts(buf, PHASES[value]); break;
     case S2_KNOB_DENSE_LAYERS: s2_buf_puts(buf, DENSE_LAYERS[value]); break;
     case S2_KNOB_GPU: s2_buf_puts(buf, s2_gpu_name((int32_t)value)); break;
-    case S2_KNOB_PRICE: s2_buf_puts(buf, s2_phase_word(PHASES_PRICED[value])); break;
+    case S2_KNOB_PRICE:
+        s2_buf_puts(buf, value == PRICED_LISTED ? "device-lists" : s2_phase_word(PHASES_PRICED[value]));
+        break;
     case S2_KNOB_DTYPE: s2_buf_puts(buf, s2_dtype_word(DTYPES[value])); break;
     case S2_KNOB_CACHE: s2_buf_puts(buf, s2_cache_type_word((s2_cache_type)value)); break;
     case S2_KNOB_DENSE_KV: s2_buf_printf(buf, "%lld", (long long)dense_kv(knobs)); break;
@@ -411,7 +414,8 @@ s2_question s2_knobs_question(const s2_knobs *knobs)
                             .phase = PHASES_PRICED[knobs->value[S2_KNOB_PRICE]],
                             .dtype = DTYPES[knobs->value[S2_KNOB_DTYPE]],
                             .cache = (s2_cache_type)knobs->value[S2_KNOB_CACHE],
-                            .batch = (int32_t)knobs->value[S2_KNOB_BATCH]};
+                            .batch = (int32_t)knobs->value[S2_KNOB_BATCH],
+                            .listed = knobs->value[S2_KNOB_PRICE] == PRICED_LISTED};
     snprintf(question.gpu, sizeof question.gpu, "%s", s2_gpu_name((int32_t)knobs->value[S2_KNOB_GPU]));
     return question;
 }
@@ -431,6 +435,8 @@ void s2_question_print(const s2_question *question, s2_buf *buf)
         s2_buf_printf(buf, " --dtype %s", s2_dtype_word(question->dtype));
     if (question->cache != S2_CACHE_AS_DTYPE)
         s2_buf_printf(buf, " --kv-dtype %s", s2_cache_type_word(question->cache));
+    if (question->listed)
+        s2_buf_puts(buf, " --device-lists");
 }
 
 void s2_question_tell(const s2_question *question, s2_buf *buf)
@@ -443,12 +449,14 @@ void s2_question_tell(const s2_question *question, s2_buf *buf)
         s2_buf_printf(buf, ", %s", s2_dtype_word(question->dtype));
     if (question->cache != S2_CACHE_AS_DTYPE)
         s2_buf_printf(buf, ", cache %s", s2_cache_type_word(question->cache));
+    if (question->listed)
+        s2_buf_puts(buf, ", device lists");
 }
 
 bool s2_question_is(const s2_question *a, const s2_question *b)
 {
     return a->len_tok == b->len_tok && a->phase == b->phase && a->dtype == b->dtype && a->cache == b->cache &&
-           a->batch == b->batch && strcmp(a->gpu, b->gpu) == 0;
+           a->batch == b->batch && a->listed == b->listed && strcmp(a->gpu, b->gpu) == 0;
 }
 
 static s2_status prove(s2_facts *facts)
@@ -480,7 +488,7 @@ static s2_status fill_kv(s2_facts *facts, const s2_sim_options *options, int64_t
         facts->kv_len[point] = s2_max_i64(len_tok, 1);
         S2_TRY(s2_kv_count(&classes, facts->kv_len[point], PAGE_TOK, &elems));
         const s2_kv_bytes bytes = s2_kv_elems_bytes(&elems, elem_bytes, options->batch);
-        facts->kv_bytes[point] = bytes.head_pages;
+        facts->kv_bytes[point] = options->keeps_all ? bytes.dense : bytes.head_pages;
         facts->kv_dense[point] = bytes.dense;
     }
     return S2_OK;
@@ -512,6 +520,8 @@ static s2_status ask_simulator(const s2_question *question, s2_sim_options *opti
     options->dtype = question->dtype;
     options->cache = question->cache;
     options->batch = question->batch;
+    if (question->listed)
+        s2_sim_choose_blocks(options);
     return S2_OK;
 }
 

@@ -35,7 +35,7 @@
     X(DTYPE, "type", "what Q, K and V are stored in")                                                        \
     X(CACHE, "cache type", "what the KV cache is stored in; as-dtype: as Q, K and V")                        \
     X(GPU, "gpu", "the GPU that prices")                                                                     \
-    X(PRICE, "price", "prefill of the context, decoding its last token, or a training step's attention")
+    X(PRICE, "price", "prefill, a decoded token, a training step; device-lists: blocks chosen at run time")
 
 typedef enum s2_knob {
 #define S2_KNOB_ENUM(name, label, help) S2_KNOB_##name,
@@ -46,8 +46,8 @@ typedef enum s2_knob {
 
 /*
  * PHASE: 0 head, 1 head+1, 2 kv, 3 kv+1, 4 none. DENSE_LAYERS: 0 .. 3 in the order of the table. DTYPE: 0
- * bf16, 1 fp16, 2 fp8. CACHE: an s2_cache_type. DENSE_KV above KV_HEADS stands for all KV heads, and for more once
- * there are more.
+ * bf16, 1 fp16, 2 fp8. CACHE: an s2_cache_type. PRICE: 0 prefill, 1 decode, 2 train, 3 device-lists. DENSE_KV above
+ * KV_HEADS stands for all KV heads, and for more once there are more.
  */
 typedef struct s2_knobs {
     int64_t value[S2_N_KNOBS];
@@ -82,6 +82,7 @@ typedef struct s2_question {
     s2_dtype dtype;
     s2_cache_type cache;
     int32_t batch;
+    bool listed; /* s2_sim_choose_blocks() */
 } s2_question;
 /* Prefill of so many tokens on an h200, one sequence, bf16. */
 s2_question s2_question_default(int64_t len_tok);

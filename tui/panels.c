@@ -517,7 +517,8 @@ static void draw_cost(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
         return;
     s2_canvas_clip(canvas, area);
     int32_t row = area.row + draw_question(&facts->question, canvas, area);
-    if (!facts->priced) {
+    const bool unlisted = facts->question.listed && facts->late.asked && !facts->late.expected.known;
+    if (!facts->priced || unlisted) {
         s2_canvas_text(canvas, row, area.col, S2_STYLE_UNSURE,
                        facts->slow ? "random lists, masks:" : "no price of that:");
         s2_canvas_text(canvas, row + 1, area.col, S2_STYLE_UNSURE,

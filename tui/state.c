@@ -254,6 +254,7 @@ static void tell_prices_apart(const s2_tui_model *model, s2_tui_state *state, in
     usual.batch = 1;
     usual.dtype = S2_BF16;
     usual.cache = S2_CACHE_AS_DTYPE;
+    usual.listed = false;
     const s2_tui_row *first = NULL;
     state->mixed = state->lengths = false;
     state->on_cols = 0;

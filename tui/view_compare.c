@@ -353,7 +353,8 @@ static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action act
 /* No command before all designs are derived: one for only some would print something else. */
 static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)
 {
-    const s2_question question = s2_knobs_question(&state->knobs);
+    s2_question question = s2_knobs_question(&state->knobs);
+    question.listed &= all_expected(model); /* bounds are the same without */
     for (int32_t at = 0; at < model->n_compare; at++)
         if (model->compare[at] == NULL || model->compare[at]->status != S2_OK)
             return;

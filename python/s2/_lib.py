@@ -85,7 +85,7 @@ class CShape(_Sized):
 
 class CPriceOptions(_Sized):
     _fields_ = [("size", c_uint32), ("gpu", c_char_p), ("net", c_char_p), ("phase", c_int32), ("dtype", c_int32),
-                ("context_tok", c_int64), ("batch", c_int64), ("page_tok", c_int32), ("ranks", c_int32)]
+                ("context_tok", c_int64), ("batch", c_int64), ("page_tok", c_int32), ("ranks", c_int32), ("device_lists", c_int32)]
 
 
 class CPrice(_Sized):

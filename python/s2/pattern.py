@@ -211,16 +211,18 @@ class Pattern(_lib.Fixed):
         return Check(answer["verdict"], findings, answer)
 
     def simulate(self, length: int, *, gpu: str = "h200", phase: str = "prefill", batch: int = 1, dtype: str = "bfloat16",
-                 model: Optional[str] = None, page: int = 16, ranks: int = 1) -> Price:
+                 model: Optional[str] = None, page: int = 16, ranks: int = 1, device_lists: bool = False) -> Price:
         """What it costs at a context of `length` tokens; `phase` is prefill, decode or train. Times are microseconds, sizes bytes. `gpu` and `model`
         are names that `s2 sim --list` has, or paths of their files; `page` is tokens of a page of the cache, `ranks` tensor-parallel GPUs.
+        With `device_lists` blocks are chosen at run time, as `block_attention` takes them: the pattern says how many a query block reads, as
+        "local 1 | random 7 seed 1" does, the cache drops nothing, and only prefill has a price.
 
         Raises ArgumentError, which names what is wrong, and UnsupportedError where the time of a pattern cannot be said."""
         options = _lib.CPriceOptions(
             gpu=_lib.encoded(gpu, "gpu"), net=None if model is None else _lib.encoded(model, "model"),
             phase=_lib.word(phase, "phase", _WORK), dtype=_lib.word(dtype, "dtype", _lib.DTYPES),
             context_tok=_lib.integer(length, "length", 1, _lib.LIMIT_TOK), batch=_lib.integer(batch, "batch", 1),
-            page_tok=_lib.integer(page, "page", 1), ranks=_lib.integer(ranks, "ranks", 1))
+            page_tok=_lib.integer(page, "page", 1), ranks=_lib.integer(ranks, "ranks", 1), device_lists=bool(device_lists))
         price = _lib.CPrice()
         _lib.call("pattern_price", self._handle.value, ctypes.byref(options), ctypes.byref(price))
         fields = {one[0]: getattr(price, one[0]) for one in _lib.CPrice._fields_ if one[0] != "size"}

@@ -119,6 +119,16 @@ class Patterns(unittest.TestCase):
         price = s2.Pattern(SHARDS).simulate(32768)
         self.assertTrue(0 < price.bound_us < price.time_us and 0 < price.kv_used_bytes <= price.kv_bytes < price.kv_dense_bytes)
 
+    def test_blocks_chosen_at_run_time_have_a_price(self):
+        pattern = s2.Pattern("heads 8; kv-heads 2; layers all: local 4")
+        planned, listed = (pattern.simulate(16384, device_lists=lists) for lists in (False, True))
+        self.assertTrue(listed.predicted and listed.time_us != planned.time_us and listed.bound_us == planned.bound_us)
+        self.assertEqual(listed.kv_bytes, listed.kv_dense_bytes)
+        self.assertLess(planned.kv_bytes, planned.kv_dense_bytes)
+        for more in ({"phase": "decode"}, {"phase": "train"}, {"gpu": "l40s"}):
+            with self.assertRaisesRegex(s2.UnsupportedError, "lists"):
+                pattern.simulate(16384, device_lists=True, **more)
+
     def test_refusals_have_places(self):
         with self.assertRaisesRegex(s2.RefusedError, "lokal") as refused:
             s2.Pattern("heads 4\nlayers all: lokal 3")
