@@ -56,23 +56,22 @@ static s2_stage_bytes stage_bytes(const s2_sim_options *options, int32_t nth)
                  embedding = (double)net.vocab * net.hidden / own.n_ranks,
                  gathered = own.n_shards > 1 ? 2 * S2_HIDDEN_BYTES * gathered_weights(&own) : 0,
                  kept = s2_activations_kept(&own, picked), input = s2_activations_input(&own),
-                 each = GRADIENT_BYTES / own.n_shards;
+                 kept_token = own.recompute ? input : kept, each = GRADIENT_BYTES / own.n_shards;
     const double outside = embedding * ((own.no_embedding ? 0 : 1) + (own.no_head ? 0 : 1) -
                                         (net.tied && !own.no_embedding && !own.no_head ? 1 : 0));
-    return (s2_stage_bytes){
-        .n_layers = net.n_layers,
-        .n_micro = n_micro,
-        .n_in_flight = s2_min_i32(n_micro, options->n_stages - nth),
-        .held = weights * HELD_BYTES / own.n_shards + gathered,
-        .gathered = gathered,
-        .gradients = weights * each,
-        .of_head = own.no_head ? 0 : embedding * each,
-        .of_layer = (weights - outside) / net.n_layers * each,
-        .kept_layer = tokens * (own.recompute ? input : kept),
-        .going_back = tokens * (s2_activations_going_back(&own, picked) - (own.recompute ? 0 : kept)),
-        .loss = own.no_head ? 0 : s2_activations_loss(&own, tokens),
-        .logits = own.no_head ? 0 : s2_activations_logits(&own, tokens),
-        .first_gradient = tokens * input};
+    return (s2_stage_bytes){.n_layers = net.n_layers,
+                            .n_micro = n_micro,
+                            .n_in_flight = s2_min_i32(n_micro, options->n_stages - nth),
+                            .held = weights * HELD_BYTES / own.n_shards + gathered,
+                            .gathered = gathered,
+                            .gradients = weights * each,
+                            .of_head = own.no_head ? 0 : embedding * each,
+                            .of_layer = (weights - outside) / net.n_layers * each,
+                            .kept_layer = tokens * kept_token,
+                            .going_back = tokens * (s2_activations_going_back(&own, picked) - kept_token),
+                            .loss = own.no_head ? 0 : s2_activations_loss(&own, tokens),
+                            .logits = own.no_head ? 0 : s2_activations_logits(&own, tokens),
+                            .first_gradient = tokens * input};
 }
 
 /* A moment, and what is there beside what is held. */

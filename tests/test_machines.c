@@ -165,12 +165,18 @@ static void whole_models_take_what_was_measured_within_ten_percent(void **state)
     s2_arena_release(&arena);
 }
 
-/* The bytes of a row's step; where "recompute" is true, the program kept the summands of each layer's input apart. */
+/*
+ * The bytes of a row's step. Where "recompute" is true, the program kept the summands of each layer's input apart,
+ * and the layer that goes back made their sum.
+ */
 static double training_gib(s2_arena *arena, const char *row)
 {
-    const s2_training training = predicted_row(arena, row, NULL).training;
+    const s2_sim sim = predicted_row(arena, row, NULL);
+    const s2_training *const training = &sim.training;
     const bool apart = strstr(row, "\"recompute\": true") != NULL;
-    return (training.bytes + (apart ? training.kept_bytes : 0)) / 0x1p30;
+    char model[80];
+    const double sum = 2.0 * number_in(row, "tokens", 0) * net_of(text_in(row, "model", model)).hidden;
+    return (training->bytes + (apart ? training->kept_bytes + sum : 0)) / 0x1p30;
 }
 
 /*
@@ -219,6 +225,42 @@ static void training_steps_keep_what_was_measured_within_two_percent(void **stat
         n++;
     }
     assert_true(n >= 20);
+    s2_arena_release(&arena);
+}
+
+/* What is wrong for each token shows between two lengths, where what is wrong for each weight does not. */
+static void more_tokens_keep_what_more_was_measured(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    char *text, model[80], first_model[2][80] = {"", ""};
+    double first_measured[2] = {0}, first_predicted[2] = {0};
+    size_t n_bytes;
+    int32_t n = 0;
+    assert_int_equal(s2_bytes_read(&arena, "docs/results/h200-models.jsonl", 1 << 20, &text, &n_bytes),
+                     S2_OK);
+    for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        if (strstr(line, "\"recompute\": \"one array\"") == NULL || value_in(line, "failed") != NULL)
+            continue;
+        const double measured = number_in(line, "peak_gib", 0), predicted = training_gib(&arena, line);
+        int32_t at = 0;
+        text_in(line, "model", model);
+        while (first_model[at][0] != '\0' && strcmp(first_model[at], model) != 0)
+            assert_true(++at < 2);
+        if (first_model[at][0] == '\0') {
+            strcpy(first_model[at], model);
+            first_measured[at] = measured;
+            first_predicted[at] = predicted;
+        }
+        const double more = measured - first_measured[at];
+        if (fabs(more) < 1)
+            continue;
+        if (fabs((predicted - first_predicted[at]) / more - 1) > 0.01)
+            fail_msg("%.4g GiB more predicted, %.4g measured: %s", predicted - first_predicted[at], more,
+                     line);
+        n++;
+    }
+    assert_true(n >= 3);
     s2_arena_release(&arena);
 }
 
@@ -1233,6 +1275,7 @@ int main(void)
         cmocka_unit_test(whole_models_take_what_was_measured_within_ten_percent),
         cmocka_unit_test(a_context_of_two_takes_and_sends_what_was_measured),
         cmocka_unit_test(training_steps_keep_what_was_measured_within_two_percent),
+        cmocka_unit_test(more_tokens_keep_what_more_was_measured),
         cmocka_unit_test(eager_kernels_move_more_and_leave_products_alone),
         cmocka_unit_test(tokens_read_the_experts_that_they_pick),
         cmocka_unit_test(experts_that_cannot_be_dealt_are_refused),

@@ -514,7 +514,7 @@ static void go_back(const s2_sim_options *options, int32_t nth, bool first, gpu_
     }
     for (int32_t layer = own.end - 1; layer >= own.first; layer--) {
         add_bytes(gpu, first ? 2 * layer_weights(options) / shards : 0);
-        pass(gpu, options->recompute ? most : most - kept);
+        pass(gpu, most - (options->recompute ? input : kept)); /* either way its own input is there already */
         gpu->now -= options->recompute ? input : kept;
     }
     if (has_embedding && first && !(net->tied && has_head))

@@ -127,11 +127,13 @@ GIB = 2.0 ** 30
 
 
 def said_bytes(row, sim):
-    """Older rows that recompute keep the two summands of each layer's input, where the price has their sum; a prefill keeps no cache here, and
-    Phi-3-small's one embedding twice."""
+    """Older rows that recompute keep the two summands of each layer's input, where the price has their sum, which there the layer that goes back
+    made once more; a prefill keeps no cache here, and Phi-3-small's one embedding twice."""
     if row["figure"] == "prefill":
         return sim["fit"]["weight_bytes"] + sim["fit"]["activation_bytes"] + (2 * 4096 * 100352 if row["model"] == "phi-3-small" else 0)
-    return sim["training"]["bytes"] + (sim["training"]["kept_bytes"] if row["recompute"] is True else 0.0)
+    training = sim["training"]
+    n_kept = 1 if training["peak"] == "first layer" else SHAPES[row["model"]][0]
+    return training["bytes"] + (training["kept_bytes"] * (1 + 1 / n_kept) if row["recompute"] is True else 0.0)
 
 
 def peaks(program, rows, folder):
