@@ -4,6 +4,7 @@
 
 #include "base/arith.h"
 #include "sim/endtoend.h"
+#include "sim/share.h"
 
 #define LSE_BYTES 4.0
 
@@ -30,7 +31,7 @@ static double inner_width(const s2_sim_options *options, double picked)
 static double kv_width(const s2_sim_options *options)
 {
     const s2_net *const net = options->net;
-    return 2.0 * fmax((double)net->n_kv_heads / options->n_ranks, 1) * net->head_dim;
+    return s2_share_kv_width(net->n_kv_heads, net->head_dim, options->n_ranks);
 }
 
 /* The parts that a ring holds beside a GPU's own. */
@@ -103,7 +104,7 @@ double s2_activations_parts(const s2_sim_options *options)
 {
     const s2_net *const net = options->net;
     const int32_t n_heads = s2_max_i32(net->n_heads / options->n_ranks, 1),
-                  group = n_heads / s2_max_i32(net->n_kv_heads / options->n_ranks, 1);
+                  group = n_heads / s2_share_kv_heads(net->n_kv_heads, options->n_ranks);
     const int64_t q_tok = options->phase == S2_DECODE ? s2_max_i64(options->new_tok, 1) : 1,
                   rows = s2_round_up(group * q_tok, ROW_CAP);
     return 2.0 * BLOCKS_OF_SM * options->gpu.sms * (double)rows * (net->head_dim + 2) * 4;

@@ -1,6 +1,6 @@
 #include "sim/elementwise.h"
 
-#include <math.h>
+#include "sim/share.h"
 
 /* Numbers of one token on one GPU. */
 typedef struct s2_widths {
@@ -19,7 +19,7 @@ static s2_widths widths_of(const s2_sim_options *options)
 {
     const s2_net *const net = options->net;
     const double n = options->n_ranks, q = net->n_heads / n * net->head_dim,
-                 kv = fmax(net->n_kv_heads / n, 1) * net->head_dim;
+                 kv = s2_share_kv_width(net->n_kv_heads, net->head_dim, options->n_ranks) / 2;
     return (s2_widths){.elem = s2_dtype_bytes(options->dtype),
                        .cache = options->phase == S2_TRAIN ? 0 : s2_sim_cache_bytes(options),
                        .hidden = net->hidden,

@@ -5,6 +5,7 @@
 #include "sim/elementwise.h"
 #include "sim/experts.h"
 #include "sim/links.h"
+#include "sim/share.h"
 
 /* Mixed-precision Adam: master weight, two moments read and written in fp32, gradient read, weight written. */
 #define OPTIMIZER_BYTES 28.0
@@ -50,8 +51,8 @@ static double weight_bits(const s2_sim_options *options, bool feed_forward)
 double s2_end_to_end_attention_width(const s2_sim_options *options)
 {
     const s2_net *const net = options->net;
-    const double n = options->n_ranks, kv = fmax(net->n_kv_heads / n, 1);
-    return 2.0 * (net->n_heads / n + kv) * net->head_dim;
+    return 2.0 * net->n_heads / options->n_ranks * net->head_dim +
+           s2_share_kv_width(net->n_kv_heads, net->head_dim, options->n_ranks);
 }
 
 /* Weights of input and output that other stages of a pipeline hold; a tied one is in the first and in the last. */

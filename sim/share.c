@@ -42,11 +42,19 @@ s2_status s2_share_deal(s2_arena *arena, int32_t n_heads, int32_t n_kv_heads, in
     return S2_OK;
 }
 
-/* The KV heads of one GPU, where the whole layer has n_kv_heads; at least one. */
+int32_t s2_share_kv_heads(int32_t n_kv_heads, int32_t n_ranks)
+{
+    return s2_max_i32(n_kv_heads / n_ranks, 1);
+}
+
+double s2_share_kv_width(int32_t n_kv_heads, int32_t head_dim, int32_t n_ranks)
+{
+    return 2.0 * s2_share_kv_heads(n_kv_heads, n_ranks) * head_dim;
+}
+
 static int32_t own_kv_heads(const s2_pattern *whole, const s2_share_heads *heads, int32_t n_kv_heads)
 {
-    const int32_t n_ranks = whole->n_heads / heads->n_heads;
-    return n_kv_heads > n_ranks ? n_kv_heads / n_ranks : 1;
+    return s2_share_kv_heads(n_kv_heads, whole->n_heads / heads->n_heads);
 }
 
 static const int32_t *share_row(s2_arena *arena, const int32_t *head_class, const s2_share_heads *heads)

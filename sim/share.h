@@ -33,6 +33,10 @@ s2_status s2_share_check(const s2_pattern *pattern, int32_t n_ranks, s2_diag *di
 s2_status s2_share_deal(s2_arena *arena, int32_t n_heads, int32_t n_kv_heads, int32_t n_ranks, int32_t rank,
                         const int32_t *order, s2_share_heads *out) S2_MUST_CHECK;
 
+/* The KV heads that a GPU has of these, whole ones or a copy of one; and the numbers of a token's K and V in them. */
+int32_t s2_share_kv_heads(int32_t n_kv_heads, int32_t n_ranks);
+double s2_share_kv_width(int32_t n_kv_heads, int32_t head_dim, int32_t n_ranks);
+
 /* Whether two GPUs read the same in a class of layers (sim/classes.h). */
 bool s2_share_alike(const int32_t *head_class, const s2_share_heads *a, const s2_share_heads *b);
 
