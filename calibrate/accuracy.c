@@ -155,7 +155,7 @@ static void scale_naive(s2_scratch *scratch)
 static bool was_drawn(const s2_row *row)
 {
     const s2_kernel_traits *const traits = s2_kernel_traits_find(row->kernel);
-    return traits == NULL || !(traits->eight_bits || traits->listed);
+    return traits == NULL || !s2_kernel_is_special(traits);
 }
 
 static bool is_of_pass(const s2_judged *judged, s2_pass pass)
@@ -333,7 +333,7 @@ static s2_status add_rows(s2_arena *arena, const char *name, s2_row_file *file, 
 
 s2_status s2_accuracy_rows(s2_arena *arena, const char *gpu, s2_row_file *out, s2_diag *diag)
 {
-    static const char *const which[] = {"", "e4m3-", "lists-"};
+    static const char *const which[] = {"", "e4m3-", "lists-", "short-"};
     s2_row_file file = {0};
     for (size_t w = 0; w < sizeof which / sizeof *which; w++) {
         char name[80];

@@ -8,6 +8,7 @@
 #include "calibrate/solve.h"
 #include "pattern/parse.h"
 #include "plan/follow.h"
+#include "sim/scores.h"
 
 enum { CODE_FIT = 704, MOST_FREE = 48, MOST_ROUNDS = 60, MOST_ROWS = 4096 };
 #define LIKENESS 0.05
@@ -36,9 +37,13 @@ s2_status s2_fit_load(s2_arena *arena, const s2_row *row, const s2_time_model *m
             s2_plan_build_classes(arena, pattern, S2_DECODE, 0, seqs, point->batch, &options, &plan, diag));
         return s2_load_of_step(arena, &plan, point->dtype, s2_model_chip(model), out);
     }
+    const s2_kernel_traits *const traits = s2_kernel_traits_find(row->kernel);
     S2_TRY(s2_plan_build(arena, pattern, S2_PREFILL, 0, seqs, point->batch, &options, &plan, diag));
-    return s2_load_of(arena, &plan, s2_kernel_traits_find(row->kernel), point->pass, point->dtype,
-                      s2_model_running(model, &plan), out);
+    S2_TRY(s2_load_of(arena, &plan, traits, point->pass, point->dtype, s2_model_running(model, traits, &plan),
+                      out));
+    if (point->sinks)
+        s2_scores_add_sinks(traits, pattern->n_heads, (double)point->batch * point->q_tok, model->n_sms, out);
+    return S2_OK;
 }
 
 /* ------------------------------------------------------------------ least squares */
@@ -312,11 +317,12 @@ static void find_kernels(const s2_row_file *file, const s2_gpu *gpu, s2_time_mod
 
 static void note_dim(s2_kernel_model *kernel, const s2_kernel_load *load, double mma_flop)
 {
+    const int32_t head_dim = s2_model_cost_dim(kernel->traits, load->head_dim);
     int32_t place = 0;
-    while (place < kernel->n_dims && kernel->dims[place].head_dim < load->head_dim)
+    while (place < kernel->n_dims && kernel->dims[place].head_dim < head_dim)
         place++;
     if (kernel->n_dims == S2_MODEL_DIMS ||
-        (place < kernel->n_dims && kernel->dims[place].head_dim == load->head_dim))
+        (place < kernel->n_dims && kernel->dims[place].head_dim == head_dim))
         return;
     for (int32_t other = kernel->n_dims++; other > place; other--)
         kernel->dims[other] = kernel->dims[other - 1];
@@ -325,17 +331,18 @@ static void note_dim(s2_kernel_model *kernel, const s2_kernel_load *load, double
         4.0 * load->head_dim * load->rows * load->key_tok / mma_flop / (load->dtype == S2_F8 ? 2 : 1);
     const double step =
         load->pass == S2_PASS_DECODE ? 4.0 * load->head_dim * S2_DECODE_SLAB_TOK / 43 : 1.4 * ideal;
-    kernel->dims[place] = (s2_dim_cost){load->head_dim, 3000, step, step, 6000 + 30 * load->head_dim};
+    kernel->dims[place] = (s2_dim_cost){head_dim, 3000, step, step, 6000 + 30 * head_dim};
 }
 
 static void note_cut(s2_kernel_model *kernel, const s2_row *row, const s2_kernel_load *load)
 {
+    const int32_t head_dim = s2_model_cost_dim(kernel->traits, load->head_dim);
     for (int32_t at = 0; at < kernel->n_cuts; at++)
-        if (kernel->cuts[at].head_dim == load->head_dim && kernel->cuts[at].even_group == load->even_group)
+        if (kernel->cuts[at].head_dim == head_dim && kernel->cuts[at].even_group == load->even_group)
             return;
     if (kernel->n_cuts < S2_MODEL_CUTS)
-        kernel->cuts[kernel->n_cuts++] = (s2_cut){load->head_dim, load->even_group, row->tile_tok,
-                                                  row->key_tok,   row->pack_heads,  row->section_bytes};
+        kernel->cuts[kernel->n_cuts++] = (s2_cut){head_dim,     load->even_group, row->tile_tok,
+                                                  row->key_tok, row->pack_heads,  row->section_bytes};
 }
 
 /* A kernel is assumed to accept what it was seen to accept: rows of a tile, patterns of whole blocks. */
@@ -474,18 +481,44 @@ static void free_dim(s2_fitter *fitter, s2_kernel_model *kernel, s2_dim_cost *co
     }
 }
 
+/* A kernel of short windows: all of its items, or of its ranges' units, cost the same. */
+static void free_short(s2_fitter *fitter, s2_kernel_model *kernel, s2_beliefs *beliefs)
+{
+    const bool backward = kernel->pass == S2_PASS_BACKWARD;
+    s2_dim_cost *const cost = &kernel->dims[0];
+    const struct {
+        bool seen;
+        double *value;
+        double like;
+    } priors[] = {{true, &kernel->launch_us, 4},
+                  {true, &kernel->miss_us, 1},
+                  {true, &kernel->fine, 500},
+                  {!backward, &cost->item, 10000},
+                  {backward, &kernel->column, 10000},
+                  {backward, &cost->least, 4000},
+                  {true, &kernel->hbm_gb_s, kernel->hbm_gb_s}};
+    *cost = (s2_dim_cost){.head_dim = cost->head_dim};
+    kernel->start = kernel->sub = kernel->list = kernel->hit = 0;
+    for (size_t p = 0; p < sizeof priors / sizeof *priors; p++) {
+        beliefs->scalar[p] = *priors[p].value = priors[p].seen ? priors[p].like : *priors[p].value;
+        if (priors[p].seen)
+            let_like(fitter, priors[p].value, &beliefs->scalar[p], 1, LIKENESS);
+    }
+}
+
 /* How many items share an SM is found by trial, all else by descent. */
 static s2_status fit_residents(const s2_fitter *fitter, s2_kernel_model *kernel, s2_diag *diag)
 {
     static const double residents[] = {2, 4};
     const bool step = kernel->pass == S2_PASS_DECODE, alone = kernel->rows >= 128 || step;
-    const int32_t n = alone ? 1 : (int32_t)(sizeof residents / sizeof *residents);
+    const int32_t n =
+        alone || s2_model_is_short(kernel) ? 1 : (int32_t)(sizeof residents / sizeof *residents);
     const s2_kernel_model begin = *kernel;
     s2_kernel_model best = begin;
     double least = INFINITY, value = 0;
     for (int32_t r = 0; r < n; r++) {
         *kernel = begin;
-        kernel->residents = step ? 2 : alone ? 1 : residents[r];
+        kernel->residents = step ? 2 : n == 1 ? 1 : residents[r];
         S2_TRY(minimise(fitter, &value, diag));
         if (value < least) {
             least = value;
@@ -551,8 +584,11 @@ static s2_status fit_kernel(s2_fitter *fitter, int32_t index, const s2_gpu *gpu,
     fitter->residual = cycle_residual;
     /* the floor of an item needs points that show it */
     const bool floors = kernel->pass == S2_PASS_FORWARD && count_rows(fitter) > 5 * kernel->n_dims + 5;
-    free_scalars(fitter, kernel, floors, &beliefs);
-    for (int32_t d = 0; d < kernel->n_dims; d++)
+    if (s2_model_is_short(kernel))
+        free_short(fitter, kernel, &beliefs);
+    else
+        free_scalars(fitter, kernel, floors, &beliefs);
+    for (int32_t d = 0; d < kernel->n_dims && !s2_model_is_short(kernel); d++)
         free_dim(fitter, kernel, &kernel->dims[d], floors, &beliefs.item[d], &beliefs.floor[d]);
     S2_TRY(fit_residents(fitter, kernel, diag));
     S2_TRY(fit_warm(fitter, kernel, gpu->l2_mib, diag));

@@ -213,8 +213,8 @@ static double error_of(const confirmation *c, s2_phase phase)
     const bool predicted = calibration != NULL && phase != S2_TRAIN;
     double most = 0;
     for (int32_t k = 0; predicted && k < calibration->model.n_kernels; k++)
-        if (calibration->model.kernels[k].pass == pass && !calibration->model.kernels[k].traits->eight_bits &&
-            !s2_model_plans_lists(&calibration->model.kernels[k]))
+        if (calibration->model.kernels[k].pass == pass &&
+            !s2_kernel_is_special(calibration->model.kernels[k].traits))
             most = fmax(most, calibration->model.kernels[k].error_pct);
     return most;
 }

@@ -89,7 +89,8 @@ const s2_kernel_traits s2_traits_sm90_window = {.name = "sm90_window",
                                                 .dim_step = 8,
                                                 .most_dim = 64,
                                                 .first_chip = 90,
-                                                .last_chip = 90};
+                                                .last_chip = 90,
+                                                .short_windows = true};
 const s2_kernel_traits s2_traits_sm90_e4m3 = {.name = "sm90_e4m3",
                                               .rank = 91,
                                               .tile_tok = 128,
@@ -155,7 +156,8 @@ const s2_kernel_traits s2_traits_sm90_bwd_window = {.name = "sm90_bwd_window",
                                                     .dim_step = 8,
                                                     .most_dim = 64,
                                                     .first_chip = 90,
-                                                    .last_chip = 90};
+                                                    .last_chip = 90,
+                                                    .short_windows = true};
 const s2_kernel_traits s2_traits_sm90_bwd_fused = {.name = "sm90_bwd_fused",
                                                    .rank = 45,
                                                    .tile_tok = 128,
@@ -183,6 +185,11 @@ const s2_kernel_traits *s2_kernel_traits_find(const char *name)
         if (strcmp(all[index]->name, name) == 0)
             return all[index];
     return NULL;
+}
+
+bool s2_kernel_is_special(const s2_kernel_traits *traits)
+{
+    return traits->eight_bits || traits->listed || traits->short_windows;
 }
 
 /* The consumer parts of each generation. */
@@ -251,6 +258,39 @@ s2_plan_column_options s2_kernel_columns(const s2_kernel_traits *traits, const s
                                     .wave = is_short && part_steps <= 0 ? 0 : n_units,
                                     .halves = rule->halves,
                                     .costs = rule->costs};
+}
+
+/* ------------------------------------------------------------------ gradients of short windows */
+
+int32_t s2_window_ranges(const s2_plan *plan, int32_t seq, int32_t longest)
+{
+    const int32_t n = s2_window_units(plan, seq), wanted = (int32_t)s2_ceil_div(n, longest),
+                  most = n / (S2_WINDOW_MOST_TOK / S2_WINDOW_UNIT_TOK);
+    return s2_max_i32(1, s2_min_i32(wanted, most));
+}
+
+static int64_t count_ranges(const s2_plan *plan, int32_t longest)
+{
+    int64_t n = 0;
+    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
+        n += (int64_t)s2_window_ranges(plan, seq, longest) * plan->pattern->n_kv_heads;
+    return n;
+}
+
+int32_t s2_window_longest_range(const s2_plan *plan, int32_t n_blocks)
+{
+    int32_t low = 1, high = 1;
+    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
+        high = s2_max_i32(high, s2_window_units(plan, seq));
+    const int64_t slots = s2_round_up(count_ranges(plan, high), n_blocks);
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (count_ranges(plan, middle) <= slots)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
 }
 
 /* ------------------------------------------------------------------ decode */

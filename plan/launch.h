@@ -60,8 +60,10 @@ typedef struct s2_kernel_traits {
     int32_t first_chip;         /* compute capability that it needs; 0: a CPU */
     int32_t last_chip;          /* 0: later ones run it too */
     bool eight_bits;            /* its products are of e4m3, and it takes queries of no other type */
-    bool listed;      /* it plans lists that lie on the device, in each launch, and takes nothing else */
-    bool large_chips; /* small ones, below 164 KiB of shared memory an SM, do not run it */
+    bool listed; /* it plans lists that lie on the device, in each launch, and takes nothing else */
+    bool
+        short_windows; /* it takes what s2_plan_reads_window() says of S2_WINDOW_MOST_TOK, and nothing else */
+    bool large_chips;  /* small ones, below 164 KiB of shared memory an SM, do not run it */
 } s2_kernel_traits;
 
 extern const s2_kernel_traits s2_traits_ref_f64, s2_traits_cpu, s2_traits_cpu_bwd, s2_traits_cpu_decode,
@@ -70,6 +72,9 @@ extern const s2_kernel_traits s2_traits_ref_f64, s2_traits_cpu, s2_traits_cpu_bw
 
 /* The traits of a kernel of this repository; NULL for any other word. */
 const s2_kernel_traits *s2_kernel_traits_find(const char *name);
+
+/* Whether it takes one kind of launch alone (e4m3, lists on the device, short windows), where others take the rest. */
+bool s2_kernel_is_special(const s2_kernel_traits *traits);
 
 /* Whether a chip of this compute capability runs a kernel. */
 bool s2_kernel_runs_on(const s2_kernel_traits *traits, int32_t capability);
@@ -80,8 +85,23 @@ int32_t s2_kernel_most_dim(const s2_kernel_traits *traits, int32_t capability);
 /* Whether a kernel takes a head dimension on a chip. */
 bool s2_kernel_takes_dim(const s2_kernel_traits *traits, int32_t capability, int32_t head_dim);
 
-/* What the kernels of short windows take: heads that all read the last tokens, so many of them a KV head. */
-enum { S2_WINDOW_MOST_TOK = 128, S2_WINDOW_HEADS = 8 };
+/*
+ * What the kernels of short windows take: heads that all read the last tokens, so many of them a KV head. A unit of
+ * their work has so many positions of so many heads.
+ */
+enum { S2_WINDOW_MOST_TOK = 128, S2_WINDOW_HEADS = 8, S2_WINDOW_UNIT_TOK = 8 };
+
+/*
+ * Their gradients walk ranges of the positions of a KV head. The units of the longest range, where n_blocks blocks of
+ * threads are to take as few turns as with whole sequences; and into how many ranges of up to so many units a
+ * sequence is cut: none is shorter than a window.
+ */
+int32_t s2_window_longest_range(const s2_plan *plan, int32_t n_blocks);
+int32_t s2_window_ranges(const s2_plan *plan, int32_t seq, int32_t longest);
+static inline int32_t s2_window_units(const s2_plan *plan, int32_t seq)
+{
+    return (int32_t)s2_ceil_div(plan->seqs[seq].k_tok, S2_WINDOW_UNIT_TOK);
+}
 
 /* How a kernel wants its plan cut. */
 s2_plan_options s2_kernel_cut(const s2_kernel_traits *traits, int32_t head_dim);

@@ -81,12 +81,12 @@ static void scale_memory(const s2_gpu *from, const s2_gpu *gpu, s2_time_model *m
     }
 }
 
-/* Nothing else does what a kernel of eight bits, or one of lists on the device, does: without it there is no guess. */
+/* Where a kernel of one kind of launch does not run, there is no guess of it. */
 static void drop_special(int32_t capability, s2_time_model *model)
 {
     int32_t n = 0;
     for (int32_t k = 0; k < model->n_kernels; k++)
-        if ((!model->kernels[k].traits->eight_bits && !s2_model_plans_lists(&model->kernels[k])) ||
+        if (!s2_kernel_is_special(model->kernels[k].traits) ||
             s2_kernel_runs_on(model->kernels[k].traits, capability))
             model->kernels[n++] = model->kernels[k];
     model->n_kernels = n;

@@ -6,6 +6,7 @@
 #include "base/arith.h"
 #include "base/alloc.h"
 #include "plan/steps.h"
+#include "sim/short.h"
 
 /* What the items of a generation, or all items, read of one (sequence, KV head) through one class. */
 typedef struct s2_reach {
@@ -393,6 +394,7 @@ static s2_status add_gradients(s2_arena *arena, const s2_loader *loader, int32_t
     const double product = load->flop / 2;
     load->q_bytes *= 3;
     load->out_bytes = load->q_bytes / 3 + load->kv_bytes;
+    load->again_bytes = load->q_bytes + load->kv_bytes;
     load->flop = (6 + load->column_passes) * product;
     if (loader->flat == NULL)
         return S2_OK;
@@ -465,6 +467,11 @@ s2_status s2_load_of(s2_arena *arena, const s2_plan *plan, const s2_kernel_trait
     for (int32_t cls = 0; cls < plan->n_classes; cls++) {
         load.arithmetic = load.arithmetic && plan->classes[cls].periodic;
         load.whole_blocks = load.whole_blocks && plan->classes[cls].block_exact;
+    }
+    if (traits != NULL && traits->short_windows) {
+        S2_TRY(s2_load_short(arena, plan, n_running, &load));
+        *out = load;
+        return S2_OK;
     }
     s2_loader loader = {.traits = traits, .plan = plan, .load = &load};
     s2_steps steps;

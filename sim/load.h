@@ -75,6 +75,7 @@ typedef struct s2_kernel_load {
     int32_t column_passes; /* backward: s2_kernel_column_passes() */
     double column_bytes;   /* what columns load: their keys, and the rows of their steps */
     double sum_bytes;      /* what parts of cut columns write and the next ones read */
+    double again_bytes;    /* what a later kernel of the launch reads again */
     int32_t n_sweeps;
     const s2_sweep *sweeps; /* of columns, as many as run at a time */
     int32_t n_generations;
@@ -97,7 +98,8 @@ typedef struct s2_kernel_load {
 
 /*
  * A forward or backward pass by a kernel with these traits (NULL: not known, so lists are not halved and
- * columns not cut) that runs n_running items at a time. S2_ENOMEM, and what building the steps returns.
+ * columns not cut) that runs n_running items at a time. One of short windows (sim/short.h) takes the plan.
+ * S2_ENOMEM, and what building the steps returns.
  */
 s2_status s2_load_of(s2_arena *arena, const s2_plan *plan, const s2_kernel_traits *traits, s2_pass pass,
                      s2_dtype dtype, int32_t n_running, s2_kernel_load *out) S2_MUST_CHECK;

@@ -37,9 +37,15 @@ void s2_spans_note(const s2_kernel_load *load, s2_span_of_points *spans)
     }
 }
 
-/* Between known head dimensions costs are interpolated; outside they are proportional to the dimension. */
-static s2_dim_cost cost_of(const s2_kernel_model *kernel, int32_t head_dim)
+int32_t s2_model_cost_dim(const s2_kernel_traits *traits, int32_t head_dim)
 {
+    return traits != NULL && traits->short_windows ? traits->most_dim : head_dim;
+}
+
+/* Between known head dimensions costs are interpolated; outside they are proportional to the dimension. */
+static s2_dim_cost cost_of(const s2_kernel_model *kernel, int32_t of_dim)
+{
+    const int32_t head_dim = s2_model_cost_dim(kernel->traits, of_dim);
     const s2_dim_cost *const dims = kernel->dims;
     int32_t above = 0;
     while (above < kernel->n_dims && dims[above].head_dim < head_dim)
@@ -120,7 +126,7 @@ static double column_cycles(const s2_kernel_model *kernel, const s2_kernel_load 
     const double step = cost->least * (3 + passes) / 4 / passes;
     const s2_costs costs = {.item = kernel->column * chunks / passes,
                             .full = step,
-                            .masked = step * fmax(1, cost->masked / cost->step),
+                            .masked = step * (cost->step > 0 ? fmax(1, cost->masked / cost->step) : 1),
                             .mixed = step * kernel->mixed,
                             .fine = kernel->fine};
     *mean = 2.0 * (double)load->n_steps * step * passes / n_sms;
@@ -184,14 +190,21 @@ bool s2_model_plans_lists(const s2_kernel_model *kernel)
     return kernel->traits != NULL && kernel->traits->listed;
 }
 
+bool s2_model_is_short(const s2_kernel_model *kernel)
+{
+    return kernel->traits != NULL && kernel->traits->short_windows;
+}
+
 s2_chip s2_model_chip(const s2_time_model *model)
 {
     return (s2_chip){model->capability, (int32_t)model->n_sms};
 }
 
-int32_t s2_model_running(const s2_time_model *model, const s2_plan *plan)
+int32_t s2_model_running(const s2_time_model *model, const s2_kernel_traits *traits, const s2_plan *plan)
 {
-    return (int32_t)model->n_sms * (plan->options.tile_tok * plan->pack_heads >= 128 ? 1 : 4);
+    const bool alone =
+        (traits != NULL && traits->short_windows) || plan->options.tile_tok * plan->pack_heads >= 128;
+    return (int32_t)model->n_sms * (alone ? 1 : 4);
 }
 
 /* In a common order either all or nothing of the last generation is found; by chance, what is still there. */
@@ -243,7 +256,7 @@ static void add_column_bytes(const s2_time_model *model, const s2_kernel_load *l
         rows += passes * swept_bytes(model, &load->sweeps[at]);
     bytes->l2 += passes * load->column_bytes + load->sum_bytes + 3 * one;
     bytes->dram_write += load->sum_bytes; /* written back; the next part finds it in the cache */
-    bytes->dram_read += (fmax(rows - 2 * one, 0) + gone * (load->kv_bytes + 3 * one)) * missed;
+    bytes->dram_read += (fmax(rows - 2 * one, 0) + gone * load->again_bytes) * missed;
 }
 
 static s2_bytes bytes_of(const s2_time_model *model, const s2_kernel_model *kernel,

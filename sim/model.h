@@ -22,11 +22,11 @@
 /* What one head dimension costs, in cycles. */
 typedef struct s2_dim_cost {
     int32_t head_dim;
-    double item;   /* change of items: ramp, epilogue */
+    double item;   /* change of items: ramp, epilogue; short windows: the whole item */
     double step;   /* a step without mask code */
     double masked; /* a step with it; halved: a half step; decode: a row of a list */
     double least;  /* least of an item whose rows come from device memory: its chain of latencies;
-                      backward: a 64-row step of a column of keys */
+                      backward: a 64-row step of a column of keys, or a unit of a short window */
 } s2_dim_cost;
 
 /* How a kernel wanted its plan cut when it was measured. */
@@ -102,11 +102,13 @@ typedef struct s2_kernel_model {
                           backward: a step that reads half of a column's keys;
                           decode: a slab of 9 to 16 rows, in slabs of up to 8; 0: as they are */
     double alone;     /* decode: replaces `residents` when each part has an SM to itself; 0: does not */
-    double fine;      /* extra cycles of a step that compares with element masks from memory */
+    double fine;      /* extra cycles of a step that compares with element masks from memory;
+                          short windows: of an item, or a unit of gradients, that compares all of its keys */
     double more; /* ... and of each mask beyond one for a half step's keys: they are read one after another */
-    double column; /* backward: cycles to change columns, per 64 columns of a head;
+    double
+        column;  /* backward: cycles to change columns, per 64 columns of a head, or ranges of a short window;
                           decode: to go on to another list inside a part */
-    double part;   /* backward: and to add a part to others, through memory;
+    double part; /* backward: and to add a part to others, through memory;
                           decode: the launch of its own that adds up parts;
                           lists on the device: cycles of an SM to plan a block that they name */
     int32_t n_dims;
@@ -153,12 +155,17 @@ typedef struct s2_bytes {
 
 /* Whether the kernel plans lists that lie on the device in each launch, and takes nothing else. */
 bool s2_model_plans_lists(const s2_kernel_model *kernel);
+/* Whether it takes short windows (sim/short.h), and nothing else. */
+bool s2_model_is_short(const s2_kernel_model *kernel);
 
 /* The chip that launches are chosen for. */
 s2_chip s2_model_chip(const s2_time_model *model);
 
-/* Items of a plan that run at a time, for s2_load_of: per SM one of 128 rows, or four smaller ones. */
-int32_t s2_model_running(const s2_time_model *model, const s2_plan *plan);
+/* Items of a plan that run at a time, for s2_load_of: per SM one of 128 rows or of a short window, or four others. */
+int32_t s2_model_running(const s2_time_model *model, const s2_kernel_traits *traits, const s2_plan *plan);
+
+/* Whose costs a head dimension has: a kernel of short windows works on as many columns at each of them. */
+int32_t s2_model_cost_dim(const s2_kernel_traits *traits, int32_t head_dim);
 
 /* Bytes of one launch; cold: the cache holds nothing before it. */
 s2_bytes s2_model_bytes(const s2_time_model *model, const s2_kernel_model *kernel, const s2_kernel_load *load,

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "plan/follow.h"
 #include "sim/scores.h"
@@ -62,7 +63,8 @@ s2_plan_options s2_predict_cut(const s2_kernel_model *kernel, const s2_pattern *
     return (s2_plan_options){.tile_tok = cut->tile_tok,
                              .key_tok = cut->key_tok,
                              .pack_heads = cut->pack_heads,
-                             .tile_rows = kernel->rows >= 128 ? kernel->rows : 0,
+                             .tile_rows =
+                                 kernel->rows >= 128 && !s2_model_is_short(kernel) ? kernel->rows : 0,
                              .section_bytes = cut->section_bytes,
                              .elem_bytes = 2};
 }
@@ -81,31 +83,49 @@ static const char *window_kernel(const s2_time_model *model, const s2_launch *la
     return takes ? traits->name : NULL;
 }
 
-static s2_status load_for(s2_arena *arena, const s2_time_model *model, const s2_kernel_model *kernel,
-                          const s2_launch *launch, s2_kernel_load *out, const char **runs_on)
+static const s2_kernel_model *kernel_called(const s2_time_model *model, const char *name)
 {
-    if (launch->lists != NULL)
-        return s2_load_of_lists(arena, launch->pattern, launch->lists, launch->batch, launch->dtype,
-                                s2_model_chip(model), out);
+    for (int32_t k = 0; name != NULL && k < model->n_kernels; k++)
+        if (strcmp(model->kernels[k].name, name) == 0)
+            return &model->kernels[k];
+    return NULL;
+}
+
+static s2_status plan_for(s2_arena *arena, const s2_kernel_model *kernel, const s2_launch *launch,
+                          s2_plan *out)
+{
     s2_plan_options options = s2_predict_cut(kernel, launch->pattern);
     options.elem_bytes = (int32_t)s2_dtype_bytes(launch->dtype);
     options.work_left = launch->work_left;
     s2_plan_seq *const seqs = S2_NEW(arena, s2_plan_seq, launch->batch);
-    s2_plan plan;
     if (seqs == NULL)
         return S2_ENOMEM;
     for (int32_t seq = 0; seq < launch->batch; seq++)
         seqs[seq] = (s2_plan_seq){launch->q_tok, launch->k_tok};
-    if (launch->pass == S2_PASS_DECODE) {
-        S2_TRY(s2_plan_build_classes(arena, launch->pattern, launch->phase, launch->layer, seqs,
-                                     launch->batch, &options, &plan, NULL));
+    return (launch->pass == S2_PASS_DECODE ? s2_plan_build_classes : s2_plan_build)(
+        arena, launch->pattern, launch->phase, launch->layer, seqs, launch->batch, &options, out, NULL);
+}
+
+/* *kernel becomes that of short windows where it runs the launch and has constants; *runs_on, where it has none. */
+static s2_status load_for(s2_arena *arena, const s2_time_model *model, const s2_kernel_model **kernel,
+                          const s2_launch *launch, s2_kernel_load *out, const char **runs_on)
+{
+    s2_plan plan;
+    if (launch->lists != NULL)
+        return s2_load_of_lists(arena, launch->pattern, launch->lists, launch->batch, launch->dtype,
+                                s2_model_chip(model), out);
+    S2_TRY(plan_for(arena, *kernel, launch, &plan));
+    if (launch->pass == S2_PASS_DECODE)
         return s2_load_of_step(arena, &plan, launch->dtype, s2_model_chip(model), out);
+    *runs_on = s2_model_is_short(*kernel) ? NULL : window_kernel(model, launch, &plan);
+    const s2_kernel_model *const faster = kernel_called(model, *runs_on);
+    if (faster != NULL) {
+        *kernel = faster;
+        *runs_on = NULL;
+        S2_TRY(plan_for(arena, faster, launch, &plan));
     }
-    S2_TRY(s2_plan_build(arena, launch->pattern, launch->phase, launch->layer, seqs, launch->batch, &options,
-                         &plan, NULL));
-    *runs_on = window_kernel(model, launch, &plan);
-    return s2_load_of(arena, &plan, kernel->traits, launch->pass, launch->dtype,
-                      s2_model_running(model, &plan), out);
+    return s2_load_of(arena, &plan, (*kernel)->traits, launch->pass, launch->dtype,
+                      s2_model_running(model, (*kernel)->traits, &plan), out);
 }
 
 /*
@@ -142,7 +162,7 @@ static bool find_other_dim(const s2_kernel_model *kernel, int32_t head_dim, s2_l
     s2_span_of_points nearest = {0};
     for (int32_t d = 0; d < kernel->n_dims; d++) {
         const double own = kernel->dims[d].head_dim;
-        if (own == head_dim)
+        if (own == s2_model_cost_dim(kernel->traits, head_dim))
             return false;
         if (own < head_dim)
             nearest.least = own;
@@ -227,7 +247,7 @@ static void grow(const s2_forecast *a, double more, s2_forecast *b)
         *to[at] += more * (*to[at] - *from[at]);
 }
 
-/* On one kernel. S2_EINVAL: it does not take the launch. */
+/* On this kernel, or on that of short windows. S2_EINVAL: it does not take the launch. */
 static s2_status predict_on(s2_arena *arena, const s2_time_model *model, const s2_kernel_model *kernel,
                             const s2_launch *launch, s2_launch_price *out)
 {
@@ -235,7 +255,7 @@ static s2_status predict_on(s2_arena *arena, const s2_time_model *model, const s
     s2_kernel_load load;
     s2_forecast half;
     part.batch = planned_batch(launch);
-    S2_TRY(load_for(arena, model, kernel, &part, &load, &out->runs_on));
+    S2_TRY(load_for(arena, model, &kernel, &part, &load, &out->runs_on));
     if (!takes(kernel, &load) || (launch->listed && !load.whole_blocks))
         return S2_EINVAL;
     load.n_lists = load.n_lists / part.batch * launch->batch;
@@ -247,8 +267,8 @@ static s2_status predict_on(s2_arena *arena, const s2_time_model *model, const s
         return S2_OK;
     const int32_t n = part.batch;
     part.batch = n / 2;
+    S2_TRY(load_for(arena, model, &kernel, &part, &load, &out->runs_on));
     s2_launch_price unused = {0};
-    S2_TRY(load_for(arena, model, kernel, &part, &load, &unused.runs_on));
     s2_scores_add(&part, kernel, model, &load, &unused);
     s2_model_run(model, kernel, &load, true, 0, &half);
     grow(&half, (double)(launch->batch - n) / (n - part.batch), &out->forecast);
@@ -261,7 +281,8 @@ static s2_status predict(s2_arena *arena, const s2_time_model *model, const s2_l
     for (int32_t k = 0; k < model->n_kernels; k++) {
         const s2_kernel_model *const kernel = &model->kernels[k];
         if (kernel->pass != launch->pass || s2_model_plans_lists(kernel) != launch->listed ||
-            !s2_predict_takes_dtype(kernel, launch->dtype) || !s2_scores_known(launch->scores, kernel) ||
+            s2_model_is_short(kernel) || !s2_predict_takes_dtype(kernel, launch->dtype) ||
+            !s2_scores_known(launch->scores, kernel) ||
             !s2_predict_takes_dim(model, kernel, s2_pattern_head_dim(launch->pattern, launch->layer)))
             continue;
         const s2_status status = predict_on(arena, model, kernel, launch, out);

@@ -54,6 +54,7 @@ static s2_status init_forward(s2_predictor *predictor, const s2_pattern *shape)
     const s2_kernel_model *kernel = NULL;
     for (int32_t k = model->n_kernels; k-- > 0;)
         if (model->kernels[k].pass == S2_PASS_FORWARD && !s2_model_plans_lists(&model->kernels[k]) &&
+            !s2_model_is_short(&model->kernels[k]) &&
             s2_predict_takes_dtype(&model->kernels[k], predictor->options.dtype))
             kernel = &model->kernels[k];
     if (kernel == NULL || !s2_predict_takes_dim(model, kernel, shape->head_dim))

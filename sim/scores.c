@@ -69,17 +69,26 @@ static void widen(s2_error *error, double pct, bool measured)
     error->causes |= measured ? 0 : S2_CAUSE_SCORES;
 }
 
+void s2_scores_add_sinks(const s2_kernel_traits *traits, int32_t n_heads, double rows, double n_sms,
+                         s2_kernel_load *load)
+{
+    const bool always =
+        traits != NULL && traits->short_windows; /* a sink of minus infinity where there is none */
+    if (load->pass == S2_PASS_FORWARD && !always)
+        load->sink_cycles = SINK_CYCLES * load->rows / 128;
+    if (load->pass == S2_PASS_BACKWARD)
+        load->after_us = SINK_KERNEL_US + ceil(n_heads / (BLOCKS_AN_SM * n_sms)) * rows * SINK_ROW_NS * 1e-3;
+}
+
 static void add_cost(const s2_launch *launch, const s2_kernel_model *kernel, const s2_time_model *model,
                      s2_kernel_load *load)
 {
     const s2_model_scores scores = launch->scores;
     if (scores.cap > 0)
         load->cap_cycles = CAP_CYCLES * load->rows * load->key_tok;
-    if (scores.sinks && kernel->pass == S2_PASS_FORWARD)
-        load->sink_cycles = SINK_CYCLES * load->rows / 128;
-    if (scores.sinks && kernel->pass == S2_PASS_BACKWARD)
-        load->after_us = SINK_KERNEL_US + ceil(launch->pattern->n_heads / (BLOCKS_AN_SM * model->n_sms)) *
-                                              launch->batch * launch->q_tok * SINK_ROW_NS * 1e-3;
+    if (scores.sinks)
+        s2_scores_add_sinks(kernel->traits, launch->pattern->n_heads, (double)launch->batch * launch->q_tok,
+                            model->n_sms, load);
 }
 
 void s2_scores_add(const s2_launch *launch, const s2_kernel_model *kernel, const s2_time_model *model,

@@ -22,6 +22,10 @@ bool s2_scores_known(s2_model_scores scores, const s2_kernel_model *kernel);
 void s2_scores_add(const s2_launch *launch, const s2_kernel_model *kernel, const s2_time_model *model,
                    s2_kernel_load *load, s2_launch_price *out);
 
+/* Adds to a load what sinks take of a kernel with these traits. */
+void s2_scores_add_sinks(const s2_kernel_traits *traits, int32_t n_heads, double rows, double n_sms,
+                         s2_kernel_load *load);
+
 /* What is done to the scores of a priced pattern: by the net if one is priced, else by the named model. */
 s2_model_scores s2_scores_of(const s2_sim_options *options, const s2_pattern *pattern);
 

@@ -418,7 +418,8 @@ static void counters_see_more_bytes_than_one_pass_moves(void **state)
     for (int32_t k = 0; k < model.n_kernels; k++)
         backward = model.kernels[k].pass == S2_PASS_BACKWARD ? &model.kernels[k] : backward;
     assert_non_null(backward);
-    const s2_kernel_load load = {.pass = S2_PASS_BACKWARD, .q_bytes = 3e6, .kv_bytes = 2e6, .out_bytes = 4e6};
+    const s2_kernel_load load = {
+        .pass = S2_PASS_BACKWARD, .q_bytes = 3e6, .kv_bytes = 2e6, .again_bytes = 5e6, .out_bytes = 4e6};
     const s2_bytes one = s2_model_bytes(&model, backward, &load, true);
     const s2_bytes counted = s2_model_counted(&model, backward, &load);
     s2_assert_close(one.dram_read, 5e6, 1);
@@ -1002,6 +1003,168 @@ static void a_fit_brings_back_what_made_the_rows(void **state)
     s2_arena_release(&arena);
 }
 
+/* A kernel of short windows as if it had been fitted. */
+static s2_kernel_model short_kernel(const s2_kernel_traits *traits, s2_pass pass)
+{
+    s2_kernel_model kernel = {.traits = traits,
+                              .pass = pass,
+                              .residents = 1,
+                              .warm_mb = 10,
+                              .lost_mb = 20,
+                              .hbm_gb_s = 3500,
+                              .launch_us = 5,
+                              .miss_us = 2,
+                              .fine = pass == S2_PASS_FORWARD ? 1500 : 300,
+                              .column = pass == S2_PASS_FORWARD ? 0 : 9000,
+                              .n_dims = 1,
+                              .dims = {{.head_dim = 64, .item = 11000, .least = 3700}},
+                              .n_cuts = 1,
+                              .cuts = {{64, true, traits->tile_tok, traits->key_tok, traits->pack_heads, 0}},
+                              .rows = traits->tile_tok * traits->pack_heads};
+    snprintf(kernel.name, sizeof kernel.name, "%s", traits->name);
+    return kernel;
+}
+
+static s2_time_model model_with_short_windows(void)
+{
+    s2_time_model model = h200_model();
+    int32_t n = 0;
+    for (int32_t k = 0; k < model.n_kernels; k++)
+        if (!s2_model_is_short(&model.kernels[k]))
+            model.kernels[n++] = model.kernels[k];
+    model.kernels[n++] = short_kernel(&s2_traits_sm90_window, S2_PASS_FORWARD);
+    model.kernels[n++] = short_kernel(&s2_traits_sm90_bwd_window, S2_PASS_BACKWARD);
+    model.n_kernels = n;
+    return model;
+}
+
+/* A short window runs on the kernel for it, everything else on the others. */
+static void short_windows_are_priced_on_their_kernels(void **state)
+{
+    static const char *const others[] = {"heads 64; kv-heads 8; head-dim 64; all: local 129t",
+                                         "heads 64; kv-heads 16; head-dim 64; all: local 128t",
+                                         "heads 64; kv-heads 8; head-dim 128; all: local 128t",
+                                         "heads 64; kv-heads 8; head-dim 64; all: local 128t | sink 4t",
+                                         "heads 64; kv-heads 8; head-dim 64; all: local 2"};
+    (void)state;
+    const s2_time_model model = model_with_short_windows();
+    s2_run_point point;
+    s2_launch_price price;
+    for (int32_t pass = S2_PASS_FORWARD; pass <= S2_PASS_BACKWARD; pass++)
+        for (int32_t nth = 0; nth < s2_test_cases(20); nth++) {
+            s2_arena arena = {0};
+            assert_true(s2_run_point_drawn_of("short", (s2_pass)pass, 5, nth, &point));
+            assert_true(predict_point(&arena, &model, &point, &price));
+            assert_string_equal(price.kernel->name,
+                                pass == S2_PASS_FORWARD ? "sm90_window" : "sm90_bwd_window");
+            assert_null(price.runs_on);
+            assert_true(price.forecast.us > price.forecast.launch_us && price.forecast.bytes.dram_read > 0);
+            const double us = price.forecast.us;
+            if (point.q_tok == point.k_tok && point.k_tok > 2048) {
+                point.k_tok = point.q_tok -= 1024;
+                assert_true(predict_point(&arena, &model, &point, &price));
+                assert_true(price.forecast.us <= us * 1.05); /* ranges are as long as a window at least */
+            }
+            s2_arena_release(&arena);
+        }
+    point = (s2_run_point){.q_tok = 2048, .k_tok = 2048, .batch = 1, .dtype = S2_BF16};
+    for (size_t other = 0; other < sizeof others / sizeof *others; other++)
+        for (int32_t pass = S2_PASS_FORWARD; pass <= S2_PASS_BACKWARD; pass++) {
+            s2_arena arena = {0};
+            point.pass = (s2_pass)pass;
+            snprintf(point.pattern, sizeof point.pattern, "%s", others[other]);
+            assert_true(predict_point(&arena, &model, &point, &price));
+            assert_false(s2_model_is_short(price.kernel));
+            assert_null(price.runs_on);
+            s2_arena_release(&arena);
+        }
+}
+
+/* Gradients of short windows: the ranges hold every unit once, and none is much longer than another's turn. */
+static void ranges_hold_every_unit_of_short_windows(void **state)
+{
+    (void)state;
+    for (int32_t nth = 0; nth < s2_test_cases(40); nth++) {
+        s2_arena arena = {0};
+        s2_run_point point;
+        s2_plan plan;
+        s2_plan_seq seqs[64];
+        s2_kernel_load load;
+        assert_true(s2_run_point_drawn_of("short", S2_PASS_BACKWARD, 3, nth, &point));
+        const s2_pattern pattern = parsed(&arena, point.pattern);
+        const s2_plan_options options = s2_kernel_cut(&s2_traits_sm90_bwd_window, pattern.head_dim);
+        for (int32_t seq = 0; seq < point.batch; seq++)
+            seqs[seq] = (s2_plan_seq){point.q_tok, point.k_tok};
+        assert_int_equal(
+            s2_plan_build(&arena, &pattern, S2_PREFILL, 0, seqs, point.batch, &options, &plan, NULL), S2_OK);
+        assert_int_equal(
+            s2_load_of(&arena, &plan, &s2_traits_sm90_bwd_window, S2_PASS_BACKWARD, point.dtype, 132, &load),
+            S2_OK);
+        const int64_t sets = pattern.n_heads / pattern.n_kv_heads / S2_WINDOW_HEADS,
+                      units = s2_ceil_div(point.k_tok, S2_WINDOW_UNIT_TOK) * pattern.n_kv_heads * point.batch;
+        int64_t n = 0, most = 0, least = INT32_MAX;
+        for (int32_t at = 0; at < load.n_columns; at++) {
+            n += load.columns[at].n_full;
+            most = s2_max_i64(most, load.columns[at].n_full);
+            least = s2_min_i64(least, load.columns[at].n_full);
+            assert_in_range(load.columns[at].n_fine, 0, load.columns[at].n_full);
+        }
+        assert_int_equal(n, units * sets);
+        assert_true(most - least <= sets);
+        /* as few turns as with whole sequences */
+        assert_int_equal(s2_ceil_div(load.n_columns, 132),
+                         s2_ceil_div((int64_t)pattern.n_kv_heads * point.batch, 132));
+        s2_arena_release(&arena);
+    }
+}
+
+static void a_fit_of_short_windows_brings_back_what_made_the_rows(void **state)
+{
+    (void)state;
+    enum { N = 60 };
+    s2_arena arena = {0};
+    s2_gpu gpu;
+    s2_diag diag = {0};
+    const s2_time_model truth = model_with_short_windows(), kept = h200_model();
+    s2_time_model fitted;
+    s2_row_file file = {.rows = S2_NEW(&arena, s2_row, N)};
+    assert_int_equal(s2_gpu_find("h200", &gpu, NULL), S2_OK);
+    for (int32_t nth = 0; nth < N; nth++) {
+        s2_row *const row = &file.rows[file.n_rows++];
+        const s2_kernel_model *const kernel = &truth.kernels[truth.n_kernels - 1 - nth % 2];
+        s2_kernel_load load;
+        s2_forecast forecast;
+        assert_true(s2_run_point_drawn_of("short", kernel->pass, 9, nth, &row->point));
+        row->point.batch = s2_min_i32(row->point.batch, 4);
+        row->nth = nth;
+        snprintf(row->set, sizeof row->set, "designed");
+        snprintf(row->kernel, sizeof row->kernel, "%s", kernel->name);
+        row->tile_tok = kernel->traits->tile_tok;
+        row->key_tok = kernel->traits->key_tok;
+        row->pack_heads = kernel->traits->pack_heads;
+        row->mhz = 1600;
+        assert_int_equal(s2_fit_load(&arena, row, &truth, &load, &diag), S2_OK);
+        assert_true((load.after_us > 0) == (row->point.sinks && kernel->pass == S2_PASS_BACKWARD));
+        s2_model_run(&truth, kernel, &load, false, row->mhz, &forecast);
+        row->us = forecast.us;
+    }
+    if (s2_fit_run(&arena, &file, &gpu, &kept, &fitted, &diag) != S2_OK)
+        fail_msg("%s", diag.msg);
+    int32_t n_short = 0;
+    for (int32_t k = 0; k < fitted.n_kernels; k++) {
+        const s2_kernel_model *const own = &fitted.kernels[k];
+        if (!s2_model_is_short(own))
+            continue;
+        if (own->fit_pct > 1)
+            fail_msg("%s: %.2f %%", own->name, own->fit_pct);
+        assert_int_equal(own->n_dims, 1);
+        assert_int_equal(own->dims[0].head_dim, 64);
+        n_short++;
+    }
+    assert_int_equal(n_short, 2);
+    s2_arena_release(&arena);
+}
+
 /* Files of rows may be joined in any order. */
 static void a_fit_depends_on_its_rows_and_not_on_their_order(void **state)
 {
@@ -1273,6 +1436,9 @@ int main(void)
         cmocka_unit_test(predictions_without_memory_fail),
         cmocka_unit_test(fits_without_memory_fail),
         cmocka_unit_test(a_fit_brings_back_what_made_the_rows),
+        cmocka_unit_test(short_windows_are_priced_on_their_kernels),
+        cmocka_unit_test(ranges_hold_every_unit_of_short_windows),
+        cmocka_unit_test(a_fit_of_short_windows_brings_back_what_made_the_rows),
         cmocka_unit_test(a_fit_depends_on_its_rows_and_not_on_their_order),
         cmocka_unit_test(one_constant_is_fitted_and_all_else_kept),
         cmocka_unit_test(lists_on_the_device_have_a_price_of_their_own),

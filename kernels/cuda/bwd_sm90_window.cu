@@ -12,7 +12,9 @@ namespace
 
 using s2::BwdWindowRange;
 using s2::BwdWindowShared;
-constexpr int32_t UNIT_TOK = 8, HEADS = 8;
+constexpr int32_t UNIT_TOK = S2_WINDOW_UNIT_TOK, HEADS = S2_WINDOW_HEADS;
+static_assert(BwdWindowShared::GROUPS * UNIT_TOK == S2_WINDOW_MOST_TOK,
+              "a range is at least as long as a window");
 
 struct State {
     s2::BwdWindowParams params;
@@ -68,56 +70,22 @@ s2_status make_maps(s2_device *device, const s2_attn_problem *problem, State *st
 
 /* ------------------------------------------------------------------ ranges */
 
-int32_t units_of(const s2_attn_problem *problem, int32_t seq)
-{
-    return (int32_t)s2_ceil_div(problem->plan->seqs[seq].k_tok, UNIT_TOK);
-}
-
-/* Into how many ranges of at most `most` units a sequence is cut; each is at least as long as the window. */
-int32_t cuts_of(int32_t n, int32_t most)
-{
-    const int32_t wanted = (int32_t)s2_ceil_div(n, most), limit = n / BwdWindowShared::GROUPS;
-    return s2_max_i32(1, s2_min_i32(wanted, limit));
-}
-
-int64_t count_ranges(const s2_attn_problem *problem, int32_t most)
-{
-    int64_t n = 0;
-    for (int32_t seq = 0; seq < problem->n_seqs; seq++)
-        n += (int64_t)cuts_of(units_of(problem, seq), most) * problem->n_kv_heads;
-    return n;
-}
-
-/* The shortest ranges with which the thread blocks take as few turns as with whole sequences. */
-int32_t longest_range(const s2_attn_problem *problem, int32_t n_units)
-{
-    int32_t low = 1, high = 1;
-    for (int32_t seq = 0; seq < problem->n_seqs; seq++)
-        high = s2_max_i32(high, units_of(problem, seq));
-    const int64_t slots = s2_round_up(count_ranges(problem, high), n_units);
-    while (low < high) {
-        const int32_t middle = low + (high - low) / 2;
-        if (count_ranges(problem, middle) <= slots)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
-}
-
 /* The ranges of a sequence stand from the last to the first, since a range waits for the one after it. */
 s2_status make_ranges(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
 {
-    const int32_t most = longest_range(problem, device->n_units);
-    const int64_t n = count_ranges(problem, most);
+    const s2_plan *const plan = problem->plan;
+    const int32_t longest = s2_window_longest_range(plan, device->n_units);
+    int64_t n = 0;
+    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
+        n += (int64_t)s2_window_ranges(plan, seq, longest) * problem->n_kv_heads;
     BwdWindowRange *const ranges = (BwdWindowRange *)s2_calloc((size_t)n, sizeof *ranges);
     if (ranges == NULL)
         return S2_ENOMEM;
     int32_t at = 0;
     for (int32_t seq = 0; seq < problem->n_seqs; seq++)
         for (int32_t kv_head = 0; kv_head < problem->n_kv_heads; kv_head++) {
-            const int64_t units = units_of(problem, seq);
-            const int32_t cuts = cuts_of((int32_t)units, most);
+            const int64_t units = s2_window_units(plan, seq);
+            const int32_t cuts = s2_window_ranges(plan, seq, longest);
             for (int32_t cut = cuts - 1; cut >= 0; cut--, at++) {
                 BwdWindowRange *const range = &ranges[at];
                 range->seq = seq;
