@@ -61,11 +61,12 @@ s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_d
 
 s2_status make_maps(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
 {
-    const s2_mapped tensors[4] = {{&problem->q, false, UNIT_TOK, HEADS},
-                                  {&problem->d_o, false, UNIT_TOK, HEADS},
-                                  {&problem->k, true, 64},
-                                  {&problem->v, true, 64}};
-    return s2_sm90_upload_maps(device, problem, tensors, 4, &state->maps, why);
+    const s2_mapped tensors[s2::BWD_WINDOW_MAPS] = {{&problem->q, false, UNIT_TOK, HEADS},
+                                                    {&problem->d_o, false, UNIT_TOK, HEADS},
+                                                    {&problem->k, true, 64},
+                                                    {&problem->v, true, 64},
+                                                    {&problem->d_q, false, 1, HEADS}};
+    return s2_sm90_upload_maps(device, problem, tensors, s2::BWD_WINDOW_MAPS, &state->maps, why);
 }
 
 /* ------------------------------------------------------------------ ranges */
@@ -99,9 +100,10 @@ s2_status make_ranges(s2_device *device, const s2_attn_problem *problem, State *
     state->params.n_ranges = (int32_t)n;
     s2_status status = s2_cuda_upload(device, ranges, (size_t)n * sizeof *ranges, &state->ranges, why);
     s2_free(ranges);
+    const bool cut = n > (int64_t)problem->n_seqs * problem->n_kv_heads;
+    const int64_t sums_bytes = cut ? n * 2 * BwdWindowShared::GROUPS * 128 * (int64_t)sizeof(float4) : 0;
     if (status == S2_OK)
-        status = s2_bwd_zeroed(device, n * 2 * BwdWindowShared::GROUPS * 128 * (int64_t)sizeof(float4),
-                               &state->sums, why);
+        status = s2_bwd_zeroed(device, sums_bytes, &state->sums, why);
     return status == S2_OK ? s2_bwd_zeroed(device, n * 4, &state->ready, why) : status;
 }
 
@@ -139,7 +141,6 @@ void fill_params(const s2_attn_problem *problem, State *state)
     params->ranges = (const BwdWindowRange *)state->ranges;
     params->lse2 = (const float *)state->lse2;
     params->delta = (const float *)state->delta;
-    params->d_q = s2_bwd_tensor(&problem->d_q);
     params->d_k = s2_bwd_tensor(&problem->d_k);
     params->d_v = s2_bwd_tensor(&problem->d_v);
     params->sums = (float4 *)state->sums;

@@ -15,8 +15,8 @@
  *         of dO, P^T twice, dS^T, and dQ on its way out.
  *
  * Where a sequence is cut into ranges, a range also computes what its queries give to the 128 keys before it, and
- * leaves these sums in memory for the range before, which adds them at its end. That one runs in a block of a higher
- * number or a later turn, so waiting for them cannot deadlock.
+ * leaves these sums in memory for the range before, which begins its own sums of these keys with them. That one runs
+ * in a block of a higher number or a later turn, so waiting for them cannot deadlock.
  *
  * Rows that do not exist have lse = +inf, hence P = 0.
  *
@@ -40,12 +40,14 @@ struct alignas(16) BwdWindowRange {
     int32_t unused[2];
 };
 
+/* The maps of a sequence: q, d_o, d_q {d, head, token}, k, v {d, token, head}. */
+enum { BWD_WINDOW_Q, BWD_WINDOW_D_O, BWD_WINDOW_K, BWD_WINDOW_V, BWD_WINDOW_D_Q, BWD_WINDOW_MAPS };
 struct alignas(16) BwdWindowParams {
-    const CUtensorMap *maps; /* [seq][4]: q, d_o {d, head, token}, k, v {d, token, head} */
+    const CUtensorMap *maps; /* [seq][BWD_WINDOW_MAPS] */
     const BwdSeq *seqs;
     const BwdWindowRange *ranges;
     const float *lse2, *delta; /* of padded rows, in their order */
-    BwdTensor d_q, d_k, d_v;
+    BwdTensor d_k, d_v;
     float4 *sums;   /* [range][dV, dK][16 groups of 8 keys][thread] */
     int32_t *ready; /* [range]: 1 when its sums are there; zero before the first launch, resets itself */
     int32_t n_ranges;
@@ -149,7 +151,7 @@ S2_DEVICE BwdWindowRange bwd_window_range(const BwdWindowParams &p, int at)
 
 S2_DEVICE const CUtensorMap *bwd_window_map(const BwdWindowParams &p, int seq, int tensor)
 {
-    const CUtensorMap *const map = p.maps + 4 * seq + tensor;
+    const CUtensorMap *const map = p.maps + BWD_WINDOW_MAPS * seq + tensor;
     if (p.moved)
         fence_map(map);
     return map;
@@ -163,7 +165,7 @@ S2_DEVICE void bwd_window_load_keys(const BwdWindowParams &p, const BwdWindowSha
 #pragma unroll 1
     for (int at = blockIdx.x; at < p.n_ranges; at += gridDim.x) {
         const BwdWindowRange range = bwd_window_range(p, at);
-        const CUtensorMap *const map = bwd_window_map(p, range.seq, is_k ? 2 : 3);
+        const CUtensorMap *const map = bwd_window_map(p, range.seq, is_k ? BWD_WINDOW_K : BWD_WINDOW_V);
 #pragma unroll 1
         for (int unit = 0; unit < range.n; unit += 8, ++turn) {
             const uint32_t buffer = turn & 1;
@@ -187,7 +189,7 @@ S2_DEVICE void bwd_window_load_rows(const BwdWindowParams &p, const BwdWindowSha
 #pragma unroll 1
     for (int at = blockIdx.x; at < p.n_ranges; at += gridDim.x) {
         const BwdWindowRange range = bwd_window_range(p, at);
-        const CUtensorMap *const map = bwd_window_map(p, range.seq, is_q ? 0 : 1);
+        const CUtensorMap *const map = bwd_window_map(p, range.seq, is_q ? BWD_WINDOW_Q : BWD_WINDOW_D_O);
 #pragma unroll 1
         for (int unit = 0; unit < range.n * p.sets; ++unit) {
             mbar_wait(empty + 8 * stage, parity);
@@ -205,10 +207,10 @@ S2_DEVICE void bwd_window_load_rows(const BwdWindowParams &p, const BwdWindowSha
 
 /* ------------------------------------------------------------------ consumers */
 
-/* A unit of a range. */
+/* A unit of a range: `set` of the heads at `position`. */
 struct BwdWindowPlace {
-    int unit, position, in_item;
-    bool ends_item;
+    int position, set, in_item;
+    bool begins_item, ends_item;
 };
 
 template <bool FP16> struct BwdWindowBase {
@@ -230,23 +232,22 @@ template <bool FP16> struct BwdWindowBase {
         __syncwarp();
         mbar_arrive_if(bar, lane == 0);
     }
-    S2_DEVICE BwdWindowPlace place_of(int unit, int n_units) const
+    S2_DEVICE BwdWindowPlace place_of(int position, int set) const
     {
         BwdWindowPlace at;
-        at.unit = unit;
-        at.position = unit / p.sets;
-        at.in_item = at.position & 7;
-        at.ends_item = unit == n_units - 1 || (at.in_item == 7 && unit % p.sets == p.sets - 1);
+        at.position = position;
+        at.set = set;
+        at.in_item = position & 7;
+        at.begins_item = at.in_item == 0 && set == 0;
+        at.ends_item = set == p.sets - 1 && (at.in_item == 7 || position == range.n - 1);
         return at;
     }
-    S2_DEVICE bool begins_item(const BwdWindowPlace &at) const
+    /* lse or delta of this thread's two rows of the unit after a unit; of a range's last one, its own. */
+    S2_DEVICE float2 row_pair_after(const float *rows, int64_t head_rows, const BwdWindowPlace &at) const
     {
-        return at.in_item == 0 && at.unit % p.sets == 0;
-    }
-    /* lse or delta of this thread's two rows of a unit. */
-    S2_DEVICE float2 row_pair(const float *rows, int64_t head_rows, int unit) const
-    {
-        return __ldg((const float2 *)(rows + (unit % p.sets) * 8 * head_rows + (unit / p.sets) * 8));
+        const bool moves = at.set == p.sets - 1;
+        const int position = min(at.position + moves, range.n - 1), set = moves ? 0 : at.set + 1;
+        return __ldg((const float2 *)(rows + set * 8 * head_rows + position * 8));
     }
     /* Where a thread writes or reads pieces of 16 keys of a transposed tile; 2048 bytes further for the next 16. */
     S2_DEVICE uint32_t transposed_at() const
@@ -273,33 +274,14 @@ template <bool FP16> struct BwdWindowP : BwdWindowBase<FP16> {
     using Base::Base, Base::p, Base::sh, Base::warp, Base::lane, Base::range, Base::n, Base::items,
         Base::release, Base::S;
 
-    /* What a row does not read has P = 0; `pos` is that of the unit's first row. */
-    S2_DEVICE void drop(int pos, float *s) const
+    const float *lse; /* of this thread's two rows of the range's first unit */
+    int64_t rows;     /* from head to head */
+    float2 ahead;     /* of the unit that comes next */
+
+    /* pieces = P */
+    S2_DEVICE void weights(const float *s, float2 of_rows, uint32_t *pieces) const
     {
-        const int column = 2 * (lane & 3);
-        const bool usual = p.window_tok == 128 && pos >= 128;
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-            const int i = 2 * warp + r;
-#pragma unroll
-            for (int e = 0; e < 2; ++e) {
-                s[2 * r + e] = column + e > i ? s[2 * r + e] : -CUDART_INF_F;
-                s[S - 4 + 2 * r + e] = column + e <= i ? s[S - 4 + 2 * r + e] : -CUDART_INF_F;
-            }
-            if (!usual) {
-                const int low = max(i + 129 - p.window_tok, 128 - pos);
-#pragma unroll
-                for (int j = 0; j < S / 4; ++j)
-#pragma unroll
-                    for (int e = 0; e < 2; ++e)
-                        s[4 * j + 2 * r + e] =
-                            8 * j + column + e >= low ? s[4 * j + 2 * r + e] : -CUDART_INF_F;
-            }
-        }
-    }
-    S2_DEVICE void weights(const float *s, float2 lse, uint32_t *pieces)
-    {
-        const float x = Base::LIFT - lse.x, y = Base::LIFT - lse.y;
+        const float x = Base::LIFT - of_rows.x, y = Base::LIFT - of_rows.y;
 #pragma unroll
         for (int j = 0; j < S / 4; ++j) {
             pieces[2 * j] = pack2<FP16>(exp2_fast(fmaf(s[4 * j], p.scale_log2, x)),
@@ -309,13 +291,13 @@ template <bool FP16> struct BwdWindowP : BwdWindowBase<FP16> {
         }
         pieces[34] = pieces[35] = 0;
     }
-    S2_DEVICE void unit(const BwdWindowPlace &at, float2 lse)
+    S2_DEVICE void unit(const BwdWindowPlace &at)
     {
         constexpr int STAGES = BwdWindowShared::Q_STAGES;
         const uint32_t buffer = items & 1, p_stage = n & 1, stage = n % STAGES;
         float s[S];
         uint32_t pieces[36];
-        if (this->begins_item(at))
+        if (at.begins_item)
             mbar_wait(sh.k_full + 8 * buffer, (items >> 1) & 1);
         mbar_wait(sh.q_full + 8 * stage, (n / STAGES) & 1);
         this->issue_scores(s, sh.q + stage * BwdWindowShared::TILE_BYTES,
@@ -325,8 +307,8 @@ template <bool FP16> struct BwdWindowP : BwdWindowBase<FP16> {
         release(sh.q_empty + 8 * stage);
         if (at.ends_item)
             release(sh.k_empty + 8 * buffer);
-        drop((range.first + at.position) * 8, s);
-        weights(s, lse, pieces);
+        window_drop(s, (range.first + at.position) * 8, p.window_tok, warp, lane);
+        weights(s, ahead, pieces);
         mbar_wait(sh.p_empty + 8 * p_stage, ((n >> 1) & 1) ^ 1);
         const uint32_t to = sh.p + p_stage * BwdWindowShared::P_BYTES + this->transposed_at();
 #pragma unroll
@@ -334,6 +316,7 @@ template <bool FP16> struct BwdWindowP : BwdWindowBase<FP16> {
             stmatrix_x4_trans(to + kk * 2048, pieces + 4 * kk);
         fence_async_shared();
         release(sh.p_full + 8 * p_stage);
+        ahead = this->row_pair_after(lse, rows, at); /* behind the fence, which waits for loads */
         items += at.ends_item;
         ++n;
     }
@@ -342,17 +325,15 @@ template <bool FP16> struct BwdWindowP : BwdWindowBase<FP16> {
 #pragma unroll 1
         for (int turn = blockIdx.x; turn < p.n_ranges; turn += gridDim.x) {
             range = bwd_window_range(p, turn);
-            const int n_units = range.n * p.sets;
-            const int64_t rows = p.seqs[range.seq].n_rows;
-            const float *const lse = p.lse2 + p.seqs[range.seq].rows + range.first * 8 + 2 * warp +
-                                     (range.kv_head * p.sets * 8 + (lane >> 2)) * rows;
-            float2 next = this->row_pair(lse, rows, 0);
+            rows = p.seqs[range.seq].n_rows;
+            lse = p.lse2 + p.seqs[range.seq].rows + range.first * 8 + 2 * warp +
+                  (range.kv_head * p.sets * 8 + (lane >> 2)) * rows;
+            ahead = __ldg((const float2 *)lse);
 #pragma unroll 1
-            for (int u = 0; u < n_units; ++u) {
-                const float2 own = next;
-                next = this->row_pair(lse, rows, u + 1 < n_units ? u + 1 : u);
-                unit(this->place_of(u, n_units), own);
-            }
+            for (int position = 0; position < range.n; ++position)
+#pragma unroll 1
+                for (int set = 0; set < p.sets; ++set)
+                    unit(this->place_of(position, set));
         }
     }
 };
@@ -362,36 +343,42 @@ template <bool FP16> struct BwdWindowDs : BwdWindowBase<FP16> {
     using Base = BwdWindowBase<FP16>;
     using Base::Base, Base::p, Base::sh, Base::warp, Base::lane, Base::range, Base::n, Base::items,
         Base::release, Base::S;
-    uint16_t *d_q; /* of this lane's 16 bytes in the first unit */
-    int64_t tok, head;
+    const float *delta; /* as lse above */
+    int64_t rows;
+    float2 ahead;
     int k_tok;
 
+    /* A copy takes the 8 heads of a position. */
     S2_DEVICE void store_d_q(const BwdWindowPlace &at, const float *x) const
     {
-        const uint32_t rows = sh.out + warp * 2048, write_at = (lane & 15) * 128 + (lane >> 4) * 16,
-                       read_at = (lane >> 3) * 128 + (lane & 7) * 16;
+        const uint32_t out = sh.out + warp * 2048, write_at = (lane & 15) * 128 + (lane >> 4) * 16;
+        if (lane == 0)
+            bulk_wait_read<0>();
         __syncwarp();
 #pragma unroll
         for (int j = 0; j < 4; ++j)
-            stmatrix_x4(rows + swizzle128(write_at + j * 32),
+            stmatrix_x4(out + swizzle128(write_at + j * 32),
                         pack2<FP16>(x[8 * j] * p.scale, x[8 * j + 1] * p.scale),
                         pack2<FP16>(x[8 * j + 2] * p.scale, x[8 * j + 3] * p.scale),
                         pack2<FP16>(x[8 * j + 4] * p.scale, x[8 * j + 5] * p.scale),
                         pack2<FP16>(x[8 * j + 6] * p.scale, x[8 * j + 7] * p.scale));
+        fence_async_shared();
         __syncwarp();
-        const int row = (range.first + at.position) * 8 + 2 * warp;
-        uint16_t *const out = d_q + at.position * 8 * tok + at.unit % p.sets * 8 * head;
-#pragma unroll
-        for (int r = 0; r < 4; ++r) { /* 4 heads of a position each */
-            const int4 y = load_shared4(rows + swizzle128(read_at + r * 512));
-            if ((lane & 7) * 8 < p.head_dim && row + r / 2 < k_tok)
-                *(int4 *)(out + (r / 2) * tok + (r & 1) * 4 * head) = y;
+        if (lane == 0) {
+            const CUtensorMap *const map = p.maps + BWD_WINDOW_MAPS * range.seq + BWD_WINDOW_D_Q;
+            const int row = (range.first + at.position) * 8 + 2 * warp,
+                      head = (range.kv_head * p.sets + at.set) * 8;
+            if (row < k_tok)
+                tma_store_3d(map, out, 0, head, row);
+            if (row + 1 < k_tok)
+                tma_store_3d(map, out + 1024, 0, head, row + 1);
+            bulk_commit();
         }
     }
     /* pieces = P (dP - delta) */
-    S2_DEVICE void differences(const float *d_p, float2 delta, uint32_t tile, uint32_t *pieces) const
+    S2_DEVICE void differences(const float *d_p, float2 of_rows, uint32_t tile, uint32_t *pieces) const
     {
-        const float x = -delta.x * Base::UNLIFT, y = -delta.y * Base::UNLIFT;
+        const float x = -of_rows.x * Base::UNLIFT, y = -of_rows.y * Base::UNLIFT;
 #pragma unroll
         for (int kk = 0; kk < 9; ++kk) {
             uint32_t w[4];
@@ -409,13 +396,13 @@ template <bool FP16> struct BwdWindowDs : BwdWindowBase<FP16> {
             }
         }
     }
-    S2_DEVICE void unit(const BwdWindowPlace &at, float2 delta)
+    S2_DEVICE void unit(const BwdWindowPlace &at)
     {
         constexpr int STAGES = BwdWindowShared::D_O_STAGES;
         const uint32_t buffer = items & 1, p_stage = n & 1, stage = n % STAGES;
         float d_p[S], x[32];
         uint32_t pieces[36];
-        if (this->begins_item(at))
+        if (at.begins_item)
             mbar_wait(sh.v_full + 8 * buffer, (items >> 1) & 1);
         mbar_wait(sh.d_o_full + 8 * stage, (n / STAGES) & 1);
         this->issue_scores(d_p, sh.d_o + stage * BwdWindowShared::TILE_BYTES,
@@ -426,9 +413,9 @@ template <bool FP16> struct BwdWindowDs : BwdWindowBase<FP16> {
         release(sh.d_o_empty + 8 * stage);
         if (at.ends_item)
             release(sh.v_empty + 8 * buffer);
-        differences(d_p, delta, sh.p + p_stage * BwdWindowShared::P_BYTES, pieces);
+        differences(d_p, ahead, sh.p + p_stage * BwdWindowShared::P_BYTES, pieces);
         release(sh.p_empty + 8 * p_stage);
-        if (this->begins_item(at))
+        if (at.begins_item)
             mbar_wait(sh.k_full + 8 * buffer, (items >> 1) & 1);
         const uint32_t b = desc_low(sh.k + buffer * BwdWindowShared::K_BYTES + at.in_item * 1024, 16);
         wg_fence();
@@ -442,6 +429,7 @@ template <bool FP16> struct BwdWindowDs : BwdWindowBase<FP16> {
             stmatrix_x4_trans(sh.d_s + this->transposed_at() + kk * 2048, pieces + 4 * kk);
         fence_async_shared();
         release(sh.d_s_full);
+        ahead = this->row_pair_after(delta, rows, at);
         wg_wait<0>();
         wg_pin<32>(x);
         if (at.ends_item)
@@ -452,27 +440,24 @@ template <bool FP16> struct BwdWindowDs : BwdWindowBase<FP16> {
     }
     S2_DEVICE void run()
     {
-        tok = p.d_q.tok;
-        head = p.d_q.head;
 #pragma unroll 1
         for (int turn = blockIdx.x; turn < p.n_ranges; turn += gridDim.x) {
             range = bwd_window_range(p, turn);
-            const BwdSeq &seq = p.seqs[range.seq];
-            const int n_units = range.n * p.sets, first_head = range.kv_head * p.sets * 8;
-            const int64_t rows = seq.n_rows;
-            const float *const delta =
-                p.delta + seq.rows + range.first * 8 + 2 * warp + (first_head + (lane >> 2)) * rows;
-            k_tok = seq.k_tok;
-            d_q = p.d_q.data + seq.d_q + (range.first * 8 + 2 * warp) * tok +
-                  (first_head + (lane >> 3)) * head + (lane & 7) * 8;
-            float2 next = this->row_pair(delta, rows, 0);
+            if (p.moved && lane == 0)
+                fence_map(p.maps + BWD_WINDOW_MAPS * range.seq + BWD_WINDOW_D_Q);
+            k_tok = p.seqs[range.seq].k_tok;
+            rows = p.seqs[range.seq].n_rows;
+            delta = p.delta + p.seqs[range.seq].rows + range.first * 8 + 2 * warp +
+                    (range.kv_head * p.sets * 8 + (lane >> 2)) * rows;
+            ahead = __ldg((const float2 *)delta);
 #pragma unroll 1
-            for (int u = 0; u < n_units; ++u) {
-                const float2 own = next;
-                next = this->row_pair(delta, rows, u + 1 < n_units ? u + 1 : u);
-                unit(this->place_of(u, n_units), own);
-            }
+            for (int position = 0; position < range.n; ++position)
+#pragma unroll 1
+                for (int set = 0; set < p.sets; ++set)
+                    unit(this->place_of(position, set));
         }
+        if (lane == 0)
+            bulk_wait<0>();
     }
 };
 
@@ -514,16 +499,25 @@ template <bool FP16> struct BwdWindowSums : BwdWindowBase<FP16> {
         if (column + 8 < p.head_dim)
             *(uint32_t *)(at + 8) = high;
     }
-    /* Takes the oldest 8 keys out; the window moves on. Before any branch: ptxas copies all sums into each. */
-    static S2_DEVICE float4 take_oldest(float *sum)
+    static S2_DEVICE void put_newest(float *sum, float4 x)
     {
-        const float4 oldest = make_float4(sum[0], sum[1], sum[2], sum[3]);
+        sum[S - 4] = x.x;
+        sum[S - 3] = x.y;
+        sum[S - 2] = x.z;
+        sum[S - 1] = x.w;
+    }
+    static S2_DEVICE float4 of_group(const float *sum, int group)
+    {
+        return make_float4(sum[4 * group], sum[4 * group + 1], sum[4 * group + 2], sum[4 * group + 3]);
+    }
+    /* Takes the oldest 8 keys out; the window moves on. Before any branch: ptxas copies all sums into each. */
+    static S2_DEVICE float4 take_oldest(float *sum, float4 newest)
+    {
+        const float4 oldest = of_group(sum, 0);
 #pragma unroll
         for (int at = 0; at < S - 4; ++at)
             sum[at] = sum[at + 4];
-#pragma unroll
-        for (int at = S - 4; at < S; ++at)
-            sum[at] = 0.f;
+        put_newest(sum, newest);
         return oldest;
     }
     /* What is finished at a position of the range. */
@@ -556,24 +550,26 @@ template <bool FP16> struct BwdWindowSums : BwdWindowBase<FP16> {
         }
         group_barrier(2);
     }
-    S2_DEVICE float4 with_next(float4 x, int which, int group) const
+    /* What the sums of the 8 keys that a position adds begin with: the last 128 have some from the range after. */
+    S2_DEVICE void begin_keys(int position, float4 &v, float4 &k) const
     {
-        if (range.next < 0)
-            return x;
-        const float4 y = __ldcg(sums_at(range.next, which, group));
-        return make_float4(x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w);
-    }
-    /* The last 128 keys of a range, with what the range after it gives to them. */
-    S2_DEVICE void flush()
-    {
-        if (range.next >= 0)
+        const int group = position - (range.n - BwdWindowShared::GROUPS);
+        v = k = make_float4(0.f, 0.f, 0.f, 0.f);
+        if (range.next < 0 || group < 0 || position >= range.n)
+            return;
+        if (group == 0)
             wait_for_next();
-#pragma unroll 1
+        v = __ldcg(sums_at(range.next, 0, group));
+        k = __ldcg(sums_at(range.next, 1, group));
+    }
+    /* The last 128 keys of a range. */
+    S2_DEVICE void flush() const
+    {
+#pragma unroll
         for (int group = 0; group < BwdWindowShared::GROUPS; ++group) {
-            const float4 v = take_oldest(d_v), k = take_oldest(d_k);
             const int ahead = 8 * (range.n + group);
-            store_keys(v_out, p.d_v.tok, ahead, with_next(v, 0, group), Base::UNLIFT);
-            store_keys(k_out, p.d_k.tok, ahead, with_next(k, 1, group), p.scale);
+            store_keys(v_out, p.d_v.tok, ahead, of_group(d_v, group), Base::UNLIFT);
+            store_keys(k_out, p.d_k.tok, ahead, of_group(d_k, group), p.scale);
         }
     }
     S2_DEVICE void unit()
@@ -611,12 +607,17 @@ template <bool FP16> struct BwdWindowSums : BwdWindowBase<FP16> {
 #pragma unroll
             for (int at = 0; at < S; ++at)
                 d_v[at] = d_k[at] = 0.f;
+            float4 v_newest, k_newest;
+            begin_keys(0, v_newest, k_newest);
+            put_newest(d_v, v_newest);
+            put_newest(d_k, k_newest);
 #pragma unroll 1
             for (int position = 0; position < range.n; ++position) {
+                begin_keys(position + 1, v_newest, k_newest);
 #pragma unroll 1
                 for (int set = 0; set < p.sets; ++set)
                     unit();
-                const float4 v = take_oldest(d_v), k = take_oldest(d_k);
+                const float4 v = take_oldest(d_v, v_newest), k = take_oldest(d_k, k_newest);
                 give(position, v, k);
             }
             flush();

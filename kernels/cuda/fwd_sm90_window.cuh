@@ -180,6 +180,31 @@ S2_DEVICE void window_load_queries(const WindowParams &p, const WindowShared &sh
 
 /* ------------------------------------------------------------------ consumers */
 
+/* Scores of a unit that a row does not read become minus infinity; `pos` is the position of its first row. */
+S2_DEVICE void window_drop(float *s, int pos, int window_tok, int warp, int lane)
+{
+    constexpr int WINDOW = WindowShared::WINDOW, LAST = WINDOW / 2;
+    const int column = 2 * (lane & 3);
+    const bool usual = window_tok == WINDOW && pos >= WINDOW;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        const int i = 2 * warp + r;
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+            s[2 * r + e] = column + e > i ? s[2 * r + e] : -CUDART_INF_F;
+            s[LAST + 2 * r + e] = column + e <= i ? s[LAST + 2 * r + e] : -CUDART_INF_F;
+        }
+        if (usual)
+            continue;
+        const int low = max(i + 1 + WINDOW - window_tok, WINDOW - pos);
+#pragma unroll
+        for (int j = 0; j <= WINDOW / 8; ++j)
+#pragma unroll
+            for (int e = 0; e < 2; ++e)
+                s[4 * j + 2 * r + e] = 8 * j + column + e >= low ? s[4 * j + 2 * r + e] : -CUDART_INF_F;
+    }
+}
+
 template <bool FP16> struct WindowConsumer {
     static constexpr int COLUMNS = WindowShared::WINDOW + WindowShared::POSITIONS, S = COLUMNS / 2;
     const WindowParams &p;
@@ -209,56 +234,31 @@ template <bool FP16> struct WindowConsumer {
         wg_wait<0>();
         wg_pin<S>(s);
     }
-    /* Drop what a row does not read; `pos` is that of the unit's first row. */
-    S2_DEVICE void drop(int pos, float *s) const
-    {
-        const int column = 2 * (lane & 3);
-        const bool usual = p.window_tok == WindowShared::WINDOW && pos >= WindowShared::WINDOW;
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-            const int i = 2 * warp + r;
-#pragma unroll
-            for (int e = 0; e < 2; ++e) {
-                s[2 * r + e] = column + e > i ? s[2 * r + e] : -CUDART_INF_F;
-                s[S - 4 + 2 * r + e] = column + e <= i ? s[S - 4 + 2 * r + e] : -CUDART_INF_F;
-            }
-            if (!usual) {
-                const int low = max(i + 1 + WindowShared::WINDOW - p.window_tok, WindowShared::WINDOW - pos);
-#pragma unroll
-                for (int j = 0; j < COLUMNS / 8; ++j)
-#pragma unroll
-                    for (int e = 0; e < 2; ++e)
-                        s[4 * j + 2 * r + e] =
-                            8 * j + column + e >= low ? s[4 * j + 2 * r + e] : -CUDART_INF_F;
-            }
-        }
-    }
-    /* S to exponentials. Every row reads at least its own position. */
+    /* S to exponentials, both rows side by side. Every row reads at least its own position. */
     S2_DEVICE void softmax(float *s)
     {
+        float top[2][4], part[2][2] = {};
+#pragma unroll
+        for (int at = 0; at < 8; ++at)
+            top[at >> 1 & 1][(at >> 2) * 2 + (at & 1)] = s[at];
+#pragma unroll
+        for (int at = 8; at < S; ++at) {
+            float &t = top[at >> 1 & 1][(at >> 2 & 1) * 2 + (at & 1)];
+            t = fmaxf(t, s[at]);
+        }
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            float top[2] = {s[2 * r], s[2 * r + 1]};
-#pragma unroll
-            for (int j = 1; j < COLUMNS / 8; ++j) {
-                top[0] = fmaxf(top[0], s[4 * j + 2 * r]);
-                top[1] = fmaxf(top[1], s[4 * j + 2 * r + 1]);
-            }
-            float m = fmaxf(top[0], top[1]);
+            float m = fmaxf(fmaxf(top[r][0], top[r][1]), fmaxf(top[r][2], top[r][3]));
             m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 1));
-            m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 2));
-            maximum[r] = m * p.scale_log2;
-            float part[2] = {0.f, 0.f};
-#pragma unroll
-            for (int j = 0; j < COLUMNS / 8; ++j)
-#pragma unroll
-                for (int e = 0; e < 2; ++e) {
-                    const float x = exp2_fast(fmaf(s[4 * j + 2 * r + e], p.scale_log2, -maximum[r]));
-                    s[4 * j + 2 * r + e] = x;
-                    part[e] += x;
-                }
-            sum[r] = part[0] + part[1];
+            maximum[r] = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 2)) * p.scale_log2;
         }
+#pragma unroll
+        for (int at = 0; at < S; ++at) {
+            s[at] = exp2_fast(fmaf(s[at], p.scale_log2, -maximum[at >> 1 & 1]));
+            part[at >> 1 & 1][at & 1] += s[at];
+        }
+        sum[0] = part[0][0] + part[0][1];
+        sum[1] = part[1][0] + part[1][1];
     }
     S2_DEVICE void issue_values(const uint32_t *pa, uint32_t v)
     {
@@ -334,7 +334,7 @@ template <bool FP16> struct WindowConsumer {
         release(sh.q_empty + 8 * unit);
         if (half == UNITS - 1)
             release(sh.k_empty + 8 * buffer);
-        drop(item.pos + (int)unit * WindowShared::POSITIONS, s);
+        window_drop(s, item.pos + (int)unit * WindowShared::POSITIONS, p.window_tok, warp, lane);
         softmax(s);
 #pragma unroll
         for (int word = 0; word < S / 2; ++word)

@@ -77,8 +77,8 @@ s2_status s2_sm90_upload_maps(s2_device *device, const s2_attn_problem *problem,
 
 bool s2_sm90_moves(const s2_device *device, const s2_attn_problem *problem, s2_sm90_where *where)
 {
-    const void *const data[] = {problem->q.data, problem->k.data, problem->v.data, problem->o.data,
-                                problem->d_o.data};
+    const void *const data[] = {problem->q.data, problem->k.data,   problem->v.data,
+                                problem->o.data, problem->d_o.data, problem->d_q.data};
     const bool same = memcmp(where->data, data, sizeof data) == 0;
     memcpy(where->data, data, sizeof data);
     where->in_graph = where->in_graph || s2_cuda_captures(device);

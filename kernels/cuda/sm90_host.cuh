@@ -29,7 +29,7 @@ s2_status s2_sm90_upload_maps(s2_device *device, const s2_attn_problem *problem,
 
 /* Where the tensors of a problem were when its maps were written. */
 typedef struct s2_sm90_where {
-    const void *data[5];
+    const void *data[6];
     bool in_graph; /* a graph that is replayed writes its own maps */
 } s2_sm90_where;
 /* Whether maps must be written: the tensors have moved, or a graph wrote the maps or is being captured. */
