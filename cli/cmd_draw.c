@@ -214,7 +214,8 @@ static s2_status kv_values(const s2_classes *classes, const request *ask, double
         const int64_t n_tok = ask->n_tok * point / KV_POINTS > 0 ? ask->n_tok * point / KV_POINTS : 1;
         s2_kv_elems elems;
         S2_TRY(s2_kv_count(classes, n_tok, (int32_t)ask->page_tok, &elems));
-        const s2_kv_bytes bytes = s2_kv_elems_bytes(&elems, 2, 1);
+        s2_kv_bytes bytes;
+        S2_TRY(s2_kv_elems_bytes(&elems, 2, 1, &bytes));
         const int64_t values[KV_CURVES] = {bytes.dense, bytes.shared_pages, bytes.head_pages,
                                            bytes.ring_stripes, bytes.used};
         x[point] = (double)n_tok;

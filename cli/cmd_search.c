@@ -178,6 +178,12 @@ static s2_exit price_front(s2_searching *r)
         fprintf(r->cli->err, "pricing the %s of the front whole, beside dense attention\n",
                 s2_count_text(n, "design").text);
     const s2_status status = s2_found_gather(&r->found);
+    if (status == S2_ELIMIT) {
+        s2_cli_error(r->cli,
+                     "a design of the front, or dense attention beside it, cannot be counted: its totals "
+                     "exceed 2^63, or it takes too long; a smaller batch or a shorter context does");
+        return S2_EXIT_UNDECIDED;
+    }
     if (status != S2_OK)
         return s2_cli_fail(r->cli, status, "front");
     const double took = s2_steady_s() - began;

@@ -199,9 +199,37 @@ static s2_exit check_shape(s2_searching *r)
     return S2_EXIT_OK;
 }
 
+/* Beside each design dense attention is priced: refuse what cannot be counted before searching it. */
+static s2_exit check_totals(s2_searching *r)
+{
+    s2_cli *const cli = r->cli;
+    const s2_search *const search = &r->found.search;
+    const int64_t ends[] = {0, search->space->n_candidates - 1};
+    for (int end = 0; end < 2; end++)
+        for (int32_t p = 0; p < r->found.n_phases; p++) {
+            s2_pattern pattern, dense;
+            s2_sim sim;
+            s2_diag diag = {0};
+            s2_sim_options options = search->options;
+            options.phase = r->found.phases[p];
+            options.n_ranks = options.n_stages = options.n_context = options.n_expert_ranks = 1; /* of all */
+            const s2_arena_mark_t mark = s2_arena_mark(&cli->arena);
+            s2_status status = s2_search_pattern(search, ends[end], &cli->arena, &pattern, &diag);
+            if (status == S2_OK)
+                status = s2_attention_dense(&cli->arena, &pattern, &dense);
+            if (status == S2_OK)
+                status = s2_price(&cli->arena, &dense, &options, S2_PRICE_PLAN, &sim, &diag);
+            s2_arena_rewind(&cli->arena, mark);
+            if (status == S2_ELIMIT)
+                return s2_cli_refuse(cli, status, &diag);
+        }
+    return S2_EXIT_OK;
+}
+
 s2_exit s2_search_space_check(s2_searching *r)
 {
     S2_CLI_TRY(check_shape(r));
     S2_CLI_TRY(check_worth(r));
+    S2_CLI_TRY(check_totals(r));
     return check_share(r);
 }

@@ -131,13 +131,17 @@ static s2_status holders_of(s2_arena *arena, const s2_pattern *pattern, const s2
 
 /* ---- the cache at a length */
 
-static void add_bytes(s2_kv_bytes *sum, const s2_kv_bytes *own, int64_t n)
+static bool add_products(int64_t own, int64_t n, int64_t *sum)
 {
-    sum->dense += own->dense * n;
-    sum->used += own->used * n;
-    sum->head_pages += own->head_pages * n;
-    sum->shared_pages += own->shared_pages * n;
-    sum->ring_stripes += own->ring_stripes * n;
+    return s2_mul_i64(own, n, &own) && s2_add_i64(*sum, own, sum);
+}
+
+static bool add_bytes(s2_kv_bytes *sum, const s2_kv_bytes *own, int64_t n)
+{
+    return add_products(own->dense, n, &sum->dense) && add_products(own->used, n, &sum->used) &&
+           add_products(own->head_pages, n, &sum->head_pages) &&
+           add_products(own->shared_pages, n, &sum->shared_pages) &&
+           add_products(own->ring_stripes, n, &sum->ring_stripes);
 }
 
 static int64_t kept_of(const s2_sim_options *options, const s2_kv_bytes *bytes)
@@ -156,8 +160,10 @@ static s2_status bytes_at(const s2_holders *holders, int64_t len_tok, int32_t pa
         const s2_classes *const classes = &holders->holders[n].share.classes;
         s2_kv_elems elems;
         S2_TRY(s2_kv_count(classes, len_tok, page_tok, &elems));
-        const s2_kv_bytes own = s2_kv_elems_bytes(&elems, s2_sim_cache_bytes(options), options->batch);
-        add_bytes(&sum, &own, holders->holders[n].n_gpus);
+        s2_kv_bytes own;
+        S2_TRY(s2_kv_elems_bytes(&elems, s2_sim_cache_bytes(options), options->batch, &own));
+        if (!add_bytes(&sum, &own, holders->holders[n].n_gpus))
+            return S2_ELIMIT;
         most = s2_max_i64(most, kept_of(options, &own));
     }
     *all = sum;
@@ -211,6 +217,8 @@ static s2_status find_peak(const s2_holders *holders, s2_sim *sim)
         S2_TRY(s2_growth_find_peak(&growth, options->len_tok, &own));
         sim->kv_peak_exact = sim->kv_peak_exact && own.exact;
         own.bytes += (double)classes->state_bytes;
+        if (own.bytes * (double)options->batch >= 0x1p63)
+            return S2_ELIMIT;
         if (own.bytes * (double)options->batch > (double)sim->kv_peak) {
             sim->kv_peak = (int64_t)(own.bytes * (double)options->batch);
             sim->kv_peak_tok = s2_max_i64(own.tok, 1);

@@ -248,12 +248,23 @@ s2_status s2_fast_init(const s2_pattern *shape, const s2_sim_options *options, s
     return s2_fast_init_tiles(shape, options, s2_tile_shape_default(shape), out);
 }
 
+/* What tiles of the dense pattern execute, forward, is counted in 63 bits with room for all that is made of it. */
+static bool counts_fit(const s2_pattern *shape, const s2_sim_options *options, s2_tile_shape tile)
+{
+    const double rows = (double)s2_round_up(options->len_tok, tile.q_tok),
+                 keys = (double)s2_round_up(options->len_tok, tile.k_tok * (int64_t)tile.step_tok),
+                 heads = (double)shape->n_heads * shape->n_layers * (double)options->batch,
+                 cache = 2.0 * (double)s2_round_up(options->len_tok, options->page_tok);
+    return 4.0 * shape->head_dim * heads * s2_max_f64(rows * keys, cache) < 0x1p62;
+}
+
 s2_status s2_fast_init_tiles(const s2_pattern *shape, const s2_sim_options *options, s2_tile_shape tile,
                              s2_fast *out)
 {
     const int64_t n_blk = s2_ceil_div(options->len_tok, shape->block_tok);
     if (!shape->causal || options->phase != S2_PREFILL || options->n_ranks != 1 || options->len_tok < 1 ||
         options->len_tok > S2_LIMIT_CONTEXT_TOK || options->batch < 1 || shape->block_tok < tile.k_tok ||
+        !counts_fit(shape, options, tile) ||
         s2_tile_steps(tile, s2_ceil_div(options->len_tok, tile.k_tok)) + 2 > S2_FAST_STEPS)
         return S2_EINVAL;
     memset(out, 0, sizeof *out);

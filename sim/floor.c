@@ -153,7 +153,8 @@ s2_status s2_cache_price(s2_arena *scratch, const s2_pattern *pattern, const s2_
         status = s2_kv_count(&classes, options->len_tok, options->page_tok, &elems);
     s2_arena_rewind(scratch, mark);
     S2_TRY(status);
-    const s2_kv_bytes bytes = s2_kv_elems_bytes(&elems, s2_sim_cache_bytes(options), options->batch);
+    s2_kv_bytes bytes;
+    S2_TRY(s2_kv_elems_bytes(&elems, s2_sim_cache_bytes(options), options->batch, &bytes));
     take_cache(options, bytes.head_pages, options->keeps_all ? bytes.dense : bytes.head_pages, sim);
     sim->kv = bytes;
     return S2_OK;

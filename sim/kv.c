@@ -267,17 +267,23 @@ s2_status s2_kv_mean(const s2_classes *classes, int64_t n_tok, int32_t page_tok,
     return S2_OK;
 }
 
-s2_kv_bytes s2_kv_elems_bytes(const s2_kv_elems *elems, double elem_bytes, int64_t batch)
+s2_status s2_kv_elems_bytes(const s2_kv_elems *elems, double elem_bytes, int64_t batch, s2_kv_bytes *out)
 {
-    const double slot = 2.0 * elem_bytes * (double)batch;
-    const int64_t state = elems->state_bytes * batch;
-    const int64_t more =
-        state + elems->index_bytes * batch + (int64_t)((double)elems->meta * elem_bytes * (double)batch);
-    return (s2_kv_bytes){
+    const double slot = 2.0 * elem_bytes * (double)batch,
+                 meta = (double)elems->meta * elem_bytes * (double)batch,
+                 fixed = ((double)elems->state_bytes + (double)elems->index_bytes) * (double)batch;
+    const int64_t largest = s2_max_i64(s2_max_i64(elems->dense, elems->shared_pages),
+                                       s2_max_i64(elems->head_pages, elems->ring_stripes));
+    if ((double)largest * slot + meta + fixed >= 0x1p63)
+        return S2_ELIMIT;
+    const int64_t state = elems->state_bytes * batch,
+                  more = state + elems->index_bytes * batch + (int64_t)meta;
+    *out = (s2_kv_bytes){
         .dense = (int64_t)((double)elems->dense * slot) + state,
         .used = (int64_t)((double)elems->used * slot) + more,
         .head_pages = (int64_t)((double)elems->head_pages * slot) + more,
         .shared_pages = (int64_t)((double)elems->shared_pages * slot) + more,
         .ring_stripes = (int64_t)((double)elems->ring_stripes * slot) + more,
     };
+    return S2_OK;
 }

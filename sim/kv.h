@@ -49,6 +49,8 @@ typedef struct s2_kv_bytes {
     int64_t shared_pages;
     int64_t ring_stripes;
 } s2_kv_bytes;
-s2_kv_bytes s2_kv_elems_bytes(const s2_kv_elems *elems, double elem_bytes, int64_t batch);
+/* S2_ELIMIT: one of them exceeds 2^63. */
+s2_status s2_kv_elems_bytes(const s2_kv_elems *elems, double elem_bytes, int64_t batch,
+                            s2_kv_bytes *out) S2_MUST_CHECK;
 
 #endif /* S2_SIM_KV_H */

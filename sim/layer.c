@@ -144,6 +144,5 @@ s2_status s2_layer_kv_count(const s2_layer_kv *kv, int64_t n_tok, s2_kv_bytes *o
 {
     s2_kv_elems elems;
     S2_TRY(s2_kv_count(&kv->classes, n_tok, kv->page_tok, &elems));
-    *out = s2_kv_elems_bytes(&elems, (double)kv->elem_bytes, 1);
-    return S2_OK;
+    return s2_kv_elems_bytes(&elems, (double)kv->elem_bytes, 1, out);
 }

@@ -302,6 +302,42 @@ static s2_status run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_
     return price_one(scratch, pattern, &own, work_left, sim, diag);
 }
 
+static double dense_flop(const s2_pattern *pattern, const s2_sim_options *options)
+{
+    double sum = 0;
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++)
+        if (!s2_pattern_is_state_layer(pattern, layer))
+            sum += 4.0 * s2_pattern_head_dim(pattern, layer) * pattern->n_heads;
+    const double pairs = (double)s2_dense_pairs(pattern->causal, s2_sim_first_tok(options), options->len_tok);
+    return sum * pairs * (double)options->batch * (options->phase == S2_TRAIN ? 3.5 : 1);
+}
+
+/* Which of the limits of a price was met. */
+static s2_status refuse_limit(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
+                              s2_diag *diag)
+{
+    s2_classes classes;
+    const s2_arena_mark_t mark = s2_arena_mark(scratch);
+    const s2_status built = s2_classes_build(scratch, pattern, s2_phase_rules(options->phase), &classes);
+    s2_arena_rewind(scratch, mark);
+    if (built == S2_ELIMIT)
+        return s2_diag_set(diag, S2_ELIMIT, CODE_SIM, 0, 0,
+                           "more than %d heads are distinct; a part of the layers has fewer",
+                           S2_LIMIT_CLASSES);
+    const double flop = dense_flop(pattern, options);
+    if (flop >= 0x1p62)
+        return s2_diag_set(
+            diag, S2_ELIMIT, CODE_SIM, 0, 0,
+            "dense attention of %s of %lld tokens takes %s * 10^18 FLOP, more in whole tiles, and "
+            "totals may have 2^63 (9.22 * 10^18); a smaller batch or a shorter context has less",
+            s2_count_text(options->batch, "sequence").text, (long long)options->len_tok,
+            s2_decimal(flop / 1e18, 3).text);
+    return s2_diag_set(
+        diag, S2_ELIMIT, CODE_SIM, 0, 0,
+        "a total of bytes or operations exceeds 2^63; a smaller batch or a shorter context has "
+        "smaller totals");
+}
+
 s2_status s2_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
                    s2_fidelity fidelity, s2_sim *out, s2_diag *diag)
 {
@@ -323,11 +359,7 @@ s2_status s2_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_op
             "larger blocks or fewer terms take less",
             (long long)options->len_tok);
     if (status == S2_ELIMIT)
-        return s2_diag_set(
-            diag, S2_ELIMIT, CODE_SIM, 0, 0,
-            "a total exceeds 2^63, or more than %d heads are distinct; a smaller batch or a shorter "
-            "context has smaller totals",
-            S2_LIMIT_CLASSES);
+        return refuse_limit(scratch, pattern, options, diag);
     if (status == S2_OK)
         *out = sim;
     return status;
@@ -338,6 +370,16 @@ static double step_us(const s2_sim *sim, bool dense)
     if (sim->end_to_end_us > 0)
         return dense ? sim->end_to_end_dense_us : sim->end_to_end_us;
     return dense ? sim->dense_time_us : sim->time_us;
+}
+
+static s2_status price_at_most(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
+                               s2_sim *out, s2_diag *diag)
+{
+    s2_diag why = {0};
+    const s2_status status = s2_price(scratch, pattern, options, S2_PRICE_WHOLE, out, &why);
+    if (status == S2_OK)
+        return S2_OK;
+    return s2_diag_set(diag, status, CODE_SIM, 0, 0, "at the largest batch that fits: %s", why.msg);
 }
 
 s2_status s2_price_largest(s2_arena *scratch, const s2_pattern *pattern, s2_sim_options *options, s2_sim *out,
@@ -364,9 +406,9 @@ s2_status s2_price_largest(s2_arena *scratch, const s2_pattern *pattern, s2_sim_
                            "which one (--batch N), or into how many it is cut (--micro M)");
     const int64_t batch = sim.fit_batch, batch_dense = sim.fit_batch_dense;
     own.batch = batch_dense > 0 ? batch_dense : 1;
-    S2_TRY(s2_price(scratch, pattern, &own, S2_PRICE_WHOLE, &dense, diag));
+    S2_TRY(price_at_most(scratch, pattern, &own, &dense, diag));
     own.batch = batch;
-    S2_TRY(s2_price(scratch, pattern, &own, S2_PRICE_WHOLE, &sim, diag));
+    S2_TRY(price_at_most(scratch, pattern, &own, &sim, diag));
     sim.largest = (s2_largest){batch, batch_dense, step_us(&sim, false), step_us(&dense, true)};
     options->batch = batch;
     *out = sim;

@@ -69,7 +69,8 @@ static int64_t follow(const s2_pattern *pattern, s2_cache_layout layout, int32_t
         s2_kv_elems elems;
         assert_int_equal(s2_cache_append(cache, seq, 1), S2_OK);
         assert_int_equal(s2_kv_count(&classes, n, page_tok, &elems), S2_OK);
-        const s2_kv_bytes bytes = s2_kv_elems_bytes(&elems, 2, 1);
+        s2_kv_bytes bytes;
+        assert_int_equal(s2_kv_elems_bytes(&elems, 2, 1, &bytes), S2_OK);
         const int64_t want = layout == S2_CACHE_HEAD_PAGES ? bytes.head_pages
                              : layout == S2_CACHE_RING     ? bytes.ring_stripes
                                                            : bytes.shared_pages;

@@ -535,7 +535,9 @@ static double bytes_at(const s2_classes *classes, int64_t shared_tok, int64_t n_
     assert_int_equal(s2_kv_head_pages(classes, shared_tok, n_tok, page_tok, &elems.head_pages), S2_OK);
     elems.meta -= before.meta;
     elems.index_bytes -= before.index_bytes;
-    return (double)s2_kv_elems_bytes(&elems, 2, 1).head_pages - (double)classes->state_bytes;
+    s2_kv_bytes bytes;
+    assert_int_equal(s2_kv_elems_bytes(&elems, 2, 1, &bytes), S2_OK);
+    return (double)bytes.head_pages - (double)classes->state_bytes;
 }
 
 static void draw_text(s2_rng *rng, s2_buf *text)

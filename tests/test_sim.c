@@ -769,8 +769,58 @@ static void totals_beyond_63_bits_are_a_stated_limit(void **state)
     assert_int_equal(s2_sim_options_default(&options), S2_OK);
     options.len_tok = S2_LIMIT_CONTEXT_TOK;
     assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, &diag), S2_ELIMIT);
-    assert_non_null(strstr(diag.msg, "2^63"));
+    assert_non_null(strstr(diag.msg, "dense attention of 1 sequence of 16777216 tokens"));
+    /* few operations, and pages of many tokens */
+    const s2_pattern paged = parsed(&arena, "layers 1024; heads 4096; head-dim 4096; heads all: local 1");
+    options.phase = S2_DECODE;
+    options.len_tok = 1;
+    options.page_tok = 65536;
+    options.batch = S2_LIMIT_BATCH;
+    assert_int_equal(s2_price(&arena, &paged, &options, S2_PRICE_WHOLE, &sim, &diag), S2_ELIMIT);
+    assert_non_null(strstr(diag.msg, "bytes"));
+    /* a cache so small that more sequences fit than can be counted */
+    const s2_pattern small = parsed(&arena, "heads 32; kv-heads 8; heads all: local 4");
+    assert_int_equal(s2_sim_options_default(&options), S2_OK);
+    options.len_tok = 1 << 18;
+    assert_int_equal(s2_price_largest(&arena, &small, &options, &sim, &diag), S2_ELIMIT);
+    assert_non_null(strstr(diag.msg, "largest batch that fits"));
+    assert_non_null(strstr(diag.msg, "65536 sequences"));
     s2_arena_release(&arena);
+}
+
+/* What arithmetic alone counts is what counting finds, and it gives up where that does. */
+static void arithmetic_counts_no_more_than_63_bits(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(20261211)};
+    int32_t n_fast = 0, n_beyond = 0;
+    for (int64_t n = 0; n < s2_test_cases(40); n++) {
+        s2_arena arena = {0};
+        char text[120];
+        const int32_t n_heads = 1 << s2_rng_below(&rng, 9);
+        snprintf(text, sizeof text,
+                 "layers %d; heads %d; head-dim %d; heads all: local %d | stride %d phase head",
+                 1 + (int)s2_rng_below(&rng, 128), n_heads, 32 << s2_rng_below(&rng, 4),
+                 1 + (int)s2_rng_below(&rng, 9), 2 + (int)s2_rng_below(&rng, 9));
+        const s2_pattern pattern = parsed(&arena, text);
+        s2_sim_options options;
+        s2_sim fast, whole;
+        assert_int_equal(s2_sim_options_default(&options), S2_OK);
+        options.len_tok = INT64_C(512) << s2_rng_below(&rng, 12);
+        options.batch = INT64_C(1) << s2_rng_below(&rng, 17);
+        assert_int_equal(s2_price_memo_new(&options, &options.memo), S2_OK);
+        assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_FLOOR, &fast, NULL), S2_OK);
+        s2_price_memo_free(options.memo);
+        options.memo = NULL;
+        const s2_status status = s2_price(&arena, &pattern, &options, S2_PRICE_BOUNDS, &whole, NULL);
+        n_beyond += status == S2_ELIMIT;
+        n_fast += fast.fast;
+        assert_true(status == S2_OK || (status == S2_ELIMIT && !fast.fast));
+        if (fast.fast)
+            assert_int_equal(fast.counts.pairs, whole.counts.pairs);
+        s2_arena_release(&arena);
+    }
+    assert_true(s2_test_sampled() || (n_fast > 0 && n_beyond > 0));
 }
 
 static void dense_pattern_is_its_own_baseline(void **state)
@@ -1379,6 +1429,7 @@ int main(void)
         cmocka_unit_test(ranks_hold_what_their_own_heads_keep),
         cmocka_unit_test(tiers_of_baselines_are_shares),
         cmocka_unit_test(totals_beyond_63_bits_are_a_stated_limit),
+        cmocka_unit_test(arithmetic_counts_no_more_than_63_bits),
         cmocka_unit_test(dense_pattern_is_its_own_baseline),
         cmocka_unit_test(caches_that_free_nothing_are_those_of_dense),
         cmocka_unit_test(dynamic_terms_are_priced_by_their_budgets),

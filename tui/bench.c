@@ -487,7 +487,8 @@ static s2_status fill_kv(s2_facts *facts, const s2_sim_options *options, int64_t
         const int64_t len_tok = options->len_tok * (point + 1) / S2_KV_POINTS;
         facts->kv_len[point] = s2_max_i64(len_tok, 1);
         S2_TRY(s2_kv_count(&classes, facts->kv_len[point], PAGE_TOK, &elems));
-        const s2_kv_bytes bytes = s2_kv_elems_bytes(&elems, elem_bytes, options->batch);
+        s2_kv_bytes bytes;
+        S2_TRY(s2_kv_elems_bytes(&elems, elem_bytes, options->batch, &bytes));
         facts->kv_bytes[point] = options->keeps_all ? bytes.dense : bytes.head_pages;
         facts->kv_dense[point] = bytes.dense;
     }
