@@ -265,7 +265,7 @@ s2_plan_column_options s2_kernel_columns(const s2_kernel_traits *traits, const s
 int32_t s2_window_ranges(const s2_plan *plan, int32_t seq, int32_t longest)
 {
     const int32_t n = s2_window_units(plan, seq), wanted = (int32_t)s2_ceil_div(n, longest),
-                  most = n / (S2_WINDOW_MOST_TOK / S2_WINDOW_UNIT_TOK);
+                  most = n / S2_WINDOW_LEAST_RANGE;
     return s2_max_i32(1, s2_min_i32(wanted, most));
 }
 

@@ -94,8 +94,11 @@ enum { S2_WINDOW_MOST_TOK = 128, S2_WINDOW_HEADS = 8, S2_WINDOW_UNIT_TOK = 8 };
 /*
  * Their gradients walk ranges of the positions of a KV head. The units of the longest range, where n_blocks blocks of
  * threads are to take as few turns as with whole sequences; and into how many ranges of up to so many units a
- * sequence is cut: none is shorter than a window.
+ * sequence is cut: none is shorter than S2_WINDOW_LEAST_RANGE. A range has sums for the one before it when it has done
+ * the units of a window, and takes those of the one after it when it has so many and one more left: if it took
+ * them before it had its own for the one before it, ranges would run one after the other.
  */
+enum { S2_WINDOW_LEAST_RANGE = 2 * (S2_WINDOW_MOST_TOK / S2_WINDOW_UNIT_TOK) + 1 };
 int32_t s2_window_longest_range(const s2_plan *plan, int32_t n_blocks);
 int32_t s2_window_ranges(const s2_plan *plan, int32_t seq, int32_t longest);
 static inline int32_t s2_window_units(const s2_plan *plan, int32_t seq)

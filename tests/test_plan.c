@@ -543,6 +543,45 @@ static void columns_are_cut_for_the_kernel(void **state)
     assert_int_equal(s2_kernel_columns(&s2_traits_cpu_bwd, &plan, 1).key_tok, 32);
 }
 
+/*
+ * When the last of a sequence's ranges is done, in units, all of them begun at once: a range takes the sums of the one
+ * after it when the units of a window and one more are left, and has its own for the one before it after as many.
+ */
+static int64_t end_of_ranges(int64_t n_units, int32_t n_ranges)
+{
+    const int64_t window = S2_WINDOW_MOST_TOK / S2_WINDOW_UNIT_TOK;
+    int64_t end = 0, sums_of_next = 0;
+    for (int64_t range = n_ranges; range-- > 0;) {
+        const int64_t n = n_units * (range + 1) / n_ranges - n_units * range / n_ranges,
+                      takes = s2_max_i64(n - window - 1, 0),
+                      waits = range == n_ranges - 1 ? 0 : s2_max_i64(sums_of_next - takes, 0);
+        sums_of_next = takes < window ? window + waits : window;
+        end = s2_max_i64(end, n + waits);
+    }
+    return end;
+}
+
+/* Heads of one group leave most blocks of threads to be filled by ranges of its sequence: many short ones. */
+static void no_range_of_a_short_window_waits_for_the_one_after_it(void **state)
+{
+    (void)state;
+    s2_gen gen = {.rng = {s2_test_seed(11)}};
+    for (int64_t number = 0; number < s2_test_cases(300); number++) {
+        const int32_t kv_heads = (int32_t)s2_gen_in(&gen, 1, 16), blocks = (int32_t)s2_gen_in(&gen, 1, 148);
+        const s2_pattern pattern = {.n_heads = 8 * kv_heads, .n_kv_heads = kv_heads, .head_dim = 64};
+        s2_plan_seq seqs[3] = {{0, 0}};
+        for (int32_t seq = 0; seq < 3; seq++)
+            seqs[seq].q_tok = seqs[seq].k_tok = (int32_t)s2_gen_in(&gen, 1, number % 2 == 0 ? 700 : 20000);
+        const s2_plan plan = {.pattern = &pattern, .n_seqs = 3, .seqs = seqs};
+        const int32_t longest = s2_window_longest_range(&plan, blocks);
+        for (int32_t seq = 0; seq < 3; seq++) {
+            const int32_t n_units = s2_window_units(&plan, seq), n = s2_window_ranges(&plan, seq, longest);
+            assert_in_range(n, 1, n_units);
+            assert_int_equal(end_of_ranges(n_units, n), s2_ceil_div(n_units, n));
+        }
+    }
+}
+
 static void kernels_run_on_the_chips_that_their_traits_name(void **state)
 {
     (void)state;
@@ -589,6 +628,7 @@ int main(void)
         cmocka_unit_test(random_lists_stay_the_ones_that_were_always_drawn),
         cmocka_unit_test(decode_launches_are_decided_for_the_chip),
         cmocka_unit_test(columns_are_cut_for_the_kernel),
+        cmocka_unit_test(no_range_of_a_short_window_waits_for_the_one_after_it),
         cmocka_unit_test(kernels_run_on_the_chips_that_their_traits_name),
     };
     return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
