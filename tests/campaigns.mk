@@ -101,11 +101,11 @@ check-record:
 ## check-select: the device code of page selection on the host, its threads as fibers, under sanitizers (S2_SEED=N)
 check-select: $(B)/select_host
 	$< $(S2_SEED) 2>/dev/null
-## check-decode: the same of the decode kernel, over keys of 16 and of eight bits
+## check-decode: the same of the decode kernels, over keys of 16 and of eight bits
 check-decode: $(B)/decode_host
 	$< $(S2_SEED) 2>/dev/null
 $(B)/select_host: kernels/cuda/select.cuh
-$(B)/decode_host: kernels/cuda/decode.cuh
+$(B)/decode_host: kernels/cuda/decode.cuh kernels/cuda/decode_sm90.cuh
 $(B)/select_host $(B)/decode_host: $(B)/%: tests/kcheck/%.cpp tests/kcheck/fibers.hpp kernels/cuda/decode_rows.cuh kernels/cuda/cap.cuh
 	@mkdir -p $(B)/host && : >$(B)/host/math_constants.h
 	$(CXX) -std=c++17 -I. -I$(B)/host -O1 -g -Wall -Wextra -Wno-unknown-pragmas -fsanitize=address,undefined \

@@ -75,10 +75,13 @@ template <class Shape> struct Wide : DecodeRows<Shape::D, Shape::ROWS, Shape::FP
             wait_for_launch_before();
         waited = true;
     }
+    /* Lists follow one another, but no group holds slabs of two: the next one begins where this one ends. */
     S2_DEVICE void look_ahead()
     {
-        while (ask >= ask_end && ask_end < own.y)
+        while (ask >= ask_end && ask_end < own.y) {
+            ask = ask_end;
             ask_end = min(p.lists[++ask_list].slab_end, own.y);
+        }
         const uint4 none = {0, 0, (uint32_t)NO_SLAB, 0};
         ahead = ask + warp < ask_end ? __ldcg((const uint4 *)(p.slabs + ask + warp)) : none;
     }

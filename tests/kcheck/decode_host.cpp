@@ -1,10 +1,11 @@
 /*
- * decode_host - the device code of a decode step (kernels/cuda/decode.cuh), run on the host as select_host is:
+ * decode_host - the device code of a decode step (decode.cuh and decode_sm90.cuh), run on the host as select_host is:
  * every lane of every warp, with matrix products, transposed loads and copies as the hardware defines them,
  * under the address and undefined-behaviour sanitizers, over memory of exactly the size that is needed.
  *
  * Each case is compared with fp64 over the stored numbers: e4m3 keys and 16-bit ones, queries in registers and
- * in shared memory, lists over several parts, masks, caps, sinks, head dimensions below the instance's.
+ * in shared memory, lists over several parts, parts over several lists, masks, caps, sinks, head dimensions below the
+ * instance's. Some cases are directed; of parts and lists of any length some are drawn.
  *
  * Not shown: what hardware adds (launches that overlap, the memory model), and the host's code in decode.cu.
  * usage: decode_host [SEED]    last line: N passed, N failed
@@ -17,6 +18,7 @@
 #include <memory>
 
 #include "kernels/cuda/decode.cuh"
+#include "kernels/cuda/decode_sm90.cuh"
 
 struct Case {
     int head_dim, n_rows, group, n_parts;
@@ -184,7 +186,9 @@ static void fill_params(const Case &c, const Memory &m)
 }
 
 /* All blocks of the step, the last first, and those that combine many rows. */
-template <class Shape> void launch(const Memory &m, int n_chunks)
+typedef void (*Kernel)(s2::DecodeParams);
+
+template <class Shape, Kernel KERNEL> void launch(const Memory &m, int n_chunks)
 {
     const size_t n_slots = (size_t)n_chunks * 2 * (size_t)params.n_parts * Shape::ROWS;
     std::vector<float> part_o(n_slots * Shape::D, NAN);
@@ -194,12 +198,12 @@ template <class Shape> void launch(const Memory &m, int n_chunks)
     params.part_l = part_l.data();
     params.arrived = arrived.data();
     for (const s2::DecodeList &list : m.lists)
-        params.merged |= Shape::TILES > 1 && list.n_parts > 1;
+        params.merged |= Shape::ROWS > 8 && list.n_parts > 1;
     for (int chunk = 0; chunk < n_chunks; chunk++)
         for (int part = params.n_parts - 1; part >= 0; part--) {
             blockIdx = {part, chunk};
             memset(s2::raw, 0xff, sizeof s2::raw);
-            run_block(s2::DECODE_THREADS, [] { s2::decode<Shape>(params); });
+            run_block(s2::DECODE_THREADS, [] { KERNEL(params); });
         }
     for (int chunk = 0; chunk < n_chunks && params.merged; chunk++)
         for (int block = 0; block < m.n_lists * Shape::ROWS / s2::DECODE_WARPS; block++) {
@@ -273,25 +277,55 @@ static bool agrees(const Case &c, const Memory &m, int index, int row)
 
 static int passed, failed;
 
-template <int D, int TILES, bool FP16, bool EXTRA, bool E4M3> void check(const Case &c)
+template <class Shape, Kernel KERNEL> void check_shape(const Case &c, bool e4m3)
 {
-    typedef s2::DecodeShape<D, TILES, FP16, EXTRA, E4M3> Shape;
     Memory m;
-    m.dtype = FP16 ? S2_F16 : S2_BF16;
-    m.stored = E4M3 ? S2_F8 : m.dtype;
+    m.dtype = Shape::FP16 ? S2_F16 : S2_BF16;
+    m.stored = e4m3 ? S2_F8 : m.dtype;
     m.row_cap = (c.n_rows + 7) / 8 * 8;
     lay_out(c, &m);
     memset(m.o.get(), 0xff, (size_t)m.n_lists * (size_t)c.n_rows * (size_t)m.dim * 2);
     fill_params(c, m);
-    launch<Shape>(m, (m.row_cap + Shape::ROWS - 1) / Shape::ROWS);
+    launch<Shape, KERNEL>(m, (m.row_cap + Shape::ROWS - 1) / Shape::ROWS);
     bool good = true;
     for (int list = 0; list < m.n_lists; list++)
         for (int row = 0; row < c.n_rows; row++)
             good = good && agrees(c, m, list, row);
     (good ? passed : failed)++;
-    if (!good)
-        printf("     in D %d, %d rows, fp16 %d, e4m3 %d, head dimension %d\n", D, Shape::ROWS, FP16, E4M3,
-               c.head_dim);
+    if (good)
+        return;
+    printf("     in D %d, %d rows of %d, fp16 %d, e4m3 %d, head dimension %d, %d parts, masked %d, slabs",
+           Shape::D, c.n_rows, Shape::ROWS, Shape::FP16, e4m3, c.head_dim, c.n_parts, c.masked);
+    for (int n : c.n_slabs)
+        printf(" %d", n);
+    printf("\n");
+}
+
+template <int D, int TILES, bool FP16, bool EXTRA, bool E4M3> void check(const Case &c)
+{
+    typedef s2::DecodeShape<D, TILES, FP16, EXTRA, E4M3> Shape;
+    check_shape<Shape, s2::decode<Shape>>(c, E4M3);
+}
+
+/* More than 16 rows on Hopper. */
+template <int D, bool FP16, bool EXTRA> void check_wide(const Case &c)
+{
+    typedef s2::WideShape<D, FP16, EXTRA> Shape;
+    check_shape<Shape, s2::decode_wide<Shape>>(c, false);
+}
+
+/* Lists of no slabs and of more than a ring's groups, and parts that begin and end anywhere in them. */
+static Case draw_case(int head_dim, int n_rows, int group)
+{
+    Case c = {head_dim, n_rows, group, 1, draw(2) == 0, false, draw(2) == 0, draw(2) == 0, {}};
+    int n_slabs = 1;
+    for (int list = (int)draw(8); list >= 0; list--) {
+        c.n_slabs.push_back(draw(4) == 0 ? (int)draw(30) : (int)draw(10));
+        n_slabs += c.n_slabs.back();
+    }
+    c.n_slabs.push_back(1);
+    c.n_parts = 1 + (int)draw((uint32_t)n_slabs < 8 ? (uint32_t)n_slabs : 8);
+    return c;
 }
 
 int main(int argc, char **argv)
@@ -307,6 +341,13 @@ int main(int argc, char **argv)
     check<64, 2, true, true, true>({48, 20, 4, 1, false, false, false, true, {9, 2}});
     check<128, 4, false, true, true>({128, 40, 8, 3, true, true, false, false, {13, 2}});
     check<256, 2, true, true, true>({208, 18, 6, 2, true, false, true, true, {5, 4}});
+    check_wide<64, false, true>({64, 20, 4, 1, false, false, false, true, {3, 0, 6, 8, 1}});
+    check_wide<128, true, true>({112, 66, 33, 3, true, true, true, false, {29, 5}});
+    check_wide<96, false, true>({96, 17, 17, 4, true, false, true, true, {1, 1, 2, 3, 5, 1}});
+    for (int nth = 0; nth < 6; nth++) {
+        check<64, 1, false, true, false>(draw_case(64, 3, 3));
+        check_wide<64, false, true>(draw_case(64, 18, 6));
+    }
     printf("%d passed, %d failed\n", passed, failed);
     return failed > 0;
 }

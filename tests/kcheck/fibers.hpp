@@ -3,7 +3,7 @@
  *
  * A block runs at a time; its threads take turns, and change at barriers. Instructions of a warp wait for its
  * lanes. Copies to shared memory arrive when they are waited for, not before. To be included before any header
- * of kernels/cuda, of which it takes the place of mma.cuh and decode_ptx.cuh.
+ * of kernels/cuda, of which it takes the place of mma.cuh, decode_ptx.cuh and sm90.cuh.
  */
 #ifndef S2_TESTS_KCHECK_FIBERS_HPP
 #define S2_TESTS_KCHECK_FIBERS_HPP
@@ -237,6 +237,8 @@ inline void run_block(int n_threads, void (*body)())
 
 #define S2_KERNELS_CUDA_MMA_CUH
 #define S2_KERNELS_CUDA_DECODE_PTX_CUH
+#define S2_KERNELS_CUDA_SM90_CUH
+#define __CUDA_ARCH_FEAT_SM90_ALL
 
 namespace s2
 {
@@ -381,6 +383,64 @@ inline int arrive(int32_t *counter)
 {
     return (*counter)++;
 }
+
+/* ------------------------------------------------------------------ Hopper's products of four warps */
+
+inline void fence_async_shared() {}
+inline void wg_fence() {}
+inline void wg_commit() {}
+template <int N> void wg_wait() {}
+template <int N> void wg_pin(float *) {}
+inline uint32_t swizzle128(uint32_t offset)
+{
+    return offset ^ (offset >> 3 & 0x70);
+}
+inline uint32_t desc_low(uint32_t address, uint32_t chunk_bytes)
+{
+    return address >> 4 | chunk_bytes >> 4 << 16;
+}
+inline uint64_t desc(uint32_t low)
+{
+    return low;
+}
+/* A number of a tile in shared memory: rows of 128 bytes, and the next 64 columns of all rows a chunk further. */
+template <bool FP16> float in_tile(uint64_t tile, int row, int column)
+{
+    const uint32_t begin = (uint32_t)(tile & 0xffff) << 4, chunk_bytes = (uint32_t)(tile >> 16) << 4;
+    const uint32_t chunk = (uint32_t)column / 64, from = (uint32_t)(row * 128 + column % 64 * 2);
+    uint16_t bits;
+    memcpy(&bits, raw + swizzle128(begin + chunk * chunk_bytes + from), sizeof bits);
+    return half_of<FP16>(bits, 0);
+}
+/* d(64 x N) (+)= A(64 x 16) B(16 x N): a row of B's tile is a column of B or, with TRANS_B, a row. */
+template <bool FP16, int N> struct Wgmma {
+    template <int TRANS_B, class A> static void multiply(float *d, A a, uint64_t b, int accumulate)
+    {
+        for (int x = 0; x < N / 2; x++) {
+            const int column = x / 4 * 8 + threadIdx.x % 4 * 2 + x % 2;
+            float sum = accumulate ? d[x] : 0.f;
+            for (int k = 0; k < 16; k++)
+                sum += a(x / 2 % 2, k) *
+                       (TRANS_B ? in_tile<FP16>(b, k, column) : in_tile<FP16>(b, column, k));
+            d[x] = sum;
+        }
+    }
+    template <int TRANS_B> static void ss(float *d, uint64_t a, uint64_t b, int accumulate)
+    {
+        const int row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
+        multiply<TRANS_B>(
+            d, [&](int half, int k) { return in_tile<FP16>(a, row + 8 * half, k); }, b, accumulate);
+    }
+    template <int TRANS_B> static void rs(float *d, const uint32_t *a, uint64_t b, int accumulate)
+    {
+        std::copy(a, a + 4, grid.operands[threadIdx.x]);
+        __syncwarp();
+        const int row = threadIdx.x % 32 / 4;
+        multiply<TRANS_B>(
+            d, [&](int half, int k) { return element<FP16>(row, half, half + 2, k); }, b, accumulate);
+        __syncwarp();
+    }
+};
 
 } // namespace s2
 

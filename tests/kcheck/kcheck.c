@@ -46,7 +46,7 @@ static const struct {
     {"short_window", "layers all: local 37t", true},
 };
 
-enum { MOST_SEQS = 3 };
+enum { MOST_LENGTHS = 3, MOST_SEQS = 64 };
 
 /* Head dimensions that differ from case to case: the 16-bit cases of both have all multiples of 8 up to 256. */
 enum { EVERY_DIM = 0, EVERY_DIM_SHIFTED = -13 };
@@ -54,7 +54,7 @@ enum { EVERY_DIM = 0, EVERY_DIM_SHIFTED = -13 };
 static const struct {
     const char *name;
     int32_t heads, kv_heads, head_dim, block;
-    s2_plan_seq seqs[MOST_SEQS]; /* those with keys */
+    s2_plan_seq seqs[MOST_LENGTHS]; /* those with keys */
     s2_pass pass;
     bool padded;
     bool head_major;
@@ -63,7 +63,8 @@ static const struct {
     bool sinks;
     bool e4m3;
     bool eights;
-    bool many; /* more tiles than a GPU has thread blocks, so that some take a second one */
+    bool many;     /* more tiles or lists than a GPU has thread blocks, so that some take a second one */
+    int32_t batch; /* not 0: so many sequences, which have those lengths in turn */
 } shapes[] = {
     {"one_token", 2, 1, 64, 16, .seqs = {{1, 1}}},
     {"tail", 4, 2, 64, 16, .seqs = {{129, 129}}, .head_major = true},
@@ -134,6 +135,24 @@ static const struct {
      .sinks = true, .e4m3 = true},
     {"step_e4m3_wide", 16, 2, 256, 128, .seqs = {{2, 333}}, .pass = S2_PASS_DECODE, .spread = 30.0f,
      .cap = 50.0f, .e4m3 = true},
+    {"step_merged", 8, 1, 64, 16, .seqs = {{1, 3000}}, .pass = S2_PASS_DECODE, .head_major = true},
+    {"step_lists", 128, 32, 128, 16, .seqs = {{11, 64}, {1, 21}, {3, 42}}, .pass = S2_PASS_DECODE,
+     .many = true},
+    {"step_lists_chunks", 128, 8, 64, 64, .seqs = {{11, 333}, {1, 111}, {3, 222}}, .pass = S2_PASS_DECODE,
+     .padded = true, .many = true},
+    {"step_lists_rows", 128, 2, 96, 16, .seqs = {{1, 75}}, .pass = S2_PASS_DECODE, .many = true, .batch = 64},
+    {"step_lists_batch", 64, 2, 128, 64, .seqs = {{1, 250}, {1, 100}, {1, 37}}, .pass = S2_PASS_DECODE,
+     .head_major = true, .many = true, .batch = 64},
+    {"step_lists_tokens", 32, 4, 128, 32, .seqs = {{4, 150}, {2, 77}, {1, 20}}, .pass = S2_PASS_DECODE,
+     .sinks = true, .many = true, .batch = 40},
+    {"step_lists_wide", 128, 4, 256, 16, .seqs = {{1, 90}, {1, 33}}, .pass = S2_PASS_DECODE, .many = true,
+     .batch = 34},
+    {"step_lists_few", 128, 16, 64, 16, .seqs = {{1, 300}, {1, 90}, {1, 17}}, .pass = S2_PASS_DECODE,
+     .padded = true, .many = true, .batch = 24},
+    {"step_lists_two", 128, 8, 96, 64, .seqs = {{1, 300}, {1, 90}, {1, 17}}, .pass = S2_PASS_DECODE,
+     .many = true, .batch = 24},
+    {"step_lists_e4m3", 128, 4, 128, 32, .seqs = {{1, 250}, {1, 100}, {1, 37}}, .pass = S2_PASS_DECODE,
+     .many = true, .batch = 48, .e4m3 = true},
 };
 
 enum {
@@ -170,11 +189,15 @@ static bool case_at(int32_t number, s2_kcase *out)
     return true;
 }
 
-static int32_t n_seqs_of(int32_t shape)
+/* How many sequences a shape has, and which. */
+static int32_t seqs_of(int32_t shape, s2_plan_seq seqs[MOST_SEQS])
 {
-    int32_t n = 0;
-    while (n < MOST_SEQS && shapes[shape].seqs[n].k_tok > 0)
-        n++;
+    int32_t n_lengths = 0;
+    while (n_lengths < MOST_LENGTHS && shapes[shape].seqs[n_lengths].k_tok > 0)
+        n_lengths++;
+    const int32_t n = shapes[shape].batch > 0 ? shapes[shape].batch : n_lengths;
+    for (int32_t seq = 0; seq < n; seq++)
+        seqs[seq] = shapes[shape].seqs[seq % n_lengths];
     return n;
 }
 
@@ -203,10 +226,11 @@ static s2_status judge(s2_device *device, const s2_kernel *kernel, const s2_kcas
     const int32_t n = snprintf(text, sizeof text, "heads %d; kv-heads %d; head-dim %d; block %d; %s",
                                shapes[one->shape].heads, shapes[one->shape].kv_heads, head_dim_of(one),
                                shapes[one->shape].block, families[one->family].rules);
+    s2_plan_seq seqs[MOST_SEQS];
+    const int32_t n_seqs = seqs_of(one->shape, seqs);
     s2_status status = s2_pattern_parse(&arena, text, (size_t)n, NULL, &pattern, &diag);
     if (status == S2_OK) {
-        s2_validate_request request =
-            s2_validate_request_init(device, &pattern, shapes[one->shape].seqs, n_seqs_of(one->shape));
+        s2_validate_request request = s2_validate_request_init(device, &pattern, seqs, n_seqs);
         request.kernel = kernel;
         request.pass = pass_of(device, kernel, shapes[one->shape].pass);
         request.phase = request.pass == S2_PASS_DECODE ? S2_DECODE : S2_PREFILL;
@@ -221,10 +245,10 @@ static s2_status judge(s2_device *device, const s2_kernel *kernel, const s2_kcas
         request.dense_beside = false;
         request.budget_flop = 0.0;
         request.budget_pairs = 4000000;
-        request.needles = n_seqs_of(one->shape) == 1;
+        request.needles = n_seqs == 1;
         request.cases = false; /* the shapes have them */
         request.n_timed = run->bench ? 10 : 0;
-        request.n_steps = 36;
+        request.n_steps = n_seqs > MOST_LENGTHS ? 6 : 36; /* a batch costs its sequences' steps */
         request.layout = (s2_cache_layout)(one->family % S2_N_CACHE_LAYOUTS);
         request.page_tok = 16;
         if (run->light) {
