@@ -89,7 +89,7 @@ static void print_text(const s2_target *target, s2_buf *manifest)
     s2_buf text = {0};
     s2_pattern_print(target->pattern, &text);
     s2_buf_puts(manifest, "  \"pattern\":");
-    s2_json_str(manifest, text.data);
+    s2_json_str(manifest, s2_part_of(manifest, &text));
     s2_buf_puts(manifest, ",\n");
     s2_buf_release(&text);
 }

@@ -2,7 +2,6 @@
 
 #include <ctype.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -266,7 +265,8 @@ static int settings_put(json_t *object, const char *key, json_t *value)
     if (json_is_array(had))
         return json_array_append_new(had, value);
     json_t *const list = json_array();
-    if (json_array_append(list, had) != 0 || json_array_append_new(list, value) != 0) {
+    const bool has_both = json_array_append(list, had) == 0;
+    if (json_array_append_new(list, value) != 0 || !has_both) { /* this takes the value even when it fails */
         json_decref(list);
         return -1;
     }
@@ -367,33 +367,6 @@ static s2_status settings_parse(const char *text, size_t n_bytes, json_t *object
 
 /* ---- life cycle ----------------------------------------------------------------------------- */
 
-/*
- * jansson reports a failed allocation as a syntax error, or silently loses bytes of a string, so failures are
- * noted here. Its hook takes no context, hence one flag per thread, meaningful only between two lines of
- * json_parse().
- */
-static _Thread_local bool allocation_failed;
-
-static void *doc_malloc(size_t n_bytes)
-{
-    void *const memory = s2_malloc(n_bytes);
-    allocation_failed |= memory == NULL;
-    return memory;
-}
-
-static void set_functions(void)
-{
-    json_set_alloc_funcs(doc_malloc, s2_free);
-}
-
-/* jansson keeps its functions for the whole process, so they are set once for all threads. */
-static void watch_allocations(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, set_functions);
-    allocation_failed = false;
-}
-
 /* Where two readers refuse a text, report the one that got further: it knows the format better. */
 static bool came_further(const s2_diag *a, const s2_diag *b)
 {
@@ -410,10 +383,10 @@ static s2_status json_parse(const char *text, size_t n_bytes, s2_doc_kind *kind,
         s2_text_position(text, n_bytes, (size_t)(nul - text), &line, &col);
         return s2_diag_set(diag, S2_EPARSE, S2_CODE_FOREIGN, line, col, "JSON: a NUL byte");
     }
-    watch_allocations();
+    s2_tree_watch();
     *kind = S2_DOC_JSON;
-    tree->root = json_loadb(text, n_bytes, JSON_REJECT_DUPLICATES, &error);
-    if (allocation_failed)
+    tree->root = s2_tree_load(text, n_bytes, JSON_REJECT_DUPLICATES, &error);
+    if (s2_tree_ran_out())
         return S2_ENOMEM;
     if (tree->root != NULL)
         return S2_OK;
@@ -424,7 +397,7 @@ static s2_status json_parse(const char *text, size_t n_bytes, s2_doc_kind *kind,
     *kind = S2_DOC_HJSON;
     const s2_status status =
         n_bytes <= HJSON_BYTES ? s2_tree_hjson(text, n_bytes, tree, &relaxed) : S2_EPARSE;
-    if (allocation_failed)
+    if (s2_tree_ran_out())
         return S2_ENOMEM;
     if (status == S2_EPARSE && diag != NULL)
         *diag = came_further(&relaxed, &strict) ? relaxed : strict;
@@ -439,16 +412,16 @@ static s2_status plain_parse(const char *text, size_t n_bytes, s2_doc_kind *kind
     if (n_bytes > PLAIN_BYTES || memchr(text, '\0', n_bytes) != NULL)
         return s2_diag_set(diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
                            "not a configuration: more than 1 MiB of settings, or NUL bytes");
-    watch_allocations();
+    s2_tree_watch();
     *kind = S2_DOC_YAML;
     s2_status status = s2_tree_yaml(text, n_bytes, tree, diag);
-    if (status == S2_EUNSUPPORTED && !allocation_failed) {
+    if (status == S2_EUNSUPPORTED && !s2_tree_ran_out()) {
         json_decref(tree->root);
         *kind = S2_DOC_SETTINGS;
         tree->root = json_object();
         status = tree->root != NULL ? settings_parse(text, n_bytes, tree->root, diag) : S2_ENOMEM;
     }
-    return allocation_failed ? S2_ENOMEM : status;
+    return s2_tree_ran_out() ? S2_ENOMEM : status;
 }
 
 s2_status s2_doc_parse(const char *text, size_t n_bytes, s2_doc *out, s2_diag *diag)
@@ -461,7 +434,10 @@ s2_status s2_doc_parse(const char *text, size_t n_bytes, s2_doc *out, s2_diag *d
     const bool is_json = first < n_bytes && (text[first] == '{' || text[first] == '[');
     s2_tree tree = {0};
     s2_doc_kind kind;
-    const s2_status status = (is_json ? json_parse : plain_parse)(text, n_bytes, &kind, &tree, diag);
+    s2_status status = (is_json ? json_parse : plain_parse)(text, n_bytes, &kind, &tree, diag);
+    s2_asked *const asked = status == S2_OK ? s2_asked_new() : NULL;
+    if (status == S2_OK && asked == NULL)
+        status = S2_ENOMEM;
     if (status != S2_OK) {
         s2_tree_release(&tree);
         return status;
@@ -472,7 +448,7 @@ s2_status s2_doc_parse(const char *text, size_t n_bytes, s2_doc *out, s2_diag *d
                     .marks = tree.marks,
                     .n_marks = tree.n_marks,
                     .kind = kind,
-                    .asked = s2_asked_new()};
+                    .asked = asked};
     return S2_OK;
 }
 
@@ -623,15 +599,15 @@ s2_status s2_doc_bool_or(const s2_doc *doc, const char *path, bool fallback, boo
 /* The document's text without what s2 adds to it: keys sorted, no blanks. */
 static char *plain_text(const s2_doc *doc)
 {
+    s2_tree_watch();
     json_t *const copy = json_copy(doc->root);
-    if (copy == NULL)
-        return NULL;
-    /* without memory jansson leaves members out of a copy and says nothing */
-    const bool whole = json_object_size(copy) == json_object_size(doc->root);
     (void)json_object_del(copy, "s2");
-    char *const text = whole ? json_dumps(copy, JSON_SORT_KEYS | JSON_COMPACT) : NULL;
+    char *const text = json_dumps(copy, JSON_SORT_KEYS | JSON_COMPACT);
     json_decref(copy);
-    return text;
+    if (!s2_tree_ran_out())
+        return text;
+    s2_free(text); /* without memory jansson leaves members and keys out and says nothing */
+    return NULL;
 }
 
 s2_status s2_doc_hash(const s2_doc *doc, char hex[S2_DOC_HASH])

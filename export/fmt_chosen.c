@@ -213,11 +213,12 @@ static s2_status print(const s2_source *source, const chosen *found, s2_buf *tex
     s2_language_name(text, source->name);
     s2_language_shape(text, shape.n_layers, shape.n_heads, shape.n_kv_heads, shape.head_dim,
                       found->block_tok);
-    if (found->decode.data == NULL)
-        s2_buf_printf(text, "layers all: %s\n", found->prefill.data);
+    const char *const prefill = s2_part_of(text, &found->prefill);
+    const char *const decode = s2_part_of(text, &found->decode);
+    if (decode[0] == '\0')
+        s2_buf_printf(text, "layers all: %s\n", prefill);
     else
-        s2_buf_printf(text, "prefill layers all: %s\ndecode layers all: %s\n", found->prefill.data,
-                      found->decode.data);
+        s2_buf_printf(text, "prefill layers all: %s\ndecode layers all: %s\n", prefill, decode);
     if (found->n_dense > shape.n_layers)
         return s2_doc_refuse(source->doc, "/seerattn_start_layer", source->diag, "the model has %lld layers",
                              (long long)shape.n_layers);

@@ -158,9 +158,9 @@ static s2_status global_terms(const s2_source *source, const char *root, const l
             s2_buf_printf(&list, "-%lld", (long long)(end - 1));
     }
     if (status == S2_OK && n > 0)
-        s2_buf_printf(text, " | columns %s", list.data != NULL ? list.data : "0");
+        s2_buf_printf(text, " | columns %s", s2_part_of(text, &list));
     if (status == S2_OK && n > 0 && shape->rows_too)
-        s2_buf_printf(text, " | rows %s", list.data != NULL ? list.data : "0");
+        s2_buf_printf(text, " | rows %s", s2_part_of(text, &list));
     s2_buf_release(&list);
     return status;
 }

@@ -113,13 +113,18 @@ static s2_status read_shape(const s2_source *source, int64_t *n_layers, int64_t 
 }
 
 /* Two programs read the file, and do not agree on which phase it is for. */
-static s2_status print_rules(const s2_source *source, int64_t n_tok, s2_buf *text)
+static s2_status read_rule(const s2_source *source, bool *own)
 {
     const char *const asked = s2_setting_text(&source->settings, "rule");
-    const bool own = asked != NULL && strcmp(asked, "doublesparse") == 0;
-    if (asked != NULL && !own && strcmp(asked, "sglang") != 0)
+    *own = asked != NULL && strcmp(asked, "doublesparse") == 0;
+    if (asked != NULL && !*own && strcmp(asked, "sglang") != 0)
         return s2_diag_set(source->diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0,
                            "--set rule must be sglang or doublesparse");
+    return S2_OK;
+}
+
+static void print_rules(const s2_source *source, bool own, int64_t n_tok, s2_buf *text)
+{
     if (own)
         s2_buf_printf(text, "layers all: topk %lld\n", (long long)n_tok);
     else
@@ -132,12 +137,12 @@ static s2_status print_rules(const s2_source *source, int64_t n_tok, s2_buf *tex
             own ? "read as DoubleSparse's own evaluation does: every row of prefill is cut too"
                 : "read as SGLang does: prefill and short contexts (below 4096 by default) are dense; "
                   "DoubleSparse's own evaluation cuts every row of prefill too (--set rule=doublesparse)");
-    return S2_OK;
 }
 
 static s2_status import(const s2_source *source, s2_pattern *out)
 {
     int64_t n_layers, n_heads, n_listed_kv, n_kv, n_tok, head_dim;
+    bool own;
     s2_buf text = {0};
     S2_TRY(
         s2_source_needs(source, recognises(source) > 0, "{\"model.layers.N.self_attn.qk_proj\": [[...]]}"));
@@ -150,12 +155,13 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     S2_TRY(s2_setting_int(&source->settings, "head-dim", 1, S2_LIMIT_HEAD_DIM,
                           n_channels > 0 ? n_channels : 128, &head_dim, source->diag));
     S2_TRY(s2_setting_int(&source->settings, "tokens", 1, S2_LIMIT_CONTEXT_TOK, 256, &n_tok, source->diag));
+    S2_TRY(read_rule(source, &own));
     if (n_heads % n_kv != 0)
         return s2_diag_set(source->diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0,
                            "%lld KV heads do not divide %lld heads", (long long)n_kv, (long long)n_heads);
     s2_language_name(&text, source->name);
     s2_language_shape(&text, n_layers, n_heads, n_kv, head_dim, 64);
-    S2_TRY(print_rules(source, n_tok, &text));
+    print_rules(source, own, n_tok, &text);
     if (n_listed_kv == 0 && s2_setting_text(&source->settings, "kv-heads") == NULL)
         s2_note(source->notes,
                 "the file lists query heads only: as many KV heads are assumed (--set kv-heads=N)");

@@ -194,7 +194,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     if (status == S2_OK) {
         s2_language_name(&text, source->name);
         s2_language_shape(&text, shape.n_layers, shape.n_heads, shape.n_kv_heads, shape.head_dim, block_tok);
-        s2_buf_printf(&text, "layers all: %s\n", body.data != NULL ? body.data : "dense");
+        s2_buf_printf(&text, "layers all: %s\n", s2_part_of(&text, &body));
         status = dense_layers(source, shape.n_layers, &text);
         if (status == S2_OK)
             status = read_layer_types(source, shape.n_layers,

@@ -305,12 +305,12 @@ static s2_status build(const s2_source *source, const table *scores, deployment 
                   (long long)deploy->recent_tok);
     s2_language_name(&text, deploy->model != NULL ? s2_path_base(deploy->model) : source->name);
     s2_language_shape(&text, scores->n_layers, deploy->n_heads, scores->n_kv, deploy->head_dim, 64);
-    const char *const bodies[] = {"dense", body.data != NULL ? body.data : "none"};
+    const char *const bodies[] = {"dense", s2_part_of(&text, &body)};
     s2_language_roles(&text, deploy->chunk_tok > 0 ? "decode " : "", "kv", scores->n_layers, scores->n_kv,
                       role, bodies, 2);
     if (deploy->chunk_tok > 0) {
         chunked_body(deploy, &prefill);
-        const char *const chunked[] = {"dense", prefill.data != NULL ? prefill.data : "none"};
+        const char *const chunked[] = {"dense", s2_part_of(&text, &prefill)};
         s2_language_roles(&text, "prefill ", "kv", scores->n_layers, scores->n_kv, role, chunked, 2);
         s2_note(source->notes, "prefill: chunks of %lld tokens, written out for the first 63 chunks",
                 (long long)deploy->chunk_tok);
@@ -384,10 +384,12 @@ static s2_status name_by_config(const s2_source *source, s2_pattern *pattern)
 {
     s2_file file;
     s2_doc doc;
-    if (s2_finder_read(&source->finder, source->arena, "config.json", S2_DOC_BYTES, &file, NULL) != S2_OK)
-        return S2_OK;
+    s2_status status =
+        s2_finder_read(&source->finder, source->arena, "config.json", S2_DOC_BYTES, &file, NULL);
+    if (status != S2_OK)
+        return status == S2_ENOMEM ? status : S2_OK;
     S2_TRY(s2_doc_parse(file.bytes, file.n_bytes, &doc, source->diag));
-    const s2_status status = s2_origin_apply(source, &doc, pattern);
+    status = s2_origin_apply(source, &doc, pattern);
     s2_doc_release(&doc);
     return status;
 }
@@ -489,8 +491,9 @@ static s2_status export(const s2_target *target)
             "scores are 0 and 1: the quantile at sparsity %s lies strictly between them, so the loader's "
             "random noise cannot change a role",
             s2_decimal(sparsity, 6).text);
-    S2_TRY(s2_fileset_add_buf(target->files, TABLE_NAME, &table_text));
-    return s2_fileset_add_buf(target->files, "config.json", &config);
+    const s2_status table_status = s2_fileset_add_buf(target->files, TABLE_NAME, &table_text);
+    const s2_status config_status = s2_fileset_add_buf(target->files, "config.json", &config);
+    return table_status != S2_OK ? table_status : config_status;
 }
 
 const s2_format s2_format_duo = {

@@ -226,8 +226,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
                                                           : prompt_body(source, name, ratio, &body);
     if (status == S2_OK)
         status = s2_budget_begin(source, 64, NULL, &text);
-    s2_buf_printf(&text, "prefill layers all: dense\ndecode layers all: %s\n",
-                  body.data != NULL ? body.data : "dense");
+    s2_buf_printf(&text, "prefill layers all: dense\ndecode layers all: %s\n", s2_part_of(&text, &body));
     s2_buf_release(&body);
     return s2_budget_finish(source, status, &text, out);
 }

@@ -186,7 +186,7 @@ static s2_status export(const s2_target *target)
                            n_kinds > 1, &buf);
     s2_model_shape_print(&buf, target->pattern, "  ");
     if (status == S2_OK)
-        s2_buf_puts(&buf, kinds.data);
+        s2_buf_puts(&buf, s2_part_of(&buf, &kinds));
     s2_buf_release(&kinds);
     if (size_tok[S2_LAYER_SLIDING] > 0)
         s2_buf_printf(&buf, "  \"use_sliding_window\": true,\n  \"sliding_window\": %lld,\n",

@@ -40,6 +40,9 @@ static s2_status export(const s2_target *target)
     s2_buf buf = {0};
     S2_TRY(s2_rotation_derive(target, &rotation));
     S2_TRY(s2_rotation_check_dkernel(target, &rotation));
+    if (rotation.dense_every > 0)
+        return s2_target_refuse(target, "this hook has no dense layers; layer %lld is dense",
+                                (long long)(rotation.dense_every - 1));
     s2_buf_printf(&buf,
                   "--num-layers %lld --num-attention-heads %lld --num-query-groups %lld --kv-channels %lld\n",
                   (long long)rotation.n_layers, (long long)rotation.n_heads, (long long)rotation.n_kv_heads,
@@ -51,10 +54,6 @@ static s2_status export(const s2_target *target)
     s2_buf_printf(&buf, "--sparse-head-sliding-offset %lld\n", (long long)rotation.offset);
     if (rotation.homogeneous && rotation.n_heads > 1 && rotation.stride_blk > 0)
         s2_buf_puts(&buf, "--sparse-homo-head\n");
-    if (rotation.dense_every > 0)
-        return s2_buf_release(&buf),
-               s2_target_refuse(target, "this hook has no dense layers; layer %lld is dense",
-                                (long long)(rotation.dense_every - 1));
     s2_note_most(target, "--seq-length");
     return s2_fileset_add_buf(target->files, "megatron-args.txt", &buf);
 }

@@ -190,6 +190,13 @@ void s2_language_roles(s2_buf *text, const char *before, const char *axis, int32
     }
 }
 
+const char *s2_part_of(s2_buf *whole, const s2_buf *part)
+{
+    if (whole->status == S2_OK)
+        whole->status = part->status;
+    return part->data != NULL ? part->data : "";
+}
+
 s2_status s2_language_parse(const s2_source *source, s2_buf *text, s2_pattern *out)
 {
     s2_status status = text->status;
@@ -255,11 +262,13 @@ static void hash_contents(s2_buf *buf, char hex[S2_DOC_HASH])
     s2_buf whole = {0};
     s2_doc doc;
     size_t n = buf->len;
+    hex[0] = '\0';
+    if (buf->status != S2_OK)
+        return;
     while (n > 0 && strchr(" \n,", buf->data[n - 1]) != NULL)
         n--;
     s2_buf_add(&whole, buf->data, n);
     s2_buf_puts(&whole, "}");
-    hex[0] = '\0';
     s2_status status = whole.status;
     if (status == S2_OK)
         status = s2_doc_parse(whole.data, whole.len, &doc, NULL);
@@ -276,7 +285,7 @@ static void hash_contents(s2_buf *buf, char hex[S2_DOC_HASH])
 static void hash_pattern(s2_buf *buf, const s2_pattern *pattern, char hash[S2_HASH_HEX])
 {
     const s2_status status = s2_pattern_hash(pattern, hash);
-    if (status != S2_OK)
+    if (buf->status == S2_OK)
         buf->status = status;
 }
 

@@ -142,6 +142,9 @@ void s2_language_shape(s2_buf *text, int64_t n_layers, int64_t n_heads, int64_t 
 void s2_language_roles(s2_buf *text, const char *before, const char *axis, int32_t n_layers,
                        int32_t n_columns, const uint16_t *role_of, const char *const *body, int32_t n_roles);
 
+/* The text of a part that goes into a whole, "" if empty. Where memory ran out for the part, the whole fails too. */
+const char *s2_part_of(s2_buf *whole, const s2_buf *part);
+
 /* Parse the text an importer wrote, and release it. A refusal is reported at line 1 of the foreign file. */
 s2_status s2_language_parse(const s2_source *source, s2_buf *text, s2_pattern *out) S2_MUST_CHECK;
 

@@ -549,10 +549,12 @@ s2_status s2_grid_pattern(const s2_source *source, const s2_grid *grid, s2_patte
         for (int64_t cell = 0; cell < n_cells; cell++)
             body_of[phase * n_cells + cell] = (uint16_t)grid->class_of[cell / grid->n_heads];
     s2_language_name(&name, source->name);
-    const size_t n = name.data != NULL ? strlen(name.data) : 0;
-    const char *const kept = n > 6 ? s2_arena_strndup(source->arena, name.data + 5, n - 6) : "";
+    const char *const kept = name.len > 6 ? s2_arena_strndup(source->arena, name.data + 5, name.len - 6) : "";
+    const bool is_named = name.status == S2_OK && kept != NULL;
     s2_buf_release(&name);
-    const s2_pattern pattern = {.name = kept != NULL ? kept : "",
+    if (!is_named)
+        return S2_ENOMEM;
+    const s2_pattern pattern = {.name = kept,
                                 .model = "",
                                 .n_layers = grid->n_layers,
                                 .n_heads = grid->n_heads,

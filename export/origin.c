@@ -14,9 +14,12 @@ static bool is_model(const char *name)
     return model != NULL && strcmp(model->net.name, name) == 0;
 }
 
-/* Rename the pattern through its text, so that neither name can add to what the text says. model may be NULL. */
-static bool is_design(const s2_source *source, const s2_pattern *pattern, const char *name, const char *model,
-                      const char *hash, s2_pattern *out)
+/*
+ * Rename the pattern through its text, so that neither name can add to what the text says; where that has another
+ * hash, *same is false. model may be NULL.
+ */
+static s2_status rename_as(const s2_source *source, s2_pattern *pattern, const char *name, const char *model,
+                           const char *hash, bool *same)
 {
     const s2_parse_options options = {.no_files = true};
     s2_pattern named = *pattern, read;
@@ -27,13 +30,18 @@ static bool is_design(const s2_source *source, const s2_pattern *pattern, const 
     if (model != NULL && is_model(model))
         named.model = model;
     s2_pattern_print(&named, &text);
-    const bool same = text.status == S2_OK &&
-                      s2_pattern_parse(source->arena, text.data, text.len, &options, &read, &diag) == S2_OK &&
-                      s2_pattern_hash(&read, own) == S2_OK && strcmp(own, hash) == 0;
+    s2_status status = text.status;
+    if (status == S2_OK)
+        status = s2_pattern_parse(source->arena, text.data, text.len, &options, &read, &diag);
+    if (status == S2_OK)
+        status = s2_pattern_hash(&read, own);
     s2_buf_release(&text);
-    if (same)
-        *out = read;
-    return same;
+    if (status == S2_ENOMEM)
+        return status;
+    *same = status == S2_OK && strcmp(own, hash) == 0;
+    if (*same)
+        *pattern = read;
+    return S2_OK;
 }
 
 #define CHANGED "the file was changed after s2 wrote it"
@@ -67,10 +75,11 @@ s2_status s2_origin_apply(const s2_source *source, const s2_doc *doc, s2_pattern
     const char *const contents = s2_doc_text(doc, "/s2/contents"), *const model =
                                                                        s2_doc_text(doc, "/s2/model");
     char now[S2_DOC_HASH];
+    bool is_same;
     if (name == NULL || hash == NULL)
         return S2_OK;
     S2_TRY(s2_doc_hash(doc, now));
-    const bool is_same = is_design(source, pattern, name, model, hash, pattern);
+    S2_TRY(rename_as(source, pattern, name, model, hash, &is_same));
     const bool is_changed = contents != NULL && strcmp(now, contents) != 0;
     if (is_same && is_changed && source->said != NULL)
         say_edited(source, name);

@@ -34,11 +34,10 @@ static void py_when(const s2_pattern *pattern, const s2_term *term, s2_buf *buf)
         s2_buf q = {0}, k = {0}, distance = {0};
         py_unit(pattern, unit == S2_UNIT_TOK, "q", &q);
         py_unit(pattern, unit == S2_UNIT_TOK, "k", &k);
-        s2_buf_printf(&distance, "abs((%s) - (%s))", q.data != NULL ? q.data : "",
-                      k.data != NULL ? k.data : "");
-        py_range(distance.data != NULL ? distance.data : "", term->when[S2_WHEN_DISTANCE][unit], buf);
-        py_range(k.data != NULL ? k.data : "", term->when[S2_WHEN_KEY][unit], buf);
-        py_range(q.data != NULL ? q.data : "", term->when[S2_WHEN_QUERY][unit], buf);
+        s2_buf_printf(&distance, "abs((%s) - (%s))", s2_part_of(buf, &q), s2_part_of(buf, &k));
+        py_range(s2_part_of(buf, &distance), term->when[S2_WHEN_DISTANCE][unit], buf);
+        py_range(s2_part_of(buf, &k), term->when[S2_WHEN_KEY][unit], buf);
+        py_range(s2_part_of(buf, &q), term->when[S2_WHEN_QUERY][unit], buf);
         s2_buf_release(&q);
         s2_buf_release(&k);
         s2_buf_release(&distance);
@@ -79,8 +78,7 @@ static void py_term(const s2_pattern *pattern, const s2_term *term, s2_buf *buf)
     s2_buf q_text = {0}, k_text = {0};
     py_unit(pattern, term->tok, "q", &q_text);
     py_unit(pattern, term->tok, "k", &k_text);
-    const char *const q = q_text.data != NULL ? q_text.data : "", *const k =
-                                                                      k_text.data != NULL ? k_text.data : "";
+    const char *const q = s2_part_of(buf, &q_text), *const k = s2_part_of(buf, &k_text);
     s2_buf_puts(buf, "(");
     switch (term->kind) {
     case S2_TERM_LOCAL: s2_buf_printf(buf, "(abs((%s) - (%s)) < %lld)", q, k, (long long)term->n); break;

@@ -285,9 +285,12 @@ s2_status s2_rotation_derive(const s2_target *target, s2_rotation *out)
     if (!body_form(body, &rotation.local_blk, &stride)) {
         s2_buf shown = {0};
         s2_body_print(body, &shown);
-        const s2_status status = s2_target_refuse(
-            target, "layer %d head 0 reads \"%.80s\", which is not local N | stride V in blocks", layer,
-            shown.data != NULL ? shown.data : "");
+        const s2_status status =
+            shown.status != S2_OK
+                ? shown.status
+                : s2_target_refuse(
+                      target, "layer %d head 0 reads \"%.80s\", which is not local N | stride V in blocks",
+                      layer, shown.data);
         s2_buf_release(&shown);
         return status;
     }

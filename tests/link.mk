@@ -8,6 +8,8 @@ $(B)/tests/test_tui_pty: $(call obj,tests/console.c) | $(B)/s2
 # These tests stand between the database, or a file, and the disk.
 $(B)/tests/test_power: LIBS += $(patsubst %,-Wl$(comma)--wrap=%,open open64 close write pwrite64 ftruncate64 fsync fdatasync link rename unlink)
 $(B)/tests/test_disk: LIBS += $(patsubst %,-Wl$(comma)--wrap=%,open open64 write pwrite64 ftruncate64 fsync fdatasync link linkat rename mmap64)
+# Every piece of memory is counted, of libraries too.
+$(B)/tests/test_hostile: LIBS += $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc strdup free)
 # The program whose system calls and allocations tests/test_everycall.c lets fail.
 $(B)/tests/faulty: $(call obj,cli/main_s2.c tests/faulty.c) $(B)/libcli.a $(O)/libs2.a
 	@mkdir -p $(@D)

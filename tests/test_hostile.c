@@ -1,16 +1,18 @@
 /*
  * Every reader of other people's bytes against bytes that are cut anywhere, damaged, mixed and exaggerated:
- * importers on tests/data/foreign/ and on what the exporters write, and the readers of patterns, spaces,
- * filters, GPU tables, constants and measured points. The same cases in every run.
+ * importers on tests/data/foreign/ and on what the exporters write, and the readers of patterns, certificates,
+ * arrays, spaces, filters, GPU tables, constants and measured points. The same cases in every run.
  *
  * A reader answers: what it takes is whole, what it refuses has a place and a reason, and no claim of a size
- * makes it ask for memory without bound. Bytes lie in pieces of exactly their size (tests/gen_mutant.h), so a
+ * makes it ask for memory without bound. When its caller has released what it was given, nothing is left: no
+ * piece of memory, of a library neither, and no open file. Bytes lie in pieces of exactly their size (tests/gen_mutant.h), so a
  * build with AddressSanitizer sees what is read behind them. A crash names its case, which S2_SEED, S2_SAMPLE
  * and S2_CASE repeat alone.
  */
 #include "tests/s2test.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sha2.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,10 +22,12 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "cert/cert.h"
 #include "db/filter.h"
 #include "export/registry.h"
 #include "export/widths.h"
 #include "pattern/codes.h"
+#include "pattern/mask.h"
 #include "pattern/parse.h"
 #include "search/space.h"
 #include "sim/calibration.h"
@@ -35,6 +39,7 @@
 #define FOREIGN  "tests/data/foreign"
 #define PATTERNS "tests/data/patterns"
 #define HOSTILE  "tests/data/hostile"
+#define MASKS    "tests/data/masks"
 
 enum { DEFAULT_SEED = 20261121, MOST_SAMPLES = 512, MOST_CUTS = 200, SAMPLE_BYTES = 1 << 20 };
 
@@ -50,6 +55,7 @@ typedef struct sample {
     const s2_format *format; /* of importers */
     s2_fileset set;
     int32_t main, at;
+    s2_settings settings;
 } sample;
 
 struct reader {
@@ -87,6 +93,93 @@ static running *now;
                  (from)->label, (long long)(nth), fail_text_);                                               \
     } while (0)
 
+/*
+ * What a case holds. Tests are linked so that malloc and the others come here first (tests/link.mk), from the
+ * libraries in the archives too.
+ */
+static struct {
+    bool counting;
+    int64_t n_held;  /* pieces */
+    int64_t left;    /* the allocation that fails; 0: none */
+    bool has_failed; /* it was asked for */
+    bool is_said;    /* and the reader says so */
+} memory;
+
+void *__real_malloc(size_t n_bytes);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *old, size_t n_bytes);
+char *__real_strdup(const char *text);
+void __real_free(void *piece);
+void *__wrap_malloc(size_t n_bytes);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *old, size_t n_bytes);
+char *__wrap_strdup(const char *text);
+void __wrap_free(void *piece);
+
+static bool fails_now(void)
+{
+    const bool fails = memory.counting && memory.left > 0 && --memory.left == 0;
+    memory.has_failed |= fails;
+    return fails;
+}
+
+static void *counted(void *piece)
+{
+    memory.n_held += memory.counting && piece != NULL;
+    return piece;
+}
+
+void *__wrap_malloc(size_t n_bytes)
+{
+    return counted(fails_now() ? NULL : __real_malloc(n_bytes));
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return counted(fails_now() ? NULL : __real_calloc(n, size));
+}
+
+void *__wrap_realloc(void *old, size_t n_bytes)
+{
+    void *const piece = fails_now() ? NULL : __real_realloc(old, n_bytes);
+    return old == NULL ? counted(piece) : piece;
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return counted(fails_now() ? NULL : __real_strdup(text));
+}
+
+void __wrap_free(void *piece)
+{
+    memory.n_held -= memory.counting && piece != NULL;
+    __real_free(piece);
+}
+
+/* What the test does before the reader does not fail: the allocation that shall, for later. */
+static int64_t put_off(void)
+{
+    const int64_t left = memory.left;
+    memory.left = 0;
+    return left;
+}
+
+/* A reader has answered: what the test does with the answer does not fail. */
+static s2_status answered(s2_status status)
+{
+    (void)put_off();
+    memory.is_said = status == S2_ENOMEM;
+    return status;
+}
+
+/* The number that the next file to be opened gets. */
+static int next_file(void)
+{
+    const int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
+    close(fd);
+    return fd;
+}
+
 static bool count_asked(void *user, size_t n_bytes)
 {
     (void)user;
@@ -105,6 +198,8 @@ static double now_ms(void)
 static void check_place(const sample *from, int64_t nth, const s2_diag *diag, const char *bytes, size_t n)
 {
     int64_t n_lines = 1;
+    if (memory.has_failed)
+        return; /* that has no place */
     for (size_t at = 0; at < n; at++)
         n_lines += bytes[at] == '\n';
     if (diag->line < 1 || diag->col < 1 || diag->line > n_lines + 1 || diag->msg[0] == '\0')
@@ -117,13 +212,24 @@ static void run_case(const sample *from, int64_t nth, const char *bytes, size_t 
     memcpy(now->label, from->label, sizeof now->label);
     now->nth = nth;
     all.asked_bytes = 0;
+    const int before = next_file();
     const double begin_ms = now_ms();
     s2_alloc_set_hook(count_asked, NULL);
+    memory.has_failed = memory.is_said = false;
+    memory.n_held = 0;
+    memory.counting = true;
     from->reader->read(from, bytes, n, nth);
+    memory.counting = false;
+    memory.left = 0;
     s2_alloc_set_hook(NULL, NULL);
     const double took_ms = now_ms() - begin_ms;
     now->label[0] = '\0';
     all.n_cases++;
+    if (memory.has_failed && !memory.is_said)
+        FAIL(from, nth, "runs out of memory and does not say so");
+    if (memory.n_held != 0 || next_file() != before)
+        FAIL(from, nth, "leaves %lld pieces of memory%s behind", (long long)memory.n_held,
+             next_file() != before ? " and an open file" : "");
     if (all.asked_bytes > MOST_ASKED_BYTES)
         FAIL(from, nth, "asks for more than %zu MiB", MOST_ASKED_BYTES >> 20);
     if (all.asked_bytes > all.most_asked_bytes)
@@ -161,16 +267,17 @@ static const char *format_of(const sample *from, int64_t nth)
     return nth % 2 == 0 ? from->format->name : NULL;
 }
 
-/* An array of later keys is refused until a setting says what they mean. */
-static bool asks(s2_status status, const s2_diag *diag)
+/* An array of later keys is refused until a setting says what they mean, and settings that it cannot have. */
+static bool asks(const sample *from, s2_status status, const s2_diag *diag)
 {
-    return status == S2_EINVAL && strstr(diag->msg, "--set ") != NULL;
+    return status == S2_EINVAL && (from->settings.n > 0 || strstr(diag->msg, "--set ") != NULL);
 }
 
 static void read_import(const sample *from, const char *bytes, size_t n, int64_t nth)
 {
     s2_arena arena = {0};
     s2_buf notes = {0};
+    s2_said said = {0};
     s2_diag diag = {0};
     const s2_format *used = NULL;
     s2_pattern pattern;
@@ -187,17 +294,22 @@ static void read_import(const sample *from, const char *bytes, size_t n, int64_t
                         .bytes = file->bytes,
                         .n_bytes = file->n_bytes,
                         .finder = {.set = &set},
+                        .settings = from->settings,
                         .notes = &notes,
+                        .said = &said,
                         .side = &side,
                         .diag = &diag};
-    const s2_status status = s2_import_run(&source, format_of(from, nth), &used, &pattern);
+    const s2_status status = answered(s2_import_run(&source, format_of(from, nth), &used, &pattern));
     if (status == S2_OK)
         check_pattern(from, nth, &pattern, side.n_files != 0);
     else if (status == S2_EPARSE)
         check_place(from, nth, &diag, file->bytes, file->n_bytes);
-    else if ((status != S2_EUNSUPPORTED && status != S2_EIO && !asks(status, &diag)) || diag.msg[0] == '\0')
+    else if (!(memory.has_failed && status == S2_ENOMEM) &&
+             ((status != S2_EUNSUPPORTED && status != S2_EIO && !asks(from, status, &diag)) ||
+              diag.msg[0] == '\0'))
         FAIL(from, nth, "status %d, \"%s\"", status, diag.msg);
     all.n_taken += status == S2_OK;
+    s2_buf_release(&said.warnings);
     s2_buf_release(&notes);
     s2_arena_release(&arena);
 }
@@ -211,10 +323,11 @@ static void read_pattern(const sample *from, const char *bytes, size_t n, int64_
     s2_diag diag = {0};
     s2_buf caret = {0};
     s2_pattern pattern;
-    if (s2_pattern_parse(&arena, bytes, n, &options, &pattern, &diag) == S2_OK) {
+    const s2_status status = answered(s2_pattern_parse(&arena, bytes, n, &options, &pattern, &diag));
+    if (status == S2_OK) {
         check_pattern(from, nth, &pattern, false);
         all.n_taken++;
-    } else {
+    } else if (!memory.has_failed) {
         check_place(from, nth, &diag, bytes, n);
         assert_non_null(s2_code_explain(diag.code));
         s2_diag_print_caret(&diag, bytes, n, &caret);
@@ -228,7 +341,7 @@ static void read_space(const sample *from, const char *bytes, size_t n, int64_t 
     s2_arena arena = {0};
     s2_diag diag = {0};
     s2_space space;
-    const s2_status status = s2_space_parse(&arena, bytes, n, &space, &diag);
+    const s2_status status = answered(s2_space_parse(&arena, bytes, n, &space, &diag));
     if (status == S2_OK) {
         const int64_t some[] = {0, space.n_candidates / 3, space.n_candidates - 1};
         for (size_t at = 0; at < sizeof some / sizeof *some; at++) {
@@ -248,20 +361,20 @@ static void read_space(const sample *from, const char *bytes, size_t n, int64_t 
 static void read_filter(const sample *from, const char *bytes, size_t n, int64_t nth)
 {
     const size_t n_text = n != 0 ? strnlen(bytes, n) : 0;
-    char *const text = malloc(n_text + 1);
+    char *const text = __real_malloc(n_text + 1);
     s2_filter filter;
     s2_diag diag = {0};
     assert_non_null(text);
     memcpy(text, bytes, n_text);
     text[n_text] = '\0';
-    const s2_status status = s2_filter_build(text, nth % 2 != 0, &filter, &diag);
+    const s2_status status = answered(s2_filter_build(text, nth % 2 != 0, &filter, &diag));
     if (status != S2_OK)
         check_place(from, nth, &diag, text, n_text);
-    assert_true(status == S2_OK || status == S2_EINVAL);
+    assert_true(status == S2_OK || status == S2_EINVAL || (status == S2_ENOMEM && memory.has_failed));
     assert_in_range(filter.n_values, 0, S2_FILTER_CONDITIONS);
     all.n_taken += status == S2_OK;
     s2_filter_release(&filter);
-    free(text);
+    __real_free(text);
 }
 
 static void read_gpu(const sample *from, const char *bytes, size_t n, int64_t nth)
@@ -278,7 +391,7 @@ static void read_widths(const sample *from, const char *bytes, size_t n, int64_t
 {
     s2_net widths;
     s2_diag diag = {0};
-    const s2_status status = s2_widths_read(bytes, n, &widths, &diag);
+    const s2_status status = answered(s2_widths_read(bytes, n, &widths, &diag));
     if (status != S2_OK)
         check_place(from, nth, &diag, bytes, n);
     else if (widths.hidden < 1 || widths.ffn < 1 || widths.n_active > widths.n_experts ||
@@ -292,7 +405,7 @@ static void read_points(const sample *from, const char *bytes, size_t n, int64_t
     s2_arena arena = {0};
     s2_diag diag = {0};
     s2_row_file file;
-    if (s2_rows_parse(&arena, bytes, n, &file, &diag) == S2_OK) {
+    if (answered(s2_rows_parse(&arena, bytes, n, &file, &diag)) == S2_OK) {
         for (int32_t row = 0; row < file.n_rows; row++) {
             s2_buf text = {0};
             s2_row_print(&file.rows[row], &text);
@@ -302,6 +415,45 @@ static void read_points(const sample *from, const char *bytes, size_t n, int64_t
     } else {
         check_place(from, nth, &diag, bytes, n);
     }
+    s2_arena_release(&arena);
+}
+
+/* The text is sealed under its own hash in every second case, and else is the whole certificate. */
+static void read_certificate(const sample *from, const char *bytes, size_t n, int64_t nth)
+{
+    const int64_t left = put_off();
+    char hash[SHA256_DIGEST_STRING_LENGTH];
+    s2_buf text = {0};
+    s2_cert_answer answer;
+    SHA256Data((const uint8_t *)bytes, n, hash);
+    s2_buf_printf(&text, "s2cert 1 %s %zu\n", hash, n);
+    s2_buf_add(&text, bytes, n);
+    s2_buf_puts(&text, "claims rows union\nend\n");
+    memory.left = left;
+    s2_cert_check(nth % 2 == 0 ? text.data : bytes, nth % 2 == 0 ? text.len : n, 1e5, &answer);
+    (void)answered(answer.verdict == S2_CERT_NO_MEMORY ? S2_ENOMEM : S2_OK);
+    if (answer.verdict != S2_CERT_VERIFIED && answer.reason[0] == '\0')
+        FAIL(from, nth, "verdict %d without a reason", answer.verdict);
+    all.n_taken += answer.verdict == S2_CERT_VERIFIED;
+    s2_buf_release(&text);
+}
+
+static void read_mask(const sample *from, const char *bytes, size_t n, int64_t nth)
+{
+    char path[32];
+    const int fd = memfd_create("npy", MFD_CLOEXEC);
+    s2_arena arena = {0};
+    s2_mask mask;
+    s2_diag diag = {0};
+    assert_true(fd >= 0 && write(fd, bytes, n) == (ssize_t)n);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    const s2_status status = answered(s2_mask_load(&arena, path, &mask, &diag));
+    if (status == S2_OK)
+        s2_mask_unmap(&mask);
+    else if (!memory.has_failed && diag.msg[0] == '\0')
+        FAIL(from, nth, "status %d without a reason", status);
+    all.n_taken += status == S2_OK;
+    close(fd);
     s2_arena_release(&arena);
 }
 
@@ -323,10 +475,12 @@ static s2_mutant hash_anew(const char *bytes, size_t n)
 
 static void read_constants(const sample *from, const char *bytes, size_t n, int64_t nth)
 {
+    const int64_t left = put_off();
     s2_calibration calibration, again;
     s2_diag diag = {0};
     s2_mutant mutant = nth % 2 != 0 ? hash_anew(bytes, n) : s2_mutant_copy(bytes, n);
-    if (s2_calibration_parse(mutant.bytes, mutant.n, &calibration, &diag) == S2_OK) {
+    memory.left = left;
+    if (answered(s2_calibration_parse(mutant.bytes, mutant.n, &calibration, &diag)) == S2_OK) {
         s2_buf text = {0};
         for (int32_t k = 0; k < calibration.model.n_kernels; k++)
             for (int32_t d = 0; d < calibration.model.kernels[k].n_dims; d++)
@@ -377,6 +531,8 @@ static const char *const width_seeds[] = {
     "\"num_experts\": 8, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 32, \"vocab_size\": 99, "
     "\"tie_word_embeddings\": true}",
     NULL};
+static const char *const certificate_seeds[] = {
+    "layers 2\nheads 4\nkv-heads 2\nblock 64\nlayers all: local 128t | stride 4 phase head+1\n", NULL};
 static const char *const no_seeds[] = {NULL};
 
 /* ---- samples ------------------------------------------------------------------------------------------- */
@@ -384,7 +540,9 @@ static const char *const no_seeds[] = {NULL};
 static const reader importer = {"import", no_seeds, read_import};
 static const reader pattern_reader = {"pattern", no_seeds, read_pattern};
 static const reader constants_reader = {"constants", no_seeds, read_constants};
-static const reader text_readers[] = {{"space", space_seeds, read_space},
+static const reader mask_reader = {"mask", no_seeds, read_mask};
+static const reader text_readers[] = {{"certificate", certificate_seeds, read_certificate},
+                                      {"space", space_seeds, read_space},
                                       {"filter", filter_seeds, read_filter},
                                       {"gpu", gpu_seeds, read_gpu},
                                       {"points", point_seeds, read_points},
@@ -446,18 +604,20 @@ static void add_foreign(const char *root, const s2_format *format)
     }
 }
 
+static const char *const texts[] = {
+    "name a; layers 2; heads 4; kv-heads 2; block 64; layers all: local 2 | stride 4 phase head+1; "
+    "layers 1::2: dense",
+    "name b; layers 2; heads 4; kv-heads 2; layers all: sink 64t | local 128t; kv 1: dense",
+    "name c; layers 3; heads 4; layers all: local 64t; layers 2: chunk 128t",
+    "name d; layers 1; heads 4; block 64; prefill layers all: sink 64t | local 128t; decode layers all: "
+    "dense",
+    "name e; heads 4; block 64; layers all: chunk 2 | stride 2 phase 1"};
+enum { N_TEXTS = sizeof texts / sizeof *texts };
+
 static void add_written(const s2_format *format)
 {
-    static const char *const texts[] = {
-        "name a; layers 2; heads 4; kv-heads 2; block 64; layers all: local 2 | stride 4 phase head+1; "
-        "layers 1::2: dense",
-        "name b; layers 2; heads 4; kv-heads 2; layers all: sink 64t | local 128t; kv 1: dense",
-        "name c; layers 3; heads 4; layers all: local 64t; layers 2: chunk 128t",
-        "name d; layers 1; heads 4; block 64; prefill layers all: sink 64t | local 128t; decode layers all: "
-        "dense",
-        "name e; heads 4; block 64; layers all: chunk 2 | stride 2 phase 1"};
     int32_t n_held = 0;
-    for (size_t t = 0; t < sizeof texts / sizeof *texts && n_held < 2 && format->write != NULL; t++) {
+    for (size_t t = 0; t < N_TEXTS && n_held < 2 && format->write != NULL; t++) {
         s2_pattern pattern;
         s2_buf notes = {0};
         s2_diag diag = {0};
@@ -486,6 +646,14 @@ static void add_written(const s2_format *format)
     }
 }
 
+static void add_folder(const reader *by, const char *dir)
+{
+    s2_fileset files = {.arena = &all.arena};
+    read_folder(dir, "", &files);
+    for (int32_t f = 0; f < files.n_files; f++)
+        add_text(by, files.files[f].name, files.files[f].bytes, files.files[f].n_bytes);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -495,10 +663,8 @@ static int set_up(void **state)
         add_foreign(HOSTILE, s2_format_at(n));
         add_written(s2_format_at(n));
     }
-    s2_fileset texts = {.arena = &all.arena};
-    read_folder(PATTERNS, "", &texts);
-    for (int32_t f = 0; f < texts.n_files; f++)
-        add_text(&pattern_reader, texts.files[f].name, texts.files[f].bytes, texts.files[f].n_bytes);
+    add_folder(&pattern_reader, PATTERNS);
+    add_folder(&mask_reader, MASKS);
     for (size_t r = 0; r < sizeof text_readers / sizeof *text_readers; r++)
         for (const char *const *seed = text_readers[r].seeds; *seed != NULL; seed++)
             add_text(&text_readers[r], "seed", *seed, strlen(*seed));
@@ -667,6 +833,96 @@ static void damaged_files_are_answered(void **state)
     report("damaged");
 }
 
+/* Each setting that a format takes, with values that a person might try, is used or refused. */
+static void settings_are_used_or_refused(void **state)
+{
+    (void)state;
+    static const char *const values[] = {"", "no", "0", "-1", "3", "0.5", "99999999999"};
+    for (int32_t s = 0; s < all.n; s++) {
+        sample with = all.list[s];
+        const s2_file *const file = &with.set.files[with.at];
+        const char *word =
+            with.reader == &importer && with.format->settings != NULL ? with.format->settings : "";
+        while (*word != '\0') {
+            char key[64];
+            snprintf(key, sizeof key, "%.*s", (int)strcspn(word, " ,"), word);
+            for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+                const s2_setting setting = {.key = key, .value = values[v]};
+                with.settings = (s2_settings){&setting, 1};
+                run_case(&with, 0, file->bytes, file->n_bytes);
+            }
+            word += strcspn(word, ",");
+            word += strspn(word, ", ");
+        }
+    }
+    report("with settings");
+}
+
+/* Each allocation of a case fails, in a run of its own. */
+static void fail_each(const sample *from, const char *bytes, size_t n)
+{
+    const int64_t most = s2_test_cases(100000);
+    int64_t fails = 1;
+    for (int64_t c = 0; c < most && (c == 0 || memory.has_failed); c++) {
+        memory.left = fails;
+        run_case(from, 0, bytes, n);
+        fails += s2_test_sampled() ? 1 + fails / 4 : 1;
+    }
+}
+
+static void readers_that_run_out_of_memory_say_so(void **state)
+{
+    (void)state;
+    for (int32_t s = 0; s < all.n; s++) {
+        const s2_file *const file = &all.list[s].set.files[all.list[s].at];
+        fail_each(&all.list[s], file->bytes, file->n_bytes);
+    }
+    report("read without memory");
+}
+
+static void write_text(const sample *from, const char *bytes, size_t n, int64_t nth)
+{
+    const int64_t left = put_off();
+    s2_arena arena = {0};
+    s2_buf notes = {0};
+    s2_diag diag = {0};
+    s2_pattern pattern;
+    s2_export_report written;
+    s2_fileset files = {.arena = &arena};
+    s2_target target = {.arena = &arena,
+                        .pattern = &pattern,
+                        .n_tok = 256,
+                        .provenance = "a test",
+                        .notes = &notes,
+                        .files = &files,
+                        .diag = &diag};
+    assert_int_equal(s2_pattern_parse(&arena, bytes, n, NULL, &pattern, NULL), S2_OK);
+    memory.left = left;
+    const s2_status status = answered(s2_export_run(from->format, &target, &written));
+    if (status != S2_OK && status != S2_EUNSUPPORTED && !(status == S2_ENOMEM && memory.has_failed))
+        FAIL(from, nth, "status %d, \"%s\"", status, diag.msg);
+    all.n_taken += status == S2_OK;
+    s2_buf_release(&notes);
+    s2_arena_release(&arena);
+}
+
+/* Of what a format holds; what it refuses needs no memory. */
+static void writers_that_run_out_of_memory_say_so(void **state)
+{
+    (void)state;
+    static const reader writer = {"export", no_seeds, write_text};
+    for (int32_t n = 0; s2_format_at(n) != NULL; n++)
+        for (size_t t = 0; s2_format_at(n)->write != NULL && t < N_TEXTS; t++) {
+            sample one = {.reader = &writer, .format = s2_format_at(n)};
+            snprintf(one.label, sizeof one.label, "export %s %zu", one.format->name, t);
+            const int64_t n_before = all.n_taken;
+            run_case(&one, 0, texts[t], strlen(texts[t]));
+            if (all.n_taken > n_before)
+                fail_each(&one, texts[t], strlen(texts[t]));
+        }
+    report("written without memory");
+}
+
 /* Tests run in a child, since what a hostile file kills cannot say which file that was. */
 static int watch(pid_t child)
 {
@@ -685,6 +941,9 @@ int main(void)
         cmocka_unit_test(whole_samples_are_answered_by_every_importer),
         cmocka_unit_test(files_cut_anywhere_are_answered),
         cmocka_unit_test(damaged_files_are_answered),
+        cmocka_unit_test(settings_are_used_or_refused),
+        cmocka_unit_test(readers_that_run_out_of_memory_say_so),
+        cmocka_unit_test(writers_that_run_out_of_memory_say_so),
         cmocka_unit_test(claims_of_a_size_ask_for_no_more_than_is_allowed),
         cmocka_unit_test(a_header_has_no_more_grids_than_are_allowed),
     };
