@@ -22,33 +22,45 @@
 #include "tests/kcheck/sabotage.h"
 #include "tests/kcheck/selection.h"
 
+/* Shapes that a family meets: those whose KV heads have eight query heads, by any kernel or by those of short windows
+ * alone; or the others. */
+typedef enum { OTHERS, EIGHTS, EIGHTS_ALONE } s2_meets;
+
 /* What heads read; `heads`, `head-dim` and `block` come from the shape. */
 static const struct {
     const char *name;
     const char *rules;
-    bool eights; /* meets shapes whose KV heads have eight query heads, and only these */
+    s2_meets meets;
 } families[] = {
-    {"dense", "layers all: dense", false},
-    {"local", "layers all: local 3", false},
-    {"rotated", "layers all: local 2 | stride 3 phase head+1", false},
-    {"rotated_kv", "layers all: local 2 | stride 4 phase kv", false},
-    {"stream", "layers all: sink 4t | local 70t", false},
-    {"stride_only", "layers all: stride 4 phase head+1", false},
-    {"mixed", "layers all: local 1 | stride 2; heads 0: dense", false},
-    {"random", "layers all: local 1 | random 2 seed 3", false},
-    {"chunks", "layers all: chunk 2", false},
-    {"longformer", "layers all: local 33t | columns 1 | rows 2", false},
-    {"empty_rows", "layers all: local 2 when query 2..", false},
+    {"dense", "layers all: dense", OTHERS},
+    {"local", "layers all: local 3", OTHERS},
+    {"rotated", "layers all: local 2 | stride 3 phase head+1", OTHERS},
+    {"rotated_kv", "layers all: local 2 | stride 4 phase kv", OTHERS},
+    {"stream", "layers all: sink 4t | local 70t", OTHERS},
+    {"stride_only", "layers all: stride 4 phase head+1", OTHERS},
+    {"mixed", "layers all: local 1 | stride 2; heads 0: dense", OTHERS},
+    {"random", "layers all: local 1 | random 2 seed 3", OTHERS},
+    {"chunks", "layers all: chunk 2", OTHERS},
+    {"longformer", "layers all: local 33t | columns 1 | rows 2", OTHERS},
+    {"empty_rows", "layers all: local 2 when query 2..", OTHERS},
     {"ranges", "layers all: local 2 | stride 2 phase kv when distance 2..5 | dilated 3 when distance 5..",
-     false},
-    {"both_ways", "causal no; layers all: local 2 | stride 3", false},
-    {"window", "layers all: local 128t", true},
-    {"short_window", "layers all: local 37t", true},
+     OTHERS},
+    {"both_ways", "causal no; layers all: local 2 | stride 3", OTHERS},
+    {"window", "layers all: local 128t", EIGHTS},
+    {"short_window", "layers all: local 37t", EIGHTS},
+    {"window_1", "layers all: local 1t", EIGHTS_ALONE},
+    {"window_8", "layers all: local 8t", EIGHTS_ALONE},
+    {"window_65", "layers all: local 65t", EIGHTS_ALONE},
+    {"window_127", "layers all: local 127t", EIGHTS_ALONE},
+    {"window_129", "layers all: local 129t", EIGHTS_ALONE}, /* which they refuse, or compute as it is */
 };
 
 enum { MOST_LENGTHS = 3, MOST_SEQS = 64 };
 
-/* Head dimensions that differ from case to case: the 16-bit cases of both have all multiples of 8 up to 256. */
+/*
+ * Head dimensions that differ from case to case: the 16-bit cases of both have all multiples of 8 up to 256; with
+ * eight query heads a KV head, up to 64.
+ */
 enum { EVERY_DIM = 0, EVERY_DIM_SHIFTED = -13 };
 
 static const struct {
@@ -63,7 +75,8 @@ static const struct {
     bool sinks;
     bool e4m3;
     bool eights;
-    bool many;     /* more tiles or lists than a GPU has thread blocks, so that some take a second one */
+    bool
+        gpu_alone; /* too much for a CPU: some have more tiles, lists or ranges than a GPU has thread blocks */
     int32_t batch; /* not 0: so many sequences, which have those lengths in turn */
 } shapes[] = {
     {"one_token", 2, 1, 64, 16, .seqs = {{1, 1}}},
@@ -93,7 +106,7 @@ static const struct {
     {"step_many", 8, 8, 96, 64, .seqs = {{6, 500}, {16, 1100}, {1, 40}}, .pass = S2_PASS_DECODE,
      .head_major = true},
     {"groups", 8, 2, 128, 64, .seqs = {{700, 777}}, .head_major = true},
-    {"tiles", 20, 4, 64, 64, .seqs = {{900, 900}}, .head_major = true, .many = true},
+    {"tiles", 20, 4, 64, 64, .seqs = {{900, 900}}, .head_major = true, .gpu_alone = true},
     {"wide_groups", 8, 2, 256, 64, .seqs = {{700, 777}}, .head_major = true},
     {"dims", 4, 2, EVERY_DIM, 16, .seqs = {{65, 65}, {100, 257}}, .padded = true},
     {"dims_sinks", 4, 1, EVERY_DIM_SHIFTED, 64, .seqs = {{150, 290}}, .head_major = true, .sinks = true},
@@ -108,7 +121,7 @@ static const struct {
     {"e4m3_varlen", 4, 2, 128, 16, .seqs = {{65, 65}, {1, 140}, {100, 257}}, .padded = true, .e4m3 = true},
     {"e4m3_groups", 8, 2, 128, 64, .seqs = {{700, 777}}, .head_major = true, .spread = 4.0f, .e4m3 = true},
     {"e4m3_long", 5, 5, 96, 32, .seqs = {{1500, 1500}}, .e4m3 = true},
-    {"e4m3_tiles", 20, 4, 64, 64, .seqs = {{900, 900}}, .head_major = true, .e4m3 = true, .many = true},
+    {"e4m3_tiles", 20, 4, 64, 64, .seqs = {{900, 900}}, .head_major = true, .e4m3 = true, .gpu_alone = true},
     {"e4m3_dominant", 4, 1, 128, 64, .seqs = {{777, 777}, {777, 777}}, .spread = 40.0f, .e4m3 = true},
     {"eights", 16, 1, 64, 16, .seqs = {{65, 65}, {100, 257}, {1, 140}}, .padded = true, .sinks = true,
      .eights = true},
@@ -119,7 +132,21 @@ static const struct {
     {"eights_long", 24, 3, 40, 64, .seqs = {{1100, 1100}}, .head_major = true, .spread = 4.0f,
      .eights = true},
     {"eights_tiles", 400, 50, 64, 64, .seqs = {{160, 160}, {160, 160}, {130, 130}}, .sinks = true,
-     .eights = true, .many = true},
+     .eights = true, .gpu_alone = true},
+    {"eights_tiny", 8, 1, 64, 16, .seqs = {{1, 1}, {7, 7}, {9, 9}}, .head_major = true, .sinks = true,
+     .eights = true},
+    {"eights_whole", 16, 2, EVERY_DIM, 32, .seqs = {{64, 64}, {128, 128}, {136, 136}}, .eights = true},
+    {"eights_chunks", 16, 2, EVERY_DIM_SHIFTED, 16, .seqs = {{8, 136}, {64, 500}, {3, 131}}, .padded = true,
+     .eights = true},
+    {"eights_sets", 32, 1, EVERY_DIM_SHIFTED, 64, .seqs = {{203, 203}}, .padded = true, .sinks = true,
+     .eights = true},
+    /* Of gradients, ranges as short as they get; and some that wait for one of the turn before. */
+    {"eights_ranges", 8, 1, 64, 64, .seqs = {{528, 528}, {1601, 1601}}, .head_major = true, .eights = true,
+     .gpu_alone = true},
+    {"eights_set_ranges", 24, 1, 48, 16, .seqs = {{700, 700}}, .padded = true, .spread = 4.0f, .sinks = true,
+     .eights = true, .gpu_alone = true},
+    {"eights_turns", 360, 45, 64, 64, .seqs = {{33, 33}, {528, 528}, {70, 70}}, .eights = true,
+     .gpu_alone = true},
     {"step_sinks", 8, 2, 64, 16, .seqs = {{1, 700}, {3, 90}}, .pass = S2_PASS_DECODE, .padded = true,
      .sinks = true},
     {"step_capped", 16, 2, 128, 32, .seqs = {{9, 300}}, .pass = S2_PASS_DECODE, .spread = 6.0f, .cap = 5.0f,
@@ -137,22 +164,23 @@ static const struct {
      .cap = 50.0f, .e4m3 = true},
     {"step_merged", 8, 1, 64, 16, .seqs = {{1, 3000}}, .pass = S2_PASS_DECODE, .head_major = true},
     {"step_lists", 128, 32, 128, 16, .seqs = {{11, 64}, {1, 21}, {3, 42}}, .pass = S2_PASS_DECODE,
-     .many = true},
+     .gpu_alone = true},
     {"step_lists_chunks", 128, 8, 64, 64, .seqs = {{11, 333}, {1, 111}, {3, 222}}, .pass = S2_PASS_DECODE,
-     .padded = true, .many = true},
-    {"step_lists_rows", 128, 2, 96, 16, .seqs = {{1, 75}}, .pass = S2_PASS_DECODE, .many = true, .batch = 64},
+     .padded = true, .gpu_alone = true},
+    {"step_lists_rows", 128, 2, 96, 16, .seqs = {{1, 75}}, .pass = S2_PASS_DECODE, .gpu_alone = true,
+     .batch = 64},
     {"step_lists_batch", 64, 2, 128, 64, .seqs = {{1, 250}, {1, 100}, {1, 37}}, .pass = S2_PASS_DECODE,
-     .head_major = true, .many = true, .batch = 64},
+     .head_major = true, .gpu_alone = true, .batch = 64},
     {"step_lists_tokens", 32, 4, 128, 32, .seqs = {{4, 150}, {2, 77}, {1, 20}}, .pass = S2_PASS_DECODE,
-     .sinks = true, .many = true, .batch = 40},
-    {"step_lists_wide", 128, 4, 256, 16, .seqs = {{1, 90}, {1, 33}}, .pass = S2_PASS_DECODE, .many = true,
-     .batch = 34},
+     .sinks = true, .gpu_alone = true, .batch = 40},
+    {"step_lists_wide", 128, 4, 256, 16, .seqs = {{1, 90}, {1, 33}}, .pass = S2_PASS_DECODE,
+     .gpu_alone = true, .batch = 34},
     {"step_lists_few", 128, 16, 64, 16, .seqs = {{1, 300}, {1, 90}, {1, 17}}, .pass = S2_PASS_DECODE,
-     .padded = true, .many = true, .batch = 24},
+     .padded = true, .gpu_alone = true, .batch = 24},
     {"step_lists_two", 128, 8, 96, 64, .seqs = {{1, 300}, {1, 90}, {1, 17}}, .pass = S2_PASS_DECODE,
-     .many = true, .batch = 24},
+     .gpu_alone = true, .batch = 24},
     {"step_lists_e4m3", 128, 4, 128, 32, .seqs = {{1, 250}, {1, 100}, {1, 37}}, .pass = S2_PASS_DECODE,
-     .many = true, .batch = 48, .e4m3 = true},
+     .gpu_alone = true, .batch = 48, .e4m3 = true},
 };
 
 enum {
@@ -211,8 +239,8 @@ static s2_pass pass_of(const s2_device *device, const s2_kernel *kernel, s2_pass
 
 static int32_t head_dim_of(const s2_kcase *one)
 {
-    const int32_t head_dim = shapes[one->shape].head_dim;
-    return head_dim > 0 ? head_dim : 8 * (1 + (2 * one->family + (int32_t)one->dtype - head_dim) % 32);
+    const int32_t head_dim = shapes[one->shape].head_dim, n = shapes[one->shape].eights ? 8 : 32;
+    return head_dim > 0 ? head_dim : 8 * (1 + (2 * one->family + (int32_t)one->dtype - head_dim) % n);
 }
 
 /* S2_OK with a verdict, or why there can be none. */
@@ -292,7 +320,7 @@ static void check_one(s2_kcheck *run, s2_device *device, const s2_kernel *kernel
 /* Short windows meet shapes of eight heads a KV head, everything else the other shapes. */
 static bool meet(const s2_kcase *one)
 {
-    return families[one->family].eights == shapes[one->shape].eights;
+    return (families[one->family].meets != OTHERS) == shapes[one->shape].eights;
 }
 
 static bool wants(const char *only, const char *name)
@@ -335,7 +363,9 @@ static bool is_chosen(const s2_kcheck *run, const s2_kernel *kernel, const s2_kc
 {
     if (run->quick || kernel->traits->rank == 0)
         return is_quick(one);
-    if (shapes[one->shape].many && kernel->device != S2_DEVICE_GPU)
+    if (shapes[one->shape].gpu_alone && kernel->device != S2_DEVICE_GPU)
+        return false;
+    if (families[one->family].meets == EIGHTS_ALONE && !kernel->traits->short_windows)
         return false;
     return !run->sample || kernel->device == S2_DEVICE_GPU ||
            (one->family + one->shape) % (4 * S2_N_DTYPES) == (int32_t)one->dtype;
