@@ -232,6 +232,22 @@ template <bool FP16> struct BwdWindowBase {
         __syncwarp();
         mbar_arrive_if(bar, lane == 0);
     }
+    /* Where a thread writes or reads pieces of 16 keys of a transposed tile; 2048 bytes further for the next 16. */
+    S2_DEVICE uint32_t transposed_at() const
+    {
+        const int block = lane >> 3, key = lane & 7;
+        return ((block >> 1) * 8 + key) * 128 + ((32 * warp + (block & 1) * 16) ^ (key << 4));
+    }
+};
+
+/* A consumer that goes from unit to unit with a statistic of this thread's two rows, lse or delta. */
+template <bool FP16> struct BwdWindowWalker : BwdWindowBase<FP16> {
+    using Base = BwdWindowBase<FP16>;
+    using Base::Base, Base::p, Base::warp, Base::lane, Base::range;
+    const float *first; /* that of the range's first unit */
+    int64_t rows;       /* from head to head */
+    float2 ahead;       /* that of the unit that comes next */
+
     S2_DEVICE BwdWindowPlace place_of(int position, int set) const
     {
         BwdWindowPlace at;
@@ -242,42 +258,39 @@ template <bool FP16> struct BwdWindowBase {
         at.ends_item = set == p.sets - 1 && (at.in_item == 7 || position == range.n - 1);
         return at;
     }
-    /* lse or delta of this thread's two rows of the unit after a unit; of a range's last one, its own. */
-    S2_DEVICE float2 row_pair_after(const float *rows, int64_t head_rows, const BwdWindowPlace &at) const
+    /* After a range's last unit, that of the unit itself. Behind a fence, which waits for loads. */
+    S2_DEVICE void fetch_ahead(const BwdWindowPlace &at)
     {
         const bool moves = at.set == p.sets - 1;
         const int position = min(at.position + moves, range.n - 1), set = moves ? 0 : at.set + 1;
-        return __ldg((const float2 *)(rows + set * 8 * head_rows + position * 8));
+        ahead = __ldg((const float2 *)(first + set * 8 * rows + position * 8));
     }
-    /* Where a thread writes or reads pieces of 16 keys of a transposed tile; 2048 bytes further for the next 16. */
-    S2_DEVICE uint32_t transposed_at() const
+    template <class Consumer> S2_DEVICE void walk(const float *statistics, Consumer &consumer)
     {
-        const int block = lane >> 3, key = lane & 7;
-        return ((block >> 1) * 8 + key) * 128 + ((32 * warp + (block & 1) * 16) ^ (key << 4));
-    }
-    /* d(64 x 136) = A B^T. */
-    S2_DEVICE void issue_scores(float *d, uint32_t a, uint32_t b)
-    {
-        const uint32_t from = desc_low(a, 16), with = desc_low(b, 16);
-        wg_fence();
-#pragma unroll
-        for (int kk = 0; kk < 4; ++kk)
-            Wgmma<FP16, 136>::template ss<0>(d, desc(from + (kk * 32 >> 4)), desc(with + (kk * 32 >> 4)),
-                                             kk > 0);
-        wg_commit();
+#pragma unroll 1
+        for (int turn = blockIdx.x; turn < p.n_ranges; turn += gridDim.x) {
+            range = bwd_window_range(p, turn);
+            consumer.begin_range();
+            rows = p.seqs[range.seq].n_rows;
+            first = statistics + p.seqs[range.seq].rows + range.first * 8 + 2 * warp +
+                    (range.kv_head * p.sets * 8 + (lane >> 2)) * rows;
+            ahead = __ldg((const float2 *)first);
+#pragma unroll 1
+            for (int position = 0; position < range.n; ++position)
+#pragma unroll 1
+                for (int set = 0; set < p.sets; ++set)
+                    consumer.unit(place_of(position, set));
+        }
     }
 };
 
 /* S and P. */
-template <bool FP16> struct BwdWindowP : BwdWindowBase<FP16> {
-    using Base = BwdWindowBase<FP16>;
+template <bool FP16> struct BwdWindowP : BwdWindowWalker<FP16> {
+    using Base = BwdWindowWalker<FP16>;
     using Base::Base, Base::p, Base::sh, Base::warp, Base::lane, Base::range, Base::n, Base::items,
-        Base::release, Base::S;
+        Base::ahead, Base::release, Base::S;
 
-    const float *lse; /* of this thread's two rows of the range's first unit */
-    int64_t rows;     /* from head to head */
-    float2 ahead;     /* of the unit that comes next */
-
+    S2_DEVICE void begin_range() const {}
     /* pieces = P */
     S2_DEVICE void weights(const float *s, float2 of_rows, uint32_t *pieces) const
     {
@@ -300,8 +313,8 @@ template <bool FP16> struct BwdWindowP : BwdWindowBase<FP16> {
         if (at.begins_item)
             mbar_wait(sh.k_full + 8 * buffer, (items >> 1) & 1);
         mbar_wait(sh.q_full + 8 * stage, (n / STAGES) & 1);
-        this->issue_scores(s, sh.q + stage * BwdWindowShared::TILE_BYTES,
-                           sh.k + buffer * BwdWindowShared::K_BYTES + at.in_item * 1024);
+        window_issue_scores<FP16>(s, sh.q + stage * BwdWindowShared::TILE_BYTES,
+                                  sh.k + buffer * BwdWindowShared::K_BYTES + at.in_item * 1024);
         wg_wait<0>();
         wg_pin<S>(s);
         release(sh.q_empty + 8 * stage);
@@ -316,54 +329,34 @@ template <bool FP16> struct BwdWindowP : BwdWindowBase<FP16> {
             stmatrix_x4_trans(to + kk * 2048, pieces + 4 * kk);
         fence_async_shared();
         release(sh.p_full + 8 * p_stage);
-        ahead = this->row_pair_after(lse, rows, at); /* behind the fence, which waits for loads */
+        this->fetch_ahead(at);
         items += at.ends_item;
         ++n;
     }
     S2_DEVICE void run()
     {
-#pragma unroll 1
-        for (int turn = blockIdx.x; turn < p.n_ranges; turn += gridDim.x) {
-            range = bwd_window_range(p, turn);
-            rows = p.seqs[range.seq].n_rows;
-            lse = p.lse2 + p.seqs[range.seq].rows + range.first * 8 + 2 * warp +
-                  (range.kv_head * p.sets * 8 + (lane >> 2)) * rows;
-            ahead = __ldg((const float2 *)lse);
-#pragma unroll 1
-            for (int position = 0; position < range.n; ++position)
-#pragma unroll 1
-                for (int set = 0; set < p.sets; ++set)
-                    unit(this->place_of(position, set));
-        }
+        this->walk(p.lse2, *this);
     }
 };
 
 /* dP, dS and dQ. */
-template <bool FP16> struct BwdWindowDs : BwdWindowBase<FP16> {
-    using Base = BwdWindowBase<FP16>;
+template <bool FP16> struct BwdWindowDs : BwdWindowWalker<FP16> {
+    using Base = BwdWindowWalker<FP16>;
     using Base::Base, Base::p, Base::sh, Base::warp, Base::lane, Base::range, Base::n, Base::items,
-        Base::release, Base::S;
-    const float *delta; /* as lse above */
-    int64_t rows;
-    float2 ahead;
+        Base::ahead, Base::release, Base::S;
     int k_tok;
 
+    S2_DEVICE void begin_range()
+    {
+        if (p.moved && lane == 0)
+            fence_map(p.maps + BWD_WINDOW_MAPS * range.seq + BWD_WINDOW_D_Q);
+        k_tok = p.seqs[range.seq].k_tok;
+    }
     /* A copy takes the 8 heads of a position. */
     S2_DEVICE void store_d_q(const BwdWindowPlace &at, const float *x) const
     {
-        const uint32_t out = sh.out + warp * 2048, write_at = (lane & 15) * 128 + (lane >> 4) * 16;
-        if (lane == 0)
-            bulk_wait_read<0>();
-        __syncwarp();
-#pragma unroll
-        for (int j = 0; j < 4; ++j)
-            stmatrix_x4(out + swizzle128(write_at + j * 32),
-                        pack2<FP16>(x[8 * j] * p.scale, x[8 * j + 1] * p.scale),
-                        pack2<FP16>(x[8 * j + 2] * p.scale, x[8 * j + 3] * p.scale),
-                        pack2<FP16>(x[8 * j + 4] * p.scale, x[8 * j + 5] * p.scale),
-                        pack2<FP16>(x[8 * j + 6] * p.scale, x[8 * j + 7] * p.scale));
-        fence_async_shared();
-        __syncwarp();
+        const uint32_t out = sh.out + warp * 2048;
+        window_put_rows<FP16>(out, x, p.scale, p.scale, lane);
         if (lane == 0) {
             const CUtensorMap *const map = p.maps + BWD_WINDOW_MAPS * range.seq + BWD_WINDOW_D_Q;
             const int row = (range.first + at.position) * 8 + 2 * warp,
@@ -405,8 +398,8 @@ template <bool FP16> struct BwdWindowDs : BwdWindowBase<FP16> {
         if (at.begins_item)
             mbar_wait(sh.v_full + 8 * buffer, (items >> 1) & 1);
         mbar_wait(sh.d_o_full + 8 * stage, (n / STAGES) & 1);
-        this->issue_scores(d_p, sh.d_o + stage * BwdWindowShared::TILE_BYTES,
-                           sh.v + buffer * BwdWindowShared::V_BYTES + at.in_item * 1024);
+        window_issue_scores<FP16>(d_p, sh.d_o + stage * BwdWindowShared::TILE_BYTES,
+                                  sh.v + buffer * BwdWindowShared::V_BYTES + at.in_item * 1024);
         mbar_wait(sh.p_full + 8 * p_stage, (n >> 1) & 1);
         wg_wait<0>();
         wg_pin<S>(d_p);
@@ -417,19 +410,14 @@ template <bool FP16> struct BwdWindowDs : BwdWindowBase<FP16> {
         release(sh.p_empty + 8 * p_stage);
         if (at.begins_item)
             mbar_wait(sh.k_full + 8 * buffer, (items >> 1) & 1);
-        const uint32_t b = desc_low(sh.k + buffer * BwdWindowShared::K_BYTES + at.in_item * 1024, 16);
-        wg_fence();
-#pragma unroll
-        for (int kk = 0; kk < 9; ++kk)
-            Wgmma<FP16, 64>::template rs<1>(x, pieces + 4 * kk, desc(b + (kk * 2048 >> 4)), kk > 0);
-        wg_commit();
+        window_issue_sums<FP16>(x, pieces, sh.k + buffer * BwdWindowShared::K_BYTES + at.in_item * 1024);
         mbar_wait(sh.d_s_empty, (n & 1) ^ 1);
 #pragma unroll
         for (int kk = 0; kk < 9; ++kk)
             stmatrix_x4_trans(sh.d_s + this->transposed_at() + kk * 2048, pieces + 4 * kk);
         fence_async_shared();
         release(sh.d_s_full);
-        ahead = this->row_pair_after(delta, rows, at);
+        this->fetch_ahead(at);
         wg_wait<0>();
         wg_pin<32>(x);
         if (at.ends_item)
@@ -440,22 +428,7 @@ template <bool FP16> struct BwdWindowDs : BwdWindowBase<FP16> {
     }
     S2_DEVICE void run()
     {
-#pragma unroll 1
-        for (int turn = blockIdx.x; turn < p.n_ranges; turn += gridDim.x) {
-            range = bwd_window_range(p, turn);
-            if (p.moved && lane == 0)
-                fence_map(p.maps + BWD_WINDOW_MAPS * range.seq + BWD_WINDOW_D_Q);
-            k_tok = p.seqs[range.seq].k_tok;
-            rows = p.seqs[range.seq].n_rows;
-            delta = p.delta + p.seqs[range.seq].rows + range.first * 8 + 2 * warp +
-                    (range.kv_head * p.sets * 8 + (lane >> 2)) * rows;
-            ahead = __ldg((const float2 *)delta);
-#pragma unroll 1
-            for (int position = 0; position < range.n; ++position)
-#pragma unroll 1
-                for (int set = 0; set < p.sets; ++set)
-                    unit(this->place_of(position, set));
-        }
+        this->walk(p.delta, *this);
         if (lane == 0)
             bulk_wait<0>();
     }
@@ -693,15 +666,7 @@ __global__ void __launch_bounds__(BwdWindowShared::THREADS, 1)
     extern __shared__ uint8_t raw[];
     const BwdWindowShared sh(raw);
     const int wg = __shfl_sync(0xffffffffu, threadIdx.x >> 7, 0);
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-    if (threadIdx.x == 0)
-        sh.init();
-    if (threadIdx.x < 128) /* the zeros behind the keys of both items */
-        store_shared4(sh.k + (threadIdx.x >> 6) * BwdWindowShared::K_BYTES + BwdWindowShared::KEYS * 128 +
-                          (threadIdx.x & 63) * 16,
-                      make_int4(0, 0, 0, 0));
-    fence_async_shared();
-    __syncthreads();
+    window_begin(sh, sh.k + BwdWindowShared::KEYS * 128, BwdWindowShared::K_BYTES);
     wait_before();
     if (wg == 3) {
         registers_lower<24>();

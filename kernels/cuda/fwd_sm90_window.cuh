@@ -205,6 +205,43 @@ S2_DEVICE void window_drop(float *s, int pos, int window_tok, int warp, int lane
     }
 }
 
+/* Of the 64 rows of a unit at `a` against the keys at `b`: d(64 x 136) = A B^T. */
+template <bool FP16> S2_DEVICE void window_issue_scores(float *d, uint32_t a, uint32_t b)
+{
+    const uint32_t from = desc_low(a, 16), with = desc_low(b, 16);
+    wg_fence();
+#pragma unroll
+    for (int kk = 0; kk < 4; ++kk)
+        Wgmma<FP16, 136>::template ss<0>(d, desc(from + (kk * 32 >> 4)), desc(with + (kk * 32 >> 4)), kk > 0);
+    wg_commit();
+}
+/* d(64 x 64) = A B: A in registers, 64 x 144 with zeros in the last 8 columns. */
+template <bool FP16> S2_DEVICE void window_issue_sums(float *d, const uint32_t *a, uint32_t b)
+{
+    const uint32_t with = desc_low(b, 16);
+    wg_fence();
+#pragma unroll
+    for (int kk = 0; kk < 9; ++kk)
+        Wgmma<FP16, 64>::template rs<1>(d, a + 4 * kk, desc(with + (kk * 2048 >> 4)), kk > 0);
+    wg_commit();
+}
+/* The 16 rows of a warp, 8 of them times x and 8 times y, to where copies read them when the last ones have. */
+template <bool FP16> S2_DEVICE void window_put_rows(uint32_t out, const float *d, float x, float y, int lane)
+{
+    const uint32_t at = (lane & 15) * 128 + (lane >> 4) * 16;
+    if (lane == 0)
+        bulk_wait_read<0>();
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+        stmatrix_x4(out + swizzle128(at + j * 32), pack2<FP16>(d[8 * j] * x, d[8 * j + 1] * x),
+                    pack2<FP16>(d[8 * j + 2] * y, d[8 * j + 3] * y),
+                    pack2<FP16>(d[8 * j + 4] * x, d[8 * j + 5] * x),
+                    pack2<FP16>(d[8 * j + 6] * y, d[8 * j + 7] * y));
+    fence_async_shared();
+    __syncwarp();
+}
+
 template <bool FP16> struct WindowConsumer {
     static constexpr int COLUMNS = WindowShared::WINDOW + WindowShared::POSITIONS, S = COLUMNS / 2;
     const WindowParams &p;
@@ -220,19 +257,6 @@ template <bool FP16> struct WindowConsumer {
     {
         __syncwarp();
         mbar_arrive_if(bar, lane == 0);
-    }
-    /* S of a unit whose Q and K are there. */
-    S2_DEVICE void scores(uint32_t q, uint32_t k, float *s)
-    {
-        const uint32_t a = desc_low(q, 16), b = desc_low(k, 16);
-        wg_fence();
-#pragma unroll
-        for (int kk = 0; kk < 4; ++kk)
-            Wgmma<FP16, COLUMNS>::template ss<0>(s, desc(a + (kk * 32 >> 4)), desc(b + (kk * 32 >> 4)),
-                                                 kk > 0);
-        wg_commit();
-        wg_wait<0>();
-        wg_pin<S>(s);
     }
     /* S to exponentials, both rows side by side. Every row reads at least its own position. */
     S2_DEVICE void softmax(float *s)
@@ -260,15 +284,6 @@ template <bool FP16> struct WindowConsumer {
         sum[0] = part[0][0] + part[0][1];
         sum[1] = part[1][0] + part[1][1];
     }
-    S2_DEVICE void issue_values(const uint32_t *pa, uint32_t v)
-    {
-        const uint32_t b = desc_low(v, 16);
-        wg_fence();
-#pragma unroll
-        for (int kk = 0; kk < (COLUMNS + 8) / 16; ++kk)
-            Wgmma<FP16, 64>::template rs<1>(o, pa + 4 * kk, desc(b + (kk * 2048 >> 4)), kk > 0);
-        wg_commit();
-    }
     /* The sums of rows, with their sinks; `keep` is what O is multiplied by. A sum is at least 1 - 2^-22. */
     S2_DEVICE void finish_sums(float sink)
     {
@@ -286,21 +301,9 @@ template <bool FP16> struct WindowConsumer {
     /* O and LSE; `row` is the query of the unit's first position. A copy takes the 8 heads of a position. */
     S2_DEVICE void store(const WindowItem &item, int row)
     {
-        const uint32_t rows = sh.out + wg * WindowShared::Q_BYTES + warp * 2048,
-                       write_at = (lane & 15) * 128 + (lane >> 4) * 16;
+        const uint32_t rows = sh.out + wg * WindowShared::Q_BYTES + warp * 2048;
         float *const lse = p.lse + p.lse_head * (item.head + (lane >> 2)) + item.lse;
-        if (lane == 0)
-            bulk_wait_read<0>();
-        __syncwarp();
-#pragma unroll
-        for (int j = 0; j < 4; ++j)
-            stmatrix_x4(rows + swizzle128(write_at + j * 32),
-                        pack2<FP16>(o[8 * j] * keep[0], o[8 * j + 1] * keep[0]),
-                        pack2<FP16>(o[8 * j + 2] * keep[1], o[8 * j + 3] * keep[1]),
-                        pack2<FP16>(o[8 * j + 4] * keep[0], o[8 * j + 5] * keep[0]),
-                        pack2<FP16>(o[8 * j + 6] * keep[1], o[8 * j + 7] * keep[1]));
-        fence_async_shared();
-        __syncwarp();
+        window_put_rows<FP16>(rows, o, keep[0], keep[1], lane);
         const CUtensorMap *const map = p.maps + 4 * item.seq + 3;
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
@@ -327,7 +330,10 @@ template <bool FP16> struct WindowConsumer {
         float s[S];
         uint32_t pa[(COLUMNS + 8) / 4];
         mbar_wait(sh.q_full + 8 * unit, turn & 1);
-        scores(sh.q + unit * WindowShared::Q_BYTES, sh.k + buffer * WindowShared::K_BYTES + unit * 1024, s);
+        window_issue_scores<FP16>(s, sh.q + unit * WindowShared::Q_BYTES,
+                                  sh.k + buffer * WindowShared::K_BYTES + unit * 1024);
+        wg_wait<0>();
+        wg_pin<S>(s);
         const WindowItem item = item_of(buffer);
         const float sink =
             p.sink != nullptr ? __ldg(p.sink + item.head + (lane >> 2)) * LOG2_E : -CUDART_INF_F;
@@ -342,7 +348,7 @@ template <bool FP16> struct WindowConsumer {
         pa[S / 2] = pa[S / 2 + 1] = 0;
         if (half == 0)
             mbar_wait(sh.v_full + 8 * buffer, (turn >> 1) & 1);
-        issue_values(pa, sh.v + buffer * WindowShared::V_BYTES + unit * 1024);
+        window_issue_sums<FP16>(o, pa, sh.v + buffer * WindowShared::V_BYTES + unit * 1024);
         finish_sums(sink);
         wg_wait<0>();
         wg_pin<32>(o);
@@ -367,6 +373,19 @@ template <bool FP16> struct WindowConsumer {
     }
 };
 
+/* Barriers, and the zeros behind the keys of two items; the next launch may begin. */
+template <class Shared> S2_DEVICE void window_begin(const Shared &sh, uint32_t zeros, uint32_t item_bytes)
+{
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    if (threadIdx.x == 0)
+        sh.init();
+    if (threadIdx.x < 128)
+        store_shared4(zeros + (threadIdx.x >> 6) * item_bytes + (threadIdx.x & 63) * 16,
+                      make_int4(0, 0, 0, 0));
+    fence_async_shared();
+    __syncthreads();
+}
+
 template <bool FP16>
 __global__ void __launch_bounds__(WindowShared::THREADS, 1)
     fwd_sm90_window(const __grid_constant__ WindowParams p)
@@ -375,15 +394,7 @@ __global__ void __launch_bounds__(WindowShared::THREADS, 1)
     extern __shared__ uint8_t raw[];
     const WindowShared sh(raw);
     const int wg = __shfl_sync(0xffffffffu, threadIdx.x >> 7, 0);
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-    if (threadIdx.x == 0)
-        sh.init();
-    if (threadIdx.x < 128) /* the zeros behind the values of both items */
-        store_shared4(sh.v + (threadIdx.x >> 6) * WindowShared::V_BYTES + WindowShared::KEYS * 128 +
-                          (threadIdx.x & 63) * 16,
-                      make_int4(0, 0, 0, 0));
-    fence_async_shared();
-    __syncthreads();
+    window_begin(sh, sh.v + WindowShared::KEYS * 128, WindowShared::V_BYTES);
     if (wg == WindowShared::CONSUMERS) {
         registers_lower<24>();
         const int job = __shfl_sync(0xffffffffu, (threadIdx.x >> 5) & 3, 0);

@@ -75,9 +75,8 @@ static const struct {
     bool sinks;
     bool e4m3;
     bool eights;
-    bool
-        gpu_alone; /* too much for a CPU: some have more tiles, lists or ranges than a GPU has thread blocks */
-    int32_t batch; /* not 0: so many sequences, which have those lengths in turn */
+    bool gpu_alone; /* too much for a CPU: many have more tiles or lists than a GPU has thread blocks */
+    int32_t batch;  /* not 0: so many sequences, which have those lengths in turn */
 } shapes[] = {
     {"one_token", 2, 1, 64, 16, .seqs = {{1, 1}}},
     {"tail", 4, 2, 64, 16, .seqs = {{129, 129}}, .head_major = true},
