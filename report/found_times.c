@@ -31,8 +31,8 @@ static void put_ratio(double times, s2_buf *buf)
 static void put_error(const s2_sim *sim, s2_buf *buf)
 {
     s2_buf_puts(buf, " (");
-    if (sim->beyond > 0) {
-        s2_report_beyond(sim, buf);
+    if (sim->far.beyond > 0) {
+        s2_report_beyond(&sim->far, sim->measured, buf);
         s2_buf_puts(buf, "; ");
     } else if (!sim->measured) {
         s2_buf_puts(buf, sim->machine.n_micro > 0 ? "no such machine was measured; "

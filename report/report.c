@@ -89,14 +89,13 @@ bool s2_report_reads_host(const s2_sim_options *options, const s2_sim *sim, bool
     return options->phase == S2_DECODE && (dense ? sim->host_dense_bytes : sim->host_bytes) > 0;
 }
 
-void s2_report_beyond(const s2_sim *sim, s2_buf *buf)
+void s2_report_beyond(const s2_far *far, bool measured, s2_buf *buf)
 {
-    const s2_span_of_points span = sim->beyond_span;
-    const char *const where = sim->measured ? "" : " on another GPU";
-    if (span.least < sim->beyond_asked && sim->beyond_asked < span.greatest)
-        s2_buf_printf(buf, "interpolated in %s: %.0f, measured%s at %.0f and %.0f",
-                      s2_extent_words(sim->beyond_in), sim->beyond_asked, where, span.least, span.greatest);
+    const char *const where = measured ? "" : " on another GPU";
+    if (far->span.least < far->asked && far->asked < far->span.greatest)
+        s2_buf_printf(buf, "interpolated in %s: %.0f, measured%s at %.0f and %.0f", s2_extent_words(far->in),
+                      far->asked, where, far->span.least, far->span.greatest);
     else
-        s2_buf_printf(buf, "extrapolated in %s: %.0f, measured%s from %.0f to %.0f",
-                      s2_extent_words(sim->beyond_in), sim->beyond_asked, where, span.least, span.greatest);
+        s2_buf_printf(buf, "extrapolated in %s: %.0f, measured%s from %.0f to %.0f", s2_extent_words(far->in),
+                      far->asked, where, far->span.least, far->span.greatest);
 }

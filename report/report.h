@@ -30,6 +30,8 @@ typedef struct s2_report_subject {
 void s2_report_scores_text(const char *begin, s2_model_scores scores, s2_scored scored, s2_buf *buf);
 void s2_report_scores_json(s2_model_scores scores, s2_scored scored, s2_buf *buf);
 /* The error of a prediction; NULL: the time is not one. */
+/* "extrapolated": what was asked beyond the measured range; null if it is inside. */
+void s2_report_beyond_json(const s2_far *far, s2_buf *buf);
 void s2_report_error_json(const s2_error *error, s2_buf *buf);
 
 /* The members that a report of any schema begins with, and the types of its price. */
@@ -51,8 +53,8 @@ void s2_report_stack_text(const s2_report_subject *subject, bool drops, s2_buf *
  */
 void s2_report_stack_host(const s2_format *format, const s2_sim *sim, s2_buf *buf);
 
-/* What lies outside of the points measured, without an end of line; only where sim->beyond > 0. */
-void s2_report_beyond(const s2_sim *sim, s2_buf *buf);
+/* What lies outside of the points measured, without an end of line; only where far->beyond > 0. */
+void s2_report_beyond(const s2_far *far, bool measured, s2_buf *buf);
 
 /* One object, without a line end. */
 void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf);

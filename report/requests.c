@@ -68,19 +68,49 @@ static void put_head(const s2_report_subject *subject, const s2_serving *serving
     s2_buf_printf(buf, "%s\n\n", options->net != NULL ? options->net->name : "");
 }
 
+/* By the time of the launches: what is like those that were measured, and what is farther. */
+static void put_shares(const s2_served *own, s2_buf *buf)
+{
+    s2_buf_printf(buf,
+                  "%s %% of its time in launches like those that were measured\n  (mean error %s %%), %s %% "
+                  "in others",
+                  s2_decimal(100 * (1 - own->beyond), 3).text, s2_decimal(own->like_pct, 2).text,
+                  s2_decimal(100 * own->beyond, 2).text);
+    if (own->far.beyond > 0) {
+        s2_buf_puts(buf, " (the farthest ");
+        s2_report_beyond(&own->far, own->measured, buf);
+        s2_buf_puts(buf, ")");
+    }
+    s2_buf_printf(buf, ";\n  by time %s %% is allowed for", s2_decimal(own->error.pct, 2).text);
+}
+
+static void put_error(const s2_served *own, s2_buf *buf)
+{
+    if (own->beyond > 0 && own->beyond < 1) {
+        put_shares(own, buf);
+        return;
+    }
+    if (own->far.beyond > 0) {
+        s2_buf_puts(buf, "at the farthest ");
+        s2_report_beyond(&own->far, own->measured, buf);
+        s2_buf_puts(buf, ";\n  ");
+    }
+    s2_error_print(&own->error, true, buf);
+}
+
 static void put_fidelity(const s2_served *own, s2_buf *buf)
 {
     s2_buf_puts(buf, "\n  attention is ");
     if (!own->predicted)
         s2_buf_puts(buf, "priced by its plan at peak rates, which is a bound");
     else
-        s2_buf_printf(buf, "%s, launch by launch; of the kind of launch that is known least:\n  ",
-                      own->measured ? "predicted" : "guessed: nothing was measured on this GPU");
+        s2_buf_printf(buf, "%s, launch by launch: ",
+                      own->measured ? "predicted" : "guessed, for nothing was measured on this GPU");
     if (own->predicted)
-        s2_error_print(&own->error, true, buf);
+        put_error(own, buf);
     s2_buf_printf(buf,
                   ".\n  The schedule is one simple server's, and was not held against any that runs; "
-                  "unequal lengths are\n  priced %s.\n",
+                  "unequal lengths, of which\n  no step was measured, are priced %s.\n",
                   own->mixed ? "by what their step reads" : "as shares of equal ones");
 }
 
@@ -128,6 +158,8 @@ static void json_side(const char *key, const s2_served *side, s2_buf *buf)
     s2_json_key_bool(buf, "predicted", side->predicted);
     s2_json_key_bool(buf, "measured", side->measured);
     s2_report_error_json(side->predicted ? &side->error : NULL, buf);
+    s2_json_key_num(buf, "beyond_share", s2_rounded(side->predicted ? side->beyond : 0));
+    s2_report_beyond_json(&side->far, buf);
     s2_report_scores_json(side->scores, side->scored, buf);
     s2_json_end(buf, '}');
 }

@@ -245,19 +245,18 @@ static void json_end_to_end(const s2_sim_options *options, const s2_sim *sim, s2
     s2_json_end(buf, '}');
 }
 
-/* What was asked beyond the measured range; null if it is inside. */
-static void json_beyond(const s2_sim *sim, s2_buf *buf)
+void s2_report_beyond_json(const s2_far *far, s2_buf *buf)
 {
     s2_json_key(buf, "extrapolated");
-    if (sim->beyond == 0) {
+    if (far->beyond == 0) {
         s2_json_null(buf);
         return;
     }
     s2_json_begin(buf, '{');
-    s2_json_key_str(buf, "in", s2_extent_words(sim->beyond_in));
-    s2_json_key_num(buf, "asked", sim->beyond_asked);
-    s2_json_key_num(buf, "measured_from", sim->beyond_span.least);
-    s2_json_key_num(buf, "measured_to", sim->beyond_span.greatest);
+    s2_json_key_str(buf, "in", s2_extent_words(far->in));
+    s2_json_key_num(buf, "asked", far->asked);
+    s2_json_key_num(buf, "measured_from", far->span.least);
+    s2_json_key_num(buf, "measured_to", far->span.greatest);
     s2_json_end(buf, '}');
 }
 
@@ -267,7 +266,7 @@ static void json_prediction(const s2_sim_options *options, const s2_sim *sim, s2
         return;
     s2_json_key_begin(buf, "prediction", '{');
     s2_json_key_bool(buf, "measured", sim->measured);
-    json_beyond(sim, buf);
+    s2_report_beyond_json(&sim->far, buf);
     s2_json_key_str(buf, "kernel", sim->kernel);
     s2_json_key_str(buf, "runs_on", sim->runs_on);
     if (options->peer != NULL) {

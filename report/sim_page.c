@@ -177,8 +177,8 @@ static void put_apart(const s2_sim *sim, s2_buf *buf)
 static void text_error(const s2_sim *sim, s2_buf *buf)
 {
     s2_report_line("", buf);
-    if (sim->beyond > 0) {
-        s2_report_beyond(sim, buf);
+    if (sim->far.beyond > 0) {
+        s2_report_beyond(&sim->far, sim->measured, buf);
         s2_buf_puts(buf, "; ");
     }
     s2_error_print(&sim->error, true, buf);

@@ -45,7 +45,7 @@ static void put_peer_error(const s2_sim_options *options, const s2_sim *sim, int
     if (options->peer == NULL || sim->time_us <= sim->bound_us) /* a bound is no prediction */
         return;
     s2_buf_printf(buf, "%*s%s", 2 + (sim->end_to_end_us > 0 ? 0 : width), "",
-                  sim->beyond > 0 ? "extrapolated; " : "");
+                  sim->far.beyond > 0 ? "extrapolated; " : "");
     s2_error_print(&sim->error, false, buf);
 }
 

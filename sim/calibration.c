@@ -145,8 +145,8 @@ void s2_calibration_print(const s2_calibration *calibration, s2_buf *buf)
             continue;
         s2_buf_printf(buf, "judged %s %s %d %.4g %.4g", kernel->name, s2_pass_word(kernel->pass),
                       kernel->n_judged, kernel->error_pct, kernel->p90_pct);
-        for (int32_t extent = 0; extent < S2_N_EXTENTS; extent++)
-            s2_buf_printf(buf, " %.9g %.9g", kernel->spans[extent].least, kernel->spans[extent].greatest);
+        for (int32_t e = 0; e < S2_N_EXTENTS && (e < S2_EXTENT_NEW || kernel->spans[e].greatest > 0); e++)
+            s2_buf_printf(buf, " %.9g %.9g", kernel->spans[e].least, kernel->spans[e].greatest);
         s2_buf_printf(buf, " %.4g\n", kernel->most_pct);
     }
     s2_buf_release(&constants);
@@ -279,15 +279,17 @@ static s2_status take_verdict(s2_reader *reader, const char *rest)
 {
     char name[16], pass[12];
     int rest_begin = 0;
-    enum { FIRST = 3, SPANS = FIRST + 2 * S2_N_EXTENTS, ALL };
+    enum { FIRST = 3, ALL = FIRST + 2 * S2_N_EXTENTS + 1 };
     double n[ALL] = {0};
     if (sscanf(rest, "%15s %11s %n", name, pass, &rest_begin) != 2 || rest_begin == 0)
         return refuse(reader, "expected the name of a kernel and its pass");
-    /* files of earlier versions give neither the range of the points nor the largest error */
-    const int32_t n_given = n_words(rest + rest_begin);
-    const bool spans = n_given > FIRST;
-    S2_TRY(take_numbers(reader, rest + rest_begin, n, n_given > SPANS ? ALL : spans ? SPANS : FIRST));
-    if (!small(n[0]) || n[1] < 0 || n[2] < 0 || n[SPANS] < 0)
+    /* files of earlier versions give no range of the points, or not that of query tokens, or no largest error */
+    const int32_t n_more = n_words(rest + rest_begin) - FIRST,
+                  n_spans = n_more >= 2 * S2_EXTENT_NEW ? s2_min_i32(n_more / 2, S2_N_EXTENTS) : 0,
+                  n_all = FIRST + 2 * n_spans + (n_more == 2 * n_spans + 1);
+    S2_TRY(take_numbers(reader, rest + rest_begin, n, n_all));
+    const double most = n_more == 2 * n_spans + 1 ? n[n_all - 1] : 0;
+    if (!small(n[0]) || n[1] < 0 || n[2] < 0 || most < 0)
         return refuse(reader, "these are not errors");
     for (int32_t k = 0; k < reader->out.model.n_kernels; k++) {
         s2_kernel_model *const kernel = &reader->out.model.kernels[k];
@@ -295,8 +297,8 @@ static s2_status take_verdict(s2_reader *reader, const char *rest)
             kernel->n_judged = (int32_t)n[0];
             kernel->error_pct = n[1];
             kernel->p90_pct = n[2];
-            kernel->most_pct = n[SPANS];
-            for (int32_t extent = 0; spans && extent < S2_N_EXTENTS; extent++)
+            kernel->most_pct = most;
+            for (int32_t extent = 0; extent < n_spans; extent++)
                 kernel->spans[extent] = (s2_span_of_points){n[FIRST + 2 * extent], n[FIRST + 1 + 2 * extent]};
             return S2_OK;
         }

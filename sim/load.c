@@ -440,8 +440,10 @@ static void note_extent(const s2_plan *plan, int32_t q_tok, s2_kernel_load *load
     const double row = 2.0 * plan->pattern->n_kv_heads * plan->pattern->head_dim * plan->options.elem_bytes;
     load->list_rows = plan->pattern->n_heads / plan->pattern->n_kv_heads * q_tok;
     load->n_lists = (int64_t)plan->n_seqs * plan->pattern->n_kv_heads;
-    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
+    for (int32_t seq = 0; seq < plan->n_seqs; seq++) {
+        load->q_tok = s2_max_i32(plan->seqs[seq].q_tok, load->q_tok);
         load->k_tok = s2_max_i32(plan->seqs[seq].k_tok, load->k_tok);
+    }
     for (int32_t seq = 0; seq < plan->n_seqs; seq++)
         load->span_bytes += row * plan->seqs[seq].k_tok;
 }

@@ -59,6 +59,7 @@ typedef struct s2_kernel_load {
     bool arithmetic;   /* no list comes from memory */
     bool whole_blocks; /* no list needs element masks */
     int32_t list_rows; /* query rows that read a list: heads of a group, in decode times query tokens */
+    int32_t q_tok;     /* query tokens of the sequence that has most; 0: not known */
     int32_t k_tok;     /* keys of the longest sequence */
     int64_t n_lists;   /* KV heads times sequences */
     int64_t n_items;

@@ -10,7 +10,7 @@
 const char *s2_extent_words(s2_extent extent)
 {
     static const char *const words[S2_N_EXTENTS] = {"query rows a list", "tokens", "KV heads times sequences",
-                                                    "head dim"};
+                                                    "head dim", "query tokens"};
     return words[extent];
 }
 
@@ -24,7 +24,8 @@ const char *s2_cause_words(int32_t bit)
 
 double s2_extent_of(const s2_kernel_load *load, s2_extent extent)
 {
-    const double of[S2_N_EXTENTS] = {load->list_rows, load->k_tok, (double)load->n_lists, load->head_dim};
+    const double of[S2_N_EXTENTS] = {load->list_rows, load->k_tok, (double)load->n_lists, load->head_dim,
+                                     load->q_tok};
     return of[extent];
 }
 

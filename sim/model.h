@@ -45,6 +45,7 @@ typedef enum s2_extent {
     S2_EXTENT_TOK,
     S2_EXTENT_LISTS,
     S2_EXTENT_DIM,
+    S2_EXTENT_NEW,
     S2_N_EXTENTS
 } s2_extent;
 const char *s2_extent_words(s2_extent extent); /* "rows a list" */

@@ -7,7 +7,13 @@
 #include "base/arith.h"
 #include "sim/peer.h"
 
-enum { CODE_PEER_FILE = 707, MAX_BYTES = 1 << 16, N_CUT = 4, N_VERDICT = 4 + 2 * S2_N_EXTENTS };
+enum {
+    CODE_PEER_FILE = 707,
+    MAX_BYTES = 1 << 16,
+    N_CUT = 4,
+    N_SPANS = S2_EXTENT_NEW,
+    N_VERDICT = 4 + 2 * N_SPANS
+};
 
 /* ---- writing */
 
@@ -39,7 +45,7 @@ static void print_law(const s2_peer_law *law, s2_buf *buf)
         s2_buf_printf(buf, "blocks %d %d\n", law->least_blk_tok, law->most_blk_tok);
     s2_buf_printf(buf, "judged %d %.4g %.4g %.4g", law->kernel.n_judged, law->kernel.error_pct,
                   law->median_pct, law->kernel.p90_pct);
-    for (int32_t e = 0; e < S2_N_EXTENTS; e++)
+    for (int32_t e = 0; e < N_SPANS; e++)
         s2_buf_printf(buf, " %.9g %.9g", law->kernel.spans[e].least, law->kernel.spans[e].greatest);
     s2_buf_puts(buf, "\n");
 }
@@ -169,7 +175,7 @@ static s2_status take_verdict(const s2_peer_reader *reader, const double n[N_VER
     kernel->error_pct = n[1];
     reader->law->median_pct = n[2];
     kernel->p90_pct = n[3];
-    for (int32_t e = 0; e < S2_N_EXTENTS; e++)
+    for (int32_t e = 0; e < N_SPANS; e++)
         kernel->spans[e] = (s2_span_of_points){n[4 + 2 * e], n[5 + 2 * e]};
     return S2_OK;
 }

@@ -148,12 +148,8 @@ static void note_beyond(s2_extent extent, double asked, s2_span_of_points span, 
 {
     if (beyond > 0)
         out->error.causes |= 1U << extent;
-    if (beyond <= out->beyond)
-        return;
-    out->beyond = beyond;
-    out->extent = extent;
-    out->asked = asked;
-    out->span = span;
+    if (beyond > out->far.beyond)
+        out->far = (s2_far){beyond, extent, asked, span};
 }
 
 /* Costs at a head dimension between those measured are interpolated, which no point judges. */
@@ -179,7 +175,8 @@ static bool find_other_dim(const s2_kernel_model *kernel, int32_t head_dim, s2_l
 /* The extent in which the launch is farthest from the points that judged the kernel. */
 static void find_beyond(const s2_kernel_model *kernel, const s2_kernel_load *load, s2_launch_price *out)
 {
-    for (int32_t e = 0; e < S2_N_EXTENTS; e++) {
+    const bool whole = load->q_tok == load->k_tok; /* then tokens say it */
+    for (int32_t e = 0; e < (whole ? S2_EXTENT_NEW : S2_N_EXTENTS); e++) {
         const double asked = s2_extent_of(load, (s2_extent)e);
         note_beyond((s2_extent)e, asked, kernel->spans[e], how_far(kernel->spans[e], asked, (s2_extent)e),
                     out);
@@ -204,8 +201,8 @@ void s2_predict_error(const s2_kernel_model *kernel, const s2_kernel_load *load,
     find_beyond(kernel, load, out);
     if (find_other_dim(kernel, load->head_dim, out))
         error.pct = fmax(error.pct, S2_GUESS_PCT);
-    if (out->beyond > 0) {
-        error.pct = fmax(kernel->p90_pct, error.pct * exp2(out->beyond));
+    if (out->far.beyond > 0) {
+        error.pct = fmax(kernel->p90_pct, error.pct * exp2(out->far.beyond));
         error.allowed = true;
     }
     error.pct = fmin(error.pct, S2_ERROR_UNKNOWN_PCT);

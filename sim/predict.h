@@ -42,6 +42,14 @@ typedef enum s2_scored {
 const char *
 s2_scored_word(s2_scored scored); /* "measured", "assumed", "left out", "bound"; NULL: nothing is */
 
+/* How far a launch is from those that judged its kernel. */
+typedef struct s2_far {
+    double beyond; /* how often the farthest extent must be halved or doubled to be inside; 0: it is */
+    s2_extent in;
+    double asked;
+    s2_span_of_points span; /* of the points judged; between two: the nearest on either side */
+} s2_far;
+
 typedef struct s2_launch_price {
     const s2_kernel_model *kernel;
     s2_forecast forecast;
@@ -51,10 +59,7 @@ typedef struct s2_launch_price {
      * of two, and at a head dimension that was not measured at least S2_GUESS_PCT.
      */
     s2_error error;
-    double beyond;    /* how often the farthest extent must be halved or doubled to be inside; 0: it is */
-    s2_extent extent; /* then: which one, its value, and the nearest that was measured on either side */
-    double asked;
-    s2_span_of_points span;
+    s2_far far;
     s2_scored scored;
     bool capped; /* and the cap is counted */
     /* The kernel of short windows that runs such a launch, faster than priced: it has no constants. Else NULL. */
@@ -81,7 +86,7 @@ s2_status s2_predict_launch(s2_arena *scratch, const s2_time_model *model, const
 /* Whether the plan of a launch, or of the part of its sequences that stands for all of them, stays below a gigabyte. */
 bool s2_predict_can_plan(const s2_launch *launch);
 
-/* The error of a launch on that kernel: fills error, beyond, extent, asked and span. */
+/* The error of a launch on that kernel: fills error and far. */
 void s2_predict_error(const s2_kernel_model *kernel, const s2_kernel_load *load, s2_launch_price *out);
 
 #endif /* S2_SIM_PREDICT_H */

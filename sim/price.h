@@ -276,10 +276,7 @@ typedef struct s2_sim {
     s2_model_scores
         scores; /* what is done to them, and how time_us counts that: as the worst counted launch */
     s2_scored scored;
-    double beyond;       /* then: how far outside the points measured (sim/predict.h); 0: inside */
-    s2_extent beyond_in; /* then: in which extent, and its value here and in the points measured */
-    double beyond_asked;
-    s2_span_of_points beyond_span;
+    s2_far far;          /* then: of the launch that is farthest outside the points measured */
     const char *kernel;  /* then: of the layer that takes longest; "" otherwise */
     const char *runs_on; /* then: what runs short windows, priced by a slower kernel; NULL: nothing does */
     double clock_mhz;    /* then: in that layer */

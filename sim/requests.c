@@ -38,6 +38,7 @@ typedef struct s2_sim_server {
     int32_t n_running;
     int32_t next;
     double now_us;
+    s2_step_us attention; /* all of it */
     double held_bytes;
     int64_t n_rows;
     int32_t n_first, n_next;
@@ -91,20 +92,20 @@ static void admit(s2_sim_server *server)
 }
 
 /* Prompts read in this step; adds their tokens to *tok and the number that end to *logits. */
-static s2_status read_prompts(s2_sim_server *server, double *us, int64_t *tok, int64_t *logits)
+static s2_status read_prompts(s2_sim_server *server, s2_step_us *sum, int64_t *tok, int64_t *logits)
 {
     const int64_t chunk_tok = server->serving->chunk_tok;
     int64_t left = chunk_tok > 0 ? chunk_tok : S2_LIMIT_CONTEXT_TOK;
     for (int32_t r = 0; r < server->n_running && left > 0; r++) {
         s2_sim_running *const running = &server->running[r];
         const int64_t prompt_tok = request_of(server, running)->prompt_tok;
-        double own;
+        s2_step_us own;
         if (!is_reading(server, running))
             continue;
         const int64_t n = s2_min_i64(left, prompt_tok - running->done_tok);
         S2_TRY(s2_steps_piece(&server->steps, running->done_tok, running->done_tok + n, &own));
         running->done_tok += n;
-        *us += own;
+        *sum = s2_step_us_sum(*sum, 1, own, 1);
         *tok += n;
         *logits += running->done_tok == prompt_tok;
         left = chunk_tok > 0 ? left - n : 0;
@@ -119,9 +120,9 @@ static int by_length(const void *left, const void *right)
 }
 
 /* A token for each sequence whose prompt is done. */
-static s2_status write_tokens(s2_sim_server *server, double *us, int64_t *n)
+static s2_status write_tokens(s2_sim_server *server, s2_step_us *sum, int64_t *n)
 {
-    double own;
+    s2_step_us own;
     int32_t n_len = 0;
     for (int32_t r = 0; r < server->n_running; r++) {
         const s2_sim_running *const running = &server->running[r];
@@ -130,7 +131,7 @@ static s2_status write_tokens(s2_sim_server *server, double *us, int64_t *n)
     }
     qsort(server->len_tok, (size_t)n_len, sizeof *server->len_tok, by_length);
     S2_TRY(s2_steps_tokens(&server->steps, n_len, server->len_tok, &own));
-    *us += own;
+    *sum = s2_step_us_sum(*sum, 1, own, 1);
     *n = n_len;
     return S2_OK;
 }
@@ -166,14 +167,15 @@ static void count_tokens(s2_sim_server *server, bool written)
 
 static s2_status take_step(s2_sim_server *server)
 {
-    double us = 0;
+    s2_step_us step = {0};
     int64_t tok = 0, logits = 0, n = 0;
-    S2_TRY(read_prompts(server, &us, &tok, &logits));
+    S2_TRY(read_prompts(server, &step, &tok, &logits));
     const bool writes = tok == 0 || server->serving->chunk_tok > 0;
     if (writes)
-        S2_TRY(write_tokens(server, &us, &n));
-    us += s2_end_to_end_around(server->options, (double)(tok + n), (double)(logits + n));
-    server->now_us += us;
+        S2_TRY(write_tokens(server, &step, &n));
+    server->attention = s2_step_us_sum(server->attention, 1, step, 1);
+    server->now_us +=
+        step.us + s2_end_to_end_around(server->options, (double)(tok + n), (double)(logits + n));
     server->out->n_steps++;
     server->n_rows += server->n_running;
     count_tokens(server, writes);
@@ -184,8 +186,8 @@ static s2_status run(s2_sim_server *server)
 {
     const int64_t prefix_tok = server->serving->prefix_tok;
     if (prefix_tok > 0) {
-        S2_TRY(s2_steps_piece(&server->steps, 0, prefix_tok, &server->now_us));
-        server->now_us += s2_end_to_end_around(server->options, (double)prefix_tok, 0);
+        S2_TRY(s2_steps_piece(&server->steps, 0, prefix_tok, &server->attention));
+        server->now_us = server->attention.us + s2_end_to_end_around(server->options, (double)prefix_tok, 0);
     }
     while (server->next < server->requests->n || server->n_running > 0) {
         admit(server);
@@ -303,6 +305,19 @@ static s2_status server_init(s2_arena *arena, const s2_pattern *pattern, s2_sim_
     return s2_steps_init(arena, pattern, server->options, n <= EXACT_REQUESTS, &server->steps);
 }
 
+/* Weighted by the time of the launches. */
+static void note_error(const s2_sim_server *server, s2_served *out)
+{
+    const s2_step_us *const sum = &server->attention;
+    const double like_us = sum->us - sum->beyond_us;
+    out->error = server->steps.error;
+    out->error.pct = 100 * sum->off_us / sum->us;
+    out->error.allowed = sum->beyond_us > 0;
+    out->far = server->steps.far;
+    out->beyond = sum->beyond_us / sum->us;
+    out->like_pct = like_us > 0 ? 100 * (sum->off_us - sum->beyond_off_us) / like_us : 0;
+}
+
 static s2_status serve(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
                        const s2_serving *serving, const s2_sim_requests *requests, s2_served *out,
                        s2_diag *diag)
@@ -331,7 +346,7 @@ static s2_status serve(s2_arena *arena, const s2_pattern *pattern, const s2_sim_
     served.measured = server.steps.measured;
     served.scores = server.steps.scores;
     served.scored = server.steps.scored;
-    served.error = server.steps.error;
+    note_error(&server, &served);
     *out = served;
     return S2_OK;
 }

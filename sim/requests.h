@@ -60,7 +60,11 @@ typedef struct s2_served {
     bool mixed; /* steps of unequal lengths are priced by their own lists, not as shares of equal ones */
     bool predicted;
     bool measured;
-    s2_error error; /* of attention: the widest of all prices */
+    s2_error
+        error; /* of attention: pct weighted by the time of its launches; most_pct is the largest measured */
+    double beyond;   /* share of attention's time in launches that are not like those that were measured */
+    double like_pct; /* the error of all others; 0: there are none */
+    s2_far far;      /* the launch that is farthest from those that were measured */
     s2_model_scores scores;
     s2_scored scored; /* the worst of all prices */
 } s2_served;

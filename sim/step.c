@@ -26,9 +26,21 @@ s2_status s2_steps_init(s2_arena *arena, const s2_pattern *pattern, const s2_sim
     return S2_OK;
 }
 
+/* The widest of what is known of all prices. */
+static void note_error(s2_step_prices *steps, const s2_sim *sim)
+{
+    s2_error *const error = &steps->error;
+    if (error->n_judged == 0 || sim->error.n_judged < error->n_judged)
+        error->n_judged = sim->error.n_judged;
+    error->most_pct = fmax(error->most_pct, sim->error.most_pct);
+    error->causes |= sim->error.causes;
+    if (sim->far.beyond > steps->far.beyond)
+        steps->far = sim->far;
+}
+
 /* Attention alone: the caller checks what fits, so nothing waits for the host. */
 static s2_status price(s2_step_prices *steps, s2_phase phase, int64_t len_tok, int64_t new_tok, int64_t batch,
-                       double *us)
+                       s2_step_us *out)
 {
     s2_sim_options own = steps->options;
     s2_sim sim = {.tile = s2_tile_shape_default(steps->pattern)};
@@ -47,31 +59,41 @@ static s2_status price(s2_step_prices *steps, s2_phase phase, int64_t len_tok, i
     steps->scores = sim.scores;
     if (sim.scored > steps->scored)
         steps->scored = sim.scored;
-    if (sim.error.pct >= steps->error.pct)
-        steps->error = sim.error;
-    *us = sim.time_us;
+    note_error(steps, &sim);
+    const double off_us = sim.time_us * sim.error.pct / 100;
+    *out = (s2_step_us){.us = sim.time_us,
+                        .off_us = off_us,
+                        .beyond_us = sim.error.allowed ? sim.time_us : 0,
+                        .beyond_off_us = sim.error.allowed ? off_us : 0};
     return S2_OK;
 }
 
-static double between(double low, double high, double share)
+s2_step_us s2_step_us_sum(s2_step_us a, double of_a, s2_step_us b, double of_b)
 {
-    return low + (high - low) * share;
+    return (s2_step_us){a.us * of_a + b.us * of_b, a.off_us * of_a + b.off_us * of_b,
+                        a.beyond_us * of_a + b.beyond_us * of_b,
+                        a.beyond_off_us * of_a + b.beyond_off_us * of_b};
+}
+
+static s2_step_us between(s2_step_us low, s2_step_us high, double share)
+{
+    return s2_step_us_sum(low, 1 - share, high, share);
 }
 
 /* ---- pieces of prompts */
 
-static s2_status piece_at(s2_step_prices *steps, int64_t from_tok, int64_t to_tok, double *us)
+static s2_status piece_at(s2_step_prices *steps, int64_t from_tok, int64_t to_tok, s2_step_us *out)
 {
     for (int32_t p = 0; p < steps->n_pieces; p++) {
         if (steps->pieces[p].from_tok != from_tok || steps->pieces[p].to_tok != to_tok)
             continue;
-        *us = steps->pieces[p].us;
+        *out = steps->pieces[p].time;
         return S2_OK;
     }
     if (steps->n_pieces == S2_STEP_PIECES)
         return S2_ELIMIT;
-    S2_TRY(price(steps, S2_PREFILL, to_tok, to_tok - from_tok, 1, us));
-    steps->pieces[steps->n_pieces++] = (s2_step_piece){from_tok, to_tok, *us};
+    S2_TRY(price(steps, S2_PREFILL, to_tok, to_tok - from_tok, 1, out));
+    steps->pieces[steps->n_pieces++] = (s2_step_piece){from_tok, to_tok, *out};
     return S2_OK;
 }
 
@@ -94,27 +116,27 @@ static s2_step_place place_of(int64_t n, bool exact)
 }
 
 /* Of any number of tokens after from_tok. */
-static s2_status piece_from(s2_step_prices *steps, int64_t from_tok, s2_step_place n, double *us)
+static s2_status piece_from(s2_step_prices *steps, int64_t from_tok, s2_step_place n, s2_step_us *out)
 {
-    double high_us;
-    S2_TRY(piece_at(steps, from_tok, s2_min_i64(from_tok + n.low, S2_LIMIT_CONTEXT_TOK), us));
+    s2_step_us high;
+    S2_TRY(piece_at(steps, from_tok, s2_min_i64(from_tok + n.low, S2_LIMIT_CONTEXT_TOK), out));
     if (n.share == 0)
         return S2_OK;
-    S2_TRY(piece_at(steps, from_tok, s2_min_i64(from_tok + n.high, S2_LIMIT_CONTEXT_TOK), &high_us));
-    *us = between(*us, high_us, n.share);
+    S2_TRY(piece_at(steps, from_tok, s2_min_i64(from_tok + n.high, S2_LIMIT_CONTEXT_TOK), &high));
+    *out = between(*out, high, n.share);
     return S2_OK;
 }
 
-s2_status s2_steps_piece(s2_step_prices *steps, int64_t from_tok, int64_t to_tok, double *us)
+s2_status s2_steps_piece(s2_step_prices *steps, int64_t from_tok, int64_t to_tok, s2_step_us *out)
 {
     const s2_step_place from = place_of(from_tok, steps->exact),
                         n = place_of(to_tok - from_tok, steps->exact);
-    double high_us;
-    S2_TRY(piece_from(steps, from.low, n, us));
+    s2_step_us high;
+    S2_TRY(piece_from(steps, from.low, n, out));
     if (from.share == 0)
         return S2_OK;
-    S2_TRY(piece_from(steps, from.high, n, &high_us));
-    *us = between(*us, high_us, from.share);
+    S2_TRY(piece_from(steps, from.high, n, &high));
+    *out = between(*out, high, from.share);
     return S2_OK;
 }
 
@@ -147,14 +169,14 @@ static s2_status price_equal(s2_step_prices *steps, int64_t len_tok, int32_t n, 
     s2_status status = model_time(steps, n, lens, &out->model_us);
     s2_arena_rewind(steps->arena, mark);
     if (status == S2_OK)
-        status = price(steps, S2_DECODE, len_tok, 1, n, &out->us);
+        status = price(steps, S2_DECODE, len_tok, 1, n, &out->time);
     return status;
 }
 
 static s2_status tokens_at(s2_step_prices *steps, int32_t length, int32_t batch, s2_step_equal *out)
 {
     s2_step_equal *const known = &steps->equal[length * S2_STEP_BATCHES + batch];
-    if (known->us == 0)
+    if (known->time.us == 0)
         S2_TRY(price_equal(steps, s2_min_i64(length_of(length), S2_LIMIT_CONTEXT_TOK), 1 << batch, known));
     *out = *known;
     return S2_OK;
@@ -162,7 +184,8 @@ static s2_status tokens_at(s2_step_prices *steps, int32_t length, int32_t batch,
 
 static s2_step_equal both_between(s2_step_equal low, s2_step_equal high, double share)
 {
-    return (s2_step_equal){between(low.us, high.us, share), between(low.model_us, high.model_us, share)};
+    return (s2_step_equal){between(low.time, high.time, share),
+                           low.model_us + (high.model_us - low.model_us) * share};
 }
 
 /* A step of 2^batch sequences of one length. */
@@ -199,40 +222,41 @@ static s2_status equal(s2_step_prices *steps, int64_t len_tok, int32_t n, s2_ste
 /* The mean, over the n lengths, of what n sequences of that length would take. */
 static s2_status mean_of(s2_step_prices *steps, int32_t n, const int64_t *len_tok, s2_step_equal *out)
 {
-    s2_step_equal sum = {0, 0}, own = {0, 0};
+    s2_step_equal sum = {.model_us = 0}, own = {.model_us = 0};
     for (int32_t seq = 0; seq < n; seq++) {
         if (seq == 0 || len_tok[seq] != len_tok[seq - 1])
             S2_TRY(equal(steps, len_tok[seq], n, &own));
-        sum.us += own.us;
-        sum.model_us += own.model_us;
+        sum.time = s2_step_us_sum(sum.time, 1, own.time, 1.0 / n);
+        sum.model_us += own.model_us / n;
     }
-    *out = (s2_step_equal){sum.us / n, sum.model_us / n};
+    *out = sum;
     return S2_OK;
 }
 
 /* Without a plan: no less than the longest sequences alone. */
-static s2_status most_of(s2_step_prices *steps, int32_t n, const int64_t *len_tok, double *us)
+static s2_status most_of(s2_step_prices *steps, int32_t n, const int64_t *len_tok, s2_step_us *most)
 {
     s2_step_equal own;
     for (int32_t longest = 1; longest < n; longest *= 2) {
         S2_TRY(mean_of(steps, longest, len_tok, &own));
-        *us = fmax(*us, own.us);
+        if (own.time.us > most->us)
+            *most = own.time;
     }
     return S2_OK;
 }
 
-s2_status s2_steps_tokens(s2_step_prices *steps, int32_t n, const int64_t *len_tok, double *us)
+s2_status s2_steps_tokens(s2_step_prices *steps, int32_t n, const int64_t *len_tok, s2_step_us *out)
 {
     s2_step_equal mean;
     double model_us;
-    *us = 0;
+    *out = (s2_step_us){0};
     if (n == 0)
         return S2_OK;
     S2_TRY(mean_of(steps, n, len_tok, &mean));
     S2_TRY(model_time(steps, n, len_tok, &model_us));
-    *us = mean.us;
+    *out = mean.time;
     if (model_us == 0 || mean.model_us == 0)
-        return most_of(steps, n, len_tok, us);
-    *us *= model_us / mean.model_us;
+        return most_of(steps, n, len_tok, out);
+    *out = s2_step_us_sum(*out, model_us / mean.model_us, *out, 0);
     return S2_OK;
 }

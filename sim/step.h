@@ -18,15 +18,25 @@
 
 enum { S2_STEP_LENGTHS = 96, S2_STEP_BATCHES = 14, S2_STEP_PIECES = 2048 };
 
+/* A time, and how much of it the error of its launches comes to. */
+typedef struct s2_step_us {
+    double us;
+    double off_us;        /* each launch's time times its error */
+    double beyond_us;     /* in launches that are not like those that judged their kernel */
+    double beyond_off_us; /* of off_us, in these */
+} s2_step_us;
+
+s2_step_us s2_step_us_sum(s2_step_us a, double of_a, s2_step_us b, double of_b); /* so many of each */
+
 typedef struct s2_step_piece {
     int64_t from_tok;
     int64_t to_tok;
-    double us;
+    s2_step_us time;
 } s2_step_piece;
 
 /* A step of equal lengths: its price, and what the time model alone says of it (0 without a plan). */
 typedef struct s2_step_equal {
-    double us;
+    s2_step_us time;
     double model_us;
 } s2_step_equal;
 
@@ -41,7 +51,8 @@ typedef struct s2_step_prices {
     s2_step_equal *equal; /* [S2_STEP_LENGTHS][S2_STEP_BATCHES]; 0: not priced yet */
     bool predicted;
     bool measured;
-    s2_error error; /* the widest of all prices */
+    s2_error error; /* of all prices the fewest points, the largest error on them, and all causes */
+    s2_far far;     /* of the price that is farthest from what was measured */
     s2_model_scores scores;
     s2_scored scored; /* the worst of all prices */
 } s2_step_prices;
@@ -51,9 +62,11 @@ s2_status s2_steps_init(s2_arena *arena, const s2_pattern *pattern, const s2_sim
                         s2_step_prices *out) S2_MUST_CHECK;
 
 /* Attention of tokens [from_tok, to_tok) of a prompt. S2_ENOMEM; S2_ELIMIT also beyond S2_STEP_PIECES. */
-s2_status s2_steps_piece(s2_step_prices *steps, int64_t from_tok, int64_t to_tok, double *us) S2_MUST_CHECK;
+s2_status s2_steps_piece(s2_step_prices *steps, int64_t from_tok, int64_t to_tok,
+                         s2_step_us *out) S2_MUST_CHECK;
 
 /* Attention of one token for each of n sequences, longest first; n at most 2^(S2_STEP_BATCHES - 1). */
-s2_status s2_steps_tokens(s2_step_prices *steps, int32_t n, const int64_t *len_tok, double *us) S2_MUST_CHECK;
+s2_status s2_steps_tokens(s2_step_prices *steps, int32_t n, const int64_t *len_tok,
+                          s2_step_us *out) S2_MUST_CHECK;
 
 #endif /* S2_SIM_STEP_H */

@@ -44,12 +44,12 @@ typedef struct s2_total {
     double greatest_us; /* of one layer */
     double clock_mhz;
     double imbalance;
-    s2_error error;           /* the worst of all launches, figure by figure */
-    uint32_t passes;          /* that have one, as bits */
-    s2_launch_price farthest; /* from the points measured */
-    s2_scored scored;         /* the worst */
-    const char *runs_on;      /* of the first launch that another kernel runs; NULL: none does */
-    s2_bytes bytes;           /* of all GPUs */
+    s2_error error;      /* the worst of all launches, figure by figure */
+    uint32_t passes;     /* that have one, as bits */
+    s2_far far;          /* of the farthest launch */
+    s2_scored scored;    /* the worst */
+    const char *runs_on; /* of the first launch that another kernel runs; NULL: none does */
+    s2_bytes bytes;      /* of all GPUs */
     double *rank_us;
     double *rank_read;
     double *rank_bytes;
@@ -392,8 +392,8 @@ static void add_prediction(const s2_layer_time *slowest, s2_pass pass, int32_t n
 {
     const s2_launch_price *const made = &slowest->made[pass];
     join_error(&made->error, pass, total);
-    if (made->beyond > total->farthest.beyond)
-        total->farthest = *made;
+    if (made->far.beyond > total->far.beyond)
+        total->far = made->far;
     if (made->scored > total->scored)
         total->scored = made->scored;
     if (total->runs_on == NULL)
@@ -760,12 +760,7 @@ static void take_prediction(const s2_total *own, const s2_total *dense, const s2
     if (sim->scored != S2_SCORED_NONE)
         sim->scored = own->scored;
     sim->runs_on = own->runs_on;
-    if (own->farthest.beyond > 0) {
-        sim->beyond = own->farthest.beyond;
-        sim->beyond_in = own->farthest.extent;
-        sim->beyond_asked = own->farthest.asked;
-        sim->beyond_span = own->farthest.span;
-    }
+    sim->far = own->far;
     sim->kernel = own->kernel;
     sim->clock_mhz = own->clock_mhz;
     sim->imbalance = own->imbalance;

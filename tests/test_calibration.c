@@ -543,7 +543,7 @@ static void head_dimensions_that_were_not_measured_are_guessed(void **state)
         options.phase = rows[r].phase;
         assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, NULL), S2_OK);
         const int what = !sim.predicted ? NOT_PREDICTED : sim.error.pct < S2_GUESS_PCT ? JUDGED : GUESSED;
-        if (what != rows[r].what || (what == GUESSED) != (sim.predicted && sim.beyond > 0))
+        if (what != rows[r].what || (what == GUESSED) != (sim.predicted && sim.far.beyond > 0))
             fail_msg("%s, %s: predicted %d, error %g", text, s2_phase_word(rows[r].phase), sim.predicted,
                      sim.error.pct);
     }
@@ -701,8 +701,8 @@ static void very_many_sequences_take_as_long_each(void **state)
             snprintf(point.pattern, sizeof point.pattern, "%s", rows[at].pattern);
             assert_true(predict_point(&arena, &model, &point, &price));
             us[b] = price.forecast.us;
-            if (price.beyond > 0) /* of all sequences, not of those planned */
-                s2_assert_close(price.asked, (double)rows[at].n_kv_heads * batches[b], 1e-9);
+            if (price.far.beyond > 0) /* of all sequences, not of those planned */
+                s2_assert_close(price.far.asked, (double)rows[at].n_kv_heads * batches[b], 1e-9);
         }
         assert_true(us[1] > us[0] && us[1] < us[0] * (1 + 1.5 / n));
         s2_assert_close(us[2] / us[0], 1 + 0.125, 0.005);

@@ -529,7 +529,7 @@ static void a_model_prices_what_it_was_fitted_to_and_refuses_the_rest(void **sta
     const double inside_pct = sim.error.pct;
     assert_int_equal(
         price(&arena, &peer, "heads 32; kv-heads 8; head-dim 128; all: dense", 131072, &sim, &diag), S2_OK);
-    assert_true(sim.beyond > 0 && sim.error.pct > inside_pct);
+    assert_true(sim.far.beyond > 0 && sim.error.pct > inside_pct);
     for (size_t c = 0; c < sizeof refused / sizeof *refused; c++)
         if (price(&arena, &peer, refused[c], 4096, &sim, &diag) != S2_EUNSUPPORTED || diag.msg[0] == '\0')
             fail_msg("priced: %s", refused[c]);

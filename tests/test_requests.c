@@ -209,6 +209,53 @@ static void equal_requests_are_pages(void **state)
     }
 }
 
+/* One launch's error is that of its page; those of many are weighted by their time. */
+static void errors_are_those_of_the_launches(void **state)
+{
+    (void)state;
+    const s2_sim_options options = server_options();
+    const s2_serving whole = {0, 0}, chunks = {2048, 0};
+    for (int64_t tok = 64; tok <= 4096; tok *= 2) {
+        const s2_sim_request request = {1, tok, 1, 0};
+        const s2_served one = serve(LLAMA, &options, &whole, 1, &request);
+        const s2_sim page = page_of(LLAMA, S2_PREFILL, tok, 1);
+        assert_close(one.error.pct, page.error.pct);
+        assert_true(one.error.allowed == page.error.allowed && one.far.beyond == page.far.beyond);
+        assert_true(one.beyond == (page.error.allowed ? 1 : 0));
+    }
+    /* the last piece of a prompt has a token, of which no error is known: it takes next to nothing of the time */
+    s2_sim_request requests[100];
+    for (int32_t at = 0; at < 100; at++)
+        requests[at] = (s2_sim_request){at + 1, 2049, 40, 0};
+    const s2_served many = serve(LLAMA, &options, &chunks, 100, requests);
+    const s2_sim usual = page_of(LLAMA, S2_PREFILL, 2048, 1);
+    assert_true(many.far.beyond > 6 && many.far.in == S2_EXTENT_NEW && many.far.asked == 1);
+    assert_true(many.beyond > 0 && many.beyond < 0.3 && many.error.allowed);
+    assert_true(many.like_pct >= usual.error.pct * 0.9 && many.error.pct > many.like_pct &&
+                many.error.pct < 30);
+}
+
+/* A chunk of few queries is not like those that were measured, however many keys it reads. */
+static void chunks_of_few_queries_were_not_measured(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    const char *const text = "heads 32; kv-heads 8; all: local 16 | stride 8 phase kv";
+    assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, NULL), S2_OK);
+    double before_pct = S2_ERROR_UNKNOWN_PCT;
+    for (int64_t n = 1; n <= 2048; n *= 2) {
+        const s2_sim_options options = options_of(S2_PREFILL, 8192, n);
+        const s2_sim sim = priced(&pattern, &options, S2_PRICE_WHOLE);
+        const bool measured = n >= 256;
+        assert_true(sim.error.allowed == !measured && sim.error.pct <= before_pct);
+        if (!measured)
+            assert_true(sim.far.in == S2_EXTENT_NEW && sim.far.asked == (double)n && sim.far.span.least > n);
+        before_pct = sim.error.pct;
+    }
+    s2_arena_release(&arena);
+}
+
 static void draw_requests(s2_rng *rng, int64_t gap_us, int32_t n, s2_sim_request *requests)
 {
     for (int32_t at = 0; at < n; at++)
@@ -336,7 +383,7 @@ static void unequal_lengths_are_near_their_own_plan(void **state)
         s2_pattern pattern;
         s2_step_prices steps;
         int64_t len_tok[64];
-        double us;
+        s2_step_us own;
         const int32_t n = (int32_t)in(&rng, 2, 40);
         const char *const text = patterns[at % 6];
         assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, NULL), S2_OK);
@@ -351,8 +398,8 @@ static void unequal_lengths_are_near_their_own_plan(void **state)
         }
         const s2_sim_options options = options_of(S2_DECODE, 1, 0);
         assert_int_equal(s2_steps_init(&arena, &pattern, &options, false, &steps), S2_OK);
-        assert_int_equal(s2_steps_tokens(&steps, n, len_tok, &us), S2_OK);
-        const double plan_us = step_of_plan(&arena, &pattern, n, len_tok), off = fabs(us / plan_us - 1);
+        assert_int_equal(s2_steps_tokens(&steps, n, len_tok, &own), S2_OK);
+        const double plan_us = step_of_plan(&arena, &pattern, n, len_tok), off = fabs(own.us / plan_us - 1);
         sum += off;
         worst = fmax(worst, off);
         s2_arena_release(&arena);
@@ -370,6 +417,8 @@ int main(void)
         cmocka_unit_test(more_new_tokens_cost_more),
         cmocka_unit_test(what_no_kernel_is_asked_is_refused),
         cmocka_unit_test(equal_requests_are_pages),
+        cmocka_unit_test(errors_are_those_of_the_launches),
+        cmocka_unit_test(chunks_of_few_queries_were_not_measured),
         cmocka_unit_test(more_load_never_ends_sooner),
         cmocka_unit_test(what_a_step_holds_is_not_given_to_caches),
         cmocka_unit_test(a_prefix_is_kept_once),

@@ -950,9 +950,9 @@ static void errors_widen_beyond_the_points_measured(void **state)
     const s2_pattern inside = parsed(&arena, "heads 32; kv-heads 8; all: dense");
     const s2_pattern outside = parsed(&arena, "heads 128; kv-heads 1; all: dense");
     const s2_sim known = run(&arena, &inside, &options), unknown = run(&arena, &outside, &options);
-    assert_true(known.beyond == 0 && known.measured && known.error.pct < 6);
-    s2_assert_close(unknown.beyond, 3, 1e-9);
-    assert_true(unknown.beyond_in == S2_EXTENT_ROWS && unknown.beyond_span.greatest == 16);
+    assert_true(known.far.beyond == 0 && known.measured && known.error.pct < 6);
+    s2_assert_close(unknown.far.beyond, 3, 1e-9);
+    assert_true(unknown.far.in == S2_EXTENT_ROWS && unknown.far.span.greatest == 16);
     s2_assert_close(unknown.error.pct, 8 * known.error.pct, 1e-9);
     s2_arena_release(&arena);
 }
