@@ -101,6 +101,7 @@ static struct {
     bool counting;
     int64_t n_held;  /* pieces */
     int64_t left;    /* the allocation that fails; 0: none */
+    bool lasts;      /* and all after it */
     bool has_failed; /* it was asked for */
     bool is_said;    /* and the reader says so */
 } memory;
@@ -118,9 +119,11 @@ void __wrap_free(void *piece);
 
 static bool fails_now(void)
 {
-    const bool fails = memory.counting && memory.left > 0 && --memory.left == 0;
-    memory.has_failed |= fails;
-    return fails;
+    if (!memory.counting || memory.left == 0 || --memory.left > 0)
+        return false;
+    memory.left = memory.lasts;
+    memory.has_failed = true;
+    return true;
 }
 
 static void *counted(void *piece)
@@ -858,15 +861,17 @@ static void settings_are_used_or_refused(void **state)
     report("with settings");
 }
 
-/* Each allocation of a case fails, in a run of its own. */
+/* Each allocation of a case fails, in a run of its own, alone and with all that follow. */
 static void fail_each(const sample *from, const char *bytes, size_t n)
 {
     const int64_t most = s2_test_cases(100000);
     int64_t fails = 1;
-    for (int64_t c = 0; c < most && (c == 0 || memory.has_failed); c++) {
+    memory.has_failed = true;
+    for (int64_t c = 0; c < most && memory.has_failed; c++) {
         memory.left = fails;
+        memory.lasts = c % 2 != 0;
         run_case(from, 0, bytes, n);
-        fails += s2_test_sampled() ? 1 + fails / 4 : 1;
+        fails += c % 2 == 0 ? 0 : s2_test_sampled() ? 1 + fails / 4 : 1;
     }
 }
 
