@@ -22,6 +22,7 @@ PROGRAM = {"parse": "fuzz_parse", "screen": "fuzz_screen", **{kind: "fuzz_files"
 DICTIONARY = {"parse": "pattern.dict", "cert": "pattern.dict", "space": "space.dict"}
 MOST_CRASHES = 20
 READING = 8
+INTERRUPTED = 72  # the exit code of a fuzzer that somebody ended, as where a machine is given back
 lock = threading.Lock()
 
 
@@ -64,7 +65,7 @@ class Watched:
                 self.take(line, child.pid, kept)
             _, status, usage = os.wait4(child.pid, 0)
         child.returncode = status
-        self.failed, self.cpu_s = status != 0, usage.ru_utime + usage.ru_stime
+        self.failed, self.cpu_s = os.waitstatus_to_exitcode(status) not in (0, INTERRUPTED), usage.ru_utime + usage.ru_stime
         if self.read is None:  # it ended before all was read
             self.read, self.read_cpu_s = self.inputs, self.cpu_s
         self.note(self.cpu_s)
