@@ -318,9 +318,12 @@ static s2_status recover_into(recovery *r, const char *path)
 static s2_status check_result(recovery *r)
 {
     s2_buf findings = {0};
-    S2_TRY(s2_db_verify(r->db, &findings, r->diag));
+    s2_status status = s2_db_verify(r->db, &findings, r->diag);
+    if (status == S2_OK)
+        status = findings.status;
     const bool sound = findings.len == 0;
     s2_buf_release(&findings);
+    S2_TRY(status);
     return sound ? S2_OK
                  : s2_diag_set(r->diag, S2_EINTERNAL, 0, 0, 0, "%s: what was recovered is not sound",
                                r->db->path);
