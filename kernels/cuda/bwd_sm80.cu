@@ -2,10 +2,10 @@
 
 #include <cuda_runtime.h>
 
-#include "base/alloc.h"
 #include "kernels/cuda/bwd_host.cuh"
 #include "kernels/cuda/bwd_sm80.cuh"
 #include "kernels/cuda/bwd_sm80_inst.cuh"
+#include "kernels/cuda/state.cuh"
 
 namespace
 {
@@ -56,16 +56,10 @@ s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_d
     return S2_OK;
 }
 
-void finish(s2_device *, void *raw)
+void release(State *state)
 {
-    State *const state = (State *)raw;
-    if (state == NULL)
-        return;
     s2_bwd_release_lists(&state->lists);
-    (void)cudaFree(state->seqs);
-    (void)cudaFree(state->lse2);
-    (void)cudaFree(state->delta);
-    s2_free(state);
+    s2_cuda_free(state->seqs, state->lse2, state->delta);
 }
 
 void fill_params(const s2_attn_problem *problem, State *state)
@@ -116,22 +110,6 @@ s2_status make(s2_device *device, const s2_attn_problem *problem, State *state, 
     return s2_bwd_upload_lists(device, problem, &cut, true, &state->lists, why);
 }
 
-s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out, s2_diag *why)
-{
-    S2_TRY(s2_problem_check(problem, why));
-    S2_TRY(supports(device, problem, why));
-    State *const state = (State *)s2_calloc(1, sizeof *state);
-    if (state == NULL)
-        return S2_ENOMEM;
-    const s2_status status = make(device, problem, state, why);
-    if (status != S2_OK) {
-        finish(device, state);
-        return status;
-    }
-    *out = state;
-    return S2_OK;
-}
-
 s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_diag *why)
 {
     State *const state = (State *)raw;
@@ -150,9 +128,9 @@ extern "C" const s2_kernel s2_kernel_sm80_bwd = {
     S2_TOL_ROUNDED_P,
     true,
     supports,
-    prepare,
+    s2_cuda_prepare<State, supports, make, release>,
     run,
-    finish,
+    s2_cuda_finish<State, release>,
     S2_TAKES_CAP | S2_TAKES_SINKS,
     nullptr,
     false,

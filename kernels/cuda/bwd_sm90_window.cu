@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "kernels/cuda/bwd_host.cuh"
 #include "kernels/cuda/sm90_host.cuh"
+#include "kernels/cuda/state.cuh"
 #include "kernels/cuda/window.cuh"
 
 namespace
@@ -109,28 +110,10 @@ s2_status make_ranges(s2_device *device, const s2_attn_problem *problem, State *
 
 /* ------------------------------------------------------------------ the contract */
 
-s2_status make_all(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
+void release(State *state)
 {
-    const s2_bwd_rows rows = s2_bwd_count_rows(problem);
-    state->fp16 = problem->dtype == S2_F16;
-    state->longest = rows.longest / problem->n_heads;
-    S2_TRY(make_maps(device, problem, state, why));
-    S2_TRY(s2_bwd_upload_seqs(device, problem, &state->seqs, why));
-    S2_TRY(s2_bwd_zeroed(device, rows.all * 4, &state->lse2, why));
-    S2_TRY(s2_bwd_zeroed(device, rows.all * 4, &state->delta, why));
-    return make_ranges(device, problem, state, why);
-}
-
-void finish(s2_device *, void *raw)
-{
-    State *const state = (State *)raw;
-    if (state == NULL)
-        return;
-    void *const memory[] = {state->maps,  state->seqs, state->ranges, state->lse2,
-                            state->delta, state->sums, state->ready};
-    for (void *piece : memory)
-        (void)cudaFree(piece);
-    s2_free(state);
+    s2_cuda_free(state->maps, state->seqs, state->ranges, state->lse2, state->delta, state->sums,
+                 state->ready);
 }
 
 void fill_params(const s2_attn_problem *problem, State *state)
@@ -154,21 +137,18 @@ void fill_params(const s2_attn_problem *problem, State *state)
     state->sinks = s2_bwd_sink_params(problem, state->seqs, NULL, state->lse2, state->delta);
 }
 
-s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out, s2_diag *why)
+s2_status make(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
 {
-    S2_TRY(s2_problem_check(problem, why));
-    S2_TRY(supports(device, problem, why));
-    State *const state = (State *)s2_calloc(1, sizeof *state);
-    if (state == NULL)
-        return S2_ENOMEM;
-    const s2_status status = make_all(device, problem, state, why);
-    if (status != S2_OK) {
-        finish(device, state);
-        return status;
-    }
+    const s2_bwd_rows rows = s2_bwd_count_rows(problem);
+    state->fp16 = problem->dtype == S2_F16;
+    state->longest = rows.longest / problem->n_heads;
+    S2_TRY(make_maps(device, problem, state, why));
+    S2_TRY(s2_bwd_upload_seqs(device, problem, &state->seqs, why));
+    S2_TRY(s2_bwd_zeroed(device, rows.all * 4, &state->lse2, why));
+    S2_TRY(s2_bwd_zeroed(device, rows.all * 4, &state->delta, why));
+    S2_TRY(make_ranges(device, problem, state, why));
     (void)s2_sm90_moves(device, problem, &state->where);
     fill_params(problem, state);
-    *out = state;
     return S2_OK;
 }
 
@@ -210,9 +190,9 @@ extern "C" const s2_kernel s2_kernel_sm90_bwd_window = {
     S2_TOL_ROUNDED_P,
     true,
     supports,
-    prepare,
+    s2_cuda_prepare<State, supports, make, release>,
     run,
-    finish,
+    s2_cuda_finish<State, release>,
     S2_TAKES_SINKS,
     nullptr,
     false,

@@ -6,6 +6,7 @@
 #include "kernels/cuda/decode.cuh"
 #include "kernels/cuda/decode_inst.cuh"
 #include "kernels/cuda/select.cuh"
+#include "kernels/cuda/state.cuh"
 #include "kernels/follow.h"
 #include "kernels/select.h"
 
@@ -222,22 +223,16 @@ s2_status allocate(s2_device *device, const s2_decode_plan *plan, int32_t dim, S
         cudaMemsetAsync(state->arrived, 0, n_counters * sizeof(int32_t), s2_cuda_stream(device)), why);
 }
 
-void finish(s2_device *, void *raw)
+void release(State *state)
 {
-    State *const state = (State *)raw;
-    if (state == NULL)
-        return;
-    void *const memory[] = {state->n_pages, state->page_places, state->bounds, state->scores,
-                            state->scored,  state->slabs,       state->lists,  state->parts,
-                            state->bits,    state->part_o,      state->part_l, state->arrived};
-    for (size_t at = 0; at < sizeof memory / sizeof *memory; at++)
-        (void)cudaFree(memory[at]);
+    s2_cuda_free(state->n_pages, state->page_places, state->bounds, state->scores, state->scored,
+                 state->slabs, state->lists, state->parts, state->bits, state->part_o, state->part_l,
+                 state->arrived);
     for (int32_t layer = 0; state->layer_slabs != NULL && layer < state->follow.n_layers; layer++)
         release_filled(&state->layer_slabs[layer]);
     release_filled(&state->all_bits);
     s2_free(state->layer_slabs);
     s2_follow_close(&state->follow);
-    s2_free(state);
 }
 
 void fill_params(const s2_attn_problem *problem, const s2_decode_plan *plan, State *state)
@@ -520,21 +515,12 @@ s2_status build(s2_device *device, const s2_attn_problem *problem, State *state,
     return S2_OK;
 }
 
-s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out, s2_diag *why)
+s2_status make(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
 {
-    S2_TRY(s2_problem_check(problem, why));
-    S2_TRY(supports(device, problem, why));
-    State *const state = (State *)s2_calloc(1, sizeof *state);
-    if (state == NULL)
-        return S2_ENOMEM;
     s2_arena arena = {};
     state->launch = launch_of(instance_dim(problem), problem->dtype, problem->e4m3);
     const s2_status status = build(device, problem, state, &arena, why);
     s2_arena_release(&arena);
-    if (status == S2_OK)
-        *out = state;
-    else
-        finish(device, state);
     return status;
 }
 
@@ -587,9 +573,9 @@ extern "C" const s2_kernel s2_kernel_decode = {
     S2_TOL_ROUNDED_P,
     true,
     supports,
-    prepare,
+    s2_cuda_prepare<State, supports, make, release>,
     run,
-    finish,
+    s2_cuda_finish<State, release>,
     S2_TAKES_CAP | S2_TAKES_SINKS | S2_TAKES_E4M3,
     nullptr,
     false,

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "kernels/cuda/fwd_sm80.cuh"
 #include "kernels/cuda/fwd_sm80_inst.cuh"
+#include "kernels/cuda/state.cuh"
 
 namespace
 {
@@ -95,11 +96,13 @@ s2_status upload_items(s2_device *device, const s2_attn_problem *problem, const 
     return status;
 }
 
-s2_status upload_plan(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
+s2_status make(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
 {
     const s2_plan *const plan = problem->plan;
     s2_arena arena = {};
     s2_plan_flat flat;
+    state->launch = launch_of(problem->head_dim, problem->dtype);
+    state->n_items = plan->n_items;
     s2_status status = s2_plan_flatten(&arena, plan, &flat);
     if (status == S2_OK)
         status = upload_entries(device, plan, &flat, state, why);
@@ -114,15 +117,9 @@ s2_status upload_plan(s2_device *device, const s2_attn_problem *problem, State *
     return status;
 }
 
-void finish(s2_device *, void *raw)
+void release(State *state)
 {
-    State *const state = (State *)raw;
-    if (state == NULL)
-        return;
-    (void)cudaFree(state->items);
-    (void)cudaFree(state->entries);
-    (void)cudaFree(state->bits);
-    s2_free(state);
+    s2_cuda_free(state->items, state->entries, state->bits);
 }
 
 void fill_params(const s2_attn_problem *problem, State *state)
@@ -150,23 +147,6 @@ void fill_params(const s2_attn_problem *problem, State *state)
     params->scale_log2 = s2::scale_log2_of(problem);
 }
 
-s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out, s2_diag *why)
-{
-    S2_TRY(supports(device, problem, why));
-    State *const state = (State *)s2_calloc(1, sizeof *state);
-    if (state == NULL)
-        return S2_ENOMEM;
-    state->launch = launch_of(problem->head_dim, problem->dtype);
-    state->n_items = problem->plan->n_items;
-    const s2_status status = upload_plan(device, problem, state, why);
-    if (status != S2_OK) {
-        finish(device, state);
-        return status;
-    }
-    *out = state;
-    return S2_OK;
-}
-
 s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_diag *why)
 {
     State *const state = (State *)raw;
@@ -185,9 +165,9 @@ extern "C" const s2_kernel s2_kernel_sm80 = {
     S2_TOL_ROUNDED_P,
     true,
     supports,
-    prepare,
+    s2_cuda_prepare<State, supports, make, release>,
     run,
-    finish,
+    s2_cuda_finish<State, release>,
     S2_TAKES_CAP | S2_TAKES_SINKS,
     nullptr,
     false,

@@ -8,6 +8,7 @@
 #include "kernels/cuda/lists.cuh"
 #include "kernels/cuda/panels.cuh"
 #include "kernels/cuda/sm90_host.cuh"
+#include "kernels/cuda/state.cuh"
 
 namespace
 {
@@ -127,17 +128,11 @@ int32_t rows_of(const s2_attn_problem *problem, int32_t at)
     return (int32_t)s2_rows_at(&problem->lse, problem->q_begin_tok, problem->plan->items[at].seq, 0, 0);
 }
 
-void finish(s2_device *, void *raw)
+void release(State *state)
 {
-    State *const state = (State *)raw;
-    if (state == NULL)
-        return;
-    void *const memory[] = {state->maps, state->counter, state->o};
     s2_sm90_release_steps(&state->steps);
     s2_panels_close(&state->panels);
-    for (void *piece : memory)
-        (void)cudaFree(piece);
-    s2_free(state);
+    s2_cuda_free(state->maps, state->counter, state->o);
 }
 
 void fill_params(const s2_attn_problem *problem, State *state)
@@ -186,34 +181,19 @@ Launch instance_of(const s2_attn_problem *problem)
                                                  : launch_of(problem->head_dim, problem->dtype);
 }
 
-s2_status upload_all(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
+s2_status make(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
 {
     static const int32_t zero[2] = {0, 0};
+    state->launch = instance_of(problem);
+    state->block_tok = problem->plan->blk_tok;
     S2_TRY(make_maps(device, problem, state, why));
     S2_TRY(upload_rows(device, problem, state, why));
     S2_TRY(make_steps(device, problem, state, why));
     if (problem->e4m3)
         S2_TRY(s2_panels_open(device, problem, &state->panels, why));
-    return s2_cuda_upload(device, zero, sizeof zero, &state->counter, why);
-}
-
-s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out, s2_diag *why)
-{
-    S2_TRY(s2_problem_check(problem, why));
-    S2_TRY(problem->e4m3 ? supports_e4m3(device, problem, why) : supports(device, problem, why));
-    State *const state = (State *)s2_calloc(1, sizeof *state);
-    if (state == NULL)
-        return S2_ENOMEM;
-    state->launch = instance_of(problem);
-    state->block_tok = problem->plan->blk_tok;
-    const s2_status status = upload_all(device, problem, state, why);
-    if (status != S2_OK) {
-        finish(device, state);
-        return status;
-    }
+    S2_TRY(s2_cuda_upload(device, zero, sizeof zero, &state->counter, why));
     (void)s2_sm90_moves(device, problem, &state->where);
     fill_params(problem, state);
-    *out = state;
     return S2_OK;
 }
 
@@ -280,9 +260,9 @@ extern "C" const s2_kernel s2_kernel_sm90 = {&s2_traits_sm90,
                                              S2_TOL_ROUNDED_P,
                                              true,
                                              supports,
-                                             prepare,
+                                             s2_cuda_prepare<State, supports, make, release>,
                                              run,
-                                             finish,
+                                             s2_cuda_finish<State, release>,
                                              S2_TAKES_CAP | S2_TAKES_SINKS | S2_TAKES_LISTED,
                                              nullptr,
                                              false,
@@ -295,9 +275,9 @@ extern "C" const s2_kernel s2_kernel_sm90_e4m3 = {
     S2_TOL_E4M3,
     true,
     supports_e4m3,
-    prepare,
+    s2_cuda_prepare<State, supports_e4m3, make, release>,
     run,
-    finish,
+    s2_cuda_finish<State, release>,
     S2_TAKES_E4M3,
     nullptr,
     false,

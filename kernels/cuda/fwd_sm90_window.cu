@@ -6,6 +6,7 @@
 #include "kernels/cuda/cap.cuh"
 #include "kernels/cuda/fwd_sm90_window.cuh"
 #include "kernels/cuda/sm90_host.cuh"
+#include "kernels/cuda/state.cuh"
 #include "kernels/cuda/window.cuh"
 
 namespace
@@ -82,15 +83,9 @@ s2_status upload_items(s2_device *device, const s2_attn_problem *problem, State 
     return status;
 }
 
-void finish(s2_device *, void *raw)
+void release(State *state)
 {
-    State *const state = (State *)raw;
-    if (state == NULL)
-        return;
-    void *const memory[] = {state->maps, state->items};
-    for (void *piece : memory)
-        (void)cudaFree(piece);
-    s2_free(state);
+    s2_cuda_free(state->maps, state->items);
 }
 
 void fill_params(const s2_attn_problem *problem, State *state)
@@ -106,29 +101,14 @@ void fill_params(const s2_attn_problem *problem, State *state)
     params->scale_log2 = s2::scale_log2_of(problem);
 }
 
-s2_status upload_all(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
+s2_status make(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
 {
-    S2_TRY(make_maps(device, problem, state, why));
-    return upload_items(device, problem, state, why);
-}
-
-s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out, s2_diag *why)
-{
-    S2_TRY(s2_problem_check(problem, why));
-    S2_TRY(supports(device, problem, why));
-    State *const state = (State *)s2_calloc(1, sizeof *state);
-    if (state == NULL)
-        return S2_ENOMEM;
     state->fp16 = problem->dtype == S2_F16;
     state->params.box_tok = problem->plan->blk_tok;
-    const s2_status status = upload_all(device, problem, state, why);
-    if (status != S2_OK) {
-        finish(device, state);
-        return status;
-    }
+    S2_TRY(make_maps(device, problem, state, why));
+    S2_TRY(upload_items(device, problem, state, why));
     (void)s2_sm90_moves(device, problem, &state->where);
     fill_params(problem, state);
-    *out = state;
     return S2_OK;
 }
 
@@ -162,9 +142,9 @@ extern "C" const s2_kernel s2_kernel_sm90_window = {
     S2_TOL_ROUNDED_P,
     true,
     supports,
-    prepare,
+    s2_cuda_prepare<State, supports, make, release>,
     run,
-    finish,
+    s2_cuda_finish<State, release>,
     S2_TAKES_SINKS,
     nullptr,
     false,
