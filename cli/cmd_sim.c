@@ -184,13 +184,6 @@ static s2_exit read_options(s2_sim_run_state *state)
     return S2_EXIT_OK;
 }
 
-static bool same_shape(const s2_net *net, const s2_pattern *pattern)
-{
-    return !s2_pattern_layers_differ(pattern) && net->n_layers == pattern->n_layers &&
-           net->n_heads == pattern->n_heads && net->n_kv_heads == pattern->n_kv_heads &&
-           net->head_dim == pattern->head_dim;
-}
-
 /* Repeat a pattern of one layer for every layer of the named model. */
 static s2_exit repeat_layer(s2_cli *cli, const s2_net *net, s2_pattern *pattern)
 {
@@ -304,14 +297,6 @@ static s2_exit print_unions(s2_sim_run_state *state)
     return s2_cli_print(state->cli, &buf);
 }
 
-/* The model that a pattern names, kept in *own, unless --model said another. */
-static void take_net(const s2_pattern *pattern, s2_net *own, s2_sim_options *options)
-{
-    if (options->net == NULL && pattern->model[0] != '\0' &&
-        s2_net_find(pattern->model, own, NULL) == S2_OK && same_shape(own, pattern))
-        options->net = own;
-}
-
 /* One of three phases in which not one sequence fits: its line says so, and the others are told. */
 static bool is_hopeless(const s2_sim_run_state *state, const s2_sim_options *options)
 {
@@ -326,7 +311,7 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
     s2_cli *const cli = state->cli;
     s2_sim_options options = state->options;
     s2_net own;
-    take_net(pattern, &own, &options);
+    s2_sim_take_net(pattern, &own, &options);
     const s2_format *const format = input == NULL          ? NULL
                                     : state->stack != NULL ? state->stack
                                                            : input->format;
@@ -347,7 +332,7 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
                      ? s2_price_largest(&cli->arena, pattern, &options, &sim, &diag)
                      : s2_price(&cli->arena, pattern, &options, S2_PRICE_WHOLE, &sim, &diag);
     if (status == S2_EINVAL && options.net != NULL && !s2_pattern_layers_differ(pattern) &&
-        !same_shape(options.net, pattern))
+        s2_sim_check_shape(pattern, options.net, NULL) != S2_OK)
         return refuse_shape(cli, options.net, &diag);
     if (status != S2_OK)
         return s2_cli_refuse(cli, status, &diag);
@@ -406,7 +391,7 @@ static s2_exit refuse_phases(s2_sim_run_state *state, const s2_pattern *pattern)
     s2_sim_options options = state->options;
     s2_net own;
     s2_diag diag = {0};
-    take_net(pattern, &own, &options);
+    s2_sim_take_net(pattern, &own, &options);
     for (options.phase = 0; options.phase < S2_N_PHASES && s2_machine_asked(&options); options.phase++) {
         const s2_status status = s2_machine_check(pattern, &options, &diag);
         if (status == S2_OK)

@@ -28,7 +28,8 @@ static s2_status price(s2_cli *cli, const s2_facts *facts, s2_sim_options *optio
     s2_buf json = {0};
     *n = 0;
     s2_status status =
-        facts->priced ? s2_question_options(&facts->question, &cli->arena, options, &diag) : S2_EINVAL;
+        facts->priced ? s2_question_options(&facts->question, &facts->pattern, &cli->arena, options, &diag)
+                      : S2_EINVAL;
     if (status == S2_OK)
         status = s2_price(&cli->arena, &facts->pattern, options, S2_PRICE_WHOLE, &sim, &diag);
     if (status != S2_OK)
@@ -40,7 +41,8 @@ static s2_status price(s2_cli *cli, const s2_facts *facts, s2_sim_options *optio
     s2_buf_release(&json);
     if (kept == NULL)
         return S2_ENOMEM;
-    S2_TRY(s2_store_sim_row(&cli->arena, &facts->pattern, options, "", &sim, kept, out));
+    S2_TRY(s2_store_sim_row(&cli->arena, &facts->pattern, options,
+                            options->net != NULL ? options->net->name : "", &sim, kept, out));
     *n = 1;
     return S2_OK;
 }

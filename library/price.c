@@ -86,6 +86,8 @@ int s2_api_pattern_price(const s2_api_pattern *pattern, const s2_api_price_optio
     tables *const t = S2_NEW(&arena, tables, 1);
     s2_status status = t != NULL ? look_up(&in, t, &diag) : S2_ENOMEM;
     if (status == S2_OK)
+        s2_sim_take_net(&pattern->pattern, &t->net, &t->options);
+    if (status == S2_OK)
         status = s2_price(&arena, &pattern->pattern, &t->options, S2_PRICE_WHOLE, &t->sim, &diag);
     const s2_api_price found = status == S2_OK ? put(&t->sim) : (s2_api_price){0};
     s2_arena_release(&arena);

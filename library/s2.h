@@ -155,9 +155,10 @@ typedef enum s2_api_dtype { S2_API_F32, S2_API_BF16, S2_API_F16 } s2_api_dtype;
 typedef struct s2_api_price_options {
     uint32_t size;   /* of this structure */
     const char *gpu; /* "h200", ...; NULL: h200 */
-    const char *net; /* the model around attention, as in `s2 sim --model`; NULL: attention alone */
-    int32_t phase;   /* 0 prefill, 1 decoding, 2 training */
-    int32_t dtype;   /* s2_api_dtype */
+    const char
+        *net; /* the model around attention, as in `s2 sim --model`; NULL: what the pattern names, if any */
+    int32_t phase; /* 0 prefill, 1 decoding, 2 training */
+    int32_t dtype; /* s2_api_dtype */
     int64_t context_tok;
     int64_t batch;
     int32_t page_tok;     /* of the cache */
@@ -174,7 +175,7 @@ typedef struct s2_api_price {
     double bound_us;   /* no kernel can be faster */
     double dense_time_us;
     double error_pct;     /* mean error of predictions on points that were not fitted */
-    double end_to_end_us; /* 0 without a net */
+    double end_to_end_us; /* 0 without a model around attention */
     double dense_end_to_end_us;
     double density; /* pairs read, as a fraction of those that a dense pattern reads */
     int64_t pairs;

@@ -105,6 +105,14 @@ static s2_status check_listed_priced(const s2_sim_options *options, const s2_sim
                        options->gpu.title);
 }
 
+void s2_sim_take_net(const s2_pattern *pattern, s2_net *own, s2_sim_options *options)
+{
+    if (options->net == NULL && pattern->model[0] != '\0' &&
+        s2_net_find(pattern->model, own, NULL) == S2_OK && !s2_pattern_layers_differ(pattern) &&
+        s2_sim_check_shape(pattern, own, NULL) == S2_OK)
+        options->net = own;
+}
+
 static s2_status check_options(const s2_pattern *pattern, const s2_sim_options *options, s2_diag *diag)
 {
     const s2_net *const net = options->net;

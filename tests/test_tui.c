@@ -790,7 +790,7 @@ static void a_ratio_on_the_screens_is_one_of_s2_sim(void **state)
         s2_facts_build(text, strlen(text), &question, &facts);
         assert_int_equal(facts.status, S2_OK);
         s2_facts_late(&facts, &facts.late);
-        assert_int_equal(s2_question_options(&question, &arena, &options, NULL), S2_OK);
+        assert_int_equal(s2_question_options(&question, &facts.pattern, &arena, &options, NULL), S2_OK);
         assert_int_equal(s2_price(&arena, &facts.pattern, &options, S2_PRICE_WHOLE, &sim, NULL), S2_OK);
         const s2_no_ratio why = s2_sim_no_ratio(&options, &sim);
         for (int predicted = 0; predicted < 2; predicted++) {

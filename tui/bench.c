@@ -512,8 +512,12 @@ static s2_status price(s2_facts *facts, const s2_sim_options *options)
 }
 
 /* The options that the bounds and the expected time have in common. */
-static s2_status ask_simulator(const s2_question *question, s2_sim_options *options, s2_diag *diag)
+static s2_status ask_simulator(const s2_question *question, const s2_pattern *pattern, s2_arena *arena,
+                               s2_sim_options *options, s2_diag *diag)
 {
+    s2_net *const net = S2_NEW(arena, s2_net, 1);
+    if (net == NULL)
+        return S2_ENOMEM;
     S2_TRY(s2_sim_options_default(options));
     S2_TRY(s2_gpu_find(question->gpu, &options->gpu, diag));
     options->len_tok = question->len_tok;
@@ -521,6 +525,7 @@ static s2_status ask_simulator(const s2_question *question, s2_sim_options *opti
     options->dtype = question->dtype;
     options->cache = question->cache;
     options->batch = question->batch;
+    s2_sim_take_net(pattern, net, options);
     if (question->listed)
         s2_sim_choose_blocks(options);
     return S2_OK;
@@ -532,7 +537,7 @@ static s2_status derive(s2_facts *facts, const char *text, size_t n_bytes)
     S2_TRY(s2_pattern_parse(&facts->arena, text, n_bytes, &parse, &facts->pattern, &facts->diag));
     S2_TRY(s2_pattern_hash(&facts->pattern, facts->hash));
     s2_sim_options options;
-    S2_TRY(ask_simulator(&facts->question, &options, &facts->diag));
+    S2_TRY(ask_simulator(&facts->question, &facts->pattern, &facts->arena, &options, &facts->diag));
     S2_TRY(prove(facts));
     int64_t work_left = S2_SIM_WORK;
     options.work_left = &work_left; /* shared by the cache and the price */
@@ -555,13 +560,13 @@ void s2_facts_build(const char *text, size_t n_bytes, const s2_question *questio
     facts->status = derive(facts, text, n_bytes);
 }
 
-s2_status s2_question_options(const s2_question *question, s2_arena *arena, s2_sim_options *options,
-                              s2_diag *diag)
+s2_status s2_question_options(const s2_question *question, const s2_pattern *pattern, s2_arena *arena,
+                              s2_sim_options *options, s2_diag *diag)
 {
     s2_calibration *const calibration = S2_NEW(arena, s2_calibration, 1);
     if (calibration == NULL)
         return S2_ENOMEM;
-    S2_TRY(ask_simulator(question, options, diag));
+    S2_TRY(ask_simulator(question, pattern, arena, options, diag));
     S2_TRY(s2_calibration_of(&options->gpu, calibration));
     options->calibration = calibration;
     return S2_OK;

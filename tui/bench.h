@@ -93,9 +93,10 @@ void s2_question_print(const s2_question *question, s2_buf *buf);
 void s2_question_tell(const s2_question *question, s2_buf *buf);
 bool s2_question_is(const s2_question *a, const s2_question *b);
 
-/* The question as options for the simulator; the GPU's calibration, or a guess at it, is in the arena. */
-s2_status s2_question_options(const s2_question *question, s2_arena *arena, s2_sim_options *options,
-                              s2_diag *diag) S2_MUST_CHECK;
+/* The question as options for the simulator; the model that the pattern names, and the GPU's calibration, or a guess
+ * at it, are in the arena. */
+s2_status s2_question_options(const s2_question *question, const s2_pattern *pattern, s2_arena *arena,
+                              s2_sim_options *options, s2_diag *diag) S2_MUST_CHECK;
 
 enum { S2_KV_POINTS = 48, S2_N_VERDICTS = 3 };
 
@@ -107,6 +108,8 @@ typedef struct s2_expected {
     s2_no_ratio no_ratio;
     double time_us;
     double dense_us;
+    double plan_us; /* sized: bounds, of what is read over the host's link too */
+    double bound_us;
     s2_error error;
     s2_resource bound_by;
 } s2_expected;
@@ -215,6 +218,8 @@ s2_known s2_known_after(const s2_stack *stack, const s2_hops *hops, int32_t laye
 s2_tally s2_facts_tally(const s2_facts *facts);
 /* "0.1386", and " 16 dense" where so many layers are left out of it. */
 s2_figure_text s2_facts_density(const s2_facts *facts, int32_t digits);
+/* The plan's time at peak rates: of what is read over the host's link too, once the late facts tell. */
+double s2_facts_plan_us(const s2_facts *facts);
 /*
  * Dense attention's time / the pattern's, predicted or else of bounds: "1.44x", or why the two do not divide, as in a
  * table of s2 sim. Nothing before the late facts, which count the memory that each takes.

@@ -22,7 +22,7 @@ static s2_status expect(const s2_facts *facts, s2_arena *scratch, s2_expected *o
     s2_sim *const sim = S2_NEW(scratch, s2_sim, 1);
     if (sim == NULL)
         return S2_ENOMEM;
-    S2_TRY(s2_question_options(&facts->question, scratch, &options, &diag));
+    S2_TRY(s2_question_options(&facts->question, &facts->pattern, scratch, &options, &diag));
     S2_TRY(s2_price(scratch, &facts->pattern, &options, S2_PRICE_WHOLE, sim, &diag));
     *out = (s2_expected){.known = sim->predicted,
                          .guessed = options.calibration->head.gpu[0] == '\0',
@@ -30,6 +30,8 @@ static s2_status expect(const s2_facts *facts, s2_arena *scratch, s2_expected *o
                          .no_ratio = s2_sim_no_ratio(&options, sim),
                          .time_us = sim->time_us,
                          .dense_us = sim->dense_time_us,
+                         .plan_us = sim->plan_us,
+                         .bound_us = sim->bound_us,
                          .error = sim->error,
                          .bound_by = sim->bound_by};
     return S2_OK;
@@ -177,6 +179,11 @@ s2_figure_text s2_facts_ratio(const s2_facts *facts, bool predicted)
     return out;
 }
 
+double s2_facts_plan_us(const s2_facts *facts)
+{
+    return facts->late.expected.sized ? facts->late.expected.plan_us : facts->time_us;
+}
+
 s2_tally s2_facts_tally(const s2_facts *facts)
 {
     s2_tally tally = {.there = facts->status == S2_OK};
@@ -189,7 +196,7 @@ s2_tally s2_facts_tally(const s2_facts *facts)
     tally.priced = facts->priced;
     tally.expected = late->asked && late->expected.known;
     tally.judged = late->asked && late->not_judged == NULL;
-    tally.time_us = facts->time_us;
+    tally.time_us = s2_facts_plan_us(facts);
     tally.expected_us = late->expected.time_us;
     tally.kv_bytes = facts->cached ? (double)facts->kv_bytes[S2_KV_POINTS - 1] : 0;
     tally.unread = 1 - facts->token_density;

@@ -469,20 +469,21 @@ static void draw_error(const s2_expected *expected, s2_canvas *canvas, s2_rect l
 static void draw_times(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
 {
     const s2_expected *const expected = &facts->late.expected;
+    const double plan_us = s2_facts_plan_us(facts);
     const int32_t row = area.row;
     int32_t col = s2_canvas_text(canvas, row, area.col, S2_STYLE_HEAD, "time ");
     if (expected->known) {
         col = put_time(canvas, row, col, S2_STYLE_TEXT, expected->time_us);
         draw_error(expected, canvas, (s2_rect){row, col, 1, area.col + area.cols - col});
         col = s2_canvas_text(canvas, row + 1, area.col, S2_STYLE_DIM, "bounds ");
-        col = put_time(canvas, row + 1, col, S2_STYLE_TEXT, facts->time_us);
+        col = put_time(canvas, row + 1, col, S2_STYLE_TEXT, plan_us);
         col = s2_canvas_text(canvas, row + 1, col, S2_STYLE_DIM, ", any ");
     } else {
         col = s2_canvas_text(canvas, row, col, S2_STYLE_DIM, ">= ");
-        put_time(canvas, row, col, S2_STYLE_TEXT, facts->time_us);
+        put_time(canvas, row, col, S2_STYLE_TEXT, plan_us);
         col = s2_canvas_text(canvas, row + 1, area.col, S2_STYLE_DIM, "any kernel >= ");
     }
-    put_time(canvas, row + 1, col, S2_STYLE_TEXT, facts->bound_us);
+    put_time(canvas, row + 1, col, S2_STYLE_TEXT, expected->sized ? expected->bound_us : facts->bound_us);
 }
 
 /* What dense attention takes, and its ratio where the two may be compared. */
@@ -492,7 +493,7 @@ static void draw_dense(const s2_facts *facts, s2_canvas *canvas, s2_rect line)
     int32_t col =
         s2_canvas_text(canvas, line.row, line.col, S2_STYLE_DIM, expected->known ? "dense " : "dense >= ");
     col = put_time(canvas, line.row, col, S2_STYLE_TEXT,
-                   expected->known ? expected->dense_us : facts->dense_us);
+                   expected->sized ? expected->dense_us : facts->dense_us);
     const s2_figure_text ratio = s2_facts_ratio(facts, expected->known);
     if (ratio.text[0] != '\0')
         s2_canvas_printf(canvas, line.row, col,

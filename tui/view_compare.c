@@ -65,7 +65,7 @@ static void put_bound(const s2_facts *facts, s2_buf *buf, s2_style *style)
 {
     (void)style;
     if (facts->priced)
-        s2_buf_printf(buf, ">= %s", s2_time_text(facts->time_us).text);
+        s2_buf_printf(buf, ">= %s", s2_time_text(s2_facts_plan_us(facts)).text);
     else
         s2_buf_puts(buf, "-");
 }

@@ -51,7 +51,7 @@ class Price:
     bound_us: float
     dense_time_us: float
     error_pct: float
-    end_to_end_us: float  # 0 without `model`
+    end_to_end_us: float  # 0 without a model
     dense_end_to_end_us: float
     density: float
     pairs: int
@@ -213,7 +213,7 @@ class Pattern(_lib.Fixed):
     def simulate(self, length: int, *, gpu: str = "h200", phase: str = "prefill", batch: int = 1, dtype: str = "bfloat16",
                  model: Optional[str] = None, page: int = 16, ranks: int = 1, device_lists: bool = False) -> Price:
         """What it costs at a context of `length` tokens; `phase` is prefill, decode or train. Times are microseconds, sizes bytes. `gpu` and `model`
-        are names that `s2 sim --list` has, or paths of their files; `page` is tokens of a page of the cache, `ranks` tensor-parallel GPUs.
+        are names that `s2 sim --list` has, or paths of their files (`model`: by default the one that the pattern names, if any); `page` is tokens of a page of the cache, `ranks` tensor-parallel GPUs.
         With `device_lists` blocks are chosen at run time, as `block_attention` takes them: the pattern says how many a query block reads, as
         "local 1 | random 7 seed 1" does, the cache drops nothing, and only prefill has a price.
 
