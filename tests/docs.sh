@@ -184,10 +184,10 @@ check_json() {
 for page in $pages; do
     run_page "$page"
 done
-judge "$(python3 tests/recompute.py "$programs" | sed '/ 0 did not$/d')"
-judge "$(python3 tests/worth.py "$programs" | sed '/ 0 did not$/d')"
-judge "$(python3 tests/mistakes.py "$programs" | sed '/ 0 did not$/d')"
-judge "$(python3 tests/pages.py "$programs" | sed '/ 0 did not$/d')"
+judge "$(python3 tests/recompute.py "$programs" 2>&1 | sed '/ 0 did not$/d')"
+judge "$(python3 tests/worth.py "$programs" 2>&1 | sed '/ 0 did not$/d')"
+judge "$(python3 tests/mistakes.py "$programs" 2>&1 | sed '/ 0 did not$/d')"
+judge "$(python3 tests/pages.py "$programs" 2>&1 | sed '/ 0 did not$/d')"
 check_options
 check_targets
 check_links

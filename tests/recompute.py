@@ -140,10 +140,10 @@ def check_new_tokens():
     """What docs/simulator.md says of points that ask for a few of the tokens alone."""
     points = read_json("s2", "sim", "--accuracy", "--json")[0]["points"]
     of = {name: [p for p in points if p["pass"] == name and p["family"] not in APART] for name in ("forward", "decode")}
-    chunks = [abs(p["error_pct"]) for p in of["forward"] if p["family"] == "chunk"]
+    chunks, least = zip(*((abs(p["error_pct"]), p["q_tok"]) for p in of["forward"] if p["family"] == "chunk"))
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "docs", "simulator.md"), encoding="utf-8") as file:
-        said = re.search(r"(\d+) of the (\d+) forward points .*? such\s+chunks \(([\d.]+) % off .*? and (\d+) of the (\d+) of decode", file.read(), re.S)
-    for words, value in zip(said.groups(), (len(chunks), len(of["forward"]), sum(chunks) / len(chunks), sum(p["q_tok"] > 1 for p in of["decode"]), len(of["decode"]))):
+        said = re.search(r"(\d+) of the (\d+) forward points .*? such\s+chunks, of (\d+) tokens or more \(([\d.]+) % off .*? and (\d+) of the (\d+) of decode", file.read(), re.S)
+    for words, value in zip(said.groups(), (len(chunks), len(of["forward"]), min(least), sum(chunks) / len(chunks), sum(p["q_tok"] > 1 for p in of["decode"]), len(of["decode"]))):
         near("points of new tokens on the simulator's page", float(words), round(value, 1), 4)
 
 
