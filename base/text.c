@@ -86,6 +86,14 @@ size_t s2_text_fit(const char *text, int32_t columns, int32_t *taken)
     return byte;
 }
 
+int32_t s2_text_words(const char *text)
+{
+    int32_t n = 0;
+    for (const char *at = text; *at != '\0'; at++)
+        n += *at != ' ' && (at == text || at[-1] == ' ');
+    return n;
+}
+
 const char *s2_text_plural(int64_t n)
 {
     return n == 1 ? "" : "s";

@@ -19,6 +19,8 @@ void s2_text_clean(char *dst, size_t cap, const char *src);
 
 /* The ending of a noun counted n times: "" or "s". */
 const char *s2_text_plural(int64_t n);
+/* How many words blanks part. */
+int32_t s2_text_words(const char *text);
 
 /* Length in bytes of the UTF-8 character at s (n bytes left), or 0 when it is not well formed. */
 size_t s2_utf8_len(const char *s, size_t n);

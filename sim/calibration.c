@@ -266,14 +266,6 @@ static s2_status take_row(s2_reader *reader, const char *word, const char *rest,
     return S2_OK;
 }
 
-static int32_t n_words(const char *text)
-{
-    int32_t n = 0;
-    for (const char *at = text; *at != '\0'; at++)
-        n += *at != ' ' && (at == text || at[-1] == ' ');
-    return n;
-}
-
 /* How well a kernel did on points that were not fitted. */
 static s2_status take_verdict(s2_reader *reader, const char *rest)
 {
@@ -284,7 +276,7 @@ static s2_status take_verdict(s2_reader *reader, const char *rest)
     if (sscanf(rest, "%15s %11s %n", name, pass, &rest_begin) != 2 || rest_begin == 0)
         return refuse(reader, "expected the name of a kernel and its pass");
     /* files of earlier versions give no range of the points, or not that of query tokens, or no largest error */
-    const int32_t n_more = n_words(rest + rest_begin) - FIRST,
+    const int32_t n_more = s2_text_words(rest + rest_begin) - FIRST,
                   n_spans = n_more >= 2 * S2_EXTENT_NEW ? s2_min_i32(n_more / 2, S2_N_EXTENTS) : 0,
                   n_all = FIRST + 2 * n_spans + (n_more == 2 * n_spans + 1);
     S2_TRY(take_numbers(reader, rest + rest_begin, n, n_all));

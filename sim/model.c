@@ -17,8 +17,8 @@ const char *s2_extent_words(s2_extent extent)
 const char *s2_cause_words(int32_t bit)
 {
     static const char *const words[S2_N_CAUSES - S2_N_EXTENTS] = {
-        "blocks that are cut", "the type of the cache", "no kernel for the pattern", "capped scores or sinks",
-        "a kernel that was not judged"};
+        "blocks that are cut",    "the type of the cache",        "no kernel for the pattern",
+        "capped scores or sinks", "a kernel that was not judged", "fewer queries than keys"};
     return bit < S2_N_EXTENTS ? s2_extent_words((s2_extent)bit) : words[bit - S2_N_EXTENTS];
 }
 
@@ -33,6 +33,8 @@ void s2_spans_note(const s2_kernel_load *load, s2_span_of_points *spans)
 {
     for (int32_t e = 0; e < S2_N_EXTENTS; e++) {
         const double own = s2_extent_of(load, (s2_extent)e);
+        if (own <= 0)
+            continue; /* not known */
         spans[e].least = spans[e].greatest > 0 ? fmin(spans[e].least, own) : own;
         spans[e].greatest = fmax(spans[e].greatest, own);
     }

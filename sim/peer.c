@@ -49,10 +49,15 @@ static s2_status tiling_new(s2_arena *arena, int64_t cap, s2_tiling *out)
     return out->tiles == NULL ? S2_ENOMEM : S2_OK;
 }
 
+static bool is_chunk(const s2_peer_launch *launch)
+{
+    return launch->pass != S2_PASS_DECODE && launch->q_tok < launch->len_tok;
+}
+
 /* What a switch for causality does not say: a pattern, or fewer queries than keys. */
 static bool is_masked(const s2_peer_launch *launch)
 {
-    return !launch->is_dense || (launch->pass != S2_PASS_DECODE && launch->q_tok < launch->len_tok);
+    return !launch->is_dense || is_chunk(launch);
 }
 
 static bool skips_later(const s2_peer_launch *launch, const s2_peer_cut *cut)
@@ -322,6 +327,14 @@ static double rules_of(const s2_peer_launch *launch)
     return n / n_heads;
 }
 
+/* No row of one was judged. */
+static void allow_for_chunk(s2_error *error)
+{
+    error->pct = s2_max_f64(error->pct, S2_GUESS_PCT);
+    error->allowed = true;
+    error->causes |= S2_CAUSE_CHUNK;
+}
+
 s2_status s2_peer_work_of(s2_arena *arena, const s2_peer_launch *launch, const s2_peer_cut *cut,
                           const s2_gpu *gpu, s2_peer_work *out)
 {
@@ -353,6 +366,7 @@ s2_status s2_peer_work_of(s2_arena *arena, const s2_peer_launch *launch, const s
         .part_bytes = q_rows * n_parts * layer->head_dim * 2 * (double)sizeof(float),
         .floor_us = floor_of(launch, gpu, bytes),
         .extents = {.list_rows = n_group,
+                    .q_tok = is_chunk(launch) ? (int32_t)launch->q_tok : 0,
                     .k_tok = (int32_t)launch->len_tok,
                     .n_lists = launch->batch * layer->n_kv_heads,
                     .head_dim = layer->head_dim,
@@ -571,6 +585,8 @@ s2_status s2_peer_price(s2_arena *scratch, const s2_peer *peer, const s2_peer_la
                            : memory_us > made.forecast.us / 2                      ? S2_LIMIT_HBM
                                                                                    : S2_LIMIT_COMPUTE;
         s2_predict_error(&law->kernel, &work.extents, &made);
+        if (is_chunk(launch) && law->kernel.spans[S2_EXTENT_NEW].greatest == 0)
+            allow_for_chunk(&made.error);
         *out = made;
     }
     s2_arena_rewind(scratch, mark);

@@ -11,8 +11,8 @@ enum {
     CODE_PEER_FILE = 707,
     MAX_BYTES = 1 << 16,
     N_CUT = 4,
-    N_SPANS = S2_EXTENT_NEW,
-    N_VERDICT = 4 + 2 * N_SPANS
+    FIRST_SPAN = 4,
+    N_VERDICT = FIRST_SPAN + 2 * S2_N_EXTENTS
 };
 
 /* ---- writing */
@@ -45,7 +45,7 @@ static void print_law(const s2_peer_law *law, s2_buf *buf)
         s2_buf_printf(buf, "blocks %d %d\n", law->least_blk_tok, law->most_blk_tok);
     s2_buf_printf(buf, "judged %d %.4g %.4g %.4g", law->kernel.n_judged, law->kernel.error_pct,
                   law->median_pct, law->kernel.p90_pct);
-    for (int32_t e = 0; e < N_SPANS; e++)
+    for (int32_t e = 0; e < S2_N_EXTENTS && (e < S2_EXTENT_NEW || law->kernel.spans[e].greatest > 0); e++)
         s2_buf_printf(buf, " %.9g %.9g", law->kernel.spans[e].least, law->kernel.spans[e].greatest);
     s2_buf_puts(buf, "\n");
 }
@@ -166,8 +166,12 @@ static s2_status take_choice(const s2_peer_reader *reader, const char *word, con
     return S2_OK;
 }
 
-static s2_status take_verdict(const s2_peer_reader *reader, const double n[N_VERDICT])
+static s2_status take_verdict(const s2_peer_reader *reader, const char *rest)
 {
+    double n[N_VERDICT];
+    /* where no row asked for some of its tokens alone, the range of these is left out */
+    const int32_t n_spans = s2_text_words(rest) == N_VERDICT ? S2_N_EXTENTS : S2_EXTENT_NEW;
+    S2_TRY(numbers(reader, rest, n, FIRST_SPAN + 2 * n_spans));
     if (!whole_up_to(n[0], 1e6))
         return refuse(reader, "expected how many rows were judged");
     s2_kernel_model *const kernel = &reader->law->kernel;
@@ -175,8 +179,8 @@ static s2_status take_verdict(const s2_peer_reader *reader, const double n[N_VER
     kernel->error_pct = n[1];
     reader->law->median_pct = n[2];
     kernel->p90_pct = n[3];
-    for (int32_t e = 0; e < N_SPANS; e++)
-        kernel->spans[e] = (s2_span_of_points){n[4 + 2 * e], n[5 + 2 * e]};
+    for (int32_t e = 0; e < n_spans; e++)
+        kernel->spans[e] = (s2_span_of_points){n[FIRST_SPAN + 2 * e], n[FIRST_SPAN + 1 + 2 * e]};
     return S2_OK;
 }
 
@@ -205,7 +209,7 @@ static s2_status take_constant(const s2_peer_reader *reader, const char *word, c
 
 static s2_status take_law_line(const s2_peer_reader *reader, const char *word, const char *rest)
 {
-    double n[N_VERDICT];
+    double n[N_CUT];
     if (strcmp(word, "cut") == 0) {
         S2_TRY(numbers(reader, rest, n, N_CUT));
         return take_cut(reader, n);
@@ -213,10 +217,8 @@ static s2_status take_law_line(const s2_peer_reader *reader, const char *word, c
     if (strcmp(word, "skips") == 0 || strcmp(word, "order") == 0 || strcmp(word, "resident") == 0 ||
         strcmp(word, "asks") == 0)
         return take_choice(reader, word, rest);
-    if (strcmp(word, "judged") == 0) {
-        S2_TRY(numbers(reader, rest, n, N_VERDICT));
-        return take_verdict(reader, n);
-    }
+    if (strcmp(word, "judged") == 0)
+        return take_verdict(reader, rest);
     if (strcmp(word, "fitted") == 0) {
         S2_TRY(numbers(reader, rest, n, 3));
         reader->law->kernel.n_points = whole_up_to(n[0], 1e6) ? (int32_t)n[0] : 0;

@@ -455,8 +455,9 @@ static void a_model_comes_back_from_its_file_and_a_changed_file_is_refused(void 
     (void)state;
 }
 
-static s2_status price_phase(s2_arena *arena, const s2_peer *peer, s2_phase phase, const char *text,
-                             int64_t len, s2_sim *sim, s2_diag *diag)
+/* new_tok: the last so many ask; 0: all. */
+static s2_status price_new(s2_arena *arena, const s2_peer *peer, s2_phase phase, const char *text,
+                           int64_t len, int64_t new_tok, s2_sim *sim, s2_diag *diag)
 {
     s2_sim_options options;
     s2_calibration calibration;
@@ -467,8 +468,15 @@ static s2_status price_phase(s2_arena *arena, const s2_peer *peer, s2_phase phas
     options.calibration = &calibration;
     options.peer = peer;
     options.len_tok = len;
+    options.new_tok = new_tok;
     options.phase = phase;
     return s2_price(arena, &pattern, &options, S2_PRICE_WHOLE, sim, diag);
+}
+
+static s2_status price_phase(s2_arena *arena, const s2_peer *peer, s2_phase phase, const char *text,
+                             int64_t len, s2_sim *sim, s2_diag *diag)
+{
+    return price_new(arena, peer, phase, text, len, 0, sim, diag);
 }
 
 static s2_status price(s2_arena *arena, const s2_peer *peer, const char *text, int64_t len, s2_sim *sim,
@@ -530,6 +538,13 @@ static void a_model_prices_what_it_was_fitted_to_and_refuses_the_rest(void **sta
     assert_int_equal(
         price(&arena, &peer, "heads 32; kv-heads 8; head-dim 128; all: dense", 131072, &sim, &diag), S2_OK);
     assert_true(sim.far.beyond > 0 && sim.error.pct > inside_pct);
+    for (int64_t new_tok = 7; new_tok <= 8192; new_tok += 8185) { /* its rows are of whole prompts */
+        assert_int_equal(price_new(&arena, &peer, S2_PREFILL,
+                                   "heads 32; kv-heads 8; head-dim 128; all: dense", 8192, new_tok, &sim,
+                                   &diag),
+                         S2_OK);
+        assert_true(sim.error.allowed == (new_tok == 7) && (sim.error.pct >= 30) == sim.error.allowed);
+    }
     for (size_t c = 0; c < sizeof refused / sizeof *refused; c++)
         if (price(&arena, &peer, refused[c], 4096, &sim, &diag) != S2_EUNSUPPORTED || diag.msg[0] == '\0')
             fail_msg("priced: %s", refused[c]);
