@@ -175,7 +175,7 @@ static bool find_other_dim(const s2_kernel_model *kernel, int32_t head_dim, s2_l
 /* The extent in which the launch is farthest from the points that judged the kernel. */
 static void find_beyond(const s2_kernel_model *kernel, const s2_kernel_load *load, s2_launch_price *out)
 {
-    const bool whole = load->q_tok == load->k_tok; /* then tokens say it */
+    const bool whole = load->q_tok == 0 || load->q_tok == load->k_tok; /* then tokens say it */
     for (int32_t e = 0; e < (whole ? S2_EXTENT_NEW : S2_N_EXTENTS); e++) {
         const double asked = s2_extent_of(load, (s2_extent)e);
         note_beyond((s2_extent)e, asked, kernel->spans[e], how_far(kernel->spans[e], asked, (s2_extent)e),

@@ -545,6 +545,22 @@ static void a_model_prices_what_it_was_fitted_to_and_refuses_the_rest(void **sta
                          S2_OK);
         assert_true(sim.error.allowed == (new_tok == 7) && (sim.error.pct >= 30) == sim.error.allowed);
     }
+    /* and rows of chunks, which its file then tells of */
+    s2_buf text = {0};
+    s2_peer again;
+    for (int32_t l = 0; l < peer.n_laws; l++)
+        peer.laws[l].kernel.spans[S2_EXTENT_NEW] = (s2_span_of_points){256, 4096};
+    s2_peer_print(&peer, &text);
+    assert_int_equal(s2_peer_parse(text.data, text.len, &again, &diag), S2_OK);
+    s2_buf_release(&text);
+    for (int64_t new_tok = 16; new_tok <= 8192; new_tok *= 8) { /* 16, 128, 1024, and all */
+        assert_int_equal(price_new(&arena, &again, S2_PREFILL,
+                                   "heads 32; kv-heads 8; head-dim 128; all: dense", 8192, new_tok, &sim,
+                                   &diag),
+                         S2_OK);
+        assert_true(sim.error.allowed == (new_tok < 256) && (sim.far.beyond > 0) == sim.error.allowed);
+        assert_true(!sim.error.allowed || (sim.far.in == S2_EXTENT_NEW && sim.far.asked == (double)new_tok));
+    }
     for (size_t c = 0; c < sizeof refused / sizeof *refused; c++)
         if (price(&arena, &peer, refused[c], 4096, &sim, &diag) != S2_EUNSUPPORTED || diag.msg[0] == '\0')
             fail_msg("priced: %s", refused[c]);
