@@ -119,6 +119,13 @@ class Patterns(unittest.TestCase):
         price = s2.Pattern(SHARDS).simulate(32768)
         self.assertTrue(0 < price.bound_us < price.time_us and 0 < price.kv_used_bytes <= price.kv_bytes < price.kv_dense_bytes)
 
+    def test_a_pattern_is_priced_in_the_model_that_it_names(self):
+        text = "layers 24; heads 14; kv-heads 2; head-dim 64; layers all: dense"
+        named, told = s2.Pattern("model qwen2.5-0.5b; layers all: dense").simulate(4096), s2.Pattern(text).simulate(4096, model="qwen2.5-0.5b")
+        alone = s2.Pattern(text).simulate(4096)
+        self.assertEqual((named.end_to_end_us, named.fit_batch), (told.end_to_end_us, told.fit_batch))
+        self.assertTrue(named.end_to_end_us > named.time_us == alone.time_us and alone.end_to_end_us == 0)
+
     def test_blocks_chosen_at_run_time_have_a_price(self):
         pattern = s2.Pattern("heads 8; kv-heads 2; layers all: local 4")
         planned, listed = (pattern.simulate(16384, device_lists=lists) for lists in (False, True))
