@@ -208,6 +208,8 @@ static void json_words(const s2_found *found, s2_buf *buf)
     s2_json_key_bool(buf, "recompute", options->recompute);
     if (options->listed)
         s2_json_key_bool(buf, "device_lists", true);
+    if (options->reserved_permille > 0)
+        s2_json_key_num(buf, "gpu_memory_utilization", 1 - options->reserved_permille / 1e3);
     s2_json_key_int(buf, "pp", options->n_stages);
     s2_json_key_int(buf, "micro", options->n_micro);
     s2_json_key_int(buf, "cp", options->n_context);

@@ -30,6 +30,9 @@ void s2_found_put_question(const s2_found *found, s2_buf *buf)
     if (options->listed)
         s2_buf_puts(buf, ", lists of blocks on the device");
     s2_buf_printf(buf, ", %s", options->gpu.title);
+    if (options->reserved_permille > 0)
+        s2_buf_printf(buf, ", of whose memory %s may be used",
+                      s2_decimal(1 - options->reserved_permille / 1e3, 3).text);
     if (options->n_ranks > 1)
         s2_buf_printf(buf, ", %d GPUs share the heads", (int)options->n_ranks);
     if (options->n_stages > 1)
