@@ -308,8 +308,7 @@ static void find_kernels(const s2_row_file *file, const s2_gpu *gpu, s2_time_mod
                                     .warm_mb = gpu->l2_mib * 0.3,
                                     .lost_mb = gpu->l2_mib * 0.2,
                                     .gather = 1,
-                                    .least_us = row->us,
-                                    .most_us = row->us};
+                                    .least_us = INFINITY};
         memcpy(kernel->name, row->kernel, sizeof kernel->name);
     }
     qsort(model->kernels, (size_t)model->n_kernels, sizeof *model->kernels, by_rank);
@@ -671,6 +670,7 @@ static s2_status fit_product(s2_fitter *fitter, s2_diag *diag)
     return S2_OK;
 }
 
+/* Without those of a wide step: another kernel runs it, of which there is no law. */
 static s2_status load_points(s2_arena *arena, const s2_row_file *file, s2_time_model *model,
                              s2_fit_point *points, int32_t *n_out, s2_diag *diag)
 {
@@ -680,10 +680,13 @@ static s2_status load_points(s2_arena *arena, const s2_row_file *file, s2_time_m
         s2_kernel_model *const kernel = is_designed(row) ? kernel_of(model, row) : NULL;
         if (kernel == NULL)
             continue;
-        s2_fit_point *const point = &points[n++];
+        s2_fit_point *const point = &points[n];
         point->row = row;
         point->kernel = (int32_t)(kernel - model->kernels);
         S2_TRY(s2_fit_load(arena, row, model, &point->load, diag));
+        if (point->load.wide)
+            continue;
+        n++;
         note_dim(kernel, &point->load, model->mma_flop);
         note_cut(kernel, row, &point->load);
         note_limits(kernel, row, &point->load);
@@ -818,6 +821,11 @@ static bool has_rows(s2_fitter *fitter, int32_t kernel)
 static s2_status fit_kernels(s2_fitter *fitter, const s2_gpu *gpu, s2_diag *diag)
 {
     s2_time_model *const model = fitter->model;
+    for (int32_t k = 0; k < model->n_kernels; k++)
+        if (model->kernels[k].n_points == 0)
+            return s2_diag_set(diag, S2_EINVAL, CODE_FIT, 0, 0,
+                               "every row of %s has more than 16 rows a list, of which nothing is fitted",
+                               model->kernels[k].name);
     /* decode shows what stays in the cache between launches, so it comes first */
     for (int32_t k = model->n_kernels; k-- > 0;)
         if (has_rows(fitter, k) && !s2_model_plans_lists(&model->kernels[k]))

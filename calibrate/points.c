@@ -226,6 +226,21 @@ static const s2_design step[] = {
     {"few", 32, 8, 128, 32, "local 24 | stride 8 phase kv", {32768}, 1, 1, S2_BF16},
 };
 
+/* More than 16 rows a list, for which Hopper has a kernel: one list, some, and more than there are parts. */
+static const s2_design step_wide[] = {
+    {"wide", 32, 1, 128, 64, "dense", {64, 1024, 8192, 65536}, 1, 1, S2_BF16},
+    {"wide", 64, 2, 128, 64, "dense", {64, 256, 2048}, 1, 64, S2_BF16},
+    {"wide", 128, 2, 96, 16, "dense", {64, 1024}, 1, 64, S2_BF16},
+    {"wide", 128, 2, 96, 16, "local 2 | stride 8 phase kv", {64, 1024}, 1, 64, S2_BF16},
+    {"wide", 128, 1, 64, 64, "dense", {1024, 16384}, 1, 8, S2_BF16},
+    {"wide", 64, 1, 64, 64, "dense", {256, 4096}, 1, 32, S2_BF16},
+    {"wide", 64, 1, 64, 64, "local 4 | random 8 seed 1", {4096}, 1, 32, S2_BF16},
+    {"wide", 64, 8, 128, 64, "dense", {1024, 8192}, 4, 8, S2_BF16},
+    {"wide", 64, 2, 128, 64, "local 4 | stride 8 phase head", {2048, 16384}, 1, 16, S2_BF16},
+    {"wide", 48, 2, 128, 16, "local 100t | sink 4t", {512, 4096}, 1, 32, S2_BF16},
+    {"wide", 128, 32, 128, 16, "local 16 | stride 8 phase kv", {512}, 8, 4, S2_BF16},
+};
+
 /* The rows of each pass, in order; sinks are learnt logits, which the language does not say. */
 #define ROWS(of) of, sizeof(of) / sizeof *(of)
 static const struct {
@@ -241,6 +256,7 @@ static const struct {
     {S2_PASS_BACKWARD, false, ROWS(backward_short)},
     {S2_PASS_BACKWARD, true, ROWS(backward_sinks)},
     {S2_PASS_DECODE, false, ROWS(step)},
+    {S2_PASS_DECODE, false, ROWS(step_wide)},
 };
 
 static s2_run_point point_of(const s2_design *design, s2_pass pass, int32_t len_tok)
@@ -476,6 +492,8 @@ static int32_t storable(const s2_design *design, int32_t len_tok)
     return len_tok;
 }
 
+enum { NARROW_ROWS = 16 }; /* of a list, up to which no other kernel runs */
+
 /* What the kernels of short windows take. */
 static void draw_short(s2_rng *rng, s2_design *design, char *rules, size_t cap)
 {
@@ -492,23 +510,42 @@ static void draw_short(s2_rng *rng, s2_design *design, char *rules, size_t cap)
     snprintf(rules, cap, "local %dt", s2_rng_below(rng, 3) > 0 ? S2_WINDOW_MOST_TOK : other);
 }
 
+/* More than 16 rows a list, of one token or several. */
+static void draw_wide(s2_rng *rng, s2_design *design, char *rules, size_t cap)
+{
+    draw_shape(rng, S2_PASS_DECODE, design);
+    design->head_dim = PICK(rng, 64, 64, 96, 128, 128, 128);
+    const int32_t group = PICK(rng, 8, 16, 20, 24, 32, 32, 48, 64, 64, 128);
+    design->kv_heads = s2_min_i32(PICK(rng, 1, 1, 2, 2, 4, 8, 32), 128 / group);
+    design->heads = group * design->kv_heads;
+    draw_rules(rng, design, rules, cap);
+    design->q_tok = PICK(rng, 1, 1, 1, 2, 4);
+    while (group * design->q_tok <= NARROW_ROWS)
+        design->q_tok *= 2;
+}
+
 static int32_t draw_length(s2_rng *rng, s2_pass pass, bool is_short, const s2_design *design)
 {
-    const int32_t drawn = between(rng, is_short ? 1024 : 512, is_short ? 131072 : 65536);
+    const int32_t least = is_short ? 1024 : pass == S2_PASS_DECODE ? 64 : 512;
+    const int32_t drawn = between(rng, least, is_short ? 131072 : 65536);
     return is_short ? storable(design, drawn) : affordable(design, plannable(design, pass, drawn));
 }
 
 bool s2_run_point_drawn_of(const char *family, s2_pass pass, uint64_t seed, int32_t nth, s2_run_point *out)
 {
-    const bool e4m3 = strcmp(family, "e4m3") == 0, is_short = strcmp(family, "short") == 0;
-    const uint64_t stream = e4m3 ? 8 : is_short ? 10 + (uint64_t)pass : 9;
+    const bool e4m3 = strcmp(family, "e4m3") == 0, is_short = strcmp(family, "short") == 0,
+               wide = strcmp(family, "wide") == 0;
+    const uint64_t stream = e4m3 ? 8 : is_short ? 10 + (uint64_t)pass : wide ? 14 : 9;
     s2_rng rng = {seed * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)nth * 1024 + stream};
     s2_design design = {0};
     char rules[120];
-    if ((!e4m3 && !is_short && strcmp(family, "listed") != 0) || pass == S2_PASS_DECODE ||
+    if ((!e4m3 && !is_short && !wide && strcmp(family, "listed") != 0) || (pass == S2_PASS_DECODE) != wide ||
         (pass == S2_PASS_BACKWARD && !is_short))
         return false;
-    (e4m3 ? draw_e4m3 : is_short ? draw_short : draw_listed)(&rng, &design, rules, sizeof rules);
+    (e4m3       ? draw_e4m3
+     : is_short ? draw_short
+     : wide     ? draw_wide
+                : draw_listed)(&rng, &design, rules, sizeof rules);
     const int32_t len_tok = draw_length(&rng, pass, is_short, &design);
     design.family = family;
     if ((e4m3 || is_short) && pass == S2_PASS_FORWARD && s2_rng_below(&rng, 8) == 0)

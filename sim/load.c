@@ -503,6 +503,8 @@ static int32_t longest_step(const s2_plan *plan)
     return most;
 }
 
+enum { WIDE_TILES = 8 }; /* of the kernel for more than 16 rows, which no other has */
+
 /* A decode step: with its slabs, or with what was counted of each list. */
 typedef struct s2_load_step {
     const s2_plan *plan;
@@ -586,6 +588,7 @@ static s2_status load_step(s2_arena *arena, s2_load_step *of, s2_decode_launch *
                            .rows = S2_DECODE_SLAB_TOK,
                            .key_tok = S2_DECODE_SLAB_TOK,
                            .n_subs = tiles + 1,
+                           .wide = tiles == WIDE_TILES,
                            .even_group = group % 2 == 0,
                            .arithmetic = step->n_masks == 0,
                            .n_items = (int64_t)step->n_parts * n_chunks,

@@ -134,6 +134,8 @@ static s2_status load_for(s2_arena *arena, const s2_time_model *model, const s2_
  */
 #define HARDLY_OUTSIDE 1.05
 
+enum { NARROW_ROWS = 16 };
+
 /* How often it must be halved or doubled to be inside; 0: it is. */
 static double how_far(s2_span_of_points span, double asked, s2_extent extent)
 {
@@ -183,6 +185,12 @@ static void find_beyond(const s2_kernel_model *kernel, const s2_kernel_load *loa
     }
 }
 
+/* Whether points judged the kernel for so many rows a list, which no other kernel's points do. */
+static bool is_judged(const s2_kernel_model *kernel, const s2_kernel_load *load)
+{
+    return !load->wide || kernel->spans[S2_EXTENT_ROWS].greatest > NARROW_ROWS;
+}
+
 void s2_predict_error(const s2_kernel_model *kernel, const s2_kernel_load *load, s2_launch_price *out)
 {
     s2_error error = {.pct = kernel->error_pct,
@@ -199,6 +207,8 @@ void s2_predict_error(const s2_kernel_model *kernel, const s2_kernel_load *load,
     }
     out->error = error;
     find_beyond(kernel, load, out);
+    if (!is_judged(kernel, load))
+        error.pct = S2_ERROR_UNKNOWN_PCT;
     if (find_other_dim(kernel, load->head_dim, out))
         error.pct = fmax(error.pct, S2_GUESS_PCT);
     if (out->far.beyond > 0) {

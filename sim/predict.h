@@ -56,7 +56,8 @@ typedef struct s2_launch_price {
     /*
      * Measured on points of this kernel and pass that were never fitted. Outside the range of those points
      * the error is not known: there at least their 90th percentile is allowed for, doubled with each factor
-     * of two, and at a head dimension that was not measured at least S2_GUESS_PCT.
+     * of two, and at a head dimension that was not measured at least S2_GUESS_PCT. Where a kernel of its own decodes
+     * more than 16 rows a list and no point judged that, it is unknown.
      */
     s2_error error;
     s2_far far;

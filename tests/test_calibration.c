@@ -192,6 +192,45 @@ static void points_of_short_windows_are_what_their_kernels_take(void **state)
     assert_true(n_drawn[0] > 0 && n_drawn[1] > 0 && n_same == 0);
 }
 
+/* What the kernel for more than 16 rows a list runs; true where a part has several lists. */
+static bool assert_wide(const s2_run_point *point)
+{
+    const s2_time_model h200 = {.capability = 90, .n_sms = 132};
+    const s2_row row = {.point = *point, .tile_tok = 16, .key_tok = 64, .pack_heads = 1};
+    s2_arena arena = {0};
+    s2_kernel_load load;
+    bool several = false;
+    assert_string_equal(point->family, "wide");
+    assert_int_equal(s2_fit_load(&arena, &row, &h200, &load, NULL), S2_OK);
+    assert_true(load.wide && load.list_rows > 16 && point->q_tok <= 16);
+    for (int32_t cls = 0; cls < load.n_classes; cls++)
+        several |= load.classes[cls].n_turns > 0;
+    s2_arena_release(&arena);
+    return several;
+}
+
+static void wide_steps_are_designed_and_drawn_as_such(void **state)
+{
+    (void)state;
+    s2_run_point one, again, other;
+    int32_t n_designed = 0, n_several = 0;
+    assert_false(s2_run_point_drawn_of("wide", S2_PASS_FORWARD, 7, 0, &one));
+    for (int32_t nth = 0; s2_run_point_designed(S2_PASS_DECODE, nth, &one); nth++)
+        if (strcmp(one.family, "wide") == 0) {
+            n_several += assert_wide(&one);
+            n_designed++;
+        }
+    assert_true(n_designed > 15 && n_several > 5);
+    for (int32_t nth = 0; nth < s2_test_cases(60); nth++) {
+        assert_true(s2_run_point_drawn_of("wide", S2_PASS_DECODE, 7, nth, &one));
+        assert_true(s2_run_point_drawn_of("wide", S2_PASS_DECODE, 7, nth, &again));
+        assert_true(s2_run_point_drawn_of("wide", S2_PASS_DECODE, 8, nth, &other));
+        assert_memory_equal(&one, &again, sizeof one);
+        assert_memory_not_equal(&one, &other, sizeof one);
+        (void)assert_wide(&one);
+    }
+}
+
 /* Rows of a seed stay those that it draws: else a row would say what nothing can run again. */
 static void recorded_rows_are_what_their_seeds_draw(void **state)
 {
@@ -1165,6 +1204,47 @@ static void a_fit_of_short_windows_brings_back_what_made_the_rows(void **state)
     s2_arena_release(&arena);
 }
 
+/* Another kernel runs wide steps: whatever they take, they change no constant, and alone they make none. */
+static void wide_steps_are_not_fitted(void **state)
+{
+    (void)state;
+    enum { N = 60, N_WIDE = 6 };
+    s2_arena arena = {0};
+    s2_gpu gpu;
+    s2_diag diag = {0};
+    s2_time_model without, with;
+    s2_row_file file = {.rows = S2_NEW(&arena, s2_row, N + N_WIDE), .n_rows = N};
+    s2_rng rng = {s2_test_seed(39)};
+    assert_int_equal(s2_gpu_find("h200", &gpu, NULL), S2_OK);
+    for (int32_t nth = 0; nth < N + N_WIDE; nth++) {
+        s2_row *const row = &file.rows[nth];
+        if (nth < N)
+            s2_run_point_drawn(S2_PASS_DECODE, 5, nth, &row->point);
+        else
+            assert_true(s2_run_point_drawn_of("wide", S2_PASS_DECODE, 5, nth, &row->point));
+        row->point.batch = 1;
+        row->point.k_tok = s2_min_i32(row->point.k_tok, 4096);
+        row->nth = nth < N ? nth : -1; /* the first of all in order */
+        snprintf(row->set, sizeof row->set, "designed");
+        snprintf(row->kernel, sizeof row->kernel, "decode");
+        row->tile_tok = 16;
+        row->key_tok = 64;
+        row->pack_heads = 1;
+        row->us = nth < N ? 10 + 100 * s2_test_unit(&rng) : 1e6;
+        row->mhz = 1500;
+    }
+    assert_int_equal(s2_fit_run(&arena, &file, &gpu, NULL, &without, &diag), S2_OK);
+    file.n_rows += N_WIDE;
+    assert_int_equal(s2_fit_run(&arena, &file, &gpu, NULL, &with, &diag), S2_OK);
+    assert_memory_equal(&with, &without, sizeof with);
+    assert_int_equal(with.kernels[0].n_points, N);
+    file.rows += N;
+    file.n_rows = N_WIDE;
+    assert_int_equal(s2_fit_run(&arena, &file, &gpu, NULL, &with, &diag), S2_EINVAL);
+    assert_non_null(strstr(diag.msg, "more than 16 rows"));
+    s2_arena_release(&arena);
+}
+
 /* Files of rows may be joined in any order. */
 static void a_fit_depends_on_its_rows_and_not_on_their_order(void **state)
 {
@@ -1412,6 +1492,7 @@ int main(void)
         cmocka_unit_test(drawn_points_are_patterns_and_depend_on_the_seed_alone),
         cmocka_unit_test(families_with_a_kernel_of_their_own_are_drawn_apart),
         cmocka_unit_test(points_of_short_windows_are_what_their_kernels_take),
+        cmocka_unit_test(wide_steps_are_designed_and_drawn_as_such),
         cmocka_unit_test(recorded_rows_are_what_their_seeds_draw),
         cmocka_unit_test(steps_of_a_load_are_those_of_its_plan),
         cmocka_unit_test(steps_of_a_halved_load_are_those_of_the_kernel),
@@ -1439,6 +1520,7 @@ int main(void)
         cmocka_unit_test(short_windows_are_priced_on_their_kernels),
         cmocka_unit_test(ranges_hold_every_unit_of_short_windows),
         cmocka_unit_test(a_fit_of_short_windows_brings_back_what_made_the_rows),
+        cmocka_unit_test(wide_steps_are_not_fitted),
         cmocka_unit_test(a_fit_depends_on_its_rows_and_not_on_their_order),
         cmocka_unit_test(one_constant_is_fitted_and_all_else_kept),
         cmocka_unit_test(lists_on_the_device_have_a_price_of_their_own),
