@@ -19,6 +19,9 @@ s2_status s2_traits_support(const s2_kernel_traits *traits, const s2_device *dev
                            traits->large_chips ? ", and 164 KiB of shared memory an SM" : "");
     if (problem->dtype != S2_BF16 && problem->dtype != S2_F16)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes bf16 and f16");
+    if (problem->head_dim < traits->least_dim)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes head dimensions of %d and more",
+                           traits->least_dim);
     if (!s2_kernel_takes_dim(traits, device->capability, problem->head_dim))
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
                            "takes head dimensions up to %d on this GPU, multiples of %d",

@@ -7,11 +7,13 @@
 #endif
 
 static const s2_kernel *const registry[] = {
-    &s2_kernel_ref_f64,         &s2_kernel_cpu,      &s2_kernel_cpu_bwd,        &s2_kernel_cpu_decode,
+    &s2_kernel_ref_f64,          &s2_kernel_cpu,         &s2_kernel_cpu_bwd,
+    &s2_kernel_cpu_decode,
 #if S2_HAVE_CUDA
-    &s2_kernel_decode,          &s2_kernel_sm80,     &s2_kernel_sm90,           &s2_kernel_sm90_e4m3,
-    &s2_kernel_sm80_bwd,        &s2_kernel_sm90_bwd, &s2_kernel_sm90_bwd_fused, &s2_kernel_sm90_window,
-    &s2_kernel_sm90_bwd_window,
+    &s2_kernel_decode,           &s2_kernel_sm80,        &s2_kernel_sm90,
+    &s2_kernel_sm90_e4m3,        &s2_kernel_sm80_bwd,    &s2_kernel_sm90_bwd,
+    &s2_kernel_sm90_bwd_fused,   &s2_kernel_sm90_window, &s2_kernel_sm90_bwd_window,
+    &s2_kernel_sm90_bwd_ordered,
 #endif
 };
 
@@ -67,11 +69,11 @@ s2_status s2_kernel_supports(const s2_device *device, const s2_kernel *kernel, c
 
 bool s2_kernel_takes_pass(const s2_device *device, const s2_kernel *kernel, s2_pass pass)
 {
-    s2_attn_problem plain = {
-        .pass = pass, .n_seqs = 1, .n_heads = 1, .n_kv_heads = 1, .head_dim = 64, .scale = 1.0f};
+    s2_attn_problem plain = {.pass = pass, .n_seqs = 1, .n_heads = 1, .n_kv_heads = 1, .scale = 1.0f};
     for (plain.dtype = S2_F32; plain.dtype < S2_N_DTYPES; plain.dtype++)
-        for (int eight = 0; eight < 2; eight++) {
-            plain.e4m3 = eight != 0;
+        for (int kind = 0; kind < 4; kind++) {
+            plain.head_dim = kind / 2 == 0 ? 64 : 128; /* some take no small ones, others no large ones */
+            plain.e4m3 = kind % 2 != 0;
             if (s2_kernel_supports(device, kernel, &plain, NULL) == S2_OK)
                 return true;
         }

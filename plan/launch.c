@@ -28,6 +28,16 @@ static const s2_column_rule fused_columns = {
     .halves = INT32_MAX,
 };
 
+/*
+ * Columns that add to dQ in turns. One KV head at a time, or those in flight would be too far apart in its
+ * queries to find them in the cache.
+ */
+static const s2_column_rule ordered_columns = {
+    .part_steps = {[S2_COLUMN_DENSE] = {384, 384, 384}},
+    .section_heads = 1,
+    .in_order = true,
+};
+
 const s2_kernel_traits s2_traits_ref_f64 = {
     .name = "ref_f64", .rank = 0, .tile_tok = 16, .pack_heads = 1, .key_tok = 128, .wide_key_tok = 128};
 const s2_kernel_traits s2_traits_cpu = {
@@ -132,7 +142,7 @@ const s2_kernel_traits s2_traits_sm80_bwd = {.name = "sm80_bwd",
                                              .small_dim = 128,
                                              .first_chip = 80};
 const s2_kernel_traits s2_traits_sm90_bwd = {.name = "sm90_bwd",
-                                             .rank = 49,
+                                             .rank = 48,
                                              .tile_tok = 128,
                                              .pack_heads = 1,
                                              .key_tok = 64,
@@ -172,15 +182,38 @@ const s2_kernel_traits s2_traits_sm90_bwd_fused = {.name = "sm90_bwd_fused",
                                                    .first_chip = 90,
                                                    .last_chip = 90};
 
+const s2_kernel_traits s2_traits_sm90_bwd_ordered = {.name = "sm90_bwd_ordered",
+                                                     .rank = 49,
+                                                     .tile_tok = 128,
+                                                     .pack_heads = 1,
+                                                     .key_tok = 64,
+                                                     .wide_key_tok = 64,
+                                                     .section_bytes = S2_SECTION_BYTES,
+                                                     .column_tok = 128,
+                                                     .cuts = &ordered_columns,
+                                                     .dim_step = 8,
+                                                     .least_dim = 104,
+                                                     .most_dim = 128,
+                                                     .first_chip = 90,
+                                                     .last_chip = 90};
+
 const s2_kernel_traits *s2_kernel_traits_find(const char *name)
 {
-    static const s2_kernel_traits *const all[] = {&s2_traits_ref_f64,     &s2_traits_cpu,
-                                                  &s2_traits_cpu_bwd,     &s2_traits_cpu_decode,
-                                                  &s2_traits_decode,      &s2_traits_sm80,
-                                                  &s2_traits_sm90,        &s2_traits_sm90_e4m3,
-                                                  &traits_sm90_lists,     &s2_traits_sm80_bwd,
-                                                  &s2_traits_sm90_bwd,    &s2_traits_sm90_bwd_fused,
-                                                  &s2_traits_sm90_window, &s2_traits_sm90_bwd_window};
+    static const s2_kernel_traits *const all[] = {&s2_traits_ref_f64,
+                                                  &s2_traits_cpu,
+                                                  &s2_traits_cpu_bwd,
+                                                  &s2_traits_cpu_decode,
+                                                  &s2_traits_decode,
+                                                  &s2_traits_sm80,
+                                                  &s2_traits_sm90,
+                                                  &s2_traits_sm90_e4m3,
+                                                  &traits_sm90_lists,
+                                                  &s2_traits_sm80_bwd,
+                                                  &s2_traits_sm90_bwd,
+                                                  &s2_traits_sm90_bwd_fused,
+                                                  &s2_traits_sm90_window,
+                                                  &s2_traits_sm90_bwd_window,
+                                                  &s2_traits_sm90_bwd_ordered};
     for (size_t index = 0; index < sizeof all / sizeof *all; index++)
         if (strcmp(all[index]->name, name) == 0)
             return all[index];
@@ -212,7 +245,8 @@ int32_t s2_kernel_most_dim(const s2_kernel_traits *traits, int32_t capability)
 bool s2_kernel_takes_dim(const s2_kernel_traits *traits, int32_t capability, int32_t head_dim)
 {
     const int32_t most = s2_kernel_most_dim(traits, capability);
-    return (most == 0 || head_dim <= most) && (traits->dim_step == 0 || head_dim % traits->dim_step == 0);
+    return head_dim >= traits->least_dim && (most == 0 || head_dim <= most) &&
+           (traits->dim_step == 0 || head_dim % traits->dim_step == 0);
 }
 
 /* ------------------------------------------------------------------ prefill and gradients */
@@ -256,7 +290,9 @@ s2_plan_column_options s2_kernel_columns(const s2_kernel_traits *traits, const s
                                     .part_steps = part_steps,
                                     .units = n_units,
                                     .wave = is_short && part_steps <= 0 ? 0 : n_units,
+                                    .section_heads = rule->section_heads,
                                     .halves = rule->halves,
+                                    .in_order = rule->in_order,
                                     .costs = rule->costs};
 }
 

@@ -34,6 +34,8 @@ typedef struct s2_column_rule {
     int32_t long_tok;         /* contexts above are long */
     int32_t part_steps[3][3]; /* [s2_column_heads][short, middle, long] */
     int32_t halves;
+    int32_t section_heads; /* 0: as many as fill a wave */
+    bool in_order;
     s2_column_costs costs;
 } s2_column_rule;
 
@@ -55,6 +57,7 @@ typedef struct s2_kernel_traits {
     int32_t joint_dim;          /* backward: up to this dK and dV are made in one pass; 0: always */
     int32_t decode_parts;       /* decode: parts on every device; 0: as s2_decode_launch_of() says */
     int32_t dim_step;           /* head dimensions that it takes are multiples of this; 0: any */
+    int32_t least_dim;          /* ... and at least this */
     int32_t most_dim;           /* ... and at most this; 0: any */
     int32_t small_dim;          /* ... and this on small chips; 0: most_dim */
     int32_t first_chip;         /* compute capability that it needs; 0: a CPU */
@@ -68,7 +71,8 @@ typedef struct s2_kernel_traits {
 
 extern const s2_kernel_traits s2_traits_ref_f64, s2_traits_cpu, s2_traits_cpu_bwd, s2_traits_cpu_decode,
     s2_traits_decode, s2_traits_sm80, s2_traits_sm90, s2_traits_sm90_window, s2_traits_sm90_e4m3,
-    s2_traits_sm80_bwd, s2_traits_sm90_bwd, s2_traits_sm90_bwd_window, s2_traits_sm90_bwd_fused;
+    s2_traits_sm80_bwd, s2_traits_sm90_bwd, s2_traits_sm90_bwd_window, s2_traits_sm90_bwd_fused,
+    s2_traits_sm90_bwd_ordered;
 
 /* The traits of a kernel of this repository; NULL for any other word. */
 const s2_kernel_traits *s2_kernel_traits_find(const char *name);

@@ -471,6 +471,20 @@ bool s2_plan_reads_window(const s2_plan *plan, int32_t most_tok)
            as->stride_blk == 0 && as->window_tok >= 1 && as->window_tok <= most_tok;
 }
 
+bool s2_plan_reads_all(const s2_plan *plan)
+{
+    const int32_t k_tok = s2_plan_longest(plan->seqs, plan->n_seqs);
+    bool all = true;
+    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
+        all = all && plan->seqs[seq].q_tok == plan->seqs[seq].k_tok;
+    for (int32_t cls = 0; cls < plan->n_classes; cls++) {
+        const s2_plan_periodic *const as = &plan->classes[cls].as;
+        all = all && plan->classes[cls].periodic && plan->classes[cls].block_exact &&
+              (as->dense || (int64_t)as->local_blk * as->block_tok >= k_tok);
+    }
+    return all;
+}
+
 static bool same_views(const s2_view *a, const s2_view *b, int32_t n_heads)
 {
     int32_t head = 0;

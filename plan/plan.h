@@ -175,6 +175,10 @@ s2_status s2_plan_select(s2_arena *arena, const s2_plan *plan,
 /* Whether every head of the planned layer reads a window of at most so many tokens and nothing else. */
 bool s2_plan_reads_window(const s2_plan *plan, int32_t most_tok);
 
+/* Whether every head of the planned layer reads every key up to its own position, without element masks, and each
+ * key has a query. */
+bool s2_plan_reads_all(const s2_plan *plan);
+
 /* Tiles of a sequence, and the position (not the query index) of a tile's first row. */
 int32_t s2_plan_n_tiles(const s2_plan *plan, int32_t seq);
 int64_t s2_plan_tile_begin(const s2_plan *plan, int32_t seq, int32_t tile);

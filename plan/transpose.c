@@ -382,7 +382,7 @@ static int32_t excess_lower(const s2_transposer *build, const s2_plan_column *co
     return n > most ? n - most : 0;
 }
 
-/* Stable sort of the column's entries by section. */
+/* Sort the column's entries by section, stable or, in order, with ascending steps. */
 static void order_entries(s2_transposer *build, s2_plan_column *column, s2_plan_column_entry *entries,
                           int32_t *masks)
 {
@@ -391,12 +391,12 @@ static void order_entries(s2_transposer *build, s2_plan_column *column, s2_plan_
     for (int32_t place = 0; place < N_PLACES; place++) {
         int32_t lower_left = excess;
         for (int32_t e = 0; e < column->n; e++) {
-            if (place_of(build, &build->entries[column->begin + e], &lower_left) != place)
+            const int64_t from = column->begin + (build->options.in_order ? column->n - 1 - e : e);
+            if (place_of(build, &build->entries[from], &lower_left) != place)
                 continue;
-            entries[n_out] = build->entries[column->begin + e];
+            entries[n_out] = build->entries[from];
             if (build->masks != NULL)
-                memcpy(&masks[(int64_t)n_out * build->n_sub],
-                       &build->masks[(column->begin + e) * build->n_sub],
+                memcpy(&masks[(int64_t)n_out * build->n_sub], &build->masks[from * build->n_sub],
                        (size_t)build->n_sub * sizeof *masks);
             n_out++;
         }
@@ -418,7 +418,8 @@ typedef struct s2_work {
     s2_plan_column column;
     bool is_short;
     int32_t section;
-    int32_t wave; /* part by absolute position: columns of one wave read the same queries */
+    int32_t wave;   /* part by absolute position: columns of one wave read the same queries */
+    int64_t length; /* the greatest first */
     int64_t index;
 } s2_work;
 
@@ -497,8 +498,8 @@ static int order_work(const void *left, const void *right)
         return a->section < b->section ? -1 : 1;
     if (!a->is_short && a->wave != b->wave)
         return a->wave < b->wave ? -1 : 1;
-    if (!a->is_short && a->column.n != b->column.n)
-        return a->column.n > b->column.n ? -1 : 1;
+    if (!a->is_short && a->length != b->length)
+        return a->length > b->length ? -1 : 1;
     return a->index < b->index ? -1 : a->index > b->index;
 }
 
@@ -509,7 +510,8 @@ static void order_columns(s2_transposer *build, s2_emitter *out)
     int64_t n_long = 0, heads = build->options.section_heads;
     for (int64_t w = 0; w < out->n; w++) {
         const s2_plan_column *const column = &out->work[w].column;
-        out->work[w].is_short = !whole && column->n_parts == 1 && column->n <= LONG_ENTRIES;
+        out->work[w].is_short =
+            !whole && !build->options.in_order && column->n_parts == 1 && column->n <= LONG_ENTRIES;
         n_long += !out->work[w].is_short && column->part == 0;
     }
     if (heads == 0)
@@ -519,8 +521,40 @@ static void order_columns(s2_transposer *build, s2_emitter *out)
         const s2_plan_column *const column = &out->work[w].column;
         const int64_t head = (int64_t)column->seq * build->plan->pattern->n_kv_heads + column->kv_head;
         out->work[w].section = (int32_t)(head / heads);
+        out->work[w].length = column->n;
+        if (build->options.in_order) { /* late keys first, which have the fewest queries */
+            out->work[w].length = -column->n;
+            out->work[w].index = -w;
+        }
     }
     qsort(out->work, (size_t)out->n, sizeof *out->work, order_work);
+}
+
+/*
+ * KV heads that share lists have the same columns in the same order, so each entry has one number. added[] counts by
+ * sequence, KV head, head of the group and step.
+ */
+static s2_status number_turns(s2_arena *arena, const s2_transposer *build, s2_plan_columns *columns)
+{
+    const int64_t n_kv = build->plan->pattern->n_kv_heads;
+    int64_t n_steps = 0;
+    for (int32_t seq = 0; seq < build->plan->n_seqs; seq++)
+        n_steps = s2_max_i64(n_steps, s2_plan_n_tiles(build->plan, seq) * steps_of_tile(build));
+    int32_t *const turns = S2_NEW(arena, int32_t, columns->n_entries);
+    int32_t *const added =
+        s2_calloc((size_t)(build->plan->n_seqs * n_kv * build->group * n_steps) + 1, sizeof *added);
+    for (int32_t c = 0; c < columns->n_columns && turns != NULL && added != NULL; c++) {
+        const s2_plan_column *const column = &columns->columns[c];
+        const int64_t first = ((int64_t)column->seq * n_kv + column->kv_head) * build->group;
+        for (int64_t e = column->begin; e < column->begin + column->n; e++) {
+            const s2_plan_column_entry *const entry = &columns->entries[e];
+            turns[e] = added[(first + entry->head) * n_steps + entry->step]++;
+        }
+    }
+    columns->turns = turns;
+    const bool good = turns != NULL && added != NULL;
+    s2_free(added);
+    return good ? S2_OK : S2_ENOMEM;
 }
 
 /* ------------------------------------------------------------------ the whole */
@@ -650,7 +684,7 @@ static bool options_fit(const s2_plan *plan, const s2_plan_column_options *optio
     return plan->options.tile_tok % S2_COLUMN_STEP_TOK == 0 && options->key_tok >= plan->blk_tok &&
            options->key_tok <= S2_COLUMN_LIMIT_SUBS * plan->blk_tok &&
            options->key_tok % plan->blk_tok == 0 && options->section_heads >= 0 && options->wave >= 0 &&
-           options->halves >= 0 &&
+           options->halves >= 0 && (!options->in_order || options->wave > 0 || options->part_steps == 0) &&
            (options->part_steps >= 0 || (options->part_steps == S2_COLUMN_BALANCED && options->wave == 0 &&
                                          options->units > 0 && options->costs.worth > 0));
 }
@@ -664,14 +698,19 @@ static s2_status transpose_plan(s2_arena *arena, const s2_plan *plan, const s2_p
                            .group = plan->pattern->n_heads / plan->pattern->n_kv_heads,
                            .n_sub = options->key_tok / plan->blk_tok};
     s2_emitter emitter[2] = {{0}}; /* the parts of each shape, and those of each KV head */
+    s2_plan_columns columns;
     s2_status status = prepare(&build);
     int64_t source = 0;
     for (int32_t seq = 0; seq < plan->n_seqs && status == S2_OK; seq++)
         status = one_sequence(&build, &emitter[0], &emitter[1], seq, &source);
     if (status == S2_OK) {
         order_columns(&build, &emitter[1]);
-        status = keep(arena, &build, &emitter[1], out);
+        status = keep(arena, &build, &emitter[1], &columns);
     }
+    if (status == S2_OK && options->in_order)
+        status = number_turns(arena, &build, &columns);
+    if (status == S2_OK)
+        *out = columns;
     release(&build, emitter);
     return status;
 }

@@ -19,6 +19,11 @@
  * Long columns may be cut into parts; the parts of a column are in order, `part` ascending. When cut at
  * absolute positions, neighbours in the order of work read the same queries.
  *
+ * Whoever sums up what columns give to the same queries can do so in the order of work: turns[] then says of
+ * each entry how many columns before its own do. In lists for that purpose (in_order) steps ascend, and columns
+ * of late keys come first: of a causal pattern that reads everything, each begins before its predecessor's
+ * first step, and comes to every further one after it.
+ *
  * Ownership: arrays live in the given arena. Threads: immutable once built.
  */
 #ifndef S2_PLAN_TRANSPOSE_H
@@ -63,6 +68,7 @@ typedef struct s2_plan_column_options {
     /* Entries that read only the upper half of the keys go to the front of lists, those of the lower half to
      * the end, at most this many steps (x heads); 0: they stay. */
     int32_t halves;
+    bool in_order;         /* see turns; parts, if any, are cut at absolute positions */
     s2_column_costs costs; /* for S2_COLUMN_BALANCED */
 } s2_plan_column_options;
 
@@ -98,6 +104,9 @@ typedef struct s2_plan_columns {
     int64_t n_entries;
     /* NULL when no list has element masks, else [entry * n_sub + b]: the mask in the flat plan, or -1 */
     const int32_t *masks;
+    /* NULL when not in order, else [entry]: how many columns of the KV head come before in the order of work that have
+     * an entry of the same step and head */
+    const int32_t *turns;
     int32_t n_chains;
 } s2_plan_columns;
 

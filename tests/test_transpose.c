@@ -35,9 +35,14 @@ static void draw_options(s2_gen *gen, const s2_plan *plan, s2_plan_column_option
                                     .section_heads = (int32_t)s2_gen_in(gen, 0, 2),
                                     .wave = (int32_t)s2_gen_in(gen, 0, 9),
                                     .halves = (int32_t)s2_gen_in(gen, 0, 3),
+                                    .in_order = s2_gen_in(gen, 0, 2) == 0,
                                     .costs = {.half = 0.8, .change = 0.3, .sum = 0.65, .worth = 0.98}};
+    if (out->part_steps == S2_COLUMN_BALANCED && out->in_order)
+        out->part_steps = 1;
     if (out->part_steps == S2_COLUMN_BALANCED)
         out->wave = 0;
+    else if (out->in_order && out->part_steps > 0)
+        out->wave++;
 }
 
 static void draw_case(s2_gen *gen, s2_arena *arena, int64_t number, s2_case *test)
@@ -201,9 +206,15 @@ static void check_column(const s2_case *test, const s2_plan_column *column)
         assert_true(entries[e].reads != 0);
         assert_true(run != 0 || (entries[e].reads & lower) == 0);
         assert_true(run != 3 || (entries[e].reads & ~lower) == 0);
-        if (e > 0 && run == run_of(column, e - 1))
-            assert_true(entries[e].step < entries[e - 1].step ||
-                        (entries[e].step == entries[e - 1].step && entries[e].head > entries[e - 1].head));
+        if (e == 0 || run != run_of(column, e - 1))
+            continue;
+        const s2_plan_column_entry *const before = &entries[e - 1], *const after = &entries[e];
+        if (test->options.in_order)
+            assert_true(before->step < after->step ||
+                        (before->step == after->step && before->head > after->head));
+        else
+            assert_true(before->step > after->step ||
+                        (before->step == after->step && before->head < after->head));
     }
     assert_true(column->n_lower * column->n_heads <= test->options.halves);
     assert_true(column->n_upper == 0 || test->options.halves > 0);
@@ -264,6 +275,9 @@ static void refused_options_leave_the_output_alone(void **state)
     bad.wave = 0;
     bad.costs.worth = 0;
     assert_int_equal(s2_plan_transpose(&arena, &test.plan, &test.flat, &bad, &out), S2_EINVAL);
+    bad.in_order = true;
+    bad.part_steps = 3;
+    assert_int_equal(s2_plan_transpose(&arena, &test.plan, &test.flat, &bad, &out), S2_EINVAL);
     assert_memory_equal(&out, &before, sizeof out);
     s2_arena_release(&arena);
 }
@@ -293,6 +307,176 @@ static void every_allocation_may_fail_without_harm(void **state)
         s2_arena_release(&own);
     }
     assert_int_equal(status, S2_OK);
+    s2_arena_release(&arena);
+}
+
+/* ------------------------------------------------------------------ turns */
+
+/* Columns at work, each by one unit, and what has been added to the queries of each head. */
+typedef struct s2_adders {
+    const s2_case *test;
+    int32_t *added; /* [seq][head][step] */
+    int32_t next;   /* column */
+    struct {
+        int32_t column; /* -1: idle */
+        int32_t n_done; /* entries */
+    } units[8];
+} s2_adders;
+
+static int32_t *added_to(const s2_adders *adders, const s2_plan_column *column, int64_t e, int32_t h)
+{
+    const s2_pattern *const pattern = adders->test->pattern;
+    const s2_plan_column_entry *const entry = &adders->test->columns.entries[e];
+    const int32_t group = pattern->n_heads / pattern->n_kv_heads;
+    const int64_t head = (int64_t)column->seq * pattern->n_heads + column->kv_head * group + entry->head + h;
+    return &adders->added[head * 512 + entry->step];
+}
+
+/* One step of a unit, where its turn has come; false: it waits, or no column is left. */
+static bool work_on(s2_adders *adders, int32_t unit)
+{
+    const s2_plan_columns *const columns = &adders->test->columns;
+    if (adders->units[unit].column < 0) {
+        if (adders->next == columns->n_columns)
+            return false;
+        adders->units[unit].column = adders->next++;
+        adders->units[unit].n_done = 0;
+    }
+    const s2_plan_column *const column = &columns->columns[adders->units[unit].column];
+    if (adders->units[unit].n_done == column->n) {
+        adders->units[unit].column = -1;
+        return true;
+    }
+    const int64_t e = column->begin + adders->units[unit].n_done;
+    for (int32_t h = 0; h < column->n_heads; h++)
+        if (*added_to(adders, column, e, h) != columns->turns[e])
+            return false;
+    for (int32_t h = 0; h < column->n_heads; h++)
+        ++*added_to(adders, column, e, h);
+    adders->units[unit].n_done++;
+    return true;
+}
+
+/* However few units work, in whatever order: the earliest unfinished column never waits. */
+static void columns_in_order_add_up_without_waiting_forever(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(29);
+    int64_t n_columns = 0;
+    for (int64_t number = 0; number < s2_test_cases(150); number++) {
+        s2_arena arena = {0};
+        s2_gen gen = {.rng = {seed + (uint64_t)number}};
+        s2_case test;
+        draw_case(&gen, &arena, number, &test);
+        assert_true((test.columns.turns != NULL) == test.options.in_order);
+        s2_adders adders = {.test = &test};
+        adders.added = S2_NEW(&arena, int32_t, (int64_t)test.plan.n_seqs * test.pattern->n_heads * 512);
+        const int32_t n_units = (int32_t)s2_gen_in(&gen, 1, 8);
+        for (int32_t unit = 0; unit < 8; unit++)
+            adders.units[unit].column = -1;
+        for (bool any = test.options.in_order; any;) {
+            any = false;
+            for (int32_t unit = 0; unit < n_units; unit++)
+                for (int64_t left = s2_gen_in(&gen, 1, 9); left > 0 && work_on(&adders, unit); left--)
+                    any = true;
+        }
+        if (test.options.in_order && adders.next < test.columns.n_columns)
+            fail_msg("S2_SEED=%llu: columns wait for each other", (unsigned long long)seed);
+        for (int32_t unit = 0; unit < 8; unit++)
+            assert_int_equal(adders.units[unit].column, -1);
+        n_columns += adders.next;
+        s2_arena_release(&arena);
+    }
+    print_message("# s2: %lld columns in order, none waits forever\n", (long long)n_columns);
+}
+
+/* What sm90_bwd_ordered takes: s2_plan_reads_all() against the definition. */
+static void a_plan_that_reads_all_is_known(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(31);
+    static const char *const rules[] = {"dense",
+                                        "local 7",
+                                        "local 3",
+                                        "local 500t",
+                                        "sink 64t",
+                                        "local 6 | sink 64t",
+                                        "local 9 | stride 2",
+                                        "stride 1",
+                                        "dense; heads 0: local 2",
+                                        "dense; heads 0: local 40"};
+    int32_t n_all = 0;
+    for (int64_t number = 0; number < s2_test_cases(120); number++) {
+        s2_arena arena = {0};
+        s2_gen gen = {.rng = {seed + (uint64_t)number}};
+        s2_pattern pattern;
+        s2_plan plan;
+        char text[160];
+        const size_t rule = (size_t)s2_gen_in(&gen, 0, sizeof rules / sizeof *rules - 1);
+        snprintf(text, sizeof text, "heads 2; head-dim 64; block 64; causal %s; layers all: %s",
+                 number % 5 == 0 ? "no" : "yes", rules[rule]);
+        s2_plan_seq seqs[2];
+        for (int32_t seq = 0; seq < 2; seq++) {
+            seqs[seq].k_tok = (int32_t)s2_gen_in(&gen, 1, 500);
+            seqs[seq].q_tok =
+                s2_gen_in(&gen, 0, 3) == 0 ? (int32_t)s2_gen_in(&gen, 1, seqs[seq].k_tok) : seqs[seq].k_tok;
+        }
+        const s2_plan_options options = s2_kernel_cut(&s2_traits_sm90_bwd_ordered, 64);
+        assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, NULL), S2_OK);
+        assert_int_equal(s2_plan_build(&arena, &pattern, S2_PREFILL, 0, seqs, pattern.causal ? 2 : 1,
+                                       &options, &plan, NULL),
+                         S2_OK);
+        bool all = pattern.causal;
+        bool each = true; /* key has a query */
+        for (int32_t seq = 0; seq < plan.n_seqs; seq++) {
+            each = each && seqs[seq].q_tok == seqs[seq].k_tok;
+            for (int32_t head = 0; head < 2; head++)
+                for (int64_t p = seqs[seq].k_tok - 1, k = 0; k <= p; k++)
+                    all = all && s2_pattern_reads(&pattern, S2_PREFILL, 0, head, seqs[seq].k_tok, p, k);
+        }
+        /* it may overlook some, whose plans have masks or say it in several terms */
+        if (s2_plan_reads_all(&plan) && !(all && each))
+            fail_msg("S2_SEED=%llu: %s does not read all", (unsigned long long)(seed + (uint64_t)number),
+                     text);
+        if (strcmp(rules[rule], "dense") == 0 || strcmp(rules[rule], "local 9 | stride 2") == 0)
+            assert_int_equal(s2_plan_reads_all(&plan), pattern.causal && each);
+        n_all += s2_plan_reads_all(&plan);
+        s2_arena_release(&arena);
+    }
+    assert_true(n_all > 0);
+}
+
+/* Of a pattern that reads everything, columns go through the queries in one direction, a KV head at a time, and none
+ * begins behind the one before it. */
+static void columns_that_read_all_ascend(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    s2_plan plan;
+    s2_plan_flat flat;
+    s2_plan_columns columns;
+    static const char text[] = "heads 2; kv-heads 2; head-dim 128; block 64; layers all: dense";
+    const s2_plan_seq seqs[] = {{60032, 60032}, {1024, 1024}};
+    const s2_plan_options options = s2_kernel_cut(&s2_traits_sm90_bwd_ordered, 128);
+    assert_int_equal(s2_pattern_parse(&arena, text, sizeof text - 1, NULL, &pattern, NULL), S2_OK);
+    assert_int_equal(s2_plan_build(&arena, &pattern, S2_PREFILL, 0, seqs, 2, &options, &plan, NULL), S2_OK);
+    assert_int_equal(s2_plan_flatten(&arena, &plan, &flat), S2_OK);
+    const s2_plan_column_options cut = s2_kernel_columns(&s2_traits_sm90_bwd_ordered, &plan, 132);
+    assert_int_equal(s2_plan_transpose(&arena, &plan, &flat, &cut, &columns), S2_OK);
+    assert_true(columns.n_chains > 0);
+    for (int32_t c = 1; c < columns.n_columns; c++) {
+        const s2_plan_column *const before = &columns.columns[c - 1], *const after = &columns.columns[c];
+        const s2_plan_column_entry *const own = &columns.entries[after->begin];
+        if (before->seq == after->seq)
+            assert_true(before->kv_head <= after->kv_head);
+        for (int32_t e = 1; e < after->n; e++)
+            assert_true(own[e].step > own[e - 1].step);
+        const int32_t first = columns.entries[before->begin].step;
+        if (before->seq == after->seq && before->kv_head == after->kv_head &&
+            own[0].step / cut.part_steps == first / cut.part_steps)
+            assert_true(own[0].step <= first);
+    }
     s2_arena_release(&arena);
 }
 
@@ -339,6 +523,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_list_exactly_the_pairs_of_the_definition),
         cmocka_unit_test(each_block_has_one_column_and_its_parts_stand_in_order),
+        cmocka_unit_test(columns_in_order_add_up_without_waiting_forever),
+        cmocka_unit_test(a_plan_that_reads_all_is_known),
+        cmocka_unit_test(columns_that_read_all_ascend),
         cmocka_unit_test(a_column_longer_than_its_share_is_cut),
         cmocka_unit_test(refused_options_leave_the_output_alone),
         cmocka_unit_test(every_allocation_may_fail_without_harm),

@@ -213,6 +213,9 @@ static s2_status make_columns(s2_device *device, const s2_plan_columns *columns,
         S2_TRY(s2_cuda_upload(device, columns->masks,
                               (size_t)columns->n_entries * (size_t)columns->n_sub * sizeof *columns->masks,
                               &lists->step_masks, why));
+    if (columns->turns != NULL)
+        S2_TRY(s2_cuda_upload(device, columns->turns, (size_t)columns->n_entries * sizeof *columns->turns,
+                              &lists->turns, why));
     lists->n_columns = columns->n_columns;
     lists->n_chains = columns->n_chains;
     return S2_OK;
@@ -243,8 +246,8 @@ s2_status s2_bwd_upload_lists(s2_device *device, const s2_attn_problem *problem,
 
 void s2_bwd_release_lists(s2_bwd_lists *lists)
 {
-    void *const memory[] = {lists->tiles,   lists->words,  lists->word_masks, lists->bits,
-                            lists->columns, lists->blocks, lists->steps,      lists->step_masks};
+    void *const memory[] = {lists->tiles,  lists->words, lists->word_masks, lists->bits, lists->columns,
+                            lists->blocks, lists->steps, lists->step_masks, lists->turns};
     for (void *piece : memory)
         (void)cudaFree(piece);
 }

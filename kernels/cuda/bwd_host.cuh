@@ -35,12 +35,12 @@ s2::BwdSinkParams s2_bwd_sink_params(const s2_attn_problem *problem, const void 
 
 /*
  * The plan in both directions on the device: tiles, on request with words (and word_masks where patterns are
- * exact to the token); columns with blocks and steps (and step_masks); the bits of both masks. What is absent
- * is NULL.
+ * exact to the token); columns with blocks and steps (with step_masks, and turns when cut in order); the bits
+ * of both masks. What is absent is NULL.
  */
 typedef struct s2_bwd_lists {
     void *tiles, *words, *word_masks, *bits;
-    void *columns, *blocks, *steps, *step_masks;
+    void *columns, *blocks, *steps, *step_masks, *turns;
     int32_t n_columns;
     int32_t n_chains;
 } s2_bwd_lists;

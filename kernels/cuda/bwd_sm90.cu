@@ -24,7 +24,7 @@ struct State {
     Launch launch;
     s2_bwd_lists lists;
     s2_sm90_where where;
-    void *maps, *seqs, *lse2, *delta, *dq_sum, *part_sum, *part_done, *counter;
+    void *maps, *seqs, *lse2, *delta, *dq_sum, *part_sum, *part_done, *counter, *shares;
     s2_sm90_steps steps; /* split: what dQ works through */
 };
 
@@ -97,6 +97,20 @@ s2_status supports_fused(const s2_device *device, const s2_attn_problem *problem
     return problem->plan != NULL ? refuse_finer(problem->plan, why) : S2_OK;
 }
 
+/* What it takes is what it was measured on. Where columns do not follow each other through the queries, they wait. */
+s2_status supports_ordered(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
+{
+    S2_TRY(supports(device, problem, why));
+    S2_TRY(s2_traits_support(&s2_traits_sm90_bwd_ordered, device, problem, why));
+    if (problem->n_heads != problem->n_kv_heads)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes one query head per KV head");
+    if (problem->plan != NULL && !s2_plan_reads_all(problem->plan))
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
+                           "takes layers whose heads all read every key up to their own position, with a "
+                           "query for each key");
+    return S2_OK;
+}
+
 s2_status make_maps(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
 {
     const int32_t blk_tok = problem->plan->blk_tok;
@@ -131,8 +145,8 @@ void finish(s2_device *, void *raw)
     State *const state = (State *)raw;
     if (state == NULL)
         return;
-    void *const memory[] = {state->maps,   state->seqs,     state->lse2,      state->delta,
-                            state->dq_sum, state->part_sum, state->part_done, state->counter};
+    void *const memory[] = {state->maps,     state->seqs,      state->lse2,    state->delta, state->dq_sum,
+                            state->part_sum, state->part_done, state->counter, state->shares};
     s2_sm90_release_steps(&state->steps);
     s2_bwd_release_lists(&state->lists);
     for (void *piece : memory)
@@ -146,20 +160,24 @@ int32_t dq_columns(int32_t head_dim)
     return (int32_t)s2_round_up(head_dim, 64);
 }
 
-s2_status make_rows(s2_device *device, const s2_attn_problem *problem, bool fused, State *state, s2_diag *why)
+s2_status make_rows(s2_device *device, const s2_attn_problem *problem, s2_bwd_form form, State *state,
+                    s2_diag *why)
 {
     const s2_bwd_rows rows = s2_bwd_count_rows(problem);
     state->how = s2_bwd_launch{};
     state->how.n_units = device->n_units;
     state->how.n_seqs = problem->n_seqs;
     state->how.n_rows = rows.longest;
-    state->how.fused = fused;
+    state->how.form = form;
+    state->how.share_bytes = rows.all / 64 * 2 * (int64_t)sizeof(int32_t);
     S2_TRY(s2_bwd_upload_seqs(device, problem, &state->seqs, why));
     S2_TRY(s2_bwd_zeroed(device, rows.all * 4, &state->lse2, why));
     S2_TRY(s2_bwd_zeroed(device, rows.all * 4, &state->delta, why));
     S2_TRY(s2_bwd_zeroed(device, 4 * 4, &state->counter, why));
-    if (!fused)
+    if (form == S2_BWD_SPLIT)
         return S2_OK;
+    if (form == S2_BWD_ORDERED)
+        S2_TRY(s2_bwd_zeroed(device, state->how.share_bytes, &state->shares, why));
     return s2_bwd_zeroed(device, rows.all * dq_columns(problem->head_dim) * 4, &state->dq_sum, why);
 }
 
@@ -184,6 +202,8 @@ void fill_params(const s2_attn_problem *problem, State *state)
     params->d_k = s2_bwd_tensor(&problem->d_k);
     params->d_v = s2_bwd_tensor(&problem->d_v);
     params->dq_sum = (float *)state->dq_sum;
+    params->turns = (const int32_t *)state->lists.turns;
+    params->shares = (int32_t *)state->shares;
     params->part_sum = (float *)state->part_sum;
     params->part_done = (int32_t *)state->part_done;
     params->counter = (int32_t *)state->counter;
@@ -203,7 +223,15 @@ void fill_params(const s2_attn_problem *problem, State *state)
     state->rows.dq_columns = dq_columns(problem->head_dim);
 }
 
-s2_status prepare_as(s2_device *device, const s2_attn_problem *problem, bool fused, void **out, s2_diag *why)
+const s2_kernel_traits *traits_of(s2_bwd_form form)
+{
+    return form == S2_BWD_SPLIT   ? &s2_traits_sm90_bwd
+           : form == S2_BWD_FUSED ? &s2_traits_sm90_bwd_fused
+                                  : &s2_traits_sm90_bwd_ordered;
+}
+
+s2_status prepare_as(s2_device *device, const s2_attn_problem *problem, s2_bwd_form form, void **out,
+                     s2_diag *why)
 {
     S2_TRY(s2_problem_check(problem, why));
     State *const state = (State *)s2_calloc(1, sizeof *state);
@@ -212,13 +240,12 @@ s2_status prepare_as(s2_device *device, const s2_attn_problem *problem, bool fus
     state->launch = launch_of(problem->head_dim, problem->dtype);
     s2_status status = make_maps(device, problem, state, why);
     if (status == S2_OK)
-        status = make_rows(device, problem, fused, state, why);
+        status = make_rows(device, problem, form, state, why);
     if (status == S2_OK) {
-        const s2_plan_column_options cut = s2_kernel_columns(
-            fused ? &s2_traits_sm90_bwd_fused : &s2_traits_sm90_bwd, problem->plan, device->n_units);
+        const s2_plan_column_options cut = s2_kernel_columns(traits_of(form), problem->plan, device->n_units);
         status = s2_bwd_upload_lists(device, problem, &cut, false, &state->lists, why);
     }
-    if (status == S2_OK && !fused)
+    if (status == S2_OK && form == S2_BWD_SPLIT)
         status =
             s2_sm90_upload_steps(device, problem, key_step(problem->head_dim), rows_of, &state->steps, why);
     if (status == S2_OK)
@@ -236,13 +263,19 @@ s2_status prepare_as(s2_device *device, const s2_attn_problem *problem, bool fus
 s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out, s2_diag *why)
 {
     S2_TRY(supports(device, problem, why));
-    return prepare_as(device, problem, false, out, why);
+    return prepare_as(device, problem, S2_BWD_SPLIT, out, why);
 }
 
 s2_status prepare_fused(s2_device *device, const s2_attn_problem *problem, void **out, s2_diag *why)
 {
     S2_TRY(supports_fused(device, problem, why));
-    return prepare_as(device, problem, true, out, why);
+    return prepare_as(device, problem, S2_BWD_FUSED, out, why);
+}
+
+s2_status prepare_ordered(s2_device *device, const s2_attn_problem *problem, void **out, s2_diag *why)
+{
+    S2_TRY(supports_ordered(device, problem, why));
+    return prepare_as(device, problem, S2_BWD_ORDERED, out, why);
 }
 
 s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_diag *why)
@@ -282,6 +315,21 @@ extern "C" const s2_kernel s2_kernel_sm90_bwd_fused = {
     false,
     supports_fused,
     prepare_fused,
+    run,
+    finish,
+    S2_TAKES_SINKS,
+    nullptr,
+    false,
+    false};
+
+extern "C" const s2_kernel s2_kernel_sm90_bwd_ordered = {
+    &s2_traits_sm90_bwd_ordered,
+    "Hopper gradients in one pass; dQ is summed in a fixed order, which suits layers that read everything",
+    S2_DEVICE_GPU,
+    S2_TOL_ROUNDED_P,
+    true,
+    supports_ordered,
+    prepare_ordered,
     run,
     finish,
     S2_TAKES_SINKS,

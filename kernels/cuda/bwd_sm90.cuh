@@ -6,10 +6,10 @@
  *
  *     bwd_sm90_dq.cuh    a tile of 128 queries stays, key steps of 128 gathered keys stream: dQ
  *     bwd_sm90_dkv.cuh   a column of 128 gathered keys stays, query steps of 64 rows stream: dK and dV,
- *                        and in the fused form dQ too, by fp32 reductions in memory
+ *                        and in the fused forms dQ too, by fp32 reductions in memory
  *
  * The two together compute seven products (above head dimension 128 eight) and are deterministic; the fused
- * form computes five and adds up dQ in the order of arrival.
+ * forms compute five, and add up dQ in the order of arrival or in a fixed one.
  */
 #ifndef S2_KERNELS_CUDA_BWD_SM90_CUH
 #define S2_KERNELS_CUDA_BWD_SM90_CUH
@@ -39,7 +39,10 @@ struct alignas(16) BwdParams {
     float *dq_sum;      /* fused: [padded row / 64][2][64 x half of the columns], in the order of fragments */
     float *part_sum;    /* [chain][2][columns / 4][128] float4 */
     int32_t *part_done; /* [chain][8 warps]; zero before the first launch, resets itself */
-    int32_t *counter;   /* {claimed, finished} of columns, then of tiles; like part_done */
+    const int32_t
+        *turns;       /* in order: of columns' steps, how many additions to these rows of dQ come before */
+    int32_t *shares;  /* in order: [padded row / 64][2]: how many were made; zero before each launch */
+    int32_t *counter; /* {claimed, finished} of columns, then of tiles; like part_done */
     int32_t n_columns, n_tiles;
     int32_t group;
     int32_t head_dim; /* tensors have as many columns; an instance may have more, which read as zeros */
@@ -74,6 +77,11 @@ S2_DEVICE void bulk_add(float *dst, uint32_t src, uint32_t n_bytes)
     asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(dst),
                  "r"(src), "r"(n_bytes)
                  : "memory");
+}
+/* What this thread read makes way for its later bulk copies. */
+S2_DEVICE void fence_async_global()
+{
+    asm volatile("fence.proxy.async.global;" ::: "memory");
 }
 S2_DEVICE void stmatrix_x4_trans(uint32_t address, const uint32_t *r)
 {

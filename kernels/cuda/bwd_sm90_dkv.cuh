@@ -17,8 +17,14 @@
  *         which its reducer adds to a fp32 copy in memory. A turn of the loop begins with fragments: dV, dS
  *         to memory under it, dK, dQ of the step before, the next S^T, dQ to its reducer under that, dP^T,
  *         the next fragments.
- * Parts   of one column are summed through memory: in order (a part waits for the previous one, which was
- *         claimed earlier, so nothing can deadlock), or in order of arrival when fused.
+ * Lag     fused, at head dimension 128: the second warpgroup begins a column once the first has its first
+ *         weights, so that one multiplies while the other is at its exponentials.
+ * Parts   of one column are summed through memory: in order, or in order of arrival when fused.
+ * Order   fused in order: a tile of dQ is added when those of the columns claimed before are there
+ *         (plan/transpose.h, turns), and parts are summed in order too, so that bits are always the same.
+ * No hang Whoever waits for another thread block waits for a column that was claimed earlier. Columns are
+ *         claimed one by one, by thread blocks that run, and each block finishes one before it begins the
+ *         next. So the earliest unfinished column waits for nothing, however few blocks run at a time.
  * Shared  K, V: 128 rows each (V not for dV alone); STAGES of Q and dO with 64 rows (for dK alone one of dO,
  *         which is free again after dP^T); fused: dS 2 x 16 KB and dQ 64 rows in fp32.
  */
@@ -30,12 +36,14 @@
 namespace s2
 {
 
-/* What a launch makes: dK and dV, these and dQ, or one alone. */
-enum DkvWork { KEYS_AND_VALUES, WITH_QUERIES, VALUES_ALONE, KEYS_ALONE };
+/* What a launch makes: dK and dV, these and dQ, or one alone. In order: at head dimension 128 alone. */
+enum DkvWork { KEYS_AND_VALUES, WITH_QUERIES, WITH_QUERIES_IN_ORDER, VALUES_ALONE, KEYS_ALONE };
 
 template <int HEAD_DIM_, bool FP16_, DkvWork WORK, bool ELEMENTS_> struct DkvConfig {
     static constexpr int HEAD_DIM = HEAD_DIM_, CHUNKS = (HEAD_DIM + 63) / 64;
-    static constexpr bool FP16 = FP16_, FUSED = WORK == WITH_QUERIES, ELEMENTS = ELEMENTS_;
+    static constexpr bool FP16 = FP16_, IN_ORDER = WORK == WITH_QUERIES_IN_ORDER, ELEMENTS = ELEMENTS_;
+    static constexpr bool FUSED = WORK == WITH_QUERIES || IN_ORDER;
+    static constexpr bool LAG = FUSED && HEAD_DIM == 128;
     static constexpr bool WITH_DK = WORK != VALUES_ALONE, WITH_DV = WORK != KEYS_ALONE;
     static constexpr int STAGES = CHUNKS > 2 ? 2 : FUSED &&CHUNKS == 2 ? 3 : 4;
     static constexpr int DO_STAGES = WORK == KEYS_ALONE ? 1 : STAGES;
@@ -294,6 +302,69 @@ template <class T> S2_DEVICE void dkv_reduce(const BwdParams &p, const DkvShared
     }
     if (lane == 0)
         bulk_wait<0>();
+}
+
+/* ---- fused in order ---- */
+
+/* A tile of dQ of this warpgroup's columns: its first row, and how many additions to it come before. */
+struct Share {
+    int row, turn;
+};
+S2_DEVICE int shares_added(const int32_t *count)
+{
+    int added;
+    asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(added) : "l"(count) : "memory");
+    return added;
+}
+/* dkv_reduce() in order. While a tile is on its way, the turn of the next one is looked up. */
+template <class T>
+S2_DEVICE void dkv_reduce_in_order(const BwdParams &p, const DkvShared<T> &sh, int wg, int lane)
+{
+    uint32_t parity = 0;
+    int4 a;
+    for (int turn = 0; (a = fetch_slot(sh, turn)).z >= 0; ++turn) {
+        const int4 b = load_shared4(sh.slot_at(turn) + 16);
+        const int n_heads = (int)load_shared1(sh.slot_at(turn) + 32);
+        release_slot(sh, turn);
+        if (lane != 0 || a.z == 0)
+            continue;
+        const int n_rows = p.seqs[b.w].n_rows, first_row = (int)p.seqs[b.w].rows + a.y * p.group * n_rows;
+        const auto share_of = [&](int at, int h) {
+            const uint32_t where = __ldg(&p.steps[at].where);
+            const int head = (int)(where >> BWD_HEAD_SHIFT & (BWD_LIMIT_GROUP - 1)) + h;
+            return Share{first_row + head * n_rows + (int)(where & (BWD_LIMIT_STEPS - 1)) * 64,
+                         __ldg(p.turns + at)};
+        };
+        Share share = share_of(b.x, 0);
+        int32_t *count = p.shares + share.row / 64 * 2 + wg;
+        int added = shares_added(count);
+#pragma unroll 1
+        for (int left = a.z, at = b.x, h = 0; left > 0; --left) {
+            mbar_wait(sh.dq_full + 8 * wg, parity);
+            parity ^= 1;
+            while (added != share.turn)
+                added = shares_added(count);
+            fence_async_global(); /* what comes is the copy engine's, what was read is not */
+            bulk_add(p.dq_sum + ((int64_t)share.row * 2 + wg * 64) * T::DQ_COLUMNS, sh.dq + wg * T::DQ_BYTES,
+                     T::DQ_BYTES);
+            bulk_commit();
+            int32_t *const done = count;
+            const int next = share.turn + 1;
+            if (++h == n_heads) {
+                h = 0;
+                ++at;
+            }
+            if (left > 1) {
+                share = share_of(at, h);
+                count = p.shares + share.row / 64 * 2 + wg;
+                added = shares_added(count);
+            }
+            bulk_wait_read<0>();
+            mbar_arrive(sh.dq_empty + 8 * wg);
+            bulk_wait<0>();
+            asm volatile("st.release.gpu.global.b32 [%0], %1;" ::"l"(done), "r"(next) : "memory");
+        }
+    }
 }
 
 /* A column as one warpgroup walks it: steps without its keys, then its own n, then again steps without. */
@@ -715,12 +786,31 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
             no_steps(turn);
         pass(uniform((int)load_shared1(sh.slot_at(turn) + 80 + 16 * wg + 12)));
     }
+    /* Lag: the first warpgroup lets the second one begin. */
+    S2_DEVICE void lead() const
+    {
+        if (T::LAG && wg == 0)
+            asm volatile("bar.arrive 1, 256;" ::: "memory");
+    }
+    S2_DEVICE void follow() const
+    {
+        if (T::LAG && wg == 1)
+            asm volatile("bar.sync 1, 256;" ::: "memory");
+    }
     S2_DEVICE void fused_steps(const Steps &to, int turn)
     {
         mbar_wait(sh.v_full, turn & 1);
+        follow();
+        if (to.lead > 0) /* these steps need the second warpgroup's dS */
+            lead();
         pass_fused(to.lead, true);
-        if (to.n > 0) {
+        if (T::LAG && to.n > 0)
             first_weights();
+        if (T::LAG && to.lead == 0)
+            lead();
+        if (to.n > 0) {
+            if (!T::LAG)
+                first_weights();
             int left = to.n - 2; /* once the next one runs */
             if (to.lead == 0) {
                 if (to.n == 1)
@@ -856,7 +946,7 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
     {
         if (chain < 0)
             return true;
-        if constexpr (FUSED)
+        if constexpr (FUSED && !T::IN_ORDER)
             return sum_as_they_come(chain, parts >> 16);
         else
             return sum_in_order(chain, parts & 0xffff, parts >> 16);
@@ -937,7 +1027,9 @@ template <class T> __global__ void __launch_bounds__(384, 1) bwd_sm90_dkv(const 
                 dkv_schedule(p, sh);
         } else if (warp == 1) {
             dkv_load(p, sh, lane);
-        } else if (T::FUSED) {
+        } else if constexpr (T::IN_ORDER) {
+            dkv_reduce_in_order(p, sh, warp - 2, lane);
+        } else if constexpr (T::FUSED) {
             dkv_reduce(p, sh, warp - 2, lane);
         }
     } else {

@@ -83,11 +83,24 @@ template <bool ELEMENTS> cudaError_t split(const s2::BwdParams &params, int32_t 
     return tiles<s2::DqConfig<S2_HEAD_DIM, FP16, ELEMENTS>>(params, n_units, stream);
 }
 
+#if S2_HEAD_DIM <= 128
+cudaError_t fused_columns(const s2::BwdParams &params, const s2_bwd_launch &launch, cudaStream_t stream)
+{
+#if S2_HEAD_DIM == 128
+    if (launch.form == S2_BWD_ORDERED)
+        return columns<s2::DkvConfig<S2_HEAD_DIM, FP16, s2::WITH_QUERIES_IN_ORDER, false>>(
+            params, launch.n_units, stream);
+#endif
+    if (launch.form != S2_BWD_FUSED)
+        return cudaErrorNotSupported;
+    return columns<s2::DkvConfig<S2_HEAD_DIM, FP16, s2::WITH_QUERIES, false>>(params, launch.n_units, stream);
+}
+#endif
+
 cudaError_t fused(const s2::BwdParams &params, const s2_bwd_launch &launch, cudaStream_t stream)
 {
 #if S2_HEAD_DIM <= 128
-    const cudaError_t error =
-        columns<s2::DkvConfig<S2_HEAD_DIM, FP16, s2::WITH_QUERIES, false>>(params, launch.n_units, stream);
+    const cudaError_t error = fused_columns(params, launch, stream);
     if (error != cudaSuccess || params.n_tiles == 0)
         return error;
     const unsigned n_blocks = (unsigned)params.n_tiles * s2::DQ_BLOCKS<S2_HEAD_DIM>;
@@ -105,6 +118,11 @@ cudaError_t S2_BWD_SM90_LAUNCH(S2_HEAD_DIM, S2_FP16)(const s2::BwdParams &params
                                                      const s2::BwdSinkParams &sinks,
                                                      const s2_bwd_launch &launch, cudaStream_t stream)
 {
+    if (launch.form == S2_BWD_ORDERED) {
+        const cudaError_t cleared = cudaMemsetAsync(params.shares, 0, (size_t)launch.share_bytes, stream);
+        if (cleared != cudaSuccess)
+            return cleared;
+    }
     const dim3 grid((unsigned)(launch.n_rows / s2::BWD_BLOCK_ROWS), (unsigned)launch.n_seqs);
     s2::bwd_rows<FP16><<<grid, 256, 0, stream>>>(rows);
     if (sinks.d_sink != nullptr)
@@ -112,7 +130,7 @@ cudaError_t S2_BWD_SM90_LAUNCH(S2_HEAD_DIM, S2_FP16)(const s2::BwdParams &params
     const cudaError_t error = cudaGetLastError();
     if (error != cudaSuccess)
         return error;
-    if (launch.fused)
+    if (launch.form != S2_BWD_SPLIT)
         return fused(params, launch, stream);
     return params.bits != nullptr ? split<true>(params, launch.n_units, stream)
                                   : split<false>(params, launch.n_units, stream);

@@ -4,7 +4,7 @@
  *
  * C++ and CUDA only: for the files of this kernel. Each queues the whole backward: row statistics, the
  * gradient of sinks if there are any, then dK and dV, then dQ; or, fused, all three and the conversion of dQ.
- * Fused exists up to head dimension 128.
+ * The fused form exists up to head dimension 128, the ordered one at 128.
  */
 #ifndef S2_KERNELS_CUDA_BWD_SM90_INST_CUH
 #define S2_KERNELS_CUDA_BWD_SM90_INST_CUH
@@ -20,12 +20,15 @@ struct BwdRowParams;
 struct BwdSinkParams;
 } // namespace s2
 
+typedef enum s2_bwd_form { S2_BWD_SPLIT, S2_BWD_FUSED, S2_BWD_ORDERED } s2_bwd_form;
+
 /* What a launch needs besides the parameters of its kernels. */
 typedef struct s2_bwd_launch {
     int32_t n_units;
     int32_t n_seqs;
     int64_t n_rows; /* padded rows of the longest sequence, times heads */
-    bool fused;
+    s2_bwd_form form;
+    int64_t share_bytes; /* ordered: of params.shares, which is cleared first */
 } s2_bwd_launch;
 
 #define S2_BWD_SM90_PASTE(dim, fp16)  s2_bwd_sm90_d##dim##_fp16_##fp16

@@ -29,7 +29,8 @@ extern const s2_kernel s2_kernel_sm90_e4m3;
 extern const s2_kernel s2_kernel_sm80_bwd;
 extern const s2_kernel s2_kernel_sm90_bwd;
 extern const s2_kernel s2_kernel_sm90_bwd_window;
-extern const s2_kernel s2_kernel_sm90_bwd_fused; /* faster in long contexts, not bit for bit */
+extern const s2_kernel s2_kernel_sm90_bwd_fused;   /* faster in long contexts, not bit for bit */
+extern const s2_kernel s2_kernel_sm90_bwd_ordered; /* for layers that read everything */
 
 /*
  * The pairs that one run of s2_kernel_sm90 or s2_kernel_sm90_e4m3 computes products for, by its steps on the device; of

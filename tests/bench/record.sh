@@ -93,7 +93,7 @@ print_sides() {
 
 check_kernels() {
     echo "$device_row"
-    kernels="sm90 sm90_window sm90_e4m3 sm90_lists sm80 decode sm90_bwd sm90_bwd_window sm90_bwd_fused sm80_bwd"
+    kernels="sm90 sm90_window sm90_e4m3 sm90_lists sm80 decode sm90_bwd sm90_bwd_window sm90_bwd_fused sm90_bwd_ordered sm80_bwd"
     parts=$(($(nproc) / $(echo $kernels | wc -w)))
     [ $parts -ge 1 ] || parts=1
     for kernel in $kernels; do

@@ -7,7 +7,7 @@
 # with every lane arriving, which it does not. So racecheck runs LANES: kcheck with Hopper gradients in which every lane arrives,
 # and which are the same otherwise.
 set -u
-cases=${CASES:-"rotated.varlen.bf16 rotated_kv.tail.fp16 mixed.chunk.bf16 dense.decode.bf16 rotated.tail.bf16 mixed.step_e4m3_rows.bf16 rotated.e4m3.bf16 rotated.tiles.bf16 window.eights_batch.bf16"}
+cases=${CASES:-"rotated.varlen.bf16 rotated_kv.tail.fp16 mixed.chunk.bf16 dense.decode.bf16 rotated.tail.bf16 mixed.step_e4m3_rows.bf16 rotated.e4m3.bf16 rotated.tiles.bf16 window.eights_batch.bf16 dense.alone.bf16"}
 command -v compute-sanitizer >/dev/null || {
     echo "compute-sanitizer is not on PATH"
     exit 77
@@ -43,7 +43,7 @@ fi
 
 kcheck=$1 lanes=$2 relay=$3
 shift 3
-kernels=${*:-sm80 sm90 sm90_window sm90_e4m3 sm90_lists decode sm80_bwd sm90_bwd sm90_bwd_window sm90_bwd_fused}
+kernels=${*:-sm80 sm90 sm90_window sm90_e4m3 sm90_lists decode sm80_bwd sm90_bwd sm90_bwd_window sm90_bwd_fused sm90_bwd_ordered}
 compute-sanitizer --tool racecheck "$relay" >"$log" 2>&1
 indirect=$(errors_of "$log")
 compute-sanitizer --tool racecheck "$relay" direct >"$log" 2>&1
