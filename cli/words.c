@@ -259,8 +259,9 @@ const s2_word_entry s2_word_entries[] = {
      "No kernel was measured on this GPU: the constants of another were scaled by its data sheet, and a wide "
      "error is allowed for. Of several GPUs with --pp, --cp, --ep or --nodes: no such machine was measured, "
      "and no error is known."},
-    {"runs_on", "The kernel of short windows that runs some layers faster than they are priced: it has no "
-                "constants, so they are priced as longer windows (docs/kernels.md)."},
+    {"runs_on",
+     "The kernel that runs some layers, of short windows or gradients of dense ones, faster than "
+     "they are priced: it has no constants, so the kernel for any layer stands for it (docs/kernels.md)."},
     {"extrapolated|interpolated|allowance|allowed for|error_causes",
      "Predicted outside of the lengths, batches, heads or head dimensions that were measured, or at a head "
      "dimension between two of them. What is allowed for is not an error that was observed there: the 90th "

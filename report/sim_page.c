@@ -188,7 +188,8 @@ static void text_error(const s2_sim *sim, s2_buf *buf)
         return;
     s2_report_line("", buf);
     s2_buf_printf(
-        buf, "windows this short run on %s, which is faster and has no constants: priced as longer ones\n",
+        buf,
+        "some layers run on %s, which is faster and has no constants: priced by the kernel for any layer\n",
         sim->runs_on);
 }
 

@@ -69,16 +69,19 @@ s2_plan_options s2_predict_cut(const s2_kernel_model *kernel, const s2_pattern *
                              .elem_bytes = 2};
 }
 
-/* plan/launch.h and kernels/registry.c choose it where it takes the launch. */
-static const char *window_kernel(const s2_time_model *model, const s2_launch *launch, const s2_plan *plan)
+/* plan/launch.h and kernels/registry.c choose them where they take the launch: of short windows, and of all keys. */
+static const char *faster_kernel(const s2_time_model *model, const s2_launch *launch, const s2_plan *plan)
 {
     const bool backward = launch->pass == S2_PASS_BACKWARD;
-    const s2_kernel_traits *const traits = backward ? &s2_traits_sm90_bwd_window : &s2_traits_sm90_window;
     const int32_t group = launch->pattern->n_heads / launch->pattern->n_kv_heads;
+    const bool is_short = s2_plan_reads_window(plan, S2_WINDOW_MOST_TOK) && group % S2_WINDOW_HEADS == 0;
+    const s2_kernel_traits *const traits = !is_short  ? &s2_traits_sm90_bwd_ordered
+                                           : backward ? &s2_traits_sm90_bwd_window
+                                                      : &s2_traits_sm90_window;
     const bool takes = s2_kernel_runs_on(traits, model->capability) &&
                        s2_kernel_takes_dim(traits, model->capability, launch->pattern->head_dim) &&
-                       s2_plan_reads_window(plan, S2_WINDOW_MOST_TOK) && group % S2_WINDOW_HEADS == 0 &&
                        (launch->dtype == S2_BF16 || launch->dtype == S2_F16) && launch->scores.cap == 0 &&
+                       (is_short || (backward && group == 1 && s2_plan_reads_all(plan))) &&
                        (!backward || launch->q_tok == launch->k_tok);
     return takes ? traits->name : NULL;
 }
@@ -106,7 +109,7 @@ static s2_status plan_for(s2_arena *arena, const s2_kernel_model *kernel, const 
         arena, launch->pattern, launch->phase, launch->layer, seqs, launch->batch, &options, out, NULL);
 }
 
-/* *kernel becomes that of short windows where it runs the launch and has constants; *runs_on, where it has none. */
+/* *kernel becomes the one that runs the launch faster, where it has constants; *runs_on, where it has none. */
 static s2_status load_for(s2_arena *arena, const s2_time_model *model, const s2_kernel_model **kernel,
                           const s2_launch *launch, s2_kernel_load *out, const char **runs_on)
 {
@@ -117,7 +120,7 @@ static s2_status load_for(s2_arena *arena, const s2_time_model *model, const s2_
     S2_TRY(plan_for(arena, *kernel, launch, &plan));
     if (launch->pass == S2_PASS_DECODE)
         return s2_load_of_step(arena, &plan, launch->dtype, s2_model_chip(model), out);
-    *runs_on = s2_model_is_short(*kernel) ? NULL : window_kernel(model, launch, &plan);
+    *runs_on = s2_model_is_short(*kernel) ? NULL : faster_kernel(model, launch, &plan);
     const s2_kernel_model *const faster = kernel_called(model, *runs_on);
     if (faster != NULL) {
         *kernel = faster;

@@ -63,7 +63,7 @@ typedef struct s2_launch_price {
     s2_far far;
     s2_scored scored;
     bool capped; /* and the cap is counted */
-    /* The kernel of short windows that runs such a launch, faster than priced: it has no constants. Else NULL. */
+    /* The kernel that runs this launch faster than priced, and has no constants. Else NULL. */
     const char *runs_on;
 } s2_launch_price;
 

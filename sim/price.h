@@ -278,7 +278,7 @@ typedef struct s2_sim {
     s2_scored scored;
     s2_far far;          /* then: of the launch that is farthest outside the points measured */
     const char *kernel;  /* then: of the layer that takes longest; "" otherwise */
-    const char *runs_on; /* then: what runs short windows, priced by a slower kernel; NULL: nothing does */
+    const char *runs_on; /* then: what runs some layers, priced by a slower kernel; NULL: nothing does */
     double clock_mhz;    /* then: in that layer */
     double dram_bytes;   /* then: of all layers, each with cold caches; 0 otherwise */
     double l2_bytes;     /* then: from L2 to the SMs */
