@@ -238,6 +238,17 @@ static void text_host_time(const s2_sim *sim, s2_buf *buf)
     s2_buf_puts(buf, "no error known: nothing was measured of a cache in host memory\n");
 }
 
+/* Fewer pairs that take longer: in decode the keys that any head of a group reads are read, and masked for each. */
+static void text_slower(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
+{
+    if (options->phase != S2_DECODE || !sim->predicted || options->peer != NULL || !sim->group_differs ||
+        sim->time_us <= sim->dense_time_us)
+        return;
+    s2_report_line("", buf);
+    s2_buf_puts(buf, "slower: heads on one KV head read different keys, so a step reads what any of them "
+                     "reads, with a mask for each; heads that read alike (phase kv) have none\n");
+}
+
 static void text_time(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
     const bool host =
@@ -268,6 +279,7 @@ static void text_time(const s2_sim_options *options, const s2_sim *sim, s2_buf *
     s2_buf_printf(buf, "dense %s, ", s2_time_text(sim->dense_time_us).text);
     put_times(options, sim, sim->time_us, sim->dense_time_us, buf);
     s2_buf_printf(buf, " (%s)\n", kind_of_dense(options, sim));
+    text_slower(options, sim, buf);
     if (sim->predicted && options->peer == NULL) {
         s2_report_line("", buf);
         s2_buf_printf(buf, "%s of device memory, %s from L2: %.1f %% of it hits\n",

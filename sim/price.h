@@ -264,6 +264,7 @@ typedef struct s2_sim {
     double executed_density; /* executed work / what a dense pattern executes, sparse layers */
     int32_t n_sparse_layers;
     int32_t n_head_classes;
+    bool group_differs; /* in some layer heads on one KV head read different keys */
     double time_us;
     double plan_us;
     double bound_us;

@@ -789,6 +789,19 @@ static void take_ranks(const s2_total *own, const s2_pattern *pattern, const s2_
     ranks->imbalance = sum > 0 ? waited_us * options->n_ranks / sum : 1;
 }
 
+/* Whether in some layer heads on one KV head read different keys. */
+static bool group_differs(const s2_classes *classes)
+{
+    for (int32_t c = 0; c < classes->n_layer_classes; c++) {
+        const s2_layer_class *const layer = &classes->layers[c];
+        const int32_t group = s2_layer_group(layer, classes->pattern->n_heads);
+        for (int32_t head = 0; head < classes->pattern->n_heads; head++)
+            if (layer->head_class[head] != layer->head_class[head / group * group])
+                return true;
+    }
+    return false;
+}
+
 s2_status s2_time_attention(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
                             int64_t *work_left, s2_sim *sim)
 {
@@ -819,6 +832,7 @@ s2_status s2_time_attention(s2_arena *arena, const s2_pattern *pattern, const s2
     sim->scores = s2_scores_of(options, pattern);
     sim->scored = sim->scores.cap == 0 && !sim->scores.sinks ? S2_SCORED_NONE : S2_SCORED_BOUND;
     sim->n_head_classes = pair.classes.n_reads;
+    sim->group_differs = group_differs(&pair.classes);
     sim->density = pair.own.density;
     sim->executed_density = pair.own.executed_density;
     sim->n_sparse_layers = pair.own.n_sparse_layers;
