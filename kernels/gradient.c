@@ -85,6 +85,26 @@ static void take_row(const s2_gradient *g, s2_gradient_row *row, int32_t seq, in
     row->delta_noise = sqrt(row->delta_noise);
 }
 
+/* The forward rounds each weight: what that does to dO . o adds to what the rounding of o does. */
+static double weights_noise(const s2_gradient *g, int32_t seq, int32_t q_tok, int32_t head)
+{
+    const s2_attn_problem *const p = g->problem;
+    const s2_oracle_row *const row = &g->oracle;
+    const int32_t kv_head = s2_pattern_kv_head(p->plan->pattern, head);
+    const int64_t d_o_at = s2_tensor_at(&p->d_o, p->q_begin_tok, seq, q_tok, head);
+    double noise = 0.0;
+    for (int32_t n = 0; n < row->n_keys; n++) {
+        const int64_t v_at = s2_tensor_at(&p->v, p->k_begin_tok, seq, row->keys[n], kv_head);
+        double d_p = 0.0;
+        for (int32_t d = 0; d < p->head_dim; d++)
+            d_p += (double)s2_float_load(p->d_o.data, p->dtype, d_o_at + d) *
+                   (double)s2_float_load(p->v.data, p->dtype, v_at + d);
+        const double moved = exp(row->score[n] - row->lse) * d_p;
+        noise += moved * moved;
+    }
+    return sqrt(noise);
+}
+
 static s2_status know_row(s2_gradient *g, int32_t seq, int32_t q_tok, int32_t head, s2_gradient_row *row)
 {
     const s2_attn_problem *const p = g->problem;
@@ -93,6 +113,8 @@ static s2_status know_row(s2_gradient *g, int32_t seq, int32_t q_tok, int32_t he
         row->lse = g->oracle.lse;
         row->plain_lse = (float)g->oracle.rounded_lse;
         take_row(g, row, seq, q_tok, head, g->oracle.o, g->oracle.rounded);
+        if (g->tolerance != S2_TOL_EXACT)
+            row->delta_noise = hypot(row->delta_noise, weights_noise(g, seq, q_tok, head));
         return S2_OK;
     }
     const int64_t first = s2_tensor_at(&p->o, p->q_begin_tok, seq, q_tok, head);
