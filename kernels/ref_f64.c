@@ -269,7 +269,7 @@ static double row_tolerance(const s2_oracle_row *row, s2_dtype dtype, double pla
     return 2.0 * plain_err + 2.0 * unit_of[dtype] * o_peak + sums + 6.0 * row->o_noise;
 }
 
-/* What a rounding of each score's sum of products moves the log-sum-exp: where they cancel, more than one of the score. */
+/* What rounding the sum of products of each score does to the log-sum-exp: where they cancel, more than one of it. */
 static double sums_of_scores(const s2_oracle_row *row)
 {
     double moved = 0.0, weights = 0.0;
