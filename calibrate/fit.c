@@ -14,6 +14,7 @@ enum { CODE_FIT = 704, MOST_FREE = 48, MOST_ROUNDS = 60, MOST_ROWS = 4096 };
 #define LIKENESS 0.05
 #define TIED     0.3
 #define ALIKE    1.0
+#define DRAW     0.3
 
 s2_status s2_fit_load(s2_arena *arena, const s2_row *row, const s2_time_model *model, s2_kernel_load *out,
                       s2_diag *diag)
@@ -221,9 +222,10 @@ static double cycle_residual(const s2_fitter *fitter, const s2_fit_point *point)
 
 static double clock_residual(const s2_fitter *fitter, const s2_fit_point *point)
 {
-    const s2_bytes bytes =
-        s2_model_bytes(fitter->model, &fitter->model->kernels[point->kernel], &point->load, false);
-    const double f = s2_model_clock(fitter->model, &point->load, &bytes, point->row->us, point->row->mhz);
+    const s2_kernel_model *const kernel = &fitter->model->kernels[point->kernel];
+    const s2_bytes bytes = s2_model_bytes(fitter->model, kernel, &point->load, false);
+    const double f =
+        s2_model_clock(fitter->model, kernel, &point->load, &bytes, point->row->us, point->row->mhz);
     return log(f / point->row->mhz);
 }
 
@@ -489,13 +491,11 @@ static void free_short(s2_fitter *fitter, s2_kernel_model *kernel, s2_beliefs *b
         bool seen;
         double *value;
         double like;
-    } priors[] = {{true, &kernel->launch_us, 4},
-                  {true, &kernel->miss_us, 1},
-                  {true, &kernel->fine, 500},
-                  {!backward, &cost->item, 10000},
-                  {backward, &kernel->column, 10000},
-                  {backward, &cost->least, 4000},
-                  {true, &kernel->hbm_gb_s, kernel->hbm_gb_s}};
+    } priors[] = {{true, &kernel->launch_us, 4},      {true, &kernel->miss_us, 1},
+                  {true, &kernel->fine, 500},         {!backward, &kernel->start, 2000},
+                  {!backward, &kernel->more, 500},    {!backward, &cost->item, 10000},
+                  {backward, &kernel->column, 10000}, {backward, &cost->least, 4000},
+                  {backward, &kernel->part, 4},       {true, &kernel->hbm_gb_s, kernel->hbm_gb_s}};
     *cost = (s2_dim_cost){.head_dim = cost->head_dim};
     kernel->start = kernel->sub = kernel->list = kernel->hit = 0;
     for (size_t p = 0; p < sizeof priors / sizeof *priors; p++) {
@@ -595,13 +595,30 @@ static s2_status fit_kernel(s2_fitter *fitter, int32_t index, const s2_gpu *gpu,
     return S2_OK;
 }
 
+/*
+ * The law of the clock is that of kernels whose steps are long. Those of short windows do more beside their products;
+ * how much power that takes is theirs.
+ */
+static void free_draws(s2_fitter *fitter, double *belief)
+{
+    for (int32_t k = 0; k < fitter->model->n_kernels; k++) {
+        s2_kernel_model *const kernel = &fitter->model->kernels[k];
+        fitter->kernel = k;
+        if (!s2_model_is_short(kernel) || count_rows(fitter) == 0)
+            continue;
+        kernel->draw = *belief;
+        let_like(fitter, &kernel->draw, belief, 1, LIKENESS);
+    }
+    fitter->kernel = -1;
+}
+
 static s2_status fit_clock(s2_fitter *fitter, s2_diag *diag)
 {
     s2_time_model *const model = fitter->model;
-    double value, beliefs[] = {model->clock_fp16, model->clock_fp8};
-    fitter->kernel = -1;
+    double value, beliefs[] = {model->clock_fp16, model->clock_fp8}, draw = DRAW;
     fitter->n_free = 0;
     fitter->residual = clock_residual;
+    free_draws(fitter, &draw);
     let(fitter, &model->clock_base);
     let(fitter, &model->clock_limit);
     let(fitter, &model->clock_q);
@@ -653,19 +670,23 @@ static s2_status fit_listed(s2_fitter *fitter, int32_t index, s2_diag *diag)
     return S2_OK;
 }
 
-/* Beside kernels that are kept: of the law of the clock, the power of products that none of these has. */
-static s2_status fit_product(s2_fitter *fitter, s2_diag *diag)
+/* Beside kernels that are kept: of the law of the clock, what none of these has. */
+static s2_status fit_power(s2_fitter *fitter, s2_diag *diag)
 {
-    double value, belief = fitter->model->clock_fp8;
-    fitter->n_free = 0;
+    double value, beliefs[] = {fitter->model->clock_fp8, DRAW};
     fitter->residual = clock_residual;
     for (int32_t k = 0; k < fitter->model->n_kernels; k++) {
-        const s2_kernel_traits *const traits = fitter->model->kernels[k].traits;
+        s2_kernel_model *const kernel = &fitter->model->kernels[k];
+        const bool eight_bits = kernel->traits != NULL && kernel->traits->eight_bits;
         fitter->kernel = k;
-        if (traits == NULL || !traits->eight_bits || count_rows(fitter) == 0)
+        fitter->n_free = 0;
+        if ((!eight_bits && !s2_model_is_short(kernel)) || count_rows(fitter) == 0)
             continue;
-        let_like(fitter, &fitter->model->clock_fp8, &belief, 1, LIKENESS);
-        return minimise(fitter, &value, diag);
+        if (!eight_bits)
+            kernel->draw = DRAW;
+        let_like(fitter, eight_bits ? &fitter->model->clock_fp8 : &kernel->draw, &beliefs[!eight_bits], 1,
+                 LIKENESS);
+        S2_TRY(minimise(fitter, &value, diag));
     }
     return S2_OK;
 }
@@ -856,7 +877,7 @@ s2_status s2_fit_run(s2_arena *arena, const s2_row_file *rows, const s2_gpu *gpu
     if (kept == NULL)
         fit_chip(&fitter, gpu);
     S2_TRY(fit_kernels(&fitter, gpu, diag));
-    S2_TRY(kept != NULL ? fit_product(&fitter, diag) : fit_clock(&fitter, diag));
+    S2_TRY(kept != NULL ? fit_power(&fitter, diag) : fit_clock(&fitter, diag));
     *out = model;
     return S2_OK;
 }

@@ -260,8 +260,9 @@ const s2_word_entry s2_word_entries[] = {
      "error is allowed for. Of several GPUs with --pp, --cp, --ep or --nodes: no such machine was measured, "
      "and no error is known."},
     {"runs_on",
-     "The kernel that runs some layers, of short windows or gradients of dense ones, faster than "
-     "they are priced: it has no constants, so the kernel for any layer stands for it (docs/kernels.md)."},
+     "The kernels that run some layers, of short windows or gradients of dense ones, faster than they are "
+     "priced: they have no constants for this GPU, so the kernel for any layer stands for them "
+     "(docs/kernels.md)."},
     {"extrapolated|interpolated|allowance|allowed for|error_causes",
      "Predicted outside of the lengths, batches, heads or head dimensions that were measured, or at a head "
      "dimension between two of them. What is allowed for is not an error that was observed there: the 90th "

@@ -260,6 +260,14 @@ void s2_report_beyond_json(const s2_far *far, s2_buf *buf)
     s2_json_end(buf, '}');
 }
 
+static void json_runs_on(const s2_others *others, s2_buf *buf)
+{
+    s2_json_key_begin(buf, "runs_on", '[');
+    for (int32_t nth = 0; nth < others->n; nth++)
+        s2_json_str(buf, others->names[nth]);
+    s2_json_end(buf, ']');
+}
+
 static void json_prediction(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
     if (!sim->predicted)
@@ -268,7 +276,7 @@ static void json_prediction(const s2_sim_options *options, const s2_sim *sim, s2
     s2_json_key_bool(buf, "measured", sim->measured);
     s2_report_beyond_json(&sim->far, buf);
     s2_json_key_str(buf, "kernel", sim->kernel);
-    s2_json_key_str(buf, "runs_on", sim->runs_on);
+    json_runs_on(&sim->runs_on, buf);
     if (options->peer != NULL) {
         s2_json_key_int(buf, "judged_rows", sim->error.n_judged);
         s2_json_key_str(buf, "caches", s2_peer_caches_word(options->peer->caches));

@@ -173,6 +173,18 @@ static void put_apart(const s2_sim *sim, s2_buf *buf)
                       selects && moves ? " and states are" : "", !selects && moves ? "states are" : "");
 }
 
+static void text_runs_on(const s2_others *others, s2_buf *buf)
+{
+    if (others->n == 0)
+        return;
+    s2_report_line("", buf);
+    s2_buf_puts(buf, "some layers run on ");
+    for (int32_t nth = 0; nth < others->n; nth++)
+        s2_buf_printf(buf, "%s%s", nth > 0 ? " and " : "", others->names[nth]);
+    s2_buf_printf(buf, ", which %s faster and %s no constants: priced by the kernel for any layer\n",
+                  others->n > 1 ? "are" : "is", others->n > 1 ? "have" : "has");
+}
+
 /* How far off the time may be: why no error was measured, or which one was. */
 static void text_error(const s2_sim *sim, s2_buf *buf)
 {
@@ -184,13 +196,7 @@ static void text_error(const s2_sim *sim, s2_buf *buf)
     s2_error_print(&sim->error, true, buf);
     put_apart(sim, buf);
     s2_buf_puts(buf, "\n");
-    if (sim->runs_on == NULL)
-        return;
-    s2_report_line("", buf);
-    s2_buf_printf(
-        buf,
-        "some layers run on %s, which is faster and has no constants: priced by the kernel for any layer\n",
-        sim->runs_on);
+    text_runs_on(&sim->runs_on, buf);
 }
 
 /* Another kernel's time, with the state of the caches that its rows were measured in. */

@@ -45,6 +45,7 @@ enum { CODE_CALIBRATION = 705, MAX_BYTES = 1 << 16, MOST_NUMBERS = 6 };
     X(lost_mb, 1e-3, 1e5)                                                                                    \
     X(gather, 0, 1e3)                                                                                        \
     X(hit, 0, 1e3)                                                                                           \
+    X(draw, 0, 100)                                                                                          \
     X(least_us, 0, 1e12)                                                                                     \
     X(most_us, 0, 1e12)                                                                                      \
     X(fit_pct, 0, 1e6)
@@ -89,9 +90,12 @@ static void print_kernel(const s2_kernel_model *kernel, s2_buf *buf)
 {
     s2_buf_printf(buf, "kernel %s %s\n", kernel->name, s2_pass_word(kernel->pass));
     s2_buf_printf(buf, "takes %d %d %d\n", kernel->rows, kernel->whole_blocks, kernel->padded);
-    for (int32_t key = 0; key < N_KERNEL_KEYS; key++)
-        s2_buf_printf(buf, "%s %.6g\n", kernel_keys[key].word,
-                      *(const double *)(const void *)((const char *)kernel + kernel_keys[key].offset));
+    for (int32_t key = 0; key < N_KERNEL_KEYS; key++) {
+        const double value = *(const double *)(const void *)((const char *)kernel + kernel_keys[key].offset);
+        const bool is_draw = kernel_keys[key].offset == offsetof(s2_kernel_model, draw);
+        if (!is_draw || value != 0) /* few kernels have it */
+            s2_buf_printf(buf, "%s %.6g\n", kernel_keys[key].word, value);
+    }
     for (int32_t d = 0; d < kernel->n_dims; d++)
         s2_buf_printf(buf, "dim %d %.6g %.6g %.6g %.6g\n", kernel->dims[d].head_dim, kernel->dims[d].item,
                       kernel->dims[d].step, kernel->dims[d].masked, kernel->dims[d].least);
@@ -228,6 +232,12 @@ static bool is_cost(double value)
     return value >= 0 && value <= 1e8;
 }
 
+/* A step takes time, with a mask too; items of short windows have no steps. */
+static bool costs_something(const s2_kernel_model *kernel, const double *of_dim)
+{
+    return s2_model_is_short(kernel) ? of_dim[1] + of_dim[4] > 0 : of_dim[2] > 0 && of_dim[3] > 0;
+}
+
 static s2_status take_row(s2_reader *reader, const char *word, const char *rest, bool *taken)
 {
     s2_kernel_model *const kernel = reader->kernel;
@@ -236,7 +246,7 @@ static s2_status take_row(s2_reader *reader, const char *word, const char *rest,
     if (strcmp(word, "dim") == 0) {
         S2_TRY(take_numbers(reader, rest, n, 5));
         if (kernel->n_dims == S2_MODEL_DIMS || !small(n[0]) || n[0] < 1 || !is_cost(n[1]) || !is_cost(n[2]) ||
-            !is_cost(n[3]) || !is_cost(n[4]) || n[2] <= 0 || n[3] <= 0)
+            !is_cost(n[3]) || !is_cost(n[4]) || !costs_something(kernel, n))
             return refuse(reader, "these are not the costs of a head dimension");
         kernel->dims[kernel->n_dims++] = (s2_dim_cost){(int32_t)n[0], n[1], n[2], n[3], n[4]};
         return S2_OK;

@@ -81,12 +81,13 @@ typedef struct s2_kernel_load {
     const s2_sweep *sweeps; /* of columns, as many as run at a time */
     int32_t n_generations;
     const s2_wave *generations;
-    bool wide;      /* decode: more than 16 rows a list on Hopper, read 64 at a time by a kernel of its own */
-    bool merges;    /* decode: a launch of its own adds up the parts of lists */
-    int32_t trips;  /* decode: to L2, one after another, of the warp that adds up most parts */
-    int64_t pairs;  /* useful, with all heads and sequences */
-    double flop;    /* executed, both products */
-    double q_bytes; /* Q read */
+    bool wide;     /* decode: more than 16 rows a list on Hopper, read 64 at a time by a kernel of its own */
+    bool merges;   /* decode: a launch of its own adds up the parts of lists */
+    int32_t trips; /* decode: to L2, one after another, of the warp that adds up most parts */
+    int64_t pairs; /* useful, with all heads and sequences */
+    double flop;   /* executed, both products */
+    double zero_flop;   /* of these, with a zero for a factor: they draw no power */
+    double q_bytes;     /* Q read */
     double kv_bytes;    /* K and V touched, each once */
     double span_bytes;  /* K and V of all tokens, of which kv_bytes are touched */
     double out_bytes;   /* O and the log-sum-exp written */

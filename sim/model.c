@@ -183,6 +183,8 @@ static double launch_cycles(const s2_kernel_model *kernel, const s2_kernel_load 
     end += run_classes(&costs, load->classes, load->n_classes, n_sms,
                        alone ? kernel->alone : kernel->residents, &items_mean);
     *mean = items_mean + columns_mean;
+    if (s2_model_is_short(kernel)) /* the first items of all SMs are read at once */
+        return end + kernel->start * fmin(1, (double)load->n_items / n_sms);
     if (load->pass != S2_PASS_DECODE)
         return end + kernel->start * any_of_several_steps(load);
     return end + kernel->start * load->trips + (load->merges ? kernel->part : 0);
@@ -292,14 +294,15 @@ s2_bytes s2_model_counted(const s2_time_model *model, const s2_kernel_model *ker
     return bytes_of(model, kernel, load, true, true);
 }
 
-double s2_model_clock(const s2_time_model *model, const s2_kernel_load *load, const s2_bytes *bytes,
-                      double us, double mhz)
+double s2_model_clock(const s2_time_model *model, const s2_kernel_model *kernel, const s2_kernel_load *load,
+                      const s2_bytes *bytes, double us, double mhz)
 {
     const double cycles = us * mhz * model->n_sms;
     const double product = load->dtype == S2_F16  ? model->clock_fp16
                            : load->dtype == S2_F8 ? model->clock_fp8
                                                   : 1;
-    const double matrix = load->flop / (model->mma_flop * cycles) * product;
+    const double matrix =
+        ((load->flop - load->zero_flop) * product + load->flop * kernel->draw) / (model->mma_flop * cycles);
     const double drawn = model->clock_base + matrix + model->clock_l2 * bytes->l2 / cycles +
                          model->clock_hbm * (bytes->dram_read + bytes->dram_write) / cycles;
     const double f = model->max_mhz * pow(model->clock_limit / drawn, model->clock_q);
@@ -343,13 +346,24 @@ static s2_limit limit_of(const s2_forecast *forecast)
     return by;
 }
 
-/* A backward pass first computes the sums of O and dO, row by row, and reads both for that. */
+/* Rows of all heads. */
+static double count_rows(const s2_kernel_load *load)
+{
+    return load->q_bytes / 3 / ((double)load->head_dim * (double)s2_dtype_bytes(load->dtype));
+}
+
+/*
+ * A backward pass first computes the sums of O and dO, row by row, and reads both for that. Rows of few columns, which
+ * kernels of short windows were measured with, take time besides.
+ */
 static void take_sums(const s2_time_model *model, const s2_kernel_model *kernel, const s2_kernel_load *load,
                       double missed, s2_forecast *forecast)
 {
     const double bytes = load->q_bytes * 2 / 3;
     forecast->before_us =
         bytes * missed / (kernel->hbm_gb_s * 1e3) + bytes * (1 - missed) / (model->l2_gb_s * 1e3);
+    if (s2_model_is_short(kernel))
+        forecast->before_us += kernel->part * count_rows(load) / model->n_sms / model->max_mhz;
     forecast->before_bytes = fmin(bytes * missed, forecast->bytes.dram_read);
 }
 
@@ -370,7 +384,7 @@ void s2_model_run(const s2_time_model *model, const s2_kernel_model *kernel, con
     at_clock(model, kernel, f, &forecast);
     /* a lower clock makes the launch longer and the chip less busy, so the rounds converge */
     for (int32_t round = 0; mhz <= 0 && round < 8; round++) {
-        f = s2_model_clock(model, load, &forecast.bytes, forecast.us, f);
+        f = s2_model_clock(model, kernel, load, &forecast.bytes, forecast.us, f);
         at_clock(model, kernel, f, &forecast);
     }
     forecast.by = limit_of(&forecast);

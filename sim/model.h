@@ -97,7 +97,8 @@ typedef struct s2_kernel_model {
     double launch_us; /* t0 */
     double miss_us;   /* extra when the first rows come from device memory */
     double start;     /* extra cycles where any item has more than one step: nothing overlaps the first;
-                          decode: for each trip of the warp that adds up most parts */
+                          decode: for each trip of the warp that adds up most parts;
+                          short windows: where all SMs read their first items at once */
     double sub;       /* cycles per step and 64 columns for each key block gathered beyond the second */
     double list;      /* cycles per step and 64 columns when lists come from memory */
     double mixed;     /* a full-width step with comparisons, in whole steps (plan/steps.h);
@@ -106,13 +107,16 @@ typedef struct s2_kernel_model {
     double alone;     /* decode: replaces `residents` when each part has an SM to itself; 0: does not */
     double fine;      /* extra cycles of a step that compares with element masks from memory;
                           short windows: of an item, or a unit of gradients, that compares all of its keys */
-    double more; /* ... and of each mask beyond one for a half step's keys: they are read one after another */
+    double more; /* ... and of each mask beyond one for a half step's keys: they are read one after another;
+                    short windows: of an item at the beginning of a sequence */
     double
         column;  /* backward: cycles to change columns, per 64 columns of a head, or ranges of a short window;
                           decode: to go on to another list inside a part */
     double part; /* backward: and to add a part to others, through memory;
                           decode: the launch of its own that adds up parts;
-                          lists on the device: cycles of an SM to plan a block that they name */
+                          lists on the device: cycles of an SM to plan a block that they name;
+                          gradients of short windows: of an SM to sum a row of O and dO, beside its bytes */
+    double draw; /* power of what it does beside products, in that of its products; 0: as the others */
     int32_t n_dims;
     s2_dim_cost dims[S2_MODEL_DIMS]; /* ascending head_dim */
     int32_t n_cuts;
@@ -198,7 +202,7 @@ void s2_model_run(const s2_time_model *model, const s2_kernel_model *kernel, con
                   bool cold, double mhz, s2_forecast *out);
 
 /* The clock that the power limit leaves, when a launch of so many microseconds repeats at `mhz`. */
-double s2_model_clock(const s2_time_model *model, const s2_kernel_load *load, const s2_bytes *bytes,
-                      double us, double mhz);
+double s2_model_clock(const s2_time_model *model, const s2_kernel_model *kernel, const s2_kernel_load *load,
+                      const s2_bytes *bytes, double us, double mhz);
 
 #endif /* S2_SIM_MODEL_H */

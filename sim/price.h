@@ -249,6 +249,12 @@ typedef struct s2_states {
     s2_resource by;
 } s2_states;
 
+/* Names of kernels, in the order in which they were met. */
+typedef struct s2_others {
+    const char *names[S2_MODEL_KERNELS];
+    int32_t n;
+} s2_others;
+
 typedef struct s2_sim {
     bool fast;                    /* short of the whole price: counted by arithmetic alone, which gives: */
     double floor_us[S2_N_PHASES]; /* no kernel is faster; with S2_PRICE_RAISED: none that was measured */
@@ -277,12 +283,12 @@ typedef struct s2_sim {
     s2_model_scores
         scores; /* what is done to them, and how time_us counts that: as the worst counted launch */
     s2_scored scored;
-    s2_far far;          /* then: of the launch that is farthest outside the points measured */
-    const char *kernel;  /* then: of the layer that takes longest; "" otherwise */
-    const char *runs_on; /* then: what runs some layers, priced by a slower kernel; NULL: nothing does */
-    double clock_mhz;    /* then: in that layer */
-    double dram_bytes;   /* then: of all layers, each with cold caches; 0 otherwise */
-    double l2_bytes;     /* then: from L2 to the SMs */
+    s2_far far;                     /* then: of the launch that is farthest outside the points measured */
+    const char *kernel;             /* then: of the layer that takes longest; "" otherwise */
+    s2_others runs_on;              /* then: what runs some layers, priced by slower kernels */
+    double clock_mhz;               /* then: in that layer */
+    double dram_bytes;              /* then: of all layers, each with cold caches; 0 otherwise */
+    double l2_bytes;                /* then: from L2 to the SMs */
     double busy_us[S2_N_RESOURCES]; /* of plan_us without selection and states, each resource alone */
     s2_resource bound_by;
     double imbalance; /* longest worker / mean worker, of the layer with the most work; 1 in decode */

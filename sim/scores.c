@@ -20,6 +20,10 @@
 #define SINK_ROW_NS    0.47
 #define BLOCKS_AN_SM   2.0
 
+/* The same of short windows, from the pairs with and without of docs/results/h200-short-designed.jsonl. */
+#define SHORT_SINK_KERNEL_US 2.0
+#define SHORT_SINK_ROW_NS    0.3
+
 /* The largest error on the rows that judge them, and the GPU that took them. */
 #define CAP_PCT      2.8
 #define SINK_PCT     1.3
@@ -69,6 +73,14 @@ static void widen(s2_error *error, double pct, bool measured)
     error->causes |= measured ? 0 : S2_CAUSE_SCORES;
 }
 
+/* A block of threads of the small kernel for each head. */
+static double after_us(bool short_windows, int32_t n_heads, double rows, double n_sms)
+{
+    const double kernel_us = short_windows ? SHORT_SINK_KERNEL_US : SINK_KERNEL_US,
+                 row_ns = short_windows ? SHORT_SINK_ROW_NS : SINK_ROW_NS;
+    return kernel_us + ceil(n_heads / (BLOCKS_AN_SM * n_sms)) * rows * row_ns * 1e-3;
+}
+
 void s2_scores_add_sinks(const s2_kernel_traits *traits, int32_t n_heads, double rows, double n_sms,
                          s2_kernel_load *load)
 {
@@ -77,7 +89,7 @@ void s2_scores_add_sinks(const s2_kernel_traits *traits, int32_t n_heads, double
     if (load->pass == S2_PASS_FORWARD && !always)
         load->sink_cycles = SINK_CYCLES * load->rows / 128;
     if (load->pass == S2_PASS_BACKWARD)
-        load->after_us = SINK_KERNEL_US + ceil(n_heads / (BLOCKS_AN_SM * n_sms)) * rows * SINK_ROW_NS * 1e-3;
+        load->after_us = after_us(always, n_heads, rows, n_sms);
 }
 
 static void add_cost(const s2_launch *launch, const s2_kernel_model *kernel, const s2_time_model *model,

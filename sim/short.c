@@ -42,25 +42,29 @@ static double key_bytes(const s2_plan *plan)
     return 2 * keys * plan->pattern->n_kv_heads * row_bytes(plan);
 }
 
-/* ---- forward */
-
-/* Positions of an item whose keys are compared one by one. */
-static bool is_compared(const s2_plan *plan, int64_t pos)
+/* Products of scores and of weights, so many keys a unit. Where a window is shorter, most weights are 0. */
+static void add_products(const s2_plan *plan, double n_units, double scores, double weights,
+                         s2_kernel_load *load)
 {
-    return window_of(plan) < S2_WINDOW_MOST_TOK || pos < S2_WINDOW_MOST_TOK;
+    const double a_key = n_units * 2 * UNIT_ROWS * DIM;
+    load->flop = a_key * (scores + weights);
+    load->zero_flop = a_key * weights * (1 - (double)window_of(plan) / UNIT_KEYS);
 }
+
+/* ---- forward */
 
 static void add_item(const s2_plan *plan, const s2_plan_item *item, s2_load_class *classes,
                      s2_kernel_load *load)
 {
     const int64_t pos = s2_plan_tile_begin(plan, item->seq, item->tile);
     const int64_t before = s2_min_i64(pos, s2_round_up(window_of(plan) - 1, plan->blk_tok));
-    const int32_t n_fine = is_compared(plan, pos);
+    const int32_t n_fine = window_of(plan) < S2_WINDOW_MOST_TOK;
+    const int32_t n_more = !n_fine && pos < S2_WINDOW_MOST_TOK;
     s2_load_class *const last = load->n_classes > 0 ? &classes[load->n_classes - 1] : NULL;
-    if (last != NULL && last->n_fine == n_fine)
+    if (last != NULL && last->n_more == n_more)
         last->n_items++;
     else
-        classes[load->n_classes++] = (s2_load_class){.n_fine = n_fine, .n_items = 1};
+        classes[load->n_classes++] = (s2_load_class){.n_fine = n_fine, .n_more = n_more, .n_items = 1};
     load->load_bytes += (ITEM_TOK * S2_WINDOW_HEADS + 2 * (double)(ITEM_TOK + before)) * row_bytes(plan);
 }
 
@@ -74,7 +78,7 @@ static s2_status load_forward(s2_arena *arena, const s2_plan *plan, s2_kernel_lo
     const double n_units = (double)plan->n_items * ITEM_TOK / S2_WINDOW_UNIT_TOK;
     load->classes = classes;
     load->n_steps = load->n_items;
-    load->flop = n_units * 2 * UNIT_ROWS * DIM * (UNIT_KEYS + VALUE_KEYS);
+    add_products(plan, n_units, UNIT_KEYS, VALUE_KEYS, load);
     load->q_bytes = query_bytes(plan);
     load->out_bytes = load->q_bytes + load->q_bytes / row_bytes(plan) * sizeof(float);
     return S2_OK;
@@ -124,7 +128,7 @@ static s2_status load_backward(s2_arena *arena, const s2_plan *plan, int32_t n_s
     }
     load->columns = columns;
     load->column_tok = UNIT_KEYS;
-    load->flop = (double)load->n_steps * 2 * UNIT_ROWS * DIM * (4 * UNIT_KEYS + VALUE_KEYS);
+    add_products(plan, (double)load->n_steps, 2 * UNIT_KEYS, 2 * UNIT_KEYS + VALUE_KEYS, load);
     load->q_bytes = 3 * query_bytes(plan); /* Q, O, dO */
     load->out_bytes = query_bytes(plan) + load->kv_bytes;
     load->again_bytes = query_bytes(plan); /* dO: for the sums of rows, and for the gradients */

@@ -4,7 +4,8 @@
  *
  * Both work in units: 8 positions of 8 heads that share a KV head, against the keys of the longest window that they
  * take. Every unit costs the same, whatever the window and the head dimension; some more where keys are compared one
- * by one, for another window than the longest one and for positions before its end. Forward, an item has 8 units.
+ * by one, for another window than the longest one and for positions before its end. Products with weights that are 0
+ * draw no power. Forward, an item has 8 units.
  * Gradients walk ranges of units (s2_window_ranges), which stand in the load as columns.
  *
  * Ownership: arrays live in the arena. Threads: no state.

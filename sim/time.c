@@ -44,12 +44,12 @@ typedef struct s2_total {
     double greatest_us; /* of one layer */
     double clock_mhz;
     double imbalance;
-    s2_error error;      /* the worst of all launches, figure by figure */
-    uint32_t passes;     /* that have one, as bits */
-    s2_far far;          /* of the farthest launch */
-    s2_scored scored;    /* the worst */
-    const char *runs_on; /* of the first launch that another kernel runs; NULL: none does */
-    s2_bytes bytes;      /* of all GPUs */
+    s2_error error;    /* the worst of all launches, figure by figure */
+    uint32_t passes;   /* that have one, as bits */
+    s2_far far;        /* of the farthest launch */
+    s2_scored scored;  /* the worst */
+    s2_others runs_on; /* of launches that other kernels run */
+    s2_bytes bytes;    /* of all GPUs */
     double *rank_us;
     double *rank_read;
     double *rank_bytes;
@@ -387,6 +387,15 @@ static void join_error(const s2_error *made, s2_pass pass, s2_total *total)
         sum->n_passes += (total->passes >> at & 1U) != 0;
 }
 
+static void add_other(const char *name, s2_others *others)
+{
+    for (int32_t nth = 0; nth < others->n; nth++)
+        if (name == others->names[nth])
+            return;
+    if (name != NULL && others->n < S2_MODEL_KERNELS)
+        others->names[others->n++] = name;
+}
+
 /* Note how a pass of n_layers like layers was predicted; the longest single layer describes them all. */
 static void add_prediction(const s2_layer_time *slowest, s2_pass pass, int32_t n_layers, s2_total *total)
 {
@@ -396,8 +405,7 @@ static void add_prediction(const s2_layer_time *slowest, s2_pass pass, int32_t n
         total->far = made->far;
     if (made->scored > total->scored)
         total->scored = made->scored;
-    if (total->runs_on == NULL)
-        total->runs_on = made->runs_on;
+    add_other(made->runs_on, &total->runs_on);
     const double one_us = slowest->us[pass] / n_layers;
     if (one_us <= total->greatest_us)
         return;

@@ -1054,6 +1054,7 @@ static s2_kernel_model short_kernel(const s2_kernel_traits *traits, s2_pass pass
                               .launch_us = 5,
                               .miss_us = 2,
                               .fine = pass == S2_PASS_FORWARD ? 1500 : 300,
+                              .draw = 0.6,
                               .column = pass == S2_PASS_FORWARD ? 0 : 9000,
                               .n_dims = 1,
                               .dims = {{.head_dim = 64, .item = 11000, .least = 3700}},
@@ -1102,7 +1103,8 @@ static void short_windows_are_priced_on_their_kernels(void **state)
             if (point.q_tok == point.k_tok && point.k_tok > 2048) {
                 point.k_tok = point.q_tok -= 1024;
                 assert_true(predict_point(&arena, &model, &point, &price));
-                assert_true(price.forecast.us <= us * 1.05); /* ranges are as long as a window at least */
+                /* ranges are as long as a window at least: 159 units make 4 of up to 40, 128 more 8 of 36 */
+                assert_true(price.forecast.us <= us * 1.12);
             }
             s2_arena_release(&arena);
         }
@@ -1181,11 +1183,11 @@ static void a_fit_of_short_windows_brings_back_what_made_the_rows(void **state)
         row->tile_tok = kernel->traits->tile_tok;
         row->key_tok = kernel->traits->key_tok;
         row->pack_heads = kernel->traits->pack_heads;
-        row->mhz = 1600;
         assert_int_equal(s2_fit_load(&arena, row, &truth, &load, &diag), S2_OK);
         assert_true((load.after_us > 0) == (row->point.sinks && kernel->pass == S2_PASS_BACKWARD));
-        s2_model_run(&truth, kernel, &load, false, row->mhz, &forecast);
+        s2_model_run(&truth, kernel, &load, false, 0, &forecast);
         row->us = forecast.us;
+        row->mhz = forecast.mhz;
     }
     if (s2_fit_run(&arena, &file, &gpu, &kept, &fitted, &diag) != S2_OK)
         fail_msg("%s", diag.msg);
@@ -1198,6 +1200,7 @@ static void a_fit_of_short_windows_brings_back_what_made_the_rows(void **state)
             fail_msg("%s: %.2f %%", own->name, own->fit_pct);
         assert_int_equal(own->n_dims, 1);
         assert_int_equal(own->dims[0].head_dim, 64);
+        assert_true(fabs(own->draw - 0.6) < 0.05);
         n_short++;
     }
     assert_int_equal(n_short, 2);

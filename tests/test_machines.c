@@ -306,6 +306,16 @@ static double pass_us(const s2_sim *sim, const char *row)
     return part_us(sim, strstr(row, "\"row\": \"backward\"") != NULL ? "attention backward" : "attention");
 }
 
+/* The rows are of kernels for any layer; those of short windows were judged with sinks among others. */
+static void drop_short_windows(s2_time_model *model)
+{
+    int32_t n = 0;
+    for (int32_t k = 0; k < model->n_kernels; k++)
+        if (!s2_model_is_short(&model->kernels[k]))
+            model->kernels[n++] = model->kernels[k];
+    model->n_kernels = n;
+}
+
 /* Both constants, on rows of which half were fitted, and where nothing can be predicted the bound alone. */
 static void capped_scores_and_sinks_take_what_was_measured(void **state)
 {
@@ -316,6 +326,7 @@ static void capped_scores_and_sinks_take_what_was_measured(void **state)
     int32_t n = 0, n_pairs = 0;
     s2_calibration *const calibration = S2_NEW(&arena, s2_calibration, 1);
     assert_int_equal(s2_calibration_find("h200", calibration), S2_OK);
+    drop_short_windows(&calibration->model);
     assert_int_equal(s2_bytes_read(&arena, "docs/results/h200-scores.jsonl", 1 << 20, &text, &n_bytes),
                      S2_OK);
     for (char *line = strtok(text, "\n"); line != NULL && n < 40; line = strtok(NULL, "\n"))
