@@ -23,10 +23,10 @@ typedef struct s2_row {
     char set[12]; /* "designed" or "held-out" */
     int64_t seed;
     int32_t nth;
-    bool repeated;    /* measured a second time, at the end: for the noise floor */
-    char kernel[16];  /* "" when none accepted it */
-    char why[120];    /* then the reason */
-    int32_t tile_tok; /* the plan that the kernel asked for (plan/plan.h) */
+    bool repeated;               /* measured a second time, at the end: for the noise floor */
+    char kernel[S2_KERNEL_NAME]; /* "" when none accepted it */
+    char why[120];               /* then the reason */
+    int32_t tile_tok;            /* the plan that the kernel asked for (plan/plan.h) */
     int32_t key_tok;
     int32_t pack_heads;
     int64_t section_bytes;

@@ -42,6 +42,9 @@ typedef struct s2_column_rule {
 /* K and V that the kernels for prefill work on at a time. Measured: best between 8 and 24 MB with an L2 cache of 60. */
 enum { S2_SECTION_BYTES = 16 << 20 };
 
+/* Bytes that hold the name of any kernel of this repository, its end included. */
+enum { S2_KERNEL_NAME = 24 };
+
 typedef struct s2_kernel_traits {
     const char *name;           /* one word, unique: "ref_f64", "cpu", "sm80", "sm90" */
     int32_t rank;               /* among kernels that accept a problem the highest runs; unique per device */
@@ -60,6 +63,7 @@ typedef struct s2_kernel_traits {
     int32_t least_dim;          /* ... and at least this */
     int32_t most_dim;           /* ... and at most this; 0: any */
     int32_t small_dim;          /* ... and this on small chips; 0: most_dim */
+    int32_t least_tok;          /* every sequence has at least so many keys; 0: any */
     int32_t first_chip;         /* compute capability that it needs; 0: a CPU */
     int32_t last_chip;          /* 0: later ones run it too */
     bool eight_bits;            /* its products are of e4m3, and it takes queries of no other type */
@@ -88,6 +92,9 @@ int32_t s2_kernel_most_dim(const s2_kernel_traits *traits, int32_t capability);
 
 /* Whether a kernel takes a head dimension on a chip. */
 bool s2_kernel_takes_dim(const s2_kernel_traits *traits, int32_t capability, int32_t head_dim);
+
+/* Whether a kernel takes sequences as short as those of a plan. */
+bool s2_kernel_takes_lengths(const s2_kernel_traits *traits, const s2_plan *plan);
 
 /*
  * What the kernels of short windows take: heads that all read the last tokens, so many of them a KV head. A unit of

@@ -204,11 +204,14 @@ static s2_status take_key(s2_reader *reader, const char *word, const char *rest,
     return S2_OK;
 }
 
+/* What sscanf() writes for the name of a kernel below. */
+_Static_assert(S2_KERNEL_NAME == 24, "the formats read 23 letters of a name");
+
 static s2_status open_kernel(s2_reader *reader, const char *rest)
 {
     s2_time_model *const model = &reader->out.model;
-    char name[16], pass[12];
-    if (sscanf(rest, "%15s %11s", name, pass) != 2 || model->n_kernels == S2_MODEL_KERNELS)
+    char name[S2_KERNEL_NAME], pass[12];
+    if (sscanf(rest, "%23s %11s", name, pass) != 2 || model->n_kernels == S2_MODEL_KERNELS)
         return refuse(reader, "expected the name of a kernel and its pass");
     for (int32_t p = 0; p < S2_N_PASSES; p++)
         if (strcmp(pass, s2_pass_word((s2_pass)p)) == 0) {
@@ -279,11 +282,11 @@ static s2_status take_row(s2_reader *reader, const char *word, const char *rest,
 /* How well a kernel did on points that were not fitted. */
 static s2_status take_verdict(s2_reader *reader, const char *rest)
 {
-    char name[16], pass[12];
+    char name[S2_KERNEL_NAME], pass[12];
     int rest_begin = 0;
     enum { FIRST = 3, ALL = FIRST + 2 * S2_N_EXTENTS + 1 };
     double n[ALL] = {0};
-    if (sscanf(rest, "%15s %11s %n", name, pass, &rest_begin) != 2 || rest_begin == 0)
+    if (sscanf(rest, "%23s %11s %n", name, pass, &rest_begin) != 2 || rest_begin == 0)
         return refuse(reader, "expected the name of a kernel and its pass");
     /* files of earlier versions give no range of the points, or not that of query tokens, or no largest error */
     const int32_t n_more = s2_text_words(rest + rest_begin) - FIRST,

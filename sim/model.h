@@ -82,7 +82,7 @@ enum {
 enum { S2_MODEL_DIMS = 8, S2_MODEL_CUTS = 16, S2_MODEL_KERNELS = 8 };
 
 typedef struct s2_kernel_model {
-    char name[16];
+    char name[S2_KERNEL_NAME];
     const s2_kernel_traits *traits; /* how it launches; NULL: not a kernel of this repository */
     s2_pass pass;
     int32_t rows;      /* that a tile must have; 0: any */

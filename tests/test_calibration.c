@@ -868,6 +868,51 @@ static void rows_survive_a_round_trip(void **state)
     }
 }
 
+static void the_name_of_every_kernel_survives_rows_and_constants(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"ref_f64",
+                                        "cpu",
+                                        "cpu_bwd",
+                                        "cpu_decode",
+                                        "decode",
+                                        "sm80",
+                                        "sm90",
+                                        "sm90_e4m3",
+                                        "sm90_lists",
+                                        "sm80_bwd",
+                                        "sm90_bwd",
+                                        "sm90_bwd_fused",
+                                        "sm90_window",
+                                        "sm90_bwd_window",
+                                        "sm90_bwd_ordered"};
+    for (size_t index = 0; index < sizeof names / sizeof *names; index++) {
+        const s2_kernel_traits *const traits = s2_kernel_traits_find(names[index]);
+        assert_non_null(traits);
+        s2_row row = {.set = "held-out", .us = 1, .mhz = 1};
+        s2_calibration calibration, back;
+        s2_arena arena = {0};
+        s2_buf text = {0}, constants = {0};
+        s2_row_file file;
+        s2_diag diag = {0};
+        s2_run_point_drawn(S2_PASS_BACKWARD, 5, 1, &row.point);
+        snprintf(row.kernel, sizeof row.kernel, "%s", traits->name);
+        s2_row_print(&row, &text);
+        assert_int_equal(s2_rows_parse(&arena, text.data, text.len, &file, &diag), S2_OK);
+        assert_string_equal(file.rows[0].kernel, traits->name);
+        assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+        s2_kernel_model *const kernel = &calibration.model.kernels[0];
+        snprintf(kernel->name, sizeof kernel->name, "%s", traits->name);
+        s2_calibration_print(&calibration, &constants);
+        if (s2_calibration_parse(constants.data, constants.len, &back, &diag) != S2_OK)
+            fail_msg("%s: %s", traits->name, diag.msg);
+        assert_ptr_equal(back.model.kernels[0].traits, traits);
+        s2_buf_release(&text);
+        s2_buf_release(&constants);
+        s2_arena_release(&arena);
+    }
+}
+
 static void damaged_rows_are_refused_with_a_position(void **state)
 {
     (void)state;
@@ -1516,6 +1561,7 @@ int main(void)
         cmocka_unit_test(parts_of_many_rows_are_added_side_by_side),
         cmocka_unit_test(parts_pay_for_each_list_that_they_go_on_to),
         cmocka_unit_test(very_many_sequences_take_as_long_each),
+        cmocka_unit_test(the_name_of_every_kernel_survives_rows_and_constants),
         cmocka_unit_test(damaged_rows_are_refused_with_a_position),
         cmocka_unit_test(predictions_without_memory_fail),
         cmocka_unit_test(fits_without_memory_fail),

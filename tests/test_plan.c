@@ -519,6 +519,18 @@ static void decode_launches_are_decided_for_the_chip(void **state)
     assert_false(s2_decode_launch_leaves_room((s2_chip){80, 132}, &ampere, 1));
 }
 
+/* Of a batch, the shortest sequence counts. */
+static void short_contexts_are_not_for_gradients_in_order(void **state)
+{
+    (void)state;
+    s2_plan_seq seqs[] = {{32768, 32768}, {8192, 8192}};
+    const s2_plan plan = {.n_seqs = 2, .seqs = seqs};
+    assert_true(s2_kernel_takes_lengths(&s2_traits_sm90_bwd_ordered, &plan));
+    seqs[1].k_tok--;
+    assert_false(s2_kernel_takes_lengths(&s2_traits_sm90_bwd_ordered, &plan));
+    assert_true(s2_kernel_takes_lengths(&s2_traits_sm90_bwd, &plan));
+}
+
 /* Gradients that are summed as they come cut other columns than those that are not, and Ampere's cut none. */
 static void columns_are_cut_for_the_kernel(void **state)
 {
@@ -627,6 +639,7 @@ int main(void)
         cmocka_unit_test(layers_that_read_the_same_are_told_once),
         cmocka_unit_test(random_lists_stay_the_ones_that_were_always_drawn),
         cmocka_unit_test(decode_launches_are_decided_for_the_chip),
+        cmocka_unit_test(short_contexts_are_not_for_gradients_in_order),
         cmocka_unit_test(columns_are_cut_for_the_kernel),
         cmocka_unit_test(no_range_of_a_short_window_waits_for_the_one_after_it),
         cmocka_unit_test(kernels_run_on_the_chips_that_their_traits_name),

@@ -75,8 +75,9 @@ static const struct {
     bool sinks;
     bool e4m3;
     bool eights;
-    bool gpu_alone; /* too much for a CPU: many have more tiles or lists than a GPU has thread blocks */
-    int32_t batch;  /* not 0: so many sequences, which have those lengths in turn */
+    bool dense_alone; /* meets the family that reads everything, and no other */
+    bool gpu_alone;   /* too much for a CPU: many have more tiles or lists than a GPU has thread blocks */
+    int32_t batch;    /* not 0: so many sequences, which have those lengths in turn */
 } shapes[] = {
     {"one_token", 2, 1, 64, 16, .seqs = {{1, 1}}},
     {"tail", 4, 2, 64, 16, .seqs = {{129, 129}}, .head_major = true},
@@ -108,6 +109,9 @@ static const struct {
     {"tiles", 20, 4, 64, 64, .seqs = {{900, 900}}, .head_major = true, .gpu_alone = true},
     {"columns", 24, 24, 128, 64, .seqs = {{900, 900}}, .head_major = true, .gpu_alone = true},
     {"alone", 6, 6, 112, 64, .seqs = {{300, 300}, {65, 65}}, .padded = true, .spread = 4.0f, .sinks = true},
+    /* Gradients in order take no shorter one; columns of the second are cut. */
+    {"alone_long", 2, 2, 112, 64, .seqs = {{8192, 8192}, {24700, 24700}}, .sinks = true, .dense_alone = true,
+     .gpu_alone = true},
     {"columns_groups", 36, 18, 128, 64, .seqs = {{900, 900}, {65, 65}, {130, 130}}, .padded = true,
      .sinks = true, .gpu_alone = true},
     {"wide_groups", 8, 2, 256, 64, .seqs = {{700, 777}}, .head_major = true},
@@ -323,7 +327,8 @@ static void check_one(s2_kcheck *run, s2_device *device, const s2_kernel *kernel
 /* Short windows meet shapes of eight heads a KV head, everything else the other shapes. */
 static bool meet(const s2_kcase *one)
 {
-    return (families[one->family].meets != OTHERS) == shapes[one->shape].eights;
+    return (families[one->family].meets != OTHERS) == shapes[one->shape].eights &&
+           (!shapes[one->shape].dense_alone || strcmp(families[one->family].name, "dense") == 0);
 }
 
 static bool wants(const char *only, const char *name)
