@@ -901,12 +901,17 @@ static void the_name_of_every_kernel_survives_rows_and_constants(void **state)
         assert_int_equal(s2_rows_parse(&arena, text.data, text.len, &file, &diag), S2_OK);
         assert_string_equal(file.rows[0].kernel, traits->name);
         assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
-        s2_kernel_model *const kernel = &calibration.model.kernels[0];
+        /* An entry of the same law takes the name; the reader tells laws by names. */
+        int32_t entry = 0;
+        const bool is_short = strstr(traits->name, "window") != NULL;
+        while (s2_model_is_short(&calibration.model.kernels[entry]) != is_short)
+            entry++;
+        s2_kernel_model *const kernel = &calibration.model.kernels[entry];
         snprintf(kernel->name, sizeof kernel->name, "%s", traits->name);
         s2_calibration_print(&calibration, &constants);
         if (s2_calibration_parse(constants.data, constants.len, &back, &diag) != S2_OK)
             fail_msg("%s: %s", traits->name, diag.msg);
-        assert_ptr_equal(back.model.kernels[0].traits, traits);
+        assert_ptr_equal(back.model.kernels[entry].traits, traits);
         s2_buf_release(&text);
         s2_buf_release(&constants);
         s2_arena_release(&arena);
