@@ -63,7 +63,7 @@ sanitize
 backward-rest'
 PHI3_KV='name phi3; heads 32; kv-heads 8; head-dim 128; layers all: local 16 | stride 8 phase kv'
 SPACE='block {32,64}; layers all: local {1..32} | stride {2..32} phase {head,kv}'
-HELD_OUT_SEED=20261130
+HELD_OUT_SEED=20261212
 CORE=L8V16,L16V32,phi3,dense,dense_d64,dense_d256,block16
 REST=phi3_small,phi3_small_dense,phi3_batch4,L8V16_d64,L8V16_d96,L8V16_d256,L8V16_f16,L8V16_gqa8,block32,block128,stream,window,dense_d96
 UNEVEN=phi3_ramp,phi3_few,dense_ramp,dense_few
