@@ -953,7 +953,12 @@ static void errors_widen_beyond_the_points_measured(void **state)
     assert_true(known.far.beyond == 0 && known.measured && known.error.pct < 6);
     s2_assert_close(unknown.far.beyond, 3, 1e-9);
     assert_true(unknown.far.in == S2_EXTENT_ROWS && unknown.far.span.greatest == 16);
-    s2_assert_close(unknown.error.pct, 8 * known.error.pct, 1e-9);
+    assert_true(unknown.error.pct == S2_ERROR_UNKNOWN_PCT); /* no point judged the kernel of so many rows */
+    for (int32_t kernel = 0; kernel < calibration.model.n_kernels; kernel++)
+        calibration.model.kernels[kernel].spans[S2_EXTENT_ROWS].greatest = 1;
+    const s2_sim widened = run(&arena, &inside, &options);
+    s2_assert_close(widened.far.beyond, 2, 1e-9);
+    s2_assert_close(widened.error.pct, 4 * known.error.pct, 1e-9);
     s2_arena_release(&arena);
 }
 
