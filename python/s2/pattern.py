@@ -222,7 +222,7 @@ class Pattern(_lib.Fixed):
             gpu=_lib.encoded(gpu, "gpu"), net=None if model is None else _lib.encoded(model, "model"),
             phase=_lib.word(phase, "phase", _WORK), dtype=_lib.word(dtype, "dtype", _lib.DTYPES),
             context_tok=_lib.integer(length, "length", 1, _lib.LIMIT_TOK), batch=_lib.integer(batch, "batch", 1),
-            page_tok=_lib.integer(page, "page", 1), ranks=_lib.integer(ranks, "ranks", 1), device_lists=bool(device_lists))
+            page_tok=_lib.integer(page, "page", 1), ranks=_lib.integer(ranks, "ranks", 1), device_lists=_lib.flag(device_lists, "device_lists"))
         price = _lib.CPrice()
         _lib.call("pattern_price", self._handle.value, ctypes.byref(options), ctypes.byref(price))
         fields = {one[0]: getattr(price, one[0]) for one in _lib.CPrice._fields_ if one[0] != "size"}
