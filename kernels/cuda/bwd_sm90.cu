@@ -2,11 +2,11 @@
 
 #include <cuda_runtime.h>
 
-#include "base/alloc.h"
 #include "kernels/cuda/bwd_host.cuh"
 #include "kernels/cuda/bwd_sm90.cuh"
 #include "kernels/cuda/bwd_sm90_inst.cuh"
 #include "kernels/cuda/sm90_host.cuh"
+#include "kernels/cuda/state.cuh"
 #include "plan/transpose.h"
 
 namespace
@@ -146,18 +146,12 @@ int32_t rows_of(const s2_attn_problem *problem, int32_t at)
 
 /* ------------------------------------------------------------------ the contract */
 
-void finish(s2_device *, void *raw)
+void release(State *state)
 {
-    State *const state = (State *)raw;
-    if (state == NULL)
-        return;
-    void *const memory[] = {state->maps,     state->seqs,      state->lse2,    state->delta, state->dq_sum,
-                            state->part_sum, state->part_done, state->counter, state->shares};
     s2_sm90_release_steps(&state->steps);
     s2_bwd_release_lists(&state->lists);
-    for (void *piece : memory)
-        (void)cudaFree(piece);
-    s2_free(state);
+    s2_cuda_free(state->maps, state->seqs, state->lse2, state->delta, state->dq_sum, state->part_sum,
+                 state->part_done, state->counter, state->shares);
 }
 
 /* The width of the fp32 copy of dQ: two warpgroups have half of the chunks of 64 each. */
@@ -236,52 +230,21 @@ const s2_kernel_traits *traits_of(s2_bwd_form form)
                                   : &s2_traits_sm90_bwd_ordered;
 }
 
-s2_status prepare_as(s2_device *device, const s2_attn_problem *problem, s2_bwd_form form, void **out,
-                     s2_diag *why)
+template <s2_bwd_form FORM>
+s2_status make(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
 {
-    S2_TRY(s2_problem_check(problem, why));
-    State *const state = (State *)s2_calloc(1, sizeof *state);
-    if (state == NULL)
-        return S2_ENOMEM;
+    const s2_plan_column_options cut = s2_kernel_columns(traits_of(FORM), problem->plan, device->n_units);
     state->launch = launch_of(problem->head_dim, problem->dtype);
-    s2_status status = make_maps(device, problem, state, why);
-    if (status == S2_OK)
-        status = make_rows(device, problem, form, state, why);
-    if (status == S2_OK) {
-        const s2_plan_column_options cut = s2_kernel_columns(traits_of(form), problem->plan, device->n_units);
-        status = s2_bwd_upload_lists(device, problem, &cut, false, &state->lists, why);
-    }
-    if (status == S2_OK && form == S2_BWD_SPLIT)
-        status =
-            s2_sm90_upload_steps(device, problem, key_step(problem->head_dim), rows_of, &state->steps, why);
-    if (status == S2_OK)
-        status = make_parts(device, problem, state, why);
-    if (status != S2_OK) {
-        finish(device, state);
-        return status;
-    }
+    S2_TRY(make_maps(device, problem, state, why));
+    S2_TRY(make_rows(device, problem, FORM, state, why));
+    S2_TRY(s2_bwd_upload_lists(device, problem, &cut, false, &state->lists, why));
+    if (FORM == S2_BWD_SPLIT)
+        S2_TRY(
+            s2_sm90_upload_steps(device, problem, key_step(problem->head_dim), rows_of, &state->steps, why));
+    S2_TRY(make_parts(device, problem, state, why));
     (void)s2_sm90_moves(device, problem, &state->where);
     fill_params(problem, state);
-    *out = state;
     return S2_OK;
-}
-
-s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out, s2_diag *why)
-{
-    S2_TRY(supports(device, problem, why));
-    return prepare_as(device, problem, S2_BWD_SPLIT, out, why);
-}
-
-s2_status prepare_fused(s2_device *device, const s2_attn_problem *problem, void **out, s2_diag *why)
-{
-    S2_TRY(supports_fused(device, problem, why));
-    return prepare_as(device, problem, S2_BWD_FUSED, out, why);
-}
-
-s2_status prepare_ordered(s2_device *device, const s2_attn_problem *problem, void **out, s2_diag *why)
-{
-    S2_TRY(supports_ordered(device, problem, why));
-    return prepare_as(device, problem, S2_BWD_ORDERED, out, why);
 }
 
 s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_diag *why)
@@ -305,9 +268,9 @@ extern "C" const s2_kernel s2_kernel_sm90_bwd = {
     S2_TOL_ROUNDED_P,
     true,
     supports,
-    prepare,
+    s2_cuda_prepare<State, supports, make<S2_BWD_SPLIT>, release>,
     run,
-    finish,
+    s2_cuda_finish<State, release>,
     S2_TAKES_SINKS,
     nullptr,
     false,
@@ -320,9 +283,9 @@ extern "C" const s2_kernel s2_kernel_sm90_bwd_fused = {
     S2_TOL_ROUNDED_P,
     false,
     supports_fused,
-    prepare_fused,
+    s2_cuda_prepare<State, supports_fused, make<S2_BWD_FUSED>, release>,
     run,
-    finish,
+    s2_cuda_finish<State, release>,
     S2_TAKES_SINKS,
     nullptr,
     false,
@@ -335,9 +298,9 @@ extern "C" const s2_kernel s2_kernel_sm90_bwd_ordered = {
     S2_TOL_ROUNDED_P,
     true,
     supports_ordered,
-    prepare_ordered,
+    s2_cuda_prepare<State, supports_ordered, make<S2_BWD_ORDERED>, release>,
     run,
-    finish,
+    s2_cuda_finish<State, release>,
     S2_TAKES_SINKS,
     nullptr,
     false,
