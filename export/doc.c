@@ -12,6 +12,7 @@
 #include "base/arith.h"
 #include "export/files.h"
 #include "base/alloc.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "export/asked.h"
 #include "export/tree.h"
@@ -383,10 +384,10 @@ static s2_status json_parse(const char *text, size_t n_bytes, s2_doc_kind *kind,
         s2_text_position(text, n_bytes, (size_t)(nul - text), &line, &col);
         return s2_diag_set(diag, S2_EPARSE, S2_CODE_FOREIGN, line, col, "JSON: a NUL byte");
     }
-    s2_tree_watch();
+    s2_json_watch();
     *kind = S2_DOC_JSON;
-    tree->root = s2_tree_load(text, n_bytes, JSON_REJECT_DUPLICATES, &error);
-    if (s2_tree_ran_out())
+    tree->root = s2_json_load(text, n_bytes, JSON_REJECT_DUPLICATES, &error);
+    if (s2_json_ran_out())
         return S2_ENOMEM;
     if (tree->root != NULL)
         return S2_OK;
@@ -397,7 +398,7 @@ static s2_status json_parse(const char *text, size_t n_bytes, s2_doc_kind *kind,
     *kind = S2_DOC_HJSON;
     const s2_status status =
         n_bytes <= HJSON_BYTES ? s2_tree_hjson(text, n_bytes, tree, &relaxed) : S2_EPARSE;
-    if (s2_tree_ran_out())
+    if (s2_json_ran_out())
         return S2_ENOMEM;
     if (status == S2_EPARSE && diag != NULL)
         *diag = came_further(&relaxed, &strict) ? relaxed : strict;
@@ -412,16 +413,16 @@ static s2_status plain_parse(const char *text, size_t n_bytes, s2_doc_kind *kind
     if (n_bytes > PLAIN_BYTES || memchr(text, '\0', n_bytes) != NULL)
         return s2_diag_set(diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
                            "not a configuration: more than 1 MiB of settings, or NUL bytes");
-    s2_tree_watch();
+    s2_json_watch();
     *kind = S2_DOC_YAML;
     s2_status status = s2_tree_yaml(text, n_bytes, tree, diag);
-    if (status == S2_EUNSUPPORTED && !s2_tree_ran_out()) {
+    if (status == S2_EUNSUPPORTED && !s2_json_ran_out()) {
         json_decref(tree->root);
         *kind = S2_DOC_SETTINGS;
         tree->root = json_object();
         status = tree->root != NULL ? settings_parse(text, n_bytes, tree->root, diag) : S2_ENOMEM;
     }
-    return s2_tree_ran_out() ? S2_ENOMEM : status;
+    return s2_json_ran_out() ? S2_ENOMEM : status;
 }
 
 s2_status s2_doc_parse(const char *text, size_t n_bytes, s2_doc *out, s2_diag *diag)
@@ -599,12 +600,12 @@ s2_status s2_doc_bool_or(const s2_doc *doc, const char *path, bool fallback, boo
 /* The document's text without what s2 adds to it: keys sorted, no blanks. */
 static char *plain_text(const s2_doc *doc)
 {
-    s2_tree_watch();
+    s2_json_watch();
     json_t *const copy = json_copy(doc->root);
     (void)json_object_del(copy, "s2");
     char *const text = json_dumps(copy, JSON_SORT_KEYS | JSON_COMPACT);
     json_decref(copy);
-    if (!s2_tree_ran_out())
+    if (!s2_json_ran_out())
         return text;
     s2_free(text); /* without memory jansson leaves members and keys out and says nothing */
     return NULL;

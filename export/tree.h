@@ -20,7 +20,6 @@
 #include "base/status.h"
 
 struct json_t;
-struct json_error_t;
 
 enum { S2_TREE_DEPTH = 64, S2_TREE_KEY = 256 };
 
@@ -44,16 +43,6 @@ void s2_text_position(const char *text, size_t n_bytes, size_t offset, int32_t *
 
 /* Frees the document and the marks. */
 void s2_tree_release(s2_tree *tree);
-
-/*
- * Between the two of a thread every failed allocation of a tree is noted: not all of them are seen where they
- * happen. Before the first, jansson is made to allocate as the project does.
- */
-void s2_tree_watch(void);
-bool s2_tree_ran_out(void);
-
-/* As json_loadb; NULL also when memory runs out, and then nothing is left and `error` says nothing. */
-struct json_t *s2_tree_load(const char *text, size_t n_bytes, size_t flags, struct json_error_t *error);
 
 /* A word of a text without quotes: true, false, null and their Python forms, a number, else a string. */
 struct json_t *s2_tree_scalar(const char *text);

@@ -7,6 +7,7 @@
 #include <jansson.h>
 
 #include "base/arith.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "export/doc.h"
 
@@ -79,7 +80,7 @@ static s2_status quoted(reader *in, json_t **out)
     const size_t n = end + 1 - in->pos;
     if (quote == '\'' && memchr(begin, '\\', n) != NULL)
         return refuse(in, "a text in single quotes may hold no backslash");
-    *out = quote == '"' ? s2_tree_load(begin, n, JSON_DECODE_ANY, NULL) : json_stringn(begin + 1, n - 2);
+    *out = quote == '"' ? s2_json_load(begin, n, JSON_DECODE_ANY, NULL) : json_stringn(begin + 1, n - 2);
     if (*out == NULL)
         return refuse(in, "a text in quotes is malformed");
     in->pos = end + 1;

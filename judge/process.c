@@ -176,8 +176,12 @@ static s2_status read_line(double deadline, s2_diag *why)
 static s2_status read_reply(double deadline, s2_reply *out, s2_diag *why)
 {
     S2_TRY(read_line(deadline, why));
-    if (strlen(process.line) == process.n - 1 && s2_reply_read(process.line, out))
-        return S2_OK;
+    const bool one_line = strlen(process.line) == process.n - 1;
+    const s2_status status = one_line ? s2_reply_read(process.line, out) : S2_EPARSE;
+    if (status == S2_ENOMEM)
+        end(true);
+    if (status != S2_EPARSE)
+        return status;
     char said[80];
     process.line[process.n - 1] = '\0';
     process.line[strcspn(process.line, "\n")] = '\0';

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/text.h"
 
 /* What is not a text, or is missing, is "". */
@@ -29,12 +30,13 @@ static void take_samples(const json_t *samples, s2_reply *out)
     }
 }
 
-bool s2_reply_read(const char *line, s2_reply *out)
+s2_status s2_reply_read(const char *line, s2_reply *out)
 {
-    json_t *const read = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
+    s2_json_watch();
+    json_t *const read = s2_json_load(line, strlen(line), JSON_REJECT_DUPLICATES, NULL);
     if (!json_is_object(read)) {
         json_decref(read);
-        return false;
+        return s2_json_ran_out() ? S2_ENOMEM : S2_EPARSE;
     }
     *out = (s2_reply){.s2 = whole_of(json_object_get(read, "s2")),
                       .id = whole_of(json_object_get(read, "id")),
@@ -51,5 +53,5 @@ bool s2_reply_read(const char *line, s2_reply *out)
     take_text(read, "device", out->device, sizeof out->device);
     take_samples(json_object_get(read, "samples_ms"), out);
     json_decref(read);
-    return true;
+    return S2_OK;
 }

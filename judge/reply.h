@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/status.h"
+
 enum { S2_LIMIT_REPLY_SAMPLES = 64 };
 
 /* Missing members are 0 or "". Texts are cleaned and cut. */
@@ -30,7 +32,7 @@ typedef struct s2_reply {
     float samples_ms[S2_LIMIT_REPLY_SAMPLES];
 } s2_reply;
 
-/* false: the line is no JSON object. Unknown members are ignored. */
-bool s2_reply_read(const char *line, s2_reply *out);
+/* S2_EPARSE: the line is no JSON object; S2_ENOMEM. Unknown members are ignored. */
+s2_status s2_reply_read(const char *line, s2_reply *out) S2_MUST_CHECK;
 
 #endif /* S2_JUDGE_REPLY_H */

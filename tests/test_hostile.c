@@ -26,6 +26,7 @@
 #include "db/filter.h"
 #include "export/registry.h"
 #include "export/widths.h"
+#include "judge/reply.h"
 #include "pattern/codes.h"
 #include "pattern/mask.h"
 #include "pattern/parse.h"
@@ -441,6 +442,23 @@ static void read_certificate(const sample *from, const char *bytes, size_t n, in
     s2_buf_release(&text);
 }
 
+/* What is refused has no place: a line of the protocol is one line. */
+static void read_reply(const sample *from, const char *bytes, size_t n, int64_t nth)
+{
+    const int64_t left = put_off();
+    s2_reply reply;
+    char *const line = malloc(n + 1);
+    assert_non_null(line);
+    memcpy(line, bytes, n);
+    line[n] = '\0';
+    memory.left = left;
+    const s2_status status = answered(s2_reply_read(line, &reply));
+    if (status == S2_OK && (reply.n_samples < 0 || reply.n_samples > S2_LIMIT_REPLY_SAMPLES))
+        FAIL(from, nth, "%d samples", reply.n_samples);
+    all.n_taken += status == S2_OK;
+    free(line);
+}
+
 static void read_mask(const sample *from, const char *bytes, size_t n, int64_t nth)
 {
     char path[32];
@@ -534,6 +552,14 @@ static const char *const width_seeds[] = {
     "\"num_experts\": 8, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 32, \"vocab_size\": 99, "
     "\"tie_word_embeddings\": true}",
     NULL};
+static const char *const reply_seeds[] = {
+    "{\"s2\": 1, \"name\": \"mine\", \"passes\": \"forward decode\", \"versions\": \"torch 2.9\", \"lse\": "
+    "true, "
+    "\"rounds\": \"p\", \"device\": \"cuda\", \"deterministic\": true, \"recomputes\": false}",
+    "{\"id\": 7, \"outcome\": \"ok\", \"samples_ms\": [1.5, 1.25, 1e-3], \"reason\": \"\\u00e9 and a long "
+    "one: "
+    "what a process writes here may be of any length and have any letters\", \"more\": {\"a\": [[]]}}",
+    NULL};
 static const char *const certificate_seeds[] = {
     "layers 2\nheads 4\nkv-heads 2\nblock 64\nlayers all: local 128t | stride 4 phase head+1\n", NULL};
 static const char *const no_seeds[] = {NULL};
@@ -549,7 +575,8 @@ static const reader text_readers[] = {{"certificate", certificate_seeds, read_ce
                                       {"filter", filter_seeds, read_filter},
                                       {"gpu", gpu_seeds, read_gpu},
                                       {"points", point_seeds, read_points},
-                                      {"widths", width_seeds, read_widths}};
+                                      {"widths", width_seeds, read_widths},
+                                      {"reply", reply_seeds, read_reply}};
 
 static sample *add_sample(const reader *by, const char *label)
 {
@@ -617,26 +644,36 @@ static const char *const texts[] = {
     "name e; heads 4; block 64; layers all: chunk 2 | stride 2 phase 1"};
 enum { N_TEXTS = sizeof texts / sizeof *texts };
 
+/* The files that an exporter makes of a text; the allocation that `left` counts may fail in it. */
+static s2_status export_text(const s2_format *format, const char *bytes, size_t n, int64_t left,
+                             s2_fileset *files, s2_export_report *report, s2_diag *diag)
+{
+    s2_buf notes = {0};
+    s2_pattern pattern;
+    s2_target target = {.arena = files->arena,
+                        .pattern = &pattern,
+                        .n_tok = 256,
+                        .provenance = "a test",
+                        .notes = &notes,
+                        .files = files,
+                        .diag = diag};
+    assert_int_equal(s2_pattern_parse(files->arena, bytes, n, NULL, &pattern, NULL), S2_OK);
+    memory.left = left;
+    const s2_status status = answered(s2_export_run(format, &target, report));
+    s2_buf_release(&notes);
+    return status;
+}
+
 static void add_written(const s2_format *format)
 {
     int32_t n_held = 0;
     for (size_t t = 0; t < N_TEXTS && n_held < 2 && format->write != NULL; t++) {
-        s2_pattern pattern;
-        s2_buf notes = {0};
         s2_diag diag = {0};
         s2_export_report report;
         s2_fileset files = {.arena = &all.arena};
-        s2_target target = {.arena = &all.arena,
-                            .pattern = &pattern,
-                            .n_tok = 256,
-                            .provenance = "a test",
-                            .notes = &notes,
-                            .files = &files,
-                            .diag = &diag};
-        assert_int_equal(s2_pattern_parse(&all.arena, texts[t], strlen(texts[t]), NULL, &pattern, NULL),
-                         S2_OK);
-        const bool held = s2_export_run(format, &target, &report) == S2_OK && !report.refused;
-        s2_buf_release(&notes);
+        const bool held =
+            export_text(format, texts[t], strlen(texts[t]), 0, &files, &report, &diag) == S2_OK &&
+            !report.refused;
         for (int32_t f = 0; held && f < files.n_files; f++) {
             char label[160];
             snprintf(label, sizeof label, "%s written %zu %.80s", format->name, t, files.files[f].name);
@@ -889,25 +926,13 @@ static void write_text(const sample *from, const char *bytes, size_t n, int64_t 
 {
     const int64_t left = put_off();
     s2_arena arena = {0};
-    s2_buf notes = {0};
     s2_diag diag = {0};
-    s2_pattern pattern;
     s2_export_report written;
     s2_fileset files = {.arena = &arena};
-    s2_target target = {.arena = &arena,
-                        .pattern = &pattern,
-                        .n_tok = 256,
-                        .provenance = "a test",
-                        .notes = &notes,
-                        .files = &files,
-                        .diag = &diag};
-    assert_int_equal(s2_pattern_parse(&arena, bytes, n, NULL, &pattern, NULL), S2_OK);
-    memory.left = left;
-    const s2_status status = answered(s2_export_run(from->format, &target, &written));
+    const s2_status status = export_text(from->format, bytes, n, left, &files, &written, &diag);
     if (status != S2_OK && status != S2_EUNSUPPORTED && !(status == S2_ENOMEM && memory.has_failed))
         FAIL(from, nth, "status %d, \"%s\"", status, diag.msg);
     all.n_taken += status == S2_OK;
-    s2_buf_release(&notes);
     s2_arena_release(&arena);
 }
 

@@ -44,7 +44,7 @@ LIBRARIES = (
     ("sqlite3", r"db/.*\.c|tests/.*", "sqlite3.h belongs in db/*.c"),
     (r"n?curses", r"tui/terminal_ncurses\.c", "curses belongs in tui/terminal_ncurses.c"),
     ("cuda", r"kernels/cuda/.*|tests/kcheck/.*\.cu", "CUDA headers belong under kernels/cuda/"),
-    ("jansson", r"export/.*\.c|judge/reply\.c|tests/fuzz/.*", "jansson belongs in export/*.c and judge/reply.c"),
+    ("jansson", r"export/.*\.c|judge/reply\.c|base/json\.c|tests/fuzz/.*", "jansson belongs in export/*.c, judge/reply.c and base/json.c"),
     ("mpi", r"search/ranks\.c", "mpi.h belongs in search/ranks.c"),
     ("yaml", r"export/.*\.c", "libyaml belongs in export/*.c"),
     ("png", r"draw/.*\.c", "libpng belongs in draw/*.c"))
