@@ -1,10 +1,12 @@
 #!/bin/sh
 # The whole job once on a real model: Phi-3-small's published config is imported, proved, priced, computed,
-# stored, listed and exported. Everything is written under one folder of its own; nothing else is touched.
+# stored, listed and exported. Everything is written to demo/ beside the programs' folder, where the next run replaces it.
 # usage: tests/demo.sh DIRECTORY_OF_THE_PROGRAMS
 set -eu
 bin=$1
-work=$(mktemp -d "${TMPDIR:-/tmp}/s2-demo.XXXXXX")
+work=$(dirname "$bin")/demo
+rm -rf "$work"
+mkdir "$work"
 export S2_DB="$work/s2.db"
 step() {
     printf '\n\033[1m%s\033[0m\n' "$1"
@@ -43,4 +45,4 @@ step "7. Ship it: exported, re-imported and compared before it was written"
 run "$bin/s2" export "$work/phi3.s2" --to hf -o "$work/config.json"
 run "$bin/s2" export "$work/phi3.s2" --to vllm -o "$work/vllm.json"
 run "$bin/s2" diff "$work/phi3.s2" "$work/config.json"
-printf '\nEverything above is in %s (delete it when you like).\n' "$work"
+printf '\nEverything above is in %s; the next run replaces it.\n' "$work"
