@@ -7,6 +7,40 @@
 #include "kernels/float16.h"
 #include "pattern/dense.h"
 
+/* ------------------------------------------------------------------ pairs */
+
+/* The addresses of one (query, key) pair of a head. */
+typedef struct s2_pair {
+    int64_t q, d_o, k, v;
+} s2_pair;
+
+static s2_pair pair_at(const s2_attn_problem *p, int32_t seq, int32_t q_tok, int32_t head, int32_t k_tok)
+{
+    const int32_t kv_head = s2_pattern_kv_head(p->plan->pattern, head);
+    return (s2_pair){s2_tensor_at(&p->q, p->q_begin_tok, seq, q_tok, head),
+                     s2_tensor_at(&p->d_o, p->q_begin_tok, seq, q_tok, head),
+                     s2_tensor_at(&p->k, p->k_begin_tok, seq, k_tok, kv_head),
+                     s2_tensor_at(&p->v, p->k_begin_tok, seq, k_tok, kv_head)};
+}
+
+/* The products of two rows: their sum, and the sum of their magnitudes. */
+typedef struct s2_dot {
+    double sum, size;
+} s2_dot;
+
+static s2_dot dot(const s2_attn_problem *p, const s2_tensor *a, int64_t a_at, const s2_tensor *b,
+                  int64_t b_at)
+{
+    s2_dot out = {0.0, 0.0};
+    for (int32_t d = 0; d < p->head_dim; d++) {
+        const double product = (double)s2_float_load(a->data, p->dtype, a_at + d) *
+                               (double)s2_float_load(b->data, p->dtype, b_at + d);
+        out.sum += product;
+        out.size += fabs(product);
+    }
+    return out;
+}
+
 /* ------------------------------------------------------------------ rows */
 
 static s2_gradient_row *row_at(const s2_gradient *g, int32_t seq, int32_t q_tok, int32_t head)
@@ -90,16 +124,10 @@ static double weights_noise(const s2_gradient *g, int32_t seq, int32_t q_tok, in
 {
     const s2_attn_problem *const p = g->problem;
     const s2_oracle_row *const row = &g->oracle;
-    const int32_t kv_head = s2_pattern_kv_head(p->plan->pattern, head);
-    const int64_t d_o_at = s2_tensor_at(&p->d_o, p->q_begin_tok, seq, q_tok, head);
     double noise = 0.0;
     for (int32_t n = 0; n < row->n_keys; n++) {
-        const int64_t v_at = s2_tensor_at(&p->v, p->k_begin_tok, seq, row->keys[n], kv_head);
-        double d_p = 0.0;
-        for (int32_t d = 0; d < p->head_dim; d++)
-            d_p += (double)s2_float_load(p->d_o.data, p->dtype, d_o_at + d) *
-                   (double)s2_float_load(p->v.data, p->dtype, v_at + d);
-        const double moved = exp(row->score[n] - row->lse) * d_p;
+        const s2_pair pair = pair_at(p, seq, q_tok, head, row->keys[n]);
+        const double moved = exp(row->score[n] - row->lse) * dot(p, &p->d_o, pair.d_o, &p->v, pair.v).sum;
         noise += moved * moved;
     }
     return sqrt(noise);
@@ -126,12 +154,7 @@ static s2_status know_row(s2_gradient *g, int32_t seq, int32_t q_tok, int32_t he
     return S2_OK;
 }
 
-/* ------------------------------------------------------------------ pairs */
-
-/* The addresses of one (query, key) pair of a head. */
-typedef struct s2_pair {
-    int64_t q, d_o, k, v;
-} s2_pair;
+/* ------------------------------------------------------------------ terms */
 
 /* The terms of one pair, exact and plain. */
 typedef struct s2_pair_terms {
@@ -139,28 +162,11 @@ typedef struct s2_pair_terms {
     float plain_p, plain_ds;
 } s2_pair_terms;
 
-static s2_pair pair_at(const s2_attn_problem *p, int32_t seq, int32_t q_tok, int32_t head, int32_t k_tok)
-{
-    const int32_t kv_head = s2_pattern_kv_head(p->plan->pattern, head);
-    return (s2_pair){s2_tensor_at(&p->q, p->q_begin_tok, seq, q_tok, head),
-                     s2_tensor_at(&p->d_o, p->q_begin_tok, seq, q_tok, head),
-                     s2_tensor_at(&p->k, p->k_begin_tok, seq, k_tok, kv_head),
-                     s2_tensor_at(&p->v, p->k_begin_tok, seq, k_tok, kv_head)};
-}
-
 static s2_pair_terms terms_of(s2_gradient *g, const s2_gradient_row *row, s2_pair pair)
 {
     const s2_attn_problem *const p = g->problem;
-    double score = 0.0, dp = 0.0, dp_size = 0.0;
-    for (int32_t d = 0; d < p->head_dim; d++) {
-        const double product = (double)s2_float_load(p->d_o.data, p->dtype, pair.d_o + d) *
-                               (double)s2_float_load(p->v.data, p->dtype, pair.v + d);
-        score += (double)s2_float_load(p->q.data, p->dtype, pair.q + d) *
-                 (double)s2_float_load(p->k.data, p->dtype, pair.k + d);
-        dp += product;
-        dp_size += fabs(product);
-    }
-    score *= (double)p->scale;
+    const s2_dot dp = dot(p, &p->d_o, pair.d_o, &p->v, pair.v);
+    double score = (double)p->scale * dot(p, &p->q, pair.q, &p->k, pair.k).sum;
     g->score_peak = fmax(fmax(g->score_peak, fabs(score)), (double)p->cap);
     double slope = 1.0;
     if (p->cap > 0.0f) {
@@ -169,10 +175,10 @@ static s2_pair_terms terms_of(s2_gradient *g, const s2_gradient_row *row, s2_pai
         slope = 1.0 - part * part;
     }
     s2_pair_terms out = {.p = exp(score - row->lse)};
-    out.ds = out.p * (dp - row->delta) * slope;
-    out.ds_size = out.p * (dp_size + row->delta_noise * sqrt((double)p->head_dim) + fabs(row->delta));
+    out.ds = out.p * (dp.sum - row->delta) * slope;
+    out.ds_size = out.p * (dp.size + row->delta_noise * sqrt((double)p->head_dim) + fabs(row->delta));
     out.plain_p = expf((float)score - row->plain_lse);
-    out.plain_ds = out.plain_p * ((float)dp - row->plain_delta) * (float)slope;
+    out.plain_ds = out.plain_p * ((float)dp.sum - row->plain_delta) * (float)slope;
     if (g->tolerance != S2_TOL_EXACT) {
         out.plain_ds = s2_round_to(p->dtype, out.plain_ds);
         out.plain_p = s2_round_to(p->dtype, out.plain_p);
