@@ -241,6 +241,28 @@ static const s2_design step_wide[] = {
     {"wide", 128, 32, 128, 16, "local 16 | stride 8 phase kv", {512}, 8, 4, S2_BF16},
 };
 
+/* What gradients in order take (plan/launch.h): few columns and many, lengths that leave the cache, other blocks. */
+static const s2_design backward_ordered[] = {
+    {"ordered", 1, 1, 128, 64, "dense", {8192, 16384, 32768, 65536, 131072}, 0, 1, S2_BF16},
+    {"ordered", 2, 2, 128, 64, "dense", {12288, 98304}, 0, 1, S2_BF16},
+    {"ordered", 4, 4, 128, 64, "dense", {8192, 16384, 32768, 65536}, 0, 1, S2_BF16},
+    {"ordered", 8, 8, 128, 64, "dense", {8192, 12288, 24576, 49152, 131072}, 0, 1, S2_BF16},
+    {"ordered", 16, 16, 128, 64, "dense", {8192, 20480}, 0, 1, S2_BF16},
+    {"ordered", 32, 32, 128, 64, "dense", {10240, 32768}, 0, 1, S2_BF16},
+    {"ordered", 4, 4, 128, 64, "dense", {9001, 33333, 77777}, 0, 1, S2_BF16},
+    {"ordered", 4, 4, 128, 64, "dense", {8192, 16384}, 0, 4, S2_BF16},
+    {"ordered", 1, 1, 128, 64, "dense", {8192, 32768}, 0, 3, S2_BF16},
+    {"ordered", 16, 16, 128, 16, "dense", {8192}, 0, 1, S2_BF16},
+    {"ordered", 4, 4, 128, 32, "dense", {32768}, 0, 1, S2_BF16},
+    {"ordered", 8, 8, 128, 128, "dense", {16384}, 0, 1, S2_BF16},
+    {"ordered", 16, 16, 128, 64, "dense", {8192}, 0, 1, S2_F16},
+    {"ordered", 2, 2, 128, 64, "dense", {65536}, 0, 1, S2_F16},
+    {"ordered", 4, 4, 104, 64, "dense", {8192, 32768, 65536}, 0, 1, S2_BF16},
+    {"ordered", 24, 24, 104, 64, "dense", {8192, 16384}, 0, 1, S2_BF16},
+    {"ordered", 8, 8, 112, 64, "dense", {16384}, 0, 1, S2_BF16},
+    {"ordered", 2, 2, 120, 64, "dense", {8192, 49152}, 0, 1, S2_BF16},
+};
+
 /* The rows of each pass, in order; sinks are learnt logits, which the language does not say. */
 #define ROWS(of) of, sizeof(of) / sizeof *(of)
 static const struct {
@@ -249,13 +271,10 @@ static const struct {
     const s2_design *rows;
     size_t n;
 } designs[] = {
-    {S2_PASS_FORWARD, false, ROWS(forward)},
-    {S2_PASS_FORWARD, false, ROWS(forward_short)},
-    {S2_PASS_FORWARD, true, ROWS(forward_sinks)},
-    {S2_PASS_BACKWARD, false, ROWS(backward)},
-    {S2_PASS_BACKWARD, false, ROWS(backward_short)},
-    {S2_PASS_BACKWARD, true, ROWS(backward_sinks)},
-    {S2_PASS_DECODE, false, ROWS(step)},
+    {S2_PASS_FORWARD, false, ROWS(forward)},           {S2_PASS_FORWARD, false, ROWS(forward_short)},
+    {S2_PASS_FORWARD, true, ROWS(forward_sinks)},      {S2_PASS_BACKWARD, false, ROWS(backward)},
+    {S2_PASS_BACKWARD, false, ROWS(backward_short)},   {S2_PASS_BACKWARD, true, ROWS(backward_sinks)},
+    {S2_PASS_BACKWARD, false, ROWS(backward_ordered)}, {S2_PASS_DECODE, false, ROWS(step)},
     {S2_PASS_DECODE, false, ROWS(step_wide)},
 };
 
@@ -524,27 +543,41 @@ static void draw_wide(s2_rng *rng, s2_design *design, char *rules, size_t cap)
         design->q_tok *= 2;
 }
 
+/* What gradients in order take. */
+static void draw_ordered(s2_rng *rng, s2_design *design, char *rules, size_t cap)
+{
+    draw_shape(rng, S2_PASS_BACKWARD, design);
+    design->heads = design->kv_heads = PICK(rng, 1, 2, 4, 8, 8, 16, 24, 32);
+    design->head_dim = PICK(rng, 104, 112, 120, 128, 128, 128, 128, 128);
+    design->family = "dense"; /* as long as such layers may be */
+    design->rules = rules;
+    snprintf(rules, cap, "dense");
+}
+
 static int32_t draw_length(s2_rng *rng, s2_pass pass, bool is_short, const s2_design *design)
 {
-    const int32_t least = is_short ? 1024 : pass == S2_PASS_DECODE ? 64 : 512;
-    const int32_t drawn = between(rng, least, is_short ? 131072 : 65536);
+    const bool ordered = pass == S2_PASS_BACKWARD && !is_short;
+    const int32_t least = is_short ? 1024 : ordered ? 8192 : pass == S2_PASS_DECODE ? 64 : 512;
+    const int32_t drawn = between(rng, least, is_short || ordered ? 131072 : 65536);
     return is_short ? storable(design, drawn) : affordable(design, plannable(design, pass, drawn));
 }
 
 bool s2_run_point_drawn_of(const char *family, s2_pass pass, uint64_t seed, int32_t nth, s2_run_point *out)
 {
     const bool e4m3 = strcmp(family, "e4m3") == 0, is_short = strcmp(family, "short") == 0,
-               wide = strcmp(family, "wide") == 0;
-    const uint64_t stream = e4m3 ? 8 : is_short ? 10 + (uint64_t)pass : wide ? 14 : 9;
+               wide = strcmp(family, "wide") == 0, ordered = strcmp(family, "ordered") == 0;
+    const uint64_t stream = e4m3 ? 8 : is_short ? 10 + (uint64_t)pass : wide ? 14 : ordered ? 15 : 9;
     s2_rng rng = {seed * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)nth * 1024 + stream};
     s2_design design = {0};
     char rules[120];
-    if ((!e4m3 && !is_short && !wide && strcmp(family, "listed") != 0) || (pass == S2_PASS_DECODE) != wide ||
-        (pass == S2_PASS_BACKWARD && !is_short))
+    const bool known = e4m3 || is_short || wide || ordered || strcmp(family, "listed") == 0;
+    if (!known || (pass == S2_PASS_DECODE) != wide ||
+        (is_short ? pass == S2_PASS_DECODE : (pass == S2_PASS_BACKWARD) != ordered))
         return false;
     (e4m3       ? draw_e4m3
      : is_short ? draw_short
      : wide     ? draw_wide
+     : ordered  ? draw_ordered
                 : draw_listed)(&rng, &design, rules, sizeof rules);
     const int32_t len_tok = draw_length(&rng, pass, is_short, &design);
     design.family = family;

@@ -192,6 +192,50 @@ static void points_of_short_windows_are_what_their_kernels_take(void **state)
     assert_true(n_drawn[0] > 0 && n_drawn[1] > 0 && n_same == 0);
 }
 
+/* What gradients in order take: kernels/cuda/bwd_sm90.cu asks this of a plan. */
+static void assert_ordered(const s2_run_point *point)
+{
+    const s2_kernel_traits *const traits = &s2_traits_sm90_bwd_ordered;
+    s2_arena arena = {0};
+    const s2_pattern pattern = parsed(&arena, point->pattern);
+    const s2_plan_options options = s2_kernel_cut(traits, pattern.head_dim);
+    s2_plan_seq seqs[64];
+    s2_plan plan;
+    for (int32_t seq = 0; seq < point->batch; seq++)
+        seqs[seq] = (s2_plan_seq){point->q_tok, point->k_tok};
+    assert_string_equal(point->family, "ordered");
+    assert_int_equal(point->pass, S2_PASS_BACKWARD);
+    assert_int_equal(pattern.n_heads, pattern.n_kv_heads);
+    assert_true(s2_kernel_takes_dim(traits, 90, pattern.head_dim));
+    assert_int_equal(
+        s2_plan_build(&arena, &pattern, S2_PREFILL, 0, seqs, point->batch, &options, &plan, NULL), S2_OK);
+    assert_true(s2_plan_reads_all(&plan) && s2_kernel_takes_lengths(traits, &plan));
+    s2_arena_release(&arena);
+}
+
+static void points_of_gradients_in_order_are_what_their_kernel_takes(void **state)
+{
+    (void)state;
+    s2_run_point one, again, other;
+    int32_t n_designed = 0;
+    assert_false(s2_run_point_drawn_of("ordered", S2_PASS_FORWARD, 7, 0, &one));
+    assert_false(s2_run_point_drawn_of("ordered", S2_PASS_DECODE, 7, 0, &one));
+    for (int32_t nth = 0; s2_run_point_designed(S2_PASS_BACKWARD, nth, &one); nth++)
+        if (strcmp(one.family, "ordered") == 0) {
+            assert_ordered(&one);
+            n_designed++;
+        }
+    assert_true(n_designed > 30);
+    for (int32_t nth = 0; nth < s2_test_cases(60); nth++) {
+        assert_true(s2_run_point_drawn_of("ordered", S2_PASS_BACKWARD, 7, nth, &one));
+        assert_true(s2_run_point_drawn_of("ordered", S2_PASS_BACKWARD, 7, nth, &again));
+        assert_true(s2_run_point_drawn_of("ordered", S2_PASS_BACKWARD, 8, nth, &other));
+        assert_memory_equal(&one, &again, sizeof one);
+        assert_memory_not_equal(&one, &other, sizeof one);
+        assert_ordered(&one);
+    }
+}
+
 /* What the kernel for more than 16 rows a list runs; true where a part has several lists. */
 static bool assert_wide(const s2_run_point *point)
 {
@@ -1545,6 +1589,7 @@ int main(void)
         cmocka_unit_test(drawn_points_are_patterns_and_depend_on_the_seed_alone),
         cmocka_unit_test(families_with_a_kernel_of_their_own_are_drawn_apart),
         cmocka_unit_test(points_of_short_windows_are_what_their_kernels_take),
+        cmocka_unit_test(points_of_gradients_in_order_are_what_their_kernel_takes),
         cmocka_unit_test(wide_steps_are_designed_and_drawn_as_such),
         cmocka_unit_test(recorded_rows_are_what_their_seeds_draw),
         cmocka_unit_test(steps_of_a_load_are_those_of_its_plan),

@@ -43,6 +43,7 @@ sanitize|150|400|txt|the control for racecheck, then memcheck, racecheck, initch
 designed|90|240|jsonl|the points that the simulator is fitted to
 held-out|75|200|jsonl|points drawn by a fresh seed, never fitted, that judge the fit
 short-held-out|25|80|jsonl|the same of short windows, which kernels of their own run
+ordered-held-out|20|80|jsonl|the same of gradients in order, which a kernel of its own runs
 constants|20|240|txt|the fit of the two, for sim/calibration/
 search|90|300|jsonl|the best 20 of a search, measured beside predicted, with Kendall tau
 counters|200|400|jsonl|bytes by the hardware counters, which also go into the two files of points
@@ -52,7 +53,7 @@ backward-rest|60|200|jsonl|the other rows of gradients
 '
 # Steps whose figures are compared with one another, or that read one another's rows, stay on one card.
 families='forward,forward-peers,backward,backward-peers
-designed,held-out,short-held-out,constants,counters
+designed,held-out,short-held-out,ordered-held-out,constants,counters
 decode,decode-evicted,decode-e4m3,decode-batches,decode-peers,quest,generation
 search
 kcheck
@@ -169,6 +170,7 @@ run_step() {
     designed) "$build/s2" calibrate ;;
     held-out) "$build/s2" calibrate --held-out 110 --seed $HELD_OUT_SEED ;;
     short-held-out) "$build/s2" calibrate --held-out 44 --seed $HELD_OUT_SEED --family short ;;
+    ordered-held-out) "$build/s2" calibrate --held-out 36 --seed $HELD_OUT_SEED --pass backward --family ordered ;;
     counters) counters ;;
     constants) fit ;;
     search) echo "$device_row" && "$build/s2" search "$SPACE" --model llama-3.1-8b --len 32k --phase prefill,decode --minimize us,unread --validate 20 \
