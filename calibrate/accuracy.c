@@ -151,11 +151,14 @@ static void scale_naive(s2_scratch *scratch)
         scratch->predicted[at] *= scratch->errors[scratch->n / 2];
 }
 
-/* Families with a kernel of their own were drawn apart, and have no part in the figures of a pass. */
+/*
+ * Families with a kernel of their own were drawn apart, and have no part in the figures of a pass. That of gradients
+ * in order is told by its name: the same kernel runs dense points that were drawn with the pass.
+ */
 static bool was_drawn(const s2_row *row)
 {
     const s2_kernel_traits *const traits = s2_kernel_traits_find(row->kernel);
-    return traits == NULL || !s2_kernel_is_special(traits);
+    return strcmp(row->point.family, "ordered") != 0 && (traits == NULL || !s2_kernel_is_special(traits));
 }
 
 static bool is_of_pass(const s2_judged *judged, s2_pass pass)

@@ -360,7 +360,7 @@ static void note_limits(s2_kernel_model *kernel, const s2_row *row, const s2_ker
 
 /* What the rows of a kernel can show. */
 typedef struct s2_seen {
-    bool subs, lists, arithmetic, mixed, fine, columns, turns, parts, alone;
+    bool subs, lists, arithmetic, mixed, fine, columns, turns, parts, alone, fused;
 } s2_seen;
 
 static void see_classes(const s2_load_class *classes, int32_t n, s2_seen *seen)
@@ -382,7 +382,8 @@ static s2_seen see(const s2_fitter *fitter, int32_t index)
         seen.subs = seen.subs || load->n_subs > 2;
         seen.lists = seen.lists || !load->arithmetic;
         seen.arithmetic = seen.arithmetic || load->arithmetic;
-        seen.columns = seen.columns || load->n_columns > 0;
+        seen.fused = seen.fused || load->fused;
+        seen.columns = seen.columns || (load->n_columns > 0 && !load->fused);
         see_classes(load->classes, load->n_classes, &seen);
         seen.alone =
             seen.alone || (load->pass == S2_PASS_DECODE && load->n_items <= (int64_t)fitter->model->n_sms);
@@ -416,7 +417,7 @@ static void free_scalars(s2_fitter *fitter, s2_kernel_model *kernel, bool floors
     const s2_seen seen = see(fitter, fitter->kernel);
     const s2_prior priors[] = {{true, &kernel->launch_us, 4},
                                {true, &kernel->miss_us, 1},
-                               {true, &kernel->start, step ? 1000 : 2000},
+                               {!seen.fused, &kernel->start, step ? 1000 : 2000},
                                {floors, &kernel->hit, 0.3},
                                {seen.subs, &kernel->sub, 10},
                                {seen.lists, &kernel->list, 10},
@@ -471,7 +472,9 @@ static void free_dim(s2_fitter *fitter, s2_kernel_model *kernel, s2_dim_cost *co
         cost->masked = 0.8 * cost->step;
     /* decode: the cost of a row of a list, which few points show: assume three quarters of a slab's */
     let_like(fitter, &cost->masked, &cost->step, halved ? 0.8 : step ? 0.75 : 1, step ? TIED : LIKENESS);
-    if (backward) {
+    if (backward && s2_model_is_apart(kernel)) {
+        cost->least = 0;
+    } else if (backward) {
         /* three products of 128 rows for dQ; four of 64 for dK and dV, 512 a step and byte of rows */
         cost->step *= 1.5;
         let_like(fitter, &cost->least, &cost->step, 0.9, TIED);
@@ -596,15 +599,15 @@ static s2_status fit_kernel(s2_fitter *fitter, int32_t index, const s2_gpu *gpu,
 }
 
 /*
- * The law of the clock is that of kernels whose steps are long. Those of short windows do more beside their products;
- * how much power that takes is theirs.
+ * The law of the clock is that of kernels whose steps are long. Those of short windows, and those that add to dQ in
+ * memory, do more beside their products; how much power that takes is theirs.
  */
 static void free_draws(s2_fitter *fitter, double *belief)
 {
     for (int32_t k = 0; k < fitter->model->n_kernels; k++) {
         s2_kernel_model *const kernel = &fitter->model->kernels[k];
         fitter->kernel = k;
-        if (!s2_model_is_short(kernel) || count_rows(fitter) == 0)
+        if (!s2_model_is_apart(kernel) || count_rows(fitter) == 0)
             continue;
         kernel->draw = *belief;
         let_like(fitter, &kernel->draw, belief, 1, LIKENESS);
@@ -680,7 +683,7 @@ static s2_status fit_power(s2_fitter *fitter, s2_diag *diag)
         const bool eight_bits = kernel->traits != NULL && kernel->traits->eight_bits;
         fitter->kernel = k;
         fitter->n_free = 0;
-        if ((!eight_bits && !s2_model_is_short(kernel)) || count_rows(fitter) == 0)
+        if ((!eight_bits && !s2_model_is_apart(kernel)) || count_rows(fitter) == 0)
             continue;
         if (!eight_bits)
             kernel->draw = DRAW;

@@ -86,7 +86,7 @@ static void drop_special(int32_t capability, s2_time_model *model)
 {
     int32_t n = 0;
     for (int32_t k = 0; k < model->n_kernels; k++)
-        if (!s2_kernel_is_special(model->kernels[k].traits) ||
+        if ((!s2_kernel_is_special(model->kernels[k].traits) && !s2_model_is_apart(&model->kernels[k])) ||
             s2_kernel_runs_on(model->kernels[k].traits, capability))
             model->kernels[n++] = model->kernels[k];
     model->n_kernels = n;

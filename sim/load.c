@@ -302,6 +302,7 @@ typedef struct s2_sweeper {
     int32_t most;   /* steps of the longest sequence */
     int32_t n_running;
     double step_bytes;
+    double read_bytes; /* of which a column loads */
     s2_sweep *sweeps;
 } s2_sweeper;
 
@@ -333,7 +334,7 @@ static void sweep_column(s2_sweeper *sweep, const s2_plan_columns *columns, int3
     }
     const double key_bytes =
         2.0 * columns->n_sub * sweep->plan->blk_tok * pattern->head_dim * sweep->plan->options.elem_bytes;
-    sweep->load->column_bytes += (double)column->n * column->n_heads * sweep->step_bytes + key_bytes;
+    sweep->load->column_bytes += (double)column->n * column->n_heads * sweep->read_bytes + key_bytes;
 }
 
 /* 128-row tiles are anchored at absolute positions, which bounds the number of steps. */
@@ -345,8 +346,11 @@ static s2_status sweep_columns(s2_arena *arena, const s2_plan *plan, const s2_pl
         const int32_t steps = s2_plan_n_tiles(plan, seq) * plan->options.tile_tok / S2_COLUMN_STEP_TOK;
         sweep.most = s2_max_i32(steps, sweep.most);
     }
-    sweep.step_bytes =
+    sweep.read_bytes =
         S2_COLUMN_STEP_TOK * (2.0 * plan->pattern->head_dim * plan->options.elem_bytes + 2 * sizeof(float));
+    sweep.step_bytes =
+        sweep.read_bytes +
+        (load->fused ? (double)S2_COLUMN_STEP_TOK * plan->pattern->head_dim * sizeof(float) : 0);
     sweep.stamp = S2_NEW(arena, int32_t, (int64_t)plan->n_seqs * plan->pattern->n_heads * sweep.most);
     sweep.sweeps = S2_NEW(arena, s2_sweep, columns->n_columns / n_running + 2);
     if (sweep.stamp == NULL || sweep.sweeps == NULL)
@@ -387,6 +391,27 @@ static s2_status add_columns(s2_arena *arena, const s2_loader *loader, int32_t n
     return sweep_columns(arena, plan, &columns, n_sms, load);
 }
 
+/* The kernels that cut columns and run no tiles in half steps. */
+static bool is_fused(const s2_kernel_traits *traits)
+{
+    return traits != NULL && traits->cuts != NULL && traits->halves_tok == 0;
+}
+
+/*
+ * Five products, in steps of an instance that is as wide as the widest head dimension; those of its missing columns are
+ * of zeros. What items would load, columns do.
+ */
+static void take_columns_alone(const s2_kernel_traits *traits, double product, double column_product,
+                               s2_kernel_load *load)
+{
+    const double dim = load->head_dim;
+    load->flop = 5 * (load->n_columns > 0 ? column_product : product) * traits->most_dim / dim;
+    load->zero_flop = load->flop * (1 - dim / traits->most_dim);
+    load->dq_bytes = load->q_bytes / 3 / (double)s2_dtype_bytes(load->dtype) * sizeof(float);
+    load->again_bytes = load->load_bytes = load->whole_bytes = 0;
+    load->n_classes = load->n_generations = 0;
+}
+
 /* Three products for dQ and four for dK and dV, or five in two passes; forward has two. O and dO are read as
  * well as Q; three gradients are written. */
 static s2_status add_gradients(s2_arena *arena, const s2_loader *loader, int32_t n_sms, s2_kernel_load *load)
@@ -396,15 +421,18 @@ static s2_status add_gradients(s2_arena *arena, const s2_loader *loader, int32_t
     load->out_bytes = load->q_bytes / 3 + load->kv_bytes;
     load->again_bytes = load->q_bytes + load->kv_bytes;
     load->flop = (6 + load->column_passes) * product;
-    if (loader->flat == NULL)
-        return S2_OK;
-    S2_TRY(add_columns(arena, loader, n_sms, load));
+    load->fused = is_fused(loader->traits);
+    if (loader->flat != NULL)
+        S2_TRY(add_columns(arena, loader, n_sms, load));
     double n_steps = 0;
     for (int32_t at = 0; at < load->n_columns; at++)
         n_steps += load->columns[at].n_full + load->columns[at].n_masked + 0.5 * load->columns[at].n_half;
-    const double products = 3 + load->column_passes;
-    load->flop =
-        3 * product + 2 * products * load->head_dim * S2_COLUMN_STEP_TOK * load->column_tok * n_steps;
+    const double products = 3 + load->column_passes,
+                 column_product = 2.0 * load->head_dim * S2_COLUMN_STEP_TOK * load->column_tok * n_steps;
+    if (load->fused)
+        take_columns_alone(loader->traits, product, column_product, load);
+    else if (loader->flat != NULL)
+        load->flop = 3 * product + products * column_product;
     return S2_OK;
 }
 

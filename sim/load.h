@@ -40,7 +40,7 @@ typedef struct s2_wave {
     double chance;   /* of `distinct`: read through lists from memory, in no common order */
 } s2_wave;
 
-/* Bytes of Q and dO for as many columns as run at a time. */
+/* Bytes of Q and dO, and of the copy of dQ if they add to one, for as many columns as run at a time. */
 typedef struct s2_sweep {
     double distinct; /* read by any of them */
     double kept;     /* of which the columns before read too */
@@ -74,6 +74,8 @@ typedef struct s2_kernel_load {
     const s2_load_column *columns;
     double *chain_ends;    /* n_chains + 1 entries of scratch for sim/model.c: one thread per load */
     int32_t column_passes; /* backward: s2_kernel_column_passes() */
+    bool fused;            /* backward: columns add to dQ as well, so that no items follow */
+    double dq_bytes;       /* then: the fp32 copy of dQ that they add to */
     double column_bytes;   /* what columns load: their keys, and the rows of their steps */
     double sum_bytes;      /* what parts of cut columns write and the next ones read */
     double again_bytes;    /* what a later kernel of the launch reads again */

@@ -40,9 +40,14 @@ void s2_spans_note(const s2_kernel_load *load, s2_span_of_points *spans)
     }
 }
 
+static bool is_apart(const s2_kernel_traits *traits)
+{
+    return traits != NULL && (traits->short_windows || (traits->cuts != NULL && traits->cuts->in_order));
+}
+
 int32_t s2_model_cost_dim(const s2_kernel_traits *traits, int32_t head_dim)
 {
-    return traits != NULL && traits->short_windows ? traits->most_dim : head_dim;
+    return is_apart(traits) ? traits->most_dim : head_dim;
 }
 
 /* Between known head dimensions costs are interpolated; outside they are proportional to the dimension. */
@@ -118,6 +123,23 @@ static double run_columns(const s2_costs *costs, double part, const s2_kernel_lo
     return turns.last;
 }
 
+enum { STEP_AREA = 64 * 128 }; /* queries times keys of a step of a column */
+
+/* Where columns make all gradients, a step of theirs is what `step` says. */
+static double fused_cycles(const s2_kernel_model *kernel, const s2_kernel_load *load, const s2_dim_cost *cost,
+                           int32_t n_sms, double *mean)
+{
+    const s2_costs costs = {.item = cost->item,
+                            .full = cost->step,
+                            .masked = cost->masked,
+                            .mixed = cost->step * kernel->mixed,
+                            .fine = kernel->fine};
+    if (load->n_columns > 0)
+        return run_columns(&costs, kernel->part, load, n_sms, mean);
+    *mean = load->flop / (10.0 * STEP_AREA * cost->head_dim) * cost->step / n_sms;
+    return *mean;
+}
+
 /*
  * Where the columns are not known: two steps for each of dQ's, perfectly balanced. A step has four products;
  * in two passes, of which each has its own launch, five.
@@ -125,6 +147,8 @@ static double run_columns(const s2_costs *costs, double part, const s2_kernel_lo
 static double column_cycles(const s2_kernel_model *kernel, const s2_kernel_load *load,
                             const s2_dim_cost *cost, int32_t n_sms, double *mean)
 {
+    if (load->fused)
+        return fused_cycles(kernel, load, cost, n_sms, mean);
     const double chunks = ceil(load->head_dim / 64.0), passes = load->column_passes > 1 ? 2 : 1;
     const double step = cost->least * (3 + passes) / 4 / passes;
     const s2_costs costs = {.item = kernel->column * chunks / passes,
@@ -200,6 +224,11 @@ bool s2_model_is_short(const s2_kernel_model *kernel)
     return kernel->traits != NULL && kernel->traits->short_windows;
 }
 
+bool s2_model_is_apart(const s2_kernel_model *kernel)
+{
+    return is_apart(kernel->traits);
+}
+
 s2_chip s2_model_chip(const s2_time_model *model)
 {
     return (s2_chip){model->capability, (int32_t)model->n_sms};
@@ -229,7 +258,7 @@ static double fetched_bytes(const s2_time_model *model, const s2_wave *own)
 static double missed_share(const s2_kernel_model *kernel, const s2_kernel_load *load)
 {
     const double keys = fmax(load->kv_bytes, fmin(load->span_bytes, kernel->gather * load->kv_bytes));
-    const double all = (load->q_bytes + keys + load->out_bytes) * 1e-6;
+    const double all = (load->q_bytes + keys + load->dq_bytes + load->out_bytes) * 1e-6;
     return fmax(0, fmin(1, (all - kernel->warm_mb) / kernel->lost_mb));
 }
 
@@ -244,6 +273,25 @@ static double swept_bytes(const s2_time_model *model, const s2_sweep *own)
     const double found = own->distinct > spill ? spill / own->distinct : 1;
     const double apart = own->reads > own->distinct ? pow(own->reads / own->distinct, -model->drift) : 1;
     return own->distinct - own->kept * found + (own->reads - own->distinct) * (1 - found) * apart;
+}
+
+/*
+ * Columns that add to dQ in order walk from their diagonals on, each longer than the one before, so that those that run
+ * are spread over all queries: what the cache does not hold, none reads for another. What they add to is read, and
+ * written back. O and dO are read for their sums before, when the copy of dQ is cleared, and it is read to be rounded.
+ */
+static void add_fused_bytes(const s2_time_model *model, const s2_kernel_load *load, double gone,
+                            double missed, s2_bytes *bytes)
+{
+    const s2_time_model apart = {.spill_mb = model->spill_mb};
+    const double one = load->q_bytes / 3, dq = load->dq_bytes;
+    double rows = 0;
+    for (int32_t at = 0; at < load->n_sweeps; at++)
+        rows += swept_bytes(&apart, &load->sweeps[at]);
+    const double again = fmax(rows - 2 * one - dq, 0), again_dq = again * dq / (2 * one + dq);
+    bytes->l2 += load->column_bytes + load->sum_bytes + 3 * one + dq;
+    bytes->dram_read += (again + gone * (one + 2 * dq)) * missed;
+    bytes->dram_write += load->sum_bytes + (again_dq + 2 * gone * dq) * missed;
 }
 
 /*
@@ -267,7 +315,8 @@ static void add_column_bytes(const s2_time_model *model, const s2_kernel_load *l
 static s2_bytes bytes_of(const s2_time_model *model, const s2_kernel_model *kernel,
                          const s2_kernel_load *load, bool cold, bool counted)
 {
-    const double all = load->q_bytes + load->kv_bytes + load->out_bytes, whole = model->whole_mb * 1e6;
+    const double all = load->q_bytes + load->kv_bytes + load->dq_bytes + load->out_bytes,
+                 whole = model->whole_mb * 1e6;
     s2_bytes bytes = {.l2 = kernel->padded ? load->whole_bytes : load->load_bytes};
     double kv = 0;
     for (int32_t at = 0; at < load->n_generations; at++)
@@ -278,7 +327,8 @@ static s2_bytes bytes_of(const s2_time_model *model, const s2_kernel_model *kern
     bytes.dram_read = (load->q_bytes + (fits ? load->kv_bytes : fmax(kv, load->kv_bytes))) * missed;
     bytes.dram_write = load->out_bytes * (all > whole ? 1 - whole / all : 0) * (cold ? 1 : missed);
     if (load->pass == S2_PASS_BACKWARD)
-        add_column_bytes(model, load, counted ? 1 : fmax(0, fmin(1, all / whole - 1)), missed, &bytes);
+        (load->fused ? add_fused_bytes : add_column_bytes)(
+            model, load, counted ? 1 : fmax(0, fmin(1, all / whole - 1)), missed, &bytes);
     return bytes;
 }
 
@@ -354,17 +404,18 @@ static double count_rows(const s2_kernel_load *load)
 
 /*
  * A backward pass first computes the sums of O and dO, row by row, and reads both for that. Rows of few columns, which
- * kernels of short windows were measured with, take time besides.
+ * kernels of short windows were measured with, take time besides. The copy of dQ is cleared, and rounded at the end.
  */
 static void take_sums(const s2_time_model *model, const s2_kernel_model *kernel, const s2_kernel_load *load,
                       double missed, s2_forecast *forecast)
 {
-    const double bytes = load->q_bytes * 2 / 3;
+    const double bytes = load->q_bytes * (load->fused ? 3 : 2) / 3 + 2 * load->dq_bytes;
     forecast->before_us =
         bytes * missed / (kernel->hbm_gb_s * 1e3) + bytes * (1 - missed) / (model->l2_gb_s * 1e3);
     if (s2_model_is_short(kernel))
         forecast->before_us += kernel->part * count_rows(load) / model->n_sms / model->max_mhz;
-    forecast->before_bytes = fmin(bytes * missed, forecast->bytes.dram_read);
+    forecast->before_bytes =
+        fmin(bytes * missed, forecast->bytes.dram_read + (load->fused ? forecast->bytes.dram_write : 0));
 }
 
 void s2_model_run(const s2_time_model *model, const s2_kernel_model *kernel, const s2_kernel_load *load,

@@ -26,7 +26,8 @@ typedef struct s2_dim_cost {
     double step;   /* a step without mask code */
     double masked; /* a step with it; halved: a half step; decode: a row of a list */
     double least;  /* least of an item whose rows come from device memory: its chain of latencies;
-                      backward: a 64-row step of a column of keys, or a unit of a short window */
+                      backward: a 64-row step of a column of keys, or a unit of a short window;
+                      fused: 0, and the others are of columns */
 } s2_dim_cost;
 
 /* How a kernel wanted its plan cut when it was measured. */
@@ -79,7 +80,7 @@ enum {
 };
 #define S2_ERROR_UNKNOWN_PCT 100.0 /* and above: an error that says nothing */
 
-enum { S2_MODEL_DIMS = 8, S2_MODEL_CUTS = 16, S2_MODEL_KERNELS = 8 };
+enum { S2_MODEL_DIMS = 8, S2_MODEL_CUTS = 16, S2_MODEL_KERNELS = 12 };
 
 typedef struct s2_kernel_model {
     char name[S2_KERNEL_NAME];
@@ -163,6 +164,8 @@ typedef struct s2_bytes {
 bool s2_model_plans_lists(const s2_kernel_model *kernel);
 /* Whether it takes short windows (sim/short.h), and nothing else. */
 bool s2_model_is_short(const s2_kernel_model *kernel);
+/* Whether it takes that alone, or what reads everything alone: there it is faster than kernels that take all. */
+bool s2_model_is_apart(const s2_kernel_model *kernel);
 
 /* The chip that launches are chosen for. */
 s2_chip s2_model_chip(const s2_time_model *model);
@@ -170,7 +173,7 @@ s2_chip s2_model_chip(const s2_time_model *model);
 /* Items of a plan that run at a time, for s2_load_of: per SM one of 128 rows or of a short window, or four others. */
 int32_t s2_model_running(const s2_time_model *model, const s2_kernel_traits *traits, const s2_plan *plan);
 
-/* Whose costs a head dimension has: a kernel of short windows works on as many columns at each of them. */
+/* Whose costs a head dimension has: kernels apart have one instance, which works on as many columns at each of them. */
 int32_t s2_model_cost_dim(const s2_kernel_traits *traits, int32_t head_dim);
 
 /* Bytes of one launch; cold: the cache holds nothing before it. */

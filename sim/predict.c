@@ -120,7 +120,7 @@ static s2_status load_for(s2_arena *arena, const s2_time_model *model, const s2_
     S2_TRY(plan_for(arena, *kernel, launch, &plan));
     if (launch->pass == S2_PASS_DECODE)
         return s2_load_of_step(arena, &plan, launch->dtype, s2_model_chip(model), out);
-    *runs_on = s2_model_is_short(*kernel) ? NULL : faster_kernel(model, launch, &plan);
+    *runs_on = s2_model_is_apart(*kernel) ? NULL : faster_kernel(model, launch, &plan);
     const s2_kernel_model *const faster = kernel_called(model, *runs_on);
     if (faster != NULL) {
         *kernel = faster;
@@ -257,7 +257,7 @@ static void grow(const s2_forecast *a, double more, s2_forecast *b)
         *to[at] += more * (*to[at] - *from[at]);
 }
 
-/* On this kernel, or on that of short windows. S2_EINVAL: it does not take the launch. */
+/* On this kernel, or on one apart that is faster. S2_EINVAL: it does not take the launch. */
 static s2_status predict_on(s2_arena *arena, const s2_time_model *model, const s2_kernel_model *kernel,
                             const s2_launch *launch, s2_launch_price *out)
 {
@@ -291,7 +291,7 @@ static s2_status predict(s2_arena *arena, const s2_time_model *model, const s2_l
     for (int32_t k = 0; k < model->n_kernels; k++) {
         const s2_kernel_model *const kernel = &model->kernels[k];
         if (kernel->pass != launch->pass || s2_model_plans_lists(kernel) != launch->listed ||
-            s2_model_is_short(kernel) || !s2_predict_takes_dtype(kernel, launch->dtype) ||
+            s2_model_is_apart(kernel) || !s2_predict_takes_dtype(kernel, launch->dtype) ||
             !s2_scores_known(launch->scores, kernel) ||
             !s2_predict_takes_dim(model, kernel, s2_pattern_head_dim(launch->pattern, launch->layer)))
             continue;

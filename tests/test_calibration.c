@@ -1301,6 +1301,195 @@ static void a_fit_of_short_windows_brings_back_what_made_the_rows(void **state)
     s2_arena_release(&arena);
 }
 
+/* The built-in model, whose gradients in order have these constants. */
+static s2_time_model model_with_order(void)
+{
+    const s2_kernel_traits *const traits = &s2_traits_sm90_bwd_ordered;
+    s2_time_model model = h200_model();
+    int32_t n = 0;
+    for (int32_t k = 0; k < model.n_kernels; k++)
+        if (model.kernels[k].traits != traits)
+            model.kernels[n++] = model.kernels[k];
+    model.kernels[n] = (s2_kernel_model){.traits = traits,
+                                         .pass = S2_PASS_BACKWARD,
+                                         .rows = 128,
+                                         .whole_blocks = true,
+                                         .residents = 1,
+                                         .hbm_gb_s = 4100,
+                                         .launch_us = 6,
+                                         .miss_us = 1,
+                                         .warm_mb = 15,
+                                         .lost_mb = 20,
+                                         .gather = 1,
+                                         .draw = 0.2,
+                                         .n_dims = 1,
+                                         .dims = {{128, 3300, 3700, 9000, 0}},
+                                         .n_cuts = 1,
+                                         .cuts = {{128, false, 128, 64, 1, 16777216}}};
+    snprintf(model.kernels[n++].name, S2_KERNEL_NAME, "%s", traits->name);
+    model.n_kernels = n;
+    return model;
+}
+
+static s2_row ordered_row(uint64_t seed, int32_t nth)
+{
+    s2_row row = {.nth = nth,
+                  .set = "designed",
+                  .kernel = "sm90_bwd_ordered",
+                  .tile_tok = 128,
+                  .key_tok = 64,
+                  .pack_heads = 1,
+                  .section_bytes = 16777216};
+    assert_true(s2_run_point_drawn_of("ordered", S2_PASS_BACKWARD, seed, nth, &row.point));
+    return row;
+}
+
+/* Five products of every step of a column, and nothing after them; a narrow head dim takes what the widest does. */
+static void gradients_in_order_are_columns_alone(void **state)
+{
+    (void)state;
+    const s2_time_model model = model_with_order();
+    for (int32_t nth = 0; nth < s2_test_cases(20); nth++) {
+        s2_arena arena = {0};
+        const s2_row row = ordered_row(s2_test_seed(45), nth);
+        const s2_pattern pattern = parsed(&arena, row.point.pattern);
+        s2_kernel_load load;
+        assert_int_equal(s2_fit_load(&arena, &row, &model, &load, NULL), S2_OK);
+        const double n_tiles = (double)s2_ceil_div(row.point.k_tok, 128), dim = pattern.head_dim,
+                     rows = (double)row.point.batch * pattern.n_heads * row.point.k_tok;
+        double n_steps = 0, reads = 0, distinct = 0;
+        for (int32_t at = 0; at < load.n_columns; at++) {
+            n_steps += load.columns[at].n_full + load.columns[at].n_masked;
+            assert_int_equal(load.columns[at].n_half, 0);
+        }
+        for (int32_t at = 0; at < load.n_sweeps; at++) {
+            reads += load.sweeps[at].reads;
+            distinct = fmax(distinct, load.sweeps[at].distinct);
+        }
+        /* the last tile may end in its first half */
+        const double most = n_tiles * (n_tiles + 1) * pattern.n_heads * row.point.batch;
+        assert_true(n_steps <= most && n_steps >= most - 2 * n_tiles * pattern.n_heads * row.point.batch);
+        assert_true(load.fused && load.n_classes == 0 && load.load_bytes == 0 && load.whole_bytes == 0);
+        s2_assert_close(load.flop, 10.0 * 128 * 64 * 128 * n_steps, 1e-9 * load.flop);
+        s2_assert_close(load.zero_flop, load.flop * (1 - dim / 128), 1e-9 * load.flop);
+        s2_assert_close(load.dq_bytes, 4 * dim * rows, 1);
+        s2_assert_close(reads, n_steps * 64 * (8 * dim + 8), 1);
+        assert_true(distinct <= reads && load.column_bytes < reads);
+        s2_arena_release(&arena);
+    }
+}
+
+/* A long sequence leaves the cache: its rows come from memory once for many columns, and dQ goes back there. */
+static void long_columns_in_order_read_memory_again(void **state)
+{
+    (void)state;
+    const s2_time_model model = model_with_order();
+    const s2_kernel_model *const kernel = &model.kernels[model.n_kernels - 1];
+    for (int32_t k_tok = 16384; k_tok <= 131072; k_tok *= 8) {
+        s2_arena arena = {0};
+        s2_row row = ordered_row(1, 0);
+        s2_kernel_load load;
+        snprintf(row.point.pattern, sizeof row.point.pattern,
+                 "heads 1; kv-heads 1; head-dim 128; all: dense");
+        row.point.q_tok = row.point.k_tok = k_tok;
+        row.point.batch = 1;
+        row.point.dtype = S2_BF16;
+        assert_int_equal(s2_fit_load(&arena, &row, &model, &load, NULL), S2_OK);
+        const s2_bytes bytes = s2_model_counted(&model, kernel, &load);
+        const double rows = 256.0 * k_tok; /* of Q, of dO ...; dQ is added up in twice as many */
+        const double read = 4 * rows + 2 * rows + 4 * rows, written = 3 * rows + 4 * rows;
+        if (k_tok == 16384) {
+            assert_true(fabs(bytes.dram_read / read - 1) < 0.01);
+            assert_true(bytes.dram_write >= 4 * rows && bytes.dram_write <= written);
+        } else {
+            assert_true(bytes.dram_read > 50 * read && bytes.dram_read < load.column_bytes * 2);
+            assert_true(bytes.dram_write > 0.4 * bytes.dram_read && bytes.dram_write < 0.6 * bytes.dram_read);
+        }
+        s2_arena_release(&arena);
+    }
+}
+
+/* What reads everything runs on the kernel for it where the model has one, everything else on the others. */
+static void gradients_in_order_are_priced_on_their_kernel(void **state)
+{
+    static const struct {
+        const char *pattern;
+        int32_t k_tok;
+    } others[] = {{"heads 8; kv-heads 4; head-dim 128; all: dense", 8192},
+                  {"heads 8; kv-heads 8; head-dim 128; all: local 127", 8192},
+                  {"heads 8; kv-heads 8; head-dim 96; all: dense", 8192},
+                  {"heads 8; kv-heads 8; head-dim 136; all: dense", 8192},
+                  {"heads 8; kv-heads 8; head-dim 128; all: dense", 8191}};
+    (void)state;
+    const s2_time_model model = model_with_order();
+    s2_run_point point;
+    s2_launch_price price;
+    for (int32_t nth = 0; nth < s2_test_cases(20); nth++) {
+        s2_arena arena = {0};
+        assert_true(s2_run_point_drawn_of("ordered", S2_PASS_BACKWARD, 5, nth, &point));
+        assert_true(predict_point(&arena, &model, &point, &price));
+        assert_string_equal(price.kernel->name, "sm90_bwd_ordered");
+        assert_null(price.runs_on);
+        const double us = price.forecast.us;
+        point.q_tok = point.k_tok += 1024;
+        assert_true(predict_point(&arena, &model, &point, &price));
+        assert_true(price.forecast.us > us);
+        s2_arena_release(&arena);
+    }
+    point = (s2_run_point){.pass = S2_PASS_BACKWARD, .batch = 1, .dtype = S2_BF16};
+    for (size_t other = 0; other < sizeof others / sizeof *others; other++) {
+        s2_arena arena = {0};
+        point.q_tok = point.k_tok = others[other].k_tok;
+        snprintf(point.pattern, sizeof point.pattern, "%s", others[other].pattern);
+        assert_true(predict_point(&arena, &model, &point, &price));
+        assert_string_equal(price.kernel->name, "sm90_bwd");
+        assert_null(price.runs_on);
+        s2_arena_release(&arena);
+    }
+}
+
+static void a_fit_of_gradients_in_order_brings_back_what_made_the_rows(void **state)
+{
+    (void)state;
+    enum { N = 40 };
+    s2_arena arena = {0};
+    s2_gpu gpu;
+    s2_diag diag = {0};
+    const s2_time_model truth = model_with_order(), kept = h200_model();
+    const s2_kernel_model *const made = &truth.kernels[truth.n_kernels - 1];
+    s2_time_model fitted;
+    s2_row_file file = {.rows = S2_NEW(&arena, s2_row, N)};
+    assert_int_equal(s2_gpu_find("h200", &gpu, NULL), S2_OK);
+    for (int32_t nth = 0; nth < N; nth++) {
+        s2_row *const row = &file.rows[file.n_rows++];
+        s2_kernel_load load;
+        s2_forecast forecast;
+        *row = ordered_row(9, nth);
+        assert_int_equal(s2_fit_load(&arena, row, &truth, &load, &diag), S2_OK);
+        s2_model_run(&truth, made, &load, false, 0, &forecast);
+        row->us = forecast.us;
+        row->mhz = forecast.mhz;
+    }
+    if (s2_fit_run(&arena, &file, &gpu, &kept, &fitted, &diag) != S2_OK)
+        fail_msg("%s", diag.msg);
+    int32_t n = 0;
+    for (int32_t k = 0; k < fitted.n_kernels; k++) {
+        const s2_kernel_model *const own = &fitted.kernels[k];
+        if (own->traits != made->traits)
+            continue;
+        if (own->fit_pct > 1)
+            fail_msg("%.2f %%", own->fit_pct);
+        assert_int_equal(own->n_dims, 1);
+        assert_int_equal(own->dims[0].head_dim, 128);
+        assert_true(fabs(own->dims[0].step / made->dims[0].step - 1) < 0.01);
+        assert_true(fabs(own->draw - 0.2) < 0.02);
+        assert_true(own->start == 0 && own->column == 0 && own->dims[0].least == 0);
+        n++;
+    }
+    assert_int_equal(n, 1);
+    s2_arena_release(&arena);
+}
+
 /* Another kernel runs wide steps: whatever they take, they change no constant, and alone they make none. */
 static void wide_steps_are_not_fitted(void **state)
 {
@@ -1619,6 +1808,10 @@ int main(void)
         cmocka_unit_test(short_windows_are_priced_on_their_kernels),
         cmocka_unit_test(ranges_hold_every_unit_of_short_windows),
         cmocka_unit_test(a_fit_of_short_windows_brings_back_what_made_the_rows),
+        cmocka_unit_test(gradients_in_order_are_columns_alone),
+        cmocka_unit_test(long_columns_in_order_read_memory_again),
+        cmocka_unit_test(gradients_in_order_are_priced_on_their_kernel),
+        cmocka_unit_test(a_fit_of_gradients_in_order_brings_back_what_made_the_rows),
         cmocka_unit_test(wide_steps_are_not_fitted),
         cmocka_unit_test(a_fit_depends_on_its_rows_and_not_on_their_order),
         cmocka_unit_test(one_constant_is_fitted_and_all_else_kept),
