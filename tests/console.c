@@ -1,6 +1,7 @@
 #include "tests/console.h"
 
 #include "tests/s2test.h"
+#include "tests/s2time.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,13 +17,6 @@
 #include <unistd.h>
 
 enum { WORDS = 24, LIMIT_RAW = 1 << 22 };
-
-double console_now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
 
 const char *console_program(void)
 {
@@ -90,12 +84,12 @@ static bool take(console *c)
 
 double console_drain(console *c, int quiet_ms)
 {
-    double last = console_now_ms();
+    double last = s2_now_ms();
     const double start = last;
     struct pollfd poll_fd = {.fd = c->fd, .events = POLLIN};
     c->first_ms = 0;
-    while (console_now_ms() - start < CONSOLE_PATIENCE_MS && poll(&poll_fd, 1, quiet_ms) > 0) {
-        const double came = console_now_ms();
+    while (s2_now_ms() - start < CONSOLE_PATIENCE_MS && poll(&poll_fd, 1, quiet_ms) > 0) {
+        const double came = s2_now_ms();
         if (!take(c))
             break;
         last = came;
@@ -130,9 +124,8 @@ static int await_end(console *c)
 {
     int status = 0;
     pid_t ended = 0;
-    const double start = console_now_ms();
-    while ((ended = waitpid(c->child, &status, WNOHANG)) == 0 &&
-           console_now_ms() - start < CONSOLE_PATIENCE_MS) {
+    const double start = s2_now_ms();
+    while ((ended = waitpid(c->child, &status, WNOHANG)) == 0 && s2_now_ms() - start < CONSOLE_PATIENCE_MS) {
         if (c->fd >= 0)
             console_drain(c, 10);
         usleep(2000);
@@ -174,8 +167,8 @@ int console_hang_up(console *c)
 
 bool console_full_screen(console *c, bool wanted)
 {
-    const double start = console_now_ms();
-    while (c->alternate != wanted && console_now_ms() - start < CONSOLE_PATIENCE_MS)
+    const double start = s2_now_ms();
+    while (c->alternate != wanted && s2_now_ms() - start < CONSOLE_PATIENCE_MS)
         console_drain(c, 20);
     return c->alternate == wanted;
 }
@@ -255,9 +248,9 @@ bool console_shows(const console *c, const char *text)
 
 bool console_wait(console *c, const char *text)
 {
-    const double start = console_now_ms();
+    const double start = s2_now_ms();
     while (!console_shows(c, text)) {
-        if (console_now_ms() - start > CONSOLE_PATIENCE_MS)
+        if (s2_now_ms() - start > CONSOLE_PATIENCE_MS)
             return false;
         console_drain(c, 20);
     }
@@ -413,10 +406,10 @@ void console_check(console *c, const char *path, console_colours colours, const 
 {
     static golden want;
     fault f;
-    const double start = console_now_ms();
+    const double start = s2_now_ms();
     read_golden(c->rows, c->cols, path, &want);
     while (differs(c, &want, colours, &f)) {
-        if (console_now_ms() - start > CONSOLE_LATE_MS)
+        if (s2_now_ms() - start > CONSOLE_LATE_MS)
             report(&f, &want, colours, what);
         console_drain(c, CONSOLE_QUIET_MS);
     }
@@ -488,7 +481,7 @@ void console_check_pane(const char *command, int rows, int cols, const char *pat
     static golden want;
     static char pane[1 << 17];
     fault f;
-    const double start = console_now_ms();
+    const double start = s2_now_ms();
     read_golden(rows, cols, path, &want);
     for (;;) {
         FILE *const in = popen(command, "r");
@@ -497,7 +490,7 @@ void console_check_pane(const char *command, int rows, int cols, const char *pat
         assert_int_equal(pclose(in), 0);
         if (!pane_differs(pane, &want, rows, cols, &f))
             return;
-        if (console_now_ms() - start > CONSOLE_LATE_MS)
+        if (s2_now_ms() - start > CONSOLE_LATE_MS)
             report(&f, &want, CONSOLE_256, what);
         usleep(50000);
     }

@@ -43,7 +43,6 @@ typedef struct console_options {
     bool keeps; /* the session is saved in dir; else not at all */
 } console_options;
 
-double console_now_ms(void);
 /* The path of the program. */
 const char *console_program(void);
 void console_open(console *c, const console_options *options);

@@ -67,6 +67,18 @@ static inline int32_t s2_test_first(int32_t n)
     return s2_test_sampled() ? n - 1 : 0;
 }
 
+/* For s2_alloc_set_hook() with an int64_t: so many allocations succeed; the next one, or each from there, fails. */
+static inline bool s2_test_fail_one(void *left, size_t n_bytes)
+{
+    (void)n_bytes;
+    return (*(int64_t *)left)-- != 0;
+}
+static inline bool s2_test_fail_from(void *left, size_t n_bytes)
+{
+    (void)n_bytes;
+    return (*(int64_t *)left)-- > 0;
+}
+
 /* Only the tests whose names match $S2_TEST, and not those that match $S2_SKIP ('*' and '?'). A test that
  * prints a time ends its name in _timed: make check runs those alone and the others side by side. */
 static inline void s2_test_choose(void)

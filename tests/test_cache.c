@@ -11,15 +11,9 @@
 #include "sim/kv.h"
 #include "tests/gen_spec.h"
 #include "tests/s2gen.h"
+#include "tests/s2parsed.h"
 
 /* ------------------------------------------------------------------ set up */
-
-static void parse(s2_arena *arena, const char *text, s2_pattern *pattern)
-{
-    s2_diag diag = {0};
-    if (s2_pattern_parse(arena, text, strlen(text), NULL, pattern, &diag) != S2_OK)
-        fail_msg("%s: %s", text, diag.msg);
-}
 
 static s2_cache *create_for(const s2_pattern *pattern, s2_cache_layout layout, int32_t page_tok,
                             int32_t n_queries)
@@ -162,7 +156,7 @@ static void bytes_follow_the_simulator_through_long_generations(void **state)
         for (int layout = 0; layout < S2_N_CACHE_LAYOUTS; layout++) {
             s2_arena arena = {0};
             s2_pattern pattern;
-            parse(&arena, rows[at].text, &pattern);
+            pattern = s2_parsed(&arena, rows[at].text);
             follow(&pattern, (s2_cache_layout)layout, rows[at].page_tok,
                    s2_test_cases(1000) < 1000 ? rows[at].n_tok / 10 : rows[at].n_tok, rows[at].text);
             s2_arena_release(&arena);
@@ -174,7 +168,7 @@ static void a_million_tokens_through_a_window_stay_small(void **state)
     (void)state;
     s2_arena arena = {0};
     s2_pattern pattern;
-    parse(&arena, "layers 4; heads 8; kv-heads 4; block 64; layers all: sink 1 | local 16", &pattern);
+    pattern = s2_parsed(&arena, "layers 4; heads 8; kv-heads 4; block 64; layers all: sink 1 | local 16");
     s2_cache *cache = create(&pattern, S2_CACHE_HEAD_PAGES, 64);
     int32_t seq;
     assert_int_equal(s2_cache_open(cache, &seq), S2_OK);
@@ -321,7 +315,7 @@ static void a_fork_costs_nothing_until_somebody_writes(void **state)
     (void)state;
     s2_arena arena = {0};
     s2_pattern pattern;
-    parse(&arena, "heads 4; kv-heads 4; block 16; layers all: local 4 | stride 4 phase head", &pattern);
+    pattern = s2_parsed(&arena, "heads 4; kv-heads 4; block 16; layers all: local 4 | stride 4 phase head");
     s2_cache *cache = create(&pattern, S2_CACHE_HEAD_PAGES, 16);
     int32_t seq, child, n_moves;
     assert_int_equal(s2_cache_open(cache, &seq), S2_OK);
@@ -360,7 +354,7 @@ static void what_a_cache_cannot_know_is_refused_with_a_reason(void **state)
         s2_pattern pattern;
         s2_diag why = {0};
         s2_cache *cache = NULL;
-        parse(&arena, rows[at].text, &pattern);
+        pattern = s2_parsed(&arena, rows[at].text);
         const s2_cache_options options = s2_cache_options_default(&pattern);
         assert_int_equal(s2_cache_create(&pattern, &options, &cache, &why), rows[at].status);
         assert_null(cache);
@@ -376,7 +370,7 @@ static void a_full_pool_says_so_and_the_sequence_can_be_closed(void **state)
     s2_pattern pattern;
     s2_cache *cache = NULL;
     int32_t seq;
-    parse(&arena, "heads 2; kv-heads 2; block 16; layers all: dense", &pattern);
+    pattern = s2_parsed(&arena, "heads 2; kv-heads 2; block 16; layers all: dense");
     s2_cache_options options = s2_cache_options_default(&pattern);
     options.cap_pages = 9;
     assert_int_equal(s2_cache_create(&pattern, &options, &cache, NULL), S2_OK);
@@ -388,12 +382,6 @@ static void a_full_pool_says_so_and_the_sequence_can_be_closed(void **state)
     assert_int_equal(s2_cache_use(cache).peak_pages, 9);
     s2_cache_destroy(&cache);
     s2_arena_release(&arena);
-}
-
-static bool fail_countdown(void *user, size_t n_bytes)
-{
-    (void)n_bytes;
-    return (*(int64_t *)user)-- != 0;
 }
 
 static s2_status live_a_little(const s2_pattern *pattern)
@@ -419,12 +407,12 @@ static void every_allocation_may_fail_and_nothing_leaks(void **state)
     (void)state;
     s2_arena arena = {0};
     s2_pattern pattern;
-    parse(&arena, "heads 2; kv-heads 2; block 16; layers all: local 2 | stride 3", &pattern);
+    pattern = s2_parsed(&arena, "heads 2; kv-heads 2; block 16; layers all: local 2 | stride 3");
     s2_status status = S2_ENOMEM;
     int64_t n = 0;
     for (; status != S2_OK; n++) {
         int64_t left = n;
-        s2_alloc_set_hook(fail_countdown, &left);
+        s2_alloc_set_hook(s2_test_fail_one, &left);
         status = live_a_little(&pattern);
         s2_alloc_set_hook(NULL, NULL);
         assert_true(status == S2_OK || status == S2_ENOMEM);

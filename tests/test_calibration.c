@@ -17,16 +17,9 @@
 #include "sim/predict.h"
 #include "sim/price.h"
 #include "sim/schedule.h"
+#include "tests/s2command.h"
+#include "tests/s2parsed.h"
 #include "tests/s2test.h"
-
-static s2_pattern parsed(s2_arena *arena, const char *text)
-{
-    s2_pattern pattern;
-    s2_diag diag = {0};
-    if (s2_pattern_parse(arena, text, strlen(text), NULL, &pattern, &diag) != S2_OK)
-        fail_msg("%s: %s", text, diag.msg);
-    return pattern;
-}
 
 static s2_time_model h200_model(void)
 {
@@ -74,7 +67,7 @@ static void pieces_in_any_order_end_as_if_handed_out_one_by_one(void **state)
 static bool predict_point(s2_arena *arena, const s2_time_model *model, const s2_run_point *point,
                           s2_launch_price *out)
 {
-    const s2_pattern pattern = parsed(arena, point->pattern);
+    const s2_pattern pattern = s2_parsed(arena, point->pattern);
     const s2_launch launch = {.pattern = &pattern,
                               .phase = point->pass == S2_PASS_DECODE ? S2_DECODE : S2_PREFILL,
                               .pass = point->pass,
@@ -111,7 +104,7 @@ static void drawn_points_are_patterns_and_depend_on_the_seed_alone(void **state)
             s2_run_point_drawn((s2_pass)pass, 8, nth, &other);
             assert_memory_equal(&one, &again, sizeof one);
             n_same += memcmp(&one, &other, sizeof one) == 0;
-            (void)parsed(&arena, one.pattern);
+            (void)s2_parsed(&arena, one.pattern);
             assert_in_range(one.q_tok, 1, one.k_tok);
             assert_in_range(one.k_tok, 1, 131072);
             assert_true(pass != S2_PASS_DECODE || one.q_tok <= 16);
@@ -137,7 +130,7 @@ static void families_with_a_kernel_of_their_own_are_drawn_apart(void **state)
             assert_memory_not_equal(&one, &other, sizeof one);
             assert_string_equal(one.family, words[w]);
             assert_int_equal(one.dtype, w == 0 ? S2_F8 : S2_BF16);
-            assert_in_range(parsed(&arena, one.pattern).head_dim, 64, 128);
+            assert_in_range(s2_parsed(&arena, one.pattern).head_dim, 64, 128);
             assert_in_range(one.q_tok, 1, one.k_tok);
             s2_arena_release(&arena);
         }
@@ -149,7 +142,7 @@ static void assert_short(const s2_run_point *point)
     const s2_kernel_traits *const traits =
         point->pass == S2_PASS_FORWARD ? &s2_traits_sm90_window : &s2_traits_sm90_bwd_window;
     s2_arena arena = {0};
-    const s2_pattern pattern = parsed(&arena, point->pattern);
+    const s2_pattern pattern = s2_parsed(&arena, point->pattern);
     const s2_plan_options options = s2_kernel_cut(traits, pattern.head_dim);
     s2_plan_seq seqs[64];
     s2_plan plan;
@@ -197,7 +190,7 @@ static void assert_ordered(const s2_run_point *point)
 {
     const s2_kernel_traits *const traits = &s2_traits_sm90_bwd_ordered;
     s2_arena arena = {0};
-    const s2_pattern pattern = parsed(&arena, point->pattern);
+    const s2_pattern pattern = s2_parsed(&arena, point->pattern);
     const s2_plan_options options = s2_kernel_cut(traits, pattern.head_dim);
     s2_plan_seq seqs[64];
     s2_plan plan;
@@ -307,7 +300,7 @@ static void steps_of_a_load_are_those_of_its_plan(void **state)
     for (int32_t nth = 0; nth < s2_test_cases(60); nth++) {
         s2_arena arena = {0};
         const s2_run_point point = small_point(nth, seed);
-        const s2_pattern pattern = parsed(&arena, point.pattern);
+        const s2_pattern pattern = s2_parsed(&arena, point.pattern);
         const s2_plan_options options = s2_plan_options_default();
         s2_plan_seq seqs[64];
         s2_plan plan;
@@ -376,7 +369,7 @@ static void load_halved(int32_t nth, uint64_t seed, s2_pass pass, const s2_plan_
     const s2_kernel_traits *const traits = pass == S2_PASS_FORWARD ? &s2_traits_sm90 : &s2_traits_sm90_bwd;
     s2_plan_seq seqs[64];
     s2_plan plan;
-    out->pattern = parsed(&out->arena, point->pattern);
+    out->pattern = s2_parsed(&out->arena, point->pattern);
     for (int32_t seq = 0; seq < point->batch; seq++)
         seqs[seq] = (s2_plan_seq){point->q_tok, point->k_tok};
     assert_int_equal(
@@ -445,8 +438,8 @@ static void columns_of_very_many_heads_are_not_swept(void **state)
     const s2_plan_seq seq = {65536, 65536};
     for (int many = 0; many < 2; many++) {
         s2_arena arena = {0};
-        const s2_pattern pattern = parsed(&arena, many ? "heads 4096; kv-heads 4; heads all: dense"
-                                                       : "heads 64; kv-heads 4; heads all: dense");
+        const s2_pattern pattern = s2_parsed(&arena, many ? "heads 4096; kv-heads 4; heads all: dense"
+                                                          : "heads 64; kv-heads 4; heads all: dense");
         s2_plan plan;
         s2_kernel_load load;
         assert_int_equal(s2_plan_build(&arena, &pattern, S2_PREFILL, 0, &seq, 1, &options, &plan, NULL),
@@ -553,7 +546,7 @@ static void prices_with_a_calibration_keep_above_the_bound(void **state)
     for (size_t t = 0; t < sizeof texts / sizeof *texts; t++)
         for (int32_t len_tok = 100; len_tok < 20000; len_tok *= 5) {
             s2_arena arena = {0};
-            const s2_pattern pattern = parsed(&arena, texts[t]);
+            const s2_pattern pattern = s2_parsed(&arena, texts[t]);
             s2_sim bounds, sim;
             options.len_tok = len_tok;
             options.calibration = NULL;
@@ -580,7 +573,7 @@ static void lists_that_take_too_long_to_plan_are_estimated(void **state)
     s2_sim_options options;
     s2_sim sim;
     s2_arena arena = {0};
-    const s2_pattern pattern = parsed(&arena, "heads 4; heads all: dilated 3t | local 4t");
+    const s2_pattern pattern = s2_parsed(&arena, "heads 4; heads all: dilated 3t | local 4t");
     assert_int_equal(s2_sim_options_default(&options), S2_OK);
     assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
     options.calibration = &calibration;
@@ -622,7 +615,7 @@ static void head_dimensions_that_were_not_measured_are_guessed(void **state)
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         char text[80];
         snprintf(text, sizeof text, "heads 8; head-dim %d; layers all: local 4", rows[r].head_dim);
-        const s2_pattern pattern = parsed(&arena, text);
+        const s2_pattern pattern = s2_parsed(&arena, text);
         options.phase = rows[r].phase;
         assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, NULL), S2_OK);
         const int what = !sim.predicted ? NOT_PREDICTED : sim.error.pct < S2_GUESS_PCT ? JUDGED : GUESSED;
@@ -642,7 +635,7 @@ static void launches_are_priced_as_the_kernels_take_them(void **state)
     s2_calibration calibration;
     s2_kernel_load ampere, hopper;
     s2_plan plan;
-    const s2_pattern pattern = parsed(&arena, "heads 8; kv-heads 8; head-dim 128; layers all: dense");
+    const s2_pattern pattern = s2_parsed(&arena, "heads 8; kv-heads 8; head-dim 128; layers all: dense");
     const s2_plan_seq seq = {1, 65536};
     const s2_plan_options options = s2_kernel_cut(&s2_traits_decode, 128);
     assert_int_equal(s2_plan_build(&arena, &pattern, S2_DECODE, 0, &seq, 1, &options, &plan, NULL), S2_OK);
@@ -993,19 +986,12 @@ static void damaged_rows_are_refused_with_a_position(void **state)
 
 /* ------------------------------------------------------------------ fitting */
 
-static bool fail_after(void *user, size_t n_bytes)
-{
-    int64_t *const left = user;
-    (void)n_bytes;
-    return (*left)-- > 0;
-}
-
 /* With memory for n allocations only; true when that was enough. */
 static bool predict_with(const s2_pattern *pattern, const s2_sim_options *options, int64_t n, double *us)
 {
     s2_arena scratch = {0};
     s2_sim sim = {0};
-    s2_alloc_set_hook(fail_after, &n);
+    s2_alloc_set_hook(s2_test_fail_from, &n);
     const s2_status status = s2_price(&scratch, pattern, options, S2_PRICE_WHOLE, &sim, NULL);
     s2_alloc_set_hook(NULL, NULL);
     s2_arena_release(&scratch);
@@ -1021,7 +1007,7 @@ static void predictions_without_memory_fail(void **state)
     (void)state;
     s2_arena arena = {0};
     static s2_calibration calibration;
-    const s2_pattern pattern = parsed(&arena, "heads 4; kv-heads 2; all: local 2 | stride 3 phase head");
+    const s2_pattern pattern = s2_parsed(&arena, "heads 4; kv-heads 2; all: local 2 | stride 3 phase head");
     s2_sim_options options;
     assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
     assert_int_equal(s2_sim_options_default(&options), S2_OK);
@@ -1066,7 +1052,7 @@ static void fits_without_memory_fail(void **state)
         s2_time_model fitted;
         s2_diag diag = {0};
         int64_t left = n;
-        s2_alloc_set_hook(fail_after, &left);
+        s2_alloc_set_hook(s2_test_fail_from, &left);
         status = s2_fit_run(&scratch, &file, &gpu, NULL, &fitted, &diag);
         s2_alloc_set_hook(NULL, NULL);
         s2_arena_release(&scratch);
@@ -1079,7 +1065,7 @@ static void fits_without_memory_fail(void **state)
 /* As measured rows do: the cut of the plan that the kernel runs, whose tile depends on what its heads share. */
 static void state_cut(s2_arena *arena, const s2_kernel_model *kernel, s2_row *row)
 {
-    const s2_pattern pattern = parsed(arena, row->point.pattern);
+    const s2_pattern pattern = s2_parsed(arena, row->point.pattern);
     const s2_plan_options cut = s2_predict_cut(kernel, &pattern);
     const s2_plan_seq seq = {row->point.q_tok, row->point.k_tok};
     s2_plan plan;
@@ -1226,7 +1212,7 @@ static void ranges_hold_every_unit_of_short_windows(void **state)
         s2_plan_seq seqs[64];
         s2_kernel_load load;
         assert_true(s2_run_point_drawn_of("short", S2_PASS_BACKWARD, 3, nth, &point));
-        const s2_pattern pattern = parsed(&arena, point.pattern);
+        const s2_pattern pattern = s2_parsed(&arena, point.pattern);
         const s2_plan_options options = s2_kernel_cut(&s2_traits_sm90_bwd_window, pattern.head_dim);
         for (int32_t seq = 0; seq < point.batch; seq++)
             seqs[seq] = (s2_plan_seq){point.q_tok, point.k_tok};
@@ -1654,7 +1640,7 @@ static void lists_on_the_device_have_a_price_of_their_own(void **state)
         s2_launch_price plain, listed;
         assert_true(s2_run_point_drawn_of("listed", S2_PASS_FORWARD, 11, nth, &point));
         point.q_tok = point.k_tok = s2_min_i32(point.k_tok, 4096);
-        const s2_pattern pattern = parsed(&arena, point.pattern);
+        const s2_pattern pattern = s2_parsed(&arena, point.pattern);
         s2_launch launch = {.pattern = &pattern,
                             .phase = S2_PREFILL,
                             .pass = S2_PASS_FORWARD,
@@ -1729,26 +1715,6 @@ static void a_row_faster_than_physics_is_counted(void **state)
     s2_arena_release(&arena);
 }
 
-/* A command as a person calls it: its exit code, and what it wrote. */
-static int command(s2_command_fn run, char *text, size_t cap, int argc, const char *const *words)
-{
-    char *argv[12];
-    memcpy(argv, words, (size_t)argc * sizeof *argv);
-    s2_cli cli;
-    s2_cli_init(&cli, "s2", argc, argv);
-    cli.out = tmpfile();
-    cli.err = tmpfile();
-    assert_non_null(cli.out);
-    assert_non_null(cli.err);
-    const int code = run(&cli, argc, argv);
-    rewind(cli.out);
-    text[fread(text, 1, cap - 1, cli.out)] = '\0';
-    fclose(cli.out);
-    fclose(cli.err);
-    s2_arena_release(&cli.arena);
-    return code;
-}
-
 static void commands_list_points_and_refuse_what_makes_no_sense(void **state)
 {
     (void)state;
@@ -1761,14 +1727,14 @@ static void commands_list_points_and_refuse_what_makes_no_sense(void **state)
     const char *const bad[] = {"sim", "heads 2; heads all: local 2", "--no-db", "--constants",
                                "tests/data/patterns/broken.s2"};
     const char *const unknown[] = {"sim", "--accuracy", "--gpu", "rtx4090"};
-    assert_int_equal(command(s2_cmd_calibrate, text, sizeof text, 6, list), S2_EXIT_OK);
+    assert_int_equal(s2_command(s2_cmd_calibrate, text, sizeof text, 6, list), S2_EXIT_OK);
     assert_non_null(strstr(text, "\n5 points"));
-    assert_int_equal(command(s2_cmd_calibrate, text, sizeof text, 5, both), S2_EXIT_USAGE);
-    assert_int_equal(command(s2_cmd_calibrate, text, sizeof text, 3, gone), S2_EXIT_REFUSED);
-    assert_int_equal(command(s2_cmd_calibrate, text, sizeof text, 3, wrong), S2_EXIT_REFUSED);
-    assert_int_equal(command(s2_cmd_sim, text, sizeof text, 1, none), S2_EXIT_USAGE);
-    assert_int_equal(command(s2_cmd_sim, text, sizeof text, 5, bad), S2_EXIT_REFUSED);
-    assert_int_equal(command(s2_cmd_sim, text, sizeof text, 4, unknown), S2_EXIT_ENVIRONMENT);
+    assert_int_equal(s2_command(s2_cmd_calibrate, text, sizeof text, 5, both), S2_EXIT_USAGE);
+    assert_int_equal(s2_command(s2_cmd_calibrate, text, sizeof text, 3, gone), S2_EXIT_REFUSED);
+    assert_int_equal(s2_command(s2_cmd_calibrate, text, sizeof text, 3, wrong), S2_EXIT_REFUSED);
+    assert_int_equal(s2_command(s2_cmd_sim, text, sizeof text, 1, none), S2_EXIT_USAGE);
+    assert_int_equal(s2_command(s2_cmd_sim, text, sizeof text, 5, bad), S2_EXIT_REFUSED);
+    assert_int_equal(s2_command(s2_cmd_sim, text, sizeof text, 4, unknown), S2_EXIT_ENVIRONMENT);
 }
 
 int main(void)

@@ -21,30 +21,12 @@
 #include "pattern/parse.h"
 #include "reach/worth.h"
 #include "tests/gen_db.h"
+#include "tests/s2db.h"
+#include "tests/s2dir.h"
 #include "tests/s2test.h"
+#include "tests/s2time.h"
 
 #define OK(expr) assert_int_equal((expr), S2_OK)
-
-static char dir[64];
-
-static const char *path_of(const char *name)
-{
-    static char path[4][256];
-    static int turn;
-    turn = (turn + 1) % 4;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", dir, name);
-    return path[turn];
-}
-
-static s2_db *open_new(const char *path)
-{
-    s2_diag diag = {0};
-    s2_db *db = NULL;
-    s2_gen_forget(path);
-    if (s2_db_open(path, S2_DB_WRITE, &db, &diag) != S2_OK)
-        fail_msg("%s", diag.msg);
-    return db;
-}
 
 /* n designs, each with a check; the even ones with a simulation. */
 static void fill(s2_db *db, int n)
@@ -75,7 +57,7 @@ static void a_value_that_no_design_has_is_named_and_the_nearest_told(void **stat
     } cases[] = {{"phase=train", "phase", NULL},       {"gpu=h20", "gpu", "h200"},
                  {"phase=prefil", "phase", "prefill"}, {"gpu=h200 phase=decod", "phase", NULL},
                  {"phase=prefill", NULL, NULL},        {"gpu=h2000", "gpu", "h200"}};
-    s2_db *db = open_new(path_of("missing.db"));
+    s2_db *db = s2_opened_new(s2_dir_path("missing.db"));
     fill(db, 4);
     for (size_t at = 0; at < 3 * sizeof cases / sizeof *cases; at++) {
         const size_t nth = at % (sizeof cases / sizeof *cases);
@@ -91,7 +73,7 @@ static void a_value_that_no_design_has_is_named_and_the_nearest_told(void **stat
         s2_arena_release(&arena);
     }
     s2_db_close(&db);
-    s2_gen_forget(path_of("missing.db"));
+    s2_gen_forget(s2_dir_path("missing.db"));
 }
 
 static int32_t count_where(s2_db *db, const char *filter)
@@ -107,21 +89,10 @@ static int32_t count_where(s2_db *db, const char *filter)
     return n;
 }
 
-static void assert_sound(s2_db *db)
-{
-    s2_buf findings = {0};
-    s2_diag diag = {0};
-    if (s2_db_verify(db, &findings, &diag) != S2_OK)
-        fail_msg("%s", diag.msg);
-    if (findings.len > 0)
-        fail_msg("%.*s", (int)findings.len, findings.data);
-    s2_buf_release(&findings);
-}
-
 static void what_is_stored_is_listed(void **state)
 {
     (void)state;
-    s2_db *db = open_new(path_of("a.db"));
+    s2_db *db = s2_opened_new(s2_dir_path("a.db"));
     int64_t run_id, id, again;
     const float samples[] = {0.5F, 0.4F, 0.6F};
     s2_db_validation good = s2_gen_validation("ok", samples, 3),
@@ -159,7 +130,7 @@ static void what_is_stored_is_listed(void **state)
     OK(s2_db_text(db, &arena, rows[0].id, &text, NULL));
     assert_string_equal(text, "heads 6\nlayers all: dense\n");
     s2_arena_release(&arena);
-    assert_sound(db);
+    s2_assert_sound(db);
     s2_db_close(&db);
 }
 
@@ -176,7 +147,7 @@ static const s2_db_row *row_at(s2_db *db, s2_arena *arena, const char *phase, in
 static void prices_are_listed_by_phase_and_length(void **state)
 {
     (void)state;
-    s2_db *db = open_new(path_of("a.db"));
+    s2_db *db = s2_opened_new(s2_dir_path("a.db"));
     int64_t run_id, id;
     s2_db_sim short_one = s2_gen_sim, long_one = s2_gen_sim, decode = s2_gen_sim;
     s2_db_validation part = s2_gen_validation("ok", NULL, 0), whole = part;
@@ -225,14 +196,14 @@ static void prices_are_listed_by_phase_and_length(void **state)
     OK(s2_db_common_price(db, &arena, "", &phase, &len_tok, NULL));
     assert_null(phase);
     s2_arena_release(&arena);
-    assert_sound(db);
+    s2_assert_sound(db);
     s2_db_close(&db);
 }
 
 static void a_design_whose_hash_is_not_that_of_its_text_is_refused(void **state)
 {
     (void)state;
-    s2_db *db = open_new(path_of("a.db"));
+    s2_db *db = s2_opened_new(s2_dir_path("a.db"));
     int64_t run_id, id;
     char hash[S2_DB_HASH_HEX];
     s2_db_sha256("other", 5, hash);
@@ -261,7 +232,7 @@ static void a_design_whose_hash_is_not_that_of_its_text_is_refused(void **state)
 static void filters_say_what_they_mean_or_where_they_do_not(void **state)
 {
     (void)state;
-    s2_db *db = open_new(path_of("a.db"));
+    s2_db *db = s2_opened_new(s2_dir_path("a.db"));
     fill(db, 40);
     s2_arena arena = {0};
     s2_db_row row;
@@ -328,7 +299,7 @@ static void filters_say_what_they_mean_or_where_they_do_not(void **state)
 static void pages_show_every_row_once_in_order(void **state)
 {
     (void)state;
-    s2_db *db = open_new(path_of("a.db"));
+    s2_db *db = s2_opened_new(s2_dir_path("a.db"));
     fill(db, 57);
     static const char *const sorts[] = {"name", "us", "density", "created", "union", "gpu_us"};
     for (size_t at = 0; at < 2 * sizeof sorts / sizeof sorts[0]; at++) {
@@ -381,7 +352,7 @@ static int32_t walk(s2_db *db, s2_db_query query, int64_t ids[100])
 static void pages_from_the_end_are_those_from_the_front(void **state)
 {
     (void)state;
-    s2_db *db = open_new(path_of("a.db"));
+    s2_db *db = s2_opened_new(s2_dir_path("a.db"));
     fill(db, 57);
     static const char *const sorts[] = {"name", "us", "density", "created", "union", "gpu_us"};
     static const char *const filters[] = {"", "us<1ms", "!star", "name~design-00", "family=local kv_mib>0"};
@@ -483,7 +454,7 @@ static void a_condition_on_a_kind_finds_the_latest_price_of_it(void **state)
                                           "batch>1 priced=guessed",
                                           "kernel~FA",
                                           "!kv_dtype=bf16 batch=1"};
-    s2_db *db = open_new(path_of("a.db"));
+    s2_db *db = s2_opened_new(s2_dir_path("a.db"));
     s2_rng rng = {s2_test_seed(11)};
     fill_kinds(db, DESIGNS, &rng);
     for (int condition = 0; condition < 6; condition++) {
@@ -519,7 +490,7 @@ static void a_condition_on_a_kind_finds_the_latest_price_of_it(void **state)
         }
         s2_arena_release(&arena);
     }
-    assert_sound(db);
+    s2_assert_sound(db);
     s2_db_close(&db);
 }
 
@@ -531,7 +502,7 @@ static void only_prices_of_one_kind_compete(void **state)
                                         "density,unread"};
     static const int32_t expected[] = {S2_FRONT_KINDS, 8, S2_FRONT_KINDS, 0,
                                        1}; /* 8: batch, type of cache, tp */
-    s2_db *db = open_new(path_of("a.db"));
+    s2_db *db = s2_opened_new(s2_dir_path("a.db"));
     s2_rng rng = {s2_test_seed(11)};
     fill_kinds(db, 40, &rng);
     for (size_t at = 0; at < sizeof lists / sizeof lists[0]; at++) {
@@ -580,7 +551,7 @@ static void check_outcome(s2_db *db, const char *expected)
 static void an_outcome_is_of_our_own_kernels(void **state)
 {
     (void)state;
-    s2_db *db = open_new(path_of("a.db"));
+    s2_db *db = s2_opened_new(s2_dir_path("a.db"));
     s2_db_validation foreign = s2_gen_validation("wrong_pairs", NULL, 0),
                      own = s2_gen_validation("ok", NULL, 0);
     int64_t run_id, id;
@@ -600,7 +571,7 @@ static void an_outcome_is_of_our_own_kernels(void **state)
 static void a_timing_belongs_to_the_gpu_that_it_ran_on(void **state)
 {
     (void)state;
-    s2_db *db = open_new(path_of("a.db"));
+    s2_db *db = s2_opened_new(s2_dir_path("a.db"));
     s2_arena arena = {0};
     s2_db_sim other = s2_gen_sim, ours = s2_gen_sim, shared = s2_gen_sim;
     s2_db_validation here = s2_gen_validation("ok", NULL, 0), foreign = here, unknown = here;
@@ -651,14 +622,14 @@ static void a_timing_belongs_to_the_gpu_that_it_ran_on(void **state)
             fail_msg("%s: %d", table[at].filter, (int)n);
     }
     s2_arena_release(&arena);
-    assert_sound(db);
+    s2_assert_sound(db);
     s2_db_close(&db);
 }
 
 static void undo_takes_back_what_people_did_last_first(void **state)
 {
     (void)state;
-    s2_db *db = open_new(path_of("a.db"));
+    s2_db *db = s2_opened_new(s2_dir_path("a.db"));
     fill(db, 3);
     OK(s2_db_tag(db, 1, "keep", true, NULL));
     OK(s2_db_star(db, 1, true, NULL));
@@ -689,7 +660,7 @@ static void everything_stored_of_a_design_or_by_a_run_can_be_read_back(void **st
     static const char grid[] =
         "{\"schema\":\"s2validate/1\",\"needles\":{\"grid\":[{\"len\":1024,\"cells\":\"#.!? #\"},"
         "{\"len\":2048,\"cells\":\"######\"}]}}";
-    s2_db *db = open_new(path_of("a.db"));
+    s2_db *db = s2_opened_new(s2_dir_path("a.db"));
     s2_arena arena = {0};
     s2_db_result results[16];
     s2_db_needle needles[4];
@@ -725,7 +696,7 @@ static void everything_stored_of_a_design_or_by_a_run_can_be_read_back(void **st
 static void a_view_is_kept_replaced_and_dropped_by_its_name(void **state)
 {
     (void)state;
-    s2_db *db = open_new(path_of("a.db"));
+    s2_db *db = s2_opened_new(s2_dir_path("a.db"));
     s2_arena arena = {0};
     s2_db_view views[4];
     int32_t n;
@@ -772,7 +743,7 @@ static void a_file_of_every_older_schema_is_brought_up_to_date(void **state)
 {
     (void)state;
     for (int32_t version = 1; version < S2_DB_SCHEMA_VERSION; version++) {
-        const char *const path = path_of("old.db");
+        const char *const path = s2_dir_path("old.db");
         make_old(path, version);
         run_sql(path,
                 "INSERT INTO run(uid,tool_version,commit_id,sqlite_version,command,argv_json,host,started_us)"
@@ -786,7 +757,7 @@ static void a_file_of_every_older_schema_is_brought_up_to_date(void **state)
         OK(s2_db_count(db, "run", &n, NULL));
         assert_int_equal(n, 1);
         OK(s2_db_compare_schema(db, S2_DB_SCHEMA_VERSION, &diag));
-        assert_sound(db);
+        s2_assert_sound(db);
         s2_db_close(&db);
     }
 }
@@ -839,7 +810,7 @@ static void kinds_of_older_prices_are_read_from_their_reports(void **state)
                                           "tp=8 settings=unknown us=12"};
     static const int32_t expected[] = {1, 1, 0, 0, 1, 1, 1, 1};
     for (int32_t version = 2; version <= 8; version++) {
-        const char *const path = path_of("old.db");
+        const char *const path = s2_dir_path("old.db");
         make_old(path, version);
         for (size_t at = 0; at < sizeof rows / sizeof rows[0]; at++)
             run_sql(path, rows[at]);
@@ -923,7 +894,7 @@ static void expect_worth(s2_db *db, const char *when)
 static void worth_is_that_of_the_pattern_whatever_wrote_the_file(void **state)
 {
     (void)state;
-    const char *const path = path_of("old.db");
+    const char *const path = s2_dir_path("old.db");
     s2_db *db;
     s2_diag diag = {0};
     for (int32_t version = 2; version <= S2_DB_SCHEMA_VERSION; version++) {
@@ -981,7 +952,7 @@ static void figures_of_older_prices_are_read_from_their_reports(void **state)
     static const char *const words[] = {"guessed",   "guessed", "bound", "predicted",
                                         "predicted", "unknown", "bound"};
     for (int32_t version = 2; version < 12; version++) {
-        const char *const path = path_of("old.db");
+        const char *const path = s2_dir_path("old.db");
         make_old(path, version);
         for (size_t at = 0; at < sizeof rows / sizeof rows[0]; at++)
             run_sql(path, rows[at]);
@@ -1033,8 +1004,8 @@ static void reach_stands_beside_prices_of_its_own_length(void **state)
 {
     (void)state;
     const double none = (double)NAN;
-    const char *const path = path_of("a.db"), *const copy = path_of("copy.db");
-    s2_db *db = open_new(path);
+    const char *const path = s2_dir_path("a.db"), *const copy = s2_dir_path("copy.db");
+    s2_db *db = s2_opened_new(path);
     fill(db, 5);
     put_reach(db, 0, 8192, 2, none);
     put_reach(db, 0, 4096, 7, 0.125);
@@ -1078,7 +1049,7 @@ static void reach_stands_beside_prices_of_its_own_length(void **state)
     OK(s2_db_collect(db, &gone, NULL));
     OK(s2_db_count(db, "reach", &n_left, NULL));
     assert_int_equal(n_left, 3);
-    assert_sound(db);
+    s2_assert_sound(db);
     s2_arena_release(&arena);
     s2_db_close(&db);
 }
@@ -1089,8 +1060,8 @@ static void exports_and_reach_are_told_apart_without_a_schema(void **state)
     (void)state;
     enum { ROWS = 200 };
     const s2_db_export row = {"hf", "out", SOME_HASH};
-    const char *const path = path_of("a.db"), *const copy = path_of("copy.db");
-    s2_db *db = open_new(path);
+    const char *const path = s2_dir_path("a.db"), *const copy = s2_dir_path("copy.db");
+    s2_db *db = s2_opened_new(path);
     int64_t run_id, id, n;
     OK(s2_db_begin(db, NULL));
     OK(s2_db_put_run(db, &s2_gen_run, &run_id, NULL));
@@ -1125,9 +1096,9 @@ static void rows_behind_a_hole_are_recovered(void **state)
     (void)state;
     enum { DESIGNS = 200 };
     const off_t hole_bytes = (off_t)1 << 30;
-    const char *const path = path_of("a.db"), *const far = path_of("far.db"),
-                      *const copy = path_of("copy.db");
-    s2_db *db = open_new(path);
+    const char *const path = s2_dir_path("a.db"), *const far = s2_dir_path("far.db"),
+                      *const copy = s2_dir_path("copy.db");
+    s2_db *db = s2_opened_new(path);
     int64_t n_designs, n;
     fill(db, DESIGNS);
     s2_db_close(&db);
@@ -1145,7 +1116,7 @@ static void rows_behind_a_hole_are_recovered(void **state)
     assert_int_equal(n_designs, DESIGNS);
     OK(s2_db_count(db, "run", &n, NULL));
     assert_int_equal(n, 1);
-    assert_sound(db);
+    s2_assert_sound(db);
     s2_db_close(&db);
     s2_gen_forget(far);
 }
@@ -1172,7 +1143,7 @@ static void expect_refusal(const char *path, s2_db_mode mode, s2_status expected
 static void files_that_are_no_database_of_ours_are_refused_by_name(void **state)
 {
     (void)state;
-    const char *const path = path_of("odd.db");
+    const char *const path = s2_dir_path("odd.db");
     for (int mode = S2_DB_READ; mode <= S2_DB_UNTRUSTED; mode++) {
         s2_gen_forget(path);
         write_bytes(path, "layers 32\nheads 32\n", 19);
@@ -1181,20 +1152,20 @@ static void files_that_are_no_database_of_ours_are_refused_by_name(void **state)
         run_sql(path, "CREATE TABLE t(a)");
         expect_refusal(path, (s2_db_mode)mode, S2_EPARSE, "a database of another program");
         s2_gen_forget(path);
-        s2_db *db = open_new(path);
+        s2_db *db = s2_opened_new(path);
         s2_db_close(&db);
         run_sql(path, "PRAGMA user_version=99");
         expect_refusal(path, (s2_db_mode)mode, S2_EDB,
                        "written by a newer s2 (schema 99, this one knows 12)");
         s2_gen_forget(path);
-        db = open_new(path);
+        db = s2_opened_new(path);
         fill(db, 20);
         s2_db_close(&db);
         struct stat info;
         assert_int_equal(stat(path, &info), 0);
         assert_int_equal(truncate(path, info.st_size / 2), 0);
         expect_refusal(path, (s2_db_mode)mode, S2_EDB, "bytes are missing");
-        expect_refusal(dir, (s2_db_mode)mode, S2_EPARSE, "not a file that can be a database");
+        expect_refusal(s2_dir, (s2_db_mode)mode, S2_EPARSE, "not a file that can be a database");
     }
     s2_gen_forget(path);
     expect_refusal(path, S2_DB_READ, S2_EDB, "there is no such database");
@@ -1205,7 +1176,7 @@ static void files_that_are_no_database_of_ours_are_refused_by_name(void **state)
 static void a_foreign_schema_is_not_trusted(void **state)
 {
     (void)state;
-    const char *const path = path_of("hostile.db");
+    const char *const path = s2_dir_path("hostile.db");
     static const char *const attacks[] = {
         "CREATE VIEW v AS SELECT 1",
         "CREATE TRIGGER t AFTER INSERT ON tag BEGIN DELETE FROM design; END",
@@ -1215,7 +1186,7 @@ static void a_foreign_schema_is_not_trusted(void **state)
         "ALTER TABLE design ADD COLUMN extra TEXT",
     };
     for (size_t n = 0; n < sizeof attacks / sizeof attacks[0]; n++) {
-        s2_db *db = open_new(path);
+        s2_db *db = s2_opened_new(path);
         fill(db, 2);
         s2_db_close(&db);
         run_sql(path, attacks[n]);
@@ -1226,8 +1197,8 @@ static void a_foreign_schema_is_not_trusted(void **state)
 static void flipped_bits_never_crash_and_never_forge_a_design(void **state)
 {
     (void)state;
-    const char *const path = path_of("flip.db"), *const copy = path_of("flipped.db");
-    s2_db *db = open_new(path);
+    const char *const path = s2_dir_path("flip.db"), *const copy = s2_dir_path("flipped.db");
+    s2_db *db = s2_opened_new(path);
     fill(db, 12);
     s2_db_close(&db);
     FILE *const file = fopen(path, "rb");
@@ -1306,8 +1277,8 @@ static void write_and_acknowledge(const char *path, int first, int n, int ack)
 static void a_killed_writer_loses_nothing_it_acknowledged(void **state)
 {
     (void)state;
-    const char *const path = path_of("killed.db");
-    s2_db *db = open_new(path);
+    const char *const path = s2_dir_path("killed.db");
+    s2_db *db = s2_opened_new(path);
     s2_db_close(&db);
     const uint64_t seed = s2_test_seed(7);
     s2_rng rng = {seed};
@@ -1341,7 +1312,7 @@ static void a_killed_writer_loses_nothing_it_acknowledged(void **state)
         assert_int_equal(n_runs, n_checks); /* no half transaction */
         assert_true(n_runs >= n_acknowledged);
         assert_true(n_runs <= n_acknowledged + kills + 1);
-        assert_sound(db);
+        s2_assert_sound(db);
         s2_db_close(&db);
     }
     printf("# s2: %lld kills (seed %llu), %lld acknowledged transactions, none lost\n", (long long)n_kills,
@@ -1367,8 +1338,8 @@ static void the_log_does_not_grow_while_somebody_always_reads(void **state)
 {
     (void)state;
     enum { READERS = 3, COMMITS = 160, EACH = 250, MOST_BYTES = 2 * 8192 * 4096 };
-    const char *const path = path_of("grown.db"), *const log_path = path_of("grown.db-wal");
-    s2_db *db = open_new(path);
+    const char *const path = s2_dir_path("grown.db"), *const log_path = s2_dir_path("grown.db-wal");
+    s2_db *db = s2_opened_new(path);
     pid_t reader[READERS];
     for (int n = 0; n < READERS; n++) {
         const struct timespec apart = {0, 13000000};
@@ -1393,7 +1364,7 @@ static void the_log_does_not_grow_while_somebody_always_reads(void **state)
         kill(reader[n], SIGKILL);
         waitpid(reader[n], NULL, 0);
     }
-    assert_sound(db);
+    s2_assert_sound(db);
     s2_db_close(&db);
     struct stat file;
     assert_int_equal(stat(path, &file), 0);
@@ -1407,8 +1378,8 @@ static void many_writers_and_a_reader_do_not_disturb_each_other(void **state)
 {
     (void)state;
     enum { WRITERS = 8, EACH = 40 };
-    const char *const path = path_of("many.db");
-    s2_db *db = open_new(path);
+    const char *const path = s2_dir_path("many.db");
+    s2_db *db = s2_opened_new(path);
     s2_db_close(&db);
     const int nowhere = open("/dev/null", O_WRONLY);
     pid_t child[WRITERS];
@@ -1429,7 +1400,7 @@ static void many_writers_and_a_reader_do_not_disturb_each_other(void **state)
     close(nowhere);
     OK(s2_db_open(path, S2_DB_READ, &db, NULL));
     assert_int_equal(count_where(db, "union=holds"), WRITERS * EACH);
-    assert_sound(db);
+    s2_assert_sound(db);
     s2_db_close(&db);
 }
 
@@ -1458,13 +1429,6 @@ static pid_t waiting_writer(const char *path, int *go)
     _exit(good ? 0 : 1);
 }
 
-/* POSIX drops all locks of a process on a file when it closes any descriptor of it. */
-static int by_count(const void *left, const void *right)
-{
-    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-    return (a > b) - (a < b);
-}
-
 /*
  * Counted in its transactions, not in time: while another waits, a busy writer gets in once or twice. The median of the
  * turns, since in a turn in which this process does not run it gets in as often as it likes.
@@ -1473,10 +1437,10 @@ static void a_busy_writer_lets_others_in(void **state)
 {
     (void)state;
     enum { TURNS = 60, MOST = 4, BUSY = 20 };
-    const char *const path = path_of("busy.db");
+    const char *const path = s2_dir_path("busy.db");
     const struct timespec moment = {.tv_nsec = 1000000};
     int64_t n_others[TURNS], before = 0, after;
-    s2_db *db = open_new(path);
+    s2_db *db = s2_opened_new(path);
     OK(s2_gen_put_all(db, 0));
     const pid_t child = fork();
     if (child == 0) {
@@ -1499,10 +1463,10 @@ static void a_busy_writer_lets_others_in(void **state)
     }
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
-    qsort(n_others, TURNS, sizeof n_others[0], by_count);
+    qsort(n_others, TURNS, sizeof n_others[0], s2_by_count);
     if (n_others[TURNS / 2] > MOST)
         fail_msg("it got in %lld times during a turn", (long long)n_others[TURNS / 2]);
-    assert_sound(db);
+    s2_assert_sound(db);
     s2_db_close(&db);
     s2_gen_forget(path);
 }
@@ -1511,13 +1475,13 @@ static void a_second_handle_leaves_the_first_its_locks(void **state)
 {
     (void)state;
     char path[256], log[300];
-    snprintf(path, sizeof path, "%s", path_of("locks.db"));
+    snprintf(path, sizeof path, "%s", s2_dir_path("locks.db"));
     snprintf(log, sizeof log, "%s-wal", path);
     s2_db *first = NULL, *second = NULL;
     int64_t n;
     int go, status = 0;
     const pid_t child = waiting_writer(path, &go);
-    s2_db *made = open_new(path);
+    s2_db *made = s2_opened_new(path);
     fill(made, 2);
     s2_db_close(&made);
     OK(s2_db_open(path, S2_DB_READ, &first, NULL));
@@ -1539,8 +1503,8 @@ static void a_second_handle_leaves_the_first_its_locks(void **state)
 static void a_full_disk_is_said_and_harms_nothing(void **state)
 {
     (void)state;
-    const char *const path = path_of("full.db");
-    s2_db *db = open_new(path);
+    const char *const path = s2_dir_path("full.db");
+    s2_db *db = s2_opened_new(path);
     fill(db, 5);
     s2_db_close(&db);
     const pid_t child = fork();
@@ -1569,7 +1533,7 @@ static void a_full_disk_is_said_and_harms_nothing(void **state)
     assert_int_equal(status, 0);
     OK(s2_db_open(path, S2_DB_WRITE, &db, NULL));
     assert_true(count_where(db, "") >= 5);
-    assert_sound(db);
+    s2_assert_sound(db);
     s2_db_close(&db);
 }
 
@@ -1577,10 +1541,10 @@ static void read_only_media_can_be_read_and_not_written(void **state)
 {
     (void)state;
     char where[128], path[160];
-    snprintf(where, sizeof where, "%s/ro", dir);
+    snprintf(where, sizeof where, "%s/ro", s2_dir);
     snprintf(path, sizeof path, "%s/a.db", where);
     mkdir(where, 0755);
-    s2_db *db = open_new(path);
+    s2_db *db = s2_opened_new(path);
     fill(db, 5);
     s2_db_close(&db);
     char lock[180];
@@ -1588,7 +1552,7 @@ static void read_only_media_can_be_read_and_not_written(void **state)
     unlink(lock);
     chmod(path, 0444);
     chmod(where, 0555);
-    chmod(dir, 0755);
+    chmod(s2_dir, 0755);
     const pid_t child = fork();
     if (child == 0) {
         if (getuid() == 0 && setuid(65534) != 0)
@@ -1613,8 +1577,8 @@ static void read_only_media_can_be_read_and_not_written(void **state)
 static void merging_brings_everything_once(void **state)
 {
     (void)state;
-    const char *const here = path_of("here.db"), *const there = path_of("there.db");
-    s2_db *a = open_new(here), *b = open_new(there);
+    const char *const here = s2_dir_path("here.db"), *const there = s2_dir_path("there.db");
+    s2_db *a = s2_opened_new(here), *b = s2_opened_new(there);
     fill(a, 4);
     fill(b, 10);
     OK(s2_db_tag(b, 1, "from-h200", true, NULL));
@@ -1639,7 +1603,7 @@ static void merging_brings_everything_once(void **state)
         assert_int_equal(merged.n_people, round == 0 ? 1 : 0);
         assert_int_equal(count_where(a, ""), 10);
         assert_int_equal(count_where(a, "tag:from-h200 gpu_us=500"), 1);
-        assert_sound(a);
+        s2_assert_sound(a);
     }
     run_sql(there, "UPDATE design SET text='layers 1' WHERE id=3");
     s2_db_merged merged;
@@ -1652,40 +1616,33 @@ static void merging_brings_everything_once(void **state)
     s2_db_close(&a);
 }
 
-static bool keep_line(void *user, const char *text, size_t n)
-{
-    s2_buf_add(user, text, n);
-    s2_buf_puts(user, "\n");
-    return true;
-}
-
 static void backup_and_dump_hold_the_same_rows(void **state)
 {
     (void)state;
-    s2_db *db = open_new(path_of("a.db")), *copy;
+    s2_db *db = s2_opened_new(s2_dir_path("a.db")), *copy;
     fill(db, 9);
-    const char *const backup = path_of("backup.db");
+    const char *const backup = s2_dir_path("backup.db");
     s2_gen_forget(backup);
     OK(s2_db_backup(db, backup, false, NULL));
     s2_diag diag = {0};
     assert_int_equal(s2_db_backup(db, backup, false, &diag), S2_EIO);
     assert_non_null(strstr(diag.msg, "--force"));
     OK(s2_db_backup(db, backup, true, NULL));
-    assert_int_equal(s2_db_backup(db, path_of("a.db"), true, &diag), S2_EINVAL);
+    assert_int_equal(s2_db_backup(db, s2_dir_path("a.db"), true, &diag), S2_EINVAL);
     OK(s2_db_open(backup, S2_DB_UNTRUSTED, &copy, NULL));
     assert_int_equal(count_where(copy, ""), 9);
     s2_db_close(&copy);
     s2_buf sql = {0};
-    OK(s2_db_dump(db, keep_line, &sql, NULL));
+    OK(s2_db_dump(db, s2_keep_line, &sql, NULL));
     s2_buf_add(&sql, "", 1);
     OK(sql.status);
-    const char *const restored = path_of("restored.db");
+    const char *const restored = s2_dir_path("restored.db");
     s2_gen_forget(restored);
     run_sql(restored, sql.data);
     s2_buf_release(&sql);
     OK(s2_db_open(restored, S2_DB_WRITE, &copy, NULL));
     assert_int_equal(count_where(copy, "us<1e9"), 5);
-    assert_sound(copy);
+    s2_assert_sound(copy);
     s2_db_close(&copy);
     s2_db_close(&db);
 }
@@ -1694,9 +1651,9 @@ static void backup_and_dump_hold_the_same_rows(void **state)
 static void the_log_of_another_file_is_never_played_into_a_new_one(void **state)
 {
     (void)state;
-    const char *const path = path_of("a.db"), *const gone = path_of("gone.db"),
-                      *const copy = path_of("copy.db");
-    s2_db *db = open_new(path), *other = NULL;
+    const char *const path = s2_dir_path("a.db"), *const gone = s2_dir_path("gone.db"),
+                      *const copy = s2_dir_path("copy.db");
+    s2_db *db = s2_opened_new(path), *other = NULL;
     s2_diag diag = {0};
     char command[800];
     s2_gen_forget(gone);
@@ -1723,8 +1680,8 @@ static bool count_designs(void *user, const char *text, size_t n)
 static void a_dump_of_a_damaged_file_saves_the_other_tables(void **state)
 {
     (void)state;
-    const char *const path = path_of("a.db");
-    s2_db *db = open_new(path);
+    const char *const path = s2_dir_path("a.db");
+    s2_db *db = s2_opened_new(path);
     fill(db, 200);
     OK(s2_db_begin(db, NULL));
     int64_t root;
@@ -1748,28 +1705,21 @@ static void a_dump_of_a_damaged_file_saves_the_other_tables(void **state)
     s2_db_close(&db);
 }
 
-static bool fail_at(void *user, size_t n_bytes)
-{
-    (void)n_bytes;
-    int *const left = user;
-    return (*left)-- != 0;
-}
-
 static void the_nth_allocation_may_fail(void **state)
 {
     (void)state;
-    const char *const path = path_of("a.db");
-    s2_db *db = open_new(path);
+    const char *const path = s2_dir_path("a.db");
+    s2_db *db = s2_opened_new(path);
     fill(db, 5);
     s2_db_close(&db);
     int n = 0;
     for (s2_status status = S2_ENOMEM; status != S2_OK; n++) {
-        int left = n;
+        int64_t left = n;
         s2_arena arena = {0};
         const s2_db_row *rows;
         int32_t n_rows = 0;
         db = NULL;
-        s2_alloc_set_hook(fail_at, &left);
+        s2_alloc_set_hook(s2_test_fail_one, &left);
         status = s2_db_open(path, S2_DB_WRITE, &db, NULL);
         if (status == S2_OK)
             status = s2_db_list(db, &arena, &(s2_db_query){.filter = "union=holds", .limit = 10}, &rows,
@@ -1806,7 +1756,7 @@ static double time_list(s2_db *db, const s2_db_query *query, int64_t *last_id)
 
 static s2_db *make_many(const char *path, int n_designs)
 {
-    s2_db *db = open_new(path);
+    s2_db *db = s2_opened_new(path);
     int64_t run_id, id;
     OK(s2_db_begin(db, NULL));
     OK(s2_db_put_run(db, &s2_gen_run, &run_id, NULL));
@@ -1845,7 +1795,8 @@ static void a_page_is_a_seek_however_many_designs_there_are(void **state)
         {.sort = "kv_mib", .limit = 20, .phase = "prefill", .len_tok = 8192, .after_id = 100},
         {.sort = "created", .limit = 20, .phase = "prefill", .len_tok = 8192, .filter = "density<0.000001"},
     };
-    s2_db *few = make_many(path_of("few.db"), MANY / TIMES), *many = make_many(path_of("many.db"), MANY);
+    s2_db *few = make_many(s2_dir_path("few.db"), MANY / TIMES),
+          *many = make_many(s2_dir_path("many.db"), MANY);
     double worst = 0;
     for (size_t q = 0; q < sizeof queries / sizeof queries[0]; q++) {
         int64_t last;
@@ -1864,21 +1815,6 @@ static void a_page_is_a_seek_however_many_designs_there_are(void **state)
            (int)(MANY / TIMES));
     s2_db_close(&few);
     s2_db_close(&many);
-}
-
-static int make_dir(void **state)
-{
-    (void)state;
-    snprintf(dir, sizeof dir, "/tmp/s2-test-db-XXXXXX");
-    return mkdtemp(dir) == NULL;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    char line[100];
-    snprintf(line, sizeof line, "rm -rf '%s'", dir);
-    return system(line);
 }
 
 int main(void)
@@ -1922,5 +1858,5 @@ int main(void)
         cmocka_unit_test(a_page_is_a_seek_however_many_designs_there_are),
         cmocka_unit_test(the_nth_allocation_may_fail),
     };
-    return cmocka_run_group_tests_name("db", tests, make_dir, remove_dir);
+    return cmocka_run_group_tests_name("db", tests, s2_dir_make, s2_dir_remove);
 }

@@ -291,12 +291,6 @@ static void a_selection_reads_its_pages_and_the_newest_one(void **state)
     assert_int_equal(select_from_cache(24, &why), S2_EUNSUPPORTED);
 }
 
-static bool fail_countdown(void *user, size_t n_bytes)
-{
-    (void)n_bytes;
-    return (*(int64_t *)user)-- != 0;
-}
-
 static void every_allocation_of_a_layout_may_fail(void **state)
 {
     (void)state;
@@ -304,7 +298,7 @@ static void every_allocation_of_a_layout_may_fail(void **state)
     int64_t n = 0;
     for (; status != S2_OK; n++) {
         int64_t left = n;
-        s2_alloc_set_hook(fail_countdown, &left);
+        s2_alloc_set_hook(s2_test_fail_one, &left);
         status = select_from_cache(32, NULL);
         s2_alloc_set_hook(NULL, NULL);
         assert_true(status == S2_OK || status == S2_ENOMEM);

@@ -8,15 +8,10 @@
 #include "pattern/parse.h"
 #include "search/search.h"
 #include "sim/price.h"
+#include "tests/s2parsed.h"
+#include "tests/s2priced.h"
 
 static s2_calibration calibration;
-
-static s2_pattern parsed(s2_arena *arena, const char *text)
-{
-    s2_pattern pattern;
-    assert_int_equal(s2_pattern_parse(arena, text, strlen(text), NULL, &pattern, NULL), S2_OK);
-    return pattern;
-}
 
 static s2_sim_options asked(int64_t len_tok, bool listed)
 {
@@ -31,13 +26,9 @@ static s2_sim_options asked(int64_t len_tok, bool listed)
 
 static s2_sim priced(s2_arena *arena, const char *text, int64_t len_tok, bool listed)
 {
-    const s2_pattern pattern = parsed(arena, text);
+    const s2_pattern pattern = s2_parsed(arena, text);
     const s2_sim_options options = asked(len_tok, listed);
-    s2_sim sim;
-    s2_diag diag = {0};
-    if (s2_price(arena, &pattern, &options, S2_PRICE_WHOLE, &sim, &diag) != S2_OK)
-        fail_msg("%s: %s", text, diag.msg);
-    return sim;
+    return s2_priced(arena, &pattern, &options);
 }
 
 /* Planned in the launch, they run on their own kernel, with its error; more blocks take longer, dense is dense. */
@@ -72,7 +63,7 @@ static void lists_run_on_their_own_kernel(void **state)
 static void expect_refusal(const char *text, const s2_sim_options *options, const char *why)
 {
     s2_arena arena = {0};
-    const s2_pattern pattern = parsed(&arena, text);
+    const s2_pattern pattern = s2_parsed(&arena, text);
     for (s2_fidelity fidelity = S2_PRICE_TIME; fidelity <= S2_PRICE_WHOLE; fidelity++) {
         s2_sim sim;
         s2_diag diag = {0};
@@ -127,7 +118,7 @@ static void capped_scores_are_no_measured_ones(void **state)
     (void)state;
     static const s2_model_scores capped = {.cap = 50};
     s2_arena arena = {0};
-    const s2_pattern pattern = parsed(&arena, "heads 8; all: local 4");
+    const s2_pattern pattern = s2_parsed(&arena, "heads 8; all: local 4");
     for (int listed = 0; listed < 2; listed++) {
         s2_sim_options options = asked(8192, listed == 1);
         s2_sim sim;
@@ -154,7 +145,7 @@ static void all_say_one_price(void **state)
         const s2_sim sim = priced(&arena, text, len_tok, true);
         const s2_search search = {
             .options = asked(len_tok, true), .by = {S2_BY_PREFILL_US, S2_BY_KV_BYTES}, .n_by = 2};
-        const s2_pattern pattern = parsed(&arena, text);
+        const s2_pattern pattern = s2_parsed(&arena, text);
         s2_point point = {0};
         bool within;
         assert_int_equal(s2_search_price(&search, &pattern, &point, &within), S2_OK);

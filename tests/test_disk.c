@@ -23,6 +23,7 @@
 #include "base/file.h"
 #include "db/sql.h"
 #include "export/files.h"
+#include "tests/s2db.h"
 
 #define OK(expr) assert_int_equal((expr), S2_OK)
 
@@ -165,15 +166,6 @@ static void assert_no_litter(const char *path, const char *what)
     closedir(opened);
 }
 
-static s2_db *open_db(const char *path, s2_db_mode mode)
-{
-    s2_diag diag = {0};
-    s2_db *db = NULL;
-    if (s2_db_open(path, mode, &db, &diag) != S2_OK)
-        fail_msg("%s", diag.msg);
-    return db;
-}
-
 enum { N_COUNTED = 6 };
 static const char *const counted[N_COUNTED] = {"run", "design", "chk", "sim", "validation", "tag"};
 
@@ -185,7 +177,7 @@ static void count_rows(const char *path, int64_t rows[N_COUNTED])
         rows[t] = -1;
     if (access(path, F_OK) != 0)
         return;
-    s2_db *db = open_db(path, S2_DB_READ);
+    s2_db *db = s2_opened(path, S2_DB_READ);
     OK(s2_db_verify(db, &findings, NULL));
     if (findings.len > 0)
         fail_msg("%s: %.*s", path, (int)findings.len, findings.data);
@@ -198,7 +190,7 @@ static void count_rows(const char *path, int64_t rows[N_COUNTED])
 static void fill(const char *path, int first, int n)
 {
     s2_gen_forget(path);
-    s2_db *db = open_db(path, S2_DB_WRITE);
+    s2_db *db = s2_opened(path, S2_DB_WRITE);
     for (int at = first; at < first + n; at++)
         OK(s2_gen_put_all(db, at));
     s2_db_close(&db);
@@ -359,7 +351,7 @@ static outcome look(s2_status (*run)(void))
     count_rows(main_path, seen.main);
     count_rows(beside_path, seen.beside);
     if (run == do_migrate) {
-        s2_db *db = open_db(older_path, S2_DB_WRITE);
+        s2_db *db = s2_opened(older_path, S2_DB_WRITE);
         s2_db_close(&db);
     }
     if (run == do_export && stat(older_path, &info) == 0)
@@ -586,7 +578,7 @@ static void a_reader_needs_no_room(void **state)
         const long n = ftell(file);
         fclose(file);
         assert_int_equal(truncate(ballast, (n >> 10 << 10) - kib * 1024), 0);
-        s2_db *other = open_db(path, S2_DB_READ); /* as a screen reads its list beside its record */
+        s2_db *other = s2_opened(path, S2_DB_READ); /* as a screen reads its list beside its record */
         count_rows(path, rows);
         assert_nobody_locks(path);
         n_copies += s2_db_is_copy(other);
@@ -620,7 +612,7 @@ static void a_link_names_the_file_at_its_end(void **state)
     s2_gen_forget(beside_path);
     assert_int_equal(mkdir(folder, 0777), 0);
     assert_int_equal(symlink("../main.db", link) | symlink("link", twice) | symlink(beside_path, copy), 0);
-    s2_db *db = open_db(twice, S2_DB_WRITE);
+    s2_db *db = s2_opened(twice, S2_DB_WRITE);
     OK(s2_gen_put_all(db, 0));
     OK(s2_db_backup(db, copy, true, NULL));
     s2_db_close(&db);
@@ -648,7 +640,7 @@ static void a_name_that_is_no_path_is_refused(void **state)
         s2_db *db;
         for (s2_db_mode mode = 0; mode <= S2_DB_UNTRUSTED; mode++)
             assert_int_equal(s2_db_open(names[name], mode, &db, NULL), S2_EINVAL);
-        db = open_db(main_path, S2_DB_READ);
+        db = s2_opened(main_path, S2_DB_READ);
         assert_int_equal(s2_db_backup(db, names[name], true, NULL), S2_EINVAL);
         s2_db_close(&db);
         assert_int_equal(s2_db_recover(main_path, names[name], true, &found, NULL), S2_EINVAL);
@@ -666,7 +658,7 @@ static void only_a_regular_file_is_replaced(void **state)
     s2_gen_forget(beside_path);
     for (int folder = 0; folder < 2; folder++) {
         assert_int_equal(folder ? mkdir(beside_path, 0777) : mkfifo(beside_path, 0666), 0);
-        s2_db *db = open_db(main_path, S2_DB_READ);
+        s2_db *db = s2_opened(main_path, S2_DB_READ);
         for (int overwrite = 0; overwrite < 2; overwrite++) {
             assert_int_equal(s2_db_backup(db, beside_path, overwrite != 0, NULL), S2_EIO);
             assert_int_equal(s2_db_recover(main_path, beside_path, overwrite != 0, &found, NULL), S2_EIO);

@@ -22,33 +22,10 @@
 #include "sim/units.h"
 #include "tests/gen_db.h"
 #include "tests/gen_spec.h"
+#include "tests/s2dir.h"
 #include "words/holed.h"
 
 #define OK(call) assert_int_equal((call), S2_OK)
-
-static char dir[64];
-
-static const char *path_of(const char *name)
-{
-    static char path[128];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return path;
-}
-
-static int make_dir(void **state)
-{
-    (void)state;
-    snprintf(dir, sizeof dir, "/tmp/s2-explorer.XXXXXX");
-    return mkdtemp(dir) == NULL ? -1 : 0;
-}
-
-static int remove_dir(void **state)
-{
-    char command[128];
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf '%s'", dir);
-    return system(command);
-}
 
 /* What a session with these keys prints, that keeps what it keeps in a file; the caller frees it. */
 static char *kept_session(const char *db, const char *script, const char *session_path)
@@ -247,7 +224,7 @@ static void the_front_on_the_screen_is_that_of_the_command(void **state)
                                            "us,kv_bytes,unread"};
     static const char *const filters[] = {
         "", "us<100", "heads>=16", "density<0.5 us>=2", "phase=train", "union=holds", "len=4k", "gpu=b200"};
-    const char *const db = path_of("front.db");
+    const char *const db = s2_dir_path("front.db");
     for (int64_t seed = 1; seed <= (s2_test_cases(400) + 199) / 200; seed++) {
         make_designs(db, 1500, (uint64_t)seed);
         for (size_t m = 0; m < sizeof minimize / sizeof minimize[0]; m++)
@@ -260,7 +237,7 @@ static void the_front_on_the_screen_is_that_of_the_command(void **state)
 static void the_front_is_brushed_to_a_list(void **state)
 {
     (void)state;
-    const char *const db = path_of("brushed.db");
+    const char *const db = s2_dir_path("brushed.db");
     make_designs(db, 300, 6);
     char *const screen = session(db, "5\nj\ndump\n/\ndump\n");
     const char *const chosen = strstr(screen, "@ 2/");
@@ -281,7 +258,7 @@ static void the_front_is_brushed_to_a_list(void **state)
 static void a_design_of_the_list_is_pinned_as_the_baseline(void **state)
 {
     (void)state;
-    const char *const db = path_of("pinned.db");
+    const char *const db = s2_dir_path("pinned.db");
     make_designs(db, 20, 7);
     char *const pinned = session(db, "dump\nb\ndump\n");
     char *const other = session(db, "dump\nb\nj\ndump\n");
@@ -298,7 +275,7 @@ static void a_design_of_the_list_is_pinned_as_the_baseline(void **state)
 static void a_refused_filter_leaves_the_list_and_its_filter(void **state)
 {
     (void)state;
-    const char *const db = path_of("refused.db");
+    const char *const db = s2_dir_path("refused.db");
     make_designs(db, 20, 3);
     char *const plain = session(db, "/\ntype us<100\nenter\nq\ndump\n");
     char *const refused = session(db, "/\ntype us<100\nenter\n/\ntype  nonsense<<\nenter\nq\ndump\n");
@@ -319,8 +296,8 @@ static void a_file_is_opened_on_the_workbench_or_refused_with_its_place(void **s
     const char *const texts[] = {"# mine\nheads 8  # few\nkv-heads 4\n\nlocal 3 | random 2 seed 7\n",
                                  "heads 8\nlocal 3 | strid 4\n"};
     char good[128], bad[128];
-    snprintf(good, sizeof good, "%s", path_of("good.s2"));
-    snprintf(bad, sizeof bad, "%s", path_of("bad.s2"));
+    snprintf(good, sizeof good, "%s", s2_dir_path("good.s2"));
+    snprintf(bad, sizeof bad, "%s", s2_dir_path("bad.s2"));
     for (int nth = 0; nth < 2; nth++) {
         FILE *const file = fopen(nth == 0 ? good : bad, "w");
         assert_non_null(file);
@@ -328,7 +305,7 @@ static void a_file_is_opened_on_the_workbench_or_refused_with_its_place(void **s
         fclose(file);
     }
     snprintf(script, sizeof script, "1\nO\ntype %s\nenter\nO\ntype %s\nenter\ndump\nO\ndump\n", good, bad);
-    char *const screen = session(path_of("none.db"), script);
+    char *const screen = session(s2_dir_path("none.db"), script);
     assert_non_null(strstr(screen, "random 2"));
     if (strstr(screen, "bad.s2:2:11: ") == NULL)
         fail_msg("%s", screen);
@@ -340,7 +317,7 @@ static void the_sort_is_marked_on_its_column(void **state)
 {
     (void)state;
     static const char *const marks[] = {"", "namev", "vdensity", "vtime", "vkv", "vmeasured"};
-    const char *const db = path_of("sorted.db");
+    const char *const db = s2_dir_path("sorted.db");
     char keys[64] = "";
     make_designs(db, 5, 4);
     for (size_t n = 0; n < sizeof marks / sizeof marks[0]; n++) {
@@ -392,7 +369,7 @@ static void the_list_on_the_screen_is_that_of_the_command(void **state)
     static const char *const sorts[] = {"-created", "-name", "-density", "-us", "-kv_mib", "-gpu_us"};
     static const char *const filters[] = {
         "", "us<100", "heads>=16 union=holds", "density<0.5 us>=2", "name~d00", "!tag:none", "us<0.001"};
-    const char *const db = path_of("list.db");
+    const char *const db = s2_dir_path("list.db");
     for (int64_t seed = 1; seed <= (s2_test_cases(400) + 199) / 200; seed++) {
         make_designs(db, 1200, (uint64_t)seed);
         for (int s = 0; s < 6; s++)
@@ -413,7 +390,7 @@ static void a_filter_is_applied_as_it_is_typed(void **state)
                  {"/\ntype us<100\nenter\n/\n\x15\ntype us<7\nenter\n/\nup up\n", "filter: us<100_"},
                  {"/\ntype us<1 non\n", "no column 'non'"},
                  {"/\ntype us<1 nonsense\nenter\n", "1 of 20 designs, by created down  "}};
-    const char *const db = path_of("typed.db");
+    const char *const db = s2_dir_path("typed.db");
     make_designs(db, 20, 5);
     for (size_t n = 0; n < sizeof cases / sizeof cases[0]; n++) {
         char script[120];
@@ -467,8 +444,8 @@ static printed print_json(const char *text, const asked *ask, bool bounds)
     const char *const check[] = {"check", "--json", text};
     const char *const sim[] = {"sim",    "--json",  text,       "--len",      ask->len,   "--gpu",
                                ask->gpu, "--phase", ask->phase, "--kv-dtype", ask->cache, "--bounds"};
-    return (printed){command(s2_cmd_check, path_of("unused.db"), 3, check),
-                     command(s2_cmd_sim, path_of("unused.db"), bounds ? 12 : 11, sim)};
+    return (printed){command(s2_cmd_check, s2_dir_path("unused.db"), 3, check),
+                     command(s2_cmd_sim, s2_dir_path("unused.db"), bounds ? 12 : 11, sim)};
 }
 
 static void expect_words(const char *screen, const s2_buf *words, const char *text)
@@ -796,10 +773,10 @@ static void a_damaged_session_file_is_survived(void **state)
 {
     (void)state;
     char db[128], path[128], damaged[128];
-    snprintf(db, sizeof db, "%s", path_of("kept.db"));
+    snprintf(db, sizeof db, "%s", s2_dir_path("kept.db"));
     make_designs(db, 20, 8);
-    snprintf(path, sizeof path, "%s", path_of("state/s2/session"));
-    snprintf(damaged, sizeof damaged, "%s", path_of("damaged"));
+    snprintf(path, sizeof path, "%s", s2_dir_path("state/s2/session"));
+    snprintf(damaged, sizeof damaged, "%s", s2_dir_path("damaged"));
     free(kept_session(db, "S\n|\nenter\nesc\n/\ntype us<100\nenter\n1\nj ] b i i\n", path));
     char *const again = kept_session(db, "dump\n1\ndump\n", path);
     assert_non_null(strstr(again, "by name down  filter: us<100"));
@@ -840,7 +817,7 @@ static void what_is_chosen_and_filled_in_is_shown(void **state)
                  {"1\na\nup\ntype --seed 3\n", "--minimize us,kv_bytes --seed 3", NULL},
                  {"Y\n", "the design's text, in one line", NULL},
                  {"Y\ntype hash\nenter\n", "the hash was handed", NULL}};
-    const char *const db = path_of("chosen.db");
+    const char *const db = s2_dir_path("chosen.db");
     make_designs(db, 20, 9);
     for (size_t n = 0; n < sizeof cases / sizeof cases[0]; n++) {
         char script[120];
@@ -857,9 +834,9 @@ static void what_is_chosen_and_filled_in_is_shown(void **state)
 static void a_script_that_is_no_text_is_refused(void **state)
 {
     char with_nul[128];
-    const char *const paths[] = {"/dev/zero", dir, with_nul};
+    const char *const paths[] = {"/dev/zero", s2_dir, with_nul};
     (void)state;
-    snprintf(with_nul, sizeof with_nul, "%s/keys", dir);
+    snprintf(with_nul, sizeof with_nul, "%s/keys", s2_dir);
     FILE *const file = fopen(with_nul, "wb");
     assert_true(file != NULL && fwrite("1\n2\0 nonsense\n", 1, 14, file) == 14 && fclose(file) == 0);
     for (size_t n = 0; n < sizeof paths / sizeof *paths; n++) {
@@ -867,7 +844,7 @@ static void a_script_that_is_no_text_is_refused(void **state)
         s2_diag diag = {0};
         s2_explorer_options options = {
             .out = fopen("/dev/null", "w"), .rows = 24, .cols = 80, .script = paths[n], .as = "text"};
-        options.db_path = path_of("none.db");
+        options.db_path = s2_dir_path("none.db");
         assert_int_equal(s2_explorer_run(&options, &left_behind, &diag), S2_EPARSE);
         fclose(options.out);
     }
@@ -881,7 +858,7 @@ static void the_key_that_ends_a_job_ends_it_whatever_the_list_does(void **state)
     int status = 0;
     (void)state;
     OK(s2_session_init(&e.session, 24, 80, true, S2_VIEW_DESIGNS));
-    OK(s2_db_open(path_of("asked.db"), S2_DB_WRITE, &e.list.db, NULL));
+    OK(s2_db_open(s2_dir_path("asked.db"), S2_DB_WRITE, &e.list.db, NULL));
     s2_job_init(&job);
     OK(s2_job_add_words(&job, "s2 validate"));
     job.state = S2_JOB_RUNNING;
@@ -929,5 +906,5 @@ int main(void)
         cmocka_unit_test(the_front_is_brushed_to_a_list),
         cmocka_unit_test(the_key_that_ends_a_job_ends_it_whatever_the_list_does),
         cmocka_unit_test(a_design_of_the_list_is_pinned_as_the_baseline)};
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, s2_dir_make, s2_dir_remove);
 }

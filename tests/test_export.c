@@ -16,17 +16,9 @@
 #include "pattern/parse.h"
 #include "tests/s2gen.h"
 #include "tests/s2import.h"
+#include "tests/s2parsed.h"
 
 /* ---- helpers ------------------------------------------------------------------------------------ */
-
-static s2_pattern parse(s2_arena *arena, const char *text)
-{
-    s2_pattern pattern;
-    s2_diag diag = {0};
-    if (s2_pattern_parse(arena, text, strlen(text), NULL, &pattern, &diag) != S2_OK)
-        fail_msg("%s: %s", text, diag.msg);
-    return pattern;
-}
 
 typedef struct exported {
     s2_arena arena;
@@ -390,7 +382,7 @@ static void members_of_the_stride_family_survive_every_format(void **state)
             : dense_every == 2 ? "; layers 1: dense"
                                : "");
         s2_arena arena = {0};
-        const s2_pattern pattern = parse(&arena, text);
+        const s2_pattern pattern = s2_parsed(&arena, text);
         exported out;
         const s2_status status = try_export(&out, formats[which], &pattern, 512);
         if (status != S2_OK || out.report.refused)
@@ -428,7 +420,7 @@ static void files_of_tensor_parallel_ranks_are_read_back_as_the_whole_model(void
             snprintf(ranks, sizeof ranks, "%d", tp);
             snprintf(heads, sizeof heads, "\"num_heads\": %d,", 4 * n_kv / tp);
             s2_arena arena = {0};
-            const s2_pattern pattern = parse(&arena, text);
+            const s2_pattern pattern = s2_parsed(&arena, text);
             exported out;
             imported again = {0};
             const s2_status status = try_export_set(&out, "vllm", &pattern, 512, "tp", ranks);
@@ -524,7 +516,7 @@ static void checkpoints_of_tensorrt_llm_are_read_as_its_code_reads_them(void **s
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         imported at;
         s2_arena arena = {0};
-        const s2_pattern pattern = parse(&arena, rows[r].pattern);
+        const s2_pattern pattern = s2_parsed(&arena, rows[r].pattern);
         s2_difference difference;
         import_text(&at, rows[r].text, rows[r].settings);
         assert_string_equal(at.format->name, "trtllm");
@@ -575,7 +567,7 @@ static void what_the_consumer_would_reject_or_misread_is_refused(void **state)
     };
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         s2_arena arena = {0};
-        const s2_pattern pattern = parse(&arena, rows[r].text);
+        const s2_pattern pattern = s2_parsed(&arena, rows[r].text);
         exported out;
         assert_int_equal(try_export(&out, rows[r].format, &pattern, 128), S2_EUNSUPPORTED);
         assert_non_null(strstr(out.diag.msg, rows[r].why));
@@ -589,7 +581,7 @@ static void bsa_has_a_mask_for_each_sparse_head(void **state)
 {
     (void)state;
     s2_arena arena = {0};
-    const s2_pattern pattern = parse(
+    const s2_pattern pattern = s2_parsed(
         &arena, "heads 4; kv-heads 2; block 128; layers all: local 2 | stride 2 phase kv; heads 3: dense");
     exported out;
     assert_int_equal(try_export(&out, "bsa", &pattern, 512), S2_OK);
@@ -629,7 +621,7 @@ static void what_is_not_of_the_family_is_refused_with_a_pair(void **state)
     };
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         s2_arena arena = {0};
-        const s2_pattern pattern = parse(&arena, rows[r].text);
+        const s2_pattern pattern = s2_parsed(&arena, rows[r].text);
         exported out;
         const s2_status status = try_export(&out, "hf", &pattern, 8192);
         if (status != rows[r].status || (status == S2_OK && !out.report.refused))
@@ -704,7 +696,7 @@ static void a_difference_far_out_is_found_for_every_length(void **state)
     for (size_t r = 0; r < sizeof pairs / sizeof *pairs; r++) {
         s2_arena arena = {0};
         s2_difference difference;
-        const s2_pattern a = parse(&arena, pairs[r][0]), b = parse(&arena, pairs[r][1]);
+        const s2_pattern a = s2_parsed(&arena, pairs[r][0]), b = s2_parsed(&arena, pairs[r][1]);
         assert_int_equal(s2_patterns_compare(&a, &b, 0, &difference), S2_OK);
         assert_true(difference.differs);
         s2_arena_release(&arena);
@@ -723,7 +715,7 @@ static void equal_patterns_written_differently_are_equal_at_every_length(void **
     for (size_t r = 0; r < sizeof pairs / sizeof *pairs; r++) {
         s2_arena arena = {0};
         s2_difference difference;
-        const s2_pattern a = parse(&arena, pairs[r][0]), b = parse(&arena, pairs[r][1]);
+        const s2_pattern a = s2_parsed(&arena, pairs[r][0]), b = s2_parsed(&arena, pairs[r][1]);
         assert_int_equal(s2_patterns_compare(&a, &b, 0, &difference), S2_OK);
         if (difference.differs || !difference.every_length)
             fail_msg("\"%s\" and \"%s\" are not found equal", pairs[r][0], pairs[r][1]);
@@ -1007,7 +999,7 @@ static void families_survive_their_own_format(void **state)
     };
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         s2_arena arena = {0};
-        const s2_pattern pattern = parse(&arena, rows[r].text);
+        const s2_pattern pattern = s2_parsed(&arena, rows[r].text);
         exported out;
         const s2_status status = try_export(&out, rows[r].to, &pattern, 8192);
         if (status != S2_OK || out.report.refused || out.report.difference.differs)
@@ -1174,7 +1166,7 @@ static void every_exporter_holds_a_random_pattern_or_says_what_is_lost(void **st
                 pattern.name = "p";
             } else {
                 near_family(&rng, text, sizeof text);
-                pattern = parse(&arena, text);
+                pattern = s2_parsed(&arena, text);
             }
             const int64_t n_tok = strcmp(format->name, "bsa") == 0 || c % 4 == 0 ? 128 : 64;
             n_of[judge_export(format, &pattern, n_tok)]++;
@@ -1268,7 +1260,7 @@ static void what_is_read_and_written_again_stays_the_same(void **state)
             s2_arena arena = {0};
             char text[512];
             near_family(&rng, text, sizeof text);
-            const s2_pattern pattern = parse(&arena, text);
+            const s2_pattern pattern = s2_parsed(&arena, text);
             n_taken += judge_return(format, &pattern, 128);
             s2_arena_release(&arena);
         }
@@ -1303,7 +1295,7 @@ static void assert_held(const char *to, const char *text, int64_t n_tok)
 {
     s2_arena arena = {0};
     exported out;
-    const s2_pattern pattern = parse(&arena, text);
+    const s2_pattern pattern = s2_parsed(&arena, text);
     const s2_status status = try_export(&out, to, &pattern, n_tok);
     if (status != S2_OK || out.report.difference.differs)
         fail_msg("%s is suggested for %s and is not held: %s", text, to, out.diag.msg);
@@ -1327,7 +1319,7 @@ static void what_is_suggested_for_a_refused_pattern_is_held(void **state)
             char text[512] = "";
             int64_t added, dropped;
             near_family(&rng, text, sizeof text);
-            const s2_pattern pattern = parse(&arena, text);
+            const s2_pattern pattern = s2_parsed(&arena, text);
             const s2_status status = try_export(&out, format->name, &pattern, 64);
             if (format->write != NULL && (status == S2_EUNSUPPORTED || out.report.refused)) {
                 const s2_nearest nearest = find_nearest(&arena, format->name, &pattern, 64);
@@ -1375,7 +1367,7 @@ static void the_nearest_of_a_rotation_keeps_window_stride_and_dense_layers(void 
     };
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         s2_arena arena = {0};
-        const s2_pattern pattern = parse(&arena, cases[n].text);
+        const s2_pattern pattern = s2_parsed(&arena, cases[n].text);
         const s2_nearest nearest = find_nearest(&arena, cases[n].to, &pattern, 1024);
         if (cases[n].nearest == NULL)
             assert_null(nearest.text);
@@ -1407,7 +1399,7 @@ static void arrays_of_a_small_pattern_are_those_worked_out_by_hand(void **state)
     static const int32_t full_count[8] = {0, 0, 1, 1, 0, 1, 1, 2};
     s2_arena arena = {0};
     const s2_pattern pattern =
-        parse(&arena, "heads 2; block 128; layers all: local 1 | stride 2 phase head+1");
+        s2_parsed(&arena, "heads 2; block 128; layers all: local 1 | stride 2 phase head+1");
     exported out;
     assert_int_equal(try_export(&out, "csr", &pattern, 512), S2_OK);
     assert_false(out.report.difference.differs);
@@ -1443,7 +1435,7 @@ static void heads_keep_their_own_planes_of_a_mask(void **state)
     const s2_mask mask = {.path = "m.npy", .n_heads = 2, .n_q_blk = 4, .n_k_blk = 4, .allowed = planes};
     s2_term term = s2_term_init(S2_TERM_MASK, 0);
     const s2_body body = {1, &term};
-    s2_pattern pattern = parse(&arena, "heads 2; block 128; layers all: dense");
+    s2_pattern pattern = s2_parsed(&arena, "heads 2; block 128; layers all: dense");
     term.mask = &mask;
     pattern.bodies = &body;
     assert_int_equal(s2_pattern_check(&pattern, NULL), S2_OK);
@@ -1575,7 +1567,7 @@ static void a_length_inside_a_block_is_refused_with_those_that_fit(void **state)
                               .allowed = planes};
         s2_term term = s2_term_init(S2_TERM_MASK, 0);
         const s2_body body = {1, &term};
-        s2_pattern pattern = parse(&arena, "heads 1; block 16; layers all: dense");
+        s2_pattern pattern = s2_parsed(&arena, "heads 1; block 16; layers all: dense");
         term.mask = &mask;
         pattern.bodies = &body;
         assert_int_equal(try_export(&out, "bsa", &pattern, rows[r].n_tok), S2_EINVAL);
@@ -1757,18 +1749,6 @@ static void mutated_files_are_answered(void **state)
     }
 }
 
-static bool fail_nth(void *user, size_t n_bytes)
-{
-    (void)n_bytes;
-    return --*(int64_t *)user != 0;
-}
-
-static bool fail_from_nth(void *user, size_t n_bytes)
-{
-    (void)n_bytes;
-    return --*(int64_t *)user > 0;
-}
-
 /* Rows of many terms need memory of their own; without it nothing is known of them. */
 static void patterns_are_not_equal_for_want_of_memory(void **state)
 {
@@ -1778,14 +1758,14 @@ static void patterns_are_not_equal_for_want_of_memory(void **state)
     s2_buf_puts(&text, "heads 1; layers all: local 2");
     for (int32_t block = 3; block < 83; block += 2)
         s2_buf_printf(&text, " | columns %d", (int)block);
-    const s2_pattern a = parse(&arena, text.data);
+    const s2_pattern a = s2_parsed(&arena, text.data);
     s2_buf_puts(&text, " | columns 90");
-    const s2_pattern b = parse(&arena, text.data);
+    const s2_pattern b = s2_parsed(&arena, text.data);
     s2_status status = S2_ENOMEM;
     for (int64_t n = 1; status != S2_OK; n++) {
-        int64_t left = n;
+        int64_t left = n - 1;
         s2_difference difference = {0};
-        s2_alloc_set_hook(fail_from_nth, &left);
+        s2_alloc_set_hook(s2_test_fail_from, &left);
         status = s2_patterns_compare(&a, &b, 8192, &difference);
         s2_alloc_set_hook(NULL, NULL);
         assert_true(status == S2_ENOMEM || (status == S2_OK && difference.differs));
@@ -1808,9 +1788,9 @@ static void every_failed_allocation_is_out_of_memory(void **state)
     for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
         s2_status status = S2_ENOMEM;
         for (int64_t n = 1; status != S2_OK && n < 3000; n++) {
-            int64_t left = n;
+            int64_t left = n - 1;
             imported at = {0};
-            s2_alloc_set_hook(fail_nth, &left);
+            s2_alloc_set_hook(s2_test_fail_one, &left);
             status = try_import(&at, NULL, texts[t], strlen(texts[t]), "", NULL);
             s2_alloc_set_hook(NULL, NULL);
             if (status != S2_OK && status != S2_ENOMEM)

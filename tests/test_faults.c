@@ -19,39 +19,10 @@
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "db/sql.h"
+#include "tests/s2db.h"
+#include "tests/s2dir.h"
 
 #define OK(expr) assert_int_equal((expr), S2_OK)
-
-static char dir[64];
-
-static const char *path_of(const char *name)
-{
-    static char path[8][128];
-    static int turn;
-    turn = (turn + 1) % 8;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", dir, name);
-    return path[turn];
-}
-
-static s2_db *open_db(const char *path, s2_db_mode mode)
-{
-    s2_diag diag = {0};
-    s2_db *db = NULL;
-    if (s2_db_open(path, mode, &db, &diag) != S2_OK)
-        fail_msg("%s", diag.msg);
-    return db;
-}
-
-static void assert_sound(s2_db *db)
-{
-    s2_buf findings = {0};
-    s2_diag diag = {0};
-    if (s2_db_verify(db, &findings, &diag) != S2_OK)
-        fail_msg("%s", diag.msg);
-    if (findings.len > 0)
-        fail_msg("%.*s", (int)findings.len, findings.data);
-    s2_buf_release(&findings);
-}
 
 static int64_t count(s2_db *db, const char *table)
 {
@@ -63,22 +34,12 @@ static int64_t count(s2_db *db, const char *table)
 static void fill(const char *path, int n)
 {
     s2_gen_forget(path);
-    s2_db *db = open_db(path, S2_DB_WRITE);
+    s2_db *db = s2_opened(path, S2_DB_WRITE);
     for (int at = 0; at < n; at++)
         OK(s2_gen_put_all(db, at));
     OK(s2_db_tag(db, 1, "keep", true, NULL));
     OK(s2_db_note(db, 2, "a note", NULL));
     s2_db_close(&db);
-}
-
-static void run_sql(const char *path, const char *sql)
-{
-    sqlite3 *raw;
-    char *message = NULL;
-    assert_int_equal(sqlite3_open(path, &raw), SQLITE_OK);
-    if (sqlite3_exec(raw, sql, NULL, NULL, &message) != SQLITE_OK)
-        fail_msg("%s", message);
-    sqlite3_close(raw);
 }
 
 /* ---- kill -9 */
@@ -119,12 +80,12 @@ static void make_old(const char *path)
 {
     char pragma[96];
     s2_gen_forget(path);
-    run_sql(path, s2_db_migrations[0].sql);
+    s2_run_sql(path, s2_db_migrations[0].sql);
     snprintf(pragma, sizeof pragma, "PRAGMA application_id=%d; PRAGMA user_version=1;", S2_DB_APPLICATION_ID);
-    run_sql(path, pragma);
-    run_sql(path,
-            "INSERT INTO run(uid,tool_version,commit_id,sqlite_version,command,argv_json,host,started_us)"
-            " VALUES(zeroblob(16),'0','c','3','check','[]','h',1)");
+    s2_run_sql(path, pragma);
+    s2_run_sql(path,
+               "INSERT INTO run(uid,tool_version,commit_id,sqlite_version,command,argv_json,host,started_us)"
+               " VALUES(zeroblob(16),'0','c','3','check','[]','h',1)");
 }
 
 static void migrate_once(const char *path)
@@ -194,8 +155,8 @@ static void check_survivor(work kind, const char *path, const char *beside, cons
         assert_int_equal(n_acked, 0);
         return;
     }
-    s2_db *db = open_db(path, S2_DB_READ);
-    assert_sound(db);
+    s2_db *db = s2_opened(path, S2_DB_READ);
+    s2_assert_sound(db);
     assert_present(db, acked, n_acked);
     assert_int_equal(count(db, "run"), count(db, "chk")); /* no half transaction */
     assert_int_equal(count(db, "run"), count(db, "sim"));
@@ -203,8 +164,8 @@ static void check_survivor(work kind, const char *path, const char *beside, cons
     s2_db_close(&db);
     if (kind == WRITES || kind == CREATES || access(beside, F_OK) != 0)
         return;
-    db = open_db(beside, kind == MIGRATES ? S2_DB_WRITE : S2_DB_READ);
-    assert_sound(db);
+    db = s2_opened(beside, kind == MIGRATES ? S2_DB_WRITE : S2_DB_READ);
+    s2_assert_sound(db);
     assert_int_equal(kind == MIGRATES ? count(db, "run") : count(db, "design"),
                      kind == MIGRATES ? 1 : n_designs);
     s2_db_close(&db);
@@ -215,7 +176,7 @@ static void killed_processes_lose_nothing_they_acknowledged(void **state)
     (void)state;
     enum { ROUND = 40, CAP = 4000 };
     static int32_t acked[CAP];
-    const char *const path = path_of("killed.db"), *const beside = path_of("beside.db");
+    const char *const path = s2_dir_path("killed.db"), *const beside = s2_dir_path("beside.db");
     const uint64_t seed = s2_test_seed(11);
     s2_rng rng = {seed};
     const int64_t n_kills = s2_test_cases(200); /* make campaign-kill: thousands */
@@ -300,7 +261,7 @@ static void assert_same_rows(const char *a, const char *b)
 static void a_sound_file_is_recovered_row_by_row(void **state)
 {
     (void)state;
-    const char *const path = path_of("a.db"), *const saved = path_of("saved.db");
+    const char *const path = s2_dir_path("a.db"), *const saved = s2_dir_path("saved.db");
     fill(path, 120);
     const s2_db_recovered found = recover(path, saved);
     assert_int_equal(found.n_runs, 120);
@@ -319,11 +280,11 @@ static void a_sound_file_is_recovered_row_by_row(void **state)
 static void rows_shorter_than_their_table_ever_was_are_not_taken(void **state)
 {
     (void)state;
-    const char *const path = path_of("a.db"), *const saved = path_of("saved.db");
+    const char *const path = s2_dir_path("a.db"), *const saved = s2_dir_path("saved.db");
     fill(path, 3);
-    run_sql(path, "ALTER TABLE run DROP COLUMN sound; ALTER TABLE run DROP COLUMN build; ALTER TABLE run "
-                  "DROP COLUMN machine;"
-                  "ALTER TABLE run DROP COLUMN cwd; ALTER TABLE run DROP COLUMN exit_code");
+    s2_run_sql(path, "ALTER TABLE run DROP COLUMN sound; ALTER TABLE run DROP COLUMN build; ALTER TABLE run "
+                     "DROP COLUMN machine;"
+                     "ALTER TABLE run DROP COLUMN cwd; ALTER TABLE run DROP COLUMN exit_code");
     const s2_db_recovered found = recover(path, saved);
     assert_int_equal(found.n_unreadable, 3);
     assert_int_equal(found.n_lost_runs, 3);
@@ -334,10 +295,10 @@ static void rows_shorter_than_their_table_ever_was_are_not_taken(void **state)
 static void what_is_only_in_the_log_is_recovered_too(void **state)
 {
     (void)state;
-    const char *const path = path_of("a.db"), *const saved = path_of("saved.db"),
-                      *const copy = path_of("copy.db");
+    const char *const path = s2_dir_path("a.db"), *const saved = s2_dir_path("saved.db"),
+                      *const copy = s2_dir_path("copy.db");
     fill(path, 3);
-    s2_db *db = open_db(path, S2_DB_WRITE);
+    s2_db *db = s2_opened(path, S2_DB_WRITE);
     for (int n = 3; n < 20; n++)
         OK(s2_gen_put_all(db, n));
     size_t n_file, n_log;
@@ -363,9 +324,9 @@ static void what_is_only_in_the_log_is_recovered_too(void **state)
 static void deleted_rows_do_not_come_back(void **state)
 {
     (void)state;
-    const char *const path = path_of("a.db"), *const saved = path_of("saved.db");
+    const char *const path = s2_dir_path("a.db"), *const saved = s2_dir_path("saved.db");
     fill(path, 150);
-    s2_db *db = open_db(path, S2_DB_WRITE);
+    s2_db *db = s2_opened(path, S2_DB_WRITE);
     int64_t n;
     for (int64_t id = 20; id <= 150; id++)
         OK(s2_db_remove(db, id, NULL));
@@ -379,8 +340,8 @@ static void deleted_rows_do_not_come_back(void **state)
 static void without_the_first_page_every_table_is_told_by_its_rows(void **state)
 {
     (void)state;
-    const char *const path = path_of("a.db"), *const saved = path_of("saved.db"),
-                      *const copy = path_of("copy.db");
+    const char *const path = s2_dir_path("a.db"), *const saved = s2_dir_path("saved.db"),
+                      *const copy = s2_dir_path("copy.db");
     size_t n;
     fill(path, 120);
     uint8_t *const bytes = read_file(path, &n);
@@ -392,10 +353,10 @@ static void without_the_first_page_every_table_is_told_by_its_rows(void **state)
     assert_int_equal(found.n_runs, 120);
     assert_int_equal(found.n_designs, 120);
     assert_int_equal(found.n_results, 120 + 120 + 24);
-    db = open_db(saved, S2_DB_READ);
+    db = s2_opened(saved, S2_DB_READ);
     assert_int_equal(count(db, "tag"), 0); /* their pages look like an index */
     assert_int_equal(count(db, "note"), 1);
-    assert_sound(db);
+    s2_assert_sound(db);
     s2_db_close(&db);
     free(bytes);
 }
@@ -404,8 +365,8 @@ static void without_the_first_page_every_table_is_told_by_its_rows(void **state)
 static void each_lost_page_costs_its_own_rows_only(void **state)
 {
     (void)state;
-    const char *const path = path_of("a.db"), *const saved = path_of("saved.db"),
-                      *const copy = path_of("copy.db");
+    const char *const path = s2_dir_path("a.db"), *const saved = s2_dir_path("saved.db"),
+                      *const copy = s2_dir_path("copy.db");
     size_t n;
     fill(path, 120);
     uint8_t *const bytes = read_file(path, &n), page[4096];
@@ -421,8 +382,8 @@ static void each_lost_page_costs_its_own_rows_only(void **state)
         const s2_db_recovered found = recover(copy, saved);
         const int64_t lost = all - found.n_runs - found.n_designs - found.n_results;
         most_lost = lost > most_lost ? lost : most_lost;
-        s2_db *db = open_db(saved, S2_DB_UNTRUSTED);
-        assert_sound(db);
+        s2_db *db = s2_opened(saved, S2_DB_UNTRUSTED);
+        s2_assert_sound(db);
         s2_db_close(&db);
     }
     printf("# s2: of %zu pages %lld lost in turn, no one cost more than %lld of %lld rows\n", n / 4096,
@@ -450,8 +411,8 @@ static void damage(s2_rng *rng, uint8_t *bytes, size_t *n)
 static void any_damage_ends_in_a_sound_file_or_a_reason(void **state)
 {
     (void)state;
-    const char *const path = path_of("a.db"), *const saved = path_of("saved.db"),
-                      *const copy = path_of("copy.db");
+    const char *const path = s2_dir_path("a.db"), *const saved = s2_dir_path("saved.db"),
+                      *const copy = s2_dir_path("copy.db");
     const uint64_t seed = s2_test_seed(13);
     s2_rng rng = {seed};
     size_t n_whole;
@@ -473,8 +434,8 @@ static void any_damage_ends_in_a_sound_file_or_a_reason(void **state)
             assert_true((status == S2_EPARSE || status == S2_EDB) && diag.msg[0] != '\0');
             continue;
         }
-        s2_db *db = open_db(saved, S2_DB_UNTRUSTED);
-        assert_sound(db);
+        s2_db *db = s2_opened(saved, S2_DB_UNTRUSTED);
+        s2_assert_sound(db);
         n_saved++;
         n_rows += found.n_runs + found.n_designs + found.n_results;
         s2_db_close(&db);
@@ -489,7 +450,7 @@ static void any_damage_ends_in_a_sound_file_or_a_reason(void **state)
 static void others_files_are_not_recovered(void **state)
 {
     (void)state;
-    const char *const path = path_of("a.db"), *const saved = path_of("saved.db");
+    const char *const path = s2_dir_path("a.db"), *const saved = s2_dir_path("saved.db");
     static const struct {
         const char *sql;
         s2_status status;
@@ -503,61 +464,39 @@ static void others_files_are_not_recovered(void **state)
     for (size_t n = 0; n < sizeof rows / sizeof rows[0]; n++) {
         s2_diag diag = {0};
         s2_gen_forget(path);
-        run_sql(path, rows[n].sql);
+        s2_run_sql(path, rows[n].sql);
         assert_int_equal(s2_db_recover(path, saved, false, &found, &diag), rows[n].status);
         assert_non_null(strstr(diag.msg, rows[n].words));
     }
     s2_diag diag = {0};
     fill(path, 2);
-    run_sql(path, "PRAGMA user_version=99");
+    s2_run_sql(path, "PRAGMA user_version=99");
     assert_int_equal(s2_db_recover(path, saved, false, &found, &diag), S2_EDB);
     assert_non_null(strstr(diag.msg, "newer s2"));
     write_file(path, (const uint8_t *)"short", 5);
     assert_int_equal(s2_db_recover(path, saved, false, &found, &diag), S2_EPARSE);
-    assert_int_equal(s2_db_recover(dir, saved, false, &found, &diag), S2_EPARSE);
+    assert_int_equal(s2_db_recover(s2_dir, saved, false, &found, &diag), S2_EPARSE);
     assert_int_equal(s2_db_recover("/nowhere/at/all", saved, false, &found, &diag), S2_EDB);
     assert_int_equal(access(saved, F_OK), -1);
-}
-
-static bool fail_at(void *user, size_t n_bytes)
-{
-    (void)n_bytes;
-    int *const left = user;
-    return (*left)-- != 0;
 }
 
 static void the_nth_allocation_of_a_recovery_may_fail(void **state)
 {
     (void)state;
-    const char *const path = path_of("a.db"), *const saved = path_of("saved.db");
+    const char *const path = s2_dir_path("a.db"), *const saved = s2_dir_path("saved.db");
     fill(path, 2);
     s2_status status = S2_ENOMEM;
     for (int n = 0; status != S2_OK; n++) {
-        int left = n;
+        int64_t left = n;
         s2_db_recovered found;
         s2_gen_forget(saved);
-        s2_alloc_set_hook(fail_at, &left);
+        s2_alloc_set_hook(s2_test_fail_one, &left);
         status = s2_db_recover(path, saved, false, &found, NULL);
         s2_alloc_set_hook(NULL, NULL);
         assert_true(status == S2_OK || status == S2_ENOMEM);
         assert_int_equal(access(saved, F_OK), status == S2_OK ? 0 : -1);
         assert_true(n < 1000);
     }
-}
-
-static int make_dir(void **state)
-{
-    (void)state;
-    snprintf(dir, sizeof dir, "/tmp/s2-test-faults-XXXXXX");
-    return mkdtemp(dir) == NULL;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    char line[100];
-    snprintf(line, sizeof line, "rm -r '%s'", dir);
-    return system(line);
 }
 
 int main(void)
@@ -574,5 +513,5 @@ int main(void)
         cmocka_unit_test(others_files_are_not_recovered),
         cmocka_unit_test(the_nth_allocation_of_a_recovery_may_fail),
     };
-    return cmocka_run_group_tests_name("faults", tests, make_dir, remove_dir);
+    return cmocka_run_group_tests_name("faults", tests, s2_dir_make, s2_dir_remove);
 }

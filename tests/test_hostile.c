@@ -36,6 +36,7 @@
 #include "calibrate/rows.h"
 #include "tests/gen_mutant.h"
 #include "tests/s2import.h"
+#include "tests/s2time.h"
 
 #define FOREIGN  "tests/data/foreign"
 #define PATTERNS "tests/data/patterns"
@@ -191,13 +192,6 @@ static bool count_asked(void *user, size_t n_bytes)
     return all.asked_bytes <= MOST_ASKED_BYTES;
 }
 
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
 /* A place lies in the file, or one line behind it: what ends too early is refused where it ends. */
 static void check_place(const sample *from, int64_t nth, const s2_diag *diag, const char *bytes, size_t n)
 {
@@ -217,7 +211,7 @@ static void run_case(const sample *from, int64_t nth, const char *bytes, size_t 
     now->nth = nth;
     all.asked_bytes = 0;
     const int before = next_file();
-    const double begin_ms = now_ms();
+    const double begin_ms = s2_now_ms();
     s2_alloc_set_hook(count_asked, NULL);
     memory.has_failed = memory.is_said = false;
     memory.n_held = 0;
@@ -226,7 +220,7 @@ static void run_case(const sample *from, int64_t nth, const char *bytes, size_t 
     memory.counting = false;
     memory.left = 0;
     s2_alloc_set_hook(NULL, NULL);
-    const double took_ms = now_ms() - begin_ms;
+    const double took_ms = s2_now_ms() - begin_ms;
     now->label[0] = '\0';
     all.n_cases++;
     if (memory.has_failed && !memory.is_said)

@@ -587,13 +587,6 @@ static void a_plan_of_random_numbers_is_made_or_refused(void **state)
 
 /* ------------------------------------------------------------------ no memory */
 
-static bool fail_countdown(void *user, size_t n_bytes)
-{
-    int64_t *const left = user;
-    (void)n_bytes;
-    return (*left)-- != 0;
-}
-
 static int whole_life(s2_api_error *why)
 {
     static const char text[] =
@@ -634,7 +627,7 @@ static void every_failed_allocation_is_said_and_nothing_is_lost(void **state)
     int64_t n = 0;
     for (int code = S2_API_MEMORY; code != S2_API_OK; n++) {
         int64_t left = n;
-        s2_alloc_set_hook(fail_countdown, &left);
+        s2_alloc_set_hook(s2_test_fail_one, &left);
         code = whole_life(&why);
         s2_alloc_set_hook(NULL, NULL);
         if (code != S2_API_OK && code != S2_API_MEMORY)

@@ -20,15 +20,8 @@
 #include "sim/price.h"
 #include "sim/scores.h"
 #include "sim/share.h"
-
-static s2_pattern parsed(s2_arena *arena, const char *text)
-{
-    s2_pattern pattern;
-    s2_diag diag = {0};
-    if (s2_pattern_parse(arena, text, strlen(text), NULL, &pattern, &diag) != S2_OK)
-        fail_msg("%s: %s", text, diag.msg);
-    return pattern;
-}
+#include "tests/s2parsed.h"
+#include "tests/s2priced.h"
 
 static s2_sim_options defaults(void)
 {
@@ -52,10 +45,7 @@ static s2_net net_of(const char *name)
 
 static s2_sim priced(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options)
 {
-    s2_sim sim;
-    s2_diag diag = {0};
-    if (s2_price(arena, pattern, options, S2_PRICE_WHOLE, &sim, &diag) != S2_OK)
-        fail_msg("%s", diag.msg);
+    const s2_sim sim = s2_priced(arena, pattern, options);
     if (options->calibration == NULL) /* what is not predicted is the plan at peak rates */
         s2_assert_close(sim.time_us, sim.plan_us, 1e-9 * sim.plan_us);
     return sim;
@@ -113,7 +103,7 @@ static s2_pattern pattern_of(s2_arena *arena, const char *row, const s2_net *net
     snprintf(text, sizeof text, "layers %d; heads %d; kv-heads %d; head-dim %d; block 64; %s%s",
              net->n_layers, net->n_heads, net->n_kv_heads, net->head_dim,
              strncmp(body, "kv ", 3) == 0 ? "" : "layers all: ", body);
-    return parsed(arena, text);
+    return s2_parsed(arena, text);
 }
 
 static s2_sim predicted_row(s2_arena *arena, const char *row, const s2_calibration *calibration)
@@ -279,7 +269,7 @@ static s2_sim scored(s2_arena *arena, const char *row, s2_model_scores scores,
     snprintf(text, sizeof text, "heads %.0f; kv-heads %.0f; head-dim %.0f; block 64; layers all: %s",
              number_in(row, "heads", 0), number_in(row, "kv_heads", 0), number_in(row, "head_dim", 0),
              text_in(row, "rules", rules));
-    const s2_pattern pattern = parsed(arena, text);
+    const s2_pattern pattern = s2_parsed(arena, text);
     s2_sim_options options = defaults();
     options.calibration = calibration;
     options.scores = &scores;
@@ -374,7 +364,7 @@ static void caps_and_sinks_add_time_and_nothing_else(void **state)
         const s2_model_scores scores = {net.cap, net.sinks}, none = {0, false};
         snprintf(text, sizeof text, "model %s; layers all: %s", net.name,
                  scored_bodies[s2_rng_below(&rng, 4)]);
-        const s2_pattern pattern = parsed(&arena, text);
+        const s2_pattern pattern = s2_parsed(&arena, text);
         s2_sim_options options = defaults();
         options.calibration = s2_rng_below(&rng, 2) == 0 ? &calibration : &other;
         options.len_tok = 100 + (int64_t)s2_rng_below(&rng, 6000);
@@ -432,7 +422,7 @@ static void eager_kernels_move_more_and_leave_products_alone(void **state)
                 snprintf(text, sizeof text,
                          "layers %d; heads %d; kv-heads %d; head-dim %d; layers all: local 4", net.n_layers,
                          net.n_heads, net.n_kv_heads, net.head_dim);
-                const s2_pattern pattern = parsed(&arena, text);
+                const s2_pattern pattern = s2_parsed(&arena, text);
                 s2_sim_options options = defaults();
                 options.net = &net;
                 options.calibration = calibration;
@@ -464,7 +454,7 @@ static double feed_forward_us(s2_arena *arena, const s2_net *net, const s2_calib
     char text[200];
     snprintf(text, sizeof text, "layers %d; heads %d; kv-heads %d; head-dim %d; layers all: local 4",
              net->n_layers, net->n_heads, net->n_kv_heads, net->head_dim);
-    const s2_pattern pattern = parsed(arena, text);
+    const s2_pattern pattern = s2_parsed(arena, text);
     s2_sim_options options = defaults();
     options.net = net;
     options.calibration = calibration;
@@ -654,7 +644,7 @@ static void dealt_experts_are_those_of_one_gpu_and_their_tokens_travel(void **st
         char text[200];
         const s2_net net = nets[s2_rng_below(&rng, 3)];
         snprintf(text, sizeof text, "model %s; layers all: local 4", net.name);
-        const s2_pattern pattern = parsed(&arena, text);
+        const s2_pattern pattern = s2_parsed(&arena, text);
         const s2_sim_options options = drawn_machine(&rng, &net, &calibration);
         s2_sim_options whole = options, bound = options;
         const int32_t n = options.n_expert_ranks;
@@ -748,8 +738,8 @@ static void a_shared_context_fits_to_the_sequence(void **state)
         s2_rng rng = {s2_test_seed(20261124) + (uint64_t)nth};
         s2_arena arena = {0};
         const s2_pattern pattern =
-            parsed(&arena, nth % 2 == 0 ? "model llama-3.1-8b; all: dense"
-                                        : "model llama-3.1-8b; all: local 16 | stride 8");
+            s2_parsed(&arena, nth % 2 == 0 ? "model llama-3.1-8b; all: dense"
+                                           : "model llama-3.1-8b; all: local 16 | stride 8");
         s2_sim_options options = drawn_machine(&rng, &net, NULL);
         options.phase = S2_PREFILL;
         options.batch = options.n_stages = options.n_expert_ranks = options.n_nodes = options.n_shards = 1;
@@ -773,7 +763,7 @@ static void dealt_experts_leave_room_that_is_there(void **state)
         char text[200];
         const s2_net net = nets[s2_rng_below(&rng, 2)];
         snprintf(text, sizeof text, "model %s; layers all: local 4", net.name);
-        const s2_pattern pattern = parsed(&arena, text);
+        const s2_pattern pattern = s2_parsed(&arena, text);
         s2_sim_options options = drawn_machine(&rng, &net, NULL);
         options.batch = 1;
         options.n_context = options.n_nodes = 1;
@@ -816,7 +806,7 @@ static void experts_that_cannot_be_dealt_are_refused(void **state)
         s2_sim sim;
         s2_diag diag = {0};
         snprintf(text, sizeof text, "model %s; layers all: local 4", net.name);
-        const s2_pattern pattern = parsed(&arena, text);
+        const s2_pattern pattern = s2_parsed(&arena, text);
         s2_sim_options options = defaults();
         options.net = cases[c].model != NULL ? &net : NULL;
         options.phase = cases[c].phase;
@@ -858,7 +848,7 @@ static void latent_attention_costs_its_own_widths(void **state)
         const int64_t kept = computed.latent_dim + computed.rotary_dim;
         snprintf(text, sizeof text, "heads %d; kv-heads 1; head-dim %lld; block 16; layers all: %s",
                  1 << s2_rng_below(&rng, 4), (long long)(kept + 1) / 2, bodies[s2_rng_below(&rng, 4)]);
-        s2_pattern pattern = parsed(&arena, text);
+        s2_pattern pattern = s2_parsed(&arena, text);
         pattern.computed = &computed;
         s2_sim_options options = defaults();
         options.calibration = &calibration;
@@ -891,7 +881,7 @@ static void choosing_keys_costs_what_its_consumer_scores(void **state)
     (void)state;
     s2_arena arena = {0};
     s2_pattern pattern =
-        parsed(&arena, "heads 8; kv-heads 2; layers all: local 4; heads 0-1: local 4 | topk 9");
+        s2_parsed(&arena, "heads 8; kv-heads 2; layers all: local 4; heads 0-1: local 4 | topk 9");
     s2_sim_options options = defaults();
     options.len_tok = 32768;
     const double n = 32768, pairs = n * (n + 1) / 2, launch_us = options.gpu.launch_us;
@@ -925,7 +915,7 @@ static s2_pattern model_pattern(s2_arena *arena, s2_rng *rng, const s2_net *net)
              "layers %d; heads %d; kv-heads %d; head-dim %d; layers all: %s; layers %d-%d: %s", net->n_layers,
              net->n_heads, net->n_kv_heads, net->head_dim, bodies[s2_rng_below(rng, 4)], first,
              net->n_layers - 1, bodies[s2_rng_below(rng, 4)]);
-    return parsed(arena, text);
+    return s2_parsed(arena, text);
 }
 
 static const char *const machine_models[] = {"llama-3.1-8b", "qwen2.5-0.5b", "gpt-oss-20b", "phi-2"};
@@ -992,7 +982,8 @@ static void a_pipeline_takes_what_its_stages_and_links_do(void **state)
     assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
     s2_arena arena = {0};
     const s2_net net = net_of("llama-3.1-8b");
-    const s2_pattern pattern = parsed(&arena, "model llama-3.1-8b; layers all: local 4 | stride 8 phase kv");
+    const s2_pattern pattern =
+        s2_parsed(&arena, "model llama-3.1-8b; layers all: local 4 | stride 8 phase kv");
     s2_sim_options options = defaults();
     options.net = &net;
     options.calibration = &calibration;
@@ -1160,8 +1151,8 @@ static void a_shared_context_is_predicted_whole_or_not_at_all(void **state)
     for (int32_t n = 0; n < 16; n++) {
         s2_arena arena = {0};
         const s2_pattern pattern =
-            parsed(&arena, n % 2 ? "heads 8; kv-heads 2; head-dim 320; all: local 4 | stride 4"
-                                 : "heads 8; kv-heads 2; head-dim 320; all: dense");
+            s2_parsed(&arena, n % 2 ? "heads 8; kv-heads 2; head-dim 320; all: local 4 | stride 4"
+                                    : "heads 8; kv-heads 2; head-dim 320; all: dense");
         s2_sim_options options = defaults();
         options.len_tok = 8192;
         options.phase = n / 2 % 2 ? S2_TRAIN : S2_PREFILL;
@@ -1186,7 +1177,7 @@ static void nodes_slow_the_groups_that_span_them(void **state)
     assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
     s2_arena arena = {0};
     const s2_net net = net_of("llama-3.1-8b");
-    const s2_pattern pattern = parsed(&arena, "model llama-3.1-8b; layers all: local 4");
+    const s2_pattern pattern = s2_parsed(&arena, "model llama-3.1-8b; layers all: local 4");
     s2_sim_options options = defaults();
     options.net = &net;
     options.calibration = &calibration;
@@ -1231,7 +1222,7 @@ static void machines_that_cannot_be_are_refused(void **state)
     };
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         s2_arena arena = {0};
-        const s2_pattern pattern = parsed(&arena, rows[r].text);
+        const s2_pattern pattern = s2_parsed(&arena, rows[r].text);
         s2_sim_options options = defaults();
         s2_net net;
         s2_sim sim;
@@ -1260,7 +1251,7 @@ static void layers_of_a_stage_read_what_they_did(void **state)
         "layers 7; heads 4; kv-heads 2; block 16; layers all: local 1 | stride 3 phase "
         "head+layer; layers 2,5: stride 4 phase 2*layer+kv; decode layers 1::2: dense";
     s2_arena arena = {0};
-    const s2_pattern whole = parsed(&arena, text);
+    const s2_pattern whole = s2_parsed(&arena, text);
     for (int32_t begin = 0; begin < whole.n_layers; begin++) {
         s2_pattern part;
         s2_diag diag;

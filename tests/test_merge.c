@@ -15,36 +15,12 @@
 #include "base/rng.h"
 #include "db/sql.h"
 #include "explorer/result.h"
+#include "tests/s2db.h"
+#include "tests/s2dir.h"
 
 #define OK(expr) assert_int_equal((expr), S2_OK)
 
 enum { DESIGNS = 12, SHARDS = 3, MOST = 4000 };
-
-static char dir[64];
-
-static const char *path_of(const char *name)
-{
-    static char path[8][128];
-    static int turn;
-    turn = (turn + 1) % 8;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", dir, name);
-    return path[turn];
-}
-
-static s2_db *open_db(const char *path, s2_db_mode mode)
-{
-    s2_diag diag = {0};
-    s2_db *db = NULL;
-    if (s2_db_open(path, mode, &db, &diag) != S2_OK)
-        fail_msg("%s", diag.msg);
-    return db;
-}
-
-static s2_db *open_new(const char *path)
-{
-    s2_gen_forget(path);
-    return open_db(path, S2_DB_WRITE);
-}
 
 /* ---- things that happen to a database */
 
@@ -317,7 +293,7 @@ static void assert_same_text(const char *left, const char *right, uint64_t seed,
 static void merge(s2_db *db, const char *path, s2_db_merged *merged)
 {
     s2_diag diag = {0};
-    s2_db *other = open_db(path, S2_DB_UNTRUSTED);
+    s2_db *other = s2_opened(path, S2_DB_UNTRUSTED);
     if (s2_db_merge(db, other, merged, &diag) != S2_OK)
         fail_msg("%s", diag.msg);
     s2_db_close(&other);
@@ -327,7 +303,7 @@ static const char *shard_path(int shard)
 {
     char name[32];
     snprintf(name, sizeof name, "shard-%d.db", shard);
-    return path_of(name);
+    return s2_dir_path(name);
 }
 
 /* The same happens to one database and to one of several, drawn. */
@@ -335,7 +311,7 @@ static void split(s2_db *one, int n_steps, s2_rng *rng)
 {
     s2_db *shards[SHARDS];
     for (int at = 0; at < SHARDS; at++)
-        shards[at] = open_new(shard_path(at));
+        shards[at] = s2_opened_new(shard_path(at));
     for (int at = 0; at < n_steps; at++) {
         const s2_rng step = {s2_rng_next(rng)};
         s2_db *const shard = shards[below(rng, SHARDS)];
@@ -366,7 +342,7 @@ static void shards_merged_show_what_one_database_would(void **state)
     for (int64_t at = 0; at < n; at++) {
         s2_rng rng = {seed + (uint64_t)at};
         s2_db_merged merged;
-        s2_db *one = open_new(path_of("one.db")), *all = open_new(path_of("all.db"));
+        s2_db *one = s2_opened_new(s2_dir_path("one.db")), *all = s2_opened_new(s2_dir_path("all.db"));
         split(one, 10 + (int)below(&rng, 30), &rng);
         const int first = (int)below(&rng, SHARDS);
         for (int turn = 0; turn < SHARDS + 1; turn++) /* one of them twice */
@@ -388,7 +364,7 @@ static void what_is_here_stays_when_theirs_differs(void **state)
     (void)state;
     const s2_db_view ours = {"fast", "us<900", "us", false}, same = {"same", "", "name", true},
                      theirs = {"fast", "us<1", "us", false}, fresh = {"theirs", "kv=holds", "name", false};
-    s2_db *a = open_new(path_of("a.db")), *b = open_new(path_of("b.db"));
+    s2_db *a = s2_opened_new(s2_dir_path("a.db")), *b = s2_opened_new(s2_dir_path("b.db"));
     OK(s2_gen_put_all(a, 1));
     OK(s2_gen_put_all(a, 2));
     OK(s2_gen_put_all(b, 2));
@@ -407,7 +383,7 @@ static void what_is_here_stays_when_theirs_differs(void **state)
         s2_db_view views[8];
         s2_db_row row;
         int32_t n;
-        merge(a, path_of("b.db"), &merged);
+        merge(a, s2_dir_path("b.db"), &merged);
         assert_int_equal(merged.n_people, round == 0 ? 2 : 0); /* a star, a view */
         assert_int_equal(merged.n_views_kept, 1);
         OK(s2_db_views(a, &arena, 8, views, &n, NULL));
@@ -450,8 +426,8 @@ static void a_design_stays_as_old_as_the_older_of_two(void **state)
 {
     (void)state;
     for (int here_first = 0; here_first < 2; here_first++) {
-        const char *const ours = path_of("a.db"), *const theirs = path_of("b.db");
-        s2_db *a = open_new(ours), *b = open_new(theirs);
+        const char *const ours = s2_dir_path("a.db"), *const theirs = s2_dir_path("b.db");
+        s2_db *a = s2_opened_new(ours), *b = s2_opened_new(theirs);
         OK(s2_gen_put_all(a, 1));
         OK(s2_gen_put_all(b, 1));
         s2_db_close(&a);
@@ -463,7 +439,7 @@ static void a_design_stays_as_old_as_the_older_of_two(void **state)
         s2_db_merged merged;
         s2_db_row row;
         int32_t n;
-        a = open_db(ours, S2_DB_WRITE);
+        a = s2_opened(ours, S2_DB_WRITE);
         merge(a, theirs, &merged);
         OK(s2_db_find(a, &arena, "design-001", 1, &row, &n, NULL));
         assert_int_equal(row.created_us, 1000);
@@ -475,19 +451,12 @@ static void a_design_stays_as_old_as_the_older_of_two(void **state)
 
 /* ---- copies */
 
-static bool keep_line(void *user, const char *text, size_t n)
-{
-    s2_buf_add(user, text, n);
-    s2_buf_puts(user, "\n");
-    return true;
-}
-
 static void load(const char *path, s2_db *from)
 {
     s2_buf sql = {0};
     sqlite3 *raw;
     char *message = NULL;
-    OK(s2_db_dump(from, keep_line, &sql, NULL));
+    OK(s2_db_dump(from, s2_keep_line, &sql, NULL));
     s2_buf_add(&sql, "", 1);
     OK(sql.status);
     s2_gen_forget(path);
@@ -505,7 +474,7 @@ static void assert_same(const char *left, const char *right, uint64_t seed, cons
     assert_same_text(a, b, seed, what);
     s2_free(a);
     s2_free(b);
-    s2_db *db = open_db(left, S2_DB_WRITE);
+    s2_db *db = s2_opened(left, S2_DB_WRITE);
     assert_sound(db);
     s2_db_close(&db);
 }
@@ -547,18 +516,18 @@ enum { N_UNWRITABLE = sizeof UNWRITABLE / sizeof *UNWRITABLE };
 static void rows_that_could_not_have_been_written_are_refused(void **state)
 {
     (void)state;
-    const char *const here = path_of("here.db"), *const theirs = path_of("theirs.db");
+    const char *const here = s2_dir_path("here.db"), *const theirs = s2_dir_path("theirs.db");
     for (size_t row = 0; row < N_UNWRITABLE; row++) {
         char sql[256];
         s2_diag diag = {0};
         s2_db_merged merged;
-        s2_db *other = open_new(theirs);
+        s2_db *other = s2_opened_new(theirs);
         for (int n = 0; n < 6; n++)
             OK(s2_gen_put_all(other, n));
         s2_db_close(&other);
         snprintf(sql, sizeof sql, "PRAGMA ignore_check_constraints=ON; %s", UNWRITABLE[row]);
         exec_raw(theirs, sql);
-        s2_db *db = open_new(here);
+        s2_db *db = s2_opened_new(here);
         s2_status status = s2_db_open(theirs, S2_DB_UNTRUSTED, &other, &diag);
         if (status == S2_OK) {
             status = s2_db_merge(db, other, &merged, &diag);
@@ -577,7 +546,7 @@ static void rows_that_could_not_have_been_written_are_refused(void **state)
 static void a_migration_forgets_what_no_s2_wrote(void **state)
 {
     (void)state;
-    const char *const path = path_of("older.db");
+    const char *const path = s2_dir_path("older.db");
     char pragma[64];
     int64_t n;
     s2_gen_forget(path);
@@ -595,7 +564,7 @@ static void a_migration_forgets_what_no_s2_wrote(void **state)
              "INSERT INTO sim(run_id,seq,design_id,gpu,model,phase,dtype,len_tok,batch,time_us,bound_us,"
              "bound_by,json) VALUES(1,1,1,'g','','prefill','fp16',8192,1,9e999,7.0,'x','{}'),"
              "(1,2,1,'g','','prefill','fp16',-8192,1,3.0,2.0,'x','{}')");
-    s2_db *db = open_db(path, S2_DB_WRITE);
+    s2_db *db = s2_opened(path, S2_DB_WRITE);
     OK(s2_db_count(db, "sim", &n, NULL));
     assert_int_equal(n, 1);
     OK(s2_sql_int(db, NULL, &n, "SELECT count(*) FROM sim WHERE time_us IS NULL AND bound_us=7.0", ""));
@@ -614,8 +583,8 @@ static void every_copy_holds_every_row(void **state)
         s2_rng rng = {seed + (uint64_t)at};
         s2_db_recovered found;
         s2_diag diag = {0};
-        const char *const path = path_of("one.db"), *const copy = path_of("copy.db");
-        s2_db *db = open_new(path);
+        const char *const path = s2_dir_path("one.db"), *const copy = s2_dir_path("copy.db");
+        s2_db *db = s2_opened_new(path);
         for (int step = 0, n_steps = 10 + (int)below(&rng, 30); step < n_steps; step++) {
             const s2_rng own = {s2_rng_next(&rng)};
             const int64_t kind = below(&rng, 4);
@@ -639,21 +608,6 @@ static void every_copy_holds_every_row(void **state)
     }
 }
 
-static int make_dir(void **state)
-{
-    (void)state;
-    snprintf(dir, sizeof dir, "/tmp/s2-test-merge-XXXXXX");
-    return mkdtemp(dir) == NULL;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    char line[100];
-    snprintf(line, sizeof line, "rm -r '%s'", dir);
-    return system(line);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -664,5 +618,5 @@ int main(void)
         cmocka_unit_test(a_migration_forgets_what_no_s2_wrote),
         cmocka_unit_test(every_copy_holds_every_row),
     };
-    return cmocka_run_group_tests_name("merge", tests, make_dir, remove_dir);
+    return cmocka_run_group_tests_name("merge", tests, s2_dir_make, s2_dir_remove);
 }

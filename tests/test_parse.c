@@ -12,22 +12,14 @@
 #include "pattern/parse.h"
 #include "tests/gen_pattern.h"
 #include "tests/gen_spec.h"
+#include "tests/s2parsed.h"
 
 /* --- helpers ---------------------------------------------------------------------------------- */
-
-static s2_pattern parse_or_fail(s2_arena *arena, const char *text)
-{
-    s2_pattern pattern = {0};
-    s2_diag diag = {0};
-    if (s2_pattern_parse(arena, text, strlen(text), NULL, &pattern, &diag) != S2_OK)
-        fail_msg("%d:%d S2P%03d %s in:\n%s", diag.line, diag.col, diag.code, diag.msg, text);
-    return pattern;
-}
 
 static char *canonical(const char *text)
 {
     s2_arena arena = {0};
-    const s2_pattern pattern = parse_or_fail(&arena, text);
+    const s2_pattern pattern = s2_parsed(&arena, text);
     s2_buf buf = {0};
     s2_pattern_print(&pattern, &buf);
     assert_int_equal(buf.status, S2_OK);
@@ -220,7 +212,7 @@ static void count_kinds(const s2_pattern *pattern, int64_t *n_of_kind)
 static void check_round_trip(const char *text, int64_t *n_of_kind)
 {
     s2_arena arena = {0};
-    const s2_pattern first = parse_or_fail(&arena, text);
+    const s2_pattern first = s2_parsed(&arena, text);
     count_kinds(&first, n_of_kind);
     s2_buf once = {0}, twice = {0};
     s2_pattern_print(&first, &once);
@@ -228,7 +220,7 @@ static void check_round_trip(const char *text, int64_t *n_of_kind)
     s2_diag diag;
     if (s2_pattern_check(&first, &diag) != S2_OK)
         fail_msg("check refuses what the parser made: %s\n%s", diag.msg, text);
-    const s2_pattern second = parse_or_fail(&arena, once.data);
+    const s2_pattern second = s2_parsed(&arena, once.data);
     if (!patterns_equal(&first, &second))
         fail_msg("parse(print(p)) differs from p for:\n%s\nprinted as:\n%s", text, once.data);
     s2_pattern_print(&second, &twice);
@@ -316,7 +308,7 @@ static void check_canonical_term(s2_arena *arena, s2_pattern *pattern, s2_term *
     if (tokens_read_differently(pattern, &changed, N_TOK) != 0)
         fail_msg("the canonical form reads other keys than what was written: %s", text.data);
     if (s2_term_row_of(term->kind)->args != S2_ARGS_FILE) {
-        const s2_pattern read = parse_or_fail(arena, text.data);
+        const s2_pattern read = s2_parsed(arena, text.data);
         if (!terms_equal(&read.bodies[0].terms[0], &made))
             fail_msg("parsing the canonical text gives another term: %s", text.data);
     }
@@ -361,7 +353,7 @@ static void layers_that_differ_are_written_and_read_back(void **state)
         if (s2_pattern_check(made, &diag) == S2_OK) {
             s2_pattern_print(made, &text);
             assert_int_equal(text.status, S2_OK);
-            const s2_pattern read = parse_or_fail(&arena, text.data);
+            const s2_pattern read = s2_parsed(&arena, text.data);
             if (!layers_equal(made, &read))
                 fail_msg("layers read back differ:\n%s", text.data);
             assert_int_equal(s2_pattern_layers_differ(made), s2_pattern_layers_differ(&read));
@@ -426,7 +418,7 @@ static void every_pattern_that_passes_the_check_can_be_printed(void **state)
             s2_pattern_print(made, &text);
             assert_int_equal(text.status, S2_OK);
             if (!has_mask(made)) {
-                const s2_pattern read = parse_or_fail(&arena, text.data);
+                const s2_pattern read = s2_parsed(&arena, text.data);
                 s2_pattern_print(&read, &again);
                 assert_string_equal(text.data, again.data);
                 check_same_pairs(made, &read, text.data);
@@ -476,7 +468,7 @@ static void text_depends_on_the_pattern_alone(void **state)
         s2_buf text = {0}, first = {0}, second = {0};
         s2_arena arena = {0};
         s2_gen_pattern(&rng, &options, &text);
-        s2_pattern pattern = parse_or_fail(&arena, text.data);
+        s2_pattern pattern = s2_parsed(&arena, text.data);
         s2_pattern_print(&pattern, &first);
         const int32_t n = pattern.n_bodies;
         const size_t n_cells = (size_t)S2_N_RULE_PHASES * (size_t)pattern.n_layers * (size_t)pattern.n_heads;
@@ -533,7 +525,7 @@ static void hash_is_the_sha256_of_the_canonical_text(void **state)
 {
     (void)state;
     s2_arena arena = {0};
-    const s2_pattern pattern = parse_or_fail(&arena, "heads 4; all: dense");
+    const s2_pattern pattern = s2_parsed(&arena, "heads 4; all: dense");
     char hex[S2_HASH_HEX];
     assert_int_equal(s2_pattern_hash(&pattern, hex), S2_OK);
     /* printf 'heads 4\nlayers all: dense\n' | sha256sum */
@@ -549,7 +541,7 @@ static void every_model_is_a_shape_the_parser_takes(void **state)
         char text[100];
         snprintf(text, sizeof text, "model %s; dense", model->net.name);
         s2_arena arena = {0};
-        const s2_pattern pattern = parse_or_fail(&arena, text);
+        const s2_pattern pattern = s2_parsed(&arena, text);
         assert_int_equal(pattern.n_layers, model->net.n_layers);
         assert_int_equal(pattern.n_heads, model->net.n_heads);
         assert_int_equal(pattern.n_kv_heads, model->net.n_kv_heads);
@@ -747,17 +739,6 @@ static void the_caret_stands_under_the_column(void **state)
 
 /* --- memory and time ------------------------------------------------------------------------------- */
 
-typedef struct failing_heap {
-    int64_t left;
-} failing_heap;
-
-static bool fail_the_nth(void *user, size_t n_bytes)
-{
-    (void)n_bytes;
-    failing_heap *const heap = user;
-    return heap->left-- > 0;
-}
-
 static const char sweep_text[] =
     "name sweep\nlayers 40\nheads 200\nkv-heads 8\nblock 64\n"
     "local 16 | stride 8 phase head+1 | columns 0,5,9,12,20::3,7 | sink 4t\n"
@@ -771,13 +752,13 @@ static void every_failed_allocation_is_reported_and_leaks_nothing(void **state)
     const s2_parse_options options = {.dir = "tests/data/masks"};
     int64_t n_failed = 0;
     for (int64_t nth = 0;; nth++) {
-        failing_heap heap = {nth};
+        int64_t left = nth;
         s2_arena arena = {0};
         s2_pattern pattern = {.n_heads = 77};
         char hex[S2_HASH_HEX] = "untouched";
         s2_buf text = {0};
         s2_diag diag = {0};
-        s2_alloc_set_hook(fail_the_nth, &heap);
+        s2_alloc_set_hook(s2_test_fail_from, &left);
         const s2_status parsed =
             s2_pattern_parse(&arena, sweep_text, sizeof sweep_text - 1, &options, &pattern, &diag);
         const s2_status hashed = parsed == S2_OK ? s2_pattern_hash(&pattern, hex) : parsed;
@@ -840,7 +821,7 @@ static void parsing_is_timed(void **state)
     printf("# s2: parse of the Phi-3-small file: %.1f us\n",
            1e6 * seconds_per_parse(text, strlen(text), S2_OK, 2000));
     s2_arena arena = {0};
-    const s2_pattern pattern = parse_or_fail(&arena, text);
+    const s2_pattern pattern = s2_parsed(&arena, text);
     const double begin = seconds_now();
     for (int32_t each = 0; each < 2000; each++) {
         char hex[S2_HASH_HEX];

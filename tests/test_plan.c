@@ -409,16 +409,6 @@ static void terms_chosen_at_run_time_are_refused_with_a_reason(void **state)
     s2_arena_release(&arena);
 }
 
-typedef struct s2_countdown {
-    int64_t left;
-} s2_countdown;
-
-static bool fail_at_zero(void *user, size_t n_bytes)
-{
-    (void)n_bytes;
-    return ((s2_countdown *)user)->left-- != 0;
-}
-
 static void every_allocation_may_fail_without_harm(void **state)
 {
     (void)state;
@@ -431,15 +421,15 @@ static void every_allocation_may_fail_without_harm(void **state)
         const s2_plan_options options = s2_plan_options_default();
         s2_plan plan;
         s2_plan_flat flat;
-        s2_countdown countdown = {nth};
-        s2_alloc_set_hook(fail_at_zero, &countdown);
+        int64_t left = nth;
+        s2_alloc_set_hook(s2_test_fail_one, &left);
         s2_status status = s2_plan_build(&arena, pattern, S2_PREFILL, 0, &seq, 1, &options, &plan, NULL);
         if (status == S2_OK)
             status = s2_plan_flatten(&arena, &plan, &flat);
         s2_alloc_set_hook(NULL, NULL);
         s2_arena_release(&arena);
         s2_arena_release(&made);
-        if (countdown.left >= 0) {
+        if (left >= 0) {
             assert_int_equal(status, S2_OK);
             assert_true(nth > 4);
             return;

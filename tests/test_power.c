@@ -23,6 +23,7 @@
 
 #include "base/rng.h"
 #include "db/sql.h"
+#include "tests/s2db.h"
 
 #define OK(expr) assert_int_equal((expr), S2_OK)
 
@@ -457,15 +458,6 @@ static const char *recorded_path(int which)
     return path_in(rec.dir, which);
 }
 
-static s2_db *open_db(const char *path, s2_db_mode mode)
-{
-    s2_diag diag = {0};
-    s2_db *db = NULL;
-    if (s2_db_open(path, mode, &db, &diag) != S2_OK)
-        fail_msg("%s", diag.msg);
-    return db;
-}
-
 /*
  * Everything so far has long been on the disk; the power goes after the next acknowledgement at the earliest.
  */
@@ -528,41 +520,31 @@ static void do_what_people_do(s2_db *db)
 /* Creation, writes until the log is copied back and begun again, undo, gc, a reader in between, reopening. */
 static void live(void)
 {
-    s2_db *db = open_db(recorded_path(MAIN), S2_DB_WRITE);
+    s2_db *db = s2_opened(recorded_path(MAIN), S2_DB_WRITE);
     acknowledge_rows(MAIN, db);
     put_some(db, 0, 40);
     do_what_people_do(db);
-    s2_db *reader = open_db(recorded_path(MAIN), S2_DB_READ);
+    s2_db *reader = s2_opened(recorded_path(MAIN), S2_DB_READ);
     put_some(db, 40, 50);
     s2_db_close(&reader);
     put_some(db, 50, 60);
     s2_db_close(&db);
-    db = open_db(recorded_path(MAIN), S2_DB_WRITE);
+    db = s2_opened(recorded_path(MAIN), S2_DB_WRITE);
     put_some(db, 60, 64);
     s2_db_close(&db);
-}
-
-static void exec_raw(const char *path, const char *sql)
-{
-    sqlite3 *raw;
-    char *message = NULL;
-    assert_int_equal(sqlite3_open(path, &raw), SQLITE_OK);
-    if (sqlite3_exec(raw, sql, NULL, NULL, &message) != SQLITE_OK)
-        fail_msg("%s", message);
-    sqlite3_close(raw);
 }
 
 static void make_old(const char *path, int version)
 {
     char pragma[96];
     for (int n = 0; n < version; n++)
-        exec_raw(path, s2_db_migrations[n].sql);
+        s2_run_sql(path, s2_db_migrations[n].sql);
     snprintf(pragma, sizeof pragma, "PRAGMA application_id=%d; PRAGMA user_version=%d", S2_DB_APPLICATION_ID,
              version);
-    exec_raw(path, pragma);
-    exec_raw(path,
-             "INSERT INTO run(uid,tool_version,commit_id,sqlite_version,command,argv_json,host,started_us)"
-             " VALUES(zeroblob(16),'0','c','3','check','[]','h',1)");
+    s2_run_sql(path, pragma);
+    s2_run_sql(path,
+               "INSERT INTO run(uid,tool_version,commit_id,sqlite_version,command,argv_json,host,started_us)"
+               " VALUES(zeroblob(16),'0','c','3','check','[]','h',1)");
 }
 
 static void migrate_from(int version)
@@ -570,7 +552,7 @@ static void migrate_from(int version)
     make_old(recorded_path(MAIN), version);
     settle();
     acknowledge(MAIN, OLDER);
-    s2_db *db = open_db(recorded_path(MAIN), S2_DB_WRITE);
+    s2_db *db = s2_opened(recorded_path(MAIN), S2_DB_WRITE);
     acknowledge_rows(MAIN, db);
     put_some(db, 0, 2);
     s2_db_close(&db);
@@ -579,7 +561,7 @@ static void migrate_from(int version)
 static void acknowledge_copy(void)
 {
     rec.on = false;
-    s2_db *copy = open_db(recorded_path(BESIDE), S2_DB_UNTRUSTED);
+    s2_db *copy = s2_opened(recorded_path(BESIDE), S2_DB_UNTRUSTED);
     acknowledge_rows(BESIDE, copy);
     rec.on = false;
     s2_db_close(&copy);
@@ -591,16 +573,16 @@ static void copy_and_merge(void)
 {
     s2_db_merged merged;
     s2_db_recovered found;
-    s2_db *db = open_db(recorded_path(BESIDE), S2_DB_WRITE);
+    s2_db *db = s2_opened(recorded_path(BESIDE), S2_DB_WRITE);
     for (int n = 0; n < 30; n++)
         OK(s2_gen_put_all(db, n));
     s2_db_close(&db);
     settle();
     acknowledge_copy();
-    db = open_db(recorded_path(MAIN), S2_DB_WRITE);
+    db = s2_opened(recorded_path(MAIN), S2_DB_WRITE);
     acknowledge_rows(MAIN, db);
     put_some(db, 25, 28);
-    s2_db *other = open_db(recorded_path(BESIDE), S2_DB_UNTRUSTED);
+    s2_db *other = s2_opened(recorded_path(BESIDE), S2_DB_UNTRUSTED);
     OK(s2_db_merge(db, other, &merged, NULL));
     s2_db_close(&other);
     acknowledge_rows(MAIN, db);

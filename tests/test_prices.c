@@ -16,24 +16,8 @@
 #include "library/s2.h"
 #include "search/search.h"
 #include "tests/gen_spec.h"
+#include "tests/s2dir.h"
 #include "tui/view.h"
-
-static char dir[64];
-
-static int make_dir(void **state)
-{
-    (void)state;
-    snprintf(dir, sizeof dir, "/tmp/s2-prices.XXXXXX");
-    return mkdtemp(dir) == NULL ? -1 : 0;
-}
-
-static int remove_dir(void **state)
-{
-    char words[80];
-    (void)state;
-    snprintf(words, sizeof words, "rm -rf '%s'", dir);
-    return system(words);
-}
 
 /* How often each road was taken. */
 static struct {
@@ -316,7 +300,7 @@ static void compare_workbench(const char *sim, const asked *ask, int64_t nth)
     s2_buf script = {0};
     s2_exit code;
     char db[128];
-    snprintf(db, sizeof db, "%s/bench-%lld.db", dir, (long long)nth);
+    snprintf(db, sizeof db, "%s/bench-%lld.db", s2_dir, (long long)nth);
     s2_buf_puts(&script, "1\n");
     for (int32_t knob = 1; knob < S2_KNOB_LEN; knob++)
         s2_buf_puts(&script, "down\n");
@@ -349,7 +333,7 @@ static void compare_all(const asked *ask, int64_t nth)
     s2_exit code;
     s2_facts facts;
     line_of("sim --json", ask, line);
-    snprintf(db, sizeof db, "%s/%lld.db", dir, (long long)nth);
+    snprintf(db, sizeof db, "%s/%lld.db", s2_dir, (long long)nth);
     char *const sim = run(s2_cmd_sim, db, line, ask->text, &code);
     s2_facts_build(ask->text, strlen(ask->text), &ask->question, &facts);
     if (facts.status == S2_OK)
@@ -402,5 +386,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_price_on_every_road),
     };
-    return cmocka_run_group_tests_name("prices", tests, make_dir, remove_dir);
+    return cmocka_run_group_tests_name("prices", tests, s2_dir_make, s2_dir_remove);
 }

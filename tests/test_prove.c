@@ -8,6 +8,7 @@
 #include "coverage/columns.h"
 #include "coverage/prove.h"
 #include "coverage/repair.h"
+#include "tests/s2time.h"
 #include "words/explain.h"
 #include "pattern/blocks.h"
 #include "pattern/dense.h"
@@ -661,12 +662,6 @@ static void put_hostile_term(s2_rng *rng, s2_buf *text)
     }
 }
 
-static int by_time(const void *left, const void *right)
-{
-    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-    return (a > b) - (a < b);
-}
-
 /*
  * Work is counted in steps, and what the steps do not count would show here: no question takes many times as long as
  * nine in ten of those that the limit stops.
@@ -710,7 +705,7 @@ static void hostile_patterns_cost_what_the_limit_allows(void **state)
         }
         s2_buf_release(&text);
     }
-    qsort(limited_us, (size_t)n_limited, sizeof limited_us[0], by_time);
+    qsort(limited_us, (size_t)n_limited, sizeof limited_us[0], s2_by_count);
     const int64_t usual_us = limited_us[n_limited * 9 / 10];
     printf("# s2: hostile patterns: %lld questions stopped by the limit in %lld ms of CPU (nine in ten), the "
            "slowest took "

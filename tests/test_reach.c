@@ -387,12 +387,6 @@ static void what_is_too_large_is_refused(void **state)
     s2_arena_release(&arena);
 }
 
-static bool fail_countdown(void *user, size_t n_bytes)
-{
-    (void)n_bytes;
-    return (*(int64_t *)user)-- > 0;
-}
-
 /* ------------------------------------------------------------------ every length */
 
 /* What a length says of the measures that are claimed for every length. */
@@ -609,7 +603,7 @@ static void every_allocation_may_fail_and_nothing_leaks(void **state)
         const char again[] = "layers 4; heads 8; block 4; local 3; layers 2: stride 4 phase head | dilated 3";
         assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, &diag), S2_OK);
         assert_int_equal(s2_pattern_parse(&arena, again, strlen(again), NULL, &repeating, &diag), S2_OK);
-        s2_alloc_set_hook(fail_countdown, &left);
+        s2_alloc_set_hook(s2_test_fail_from, &left);
         status = s2_measures_take(&arena, &pattern, S2_PREFILL, 256, &m);
         if (status == S2_OK)
             status = s2_lengths_decide(&arena, &pattern, S2_PREFILL, &every);

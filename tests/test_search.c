@@ -26,6 +26,7 @@
 #include "search/found.h"
 #include "search/search.h"
 #include "sim/candidate.h"
+#include "tests/s2time.h"
 
 /* ---- the language */
 
@@ -1095,12 +1096,6 @@ static void only_plain_windows_free_pages_of_a_stack_that_keeps_them(void **stat
 
 /* ---- memory */
 
-static bool fail_nth(void *user, size_t n_bytes)
-{
-    (void)n_bytes;
-    return (*(int64_t *)user)-- != 0;
-}
-
 static void each_failed_allocation_is_reported_and_leaks_nothing(void **state)
 {
     (void)state;
@@ -1114,7 +1109,7 @@ static void each_failed_allocation_is_reported_and_leaks_nothing(void **state)
         pose(&p, space, 256);
         s2_search_state_init(&p.search, &found);
         int64_t left = nth;
-        s2_alloc_set_hook(fail_nth, &left);
+        s2_alloc_set_hook(s2_test_fail_one, &left);
         status = s2_search_run(&p.search, &found, INT64_MAX, NULL, NULL);
         s2_alloc_set_hook(NULL, NULL);
         assert_true(status == S2_OK || status == S2_ENOMEM);
@@ -1584,13 +1579,6 @@ static void the_winner_is_at_least_as_good_as_every_hand_made_pattern(void **sta
 
 /* ---- speed */
 
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 static void a_search_is_timed(void **state)
 {
     (void)state;
@@ -1603,10 +1591,10 @@ static void a_search_is_timed(void **state)
          131072);
     assert_true(p.space.n_candidates >= 1000000);
     s2_search_state_init(&p.search, &found);
-    const double begin = seconds();
+    const double begin = s2_processor_s();
     assert_int_equal(s2_search_run(&p.search, &found, 20000, NULL, NULL), S2_OK);
     printf("# s2: of %lld candidates for llama-3.1-8b at 128k, 20000 searched at %.0f a second of one core\n",
-           (long long)p.space.n_candidates, 20000 / (seconds() - begin));
+           (long long)p.space.n_candidates, 20000 / (s2_processor_s() - begin));
     s2_search_state_release(&found);
     s2_arena_release(&p.arena);
 }

@@ -17,24 +17,9 @@
 #include "sim/price.h"
 #include "sim/share.h"
 #include "tests/gen_pattern.h"
-
-static s2_pattern parsed(s2_arena *arena, const char *text)
-{
-    s2_pattern pattern;
-    s2_diag diag = {0};
-    if (s2_pattern_parse(arena, text, strlen(text), NULL, &pattern, &diag) != S2_OK)
-        fail_msg("%d:%d %s in %s", diag.line, diag.col, diag.msg, text);
-    return pattern;
-}
-
-static s2_sim run(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options)
-{
-    s2_sim sim;
-    s2_diag diag = {0};
-    if (s2_price(arena, pattern, options, S2_PRICE_WHOLE, &sim, &diag) != S2_OK)
-        fail_msg("%s", diag.msg);
-    return sim;
-}
+#include "tests/s2parsed.h"
+#include "tests/s2priced.h"
+#include "tests/s2time.h"
 
 /* Heads of one layer that differ from KV head to KV head; random lists would be drawn anew on a GPU. */
 static void draw_design(s2_rng *rng, s2_buf *text)
@@ -79,7 +64,7 @@ static s2_sim run_alone(s2_arena *arena, const s2_pattern *pattern, const s2_sim
         s2_share_deal(arena, pattern->n_heads, pattern->n_kv_heads, options->n_ranks, rank, NULL, &heads),
         S2_OK);
     assert_int_equal(s2_share_pattern(arena, pattern, phase, 0, &heads, &share), S2_OK);
-    return run(arena, &share, &alone);
+    return s2_priced(arena, &share, &alone);
 }
 
 static void each_gpu_is_priced_as_its_own_pattern(void **state)
@@ -92,13 +77,13 @@ static void each_gpu_is_priced_as_its_own_pattern(void **state)
         s2_arena arena = {0};
         s2_buf text = {0};
         draw_design(&rng, &text);
-        const s2_pattern pattern = parsed(&arena, text.data);
+        const s2_pattern pattern = s2_parsed(&arena, text.data);
         s2_sim_options options = draw_options(&rng, &calibration);
-        const s2_sim one = run(&arena, &pattern, &options);
+        const s2_sim one = s2_priced(&arena, &pattern, &options);
         options.n_ranks = 1 << s2_rng_below(&rng, 4);
         if (s2_share_check(&pattern, options.n_ranks, NULL) != S2_OK)
             options.n_ranks = 1;
-        const s2_sim all = run(&arena, &pattern, &options);
+        const s2_sim all = s2_priced(&arena, &pattern, &options);
         const int32_t n_copies =
             options.n_ranks > pattern.n_kv_heads ? options.n_ranks / pattern.n_kv_heads : 1;
         double forward_us = 0, backward_us = 0, bound_us = 0, hbm_bytes = 0;
@@ -184,7 +169,7 @@ static gpu_price price_of_tokens(s2_arena *arena, const s2_pattern *pattern, con
         own.n_context = 1;
         own.len_tok = end[piece];
         own.new_tok = end[piece] - begin[piece];
-        const s2_sim sim = run(arena, pattern, &own);
+        const s2_sim sim = s2_priced(arena, pattern, &own);
         sum.us += sim.time_us;
         sum.hbm_us += sim.ranks.hbm_bytes / (options->gpu.hbm_gb_s * 1e3);
         *pairs += sim.counts.pairs;
@@ -206,7 +191,7 @@ static void each_gpu_of_a_context_is_priced_as_its_own_tokens(void **state)
         s2_arena arena = {0};
         s2_buf text = {0};
         draw_design(&rng, &text);
-        const s2_pattern pattern = parsed(&arena, text.data);
+        const s2_pattern pattern = s2_parsed(&arena, text.data);
         s2_sim_options options = draw_options(&rng, &calibration);
         options.phase = S2_PREFILL;
         options.n_context = 2 + (int32_t)s2_rng_below(&rng, 6);
@@ -215,7 +200,7 @@ static void each_gpu_of_a_context_is_priced_as_its_own_tokens(void **state)
         options.len_tok = 20 * options.n_context + (int64_t)s2_rng_below(&rng, n % 4 == 0 ? 300 : 9000);
         if (s2_share_check(&pattern, options.n_ranks, NULL) != S2_OK)
             options.n_ranks = 1;
-        const s2_sim all = run(&arena, &pattern, &options);
+        const s2_sim all = s2_priced(&arena, &pattern, &options);
         const double rate = options.gpu.nvlink_gb_s / 2 * 1e3 * (options.calibration != NULL ? 0.8 : 1),
                      heads = fmax((double)pattern.n_kv_heads / options.n_ranks, 1),
                      round = 2.0 * 2 * pattern.head_dim * heads * (double)(options.len_tok * options.batch) *
@@ -254,7 +239,7 @@ static void contiguous_parts_are_sent_the_keys_that_are_read(void **state)
         s2_buf text = {0};
         draw_design(&rng, &text);
         s2_buf_puts(&text, "; block 4");
-        const s2_pattern pattern = parsed(&arena, text.data);
+        const s2_pattern pattern = s2_parsed(&arena, text.data);
         s2_sim_options options = draw_options(&rng, NULL);
         options.phase = S2_PREFILL;
         options.batch = 1;
@@ -269,7 +254,7 @@ static void contiguous_parts_are_sent_the_keys_that_are_read(void **state)
                                  options.len_tok * to / c - 1, last);
         for (int64_t rank = 0; rank < c; rank++)
             most = fmax(most, sent[rank]);
-        s2_assert_close(run(&arena, &pattern, &options).machine.ring_bytes, most, 0.5);
+        s2_assert_close(s2_priced(&arena, &pattern, &options).machine.ring_bytes, most, 0.5);
         s2_buf_release(&text);
         s2_arena_release(&arena);
     }
@@ -292,17 +277,17 @@ static void each_gpu_may_plan_as_much_as_alone(void **state)
         double us[S2_N_PASSES] = {0};
         int32_t n_guessed = 0;
         draw_design(&rng, &text);
-        const int32_t n_kv = parsed(&arena, text.data).n_kv_heads;
+        const int32_t n_kv = s2_parsed(&arena, text.data).n_kv_heads;
         for (int32_t more = 0; more < 2; more++)
             s2_buf_printf(&text, "; kv %d: %s %dt", (int)s2_rng_below(&rng, (uint64_t)n_kv),
                           s2_rng_below(&rng, 3) == 0 ? "local" : "dilated", 2 + (int)s2_rng_below(&rng, 4));
-        const s2_pattern pattern = parsed(&arena, text.data);
+        const s2_pattern pattern = s2_parsed(&arena, text.data);
         s2_sim_options options = draw_options(&rng, &calibration);
         options.calibration = &calibration;
         options.plan_work = INT64_C(1) << (12 + s2_rng_below(&rng, 14));
         options.n_ranks = 2 << s2_rng_below(&rng, 2);
         if (s2_share_check(&pattern, options.n_ranks, NULL) == S2_OK) {
-            const s2_sim all = run(&arena, &pattern, &options);
+            const s2_sim all = s2_priced(&arena, &pattern, &options);
             for (int32_t rank = 0; rank < options.n_ranks; rank++) {
                 const s2_sim own = run_alone(&arena, &pattern, &options, rank);
                 us[0] = fmax(us[0], own.parts[0].time_us);
@@ -335,9 +320,9 @@ static void a_decode_step_with_random_lists_is_planned_at_any_length(void **stat
     options.calibration = &calibration;
     options.phase = S2_DECODE;
     options.plan_work = 1;
-    const s2_pattern pattern = parsed(&arena, "heads 4; kv-heads 2; all: local 16 | random 64 seed 1");
+    const s2_pattern pattern = s2_parsed(&arena, "heads 4; kv-heads 2; all: local 16 | random 64 seed 1");
     for (options.len_tok = 4096; options.len_tok <= 1 << 20; options.len_tok *= 4) {
-        const s2_sim sim = run(&arena, &pattern, &options);
+        const s2_sim sim = s2_priced(&arena, &pattern, &options);
         int64_t pairs = 0;
         for (int64_t key = 0; key < options.len_tok && options.len_tok <= 65536; key++)
             for (int32_t head = 0; head < 4; head++)
@@ -428,15 +413,15 @@ static void layers_of_their_own_shape_cost_what_each_costs_alone(void **state)
         for (int32_t layer = 0; layer < n_layers; layer++) {
             s2_buf alone = {0};
             draw_layer(&rng, layer, &text, &alone);
-            const s2_pattern pattern = parsed(&arena, alone.data);
+            const s2_pattern pattern = s2_parsed(&arena, alone.data);
             dynamic = dynamic || strstr(alone.data, "pages") != NULL;
-            const s2_sim sim = run(&arena, &pattern, &options);
+            const s2_sim sim = s2_priced(&arena, &pattern, &options);
             all_predicted = all_predicted && (sim.predicted || strstr(alone.data, ": none") != NULL);
             add_sums(&sim, sum);
             s2_buf_release(&alone);
         }
-        const s2_pattern pattern = parsed(&arena, text.data);
-        s2_sim sim = run(&arena, &pattern, &options);
+        const s2_pattern pattern = s2_parsed(&arena, text.data);
+        s2_sim sim = s2_priced(&arena, &pattern, &options);
         /* one layer without a plan leaves all without: their time is then a share of the dense one's */
         if (dynamic && options.calibration != NULL)
             sum[0] = sim.time_us;
@@ -467,10 +452,10 @@ static void shared_keys_are_kept_once_for_all_who_read_them(void **state)
         snprintf(text, sizeof text,
                  "heads 8; kv-heads 4; layers 2; layers 0: %s; layers 1: %s; layers 1: kv-layer 0",
                  bodies[n / 4], bodies[n % 4]);
-        const s2_pattern shared = parsed(&arena, text);
+        const s2_pattern shared = s2_parsed(&arena, text);
         snprintf(text, sizeof text, "heads 8; kv-heads 4; all: %s | %s", bodies[n / 4], bodies[n % 4]);
-        const s2_pattern both = parsed(&arena, text);
-        const s2_sim one = run(&arena, &shared, &options), other = run(&arena, &both, &options);
+        const s2_pattern both = s2_parsed(&arena, text);
+        const s2_sim one = s2_priced(&arena, &shared, &options), other = s2_priced(&arena, &both, &options);
         assert_memory_equal(&one.kv, &other.kv, sizeof one.kv);
         assert_int_equal(one.kv_peak, other.kv_peak);
         assert_int_equal(one.fit_len_tok, other.fit_len_tok);
@@ -483,12 +468,12 @@ static void uneven_heads_are_seen_and_mended(void **state)
 {
     (void)state;
     s2_arena arena = {0};
-    const s2_pattern pattern = parsed(&arena, "heads 32; kv-heads 8; kv 0-3: dense; kv 4-7: local 4");
+    const s2_pattern pattern = s2_parsed(&arena, "heads 32; kv-heads 8; kv 0-3: dense; kv 4-7: local 4");
     s2_sim_options options;
     assert_int_equal(s2_sim_options_default(&options), S2_OK);
     options.len_tok = 32768;
     options.n_ranks = 2;
-    const s2_sim sim = run(&arena, &pattern, &options);
+    const s2_sim sim = s2_priced(&arena, &pattern, &options);
     assert_true(sim.ranks.imbalance > 1.9 && sim.ranks.slowest == 0);
     assert_true(sim.ranks.mended_us < 0.52 * sim.time_us);
     s2_assert_close(sim.ranks.mended_imbalance, 1, 0.02);
@@ -504,12 +489,12 @@ static void more_gpus_than_kv_heads_copy_them(void **state)
 {
     (void)state;
     s2_arena arena = {0};
-    const s2_pattern pattern = parsed(&arena, "heads 16; kv-heads 2; all: dense");
+    const s2_pattern pattern = s2_parsed(&arena, "heads 16; kv-heads 2; all: dense");
     s2_sim_options options;
     assert_int_equal(s2_sim_options_default(&options), S2_OK);
     options.phase = S2_DECODE;
     options.n_ranks = 8;
-    const s2_sim sim = run(&arena, &pattern, &options);
+    const s2_sim sim = s2_priced(&arena, &pattern, &options);
     assert_int_equal(sim.ranks.n_copies, 4);
     assert_int_equal(sim.kv_fullest, 8192LL * 2 * 128 * 2);
     assert_int_equal(sim.kv.head_pages, 8 * sim.kv_fullest);
@@ -559,7 +544,7 @@ static void peaks_and_longest_contexts_are_those_of_enumeration(void **state)
         s2_growth growth;
         s2_growth_peak peak;
         draw_text(&rng, &text);
-        const s2_pattern pattern = parsed(&arena, text.data);
+        const s2_pattern pattern = s2_parsed(&arena, text.data);
         const int32_t page_tok = 1 + (int32_t)s2_rng_below(&rng, 17);
         const int64_t n_tok = 1 + (int64_t)s2_rng_below(&rng, 1500);
         const int64_t shared_tok =
@@ -600,12 +585,6 @@ static s2_sim_options small_gpu(s2_rng *rng)
     return options;
 }
 
-static int by_size(const void *left, const void *right)
-{
-    const double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 static double processor_ms(void)
 {
     struct timespec now;
@@ -627,7 +606,7 @@ static void what_fits_is_timed(void **state)
         s2_sim sim = {0};
         int64_t work_left = S2_SIM_WORK;
         draw_text(&rng, &text);
-        const s2_pattern pattern = parsed(&arena, text.data);
+        const s2_pattern pattern = s2_parsed(&arena, text.data);
         s2_sim_options options = small_gpu(&rng);
         options.len_tok = 1 + (int64_t)s2_rng_below(&rng, 131072);
         const double begin_ms = processor_ms();
@@ -638,7 +617,7 @@ static void what_fits_is_timed(void **state)
         s2_buf_release(&text);
         s2_arena_release(&arena);
     }
-    qsort(ms, (size_t)n_cases, sizeof *ms, by_size);
+    qsort(ms, (size_t)n_cases, sizeof *ms, s2_by_value);
     printf("# s2: what fits, %lld random patterns of up to 128k tokens: median %.2f ms, 99 %% within %.0f "
            "ms, all "
            "within %.0f ms\n",
@@ -660,7 +639,7 @@ static const s2_net small_net = {.n_layers = 2,
 
 static double all_bytes(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options)
 {
-    return (double)run(arena, pattern, options).kv_peak + s2_sim_activation_bytes(options);
+    return (double)s2_priced(arena, pattern, options).kv_peak + s2_sim_activation_bytes(options);
 }
 
 /* What a pass holds, tensor by tensor. */
@@ -688,16 +667,16 @@ static void activations_of_inference_take_room(void **state)
 {
     (void)state;
     s2_arena arena = {0};
-    const s2_pattern pattern = parsed(&arena, "layers 2; heads 4; kv-heads 2; head-dim 16; all: dense");
+    const s2_pattern pattern = s2_parsed(&arena, "layers 2; heads 4; kv-heads 2; head-dim 16; all: dense");
     for (int64_t n = 0; n < s2_test_cases(60); n++) {
         s2_rng rng = {s2_test_seed(20261124) + (uint64_t)n};
         s2_sim_options options = small_gpu(&rng);
         options.phase = n % 2 == 0 ? S2_PREFILL : S2_DECODE;
         options.fusion = n % 3 == 0 ? S2_EAGER : S2_FUSED;
         options.keeps_all = false;
-        const s2_sim bare = run(&arena, &pattern, &options);
+        const s2_sim bare = s2_priced(&arena, &pattern, &options);
         options.net = &small_net;
-        const s2_sim sim = run(&arena, &pattern, &options);
+        const s2_sim sim = s2_priced(&arena, &pattern, &options);
         s2_assert_close(s2_sim_activation_bytes(&options), held_by_pass(&options),
                         1e-9 * held_by_pass(&options));
         assert_true(sim.fit_batch <= bare.fit_batch && sim.fit_len_tok <= bare.fit_len_tok);
@@ -718,7 +697,7 @@ static void activations_of_inference_take_room(void **state)
         if (options.phase == S2_DECODE)
             continue;
         options.new_tok = 1 + (int64_t)s2_rng_below(&rng, (uint64_t)options.len_tok);
-        const s2_sim chunk = run(&arena, &pattern, &options);
+        const s2_sim chunk = s2_priced(&arena, &pattern, &options);
         assert_true(chunk.fit_batch >= sim.fit_batch && chunk.fit_len_tok >= sim.fit_len_tok);
     }
     s2_arena_release(&arena);
@@ -732,7 +711,7 @@ static void what_is_said_to_fit_fits_when_asked(void **state)
         s2_arena arena = {0};
         s2_buf text = {0};
         draw_text(&rng, &text);
-        const s2_pattern pattern = parsed(&arena, text.data);
+        const s2_pattern pattern = s2_parsed(&arena, text.data);
         s2_sim_options options = small_gpu(&rng);
         s2_net net = small_net;
         net.n_layers = pattern.n_layers;
@@ -743,25 +722,25 @@ static void what_is_said_to_fit_fits_when_asked(void **state)
             options.phase = n % 3 == 0 ? S2_PREFILL : S2_DECODE;
             options.net = &net;
         }
-        const s2_sim sim = run(&arena, &pattern, &options);
+        const s2_sim sim = s2_priced(&arena, &pattern, &options);
         const bool fits = sim.fit_batch >= options.batch;
         assert_true(fits == (sim.fit_len_tok >= options.len_tok));
         assert_true(sim.bound_us <= sim.plan_us * (1 + 1e-9));
         assert_true(sim.kv_peak >= sim.kv_fullest);
         s2_sim_options asked = options;
         asked.batch = sim.fit_batch > 0 ? sim.fit_batch : 1;
-        const s2_sim largest = run(&arena, &pattern, &asked);
+        const s2_sim largest = s2_priced(&arena, &pattern, &asked);
         if (sim.fit_batch > 0 && (largest.fit_batch < asked.batch || largest.fit_len_tok < options.len_tok))
             fail_msg("%s: batch %lld fits, but when asked %lld does", text.data, (long long)sim.fit_batch,
                      (long long)largest.fit_batch);
         asked.batch = 1 + (int64_t)s2_rng_below(&rng, 200);
-        const s2_sim elsewhere = run(&arena, &pattern, &asked);
+        const s2_sim elsewhere = s2_priced(&arena, &pattern, &asked);
         if (elsewhere.fit_batch != sim.fit_batch)
             fail_msg("%s: batch %lld fits, or %lld where %lld are asked", text.data, (long long)sim.fit_batch,
                      (long long)elsewhere.fit_batch, (long long)asked.batch);
         asked = options;
         asked.len_tok = 1 + (int64_t)s2_rng_below(&rng, (uint64_t)options.len_tok);
-        const s2_sim shorter = run(&arena, &pattern, &asked);
+        const s2_sim shorter = s2_priced(&arena, &pattern, &asked);
         assert_true(shorter.fit_batch >= sim.fit_batch);
         if (sim.fit_len_tok > 0 && sim.fit_len_tok <= 1 << 15) {
             s2_sim longest;
@@ -784,25 +763,26 @@ static void examples_that_were_wrong(void **state)
     s2_sim_options options;
     assert_int_equal(s2_sim_options_default(&options), S2_OK);
     options.len_tok = 1000;
-    const s2_pattern window = parsed(&arena, "heads 1; head-dim 64; all: local 100t");
-    assert_int_equal(run(&arena, &window, &options).kv_peak, 128 * 256);
+    const s2_pattern window = s2_parsed(&arena, "heads 1; head-dim 64; all: local 100t");
+    assert_int_equal(s2_priced(&arena, &window, &options).kv_peak, 128 * 256);
     /* a window of 24k tokens of 512 bytes in a GPU of 10 MB */
-    const s2_pattern chunk = parsed(&arena, "heads 1; all: chunk 24kt");
+    const s2_pattern chunk = s2_parsed(&arena, "heads 1; all: chunk 24kt");
     options.gpu.hbm_gb = 0.01;
-    assert_int_equal(run(&arena, &chunk, &options).fit_len_tok, 10000000 / 512 / 16 * 16);
-    const s2_pattern quest = parsed(&arena, "heads 1; prefill: dense; decode: pages 64 page 16");
-    const s2_sim sim = run(&arena, &quest, &options);
+    assert_int_equal(s2_priced(&arena, &chunk, &options).fit_len_tok, 10000000 / 512 / 16 * 16);
+    const s2_pattern quest = s2_parsed(&arena, "heads 1; prefill: dense; decode: pages 64 page 16");
+    const s2_sim sim = s2_priced(&arena, &quest, &options);
     assert_int_equal(sim.kv_peak, sim.kv.head_pages);
     /* a window in both units: keys that it has left behind are not walked */
-    const s2_pattern uneven = parsed(&arena, "heads 1; block 4; all: stride 3 width 3 when distance 8t..7");
+    const s2_pattern uneven =
+        s2_parsed(&arena, "heads 1; block 4; all: stride 3 width 3 when distance 8t..7");
     int64_t work_left = S2_SIM_WORK;
     s2_sim_options wide = options;
     s2_sim cache = {0};
     wide.len_tok = 118875;
     assert_int_equal(s2_capacity_price(&arena, &uneven, &wide, &work_left, &cache), S2_OK);
     assert_true(S2_SIM_WORK - work_left < 1 << 18);
-    const s2_pattern none = parsed(&arena, "heads 1; all: none");
-    assert_int_equal(run(&arena, &none, &options).fit_batch, S2_LIMIT_BATCH);
+    const s2_pattern none = s2_parsed(&arena, "heads 1; all: none");
+    assert_int_equal(s2_priced(&arena, &none, &options).fit_batch, S2_LIMIT_BATCH);
     s2_arena_release(&arena);
 }
 
@@ -823,30 +803,30 @@ static void training_keeps_state_and_activations_and_no_cache(void **state)
     s2_arena arena = {0};
     s2_net net;
     s2_sim_options options = of_model("llama-3.1-8b", &net);
-    const s2_pattern pattern = parsed(&arena, "layers 32; heads 32; kv-heads 8; layers all: dense");
+    const s2_pattern pattern = s2_parsed(&arena, "layers 32; heads 32; kv-heads 8; layers all: dense");
     options.phase = S2_TRAIN;
-    const s2_sim alone = run(&arena, &pattern, &options);
+    const s2_sim alone = s2_priced(&arena, &pattern, &options);
     const double held = 14.0 * (double)s2_net_weights(&net);
     s2_assert_close(alone.training.state_bytes - alone.training.gradient_bytes, held, 1);
     options.n_shards = 8;
-    const s2_sim eight = run(&arena, &pattern, &options);
+    const s2_sim eight = s2_priced(&arena, &pattern, &options);
     s2_assert_close(eight.training.state_bytes - eight.training.gradient_bytes -
                         eight.training.gathered_bytes,
                     held / 8, 1);
     s2_assert_close(eight.training.activation_bytes, alone.training.activation_bytes, 1);
     assert_true(eight.fit_batch > alone.fit_batch && eight.fit_len_tok > alone.fit_len_tok);
     options.recompute = true;
-    const s2_sim again = run(&arena, &pattern, &options);
+    const s2_sim again = s2_priced(&arena, &pattern, &options);
     assert_true(again.training.activation_bytes < 0.3 * eight.training.activation_bytes);
     assert_true(again.end_to_end_us > 1.2 * eight.end_to_end_us);
     /* what fits, fits when asked */
     options.batch = again.fit_batch;
-    assert_true(run(&arena, &pattern, &options).fit_batch >= options.batch);
+    assert_true(s2_priced(&arena, &pattern, &options).fit_batch >= options.batch);
     options.batch = 1;
     options.len_tok = again.fit_len_tok < 100000 ? again.fit_len_tok : 100000;
-    assert_true(run(&arena, &pattern, &options).fit_batch >= 1);
+    assert_true(s2_priced(&arena, &pattern, &options).fit_batch >= 1);
     options.gpu.hbm_gb = 10;
-    const s2_sim small = run(&arena, &pattern, &options);
+    const s2_sim small = s2_priced(&arena, &pattern, &options);
     assert_true(small.fit_batch == 0 && small.fit_len_tok == 0);
     s2_arena_release(&arena);
 }
@@ -876,7 +856,7 @@ static void a_memo_changes_no_time(void **state)
         for (size_t twice = 0; twice < 2 * sizeof rules / sizeof *rules; twice++) {
             char text[160];
             snprintf(text, sizeof text, "layers 2; heads 8; kv-heads 4; layers all: %s", rules[twice / 2]);
-            const s2_pattern pattern = parsed(&arena, text);
+            const s2_pattern pattern = s2_parsed(&arena, text);
             options.phase = alone.phase = twice % 2 == 0 ? S2_DECODE : S2_PREFILL;
             s2_sim brief, whole;
             assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_TIME, &brief, NULL), S2_OK);
@@ -894,17 +874,17 @@ static void types_of_weights_and_cache_are_apart(void **state)
     s2_arena arena = {0};
     s2_net net;
     s2_sim_options options = of_model("llama-3.1-8b", &net);
-    const s2_pattern pattern = parsed(&arena, "layers 32; heads 32; kv-heads 8; layers all: dense");
+    const s2_pattern pattern = s2_parsed(&arena, "layers 32; heads 32; kv-heads 8; layers all: dense");
     options.phase = S2_DECODE;
-    const s2_sim plain = run(&arena, &pattern, &options);
+    const s2_sim plain = s2_priced(&arena, &pattern, &options);
     options.cache = S2_CACHE_E4M3;
-    const s2_sim cache = run(&arena, &pattern, &options);
+    const s2_sim cache = s2_priced(&arena, &pattern, &options);
     assert_int_equal(cache.kv.dense * 2, plain.kv.dense);
     assert_int_equal(cache.weight_bytes, plain.weight_bytes);
     assert_true(cache.counts.hbm_read < plain.counts.hbm_read && cache.fit_batch > plain.fit_batch);
     options.cache = S2_CACHE_AS_DTYPE;
     options.weights = S2_WEIGHTS_INT8;
-    const s2_sim weights = run(&arena, &pattern, &options);
+    const s2_sim weights = s2_priced(&arena, &pattern, &options);
     assert_int_equal(weights.weight_bytes * 2, plain.weight_bytes);
     assert_int_equal(weights.kv.dense, plain.kv.dense);
     assert_true(weights.end_to_end_us < plain.end_to_end_us);
@@ -917,7 +897,7 @@ static void the_largest_batch_is_each_sides_own(void **state)
     s2_arena arena = {0};
     s2_net net;
     s2_sim_options options = of_model("llama-3.1-8b", &net);
-    const s2_pattern pattern = parsed(&arena, "layers 32; heads 32; kv-heads 8; layers all: local 16");
+    const s2_pattern pattern = s2_parsed(&arena, "layers 32; heads 32; kv-heads 8; layers all: local 16");
     s2_sim sim;
     options.phase = S2_DECODE;
     options.len_tok = 32768;
@@ -947,16 +927,17 @@ static void errors_widen_beyond_the_points_measured(void **state)
     assert_int_equal(s2_sim_options_default(&options), S2_OK);
     options.calibration = &calibration;
     options.phase = S2_DECODE;
-    const s2_pattern inside = parsed(&arena, "heads 32; kv-heads 8; all: dense");
-    const s2_pattern outside = parsed(&arena, "heads 128; kv-heads 1; all: dense");
-    const s2_sim known = run(&arena, &inside, &options), unknown = run(&arena, &outside, &options);
+    const s2_pattern inside = s2_parsed(&arena, "heads 32; kv-heads 8; all: dense");
+    const s2_pattern outside = s2_parsed(&arena, "heads 128; kv-heads 1; all: dense");
+    const s2_sim known = s2_priced(&arena, &inside, &options),
+                 unknown = s2_priced(&arena, &outside, &options);
     assert_true(known.far.beyond == 0 && known.measured && known.error.pct < 6);
     s2_assert_close(unknown.far.beyond, 3, 1e-9);
     assert_true(unknown.far.in == S2_EXTENT_ROWS && unknown.far.span.greatest == 16);
     assert_true(unknown.error.pct == S2_ERROR_UNKNOWN_PCT); /* no point judged the kernel of so many rows */
     for (int32_t kernel = 0; kernel < calibration.model.n_kernels; kernel++)
         calibration.model.kernels[kernel].spans[S2_EXTENT_ROWS].greatest = 1;
-    const s2_sim widened = run(&arena, &inside, &options);
+    const s2_sim widened = s2_priced(&arena, &inside, &options);
     s2_assert_close(widened.far.beyond, 2, 1e-9);
     s2_assert_close(widened.error.pct, 4 * known.error.pct, 1e-9);
     s2_arena_release(&arena);
@@ -969,17 +950,17 @@ static void guesses_are_of_the_kernel_that_would_run(void **state)
     s2_arena arena = {0};
     static s2_calibration measured, guess;
     static const char *const names[] = {"h100-sxm", "a100-80gb", "l40s", "rtx4090", "b200"};
-    const s2_pattern pattern = parsed(&arena, "heads 32; kv-heads 8; all: dense");
+    const s2_pattern pattern = s2_parsed(&arena, "heads 32; kv-heads 8; all: dense");
     s2_sim_options options;
     assert_int_equal(s2_sim_options_default(&options), S2_OK);
     assert_int_equal(s2_calibration_find("h200", &measured), S2_OK);
     options.calibration = &measured;
-    const s2_sim h200 = run(&arena, &pattern, &options);
+    const s2_sim h200 = s2_priced(&arena, &pattern, &options);
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
         assert_int_equal(s2_gpu_find(names[n], &options.gpu, NULL), S2_OK);
         assert_int_equal(s2_calibration_guess(&options.gpu, &guess), S2_OK);
         options.calibration = &guess;
-        const s2_sim sim = run(&arena, &pattern, &options);
+        const s2_sim sim = s2_priced(&arena, &pattern, &options);
         assert_false(sim.measured);
         assert_string_equal(sim.kernel, n == 0 ? "sm90" : "sm80");
         assert_true(sim.error.pct >= S2_GUESS_PCT);
@@ -989,11 +970,11 @@ static void guesses_are_of_the_kernel_that_would_run(void **state)
     }
     /* blocks that no two rows share: tiles of half the rows load half as much as those of a plan */
     const s2_pattern scattered =
-        parsed(&arena, "heads 16; kv-heads 1; block 32; all: local 2 | random 4 seed 3");
+        s2_parsed(&arena, "heads 16; kv-heads 1; block 32; all: local 2 | random 4 seed 3");
     options.len_tok = 16384;
     assert_int_equal(s2_gpu_find("rtx4090", &options.gpu, NULL), S2_OK);
     assert_int_equal(s2_calibration_guess(&options.gpu, &guess), S2_OK);
-    const s2_sim coarse = run(&arena, &scattered, &options);
+    const s2_sim coarse = s2_priced(&arena, &scattered, &options);
     assert_true(s2_sim_plan_is_coarser(&coarse) && coarse.bound_us <= coarse.time_us);
     s2_arena_release(&arena);
 }

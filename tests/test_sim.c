@@ -21,30 +21,22 @@
 #include "sim/schedule.h"
 #include "sim/share.h"
 #include "tests/gen_spec.h"
+#include "tests/s2command.h"
+#include "tests/s2parsed.h"
+#include "tests/s2priced.h"
+#include "tests/s2time.h"
 
 #define GIB 1073741824.0
-
-static s2_pattern parsed(s2_arena *arena, const char *text)
-{
-    s2_pattern pattern;
-    s2_diag diag = {0};
-    if (s2_pattern_parse(arena, text, strlen(text), NULL, &pattern, &diag) != S2_OK)
-        fail_msg("%d:%d %s in %s", diag.line, diag.col, diag.msg, text);
-    return pattern;
-}
 
 static s2_sim priced(const char *text, int64_t len_tok, s2_phase phase)
 {
     s2_arena arena = {0};
-    const s2_pattern pattern = parsed(&arena, text);
+    const s2_pattern pattern = s2_parsed(&arena, text);
     s2_sim_options options;
-    s2_sim sim;
-    s2_diag diag = {0};
     assert_int_equal(s2_sim_options_default(&options), S2_OK);
     options.len_tok = len_tok;
     options.phase = phase;
-    if (s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, &diag) != S2_OK)
-        fail_msg("%s: %s", text, diag.msg);
+    const s2_sim sim = s2_priced(&arena, &pattern, &options);
     s2_arena_release(&arena);
     return sim;
 }
@@ -106,7 +98,7 @@ static void phi_heads_read_what_its_authors_count(void **state)
     static const int64_t nnz[8] = {2670, 2684, 2698, 2712, 2726, 2740, 2754, 2768};
     (void)state;
     s2_arena arena = {0};
-    const s2_pattern pattern = parsed(&arena, PHI);
+    const s2_pattern pattern = s2_parsed(&arena, PHI);
     s2_classes classes;
     assert_int_equal(s2_classes_build(&arena, &pattern, S2_PREFILL, &classes), S2_OK);
     assert_int_equal(classes.n_reads, 9);
@@ -127,7 +119,7 @@ static void phi_heads_read_what_its_authors_count(void **state)
                      S2_OK);
     assert_int_equal(one.tiles, 30);
     assert_int_equal(group.tiles, 72);
-    const s2_pattern fixed = parsed(&arena, "heads 8; block 16; heads all: chunk 8 | stride 8 phase 1");
+    const s2_pattern fixed = s2_parsed(&arena, "heads 8; block 16; heads all: chunk 8 | stride 8 phase 1");
     assert_int_equal(s2_classes_build(&arena, &fixed, S2_PREFILL, &classes), S2_OK);
     assert_int_equal(s2_step_work_count(&classes, classes.layers[0].head_class, 1, 2047, 2048, 16, &one),
                      S2_OK);
@@ -265,7 +257,7 @@ static void draw_case(s2_draw *draw, bool random, s2_case *one)
     *one = (s2_case){0};
     draw_text(draw, random);
     one->text = draw->text.data;
-    one->pattern = parsed(&one->arena, one->text);
+    one->pattern = s2_parsed(&one->arena, one->text);
     one->n_tok = in(draw, 1, 80);
     one->first_tok = one->pattern.causal ? s2_max_i64(in(draw, -40, one->n_tok - 1), 0) : 0;
     one->shape = (s2_tile_shape){1 << in(draw, 0, 5), 1 << in(draw, 0, 4), 64};
@@ -553,7 +545,7 @@ static void counting_ends_where_its_work_does(void **state)
         for (int32_t count = 0; count < 3; count++) {
             const int64_t plenty = INT64_C(1) << 40;
             s2_arena arena = {0};
-            const s2_pattern pattern = parsed(&arena, texts[at]);
+            const s2_pattern pattern = s2_parsed(&arena, texts[at]);
             s2_classes classes;
             s2_step_work step;
             s2_kv_elems slots;
@@ -646,7 +638,7 @@ static void end_to_end_is_the_sum_of_its_parts(void **state)
 {
     (void)state;
     s2_arena arena = {0};
-    const s2_pattern pattern = parsed(&arena, PHI);
+    const s2_pattern pattern = s2_parsed(&arena, PHI);
     s2_net net;
     s2_sim_options options;
     assert_int_equal(s2_net_find("phi-3-small", &net, NULL), S2_OK);
@@ -677,7 +669,7 @@ static void caches_that_do_not_fit_wait_for_the_link(void **state)
 {
     (void)state;
     s2_arena arena = {0};
-    const s2_pattern pattern = parsed(&arena, PHI);
+    const s2_pattern pattern = s2_parsed(&arena, PHI);
     s2_sim_options options;
     s2_sim sim;
     assert_int_equal(s2_sim_options_default(&options), S2_OK);
@@ -720,7 +712,7 @@ static void ranks_hold_what_their_own_heads_keep(void **state)
     (void)state;
     s2_arena arena = {0};
     const s2_pattern pattern =
-        parsed(&arena, "layers 4; heads 8; kv-heads 4; layers all: local 4; kv 1: dense; layers 2: dense");
+        s2_parsed(&arena, "layers 4; heads 8; kv-heads 4; layers all: local 4; kv 1: dense; layers 2: dense");
     s2_sim_options options;
     s2_sim one, two;
     s2_classes classes;
@@ -762,7 +754,7 @@ static void totals_beyond_63_bits_are_a_stated_limit(void **state)
 {
     (void)state;
     s2_arena arena = {0};
-    const s2_pattern pattern = parsed(&arena, "layers 512; heads 512; heads all: dense");
+    const s2_pattern pattern = s2_parsed(&arena, "layers 512; heads 512; heads all: dense");
     s2_sim_options options;
     s2_sim sim;
     s2_diag diag = {0};
@@ -771,7 +763,7 @@ static void totals_beyond_63_bits_are_a_stated_limit(void **state)
     assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, &diag), S2_ELIMIT);
     assert_non_null(strstr(diag.msg, "dense attention of 1 sequence of 16777216 tokens"));
     /* few operations, and pages of many tokens */
-    const s2_pattern paged = parsed(&arena, "layers 1024; heads 4096; head-dim 4096; heads all: local 1");
+    const s2_pattern paged = s2_parsed(&arena, "layers 1024; heads 4096; head-dim 4096; heads all: local 1");
     options.phase = S2_DECODE;
     options.len_tok = 1;
     options.page_tok = 65536;
@@ -779,7 +771,7 @@ static void totals_beyond_63_bits_are_a_stated_limit(void **state)
     assert_int_equal(s2_price(&arena, &paged, &options, S2_PRICE_WHOLE, &sim, &diag), S2_ELIMIT);
     assert_non_null(strstr(diag.msg, "bytes"));
     /* a cache so small that more sequences fit than can be counted */
-    const s2_pattern small = parsed(&arena, "heads 32; kv-heads 8; heads all: local 4");
+    const s2_pattern small = s2_parsed(&arena, "heads 32; kv-heads 8; heads all: local 4");
     assert_int_equal(s2_sim_options_default(&options), S2_OK);
     options.len_tok = 1 << 18;
     assert_int_equal(s2_price_largest(&arena, &small, &options, &sim, &diag), S2_ELIMIT);
@@ -802,7 +794,7 @@ static void arithmetic_counts_no_more_than_63_bits(void **state)
                  "layers %d; heads %d; head-dim %d; heads all: local %d | stride %d phase head",
                  1 + (int)s2_rng_below(&rng, 128), n_heads, 32 << s2_rng_below(&rng, 4),
                  1 + (int)s2_rng_below(&rng, 9), 2 + (int)s2_rng_below(&rng, 9));
-        const s2_pattern pattern = parsed(&arena, text);
+        const s2_pattern pattern = s2_parsed(&arena, text);
         s2_sim_options options;
         s2_sim fast, whole;
         assert_int_equal(s2_sim_options_default(&options), S2_OK);
@@ -856,7 +848,7 @@ static void caches_that_free_nothing_are_those_of_dense(void **state)
     static const int32_t pages[] = {1, 16, 100, 4096};
     for (size_t n = 0; n < 3 * 4 * 3; n++) {
         s2_arena arena = {0};
-        const s2_pattern pattern = parsed(&arena, cases[n % 3].text);
+        const s2_pattern pattern = s2_parsed(&arena, cases[n % 3].text);
         s2_sim_options options;
         s2_sim sim, cache;
         assert_int_equal(s2_sim_options_default(&options), S2_OK);
@@ -987,7 +979,7 @@ static void json_holds_every_promised_key(void **state)
                                        "\"parts\":[{\"name\":\"attention\",\"time_us\":"};
     (void)state;
     s2_arena arena = {0};
-    const s2_pattern pattern = parsed(&arena, PHI);
+    const s2_pattern pattern = s2_parsed(&arena, PHI);
     s2_sim_options options;
     assert_int_equal(s2_sim_options_default(&options), S2_OK);
     s2_sim sim;
@@ -1013,7 +1005,7 @@ static void totals_that_do_not_fit_are_said(void **state)
         s2_arena arena = {0};
         s2_sim_options options;
         s2_sim sim;
-        const s2_pattern pattern = parsed(&arena, texts[at % 2]);
+        const s2_pattern pattern = s2_parsed(&arena, texts[at % 2]);
         assert_int_equal(s2_sim_options_default(&options), S2_OK);
         options.phase = (s2_phase)(at / 2);
         options.len_tok = at % 2 == 0 ? 1 << 16 : S2_LIMIT_CONTEXT_TOK;
@@ -1027,7 +1019,7 @@ static void wrong_options_are_refused_with_a_reason(void **state)
 {
     (void)state;
     s2_arena arena = {0};
-    const s2_pattern pattern = parsed(&arena, PHI);
+    const s2_pattern pattern = s2_parsed(&arena, PHI);
     s2_sim_options options;
     s2_net net;
     s2_sim sim;
@@ -1046,13 +1038,6 @@ static void wrong_options_are_refused_with_a_reason(void **state)
     s2_arena_release(&arena);
 }
 
-static bool fail_at(void *user, size_t n_bytes)
-{
-    int64_t *const left = user;
-    (void)n_bytes;
-    return (*left)-- > 0;
-}
-
 static void each_failed_allocation_is_reported(void **state)
 {
     (void)state;
@@ -1060,13 +1045,13 @@ static void each_failed_allocation_is_reported(void **state)
         assert_true(n < 500);
         s2_arena arena = {0}, scratch = {0};
         const s2_pattern pattern =
-            parsed(&arena, "heads 2; heads 0: local 2 | random 2 seed 1; heads 1: heavy 9 | rows 1");
+            s2_parsed(&arena, "heads 2; heads 0: local 2 | random 2 seed 1; heads 1: heavy 9 | rows 1");
         s2_sim_options options;
         assert_int_equal(s2_sim_options_default(&options), S2_OK);
         options.len_tok = 300;
         s2_sim sim;
         int64_t left = n;
-        s2_alloc_set_hook(fail_at, &left);
+        s2_alloc_set_hook(s2_test_fail_from, &left);
         const s2_status status = s2_price(&scratch, &pattern, &options, S2_PRICE_WHOLE, &sim, NULL);
         s2_alloc_set_hook(NULL, NULL);
         s2_arena_release(&scratch);
@@ -1161,7 +1146,7 @@ static void every_fidelity_says_the_same(void **state)
         candidate_text(&one, &shape, &draw.text);
         if (at % 5 == 0) /* only the whole simulator knows those */
             s2_buf_puts(&draw.text, "; layers 0: heavy 100 | local 100t");
-        const s2_pattern pattern = parsed(&arena, draw.text.data);
+        const s2_pattern pattern = s2_parsed(&arena, draw.text.data);
         if (in(&draw, 0, 1) == 0)
             assert_int_equal(s2_price_memo_new(&options, &options.memo), S2_OK);
         fidelities_agree(&arena, &pattern, &options);
@@ -1190,7 +1175,7 @@ static void fast_mode_equals_the_whole_simulator(void **state)
         draw_candidate(&draw, &shape, &one);
         draw.text.len = 0;
         candidate_text(&one, &shape, &draw.text);
-        const s2_pattern pattern = parsed(&arena, draw.text.data);
+        const s2_pattern pattern = s2_parsed(&arena, draw.text.data);
         s2_sim sim;
         s2_fast_cost cost;
         assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, NULL), S2_OK);
@@ -1212,27 +1197,6 @@ static void fast_mode_equals_the_whole_simulator(void **state)
     s2_buf_release(&draw.text);
 }
 
-/* The command as a person calls it: its exit code, and what it wrote. */
-static int command(char *text, size_t cap, int argc, const char *const *words)
-{
-    char *argv[12];
-    assert_in_range(argc, 1, 12);
-    memcpy(argv, words, (size_t)argc * sizeof *argv);
-    s2_cli cli;
-    s2_cli_init(&cli, "s2", argc, argv);
-    cli.out = tmpfile();
-    cli.err = tmpfile();
-    assert_non_null(cli.out);
-    assert_non_null(cli.err);
-    const int code = s2_cmd_sim(&cli, argc, argv);
-    rewind(cli.out);
-    text[fread(text, 1, cap - 1, cli.out)] = '\0';
-    fclose(cli.out);
-    fclose(cli.err);
-    s2_arena_release(&cli.arena);
-    return code;
-}
-
 static void command_answers_for_one_for_several_and_for_baselines(void **state)
 {
     (void)state;
@@ -1244,18 +1208,18 @@ static void command_answers_for_one_for_several_and_for_baselines(void **state)
     const char *const all[] = {"sim", pattern, "--no-db", "--compare", "--phase", "decode"};
     const char *const wrong[] = {"sim", pattern, "--no-db", "--gpu", "h2000"};
     const char *const bad[] = {"sim", "heads 4: dense", "--no-db"};
-    assert_int_equal(command(text, sizeof text, 3, one), S2_EXIT_OK);
+    assert_int_equal(s2_command(s2_cmd_sim, text, sizeof text, 3, one), S2_EXIT_OK);
     assert_non_null(strstr(text, "one  1 layer, "));
-    assert_int_equal(command(text, sizeof text, 5, json), S2_EXIT_OK);
+    assert_int_equal(s2_command(s2_cmd_sim, text, sizeof text, 5, json), S2_EXIT_OK);
     assert_non_null(strstr(text, "}\n{\"schema\":\"s2sim/1\""));
-    assert_int_equal(command(text, sizeof text, 6, all), S2_EXIT_OK);
+    assert_int_equal(s2_command(s2_cmd_sim, text, sizeof text, 6, all), S2_EXIT_OK);
     static const char *const names[] = {"one ", "dense ", "StreamingLLM ",       "DuoAttention ", "LServe ",
                                         "H2O ", "Quest ", "Hydra linear state ", "tiered memory "};
     for (size_t n = 0; n < sizeof names / sizeof names[0]; n++)
         if (strstr(text, names[n]) == NULL)
             fail_msg("no %s in %s", names[n], text);
-    assert_int_equal(command(text, sizeof text, 5, wrong), S2_EXIT_USAGE);
-    assert_int_equal(command(text, sizeof text, 3, bad), S2_EXIT_REFUSED);
+    assert_int_equal(s2_command(s2_cmd_sim, text, sizeof text, 5, wrong), S2_EXIT_USAGE);
+    assert_int_equal(s2_command(s2_cmd_sim, text, sizeof text, 3, bad), S2_EXIT_REFUSED);
     assert_string_equal(text, "");
 }
 
@@ -1295,7 +1259,7 @@ static void pages_say_what_a_person_must_know(void **state)
         int argc = 3;
         for (int o = 0; o < 8 && cases[c].options[o] != NULL; o++)
             argv[argc++] = cases[c].options[o];
-        assert_int_equal(command(text, sizeof text, argc, argv), S2_EXIT_OK);
+        assert_int_equal(s2_command(s2_cmd_sim, text, sizeof text, argc, argv), S2_EXIT_OK);
         if (strstr(text, cases[c].says) == NULL)
             fail_msg("no %s in %s", cases[c].says, text);
     }
@@ -1311,7 +1275,7 @@ static void tiers_of_baselines_are_shares(void **state)
                                 "--compare", "--phase",
                                 "decode",    "--len",
                                 "128k"};
-    assert_int_equal(command(text, sizeof text, 9, argv), S2_EXIT_OK);
+    assert_int_equal(s2_command(s2_cmd_sim, text, sizeof text, 9, argv), S2_EXIT_OK);
     int n = 0;
     for (const char *at = text; (at = strstr(at, "\"tiers\":{")) != NULL; at++, n++) {
         double hbm, host;
@@ -1337,7 +1301,7 @@ static void tokens_per_second_follow_from_the_end_to_end_time(void **state)
                                     "--len=8k", "--batch=4",
                                     "--phase",  phases[phase],
                                     "--dp=8",   "--recompute"};
-        assert_int_equal(command(text, sizeof text, phase == 2 ? 10 : 8, argv), S2_EXIT_OK);
+        assert_int_equal(s2_command(s2_cmd_sim, text, sizeof text, phase == 2 ? 10 : 8, argv), S2_EXIT_OK);
         const char *const at = strstr(text, "\"end_to_end\":{");
         double us, dense_us, rate, dense_rate, all, dense_all;
         assert_non_null(at);
@@ -1353,13 +1317,6 @@ static void tokens_per_second_follow_from_the_end_to_end_time(void **state)
         s2_assert_close(all, replicas * rate, 1e-5 * all);
         s2_assert_close(dense_all, replicas * dense_rate, 1e-5 * dense_all);
     }
-}
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
 /* Candidates of a search at 128k, 32 heads on 8 KV heads, 32 layers: how many one core prices. */
@@ -1383,20 +1340,20 @@ static void candidates_are_timed(void **state)
         candidates[c].stride_blk = (int32_t)in(&draw, 2, 64);
     }
     double total = 0;
-    const double begin = seconds();
+    const double begin = s2_processor_s();
     for (int32_t round = 0; round < 100; round++)
         for (int32_t c = 0; c < N_CANDIDATES; c++) {
             s2_fast_cost cost;
             s2_fast_bound(fast, &candidates[c], &cost);
             total += cost.bound_us;
         }
-    const double middle = seconds();
+    const double middle = s2_processor_s();
     for (int32_t c = 0; c < N_CANDIDATES; c++) {
         s2_fast_cost cost;
         s2_fast_exact(fast, &candidates[c], &cost);
         total += cost.time_us;
     }
-    const double end = seconds();
+    const double end = s2_processor_s();
     assert_true(total > 0);
     printf("# s2: candidates a second at 128k, 32 heads, one core: %.0f exact makespan, %.0f bound only\n",
            N_CANDIDATES / (end - middle), 100.0 * N_CANDIDATES / (middle - begin));

@@ -11,6 +11,7 @@
 #include "pattern/parse.h"
 #include "sim/baseline.h"
 #include "sim/training.h"
+#include "tests/s2priced.h"
 
 static const char *const models[] = {"llama-3.1-8b", "qwen2.5-0.5b", "gpt-oss-20b", "phi-2"};
 enum { N_MODELS = sizeof models / sizeof *models, N_BODIES = 4 };
@@ -28,15 +29,6 @@ static s2_pattern pattern_of(s2_arena *arena, const s2_net *net, const char *bod
     if (s2_pattern_parse(arena, text, strlen(text), NULL, &pattern, &diag) != S2_OK)
         fail_msg("%s: %s", text, diag.msg);
     return pattern;
-}
-
-static s2_sim priced(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options)
-{
-    s2_sim sim;
-    s2_diag diag = {0};
-    if (s2_price(arena, pattern, options, S2_PRICE_WHOLE, &sim, &diag) != S2_OK)
-        fail_msg("%s", diag.msg);
-    return sim;
 }
 
 static const s2_calibration *h200(void)
@@ -219,7 +211,7 @@ static void each_gpu_sends_what_its_collectives_define(void **state)
         s2_sim_options options = draw_machine(&rng, &net);
         options.cut = S2_CUT_ZIGZAG; /* what contiguous parts send depends on the pattern (test_share.c) */
         const s2_pattern pattern = pattern_of(&arena, &net, "local 4", bodies[s2_rng_below(&rng, N_BODIES)]);
-        const s2_sim sim = priced(&arena, &pattern, &options);
+        const s2_sim sim = s2_priced(&arena, &pattern, &options);
         const int32_t at = sim.machine.slowest;
         const double reduced = all_reduce_bytes(&options, at), gathered = gather_bytes(&options, at),
                      round = ring_bytes(&options, at);
@@ -247,9 +239,9 @@ static void no_part_of_a_step_is_predicted_below_its_bound(void **state)
         s2_net net;
         s2_sim_options options = draw_machine(&rng, &net);
         const s2_pattern pattern = pattern_of(&arena, &net, "local 4", bodies[s2_rng_below(&rng, N_BODIES)]);
-        const s2_sim sim = priced(&arena, &pattern, &options);
+        const s2_sim sim = s2_priced(&arena, &pattern, &options);
         options.calibration = NULL;
-        const s2_sim bounds = priced(&arena, &pattern, &options);
+        const s2_sim bounds = s2_priced(&arena, &pattern, &options);
         assert_true(bounds.end_to_end_us <= sim.end_to_end_us);
         assert_true(bounds.bound_us <= bounds.time_us * (1 + 1e-9) &&
                     sim.bound_us <= sim.time_us * (1 + 1e-9));
@@ -291,13 +283,13 @@ static void dense_takes_the_same_beside_every_pattern(void **state)
         if (options.phase == S2_DECODE && options.n_stages == 1 && s2_rng_below(&rng, 2) == 0)
             options.gpu.hbm_gb = 1;
         const s2_pattern dense = pattern_of(&arena, &net, "dense", "dense");
-        const s2_sim itself = priced(&arena, &dense, &options);
+        const s2_sim itself = s2_priced(&arena, &dense, &options);
         s2_assert_close(itself.end_to_end_us, itself.end_to_end_dense_us, 1e-9 * itself.end_to_end_us);
         s2_assert_close(itself.time_us, itself.dense_time_us, 1e-9 * itself.time_us);
         for (int32_t body = 1; body < N_BODIES; body++) {
             const s2_pattern pattern =
                 pattern_of(&arena, &net, bodies[body], bodies[s2_rng_below(&rng, N_BODIES)]);
-            const s2_sim sim = priced(&arena, &pattern, &options);
+            const s2_sim sim = s2_priced(&arena, &pattern, &options);
             s2_assert_close(sim.end_to_end_dense_us, itself.end_to_end_us, 1e-9 * itself.end_to_end_us);
             s2_assert_close(sim.dense_time_us, itself.time_us, 1e-9 * itself.time_us);
         }
@@ -322,7 +314,7 @@ static void dense_waits_for_its_own_slowest_stage(void **state)
     for (int32_t n = 0; n < 2; n++) {
         options.phase = n == 0 ? S2_PREFILL : S2_TRAIN;
         options.batch = 4;
-        const s2_sim itself = priced(&arena, &dense, &options), sim = priced(&arena, &early, &options);
+        const s2_sim itself = s2_priced(&arena, &dense, &options), sim = s2_priced(&arena, &early, &options);
         assert_true(sim.machine.slowest != itself.machine.slowest);
         s2_assert_close(sim.dense_time_us, itself.time_us, 1e-9 * itself.time_us);
         s2_assert_close(sim.end_to_end_dense_us, itself.end_to_end_us, 1e-9 * itself.end_to_end_us);
@@ -352,7 +344,7 @@ static void parts_of_known_methods_add_up(void **state)
             const s2_pattern like = pattern_of(&arena, &net, "local 4", "local 4");
             s2_baseline_text(baseline, &like, options.len_tok, &text);
             assert_int_equal(s2_pattern_parse(&arena, text.data, text.len, NULL, &pattern, &diag), S2_OK);
-            s2_sim sim = priced(&arena, &pattern, &options);
+            s2_sim sim = s2_priced(&arena, &pattern, &options);
             s2_baseline_adjust(baseline, &pattern, &options, &sim);
             double all_us = 0, attention_us = 0;
             for (int32_t part = 0; part < sim.n_parts; part++) {
@@ -619,12 +611,12 @@ static void what_a_context_is_sent_is_in_memory(void **state)
         n_narrow += attention > feed_forward;
         assert_true(rest >= -1 && rest < 1e9); /* logits, and sums of parts */
         const s2_pattern pattern = pattern_of(&arena, &net, "local 4", "local 4");
-        const s2_sim sim = priced(&arena, &pattern, &options);
+        const s2_sim sim = s2_priced(&arena, &pattern, &options);
         const double each = (double)sim.weight_bytes + pass;
         options.gpu.hbm_gb = (each - pass * 0.01) / (1e6 * (1000 - options.reserved_permille));
-        assert_true(priced(&arena, &pattern, &options).fit_batch < options.batch);
+        assert_true(s2_priced(&arena, &pattern, &options).fit_batch < options.batch);
         options.gpu.hbm_gb = (each + 1.01 * (double)sim.kv_peak) / (1e6 * (1000 - options.reserved_permille));
-        assert_true(priced(&arena, &pattern, &options).fit_batch >= options.batch);
+        assert_true(s2_priced(&arena, &pattern, &options).fit_batch >= options.batch);
         s2_arena_release(&arena);
     }
     assert_true(n_narrow > 0);
@@ -644,10 +636,10 @@ static void what_fits_does_not_depend_on_what_is_asked(void **state)
         const s2_pattern pattern = pattern_of(&arena, &net, "local 4", "local 4");
         options.calibration = NULL;
         options.gpu.hbm_gb = 10 + (double)s2_rng_below(&rng, 100);
-        const s2_sim sim = priced(&arena, &pattern, &options);
+        const s2_sim sim = s2_priced(&arena, &pattern, &options);
         s2_sim_options asked = options;
         asked.batch = 1 + (int64_t)s2_rng_below(&rng, 30);
-        assert_int_equal(priced(&arena, &pattern, &asked).fit_batch, sim.fit_batch);
+        assert_int_equal(s2_priced(&arena, &pattern, &asked).fit_batch, sim.fit_batch);
         assert_true((sim.fit_batch >= options.batch) == s2_sim_training_fits(&options));
         assert_true((sim.fit_batch >= options.batch) == (sim.fit_len_tok >= options.len_tok));
         for (int64_t d = -1; d <= 1; d++) {
@@ -697,7 +689,7 @@ static void an_advised_machine_has_room_and_no_smaller_one_has(void **state)
         const s2_pattern pattern = pattern_of(&arena, &net, "local 4", "local 4");
         own.calibration = NULL;
         if (n_advised <= 3)
-            assert_true(priced(&arena, &pattern, &own).fit_batch >= own.batch);
+            assert_true(s2_priced(&arena, &pattern, &own).fit_batch >= own.batch);
         s2_arena_release(&arena);
     }
     assert_true(n_advised > 0);

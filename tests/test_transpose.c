@@ -282,12 +282,6 @@ static void refused_options_leave_the_output_alone(void **state)
     s2_arena_release(&arena);
 }
 
-static bool allow_some(void *user, size_t n_bytes)
-{
-    (void)n_bytes;
-    return (*(int64_t *)user)-- > 0;
-}
-
 static void every_allocation_may_fail_without_harm(void **state)
 {
     (void)state;
@@ -300,7 +294,7 @@ static void every_allocation_may_fail_without_harm(void **state)
         int64_t left = allowed;
         s2_arena own = {0};
         s2_plan_columns out;
-        s2_alloc_set_hook(allow_some, &left);
+        s2_alloc_set_hook(s2_test_fail_from, &left);
         status = s2_plan_transpose(&own, &test.plan, &test.flat, &test.options, &out);
         s2_alloc_set_hook(NULL, NULL);
         assert_true(status == S2_OK || status == S2_ENOMEM);

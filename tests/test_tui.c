@@ -12,17 +12,11 @@
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "search/space.h"
+#include "tests/s2time.h"
 #include "tui/columns.h"
 #include "tui/looks.h"
 #include "tui/session.h"
 #include "tui/view.h"
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
 
 static bool overlap(s2_rect a, s2_rect b)
 {
@@ -1314,14 +1308,14 @@ static void a_turn_of_a_knob_at_128k_and_32_heads_is_timed(void **state)
      */
     session.deferred = true;
     for (int turn = 0; turn < TURNS; turn++) {
-        const double start = now_ms();
+        const double start = s2_now_ms();
         s2_order order;
         s2_session_key(&session, turn % 8 < 4 ? 'l' : 'h');
         for (s2_session_draw(&session); s2_session_next(&session, &order); s2_session_draw(&session)) {
             s2_order_do(&order);
             s2_session_take(&session, &order);
         }
-        const double ms = now_ms() - start;
+        const double ms = s2_now_ms() - start;
         worst = ms > worst ? ms : worst;
         total += ms;
     }

@@ -28,6 +28,7 @@
 #include "base/rng.h"
 #include "cli/cli.h"
 #include "db/sql.h"
+#include "tests/s2time.h"
 
 static char dir[64];
 
@@ -582,8 +583,8 @@ static void expect(console *c, const char *text)
 
 static void expect_gone(console *c, const char *text)
 {
-    const double start = console_now_ms();
-    while (console_shows(c, text) && console_now_ms() - start < CONSOLE_PATIENCE_MS)
+    const double start = s2_now_ms();
+    while (console_shows(c, text) && s2_now_ms() - start < CONSOLE_PATIENCE_MS)
         console_drain(c, 20);
     assert_false(console_shows(c, text));
 }
@@ -684,8 +685,8 @@ static void keys_typed_at_any_speed_show_the_same(void **state)
         piece.len = 0;
     }
     s2_buf_add(&all, "", 1);
-    const double start = console_now_ms();
-    while (!same_screens(&slow, &fast) && console_now_ms() - start < CONSOLE_LATE_MS) {
+    const double start = s2_now_ms();
+    while (!same_screens(&slow, &fast) && s2_now_ms() - start < CONSOLE_LATE_MS) {
         console_drain(&slow, CONSOLE_QUIET_MS);
         console_drain(&fast, CONSOLE_QUIET_MS);
     }
@@ -1280,10 +1281,10 @@ static size_t count_copies(console *c)
 static void copy_on_the_way(console *c, const char *const *walk, size_t n)
 {
     for (size_t at = 0; at < n; at++) {
-        const double start = console_now_ms();
+        const double start = s2_now_ms();
         console_send(c, walk[at]);
         console_drain(c, CONSOLE_QUIET_MS);
-        while (count_copies(c) <= at && console_now_ms() - start < CONSOLE_PATIENCE_MS) {
+        while (count_copies(c) <= at && s2_now_ms() - start < CONSOLE_PATIENCE_MS) {
             console_send(c, "y");
             console_drain(c, 200);
         }
@@ -1353,15 +1354,9 @@ static void the_command_of_every_screen_can_be_run(void **state)
 
 /* ---- figures */
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void print_times(const char *what, double *ms, int n)
 {
-    qsort(ms, (size_t)n, sizeof ms[0], by_value);
+    qsort(ms, (size_t)n, sizeof ms[0], s2_by_value);
     printf("# s2: %s: median %.1f ms, p99 %.1f, worst of %d %.1f ms\n", what, ms[n / 2], ms[n * 99 / 100], n,
            ms[n - 1]);
 }
@@ -1398,7 +1393,7 @@ static void time_keys(console *c, const char *keys, int n, const char *what)
     const double processor = processor_ms(c->child);
     for (int at = 0; at < n; at++) {
         const char one[] = {keys[(size_t)at % n_keys], '\0'};
-        const double start = console_now_ms();
+        const double start = s2_now_ms();
         console_send(c, one);
         const double end = console_drain(c, 40);
         if (c->first_ms <= 0)
@@ -1464,8 +1459,8 @@ static void the_ends_of_the_list_are_those_of_all_designs(void **state)
     /* a page at a time from the end to the front, with nothing left out */
     console_send(&c, "2G");
     expect(&c, " 1203 of 1203 designs");
-    const double start = console_now_ms();
-    while (!console_shows(&c, " 1 of 1203 designs") && console_now_ms() - start < CONSOLE_PATIENCE_MS) {
+    const double start = s2_now_ms();
+    while (!console_shows(&c, " 1 of 1203 designs") && s2_now_ms() - start < CONSOLE_PATIENCE_MS) {
         console_send(&c, "\002");
         console_drain(&c, 5);
     }
@@ -1484,11 +1479,11 @@ static void keys_are_timed(void **state)
     char what[120];
     console c;
     make_many("many.db", n);
-    const double start = console_now_ms();
+    const double start = s2_now_ms();
     open_plain(&c, "--db many.db");
     /* what open waited for is quiet, not the program */
     printf("# s2: %lld designs: start to first full screen %.1f ms at most\n", (long long)n,
-           console_now_ms() - start - CONSOLE_QUIET_MS);
+           s2_now_ms() - start - CONSOLE_QUIET_MS);
     printf("# s2: %lld designs: start takes %.1f ms of processor time\n", (long long)n,
            processor_ms(c.child));
     snprintf(what, sizeof what, "%lld designs, up and down", (long long)n);
@@ -1510,11 +1505,11 @@ static void keys_are_timed(void **state)
     time_keys(&c, "lhlhjk", 24, "workbench at 1M tokens, blocks of 16");
     /* a search through every name goes on beside the screen */
     console_send(&c, "2/name~zzzzzz\r");
-    const double asked = console_now_ms();
+    const double asked = s2_now_ms();
     console_send(&c, "1");
     expect(&c, "s2 workbench");
     printf("# s2: %lld designs: the workbench %.1f ms after a search through all names began\n", (long long)n,
-           console_now_ms() - asked);
+           s2_now_ms() - asked);
     console_send(&c, "2");
     expect(&c, "no design matches");
     console_send(&c, "Qy");
@@ -1593,8 +1588,8 @@ static bool has_ended(const console *c)
 /* Out of whatever is being typed or waits for the writer. */
 static int leave(console *c)
 {
-    const double start = console_now_ms();
-    while (!has_ended(c) && console_now_ms() - start < CONSOLE_PATIENCE_MS) {
+    const double start = s2_now_ms();
+    while (!has_ended(c) && s2_now_ms() - start < CONSOLE_PATIENCE_MS) {
         console_send(c, "\033");
         console_drain(c, CONSOLE_QUIET_MS);
         console_send(c, "Qy");

@@ -13,13 +13,7 @@
 #include "judge/watchdog.h"
 #include "judge/workload.h"
 #include "pattern/parse.h"
-
-static void parse(s2_arena *arena, const char *text, s2_pattern *out)
-{
-    s2_diag diag = {0};
-    if (s2_pattern_parse(arena, text, strlen(text), NULL, out, &diag) != S2_OK)
-        fail_msg("%s: %s", text, diag.msg);
-}
+#include "tests/s2parsed.h"
 
 /* ------------------------------------------------------------------ the watchdog */
 
@@ -97,7 +91,7 @@ static void a_hanging_kernel_is_ended(void **state)
         s2_validation verdict;
         const s2_plan_seq seq = {64, 64};
         kernel.run = hang;
-        parse(&arena, "heads 2; head-dim 64; layers all: dense", &pattern);
+        pattern = s2_parsed(&arena, "heads 2; head-dim 64; layers all: dense");
         if (s2_device_open("cpu", &device, NULL) != S2_OK ||
             s2_watchdog_start(0.2, says_seven, NULL, &dog) != S2_OK)
             _exit(99);
@@ -190,10 +184,9 @@ static void layers_are_priced_one_at_a_time(void **state)
     s2_arena arena = {0};
     s2_pattern pattern;
     s2_layer_price sparse, dense, batch;
-    parse(&arena,
-          "layers 2; heads 32; kv-heads 8; head-dim 128; layers all: local 16 | stride 8 phase head+1; "
-          "layers 1: dense",
-          &pattern);
+    pattern = s2_parsed(
+        &arena, "layers 2; heads 32; kv-heads 8; head-dim 128; layers all: local 16 | stride 8 phase head+1; "
+                "layers 1: dense");
     s2_layer_ask ask = {
         .pattern = &pattern, .phase = S2_PREFILL, .dtype = S2_BF16, .len_tok = 32768, .batch = 1};
     assert_int_equal(s2_layer_predict("h200", &ask, &sparse), S2_OK);
@@ -219,7 +212,7 @@ static void every_phase_judges_or_says_that_it_cannot(void **state)
     s2_pattern pattern;
     s2_device *device = NULL;
     const s2_plan_seq seq = {40, 40}, token = {1, 40};
-    parse(&arena, "heads 2; head-dim 16; block 16; layers all: local 1 | stride 2", &pattern);
+    pattern = s2_parsed(&arena, "heads 2; head-dim 16; block 16; layers all: local 1 | stride 2");
     assert_int_equal(s2_device_open("cpu", &device, NULL), S2_OK);
     for (int phase = 0; phase < S2_N_PASSES; phase++) {
         s2_validate_request request =
@@ -245,7 +238,7 @@ static void a_light_look_sees_few_heads_and_windows(void **state)
     s2_device *device = NULL;
     s2_validation verdict;
     const s2_plan_seq seq = {3000, 3000};
-    parse(&arena, "heads 8; kv-heads 4; head-dim 16; block 16; layers all: local 2 | stride 4", &pattern);
+    pattern = s2_parsed(&arena, "heads 8; kv-heads 4; head-dim 16; block 16; layers all: local 2 | stride 4");
     assert_int_equal(s2_device_open("cpu", &device, NULL), S2_OK);
     for (int major = 0; major < 2; major++) {
         s2_validate_request request = s2_validate_request_init(device, &pattern, &seq, 1);
@@ -278,7 +271,7 @@ static void a_large_batch_of_decoding_is_timed_at_its_full_length(void **state)
     s2_plan_seq seqs[N_SEQS];
     for (int32_t seq = 0; seq < N_SEQS; seq++)
         seqs[seq] = (s2_plan_seq){1, 64};
-    parse(&arena, "heads 1; head-dim 16; block 16; layers all: dense", &pattern);
+    pattern = s2_parsed(&arena, "heads 1; head-dim 16; block 16; layers all: dense");
     assert_int_equal(s2_device_open("cpu", &device, NULL), S2_OK);
     s2_validate_request request = s2_validate_request_init(device, &pattern, seqs, N_SEQS);
     request.pass = S2_PASS_DECODE;
@@ -298,8 +291,8 @@ static void the_dense_twin_has_the_same_shape_and_reads_everything(void **state)
     (void)state;
     s2_arena arena = {0};
     s2_pattern pattern, dense;
-    parse(&arena, "layers 3; heads 6; kv-heads 2; head-dim 96; block 32; causal no; layers all: local 2",
-          &pattern);
+    pattern = s2_parsed(
+        &arena, "layers 3; heads 6; kv-heads 2; head-dim 96; block 32; causal no; layers all: local 2");
     assert_int_equal(s2_workload_dense_pattern(&arena, &pattern, &dense), S2_OK);
     assert_true(dense.n_heads == 6 && dense.n_kv_heads == 2 && dense.head_dim == 96 && dense.block_tok == 32);
     assert_true(!dense.causal && dense.n_layers == 1 && dense.n_bodies == 1);
@@ -339,7 +332,7 @@ static void a_length_at_which_a_pattern_reads_as_dense_is_told_with_one_at_which
         s2_telling telling;
         const int64_t len_tok = 1 + (int64_t)s2_rng_below(&rng, 200);
         int32_t n_plain = 0;
-        parse(&arena, text, &pattern);
+        pattern = s2_parsed(&arena, text);
         if (s2_telling_find(&arena, &pattern, S2_PREFILL, 0, len_tok, &telling) != S2_OK)
             fail_msg("%s at %lld is not told", text, (long long)len_tok);
         for (int32_t head = 0; head < 4; head++) {

@@ -11,6 +11,7 @@
 #include "kernels/float16.h"
 #include "pattern/dense.h"
 #include "pattern/parse.h"
+#include "tests/s2parsed.h"
 
 typedef enum s2_flaw {
     FLAW_ANOTHER,
@@ -283,13 +284,6 @@ typedef struct s2_case {
     char text[200];
 } s2_case;
 
-static void parse(s2_arena *arena, const char *text, s2_pattern *out)
-{
-    s2_diag diag = {0};
-    if (s2_pattern_parse(arena, text, strlen(text), NULL, out, &diag) != S2_OK)
-        fail_msg("%s: %s", text, diag.msg);
-}
-
 /* Two patterns that differ in a window or in an offset by one. */
 static void draw_patterns(s2_rng *rng, s2_case *c)
 {
@@ -313,7 +307,7 @@ static void draw_patterns(s2_rng *rng, s2_case *c)
             snprintf(to, cap, "local %dt", tokens + add);
         else
             snprintf(to, cap, "sink 3t | local %d", window + add);
-        parse(&c->arena, text, other == 1 ? &c->another : &c->pattern);
+        *(other == 1 ? &c->another : &c->pattern) = s2_parsed(&c->arena, text);
         if (other == 0)
             snprintf(c->text, sizeof c->text, "%s", text);
     }
@@ -511,9 +505,9 @@ static s2_validation judge_side(s2_device *device, s2_pass pass, s2_dtype dtype,
     s2_pattern pattern;
     s2_validation v;
     s2_kernel kernel = flawed;
-    parse(&arena,
-          "heads 4; kv-heads 2; head-dim 16; block 16; layers all: sink 1 | local 2 | stride 3 phase kv",
-          &pattern);
+    pattern = s2_parsed(
+        &arena,
+        "heads 4; kv-heads 2; head-dim 16; block 16; layers all: sink 1 | local 2 | stride 3 phase kv");
     const s2_plan_seq seq = {pass == S2_PASS_DECODE ? 1 : k_tok, k_tok};
     s2_validate_request request = s2_validate_request_init(device, &pattern, &seq, 1);
     kernel.traits = s2_kernel_cpu.traits;
@@ -623,8 +617,8 @@ static void judge_fault(s2_device *device, s2_pass pass, const char *text, const
     s2_pattern pattern, other;
     s2_kernel kernel = flawed;
     const s2_plan_seq seq = {pass == S2_PASS_DECODE ? 1 : 75, 75};
-    parse(&arena, text, &pattern);
-    parse(&arena, another != NULL ? another : text, &other);
+    pattern = s2_parsed(&arena, text);
+    other = s2_parsed(&arena, another != NULL ? another : text);
     s2_validate_request request = s2_validate_request_init(device, &pattern, &seq, 1);
     kernel.traits = s2_kernel_cpu.traits;
     request.kernel = &kernel;

@@ -148,23 +148,17 @@ static void a_click_on_any_cell_of_a_view_leaves_what_can_be_drawn(void **state)
     s2_buf_release(&screen);
 }
 
-static bool refuse_nth(void *user, size_t n_bytes)
-{
-    (void)n_bytes;
-    return --*(int64_t *)user != 0;
-}
-
 /* Draw while the nth allocation is refused; true if there was one. */
 static bool drawn_without(int64_t nth, s2_buf *screen)
 {
-    int64_t left = nth;
-    s2_alloc_set_hook(refuse_nth, &left);
+    int64_t left = nth - 1;
+    s2_alloc_set_hook(s2_test_fail_one, &left);
     s2_session_draw(&session);
     s2_alloc_set_hook(NULL, NULL);
     screen->len = 0;
     s2_canvas_dump(&session.canvas, true, screen);
     assert_int_equal(screen->status, S2_OK);
-    return left <= 0;
+    return left < 0;
 }
 
 /* Each allocation of a drawing is refused once: the drawing is whole, or says that memory ran out. */

@@ -12,15 +12,9 @@
 #include <unistd.h>
 
 #include "db/sql.h"
+#include "tests/s2time.h"
 
 enum { BATCH = 10000, ROUNDS = 5, WORDS = 16 };
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
 
 static void stop(const char *what, const s2_diag *diag)
 {
@@ -124,7 +118,7 @@ static void make(const char *path, int64_t n_designs)
     s2_db *db;
     s2_diag diag = {0};
     int64_t run_id = 0;
-    const double began = now_ms();
+    const double began = s2_now_ms();
     if (s2_db_open(path, S2_DB_WRITE, &db, &diag) != S2_OK)
         stop(path, &diag);
     for (int64_t n = 0; n < n_designs; n += BATCH) {
@@ -137,7 +131,7 @@ static void make(const char *path, int64_t n_designs)
             stop(path, &diag);
     }
     s2_db_close(&db);
-    printf("made %lld designs in %.0f s\n", (long long)n_designs, (now_ms() - began) / 1e3);
+    printf("made %lld designs in %.0f s\n", (long long)n_designs, (s2_now_ms() - began) / 1e3);
 }
 
 static double time_call(s2_db *db, const s2_db_query *query, int32_t *n_rows)
@@ -147,10 +141,10 @@ static double time_call(s2_db *db, const s2_db_query *query, int32_t *n_rows)
         s2_arena arena = {0};
         s2_diag diag = {0};
         const s2_db_row *rows;
-        const double began = now_ms();
+        const double began = s2_now_ms();
         if (s2_db_list(db, &arena, query, &rows, n_rows, &diag) != S2_OK)
             stop(query->filter, &diag);
-        const double took = now_ms() - began;
+        const double took = s2_now_ms() - began;
         best = took < best ? took : best;
         s2_arena_release(&arena);
     }
@@ -163,7 +157,7 @@ static double time_process(char *const *words)
     double best = 1e300;
     for (int round = 0; round < ROUNDS; round++) {
         fflush(NULL);
-        const double began = now_ms();
+        const double began = s2_now_ms();
         const pid_t child = fork();
         if (child == 0) {
             const int nowhere = open("/dev/null", O_WRONLY);
@@ -175,7 +169,7 @@ static double time_process(char *const *words)
         int ended;
         if (child < 0 || waitpid(child, &ended, 0) != child || ended != 0)
             return -1;
-        const double took = now_ms() - began;
+        const double took = s2_now_ms() - began;
         best = took < best ? took : best;
     }
     return best;
@@ -218,12 +212,12 @@ static void time_migration(s2_db *db, const char *path)
                     &diag) != S2_OK)
         stop(old, &diag);
     s2_db_close(&db);
-    const double begin = now_ms();
+    const double begin = s2_now_ms();
     const clock_t worked = clock();
     if (s2_db_open(old, S2_DB_WRITE, &db, &diag) != S2_OK)
         stop(old, &diag);
     int64_t n = 0;
-    const double end = now_ms(), cpu_s = (double)(clock() - worked) / CLOCKS_PER_SEC;
+    const double end = s2_now_ms(), cpu_s = (double)(clock() - worked) / CLOCKS_PER_SEC;
     const s2_db_query judged = {.filter = "loss>0"};
     if (s2_db_tally(db, &judged, &n, &diag) != S2_OK)
         stop(old, &diag);

@@ -21,6 +21,7 @@
 #include "kernels/follow.h"
 #include "pattern/parse.h"
 #include "tests/bench/words.h"
+#include "tests/s2time.h"
 
 typedef enum s2_bench_lengths {
     EVEN,
@@ -128,12 +129,6 @@ typedef struct s2_bench_case {
     void *states[LIMIT_COPIES];
     double kv_bytes;
 } s2_bench_case;
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* ------------------------------------------------------------------ one case */
 
@@ -353,7 +348,7 @@ static s2_status time_graph(s2_bench *bench, s2_cuda_graph *graph, int32_t n_lau
         if (run >= 0)
             samples[run] = ms * 1e3 / n_launches;
     }
-    qsort(samples, N_REPLAYS, sizeof *samples, by_value);
+    qsort(samples, N_REPLAYS, sizeof *samples, s2_by_value);
     *us = samples[N_REPLAYS / 2];
     *spread = (samples[N_REPLAYS - 1] - samples[0]) / *us;
     return S2_OK;

@@ -26,6 +26,7 @@
 #include "tests/bench/shapes.h"
 #include "tests/kcheck/listed.h"
 #include "tests/bench/words.h"
+#include "tests/s2time.h"
 
 enum {
     N_SHAPES = sizeof s2_bench_shapes / sizeof *s2_bench_shapes,
@@ -57,15 +58,9 @@ typedef struct s2_bench {
 
 /* ------------------------------------------------------------------ time */
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(double *values, int32_t n)
 {
-    qsort(values, (size_t)n, sizeof *values, by_value);
+    qsort(values, (size_t)n, sizeof *values, s2_by_value);
     return values[n / 2];
 }
 

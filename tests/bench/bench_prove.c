@@ -16,25 +16,13 @@
 #include "coverage/prove.h"
 #include "pattern/mask.h"
 #include "pattern/parse.h"
+#include "tests/s2time.h"
 
 enum { N_RUNS = 5, N_BATCH = 20000, N_PROCESS = 50, MASK_BLOCKS = 16384, MASK_HEADS = 32 };
 
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
-static int compare_double(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void report(const char *what, double *samples, int n, const char *unit)
 {
-    qsort(samples, (size_t)n, sizeof *samples, compare_double);
+    qsort(samples, (size_t)n, sizeof *samples, s2_by_value);
     printf("%-58s median %.4g %s, min %.4g, max %.4g (%d runs)\n", what, samples[n / 2], unit, samples[0],
            samples[n - 1], n);
 }
@@ -98,10 +86,10 @@ static void bench_families(void)
     s2_rng rng = {2024};
     s2_arena arena = {0};
     for (int run = 0; run < N_RUNS; run++) {
-        const double begin = now_ms();
+        const double begin = s2_now_ms();
         for (int at = 0; at < N_BATCH; at++)
             n_complete += build_and_prove(&arena, &rng);
-        rates[run] = N_BATCH / (now_ms() - begin) * 1e3;
+        rates[run] = N_BATCH / (s2_now_ms() - begin) * 1e3;
     }
     s2_arena_release(&arena);
     report("32-head local+stride+sink, rows,union,kv, every length", rates, N_RUNS, "patterns/s");
@@ -110,7 +98,7 @@ static void bench_families(void)
 
 static double time_process(char *const argv[])
 {
-    const double begin = now_ms();
+    const double begin = s2_now_ms();
     const pid_t child = fork();
     if (child == 0) {
         if (freopen("/dev/null", "w", stdout) != NULL)
@@ -122,7 +110,7 @@ static double time_process(char *const argv[])
         fprintf(stderr, "%s cannot be run\n", argv[0]);
         exit(1);
     }
-    return now_ms() - begin;
+    return s2_now_ms() - begin;
 }
 
 static void bench_process(char *s2check, const char *label, char *file)
@@ -151,10 +139,10 @@ static void bench_text(const char *label, const char *text)
         s2_finding findings[3];
         s2_diag diag = {0};
         const s2_prove_options options = {.n_tok = S2_OPEN};
-        const double begin = now_ms();
+        const double begin = s2_now_ms();
         must(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, &diag), diag.msg);
         must(s2_prove(&arena, &pattern, usual, 3, &options, findings), "prove");
-        samples[run] = now_ms() - begin;
+        samples[run] = s2_now_ms() - begin;
         if (run == 0)
             printf("  rows %s, union %s, kv %s\n", s2_verdict_word(findings[0].verdict),
                    s2_verdict_word(findings[1].verdict), s2_verdict_word(findings[2].verdict));

@@ -22,7 +22,7 @@ import sys
 TOP = pathlib.Path(__file__).resolve().parents[2]
 ALLOWED = TOP / "tests/lint/house.txt"
 LONGEST, P90, LARGEST_ROOM, WIDEST = 60, 25, 0.15, 120
-SHARED, EQUAL = 40, 12  # tokens that two functions share without a reason; that a body has which should stand once
+SHARED, EQUAL, EQUAL_TESTS = 40, 12, 24  # tokens that two functions share without a reason; that a body has which should stand once
 CODE = ("*.c", "*.h", "*.cu", "*.cuh")
 # What only cli/ does: end the process, write where the user reads.
 SPEAKS = {"printf", "puts", "putchar", "perror", "stdout", "stderr", "exit", "_exit", "abort", "vprintf", "__printf_chk"}
@@ -99,18 +99,22 @@ def speaking(objects):
                 yield f"{source}: {name} belongs in cli/, which speaks to people and ends the process"
 
 
-def sources(*kinds):
-    """Files of the rooms, by name, in the working tree."""
+def files(*kinds):
+    """Files by name, in the working tree."""
     names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", *kinds],
                            cwd=TOP, capture_output=True, text=True, check=True).stdout.split()
-    return [name for name in names if name.split("/")[0] in rooms() and (TOP / name).exists()]
+    return [name for name in names if (TOP / name).exists()]
+
+
+def sources(*kinds):
+    """Those of the rooms."""
+    return [name for name in files(*kinds) if name.split("/")[0] in rooms()]
 
 
 def includes():
     """(file, line, "<" or a quote, what it includes) of every include of the rooms and of tests"""
-    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", *CODE], cwd=TOP, capture_output=True, text=True, check=True)
-    for name in names.stdout.split():
-        for number, line in enumerate((TOP / name).read_text().splitlines() if (TOP / name).exists() else (), 1):
+    for name in files(*CODE):
+        for number, line in enumerate((TOP / name).read_text().splitlines(), 1):
             if found := INCLUDE.match(line):
                 yield name, number, *found.groups()
 
@@ -261,9 +265,9 @@ def oracles(objects):
                 yield f"{source}: an oracle includes {header}"
 
 
-def bodies():
-    """(file, first line, lines) of every function: its braces stand in the first column (.clang-format), as a namespace's do."""
-    for name in sources("*.c", "*.cu", "*.cuh"):
+def bodies(names=None):
+    """(file, first line, lines) of every function, of the rooms': braces stand in the first column (.clang-format), as a namespace's do."""
+    for name in names or sources("*.c", "*.cu", "*.cuh"):
         begin, lines = None, (TOP / name).read_text().splitlines()
         for number, line in enumerate(lines, 1):
             if line.startswith("{") and not lines[number - 2].startswith("namespace"):
@@ -278,24 +282,30 @@ def functions():
     return [(len(lines), name, begin) for name, begin, lines in bodies()]
 
 
-def tokens():
+def tokens(names=None):
     """("file:line", its tokens without comments) of every function"""
-    for name, begin, lines in bodies():
+    for name, begin, lines in bodies(names):
         yield f"{name}:{begin}", tuple(word[0] for word in WORD.finditer("\n".join(lines)) if not word[0].startswith(("/*", "//")))
 
 
-def duplicates():
-    """[(tokens in common runs, two functions)], the longest first, and {tokens of a body: functions} of those that stand twice."""
-    runs, equal, pairs = collections.defaultdict(set), collections.defaultdict(list), collections.Counter()
-    for where, words in tokens():
-        if len(words) >= EQUAL:
+def repeated(least, names=None):
+    """{tokens of a body: functions} of bodies of so many tokens that stand more than once"""
+    equal = collections.defaultdict(list)
+    for where, words in tokens(names):
+        if len(words) >= least:
             equal[words].append(where)
+    return {words: places for words, places in equal.items() if len(places) > 1}
+
+
+def shared():
+    """[(tokens in common runs, two functions)], the longest first"""
+    runs, pairs = collections.defaultdict(set), collections.Counter()
+    for where, words in tokens():
         for begin in range(len(words) - SHARED + 1):
             runs[words[begin:begin + SHARED]].add(where)
     for places in runs.values():
         pairs.update(itertools.combinations(sorted(places), 2))
-    return ([(n + SHARED - 1, *pair) for pair, n in pairs.most_common()],
-            {words: places for words, places in equal.items() if len(places) > 1})
+    return [(n + SHARED - 1, *pair) for pair, n in pairs.most_common()]
 
 
 def ninety(lengths):
@@ -311,9 +321,10 @@ def too_long(found):
 
 
 def doubled():
-    """What stands twice belongs in one place, but for oracles, which share nothing, and what house.txt lists."""
+    """What stands twice belongs in one place, but for oracles, which share nothing, and what house.txt lists; in tests, from a few lines on."""
     pass_by = allowed("twice") | allowed("oracle")
-    for words, places in duplicates()[1].items():
+    tests = [name for name in files(*CODE, "*.cpp", "*.hpp") if name.startswith("tests/")]
+    for words, places in (*repeated(EQUAL).items(), *repeated(EQUAL_TESTS, tests).items()):
         places = [place for place in places if place.rsplit(":", 1)[0] not in pass_by]
         if len(places) > 1:
             yield f"{places[0]}: the same body of {len(words)} tokens stands at {' '.join(places[1:])}"
@@ -408,10 +419,9 @@ def too_large():
 def figures(objects):
     lengths = [n for n, _, _ in functions()]
     counts = users(objects)
-    pairs, equal = duplicates()
     print(f"{len(lengths)} functions: median {statistics.median(lengths):.0f} lines, 90th percentile {ninety(lengths)}, longest {max(lengths)}")
     print(f"{len(counts)} exported names: {sum(n == 1 for n in counts.values())} with one user, {sum(n == 0 for n in counts.values())} with none")
-    print(f"{len(pairs)} pairs of functions share {SHARED} tokens, {len(equal)} bodies stand more than once")
+    print(f"{len(shared())} pairs of functions share {SHARED} tokens, {len(repeated(EQUAL))} bodies stand more than once")
     print(f"{len(circles(objects))} circles")
     for part in circles(objects):
         print(f"circle: {' '.join(part)}")
@@ -426,9 +436,8 @@ def main():
     if what == "figures" and len(sys.argv) == 4:
         TOP = pathlib.Path(sys.argv.pop()).resolve()
     if what == "duplicates":
-        pairs, equal = duplicates()
-        return print("\n".join([*(f"{n} tokens: {one} and {other}" for n, one, other in pairs),
-                                *(f"{len(words)} tokens, the whole body: {' '.join(places)}" for words, places in equal.items())]))
+        return print("\n".join([*(f"{n} tokens: {one} and {other}" for n, one, other in shared()),
+                                *(f"{len(words)} tokens, the whole body: {' '.join(places)}" for words, places in repeated(EQUAL).items())]))
     if what == "lengths":
         bad = [*too_long(functions()), *too_large(), *doubled(), *ceilings(), *extremes(), *too_wide(), *vague(), *untold()]
     elif what == "layers":

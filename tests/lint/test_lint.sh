@@ -66,6 +66,8 @@ plant search/planted1.c "/* $(yes word | head -30 | tr '\n' ' ')*/\nint s2_plant
 wants 'search/planted1.c:1: a line of 155 columns'
 sed -n '/^static.*capability_of(/,/^}/p' sim/calibration.c >"$tree/plan/planted.c"
 wants 'the same body of '
+sed -n '/ s2_assert_sound(/,/^}/p' tests/s2db.h >"$tree/tests/planted.c"
+wants 'tests/planted.c:2: the same body of '
 plant draw/planted.c 'int s2_planted(int n, int size);\nint s2_planted(int n, int size) { return (n + size - 1) / size; }'
 wants 'draw/planted.c:2: a quotient is rounded up by hand'
 plant draw/planted1.c 'int s2_planted(int n, int size);\nint s2_planted(int n, int size) { return n + 1 <= size ? size : n + 1; }'
