@@ -1338,7 +1338,7 @@ static void gradients_in_order_are_columns_alone(void **state)
     for (int32_t nth = 0; nth < s2_test_cases(20); nth++) {
         s2_arena arena = {0};
         const s2_row row = ordered_row(s2_test_seed(45), nth);
-        const s2_pattern pattern = parsed(&arena, row.point.pattern);
+        const s2_pattern pattern = s2_parsed(&arena, row.point.pattern);
         s2_kernel_load load;
         assert_int_equal(s2_fit_load(&arena, &row, &model, &load, NULL), S2_OK);
         const double n_tiles = (double)s2_ceil_div(row.point.k_tok, 128), dim = pattern.head_dim,
