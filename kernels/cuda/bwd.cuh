@@ -14,6 +14,7 @@
 #ifndef S2_KERNELS_CUDA_BWD_CUH
 #define S2_KERNELS_CUDA_BWD_CUH
 
+#include <cuda_runtime.h>
 #include <math_constants.h>
 #include <stdint.h>
 
@@ -239,6 +240,18 @@ template <bool FP16> __global__ void __launch_bounds__(BWD_SINK_THREADS) bwd_sin
         }
     }
     store_sink(p, head, sum);
+}
+
+/* Launches both for n_seqs sequences; n_rows: padded rows of all heads of the longest. */
+template <bool FP16>
+static cudaError_t launch_rows(const BwdRowParams &rows, const BwdSinkParams &sinks, int64_t n_rows,
+                               int32_t n_seqs, cudaStream_t stream)
+{
+    const dim3 grid((unsigned)(n_rows / BWD_BLOCK_ROWS), (unsigned)n_seqs);
+    bwd_rows<FP16><<<grid, 256, 0, stream>>>(rows);
+    if (sinks.d_sink != NULL)
+        bwd_sinks<FP16><<<(unsigned)sinks.n_heads, BWD_SINK_THREADS, 0, stream>>>(sinks);
+    return cudaGetLastError();
 }
 
 /* A 4 x 4 transpose over the lanes of a quad. */

@@ -5,9 +5,8 @@
  */
 #include "kernels/cuda/bwd_sm80.cuh"
 
-#include <cuda_runtime.h>
-
 #include "kernels/cuda/bwd_sm80_inst.cuh"
+#include "kernels/cuda/launch.cuh"
 
 namespace
 {
@@ -20,8 +19,7 @@ cudaError_t launch(void (*kernel)(const s2::Sm80BwdParams), int32_t n_blocks, co
 {
     if (n_blocks == 0)
         return cudaSuccess;
-    const cudaError_t raised = cudaFuncSetAttribute(
-        (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Backward::SHARED_BYTES);
+    const cudaError_t raised = s2::allow_shared(kernel, Backward::SHARED_BYTES);
     if (raised != cudaSuccess)
         return raised;
     kernel<<<(unsigned)n_blocks, Backward::THREADS, Backward::SHARED_BYTES, stream>>>(params);
@@ -44,13 +42,7 @@ cudaError_t S2_BWD_SM80_LAUNCH(S2_HEAD_DIM, S2_FP16)(const s2::Sm80BwdParams &pa
                                                      const s2::BwdSinkParams &sinks, int64_t n_rows,
                                                      int32_t n_seqs, cudaStream_t stream)
 {
-    const dim3 grid((unsigned)(n_rows / s2::BWD_BLOCK_ROWS), (unsigned)n_seqs);
-    s2::bwd_rows<FP16><<<grid, 256, 0, stream>>>(rows);
-    cudaError_t error = cudaGetLastError();
-    if (error == cudaSuccess && sinks.d_sink != nullptr) {
-        s2::bwd_sinks<FP16><<<(unsigned)sinks.n_heads, s2::BWD_SINK_THREADS, 0, stream>>>(sinks);
-        error = cudaGetLastError();
-    }
+    const cudaError_t error = s2::launch_rows<FP16>(rows, sinks, n_rows, n_seqs, stream);
     if (error != cudaSuccess)
         return error;
     return params.cap.top > 0.f ? launch_both<true>(params, stream) : launch_both<false>(params, stream);

@@ -6,9 +6,8 @@
 #include "kernels/cuda/bwd_sm90_dkv.cuh"
 #include "kernels/cuda/bwd_sm90_dq.cuh"
 
-#include <cuda_runtime.h>
-
 #include "kernels/cuda/bwd_sm90_inst.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "plan/launch.h"
 
 namespace
@@ -16,37 +15,10 @@ namespace
 
 constexpr bool FP16 = S2_FP16;
 
-template <class T> cudaError_t raise(void (*kernel)(const s2::BwdParams))
-{
-    return cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                T::SHARED_BYTES);
-}
-
-/* Overlap: the kernel may begin while the previous one ends; it waits for that one itself. */
-template <class Kernel>
-cudaError_t follow(Kernel kernel, unsigned grid, unsigned threads, size_t shared, const s2::BwdParams &params,
-                   cudaStream_t stream)
-{
-    cudaLaunchAttribute overlap;
-    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    overlap.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(grid);
-    config.blockDim = dim3(threads);
-    config.dynamicSmemBytes = shared;
-    config.stream = stream;
-    config.attrs = &overlap;
-    config.numAttrs = 1;
-    return cudaLaunchKernelEx(&config, kernel, params);
-}
-
 template <class T> cudaError_t columns(const s2::BwdParams &params, int32_t n_units, cudaStream_t stream)
 {
-    const cudaError_t raised = raise<T>(s2::bwd_sm90_dkv<T>);
-    if (raised != cudaSuccess)
-        return raised;
-    return follow(s2::bwd_sm90_dkv<T>, (unsigned)s2_persistent_blocks(params.n_columns, n_units), T::THREADS,
-                  T::SHARED_BYTES, params, stream);
+    return s2::allow_and_launch_after(s2::bwd_sm90_dkv<T>, s2_persistent_blocks(params.n_columns, n_units),
+                                      T::THREADS, T::SHARED_BYTES, stream, params);
 }
 
 /* Its inputs were ready before dK and dV were launched, so it fills the SMs that they leave idle. */
@@ -54,11 +26,8 @@ template <class T> cudaError_t tiles(const s2::BwdParams &params, int32_t n_unit
 {
     if (params.n_tiles == 0)
         return cudaSuccess;
-    const cudaError_t raised = raise<T>(s2::bwd_sm90_dq<T>);
-    if (raised != cudaSuccess)
-        return raised;
-    return follow(s2::bwd_sm90_dq<T>, (unsigned)s2_persistent_blocks(params.n_tiles, n_units), T::THREADS,
-                  T::SHARED_BYTES, params, stream);
+    return s2::allow_and_launch_after(s2::bwd_sm90_dq<T>, s2_persistent_blocks(params.n_tiles, n_units),
+                                      T::THREADS, T::SHARED_BYTES, stream, params);
 }
 
 template <bool ELEMENTS>
@@ -103,8 +72,8 @@ cudaError_t fused(const s2::BwdParams &params, const s2_bwd_launch &launch, cuda
     const cudaError_t error = fused_columns(params, launch, stream);
     if (error != cudaSuccess || params.n_tiles == 0)
         return error;
-    const unsigned n_blocks = (unsigned)params.n_tiles * s2::DQ_BLOCKS<S2_HEAD_DIM>;
-    return follow(s2::bwd_sm90_dq_convert<FP16, S2_HEAD_DIM>, n_blocks, 256, 0, params, stream);
+    return s2::launch_after(s2::bwd_sm90_dq_convert<FP16, S2_HEAD_DIM>,
+                            params.n_tiles * s2::DQ_BLOCKS<S2_HEAD_DIM>, 256, 0, stream, params);
 #else
     (void)params, (void)launch, (void)stream;
     return cudaErrorNotSupported;
@@ -123,11 +92,7 @@ cudaError_t S2_BWD_SM90_LAUNCH(S2_HEAD_DIM, S2_FP16)(const s2::BwdParams &params
         if (cleared != cudaSuccess)
             return cleared;
     }
-    const dim3 grid((unsigned)(launch.n_rows / s2::BWD_BLOCK_ROWS), (unsigned)launch.n_seqs);
-    s2::bwd_rows<FP16><<<grid, 256, 0, stream>>>(rows);
-    if (sinks.d_sink != nullptr)
-        s2::bwd_sinks<FP16><<<(unsigned)sinks.n_heads, s2::BWD_SINK_THREADS, 0, stream>>>(sinks);
-    const cudaError_t error = cudaGetLastError();
+    const cudaError_t error = s2::launch_rows<FP16>(rows, sinks, launch.n_rows, launch.n_seqs, stream);
     if (error != cudaSuccess)
         return error;
     if (launch.form != S2_BWD_SPLIT)

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "kernels/cuda/bwd_host.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/sm90_host.cuh"
 #include "kernels/cuda/state.cuh"
 #include "kernels/cuda/window.cuh"
@@ -164,8 +165,9 @@ cudaError_t launch(const State *state, int32_t n_seqs, int32_t n_units, cudaStre
     const cudaError_t error = cudaGetLastError();
     if (error != cudaSuccess)
         return error;
-    return s2_sm90_follow(s2::bwd_sm90_window<FP16>, s2_persistent_blocks(state->params.n_ranges, n_units),
-                          BwdWindowShared::THREADS, BwdWindowShared::BYTES, state->params, stream);
+    return s2::allow_and_launch_after(
+        s2::bwd_sm90_window<FP16>, s2_persistent_blocks(state->params.n_ranges, n_units),
+        BwdWindowShared::THREADS, BwdWindowShared::BYTES, stream, state->params);
 }
 
 s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_diag *why)

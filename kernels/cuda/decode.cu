@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "kernels/cuda/decode.cuh"
 #include "kernels/cuda/decode_inst.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/select.cuh"
 #include "kernels/cuda/state.cuh"
 #include "kernels/follow.h"
@@ -262,24 +263,6 @@ void fill_params(const s2_attn_problem *problem, const s2_decode_plan *plan, Sta
     params->cap = s2::cap_of(problem);
 }
 
-/* Threads of a block, shared memory and the stream; each kernel waits for the previous launch itself. */
-template <class Kernel>
-cudaError_t launch_after(Kernel kernel, dim3 grid, int threads, size_t shared_bytes, cudaStream_t stream,
-                         const s2::SelectParams &params)
-{
-    cudaLaunchAttribute overlap = {};
-    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    overlap.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = grid;
-    config.blockDim = dim3((unsigned)threads);
-    config.dynamicSmemBytes = shared_bytes;
-    config.stream = stream;
-    config.attrs = &overlap;
-    config.numAttrs = 1;
-    return cudaLaunchKernelEx(&config, kernel, params);
-}
-
 s2_status upload_pages(s2_device *device, const s2_decode_plan *plan, const s2_selection *selection,
                        State *state, s2_diag *why)
 {
@@ -354,10 +337,7 @@ s2_status build_selection(s2_device *device, const s2_attn_problem *problem, con
     else
         s2::page_bounds<false><<<grid, 128, 0, stream>>>(state->select);
     S2_TRY(s2_cuda_try(cudaGetLastError(), why));
-    return s2_cuda_try(cudaFuncSetAttribute((const void *)selector(state),
-                                            cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                            (int)choice_bytes(S2_SELECT_LIMIT_PAGES)),
-                       why);
+    return s2_cuda_try(s2::allow_shared(selector(state), choice_bytes(S2_SELECT_LIMIT_PAGES)), why);
 }
 
 s2_status run_selection(s2_device *device, const s2_attn_problem *problem, const State *state, s2_diag *why)
@@ -367,8 +347,8 @@ s2_status run_selection(s2_device *device, const s2_attn_problem *problem, const
     const int32_t n_lists = state->params.n_lists;
     const int32_t n_blocks = s2_select_blocks(device->n_units, n_lists, params.page_cap, s2::SELECT_PAGES);
     const dim3 grid((unsigned)n_blocks, (unsigned)n_lists);
-    return s2_cuda_try(launch_after(selector(state), grid, s2::SELECT_THREADS, choice_bytes(params.page_cap),
-                                    s2_cuda_stream(device), params),
+    return s2_cuda_try(s2::launch_after(selector(state), grid, s2::SELECT_THREADS,
+                                        choice_bytes(params.page_cap), s2_cuda_stream(device), params),
                        why);
 }
 

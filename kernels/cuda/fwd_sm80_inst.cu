@@ -5,18 +5,15 @@
  */
 #include "kernels/cuda/fwd_sm80.cuh"
 
-#include <cuda_runtime.h>
-
 #include "kernels/cuda/fwd_sm80_inst.cuh"
+#include "kernels/cuda/launch.cuh"
 
 template <bool EXTRA>
 static cudaError_t launch(const s2::Sm80Params &params, int32_t n_items, cudaStream_t stream)
 {
     constexpr bool FP16 = S2_FP16;
     constexpr int SHARED_BYTES = s2::Sm80Forward<S2_HEAD_DIM, FP16, EXTRA>::SHARED_BYTES;
-    const cudaError_t raised =
-        cudaFuncSetAttribute((const void *)s2::fwd_sm80<S2_HEAD_DIM, FP16, EXTRA>,
-                             cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES);
+    const cudaError_t raised = s2::allow_shared(s2::fwd_sm80<S2_HEAD_DIM, FP16, EXTRA>, SHARED_BYTES);
     if (raised != cudaSuccess)
         return raised;
     s2::fwd_sm80<S2_HEAD_DIM, FP16, EXTRA>

@@ -6,9 +6,8 @@
 #ifndef S2_KERNELS_CUDA_FWD_SM90_LAUNCH_CUH
 #define S2_KERNELS_CUDA_FWD_SM90_LAUNCH_CUH
 
-#include <cuda_runtime.h>
-
 #include "kernels/cuda/fwd_sm90.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "plan/launch.h"
 
 namespace s2
@@ -16,22 +15,8 @@ namespace s2
 
 template <class T> cudaError_t launch(const FwdParams &params, int32_t n_units, cudaStream_t stream)
 {
-    const cudaError_t raised = cudaFuncSetAttribute(
-        (const void *)fwd_sm90<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, T::SHARED_BYTES);
-    if (raised != cudaSuccess)
-        return raised;
-    /* The next launch may set itself up while this one drains; it waits before it touches memory. */
-    cudaLaunchAttribute overlap;
-    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    overlap.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((unsigned)s2_persistent_blocks(params.n_items, n_units));
-    config.blockDim = dim3(T::THREADS);
-    config.dynamicSmemBytes = T::SHARED_BYTES;
-    config.stream = stream;
-    config.attrs = &overlap;
-    config.numAttrs = 1;
-    return cudaLaunchKernelEx(&config, fwd_sm90<T>, params);
+    return allow_and_launch_after(fwd_sm90<T>, s2_persistent_blocks(params.n_items, n_units), T::THREADS,
+                                  T::SHARED_BYTES, stream, params);
 }
 
 /* The instance for blocks of block_tok tokens. */

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "kernels/cuda/cap.cuh"
 #include "kernels/cuda/fwd_sm90_window.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/sm90_host.cuh"
 #include "kernels/cuda/state.cuh"
 #include "kernels/cuda/window.cuh"
@@ -114,8 +115,9 @@ s2_status make(s2_device *device, const s2_attn_problem *problem, State *state, 
 
 template <bool FP16> cudaError_t launch(const s2::WindowParams &params, int32_t n_units, cudaStream_t stream)
 {
-    return s2_sm90_follow(s2::fwd_sm90_window<FP16>, s2_persistent_blocks(params.n_items, n_units),
-                          WindowShared::THREADS, WindowShared::BYTES, params, stream);
+    return s2::allow_and_launch_after(s2::fwd_sm90_window<FP16>,
+                                      s2_persistent_blocks(params.n_items, n_units), WindowShared::THREADS,
+                                      WindowShared::BYTES, stream, params);
 }
 
 s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_diag *why)

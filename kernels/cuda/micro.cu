@@ -1,5 +1,6 @@
 #include "kernels/cuda/internal.h"
 
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/sm90.cuh"
 
 namespace
@@ -163,8 +164,7 @@ s2_status run_matrix(s2_device *device, int64_t rounds, double *tflops, s2_diag 
     if (device->capability != 90)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the matrix ceiling is measured on Hopper only");
     double ms = 1;
-    S2_TRY(
-        s2_cuda_try(cudaFuncSetAttribute(multiply, cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES), why));
+    S2_TRY(s2_cuda_try(s2::allow_shared(multiply, BYTES), why));
     S2_TRY(best_of(
         device,
         [&] { multiply<<<device->n_units, CONSUMERS, BYTES, s2_cuda_stream(device)>>>((int)rounds, NULL); },

@@ -1,9 +1,8 @@
 #include "kernels/cuda/panels.cuh"
 
-#include <cuda_runtime.h>
-
 #include "base/alloc.h"
 #include "base/arith.h"
+#include "kernels/cuda/launch.cuh"
 
 namespace
 {
@@ -110,18 +109,10 @@ void s2_panels_close(s2_panels *panels)
 s2_status s2_panels_fill(s2_device *device, const s2_attn_problem *problem, const s2_panels *panels,
                          s2_diag *why)
 {
-    cudaLaunchAttribute overlap;
-    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    overlap.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((unsigned)((panels->most + WARPS - 1) / WARPS), (unsigned)problem->n_kv_heads,
-                          (unsigned)problem->n_seqs);
-    config.blockDim = dim3(32 * WARPS);
-    config.stream = s2_cuda_stream(device);
-    config.attrs = &overlap;
-    config.numAttrs = 1;
-    return s2_cuda_try(cudaLaunchKernelEx(&config, panels_of, (const uint8_t *)problem->v.data,
-                                          problem->v.tok, problem->v.head, (const Place *)panels->places,
-                                          problem->head_dim),
+    const dim3 grid((unsigned)((panels->most + WARPS - 1) / WARPS), (unsigned)problem->n_kv_heads,
+                    (unsigned)problem->n_seqs);
+    return s2_cuda_try(s2::launch_after(panels_of, grid, 32 * WARPS, 0, s2_cuda_stream(device),
+                                        (const uint8_t *)problem->v.data, problem->v.tok, problem->v.head,
+                                        (const Place *)panels->places, problem->head_dim),
                        why);
 }
