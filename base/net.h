@@ -19,6 +19,16 @@ typedef enum s2_weights {
     S2_N_WEIGHTS
 } s2_weights;
 
+/* The feed-forward layers of a mixture beside its experts. All 0: every layer has experts, and nothing else. */
+typedef struct s2_mixture {
+    int32_t
+        shared_ffn; /* columns that every token runs in a layer with experts: of all shared experts together */
+    int32_t plain_ffn;  /* of a layer without experts */
+    int32_t first;      /* the first layer with experts */
+    int32_t every;      /* each so many from there on have some, the others none; 0 is 1 */
+    int32_t from_layer; /* the layer of the whole model that is this net's first: a stage of a pipeline */
+} s2_mixture;
+
 typedef struct s2_net {
     char name[40];
     int32_t n_layers;
@@ -36,6 +46,7 @@ typedef struct s2_net {
     bool sinks;        /* a learned logit per head in the softmax's denominator */
     s2_weights stored; /* as the config says; S2_WEIGHTS_PUBLISHED: it says nothing that is known here */
     char method[24];   /* of its quantization, by the config's word; "": it names none */
+    s2_mixture mixture;
 } s2_net;
 
 #endif /* S2_BASE_NET_H */

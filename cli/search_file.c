@@ -33,9 +33,11 @@ s2_exit s2_search_file_name(s2_searching *r)
 #undef S2_GPU_VALUE
     if (r->model_is_file) {
         const s2_net *const net = &found->net;
-        s2_buf_printf(&buf, " | of layers %d heads %d on %d of %d, widths %d %d %d, weights %lld in %d,",
-                      net->n_layers, net->n_heads, net->n_kv_heads, net->head_dim, net->hidden, net->ffn,
-                      net->vocab, (long long)s2_net_weights(net), (int)net->stored);
+        s2_buf_printf(
+            &buf,
+            " | of layers %d heads %d on %d of %d, widths %d %d %d, weights %lld in %d, picks %d beside %d",
+            net->n_layers, net->n_heads, net->n_kv_heads, net->head_dim, net->hidden, net->ffn, net->vocab,
+            (long long)s2_net_weights(net), (int)net->stored, net->n_active, net->mixture.shared_ffn);
     }
     for (int32_t v = 0; v < search->n_by; v++)
         s2_buf_printf(&buf, " %s", s2_objective_word(search->by[v]));

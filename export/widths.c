@@ -5,10 +5,11 @@
 
 #include "base/arith.h"
 #include "base/text.h"
+#include "export/mixture.h"
 #include "export/model.h"
 
 /* Products of these stay far below 2^63. */
-enum { MOST_HIDDEN = 1 << 17, MOST_FFN = 1 << 20, MOST_VOCAB = 1 << 24, MOST_EXPERTS = 1024 };
+enum { MOST_HIDDEN = 1 << 17, MOST_VOCAB = 1 << 24 };
 
 typedef struct reader {
     const s2_doc *doc;
@@ -16,21 +17,19 @@ typedef struct reader {
     s2_diag *diag;
 } reader;
 
-/* The first spelling that the config has; fallback 0: one of them is required. */
-static s2_status read_number(const reader *r, const char *const *names, int64_t most, int64_t fallback,
-                             int32_t *out)
+/* The first spelling that the config has. */
+static s2_status read_number(const reader *r, const char *const *names, int64_t most, int32_t *out)
 {
     char path[S2_DOC_PATH];
     int64_t value;
     const char *const first = *names;
     while (*names != NULL && !s2_doc_has(r->doc, s2_doc_under(r->prefix, *names, path)))
         names++;
-    if (*names == NULL && fallback == 0)
+    if (*names == NULL)
         return s2_doc_refuse(r->doc, s2_doc_under(r->prefix, first, path), r->diag,
                              "\"%s\" is missing: without it the layers around attention have no price",
                              first);
-    S2_TRY(s2_doc_int_or(r->doc, s2_doc_under(r->prefix, *names != NULL ? *names : first, path), 1, most,
-                         fallback, &value, r->diag));
+    S2_TRY(s2_doc_int(r->doc, path, 1, most, &value, r->diag));
     *out = (int32_t)value;
     return S2_OK;
 }
@@ -69,27 +68,6 @@ static s2_status read_habits(const reader *r, s2_net *out)
     /* Phi-3-small's code comes with the model: it keeps the one embedding that transformers' base config says */
     const bool tied = (flags & S2_TIED) != 0 || (name != NULL && strcmp(name, "phi3small") == 0);
     return s2_doc_bool_or(r->doc, where, tied, &out->tied, r->diag);
-}
-
-static s2_status read_experts(const reader *r, s2_net *out)
-{
-    static const char *const experts[] = {"num_local_experts", "num_experts", "n_routed_experts", NULL},
-                             *const active[] = {"num_experts_per_tok", "experts_per_token", "moe/top_k",
-                                                NULL},
-                             *const own[] = {"moe_intermediate_size", "intermediate_size", NULL},
-                             *const whole[] = {"intermediate_size", "ffn_hidden_size", "n_inner", NULL};
-    char path[S2_DOC_PATH];
-    int64_t n_moe;
-    S2_TRY(s2_doc_int_or(r->doc, s2_doc_under(r->prefix, "moe/num_experts", path), 0, MOST_EXPERTS, 0, &n_moe,
-                         r->diag));
-    S2_TRY(read_number(r, experts, MOST_EXPERTS, s2_max_i64(n_moe, 1), &out->n_experts));
-    out->n_active = 1;
-    if (out->n_experts == 1)
-        return read_number(r, whole, MOST_FFN,
-                           s2_doc_has(r->doc, s2_doc_under(r->prefix, "n_embd", path)) ? 4 * out->hidden : 0,
-                           &out->ffn);
-    S2_TRY(read_number(r, active, out->n_experts, 0, &out->n_active));
-    return read_number(r, own, MOST_FFN, 0, &out->ffn);
 }
 
 /*
@@ -187,9 +165,9 @@ static s2_status read_all(const s2_doc *doc, s2_net *out, s2_diag *diag)
                     .head_dim = shape.head_dim > 0 ? (int32_t)shape.head_dim : 128};
     S2_TRY(read_scores(&r, out));
     S2_TRY(read_stored(&r, out));
-    S2_TRY(read_number(&r, hidden, MOST_HIDDEN, 0, &out->hidden));
-    S2_TRY(read_number(&r, vocab, MOST_VOCAB, 0, &out->vocab));
-    S2_TRY(read_experts(&r, out));
+    S2_TRY(read_number(&r, hidden, MOST_HIDDEN, &out->hidden));
+    S2_TRY(read_number(&r, vocab, MOST_VOCAB, &out->vocab));
+    S2_TRY(s2_mixture_read(doc, r.prefix, out, diag));
     return read_habits(&r, out);
 }
 

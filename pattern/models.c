@@ -5,9 +5,17 @@
 
 #include "pattern/spec.h"
 
-/* How weights are stored, and the config's word for it. */
-#define PLAIN S2_WEIGHTS_PUBLISHED, ""
-#define MXFP4 S2_WEIGHTS_MXFP4, "mxfp4"
+/* How weights are stored, the config's word for it, and a mixture of which every layer has experts and nothing else. */
+#define PLAIN                                                                                                \
+    S2_WEIGHTS_PUBLISHED, "",                                                                                \
+    {                                                                                                        \
+        0                                                                                                    \
+    }
+#define MXFP4                                                                                                \
+    S2_WEIGHTS_MXFP4, "mxfp4",                                                                               \
+    {                                                                                                        \
+        0                                                                                                    \
+    }
 
 /*
  * name, layers, hidden, heads, KV heads, head dim, ffn, vocab, gated, tied, experts, active, cap, sinks, weights.

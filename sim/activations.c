@@ -4,6 +4,7 @@
 
 #include "base/arith.h"
 #include "sim/endtoend.h"
+#include "sim/inner.h"
 #include "sim/share.h"
 
 #define LSE_BYTES 4.0
@@ -19,11 +20,6 @@ static double attention_width(const s2_sim_options *options)
 static double rotated_width(const s2_sim_options *options)
 {
     return attention_width(options) / 2;
-}
-
-static double inner_width(const s2_sim_options *options, double picked)
-{
-    return s2_end_to_end_expert_width(options) * options->net->n_active * picked;
 }
 
 /* ---- keys and values of other GPUs, in elements for each token of one's own */
@@ -82,16 +78,16 @@ static double attention_elements(const s2_sim_options *options)
 }
 
 /* And those of the second norm, and the inner columns of the feed-forward. */
-static double all_elements(const s2_sim_options *options, double picked)
+static double all_elements(const s2_sim_options *options, double inner)
 {
-    return attention_elements(options) + 2.0 * options->net->hidden + inner_width(options, picked);
+    return attention_elements(options) + 2.0 * options->net->hidden + inner;
 }
 
 double s2_activations_passing(const s2_sim_options *options)
 {
-    const double feed_forward = options->fusion == S2_EAGER
-                                    ? all_elements(options, 1)
-                                    : 2.0 * options->net->hidden + inner_width(options, 1);
+    const double inner = s2_inner_widest(options, 1), feed_forward = options->fusion == S2_EAGER
+                                                                         ? all_elements(options, inner)
+                                                                         : 2.0 * options->net->hidden + inner;
     return S2_HIDDEN_BYTES * fmax(attention_elements(options) + sent_width(options), feed_forward);
 }
 
@@ -110,10 +106,15 @@ double s2_activations_parts(const s2_sim_options *options)
     return 2.0 * BLOCKS_OF_SM * options->gpu.sms * (double)rows * (net->head_dim + 2) * 4;
 }
 
+static double kept_bytes(const s2_sim_options *options, double inner)
+{
+    return S2_HIDDEN_BYTES * (all_elements(options, inner) + sent_kept_width(options)) +
+           (double)options->net->n_heads / options->n_ranks * LSE_BYTES;
+}
+
 double s2_activations_kept(const s2_sim_options *options, double picked)
 {
-    return S2_HIDDEN_BYTES * (all_elements(options, picked) + sent_kept_width(options)) +
-           (double)options->net->n_heads / options->n_ranks * LSE_BYTES;
+    return kept_bytes(options, s2_inner_width(options, picked));
 }
 
 /*
@@ -124,11 +125,10 @@ double s2_activations_kept(const s2_sim_options *options, double picked)
  */
 double s2_activations_going_back(const s2_sim_options *options, double picked)
 {
-    const double hidden = options->net->hidden, inner = inner_width(options, picked),
+    const double hidden = options->net->hidden, inner = s2_inner_widest(options, picked),
                  inputs = options->net->gated ? inner * 2 / 3 : inner / 2,
                  attention = attention_width(options) - inner - 2 * hidden + sent_back_width(options),
-                 back = s2_activations_kept(options, picked) +
-                        S2_HIDDEN_BYTES * (hidden + fmax(inputs, attention));
+                 back = kept_bytes(options, inner) + S2_HIDDEN_BYTES * (hidden + fmax(inputs, attention));
     return fmax(back, S2_HIDDEN_BYTES * (attention_elements(options) + sent_width(options)));
 }
 

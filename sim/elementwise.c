@@ -1,5 +1,6 @@
 #include "sim/elementwise.h"
 
+#include "sim/inner.h"
 #include "sim/share.h"
 
 /* Numbers of one token on one GPU. */
@@ -26,7 +27,7 @@ static s2_widths widths_of(const s2_sim_options *options)
                        .q = q,
                        .kv = kv,
                        .turned = q + kv,
-                       .inner = net->ffn * (double)net->n_active / n,
+                       .inner = s2_inner_width(options, 1) / (net->gated ? 3 : 2),
                        .vocab = net->vocab / n,
                        .gated = net->gated};
 }

@@ -4,7 +4,9 @@
 
 #include "sim/elementwise.h"
 #include "sim/experts.h"
+#include "sim/inner.h"
 #include "sim/links.h"
+#include "sim/net.h"
 #include "sim/share.h"
 
 /* Mixed-precision Adam: master weight, two moments read and written in fp32, gradient read, weight written. */
@@ -64,20 +66,9 @@ static double embeddings_elsewhere(const s2_sim_options *options)
     return (double)net->vocab * net->hidden * ((net->tied ? 1 : 2) - both);
 }
 
-double s2_end_to_end_expert_width(const s2_sim_options *options)
-{
-    return (options->net->gated ? 3.0 : 2.0) * options->net->ffn / options->n_ranks;
-}
-
-/* One GPU's part of the feed-forward weights of an expert in one layer. */
-static double expert_weights(const s2_sim_options *options)
-{
-    return options->net->hidden * s2_end_to_end_expert_width(options);
-}
-
 double s2_end_to_end_experts(const s2_sim_options *options)
 {
-    return expert_weights(options) * options->net->n_experts * options->net->n_layers;
+    return s2_inner_weights(options, options->net->n_experts) - s2_inner_weights(options, 0);
 }
 
 double s2_end_to_end_weights(const s2_sim_options *options)
@@ -94,7 +85,8 @@ int64_t s2_end_to_end_weight_bytes(const s2_sim_options *options)
         return 0;
     const double experts = s2_end_to_end_experts(options), kept = experts / options->n_expert_ranks;
     const double bits = weight_bits(options, false), fewer = bits - weight_bits(options, true);
-    return (int64_t)((s2_end_to_end_weights(options) - (experts - kept)) * bits / 8 - kept * fewer / 8);
+    return (int64_t)((s2_end_to_end_weights(options) - (experts - kept)) * bits / 8 -
+                     (kept + s2_inner_weights(options, 0)) * fewer / 8);
 }
 
 /* ---- time */
@@ -182,18 +174,21 @@ static void add_layers(s2_around *around)
     const s2_net *const net = options->net;
     const double hidden = net->hidden, n_layers = net->n_layers, n = options->n_ranks;
     const double projections = n_layers * hidden * s2_end_to_end_attention_width(options);
-    const double expert = expert_weights(options), bits = weight_bits(options, false);
+    const double bits = weight_bits(options, false),
+                 n_shared = net->mixture.shared_ffn > 0 ? s2_net_expert_layers(net) : 0;
     const s2_expert_price experts = experts_of(around);
     around->sim->experts = experts;
     add_products(around, "projections", projections, bits, projections, around->tokens, 2 * n_layers);
-    add_products(around, "feed-forward", n_layers * expert * experts.read, weight_bits(options, true),
-                 n_layers * expert * net->n_active, around->tokens * experts.imbalance, 2 * n_layers);
+    add_products(around, "feed-forward", s2_inner_weights(options, experts.read), weight_bits(options, true),
+                 s2_inner_weights(options, net->n_active * experts.imbalance), around->tokens,
+                 2 * (n_layers + n_shared));
     if (around->estimates) {
         const bool train = options->phase == S2_TRAIN;
         add_elementwise(around, "norms", S2_MOVE_NORMS, n_layers, around->tokens);
         add_elementwise(around, train ? "rotary" : "rotary, cache", S2_MOVE_ROTARY, n_layers, around->tokens);
         add_elementwise(around, "activation", S2_MOVE_ACTIVATION, n_layers,
-                        around->tokens * experts.imbalance);
+                        around->tokens * s2_inner_width(options, experts.imbalance) /
+                            s2_inner_width(options, 1));
     } else {
         /* a bound: two norms with their residuals read and write the hidden state */
         const double elem = s2_dtype_bytes(options->dtype), passes = around->forward + around->backward;
@@ -255,7 +250,7 @@ static void add_all_to_all(s2_around *around)
 {
     const s2_sim_options *const options = around->options;
     const s2_net *const net = options->net;
-    const double n_times = 2.0 * net->n_layers * (around->forward + around->backward),
+    const double n_times = 2.0 * s2_net_expert_layers(net) * (around->forward + around->backward),
                  bytes = S2_HIDDEN_BYTES * net->hidden * net->n_active * around->tokens;
     if (around->estimates)
         add_sent(around, "all-to-all", S2_GROUP_EXPERTS,

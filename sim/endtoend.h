@@ -19,12 +19,8 @@ double s2_end_to_end_around(const s2_sim_options *options, double n_tok, double 
 #define S2_HIDDEN_BYTES 2.0
 #define S2_LOGIT_BYTES  4.0
 
-/*
- * Columns that one GPU has of Q, K, V and O together, KV heads copied where there are more GPUs than heads; and of an
- * expert's feed-forward layer: its inner ones, both halves and their product where it is gated, else two.
- */
+/* Columns that one GPU has of Q, K, V and O together, KV heads copied where there are more GPUs than heads. */
 double s2_end_to_end_attention_width(const s2_sim_options *options);
-double s2_end_to_end_expert_width(const s2_sim_options *options);
 
 /*
  * Weights of one GPU's layers, with all experts, and those in experts; the bytes that it holds, which are of its

@@ -545,7 +545,8 @@ void s2_machine_stage(const s2_sim_options *options, int32_t n_layers, int32_t n
     if (options->net == NULL)
         return;
     *net = *options->net;
-    net->n_layers = stage_begin(options, n_layers, nth + 1) - stage_begin(options, n_layers, nth);
+    net->mixture.from_layer = stage_begin(options, n_layers, nth);
+    net->n_layers = stage_begin(options, n_layers, nth + 1) - net->mixture.from_layer;
     out->net = net;
 }
 

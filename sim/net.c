@@ -1,7 +1,9 @@
 #include "sim/net.h"
 
+#include <math.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/text.h"
 #include "pattern/models.h"
 
@@ -33,16 +35,45 @@ s2_status s2_net_find(const char *name, s2_net *out, s2_diag *diag)
                        distance < S2_NAME_FAR ? "; the nearest is " : "", nearest);
 }
 
-static int64_t layer_weights(const s2_net *net, int32_t n_experts)
+bool s2_net_has_experts(const s2_net *net, int32_t layer)
+{
+    const s2_mixture *const mixture = &net->mixture;
+    const int32_t beyond = mixture->from_layer + layer - mixture->first;
+    return net->n_experts == 1 || (beyond >= 0 && beyond % s2_max_i32(mixture->every, 1) == 0);
+}
+
+int32_t s2_net_expert_layers(const s2_net *net)
+{
+    int32_t n = 0;
+    for (int32_t layer = 0; layer < net->n_layers; layer++)
+        n += s2_net_has_experts(net, layer);
+    return n;
+}
+
+double s2_net_columns(const s2_net *net, double expert_columns)
+{
+    const double n = s2_net_expert_layers(net);
+    return n * (expert_columns + net->mixture.shared_ffn) + (net->n_layers - n) * net->mixture.plain_ffn;
+}
+
+double s2_net_widest(const s2_net *net, double expert_columns)
+{
+    const int32_t n = s2_net_expert_layers(net);
+    return fmax(n > 0 ? expert_columns + net->mixture.shared_ffn : 0,
+                n < net->n_layers ? net->mixture.plain_ffn : 0);
+}
+
+static int64_t attention_weights(const s2_net *net)
 {
     const int64_t hidden = net->hidden, q_width = (int64_t)net->n_heads * net->head_dim;
     const int64_t kv_width = (int64_t)net->n_kv_heads * net->head_dim;
-    const int64_t matrices = net->gated ? 3 : 2;
-    return hidden * (2 * q_width + 2 * kv_width) + matrices * hidden * net->ffn * n_experts;
+    return net->n_layers * hidden * (2 * q_width + 2 * kv_width);
 }
 
 int64_t s2_net_weights(const s2_net *net)
 {
     const int64_t embedding = (int64_t)net->vocab * net->hidden;
-    return net->n_layers * layer_weights(net, net->n_experts) + embedding * (net->tied ? 1 : 2);
+    const int64_t matrices = net->gated ? 3 : 2,
+                  columns = (int64_t)s2_net_columns(net, (double)net->ffn * net->n_experts);
+    return attention_weights(net) + matrices * net->hidden * columns + embedding * (net->tied ? 1 : 2);
 }

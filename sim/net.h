@@ -6,6 +6,7 @@
 #ifndef S2_SIM_NET_H
 #define S2_SIM_NET_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/net.h"
@@ -15,6 +16,17 @@
 const char *s2_net_nearest(const char *word, int32_t *distance);
 /* S2_EINVAL with the nearest known name, if one is near, in *diag. */
 s2_status s2_net_find(const char *name, s2_net *out, s2_diag *diag) S2_MUST_CHECK;
+
+/* Whether a layer has experts; of a model that is no mixture each counts as one expert that all tokens pick. */
+bool s2_net_has_experts(const s2_net *net, int32_t layer);
+int32_t s2_net_expert_layers(const s2_net *net);
+/*
+ * Inner columns of the feed-forward of all layers: so many of the experts of each layer that has some, those of
+ * shared experts and of layers without experts.
+ */
+double s2_net_columns(const s2_net *net, double expert_columns);
+/* The same of the layer that has most of them. */
+double s2_net_widest(const s2_net *net, double expert_columns);
 
 /* Weights of the whole model. */
 int64_t s2_net_weights(const s2_net *net);

@@ -8,27 +8,36 @@
 #include "sim/experts.h"
 #include "sim/links.h"
 #include "sim/machine.h"
+#include "sim/net.h"
 
 /* Mixed-precision Adam: weight and gradient in 2 bytes each, master weight and two moments in fp32. */
 #define HELD_BYTES     14.0
 #define GRADIENT_BYTES 2.0
 
-/*
- * The most weights that run at a time: a layer's, or those of the embedding or the head where they are more. Experts
- * are gathered from the replicas that have the same ones.
- */
-static double gathered_weights(const s2_sim_options *options)
+/* One layer's, as far as they are gathered: experts from the replicas that have the same ones. */
+static double layer_weights(const s2_sim_options *options, int32_t layer)
 {
-    const s2_net *const net = options->net;
-    const double embedding = (double)net->vocab * net->hidden / options->n_ranks;
-    s2_net bare = *net;
+    s2_net bare = *options->net;
     s2_sim_options own = *options;
     own.net = &bare;
     bare.vocab = 0;
+    bare.mixture.from_layer += layer;
+    bare.n_layers = 1;
     const bool whole = own.n_shards <= own.n_expert_ranks; /* nobody else has its experts */
-    const double experts = s2_end_to_end_experts(&own), gathered = whole ? 0 : experts / own.n_expert_ranks,
-                 layer = (s2_end_to_end_weights(&own) - experts + gathered) / net->n_layers;
-    return options->no_embedding && options->no_head ? layer : fmax(layer, embedding);
+    const double experts = s2_end_to_end_experts(&own), gathered = whole ? 0 : experts / own.n_expert_ranks;
+    return s2_end_to_end_weights(&own) - experts + gathered;
+}
+
+/* The most weights that run at a time: a layer's, or those of the embedding or the head where they are more. */
+static double gathered_weights(const s2_sim_options *options)
+{
+    const s2_net *const net = options->net;
+    const double outside =
+        options->no_embedding && options->no_head ? 0 : (double)net->vocab * net->hidden / options->n_ranks;
+    int32_t other = 0; /* layers are of two kinds at most */
+    while (other < net->n_layers - 1 && s2_net_has_experts(net, other) == s2_net_has_experts(net, 0))
+        other++;
+    return fmax(outside, fmax(layer_weights(options, 0), layer_weights(options, other)));
 }
 
 /* ---- the fullest moment of a step */

@@ -980,6 +980,135 @@ static void checkpoints_of_tensorrt_llm_have_widths(void **state)
     }
 }
 
+/*
+ * Mixtures as they are published, and what their cards say of them: weights and those at work on a token, in 10^9. What
+ * every token runs beside the experts it picks, and layers without experts, are half of some of these models.
+ */
+static void mixtures_weigh_what_their_cards_say(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *text;
+        double weights, active;
+    } rows[] = {{"glm-4.5-air",
+                 "\"model_type\": \"glm4_moe\", \"hidden_size\": 4096, \"intermediate_size\": 10944, "
+                 "\"moe_intermediate_size\": 1408, \"num_attention_heads\": 96, \"head_dim\": 128, "
+                 "\"num_key_value_heads\": 8, \"n_routed_experts\": 128, \"n_shared_experts\": 1, "
+                 "\"num_experts_per_tok\": 8, \"first_k_dense_replace\": 1, \"num_hidden_layers\": 46, "
+                 "\"vocab_size\": 151552",
+                 106, 12},
+                {"glm-4.5",
+                 "\"model_type\": \"glm4_moe\", \"hidden_size\": 5120, \"intermediate_size\": 12288, "
+                 "\"moe_intermediate_size\": 1536, \"num_attention_heads\": 96, \"head_dim\": 128, "
+                 "\"num_key_value_heads\": 8, \"n_routed_experts\": 160, \"n_shared_experts\": 1, "
+                 "\"num_experts_per_tok\": 8, \"first_k_dense_replace\": 3, \"num_hidden_layers\": 92, "
+                 "\"vocab_size\": 151552",
+                 355, 32},
+                {"llama-4-scout",
+                 "\"model_type\": \"llama4_text\", \"hidden_size\": 5120, \"intermediate_size\": 8192, "
+                 "\"intermediate_size_mlp\": 16384, \"num_attention_heads\": 40, \"num_key_value_heads\": 8, "
+                 "\"head_dim\": 128, \"num_local_experts\": 16, \"num_experts_per_tok\": 1, "
+                 "\"interleave_moe_layer_step\": 1, \"num_hidden_layers\": 48, \"vocab_size\": 202048",
+                 109, 17},
+                {"llama-4-maverick",
+                 "\"model_type\": \"llama4_text\", \"hidden_size\": 5120, \"intermediate_size\": 8192, "
+                 "\"intermediate_size_mlp\": 16384, \"num_attention_heads\": 40, \"num_key_value_heads\": 8, "
+                 "\"head_dim\": 128, \"num_local_experts\": 128, \"num_experts_per_tok\": 1, "
+                 "\"interleave_moe_layer_step\": 2, \"num_hidden_layers\": 48, \"vocab_size\": 202048",
+                 400, 17},
+                {"qwen2-57b-a14b",
+                 "\"model_type\": \"qwen2_moe\", \"hidden_size\": 3584, \"intermediate_size\": 18944, "
+                 "\"moe_intermediate_size\": 2560, \"shared_expert_intermediate_size\": 20480, "
+                 "\"num_attention_heads\": 28, \"num_key_value_heads\": 4, \"num_experts\": 64, "
+                 "\"num_experts_per_tok\": 8, \"decoder_sparse_step\": 1, \"mlp_only_layers\": [], "
+                 "\"num_hidden_layers\": 28, \"vocab_size\": 151936",
+                 57.4, 14},
+                {"ernie-4.5-21b-a3b",
+                 "\"model_type\": \"ernie4_5_moe\", \"hidden_size\": 2560, \"intermediate_size\": 12288, "
+                 "\"moe_intermediate_size\": 1536, \"num_attention_heads\": 20, \"num_key_value_heads\": 4, "
+                 "\"head_dim\": 128, \"moe_num_experts\": 64, \"moe_num_shared_experts\": 2, \"moe_k\": 6, "
+                 "\"moe_layer_start_index\": 1, \"moe_layer_end_index\": 27, \"moe_layer_interval\": 1, "
+                 "\"num_hidden_layers\": 28, \"tie_word_embeddings\": true, \"vocab_size\": 103424",
+                 21, 3},
+                {"hunyuan-a13b",
+                 "\"model_type\": \"hunyuan_v1_moe\", \"hidden_size\": 4096, \"intermediate_size\": 3072, "
+                 "\"moe_intermediate_size\": [3072, 3072], \"moe_topk\": [8, 8], \"num_experts\": 64, "
+                 "\"num_shared_expert\": [1, 1], \"num_attention_heads\": 32, \"num_key_value_heads\": 8, "
+                 "\"attention_head_dim\": 128, \"num_hidden_layers\": 32, \"tie_word_embeddings\": true, "
+                 "\"vocab_size\": 128167",
+                 80, 13},
+                {"dots.llm1",
+                 "\"model_type\": \"dots1\", \"hidden_size\": 4096, \"intermediate_size\": 10944, "
+                 "\"moe_intermediate_size\": 1408, \"num_attention_heads\": 32, \"num_key_value_heads\": 32, "
+                 "\"head_dim\": 128, \"n_routed_experts\": 128, \"n_shared_experts\": 2, "
+                 "\"num_experts_per_tok\": 6, \"first_k_dense_replace\": 1, \"num_hidden_layers\": 62, "
+                 "\"vocab_size\": 152064",
+                 142, 14},
+                {"gemma-4-26b-a4b",
+                 "\"model_type\": \"gemma4_text\", \"hidden_size\": 2816, \"intermediate_size\": 2112, "
+                 "\"moe_intermediate_size\": 704, \"num_attention_heads\": 16, \"num_key_value_heads\": 8, "
+                 "\"head_dim\": 256, \"num_experts\": 128, \"top_k_experts\": 8, \"num_hidden_layers\": 30, "
+                 "\"tie_word_embeddings\": true, \"vocab_size\": 262144",
+                 25.2, 3.8},
+                {"a list of layers without experts",
+                 "\"model_type\": \"qwen3_moe\", \"hidden_size\": 1000, \"intermediate_size\": 100000, "
+                 "\"moe_intermediate_size\": 1000, \"num_attention_heads\": 1, \"num_key_value_heads\": 1, "
+                 "\"head_dim\": 2, \"num_experts\": 100, \"num_experts_per_tok\": 10, "
+                 "\"decoder_sparse_step\": 1, \"mlp_only_layers\": [1, 0], \"num_hidden_layers\": 4, "
+                 "\"vocab_size\": 1",
+                 1.2, 0.66},
+                {"one that keeps what is shared, of no experts",
+                 "\"model_type\": \"granitemoehybrid\", \"hidden_size\": 2560, \"intermediate_size\": 9999, "
+                 "\"shared_intermediate_size\": 8192, \"num_local_experts\": 0, \"num_experts_per_tok\": 0, "
+                 "\"num_attention_heads\": 40, \"num_key_value_heads\": 8, \"num_hidden_layers\": 40, "
+                 "\"tie_word_embeddings\": true, \"vocab_size\": 100352",
+                 3.4, 3.4}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        char config[1000];
+        s2_net net;
+        s2_diag diag = {0};
+        snprintf(config, sizeof config, "{%s}", rows[r].text);
+        if (s2_widths_read(config, strlen(config), &net, &diag) != S2_OK)
+            fail_msg("%s: %s", rows[r].name, diag.msg);
+        const double weights = (double)s2_net_weights(&net) / 1e9, idle = 3.0 * net.hidden * net.ffn *
+                                                                          (net.n_experts - net.n_active) *
+                                                                          s2_net_expert_layers(&net) / 1e9;
+        if (fabs(weights / rows[r].weights - 1) > 0.04 || fabs((weights - idle) / rows[r].active - 1) > 0.13)
+            fail_msg("%s: %.4g of %.4g, %.4g of %.4g at work", rows[r].name, weights, rows[r].weights,
+                     weights - idle, rows[r].active);
+    }
+}
+
+/* A mixture that is not understood is refused: it would be read as a dense model of a tenth of its weights. */
+static void mixtures_of_unknown_words_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *says, *why;
+    } rows[] = {
+        {"\"expert_count\": 64", "\"expert_count\""},
+        {"\"moe_routed\": 64, \"num_experts\": null", "\"moe_routed\""},
+        {"\"num_experts\": 64", "\"num_experts_per_tok\" is missing"},
+        {"\"num_experts\": 64, \"num_experts_per_tok\": 65", "from 1 to 64"},
+        {"\"num_experts\": 64, \"num_experts_per_tok\": 8, \"mlp_only_layers\": [2]", "no rule"},
+        {"\"num_experts\": 64, \"num_experts_per_tok\": 8, \"moe_layer_freq\": [1, 1]", "each of 4"},
+        {"\"num_experts\": 64, \"num_experts_per_tok\": 8, \"moe_layers_enum\": \"1,x\"", "expected layers"},
+        {"\"num_experts\": [64, 32], \"num_experts_per_tok\": 8", "differs"},
+        {"\"num_experts\": [], \"num_experts_per_tok\": 8", "list of none"}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        char config[500];
+        s2_net net;
+        s2_diag diag = {0};
+        snprintf(config, sizeof config,
+                 "{\"model_type\": \"llama\", \"hidden_size\": 512, \"intermediate_size\": 1024, "
+                 "\"num_attention_heads\": 4, \"num_hidden_layers\": 4, \"vocab_size\": 99, %s}",
+                 rows[r].says);
+        assert_int_equal(s2_widths_read(config, strlen(config), &net, &diag), S2_EPARSE);
+        if (strstr(diag.msg, rows[r].why) == NULL)
+            fail_msg("%s: %s", rows[r].says, diag.msg);
+    }
+}
+
 /* Two layouts for four heads: head h has layout h mod 2. */
 static void onnx_layouts_are_dealt_out_by_head(void **state)
 {
@@ -1221,6 +1350,8 @@ int main(void)
         cmocka_unit_test(weights_are_stored_as_the_config_says),
         cmocka_unit_test(configs_without_widths_are_refused_with_what_is_missing),
         cmocka_unit_test(checkpoints_of_tensorrt_llm_have_widths),
+        cmocka_unit_test(mixtures_weigh_what_their_cards_say),
+        cmocka_unit_test(mixtures_of_unknown_words_are_refused),
         cmocka_unit_test(models_imply_the_shape_that_their_configs_leave_out),
         cmocka_unit_test(what_computes_is_kept_beside_the_pattern),
         cmocka_unit_test(a_list_of_rotary_layers_says_which_are_chunked),

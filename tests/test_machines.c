@@ -14,12 +14,16 @@
 #include "pattern/dense.h"
 #include "pattern/parse.h"
 #include "sim/capacity.h"
+#include "sim/endtoend.h"
 #include "sim/experts.h"
+#include "sim/inner.h"
 #include "sim/links.h"
 #include "sim/machine.h"
+#include "sim/net.h"
 #include "sim/price.h"
 #include "sim/scores.h"
 #include "sim/share.h"
+#include "sim/training.h"
 #include "tests/s2parsed.h"
 #include "tests/s2priced.h"
 
@@ -33,7 +37,8 @@ static s2_sim_options defaults(void)
 static s2_net net_of(const char *name)
 {
     static const s2_net small = {
-        "1.3b", 24, 2048, 16, 16, 128, 5504, 50304, true, false, 1, 1, 0, false, S2_WEIGHTS_PUBLISHED, ""};
+        "1.3b", 24, 2048, 16, 16, 128, 5504, 50304, true, false, 1, 1, 0, false, S2_WEIGHTS_PUBLISHED,
+        "",     {0}};
     s2_net net;
     s2_diag diag = {0};
     if (strcmp(name, small.name) == 0)
@@ -465,6 +470,11 @@ static double feed_forward_us(s2_arena *arena, const s2_net *net, const s2_calib
     return part_us(&sim, "feed-forward");
 }
 
+static double peak_us(const s2_sim_options *options, double flop)
+{
+    return flop / (options->gpu.bf16_tflops * 1e6);
+}
+
 /* The mean number of distinct experts, drawn. */
 static double drawn_experts(s2_rng *rng, const s2_net *net, int64_t n_tok)
 {
@@ -509,12 +519,129 @@ static void tokens_read_the_experts_that_they_pick(void **state)
     s2_arena_release(&arena);
 }
 
-/* ---- experts that are dealt out */
+/* ---- what layers of a mixture have beside their experts */
 
-static double peak_us(const s2_sim_options *options, double flop)
+static double sent_bytes(const s2_sim *sim, const char *name)
 {
-    return flop / (options->gpu.bf16_tflops * 1e6);
+    for (int32_t part = 0; part < sim->n_parts; part++)
+        if (strcmp(sim->parts[part].name, name) == 0)
+            return sim->parts[part].sent_bytes;
+    return 0;
 }
+
+/* Layers without experts in front and between, and experts that all tokens share. */
+static s2_net drawn_mixture(s2_rng *rng)
+{
+    const int32_t n_experts = 2 << s2_rng_below(rng, 5);
+    s2_net net = net_of("mixtral-8x7b");
+    net.n_layers = 1 + (int32_t)s2_rng_below(rng, 40);
+    net.n_experts = n_experts;
+    net.n_active = 1 + (int32_t)s2_rng_below(rng, (uint64_t)n_experts);
+    net.ffn = 8 * (1 + (int32_t)s2_rng_below(rng, 200));
+    net.tied = false;
+    net.mixture = (s2_mixture){.shared_ffn = 8 * (int32_t)s2_rng_below(rng, 300),
+                               .plain_ffn = 8 * (1 + (int32_t)s2_rng_below(rng, 3000)),
+                               .first = (int32_t)s2_rng_below(rng, 4),
+                               .every = (int32_t)s2_rng_below(rng, 4)};
+    return net;
+}
+
+/* Inner columns of a layer by its place, with so many experts where it has some. */
+static double columns_of(const s2_net *net, int32_t layer, double n_experts)
+{
+    const s2_mixture *const mixture = &net->mixture;
+    bool experts = false;
+    for (int32_t at = mixture->first; at <= layer; at += mixture->every > 1 ? mixture->every : 1)
+        experts |= at == layer;
+    return experts ? n_experts * net->ffn + mixture->shared_ffn : mixture->plain_ffn;
+}
+
+/* Each of several GPUs has a part of the experts, and all of what every token runs; only experts are sent tokens. */
+static void assert_mixture_is_dealt(const s2_sim_options *options, double others)
+{
+    static s2_calibration calibration;
+    const s2_net *const net = options->net;
+    const double tensors = net->gated ? 3 : 2, ranks = options->n_ranks, tokens = (double)options->batch;
+    double held = 0, sent = 0, run = 0;
+    s2_sim sim = {0};
+    s2_sim_options own = *options;
+    assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+    own.calibration = &calibration;
+    own.n_expert_ranks = 2;
+    own.weights = S2_WEIGHTS_MXFP4;
+    s2_end_to_end_add(&own, &sim);
+    for (int32_t layer = 0; layer < net->n_layers; layer++) {
+        held += columns_of(net, layer, net->n_experts / 2.0);
+        run += columns_of(net, layer, net->n_active * sim.experts.imbalance);
+        if (columns_of(net, layer, 1) !=
+            columns_of(net, layer, 0)) /* there, and back, of every second pick */
+            sent += 2 * tokens * net->n_active * 2.0 * net->hidden / 2;
+    }
+    const double bytes = (others * 2 + tensors * net->hidden * held * 4.25 / 8) / ranks,
+                 peak = peak_us(&own, 2 * tensors * net->hidden * run / ranks * tokens);
+    s2_assert_close((double)s2_end_to_end_weight_bytes(&own), bytes, 1e-6 * bytes);
+    s2_assert_close(sent_bytes(&sim, "all-to-all"), sent, 1e-9 * sent);
+    assert_true(part_us(&sim, "feed-forward") >= 1.4 * peak &&
+                part_us(&sim, "feed-forward") <= 1.6 * peak + 4000);
+}
+
+/* Weights of stages are those of the model, and time, bytes and memory those of each layer by itself. */
+static void a_mixture_is_the_sum_of_its_layers(void **state)
+{
+    (void)state;
+    for (int64_t nth = 0; nth < s2_test_cases(200); nth++) {
+        s2_rng rng = {s2_test_seed(20261129) + (uint64_t)nth};
+        const s2_net net = drawn_mixture(&rng);
+        s2_sim_options options = defaults();
+        options.net = &net;
+        options.n_ranks = 1 << s2_rng_below(&rng, 3);
+        options.n_stages = 1 + (int32_t)s2_rng_below(&rng, (uint64_t)net.n_layers);
+        const double tensors = net.gated ? 3 : 2, hidden = net.hidden, ranks = options.n_ranks;
+        double all = 0, active = 0, widest = 0, stages = 0;
+        for (int32_t layer = 0; layer < net.n_layers; layer++) {
+            all += columns_of(&net, layer, net.n_experts);
+            active += columns_of(&net, layer, net.n_active);
+            widest = fmax(widest, columns_of(&net, layer, net.n_active));
+        }
+        const double attention = hidden * 2.0 * (net.n_heads + net.n_kv_heads) * net.head_dim * net.n_layers,
+                     weights = attention + tensors * hidden * all + 2 * hidden * net.vocab;
+        s2_assert_close((double)s2_net_weights(&net), weights, 1e-9 * weights);
+        for (int32_t stage = 0; stage < options.n_stages; stage++) {
+            s2_net part;
+            s2_sim_options own;
+            s2_machine_stage(&options, net.n_layers, stage, &part, &own);
+            stages += s2_end_to_end_weights(&own);
+        }
+        s2_assert_close(stages, weights / ranks, 1e-9 * weights);
+        options.n_stages = 1;
+        s2_assert_close(s2_inner_width(&options, 1) * net.n_layers, tensors * active / ranks,
+                        1e-9 * tensors * active);
+        s2_assert_close(s2_inner_widest(&options, 1), tensors * widest / ranks, 1e-9 * widest);
+        /* as a bound, one token reads what it runs, and many are multiplied at the peak */
+        s2_sim one = {0}, many = {0};
+        options.calibration = NULL;
+        options.gpu.launch_us = 0;
+        options.phase = S2_DECODE;
+        s2_end_to_end_add(&options, &one);
+        const double read_us = tensors * hidden * active / ranks * 2 / (options.gpu.hbm_gb_s * 1e3);
+        s2_assert_close(part_us(&one, "feed-forward"), read_us, 1e-9 * read_us);
+        options.batch = 60000;
+        s2_end_to_end_add(&options, &many);
+        const double peak = peak_us(&options, 2 * tensors * hidden * active / ranks * 60000);
+        s2_assert_close(part_us(&many, "feed-forward"), peak, 1e-9 * peak);
+        assert_mixture_is_dealt(&options, attention + 2 * hidden * net.vocab);
+        options.phase = S2_TRAIN;
+        options.n_shards = 4;
+        s2_training_price(&options, &one);
+        double most = (double)net.vocab * hidden;
+        for (int32_t layer = 0; layer < net.n_layers; layer++)
+            most = fmax(most,
+                        attention / net.n_layers + tensors * hidden * columns_of(&net, layer, net.n_experts));
+        s2_assert_close(one.training.gathered_bytes, 4 * most / ranks, 1e-9 * most);
+    }
+}
+
+/* ---- experts that are dealt out */
 
 typedef struct drawn_deal {
     double picks, read; /* means over the draws of the largest over the GPUs */
@@ -597,14 +724,6 @@ static void more_tokens_are_more_picks(void **state)
             before = picks;
         }
     }
-}
-
-static double sent_bytes(const s2_sim *sim, const char *name)
-{
-    for (int32_t part = 0; part < sim->n_parts; part++)
-        if (strcmp(sim->parts[part].name, name) == 0)
-            return sim->parts[part].sent_bytes;
-    return 0;
 }
 
 static s2_sim_options drawn_machine(s2_rng *rng, const s2_net *net, const s2_calibration *calibration)
@@ -1280,6 +1399,7 @@ int main(void)
         cmocka_unit_test(more_tokens_keep_what_more_was_measured),
         cmocka_unit_test(eager_kernels_move_more_and_leave_products_alone),
         cmocka_unit_test(tokens_read_the_experts_that_they_pick),
+        cmocka_unit_test(a_mixture_is_the_sum_of_its_layers),
         cmocka_unit_test(experts_that_cannot_be_dealt_are_refused),
         cmocka_unit_test(dealt_experts_leave_room_that_is_there),
         cmocka_unit_test(dealt_experts_are_those_of_one_gpu_and_their_tokens_travel),

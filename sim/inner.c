@@ -1,0 +1,34 @@
+#include "sim/inner.h"
+
+#include "sim/net.h"
+
+/* Tensors of a feed-forward layer's inner columns, and as many matrices; what one GPU has of each column. */
+static double inner_share(const s2_sim_options *options)
+{
+    return (options->net->gated ? 3.0 : 2.0) / options->n_ranks;
+}
+
+/* Columns of so many experts in a layer. */
+static double expert_columns(const s2_sim_options *options, double n)
+{
+    return n * options->net->ffn;
+}
+
+double s2_inner_width(const s2_sim_options *options, double picked)
+{
+    const s2_net *const net = options->net;
+    return inner_share(options) * s2_net_columns(net, expert_columns(options, net->n_active * picked)) /
+           net->n_layers;
+}
+
+double s2_inner_widest(const s2_sim_options *options, double picked)
+{
+    const s2_net *const net = options->net;
+    return inner_share(options) * s2_net_widest(net, expert_columns(options, net->n_active * picked));
+}
+
+double s2_inner_weights(const s2_sim_options *options, double n_experts)
+{
+    return options->net->hidden * inner_share(options) *
+           s2_net_columns(options->net, expert_columns(options, n_experts));
+}

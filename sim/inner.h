@@ -1,0 +1,21 @@
+/*
+ * sim/inner.h - the feed-forward layers of one GPU: how many inner columns a token visits, and what they weigh.
+ *
+ * Threads: no state.
+ */
+#ifndef S2_SIM_INNER_H
+#define S2_SIM_INNER_H
+
+#include "sim/price.h"
+
+/*
+ * Of a token that visits `picked` times as many experts as it picks: inner columns, both halves and their product
+ * where it is gated, else two; of a layer on average, and of the widest.
+ */
+double s2_inner_width(const s2_sim_options *options, double picked);
+double s2_inner_widest(const s2_sim_options *options, double picked);
+
+/* Weights of all layers, with so many experts in each that has some. */
+double s2_inner_weights(const s2_sim_options *options, double n_experts);
+
+#endif /* S2_SIM_INNER_H */
