@@ -133,7 +133,10 @@ static double one(const s2_measures *m, int32_t octave)
     return 1;
 }
 
-/* Every octave up to the farthest pair has pairs. The ticks name the least distance of each. */
+/*
+ * Every octave up to the farthest pair has pairs. The ticks name the least distance of each: in blocks, since
+ * two tokens of blocks that are n apart may be almost n + 1 or hardly more than n - 1 of them away.
+ */
 static int32_t name_octaves(plotter *p, const char ***out)
 {
     const s2_stack *const stack = &p->m->stack;
@@ -143,8 +146,7 @@ static int32_t name_octaves(plotter *p, const char ***out)
         p->status = S2_ENOMEM;
     for (int32_t octave = 0; p->status == S2_OK && octave < n; octave++) {
         s2_buf text = {0};
-        const int64_t n_tok = octave == 0 ? 0 : (INT64_C(1) << (octave - 1)) * stack->pattern->block_tok;
-        s2_buf_puts(&text, s2_tok_text(n_tok).text);
+        s2_buf_printf(&text, "%lld", octave == 0 ? 0LL : 1LL << (octave - 1));
         (*out)[octave] = keep(p, &text);
     }
     return n;
@@ -155,7 +157,7 @@ static void begin_distances(plotter *p, s2_chart chart)
     const char **names = NULL;
     chart.n_x_names = name_octaves(p, &names);
     chart.x_names = names;
-    snprintf(chart.x_label, sizeof chart.x_label, "distance in tokens, at least");
+    snprintf(chart.x_label, sizeof chart.x_label, "blocks away, at least");
     *p->chart = chart;
 }
 

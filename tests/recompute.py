@@ -243,10 +243,23 @@ def check_speed_ups(rng):
         near(f"{words}: it fits with{advice}", float(again["training"]["fits"]), 1.0)
 
 
+def check_window(pattern, blocks):
+    """Every head of every layer reads so many blocks back from each query's own, and one of them no more, by their masks."""
+    layers, heads = (int(re.search(rf"(?:^|; ){word} (\d+)", pattern)[1]) for word in ("layers", "heads"))
+    own = []
+    for layer in range(layers):
+        for head in range(heads):
+            rows = run("s2", "mask", pattern, "--len", "4k", "--layer", str(layer), "--head", str(head)).split()
+            back = [len(row[:q + 1]) - len(row[:q + 1].rstrip("#")) for q, row in enumerate(rows)]
+            own += [n if n <= q else len(rows) for q, n in enumerate(back)]   # a row that is read whole bounds nothing
+    near(f"the window of {pattern!r}", blocks, float(min(own)), 9)
+
+
 def check_reach(pattern):
     words = ("s2", "reach", pattern, "--len", "4k")
     page, data = run(*words), read_json(*words, "--json")[0]
-    near("reach window", number(r"^window +(\d+) tokens", page), data["window_tok"], 9)
+    check_window(pattern, number(r"^window +(\d+) block", page))
+    near("reach window", number(r"^window +(\d+) block", page) * number(r"blocks of (\d+) token", page), data["window_tok"], 9)
     near("reach resident", number(r"^resident +([\d.]+) blocks", page), data["resident"])
     near("reach resident once", number(r"KV heads, ([\d.]+) different", page), data["resident_once"])
     near("reach kept", number(r"kept ([\d.]+) times", page), data["resident"] / data["resident_once"])
@@ -287,6 +300,12 @@ def check_reach_picture(pattern, length):
     data = read_json("s2", "reach", pattern, "--len", str(length), "--json")[0]
     tops = [int(y) for y in re.findall(r'<rect x="\d+" y="(\d+)" width="1" height="320" fill="#000000"/>', svg)]
     far = data["by_distance"]
+    ticks = run("s2", "draw", "--what", "reach", pattern, "--len", str(length), "--as", "ascii").splitlines()
+    for at, line in enumerate(ticks):
+        if "blocks away, at least" in line:
+            named = [int(word) for word in ticks[at - 1].split()]
+            near(f"ticks of distances of {pattern!r}", float(named == [far[0]["from_block"], far[-1]["from_block"]]), 1.0)
+    near(f"charts by distance of {pattern!r}", float(sum("blocks away, at least" in line for line in ticks)), 2.0)
     curves = [(0, "#000000", [100 * layer["last"] / data["blocks"] for layer in data["by_layer"]]),
               (0, "#0072b2", [100 * layer["least"] / (layer["least_query"] + 1) for layer in data["by_layer"]])]
     curves += [(1, colour, [at[name] for at in far]) for colour, name in

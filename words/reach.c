@@ -150,8 +150,7 @@ static void print_every_length(const s2_lengths *all, int64_t block_tok, s2_buf 
     if (all->window == all->n_blk)
         s2_buf_puts(buf, "every head reads everything\n");
     else
-        s2_buf_printf(buf, "every head reads a window of %lld tokens\n",
-                      (long long)(all->window * block_tok));
+        s2_buf_printf(buf, "every head reads a window of %s\n", s2_count_text(all->window, "block").text);
 }
 
 void s2_worth_tell(const s2_worth *worth, s2_buf *buf)
@@ -180,8 +179,8 @@ static void print_rest(teller *t)
         if (t->m->worth.layers[layer].coverage > t->m->worth.layers[best].coverage)
             best = layer;
     if (t->m->stack.exact)
-        s2_buf_printf(buf, "window     %lld tokens that every head of every layer reads\n",
-                      (long long)tokens(t, t->m->readers.window));
+        s2_buf_printf(buf, "window     %s, the query's own counted, that every head of every layer reads\n",
+                      s2_count_text(t->m->readers.window, "block").text);
     else
         s2_buf_printf(
             buf, "window     at most %lld tokens: every head of every layer reads %s, whole or in part\n",
