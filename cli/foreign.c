@@ -22,6 +22,9 @@ static s2_status read_settings(s2_cli *cli, const s2_format *target, s2_settings
         const char *const key = s2_arena_strndup(&cli->arena, cli->sets[n], (size_t)(equals - cli->sets[n]));
         if (key == NULL)
             return S2_ENOMEM;
+        for (int32_t other = 0; other < n; other++)
+            if (strcmp(list[other].key, key) == 0)
+                return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "--set %.80s is given twice", key);
         list[n] =
             (s2_setting){key, equals + 1, taken || (target != NULL && s2_format_takes(target, key)), false};
         has_len |= strcmp(key, "len") == 0;

@@ -425,8 +425,36 @@ static s2_status plain_parse(const char *text, size_t n_bytes, s2_doc_kind *kind
     return s2_json_ran_out() ? S2_ENOMEM : status;
 }
 
+const char *s2_doc_wrapping(const char *bytes, size_t n_bytes)
+{
+    static const char mark[] =
+        "JSON behind a byte order mark, which readers refuse: save it as UTF-8 without one";
+    static const struct {
+        const char *begin, *what;
+    } kinds[] = {
+        {"\xef\xbb\xbf{", mark}, /* our own language takes the mark */
+        {"\xef\xbb\xbf[", mark},
+        {"\xff\xfe", "text in UTF-16: save it as UTF-8"},
+        {"\xfe\xff", "text in UTF-16: save it as UTF-8"},
+        {"PK\x03\x04",
+         "an archive, as np.savez and torch.save write: save one array with np.save, settings as JSON"},
+        {"\x80", "Python's pickle: save an array with np.save, settings as JSON"},
+        {"\x1f\x8b", "compressed by gzip: decompress it first"},
+        {"\x28\xb5\x2f\xfd", "compressed by zstd: decompress it first"},
+    };
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        const size_t n = strlen(kinds[k].begin);
+        if (n_bytes > n && memcmp(bytes, kinds[k].begin, n) == 0)
+            return kinds[k].what;
+    }
+    return NULL;
+}
+
 s2_status s2_doc_parse(const char *text, size_t n_bytes, s2_doc *out, s2_diag *diag)
 {
+    const char *const wrapped = s2_doc_wrapping(text, n_bytes);
+    if (wrapped != NULL)
+        return s2_diag_set(diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1, "%s", wrapped);
     if (n_bytes > S2_DOC_BYTES)
         return s2_diag_set(diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1, "a configuration may have at most 16 MiB");
     size_t first = 0;

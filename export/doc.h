@@ -42,6 +42,11 @@ typedef struct s2_doc {
     struct s2_asked *asked; /* what was looked for (export/asked.h); NULL: not recorded */
 } s2_doc;
 
+/*
+ * What a file is whose contents stand in an archive, are compressed, or are text in another encoding, and what to do
+ * about it; NULL: none of these. s2_doc_parse refuses it with these words.
+ */
+const char *s2_doc_wrapping(const char *bytes, size_t n_bytes);
 /* S2_EPARSE with a position; S2_ENOMEM. */
 s2_status s2_doc_parse(const char *text, size_t n_bytes, s2_doc *out, s2_diag *diag) S2_MUST_CHECK;
 void s2_doc_release(s2_doc *doc);

@@ -27,17 +27,18 @@ static s2_status table_refuse(const s2_source *source, int32_t line, size_t col,
     return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, line, (int32_t)col + 1, "%s", msg);
 }
 
+/* A single KV head leaves one column and no tab. No other kind of file has a first line of numbers alone. */
 static bool looks_like_table(const char *bytes, size_t n_bytes)
 {
     size_t byte = 0;
-    bool tab = false;
+    bool digit = false;
     while (byte < n_bytes && bytes[byte] != '\n') {
         if (strchr("0123456789+-.eE\t\r ", bytes[byte]) == NULL || bytes[byte] == '\0')
             return false;
-        tab |= bytes[byte] == '\t';
+        digit |= bytes[byte] >= '0' && bytes[byte] <= '9';
         byte++;
     }
-    return tab;
+    return digit;
 }
 
 /* One line of numbers; *n: how many. */

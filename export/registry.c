@@ -250,6 +250,9 @@ s2_status s2_import_run(s2_source *source, const char *name, const s2_format **u
     s2_doc doc = {0};
     s2_diag doc_diag = {0};
     S2_TRY(s2_finder_check(&source->finder, source->arena, source->diag));
+    const char *const wrapped = s2_doc_wrapping(source->bytes, source->n_bytes);
+    if (wrapped != NULL)
+        return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1, "%s", wrapped);
     const s2_status doc_status = s2_doc_parse(source->bytes, source->n_bytes, &doc, &doc_diag);
     if (doc_status == S2_ENOMEM)
         return S2_ENOMEM;

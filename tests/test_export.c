@@ -1107,6 +1107,17 @@ static void near_family(s2_rng *rng, char *text, size_t cap)
         snprintf(text + n, cap - (size_t)n, "; heads 0: local %d", 1 + (int)s2_rng_below(rng, 3));
 }
 
+static void assert_same_pairs(const s2_format *format, const s2_pattern *a, const s2_pattern *b,
+                              int64_t n_tok)
+{
+    s2_difference difference;
+    assert_int_equal(s2_patterns_compare(a, b, format->fixed_length ? n_tok : 0, &difference), S2_OK);
+    if (difference.differs)
+        fail_msg("%s: read again it is another pattern: %s layer %d head %d query %lld key %lld",
+                 format->name, difference.what, difference.layer, difference.head,
+                 (long long)difference.q_tok, (long long)difference.k_tok);
+}
+
 enum { HELD, LOSSY, REFUSED, NO_FAMILY, N_OUTCOMES };
 
 /*
@@ -1127,6 +1138,12 @@ static int judge_export(const s2_format *format, const s2_pattern *pattern, int6
         assert_int_equal(try_import(&again, format->name, out.files.files[0].bytes,
                                     out.files.files[0].n_bytes, "", &out.files),
                          S2_OK);
+        imported known = {0};
+        if (try_import(&known, NULL, out.files.files[0].bytes, out.files.files[0].n_bytes, "", &out.files) !=
+            S2_OK)
+            fail_msg("what %s writes is not known by its content: %s", format->name, known.diag.msg);
+        assert_same_pairs(format, &again.pattern, &known.pattern, n_tok);
+        imported_release(&known);
         const s2_difference *const at = &out.report.difference;
         const bool same_shape = at->what[0] == '\0';
         if (same_shape) {
@@ -1204,17 +1221,6 @@ static void assert_same_files(const s2_format *format, const s2_fileset *a, cons
             fail_msg("%s: %s of a file that was read and written again has other bytes\n%.600s\n%.600s",
                      format->name, a->files[n].name, a->files[n].bytes, b->files[n].bytes);
     }
-}
-
-static void assert_same_pairs(const s2_format *format, const s2_pattern *a, const s2_pattern *b,
-                              int64_t n_tok)
-{
-    s2_difference difference;
-    assert_int_equal(s2_patterns_compare(a, b, format->fixed_length ? n_tok : 0, &difference), S2_OK);
-    if (difference.differs)
-        fail_msg("%s: read again it is another pattern: %s layer %d head %d query %lld key %lld",
-                 format->name, difference.what, difference.layer, difference.head,
-                 (long long)difference.q_tok, (long long)difference.k_tok);
 }
 
 /*

@@ -503,6 +503,34 @@ static void duo_by_the_rule_of_kvpress_rounds_and_sorts(void **state)
 
 /* ---- arrays by other names */
 
+/* Whatever it is of, a file in another encoding, an archive or a compressed one is told by its first bytes. */
+static void files_inside_something_else_are_refused_as_what_they_are(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *begin, *says;
+    } rows[] = {{"\xef\xbb\xbf", "byte order mark"},
+                {"\xff\xfe", "UTF-16"},
+                {"\xfe\xff", "UTF-16"},
+                {"PK\x03\x04", "np.savez"},
+                {"\x80\x04\x95", "pickle"},
+                {"\x80\x02}", "pickle"},
+                {"\x1f\x8b\x08", "gzip"},
+                {"\x28\xb5\x2f\xfd", "zstd"}};
+    static const char *const names[] = {NULL, "layers", "npy", "c", "duo"};
+    static const char config[] = "{\"model_type\": \"llama\"}";
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+        for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+            char text[64];
+            imported at = {0};
+            snprintf(text, sizeof text, "%s%s", rows[r].begin, config);
+            const s2_status status = try_import(&at, names[n], text, strlen(text), "", NULL);
+            if (status != S2_EPARSE || strstr(at.diag.msg, rows[r].says) == NULL || at.diag.line != 1)
+                fail_msg("%s: status %d, \"%s\"", rows[r].says, status, at.diag.msg);
+            imported_release(&at);
+        }
+}
+
 static void settings_that_a_format_does_not_know_are_refused(void **state)
 {
     (void)state;
@@ -1336,6 +1364,7 @@ int main(void)
         cmocka_unit_test(headkv_deals_its_pool_by_score),
         cmocka_unit_test(headkv_divides_and_raises_as_its_code_does),
         cmocka_unit_test(duo_by_the_rule_of_kvpress_rounds_and_sorts),
+        cmocka_unit_test(files_inside_something_else_are_refused_as_what_they_are),
         cmocka_unit_test(settings_that_a_format_does_not_know_are_refused),
         cmocka_unit_test(models_imply_their_full_layers),
         cmocka_unit_test(a_model_type_that_is_not_known_is_refused_with_its_place),
