@@ -86,6 +86,22 @@ size_t s2_text_fit(const char *text, int32_t columns, int32_t *taken)
     return byte;
 }
 
+void s2_text_position(const char *text, size_t n_bytes, size_t offset, int32_t *line, int32_t *col)
+{
+    const size_t end = s2_min_size(offset, n_bytes);
+    size_t byte = n_bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    int32_t at_line = 1, at_col = 1;
+    while (byte < end) {
+        const size_t len = s2_utf8_len(text + byte, n_bytes - byte);
+        const bool ends = text[byte] == '\n';
+        at_line += ends;
+        at_col = ends ? 1 : at_col + 1;
+        byte += len > 0 ? len : 1;
+    }
+    *line = at_line;
+    *col = at_col;
+}
+
 int32_t s2_text_words(const char *text)
 {
     int32_t n = 0;

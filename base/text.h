@@ -38,6 +38,11 @@ int32_t s2_codepoint_width(uint32_t cp);
 /* The bytes of the longest beginning of whole characters that takes at most so many columns; *taken may be NULL. */
 size_t s2_text_fit(const char *text, int32_t columns, int32_t *taken);
 
+/*
+ * Line and column of an offset, from 1. Columns are characters, a byte that belongs to none is one of its own, and a
+ * byte order mark in front of the text is none.
+ */
+void s2_text_position(const char *text, size_t n_bytes, size_t offset, int32_t *line, int32_t *col);
 /* The line that begins at *byte: its bytes without their end, n of them. *byte moves to the next line. */
 const char *s2_text_line(const char *text, size_t n_bytes, size_t *byte, size_t *n);
 /* The same as a terminated copy; false where the line has a NUL or leaves no room for the terminator. */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/arith.h"
+#include "pattern/parse.h"
 #include "reach/flow.h"
 #include "reach/worth.h"
 #include "sim/units.h"
@@ -533,16 +534,6 @@ s2_exit s2_listing_price(s2_cli *cli, const s2_args *args, s2_db *db, bool choos
     return S2_EXIT_OK;
 }
 
-/* Show the filter around a position, as much as 80 columns hold. */
-static void show_place(s2_cli *cli, const char *filter, size_t place)
-{
-    enum { BEFORE = 40, SHOWN = 70 };
-    const size_t begin = place > BEFORE ? place - BEFORE : 0;
-    const bool more = strlen(filter + begin) > SHOWN;
-    s2_cli_hint(cli, "%s%.*s%s", begin > 0 ? "..." : "", SHOWN, filter + begin, more ? "..." : "");
-    s2_cli_hint(cli, "%*s^", (int)(place - begin) + (begin > 0 ? 3 : 0), "");
-}
-
 void s2_listing_say_missing(s2_cli *cli, s2_db *db, const char *filter)
 {
     s2_db_missing missing;
@@ -576,7 +567,11 @@ s2_exit s2_listing_refuse(s2_cli *cli, s2_status status, const char *filter, con
         return S2_EXIT_USAGE;
     }
     s2_cli_error(cli, "filter, column %d: %s", (int)diag->col, diag->msg);
-    show_place(cli, filter, (size_t)diag->col - 1);
+    s2_buf caret = {0};
+    s2_diag_print_caret(diag, filter, strlen(filter), &caret);
+    if (caret.status == S2_OK && caret.data != NULL)
+        fputs(caret.data, cli->err);
+    s2_buf_release(&caret);
     hint_name(cli, filter);
     return S2_EXIT_USAGE;
 }

@@ -7,6 +7,7 @@
 #include <sqlite3.h>
 
 #include "base/arith.h"
+#include "base/text.h"
 #include "db/sql.h"
 #include "reach/flow.h"
 
@@ -220,7 +221,9 @@ static const char *take_value(const char *rest, condition *c, bool *closed)
 
 static s2_status take_condition(const char *text, const char **next, condition *c, s2_diag *diag)
 {
-    *c = (condition){.col = (int32_t)(*next - text) + 1};
+    int32_t line;
+    *c = (condition){0};
+    s2_text_position(text, strlen(text), (size_t)(*next - text), &line, &c->col);
     if (**next == '!') {
         c->negated = true;
         (*next)++;

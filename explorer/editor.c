@@ -8,7 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/arith.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "pattern/parse.h"
 
 static const char *editor_of(void)
@@ -74,21 +76,41 @@ static int run_editor(const char *path)
     return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+/* Bytes of a line before its comment and what ends a statement; a quoted name may hold both. */
+static size_t stated_bytes(const char *line, size_t n)
+{
+    size_t used = 0;
+    for (bool quoted = false; used < n && (quoted || line[used] != '#'); used++) {
+        quoted ^= line[used] == '"';
+        used += quoted && line[used] == '\\' && used + 1 < n;
+    }
+    while (used > 0 && strchr(" \t\r;", line[used - 1]) != NULL)
+        used--;
+    return used;
+}
+
+/* The bytes of so many characters. */
+static size_t bytes_of(const char *line, size_t n, int32_t n_chars)
+{
+    size_t byte = 0;
+    for (int32_t c = 0; c < n_chars && byte < n; c++) {
+        const size_t len = s2_utf8_len(line + byte, n - byte);
+        byte += len > 0 ? len : 1;
+    }
+    return byte;
+}
+
 /* Join the text into one line without comments; returns where the given line and column end up in it. */
 static int32_t join_lines(const char *text, int32_t line, int32_t col, s2_buf *out)
 {
     int32_t nth = 1, caret = 0;
     for (const char *rest = text; *rest != '\0'; nth++) {
         const size_t n = strcspn(rest, "\n");
-        size_t used = 0;
-        while (used < n && rest[used] != '#')
-            used++;
-        while (used > 0 && strchr(" \t\r;", rest[used - 1]) != NULL)
-            used--;
+        const size_t used = stated_bytes(rest, n);
         if (used > 0 && out->len > 0)
             s2_buf_puts(out, "; ");
         if (nth == line)
-            caret = (int32_t)out->len + (col > 0 && (size_t)col <= used ? col - 1 : (int32_t)used);
+            caret = (int32_t)(out->len + s2_min_size(bytes_of(rest, n, col - 1), used));
         s2_buf_add(out, rest, used);
         rest += n + (rest[n] == '\n');
     }

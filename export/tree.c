@@ -10,20 +10,6 @@
 #include "base/alloc.h"
 #include "base/arith.h"
 
-void s2_text_position(const char *text, size_t n_bytes, size_t offset, int32_t *line, int32_t *col)
-{
-    const size_t end = s2_min_size(offset, n_bytes);
-    int32_t at_line = 1;
-    size_t line_begin = 0;
-    for (size_t at = 0; at < end; at++)
-        if (text[at] == '\n') {
-            at_line++;
-            line_begin = at + 1;
-        }
-    *line = at_line;
-    *col = (int32_t)(end - line_begin < INT32_MAX ? end - line_begin + 1 : INT32_MAX);
-}
-
 void s2_tree_release(s2_tree *tree)
 {
     json_decref(tree->root);

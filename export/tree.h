@@ -38,9 +38,6 @@ typedef struct s2_tree {
     int64_t cap;
 } s2_tree;
 
-/* Line and column (from 1, columns in bytes) of an offset. */
-void s2_text_position(const char *text, size_t n_bytes, size_t offset, int32_t *line, int32_t *col);
-
 /* Frees the document and the marks. */
 void s2_tree_release(s2_tree *tree);
 

@@ -15,19 +15,21 @@ typedef struct reader {
     const char *text;
     size_t n;
     size_t pos;
-    size_t line_begin;
-    int32_t line;
+    size_t counted; /* bytes before it are in col; values stand behind one another */
+    int32_t line, col;
     int32_t depth;
     s2_tree *tree;
     s2_diag *diag;
 } reader;
 
-static int32_t column(const reader *in)
+static int32_t column(reader *in)
 {
-    return (int32_t)(in->pos - in->line_begin + 1);
+    for (; in->counted < in->pos; in->counted++)
+        in->col += (in->text[in->counted] & 0xc0) != 0x80;
+    return in->col;
 }
 
-static s2_status refuse(const reader *in, const char *msg)
+static s2_status refuse(reader *in, const char *msg)
 {
     return s2_diag_set(in->diag, S2_EPARSE, S2_CODE_FOREIGN, in->line, column(in), "HJSON: %s", msg);
 }
@@ -41,7 +43,8 @@ static void step(reader *in)
 {
     if (in->text[in->pos++] == '\n') {
         in->line++;
-        in->line_begin = in->pos;
+        in->counted = in->pos;
+        in->col = 1;
     }
 }
 
@@ -222,7 +225,7 @@ static size_t first_not_utf8(const char *text, size_t n)
 
 s2_status s2_tree_hjson(const char *text, size_t n_bytes, s2_tree *tree, s2_diag *diag)
 {
-    reader in = {.text = text, .n = n_bytes, .line = 1, .tree = tree, .diag = diag};
+    reader in = {.text = text, .n = n_bytes, .line = 1, .col = 1, .tree = tree, .diag = diag};
     const size_t bad = first_not_utf8(text, n_bytes);
     if (bad < n_bytes) {
         int32_t line, col;

@@ -13,25 +13,6 @@ static bool has_bom(const s2_lex *lex)
     return lex->n >= 3 && memcmp(lex->text, "\xef\xbb\xbf", 3) == 0;
 }
 
-static void locate(const s2_lex *lex, size_t pos, int32_t *line, int32_t *col)
-{
-    const size_t end = s2_min_size(pos, lex->n);
-    size_t begin = 0;
-    *line = 1;
-    for (size_t byte = 0; byte < end; byte++)
-        if (lex->text[byte] == '\n') {
-            ++*line;
-            begin = byte + 1;
-        }
-    if (begin == 0 && has_bom(lex))
-        begin = 3;
-    *col = 1;
-    for (size_t byte = begin; byte < end; ++*col) {
-        const size_t n = s2_utf8_len(lex->text + byte, lex->n - byte);
-        byte += n != 0 ? n : 1;
-    }
-}
-
 s2_status s2_lex_refuse(const s2_lex *lex, s2_code code, size_t pos, const char *fmt, ...)
 {
     char message[sizeof lex->diag->msg];
@@ -40,7 +21,7 @@ s2_status s2_lex_refuse(const s2_lex *lex, s2_code code, size_t pos, const char 
     vsnprintf(message, sizeof message, fmt, args);
     va_end(args);
     int32_t line, col;
-    locate(lex, pos, &line, &col);
+    s2_text_position(lex->text, lex->n, pos, &line, &col);
     return s2_diag_set(lex->diag, S2_EPARSE, (int32_t)code, line, col, "%s", message);
 }
 

@@ -184,15 +184,17 @@ static size_t char_bytes(const char *text, size_t byte, size_t end)
     return n != 0 ? n : 1;
 }
 
-static void put_clean_char(s2_buf *buf, const char *text, size_t byte, size_t end)
+/* Returns the columns of a terminal that it takes. */
+static int32_t put_clean_char(s2_buf *buf, const char *text, size_t byte, size_t end)
 {
     const size_t n = s2_utf8_len(text + byte, end - byte);
-    if (text[byte] == '\t')
-        s2_buf_puts(buf, " ");
-    else if (n == 0 || s2_codepoint_is_hostile(s2_utf8_decode(text + byte, n)))
-        s2_buf_puts(buf, "?");
-    else
+    const uint32_t cp = n != 0 ? s2_utf8_decode(text + byte, n) : 0;
+    const bool shown = n != 0 && !s2_codepoint_is_hostile(cp);
+    if (shown)
         s2_buf_add(buf, text + byte, n);
+    else
+        s2_buf_puts(buf, text[byte] == '\t' ? " " : "?");
+    return shown ? s2_codepoint_width(cp) : 1;
 }
 
 void s2_diag_print_caret(const s2_diag *diag, const char *text, size_t n_bytes, s2_buf *buf)
@@ -212,12 +214,14 @@ void s2_diag_print_caret(const s2_diag *diag, const char *text, size_t n_bytes, 
         end--;
     if (begin == 0 && end >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         begin = 3;
-    int32_t col = 1;
+    int32_t col = 1, before = 0;
     s2_buf_puts(buf, "  ");
     for (size_t at = begin; at < end && col <= diag->col + CARET_AFTER;
-         at += char_bytes(text, at, end), col++)
-        if (col >= diag->col - CARET_BEFORE)
-            put_clean_char(buf, text, at, end);
-    const int32_t before = s2_min_i32(diag->col - 1, CARET_BEFORE);
+         at += char_bytes(text, at, end), col++) {
+        const int32_t width = col >= diag->col - CARET_BEFORE ? put_clean_char(buf, text, at, end) : 0;
+        before += col < diag->col ? width : 0;
+    }
+    before +=
+        diag->col > col ? s2_min_i32(diag->col - col, CARET_BEFORE) : 0; /* behind the end of the line */
     s2_buf_printf(buf, "\n  %*s^\n", before, "");
 }

@@ -18,16 +18,8 @@ typedef struct cursor {
 /* Line and column of a byte, counted only when something is refused. */
 static s2_status refuse(const cursor *c, size_t pos, const char *why)
 {
-    int32_t line = 1, col = 1;
-    for (size_t byte = 0; byte < pos && byte < c->n;) {
-        const size_t len = s2_utf8_len(c->text + byte, c->n - byte);
-        col++;
-        if (c->text[byte] == '\n') {
-            line++;
-            col = 1;
-        }
-        byte += len > 0 ? len : 1;
-    }
+    int32_t line, col;
+    s2_text_position(c->text, c->n, pos, &line, &col);
     return s2_diag_set(c->diag, S2_EPARSE, 0, line, col, "%s", why);
 }
 

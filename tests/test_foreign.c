@@ -531,6 +531,43 @@ static void files_inside_something_else_are_refused_as_what_they_are(void **stat
         }
 }
 
+/* A place is counted in characters: whatever letters stand before it, in whatever notation, it is the same. */
+static void places_are_counted_in_characters(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "{\"x\": \"@\", \"model_type\": \"llama\", \"num_hidden_layers\": -3, \"num_attention_heads\": 4}",
+        "{\"@\": 1, \"model_type\": \"llama\" \"num_hidden_layers\": 3}",
+        "{'@@': 1, 'model_type': 'llama', 'num_hidden_layers': -3, 'num_attention_heads': 4}",
+        "{x: 1 # @\n y: '@', model_type: 'llama', num_hidden_layers: -3, num_attention_heads: 4}",
+        "{/* @ */ \"x\": \"@\", /* @ */ \"x\": 2}",
+        "x: [\"@\", &anchor 1]\n",
+        "--x=@ --model_type=llama --num_hidden_layers=3 --num_hidden_layers=4\n",
+        "x=\"@\", model_type=\"llama\", num_hidden_layers=3, num_hidden_layers=4\n",
+        "x = \"@\"; LocalStrideSparseAttention(n_heads=4, n_heads=5)\n",
+    };
+    static const char *const letters[] = {"a", "\xc3\xa9", "\xe5\x90\x8d", "\xf0\x9f\x98\x80"};
+    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
+        int32_t line = 0, col = 0;
+        for (size_t l = 0; l < sizeof letters / sizeof *letters; l++) {
+            s2_buf text = {0};
+            imported at = {0};
+            for (const char *c = texts[t]; *c != '\0'; c++)
+                s2_buf_add(&text, *c == '@' ? letters[l] : c, *c == '@' ? strlen(letters[l]) : 1);
+            assert_int_equal(text.status, S2_OK);
+            assert_int_not_equal(try_import(&at, NULL, text.data, text.len, "", NULL), S2_OK);
+            assert_true(at.diag.line > 1 || at.diag.col > 1);
+            if (l > 0 && (at.diag.line != line || at.diag.col != col))
+                fail_msg("%.*s: %d:%d, with a plain letter %d:%d (%s)", (int)text.len, text.data,
+                         at.diag.line, at.diag.col, line, col, at.diag.msg);
+            line = at.diag.line;
+            col = at.diag.col;
+            s2_buf_release(&text);
+            imported_release(&at);
+        }
+    }
+}
+
 static void settings_that_a_format_does_not_know_are_refused(void **state)
 {
     (void)state;
@@ -1365,6 +1402,7 @@ int main(void)
         cmocka_unit_test(headkv_divides_and_raises_as_its_code_does),
         cmocka_unit_test(duo_by_the_rule_of_kvpress_rounds_and_sorts),
         cmocka_unit_test(files_inside_something_else_are_refused_as_what_they_are),
+        cmocka_unit_test(places_are_counted_in_characters),
         cmocka_unit_test(settings_that_a_format_does_not_know_are_refused),
         cmocka_unit_test(models_imply_their_full_layers),
         cmocka_unit_test(a_model_type_that_is_not_known_is_refused_with_its_place),

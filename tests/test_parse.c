@@ -723,6 +723,8 @@ static void the_caret_stands_under_the_column(void **state)
         {"heads 4\r\nlayers\t0: dens\r\n", 2, 11, "  layers 0: dens\n            ^\n"},
         {"name \xc3\xa9\xe2\x80\xae x", 1, 7, "  name \xc3\xa9? x\n        ^\n"},
         {"\xef\xbb\xbflokal", 1, 1, "  lokal\n  ^\n"},
+        {"name \xe5\x90\x8d\xe5\x89\x8d x", 1, 9, "  name \xe5\x90\x8d\xe5\x89\x8d x\n            ^\n"},
+        {"name a\xcc\x81 x", 1, 9, "  name a\xcc\x81 x\n         ^\n"},
         {"heads 4", 1, 8, "  heads 4\n         ^\n"},
         {"", 1, 1, "  \n  ^\n"},
         {"heads 4", 9, 1, ""},

@@ -1119,6 +1119,7 @@ static void an_editor_changes_the_pattern_or_says_where_it_is_wrong(void **state
         const char *editor, *shown;
     } cases[] = {{"sed -i 's/stride 8/stride 16/'", "taken from the editor"},
                  {"sed -i 's/stride 8/strid 8/'", "column "},
+                 {"sed -i '1i name \"\xe5\x90\x8d # \xe5\x90\x8d\" xyz'", "column 14"},
                  {"true", "nothing was changed"},
                  {"false", "ended with status 1"}};
     for (size_t n = 0; n < sizeof cases / sizeof cases[0]; n++) {
@@ -1133,6 +1134,12 @@ static void an_editor_changes_the_pattern_or_says_where_it_is_wrong(void **state
             expect(&c, "stride        16");
             console_send(&c, "z");
             expect(&c, "stride        8");
+        }
+        if (n == 2) { /* a quoted name may hold what else begins a comment, and letters of several bytes */
+            expect(&c, "\xe5\x90\x8d # \xe5\x90\x8d\" xyz");
+            console_send(&c, "w");
+            expect(&c, "# \xe5\x90\x8d\" wxyz");
+            console_send(&c, "\033");
         }
         if (n == 1) {
             expect(&c, "local 16 | strid 8");
