@@ -230,9 +230,9 @@ check-format:
 golden: $(B)/s2 $(B)/s2check $(B)/s2cert
 	tests/cli/run.sh $(B) --write
 
-## golden-configs: rewrite what s2 reads in the configs of tests/data/configs/; review the difference
-golden-configs: $(B)/tests/test_foreign
-	S2_GOLDEN_WRITE=1 S2_TEST='published_configs*' $<
+## golden-read: rewrite what s2 reads in the files of tests/data/foreign/ and tests/data/configs/; review the difference
+golden-read: $(B)/tests/test_foreign
+	S2_GOLDEN_WRITE=1 S2_TEST='*_are_read_as_expected' $<
 
 ## golden-tui: rewrite the screens under tests/golden/; review the difference
 golden-tui: $(B)/tests/test_tui $(B)/tests/test_tui_pty

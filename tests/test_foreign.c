@@ -1248,52 +1248,81 @@ static int is_config_name(const struct dirent *entry)
     return n > 5 && strcmp(entry->d_name + n - 5, ".json") == 0;
 }
 
-/* "== NAME" and its canonical text, or why it is refused. */
-static void add_reading(const char *name, s2_buf *out)
+/* The canonical text of a file, or why it is refused. */
+static void add_reading(const char *dir, const char *name, const char *settings, s2_buf *out)
 {
     imported at;
-    s2_buf_printf(out, "== %s\n", name);
-    if (import_path(&at, CONFIGS, name, "") == S2_OK)
+    if (import_path(&at, dir, name, settings) == S2_OK)
         s2_buf_puts(out, text_of(&at));
     else
         s2_buf_printf(out, "refused at %d:%d: %s\n", at.diag.line, at.diag.col, at.diag.msg);
     imported_release(&at);
 }
 
-/* Where the texts part, by the line. */
-static void compare_readings(const char *got, const char *want)
+static void compare_lines(const char *got, const char *want, const char *path)
 {
     for (int line = 1; *got != '\0' || *want != '\0'; line++) {
         const size_t n = strcspn(got, "\n"), m = strcspn(want, "\n");
         if (n != m || memcmp(got, want, n) != 0)
-            fail_msg(CONFIGS "/expected.txt:%d: %.*s\nis now: %.*s\n(S2_GOLDEN_WRITE=1 writes it)", line,
-                     (int)m, want, (int)n, got);
+            fail_msg("%s:%d: %.*s\nis now: %.*s\n(make golden-read writes it)", path, line, (int)m, want,
+                     (int)n, got);
         got += n + (got[n] == '\n');
         want += m + (want[m] == '\n');
     }
 }
 
-static void published_configs_are_read_as_before(void **state)
+/* Whether this is what the file says, by the line; S2_GOLDEN_WRITE=1 writes it. */
+static void compare_readings(const s2_buf *got, const char *path)
+{
+    s2_arena arena = {0};
+    s2_file want;
+    if (getenv("S2_GOLDEN_WRITE") != NULL)
+        assert_int_equal(s2_file_write(path, got->data, got->len, NULL), S2_OK);
+    assert_int_equal(s2_file_read(&arena, path, S2_DOC_BYTES, &want, NULL), S2_OK);
+    compare_lines(got->data, want.bytes, path);
+    s2_arena_release(&arena);
+}
+
+static void configs_are_read_as_expected(void **state)
 {
     (void)state;
-    static const char expected[] = CONFIGS "/expected.txt";
     struct dirent **entries;
-    s2_arena arena = {0};
     s2_buf got = {0};
-    s2_file want;
     const int n = scandir(CONFIGS, &entries, is_config_name, alphasort);
     assert_true(n >= 90);
     for (int e = 0; e < n; e++) {
-        add_reading(entries[e]->d_name, &got);
+        s2_buf_printf(&got, "== %s\n", entries[e]->d_name);
+        add_reading(CONFIGS, entries[e]->d_name, "", &got);
         free(entries[e]);
     }
     free(entries);
-    if (getenv("S2_GOLDEN_WRITE") != NULL)
-        assert_int_equal(s2_file_write(expected, got.data, got.len, NULL), S2_OK);
-    assert_int_equal(s2_file_read(&arena, expected, S2_DOC_BYTES, &want, NULL), S2_OK);
-    compare_readings(got.data, want.bytes);
+    compare_readings(&got, CONFIGS "/expected.txt");
     s2_buf_release(&got);
-    s2_arena_release(&arena);
+}
+
+/* A reader that takes a number in another unit, and a writer that gives it back so, agree with each other. */
+static void files_of_every_format_are_read_as_expected(void **state)
+{
+    (void)state;
+    s2_buf got = {0};
+    for (int32_t n = 0; s2_format_at(n) != NULL; n++) {
+        const s2_format *const format = s2_format_at(n);
+        char dir[128];
+        struct dirent **entries;
+        snprintf(dir, sizeof dir, FOREIGN "/%s", format->name);
+        const int n_entries = scandir(dir, &entries, NULL, alphasort);
+        assert_true(n_entries > 0);
+        for (int e = 0; e < n_entries; e++) {
+            if (is_plain_file(dir, entries[e]->d_name)) {
+                s2_buf_printf(&got, "== %s/%s\n", format->name, entries[e]->d_name);
+                add_reading(dir, entries[e]->d_name, needed_settings(format), &got);
+            }
+            free(entries[e]);
+        }
+        free(entries);
+    }
+    compare_readings(&got, FOREIGN ".txt");
+    s2_buf_release(&got);
 }
 
 /* ---- files as published */
@@ -1425,7 +1454,8 @@ int main(void)
         cmocka_unit_test(onnx_layouts_are_dealt_out_by_head),
         cmocka_unit_test(bsa_streaming_heads_have_a_sink_and_a_window),
         cmocka_unit_test(arrays_that_ask_for_much_memory_are_refused),
-        cmocka_unit_test(published_configs_are_read_as_before),
+        cmocka_unit_test(configs_are_read_as_expected),
+        cmocka_unit_test(files_of_every_format_are_read_as_expected),
         cmocka_unit_test(published_duo_table_has_its_full_heads),
         cmocka_unit_test(published_minference_file_gives_every_head_the_same_budgets),
         cmocka_unit_test(published_moa_file_has_the_mean_cache),
