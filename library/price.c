@@ -1,5 +1,7 @@
 #include "library/internal.h"
 
+#include <math.h>
+
 #include "pattern/spec.h"
 #include "sim/price.h"
 
@@ -51,6 +53,13 @@ static s2_status look_up(const s2_api_price_options *in, tables *t, s2_diag *dia
     return S2_OK;
 }
 
+static s2_api_error_is error_of(const s2_sim *sim)
+{
+    return !s2_sim_error_known(sim) ? S2_API_ERROR_UNKNOWN
+           : sim->error.allowed     ? S2_API_ERROR_ALLOWANCE
+                                    : S2_API_ERROR_MEAN;
+}
+
 static s2_api_price put(const s2_sim *sim)
 {
     return (s2_api_price){.predicted = sim->predicted,
@@ -58,7 +67,7 @@ static s2_api_price put(const s2_sim *sim)
                           .time_us = sim->time_us,
                           .bound_us = sim->bound_us,
                           .dense_time_us = sim->dense_time_us,
-                          .error_pct = sim->error.pct,
+                          .error_pct = s2_sim_error_known(sim) ? sim->error.pct : (double)NAN,
                           .end_to_end_us = sim->end_to_end_us,
                           .dense_end_to_end_us = sim->end_to_end_dense_us,
                           .density = sim->token_density,
@@ -67,7 +76,8 @@ static s2_api_price put(const s2_sim *sim)
                           .kv_used_bytes = sim->kv.used,
                           .kv_dense_bytes = sim->kv.dense,
                           .fit_batch = sim->fit_batch,
-                          .dense_fit_batch = sim->fit_batch_dense};
+                          .dense_fit_batch = sim->fit_batch_dense,
+                          .error_is = (int32_t)error_of(sim)};
 }
 
 int s2_api_pattern_price(const s2_api_pattern *pattern, const s2_api_price_options *options,

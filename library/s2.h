@@ -12,8 +12,9 @@
  * Threads:   any number of threads may use a pattern. A device, plan or cache belongs to one thread at a
  *            time. The library has no state of its own: threads that use different objects never affect
  *            each other.
- * Versions:  structures that callers fill begin with their own size, as the caller's compiler knew it. Later
- *            versions only append to them; the soname changes when anything else does.
+ * Versions:  structures that begin with their own size have it set by the caller, to what the caller's compiler
+ *            knew, also those that the library fills. Later versions only append to them, and a library refuses
+ *            one that is larger than its own; the soname changes when anything else does.
  */
 #ifndef S2_LIBRARY_S2_H
 #define S2_LIBRARY_S2_H
@@ -59,7 +60,7 @@ typedef struct s2_api_text {
 S2_API void s2_api_text_free(s2_api_text *text);
 
 /* The version of this interface: 1000 times the soname's number, plus one for each addition since. */
-#define S2_API_VERSION 1006
+#define S2_API_VERSION 1007
 /* S2_API_VERSION of the library that is linked, which may be newer than this header. */
 S2_API int32_t s2_api_version(void);
 
@@ -70,7 +71,8 @@ typedef struct s2_api_pattern s2_api_pattern;
 /*
  * Parse a text in the language of docs/pattern-language.md or in any format that `s2 import` reads. `format`
  * names it; NULL detects it from the content. `path` is the file that the text came from, or NULL; files that
- * the text names (masks, tables) are looked up next to it. A text without a path must not name files.
+ * the text names (masks, tables) are looked up next to it. A text without a path must not name files, and where
+ * its format is not named either, it is in the language unless it begins with '{' or '['.
  */
 S2_API int s2_api_pattern_open(const char *text, size_t size, const char *path, const char *format,
                                s2_api_pattern **out, s2_api_error *why);
@@ -96,9 +98,9 @@ typedef struct s2_api_shape {
     uint32_t size; /* of this structure */
     int32_t layers;
     int32_t heads;
-    int32_t kv_heads;
-    int32_t head_dim;
-    int32_t block;
+    int32_t kv_heads; /* of layers that state no number of their own */
+    int32_t head_dim; /* likewise */
+    int32_t block;    /* tokens */
     int32_t causal;
     int32_t has_phases; /* prefill and decoding read different pairs */
     int64_t limit_tok;  /* tokens that its mask files cover; 0: any number */
@@ -157,14 +159,21 @@ typedef struct s2_api_price_options {
     const char *gpu; /* "h200", ...; NULL: h200 */
     const char
         *net; /* the model around attention, as in `s2 sim --model`; NULL: what the pattern names, if any */
-    int32_t phase; /* 0 prefill, 1 decoding, 2 training */
-    int32_t dtype; /* s2_api_dtype */
-    int64_t context_tok;
-    int64_t batch;
-    int32_t page_tok;     /* of the cache */
-    int32_t ranks;        /* tensor-parallel GPUs */
+    int32_t phase;        /* 0 prefill, 1 decoding, 2 training */
+    int32_t dtype;        /* s2_api_dtype */
+    int64_t context_tok;  /* 1 to 2^24 */
+    int64_t batch;        /* sequences, 1 to 65536 */
+    int32_t page_tok;     /* of the cache, 1 to 65536 */
+    int32_t ranks;        /* tensor-parallel GPUs, 1 to 4096 */
     int32_t device_lists; /* not 0: as `s2 sim --device-lists`, blocks are chosen at run time; prefill */
 } s2_api_price_options;
+
+/* What error_pct of a price is. */
+typedef enum s2_api_error_is {
+    S2_API_ERROR_UNKNOWN, /* error_pct is no number: the time is a bound, or far from all that was measured */
+    S2_API_ERROR_MEAN,    /* the mean error on points that were measured and not fitted */
+    S2_API_ERROR_ALLOWANCE /* so much is allowed for, since no error was measured */
+} s2_api_error_is;
 
 /* docs/simulator.md explains these figures; times are in microseconds. */
 typedef struct s2_api_price {
@@ -174,26 +183,28 @@ typedef struct s2_api_price {
     double time_us;    /* attention of all layers */
     double bound_us;   /* no kernel can be faster */
     double dense_time_us;
-    double error_pct;     /* mean error of predictions on points that were not fitted */
+    double error_pct;     /* how far off time_us may be; error_is says in what sense */
     double end_to_end_us; /* 0 without a model around attention */
     double dense_end_to_end_us;
     double density; /* pairs read, as a fraction of those that a dense pattern reads */
     int64_t pairs;
     int64_t
         kv_bytes; /* in pages per KV head, as this library's cache holds them by default; device_lists: all */
-    int64_t kv_used_bytes;
-    int64_t kv_dense_bytes;
-    int64_t fit_batch; /* sequences that fit on the GPU along with the weights */
+    int64_t kv_used_bytes;  /* of the keys that are kept, without what is unused of their pages */
+    int64_t kv_dense_bytes; /* of all keys */
+    /* Sequences that fit beside the weights; 65536: or more; to train without a model: 0. */
+    int64_t fit_batch;
     int64_t dense_fit_batch;
+    int32_t error_is; /* s2_api_error_is */
 } s2_api_price;
 S2_API int s2_api_pattern_price(const s2_api_pattern *pattern, const s2_api_price_options *options,
                                 s2_api_price *price, s2_api_error *why);
 
 /*
- * Write a format that `s2 export` knows to the file `path`, or into the directory `path` if the format has
- * several files or the directory exists. The result is first read back and compared; S2_API_UNSUPPORTED when
- * it would not read the same pairs. context_tok is for formats of a fixed length. notes, if not NULL,
- * receives what the format leaves unsaid.
+ * Write the text in the language ("s2") to the file `path`; or a format that `s2 export` knows, to that file, or
+ * into the directory `path` if the format has several files or the directory exists. What is foreign is first read
+ * back and compared; S2_API_UNSUPPORTED when it would not read the same pairs. context_tok, 1 to 2^24, is for
+ * formats of a fixed length. notes, if not NULL, receives what the format leaves unsaid.
  */
 S2_API int s2_api_pattern_write(const s2_api_pattern *pattern, const char *format, int64_t context_tok,
                                 const char *path, s2_api_text *notes, s2_api_error *why);
@@ -260,6 +271,7 @@ S2_API int s2_api_cache_slots(const s2_api_cache *cache, int32_t sequence, int32
 S2_API int s2_api_cache_places(const s2_api_cache *cache, const int32_t *sequences, int32_t n_sequences,
                                int32_t layer_begin, int32_t layer_end, int32_t n_tok, int64_t *slots,
                                s2_api_error *why);
+/* How many tokens the sequence has. */
 S2_API int s2_api_cache_tokens(const s2_api_cache *cache, int32_t sequence, int32_t *tokens,
                                s2_api_error *why);
 

@@ -237,6 +237,13 @@ static void compare_library(const char *sim, const asked *ask)
            ask);
     if (ask->question.phase != S2_TRAIN)
         expect("library: cache", (double)price.kv_bytes, kept_bytes(sim, ask), 0, ask);
+    const bool mean = strstr(sim, "\"error_is\":\"mean\"") != NULL,
+               allowed = strstr(sim, "\"error_is\":\"allowance\"") != NULL;
+    assert_int_equal(price.error_is, mean      ? S2_API_ERROR_MEAN
+                                     : allowed ? S2_API_ERROR_ALLOWANCE
+                                               : S2_API_ERROR_UNKNOWN);
+    if (mean || allowed)
+        expect("library: error", price.error_pct, number_of(sim, "error_pct"), 0, ask);
     expect("library: fits", (double)price.fit_batch, number_of(value_of(sim, "fit"), "batch"), 0, ask);
     const char *const whole = strstr(sim, "\"end_to_end\":{");
     expect("library: end to end", price.end_to_end_us, whole != NULL ? number_of(whole, "time_us") : 0, 0,

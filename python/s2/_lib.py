@@ -92,7 +92,8 @@ class CPrice(_Sized):
     _fields_ = [("size", c_uint32), ("predicted", c_int32), ("measured", c_int32), ("time_us", c_double), ("bound_us", c_double),
                 ("dense_time_us", c_double), ("error_pct", c_double), ("end_to_end_us", c_double),
                 ("dense_end_to_end_us", c_double), ("density", c_double), ("pairs", c_int64), ("kv_bytes", c_int64),
-                ("kv_used_bytes", c_int64), ("kv_dense_bytes", c_int64), ("fit_batch", c_int64), ("dense_fit_batch", c_int64)]
+                ("kv_used_bytes", c_int64), ("kv_dense_bytes", c_int64), ("fit_batch", c_int64), ("dense_fit_batch", c_int64),
+                ("error_is", c_int32)]
 
 
 class CCacheOptions(_Sized):

@@ -50,7 +50,7 @@ class Price:
     time_us: float
     bound_us: float
     dense_time_us: float
-    error_pct: float
+    error_pct: Optional[float]  # how far off time_us may be; None: not known
     end_to_end_us: float  # 0 without a model
     dense_end_to_end_us: float
     density: float
@@ -60,9 +60,11 @@ class Price:
     kv_dense_bytes: int
     fit_batch: int
     dense_fit_batch: int
+    error_is: Optional[str]  # of error_pct: "mean", of points that were measured and not fitted, or "allowance", since none was
 
 
 _WORK = {**_lib.PHASES, "train": 2}  # what is priced
+_ERROR_IS = (None, "mean", "allowance")
 _next = itertools.count()
 _alive: "weakref.WeakValueDictionary[int, Pattern]" = weakref.WeakValueDictionary()
 
@@ -227,6 +229,8 @@ class Pattern(_lib.Fixed):
         _lib.call("pattern_price", self._handle.value, ctypes.byref(options), ctypes.byref(price))
         fields = {one[0]: getattr(price, one[0]) for one in _lib.CPrice._fields_ if one[0] != "size"}
         fields["predicted"], fields["measured"] = bool(price.predicted), bool(price.measured)
+        fields["error_is"] = _ERROR_IS[price.error_is]
+        fields["error_pct"] = price.error_pct if price.error_is else None
         return Price(**fields)
 
     def share(self, ranks: int, rank: int, deal: Optional[Sequence[Sequence[int]]] = None,
@@ -272,8 +276,8 @@ class Pattern(_lib.Fixed):
         return [orders[kind] for kind in kinds]
 
     def write(self, path: Union[str, "os.PathLike[str]"], format: str = "s2", *, length: int = 8192) -> list[str]:
-        """Write a format (`formats()` has them) to a file or folder; returns what the format leaves unsaid. `length` is the tokens that formats of
-        one length are written for.
+        """Write the text in the language to a file, or a foreign format (`formats()` has them) to a file or folder; returns what the format leaves
+        unsaid. `length` is the tokens that formats of one length are written for.
 
         Raises UnsupportedError where the format cannot hold the pattern, FileError where the file cannot be written."""
         return _lib.text("pattern_write", self._handle.value, _lib.encoded(format, "format"),
