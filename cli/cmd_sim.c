@@ -170,9 +170,7 @@ static s2_exit read_options(s2_sim_run_state *state)
     S2_CLI_TRY(read_peer(state));
     S2_CLI_TRY(read_stack(state));
     S2_CLI_TRY(read_requests(state));
-    static const char *const not_with[] = {"new",    "cp",       "requests",     "compare",
-                                           "bounds", "accuracy", "kernel-model", "stack"};
-    S2_CLI_TRY(s2_pricing_listed(state->cli, &state->args, not_with, sizeof not_with / sizeof *not_with,
+    S2_CLI_TRY(s2_pricing_listed(state->cli, &state->args,
                                  !state->all_phases && state->options.phase == S2_PREFILL, &state->options));
     S2_CLI_TRY(s2_pricing_refuse_training(state->cli, &state->options, s2_args_str(&state->args, "phase"),
                                           state->all_phases || state->options.phase == S2_TRAIN));

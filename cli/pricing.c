@@ -113,14 +113,34 @@ s2_exit s2_pricing_refuse_training(s2_cli *cli, const s2_sim_options *options, c
     return S2_EXIT_USAGE;
 }
 
-s2_exit s2_pricing_listed(s2_cli *cli, const s2_args *args, const char *const *not_with, size_t n,
-                          bool prefill, s2_sim_options *options)
+/* What blocks that are chosen at run time exclude, of the options of all commands that price. */
+static const struct {
+    const char *option, *why;
+} unlisted[] = {
+    {"new", "no chunk of a prompt was measured with such lists"},
+    {"cp", "no part of a context was measured with such lists"},
+    {"requests", "requests are decoded too, and no kernel takes such lists in decoding"},
+    {"compare", "the known methods are planned beforehand"},
+    {"bounds", "a bound does not know how a launch is planned, and is the same without --device-lists"},
+    {"accuracy", "it prices no pattern; the line `forward listed` judges such launches"},
+    {"kernel-model", "it is s2's own kernel that takes such lists"},
+    {"stack", "of their cache nothing is freed, whatever reads it"},
+    {"exportable",
+     "a file states the blocks that are read, and these are chosen at run time; a search without "
+     "--device-lists finds what can be written"},
+    {"validate",
+     "it would time launches whose lists are planned beforehand, which are not the ones priced; s2 "
+     "validate runs a design of the front by its name"},
+};
+
+s2_exit s2_pricing_listed(s2_cli *cli, const s2_args *args, bool prefill, s2_sim_options *options)
 {
     if (!s2_args_has(args, "device-lists"))
         return S2_EXIT_OK;
-    for (size_t nth = 0; nth < n; nth++)
-        if (s2_args_has(args, not_with[nth])) {
-            s2_cli_error(cli, "--device-lists cannot be combined with --%s", not_with[nth]);
+    for (size_t nth = 0; nth < sizeof unlisted / sizeof *unlisted; nth++)
+        if (s2_args_has(args, unlisted[nth].option)) {
+            s2_cli_error(cli, "--device-lists cannot be combined with --%s: %s", unlisted[nth].option,
+                         unlisted[nth].why);
             return S2_EXIT_USAGE;
         }
     if (!prefill) {

@@ -22,11 +22,10 @@ s2_exit s2_pricing_check_machine(s2_cli *cli, const s2_sim_options *options);
 s2_exit s2_pricing_refuse_training(s2_cli *cli, const s2_sim_options *options, const char *phases,
                                    bool trains);
 /*
- * --device-lists. S2_EXIT_USAGE after a message where it stands beside one of not_with, or another phase than prefill
- * is priced; what else cannot be priced so, s2_price() says.
+ * --device-lists. S2_EXIT_USAGE after a message where it stands beside an option of the command that it excludes, or
+ * another phase than prefill is priced; what else cannot be priced so, s2_price() says.
  */
-s2_exit s2_pricing_listed(s2_cli *cli, const s2_args *args, const char *const *not_with, size_t n,
-                          bool prefill, s2_sim_options *options);
+s2_exit s2_pricing_listed(s2_cli *cli, const s2_args *args, bool prefill, s2_sim_options *options);
 /* The user's own constants, the GPU's, or, not measured, a guess from its data sheet. */
 s2_exit s2_pricing_constants(s2_cli *cli, const s2_args *args, const s2_gpu *gpu, s2_calibration *out,
                              bool *measured);

@@ -348,18 +348,17 @@ static bool trains(const s2_found *found)
 /* The stacks that read an export, and the kernels that --validate runs, take plans that are made beforehand. */
 static s2_exit read_listed(s2_searching *r)
 {
-    static const char *const not_with[] = {"bounds", "cp", "exportable", "validate"};
     s2_found *const found = &r->found;
-    S2_CLI_TRY(s2_pricing_listed(r->cli, &r->args, not_with, sizeof not_with / sizeof *not_with,
-                                 found->n_phases == 1 && found->phases[0] == S2_PREFILL,
+    S2_CLI_TRY(s2_pricing_listed(r->cli, &r->args, found->n_phases == 1 && found->phases[0] == S2_PREFILL,
                                  &found->search.options));
     s2_diag diag = {0};
     if (!found->search.options.listed)
         return S2_EXIT_OK;
     if (r->words.format != NULL || !found->measured) {
         s2_cli_error(r->cli, "--device-lists: %s",
-                     found->measured ? "what is exported is planned beforehand"
-                                     : "no kernel that takes such lists was measured on this GPU");
+                     found->measured
+                         ? "a file states the blocks that are read, and these are chosen at run time"
+                         : "no kernel that takes such lists was measured on this GPU");
         return S2_EXIT_USAGE;
     }
     const s2_status status = s2_sim_check_listed(&found->search.options, &diag);

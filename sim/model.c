@@ -17,8 +17,9 @@ const char *s2_extent_words(s2_extent extent)
 const char *s2_cause_words(int32_t bit)
 {
     static const char *const words[S2_N_CAUSES - S2_N_EXTENTS] = {
-        "blocks that are cut",    "the type of the cache",        "no kernel for the pattern",
-        "capped scores or sinks", "a kernel that was not judged", "fewer queries than keys"};
+        "blocks that are cut",         "the type of the cache",        "no kernel for the pattern",
+        "capped scores or sinks",      "a kernel that was not judged", "fewer queries than keys",
+        "a plan too long to make here"};
     return bit < S2_N_EXTENTS ? s2_extent_words((s2_extent)bit) : words[bit - S2_N_EXTENTS];
 }
 

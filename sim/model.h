@@ -76,7 +76,9 @@ enum {
     S2_CAUSE_SCORES = 1 << (S2_N_EXTENTS + 3), /* scores that are capped, or have sinks */
     S2_CAUSE_POINTS = 1 << (S2_N_EXTENTS + 4), /* no point judged the kernel */
     S2_CAUSE_CHUNK = 1 << (S2_N_EXTENTS + 5),  /* fewer queries than keys, where no such row was judged */
-    S2_N_CAUSES = S2_N_EXTENTS + 6
+    S2_CAUSE_PLAN =
+        1 << (S2_N_EXTENTS + 6), /* a plan that takes too long to make: scaled from the dense one */
+    S2_N_CAUSES = S2_N_EXTENTS + 7
 };
 #define S2_ERROR_UNKNOWN_PCT 100.0 /* and above: an error that says nothing */
 

@@ -284,7 +284,7 @@ static s2_status predict_layers(s2_predictor *predictor, s2_arena *scratch, cons
                                 const s2_sim_options *options, double *us)
 {
     s2_classes classes;
-    int64_t work_left = S2_SIM_PLAN_WORK;
+    int64_t work_left = s2_sim_plan_work(options);
     double sum = s2_states_of(pattern, options).us;
     S2_TRY(s2_classes_build(scratch, pattern, s2_phase_rules(options->phase), &classes));
     for (int32_t c = 0; c < classes.n_layer_classes; c++) {

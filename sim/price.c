@@ -95,8 +95,14 @@ s2_status s2_sim_check_listed(const s2_sim_options *options, s2_diag *diag)
 /* Nothing is guessed of them. */
 static s2_status check_listed_priced(const s2_sim_options *options, const s2_sim *sim, s2_diag *diag)
 {
-    if (sim->predicted && (sim->error.causes & S2_CAUSE_KERNEL) == 0)
+    if (sim->predicted && (sim->error.causes & (S2_CAUSE_KERNEL | S2_CAUSE_PLAN)) == 0)
         return S2_OK;
+    if ((sim->error.causes & S2_CAUSE_PLAN) != 0)
+        return s2_diag_set(
+            diag, S2_ELIMIT, CODE_SIM, 0, 0,
+            "making the plan of a launch from these lists takes more steps than a price may "
+            "(2^28); a smaller batch, a shorter context, larger blocks or fewer distinct heads "
+            "take less");
     return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_SIM, 0, 0,
                        "no kernel with constants for %s takes it in lists on the device: a pattern of whole "
                        "blocks says how many "
@@ -125,8 +131,6 @@ static s2_status check_options(const s2_pattern *pattern, const s2_sim_options *
     if (options->new_tok != 0)
         S2_TRY(check_new(pattern, options, diag));
     S2_TRY(s2_share_check(pattern, options->n_ranks, diag));
-    if (options->peer != NULL)
-        S2_TRY(check_peer(pattern, options, diag));
     if (net != NULL && s2_pattern_layers_differ(pattern))
         return s2_diag_set(
             diag, S2_EUNSUPPORTED, CODE_SIM, 0, 0,
@@ -355,10 +359,10 @@ s2_status s2_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_op
                                         options->work_left != NULL ? options->work_left : &own_work;
     const bool listed = options->listed && fidelity >= S2_PRICE_TIME;
     s2_status status = listed ? s2_sim_check_listed(options, diag) : S2_OK;
+    if (status == S2_OK && options->peer != NULL)
+        status = check_peer(pattern, options, diag);
     if (status == S2_OK)
         status = run(scratch, pattern, options, fidelity, work_left, &sim, diag);
-    if (status == S2_OK && listed)
-        status = check_listed_priced(options, &sim, diag);
     s2_arena_rewind(scratch, mark);
     if (!s2_work_goes_on(work_left))
         return s2_diag_set(
@@ -368,6 +372,8 @@ s2_status s2_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_op
             (long long)options->len_tok);
     if (status == S2_ELIMIT)
         return refuse_limit(scratch, pattern, options, diag);
+    if (status == S2_OK && listed)
+        status = check_listed_priced(options, &sim, diag);
     if (status == S2_OK)
         *out = sim;
     return status;

@@ -286,7 +286,11 @@ static s2_status check(s2_arena *arena, const s2_pattern *pattern, const s2_sim_
         own.len_tok = s2_max_i64(own.len_tok, requests->requests[at].prompt_tok);
     if (serving->chunk_tok == 0 && serving->prefix_tok == 0)
         own.new_tok = 0;
-    return s2_price(arena, pattern, &own, S2_PRICE_TIME, &sim, diag);
+    S2_TRY(s2_price(arena, pattern, &own, S2_PRICE_TIME, &sim, diag));
+    for (int32_t nth = 0; nth < requests->n; nth++)
+        if (requests->requests[nth].output_tok > 1 && options->peer != NULL)
+            return s2_peer_takes(options->peer, pattern, S2_DECODE, false, diag);
+    return S2_OK;
 }
 
 static s2_status server_init(s2_arena *arena, const s2_pattern *pattern, s2_sim_server *server, s2_diag *diag)

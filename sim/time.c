@@ -24,6 +24,7 @@ typedef struct s2_layer_time {
     s2_attention bounds;
     double us[S2_N_PASSES];
     s2_found found;
+    bool too_long;                     /* to plan, so that it was found otherwise */
     s2_bytes bytes;                    /* unless it is the bound */
     s2_launch_price made[S2_N_PASSES]; /* by plan */
 } s2_layer_time;
@@ -32,6 +33,7 @@ typedef struct s2_layer_time {
 typedef struct s2_planner {
     s2_found found; /* of all its layers */
     int64_t work_left;
+    bool too_long; /* a layer took more, so none is planned */
 } s2_planner;
 
 /* Sums over the layers. */
@@ -92,10 +94,13 @@ static s2_status predict_alike(s2_arena *scratch, const s2_pattern *pattern, s2_
                               .listed = options->listed && pass == S2_PASS_FORWARD &&
                                         !s2_pattern_is_dense(pattern, phase, layer),
                               .work_left = work_left};
-    if (!s2_predict_can_plan(&launch))
-        return S2_EUNSUPPORTED;
-    const s2_status status = s2_predict_launch(scratch, &options->calibration->model, &launch, out);
-    return status == S2_ELIMIT ? S2_EUNSUPPORTED : status;
+    const s2_status status = s2_predict_can_plan(&launch)
+                                 ? s2_predict_launch(scratch, &options->calibration->model, &launch, out)
+                                 : S2_ELIMIT;
+    if (status != S2_ELIMIT)
+        return status;
+    *work_left = -1;
+    return S2_EUNSUPPORTED;
 }
 
 /* A plan has one shape for all layers: a layer with its own is planned as a pattern of one layer. */
@@ -211,6 +216,7 @@ static s2_status predict(s2_side *side, int32_t c, const s2_share_heads *heads, 
                                                          : predict_share(side, c, heads, &left, out);
     const int64_t spent = left < 0 ? allowed : allowed - left;
     planner->work_left -= spent;
+    planner->too_long = status == S2_EUNSUPPORTED && left < 0;
     side->work_left -= spent;
     S2_TRY(status);
     S2_TRY(scale_to_cache(side, share, out));
@@ -235,6 +241,7 @@ static s2_status price_share(s2_side *side, int32_t c, const s2_share_heads *hea
             return status;
     }
     out->found = planner->found;
+    out->too_long = planner->too_long;
     if (out->found == S2_FOUND_BY_DENSE)
         guess_by_dense(side, out);
     if (out->found == S2_FOUND_BOUND) {
@@ -283,7 +290,7 @@ static s2_status deal_new(s2_side *side, int32_t c, const int32_t *order, s2_dea
 
 static bool plans_alike(const s2_planner *a, const s2_planner *b)
 {
-    return a->found == b->found && a->work_left == b->work_left;
+    return a->found == b->found && a->work_left == b->work_left && a->too_long == b->too_long;
 }
 
 static s2_status deal_price(s2_side *side, int32_t c, s2_deal *deal)
@@ -473,7 +480,7 @@ static s2_status add_layer(const s2_side *side, int32_t c, const s2_deal *deal, 
         if (deal->times[n].found == S2_FOUND_BY_DENSE) {
             total->error.pct = fmax(total->error.pct, S2_GUESS_PCT);
             total->error.allowed = true;
-            total->error.causes |= S2_CAUSE_KERNEL;
+            total->error.causes |= deal->times[n].too_long ? S2_CAUSE_PLAN : S2_CAUSE_KERNEL;
         }
     for (int32_t rank = 0; rank < side->options->n_ranks; rank++) {
         const s2_layer_time *const own = &deal->times[deal->like[rank]];
@@ -553,9 +560,9 @@ static bool all_found_as(const s2_deal *deal, s2_found found)
 }
 
 /* What each GPU may spend on planning. */
-static int64_t plan_work(const s2_side *side)
+int64_t s2_sim_plan_work(const s2_sim_options *options)
 {
-    return side->options->plan_work > 0 ? side->options->plan_work : S2_SIM_PLAN_WORK;
+    return options->plan_work > 0 ? options->plan_work : S2_SIM_PLAN_WORK;
 }
 
 /* Trying another deal leaves what each GPU may plan as it was. */
@@ -563,11 +570,11 @@ static s2_status price_other_deal(const s2_side *side, int32_t c, s2_found found
 {
     s2_side other = *side;
     other.planners = S2_NEW(side->arena, s2_planner, side->options->n_ranks);
-    other.work_left = plan_work(side);
+    other.work_left = s2_sim_plan_work(side->options);
     if (other.planners == NULL)
         return S2_ENOMEM;
     for (int32_t rank = 0; rank < side->options->n_ranks; rank++)
-        other.planners[rank] = (s2_planner){found, plan_work(side)};
+        other.planners[rank] = (s2_planner){.found = found, .work_left = s2_sim_plan_work(side->options)};
     return deal_price(&other, c, deal);
 }
 
@@ -659,8 +666,8 @@ static s2_status time_all(s2_side *side, s2_total *total, s2_rank_price *ranks)
                             .rank_bytes = of_ranks + 2 * (int64_t)n,
                             .rank_flop = of_ranks + 3 * (int64_t)n};
     for (int32_t rank = 0; rank < n; rank++)
-        side->planners[rank] = (s2_planner){asked, plan_work(side)};
-    side->work_left = S2_SIM_PLAN_RANKS * plan_work(side);
+        side->planners[rank] = (s2_planner){.found = asked, .work_left = s2_sim_plan_work(side->options)};
+    side->work_left = S2_SIM_PLAN_RANKS * s2_sim_plan_work(side->options);
     *total = empty;
     S2_TRY(time_side(side, total, ranks));
     if (!any_gave_up(side, asked))
@@ -668,8 +675,10 @@ static s2_status time_all(s2_side *side, s2_total *total, s2_rank_price *ranks)
     side->predicted = side->dense != NULL;
     for (int32_t rank = 0; rank < n; rank++)
         side->planners[rank] =
-            (s2_planner){side->dense != NULL ? side->planners[rank].found : S2_FOUND_BOUND, plan_work(side)};
-    side->work_left = S2_SIM_PLAN_RANKS * plan_work(side);
+            (s2_planner){.found = side->dense != NULL ? side->planners[rank].found : S2_FOUND_BOUND,
+                         .work_left = s2_sim_plan_work(side->options),
+                         .too_long = side->planners[rank].too_long};
+    side->work_left = S2_SIM_PLAN_RANKS * s2_sim_plan_work(side->options);
     memset(of_ranks, 0, 4 * (size_t)n * sizeof *of_ranks);
     *total = empty;
     if (ranks != NULL)

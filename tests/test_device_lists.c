@@ -60,17 +60,42 @@ static void lists_run_on_their_own_kernel(void **state)
     }
 }
 
-static void expect_refusal(const char *text, const s2_sim_options *options, const char *why)
+static void expect_status(s2_status status, const char *text, const s2_sim_options *options, const char *why)
 {
     s2_arena arena = {0};
     const s2_pattern pattern = s2_parsed(&arena, text);
     for (s2_fidelity fidelity = S2_PRICE_TIME; fidelity <= S2_PRICE_WHOLE; fidelity++) {
         s2_sim sim;
         s2_diag diag = {0};
-        assert_int_equal(s2_price(&arena, &pattern, options, fidelity, &sim, &diag), S2_EUNSUPPORTED);
+        assert_int_equal(s2_price(&arena, &pattern, options, fidelity, &sim, &diag), status);
         if (strstr(diag.msg, why) == NULL)
             fail_msg("%s: '%s' does not say '%s'", text, diag.msg, why);
     }
+    s2_arena_release(&arena);
+}
+
+static void expect_refusal(const char *text, const s2_sim_options *options, const char *why)
+{
+    expect_status(S2_EUNSUPPORTED, text, options, why);
+}
+
+/* A kernel takes them, and planning them is too long: nobody is told to write another pattern. */
+static void lists_too_long_to_plan_say_so(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_sim_options options = asked(4096, true);
+    const char *const text = "heads 8; layers 4; layers all: local 1 | random 7 seed 1";
+    const s2_pattern pattern = s2_parsed(&arena, text);
+    options.plan_work = 1 << 12;
+    expect_status(S2_ELIMIT, text, &options, "2^28");
+    s2_sim_options plain = asked(4096, false);
+    plain.plan_work = 1 << 12;
+    const s2_sim sim = s2_priced(&arena, &pattern, &plain);
+    assert_true((sim.error.causes & S2_CAUSE_PLAN) != 0 && (sim.error.causes & S2_CAUSE_KERNEL) == 0);
+    const s2_pattern chosen = s2_parsed(&arena, "heads 8; all: topk 64 | local 1");
+    assert_true((s2_priced(&arena, &chosen, &plain).error.causes & (S2_CAUSE_KERNEL | S2_CAUSE_PLAN)) ==
+                S2_CAUSE_KERNEL);
     s2_arena_release(&arena);
 }
 
@@ -173,6 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_run_on_their_own_kernel),
         cmocka_unit_test(what_was_not_measured_is_refused),
+        cmocka_unit_test(lists_too_long_to_plan_say_so),
         cmocka_unit_test(capped_scores_are_no_measured_ones),
         cmocka_unit_test(all_say_one_price),
     };

@@ -6,9 +6,11 @@
 #include "base/arith.h"
 #include "pattern/parse.h"
 #include "sim/capacity.h"
+#include "sim/peer.h"
 #include "sim/requests.h"
 #include "sim/step.h"
 #include "tests/gen_spec.h"
+#include "tests/s2parsed.h"
 
 static s2_calibration calibration;
 
@@ -410,6 +412,40 @@ static void unequal_lengths_are_near_their_own_plan(void **state)
     assert_true(sum / (double)n_cases < 0.02 && worst < 0.1);
 }
 
+/* Kernels of others may know prefill or decoding alone; requests of one token each need no decoding. */
+static void kernels_that_lack_a_pass_are_refused(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    const char *name, *const text = "model llama-3.1-8b; layers all: dense";
+    const s2_pattern pattern = s2_parsed(&arena, text);
+    int32_t n_served = 0;
+    for (int32_t nth = 0; (name = s2_peer_name(nth)) != NULL; nth++)
+        for (int64_t output_tok = 1; output_tok <= 2; output_tok++) {
+            s2_sim_request request = {.line = 2, .prompt_tok = 700, .output_tok = output_tok};
+            const s2_sim_requests requests = {.requests = &request, .n = 1};
+            const s2_serving serving = {0};
+            s2_peer peer;
+            s2_served served;
+            s2_diag diag = {0};
+            s2_sim_options options = options_of(S2_DECODE, 1, 0);
+            assert_int_equal(s2_peer_find(name, &peer, NULL), S2_OK);
+            assert_int_equal(s2_gpu_find(peer.gpu, &options.gpu, NULL), S2_OK);
+            options.peer = &peer;
+            options.net = &llama;
+            const s2_status status =
+                s2_requests_serve(&arena, &pattern, false, &options, &serving, &requests, &served, &diag);
+            const bool knows = s2_peer_law_of(&peer, S2_PASS_FORWARD, 128, 4) != NULL &&
+                               (output_tok == 1 || s2_peer_law_of(&peer, S2_PASS_DECODE, 128, 4) != NULL);
+            n_served += knows;
+            assert_int_equal(status, knows ? S2_OK : S2_EUNSUPPORTED);
+            if (!knows && strstr(diag.msg, "no row of pass") == NULL)
+                fail_msg("%s: %s", name, diag.msg);
+        }
+    assert_true(n_served > 0);
+    s2_arena_release(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -423,6 +459,7 @@ int main(void)
         cmocka_unit_test(what_a_step_holds_is_not_given_to_caches),
         cmocka_unit_test(a_prefix_is_kept_once),
         cmocka_unit_test(unequal_lengths_are_near_their_own_plan),
+        cmocka_unit_test(kernels_that_lack_a_pass_are_refused),
     };
     assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
     assert_int_equal(s2_net_find("llama-3.1-8b", &llama, NULL), S2_OK);
