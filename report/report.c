@@ -4,6 +4,7 @@
 
 #include "reach/worth.h"
 #include "report/machine.h"
+#include "sim/units.h"
 
 void s2_report_line(const char *label, s2_buf *buf)
 {
@@ -39,6 +40,20 @@ void s2_report_types(const s2_sim_options *options, s2_buf *buf)
     }
     if (options->cache != S2_CACHE_AS_DTYPE)
         s2_buf_printf(buf, ", cache %s", s2_cache_type_word(options->cache));
+}
+
+void s2_report_largest(const s2_sim_options *options, const s2_largest *largest, s2_buf *buf)
+{
+    const double rate = s2_report_largest_rate(options, largest, false),
+                 dense = s2_report_largest_rate(options, largest, true);
+    s2_buf_printf(buf, "%lld: %s tokens/s; dense ", (long long)largest->batch, s2_rate_text(rate).text);
+    if (largest->batch_dense == 0)
+        s2_buf_puts(buf, "does not fit with one sequence");
+    else
+        s2_buf_printf(buf, "%lld: %s, a ratio of %s", (long long)largest->batch_dense,
+                      s2_rate_text(dense).text, s2_decimal(rate / dense, 3).text);
+    if (options->net == NULL)
+        s2_buf_puts(buf, "; of attention alone, beside no weights");
 }
 
 double s2_report_largest_rate(const s2_sim_options *options, const s2_largest *largest, bool dense)

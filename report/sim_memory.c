@@ -111,7 +111,10 @@ static void text_layouts(const s2_report_subject *subject, const s2_sim *sim, s2
     s2_report_line("kv cache", buf);
     s2_buf_printf(buf, "%s dense\n", s2_bytes_text(dense).text);
     layout(" shared pages", (double)sim->kv.shared_pages, dense,
-           sim->kv.shared_pages == sim->kv.dense ? "; frees nothing: every key is some head's" : "", buf);
+           sim->kv.shared_pages == sim->kv.dense
+               ? "; frees nothing: each page has keys that some head still needs"
+               : "",
+           buf);
     snprintf(note, sizeof note, "; pages of %d", subject->options->page_tok);
     layout(" head pages", (double)sim->kv.head_pages, dense, note, buf);
     layout(" ring+stripes", (double)sim->kv.ring_stripes, dense, "", buf);

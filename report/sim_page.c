@@ -150,15 +150,9 @@ static void text_largest(const s2_sim_options *options, const s2_largest *larges
 {
     if (largest->batch == 0)
         return;
-    const double rate = s2_report_largest_rate(options, largest, false),
-                 dense = s2_report_largest_rate(options, largest, true);
     s2_report_line("largest batch", buf);
-    s2_buf_printf(buf, "%lld: %s tokens/s; dense ", (long long)largest->batch, s2_rate_text(rate).text);
-    if (largest->batch_dense == 0)
-        s2_buf_puts(buf, "does not fit with one sequence\n");
-    else
-        s2_buf_printf(buf, "%lld: %s, a ratio of %s\n", (long long)largest->batch_dense,
-                      s2_rate_text(dense).text, s2_decimal(rate / dense, 3).text);
+    s2_report_largest(options, largest, buf);
+    s2_buf_puts(buf, "\n");
 }
 
 /* Which part of the time the error covers: choosing and states are priced at peak rates. */

@@ -62,16 +62,8 @@ static void put_largest(const s2_sim_options *options, const s2_largest *largest
 {
     if (largest->batch == 0)
         return;
-    const double rate = s2_report_largest_rate(options, largest, false);
-    s2_buf_printf(buf, "  batch %lld: %s tokens/s; dense ", (long long)largest->batch,
-                  s2_rate_text(rate).text);
-    if (largest->batch_dense == 0) {
-        s2_buf_puts(buf, "does not fit");
-        return;
-    }
-    const double dense = s2_report_largest_rate(options, largest, true);
-    s2_buf_printf(buf, "%lld: %s, a ratio of %s", (long long)largest->batch_dense, s2_rate_text(dense).text,
-                  s2_decimal(rate / dense, 3).text);
+    s2_buf_puts(buf, "  batch ");
+    s2_report_largest(options, largest, buf);
 }
 
 void s2_sim_report_table_head(const s2_sim_options *options, s2_buf *buf)

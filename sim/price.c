@@ -403,6 +403,18 @@ s2_status s2_price_largest(s2_arena *scratch, const s2_pattern *pattern, s2_sim_
     s2_sim_options own = *options;
     own.batch = 1;
     S2_TRY(s2_price(scratch, pattern, &own, S2_PRICE_WHOLE, &sim, diag));
+    if (options->phase == S2_TRAIN && options->net == NULL)
+        return s2_diag_set(
+            diag, S2_EINVAL, CODE_SIM, 0, 0,
+            "the largest batch of a training step needs a model (--model): its weights, optimizer and "
+            "activations decide");
+    if (sim.fit_batch == 0 && options->phase == S2_TRAIN)
+        return s2_diag_set(diag, S2_EINVAL, CODE_SIM, 0, 0,
+                           "a step of one sequence of %lld tokens takes %.1f GiB, and a GPU has %.1f GiB: a "
+                           "shorter one, more "
+                           "GPUs (--dp, --tp, --pp)%s may fit",
+                           (long long)options->len_tok, sim.training.bytes / 0x1p30,
+                           s2_sim_memory_bytes(&own) / 0x1p30, own.recompute ? "" : " or --recompute");
     if (sim.fit_batch == 0 && !weights_fit(&own, &sim))
         return s2_diag_set(
             diag, S2_EINVAL, CODE_SIM, 0, 0,
