@@ -49,9 +49,9 @@ typedef struct s2_plug_rows {
 typedef struct s2_plug_blocks {
     int32_t n_q_blk; /* blocks of absolute positions, from 0 */
     int32_t n_k_blk;
-    const int64_t *row_begin;
-    const int32_t *k_blk;
-    const uint8_t *full; /* 1: every pair of the block is read, except for causality */
+    const int64_t *row_begin; /* [n_q_blk + 1] */
+    const int32_t *k_blk;     /* ascending in a row */
+    const uint8_t *full;      /* 1: every pair of the block is read, except for causality */
 } s2_plug_blocks;
 
 typedef struct s2_plug_problem {
@@ -72,9 +72,12 @@ typedef struct s2_plug_problem {
     s2_plug_tensor d_o, d_q, d_k, d_v; /* backward only */
     const char *pattern;               /* the whole design in s2's language */
     int32_t layer;                     /* which of its layers */
-    /* 1: the head reads key k from query q of the sequence; 0: it does not. */
+    /* 1: the head reads key k from query q of the sequence; 0: it does not. Any thread of the call may ask. */
     int (*reads)(const struct s2_plug_problem *problem, int32_t seq, int32_t head, int64_t q, int64_t k);
-    /* Returns 0 with *out filled for blocks of block_tok tokens, a power of two; else it is out of memory. */
+    /*
+     * Returns 0 with *out filled for blocks of block_tok tokens; else that is no power of two, or memory is out. One
+     * thread at a time; the lists are s2's and stay until the call returns.
+     */
     int (*blocks)(const struct s2_plug_problem *problem, int32_t seq, int32_t head, int32_t block_tok,
                   s2_plug_blocks *out);
     const void *own; /* s2's */

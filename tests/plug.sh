@@ -90,6 +90,23 @@ for file in mine.so DENSE.so; do
     fi
 done
 n=$((n + 1))
+# lists for blocks that there are not
+cat >sizes.c <<'EOF'
+#include <stdio.h>
+#include "s2_kernel_plug.h"
+int s2_plug_version(void) { return S2_PLUG_VERSION; }
+int s2_plug_forward(const s2_plug_problem *p)
+{
+    static const int sizes[] = {0, -64, 48, 1, 32};
+    s2_plug_blocks lists;
+    char *to = p->error;
+    for (int n = 0; n < 5; n++)
+        to += snprintf(to, 8, "%d ", p->blocks(p, 0, 0, sizes[n], &lists));
+    return S2_PLUG_FAILED;
+}
+EOF
+build sizes.so "" sizes.c
+expect 1 "sizes.so failed with 2: 1 1 1 0 0" sizes.so
 sed 's/logf(sum) : -INFINITY/logf(sum) : 0/' mine.c >empty.c
 build empty.so "" empty.c
 sed 's/^#ifdef LOG2/#if LOG2 == 1\n    if (head == 1)/' mine.c >one.c
