@@ -33,7 +33,8 @@ def _whole(pattern: Pattern) -> Pattern:
 
 
 class Share:
-    """One rank's part: `pattern` has its heads alone; `heads[layer]` and `kv_heads[layer]` are their numbers in the whole."""
+    """Part `rank` of `ranks`, whose KV heads are dealt out in numerical order or as `deal` (`Pattern.deal`) has them: `pattern` has its heads
+    alone; `heads[layer]` and `kv_heads[layer]` are their numbers in `whole`."""
 
     def __init__(self, pattern: Pattern, ranks: int, rank: int, deal: Optional[Sequence[Sequence[int]]] = None) -> None:
         self.whole, self.pattern = _whole(pattern), pattern.share(ranks, rank, deal)
@@ -120,7 +121,8 @@ def _first(above: Callable[[int], int], low: int, high: int) -> int:
 
 
 class Context(Fixed):
-    """One rank's tokens of a sequence, `begin` to `end`, and which earlier keys it is sent.
+    """One rank's tokens of a sequence, `begin` to `end`, and which earlier keys it is sent. `bounds` are as `cut` gives them, one more than there are
+    ranks; keys are sent in whole pages of `page` tokens (0: the pattern's block, at least 16).
 
     Those are what a cache holds at its first token: all that a later query may read (docs/kv-cache.md), for any length, whichever ranks there are.
     So a rank's queries miss no key, which `prove` says of this length pair by pair, and what a rank receives is what `simulate(begin, phase="decode")`
