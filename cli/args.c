@@ -121,6 +121,11 @@ static s2_exit keep_option(reader *r, const s2_option *option, const char *value
         }
     if (s2_arg_is_words(option->arg) && !s2_word_in(option->arg, value))
         return wrong_word(r, option, value);
+    if (option->arg != NULL && strcmp(option->arg, "FILE") == 0 && value[0] == '\0') {
+        s2_cli_error(r->cli, "--%s: an empty name is no file",
+                     option->name); /* as of a variable that is not set */
+        return S2_EXIT_USAGE;
+    }
     r->given[r->n_given++] = (struct s2_given){option, value};
     return S2_EXIT_OK;
 }

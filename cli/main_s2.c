@@ -125,6 +125,10 @@ static s2_exit run(s2_cli *cli, int argc, char **argv)
             return S2_EXIT_USAGE;
         }
     }
+    if (s2_store_path(cli)[0] == '\0') {
+        s2_cli_error(cli, "--db: an empty name is no file");
+        return S2_EXIT_USAGE;
+    }
     if (!s2_db_is_path(s2_store_path(cli))) {
         s2_cli_error(cli, "%s: --db and $S2_DB take a path; a file of that name is ./%s", s2_store_path(cli),
                      s2_store_path(cli));

@@ -230,11 +230,13 @@ s2_status s2_db_check_other(const char *from, const char *to, s2_diag *diag)
 
 bool s2_db_is_path(const char *path)
 {
-    return strncmp(path, "file:", 5) != 0 && strcmp(path, ":memory:") != 0;
+    return path[0] != '\0' && strncmp(path, "file:", 5) != 0 && strcmp(path, ":memory:") != 0;
 }
 
 s2_status s2_db_follow(const char *path, char target[S2_PATH_BYTES], s2_diag *diag)
 {
+    if (path[0] == '\0')
+        return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "an empty name is no file");
     if (!s2_db_is_path(path))
         return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "%s: not a path; a file of that name is ./%s", path,
                            path);

@@ -183,7 +183,7 @@ typedef struct s2_db_export {
     const char *out_hash;
 } s2_db_export;
 
-/* False for "file:..." and ":memory:", which SQLite does not take for the name of a file. */
+/* False for "", "file:..." and ":memory:", which SQLite does not take for the name of a file. */
 bool s2_db_is_path(const char *path);
 
 /*

@@ -93,6 +93,30 @@ static void s2check_does_not_know_the_database(void **state)
     close_session(&s);
 }
 
+/* A variable that is not set leaves an empty name, which no system call takes for a file and SQLite for none. */
+static void an_empty_name_is_refused_as_any_file(void **state)
+{
+    (void)state;
+    int32_t n_options = 0;
+    for (const s2_command *command = s2_command_table; command->name != NULL; command++)
+        for (const s2_option *option = command->options; option->name != NULL; option++) {
+            char word[64];
+            session s;
+            s2_args args;
+            if (option->arg == NULL || strcmp(option->arg, "FILE") != 0)
+                continue;
+            snprintf(word, sizeof word, "--%s=", option->name);
+            const char *const line[] = {command->name, word, "a"};
+            open_session(&s, "s2");
+            if (parse(&s, command->name, 3, line, &args) != S2_EXIT_USAGE ||
+                strstr(s.err, "empty name") == NULL)
+                fail_msg("s2 %s --%s '': %s", command->name, option->name, s.err);
+            close_session(&s);
+            n_options++;
+        }
+    assert_true(n_options > 20);
+}
+
 static void numbers_take_suffixes_and_nothing_else(void **state)
 {
     (void)state;
@@ -297,6 +321,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_are_read_in_every_spelling),
         cmocka_unit_test(s2check_does_not_know_the_database),
+        cmocka_unit_test(an_empty_name_is_refused_as_any_file),
         cmocka_unit_test(numbers_take_suffixes_and_nothing_else),
         cmocka_unit_test(codes_of_several_inputs_combine_worst_first),
         cmocka_unit_test(every_term_and_code_is_explained),

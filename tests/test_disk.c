@@ -633,7 +633,7 @@ static void a_link_names_the_file_at_its_end(void **state)
 static void a_name_that_is_no_path_is_refused(void **state)
 {
     (void)state;
-    static const char *const names[] = {":memory:", "file:x.db", "file::memory:?cache=shared"};
+    static const char *const names[] = {"", ":memory:", "file:x.db", "file::memory:?cache=shared"};
     s2_db_recovered found;
     fill(main_path, 0, 1);
     for (size_t name = 0; name < sizeof names / sizeof *names; name++) {
