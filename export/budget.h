@@ -26,7 +26,10 @@ bool s2_budget_has_all(const s2_source *source, const char *const *paths);
 /* The first text value under one of several spellings, or NULL. */
 const char *s2_budget_word(const s2_source *source, const char *const *paths);
 
-/* The first of several spellings that the document has, else the fallback. S2_EPARSE with the position. */
+/*
+ * The first of several spellings that the document has, else the fallback, which is noted where it is not 0: a budget
+ * that nobody stated is no fact of the file. S2_EPARSE with the position.
+ */
 s2_status s2_budget_read(const s2_source *source, const char *const *paths, int64_t low, int64_t high,
                          int64_t fallback, int64_t *out) S2_MUST_CHECK;
 

@@ -32,6 +32,11 @@ static s2_status import(const s2_source *source, s2_pattern *out)
                           source->diag));
     S2_TRY(s2_doc_int_or(source->doc, "/blocksparse_triton_kernel_block_size", 1, S2_LIMIT_BLOCK_TOK,
                          rotation.block_tok, &kernel_block, source->diag));
+    if (!s2_doc_has(source->doc, "/dense_attention_every_n_layers") &&
+        s2_setting_text(&source->settings, "dense-every") == NULL)
+        s2_note(source->notes,
+                "dense_attention_every_n_layers is not stated: no layer is taken as dense (--set "
+                "dense-every=N)");
     S2_TRY(s2_said_most(source, "", "max_position_embeddings"));
     rotation.step = s2_rotation_step(rotation.stride_blk, rotation.n_heads);
     rotation.offset = 1;

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Mistakes that users make, each with the exit code and the words that its message must have: what is wrong and what would be
 right. None may crash, go on for a second of work, or say nothing. usage: tests/mistakes.py DIR_OF_PROGRAMS   last line: N held, N did not"""
+import copy
+import json
 import os
+import pathlib
 import re
 import resource
 import subprocess
@@ -11,6 +14,7 @@ import tempfile
 from tally import end, hold
 
 PROGRAMS = os.path.abspath(sys.argv[1])
+FOREIGN = pathlib.Path(__file__).resolve().parent / "data/foreign"
 USAGE, REFUSED, UNDECIDED, ENVIRONMENT = 2, 3, 4, 5
 PATTERN = "heads 8; kv-heads 2; layers 2; all: local 4 | stride 4 phase kv"
 READERS = ["check", "show", "reach", "mask", "sim", "validate", "export --to hf", "draw"]
@@ -266,6 +270,57 @@ def patterns():
         wrong(["s2", "check", text, "--no-db"], REFUSED)
 
 
+BUDGETS = ("quest", "h2o", "streamingllm", "snapkv", "pyramidkv", "nsa", "lserve", "kvpress", "rocket", "chosen", "dsa", "hf")
+# Whose absence has a meaning in the code that reads them: none of these layers, as many KV heads as heads, no latent.
+MEANT = {"start_layer", "end_layer", "seerattn_start_layer", "sparse_init_block", "num_key_value_heads", "head_dim", "hidden_size", "kv_lora_rank",
+         "qk_rope_head_dim"}
+
+
+def holders(config, path=()):
+    """(path of an object, name, number) of every number in a config."""
+    for name, value in config.items():
+        if isinstance(value, dict):
+            yield from holders(value, path + (name,))
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            yield path, name, value
+
+
+def imported(config, path, name, value):
+    """Exit code, pattern and notes of the config with another value there; None: without it."""
+    other = copy.deepcopy(config)
+    holder = other
+    for step in path:
+        holder = holder[step]
+    holder[name] = value
+    if value is None:
+        del holder[name]
+    with open("changed.json", "w") as file:
+        json.dump(other, file)
+    done = subprocess.run(["s2", "import", "--no-db", "changed.json"], capture_output=True, text=True, env=ENV)
+    lines = done.stdout.splitlines()
+    return done.returncode, [line for line in lines if line[0] != "#"], {line for line in lines if line[0] == "#"}
+
+
+def unsaid():
+    """A number that a pattern depends on is not missing in silence: without it the file is refused, or a note says what it is taken as."""
+    n = 0
+    for source in sorted(file for budget in BUDGETS for file in (FOREIGN / budget).glob("*.json")):
+        config = json.loads(source.read_text())
+        if not isinstance(config, dict):
+            continue
+        for path, name, value in holders(config):
+            if name in MEANT:
+                continue
+            code, text, notes = imported(config, path, name, value)
+            others = [imported(config, path, name, changed) for changed in (value * 2 or 1, value // 2 if isinstance(value, int) else value / 2)]
+            if code != 0 or all(other[0] != 0 or other[1] == text for other in others):
+                continue
+            without, _, said = imported(config, path, name, None)
+            n += 1
+            hold(without != 0 or len(said - notes) > 0, f"{source.parent.name}/{source.name} without {name}: read, and nothing says what it is taken as")
+    hold(n > 30, f"{n} numbers were left out")
+
+
 def uses():
     """Arguments that do not fit, of commands with arguments of their own."""
     for words, code, *said in (
@@ -306,7 +361,7 @@ def uses():
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     subprocess.run(["s2", "check", "name kept; " + PATTERN, "-q"], env=ENV)
-    for part in (misspelled, numbers, files, other_programs, exchanged, twice, unknown_configs, earlier_prices, names, near_misses, patterns, uses):
+    for part in (misspelled, numbers, files, other_programs, exchanged, twice, unknown_configs, earlier_prices, names, near_misses, patterns, unsaid, uses):
         part()
     os.chdir("/")
 end(300)

@@ -929,6 +929,12 @@ static void budgets_of_eviction_methods_are_kept(void **state)
     } rows[] = {
         {"heavy_ratio: 0.1\nrecent_ratio: 0.1\n", "len=4096", "h2o", "layers all: local 409t | heavy 409"},
         {"--token_budget 1024 --chunk_size 16", "", "quest", "pages 64 page 16"},
+        {"{\"algorithm\": \"quest\", \"page_size\": 16, \"sparsity_ratio\": 0.25, \"num_recent_pages\": 4}",
+         "len=8192", "quest", "prefill: dense\ndecode: local 4 | pages 127 page 16"},
+        {"{\"algorithm\": \"quest\", \"page_size\": 64}", "len=8000 dense-layers=1", "quest",
+         "decode layers 1-31: local 4 | pages 84 page 64"},
+        {"{\"algorithm\": \"quest\", \"page_size\": 64, \"quest_max_selected_tokens\": 1024}", "len=128k",
+         "quest", "decode: local 4 | pages 12 page 64"},
         {"{\"window_size\": 32, \"max_capacity_prompt\": 2048, \"kernel_size\": 5}", "", "snapkv",
          "heavy 2016"},
         {"{\"index_topk\": 2048, \"index_n_heads\": 64, \"num_hidden_layers\": 61, \"num_attention_heads\": "
