@@ -69,7 +69,7 @@ static s2_status read_shape(const s2_source *source, const char *const *paths, i
     return S2_OK;
 }
 
-/* Nothing of the model is stated, or a number alone is not. Of a latent, which is one KV head, the other readers tell. */
+/* Nothing of the model is stated, or a number alone is not. A latent is one KV head, of which its reader tells. */
 static void note_shape(const s2_source *source, const s2_model_shape *shape)
 {
     const bool has_kv = s2_budget_has_any(source, KV_HEADS) || s2_doc_has(source->doc, "/kv_lora_rank");

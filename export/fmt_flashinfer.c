@@ -211,11 +211,17 @@ static s2_status read_bare(const s2_source *source, s2_grid *grid)
 {
     int64_t m, n, r, c, n_heads, n_kv;
     S2_TRY(s2_doc_int(source->doc, "/M", 1, S2_LIMIT_CONTEXT_TOK, &m, source->diag));
-    S2_TRY(s2_doc_int(source->doc, "/N", m, m, &n, source->diag));
+    S2_TRY(s2_doc_int(source->doc, "/N", 1, S2_LIMIT_CONTEXT_TOK, &n, source->diag));
     S2_TRY(s2_doc_int(source->doc, "/R", 1, S2_LIMIT_BLOCK_TOK, &r, source->diag));
-    S2_TRY(s2_doc_int(source->doc, "/C", r, r, &c, source->diag));
+    S2_TRY(s2_doc_int(source->doc, "/C", 1, S2_LIMIT_CONTEXT_TOK, &c, source->diag));
+    if (n != m || c != r)
+        return s2_doc_refuse(source->doc, n != m ? "/N" : "/C", source->diag,
+                             n != m ? "N must be M: a pattern has as many keys as queries"
+                                    : "C must be R: a pattern's blocks are square");
     S2_TRY(s2_doc_int_or(source->doc, "/num_qo_heads", 1, S2_LIMIT_HEADS, 1, &n_heads, source->diag));
     S2_TRY(s2_doc_int_or(source->doc, "/num_kv_heads", 1, n_heads, n_heads, &n_kv, source->diag));
+    if (!s2_doc_has(source->doc, "/num_qo_heads"))
+        s2_note(source->notes, "num_qo_heads is not stated; it is taken as 1");
     if ((r & (r - 1)) != 0 || m % r != 0 || n_heads % n_kv != 0 || m / r * (m / r) * n_heads > S2_GRID_CELLS)
         return s2_doc_refuse(source->doc, "/R", source->diag,
                              "R must be a power of two that divides M, and the mask of a sane size");
