@@ -151,6 +151,7 @@ s2_status s2_picture_mask(s2_arena *arena, const s2_pattern *pattern, s2_picture
                           .y_label = "query, tokens",
                           .row_tok = size,
                           .col_tok = size,
+                          .n_tok = n_tok,
                           .is_union = of == S2_PICTURE_UNION};
     int32_t begin, end;
     picture.n_rows = picture.n_cols = (int32_t)s2_ceil_div(n_tok, size);
@@ -187,6 +188,7 @@ s2_status s2_picture_shards(s2_arena *arena, const s2_pattern *pattern, int32_t 
                           .y_label = "KV head; last row: all",
                           .row_tok = 0,
                           .col_tok = cell_tok(pattern, n_tok, max_cells),
+                          .n_tok = n_tok,
                           .n_rows = s2_pattern_kv_heads(pattern, layer) + 1};
     picture.n_cols = (int32_t)s2_ceil_div(n_tok, picture.col_tok);
     snprintf(picture.title, sizeof picture.title, "%.200s  layer %d  shards held for the last query",

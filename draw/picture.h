@@ -31,6 +31,7 @@ typedef struct s2_picture {
     int32_t n_cols;
     int64_t row_tok; /* tokens per row of cells; 0: a row is a KV head */
     int64_t col_tok;
+    int64_t n_tok;   /* the context: the last cells may reach beyond it */
     int64_t n_holes; /* unread pairs of a union; one query counts for those of its block that read alike */
     bool is_union;
     s2_picture_cell *cells; /* [row][column] */

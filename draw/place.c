@@ -39,17 +39,14 @@ bool s2_place_words(s2_place *place, int32_t x, int32_t y, s2_anchor anchor, con
 /* The bytes of a clean text that fit on one line: up to a blank if there is one, and no part of a letter. */
 static size_t line_of(int32_t advance, int32_t width, const char *text)
 {
-    const int32_t fit = width / advance;
-    const size_t most = fit > 1 ? (size_t)fit : 1, n = strlen(text);
+    const size_t n = strlen(text), fit = s2_text_fit(text, width / advance, NULL);
+    const size_t most = s2_max_size(fit, s2_utf8_len(text, n));
     if (n <= most)
         return n;
     for (size_t at = most; at > 0; at--)
         if (text[at] == ' ')
             return at;
-    size_t cut = most;
-    while (cut > 1 && ((unsigned char)text[cut] & 0xc0) == 0x80)
-        cut--;
-    return cut;
+    return most;
 }
 
 static const char *next_line(const char *text, size_t n)

@@ -140,7 +140,7 @@ static void draw_x_ticks(drawing *sheet)
     char text[64];
     for (int n = 0; n <= TICKS; n++) {
         const int32_t col = picture->n_cols * order[n] / TICKS;
-        snprintf(text, sizeof text, "%lld", (long long)(col * picture->col_tok));
+        snprintf(text, sizeof text, "%lld", (long long)s2_min_i64(col * picture->col_tok, picture->n_tok));
         s2_surface_box(&sheet->to, sheet->left + col * sheet->w, bottom, 1, 5, s2_ink);
         (void)!s2_place_words(&sheet->place, sheet->left + col * sheet->w, bottom + 8, anchors[order[n]],
                               text);
@@ -155,7 +155,7 @@ static void draw_y_ticks(drawing *sheet)
     char text[64];
     for (int n = 0; n <= TICKS; n++) {
         const int32_t row = picture->n_rows * order[n] / TICKS, y = sheet->top + row * sheet->h;
-        snprintf(text, sizeof text, "%lld", (long long)(row * picture->row_tok));
+        snprintf(text, sizeof text, "%lld", (long long)s2_min_i64(row * picture->row_tok, picture->n_tok));
         s2_surface_box(&sheet->to, sheet->left - 5, y, 5, 1, s2_ink);
         (void)!s2_place_words(&sheet->place, sheet->left - 8, y - up[order[n]], S2_ANCHOR_END, text);
     }

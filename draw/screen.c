@@ -78,11 +78,10 @@ static bool draw_line(s2_surface *to, int32_t x, int32_t y, const s2_screen_cell
     return arms != 0;
 }
 
-/* The other signs of the screens; a box for what has no glyph. */
+/* The other signs of the screens. */
 static const uint8_t *bits_of(uint32_t glyph)
 {
-    static const uint8_t box[S2_FONT_ROWS] = {0x1f, 0x11, 0x11, 0x11, 0x11, 0x11, 0x1f},
-                         dot[S2_FONT_ROWS] = {0, 0, 0, 0x04, 0, 0, 0},
+    static const uint8_t dot[S2_FONT_ROWS] = {0, 0, 0, 0x04, 0, 0, 0},
                          times[S2_FONT_ROWS] = {0, 0x11, 0x0a, 0x04, 0x0a, 0x11, 0},
                          ring[S2_FONT_ROWS] = {0, 0, 0x0e, 0x0a, 0x0e, 0, 0},
                          disc[S2_FONT_ROWS] = {0, 0x0e, 0x1f, 0x1f, 0x1f, 0x0e, 0},
@@ -103,7 +102,7 @@ static const uint8_t *bits_of(uint32_t glyph)
     case 0x25b4: return up;
     case 0x25be: return down;
     case 0x25c6: return diamond;
-    default: return glyph >= S2_FONT_FIRST && glyph <= S2_FONT_LAST ? s2_font[glyph - S2_FONT_FIRST] : box;
+    default: return s2_font_bits(glyph);
     }
 }
 

@@ -199,7 +199,9 @@ void s2_surface_mark(s2_surface *to, double x, double y, int32_t size, s2_mark_s
 
 int32_t s2_surface_words_width(const s2_surface *to, const char *text)
 {
-    return (int32_t)strlen(text) * to->advance;
+    int32_t columns;
+    (void)s2_text_fit(text, INT32_MAX, &columns);
+    return columns * to->advance;
 }
 
 static void svg_words(s2_surface *to, int32_t x, int32_t y, s2_anchor anchor, const char *text)
@@ -214,15 +216,20 @@ static void svg_words(s2_surface *to, int32_t x, int32_t y, s2_anchor anchor, co
     s2_buf_puts(to->buf, "</text>\n");
 }
 
+/* Clean text, whose characters are all well formed. */
 static void dot_words(s2_surface *to, int32_t x, int32_t y, const char *text)
 {
-    for (; *text != '\0'; text++, x += ADVANCE * SCALE) {
-        if (*text < S2_FONT_FIRST || *text > S2_FONT_LAST)
-            continue;
+    while (*text != '\0') {
+        const size_t n = s2_utf8_len(text, strlen(text));
+        const uint32_t glyph = s2_utf8_decode(text, n);
+        const int32_t columns = s2_codepoint_width(glyph);
+        const uint8_t *const bits = s2_font_bits(columns > 0 ? glyph : ' ');
         for (int row = 0; row < S2_FONT_ROWS; row++)
             for (int col = 0; col < S2_FONT_COLS; col++)
-                if (s2_font[*text - S2_FONT_FIRST][row] >> (S2_FONT_COLS - 1 - col) & 1)
+                if (bits[row] >> (S2_FONT_COLS - 1 - col) & 1)
                     fill(to, x + col * SCALE, y + row * SCALE, SCALE, SCALE, s2_ink);
+        x += columns * ADVANCE * SCALE;
+        text += n;
     }
 }
 

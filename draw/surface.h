@@ -14,8 +14,9 @@
 
 #include "base/text.h"
 
-enum { S2_FONT_FIRST = 33, S2_FONT_LAST = 126, S2_FONT_ROWS = 7, S2_FONT_COLS = 5 };
-extern const uint8_t s2_font[S2_FONT_LAST - S2_FONT_FIRST + 1][S2_FONT_ROWS];
+enum { S2_FONT_ROWS = 7, S2_FONT_COLS = 5 };
+/* The rows of a character's dots; of one that the font lacks, a box. */
+const uint8_t *s2_font_bits(uint32_t glyph);
 
 typedef struct s2_rgb {
     uint8_t r, g, b;

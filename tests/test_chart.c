@@ -315,13 +315,42 @@ static void letters_of_the_font_differ(void **state)
     static const char used[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-.,:;/%()+=<>|_*#";
     for (size_t a = 0; used[a] != '\0'; a++) {
-        const uint8_t *const first = s2_font[used[a] - S2_FONT_FIRST];
+        const uint8_t *const first = s2_font_bits((unsigned char)used[a]);
         static const uint8_t blank[S2_FONT_ROWS];
         assert_true(memcmp(first, blank, sizeof blank) != 0);
         for (size_t b = 0; b < a; b++)
-            if (memcmp(first, s2_font[used[b] - S2_FONT_FIRST], S2_FONT_ROWS) == 0)
+            if (memcmp(first, s2_font_bits((unsigned char)used[b]), S2_FONT_ROWS) == 0)
                 fail_msg("%c and %c look the same", used[a], used[b]);
     }
+}
+
+/* Of letters that the font lacks, wide ones too, each stands in its own place: names in them are no blanks. */
+static void every_letter_leaves_its_mark(void **state)
+{
+    (void)state;
+    enum { WIDTH = 400, HEIGHT = 30 };
+    static const char text[] = "a\xc3\xa9z\xe5\x90\x8d\xe5\x89\x8d\xf0\x9f\x98\x80!";
+    s2_buf png = {0};
+    s2_surface to;
+    assert_int_equal(s2_surface_open(&to, true, WIDTH, HEIGHT, &png), S2_OK);
+    s2_surface_words(&to, 0, 5, S2_ANCHOR_BEGIN, text);
+    int32_t x = 0;
+    for (size_t byte = 0; text[byte] != '\0'; byte += s2_utf8_len(text + byte, sizeof text - byte)) {
+        char letter[8];
+        const size_t n = s2_utf8_len(text + byte, sizeof text - byte);
+        snprintf(letter, sizeof letter, "%.*s", (int)n, text + byte);
+        const int32_t end = x + s2_surface_words_width(&to, letter);
+        bool marked = false;
+        for (int32_t row = 0; row < HEIGHT; row++)
+            for (int32_t col = x; col < end; col++)
+                marked |= to.pixels[3 * (row * WIDTH + col)] == 0;
+        if (!marked)
+            fail_msg("nothing is drawn for %s", letter);
+        x = end;
+    }
+    assert_int_equal(x, s2_surface_words_width(&to, text));
+    assert_int_equal(s2_surface_close(&to), S2_OK);
+    s2_buf_release(&png);
 }
 
 /* What is drawn across an edge is cut there. */
@@ -426,6 +455,11 @@ static void no_words_of_a_picture_overlap_and_none_are_cut(void **state)
             assert_int_equal(s2_picture_svg(&picture, &svg), S2_OK);
             expect_room(picture.title, svg.data);
             expect_whole(svg.data, picture.title);
+            char end[32];
+            snprintf(end, sizeof end, ">%lld</text>", (long long)n_tok);
+            if (strstr(svg.data, end) ==
+                NULL) /* a context that ends inside a cell ends there on the axis too */
+                fail_msg("no tick names the end of %lld tokens, %s", (long long)n_tok, picture.title);
             s2_buf_release(&svg);
         }
         s2_arena_release(&arena);
@@ -496,6 +530,7 @@ int main(void)
         cmocka_unit_test(text_charts_put_each_point_where_it_belongs),
         cmocka_unit_test(a_line_has_gaps_where_it_has_no_value_and_ticks_have_their_names),
         cmocka_unit_test(letters_of_the_font_differ),
+        cmocka_unit_test(every_letter_leaves_its_mark),
         cmocka_unit_test(drawing_outside_is_cut),
         cmocka_unit_test(a_failed_allocation_is_out_of_memory),
         cmocka_unit_test(one_hole_is_visible_at_every_size),
