@@ -195,6 +195,10 @@ static s2_exit read_letters(reader *r, const char *word)
             return S2_EXIT_USAGE;
         }
         const bool last = option->arg != NULL;
+        if (last && letters[1] == '=') { /* it would be a part of the value, as of the name of a file */
+            s2_cli_error(r->cli, "-%s: write -%c VALUE or --%s=VALUE", letters, *letters, option->name);
+            return S2_EXIT_USAGE;
+        }
         S2_CLI_TRY(take_option(r, option, last && letters[1] != '\0' ? letters + 1 : NULL));
         if (last)
             break;

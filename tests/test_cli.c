@@ -117,6 +117,28 @@ static void an_empty_name_is_refused_as_any_file(void **state)
     assert_true(n_options > 20);
 }
 
+/* `-o=FILE` would write a file of the name "=FILE". */
+static void a_letter_takes_no_equals_sign(void **state)
+{
+    (void)state;
+    int32_t n_options = 0;
+    for (const s2_command *command = s2_command_table; command->name != NULL; command++)
+        for (const s2_option *option = command->options; option->name != NULL; option++) {
+            session s;
+            s2_args args;
+            const char word[] = {'-', option->letter, '=', '1', '\0'};
+            const char *const line[] = {command->name, word, "a"};
+            if (option->arg == NULL || option->letter == '\0')
+                continue;
+            open_session(&s, "s2");
+            if (parse(&s, command->name, 3, line, &args) != S2_EXIT_USAGE || strstr(s.err, "VALUE") == NULL)
+                fail_msg("s2 %s %s: %s", command->name, word, s.err);
+            close_session(&s);
+            n_options++;
+        }
+    assert_true(n_options > 20);
+}
+
 static void numbers_take_suffixes_and_nothing_else(void **state)
 {
     (void)state;
@@ -322,6 +344,7 @@ int main(void)
         cmocka_unit_test(options_are_read_in_every_spelling),
         cmocka_unit_test(s2check_does_not_know_the_database),
         cmocka_unit_test(an_empty_name_is_refused_as_any_file),
+        cmocka_unit_test(a_letter_takes_no_equals_sign),
         cmocka_unit_test(numbers_take_suffixes_and_nothing_else),
         cmocka_unit_test(codes_of_several_inputs_combine_worst_first),
         cmocka_unit_test(every_term_and_code_is_explained),
