@@ -25,6 +25,22 @@ void s2_api_text_free(s2_api_text *text)
     *text = (s2_api_text){0};
 }
 
+s2_locale s2_locale_enter(void)
+{
+    s2_locale entered = {.own = newlocale(LC_ALL_MASK, "C", (locale_t)0)};
+    if (entered.own != (locale_t)0)
+        entered.before = uselocale(entered.own);
+    return entered;
+}
+
+void s2_locale_leave(s2_locale *locale)
+{
+    if (locale->own == (locale_t)0)
+        return;
+    uselocale(locale->before);
+    freelocale(locale->own);
+}
+
 int s2_answer(s2_status status, const s2_diag *diag, s2_api_error *why)
 {
     if (status == S2_OK || why == NULL)

@@ -239,6 +239,7 @@ int s2_api_plan_open(s2_api_device *device, const s2_api_pattern *pattern, const
     const char *const fault = fault_of(&pattern->pattern, &in);
     if (fault != NULL)
         return s2_answer_argument(why, "%s", fault);
+    S2_IN_C_LOCALE;
     s2_diag diag = {0};
     s2_api_plan *const plan = s2_calloc(1, sizeof *plan);
     if (plan == NULL)
@@ -276,23 +277,34 @@ static s2_tensor tensor_of(const s2_api_tensor *from)
     return (s2_tensor){from->data, from->sequence, from->token, from->head};
 }
 
+/* GPU kernels move rows in pieces of 16 bytes. */
+static bool rows_are_placed(const s2_api_plan *plan, const s2_api_tensor *tensor)
+{
+    const int64_t item = plan->problem.dtype == S2_F32 ? 4 : 2;
+    const int64_t sequence = plan->problem.q_begin_tok == NULL ? tensor->sequence : 0;
+    return plan->device->kind == S2_DEVICE_CPU || (sequence | tensor->token | tensor->head) * item % 16 == 0;
+}
+
+#define NAMED(NAME)                                                                                          \
+    {                                                                                                        \
+        &call->NAME, #NAME ": NULL, or not aligned to 16 bytes",                                             \
+            #NAME ": on a GPU its strides must be multiples of 16 bytes"                                     \
+    }
+
 static const char *missing_tensor(const s2_api_plan *plan, const s2_api_call *call)
 {
     const struct {
         const s2_api_tensor *tensor;
-        const char *fault;
-    } all[] = {{&call->q, "q: NULL, or not aligned to 16 bytes"},
-               {&call->k, "k: NULL, or not aligned to 16 bytes"},
-               {&call->v, "v: NULL, or not aligned to 16 bytes"},
-               {&call->o, "o: NULL, or not aligned to 16 bytes"},
-               {&call->d_o, "d_o: NULL, or not aligned to 16 bytes"},
-               {&call->d_q, "d_q: NULL, or not aligned to 16 bytes"},
-               {&call->d_k, "d_k: NULL, or not aligned to 16 bytes"},
-               {&call->d_v, "d_v: NULL, or not aligned to 16 bytes"}};
+        const char *unplaced;
+        const char *rows;
+    } all[] = {NAMED(q), NAMED(k), NAMED(v), NAMED(o), NAMED(d_o), NAMED(d_q), NAMED(d_k), NAMED(d_v)};
     const int32_t n = plan->problem.pass == S2_PASS_BACKWARD ? 8 : 4;
     for (int32_t at = 0; at < n; at++)
         if (!s2_data_is_placed(all[at].tensor->data))
-            return all[at].fault;
+            return all[at].unplaced;
+    for (int32_t at = 0; at < n; at++)
+        if (!rows_are_placed(plan, all[at].tensor))
+            return all[at].rows;
     if ((call->sink != NULL) != plan->problem.sinks)
         return plan->problem.sinks ? "sink is NULL, and the plan has sinks" : "sink: the plan has none";
     if (plan->problem.sinks && plan->problem.pass == S2_PASS_BACKWARD && call->d_sink == NULL)

@@ -5,6 +5,7 @@
 #ifndef S2_LIBRARY_INTERNAL_H
 #define S2_LIBRARY_INTERNAL_H
 
+#include <locale.h>
 #include <stdbool.h>
 
 #include "base/text.h"
@@ -20,6 +21,18 @@ struct s2_api_pattern {
     const char *notes; /* from its import; "" if none */
 };
 s2_api_pattern *s2_handle_hold(const s2_api_pattern *pattern);
+
+/*
+ * From here to the end of the block this thread reads and writes numbers as C does, whatever locale the program
+ * has chosen: a decimal comma would change what files say. Without memory for that it stays as it is.
+ */
+typedef struct s2_locale {
+    locale_t own, before;
+} s2_locale;
+s2_locale s2_locale_enter(void);
+void s2_locale_leave(s2_locale *locale);
+#define S2_IN_C_LOCALE                                                                                       \
+    __attribute__((cleanup(s2_locale_leave), unused)) s2_locale in_c_locale = s2_locale_enter()
 
 /* Fill *why (which may be NULL) and return the code. */
 int s2_answer(s2_status status, const s2_diag *diag, s2_api_error *why);

@@ -169,6 +169,7 @@ static s2_status read_source(const s2_api_source *source, s2_api_pattern *own, s
 
 int s2_api_pattern_read(const s2_api_source *source, s2_api_pattern **out, s2_api_error *why)
 {
+    S2_IN_C_LOCALE;
     s2_api_source own_source;
     s2_diag diag = {0};
     if (!s2_struct_in(&own_source, sizeof own_source, source))
@@ -210,6 +211,7 @@ int s2_api_pattern_shape(const s2_api_pattern *pattern, s2_api_shape *shape, s2_
 {
     if (pattern == NULL)
         return s2_answer_argument(why, "pattern is NULL");
+    S2_IN_C_LOCALE;
     const s2_pattern *const p = &pattern->pattern;
     const s2_diag none = {0};
     s2_api_shape own = {.layers = p->n_layers,
@@ -232,6 +234,7 @@ int s2_api_pattern_shape(const s2_api_pattern *pattern, s2_api_shape *shape, s2_
 
 static int answer_in_words(const s2_api_pattern *pattern, bool notes, s2_api_text *out, s2_api_error *why)
 {
+    S2_IN_C_LOCALE;
     const s2_diag none = {0};
     s2_buf buf = {0};
     if (pattern == NULL || out == NULL)
@@ -339,6 +342,7 @@ int s2_api_pattern_share(const s2_api_pattern *pattern, int32_t ranks, int32_t r
     const s2_share_of of = {ranks, rank, layer_begin, layer_end, order};
     if (pattern == NULL || out == NULL)
         return s2_answer_argument(why, "%s is NULL", pattern == NULL ? "pattern" : "out");
+    S2_IN_C_LOCALE;
     s2_arena arena = {0};
     s2_diag diag = {0};
     s2_buf text = {0};
@@ -398,6 +402,7 @@ int s2_api_pattern_check(const s2_api_pattern *pattern, const char *properties, 
         return s2_answer_argument(why, "pattern, properties or verdict is NULL");
     if (context_tok < 0 || context_tok > S2_LIMIT_CONTEXT_TOK)
         return s2_answer_argument(why, "context_tok: not a length of a context");
+    S2_IN_C_LOCALE;
     s2_arena arena = {0};
     s2_diag diag = {0};
     s2_buf buf = {0};

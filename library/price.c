@@ -91,6 +91,7 @@ int s2_api_pattern_price(const s2_api_pattern *pattern, const s2_api_price_optio
     const char *const fault = fault_of(&in);
     if (fault != NULL)
         return s2_answer_argument(why, "%s", fault);
+    S2_IN_C_LOCALE;
     s2_arena arena = {0};
     s2_diag diag = {0};
     tables *const t = S2_NEW(&arena, tables, 1);

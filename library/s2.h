@@ -341,7 +341,10 @@ S2_API void s2_api_plan_close(s2_api_plan *plan);
 /* The kernel's name; valid as long as the library is loaded. */
 S2_API const char *s2_api_plan_kernel(const s2_api_plan *plan);
 
-/* [sequence][token][head][d] anywhere in device memory; strides in elements, d contiguous; 16-byte aligned */
+/*
+ * [sequence][token][head][d] anywhere in device memory; strides in elements, d contiguous; 16-byte aligned, and on
+ * a GPU strides are multiples of 16 bytes
+ */
 typedef struct s2_api_tensor {
     void *data;
     int64_t sequence; /* ignored when q_begin and k_begin are given */

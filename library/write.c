@@ -77,6 +77,7 @@ int s2_api_pattern_write(const s2_api_pattern *pattern, const char *format, int6
         return s2_answer_argument(why, "pattern, format or path is NULL");
     if (context_tok < 1 || context_tok > S2_LIMIT_CONTEXT_TOK)
         return s2_answer_argument(why, "context_tok: not a length of a context");
+    S2_IN_C_LOCALE;
     s2_arena arena = {0};
     s2_diag diag = {0};
     s2_buf said = {0};

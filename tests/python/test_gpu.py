@@ -8,6 +8,7 @@ import importlib
 import json
 import os
 import random
+import threading
 import time
 import unittest
 
@@ -206,6 +207,27 @@ class OnDevice(unittest.TestCase):
                 s2.attention(*(one.float() for one in (q, k, v)), pattern)
         s2.attention(q, k, v, pattern)  # still there
 
+    def test_strides_that_no_kernel_takes_are_refused_by_name(self):
+        """Rows of a wider tensor, whose data begins where it should. A CPU takes them."""
+        pattern = pattern_of("local 2", 64, layers=2)
+        for wider in (1, 4, 8):
+            for name in ("q", "k", "v", "none"):
+                leaves = draw(1, 64, 64, 64, torch.bfloat16)
+                named = dict(zip("qkv", (one.detach() for one in leaves)))
+                if name != "none":
+                    wide = torch.randn(*named[name].shape[:-1], 64 + wider, device=DEVICE).bfloat16()
+                    named[name] = wide[..., :64]
+                with self.subTest(name, wider=wider):
+                    if GPU and name != "none" and wider % 8:
+                        with self.assertRaisesRegex(s2.ArgumentError, f"{name}: on a GPU its strides"):
+                            s2.attention(**named, pattern=pattern)
+                    else:
+                        want = s2.attention(*(one.contiguous() for one in named.values()), pattern)
+                        self.assertLess(self.far(s2.attention(**named, pattern=pattern), want.float(), None), 0.02)
+                o = s2.attention(*leaves, pattern)
+                o2 = torch.cat([o[..., :wider], o], -1)  # whose gradient of o is a part of a wider one
+                torch.autograd.grad(o2, leaves, torch.randn_like(o2))
+
     def test_anything_at_all_leaves_the_process_alive(self):
         rng, pattern = random.Random(9), pattern_of("local 2 | stride 3 phase head", 64)
         refused = 0
@@ -217,7 +239,7 @@ class OnDevice(unittest.TestCase):
                 one = tensors[at]
                 mistake = rng.choice([lambda: one.half(), lambda: one.cpu(), lambda: one[..., ::2], lambda: one[:, :1], lambda: one[:, :, :7],
                                           lambda: one.transpose(1, 2), lambda: one.expand(2, *one.shape[1:]) if one.shape[0] == 1 else one,
-                                          lambda: one[0], lambda: one.flatten()[3:], lambda: one[:, :, :0], lambda: one.double(),
+                                          lambda: one[0], lambda: one.flatten()[3:], lambda: torch.cat([one, one[..., :3]], -1)[..., :64], lambda: one[:, :, :0], lambda: one.double(),
                                           lambda: one.as_strided(one.shape, [0, 0, 0, 1]), lambda: one.to_sparse(), lambda: None,
                                           lambda: one.contiguous(), lambda: one.to(torch.complex64).conj(), lambda: one.int()])
                 with contextlib.suppress(RuntimeError, IndexError, AttributeError, TypeError):  # torch's own, where one mistake stands on another
@@ -398,6 +420,33 @@ class OnGpu(unittest.TestCase):
             self.assertTrue(all(torch.equal(o, other) for o, other in zip(made, step()[0])))
         note("lists_captured", replays=3)
 
+    def test_a_cache_of_another_thread_keeps_to_that_threads_stream(self):
+        """Two threads on streams of their own, each of which looks at its results at once: what went to the other's stream would not be there."""
+        q, k, v = draw(4, 300, 300, 128, torch.bfloat16, 8, 2, grad=False)
+        cache = s2.Cache(self.pattern, q)
+        rows = [cache.open() for _ in range(4)]
+        cache.append(rows, 300)
+        for layer in range(self.pattern.layers):
+            cache.write(rows, layer, k, v)
+        last, failed = q[:, :, 299:].contiguous(), []
+        want = cache.attend(last, rows, 0), s2.attention(q, k, v, self.pattern)
+        torch.cuda.synchronize()
+
+        def work(call, wanted):
+            stream = torch.cuda.Stream()
+            with torch.cuda.stream(stream):
+                for _ in range(200):
+                    got = call()
+                    if not torch.equal(got, wanted):  # which waits for this stream
+                        failed.append(call)
+
+        threads = [threading.Thread(target=work, args=one) for one in ((lambda: cache.attend(last, rows, 0), want[0]), (lambda: s2.attention(q, k, v, self.pattern), want[1]))]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        self.assertEqual(failed, [])
+
     def test_a_captured_step_follows_its_sequences(self):
         step = a_step_is_what_its_calls_are(self, DEVICE, torch.bfloat16, 0.02, 250)
         self.assertLess(step.captures, 20)  # where a list outgrew its room, or the arrays theirs
@@ -450,6 +499,20 @@ class OnGpu(unittest.TestCase):
                              "sdpa": lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)})
         found["more"] = [b - a for a, b in zip(found["c_call"], found["operator"])]
         found["more_moving"] = [b - a for a, b in zip(found["c_call_moving"], found["operator_moving"])]
+        cache = s2.Cache(self.pattern, q)
+        rows = [cache.open() for _ in range(8)]
+        cache.append(rows, 300)
+        fresh = draw(8, 1, 1, 128, torch.bfloat16, 8, 2, grad=False)
+        old = [one.expand(-1, -1, 300, -1) for one in fresh[1:]]
+        cache.write(rows, 0, *old)
+        cache.append(rows, 1)
+        cache.write(rows, 0, *fresh[1:])
+        cache.attend(fresh[0], rows, 0)
+        ready = next(iter(cache._known.values()))[0].ready.copy()
+        o, lse = torch.empty_like(fresh[0]), torch.empty(8, 8, 1, device=DEVICE)
+        ready.run(fresh[0], cache.keys, cache.values, lse, o)
+        found.update(self.rounds({"c_decode": ready.call, "attend": lambda: cache.attend(fresh[0], rows, 0), "write": lambda: cache.write(rows, 0, *fresh[1:])}, times=100))
+        found["more_attend"] = [b - a for a, b in zip(found["c_decode"], found["attend"])]
         note("cost_of_a_call_us", **{name: {"median": sorted(took)[len(took) // 2], "least": min(took), "most": max(took)} for name, took in found.items()})
 
 
