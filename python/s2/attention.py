@@ -28,20 +28,25 @@ class _Kept(threading.local):
         self.devices: dict[str, _lib.Handle] = {}
         self.plans: collections.OrderedDict[tuple[Any, ...], Plan] = collections.OrderedDict()
         self.ready: dict[tuple[Any, ...], Ready] = {}
-        self.again: dict[tuple[int, int], list[Any]] = {}  # of torch_ops: by pattern and layer
+        self.again: dict[tuple[int, ...], list[Any]] = {}  # of torch_ops: by pattern and layer
 
 
 _kept = _Kept()
 
 
+def open_device(spec: str) -> _lib.Handle:
+    """One of the caller's own; a GPU is the current one while it is opened, and the caller's is again afterwards."""
+    handle = _lib.Handle("device", "device")
+    with on(spec):
+        _lib.call("device_open", spec.encode(), ctypes.byref(handle.pointer))
+    return handle
+
+
 def device(spec: str) -> _lib.Handle:
-    """This thread's; a GPU is the current one while it is opened, and the caller's is again afterwards."""
+    """This thread's."""
     handle = _kept.devices.get(spec)
     if handle is None:
-        handle = _lib.Handle("device", "device")
-        with on(spec):
-            _lib.call("device_open", spec.encode(), ctypes.byref(handle.pointer))
-        _kept.devices[spec] = handle
+        handle = _kept.devices[spec] = open_device(spec)
     return handle
 
 
@@ -103,12 +108,12 @@ class Plan:
 
 
 def new_plan(pattern: Pattern, passes: int, phase: str, layer: int, first: View, lengths: Lengths, deterministic: bool = True,
-             softcap: float = 0.0, sinks: bool = False, lists: Optional[Lists] = None) -> Plan:
+             softcap: float = 0.0, sinks: bool = False, lists: Optional[Lists] = None, where: Optional[_lib.Handle] = None) -> Plan:
     options = {"pass": passes, "phase": _lib.PHASES[phase], "layer": layer, "dtype": _lib.DTYPES[first.dtype],
                "head_dim": first.shape[-1], "n_sequences": len(lengths["q_tok"]), "deterministic": int(deterministic),
                "cap": softcap, "sinks": int(sinks), **(lists.options() if lists else {})}
     with on(first.device):
-        return Plan(device(first.device), pattern, options, lengths, stream_of(first.device)[0])
+        return Plan(where or device(first.device), pattern, options, lengths, stream_of(first.device)[0])
 
 
 def plan_for(call: "Call", passes: int, others: tuple[View, ...]) -> Plan:
@@ -296,8 +301,10 @@ _compiles: Any = None
 _TENSOR: Any = ()
 
 
-def _import_torch_ops() -> Callable[..., Any]:
+def import_torch_ops() -> Callable[..., Any]:
     global _of_tensors, _again, _modes, _compiles, _TENSOR
+    if _of_tensors is not None:
+        return _of_tensors
     from . import torch_ops
 
     torch = sys.modules["torch"]
@@ -338,12 +345,13 @@ def attention(q: Any, k: Any, v: Any, pattern: Pattern, layer: int = 0, *, scale
     Raises ArgumentError, which names the argument (shape, stride, dtype, device, alignment to 16 bytes), UnsupportedError where no kernel of the
     device takes it, DeviceError where the GPU reports an error.
     """
-    if _again is not None and cu_seqlens_q is None and cu_seqlens_k is None and softcap is None and sinks is None and type(pattern) is Pattern and not _compiles() and not _modes():
-        made = _again(q, k, v, pattern.number, layer, scale, phase, deterministic, return_lse)
+    if (_again is not None and cu_seqlens_q is None and cu_seqlens_k is None and sinks is None and type(pattern) is Pattern and type(layer) is int
+            and not _compiles() and not _modes()):
+        made = _again(_kept.again.get((pattern.number, layer), ()), q, k, v, scale, phase, deterministic, return_lse, softcap)
         if made is not None:
             return made
     if isinstance(q, _TENSOR) or is_torch(q):
-        return (_of_tensors or _import_torch_ops())(q, k, v, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, return_lse, deterministic,
+        return (_of_tensors or import_torch_ops())(q, k, v, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, return_lse, deterministic,
                                                     softcap, sinks)
     _lib.flag(return_lse, "return_lse")
     call = Call(q, k, v, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic, softcap, sinks)

@@ -1,16 +1,18 @@
 """Patterns: read, written, proved and priced."""
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import dataclasses
-import itertools
 import json
 import os
+import secrets
+import sys
 import weakref
 from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence, Union
 
 from . import _lib
-from ._lib import ArgumentError, FileError, MemoryFullError
+from ._lib import ArgumentError, FileError, MemoryFullError, UnsupportedError
 
 if TYPE_CHECKING:
     import numpy
@@ -63,15 +65,23 @@ class Price:
     error_is: Optional[str]  # of error_pct: "mean", of points that were measured and not fitted, or "allowance", since none was
 
 
+PAIRS = 1 << 22  # of a mask, between two looks at a signal
 _WORK = {**_lib.PHASES, "train": 2}  # what is priced
 _ERROR_IS = (None, "mean", "allowance")
-_next = itertools.count()
-_alive: "weakref.WeakValueDictionary[int, Pattern]" = weakref.WeakValueDictionary()
+_alive: "dict[int, list[weakref.ref[Pattern]]]" = {}  # by number
 
 
 def with_number(number: int) -> "Optional[Pattern]":
-    """The pattern of a number, while it lives."""
-    return _alive.get(number)
+    """A pattern of that number, while one lives."""
+    return next((pattern for pattern in (one() for one in _alive.get(number, ())) if pattern is not None), None)
+
+
+def _forget(number: int, dead: "weakref.ref[Pattern]") -> None:
+    left = [one for one in _alive.get(number, ()) if one is not dead]
+    if left:
+        _alive[number] = left
+    else:
+        _alive.pop(number, None)
 
 
 def _is_text(source: str) -> bool:
@@ -115,6 +125,7 @@ class Pattern(_lib.Fixed):
     their content, or named with `format`, and `settings` says what they leave unsaid, as `s2 import --set` has it: {"layers": 32}. Of a folder
     what `write` put there is read, or a model's config.json. `notes` says what a foreign format leaves unsaid. Patterns never change, and threads may share
     one. `layers`, `heads`, `kv_heads` and `head_dim` are its shape, `block` the tokens of a block; `hash` is that of the canonical text.
+    Patterns of one text are equal; one that has mask files equals itself alone.
 
     Raises RefusedError with line and column where a text is wrong, FileError where a file cannot be read.
     """
@@ -135,10 +146,7 @@ class Pattern(_lib.Fixed):
 
     def _take(self, handle: _lib.Handle) -> None:
         self._handle = handle
-        self.number = next(_next)  # in this process
-        _alive[self.number] = self
         self._kinds: dict[str, tuple[int, ...]] = {}
-        self.captured: dict[tuple[Any, ...], Any] = {}  # plans that graphs were captured of
         shape = _lib.CShape()
         _lib.call("pattern_shape", self._handle.value, ctypes.byref(shape))
         self.layers: int = shape.layers
@@ -151,6 +159,18 @@ class Pattern(_lib.Fixed):
         self.limit: int = shape.limit_tok  # tokens that its mask files cover; 0: any number
         self.hash: str = shape.hash.decode()
         self.name: str = shape.name.decode("utf-8", "replace")
+        # By which operators name it: the same in every process that reads the same text, so that a graph that was saved finds this pattern
+        # elsewhere, or none, and never another. Of mask files the text says only the names.
+        self.number = secrets.randbits(60) if self.limit else int(self.hash[:15], 16)
+        twin = with_number(self.number)
+        self.captured: dict[tuple[Any, ...], Any] = {} if twin is None else twin.captured  # plans that graphs were captured of
+        number = self.number
+        _alive.setdefault(number, []).append(weakref.ref(self, lambda dead: _forget(number, dead)))
+        if hasattr(sys.modules.get("torch"), "compiler"):  # else the first function that is compiled with this pattern is compiled twice
+            with contextlib.suppress(ImportError, AttributeError):  # of a torch without what tensors need: who hands over a tensor is told
+                from .attention import import_torch_ops
+
+                import_torch_ops()
 
     def __repr__(self) -> str:
         return (f"<s2.Pattern {self.name or self.hash[:12]}: {self.layers} layers, {self.heads} heads on {self.kv_heads} KV heads>")
@@ -159,12 +179,20 @@ class Pattern(_lib.Fixed):
         return _lib.text("pattern_text", self._handle.value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Pattern) and self.hash == other.hash
+        return isinstance(other, Pattern) and self.number == other.number
 
     def __hash__(self) -> int:
-        return hash(self.hash)
+        return hash(self.number)
+
+    def __copy__(self) -> Pattern:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Pattern:
+        return self
 
     def __reduce__(self) -> tuple[type[Pattern], tuple[str]]:
+        if self.limit:
+            raise UnsupportedError("pattern: it has mask files, which its text does not hold, and cannot be pickled; read it where it is wanted")
         return Pattern, (str(self),)
 
     @property
@@ -187,8 +215,10 @@ class Pattern(_lib.Fixed):
             out = numpy.empty((self.heads, end - begin, n), dtype=numpy.bool_)
         except MemoryError as failure:
             raise MemoryFullError(f"queries: {failure}; ask for fewer of them") from failure
-        for head in range(self.heads if end > begin else 0):
-            _lib.call("pattern_mask", self._handle.value, which, layer, head, n, begin, end, out[head].ctypes.data)
+        rows = max(1, PAIRS // n)
+        for head in range(self.heads):
+            for first in range(begin, end, rows):
+                _lib.call("pattern_mask", self._handle.value, which, layer, head, n, first, min(first + rows, end), out[head, first - begin:].ctypes.data)
         return out
 
     def kinds(self, phase: str = "prefill") -> tuple[int, ...]:

@@ -33,12 +33,17 @@ _library.define("block_attention(Tensor q, Tensor k, Tensor v, Tensor counts, Te
 def _pattern(number: int) -> Pattern:
     pattern = with_number(number)
     if pattern is None:
-        raise ArgumentError("pattern: it is gone; a compiled function's must live as long as it is called")
+        raise ArgumentError("pattern: that of this graph does not live in this process; keep it as long as a compiled function is called, or read the same "
+                            "text again where a saved one is loaded")
     return pattern
 
 
 def _begins(values: Optional[Sequence[int]], name: str) -> Optional[tuple[int, ...]]:
-    return None if values is None else tuple(_lib.integers(values, name, 0))
+    if values is None:
+        return None
+    if torch.compiler.is_compiling() and isinstance(values, (list, tuple)):
+        return tuple(values)  # some may stand for any number; the operator looks at them when it runs
+    return tuple(_lib.integers(values, name, 0))
 
 
 def _spec(device: torch.device) -> str:
@@ -94,7 +99,7 @@ SPARE = 1 << 16  # numbers of an lse that is kept instead of allocated
 LOOKS = 8  # shapes that are kept of each layer
 
 
-def _look(*tensors: torch.Tensor) -> Optional[Callable[..., bool]]:
+def look_of(*tensors: torch.Tensor) -> Optional[Callable[..., bool]]:
     """Whether other tensors have these types, devices, shapes and distances, ask for gradients alike, and are watched alike by
     transforms, tracers and casts: one call of what guards torch.compile's code, in place of 20 attributes. None: this torch has no such thing."""
     try:
@@ -105,13 +110,18 @@ def _look(*tensors: torch.Tensor) -> Optional[Callable[..., bool]]:
         return None
 
 
-class _Again:
+def is_plain(one: Any) -> bool:
+    """One at which a look is safe: that at a nested tensor ends the process."""
+    return type(one) in _PLAIN and not one.is_nested
+
+
+class Again:
     """A forward that was checked, for tensors that look the same."""
 
     def __init__(self, ready: Ready, tensors: tuple[torch.Tensor, ...], rest: tuple[Any, ...], o: torch.Tensor, lse: torch.Tensor) -> None:
         self.ready, self.device = ready.copy(), ready.plan._device
-        self.scale, self.phase, self.deterministic = rest[2], rest[3], rest[6]
-        self.look = _look(*tensors)
+        self.scale, self.phase, self.deterministic, self.softcap = rest[2], rest[3], rest[6], rest[7]
+        self.look: Any = look_of(*tensors)
         self.silent = not torch.is_grad_enabled() and any(one.requires_grad for one in tensors)
         self.index = o.device.index if o.is_cuda else None  # of the GPU
         self.stream, self.captures = stream_of(_spec(o.device))
@@ -138,19 +148,20 @@ def _room(like: torch.Tensor) -> Callable[[], torch.Tensor]:
     return functools.partial(torch.empty_strided, shape, strides, dtype=like.dtype, device=like.device)
 
 
-def again(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, number: int, layer: int, scale: Optional[float], phase: str,
-          deterministic: bool, return_lse: bool) -> Any:
-    """A call like one before, or None. All is written out, since a function that is called costs the host a tenth of a microsecond. Numbers that
+def again(known: Sequence[Again], q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: Optional[float], phase: str, deterministic: bool,
+          return_lse: bool, softcap: Optional[float]) -> Any:
+    """A call like one of those known, or None. All is written out, since a function that is called costs the host a tenth of a microsecond. Numbers that
     are equal to right ones are not right: those are checked, and refused, at each call."""
     try:
-        if type(layer) is not int or q.is_nested or k.is_nested or v.is_nested or forward_ad._current_level >= 0:
+        if not known or q.is_nested or k.is_nested or v.is_nested or forward_ad._current_level >= 0:
             return None  # a look at a nested tensor ends the process
     except AttributeError:  # no tensor: who checks says so
         return None
-    for one in _kept.again.get((number, layer), ()):
+    for one in known:
         if (not one.look(q, k, v) or deterministic is not one.deterministic or type(return_lse) is not bool or one.silent and torch.is_grad_enabled()
                 or not (phase is one.phase or type(phase) is str and phase == one.phase)
-                or not (scale is one.scale or type(scale) is float and scale == one.scale)):
+                or not (scale is one.scale or type(scale) is float and scale == one.scale)
+                or not (softcap is one.softcap or type(softcap) is float and softcap == one.softcap)):
             continue
         index = one.index
         if index is not None and (_device() != index or _raw_stream(index) != one.stream or one.stream and _captures() is not one.captures):
@@ -174,28 +185,30 @@ def again(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, number: int, layer:
     return None
 
 
-def _remember(again: _Again, number: int, layer: int) -> None:
+def remember(again: Again, every: dict[tuple[int, ...], list[Any]], key: tuple[int, ...], most: int) -> None:
+    """Among the known of that key; of too many keys none is."""
     if again.look is None:
         return
-    if len(_kept.again) > 1024:
-        _kept.again.clear()
-    kept = _kept.again.setdefault((number, layer), [])
-    kept.insert(0, again)
-    del kept[LOOKS:]
+    if len(every) > most:
+        every.clear()
+    known = every.setdefault(key, [])
+    known.insert(0, again)
+    del known[LOOKS:]
 
 
 def _forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, number: int, layer: int, scale: Optional[float], phase: str,
              cu_seqlens_q: Optional[Sequence[int]], cu_seqlens_k: Optional[Sequence[int]], deterministic: bool = True,
              softcap: Optional[float] = None, sinks: Optional[torch.Tensor] = None) -> tuple[torch.Tensor, torch.Tensor]:
-    simple = cu_seqlens_q is None and cu_seqlens_k is None and softcap is None and sinks is None
-    made: Optional[tuple[torch.Tensor, torch.Tensor]] = again(q, k, v, number, layer, scale, phase, deterministic, True) if simple else None
-    if made is not None:
-        return made
+    simple = cu_seqlens_q is None and cu_seqlens_k is None and sinks is None and type(layer) is int
+    if simple:
+        made: Optional[tuple[torch.Tensor, torch.Tensor]] = again(_kept.again.get((number, layer), ()), q, k, v, scale, phase, deterministic, True, softcap)
+        if made is not None:
+            return made
     o, lse = torch.empty_like(q), q.new_empty(q.shape[:-1], dtype=torch.float32)
     rest = (number, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic, softcap)
     ready = _run("forward", (q, k, v), o, lse, rest, sinks=sinks)
     if simple:
-        _remember(_Again(ready, (q, k, v), rest, o, lse), number, layer)
+        remember(Again(ready, (q, k, v), rest, o, lse), _kept.again, (number, layer), 1024)
     return o, lse
 
 
@@ -212,12 +225,20 @@ def _fake_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *rest: An
 _torch_library.register_fake("s2::attention", _fake_attention, lib=_library)
 
 
+def _laid_out(d_o: torch.Tensor) -> torch.Tensor:
+    """Autograd gives a sum's gradient as one number, repeated, and that of a part of a tensor as a part: no caller can mend that."""
+    item = d_o.element_size()
+    if d_o.stride(-1) == 1 and d_o.data_ptr() % 16 == 0 and not any(stride * item % 16 for stride in d_o.stride()[:-1]):
+        return d_o
+    return d_o.clone(memory_format=torch.contiguous_format)
+
+
 def _backward(d_o: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor,
               number: int, layer: int, scale: Optional[float], phase: str, cu_seqlens_q: Optional[Sequence[int]],
               cu_seqlens_k: Optional[Sequence[int]], deterministic: bool = True, softcap: Optional[float] = None,
               sinks: Optional[torch.Tensor] = None) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     d_q, d_k, d_v = (torch.empty_like(one) for one in (q, k, v))
-    d_sinks = _sink_gradient(q, sinks)
+    d_sinks, d_o = _sink_gradient(q, sinks), _laid_out(d_o)
     _run("backward", (q, k, v), o, lse, (number, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic, softcap),
          (d_o, d_q, d_k, d_v), sinks, None if sinks is None else d_sinks)
     return d_q, d_k, d_v, d_sinks
@@ -242,15 +263,14 @@ _torch_library.register_fake("s2::attention_backward", _fake_backward, lib=_libr
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
     q, k, v, *ctx.rest, sinks = inputs
-    ctx.pattern = with_number(ctx.rest[0])  # held until the gradients are done
+    ctx.pattern = with_number(ctx.rest[0]) if type(ctx.rest[0]) is int else None  # held until the gradients are done; a tracer has a symbol
     ctx.save_for_backward(q, k, v, *output, sinks)
     ctx.mark_non_differentiable(output[1])
 
 
 def _gradients(ctx: Any, d_o: torch.Tensor, _: Any, backward: Callable[..., tuple[Any, ...]] = torch.ops.s2.attention_backward.default) -> tuple[Any, ...]:
     q, k, v, o, lse, sinks = ctx.saved_tensors
-    aligned = d_o if d_o.stride(-1) == 1 else d_o.contiguous()  # a sum's gradient is one number, repeated
-    *made, d_sinks = backward(aligned, q, k, v, o, lse, *ctx.rest, sinks)
+    *made, d_sinks = backward(d_o, q, k, v, o, lse, *ctx.rest, sinks)
     return (*made, *(None for _ in ctx.rest), None if sinks is None else d_sinks)
 
 

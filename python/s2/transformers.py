@@ -63,6 +63,8 @@ def _refuse(module: Any, attention_mask: Any, dropout: float, options: dict[str,
         raise UnsupportedError("attention_mask: a mask beside the pattern's own is not computed, but for padding")
     if dropout and module.training:
         raise UnsupportedError("dropout: attention weights are not dropped out; set attention_dropout to 0")
+    if options.get("output_attentions"):
+        raise UnsupportedError('output_attentions: attention weights are never all there; give the model attn_implementation="eager" for them')
     if options.get("is_causal", getattr(module, "is_causal", True)) is False:
         raise UnsupportedError("is_causal: attention to later tokens is the pattern's own to say (causal no)")
 
@@ -263,8 +265,7 @@ class S2Cache(_Cache):
         if batch != len(self.sequences):
             raise ArgumentError(f"past_key_values: {len(self.sequences)} sequences, and the batch has {batch}")
         if padding is None:
-            padded = any(self.kept.tokens(one) != layer.written for one in self.sequences) and layer.written == self._tokens
-            if padded:
+            if layer.written == self._tokens and any(self.kept.tokens(one) != layer.written for one in self.sequences):
                 raise ArgumentError("attention_mask: the first call's padding is missing from it")
             return
         if any(end != padding.columns or begin == end for begin, end in zip(padding.begins, padding.ends)):

@@ -1,6 +1,7 @@
 """Models of transformers, tiny and random, on the CPU: equal to eager attention with the same mask."""
 import contextlib
 import copy
+import inspect
 import io
 import os
 import pathlib
@@ -10,6 +11,7 @@ import unittest
 
 import torch
 import transformers
+from transformers.models.llama.modeling_llama import LlamaAttention
 
 import s2
 import s2.transformers
@@ -26,6 +28,10 @@ ROTATED = {"blocksparse_block_size": 16, "blocksparse_homo_head_pattern": False,
            "blocksparse_triton_kernel_block_size": 16, "blocksparse_vert_stride": 3, "dense_attention_every_n_layers": 2}
 CAPS_AND_SINKS = [("Gemma2", {"attn_logit_softcapping": 0.5}),
                   ("GptOss", {"head_dim": 16, "sliding_window": 32, "num_local_experts": 2, "num_experts_per_tok": 1})]
+
+
+# What layers call a cache: transformers 5.24 renamed it, and takes the old name of `generate` and of models with a warning.
+CACHE = "cache" if "cache" in inspect.signature(LlamaAttention.forward).parameters else "past_key_values"
 
 
 def model_of(kind, **more):
@@ -53,7 +59,7 @@ def masked(model, masks):
     def hook(mask):
         def replace(module, args, kwargs):
             queries = kwargs["hidden_states"].shape[1] if "hidden_states" in kwargs else args[0].shape[1]
-            cache = kwargs.get("past_key_values")
+            cache = kwargs.get(CACHE)
             keys = queries + (0 if cache is None else cache.get_seq_length(module.layer_idx))
             kwargs["attention_mask"] = torch.zeros(1, mask.shape[0], queries, keys).masked_fill(~mask[:, keys - queries:keys, :keys], float("-inf"))
             return args, kwargs
@@ -65,6 +71,8 @@ def masked(model, masks):
 
 
 def generate(model, ids, **options):
+    if "past_key_values" in options:
+        options[CACHE] = options.pop("past_key_values")
     return model.generate(ids, max_new_tokens=12, do_sample=False, eos_token_id=None, **options)
 
 
@@ -208,6 +216,10 @@ class Models(unittest.TestCase):
             right = torch.ones_like(self.ids)
             right[0, 60:] = 0
             self.assertRaisesRegex(s2.UnsupportedError, "attention_mask: a row", model, self.ids, attention_mask=right, past_key_values=s2.transformers.S2Cache(model))
+            for call in (lambda: model(self.ids, output_attentions=True), lambda: generate(model, self.ids, output_attentions=True, return_dict_in_generate=True)):
+                self.assertRaisesRegex(s2.UnsupportedError, 'output_attentions: .*"eager"', call)
+            with self.assertRaisesRegex(ValueError, "output_attentions"):  # transformers' own
+                model.config.output_attentions = True
             packed = torch.cat([torch.arange(30), torch.arange(40)])[None].expand(2, -1)
             self.assertRaisesRegex(s2.UnsupportedError, "position_ids", model, self.ids, position_ids=packed, use_cache=False)
             with self.assertRaisesRegex(s2.UnsupportedError, r"empty places \(static ones\).*use S2Cache"):
