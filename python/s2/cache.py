@@ -11,12 +11,14 @@ from typing import Any, Literal, Optional, Sequence, Union, overload
 from . import _lib
 from ._arrays import View, alike, empty, is_torch, view
 from ._lib import ArgumentError, MemoryFullError, ReleasedError, UnsupportedError
-from .attention import DECODING, Array, Plan, _scale, _sinks, _softcap, new_plan, on, stream_of
+from .attention import DECODING, Array, Plan, Ready, _scale, _sinks, _softcap, new_plan, on, open_device, stream_of
 from .pattern import Pattern
 
 LAYOUTS = {"pages": 0, "ring": 1, "shared": 2}
 STEP_LIMIT = 16  # query tokens of a decode step
 AT_ONCE = 1 << 20  # places of new tokens that are looked up for all layers together
+WRITES = 64  # lists of sequences whose writes are known
+_INT = {int}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Cache(_lib.Fixed):
                  step: int = 1, pages: int = 0) -> None:
         if not isinstance(pattern, Pattern):
             raise ArgumentError(f"pattern: an s2.Pattern is wanted, not {type(pattern).__name__}")
-        self._lock = threading.RLock()
+        self._lock: Any = threading.RLock()
         self.pattern = pattern
         self.head_dim = _lib.integer(pattern.head_dim if head_dim is None else head_dim, "head_dim", 1, 4096)
         self.step = _lib.integer(step, "step", 1, STEP_LIMIT)
@@ -58,11 +60,19 @@ class Cache(_lib.Fixed):
         self.values: Any = self._room(like, 16)
         self._plans: collections.OrderedDict[tuple[Any, ...], tuple[Plan, Any]] = collections.OrderedDict()
         self._places: dict[tuple[Any, ...], Any] = {}  # of the tokens of the last append
+        self._device: Optional[_lib.Handle] = None  # its own: threads that take turns with it have theirs for themselves
+        self._known: dict[tuple[int, ...], list[Any]] = {}  # by layer and sequences: what torch_ops.again takes
+        self._writes: dict[tuple[int, ...], tuple[int, Any]] = {}  # by sequences: tokens, and a look at keys and values that were right
+        self._ops: Any = None  # torch_ops, where this torch can look at tensors
         self._step: Any = None  # the Step that runs at this moment
         self._options: dict[str, Any] = {"layout": layout, "page": page, "pages": pages}
         options = _lib.CCacheOptions(layout=_lib.word(layout, "layout", LAYOUTS), page_tok=_lib.integer(page, "page", 0, 65536),
                                      step_tok=self.step, cap_pages=_lib.integer(pages, "pages", 0))
         self._handle = _lib.Handle("cache", "cache")
+        if is_torch(like):
+            from . import torch_ops
+
+            self._ops = torch_ops if torch_ops._modes is not None else None
         self._fresh: dict[int, int] = {}  # sequence: the tokens of the last append
         self._held: dict[int, int] = {}  # sequence: all its tokens
         self._unsure: set[int] = set()  # sequences whose append was cut off: by an error of torch's, or a key of the user's
@@ -114,16 +124,19 @@ class Cache(_lib.Fixed):
 
     def close(self) -> None:
         """Give everything back; later calls raise ReleasedError."""
+        self._idle("close")
         with self._lock:
-            self._idle("close")
-            self._plans.clear()
-            self._places.clear()
+            for kept in (self._plans, self._places, self._known, self._writes):
+                kept.clear()
             self._handle.close()
             self.keys = self.values = None
 
     def _idle(self, what: str) -> None:
-        if self._step is not None:
+        """Before what changes pages: no other call of this thread is under way, as one is when a signal's handler calls."""
+        if self._step is not None and self._lock._is_owned():
             raise ArgumentError(f"body: {what} inside of a step, which makes the room for its tokens itself")
+        if self._lock._is_owned():
+            raise ArgumentError(f"cache: {what} inside of another of its calls")
 
     @property
     def closed(self) -> bool:
@@ -148,6 +161,7 @@ class Cache(_lib.Fixed):
 
     def open(self) -> int:
         """An empty sequence."""
+        self._idle("open")
         out = ctypes.c_int32()
         with self._lock:
             _lib.call("cache_sequence", self._handle.value, ctypes.byref(out))
@@ -155,21 +169,25 @@ class Cache(_lib.Fixed):
         return out.value
 
     def fork(self, sequence: int) -> int:
-        """A second sequence with the same tokens, sharing pages until one of the two writes."""
+        """A second sequence with the same tokens, sharing pages until one of the two has more: neither may be written to before."""
+        self._idle("fork")
         out = ctypes.c_int32()
         with self._lock:
             number = self._sequence(sequence)
             _lib.call("cache_fork", self._handle.value, number, ctypes.byref(out))
             self._held[out.value] = self._held[number]
+            self._fresh.pop(number, None)
+            self._places.clear()
         return out.value
 
     def drop(self, sequence: int) -> None:
         """End a sequence; its pages go back."""
+        self._idle("drop")
         with self._lock:
             number = _lib.integer(sequence, "sequence", 0)
-            self._idle("drop")
             _lib.call("cache_drop", self._handle.value, number)
             self._held.pop(number)
+            self._places.clear()
             self._fresh.pop(number, None)
             self._unsure.discard(number)
 
@@ -196,21 +214,28 @@ class Cache(_lib.Fixed):
     def append(self, sequence: Union[int, Sequence[int]], tokens: int) -> None:
         """Room for so many more tokens of each sequence; pages that nobody needs any more go back.
 
-        Raises MemoryFullError where `pages` are all in use, and then no sequence has more than before."""
+        Wrong arguments change nothing. Raises MemoryFullError where `pages` are all in use: then the sequences before the one that it names
+        have their tokens, those behind it have none, and it can only be dropped."""
+        self._idle("append")
         with self._lock:
             self._handle.value
-            self._idle("append")
-            tokens, numbers = _lib.integer(tokens, "tokens", 1, _lib.LIMIT_TOK), self._listed(sequence)
-            for one in numbers:  # all of them before any has room
-                self._sequence(one)
-                if one not in self._held:
-                    raise ArgumentError(f"sequence: the cache has no sequence {one}")
-                if self._held[one] + tokens > _lib.LIMIT_TOK:
-                    raise ArgumentError(f"tokens: sequence {one} would have more than {_lib.LIMIT_TOK}")
-            self._places.clear()
-            for one in numbers:
+            self._append_each(self._listed(sequence), _lib.integer(tokens, "tokens", 1, _lib.LIMIT_TOK))
+
+    def _append_each(self, numbers: Sequence[int], tokens: int) -> None:
+        for one in numbers:  # all of them before any has room
+            self._sequence(one)
+            if one not in self._held:
+                raise ArgumentError(f"sequence: the cache has no sequence {one}")
+            if self._held[one] + tokens > _lib.LIMIT_TOK:
+                raise ArgumentError(f"tokens: sequence {one} would have more than {_lib.LIMIT_TOK}")
+        self._places.clear()
+        for nth, one in enumerate(numbers):
+            try:
                 self._append(one, tokens)
-            self._grow(self._usage().pool_slots)
+            except MemoryFullError as full:
+                raise MemoryFullError(f"pages: no room for {tokens} more tokens of sequence {one}, which can only be dropped ({full}); "
+                                      f"{list(numbers[:nth])} have theirs, {list(numbers[nth + 1:])} are as before") from full
+        self._grow(self._usage().pool_slots)
 
     def _append(self, number: int, tokens: int) -> None:
         moves, count = ctypes.POINTER(_lib.CMove)(), ctypes.c_int32()
@@ -285,6 +310,8 @@ class Cache(_lib.Fixed):
     def write(self, sequence: Union[int, Sequence[int]], layer: int, k: Any, v: Any) -> None:
         """Keys and values (KV heads, tokens, d) of one layer, of the tokens that were appended last."""
         with self._lock:
+            if self._write_again(sequence, layer, k, v):
+                return
             self._handle.value  # a closed cache is said first
             numbers = self._listed(sequence)
             self._whole(numbers)
@@ -308,6 +335,25 @@ class Cache(_lib.Fixed):
                     pool.index_copy_(0, places, one.detach().reshape(-1, self.head_dim))
                 else:
                     pool[places] = one.reshape(-1, self.head_dim)
+            if self._ops is not None and type(sequence) in (list, tuple) and not k.requires_grad and not v.requires_grad:
+                if len(self._writes) > WRITES:
+                    self._writes.clear()
+                self._writes[tuple(numbers)] = wanted[-2], self._ops.look_of(k, v, self.keys, self.values)
+
+    def _write_again(self, sequence: Any, layer: Any, k: Any, v: Any) -> bool:
+        """Whether it was a write like one before, of tokens whose places are known: then it is done."""
+        if self._ops is None or self._step is not None or type(layer) is not int or type(sequence) not in (list, tuple) or {*map(type, sequence)} != _INT:
+            return False
+        numbers = tuple(sequence)
+        tokens, look = self._writes.get(numbers, (0, None))
+        places = self._places.get((numbers, tokens, None))
+        if look is None or places is None or not 0 <= layer < len(places) or not self._ops.is_plain(k) or not self._ops.is_plain(v):
+            return False
+        if not look(k, v, self.keys, self.values):
+            return False
+        self.keys.index_copy_(0, places[layer], k.reshape(-1, self.head_dim))
+        self.values.index_copy_(0, places[layer], v.reshape(-1, self.head_dim))
+        return True
 
     def _written(self, numbers: list[int], layer: int, tokens: int) -> Any:
         """The places of the last tokens in one layer, [sequence][KV head][token]; those that nobody reads are the last slot."""
@@ -320,7 +366,7 @@ class Cache(_lib.Fixed):
         if found is None:
             begin, end = (0, self.pattern.layers) if together else (layer, layer + 1)
             places = self._find_places(numbers, begin, end, tokens)
-            found = places.to(self.keys.device, non_blocking=True) if is_torch(places) else places
+            found = places.to(self.keys.device, non_blocking=True).unbind() if is_torch(places) else places
             if not together:
                 self._places.clear()
             self._places[key] = found
@@ -366,6 +412,9 @@ class Cache(_lib.Fixed):
         Raises ArgumentError, which names the argument, UnsupportedError for more tokens than `step`, ReleasedError after close()."""
         _lib.flag(return_lse, "return_lse")
         with self._lock:
+            made = self._attend_again(q, sequences, layer, scale, softcap, sinks, return_lse)
+            if made is not None:
+                return made
             handle = self._handle.value
             found = view(q, "q", (4,))
             self._goes_with(q, found)
@@ -373,16 +422,18 @@ class Cache(_lib.Fixed):
             numbers = _lib.integers(sequences, "sequences", 0)
             if len(set(numbers)) != len(numbers) or len(numbers) != found.shape[0]:
                 raise ArgumentError(f"sequences: {numbers}, and q has {found.shape[0]}; each once")
+            if not self._held.keys() >= set(numbers):
+                raise ArgumentError("sequences: the cache has no such sequence")
             self._whole(numbers)
             if found.shape[1] != self.pattern.heads or found.shape[3] != self.head_dim:
                 raise ArgumentError(f"q: shape {found.shape}; {self.pattern.heads} heads of {self.head_dim} are wanted")
             if found.shape[2] > self.step:
                 raise UnsupportedError(f"q: {found.shape[2]} tokens, and the cache was made for steps of {self.step} (step=)")
-            scale = _scale(scale, self.head_dim)
+            factor = _scale(scale, self.head_dim)
             cap, sink = _softcap(softcap), _sinks(sinks, found, self.pattern.heads)
-            plan, listed = self._plan(found, numbers, layer, scale, cap, sink is not None)
+            plan, listed = self._plan(found, numbers, layer, factor, cap, sink is not None)
             o, lse = empty(q, found.shape, found.dtype), empty(q, found.shape[:-1], "float32")
-            call = _lib.CCall(scale=scale, q=found.tensor(), k=_pool(self.keys), v=_pool(self.values), o=view(o, "o").tensor(),
+            call = _lib.CCall(scale=factor, q=found.tensor(), k=_pool(self.keys), v=_pool(self.values), o=view(o, "o").tensor(),
                               lse=view(lse, "lse", (3,)).rows(), cache=handle,
                               sequences=ctypes.cast(listed, ctypes.POINTER(ctypes.c_int32)), of_layer=layer + 1,
                               sink=sink and sink.address)
@@ -390,7 +441,21 @@ class Cache(_lib.Fixed):
                 plan.run(call)
             if self._step is not None:
                 self._step.calls.append((plan, call, listed))
+            elif self._ops is not None and sinks is None:
+                known = self._ops.Again(Ready(plan, call, ("q", "k", "v", "lse", "o")), (q, self.keys, self.values),
+                                        (None, None, scale, "decode", None, None, True, softcap), o, lse)
+                known.listed = listed  # where the call points
+                self._ops.remember(known, self._known, (layer, *numbers), 4 * self.pattern.layers)
         return (o, lse) if return_lse else o
+
+    def _attend_again(self, q: Any, sequences: Any, layer: Any, scale: Optional[float], softcap: Optional[float], sinks: Any, return_lse: bool) -> Any:
+        """What attend() gives where a call was like this one, or None: the cache may have grown since, and its arrays may be others."""
+        if self._ops is None or self._step is not None or sinks is not None or self._unsure or self._short or type(sequences) not in (list, tuple):
+            return None
+        key = (layer, *sequences)
+        if {*map(type, key)} != _INT or self._ops._modes():
+            return None
+        return self._ops.again(self._known.get(key, ()), q, self.keys, self.values, scale, "decode", True, return_lse, softcap)
 
     def _plan(self, q: View, numbers: list[int], layer: int, scale: float, softcap: float,
               sinks: bool) -> tuple[Plan, Any]:
@@ -406,7 +471,8 @@ class Cache(_lib.Fixed):
             lengths = {"q_tok": (q.shape[2],) * len(numbers), "k_tok": tuple(max(self.tokens(one), q.shape[2]) for one in numbers),
                        "q_begin": None, "k_begin": None}
             listed = (ctypes.c_int32 * len(numbers))(*numbers)
-            kept = plans[key] = new_plan(self.pattern, DECODING, "decode", kind, q, lengths, softcap=softcap, sinks=sinks), listed
+            self._device = self._device or open_device(q.device)
+            kept = plans[key] = new_plan(self.pattern, DECODING, "decode", kind, q, lengths, softcap=softcap, sinks=sinks, where=self._device), listed
         plans.move_to_end(key)
         while len(plans) > 4 * self.pattern.layers:
             plans.popitem(last=False)

@@ -55,8 +55,8 @@ class Step(_lib.Fixed):
         return self._written[layer]
 
     def __call__(self) -> Any:
+        self.cache._idle("a step")
         with self.cache._lock:
-            self.cache._idle("a step")
             if self._stream is None:
                 self._begin()
                 return self._run_body()
@@ -71,7 +71,8 @@ class Step(_lib.Fixed):
     def _begin(self) -> None:
         """Room for the tokens, and where they are written."""
         cache = self.cache
-        cache.append(self.sequences, self.tokens)
+        cache._handle.value
+        cache._append_each(self.sequences, self.tokens)
         places = cache._find_places(self.sequences, 0, cache.pattern.layers, self.tokens)
         if self._written is None or not is_torch(places):
             self._written = places.to(cache.keys.device) if is_torch(places) else places

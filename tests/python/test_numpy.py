@@ -4,10 +4,12 @@ import copy
 import gc
 import inspect
 import json
+import linecache
 import os
 import pathlib
 import pickle
 import re
+import subprocess
 import sys
 import tempfile
 import threading
@@ -20,6 +22,7 @@ import numpy
 import eager
 import s2
 from s2 import _lib
+from test_fuzz import SEED
 
 SHARDS = "heads 4; kv-heads 2; head-dim 24; block 16; layers 2; layers all: sink 1 | local 2 | stride 4 phase kv; layers 1: dense"
 SAMPLES = [SHARDS, "heads 2; kv-heads 2; head-dim 16; block 32; layers all: local 20t | sink 3t; heads 1: none",
@@ -140,6 +143,99 @@ class Patterns(unittest.TestCase):
         with self.assertRaisesRegex(s2.RefusedError, "lokal") as refused:
             s2.Pattern("heads 4\nlayers all: lokal 3")
         self.assertEqual((refused.exception.line, refused.exception.column), (2, 13))
+
+    def test_a_pattern_is_copied_as_itself_and_pickled_as_its_text(self):
+        with tempfile.TemporaryDirectory() as top:
+            read = []
+            for name, mask in (("one", numpy.tri(4, dtype=bool)), ("other", numpy.eye(4, dtype=bool))):
+                folder = pathlib.Path(top, name)
+                folder.mkdir()
+                numpy.save(folder / "mask.npy", mask)
+                (folder / "mine.s2").write_text('heads 2; block 16; layers all: mask "mask.npy"')
+                read.append(s2.Pattern(folder / "mine.s2"))
+            self.assertNotEqual(*read)  # though their texts are one
+            for pattern in (*read, *map(s2.Pattern, SAMPLES)):
+                self.assertIs(copy.copy(pattern), pattern)
+                self.assertIs(copy.deepcopy({"model": [pattern]})["model"][0], pattern)
+                if pattern.limit:
+                    self.assertRaisesRegex(s2.UnsupportedError, "pattern: it has mask files", pickle.dumps, pattern)
+                else:
+                    self.assertEqual((pickle.loads(pickle.dumps(pattern)), hash(s2.Pattern(str(pattern)))), (pattern, hash(pattern)))
+
+    def test_a_number_stays_as_long_as_any_pattern_of_its_text(self):
+        one = s2.Pattern(SHARDS)
+        number, other = one.number, s2.Pattern(SHARDS)
+        self.assertEqual((other.number, other.captured is one.captured), (number, True))
+        for last in (one, other):
+            self.assertIn(sys.modules["s2.pattern"].with_number(number), (one, other))
+            del one
+            gc.collect()
+            one = None
+        del other, last
+        gc.collect()
+        self.assertIsNone(sys.modules["s2.pattern"].with_number(number))
+
+    def test_signals_are_heard_while_a_mask_is_made(self):
+        module, made = sys.modules["s2.pattern"], []
+        pattern, call = s2.Pattern(SHARDS), _lib.call
+        want = pattern.mask(0, 90)
+        with unittest.mock.patch.object(module, "PAIRS", 200), unittest.mock.patch.object(_lib, "call", lambda *x: (made.append((x[7] - x[6]) * x[5]), call(*x))):
+            for queries in (None, (0, 90), (13, 77), (5, 5)):
+                begin, end = queries or (0, 90)
+                self.assertTrue(numpy.array_equal(pattern.mask(0, 90, queries=queries), want[:, begin:end]))
+        self.assertLessEqual(max(made), 200)
+
+    def test_the_programs_locale_changes_nothing(self):
+        """A decimal comma in what is read, priced and written."""
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", f"{folder}/de_DE.UTF-8"], capture_output=True, check=True)
+            except (OSError, subprocess.CalledProcessError):
+                self.skipTest("needs localedef and the sources of a locale")
+            found = [subprocess.run([sys.executable, pathlib.Path(__file__).with_name("locales.py"), name], env={**os.environ, "LOCPATH": folder}, capture_output=True, text=True, check=True).stdout
+                     for name in ("C", "de_DE.UTF-8")]
+        self.assertEqual(*(one.split("\n", 1)[1] for one in found))
+        self.assertEqual([one.split("\n", 1)[0] for one in found], ["0.5", "0,5"])
+
+    def test_every_call_has_room_on_a_small_stack(self):
+        """What docs/library.md says a thread needs."""
+        failed = []
+
+        def work():
+            try:
+                pattern = s2.Pattern(SHARDS)
+                pattern.check("rows,union,kv,group", length=4096), pattern.simulate(32768, phase="train"), pattern.deal(2, 4096), pattern.kinds("decode")
+                s2.Pattern("model qwen2.5-0.5b; layers all: dense").simulate(4096, phase="decode")
+                q, k, v = draw(pattern, 1, 200)
+                o, lse = s2.attention(q, k, v, pattern, return_lse=True)
+                s2.attention_backward(o, q, k, v, o, lse, pattern)
+                cache = s2.Cache(pattern, q)
+                row = cache.open()
+                cache.append(row, 200)
+                cache.write(row, 0, k[0], v[0])
+                cache.attend(q[:, :, :1], [row], 0)
+                for one in s2.formats():
+                    with tempfile.TemporaryDirectory() as folder:
+                        try:
+                            pattern.write(folder + "/made", one.name, length=256) if one.writes else None
+                        except s2.UnsupportedError:
+                            pass
+                for path in sorted(pathlib.Path(os.environ["S2_ROOT"], "tests/data/foreign").rglob("*.*")):
+                    try:
+                        s2.Pattern(path)
+                    except s2.Error:
+                        pass
+            except BaseException as failure:
+                failed.append(repr(failure))
+
+        before = threading.stack_size(128 << 10)
+        try:
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        finally:
+            threading.stack_size(before)
+        self.assertEqual(failed, [])
 
     def test_patterns_are_shared_between_threads(self):
         pattern, (q, k, v) = s2.Pattern(SHARDS), draw(s2.Pattern(SHARDS), 1, 100)
@@ -474,6 +570,39 @@ class Caches(unittest.TestCase):
         self.assertRaises(s2.MemoryFullError, lambda: full.append(one, 300))
         full.drop(one)
 
+    def test_threads_that_take_turns_with_a_cache_have_devices_of_their_own(self):
+        cache, rows = self.filled()
+        want, found = self.attend(cache, rows), []
+        thread = threading.Thread(target=lambda: found.append((self.attend(cache, rows), sys.modules["s2.attention"].device("cpu"))))
+        thread.start()
+        thread.join()
+        self.assertTrue(numpy.array_equal(found[0][0], want))
+        used = {id(plan._device) for plan, _ in cache._plans.values()}
+        self.assertEqual(len(used), 1)
+        self.assertTrue(used.isdisjoint({id(found[0][1]), id(sys.modules["s2.attention"].device("cpu"))}))
+
+    def test_a_full_pool_says_who_has_room(self):
+        pattern = s2.Pattern("heads 4; kv-heads 2; head-dim 24; block 16; layers 2; layers all: dense")
+        for room in range(4, 17):
+            cache = s2.Cache(pattern, numpy.zeros(1, "f4"), pages=4 * room)
+            rows = [cache.open() for _ in range(4)]
+            for row in rows[:room]:
+                cache.append(row, 16)
+            want = dict(cache._held)
+            try:
+                cache.append(rows, 40)  # three pages more in each of four tables
+                self.assertGreaterEqual(room, 16)
+                continue
+            except s2.MemoryFullError as full:
+                lost, *lists = re.match(r"pages: no room for 40 more tokens of sequence (\d), .*; \[(.*)\] have theirs, \[(.*)\] are as before", str(full)).groups()
+            have, before = ([int(one) for one in listed.split(", ") if one] for listed in lists)
+            self.assertEqual([*have, int(lost), *before], rows)
+            self.assertEqual([cache.tokens(one) for one in (*have, *before)], [want[one] + 40 for one in have] + [want[one] for one in before])
+            self.assertRaisesRegex(s2.ArgumentError, "can only be dropped", cache.tokens, int(lost))
+            cache.drop(int(lost))
+            if before:
+                cache.append(before[0], 1)
+
     def filled(self, tokens=(70, 33), **options):
         pattern = s2.Pattern(SHARDS)
         cache = s2.Cache(pattern, numpy.zeros(1, "f4"), **options)
@@ -516,6 +645,111 @@ class Caches(unittest.TestCase):
                 self.assertGreaterEqual(cache.keys.shape[0], cache._usage().pool_slots)
             self.assertTrue(numpy.array_equal(self.attend(cache, rows[1:]), want))
             cache.drop(twin)
+
+    def test_neither_side_of_a_fork_changes_the_other(self):
+        rng = random.Random(6)
+        for layout in ("pages", "ring", "shared"):
+            cache, rows = self.filled(layout=layout)
+            held = {row: [cache.read(row, layer) for layer in range(2)] for row in rows}
+            for _ in range(60):
+                row = rng.choice(list(held))
+                if rng.random() < 0.3 and len(held) < 6:
+                    other = cache.fork(row)
+                    held[other] = list(held[row])
+                    for one in (row, other):
+                        self.assertRaisesRegex(s2.ArgumentError, f"nothing was appended to {one} since it was opened, forked", cache.write, one, 0, None, None)
+                    continue
+                cache.append(row, rng.choice([1, 3, 20]))
+                fresh = cache._fresh[row]
+                for layer in range(2):
+                    _, k, v = draw(cache.pattern, 1, fresh, seed=rng.randrange(99))
+                    cache.write(row, layer, k[0], v[0])
+                    held[row][layer] = tuple(numpy.concatenate([old, new[0]], 1) for old, new in zip(held[row][layer], (k, v)))
+                for one, layers in held.items():
+                    for layer, (keys, values) in enumerate(layers):
+                        got = cache.read(one, layer)
+                        for head in range(2):
+                            there = numpy.array(cache.slots(one, layer, head, 0, cache.tokens(one))) >= 0
+                            self.assertTrue(numpy.array_equal(got[0][head][there], keys[head][there]), (layout, one))
+                            self.assertTrue(numpy.array_equal(got[1][head][there], values[head][there]), (layout, one))
+
+    def at_each_line(self, make, run, what):
+        """For every seventh line of the package that run(made) passes: a fresh one, in which `what(made)` happens at that line; (made, how it ended).
+        Python itself lets nothing come between a lock and the block that has it."""
+        for stop in range(random.Random(SEED).randrange(7), 100000, 7):
+            made, lines = make(), [0]
+
+            def trace(frame, event, _):
+                if "/s2/" not in frame.f_code.co_filename:
+                    return None
+                if event == "line" and not linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with "):
+                    lines[0] += 1
+                    if lines[0] == stop + 1:
+                        sys.settrace(None)
+                        what(made)
+                return trace
+
+            before, ended = sys.gettrace(), None
+            sys.settrace(trace)
+            try:
+                with unittest.mock.patch.object(sys, "unraisablehook", lambda _: None):
+                    run(made)
+            except BaseException as failure:
+                ended = failure
+            finally:
+                sys.settrace(before)
+            if lines[0] <= stop:
+                self.assertIsNone(ended)
+                return
+            yield made, ended
+
+    def runs(self):
+        """Calls of a cache (with two sequences, (cache, rows)) that a signal may come in."""
+        def write(made):
+            _, k, v = draw(made[0].pattern, 2, 1)
+            made[0].write(made[1], 0, k, v)
+
+        return {"append": lambda made: made[0].append(made[1][0], 1), "attend": lambda made: self.attend(*made), "write": write, "read": lambda made: made[0].read(made[1][0], 0),
+                "fork": lambda made: made[0].fork(made[1][0]), "copy": lambda made: copy.deepcopy(made[0]), "drop": lambda made: made[0].drop(made[1][0])}
+
+    def fresh(self):
+        cache, rows = self.filled((17, 33))
+        cache.append(rows, 1)
+        return cache, rows
+
+    def test_a_handler_that_calls_the_cache_is_refused_inside_of_another_call(self):
+        for name, run in self.runs().items():
+            for call in (lambda cache: cache.close(), lambda cache: cache.drop(0), lambda cache: cache.append([0, 1], 400)):
+                seen = []
+
+                def handler(made):
+                    try:
+                        call(made[0])
+                        seen.append("done")
+                    except s2.Error as refused:
+                        seen.append(str(refused))
+
+                for made, ended in self.at_each_line(self.fresh, run, handler):
+                    self.assertTrue(ended is None or isinstance(ended, s2.Error), (name, ended))
+                    self.assertTrue(ended is None or seen[-1] == "done", (name, ended))  # what was refused changed nothing
+                self.assertTrue(any("inside of another" in one for one in seen), name)
+
+    def test_a_signal_between_any_two_lines_leaves_the_other_sequences_as_they_were(self):
+        class Signal(BaseException):
+            pass
+
+        def signal(_):
+            raise Signal
+
+        want = self.attend(self.fresh()[0], [1])
+        for name, run in self.runs().items():
+            for (cache, rows), ended in self.at_each_line(self.fresh, run, signal):
+                self.assertTrue(ended is None or isinstance(ended, Signal), name)  # Python goes on behind one in a destructor
+                if name != "write":
+                    self.assertTrue(numpy.array_equal(self.attend(cache, [1]), want), name)
+                cache.append(1, 300)
+                self.assertEqual(cache.tokens(1), 334)
+                cache.close()
 
     def test_a_cache_is_copied_whole_or_not_at_all(self):
         for options in ({}, {"layout": "ring", "page": 16}, {"layout": "shared", "step": 4}, {"pages": 100}):

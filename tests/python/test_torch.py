@@ -1,14 +1,20 @@
 """The operators of torch, on the CPU."""
+import contextlib
+import operator
 import os
 import pathlib
+import random
 import re
 import socket
+import subprocess
+import sys
 import tempfile
 import unittest
 import unittest.mock
 
 import numpy
 import torch
+import torch._dynamo.testing
 import torch._subclasses.fake_tensor
 import torch.distributed
 import torch.fx.experimental.proxy_tensor
@@ -323,6 +329,58 @@ class Operators(unittest.TestCase):
         for one, other in zip(torch.autograd.grad(plain.sum(), leaves), torch.autograd.grad(compiled.sum(), leaves)):
             self.assertTrue(torch.equal(one, other))
 
+    def test_lengths_may_be_symbols_in_compiled_code(self):
+        """One graph for all lengths, whatever is reckoned from them."""
+        calls = {"plain": lambda q, k, v: s2.attention(q * 2, k, v, self.pattern, 1),
+                 "lse": lambda q, k, v: s2.attention(q, k, v, self.pattern, return_lse=True)[1],
+                 "sequences": lambda q, k, v: s2.attention(q[0], k[0], v[0], self.pattern, cu_seqlens_q=[0, q.shape[2] // 2, q.shape[2]],
+                                                           cu_seqlens_k=(0, q.shape[2] // 2, q.shape[2]))}
+        for name, call in calls.items():
+            for backend in ("eager", "aot_eager"):
+                with self.subTest(name, backend=backend):
+                    torch._dynamo.reset()
+                    counter = torch._dynamo.testing.CompileCounterWithBackend(backend)
+                    compiled = torch.compile(call, fullgraph=True, dynamic=True, backend=counter)
+                    for tokens in (40, 41, 64, 100, 33):
+                        leaves = draw(tokens)
+                        got, want = compiled(*leaves), call(*leaves)
+                        self.assertTrue(torch.equal(got, want))
+                        if name != "lse":
+                            for one, other in zip(torch.autograd.grad(got.sum(), leaves), torch.autograd.grad(want.sum(), leaves)):
+                                self.assertTrue(torch.equal(one, other))
+                    self.assertEqual(counter.frame_count, 1)
+        with self.assertRaisesRegex(s2.ArgumentError, "cu_seqlens_q"):
+            torch.compile(lambda q, k, v: s2.attention(q[0], k[0], v[0], self.pattern, cu_seqlens_q=[0, 50]), backend="aot_eager")(*(one.detach() for one in draw(40)))
+
+    def test_a_graph_that_was_saved_finds_its_pattern_and_no_other(self):
+        class Model(torch.nn.Module):
+            def forward(own, q, k, v):
+                return s2.attention(q, k, v, self.pattern, 0)
+
+        inputs = tuple(one.detach().contiguous() for one in draw(40))
+        with tempfile.TemporaryDirectory() as folder:
+            torch.export.save(torch.export.export(Model(), inputs), folder + "/model.pt2")
+            torch.save((inputs, Model()(*inputs)), folder + "/answer")
+            for text, said in ((TEXT, "True"), (TEXT.replace("local 2", "local 1"), "ArgumentError pattern: that of this graph")):
+                done = subprocess.run([sys.executable, pathlib.Path(__file__).with_name("exported.py"), folder, text], capture_output=True, text=True)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertTrue(done.stdout.startswith(said), done.stdout)
+
+    def test_gradients_come_from_any_part_of_a_tensor(self):
+        """What autograd hands over is not the caller's to lay out."""
+        for dtype in (torch.float32, torch.bfloat16):
+            leaves, one = draw(40, dtype), torch.randn(2, 4, 40, 1).to(dtype)
+            parts = {"behind a column": lambda o: torch.cat([one, o], -1), "behind numbers": lambda o: torch.cat([one.flatten()[:3], o.flatten()]), "columns": lambda o: o[..., 1:],
+                     "backwards": lambda o: o.flip(-1), "turned": lambda o: o.mT, "a sum": lambda o: o.sum((-1, -2)), "rows": lambda o: o[:, :, 3::2]}
+            for name, part in parts.items():
+                for attend in (lambda: s2.attention(*leaves, self.pattern), lambda: torch.ops.s2.attention(*leaves, self.pattern.number, 0, None, "prefill", None, None)[0]):
+                    with self.subTest(name, dtype=dtype):
+                        o = attend()
+                        weight = torch.randn_like(part(o))
+                        laid_out = torch.autograd.grad(part(o), o, weight, retain_graph=True)[0].contiguous().clone()
+                        for got, want in zip(torch.autograd.grad(part(o), leaves, weight, retain_graph=True), torch.autograd.grad(o, leaves, laid_out)):
+                            self.assertTrue(torch.equal(got, want))
+
     def test_a_call_like_the_last_is_not_checked_again_and_gives_its_own_answer(self):
         shapes = [(40, {}), (41, {}), (40, {"scale": 0.3}), (40, {"phase": "decode"}), (40, {"deterministic": False}), (40, {"layer": 1})]
         inputs = [([one.detach() for one in draw(tokens)], more) for tokens, more in shapes]
@@ -550,6 +608,79 @@ class Operators(unittest.TestCase):
         cache.keys = kept
         for body, said in ((lambda: cache.append(both, 1), "append"), (lambda: s2.Step(cache, both, print)(), "a step"), (lambda: cache.drop(0), "drop"), (cache.close, "close")):
             self.assertRaisesRegex(s2.ArgumentError, f"body: {said} inside", s2.Step(cache, both, body))
+
+    def test_calls_of_a_cache_that_are_known_are_those_that_are_checked(self):
+        """Any calls at all, right and wrong, of a cache that recognises them beside one that checks each."""
+        rng, hits = random.Random(8), {"_write_again": 0, "_attend_again": 0}
+        known, checked = (s2.Cache(self.pattern, torch.zeros(1)) for _ in range(2))
+        checked._ops = None
+
+        def counted(name, method):
+            def call(*given):
+                made = method(*given)
+                hits[name] += made is not None and made is not False
+                return made
+            return call
+
+        for name in hits:
+            setattr(known, name, counted(name, getattr(known, name)))
+        odd = [torch.tensor([0, 1]), 0, [True], [0.0], [], [7], [[0]], None]
+        for cache in (known, checked):
+            for _ in range(3):
+                cache.append(cache.open(), 5)
+
+        def tensors(turn, rows):
+            kind = rng.choice([torch.float32] * 19 + [torch.bfloat16])
+            q, k, v = (torch.randn(rows, heads, 1, 32, generator=torch.Generator().manual_seed(turn + heads)).to(kind) for heads in (4, 2, 2))
+            if rng.random() < 0.05:
+                q, k = rng.choice([(q[:, :3], k), (q, k[..., :16]), (q.mT, k), (q, None), (q.to("meta"), k.to("meta")), (q.clone().requires_grad_(), k.clone().requires_grad_()),
+                                   (numpy.zeros(q.shape, "f4"), numpy.zeros(k.shape, "f4")), (torch.nested.nested_tensor(list(q)) if rows else q, k), (torch.nn.Parameter(q), k)])
+            return q, k, v
+
+        def calls(turn):
+            """A step of a model, or something that comes between."""
+            given = rng.choice([[0], [0, 1], [1, 0], (0, 1), [2], [0, 1, 2]])
+            if rng.random() < 0.3:
+                return [rng.choice([lambda cache: cache.fork(given[0]), lambda cache: cache.drop(given[0]), lambda cache: cache.append(cache.open(), 3), lambda cache: cache.append(given, 2)])]
+            made = [lambda cache: cache.append(given, 1)]
+            for layer in (0, 1, 1):
+                sequences, layer = rng.choice([given] * 9 + odd), rng.choice([layer] * 19 + [True, 2, -1, 1.0, None])
+                more = {"scale": rng.choice([None, None, 0.3, 1, True, "x"]), "softcap": rng.choice([None, None, 2.0, 3, True, 0.0]), "return_lse": rng.choice([False, True]),
+                        "sinks": rng.choice([None] * 8 + [torch.ones(4)])} if rng.random() < 0.3 else {}
+                q, k, v = tensors(turn, len(given))
+                made += [operator.methodcaller("write", sequences, layer, k, v), operator.methodcaller("attend", q, sequences, layer, **more)]
+            return made
+
+        for turn in range(500):
+            for call in calls(turn):
+                grad, ended = rng.random() < 0.2, []
+                for cache in (known, checked):
+                    with torch.set_grad_enabled(grad):
+                        try:
+                            made = call(cache)
+                            ended.append(made if isinstance(made, tuple) else (made,))
+                        except Exception as refused:
+                            ended.append(f"{type(refused).__name__} {refused}".split(":")[0])
+                if isinstance(ended[0], str) or isinstance(ended[1], str):
+                    self.assertEqual(*ended, turn)
+                    continue
+                for one, other in zip(*ended):
+                    self.assertTrue(torch.allclose(one, other, atol=1e-5) if isinstance(one, torch.Tensor) else one == other, turn)  # a plan that was kept may cut lists elsewhere
+                self.assertTrue(torch.equal(known.keys, checked.keys) and torch.equal(known.values, checked.values), turn)
+        self.assertGreater(min(hits.values()), 20)
+
+    def test_a_call_of_a_cache_like_one_before_is_not_checked_again(self):
+        q, k, v = (one.detach() for one in draw(1))
+        cache = s2.Cache(self.pattern, q, pages=40)
+        both = [cache.open(), cache.open()]
+        for _ in range(3):
+            cache.append(both, 1)
+            with unittest.mock.patch.object(cache, "_goes_with", side_effect=AssertionError("it was checked again")) if _ == 2 else contextlib.nullcontext():
+                for layer in (0, 1, 0):
+                    if _ < 2 or layer == 0:
+                        cache._written(both, 0, 1)
+                    cache.write(both, layer, k, v)
+                    cache.attend(q, both, layer, softcap=2.0)
 
     def test_a_step_is_what_its_calls_are(self):
         a_step_is_what_its_calls_are(self, "cpu", torch.float32, 1e-6)
