@@ -63,7 +63,7 @@ def _refuse(module: Any, attention_mask: Any, dropout: float, options: dict[str,
         raise UnsupportedError("attention_mask: a mask beside the pattern's own is not computed, but for padding")
     if dropout and module.training:
         raise UnsupportedError("dropout: attention weights are not dropped out; set attention_dropout to 0")
-    if options.get("output_attentions"):
+    if options.get("output_attentions") or getattr(module.config, "output_attentions", False):
         raise UnsupportedError('output_attentions: attention weights are never all there; give the model attn_implementation="eager" for them')
     if options.get("is_causal", getattr(module, "is_causal", True)) is False:
         raise UnsupportedError("is_causal: attention to later tokens is the pattern's own to say (causal no)")

@@ -218,8 +218,10 @@ class Models(unittest.TestCase):
             self.assertRaisesRegex(s2.UnsupportedError, "attention_mask: a row", model, self.ids, attention_mask=right, past_key_values=s2.transformers.S2Cache(model))
             for call in (lambda: model(self.ids, output_attentions=True), lambda: generate(model, self.ids, output_attentions=True, return_dict_in_generate=True)):
                 self.assertRaisesRegex(s2.UnsupportedError, 'output_attentions: .*"eager"', call)
-            with self.assertRaisesRegex(ValueError, "output_attentions"):  # transformers' own
-                model.config.output_attentions = True
+            watched = model_of("Llama")
+            watched.config.output_attentions = True  # which later refuses what is not eager
+            watched.set_attn_implementation("s2")
+            self.assertRaisesRegex(s2.UnsupportedError, "output_attentions", watched, self.ids)
             packed = torch.cat([torch.arange(30), torch.arange(40)])[None].expand(2, -1)
             self.assertRaisesRegex(s2.UnsupportedError, "position_ids", model, self.ids, position_ids=packed, use_cache=False)
             with self.assertRaisesRegex(s2.UnsupportedError, r"empty places \(static ones\).*use S2Cache"):
