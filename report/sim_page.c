@@ -118,8 +118,10 @@ static void text_fusion(const s2_sim_options *options, s2_buf *buf)
     s2_buf_puts(buf, said[options->fusion]);
     if (s2_sim_weights(options) == S2_WEIGHTS_FP8 && options->gpu.fp8_tflops > 0) {
         s2_report_line("", buf);
-        s2_buf_puts(buf,
-                    "products with weights in fp8 take their activations in fp8 too, lm head included\n");
+        s2_buf_printf(buf,
+                      "products with weights in fp8 take their activations in fp8 too, but for the lm head, "
+                      "which stays in %s\n",
+                      s2_dtype_word(options->dtype));
     }
 }
 

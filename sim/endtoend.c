@@ -33,6 +33,12 @@
 #define LINK_FRACTION   0.8
 #define HOST_STEP_US    200 /* assumed: sampling, the next step's arguments and copying them, once a step */
 
+/* Of the embedding and the head, which quantizers leave alone: AutoAWQ, GPTQ, llm-compressor, fp8 and mxfp4 files. */
+static double plain_bits(const s2_sim_options *options)
+{
+    return 8.0 * s2_dtype_bytes(options->dtype);
+}
+
 static double weight_bits(const s2_sim_options *options, bool feed_forward)
 {
     switch (s2_sim_weights(options)) {
@@ -47,7 +53,7 @@ static double weight_bits(const s2_sim_options *options, bool feed_forward)
         break;
     case S2_N_WEIGHTS: break;
     }
-    return 8.0 * s2_dtype_bytes(options->dtype);
+    return plain_bits(options);
 }
 
 double s2_end_to_end_attention_width(const s2_sim_options *options)
@@ -64,6 +70,14 @@ static double embeddings_elsewhere(const s2_sim_options *options)
     const int32_t n = (options->no_embedding ? 0 : 1) + (options->no_head ? 0 : 1),
                   both = options->no_embedding || options->no_head || !net->tied ? n : 1;
     return (double)net->vocab * net->hidden * ((net->tied ? 1 : 2) - both);
+}
+
+/* Of the embedding and the head, as far as this stage has them. */
+static double embedding_weights(const s2_sim_options *options)
+{
+    const s2_net *const net = options->net;
+    return ((double)net->vocab * net->hidden * (net->tied ? 1 : 2) - embeddings_elsewhere(options)) /
+           options->n_ranks;
 }
 
 double s2_end_to_end_experts(const s2_sim_options *options)
@@ -84,9 +98,11 @@ int64_t s2_end_to_end_weight_bytes(const s2_sim_options *options)
     if (options->net == NULL)
         return 0;
     const double experts = s2_end_to_end_experts(options), kept = experts / options->n_expert_ranks;
-    const double bits = weight_bits(options, false), fewer = bits - weight_bits(options, true);
-    return (int64_t)((s2_end_to_end_weights(options) - (experts - kept)) * bits / 8 -
-                     (kept + s2_inner_weights(options, 0)) * fewer / 8);
+    const double inner = kept + s2_inner_weights(options, 0), outside = embedding_weights(options),
+                 others = s2_end_to_end_weights(options) - (experts - kept) - inner - outside;
+    return (int64_t)((inner * weight_bits(options, true) + others * weight_bits(options, false) +
+                      outside * plain_bits(options)) /
+                     8);
 }
 
 /* ---- time */
@@ -168,6 +184,12 @@ static s2_expert_price experts_of(const s2_around *around)
     return dealt;
 }
 
+/* Flop a microsecond. */
+static double matrix_rate(const s2_sim_options *options, bool fp8)
+{
+    return (fp8 && options->gpu.fp8_tflops > 0 ? options->gpu.fp8_tflops : options->gpu.bf16_tflops) * 1e6;
+}
+
 static void add_layers(s2_around *around)
 {
     const s2_sim_options *const options = around->options;
@@ -197,8 +219,11 @@ static void add_layers(s2_around *around)
     }
     if (options->no_head)
         return;
-    add_products(around, "lm head", hidden * net->vocab / n, bits, hidden * net->vocab / n, around->logits,
-                 1);
+    const double inner_mma = around->mma;
+    around->mma = matrix_rate(options, options->dtype == S2_F8);
+    add_products(around, "lm head", hidden * net->vocab / n, plain_bits(options), hidden * net->vocab / n,
+                 around->logits, 1);
+    around->mma = inner_mma;
     if (around->estimates && options->phase == S2_TRAIN)
         add_elementwise(around, "loss", S2_MOVE_LOSS, 1, around->logits);
 }
@@ -325,13 +350,12 @@ static s2_around around_of(const s2_sim_options *options, s2_sim *sim, double n_
 {
     const bool train = options->phase == S2_TRAIN;
     const double forward = train && options->recompute ? 2 : 1, backward = train ? 1 : 0;
-    const bool fp8 =
-        (options->dtype == S2_F8 || s2_sim_weights(options) == S2_WEIGHTS_FP8) && options->gpu.fp8_tflops > 0;
+    const bool fp8 = options->dtype == S2_F8 || s2_sim_weights(options) == S2_WEIGHTS_FP8;
     return (s2_around){.options = options,
                        .sim = sim,
                        .tokens = n_tok,
                        .logits = n_logits,
-                       .mma = (fp8 ? options->gpu.fp8_tflops : options->gpu.bf16_tflops) * 1e6,
+                       .mma = matrix_rate(options, fp8),
                        .hbm = options->gpu.hbm_gb_s * 1e3,
                        .forward = forward,
                        .backward = backward,

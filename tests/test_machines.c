@@ -641,6 +641,37 @@ static void a_mixture_is_the_sum_of_its_layers(void **state)
     }
 }
 
+/* Files as they are published, bytes: quantizers leave the embedding and the head in 16 bits. */
+static void quantized_weights_weigh_what_their_files_do(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model;
+        s2_weights weights;
+        double bytes;
+    } rows[] = {{"llama-3.1-8b", S2_WEIGHTS_INT4, 5.73e9},  {"llama-3.1-70b", S2_WEIGHTS_INT4, 39.8e9},
+                {"llama-3.1-8b", S2_WEIGHTS_FP8, 9.08e9},   {"llama-3.1-70b", S2_WEIGHTS_FP8, 72.7e9},
+                {"qwen2.5-7b", S2_WEIGHTS_INT4, 5.57e9},    {"qwen2.5-7b", S2_WEIGHTS_INT8, 8.7e9},
+                {"gpt-oss-20b", S2_WEIGHTS_MXFP4, 13.76e9}, {"gpt-oss-120b", S2_WEIGHTS_MXFP4, 65.25e9}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        const s2_net net = net_of(rows[r].model);
+        s2_sim_options options = defaults();
+        double stages = 0;
+        options.net = &net;
+        options.weights = rows[r].weights;
+        const double bytes = (double)s2_end_to_end_weight_bytes(&options);
+        s2_assert_close(bytes, rows[r].bytes, 0.08 * rows[r].bytes);
+        options.n_stages = 3;
+        for (int32_t stage = 0; stage < options.n_stages; stage++) {
+            s2_net part;
+            s2_sim_options own;
+            s2_machine_stage(&options, net.n_layers, stage, &part, &own);
+            stages += (double)s2_end_to_end_weight_bytes(&own);
+        }
+        s2_assert_close(stages, bytes, 10);
+    }
+}
+
 /* ---- experts that are dealt out */
 
 typedef struct drawn_deal {
@@ -1400,6 +1431,7 @@ int main(void)
         cmocka_unit_test(eager_kernels_move_more_and_leave_products_alone),
         cmocka_unit_test(tokens_read_the_experts_that_they_pick),
         cmocka_unit_test(a_mixture_is_the_sum_of_its_layers),
+        cmocka_unit_test(quantized_weights_weigh_what_their_files_do),
         cmocka_unit_test(experts_that_cannot_be_dealt_are_refused),
         cmocka_unit_test(dealt_experts_leave_room_that_is_there),
         cmocka_unit_test(dealt_experts_are_those_of_one_gpu_and_their_tokens_travel),
