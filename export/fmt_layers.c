@@ -93,6 +93,11 @@ static s2_status import(const s2_source *source, s2_pattern *out)
         s2_note(source->notes,
                 "num_attention_heads is absent: %lld on %lld of %lld, as the code of this model_type has it",
                 (long long)shape.n_heads, (long long)shape.n_kv_heads, (long long)shape.head_dim);
+    if (has(source, prefix, "dual_chunk_attention_config"))
+        s2_note(source->notes,
+                "dual_chunk_attention_config moves positions and drops no key; where "
+                "sparse_attention_config.json lies beside the file, vLLM's prefill follows that: import it "
+                "for the pattern");
     S2_TRY(s2_model_layers_read(source, prefix, shape.n_layers, &layers));
     drop_idle_layers(source, &layers, &shape.n_layers);
     S2_TRY(s2_said_most(source, prefix, "max_position_embeddings"));

@@ -531,6 +531,25 @@ static void files_inside_something_else_are_refused_as_what_they_are(void **stat
         }
 }
 
+/* What vLLM looks for beside such a config decides its prefill, and does not stand in it. */
+static void chunks_of_positions_name_the_file_that_makes_them_sparse(void **state)
+{
+    (void)state;
+    static const char shape[] =
+        "\"model_type\": \"qwen2\", \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
+        "\"num_key_value_heads\": 2, \"hidden_size\": 256";
+    for (int dual = 0; dual < 2; dual++) {
+        char text[400];
+        imported at;
+        snprintf(text, sizeof text, "{%s%s}", shape,
+                 dual ? ", \"dual_chunk_attention_config\": {\"chunk_size\": 1024, \"local_size\": 64}" : "");
+        import_text(&at, text, "");
+        assert_string_equal(at.format->name, "layers");
+        assert_int_equal(says(&at, "sparse_attention_config.json"), dual);
+        imported_release(&at);
+    }
+}
+
 /* A place is counted in characters: whatever letters stand before it, in whatever notation, it is the same. */
 static void places_are_counted_in_characters(void **state)
 {
@@ -1431,6 +1450,7 @@ int main(void)
         cmocka_unit_test(headkv_divides_and_raises_as_its_code_does),
         cmocka_unit_test(duo_by_the_rule_of_kvpress_rounds_and_sorts),
         cmocka_unit_test(files_inside_something_else_are_refused_as_what_they_are),
+        cmocka_unit_test(chunks_of_positions_name_the_file_that_makes_them_sparse),
         cmocka_unit_test(places_are_counted_in_characters),
         cmocka_unit_test(settings_that_a_format_does_not_know_are_refused),
         cmocka_unit_test(models_imply_their_full_layers),
