@@ -383,7 +383,7 @@ static s2_seen see(const s2_fitter *fitter, int32_t index)
         seen.lists = seen.lists || !load->arithmetic;
         seen.arithmetic = seen.arithmetic || load->arithmetic;
         seen.fused = seen.fused || load->fused;
-        seen.columns = seen.columns || (load->n_columns > 0 && !load->fused);
+        seen.columns = seen.columns || load->n_columns > 0;
         see_classes(load->classes, load->n_classes, &seen);
         seen.alone =
             seen.alone || (load->pass == S2_PASS_DECODE && load->n_items <= (int64_t)fitter->model->n_sms);
@@ -648,7 +648,7 @@ static s2_status fit_listed(s2_fitter *fitter, int32_t index, s2_diag *diag)
 {
     s2_kernel_model *const kernel = &fitter->model->kernels[index];
     const s2_kernel_model own = *kernel, *const base = planned_beside(fitter->model, kernel);
-    double value, beliefs[] = {4, 10};
+    double value, beliefs[] = {4, 10, 1};
     if (base == NULL)
         return s2_diag_set(diag, S2_EINVAL, CODE_FIT, 0, 0,
                            "%s without rows of a kernel that plans beforehand", own.name);
@@ -662,12 +662,14 @@ static s2_status fit_listed(s2_fitter *fitter, int32_t index, s2_diag *diag)
     kernel->most_us = own.most_us;
     kernel->launch_us += beliefs[0];
     kernel->part = beliefs[1];
+    kernel->column = beliefs[2];
     beliefs[0] = kernel->launch_us;
     fitter->kernel = index;
     fitter->n_free = 0;
     fitter->residual = cycle_residual;
     let_like(fitter, &kernel->launch_us, &beliefs[0], 1, LIKENESS);
     let_like(fitter, &kernel->part, &beliefs[1], 1, LIKENESS);
+    let_like(fitter, &kernel->column, &beliefs[2], 1, LIKENESS);
     S2_TRY(minimise(fitter, &value, diag));
     kernel->fit_pct = mean_error(fitter);
     return S2_OK;

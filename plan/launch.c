@@ -115,7 +115,7 @@ const s2_kernel_traits s2_traits_sm90_e4m3 = {.name = "sm90_e4m3",
                                               .first_chip = 90,
                                               .last_chip = 90,
                                               .eight_bits = true};
-/* sm90 over lists, as its constants were measured: a dense layer's tiles, all heads at a time. */
+/* sm90 over lists: it is given the plan of a dense layer (sim/load.c). */
 static const s2_kernel_traits traits_sm90_lists = {.name = "sm90_lists",
                                                    .rank = 89,
                                                    .tile_tok = 128,
@@ -123,6 +123,7 @@ static const s2_kernel_traits traits_sm90_lists = {.name = "sm90_lists",
                                                    .pack_heads = 2,
                                                    .key_tok = 64,
                                                    .wide_key_tok = 32,
+                                                   .section_bytes = S2_SECTION_BYTES,
                                                    .halves_tok = 64,
                                                    .dim_step = 8,
                                                    .most_dim = 256,

@@ -99,9 +99,6 @@ static void text_listed(const s2_sim_options *options, s2_buf *buf)
     s2_buf_puts(buf,
                 "of blocks, on the device: each launch plans them, which is in the time; choosing them is "
                 "not\n");
-    s2_report_line("", buf);
-    s2_buf_puts(buf, "measured with all heads at a time; libs2 works on few, which should take less of long "
-                     "contexts\n");
 }
 
 /* Which implementation the lines above are of; bounds are of any. */

@@ -6,6 +6,7 @@
 #include "base/arith.h"
 #include "base/alloc.h"
 #include "plan/steps.h"
+#include "sim/attention.h"
 #include "sim/short.h"
 
 /* What the items of a generation, or all items, read of one (sequence, KV head) through one class. */
@@ -337,6 +338,12 @@ static void sweep_column(s2_sweeper *sweep, const s2_plan_columns *columns, int3
     sweep->load->column_bytes += (double)column->n * column->n_heads * sweep->read_bytes + key_bytes;
 }
 
+/* The copy of dQ that columns add to has whole 64 columns. */
+static double dq_row_bytes(int32_t head_dim)
+{
+    return (double)s2_round_up(head_dim, 64) * sizeof(float);
+}
+
 /* 128-row tiles are anchored at absolute positions, which bounds the number of steps. */
 static s2_status sweep_columns(s2_arena *arena, const s2_plan *plan, const s2_plan_columns *columns,
                                int32_t n_running, s2_kernel_load *load)
@@ -348,9 +355,8 @@ static s2_status sweep_columns(s2_arena *arena, const s2_plan *plan, const s2_pl
     }
     sweep.read_bytes =
         S2_COLUMN_STEP_TOK * (2.0 * plan->pattern->head_dim * plan->options.elem_bytes + 2 * sizeof(float));
-    sweep.step_bytes =
-        sweep.read_bytes +
-        (load->fused ? (double)S2_COLUMN_STEP_TOK * plan->pattern->head_dim * sizeof(float) : 0);
+    sweep.step_bytes = sweep.read_bytes +
+                       (load->fused ? (double)S2_COLUMN_STEP_TOK * dq_row_bytes(plan->pattern->head_dim) : 0);
     sweep.stamp = S2_NEW(arena, int32_t, (int64_t)plan->n_seqs * plan->pattern->n_heads * sweep.most);
     sweep.sweeps = S2_NEW(arena, s2_sweep, columns->n_columns / n_running + 2);
     if (sweep.stamp == NULL || sweep.sweeps == NULL)
@@ -362,6 +368,34 @@ static s2_status sweep_columns(s2_arena *arena, const s2_plan *plan, const s2_pl
     return S2_OK;
 }
 
+/*
+ * In order: by how many steps more than the column before it a column comes to a tile of dQ that both add to, at least.
+ * Lists ascend, but steps that compare come first: where the last queries fill no step, all columns begin there.
+ */
+typedef struct s2_followed {
+    const s2_plan_columns *columns;
+    int32_t *nth, *stamp; /* [step]: of the column that came to it last */
+} s2_followed;
+
+static void follow(const s2_followed *followed, int32_t column_no, s2_load_column *out)
+{
+    const s2_plan_column *const own = &followed->columns->columns[column_no], *const before = column_no > 0
+                                                                                                  ? own - 1
+                                                                                                  : NULL;
+    const bool alike = before != NULL && own->seq == before->seq && own->kv_head == before->kv_head;
+    out->follows = false;
+    out->later = INT32_MAX;
+    for (int32_t nth = 0; nth < own->n; nth++) {
+        const int32_t step = followed->columns->entries[own->begin + nth].step;
+        if (alike && followed->stamp[step] == column_no) {
+            out->follows = true;
+            out->later = s2_min_i32(out->later, (nth - followed->nth[step]) * own->n_heads);
+        }
+        followed->nth[step] = nth;
+        followed->stamp[step] = column_no + 1;
+    }
+}
+
 static s2_status add_columns(s2_arena *arena, const s2_loader *loader, int32_t n_sms, s2_kernel_load *load)
 {
     const s2_plan *const plan = loader->plan;
@@ -370,7 +404,13 @@ static s2_status add_columns(s2_arena *arena, const s2_loader *loader, int32_t n
     S2_TRY(s2_plan_transpose(arena, plan, loader->flat, &cut, &columns));
     s2_load_column *const made = S2_NEW(arena, s2_load_column, (int64_t)columns.n_columns + 1);
     load->chain_ends = S2_NEW(arena, double, (int64_t)columns.n_chains + 1);
-    if (made == NULL || load->chain_ends == NULL)
+    int32_t n_steps = 0;
+    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
+        n_steps =
+            s2_max_i32(n_steps, s2_plan_n_tiles(plan, seq) * plan->options.tile_tok / S2_COLUMN_STEP_TOK);
+    const s2_followed followed = {&columns, S2_NEW(arena, int32_t, n_steps + 1),
+                                  S2_NEW(arena, int32_t, n_steps + 1)};
+    if (made == NULL || load->chain_ends == NULL || followed.nth == NULL || followed.stamp == NULL)
         return S2_ENOMEM;
     for (int32_t column_no = 0; column_no < columns.n_columns; column_no++) {
         const s2_plan_column *const column = &columns.columns[column_no];
@@ -381,6 +421,8 @@ static s2_status add_columns(s2_arena *arena, const s2_loader *loader, int32_t n
                              .n_half = n_half * column->n_heads,
                              .n_fine = fine_entries(&columns, column) * column->n_heads,
                              .chain = column->chain};
+        if (columns.turns != NULL)
+            follow(&followed, column_no, &made[column_no]);
         if (column->part > 0) /* dK and dV in fp32 */
             load->sum_bytes += 2.0 * cut.key_tok * plan->pattern->head_dim * sizeof(float);
     }
@@ -406,8 +448,8 @@ static void take_columns_alone(const s2_kernel_traits *traits, double product, d
 {
     const double dim = load->head_dim;
     load->flop = 5 * (load->n_columns > 0 ? column_product : product) * traits->most_dim / dim;
-    load->zero_flop = load->flop * (1 - dim / traits->most_dim);
-    load->dq_bytes = load->q_bytes / 3 / (double)s2_dtype_bytes(load->dtype) * sizeof(float);
+    load->dq_bytes =
+        load->q_bytes / 3 / (dim * (double)s2_dtype_bytes(load->dtype)) * dq_row_bytes(load->head_dim);
     load->again_bytes = load->load_bytes = load->whole_bytes = 0;
     load->n_classes = load->n_generations = 0;
 }
@@ -476,8 +518,40 @@ static void note_extent(const s2_plan *plan, int32_t q_tok, s2_kernel_load *load
         load->span_bytes += row * plan->seqs[seq].k_tok;
 }
 
-s2_status s2_load_of(s2_arena *arena, const s2_plan *plan, const s2_kernel_traits *traits, s2_pass pass,
-                     s2_dtype dtype, int32_t n_running, s2_kernel_load *out)
+static int64_t slot_of(const s2_plan *plan, const s2_plan_item *item, int32_t n_tiles)
+{
+    return ((int64_t)item->seq * n_tiles + item->tile) * plan->pattern->n_heads + item->head;
+}
+
+/* Lists on the device: a launch is given the plan of a dense layer, and works through its items as they come there. */
+static s2_status order_as_dense(s2_arena *arena, const s2_plan *plan, s2_plan *out, int64_t *n_seen)
+{
+    s2_pattern pattern;
+    s2_plan dense;
+    s2_plan_options options = plan->options;
+    int32_t n_tiles = 0;
+    options.pack_heads = plan->pack_heads;
+    options.work_left = NULL;
+    S2_TRY(s2_attention_dense(arena, plan->pattern, &pattern));
+    S2_TRY(s2_plan_build(arena, &pattern, S2_PREFILL, 0, plan->seqs, plan->n_seqs, &options, &dense, NULL));
+    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
+        n_tiles = s2_max_i32(n_tiles, s2_plan_n_tiles(plan, seq));
+    int32_t *const item_of = S2_NEW(arena, int32_t, (int64_t)plan->n_seqs * n_tiles * plan->pattern->n_heads);
+    s2_plan_item *const items = S2_NEW(arena, s2_plan_item, plan->n_items + 1);
+    if (item_of == NULL || items == NULL)
+        return S2_ENOMEM;
+    for (int32_t item = 0; item < plan->n_items; item++)
+        item_of[slot_of(plan, &plan->items[item], n_tiles)] = item;
+    for (int32_t item = 0; item < plan->n_items; item++)
+        items[item] = plan->items[item_of[slot_of(plan, &dense.items[item], n_tiles)]];
+    *out = *plan;
+    out->items = items;
+    *n_seen = dense.counts.n_blk_loaded;
+    return S2_OK;
+}
+
+static s2_status load_plan(s2_arena *arena, const s2_plan *plan, const s2_kernel_traits *traits, s2_pass pass,
+                           s2_dtype dtype, int32_t n_running, s2_kernel_load *out)
 {
     const bool halved = s2_kernel_halves(traits, plan->options.key_tok);
     s2_kernel_load load = {.pass = pass,
@@ -520,6 +594,19 @@ s2_status s2_load_of(s2_arena *arena, const s2_plan *plan, const s2_kernel_trait
     if (pass == S2_PASS_BACKWARD)
         S2_TRY(add_gradients(arena, &loader, n_running, &load));
     *out = load;
+    return S2_OK;
+}
+
+s2_status s2_load_of(s2_arena *arena, const s2_plan *plan, const s2_kernel_traits *traits, s2_pass pass,
+                     s2_dtype dtype, int32_t n_running, s2_kernel_load *out)
+{
+    s2_plan ordered;
+    if (traits == NULL || !traits->listed)
+        return load_plan(arena, plan, traits, pass, dtype, n_running, out);
+    int64_t n_seen;
+    S2_TRY(order_as_dense(arena, plan, &ordered, &n_seen));
+    S2_TRY(load_plan(arena, &ordered, traits, pass, dtype, n_running, out));
+    out->n_seen = n_seen;
     return S2_OK;
 }
 

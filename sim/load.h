@@ -31,6 +31,8 @@ typedef struct s2_load_column {
     int32_t n_half; /* steps that read one half of its keys: the other half's warps skip them */
     int32_t n_fine;
     int32_t chain; /* -1: whole */
+    bool follows;  /* in order: it adds to a tile of dQ that the column before it adds to */
+    int32_t later; /* ... and comes there at least so many steps later, counted from its own begin */
 } s2_load_column;
 
 /* Bytes of K and V for as many items as run at a time. */
@@ -66,6 +68,7 @@ typedef struct s2_kernel_load {
     int64_t n_steps;
     int64_t n_masked;
     int64_t n_listed; /* blocks that the lists of all items name */
+    int64_t n_seen;   /* lists on the device: blocks that they might name */
     int32_t n_classes;
     const s2_load_class *classes;
     int32_t column_tok;

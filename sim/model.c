@@ -106,11 +106,14 @@ static double run_classes(const s2_costs *costs, const s2_load_class *classes, i
     return (double)s2_workers_end(&workers);
 }
 
-/* dK and dV: columns in their order. */
+/*
+ * dK and dV: columns in their order. Where they add to dQ in turns, a column comes to a tile `turn` cycles after the
+ * one before it at the earliest.
+ */
 static double run_columns(const s2_costs *costs, double part, const s2_kernel_load *load, int32_t n_sms,
                           double *mean)
 {
-    double until[S2_LIMIT_WORKERS] = {0}, sum = 0;
+    double until[S2_LIMIT_WORKERS] = {0}, sum = 0, begun = 0;
     const int32_t n = s2_min_i32(n_sms, S2_LIMIT_WORKERS);
     memset(load->chain_ends, 0, ((size_t)load->n_chains + 1) * sizeof *load->chain_ends);
     s2_turns turns = {.until = until, .added = load->chain_ends, .n_units = n, .sum = part};
@@ -118,6 +121,9 @@ static double run_columns(const s2_costs *costs, double part, const s2_kernel_lo
         const s2_load_column *const column = &load->columns[column_no];
         const double own = costs->item + costs->full * column->n_full + costs->masked * column->n_masked +
                            costs->mixed * column->n_half + costs->fine * column->n_fine;
+        if (column->follows)
+            until[0] = fmax(until[0], begun + costs->turn - costs->full * column->later);
+        begun = until[0];
         sum += s2_turns_take(&turns, own, column->chain);
     }
     *mean = sum / n_sms;
@@ -134,7 +140,8 @@ static double fused_cycles(const s2_kernel_model *kernel, const s2_kernel_load *
                             .full = cost->step,
                             .masked = cost->masked,
                             .mixed = cost->step * kernel->mixed,
-                            .fine = kernel->fine};
+                            .fine = kernel->fine,
+                            .turn = kernel->column};
     if (load->n_columns > 0)
         return run_columns(&costs, kernel->part, load, n_sms, mean);
     *mean = load->flop / (10.0 * STEP_AREA * cost->head_dim) * cost->step / n_sms;
@@ -430,7 +437,8 @@ void s2_model_run(const s2_time_model *model, const s2_kernel_model *kernel, con
     if (load->pass == S2_PASS_BACKWARD)
         take_sums(model, kernel, load, missed, &forecast);
     if (s2_model_plans_lists(kernel)) /* by a launch of its own */
-        forecast.before_us = kernel->part * (double)load->n_listed / model->n_sms / model->max_mhz;
+        forecast.before_us = (kernel->part * (double)load->n_listed + kernel->column * (double)load->n_seen) /
+                             model->n_sms / model->max_mhz;
     forecast.imbalance = mean > 0 ? forecast.cycles / mean : 1;
     double f = mhz > 0 ? mhz : model->max_mhz;
     at_clock(model, kernel, f, &forecast);

@@ -114,7 +114,9 @@ typedef struct s2_kernel_model {
                     short windows: of an item at the beginning of a sequence */
     double
         column;  /* backward: cycles to change columns, per 64 columns of a head, or ranges of a short window;
-                          decode: to go on to another list inside a part */
+                          decode: to go on to another list inside a part;
+                          gradients in order: by which a column adds to a tile later than the one before it;
+                          lists on the device: of an SM for each block that they might name */
     double part; /* backward: and to add a part to others, through memory;
                           decode: the launch of its own that adds up parts;
                           lists on the device: cycles of an SM to plan a block that they name;

@@ -8,7 +8,7 @@ Another program with other buffers, on other cards than the points that were fit
 import json
 import sys
 
-KERNELS = ("sm80", "sm90", "sm90_bwd")
+KERNELS = ("sm80", "sm90", "sm90_bwd", "sm90_bwd_ordered")
 DTYPE = {"bf16": "bf16", "f16": "fp16", "fp16": "fp16"}
 
 
