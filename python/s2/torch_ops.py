@@ -102,6 +102,11 @@ LOOKS = 8  # shapes that are kept of each layer
 def look_of(*tensors: torch.Tensor) -> Optional[Callable[..., bool]]:
     """Whether other tensors have these types, devices, shapes and distances, ask for gradients alike, and are watched alike by
     transforms, tracers and casts: one call of what guards torch.compile's code, in place of 20 attributes. None: this torch has no such thing."""
+    first = [next(at for at, other in enumerate(tensors) if other is one) for one in tensors]
+    apart = sorted(set(first))
+    if len(apart) < len(tensors):  # keys that are values, too: guards want each tensor once
+        guard = look_of(*(tensors[at] for at in apart))
+        return guard and (lambda *given: all(given[at] is one for at, one in zip(first, given)) and guard(*(given[at] for at in apart)))
     try:
         look: Callable[..., bool] = _guards.TensorGuards(*tensors, dynamic_dims_sizes=[list(one.shape) for one in tensors],
                                                          dynamic_dims_strides=[list(one.stride()) for one in tensors]).check

@@ -395,6 +395,18 @@ class Operators(unittest.TestCase):
         for (tensors, more), got in zip(fresh, moved):
             self.assertTrue(torch.equal(s2.attention(*tensors, self.pattern, **more), got))  # with gradients, and so by another way
 
+    def test_keys_that_are_the_values_are_recognised_as_such(self):
+        (q, k, v), (q2, k2, _) = ([one.detach() for one in draw(40)] for _ in range(2))
+        want = [s2.attention(*given, self.pattern) for given in ((q, k, k.clone()), (q2, k2, k2.clone()), (q, k, v))]
+        s2.attention(q, k, k, self.pattern)
+        s2.attention(q, k, v, self.pattern)
+        with unittest.mock.patch.object(s2.torch_ops, "_run", side_effect=AssertionError("it was checked again")):
+            for given, wanted in zip(((q, k, k), (q2, k2, k2), (q, k, v)), want):
+                self.assertTrue(torch.equal(s2.attention(*given, self.pattern), wanted))
+        alike = s2.Pattern("heads 2; kv-heads 2; head-dim 32; block 16; layers all: local 2")
+        for given in ((k, k, k), (k, v, k), (v, k, k), (k, k, v), (k, k, k)) * 2:
+            self.assertTrue(torch.equal(s2.attention(*given, alike), s2.attention(*(one.clone() for one in given), alike)))
+
     def test_wrong_calls_after_right_ones_are_refused(self):
         q, k, v = (one.detach() for one in draw(40))
         s2.attention(q, k, v, self.pattern, 1)
