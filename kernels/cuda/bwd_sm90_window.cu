@@ -20,12 +20,10 @@ static_assert(BwdWindowShared::GROUPS * UNIT_TOK == S2_WINDOW_MOST_TOK,
 
 struct State {
     s2::BwdWindowParams params;
-    s2::BwdRowParams rows;
     s2::BwdSinkParams sinks;
-    int64_t longest; /* padded rows of the longest sequence */
     bool fp16;
     s2_sm90_where where;
-    void *maps, *seqs, *ranges, *lse2, *delta, *sums, *ready;
+    void *maps, *seqs, *ranges, *delta, *sums, *ready;
 };
 
 /* Whether the plan holds every item of its layer. */
@@ -65,6 +63,7 @@ s2_status make_maps(s2_device *device, const s2_attn_problem *problem, State *st
 {
     const s2_mapped tensors[s2::BWD_WINDOW_MAPS] = {{&problem->q, false, UNIT_TOK, HEADS},
                                                     {&problem->d_o, false, UNIT_TOK, HEADS},
+                                                    {&problem->o, false, UNIT_TOK, HEADS},
                                                     {&problem->k, true, 64},
                                                     {&problem->v, true, 64},
                                                     {&problem->d_q, false, 1, HEADS}};
@@ -113,8 +112,7 @@ s2_status make_ranges(s2_device *device, const s2_attn_problem *problem, State *
 
 void release(State *state)
 {
-    s2_cuda_free(state->maps, state->seqs, state->ranges, state->lse2, state->delta, state->sums,
-                 state->ready);
+    s2_cuda_free(state->maps, state->seqs, state->ranges, state->delta, state->sums, state->ready);
 }
 
 void fill_params(const s2_attn_problem *problem, State *state)
@@ -123,8 +121,9 @@ void fill_params(const s2_attn_problem *problem, State *state)
     params->maps = (const CUtensorMap *)state->maps;
     params->seqs = (const s2::BwdSeq *)state->seqs;
     params->ranges = (const BwdWindowRange *)state->ranges;
-    params->lse2 = (const float *)state->lse2;
-    params->delta = (const float *)state->delta;
+    params->lse = problem->lse.data;
+    params->lse_head = problem->lse.head;
+    params->delta = (float *)state->delta;
     params->d_k = s2_bwd_tensor(&problem->d_k);
     params->d_v = s2_bwd_tensor(&problem->d_v);
     params->sums = (float4 *)state->sums;
@@ -134,49 +133,44 @@ void fill_params(const s2_attn_problem *problem, State *state)
     params->head_dim = problem->head_dim;
     params->scale_log2 = problem->scale * s2::LOG2_E;
     params->scale = problem->scale;
-    state->rows = s2_bwd_row_params(problem, state->seqs, state->lse2, state->delta);
-    state->sinks = s2_bwd_sink_params(problem, state->seqs, NULL, state->lse2, state->delta);
+    state->sinks = s2_bwd_sink_params(problem, state->seqs, NULL, NULL, state->delta);
 }
 
 s2_status make(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
 {
-    const s2_bwd_rows rows = s2_bwd_count_rows(problem);
     state->fp16 = problem->dtype == S2_F16;
-    state->longest = rows.longest / problem->n_heads;
     S2_TRY(make_maps(device, problem, state, why));
     S2_TRY(s2_bwd_upload_seqs(device, problem, &state->seqs, why));
-    S2_TRY(s2_bwd_zeroed(device, rows.all * 4, &state->lse2, why));
-    S2_TRY(s2_bwd_zeroed(device, rows.all * 4, &state->delta, why));
+    if (problem->sinks)
+        S2_TRY(s2_bwd_zeroed(device, s2_bwd_count_rows(problem).all * 4, &state->delta, why));
     S2_TRY(make_ranges(device, problem, state, why));
     (void)s2_sm90_moves(device, problem, &state->where);
     fill_params(problem, state);
     return S2_OK;
 }
 
+/* Plainly, so that an SM first drops what it holds of earlier launches: ranges, LSE and tensor maps. */
 template <bool FP16>
 cudaError_t launch(const State *state, int32_t n_seqs, int32_t n_units, cudaStream_t stream)
 {
-    const dim3 grid((unsigned)(state->longest / s2::BWD_WINDOW_ROWS),
-                    (unsigned)(state->rows.n_heads / s2::BWD_WINDOW_ROW_HEADS), (unsigned)n_seqs);
-    s2::bwd_window_rows<FP16><<<grid, 256, 0, stream>>>(state->rows);
-    if (state->sinks.d_sink != nullptr)
-        s2::bwd_window_sinks<FP16>
-            <<<(unsigned)state->sinks.n_heads, s2::BWD_SINK_THREADS, 0, stream>>>(state->sinks, n_seqs);
-    const cudaError_t error = cudaGetLastError();
+    cudaError_t error = s2::allow_shared(s2::bwd_sm90_window<FP16>, BwdWindowShared::BYTES);
     if (error != cudaSuccess)
         return error;
-    return s2::allow_and_launch_after(
-        s2::bwd_sm90_window<FP16>, s2_persistent_blocks(state->params.n_ranges, n_units),
-        BwdWindowShared::THREADS, BwdWindowShared::BYTES, stream, state->params);
+    s2::bwd_sm90_window<FP16><<<(unsigned)s2_persistent_blocks(state->params.n_ranges, n_units),
+                                BwdWindowShared::THREADS, BwdWindowShared::BYTES, stream>>>(state->params);
+    error = cudaGetLastError();
+    if (error != cudaSuccess || state->sinks.d_sink == nullptr)
+        return error;
+    s2::bwd_window_sinks<FP16><<<(unsigned)state->sinks.n_heads, s2::BWD_SINK_THREADS, 0, stream>>>(
+        state->sinks, state->params.lse, state->params.lse_head, n_seqs);
+    return cudaGetLastError();
 }
 
 s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_diag *why)
 {
     State *const state = (State *)raw;
-    if (s2_sm90_moves(device, problem, &state->where)) {
+    if (s2_sm90_moves(device, problem, &state->where))
         S2_TRY(make_maps(device, problem, state, why));
-        state->params.moved = 1;
-    }
     fill_params(problem, state);
     return s2_cuda_try((state->fp16 ? launch<true> : launch<false>)(state, problem->n_seqs, device->n_units,
                                                                     s2_cuda_stream(device)),

@@ -8,17 +8,19 @@
  *
  *     S = Q K^T    dP = dO V^T    P^T, dS^T -> shared memory    dV^T += dO^T P    dK^T += Q^T dS    dQ = dS K
  *
+ * delta, the sums of O dO, are made while dP is; they go to memory for the sinks alone.
+ *
  * Grid    one thread block per SM; ranges are dealt out in turns.
- * Block   consumer 0 makes S and P, consumer 1 dP, dS and dQ, consumer 2 dV and dK; the warps of a producer
- *         warpgroup load K, V, Q and dO.
- * Shared  BwdWindowShared::BYTES: K and V of two items of 64 positions (192 keys each), four units of Q and three
- *         of dO, P^T twice, dS^T, and dQ on its way out.
+ * Block   consumer 0 makes S and P, consumer 1 dP, delta and dS, consumer 2 dV, dK and dQ; the warps of a producer
+ *         warpgroup load K and V, O, Q, dO.
+ * Shared  BwdWindowShared::BYTES: K and V of two items of 64 positions (192 keys each), three units of Q and of
+ *         dO and two of O, P^T twice, dS^T, and dQ on its way out.
  *
  * Where a sequence is cut into ranges, a range also computes what its queries give to the 128 keys before it, and
  * leaves these sums in memory for the range before, which begins its own sums of these keys with them. That one runs
  * in a block of a higher number or a later turn, so waiting for them cannot deadlock.
  *
- * Rows that do not exist have lse = +inf, hence P = 0.
+ * Rows that do not exist have P = 0.
  *
  * Limits: as in the forward; queries are all positions of a sequence.
  */
@@ -40,13 +42,23 @@ struct alignas(16) BwdWindowRange {
     int32_t unused[2];
 };
 
-/* The maps of a sequence: q, d_o, d_q {d, head, token}, k, v {d, token, head}. */
-enum { BWD_WINDOW_Q, BWD_WINDOW_D_O, BWD_WINDOW_K, BWD_WINDOW_V, BWD_WINDOW_D_Q, BWD_WINDOW_MAPS };
+/* The maps of a sequence: q, d_o, o, d_q {d, head, token}, k, v {d, token, head}. */
+enum {
+    BWD_WINDOW_Q,
+    BWD_WINDOW_D_O,
+    BWD_WINDOW_O,
+    BWD_WINDOW_K,
+    BWD_WINDOW_V,
+    BWD_WINDOW_D_Q,
+    BWD_WINDOW_MAPS
+};
 struct alignas(16) BwdWindowParams {
     const CUtensorMap *maps; /* [seq][BWD_WINDOW_MAPS] */
     const BwdSeq *seqs;
     const BwdWindowRange *ranges;
-    const float *lse2, *delta; /* of padded rows, in their order */
+    const float *lse;
+    int64_t lse_head;
+    float *delta; /* for the sinks: of padded rows, in their order; NULL: none */
     BwdTensor d_k, d_v;
     float4 *sums;   /* [range][dV, dK][16 groups of 8 keys][thread] */
     int32_t *ready; /* [range]: 1 when its sums are there; zero before the first launch, resets itself */
@@ -54,27 +66,28 @@ struct alignas(16) BwdWindowParams {
     int32_t window_tok;
     int32_t sets; /* heads of a group / 8 */
     int32_t head_dim;
-    int32_t moved; /* maps were written by an earlier launch, not before all launches */
     float scale_log2, scale;
 };
 
 struct BwdWindowShared {
-    static constexpr int THREADS = 512, Q_STAGES = 4, D_O_STAGES = 3, KEYS = 192, GROUPS = 16;
+    static constexpr int THREADS = 512, Q_STAGES = 3, D_O_STAGES = 3, O_STAGES = 2, KEYS = 192, GROUPS = 16;
     static constexpr int K_BYTES = (KEYS + 8) * 128, V_BYTES = KEYS * 128, TILE_BYTES = 64 * 128;
     static constexpr int P_BYTES = 144 * 128;
-    static constexpr int BYTES = 2 * (K_BYTES + V_BYTES) + (Q_STAGES + D_O_STAGES + 1) * TILE_BYTES +
-                                 3 * P_BYTES + 8 * (3 * 4 + 2 + 2 * Q_STAGES + 2 * D_O_STAGES) + 1024;
+    static constexpr int BYTES = 2 * (K_BYTES + V_BYTES) +
+                                 (Q_STAGES + D_O_STAGES + O_STAGES + 1) * TILE_BYTES + 3 * P_BYTES +
+                                 8 * (3 * 4 + 2 + 2 * Q_STAGES + 2 * D_O_STAGES + 2 * O_STAGES) + 1024;
     static_assert(BYTES <= 227 * 1024, "a thread block has 227 KiB");
-    uint32_t k, v, q, d_o, p, d_s, out;
+    uint32_t k, v, q, d_o, o, p, d_s, out;
     uint32_t k_full, k_empty, v_full, v_empty, p_full, p_empty, d_s_full, d_s_empty;
-    uint32_t q_full, q_empty, d_o_full, d_o_empty;
+    uint32_t q_full, q_empty, d_o_full, d_o_empty, o_full, o_empty;
     S2_DEVICE explicit BwdWindowShared(const void *raw)
     {
         k = (shared_address(raw) + 1023u) & ~1023u;
         v = k + 2 * K_BYTES;
         q = v + 2 * V_BYTES;
         d_o = q + Q_STAGES * TILE_BYTES;
-        p = d_o + D_O_STAGES * TILE_BYTES;
+        o = d_o + D_O_STAGES * TILE_BYTES;
+        p = o + O_STAGES * TILE_BYTES;
         d_s = p + 2 * P_BYTES;
         out = d_s + P_BYTES;
         k_full = out + TILE_BYTES;
@@ -89,6 +102,8 @@ struct BwdWindowShared {
         q_empty = q_full + 8 * Q_STAGES;
         d_o_full = q_empty + 8 * Q_STAGES;
         d_o_empty = d_o_full + 8 * D_O_STAGES;
+        o_full = d_o_empty + 8 * D_O_STAGES;
+        o_empty = o_full + 8 * O_STAGES;
     }
     S2_DEVICE void init() const
     {
@@ -111,6 +126,10 @@ struct BwdWindowShared {
             mbar_init(d_o_full + 8 * stage, 1);
             mbar_init(d_o_empty + 8 * stage, 2 * WARPS);
         }
+        for (int stage = 0; stage < O_STAGES; ++stage) {
+            mbar_init(o_full + 8 * stage, 1);
+            mbar_init(o_empty + 8 * stage, WARPS);
+        }
         mbar_fence_init();
     }
 };
@@ -129,6 +148,21 @@ template <bool FP16> S2_DEVICE void wgmma_136_transposed(float *d, uint64_t a, u
         S2_WGMMA_T("bf16");
 #undef S2_WGMMA_T
 }
+/* d(64 x 64) (+)= A^T B: A has 64 columns of 16 rows, B 64 columns of 16 rows; both in shared memory. */
+template <bool FP16> S2_DEVICE void wgmma_64_transposed(float *d, uint64_t a, uint64_t b, int accumulate)
+{
+#define S2_WGMMA_T(TYPE)                                                                                     \
+    asm volatile("{\n .reg .pred p;\n setp.ne.b32 p, %34, 0;\n"                                              \
+                 " wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPE "." TYPE " {" S2_R0_31                  \
+                 "}, %32, %33, p, 1, 1, 1, 1;\n}\n"                                                          \
+                 : S2_C32(0)                                                                                 \
+                 : "l"(a), "l"(b), "r"(accumulate))
+    if constexpr (FP16)
+        S2_WGMMA_T("f16");
+    else
+        S2_WGMMA_T("bf16");
+#undef S2_WGMMA_T
+}
 S2_DEVICE uint32_t transpose_8x8(uint32_t x)
 {
     uint32_t y;
@@ -140,69 +174,90 @@ S2_DEVICE void group_barrier(int wg)
     asm volatile("bar.sync %0, 128;" ::"r"(wg + 1) : "memory");
 }
 
+/* Through L2: an SM's own cache may hold the ranges of an earlier problem. */
 S2_DEVICE BwdWindowRange bwd_window_range(const BwdWindowParams &p, int at)
 {
     const int4 *const words = (const int4 *)(p.ranges + at);
-    const int4 a = __ldg(words), b = __ldg(words + 1);
+    const int4 a = __ldcg(words), b = __ldcg(words + 1);
     return BwdWindowRange{a.x, a.y, a.z, a.w, b.x, b.y, {0, 0}};
 }
 
 /* ------------------------------------------------------------------ producers, one lane each */
 
+/*
+ * A map of the sequence that this thread goes on with. Its memory may have held another map, by a copy or by an
+ * earlier launch, and an SM that has read that one keeps it until somebody acquires the new one.
+ */
 S2_DEVICE const CUtensorMap *bwd_window_map(const BwdWindowParams &p, int seq, int tensor)
 {
     const CUtensorMap *const map = p.maps + BWD_WINDOW_MAPS * seq + tensor;
-    if (p.moved)
-        fence_map(map);
+    fence_map(map);
     return map;
 }
-S2_DEVICE void bwd_window_load_keys(const BwdWindowParams &p, const BwdWindowShared &sh, bool is_k)
+/* K and V, item by item. */
+S2_DEVICE void bwd_window_load_keys(const BwdWindowParams &p, const BwdWindowShared &sh)
 {
-    const uint32_t bytes = is_k ? BwdWindowShared::K_BYTES : BwdWindowShared::V_BYTES,
-                   to = is_k ? sh.k : sh.v, full = is_k ? sh.k_full : sh.v_full,
-                   empty = is_k ? sh.k_empty : sh.v_empty;
     int turn = 0;
 #pragma unroll 1
     for (int at = blockIdx.x; at < p.n_ranges; at += gridDim.x) {
         const BwdWindowRange range = bwd_window_range(p, at);
-        const CUtensorMap *const map = bwd_window_map(p, range.seq, is_k ? BWD_WINDOW_K : BWD_WINDOW_V);
+        const CUtensorMap *const k_map = bwd_window_map(p, range.seq, BWD_WINDOW_K);
+        const CUtensorMap *const v_map = bwd_window_map(p, range.seq, BWD_WINDOW_V);
 #pragma unroll 1
-        for (int unit = 0; unit < range.n; unit += 8, ++turn) {
-            const uint32_t buffer = turn & 1;
-            mbar_wait(empty + 8 * buffer, ((turn >> 1) & 1) ^ 1);
-            mbar_expect_tx(full + 8 * buffer, BwdWindowShared::KEYS * 128);
+        for (int unit = 0; unit < range.n; unit += 8, ++turn)
 #pragma unroll 1
-            for (int key = 0; key < BwdWindowShared::KEYS; key += 64)
-                tma_load_3d(to + buffer * bytes + key * 128, map, full + 8 * buffer, 0,
-                            (range.first + unit) * 8 - 128 + key, range.kv_head, L2_EVICT_LAST);
-        }
+            for (int is_v = 0; is_v < 2; ++is_v) {
+                const CUtensorMap *const map = is_v ? v_map : k_map;
+                const uint32_t buffer = turn & 1, full = (is_v ? sh.v_full : sh.k_full) + 8 * buffer,
+                               to = is_v ? sh.v + buffer * BwdWindowShared::V_BYTES
+                                         : sh.k + buffer * BwdWindowShared::K_BYTES;
+                mbar_wait((is_v ? sh.v_empty : sh.k_empty) + 8 * buffer, ((turn >> 1) & 1) ^ 1);
+                mbar_expect_tx(full, BwdWindowShared::KEYS * 128);
+#pragma unroll 1
+                for (int key = 0; key < BwdWindowShared::KEYS; key += 64)
+                    tma_load_3d(to + key * 128, map, full, 0, (range.first + unit) * 8 - 128 + key,
+                                range.kv_head, L2_EVICT_LAST);
+            }
     }
 }
-/* Q or dO, unit by unit. */
-S2_DEVICE void bwd_window_load_rows(const BwdWindowParams &p, const BwdWindowShared &sh, bool is_q)
+/* Q, dO or O, unit by unit. */
+struct BwdWindowStages {
+    int map, n;
+    uint32_t to, full, empty;
+};
+S2_DEVICE void bwd_window_load_rows(const BwdWindowParams &p, const BwdWindowStages &stages)
 {
-    const int n_stages = is_q ? BwdWindowShared::Q_STAGES : BwdWindowShared::D_O_STAGES;
-    const uint32_t to = is_q ? sh.q : sh.d_o, full = is_q ? sh.q_full : sh.d_o_full,
-                   empty = is_q ? sh.q_empty : sh.d_o_empty;
     int stage = 0;
     uint32_t parity = 1;
 #pragma unroll 1
     for (int at = blockIdx.x; at < p.n_ranges; at += gridDim.x) {
         const BwdWindowRange range = bwd_window_range(p, at);
-        const CUtensorMap *const map = bwd_window_map(p, range.seq, is_q ? BWD_WINDOW_Q : BWD_WINDOW_D_O);
+        const CUtensorMap *const map = bwd_window_map(p, range.seq, stages.map);
 #pragma unroll 1
         for (int unit = 0; unit < range.n * p.sets; ++unit) {
-            mbar_wait(empty + 8 * stage, parity);
-            mbar_expect_tx(full + 8 * stage, BwdWindowShared::TILE_BYTES);
-            tma_load_3d(to + stage * BwdWindowShared::TILE_BYTES, map, full + 8 * stage, 0,
+            mbar_wait(stages.empty + 8 * stage, parity);
+            mbar_expect_tx(stages.full + 8 * stage, BwdWindowShared::TILE_BYTES);
+            tma_load_3d(stages.to + stage * BwdWindowShared::TILE_BYTES, map, stages.full + 8 * stage, 0,
                         (range.kv_head * p.sets + unit % p.sets) * 8, (range.first + unit / p.sets) * 8,
                         L2_EVICT_FIRST);
-            if (++stage == n_stages) {
+            if (++stage == stages.n) {
                 stage = 0;
                 parity ^= 1;
             }
         }
     }
+}
+S2_DEVICE void bwd_window_produce(const BwdWindowParams &p, const BwdWindowShared &sh, int job)
+{
+    using Shared = BwdWindowShared;
+    if (job == 0)
+        bwd_window_load_keys(p, sh);
+    else
+        bwd_window_load_rows(
+            p, job == 1 ? BwdWindowStages{BWD_WINDOW_O, Shared::O_STAGES, sh.o, sh.o_full, sh.o_empty}
+               : job == 2
+                   ? BwdWindowStages{BWD_WINDOW_Q, Shared::Q_STAGES, sh.q, sh.q_full, sh.q_empty}
+                   : BwdWindowStages{BWD_WINDOW_D_O, Shared::D_O_STAGES, sh.d_o, sh.d_o_full, sh.d_o_empty});
 }
 
 /* ------------------------------------------------------------------ consumers */
@@ -232,22 +287,6 @@ template <bool FP16> struct BwdWindowBase {
         __syncwarp();
         mbar_arrive_if(bar, lane == 0);
     }
-    /* Where a thread writes or reads pieces of 16 keys of a transposed tile; 2048 bytes further for the next 16. */
-    S2_DEVICE uint32_t transposed_at() const
-    {
-        const int block = lane >> 3, key = lane & 7;
-        return ((block >> 1) * 8 + key) * 128 + ((32 * warp + (block & 1) * 16) ^ (key << 4));
-    }
-};
-
-/* A consumer that goes from unit to unit with a statistic of this thread's two rows, lse or delta. */
-template <bool FP16> struct BwdWindowWalker : BwdWindowBase<FP16> {
-    using Base = BwdWindowBase<FP16>;
-    using Base::Base, Base::p, Base::warp, Base::lane, Base::range;
-    const float *first; /* that of the range's first unit */
-    int64_t rows;       /* from head to head */
-    float2 ahead;       /* that of the unit that comes next */
-
     S2_DEVICE BwdWindowPlace place_of(int position, int set) const
     {
         BwdWindowPlace at;
@@ -258,28 +297,30 @@ template <bool FP16> struct BwdWindowWalker : BwdWindowBase<FP16> {
         at.ends_item = set == p.sets - 1 && (at.in_item == 7 || position == range.n - 1);
         return at;
     }
-    /* After a range's last unit, that of the unit itself. Behind a fence, which waits for loads. */
-    S2_DEVICE void fetch_ahead(const BwdWindowPlace &at)
+    /* Where a thread writes or reads pieces of 16 keys of a transposed tile; 2048 bytes further for the next 16. */
+    S2_DEVICE uint32_t transposed_at() const
     {
-        const bool moves = at.set == p.sets - 1;
-        const int position = min(at.position + moves, range.n - 1), set = moves ? 0 : at.set + 1;
-        ahead = __ldg((const float2 *)(first + set * 8 * rows + position * 8));
+        const int block = lane >> 3, key = lane & 7;
+        return ((block >> 1) * 8 + key) * 128 + ((32 * warp + (block & 1) * 16) ^ (key << 4));
     }
-    template <class Consumer> S2_DEVICE void walk(const float *statistics, Consumer &consumer)
+};
+
+/* A consumer that goes from unit to unit. */
+template <bool FP16> struct BwdWindowWalker : BwdWindowBase<FP16> {
+    using Base = BwdWindowBase<FP16>;
+    using Base::Base, Base::p, Base::range;
+
+    template <class Consumer> S2_DEVICE void walk(Consumer &consumer)
     {
 #pragma unroll 1
         for (int turn = blockIdx.x; turn < p.n_ranges; turn += gridDim.x) {
             range = bwd_window_range(p, turn);
             consumer.begin_range();
-            rows = p.seqs[range.seq].n_rows;
-            first = statistics + p.seqs[range.seq].rows + range.first * 8 + 2 * warp +
-                    (range.kv_head * p.sets * 8 + (lane >> 2)) * rows;
-            ahead = __ldg((const float2 *)first);
 #pragma unroll 1
             for (int position = 0; position < range.n; ++position)
 #pragma unroll 1
                 for (int set = 0; set < p.sets; ++set)
-                    consumer.unit(place_of(position, set));
+                    consumer.unit(this->place_of(position, set));
         }
     }
 };
@@ -288,13 +329,31 @@ template <bool FP16> struct BwdWindowWalker : BwdWindowBase<FP16> {
 template <bool FP16> struct BwdWindowP : BwdWindowWalker<FP16> {
     using Base = BwdWindowWalker<FP16>;
     using Base::Base, Base::p, Base::sh, Base::warp, Base::lane, Base::range, Base::n, Base::items,
-        Base::ahead, Base::release, Base::S;
+        Base::release, Base::S;
+    const float *lse; /* of this thread's first row of the range's first unit */
+    int k_tok;
+    float2 ahead; /* LSE of its two rows of the unit that comes next */
 
-    S2_DEVICE void begin_range() const {}
-    /* pieces = P */
-    S2_DEVICE void weights(const float *s, float2 of_rows, uint32_t *pieces) const
+    S2_DEVICE void fetch(int position, int set)
     {
-        const float x = Base::LIFT - of_rows.x, y = Base::LIFT - of_rows.y;
+        const float *const at = lse + set * 8 * p.lse_head + position * 8;
+        const int row = (range.first + position) * 8 + 2 * warp;
+        ahead.x = row < k_tok ? __ldcg(at) : -CUDART_INF_F;
+        ahead.y = row + 1 < k_tok ? __ldcg(at + 1) : -CUDART_INF_F;
+    }
+    S2_DEVICE void begin_range()
+    {
+        const BwdSeq &seq = p.seqs[range.seq];
+        k_tok = seq.k_tok;
+        lse = p.lse + seq.lse + range.first * 8 + 2 * warp +
+              (range.kv_head * p.sets * 8 + (lane >> 2)) * p.lse_head;
+        fetch(0, 0);
+    }
+    /* pieces = P; rows that do not exist have none */
+    S2_DEVICE void weights(const float *s, uint32_t *pieces) const
+    {
+        const float x = ahead.x == -CUDART_INF_F ? ahead.x : fmaf(ahead.x, -LOG2_E, Base::LIFT),
+                    y = ahead.y == -CUDART_INF_F ? ahead.y : fmaf(ahead.y, -LOG2_E, Base::LIFT);
 #pragma unroll
         for (int j = 0; j < S / 4; ++j) {
             pieces[2 * j] = pack2<FP16>(exp2_fast(fmaf(s[4 * j], p.scale_log2, x)),
@@ -321,7 +380,7 @@ template <bool FP16> struct BwdWindowP : BwdWindowWalker<FP16> {
         if (at.ends_item)
             release(sh.k_empty + 8 * buffer);
         window_drop(s, (range.first + at.position) * 8, p.window_tok, warp, lane);
-        weights(s, ahead, pieces);
+        weights(s, pieces);
         mbar_wait(sh.p_empty + 8 * p_stage, ((n >> 1) & 1) ^ 1);
         const uint32_t to = sh.p + p_stage * BwdWindowShared::P_BYTES + this->transposed_at();
 #pragma unroll
@@ -329,44 +388,50 @@ template <bool FP16> struct BwdWindowP : BwdWindowWalker<FP16> {
             stmatrix_x4_trans(to + kk * 2048, pieces + 4 * kk);
         fence_async_shared();
         release(sh.p_full + 8 * p_stage);
-        this->fetch_ahead(at);
+        const bool moves = at.set == p.sets - 1; /* after a range's last unit, to that unit again */
+        fetch(min(at.position + moves, range.n - 1), moves ? 0 : at.set + 1);
         items += at.ends_item;
         ++n;
     }
     S2_DEVICE void run()
     {
-        this->walk(p.lse2, *this);
+        this->walk(*this);
     }
 };
 
-/* dP, dS and dQ. */
+/* dP, delta and dS. */
 template <bool FP16> struct BwdWindowDs : BwdWindowWalker<FP16> {
     using Base = BwdWindowWalker<FP16>;
     using Base::Base, Base::p, Base::sh, Base::warp, Base::lane, Base::range, Base::n, Base::items,
-        Base::ahead, Base::release, Base::S;
-    int k_tok;
+        Base::release, Base::S;
+    float *delta; /* of this thread's first row of the range's first unit */
+    int64_t rows; /* from head to head */
 
     S2_DEVICE void begin_range()
     {
-        if (p.moved && lane == 0)
-            fence_map(p.maps + BWD_WINDOW_MAPS * range.seq + BWD_WINDOW_D_Q);
-        k_tok = p.seqs[range.seq].k_tok;
+        const BwdSeq &seq = p.seqs[range.seq];
+        rows = seq.n_rows;
+        delta = p.delta + seq.rows + range.first * 8 + 2 * warp +
+                (range.kv_head * p.sets * 8 + (lane >> 2)) * rows;
     }
-    /* A copy takes the 8 heads of a position. */
-    S2_DEVICE void store_d_q(const BwdWindowPlace &at, const float *x) const
+    /* delta of this thread's two rows: a quad sums what O and dO are together. */
+    S2_DEVICE float2 deltas(uint32_t o, uint32_t d_o) const
     {
-        const uint32_t out = sh.out + warp * 2048;
-        window_put_rows<FP16>(out, x, p.scale, p.scale, lane);
-        if (lane == 0) {
-            const CUtensorMap *const map = p.maps + BWD_WINDOW_MAPS * range.seq + BWD_WINDOW_D_Q;
-            const int row = (range.first + at.position) * 8 + 2 * warp,
-                      head = (range.kv_head * p.sets + at.set) * 8;
-            if (row < k_tok)
-                tma_store_3d(map, out, 0, head, row);
-            if (row + 1 < k_tok)
-                tma_store_3d(map, out + 1024, 0, head, row + 1);
-            bulk_commit();
+        float sum[2];
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            const uint32_t at = (16 * warp + 8 * r + (lane >> 2)) * 128 + (lane & 3) * 32;
+            sum[r] = 0.f;
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const int4 x = load_shared4(o + swizzle128(at + half * 16)),
+                           y = load_shared4(d_o + swizzle128(at + half * 16));
+                sum[r] = dot8<FP16>(make_uint4(x.x, x.y, x.z, x.w), make_uint4(y.x, y.y, y.z, y.w), sum[r]);
+            }
+            sum[r] += __shfl_xor_sync(0xffffffffu, sum[r], 1);
+            sum[r] += __shfl_xor_sync(0xffffffffu, sum[r], 2);
         }
+        return make_float2(sum[0], sum[1]);
     }
     /* pieces = P (dP - delta) */
     S2_DEVICE void differences(const float *d_p, float2 of_rows, uint32_t tile, uint32_t *pieces) const
@@ -389,61 +454,92 @@ template <bool FP16> struct BwdWindowDs : BwdWindowWalker<FP16> {
             }
         }
     }
+    /*
+     * dO and O are read by loads, and the copy engine writes their place next: it may do so only when the loads have
+     * come, and after a fence, since it does not see in which order threads read.
+     */
+    S2_DEVICE void give_back_rows(uint32_t stage, uint32_t o_stage)
+    {
+        fence_async_shared();
+        release(sh.o_empty + 8 * o_stage);
+        release(sh.d_o_empty + 8 * stage);
+    }
     S2_DEVICE void unit(const BwdWindowPlace &at)
     {
-        constexpr int STAGES = BwdWindowShared::D_O_STAGES;
-        const uint32_t buffer = items & 1, p_stage = n & 1, stage = n % STAGES;
-        float d_p[S], x[32];
+        constexpr int STAGES = BwdWindowShared::D_O_STAGES, O_STAGES = BwdWindowShared::O_STAGES;
+        const uint32_t buffer = items & 1, p_stage = n & 1, stage = n % STAGES, o_stage = n % O_STAGES;
+        float d_p[S];
         uint32_t pieces[36];
         if (at.begins_item)
             mbar_wait(sh.v_full + 8 * buffer, (items >> 1) & 1);
         mbar_wait(sh.d_o_full + 8 * stage, (n / STAGES) & 1);
+        mbar_wait(sh.o_full + 8 * o_stage, (n / O_STAGES) & 1);
         window_issue_scores<FP16>(d_p, sh.d_o + stage * BwdWindowShared::TILE_BYTES,
                                   sh.v + buffer * BwdWindowShared::V_BYTES + at.in_item * 1024);
-        mbar_wait(sh.p_full + 8 * p_stage, (n >> 1) & 1);
+        const float2 own = deltas(sh.o + o_stage * BwdWindowShared::TILE_BYTES,
+                                  sh.d_o + stage * BwdWindowShared::TILE_BYTES);
         wg_wait<0>();
         wg_pin<S>(d_p);
-        release(sh.d_o_empty + 8 * stage);
+        give_back_rows(stage, o_stage);
+        if (p.delta != nullptr && (lane & 3) == 0)
+            *(float2 *)(delta + at.set * 8 * rows + at.position * 8) = own;
+        mbar_wait(sh.p_full + 8 * p_stage, (n >> 1) & 1);
         if (at.ends_item)
             release(sh.v_empty + 8 * buffer);
-        differences(d_p, ahead, sh.p + p_stage * BwdWindowShared::P_BYTES, pieces);
+        differences(d_p, own, sh.p + p_stage * BwdWindowShared::P_BYTES, pieces);
         release(sh.p_empty + 8 * p_stage);
-        if (at.begins_item)
-            mbar_wait(sh.k_full + 8 * buffer, (items >> 1) & 1);
-        window_issue_sums<FP16>(x, pieces, sh.k + buffer * BwdWindowShared::K_BYTES + at.in_item * 1024);
         mbar_wait(sh.d_s_empty, (n & 1) ^ 1);
 #pragma unroll
         for (int kk = 0; kk < 9; ++kk)
             stmatrix_x4_trans(sh.d_s + this->transposed_at() + kk * 2048, pieces + 4 * kk);
         fence_async_shared();
         release(sh.d_s_full);
-        this->fetch_ahead(at);
-        wg_wait<0>();
-        wg_pin<32>(x);
-        if (at.ends_item)
-            release(sh.k_empty + 8 * buffer);
-        store_d_q(at, x);
         items += at.ends_item;
         ++n;
     }
     S2_DEVICE void run()
     {
-        this->walk(p.delta, *this);
-        if (lane == 0)
-            bulk_wait<0>();
+        this->walk(*this);
     }
 };
 
-/* dV^T and dK^T: their sums move on with the window. */
+/* dV^T and dK^T, whose sums move on with the window, and dQ. */
 template <bool FP16> struct BwdWindowSums : BwdWindowBase<FP16> {
     using Base = BwdWindowBase<FP16>;
     using Base::Base, Base::p, Base::sh, Base::thread, Base::warp, Base::lane, Base::range, Base::n,
-        Base::release, Base::S;
+        Base::items, Base::release, Base::S;
     float d_v[S], d_k[S];
     uint16_t *v_out,
         *k_out; /* of this lane's key and column in the first 8 keys that the range's first unit reads */
     int k_tok;
 
+    /* A copy takes the 8 heads of a position. */
+    S2_DEVICE void store_d_q(const BwdWindowPlace &at, const float *x) const
+    {
+        const uint32_t out = sh.out + warp * 2048;
+        window_put_rows<FP16>(out, x, p.scale, p.scale, lane);
+        if (lane == 0) {
+            const CUtensorMap *const map = p.maps + BWD_WINDOW_MAPS * range.seq + BWD_WINDOW_D_Q;
+            const int row = (range.first + at.position) * 8 + 2 * warp,
+                      head = (range.kv_head * p.sets + at.set) * 8;
+            if (row < k_tok)
+                tma_store_3d(map, out, 0, head, row);
+            if (row + 1 < k_tok)
+                tma_store_3d(map, out + 1024, 0, head, row + 1);
+            bulk_commit();
+        }
+    }
+    /* x = dS K */
+    S2_DEVICE void issue_d_q(float *x, uint32_t k)
+    {
+        const uint32_t from = desc_low(sh.d_s, 16), with = desc_low(k, 16);
+        wg_fence();
+#pragma unroll
+        for (int kk = 0; kk < 9; ++kk)
+            wgmma_64_transposed<FP16>(x, desc(from + (kk * 2048 >> 4)), desc(with + (kk * 2048 >> 4)),
+                                      kk > 0);
+        wg_commit();
+    }
     /* sum += A^T of a tile times a transposed tile. */
     S2_DEVICE void issue_sum(float *sum, uint32_t a, uint32_t b)
     {
@@ -545,25 +641,37 @@ template <bool FP16> struct BwdWindowSums : BwdWindowBase<FP16> {
             store_keys(k_out, p.d_k.tok, ahead, of_group(d_k, group), p.scale);
         }
     }
-    S2_DEVICE void unit()
+    /*
+     * All that the last two products read is waited for before either begins, and all three products end before any
+     * place is given back.
+     */
+    S2_DEVICE void unit(const BwdWindowPlace &at)
     {
-        const uint32_t p_stage = n & 1, q_stage = n % BwdWindowShared::Q_STAGES,
+        const uint32_t buffer = items & 1, p_stage = n & 1, q_stage = n % BwdWindowShared::Q_STAGES,
                        d_o_stage = n % BwdWindowShared::D_O_STAGES;
+        float x[32];
         mbar_wait(sh.d_o_full + 8 * d_o_stage, (n / BwdWindowShared::D_O_STAGES) & 1);
         mbar_wait(sh.p_full + 8 * p_stage, (n >> 1) & 1);
         issue_sum(d_v, sh.d_o + d_o_stage * BwdWindowShared::TILE_BYTES,
                   sh.p + p_stage * BwdWindowShared::P_BYTES);
         mbar_wait(sh.q_full + 8 * q_stage, (n / BwdWindowShared::Q_STAGES) & 1);
+        if (at.begins_item)
+            mbar_wait(sh.k_full + 8 * buffer, (items >> 1) & 1);
         mbar_wait(sh.d_s_full, n & 1);
         issue_sum(d_k, sh.q + q_stage * BwdWindowShared::TILE_BYTES, sh.d_s);
-        wg_wait<1>();
+        issue_d_q(x, sh.k + buffer * BwdWindowShared::K_BYTES + at.in_item * 1024);
+        wg_wait<0>();
         wg_pin<S>(d_v);
+        wg_pin<S>(d_k);
+        wg_pin<32>(x);
         release(sh.d_o_empty + 8 * d_o_stage);
         release(sh.p_empty + 8 * p_stage);
-        wg_wait<0>();
-        wg_pin<S>(d_k);
         release(sh.q_empty + 8 * q_stage);
         release(sh.d_s_empty);
+        if (at.ends_item)
+            release(sh.k_empty + 8 * buffer);
+        store_d_q(at, x);
+        items += at.ends_item;
         ++n;
     }
     S2_DEVICE void run()
@@ -571,6 +679,8 @@ template <bool FP16> struct BwdWindowSums : BwdWindowBase<FP16> {
 #pragma unroll 1
         for (int turn = blockIdx.x; turn < p.n_ranges; turn += gridDim.x) {
             range = bwd_window_range(p, turn);
+            if (lane == 0)
+                (void)bwd_window_map(p, range.seq, BWD_WINDOW_D_Q);
             const BwdSeq &seq = p.seqs[range.seq];
             const int column = 16 * warp + 2 * (lane & 3);
             const int64_t key = range.first * 8 - 128 + (lane >> 2);
@@ -589,60 +699,23 @@ template <bool FP16> struct BwdWindowSums : BwdWindowBase<FP16> {
                 begin_keys(position + 1, v_newest, k_newest);
 #pragma unroll 1
                 for (int set = 0; set < p.sets; ++set)
-                    unit();
+                    unit(this->place_of(position, set));
                 const float4 v = take_oldest(d_v, v_newest), k = take_oldest(d_k, k_newest);
                 give(position, v, k);
             }
             flush();
         }
+        if (lane == 0)
+            bulk_wait<0>();
     }
 };
 
-/* ------------------------------------------------------------------ before and after */
-
-/*
- * lse in powers of two and delta of all padded rows, [seq][head][row]. 8 lanes take 8 positions of a head; a warp 4
- * heads, which are side by side. Grid (rows / 64, heads / 4, sequences), 256 threads.
- */
-enum { BWD_WINDOW_ROWS = 64, BWD_WINDOW_ROW_HEADS = 4 };
-template <bool FP16> __global__ void __launch_bounds__(256) bwd_window_rows(const BwdRowParams p)
-{
-    let_follow();
-    const BwdSeq &seq = p.seqs[blockIdx.z];
-    const int lane = threadIdx.x & 7, head = blockIdx.y * BWD_WINDOW_ROW_HEADS + (threadIdx.x >> 3 & 3),
-              row = blockIdx.x * BWD_WINDOW_ROWS + (threadIdx.x >> 5) * 8;
-    if (row >= seq.n_rows)
-        return;
-    const bool in = lane * 8 < p.head_dim;
-    const uint16_t *const o = p.o.data + seq.o + row * p.o.tok + head * p.o.head + lane * 8,
-                          *const d_o = p.d_o.data + seq.d_o + row * p.d_o.tok + head * p.d_o.head + lane * 8;
-    uint4 x[8] = {}, y[8] = {};
-#pragma unroll
-    for (int r = 0; r < 8; ++r)
-        if (in && row + r < seq.k_tok) {
-            x[r] = __ldcs((const uint4 *)(o + r * p.o.tok));
-            y[r] = __ldg((const uint4 *)(d_o + r * p.d_o.tok)); /* it will be read again */
-        }
-    const float lse =
-        row + lane < seq.k_tok ? p.lse[seq.lse + head * p.lse_head + row + lane] : -CUDART_INF_F;
-    float own = 0.f; /* of row + lane */
-#pragma unroll
-    for (int r = 0; r < 8; ++r) {
-        float sum = dot8<FP16>(x[r], y[r], 0.f);
-#pragma unroll
-        for (int step = 4; step > 0; step >>= 1)
-            sum += __shfl_xor_sync(0xffffffffu, sum, step, 8);
-        own = lane == r ? sum : own;
-    }
-    const int64_t at = seq.rows + (int64_t)head * seq.n_rows + row + lane;
-    const bool empty = lse == -CUDART_INF_F;
-    p.lse2[at] = empty ? CUDART_INF_F : lse * LOG2_E;
-    p.delta[at] = empty ? 0.f : own;
-}
+/* ------------------------------------------------------------------ after */
 
 /* The gradient of the sinks: a block of 1024 threads for each head. The order is fixed. */
 template <bool FP16>
-__global__ void __launch_bounds__(BWD_SINK_THREADS) bwd_window_sinks(const BwdSinkParams p, int n_seqs)
+__global__ void __launch_bounds__(BWD_SINK_THREADS)
+    bwd_window_sinks(const BwdSinkParams p, const float *lse, int64_t lse_head, int n_seqs)
 {
     const int head = (int)blockIdx.x;
     const float sink = p.sink[head] * LOG2_E;
@@ -651,9 +724,10 @@ __global__ void __launch_bounds__(BWD_SINK_THREADS) bwd_window_sinks(const BwdSi
     wait_before();
     for (int at = 0; at < n_seqs; ++at) {
         const BwdSeq &seq = p.seqs[at];
-        const int64_t rows = seq.rows + (int64_t)head * seq.n_rows;
-        for (int row = threadIdx.x; row < seq.n_rows; row += BWD_SINK_THREADS)
-            sum = fmaf(exp2_fast(sink - p.lse2[rows + row]), p.delta[rows + row], sum);
+        const float *const of_seq = lse + seq.lse + head * lse_head;
+        const float *const delta = p.delta + seq.rows + (int64_t)head * seq.n_rows;
+        for (int row = threadIdx.x; row < seq.k_tok; row += BWD_SINK_THREADS)
+            sum = fmaf(exp2_fast(sink - of_seq[row] * LOG2_E), delta[row], sum);
     }
     store_sink(p, head, sum);
 }
@@ -671,22 +745,18 @@ __global__ void __launch_bounds__(BwdWindowShared::THREADS, 1)
     if (wg == 3) {
         registers_lower<24>();
         const int job = __shfl_sync(0xffffffffu, (threadIdx.x >> 5) & 3, 0);
-        if ((threadIdx.x & 31) == 0) {
-            if (job < 2)
-                bwd_window_load_keys(p, sh, job == 0);
-            else
-                bwd_window_load_rows(p, sh, job == 2);
-        }
+        if ((threadIdx.x & 31) == 0)
+            bwd_window_produce(p, sh, job);
     } else if (wg == 0) {
-        registers_raise<152>();
+        registers_raise<144>();
         BwdWindowP<FP16> consumer(p, sh, threadIdx.x & 127);
         consumer.run();
     } else if (wg == 1) {
-        registers_raise<168>();
+        registers_raise<136>();
         BwdWindowDs<FP16> consumer(p, sh, threadIdx.x & 127);
         consumer.run();
     } else {
-        registers_raise<168>();
+        registers_raise<208>();
         BwdWindowSums<FP16> consumer(p, sh, threadIdx.x & 127);
         consumer.run();
     }
