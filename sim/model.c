@@ -315,7 +315,9 @@ static void add_column_bytes(const s2_time_model *model, const s2_kernel_load *l
     double rows = 0;
     for (int32_t at = 0; at < load->n_sweeps; at++)
         rows += passes * swept_bytes(model, &load->sweeps[at]);
-    bytes->l2 += passes * load->column_bytes + load->sum_bytes + 3 * one;
+    const double beside =
+        load->again_bytes > 0 ? 3 : 2; /* O, dO for its sums where it is read again, and dQ */
+    bytes->l2 += passes * load->column_bytes + load->sum_bytes + beside * one;
     bytes->dram_write += load->sum_bytes; /* written back; the next part finds it in the cache */
     bytes->dram_read += (fmax(rows - 2 * one, 0) + gone * load->again_bytes) * missed;
 }

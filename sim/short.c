@@ -131,7 +131,6 @@ static s2_status load_backward(s2_arena *arena, const s2_plan *plan, int32_t n_s
     add_products(plan, (double)load->n_steps, 2 * UNIT_KEYS, 2 * UNIT_KEYS + VALUE_KEYS, load);
     load->q_bytes = 3 * query_bytes(plan); /* Q, O, dO */
     load->out_bytes = query_bytes(plan) + load->kv_bytes;
-    load->again_bytes = query_bytes(plan); /* dO: for the sums of rows, and for the gradients */
     return S2_OK;
 }
 
