@@ -494,13 +494,17 @@ static void free_short(s2_fitter *fitter, s2_kernel_model *kernel, s2_beliefs *b
         bool seen;
         double *value;
         double like;
-    } priors[] = {{true, &kernel->launch_us, 4},      {true, &kernel->miss_us, 1},
-                  {true, &kernel->fine, 500},         {!backward, &kernel->start, 2000},
-                  {!backward, &kernel->more, 500},    {!backward, &cost->item, 10000},
-                  {backward, &kernel->column, 10000}, {backward, &cost->least, 4000},
-                  {backward, &kernel->part, 4},       {true, &kernel->hbm_gb_s, kernel->hbm_gb_s}};
+    } priors[] = {{true, &kernel->launch_us, 4},
+                  {true, &kernel->miss_us, 1},
+                  {true, &kernel->fine, 500},
+                  {!backward, &kernel->start, 2000},
+                  {!backward, &kernel->more, 500},
+                  {!backward, &cost->item, 10000},
+                  {backward, &kernel->column, 10000},
+                  {backward, &cost->least, 4000},
+                  {true, &kernel->hbm_gb_s, kernel->hbm_gb_s}};
     *cost = (s2_dim_cost){.head_dim = cost->head_dim};
-    kernel->start = kernel->sub = kernel->list = kernel->hit = 0;
+    kernel->start = kernel->sub = kernel->list = kernel->hit = kernel->part = 0;
     for (size_t p = 0; p < sizeof priors / sizeof *priors; p++) {
         beliefs->scalar[p] = *priors[p].value = priors[p].seen ? priors[p].like : *priors[p].value;
         if (priors[p].seen)

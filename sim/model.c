@@ -315,8 +315,7 @@ static void add_column_bytes(const s2_time_model *model, const s2_kernel_load *l
     double rows = 0;
     for (int32_t at = 0; at < load->n_sweeps; at++)
         rows += passes * swept_bytes(model, &load->sweeps[at]);
-    const double beside =
-        load->again_bytes > 0 ? 3 : 2; /* O, dO for its sums where it is read again, and dQ */
+    const double beside = load->again_bytes > 0 ? 3 : 2; /* O, dQ, and dO where its sums read it too */
     bytes->l2 += passes * load->column_bytes + load->sum_bytes + beside * one;
     bytes->dram_write += load->sum_bytes; /* written back; the next part finds it in the cache */
     bytes->dram_read += (fmax(rows - 2 * one, 0) + gone * load->again_bytes) * missed;
@@ -406,15 +405,9 @@ static s2_limit limit_of(const s2_forecast *forecast)
     return by;
 }
 
-/* Rows of all heads. */
-static double count_rows(const s2_kernel_load *load)
-{
-    return load->q_bytes / 3 / ((double)load->head_dim * (double)s2_dtype_bytes(load->dtype));
-}
-
 /*
- * A backward pass first computes the sums of O and dO, row by row, and reads both for that. Rows of few columns, which
- * kernels of short windows were measured with, take time besides. The copy of dQ is cleared, and rounded at the end.
+ * A backward pass first computes the sums of O and dO, row by row, and reads both for that; one of short windows makes
+ * them as it goes. The copy of dQ is cleared, and rounded at the end.
  */
 static void take_sums(const s2_time_model *model, const s2_kernel_model *kernel, const s2_kernel_load *load,
                       double missed, s2_forecast *forecast)
@@ -422,8 +415,6 @@ static void take_sums(const s2_time_model *model, const s2_kernel_model *kernel,
     const double bytes = load->q_bytes * (load->fused ? 3 : 2) / 3 + 2 * load->dq_bytes;
     forecast->before_us =
         bytes * missed / (kernel->hbm_gb_s * 1e3) + bytes * (1 - missed) / (model->l2_gb_s * 1e3);
-    if (s2_model_is_short(kernel))
-        forecast->before_us += kernel->part * count_rows(load) / model->n_sms / model->max_mhz;
     forecast->before_bytes =
         fmin(bytes * missed, forecast->bytes.dram_read + (load->fused ? forecast->bytes.dram_write : 0));
 }
@@ -436,7 +427,7 @@ void s2_model_run(const s2_time_model *model, const s2_kernel_model *kernel, con
     s2_forecast forecast = {.launch_us = kernel->launch_us + kernel->miss_us * missed + load->after_us,
                             .bytes = s2_model_bytes(model, kernel, load, cold)};
     forecast.cycles = launch_cycles(kernel, load, missed, (int32_t)model->n_sms, &mean);
-    if (load->pass == S2_PASS_BACKWARD)
+    if (load->pass == S2_PASS_BACKWARD && !s2_model_is_short(kernel))
         take_sums(model, kernel, load, missed, &forecast);
     if (s2_model_plans_lists(kernel)) /* by a launch of its own */
         forecast.before_us = (kernel->part * (double)load->n_listed + kernel->column * (double)load->n_seen) /

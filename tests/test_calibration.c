@@ -1205,12 +1205,15 @@ static void short_windows_are_priced_on_their_kernels(void **state)
 static void ranges_hold_every_unit_of_short_windows(void **state)
 {
     (void)state;
+    const s2_time_model model = model_with_short_windows();
+    const s2_kernel_model *const kernel = &model.kernels[model.n_kernels - 1];
     for (int32_t nth = 0; nth < s2_test_cases(40); nth++) {
         s2_arena arena = {0};
         s2_run_point point;
         s2_plan plan;
         s2_plan_seq seqs[64];
         s2_kernel_load load;
+        s2_forecast forecast;
         assert_true(s2_run_point_drawn_of("short", S2_PASS_BACKWARD, 3, nth, &point));
         const s2_pattern pattern = s2_parsed(&arena, point.pattern);
         const s2_plan_options options = s2_kernel_cut(&s2_traits_sm90_bwd_window, pattern.head_dim);
@@ -1232,7 +1235,11 @@ static void ranges_hold_every_unit_of_short_windows(void **state)
         }
         assert_int_equal(n, units * sets);
         assert_true(most - least <= sets);
-        assert_true(load.again_bytes == 0.0); /* one launch reads Q, O and dO, each once */
+        /* one launch reads Q, O, dO, K and V, each once, and nothing is done before it */
+        s2_model_run(&model, kernel, &load, true, 0, &forecast);
+        assert_true(fabs(forecast.bytes.dram_read - load.q_bytes - load.kv_bytes - load.sum_bytes) <=
+                    load.sum_bytes);
+        assert_true(forecast.before_us == 0.0 && forecast.before_bytes == 0.0);
         /* as few turns as with whole sequences */
         assert_int_equal(s2_ceil_div(load.n_columns, 132),
                          s2_ceil_div((int64_t)pattern.n_kv_heads * point.batch, 132));
