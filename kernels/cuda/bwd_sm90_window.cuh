@@ -455,8 +455,8 @@ template <bool FP16> struct BwdWindowDs : BwdWindowWalker<FP16> {
         }
     }
     /*
-     * dO and O are read by loads, and the copy engine writes their place next: it may do so only when the loads have
-     * come, and after a fence, since it does not see in which order threads read.
+     * dO and O are read by loads, and the copy engine writes their place next. Without the fence the arrivals may go
+     * ahead of loads that have not come yet, which then read what the copy writes.
      */
     S2_DEVICE void give_back_rows(uint32_t stage, uint32_t o_stage)
     {
