@@ -261,6 +261,16 @@ static const s2_design backward_ordered[] = {
     {"ordered", 24, 24, 104, 64, "dense", {8192, 16384}, 0, 1, S2_BF16},
     {"ordered", 8, 8, 112, 64, "dense", {16384}, 0, 1, S2_BF16},
     {"ordered", 2, 2, 120, 64, "dense", {8192, 49152}, 0, 1, S2_BF16},
+    {"ordered", 32, 32, 128, 64, "dense", {4096}, 0, 1, S2_BF16},
+    {"ordered", 8, 8, 128, 64, "dense", {4096}, 0, 4, S2_BF16},
+    {"ordered", 32, 8, 128, 64, "dense", {8192, 16384, 32768, 65536}, 0, 1, S2_BF16},
+    {"ordered", 64, 8, 128, 64, "dense", {8192, 16384}, 0, 1, S2_BF16},
+    {"ordered", 16, 8, 128, 64, "dense", {8192, 16384, 32768}, 0, 1, S2_BF16},
+    {"ordered", 32, 4, 128, 64, "dense", {8192, 24576}, 0, 1, S2_BF16},
+    {"ordered", 8, 1, 128, 64, "dense", {8192, 32768}, 0, 1, S2_BF16},
+    {"ordered", 8, 2, 128, 64, "dense", {10240}, 0, 3, S2_BF16},
+    {"ordered", 28, 4, 128, 64, "dense", {8192}, 0, 1, S2_BF16},
+    {"ordered", 24, 8, 104, 64, "dense", {12288}, 0, 1, S2_BF16},
 };
 
 /* The rows of each pass, in order; sinks are learnt logits, which the language does not say. */
@@ -547,7 +557,8 @@ static void draw_wide(s2_rng *rng, s2_design *design, char *rules, size_t cap)
 static void draw_ordered(s2_rng *rng, s2_design *design, char *rules, size_t cap)
 {
     draw_shape(rng, S2_PASS_BACKWARD, design);
-    design->heads = design->kv_heads = PICK(rng, 1, 2, 4, 8, 8, 16, 24, 32);
+    design->kv_heads = PICK(rng, 1, 2, 4, 8, 8, 16, 24, 32);
+    design->heads = design->kv_heads * PICK(rng, 1, 1, 2, 4);
     design->head_dim = PICK(rng, 104, 112, 120, 128, 128, 128, 128, 128);
     design->family = "dense"; /* as long as such layers may be */
     design->rules = rules;
@@ -557,7 +568,10 @@ static void draw_ordered(s2_rng *rng, s2_design *design, char *rules, size_t cap
 static int32_t draw_length(s2_rng *rng, s2_pass pass, bool is_short, const s2_design *design)
 {
     const bool ordered = pass == S2_PASS_BACKWARD && !is_short;
-    const int32_t least = is_short ? 1024 : ordered ? 8192 : pass == S2_PASS_DECODE ? 64 : 512;
+    const int32_t least = is_short                 ? 1024
+                          : ordered                ? (design->heads > design->kv_heads ? 8192 : 4096)
+                          : pass == S2_PASS_DECODE ? 64
+                                                   : 512;
     const int32_t drawn = between(rng, least, is_short || ordered ? 131072 : 65536);
     return is_short ? storable(design, drawn) : affordable(design, plannable(design, pass, drawn));
 }

@@ -509,16 +509,22 @@ static void decode_launches_are_decided_for_the_chip(void **state)
     assert_false(s2_decode_launch_leaves_room((s2_chip){80, 132}, &ampere, 1));
 }
 
-/* Of a batch, the shortest sequence counts. */
+/* Of a batch, the shortest sequence counts; larger groups need longer ones. */
 static void short_contexts_are_not_for_gradients_in_order(void **state)
 {
     (void)state;
-    s2_plan_seq seqs[] = {{32768, 32768}, {8192, 8192}};
-    const s2_plan plan = {.n_seqs = 2, .seqs = seqs};
+    s2_pattern pattern = {.n_heads = 4, .n_kv_heads = 2};
+    s2_plan_seq seqs[] = {{32768, 32768}, {4096, 4096}};
+    const s2_plan plan = {.pattern = &pattern, .n_seqs = 2, .seqs = seqs};
     assert_true(s2_kernel_takes_lengths(&s2_traits_sm90_bwd_ordered, &plan));
     seqs[1].k_tok--;
     assert_false(s2_kernel_takes_lengths(&s2_traits_sm90_bwd_ordered, &plan));
     assert_true(s2_kernel_takes_lengths(&s2_traits_sm90_bwd, &plan));
+    pattern.n_heads = 6;
+    seqs[1].k_tok = 8192;
+    assert_true(s2_kernel_takes_lengths(&s2_traits_sm90_bwd_ordered, &plan));
+    seqs[1].k_tok--;
+    assert_false(s2_kernel_takes_lengths(&s2_traits_sm90_bwd_ordered, &plan));
 }
 
 /* Gradients that are summed as they come cut other columns than those that are not, and Ampere's cut none. */

@@ -440,42 +440,60 @@ static void a_plan_that_reads_all_is_known(void **state)
     assert_true(n_all > 0);
 }
 
-/* Of a pattern that reads everything, columns go through the queries in one direction, a KV head at a time, and none
- * begins behind the one before it. */
+/*
+ * Of a pattern that reads everything, columns go through the queries in one direction, a KV head at a time, and none
+ * begins behind the one before it in the same part. The longest column is whole or has four parts and more: two
+ * would wait for one another.
+ */
 static void columns_that_read_all_ascend(void **state)
 {
     (void)state;
-    s2_arena arena = {0};
-    s2_pattern pattern;
-    s2_plan plan;
-    s2_plan_flat flat;
-    s2_plan_columns columns;
-    static const char text[] = "heads 2; kv-heads 2; head-dim 128; block 64; layers all: dense";
-    const s2_plan_seq seqs[] = {{60032, 60032}, {1024, 1024}};
-    const s2_plan_options options = s2_kernel_cut(&s2_traits_sm90_bwd_ordered, 128);
-    assert_int_equal(s2_pattern_parse(&arena, text, sizeof text - 1, NULL, &pattern, NULL), S2_OK);
-    assert_int_equal(s2_plan_build(&arena, &pattern, S2_PREFILL, 0, seqs, 2, &options, &plan, NULL), S2_OK);
-    assert_int_equal(s2_plan_flatten(&arena, &plan, &flat), S2_OK);
-    s2_plan_column_options cut = s2_kernel_columns(&s2_traits_sm90_bwd_ordered, &plan, 132);
-    assert_int_equal(cut.part_steps, 0);
-    assert_int_equal(s2_plan_transpose(&arena, &plan, &flat, &cut, &columns), S2_OK);
-    assert_int_equal(columns.n_chains, 0);
-    cut.part_steps = 384; /* as no kernel does yet: in order all the same */
-    assert_int_equal(s2_plan_transpose(&arena, &plan, &flat, &cut, &columns), S2_OK);
-    assert_true(columns.n_chains > 0);
-    for (int32_t c = 1; c < columns.n_columns; c++) {
-        const s2_plan_column *const before = &columns.columns[c - 1], *const after = &columns.columns[c];
-        const s2_plan_column_entry *const own = &columns.entries[after->begin];
-        if (before->seq == after->seq)
-            assert_true(before->kv_head <= after->kv_head);
-        for (int32_t e = 1; e < after->n; e++)
-            assert_true(own[e].step > own[e - 1].step);
-        const int32_t first = columns.entries[before->begin].step;
-        if (before->seq == after->seq && before->kv_head == after->kv_head &&
-            own[0].step / cut.part_steps == first / cut.part_steps)
-            assert_true(own[0].step <= first);
+    static const struct {
+        int32_t heads, k_tok, part_steps;
+    } cases[] = {{2, 8192, 0},     {2, 60032, 0},   {2, 65536, 256}, {2, 131072, 384}, {4, 8192, 0},
+                 {4, 16384, 128},  {4, 32768, 256}, {4, 65536, 410}, {6, 8192, 96},    {8, 8192, 128},
+                 {8, 16384, 256},  {8, 32768, 412}, {10, 8192, 130}, {14, 8192, 133},  {16, 8192, 128},
+                 {16, 16384, 256}, {32, 8192, 128}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        s2_arena arena = {0};
+        s2_pattern pattern;
+        s2_plan plan;
+        s2_plan_flat flat;
+        s2_plan_columns columns;
+        char text[120];
+        snprintf(text, sizeof text, "heads %d; kv-heads 2; head-dim 128; block 64; layers all: dense",
+                 cases[c].heads);
+        const s2_plan_seq seqs[] = {{cases[c].k_tok, cases[c].k_tok}, {1024, 1024}};
+        const s2_plan_options options = s2_kernel_cut(&s2_traits_sm90_bwd_ordered, 128);
+        assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, NULL), S2_OK);
+        assert_int_equal(s2_plan_build(&arena, &pattern, S2_PREFILL, 0, seqs, 2, &options, &plan, NULL),
+                         S2_OK);
+        assert_int_equal(s2_plan_flatten(&arena, &plan, &flat), S2_OK);
+        const s2_plan_column_options cut = s2_kernel_columns(&s2_traits_sm90_bwd_ordered, &plan, 132);
+        assert_int_equal(cut.part_steps, cases[c].part_steps);
+        assert_int_equal(s2_plan_transpose(&arena, &plan, &flat, &cut, &columns), S2_OK);
+        assert_int_equal(columns.n_chains > 0, cut.part_steps > 0);
+        int32_t most_parts = 0;
+        const int32_t width = cut.part_steps > 0 ? cut.part_steps / (cases[c].heads / 2) : INT32_MAX;
+        for (int32_t at = 0; at < columns.n_columns; at++) {
+            const s2_plan_column *const after = &columns.columns[at];
+            const s2_plan_column_entry *const own = &columns.entries[after->begin];
+            most_parts = s2_max_i32(most_parts, after->n_parts);
+            for (int32_t e = 1; e < after->n; e++)
+                assert_true(own[e].step > own[e - 1].step);
+            if (at == 0)
+                continue;
+            const s2_plan_column *const before = after - 1;
+            const int32_t first = columns.entries[before->begin].step;
+            if (before->seq == after->seq)
+                assert_true(before->kv_head <= after->kv_head);
+            if (before->seq == after->seq && before->kv_head == after->kv_head &&
+                own[0].step / width == first / width)
+                assert_true(own[0].step <= first);
+        }
+        assert_true(cut.part_steps > 0 ? most_parts >= 4 : most_parts == 1);
+        s2_arena_release(&arena);
     }
-    s2_arena_release(&arena);
 }
 
 /* The columns of one layer of a pattern as the gradients of a device of 132 SMs cut them. */

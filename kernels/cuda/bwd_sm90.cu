@@ -102,14 +102,13 @@ s2_status supports_ordered(const s2_device *device, const s2_attn_problem *probl
 {
     S2_TRY(supports(device, problem, why));
     S2_TRY(s2_traits_support(&s2_traits_sm90_bwd_ordered, device, problem, why));
-    if (problem->n_heads != problem->n_kv_heads)
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes one query head per KV head");
     if (problem->plan != NULL && !s2_kernel_takes_lengths(&s2_traits_sm90_bwd_ordered, problem->plan))
         return s2_diag_set(
             why, S2_EUNSUPPORTED, 0, 0, 0,
-            "takes contexts of %d tokens and more: at 1024 and fewer it is slower than %s, and "
-            "between it was not measured",
-            s2_traits_sm90_bwd_ordered.least_tok, s2_traits_sm90_bwd.name);
+            "takes contexts of %d tokens and more, and of %d with more than two query heads per KV head: on "
+            "shorter ones it is no faster than %s",
+            s2_traits_sm90_bwd_ordered.least_tok, 2 * s2_traits_sm90_bwd_ordered.least_tok,
+            s2_traits_sm90_bwd.name);
     if (problem->plan != NULL && !s2_plan_reads_all(problem->plan))
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
                            "takes layers whose heads all read every key up to their own position, with a "
