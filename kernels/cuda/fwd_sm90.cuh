@@ -19,7 +19,8 @@
  * The row maximum is stale: it is raised only when a row exceeds it by 2^8, so quads shuffle and O is
  * rescaled a few times per item instead of every step. Whole steps, and from head dim 96 on all steps but an
  * item's first, do not check beforehand: they compute the exponentials, whose sums show an excess, and keep S
- * in registers to redo them. P stays below 2^13, which fp32 sums and both storage types hold.
+ * in registers to redo them. P stays below 2^13, which fp32 sums and both storage types hold. A warp that had to
+ * redo is wary: it checks beforehand in the next steps of its item.
  *
  * What ptxas needs, or it serialises every wgmma or spills: S declared in the step that makes it, no branch
  * around its elements, and the warpgroup number from a shuffle, without which each wgmma moves its
@@ -375,6 +376,8 @@ S2_DEVICE uint32_t ones(int n)
 /* A consumer warpgroup. All of its state is in registers; arrays are indexed by constants only. */
 template <class T> struct FwdConsumer {
     static constexpr int D = T::HEAD_DIM, KEYS = T::KEYS, BLOCK = T::BLOCK;
+    /* Steps that a warp stays wary after the last in which one of its rows exceeded its maximum. */
+    static constexpr int WARY = 32;
     template <int N> using Mma = Wgmma<T::FP16, N>;
 
     const FwdParams &p;
@@ -388,7 +391,8 @@ template <class T> struct FwdConsumer {
     enum { OLD = -1, EMPTY = 0, GROWING = 1 } o_is; /* OLD: of the item before, still to be stored */
     int pos, n_half, n_mixed, n_whole, k_tok;       /* of the item; the rest of it stays in its slot */
     uint32_t n_leads = 0;                           /* items so far in which the first warpgroup led */
-    float item_scale;                               /* EIGHT_BITS: of the item */
+    int wary;         /* of one warp and the item: steps left in which it looks for its maxima first */
+    float item_scale; /* EIGHT_BITS: of the item */
 
     S2_DEVICE FwdConsumer(const FwdParams &params, const FwdShared<T> &shared, int warpgroup, int thread)
         : p(params), sh(shared), wg(warpgroup), lane(thread & 31), own(params.pack == 2 ? 0 : warpgroup),
@@ -616,15 +620,18 @@ template <class T> struct FwdConsumer {
             maximum[r] = up ? scaled : maximum[r];
         }
     }
-    template <int N> S2_DEVICE void check_maximum(const float *s)
+    /* Whether the maxima of the warp may have been raised. */
+    template <int N> S2_DEVICE bool check_maximum(const float *s)
     {
         float top[2];
         find_tops<N>(s, top);
         alpha[0] = alpha[1] = 1.f;
         const bool exceeds = fmaf(top[0], scale(), -maximum[0]) > T::LAG + T::P_LIFT ||
                              fmaf(top[1], scale(), -maximum[1]) > T::LAG + T::P_LIFT;
-        if (__any_sync(0xffffffffu, exceeds))
+        const bool any = __any_sync(0xffffffffu, exceeds);
+        if (any)
             raise_maximum(top);
+        return any;
     }
     /* P of 16 columns; out may be s. */
     S2_DEVICE void exponentials(const float *s, float *out, float *row_sum) const
@@ -715,14 +722,22 @@ template <class T> struct FwdConsumer {
     }
     /*
      * The same with the maxima unchanged: when a lane's N / 4 values of a row average more than 2^8, one of
-     * them exceeds 2^8, and all is redone and O is scaled. Below that sum, P fits both types.
+     * them exceeds 2^8, and all is redone and O is scaled. Below that sum, P fits both types. A warp that had
+     * to do so is wary for some steps: it looks for its maxima first, which costs a tenth of doing all again, and
+     * then no weight exceeds 2^8. Scores of a usual spread never make it so.
      */
-    template <Width W> S2_DEVICE void softmax_unchecked(Of<W>, const float *s, bool leads)
+    template <Width W, bool LOOKS>
+    S2_DEVICE void softmax_unchecked(Of<W>, Bool<LOOKS>, const float *s, bool leads)
     {
         constexpr int N = KEYS_OF<W>, EARLY = W == HALF ? N / 32 : T::EARLY;
         float row_sum[2] = {0.f, 0.f}, early[EARLY * 8];
         if constexpr (!T::LATE_RELEASE)
             release_k();
+        const bool looks = LOOKS && wary > 0;
+        bool raised = false;
+        alpha[0] = alpha[1] = 1.f;
+        if (__builtin_expect(looks, 0))
+            raised = check_maximum<N>(s);
 #pragma unroll
         for (int kk = 0; kk < EARLY; ++kk)
             exponentials(s + 8 * kk, early + 8 * kk, row_sum);
@@ -737,14 +752,19 @@ template <class T> struct FwdConsumer {
 #pragma unroll
         for (int kk = EARLY; kk < N / 16; ++kk)
             pack_exponentials(pa, kk, s, row_sum);
-        alpha[0] = alpha[1] = 1.f;
-        if (__any_sync(0xffffffffu, fmaxf(row_sum[0], row_sum[1]) > 256.f * (N / 4)))
+        if (__builtin_expect(looks, 0)) {
+            wary = raised ? WARY : wary - 1;
+            if (raised)
+                scale_out();
+        } else if (__any_sync(0xffffffffu, fmaxf(row_sum[0], row_sum[1]) > 256.f * (N / 4))) {
             redo<N>(s, [&] {
                 row_sum[0] = row_sum[1] = 0.f;
 #pragma unroll
                 for (int kk = 0; kk < N / 16; ++kk)
                     pack_exponentials(pa, kk, s, row_sum);
             });
+            wary = WARY;
+        }
         add_sums(row_sum);
     }
     /* A maximum was exceeded: weigh() makes P once more, with maxima raised, and O follows. */
@@ -766,10 +786,12 @@ template <class T> struct FwdConsumer {
             o[4 * j + 3] *= alpha[1];
         }
     }
+    /* All that the bits of an item follow from begins anew: which items a thread block takes is chance. */
     S2_DEVICE void new_rows()
     {
         maximum[0] = maximum[1] = NO_MAXIMUM;
         sum[0] = sum[1] = 0.f;
+        wary = 0;
     }
     /*
      * One step: S of this step, O += P V of the previous one. The first step of an item also stores, under
@@ -793,7 +815,7 @@ template <class T> struct FwdConsumer {
         if constexpr (W != WHOLE)
             drop<W>(bits, s);
         if constexpr (W == WHOLE || T::COMPARED_UNCHECKED) {
-            softmax_unchecked(width, s, leads);
+            softmax_unchecked(width, Bool < W == WHOLE && Before == WHOLE > {}, s, leads);
         } else {
             let_follow(leads);
             softmax(width, Bool<true>{}, s);
