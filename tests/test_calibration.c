@@ -1388,7 +1388,8 @@ static void columns_in_order_follow_one_another(void **state)
         bool cut;
     } cases[] = {{"heads 2; kv-heads 2; head-dim 128; all: dense", 8192, 2, false},
                  {"heads 4; kv-heads 2; head-dim 128; all: dense", 8192, 4, false},
-                 {"heads 2; kv-heads 2; head-dim 128; all: dense", 8200, 0, false}};
+                 {"heads 2; kv-heads 2; head-dim 128; all: dense", 8200, 0, false},
+                 {"heads 2; kv-heads 2; head-dim 128; all: dense", 131072, 0, true}};
     (void)state;
     const s2_time_model model = model_with_order();
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fit the H200's decode, forward in e4m3, lists on the device and short windows to the rows that are recorded, and of its
-# forward what a further mask of a step costs, and judge all kernels anew:
+# Fit the H200's decode, forward in e4m3, lists on the device, short windows and gradients in order to the rows that are
+# recorded, and of its forward what a further mask of a step costs, and judge all kernels anew:
 # fit.sh S2 [FILE]. FILE, by default the committed constants, is changed; its other kernels stay as they are.
 set -eu
 s2=$1
@@ -13,6 +13,7 @@ trap 'rm -rf "$scratch"' EXIT
     cat "$rows/h200-few-decode.jsonl"
     grep -h '^{"micro"\|^{"schema"\|"family":"e4m3"' "$rows/h200-designed-again.jsonl" "$rows/h200-designed-third.jsonl"
     cat "$rows/h200-e4m3-again.jsonl" "$rows/h200-lists.jsonl" "$rows/h200-short-designed.jsonl"
+    grep '"kernel":"sm90_bwd_ordered"' "$rows/h200-ordered.jsonl"
 } > "$scratch/fitted.jsonl"
 {
     head -n 1 "$rows/h200-designed-again.jsonl"
@@ -22,6 +23,6 @@ trap 'rm -rf "$scratch"' EXIT
 "$s2" calibrate --from "$scratch/masks.jsonl" --keep "$file" --only more --out "$scratch/constants"
 cp "$scratch/constants" "$file"
 cat "$rows/h200-held-out.jsonl" "$rows/h200-e4m3-held-out.jsonl" "$rows/h200-lists-held-out.jsonl" \
-    "$rows/h200-short-held-out.jsonl" > "$scratch/judging.jsonl"
+    "$rows/h200-short-held-out.jsonl" "$rows/h200-ordered-held-out.jsonl" > "$scratch/judging.jsonl"
 "$s2" calibrate --from "$scratch/fitted.jsonl" --keep "$file" --judge "$scratch/judging.jsonl" --out "$scratch/constants"
 cp "$scratch/constants" "$file"
