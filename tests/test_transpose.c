@@ -450,7 +450,7 @@ static void columns_that_read_all_ascend(void **state)
     (void)state;
     static const struct {
         int32_t heads, k_tok, part_steps;
-    } cases[] = {{2, 8192, 0},     {2, 60032, 0},   {2, 65536, 256}, {2, 131072, 384}, {4, 8192, 0},
+    } cases[] = {{2, 8192, 0},     {2, 60032, 0},   {2, 65536, 256}, {2, 131072, 410}, {4, 8192, 0},
                  {4, 16384, 128},  {4, 32768, 256}, {4, 65536, 410}, {6, 8192, 96},    {8, 8192, 128},
                  {8, 16384, 256},  {8, 32768, 412}, {10, 8192, 130}, {14, 8192, 133},  {16, 8192, 128},
                  {16, 16384, 256}, {32, 8192, 128}};
@@ -487,7 +487,9 @@ static void columns_that_read_all_ascend(void **state)
             const int32_t first = columns.entries[before->begin].step;
             if (before->seq == after->seq)
                 assert_true(before->kv_head <= after->kv_head);
-            if (before->seq == after->seq && before->kv_head == after->kv_head &&
+            /* a short column stays whole, and may be longer than a part that begins before it */
+            const bool both_cut = (before->n_parts > 1) == (after->n_parts > 1);
+            if (before->seq == after->seq && before->kv_head == after->kv_head && both_cut &&
                 own[0].step / width == first / width)
                 assert_true(own[0].step <= first);
         }
