@@ -166,23 +166,24 @@ template <class T> struct FwdShared {
     }
     S2_DEVICE void init() const
     {
-        constexpr int WARPS = 8; /* consumers arrive once per warp: warps also read the entry words */
+        /* consumers arrive once per warp: warps also read the entry words */
+        constexpr int WARPS = 8, ARRIVALS = WARPS * WARP_ARRIVALS;
         mbar_init(claim, 1);
         for (int turn = 0; turn < 2; ++turn)
-            mbar_init(ahead + 8 * turn, WARPS / 2);
+            mbar_init(ahead + 8 * turn, WARPS / 2); /* orders no accesses */
         for (int buffer = 0; buffer < T::QUERY_BUFFERS; ++buffer) {
             mbar_init(q_full + 8 * buffer, 1);
-            mbar_init(q_empty + 8 * buffer, WARPS);
+            mbar_init(q_empty + 8 * buffer, ARRIVALS);
         }
         for (int slot = 0; slot < 2; ++slot) {
             mbar_init(slot_full + 8 * slot, 1);
-            mbar_init(slot_empty + 8 * slot, WARPS + T::K_WARPS + 1);
+            mbar_init(slot_empty + 8 * slot, (WARPS + T::K_WARPS + 1) * WARP_ARRIVALS);
         }
         for (int stage = 0; stage < T::STAGES; ++stage) {
             mbar_init(k_full + 8 * stage, T::K_WARPS);
-            mbar_init(k_empty + 8 * stage, WARPS);
+            mbar_init(k_empty + 8 * stage, ARRIVALS);
             mbar_init(v_full + 8 * stage, 1);
-            mbar_init(v_empty + 8 * stage, WARPS);
+            mbar_init(v_empty + 8 * stage, ARRIVALS);
         }
         mbar_fence_init();
     }
@@ -356,7 +357,7 @@ template <class T> S2_DEVICE void fwd_load(const FwdParams &p, const FwdShared<T
             ring.next();
         }
         __syncwarp();
-        if (lane == 0)
+        if (WARP_ARRIVALS > 1 || lane == 0)
             mbar_arrive(sh.slot_empty + 8 * slot);
     }
 }
@@ -451,7 +452,7 @@ template <class T> struct FwdConsumer {
                 ldmatrix_x4(sh.q + wg * (T::CHUNKS * 8192) + (kk / 4) * 8192 + swizzle128(at + (kk % 4) * 32),
                             qr + 4 * kk);
             __syncwarp();
-            if (lane == 0)
+            if (WARP_ARRIVALS > 1 || lane == 0)
                 mbar_arrive(sh.q_empty);
         }
     }
@@ -460,7 +461,8 @@ template <class T> struct FwdConsumer {
     {
         if constexpr (!T::Q_IN_REGISTERS) {
             __syncwarp();
-            mbar_arrive_if(sh.q_empty + 8 * (turn % T::QUERY_BUFFERS), now && lane == 0);
+            mbar_arrive_if(sh.q_empty + 8 * (turn % T::QUERY_BUFFERS),
+                           now && (WARP_ARRIVALS > 1 || lane == 0));
         }
     }
     template <Width W> S2_DEVICE void issue_qk(Of<W>, int turn, float *s)
@@ -506,7 +508,7 @@ template <class T> struct FwdConsumer {
     S2_DEVICE void release(uint32_t empty, int stage)
     {
         __syncwarp();
-        if (lane == 0)
+        if (WARP_ARRIVALS > 1 || lane == 0)
             mbar_arrive(empty + 8 * stage);
     }
     /* One bit per key of a step for each of this lane's two rows, the lane's first column at bit 0. */
@@ -915,7 +917,7 @@ template <class T> struct FwdConsumer {
     S2_DEVICE void release_slot(int turn)
     {
         __syncwarp();
-        if (lane == 0)
+        if (WARP_ARRIVALS > 1 || lane == 0)
             mbar_arrive(sh.slot_empty + 8 * (turn & 1));
     }
     S2_DEVICE uint32_t sums_at() const
