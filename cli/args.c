@@ -293,11 +293,18 @@ s2_exit s2_args_parse(s2_cli *cli, const char *command, int argc, char **argv, s
     return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, "command line");
 }
 
-static const s2_option *option_of(const s2_args *args, const char *name)
+/* Behind the last option of the command, whose name is NULL, where it has none of that name. */
+static const s2_option *look_for(const s2_args *args, const char *name)
 {
     const s2_option *option = args->command->options;
     while (option->name != NULL && strcmp(option->name, name) != 0)
         option++;
+    return option;
+}
+
+static const s2_option *option_of(const s2_args *args, const char *name)
+{
+    const s2_option *const option = look_for(args, name);
     assert(option->name != NULL);
     return option;
 }
@@ -312,6 +319,11 @@ static const char *next_value(const s2_args *args, const char *name, int32_t *n_
             return given->value;
     }
     return NULL;
+}
+
+bool s2_args_known(const s2_args *args, const char *name)
+{
+    return look_for(args, name)->name != NULL;
 }
 
 bool s2_args_has(const s2_args *args, const char *name)

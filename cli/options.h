@@ -73,6 +73,8 @@ struct s2_given {
  */
 s2_exit s2_args_parse(s2_cli *cli, const char *command, int argc, char **argv, s2_args *out);
 
+bool s2_args_known(const s2_args *args,
+                   const char *name); /* an option of the command; others may not be asked */
 bool s2_args_has(const s2_args *args, const char *name);        /* written on the command line */
 const char *s2_args_str(const s2_args *args, const char *name); /* last value, fallback, or NULL */
 /*

@@ -138,7 +138,7 @@ s2_exit s2_pricing_listed(s2_cli *cli, const s2_args *args, bool prefill, s2_sim
     if (!s2_args_has(args, "device-lists"))
         return S2_EXIT_OK;
     for (size_t nth = 0; nth < sizeof unlisted / sizeof *unlisted; nth++)
-        if (s2_args_has(args, unlisted[nth].option)) {
+        if (s2_args_known(args, unlisted[nth].option) && s2_args_has(args, unlisted[nth].option)) {
             s2_cli_error(cli, "--device-lists cannot be combined with --%s: %s", unlisted[nth].option,
                          unlisted[nth].why);
             return S2_EXIT_USAGE;

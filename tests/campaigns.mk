@@ -32,13 +32,13 @@ $(FUZZ_BIN)/plain/%.o: %.c $(HEADERS)
 	@mkdir -p $(@D)
 	$(FUZZ_PLAIN_CC) -Wno-overlength-strings -c $< -o $@
 $(FUZZ_BIN)/fuzz_parse: $(call FUZZ_OBJ,tests/fuzz/fuzz_parse.c $(FUZZ_C))
-	$(FUZZ_CC) $^ -o $@ $(LIBS_CORE)
+	$(FUZZ_CC) $^ -o $@ -l:libjansson.a $(LIBS_CORE)
 $(FUZZ_BIN)/fuzz_import: $(call FUZZ_OBJ,tests/fuzz/fuzz_import.c $(FUZZ_IMPORT_C))
 	$(FUZZ_CC) $^ -o $@ -l:libjansson.a -l:libyaml.a -l:libpng.a -l:libz.a $(LIBS_CORE)
 $(FUZZ_BIN)/fuzz_files: $(call FUZZ_OBJ,tests/fuzz/fuzz_files.c $(FUZZ_FILES_C)) $(call FUZZ_PLAIN,$(FUZZ_FILES_PLAIN)) $(O)/sim/texts.c
-	$(FUZZ_CC) -Wno-overlength-strings -Wl,--wrap=s2_db_open $^ -o $@ -l:libsqlite3.a $(LIBS_CORE) -ldl
+	$(FUZZ_CC) -Wno-overlength-strings -Wl,--wrap=s2_db_open $^ -o $@ -l:libsqlite3.a -l:libjansson.a $(LIBS_CORE) -ldl
 $(FUZZ_BIN)/fuzz_screen: $(call FUZZ_OBJ,tests/fuzz/fuzz_screen.c $(FUZZ_SCREEN_C)) $(call FUZZ_PLAIN,$(FUZZ_SCREEN_PLAIN)) $(O)/sim/texts.c
-	$(FUZZ_CC) -Wno-overlength-strings $^ -o $@ $(LIBS_CORE)
+	$(FUZZ_CC) -Wno-overlength-strings $^ -o $@ -l:libjansson.a $(LIBS_CORE)
 fuzz-programs: $(addprefix $(FUZZ_BIN)/fuzz_,parse import files screen) build/fuzz/seeds/files
 ## fuzz: libFuzzer on the parser, with round trip, at random (clang; SECONDS=60; SAMPLE=1: the same inputs every time)
 fuzz: build/fuzz/fuzz_parse
