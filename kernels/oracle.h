@@ -18,10 +18,11 @@ typedef struct s2_oracle_row {
     double lse;      /* fp64; -inf for an empty row */
     double *rounded; /* the same row evaluated in the problem's precision: fp32 sums, rounded storage */
     double rounded_lse;
-    double sink;       /* of the head; -inf: none */
-    double score_peak; /* largest |scale * q . k|, before a cap; at least |sink| and the cap */
-    double value_peak; /* largest |v| read */
-    double o_noise;    /* of kernels that round scores or sums, or multiply e4m3: a standard deviation */
+    double sink;         /* of the head; -inf: none */
+    double score_peak;   /* largest |scale * q . k|, before a cap; at least |sink| and the cap */
+    double value_peak;   /* largest |v| read */
+    double o_noise;      /* of kernels that round scores or sums, or multiply e4m3: a standard deviation */
+    double weight_noise; /* of kernels that round weights; a standard deviation */
     double lse_noise;
     int32_t *keys;
     double *score;

@@ -177,6 +177,25 @@ static void score_noise(const s2_row_data *data, s2_tolerance tolerance, double 
 }
 
 /*
+ * A standard deviation of what rounding the weights does to the worst element. A rounding moves a number by 0.43 of a
+ * unit in the root mean square: uniform in a step, over numbers whose logarithms are uniform.
+ */
+static void weight_noise(const s2_row_data *data, double unit, s2_oracle_row *row)
+{
+    double sum = 0.0;
+    for (int32_t n = 0; n < row->n_keys; n++)
+        sum += row->weight[n];
+    for (int32_t d = 0; d < data->problem->head_dim; d++) {
+        double square = 0.0;
+        for (int32_t n = 0; n < row->n_keys; n++) {
+            const double moved = row->weight[n] * value_at(data, row->keys[n], d);
+            square += moved * moved;
+        }
+        row->weight_noise = fmax(row->weight_noise, 0.43 * unit * sqrt(square) / sum);
+    }
+}
+
+/*
  * What products of e4m3 do to a row (docs/numerics.md). A weight is rounded: by 2^-4 of itself at most, and by
  * 2^-16 of the largest. A score loses up to 2^-11 of the sum of its products' magnitudes, and an output up to
  * 2^-11 of its own, for tensor cores add products of eight bits up in some 13 bits and cut off the rest.
@@ -251,22 +270,28 @@ s2_status s2_oracle_eval(const s2_attn_problem *problem, int32_t seq, int32_t q_
     find_keys(&data, q_tok, head, row);
     find_scores(&data, row);
     answer(&data, row);
-    if (tolerance == S2_TOL_E4M3)
+    row->weight_noise = 0.0;
+    if (tolerance == S2_TOL_E4M3) {
         e4m3_noise(&data, row);
-    else
+    } else {
         score_noise(&data, tolerance, unit_of[problem->dtype], row);
+        if (tolerance != S2_TOL_EXACT && row->n_keys > 0)
+            weight_noise(&data, unit_of[problem->dtype], row);
+    }
     rounded_answer(&data, tolerance, row);
     return S2_OK;
 }
 
 /*
- * What rounding may do (docs/numerics.md): twice its effect on the plain evaluation in the same precision,
- * plus a floor of two units of the output type and of fp32 sums over the row.
+ * What rounding may do (docs/numerics.md): twice its effect on the plain evaluation in the same precision, or six
+ * standard deviations where that evaluation was lucky, plus a floor of two units of the output type and of fp32
+ * sums over the row.
  */
 static double row_tolerance(const s2_oracle_row *row, s2_dtype dtype, double plain_err, double o_peak)
 {
     const double sums = 64.0 * 0x1p-24 * (1.0 + row->score_peak) * row->value_peak;
-    return 2.0 * plain_err + 2.0 * unit_of[dtype] * o_peak + sums + 6.0 * row->o_noise;
+    const double weights = fmax(2.0 * plain_err, 6.0 * row->weight_noise);
+    return weights + 2.0 * unit_of[dtype] * o_peak + sums + 6.0 * row->o_noise;
 }
 
 /* What rounding the sum of products of each score does to the log-sum-exp: where they cancel, more than one of it. */
