@@ -22,12 +22,13 @@ static double rotated_width(const s2_sim_options *options)
     return attention_width(options) / 2;
 }
 
-/* ---- keys and values of other GPUs, in elements for each token of one's own */
+/* ---- keys and values of other GPUs, in elements of the hidden state for each token of one's own */
 
 static double kv_width(const s2_sim_options *options)
 {
     const s2_net *const net = options->net;
-    return s2_share_kv_width(net->n_kv_heads, net->head_dim, options->n_ranks);
+    return s2_share_kv_bytes(net->n_kv_heads, net->head_dim, options->n_ranks, options->dtype) /
+           S2_HIDDEN_BYTES;
 }
 
 /* The parts that a ring holds beside a GPU's own. */

@@ -211,8 +211,8 @@ typedef struct s2_traffic {
 /* K and V of so many tokens and of one of the GPUs that share the heads. */
 static double slot_bytes(const s2_machine_run *run, const s2_pattern *layer)
 {
-    return s2_share_kv_width(layer->n_kv_heads, layer->head_dim, run->options->n_ranks) *
-           s2_dtype_bytes(run->options->dtype) * (double)run->micro_batch;
+    return s2_share_kv_bytes(layer->n_kv_heads, layer->head_dim, run->options->n_ranks, run->options->dtype) *
+           (double)run->micro_batch;
 }
 
 static void add_traffic(s2_traffic *sum, int32_t from, int32_t to, double bytes)

@@ -52,6 +52,11 @@ double s2_share_kv_width(int32_t n_kv_heads, int32_t head_dim, int32_t n_ranks)
     return 2.0 * s2_share_kv_heads(n_kv_heads, n_ranks) * head_dim;
 }
 
+double s2_share_kv_bytes(int32_t n_kv_heads, int32_t head_dim, int32_t n_ranks, s2_dtype dtype)
+{
+    return s2_share_kv_width(n_kv_heads, head_dim, n_ranks) * (double)s2_dtype_bytes(dtype);
+}
+
 static int32_t own_kv_heads(const s2_pattern *whole, const s2_share_heads *heads, int32_t n_kv_heads)
 {
     return s2_share_kv_heads(n_kv_heads, whole->n_heads / heads->n_heads);

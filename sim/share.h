@@ -10,6 +10,7 @@
 #ifndef S2_SIM_SHARE_H
 #define S2_SIM_SHARE_H
 
+#include "base/dtype.h"
 #include "sim/classes.h"
 
 /* The query heads of one GPU; those of one KV head are adjacent. */
@@ -36,6 +37,8 @@ s2_status s2_share_deal(s2_arena *arena, int32_t n_heads, int32_t n_kv_heads, in
 /* The KV heads that a GPU has of these, whole ones or a copy of one; and the numbers of a token's K and V in them. */
 int32_t s2_share_kv_heads(int32_t n_kv_heads, int32_t n_ranks);
 double s2_share_kv_width(int32_t n_kv_heads, int32_t head_dim, int32_t n_ranks);
+/* Their bytes, where GPUs send them to one another and hold those of others. */
+double s2_share_kv_bytes(int32_t n_kv_heads, int32_t head_dim, int32_t n_ranks, s2_dtype dtype);
 
 /* Whether two GPUs read the same in a class of layers (sim/classes.h). */
 bool s2_share_alike(const int32_t *head_class, const s2_share_heads *a, const s2_share_heads *b);

@@ -1292,6 +1292,36 @@ static void a_shared_context_takes_its_share_and_its_traffic(void **state)
     }
 }
 
+/*
+ * A ring holds two parts of what goes round at most, and the last of contiguous parts what it is sent, an array of
+ * that and its own, and a copy: whatever an element of keys and values takes, it takes on the link and in memory.
+ */
+static void what_a_context_holds_is_what_it_is_sent(void **state)
+{
+    (void)state;
+    static const s2_dtype dtypes[] = {S2_BF16, S2_F16, S2_F8};
+    for (int64_t n = 0; n < s2_test_cases(24); n++) {
+        s2_rng rng = {s2_test_seed(20261129) + (uint64_t)n};
+        s2_arena arena = {0};
+        const s2_net net = net_of("llama-3.1-8b");
+        const s2_pattern pattern = s2_parsed(&arena, "model llama-3.1-8b; layers all: dense");
+        s2_sim_options options = defaults();
+        options.net = &net;
+        options.calibration = NULL;
+        options.phase = S2_PREFILL;
+        options.dtype = dtypes[n % 3];
+        options.n_ranks = 1 << s2_rng_below(&rng, 5); /* 16 have a copy of a KV head */
+        options.n_context = 2 + (int32_t)s2_rng_below(&rng, 7);
+        options.cut = n / 3 % 2 == 0 ? S2_CUT_ZIGZAG : S2_CUT_CONTIGUOUS;
+        options.len_tok = 4096 * (int64_t)options.n_context;
+        const s2_sim sim = priced(&arena, &pattern, &options);
+        const double c = options.n_context, sent = sim.machine.ring_bytes / net.n_layers,
+                     parts = options.cut == S2_CUT_ZIGZAG ? fmin(c - 1, 2) : 3 * c;
+        s2_assert_close(sim.machine.ring_held_bytes, sent / (c - 1) * parts, 1e-9 * sent * parts);
+        s2_arena_release(&arena);
+    }
+}
+
 /* Where no kernel was measured a shared context is priced at peak rates, as with --bounds, its links too. */
 static void a_shared_context_is_predicted_whole_or_not_at_all(void **state)
 {
@@ -1445,6 +1475,7 @@ int main(void)
         cmocka_unit_test(a_pipeline_spills_what_its_stages_do),
         cmocka_unit_test(a_shared_context_fits_to_the_sequence),
         cmocka_unit_test(a_shared_context_takes_its_share_and_its_traffic),
+        cmocka_unit_test(what_a_context_holds_is_what_it_is_sent),
         cmocka_unit_test(a_shared_context_is_predicted_whole_or_not_at_all),
         cmocka_unit_test(nodes_slow_the_groups_that_span_them),
         cmocka_unit_test(machines_that_cannot_be_are_refused),
