@@ -14,6 +14,7 @@ static const char *const naive_words[S2_NAIVE] = {"density x dense time", "execu
 typedef struct s2_judged {
     s2_accuracy_point point;
     int32_t kernel;
+    bool drawn; /* with the rows of its pass */
     double naive[S2_NAIVE];
     double pairs;
 } s2_judged;
@@ -30,19 +31,40 @@ static double floor_of(const s2_gpu *gpu, const s2_kernel_load *load)
     return fmax(fmax(flop / per_us, (double)load->pairs / exps), beyond / (gpu->hbm_gb_s * 1e3));
 }
 
+/*
+ * Families with a kernel of their own were drawn apart, and have no part in the figures of a pass. That of gradients
+ * in order is told by its name: the same kernel runs dense points that were drawn with the pass.
+ */
+static bool was_drawn(const s2_row *row, const s2_kernel_load *load)
+{
+    const s2_kernel_traits *const traits = s2_kernel_traits_find(s2_fit_kernel(row, load));
+    return strcmp(row->point.family, "ordered") != 0 && (traits == NULL || !s2_kernel_is_special(traits));
+}
+
+/* A wide step without a law of its own has that of the others. */
+static bool find_kernel(const s2_time_model *model, const s2_row *row, const s2_kernel_load *load,
+                        int32_t *out)
+{
+    const char *const names[] = {s2_fit_kernel(row, load), row->kernel};
+    for (int32_t n = 0; n < 2; n++)
+        for (*out = 0; *out < model->n_kernels; ++*out)
+            if (strcmp(model->kernels[*out].name, names[n]) == 0 &&
+                model->kernels[*out].pass == row->point.pass)
+                return true;
+    return false;
+}
+
 static s2_status judge_row(s2_arena *arena, const s2_row *row, const s2_gpu *gpu, const s2_time_model *model,
                            s2_accuracy *out, s2_judged *judged, bool *priced, s2_diag *diag)
 {
     s2_kernel_load load;
     s2_forecast forecast, measured_clock;
-    int32_t k = 0;
-    while (k < model->n_kernels &&
-           (strcmp(model->kernels[k].name, row->kernel) != 0 || model->kernels[k].pass != row->point.pass))
-        k++;
-    *priced = k < model->n_kernels;
+    int32_t k;
+    S2_TRY(s2_fit_load(arena, row, model, &load, diag));
+    judged->drawn = was_drawn(row, &load);
+    *priced = find_kernel(model, row, &load, &k);
     if (!*priced)
         return S2_OK;
-    S2_TRY(s2_fit_load(arena, row, model, &load, diag));
     s2_model_run(model, &model->kernels[k], &load, false, 0, &forecast);
     s2_model_run(model, &model->kernels[k], &load, false, row->mhz, &measured_clock);
     s2_spans_note(&load, out->spans[k]);
@@ -51,6 +73,7 @@ static s2_status judge_row(s2_arena *arena, const s2_row *row, const s2_gpu *gpu
     const double bytes = load.q_bytes + load.kv_bytes + load.out_bytes;
     *judged = (s2_judged){.point = {row, forecast.us, measured_clock.us},
                           .kernel = k,
+                          .drawn = judged->drawn,
                           .naive = {flop / peak, load.flop / peak,
                                     fmax(flop / peak, bytes / (gpu->hbm_gb_s * 1e3)) + gpu->launch_us, 1},
                           .pairs = (double)load.pairs};
@@ -151,19 +174,9 @@ static void scale_naive(s2_scratch *scratch)
         scratch->predicted[at] *= scratch->errors[scratch->n / 2];
 }
 
-/*
- * Families with a kernel of their own were drawn apart, and have no part in the figures of a pass. That of gradients
- * in order is told by its name: the same kernel runs dense points that were drawn with the pass.
- */
-static bool was_drawn(const s2_row *row)
-{
-    const s2_kernel_traits *const traits = s2_kernel_traits_find(row->kernel);
-    return strcmp(row->point.family, "ordered") != 0 && (traits == NULL || !s2_kernel_is_special(traits));
-}
-
 static bool is_of_pass(const s2_judged *judged, s2_pass pass)
 {
-    return judged->point.row->point.pass == pass && was_drawn(judged->point.row);
+    return judged->point.row->point.pass == pass && judged->drawn;
 }
 
 static void score_passes(const s2_judged *judged, int32_t n, s2_scratch *scratch, s2_accuracy *out)
@@ -216,7 +229,7 @@ static void score_naive(const s2_judged *judged, int32_t n, s2_scratch *scratch,
 {
     for (int32_t which = 0; which < S2_NAIVE; which++) {
         for (int32_t at = 0; at < n; at++)
-            if (was_drawn(judged[at].point.row))
+            if (judged[at].drawn)
                 add_pair(scratch, judged[at].naive[which], judged[at].point.row->us);
         scale_naive(scratch);
         out->naive[which] = score_of(scratch, naive_words[which]);
@@ -296,8 +309,8 @@ s2_status s2_accuracy_of(s2_arena *arena, const s2_row_file *file, const s2_gpu 
         const s2_status status = judge_row(arena, row, gpu, model, &made, &judged[n], &priced, diag);
         s2_arena_rewind(arena, mark);
         S2_TRY(status);
-        made.seed = was_drawn(row) ? row->seed : made.seed;
-        made.n_rows += was_drawn(row);
+        made.seed = judged[n].drawn ? row->seed : made.seed;
+        made.n_rows += judged[n].drawn;
         made.n_unpriced += !priced;
         n += priced;
     }
@@ -336,7 +349,7 @@ static s2_status add_rows(s2_arena *arena, const char *name, s2_row_file *file, 
 
 s2_status s2_accuracy_rows(s2_arena *arena, const char *gpu, s2_row_file *out, s2_diag *diag)
 {
-    static const char *const which[] = {"", "e4m3-", "lists-", "short-", "ordered-"};
+    static const char *const which[] = {"", "e4m3-", "lists-", "short-", "ordered-", "wide-"};
     s2_row_file file = {0};
     for (size_t w = 0; w < sizeof which / sizeof *which; w++) {
         char name[80];

@@ -1,6 +1,7 @@
 #include "calibrate/fit.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,10 +12,11 @@
 #include "sim/scores.h"
 
 enum { CODE_FIT = 704, MOST_FREE = 48, MOST_ROUNDS = 60, MOST_ROWS = 4096 };
-#define LIKENESS 0.05
-#define TIED     0.3
-#define ALIKE    1.0
-#define DRAW     0.3
+#define RESIDENTS 2.0 /* blocks of decoding on an SM */
+#define LIKENESS  0.05
+#define TIED      0.3
+#define ALIKE     1.0
+#define DRAW      0.3
 
 s2_status s2_fit_load(s2_arena *arena, const s2_row *row, const s2_time_model *model, s2_kernel_load *out,
                       s2_diag *diag)
@@ -45,6 +47,12 @@ s2_status s2_fit_load(s2_arena *arena, const s2_row *row, const s2_time_model *m
     if (point->sinks)
         s2_scores_add_sinks(traits, pattern->n_heads, (double)point->batch * point->q_tok, model->n_sms, out);
     return S2_OK;
+}
+
+const char *s2_fit_kernel(const s2_row *row, const s2_kernel_load *load)
+{
+    return load->wide && strcmp(row->kernel, s2_traits_decode.name) == 0 ? s2_traits_decode_wide.name
+                                                                         : row->kernel;
 }
 
 /* ------------------------------------------------------------------ least squares */
@@ -263,10 +271,11 @@ static void start(const s2_row_file *file, const s2_gpu *gpu, s2_time_model *mod
                              .mma_flop = gpu->bf16_tflops * 1e6 / (gpu->sms * gpu->tensor_mhz)};
 }
 
-static s2_kernel_model *kernel_of(s2_time_model *model, const s2_row *row)
+static s2_kernel_model *kernel_of(s2_time_model *model, const s2_fit_point *point)
 {
+    const char *const name = s2_fit_kernel(point->row, &point->load);
     for (int32_t k = 0; k < model->n_kernels; k++)
-        if (strcmp(model->kernels[k].name, row->kernel) == 0 && model->kernels[k].pass == row->point.pass)
+        if (strcmp(model->kernels[k].name, name) == 0 && model->kernels[k].pass == point->row->point.pass)
             return &model->kernels[k];
     return NULL;
 }
@@ -288,16 +297,17 @@ static bool is_designed(const s2_row *row)
            !row->repeated;
 }
 
-static void find_kernels(const s2_row_file *file, const s2_gpu *gpu, s2_time_model *model)
+static void find_kernels(const s2_row_file *file, const s2_fit_point *points, int32_t n_points,
+                         const s2_gpu *gpu, s2_time_model *model)
 {
     const double read = read_best(file, 2e8, 1e12);
-    for (int32_t row_no = 0; row_no < file->n_rows; row_no++) {
-        const s2_row *const row = &file->rows[row_no];
-        if (!is_designed(row) || kernel_of(model, row) != NULL || model->n_kernels == S2_MODEL_KERNELS)
+    for (int32_t p = 0; p < n_points; p++) {
+        const char *const name = s2_fit_kernel(points[p].row, &points[p].load);
+        if (kernel_of(model, &points[p]) != NULL || model->n_kernels == S2_MODEL_KERNELS)
             continue;
         s2_kernel_model *const kernel = &model->kernels[model->n_kernels++];
-        *kernel = (s2_kernel_model){.traits = s2_kernel_traits_find(row->kernel),
-                                    .pass = row->point.pass,
+        *kernel = (s2_kernel_model){.traits = s2_kernel_traits_find(name),
+                                    .pass = points[p].row->point.pass,
                                     .whole_blocks = true,
                                     .residents = 1,
                                     .hbm_gb_s = read > 0 ? read : gpu->hbm_gb_s * gpu->hbm_fraction,
@@ -311,7 +321,7 @@ static void find_kernels(const s2_row_file *file, const s2_gpu *gpu, s2_time_mod
                                     .lost_mb = gpu->l2_mib * 0.2,
                                     .gather = 1,
                                     .least_us = INFINITY};
-        memcpy(kernel->name, row->kernel, sizeof kernel->name);
+        snprintf(kernel->name, sizeof kernel->name, "%s", name);
     }
     qsort(model->kernels, (size_t)model->n_kernels, sizeof *model->kernels, by_rank);
 }
@@ -360,7 +370,7 @@ static void note_limits(s2_kernel_model *kernel, const s2_row *row, const s2_ker
 
 /* What the rows of a kernel can show. */
 typedef struct s2_seen {
-    bool subs, lists, arithmetic, mixed, fine, columns, turns, parts, alone, fused;
+    bool subs, lists, arithmetic, mixed, fine, columns, turns, parts, waves, trips, alone, fused;
 } s2_seen;
 
 static void see_classes(const s2_load_class *classes, int32_t n, s2_seen *seen)
@@ -388,11 +398,16 @@ static s2_seen see(const s2_fitter *fitter, int32_t index)
         seen.alone =
             seen.alone || (load->pass == S2_PASS_DECODE && load->n_items <= (int64_t)fitter->model->n_sms);
         seen.parts = seen.parts || load->n_chains > 0 || load->merges;
+        seen.trips = seen.trips || load->long_trips > 0;
+        seen.waves = seen.waves || (load->wide && load->waves > 0);
         for (int32_t column = 0; column < load->n_columns; column++)
             seen.mixed = seen.mixed || load->columns[column].n_half > 0;
         seen.mixed = seen.mixed || (load->pass == S2_PASS_DECODE && load->n_subs == 3);
     }
-    seen.lists = seen.lists && seen.arithmetic;
+    /* a wide step has one size of tile, and a group of slabs with masks has `fine` */
+    const bool wide = s2_model_is_wide(&fitter->model->kernels[index]);
+    seen.subs = seen.subs && !wide;
+    seen.lists = seen.lists && seen.arithmetic && !wide;
     return seen;
 }
 
@@ -404,9 +419,31 @@ typedef struct s2_prior {
 
 /* Assumed values of constants before any point is seen; the fitter points to them. */
 typedef struct s2_beliefs {
-    double scalar[12];
+    double scalar[14], hbm;
     double item[S2_MODEL_DIMS], floor[S2_MODEL_DIMS];
 } s2_beliefs;
+
+/* The kernel of decode steps that are not wide. */
+static const s2_kernel_model *narrow_beside(const s2_time_model *model)
+{
+    for (int32_t k = 0; k < model->n_kernels; k++)
+        if (model->kernels[k].pass == S2_PASS_DECODE && !s2_model_is_wide(&model->kernels[k]))
+            return &model->kernels[k];
+    return NULL;
+}
+
+/* Wide steps read what others read, of which there are more points: their memory is that of the others. */
+static bool takes_memory(const s2_time_model *model, s2_kernel_model *kernel)
+{
+    const s2_kernel_model *const narrow = s2_model_is_wide(kernel) ? narrow_beside(model) : NULL;
+    if (narrow == NULL)
+        return false;
+    kernel->hbm_gb_s = narrow->hbm_gb_s;
+    kernel->warm_mb = narrow->warm_mb;
+    kernel->lost_mb = narrow->lost_mb;
+    kernel->gather = narrow->gather;
+    return true;
+}
 
 /* Free the constants of a kernel that the points can determine. */
 static void free_scalars(s2_fitter *fitter, s2_kernel_model *kernel, bool floors, s2_beliefs *beliefs)
@@ -414,6 +451,7 @@ static void free_scalars(s2_fitter *fitter, s2_kernel_model *kernel, bool floors
     const bool step = kernel->pass == S2_PASS_DECODE;
     static const double mixed_like[S2_N_PASSES] = {
         [S2_PASS_FORWARD] = 1.1, [S2_PASS_BACKWARD] = 0.7, [S2_PASS_DECODE] = 1.5};
+    const bool wide = s2_model_is_wide(kernel);
     const s2_seen seen = see(fitter, fitter->kernel);
     const s2_prior priors[] = {{true, &kernel->launch_us, 4},
                                {true, &kernel->miss_us, 1},
@@ -422,17 +460,26 @@ static void free_scalars(s2_fitter *fitter, s2_kernel_model *kernel, bool floors
                                {seen.subs, &kernel->sub, 10},
                                {seen.lists, &kernel->list, 10},
                                {seen.mixed, &kernel->mixed, mixed_like[kernel->pass]},
-                               {seen.alone, &kernel->alone, 1.5},
+                               {seen.alone && !wide, &kernel->alone, 1.5},
                                {seen.fine, &kernel->fine, 200},
                                {seen.columns || seen.turns, &kernel->column, step ? 2000 : 1000},
                                {seen.parts, &kernel->part, 1000},
-                               {true, &kernel->hbm_gb_s, kernel->hbm_gb_s}};
+                               {seen.waves, &kernel->more, 1000},
+                               {seen.trips, &kernel->trip, 300},
+                               {step && !wide, &kernel->warp, 0.5}};
     for (size_t p = 0; p < sizeof priors / sizeof *priors; p++) {
         beliefs->scalar[p] = priors[p].like;
         *priors[p].value = priors[p].seen ? priors[p].like : 0;
         if (priors[p].seen)
             let_like(fitter, priors[p].value, &beliefs->scalar[p], 1, LIKENESS);
     }
+    if (wide) { /* four warps take 64 keys together, and wait so long for one another that two blocks hardly mind */
+        kernel->warp = 1;
+        kernel->alone = RESIDENTS;
+    }
+    beliefs->hbm = kernel->hbm_gb_s;
+    if (!takes_memory(fitter->model, kernel))
+        let_like(fitter, &kernel->hbm_gb_s, &beliefs->hbm, 1, LIKENESS);
 }
 
 /* Products in e4m3 are of panels of 128 columns at every head dimension, so what they cost is alike. */
@@ -470,8 +517,10 @@ static void free_dim(s2_fitter *fitter, s2_kernel_model *kernel, s2_dim_cost *co
         let(fitter, &cost->step);
     if (halved)
         cost->masked = 0.8 * cost->step;
-    /* decode: the cost of a row of a list, which few points show: assume three quarters of a slab's */
-    let_like(fitter, &cost->masked, &cost->step, halved ? 0.8 : step ? 0.75 : 1, step ? TIED : LIKENESS);
+    /* decode: the cost of a row of a list, which few points show: assume three quarters of a slab's, or that
+       of 64 rows a group's of a wide step */
+    const double row = s2_model_is_wide(kernel) ? 1.0 / 16 : 0.75;
+    let_like(fitter, &cost->masked, &cost->step, halved ? 0.8 : step ? row : 1, step ? TIED : LIKENESS);
     if (backward && s2_model_is_apart(kernel)) {
         cost->least = 0;
     } else if (backward) {
@@ -524,7 +573,7 @@ static s2_status fit_residents(const s2_fitter *fitter, s2_kernel_model *kernel,
     double least = INFINITY, value = 0;
     for (int32_t r = 0; r < n; r++) {
         *kernel = begin;
-        kernel->residents = step ? 2 : n == 1 ? 1 : residents[r];
+        kernel->residents = step ? RESIDENTS : n == 1 ? 1 : residents[r];
         S2_TRY(minimise(fitter, &value, diag));
         if (value < least) {
             least = value;
@@ -597,7 +646,8 @@ static s2_status fit_kernel(s2_fitter *fitter, int32_t index, const s2_gpu *gpu,
     for (int32_t d = 0; d < kernel->n_dims && !s2_model_is_short(kernel); d++)
         free_dim(fitter, kernel, &kernel->dims[d], floors, &beliefs.item[d], &beliefs.floor[d]);
     S2_TRY(fit_residents(fitter, kernel, diag));
-    S2_TRY(fit_warm(fitter, kernel, gpu->l2_mib, diag));
+    if (!takes_memory(fitter->model, kernel))
+        S2_TRY(fit_warm(fitter, kernel, gpu->l2_mib, diag));
     kernel->fit_pct = mean_error(fitter);
     return S2_OK;
 }
@@ -700,29 +750,33 @@ static s2_status fit_power(s2_fitter *fitter, s2_diag *diag)
     return S2_OK;
 }
 
-/* Without those of a wide step: another kernel runs it, of which there is no law. */
-static s2_status load_points(s2_arena *arena, const s2_row_file *file, s2_time_model *model,
+/* The rows that are fitted, with what they demand of the chip of this model. */
+static s2_status load_points(s2_arena *arena, const s2_row_file *file, const s2_time_model *model,
                              s2_fit_point *points, int32_t *n_out, s2_diag *diag)
 {
     int32_t n = 0;
-    for (int32_t row_no = 0; row_no < file->n_rows; row_no++) {
-        const s2_row *const row = &file->rows[row_no];
-        s2_kernel_model *const kernel = is_designed(row) ? kernel_of(model, row) : NULL;
-        if (kernel == NULL)
-            continue;
-        s2_fit_point *const point = &points[n];
-        point->row = row;
-        point->kernel = (int32_t)(kernel - model->kernels);
-        S2_TRY(s2_fit_load(arena, row, model, &point->load, diag));
-        if (point->load.wide)
-            continue;
-        n++;
-        note_dim(kernel, &point->load, model->mma_flop);
-        note_cut(kernel, row, &point->load);
-        note_limits(kernel, row, &point->load);
-    }
+    for (int32_t row_no = 0; row_no < file->n_rows; row_no++)
+        if (is_designed(&file->rows[row_no])) {
+            points[n] = (s2_fit_point){.row = &file->rows[row_no], .kernel = -1};
+            S2_TRY(s2_fit_load(arena, points[n].row, model, &points[n].load, diag));
+            n++;
+        }
     *n_out = n;
     return S2_OK;
+}
+
+static void note_points(s2_time_model *model, s2_fit_point *points, int32_t n_points)
+{
+    for (int32_t p = 0; p < n_points; p++) {
+        s2_fit_point *const point = &points[p];
+        s2_kernel_model *const kernel = kernel_of(model, point);
+        if (kernel == NULL)
+            continue;
+        point->kernel = (int32_t)(kernel - model->kernels);
+        note_dim(kernel, &point->load, model->mma_flop);
+        note_cut(kernel, point->row, &point->load);
+        note_limits(kernel, point->row, &point->load);
+    }
 }
 
 /*
@@ -816,13 +870,11 @@ static s2_status in_order(s2_arena *arena, const s2_row_file *file, s2_row_file 
     return S2_OK;
 }
 
-/* The kernels of `kept` without rows of their own, and all that is no kernel's. */
-static void keep(const s2_row_file *file, const s2_time_model *kept, s2_time_model *model)
+/* Leave of the kernels of `kept` those without rows of their own, and all that is no kernel's. */
+static void keep(const s2_fit_point *points, int32_t n_points, s2_time_model *model)
 {
-    *model = *kept;
-    for (int32_t row_no = 0; row_no < file->n_rows; row_no++) {
-        s2_kernel_model *const own =
-            is_designed(&file->rows[row_no]) ? kernel_of(model, &file->rows[row_no]) : NULL;
+    for (int32_t p = 0; p < n_points; p++) {
+        s2_kernel_model *const own = kernel_of(model, &points[p]);
         if (own == NULL)
             continue;
         const size_t n_after = (size_t)(&model->kernels[model->n_kernels] - own - 1);
@@ -848,21 +900,23 @@ static bool has_rows(s2_fitter *fitter, int32_t kernel)
     return count_rows(fitter) > 0;
 }
 
+/* Whether it takes constants of another kernel, which is fitted before it. */
+static bool is_fitted_beside(const s2_kernel_model *kernel)
+{
+    return s2_model_plans_lists(kernel) || s2_model_is_wide(kernel);
+}
+
 static s2_status fit_kernels(s2_fitter *fitter, const s2_gpu *gpu, s2_diag *diag)
 {
     s2_time_model *const model = fitter->model;
-    for (int32_t k = 0; k < model->n_kernels; k++)
-        if (model->kernels[k].n_points == 0)
-            return s2_diag_set(diag, S2_EINVAL, CODE_FIT, 0, 0,
-                               "every row of %s has more than 16 rows a list, of which nothing is fitted",
-                               model->kernels[k].name);
     /* decode shows what stays in the cache between launches, so it comes first */
     for (int32_t k = model->n_kernels; k-- > 0;)
-        if (has_rows(fitter, k) && !s2_model_plans_lists(&model->kernels[k]))
+        if (has_rows(fitter, k) && !is_fitted_beside(&model->kernels[k]))
             S2_TRY(fit_kernel(fitter, k, gpu, diag));
     for (int32_t k = 0; k < model->n_kernels; k++)
-        if (has_rows(fitter, k) && s2_model_plans_lists(&model->kernels[k]))
-            S2_TRY(fit_listed(fitter, k, diag));
+        if (has_rows(fitter, k) && is_fitted_beside(&model->kernels[k]))
+            S2_TRY(s2_model_is_wide(&model->kernels[k]) ? fit_kernel(fitter, k, gpu, diag)
+                                                        : fit_listed(fitter, k, diag));
     return S2_OK;
 }
 
@@ -877,11 +931,13 @@ s2_status s2_fit_run(s2_arena *arena, const s2_row_file *rows, const s2_gpu *gpu
         return S2_ENOMEM;
     S2_TRY(in_order(arena, rows, &file));
     if (kept != NULL)
-        keep(&file, kept, &model);
+        model = *kept;
     else
         start(&file, gpu, &model);
-    find_kernels(&file, gpu, &model);
     S2_TRY(load_points(arena, &file, &model, points, &n_points, diag));
+    keep(points, n_points, &model);
+    find_kernels(&file, points, n_points, gpu, &model);
+    note_points(&model, points, n_points);
     s2_fitter fitter = {.model = &model, .points = points, .n_points = n_points};
     if (kept == NULL)
         fit_chip(&fitter, gpu);
@@ -915,7 +971,8 @@ s2_status s2_fit_constant(s2_arena *arena, const s2_row_file *rows, const s2_tim
     s2_fit_point *const points = S2_NEW(arena, s2_fit_point, rows->n_rows + 1);
     if (points == NULL)
         return S2_ENOMEM;
-    S2_TRY(load_points(arena, rows, &noted, points, &n_points, diag));
+    S2_TRY(load_points(arena, rows, kept, points, &n_points, diag));
+    note_points(&noted, points, n_points);
     s2_fitter fitter = {.model = &model, .points = points, .n_points = n_points};
     for (int32_t k = 0; k < model.n_kernels; k++)
         if (has_rows(&fitter, k)) {

@@ -24,6 +24,11 @@ s2_status s2_fit_load(s2_arena *arena, const s2_row *row, const s2_time_model *m
                       s2_diag *diag) S2_MUST_CHECK;
 
 /*
+ * The kernel whose constants price a row. `decode` has an instance for wide steps, of which rows say the same name.
+ */
+const char *s2_fit_kernel(const s2_row *row, const s2_kernel_load *load);
+
+/*
  * Fit the rows of the set "designed". S2_EINVAL with *diag when a kernel has fewer rows than constants. kept, when not
  * NULL: cache and clock are its own, and so are the kernels that have no rows here.
  */

@@ -81,6 +81,18 @@ const s2_kernel_traits s2_traits_decode = {.name = "decode",
                                            .most_dim = 256,
                                            .first_chip = 80,
                                            .large_chips = true};
+/* The instance of `decode` for wide steps on Hopper (kernels/cuda/decode_sm90.cuh), which has constants of its own. */
+const s2_kernel_traits s2_traits_decode_wide = {.name = "decode_wide",
+                                                .rank = 78,
+                                                .tile_tok = S2_PLAN_SLAB_TOK,
+                                                .pack_heads = 1,
+                                                .key_tok = 64,
+                                                .wide_key_tok = 64,
+                                                .dim_step = 8,
+                                                .most_dim = 256,
+                                                .first_chip = 90,
+                                                .last_chip = 90,
+                                                .wide_steps = true};
 const s2_kernel_traits s2_traits_sm80 = {.name = "sm80",
                                          .rank = 80,
                                          .tile_tok = 64,
@@ -218,6 +230,7 @@ static const s2_kernel_traits *const all_traits[] = {&s2_traits_ref_f64,
                                                      &s2_traits_cpu_bwd,
                                                      &s2_traits_cpu_decode,
                                                      &s2_traits_decode,
+                                                     &s2_traits_decode_wide,
                                                      &s2_traits_sm80,
                                                      &s2_traits_sm90,
                                                      &s2_traits_sm90_e4m3,
@@ -239,7 +252,7 @@ const s2_kernel_traits *s2_kernel_traits_find(const char *name)
 
 bool s2_kernel_is_special(const s2_kernel_traits *traits)
 {
-    return traits->eight_bits || traits->listed || traits->short_windows;
+    return traits->eight_bits || traits->listed || traits->short_windows || traits->wide_steps;
 }
 
 /* The consumer parts of each generation. */
@@ -414,19 +427,30 @@ s2_decode_launch s2_decode_launch_of(s2_chip chip, const s2_plan *plan, int32_t 
         .may_merge = chip.capability >= 90};
 }
 
-int32_t s2_decode_launch_trips(const s2_decode_launch *launch, const s2_decode_plan *step, bool merges)
+/* Trips of a warp that adds up so many parts of a list, each with all of its rows, but for the last `without` parts. */
+static int32_t most_trips(const s2_decode_launch *launch, const s2_decode_plan *step, bool merges,
+                          int32_t without)
 {
     const int32_t chunk_rows = launch->row_tiles * TILE_ROWS;
     int64_t most = 0;
     for (int32_t list_no = 0; list_no < step->n_lists; list_no++) {
         const s2_decode_list *const list = &step->lists[list_no];
-        if (list->n_parts < 2)
-            continue;
+        const int32_t n_parts = list->n_parts < 2 ? 0 : s2_max_i32(list->n_parts - without, 0);
         const int64_t n_rows =
             merges ? 1 : s2_ceil_div(s2_min_i32(list->n_rows, chunk_rows), S2_DECODE_WARPS);
-        most = s2_max_i64(most, n_rows * launch->row_trips * s2_ceil_div(list->n_parts, launch->trip_parts));
+        most = s2_max_i64(most, n_rows * launch->row_trips * s2_ceil_div(n_parts, launch->trip_parts));
     }
     return (int32_t)most;
+}
+
+int32_t s2_decode_launch_trips(const s2_decode_launch *launch, const s2_decode_plan *step, bool merges)
+{
+    return most_trips(launch, step, merges, 0);
+}
+
+int32_t s2_decode_launch_long_trips(const s2_decode_launch *launch, const s2_decode_plan *step, bool merges)
+{
+    return most_trips(launch, step, merges, S2_DECODE_SHORT_TRIP);
 }
 
 static bool is_merging_faster(const s2_decode_launch *launch, const s2_decode_plan *plan)
@@ -454,6 +478,17 @@ bool s2_decode_launch_merges(const s2_decode_launch *launch, const s2_decode_pla
     for (int32_t list = 0; list < step->n_lists; list++)
         cut = cut || step->lists[list].n_parts > 1;
     return cut && launch->row_tiles > 1;
+}
+
+/* A block has rows of one list; one whose list is in one part has nothing to do. */
+double s2_decode_launch_waves(s2_chip chip, const s2_decode_plan *step)
+{
+    int64_t n_blocks = 0;
+    for (int32_t list_no = 0; list_no < step->n_lists; list_no++)
+        if (step->lists[list_no].n_parts > 1)
+            n_blocks += s2_ceil_div(step->lists[list_no].n_rows, S2_DECODE_WARPS);
+    const double at_a_time = (double)S2_DECODE_MERGE_BLOCKS * chip.n_units;
+    return (double)n_blocks > at_a_time ? (double)n_blocks / at_a_time - 1 : 0;
 }
 
 bool s2_decode_launch_leaves_room(s2_chip chip, const s2_decode_launch *launch, int32_t n_parts)

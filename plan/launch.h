@@ -70,18 +70,22 @@ typedef struct s2_kernel_traits {
     bool listed; /* it plans lists that lie on the device, in each launch, and takes nothing else */
     bool
         short_windows; /* it takes what s2_plan_reads_window() says of S2_WINDOW_MOST_TOK, and nothing else */
+    bool wide_steps;   /* decode: it takes lists of more than 16 rows, and nothing else */
     bool large_chips;  /* small ones, below 164 KiB of shared memory an SM, do not run it */
 } s2_kernel_traits;
 
 extern const s2_kernel_traits s2_traits_ref_f64, s2_traits_cpu, s2_traits_cpu_bwd, s2_traits_cpu_decode,
     s2_traits_decode, s2_traits_sm80, s2_traits_sm90, s2_traits_sm90_window, s2_traits_sm90_e4m3,
     s2_traits_sm80_bwd, s2_traits_sm90_bwd, s2_traits_sm90_bwd_window, s2_traits_sm90_bwd_fused,
-    s2_traits_sm90_bwd_ordered;
+    s2_traits_sm90_bwd_ordered, s2_traits_decode_wide;
 
 /* The traits of a kernel of this repository; NULL for any other word. */
 const s2_kernel_traits *s2_kernel_traits_find(const char *name);
 
-/* Whether it takes one kind of launch alone (e4m3, lists on the device, short windows), where others take the rest. */
+/*
+ * Whether it takes one kind of launch alone (e4m3, lists on the device, short windows, wide decode steps), where others
+ * take the rest.
+ */
 bool s2_kernel_is_special(const s2_kernel_traits *traits);
 
 /* Whether a chip of this compute capability runs a kernel. */
@@ -146,8 +150,10 @@ static inline int32_t s2_persistent_blocks(int32_t n_work, int32_t n_units)
  */
 enum {
     S2_DECODE_WARPS = 4,
+    S2_DECODE_MERGE_BLOCKS = 4, /* of a launch of its own, on an SM at a time */
     S2_DECODE_TRIP_PARTS = 17,
     S2_DECODE_TRIP_PARTS_WIDE = 12,
+    S2_DECODE_SHORT_TRIP = 4,
     S2_DECODE_TRIP_DIM = 128
 };
 typedef struct s2_decode_launch {
@@ -157,9 +163,10 @@ typedef struct s2_decode_launch {
     int32_t n_parts;      /* as many as are resident: the keys of a long step are cut into these */
     int32_t single_parts; /* for a short step: one block per SM */
     int64_t short_slabs;  /* steps with up to this many slabs are short */
-    int32_t trip_parts;   /* that a warp adds up in a trip */
-    int32_t row_trips;    /* of such trips, for S2_DECODE_TRIP_DIM columns each */
-    bool may_merge;       /* lists of up to 8 rows may leave their parts to a launch of their own */
+    int32_t
+        trip_parts; /* that a warp adds up in a trip; one of up to S2_DECODE_SHORT_TRIP has code of its own */
+    int32_t row_trips; /* of such trips, for S2_DECODE_TRIP_DIM columns each */
+    bool may_merge;    /* lists of up to 8 rows may leave their parts to a launch of their own */
 } s2_decode_launch;
 
 /* selects: the preceding launch chooses pages (kernels/select.h). e4m3: K and V have eight bits. */
@@ -177,9 +184,17 @@ s2_status s2_decode_launch_fit(s2_arena *arena, s2_decode_launch *launch, s2_dec
  * of the last block of a list, whose warps take its rows in turn.
  */
 int32_t s2_decode_launch_trips(const s2_decode_launch *launch, const s2_decode_plan *step, bool merges);
+/* ... of which so many add up more than S2_DECODE_SHORT_TRIP parts. */
+int32_t s2_decode_launch_long_trips(const s2_decode_launch *launch, const s2_decode_plan *step, bool merges);
 
 /* Whether the step cuts lists of many rows: a separate launch then adds up their parts, a warp per row. */
 bool s2_decode_launch_merges(const s2_decode_launch *launch, const s2_decode_plan *step);
+
+/*
+ * Rows that this launch adds up beyond those that the chip holds warps for at a time, as a multiple of these: they
+ * wait until the first ones are done.
+ */
+double s2_decode_launch_waves(s2_chip chip, const s2_decode_plan *step);
 
 /* Whether a launch leaves half of every SM empty, so that the next one can begin while it runs. */
 bool s2_decode_launch_leaves_room(s2_chip chip, const s2_decode_launch *launch, int32_t n_parts);

@@ -45,6 +45,8 @@ enum { CODE_CALIBRATION = 705, MAX_BYTES = 1 << 16, MOST_NUMBERS = 6 };
     X(lost_mb, 1e-3, 1e5)                                                                                    \
     X(gather, 0, 1e3)                                                                                        \
     X(hit, 0, 1e3)                                                                                           \
+    X(trip, 0, 1e6)                                                                                          \
+    X(warp, 0, 1)                                                                                            \
     X(draw, 0, 100)                                                                                          \
     X(least_us, 0, 1e12)                                                                                     \
     X(most_us, 0, 1e12)                                                                                      \
@@ -92,8 +94,11 @@ static void print_kernel(const s2_kernel_model *kernel, s2_buf *buf)
     s2_buf_printf(buf, "takes %d %d %d\n", kernel->rows, kernel->whole_blocks, kernel->padded);
     for (int32_t key = 0; key < N_KERNEL_KEYS; key++) {
         const double value = *(const double *)(const void *)((const char *)kernel + kernel_keys[key].offset);
-        const bool is_draw = kernel_keys[key].offset == offsetof(s2_kernel_model, draw);
-        if (!is_draw || value != 0) /* few kernels have it */
+        const size_t offset = kernel_keys[key].offset;
+        const bool is_rare = offset == offsetof(s2_kernel_model, draw) ||
+                             offset == offsetof(s2_kernel_model, trip) ||
+                             offset == offsetof(s2_kernel_model, warp);
+        if (!is_rare || value != 0) /* few kernels have them */
             s2_buf_printf(buf, "%s %.6g\n", kernel_keys[key].word, value);
     }
     for (int32_t d = 0; d < kernel->n_dims; d++)

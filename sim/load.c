@@ -213,7 +213,7 @@ static void add_class(s2_kernel_load *load, s2_load_class *classes, const s2_loa
     s2_load_class *const last = load->n_classes > 0 ? &classes[load->n_classes - 1] : NULL;
     if (last != NULL && last->n_full == own->n_full && last->n_masked == own->n_masked &&
         last->n_rows == own->n_rows && last->n_turns == own->n_turns && last->n_mixed == own->n_mixed &&
-        last->n_fine == own->n_fine && last->n_more == own->n_more)
+        last->n_fine == own->n_fine && last->n_more == own->n_more && last->n_groups == own->n_groups)
         last->n_items += own->n_items;
     else
         classes[load->n_classes++] = *own;
@@ -627,20 +627,27 @@ typedef struct s2_load_step {
     const s2_load_list *counted; /* NULL: slabs */
 } s2_load_step;
 
-/* Slabs with masks that a part has of a list. */
-static double fine_slabs(const s2_load_step *made, int32_t list_no, int32_t begin, int32_t end)
+/* Groups of n_slabs slabs with masks that a part has of a list. */
+static double fine_groups(const s2_load_step *made, int32_t list_no, int32_t begin, int32_t end,
+                          int32_t n_slabs)
 {
     const s2_decode_list *const list = &made->step.lists[list_no];
     int32_t n = 0;
     if (made->counted != NULL)
-        return (double)made->counted[list_no].n_fine * (end - begin) / (list->slab_end - list->slab_begin);
+        return fmin((double)made->counted[list_no].n_fine * (end - begin) /
+                        (list->slab_end - list->slab_begin),
+                    (double)s2_ceil_div(end - begin, n_slabs));
     for (int32_t slab = begin; slab < end; slab++)
-        n += made->step.slabs[slab].mask >= 0;
+        if (made->step.slabs[slab].mask >= 0) {
+            slab += n_slabs - 1 - (slab - begin) % n_slabs; /* the others of its group make no difference */
+            n++;
+        }
     return n;
 }
 
 /* A part of a decode step: its slabs, and the lists that it works for. */
-static s2_load_class part_class(const s2_load_step *of, const s2_decode_part *part)
+static s2_load_class part_class(const s2_load_step *of, const s2_decode_part *part, bool wide,
+                                int32_t chunk_rows)
 {
     s2_load_class made = {.n_full = part->slab_end - part->slab_begin};
     int32_t n_lists = 0;
@@ -652,8 +659,9 @@ static s2_load_class part_class(const s2_load_step *of, const s2_decode_part *pa
                       end = s2_min_i32(list->slab_end, part->slab_end);
         if (begin >= end)
             continue;
-        made.n_rows += list->n_rows; /* finished, or left to be added up */
-        n_fine += fine_slabs(of, list_no, begin, end);
+        made.n_groups += (int32_t)s2_ceil_div(end - begin, S2_DECODE_WARPS);
+        made.n_rows += s2_min_i32(list->n_rows, chunk_rows); /* finished, or left to be added up */
+        n_fine += fine_groups(of, list_no, begin, end, wide ? S2_DECODE_WARPS : 1);
         n_lists++;
     }
     made.n_rows = s2_max_i32(made.n_rows, 1);
@@ -685,8 +693,8 @@ static int64_t step_pairs(const s2_load_step *of)
     return n;
 }
 
-static s2_status load_step(s2_arena *arena, s2_load_step *of, s2_decode_launch *launch, s2_dtype dtype,
-                           s2_kernel_load *out)
+static s2_status load_step(s2_arena *arena, s2_load_step *of, s2_chip chip, s2_decode_launch *launch,
+                           s2_dtype dtype, s2_kernel_load *out)
 {
     const s2_plan *const plan = of->plan;
     const int32_t group = plan->pattern->n_heads / plan->pattern->n_kv_heads, d = plan->pattern->head_dim;
@@ -714,12 +722,14 @@ static s2_status load_step(s2_arena *arena, s2_load_step *of, s2_decode_launch *
                            .pairs = step_pairs(of)};
     note_extent(plan, longest_step(plan), &load);
     for (int32_t part = 0; part < step->n_parts; part++) {
-        s2_load_class made = part_class(of, &step->parts[part]);
+        s2_load_class made = part_class(of, &step->parts[part], tiles == WIDE_TILES, 8 * tiles);
         made.n_items = n_chunks;
         add_class(&load, classes, &made);
     }
     load.merges = s2_decode_launch_merges(launch, step);
     load.trips = s2_decode_launch_trips(launch, step, load.merges);
+    load.long_trips = s2_decode_launch_long_trips(launch, step, load.merges);
+    load.waves = load.merges ? s2_decode_launch_waves(chip, step) : 0;
     const double rows = (double)step->n_lists * longest_step(plan) * group;
     load.flop = 4.0 * d * 8 * tiles * S2_DECODE_SLAB_TOK * (double)load.n_steps;
     load.q_bytes = rows * d * plan->options.elem_bytes;
@@ -739,7 +749,7 @@ s2_status s2_load_of_step(s2_arena *arena, const s2_plan *plan, s2_dtype dtype, 
     s2_decode_launch launch = s2_decode_launch_of(chip, plan, plan->pattern->head_dim, false, false);
     s2_load_step of = {.plan = plan};
     S2_TRY(s2_decode_plan_build(arena, plan, NULL, launch.n_parts, &of.step, NULL));
-    return load_step(arena, &of, &launch, dtype, out);
+    return load_step(arena, &of, chip, &launch, dtype, out);
 }
 
 s2_status s2_load_count_lists(s2_arena *scratch, const s2_plan *plan, s2_load_list *out)
@@ -803,5 +813,5 @@ s2_status s2_load_of_lists(s2_arena *arena, const s2_pattern *pattern, const s2_
     s2_load_step of = {.plan = &plan, .counted = lists};
     S2_TRY(put_lists(arena, pattern, lists, n_seqs, &of.step));
     S2_TRY(s2_decode_plan_split(arena, launch.n_parts, &of.step));
-    return load_step(arena, &of, &launch, dtype, out);
+    return load_step(arena, &of, chip, &launch, dtype, out);
 }

@@ -17,9 +17,10 @@ typedef struct s2_load_class {
     int32_t n_full;   /* steps without mask code; halved: whole steps */
     int32_t n_masked; /* steps with it; halved: half steps */
     int32_t n_mixed;  /* halved: whole steps with it */
-    int32_t n_rows;   /* decode: rows of the lists that the part works for */
+    int32_t n_rows;   /* decode: rows of the lists that the part works for, of a chunk at most */
+    int32_t n_groups; /* decode: of four slabs, a warp each, none with slabs of two lists */
     int32_t n_turns;  /* decode: how often the part goes on to another list */
-    int32_t n_fine;   /* of which compare with element masks from memory; decode: slabs that do */
+    int32_t n_fine;   /* of which compare with element masks from memory; decode: slabs, or groups, that do */
     int32_t n_more;   /* halved: masks that these read beyond one for each half step's keys */
     int32_t n_items;  /* in a row */
 } s2_load_class;
@@ -86,11 +87,13 @@ typedef struct s2_kernel_load {
     const s2_sweep *sweeps; /* of columns, as many as run at a time */
     int32_t n_generations;
     const s2_wave *generations;
-    bool wide;     /* decode: more than 16 rows a list on Hopper, read 64 at a time by a kernel of its own */
-    bool merges;   /* decode: a launch of its own adds up the parts of lists */
-    int32_t trips; /* decode: to L2, one after another, of the warp that adds up most parts */
-    int64_t pairs; /* useful, with all heads and sequences */
-    double flop;   /* executed, both products */
+    bool wide;   /* decode: more than 16 rows a list on Hopper, for which there is a kernel: 64 keys a step */
+    bool merges; /* decode: a launch of its own adds up the parts of lists */
+    double waves;       /* decode: of rows, beyond the first, that this launch adds up */
+    int32_t long_trips; /* decode: ... of more than a few parts */
+    int32_t trips;      /* decode: to L2, one after another, of the warp that adds up most parts */
+    int64_t pairs;      /* useful, with all heads and sequences */
+    double flop;        /* executed, both products */
     double zero_flop;   /* of these, with a zero for a factor: they draw no power */
     double q_bytes;     /* Q read */
     double kv_bytes;    /* K and V touched, each once */

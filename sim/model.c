@@ -78,14 +78,16 @@ static s2_dim_cost cost_of(const s2_kernel_model *kernel, int32_t of_dim)
 /* What items and columns of one launch cost, in cycles. */
 typedef struct s2_costs {
     double item, full, masked, mixed, fine, more, turn;
+    double warp; /* decode: share of `full` that is a warp's own */
     double least;
 } s2_costs;
 
 static double cycles_of(const s2_costs *costs, const s2_load_class *cls)
 {
-    const double cycles = costs->item + costs->full * cls->n_full +
-                          costs->masked * (cls->n_masked + cls->n_rows) + costs->mixed * cls->n_mixed +
-                          costs->fine * cls->n_fine + costs->more * cls->n_more + costs->turn * cls->n_turns;
+    const double n_full = (1 - costs->warp) * cls->n_full + costs->warp * S2_DECODE_WARPS * cls->n_groups;
+    const double cycles = costs->item + costs->full * n_full + costs->masked * (cls->n_masked + cls->n_rows) +
+                          costs->mixed * cls->n_mixed + costs->fine * cls->n_fine +
+                          costs->more * cls->n_more + costs->turn * cls->n_turns;
     return fmax(costs->least, cycles);
 }
 
@@ -186,9 +188,19 @@ static double beside(double a, double b)
     return b > 0 ? cbrt(a * a * a + b * b * b) : a;
 }
 
-/* Cycles of the busiest and of the mean SM; missed: share of the rows that come from device memory. */
+/* What the parts of lists take when all of them are there. */
+static double tail_cycles(const s2_kernel_model *kernel, const s2_kernel_load *load)
+{
+    return kernel->start * load->trips + kernel->trip * load->long_trips +
+           (load->merges ? kernel->part + kernel->more * load->waves * ceil(load->head_dim / 64.0) : 0);
+}
+
+/*
+ * Cycles of the busiest SM; missed: share of the rows that come from device memory. *imbalance: how much more it has
+ * to do than the mean one.
+ */
 static double launch_cycles(const s2_kernel_model *kernel, const s2_kernel_load *load, double missed,
-                            int32_t n_sms, double *mean)
+                            int32_t n_sms, double *imbalance)
 {
     const s2_dim_cost cost = cost_of(kernel, load->head_dim);
     const double extra = ceil(load->head_dim / 64.0) *
@@ -201,6 +213,7 @@ static double launch_cycles(const s2_kernel_model *kernel, const s2_kernel_load 
     const double step = two_tiles ? cost.step * fmax(1, kernel->mixed) : cost.step;
     const s2_costs costs = {.item = cost.item + load->sink_cycles,
                             .full = beside(step + extra, cap),
+                            .warp = kernel->warp,
                             .masked = beside(cost.masked + extra, cap_masked),
                             .mixed = beside(cost.step * fmax(1, kernel->mixed) + extra, cap),
                             .fine = kernel->fine,
@@ -214,17 +227,23 @@ static double launch_cycles(const s2_kernel_model *kernel, const s2_kernel_load 
     const bool alone = load->pass == S2_PASS_DECODE && load->n_items <= n_sms && kernel->alone > 0;
     end += run_classes(&costs, load->classes, load->n_classes, n_sms,
                        alone ? kernel->alone : kernel->residents, &items_mean);
-    *mean = items_mean + columns_mean;
     if (s2_model_is_short(kernel)) /* the first items of all SMs are read at once */
-        return end + kernel->start * fmin(1, (double)load->n_items / n_sms);
-    if (load->pass != S2_PASS_DECODE)
-        return end + kernel->start * any_of_several_steps(load);
-    return end + kernel->start * load->trips + (load->merges ? kernel->part : 0);
+        end += kernel->start * fmin(1, (double)load->n_items / n_sms);
+    else if (load->pass != S2_PASS_DECODE)
+        end += kernel->start * any_of_several_steps(load);
+    const double mean = items_mean + columns_mean;
+    *imbalance = mean > 0 ? end / (alone ? kernel->alone : 1) / mean : 1; /* waiting alone is no work */
+    return end;
 }
 
 bool s2_model_plans_lists(const s2_kernel_model *kernel)
 {
     return kernel->traits != NULL && kernel->traits->listed;
+}
+
+bool s2_model_is_wide(const s2_kernel_model *kernel)
+{
+    return kernel->traits != NULL && kernel->traits->wide_steps;
 }
 
 bool s2_model_is_short(const s2_kernel_model *kernel)
@@ -384,7 +403,8 @@ static void at_clock(const s2_time_model *model, const s2_kernel_model *kernel, 
     /* an SM draws no more than its share of the rate, so the busiest one decides */
     forecast->l2_us = forecast->bytes.l2 / (model->l2_gb_s * 1e3) * fmax(1, forecast->imbalance);
     forecast->us = forecast->launch_us + forecast->before_us +
-                   power_sum(forecast->compute_us, forecast->hbm_us, forecast->l2_us, model->power);
+                   power_sum(forecast->compute_us, forecast->hbm_us, forecast->l2_us, model->power) +
+                   forecast->tail_cycles / mhz;
 }
 
 static s2_limit limit_of(const s2_forecast *forecast)
@@ -422,17 +442,16 @@ static void take_sums(const s2_time_model *model, const s2_kernel_model *kernel,
 void s2_model_run(const s2_time_model *model, const s2_kernel_model *kernel, const s2_kernel_load *load,
                   bool cold, double mhz, s2_forecast *out)
 {
-    double mean;
     const double missed = cold ? 1 : missed_share(kernel, load);
     s2_forecast forecast = {.launch_us = kernel->launch_us + kernel->miss_us * missed + load->after_us,
                             .bytes = s2_model_bytes(model, kernel, load, cold)};
-    forecast.cycles = launch_cycles(kernel, load, missed, (int32_t)model->n_sms, &mean);
+    forecast.cycles = launch_cycles(kernel, load, missed, (int32_t)model->n_sms, &forecast.imbalance);
+    forecast.tail_cycles = load->pass == S2_PASS_DECODE ? tail_cycles(kernel, load) : 0;
     if (load->pass == S2_PASS_BACKWARD && !s2_model_is_short(kernel))
         take_sums(model, kernel, load, missed, &forecast);
     if (s2_model_plans_lists(kernel)) /* by a launch of its own */
         forecast.before_us = (kernel->part * (double)load->n_listed + kernel->column * (double)load->n_seen) /
                              model->n_sms / model->max_mhz;
-    forecast.imbalance = mean > 0 ? forecast.cycles / mean : 1;
     double f = mhz > 0 ? mhz : model->max_mhz;
     at_clock(model, kernel, f, &forecast);
     /* a lower clock makes the launch longer and the chip less busy, so the rounds converge */

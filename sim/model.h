@@ -4,7 +4,7 @@
  *     item   = a + n_full c + n_masked (c + m)               cycles of one SM, per head dimension
  *     C      = makespan(items in plan order, SMs x residents)
  *     M      = HBM bytes / rate,   L = L2 bytes / rate
- *     T      = t0 + (( C / f)^p + M^p + L^p)^(1/p)
+ *     T      = t0 + (( C / f)^p + M^p + L^p)^(1/p) + tail / f
  *     f      = f_max min(1, (limit / (base + matrix + bytes per cycle))^q)    the power limit
  *
  * T depends on f and f on how busy T leaves the chip, so both are solved together. The constants are fitted
@@ -111,6 +111,7 @@ typedef struct s2_kernel_model {
     double fine;      /* extra cycles of a step that compares with element masks from memory;
                           short windows: of an item, or a unit of gradients, that compares all of its keys */
     double more; /* ... and of each mask beyond one for a half step's keys: they are read one after another;
+                    decode: each wave of rows beyond the first that the launch of its own adds up, for 64 columns;
                     short windows: of an item at the beginning of a sequence */
     double
         column;  /* backward: cycles to change columns, per 64 columns of a head, or ranges of a short window;
@@ -121,6 +122,11 @@ typedef struct s2_kernel_model {
                           decode: the launch of its own that adds up parts;
                           lists on the device: cycles of an SM to plan a block that they name;
                           gradients of short windows: of an SM to sum a row of O and dO, beside its bytes */
+    double
+        trip; /* decode: more cycles of a trip of the warp that adds up more than S2_DECODE_SHORT_TRIP parts */
+    double
+        warp; /* decode: share of a slab's cycles that are its warp's own: of four slabs, which four warps take at
+                    once, those of the first; what is left is of all of the part's slabs */
     double draw; /* power of what it does beside products, in that of its products; 0: as the others */
     int32_t n_dims;
     s2_dim_cost dims[S2_MODEL_DIMS]; /* ascending head_dim */
@@ -166,6 +172,8 @@ typedef struct s2_bytes {
 
 /* Whether the kernel plans lists that lie on the device in each launch, and takes nothing else. */
 bool s2_model_plans_lists(const s2_kernel_model *kernel);
+/* Whether it takes wide decode steps, of more than 16 rows a list, and nothing else. */
+bool s2_model_is_wide(const s2_kernel_model *kernel);
 /* Whether it takes short windows (sim/short.h), and nothing else. */
 bool s2_model_is_short(const s2_kernel_model *kernel);
 /* Whether it takes that alone, or what reads everything alone: there it is faster than kernels that take all. */
@@ -192,8 +200,9 @@ typedef enum s2_limit { S2_LIMIT_COMPUTE, S2_LIMIT_HBM, S2_LIMIT_L2, S2_LIMIT_LA
 typedef struct s2_forecast {
     double us;
     double mhz;
-    double cycles;     /* of the busiest SM, without t0 */
-    double compute_us; /* parts, each alone */
+    double cycles;      /* of the busiest SM, without t0 and what comes after */
+    double tail_cycles; /* decode: what adds up the parts of lists, when all of them are there */
+    double compute_us;  /* parts, each alone */
     double hbm_us;
     double l2_us;
     double launch_us;

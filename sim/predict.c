@@ -41,10 +41,22 @@ static bool is_like_measured(const s2_kernel_model *kernel, const s2_kernel_load
     return !kernel->whole_blocks || load->whole_blocks;
 }
 
-/* A kernel may have learnt finer masks since its calibration; only the shape of its tile is fixed. */
-static bool takes(const s2_kernel_model *kernel, const s2_kernel_load *load)
+static bool has_wide(const s2_time_model *model)
 {
-    return kernel->rows == 0 || kernel->rows == load->rows;
+    for (int32_t k = 0; k < model->n_kernels; k++)
+        if (s2_model_is_wide(&model->kernels[k]))
+            return true;
+    return false;
+}
+
+/*
+ * A kernel may have learnt finer masks since its calibration; only the shape of its tile is fixed. Where nothing was
+ * fitted to wide decode steps they have the constants of the others, and no known error.
+ */
+static bool takes(const s2_time_model *model, const s2_kernel_model *kernel, const s2_kernel_load *load)
+{
+    const bool wide = load->wide && has_wide(model);
+    return (kernel->rows == 0 || kernel->rows == load->rows) && s2_model_is_wide(kernel) == wide;
 }
 
 bool s2_predict_takes_dtype(const s2_kernel_model *kernel, s2_dtype dtype)
@@ -266,7 +278,7 @@ static s2_status predict_on(s2_arena *arena, const s2_time_model *model, const s
     s2_forecast half;
     part.batch = planned_batch(launch);
     S2_TRY(load_for(arena, model, &kernel, &part, &load, &out->runs_on));
-    if (!takes(kernel, &load) || (launch->listed && !load.whole_blocks))
+    if (!takes(model, kernel, &load) || (launch->listed && !load.whole_blocks))
         return S2_EINVAL;
     load.n_lists = load.n_lists / part.batch * launch->batch;
     out->kernel = kernel;

@@ -11,6 +11,9 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "pattern/parse.h"
+#include "plan/decode.h"
+#include "plan/follow.h"
+#include "plan/launch.h"
 #include "plan/steps.h"
 #include "calibrate/accuracy.h"
 #include "calibrate/fit.h"
@@ -677,6 +680,152 @@ static void a_gpu_that_nobody_measured_is_guessed_with_a_wide_error(void **state
     s2_arena_release(&arena);
 }
 
+/* The law of wide decode steps, or of the others. */
+static s2_kernel_model *decode_law(s2_time_model *model, bool wide)
+{
+    for (int32_t k = 0; k < model->n_kernels; k++)
+        if (model->kernels[k].pass == S2_PASS_DECODE && s2_model_is_wide(&model->kernels[k]) == wide)
+            return &model->kernels[k];
+    return NULL;
+}
+
+/* The plan of a decode step as its kernel makes it, for a Hopper of 132 SMs. */
+static s2_decode_launch planned_step(s2_arena *arena, const s2_row *row, s2_decode_plan *out)
+{
+    const s2_chip chip = {90, 132};
+    const s2_run_point *const point = &row->point;
+    s2_plan_seq *const seqs = S2_NEW(arena, s2_plan_seq, point->batch);
+    const s2_plan_options options = {
+        .tile_tok = row->tile_tok, .key_tok = row->key_tok, .pack_heads = 1, .elem_bytes = 2};
+    s2_pattern *const pattern = S2_NEW(arena, s2_pattern, 1);
+    s2_plan plan;
+    assert_true(seqs != NULL && pattern != NULL);
+    *pattern = s2_parsed(arena, point->pattern);
+    for (int32_t seq = 0; seq < point->batch; seq++)
+        seqs[seq] = (s2_plan_seq){point->q_tok, point->k_tok};
+    assert_int_equal(
+        s2_plan_build_classes(arena, pattern, S2_DECODE, 0, seqs, point->batch, &options, &plan, NULL),
+        S2_OK);
+    s2_decode_launch how = s2_decode_launch_of(chip, &plan, pattern->head_dim, false, false);
+    assert_int_equal(s2_decode_plan_build(arena, &plan, NULL, how.n_parts, out, NULL), S2_OK);
+    assert_int_equal(s2_decode_launch_fit(arena, &how, out), S2_OK);
+    return how;
+}
+
+/* Rounds of four slabs that the four warps of each part take, and those with masks, slab by slab. */
+static void count_rounds(const s2_decode_plan *step, int64_t *n, int64_t *n_masked)
+{
+    *n = *n_masked = 0;
+    for (int32_t part = 0; part < step->n_parts; part++) {
+        int32_t in_round = S2_DECODE_WARPS, list = -1;
+        bool masked = true;
+        for (int32_t slab = step->parts[part].slab_begin; slab < step->parts[part].slab_end; slab++) {
+            int32_t own = 0;
+            while (step->lists[own].slab_begin > slab || step->lists[own].slab_end <= slab)
+                own++;
+            if (own != list || in_round == S2_DECODE_WARPS) {
+                in_round = 0;
+                masked = false;
+                ++*n;
+            }
+            *n_masked += step->slabs[slab].mask >= 0 && !masked;
+            masked = masked || step->slabs[slab].mask >= 0;
+            list = own;
+            in_round++;
+        }
+    }
+}
+
+/* Trips of more than a few parts of a warp that adds up a list, one after another, and rows that all warps have to. */
+static void count_sums(const s2_decode_launch *how, const s2_decode_plan *step, bool merges, int64_t *n_long,
+                       int64_t *n_blocks)
+{
+    const int32_t chunk = 8 * how->row_tiles;
+    *n_long = *n_blocks = 0;
+    for (int32_t at = 0; at < step->n_lists; at++) {
+        const s2_decode_list *const list = &step->lists[at];
+        const int32_t rows = list->n_rows < chunk ? list->n_rows : chunk;
+        int64_t own = 0;
+        for (int32_t left = list->n_parts; list->n_parts > 1 && left > 0; left -= how->trip_parts)
+            own += left > 4;
+        for (int32_t row = 4; row < rows && !merges; row += 4) /* each warp has one of four rows */
+            for (int32_t left = list->n_parts; list->n_parts > 1 && left > 0; left -= how->trip_parts)
+                own += left > 4;
+        *n_long = s2_max_i64(*n_long, own * how->row_trips);
+        for (int32_t row = 0; row < list->n_rows; row++) /* a block has rows of one chunk */
+            *n_blocks += list->n_parts > 1 && row % chunk % 4 == 0;
+    }
+}
+
+/* Drawn steps, wide ones too: what the law charges for is what the plan has, counted slab by slab. */
+static void a_decode_step_is_charged_for_what_its_plan_has(void **state)
+{
+    (void)state;
+    const s2_time_model model = h200_model();
+    for (int32_t nth = 0; nth < s2_test_cases(60); nth++) {
+        s2_arena arena = {0};
+        s2_row row = {.tile_tok = 16, .key_tok = 64, .pack_heads = 1};
+        s2_kernel_load load;
+        s2_decode_plan step;
+        int64_t rounds, masked, n_long, n_blocks, of_load = 0, fine = 0;
+        if (nth % 2 == 0)
+            assert_true(s2_run_point_drawn_of("wide", S2_PASS_DECODE, 41, nth, &row.point));
+        else
+            s2_run_point_drawn(S2_PASS_DECODE, 41, nth, &row.point);
+        row.point.batch = s2_min_i32(row.point.batch, 16);
+        row.point.k_tok = s2_min_i32(row.point.k_tok, 2048);
+        assert_int_equal(s2_fit_load(&arena, &row, &model, &load, NULL), S2_OK);
+        const s2_decode_launch how = planned_step(&arena, &row, &step);
+        count_rounds(&step, &rounds, &masked);
+        count_sums(&how, &step, load.merges, &n_long, &n_blocks);
+        for (int32_t cls = 0; cls < load.n_classes; cls++) {
+            of_load += (int64_t)load.classes[cls].n_items * load.classes[cls].n_groups;
+            fine += (int64_t)load.classes[cls].n_items * load.classes[cls].n_fine;
+        }
+        assert_int_equal(of_load, rounds * how.n_chunks);
+        assert_true(!load.wide || fine == masked * how.n_chunks);
+        assert_int_equal(load.long_trips, n_long);
+        assert_true(load.long_trips <= load.trips);
+        s2_assert_close(load.waves, load.merges && n_blocks > 4 * 132 ? (double)n_blocks / (4 * 132) - 1 : 0,
+                        1e-9);
+        s2_arena_release(&arena);
+    }
+}
+
+/* Parts whose warps take as many slabs in turn take more for each slab, and more for each round, never less. */
+static void a_round_of_slabs_takes_as_long_as_its_first(void **state)
+{
+    (void)state;
+    s2_time_model model = h200_model();
+    for (int32_t wide = 0; wide < 2; wide++) {
+        const s2_kernel_model *const kernel = decode_law(&model, wide == 1);
+        double before = 0, in_round = 0, beyond = 0;
+        assert_non_null(kernel);
+        assert_true(kernel->warp > 0 && kernel->warp <= 1);
+        for (int32_t n = 4; n <= 40; n++) {
+            const s2_load_class part = {.n_full = n,
+                                        .n_groups = (int32_t)s2_ceil_div(n, S2_DECODE_WARPS),
+                                        .n_rows = 1,
+                                        .n_items = 132};
+            const s2_kernel_load load = {.pass = S2_PASS_DECODE,
+                                         .head_dim = 128,
+                                         .n_subs = 2,
+                                         .arithmetic = true,
+                                         .n_items = 132,
+                                         .n_classes = 1,
+                                         .classes = &part};
+            s2_forecast forecast;
+            s2_model_run(&model, kernel, &load, true, 1000, &forecast);
+            if (n > 4)
+                *(n % S2_DECODE_WARPS == 1 ? &beyond : &in_round) = forecast.cycles - before;
+            if (n > 8)
+                assert_true(in_round >= 0 && beyond > in_round);
+            before = forecast.cycles;
+        }
+        assert_true(wide == 0 || in_round == 0);
+    }
+}
+
 /*
  * One list over the whole chip: up to 4 rows the warps of its last block add the parts up, each a row; from 5 on, where
  * they would have to take rows in turn, a launch of its own does, unless parts are long. Lists of few parts are left
@@ -713,9 +862,7 @@ static void parts_pay_for_each_list_that_they_go_on_to(void **state)
                                            "heads 8; kv-heads 2; layers all: dense",
                                            "heads 12; kv-heads 4; layers all: local 1; kv 0: local 9"};
     s2_time_model model = h200_model();
-    s2_kernel_model *kernel = NULL;
-    for (int32_t k = 0; k < model.n_kernels; k++)
-        kernel = model.kernels[k].pass == S2_PASS_DECODE ? &model.kernels[k] : kernel;
+    s2_kernel_model *const kernel = decode_law(&model, false);
     assert_non_null(kernel);
     for (int32_t at = 0; at < 9; at++) {
         s2_arena arena = {0};
@@ -1558,25 +1705,29 @@ static void a_fit_of_gradients_in_order_brings_back_what_made_the_rows(void **st
     s2_arena_release(&arena);
 }
 
-/* Another kernel runs wide steps: whatever they take, they change no constant, and alone they make none. */
-static void wide_steps_are_not_fitted(void **state)
+/* Rows of wide steps say the same kernel as others. They change no constant of these, and have a law of their own. */
+static void a_fit_of_wide_steps_brings_back_what_made_the_rows(void **state)
 {
     (void)state;
-    enum { N = 60, N_WIDE = 6 };
+    enum { N = 60, N_WIDE = 40 };
     s2_arena arena = {0};
     s2_gpu gpu;
     s2_diag diag = {0};
-    s2_time_model without, with;
+    s2_time_model truth = h200_model(), without, with, alone;
+    const s2_kernel_model *const law = decode_law(&truth, true);
     s2_row_file file = {.rows = S2_NEW(&arena, s2_row, N + N_WIDE), .n_rows = N};
     s2_rng rng = {s2_test_seed(39)};
+    assert_non_null(law);
     assert_int_equal(s2_gpu_find("h200", &gpu, NULL), S2_OK);
     for (int32_t nth = 0; nth < N + N_WIDE; nth++) {
         s2_row *const row = &file.rows[nth];
+        s2_kernel_load load;
+        s2_forecast forecast = {.us = 10 + 100 * s2_test_unit(&rng), .mhz = 1500};
         if (nth < N)
             s2_run_point_drawn(S2_PASS_DECODE, 5, nth, &row->point);
         else
             assert_true(s2_run_point_drawn_of("wide", S2_PASS_DECODE, 5, nth, &row->point));
-        row->point.batch = 1;
+        row->point.batch = nth < N ? 1 : s2_min_i32(row->point.batch, 8);
         row->point.k_tok = s2_min_i32(row->point.k_tok, 4096);
         row->nth = nth < N ? nth : -1; /* the first of all in order */
         snprintf(row->set, sizeof row->set, "designed");
@@ -1584,18 +1735,26 @@ static void wide_steps_are_not_fitted(void **state)
         row->tile_tok = 16;
         row->key_tok = 64;
         row->pack_heads = 1;
-        row->us = nth < N ? 10 + 100 * s2_test_unit(&rng) : 1e6;
-        row->mhz = 1500;
+        assert_int_equal(s2_fit_load(&arena, row, &truth, &load, &diag), S2_OK);
+        assert_string_equal(s2_fit_kernel(row, &load), nth < N ? "decode" : "decode_wide");
+        if (nth >= N)
+            s2_model_run(&truth, law, &load, false, 0, &forecast);
+        row->us = forecast.us;
+        row->mhz = forecast.mhz;
     }
-    assert_int_equal(s2_fit_run(&arena, &file, &gpu, NULL, &without, &diag), S2_OK);
+    assert_int_equal(s2_fit_run(&arena, &file, &gpu, &truth, &without, &diag), S2_OK);
+    assert_memory_equal(decode_law(&without, true), law, sizeof *law);
     file.n_rows += N_WIDE;
-    assert_int_equal(s2_fit_run(&arena, &file, &gpu, NULL, &with, &diag), S2_OK);
-    assert_memory_equal(&with, &without, sizeof with);
-    assert_int_equal(with.kernels[0].n_points, N);
+    assert_int_equal(s2_fit_run(&arena, &file, &gpu, &truth, &with, &diag), S2_OK);
+    assert_memory_equal(decode_law(&with, false), decode_law(&without, false), sizeof *law);
+    assert_int_equal(decode_law(&with, false)->n_points, N);
     file.rows += N;
     file.n_rows = N_WIDE;
-    assert_int_equal(s2_fit_run(&arena, &file, &gpu, NULL, &with, &diag), S2_EINVAL);
-    assert_non_null(strstr(diag.msg, "more than 16 rows"));
+    assert_int_equal(s2_fit_run(&arena, &file, &gpu, &truth, &alone, &diag), S2_OK);
+    assert_int_equal(decode_law(&alone, true)->n_points, N_WIDE);
+    if (decode_law(&alone, true)->fit_pct > 1)
+        fail_msg("%.2f %%", decode_law(&alone, true)->fit_pct);
+    assert_memory_equal(decode_law(&alone, false), decode_law(&truth, false), sizeof *law);
     s2_arena_release(&arena);
 }
 
@@ -1884,6 +2043,8 @@ int main(void)
         cmocka_unit_test(rows_survive_a_round_trip),
         cmocka_unit_test(parts_of_many_rows_are_added_side_by_side),
         cmocka_unit_test(parts_pay_for_each_list_that_they_go_on_to),
+        cmocka_unit_test(a_decode_step_is_charged_for_what_its_plan_has),
+        cmocka_unit_test(a_round_of_slabs_takes_as_long_as_its_first),
         cmocka_unit_test(very_many_sequences_take_as_long_each),
         cmocka_unit_test(the_name_of_every_kernel_survives_rows_and_constants),
         cmocka_unit_test(damaged_rows_are_refused_with_a_position),
@@ -1899,7 +2060,7 @@ int main(void)
         cmocka_unit_test(long_columns_in_order_read_memory_again),
         cmocka_unit_test(gradients_in_order_are_priced_on_their_kernel),
         cmocka_unit_test(a_fit_of_gradients_in_order_brings_back_what_made_the_rows),
-        cmocka_unit_test(wide_steps_are_not_fitted),
+        cmocka_unit_test(a_fit_of_wide_steps_brings_back_what_made_the_rows),
         cmocka_unit_test(a_fit_depends_on_its_rows_and_not_on_their_order),
         cmocka_unit_test(one_constant_is_fitted_and_all_else_kept),
         cmocka_unit_test(lists_on_the_device_have_a_price_of_their_own),

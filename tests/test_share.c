@@ -931,9 +931,16 @@ static void errors_widen_beyond_the_points_measured(void **state)
     options.phase = S2_DECODE;
     const s2_pattern inside = s2_parsed(&arena, "heads 32; kv-heads 8; all: dense");
     const s2_pattern outside = s2_parsed(&arena, "heads 128; kv-heads 1; all: dense");
-    const s2_sim known = s2_priced(&arena, &inside, &options),
-                 unknown = s2_priced(&arena, &outside, &options);
+    const s2_sim known = s2_priced(&arena, &inside, &options), wide = s2_priced(&arena, &outside, &options);
     assert_true(known.far.beyond == 0 && known.measured && known.error.pct < 6);
+    assert_true(wide.far.beyond == 0 && wide.measured && wide.error.pct > 6 && wide.error.pct < 10);
+    assert_string_equal(wide.kernel, "decode_wide");
+    static s2_calibration h100;
+    assert_int_equal(s2_calibration_find("h100-sxm", &h100), S2_OK);
+    options.calibration = &h100;
+    const s2_sim unknown = s2_priced(&arena, &outside, &options);
+    options.calibration = &calibration;
+    assert_string_equal(unknown.kernel, "decode");
     s2_assert_close(unknown.far.beyond, 3, 1e-9);
     assert_true(unknown.far.in == S2_EXTENT_ROWS && unknown.far.span.greatest == 16);
     assert_true(unknown.error.pct == S2_ERROR_UNKNOWN_PCT); /* no point judged the kernel of so many rows */

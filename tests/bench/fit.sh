@@ -11,6 +11,7 @@ trap 'rm -rf "$scratch"' EXIT
 {
     grep '^{"schema"\|^{"micro"\|"pass":"decode"' "$rows/h200-designed.jsonl"
     cat "$rows/h200-few-decode.jsonl"
+    grep '"family":"wide"' "$rows/h200-designed-fourth.jsonl"
     grep -h '^{"micro"\|^{"schema"\|"family":"e4m3"' "$rows/h200-designed-again.jsonl" "$rows/h200-designed-third.jsonl"
     cat "$rows/h200-e4m3-again.jsonl" "$rows/h200-lists.jsonl" "$rows/h200-short-designed.jsonl"
     grep '"kernel":"sm90_bwd_ordered"' "$rows/h200-ordered.jsonl"
@@ -23,6 +24,6 @@ trap 'rm -rf "$scratch"' EXIT
 "$s2" calibrate --from "$scratch/masks.jsonl" --keep "$file" --only more --out "$scratch/constants"
 cp "$scratch/constants" "$file"
 cat "$rows/h200-held-out.jsonl" "$rows/h200-e4m3-held-out.jsonl" "$rows/h200-lists-held-out.jsonl" \
-    "$rows/h200-short-held-out.jsonl" "$rows/h200-ordered-held-out.jsonl" > "$scratch/judging.jsonl"
+    "$rows/h200-short-held-out.jsonl" "$rows/h200-ordered-held-out.jsonl" "$rows/h200-wide-held-out.jsonl" > "$scratch/judging.jsonl"
 "$s2" calibrate --from "$scratch/fitted.jsonl" --keep "$file" --judge "$scratch/judging.jsonl" --out "$scratch/constants"
 cp "$scratch/constants" "$file"
