@@ -121,7 +121,7 @@ static void find_scores(const s2_row_data *data, s2_oracle_row *row)
         row->score_peak = fmax(row->score_peak, fabs(row->sink));
 }
 
-/* softmax(score) * V in fp64: the answer. Key by key, so that a row of V is read contiguously. */
+/* softmax(score) * V in fp64: the answer, its weights kept. Key by key, so that a row of V is read contiguously. */
 static void answer(const s2_row_data *data, s2_oracle_row *row)
 {
     const s2_attn_problem *const p = data->problem;
@@ -137,7 +137,7 @@ static void answer(const s2_row_data *data, s2_oracle_row *row)
     double *const o = row->o, value_peak = 0.0;
     memset(o, 0, (size_t)p->head_dim * sizeof *o);
     for (int32_t n = 0; n < row->n_keys; n++) {
-        const double share = row->weight[n] / sum;
+        const double share = row->weight[n] /= sum;
         const int64_t v_at = value_row(data, row->keys[n]);
         for (int32_t d = 0; d < p->head_dim; d++) {
             const double value = (double)s2_float_load(p->v.data, s2_kv_dtype(p), v_at + d) * v_scale;
@@ -154,22 +154,20 @@ static void answer(const s2_row_data *data, s2_oracle_row *row)
  */
 static void score_noise(const s2_row_data *data, s2_tolerance tolerance, double unit, s2_oracle_row *row)
 {
-    double lse = 0.0, sum = 0.0;
+    double lse = 0.0;
     row->o_noise = row->lse_noise = 0.0;
-    for (int32_t n = 0; n < row->n_keys; n++)
-        sum += row->weight[n];
     for (int32_t n = 0; n < row->n_keys && tolerance == S2_TOL_ROUNDED_S; n++)
-        lse += pow(row->weight[n] / sum * 2.0 * unit * row->score[n], 2.0);
+        lse += pow(row->weight[n] * 2.0 * unit * row->score[n], 2.0);
     for (int32_t d = 0; d < data->problem->head_dim && tolerance == S2_TOL_ROUNDED_S; d++) {
         double o = 0.0;
         for (int32_t n = 0; n < row->n_keys; n++)
-            o += pow(row->weight[n] / sum * 2.0 * unit * row->score[n] *
+            o += pow(row->weight[n] * 2.0 * unit * row->score[n] *
                          (value_at(data, row->keys[n], d) - row->o[d]),
                      2.0);
         row->o_noise = fmax(row->o_noise, sqrt(o));
     }
     for (int32_t n = 0; n < row->n_keys && tolerance == S2_TOL_ROUNDED_SUM; n++)
-        lse += pow(row->weight[n] / sum * unit, 2.0);
+        lse += pow(row->weight[n] * unit, 2.0);
     for (int32_t d = 0; d < data->problem->head_dim && tolerance == S2_TOL_ROUNDED_SUM; d++)
         row->o_noise =
             fmax(row->o_noise, fabs(row->o[d]) * unit / 3.0); /* parts, rounded before they are joined */
@@ -182,16 +180,13 @@ static void score_noise(const s2_row_data *data, s2_tolerance tolerance, double 
  */
 static void weight_noise(const s2_row_data *data, double unit, s2_oracle_row *row)
 {
-    double sum = 0.0;
-    for (int32_t n = 0; n < row->n_keys; n++)
-        sum += row->weight[n];
     for (int32_t d = 0; d < data->problem->head_dim; d++) {
         double square = 0.0;
         for (int32_t n = 0; n < row->n_keys; n++) {
             const double moved = row->weight[n] * value_at(data, row->keys[n], d);
             square += moved * moved;
         }
-        row->weight_noise = fmax(row->weight_noise, 0.43 * unit * sqrt(square) / sum);
+        row->weight_noise = fmax(row->weight_noise, 0.43 * unit * sqrt(square));
     }
 }
 
@@ -202,18 +197,18 @@ static void weight_noise(const s2_row_data *data, double unit, s2_oracle_row *ro
  */
 static void e4m3_noise(const s2_row_data *data, s2_oracle_row *row)
 {
-    double sum = 0.0, lse = 0.0;
+    double lse = 0.0, largest = 0.0;
     row->o_noise = 0.0;
     for (int32_t n = 0; n < row->n_keys; n++)
-        sum += row->weight[n];
+        largest = fmax(largest, row->weight[n]);
     for (int32_t n = 0; n < row->n_keys; n++)
-        lse += row->weight[n] / sum * 0x1p-11 * row->reach[n];
+        lse += row->weight[n] * 0x1p-11 * row->reach[n];
     row->lse_noise = lse / 6.0;
     for (int32_t d = 0; d < data->problem->head_dim; d++) {
         double square = 0.0, most = 0.0, cut = 0.0;
         for (int32_t n = 0; n < row->n_keys; n++) {
-            const double share = row->weight[n] / sum, value = value_at(data, row->keys[n], d);
-            const double rounded = (share * 0x1p-4 + 0x1p-16 / sum) * fabs(value);
+            const double share = row->weight[n], value = value_at(data, row->keys[n], d);
+            const double rounded = (share * 0x1p-4 + 0x1p-16 * largest) * fabs(value);
             const double scored = share * 0x1p-11 * row->reach[n] * fabs(value - row->o[d]);
             square += (rounded * rounded + scored * scored) / 4.0;
             most += rounded + 2.0 * scored;

@@ -255,6 +255,39 @@ static void what_is_no_number_is_not_hidden(void **state)
     s2_device_close(&device);
 }
 
+/* What rounding weights can do is a share of their sum, of which a sink that outweighs the keys leaves little. */
+static void weights_beside_a_sink_leave_little_to_round(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(47);
+    static const s2_tolerance rounding[] = {S2_TOL_ROUNDED_P, S2_TOL_ROUNDED_S, S2_TOL_ROUNDED_SUM};
+    for (int64_t number = 0; number < s2_test_cases(12); number++) {
+        s2_gen gen = {.rng = {seed + (uint64_t)number}, .arithmetic = number % 2 == 0, .causal = true};
+        s2_setup setup = {0};
+        const s2_pattern *const pattern = s2_gen_pattern(&gen, &setup.arena, 4, 2, 8, 16);
+        set_up(&setup, &s2_kernel_ref_f64, pattern, (s2_plan_seq){40, 40}, S2_BF16);
+        const float sink = (float)s2_gen_in(&gen, 0, 30);
+        const float sinks[4] = {sink, sink / 2.0f, -sink, sink / 4.0f};
+        setup.problem.sinks = true;
+        setup.problem.sink = sinks;
+        s2_oracle_row row = {0};
+        for (int32_t q_tok = 0; q_tok < 40; q_tok++)
+            for (int32_t head = 0; head < 4; head++) {
+                const s2_tolerance tolerance = rounding[(q_tok + number) % 3];
+                assert_int_equal(s2_oracle_eval(&setup.problem, 0, q_tok, head, tolerance, &row), S2_OK);
+                const double of_keys = row.n_keys > 0 ? 1.0 - exp(row.sink - row.lse) + 1e-12 : 0.0;
+                const bool little = row.weight_noise <= 0.43 * 0x1p-9 * row.value_peak * of_keys &&
+                                    (tolerance != S2_TOL_ROUNDED_SUM || row.lse_noise <= 0x1p-9 * of_keys);
+                if (!little)
+                    fail_msg("S2_SEED=%llu: query %d, head %d, sink %g: %g and %g",
+                             (unsigned long long)(seed + (uint64_t)number), q_tok, head, row.sink,
+                             row.weight_noise, row.lse_noise);
+            }
+        s2_oracle_row_release(&row);
+        s2_arena_release(&setup.arena);
+    }
+}
+
 typedef struct s2_offer {
     const s2_device *device;
     const s2_attn_problem *problem;
@@ -543,6 +576,7 @@ int main(void)
         cmocka_unit_test(inputs_have_mean_zero_and_variance_one),
         cmocka_unit_test(the_cpu_kernel_agrees_with_the_reference_on_drawn_patterns),
         cmocka_unit_test(what_is_no_number_is_not_hidden),
+        cmocka_unit_test(weights_beside_a_sink_leave_little_to_round),
         cmocka_unit_test(kernels_are_found_by_name_and_chosen_by_rank),
         cmocka_unit_test(what_is_wrong_is_said_before_what_a_kernel_does_not_support),
         cmocka_unit_test(a_sound_kernel_is_acquitted_with_every_pair_compared),
