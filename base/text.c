@@ -28,6 +28,11 @@ size_t s2_utf8_len(const char *s, size_t n)
     return overlong || surrogate || cp > 0x10ffff ? 0 : len;
 }
 
+size_t s2_utf8_step(const char *s, size_t n)
+{
+    return s2_max_size(1, s2_utf8_len(s, n));
+}
+
 uint32_t s2_utf8_decode(const char *s, size_t len)
 {
     const unsigned char *const u = (const unsigned char *)s;
@@ -92,11 +97,10 @@ void s2_text_position(const char *text, size_t n_bytes, size_t offset, int32_t *
     size_t byte = n_bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     int32_t at_line = 1, at_col = 1;
     while (byte < end) {
-        const size_t len = s2_utf8_len(text + byte, n_bytes - byte);
         const bool ends = text[byte] == '\n';
         at_line += ends;
         at_col = ends ? 1 : at_col + 1;
-        byte += len > 0 ? len : 1;
+        byte += s2_utf8_step(text + byte, n_bytes - byte);
     }
     *line = at_line;
     *col = at_col;

@@ -25,6 +25,9 @@ int32_t s2_text_words(const char *text);
 /* Length in bytes of the UTF-8 character at s (n bytes left), or 0 when it is not well formed. */
 size_t s2_utf8_len(const char *s, size_t n);
 
+/* How many bytes to go on by at s (n >= 1 left): a character's, or 1 where none is well formed. */
+size_t s2_utf8_step(const char *s, size_t n);
+
 /*
  * The code point of the well-formed character of `len` bytes at s (len from s2_utf8_len).
  */

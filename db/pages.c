@@ -163,7 +163,7 @@ static void read_page_size(s2_pages *pages)
     if (pread(pages->fd, head, sizeof head, 0) != sizeof head || memcmp(head, "SQLite format 3", 16) != 0)
         return;
     const uint32_t n = read2(head + 16) == 1 ? 65536 : read2(head + 16);
-    if (n < 512 || (n & (n - 1)) != 0)
+    if (n < 512 || !s2_is_power_of_two(n))
         return;
     pages->page_bytes = n;
     pages->usable = head[20] <= 32 ? n - head[20] : n;

@@ -93,10 +93,8 @@ static size_t stated_bytes(const char *line, size_t n)
 static size_t bytes_of(const char *line, size_t n, int32_t n_chars)
 {
     size_t byte = 0;
-    for (int32_t c = 0; c < n_chars && byte < n; c++) {
-        const size_t len = s2_utf8_len(line + byte, n - byte);
-        byte += len > 0 ? len : 1;
-    }
+    for (int32_t c = 0; c < n_chars && byte < n; c++)
+        byte += s2_utf8_step(line + byte, n - byte);
     return byte;
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "export/predicate.h"
 #include "pattern/parse.h"
 
@@ -241,7 +242,7 @@ s2_status s2_blockmask_import(const s2_source *source, const s2_blockmask_words 
                            "a predicate cannot be read back: the manifest must hold \"pattern\", its text");
     S2_TRY(s2_doc_int(source->doc, "/block_size", 1, S2_LIMIT_BLOCK_TOK, &block_tok, source->diag));
     S2_TRY(s2_doc_int(source->doc, "/len", block_tok, 1 << 22, &n_tok, source->diag));
-    if ((block_tok & (block_tok - 1)) != 0 || n_tok % block_tok != 0)
+    if (!s2_is_power_of_two(block_tok) || n_tok % block_tok != 0)
         return s2_doc_refuse(source->doc, "/block_size", source->diag,
                              "block_size must be a power of two that divides len");
     const s2_parse_options options = {.no_files = true};

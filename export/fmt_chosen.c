@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arith.h"
+
 #define INFLLM "/sparse_config/"
 #define RETRO  "/RetroInfer/"
 
@@ -36,7 +38,7 @@ static s2_status read_block(const s2_source *source, const char *const *paths, i
                             int64_t *block_tok)
 {
     S2_TRY(s2_budget_read(source, paths, 1, S2_LIMIT_BLOCK_TOK, fallback, block_tok));
-    if ((*block_tok & (*block_tok - 1)) == 0)
+    if (s2_is_power_of_two(*block_tok))
         return S2_OK;
     return s2_doc_refuse(source->doc, paths[0], source->diag, "the block must be a power of two");
 }

@@ -167,8 +167,7 @@ static s2_status import_onnx(const s2_source *source, s2_pattern *out)
     S2_TRY(s2_doc_int_or(doc, "/kv_num_heads", 1, n_heads, n_heads, &n_kv, source->diag));
     S2_TRY(s2_doc_int(doc, "/sparse_block_size", 16, 128, &block_tok, source->diag));
     const int64_t n_layouts = crow.shape[0], n_blk = crow.shape[1] - 1;
-    if (n_layouts < 1 || n_heads % n_layouts != 0 || n_heads % n_kv != 0 ||
-        (block_tok & (block_tok - 1)) != 0)
+    if (n_layouts < 1 || n_heads % n_layouts != 0 || n_heads % n_kv != 0 || !s2_is_power_of_two(block_tok))
         return s2_doc_refuse(doc, "/num_heads", source->diag,
                              "layouts and KV heads must divide the heads, the block be a power of two");
     if (n_blk < 1 || n_blk > 1 << 15 || n_heads * n_blk * n_blk > S2_GRID_CELLS)

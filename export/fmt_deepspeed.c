@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arith.h"
+
 #define AT "/sparse_attention"
 
 typedef struct layout {
@@ -52,7 +54,7 @@ static s2_status read_layout(const s2_source *source, const char *root, const ch
     layout result = {0};
     S2_TRY(read_int(source, root, "block", 1, S2_LIMIT_BLOCK_TOK, 16, &result.block_tok));
     snprintf(path, sizeof path, "%s/block", root);
-    if ((result.block_tok & (result.block_tok - 1)) != 0)
+    if (!s2_is_power_of_two(result.block_tok))
         return s2_doc_refuse(source->doc, path, source->diag, "block must be a power of two");
     S2_TRY(read_int(source, root, "num_local_blocks", 1, MOST, 4, &result.local));
     S2_TRY(read_int(source, root, "num_global_blocks", 0, MOST, 1, &result.n_global));

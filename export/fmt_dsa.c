@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arith.h"
+
 #define TOPK_PATHS                                                                                           \
     S2_PATHS("/index_topk", "/text_config/index_topk", "/sparse_attention_config/index_topk",                \
              "/hisparse_config/top_k", "/top_k")
@@ -142,7 +144,7 @@ static s2_status block_body(const s2_source *source, int64_t *block_tok, s2_buf 
                           0, n, 0, &n_init));
     S2_TRY(s2_budget_read(source, MINIMAX_PATHS("sparse_local_block", "/index_local_blocks"), 0, n, 1,
                           &n_local));
-    if ((*block_tok & (*block_tok - 1)) != 0)
+    if (!s2_is_power_of_two(*block_tok))
         return s2_doc_refuse(source->doc, MINIMAX "sparse_block_size", source->diag,
                              "sparse_block_size must be a power of two");
     s2_buf_printf(body, "pages %lld page %lld", (long long)(n > n_init + n_local ? n - n_init - n_local : 1),

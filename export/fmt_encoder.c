@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arith.h"
+
 static bool is_type(const s2_source *source, const char *type)
 {
     const char *const word = source->doc != NULL ? s2_model_type_name(source->doc, "") : NULL;
@@ -170,7 +172,7 @@ static s2_status bigbird_import(const s2_source *source, s2_pattern *out)
     S2_TRY(s2_source_needs(source, bigbird_recognises(source) > 0, "a BigBird config"));
     S2_TRY(s2_model_shape_read(source, "", &shape));
     S2_TRY(s2_doc_int_or(source->doc, "/block_size", 1, S2_LIMIT_BLOCK_TOK, 64, &block_tok, source->diag));
-    if ((block_tok & (block_tok - 1)) != 0)
+    if (!s2_is_power_of_two(block_tok))
         return s2_doc_refuse(source->doc, "/block_size", source->diag, "block_size must be a power of two");
     S2_TRY(s2_doc_bool_or(source->doc, "/is_decoder", false, &is_decoder, source->diag));
     const char *const type = s2_doc_text(source->doc, "/attention_type");

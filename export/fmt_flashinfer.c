@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arith.h"
+
 #define FORMAT_WORD "flashinfer-bsr"
 
 /* A row whose last block is not its diagonal one: a causal mask would cut the wrong block; -1: none. */
@@ -222,7 +224,8 @@ static s2_status read_bare(const s2_source *source, s2_grid *grid)
     S2_TRY(s2_doc_int_or(source->doc, "/num_kv_heads", 1, n_heads, n_heads, &n_kv, source->diag));
     if (!s2_doc_has(source->doc, "/num_qo_heads"))
         s2_note(source->notes, "num_qo_heads is not stated; it is taken as 1");
-    if ((r & (r - 1)) != 0 || m % r != 0 || n_heads % n_kv != 0 || m / r * (m / r) * n_heads > S2_GRID_CELLS)
+    if (!s2_is_power_of_two(r) || m % r != 0 || n_heads % n_kv != 0 ||
+        m / r * (m / r) * n_heads > S2_GRID_CELLS)
         return s2_doc_refuse(source->doc, "/R", source->diag,
                              "R must be a power of two that divides M, and the mask of a sane size");
     *grid = (s2_grid){1,

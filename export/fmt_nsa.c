@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "base/arith.h"
+
 static int recognises(const s2_source *source)
 {
     return s2_budget_has_all(source, S2_PATHS("/kernel_stride", "/topk")) ||
@@ -27,7 +29,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     S2_TRY(s2_budget_read(source, S2_PATHS("/local_blocks"), 0, n_selected, 0, &n_local));
     S2_TRY(s2_budget_read(source, S2_PATHS("/window_size", "/sliding_window_size"), 1, S2_LIMIT_CONTEXT_TOK,
                           512, &window));
-    if ((block & (block - 1)) != 0)
+    if (!s2_is_power_of_two(block))
         return s2_doc_refuse(source->doc, "/block_size", source->diag,
                              "the selected block must be a power of two");
     s2_status status = s2_budget_begin(source, block, NULL, &text);

@@ -68,7 +68,7 @@ static s2_status import_sglang(const s2_source *source, s2_pattern *out)
     s2_buf text = {0};
     S2_TRY(refuse_other_budgets(source));
     S2_TRY(s2_doc_int(source->doc, "/page_size", 1, S2_LIMIT_BLOCK_TOK, &page_tok, source->diag));
-    if ((page_tok & (page_tok - 1)) != 0)
+    if (!s2_is_power_of_two(page_tok))
         return s2_doc_refuse(source->doc, "/page_size", source->diag,
                              "pages must be a power of two of tokens");
     S2_TRY(s2_budget_read(source, S2_PATHS("/num_recent_pages"), 1, 1 << 16, 4, &n_recent));

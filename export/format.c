@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "pattern/models.h"
 #include "pattern/parse.h"
 
@@ -116,7 +117,7 @@ s2_status s2_setting_block(const s2_settings *settings, int64_t fallback, int64_
 {
     int64_t block_tok = fallback;
     S2_TRY(s2_setting_int(settings, "block", 1, S2_LIMIT_BLOCK_TOK, fallback, &block_tok, diag));
-    if ((block_tok & (block_tok - 1)) != 0)
+    if (!s2_is_power_of_two(block_tok))
         return s2_diag_set(diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0, "--set block must be a power of two");
     *out = block_tok;
     return S2_OK;

@@ -384,7 +384,7 @@ static s2_status read_grid_shape(const s2_source *source, int32_t n_classes, s2_
     S2_TRY(s2_doc_int(source->doc, "/block_size", 1, S2_LIMIT_BLOCK_TOK, &block_tok, source->diag));
     S2_TRY(s2_doc_int(source->doc, "/len", 1, S2_LIMIT_CONTEXT_TOK, &n_tok, source->diag));
     S2_TRY(s2_doc_bool_or(source->doc, "/causal", true, &causal, source->diag));
-    if ((block_tok & (block_tok - 1)) != 0 || n_tok % block_tok != 0)
+    if (!s2_is_power_of_two(block_tok) || n_tok % block_tok != 0)
         return s2_doc_refuse(source->doc, "/block_size", source->diag,
                              "block_size must be a power of two that divides len");
     const int64_t n_blk = n_tok / block_tok;

@@ -37,7 +37,7 @@ s2_status s2_rotation_read(const s2_source *source, const char *prefix, const ch
     enum { MOST_LOCAL = S2_LIMIT_CONTEXT_TOK };
     s2_rotation rotation = {.n_layers = 1};
     S2_TRY(read_key(source, prefix, block_key, 1, S2_LIMIT_BLOCK_TOK, &rotation.block_tok));
-    if ((rotation.block_tok & (rotation.block_tok - 1)) != 0) {
+    if (!s2_is_power_of_two(rotation.block_tok)) {
         char path[160];
         snprintf(path, sizeof path, "%s/%s", prefix, block_key);
         return s2_doc_refuse(source->doc, path, source->diag, "\"%s\" is %lld, but must be a power of two",

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/arith.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "judge/handover.h"
@@ -108,7 +109,7 @@ static int blocks(const s2_plug_problem *asked, int32_t seq, int32_t head, int32
     const s2_plan *const plan = ((const s2_attn_problem *)asked->own)->plan;
     s2_view view;
     s2_blocks lists;
-    if (block_tok < 1 || (block_tok & (block_tok - 1)) != 0)
+    if (!s2_is_power_of_two(block_tok))
         return 1;
     if (s2_view_build(&arena, plan->pattern, plan->phase, plan->layer, head, S2_AT_MOST, &view) != S2_OK ||
         s2_blocks_build(&arena, &view, plan->seqs[seq].k_tok, block_tok, NULL, &lists) != S2_OK)

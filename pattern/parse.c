@@ -118,7 +118,7 @@ static s2_status read_shape_number(s2_parser *p, int what, s2_word word)
     if (number.value > shape_rows[what].largest)
         return S2_REFUSE(p, S2P_LIMIT, number.pos, "%s is at most %lld", shape_rows[what].word,
                          (long long)shape_rows[what].largest);
-    if (what == S2_SHAPE_BLOCK && (number.value & (number.value - 1)) != 0)
+    if (what == S2_SHAPE_BLOCK && !s2_is_power_of_two(number.value))
         return S2_REFUSE(p, S2P_BLOCK, number.pos, "block must be a power of two from 1 to 1024");
     p->shape[what] = number.value;
     p->shape_stated[what] = word.pos + 1;

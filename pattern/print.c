@@ -178,12 +178,6 @@ s2_status s2_pattern_hash(const s2_pattern *pattern, char hex[S2_HASH_HEX])
 
 enum { CARET_BEFORE = 60, CARET_AFTER = 40 };
 
-static size_t char_bytes(const char *text, size_t byte, size_t end)
-{
-    const size_t n = s2_utf8_len(text + byte, end - byte);
-    return n != 0 ? n : 1;
-}
-
 /* Returns the columns of a terminal that it takes. */
 static int32_t put_clean_char(s2_buf *buf, const char *text, size_t byte, size_t end)
 {
@@ -217,7 +211,7 @@ void s2_diag_print_caret(const s2_diag *diag, const char *text, size_t n_bytes, 
     int32_t col = 1, before = 0;
     s2_buf_puts(buf, "  ");
     for (size_t at = begin; at < end && col <= diag->col + CARET_AFTER;
-         at += char_bytes(text, at, end), col++) {
+         at += s2_utf8_step(text + at, end - at), col++) {
         const int32_t width = col >= diag->col - CARET_BEFORE ? put_clean_char(buf, text, at, end) : 0;
         before += col < diag->col ? width : 0;
     }

@@ -221,7 +221,7 @@ static const char *shape_fault(const s2_pattern *pattern)
         return "kv-heads must divide heads";
     if (pattern->head_dim < 1 || pattern->head_dim > S2_LIMIT_HEAD_DIM)
         return "head-dim must be 1 to 4096";
-    if (block < 1 || block > S2_LIMIT_BLOCK_TOK || (block & (block - 1)) != 0)
+    if (block > S2_LIMIT_BLOCK_TOK || !s2_is_power_of_two(block))
         return "block must be a power of two from 1 to 1024";
     if (pattern->n_bodies < 1 || pattern->n_bodies > S2_LIMIT_RULES)
         return "there must be 1 to 4096 bodies";

@@ -279,11 +279,15 @@ bool s2_kernel_takes_dim(const s2_kernel_traits *traits, int32_t capability, int
            (traits->dim_step == 0 || head_dim % traits->dim_step == 0);
 }
 
-bool s2_kernel_takes_lengths(const s2_kernel_traits *traits, const s2_plan *plan)
+int32_t s2_kernel_least_tok(const s2_kernel_traits *traits, int32_t group)
 {
     /* Whole columns of larger groups end too far apart, and only longer ones are worth parts. */
-    const bool few = plan->pattern->n_heads <= 2 * plan->pattern->n_kv_heads;
-    const int32_t least_tok = few ? traits->least_tok : 2 * traits->least_tok;
+    return group <= 2 ? traits->least_tok : 2 * traits->least_tok;
+}
+
+bool s2_kernel_takes_lengths(const s2_kernel_traits *traits, const s2_plan *plan)
+{
+    const int32_t least_tok = s2_kernel_least_tok(traits, plan->pattern->n_heads / plan->pattern->n_kv_heads);
     bool takes = true;
     for (int32_t seq = 0; seq < plan->n_seqs; seq++)
         takes = takes && plan->seqs[seq].k_tok >= least_tok;

@@ -63,11 +63,11 @@ typedef struct s2_kernel_traits {
     int32_t least_dim;          /* ... and at least this */
     int32_t most_dim;           /* ... and at most this; 0: any */
     int32_t small_dim;          /* ... and this on small chips; 0: most_dim */
-    int32_t least_tok;          /* every sequence has at least so many keys; 0: any */
-    int32_t first_chip;         /* compute capability that it needs; 0: a CPU */
-    int32_t last_chip;          /* 0: later ones run it too */
-    bool eight_bits;            /* its products are of e4m3, and it takes queries of no other type */
-    bool listed; /* it plans lists that lie on the device, in each launch, and takes nothing else */
+    int32_t least_tok;  /* every sequence has at least so many keys, see s2_kernel_least_tok(); 0: any */
+    int32_t first_chip; /* compute capability that it needs; 0: a CPU */
+    int32_t last_chip;  /* 0: later ones run it too */
+    bool eight_bits;    /* its products are of e4m3, and it takes queries of no other type */
+    bool listed;        /* it plans lists that lie on the device, in each launch, and takes nothing else */
     bool
         short_windows; /* it takes what s2_plan_reads_window() says of S2_WINDOW_MOST_TOK, and nothing else */
     bool wide_steps;   /* decode: it takes lists of more than 16 rows, and nothing else */
@@ -97,6 +97,8 @@ int32_t s2_kernel_most_dim(const s2_kernel_traits *traits, int32_t capability);
 /* Whether a kernel takes a head dimension on a chip. */
 bool s2_kernel_takes_dim(const s2_kernel_traits *traits, int32_t capability, int32_t head_dim);
 
+/* The fewest keys of a sequence that a kernel takes where `group` query heads share a KV head; 0: any. */
+int32_t s2_kernel_least_tok(const s2_kernel_traits *traits, int32_t group);
 /* Whether a kernel takes sequences as short as those of a plan. */
 bool s2_kernel_takes_lengths(const s2_kernel_traits *traits, const s2_plan *plan);
 

@@ -18,9 +18,8 @@ typedef struct s2_rates {
 static s2_rates rates_of(const s2_sim_options *options)
 {
     const s2_gpu *const gpu = &options->gpu;
-    const bool fp8 = options->dtype == S2_F8 && gpu->fp8_tflops > 0;
     return (s2_rates){
-        .mma = (fp8 ? gpu->fp8_tflops : gpu->bf16_tflops) * 1e6,
+        .mma = s2_gpu_flop_us(gpu, options->dtype == S2_F8),
         .exp = gpu->mufu_per_clk_sm * gpu->boost_mhz * gpu->sms,
         .hbm = gpu->hbm_gb_s * 1e3,
         .launch_us = gpu->launch_us,

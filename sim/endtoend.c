@@ -184,12 +184,6 @@ static s2_expert_price experts_of(const s2_around *around)
     return dealt;
 }
 
-/* Flop a microsecond. */
-static double matrix_rate(const s2_sim_options *options, bool fp8)
-{
-    return (fp8 && options->gpu.fp8_tflops > 0 ? options->gpu.fp8_tflops : options->gpu.bf16_tflops) * 1e6;
-}
-
 static void add_layers(s2_around *around)
 {
     const s2_sim_options *const options = around->options;
@@ -219,11 +213,10 @@ static void add_layers(s2_around *around)
     }
     if (options->no_head)
         return;
-    const double inner_mma = around->mma;
-    around->mma = matrix_rate(options, options->dtype == S2_F8);
-    add_products(around, "lm head", hidden * net->vocab / n, plain_bits(options), hidden * net->vocab / n,
+    s2_around head = *around;
+    head.mma = s2_gpu_flop_us(&options->gpu, options->dtype == S2_F8);
+    add_products(&head, "lm head", hidden * net->vocab / n, plain_bits(options), hidden * net->vocab / n,
                  around->logits, 1);
-    around->mma = inner_mma;
     if (around->estimates && options->phase == S2_TRAIN)
         add_elementwise(around, "loss", S2_MOVE_LOSS, 1, around->logits);
 }
@@ -355,7 +348,7 @@ static s2_around around_of(const s2_sim_options *options, s2_sim *sim, double n_
                        .sim = sim,
                        .tokens = n_tok,
                        .logits = n_logits,
-                       .mma = matrix_rate(options, fp8),
+                       .mma = s2_gpu_flop_us(&options->gpu, fp8),
                        .hbm = options->gpu.hbm_gb_s * 1e3,
                        .forward = forward,
                        .backward = backward,

@@ -10,8 +10,7 @@ static double step_us(const s2_fast *fast)
 {
     const s2_gpu *const gpu = &fast->options.gpu;
     const double pairs = (double)fast->shape.q_tok * fast->shape.step_tok;
-    const bool fp8 = fast->options.dtype == S2_F8 && gpu->fp8_tflops > 0;
-    const double mma = (fp8 ? gpu->fp8_tflops : gpu->bf16_tflops) * 1e6 / gpu->sms;
+    const double mma = s2_gpu_flop_us(gpu, fast->options.dtype == S2_F8) / gpu->sms;
     return s2_max_f64(4.0 * fast->head_dim * pairs / mma, pairs / (gpu->mufu_per_clk_sm * gpu->boost_mhz));
 }
 
@@ -27,8 +26,7 @@ static double hbm_us(const s2_fast *fast)
 static double layer_bound_us(const s2_fast *fast, int64_t pairs)
 {
     const s2_gpu *const gpu = &fast->options.gpu;
-    const bool fp8 = fast->options.dtype == S2_F8 && gpu->fp8_tflops > 0;
-    const double mma = (fp8 ? gpu->fp8_tflops : gpu->bf16_tflops) * 1e6;
+    const double mma = s2_gpu_flop_us(gpu, fast->options.dtype == S2_F8);
     const double exp = gpu->mufu_per_clk_sm * gpu->boost_mhz * gpu->sms;
     const double busy = s2_max_f64((double)pairs * 4.0 * fast->head_dim / mma, (double)pairs / exp);
     return s2_max_f64(s2_max_f64(busy, hbm_us(fast)), gpu->launch_us);

@@ -178,6 +178,11 @@ int32_t s2_gpu_capability(const s2_gpu *gpu)
     return gpu->capability > 0 ? (int32_t)gpu->capability : HOPPER;
 }
 
+double s2_gpu_flop_us(const s2_gpu *gpu, bool eight_bits)
+{
+    return (eight_bits && gpu->fp8_tflops > 0 ? gpu->fp8_tflops : gpu->bf16_tflops) * 1e6;
+}
+
 /* Does the word contain the family of the name? "NVIDIA H100 80GB" and "h100-sxm". */
 static bool names_family(const char *word, const char *known)
 {

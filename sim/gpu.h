@@ -47,6 +47,8 @@ typedef struct s2_gpu {
 
 /* Its compute capability; 90, that of the built-in calibration, where the file does not say. */
 int32_t s2_gpu_capability(const s2_gpu *gpu);
+/* Peak flop a microsecond of its matrix products; without units for eight bits, those are as fast as 16. */
+double s2_gpu_flop_us(const s2_gpu *gpu, bool eight_bits);
 
 /*
  * Parse one file. name becomes gpu->name. S2_EPARSE with line, column and the reason in *diag; *out is

@@ -344,15 +344,21 @@ static double dq_row_bytes(int32_t head_dim)
     return (double)s2_round_up(head_dim, 64) * sizeof(float);
 }
 
+/* Steps of the queries of the longest sequence. */
+static int32_t most_column_steps(const s2_plan *plan)
+{
+    int32_t most = 0;
+    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
+        most = s2_max_i32(s2_plan_n_tiles(plan, seq), most);
+    return most * plan->options.tile_tok / S2_COLUMN_STEP_TOK;
+}
+
 /* 128-row tiles are anchored at absolute positions, which bounds the number of steps. */
 static s2_status sweep_columns(s2_arena *arena, const s2_plan *plan, const s2_plan_columns *columns,
                                int32_t n_running, s2_kernel_load *load)
 {
     s2_sweeper sweep = {.plan = plan, .load = load, .n_running = n_running};
-    for (int32_t seq = 0; seq < plan->n_seqs; seq++) {
-        const int32_t steps = s2_plan_n_tiles(plan, seq) * plan->options.tile_tok / S2_COLUMN_STEP_TOK;
-        sweep.most = s2_max_i32(steps, sweep.most);
-    }
+    sweep.most = most_column_steps(plan);
     sweep.read_bytes =
         S2_COLUMN_STEP_TOK * (2.0 * plan->pattern->head_dim * plan->options.elem_bytes + 2 * sizeof(float));
     sweep.step_bytes = sweep.read_bytes +
@@ -396,6 +402,19 @@ static void follow(const s2_followed *followed, int32_t column_no, s2_load_colum
     }
 }
 
+static s2_status follow_columns(s2_arena *arena, const s2_plan *plan, const s2_plan_columns *columns,
+                                s2_load_column *made)
+{
+    const int32_t n_steps = most_column_steps(plan);
+    const s2_followed followed = {columns, S2_NEW(arena, int32_t, n_steps + 1),
+                                  S2_NEW(arena, int32_t, n_steps + 1)};
+    if (followed.nth == NULL || followed.stamp == NULL)
+        return S2_ENOMEM;
+    for (int32_t column_no = 0; column_no < columns->n_columns; column_no++)
+        follow(&followed, column_no, &made[column_no]);
+    return S2_OK;
+}
+
 static s2_status add_columns(s2_arena *arena, const s2_loader *loader, int32_t n_sms, s2_kernel_load *load)
 {
     const s2_plan *const plan = loader->plan;
@@ -404,13 +423,7 @@ static s2_status add_columns(s2_arena *arena, const s2_loader *loader, int32_t n
     S2_TRY(s2_plan_transpose(arena, plan, loader->flat, &cut, &columns));
     s2_load_column *const made = S2_NEW(arena, s2_load_column, (int64_t)columns.n_columns + 1);
     load->chain_ends = S2_NEW(arena, double, (int64_t)columns.n_chains + 1);
-    int32_t n_steps = 0;
-    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
-        n_steps =
-            s2_max_i32(n_steps, s2_plan_n_tiles(plan, seq) * plan->options.tile_tok / S2_COLUMN_STEP_TOK);
-    const s2_followed followed = {&columns, S2_NEW(arena, int32_t, n_steps + 1),
-                                  S2_NEW(arena, int32_t, n_steps + 1)};
-    if (made == NULL || load->chain_ends == NULL || followed.nth == NULL || followed.stamp == NULL)
+    if (made == NULL || load->chain_ends == NULL)
         return S2_ENOMEM;
     for (int32_t column_no = 0; column_no < columns.n_columns; column_no++) {
         const s2_plan_column *const column = &columns.columns[column_no];
@@ -421,11 +434,11 @@ static s2_status add_columns(s2_arena *arena, const s2_loader *loader, int32_t n
                              .n_half = n_half * column->n_heads,
                              .n_fine = fine_entries(&columns, column) * column->n_heads,
                              .chain = column->chain};
-        if (columns.turns != NULL)
-            follow(&followed, column_no, &made[column_no]);
         if (column->part > 0) /* dK and dV in fp32 */
             load->sum_bytes += 2.0 * cut.key_tok * plan->pattern->head_dim * sizeof(float);
     }
+    if (columns.turns != NULL)
+        S2_TRY(follow_columns(arena, plan, &columns, made));
     load->column_tok = cut.key_tok;
     load->n_columns = columns.n_columns;
     load->n_chains = columns.n_chains;

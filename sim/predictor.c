@@ -32,7 +32,7 @@ static bool fits(const s2_kernel_model *kernel, const s2_plan_options *cut, int3
 {
     const int32_t tile = kernel->rows / pack;
     return kernel->rows == 128 && cut->tile_rows == kernel->rows && tile * pack == kernel->rows &&
-           (tile & (tile - 1)) == 0 && tile >= S2_PLAN_SLAB_TOK;
+           s2_is_power_of_two(tile) && tile >= S2_PLAN_SLAB_TOK;
 }
 
 static s2_status new_tiles(const s2_predictor *predictor, const s2_pattern *shape, int32_t pack,

@@ -156,7 +156,7 @@ static bool fits(const s2_knobs *knobs, s2_knob knob, int64_t value)
         return value % knobs->value[S2_KNOB_KV_HEADS] == 0;
     if (knob == S2_KNOB_KV_HEADS)
         return knobs->value[S2_KNOB_HEADS] % value == 0;
-    return knob != S2_KNOB_BLOCK || (value & (value - 1)) == 0;
+    return knob != S2_KNOB_BLOCK || s2_is_power_of_two(value);
 }
 
 bool s2_knob_set(s2_knobs *knobs, s2_knob knob, const char *words)

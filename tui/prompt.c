@@ -363,16 +363,15 @@ void s2_prompt_paste(s2_tui_state *state, const char *text)
         snprintf(state->message, sizeof state->message, "pasted text goes where something is typed");
         return;
     }
-    for (size_t n = strlen(text); n > 0;) {
+    for (size_t n = strlen(text), step; n > 0; text += step, n -= step) {
         const size_t len = s2_utf8_len(text, n);
+        step = s2_utf8_step(text, n);
         if (text[0] == '\n' && n > 1) {
             s2_prompt_type(state, ';');
             s2_prompt_type(state, ' ');
         } else if (len > 0) {
             s2_prompt_type(state, (int32_t)s2_utf8_decode(text, len));
         }
-        text += len > 0 ? len : 1;
-        n -= len > 0 ? len : 1;
     }
 }
 
@@ -388,7 +387,7 @@ void s2_prompt_draw(const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
     const int32_t room = line.cols - (int32_t)strlen(label) - 6;
     const char *text = state->prompt, *const caret = state->prompt + state->caret;
     while (room > 0 && (int32_t)(caret - text) > room)
-        text += s2_utf8_len(text, strlen(text)) > 0 ? s2_utf8_len(text, strlen(text)) : 1;
+        text += s2_utf8_step(text, strlen(text));
     int32_t col = s2_canvas_printf(canvas, line.row, 1, S2_STYLE_CURSOR, "%s: ", label);
     if (text > state->prompt)
         s2_canvas_glyph(canvas, line.row, col++, 0x2026, '~', S2_STYLE_CURSOR);

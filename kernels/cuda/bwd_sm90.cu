@@ -107,8 +107,8 @@ s2_status supports_ordered(const s2_device *device, const s2_attn_problem *probl
             why, S2_EUNSUPPORTED, 0, 0, 0,
             "takes contexts of %d tokens and more, and of %d with more than two query heads per KV head: on "
             "shorter ones it is no faster than %s",
-            s2_traits_sm90_bwd_ordered.least_tok, 2 * s2_traits_sm90_bwd_ordered.least_tok,
-            s2_traits_sm90_bwd.name);
+            s2_kernel_least_tok(&s2_traits_sm90_bwd_ordered, 1),
+            s2_kernel_least_tok(&s2_traits_sm90_bwd_ordered, 3), s2_traits_sm90_bwd.name);
     if (problem->plan != NULL && !s2_plan_reads_all(problem->plan))
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
                            "takes layers whose heads all read every key up to their own position, with a "

@@ -135,7 +135,7 @@ template <class Shared> S2_DEVICE int4 fetch_slot(const Shared &sh, int turn)
 template <class Shared> S2_DEVICE void release_slot(const Shared &sh, int turn)
 {
     __syncwarp();
-    if (WARP_ARRIVALS > 1 || (threadIdx.x & 31) == 0)
+    if (lane_arrives(threadIdx.x & 31))
         mbar_arrive(sh.slot_empty + 8 * (turn & 1));
 }
 /* Fills the first words of a turn's slot once it is free; the scheduler stores the rest, then arrives at

@@ -230,7 +230,7 @@ template <class T> struct DqConsumer : Consumer<DqShared<T>> {
     }
     S2_DEVICE void arrive_if(uint32_t bar, bool on) const
     {
-        mbar_arrive_if(bar, on && (WARP_ARRIVALS > 1 || lane == 0));
+        mbar_arrive_if(bar, on && lane_arrives(lane));
     }
     S2_DEVICE void arrive_q(int turn, bool is_last) const
     {

@@ -357,7 +357,7 @@ template <class T> S2_DEVICE void fwd_load(const FwdParams &p, const FwdShared<T
             ring.next();
         }
         __syncwarp();
-        if (WARP_ARRIVALS > 1 || lane == 0)
+        if (lane_arrives(lane))
             mbar_arrive(sh.slot_empty + 8 * slot);
     }
 }
@@ -452,7 +452,7 @@ template <class T> struct FwdConsumer {
                 ldmatrix_x4(sh.q + wg * (T::CHUNKS * 8192) + (kk / 4) * 8192 + swizzle128(at + (kk % 4) * 32),
                             qr + 4 * kk);
             __syncwarp();
-            if (WARP_ARRIVALS > 1 || lane == 0)
+            if (lane_arrives(lane))
                 mbar_arrive(sh.q_empty);
         }
     }
@@ -461,8 +461,7 @@ template <class T> struct FwdConsumer {
     {
         if constexpr (!T::Q_IN_REGISTERS) {
             __syncwarp();
-            mbar_arrive_if(sh.q_empty + 8 * (turn % T::QUERY_BUFFERS),
-                           now && (WARP_ARRIVALS > 1 || lane == 0));
+            mbar_arrive_if(sh.q_empty + 8 * (turn % T::QUERY_BUFFERS), now && lane_arrives(lane));
         }
     }
     template <Width W> S2_DEVICE void issue_qk(Of<W>, int turn, float *s)
@@ -508,7 +507,7 @@ template <class T> struct FwdConsumer {
     S2_DEVICE void release(uint32_t empty, int stage)
     {
         __syncwarp();
-        if (WARP_ARRIVALS > 1 || lane == 0)
+        if (lane_arrives(lane))
             mbar_arrive(empty + 8 * stage);
     }
     /* One bit per key of a step for each of this lane's two rows, the lane's first column at bit 0. */
@@ -817,7 +816,7 @@ template <class T> struct FwdConsumer {
         if constexpr (W != WHOLE)
             drop<W>(bits, s);
         if constexpr (W == WHOLE || T::COMPARED_UNCHECKED) {
-            softmax_unchecked(width, Bool < W == WHOLE && Before == WHOLE > {}, s, leads);
+            softmax_unchecked(width, Bool<(W == WHOLE && Before == WHOLE)>{}, s, leads);
         } else {
             let_follow(leads);
             softmax(width, Bool<true>{}, s);
@@ -917,7 +916,7 @@ template <class T> struct FwdConsumer {
     S2_DEVICE void release_slot(int turn)
     {
         __syncwarp();
-        if (WARP_ARRIVALS > 1 || lane == 0)
+        if (lane_arrives(lane))
             mbar_arrive(sh.slot_empty + 8 * (turn & 1));
     }
     S2_DEVICE uint32_t sums_at() const

@@ -60,9 +60,13 @@ static constexpr int WARP_ARRIVALS = 32;
 #else
 static constexpr int WARP_ARRIVALS = 1;
 #endif
+S2_DEVICE bool lane_arrives(int lane)
+{
+    return WARP_ARRIVALS > 1 || lane == 0;
+}
 S2_DEVICE void mbar_warp_arrive(uint32_t bar, int lane)
 {
-    mbar_arrive_if(bar, WARP_ARRIVALS > 1 || lane == 0);
+    mbar_arrive_if(bar, lane_arrives(lane));
 }
 S2_DEVICE void mbar_wait(uint32_t bar, uint32_t parity)
 {
