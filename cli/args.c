@@ -1,8 +1,10 @@
 #include "cli/options.h"
 
 #include "cli/help.h"
+#include "cli/store.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { NEAR = 2 };
@@ -249,6 +251,26 @@ static const char *len_of(const s2_args *args)
     return NULL;
 }
 
+const char *s2_store_path(const s2_cli *cli)
+{
+    const char *const from_environment = getenv("S2_DB");
+    if (cli->db_path != NULL)
+        return cli->db_path;
+    return from_environment != NULL && from_environment[0] != '\0' ? from_environment : "s2.db";
+}
+
+s2_exit s2_store_check_path(s2_cli *cli)
+{
+    const char *const path = s2_store_path(cli);
+    if (path[0] == '\0')
+        s2_cli_error(cli, "--db: an empty name is no file");
+    else if (!s2_db_is_path(path))
+        s2_cli_error(cli, "%s: --db and $S2_DB take a path; a file of that name is ./%s", path, path);
+    else
+        return S2_EXIT_OK;
+    return S2_EXIT_USAGE;
+}
+
 /* Store --db, --no-db, --set and --len in *cli, for every command that reads patterns. */
 static s2_status take_globals(s2_cli *cli, const s2_args *args)
 {
@@ -290,7 +312,9 @@ s2_exit s2_args_parse(s2_cli *cli, const char *command, int argc, char **argv, s
     S2_CLI_TRY(check_operands(&r));
     *out = (s2_args){r.command, r.n_operands, r.operands, r.n_given, r.given};
     const s2_status status = take_globals(cli, out);
-    return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, "command line");
+    if (status != S2_OK)
+        return s2_cli_fail(cli, status, "command line");
+    return cli->db_path != NULL ? s2_store_check_path(cli) : S2_EXIT_OK;
 }
 
 /* Behind the last option of the command, whose name is NULL, where it has none of that name. */

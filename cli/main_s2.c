@@ -125,15 +125,7 @@ static s2_exit run(s2_cli *cli, int argc, char **argv)
             return S2_EXIT_USAGE;
         }
     }
-    if (s2_store_path(cli)[0] == '\0') {
-        s2_cli_error(cli, "--db: an empty name is no file");
-        return S2_EXIT_USAGE;
-    }
-    if (!s2_db_is_path(s2_store_path(cli))) {
-        s2_cli_error(cli, "%s: --db and $S2_DB take a path; a file of that name is ./%s", s2_store_path(cli),
-                     s2_store_path(cli));
-        return S2_EXIT_USAGE;
-    }
+    S2_CLI_TRY(s2_store_check_path(cli));
     if (nth < argc)
         return run_command(cli, argc - nth, argv + nth);
     s2_cli_error(cli, "a command is needed; s2 help lists them");

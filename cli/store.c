@@ -15,14 +15,6 @@
 
 enum { DENSITY_TOK = 8192, CANDIDATES = 8, USUAL_PAGE_TOK = 16 };
 
-const char *s2_store_path(const s2_cli *cli)
-{
-    const char *const from_environment = getenv("S2_DB");
-    if (cli->db_path != NULL)
-        return cli->db_path;
-    return from_environment != NULL && from_environment[0] != '\0' ? from_environment : "s2.db";
-}
-
 void s2_store_set_seed(s2_cli *cli, int64_t seed)
 {
     cli->seed = seed;

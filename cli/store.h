@@ -69,6 +69,9 @@ void s2_store_machine(char out[S2_STORE_MACHINE_BYTES]);
 /* Where the database is: --db, $S2_DB, "s2.db". */
 const char *s2_store_path(const s2_cli *cli);
 
+/* Is that the name of a file? Says why not: wherever --db stands, whatever the command does with it, a wrong call. */
+s2_exit s2_store_check_path(s2_cli *cli);
+
 /* Main calls this last: it adds exit code and duration to the run's row and closes the database. */
 s2_exit s2_store_finish(s2_cli *cli, s2_exit code);
 

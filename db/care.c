@@ -228,11 +228,6 @@ s2_status s2_db_check_other(const char *from, const char *to, s2_diag *diag)
     return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "%s is the database itself: name another file", to);
 }
 
-bool s2_db_is_path(const char *path)
-{
-    return path[0] != '\0' && strncmp(path, "file:", 5) != 0 && strcmp(path, ":memory:") != 0;
-}
-
 s2_status s2_db_follow(const char *path, char target[S2_PATH_BYTES], s2_diag *diag)
 {
     if (path[0] == '\0')

@@ -24,6 +24,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "base/status.h"
@@ -184,7 +185,10 @@ typedef struct s2_db_export {
 } s2_db_export;
 
 /* False for "", "file:..." and ":memory:", which SQLite does not take for the name of a file. */
-bool s2_db_is_path(const char *path);
+static inline bool s2_db_is_path(const char *path)
+{
+    return path[0] != '\0' && strncmp(path, "file:", 5) != 0 && strcmp(path, ":memory:") != 0;
+}
 
 /*
  * Open a database. S2_DB_WRITE creates the file, or brings an older one to this schema, one transaction per

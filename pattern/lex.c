@@ -13,16 +13,49 @@ static bool has_bom(const s2_lex *lex)
     return lex->n >= 3 && memcmp(lex->text, "\xef\xbb\xbf", 3) == 0;
 }
 
+static bool is_letter(char byte)
+{
+    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
+}
+
+static bool is_digit(char byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+/* Blanks of Unicode that no terminal shows as other than a space or two. */
+static bool looks_blank(uint32_t cp)
+{
+    return cp == 0xa0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200a) || cp == 0x202f || cp == 0x205f ||
+           cp == 0x3000;
+}
+
+/* Where a word was expected or ends: a character that may look like one of the language's is told by its number. */
+static void name_stranger(const s2_lex *lex, s2_code code, size_t pos, char *note, size_t cap)
+{
+    note[0] = '\0';
+    if (code < S2P_STATEMENT || code > S2P_UNIT || code == S2P_STRING)
+        return;
+    while (pos < lex->n && (is_letter(lex->text[pos]) || is_digit(lex->text[pos]) || lex->text[pos] == '-'))
+        pos++;
+    const size_t n = pos < lex->n ? s2_utf8_len(lex->text + pos, lex->n - pos) : 0;
+    if (n < 2)
+        return;
+    const uint32_t cp = s2_utf8_decode(lex->text + pos, n);
+    snprintf(note, cap, looks_blank(cp) ? "; U+%04X is not a blank" : "; U+%04X is not ASCII", (unsigned)cp);
+}
+
 s2_status s2_lex_refuse(const s2_lex *lex, s2_code code, size_t pos, const char *fmt, ...)
 {
-    char message[sizeof lex->diag->msg];
+    char message[sizeof lex->diag->msg], note[40];
     va_list args;
     va_start(args, fmt);
     vsnprintf(message, sizeof message, fmt, args);
     va_end(args);
+    name_stranger(lex, code, pos, note, sizeof note);
     int32_t line, col;
     s2_text_position(lex->text, lex->n, pos, &line, &col);
-    return s2_diag_set(lex->diag, S2_EPARSE, (int32_t)code, line, col, "%s", message);
+    return s2_diag_set(lex->diag, S2_EPARSE, (int32_t)code, line, col, "%s%s", message, note);
 }
 
 s2_status s2_lex_refuse_word(const s2_lex *lex, s2_code code, s2_word word, const char *what,
@@ -158,16 +191,6 @@ bool s2_lex_take(s2_lex *lex, char byte)
 }
 
 /* --- words ------------------------------------------------------------------------------------------ */
-
-static bool is_letter(char byte)
-{
-    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
-}
-
-static bool is_digit(char byte)
-{
-    return byte >= '0' && byte <= '9';
-}
 
 s2_word s2_lex_word(s2_lex *lex, bool dashes)
 {

@@ -16,6 +16,8 @@ from tally import end, hold
 PROGRAMS = os.path.abspath(sys.argv[1])
 FOREIGN = pathlib.Path(__file__).resolve().parent / "data/foreign"
 USAGE, REFUSED, UNDECIDED, ENVIRONMENT = 2, 3, 4, 5
+OPERANDS = {"ls": [], "pareto": [], "tui": [], "doctor": [], "undo": [], "repro": [], "diff": ["heads 1; all: dense"] * 2, "tag": ["1", "x"], "note": ["1", "x"],
+            "db": ["recover", "new.db"], "import": ["plan.json"]}
 PATTERN = "heads 8; kv-heads 2; layers 2; all: local 4 | stride 4 phase kv"
 READERS = ["check", "show", "reach", "mask", "sim", "validate", "export --to hf", "draw"]
 ENV = dict(os.environ, PATH=PROGRAMS + ":" + os.environ["PATH"], LC_ALL="C.UTF-8", TERM="dumb", S2_DB="s2.db")
@@ -63,9 +65,26 @@ def misspelled():
             wrong(["s2", command, f"--{option}=1"], USAGE, option, "takes no value")
         else:
             wrong(["s2", command, "--" + option], USAGE, option, "needs a value")
+        if option == "db":  # also after the command, and whatever that does with it
+            for name, said in (("", "an empty name"), (":memory:", "./:memory:"), ("file:x", "./file:x")):
+                wrong(["s2", command, *OPERANDS.get(command, [PATTERN]), f"--db={name}"], USAGE, said)
         if values and not files and option not in ("require", "exportable", "from"):
             operands = [] if command in ("ls", "pareto", "help", "tui", "calibrate", "import") else [PATTERN] * (2 if command == "diff" else 1)
             wrong(["s2", command, *operands, f"--{option}", "nonsense"], USAGE, "nonsense", values[0])
+
+
+def settings():
+    """Settings of files of other stacks."""
+    plan = {"indptr": [0, 1, 3], "indices": [0, 0, 1], "M": 32, "N": 32, "R": 16, "C": 16, "causal": True}
+    for change, *said in (({"C": 8}, '"C"', "C must be R"), ({"N": 64}, '"N"', "N must be M"), ({"M": 40, "N": 40}, '"R"', "divides M"),
+                          ({"R": 12, "C": 12, "M": 24, "N": 24}, '"R"', "a power of two")):
+        with open("plan.json", "w") as file:
+            json.dump(plan | change, file)
+        column = 2 + json.dumps(plan | change).index(said[0]) + len(said[0] + ":")
+        for words in ("import --from flashinfer plan.json", "check plan.json"):
+            wrong(f"s2 {words} --no-db", REFUSED, f"plan.json:1:{column}: ", said[1])
+    for words in (["import", "plan.json"], ["check", "plan.json"], ["show", "plan.json"], ["export", PATTERN, "--to", "vllm"]):
+        wrong(["s2", *words, "--set", "seq_len=32", "--set", "seq_len=32"], USAGE, "--set seq_len is given twice")
 
 
 def numbers():
@@ -361,7 +380,7 @@ def uses():
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     subprocess.run(["s2", "check", "name kept; " + PATTERN, "-q"], env=ENV)
-    for part in (misspelled, numbers, files, other_programs, exchanged, twice, unknown_configs, earlier_prices, names, near_misses, patterns, unsaid, uses):
+    for part in (misspelled, settings, numbers, files, other_programs, exchanged, twice, unknown_configs, earlier_prices, names, near_misses, patterns, unsaid, uses):
         part()
     os.chdir("/")
 end(300)

@@ -689,6 +689,45 @@ static void truncated_texts_never_crash(void **state)
     }
 }
 
+/* A text in which something else stands for a blank, as a document or a web page writes it. */
+static char *with_stranger(const char *text, size_t at, const char *stranger)
+{
+    const size_t n = strlen(text), n_stranger = strlen(stranger);
+    char *const changed = malloc(n + n_stranger);
+    memcpy(changed, text, at);
+    memcpy(changed + at, stranger, n_stranger);
+    memcpy(changed + at + n_stranger, text + at + 1, n - at); /* its NUL too */
+    return changed;
+}
+
+static void what_looks_like_a_blank_is_told_by_its_number(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *bytes, *name;
+    } strangers[] = {{"\u00a0", "U+00A0"}, {"\u2003", "U+2003"}, {"\u202f", "U+202F"}, {"\u3000", "U+3000"},
+                     {"\u200b", "U+200B"}, {"\u2060", "U+2060"}, {"\u3164", "U+3164"}, {"\f", "U+000C"}};
+    int64_t n_refused = 0;
+    for (size_t row = 0; row < sizeof canonical_rows / sizeof canonical_rows[0]; row++) {
+        const char *const text = canonical_rows[row].text;
+        for (const char *blank = strchr(text, ' '); blank != NULL; blank = strchr(blank + 1, ' ')) {
+            const size_t n = (size_t)(blank - text) % (sizeof strangers / sizeof strangers[0]);
+            char *const changed = with_stranger(text, (size_t)(blank - text), strangers[n].bytes);
+            s2_arena arena = {0};
+            s2_pattern pattern;
+            s2_diag diag = {0};
+            if (s2_pattern_parse(&arena, changed, strlen(changed), NULL, &pattern, &diag) != S2_OK) {
+                n_refused++;
+                if (strstr(diag.msg, strangers[n].name) == NULL)
+                    fail_msg("%s\n%d:%d: %s", changed, diag.line, diag.col, diag.msg);
+            }
+            s2_arena_release(&arena);
+            free(changed);
+        }
+    }
+    assert_true(n_refused > 100); /* a name or a comment may have them */
+}
+
 static void damaged_texts_are_accepted_or_refused_with_a_position(void **state)
 {
     (void)state;
@@ -937,6 +976,7 @@ int main(void)
         cmocka_unit_test(a_text_beyond_one_mebibyte_is_refused),
         cmocka_unit_test(more_than_4096_rules_are_refused),
         cmocka_unit_test(truncated_texts_never_crash),
+        cmocka_unit_test(what_looks_like_a_blank_is_told_by_its_number),
         cmocka_unit_test(damaged_texts_are_accepted_or_refused_with_a_position),
         cmocka_unit_test(the_caret_stands_under_the_column),
         cmocka_unit_test(every_failed_allocation_is_reported_and_leaks_nothing),
