@@ -312,15 +312,31 @@ static bool widen(s2_decode_plan *plan)
     return longest != NULL;
 }
 
-/* Choose the number of parts per list so that all are about equally long. */
+static int64_t count_parts(const s2_decode_plan *plan, int32_t most_slabs)
+{
+    int64_t n = 0;
+    for (int32_t list_no = 0; list_no < plan->n_lists; list_no++)
+        n += s2_ceil_div(slabs_of(&plan->lists[list_no]), most_slabs);
+    return n;
+}
+
+/*
+ * Choose the number of parts per list so that the longest part is as short as want_parts allow: where many lists are
+ * short, the long ones have fewer parts for it, since an SM with two parts would keep all others waiting.
+ */
 static int32_t share_parts(s2_decode_plan *plan, int32_t want_parts)
 {
-    int32_t n_parts = 0;
+    int32_t low = S2_DECODE_LEAST_SLABS, high = s2_max_i32(low, plan->n_slabs), n_parts = 0;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (count_parts(plan, middle) <= want_parts)
+            high = middle;
+        else
+            low = middle + 1;
+    }
     for (int32_t list_no = 0; list_no < plan->n_lists; list_no++) {
         s2_decode_list *const list = &plan->lists[list_no];
-        const int64_t own = (int64_t)slabs_of(list) * want_parts / plan->n_slabs;
-        const int64_t most = s2_ceil_div(slabs_of(list), S2_DECODE_LEAST_SLABS);
-        list->n_parts = slabs_of(list) == 0 ? 0 : (int32_t)s2_max_i64(1, s2_min_i64(own, most));
+        list->n_parts = (int32_t)s2_ceil_div(slabs_of(list), low);
         n_parts += list->n_parts;
     }
     while (n_parts < want_parts && widen(plan))
