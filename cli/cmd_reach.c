@@ -7,6 +7,7 @@
 #include "reach/beyond.h"
 #include "report/report.h"
 #include "words/reach.h"
+#include "words/size.h"
 
 #include <math.h>
 #include <string.h>
@@ -32,9 +33,10 @@ static int64_t tokens(const report *r, int64_t n_blk)
 static void print_page(report *r)
 {
     const s2_pattern *const p = &r->input.pattern;
-    s2_buf_printf(&r->buf, "%s: %s, %s on %s, %s of %s\n", s2_input_name(r->cli, &r->input),
-                  s2_count_text(p->n_layers, "layer").text, s2_count_text(p->n_heads, "query head").text,
-                  s2_count_text(p->n_kv_heads, "KV head").text, s2_count_text(r->n_blk, "block").text,
+    s2_buf_printf(&r->buf, "%s: %s, %s on ", s2_input_name(r->cli, &r->input),
+                  s2_count_text(p->n_layers, "layer").text, s2_count_text(p->n_heads, "query head").text);
+    s2_pattern_print_kv_heads(p, &r->buf);
+    s2_buf_printf(&r->buf, ", %s of %s\n", s2_count_text(r->n_blk, "block").text,
                   s2_count_text(p->block_tok, "token").text);
     if (r->is_beyond) {
         s2_reach_beyond_page(&r->m.flow, &r->lengths, p->block_tok, &r->buf);

@@ -161,6 +161,15 @@ static void begin_distances(plotter *p, s2_chart chart)
     *p->chart = chart;
 }
 
+/* Each query head has a KV head of its own, in every layer. */
+static bool has_no_groups(const s2_pattern *pattern)
+{
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++)
+        if (s2_pattern_kv_heads(pattern, layer) < pattern->n_heads)
+            return false;
+    return true;
+}
+
 static void chart_heads(plotter *p)
 {
     begin_distances(p, (s2_chart){.title = "heads of a layer that read a pair, by distance",
@@ -169,7 +178,7 @@ static void chart_heads(plotter *p)
     const int32_t n = p->chart->n_x_names;
     add(p, "query heads, mean over pairs and layers", false, n, heads_mean);
     add(p, "query heads, the pair that has least", true, n, heads_least);
-    if (p->m->stack.pattern->n_kv_heads == p->m->stack.pattern->n_heads)
+    if (has_no_groups(p->m->stack.pattern))
         return;
     add(p, "KV heads, mean over pairs and layers", false, n, kv_heads_mean);
     add(p, "KV heads, the pair that has least", true, n, kv_heads_least);

@@ -208,7 +208,8 @@ const s2_word_entry s2_word_entries[] = {
      "Consecutive tokens that a pattern takes together; query block i and key block j count from 0."},
     {"page", "Consecutive tokens of a KV cache that are allocated and freed together."},
     {"shard", "What one head reads outside of the window that all heads share."},
-    {"witness", "The smallest place where a property fails: lowest layer, then head, query, key."},
+    {"witness", "The smallest place where a property fails: in the shortest context, then lowest query, key, "
+                "layer, head."},
     {"extent", "How many pairs no head reads, at a length a little beyond the witness."},
     {"replay", "The command that shows the witness again."},
     {"repair", "A change that was proved to mend the violation."},

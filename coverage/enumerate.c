@@ -232,29 +232,25 @@ static s2_witness witness_of(int phase, int32_t layer, int32_t head, int32_t ran
                         .earlier_q_tok = -1};
 }
 
-/* Places of one layer are ordered by head; for equal heads by pair, for equal pairs the first phase wins. */
-static void offer(s2_place *best, int64_t *context_tok, s2_place place)
+/* Places are ordered by pair, equal pairs by layer and head; of equal places the first that was offered stays. */
+static void offer(s2_place *best, s2_place place)
 {
     if (!place.found)
         return;
-    if (!best->found || place.context_tok < *context_tok)
-        *context_tok = place.context_tok;
-    const s2_witness *const a = &place.witness, *const b = &best->witness;
-    bool earlier = !best->found;
-    if (best->found) {
-        const int64_t mine = s2_max_i64(a->q_tok, a->k_tok);
-        const int64_t theirs = s2_max_i64(b->q_tok, b->k_tok);
-        if (a->head != b->head)
-            earlier = a->head < b->head;
-        else if (mine != theirs)
-            earlier = mine < theirs;
-        else if (a->q_tok != b->q_tok)
-            earlier = a->q_tok < b->q_tok;
-        else
-            earlier = a->k_tok < b->k_tok;
-    }
-    if (earlier)
+    if (!best->found) {
         *best = place;
+        return;
+    }
+    const int64_t context_tok = s2_min_i64(best->context_tok, place.context_tok);
+    const s2_witness *const a = &place.witness, *const b = &best->witness;
+    const int64_t mine[] = {s2_max_i64(a->q_tok, a->k_tok), a->q_tok, a->k_tok, a->layer, a->head},
+                  theirs[] = {s2_max_i64(b->q_tok, b->k_tok), b->q_tok, b->k_tok, b->layer, b->head};
+    int nth = 0;
+    while (nth < 4 && mine[nth] == theirs[nth])
+        nth++;
+    if (mine[nth] < theirs[nth])
+        *best = place;
+    best->context_tok = context_tok;
 }
 
 /* Random lists and masks have no reads beyond the length asked for, so their window is that length's. */
@@ -279,7 +275,7 @@ static bool all_layers_are_explicit(const s2_pattern *pattern)
 }
 
 static void enumerate_layer(s2_enumerator *enumerator, const s2_requirement *requirement, int32_t layer,
-                            s2_place *best, int64_t *context_tok)
+                            s2_place *best)
 {
     const s2_pattern *const pattern = enumerator->pattern;
     const int32_t n_heads = pattern->n_heads;
@@ -303,7 +299,7 @@ static void enumerate_layer(s2_enumerator *enumerator, const s2_requirement *req
                 place = first_revival(&question, enumerator->unread, witness);
             else
                 place = first_pair(&question, is_difference, witness);
-            offer(best, context_tok, place);
+            offer(best, place);
         }
         for (int32_t rank = 0; !per_head && rank < n_ranks; rank++) {
             question.begin = n_heads / n_ranks * rank;
@@ -318,13 +314,13 @@ static void enumerate_layer(s2_enumerator *enumerator, const s2_requirement *req
                 test = is_badly_shared;
             }
             const int32_t named = requirement->property == S2_RANKS ? rank : -1;
-            offer(best, context_tok, first_pair(&question, test, witness_of(phase, layer, -1, named)));
+            offer(best, first_pair(&question, test, witness_of(phase, layer, -1, named)));
         }
     }
 }
 
 static s2_status enumerate_depth(s2_enumerator *enumerator, int32_t depth, int32_t first_layer,
-                                 s2_place *best, int64_t *context_tok)
+                                 s2_place *best)
 {
     const int64_t n = enumerator->tables[0].n;
     uint8_t *before = S2_NEW(enumerator->arena, uint8_t, n * n),
@@ -352,7 +348,7 @@ static s2_status enumerate_depth(s2_enumerator *enumerator, int32_t depth, int32
                         place.witness.q_tok = q_tok;
                         place.witness.k_tok = k_tok;
                     }
-        offer(best, context_tok, place);
+        offer(best, place);
     }
     return S2_OK;
 }
@@ -392,18 +388,18 @@ static s2_status enumerate_one(s2_enumerator *enumerator, const s2_requirement *
         return S2_ENOMEM;
     finding->failing_layers = failing;
     bool judged = false;
+    s2_place smallest = {0};
     for (int32_t layer = 0; layer + n_window <= n_layers; layer++) {
         if (!depth && is_state_layer(enumerator->pattern, layer))
             continue;
         judged = true;
         s2_place best = {0};
-        int64_t context_tok = 0;
         if (depth) {
-            S2_TRY(enumerate_depth(enumerator, n_window, layer, &best, &context_tok));
+            S2_TRY(enumerate_depth(enumerator, n_window, layer, &best));
         } else {
             for (int phase = 0; phase < enumerator->n_phases; phase++)
                 table_fill(&enumerator->tables[phase], (s2_phase)phase, layer);
-            enumerate_layer(enumerator, requirement, layer, &best, &context_tok);
+            enumerate_layer(enumerator, requirement, layer, &best);
         }
         if (!best.found)
             continue;
@@ -413,12 +409,10 @@ static s2_status enumerate_one(s2_enumerator *enumerator, const s2_requirement *
             finding->reason = S2_REASON_STATE;
             continue;
         }
-        if (finding->verdict != S2_VIOLATED) {
-            finding->verdict = S2_VIOLATED;
-            finding->witness = best.witness;
-            finding->complete_to_tok = context_tok;
-        }
-        finding->complete_to_tok = s2_min_i64(context_tok, finding->complete_to_tok);
+        offer(&smallest, best);
+        finding->verdict = S2_VIOLATED;
+        finding->witness = smallest.witness;
+        finding->complete_to_tok = smallest.context_tok;
         failing[finding->n_failing_layers++] = layer;
     }
     if (!judged) {

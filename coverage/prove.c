@@ -236,9 +236,21 @@ static void answer_unknown(s2_answer *answer, s2_reason reason, int64_t sure_tok
     }
 }
 
-/*
- * Fold one violation in: the witness is the first by (head, context, query, key), the context the smallest.
- */
+/* The order of witnesses: by context, query and key; those of one pair by layer and head. */
+static bool witness_precedes(const s2_witness *witness, const s2_witness *other)
+{
+    const int64_t mine = s2_max_i64(witness->q_tok, witness->k_tok),
+                  theirs = s2_max_i64(other->q_tok, other->k_tok);
+    if (mine != theirs)
+        return mine < theirs;
+    if (witness->q_tok != other->q_tok)
+        return witness->q_tok < other->q_tok;
+    if (witness->k_tok != other->k_tok)
+        return witness->k_tok < other->k_tok;
+    return witness->layer != other->layer ? witness->layer < other->layer : witness->head < other->head;
+}
+
+/* Fold one violation in: the witness is the smallest, and so is the context. */
 static void answer_violated(s2_answer *answer, const s2_violation *violation, int64_t context_tok,
                             s2_witness witness)
 {
@@ -251,15 +263,7 @@ static void answer_violated(s2_answer *answer, const s2_violation *violation, in
                               .witness = witness};
         return;
     }
-    const s2_witness *const held = &answer->witness;
-    const int64_t mine = s2_max_i64(witness.q_tok, witness.k_tok),
-                  theirs = s2_max_i64(held->q_tok, held->k_tok);
-    bool earlier = mine < theirs;
-    if (mine == theirs)
-        earlier = witness.q_tok != held->q_tok ? witness.q_tok < held->q_tok : witness.k_tok < held->k_tok;
-    if (witness.head != held->head)
-        earlier = witness.head < held->head;
-    if (earlier)
+    if (witness_precedes(&witness, &answer->witness))
         answer->witness = witness;
     answer->context_tok = s2_min_i64(context_tok, answer->context_tok);
 }
@@ -604,12 +608,11 @@ static void finding_add(s2_finding *finding, const s2_answer *answer, int64_t *s
 {
     *sure_tok = s2_min_i64(answer->sure_tok, *sure_tok);
     if (answer->verdict == S2_VIOLATED) {
-        if (finding->verdict != S2_VIOLATED) {
+        const bool first = finding->verdict != S2_VIOLATED;
+        if (first || answer->context_tok < finding->complete_to_tok)
+            finding->complete_to_tok = answer->context_tok;
+        if (first || witness_precedes(&answer->witness, &finding->witness))
             finding->witness = answer->witness;
-            finding->complete_to_tok = answer->context_tok;
-        }
-        if (answer->context_tok < finding->complete_to_tok)
-            finding->complete_to_tok = answer->context_tok;
         finding->verdict = S2_VIOLATED;
         finding->reason = S2_REASON_NONE;
     } else if (answer->verdict == S2_UNKNOWN && finding->verdict == S2_HOLDS) {

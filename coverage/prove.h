@@ -42,9 +42,9 @@ typedef enum s2_verdict { S2_HOLDS, S2_VIOLATED, S2_UNKNOWN } s2_verdict;
 const char *s2_verdict_word(s2_verdict verdict); /* "holds", "violated", "unknown" */
 
 /*
- * Where a property fails: the canonical smallest place, by layer, then (per-head properties) head,
- * then query, then key. -1 where a field does not apply. For a pattern that is not causal, places are
- * compared first by the context they need.
+ * Where a property fails: the smallest place of all layers and heads, by the context that it needs, then
+ * query, then key; of equal ones that of the first layer, then (per-head properties) head. -1 where a field
+ * does not apply.
  */
 typedef struct s2_witness {
     s2_phase phase;

@@ -12,7 +12,7 @@ typedef struct field {
     const s2_stack *stack;
     uint64_t *rows;
     uint64_t *next;
-    bool *own; /* [q_blk] have the tokens of the query's own block read each other? true for one token */
+    bool *own; /* [q_blk] have the tokens of the query's own block learnt of each other? true for one token */
     int64_t work;
     int32_t q_blk; /* the first pair still apart, while not complete */
     int32_t k_blk;
@@ -76,10 +76,10 @@ static void join_row(field *f, int32_t q, const uint64_t *reads)
     memcpy(into, f->rows + (int64_t)q * words, (size_t)words * sizeof *into);
     if (first_missing(f, q) < 0)
         return;
-    f->own[q] = f->own[q] || s2_bit(reads, q);
     for (int32_t word = 0; word < words; word++)
         for (uint64_t rest = reads[word]; rest != 0; rest &= rest - 1) {
             const uint64_t *const from = s2_stack_row(f->stack, f->rows, word * 64 + __builtin_ctzll(rest));
+            f->own[q] = f->own[q] || s2_bit(from, q); /* directly, or through a block that has read it */
             for (int32_t w = 0; w < words; w++)
                 into[w] |= from[w];
             (void)s2_work_spend(&f->work, words);
@@ -225,11 +225,11 @@ static void spread(const s2_stack *stack, int32_t from, int32_t n_layers, int32_
     }
 }
 
-/* Trace back from the query along `seen`: a read wherever the key had not reached the query before. */
-static int32_t trace_back(const s2_stack *stack, const s2_hops *hops, int32_t n_layers, const uint64_t *seen,
-                          s2_hop *path)
+/* Trace back from query q along `seen`: a read wherever the key had not reached the query before. */
+static int32_t trace_back(const s2_stack *stack, const s2_hops *hops, int32_t q, int32_t n_layers,
+                          const uint64_t *seen, s2_hop *path)
 {
-    int32_t q = hops->q_blk, n_path = 0;
+    int32_t n_path = 0;
     for (int32_t n = n_layers - 1; n >= 0 && q != hops->k_blk; n--) {
         const uint64_t *const before = seen + (int64_t)n * stack->n_words;
         const int32_t layer = hops->from + n;
@@ -250,14 +250,24 @@ static int32_t trace_back(const s2_stack *stack, const s2_hops *hops, int32_t n_
     return n_path;
 }
 
-/* A pair inside one block needs one read of the block, in the first of the layers that has it. */
-static int32_t own_read(const s2_stack *stack, const s2_hops *hops, s2_hop *path)
+/*
+ * A pair inside one block needs one read of the block, in the first of the layers that has it, or of another block
+ * that the key has reached, which is possible where queries read later keys.
+ */
+static int32_t own_path(const s2_stack *stack, const s2_hops *hops, const uint64_t *seen, s2_hop *path)
 {
-    for (int32_t layer = hops->from; layer < hops->from + hops->layers; layer++) {
-        const int32_t head = reader(stack, layer, hops->q_blk, hops->q_blk);
-        if (head >= 0) {
-            path[0] = (s2_hop){layer, head, hops->q_blk, hops->q_blk};
-            return 1;
+    const int32_t q = hops->q_blk;
+    for (int32_t n = 0; n < hops->layers; n++) {
+        const int32_t layer = hops->from + n;
+        const uint64_t *const before = seen + (int64_t)n * stack->n_words;
+        const uint64_t *const reads = s2_stack_row(stack, stack->any[stack->kind_of[layer]], q);
+        for (int32_t nth = 0; nth < stack->n_blk; nth++) {
+            const int32_t k = (q + nth) % stack->n_blk; /* its own block first */
+            if (!s2_bit(before, k) || !s2_bit(reads, k))
+                continue;
+            const int32_t n_path = trace_back(stack, hops, k, n, seen, path);
+            path[n_path] = (s2_hop){layer, reader(stack, layer, q, k), q, k};
+            return n_path + 1;
         }
     }
     return 0;
@@ -269,12 +279,10 @@ static s2_status find_path(s2_arena *arena, const s2_stack *stack, s2_hops *hops
     s2_hop *const path = S2_NEW(arena, s2_hop, hops->layers + 1);
     if (seen == NULL || path == NULL)
         return S2_ENOMEM;
-    if (hops->q_blk == hops->k_blk) {
-        hops->n_path = own_read(stack, hops, path);
-    } else {
-        spread(stack, hops->from, hops->layers, hops->k_blk, seen);
-        hops->n_path = trace_back(stack, hops, hops->layers, seen, path);
-    }
+    spread(stack, hops->from, hops->layers, hops->k_blk, seen);
+    hops->n_path = hops->q_blk == hops->k_blk
+                       ? own_path(stack, hops, seen, path)
+                       : trace_back(stack, hops, hops->q_blk, hops->layers, seen, path);
     hops->path = path;
     return S2_OK;
 }

@@ -27,10 +27,10 @@ static void count_row(counter *c, int32_t layer, int32_t q)
     const s2_stack *const stack = c->stack;
     const s2_pattern *const p = stack->pattern;
     const int32_t *const heads = s2_stack_heads(stack, layer);
-    const int32_t group = p->n_heads / p->n_kv_heads;
+    const int32_t n_kv_heads = s2_pattern_kv_heads(p, layer), group = p->n_heads / n_kv_heads;
     memset(c->heads, 0, (size_t)stack->n_blk * sizeof *c->heads);
     memset(c->kv_heads, 0, (size_t)stack->n_blk * sizeof *c->kv_heads);
-    for (int32_t kv = 0; kv < p->n_kv_heads; kv++) {
+    for (int32_t kv = 0; kv < n_kv_heads; kv++) {
         memset(c->group, 0, (size_t)stack->n_words * sizeof *c->group);
         for (int32_t head = kv * group; head < (kv + 1) * group; head++) {
             const uint64_t *const row = s2_stack_row(stack, stack->reads[heads[head]], q);

@@ -129,17 +129,24 @@ static s2_status join_heads(builder *b, int32_t kind)
     return S2_OK;
 }
 
+/* Whether the heads of both layers read the same and are dealt to as many KV heads. */
+static bool are_alike(const builder *b, int32_t layer, int32_t other)
+{
+    const s2_pattern *const pattern = b->stack.pattern;
+    const size_t n_heads = (size_t)pattern->n_heads;
+    return s2_pattern_kv_heads(pattern, layer) == s2_pattern_kv_heads(pattern, other) &&
+           memcmp(b->class_of + n_heads * (size_t)layer, b->class_of + n_heads * (size_t)other,
+                  n_heads * sizeof *b->class_of) == 0;
+}
+
 static s2_status find_kinds(builder *b)
 {
     s2_stack *const stack = &b->stack;
     const size_t n_heads = (size_t)stack->pattern->n_heads;
     for (int32_t layer = 0; layer < stack->pattern->n_layers; layer++) {
         int32_t kind = 0;
-        for (; kind < stack->n_kinds; kind++)
-            if (memcmp(b->class_of + n_heads * (size_t)layer,
-                       b->class_of + n_heads * (size_t)b->first_of_kind[kind],
-                       n_heads * sizeof *b->class_of) == 0)
-                break;
+        while (kind < stack->n_kinds && !are_alike(b, b->first_of_kind[kind], layer))
+            kind++;
         b->kind_of[layer] = kind;
         if (kind < stack->n_kinds)
             continue;

@@ -245,6 +245,23 @@ static void check_revival(const s2_pattern *pattern, uint64_t seed, const char *
     fail_msg("earlier query %lld of phase %d", (long long)w->earlier_q_tok, w->earlier_phase);
 }
 
+/*
+ * The witness lies where the property ceases to hold, in whichever layer and head that is. Of a pattern that is
+ * not causal a row may have its first key behind the context that ends with its query.
+ */
+static void check_first_place(const s2_pattern *pattern, uint64_t seed, const char *engine,
+                              const s2_finding *finding)
+{
+    const s2_witness *const w = &finding->witness;
+    if (finding->verdict != S2_VIOLATED || finding->complete_to_tok == S2_COMPLETE_UNKNOWN ||
+        finding->complete_to_tok == s2_max_i64(w->q_tok, w->k_tok) ||
+        (finding->requirement.property == S2_ROWS && !pattern->causal && finding->scope_tok != S2_OPEN))
+        return;
+    print_pattern(pattern, seed);
+    print_finding(engine, finding);
+    fail_msg("the witness is not where the property ceases to hold");
+}
+
 /* Where `sufficient` tokens are too many to enumerate, one length is compared instead of every length. */
 static void compare_pattern(uint64_t seed, s2_rng *rng, s2_arena *arena, const s2_pattern *pattern,
                             bool every_length, bool must_decide, s2_tally *tally)
@@ -265,6 +282,8 @@ static void compare_pattern(uint64_t seed, s2_rng *rng, s2_arena *arena, const s
         const bool decided = proved[property].verdict != S2_UNKNOWN;
         check_revival(pattern, seed, "proved", &proved[property]);
         check_revival(pattern, seed, "counted", &counted[property]);
+        check_first_place(pattern, seed, "proved", &proved[property]);
+        check_first_place(pattern, seed, "counted", &counted[property]);
         tally->by_verdict[property][proved[property].verdict]++;
         tally->n_compared += decided && counted[property].verdict != S2_UNKNOWN;
         if (!s2_finding_agrees(&proved[property], &counted[property]) ||

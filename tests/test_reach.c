@@ -138,12 +138,12 @@ static void compare_hops(const twin *t, const s2_hops *hops)
 static void compare_readers(const twin *t, const s2_readers *readers)
 {
     const s2_pattern *const p = t->pattern;
-    const int32_t group = p->n_heads / p->n_kv_heads;
     double heads[S2_OCTAVES] = {0}, kv[S2_OCTAVES] = {0};
     int32_t least[S2_OCTAVES], n[S2_OCTAVES] = {0};
     for (int32_t octave = 0; octave < S2_OCTAVES; octave++)
         least[octave] = INT32_MAX;
-    for (int32_t layer = 0; layer < p->n_layers; layer++)
+    for (int32_t layer = 0; layer < p->n_layers; layer++) {
+        const int32_t n_kv_heads = s2_pattern_kv_heads(p, layer), group = p->n_heads / n_kv_heads;
         for (int32_t q = 0; q < t->n_blk; q++)
             for (int32_t k = 0; k < t->n_blk; k++) {
                 const int32_t octave = s2_octave(abs(q - k)),
@@ -153,9 +153,10 @@ static void compare_readers(const twin *t, const s2_readers *readers)
                 n[octave]++;
                 heads[octave] += count;
                 least[octave] = count < least[octave] ? count : least[octave];
-                for (int32_t g = 0; g < p->n_kv_heads; g++)
+                for (int32_t g = 0; g < n_kv_heads; g++)
                     kv[octave] += count_heads(t, layer, g * group, group, q, k) > 0;
             }
+    }
     for (int32_t octave = 0; octave < S2_OCTAVES; octave++) {
         const s2_readers_at *const here = &readers->octaves[octave];
         assert_int_equal(here->n_pairs * p->n_layers, n[octave]);
@@ -238,8 +239,11 @@ static void measures_are_what_their_definitions_say_pair_by_pair(void **state)
     for (int64_t n = 0; n < s2_test_cases(300); n++) {
         s2_arena arena = {0};
         s2_measures m = {0};
-        const s2_gen_spec options = {
-            .most_layers = 4, .most_heads = 8, .explicit_terms = true, .not_causal = n % 4 == 0};
+        const s2_gen_spec options = {.most_layers = 4,
+                                     .most_heads = 8,
+                                     .explicit_terms = true,
+                                     .not_causal = n % 4 == 0,
+                                     .layers_differ = n % 3 == 0};
         const s2_pattern *const p = s2_gen_spec_pattern(&rng, &options, &arena);
         assert_non_null(p);
         const int32_t most =
@@ -259,15 +263,49 @@ static void measures_are_what_their_definitions_say_pair_by_pair(void **state)
     print_message("seed %llu: %lld patterns of whole blocks\n", (unsigned long long)seed, (long long)n_exact);
 }
 
-/* ------------------------------------------------------------------ how measures move */
-
-static void measure_text(s2_arena *arena, const char *text, s2_measures *out)
+static const s2_pattern *measure_tokens(s2_arena *arena, const char *text, int64_t n_tok, s2_measures *out)
 {
     s2_pattern *const pattern = S2_NEW(arena, s2_pattern, 1);
     s2_diag diag = {0};
     if (s2_pattern_parse(arena, text, strlen(text), NULL, pattern, &diag) != S2_OK)
         fail_msg("%s: %s", text, diag.msg);
-    assert_int_equal(s2_measures_take(arena, pattern, S2_PREFILL, 256, out), S2_OK);
+    assert_int_equal(s2_measures_take(arena, pattern, S2_PREFILL, n_tok, out), S2_OK);
+    return pattern;
+}
+
+/* A block that no layer reads by itself learns of its own tokens through others, where queries read later keys. */
+static void a_block_learns_of_itself_through_others(void **state)
+{
+    (void)state;
+    static const char *const terms[] = {"dense", "local 3", "stride 2 phase layer", "sink 2", "dilated 3"};
+    s2_rng rng = {s2_test_seed(905)};
+    int64_t n_through = 0;
+    for (int64_t n = 0; n < s2_test_cases(60); n++) {
+        char text[200];
+        snprintf(text, sizeof text,
+                 "layers %d; heads 2; causal no; block 2; heads 0: %s when distance 1..; heads 1: %s when "
+                 "distance 1..",
+                 1 + (int)s2_rng_below(&rng, 4), terms[s2_rng_below(&rng, 5)], terms[s2_rng_below(&rng, 5)]);
+        s2_arena arena = {0};
+        s2_measures m = {0};
+        const s2_pattern *const p = measure_tokens(&arena, text, 4 + 2 * (int64_t)s2_rng_below(&rng, 9), &m);
+        twin *const t = create_twin(p, (int32_t)m.stack.n_tok);
+        assert_true(t->whole);
+        compare_hops(t, &m.hops);
+        assert_true(m.hops.layers == 0 || m.hops.n_path > 0);
+        n_through += m.hops.layers > 0;
+        s2_free(t);
+        s2_arena_release(&arena);
+    }
+    print_message("%lld stacks join all blocks\n", (long long)n_through);
+    assert_true(n_through > 0);
+}
+
+/* ------------------------------------------------------------------ how measures move */
+
+static void measure_text(s2_arena *arena, const char *text, s2_measures *out)
+{
+    (void)measure_tokens(arena, text, 256, out);
 }
 
 static const char *const BODIES[] = {"local 1",
@@ -620,6 +658,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(measures_are_what_their_definitions_say_pair_by_pair),
+        cmocka_unit_test(a_block_learns_of_itself_through_others),
         cmocka_unit_test(one_more_term_never_lowers_reach),
         cmocka_unit_test(heads_may_change_places),
         cmocka_unit_test(dense_stacks_are_their_own_measure),

@@ -2,9 +2,9 @@
 
 #include "base/arith.h"
 
-static void print_kv_heads(const s2_pattern *pattern, s2_buf *buf)
+void s2_pattern_print_kv_heads(const s2_pattern *pattern, s2_buf *buf)
 {
-    int32_t fewest = pattern->n_kv_heads, most = fewest;
+    int32_t fewest = s2_pattern_kv_heads(pattern, 0), most = fewest;
     for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
         fewest = s2_min_i32(fewest, s2_pattern_kv_heads(pattern, layer));
         most = s2_max_i32(most, s2_pattern_kv_heads(pattern, layer));
@@ -27,5 +27,5 @@ void s2_pattern_print_size(const s2_pattern *pattern, s2_buf *buf)
     if (n_shared > 0)
         s2_buf_printf(buf, " (%d read the keys of another)", n_shared);
     s2_buf_printf(buf, ", %s on ", s2_count_text(pattern->n_heads, "head").text);
-    print_kv_heads(pattern, buf);
+    s2_pattern_print_kv_heads(pattern, buf);
 }
