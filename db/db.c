@@ -45,7 +45,7 @@ static char *join(const char *a, const char *b)
  * The writers' lock. SQLite before 3.51.3 can lose a transaction when a writer restarts the log while
  * another process checkpoints; one lock for both keeps them apart.
  */
-static s2_status lock_file_open(s2_db *db, s2_diag *diag)
+static s2_status lock_file_open(s2_db *db, int how, s2_diag *diag)
 {
     if (db->lock_fd >= 0)
         return S2_OK;
@@ -54,6 +54,8 @@ static s2_status lock_file_open(s2_db *db, s2_diag *diag)
         return S2_ENOMEM;
     db->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     const int error = errno;
+    if (db->lock_fd < 0 && how == LOCK_SH)
+        db->lock_fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     s2_free(path);
     if (db->lock_fd < 0)
         return s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: cannot be locked, as %s-lock: %s", db->path, db->path,
@@ -92,17 +94,17 @@ static s2_status refuse_lock(s2_db *db, int how, s2_diag *diag)
     if (how != LOCK_EX || flock(db->lock_fd, LOCK_SH | LOCK_NB) != 0)
         return s2_sql_fail(db, SQLITE_BUSY, diag);
     flock(db->lock_fd, LOCK_UN);
-    return s2_diag_set(
-        diag, S2_EDB, 0, 0, 0,
-        "%s: its disk was full when a process that reads it began, which keeps writers out until it "
-        "ends; make room, then end it",
-        db->path);
+    return s2_diag_set(diag, S2_EDB, 0, 0, 0,
+                       "%s: its disk was full, or its folder read-only, when a process that reads it began, "
+                       "which keeps writers out "
+                       "until it ends; make room, then end it",
+                       db->path);
 }
 
 /* how: LOCK_EX to write; LOCK_SH to read without SQLite's locks, which keeps writers out and not other readers. */
 static s2_status lock(s2_db *db, int how, int wait_ms, s2_diag *diag)
 {
-    S2_TRY(lock_file_open(db, diag));
+    S2_TRY(lock_file_open(db, how, diag));
     const int64_t deadline_ms = s2_steady_ms() + wait_ms;
     bool has_turn = take_turn(db);
     while (!has_turn || flock(db->lock_fd, how | LOCK_NB) != 0) {
@@ -131,6 +133,8 @@ static void unlock(s2_db *db)
 typedef struct file_facts {
     bool exists;
     bool has_log;     /* there is a write-ahead log with content */
+    bool has_index;   /* and its index, as long as somebody uses it, or where he was killed */
+    bool may_create;  /* files in its folder */
     bool has_journal; /* there is a rollback journal: a crash while the file was not yet WAL */
     bool is_wal;
     int64_t n_bytes;
@@ -177,6 +181,19 @@ static s2_status read_header(s2_db *db, file_facts *facts, s2_diag *diag)
     return facts->n_bytes == 0 ? S2_OK : take_header(db, header, facts, diag);
 }
 
+static s2_status may_create_beside(const s2_db *db, bool *out)
+{
+    const char *const slash = strrchr(db->path, '/');
+    char *const folder = join(slash != NULL ? db->path : ".", "");
+    if (folder == NULL)
+        return S2_ENOMEM;
+    if (slash != NULL)
+        folder[slash == db->path ? 1 : slash - db->path] = '\0';
+    *out = access(folder, W_OK) == 0;
+    s2_free(folder);
+    return S2_OK;
+}
+
 static s2_status has_content(const s2_db *db, const char *suffix, bool *out)
 {
     struct stat info;
@@ -206,7 +223,9 @@ static s2_status look_at(s2_db *db, file_facts *facts, s2_diag *diag)
     facts->exists = true;
     facts->n_bytes = info.st_size;
     S2_TRY(read_header(db, facts, diag));
+    S2_TRY(may_create_beside(db, &facts->may_create));
     S2_TRY(has_content(db, "-wal", &facts->has_log));
+    S2_TRY(has_content(db, "-shm", &facts->has_index));
     return has_content(db, "-journal", &facts->has_journal);
 }
 
@@ -244,15 +263,7 @@ static bool must_be_immutable(const s2_db *db, const file_facts *facts)
 {
     if (db->mode == S2_DB_WRITE || facts->has_log)
         return false;
-    if (db->mode == S2_DB_UNTRUSTED)
-        return true;
-    const char *const slash = strrchr(db->path, '/');
-    char *const dir = slash == NULL ? NULL : join(db->path, "");
-    if (dir != NULL)
-        dir[slash == db->path ? 1 : slash - db->path] = '\0';
-    const bool writable = access(dir != NULL ? dir : ".", W_OK) == 0;
-    s2_free(dir);
-    return facts->is_wal && !writable;
+    return db->mode == S2_DB_UNTRUSTED || (facts->is_wal && !facts->may_create);
 }
 
 /* A path as a file: URI; every byte with a meaning in URIs is escaped. */
@@ -305,13 +316,14 @@ static void harden(s2_db *db, const file_facts *facts)
 static s2_status connect_file(s2_db *db, const char *path, const file_facts *facts, s2_diag *diag)
 {
     const bool plays_back = db->mode == S2_DB_READ && facts->has_journal && access(path, W_OK) == 0;
-    const bool writes = db->mode == S2_DB_WRITE || plays_back || db->alone;
+    const bool writes = db->mode == S2_DB_WRITE || plays_back || (db->alone && db->mode == S2_DB_READ);
     int flags = SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
     flags |= writes ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
     if (db->mode == S2_DB_UNTRUSTED)
         flags |= SQLITE_OPEN_NOFOLLOW;
+    const bool none = db->alone && (db->locked || !facts->may_create);
     char *const uri = uri_of(path, must_be_immutable(db, facts) ? "?immutable=1"
-                                   : db->alone && db->locked    ? "?vfs=unix-none"
+                                   : none                       ? "?vfs=unix-none"
                                                                 : "");
     if (uri == NULL)
         return S2_ENOMEM;
@@ -343,9 +355,7 @@ static s2_status read_version(s2_db *db, int64_t *version, s2_diag *diag)
     if (application != S2_DB_APPLICATION_ID && (application != 0 || found != 0 || tables != 0))
         return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: is a database of another program", db->path);
     if (found > S2_DB_SCHEMA_VERSION)
-        return s2_diag_set(diag, S2_EDB, 0, 0, 0,
-                           "%s: written by a newer s2 (schema %lld, this one knows %d); update s2 to use it",
-                           db->path, (long long)found, S2_DB_SCHEMA_VERSION);
+        return s2_sql_refuse_newer(db->path, found, diag);
     if (found < 0 || (found == 0 && tables != 0))
         return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: refused, schema %lld does not exist", db->path,
                            (long long)found);
@@ -353,10 +363,23 @@ static s2_status read_version(s2_db *db, int64_t *version, s2_diag *diag)
     return S2_OK;
 }
 
+static s2_status begin(s2_db *db, s2_diag *diag)
+{
+    if (db->mode != S2_DB_WRITE || db->in_transaction)
+        return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "%s: opened for reading, or in a transaction", db->path);
+    S2_TRY(lock(db, LOCK_EX, S2_DB_LOCK_WAIT_MS, diag));
+    db->n_refused = s2_alloc_n_refused();
+    const s2_status status = s2_sql_exec(db, "BEGIN IMMEDIATE", diag);
+    if (status != S2_OK)
+        unlock(db);
+    db->in_transaction = status == S2_OK;
+    return status;
+}
+
 static s2_status migrate_locked(s2_db *db, s2_diag *diag)
 {
     int64_t version;
-    S2_TRY(s2_db_begin(db, diag));
+    S2_TRY(begin(db, diag));
     s2_status status = read_version(db, &version, diag);
     if (status == S2_OK)
         status = s2_db_migrate(db, (int32_t)version, diag);
@@ -487,24 +510,68 @@ static s2_status read_from_copy(s2_db *db, const file_facts *facts, s2_diag *dia
     return s2_sql_exec(db, "PRAGMA query_only=ON; PRAGMA temp_store=MEMORY", diag);
 }
 
+/* The log's index cannot be made: no room, or a log that somebody left in a folder that is read-only to us. */
+static bool lacks_index(const s2_db *db, const file_facts *facts)
+{
+    const int error = sqlite3_system_errno(db->sql);
+    if (error == ENOSPC || error == EDQUOT)
+        return db->mode == S2_DB_READ;
+    return facts->has_log && !facts->has_index && !facts->may_create;
+}
+
 /*
- * A reader, too, needs 32 KiB for the log's index, which all processes share. On a full disk it reads alone
- * instead, with the index in memory, which SQLite allows to a reader that excludes all others or takes no lock: ours
- * keeps the writers out then.
+ * A reader, too, needs 32 KiB for the log's index, which all processes share. Without, it reads alone, with the index
+ * in memory, which SQLite allows to a reader that excludes all others or takes no lock: ours keeps the writers out
+ * then. Where not even our lock can be made or opened nobody can write.
  */
 static s2_status first_look(s2_db *db, const file_facts *facts, int64_t *version, s2_diag *diag)
 {
     const s2_status status = read_version(db, version, diag);
-    const int error = status == S2_EDB ? sqlite3_system_errno(db->sql) : 0;
-    if (db->mode != S2_DB_READ || (error != ENOSPC && error != EDQUOT))
+    if (status != S2_EDB || !lacks_index(db, facts))
         return status;
+    if (db->mode == S2_DB_WRITE)
+        return s2_sql_fail(db, SQLITE_READONLY, diag);
     disconnect(db);
     db->alone = true;
     if (!facts->has_journal) /* who plays one back must be the only one */
         (void)lock(db, LOCK_SH, S2_DB_LOCK_WAIT_MS, NULL);
     S2_TRY(connect_file(db, db->path, facts, diag));
-    S2_TRY(read_from_copy(db, facts, diag));
+    if (db->mode == S2_DB_READ)
+        S2_TRY(read_from_copy(db, facts, diag));
     return read_version(db, version, diag);
+}
+
+/*
+ * A file that SQLite takes for immutable changes all the same where its owner writes: who reads it for hours would see
+ * pages of two times. So it is copied, and writers are kept out meanwhile if there is a lock.
+ */
+static s2_status keep_writers_out(s2_db *db, file_facts *facts, s2_diag *diag)
+{
+    if (db->mode != S2_DB_READ || !must_be_immutable(db, facts) ||
+        lock(db, LOCK_SH, S2_DB_LOCK_WAIT_MS, NULL) != S2_OK)
+        return S2_OK;
+    S2_TRY(read_facts(db, facts, diag));
+    if (!must_be_immutable(db, facts))
+        unlock(db);
+    return S2_OK;
+}
+
+/*
+ * Who reads a file that is read-only leaves files beside it that are so, too, and would keep out writers when it no
+ * longer is. Without a descriptor, since closing one drops this process's locks.
+ */
+static void give_rights_of_file(const s2_db *db)
+{
+    static const char *const suffixes[] = {"-wal", "-shm"};
+    struct stat file, beside;
+    for (size_t n = 0; n < sizeof suffixes / sizeof suffixes[0]; n++) {
+        char *const path = join(db->path, suffixes[n]);
+        const bool lacks_rights = path != NULL && stat(db->path, &file) == 0 && lstat(path, &beside) == 0 &&
+                                  S_ISREG(beside.st_mode) && (file.st_mode & ~beside.st_mode & 0222) != 0;
+        if (lacks_rights && fchmodat(AT_FDCWD, path, file.st_mode & 0777, AT_SYMLINK_NOFOLLOW) != 0)
+            errno = 0; /* another's: the first to write is told so */
+        s2_free(path);
+    }
 }
 
 bool s2_db_is_copy(const s2_db *db)
@@ -528,8 +595,13 @@ static s2_status open_steps(s2_db *db, s2_diag *diag)
     }
     if (db->mode != S2_DB_WRITE && facts.n_bytes == 0 && !facts.has_log)
         return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: an empty file, not a database", db->path);
+    if (db->mode == S2_DB_WRITE)
+        give_rights_of_file(db);
+    S2_TRY(keep_writers_out(db, &facts, diag));
     S2_TRY(connect_file(db, db->path, &facts, diag));
     S2_TRY(first_look(db, &facts, &version, diag));
+    if (db->mode == S2_DB_READ && must_be_immutable(db, &facts))
+        S2_TRY(read_from_copy(db, &facts, diag));
     if (db->mode == S2_DB_UNTRUSTED)
         return check_untrusted(db, version, diag);
     if (db->mode == S2_DB_WRITE)
@@ -605,16 +677,30 @@ void s2_db_close(s2_db **handle)
     *handle = NULL;
 }
 
+/* Between two transactions a newer program may have changed the schema, and anybody the file of that name. */
+static s2_status check_unchanged(s2_db *db, s2_diag *diag)
+{
+    int moved = 0;
+    int64_t version;
+    sqlite3_file_control(db->sql, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+    if (moved)
+        return s2_diag_set(diag, S2_EDB, 0, 0, 0,
+                           "%s: was removed or replaced since it was opened; nothing more is recorded",
+                           db->path);
+    S2_TRY(read_version(db, &version, diag));
+    if (version != S2_DB_SCHEMA_VERSION)
+        return s2_diag_set(diag, S2_EDB, 0, 0, 0,
+                           "%s: its schema is %lld since it was opened; nothing more is recorded", db->path,
+                           (long long)version);
+    return S2_OK;
+}
+
 s2_status s2_db_begin(s2_db *db, s2_diag *diag)
 {
-    if (db->mode != S2_DB_WRITE || db->in_transaction)
-        return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "%s: opened for reading, or in a transaction", db->path);
-    S2_TRY(lock(db, LOCK_EX, S2_DB_LOCK_WAIT_MS, diag));
-    db->n_refused = s2_alloc_n_refused();
-    const s2_status status = s2_sql_exec(db, "BEGIN IMMEDIATE", diag);
+    S2_TRY(begin(db, diag));
+    const s2_status status = check_unchanged(db, diag);
     if (status != S2_OK)
-        unlock(db);
-    db->in_transaction = status == S2_OK;
+        s2_db_rollback(db);
     return status;
 }
 

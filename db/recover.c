@@ -181,9 +181,7 @@ static s2_status refuse_others(recovery *r, const char *path)
     }
     if (head.is_sqlite && head.application_id == S2_DB_APPLICATION_ID &&
         head.user_version > S2_DB_SCHEMA_VERSION && head.user_version < 1000)
-        return s2_diag_set(r->diag, S2_EDB, 0, 0, 0,
-                           "%s: written by a newer s2 (schema %u, this one knows %d); update s2 to use it",
-                           path, head.user_version, S2_DB_SCHEMA_VERSION);
+        return s2_sql_refuse_newer(path, head.user_version, r->diag);
     return S2_OK;
 }
 

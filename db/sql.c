@@ -5,9 +5,11 @@
 #include <malloc.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <sha2.h>
 #include <sqlite3.h>
@@ -36,6 +38,41 @@ static s2_status io_failure(s2_db *db, const char *what, s2_diag *diag)
                        error != 0 ? strerror(error) : "");
 }
 
+s2_status s2_sql_refuse_newer(const char *path, int64_t version, s2_diag *diag)
+{
+    return s2_diag_set(diag, S2_EDB, 0, 0, 0,
+                       "%s: written by a newer s2 (schema %lld, this one knows %d); update s2 to use it",
+                       path, (long long)version, S2_DB_SCHEMA_VERSION);
+}
+
+/* The file, or one of the two beside it, whose rights are in the way. */
+static s2_status refuse_read_only(const s2_db *db, s2_diag *diag)
+{
+    static const char *const suffixes[] = {"-shm", "-wal"};
+    char path[S2_PATH_BYTES];
+    for (size_t n = 0; n < sizeof suffixes / sizeof suffixes[0]; n++) {
+        snprintf(path, sizeof path, "%s%s", db->path, suffixes[n]);
+        if (access(db->path, W_OK) == 0 && access(path, F_OK) == 0 && access(path, W_OK) != 0)
+            return s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: read-only, nothing was recorded", path);
+    }
+    return s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: read-only, nothing was recorded", db->path);
+}
+
+/* What a statement of ours does not fit any more, a newer program may have changed meanwhile. */
+static s2_status refuse_other(const s2_db *db, int rc, s2_diag *diag)
+{
+    struct sqlite3_stmt *statement = NULL;
+    int64_t version = 0;
+    const char *const why = db->sql != NULL ? sqlite3_errmsg(db->sql) : sqlite3_errstr(rc);
+    const s2_status status = s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: %s", db->path, why);
+    if (db->sql != NULL &&
+        sqlite3_prepare_v2(db->sql, "PRAGMA user_version", -1, &statement, NULL) == SQLITE_OK &&
+        sqlite3_step(statement) == SQLITE_ROW)
+        version = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return version > S2_DB_SCHEMA_VERSION ? s2_sql_refuse_newer(db->path, version, diag) : status;
+}
+
 s2_status s2_sql_fail(s2_db *db, int rc, s2_diag *diag)
 {
     switch (rc & 0xff) {
@@ -49,8 +86,7 @@ s2_status s2_sql_fail(s2_db *db, int rc, s2_diag *diag)
                            S2_DB_LOCK_WAIT_MS / 1000);
     case SQLITE_FULL: return io_failure(db, "the disk is full", diag);
     case SQLITE_IOERR: return io_failure(db, "could not be read or written", diag);
-    case SQLITE_READONLY:
-        return s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: read-only, nothing was recorded", db->path);
+    case SQLITE_READONLY: return refuse_read_only(db, diag);
     case SQLITE_CANTOPEN: return io_failure(db, "cannot be opened", diag);
     case SQLITE_NOTADB: return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: not a database", db->path);
     case SQLITE_INTERRUPT:
@@ -65,9 +101,7 @@ s2_status s2_sql_fail(s2_db *db, int rc, s2_diag *diag)
     case SQLITE_RANGE:
         return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "%s: a value is outside its range (%s)", db->path,
                            sqlite3_errmsg(db->sql));
-    default:
-        return s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: %s", db->path,
-                           db->sql != NULL ? sqlite3_errmsg(db->sql) : sqlite3_errstr(rc));
+    default: return refuse_other(db, rc, diag);
     }
 }
 

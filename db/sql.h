@@ -22,7 +22,7 @@ struct s2_db {
     int lock_fd; /* of PATH-lock, -1 when not open */
     bool locked;
     bool in_transaction;
-    bool alone;          /* reads without the log's index, for which the disk has no room */
+    bool alone;          /* reads without the log's index, for which there is no room or right */
     bool is_copy;        /* reads a copy of the file, in memory */
     int64_t deadline_ms; /* monotonic; 0: none. Only for untrusted files */
     int64_t n_refused;   /* allocations of the process when the transaction began */
@@ -44,6 +44,7 @@ int s2_sql_step_once(struct sqlite3_stmt *statement);
 
 /* Status and message of an SQLite result code. */
 s2_status s2_sql_fail(s2_db *db, int rc, s2_diag *diag);
+s2_status s2_sql_refuse_newer(const char *path, int64_t version, s2_diag *diag);
 /*
  * Prepared, reset and without bindings; owned by the handle, which alone finalizes it. The text is a literal: the
  * handle keeps the statement by the text's address.

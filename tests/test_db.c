@@ -1574,6 +1574,252 @@ static void read_only_media_can_be_read_and_not_written(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+/* ---- rights: as a user whom they bind */
+
+typedef struct place {
+    char folder[128], path[160];
+} place;
+
+/* A database of n designs in a folder of its own, all of it nobody's where we may give it away. */
+static place made_for_nobody(int n)
+{
+    place at;
+    s2_db *db;
+    snprintf(at.folder, sizeof at.folder, "%s/nobody", s2_dir);
+    snprintf(at.path, sizeof at.path, "%s/a.db", at.folder);
+    assert_int_equal(mkdir(at.folder, 0755) | chmod(s2_dir, 0755), 0);
+    db = s2_opened_new(at.path);
+    fill(db, n);
+    s2_db_close(&db);
+    return at;
+}
+
+static void give_away(const place *at, const char *names)
+{
+    char line[400];
+    snprintf(line, sizeof line, "cd '%s' && chmod %s; [ $(id -u) != 0 ] || chown -R 65534 .", at->folder,
+             names);
+    assert_int_equal(system(line), 0);
+}
+
+static void take_away(const place *at)
+{
+    chmod(at->folder, 0755);
+    s2_gen_forget(at->path);
+    assert_int_equal(rmdir(at->folder), 0);
+}
+
+/* What a step returns that nobody takes in a process of his own: 0 if all is well. */
+static int as_nobody(int (*step)(const place *), const place *at)
+{
+    const pid_t child = fork();
+    int status;
+    if (child == 0)
+        _exit(getuid() == 0 && setuid(65534) != 0 ? 99 : step(at));
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int n_read(const place *at)
+{
+    s2_db *db;
+    if (s2_db_open(at->path, S2_DB_READ, &db, NULL) != S2_OK)
+        return 90;
+    const int n = count_where(db, "");
+    s2_db_close(&db);
+    return n;
+}
+
+static int n_taken(const place *at)
+{
+    s2_db *db, *own;
+    s2_db_merged merged = {0};
+    char path[200];
+    snprintf(path, sizeof path, "/dev/shm/s2-nobody-%d.db", (int)getpid());
+    s2_status status = s2_db_open(path, S2_DB_WRITE, &own, NULL);
+    if (status != S2_OK)
+        return 91;
+    status = s2_db_open(at->path, S2_DB_UNTRUSTED, &db, NULL);
+    if (status == S2_OK) {
+        status = s2_db_merge(own, db, &merged, NULL);
+        s2_db_close(&db);
+    }
+    s2_db_close(&own);
+    s2_gen_forget(path);
+    return status == S2_OK ? (int)merged.n_designs : 92;
+}
+
+static int writes_or_says(const place *at, const char *words)
+{
+    s2_db *db;
+    int64_t run_id;
+    s2_diag diag = {0};
+    s2_status status = s2_db_open(at->path, S2_DB_WRITE, &db, &diag);
+    if (status == S2_OK) {
+        status = s2_db_begin(db, &diag);
+        if (status == S2_OK)
+            status = s2_db_end(db, s2_db_put_run(db, &s2_gen_run, &run_id, &diag), &diag);
+        s2_db_close(&db);
+    }
+    if (words == NULL)
+        return status != S2_OK;
+    return status != S2_EDB || strstr(diag.msg, words) == NULL;
+}
+
+static int is_told_read_only(const place *at)
+{
+    return writes_or_says(at, "read-only, nothing was recorded");
+}
+
+static int is_told_which_is_read_only(const place *at)
+{
+    return writes_or_says(at, "a.db-shm: read-only, nothing was recorded");
+}
+
+static int writes(const place *at)
+{
+    return writes_or_says(at, NULL);
+}
+
+/* A killed writer's log, or the log of a copy, lies where its index cannot be made; the lock is there or not. */
+static void a_log_in_a_read_only_folder_is_read(void **state)
+{
+    (void)state;
+    for (int locks = 0; locks < 2; locks++) {
+        const place at = made_for_nobody(3);
+        char line[700];
+        s2_db *db = s2_opened(at.path, S2_DB_WRITE);
+        fill(db, 9);
+        snprintf(line, sizeof line, "cd '%s' && for f in a.db a.db-wal; do cp $f c-$f; done", at.folder);
+        assert_int_equal(system(line), 0);
+        s2_db_close(&db);
+        snprintf(line, sizeof line,
+                 "cd '%s' && rm -f a.db* && mv c-a.db a.db && mv c-a.db-wal a.db-wal && %s", at.folder,
+                 locks ? "touch a.db-lock" : "true");
+        assert_int_equal(system(line), 0);
+        give_away(&at, "0555 .");
+        assert_int_equal(as_nobody(n_read, &at), 9);
+        assert_int_equal(as_nobody(n_taken, &at), 9);
+        assert_int_equal(as_nobody(is_told_read_only, &at), 0);
+        give_away(&at, "0444 a.db*");
+        assert_int_equal(as_nobody(n_read, &at), 9);
+        take_away(&at);
+    }
+}
+
+/* SQLite leaves the files beside it as read-only as the file. */
+static void a_file_that_was_read_only_is_written_when_it_no_longer_is(void **state)
+{
+    (void)state;
+    const place at = made_for_nobody(3);
+    give_away(&at, "0444 a.db");
+    assert_int_equal(as_nobody(n_read, &at), 3);
+    assert_int_equal(as_nobody(is_told_read_only, &at), 0);
+    give_away(&at, "0644 a.db");
+    assert_int_equal(as_nobody(writes, &at), 0);
+    if (getuid() == 0) {
+        char line[300];
+        snprintf(line, sizeof line, "cd '%s' && touch a.db-shm && chmod 0444 a.db-shm && chown 0 a.db-shm",
+                 at.folder);
+        assert_int_equal(system(line), 0);
+        assert_int_equal(as_nobody(is_told_which_is_read_only, &at), 0);
+    }
+    take_away(&at);
+}
+
+/* Begins to read where nobody may write, stops, and goes on when the owner has written. */
+static int reads_one_moment(const place *at)
+{
+    s2_db *db;
+    s2_buf findings = {0};
+    if (s2_db_open(at->path, S2_DB_READ, &db, NULL) != S2_OK || count_where(db, "union=violated") < 0)
+        return 1;
+    raise(SIGSTOP);
+    const int n = count_where(db, "");
+    const s2_status status = s2_db_verify(db, &findings, NULL);
+    s2_db_close(&db);
+    return n != 300 ? 2 : status != S2_OK ? 3 : findings.len > 0 ? 4 : 0;
+}
+
+static void who_may_not_write_reads_one_moment_while_the_owner_writes(void **state)
+{
+    (void)state;
+    const place at = made_for_nobody(300);
+    int status;
+    give_away(&at, "0555 .");
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(getuid() == 0 && setuid(65534) != 0 ? 99 : reads_one_moment(&at));
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    assert_true(WIFSTOPPED(status));
+    give_away(&at, "0755 .");
+    s2_db *db = s2_opened(at.path, S2_DB_WRITE);
+    for (int n = 301; n < 900; n += 100)
+        fill(db, n);
+    s2_db_close(&db);
+    kill(child, SIGCONT);
+    waitpid(child, &status, 0);
+    assert_int_equal(WEXITSTATUS(status), 0);
+    take_away(&at);
+}
+
+/* ---- others change the file while a program has it open */
+
+static void expect_no_more(s2_db *db, const char *words)
+{
+    s2_diag diag = {0};
+    assert_int_equal(s2_db_begin(db, &diag), S2_EDB);
+    if (strstr(diag.msg, words) == NULL)
+        fail_msg("%s", diag.msg);
+    s2_db_close(&db);
+}
+
+static void who_writes_is_told_when_the_file_is_another(void **state)
+{
+    (void)state;
+    const char *const path = s2_dir_path("shared.db"), *const other = s2_dir_path("other.db");
+    s2_db *db = s2_opened_new(path);
+    fill(db, 2);
+    run_sql(path, "PRAGMA user_version=99");
+    expect_no_more(db, "written by a newer s2 (schema 99, this one knows 12)");
+    db = s2_opened_new(path);
+    run_sql(path, "PRAGMA user_version=11");
+    expect_no_more(db, "its schema is 11");
+    for (int replaced = 0; replaced < 2; replaced++) {
+        db = s2_opened_new(other);
+        s2_db_close(&db);
+        db = s2_opened_new(path);
+        fill(db, 2);
+        assert_int_equal(replaced ? rename(other, path) : unlink(path), 0);
+        expect_no_more(db, "was removed or replaced");
+    }
+    s2_gen_forget(path);
+    s2_gen_forget(other);
+}
+
+static void who_reads_is_told_when_a_newer_program_changed_the_schema(void **state)
+{
+    (void)state;
+    const char *const path = s2_dir_path("newer.db");
+    s2_db *db = s2_opened_new(path);
+    fill(db, 2);
+    s2_db_close(&db);
+    db = s2_opened(path, S2_DB_READ);
+    assert_int_equal(count_where(db, ""), 2);
+    run_sql(path, "ALTER TABLE design RENAME COLUMN sim_priced TO sim_of_tomorrow; PRAGMA user_version=99");
+    s2_arena arena = {0};
+    const s2_db_row *rows;
+    int32_t n;
+    s2_diag diag = {0};
+    const s2_db_query query = {.filter = "us<1000", .limit = 10};
+    assert_int_equal(s2_db_list(db, &arena, &query, &rows, &n, &diag), S2_EDB);
+    if (strstr(diag.msg, "written by a newer s2 (schema 99") == NULL)
+        fail_msg("%s", diag.msg);
+    s2_arena_release(&arena);
+    s2_db_close(&db);
+    s2_gen_forget(path);
+}
+
 static void merging_brings_everything_once(void **state)
 {
     (void)state;
@@ -1850,6 +2096,11 @@ int main(void)
         cmocka_unit_test(many_writers_and_a_reader_do_not_disturb_each_other),
         cmocka_unit_test(a_full_disk_is_said_and_harms_nothing),
         cmocka_unit_test(read_only_media_can_be_read_and_not_written),
+        cmocka_unit_test(a_log_in_a_read_only_folder_is_read),
+        cmocka_unit_test(a_file_that_was_read_only_is_written_when_it_no_longer_is),
+        cmocka_unit_test(who_may_not_write_reads_one_moment_while_the_owner_writes),
+        cmocka_unit_test(who_writes_is_told_when_the_file_is_another),
+        cmocka_unit_test(who_reads_is_told_when_a_newer_program_changed_the_schema),
         cmocka_unit_test(merging_brings_everything_once),
         cmocka_unit_test(backup_and_dump_hold_the_same_rows),
         cmocka_unit_test(the_log_of_another_file_is_never_played_into_a_new_one),
