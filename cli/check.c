@@ -28,7 +28,8 @@ static void text_line(const s2_finding *finding, bool causal, s2_buf *buf)
     if (finding->verdict == S2_VIOLATED && finding->complete_to_tok == S2_COMPLETE_UNKNOWN)
         s2_buf_puts(buf, "fails, where first is not decided, in ");
     else if (finding->verdict == S2_VIOLATED)
-        s2_buf_printf(buf, "holds up to %lld tokens, then fails in ", (long long)finding->complete_to_tok);
+        s2_buf_printf(buf, "holds up to %s, then fails in ",
+                      s2_count_text(finding->complete_to_tok, "token").text);
     else if (finding->n_failing_layers > 0)
         s2_buf_puts(buf, "in ");
     if (finding->n_failing_layers > 0) {

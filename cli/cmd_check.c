@@ -11,12 +11,14 @@
 #include "cli/color.h"
 #include "cli/explain.h"
 #include "cli/input.h"
-#include "words/lost.h"
 #include "cli/options.h"
 #include "coverage/certificate.h"
+#include "pattern/layers.h"
 #include "pattern/parse.h"
 #include "words/explain.h"
 #include "words/findings.h"
+#include "words/lost.h"
+#include "words/size.h"
 
 /* What the command line asks about every pattern. */
 typedef struct s2_check_args {
@@ -155,33 +157,33 @@ static s2_exit record(s2_cli *cli, const s2_check_args *check, const s2_input *i
     return cli->hooks->record_checks(cli, input, rows, check->n_requirements);
 }
 
+/* One answer for each phase, of the layers that read alike. */
+static s2_status explain_layers(const s2_check_args *check, const s2_pattern *pattern,
+                                const int32_t *first_alike, int32_t layer, s2_buf *buf)
+{
+    const int n_phases = s2_pattern_has_phases(pattern) ? S2_N_RULE_PHASES : 1;
+    for (int phase = 0; phase < n_phases; phase++) {
+        if (!s2_layers_print_alike(pattern, first_alike, layer, buf))
+            return S2_OK;
+        s2_buf_printf(buf, "%s%s: query %lld (block %lld), key %lld (block %lld)\n", n_phases > 1 ? ", " : "",
+                      n_phases > 1 ? s2_phase_word((s2_phase)phase) : "", (long long)check->pair_q_tok,
+                      (long long)(check->pair_q_tok / pattern->block_tok), (long long)check->pair_k_tok,
+                      (long long)(check->pair_k_tok / pattern->block_tok));
+        S2_TRY(s2_explain_pair(pattern, (s2_phase)phase, layer, (s2_range){0, pattern->n_heads},
+                               check->pair_q_tok, check->pair_k_tok, "  ", buf));
+    }
+    return S2_OK;
+}
+
 /* Answer, head by head, whether query Q reads key K. */
 static s2_exit answer_pair(s2_cli *cli, const s2_check_args *check, const s2_pattern *pattern)
 {
     s2_buf text = {0};
-    s2_status status = S2_OK;
-    const int n_phases = s2_pattern_has_phases(pattern) ? S2_N_RULE_PHASES : 1;
-    const s2_range every_head = {0, pattern->n_heads};
-    for (int32_t layer = 0; layer < pattern->n_layers && status == S2_OK; layer++) {
-        bool repeats = false;
-        for (int32_t earlier = 0; earlier < layer && !repeats; earlier++) {
-            repeats = true;
-            for (int32_t nth = 0; nth < n_phases * pattern->n_heads && repeats; nth++) {
-                const s2_phase phase = (s2_phase)(nth / pattern->n_heads);
-                const int32_t head = nth % pattern->n_heads;
-                repeats = s2_pattern_body(pattern, phase, layer, head) ==
-                          s2_pattern_body(pattern, phase, earlier, head);
-            }
-        }
-        for (int phase = 0; phase < n_phases && !repeats && status == S2_OK; phase++) {
-            s2_buf_printf(&text, "layer %d%s%s: query %lld (block %lld), key %lld (block %lld)\n", layer,
-                          n_phases > 1 ? ", " : "", n_phases > 1 ? s2_phase_word((s2_phase)phase) : "",
-                          (long long)check->pair_q_tok, (long long)(check->pair_q_tok / pattern->block_tok),
-                          (long long)check->pair_k_tok, (long long)(check->pair_k_tok / pattern->block_tok));
-            status = s2_explain_pair(pattern, (s2_phase)phase, layer, every_head, check->pair_q_tok,
-                                     check->pair_k_tok, "  ", &text);
-        }
-    }
+    int32_t *const first_alike = S2_NEW(&cli->arena, int32_t, pattern->n_layers);
+    s2_status status =
+        first_alike != NULL ? s2_layers_alike(&cli->arena, pattern, S2_BOTH_PHASES, first_alike) : S2_ENOMEM;
+    for (int32_t layer = 0; layer < pattern->n_layers && status == S2_OK; layer++)
+        status = explain_layers(check, pattern, first_alike, layer, &text);
     if (status != S2_OK) {
         s2_buf_release(&text);
         return s2_cli_fail(cli, status, "explain");

@@ -384,7 +384,7 @@ const s2_word_entry s2_word_entries[] = {
      "allocated in pages of 16 and 64 tokens and not used."},
     {"peak_at|peak_exact|mean_over_context|kv_over_context",
      "In JSON: the length at which the cache is largest, whether that is exact or no more than so much, the "
-     "mean of the cache over all lengths, and the cache at a few of them."},
+     "mean of the cache in head pages at the ends of up to 64 blocks, and the cache at a few lengths."},
     {"query_tok|block_tok|step_tok|token_density|flop_executed",
      "In JSON: tokens of queries in a tile, of a key block and of a step; pairs read / causal pairs over all "
      "layers; the work of the GPU that executes most."},

@@ -36,6 +36,17 @@ static s2_status read_stack(s2_arena *arena, const s2_stack *stack, const s2_hop
     return S2_OK;
 }
 
+/* A block that is read in part is so at every longer length: most such patterns show it within a few blocks. */
+static s2_status build_whole(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, int64_t n_blk,
+                             s2_stack *out)
+{
+    for (int64_t n = s2_min_i64(n_blk, 16);; n = s2_min_i64(n_blk, n * 8)) {
+        S2_TRY(s2_stack_build(arena, pattern, phase, n * pattern->block_tok, out));
+        if (n == n_blk || !out->exact)
+            return S2_OK;
+    }
+}
+
 /* More layers want a longer length, and that may want more layers, until both agree. */
 static s2_status decide(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, s2_lengths *out)
 {
@@ -52,7 +63,7 @@ static s2_status decide(s2_arena *arena, const s2_pattern *pattern, s2_phase pha
         const int64_t n_blk = s2_rhythm_blocks(&r, n_layers);
         if (n_blk > S2_REACH_BLOCKS || count_words(&stack, n_blk) > MOST_WORDS)
             return S2_ELIMIT;
-        S2_TRY(s2_stack_build(arena, pattern, phase, n_blk * pattern->block_tok, &stack));
+        S2_TRY(build_whole(arena, pattern, phase, n_blk, &stack));
         if (!stack.exact) {
             out->answer = S2_LENGTHS_PARTIAL;
             return S2_OK;

@@ -188,6 +188,7 @@ judge "$(python3 tests/recompute.py "$programs" 2>&1 | sed '/ 0 did not$/d')"
 judge "$(python3 tests/worth.py "$programs" 2>&1 | sed '/ 0 did not$/d')"
 judge "$(python3 tests/mistakes.py "$programs" 2>&1 | sed '/ 0 did not$/d')"
 judge "$(python3 tests/pages.py "$programs" 2>&1 | sed '/ 0 did not$/d')"
+judge "$(python3 tests/definition.py "$programs" 2>&1 | sed '/ 0 did not$/d')"
 check_options
 check_targets
 check_links

@@ -1,4 +1,5 @@
 #include "tests/s2test.h"
+#include "tests/s2time.h"
 
 #include <math.h>
 #include <string.h>
@@ -526,6 +527,26 @@ static void every_length_is_refused_where_nothing_repeats(void **state)
     assert_int_equal(window.window, 4);
 }
 
+/* Whether blocks are read in part is told by the first of them that is, however many tokens the length has. */
+static void blocks_that_are_read_in_part_are_told_at_once(void **state)
+{
+    (void)state;
+    static const char *const terms[] = {"chunk 41t", "local 199t", "stride 67t width 9t", "dilated 61t",
+                                        "columns 5t::7t"};
+    s2_rng rng = {s2_test_seed(611)};
+    const double begin_s = s2_processor_s();
+    for (int64_t n = 0; n < s2_test_cases(20); n++) {
+        char text[200];
+        snprintf(text, sizeof text,
+                 "layers 4; heads 8; block 32; all: %s | stride 3 phase head*5; kv 0: %s | rows 3::7; layers "
+                 "2: %s",
+                 terms[s2_rng_below(&rng, 5)], terms[s2_rng_below(&rng, 5)], terms[s2_rng_below(&rng, 5)]);
+        const s2_lengths_answer answer = decide_text(text).answer;
+        assert_true(answer == S2_LENGTHS_PARTIAL || answer == S2_LENGTHS_TOO_LARGE);
+    }
+    assert_true(s2_processor_s() - begin_s < 5);
+}
+
 /* ------------------------------------------------------------------ flow at lengths that no stack holds */
 
 /* Within rounding; nothing where there is nothing, and something where there is. */
@@ -666,6 +687,7 @@ int main(void)
         cmocka_unit_test(what_is_too_large_is_refused),
         cmocka_unit_test(what_holds_at_every_length_holds_at_longer_ones),
         cmocka_unit_test(every_length_is_refused_where_nothing_repeats),
+        cmocka_unit_test(blocks_that_are_read_in_part_are_told_at_once),
         cmocka_unit_test(flow_from_how_a_pattern_repeats_is_that_of_its_stack),
         cmocka_unit_test(flow_is_followed_through_a_million_blocks),
         cmocka_unit_test(every_allocation_may_fail_and_nothing_leaks),

@@ -7,8 +7,8 @@ void s2_difference_print(const s2_difference *difference, const char *first_name
         if (difference->every_length)
             s2_buf_printf(buf, "%s reads the same pairs as %s at every length", second_name, first_name);
         else
-            s2_buf_printf(buf, "%s reads the same pairs as %s in contexts of up to %lld tokens", second_name,
-                          first_name, (long long)difference->n_tok);
+            s2_buf_printf(buf, "%s reads the same pairs as %s in contexts of up to %s", second_name,
+                          first_name, s2_count_text(difference->n_tok, "token").text);
     } else if (difference->what[0] != '\0') {
         s2_buf_printf(buf, "%s differs from %s: %s", second_name, first_name, difference->what);
     } else {

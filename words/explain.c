@@ -62,7 +62,8 @@ void s2_explain_witness(const s2_pattern *pattern, const s2_finding *finding, s2
         break;
     case S2_SHARDS: s2_buf_printf(buf, ": %d KV heads read ", w->readers); break;
     case S2_DEPTH:
-        s2_buf_printf(buf, " is not reached within %d layers by ", finding->requirement.arg);
+        s2_buf_printf(buf, " is not reached within %s by ",
+                      s2_count_text(finding->requirement.arg, "layer").text);
         break;
     case S2_N_PROPERTIES: break;
     }
@@ -92,8 +93,8 @@ void s2_explain_reason(const s2_finding *finding, s2_buf *buf)
         break;
     case S2_REASON_LIMIT: s2_buf_puts(buf, "the work limit was reached; try a smaller --len"); break;
     case S2_REASON_BEYOND:
-        s2_buf_printf(buf, "it holds up to %lld tokens; beyond it is neither proved nor refuted",
-                      (long long)finding->reason_tok);
+        s2_buf_printf(buf, "it holds up to %s; beyond it is neither proved nor refuted",
+                      s2_count_text(finding->reason_tok, "token").text);
         break;
     case S2_REASON_CAUSAL: s2_buf_puts(buf, "it is defined for causal patterns only"); break;
     case S2_REASON_STATE:

@@ -3,8 +3,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "pattern/parse.h"
+#include "pattern/layers.h"
 #include "pattern/view.h"
+#include "words/size.h"
 
 enum { SHOWN_RANGES = 12 };
 
@@ -13,7 +14,7 @@ typedef struct reach {
     const s2_pattern *pattern;
     s2_phase phase;
     int64_t q_tok;
-    int64_t n_keys; /* keys up to the query; all keys if the pattern is not causal */
+    int64_t n_keys; /* keys up to the query */
     uint8_t *read;
     s2_run *runs;
     int64_t runs_cap;
@@ -62,24 +63,15 @@ static void put_ranges(const reach *r, s2_buf *buf)
                   (long long)r->n_keys);
 }
 
-static bool layers_alike(const s2_pattern *p, s2_phase phase, int32_t a, int32_t b)
-{
-    if (s2_pattern_kv_heads(p, a) != s2_pattern_kv_heads(p, b))
-        return false;
-    for (int32_t head = 0; head < p->n_heads; head++)
-        if (s2_pattern_body(p, phase, a, head) != s2_pattern_body(p, phase, b, head))
-            return false;
-    return true;
-}
-
-static s2_status put_layer(reach *r, int32_t layer, const char *label, s2_buf *buf)
+static s2_status put_layer(reach *r, int32_t layer, const int32_t *first_alike, s2_buf *buf)
 {
     const s2_pattern *const p = r->pattern;
     const int32_t n_kv = s2_pattern_kv_heads(p, layer), group = p->n_heads / n_kv;
     S2_TRY(read_heads(r, layer, 0, p->n_heads));
-    s2_buf_printf(buf, "%slayers %s, query %lld: unread by every head: ",
-                  s2_pattern_has_phases(p) ? (r->phase == S2_DECODE ? "decode, " : "prefill, ") : "", label,
-                  (long long)r->q_tok);
+    if (s2_pattern_has_phases(p))
+        s2_buf_printf(buf, "%s, ", s2_phase_word(r->phase));
+    (void)s2_layers_print_alike(p, first_alike, layer, buf);
+    s2_buf_printf(buf, ", query %lld: unread by every head: ", (long long)r->q_tok);
     put_ranges(r, buf);
     for (int32_t kv = 0; kv < n_kv; kv++) {
         S2_TRY(read_heads(r, layer, kv * group, (kv + 1) * group));
@@ -93,26 +85,13 @@ static s2_status put_layer(reach *r, int32_t layer, const char *label, s2_buf *b
 static s2_status put_layers(reach *r, s2_buf *buf)
 {
     const s2_pattern *const p = r->pattern;
-    int32_t *const alike = S2_NEW(&r->arena, int32_t, p->n_layers);
-    bool *const done = S2_NEW(&r->arena, bool, p->n_layers);
-    if (alike == NULL || done == NULL)
+    int32_t *const first_alike = S2_NEW(&r->arena, int32_t, p->n_layers);
+    if (first_alike == NULL)
         return S2_ENOMEM;
-    for (int32_t layer = 0; layer < p->n_layers; layer++) {
-        int32_t n = 0;
-        for (int32_t other = layer; other < p->n_layers && !done[layer]; other++)
-            if (layers_alike(p, r->phase, layer, other))
-                alike[n++] = other;
-        for (int32_t a = 0; a < n; a++)
-            done[alike[a]] = true;
-        if (n == 0)
-            continue;
-        s2_buf label = {0};
-        s2_index_list_print(alike, n, p->n_layers, &label);
-        s2_buf_add(&label, "", 1);
-        const s2_status status = label.status == S2_OK ? put_layer(r, layer, label.data, buf) : label.status;
-        s2_buf_release(&label);
-        S2_TRY(status);
-    }
+    S2_TRY(s2_layers_alike(&r->arena, p, 1U << r->phase, first_alike));
+    for (int32_t layer = 0; layer < p->n_layers; layer++)
+        if (first_alike[layer] == layer)
+            S2_TRY(put_layer(r, layer, first_alike, buf));
     return S2_OK;
 }
 

@@ -15,4 +15,10 @@ void s2_pattern_print_size(const s2_pattern *pattern, s2_buf *buf);
 /* Appends "8 KV heads", or "2 to 8 KV heads" where layers have numbers of their own. */
 void s2_pattern_print_kv_heads(const s2_pattern *pattern, s2_buf *buf);
 
+/*
+ * Appends "layer 3" or "layers 0::2", all that are alike to this one, where it is the first of them; else appends
+ * nothing and returns false. first_alike as s2_layers_alike() fills it.
+ */
+bool s2_layers_print_alike(const s2_pattern *pattern, const int32_t *first_alike, int32_t layer, s2_buf *buf);
+
 #endif /* S2_WORDS_SIZE_H */
