@@ -229,13 +229,20 @@ static double ring_share(double n)
     return (n - 1) / n;
 }
 
-static void add_sent(s2_around *around, const char *name, s2_group group, double bytes, double own_us)
+/* most: how many times the mean GPU's bytes go to the one that all wait for. */
+static void add_uneven(s2_around *around, const char *name, s2_group group, double bytes, double most,
+                       double own_us)
 {
-    const double rate = s2_links_rate(around->options, group);
+    const double rate = s2_links_rate(around->options, group), us = bytes * most / rate;
     if (bytes <= 0 || rate <= 0)
         return;
-    append(around, name, around->estimates ? own_us + bytes / rate / LINK_FRACTION : bytes / rate, S2_LINK);
+    append(around, name, around->estimates ? own_us + us / LINK_FRACTION : us, S2_LINK);
     last_part(around)->sent_bytes = bytes;
+}
+
+static void add_sent(s2_around *around, const char *name, s2_group group, double bytes, double own_us)
+{
+    add_uneven(around, name, group, bytes, 1, own_us);
 }
 
 /* What a sum takes beside its bytes. */
@@ -262,7 +269,8 @@ static void add_all_reduce(s2_around *around)
 
 /*
  * Each pass over a layer sends the hidden state, or its gradient, of a token to the GPUs of the experts that it picked,
- * a copy for each pick, and brings back as many. As a bound, every token may pick experts of its own GPU.
+ * a copy for each pick, and brings back as many; the GPU with most picks is sent most, and sends most back. As a bound,
+ * every token may pick experts of its own GPU.
  */
 static void add_all_to_all(s2_around *around)
 {
@@ -271,8 +279,9 @@ static void add_all_to_all(s2_around *around)
     const double n_times = 2.0 * s2_net_expert_layers(net) * (around->forward + around->backward),
                  bytes = S2_HIDDEN_BYTES * net->hidden * net->n_active * around->tokens;
     if (around->estimates)
-        add_sent(around, "all-to-all", S2_GROUP_EXPERTS,
-                 n_times * ring_share(options->n_expert_ranks) * bytes, n_times * ALL_REDUCE_US);
+        add_uneven(around, "all-to-all", S2_GROUP_EXPERTS,
+                   n_times * ring_share(options->n_expert_ranks) * bytes, around->sim->experts.imbalance,
+                   n_times * ALL_REDUCE_US);
 }
 
 /*

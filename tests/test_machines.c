@@ -757,6 +757,63 @@ static void more_tokens_are_more_picks(void **state)
     }
 }
 
+/* What one of several GPUs that share experts takes for a step of so many tokens, around attention. */
+static s2_sim sharing(const s2_sim_options *options, const s2_net *net, int32_t n, int64_t n_tok)
+{
+    s2_sim sim = {0};
+    s2_sim_options own = *options;
+    own.net = net;
+    own.n_expert_ranks = own.n_shards = n;
+    own.batch = n_tok;
+    s2_end_to_end_add(&own, &sim);
+    return sim;
+}
+
+/*
+ * How many times longer a part takes that goes with the tokens, launches aside, where n GPUs share experts: with one
+ * GPU twice the tokens tell what is a launch.
+ */
+static double part_grows(const s2_sim_options *options, const s2_net *net, int32_t n, int64_t n_tok,
+                         const char *name)
+{
+    const s2_sim one = sharing(options, net, 1, n_tok), two = sharing(options, net, 1, 2 * n_tok),
+                 all = sharing(options, net, n, n_tok);
+    const double launch_us = 2 * part_us(&one, name) - part_us(&two, name);
+    return (part_us(&all, name) - launch_us) / (part_us(&one, name) - launch_us);
+}
+
+/* Products, activations and what the links carry are those of the GPU that drawn tokens pick most. */
+static void all_wait_for_the_gpu_that_is_picked_most(void **state)
+{
+    (void)state;
+    static s2_calibration calibration;
+    static const char *const models[] = {"qwen3-30b-a3b", "mixtral-8x7b"};
+    s2_rng rng = {s2_test_seed(20261229)};
+    assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+    s2_sim_options options = defaults();
+    options.calibration = &calibration;
+    options.phase = S2_DECODE;
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++)
+        for (int32_t n = 2; n <= 8; n *= 2)
+            for (int64_t n_tok = 2; n_tok <= 128; n_tok *= 8) {
+                const s2_net net = net_of(models[m]);
+                s2_net wide = net;
+                wide.hidden *= 2;
+                const double most = draw_deal(&rng, &net, n, n_tok).picks / (double)(n_tok * net.n_active);
+                s2_sim_options fed = options; /* its memory is so fast that products decide */
+                fed.gpu.hbm_gb_s *= 1e6;
+                const s2_sim sent = sharing(&options, &net, n, n_tok),
+                             more = sharing(&options, &wide, n, n_tok);
+                const double links_us = part_us(&more, "all-to-all") - part_us(&sent, "all-to-all"),
+                             mean_us = sent_bytes(&sent, "all-to-all") / 0.8 /
+                                       s2_links_rate(&options, S2_GROUP_EXPERTS);
+                s2_assert_close(part_grows(&fed, &net, n, n_tok, "feed-forward"), most, 0.05 * most);
+                s2_assert_close(part_grows(&options, &net, n, n_tok, "activation"), most, 0.05 * most);
+                s2_assert_close(links_us / mean_us, most, 0.05 * most);
+                assert_true(most > 1);
+            }
+}
+
 static s2_sim_options drawn_machine(s2_rng *rng, const s2_net *net, const s2_calibration *calibration)
 {
     s2_sim_options options = defaults();
@@ -1466,6 +1523,7 @@ int main(void)
         cmocka_unit_test(dealt_experts_leave_room_that_is_there),
         cmocka_unit_test(dealt_experts_are_those_of_one_gpu_and_their_tokens_travel),
         cmocka_unit_test(more_tokens_are_more_picks),
+        cmocka_unit_test(all_wait_for_the_gpu_that_is_picked_most),
         cmocka_unit_test(picks_spread_over_the_gpus_as_drawn_ones_do),
         cmocka_unit_test(latent_attention_costs_its_own_widths),
         cmocka_unit_test(choosing_keys_costs_what_its_consumer_scores),
