@@ -242,6 +242,11 @@ s2_status s2_output_close(s2_output *out, bool whole)
     return error == 0 || !whole ? S2_OK : io_error(error);
 }
 
+bool s2_file_is_missing(const char *path)
+{
+    return access(path, F_OK) != 0 && errno == ENOENT;
+}
+
 bool s2_file_is_folder(const char *path)
 {
     struct stat info;

@@ -30,6 +30,8 @@ s2_status s2_bytes_read_fd(s2_arena *arena, int fd, size_t limit_bytes, char **o
                            size_t *n_bytes) S2_MUST_CHECK;
 
 bool s2_file_is_folder(const char *path); /* false also where nothing has that name */
+/* Nothing has that name. False where nobody can tell, as in a folder without rights: who opens it learns why. */
+bool s2_file_is_missing(const char *path);
 
 /* What errno says, in words for a person; the errors of a pipe in our own words. */
 const char *s2_file_why(int errnum);

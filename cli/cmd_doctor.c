@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 enum { FACT_BYTES = 512 };
 
 /* The report: facts one after another, as text or as one JSON object. */
@@ -92,7 +94,7 @@ static void add_database(doctor *d)
     s2_diag diag = {0};
     s2_db *db = NULL;
     int64_t n_designs = 0;
-    if (access(path, F_OK) != 0) {
+    if (s2_file_is_missing(path)) {
         snprintf(text, sizeof text, "%.300s: not there yet", path);
     } else if (s2_db_open(path, S2_DB_READ, &db, &diag) != S2_OK ||
                s2_db_count(db, "design", &n_designs, &diag) != S2_OK) {

@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <unistd.h>
-
 #include "base/arith.h"
+#include "base/file.h"
 #include "cli/store.h"
 #include "explorer/result.h"
 
@@ -190,7 +189,7 @@ static s2_status validation_words(s2_arena *arena, s2_db *db, const s2_pattern *
 s2_exit s2_evidence_words(s2_cli *cli, const s2_pattern *pattern, const char **words)
 {
     *words = "no validation of this pattern by s2's own kernels is recorded (s2 validate)";
-    if (cli->no_db || access(s2_store_path(cli), F_OK) != 0)
+    if (cli->no_db || s2_file_is_missing(s2_store_path(cli)))
         return S2_EXIT_OK;
     s2_buf found = {0};
     s2_db *db;

@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/arith.h"
+#include "base/file.h"
 #include "pattern/parse.h"
 #include "reach/flow.h"
 #include "reach/worth.h"
@@ -578,7 +578,7 @@ s2_exit s2_listing_refuse(s2_cli *cli, s2_status status, const char *filter, con
 
 bool s2_listing_has_database(s2_cli *cli)
 {
-    if (access(s2_store_path(cli), F_OK) == 0)
+    if (!s2_file_is_missing(s2_store_path(cli)))
         return true;
     char path[4096];
     s2_text_clean(path, sizeof path, s2_store_path(cli));

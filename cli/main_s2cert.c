@@ -37,6 +37,12 @@ static const char *words_of(s2_cert_verdict verdict)
 }
 
 /* The answer to one file, whose name may hold anything and is not repeated. */
+static int say_or_fail(const char *words, const char *more)
+{
+    const int code = say(stdout, words, more);
+    return code == 0 ? 0 : fail(code, "cannot write the answer", strerror(errno));
+}
+
 static int check_file(const char *path)
 {
     static const char magic[] = "s2cert 1 ";
@@ -56,8 +62,7 @@ static int check_file(const char *path)
     if (answer.verdict == S2_CERT_VERIFIED) {
         char text[sizeof answer.claims + sizeof answer.hash + 16];
         snprintf(text, sizeof text, "%s\npattern %s\n", answer.claims, answer.hash);
-        const int code = say(stdout, "verified for every context length: ", text);
-        return code == 0 ? 0 : fail(code, "cannot write the answer", strerror(errno));
+        return say_or_fail("verified for every context length: ", text);
     }
     return fail((int)answer.verdict, words_of(answer.verdict), answer.reason);
 }
@@ -65,7 +70,7 @@ static int check_file(const char *path)
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--help") == 0)
-        return say(stdout, usage, "");
+        return say_or_fail(usage, "");
     if (argc != 2) {
         fputs(usage, stderr);
         return USAGE;

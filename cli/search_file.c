@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/store.h"
+#include "base/file.h"
 #include "sim/machine.h"
 
 static uint64_t name_hash(const char *text)
@@ -119,7 +120,7 @@ s2_exit s2_search_file_find_stored(s2_searching *r, bool *stored)
     enum { LATEST = 1000 };
     s2_cli *const cli = r->cli;
     *stored = false;
-    if (r->stored_us == 0 || access(s2_store_path(cli), F_OK) != 0)
+    if (r->stored_us == 0 || s2_file_is_missing(s2_store_path(cli)))
         return S2_EXIT_OK;
     s2_db *db;
     /* a run killed while it created the database left a file that only a writer can complete */

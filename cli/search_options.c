@@ -1,6 +1,7 @@
 /* The command line of a search, and the words of its request. */
 #include "cli/searching.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -324,7 +325,8 @@ static s2_exit find_kind(s2_searching *r)
         return S2_EXIT_OK;
     r->args.operands[0] = s2_input_path(r->cli, r->args.operands[0]);
     const char *const operand = r->args.operands[0];
-    r->in_file = access(operand, F_OK) == 0;
+    /* one that may not be read is said to be that; a space that is given here is none */
+    r->in_file = access(operand, F_OK) == 0 || errno == EACCES || errno == ELOOP;
     r->in_words = !r->in_file && s2_search_words_are(operand);
     if (!r->in_file)
         return S2_EXIT_OK;

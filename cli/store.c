@@ -9,6 +9,7 @@
 
 #include "base/arith.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "report/report.h"
 #include "pattern/folds.h"
 #include "pattern/parse.h"
@@ -493,7 +494,7 @@ static const char *clean_name(s2_arena *arena, const s2_db_row *row, const char 
 s2_exit s2_store_find_design(s2_cli *cli, const char *key, const char **text, const char **name)
 {
     *text = NULL;
-    if (access(s2_store_path(cli), F_OK) != 0)
+    if (s2_file_is_missing(s2_store_path(cli)))
         return S2_EXIT_OK;
     s2_db *db;
     S2_CLI_TRY(s2_store_open(cli, S2_DB_READ, &db));

@@ -1,12 +1,14 @@
 #include "explorer/internal.h"
 
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
 
 s2_status s2_explorer_open(s2_explorer *e, s2_diag *diag)
 {
     const s2_explorer_options *const options = e->options;
-    if (e->db != NULL || options->no_db || access(options->db_path, F_OK) != 0)
+    if (e->db != NULL || options->no_db || s2_file_is_missing(options->db_path))
         return S2_OK;
     S2_TRY(s2_db_open(options->db_path, S2_DB_READ, &e->db, diag));
     e->session.model.stored = true;

@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,10 +28,16 @@ def limit():
     resource.setrlimit(resource.RLIMIT_CPU, (1, 2))
 
 
-def wrong(words, code, *said):
+def become_nobody():
+    limit()
+    if os.getuid() == 0:
+        os.setuid(65534)
+
+
+def wrong(words, code, *said, before=limit):
     """Run it: the exit code is as expected, and standard error has each of `said`, a text or a pattern."""
     words = words.split() if isinstance(words, str) else words
-    done = subprocess.run(words, capture_output=True, env=ENV, stdin=subprocess.DEVNULL, timeout=900, preexec_fn=limit)
+    done = subprocess.run(words, capture_output=True, env=ENV, stdin=subprocess.DEVNULL, timeout=900, preexec_fn=before)
     err = done.stderr.decode(errors="replace")
     missing = [text for text in said if not (text.search(err) if isinstance(text, re.Pattern) else text in err)]
     odd = [c for c in err if (ord(c) < 32 and c != "\n") or c == "\x7f"]
@@ -138,6 +145,35 @@ def files():
         wrong(["s2", "search", shape + "layers all: local {4,8} | stride 2 phase head", "--model", "llama-3.1-8b", "--len", "8k"], USAGE,
               "model llama-3.1-8b has 32 layers, 32 heads, 8 KV heads of 128; the pattern has", "leave layers")
     wrong(["s2", "export", PATTERN, "--to", "c", "-o", "no/such/x.h"], ENVIRONMENT, "no/such/x.h")
+
+
+def unseen():
+    """What may be there and cannot be seen is not called missing: a folder without rights, a link to itself."""
+    os.mkdir("locked")
+    os.symlink("loop", "loop")
+    for name in ("s2.db", "x.s2", "x.json", "x.cert"):
+        with open(f"locked/{name}", "w") as file:
+            file.write("heads 2; all: dense")
+    os.chmod("locked", 0)
+    os.mkdir("open")
+    os.chmod("open", 0o777)
+    os.chmod(".", 0o755)
+    for name, why in (("locked/{}", "Permission denied"), ("loop", "Too many levels of symbolic links")):
+        db, text, config, cert = (name.format(file) for file in ("s2.db", "x.s2", "x.json", "x.cert"))
+        for words in (["ls"], ["pareto"], ["db", "check"], ["db", "gc"], ["db", "recover", "new.db"], ["tui", "--dump", "designs"], ["show", "a-name"], ["repro"],
+                      ["star", "a-name"], ["undo"], ["check", PATTERN], ["export", PATTERN, "--to", "vllm"]):
+            wrong(["s2", *words, "--db", db], ENVIRONMENT, db, why, before=become_nobody)
+        seen = subprocess.run(["s2", "doctor", "--db", db], capture_output=True, text=True, env=ENV, preexec_fn=become_nobody)
+        hold(seen.returncode == ENVIRONMENT and why in seen.stdout, f"s2 doctor --db {db}: exit {seen.returncode}, {seen.stdout}")
+        wrong(["s2", "db", "merge", db, "--db", "open/own.db"], ENVIRONMENT, db, why, before=become_nobody)
+        for words in (["check"], ["show"], ["sim"], ["search"], ["diff", PATTERN], ["draw"], ["mask"], ["reach"], ["export", "--to", "csr"], ["import"], ["validate"]):
+            wrong(["s2", *words, text], REFUSED, text, why, before=become_nobody)
+        for words in (["sim", PATTERN, "--gpu"], ["sim", PATTERN, "--model"], ["sim", PATTERN, "--constants"], ["search", "--model"], ["calibrate", "--from"], ["tui", "--script"]):
+            wrong(["s2", *words, "./" + config], REFUSED, config, why, before=become_nobody)
+        wrong(["s2cert", cert], REFUSED, why, before=become_nobody)
+    os.chmod("locked", 0o700)
+    shutil.rmtree("locked")
+    shutil.rmtree("open")
 
 
 def other_programs():
@@ -380,7 +416,7 @@ def uses():
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     subprocess.run(["s2", "check", "name kept; " + PATTERN, "-q"], env=ENV)
-    for part in (misspelled, settings, numbers, files, other_programs, exchanged, twice, unknown_configs, earlier_prices, names, near_misses, patterns, unsaid, uses):
+    for part in (misspelled, settings, unseen, numbers, files, other_programs, exchanged, twice, unknown_configs, earlier_prices, names, near_misses, patterns, unsaid, uses):
         part()
     os.chdir("/")
 end(300)
