@@ -52,16 +52,18 @@ s2_status s2_lists_check(const s2_attn_problem *problem, s2_diag *why)
     const s2_listed *const listed = problem->listed;
     const int32_t q_tok = listed->q_block_tok;
     if (problem->pass != S2_PASS_FORWARD || !is_dense(problem->plan))
-        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "lists of blocks are for the forward of a dense layer");
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0,
+                           "layer: lists of blocks are for the forward of a dense layer");
     if (listed->q_blocks < 1 || listed->most < 1)
-        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "lists of blocks have no room");
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "list_q_blocks, list_most: no room for a list");
     if (listed->n_heads != problem->n_heads && listed->n_heads != problem->n_kv_heads)
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0,
-                           "%d heads have lists: must be those of queries, %d, or of keys, %d",
+                           "list_heads: %d heads have lists: must be those of queries, %d, or of keys, %d",
                            listed->n_heads, problem->n_heads, problem->n_kv_heads);
     if (q_tok < 16 || (q_tok % 128 != 0 && (q_tok > 64 || 64 % q_tok != 0)))
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0,
-                           "query blocks of %d tokens: must be 16, 32, 64 or a multiple of 128", q_tok);
+                           "list_q_tok: query blocks of %d tokens: must be 16, 32, 64 or a multiple of 128",
+                           q_tok);
     if (listed->k_block_tok < 16 || listed->k_block_tok != problem->plan->pattern->block_tok)
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0,
                            "key blocks of %d tokens: must be 16 or more, and the pattern's (%d)",

@@ -50,6 +50,14 @@ int s2_answer(s2_status status, const s2_diag *diag, s2_api_error *why)
     return (int)status;
 }
 
+s2_status s2_answer_names(const char *argument, s2_status status, s2_diag *diag)
+{
+    const s2_diag told = *diag;
+    return status == S2_OK ? status
+                           : s2_diag_set(diag, status, told.code, told.line, told.col, "%s: %s", argument,
+                                         s2_diag_text(&told, status));
+}
+
 int s2_answer_argument(s2_api_error *why, const char *fmt, ...)
 {
     s2_diag diag = {0};

@@ -36,6 +36,8 @@ void s2_locale_leave(s2_locale *locale);
 
 /* Fill *why (which may be NULL) and return the code. */
 int s2_answer(s2_status status, const s2_diag *diag, s2_api_error *why);
+/* Returns the status; *diag of a failure then names the argument before its message. */
+s2_status s2_answer_names(const char *argument, s2_status status, s2_diag *diag);
 /* Answer S2_API_ARGUMENT with this message. */
 int s2_answer_argument(s2_api_error *why, const char *fmt, ...) S2_PRINTF(2, 3);
 

@@ -93,6 +93,11 @@ wheel: library
 check-python: wheel
 	@tests/python/run.sh build/wheel
 
+## bench-calls: what calls from Python cost the host, the kernel left out, on a CPU (S2_PYTHON=FILE: with torch; SITES="FOLDER FOLDER": packages that are compared)
+bench-calls: wheel
+	rm -rf $(O)/site && python3 -m zipfile -e "$$(ls -t build/wheel/*.whl | head -1)" $(O)/site
+	$(or $(S2_PYTHON),python3) tests/bench/calls.py $(SITES) $(O)/site
+
 ## bench-models: whole models with random weights on this machine's GPU, beside the prediction (S2_PYTHON=FILE: with torch)
 bench-models: wheel
 	rm -rf $(O)/site && python3 -m zipfile -e "$$(ls -t build/wheel/*.whl | head -1)" $(O)/site

@@ -111,7 +111,8 @@ static s2_status read_any(const given *in, s2_api_pattern *own, s2_diag *diag)
     if (status == S2_EUNSUPPORTED && in->format == NULL && in->path != NULL)
         return read_language(in, own, diag);
     *diag = foreign;
-    return status;
+    return in->format != NULL && s2_format_find(in->format) == NULL ? s2_answer_names("format", status, diag)
+                                                                    : status;
 }
 
 static s2_status read_file(given *in, s2_api_pattern *own, s2_diag *diag)
@@ -384,7 +385,7 @@ static s2_status decide(const s2_pattern *p, const char *properties, int64_t con
     s2_requirement asked[S2_MOST_REQUIREMENTS];
     s2_finding findings[S2_MOST_REQUIREMENTS];
     int32_t n = 0;
-    S2_TRY(s2_requirements_parse(properties, asked, &n, diag));
+    S2_TRY(s2_answer_names("properties", s2_requirements_parse(properties, asked, &n, diag), diag));
     const int64_t n_tok = context_tok > 0 ? context_tok : S2_OPEN;
     const s2_prove_options options = {.n_tok = n_tok};
     const s2_status status = s2_prove(arena, p, asked, n, &options, findings);

@@ -35,13 +35,15 @@ typedef struct tables {
 static s2_status look_up(const s2_api_price_options *in, tables *t, s2_diag *diag)
 {
     S2_TRY(s2_sim_options_default(&t->options));
-    S2_TRY(s2_gpu_find(in->gpu != NULL ? in->gpu : "h200", &t->options.gpu, diag));
+    const s2_status gpu = s2_gpu_find(in->gpu != NULL ? in->gpu : "h200", &t->options.gpu, diag);
+    S2_TRY(s2_answer_names("gpu", gpu, diag));
     if (in->net != NULL) {
-        S2_TRY(s2_net_find(in->net, &t->net, diag));
+        S2_TRY(s2_answer_names("net", s2_net_find(in->net, &t->net, diag), diag));
         t->options.net = &t->net;
     }
     S2_TRY(s2_calibration_of(&t->options.gpu, &t->calibration));
-    t->options.calibration = &t->calibration;
+    /* No kernel of a GPU takes fp32, so nothing was measured: there are bounds. */
+    t->options.calibration = in->dtype == S2_API_F32 ? NULL : &t->calibration;
     t->options.phase = (s2_phase)in->phase;
     t->options.dtype = (s2_dtype)in->dtype;
     t->options.len_tok = in->context_tok;

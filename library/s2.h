@@ -160,7 +160,7 @@ typedef struct s2_api_price_options {
     const char
         *net; /* the model around attention, as in `s2 sim --model`; NULL: what the pattern names, if any */
     int32_t phase;        /* 0 prefill, 1 decoding, 2 training */
-    int32_t dtype;        /* s2_api_dtype */
+    int32_t dtype;        /* s2_api_dtype; of F32 there are bounds alone: nothing of it was measured */
     int64_t context_tok;  /* 1 to 2^24 */
     int64_t batch;        /* sequences, 1 to 65536 */
     int32_t page_tok;     /* of the cache, 1 to 65536 */

@@ -4,7 +4,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
-from typing import Any
+from typing import Any, Collection
 
 from ._lib import DTYPES, ArgumentError, CRows, CTensor, MemoryFullError
 
@@ -64,11 +64,11 @@ def _any_view(value: Any, name: str) -> View:
     raise ArgumentError(f"{name}: a NumPy array or a torch tensor is wanted, not {type(value).__name__}")
 
 
-def view(value: Any, name: str, dims: tuple[int, ...] = (3, 4)) -> View:
+def view(value: Any, name: str, dims: tuple[int, ...] = (3, 4), dtypes: Collection[str] = DTYPES) -> View:
     """Checked as far as an argument can be by itself."""
     found = _any_view(value, name)
-    if found.dtype not in DTYPES:
-        raise ArgumentError(f"{name}: dtype {found.dtype} is not one of {', '.join(DTYPES)}")
+    if found.dtype not in dtypes:
+        raise ArgumentError(f"{name}: dtype {found.dtype} is not {'one of ' if len(dtypes) > 1 else ''}{', '.join(dtypes)}")
     if len(found.shape) not in dims:
         raise ArgumentError(f"{name}: {' or '.join(map(str, dims))} dimensions are wanted, not {len(found.shape)}")
     if any(extent < 1 for extent in found.shape):

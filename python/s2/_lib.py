@@ -56,6 +56,11 @@ class DeviceError(Error, RuntimeError):
 _BY_CODE = {-1: ArgumentError, -2: MemoryFullError, -3: RefusedError, -4: LimitError, -5: UnsupportedError, -6: FileError}
 
 
+# What s2.h names otherwise than the functions of the package.
+_NAMED = {"net": "model", "context_tok": "length", "page_tok": "page", "key_begin, key_end": "begin, end", "list_heads": "counts",
+          "list_q_tok": "query_block", "list_q_blocks, list_most": "blocks"}
+
+
 class CError(Structure):
     _fields_ = [("code", c_int32), ("line", c_int32), ("column", c_int32), ("message", c_char * 240)]
 
@@ -231,6 +236,9 @@ def call(name: str, *arguments: Any) -> None:
 
 def _fail(code: int, why: CError) -> None:
     message = why.message.decode("utf-8", "replace")
+    name, colon, said = message.partition(": ")
+    if code == -1 and colon:
+        message = f"{_NAMED.get(name, name)}: {said}"
     error = _BY_CODE.get(code, DeviceError)(message)
     if isinstance(error, RefusedError):
         error.line, error.column = why.line, why.column

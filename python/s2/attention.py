@@ -215,7 +215,7 @@ def _scale(scale: Optional[float], head_dim: int) -> float:
     if scale is None:
         return 1.0 / math.sqrt(head_dim)
     if isinstance(scale, bool) or not isinstance(scale, numbers.Real) or not abs(scale) < 1e30:
-        raise ArgumentError(f"scale: {_lib.shown(scale)} is not a finite number")
+        raise ArgumentError(f"scale: {_lib.shown(scale)} is not a number between -1e30 and 1e30")
     return float(scale)
 
 
@@ -223,15 +223,15 @@ def _softcap(softcap: Optional[float]) -> float:
     if softcap is None:
         return 0.0
     if isinstance(softcap, bool) or not isinstance(softcap, numbers.Real) or not 1e-30 < softcap < 1e30:
-        raise ArgumentError(f"softcap: {_lib.shown(softcap)} is neither None nor a positive number")
+        raise ArgumentError(f"softcap: {_lib.shown(softcap)} is neither None nor a number between 1e-30 and 1e30")
     return float(softcap)
 
 
 def _sinks(sinks: Any, q: View, heads: int) -> Optional[View]:
     if sinks is None:
         return None
-    found = view(sinks, "sinks", (1,))
-    if found.shape != (heads,) or found.dtype != "float32" or found.device != q.device:
+    found = view(sinks, "sinks", (1,), ("float32",))
+    if found.shape != (heads,) or found.device != q.device:
         raise ArgumentError(f"sinks: float32 of shape ({heads},) on {q.device} is wanted, not {found.dtype} of shape {found.shape} on {found.device}")
     return found
 
@@ -285,8 +285,8 @@ class Call:
         given = {"o": view(o, "o"), "d_o": view(d_o, "d_o")}
         for one in given.values():
             same_shape(self.q, one)
-        rows = view(lse, "lse", (2, 3))
-        if rows.shape != self.q.shape[:-1] or rows.dtype != "float32" or rows.device != self.q.device:
+        rows = view(lse, "lse", (2, 3), ("float32",))
+        if rows.shape != self.q.shape[:-1] or rows.device != self.q.device:
             raise ArgumentError(f"lse: float32 of shape {self.q.shape[:-1]} on {self.q.device} is wanted")
         made = {"d_q": d_q, "d_k": d_k, "d_v": d_v}
         return self._run(BACKWARD, rows, {**given, **{name: view(one, name) for name, one in made.items()}},

@@ -143,17 +143,17 @@ class Cache(_lib.Fixed):
         """Whether close() was called; every other call then raises ReleasedError."""
         return not self._handle.pointer.value
 
-    def _sequence(self, sequence: Any) -> int:
+    def _sequence(self, sequence: Any, name: str = "sequence") -> int:
         """Of a call for one sequence; one whose append was cut off can only be dropped."""
-        number = _lib.integer(sequence, "sequence", 0)
+        number = _lib.integer(sequence, name, 0)
         if number in self._unsure:
-            raise ArgumentError(f"sequence: an append to {number} was cut off, so it can only be dropped")
+            raise ArgumentError(f"{name}: an append to {number} was cut off, so it can only be dropped")
         return number
 
-    def _whole(self, numbers: Sequence[int]) -> None:
+    def _whole(self, numbers: Sequence[int], name: str = "sequence") -> None:
         """Before the arrays are read or written: they have room for all that the library counts on."""
         if self._unsure and not self._unsure.isdisjoint(numbers):
-            self._sequence(next(one for one in numbers if one in self._unsure))
+            self._sequence(next(one for one in numbers if one in self._unsure), name)
         if self._short:
             self._grow(self._usage().pool_slots)
         if min(self.keys.shape[0], self.values.shape[0]) < self._rows:
@@ -221,11 +221,11 @@ class Cache(_lib.Fixed):
             self._handle.value
             self._append_each(self._listed(sequence), _lib.integer(tokens, "tokens", 1, _lib.LIMIT_TOK))
 
-    def _append_each(self, numbers: Sequence[int], tokens: int) -> None:
+    def _append_each(self, numbers: Sequence[int], tokens: int, name: str = "sequence") -> None:
         for one in numbers:  # all of them before any has room
-            self._sequence(one)
+            self._sequence(one, name)
             if one not in self._held:
-                raise ArgumentError(f"sequence: the cache has no sequence {one}")
+                raise ArgumentError(f"{name}: the cache has no sequence {one}")
             if self._held[one] + tokens > _lib.LIMIT_TOK:
                 raise ArgumentError(f"tokens: sequence {one} would have more than {_lib.LIMIT_TOK}")
         self._places.clear()
@@ -250,13 +250,13 @@ class Cache(_lib.Fixed):
         self._held[number] += tokens
         self._unsure.discard(number)
 
-    def _listed(self, sequences: Union[int, Sequence[int]]) -> list[int]:
+    def _listed(self, sequences: Union[int, Sequence[int]], name: str = "sequence") -> list[int]:
         """One sequence or several, each once."""
         if not _is_list(sequences):
-            return [self._sequence(sequences)]
-        numbers = _lib.integers(sequences, "sequences", 0)
+            return [self._sequence(sequences, name)]
+        numbers = _lib.integers(sequences, name, 0)
         if len(set(numbers)) != len(numbers) or not numbers:
-            raise ArgumentError(f"sequences: {numbers}; at least one, and each once")
+            raise ArgumentError(f"{name}: {numbers}; at least one, and each once")
         return numbers
 
     def _move(self, moves: Sequence[_lib.CMove]) -> None:
@@ -424,7 +424,7 @@ class Cache(_lib.Fixed):
                 raise ArgumentError(f"sequences: {numbers}, and q has {found.shape[0]}; each once")
             if not self._held.keys() >= set(numbers):
                 raise ArgumentError("sequences: the cache has no such sequence")
-            self._whole(numbers)
+            self._whole(numbers, "sequences")
             if found.shape[1] != self.pattern.heads or found.shape[3] != self.head_dim:
                 raise ArgumentError(f"q: shape {found.shape}; {self.pattern.heads} heads of {self.head_dim} are wanted")
             if found.shape[2] > self.step:

@@ -49,18 +49,18 @@ class Price:
 
     predicted: bool  # time_us is a prediction, else a bound
     measured: bool  # with constants that were measured on this GPU, not guessed for it
-    time_us: float
-    bound_us: float
+    time_us: float  # of all layers; of one new token of each sequence in decode, of a step in train
+    bound_us: float  # no kernel can be faster
     dense_time_us: float
     error_pct: Optional[float]  # how far off time_us may be; None: not known
     end_to_end_us: float  # 0 without a model
     dense_end_to_end_us: float
-    density: float
-    pairs: int
-    kv_bytes: int
-    kv_used_bytes: int
-    kv_dense_bytes: int
-    fit_batch: int
+    density: float  # pairs read, as a fraction of those that a dense pattern reads: token_density of `s2 sim --json`
+    pairs: int  # of a query and a key that are read, of all layers, heads and sequences
+    kv_bytes: int  # of all GPUs, in pages per KV head, as Cache holds them by default; with device_lists all keys
+    kv_used_bytes: int  # of the keys that are kept, without what is unused of their pages
+    kv_dense_bytes: int  # of all keys
+    fit_batch: int  # sequences that fit beside the weights: at most 65536, and 0 to train without a model
     dense_fit_batch: int
     error_is: Optional[str]  # of error_pct: "mean", of points that were measured and not fitted, or "allowance", since none was
 
@@ -245,7 +245,8 @@ class Pattern(_lib.Fixed):
     def simulate(self, length: int, *, gpu: str = "h200", phase: str = "prefill", batch: int = 1, dtype: str = "bfloat16",
                  model: Optional[str] = None, page: int = 16, ranks: int = 1, device_lists: bool = False) -> Price:
         """What it costs at a context of `length` tokens; `phase` is prefill, decode or train. Times are microseconds, sizes bytes. `gpu` and `model`
-        are names that `s2 sim --list` has, or paths of their files (`model`: by default the one that the pattern names, if any); `page` is tokens of a page of the cache, `ranks` tensor-parallel GPUs.
+        are names that `s2 sim --list` has, or paths of their files (`model`: by default the one that the pattern names, if any); `page` is tokens of a page of the cache, `ranks` tensor-parallel GPUs. Of float32
+        nothing was measured, so that its times are bounds.
         With `device_lists` blocks are chosen at run time, as `block_attention` takes them: the pattern says how many a query block reads, as
         "local 1 | random 7 seed 1" does, the cache drops nothing, and only prefill has a price.
 

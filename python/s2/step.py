@@ -36,7 +36,7 @@ class Step(_lib.Fixed):
         if not callable(body):
             raise ArgumentError(f"body: a function is wanted, not {type(body).__name__}")
         self.cache, self.body = cache, body
-        self.sequences = cache._listed(sequences)
+        self.sequences = cache._listed(sequences, "sequences")
         self.tokens = _lib.integer(tokens, "tokens", 1, cache.step)
         self.captures = 0
         self.plans: collections.OrderedDict[tuple[Any, ...], tuple[Plan, Any]] = collections.OrderedDict()
@@ -72,7 +72,7 @@ class Step(_lib.Fixed):
         """Room for the tokens, and where they are written."""
         cache = self.cache
         cache._handle.value
-        cache._append_each(self.sequences, self.tokens)
+        cache._append_each(self.sequences, self.tokens, "sequences")
         places = cache._find_places(self.sequences, 0, cache.pattern.layers, self.tokens)
         if self._written is None or not is_torch(places):
             self._written = places.to(cache.keys.device) if is_torch(places) else places

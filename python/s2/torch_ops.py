@@ -179,12 +179,12 @@ def again(known: Sequence[Again], q: torch.Tensor, k: torch.Tensor, v: torch.Ten
         words[at_k] = of_k = k.data_ptr()
         words[at_v] = of_v = v.data_ptr()
         words[at_o] = o.data_ptr()
-        if (of_q | of_k | of_v) & 15:
-            one.ready.refuse(q, k, v)
         if one.device.stream != one.stream:
             one.ready.plan.enter()
         code = plan_run(*arguments)
         if code:
+            if (of_q | of_k | of_v) & 15:  # which the library found, and tells in other words
+                one.ready.refuse(q, k, v)
             one.ready.call.fail(code)
         return (o, lse) if return_lse else o
     return None
@@ -396,6 +396,20 @@ class _WithGradients(torch.autograd.Function):
         return _one_by_one(_WithGradients, info, in_dims, inputs)
 
 
+class _WithPlainGradients(torch.autograd.Function):
+    """The same where no transform looks on. A function that takes its context apart has its signature examined at each call, which costs more than all else."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        output = _forward(*inputs)
+        _keep(ctx, inputs, output)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, d_o: torch.Tensor, d_lse: Any) -> tuple[Any, ...]:
+        return _WithGradients.backward(ctx, d_o, d_lse)
+
+
 def _is_watched(*tensors: torch.Tensor) -> bool:
     """A tracer, a mode or a subclass watches, which must see the operator; else torch's dispatcher has nothing to add but gradients."""
     if torch.compiler.is_compiling() or _modes is None or _transforms is None or _traces is None:
@@ -406,10 +420,14 @@ def _is_watched(*tensors: torch.Tensor) -> bool:
     return transform is not None and transform.key() == torch._C._functorch.TransformType.Functionalize
 
 
-def _wants_gradients(tensors: tuple[torch.Tensor, ...]) -> bool:
+def _unwatched(tensors: tuple[torch.Tensor, ...]) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
+    """The operator as who asks for these gradients needs it."""
+    made: Callable[..., tuple[torch.Tensor, torch.Tensor]] = _forward
     if _transforms() is not None or forward_ad._current_level >= 0:
-        return True
-    return torch.is_grad_enabled() and any(one.requires_grad for one in tensors)
+        made = _WithGradients.apply
+    elif torch.is_grad_enabled() and any(one.requires_grad for one in tensors):
+        made = _WithPlainGradients.apply
+    return made
 
 
 def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sinks: Optional[torch.Tensor]) -> None:
@@ -454,6 +472,6 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, pattern: Patter
         layer = _lib.integer(layer, "layer", 0, pattern.layers - 1)
         _lib.word(phase, "phase", _lib.PHASES)
         _lib.flag(deterministic, "deterministic")
-        attend = _WithGradients.apply if _wants_gradients(inputs) else _forward
+        attend = _unwatched(inputs)
     o, lse = attend(q, k, v, pattern.number, layer, scale, phase, *begins, deterministic, softcap, sinks)
     return (o, lse) if return_lse else o

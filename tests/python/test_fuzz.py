@@ -185,7 +185,11 @@ class Surface(unittest.TestCase):
             one(*arguments, **options)
             return "answered"
         except s2.Error as refused:
-            self.assertTrue(str(refused))
+            named_first = str(refused).split(":")[0]
+            if isinstance(refused, s2.ArgumentError):  # by its name in the signature, or a member of the object
+                known = {*inspect.signature(one).parameters, *getattr(getattr(one, "__self__", None), "__dict__", ())}
+                self.assertLessEqual(set(named_first.split(", ")), known, f"{getattr(one, '__qualname__', one)}: {refused}")
+            self.assertTrue(named_first)
             return "refused"
 
     def test_everything_that_is_public_answers_or_refuses(self):

@@ -122,6 +122,16 @@ class Patterns(unittest.TestCase):
         price = s2.Pattern(SHARDS).simulate(32768)
         self.assertTrue(0 < price.bound_us < price.time_us and 0 < price.kv_used_bytes <= price.kv_bytes < price.kv_dense_bytes)
 
+    def test_nothing_is_predicted_of_numbers_that_no_kernel_of_a_gpu_takes(self):
+        pattern = s2.Pattern(SHARDS)
+        for phase in ("prefill", "decode", "train"):
+            whole, half = (pattern.simulate(32768, phase=phase, dtype=dtype) for dtype in ("float32", "bfloat16"))
+            self.assertTrue(half.predicted and half.measured and half.error_is is not None)
+            self.assertFalse(whole.predicted or whole.measured or whole.error_is or whole.error_pct is not None)
+            self.assertTrue(half.bound_us <= whole.bound_us <= whole.time_us and whole.kv_bytes == 2 * half.kv_bytes)
+        with self.assertRaisesRegex(s2.UnsupportedError, "predictions"):
+            pattern.simulate(32768, dtype="float32", device_lists=True)
+
     def test_a_pattern_is_priced_in_the_model_that_it_names(self):
         text = "layers 24; heads 14; kv-heads 2; head-dim 64; layers all: dense"
         named, told = s2.Pattern("model qwen2.5-0.5b; layers all: dense").simulate(4096), s2.Pattern(text).simulate(4096, model="qwen2.5-0.5b")

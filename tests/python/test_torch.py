@@ -410,12 +410,14 @@ class Operators(unittest.TestCase):
     def test_wrong_calls_after_right_ones_are_refused(self):
         q, k, v = (one.detach() for one in draw(40))
         s2.attention(q, k, v, self.pattern, 1)
-        unaligned = torch.empty(q.numel() + 1)[1:].as_strided(q.shape, q.stride())
+        skew_q, skew_k, skew_v = (torch.empty(one.numel() + 1)[1:].as_strided(one.shape, one.stride()) for one in (q, k, v))
         for name, call in {"deterministic": lambda: s2.attention(q, k, v, self.pattern, 1, deterministic=1),
                            "layer": lambda: s2.attention(q, k, v, self.pattern, True),
                            "phase": lambda: s2.attention(q, k, v, self.pattern, 1, phase=["prefill"]),
                            "scale": lambda: s2.attention(q, k, v, self.pattern, 1, scale="1"),
-                           "q: its data": lambda: s2.attention(unaligned, k, v, self.pattern, 1),
+                           "q: its data": lambda: s2.attention(skew_q, k, skew_v, self.pattern, 1),
+                           "k: its data": lambda: s2.attention(q, skew_k, v, self.pattern, 1),
+                           "v: its data": lambda: s2.attention(q, k, skew_v, self.pattern, 1),
                            "k: a torch": lambda: s2.attention(q, None, v, self.pattern, 1)}.items():
             with self.subTest(name), self.assertRaisesRegex(s2.ArgumentError, name):
                 call()
@@ -483,6 +485,15 @@ class Operators(unittest.TestCase):
             self.assertLess((mixed - want).abs().max(), 0.03)
             self.assertTrue(torch.equal(s2.attention(q, k, v, self.pattern), want))  # outside of it as before
             self.assertRaisesRegex(s2.ArgumentError, "k: dtype", s2.attention, q.to(dtype), k, v, self.pattern)
+
+    def test_no_call_looks_at_the_signature_of_a_function(self):
+        """Which costs the host more than all else of a call whose gradients are wanted; only a transform's has to."""
+        leaves = draw(40)
+        with unittest.mock.patch("inspect.signature", side_effect=AssertionError("a signature was looked at")):
+            for more in ({}, {"return_lse": True}, {"sinks": torch.zeros(4, requires_grad=True)}):
+                made = s2.attention(*leaves, self.pattern, **more)
+                o = made[0] if isinstance(made, tuple) else made
+                self.assertTrue(all(one.abs().sum() > 0 for one in torch.autograd.grad(o.square().sum(), leaves)))
 
     def test_transforms_of_torch_func_are_their_definitions(self):
         sets = [[one.detach() for one in draw(40)] for _ in range(3)]
