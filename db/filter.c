@@ -374,8 +374,9 @@ static s2_status add_number(s2_filter *filter, const s2_column *column, const co
     const char *const value = sql_of(filter, column);
     /* a training step keeps no cache: 0 is stored, and no condition on a cache is one on it */
     const bool cache = column->unit == S2_QUANTITY_BYTES;
-    snprintf(sql, sizeof sql, "%s%s%s AND %s (%s%s?%d)", cache ? " AND " : "", cache ? value : "",
-             cache ? ">0" : "", c->negated ? "NOT" : "", value, c->op, next_parameter(filter));
+    snprintf(sql, sizeof sql, "%s%s%s AND %s (%s%s?%d)", cache ? " AND ifnull(" : "",
+             cache ? sql_of(filter, s2_column_find("phase", strlen("phase"))) : "",
+             cache ? ",'')<>'train'" : "", c->negated ? "NOT" : "", value, c->op, next_parameter(filter));
     put_condition(filter, column, sql);
     note_index(filter, column, c);
     add_value(filter)->number = number;

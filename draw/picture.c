@@ -48,8 +48,9 @@ typedef struct s2_filler {
     s2_readers readers;
     int64_t n_tok;
     bool causal;
+    bool by_head;   /* each view's reads count, else the pairs that some view reads */
     uint8_t *seen;  /* [key]: read by some view, for one query */
-    int64_t *reads; /* [column]: reads of this row of cells, over views */
+    int64_t *reads; /* [column]: reads of this row of cells */
     int64_t *pairs; /* [column]: pairs of this row of cells */
 } s2_filler;
 
@@ -60,13 +61,21 @@ static void add_runs(s2_filler *filler, int64_t n_runs)
         memset(filler->seen + run.begin, 1, (size_t)(run.end - run.begin));
         for (int64_t at = run.begin; at < run.end;) {
             const int64_t col = at / filler->picture->col_tok, end = (col + 1) * filler->picture->col_tok;
-            filler->reads[col] += s2_min_i64(end, run.end) - at;
+            filler->reads[col] += filler->by_head ? s2_min_i64(end, run.end) - at : 0;
             at = end;
         }
     }
 }
 
-/* Count the pairs of the query and, in a union, the unread ones. */
+static int64_t count_seen(const uint8_t *seen, int64_t begin, int64_t end)
+{
+    int64_t n = 0;
+    for (int64_t key = begin; key < end; key++)
+        n += seen[key];
+    return n;
+}
+
+/* Count the pairs of the query, those that are read and, in a union, the unread ones. */
 static void close_query(s2_filler *filler, int32_t row, int64_t key_end)
 {
     s2_picture *const picture = filler->picture;
@@ -76,10 +85,11 @@ static void close_query(s2_filler *filler, int32_t row, int64_t key_end)
         s2_picture_cell *const cell = &picture->cells[(int64_t)row * picture->n_cols + col];
         filler->pairs[col] += end - begin;
         cell->future = false;
-        if (picture->is_union && memchr(filler->seen + begin, 0, (size_t)(end - begin)) != NULL) {
+        const int64_t n_seen = count_seen(filler->seen, begin, end);
+        filler->reads[col] += filler->by_head ? 0 : n_seen;
+        if (picture->is_union && n_seen < end - begin) {
             cell->hole = true;
-            for (int64_t key = begin; key < end; key++)
-                picture->n_holes += !filler->seen[key];
+            picture->n_holes += end - begin - n_seen;
         }
     }
 }
@@ -102,7 +112,7 @@ static void close_row(s2_filler *filler, int32_t row)
     s2_picture *const picture = filler->picture;
     for (int32_t col = 0; col < picture->n_cols; col++) {
         s2_picture_cell *const cell = &picture->cells[(int64_t)row * picture->n_cols + col];
-        const double all = (double)filler->pairs[col] * filler->readers.n;
+        const double all = (double)filler->pairs[col] * (filler->by_head ? filler->readers.n : 1);
         cell->share = all > 0 ? (float)((double)filler->reads[col] / all) : 0;
         filler->reads[col] = filler->pairs[col] = 0;
     }
@@ -160,7 +170,8 @@ s2_status s2_picture_mask(s2_arena *arena, const s2_pattern *pattern, s2_picture
     snprintf(picture.title, sizeof picture.title, "%.200s  layer %d  %s", pattern->name, layer, words[of]);
     if (of != S2_PICTURE_UNION)
         snprintf(picture.title + strlen(picture.title), 16, "%d", index);
-    s2_filler filler = {.picture = &picture, .n_tok = n_tok, .causal = pattern->causal};
+    s2_filler filler = {
+        .picture = &picture, .n_tok = n_tok, .causal = pattern->causal, .by_head = of == S2_PICTURE_UNION};
     S2_TRY(readers_build(arena, pattern, layer, begin, end, &filler.readers));
     S2_TRY(filler_init(arena, &filler));
     s2_status status = S2_OK;
@@ -207,10 +218,6 @@ s2_status s2_picture_shards(s2_arena *arena, const s2_pattern *pattern, int32_t 
         if (status == S2_OK)
             status = fill_query(&filler, row, n_tok - 1);
         close_row(&filler, row);
-        for (int32_t col = 0; col < picture.n_cols; col++) {
-            s2_picture_cell *const cell = &picture.cells[(int64_t)row * picture.n_cols + col];
-            cell->share = cell->share > 0 ? s2_min_f32(cell->share * (float)filler.readers.n, 1) : 0;
-        }
     }
     s2_free(filler.readers.runs);
     S2_TRY(status);

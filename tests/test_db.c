@@ -296,6 +296,31 @@ static void filters_say_what_they_mean_or_where_they_do_not(void **state)
     s2_db_close(&db);
 }
 
+/* A cache may be empty; a training step keeps none, and no condition on a cache is one on it. */
+static void a_condition_on_a_cache_is_on_rows_that_show_one(void **state)
+{
+    (void)state;
+    static const char *const phases[] = {"prefill", "decode", "train"};
+    static const char *const filters[] = {"kv_bytes<1", "kv_bytes<=0", "kv_bytes=0",
+                                          "kv_mib<1g",  "!kv_bytes>0", "kv_bytes!=5"};
+    s2_db *db = s2_opened_new(s2_dir_path("cache.db"));
+    int64_t run_id, id;
+    OK(s2_db_begin(db, NULL));
+    OK(s2_db_put_run(db, &s2_gen_run, &run_id, NULL));
+    for (int nth = 0; nth < 3; nth++) {
+        s2_db_sim sim = s2_gen_sim;
+        sim.phase = phases[nth];
+        sim.kv_head_pages_bytes = 0;
+        OK(s2_gen_put_design(db, run_id, nth, &id, NULL));
+        OK(s2_db_put_sim(db, run_id, id, &sim, NULL));
+    }
+    OK(s2_db_end_run(db, run_id, 0, 42, NULL));
+    OK(s2_db_end(db, S2_OK, NULL));
+    for (size_t at = 0; at < sizeof filters / sizeof *filters; at++)
+        assert_int_equal(count_where(db, filters[at]), 2);
+    s2_db_close(&db);
+}
+
 static void pages_show_every_row_once_in_order(void **state)
 {
     (void)state;
@@ -2072,6 +2097,7 @@ int main(void)
         cmocka_unit_test(prices_are_listed_by_phase_and_length),
         cmocka_unit_test(a_design_whose_hash_is_not_that_of_its_text_is_refused),
         cmocka_unit_test(filters_say_what_they_mean_or_where_they_do_not),
+        cmocka_unit_test(a_condition_on_a_cache_is_on_rows_that_show_one),
         cmocka_unit_test(pages_show_every_row_once_in_order),
         cmocka_unit_test(pages_from_the_end_are_those_from_the_front),
         cmocka_unit_test(a_condition_on_a_kind_finds_the_latest_price_of_it),

@@ -277,13 +277,16 @@ static void compare_cell(const subject *s, const s2_picture *picture, int32_t ro
                               : (s2_range){row * picture->row_tok, (row + 1) * picture->row_tok};
     const s2_range k = {col * picture->col_tok, (col + 1) * picture->col_tok};
     const drawn want = drawn_by_definition(s, q, k);
-    const int64_t all = want.n_pairs * (s->head_end - s->head_begin);
-    const double share = all > 0 ? (double)want.n_reads / (double)all : 0;
+    /* of all heads the shade is the share that reads a pair; of one head, a KV head and shards that of pairs read */
+    const bool by_head = picture->is_union && !shards;
+    const int64_t all = want.n_pairs * (by_head ? s->head_end - s->head_begin : 1),
+                  n_reads = by_head ? want.n_reads : want.n_read;
+    const double share = all > 0 ? (double)n_reads / (double)all : 0;
     const bool union_row = picture->is_union && (!shards || row + 1 == picture->n_rows);
     const bool hole = union_row && want.n_read < want.n_pairs;
-    const bool exact = s->pattern->block_tok == 1 && !shards;
-    const bool same = (cell->share > 0) == (want.n_reads > 0) &&
-                      (shards || (cell->share >= 1) == (all > 0 && want.n_reads == all)) &&
+    const bool exact = s->pattern->block_tok == 1 || shards;
+    const bool same = (cell->share > 0) == (n_reads > 0) &&
+                      (cell->share >= 1) == (all > 0 && n_reads == all) &&
                       (!exact || (cell->share - share < 1e-5 && share - cell->share < 1e-5));
     if (cell->future == (want.n_pairs == 0) && cell->hole == hole && same)
         return;
