@@ -1,12 +1,16 @@
 #include "export/files.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sha2.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "export/doc.h"
 
@@ -110,7 +114,7 @@ s2_status s2_file_write(const char *path, const char *bytes, size_t n_bytes, s2_
 /* ---- sets of files */
 
 static const char SUMS[] = "s2.sha256";
-enum { HEX = SHA256_DIGEST_STRING_LENGTH - 1, SUMS_BYTES = 1 << 20 };
+enum { HEX = SHA256_DIGEST_STRING_LENGTH - 1, SUMS_BYTES = 1 << 20, TURN_MS = 30000 };
 
 static s2_status put_sums(s2_fileset *with, const s2_fileset *set)
 {
@@ -173,11 +177,43 @@ static void remove_made(const s2_fileset *set, const char *dir)
     rmdir(dir);
 }
 
+/*
+ * Two who write a set into one directory take turns, or the names of both would mix. *fd is a lock on the directory
+ * itself, which closing it ends; -1 where its file system has none.
+ */
+static s2_status take_turn(const char *dir, int *fd, s2_diag *diag)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    const int64_t deadline_ms = s2_steady_ms() + TURN_MS;
+    *fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    while (*fd >= 0 && flock(*fd, LOCK_EX | LOCK_NB) != 0) {
+        const bool busy = errno == EWOULDBLOCK || errno == EINTR;
+        if (busy && s2_steady_ms() < deadline_ms) {
+            nanosleep(&pause, NULL);
+            continue;
+        }
+        close(*fd);
+        *fd = -1;
+        if (busy)
+            return s2_diag_set(diag, S2_EIO, 0, 0, 0, "%s: another export writes there", dir);
+    }
+    return S2_OK;
+}
+
+static bool has_set(const char *dir)
+{
+    char path[4096];
+    return snprintf(path, sizeof path, "%s/%s", dir, SUMS) < (int)sizeof path && access(path, F_OK) == 0;
+}
+
 s2_status s2_fileset_write(const s2_fileset *set, const char *dir, s2_diag *diag)
 {
-    const bool made = mkdir(dir, 0777) == 0;
+    bool made = mkdir(dir, 0777) == 0;
+    int turn;
     if (!made && errno != EEXIST)
         return io_refuse(diag, "cannot make", dir);
+    S2_TRY(take_turn(dir, &turn, diag));
+    made = made && !has_set(dir); /* by another, whose turn was first */
     s2_arena arena = {0};
     s2_fileset with = {.arena = &arena};
     s2_status status = S2_OK;
@@ -190,6 +226,8 @@ s2_status s2_fileset_write(const s2_fileset *set, const char *dir, s2_diag *diag
         status = outs != NULL ? write_set(&with, outs, dir, diag) : S2_ENOMEM;
     if (made && status != S2_OK)
         remove_made(&with, dir);
+    if (turn >= 0)
+        close(turn);
     s2_arena_release(&arena);
     return status;
 }

@@ -69,7 +69,7 @@ s2_status s2_file_write(const char *path, const char *bytes, size_t n_bytes, s2_
  * Write several files into a directory, made if it is not there. All are written before any gets its name.
  * The list of their hashes (s2.sha256, in sha256sum's format) is named first; the first file of the set,
  * which leads to the others, is named last. An overwritten set is therefore the old one, the new one, or
- * refused by s2_finder_check().
+ * refused by s2_finder_check(). Who writes there at the same time waits for his turn, S2_EIO after 30 s.
  */
 s2_status s2_fileset_write(const s2_fileset *set, const char *dir, s2_diag *diag) S2_MUST_CHECK;
 

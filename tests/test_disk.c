@@ -492,6 +492,33 @@ static void a_set_that_is_interrupted_is_old_new_or_refused(void **state)
     assert_true(n_of[0] > 0 && n_of[1] > 0 && n_of[2] > 0 && n_of[3] > 0);
 }
 
+static void sets_that_are_written_at_once_do_not_mix(void **state)
+{
+    (void)state;
+    enum { WRITERS = 6, ROUNDS = 40 };
+    char to[128];
+    for (int round = 0; round < ROUNDS; round++) {
+        s2_arena arena = {0};
+        pid_t writers[WRITERS];
+        snprintf(to, sizeof to, "%.90s/at-once-%d", dir, round / 2); /* new; there */
+        for (int w = 0; w < WRITERS; w++) {
+            const char text[] = {(char)('a' + w), '\0'};
+            writers[w] = fork();
+            if (writers[w] == 0)
+                _exit(write_set(to, text) == S2_OK ? 0 : 1);
+        }
+        for (int w = 0; w < WRITERS; w++) {
+            int ended;
+            assert_int_equal(waitpid(writers[w], &ended, 0), writers[w]);
+            assert_int_equal(ended, 0);
+        }
+        const char *const found = read_set(to, &arena);
+        if (strlen(found) != 1)
+            fail_msg("round %d: found \"%s\"", round, found);
+        s2_arena_release(&arena);
+    }
+}
+
 /* ---- disks of every size */
 
 static bool mount_disk(const char *path, int kib, bool again)
@@ -676,6 +703,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_call_may_fail),
         cmocka_unit_test(a_set_that_is_interrupted_is_old_new_or_refused),
+        cmocka_unit_test(sets_that_are_written_at_once_do_not_mix),
         cmocka_unit_test(a_disk_of_any_size_may_be_full),
         cmocka_unit_test(a_reader_needs_no_room),
         cmocka_unit_test(a_link_names_the_file_at_its_end),
