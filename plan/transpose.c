@@ -355,7 +355,7 @@ static int32_t part_width(const s2_transposer *build, const s2_plan_column *colu
 }
 
 /* The section of the list that an entry goes to. */
-enum { PLACE_UPPER, PLACE_PARTIAL, PLACE_FULL, PLACE_LOWER, N_PLACES };
+enum { PLACE_UPPER, PLACE_PARTIAL, PLACE_FULL, PLACE_TAIL, N_PLACES };
 
 static bool reads_half(const s2_transposer *build, const s2_plan_column_entry *entry, bool upper)
 {
@@ -369,7 +369,7 @@ static int32_t place_of(const s2_transposer *build, const s2_plan_column_entry *
     if (reads_half(build, entry, true))
         return PLACE_UPPER;
     if (reads_half(build, entry, false) && --*lower_left < 0)
-        return PLACE_LOWER;
+        return PLACE_TAIL;
     return entry->full ? PLACE_FULL : PLACE_PARTIAL;
 }
 
@@ -382,17 +382,27 @@ static int32_t excess_lower(const s2_transposer *build, const s2_plan_column *co
     return n > most ? n - most : 0;
 }
 
+/* In order: how many of the last steps compare, behind one that does not. */
+static int32_t compared_last(const s2_transposer *build, const s2_plan_column *column)
+{
+    int32_t n = 0;
+    while (n < column->n && !build->entries[column->begin + n].full)
+        n++;
+    return build->options.in_order && n < column->n ? n : 0;
+}
+
 /* Sort the column's entries by section, stable or, in order, with ascending steps. */
 static void order_entries(s2_transposer *build, s2_plan_column *column, s2_plan_column_entry *entries,
                           int32_t *masks)
 {
-    const int32_t excess = excess_lower(build, column);
+    const int32_t excess = excess_lower(build, column), n_last = compared_last(build, column);
     int32_t n_out = 0, begin_of[N_PLACES + 1] = {0};
     for (int32_t place = 0; place < N_PLACES; place++) {
         int32_t lower_left = excess;
         for (int32_t e = 0; e < column->n; e++) {
-            const int64_t from = column->begin + (build->options.in_order ? column->n - 1 - e : e);
-            if (place_of(build, &build->entries[from], &lower_left) != place)
+            const int32_t nth = build->options.in_order ? column->n - 1 - e : e;
+            const int64_t from = column->begin + nth;
+            if ((nth < n_last ? PLACE_TAIL : place_of(build, &build->entries[from], &lower_left)) != place)
                 continue;
             entries[n_out] = build->entries[from];
             if (build->masks != NULL)
@@ -404,7 +414,7 @@ static void order_entries(s2_transposer *build, s2_plan_column *column, s2_plan_
     }
     column->n_upper = begin_of[PLACE_PARTIAL];
     column->n_partial = begin_of[PLACE_FULL];
-    column->n_lower = column->n - begin_of[PLACE_LOWER];
+    column->n_tail = column->n - begin_of[PLACE_TAIL];
     if (column->n == 0)
         return;
     memcpy(&build->entries[column->begin], entries, (size_t)column->n * sizeof *entries);
@@ -684,7 +694,8 @@ static bool options_fit(const s2_plan *plan, const s2_plan_column_options *optio
     return plan->options.tile_tok % S2_COLUMN_STEP_TOK == 0 && options->key_tok >= plan->blk_tok &&
            options->key_tok <= S2_COLUMN_LIMIT_SUBS * plan->blk_tok &&
            options->key_tok % plan->blk_tok == 0 && options->section_heads >= 0 && options->wave >= 0 &&
-           options->halves >= 0 && (!options->in_order || options->wave > 0 || options->part_steps == 0) &&
+           options->halves >= 0 && (!options->in_order || options->halves == 0) &&
+           (!options->in_order || options->wave > 0 || options->part_steps == 0) &&
            (options->part_steps >= 0 || (options->part_steps == S2_COLUMN_BALANCED && options->wave == 0 &&
                                          options->units > 0 && options->costs.worth > 0));
 }
@@ -728,7 +739,7 @@ static s2_status done_at(const s2_plan_columns *columns, int32_t units, const s2
     double all = 0;
     for (int32_t c = 0; c < columns->n_columns && good; c++) {
         const s2_plan_column *const column = &columns->columns[c];
-        const int32_t n_half = column->n_upper + column->n_lower;
+        const int32_t n_half = column->n_upper + column->n_tail;
         const double own = costs->change + column->n_heads * (column->n - n_half + costs->half * n_half);
         all += own;
         (void)s2_turns_take(&turns, own, column->chain);

@@ -20,9 +20,10 @@
  * absolute positions, neighbours in the order of work read the same queries.
  *
  * Whoever sums up what columns give to the same queries can do so in the order of work: turns[] then says of
- * each entry how many columns before its own do. In lists for that purpose (in_order) steps ascend, and columns
- * of late keys come first: of a causal pattern that reads everything, each begins before its predecessor's
- * first step, and comes to every further one after it.
+ * each entry how many columns before its own do. In lists for that purpose (in_order) steps ascend within each
+ * run of partial or full ones, and columns of late keys come first: of a causal pattern that reads everything, each
+ * begins before its predecessor's first step, and comes to every further one after it, also to the last, which may
+ * hold too few queries to be full and stands at the end.
  *
  * Ownership: arrays live in the given arena. Threads: immutable once built.
  */
@@ -66,7 +67,7 @@ typedef struct s2_plan_column_options {
     int32_t wave;          /* columns that run at a time; 0: strictly the longest first, no sections */
     int32_t section_heads; /* KV heads worked on at a time; 0: as many as fill a wave with long columns */
     /* Entries that read only the upper half of the keys go to the front of lists, those of the lower half to
-     * the end, at most this many steps (x heads); 0: they stay. */
+     * the end, at most this many steps (x heads); 0: they stay, as in order they must. */
     int32_t halves;
     bool in_order;         /* see turns; parts, if any, are cut at absolute positions */
     s2_column_costs costs; /* for S2_COLUMN_BALANCED */
@@ -89,8 +90,8 @@ typedef struct s2_plan_column {
     int32_t n;
     int32_t n_partial; /* entries that are not full, at the front */
     int32_t n_upper;   /* the first of these, which read keys of the upper half only; see halves */
-    int32_t n_lower;   /* the last entries, not full, which read keys of the lower half only */
-    int32_t part;      /* of n_parts */
+    int32_t n_tail; /* the last entries, not full: they read keys of the lower half only or, in order, any */
+    int32_t part;   /* of n_parts */
     int32_t n_parts;
     int32_t chain; /* columns of one chain are parts of one sum; -1: whole */
 } s2_plan_column;

@@ -281,7 +281,7 @@ static int32_t fine_entries(const s2_plan_columns *columns, const s2_plan_column
 {
     int32_t n = 0;
     for (int32_t e = 0; columns->masks != NULL && e < column->n; e++) {
-        if (e >= column->n_partial && e < column->n - column->n_lower)
+        if (e >= column->n_partial && e < column->n - column->n_tail)
             continue;
         const int32_t *const masks = &columns->masks[(column->begin + e) * columns->n_sub];
         bool fine = false;
@@ -376,7 +376,7 @@ static s2_status sweep_columns(s2_arena *arena, const s2_plan *plan, const s2_pl
 
 /*
  * In order: by how many steps more than the column before it a column comes to a tile of dQ that both add to, at least.
- * Lists ascend, but steps that compare come first: where the last queries fill no step, all columns begin there.
+ * Lists ascend, but for steps that compare between others that do not, which come first.
  */
 typedef struct s2_followed {
     const s2_plan_columns *columns;
@@ -427,10 +427,11 @@ static s2_status add_columns(s2_arena *arena, const s2_loader *loader, int32_t n
         return S2_ENOMEM;
     for (int32_t column_no = 0; column_no < columns.n_columns; column_no++) {
         const s2_plan_column *const column = &columns.columns[column_no];
-        const int32_t n_half = column->n_upper + column->n_lower;
+        const int32_t n_compared = columns.turns != NULL ? column->n_tail : 0;
+        const int32_t n_half = column->n_upper + column->n_tail - n_compared;
         made[column_no] =
-            (s2_load_column){.n_full = (column->n - column->n_partial - column->n_lower) * column->n_heads,
-                             .n_masked = (column->n_partial - column->n_upper) * column->n_heads,
+            (s2_load_column){.n_full = (column->n - column->n_partial - column->n_tail) * column->n_heads,
+                             .n_masked = (column->n_partial - column->n_upper + n_compared) * column->n_heads,
                              .n_half = n_half * column->n_heads,
                              .n_fine = fine_entries(&columns, column) * column->n_heads,
                              .chain = column->chain};

@@ -61,7 +61,7 @@ struct BwdColumn {
     int32_t seq;
     int32_t n_heads; /* heads of the group that share each entry */
     int32_t n_upper; /* leading steps that read keys of the upper half only */
-    int32_t n_lower; /* trailing steps that read the lower half only */
+    int32_t n_tail;  /* trailing steps that read the lower half only or, in order, are compared */
     int32_t unused;
 };
 /* A tile of queries. */

@@ -194,7 +194,7 @@ static s2_status make_columns(s2_device *device, const s2_plan_columns *columns,
         column.seq = from->seq;
         column.n_heads = from->n_heads;
         column.n_upper = from->n_upper;
-        column.n_lower = from->n_lower;
+        column.n_tail = from->n_tail;
         return column;
     };
     const auto step_of = [&](int64_t at) {

@@ -954,18 +954,19 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
     /* How many of the column's last steps read no key of this warpgroup. */
     S2_DEVICE int trail_of(int turn) const
     {
-        const int n_lower = (int)(load_shared1(sh.slot_at(turn) + 40) * load_shared1(sh.slot_at(turn) + 32));
-        return wg == 0 ? 0 : uniform(n_lower);
+        const int n_tail = (int)(load_shared1(sh.slot_at(turn) + 40) * load_shared1(sh.slot_at(turn) + 32));
+        return T::IN_ORDER || wg == 0 ? 0 : uniform(n_tail);
     }
     S2_DEVICE Steps steps_of(int turn, int n, int n_partial) const
     {
         const int4 c = load_shared4(sh.slot_at(turn) + 32);
-        const int n_upper = uniform(c.y * c.x), n_lower = uniform(c.z * c.x);
+        const int n_upper = uniform(c.y * c.x), n_tail = uniform(c.z * c.x);
+        const bool own_tail = T::IN_ORDER || wg == 0;
         Steps to;
         to.lead = wg == 0 ? n_upper : 0;
-        to.n = n - to.lead - (wg == 0 ? 0 : n_lower);
+        to.n = n - to.lead - (own_tail ? 0 : n_tail);
         to.most = to.n - 1 - (n_partial - to.lead);
-        to.least = wg == 0 ? n_lower : 0;
+        to.least = own_tail ? n_tail : 0;
         return to;
     }
     /* Once the column has arrived: what a warp needs from it (its 16 rows are in one block), and K. */
