@@ -275,6 +275,9 @@ static const s2_design step_wide[] = {
     {"wide", 64, 2, 128, 64, "local 4 | stride 8 phase head", {2048, 16384}, 1, 16, S2_BF16},
     {"wide", 48, 2, 128, 16, "local 100t | sink 4t", {512, 4096}, 1, 32, S2_BF16},
     {"wide", 128, 32, 128, 16, "local 16 | stride 8 phase kv", {512}, 8, 4, S2_BF16},
+    {"wide", 64, 8, 128, 64, "dense", {64, 512}, 4, 64, S2_BF16},
+    {"wide", 128, 4, 128, 16, "dense", {128, 1024}, 1, 64, S2_BF16},
+    {"wide", 96, 4, 64, 64, "local 4 | stride 8 phase head", {512, 4096}, 2, 64, S2_BF16},
 };
 
 /* What gradients in order take (plan/launch.h): few columns and many, lengths that leave the cache, other blocks. */

@@ -379,7 +379,7 @@ int32_t s2_window_longest_range(const s2_plan *plan, int32_t n_blocks)
 /* ------------------------------------------------------------------ decode */
 
 /* Slabs per part with one block per SM: up to this many it pays to leave room for a second block. */
-enum { SHORT_SLABS = 128, SHORT_SLABS_SELECTED = 64, TILE_ROWS = 8 };
+enum { SHORT_SLABS = 128, SHORT_SLABS_SELECTED = 64, TILE_ROWS = 8, FEW_ROW_TILES = 2 };
 
 /*
  * Lists of up to 8 rows can leave their parts to a launch of their own too, by the instance for 16 rows. The launch
@@ -402,8 +402,8 @@ static int32_t row_tiles_of(s2_chip chip, int32_t row_cap, int32_t head_dim, boo
 {
     if (row_cap <= TILE_ROWS)
         return 1;
-    if (row_cap <= 2 * TILE_ROWS)
-        return 2;
+    if (row_cap <= FEW_ROW_TILES * TILE_ROWS)
+        return FEW_ROW_TILES;
     return chip.capability == 90 && !e4m3 ? 8 : head_dim > 128 ? 2 : 4;
 }
 
@@ -421,6 +421,7 @@ s2_decode_launch s2_decode_launch_of(s2_chip chip, const s2_plan *plan, int32_t 
     const int32_t single_parts = s2_max_i32(1, chip.n_units / n_chunks);
     return (s2_decode_launch){
         .row_tiles = row_tiles,
+        .many_rows = row_cap > FEW_ROW_TILES * TILE_ROWS && !selects,
         .n_chunks = n_chunks,
         .residents = residents,
         .n_parts = s2_max_i32(1, chip.n_units * residents / n_chunks),
@@ -457,18 +458,51 @@ int32_t s2_decode_launch_long_trips(const s2_decode_launch *launch, const s2_dec
     return most_trips(launch, step, merges, S2_DECODE_SHORT_TRIP);
 }
 
+static int32_t most_slabs(const s2_decode_plan *plan)
+{
+    int32_t most = 0;
+    for (int32_t part = 0; part < plan->n_parts; part++)
+        most = s2_max_i32(most, plan->parts[part].slab_end - plan->parts[part].slab_begin);
+    return most;
+}
+
 static bool is_merging_faster(const s2_decode_launch *launch, const s2_decode_plan *plan)
 {
     const int32_t saved =
         s2_decode_launch_trips(launch, plan, false) - s2_decode_launch_trips(launch, plan, true);
-    int32_t most_slabs = 0;
-    for (int32_t part = 0; part < plan->n_parts; part++)
-        most_slabs = s2_max_i32(most_slabs, plan->parts[part].slab_end - plan->parts[part].slab_begin);
-    return (saved - LAUNCH_TRIPS) * TRIP_SLABS > most_slabs;
+    return (saved - LAUNCH_TRIPS) * TRIP_SLABS > most_slabs(plan);
+}
+
+/* Slabs, and trips as slabs, that the longest part and the longest list of a step of many rows take. */
+static int32_t many_rows_cost(const s2_decode_launch *launch, const s2_decode_plan *plan)
+{
+    return most_slabs(plan) + TRIP_SLABS * s2_decode_launch_trips(launch, plan, true);
+}
+
+/*
+ * With many rows one block an SM leaves bandwidth unused however short the step: two are up to three times as fast, but
+ * where adding up twice the parts takes longer than half of the slabs of a part (docs/notes/kernels.md).
+ */
+static s2_status fit_many_rows(s2_arena *arena, const s2_decode_launch *launch, s2_decode_plan *plan)
+{
+    s2_decode_plan single = *plan;
+    single.lists = S2_NEW(arena, s2_decode_list, plan->n_lists);
+    if (single.lists == NULL)
+        return S2_ENOMEM;
+    memcpy(single.lists, plan->lists, (size_t)plan->n_lists * sizeof *plan->lists);
+    S2_TRY(s2_decode_plan_split(arena, launch->single_parts, &single));
+    if (many_rows_cost(launch, &single) <= many_rows_cost(launch, plan)) {
+        memcpy(plan->lists, single.lists, (size_t)plan->n_lists * sizeof *plan->lists);
+        plan->parts = single.parts;
+        plan->n_parts = single.n_parts;
+    }
+    return S2_OK;
 }
 
 s2_status s2_decode_launch_fit(s2_arena *arena, s2_decode_launch *launch, s2_decode_plan *plan)
 {
+    if (launch->many_rows)
+        return fit_many_rows(arena, launch, plan);
     if (plan->n_slabs <= launch->short_slabs)
         S2_TRY(s2_decode_plan_split(arena, launch->single_parts, plan));
     if (launch->row_tiles == 1 && launch->may_merge && is_merging_faster(launch, plan))

@@ -4,7 +4,9 @@
 
 #include "base/alloc.h"
 #include "pattern/dense.h"
+#include "pattern/parse.h"
 #include "pattern/random.h"
+#include "plan/follow.h"
 #include "plan/launch.h"
 #include "tests/s2gen.h"
 
@@ -618,6 +620,48 @@ static void kernels_run_on_the_chips_that_their_traits_name(void **state)
     }
 }
 
+/* docs/notes/kernels.md has the times of these. */
+static void steps_of_many_rows_have_two_parts_an_sm_where_that_is_faster(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *pattern;
+        int32_t q_tok, k_tok, batch;
+        bool two;
+    } cases[] = {{"heads 64; kv-heads 2; layers all: dense", 1, 2048, 64, true},
+                 {"heads 128; kv-heads 1; head-dim 64; layers all: dense", 1, 16384, 8, true},
+                 {"heads 64; kv-heads 8; layers all: dense", 4, 1024, 8, true},
+                 {"heads 32; kv-heads 1; layers all: dense", 1, 65536, 1, false},
+                 {"heads 128; kv-heads 4; head-dim 64; layers all: dense", 1, 1888, 2, false},
+                 {"heads 32; kv-heads 8; layers all: dense", 1, 8192, 2, false},
+                 {"heads 32; kv-heads 8; layers all: dense", 1, 65536, 8, true}};
+    for (size_t nth = 0; nth < sizeof cases / sizeof *cases; nth++) {
+        s2_arena arena = {0};
+        s2_pattern pattern;
+        s2_plan plan;
+        s2_decode_plan step;
+        s2_plan_seq seqs[64];
+        const s2_plan_options options = {.tile_tok = 16, .key_tok = 64, .pack_heads = 1, .elem_bytes = 2};
+        for (int32_t seq = 0; seq < cases[nth].batch; seq++)
+            seqs[seq] = (s2_plan_seq){cases[nth].q_tok, cases[nth].k_tok};
+        assert_int_equal(
+            s2_pattern_parse(&arena, cases[nth].pattern, strlen(cases[nth].pattern), NULL, &pattern, NULL),
+            S2_OK);
+        assert_int_equal(s2_plan_build_classes(&arena, &pattern, S2_DECODE, 0, seqs, cases[nth].batch,
+                                               &options, &plan, NULL),
+                         S2_OK);
+        s2_decode_launch how = s2_decode_launch_of((s2_chip){90, 132}, &plan, pattern.head_dim, false, false);
+        assert_int_equal(s2_decode_plan_build(&arena, &plan, NULL, how.n_parts, &step, NULL), S2_OK);
+        assert_int_equal(s2_decode_launch_fit(&arena, &how, &step), S2_OK);
+        if ((step.n_parts > how.single_parts) != cases[nth].two)
+            fail_msg("%s: %d parts", cases[nth].pattern, step.n_parts);
+        assert_int_equal(step.parts[step.n_parts - 1].slab_end, step.n_slabs);
+        for (int32_t list = 0; list < step.n_lists; list++)
+            assert_true(step.lists[list].first_part + step.lists[list].n_parts <= step.n_parts);
+        s2_arena_release(&arena);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -639,6 +683,7 @@ int main(void)
         cmocka_unit_test(columns_are_cut_for_the_kernel),
         cmocka_unit_test(no_range_of_a_short_window_waits_for_the_one_after_it),
         cmocka_unit_test(kernels_run_on_the_chips_that_their_traits_name),
+        cmocka_unit_test(steps_of_many_rows_have_two_parts_an_sm_where_that_is_faster),
     };
     return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }
