@@ -346,6 +346,13 @@ static s2_status export(const s2_target *target)
     distinct = distinct != 0 ? distinct : pattern->n_heads;
     if (pattern->n_kv_heads != pattern->n_heads)
         return s2_target_refuse(target, "DeepSpeed's sparse attention has as many KV heads as query heads");
+    if (n_global > 0 && local % n_global != 0)
+        return s2_target_refuse(target,
+                                "DeepSpeed wants num_global_blocks, %lld, to divide num_local_blocks, %lld",
+                                (long long)n_global, (long long)local);
+    if (n_global > 0 && rows_too && pattern->causal)
+        return s2_target_refuse(
+            target, "DeepSpeed refuses horizontal_global_attention where attention is unidirectional");
     if (n_global == 0)
         print_chunks(&buf, pattern, local);
     else

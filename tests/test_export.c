@@ -564,6 +564,8 @@ static void what_the_consumer_would_reject_or_misread_is_refused(void **state)
         {"dkernel", "heads 3; block 16; layers all: local 2 | stride 4; kv 2: dense", "beside several heads"},
         {"megatron", "heads 3; block 16; layers all: local 2 | stride 4; kv 2: dense",
          "beside several heads"},
+        {"deepspeed", "heads 1; block 16; layers all: chunk 5 | stride 5 width 3", "to divide"},
+        {"deepspeed", "heads 1; block 16; layers all: chunk 2 | stride 2 | rows 0-2", "unidirectional"},
     };
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         s2_arena arena = {0};
@@ -1103,10 +1105,14 @@ static void near_family(s2_rng *rng, char *text, size_t cap)
             "decode layers all: dense; prefill layers all: sink %dt | local %dt; prefill heads 0: local 9t",
             1 + (int)s2_rng_below(rng, 20), 1 + (int)s2_rng_below(rng, 40));
         break;
-    case 4:
-        n += snprintf(text + n, cap - (size_t)n, "layers all: chunk 4 | stride 4 width %d phase %d",
-                      1 + (int)s2_rng_below(rng, 2), (int)s2_rng_below(rng, 4));
+    case 4: { /* also widths that do not divide the chunk, and strides of another length */
+        const int chunk = 2 + (int)s2_rng_below(rng, 5);
+        const int every = s2_rng_below(rng, 4) != 0 ? chunk : 2 + (int)s2_rng_below(rng, 5);
+        n += snprintf(text + n, cap - (size_t)n, "layers all: chunk %d | stride %d width %d phase %d%s",
+                      chunk, every, 1 + (int)s2_rng_below(rng, (uint64_t)every), (int)s2_rng_below(rng, 4),
+                      s2_rng_below(rng, 4) == 0 ? " | rows 0-2" : "");
         break;
+    }
     default: n += snprintf(text + n, cap - (size_t)n, "layers all: dense"); break;
     }
     if (s2_rng_below(rng, 4) == 0)
