@@ -2,6 +2,8 @@
 #include "base/arith.h"
 #include "export/model.h"
 
+#include <inttypes.h>
+#include <sha2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -449,20 +451,38 @@ s2_status s2_grid_read(const s2_source *source, s2_grid *out)
     return S2_OK;
 }
 
+/*
+ * The name of a mask's file says what is in it: where a name were used again for other contents, a text that was
+ * written before would mean another pattern.
+ */
+static void name_mask(const char *title, const uint8_t *allowed, const int64_t shape[3], char *name,
+                      size_t cap)
+{
+    uint8_t digest[SHA256_DIGEST_LENGTH];
+    uint64_t head = 0;
+    SHA2_CTX context;
+    SHA256Init(&context);
+    SHA256Update(&context, (const uint8_t *)shape, 3 * sizeof *shape);
+    SHA256Update(&context, allowed, (size_t)(shape[0] * shape[1] * shape[2]));
+    SHA256Final(digest, &context);
+    for (int byte = 0; byte < 8; byte++)
+        head = head << 8 | digest[byte];
+    snprintf(name, cap, "%.*s-mask-%016" PRIx64 ".npy", (int)s2_min_size(strcspn(title, "."), 60), title,
+             head);
+    for (char *c = name; *c != '\0'; c++)
+        if ((unsigned char)*c < 0x21 || *c == '"' || *c == '\\' || (unsigned char)*c > 0x7e)
+            *c = '_';
+}
+
 static s2_status grid_body(const s2_source *source, const s2_grid *grid, int32_t class_index, s2_body *out)
 {
     char name[96];
     s2_mask *const mask = S2_NEW(source->arena, s2_mask, 1);
     s2_term *const term = S2_NEW(source->arena, s2_term, 1);
     const int64_t shape[3] = {grid->n_heads, grid->n_blk, grid->n_blk};
-    size_t stem = strcspn(source->name, ".");
-    stem = s2_min_size(stem, 60);
-    snprintf(name, sizeof name, "%.*s-mask%d.npy", (int)stem, source->name, class_index);
-    for (char *c = name; *c != '\0'; c++)
-        if ((unsigned char)*c < 0x21 || *c == '"' || *c == '\\' || (unsigned char)*c > 0x7e)
-            *c = '_';
     if (mask == NULL || term == NULL)
         return S2_ENOMEM;
+    name_mask(source->name, grid->allowed[class_index], shape, name, sizeof name);
     *mask = (s2_mask){.path = s2_arena_strndup(source->arena, name, strlen(name)),
                       .n_heads = grid->n_heads,
                       .n_q_blk = grid->n_blk,
