@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/arith.h"
 #include "base/clock.h"
 #include "cli/check.h"
 #include "cli/color.h"
@@ -56,6 +57,29 @@ static s2_exit parse_pair(s2_cli *cli, const char *text, s2_check_args *out)
     return S2_EXIT_USAGE;
 }
 
+/* --pair and --query answer in words and decide no property: what asks for more than that would be left undone. */
+static s2_exit read_question(s2_cli *cli, const s2_args *args, s2_check_args *out)
+{
+    static const char *const not_with[] = {"query", "require", "engine", "certificate", "quiet", "json"};
+    const bool pair = s2_args_has(args, "pair"), query = s2_args_has(args, "query");
+    for (size_t n = pair ? 0 : 1; (pair || query) && n < sizeof not_with / sizeof *not_with; n++)
+        if (s2_args_has(args, not_with[n])) {
+            s2_cli_error(cli, "--%s cannot be combined with --%s", pair ? "pair" : "query", not_with[n]);
+            return S2_EXIT_USAGE;
+        }
+    out->query_tok = -1;
+    if (query)
+        S2_CLI_TRY(s2_args_int(cli, args, "query", 0, S2_LIMIT_CONTEXT_TOK - 1, &out->query_tok));
+    if (pair)
+        S2_CLI_TRY(parse_pair(cli, s2_args_str(args, "pair"), out));
+    const int64_t last_tok = pair ? s2_max_i64(out->pair_q_tok, out->pair_k_tok) : out->query_tok;
+    if (out->n_tok == S2_OPEN || last_tok < out->n_tok)
+        return S2_EXIT_OK;
+    s2_cli_error(cli, "token %lld of --%s is beyond the %lld tokens of --len", (long long)last_tok,
+                 pair ? "pair" : "query", (long long)out->n_tok);
+    return S2_EXIT_USAGE;
+}
+
 static s2_exit read_args(s2_cli *cli, const s2_args *args, s2_check_args *out)
 {
     *out = (s2_check_args){
@@ -75,10 +99,7 @@ static s2_exit read_args(s2_cli *cli, const s2_args *args, s2_check_args *out)
     if (strcmp(s2_args_str(args, "len"), "all") != 0) {
         S2_CLI_TRY(s2_args_int(cli, args, "len", 1, S2_LIMIT_CONTEXT_TOK, &out->n_tok));
     }
-    out->query_tok = -1;
-    if (s2_args_has(args, "query"))
-        S2_CLI_TRY(s2_args_int(cli, args, "query", 0, S2_LIMIT_CONTEXT_TOK - 1, &out->query_tok));
-    return s2_args_has(args, "pair") ? parse_pair(cli, s2_args_str(args, "pair"), out) : S2_EXIT_OK;
+    return read_question(cli, args, out);
 }
 
 /* ---- one pattern */

@@ -503,6 +503,24 @@ static s2_exit fill_reach(s2_cli *cli, const s2_args *args, request *ask)
     return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, "reach");
 }
 
+/* An option that another picture has would be left undone in silence. */
+static s2_exit check_options(s2_cli *cli, const s2_args *args, const char *what)
+{
+    static const struct {
+        const char *option, *what, *or_what;
+    } of[] = {{"layer", "mask", "shards"},  {"head", "mask", NULL},    {"page", "kv", NULL},
+              {"minimize", "pareto", NULL}, {"phase", "pareto", NULL}, {"filter", "pareto", NULL}};
+    for (size_t n = 0; n < sizeof of / sizeof *of; n++)
+        if (s2_args_has(args, of[n].option) && strcmp(what, of[n].what) != 0 &&
+            (of[n].or_what == NULL || strcmp(what, of[n].or_what) != 0)) {
+            s2_cli_error(cli, "--%s cannot be combined with --what %s; it is one of --what %s%s%s",
+                         of[n].option, what, of[n].what, of[n].or_what != NULL ? " and " : "",
+                         of[n].or_what != NULL ? of[n].or_what : "");
+            return S2_EXIT_USAGE;
+        }
+    return S2_EXIT_OK;
+}
+
 static s2_exit draw(s2_cli *cli, const s2_args *args, request *ask, s2_buf *buf)
 {
     ask->what = s2_args_str(args, "what");
@@ -512,6 +530,7 @@ static s2_exit draw(s2_cli *cli, const s2_args *args, request *ask, s2_buf *buf)
                reach = strcmp(ask->what, "reach") == 0;
     ask->n_charts = 1;
     S2_CLI_TRY(check_ending(cli, args, ask->output));
+    S2_CLI_TRY(check_options(cli, args, ask->what));
     S2_CLI_TRY(pareto ? fill_pareto(cli, args, ask) : read_pattern(cli, args, ask));
     if (kv)
         S2_CLI_TRY(fill_kv(cli, ask));

@@ -278,8 +278,8 @@ static const s2_option DRAW[] = {
     OPT("as", '\0', "ansi|ascii|png|svg|dot", NULL,
         "the form; default: by FILE, else ansi on a terminal, ascii elsewhere"),
     OPT("len", 'n', "N", "8k", "context length in tokens; of a front by default the most common one"),
-    OPT("layer", 'l', "L", NULL, "the layer; default: the first that is not dense"),
-    OPT("head", 'H', "H|kv:G|union", NULL, "the head"),
+    OPT("layer", 'l', "L", NULL, "mask, shards: the layer; default: the first that is not dense"),
+    OPT("head", 'H', "H|kv:G|union", NULL, "mask: the head"),
     OPT("page", '\0', "N", "16", "kv: tokens in a page of the cache"),
     OPT("minimize", 'm', "X,Y", "us,kv_bytes",
         "pareto: two of us, kv_bytes, unread, gpu_us, density, loss, unrecalled, hops, fading"),
@@ -514,11 +514,13 @@ const s2_command s2_command_table[] = {
                    "a block of which only some pairs are read; how many pairs that adds is said.",
      "$ s2 export phi3.s2 --to hf -o config.json\n", EXPORT},
     {"draw", "PATTERN|[CONDITION...]", 0, -1, "draw the mask, the shards, the flow, the KV cache, or a front",
-     PATTERN_ABOUT "\nmask: who reads what, holes crossed out. shards: which KV head holds which part. flow: "
-                   "how information moves over layers (Graphviz). reach: what queries know after each layer, "
-                   "heads and flow by distance, as `s2 reach` counts them. kv: the cache over the context in "
-                   "three layouts. pareto: the designs of the database, those that no other one beats "
-                   "joined; its operands are conditions as in `s2 ls`.",
+     PATTERN_ABOUT
+     "\nmask: who reads what, holes crossed out. shards: which KV head holds which part. flow: "
+     "how information moves over layers (Graphviz). reach: what queries know after each layer, "
+     "heads and flow by distance, as `s2 reach` counts them. kv: the cache over the context in "
+     "three layouts. pareto: the designs of the database, those that no other one beats "
+     "joined; its operands are conditions as in `s2 ls`. Masks, shards, flow and reach are those of "
+     "prefill.",
      "$ s2 draw phi3.s2 --len 4k --head union\n$ s2 draw --what pareto union=holds -o front.svg\n", DRAW},
     {"ls", "[CONDITION...]", 0, -1, "list the designs of the database",
      "Conditions: COLUMN=VALUE, !=, <, <=, >, >= on the columns below; name~TEXT contains; tag:WORD has the "
@@ -555,8 +557,9 @@ const s2_command s2_command_table[] = {
      "$ s2 db backup designs.db\n$ s2 db merge h200.db\n$ s2 db recover saved.db --db damaged.db\n", DB},
     {"tag", "DESIGN TAG...", 2, -1, "tag a design; -TAG after -- takes a tag away", NULL,
      "$ s2 tag phi3 keep\n", PEOPLE},
-    {"note", "DESIGN TEXT", 2, 2, "write a note on a design", NULL, "$ s2 note phi3 'the baseline'\n",
-     PEOPLE},
+    {"note", "DESIGN TEXT", 2, 2, "write a note on a design",
+     "The record of a design shows its notes (r in s2 tui). s2 undo takes the last one back.",
+     "$ s2 note phi3 'the baseline'\n", PEOPLE},
     {"star", "DESIGN...", 1, -1, "star a design, or take its star away", NULL, "$ s2 star phi3\n", STAR},
     {"rm", "DESIGN...", 1, -1, "move a design to the trash", NULL, "$ s2 rm old-design\n", PEOPLE},
     {"undo", "", 0, 0, "take back the last tag, note, star or rm", NULL, "$ s2 undo\n", PEOPLE},
