@@ -393,7 +393,8 @@ def uses():
             (["s2", "check", PATTERN, "--len", "all", "--len", "8k"], USAGE, "twice"), (["s2", "check", PATTERN, "--engine", "fast"], USAGE, "algebra"),
             (["s2", "check", PATTERN, "--set", "block=64"], USAGE, "block=64"), (["s2", "show", PATTERN, "--set", "block"], USAGE, "block"),
             (["s2", "mask", PATTERN, "--head", "9"], USAGE, "9"), (["s2", "mask", PATTERN, "--head", "kv:7"], USAGE, "kv:7"), (["s2", "mask", PATTERN, "--layer", "2"], USAGE, "2"),
-            (["s2", "mask", PATTERN, "--head", "last"], USAGE, "last"), (["s2", "draw", PATTERN, "--layer", "5"], USAGE, "5"), *((["s2", "draw", PATTERN, "--what", what, option, value], USAGE, option, what) for option, value, whats in
+            (["s2", "mask", PATTERN, "--head", "last"], USAGE, "last"), *((["s2", "show", PATTERN, *two], USAGE, *two) for two in (("--hash", "--json"), ("--canonical", "--json"), ("--canonical", "--hash"))),
+            (["s2", "draw", PATTERN, "--layer", "5"], USAGE, "5"), *((["s2", "draw", PATTERN, "--what", what, option, value], USAGE, option, what) for option, value, whats in
               (("--phase", "decode", "mask kv reach shards"), ("--head", "0", "kv shards flow reach"), ("--page", "32", "mask reach"), ("--layer", "0", "kv reach flow"),
                ("--minimize", "us,kv_bytes", "mask"), ("--filter", "us<5", "kv")) for what in whats.split()),
              (["s2", "draw", PATTERN, "--as", "pdf"], USAGE, "svg"),
