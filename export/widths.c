@@ -146,10 +146,22 @@ static s2_status read_stored(const reader *r, s2_net *out)
     return S2_OK;
 }
 
+/* Gemma 3's text models leave it out, as they do their heads. */
+static s2_status read_vocab(const reader *r, int32_t *out)
+{
+    static const char *const names[] = {"vocab_size", NULL};
+    const char *const type = s2_model_type_name(r->doc, r->prefix);
+    char path[S2_DOC_PATH];
+    *out = 262208;
+    if (type != NULL && strcmp(type, "gemma3_text") == 0 &&
+        !s2_doc_has(r->doc, s2_doc_under(r->prefix, *names, path)))
+        return S2_OK;
+    return read_number(r, names, MOST_VOCAB, out);
+}
+
 static s2_status read_all(const s2_doc *doc, s2_net *out, s2_diag *diag)
 {
-    static const char *const hidden[] = {"hidden_size", "n_embd", NULL}, *const vocab[] = {"vocab_size",
-                                                                                           NULL};
+    static const char *const hidden[] = {"hidden_size", "n_embd", NULL};
     const reader r = {doc, s2_model_prefix(doc), diag};
     const s2_source source = {.doc = doc, .diag = diag};
     s2_model_shape shape;
@@ -166,7 +178,7 @@ static s2_status read_all(const s2_doc *doc, s2_net *out, s2_diag *diag)
     S2_TRY(read_scores(&r, out));
     S2_TRY(read_stored(&r, out));
     S2_TRY(read_number(&r, hidden, MOST_HIDDEN, &out->hidden));
-    S2_TRY(read_number(&r, vocab, MOST_VOCAB, &out->vocab));
+    S2_TRY(read_vocab(&r, &out->vocab));
     S2_TRY(s2_mixture_read(doc, r.prefix, out, diag));
     return read_habits(&r, out);
 }

@@ -946,6 +946,31 @@ static void widths_of_configs_are_those_of_the_built_in_models(void **state)
     }
 }
 
+/* Published configs of Gemma 3 say no more than this; of the checkpoints norms are left out, and the images' tower. */
+static void widths_that_configs_leave_out_are_those_of_their_code(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *says;
+        double weights;
+    } rows[] = {{"\"hidden_size\": 2560, \"intermediate_size\": 10240, \"num_hidden_layers\": 34", 3.880e9},
+                {"\"hidden_size\": 3840, \"intermediate_size\": 15360, \"num_attention_heads\": 16, "
+                 "\"num_hidden_layers\": 48, \"num_key_value_heads\": 8",
+                 11.766e9}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        char text[400];
+        s2_net widths;
+        s2_diag diag = {0};
+        snprintf(text, sizeof text,
+                 "{\"model_type\": \"gemma3\", \"text_config\": {\"model_type\": \"gemma3_text\", "
+                 "\"sliding_window\": 1024, %s}}",
+                 rows[r].says);
+        if (s2_widths_read(text, strlen(text), &widths, &diag) != S2_OK)
+            fail_msg("%s: %s", rows[r].says, diag.msg);
+        s2_assert_close((double)s2_net_weights(&widths), rows[r].weights, 1e-3 * rows[r].weights);
+    }
+}
+
 static void caps_of_scores_are_those_of_the_config(void **state)
 {
     (void)state;
@@ -1462,6 +1487,7 @@ int main(void)
         cmocka_unit_test(layers_that_differ_are_read),
         cmocka_unit_test(models_that_look_both_ways_are_not_causal),
         cmocka_unit_test(widths_of_configs_are_those_of_the_built_in_models),
+        cmocka_unit_test(widths_that_configs_leave_out_are_those_of_their_code),
         cmocka_unit_test(caps_of_scores_are_those_of_the_config),
         cmocka_unit_test(weights_are_stored_as_the_config_says),
         cmocka_unit_test(configs_without_widths_are_refused_with_what_is_missing),
