@@ -547,7 +547,7 @@ static void free_short(s2_fitter *fitter, s2_kernel_model *kernel, s2_beliefs *b
                   {true, &kernel->miss_us, 1},
                   {true, &kernel->fine, 500},
                   {!backward, &kernel->start, 2000},
-                  {!backward, &kernel->more, 500},
+                  {true, &kernel->more, 500},
                   {!backward, &cost->item, 10000},
                   {backward, &kernel->column, 10000},
                   {backward, &cost->least, 4000},

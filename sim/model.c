@@ -163,7 +163,9 @@ static double column_cycles(const s2_kernel_model *kernel, const s2_kernel_load 
     const double step = cost->least * (3 + passes) / 4 / passes;
     const s2_costs costs = {.item = kernel->column * chunks / passes,
                             .full = step,
-                            .masked = step * (cost->step > 0 ? fmax(1, cost->masked / cost->step) : 1),
+                            .masked = s2_model_is_short(kernel)
+                                          ? kernel->more
+                                          : step * (cost->step > 0 ? fmax(1, cost->masked / cost->step) : 1),
                             .mixed = step * kernel->mixed,
                             .fine = kernel->fine};
     *mean = 2.0 * (double)load->n_steps * step * passes / n_sms;

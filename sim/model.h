@@ -112,7 +112,8 @@ typedef struct s2_kernel_model {
                           short windows: of an item, or a unit of gradients, that compares all of its keys */
     double more; /* ... and of each mask beyond one for a half step's keys: they are read one after another;
                     decode: each wave of rows beyond the first that the launch of its own adds up, for 64 columns;
-                    short windows: of an item at the beginning of a sequence */
+                    short windows: of an item at the beginning of a sequence; gradients of these: of a position,
+                    whose sums move on once for all sets of its heads */
     double
         column;  /* backward: cycles to change columns, per 64 columns of a head, or ranges of a short window;
                           decode: to go on to another list inside a part;

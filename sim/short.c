@@ -94,8 +94,8 @@ static void add_range(const s2_plan *plan, int32_t first, int32_t n, s2_load_col
     const int32_t n_compared =
         window_of(plan) < S2_WINDOW_MOST_TOK ? n : s2_min_i32(n, s2_max_i32(0, n_long - first));
     const double items = (double)s2_ceil_div((int64_t)n * S2_WINDOW_UNIT_TOK, ITEM_TOK);
-    columns[load->n_columns++] =
-        (s2_load_column){.n_full = n * sets_of(plan), .n_fine = n_compared * sets_of(plan), .chain = -1};
+    columns[load->n_columns++] = (s2_load_column){
+        .n_full = n * sets_of(plan), .n_masked = n, .n_fine = n_compared * sets_of(plan), .chain = -1};
     load->n_steps += (int64_t)n * sets_of(plan);
     load->load_bytes +=
         ((double)n * sets_of(plan) * 2 * UNIT_ROWS + 2 * items * (S2_WINDOW_MOST_TOK + ITEM_TOK)) *

@@ -6,7 +6,8 @@
  * take. Every unit costs the same, whatever the window and the head dimension; some more where keys are compared one
  * by one, for another window than the longest one and for positions before its end. Products with weights that are 0
  * draw no power. Forward, an item has 8 units.
- * Gradients walk ranges of units (s2_window_ranges), which stand in the load as columns.
+ * Gradients walk ranges of units (s2_window_ranges), which stand in the load as columns; n_masked of these counts their
+ * positions, which cost something however many sets of 8 heads they have.
  *
  * Ownership: arrays live in the arena. Threads: no state.
  */

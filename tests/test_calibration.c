@@ -1281,6 +1281,7 @@ static s2_kernel_model short_kernel(const s2_kernel_traits *traits, s2_pass pass
                               .launch_us = 5,
                               .miss_us = 2,
                               .fine = pass == S2_PASS_FORWARD ? 1500 : 300,
+                              .more = pass == S2_PASS_FORWARD ? 500 : 900,
                               .draw = 0.6,
                               .column = pass == S2_PASS_FORWARD ? 0 : 9000,
                               .n_dims = 1,
@@ -1379,6 +1380,7 @@ static void ranges_hold_every_unit_of_short_windows(void **state)
             most = s2_max_i64(most, load.columns[at].n_full);
             least = s2_min_i64(least, load.columns[at].n_full);
             assert_in_range(load.columns[at].n_fine, 0, load.columns[at].n_full);
+            assert_int_equal(load.columns[at].n_masked * sets, load.columns[at].n_full); /* positions */
         }
         assert_int_equal(n, units * sets);
         assert_true(most - least <= sets);
@@ -1436,6 +1438,8 @@ static void a_fit_of_short_windows_brings_back_what_made_the_rows(void **state)
         assert_int_equal(own->n_dims, 1);
         assert_int_equal(own->dims[0].head_dim, 64);
         assert_true(fabs(own->draw - 0.6) < 0.05);
+        if (own->pass == S2_PASS_BACKWARD)
+            s2_assert_close(own->more, 900, 90);
         n_short++;
     }
     assert_int_equal(n_short, 2);
