@@ -276,7 +276,7 @@ class Handle:
         return self.pointer.value
 
     def close(self) -> None:
-        pointer, self.pointer = self.pointer, c_void_p()
+        pointer, self.pointer = self.pointer, type(self.pointer)()  # no name of this module: at the end of the process it has none
         if pointer.value:
             self._close(pointer)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import Any, Optional, Union
+from typing import Any, Callable, Optional, Union
 
 import torch
 import transformers
@@ -37,10 +37,17 @@ def pattern_of(config: Any) -> Pattern:
     return known[2]
 
 
+def _config_of(model: Any) -> Any:
+    try:
+        return model.config.get_text_config(decoder=True)
+    except AttributeError:
+        raise ArgumentError(f"model: a model of transformers is wanted, not {type(model).__name__}") from None
+
+
 def use(model: Any, pattern: Union[Pattern, Source]) -> Any:
     """Give a model a pattern of its own, one that its shape fits, and set attn_implementation; returns the model."""
+    config = _config_of(model)
     pattern = pattern if isinstance(pattern, Pattern) else Pattern(pattern)
-    config = model.config.get_text_config(decoder=True)
     for name, wanted, found in (("layers", config.num_hidden_layers, pattern.layers), ("heads", config.num_attention_heads, pattern.heads),
                                 ("KV heads", _kv_heads(config), pattern.kv_heads)):
         if wanted != found:
@@ -97,6 +104,10 @@ def _padding_of(mask: Optional[torch.Tensor]) -> Optional[_Padding]:
     return known
 
 
+_POSITIONS = ("position_ids: the tokens are not the last positions of all keys; packed batches are not computed, and neither are "
+              "caches with empty places (static ones) or that shorten themselves: use S2Cache")
+
+
 def _check_positions(query: torch.Tensor, n_keys: int, position_ids: Optional[torch.Tensor], padding: Optional[_Padding]) -> None:
     """Keys 0 to n_keys, and the queries the last of them: what a shortened cache or a packed batch would break."""
     if position_ids is None:
@@ -112,8 +123,7 @@ def _check_positions(query: torch.Tensor, n_keys: int, position_ids: Optional[to
     if padding is not None and found.shape[-1] == count:  # counted from a row's first token or from its padding
         right = right | (found == wanted - padding.first[:, None]) | ~padding.mask[:, padding.columns - count:]
     if not bool(right.all()):
-        raise UnsupportedError("position_ids: the tokens are not the last positions of all keys; packed batches are not computed, and neither are "
-                               "caches with empty places (static ones) or that shorten themselves: use S2Cache")
+        raise UnsupportedError(_POSITIONS)
     _positions.checked = (weakref.ref(position_ids), *now)
 
 
@@ -152,9 +162,43 @@ def _of_batch(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, paddi
     return _of_tokens(query, keys, values, padding.queries(query.shape[2]), pattern, layer, extra)
 
 
+_compiled: dict[str, Pattern] = {}  # by their texts: they must live as long as compiled code does
+
+
+def _kept_pattern(text: str) -> Pattern:
+    return _compiled.setdefault(text, Pattern(text))
+
+
+_compiler: Any = torch.compiler  # which gives its functions no types
+_of_text: Callable[[str], Pattern] = _compiler.assume_constant_result(_kept_pattern)  # code is made anew where a config has another text
+
+
+def _attend_in_graph(module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, text: str, scaling: Optional[float],
+                     options: dict[str, Any]) -> tuple[torch.Tensor, None]:
+    """Of a whole batch without a cache of ours, in compiled code: there nobody may look at the numbers of a tensor, so the device does."""
+    positions = options.get("position_ids")
+    if positions is not None:
+        wanted = torch.arange(key.shape[2] - query.shape[2], key.shape[2], device=positions.device)
+        torch._assert_async((positions == wanted).all(), _POSITIONS)
+    sinks = options.get("s_aux")
+    o: torch.Tensor = attention(query, key, value, _of_text(text), module.layer_idx, scale=scaling,
+                                softcap=options.get("softcap"), sinks=None if sinks is None else sinks.float())
+    return o.transpose(1, 2).contiguous(), None
+
+
 def _attend(module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: Optional[torch.Tensor],
             scaling: Optional[float] = None, dropout: float = 0.0, **options: Any) -> tuple[torch.Tensor, None]:
     _refuse(module, attention_mask, dropout, options)
+    if torch.compiler.is_compiling() and attention_mask is None and getattr(key, "_s2_layer", None) is None:
+        text = getattr(module.config.get_text_config(decoder=True), "s2_pattern", None)
+        if text is not None:
+            return _attend_in_graph(module, query, key, value, text, scaling, options)
+    made: tuple[torch.Tensor, None] = _outside(module, query, key, value, attention_mask, scaling, options)
+    return made
+
+
+def _attend_eagerly(module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: Optional[torch.Tensor],
+                    scaling: Optional[float], options: dict[str, Any]) -> tuple[torch.Tensor, None]:
     pattern = pattern_of(module.config)
     held: Optional[_Layer] = getattr(key, "_s2_layer", None)
     n_keys = key.shape[2] if held is None else held.get_seq_length()
@@ -169,6 +213,9 @@ def _attend(module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Te
     else:
         o = _of_batch(query, key, value, padding, pattern, module.layer_idx, extra)
     return o.transpose(1, 2).contiguous(), None
+
+
+_outside: Any = _compiler.disable(_attend_eagerly)
 
 
 def _mask(*, kv_length: int, kv_offset: int = 0, attention_mask: Optional[torch.Tensor] = None, **_: Any) -> Optional[torch.Tensor]:
@@ -243,8 +290,8 @@ class S2Cache(_Cache):
     """
 
     def __init__(self, model: Any, *, step: int = 1, layout: str = "pages", page: int = 0, pages: int = 0) -> None:
-        self.config = model.config.get_text_config(decoder=True)
-        self.pattern = pattern_of(model.config)
+        self.config = _config_of(model)
+        self.pattern = pattern_of(self.config)
         self._options: dict[str, Any] = {"step": step, "layout": layout, "page": page, "pages": pages}
         self.kept: Any = None
         self.sequences: list[int] = []

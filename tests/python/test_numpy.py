@@ -185,6 +185,17 @@ class Patterns(unittest.TestCase):
         gc.collect()
         self.assertIsNone(sys.modules["s2.pattern"].with_number(number))
 
+    def test_what_lives_to_the_end_of_the_process_ends_in_silence(self):
+        lines = """import ctypes, numpy, s2
+pattern = s2.Pattern("heads 2; kv-heads 1; head-dim 8; block 16; layers all: local 2")
+q, k = numpy.ones((1, 2, 9, 8), "f4"), numpy.ones((1, 1, 9, 8), "f4")
+cache = s2.Cache(pattern, q)
+s2.attention(q, k, k, pattern)
+ctypes.kept = [pattern, cache, s2.Step(cache, cache.open(), print)]  # a module that is cleared after those of the package
+"""
+        ended = subprocess.run([sys.executable, "-c", lines], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.assertEqual((ended.returncode, ended.stdout), (0, ""))
+
     def test_signals_are_heard_while_a_mask_is_made(self):
         module, made = sys.modules["s2.pattern"], []
         pattern, call = s2.Pattern(SHARDS), _lib.call

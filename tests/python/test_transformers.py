@@ -241,6 +241,39 @@ class Models(unittest.TestCase):
         twice.set_attn_implementation("s2")
         self.assertRaisesRegex(s2.UnsupportedError, "past_key_values: layer 0 attends to the same keys twice", twice, self.ids, past_key_values=s2.transformers.S2Cache(twice))
 
+    def test_what_is_no_model_is_refused(self):
+        for call in (lambda one: s2.transformers.use(one, "layers 2; heads 4; all: local 2"), s2.transformers.S2Cache):
+            for one in (torch.nn.Linear(2, 2), None, "gpt2"):
+                self.assertRaisesRegex(s2.ArgumentError, "model: a model of transformers is wanted", call, one)
+
+    def test_a_compiled_model_is_what_it_is_without(self):
+        """One graph with a pattern of its own, that of the text which the config has at the time; else, and with padding or a cache, what it can be."""
+        text = "layers 2; heads 4; kv-heads 2; head-dim 16; block 16; layers all: local 2"
+        model = s2.transformers.use(model_of("Llama"), text)
+        compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+        for changed in (text, text.replace("local 2", "local 1")):
+            s2.transformers.use(model, changed)
+            for ids, more in ((self.ids, {"use_cache": False}), (self.ids[:, :40], {})):
+                self.assertTrue(torch.equal(compiled(ids, **more).logits, model(ids, **more).logits))
+        for each in (model, compiled):
+            each(self.ids, labels=self.ids, use_cache=False).loss.backward()
+        gradients = [one.grad for one in model.parameters()]  # of both
+        model.zero_grad()
+        model(self.ids, labels=self.ids, use_cache=False).loss.backward()
+        self.assertTrue(all(torch.allclose(both, 2 * one.grad, atol=1e-5) for both, one in zip(gradients, model.parameters())))
+        with self.assertRaisesRegex(RuntimeError, "position_ids"):
+            compiled(self.ids, use_cache=False, position_ids=torch.arange(70)[None] % 35)
+        with torch.no_grad():
+            own = model_of("Mistral", sliding_window=32)
+            own.set_attn_implementation("s2")
+            mask = torch.ones_like(self.ids)
+            mask[0, :5] = 0
+            for one, more in ((model, {"attention_mask": mask}), (own, {"use_cache": False}), (own, {"attention_mask": mask, "use_cache": False})):
+                self.assertTrue(torch.equal(torch.compile(one, backend="aot_eager")(self.ids, **more).logits, one(self.ids, **more).logits))
+            tokens = generate(model, self.ids, past_key_values=s2.transformers.S2Cache(model))
+            model.forward = torch.compile(model.forward, backend="aot_eager")
+            self.assertTrue(torch.equal(generate(model, self.ids, past_key_values=s2.transformers.S2Cache(model)), tokens))
+
     def test_it_trains(self):
         model = s2.transformers.use(model_of("Llama"), "layers 2; heads 4; kv-heads 2; head-dim 16; block 16; layers all: local 2")
         model.train()
