@@ -49,9 +49,15 @@ def cases():
         with torch._C._AutoDispatchBelowAutograd():
             below(*tensors, pattern.number, 0, None, "prefill", None, None)
 
-    return {"a call of the library": ready.call,
-            "attention": lambda: s2.attention(*tensors, pattern),
-            "attention, with lse": lambda: s2.attention(*tensors, pattern, return_lse=True),
+    q, k, v = tensors
+    look, room = s2.torch_ops.look_of(q, k, v), s2.torch_ops._room(o)
+    return {"an empty call of the library": ready.call,
+            "attention": lambda: s2.attention(q, k, v, pattern),
+            "  of it: a new tensor": room,
+            "  the look at three tensors": lambda: look(q, k, v),
+            "  four addresses": lambda: (q.data_ptr(), k.data_ptr(), v.data_ptr(), o.data_ptr()),
+            "  whether one is nested": lambda: q.is_nested or k.is_nested or v.is_nested,
+            "attention, with lse": lambda: s2.attention(q, k, v, pattern, return_lse=True),
             "attention, gradients wanted": lambda: s2.attention(*leaves, pattern),
             "the gradients": lambda: torch.autograd.grad(o, leaves, ones, retain_graph=True),
             "the operator in compiled code": compiled,
