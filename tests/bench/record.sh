@@ -28,7 +28,7 @@ here=$(cd "$(dirname "$0")/../.." && pwd) || exit 2
 steps='
 forward|110|240|jsonl|forward rows that have a goal: checked, sustained and cool, with the ceilings of the run
 forward-peers|120|300|jsonl|cuDNN, FlashAttention-2, FlexAttention and DKernel, interleaved with ours
-kcheck|100|300|txt|every GPU kernel on every case, and the faulty kernels that must be convicted
+kcheck|290|500|txt|every GPU kernel on every case, and the faulty kernels that must be convicted
 backward|80|200|jsonl|gradients that have a goal, deterministic and fused, to dense 128k
 backward-peers|70|200|jsonl|gradients of cuDNN and FlashAttention-2, interleaved with ours
 decode|40|120|jsonl|decode steps to 1M tokens and to a batch of 128, contiguous keys
@@ -39,7 +39,7 @@ decode-peers|60|200|jsonl|dense decoding by cuDNN and FlashAttention-2, interlea
 quest|15|60|jsonl|pages that the query chooses, beside the same number of pages unchosen
 generation|40|150|jsonl|131 071 tokens one by one through an evicting cache
 campaign|150|400|jsonl|pairs (over 10^9), values, needles 1k to 128k, the cells that a broken rotation loses
-sanitize|150|400|txt|the control for racecheck, then memcheck, racecheck, initcheck and synccheck
+sanitize|200|400|txt|the control for racecheck, then memcheck, racecheck, initcheck and synccheck
 designed|90|240|jsonl|the points that the simulator is fitted to
 held-out|75|200|jsonl|points drawn by a fresh seed, never fitted, that judge the fit
 short-held-out|25|80|jsonl|the same of short windows, which kernels of their own run
@@ -96,7 +96,7 @@ print_sides() {
 check_kernels() {
     echo "$device_row"
     side_by_side sabotage sh -c 'echo "kcheck --sabotage"; "$0" --sabotage' "$build/kcheck"
-    parts=6
+    parts=7 # types take turns three at a time: a multiple of three leaves pieces without a case that a kernel takes
     for kernel in sm90 sm80 sm80_bwd sm90_bwd decode sm90_bwd_fused sm90_e4m3 sm90_lists sm90_window sm90_bwd_window sm90_bwd_ordered; do
         for part in $(seq $parts); do
             echo "$kernel $part/$parts $scratch/rows-$kernel-$part"
