@@ -13,10 +13,12 @@
 
 enum { CODE_FIT = 704, MOST_FREE = 48, MOST_ROUNDS = 60, MOST_ROWS = 4096 };
 #define RESIDENTS 2.0 /* blocks of decoding on an SM */
-#define LIKENESS  0.05
-#define TIED      0.3
-#define ALIKE     1.0
-#define DRAW      0.3
+/* Two blocks of many rows take 1.24 to 1.5 times as long for a slab each as one alone (docs/notes/kernels.md). */
+#define ALONE_WIDE 1.4
+#define LIKENESS   0.05
+#define TIED       0.3
+#define ALIKE      1.0
+#define DRAW       0.3
 
 s2_status s2_fit_load(s2_arena *arena, const s2_row *row, const s2_time_model *model, s2_kernel_load *out,
                       s2_diag *diag)
@@ -473,9 +475,9 @@ static void free_scalars(s2_fitter *fitter, s2_kernel_model *kernel, bool floors
         if (priors[p].seen)
             let_like(fitter, priors[p].value, &beliefs->scalar[p], 1, LIKENESS);
     }
-    if (wide) { /* four warps take 64 keys together, and wait so long for one another that two blocks hardly mind */
+    if (wide) { /* four warps take 64 keys together, and wait for one another while another block works */
         kernel->warp = 1;
-        kernel->alone = RESIDENTS;
+        kernel->alone = ALONE_WIDE;
     }
     beliefs->hbm = kernel->hbm_gb_s;
     if (!takes_memory(fitter->model, kernel))

@@ -9,11 +9,15 @@ file=${2:-$(dirname "$0")/../../sim/calibration/h200.txt}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 {
-    grep '^{"schema"\|^{"micro"\|"pass":"decode"' "$rows/h200-designed.jsonl"
+    # of two of them lists are cut otherwise since 55b81e07
+    grep '^{"schema"\|^{"micro"\|"pass":"decode"' "$rows/h200-designed.jsonl" |
+        grep -v 'stride \(25\|19\) phase kv; kv 0: dense'
     cat "$rows/h200-few-decode.jsonl"
-    grep '"family":"wide"' "$rows/h200-designed-fourth.jsonl"
+    grep '"family":"wide"' "$rows/h200-wide.jsonl"
     grep -h '^{"micro"\|^{"schema"\|"family":"e4m3"' "$rows/h200-designed-again.jsonl" "$rows/h200-designed-third.jsonl"
-    cat "$rows/h200-e4m3-again.jsonl" "$rows/h200-lists.jsonl" "$rows/h200-short-designed.jsonl"
+    cat "$rows/h200-e4m3-again.jsonl" "$rows/h200-lists.jsonl"
+    grep -v '"pass":"backward"' "$rows/h200-short-designed.jsonl"
+    cat "$rows/h200-short-sets.jsonl"
     grep '"kernel":"sm90_bwd_ordered"' "$rows/h200-ordered.jsonl"
 } > "$scratch/fitted.jsonl"
 {
@@ -24,6 +28,6 @@ trap 'rm -rf "$scratch"' EXIT
 "$s2" calibrate --from "$scratch/masks.jsonl" --keep "$file" --only more --out "$scratch/constants"
 cp "$scratch/constants" "$file"
 cat "$rows/h200-held-out.jsonl" "$rows/h200-e4m3-held-out.jsonl" "$rows/h200-lists-held-out.jsonl" \
-    "$rows/h200-short-held-out.jsonl" "$rows/h200-ordered-held-out.jsonl" "$rows/h200-wide-held-out.jsonl" > "$scratch/judging.jsonl"
+    "$rows/h200-short-held-out.jsonl" "$rows/h200-short-sets-held-out.jsonl" "$rows/h200-ordered-held-out.jsonl" "$rows/h200-wide-held-out.jsonl" > "$scratch/judging.jsonl"
 "$s2" calibrate --from "$scratch/fitted.jsonl" --keep "$file" --judge "$scratch/judging.jsonl" --out "$scratch/constants"
 cp "$scratch/constants" "$file"
