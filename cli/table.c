@@ -524,8 +524,8 @@ const s2_command s2_command_table[] = {
      "$ s2 draw phi3.s2 --len 4k --head union\n$ s2 draw --what pareto union=holds -o front.svg\n", DRAW},
     {"ls", "[CONDITION...]", 0, -1, "list the designs of the database",
      "Conditions: COLUMN=VALUE, !=, <, <=, >, >= on the columns below; name~TEXT contains; tag:WORD has the "
-     "tag; a leading ! negates. Numbers take k and m, bytes also GiB and GB, shares %, times us, ms and s. A "
-     "row without a value never satisfies a comparison.\n"
+     "tag; a leading ! negates. Numbers take k and m, bytes also GiB and GB, shares %, times us, ms and s; "
+     "one with a point equals all that rounds to it. A row without a value never satisfies a comparison.\n"
      "Columns: name hash family model layers heads kv_heads block created rows union kv group shards phase "
      "len llm gpu batch dtype kv_dtype weights tp kernel settings us priced kv_bytes unread density recall "
      "unrecalled loss gpu_us outcome star tags.\n"

@@ -1,5 +1,6 @@
 #include "db/filter.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
@@ -360,10 +361,28 @@ static const char *not_a_value(const s2_column *column)
     return "'%s' is not a number; expected one as in 128 or 128k";
 }
 
+/*
+ * Lists round what they print, so that a number written with a point equals all that rounds to it: half of its last
+ * digit as it is stored. 0 where there is no point.
+ */
+static double half_of_last_digit(const s2_column *column, const char *written)
+{
+    const char *const point = strchr(written, '.');
+    if (point == NULL)
+        return 0;
+    char one[S2_FILTER_VALUE_BYTES + 1];
+    double unit;
+    const size_t n_digits = strspn(point + 1, "0123456789");
+    snprintf(one, sizeof one, "1%s", point + 1 + n_digits);
+    if (!s2_quantity_parse(column->unit, one, column->scale, &unit))
+        return 0;
+    return 0.5 * pow(10, -(double)n_digits) * fabs(unit) * (1 + 1e-9);
+}
+
 static s2_status add_number(s2_filter *filter, const s2_column *column, const condition *c, s2_diag *diag)
 {
     double number;
-    char sql[192];
+    char sql[320];
     const bool verdict = column->kind == S2_COLUMN_VERDICT;
     if (!is_order(c->op) || (verdict && c->op[0] != '=' && c->op[0] != '!'))
         return s2_diag_set(diag, S2_EINVAL, 0, 1, c->col, "%s takes %s", column->name,
@@ -374,9 +393,16 @@ static s2_status add_number(s2_filter *filter, const s2_column *column, const co
     const char *const value = sql_of(filter, column);
     /* a training step keeps no cache: 0 is stored, and no condition on a cache is one on it */
     const bool cache = column->unit == S2_QUANTITY_BYTES;
-    snprintf(sql, sizeof sql, "%s%s%s AND %s (%s%s?%d)", cache ? " AND ifnull(" : "",
-             cache ? sql_of(filter, s2_column_find("phase", strlen("phase"))) : "",
-             cache ? ",'')<>'train'" : "", c->negated ? "NOT" : "", value, c->op, next_parameter(filter));
+    const bool other = c->op[0] == '!', equal = other || strcmp(c->op, "=") == 0;
+    const double half = equal ? half_of_last_digit(column, c->value) : 0;
+    const int n = snprintf(sql, sizeof sql, "%s%s%s AND %s (%s", cache ? " AND ifnull(" : "",
+                           cache ? sql_of(filter, s2_column_find("phase", strlen("phase"))) : "",
+                           cache ? ",'')<>'train'" : "", c->negated ? "NOT" : "", value);
+    if (half > 0)
+        snprintf(sql + n, sizeof sql - (size_t)n, " %sBETWEEN ?%d-%.17g AND ?%d+%.17g)", other ? "NOT " : "",
+                 next_parameter(filter), half, next_parameter(filter), half);
+    else
+        snprintf(sql + n, sizeof sql - (size_t)n, "%s?%d)", c->op, next_parameter(filter));
     put_condition(filter, column, sql);
     note_index(filter, column, c);
     add_value(filter)->number = number;

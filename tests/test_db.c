@@ -318,6 +318,56 @@ static void a_condition_on_a_cache_is_on_rows_that_show_one(void **state)
     OK(s2_db_end(db, S2_OK, NULL));
     for (size_t at = 0; at < sizeof filters / sizeof *filters; at++)
         assert_int_equal(count_where(db, filters[at]), 2);
+    for (int descending = 0; descending < 2; descending++) {
+        s2_arena arena = {0};
+        const s2_db_row *rows;
+        int32_t n;
+        const s2_db_query query = {.sort = "kv_bytes", .descending = descending == 1, .limit = 10};
+        OK(s2_db_list(db, &arena, &query, &rows, &n, NULL));
+        assert_int_equal(n, 3);
+        assert_string_equal(rows[2].phase, "train"); /* what has no value comes last */
+        s2_arena_release(&arena);
+    }
+    s2_db_close(&db);
+}
+
+/* What a list prints, rounded to some digits, finds the row that it was printed for, with a unit or without. */
+static void a_number_with_a_point_equals_what_rounds_to_it(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(19);
+    s2_db *db = s2_opened_new(s2_dir_path("rounded.db"));
+    int64_t run_id, id;
+    double us[40];
+    OK(s2_db_begin(db, NULL));
+    OK(s2_db_put_run(db, &s2_gen_run, &run_id, NULL));
+    for (int nth = 0; nth < 40; nth++) {
+        s2_rng rng = {seed + (uint64_t)nth};
+        s2_db_sim sim = s2_gen_sim;
+        sim.time_us = us[nth] =
+            pow(10, (double)s2_rng_below(&rng, 9) - 3) * (1 + (double)s2_rng_below(&rng, 8999) / 1e3);
+        OK(s2_gen_put_design(db, run_id, nth, &id, NULL));
+        OK(s2_db_put_sim(db, run_id, id, &sim, NULL));
+    }
+    OK(s2_db_end_run(db, run_id, 0, 42, NULL));
+    OK(s2_db_end(db, S2_OK, NULL));
+    for (int nth = 0; nth < 40; nth++)
+        for (int digits = 1; digits <= 3; digits++) {
+            char filter[64], other[72];
+            int32_t equal = 0;
+            const bool milliseconds = nth % 2 == 0;
+            snprintf(filter, sizeof filter, "us=%.*f%s", digits, milliseconds ? us[nth] / 1e3 : us[nth],
+                     milliseconds ? "ms" : "");
+            snprintf(other, sizeof other, "!%s", filter);
+            const double half = 0.5 * pow(10, -digits) * (milliseconds ? 1e3 : 1),
+                         written = strtod(filter + 3, NULL);
+            for (int row = 0; row < 40; row++)
+                equal += fabs(us[row] - written * (milliseconds ? 1e3 : 1)) <= half * (1 + 1e-9);
+            assert_true(equal >= 1);
+            if (count_where(db, filter) != equal || count_where(db, other) != 40 - equal)
+                fail_msg("S2_SEED=%llu: %s: %d of %d", (unsigned long long)seed, filter,
+                         count_where(db, filter), equal);
+        }
     s2_db_close(&db);
 }
 
@@ -2098,6 +2148,7 @@ int main(void)
         cmocka_unit_test(a_design_whose_hash_is_not_that_of_its_text_is_refused),
         cmocka_unit_test(filters_say_what_they_mean_or_where_they_do_not),
         cmocka_unit_test(a_condition_on_a_cache_is_on_rows_that_show_one),
+        cmocka_unit_test(a_number_with_a_point_equals_what_rounds_to_it),
         cmocka_unit_test(pages_show_every_row_once_in_order),
         cmocka_unit_test(pages_from_the_end_are_those_from_the_front),
         cmocka_unit_test(a_condition_on_a_kind_finds_the_latest_price_of_it),
