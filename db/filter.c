@@ -399,8 +399,9 @@ static s2_status add_number(s2_filter *filter, const s2_column *column, const co
                            cache ? sql_of(filter, s2_column_find("phase", strlen("phase"))) : "",
                            cache ? ",'')<>'train'" : "", c->negated ? "NOT" : "", value);
     if (half > 0)
-        snprintf(sql + n, sizeof sql - (size_t)n, " %sBETWEEN ?%d-%.17g AND ?%d+%.17g)", other ? "NOT " : "",
-                 next_parameter(filter), half, next_parameter(filter), half);
+        snprintf(sql + n, sizeof sql - (size_t)n, " %sBETWEEN ?%d-%s AND ?%d+%s)", other ? "NOT " : "",
+                 next_parameter(filter), s2_decimal(half, 15).text, next_parameter(filter),
+                 s2_decimal(half, 15).text);
     else
         snprintf(sql + n, sizeof sql - (size_t)n, "%s?%d)", c->op, next_parameter(filter));
     put_condition(filter, column, sql);
