@@ -36,13 +36,13 @@ static const char *words_of(s2_cert_verdict verdict)
     return "verified";
 }
 
-/* The answer to one file, whose name may hold anything and is not repeated. */
 static int say_or_fail(const char *words, const char *more)
 {
     const int code = say(stdout, words, more);
     return code == 0 ? 0 : fail(code, "cannot write the answer", strerror(errno));
 }
 
+/* The answer to one file, whose name may hold anything and is not repeated. */
 static int check_file(const char *path)
 {
     static const char magic[] = "s2cert 1 ";

@@ -363,7 +363,7 @@ static const char *not_a_value(const s2_column *column)
 
 /*
  * Lists round what they print, so that a number written with a point equals all that rounds to it: half of its last
- * digit as it is stored. 0 where there is no point.
+ * digit as it is stored. 0, which is equality, where there is no point or s2_decimal() does not write it out.
  */
 static double half_of_last_digit(const s2_column *column, const char *written)
 {
@@ -376,7 +376,8 @@ static double half_of_last_digit(const s2_column *column, const char *written)
     snprintf(one, sizeof one, "1%s", point + 1 + n_digits);
     if (!s2_quantity_parse(column->unit, one, column->scale, &unit))
         return 0;
-    return 0.5 * pow(10, -(double)n_digits) * fabs(unit) * (1 + 1e-9);
+    const double half = 0.5 * pow(10, -(double)n_digits) * fabs(unit) * (1 + 1e-9);
+    return half > 1e-19 && half < 1e19 ? half : 0;
 }
 
 static s2_status add_number(s2_filter *filter, const s2_column *column, const condition *c, s2_diag *diag)
