@@ -96,8 +96,7 @@ static s2_status refuse_lock(s2_db *db, int how, s2_diag *diag)
     flock(db->lock_fd, LOCK_UN);
     return s2_diag_set(diag, S2_EDB, 0, 0, 0,
                        "%s: its disk was full, or its folder read-only, when a process that reads it began, "
-                       "which keeps writers out "
-                       "until it ends; make room, then end it",
+                       "which keeps writers out until it ends; make room, then end it",
                        db->path);
 }
 

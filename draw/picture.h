@@ -18,8 +18,7 @@
 typedef enum s2_picture_of { S2_PICTURE_HEAD, S2_PICTURE_KV, S2_PICTURE_UNION } s2_picture_of;
 
 typedef struct s2_picture_cell {
-    float
-        share; /* pairs read / pairs of the cell; in the mask of all heads, reading heads / heads, on average */
+    float share; /* pairs read / pairs of the cell; in the mask of all heads, the mean of the heads' shares */
     bool hole;   /* union: some pair of the cell is read by no head */
     bool future; /* causal: no pair at all */
 } s2_picture_cell;

@@ -386,9 +386,9 @@ static int32_t excess_lower(const s2_transposer *build, const s2_plan_column *co
 static int32_t compared_last(const s2_transposer *build, const s2_plan_column *column)
 {
     int32_t n = 0;
-    while (n < column->n && !build->entries[column->begin + n].full)
+    while (build->options.in_order && n < column->n && !build->entries[column->begin + n].full)
         n++;
-    return build->options.in_order && n < column->n ? n : 0;
+    return n < column->n ? n : 0;
 }
 
 /* Sort the column's entries by section, stable or, in order, with ascending steps. */
