@@ -193,7 +193,7 @@ static int64_t count_shared(const s2_step_builder *builder)
 {
     const s2_plan_list *const list = &builder->list;
     int64_t n = 0;
-    for (int32_t e = 0; builder->plan->pack_heads == 1 && e < list->n_partial; e++)
+    for (int32_t e = 0; e < list->n_partial; e++)
         n += (list->entries[e].slabs & slabs_of(builder->plan, 0)) != 0 &&
              (list->entries[e].slabs & slabs_of(builder->plan, 1)) != 0;
     return s2_min_i64(n, 2 * builder->half_blk);
