@@ -32,13 +32,14 @@ static double floor_of(const s2_gpu *gpu, const s2_kernel_load *load)
 }
 
 /*
- * Families with a kernel of their own were drawn apart, and have no part in the figures of a pass. That of gradients
- * in order is told by its name: the same kernel runs dense points that were drawn with the pass.
+ * Families with a kernel of their own were drawn apart, and have no part in the figures of a pass. Those of gradients
+ * in order are told by their names: the same kernel runs dense points that were drawn with the pass.
  */
 static bool was_drawn(const s2_row *row, const s2_kernel_load *load)
 {
     const s2_kernel_traits *const traits = s2_kernel_traits_find(s2_fit_kernel(row, load));
-    return strcmp(row->point.family, "ordered") != 0 && (traits == NULL || !s2_kernel_is_special(traits));
+    return strcmp(row->point.family, "ordered") != 0 && strcmp(row->point.family, "sliding") != 0 &&
+           (traits == NULL || !s2_kernel_is_special(traits));
 }
 
 /* A wide step without a law of its own has that of the others. */
@@ -349,7 +350,7 @@ static s2_status add_rows(s2_arena *arena, const char *name, s2_row_file *file, 
 
 s2_status s2_accuracy_rows(s2_arena *arena, const char *gpu, s2_row_file *out, s2_diag *diag)
 {
-    static const char *const which[] = {"", "e4m3-", "lists-", "short-", "ordered-", "wide-"};
+    static const char *const which[] = {"", "e4m3-", "lists-", "short-", "ordered-", "sliding-", "wide-"};
     s2_row_file file = {0};
     for (size_t w = 0; w < sizeof which / sizeof *which; w++) {
         char name[80];

@@ -312,6 +312,29 @@ static const s2_design backward_ordered[] = {
     {"ordered", 24, 8, 104, 64, "dense", {12288}, 0, 1, S2_BF16},
 };
 
+/* Gradients in order of windows in tokens: few columns and many, narrow and wide, cut by blocks or amid them. */
+static const s2_design backward_sliding[] = {
+    {"sliding", 32, 8, 128, 64, "local 1024t", {8192, 16384, 32768, 65536}, 0, 1, S2_BF16},
+    {"sliding", 32, 32, 128, 64, "local 1024t", {8192, 32768}, 0, 1, S2_BF16},
+    {"sliding", 8, 8, 128, 64, "local 1024t", {8192, 65536}, 0, 1, S2_BF16},
+    {"sliding", 2, 2, 128, 64, "local 1024t", {8192, 32768, 131072}, 0, 1, S2_BF16},
+    {"sliding", 64, 8, 128, 64, "local 128t", {8192, 32768}, 0, 1, S2_BF16},
+    {"sliding", 16, 16, 128, 64, "local 128t", {16384}, 0, 1, S2_BF16},
+    {"sliding", 32, 8, 128, 64, "local 256t", {8192, 32768}, 0, 1, S2_BF16},
+    {"sliding", 16, 16, 128, 64, "local 300t", {20000}, 0, 1, S2_BF16},
+    {"sliding", 32, 8, 128, 64, "local 512t", {8192, 32768}, 0, 1, S2_BF16},
+    {"sliding", 16, 16, 128, 64, "local 512t", {8192, 32768}, 0, 1, S2_BF16},
+    {"sliding", 16, 8, 128, 16, "local 777t", {12345}, 0, 2, S2_BF16},
+    {"sliding", 32, 8, 128, 64, "local 2048t", {8192, 32768}, 0, 1, S2_BF16},
+    {"sliding", 32, 8, 128, 64, "local 4096t", {8192, 32768, 131072}, 0, 1, S2_BF16},
+    {"sliding", 8, 8, 128, 64, "local 4096t", {16384, 65536}, 0, 1, S2_BF16},
+    {"sliding", 32, 4, 128, 128, "local 4096t", {32768}, 0, 1, S2_BF16},
+    {"sliding", 8, 8, 128, 64, "local 16384t", {65536}, 0, 1, S2_BF16},
+    {"sliding", 28, 4, 104, 64, "local 1024t", {8192, 32768}, 0, 1, S2_BF16},
+    {"sliding", 8, 8, 112, 64, "local 4000t", {16384}, 0, 1, S2_F16},
+    {"sliding", 4, 4, 128, 64, "local 1024t", {8192}, 0, 4, S2_BF16},
+};
+
 /* The rows of each pass, in order; sinks are learnt logits, which the language does not say. */
 #define ROWS(of) of, sizeof(of) / sizeof *(of)
 static const struct {
@@ -320,10 +343,15 @@ static const struct {
     const s2_design *rows;
     size_t n;
 } designs[] = {
-    {S2_PASS_FORWARD, false, ROWS(forward)},           {S2_PASS_FORWARD, false, ROWS(forward_short)},
-    {S2_PASS_FORWARD, true, ROWS(forward_sinks)},      {S2_PASS_BACKWARD, false, ROWS(backward)},
-    {S2_PASS_BACKWARD, false, ROWS(backward_short)},   {S2_PASS_BACKWARD, true, ROWS(backward_sinks)},
-    {S2_PASS_BACKWARD, false, ROWS(backward_ordered)}, {S2_PASS_DECODE, false, ROWS(step)},
+    {S2_PASS_FORWARD, false, ROWS(forward)},
+    {S2_PASS_FORWARD, false, ROWS(forward_short)},
+    {S2_PASS_FORWARD, true, ROWS(forward_sinks)},
+    {S2_PASS_BACKWARD, false, ROWS(backward)},
+    {S2_PASS_BACKWARD, false, ROWS(backward_short)},
+    {S2_PASS_BACKWARD, true, ROWS(backward_sinks)},
+    {S2_PASS_BACKWARD, false, ROWS(backward_ordered)},
+    {S2_PASS_BACKWARD, false, ROWS(backward_sliding)},
+    {S2_PASS_DECODE, false, ROWS(step)},
     {S2_PASS_DECODE, false, ROWS(step_wide)},
 };
 
@@ -604,6 +632,14 @@ static void draw_ordered(s2_rng *rng, s2_design *design, char *rules, size_t cap
     snprintf(rules, cap, "dense");
 }
 
+/* The same of windows in tokens. */
+static void draw_sliding(s2_rng *rng, s2_design *design, char *rules, size_t cap)
+{
+    draw_ordered(rng, design, rules, cap);
+    const int32_t whole = PICK(rng, 256, 512, 512, 1024, 1024, 1024, 2048, 4096, 4096, 8192);
+    snprintf(rules, cap, "local %dt", s2_rng_below(rng, 2) == 0 ? whole : between(rng, whole / 2, whole));
+}
+
 static int32_t draw_length(s2_rng *rng, s2_pass pass, bool is_short, const s2_design *design)
 {
     const bool ordered = pass == S2_PASS_BACKWARD && !is_short;
@@ -618,8 +654,14 @@ static int32_t draw_length(s2_rng *rng, s2_pass pass, bool is_short, const s2_de
 bool s2_run_point_drawn_of(const char *family, s2_pass pass, uint64_t seed, int32_t nth, s2_run_point *out)
 {
     const bool e4m3 = strcmp(family, "e4m3") == 0, is_short = strcmp(family, "short") == 0,
-               wide = strcmp(family, "wide") == 0, ordered = strcmp(family, "ordered") == 0;
-    const uint64_t stream = e4m3 ? 8 : is_short ? 10 + (uint64_t)pass : wide ? 14 : ordered ? 15 : 9;
+               wide = strcmp(family, "wide") == 0, sliding = strcmp(family, "sliding") == 0,
+               ordered = sliding || strcmp(family, "ordered") == 0;
+    const uint64_t stream = e4m3       ? 8
+                            : is_short ? 10 + (uint64_t)pass
+                            : wide     ? 14
+                            : sliding  ? 16
+                            : ordered  ? 15
+                                       : 9;
     s2_rng rng = {seed * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)nth * 1024 + stream};
     s2_design design = {0};
     char rules[120];
@@ -630,6 +672,7 @@ bool s2_run_point_drawn_of(const char *family, s2_pass pass, uint64_t seed, int3
     (e4m3       ? draw_e4m3
      : is_short ? draw_short
      : wide     ? draw_wide
+     : sliding  ? draw_sliding
      : ordered  ? draw_ordered
                 : draw_listed)(&rng, &design, rules, sizeof rules);
     const int32_t len_tok = draw_length(&rng, pass, is_short, &design);

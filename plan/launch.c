@@ -26,6 +26,7 @@ static const s2_column_rule fused_columns = {
                    [S2_COLUMN_DENSE] = {192, 192, 384},
                    [S2_COLUMN_SPARSE] = {0, 64, 64}},
     .halves = INT32_MAX,
+    .window_edges = true,
 };
 
 /*
@@ -35,16 +36,17 @@ static const s2_column_rule fused_columns = {
 static const s2_column_rule ordered_columns = {
     .section_heads = 1,
     .in_order = true,
+    .window_edges = true,
 };
 
 /*
  * Work of a part, which adds in turns. Two parts wait for one another, so the longest column has four at least or
- * stays whole. Parts of as much work as a context has steps queue least behind the first tile of a part; more
+ * stays whole. Parts of as much work as the longest column has steps queue least behind the first tile of a part; more
  * than 384 leave the cache.
  */
-static int32_t ordered_part_steps(int32_t k_tok, int32_t group)
+static int32_t ordered_part_steps(int32_t longest_tok, int32_t group)
 {
-    const int64_t steps = s2_ceil_div(k_tok, S2_COLUMN_STEP_TOK), least = group > 1 ? 96 : 256;
+    const int64_t steps = s2_ceil_div(longest_tok, S2_COLUMN_STEP_TOK), least = group > 1 ? 96 : 256;
     const int64_t wish = s2_min_i64(s2_min_i64(steps, steps * group / 4), 384);
     if (wish < least)
         return 0;
@@ -294,6 +296,14 @@ bool s2_kernel_takes_lengths(const s2_kernel_traits *traits, const s2_plan *plan
     return takes;
 }
 
+bool s2_kernel_follows(const s2_plan *plan)
+{
+    bool all = true;
+    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
+        all = all && plan->seqs[seq].q_tok == plan->seqs[seq].k_tok;
+    return all && (s2_plan_reads_all(plan) || s2_plan_window(plan) >= S2_ORDERED_LEAST_WINDOW);
+}
+
 /* ------------------------------------------------------------------ prefill and gradients */
 
 int32_t s2_kernel_column_passes(const s2_kernel_traits *traits, int32_t head_dim)
@@ -331,8 +341,11 @@ s2_plan_column_options s2_kernel_columns(const s2_kernel_traits *traits, const s
                                   : 2 * plan->counts.pairs > plan->counts.pairs_causal ? S2_COLUMN_DENSE
                                                                                        : S2_COLUMN_SPARSE;
     const int32_t group = plan->pattern->n_heads / plan->pattern->n_kv_heads;
-    const int32_t part_steps =
-        rule->in_order ? ordered_part_steps(k_tok, group) : rule->part_steps[heads][length];
+    const int32_t window = s2_plan_window(plan),
+                  longest = window > 0 ? s2_min_i32(k_tok, window + key_tok) : k_tok;
+    const int32_t part_steps = rule->in_order || (window > 0 && rule->window_edges)
+                                   ? ordered_part_steps(longest, group)
+                                   : rule->part_steps[heads][length];
     return (s2_plan_column_options){.key_tok = key_tok,
                                     .part_steps = part_steps,
                                     .units = n_units,
@@ -340,6 +353,7 @@ s2_plan_column_options s2_kernel_columns(const s2_kernel_traits *traits, const s
                                     .section_heads = rule->section_heads,
                                     .halves = rule->halves,
                                     .in_order = rule->in_order,
+                                    .window_edges = rule->window_edges,
                                     .costs = rule->costs};
 }
 

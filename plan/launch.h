@@ -36,6 +36,7 @@ typedef struct s2_column_rule {
     int32_t halves;
     int32_t section_heads; /* 0: as many as fill a wave */
     bool in_order;
+    bool window_edges; /* see plan/transpose.h */
     s2_column_costs costs;
 } s2_column_rule;
 
@@ -122,6 +123,14 @@ static inline int32_t s2_window_units(const s2_plan *plan, int32_t seq)
 {
     return (int32_t)s2_ceil_div(plan->seqs[seq].k_tok, S2_WINDOW_UNIT_TOK);
 }
+
+/*
+ * Whether columns of keys follow each other through the queries, so that none waits to add to dQ in its turn: there is
+ * a query for each key, and heads read every key or all of them one window of so many tokens at least. On shorter
+ * windows two passes are as fast.
+ */
+enum { S2_ORDERED_LEAST_WINDOW = 64 };
+bool s2_kernel_follows(const s2_plan *plan);
 
 /* How a kernel wants its plan cut. */
 s2_plan_options s2_kernel_cut(const s2_kernel_traits *traits, int32_t head_dim);

@@ -463,12 +463,18 @@ static s2_status fold_layer(s2_arena *arena, const s2_pattern *pattern, s2_phase
     return S2_OK;
 }
 
-bool s2_plan_reads_window(const s2_plan *plan, int32_t most_tok)
+int32_t s2_plan_window(const s2_plan *plan)
 {
     const s2_plan_class *const cls = &plan->classes[0];
     const s2_plan_periodic *const as = &cls->as;
-    return plan->n_classes == 1 && cls->periodic && !as->dense && as->local_blk == 0 && as->sink_tok == 0 &&
-           as->stride_blk == 0 && as->window_tok >= 1 && as->window_tok <= most_tok;
+    const bool alone = plan->n_classes == 1 && cls->periodic && !as->dense && as->local_blk == 0 &&
+                       as->sink_tok == 0 && as->stride_blk == 0;
+    return alone ? as->window_tok : 0;
+}
+
+bool s2_plan_reads_window(const s2_plan *plan, int32_t most_tok)
+{
+    return s2_plan_window(plan) >= 1 && s2_plan_window(plan) <= most_tok;
 }
 
 bool s2_plan_reads_all(const s2_plan *plan)

@@ -172,7 +172,9 @@ s2_status s2_plan_select(s2_arena *arena, const s2_plan *plan,
                          bool (*keep)(void *user, const s2_plan_item *item), void *user,
                          s2_plan *out) S2_MUST_CHECK;
 
-/* Whether every head of the planned layer reads a window of at most so many tokens and nothing else. */
+/* The window in tokens that every head of the planned layer reads and nothing else; 0 where there is none. */
+int32_t s2_plan_window(const s2_plan *plan);
+/* Whether there is one, of at most so many tokens. */
 bool s2_plan_reads_window(const s2_plan *plan, int32_t most_tok);
 
 /* Whether every head of the planned layer reads every key up to its own position, without element masks, and each

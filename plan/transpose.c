@@ -55,6 +55,11 @@ typedef struct s2_transposer {
 
 /* ------------------------------------------------------------------ sources */
 
+static bool keeps_masks(const s2_transposer *build)
+{
+    return build->flat->n_masks > 0 && !build->options.window_edges;
+}
+
 static int32_t g_of(const s2_transposer *build, const s2_source *source)
 {
     return source->head / build->group;
@@ -267,7 +272,8 @@ static void add_reads(const s2_entry_pass *pass, const s2_source *source, const 
             build->masks[index * build->n_sub + s] = -1;
     }
     out->reads |= slabs << (4 * sub);
-    out->edge = out->edge || needs_edge(build, source, entry, step, slabs);
+    out->edge = out->edge || needs_edge(build, source, entry, step, slabs) ||
+                (build->options.window_edges && entry->mask >= 0);
     if (build->masks != NULL)
         build->masks[index * build->n_sub + sub] = entry->mask;
     out->full = out->full || entry->mask >= 0; /* until settle(): has a mask */
@@ -310,7 +316,7 @@ static s2_status allot(s2_transposer *build, const s2_shape *shape)
     }
     build->n_entries = begin;
     S2_TRY(S2_RESERVE(build->entries, build->cap_entries, begin));
-    if (build->flat->n_masks == 0)
+    if (!keeps_masks(build))
         return S2_OK;
     return S2_RESERVE(build->masks, build->cap_masks, begin * build->n_sub + 1);
 }
@@ -532,8 +538,8 @@ static void order_columns(s2_transposer *build, s2_emitter *out)
         const int64_t head = (int64_t)column->seq * build->plan->pattern->n_kv_heads + column->kv_head;
         out->work[w].section = (int32_t)(head / heads);
         out->work[w].length = column->n;
-        if (build->options.in_order) { /* late keys first, which have the fewest queries */
-            out->work[w].length = -column->n;
+        if (build->options.in_order) { /* late keys first, whatever queries they have */
+            out->work[w].length = 0;
             out->work[w].index = -w;
         }
     }
@@ -629,7 +635,7 @@ static s2_status keep(s2_arena *arena, const s2_transposer *build, const s2_emit
                       s2_plan_columns *result)
 {
     const s2_arena_mark_t mark = s2_arena_mark(arena);
-    const bool masked = build->flat->n_masks > 0;
+    const bool masked = keeps_masks(build);
     s2_plan_column *const columns = S2_NEW(arena, s2_plan_column, out->n);
     int32_t *const blocks = S2_NEW(arena, int32_t, build->n_blocks);
     s2_plan_column_entry *const entries = S2_NEW(arena, s2_plan_column_entry, build->n_entries);

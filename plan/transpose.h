@@ -70,6 +70,7 @@ typedef struct s2_plan_column_options {
      * the end, at most this many steps (x heads); 0: they stay, as in order they must. */
     int32_t halves;
     bool in_order;         /* see turns; parts, if any, are cut at absolute positions */
+    bool window_edges;     /* what the window of s2_plan_reads_window() cuts is an edge, and has no mask */
     s2_column_costs costs; /* for S2_COLUMN_BALANCED */
 } s2_plan_column_options;
 
@@ -77,8 +78,9 @@ typedef struct s2_plan_column_entry {
     int32_t step;   /* 64 positions from s2_plan_tile_begin(plan, seq, 0) + 64 step on */
     int32_t head;   /* query head inside its group; 0 when the column's n_heads is the whole group */
     uint32_t reads; /* bit 4 b + s: rows 16 s .. of the step read (some of) block b */
-    bool edge;      /* compare elements with the causal edge and the end of the keys */
-    bool full;      /* every row reads every key: nothing to compare */
+    bool
+        edge; /* compare elements with the causal edge, the end of the keys and, see window_edges, the window */
+    bool full; /* every row reads every key: nothing to compare */
 } s2_plan_column_entry;
 
 typedef struct s2_plan_column {

@@ -93,7 +93,7 @@ static const char *faster_kernel(const s2_time_model *model, const s2_launch *la
     const bool takes = s2_kernel_runs_on(traits, model->capability) &&
                        s2_kernel_takes_dim(traits, model->capability, launch->pattern->head_dim) &&
                        (launch->dtype == S2_BF16 || launch->dtype == S2_F16) && launch->scores.cap == 0 &&
-                       (is_short || (backward && s2_plan_reads_all(plan))) &&
+                       (is_short || (backward && s2_kernel_follows(plan))) &&
                        s2_kernel_takes_lengths(traits, plan) && (!backward || launch->q_tok == launch->k_tok);
     return takes ? traits->name : NULL;
 }

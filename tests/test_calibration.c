@@ -199,35 +199,39 @@ static void assert_ordered(const s2_run_point *point)
     s2_plan plan;
     for (int32_t seq = 0; seq < point->batch; seq++)
         seqs[seq] = (s2_plan_seq){point->q_tok, point->k_tok};
-    assert_string_equal(point->family, "ordered");
     assert_int_equal(point->pass, S2_PASS_BACKWARD);
     assert_true(s2_kernel_takes_dim(traits, 90, pattern.head_dim));
     assert_int_equal(
         s2_plan_build(&arena, &pattern, S2_PREFILL, 0, seqs, point->batch, &options, &plan, NULL), S2_OK);
-    assert_true(s2_plan_reads_all(&plan) && s2_kernel_takes_lengths(traits, &plan));
+    assert_int_equal(s2_plan_window(&plan) > 0, strcmp(point->family, "sliding") == 0);
+    assert_true(s2_kernel_follows(&plan) && s2_kernel_takes_lengths(traits, &plan));
     s2_arena_release(&arena);
 }
 
 static void points_of_gradients_in_order_are_what_their_kernel_takes(void **state)
 {
     (void)state;
+    static const char *const families[] = {"ordered", "sliding"};
     s2_run_point one, again, other;
-    int32_t n_designed = 0;
-    assert_false(s2_run_point_drawn_of("ordered", S2_PASS_FORWARD, 7, 0, &one));
-    assert_false(s2_run_point_drawn_of("ordered", S2_PASS_DECODE, 7, 0, &one));
-    for (int32_t nth = 0; s2_run_point_designed(S2_PASS_BACKWARD, nth, &one); nth++)
-        if (strcmp(one.family, "ordered") == 0) {
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
+        int32_t n_designed = 0;
+        assert_false(s2_run_point_drawn_of(families[f], S2_PASS_FORWARD, 7, 0, &one));
+        assert_false(s2_run_point_drawn_of(families[f], S2_PASS_DECODE, 7, 0, &one));
+        for (int32_t nth = 0; s2_run_point_designed(S2_PASS_BACKWARD, nth, &one); nth++)
+            if (strcmp(one.family, families[f]) == 0) {
+                assert_ordered(&one);
+                n_designed++;
+            }
+        assert_true(n_designed > 30);
+        for (int32_t nth = 0; nth < s2_test_cases(60); nth++) {
+            assert_true(s2_run_point_drawn_of(families[f], S2_PASS_BACKWARD, 7, nth, &one));
+            assert_true(s2_run_point_drawn_of(families[f], S2_PASS_BACKWARD, 7, nth, &again));
+            assert_true(s2_run_point_drawn_of(families[f], S2_PASS_BACKWARD, 8, nth, &other));
+            assert_string_equal(one.family, families[f]);
+            assert_memory_equal(&one, &again, sizeof one);
+            assert_memory_not_equal(&one, &other, sizeof one);
             assert_ordered(&one);
-            n_designed++;
         }
-    assert_true(n_designed > 30);
-    for (int32_t nth = 0; nth < s2_test_cases(60); nth++) {
-        assert_true(s2_run_point_drawn_of("ordered", S2_PASS_BACKWARD, 7, nth, &one));
-        assert_true(s2_run_point_drawn_of("ordered", S2_PASS_BACKWARD, 7, nth, &again));
-        assert_true(s2_run_point_drawn_of("ordered", S2_PASS_BACKWARD, 8, nth, &other));
-        assert_memory_equal(&one, &again, sizeof one);
-        assert_memory_not_equal(&one, &other, sizeof one);
-        assert_ordered(&one);
     }
 }
 

@@ -94,6 +94,8 @@ static bool entry_reads(const s2_case *test, const s2_plan_column *column, int64
         return false;
     if (entry->edge && ((plan->pattern->causal && k > p) || k >= plan->seqs[column->seq].k_tok))
         return false;
+    if (entry->edge && test->options.window_edges && p - k >= s2_plan_window(plan))
+        return false;
     const int32_t mask =
         test->columns.masks != NULL ? test->columns.masks[e * test->columns.n_sub + sub] : -1;
     const int64_t mask_row = p % plan->options.tile_tok;
@@ -164,6 +166,18 @@ static int64_t compare_reads(const s2_case *test, uint8_t *reads, uint64_t seed)
     return pairs;
 }
 
+static int64_t count_and_compare(const s2_case *test, uint64_t seed)
+{
+    const size_t n = (size_t)test->plan.n_seqs * (size_t)test->pattern->n_heads * 512 * 512;
+    uint8_t *const reads = s2_calloc(n, 1);
+    assert_non_null(reads);
+    for (int32_t c = 0; c < test->columns.n_columns; c++)
+        mark_column(test, &test->columns.columns[c], reads);
+    const int64_t pairs = compare_reads(test, reads, seed);
+    s2_free(reads);
+    return pairs;
+}
+
 static void columns_list_exactly_the_pairs_of_the_definition(void **state)
 {
     (void)state;
@@ -175,17 +189,52 @@ static void columns_list_exactly_the_pairs_of_the_definition(void **state)
         s2_gen gen = {.rng = {seed + (uint64_t)number}};
         s2_case test;
         draw_case(&gen, &arena, number, &test);
-        const size_t n = (size_t)test.plan.n_seqs * (size_t)test.pattern->n_heads * 512 * 512;
-        uint8_t *const reads = s2_calloc(n, 1);
-        assert_non_null(reads);
-        for (int32_t c = 0; c < test.columns.n_columns; c++)
-            mark_column(&test, &test.columns.columns[c], reads);
-        total += compare_reads(&test, reads, seed + (uint64_t)number);
-        s2_free(reads);
+        total += count_and_compare(&test, seed + (uint64_t)number);
         s2_arena_release(&arena);
     }
     print_message("# s2: %lld plans transposed, %lld pairs equal to the definition\n", (long long)n_cases,
                   (long long)total);
+}
+
+/* What a window in tokens cuts has no mask for the kernels that compare it: its steps are edges. */
+static void edges_say_what_a_window_reads(void **state)
+{
+    (void)state;
+    static const int32_t blocks[] = {16, 32, 64, 128};
+    static const s2_kernel_traits *const kernels[] = {&s2_traits_sm90_bwd_fused, &s2_traits_sm90_bwd_ordered};
+    const uint64_t seed = s2_test_seed(37);
+    for (int64_t number = 0; number < s2_test_cases(60); number++) {
+        s2_arena arena = {0};
+        s2_gen gen = {.rng = {seed + (uint64_t)number}};
+        s2_case test;
+        char text[120];
+        const int32_t group = (int32_t)s2_gen_in(&gen, 1, 3), window = (int32_t)s2_gen_in(&gen, 1, 330);
+        const s2_kernel_traits *const traits = kernels[number % 2];
+        snprintf(text, sizeof text, "heads %d; kv-heads 2; head-dim 128; block %d; layers all: local %dt",
+                 2 * group, blocks[s2_gen_in(&gen, 0, 3)], window);
+        test.pattern = S2_NEW(&arena, s2_pattern, 1);
+        assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, test.pattern, NULL), S2_OK);
+        s2_plan_seq seqs[2];
+        for (int32_t seq = 0; seq < 2; seq++) {
+            seqs[seq].k_tok = (int32_t)s2_gen_in(&gen, 1, 500);
+            seqs[seq].q_tok =
+                s2_gen_in(&gen, 0, 3) == 0 ? (int32_t)s2_gen_in(&gen, 1, seqs[seq].k_tok) : seqs[seq].k_tok;
+        }
+        const s2_plan_options options = s2_kernel_cut(traits, 128);
+        assert_int_equal(
+            s2_plan_build(&arena, test.pattern, S2_PREFILL, 0, seqs, 2, &options, &test.plan, NULL), S2_OK);
+        assert_int_equal(s2_plan_window(&test.plan), window);
+        assert_int_equal(s2_kernel_follows(&test.plan), seqs[0].q_tok == seqs[0].k_tok &&
+                                                            seqs[1].q_tok == seqs[1].k_tok &&
+                                                            window >= S2_ORDERED_LEAST_WINDOW);
+        assert_int_equal(s2_plan_flatten(&arena, &test.plan, &test.flat), S2_OK);
+        test.options = s2_kernel_columns(traits, &test.plan, 8);
+        assert_int_equal(s2_plan_transpose(&arena, &test.plan, &test.flat, &test.options, &test.columns),
+                         S2_OK);
+        assert_null(test.columns.masks);
+        assert_true(count_and_compare(&test, seed + (uint64_t)number) > 0);
+        s2_arena_release(&arena);
+    }
 }
 
 /* Entries stand in four runs: upper half only, other partial ones, full ones, lower half only or, in order, compared. */
@@ -447,19 +496,21 @@ static void a_plan_that_reads_all_is_known(void **state)
 }
 
 /*
- * Of a pattern that reads everything, columns go through the queries in one direction, a KV head at a time, and none
- * begins behind the one before it in the same part. The longest column is whole or has four parts and more: two
+ * Of a pattern that reads everything, or one window, columns go through the queries in one direction, a KV head at a
+ * time, and none begins behind the one before it in the same part. The longest column is whole or has four parts and more: two
  * would wait for one another.
  */
-static void columns_that_read_all_ascend(void **state)
+static void columns_that_follow_each_other_ascend(void **state)
 {
     (void)state;
     static const struct {
-        int32_t heads, k_tok, part_steps;
-    } cases[] = {{2, 8192, 0},     {2, 60000, 0},   {2, 65536, 256}, {2, 131072, 410}, {4, 8192, 0},
-                 {4, 16384, 128},  {4, 32768, 256}, {4, 65536, 410}, {6, 8192, 96},    {8, 8192, 128},
-                 {8, 16384, 256},  {8, 32768, 412}, {10, 8192, 130}, {14, 8192, 133},  {16, 8192, 128},
-                 {16, 16384, 256}, {32, 8192, 128}};
+        int32_t heads, k_tok, part_steps, window;
+    } cases[] = {{8, 8192, 0, 1024},     {2, 9000, 0, 300},   {8, 32768, 132, 8192}, {16, 30000, 0, 64},
+                 {2, 65536, 0, 16384}, {6, 20000, 0, 777},  {2, 8192, 0, 0},       {2, 60000, 0, 0},
+                 {2, 65536, 256, 0},     {2, 131072, 410, 0}, {4, 8192, 0, 0},       {4, 16384, 128, 0},
+                 {4, 32768, 256, 0},     {4, 65536, 410, 0},  {6, 8192, 96, 0},      {8, 8192, 128, 0},
+                 {8, 16384, 256, 0},     {8, 32768, 412, 0},  {10, 8192, 130, 0},    {14, 8192, 133, 0},
+                 {16, 8192, 128, 0},     {16, 16384, 256, 0}, {32, 8192, 128, 0}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         s2_arena arena = {0};
         s2_pattern pattern;
@@ -467,8 +518,11 @@ static void columns_that_read_all_ascend(void **state)
         s2_plan_flat flat;
         s2_plan_columns columns;
         char text[120];
-        snprintf(text, sizeof text, "heads %d; kv-heads 2; head-dim 128; block 64; layers all: dense",
-                 cases[c].heads);
+        char rule[24] = "dense";
+        if (cases[c].window > 0)
+            snprintf(rule, sizeof rule, "local %dt", cases[c].window);
+        snprintf(text, sizeof text, "heads %d; kv-heads 2; head-dim 128; block 64; layers all: %s",
+                 cases[c].heads, rule);
         const s2_plan_seq seqs[] = {{cases[c].k_tok, cases[c].k_tok}, {1000, 1000}};
         const s2_plan_options options = s2_kernel_cut(&s2_traits_sm90_bwd_ordered, 128);
         assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, NULL), S2_OK);
@@ -477,6 +531,7 @@ static void columns_that_read_all_ascend(void **state)
         assert_int_equal(s2_plan_flatten(&arena, &plan, &flat), S2_OK);
         const s2_plan_column_options cut = s2_kernel_columns(&s2_traits_sm90_bwd_ordered, &plan, 132);
         assert_int_equal(cut.part_steps, cases[c].part_steps);
+        assert_true(s2_kernel_follows(&plan));
         assert_int_equal(s2_plan_transpose(&arena, &plan, &flat, &cut, &columns), S2_OK);
         assert_int_equal(columns.n_chains > 0, cut.part_steps > 0);
         int32_t most_parts = 0;
@@ -546,10 +601,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_list_exactly_the_pairs_of_the_definition),
+        cmocka_unit_test(edges_say_what_a_window_reads),
         cmocka_unit_test(each_block_has_one_column_and_its_parts_stand_in_order),
         cmocka_unit_test(columns_in_order_add_up_without_waiting_forever),
         cmocka_unit_test(a_plan_that_reads_all_is_known),
-        cmocka_unit_test(columns_that_read_all_ascend),
+        cmocka_unit_test(columns_that_follow_each_other_ascend),
         cmocka_unit_test(a_column_longer_than_its_share_is_cut),
         cmocka_unit_test(refused_options_leave_the_output_alone),
         cmocka_unit_test(every_allocation_may_fail_without_harm),

@@ -231,6 +231,8 @@ static s2_status make_lists(s2_device *device, const s2_attn_problem *problem,
     S2_TRY(s2_plan_transpose(arena, problem->plan, &flat, cut, &columns));
     if (flat.n_entries >= INT32_MAX || columns.n_entries >= INT32_MAX)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the lists have more than 2^31 entries");
+    if (cut->window_edges) /* compared, so no mask is read */
+        flat.n_masks = 0;
     S2_TRY(make_tiles(device, problem, &flat, words, lists, why));
     return make_columns(device, &columns, lists, why);
 }

@@ -14,7 +14,7 @@ namespace
 
 typedef cudaError_t (*Launch)(const s2::BwdParams &, const s2::BwdRowParams &, const s2::BwdSinkParams &,
                               const s2_bwd_launch &, cudaStream_t);
-constexpr int32_t COLUMN_TOK = 128, TILE_TOK = 128;
+constexpr int32_t COLUMN_TOK = 128, TILE_TOK = 128, WINDOWED_DIM = 128;
 
 struct State {
     s2::BwdParams params;
@@ -79,10 +79,11 @@ s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_d
     return problem->plan != NULL ? supports_plan(problem->plan, problem->head_dim, why) : S2_OK;
 }
 
-/* Refuses a plan that needs element masks. */
-s2_status refuse_finer(const s2_plan *plan, s2_diag *why)
+/* Refuses a plan that needs element masks. The widest instance compares what a window cuts. */
+s2_status refuse_finer(const s2_plan *plan, int32_t head_dim, s2_diag *why)
 {
-    for (int32_t cls = 0; cls < plan->n_classes; cls++)
+    const bool compares = s2_plan_window(plan) > 0 && columns_of(head_dim) == WINDOWED_DIM;
+    for (int32_t cls = 0; cls < plan->n_classes && !compares; cls++)
         if (!plan->classes[cls].block_exact)
             return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
                                "the pattern of head %d is finer than 16-row slabs and whole key blocks",
@@ -94,7 +95,7 @@ s2_status supports_fused(const s2_device *device, const s2_attn_problem *problem
 {
     S2_TRY(supports(device, problem, why));
     S2_TRY(s2_traits_support(&s2_traits_sm90_bwd_fused, device, problem, why));
-    return problem->plan != NULL ? refuse_finer(problem->plan, why) : S2_OK;
+    return problem->plan != NULL ? refuse_finer(problem->plan, problem->head_dim, why) : S2_OK;
 }
 
 /* What it takes is what it was measured on. Where columns do not follow each other through the queries, they wait. */
@@ -109,10 +110,11 @@ s2_status supports_ordered(const s2_device *device, const s2_attn_problem *probl
             "shorter ones it is no faster than %s",
             s2_kernel_least_tok(&s2_traits_sm90_bwd_ordered, 1),
             s2_kernel_least_tok(&s2_traits_sm90_bwd_ordered, 3), s2_traits_sm90_bwd.name);
-    if (problem->plan != NULL && !s2_plan_reads_all(problem->plan))
+    if (problem->plan != NULL && !s2_kernel_follows(problem->plan))
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
-                           "takes layers whose heads all read every key up to their own position, with a "
-                           "query for each key");
+                           "takes layers whose heads all read every key up to their own position, or one "
+                           "window of %d tokens and more, with a query for each key",
+                           S2_ORDERED_LEAST_WINDOW);
     return S2_OK;
 }
 
@@ -214,6 +216,8 @@ void fill_params(const s2_attn_problem *problem, State *state)
     params->mask_words = problem->plan->mask_words;
     params->tile_rows = TILE_TOK;
     params->causal = problem->plan->pattern->causal;
+    const int32_t window = s2_plan_window(problem->plan);
+    params->window = window > 0 ? window : INT32_MAX;
     params->scale_log2 = problem->scale * s2::LOG2_E;
     params->scale = problem->scale;
     state->sinks = s2_bwd_sink_params(problem, state->seqs, state->lists.tiles, state->lse2, state->delta);

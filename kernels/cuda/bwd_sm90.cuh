@@ -51,6 +51,7 @@ struct alignas(16) BwdParams {
     int32_t causal;
     int32_t moved; /* maps were written by an earlier launch, not before all launches */
     float scale_log2, scale;
+    int32_t window; /* WINDOWED: edges compare with it, too: as many keys as a query reads */
 };
 
 template <int STAGES> struct Ring {

@@ -44,6 +44,7 @@ template <int HEAD_DIM_, bool FP16_, DkvWork WORK, bool ELEMENTS_> struct DkvCon
     static constexpr bool FP16 = FP16_, IN_ORDER = WORK == WITH_QUERIES_IN_ORDER, ELEMENTS = ELEMENTS_;
     static constexpr bool FUSED = WORK == WITH_QUERIES || IN_ORDER;
     static constexpr bool LAG = FUSED && HEAD_DIM == 128;
+    static constexpr bool WINDOWED = FUSED && HEAD_DIM == 128; /* narrower ones then have too few registers */
     static constexpr bool WITH_DK = WORK != VALUES_ALONE, WITH_DV = WORK != KEYS_ALONE;
     static constexpr int STAGES = CHUNKS > 2 ? 2 : FUSED &&CHUNKS == 2 ? 3 : 4;
     static constexpr int DO_STAGES = WORK == KEYS_ALONE ? 1 : STAGES;
@@ -426,7 +427,12 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
                                                           desc(k + (kk * 2048 >> 4)), kk > 0);
         wg_commit();
     }
-    /* Scores that the pattern excludes become -inf: slabs, the causal edge or the end, element masks. */
+    /* Whether the query of a column reads a key whose own query has column `from`. */
+    S2_DEVICE static bool reads(int column, int from, uint32_t window)
+    {
+        return T::WINDOWED ? (uint32_t)(column - from) < window : column >= from;
+    }
+    /* Scores that the pattern excludes become -inf: slabs, the edges or the end, element masks. */
     S2_DEVICE void mask(int stage)
     {
         const int4 meta = load_shared4(sh.meta + 16 * stage);
@@ -438,6 +444,7 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
         /* keep column (or, without causality, 0) >= from */
         const int from = meta.x < 0 ? key - meta.w - (p.causal ? (lane & 3) * 2 : 0) : -1024,
                   from8 = from + 8;
+        const uint32_t window = meta.x < 0 ? (uint32_t)p.window : 0x7fffffffu;
         int number = -1;
         const uint32_t *words = nullptr;
         if constexpr (T::ELEMENTS) {
@@ -453,7 +460,8 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
         for (int i = 0; i < 8; ++i) {
             const bool on = slabs >> (i / 2) & 1u;
             const int c = p.causal ? 8 * i : 0, c1 = p.causal ? c + 1 : 0;
-            bool keep[4] = {on && c >= from, on && c1 >= from, on && c >= from8, on && c1 >= from8};
+            bool keep[4] = {on && reads(c, from, window), on && reads(c1, from, window),
+                            on && reads(c, from8, window), on && reads(c1, from8, window)};
             if constexpr (T::ELEMENTS) {
                 const int bit = key & 31 & ((1 << p.shift) - 1);
 #pragma unroll
