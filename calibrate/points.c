@@ -318,8 +318,8 @@ static const s2_design backward_sliding[] = {
     {"sliding", 32, 32, 128, 64, "local 1024t", {8192, 32768}, 0, 1, S2_BF16},
     {"sliding", 8, 8, 128, 64, "local 1024t", {8192, 65536}, 0, 1, S2_BF16},
     {"sliding", 2, 2, 128, 64, "local 1024t", {8192, 32768, 131072}, 0, 1, S2_BF16},
-    {"sliding", 64, 8, 128, 64, "local 128t", {8192, 32768}, 0, 1, S2_BF16},
-    {"sliding", 16, 16, 128, 64, "local 128t", {16384}, 0, 1, S2_BF16},
+    {"sliding", 64, 8, 128, 64, "local 256t", {8192, 32768}, 0, 1, S2_BF16},
+    {"sliding", 16, 16, 128, 64, "local 256t", {16384}, 0, 1, S2_BF16},
     {"sliding", 32, 8, 128, 64, "local 256t", {8192, 32768}, 0, 1, S2_BF16},
     {"sliding", 16, 16, 128, 64, "local 300t", {20000}, 0, 1, S2_BF16},
     {"sliding", 32, 8, 128, 64, "local 512t", {8192, 32768}, 0, 1, S2_BF16},
@@ -637,7 +637,8 @@ static void draw_sliding(s2_rng *rng, s2_design *design, char *rules, size_t cap
 {
     draw_ordered(rng, design, rules, cap);
     const int32_t whole = PICK(rng, 256, 512, 512, 1024, 1024, 1024, 2048, 4096, 4096, 8192);
-    snprintf(rules, cap, "local %dt", s2_rng_below(rng, 2) == 0 ? whole : between(rng, whole / 2, whole));
+    snprintf(rules, cap, "local %dt",
+             s2_rng_below(rng, 2) == 0 ? whole : between(rng, s2_max_i32(whole / 2, 256), whole));
 }
 
 static int32_t draw_length(s2_rng *rng, s2_pass pass, bool is_short, const s2_design *design)

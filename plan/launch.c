@@ -353,7 +353,7 @@ s2_plan_column_options s2_kernel_columns(const s2_kernel_traits *traits, const s
                                     .section_heads = rule->section_heads,
                                     .halves = rule->halves,
                                     .in_order = rule->in_order,
-                                    .window_edges = rule->window_edges,
+                                    .window_edges = rule->window_edges && window > 0,
                                     .costs = rule->costs};
 }
 

@@ -129,7 +129,7 @@ static inline int32_t s2_window_units(const s2_plan *plan, int32_t seq)
  * a query for each key, and heads read every key or all of them one window of so many tokens at least. On shorter
  * windows two passes are as fast.
  */
-enum { S2_ORDERED_LEAST_WINDOW = 64 };
+enum { S2_ORDERED_LEAST_WINDOW = 256 };
 bool s2_kernel_follows(const s2_plan *plan);
 
 /* How a kernel wants its plan cut. */

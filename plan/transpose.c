@@ -335,7 +335,7 @@ static void settle(s2_transposer *build, const s2_shape *shape)
 static s2_status transpose(s2_transposer *build, s2_shape *shape, int32_t k_tok)
 {
     const int32_t n_blk = (int32_t)s2_ceil_div(k_tok, build->plan->blk_tok);
-    shape->n_heads = group_is_one(build, shape) ? build->group : 1;
+    shape->n_heads = !build->options.window_edges && group_is_one(build, shape) ? build->group : 1;
     count_reads(build, shape, n_blk);
     const int64_t limit = long_limit(build, n_blk, build->last);
     S2_TRY(pack_blocks(build, shape, n_blk, limit));
@@ -397,24 +397,29 @@ static int32_t compared_last(const s2_transposer *build, const s2_plan_column *c
     return n < column->n ? n : 0;
 }
 
-/* Sort the column's entries by section, stable or, in order, with ascending steps. */
+/* Sort the column's entries by section, stable or, in order, with ascending steps; of a window, head by head. */
 static void order_entries(s2_transposer *build, s2_plan_column *column, s2_plan_column_entry *entries,
                           int32_t *masks)
 {
     const int32_t excess = excess_lower(build, column), n_last = compared_last(build, column);
+    const int32_t n_turns = build->options.window_edges ? build->group : 1;
     int32_t n_out = 0, begin_of[N_PLACES + 1] = {0};
     for (int32_t place = 0; place < N_PLACES; place++) {
-        int32_t lower_left = excess;
-        for (int32_t e = 0; e < column->n; e++) {
-            const int32_t nth = build->options.in_order ? column->n - 1 - e : e;
-            const int64_t from = column->begin + nth;
-            if ((nth < n_last ? PLACE_TAIL : place_of(build, &build->entries[from], &lower_left)) != place)
-                continue;
-            entries[n_out] = build->entries[from];
-            if (build->masks != NULL)
-                memcpy(&masks[(int64_t)n_out * build->n_sub], &build->masks[from * build->n_sub],
-                       (size_t)build->n_sub * sizeof *masks);
-            n_out++;
+        for (int32_t turn = 0; turn < n_turns; turn++) {
+            int32_t lower_left = excess;
+            for (int32_t e = 0; e < column->n; e++) {
+                const int32_t nth = build->options.in_order ? column->n - 1 - e : e;
+                const int64_t from = column->begin + nth;
+                const s2_plan_column_entry *const entry = &build->entries[from];
+                const int32_t own = nth < n_last ? PLACE_TAIL : place_of(build, entry, &lower_left);
+                if (own != place || (n_turns > 1 && entry->head != turn))
+                    continue;
+                entries[n_out] = *entry;
+                if (build->masks != NULL)
+                    memcpy(&masks[(int64_t)n_out * build->n_sub], &build->masks[from * build->n_sub],
+                           (size_t)build->n_sub * sizeof *masks);
+                n_out++;
+            }
         }
         begin_of[place + 1] = n_out;
     }

@@ -69,8 +69,10 @@ typedef struct s2_plan_column_options {
     /* Entries that read only the upper half of the keys go to the front of lists, those of the lower half to
      * the end, at most this many steps (x heads); 0: they stay, as in order they must. */
     int32_t halves;
-    bool in_order;         /* see turns; parts, if any, are cut at absolute positions */
-    bool window_edges;     /* what the window of s2_plan_reads_window() cuts is an edge, and has no mask */
+    bool in_order; /* see turns; parts, if any, are cut at absolute positions */
+    /* Heads read s2_plan_window(). What it cuts is an edge and has no mask. Lists go head by head: the queries of all
+     * heads that the columns at work read at a time would not stay in the cache. */
+    bool window_edges;
     s2_column_costs costs; /* for S2_COLUMN_BALANCED */
 } s2_plan_column_options;
 

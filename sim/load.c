@@ -380,7 +380,8 @@ static s2_status sweep_columns(s2_arena *arena, const s2_plan *plan, const s2_pl
  */
 typedef struct s2_followed {
     const s2_plan_columns *columns;
-    int32_t *nth, *stamp; /* [step]: of the column that came to it last */
+    int32_t group;
+    int32_t *nth, *stamp; /* [step][head of the group]: of the column that came to it last */
 } s2_followed;
 
 static void follow(const s2_followed *followed, int32_t column_no, s2_load_column *out)
@@ -392,22 +393,24 @@ static void follow(const s2_followed *followed, int32_t column_no, s2_load_colum
     out->follows = false;
     out->later = INT32_MAX;
     for (int32_t nth = 0; nth < own->n; nth++) {
-        const int32_t step = followed->columns->entries[own->begin + nth].step;
-        if (alike && followed->stamp[step] == column_no) {
+        const s2_plan_column_entry *const entry = &followed->columns->entries[own->begin + nth];
+        const int64_t tile = (int64_t)entry->step * followed->group + entry->head;
+        if (alike && followed->stamp[tile] == column_no) {
             out->follows = true;
-            out->later = s2_min_i32(out->later, (nth - followed->nth[step]) * own->n_heads);
+            out->later = s2_min_i32(out->later, (nth - followed->nth[tile]) * own->n_heads);
         }
-        followed->nth[step] = nth;
-        followed->stamp[step] = column_no + 1;
+        followed->nth[tile] = nth;
+        followed->stamp[tile] = column_no + 1;
     }
 }
 
 static s2_status follow_columns(s2_arena *arena, const s2_plan *plan, const s2_plan_columns *columns,
                                 s2_load_column *made)
 {
-    const int32_t n_steps = most_column_steps(plan);
-    const s2_followed followed = {columns, S2_NEW(arena, int32_t, n_steps + 1),
-                                  S2_NEW(arena, int32_t, n_steps + 1)};
+    const int32_t group = plan->pattern->n_heads / plan->pattern->n_kv_heads;
+    const int64_t n_tiles = (int64_t)most_column_steps(plan) * group + 1;
+    const s2_followed followed = {columns, group, S2_NEW(arena, int32_t, n_tiles),
+                                  S2_NEW(arena, int32_t, n_tiles)};
     if (followed.nth == NULL || followed.stamp == NULL)
         return S2_ENOMEM;
     for (int32_t column_no = 0; column_no < columns->n_columns; column_no++)

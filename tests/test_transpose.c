@@ -208,7 +208,7 @@ static void edges_say_what_a_window_reads(void **state)
         s2_gen gen = {.rng = {seed + (uint64_t)number}};
         s2_case test;
         char text[120];
-        const int32_t group = (int32_t)s2_gen_in(&gen, 1, 3), window = (int32_t)s2_gen_in(&gen, 1, 330);
+        const int32_t group = (int32_t)s2_gen_in(&gen, 1, 3), window = (int32_t)s2_gen_in(&gen, 1, 400);
         const s2_kernel_traits *const traits = kernels[number % 2];
         snprintf(text, sizeof text, "heads %d; kv-heads 2; head-dim 128; block %d; layers all: local %dt",
                  2 * group, blocks[s2_gen_in(&gen, 0, 3)], window);
@@ -505,12 +505,12 @@ static void columns_that_follow_each_other_ascend(void **state)
     (void)state;
     static const struct {
         int32_t heads, k_tok, part_steps, window;
-    } cases[] = {{8, 8192, 0, 1024},     {2, 9000, 0, 300},   {8, 32768, 132, 8192}, {16, 30000, 0, 64},
+    } cases[] = {{8, 8192, 0, 1024},   {2, 9000, 0, 300},   {8, 32768, 132, 8192}, {16, 30000, 0, 256},
                  {2, 65536, 0, 16384}, {6, 20000, 0, 777},  {2, 8192, 0, 0},       {2, 60000, 0, 0},
-                 {2, 65536, 256, 0},     {2, 131072, 410, 0}, {4, 8192, 0, 0},       {4, 16384, 128, 0},
-                 {4, 32768, 256, 0},     {4, 65536, 410, 0},  {6, 8192, 96, 0},      {8, 8192, 128, 0},
-                 {8, 16384, 256, 0},     {8, 32768, 412, 0},  {10, 8192, 130, 0},    {14, 8192, 133, 0},
-                 {16, 8192, 128, 0},     {16, 16384, 256, 0}, {32, 8192, 128, 0}};
+                 {2, 65536, 256, 0},   {2, 131072, 410, 0}, {4, 8192, 0, 0},       {4, 16384, 128, 0},
+                 {4, 32768, 256, 0},   {4, 65536, 410, 0},  {6, 8192, 96, 0},      {8, 8192, 128, 0},
+                 {8, 16384, 256, 0},   {8, 32768, 412, 0},  {10, 8192, 130, 0},    {14, 8192, 133, 0},
+                 {16, 8192, 128, 0},   {16, 16384, 256, 0}, {32, 8192, 128, 0}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         s2_arena arena = {0};
         s2_pattern pattern;
@@ -541,7 +541,8 @@ static void columns_that_follow_each_other_ascend(void **state)
             const s2_plan_column_entry *const own = &columns.entries[after->begin];
             most_parts = s2_max_i32(most_parts, after->n_parts);
             for (int32_t e = 1; e < after->n; e++)
-                assert_true(own[e].step > own[e - 1].step);
+                assert_true(own[e].step > own[e - 1].step || own[e].head > own[e - 1].head ||
+                            (cut.window_edges && run_of(after, e) > run_of(after, e - 1)));
             if (at == 0)
                 continue;
             const s2_plan_column *const before = after - 1;
