@@ -312,7 +312,7 @@ static const s2_design backward_ordered[] = {
     {"ordered", 24, 8, 104, 64, "dense", {12288}, 0, 1, S2_BF16},
 };
 
-/* Gradients in order of windows in tokens: few columns and many, narrow and wide, cut by blocks or amid them. */
+/* Gradients of windows in tokens: few columns and many, narrow and wide, cut by blocks or amid them. */
 static const s2_design backward_sliding[] = {
     {"sliding", 32, 8, 128, 64, "local 1024t", {8192, 16384, 32768, 65536}, 0, 1, S2_BF16},
     {"sliding", 32, 32, 128, 64, "local 1024t", {8192, 32768}, 0, 1, S2_BF16},
@@ -632,7 +632,7 @@ static void draw_ordered(s2_rng *rng, s2_design *design, char *rules, size_t cap
     snprintf(rules, cap, "dense");
 }
 
-/* The same of windows in tokens. */
+/* The same of windows in tokens, shorter ones among them that two passes take. */
 static void draw_sliding(s2_rng *rng, s2_design *design, char *rules, size_t cap)
 {
     draw_ordered(rng, design, rules, cap);

@@ -296,12 +296,18 @@ bool s2_kernel_takes_lengths(const s2_kernel_traits *traits, const s2_plan *plan
     return takes;
 }
 
+int32_t s2_kernel_least_window(int32_t group)
+{
+    return group <= 2 ? 512 : 1024;
+}
+
 bool s2_kernel_follows(const s2_plan *plan)
 {
+    const int32_t group = plan->pattern->n_heads / plan->pattern->n_kv_heads;
     bool all = true;
     for (int32_t seq = 0; seq < plan->n_seqs; seq++)
         all = all && plan->seqs[seq].q_tok == plan->seqs[seq].k_tok;
-    return all && (s2_plan_reads_all(plan) || s2_plan_window(plan) >= S2_ORDERED_LEAST_WINDOW);
+    return all && (s2_plan_reads_all(plan) || s2_plan_window(plan) >= s2_kernel_least_window(group));
 }
 
 /* ------------------------------------------------------------------ prefill and gradients */

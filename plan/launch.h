@@ -126,10 +126,10 @@ static inline int32_t s2_window_units(const s2_plan *plan, int32_t seq)
 
 /*
  * Whether columns of keys follow each other through the queries, so that none waits to add to dQ in its turn: there is
- * a query for each key, and heads read every key or all of them one window of so many tokens at least. On shorter
- * windows two passes are as fast.
+ * a query for each key, and heads read every key or all of them one window, of s2_kernel_least_window() tokens at
+ * least where `group` query heads share a KV head. On shorter ones two passes are as fast.
  */
-enum { S2_ORDERED_LEAST_WINDOW = 256 };
+int32_t s2_kernel_least_window(int32_t group);
 bool s2_kernel_follows(const s2_plan *plan);
 
 /* How a kernel wants its plan cut. */

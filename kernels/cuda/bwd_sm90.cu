@@ -114,7 +114,7 @@ s2_status supports_ordered(const s2_device *device, const s2_attn_problem *probl
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
                            "takes layers whose heads all read every key up to their own position, or one "
                            "window of %d tokens and more, with a query for each key",
-                           S2_ORDERED_LEAST_WINDOW);
+                           s2_kernel_least_window(problem->n_heads / problem->n_kv_heads));
     return S2_OK;
 }
 

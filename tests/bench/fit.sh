@@ -18,7 +18,7 @@ trap 'rm -rf "$scratch"' EXIT
     cat "$rows/h200-e4m3-again.jsonl" "$rows/h200-lists.jsonl"
     grep -v '"pass":"backward"' "$rows/h200-short-designed.jsonl"
     cat "$rows/h200-short-sets.jsonl"
-    grep '"kernel":"sm90_bwd_ordered"' "$rows/h200-ordered.jsonl"
+    grep -h '"kernel":"sm90_bwd_ordered"' "$rows/h200-ordered.jsonl" "$rows/h200-sliding.jsonl"
 } > "$scratch/fitted.jsonl"
 {
     head -n 1 "$rows/h200-designed-again.jsonl"
@@ -28,6 +28,7 @@ trap 'rm -rf "$scratch"' EXIT
 "$s2" calibrate --from "$scratch/masks.jsonl" --keep "$file" --only more --out "$scratch/constants"
 cp "$scratch/constants" "$file"
 cat "$rows/h200-held-out.jsonl" "$rows/h200-e4m3-held-out.jsonl" "$rows/h200-lists-held-out.jsonl" \
-    "$rows/h200-short-held-out.jsonl" "$rows/h200-short-sets-held-out.jsonl" "$rows/h200-ordered-held-out.jsonl" "$rows/h200-wide-held-out.jsonl" > "$scratch/judging.jsonl"
+    "$rows/h200-short-held-out.jsonl" "$rows/h200-short-sets-held-out.jsonl" "$rows/h200-ordered-held-out.jsonl" \
+    "$rows/h200-sliding-held-out.jsonl" "$rows/h200-wide-held-out.jsonl" > "$scratch/judging.jsonl"
 "$s2" calibrate --from "$scratch/fitted.jsonl" --keep "$file" --judge "$scratch/judging.jsonl" --out "$scratch/constants"
 cp "$scratch/constants" "$file"
