@@ -125,8 +125,8 @@ static s2_exit run(s2_searching *r)
     const int64_t n = found->state.next - r->job.begin - done_before * r->job.ranks.n;
     if (n > 0 && !r->quiet)
         fprintf(r->cli->err, "%s in %.1f s, %.0f a second on %d x %d threads, %.1f MiB\n",
-                s2_count_text(n, "candidate").text, took, (double)n / (took + 1e-9), (int)r->job.ranks.n, (int)found->search.n_jobs,
-                peak_mib());
+                s2_count_text(n, "candidate").text, took, (double)n / (took + 1e-9), (int)r->job.ranks.n,
+                (int)found->search.n_jobs, peak_mib());
     return S2_EXIT_OK;
 }
 
