@@ -111,8 +111,9 @@ static s2_status read_any(const given *in, s2_api_pattern *own, s2_diag *diag)
     if (status == S2_EUNSUPPORTED && in->format == NULL && in->path != NULL)
         return read_language(in, own, diag);
     *diag = foreign;
-    return in->format != NULL && s2_format_find(in->format) == NULL ? s2_answer_names("format", status, diag)
-                                                                    : status;
+    if (in->format == NULL || s2_format_find(in->format) != NULL)
+        return status;
+    return s2_answer_names("format", status == S2_EUNSUPPORTED ? S2_EINVAL : status, diag);
 }
 
 static s2_status read_file(given *in, s2_api_pattern *own, s2_diag *diag)
