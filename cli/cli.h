@@ -29,7 +29,7 @@ typedef enum s2_exit {
     S2_EXIT_USAGE = 2,       /* called wrongly */
     S2_EXIT_REFUSED = 3,     /* input refused */
     S2_EXIT_UNDECIDED = 4,   /* a stated limit was hit */
-    S2_EXIT_ENVIRONMENT = 5, /* no GPU, database locked or damaged, disk full */
+    S2_EXIT_ENVIRONMENT = 5, /* no GPU, kernel or price for it, database locked or damaged, disk full */
     S2_EXIT_INTERNAL = 6,    /* two engines disagree */
     S2_EXIT_ANSWERED = -1    /* never a process's: only --help was requested; s2_cli_finish makes it 0 */
 } s2_exit;

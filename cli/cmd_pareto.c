@@ -6,15 +6,16 @@
 
 #include "words/holed.h"
 
-/* Which of the columns leave nothing to compare, and what fills them. */
-static void say_lacking(s2_cli *cli, const s2_front_spec *front, const s2_db_row *rows, int32_t n)
+/* Which of the columns leave designs out, or nothing to compare, and what fills them. */
+static void say_lacking(s2_cli *cli, const s2_front_spec *front, const s2_db_row *rows, int32_t n,
+                        int32_t n_front)
 {
     static const char *const fills[S2_N_FRONT_SOURCES] = {
         [S2_FRONT_PRICED] = "; s2 sim prices them",
         [S2_FRONT_TIMED] = "; s2 validate on a GPU times them",
         [S2_FRONT_JUDGED] = "; s2 explain worth says which designs are judged",
         [S2_FRONT_MEASURED] = "; s2 reach DESIGN --len LENGTH measures them"};
-    bool lacks[S2_N_FRONT_SOURCES] = {false};
+    bool lacks[S2_N_FRONT_SOURCES] = {false}, some = false;
     s2_buf words = {0};
     for (int32_t o = 0; o < front->n_by; o++) {
         const s2_front_column *const by = front->by[o];
@@ -23,10 +24,14 @@ static void say_lacking(s2_cli *cli, const s2_front_spec *front, const s2_db_row
             n_with += !isnan(by->value(&rows[row]));
         s2_buf_printf(&words, "%s%d of %d have %s", o > 0 ? ", " : "", (int)n_with, (int)n, by->name);
         lacks[by->source] |= n_with < n;
+        some |= n_with < n;
     }
     for (int source = 0; source < S2_N_FRONT_SOURCES; source++)
         s2_buf_puts(&words, lacks[source] ? fills[source] : "");
-    s2_cli_hint(cli, "no design has a value for each: %s", words.data != NULL ? words.data : "");
+    if (some && words.data != NULL)
+        s2_cli_hint(cli, "%s: %s",
+                    n_front > 0 ? "designs without a value are left out" : "no design has a value for each",
+                    words.data);
     s2_buf_release(&words);
 }
 
@@ -60,8 +65,7 @@ static s2_exit print_front(s2_listing *l, s2_db *db, const s2_args *args, s2_fro
     if (n_rows == 0)
         s2_cli_hint(cli,
                     "no design that meets the conditions has such a price; --phase and --len choose others");
-    if (l->n_rows == 0 && n_rows > 0)
-        say_lacking(cli, front, rows, n_rows);
+    say_lacking(cli, front, rows, n_rows, l->n_rows);
     return code;
 }
 

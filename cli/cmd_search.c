@@ -124,9 +124,9 @@ static s2_exit run(s2_searching *r)
     found->until = r->job.until;
     const int64_t n = found->state.next - r->job.begin - done_before * r->job.ranks.n;
     if (n > 0 && !r->quiet)
-        fprintf(r->cli->err, "%lld candidates in %.1f s, %.0f a second on %d x %d threads, %.1f MiB\n",
-                (long long)n, took, (double)n / (took + 1e-9), (int)r->job.ranks.n, (int)found->search.n_jobs,
-                peak_mib());
+        fprintf(r->cli->err, "%s in %.1f s, %.0f a second on %d x %d threads, %.1f MiB\n",
+                s2_count_text(n, "candidate").text, took, (double)n / (took + 1e-9), (int)r->job.ranks.n,
+                (int)found->search.n_jobs, peak_mib());
     return S2_EXIT_OK;
 }
 
@@ -175,8 +175,8 @@ static s2_exit price_front(s2_searching *r)
     const double began = s2_steady_s();
     const int32_t n = r->found.state.front.n;
     if (!r->quiet && n > FEW)
-        fprintf(r->cli->err, "pricing the %s of the front whole, beside dense attention\n",
-                s2_count_text(n, "design").text);
+        fprintf(r->cli->err, "pricing the front, its first %d designs whole, beside dense attention\n",
+                s2_min_i32(n, S2_FOUND_WHOLE));
     const s2_status status = s2_found_gather(&r->found);
     if (status == S2_ELIMIT) {
         s2_cli_error(r->cli,

@@ -8,7 +8,8 @@ enum { WIDTH = 80, OPTION_COLUMN = 30 };
 static const char EXIT_CODES[] =
     "0 every asked property holds, or done; 1 a property is violated, a result is wrong, or a difference was "
     "found; 2 called wrongly; 3 input refused; 4 not decided, a stated limit was hit; 5 environment: no GPU, "
-    "database locked or damaged, disk full; 6 internal, two computations of one fact disagree. Of several "
+    "no kernel or price for what is asked, database locked or damaged, disk full; 6 internal, two "
+    "computations of one fact disagree. Of several "
     "inputs the first present of 6, 5, 3, 1, 4, 0.";
 
 /* Bytes of the next word; one too long for a line is cut after a comma, as lists of columns can be. */

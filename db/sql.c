@@ -18,17 +18,7 @@
 
 void s2_db_sha256(const void *data, size_t n_bytes, char hex[S2_DB_HASH_HEX])
 {
-    static const char digits[] = "0123456789abcdef";
-    uint8_t digest[SHA256_DIGEST_LENGTH];
-    SHA2_CTX context;
-    SHA256Init(&context);
-    SHA256Update(&context, data, n_bytes);
-    SHA256Final(digest, &context);
-    for (size_t n = 0; n < sizeof digest; n++) {
-        hex[2 * n] = digits[digest[n] >> 4];
-        hex[2 * n + 1] = digits[digest[n] & 15];
-    }
-    hex[S2_DB_HASH_HEX - 1] = '\0';
+    SHA256Data(data, n_bytes, hex);
 }
 
 static s2_status io_failure(s2_db *db, const char *what, s2_diag *diag)

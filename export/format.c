@@ -79,7 +79,8 @@ s2_status s2_setting_num(const s2_settings *settings, const char *key, double lo
     }
     char *end = NULL;
     const double number = strtod(text, &end), factor = factor_of(end), value = number * factor;
-    if (end == text || factor == 0 || !(value >= low && value <= high))
+    const bool decimal = end == text + strspn(text, "0123456789.eE+-"); /* strtod takes blanks and 0x10 too */
+    if (end == text || !decimal || factor == 0 || !(value >= low && value <= high))
         return s2_diag_set(diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0, "--set %s must be a number from %s to %s",
                            key, s2_decimal(low, 10).text, s2_decimal(high, 10).text);
     *out = value;

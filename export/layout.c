@@ -2,8 +2,6 @@
 #include "base/arith.h"
 #include "export/model.h"
 
-#include <inttypes.h>
-#include <sha2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -453,22 +451,12 @@ s2_status s2_grid_read(const s2_source *source, s2_grid *out)
 
 /*
  * The name of a mask's file says what is in it: where a name were used again for other contents, a text that was
- * written before would mean another pattern.
+ * written before would be refused.
  */
-static void name_mask(const char *title, const uint8_t *allowed, const int64_t shape[3], char *name,
-                      size_t cap)
+static void name_mask(const char *title, const s2_mask *mask, char *name, size_t cap)
 {
-    uint8_t digest[SHA256_DIGEST_LENGTH];
-    uint64_t head = 0;
-    SHA2_CTX context;
-    SHA256Init(&context);
-    SHA256Update(&context, (const uint8_t *)shape, 3 * sizeof *shape);
-    SHA256Update(&context, allowed, (size_t)(shape[0] * shape[1] * shape[2]));
-    SHA256Final(digest, &context);
-    for (int byte = 0; byte < 8; byte++)
-        head = head << 8 | digest[byte];
-    snprintf(name, cap, "%.*s-mask-%016" PRIx64 ".npy", (int)s2_min_size(strcspn(title, "."), 60), title,
-             head);
+    snprintf(name, cap, "%.*s-mask-%.16s.npy", (int)s2_min_size(strcspn(title, "."), 60), title,
+             mask->digest);
     for (char *c = name; *c != '\0'; c++)
         if ((unsigned char)*c < 0x21 || *c == '"' || *c == '\\' || (unsigned char)*c > 0x7e)
             *c = '_';
@@ -482,12 +470,13 @@ static s2_status grid_body(const s2_source *source, const s2_grid *grid, int32_t
     const int64_t shape[3] = {grid->n_heads, grid->n_blk, grid->n_blk};
     if (mask == NULL || term == NULL)
         return S2_ENOMEM;
-    name_mask(source->name, grid->allowed[class_index], shape, name, sizeof name);
-    *mask = (s2_mask){.path = s2_arena_strndup(source->arena, name, strlen(name)),
-                      .n_heads = grid->n_heads,
+    *mask = (s2_mask){.n_heads = grid->n_heads,
                       .n_q_blk = grid->n_blk,
                       .n_k_blk = grid->n_blk,
                       .allowed = grid->allowed[class_index]};
+    s2_mask_seal(mask);
+    name_mask(source->name, mask, name, sizeof name);
+    mask->path = s2_arena_strndup(source->arena, name, strlen(name));
     *term = s2_term_init(S2_TERM_MASK, 0);
     term->mask = mask;
     *out = (s2_body){1, term};

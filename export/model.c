@@ -263,6 +263,23 @@ static s2_status count_cycles(const s2_source *source, const char *prefix, int64
     return S2_OK;
 }
 
+/* LongCat-Flash: its code goes by num_layers, and each of them has two attentions with a cache of their own. */
+static s2_status count_pairs(const s2_source *source, const char *prefix, int64_t *n_layers)
+{
+    const char *const name = s2_model_type_name(source->doc, prefix);
+    char path[128];
+    int64_t n_pairs;
+    if (name == NULL || strcmp(name, "longcat_flash") != 0 ||
+        s2_setting_text(&source->settings, "layers") != NULL)
+        return S2_OK;
+    snprintf(path, sizeof path, "%s/num_layers", prefix);
+    S2_TRY(s2_doc_int(source->doc, path, 1, S2_LIMIT_LAYERS / 2, &n_pairs, source->diag));
+    *n_layers = 2 * n_pairs;
+    s2_note(source->notes, "each of num_layers has two attentions with a cache of their own: %lld layers",
+            (long long)*n_layers);
+    return S2_OK;
+}
+
 /* JetMoe's code computes its heads, whatever the file says about them. */
 static s2_status count_expert_heads(const s2_source *source, const char *prefix, s2_model_shape *shape)
 {
@@ -291,6 +308,7 @@ s2_status s2_model_shape_read(const s2_source *source, const char *prefix, s2_mo
                         s2_max_i64(listed_layers(source, prefix), 1), &shape.n_layers));
     S2_TRY(require_layers(source, prefix, names_of(&layer_names, is_decoder)));
     S2_TRY(count_cycles(source, prefix, &shape.n_layers));
+    S2_TRY(count_pairs(source, prefix, &shape.n_layers));
     S2_TRY(shape_number(source, prefix, names_of(&head_names, is_decoder), "heads", S2_LIMIT_HEADS,
                         implied.n_heads, &shape.n_heads));
     if (shape.n_heads == 0)

@@ -8,9 +8,10 @@
  *               SWITCHED_UPPER the max_window_layers of a config that leaves it out; 0: 28
  *   window_tok  if the config leaves sliding_window (or attention_chunk_size) out; 0: no window then
  *   head_dim    if the config leaves head_dim out; 0: hidden_size / heads
- *   flags       S2_UNGATED: two matrices in the feed-forward layer; S2_TIED: one embedding unless stated
+ *   flags       S2_UNGATED: two matrices in the feed-forward layer; S2_TIED: one embedding unless stated; S2_SINKS:
+ *               a learned sink logit of each head; S2_CAPPED: scores are capped at 50 unless stated
  *
- * tests/formats/truth.py checks every line against the code of transformers.
+ * tests/formats/truth.py and habits.py check every line against the code of transformers.
  */
 #ifndef S2_EXPORT_MODEL_TYPES_H
 #define S2_EXPORT_MODEL_TYPES_H
@@ -22,27 +23,27 @@
     X("arcee", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                           \
     X("aria_text", FULL, NULL, 0, 0, 0, 0, 0)                                                                \
     X("axk1", FULL, NULL, 0, 0, 0, 0, 0)                                                                     \
-    X("biogpt", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                          \
+    X("biogpt", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                                \
     X("bitnet", FULL, NULL, 0, 0, 0, 0, 0)                                                                   \
     X("bloom", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                                 \
     X("codegen", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                         \
     X("cohere", FULL, NULL, 0, 0, 0, 0, S2_TIED)                                                             \
-    X("ctrl", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                            \
+    X("ctrl", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                                  \
     X("dbrx", FULL, NULL, 0, 0, 0, 0, 0)                                                                     \
     X("deepseek_v2", FULL, NULL, 0, 0, 0, 0, 0)                                                              \
     X("deepseek_v3", FULL, NULL, 0, 0, 0, 0, 0)                                                              \
     X("diffllama", FULL, NULL, 0, 0, 0, 0, 0)                                                                \
     X("emu3", FULL, NULL, 0, 0, 0, 0, 0)                                                                     \
     X("emu3_text_model", FULL, NULL, 0, 0, 0, 0, 0)                                                          \
-    X("ernie4_5", FULL, NULL, 0, 0, 0, 128, 0)                                                               \
-    X("ernie4_5_moe", FULL, NULL, 0, 0, 0, 0, 0)                                                             \
+    X("ernie4_5", FULL, NULL, 0, 0, 0, 128, S2_TIED)                                                         \
+    X("ernie4_5_moe", FULL, NULL, 0, 0, 0, 0, S2_TIED)                                                       \
     X("falcon", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                                \
     X("flex_olmo", FULL, NULL, 0, 0, 0, 0, 0)                                                                \
     X("fuyu", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                            \
     X("gemma", FULL, NULL, 0, 0, 0, 256, S2_TIED)                                                            \
     X("git", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                             \
     X("hrm_text", FULL, NULL, 0, 0, 0, 128, 0)                                                               \
-    X("jetmoe", FULL, NULL, 0, 0, 0, 128, 0)                                                                 \
+    X("jetmoe", FULL, NULL, 0, 0, 0, 128, S2_TIED)                                                           \
     X("glm", FULL, NULL, 0, 0, 0, 128, 0)                                                                    \
     X("glm4", FULL, NULL, 0, 0, 0, 128, 0)                                                                   \
     X("glm4_moe", FULL, NULL, 0, 0, 0, 0, 0)                                                                 \
@@ -51,7 +52,7 @@
     X("gpt2", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                                  \
     X("gpt_bigcode", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                           \
     X("gpt_neox", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                        \
-    X("gpt_neox_japanese", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                               \
+    X("gpt_neox_japanese", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                     \
     X("gptj", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                            \
     X("granite", FULL, NULL, 0, 0, 0, 0, 0)                                                                  \
     X("granitemoe", FULL, NULL, 0, 0, 0, 0, 0)                                                               \
@@ -62,16 +63,16 @@
     X("hy_v3", FULL, NULL, 0, 0, 0, 128, 0)                                                                  \
     X("hyperclovax", FULL, NULL, 0, 0, 0, 0, 0)                                                              \
     X("internlm2", FULL, NULL, 0, 0, 0, 0, 0)                                                                \
-    X("internlm3", FULL, NULL, 0, 0, 0, 0, 0)                                                                \
-    X("iquestcoder", FULL, NULL, 0, 0, 0, 0, 0)                                                              \
+    X("internlm3", FULL, NULL, 0, 0, 0, 128, 0)                                                              \
+    X("iquestcoder", FULL, NULL, 0, 0, 0, 128, 0)                                                            \
     X("jais2", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                           \
     X("kimi_k2", FULL, NULL, 0, 0, 0, 0, 0)                                                                  \
     X("llama", FULL, NULL, 0, 0, 0, 0, 0)                                                                    \
     X("longcat_flash", FULL, NULL, 0, 0, 0, 0, 0)                                                            \
-    X("minicpm3", FULL, NULL, 0, 0, 0, 0, 0)                                                                 \
+    X("minicpm3", FULL, NULL, 0, 0, 0, 0, S2_TIED)                                                           \
     X("minimax_m2", FULL, NULL, 0, 0, 0, 128, 0)                                                             \
     X("moshi", FULL, NULL, 0, 0, 0, 0, 0)                                                                    \
-    X("moss_transcribe_diarize", FULL, NULL, 0, 0, 0, 0, 0)                                                  \
+    X("moss_transcribe_diarize", FULL, NULL, 0, 0, 0, 0, S2_TIED)                                            \
     X("mpt", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                                   \
     X("nanochat", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                        \
     X("nemotron", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                        \
@@ -86,23 +87,23 @@
     X("qwen3_vl_text", FULL, NULL, 0, 0, 0, 128, 0)                                                          \
     X("glm4v_text", FULL, NULL, 0, 0, 0, 0, 0)                                                               \
     X("glm4v_moe_text", FULL, NULL, 0, 0, 0, 0, 0)                                                           \
-    X("ernie4_5_vl_moe_text", FULL, NULL, 0, 0, 0, 0, 0)                                                     \
+    X("ernie4_5_vl_moe_text", FULL, NULL, 0, 0, 0, 0, S2_TIED)                                               \
     X("qwen3_omni_moe_text", FULL, NULL, 0, 0, 0, 0, 0)                                                      \
     X("mimo", FULL, NULL, 0, 0, 0, 0, 0)                                                                     \
     X("seed_oss", FULL, NULL, 0, 0, 0, 128, 0)                                                               \
     X("solar_open", FULL, NULL, 0, 0, 0, 128, 0)                                                             \
     X("stablelm", FULL, NULL, 0, 0, 0, 0, 0)                                                                 \
-    X("xglm", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                            \
-    X("youtu", FULL, NULL, 0, 0, 0, 0, 0)                                                                    \
+    X("xglm", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                                  \
+    X("youtu", FULL, NULL, 0, 0, 0, 0, S2_TIED)                                                              \
     X("ministral3", WINDOW, NULL, 0, 0, 0, 128, 0)                                                           \
     X("mistral", WINDOW, NULL, 0, 0, 4096, 0, 0)                                                             \
     X("mixtral", WINDOW, NULL, 0, 0, 0, 0, 0)                                                                \
     X("phi3", WINDOW, NULL, 0, 0, 0, 0, 0)                                                                   \
     X("phi4_multimodal", WINDOW, NULL, 0, 0, 0, 0, 0)                                                        \
     X("phimoe", WINDOW, NULL, 0, 0, 0, 0, 0)                                                                 \
-    X("starcoder2", WINDOW, NULL, 0, 0, 0, 0, S2_UNGATED)                                                    \
+    X("starcoder2", WINDOW, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                          \
     X("qwen3_moe", SWITCHED, NULL, 0, 0, 4096, 0, 0)                                                         \
-    X("got_ocr2", SWITCHED_UPPER, NULL, 0, 0, 4096, 0, 0)                                                    \
+    X("got_ocr2", SWITCHED_UPPER, NULL, 0, 0, 4096, 0, S2_TIED)                                              \
     X("qwen2", SWITCHED_UPPER, NULL, 0, 0, 4096, 0, 0)                                                       \
     X("qwen3", SWITCHED_UPPER, NULL, 0, 0, 4096, 128, 0)                                                     \
     X("qwen2_vl", SWITCHED_UPPER, NULL, 80, 0, 4096, 0, 0)                                                   \
@@ -111,31 +112,31 @@
     X("qwen2_5_vl_text", SWITCHED_UPPER, NULL, 80, 0, 4096, 0, 0)                                            \
     X("qwen2_5_omni_text", SWITCHED_UPPER, NULL, 0, 0, 32768, 0, 0)                                          \
     X("qwen2_moe", SWITCHED_EVEN, NULL, 0, 0, 4096, 0, 0)                                                    \
-    X("smollm3", SWITCHED_ROTARY, NULL, 0, 0, 0, 0, 0)                                                       \
+    X("smollm3", SWITCHED_ROTARY, NULL, 0, 0, 0, 0, S2_TIED)                                                 \
     X("dots1", UPPER, NULL, 0, 0, 4096, 0, 0)                                                                \
     X("afmoe", TYPES, "global_attn_every_n_layers", 4, 3, 1024, 128, 0)                                      \
     X("cohere2", TYPES, "sliding_window_pattern", 4, 3, 4096, 0, S2_TIED)                                    \
     X("cwm", TYPES, NULL, 4, 0, 8192, 128, 0)                                                                \
     X("exaone4", TYPES, "sliding_window_pattern", 4, 3, 4096, 0, 0)                                          \
-    X("gemma2", TYPES, NULL, 2, 1, 4096, 256, S2_TIED)                                                       \
+    X("gemma2", TYPES, NULL, 2, 1, 4096, 256, S2_TIED | S2_CAPPED)                                           \
     X("gemma3", TYPES, "sliding_window_pattern", 6, 5, 4096, 256, S2_TIED)                                   \
     X("gemma3_text", TYPES, "sliding_window_pattern", 6, 5, 4096, 256, S2_TIED)                              \
     X("gemma3n", TYPES, NULL, 5, 4, 512, 256, S2_TIED)                                                       \
     X("gemma3n_text", TYPES, NULL, 5, 4, 512, 256, S2_TIED)                                                  \
-    X("gpt_oss", TYPES, NULL, 2, 1, 128, 64, 0)                                                              \
-    X("granite_swa", TYPES, NULL, 4, 0, 128, 0, 0)                                                           \
-    X("granitemoe_swa", TYPES, NULL, 4, 0, 128, 0, 0)                                                        \
+    X("gpt_oss", TYPES, NULL, 2, 1, 128, 64, S2_SINKS)                                                       \
+    X("granite_swa", TYPES, NULL, 4, 0, 128, 0, S2_TIED | S2_SINKS)                                          \
+    X("granitemoe_swa", TYPES, NULL, 4, 0, 128, 0, S2_SINKS)                                                 \
     X("kolibri1", TYPES, NULL, 5, 4, 513, 128, 0)                                                            \
     X("laguna", TYPES, NULL, 1, 0, 512, 128, 0)                                                              \
     X("mellum", TYPES, NULL, 1, 0, 1024, 128, 0)                                                             \
     X("ministral", TYPES, NULL, 0, 0, 4096, 0, 0)                                                            \
     X("olmo3", TYPES, NULL, 4, 3, 4096, 0, 0)                                                                \
-    X("vaultgemma", TYPES, NULL, 2, 1, 4096, 256, S2_TIED)                                                   \
+    X("vaultgemma", TYPES, NULL, 2, 1, 4096, 256, S2_TIED | S2_CAPPED)                                       \
     X("modernbert-decoder", HALVES, "global_attn_every_n_layers", 3, 0, 128, 0, S2_TIED)                     \
     X("beam", LISTED, NULL, 0, 0, 512, 128, 0)                                                               \
-    X("cohere2_moe", LISTED, NULL, 0, 0, 4096, 128, 0)                                                       \
+    X("cohere2_moe", LISTED, NULL, 0, 0, 4096, 128, S2_TIED)                                                 \
     X("exaone_moe", TYPES, "sliding_window_pattern", 4, 3, 4096, 0, 0)                                       \
-    X("flint", LISTED, NULL, 0, 0, 513, 128, 0)                                                              \
+    X("flint", LISTED, NULL, 0, 0, 513, 128, S2_SINKS)                                                       \
     X("llama4", CHUNKS, "no_rope_layer_interval", 4, 3, 8192, 128, 0)                                        \
     X("llama4_text", CHUNKS, "no_rope_layer_interval", 4, 3, 8192, 128, 0)                                   \
     X("mimo_v2_flash", MIMO, NULL, 0, 0, 129, 192, 0)                                                        \
@@ -157,7 +158,7 @@
     X("electra", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                            \
     X("ernie", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                              \
     X("megatron-bert", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                      \
-    X("rembert", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                            \
+    X("rembert", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED)                                                      \
     X("roberta", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                            \
     X("roberta-prelayernorm", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                               \
     X("roc_bert", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                           \
@@ -171,9 +172,9 @@
     X("granitemoehybrid", HYBRID, NULL, 0, 0, 0, 0, 0)                                                       \
     X("jamba", HYBRID, NULL, 8, 4, 0, 0, 0)                                                                  \
     X("kimi_linear", HYBRID, NULL, 0, 0, 0, 0, 0)                                                            \
-    X("lfm2", HYBRID, NULL, 0, 0, 0, 0, 0)                                                                   \
-    X("lfm2_moe", HYBRID, NULL, 0, 0, 0, 0, 0)                                                               \
-    X("lfm3", HYBRID, NULL, 0, 0, 256, 128, 0)                                                               \
+    X("lfm2", HYBRID, NULL, 0, 0, 0, 0, S2_TIED)                                                             \
+    X("lfm2_moe", HYBRID, NULL, 0, 0, 0, 0, S2_TIED)                                                         \
+    X("lfm3", HYBRID, NULL, 0, 0, 256, 128, S2_TIED)                                                         \
     X("minimax", HYBRID, NULL, 0, 0, 0, 0, 0)                                                                \
     X("nemotron_h", HYBRID, NULL, 0, 0, 0, 128, S2_UNGATED)                                                  \
     X("olmo_hybrid", HYBRID, NULL, 0, 0, 0, 0, 0)                                                            \
@@ -185,12 +186,12 @@
     X("inkling2_text", PARALLEL, NULL, 6, 5, 1024, 128, 0)                                                   \
     X("inkling_text", PARALLEL, NULL, 6, 5, 512, 128, 0)                                                     \
     X("zaya", PARALLEL, NULL, 0, 0, 0, 128, S2_TIED)                                                         \
-    X("falcon_mamba", STATES, NULL, 0, 0, 0, 0, 0)                                                           \
+    X("falcon_mamba", STATES, NULL, 0, 0, 0, 0, S2_TIED)                                                     \
     X("mamba", STATES, NULL, 0, 0, 0, 0, S2_TIED)                                                            \
     X("mamba2", STATES, NULL, 0, 0, 0, 0, 0)                                                                 \
     X("mllama_text_model", CROSSED, NULL, 0, 0, 0, 0, 0)                                                     \
     X("gemma4_text", TYPES, NULL, 6, 5, 512, 256, S2_TIED)                                                   \
-    X("gemma4_unified_text", TYPES, NULL, 6, 5, 512, 256, S2_TIED)                                           \
+    X("gemma4_unified_text", TYPES, NULL, 6, 5, 1024, 256, S2_TIED)                                          \
     X("gpt_neo", GPT_NEO, NULL, 0, 0, 256, 0, S2_UNGATED | S2_TIED)
 
 #endif /* S2_EXPORT_MODEL_TYPES_H */

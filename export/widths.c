@@ -51,13 +51,19 @@ static s2_status check_gated(const reader *r)
         "config.json from which the checkpoint was made");
 }
 
+/* What the code of the model_type does of itself. */
+static int32_t flags_of(const reader *r)
+{
+    const s2_model_type *const type = s2_model_type_find(s2_model_type_name(r->doc, r->prefix));
+    return type != NULL ? type->flags : 0;
+}
+
 /* What the code of a model_type does where its config says nothing. */
 static s2_status read_habits(const reader *r, s2_net *out)
 {
     char path[S2_DOC_PATH];
     const char *const name = s2_model_type_name(r->doc, r->prefix);
-    const s2_model_type *const type = s2_model_type_find(name);
-    const int32_t flags = type != NULL ? type->flags : 0;
+    const int32_t flags = flags_of(r);
     out->gated = (flags & S2_UNGATED) == 0;
     if (name == NULL)
         S2_TRY(check_gated(r));
@@ -70,20 +76,16 @@ static s2_status read_habits(const reader *r, s2_net *out)
     return s2_doc_bool_or(r->doc, where, tied, &out->tied, r->diag);
 }
 
-/*
- * The sinks of gpt-oss are in its weights, and its config says nothing of them. A config of Gemma 2 that leaves
- * the cap out has the default of transformers' Gemma2Config.
- */
+/* Sinks are among the weights, of which the config says nothing. A null caps nothing. */
 static s2_status read_scores(const reader *r, s2_net *out)
 {
     static const double most_cap = 1e6, default_cap = 50;
     char path[S2_DOC_PATH];
-    const char *const type = s2_model_type_name(r->doc, r->prefix);
-    out->sinks = type != NULL && strcmp(type, "gpt_oss") == 0;
+    const int32_t flags = flags_of(r);
+    out->sinks = (flags & S2_SINKS) != 0;
     s2_doc_under(r->prefix, "attn_logit_softcapping", path);
     if (!s2_doc_has(r->doc, path)) {
-        const bool by_default = type != NULL && strcmp(type, "gemma2") == 0 && !s2_doc_is_null(r->doc, path);
-        out->cap = by_default ? default_cap : 0;
+        out->cap = (flags & S2_CAPPED) != 0 && !s2_doc_is_null(r->doc, path) ? default_cap : 0;
         return S2_OK;
     }
     return s2_doc_num(r->doc, path, 0, most_cap, &out->cap, r->diag);

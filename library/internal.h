@@ -17,7 +17,7 @@ struct s2_api_pattern {
     int32_t n_holders; /* changed atomically; not of an atomic type, which C++ could not parse */
     s2_arena arena;
     s2_pattern pattern;
-    bool maps_files;   /* its masks are memory-mapped files that a text in the language named */
+    bool reads_masks;  /* its masks were read from files and are unloaded with it */
     const char *notes; /* from its import; "" if none */
 };
 s2_api_pattern *s2_handle_hold(const s2_api_pattern *pattern);

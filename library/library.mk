@@ -93,10 +93,14 @@ wheel: library
 check-python: wheel
 	@tests/python/run.sh build/wheel
 
-## bench-calls: what calls from Python cost the host, the kernel left out, on a CPU (S2_PYTHON=FILE: with torch; SITES="FOLDER FOLDER": packages that are compared)
-bench-calls: wheel
+## bench-calls: what calls from Python cost the host, the kernel left out, on a CPU (S2_PYTHON=FILE: with torch; SITES="FOLDER FOLDER": packages that are compared; LIBRARY=FILE: with its kernels, on a GPU, beside C and torch)
+bench-calls: $(if $(LIBRARY),,wheel)
+ifdef LIBRARY
+	$(or $(S2_PYTHON),python3) tests/bench/calls.py --library=$(LIBRARY) $(SITES)
+else
 	rm -rf $(O)/site && python3 -m zipfile -e "$$(ls -t build/wheel/*.whl | head -1)" $(O)/site
 	$(or $(S2_PYTHON),python3) tests/bench/calls.py $(SITES) $(O)/site
+endif
 
 ## bench-models: whole models with random weights on this machine's GPU, beside the prediction (S2_PYTHON=FILE: with torch)
 bench-models: wheel

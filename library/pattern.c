@@ -24,20 +24,20 @@ s2_api_pattern *s2_handle_hold(const s2_api_pattern *pattern)
     return own;
 }
 
-static void unmap_masks(const s2_pattern *pattern)
+static void unload_masks(const s2_pattern *pattern)
 {
     s2_term_walk walk = {.pattern = pattern};
     for (const s2_term *term; (term = s2_term_next(&walk)) != NULL;)
         if (term->mask != NULL)
-            s2_mask_unmap((s2_mask *)(uintptr_t)term->mask); /* in our own arena, which is released next */
+            s2_mask_unload((s2_mask *)(uintptr_t)term->mask); /* in our own arena, which is released next */
 }
 
 void s2_api_pattern_close(s2_api_pattern *pattern)
 {
     if (pattern == NULL || __atomic_fetch_sub(&pattern->n_holders, 1, __ATOMIC_ACQ_REL) != 1)
         return;
-    if (pattern->maps_files)
-        unmap_masks(&pattern->pattern);
+    if (pattern->reads_masks)
+        unload_masks(&pattern->pattern);
     s2_arena_release(&pattern->arena);
     s2_free(pattern);
 }
@@ -60,7 +60,7 @@ static s2_status read_language(const given *in, s2_api_pattern *own, s2_diag *di
                            "settings: a text in the pattern language leaves nothing unsaid");
     const s2_parse_options options = {.dir = in->path != NULL ? s2_path_dir(&own->arena, in->path) : NULL,
                                       .no_files = in->path == NULL};
-    own->maps_files = in->path != NULL;
+    own->reads_masks = in->path != NULL;
     return s2_pattern_parse(&own->arena, in->text, in->size, &options, &own->pattern, diag);
 }
 
@@ -111,8 +111,9 @@ static s2_status read_any(const given *in, s2_api_pattern *own, s2_diag *diag)
     if (status == S2_EUNSUPPORTED && in->format == NULL && in->path != NULL)
         return read_language(in, own, diag);
     *diag = foreign;
-    return in->format != NULL && s2_format_find(in->format) == NULL ? s2_answer_names("format", status, diag)
-                                                                    : status;
+    if (in->format == NULL || s2_format_find(in->format) != NULL)
+        return status;
+    return s2_answer_names("format", status == S2_EUNSUPPORTED ? S2_EINVAL : status, diag);
 }
 
 static s2_status read_file(given *in, s2_api_pattern *own, s2_diag *diag)

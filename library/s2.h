@@ -70,9 +70,10 @@ typedef struct s2_api_pattern s2_api_pattern;
 
 /*
  * Parse a text in the language of docs/pattern-language.md or in any format that `s2 import` reads. `format`
- * names it; NULL detects it from the content. `path` is the file that the text came from, or NULL; files that
- * the text names (masks, tables) are looked up next to it. A text without a path must not name files, and where
- * its format is not named either, it is in the language unless it begins with '{' or '['.
+ * names it, S2_API_ARGUMENT if nobody knows that name; NULL detects it from the content. `path` is the file that
+ * the text came from, or NULL; files that the text names (masks, tables) are looked up next to it. A text without
+ * a path must not name files, and where its format is not named either, it is in the language unless it begins
+ * with '{' or '['.
  */
 S2_API int s2_api_pattern_open(const char *text, size_t size, const char *path, const char *format,
                                s2_api_pattern **out, s2_api_error *why);
@@ -109,7 +110,7 @@ typedef struct s2_api_shape {
 } s2_api_shape;
 S2_API int s2_api_pattern_shape(const s2_api_pattern *pattern, s2_api_shape *shape, s2_api_error *why);
 
-/* The canonical text. */
+/* The canonical text; it reads as the same pattern. */
 S2_API int s2_api_pattern_text(const s2_api_pattern *pattern, s2_api_text *out, s2_api_error *why);
 /* What the imported format left unsaid, one sentence per line; empty for a text in the language. */
 S2_API int s2_api_pattern_notes(const s2_api_pattern *pattern, s2_api_text *out, s2_api_error *why);
@@ -118,8 +119,8 @@ typedef enum s2_api_phase { S2_API_PREFILL, S2_API_DECODE } s2_api_phase;
 
 /*
  * out[query - query_begin][key] is one byte per pair: 1 where query head `head` reads the key, for keys 0 to
- * context_tok (exclusive). Evaluates the definition of every term directly. Terms that choose keys at run
- * time read nothing.
+ * context_tok (exclusive), so (query_end - query_begin) * context_tok bytes of the caller's. Evaluates the
+ * definition of every term directly. Terms that choose keys at run time read nothing.
  */
 S2_API int s2_api_pattern_mask(const s2_api_pattern *pattern, s2_api_phase phase, int32_t layer, int32_t head,
                                int64_t context_tok, int64_t query_begin, int64_t query_end, uint8_t *out,
@@ -271,7 +272,7 @@ S2_API int s2_api_cache_slots(const s2_api_cache *cache, int32_t sequence, int32
 S2_API int s2_api_cache_places(const s2_api_cache *cache, const int32_t *sequences, int32_t n_sequences,
                                int32_t layer_begin, int32_t layer_end, int32_t n_tok, int64_t *slots,
                                s2_api_error *why);
-/* How many tokens the sequence has. */
+/* How many tokens the sequence has; S2_API_ARGUMENT where there is no such sequence. */
 S2_API int s2_api_cache_tokens(const s2_api_cache *cache, int32_t sequence, int32_t *tokens,
                                s2_api_error *why);
 
@@ -338,7 +339,7 @@ typedef struct s2_api_plan_options {
 S2_API int s2_api_plan_open(s2_api_device *device, const s2_api_pattern *pattern,
                             const s2_api_plan_options *options, s2_api_plan **out, s2_api_error *why);
 S2_API void s2_api_plan_close(s2_api_plan *plan);
-/* The kernel's name; valid as long as the library is loaded. */
+/* The kernel's name, "" of NULL; valid as long as the library is loaded. */
 S2_API const char *s2_api_plan_kernel(const s2_api_plan *plan);
 
 /*

@@ -45,6 +45,7 @@
     X(S2P_MASK_SHAPE, 72, "The mask does not fit the pattern: its heads or its blocks.")                     \
     X(S2P_MASK_REFUSED, 73, "Mask files are refused in text of this origin.")                                \
     X(S2P_MASK_LATER, 74, "The mask allows keys after their queries, and the pattern is causal.")            \
+    X(S2P_MASK_CHANGED, 75, "The mask file is not the one that the text was written for.")                   \
     X(S2P_INVARIANT, 80, "A pattern built in memory breaks an invariant of pattern/spec.h.")
 
 typedef enum s2_code {

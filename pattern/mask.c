@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sha2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -237,6 +238,7 @@ static bool all_zero_or_one(const uint8_t *bytes, size_t n)
     return true;
 }
 
+/* A run of bytes; in a file, or of the data of a mask. */
 typedef struct file_part {
     size_t begin;
     size_t end;
@@ -260,15 +262,6 @@ static bool next_data(int fd, size_t n_bytes, size_t *from, file_part *out)
     out->begin = s2_min_size((size_t)data, n_bytes);
     out->end = hole > data && (size_t)hole < n_bytes ? (size_t)hole : n_bytes;
     *from = out->end;
-    return true;
-}
-
-static bool data_are_boolean(int fd, const uint8_t *file, size_t data_at, size_t n_bytes)
-{
-    file_part data;
-    for (size_t at = data_at; next_data(fd, n_bytes, &at, &data);)
-        if (!all_zero_or_one(file + data.begin, data.end - data.begin))
-            return false;
     return true;
 }
 
@@ -300,107 +293,269 @@ static int64_t later_in_row(const header *head, const uint8_t *row, size_t begin
     return n;
 }
 
-static int64_t count_later(int fd, const uint8_t *file, size_t data_at, size_t n_bytes, const header *head)
+static int64_t count_later(const header *head, const uint8_t *cells, file_part part)
 {
     const size_t n_rows = (size_t)head->shape[head->n_dims - 2],
                  n_row = (size_t)head->shape[head->n_dims - 1];
     int64_t n = 0;
-    file_part data;
-    for (size_t byte = data_at; next_data(fd, n_bytes, &byte, &data);)
-        for (size_t cell = data.begin - data_at; cell < data.end - data_at;) {
-            const size_t row = cell / n_row, begin = cell % n_row;
-            const size_t rest = data.end - data_at - cell;
-            const size_t end = rest < n_row - begin ? begin + rest : n_row;
-            n += later_in_row(head, file + data_at + row * n_row, begin, end, row % n_rows);
-            cell += end - begin;
-        }
+    for (size_t cell = part.begin; cell < part.end;) {
+        const size_t row = cell / n_row, begin = cell % n_row;
+        const size_t rest = part.end - cell;
+        const size_t end = rest < n_row - begin ? begin + rest : n_row;
+        n += later_in_row(head, cells + row * n_row, begin, end, row % n_rows);
+        cell += end - begin;
+    }
     return n;
 }
 
-/* Check header, size and values before any are trusted; *data_at is where the data begin in the file. */
-static s2_status check_file(int fd, const char *path, const uint8_t *file, size_t n_bytes, header *head,
-                            size_t *data_at, s2_diag *diag)
+/* --- the digest ------------------------------------------------------------------------------------ */
+
+/*
+ * Rows as np.packbits writes them, one behind the other, are cut into pieces of 64 bytes; hashed are the shape and
+ * each run of equal pieces, as its number of pieces (8 bytes, the lowest first) and the piece. Most masks repeat
+ * themselves, and a hash of a GiB takes longer than deciding it.
+ */
+enum { PIECE = 64 };
+
+typedef struct digest {
+    SHA2_CTX sha;
+    uint8_t piece[PIECE]; /* that the run repeats */
+    uint64_t n_same;
+    size_t n_pieces; /* in all */
+} digest;
+
+static void end_run(digest *d)
 {
+    uint8_t n[8];
+    for (size_t byte = 0; byte < sizeof n; byte++)
+        n[byte] = (uint8_t)(d->n_same >> 8 * byte);
+    if (d->n_same > 0) {
+        SHA256Update(&d->sha, n, sizeof n);
+        SHA256Update(&d->sha, d->piece, PIECE);
+    }
+    d->n_same = 0;
+}
+
+static void add_pieces(digest *d, const uint8_t *piece, size_t n)
+{
+    if (n > 0 && (d->n_same == 0 || memcmp(d->piece, piece, PIECE) != 0)) {
+        end_run(d);
+        memcpy(d->piece, piece, PIECE);
+    }
+    d->n_same += n;
+    d->n_pieces += n;
+}
+
+/* What nobody wrote. */
+static void add_zeros_up_to(digest *d, size_t piece)
+{
+    static const uint8_t zeros[PIECE];
+    if (piece > d->n_pieces)
+        add_pieces(d, zeros, piece - d->n_pieces);
+}
+
+/* Up to 8 cells in a byte, the first in bit 7. */
+static uint8_t pack_cells(const uint8_t *cells, int64_t n)
+{
+    static const uint8_t zeros[8];
+    uint8_t bits = 0;
+    if (n >= 8 && memcmp(cells, zeros, sizeof zeros) == 0)
+        return 0;
+    for (int64_t cell = 0; cell < n && cell < 8; cell++)
+        bits |= (uint8_t)(cells[cell] << (7 - cell));
+    return bits;
+}
+
+/* Bytes of a packed row. */
+static size_t packed_row(const s2_mask *mask)
+{
+    return (size_t)s2_ceil_div(mask->n_k_blk, 8);
+}
+
+/* Bytes of all rows, packed. */
+static size_t packed_bytes(const s2_mask *mask)
+{
+    return (size_t)mask->n_heads * (size_t)mask->n_q_blk * packed_row(mask);
+}
+
+/* A piece where it lies, or built in `room`. */
+static const uint8_t *piece_of(const s2_mask *mask, size_t piece, uint8_t room[PIECE])
+{
+    const size_t n_row = packed_row(mask), begin = piece * PIECE,
+                 n = s2_min_size(packed_bytes(mask) - begin, PIECE);
+    if (mask->packed && n == PIECE)
+        return mask->allowed + begin;
+    memset(room, 0, PIECE);
+    if (mask->packed)
+        memcpy(room, mask->allowed + begin, n);
+    size_t row = begin / n_row, col = begin % n_row;
+    for (size_t byte = 0; byte < n && !mask->packed; byte++) {
+        const int64_t key = 8 * (int64_t)col;
+        room[byte] = pack_cells(mask->allowed + (int64_t)row * mask->n_k_blk + key, mask->n_k_blk - key);
+        col = col + 1 < n_row ? col + 1 : 0;
+        row += col == 0;
+    }
+    return room;
+}
+
+/* The piece that holds a byte of the data. */
+static size_t piece_at(const s2_mask *mask, size_t byte)
+{
+    const size_t n_row = (size_t)s2_mask_row_bytes(mask);
+    return (mask->packed ? byte : byte / n_row * packed_row(mask) + byte % n_row / 8) / PIECE;
+}
+
+/* All data outside the parts, which are in order, are zero. */
+static void seal(s2_mask *mask, const file_part *parts, int64_t n_parts)
+{
+    digest d = {0};
+    char shape[64];
+    uint8_t room[PIECE];
+    const int n = snprintf(shape, sizeof shape, "%d %d %d\n", mask->n_heads, mask->n_q_blk, mask->n_k_blk);
+    SHA256Init(&d.sha);
+    SHA256Update(&d.sha, (const uint8_t *)shape, (size_t)n);
+    for (int64_t p = 0; p < n_parts; p++) {
+        add_zeros_up_to(&d, piece_at(mask, parts[p].begin));
+        const size_t last = piece_at(mask, parts[p].end - 1);
+        while (d.n_pieces <= last)
+            add_pieces(&d, piece_of(mask, d.n_pieces, room), 1);
+    }
+    add_zeros_up_to(&d, (size_t)s2_ceil_div((int64_t)packed_bytes(mask), PIECE));
+    end_run(&d);
+    SHA256End(&d.sha, mask->digest);
+}
+
+void s2_mask_seal(s2_mask *mask)
+{
+    const size_t n_rows = (size_t)mask->n_heads * (size_t)mask->n_q_blk;
+    seal(mask, &(file_part){0, n_rows * (size_t)s2_mask_row_bytes(mask)}, 1);
+}
+
+/* --- files ----------------------------------------------------------------------------------------- */
+
+static s2_status fail(s2_diag *diag, const char *path)
+{
+    return s2_diag_set(diag, S2_EIO, S2P_MASK_FILE, 0, 0, "%.120s: %s", path, strerror(errno));
+}
+
+/* Fewer bytes only where the file ends. */
+static bool read_bytes(int fd, size_t from, size_t n, uint8_t *to, size_t *n_read)
+{
+    *n_read = 0;
+    while (*n_read < n) {
+        const ssize_t got = pread(fd, to + *n_read, n - *n_read, (off_t)(from + *n_read));
+        if (got == 0)
+            return true;
+        if (got < 0 && errno != EINTR)
+            return false;
+        *n_read += got > 0 ? (size_t)got : 0;
+    }
+    return true;
+}
+
+/* An open file whose header is understood. */
+typedef struct source {
+    int fd;
+    const char *path;
+    s2_diag *diag;
+    s2_arena arena;
+    size_t n_bytes;
+    header head;
+    size_t data_at;
+    file_part *parts; /* of the data that are not in holes */
+    int64_t n_parts;
+    int64_t cap_parts;
+} source;
+
+static s2_status read_head(source *s)
+{
+    struct stat info;
+    if (fstat(s->fd, &info) != 0)
+        return fail(s->diag, s->path);
+    if (!S_ISREG(info.st_mode))
+        return s2_diag_set(s->diag, S2_EIO, S2P_MASK_FILE, 0, 0, "%.120s: not a regular file", s->path);
+    s->n_bytes = (size_t)info.st_size;
+    const size_t most = s2_min_size(s->n_bytes, PREFIX_BYTES + 2 + HEADER_LIMIT);
+    uint8_t *const bytes = S2_NEW(&s->arena, uint8_t, most + 1);
     const char *fault;
-    const size_t data_begin = read_prefix(file, n_bytes, head, &fault);
-    if (data_begin == 0)
-        return refuse(diag, path, fault);
-    fault = size_fault(head, n_bytes, data_begin);
-    if (fault != NULL)
-        return refuse(diag, path, fault);
-    if (!head->is_packed && !data_are_boolean(fd, file, data_begin, n_bytes))
-        return refuse(diag, path, "it holds values other than 0 and 1");
-    *data_at = data_begin;
+    size_t n;
+    if (bytes == NULL)
+        return S2_ENOMEM;
+    if (!read_bytes(s->fd, 0, most, bytes, &n))
+        return fail(s->diag, s->path);
+    s->data_at = read_prefix(bytes, n, &s->head, &fault);
+    if (s->data_at > 0)
+        fault = size_fault(&s->head, s->n_bytes, s->data_at);
+    return fault != NULL ? refuse(s->diag, s->path, fault) : S2_OK;
+}
+
+static s2_status read_cells(source *s, uint8_t *cells, int64_t *n_later)
+{
+    file_part data;
+    for (size_t byte = s->data_at; next_data(s->fd, s->n_bytes, &byte, &data);) {
+        const file_part part = {data.begin - s->data_at, data.end - s->data_at};
+        size_t n;
+        if (!read_bytes(s->fd, data.begin, part.end - part.begin, cells + part.begin, &n))
+            return fail(s->diag, s->path);
+        if (n < part.end - part.begin)
+            return refuse(s->diag, s->path, "it became shorter while it was read");
+        if (!s->head.is_packed && !all_zero_or_one(cells + part.begin, n))
+            return refuse(s->diag, s->path, "it holds values other than 0 and 1");
+        *n_later += count_later(&s->head, cells, part);
+        S2_TRY(S2_ARENA_ROOM(&s->arena, s->parts, s->n_parts, s->cap_parts));
+        s->parts[s->n_parts++] = part;
+    }
     return S2_OK;
 }
 
-static s2_status map_file(int fd, const char *path, s2_mask *out, s2_diag *diag)
+static s2_status read_mask(source *s, s2_mask *out)
 {
-    struct stat info;
-    if (fstat(fd, &info) != 0)
-        return s2_diag_set(diag, S2_EIO, S2P_MASK_FILE, 0, 0, "%.120s: %s", path, strerror(errno));
-    if (!S_ISREG(info.st_mode))
-        return s2_diag_set(diag, S2_EIO, S2P_MASK_FILE, 0, 0, "%.120s: not a regular file", path);
-    if (info.st_size < PREFIX_BYTES)
-        return refuse(diag, path, "it is not a .npy file");
-    const size_t n_bytes = (size_t)info.st_size;
-    uint8_t *const file = mmap(NULL, n_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (file == MAP_FAILED)
-        return s2_diag_set(diag, S2_EIO, S2P_MASK_FILE, 0, 0, "%.120s: %s", path, strerror(errno));
-    header head = {0};
-    size_t data_at = 0;
-    const s2_status status = check_file(fd, path, file, n_bytes, &head, &data_at, diag);
+    S2_TRY(read_head(s));
+    const size_t n_data = s->n_bytes - s->data_at;
+    uint8_t *const cells =
+        mmap(NULL, n_data, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (cells == MAP_FAILED)
+        return errno == ENOMEM ? S2_ENOMEM : fail(s->diag, s->path);
+    int64_t n_later = 0;
+    const s2_status status = read_cells(s, cells, &n_later);
     if (status != S2_OK) {
-        munmap(file, n_bytes);
+        munmap(cells, n_data);
         return status;
     }
-    const int64_t *const extent = head.shape + (head.n_dims - 2);
+    const int64_t *const extent = s->head.shape + (s->head.n_dims - 2);
     *out = (s2_mask){.path = out->path,
-                     .n_heads = head.n_dims == 3 ? (int32_t)head.shape[0] : 1,
+                     .n_heads = s->head.n_dims == 3 ? (int32_t)s->head.shape[0] : 1,
                      .n_q_blk = (int32_t)extent[0],
-                     .n_k_blk = (int32_t)extent[head.is_packed ? 0 : 1],
-                     .allowed = file + data_at,
-                     .n_later = count_later(fd, file, data_at, n_bytes, &head),
-                     .packed = head.is_packed};
+                     .n_k_blk = (int32_t)extent[s->head.is_packed ? 0 : 1],
+                     .allowed = cells,
+                     .n_later = n_later,
+                     .packed = s->head.is_packed};
+    seal(out, s->parts, s->n_parts);
     return S2_OK;
 }
 
 s2_status s2_mask_load(s2_arena *arena, const char *path, s2_mask *out, s2_diag *diag)
 {
-    const char *const copy = s2_arena_strndup(arena, path, strlen(path));
-    if (copy == NULL)
+    s2_mask mask = {.path = s2_arena_strndup(arena, path, strlen(path))};
+    if (mask.path == NULL)
         return S2_ENOMEM;
     /* a FIFO must not make the caller wait for a writer */
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return s2_diag_set(diag, S2_EIO, S2P_MASK_FILE, 0, 0, "%.120s: %s", path, strerror(errno));
-    s2_mask mask = {.path = copy};
-    const s2_status status = map_file(fd, path, &mask, diag);
-    close(fd);
+    source s = {.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), .path = path, .diag = diag};
+    if (s.fd < 0)
+        return fail(diag, path);
+    const s2_status status = read_mask(&s, &mask);
+    close(s.fd);
+    s2_arena_release(&s.arena);
     if (status == S2_OK)
         *out = mask;
     return status;
 }
 
-/* The header is at most a few pages, so the mapping starts at a page boundary that it determines. */
-static uint8_t *mapping_start(const s2_mask *mask)
+void s2_mask_unload(s2_mask *mask)
 {
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t start = (uintptr_t)mask->allowed & ~(page - 1);
-    if (start == (uintptr_t)mask->allowed)
-        start -= page;
-    while (memcmp((const void *)start, magic, 6) != 0)
-        start -= page;
-    return (uint8_t *)start;
-}
-
-void s2_mask_unmap(s2_mask *mask)
-{
-    if (mask->allowed == NULL)
-        return;
-    uint8_t *const file = mapping_start(mask);
-    const size_t n_data = (size_t)mask->n_heads * (size_t)mask->n_q_blk * (size_t)s2_mask_row_bytes(mask);
-    munmap(file, (size_t)(mask->allowed - file) + n_data);
+    if (mask->allowed != NULL)
+        munmap((void *)(uintptr_t)mask->allowed,
+               (size_t)mask->n_heads * (size_t)mask->n_q_blk * (size_t)s2_mask_row_bytes(mask));
     mask->allowed = NULL;
 }
 

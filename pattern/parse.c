@@ -241,7 +241,7 @@ s2_status s2_pattern_parse(s2_arena *arena, const char *text, size_t n_bytes, co
     const s2_status status = parse_all(&p, out);
     if (status != S2_OK) {
         for (int32_t m = 0; m < p.n_masks; m++)
-            s2_mask_unmap(p.masks[m]);
+            s2_mask_unload(p.masks[m]);
         s2_arena_rewind(arena, mark);
     }
     s2_buf_release(&p.text);

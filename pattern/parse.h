@@ -41,7 +41,6 @@ void s2_term_print(const s2_term *term, s2_buf *buf);
 /* Indices as the shortest LIST of the language ("all", "0-15", "1::2", "0,4,9-12") out of n_all. */
 void s2_index_list_print(const int32_t *index, int32_t n, int32_t n_all, s2_buf *buf);
 
-enum { S2_HASH_HEX = 65 };
 /* Lower-case hex SHA-256 of the canonical text, terminated. */
 s2_status s2_pattern_hash(const s2_pattern *pattern, char hex[S2_HASH_HEX]) S2_MUST_CHECK;
 

@@ -280,14 +280,51 @@ static s2_status load_mask(s2_parser *p, size_t pos, const char *path, s2_mask *
     mask->path = path;
     const s2_status kept = keep_mask(p, mask);
     if (kept != S2_OK) {
-        s2_mask_unmap(mask);
+        s2_mask_unload(mask);
         return kept;
     }
     *out = mask;
     return check_mask(p, pos, mask);
 }
 
-/* A file named by several terms is mapped and checked once. */
+/* A file named by several terms is read and checked once. */
+static s2_status find_mask(s2_parser *p, size_t pos, const char *path, s2_mask **out)
+{
+    for (int32_t m = 0; m < p->n_masks; m++)
+        if (strcmp(p->masks[m]->path, path) == 0) {
+            *out = p->masks[m];
+            return S2_OK;
+        }
+    return load_mask(p, pos, path, out);
+}
+
+static bool is_digest(s2_word word)
+{
+    size_t n = 0;
+    while (n < word.n && memchr("0123456789abcdef", word.text[n], 16) != NULL)
+        n++;
+    return n == word.n && n == S2_HASH_HEX - 1;
+}
+
+/* What the file held when the text was written; a person may leave it out. */
+static s2_status read_digest(s2_parser *p, const s2_mask *mask)
+{
+    if (!s2_parse_take_word(p, "digest"))
+        return S2_OK;
+    const s2_word word = s2_lex_run(&p->lex);
+    if (!is_digest(word))
+        return S2_REFUSE(p, S2P_EXPECTED, word.pos,
+                         "expected the %d digits, 0-9 and a-f, that 's2 show --canonical' writes",
+                         S2_HASH_HEX - 1);
+    if (memcmp(word.text, mask->digest, word.n) != 0)
+        return S2_REFUSE(
+            p, S2P_MASK_CHANGED, word.pos,
+            "the file holds %.12s..., not %.12s...: put back the file that this text was written "
+            "for, or leave out 'digest' to read the pattern as it is now",
+            mask->digest, word.text);
+    return S2_OK;
+}
+
 static s2_status read_mask(s2_parser *p, s2_term *term)
 {
     s2_lex_skip_blanks(&p->lex);
@@ -297,15 +334,10 @@ static s2_status read_mask(s2_parser *p, s2_term *term)
     if (p->options != NULL && p->options->no_files)
         return S2_REFUSE(p, S2P_MASK_REFUSED, pos,
                          "mask files are refused here: this text may come from elsewhere");
-    for (int32_t m = 0; m < p->n_masks; m++)
-        if (strcmp(p->masks[m]->path, path) == 0) {
-            term->mask = p->masks[m];
-            return S2_OK;
-        }
     s2_mask *mask = NULL;
-    S2_TRY(load_mask(p, pos, path, &mask));
+    S2_TRY(find_mask(p, pos, path, &mask));
     term->mask = mask;
-    return S2_OK;
+    return read_digest(p, mask);
 }
 
 /* ---- when */
@@ -409,8 +441,9 @@ static s2_status read_arguments(s2_parser *p, const s2_term_row *row, s2_term *t
 static const char *const *words_after(const s2_term_row *row)
 {
     static const char *const stride[] = {"width", "phase", "when", NULL};
+    static const char *const file[] = {"digest", "when", NULL};
     static const char *const other[] = {"when", NULL};
-    return row->args == S2_ARGS_STRIDE ? stride : other;
+    return row->args == S2_ARGS_STRIDE ? stride : row->args == S2_ARGS_FILE ? file : other;
 }
 
 static s2_status refuse_after_term(s2_parser *p, const s2_term_row *row)

@@ -157,18 +157,8 @@ s2_status s2_pattern_hash(const s2_pattern *pattern, char hex[S2_HASH_HEX])
 {
     s2_buf text = {0};
     s2_pattern_print(pattern, &text);
-    if (text.status == S2_OK) {
-        SHA2_CTX context;
-        uint8_t digest[SHA256_DIGEST_LENGTH];
-        SHA256Init(&context);
-        SHA256Update(&context, (const uint8_t *)text.data, text.len);
-        SHA256Final(digest, &context);
-        for (int byte = 0; byte < SHA256_DIGEST_LENGTH; byte++) {
-            hex[2 * byte] = "0123456789abcdef"[digest[byte] >> 4];
-            hex[2 * byte + 1] = "0123456789abcdef"[digest[byte] & 15];
-        }
-        hex[2 * SHA256_DIGEST_LENGTH] = '\0';
-    }
+    if (text.status == S2_OK)
+        SHA256Data((const uint8_t *)text.data, text.len, hex);
     const s2_status status = text.status;
     s2_buf_release(&text);
     return status;

@@ -154,6 +154,7 @@ static void put_arguments(s2_buf *buf, const s2_term *term)
     case S2_ARGS_FILE:
         s2_buf_puts(buf, " ");
         s2_quoted_print(term->mask->path, buf);
+        s2_buf_printf(buf, " digest %s", term->mask->digest);
         break;
     case S2_ARGS_PAGES:
         put_field(buf, " ", term->n, false);

@@ -332,6 +332,8 @@ static const char *mask_fault(const s2_pattern *pattern, const s2_mask *mask)
 {
     if (mask == NULL || mask->path == NULL || mask->path[0] == '\0' || mask->allowed == NULL)
         return "the mask has no file";
+    if (mask->digest[0] == '\0')
+        return "the mask is not sealed";
     if (mask->n_heads != 1 && mask->n_heads != pattern->n_heads)
         return "the mask has neither one plane nor one per head";
     const int64_t most = S2_LIMIT_CONTEXT_TOK / pattern->block_tok;

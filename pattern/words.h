@@ -24,7 +24,7 @@ typedef enum s2_term_args {
     S2_ARGS_STRIDE, /* V [width W] [phase P] */
     S2_ARGS_LIST,   /* LIST, in blocks or tokens */
     S2_ARGS_DRAW,   /* N seed S, in blocks */
-    S2_ARGS_FILE,   /* "FILE.npy" */
+    S2_ARGS_FILE,   /* "FILE.npy" [digest D] */
     S2_ARGS_PAGES,  /* N page P */
     S2_ARGS_COUNT   /* N, in tokens with or without t */
 } s2_term_args;
@@ -65,7 +65,7 @@ typedef enum s2_term_nature {
       "the aligned chunk of N blocks that the query is in")                                                  \
     X(RANDOM, "random", DRAW, ABSENT, EXPLICIT, false, "the number of random blocks", "random N seed S",     \
       "N blocks, drawn for each layer, head and query block")                                                \
-    X(MASK, "mask", FILE, ABSENT, EXPLICIT, false, "", "mask \"FILE.npy\"",                                  \
+    X(MASK, "mask", FILE, ABSENT, EXPLICIT, false, "", "mask \"FILE.npy\" [digest D]",                       \
       "what a bool array [heads, rows, columns] of blocks says")                                             \
     X(PAGES, "pages", PAGES, ABSENT, DYNAMIC, false, "the number of pages", "pages N page P",                \
       "the N pages of P tokens that are chosen at run time (Quest)")                                         \

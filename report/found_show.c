@@ -64,24 +64,29 @@ static void put_table(const s2_found *found, s2_buf *buf)
     put_front(found, buf);
 }
 
+static const char *be_of(int64_t n)
+{
+    return n == 1 ? "is" : "are";
+}
+
 static void put_counts(const s2_found *found, s2_buf *buf)
 {
     const s2_search_counts *const counts = &found->state.counts;
     s2_buf_printf(buf, "%lld of %lld candidates visited",
                   (long long)(found->state.next - found->search.begin), (long long)found->space.n_candidates);
     if (counts->refused > 0)
-        s2_buf_printf(buf, "; %lld are refused", (long long)counts->refused);
+        s2_buf_printf(buf, "; %lld %s refused", (long long)counts->refused, be_of(counts->refused));
     for (int32_t r = 0; r < found->search.n_requirements; r++) {
         const s2_property property = found->search.requirements[r].property;
         bool twin = false;
         for (int32_t earlier = 0; earlier < r; earlier++)
             twin |= found->search.requirements[earlier].property == property;
         if (!twin && counts->violated[property] > 0)
-            s2_buf_printf(buf, "; %lld violate %s", (long long)counts->violated[property],
-                          s2_property_word(property));
+            s2_buf_printf(buf, "; %lld violate%s %s", (long long)counts->violated[property],
+                          counts->violated[property] == 1 ? "s" : "", s2_property_word(property));
     }
     if (counts->unknown > 0)
-        s2_buf_printf(buf, "; %lld are not decided", (long long)counts->unknown);
+        s2_buf_printf(buf, "; %lld %s not decided", (long long)counts->unknown, be_of(counts->unknown));
     if (counts->outside > 0)
         s2_buf_printf(buf, "; %lld above --at-most", (long long)counts->outside);
     if (counts->unaccepted > 0)

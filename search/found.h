@@ -11,6 +11,9 @@
 #include "pattern/parse.h"
 #include "search/search.h"
 
+/* A front may have thousands of designs: only its first are priced by the whole simulator. */
+enum { S2_FOUND_WHOLE = 32 };
+
 /* A design of the front, expanded, parsed and priced once, to be shown, stored or run. */
 typedef struct s2_found_design {
     const s2_point *point; /* in the front */

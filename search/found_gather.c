@@ -5,8 +5,7 @@
 
 #include "base/arith.h"
 
-/* A front may have thousands of designs: only this many are priced by the whole simulator. */
-enum { FULL_ROWS = 32, TOLD_ROWS = 20, NAME_DIGITS = 8 };
+enum { TOLD_ROWS = 20, NAME_DIGITS = 8 };
 
 /* Named by its hash, so that designs of different searches never share a name. */
 static const char *name_of(const s2_found *found, const char *own, const char *hash)
@@ -34,7 +33,7 @@ static s2_status fill_design(const s2_found *found, const s2_point *point, int32
         return S2_ENOMEM;
     memcpy(out->shown, point->value, sizeof out->shown);
     S2_TRY(s2_found_find_spill(found, out));
-    return place < FULL_ROWS ? s2_found_price(found, out, place < TOLD_ROWS) : S2_OK;
+    return place < S2_FOUND_WHOLE ? s2_found_price(found, out, place < TOLD_ROWS) : S2_OK;
 }
 
 /* The index of the training step among objectives and among phases; false if none is told. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "pattern/mask.h"
 
 static bool is_even(const s2_pattern *pattern, int32_t n_ranks)
 {
@@ -125,6 +126,7 @@ static s2_status fold_term(s2_arena *arena, const s2_term *term, int32_t layer, 
     *plane = *term->mask;
     plane->n_heads = 1;
     plane->allowed = s2_mask_row(term->mask, head, 0);
+    s2_mask_seal(plane);
     out->mask = plane;
     return S2_OK;
 }

@@ -1,5 +1,7 @@
 #include "tests/gen_spec.h"
 
+#include "pattern/mask.h"
+
 static int64_t below(s2_rng *rng, int64_t n)
 {
     return (int64_t)s2_rng_below(rng, (uint64_t)n);
@@ -44,6 +46,7 @@ static const s2_mask *gen_mask(s2_rng *rng, const s2_pattern *pattern, s2_arena 
             bits[at / n * s2_mask_row_bytes(mask) + at % n / 8] |= (uint8_t)(allowed[at] << (7 - at % n % 8));
         mask->allowed = bits;
     }
+    s2_mask_seal(mask);
     return mask;
 }
 

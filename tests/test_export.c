@@ -1450,7 +1450,8 @@ static void heads_keep_their_own_planes_of_a_mask(void **state)
     static const uint8_t planes[2 * 16] = {1, 0, 0, 0, 1, 1, 0, 0, 1, 1, 1, 0, 1, 1, 1, 1,
                                            1, 0, 0, 0, 0, 1, 0, 0, 1, 0, 1, 0, 0, 1, 0, 1};
     s2_arena arena = {0};
-    const s2_mask mask = {.path = "m.npy", .n_heads = 2, .n_q_blk = 4, .n_k_blk = 4, .allowed = planes};
+    s2_mask mask = {.path = "m.npy", .n_heads = 2, .n_q_blk = 4, .n_k_blk = 4, .allowed = planes};
+    s2_mask_seal(&mask);
     s2_term term = s2_term_init(S2_TERM_MASK, 0);
     const s2_body body = {1, &term};
     s2_pattern pattern = s2_parsed(&arena, "heads 2; block 128; layers all: dense");
@@ -1578,11 +1579,12 @@ static void a_length_inside_a_block_is_refused_with_those_that_fit(void **state)
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         s2_arena arena = {0};
         exported out;
-        const s2_mask mask = {.path = "m.npy",
-                              .n_heads = 1,
-                              .n_q_blk = rows[r].n_blk,
-                              .n_k_blk = rows[r].n_blk,
-                              .allowed = planes};
+        s2_mask mask = {.path = "m.npy",
+                        .n_heads = 1,
+                        .n_q_blk = rows[r].n_blk,
+                        .n_k_blk = rows[r].n_blk,
+                        .allowed = planes};
+        s2_mask_seal(&mask);
         s2_term term = s2_term_init(S2_TERM_MASK, 0);
         const s2_body body = {1, &term};
         s2_pattern pattern = s2_parsed(&arena, "heads 1; block 16; layers all: dense");

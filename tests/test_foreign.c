@@ -772,6 +772,7 @@ static void layers_that_differ_are_read(void **state)
         {"\"model_type\": \"xlm\", \"causal\": true", "layers 4\nheads 2\nlayers all: dense"},
         {"\"model_type\": \"xlnet\", \"attn_type\": \"bi\"", "causal no"},
         {"\"model_type\": \"hrm_text\", \"H_cycles\": 3, \"L_cycles\": 1", "layers 24\n"},
+        {"\"model_type\": \"longcat_flash\", \"num_layers\": 3", "layers 6\n"},
         {"\"model_type\": \"doge\", \"keep_window_size\": 64, \"sliding_window\": 256",
          "topk 64 when distance ..256t"},
     };
@@ -971,6 +972,31 @@ static void widths_that_configs_leave_out_are_those_of_their_code(void **state)
     }
 }
 
+/* transformers writes no tie_word_embeddings where it is true by default. Published checkpoints, without their norms. */
+static void models_that_share_an_embedding_do_so_unsaid(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *says;
+        double weights;
+    } rows[] = {{"\"model_type\": \"smollm3\", \"hidden_size\": 2048, \"intermediate_size\": 11008, "
+                 "\"num_attention_heads\": 16, \"num_hidden_layers\": 36, \"num_key_value_heads\": 4, "
+                 "\"vocab_size\": 128256",
+                 3.075e9},
+                {"\"model_type\": \"starcoder2\", \"hidden_size\": 3072, \"intermediate_size\": 12288, "
+                 "\"num_attention_heads\": 24, \"num_hidden_layers\": 30, \"num_key_value_heads\": 2, "
+                 "\"vocab_size\": 49152",
+                 3.030e9}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        char text[400];
+        s2_net widths;
+        s2_diag diag = {0};
+        snprintf(text, sizeof text, "{%s}", rows[r].says);
+        assert_int_equal(s2_widths_read(text, strlen(text), &widths, &diag), S2_OK);
+        s2_assert_close((double)s2_net_weights(&widths), rows[r].weights, 1e-3 * rows[r].weights);
+    }
+}
+
 static void caps_of_scores_are_those_of_the_config(void **state)
 {
     (void)state;
@@ -980,6 +1006,7 @@ static void caps_of_scores_are_those_of_the_config(void **state)
     } rows[] = {{"\"model_type\": \"gemma2\"", 50},
                 {"\"model_type\": \"gemma2\", \"attn_logit_softcapping\": 30", 30},
                 {"\"model_type\": \"gemma2\", \"attn_logit_softcapping\": null", 0},
+                {"\"model_type\": \"vaultgemma\"", 50},
                 {"\"model_type\": \"llama\", \"attn_logit_softcapping\": 20.5", 20.5},
                 {"\"model_type\": \"llama\"", 0}};
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
@@ -1488,6 +1515,7 @@ int main(void)
         cmocka_unit_test(models_that_look_both_ways_are_not_causal),
         cmocka_unit_test(widths_of_configs_are_those_of_the_built_in_models),
         cmocka_unit_test(widths_that_configs_leave_out_are_those_of_their_code),
+        cmocka_unit_test(models_that_share_an_embedding_do_so_unsaid),
         cmocka_unit_test(caps_of_scores_are_those_of_the_config),
         cmocka_unit_test(weights_are_stored_as_the_config_says),
         cmocka_unit_test(configs_without_widths_are_refused_with_what_is_missing),

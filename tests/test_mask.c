@@ -1,5 +1,6 @@
 #include "tests/s2test.h"
 
+#include <sha2.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -9,6 +10,7 @@
 #include "base/rng.h"
 #include "pattern/codes.h"
 #include "pattern/mask.h"
+#include "pattern/parse.h"
 
 static char scratch_path[64];
 
@@ -78,11 +80,11 @@ static void masks_of_the_test_data_have_their_shape_and_bits(void **state)
         const bool read = k_blk <= q_blk && (q_blk - k_blk < 2 || (k_blk + head) % 4 == 0);
         assert_int_equal(mask.allowed[cell], read);
     }
-    s2_mask_unmap(&mask);
+    s2_mask_unload(&mask);
     assert_null(mask.allowed);
     assert_int_equal(s2_mask_load(&arena, "tests/data/masks/mask1.npy", &mask, &diag), S2_OK);
     assert_int_equal(mask.n_heads, 1);
-    s2_mask_unmap(&mask);
+    s2_mask_unload(&mask);
     s2_arena_release(&arena);
 }
 
@@ -152,7 +154,7 @@ static void headers_are_accepted_or_refused_by_content(void **state)
             if (status != S2_OK)
                 fail_msg("%s: %s", rows[row].label, diag.msg);
             assert_int_equal(mask.allowed[5], rows[row].fill);
-            s2_mask_unmap(&mask);
+            s2_mask_unload(&mask);
         } else {
             if (status != S2_EPARSE || diag.code != S2P_MASK_FORMAT ||
                 strstr(diag.msg, rows[row].words) == NULL)
@@ -210,7 +212,7 @@ static void every_truncation_and_damage_is_survived(void **state)
         write_scratch(copy, buf.len);
         if (load(&mask, &diag) == S2_OK) {
             assert_int_equal((int64_t)mask.n_heads * mask.n_q_blk * mask.n_k_blk, 24);
-            s2_mask_unmap(&mask);
+            s2_mask_unload(&mask);
         }
         free(copy);
     }
@@ -232,7 +234,7 @@ static void the_written_header_is_aligned_and_read_back(void **state)
     assert_int_equal(mask.n_q_blk, 3);
     assert_int_equal(mask.n_k_blk, 5);
     assert_memory_equal(mask.allowed, "\1\0\0\0\0\1\1\0\0\0\1\1\1\0\0", 15);
-    s2_mask_unmap(&mask);
+    s2_mask_unload(&mask);
     s2_buf_release(&buf);
 }
 
@@ -260,7 +262,7 @@ static void packed_masks_are_read_bit_by_bit(void **state)
         const int32_t head = cell / (SIDE * SIDE), q_blk = cell / SIDE % SIDE, k_blk = cell % SIDE;
         assert_int_equal(s2_mask_allows(&mask, head, q_blk, k_blk), k_blk <= (head == 0 ? q_blk : 0));
     }
-    s2_mask_unmap(&mask);
+    s2_mask_unload(&mask);
     write_scratch(buf.data, buf.len - 1);
     assert_int_equal(load(&mask, &diag), S2_EPARSE);
     s2_buf_release(&buf);
@@ -295,8 +297,169 @@ static void keys_after_their_queries_are_counted(void **state)
                 for (int64_t k = q + 1; k < mask.n_k_blk; k++)
                     n_later += s2_mask_allows(&mask, head, q, k);
         assert_int_equal(mask.n_later, n_later);
-        s2_mask_unmap(&mask);
+        s2_mask_unload(&mask);
     }
+}
+
+/* --- digests ---------------------------------------------------------------------------------------- */
+
+/* As docs/pattern-language.md defines it, cell by cell; padding is given for packed files. */
+static void digest_by_definition(const s2_mask *mask, char hex[S2_HASH_HEX])
+{
+    const int64_t n_row = (mask->n_k_blk + 7) / 8, n = (int64_t)mask->n_heads * mask->n_q_blk * n_row;
+    s2_buf said = {0};
+    uint8_t *const bits = calloc((size_t)(n + 63) / 64, 64);
+    for (int64_t byte = 0; byte < n; byte++)
+        for (int64_t k = byte % n_row * 8; k < mask->n_k_blk && k < byte % n_row * 8 + 8; k++)
+            bits[byte] |= (uint8_t)(s2_mask_allows(mask, (int32_t)(byte / n_row / mask->n_q_blk),
+                                                   byte / n_row % mask->n_q_blk, k)
+                                    << (7 - k % 8));
+    if (mask->packed)
+        memcpy(bits, mask->allowed, (size_t)n);
+    s2_buf_printf(&said, "%d %d %d\n", mask->n_heads, mask->n_q_blk, mask->n_k_blk);
+    for (int64_t piece = 0, n_same; piece < (n + 63) / 64; piece += n_same) {
+        for (n_same = 1; piece + n_same < (n + 63) / 64; n_same++)
+            if (memcmp(bits + 64 * piece, bits + 64 * (piece + n_same), 64) != 0)
+                break;
+        for (int byte = 0; byte < 8; byte++)
+            s2_buf_add(&said, (const char[]){(char)(n_same >> 8 * byte)}, 1);
+        s2_buf_add(&said, (const char *)bits + 64 * piece, 64);
+    }
+    SHA256Data((const uint8_t *)said.data, said.len, hex);
+    s2_buf_release(&said);
+    free(bits);
+}
+
+/* A file of any shape, with holes and repetition; returns where its data begin. */
+static size_t write_any(s2_rng *rng, s2_buf *buf, bool *packed)
+{
+    const int64_t heads = 1 + (int64_t)s2_rng_below(rng, 3), side = 1 + (int64_t)s2_rng_below(rng, 90);
+    *packed = s2_rng_below(rng, 2) != 0;
+    const int64_t shape[] = {heads, side, *packed ? (side + 7) / 8 : 1 + (int64_t)s2_rng_below(rng, 90)};
+    assert_int_equal(s2_npy_header(*packed ? "|u1" : "|b1", shape, 3, buf), S2_OK);
+    const size_t begin = buf->len, n = (size_t)(shape[0] * shape[1] * shape[2]);
+    char cell = 0;
+    for (size_t at = 0; at < n; at++) {
+        if (s2_rng_below(rng, 40) == 0)
+            cell = (char)s2_rng_below(rng, *packed ? 256 : 2);
+        s2_buf_add(buf, &cell, 1);
+    }
+    write_scratch(buf->data, s2_rng_below(rng, 3) == 0 ? begin + s2_rng_below(rng, n) : buf->len);
+    assert_int_equal(truncate(scratch_path, (off_t)buf->len), 0);
+    return begin;
+}
+
+static void a_digest_is_that_of_its_definition(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(77)};
+    for (int64_t n = s2_test_cases(200); n > 0; n--) {
+        s2_buf buf = {0};
+        s2_mask mask = {0};
+        s2_diag diag = {0};
+        char hex[S2_HASH_HEX];
+        bool packed;
+        (void)write_any(&rng, &buf, &packed);
+        assert_int_equal(load(&mask, &diag), S2_OK);
+        digest_by_definition(&mask, hex);
+        assert_string_equal(mask.digest, hex);
+        s2_mask_seal(&mask); /* without knowing of holes */
+        assert_string_equal(mask.digest, hex);
+        s2_mask_unload(&mask);
+        s2_buf_release(&buf);
+    }
+    s2_arena arena = {0};
+    s2_mask mask = {0};
+    s2_diag diag = {0}; /* by the line of docs/pattern-language.md in Python */
+    assert_int_equal(s2_mask_load(&arena, "tests/data/masks/mask4.npy", &mask, &diag), S2_OK);
+    assert_string_equal(mask.digest, "8b00a62369de74b3ecd6560407e595affd0c25b5d35e935d32d5daf22a3cdda4");
+    s2_mask_unload(&mask);
+    s2_arena_release(&arena);
+}
+
+/* The hash of the pattern whose text this is, with the scratch file. */
+static s2_status hash_of(const char *text, char hash[S2_HASH_HEX], s2_buf *canonical, s2_diag *diag)
+{
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    const s2_status status = s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, diag);
+    if (status == S2_OK) {
+        assert_int_equal(s2_pattern_hash(&pattern, hash), S2_OK);
+        canonical->len = 0;
+        s2_pattern_print(&pattern, canonical);
+        s2_mask_unload((s2_mask *)(uintptr_t)pattern.bodies[0].terms[0].mask);
+    }
+    s2_arena_release(&arena);
+    return status;
+}
+
+/*
+ * Whatever bit of a file's data changes, the pattern gets another hash, or is refused; and the canonical text that
+ * was written before is refused at its digest.
+ */
+static void a_changed_bit_is_another_design(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(78)};
+    int64_t n_read = 0;
+    for (int64_t nth = 0; nth < s2_test_cases(150); nth++) {
+        s2_buf buf = {0}, text = {0}, canonical = {0}, other = {0};
+        s2_diag diag = {0};
+        char hash[S2_HASH_HEX], again[S2_HASH_HEX];
+        bool packed;
+        const size_t begin = write_any(&rng, &buf, &packed);
+        s2_mask mask = {0};
+        assert_int_equal(load(&mask, &diag), S2_OK);
+        s2_buf_printf(&text, "heads %d; block 1; causal no; all: mask \"%s\"", mask.n_heads, scratch_path);
+        assert_int_equal(hash_of(text.data, hash, &canonical, &diag), S2_OK);
+        assert_int_equal(hash_of(canonical.data, again, &other, &diag), S2_OK);
+        assert_string_equal(hash, again);
+        assert_string_equal(canonical.data, other.data);
+        FILE *const file = fopen(scratch_path, "r+b");
+        const size_t at = begin + s2_rng_below(&rng, buf.len - begin);
+        assert_int_equal(fseek(file, (long)at, SEEK_SET), 0);
+        const int was = fgetc(file);
+        assert_int_equal(fseek(file, (long)at, SEEK_SET), 0);
+        fputc(was ^ 1 << s2_rng_below(&rng, nth % 2 == 0 ? 1 : 8), file);
+        fclose(file);
+        if (hash_of(text.data, again, &other, &diag) == S2_OK) {
+            assert_string_not_equal(hash, again);
+            assert_int_equal(hash_of(canonical.data, again, &other, &diag), S2_EPARSE);
+            assert_int_equal(diag.code, S2P_MASK_CHANGED);
+            assert_int_equal(diag.line, 4);
+            assert_int_equal(diag.col, strlen("layers all: mask \"\" digest ") + strlen(scratch_path) + 1);
+            n_read++;
+        } else {
+            assert_int_equal(diag.code, S2P_MASK_FORMAT);
+            assert_false(packed);
+        }
+        s2_mask_unload(&mask);
+        s2_buf_release(&buf);
+        s2_buf_release(&text);
+        s2_buf_release(&canonical);
+        s2_buf_release(&other);
+    }
+    assert_true(n_read > 0);
+}
+
+/* A mask is what its file held when it was read, whatever becomes of the file. */
+static void a_file_may_change_after_it_was_read(void **state)
+{
+    (void)state;
+    s2_mask mask = {0};
+    s2_diag diag = {0};
+    s2_buf buf = {0};
+    const int64_t shape[] = {200, 200};
+    assert_int_equal(s2_npy_header("|b1", shape, 2, &buf), S2_OK);
+    for (int cell = 0; cell < 200 * 200; cell++)
+        s2_buf_add(&buf, "\1", 1);
+    write_scratch(buf.data, buf.len);
+    assert_int_equal(load(&mask, &diag), S2_OK);
+    assert_int_equal(truncate(scratch_path, 0), 0);
+    for (int64_t cell = 0; cell < 200 * 200; cell++)
+        assert_true(s2_mask_allows(&mask, 0, cell / 200, cell % 200));
+    s2_mask_unload(&mask);
+    s2_buf_release(&buf);
 }
 
 /* A bad value anywhere is seen: first, last, around the chunks of the scan. */
@@ -340,7 +503,7 @@ static void a_mask_of_a_million_tokens_is_opened_quickly(void **state)
     clock_gettime(CLOCK_MONOTONIC, &end);
     printf("# s2: a sparse mask of 32 x 16384 x 16384 blocks opened in %.1f ms\n",
            1e3 * (double)(end.tv_sec - begin.tv_sec) + 1e-6 * (double)(end.tv_nsec - begin.tv_nsec));
-    s2_mask_unmap(&mask);
+    s2_mask_unload(&mask);
     s2_buf_release(&buf);
 }
 
@@ -375,6 +538,9 @@ int main(void)
                                         drop_scratch),
         cmocka_unit_test_setup_teardown(keys_after_their_queries_are_counted, make_scratch, drop_scratch),
         cmocka_unit_test_setup_teardown(packed_masks_are_read_bit_by_bit, make_scratch, drop_scratch),
+        cmocka_unit_test_setup_teardown(a_digest_is_that_of_its_definition, make_scratch, drop_scratch),
+        cmocka_unit_test_setup_teardown(a_changed_bit_is_another_design, make_scratch, drop_scratch),
+        cmocka_unit_test_setup_teardown(a_file_may_change_after_it_was_read, make_scratch, drop_scratch),
         cmocka_unit_test_setup_teardown(a_bad_value_is_found_wherever_it_is, make_scratch, drop_scratch),
         cmocka_unit_test_setup_teardown(a_mask_of_a_million_tokens_is_opened_quickly, make_scratch,
                                         drop_scratch),

@@ -12,6 +12,7 @@
 #include "words/explain.h"
 #include "pattern/blocks.h"
 #include "pattern/dense.h"
+#include "pattern/mask.h"
 #include "pattern/parse.h"
 #include "pattern/view.h"
 #include "tests/gen_pattern.h"
@@ -537,6 +538,7 @@ static void packed_masks_have_the_verdicts_of_plain_ones(void **state)
         s2_finding findings[2][N_ASKED];
         for (int form = 0; form < 2; form++) {
             s2_term term = s2_term_init(S2_TERM_MASK, 0);
+            s2_mask_seal(&masks[form]);
             const s2_body body = {1, &term};
             s2_pattern pattern;
             const char *const text = at % 5 == 0 ? "heads 2;block 2;causal no;layers all: dense"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "pattern/dense.h"
+#include "pattern/mask.h"
 #include "pattern/parse.h"
 #include "pattern/recognise.h"
 #include "tests/s2gen.h"
@@ -23,6 +24,7 @@ static s2_pattern *mask_of(s2_arena *arena, const s2_pattern *from, int32_t n, i
                     s2_pattern_reads(from, S2_PREFILL, 0, head, (int64_t)n * block_tok,
                                      (int64_t)q * block_tok + block_tok - 1, (int64_t)k * block_tok);
     *mask = (s2_mask){.path = "m.npy", .n_heads = from->n_heads, .n_q_blk = n, .n_k_blk = n, .allowed = cell};
+    s2_mask_seal(mask);
     *term = s2_term_init(S2_TERM_MASK, 0);
     term->mask = mask;
     *body = (s2_body){1, term};

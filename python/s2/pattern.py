@@ -6,7 +6,6 @@ import ctypes
 import dataclasses
 import json
 import os
-import secrets
 import sys
 import weakref
 from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence, Union
@@ -125,7 +124,7 @@ class Pattern(_lib.Fixed):
     their content, or named with `format`, and `settings` says what they leave unsaid, as `s2 import --set` has it: {"layers": 32}. Of a folder
     what `write` put there is read, or a model's config.json. `notes` says what a foreign format leaves unsaid. Patterns never change, and threads may share
     one. `layers`, `heads`, `kv_heads` and `head_dim` are its shape, `block` the tokens of a block; `hash` is that of the canonical text.
-    Patterns of one text are equal; one that has mask files equals itself alone.
+    Patterns of one text are equal.
 
     Raises RefusedError with line and column where a text is wrong, FileError where a file cannot be read.
     """
@@ -160,8 +159,8 @@ class Pattern(_lib.Fixed):
         self.hash: str = shape.hash.decode()
         self.name: str = shape.name.decode("utf-8", "replace")
         # By which operators name it: the same in every process that reads the same text, so that a graph that was saved finds this pattern
-        # elsewhere, or none, and never another. Of mask files the text says only the names.
-        self.number = secrets.randbits(60) if self.limit else int(self.hash[:15], 16)
+        # elsewhere, or none, and never another.
+        self.number = int(self.hash[:15], 16)
         twin = with_number(self.number)
         self.captured: dict[tuple[Any, ...], Any] = {} if twin is None else twin.captured  # plans that graphs were captured of
         number = self.number
@@ -192,7 +191,7 @@ class Pattern(_lib.Fixed):
 
     def __reduce__(self) -> tuple[type[Pattern], tuple[str]]:
         if self.limit:
-            raise UnsupportedError("pattern: it has mask files, which its text does not hold, and cannot be pickled; read it where it is wanted")
+            raise UnsupportedError("pattern: it has mask files, which its text names and does not hold, and cannot be pickled; read it where it is wanted")
         return Pattern, (str(self),)
 
     @property

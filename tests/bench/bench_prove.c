@@ -127,7 +127,7 @@ static void release_mask(const s2_mask *mask)
     if (mask == NULL)
         return;
     s2_mask mapped = *mask;
-    s2_mask_unmap(&mapped);
+    s2_mask_unload(&mapped);
 }
 
 static void bench_text(const char *label, const char *text)

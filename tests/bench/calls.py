@@ -1,13 +1,26 @@
-"""What calls from Python cost the host, the kernel left out: microseconds on a CPU, the least mean of 100 calls in a row, which other programs hardly change.
+"""What calls from Python cost the host, in microseconds.
 
-usage: calls.py [FOLDER...]     each with a package s2 (unzipped wheels of two commits, say), measured in turns, three times; none: the one that is installed"""
+usage: calls.py [FOLDER...]                                     the kernel left out, on a CPU: the least mean of 100 calls in a row, which other programs hardly change
+       calls.py --library=FILE [--seconds=N] [FOLDER...]        with FILE's kernels, on a GPU where there is one: a line of JSON for each kind of call, median
+                                                                and quartiles of rounds that take all kinds in turn for N seconds (10)
+Each FOLDER has a package s2 (python/ of a checkout, or an unzipped wheel), and several are measured in turns. None: the one that is installed; with a library
+this checkout's. S2_COMMIT names the commit where git cannot."""
+import argparse
 import ctypes
+import functools
+import itertools
+import json
 import os
+import statistics
 import subprocess
 import sys
+import time
 import timeit
 
-ROUNDS = 3
+HERE = os.path.dirname(os.path.abspath(__file__))
+TURNS = 3
+IN_A_ROW = 100
+PATTERN = "layers 1; heads 8; kv-heads 2; head-dim 128; block 16; layers all: local 2 | stride 4 phase kv"
 
 
 def empty():
@@ -16,68 +29,174 @@ def empty():
 
 
 def draw(torch, batch, tokens):
-    return [torch.randn(batch, tokens, heads, 128).bfloat16().transpose(1, 2) for heads in (8, 2, 2)]
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return [torch.randn(batch, tokens, heads, 128, device=device).bfloat16().transpose(1, 2) for heads in (8, 2, 2)]
 
 
-def cases():
-    import importlib
+def in_c(s2, ready, *tensors):
+    """The call at the addresses of these tensors, as a program in C makes it, through ctypes."""
+    ready.run(*tensors)
+    made = functools.partial(s2._lib.plan_run, *ready.call.arguments)
+    made.held = ready, tensors
+    return made
 
-    import torch
 
-    import s2
-    import s2._lib
-    import s2.torch_ops
-
-    torch.set_num_threads(1)
-    pattern = s2.Pattern("layers 1; heads 8; kv-heads 2; head-dim 128; block 16; layers all: local 2 | stride 4 phase kv")
-    tensors, fresh = draw(torch, 1, 64), draw(torch, 8, 1)
-    leaves = [one.clone().requires_grad_() for one in tensors]
-    o = s2.attention(*leaves, pattern)
-    ones = torch.ones_like(o)
-    torch.autograd.grad(o, leaves, ones, retain_graph=True)
-    s2.attention(*tensors, pattern)
-    ready = next(iter(importlib.import_module("s2.attention")._kept.ready.values()))
+def decoding(torch, s2, pattern):
+    """Steps of 8 sequences, and the one that the cache would make in C."""
+    fresh = draw(torch, 8, 1)
     cache = s2.Cache(pattern, fresh[0])
     rows = [cache.open() for _ in range(8)]
     cache.append(rows, 1)
     cache.write(rows, 0, *fresh[1:])
     cache.attend(fresh[0], rows, 0)
-    s2._lib.plan_run = s2.torch_ops.plan_run = empty()
+    ready = next(iter(cache._known.values()))[0].ready.copy()
+    return in_c(s2, ready, fresh[0], cache.keys, cache.values, torch.empty(8, 8, 1, device=fresh[0].device), torch.empty_like(fresh[0])), {"attend, 8 sequences": lambda: cache.attend(fresh[0], rows, 0), "write, 8 sequences": lambda: cache.write(rows, 0, *fresh[1:])}
+
+
+def cases(torch, s2, stubbed):
+    """By name; where the kernel runs, beside the same call in C and torch's own attention."""
+    import importlib
+
+    kept = importlib.import_module("s2.attention")._kept
+    ops = s2.torch_ops
+    pattern = s2.Pattern(PATTERN)
+    tensors, others = draw(torch, 1, 64), draw(torch, 1, 64)
+    leaves = [one.clone().requires_grad_() for one in tensors]
+    o = s2.attention(*leaves, pattern)
+    ones = torch.ones_like(o)
+    torch.autograd.grad(o, leaves, ones, retain_graph=True)
+    with torch.no_grad():
+        o_alone, lse = s2.attention(*tensors, pattern, return_lse=True)
+    rest = (pattern.number, 0, None, "prefill", None, None)
+    given = (ones, *tensors, o_alone, lse, *rest)
+    ops._backward(*given)
+    forward, backward = (next(one for key, one in reversed(kept.ready.items()) if key[0] == name).copy() for name in ("forward", "backward"))
+    c_forward = in_c(s2, forward, *tensors, lse, o_alone)
+    c_backward = in_c(s2, backward, *tensors, lse, o_alone, ones, *(torch.empty_like(one) for one in tensors))
+    c_decode, steps = decoding(torch, s2, pattern)
+    if stubbed:
+        s2._lib.plan_run = ops.plan_run = empty()
     below = torch.ops.s2.attention.default
+    turns = itertools.cycle((tensors, others))
 
     def compiled():
         with torch._C._AutoDispatchBelowAutograd():
-            below(*tensors, pattern.number, 0, None, "prefill", None, None)
+            below(*tensors, *rest)
 
     q, k, v = tensors
-    look, room = s2.torch_ops.look_of(q, k, v), s2.torch_ops._room(o)
-    return {"an empty call of the library": ready.call,
-            "attention": lambda: s2.attention(q, k, v, pattern),
-            "  of it: a new tensor": room,
-            "  the look at three tensors": lambda: look(q, k, v),
-            "  four addresses": lambda: (q.data_ptr(), k.data_ptr(), v.data_ptr(), o.data_ptr()),
-            "  whether one is nested": lambda: q.is_nested or k.is_nested or v.is_nested,
-            "attention, with lse": lambda: s2.attention(q, k, v, pattern, return_lse=True),
-            "attention, gradients wanted": lambda: s2.attention(*leaves, pattern),
-            "the gradients": lambda: torch.autograd.grad(o, leaves, ones, retain_graph=True),
-            "the operator in compiled code": compiled,
-            "attend, 8 sequences": lambda: cache.attend(fresh[0], rows, 0),
-            "write, 8 sequences": lambda: cache.write(rows, 0, *fresh[1:])}
+    look, room = ops.look_of(q, k, v), ops._room(o)
+    found = {"an empty call of the library": functools.partial(empty(), *forward.call.arguments),
+             "attention": lambda: s2.attention(q, k, v, pattern),
+             "  of it: a new tensor": room,
+             "  the look at three tensors": lambda: look(q, k, v),
+             "  four addresses": lambda: (q.data_ptr(), k.data_ptr(), v.data_ptr(), o.data_ptr()),
+             "  whether one is nested": lambda: q.is_nested or k.is_nested or v.is_nested,
+             "attention, with lse": lambda: s2.attention(q, k, v, pattern, return_lse=True),
+             "attention, gradients wanted": lambda: s2.attention(*leaves, pattern),
+             "the gradients": lambda: torch.autograd.grad(o, leaves, ones, retain_graph=True),
+             "  of it: without autograd": lambda: ops._backward(*given),
+             "the operator in compiled code": compiled,
+             **steps}
+    if stubbed:
+        return found
+    sdpa = functools.partial(torch.nn.functional.scaled_dot_product_attention, is_causal=True, enable_gqa=True)
+    dense = sdpa(*leaves)
+    moving = forward.copy()
+    return {"C": c_forward,
+            "C, other addresses": lambda: moving.run(*next(turns), lse, o_alone),
+            "C, gradients": c_backward,
+            "C, step of 8 sequences": c_decode,
+            **found,
+            "attention, other addresses": lambda: s2.attention(*next(turns), pattern),
+            "torch's": lambda: sdpa(q, k, v),
+            "torch's, gradients wanted": lambda: sdpa(*leaves),
+            "torch's gradients": lambda: torch.autograd.grad(dense, leaves, ones, retain_graph=True),
+            **whole_graphs(torch, {"attention, compiled": lambda *x: s2.attention(*x, pattern), "torch's, compiled": sdpa}, tensors),
+            **whole_graphs(torch, {"attention, compiled, gradients wanted": lambda *x: s2.attention(*x, pattern), "torch's, compiled, gradients wanted": sdpa}, leaves)}
 
 
-def measure():
-    for name, call in cases().items():
-        call()
-        print(f"{name}\t{min(timeit.repeat(call, number=100, repeat=100)) * 1e4:.2f}")
+def whole_graphs(torch, calls, tensors):
+    """Compiled, and called once; one that cannot be compiled here is said and left out."""
+    made = {}
+    for name, call in calls.items():
+        whole = torch.compile(lambda *x, call=call: call(*x), fullgraph=True, dynamic=False, backend="inductor" if torch.cuda.is_available() else "aot_eager")
+        try:
+            whole(*tensors)
+        except Exception as failure:
+            print(json.dumps({"row": "call", "call": name, "failed": str(failure).splitlines()[0]}), flush=True)
+        else:
+            made[name] = functools.partial(whole, *tensors)
+    return made
 
 
-def main(folders):
+def setting(torch):
+    """What ran here."""
+    commit = os.environ.get("S2_COMMIT")
+    if not commit:
+        commit = subprocess.run(["git", "-C", HERE, "describe", "--always", "--dirty"], capture_output=True, text=True).stdout.strip()
+    found = {"device": "cpu", "uuid": "", "driver": ""}
+    if torch.cuda.is_available():
+        told = subprocess.run(["nvidia-smi", "-i", "0", "--query-gpu=name,uuid,driver_version", "--format=csv,noheader"], capture_output=True, text=True).stdout
+        found = dict(zip(found, told.strip().split(", "))) if told else {**found, "device": torch.cuda.get_device_name()}
+    return {**found, "torch": torch.__version__, "python": sys.version.split()[0], "commit": commit or "unknown"}
+
+
+def rounds(torch, calls, seconds):
+    """Means of calls in a row, of all calls in turn; nothing is queued when a row begins. What warms up is not counted."""
+    wait = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
+    found = {name: [] for name in calls}
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(found["attention"]) < 6:
+        for name, call in calls.items():
+            wait()
+            begin = time.perf_counter()
+            for _ in range(IN_A_ROW):
+                call()
+            found[name].append((time.perf_counter() - begin) / IN_A_ROW * 1e6)
+    wait()
+    return {name: took[1:] for name, took in found.items()}
+
+
+def measure(library, seconds):
+    import torch
+
+    import s2
+    import s2.torch_ops
+
+    torch.set_num_threads(1)
+    calls = cases(torch, s2, not library)
+    if not library:
+        for name, call in calls.items():
+            call()
+            print(f"{name}\t{min(timeit.repeat(call, number=IN_A_ROW, repeat=100)) / IN_A_ROW * 1e6:.2f}")
+        return
+    about = {**setting(torch), "package": os.path.dirname(s2.__file__), "calls": IN_A_ROW}
+    for name, took in rounds(torch, calls, seconds).items():
+        quarter, median, three = statistics.quantiles(took, n=4)
+        print(json.dumps({"row": "call", "call": name.strip(), "us": round(median, 2), "us_25": round(quarter, 2), "us_75": round(three, 2),
+                          "us_least": round(min(took), 2), "rounds": len(took), **about}), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1])
+    parser.add_argument("folders", nargs="*")
+    parser.add_argument("--library")
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--measure", action="store_true")
+    asked = parser.parse_args()
+    if asked.measure:
+        measure(asked.library, asked.seconds)
+        return
+    folders = asked.folders or [os.path.join(HERE, "../../python") if asked.library else ""]
+    options = [f"--library={asked.library}", f"--seconds={asked.seconds}"] if asked.library else []
     found = {}
-    for _ in range(ROUNDS):
+    for _ in range(1 if asked.library and len(folders) == 1 else TURNS):
         for folder in folders:
-            path = {"PYTHONPATH": os.path.abspath(folder)} if folder else {}
-            said = subprocess.run([sys.executable, __file__, "--measure"], env={**os.environ, **path}, check=True, stdout=subprocess.PIPE, text=True)
-            for line in said.stdout.splitlines():
+            more = {"PYTHONPATH": os.path.abspath(folder)} if folder else {}
+            more |= {"S2_LIBRARY": os.path.abspath(asked.library)} if asked.library else {"CUDA_VISIBLE_DEVICES": ""}
+            said = subprocess.run([sys.executable, __file__, "--measure", *options], env={**os.environ, **more}, check=True, text=True,
+                                  stdout=None if asked.library else subprocess.PIPE)
+            for line in (said.stdout or "").splitlines():
                 name, took = line.split("\t")
                 found.setdefault(name, {}).setdefault(folder, []).append(float(took))
     for name, by_folder in found.items():
@@ -85,4 +204,4 @@ def main(folders):
 
 
 if __name__ == "__main__":
-    measure() if sys.argv[1:] == ["--measure"] else main(sys.argv[1:] or [""])
+    main()

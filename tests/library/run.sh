@@ -66,11 +66,18 @@ run() { # NAME COMPILER...: built and run
     run static $cc -std=c11 library.c $(pkg-config --cflags s2) root/opt/s2/lib/libs2.a \
         $(pkg-config --libs-only-other --libs-only-l --static s2 | sed 's/-ls2//')
 }
-echo '#include <s2.h>' >only.cc
-echo 'int main() { return s2_api_version() == S2_API_VERSION ? 0 : 1; }' >>only.cc
-# shellcheck disable=SC2046
-{ $cxx -Wall -Wextra -Werror only.cc $(flags) -o only && ./only; } >"$away/found" 2>&1
-judge "a program in C++"
+# Each function of the interface, called rightly and wrongly, in both languages.
+# shellcheck disable=SC2046 # flags are words
+every() { # FLAG...: in this language
+    { "$@" -Wall -Wextra -Wpedantic -Werror $(pkg-config --cflags s2) -c "$tree/tests/library/every.c" -o every.o &&
+        $cxx every.o $(pkg-config --libs s2) -o every && ./every >every.out && : >every.out; } >found 2>&1 || echo "it did not end well" >>found
+    cat every.out >>found
+    judge "tests/library/every.c, $*"
+}
+every $cc -std=c11
+every $cxx -std=c++11 -x c++
+sed 's/.*/&(/' listed | while read -r name; do grep -qF "$name" "$tree/tests/library/every.c" || echo "$name"; done >found
+judge "functions that tests/library/every.c does not call"
 share=$away/root/opt/s2/share/s2
 $cc -std=c11 -O2 -shared -fPIC -I"$away/root/opt/s2/include" "$share/examples/plug/mine.c" -o mine.so -lm >found 2>&1
 diff -r "$tree/docs/examples/plug" "$share/examples/plug" >>found 2>&1

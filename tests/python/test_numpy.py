@@ -2,6 +2,7 @@
 import ast
 import copy
 import gc
+import hashlib
 import inspect
 import json
 import linecache
@@ -33,6 +34,15 @@ def draw(pattern, batch, tokens, dtype=numpy.float32, seed=1):
     rng = numpy.random.default_rng(seed)
     heads = (pattern.heads, pattern.kv_heads, pattern.kv_heads)
     return [rng.standard_normal((batch, h, tokens, pattern.head_dim)).astype(dtype) for h in heads]
+
+
+def digest(mask):
+    """What docs/pattern-language.md says of bool[heads, nq, nk]."""
+    bits = numpy.packbits(mask, axis=-1).reshape(-1)
+    pieces = numpy.pad(bits, (0, -bits.size % 64)).reshape(-1, 64)
+    first = numpy.flatnonzero(numpy.r_[True, (pieces[1:] != pieces[:-1]).any(1)])
+    n = numpy.diff(numpy.r_[first, len(pieces)]).astype("<u8").view("u1").reshape(-1, 8)
+    return hashlib.sha256(b"%d %d %d\n" % mask.shape + numpy.hstack([n, pieces[first]]).tobytes()).hexdigest()
 
 
 class Binding(unittest.TestCase):
@@ -157,13 +167,15 @@ class Patterns(unittest.TestCase):
     def test_a_pattern_is_copied_as_itself_and_pickled_as_its_text(self):
         with tempfile.TemporaryDirectory() as top:
             read = []
-            for name, mask in (("one", numpy.tri(4, dtype=bool)), ("other", numpy.eye(4, dtype=bool))):
+            for name, mask in (("one", numpy.tri(4, dtype=bool)), ("other", numpy.eye(4, dtype=bool)), ("again", numpy.tri(4, dtype=bool))):
                 folder = pathlib.Path(top, name)
                 folder.mkdir()
                 numpy.save(folder / "mask.npy", mask)
                 (folder / "mine.s2").write_text('heads 2; block 16; layers all: mask "mask.npy"')
                 read.append(s2.Pattern(folder / "mine.s2"))
-            self.assertNotEqual(*read)  # though their texts are one
+            self.assertNotEqual(read[0], read[1])  # a text carries the digests of its files
+            self.assertEqual(read[0], read[2])
+            self.assertIn(f'"mask.npy" digest {digest(numpy.tri(4, dtype=bool)[None])}\n', str(read[0]))
             for pattern in (*read, *map(s2.Pattern, SAMPLES)):
                 self.assertIs(copy.copy(pattern), pattern)
                 self.assertIs(copy.deepcopy({"model": [pattern]})["model"][0], pattern)
