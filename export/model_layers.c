@@ -392,6 +392,10 @@ static s2_status derive(const reader *r)
         return derive_period(r, S2_LAYER_SLIDING);
     case S2_RULE_HALVES: return derive_period(r, S2_LAYER_SLIDING);
     case S2_RULE_CHUNKS:
+        if (is_null(r, "attention_chunk_size")) {
+            s2_note(r->source->notes, "attention_chunk_size is null: every layer is full");
+            return S2_OK;
+        }
         return has(r, "no_rope_layers") &&
                        s2_doc_len(r->source->doc, s2_doc_under(r->prefix, "no_rope_layers", path)) > 0
                    ? read_flags(r, "no_rope_layers", S2_LAYER_FULL, S2_LAYER_CHUNKED)
