@@ -435,6 +435,16 @@ static void say_types_unread(const reader *r)
     }
 }
 
+/* Gemma 4's code makes the last layer full, whatever its config says of it. */
+static void fill_last(const reader *r)
+{
+    uint16_t *const last = &r->out->kind[r->n_layers - 1];
+    if (r->name == NULL || strncmp(r->name, "gemma4", 6) != 0 || *last == S2_LAYER_FULL)
+        return;
+    *last = S2_LAYER_FULL;
+    s2_note(r->source->notes, "the code of this model_type makes the last layer full");
+}
+
 static s2_status read_kinds(const reader *r)
 {
     bool on;
@@ -470,8 +480,11 @@ static s2_status read_kinds(const reader *r)
         return read_hybrid(r);
     default:
         if (has(r, "layer_types"))
-            return read_words(r, "layer_types");
-        return on ? derive(r) : S2_OK;
+            S2_TRY(read_words(r, "layer_types"));
+        else if (on)
+            S2_TRY(derive(r));
+        fill_last(r);
+        return S2_OK;
     }
 }
 
