@@ -119,7 +119,13 @@ $(O)/cli/version.c.o: CFLAGS += -DS2_COMMIT='"$(shell cat $(O)/commit 2>/dev/nul
 # A kind of term that somebody forgot is an error, also where a switch has a default.
 $(O)/pattern/%.c.o $(O)/coverage/%.c.o $(O)/words/%.c.o $(O)/export/predicate.c.o: CFLAGS += -Werror=switch-enum
 
-$(O)/%.c.o: %.c $(O)/flags
+# A library that is not there is named by its package, before a compiler asks for its header.
+$(O)/headers: $(O)/flags
+	@tests/setup.sh headers $(CC) && touch $@
+$(O)/test-headers: $(O)/flags
+	@tests/setup.sh test-headers $(CC) && touch $@
+$(patsubst %.c,$(O)/%.c.o,$(TEST_C)): | $(O)/test-headers
+$(O)/%.c.o: %.c $(O)/flags | $(O)/headers
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(CUDA_DEFINE) -MMD -MP -c $< -o $@
 define instance

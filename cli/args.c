@@ -356,6 +356,16 @@ bool s2_args_has(const s2_args *args, const char *name)
     return next_value(args, name, &n_seen) != NULL;
 }
 
+s2_exit s2_args_exclude(s2_cli *cli, const s2_args *args, const char *what, const char *const *names)
+{
+    for (; *names != NULL; names++)
+        if (s2_args_has(args, *names)) {
+            s2_cli_error(cli, "%s cannot be combined with --%s", what, *names);
+            return S2_EXIT_USAGE;
+        }
+    return S2_EXIT_OK;
+}
+
 const char *s2_args_str(const s2_args *args, const char *name)
 {
     const char *value = option_of(args, name)->fallback;

@@ -72,14 +72,9 @@ static double left_s(const s2_timing *timing)
 
 static s2_exit read_budget(s2_timing *timing, int64_t *timeout_s)
 {
-    static const char *const not_with[] = {"from", "held-out", "once", "family"};
+    static const char *const not_with[] = {"from", "held-out", "once", "family", NULL};
     const char *const minutes = s2_args_str(timing->args, "minutes");
-    for (size_t option = 0; option < sizeof not_with / sizeof *not_with; option++)
-        if (s2_args_has(timing->args, not_with[option])) {
-            s2_cli_error(timing->cli, "--%s cannot be combined with a kernel that is not one of s2",
-                         not_with[option]);
-            return S2_EXIT_USAGE;
-        }
+    S2_CLI_TRY(s2_args_exclude(timing->cli, timing->args, "a kernel that is not one of s2", not_with));
     if (!s2_quantity_parse(S2_QUANTITY_COUNT, minutes, 1.0, &timing->budget_s) || timing->budget_s <= 0 ||
         timing->budget_s > 24 * 60) {
         s2_cli_error(timing->cli, "--minutes %s: expected a number above 0 and up to 1440", minutes);

@@ -60,13 +60,11 @@ static s2_exit parse_pair(s2_cli *cli, const char *text, s2_check_args *out)
 /* --pair and --query answer in words and decide no property: what asks for more than that would be left undone. */
 static s2_exit read_question(s2_cli *cli, const s2_args *args, s2_check_args *out)
 {
-    static const char *const not_with[] = {"query", "require", "engine", "certificate", "quiet", "json"};
+    static const char *const not_with[] = {"query", "require", "engine", "certificate",
+                                           "quiet", "json",    NULL};
     const bool pair = s2_args_has(args, "pair"), query = s2_args_has(args, "query");
-    for (size_t n = pair ? 0 : 1; (pair || query) && n < sizeof not_with / sizeof *not_with; n++)
-        if (s2_args_has(args, not_with[n])) {
-            s2_cli_error(cli, "--%s cannot be combined with --%s", pair ? "pair" : "query", not_with[n]);
-            return S2_EXIT_USAGE;
-        }
+    if (pair || query)
+        S2_CLI_TRY(s2_args_exclude(cli, args, pair ? "--pair" : "--query", pair ? not_with : not_with + 1));
     out->query_tok = -1;
     if (query)
         S2_CLI_TRY(s2_args_int(cli, args, "query", 0, S2_LIMIT_CONTEXT_TOK - 1, &out->query_tok));

@@ -222,12 +222,11 @@ s2_exit s2_cmd_show(s2_cli *cli, int argc, char **argv)
 {
     s2_args args;
     S2_CLI_TRY(s2_args_parse(cli, "show", argc, argv, &args));
-    static const char *const forms[] = {"canonical", "hash", "json"};
-    for (int n = 0; n < 3; n++)
-        if (s2_args_has(&args, forms[n]) && s2_args_has(&args, forms[(n + 1) % 3])) {
-            s2_cli_error(cli, "--%s cannot be combined with --%s", forms[n], forms[(n + 1) % 3]);
-            return S2_EXIT_USAGE;
-        }
+    static const char *const not_canonical[] = {"hash", "json", NULL};
+    if (s2_args_has(&args, "canonical"))
+        S2_CLI_TRY(s2_args_exclude(cli, &args, "--canonical", not_canonical));
+    if (s2_args_has(&args, "hash"))
+        S2_CLI_TRY(s2_args_exclude(cli, &args, "--hash", not_canonical + 1));
     s2_exit code = S2_EXIT_OK;
     for (int32_t n = 0; n < args.n_operands; n++)
         code = s2_exit_combine(code, show_one(cli, &args, args.operands[n]));

@@ -105,8 +105,8 @@ static s2_exit read_peer(s2_sim_run_state *state)
 /* A mix of requests states its lengths and batches itself. */
 static s2_exit read_requests(s2_sim_run_state *state)
 {
-    static const char *const not_with[] = {"len", "batch",     "phase",   "new",
-                                           "dp",  "recompute", "compare", "accuracy"};
+    static const char *const not_with[] = {"len",       "batch",   "phase",    "new", "dp",
+                                           "recompute", "compare", "accuracy", NULL};
     s2_cli *const cli = state->cli;
     const char *const path = s2_args_str(&state->args, "requests");
     if (path == NULL && (s2_args_has(&state->args, "chunk") || s2_args_has(&state->args, "prefix"))) {
@@ -115,11 +115,7 @@ static s2_exit read_requests(s2_sim_run_state *state)
     }
     if (path == NULL)
         return S2_EXIT_OK;
-    for (size_t at = 0; at < sizeof not_with / sizeof *not_with; at++)
-        if (s2_args_has(&state->args, not_with[at])) {
-            s2_cli_error(cli, "--requests cannot be combined with --%s", not_with[at]);
-            return S2_EXIT_USAGE;
-        }
+    S2_CLI_TRY(s2_args_exclude(cli, &state->args, "--requests", not_with));
     if (s2_args_has(&state->args, "chunk"))
         S2_CLI_TRY(
             s2_args_int(cli, &state->args, "chunk", 1, S2_LIMIT_CONTEXT_TOK, &state->serving.chunk_tok));

@@ -108,6 +108,11 @@ static const char *values_of(const s2_option *option, s2_buf *buf)
 static bool put_first_words(const s2_command *command, s2_buf *buf)
 {
     const char *rest = command->operands;
+    if (rest != NULL && strcmp(rest, "[COMMAND]") == 0) {
+        for (const s2_command *each = s2_command_table; each->name != NULL; each++)
+            s2_buf_printf(buf, " %s", each->name);
+        return true;
+    }
     if (rest == NULL || strchr(rest, '|') == NULL || !islower((unsigned char)rest[0]))
         return false;
     for (; *rest != '\0'; rest += *rest == '|') {

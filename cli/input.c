@@ -101,28 +101,34 @@ static const char *dir_of(s2_cli *cli, const char *path)
                          : s2_arena_strndup(&cli->arena, path, (size_t)(slash - path) + (slash == path));
 }
 
-static s2_exit parse_text(s2_cli *cli, const char *path, const s2_parse_options *options, s2_input *input)
+static s2_status try_text(s2_cli *cli, const char *path, const s2_parse_options *options, s2_input *input,
+                          s2_diag *diag)
 {
-    s2_diag diag = {0};
     s2_status status = S2_EUNSUPPORTED;
     if (cli->hooks != NULL && cli->hooks->import != NULL && path != NULL)
-        status = cli->hooks->import(cli, path, input->text, input->n_bytes, &input->pattern, &input->format,
-                                    &diag);
-    if (status == S2_EINVAL) {
-        s2_cli_error(cli, "%s: %s", path, diag.msg);
-        return S2_EXIT_USAGE;
-    }
+        status =
+            cli->hooks->import(cli, path, input->text, input->n_bytes, &input->pattern, &input->format, diag);
     if (status == S2_EUNSUPPORTED) {
-        const s2_diag foreign = diag;
-        diag = (s2_diag){0};
-        status = s2_pattern_parse(&cli->arena, input->text, input->n_bytes, options, &input->pattern, &diag);
+        const s2_diag foreign = *diag;
+        *diag = (s2_diag){0};
+        status = s2_pattern_parse(&cli->arena, input->text, input->n_bytes, options, &input->pattern, diag);
         /* a config that no importer knows: what is wrong with it, not what a pattern would begin with */
         const char first = input->text[strspn(input->text, " \t\r\n")];
         if (status == S2_EPARSE && foreign.line > 0 && (first == '{' || first == '['))
-            diag = foreign;
+            *diag = foreign;
     }
+    return status;
+}
+
+/* What try_text() answered, as an exit code. */
+static s2_exit say(s2_cli *cli, const s2_input *input, s2_status status, const s2_diag *diag)
+{
+    if (status == S2_EINVAL)
+        s2_cli_error(cli, "%s: %s", input->label, diag->msg);
     return status == S2_OK ? S2_EXIT_OK
-                           : s2_input_refuse(cli, status, input->label, input->text, input->n_bytes, &diag);
+           : status == S2_EINVAL
+               ? S2_EXIT_USAGE
+               : s2_input_refuse(cli, status, input->label, input->text, input->n_bytes, diag);
 }
 
 /* "missing.json" or "runs/a" can only mean a file. */
@@ -133,13 +139,25 @@ static bool looks_like_path(const char *text)
            (dot != NULL && dot > text && isalpha((unsigned char)dot[1]) && strpbrk(dot, " |,") == NULL);
 }
 
-static s2_exit read_design(s2_cli *cli, const char *key, s2_input *input)
+/* The design of a name or hash; input->text is NULL where there is none. */
+static s2_exit find_design(s2_cli *cli, const char *key, s2_input *input)
 {
     const char *text = NULL, *name = key;
-    if (cli->hooks != NULL && cli->hooks->design != NULL) {
+    if (cli->hooks != NULL && cli->hooks->design != NULL)
         S2_CLI_TRY(cli->hooks->design(cli, key, &text, &name));
-    }
-    if (text == NULL) {
+    *input = (s2_input){.label = name, .text = text};
+    if (text == NULL)
+        return S2_EXIT_OK;
+    input->n_bytes = strlen(text);
+    const s2_parse_options options = {.no_files = true}; /* the file may have been merged from anywhere */
+    s2_diag diag = {0};
+    return say(cli, input, try_text(cli, NULL, &options, input, &diag), &diag);
+}
+
+static s2_exit read_design(s2_cli *cli, const char *key, s2_input *input)
+{
+    S2_CLI_TRY(find_design(cli, key, input));
+    if (input->text == NULL) {
         s2_cli_error(cli, "%s: no such file%s", key,
                      cli->hooks != NULL ? ", and no design of that name or hash" : "");
         const s2_model *const model = s2_model_find(key, strlen(key));
@@ -152,9 +170,7 @@ static s2_exit read_design(s2_cli *cli, const char *key, s2_input *input)
                              "stride 8 phase head'");
         return S2_EXIT_REFUSED;
     }
-    *input = (s2_input){.label = name, .text = text, .n_bytes = strlen(text)};
-    const s2_parse_options options = {.no_files = true}; /* the file may have been merged from anywhere */
-    return parse_text(cli, NULL, &options, input);
+    return S2_EXIT_OK;
 }
 
 /* A pattern has no brackets, but library calls and configs do. A file name may have some, as in "draft (1)". */
@@ -201,7 +217,14 @@ s2_exit s2_input_read(s2_cli *cli, const char *operand, s2_input *out)
     }
     const s2_parse_options options = {.dir = is_file ? dir_of(cli, operand) : NULL};
     const bool may_import = is_stdin || is_file || is_foreign(operand);
-    S2_CLI_TRY(parse_text(cli, may_import ? input.label : NULL, &options, &input));
+    s2_diag diag = {0};
+    const s2_status status = try_text(cli, may_import ? input.label : NULL, &options, &input, &diag);
+    if (status == S2_EPARSE && !is_stdin && !is_file) { /* a name may hold what patterns do */
+        S2_CLI_TRY(find_design(cli, operand, out));
+        if (out->text != NULL)
+            return S2_EXIT_OK;
+    }
+    S2_CLI_TRY(say(cli, &input, status, &diag));
     *out = input;
     return S2_EXIT_OK;
 }

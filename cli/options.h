@@ -75,7 +75,9 @@ s2_exit s2_args_parse(s2_cli *cli, const char *command, int argc, char **argv, s
 
 bool s2_args_known(const s2_args *args,
                    const char *name); /* an option of the command; others may not be asked */
-bool s2_args_has(const s2_args *args, const char *name);        /* written on the command line */
+bool s2_args_has(const s2_args *args, const char *name); /* written on the command line */
+/* S2_EXIT_USAGE after a message where an option of the NULL-terminated list is written: it does not go with `what`. */
+s2_exit s2_args_exclude(s2_cli *cli, const s2_args *args, const char *what, const char *const *names);
 const char *s2_args_str(const s2_args *args, const char *name); /* last value, fallback, or NULL */
 /*
  * A whole number in [least, most]; S2_EXIT_OK, or S2_EXIT_USAGE after a message. Needs a value or a fallback.

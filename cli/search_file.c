@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/store.h"
 #include "base/file.h"
+#include "cli/store.h"
 #include "sim/machine.h"
 
 static uint64_t name_hash(const char *text)

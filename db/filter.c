@@ -392,7 +392,7 @@ static s2_status add_number(s2_filter *filter, const s2_column *column, const co
                 : !s2_quantity_parse(column->unit, c->value, column->scale, &number))
         return refuse(diag, c->col, not_a_value(column), c->value, strlen(c->value));
     const char *const value = sql_of(filter, column);
-    /* a training step keeps no cache: 0 is stored, and no condition on a cache is one on it */
+    /* a training step is stored with 0, and no condition on a cache is one on it */
     const bool cache = column->unit == S2_QUANTITY_BYTES;
     const bool other = c->op[0] == '!', equal = other || strcmp(c->op, "=") == 0;
     const double half = equal ? half_of_last_digit(column, c->value) : 0;

@@ -31,7 +31,7 @@ s2_status s2_db_read_row(s2_arena *arena, sqlite3_stmt *s, s2_db_row *row)
     row->gpu_us = s2_sql_column_num(s, column++);
     row->phase = s2_sql_text(arena, s, column++);
     if (row->phase != NULL && strcmp(row->phase, s2_phase_word(S2_TRAIN)) == 0)
-        row->kv_bytes = (double)NAN; /* 0 would read as a cache that costs nothing */
+        row->kv_bytes = (double)NAN;
     row->len_tok = s2_sql_column_int(s, column++);
     row->gpu = s2_sql_text(arena, s, column++);
     row->batch = s2_sql_column_int(s, column++);

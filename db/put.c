@@ -128,7 +128,7 @@ static const char PREDICTED[] =
     "tp,"
     "    coalesce(kernel,'unknown') AS kernel,coalesce(settings,'unknown') AS settings,"
     "    iif(time_us IS NULL,0,priced) AS priced,coalesce(time_us,bound_us) AS us,"
-    "    iif(phase='train',NULL,kv_head_pages_bytes) AS kv_bytes," /* a training step keeps no cache */
+    "    iif(phase='train',NULL,kv_head_pages_bytes) AS kv_bytes,"
     "    sim.density,unread FROM sim JOIN run ON run.id=sim.run_id JOIN design ON design.id=design_id"
     "    WHERE design_id BETWEEN ?1 AND ?2)) WHERE nth=1";
 

@@ -392,6 +392,10 @@ static s2_status derive(const reader *r)
         return derive_period(r, S2_LAYER_SLIDING);
     case S2_RULE_HALVES: return derive_period(r, S2_LAYER_SLIDING);
     case S2_RULE_CHUNKS:
+        if (is_null(r, "attention_chunk_size")) {
+            s2_note(r->source->notes, "attention_chunk_size is null: every layer is full");
+            return S2_OK;
+        }
         return has(r, "no_rope_layers") &&
                        s2_doc_len(r->source->doc, s2_doc_under(r->prefix, "no_rope_layers", path)) > 0
                    ? read_flags(r, "no_rope_layers", S2_LAYER_FULL, S2_LAYER_CHUNKED)
@@ -431,6 +435,16 @@ static void say_types_unread(const reader *r)
     }
 }
 
+/* Gemma 4's code makes the last layer full, whatever its config says of it. */
+static void fill_last(const reader *r)
+{
+    uint16_t *const last = &r->out->kind[r->n_layers - 1];
+    if (r->name == NULL || strncmp(r->name, "gemma4", 6) != 0 || *last == S2_LAYER_FULL)
+        return;
+    *last = S2_LAYER_FULL;
+    s2_note(r->source->notes, "the code of this model_type makes the last layer full");
+}
+
 static s2_status read_kinds(const reader *r)
 {
     bool on;
@@ -466,8 +480,11 @@ static s2_status read_kinds(const reader *r)
         return read_hybrid(r);
     default:
         if (has(r, "layer_types"))
-            return read_words(r, "layer_types");
-        return on ? derive(r) : S2_OK;
+            S2_TRY(read_words(r, "layer_types"));
+        else if (on)
+            S2_TRY(derive(r));
+        fill_last(r);
+        return S2_OK;
     }
 }
 

@@ -2,7 +2,24 @@
 # What the build and the tests need, as Debian and Ubuntu name it. Installs what is missing where it may
 # (root, or sudo without a password), else says exactly what to type. Run by `make demo` and `make check`.
 # usage: tests/setup.sh build|check|mpi
+#        tests/setup.sh headers|test-headers COMPILER...: installs nothing, names the packages whose headers COMPILER lacks
 set -u
+case ${1:-build} in
+*headers)
+    libraries="sqlite3.h:libsqlite3-dev ncurses.h:libncurses-dev jansson.h:libjansson-dev yaml.h:libyaml-dev png.h:libpng-dev zlib.h:zlib1g-dev sha2.h:libmd-dev"
+    [ "$1" = test-headers ] && libraries="cmocka.h:libcmocka-dev vterm.h:libvterm-dev"
+    shift
+    missing=""
+    for library in $libraries; do
+        # cmocka's header includes nothing that it needs
+        printf '#include <setjmp.h>\n#include <stdarg.h>\n#include <stddef.h>\n#include <stdint.h>\n#include <%s>\n' "${library%%:*}" |
+            "$@" -E -x c - >/dev/null 2>&1 || missing="$missing ${library#*:}"
+    done
+    [ -z "$missing" ] && exit 0
+    echo "s2: missing packages; please run:  sudo apt-get install$missing" >&2
+    exit 5
+    ;;
+esac
 needed="gcc make git libsqlite3-dev libncurses-dev libjansson-dev libyaml-dev libpng-dev zlib1g-dev libmd-dev graphviz"
 [ "${1:-build}" = check ] &&
     needed="$needed libcmocka-dev libvterm-dev clang clang-format libclang-rt-dev pkg-config python3 python3-numpy tmux sqlite3 libopenmpi-dev openmpi-bin"

@@ -773,6 +773,8 @@ static void layers_that_differ_are_read(void **state)
         {"\"model_type\": \"xlnet\", \"attn_type\": \"bi\"", "causal no"},
         {"\"model_type\": \"hrm_text\", \"H_cycles\": 3, \"L_cycles\": 1", "layers 24\n"},
         {"\"model_type\": \"longcat_flash\", \"num_layers\": 3", "layers 6\n"},
+        {"\"model_type\": \"llama4_text\", \"attention_chunk_size\": null", "layers all: dense"},
+        {"\"model_type\": \"gemma4_text\"", "layers 0-2: local 512t\nlayers 3: dense"},
         {"\"model_type\": \"doge\", \"keep_window_size\": 64, \"sliding_window\": 256",
          "topk 64 when distance ..256t"},
     };

@@ -464,7 +464,7 @@ static void read_mask(const sample *from, const char *bytes, size_t n, int64_t n
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     const s2_status status = answered(s2_mask_load(&arena, path, &mask, &diag));
     if (status == S2_OK)
-        s2_mask_unmap(&mask);
+        s2_mask_unload(&mask);
     else if (!memory.has_failed && diag.msg[0] == '\0')
         FAIL(from, nth, "status %d without a reason", status);
     all.n_taken += status == S2_OK;

@@ -1252,7 +1252,7 @@ static void a_pipeline_spills_what_its_stages_do(void **state)
     static s2_calibration calibration;
     int32_t n_spill = 0, n_dense = 0;
     assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
-    for (int64_t nth = 0; nth < s2_test_cases(20) || n_spill == 0 || n_dense == 0; nth++) {
+    for (int64_t nth = 0; nth < s2_test_cases(8) || n_spill == 0 || n_dense == 0; nth++) {
         s2_rng rng = {s2_test_seed(20261209) + (uint64_t)nth};
         s2_arena arena = {0};
         const s2_net net = net_of(machine_models[s2_rng_below(&rng, 4)]);

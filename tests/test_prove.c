@@ -338,7 +338,7 @@ static void the_prover_equals_enumeration_on_static_patterns(void **state)
 {
     (void)state;
     const s2_gen_spec options = {.most_layers = 2, .most_heads = 4};
-    run_engines("static", 1000000, 8000, &options);
+    run_engines("static", 1000000, 2500, &options);
 }
 
 static void the_prover_equals_enumeration_on_every_term(void **state)
@@ -407,7 +407,7 @@ static void the_prover_equals_enumeration_where_patterns_are_not_causal(void **s
 {
     (void)state;
     const s2_gen_spec options = {.most_layers = 2, .most_heads = 3, .not_causal = true};
-    run_engines("not causal", 3000000, 3000, &options);
+    run_engines("not causal", 3000000, 1000, &options);
 }
 
 static void bitsets_equal_enumeration_on_masks_and_random_lists(void **state)
@@ -415,7 +415,7 @@ static void bitsets_equal_enumeration_on_masks_and_random_lists(void **state)
     (void)state;
     const s2_gen_spec options = {
         .most_layers = 2, .most_heads = 4, .explicit_terms = true, .not_causal = true};
-    run_engines("masks and random lists", 5000000, 4000, &options);
+    run_engines("masks and random lists", 5000000, 1000, &options);
 }
 
 /*
@@ -426,7 +426,7 @@ static void the_prover_equals_enumeration_at_the_edge_of_a_verdict(void **state)
 {
     (void)state;
     const uint64_t seed = s2_test_seed(7000000);
-    const int64_t n_cases = s2_test_cases(2000);
+    const int64_t n_cases = s2_test_cases(400);
     s2_tally tally = {0};
     for (int64_t at = 0; at < n_cases; at++) {
         s2_arena arena = {0};

@@ -28,7 +28,8 @@ class _Kept(threading.local):
         self.devices: dict[str, _lib.Handle] = {}
         self.plans: collections.OrderedDict[tuple[Any, ...], Plan] = collections.OrderedDict()
         self.ready: dict[tuple[Any, ...], Ready] = {}
-        self.again: dict[tuple[int, ...], list[Any]] = {}  # of torch_ops: by pattern and layer
+        self.again: dict[tuple[Any, ...], list[Any]] = {}  # of torch_ops: by pattern, layer and, of gradients, "backward"
+        self.wanting: dict[tuple[int, ...], list[Any]] = {}  # likewise: what is known of forwards whose gradients are wanted
 
 
 _kept = _Kept()
@@ -347,7 +348,10 @@ def attention(q: Any, k: Any, v: Any, pattern: Pattern, layer: int = 0, *, scale
     """
     if (_again is not None and cu_seqlens_q is None and cu_seqlens_k is None and sinks is None and type(pattern) is Pattern and type(layer) is int
             and not _compiles() and not _modes()):
-        made = _again(_kept.again.get((pattern.number, layer), ()), q, k, v, scale, phase, deterministic, return_lse, softcap)
+        key = pattern.number, layer
+        made = _again(_kept.again.get(key, ()), q, k, v, scale, phase, deterministic, return_lse, softcap)
+        if made is None and key in _kept.wanting:
+            made = _again(_kept.wanting[key], q, k, v, scale, phase, deterministic, return_lse, softcap)
         if made is not None:
             return made
     if isinstance(q, _TENSOR) or is_torch(q):

@@ -4,9 +4,10 @@ from __future__ import annotations
 import collections
 import ctypes
 import dataclasses
+import marshal
 import sys
 import threading
-from typing import Any, Literal, Optional, Sequence, Union, overload
+from typing import Any, Callable, Literal, Optional, Sequence, Union, overload
 
 from . import _lib
 from ._arrays import View, alike, empty, is_torch, view
@@ -19,6 +20,8 @@ STEP_LIMIT = 16  # query tokens of a decode step
 AT_ONCE = 1 << 20  # places of new tokens that are looked up for all layers together
 WRITES = 64  # lists of sequences whose writes are known
 _INT = {int}
+# Of whole numbers in a list or tuple what nothing else gives: True and 1.0, which equal 1, give others. Quicker than a look at the type of each.
+_exactly: Callable[[Any, int], bytes] = marshal.dumps
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +64,7 @@ class Cache(_lib.Fixed):
         self._plans: collections.OrderedDict[tuple[Any, ...], tuple[Plan, Any]] = collections.OrderedDict()
         self._places: dict[tuple[Any, ...], Any] = {}  # of the tokens of the last append
         self._device: Optional[_lib.Handle] = None  # its own: threads that take turns with it have theirs for themselves
-        self._known: dict[tuple[int, ...], list[Any]] = {}  # by layer and sequences: what torch_ops.again takes
+        self._known: dict[Any, list[Any]] = {}  # by layer and sequences, _exactly: what torch_ops.again takes
         self._writes: dict[tuple[int, ...], tuple[int, Any]] = {}  # by sequences: tokens, and a look at keys and values that were right
         self._ops: Any = None  # torch_ops, where this torch can look at tensors
         self._step: Any = None  # the Step that runs at this moment
@@ -410,11 +413,17 @@ class Cache(_lib.Fixed):
         s2.attention has them. q has o's shape, and the cache's type and device.
 
         Raises ArgumentError, which names the argument, UnsupportedError for more tokens than `step`, ReleasedError after close()."""
-        _lib.flag(return_lse, "return_lse")
         with self._lock:
-            made = self._attend_again(q, sequences, layer, scale, softcap, sinks, return_lse)
-            if made is not None:
-                return made
+            if not (sinks is not None or self._ops is None or self._step is not None or self._unsure or self._short or self._ops._modes()):
+                # a call like one before, though the cache may have grown since, and its arrays may be others
+                try:
+                    known = self._known.get(_exactly((layer, sequences), 2))
+                except ValueError:  # neither numbers nor lists of them
+                    known = None
+                made = self._ops.again(known, q, self.keys, self.values, scale, "decode", True, return_lse, softcap) if known else None
+                if made is not None:
+                    return made
+            _lib.flag(return_lse, "return_lse")
             handle = self._handle.value
             found = view(q, "q", (4,))
             self._goes_with(q, found)
@@ -441,21 +450,12 @@ class Cache(_lib.Fixed):
                 plan.run(call)
             if self._step is not None:
                 self._step.calls.append((plan, call, listed))
-            elif self._ops is not None and sinks is None:
-                known = self._ops.Again(Ready(plan, call, ("q", "k", "v", "lse", "o")), (q, self.keys, self.values),
+            elif self._ops is not None and sinks is None and type(sequences) in (list, tuple) and {*map(type, sequences)} == _INT:
+                made = self._ops.Again(Ready(plan, call, ("q", "k", "v", "lse", "o")), (q, self.keys, self.values),
                                         (None, None, scale, "decode", None, None, True, softcap), o, lse)
-                known.listed = listed  # where the call points
-                self._ops.remember(known, self._known, (layer, *numbers), 4 * self.pattern.layers)
+                made.listed = listed  # where the call points
+                self._ops.remember(made, self._known, _exactly((layer, sequences), 2), 4 * self.pattern.layers)
         return (o, lse) if return_lse else o
-
-    def _attend_again(self, q: Any, sequences: Any, layer: Any, scale: Optional[float], softcap: Optional[float], sinks: Any, return_lse: bool) -> Any:
-        """What attend() gives where a call was like this one, or None: the cache may have grown since, and its arrays may be others."""
-        if self._ops is None or self._step is not None or sinks is not None or self._unsure or self._short or type(sequences) not in (list, tuple):
-            return None
-        key = (layer, *sequences)
-        if {*map(type, key)} != _INT or self._ops._modes():
-            return None
-        return self._ops.again(self._known.get(key, ()), q, self.keys, self.values, scale, "decode", True, return_lse, softcap)
 
     def _plan(self, q: View, numbers: list[int], layer: int, scale: float, softcap: float,
               sinks: bool) -> tuple[Plan, Any]:

@@ -72,7 +72,11 @@ _alive: "dict[int, list[weakref.ref[Pattern]]]" = {}  # by number
 
 def with_number(number: int) -> "Optional[Pattern]":
     """A pattern of that number, while one lives."""
-    return next((pattern for pattern in (one() for one in _alive.get(number, ())) if pattern is not None), None)
+    for one in _alive.get(number, ()):
+        pattern = one()
+        if pattern is not None:
+            return pattern
+    return None
 
 
 def _forget(number: int, dead: "weakref.ref[Pattern]") -> None:

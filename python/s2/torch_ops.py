@@ -6,6 +6,7 @@ gave it, since operators take no objects; `attention` here and in the package ha
 from __future__ import annotations
 
 import functools
+import operator
 from typing import Any, Callable, NoReturn, Optional, Sequence
 
 import torch
@@ -120,16 +121,36 @@ def is_plain(one: Any) -> bool:
     return type(one) in _PLAIN and not one.is_nested
 
 
-class Again:
-    """A forward that was checked, for tensors that look the same."""
+class Known:
+    """What was checked of a call, for tensors that look the same."""
 
-    def __init__(self, ready: Ready, tensors: tuple[torch.Tensor, ...], rest: tuple[Any, ...], o: torch.Tensor, lse: torch.Tensor) -> None:
-        self.ready, self.device = ready.copy(), ready.plan._device
+    index: Optional[int] = None  # of the GPU that must be the current one
+    apply: Optional[Callable[..., tuple[torch.Tensor, torch.Tensor]]] = None  # what answers, where gradients are wanted
+
+    def __init__(self, tensors: tuple[torch.Tensor, ...], rest: tuple[Any, ...]) -> None:
+        self.rest = rest
         self.scale, self.phase, self.deterministic, self.softcap = rest[2], rest[3], rest[6], rest[7]
         self.look: Any = look_of(*tensors)
-        self.silent = not torch.is_grad_enabled() and any(one.requires_grad for one in tensors)
-        self.index = o.device.index if o.is_cuda else None  # of the GPU
-        self.stream, self.captures = stream_of(_spec(o.device))
+        wants = any(one.requires_grad for one in tensors)
+        self.grads: Optional[bool] = torch.is_grad_enabled() if wants else None  # None: it does not matter
+
+
+class Prepared(Known):
+    """With the call, whose addresses alone are new."""
+
+    def __init__(self, ready: Ready, tensors: tuple[torch.Tensor, ...], rest: tuple[Any, ...]) -> None:
+        super().__init__(tensors, rest)
+        self.ready, self.device = ready.copy(), ready.plan._device
+        first = tensors[0]
+        self.index = first.device.index if first.is_cuda else None
+        self.stream, self.captures = stream_of(_spec(first.device))
+
+
+class Again(Prepared):
+    """A forward."""
+
+    def __init__(self, ready: Ready, tensors: tuple[torch.Tensor, ...], rest: tuple[Any, ...], o: torch.Tensor, lse: torch.Tensor) -> None:
+        super().__init__(ready, tensors, rest)
         self.spare: Optional[torch.Tensor] = None  # an lse that nobody asked for
         self.may_spare = lse.numel() <= SPARE and not self.captures
         self.lse = _room(lse)
@@ -153,7 +174,7 @@ def _room(like: torch.Tensor) -> Callable[[], torch.Tensor]:
     return functools.partial(torch.empty_strided, shape, strides, dtype=like.dtype, device=like.device)
 
 
-def again(known: Sequence[Again], q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: Optional[float], phase: str, deterministic: bool,
+def again(known: Sequence[Any], q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: Optional[float], phase: str, deterministic: bool,
           return_lse: bool, softcap: Optional[float]) -> Any:
     """A call like one of those known, or None. All is written out, since a function that is called costs the host a tenth of a microsecond. Numbers that
     are equal to right ones are not right: those are checked, and refused, at each call."""
@@ -163,11 +184,15 @@ def again(known: Sequence[Again], q: torch.Tensor, k: torch.Tensor, v: torch.Ten
     except AttributeError:  # no tensor: who checks says so
         return None
     for one in known:
-        if (not one.look(q, k, v) or deterministic is not one.deterministic or type(return_lse) is not bool or one.silent and torch.is_grad_enabled()
+        if (not one.look(q, k, v) or deterministic is not one.deterministic or type(return_lse) is not bool
+                or one.grads is not None and one.grads is not torch.is_grad_enabled()
                 or not (phase is one.phase or type(phase) is str and phase == one.phase)
                 or not (scale is one.scale or type(scale) is float and scale == one.scale)
                 or not (softcap is one.softcap or type(softcap) is float and softcap == one.softcap)):
             continue
+        if one.apply is not None:
+            made = one.apply(q, k, v, None, one.rest)
+            return made if return_lse else made[0]
         index = one.index
         if index is not None and (_device() != index or _raw_stream(index) != one.stream or one.stream and _captures() is not one.captures):
             continue  # stream 0, the default one, is never captured
@@ -190,14 +215,14 @@ def again(known: Sequence[Again], q: torch.Tensor, k: torch.Tensor, v: torch.Ten
     return None
 
 
-def remember(again: Again, every: dict[tuple[int, ...], list[Any]], key: tuple[int, ...], most: int) -> None:
+def remember(one: Known, every: dict[Any, list[Any]], key: Any, most: int) -> None:
     """Among the known of that key; of too many keys none is."""
-    if again.look is None:
+    if one.look is None:
         return
     if len(every) > most:
         every.clear()
     known = every.setdefault(key, [])
-    known.insert(0, again)
+    known.insert(0, one)
     del known[LOOKS:]
 
 
@@ -242,11 +267,38 @@ def _backward(d_o: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tens
               number: int, layer: int, scale: Optional[float], phase: str, cu_seqlens_q: Optional[Sequence[int]],
               cu_seqlens_k: Optional[Sequence[int]], deterministic: bool = True, softcap: Optional[float] = None,
               sinks: Optional[torch.Tensor] = None) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    d_q, d_k, d_v = (torch.empty_like(one) for one in (q, k, v))
-    d_sinks, d_o = _sink_gradient(q, sinks), _laid_out(d_o)
-    _run("backward", (q, k, v), o, lse, (number, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic, softcap),
-         (d_o, d_q, d_k, d_v), sinks, None if sinks is None else d_sinks)
-    return d_q, d_k, d_v, d_sinks
+    rest = (number, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic, softcap)
+    return *_three_gradients(d_o, q, k, v, o, lse, sinks, rest, d_sinks := _sink_gradient(q, sinks)), d_sinks
+
+
+class Gradients(Prepared):
+    """A backward."""
+
+    def __init__(self, ready: Ready, tensors: tuple[torch.Tensor, ...], rest: tuple[Any, ...], made: tuple[torch.Tensor, ...]) -> None:
+        super().__init__(ready, tensors, rest)
+        self.rooms = tuple(map(_room, made))
+
+
+def _three_gradients(d_o: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor, sinks: Optional[torch.Tensor],
+                     rest: tuple[Any, ...], d_sinks: Optional[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Those of q, k and v, that of sinks into its place; a call like one before is recognised by its tensors' look."""
+    simple = rest[4] is None and rest[5] is None and sinks is None
+    nested = d_o.is_nested or q.is_nested or k.is_nested or v.is_nested or o.is_nested or lse.is_nested
+    key = (*rest[:2], "backward")
+    for one in _kept.again.get(key, ()) if simple and not nested else ():
+        if rest != one.rest or not one.look(d_o, q, k, v, o, lse) or (d_o.data_ptr() | o.data_ptr()) & 15:
+            continue
+        index = one.index
+        if index is not None and (_device() != index or _raw_stream(index) != one.stream or one.stream and _captures() is not one.captures):
+            continue
+        d_q, d_k, d_v = (room() for room in one.rooms)
+        one.ready.run(q, k, v, lse, o, d_o, d_q, d_k, d_v)
+        return d_q, d_k, d_v
+    made, d_o = (torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)), _laid_out(d_o)
+    ready = _run("backward", (q, k, v), o, lse, rest, (d_o, *made), sinks, d_sinks if sinks is not None else None)
+    if simple:
+        remember(Gradients(ready, (d_o, q, k, v, o, lse), rest, made), _kept.again, key, 1024)
+    return made
 
 
 _library.impl("attention_backward", _backward, "CompositeExplicitAutograd")
@@ -397,17 +449,31 @@ class _WithGradients(torch.autograd.Function):
 
 
 class _WithPlainGradients(torch.autograd.Function):
-    """The same where no transform looks on. A function that takes its context apart has its signature examined at each call, which costs more than all else."""
+    """The same where no transform looks on, with few arguments: torch looks at each. A function that takes its context apart has its signature examined at
+    each call, which costs more than all else."""
 
     @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        output = _forward(*inputs)
-        _keep(ctx, inputs, output)
-        return output
+    def forward(ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sinks: Optional[torch.Tensor], rest: tuple[Any, ...]) -> tuple[torch.Tensor, torch.Tensor]:
+        o, lse = _forward(*(q, k, v, *rest, sinks))
+        ctx.rest, ctx.pattern = rest, with_number(rest[0])  # held until the gradients are done
+        ctx.save_for_backward(q, k, v, o, lse, sinks)
+        ctx.mark_non_differentiable(lse)
+        return o, lse
 
     @staticmethod
     def backward(ctx: Any, d_o: torch.Tensor, d_lse: Any) -> tuple[Any, ...]:
-        return _WithGradients.backward(ctx, d_o, d_lse)
+        q, k, v, o, lse, sinks = ctx.saved_tensors
+        if torch.is_grad_enabled():  # somebody may ask for gradients of these
+            *made, d_sinks = _applied(_Gradients)(d_o, q, k, v, o, lse, *ctx.rest, sinks)
+        else:
+            d_sinks = None if sinks is None else _sink_gradient(q, sinks)
+            made = _three_gradients(d_o, q, k, v, o, lse, sinks, ctx.rest, d_sinks)
+        return (*made, None if sinks is None else d_sinks, None)
+
+
+def _applied(function: Any) -> Any:
+    """Of torch's, which has no types."""
+    return function.apply
 
 
 def _is_watched(*tensors: torch.Tensor) -> bool:
@@ -420,13 +486,16 @@ def _is_watched(*tensors: torch.Tensor) -> bool:
     return transform is not None and transform.key() == torch._C._functorch.TransformType.Functionalize
 
 
-def _unwatched(tensors: tuple[torch.Tensor, ...]) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
+def _unwatched(tensors: tuple[torch.Tensor, ...], sinks: Optional[torch.Tensor], rest: tuple[Any, ...]) -> tuple[torch.Tensor, torch.Tensor]:
     """The operator as who asks for these gradients needs it."""
-    made: Callable[..., tuple[torch.Tensor, torch.Tensor]] = _forward
+    q, k, v = tensors
+    made: tuple[torch.Tensor, torch.Tensor]
     if _transforms() is not None or forward_ad._current_level >= 0:
-        made = _WithGradients.apply
-    elif torch.is_grad_enabled() and any(one.requires_grad for one in tensors):
-        made = _WithPlainGradients.apply
+        made = _applied(_WithGradients)(q, k, v, *rest, sinks)
+    elif torch.is_grad_enabled() and any(one is not None and one.requires_grad for one in (*tensors, sinks)):
+        made = _applied(_WithPlainGradients)(q, k, v, sinks, rest)
+    else:
+        made = _forward(*(q, k, v, *rest, sinks))
     return made
 
 
@@ -462,16 +531,21 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, pattern: Patter
         raise ArgumentError(f"pattern: an s2.Pattern is wanted, not {type(pattern).__name__}")
     _check(q, k, v, sinks)
     _lib.flag(return_lse, "return_lse")
-    q, k, v = _cast(q, k, v)
+    given, (q, k, v) = (q, k, v), _cast(q, k, v)
     softcap = None if softcap is None else _softcap(softcap)
     scale = None if scale is None else _scale(scale, 1)
     inputs = (q, k, v) if sinks is None else (q, k, v, sinks)
     begins = _begins(cu_seqlens_q, "cu_seqlens_q"), _begins(cu_seqlens_k, "cu_seqlens_k")
-    attend: Any = torch.ops.s2.attention.default
-    if not _is_watched(*inputs):
-        layer = _lib.integer(layer, "layer", 0, pattern.layers - 1)
-        _lib.word(phase, "phase", _lib.PHASES)
-        _lib.flag(deterministic, "deterministic")
-        attend = _unwatched(inputs)
-    o, lse = attend(q, k, v, pattern.number, layer, scale, phase, *begins, deterministic, softcap, sinks)
+    if _is_watched(*inputs):
+        o, lse = torch.ops.s2.attention.default(q, k, v, pattern.number, layer, scale, phase, *begins, deterministic, softcap, sinks)
+        return (o, lse) if return_lse else o
+    layer = _lib.integer(layer, "layer", 0, pattern.layers - 1)
+    _lib.word(phase, "phase", _lib.PHASES)
+    _lib.flag(deterministic, "deterministic")
+    rest = (pattern.number, layer, scale, phase, *begins, deterministic, softcap)
+    o, lse = _unwatched((q, k, v), sinks, rest)
+    if o.grad_fn is not None and sinks is None and begins == (None, None) and all(map(operator.is_, given, (q, k, v))) and _transforms() is None:
+        known = Known(given, rest)
+        known.apply = _applied(_WithPlainGradients)
+        remember(known, _kept.wanting, (pattern.number, layer), 1024)
     return (o, lse) if return_lse else o

@@ -110,7 +110,7 @@ static void try_npy(const uint8_t *data, size_t n)
     if (status == S2_OK) {
         require(mask.n_q_blk >= 1 && mask.n_k_blk >= 1);
         (void)s2_mask_allows(&mask, mask.n_heads - 1, mask.n_q_blk - 1, mask.n_k_blk - 1);
-        s2_mask_unmap(&mask);
+        s2_mask_unload(&mask);
     }
     require(status == S2_OK || status == S2_ENOMEM || diag.msg[0] != '\0');
     close(fd);

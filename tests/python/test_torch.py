@@ -1,5 +1,7 @@
 """The operators of torch, on the CPU."""
+import array
 import contextlib
+import importlib
 import operator
 import os
 import pathlib
@@ -9,6 +11,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 import unittest.mock
 
@@ -395,6 +398,34 @@ class Operators(unittest.TestCase):
         for (tensors, more), got in zip(fresh, moved):
             self.assertTrue(torch.equal(s2.attention(*tensors, self.pattern, **more), got))  # with gradients, and so by another way
 
+    def test_gradients_like_the_last_are_not_checked_again_and_are_their_own(self):
+        """Of all tensors or of some, in any order with calls that want none, and of keys that are the values."""
+        def ask(leaves, more):
+            wanted = [one for one in dict.fromkeys(leaves) if one.requires_grad]
+            o = s2.attention(*leaves, self.pattern, **more)
+            with torch.no_grad():
+                self.assertIsNone(s2.attention(*leaves, self.pattern, **more).grad_fn)
+            return o, *torch.autograd.grad(o.square().sum(), wanted)
+
+        def forms():
+            q, k, v = draw(40)
+            return [(q, k, v), (q.detach(), k, v), (q, k.detach(), v.detach()), (q, k, k)]
+
+        options = [{}, {"scale": 0.5}, {"layer": 1, "scale": 0.3, "phase": "decode", "softcap": 2.0, "deterministic": False}]
+        for more in options:
+            for leaves in forms():
+                ask(leaves, more)
+        fresh = [(leaves, more) for more in options for leaves in forms()]
+        again = AssertionError("it was checked again")
+        with unittest.mock.patch.multiple(s2.torch_ops, _run=unittest.mock.Mock(side_effect=again), _check=unittest.mock.Mock(side_effect=again)):
+            found = [ask(leaves, more) for leaves, more in fresh]
+        kept = importlib.import_module("s2.attention")._kept
+        for (leaves, more), got in zip(fresh, found):
+            for known in (kept.again, kept.wanting):
+                known.clear()
+            for one, want in zip(got, ask(leaves, more)):
+                self.assertTrue(torch.equal(one, want), more)
+
     def test_keys_that_are_the_values_are_recognised_as_such(self):
         (q, k, v), (q2, k2, _) = ([one.detach() for one in draw(40)] for _ in range(2))
         want = [s2.attention(*given, self.pattern) for given in ((q, k, k.clone()), (q2, k2, k2.clone()), (q, k, v))]
@@ -634,7 +665,7 @@ class Operators(unittest.TestCase):
 
     def test_calls_of_a_cache_that_are_known_are_those_that_are_checked(self):
         """Any calls at all, right and wrong, of a cache that recognises them beside one that checks each."""
-        rng, hits = random.Random(8), {"_write_again": 0, "_attend_again": 0}
+        rng, hits = random.Random(8), {"_write_again": 0, "again": 0}
         known, checked = (s2.Cache(self.pattern, torch.zeros(1)) for _ in range(2))
         checked._ops = None
 
@@ -645,9 +676,12 @@ class Operators(unittest.TestCase):
                 return made
             return call
 
-        for name in hits:
-            setattr(known, name, counted(name, getattr(known, name)))
-        odd = [torch.tensor([0, 1]), 0, [True], [0.0], [], [7], [[0]], None]
+        known._ops = types.SimpleNamespace(**vars(s2.torch_ops))
+        for name, whose in (("_write_again", known), ("again", known._ops)):
+            setattr(whose, name, counted(name, getattr(whose, name)))
+        listed = type("Listed", (list,), {})
+        odd = [torch.tensor([0, 1]), 0, [True], [0.0], [], [7], [[0]], None, range(1), range(2), array.array("i", [0, 1]), numpy.arange(2), [numpy.int64(0)],
+               [numpy.float64(0)], listed([0, 1]), bytes(4), "01", {0, 1}, [0, None]]
         for cache in (known, checked):
             for _ in range(3):
                 cache.append(cache.open(), 5)
@@ -704,6 +738,9 @@ class Operators(unittest.TestCase):
                         cache._written(both, 0, 1)
                     cache.write(both, layer, k, v)
                     cache.attend(q, both, layer, softcap=2.0)
+        for right, wrong in (([numpy.int64(0)], [numpy.float64(0)]), ([1], [True]), (array.array("i", [0]), bytes(4))):  # the same to a look that is too quick
+            cache.attend(q[:1], right, 0)
+            self.assertRaisesRegex(s2.ArgumentError, "sequences", cache.attend, q[:1], wrong, 0)
 
     def test_a_step_is_what_its_calls_are(self):
         a_step_is_what_its_calls_are(self, "cpu", torch.float32, 1e-6)
