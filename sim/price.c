@@ -130,6 +130,11 @@ static s2_status check_options(const s2_pattern *pattern, const s2_sim_options *
                            S2_LIMIT_BATCH);
     if (options->new_tok != 0)
         S2_TRY(check_new(pattern, options, diag));
+    if (net != NULL && options->phase == S2_TRAIN && options->weights >= S2_WEIGHTS_INT8)
+        return s2_diag_set(diag, S2_EINVAL, CODE_SIM, 0, 0,
+                           "training keeps its weights in 16 bits, and not in %s; fp8 says that its products "
+                           "run in 8",
+                           s2_weights_word(options->weights));
     S2_TRY(s2_share_check(pattern, options->n_ranks, diag));
     if (net != NULL && s2_pattern_layers_differ(pattern))
         return s2_diag_set(
