@@ -107,6 +107,11 @@ s2_exit s2_pricing_refuse_training(s2_cli *cli, const s2_sim_options *options, c
                                    bool trains)
 {
     const char *const said = options->n_shards > 1 ? "dp" : options->recompute ? "recompute" : NULL;
+    s2_diag diag = {0};
+    if (trains && s2_sim_check_trained(options, &diag) != S2_OK) {
+        s2_cli_error(cli, "%s", diag.msg);
+        return S2_EXIT_USAGE;
+    }
     if (trains || said == NULL)
         return S2_EXIT_OK;
     s2_cli_error(cli, "--%s belongs to training and changes nothing in %s: add --phase train", said, phases);

@@ -18,7 +18,10 @@ s2_weights s2_pricing_weights(const char *word);
 enum { S2_MOST_NODES = 1 << 16 };
 /* Whether --micro has a pipeline; S2_EXIT_USAGE after a message. */
 s2_exit s2_pricing_check_machine(s2_cli *cli, const s2_sim_options *options);
-/* --dp and --recompute change nothing unless a training step is priced; S2_EXIT_USAGE after a message. */
+/*
+ * --dp and --recompute change nothing unless a training step is priced, which keeps no weights of few bits;
+ * S2_EXIT_USAGE after a message.
+ */
 s2_exit s2_pricing_refuse_training(s2_cli *cli, const s2_sim_options *options, const char *phases,
                                    bool trains);
 /*

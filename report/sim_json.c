@@ -114,8 +114,13 @@ static void json_kv(const s2_sim_options *options, const s2_sim *sim, s2_buf *bu
     s2_json_end(buf, '}');
 }
 
-static void json_tiers(const s2_sim *sim, s2_buf *buf)
+/* Training keeps no cache. */
+static void json_tiers(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
+    if (options->phase == S2_TRAIN) {
+        s2_json_key_str(buf, "tiers", NULL);
+        return;
+    }
     s2_json_key_begin(buf, "tiers", '{');
     s2_json_key_int(buf, "hbm", sim->kv_fullest - sim->host_bytes);
     s2_json_key_int(buf, "host", sim->host_bytes);
@@ -389,7 +394,7 @@ void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_
     s2_report_worth_json(&worth, buf);
     json_kv(subject->options, sim, buf);
     s2_report_stack_json(subject, (double)sim->kv_kept, buf);
-    json_tiers(sim, buf);
+    json_tiers(subject->options, sim, buf);
     json_states(sim, buf);
     s2_computed_json(subject->pattern, sim, buf);
     s2_report_scores_json(sim->scores, sim->scored, buf);

@@ -1,11 +1,13 @@
 #include "sim/elementwise.h"
 
+#include "sim/endtoend.h"
 #include "sim/inner.h"
 #include "sim/share.h"
 
 /* Numbers of one token on one GPU. */
 typedef struct s2_widths {
-    double elem;  /* bytes of an activation */
+    double elem;  /* bytes of an activation; products in 8 bits leave it in 16 */
+    double asked; /* bytes of a number of Q and K that attention reads */
     double cache; /* bytes of a number in the cache; 0: nothing is written to one */
     double hidden;
     double q;
@@ -21,7 +23,8 @@ static s2_widths widths_of(const s2_sim_options *options)
     const s2_net *const net = options->net;
     const double n = options->n_ranks, q = net->n_heads / n * net->head_dim,
                  kv = s2_share_kv_width(net->n_kv_heads, net->head_dim, options->n_ranks) / 2;
-    return (s2_widths){.elem = s2_dtype_bytes(options->dtype),
+    return (s2_widths){.elem = S2_HIDDEN_BYTES,
+                       .asked = s2_dtype_bytes(options->dtype),
                        .cache = options->phase == S2_TRAIN ? 0 : s2_sim_cache_bytes(options),
                        .hidden = net->hidden,
                        .q = q,
@@ -41,8 +44,8 @@ static s2_moved fused(const s2_widths *w, s2_moving what, bool backward)
         return (s2_moved){2 * 4 * w->hidden * b, 2}; /* backward: two gradients, input, result */
     case S2_MOVE_ROTARY:
         if (w->cache > 0)
-            return (s2_moved){(2 * w->q + 2 * w->kv) * b + 2 * w->kv * w->cache, 1};
-        return (s2_moved){2 * w->turned * b, 1};
+            return (s2_moved){(w->q + 2 * w->kv) * b + w->q * w->asked + 2 * w->kv * w->cache, 1};
+        return (s2_moved){w->turned * (b + (backward ? b : w->asked)), 1};
     case S2_MOVE_ACTIVATION:
         if (backward)
             return (s2_moved){(w->gated ? 5 : 3) * w->inner * b, 1};
@@ -66,11 +69,11 @@ static s2_moved eager_forward(const s2_widths *w, s2_moving what)
                                + 2 * w->hidden * b), /* rms_norm */
                           2 * 2};
     case S2_MOVE_ROTARY:
-        return (s2_moved){(b + 4) * w->turned       /* to fp32 */
-                              + 4 * (4 + 4) * half  /* each half by cosine and by sine */
-                              + 2 * (8 + 4) * half  /* their difference and sum */
-                              + (4 + 4) * w->turned /* concatenated */
-                              + (4 + b) * w->turned /* from fp32 */
+        return (s2_moved){(b + 4) * w->turned              /* to fp32 */
+                              + 4 * (4 + 4) * half         /* each half by cosine and by sine */
+                              + 2 * (8 + 4) * half         /* their difference and sum */
+                              + (4 + 4) * w->turned        /* concatenated */
+                              + (4 + w->asked) * w->turned /* from fp32 */
                               + (w->cache > 0 ? 2 * w->kv * (b + w->cache) : 0), /* K and V into the cache */
                           w->cache > 0 ? 11 : 9};
     case S2_MOVE_ACTIVATION:

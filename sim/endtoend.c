@@ -207,8 +207,9 @@ static void add_layers(s2_around *around)
                             s2_inner_width(options, 1));
     } else {
         /* a bound: two norms with their residuals read and write the hidden state */
-        const double elem = s2_dtype_bytes(options->dtype), passes = around->forward + around->backward;
-        add_part(around, "norms", 0, 4 * n_layers * hidden * around->tokens * elem * passes / around->hbm,
+        const double passes = around->forward + around->backward;
+        add_part(around, "norms", 0,
+                 4 * n_layers * hidden * around->tokens * S2_HIDDEN_BYTES * passes / around->hbm,
                  2 * n_layers * passes);
     }
     if (options->no_head)
@@ -233,9 +234,10 @@ static double ring_share(double n)
 static void add_uneven(s2_around *around, const char *name, s2_group group, double bytes, double most,
                        double own_us)
 {
-    const double rate = s2_links_rate(around->options, group), us = bytes * most / rate;
+    const double rate = s2_links_rate(around->options, group);
     if (bytes <= 0 || rate <= 0)
         return;
+    const double us = bytes * most / rate;
     append(around, name, around->estimates ? own_us + us / LINK_FRACTION : us, S2_LINK);
     last_part(around)->sent_bytes = bytes;
 }

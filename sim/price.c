@@ -111,6 +111,16 @@ static s2_status check_listed_priced(const s2_sim_options *options, const s2_sim
                        options->gpu.title);
 }
 
+s2_status s2_sim_check_trained(const s2_sim_options *options, s2_diag *diag)
+{
+    if (options->weights < S2_WEIGHTS_INT8)
+        return S2_OK;
+    return s2_diag_set(
+        diag, S2_EINVAL, CODE_SIM, 0, 0,
+        "training keeps its weights in 16 bits, and not in %s; fp8 says that its products run in 8",
+        s2_weights_word(options->weights));
+}
+
 void s2_sim_take_net(const s2_pattern *pattern, s2_net *own, s2_sim_options *options)
 {
     if (options->net == NULL && pattern->model[0] != '\0' &&
@@ -130,6 +140,8 @@ static s2_status check_options(const s2_pattern *pattern, const s2_sim_options *
                            S2_LIMIT_BATCH);
     if (options->new_tok != 0)
         S2_TRY(check_new(pattern, options, diag));
+    if (net != NULL && options->phase == S2_TRAIN)
+        S2_TRY(s2_sim_check_trained(options, diag));
     S2_TRY(s2_share_check(pattern, options->n_ranks, diag));
     if (net != NULL && s2_pattern_layers_differ(pattern))
         return s2_diag_set(

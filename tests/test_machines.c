@@ -451,6 +451,36 @@ static void eager_kernels_move_more_and_leave_products_alone(void **state)
     s2_arena_release(&arena);
 }
 
+/* The type of Q, K and V is not that of the hidden state, which the products in 8 bits read and write in 16. */
+static void a_hidden_state_moves_alike_in_eight_bits(void **state)
+{
+    (void)state;
+    static const char *const moved[] = {"norms", "activation", "loss", "all-reduce"};
+    s2_arena arena = {0};
+    s2_calibration *const calibration = S2_NEW(&arena, s2_calibration, 1);
+    const s2_net net = net_of("llama-3.1-8b");
+    const s2_pattern pattern = s2_parsed(&arena, "model llama-3.1-8b; all: local 4");
+    assert_int_equal(s2_calibration_find("h200", calibration), S2_OK);
+    for (s2_phase phase = 0; phase < S2_N_PHASES; phase++)
+        for (int32_t way = 0; way < 4; way++) {
+            s2_sim_options options = defaults();
+            options.net = &net;
+            options.phase = phase;
+            options.n_ranks = 2;
+            options.fusion = way % 2 == 0 ? S2_FUSED : S2_EAGER;
+            options.calibration = way < 2 ? calibration : NULL;
+            const s2_sim sixteen = priced(&arena, &pattern, &options);
+            options.dtype = S2_F8;
+            const s2_sim eight = priced(&arena, &pattern, &options);
+            for (size_t p = 0; p < sizeof moved / sizeof *moved; p++)
+                assert_true(part_us(&eight, moved[p]) == part_us(&sixteen, moved[p]));
+            const char *const rotary = phase == S2_TRAIN ? "rotary" : "rotary, cache";
+            assert_true(part_us(&eight, rotary) <= part_us(&sixteen, rotary));
+            assert_true(2 * part_us(&eight, rotary) >= part_us(&sixteen, rotary));
+        }
+    s2_arena_release(&arena);
+}
+
 /* ---- mixtures of experts */
 
 static double feed_forward_us(s2_arena *arena, const s2_net *net, const s2_calibration *calibration,
@@ -1480,6 +1510,30 @@ static void machines_that_cannot_be_are_refused(void **state)
     }
 }
 
+static void weights_of_few_bits_are_not_trained(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    const s2_pattern pattern = s2_parsed(&arena, "model gpt-oss-20b; all: local 4");
+    const s2_net net = net_of("gpt-oss-20b");
+    for (s2_weights weights = 0; weights < S2_N_WEIGHTS; weights++) {
+        s2_sim_options options = defaults();
+        s2_sim sim;
+        options.net = &net;
+        options.weights = weights;
+        const bool few =
+            weights != S2_WEIGHTS_PUBLISHED && weights != S2_WEIGHTS_AS_DTYPE && weights != S2_WEIGHTS_FP8;
+        for (s2_phase phase = 0; phase < S2_N_PHASES; phase++) {
+            s2_diag diag = {0};
+            options.phase = phase;
+            const s2_status status = s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, &diag);
+            assert_int_equal(status, few && phase == S2_TRAIN ? S2_EINVAL : S2_OK);
+            assert_true(status == S2_OK || strstr(diag.msg, s2_weights_word(weights)) != NULL);
+        }
+    }
+    s2_arena_release(&arena);
+}
+
 /* Layers taken out of a pattern read what they did in it. */
 static void layers_of_a_stage_read_what_they_did(void **state)
 {
@@ -1516,6 +1570,7 @@ int main(void)
         cmocka_unit_test(training_steps_keep_what_was_measured_within_two_percent),
         cmocka_unit_test(more_tokens_keep_what_more_was_measured),
         cmocka_unit_test(eager_kernels_move_more_and_leave_products_alone),
+        cmocka_unit_test(a_hidden_state_moves_alike_in_eight_bits),
         cmocka_unit_test(tokens_read_the_experts_that_they_pick),
         cmocka_unit_test(a_mixture_is_the_sum_of_its_layers),
         cmocka_unit_test(quantized_weights_weigh_what_their_files_do),
@@ -1537,6 +1592,7 @@ int main(void)
         cmocka_unit_test(a_shared_context_is_predicted_whole_or_not_at_all),
         cmocka_unit_test(nodes_slow_the_groups_that_span_them),
         cmocka_unit_test(machines_that_cannot_be_are_refused),
+        cmocka_unit_test(weights_of_few_bits_are_not_trained),
         cmocka_unit_test(layers_of_a_stage_read_what_they_did),
     };
     return cmocka_run_group_tests_name("machines", tests, NULL, NULL);

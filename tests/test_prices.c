@@ -351,7 +351,9 @@ static void compare_all(const asked *ask, int64_t nth)
     } else {
         taken.priced++;
         taken.listed += ask->question.listed;
-        taken.spilled += number_of(value_of(sim, "tiers"), "host") > 0;
+        const bool keeps = ask->question.phase != S2_TRAIN;
+        assert_true(keeps == (strncmp(value_of(sim, "tiers"), "null", 4) != 0));
+        taken.spilled += keeps && number_of(value_of(sim, "tiers"), "host") > 0;
         compare_row(db, sim, "row", ask);
         compare_library(sim, ask);
         const bool screens = facts.priced && ask->page_tok == 16 && ask->n_ranks == 1;
