@@ -80,8 +80,7 @@ typedef struct s2_plan_column_entry {
     int32_t step;   /* 64 positions from s2_plan_tile_begin(plan, seq, 0) + 64 step on */
     int32_t head;   /* query head inside its group; 0 when the column's n_heads is the whole group */
     uint32_t reads; /* bit 4 b + s: rows 16 s .. of the step read (some of) block b */
-    bool
-        edge; /* compare elements with the causal edge, the end of the keys and, see window_edges, the window */
+    bool edge; /* compare with the causal edge, the end of the keys and, under window_edges, the window */
     bool full; /* every row reads every key: nothing to compare */
 } s2_plan_column_entry;
 
