@@ -465,11 +465,10 @@ static s2_status fold_layer(s2_arena *arena, const s2_pattern *pattern, s2_phase
 
 int32_t s2_plan_window(const s2_plan *plan)
 {
-    const s2_plan_class *const cls = &plan->classes[0];
-    const s2_plan_periodic *const as = &cls->as;
-    const bool alone = plan->n_classes == 1 && cls->periodic && !as->dense && as->local_blk == 0 &&
-                       as->sink_tok == 0 && as->stride_blk == 0;
-    return alone ? as->window_tok : 0;
+    if (plan->n_classes != 1 || !plan->classes[0].periodic)
+        return 0;
+    const s2_plan_periodic *const as = &plan->classes[0].as;
+    return as->dense || as->local_blk > 0 || as->sink_tok > 0 || as->stride_blk > 0 ? 0 : as->window_tok;
 }
 
 bool s2_plan_reads_window(const s2_plan *plan, int32_t most_tok)

@@ -1172,7 +1172,7 @@ def check_replays():
 
 with tempfile.TemporaryDirectory() as folder:
     rng = random.Random(17)
-    for _ in range(int(os.environ.get("S2_CASES", "12"))):
+    for _ in range(int(os.environ.get("S2_CASES", "6"))):
         pattern = draw(rng)
         check_check(pattern)
         check_sim(pattern, rng.choice(["prefill", "decode"]), rng.choice([1024, 3000, 8192]))
@@ -1205,7 +1205,7 @@ with tempfile.TemporaryDirectory() as folder:
         json.dump({"model_type": "llama", "num_hidden_layers": 6, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 64, "hidden_size": 512,
                    "intermediate_size": 2048, "vocab_size": 32000, "quantization_config": {"quant_method": "gptq", "bits": 4}}, config)
     os.chdir(folder)
-    for _ in range(int(os.environ.get("S2_SEARCHES", "12"))):
+    for _ in range(int(os.environ.get("S2_SEARCHES", "6"))):
         check_options(prices)
     check_worth()
     check_models()
@@ -1238,7 +1238,7 @@ with tempfile.TemporaryDirectory() as folder:
         check_rank_files(rng)
     check_interrupt()
     check_stubs()
-    for _ in range(int(os.environ.get("S2_SEARCHES", "12"))):
+    for _ in range(int(os.environ.get("S2_SEARCHES", "6"))):
         check_rivals(rng)
     check_labels()
     check_replays()

@@ -2,8 +2,8 @@
  * kcheck - every registered kernel x pattern family x shape x type x edge case, judged by s2_validate.
  *
  * usage: kcheck [--list] [--kernel=NAME] [--case=NAME] [--part=N/M] [--seed=N] [--quick] [--sample] [--bench] [--sabotage] [--light]
- * --quick takes some shapes of every pattern family, in f32. --sample takes a quarter of the pairs of
- * shape and family, each in one type, where a CPU computes: each type still meets each family and each shape.
+ * --quick takes some shapes of every pattern family, in f32. --sample takes an eighth of the pairs of
+ * shape and family, each in one type, where a CPU computes: each type still meets each family.
  * --light judges as `make bench-gpu` does before it times a shape: a few windows, the rows of a few heads. It
  * may miss faults that leave the rows alone; with --sabotage at least LIGHT_LEAST of them must still be
  * convicted. A failure line is the command that replays it. Kernels without a device here, and problems that
@@ -386,7 +386,7 @@ static bool is_chosen(const s2_kcheck *run, const s2_kernel *kernel, const s2_kc
     if (families[one->family].meets == EIGHTS_ALONE && !kernel->traits->short_windows)
         return false;
     return !run->sample || kernel->device == S2_DEVICE_GPU ||
-           (one->family + one->shape) % (4 * S2_N_DTYPES) == (int32_t)one->dtype;
+           (one->family + one->shape) % (8 * S2_N_DTYPES) == (int32_t)one->dtype;
 }
 
 static void check_kernel(s2_kcheck *run, const s2_kernel *kernel)
