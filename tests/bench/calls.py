@@ -170,7 +170,7 @@ def measure(library, seconds):
             call()
             print(f"{name}\t{min(timeit.repeat(call, number=IN_A_ROW, repeat=100)) / IN_A_ROW * 1e6:.2f}")
         return
-    about = {**setting(torch), "package": os.path.dirname(s2.__file__), "calls": IN_A_ROW}
+    about = {**setting(torch), "package": os.path.relpath(os.path.dirname(s2.__file__)), "calls": IN_A_ROW}
     for name, took in rounds(torch, calls, seconds).items():
         quarter, median, three = statistics.quantiles(took, n=4)
         print(json.dumps({"row": "call", "call": name.strip(), "us": round(median, 2), "us_25": round(quarter, 2), "us_75": round(three, 2),
