@@ -89,13 +89,13 @@ static inline bool s2_range_is_whole(s2_range range)
 
 enum { S2_UNIT_BLK, S2_UNIT_TOK, S2_N_UNITS };
 
+enum { S2_HASH_HEX = 65 }; /* a SHA-256 in hexadecimal digits, terminated */
+
 /*
  * A mask, read from a file or made in the arena: allowed[head][q_blk][k_blk], one byte each, 0 or 1; or,
  * packed, one bit each as np.packbits writes them: rows of whole bytes, the first key in bit 7.
  * n_heads is 1 when one mask serves all heads. Read it with s2_mask_allows() where speed allows.
  */
-enum { S2_HASH_HEX = 65 }; /* a SHA-256 in hexadecimal digits, terminated */
-
 typedef struct s2_mask {
     const char *path;         /* as written in the pattern */
     char digest[S2_HASH_HEX]; /* of shape and cells (s2_mask_seal) */

@@ -304,10 +304,8 @@ int32_t s2_kernel_least_window(int32_t group)
 bool s2_kernel_follows(const s2_plan *plan)
 {
     const int32_t group = plan->pattern->n_heads / plan->pattern->n_kv_heads;
-    bool all = true;
-    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
-        all = all && plan->seqs[seq].q_tok == plan->seqs[seq].k_tok;
-    return all && (s2_plan_reads_all(plan) || s2_plan_window(plan) >= s2_kernel_least_window(group));
+    return s2_plan_reads_all(plan) ||
+           (s2_plan_is_whole(plan) && s2_plan_window(plan) >= s2_kernel_least_window(group));
 }
 
 /* ------------------------------------------------------------------ prefill and gradients */
@@ -347,11 +345,10 @@ s2_plan_column_options s2_kernel_columns(const s2_kernel_traits *traits, const s
                                   : 2 * plan->counts.pairs > plan->counts.pairs_causal ? S2_COLUMN_DENSE
                                                                                        : S2_COLUMN_SPARSE;
     const int32_t group = plan->pattern->n_heads / plan->pattern->n_kv_heads;
-    const int32_t window = s2_plan_window(plan),
+    const int32_t window = rule->window_edges ? s2_plan_window(plan) : 0,
                   longest = window > 0 ? s2_min_i32(k_tok, window + key_tok) : k_tok;
-    const int32_t part_steps = rule->in_order || (window > 0 && rule->window_edges)
-                                   ? ordered_part_steps(longest, group)
-                                   : rule->part_steps[heads][length];
+    const int32_t part_steps =
+        rule->in_order || window > 0 ? ordered_part_steps(longest, group) : rule->part_steps[heads][length];
     return (s2_plan_column_options){.key_tok = key_tok,
                                     .part_steps = part_steps,
                                     .units = n_units,
@@ -359,7 +356,7 @@ s2_plan_column_options s2_kernel_columns(const s2_kernel_traits *traits, const s
                                     .section_heads = rule->section_heads,
                                     .halves = rule->halves,
                                     .in_order = rule->in_order,
-                                    .window_edges = rule->window_edges && window > 0,
+                                    .window_edges = window > 0,
                                     .costs = rule->costs};
 }
 

@@ -463,6 +463,14 @@ static s2_status fold_layer(s2_arena *arena, const s2_pattern *pattern, s2_phase
     return S2_OK;
 }
 
+bool s2_plan_is_whole(const s2_plan *plan)
+{
+    bool whole = true;
+    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
+        whole = whole && plan->seqs[seq].q_tok == plan->seqs[seq].k_tok;
+    return whole;
+}
+
 int32_t s2_plan_window(const s2_plan *plan)
 {
     if (plan->n_classes != 1 || !plan->classes[0].periodic)
@@ -479,9 +487,7 @@ bool s2_plan_reads_window(const s2_plan *plan, int32_t most_tok)
 bool s2_plan_reads_all(const s2_plan *plan)
 {
     const int32_t k_tok = s2_plan_longest(plan->seqs, plan->n_seqs);
-    bool all = true;
-    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
-        all = all && plan->seqs[seq].q_tok == plan->seqs[seq].k_tok;
+    bool all = s2_plan_is_whole(plan);
     for (int32_t cls = 0; cls < plan->n_classes; cls++) {
         const s2_plan_periodic *const as = &plan->classes[cls].as;
         all = all && plan->classes[cls].periodic && plan->classes[cls].block_exact &&

@@ -172,6 +172,8 @@ s2_status s2_plan_select(s2_arena *arena, const s2_plan *plan,
                          bool (*keep)(void *user, const s2_plan_item *item), void *user,
                          s2_plan *out) S2_MUST_CHECK;
 
+/* Whether each key of each sequence has a query. */
+bool s2_plan_is_whole(const s2_plan *plan);
 /* The window in tokens that every head of the planned layer reads and nothing else; 0 where there is none. */
 int32_t s2_plan_window(const s2_plan *plan);
 /* Whether there is one, of at most so many tokens. */

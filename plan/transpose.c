@@ -51,6 +51,7 @@ typedef struct s2_transposer {
     int32_t *masks;
     int64_t cap_masks;
     s2_shape *shapes; /* [kv_head] of the current sequence */
+    int32_t *next_of; /* [section][turn of a head]: where its next entry goes, while a column is ordered */
 } s2_transposer;
 
 /* ------------------------------------------------------------------ sources */
@@ -397,35 +398,45 @@ static int32_t compared_last(const s2_transposer *build, const s2_plan_column *c
     return n < column->n ? n : 0;
 }
 
+/* How many heads have a place of their own in each section. */
+static int32_t turns_of(const s2_transposer *build)
+{
+    return build->options.window_edges ? build->group : 1;
+}
+
 /* Sort the column's entries by section, stable or, in order, with ascending steps; of a window, head by head. */
 static void order_entries(s2_transposer *build, s2_plan_column *column, s2_plan_column_entry *entries,
                           int32_t *masks)
 {
-    const int32_t excess = excess_lower(build, column), n_last = compared_last(build, column);
-    const int32_t n_turns = build->options.window_edges ? build->group : 1;
-    int32_t n_out = 0, begin_of[N_PLACES + 1] = {0};
-    for (int32_t place = 0; place < N_PLACES; place++) {
-        for (int32_t turn = 0; turn < n_turns; turn++) {
-            int32_t lower_left = excess;
-            for (int32_t e = 0; e < column->n; e++) {
-                const int32_t nth = build->options.in_order ? column->n - 1 - e : e;
-                const int64_t from = column->begin + nth;
-                const s2_plan_column_entry *const entry = &build->entries[from];
-                const int32_t own = nth < n_last ? PLACE_TAIL : place_of(build, entry, &lower_left);
-                if (own != place || (n_turns > 1 && entry->head != turn))
-                    continue;
-                entries[n_out] = *entry;
-                if (build->masks != NULL)
-                    memcpy(&masks[(int64_t)n_out * build->n_sub], &build->masks[from * build->n_sub],
-                           (size_t)build->n_sub * sizeof *masks);
-                n_out++;
+    const int32_t excess = excess_lower(build, column), n_last = compared_last(build, column),
+                  n_turns = turns_of(build);
+    int32_t *const next = build->next_of;
+    memset(next, 0, ((size_t)N_PLACES * (size_t)n_turns + 1) * sizeof *next);
+    for (int32_t pass = 0; pass < 2; pass++) { /* counts, then puts */
+        int32_t lower_left = excess;
+        for (int32_t e = 0; e < column->n; e++) {
+            const int32_t nth = build->options.in_order ? column->n - 1 - e : e;
+            const int64_t from = column->begin + nth;
+            const s2_plan_column_entry *const entry = &build->entries[from];
+            const int32_t place = nth < n_last ? PLACE_TAIL : place_of(build, entry, &lower_left),
+                          turn = place * n_turns + (n_turns > 1 ? entry->head : 0);
+            if (pass == 0) {
+                next[turn + 1]++;
+                continue;
             }
+            const int32_t to = next[turn]++;
+            entries[to] = *entry;
+            if (build->masks != NULL)
+                memcpy(&masks[(int64_t)to * build->n_sub], &build->masks[from * build->n_sub],
+                       (size_t)build->n_sub * sizeof *masks);
         }
-        begin_of[place + 1] = n_out;
+        for (int32_t turn = 0; pass == 0 && turn < N_PLACES * n_turns; turn++)
+            next[turn + 1] += next[turn];
     }
-    column->n_upper = begin_of[PLACE_PARTIAL];
-    column->n_partial = begin_of[PLACE_FULL];
-    column->n_tail = column->n - begin_of[PLACE_TAIL];
+    /* each turn ends where the one after it begins */
+    column->n_upper = next[PLACE_PARTIAL * n_turns - 1];
+    column->n_partial = next[PLACE_FULL * n_turns - 1];
+    column->n_tail = column->n - next[PLACE_TAIL * n_turns - 1];
     if (column->n == 0)
         return;
     memcpy(&build->entries[column->begin], entries, (size_t)column->n * sizeof *entries);
@@ -681,16 +692,18 @@ static s2_status prepare(s2_transposer *build)
     build->fill = s2_calloc((size_t)build->limit_blk, sizeof *build->fill);
     build->last = s2_calloc((size_t)build->limit_blk, sizeof *build->last);
     build->shapes = s2_calloc((size_t)plan->pattern->n_kv_heads, sizeof *build->shapes);
+    build->next_of = s2_calloc((size_t)N_PLACES * (size_t)turns_of(build) + 1, sizeof *build->next_of);
     if (build->place == NULL || build->count == NULL || build->fill == NULL || build->last == NULL ||
-        build->shapes == NULL)
+        build->shapes == NULL || build->next_of == NULL)
         return S2_ENOMEM;
     return find_sources(build);
 }
 
 static void release(s2_transposer *build, s2_emitter *emitter)
 {
-    void *const memory[] = {build->sources, build->place,  build->count,   build->fill,  build->last,
-                            build->made,    build->blocks, build->entries, build->masks, build->shapes};
+    void *const memory[] = {build->sources, build->place,  build->count,  build->fill,
+                            build->last,    build->made,   build->blocks, build->entries,
+                            build->masks,   build->shapes, build->next_of};
     for (size_t m = 0; m < sizeof memory / sizeof *memory; m++)
         s2_free(memory[m]);
     for (int32_t e = 0; e < 2; e++) {

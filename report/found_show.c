@@ -103,8 +103,7 @@ static void put_rivals(const s2_found *found, s2_buf *buf)
                       found->own_missing);
     if (found->n_beaten == 0 || found->n_designs == 0)
         return;
-    s2_buf_printf(buf, "%lld of the front %s left out: ", (long long)found->n_beaten,
-                  found->n_beaten == 1 ? "is" : "are");
+    s2_buf_printf(buf, "%lld of the front %s left out: ", (long long)found->n_beaten, be_of(found->n_beaten));
     if (found->n_by_own > 0)
         s2_buf_printf(buf, "%s beat %lld%s", S2_OWN_WORDS, (long long)found->n_by_own,
                       found->n_by_dense > 0 ? ", " : "");

@@ -23,8 +23,8 @@
 #include "tests/kcheck/selection.h"
 
 /* Shapes that a family meets: those whose KV heads have eight query heads, by any kernel or by those of short windows
- * alone; or the others. */
-typedef enum { OTHERS, EIGHTS, EIGHTS_ALONE } s2_meets;
+ * alone; or the others, with those for gradients in order or without. */
+typedef enum { OTHERS, OTHERS_IN_ORDER, EIGHTS, EIGHTS_ALONE } s2_meets;
 
 /* What heads read; `heads`, `head-dim` and `block` come from the shape. */
 static const struct {
@@ -32,7 +32,7 @@ static const struct {
     const char *rules;
     s2_meets meets;
 } families[] = {
-    {"dense", "layers all: dense", OTHERS},
+    {"dense", "layers all: dense", OTHERS_IN_ORDER},
     {"local", "layers all: local 3", OTHERS},
     {"rotated", "layers all: local 2 | stride 3 phase head+1", OTHERS},
     {"rotated_kv", "layers all: local 2 | stride 4 phase kv", OTHERS},
@@ -46,7 +46,7 @@ static const struct {
     {"ranges", "layers all: local 2 | stride 2 phase kv when distance 2..5 | dilated 3 when distance 5..",
      OTHERS},
     {"both_ways", "causal no; layers all: local 2 | stride 3", OTHERS},
-    {"window_300", "layers all: local 300t", OTHERS},
+    {"window_300", "layers all: local 300t", OTHERS_IN_ORDER},
     {"window", "layers all: local 128t", EIGHTS},
     {"short_window", "layers all: local 37t", EIGHTS},
     {"window_1", "layers all: local 1t", EIGHTS_ALONE},
@@ -336,9 +336,9 @@ static void check_one(s2_kcheck *run, s2_device *device, const s2_kernel *kernel
 /* Short windows meet shapes of eight heads a KV head, everything else the other shapes. */
 static bool meet(const s2_kcase *one)
 {
-    return (families[one->family].meets != OTHERS) == shapes[one->shape].eights &&
-           (!shapes[one->shape].in_order || strcmp(families[one->family].name, "dense") == 0 ||
-            strcmp(families[one->family].name, "window_300") == 0);
+    const s2_meets meets = families[one->family].meets;
+    return (meets >= EIGHTS) == shapes[one->shape].eights &&
+           (!shapes[one->shape].in_order || meets == OTHERS_IN_ORDER);
 }
 
 static bool wants(const char *only, const char *name)
