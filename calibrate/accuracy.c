@@ -32,13 +32,14 @@ static double floor_of(const s2_gpu *gpu, const s2_kernel_load *load)
 }
 
 /*
- * Families with a kernel of their own were drawn apart, and have no part in the figures of a pass. Those of gradients
- * in order are told by their names: the same kernel runs dense points that were drawn with the pass.
+ * Families that are drawn apart have no part in the figures of a pass, and neither have wide steps that older draws had
+ * among their points.
  */
 static bool was_drawn(const s2_row *row, const s2_kernel_load *load)
 {
+    s2_run_point unused;
     const s2_kernel_traits *const traits = s2_kernel_traits_find(s2_fit_kernel(row, load));
-    return strcmp(row->point.family, "ordered") != 0 && strcmp(row->point.family, "sliding") != 0 &&
+    return !s2_run_point_drawn_of(row->point.family, row->point.pass, 0, 0, &unused) &&
            (traits == NULL || !s2_kernel_is_special(traits));
 }
 

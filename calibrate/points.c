@@ -115,6 +115,26 @@ static const s2_design forward[] = {
     {"e4m3", 33, 33, 96, 64, "local 1", {4096}, 0, 1, S2_F8},
 };
 
+/* Items of one, two and three steps: when the keys of the next one come decides how long they take. */
+static const s2_design forward_brief[] = {
+    {"brief", 8, 8, 64, 64, "local 3", {2048, 8192, 28672, 65536}, 0, 1, S2_BF16},
+    {"brief", 33, 33, 64, 64, "local 3", {2048, 8192}, 0, 1, S2_BF16},
+    {"brief", 32, 32, 64, 64, "local 5", {2048, 8192, 32768}, 0, 1, S2_BF16},
+    {"brief", 16, 16, 64, 64, "local 7", {4096, 32768}, 0, 1, S2_BF16},
+    {"brief", 32, 32, 64, 16, "local 9", {4096, 32768}, 0, 1, S2_BF16},
+    {"brief", 8, 8, 64, 64, "local 3 | sink 2", {8192, 32768}, 0, 1, S2_BF16},
+    {"brief", 32, 8, 64, 64, "local 3", {2048, 8192, 32768}, 0, 1, S2_BF16},
+    {"brief", 32, 8, 64, 64, "local 5", {4096, 32768}, 0, 1, S2_BF16},
+    {"brief", 16, 4, 64, 64, "local 3 | sink 1", {8192, 65536}, 0, 1, S2_BF16},
+    {"brief", 64, 64, 64, 64, "local 3", {32768}, 8192, 1, S2_BF16},
+    {"brief", 16, 16, 96, 64, "local 3", {2048, 16384}, 0, 1, S2_BF16},
+    {"brief", 32, 8, 96, 64, "local 3", {16384}, 0, 1, S2_BF16},
+    {"brief", 8, 8, 128, 64, "local 3", {2048, 8192}, 0, 1, S2_BF16},
+    {"brief", 32, 8, 128, 64, "local 3", {2048, 16384}, 0, 1, S2_BF16},
+    {"brief", 32, 8, 128, 64, "local 5", {16384}, 0, 1, S2_BF16},
+    {"brief", 16, 16, 256, 64, "local 2", {4096}, 0, 1, S2_BF16},
+};
+
 /* Short windows of groups of heads (plan/launch.h). */
 static const s2_design forward_short[] = {
     {"short", 64, 8, 64, 64, "local 128t", {1024, 2048, 4096, 8192, 16384, 32768, 131072}, 0, 1, S2_BF16},
@@ -280,6 +300,21 @@ static const s2_design step_wide[] = {
     {"wide", 96, 4, 64, 64, "local 4 | stride 8 phase head", {512, 4096}, 2, 64, S2_BF16},
 };
 
+/* The same of few slabs a part, of one part and of many, and of more rows than a block takes. */
+static const s2_design step_wide_few[] = {
+    {"wide", 64, 1, 128, 64, "dense", {128, 256, 512, 1024, 4096}, 1, 1, S2_BF16},
+    {"wide", 64, 1, 128, 64, "dense", {256, 1024}, 1, 8, S2_BF16},
+    {"wide", 48, 1, 128, 64, "dense", {128, 464, 1024}, 4, 16, S2_BF16},
+    {"wide", 128, 1, 128, 64, "dense", {128, 512, 2048}, 2, 8, S2_BF16},
+    {"wide", 128, 1, 128, 64, "dense", {256, 1024}, 4, 16, S2_BF16},
+    {"wide", 128, 1, 64, 64, "dense", {128, 512, 2048}, 4, 8, S2_BF16},
+    {"wide", 96, 1, 64, 64, "dense", {96, 464}, 2, 16, S2_BF16},
+    {"wide", 80, 1, 96, 64, "dense", {256, 2048}, 1, 8, S2_BF16},
+    {"wide", 20, 1, 128, 64, "dense", {512, 1024, 1536}, 1, 16, S2_BF16},
+    {"wide", 64, 2, 64, 64, "dense", {128, 256, 1024}, 1, 4, S2_BF16},
+    {"wide", 128, 4, 128, 64, "local 8 | random 24 seed 5", {2048}, 4, 16, S2_BF16},
+};
+
 /* What gradients in order take (plan/launch.h): few columns and many, lengths that leave the cache, other blocks. */
 static const s2_design backward_ordered[] = {
     {"ordered", 1, 1, 128, 64, "dense", {8192, 16384, 32768, 65536, 131072}, 0, 1, S2_BF16},
@@ -335,6 +370,22 @@ static const s2_design backward_sliding[] = {
     {"sliding", 4, 4, 128, 64, "local 1024t", {8192}, 0, 4, S2_BF16},
 };
 
+/* Head dimension 256, whose dK and dV take two passes: one step a column and many, cut columns, all kinds of step. */
+static const s2_design backward_256[] = {
+    {"dim256", 33, 33, 256, 64, "local 1", {512, 4096, 16384}, 0, 1, S2_BF16},
+    {"dim256", 16, 16, 256, 64, "dense", {1024, 4096, 16384}, 0, 1, S2_BF16},
+    {"dim256", 16, 4, 256, 64, "dense", {2048, 8192}, 0, 1, S2_BF16},
+    {"dim256", 16, 16, 256, 64, L8V16, {4096, 16384}, 0, 1, S2_BF16},
+    {"dim256", 16, 8, 256, 64, "local 16", {4096, 16384}, 0, 1, S2_BF16},
+    {"dim256", 16, 4, 256, 32, "local 16 | stride 8 phase kv", {4096, 16384}, 0, 1, S2_BF16},
+    {"dim256", 16, 4, 256, 64, "local 8 | stride 8 phase head", {4096, 16384}, 0, 1, S2_BF16},
+    {"dim256", 16, 16, 256, 16, "local 32 | stride 16 phase head", {8192}, 0, 1, S2_BF16},
+    {"dim256", 16, 16, 256, 64, "local 1000t", {2048, 8192}, 0, 1, S2_BF16},
+    {"dim256", 16, 16, 256, 64, "local 4 | random 12 seed 1", {4096}, 0, 1, S2_BF16},
+    {"dim256", 8, 2, 256, 64, "dense", {640}, 0, 1, S2_BF16},
+    {"dim256", 16, 16, 256, 64, "dense", {4096}, 0, 1, S2_F16},
+};
+
 /* The rows of each pass, in order; sinks are learnt logits, which the language does not say. */
 #define ROWS(of) of, sizeof(of) / sizeof *(of)
 static const struct {
@@ -344,6 +395,7 @@ static const struct {
     size_t n;
 } designs[] = {
     {S2_PASS_FORWARD, false, ROWS(forward)},
+    {S2_PASS_FORWARD, false, ROWS(forward_brief)},
     {S2_PASS_FORWARD, false, ROWS(forward_short)},
     {S2_PASS_FORWARD, true, ROWS(forward_sinks)},
     {S2_PASS_BACKWARD, false, ROWS(backward)},
@@ -351,8 +403,10 @@ static const struct {
     {S2_PASS_BACKWARD, true, ROWS(backward_sinks)},
     {S2_PASS_BACKWARD, false, ROWS(backward_ordered)},
     {S2_PASS_BACKWARD, false, ROWS(backward_sliding)},
+    {S2_PASS_BACKWARD, false, ROWS(backward_256)},
     {S2_PASS_DECODE, false, ROWS(step)},
     {S2_PASS_DECODE, false, ROWS(step_wide)},
+    {S2_PASS_DECODE, false, ROWS(step_wide_few)},
 };
 
 static s2_run_point point_of(const s2_design *design, s2_pass pass, int32_t len_tok)
@@ -641,46 +695,77 @@ static void draw_sliding(s2_rng *rng, s2_design *design, char *rules, size_t cap
              s2_rng_below(rng, 2) == 0 ? whole : between(rng, s2_max_i32(whole / 2, 256), whole));
 }
 
-static int32_t draw_length(s2_rng *rng, s2_pass pass, bool is_short, const s2_design *design)
+/* Windows of a few blocks or of so many tokens, with and without sinks. */
+static void draw_brief(s2_rng *rng, s2_design *design, char *rules, size_t cap)
 {
-    const bool ordered = pass == S2_PASS_BACKWARD && !is_short;
-    const int32_t least = is_short                 ? 1024
-                          : ordered                ? (design->heads > design->kv_heads ? 8192 : 4096)
-                          : pass == S2_PASS_DECODE ? 64
-                                                   : 512;
-    const int32_t drawn = between(rng, least, is_short || ordered ? 131072 : 65536);
-    return is_short ? storable(design, drawn) : affordable(design, plannable(design, pass, drawn));
+    draw_shape(rng, S2_PASS_FORWARD, design);
+    design->head_dim = PICK(rng, 64, 64, 64, 96, 128, 128, 256);
+    design->rules = rules;
+    const int32_t wide = between(rng, 64, 512), local = 1 + wide / design->block_tok;
+    switch (s2_rng_below(rng, 4)) {
+    case 0: snprintf(rules, cap, "local %dt", wide); return;
+    case 1: snprintf(rules, cap, "local %d | sink %d", local, PICK(rng, 1, 2)); return;
+    default: snprintf(rules, cap, "local %d", local); return;
+    }
+}
+
+/* Gradients of the head dimension that other draws have none of. */
+static void draw_dim256(s2_rng *rng, s2_design *design, char *rules, size_t cap)
+{
+    draw_shape(rng, S2_PASS_BACKWARD, design);
+    design->head_dim = 256;
+    draw_rules(rng, design, rules, cap);
+}
+
+/* Each has a stream of numbers of its own. */
+typedef struct s2_draw {
+    const char *family;
+    s2_pass pass;
+    uint64_t stream;
+    int32_t least_tok, most_tok;
+    void (*draw)(s2_rng *rng, s2_design *design, char *rules, size_t cap);
+    uint32_t is;
+} s2_draw;
+enum { IS_SHORT = 1, IS_IN_ORDER = 2, IS_CHUNKED = 4 };
+
+static const s2_draw draws[] = {
+    {"e4m3", S2_PASS_FORWARD, 8, 512, 65536, draw_e4m3, IS_CHUNKED},
+    {"listed", S2_PASS_FORWARD, 9, 512, 65536, draw_listed, 0},
+    {"short", S2_PASS_FORWARD, 10, 1024, 131072, draw_short, IS_SHORT | IS_CHUNKED},
+    {"short", S2_PASS_BACKWARD, 11, 1024, 131072, draw_short, IS_SHORT},
+    {"wide", S2_PASS_DECODE, 14, 64, 65536, draw_wide, 0},
+    {"ordered", S2_PASS_BACKWARD, 15, 4096, 131072, draw_ordered, IS_IN_ORDER},
+    {"sliding", S2_PASS_BACKWARD, 16, 4096, 131072, draw_sliding, IS_IN_ORDER},
+    {"brief", S2_PASS_FORWARD, 17, 512, 65536, draw_brief, 0},
+    {"dim256", S2_PASS_BACKWARD, 18, 512, 65536, draw_dim256, 0},
+};
+
+static int32_t draw_length(s2_rng *rng, const s2_draw *of, const s2_design *design)
+{
+    const int32_t least = (of->is & IS_IN_ORDER) != 0 && design->heads > design->kv_heads ? 2 * of->least_tok
+                                                                                          : of->least_tok,
+                  drawn = between(rng, least, of->most_tok);
+    return (of->is & IS_SHORT) != 0 ? storable(design, drawn)
+                                    : affordable(design, plannable(design, of->pass, drawn));
 }
 
 bool s2_run_point_drawn_of(const char *family, s2_pass pass, uint64_t seed, int32_t nth, s2_run_point *out)
 {
-    const bool e4m3 = strcmp(family, "e4m3") == 0, is_short = strcmp(family, "short") == 0,
-               wide = strcmp(family, "wide") == 0, sliding = strcmp(family, "sliding") == 0,
-               ordered = sliding || strcmp(family, "ordered") == 0;
-    const uint64_t stream = e4m3       ? 8
-                            : is_short ? 10 + (uint64_t)pass
-                            : wide     ? 14
-                            : sliding  ? 16
-                            : ordered  ? 15
-                                       : 9;
-    s2_rng rng = {seed * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)nth * 1024 + stream};
-    s2_design design = {0};
-    char rules[120];
-    const bool known = e4m3 || is_short || wide || ordered || strcmp(family, "listed") == 0;
-    if (!known || (pass == S2_PASS_DECODE) != wide ||
-        (is_short ? pass == S2_PASS_DECODE : (pass == S2_PASS_BACKWARD) != ordered))
+    const s2_draw *of = NULL;
+    for (size_t at = 0; at < sizeof draws / sizeof *draws; at++)
+        if (draws[at].pass == pass && strcmp(draws[at].family, family) == 0)
+            of = &draws[at];
+    if (of == NULL)
         return false;
-    (e4m3       ? draw_e4m3
-     : is_short ? draw_short
-     : wide     ? draw_wide
-     : sliding  ? draw_sliding
-     : ordered  ? draw_ordered
-                : draw_listed)(&rng, &design, rules, sizeof rules);
-    const int32_t len_tok = draw_length(&rng, pass, is_short, &design);
-    design.family = family;
-    if ((e4m3 || is_short) && pass == S2_PASS_FORWARD && s2_rng_below(&rng, 8) == 0)
+    s2_rng rng = {seed * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)nth * 1024 + of->stream};
+    s2_design design = {.family = of->family};
+    char rules[120];
+    of->draw(&rng, &design, rules, sizeof rules);
+    const int32_t len_tok = draw_length(&rng, of, &design);
+    design.family = of->family;
+    if ((of->is & IS_CHUNKED) != 0 && s2_rng_below(&rng, 8) == 0)
         design.q_tok = between(&rng, 128, 4096);
     *out = point_of(&design, pass, len_tok);
-    out->sinks = is_short && s2_rng_below(&rng, 2) == 0;
+    out->sinks = (of->is & IS_SHORT) != 0 && s2_rng_below(&rng, 2) == 0;
     return true;
 }

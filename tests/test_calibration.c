@@ -276,6 +276,44 @@ static void wide_steps_are_designed_and_drawn_as_such(void **state)
     }
 }
 
+/* What general draws have few of, or none: windows of a few blocks, and gradients of head dimension 256. */
+static void points_that_are_drawn_apart_are_what_their_family_says(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *family;
+        s2_pass pass;
+        const char *kernel;
+        int32_t least_dim;
+    } families[] = {{"brief", S2_PASS_FORWARD, "sm90", 64}, {"dim256", S2_PASS_BACKWARD, "sm90_bwd", 256}};
+    s2_run_point one, again, other;
+    s2_calibration h200;
+    assert_int_equal(s2_calibration_find("h200", &h200), S2_OK);
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
+        int32_t n_designed = 0;
+        for (int32_t pass = 0; pass < S2_N_PASSES; pass++)
+            assert_int_equal(s2_run_point_drawn_of(families[f].family, (s2_pass)pass, 7, 0, &one),
+                             pass == (int32_t)families[f].pass);
+        for (int32_t nth = 0; s2_run_point_designed(families[f].pass, nth, &one); nth++)
+            n_designed += strcmp(one.family, families[f].family) == 0;
+        assert_true(n_designed > 15);
+        for (int32_t nth = 0; nth < s2_test_cases(60); nth++) {
+            s2_arena arena = {0};
+            s2_launch_price price;
+            assert_true(s2_run_point_drawn_of(families[f].family, families[f].pass, 7, nth, &one));
+            assert_true(s2_run_point_drawn_of(families[f].family, families[f].pass, 7, nth, &again));
+            assert_true(s2_run_point_drawn_of(families[f].family, families[f].pass, 8, nth, &other));
+            assert_memory_equal(&one, &again, sizeof one);
+            assert_memory_not_equal(&one, &other, sizeof one);
+            assert_in_range(s2_parsed(&arena, one.pattern).head_dim, families[f].least_dim, 256);
+            one.k_tok = one.q_tok = one.k_tok < 4096 ? one.k_tok : 4096;
+            if (predict_point(&arena, &h200.model, &one, &price))
+                assert_string_equal(price.kernel->name, families[f].kernel);
+            s2_arena_release(&arena);
+        }
+    }
+}
+
 /* Rows of a seed stay those that it draws: else a row would say what nothing can run again. */
 static void recorded_rows_are_what_their_seeds_draw(void **state)
 {
@@ -2033,6 +2071,7 @@ int main(void)
         cmocka_unit_test(points_of_short_windows_are_what_their_kernels_take),
         cmocka_unit_test(points_of_gradients_in_order_are_what_their_kernel_takes),
         cmocka_unit_test(wide_steps_are_designed_and_drawn_as_such),
+        cmocka_unit_test(points_that_are_drawn_apart_are_what_their_family_says),
         cmocka_unit_test(recorded_rows_are_what_their_seeds_draw),
         cmocka_unit_test(steps_of_a_load_are_those_of_its_plan),
         cmocka_unit_test(steps_of_a_halved_load_are_those_of_the_kernel),
