@@ -45,7 +45,8 @@ struct BwdRowParams {
     const float *lse;
     int64_t lse_head;
     float *lse2, *delta;
-    float *dq_sum; /* to be cleared, dq_columns floats per row; NULL: none */
+    float *dq_sum;   /* to be cleared, dq_columns floats per row; NULL: none */
+    int32_t *shares; /* to be cleared, two for each block of BWD_BLOCK_ROWS; NULL: none */
     int32_t n_heads, head_dim, dq_columns;
 };
 
@@ -160,6 +161,8 @@ template <bool FP16> __global__ void __launch_bounds__(256) bwd_rows(const BwdRo
     float4 *const clear = (float4 *)(p.dq_sum + (rows + row) * p.dq_columns);
     for (int piece = lane; p.dq_sum != NULL && piece * 4 < BWD_ROWS * p.dq_columns; piece += 16)
         __stcs(clear + piece, make_float4(0.f, 0.f, 0.f, 0.f));
+    if (p.shares != NULL && threadIdx.x < 2)
+        p.shares[(rows + row) / BWD_BLOCK_ROWS * 2 + threadIdx.x] = 0;
     const uint16_t *const o = p.o.data + seq.o + q_tok * p.o.tok + head * p.o.head, *const d_o =
                                                                                         p.d_o.data + seq.d_o +
                                                                                         q_tok * p.d_o.tok +

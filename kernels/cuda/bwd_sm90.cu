@@ -170,7 +170,6 @@ s2_status make_rows(s2_device *device, const s2_attn_problem *problem, s2_bwd_fo
     state->how.n_seqs = problem->n_seqs;
     state->how.n_rows = rows.longest;
     state->how.form = form;
-    state->how.share_bytes = rows.all / 64 * 2 * (int64_t)sizeof(int32_t);
     S2_TRY(s2_bwd_upload_seqs(device, problem, &state->seqs, why));
     S2_TRY(s2_bwd_zeroed(device, rows.all * 4, &state->lse2, why));
     S2_TRY(s2_bwd_zeroed(device, rows.all * 4, &state->delta, why));
@@ -178,7 +177,7 @@ s2_status make_rows(s2_device *device, const s2_attn_problem *problem, s2_bwd_fo
     if (form == S2_BWD_SPLIT)
         return S2_OK;
     if (form == S2_BWD_ORDERED)
-        S2_TRY(s2_bwd_zeroed(device, state->how.share_bytes, &state->shares, why));
+        S2_TRY(s2_bwd_zeroed(device, rows.all / 64 * 2 * (int64_t)sizeof(int32_t), &state->shares, why));
     return s2_bwd_zeroed(device, rows.all * dq_columns(problem->head_dim) * 4, &state->dq_sum, why);
 }
 
@@ -222,8 +221,10 @@ void fill_params(const s2_attn_problem *problem, State *state)
     params->scale = problem->scale;
     state->sinks = s2_bwd_sink_params(problem, state->seqs, state->lists.tiles, state->lse2, state->delta);
     state->rows = s2_bwd_row_params(problem, state->seqs, state->lse2, state->delta);
-    state->rows.dq_sum = (float *)state->dq_sum;
+    if (state->how.form == S2_BWD_FUSED) /* in order, what comes first is stored */
+        state->rows.dq_sum = (float *)state->dq_sum;
     state->rows.dq_columns = dq_columns(problem->head_dim);
+    state->rows.shares = (int32_t *)state->shares;
 }
 
 const s2_kernel_traits *traits_of(s2_bwd_form form)

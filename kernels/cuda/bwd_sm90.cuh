@@ -41,7 +41,7 @@ struct alignas(16) BwdParams {
     int32_t *part_done; /* [chain][8 warps]; zero before the first launch, resets itself */
     const int32_t
         *turns;       /* in order: of columns' steps, how many additions to these rows of dQ come before */
-    int32_t *shares;  /* in order: [padded row / 64][2]: how many were made; zero before each launch */
+    int32_t *shares;  /* in order: [padded row / 64][2]: how many were made; bwd_rows() clears them */
     int32_t *counter; /* {claimed, finished} of columns, then of tiles; like part_done */
     int32_t n_columns, n_tiles;
     int32_t group;
@@ -77,6 +77,11 @@ S2_DEVICE void bulk_add(float *dst, uint32_t src, uint32_t n_bytes)
 {
     asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(dst),
                  "r"(src), "r"(n_bytes)
+                 : "memory");
+}
+S2_DEVICE void bulk_store(float *dst, uint32_t src, uint32_t n_bytes)
+{
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(dst), "r"(src), "r"(n_bytes)
                  : "memory");
 }
 /* What this thread read makes way for its later bulk copies. */

@@ -317,7 +317,11 @@ S2_DEVICE int shares_added(const int32_t *count)
     asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(added) : "l"(count) : "memory");
     return added;
 }
-/* dkv_reduce() in order. While a tile is on its way, the turn of the next one is looked up. */
+/*
+ * dkv_reduce() in order. While a tile is on its way, the turn of the next one is looked up. The first share of a
+ * tile is stored: nobody need clear the sum, nor fetch it from memory. Every tile with a query has one, as each
+ * query reads its own key.
+ */
 template <class T>
 S2_DEVICE void dkv_reduce_in_order(const BwdParams &p, const DkvShared<T> &sh, int wg, int lane)
 {
@@ -346,8 +350,11 @@ S2_DEVICE void dkv_reduce_in_order(const BwdParams &p, const DkvShared<T> &sh, i
             while (added != share.turn)
                 added = shares_added(count);
             fence_async_global(); /* what comes is the copy engine's, what was read is not */
-            bulk_add(p.dq_sum + ((int64_t)share.row * 2 + wg * 64) * T::DQ_COLUMNS, sh.dq + wg * T::DQ_BYTES,
-                     T::DQ_BYTES);
+            float *const sum = p.dq_sum + ((int64_t)share.row * 2 + wg * 64) * T::DQ_COLUMNS;
+            if (share.turn == 0)
+                bulk_store(sum, sh.dq + wg * T::DQ_BYTES, T::DQ_BYTES);
+            else
+                bulk_add(sum, sh.dq + wg * T::DQ_BYTES, T::DQ_BYTES);
             bulk_commit();
             int32_t *const done = count;
             const int next = share.turn + 1;

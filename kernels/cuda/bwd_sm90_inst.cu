@@ -87,11 +87,6 @@ cudaError_t S2_BWD_SM90_LAUNCH(S2_HEAD_DIM, S2_FP16)(const s2::BwdParams &params
                                                      const s2::BwdSinkParams &sinks,
                                                      const s2_bwd_launch &launch, cudaStream_t stream)
 {
-    if (launch.form == S2_BWD_ORDERED) {
-        const cudaError_t cleared = cudaMemsetAsync(params.shares, 0, (size_t)launch.share_bytes, stream);
-        if (cleared != cudaSuccess)
-            return cleared;
-    }
     const cudaError_t error = s2::launch_rows<FP16>(rows, sinks, launch.n_rows, launch.n_seqs, stream);
     if (error != cudaSuccess)
         return error;

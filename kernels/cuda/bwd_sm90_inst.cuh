@@ -28,7 +28,6 @@ typedef struct s2_bwd_launch {
     int32_t n_seqs;
     int64_t n_rows; /* padded rows of the longest sequence, times heads */
     s2_bwd_form form;
-    int64_t share_bytes; /* ordered: of params.shares, which is cleared first */
 } s2_bwd_launch;
 
 #define S2_BWD_SM90_PASTE(dim, fp16)  s2_bwd_sm90_d##dim##_fp16_##fp16
