@@ -307,7 +307,7 @@ static double swept_bytes(const s2_time_model *model, const s2_sweep *own)
 /*
  * Columns that add to dQ in order walk from their diagonals on, each longer than the one before, so that those that run
  * are spread over all queries: what the cache does not hold, none reads for another. What they add to is read, and
- * written back. O and dO are read for their sums before, when the copy of dQ is cleared, and it is read to be rounded.
+ * written back; the first of them stores it. O and dO are read for their sums before, and the copy of dQ to be rounded.
  */
 static void add_fused_bytes(const s2_time_model *model, const s2_kernel_load *load, double gone,
                             double missed, s2_bytes *bytes)
@@ -319,8 +319,8 @@ static void add_fused_bytes(const s2_time_model *model, const s2_kernel_load *lo
         rows += swept_bytes(&apart, &load->sweeps[at]);
     const double again = fmax(rows - 2 * one - dq, 0), again_dq = again * dq / (2 * one + dq);
     bytes->l2 += load->column_bytes + load->sum_bytes + 3 * one + dq;
-    bytes->dram_read += (again + gone * (one + 2 * dq)) * missed;
-    bytes->dram_write += load->sum_bytes + (again_dq + 2 * gone * dq) * missed;
+    bytes->dram_read += (again + gone * (one + dq)) * missed;
+    bytes->dram_write += load->sum_bytes + (again_dq + gone * dq) * missed;
 }
 
 /*
@@ -429,12 +429,12 @@ static s2_limit limit_of(const s2_forecast *forecast)
 
 /*
  * A backward pass first computes the sums of O and dO, row by row, and reads both for that; one of short windows makes
- * them as it goes. The copy of dQ is cleared, and rounded at the end.
+ * them as it goes. The copy of dQ is rounded at the end.
  */
 static void take_sums(const s2_time_model *model, const s2_kernel_model *kernel, const s2_kernel_load *load,
                       double missed, s2_forecast *forecast)
 {
-    const double bytes = load->q_bytes * (load->fused ? 3 : 2) / 3 + 2 * load->dq_bytes;
+    const double bytes = load->q_bytes * (load->fused ? 3 : 2) / 3 + load->dq_bytes;
     forecast->before_us =
         bytes * missed / (kernel->hbm_gb_s * 1e3) + bytes * (1 - missed) / (model->l2_gb_s * 1e3);
     forecast->before_bytes =

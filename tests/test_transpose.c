@@ -196,6 +196,32 @@ static void columns_list_exactly_the_pairs_of_the_definition(void **state)
                   (long long)total);
 }
 
+/* Whether some row of the entry's step reads less than all keys of the blocks that the entry names. */
+static bool window_cuts(const s2_case *test, const s2_plan_column *column, const s2_plan_column_entry *entry,
+                        int32_t window)
+{
+    const int32_t blk = test->plan.blk_tok;
+    const int64_t step = s2_plan_tile_begin(&test->plan, column->seq, 0) + 64 * (int64_t)entry->step;
+    for (int32_t bit = 0; bit < 4 * test->columns.n_sub; bit++) {
+        const int64_t key = (int64_t)test->columns.blocks[column->blocks + bit / 4] * blk;
+        for (int64_t row = step + 16 * (bit % 4), end = row + 16; entry->reads >> bit & 1u && row < end;
+             row++)
+            if (key + blk - 1 > row || row - key >= window || key + blk > test->plan.seqs[column->seq].k_tok)
+                return true;
+    }
+    return false;
+}
+
+static void only_what_a_window_cuts_is_compared(const s2_case *test, int32_t window)
+{
+    for (int32_t c = 0; c < test->columns.n_columns; c++) {
+        const s2_plan_column *const column = &test->columns.columns[c];
+        for (int64_t e = column->begin; e < column->begin + column->n; e++)
+            assert_int_equal(test->columns.entries[e].edge,
+                             window_cuts(test, column, &test->columns.entries[e], window));
+    }
+}
+
 /* What a window in tokens cuts has no mask for the kernels that compare it: its steps are edges. */
 static void edges_say_what_a_window_reads(void **state)
 {
@@ -232,6 +258,7 @@ static void edges_say_what_a_window_reads(void **state)
         assert_int_equal(s2_plan_transpose(&arena, &test.plan, &test.flat, &test.options, &test.columns),
                          S2_OK);
         assert_null(test.columns.masks);
+        only_what_a_window_cuts_is_compared(&test, window);
         assert_true(count_and_compare(&test, seed + (uint64_t)number) > 0);
         s2_arena_release(&arena);
     }
@@ -495,6 +522,26 @@ static void a_plan_that_reads_all_is_known(void **state)
     assert_true(n_all > 0);
 }
 
+/* sm90_bwd_ordered clears no sum: every 64 positions with a query have a column that comes first, which stores its share. */
+static void some_column_comes_first(s2_arena *arena, const s2_plan *plan, const s2_plan_columns *columns)
+{
+    const int32_t n_heads = plan->pattern->n_heads, group = n_heads / plan->pattern->n_kv_heads;
+    for (int32_t seq = 0; seq < plan->n_seqs; seq++) {
+        const int64_t begin = s2_plan_tile_begin(plan, seq, 0), end = plan->seqs[seq].k_tok;
+        const int64_t n_steps = s2_ceil_div(end - begin, S2_COLUMN_STEP_TOK);
+        int32_t *const firsts = S2_NEW(arena, int32_t, n_steps * n_heads);
+        for (int32_t c = 0; c < columns->n_columns; c++) {
+            const s2_plan_column *const column = &columns->columns[c];
+            for (int64_t e = column->begin; column->seq == seq && e < column->begin + column->n; e++)
+                for (int32_t h = 0; h < column->n_heads; h++)
+                    firsts[columns->entries[e].step * n_heads + column->kv_head * group +
+                           columns->entries[e].head + h] += columns->turns[e] == 0;
+        }
+        for (int64_t at = 0; at < n_steps * n_heads; at++)
+            assert_int_equal(firsts[at], 1);
+    }
+}
+
 /*
  * Of a pattern that reads everything, or one window, columns go through the queries in one direction, a KV head at a
  * time, and none begins behind the one before it in the same part. The longest column is whole or has four parts and more: two
@@ -534,6 +581,7 @@ static void columns_that_follow_each_other_ascend(void **state)
         assert_true(s2_kernel_follows(&plan));
         assert_int_equal(s2_plan_transpose(&arena, &plan, &flat, &cut, &columns), S2_OK);
         assert_int_equal(columns.n_chains > 0, cut.part_steps > 0);
+        some_column_comes_first(&arena, &plan, &columns);
         int32_t most_parts = 0;
         const int32_t width = cut.part_steps > 0 ? cut.part_steps / (cases[c].heads / 2) : INT32_MAX;
         for (int32_t at = 0; at < columns.n_columns; at++) {

@@ -81,7 +81,8 @@ S2_DEVICE void bulk_add(float *dst, uint32_t src, uint32_t n_bytes)
 }
 S2_DEVICE void bulk_store(float *dst, uint32_t src, uint32_t n_bytes)
 {
-    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(dst), "r"(src), "r"(n_bytes)
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(dst), "r"(src),
+                 "r"(n_bytes)
                  : "memory");
 }
 /* What this thread read makes way for its later bulk copies. */
