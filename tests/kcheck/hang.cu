@@ -33,10 +33,18 @@ void finish(s2_device *, void *state)
     (void)cudaFree(state);
 }
 
+s2_kernel_traits traits_of_hang()
+{
+    s2_kernel_traits traits = {};
+    traits.name = "hang";
+    traits.tile_tok = traits.key_tok = traits.wide_key_tok = 64;
+    traits.pack_heads = 1;
+    return traits;
+}
+
 } // namespace
 
-static const s2_kernel_traits hang_traits = {"hang", 0, 64, 0, 1, 64, 64, 0, 0,     0,
-                                             NULL,   0, 0,  0, 0, 0,  0,  0, false, false};
+static const s2_kernel_traits hang_traits = traits_of_hang();
 extern "C" const s2_kernel s2_sabotage_hang = {&hang_traits, "never ends", S2_DEVICE_GPU, S2_TOL_EXACT, false,
                                                supports,     prepare,      run,           finish,       0,
                                                nullptr,      false,        false};
