@@ -23,8 +23,8 @@
 #include "tests/kcheck/selection.h"
 
 /* Shapes that a family meets: those whose KV heads have eight query heads, by any kernel or by those of short windows
- * alone; or the others, with those for gradients in order or without. */
-typedef enum { OTHERS, OTHERS_IN_ORDER, EIGHTS, EIGHTS_ALONE } s2_meets;
+ * alone; or the others, with those for gradients in order or without; or only those. */
+typedef enum { OTHERS, OTHERS_IN_ORDER, IN_ORDER, EIGHTS, EIGHTS_ALONE } s2_meets;
 
 /* What heads read; `heads`, `head-dim` and `block` come from the shape. */
 static const struct {
@@ -46,7 +46,9 @@ static const struct {
     {"ranges", "layers all: local 2 | stride 2 phase kv when distance 2..5 | dilated 3 when distance 5..",
      OTHERS},
     {"both_ways", "causal no; layers all: local 2 | stride 3", OTHERS},
-    {"window_300", "layers all: local 300t", OTHERS_IN_ORDER},
+    {"window_300", "layers all: local 300t", OTHERS},
+    {"window_777", "layers all: local 777t", IN_ORDER}, /* no narrower ones are taken in order */
+    {"window_2000", "layers all: local 2000t", IN_ORDER},
     {"window", "layers all: local 128t", EIGHTS},
     {"short_window", "layers all: local 37t", EIGHTS},
     {"window_1", "layers all: local 1t", EIGHTS_ALONE},
@@ -117,6 +119,7 @@ static const struct {
     {"alone_long", 2, 2, 112, 64, .seqs = {{8192, 8192}, {24700, 24700}}, .sinks = true, .in_order = true,
      .gpu_alone = true},
     {"alone_groups", 8, 2, 128, 64, .seqs = {{8192, 8192}}, .in_order = true, .gpu_alone = true},
+    {"alone_order", 1, 1, 128, 64, .seqs = {{4133, 4133}}, .in_order = true, .gpu_alone = true},
     {"columns_groups", 36, 18, 128, 64, .seqs = {{900, 900}, {65, 65}, {130, 130}}, .padded = true,
      .sinks = true, .gpu_alone = true},
     {"wide_groups", 8, 2, 256, 64, .seqs = {{700, 777}}, .head_major = true},
@@ -338,7 +341,7 @@ static bool meet(const s2_kcase *one)
 {
     const s2_meets meets = families[one->family].meets;
     return (meets >= EIGHTS) == shapes[one->shape].eights &&
-           (!shapes[one->shape].in_order || meets == OTHERS_IN_ORDER);
+           (meets == OTHERS_IN_ORDER || shapes[one->shape].in_order == (meets == IN_ORDER));
 }
 
 static bool wants(const char *only, const char *name)

@@ -8,7 +8,7 @@
 # and which are the same otherwise: all gradients, and the forward that rotated.tiles.bf16 runs (LANES_CU in the Makefile). No other
 # case has more tiles than an H200 has SMs: a thread block takes a second item, and then writes again where lanes have read.
 set -u
-cases=${CASES:-"rotated.varlen.bf16 rotated_kv.tail.fp16 mixed.chunk.bf16 dense.decode.bf16 rotated.tail.bf16 mixed.step_e4m3_rows.bf16 rotated.e4m3.bf16 rotated.tiles.bf16 window.eights_batch.bf16 dense.alone.bf16"}
+cases=${CASES:-"rotated.varlen.bf16 rotated_kv.tail.fp16 mixed.chunk.bf16 dense.decode.bf16 rotated.tail.bf16 mixed.step_e4m3_rows.bf16 rotated.e4m3.bf16 rotated.tiles.bf16 window.eights_batch.bf16 dense.alone.bf16 dense.alone_order.bf16 window_777.alone_order.bf16"}
 command -v compute-sanitizer >/dev/null || {
     echo "compute-sanitizer is not on PATH"
     exit 77
