@@ -397,6 +397,7 @@ static s2_seen see(const s2_fitter *fitter, int32_t index)
         seen.fused = seen.fused || load->fused;
         seen.columns = seen.columns || load->n_columns > 0;
         see_classes(load->classes, load->n_classes, &seen);
+        seen.fine = seen.fine || (load->fused && load->n_columns > 0 && load->columns[0].n_fine > 0);
         seen.alone =
             seen.alone || (load->pass == S2_PASS_DECODE && load->n_items <= (int64_t)fitter->model->n_sms);
         seen.parts = seen.parts || load->n_chains > 0 || load->merges;

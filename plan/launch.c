@@ -298,7 +298,7 @@ bool s2_kernel_takes_lengths(const s2_kernel_traits *traits, const s2_plan *plan
 
 int32_t s2_kernel_least_window(int32_t group)
 {
-    return group <= 2 ? 512 : 1024;
+    return group == 1 ? 256 : 512;
 }
 
 bool s2_kernel_follows(const s2_plan *plan)

@@ -428,6 +428,8 @@ static s2_status add_columns(s2_arena *arena, const s2_loader *loader, int32_t n
     load->chain_ends = S2_NEW(arena, double, (int64_t)columns.n_chains + 1);
     if (made == NULL || load->chain_ends == NULL)
         return S2_ENOMEM;
+    /* fused: rows of Q and dO that do not begin with a line of the cache touch one more */
+    const bool amid_lines = load->fused && plan->pattern->head_dim * plan->options.elem_bytes % 128 != 0;
     for (int32_t column_no = 0; column_no < columns.n_columns; column_no++) {
         const s2_plan_column *const column = &columns.columns[column_no];
         const int32_t n_compared = columns.turns != NULL ? column->n_tail : 0;
@@ -436,7 +438,8 @@ static s2_status add_columns(s2_arena *arena, const s2_loader *loader, int32_t n
             (s2_load_column){.n_full = (column->n - column->n_partial - column->n_tail) * column->n_heads,
                              .n_masked = (column->n_partial - column->n_upper + n_compared) * column->n_heads,
                              .n_half = n_half * column->n_heads,
-                             .n_fine = fine_entries(&columns, column) * column->n_heads,
+                             .n_fine = amid_lines ? column->n * column->n_heads
+                                                  : fine_entries(&columns, column) * column->n_heads,
                              .chain = column->chain};
         if (column->part > 0) /* dK and dV in fp32 */
             load->sum_bytes += 2.0 * cut.key_tok * plan->pattern->head_dim * sizeof(float);

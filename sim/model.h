@@ -109,6 +109,7 @@ typedef struct s2_kernel_model {
                           decode: a slab of 9 to 16 rows, in slabs of up to 8; 0: as they are */
     double alone;     /* decode: replaces `residents` when each part has an SM to itself; 0: does not */
     double fine;      /* extra cycles of a step that compares with element masks from memory;
+                          gradients in order: of a step whose rows do not begin with a line of the cache;
                           short windows: of an item, or a unit of gradients, that compares all of its keys */
     double more; /* ... and of each mask beyond one for a half step's keys: they are read one after another;
                     decode: each wave of rows beyond the first that the launch of its own adds up, for 64 columns;
