@@ -136,7 +136,7 @@ $(O)/$(1).$(2)o: $(firstword $(subst .d, ,$(1))).cu $(O)/nvflags
 endef
 $(foreach i,$(CU_INST),$(eval $(call instance,$(i),,)))
 # For the race checker alone, which minds no spilled register (two of them spill 8 bytes): kernels/cuda/sm90.cuh says why. They stand before the library, whose own are then not linked.
-LANES_CU := $(filter kernels/cuda/bwd_sm90_inst.% kernels/cuda/fwd_sm90_inst.d64.fp16_0.cu,$(CU_INST))
+LANES_CU := $(filter kernels/cuda/bwd_sm90_inst.% kernels/cuda/fwd_sm90_inst.d64.fp16_0.cu kernels/cuda/fwd_sm90_inst.d128.fp16_0.cu,$(CU_INST))
 $(foreach i,$(LANES_CU),$(eval $(call instance,$(i),lanes.,-DS2_EVERY_LANE)))
 $(O)/%.cu.o: %.cu $(O)/nvflags
 	@mkdir -p $(@D)

@@ -5,8 +5,9 @@
 # racecheck follows barriers thread by thread: it does not know that __syncwarp() puts what other lanes did before lane
 # 0's arrival on an mbarrier. RELAY (tests/kcheck/relay.cu) is a correct program of just that form, which it reports, and the same
 # with every lane arriving, which it does not. So racecheck runs LANES: kcheck with Hopper kernels in which every lane arrives,
-# and which are the same otherwise: all gradients, and the forward that rotated.tiles.bf16 runs (LANES_CU in the Makefile). No other
-# case has more tiles than an H200 has SMs: a thread block takes a second item, and then writes again where lanes have read.
+# and which are the same otherwise: all gradients, and the forwards that rotated.tiles.bf16 and window_777.alone_order.bf16 run (LANES_CU
+# in the Makefile). The first has more tiles than an H200 has SMs, so that a thread block takes a second item, the second lists of more
+# steps than there are stages: both then write again where lanes have read, and no other case does.
 set -u
 cases=${CASES:-"rotated.varlen.bf16 rotated_kv.tail.fp16 mixed.chunk.bf16 dense.decode.bf16 rotated.tail.bf16 mixed.step_e4m3_rows.bf16 rotated.e4m3.bf16 rotated.tiles.bf16 window.eights_batch.bf16 dense.alone.bf16 dense.alone_order.bf16 window_777.alone_order.bf16"}
 command -v compute-sanitizer >/dev/null || {
