@@ -1821,9 +1821,46 @@ static void every_failed_allocation_is_out_of_memory(void **state)
     }
 }
 
+/* A file of heads that all differ takes as many steps as it has lists, and ends where none are left. */
+static void a_file_takes_a_stated_number_of_steps(void **state)
+{
+    (void)state;
+    static const char *const formats[] = {"csr", "flashinfer", "bsa", "c"};
+    s2_arena arena = {0};
+    s2_buf text = {0};
+    s2_pattern pattern;
+    s2_buf_puts(&text, "heads 32; block 128; all: local 1");
+    for (int32_t head = 0; head < 32; head++)
+        s2_buf_printf(&text, "; heads %d: local 1 | random 3 seed %d", (int)head, (int)head);
+    assert_int_equal(s2_pattern_parse(&arena, text.data, text.len, NULL, &pattern, NULL), S2_OK);
+    for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
+        for (int pass = 0; pass < 2; pass++) {
+            exported at = {0};
+            int64_t left = pass == 0 ? 1000 : S2_FOREIGN_WORK;
+            at.files.arena = &at.arena;
+            s2_target target = {.arena = &at.arena,
+                                .pattern = &pattern,
+                                .n_tok = 4096,
+                                .provenance = "",
+                                .notes = &at.notes,
+                                .files = &at.files,
+                                .work_left = &left,
+                                .diag = &at.diag};
+            const s2_status status = s2_export_run(s2_format_find(formats[f]), &target, &at.report);
+            if (status != (pass == 0 ? S2_ELIMIT : S2_OK))
+                fail_msg("%s: %s", formats[f], s2_diag_text(&at.diag, status));
+            assert_true(pass == 1 || strstr(at.diag.msg, "a shorter --len") != NULL);
+            assert_ptr_equal(target.work_left, &left);
+            exported_release(&at);
+        }
+    s2_buf_release(&text);
+    s2_arena_release(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_takes_a_stated_number_of_steps),
         cmocka_unit_test(phi3_small_has_the_published_counts),
         cmocka_unit_test(phi3_small_needs_72_blocks_per_kv_head),
         cmocka_unit_test(phi3_128k_differs_from_8k_in_length_alone),
