@@ -10,6 +10,8 @@
 #include "base/alloc.h"
 #include "pattern/comb.h"
 
+#define LIMIT_STEPS (INT64_C(1) << 29) /* base/work.h: some seconds */
+
 /* The lowest pair that one reads and the other does not. */
 typedef struct difference {
     bool found;
@@ -29,19 +31,20 @@ typedef struct row {
     int64_t n;
 } row;
 
-static s2_status read_row(row *r, int64_t q_tok, int64_t n_tok)
+static s2_status read_row(row *r, int64_t q_tok, int64_t n_tok, int64_t *work_left)
 {
-    return s2_view_row_whole(r->view, q_tok, n_tok, &r->runs, &r->cap, &r->n);
+    return s2_view_row_whole(r->view, q_tok, n_tok, work_left, &r->runs, &r->cap, &r->n);
 }
 
-static s2_status compare_views(const s2_view *a, const s2_view *b, int64_t n_tok, difference *out)
+static s2_status compare_views(const s2_view *a, const s2_view *b, int64_t n_tok, int64_t *work_left,
+                               difference *out)
 {
     row rows[2] = {{.view = a}, {.view = b}};
     s2_status status = S2_OK;
     for (int64_t q_tok = 0; q_tok < n_tok && status == S2_OK && !out->found; q_tok++) {
-        status = read_row(&rows[0], q_tok, n_tok);
+        status = read_row(&rows[0], q_tok, n_tok, work_left);
         if (status == S2_OK)
-            status = read_row(&rows[1], q_tok, n_tok);
+            status = read_row(&rows[1], q_tok, n_tok, work_left);
         if (status != S2_OK)
             break;
         out->k_tok = s2_runs_first_difference(rows[0].runs, rows[0].n, rows[1].runs, rows[1].n, &out->only_a);
@@ -62,11 +65,12 @@ typedef struct comparison {
     difference first;
     int64_t n_different; /* (phase, layer, head) that differ */
     int64_t n_compared;
+    int64_t work_left; /* base/work.h */
 } comparison;
 
-/* The result for a pair of classes: compared once, used for every head that has them. */
+/* With which class of the second pattern one of the first was compared last: most heads come in the same pairs. */
 typedef struct known {
-    bool compared;
+    int32_t other; /* class + 1; 0: none yet */
     difference result;
 } known;
 
@@ -77,15 +81,17 @@ static s2_status compare_heads(comparison *c, s2_phase phase, s2_bound bound)
     s2_folds a, b;
     S2_TRY(s2_folds_build(arena, p, phase, bound, &a));
     S2_TRY(s2_folds_build(arena, &c->b->pattern, phase, bound, &b));
-    known *const table = S2_NEW(arena, known, (int64_t)a.n_classes * b.n_classes);
+    known *const table = S2_NEW(arena, known, a.n_classes);
     if (table == NULL)
         return S2_ENOMEM;
     for (int64_t nth = 0; nth < (int64_t)p->n_layers * p->n_heads; nth++) {
         const int32_t x = a.class_of[nth], y = b.class_of[nth];
-        known *const k = &table[(int64_t)x * b.n_classes + y];
-        if (!k->compared && !s2_view_equal(&a.views[x], &b.views[y]))
-            S2_TRY(compare_views(&a.views[x], &b.views[y], c->n_tok, &k->result));
-        k->compared = true;
+        known *const k = &table[x];
+        if (k->other != y + 1) {
+            *k = (known){.other = y + 1};
+            if (!s2_view_equal(&a.views[x], &b.views[y]))
+                S2_TRY(compare_views(&a.views[x], &b.views[y], c->n_tok, &c->work_left, &k->result));
+        }
         c->n_compared++;
         c->n_different += k->result.found;
         if (k->result.found && !c->first.found) {
@@ -211,7 +217,7 @@ s2_exit s2_cmd_diff(s2_cli *cli, int argc, char **argv)
 {
     s2_args args;
     s2_input a, b;
-    comparison c = {.cli = cli, .a = &a, .b = &b};
+    comparison c = {.cli = cli, .a = &a, .b = &b, .work_left = LIMIT_STEPS};
     S2_CLI_TRY(s2_args_parse(cli, "diff", argc, argv, &args));
     s2_color_read(cli, &args);
     S2_CLI_TRY(s2_input_read(cli, args.operands[0], &a));
@@ -219,6 +225,13 @@ s2_exit s2_cmd_diff(s2_cli *cli, int argc, char **argv)
     S2_CLI_TRY(s2_input_len(cli, &args, shorter(&a.pattern, &b.pattern), &c.n_tok));
     const char *const shape = shape_difference(&cli->arena, &a.pattern, &b.pattern);
     const s2_status status = shape == NULL ? compare_all(&c) : S2_OK;
+    if (status == S2_ELIMIT) {
+        s2_cli_error(cli,
+                     "diff: to compare what the heads read at %lld tokens takes more than 2^29 steps; a "
+                     "shorter --len",
+                     (long long)c.n_tok);
+        return S2_EXIT_UNDECIDED;
+    }
     if (status != S2_OK)
         return s2_cli_fail(cli, status, "diff");
     s2_buf buf = {0};

@@ -86,6 +86,18 @@ static s2_exit read_head(s2_cli *cli, const s2_args *args, request *out)
     return S2_EXIT_OK;
 }
 
+/* Why there is no picture. */
+static s2_exit fail(s2_cli *cli, const request *ask, s2_status status)
+{
+    if (status != S2_ELIMIT)
+        return s2_cli_fail(cli, status, "draw");
+    s2_cli_error(cli,
+                 "draw: to look at what the heads read at %lld tokens takes more than 2^29 steps; a shorter "
+                 "--len%s",
+                 (long long)ask->n_tok, strcmp(ask->what, "mask") == 0 ? ", or one head (--head 0)" : "");
+    return S2_EXIT_UNDECIDED;
+}
+
 static s2_exit draw_grid(s2_cli *cli, const request *ask, s2_buf *buf)
 {
     enum { TERMINAL_CELLS = 78, IMAGE_CELLS = 128 };
@@ -107,7 +119,7 @@ static s2_exit draw_grid(s2_cli *cli, const request *ask, s2_buf *buf)
         s2_cli_error(cli, "%s is drawn as ansi, ascii, png or svg", ask->what);
         return S2_EXIT_USAGE;
     }
-    return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, "draw");
+    return status == S2_OK ? S2_EXIT_OK : fail(cli, ask, status);
 }
 
 static s2_status feed(int fd, const s2_buf *from)
@@ -167,7 +179,7 @@ static s2_exit draw_flow(s2_cli *cli, const request *ask, s2_buf *buf)
     const s2_status status = s2_picture_flow_dot(&ask->input.pattern, ask->n_tok, &graph);
     s2_exit end = S2_EXIT_OK;
     if (status != S2_OK)
-        end = s2_cli_fail(cli, status, "draw");
+        end = fail(cli, ask, status);
     else if (strcmp(ask->form, "dot") == 0)
         s2_buf_add(buf, graph.data, graph.len);
     else if (strcmp(ask->form, "svg") == 0 || strcmp(ask->form, "png") == 0)
@@ -279,7 +291,7 @@ static s2_exit fill_kv(s2_cli *cli, request *ask)
         status = kv_values(&classes, ask, x, curves);
     }
     if (status != S2_OK)
-        return s2_cli_fail(cli, status, "kv");
+        return fail(cli, ask, status);
     const bool large = curves[0].values[KV_POINTS] >= 0x1p30;
     s2_chart *const chart = &ask->charts[0];
     *chart = (s2_chart){.x_label = "context, tokens", .x_binary = true, .from_zero = true};

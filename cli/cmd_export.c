@@ -263,9 +263,12 @@ static s2_exit run_export(s2_cli *cli, job *ask)
 {
     const s2_status status = s2_export_run(ask->format, &ask->target, &ask->report);
     if (status == S2_EUNSUPPORTED) {
+        int64_t work = S2_FOREIGN_WORK / 2; /* for all that is tried; what takes longer is not suggested */
         s2_cli_error(cli, "%s cannot hold this pattern: %s", ask->format->name, ask->diag.msg);
         hint_phases(cli, ask);
+        ask->target.work_left = &work;
         hint_nearest(cli, ask);
+        ask->target.work_left = NULL;
         return S2_EXIT_VIOLATED;
     }
     if (status != S2_OK) {

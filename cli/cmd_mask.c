@@ -6,10 +6,12 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/work.h"
 #include "export/mask_file.h"
 
 /* More cells than this are a mistyped length, not a mask that anyone would read. */
 #define LIMIT_CELLS (INT64_C(1) << 36)
+#define LIMIT_STEPS (INT64_C(1) << 29) /* base/work.h: some seconds */
 
 /* --head: which heads are read together. Without it npy and csr stack the heads, pictures show the union. */
 static s2_exit choose_heads(s2_cli *cli, const char *text, bool picture, s2_mask_ask *out)
@@ -56,7 +58,12 @@ static s2_exit write_mask(s2_cli *cli, const s2_mask_ask *ask, const char *forma
         status = s2_cli_lacks_nothing();
     if (path != NULL && s2_output_close(&output, status == S2_OK) != S2_OK)
         return refuse_output(cli, path);
-    return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, "mask");
+    if (status != S2_ELIMIT || s2_work_goes_on(ask->work_left))
+        return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, "mask");
+    s2_cli_error(
+        cli, "mask: to list what the heads read at %lld tokens takes more than 2^29 steps; a shorter --len%s",
+        (long long)ask->n_tok, ask->stacked ? ", or one head (--head 0)" : "");
+    return S2_EXIT_UNDECIDED;
 }
 
 static s2_exit check_size(s2_cli *cli, const s2_mask_ask *ask)
@@ -85,8 +92,8 @@ s2_exit s2_cmd_mask(s2_cli *cli, int argc, char **argv)
     s2_args args;
     s2_input input;
     s2_folds folds;
-    s2_mask_ask ask = {.pattern = &input.pattern, .folds = &folds};
-    int64_t layer;
+    int64_t layer, work = LIMIT_STEPS;
+    s2_mask_ask ask = {.pattern = &input.pattern, .folds = &folds, .work_left = &work};
     S2_CLI_TRY(s2_args_parse(cli, "mask", argc, argv, &args));
     S2_CLI_TRY(s2_input_read(cli, args.operands[0], &input));
     S2_CLI_TRY(s2_input_len(cli, &args, &input.pattern, &ask.n_tok));

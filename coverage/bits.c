@@ -135,7 +135,7 @@ static s2_status add_row(s2_grid *grid, const s2_view *view, int64_t q_unit, uin
     int64_t q_tok = (q_unit + 1) * grid->unit - 1;
     q_tok = q_tok < grid->search->n_tok ? q_tok : grid->search->n_tok - 1;
     int64_t n_runs;
-    S2_TRY(s2_view_row_whole(view, q_tok, grid->search->n_tok, &grid->runs, &grid->cap, &n_runs));
+    S2_TRY(s2_view_row_whole(view, q_tok, grid->search->n_tok, NULL, &grid->runs, &grid->cap, &n_runs));
     for (int64_t r = 0; r < n_runs; r++)
         set_bits(row, grid->runs[r].begin / grid->unit, s2_ceil_div(grid->runs[r].end, grid->unit));
     grid->search->work_left -= n_runs * view->n_atoms;

@@ -5,7 +5,8 @@
 
 #include "base/alloc.h"
 #include "base/arith.h"
-#include "pattern/view.h"
+#include "base/work.h"
+#include "pattern/viewset.h"
 
 /* ---- reads of several heads at once ------------------------------------------------------------------ */
 
@@ -14,14 +15,17 @@ typedef struct s2_readers {
     int32_t n;
     s2_run *runs;
     int64_t cap;
-    int64_t step; /* queries that read alike; the last one represents them */
+    int64_t step;      /* queries that read alike; the last one represents them */
+    int64_t work_left; /* base/work.h */
 } s2_readers;
 
 static s2_status readers_build(s2_arena *arena, const s2_pattern *pattern, int32_t layer, int32_t head_begin,
                                int32_t head_end, s2_readers *out)
 {
     s2_view_shape shape;
-    s2_readers readers = {.views = S2_NEW(arena, s2_view, head_end - head_begin), .n = head_end - head_begin};
+    s2_readers readers = {.views = S2_NEW(arena, s2_view, head_end - head_begin),
+                          .n = head_end - head_begin,
+                          .work_left = S2_PICTURE_WORK};
     if (readers.views == NULL)
         return S2_ENOMEM;
     s2_view_shape_init(&shape);
@@ -38,7 +42,8 @@ static s2_status readers_build(s2_arena *arena, const s2_pattern *pattern, int32
 /* The keys of one query through one view; n: the number of runs. */
 static s2_status readers_row(s2_readers *readers, int32_t which, int64_t q_tok, int64_t n_tok, int64_t *n)
 {
-    return s2_view_row_whole(&readers->views[which], q_tok, n_tok, &readers->runs, &readers->cap, n);
+    const s2_view *const view = &readers->views[which];
+    return s2_view_row_whole(view, q_tok, n_tok, &readers->work_left, &readers->runs, &readers->cap, n);
 }
 
 /* ---- grids -------------------------------------------------------------------------------------------- */
@@ -53,6 +58,18 @@ typedef struct s2_filler {
     int64_t *reads; /* [column]: reads of this row of cells */
     int64_t *pairs; /* [column]: pairs of this row of cells */
 } s2_filler;
+
+/* Keys that are cleared, set or counted in the time of a step. */
+enum { STEP_KEYS = 64 };
+
+/* Steps for the keys of runs and the columns in which they lie. */
+static int64_t runs_work(const s2_filler *filler, int64_t n_runs)
+{
+    int64_t n_keys = 0;
+    for (int64_t r = 0; r < n_runs; r++)
+        n_keys += filler->readers.runs[r].end - filler->readers.runs[r].begin;
+    return n_keys / STEP_KEYS + n_keys / filler->picture->col_tok;
+}
 
 static void add_runs(s2_filler *filler, int64_t n_runs)
 {
@@ -97,10 +114,15 @@ static void close_query(s2_filler *filler, int32_t row, int64_t key_end)
 static s2_status fill_query(s2_filler *filler, int32_t row, int64_t q_tok)
 {
     const int64_t key_end = filler->causal ? q_tok + 1 : filler->n_tok;
+    if (!s2_work_spend(&filler->readers.work_left,
+                       2 * key_end / STEP_KEYS + key_end / filler->picture->col_tok))
+        return S2_ELIMIT;
     memset(filler->seen, 0, (size_t)key_end);
     for (int32_t which = 0; which < filler->readers.n; which++) {
         int64_t n_runs;
         S2_TRY(readers_row(&filler->readers, which, q_tok, filler->n_tok, &n_runs));
+        if (!s2_work_spend(&filler->readers.work_left, runs_work(filler, n_runs)))
+            return S2_ELIMIT;
         add_runs(filler, n_runs);
     }
     close_query(filler, row, key_end);
@@ -214,7 +236,9 @@ s2_status s2_picture_shards(s2_arena *arena, const s2_pattern *pattern, int32_t 
         picture.is_union = all;
         s2_free(filler.readers.runs);
         filler.readers.runs = NULL;
+        const int64_t work_left = row > 0 ? filler.readers.work_left : S2_PICTURE_WORK;
         status = readers_build(arena, pattern, layer, begin, end, &filler.readers);
+        filler.readers.work_left = work_left;
         if (status == S2_OK)
             status = fill_query(&filler, row, n_tok - 1);
         close_row(&filler, row);
@@ -243,27 +267,54 @@ static void flow_runs(const s2_readers *readers, int64_t n_runs, int64_t n_tok, 
     }
 }
 
+/* Heads that read alike make the same edges. */
+static s2_status flow_readers(s2_arena *arena, const s2_pattern *pattern, int32_t layer, s2_readers *out)
+{
+    s2_view_set set = {0};
+    s2_readers readers;
+    S2_TRY(readers_build(arena, pattern, layer, 0, pattern->n_heads, &readers));
+    for (int32_t which = 0; which < readers.n; which++) {
+        int32_t index;
+        S2_TRY(s2_view_set_add(arena, &set, &readers.views[which], &index));
+    }
+    readers.views = set.views;
+    readers.n = set.n;
+    *out = readers;
+    return S2_OK;
+}
+
+static bool has_all(const bool *edges, int64_t n)
+{
+    return memchr(edges, false, (size_t)n) == NULL;
+}
+
 /* There is an edge when some query of one part reads some key of the other through some head. */
-static s2_status flow_layer(const s2_pattern *pattern, int32_t layer, int64_t n_tok, s2_flow *flow)
+static s2_status flow_layer(const s2_pattern *pattern, int32_t layer, int64_t n_tok, int64_t *work_left,
+                            s2_flow *flow)
 {
     s2_arena arena = {0};
     s2_readers readers = {0};
-    s2_status status = readers_build(&arena, pattern, layer, 0, pattern->n_heads, &readers);
+    s2_status status = flow_readers(&arena, pattern, layer, &readers);
+    readers.work_left = *work_left;
     for (int64_t q = 0; q < n_tok && status == S2_OK; q += readers.step) {
-        const int64_t last = q + readers.step - 1 < n_tok ? q + readers.step - 1 : n_tok - 1;
-        for (int32_t which = 0; which < readers.n && status == S2_OK; which++) {
+        const int64_t last = q + readers.step - 1 < n_tok ? q + readers.step - 1 : n_tok - 1,
+                      part = last * FLOW_PARTS / n_tok;
+        bool *const edges = flow->edge[layer][part];
+        for (int32_t which = 0;
+             which < readers.n && status == S2_OK && !has_all(edges, pattern->causal ? part + 1 : FLOW_PARTS);
+             which++) {
             int64_t n_runs;
             status = readers_row(&readers, which, last, n_tok, &n_runs);
             if (status == S2_OK)
-                flow_runs(&readers, n_runs, n_tok, flow->edge[layer][last * FLOW_PARTS / n_tok]);
+                flow_runs(&readers, n_runs, n_tok, edges);
         }
     }
+    *work_left = readers.work_left;
     s2_free(readers.runs);
     s2_arena_release(&arena);
     return status;
 }
 
-/* The earliest layer at which each part knows part 0, and from where; -1 never. */
 static void flow_path(const s2_flow *flow, int32_t from[FLOW_LAYERS + 1][FLOW_PARTS])
 {
     for (int32_t layer = 0; layer <= flow->n_layers; layer++)
@@ -342,8 +393,9 @@ s2_status s2_picture_flow_dot(const s2_pattern *pattern, int64_t n_tok, s2_buf *
 {
     s2_flow flow = {.n_layers = s2_min_i32(pattern->n_layers, FLOW_LAYERS)};
     flow.n_layers = s2_min_i32(flow.n_layers, 4);
+    int64_t work_left = S2_PICTURE_WORK;
     for (int32_t layer = 0; layer < flow.n_layers; layer++)
-        S2_TRY(flow_layer(pattern, layer, s2_max_i64(n_tok, FLOW_PARTS), &flow));
+        S2_TRY(flow_layer(pattern, layer, s2_max_i64(n_tok, FLOW_PARTS), &work_left, &flow));
     s2_buf_puts(buf, "digraph flow {\n  rankdir=TB; splines=line; nodesep=0.15; ranksep=0.9; labelloc=b;\n"
                      "  graph [fontname=\"sans-serif\"]; node [shape=box, style=filled, "
                      "fillcolor=\"#e8ecf2\", color=\"#00204c\", fontname=\"sans-serif\", fontsize=10];\n  "

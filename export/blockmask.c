@@ -210,7 +210,7 @@ static s2_status verify_class(const s2_source *source, const s2_blockmask_words 
             else if (s2_view_equal(&first[head], &view)) /* the same arrays: verified already */
                 continue;
             const s2_arena_mark_t mark = s2_arena_mark(source->arena);
-            S2_TRY(s2_blocks_build(source->arena, &view, n_tok, block_tok, NULL, &list));
+            S2_TRY(s2_blocks_build(source->arena, &view, n_tok, block_tok, source->work_left, &list));
             S2_TRY(verify_head(source, path, arrays, &list, head, pattern->causal));
             s2_arena_rewind(source->arena, mark);
         }

@@ -27,8 +27,7 @@ static void rows_release(s2_rows_pair *rows)
 static s2_status rows_fill(s2_rows_pair *rows, int side, const s2_view *view, int64_t q_tok, int64_t n_tok,
                            int64_t *budget)
 {
-    S2_TRY(s2_view_row_whole(view, q_tok, n_tok, &rows->runs[side], &rows->cap[side], &rows->n[side]));
-    return s2_work_spend(budget, s2_view_row_work(view, rows->n[side])) ? S2_OK : S2_ELIMIT;
+    return s2_view_row_whole(view, q_tok, n_tok, budget, &rows->runs[side], &rows->cap[side], &rows->n[side]);
 }
 
 /* How far rows must be compared for every length, and at which step of queries. */
@@ -228,11 +227,11 @@ static bool shapes_differ(const s2_pattern *a, const s2_pattern *b, s2_differenc
 }
 
 s2_status s2_patterns_compare(const s2_pattern *first, const s2_pattern *second, int64_t n_tok,
-                              s2_difference *out)
+                              int64_t *work_left, s2_difference *out)
 {
     const s2_pattern *const patterns[2] = {first, second};
     s2_difference result = {.every_length = n_tok == 0, .n_tok = n_tok};
-    int64_t budget = STEP_BUDGET;
+    int64_t own_work = STEP_BUDGET, *const budget = work_left != NULL ? work_left : &own_work;
     if (shapes_differ(first, second, &result)) {
         *out = result;
         return S2_OK;
@@ -244,7 +243,7 @@ s2_status s2_patterns_compare(const s2_pattern *first, const s2_pattern *second,
                 result.phase = (s2_phase)phase;
                 result.layer = layer;
                 result.head = head;
-                const s2_status status = compare_head(&arena, patterns, n_tok, &budget, &result);
+                const s2_status status = compare_head(&arena, patterns, n_tok, budget, &result);
                 s2_arena_release(&arena);
                 S2_TRY(status);
                 if (result.differs) {
@@ -331,11 +330,12 @@ static s2_status loss_cell(s2_arena *arena, const s2_pattern *const patterns[2],
     return S2_OK;
 }
 
-s2_status s2_patterns_loss(const s2_pattern *first, const s2_pattern *second, int64_t n_tok, s2_loss *out)
+s2_status s2_patterns_loss(const s2_pattern *first, const s2_pattern *second, int64_t n_tok,
+                           int64_t *work_left, s2_loss *out)
 {
     const s2_pattern *const patterns[2] = {first, second};
     s2_loss loss = {.n_tok = n_tok};
-    int64_t budget = STEP_BUDGET;
+    int64_t own_work = STEP_BUDGET, *const budget = work_left != NULL ? work_left : &own_work;
     const int n_phases = s2_pattern_has_phases(first) || s2_pattern_has_phases(second) ? S2_N_RULE_PHASES : 1;
     if (first->n_layers != second->n_layers || first->n_heads != second->n_heads ||
         first->causal != second->causal)
@@ -346,7 +346,7 @@ s2_status s2_patterns_loss(const s2_pattern *first, const s2_pattern *second, in
             for (int32_t layer = 0; layer < first->n_layers; layer++) {
                 s2_arena arena = {0};
                 const s2_status status =
-                    loss_cell(&arena, patterns, (cell){phase, layer, head}, &budget, &one);
+                    loss_cell(&arena, patterns, (cell){phase, layer, head}, budget, &one);
                 s2_arena_release(&arena);
                 S2_TRY(status);
                 loss.n_first += one.n_first;

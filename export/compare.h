@@ -30,10 +30,11 @@ typedef struct s2_difference {
 
 /*
  * n_tok > 0: compare contexts of n_tok tokens; 0: every length. S2_ENOMEM; S2_ELIMIT when rows are too many
- * to enumerate. KV heads are compared too; names, head dimension and block size are not.
+ * to enumerate in *work_left steps (base/work.h), NULL: in some seconds. KV heads are compared too; names, head
+ * dimension and block size are not.
  */
 s2_status s2_patterns_compare(const s2_pattern *first, const s2_pattern *second, int64_t n_tok,
-                              s2_difference *out) S2_MUST_CHECK;
+                              int64_t *work_left, s2_difference *out) S2_MUST_CHECK;
 
 /*
  * Pairs that second reads and first does not (added), and the reverse (dropped), over all layers, heads
@@ -46,7 +47,7 @@ typedef struct s2_loss {
     int64_t dropped;
 } s2_loss;
 s2_status s2_patterns_loss(const s2_pattern *first, const s2_pattern *second, int64_t n_tok,
-                           s2_loss *out) S2_MUST_CHECK;
+                           int64_t *work_left, s2_loss *out) S2_MUST_CHECK;
 
 /*
  * The lowest key that only one of two rows (maximal ascending runs) has, and whether that is the first row;

@@ -42,6 +42,9 @@ typedef struct s2_said {
     int64_t of_tok;       /* the context that the pattern's numbers are for; 0: for any */
 } s2_said;
 
+/* Steps that one file may take: some seconds. */
+#define S2_FOREIGN_WORK ((int64_t)1 << 29)
+
 /* What an importer is handed. */
 typedef struct s2_source {
     s2_arena *arena;
@@ -51,9 +54,10 @@ typedef struct s2_source {
     const s2_doc *doc; /* the bytes as a configuration, or NULL where they are not one */
     s2_finder finder;  /* for neighbours */
     s2_settings settings;
-    s2_buf *notes;    /* one sentence per line */
-    s2_said *said;    /* NULL: the caller does not ask */
-    s2_fileset *side; /* files that the pattern refers to (mask arrays); written next to it */
+    s2_buf *notes;      /* one sentence per line */
+    s2_said *said;      /* NULL: the caller does not ask */
+    s2_fileset *side;   /* files that the pattern refers to (mask arrays); written next to it */
+    int64_t *work_left; /* to list blocks (base/work.h); NULL: s2_import_run() allows S2_FOREIGN_WORK */
     s2_diag *diag;
 } s2_source;
 
@@ -67,6 +71,9 @@ typedef struct s2_target {
     s2_settings settings;
     s2_buf *notes;
     s2_fileset *files; /* the first one is what is read back */
+    int64_t
+        *work_left; /* to list blocks and compare what was written (base/work.h); NULL: s2_export_run() allows
+                           S2_FOREIGN_WORK */
     s2_diag *diag;
 } s2_target;
 

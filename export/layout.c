@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pattern/folds.h"
 #include "pattern/mask.h"
 #include "pattern/parse.h"
 #include "pattern/view.h"
@@ -74,23 +75,52 @@ static s2_status check_target(const s2_target *target, int64_t block_tok)
     return check_cells(target, target->n_tok / block_tok, 1);
 }
 
-static s2_status list_of_head(const s2_target *target, int32_t layer, int32_t head, s2_view *views,
-                              s2_layouts *out)
+static uint64_t hash_list(const s2_blocks *list)
 {
-    s2_view view;
+    const int64_t n = list->row_begin[list->n_q_blk];
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (int64_t entry = 0; entry < n; entry++) {
+        hash =
+            (hash ^ ((uint64_t)list->k_blk[entry] << 1 | list->full[entry])) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 31;
+    }
+    return hash;
+}
+
+/* The list of one view: one of those before it that is equal, or a new one. */
+static s2_status list_of_view(const s2_target *target, const s2_view *view, uint64_t *hashes, s2_layouts *out,
+                              int32_t *list)
+{
     s2_blocks blocks;
-    S2_TRY(s2_view_build(target->arena, target->pattern, S2_PREFILL, layer, head, S2_AT_LEAST, &view));
-    int32_t *const list = &out->list_of[(int64_t)layer * target->pattern->n_heads + head];
+    const s2_arena_mark_t mark = s2_arena_mark(target->arena);
+    S2_TRY(s2_blocks_build(target->arena, view, out->n_tok, out->block_tok, target->work_left, &blocks));
+    const uint64_t hash = hash_list(&blocks);
     for (*list = 0; *list < out->n_lists; ++*list)
-        if (s2_view_equal(&views[*list], &view))
+        if (hashes[*list] == hash && lists_equal(&out->lists[*list], &blocks)) {
+            s2_arena_rewind(target->arena, mark);
             return S2_OK;
-    S2_TRY(s2_blocks_build(target->arena, &view, out->n_tok, out->block_tok, NULL, &blocks));
-    for (*list = 0; *list < out->n_lists; ++*list)
-        if (lists_equal(&out->lists[*list], &blocks))
-            return S2_OK;
-    views[out->n_lists] = view;
+        }
+    hashes[out->n_lists] = hash;
     out->lists[out->n_lists++] = blocks;
     out->has_partial |= list_has_partial(&blocks, target->pattern->causal);
+    return S2_OK;
+}
+
+static s2_status list_heads(const s2_target *target, s2_layouts *out)
+{
+    const int64_t n_heads = (int64_t)target->pattern->n_layers * target->pattern->n_heads;
+    s2_folds folds;
+    S2_TRY(s2_folds_build(target->arena, target->pattern, S2_PREFILL, S2_AT_LEAST, &folds));
+    int32_t *const list_of = S2_NEW(target->arena, int32_t, folds.n_classes);
+    uint64_t *const hashes = S2_NEW(target->arena, uint64_t, folds.n_classes);
+    out->lists = S2_NEW(target->arena, s2_blocks, folds.n_classes);
+    out->list_of = S2_NEW(target->arena, int32_t, n_heads);
+    if (list_of == NULL || hashes == NULL || out->lists == NULL || out->list_of == NULL)
+        return S2_ENOMEM;
+    for (int32_t n = 0; n < folds.n_classes; n++)
+        S2_TRY(list_of_view(target, &folds.views[n], hashes, out, &list_of[n]));
+    for (int64_t head = 0; head < n_heads; head++)
+        out->list_of[head] = list_of[folds.class_of[head]];
     return S2_OK;
 }
 
@@ -111,7 +141,6 @@ static void class_layers(const s2_pattern *pattern, s2_layouts *out)
 s2_status s2_layouts_build(const s2_target *target, int32_t block_tok, s2_layouts *out)
 {
     const s2_pattern *const pattern = target->pattern;
-    const int64_t n = (int64_t)pattern->n_layers * pattern->n_heads;
     int64_t block;
     S2_TRY(s2_setting_block(&target->settings, block_tok != 0 ? block_tok : pattern->block_tok, &block,
                             target->diag));
@@ -119,17 +148,11 @@ s2_status s2_layouts_build(const s2_target *target, int32_t block_tok, s2_layout
     s2_layouts result = {.n_tok = target->n_tok,
                          .block_tok = (int32_t)block,
                          .n_blk = (int32_t)(target->n_tok / block),
-                         .lists = S2_NEW(target->arena, s2_blocks, n),
-                         .list_of = S2_NEW(target->arena, int32_t, n),
                          .class_of = S2_NEW(target->arena, int32_t, pattern->n_layers),
                          .first_layer = S2_NEW(target->arena, int32_t, pattern->n_layers)};
-    s2_view *const views = S2_NEW(target->arena, s2_view, n);
-    if (result.lists == NULL || result.list_of == NULL || result.class_of == NULL ||
-        result.first_layer == NULL || views == NULL)
+    if (result.class_of == NULL || result.first_layer == NULL)
         return S2_ENOMEM;
-    for (int32_t layer = 0; layer < pattern->n_layers; layer++)
-        for (int32_t head = 0; head < pattern->n_heads; head++)
-            S2_TRY(list_of_head(target, layer, head, views, &result));
+    S2_TRY(list_heads(target, &result));
     class_layers(pattern, &result);
     S2_TRY(check_cells(target, result.n_blk, result.n_classes));
     *out = result;

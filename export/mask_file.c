@@ -41,7 +41,7 @@ static s2_status add_token_row(mask *m, int32_t head, int64_t q_tok)
 {
     const s2_view *const view = &m->ask->folds->views[class_of(m, head)];
     int64_t n;
-    S2_TRY(s2_view_row_whole(view, q_tok, m->ask->n_tok, &m->runs, &m->runs_cap, &n));
+    S2_TRY(s2_view_row_whole(view, q_tok, m->ask->n_tok, m->ask->work_left, &m->runs, &m->runs_cap, &n));
     for (int64_t run = 0; run < n; run++)
         memset(m->cells + m->runs[run].begin, 1, (size_t)(m->runs[run].end - m->runs[run].begin));
     return S2_OK;
@@ -83,8 +83,8 @@ static s2_status build_blocks(mask *m)
         s2_blocks *const blocks = S2_NEW(m->arena, s2_blocks, 1);
         if (blocks == NULL)
             return S2_ENOMEM;
-        S2_TRY(s2_blocks_build(m->arena, &ask->folds->views[id], ask->n_tok, ask->pattern->block_tok, NULL,
-                               blocks));
+        S2_TRY(s2_blocks_build(m->arena, &ask->folds->views[id], ask->n_tok, ask->pattern->block_tok,
+                               ask->work_left, blocks));
         m->blocks[id] = blocks;
     }
     return S2_OK;

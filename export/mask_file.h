@@ -19,6 +19,7 @@ typedef struct s2_mask_ask {
     bool stacked;       /* a plane for each head, in a leading dimension; else one plane */
     int32_t head_begin; /* the heads that one plane shows together */
     int32_t head_end;
+    int64_t *work_left; /* base/work.h; NULL: no limit */
 } s2_mask_ask;
 
 /* Rows of a plane, and the number of planes. */
@@ -27,7 +28,8 @@ int64_t s2_mask_planes(const s2_mask_ask *ask);
 
 /*
  * format: "txt" or "pbm" (the first plane alone), "npy", or "csr" (two arrays: where rows begin, then their
- * columns). A failed write shows in ferror(out). S2_ENOMEM; S2_ELIMIT: more entries than csr can count.
+ * columns). A failed write shows in ferror(out). S2_ENOMEM; S2_ELIMIT: more entries than csr can count, or
+ * no work is left.
  */
 s2_status s2_mask_write(s2_arena *arena, const s2_mask_ask *ask, const char *format, FILE *out) S2_MUST_CHECK;
 

@@ -286,8 +286,8 @@ s2_status s2_export_nearest(const s2_format *format, const s2_target *target, s2
         return S2_OK;
     S2_TRY(consider_all(&s));
     if (s.best.text != NULL) {
-        const s2_status status =
-            s2_patterns_loss(target->pattern, &s.best.pattern, target->n_tok, &s.best.loss);
+        const s2_status status = s2_patterns_loss(target->pattern, &s.best.pattern, target->n_tok,
+                                                  target->work_left, &s.best.loss);
         if (status != S2_OK && status != S2_ELIMIT)
             return status;
         s.best.has_loss = status == S2_OK;

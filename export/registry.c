@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/work.h"
 #include "export/asked.h"
 #include "export/origin.h"
 #include "export/slip.h"
@@ -245,7 +246,7 @@ static s2_status status_of_notes(const s2_buf *notes)
     return notes != NULL ? notes->status : S2_OK;
 }
 
-s2_status s2_import_run(s2_source *source, const char *name, const s2_format **used, s2_pattern *out)
+static s2_status read_file(s2_source *source, const char *name, const s2_format **used, s2_pattern *out)
 {
     s2_doc doc = {0};
     s2_diag doc_diag = {0};
@@ -298,6 +299,21 @@ s2_status s2_import_run(s2_source *source, const char *name, const s2_format **u
     return status;
 }
 
+s2_status s2_import_run(s2_source *source, const char *name, const s2_format **used, s2_pattern *out)
+{
+    int64_t work = S2_FOREIGN_WORK, *const given = source->work_left;
+    source->work_left = given != NULL ? given : &work;
+    const s2_status status = read_file(source, name, used, out);
+    const bool ran_out = status == S2_ELIMIT && !s2_work_goes_on(source->work_left);
+    source->work_left = given;
+    if (!ran_out)
+        return status;
+    return s2_diag_set(
+        source->diag, status, S2_CODE_FOREIGN, 1, 1,
+        "to compare the arrays with the pattern beside them takes more than 2^29 steps: its heads "
+        "differ in too much; take the pattern's own text");
+}
+
 static s2_status read_back(const s2_format *format, s2_target *target, s2_pattern *out)
 {
     s2_buf notes = {0};
@@ -312,18 +328,19 @@ static s2_status read_back(const s2_format *format, s2_target *target, s2_patter
                         .settings = target->settings,
                         .notes = &notes,
                         .side = &side,
+                        .work_left = target->work_left,
                         .diag = &why};
     const s2_format *used = NULL;
     const s2_status status = s2_import_run(&source, format->name, &used, out);
     s2_buf_release(&notes);
-    if (status == S2_OK || status == S2_ENOMEM)
+    if (status == S2_OK || status == S2_ENOMEM || status == S2_ELIMIT)
         return status;
     return s2_diag_set(target->diag, S2_EINTERNAL, S2_CODE_FOREIGN, 0, 0,
                        "what was written for %s cannot be read back: line %d: %s", format->name, why.line,
                        why.msg);
 }
 
-s2_status s2_export_run(const s2_format *format, s2_target *target, s2_export_report *report)
+static s2_status write_and_compare(const s2_format *format, s2_target *target, s2_export_report *report)
 {
     s2_export_report result = {0};
     if (format->write == NULL)
@@ -337,20 +354,32 @@ s2_status s2_export_run(const s2_format *format, s2_target *target, s2_export_re
     note_stack(format, target->pattern, target->notes);
     S2_TRY(status_of_notes(target->notes));
     S2_TRY(read_back(format, target, &result.again));
-    const s2_status status = s2_patterns_compare(
-        target->pattern, &result.again, format->fixed_length ? target->n_tok : 0, &result.difference);
-    if (status == S2_ELIMIT)
-        return s2_diag_set(target->diag, status, S2_CODE_FOREIGN, 0, 0,
-                           "not written: to compare it with the pattern takes more rows than are looked at; "
-                           "fewer layers or heads, or a shorter --len");
-    S2_TRY(status);
+    S2_TRY(s2_patterns_compare(target->pattern, &result.again, format->fixed_length ? target->n_tok : 0,
+                               target->work_left, &result.difference));
     if (result.difference.differs) {
         result.refused = !format->lossy || result.difference.what[0] != '\0';
         if (!result.refused) {
-            S2_TRY(s2_patterns_loss(target->pattern, &result.again, target->n_tok, &result.loss));
+            S2_TRY(s2_patterns_loss(target->pattern, &result.again, target->n_tok, target->work_left,
+                                    &result.loss));
             result.has_loss = true;
         }
     }
     *report = result;
     return S2_OK;
+}
+
+s2_status s2_export_run(const s2_format *format, s2_target *target, s2_export_report *report)
+{
+    int64_t work = S2_FOREIGN_WORK, *const given = target->work_left;
+    target->work_left = given != NULL ? given : &work;
+    const s2_status status = write_and_compare(format, target, report);
+    const bool ran_out = status == S2_ELIMIT && !s2_work_goes_on(target->work_left);
+    target->work_left = given;
+    if (!ran_out)
+        return status;
+    return s2_diag_set(
+        target->diag, status, S2_CODE_FOREIGN, 0, 0,
+        "not written: to list what all heads read at %lld tokens, and to compare it with what was "
+        "written, takes more than 2^29 steps; fewer layers or heads that differ, or a shorter --len",
+        (long long)target->n_tok);
 }

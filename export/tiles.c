@@ -69,6 +69,7 @@ static s2_status read_options(const s2_target *target, s2_plan_options *out)
     out->tile_tok = (int32_t)tile;
     out->key_tok = (int32_t)key;
     out->pack_heads = (int32_t)pack;
+    out->work_left = target->work_left;
     if (tile % 16 != 0 || !s2_is_power_of_two(key))
         return s2_target_refuse(target, "--set tile must be a multiple of 16, --set key a power of two");
     return S2_OK;

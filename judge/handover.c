@@ -65,7 +65,7 @@ static s2_status write_head(const s2_attn_problem *p, int32_t seq, int32_t head,
         s2_view_build(&arena, plan->pattern, plan->phase, plan->layer, head, S2_AT_MOST, &view);
     for (int64_t q_tok = 0; status == S2_OK && q_tok < lens.q_tok; q_tok++, row += row_bytes(&lens)) {
         const int64_t position = lens.k_tok - lens.q_tok + q_tok;
-        status = s2_view_row_whole(&view, position, lens.k_tok, &runs, &cap, &n);
+        status = s2_view_row_whole(&view, position, lens.k_tok, NULL, &runs, &cap, &n);
         for (int64_t run = 0; status == S2_OK && run < n; run++)
             set_run(row, runs[run]);
         if (status == S2_OK)

@@ -57,7 +57,7 @@ static s2_status mark_row(const s2_plan *plan, const s2_plan_item *item, int64_t
     const s2_view *const view = &plan->classes[item->cls].view;
     const int64_t position = lens.k_tok - lens.q_tok + q_tok;
     int64_t n;
-    S2_TRY(s2_view_row_whole(view, position, lens.k_tok, &scratch->runs, &scratch->cap_runs, &n));
+    S2_TRY(s2_view_row_whole(view, position, lens.k_tok, NULL, &scratch->runs, &scratch->cap_runs, &n));
     for (int64_t r = 0; r < n; r++)
         memset(mark + scratch->runs[r].begin, 2, (size_t)(scratch->runs[r].end - scratch->runs[r].begin));
     return S2_OK;

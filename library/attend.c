@@ -165,6 +165,9 @@ static s2_status read_kinds(s2_api_plan *plan, s2_phase phase)
     return status;
 }
 
+/* Steps that a plan may take (base/work.h): some seconds. */
+#define PLAN_WORK ((int64_t)1 << 30)
+
 typedef struct planning {
     s2_api_plan *plan;
     s2_phase phase;
@@ -184,13 +187,21 @@ static s2_status take(void *user, const s2_kernel *kernel, s2_diag *why)
     s2_plan_options cut = s2_kernel_cut(kernel->traits, plan->problem.head_dim);
     if (plan->problem.listed != NULL && plan->listed.n_heads != plan->problem.n_kv_heads)
         cut.pack_heads = 1; /* heads that share a tile share its lists */
+    int64_t work = PLAN_WORK;
+    cut.work_left = &work;
     /* kernels that can follow a cache look only at classes */
     s2_status (*const make)(s2_arena *, const s2_pattern *, s2_phase, int32_t, const s2_plan_seq *, int32_t,
                             const s2_plan_options *, s2_plan *, s2_diag *) =
         s2_kernel_follow(kernel) != NULL ? s2_plan_build_classes : s2_plan_build;
     s2_status status = make(&plan->arena, &plan->pattern->pattern, ask->phase, ask->layer, plan->lens,
                             plan->problem.n_seqs, &cut, &plan->plan, why);
+    plan->plan.options.work_left = NULL; /* whose lists several threads make */
     plan->problem.plan = &plan->plan;
+    if (status == S2_ELIMIT)
+        status = s2_diag_set(why, status, 0, 0, 0,
+                             "to plan what the heads of layer %d read takes more than 2^30 steps: shorter "
+                             "sequences, larger blocks or fewer heads that differ take less",
+                             ask->layer);
     if (status == S2_OK && plan->problem.listed != NULL)
         status = s2_lists_check(&plan->problem, why);
     if (status == S2_OK)

@@ -33,12 +33,9 @@ static bool failed(s2_block_builder *builder, s2_status status)
 /* Fill builder->runs with the row of one query. */
 static bool row_runs(s2_block_builder *builder, int64_t q_tok, int64_t *n_runs)
 {
-    const s2_status status =
-        s2_view_row_whole(builder->view, q_tok, builder->n_tok, &builder->runs, &builder->cap, n_runs);
-    if (status != S2_OK)
-        return failed(builder, status);
-    return s2_work_spend(builder->work_left, s2_view_row_work(builder->view, *n_runs)) ||
-           failed(builder, S2_ELIMIT);
+    const s2_status status = s2_view_row_whole(builder->view, q_tok, builder->n_tok, builder->work_left,
+                                               &builder->runs, &builder->cap, n_runs);
+    return status == S2_OK || failed(builder, status);
 }
 
 static void add_pairs(s2_block_builder *builder, int64_t k_blk, int64_t n)

@@ -5,6 +5,7 @@
 
 #include "base/arith.h"
 #include "pattern/blocks.h"
+#include "pattern/viewset.h"
 
 enum {
     /* Rows of a block list that are counted one by one; beyond this the figure is left out. */
@@ -17,80 +18,24 @@ enum {
     COUNT_BLOCK_STEPS = 1 << 24
 };
 
-static uint64_t hash_view(const s2_view *view)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (int32_t n = 0; n < view->n_atoms; n++) {
-        const s2_atom *const a = &view->atoms[n];
-        const int64_t field[] = {(int64_t)a->kind,
-                                 a->gran,
-                                 a->period,
-                                 a->width,
-                                 a->shift,
-                                 a->distance_blk.begin,
-                                 a->distance_blk.end,
-                                 a->distance_tok.begin,
-                                 a->distance_tok.end,
-                                 a->key_tok.begin,
-                                 a->key_tok.end,
-                                 a->query_tok.begin,
-                                 a->query_tok.end,
-                                 a->kind == S2_ATOM_RANDOM ? (int64_t)view->layer << 32 | view->head : 0};
-        for (size_t f = 0; f < sizeof field / sizeof field[0]; f++)
-            hash = (hash ^ (uint64_t)field[f]) * UINT64_C(0x100000001b3) + (hash >> 29);
-    }
-    return hash;
-}
-
-/* Classes found so far, with an open-addressed table from hash to class + 1. */
-typedef struct builder {
-    s2_view *views;
-    int32_t n_classes;
-    int64_t cap;
-    int32_t *slots;
-    uint64_t mask;
-    s2_arena *arena;
-} builder;
-
-static s2_status find_class(builder *b, const s2_view *view, int32_t *out, bool *is_new)
-{
-    uint64_t slot = hash_view(view) & b->mask;
-    for (; b->slots[slot] != 0; slot = (slot + 1) & b->mask)
-        if (s2_view_equal(&b->views[b->slots[slot] - 1], view)) {
-            *out = b->slots[slot] - 1;
-            *is_new = false;
-            return S2_OK;
-        }
-    S2_TRY(S2_ARENA_ROOM(b->arena, b->views, b->n_classes, b->cap));
-    b->views[b->n_classes] = *view;
-    b->slots[slot] = ++b->n_classes;
-    *out = b->n_classes - 1;
-    *is_new = true;
-    return S2_OK;
-}
-
 s2_status s2_folds_build(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, s2_bound bound,
                          s2_folds *out)
 {
-    const int64_t n_heads = (int64_t)pattern->n_layers * pattern->n_heads;
-    int64_t n_slots = 64;
-    while (n_slots < 2 * n_heads)
-        n_slots *= 2;
-    builder b = {.slots = S2_NEW(arena, int32_t, n_slots), .mask = (uint64_t)n_slots - 1, .arena = arena};
-    int32_t *const class_of = S2_NEW(arena, int32_t, n_heads);
-    if (b.slots == NULL || class_of == NULL)
+    s2_view_set set = {0};
+    int32_t *const class_of = S2_NEW(arena, int32_t, (int64_t)pattern->n_layers * pattern->n_heads);
+    if (class_of == NULL)
         return S2_ENOMEM;
     for (int32_t layer = 0; layer < pattern->n_layers; layer++)
         for (int32_t head = 0; head < pattern->n_heads; head++) {
             const s2_arena_mark_t mark = s2_arena_mark(arena);
+            const int32_t n_before = set.n;
             s2_view view;
-            bool is_new;
             S2_TRY(s2_view_build(arena, pattern, phase, layer, head, bound, &view));
-            S2_TRY(find_class(&b, &view, &class_of[(int64_t)layer * pattern->n_heads + head], &is_new));
-            if (!is_new)
+            S2_TRY(s2_view_set_add(arena, &set, &view, &class_of[(int64_t)layer * pattern->n_heads + head]));
+            if (set.n == n_before)
                 s2_arena_rewind(arena, mark);
         }
-    *out = (s2_folds){b.n_classes, b.views, class_of};
+    *out = (s2_folds){set.n, set.views, class_of};
     return S2_OK;
 }
 

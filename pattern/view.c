@@ -387,13 +387,14 @@ void s2_view_shape_add(s2_view_shape *shape, const s2_view *view)
 
 /*
  * A source of keys for one row: a comb, or the explicit blocks of a random list or a mask row. Both
- * answer "next key >= x" and "end of the run at x".
+ * answer "next key >= x", for x that only grow, and "end of the run at x".
  */
 typedef struct s2_row_source {
     s2_comb comb;           /* the thresholds, for explicit sources */
     const uint8_t *allowed; /* mask row, n_blk bytes, or bits from bit 7 down where packed */
     bool packed;
     const int32_t *list; /* random row, n_blk entries */
+    int64_t passed;      /* so many of the list are below all x that were asked for, which only grow */
     int64_t n_blk;
     int64_t block;
 } s2_row_source;
@@ -411,7 +412,7 @@ static int64_t packed_next_blk(const s2_row_source *source, int64_t blk)
     return S2_OPEN;
 }
 
-static int64_t explicit_next_blk(const s2_row_source *source, int64_t blk)
+static int64_t explicit_next_blk(s2_row_source *source, int64_t blk)
 {
     if (source->allowed != NULL) {
         if (source->packed)
@@ -421,20 +422,12 @@ static int64_t explicit_next_blk(const s2_row_source *source, int64_t blk)
         const uint8_t *const found = memchr(source->allowed + blk, 1, (size_t)(source->n_blk - blk));
         return found != NULL ? found - source->allowed : S2_OPEN;
     }
-    int64_t from = 0;
-    for (int64_t n = source->n_blk; n > 0;) {
-        const int64_t half = n / 2;
-        if (source->list[from + half] < blk) {
-            from += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
-        }
-    }
-    return from < source->n_blk ? source->list[from] : S2_OPEN;
+    while (source->passed < source->n_blk && source->list[source->passed] < blk)
+        source->passed++;
+    return source->passed < source->n_blk ? source->list[source->passed] : S2_OPEN;
 }
 
-static int64_t source_next(const s2_row_source *source, int64_t x)
+static int64_t source_next(s2_row_source *source, int64_t x)
 {
     const int64_t next = s2_comb_next(&source->comb, x);
     if (next == S2_OPEN || (source->allowed == NULL && source->list == NULL))
@@ -481,7 +474,7 @@ static bool explicit_source(const s2_view *view, const s2_atom *atom, int64_t q_
 /* A source and where it continues, in a binary heap, since a list of columns is thousands of sources. */
 typedef struct s2_next {
     int64_t key;
-    const s2_row_source *source;
+    s2_row_source *source;
 } s2_next;
 
 static void sift_down(s2_next *heap, int32_t n, int32_t hole)
@@ -497,10 +490,14 @@ static void sift_down(s2_next *heap, int32_t n, int32_t hole)
     heap[hole] = own;
 }
 
-/* The maximal runs of the union of the sources, ascending: fills up to cap and returns how many there are. */
-static int64_t emit_runs(const s2_row_source *sources, int32_t n_sources, s2_next *heap, s2_run *runs,
-                         int64_t cap)
+/*
+ * The maximal runs of the union of the sources, ascending: fills up to cap and returns how many there are, or
+ * fewer where no work is left. A union of few runs may take many steps, as sources go on where others end.
+ */
+static int64_t emit_runs(s2_row_source *sources, int32_t n_sources, s2_next *heap, int64_t *work_left,
+                         s2_run *runs, int64_t cap)
 {
+    enum { A_STRETCH = 3 }; /* divisions of a source's next stretch, and its place in the heap */
     int32_t n = 0;
     for (int32_t s = 0; s < n_sources; s++) {
         const int64_t first = source_next(&sources[s], 0);
@@ -510,11 +507,11 @@ static int64_t emit_runs(const s2_row_source *sources, int32_t n_sources, s2_nex
     for (int32_t at = n / 2; at-- > 0;)
         sift_down(heap, n, at);
     int64_t n_runs = 0;
-    while (n > 0) {
+    while (n > 0 && s2_work_goes_on(work_left)) {
         const int64_t begin = heap[0].key;
         int64_t end = begin;
-        while (n > 0 && heap[0].key <= end) {
-            const s2_row_source *const source = heap[0].source;
+        while (n > 0 && heap[0].key <= end && s2_work_spend(work_left, A_STRETCH)) {
+            s2_row_source *const source = heap[0].source;
             int64_t next = heap[0].key < end ? source_next(source, end) : end;
             if (next == end) {
                 end = source_end(source, end);
@@ -533,16 +530,24 @@ static int64_t emit_runs(const s2_row_source *sources, int32_t n_sources, s2_nex
     return n_runs;
 }
 
-static int32_t fill_sources(const s2_view *view, int64_t q_tok, int64_t n_tok, s2_row_source *sources,
-                            int32_t *lists)
+static int32_t fill_sources(const s2_view *view, int64_t q_tok, int64_t n_tok, int64_t *work_left,
+                            s2_row_source *sources, int32_t *lists)
 {
+    enum {
+        AN_ATOM = 2,
+        A_DRAW = 4
+    }; /* steps of work; a random list is drawn whole even if little of it is used */
     int32_t n_sources = 0;
+    (void)s2_work_spend(work_left, AN_ATOM * view->n_atoms);
     for (int32_t a = 0; a < view->n_atoms; a++) {
         const s2_atom *const atom = &view->atoms[a];
         s2_row_source *const source = &sources[n_sources];
         if (atom->kind == S2_ATOM_RANDOM || atom->kind == S2_ATOM_MASK) {
             n_sources += explicit_source(view, atom, q_tok, n_tok, lists, source);
-            lists += atom->kind == S2_ATOM_RANDOM ? S2_LIMIT_RANDOM : 0;
+            if (atom->kind == S2_ATOM_RANDOM) {
+                (void)s2_work_spend(work_left, A_DRAW * view->body->terms[atom->term].n);
+                lists += S2_LIMIT_RANDOM;
+            }
         } else {
             *source = (s2_row_source){0};
             n_sources += s2_atom_row(view, atom, q_tok, n_tok, &source->comb);
@@ -555,7 +560,8 @@ static int32_t fill_sources(const s2_view *view, int64_t q_tok, int64_t n_tok, s
  * Fills at most cap runs and returns how many there are; -1 when memory ran out, which can happen only to
  * views of many atoms.
  */
-static int64_t fill_row(const s2_view *view, int64_t q_tok, int64_t n_tok, s2_run *runs, int64_t cap)
+static int64_t fill_row(const s2_view *view, int64_t q_tok, int64_t n_tok, int64_t *work_left, s2_run *runs,
+                        int64_t cap)
 {
     enum { SOURCES = 32 };
     s2_row_source few_sources[SOURCES], *sources = few_sources;
@@ -571,7 +577,8 @@ static int64_t fill_row(const s2_view *view, int64_t q_tok, int64_t n_tok, s2_ru
     }
     int64_t n_runs = -1;
     if (sources != NULL && heap != NULL && lists != NULL)
-        n_runs = emit_runs(sources, fill_sources(view, q_tok, n_tok, sources, lists), heap, runs, cap);
+        n_runs = emit_runs(sources, fill_sources(view, q_tok, n_tok, work_left, sources, lists), heap,
+                           work_left, runs, cap);
     if (sources != few_sources) {
         s2_free(heap);
         s2_free(sources);
@@ -580,28 +587,20 @@ static int64_t fill_row(const s2_view *view, int64_t q_tok, int64_t n_tok, s2_ru
     return n_runs;
 }
 
-s2_status s2_view_row_whole(const s2_view *view, int64_t q_tok, int64_t n_tok, s2_run **runs, int64_t *cap,
-                            int64_t *n)
+s2_status s2_view_row_whole(const s2_view *view, int64_t q_tok, int64_t n_tok, int64_t *work_left,
+                            s2_run **runs, int64_t *cap, int64_t *n)
 {
-    int64_t n_runs = fill_row(view, q_tok, n_tok, *runs, *cap);
-    while (n_runs > *cap) {
+    int64_t n_runs = fill_row(view, q_tok, n_tok, work_left, *runs, *cap);
+    while (n_runs > *cap && s2_work_goes_on(work_left)) {
         S2_TRY(S2_RESERVE(*runs, *cap, n_runs));
-        n_runs = fill_row(view, q_tok, n_tok, *runs, *cap);
+        n_runs = fill_row(view, q_tok, n_tok, work_left, *runs, *cap);
     }
+    if (!s2_work_goes_on(work_left))
+        return S2_ELIMIT;
     if (n_runs < 0)
         return S2_ENOMEM;
     *n = n_runs;
     return S2_OK;
-}
-
-int64_t s2_view_row_work(const s2_view *view, int64_t n_runs)
-{
-    enum { A_DRAW = 4 };
-    int64_t n_steps = (n_runs + 1) * view->n_atoms;
-    for (int32_t a = 0; a < view->n_atoms; a++)
-        if (view->atoms[a].kind == S2_ATOM_RANDOM)
-            n_steps += A_DRAW * view->body->terms[view->atoms[a].term].n;
-    return n_steps;
 }
 
 /*
@@ -617,12 +616,10 @@ static s2_status count_by_rows(const s2_view *view, int64_t n_tok, bool block_al
     s2_status status = S2_OK;
     for (int64_t begin = 0; begin < n_tok && status == S2_OK; begin += step) {
         const int64_t end = s2_min_i64(begin + step, n_tok), n_rows = end - begin;
-        status = s2_view_row_whole(view, end - 1, n_tok, &runs, &cap, &n_runs);
-        if (status == S2_OK && !s2_work_spend(work_left, s2_view_row_work(view, n_runs)))
-            status = S2_ELIMIT;
-        for (int64_t r = 0; r < n_runs; r++)
+        status = s2_view_row_whole(view, end - 1, n_tok, work_left, &runs, &cap, &n_runs);
+        for (int64_t r = 0; status == S2_OK && r < n_runs; r++)
             total += (runs[r].end - runs[r].begin) * n_rows;
-        if (n_runs > 0 && view->pattern->causal && runs[n_runs - 1].end == end)
+        if (status == S2_OK && n_runs > 0 && view->pattern->causal && runs[n_runs - 1].end == end)
             total -= n_rows * (n_rows - 1) / 2;
     }
     s2_free(runs);
@@ -684,12 +681,14 @@ s2_status s2_view_count_pairs(const s2_view *view, int64_t n_tok, int64_t *work_
     s2_view_shape_add(&shape, view);
     if (view->has_explicit)
         return count_by_rows(view, n_tok, shape.block_aligned, work_left, out);
+    enum { A_COLUMN = 6 }; /* divisions of an atom's column, and of each part of it that holds nothing */
     const int64_t step = shape.block_aligned ? view->pattern->block_tok : 1;
     s2_comb *const combs = s2_calloc((size_t)view->n_atoms, sizeof *combs);
     if (combs == NULL)
         return S2_ENOMEM;
     int64_t total = 0;
-    for (int64_t k_tok = 0; k_tok < n_tok && s2_work_spend(work_left, view->n_atoms); k_tok += step) {
+    for (int64_t k_tok = 0; k_tok < n_tok && s2_work_spend(work_left, A_COLUMN * view->n_atoms);
+         k_tok += step) {
         const int64_t n_keys = k_tok + step < n_tok ? step : n_tok - k_tok;
         int32_t n_combs = 0;
         for (int32_t a = 0; a < view->n_atoms; a++)

@@ -108,14 +108,11 @@ typedef struct s2_run {
 /*
  * The keys of query q_tok in a context of n_tok tokens as maximal ascending runs, explicit atoms included:
  * *n of them in *runs, an array of *cap from s2_malloc or NULL, which grows as needed and which the caller
- * frees. Costs O(runs * atoms). S2_ENOMEM: *n is untouched.
+ * frees. S2_ENOMEM; S2_ELIMIT when it takes more than *work_left (base/work.h; NULL: no limit), some steps for each
+ * atom and each stretch of one. On failure *n is untouched.
  */
-s2_status s2_view_row_whole(const s2_view *view, int64_t q_tok, int64_t n_tok, s2_run **runs, int64_t *cap,
-                            int64_t *n) S2_MUST_CHECK;
-
-/* Steps of work (base/work.h) that a row of n_runs runs took; a random list is drawn whole even if little of
- * it is used. */
-int64_t s2_view_row_work(const s2_view *view, int64_t n_runs);
+s2_status s2_view_row_whole(const s2_view *view, int64_t q_tok, int64_t n_tok, int64_t *work_left,
+                            s2_run **runs, int64_t *cap, int64_t *n) S2_MUST_CHECK;
 
 /*
  * Pairs (q, k) that the head reads in a context of n_tok tokens; exact. S2_ENOMEM; S2_ELIMIT when it takes

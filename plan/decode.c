@@ -37,7 +37,8 @@ static s2_status read_runs(const s2_builder *build, int32_t seq, s2_reader *read
     const s2_plan_seq lens = build->plan->seqs[seq];
     const s2_view *const view = &build->plan->classes[reader->cls].view;
     const int64_t position = lens.k_tok - lens.q_tok + reader->q_tok;
-    S2_TRY(s2_view_row_whole(view, position, lens.k_tok, &reader->runs, &reader->cap_runs, &reader->n_runs));
+    S2_TRY(s2_view_row_whole(view, position, lens.k_tok, NULL, &reader->runs, &reader->cap_runs,
+                             &reader->n_runs));
     reader->first_run = 0;
     return S2_OK;
 }

@@ -110,20 +110,6 @@ static void atom_bits(const s2_lister *lister, int64_t p, int64_t k_begin, int64
     }
 }
 
-/* The same for heads with random lists or mask files, whose rows exist only as runs. */
-static s2_status run_bits(const s2_lister *lister, int64_t p, int64_t k_begin, int64_t k_end, uint32_t *words)
-{
-    s2_plan_list *const list = lister->list;
-    int64_t n_runs;
-    S2_TRY(s2_view_row_whole(&lister->cls->view, p, lister->k_tok, &list->runs, &list->cap_runs, &n_runs));
-    if (!s2_work_spend(lister->plan->options.work_left, s2_view_row_work(&lister->cls->view, n_runs)))
-        return S2_ELIMIT;
-    for (int64_t r = 0; r < n_runs; r++)
-        set_bits(words, s2_max_i64(list->runs[r].begin, k_begin) - k_begin,
-                 s2_min_i64(list->runs[r].end, k_end) - k_begin);
-    return S2_OK;
-}
-
 /* End of the keys from k_begin on that position p could read: limited by the causal edge and the end. */
 static int64_t visible_end(const s2_lister *lister, int64_t p, int64_t k_begin)
 {
@@ -163,41 +149,135 @@ static s2_status push(s2_lister *lister, int64_t k_blk, uint32_t slabs, int32_t 
     return S2_OK;
 }
 
-/* Read the block element by element, and keep a mask only where whole slabs do not describe it. */
-static s2_status push_examined(s2_lister *lister, int64_t k_blk, uint32_t candidates)
+static uint32_t *mask_at(const s2_lister *lister, int32_t mask)
 {
-    const int64_t k_begin = k_blk * lister->plan->blk_tok;
+    return &lister->list->bits[(size_t)mask * mask_len(lister->plan)];
+}
+
+/*
+ * Which of the slabs that a block may concern read something of it, by its mask; true where whole slabs describe
+ * it, up to the causal edge and the end of the keys.
+ */
+static bool find_slabs(const s2_lister *lister, int64_t k_blk, const uint32_t *bits, uint32_t candidates,
+                       uint32_t *slabs)
+{
     const int32_t n_words = lister->plan->mask_words;
-    s2_plan_list *const list = lister->list;
-    if (!s2_work_spend(lister->plan->options.work_left,
-                       (int64_t)mask_len(lister->plan) * lister->cls->view.n_atoms))
-        return S2_ELIMIT;
-    S2_TRY(reserve_mask(lister->plan, list));
-    uint32_t *const bits = &list->bits[(size_t)list->n_masks * mask_len(lister->plan)];
-    uint32_t slabs = 0;
+    const int64_t k_begin = k_blk * lister->plan->blk_tok;
     bool whole = true;
+    *slabs = 0;
     for (int32_t slab = 0; slab < n_slabs(lister); slab++) {
         int64_t begin, end, seen = 0, possible = 0;
         if ((candidates >> slab & 1) == 0 || !slab_rows(lister, slab, &begin, &end))
             continue;
         for (int64_t p = begin; p < end; p++) {
-            uint32_t *const row = &bits[(p - lister->rows.tile_begin) * n_words];
-            const int64_t k_end = visible_end(lister, p, k_begin);
-            if (k_end <= k_begin)
-                continue;
-            if (lister->cls->view.has_explicit)
-                S2_TRY(run_bits(lister, p, k_begin, k_end, row));
-            else
-                atom_bits(lister, p, k_begin, k_end, row);
-            seen += count_bits(row, n_words);
-            possible += k_end - k_begin;
+            seen += count_bits(&bits[(p - lister->rows.tile_begin) * n_words], n_words);
+            possible += s2_max_i64(visible_end(lister, p, k_begin) - k_begin, 0);
         }
-        slabs |= (uint32_t)(seen > 0) << slab;
+        *slabs |= (uint32_t)(seen > 0) << slab;
         whole = whole && (seen == 0 || seen == possible);
     }
-    if (whole || slabs == 0)
+    return whole;
+}
+
+/* Push a block whose mask is the one behind those that are kept, and keep it only where it is needed. */
+static s2_status push_masked(s2_lister *lister, int64_t k_blk, uint32_t candidates)
+{
+    uint32_t slabs;
+    const uint32_t *const bits = mask_at(lister, lister->list->n_masks);
+    if (find_slabs(lister, k_blk, bits, candidates, &slabs) || slabs == 0)
         return push(lister, k_blk, slabs, -1);
-    return push(lister, k_blk, slabs, list->n_masks++);
+    return push(lister, k_blk, slabs, lister->list->n_masks++);
+}
+
+/* Read the block element by element. */
+static s2_status push_examined(s2_lister *lister, int64_t k_blk, uint32_t candidates)
+{
+    const int64_t k_begin = k_blk * lister->plan->blk_tok;
+    if (!s2_work_spend(lister->plan->options.work_left,
+                       (int64_t)mask_len(lister->plan) * lister->cls->view.n_atoms))
+        return S2_ELIMIT;
+    S2_TRY(reserve_mask(lister->plan, lister->list));
+    uint32_t *const bits = mask_at(lister, lister->list->n_masks);
+    for (int32_t slab = 0; slab < n_slabs(lister); slab++) {
+        int64_t begin, end;
+        if ((candidates >> slab & 1) == 0 || !slab_rows(lister, slab, &begin, &end))
+            continue;
+        for (int64_t p = begin; p < end; p++) {
+            const int64_t k_end = visible_end(lister, p, k_begin);
+            if (k_end > k_begin)
+                atom_bits(lister, p, k_begin, k_end,
+                          &bits[(p - lister->rows.tile_begin) * lister->plan->mask_words]);
+        }
+    }
+    return push_masked(lister, k_blk, candidates);
+}
+
+/* ------------------------------------------------------------------ heads whose rows exist only as runs */
+
+/* Push a block with an empty mask, which read_rows() fills. */
+static s2_status push_unread(s2_lister *lister, int64_t k_blk, uint32_t candidates)
+{
+    if (!s2_work_spend(lister->plan->options.work_left, (int64_t)mask_len(lister->plan)))
+        return S2_ELIMIT;
+    S2_TRY(reserve_mask(lister->plan, lister->list));
+    return push(lister, k_blk, candidates, lister->list->n_masks++);
+}
+
+/* Set the keys of one row in all masks that it concerns: ascending runs, ascending blocks. */
+static void set_row(const s2_lister *lister, int64_t p, int64_t n_runs)
+{
+    const s2_plan_list *const list = lister->list;
+    const int64_t row = p - lister->rows.tile_begin;
+    int64_t first = 0;
+    for (int32_t e = 0; e < list->n_entries; e++) {
+        const s2_plan_entry *const entry = &list->entries[e];
+        const int64_t k_begin = (int64_t)entry->k_blk * lister->plan->blk_tok,
+                      k_end = visible_end(lister, p, k_begin);
+        while (first < n_runs && list->runs[first].end <= k_begin)
+            first++;
+        if (entry->mask < 0 || (entry->slabs >> row / S2_PLAN_SLAB_TOK & 1) == 0)
+            continue;
+        for (int64_t r = first; r < n_runs && list->runs[r].begin < k_end; r++)
+            set_bits(mask_at(lister, entry->mask) + row * lister->plan->mask_words,
+                     s2_max_i64(list->runs[r].begin, k_begin) - k_begin,
+                     s2_min_i64(list->runs[r].end, k_end) - k_begin);
+    }
+}
+
+/* Each row is made once, however many blocks need masks: to make it may take as long as all of its runs. */
+static s2_status read_rows(const s2_lister *lister)
+{
+    s2_plan_list *const list = lister->list;
+    int64_t *const work_left = lister->plan->options.work_left;
+    for (int64_t p = lister->rows.begin; p < lister->rows.end && list->n_masks > 0; p++) {
+        int64_t n_runs;
+        S2_TRY(s2_view_row_whole(&lister->cls->view, p, lister->k_tok, work_left, &list->runs,
+                                 &list->cap_runs, &n_runs));
+        if (!s2_work_spend(work_left, list->n_entries))
+            return S2_ELIMIT;
+        set_row(lister, p, n_runs);
+    }
+    return S2_OK;
+}
+
+/* Keep the masks that are needed, and drop blocks that nobody reads. */
+static s2_status keep_masks(s2_lister *lister)
+{
+    s2_plan_list *const list = lister->list;
+    const int32_t n = list->n_entries;
+    list->n_entries = list->n_masks = 0;
+    for (int32_t e = 0; e < n; e++) {
+        const s2_plan_entry entry = list->entries[e];
+        if (entry.mask < 0) {
+            list->entries[list->n_entries++] = entry;
+            continue;
+        }
+        if (entry.mask != list->n_masks)
+            memcpy(mask_at(lister, list->n_masks), mask_at(lister, entry.mask),
+                   mask_len(lister->plan) * sizeof *list->bits);
+        S2_TRY(push_masked(lister, entry.k_blk, entry.slabs));
+    }
+    return S2_OK;
 }
 
 /* ------------------------------------------------------------------ arithmetic classes */
@@ -295,7 +375,7 @@ static s2_status list_blocks(s2_lister *lister)
             if (cursors[c].entry < cursors[c].end && blocks->k_blk[cursors[c].entry] < k_blk)
                 k_blk = blocks->k_blk[cursors[c].entry];
         if (k_blk == INT32_MAX || (int64_t)k_blk * blocks->block_tok >= lister->k_tok)
-            return S2_OK;
+            break;
         uint32_t slabs = 0;
         bool full = true;
         for (int32_t c = 0; c < n; c++) {
@@ -304,8 +384,14 @@ static s2_status list_blocks(s2_lister *lister)
             slabs |= cursors[c].slabs;
             full = blocks->full[cursors[c].entry++] != 0 && full;
         }
-        S2_TRY(full ? push(lister, k_blk, slabs, -1) : push_examined(lister, k_blk, slabs));
+        S2_TRY(full                             ? push(lister, k_blk, slabs, -1)
+               : lister->cls->view.has_explicit ? push_unread(lister, k_blk, slabs)
+                                                : push_examined(lister, k_blk, slabs));
     }
+    if (lister->list->n_masks == 0 || !lister->cls->view.has_explicit)
+        return S2_OK;
+    S2_TRY(read_rows(lister));
+    return keep_masks(lister);
 }
 
 /* Stable partition, partial entries first; the full ones wait in scratch memory. */

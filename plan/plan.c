@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/work.h"
 #include "pattern/layers.h"
+#include "pattern/viewset.h"
 #include "plan/follow.h"
 
 s2_plan_options s2_plan_options_default(void)
@@ -81,6 +82,7 @@ static s2_status fill_class(s2_arena *arena, const s2_plan *plan, const s2_view 
 static s2_status build_classes(s2_arena *arena, s2_plan *plan, bool with_blocks, s2_diag *why)
 {
     const int32_t n_heads = plan->pattern->n_heads;
+    s2_view_set set = {0};
     s2_plan_class *const classes = S2_NEW(arena, s2_plan_class, n_heads);
     int32_t *const class_of = S2_NEW(arena, int32_t, n_heads);
     if (classes == NULL || class_of == NULL)
@@ -93,9 +95,8 @@ static s2_status build_classes(s2_arena *arena, s2_plan *plan, bool with_blocks,
                 why, S2_EUNSUPPORTED, 0, 0, 0,
                 "layer %d, head %d chooses its keys at run time; only static terms are planned", plan->layer,
                 head);
-        int32_t cls = 0;
-        while (cls < plan->n_classes && !s2_view_equal(&classes[cls].view, &view))
-            cls++;
+        int32_t cls;
+        S2_TRY(s2_view_set_add(arena, &set, &view, &cls));
         if (cls == plan->n_classes) {
             S2_TRY(fill_class(arena, plan, &view, with_blocks, &classes[cls]));
             plan->n_classes++;
@@ -292,9 +293,7 @@ static s2_status count_rows(const s2_view *view, s2_plan_seq lens, int64_t *work
     s2_run *runs = NULL;
     s2_status status = S2_OK;
     for (int64_t q_tok = lens.k_tok - lens.q_tok; q_tok < lens.k_tok && status == S2_OK; q_tok++) {
-        status = s2_view_row_whole(view, q_tok, lens.k_tok, &runs, &cap, &n_runs);
-        if (status == S2_OK && !s2_work_spend(work_left, s2_view_row_work(view, n_runs)))
-            status = S2_ELIMIT;
+        status = s2_view_row_whole(view, q_tok, lens.k_tok, work_left, &runs, &cap, &n_runs);
         for (int64_t r = 0; status == S2_OK && r < n_runs; r++)
             total += runs[r].end - runs[r].begin;
     }
@@ -451,18 +450,6 @@ s2_status s2_plan_select(s2_arena *arena, const s2_plan *plan,
     return S2_OK;
 }
 
-static s2_status fold_layer(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, int32_t layer,
-                            const s2_view **out)
-{
-    s2_view *const views = S2_NEW(arena, s2_view, pattern->n_heads);
-    if (views == NULL)
-        return S2_ENOMEM;
-    for (int32_t head = 0; head < pattern->n_heads; head++)
-        S2_TRY(s2_view_build(arena, pattern, phase, layer, head, S2_AT_MOST, &views[head]));
-    *out = views;
-    return S2_OK;
-}
-
 bool s2_plan_is_whole(const s2_plan *plan)
 {
     bool whole = true;
@@ -496,40 +483,71 @@ bool s2_plan_reads_all(const s2_plan *plan)
     return all;
 }
 
-static bool same_views(const s2_view *a, const s2_view *b, int32_t n_heads)
+/* The layers found so far: the distinct heads of each, and a hash of these. */
+typedef struct s2_found_layers {
+    s2_view_set set;
+    int32_t n;
+    int32_t **heads; /* [layer found][head], indices in the set */
+    uint64_t *hashes;
+} s2_found_layers;
+
+static s2_status fold_layer(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, int32_t layer,
+                            s2_found_layers *found)
 {
-    int32_t head = 0;
-    while (head < n_heads && s2_view_equal(&a[head], &b[head]))
-        head++;
-    return head == n_heads;
+    int32_t *const heads = S2_NEW(arena, int32_t, pattern->n_heads);
+    uint64_t hash = 0;
+    if (heads == NULL)
+        return S2_ENOMEM;
+    for (int32_t head = 0; head < pattern->n_heads; head++) {
+        const s2_arena_mark_t mark = s2_arena_mark(arena);
+        const int32_t n_before = found->set.n;
+        s2_view view;
+        S2_TRY(s2_view_build(arena, pattern, phase, layer, head, S2_AT_MOST, &view));
+        S2_TRY(s2_view_set_add(arena, &found->set, &view, &heads[head]));
+        if (found->set.n == n_before)
+            s2_arena_rewind(arena, mark);
+        hash = (hash ^ (uint64_t)heads[head]) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 31;
+    }
+    found->heads[found->n] = heads;
+    found->hashes[found->n] = hash;
+    return S2_OK;
+}
+
+/* The first layer found that reads as the one that was folded last; n: that one. */
+static int32_t find_layer(const s2_found_layers *found, int32_t n_heads)
+{
+    int32_t known = 0;
+    while (known < found->n && (found->hashes[known] != found->hashes[found->n] ||
+                                memcmp(found->heads[known], found->heads[found->n],
+                                       (size_t)n_heads * sizeof **found->heads) != 0))
+        known++;
+    return known;
 }
 
 s2_status s2_plan_distinct_layers(s2_arena *arena, const s2_pattern *pattern, s2_phase phase,
                                   const int32_t **layers, int32_t *n_out, int32_t *layer_of)
 {
-    const int32_t n_layers = pattern->n_layers, n_heads = pattern->n_heads;
-    int32_t *const found = S2_NEW(arena, int32_t, n_layers), *const first_alike =
-                                                                 S2_NEW(arena, int32_t, n_layers);
-    const s2_view **const views = S2_NEW(arena, const s2_view *, n_layers);
+    const int32_t n_layers = pattern->n_layers;
+    int32_t *const first = S2_NEW(arena, int32_t, n_layers), *const alike = S2_NEW(arena, int32_t, n_layers);
     int32_t *const same_as = layer_of != NULL ? layer_of : S2_NEW(arena, int32_t, n_layers);
-    if (found == NULL || first_alike == NULL || views == NULL || same_as == NULL)
+    s2_found_layers found = {.heads = S2_NEW(arena, int32_t *, n_layers),
+                             .hashes = S2_NEW(arena, uint64_t, n_layers)};
+    if (first == NULL || alike == NULL || same_as == NULL || found.heads == NULL || found.hashes == NULL)
         return S2_ENOMEM;
-    S2_TRY(s2_layers_alike(arena, pattern, 1u << phase, first_alike));
-    int32_t n = 0;
+    S2_TRY(s2_layers_alike(arena, pattern, 1u << phase, alike));
     for (int32_t layer = 0; layer < n_layers; layer++) {
-        if (first_alike[layer] != layer) {
-            same_as[layer] = same_as[first_alike[layer]];
+        if (alike[layer] != layer) {
+            same_as[layer] = same_as[alike[layer]];
             continue;
         }
-        S2_TRY(fold_layer(arena, pattern, phase, layer, &views[n]));
-        int32_t known = 0;
-        while (known < n && !same_views(views[known], views[n], n_heads))
-            known++;
-        if (known == n)
-            found[n++] = layer;
-        same_as[layer] = found[known];
+        S2_TRY(fold_layer(arena, pattern, phase, layer, &found));
+        const int32_t known = find_layer(&found, pattern->n_heads);
+        if (known == found.n)
+            first[found.n++] = layer;
+        same_as[layer] = first[known];
     }
-    *layers = found;
-    *n_out = n;
+    *layers = first;
+    *n_out = found.n;
     return S2_OK;
 }

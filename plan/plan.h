@@ -108,7 +108,7 @@ typedef struct s2_plan_list {
     uint32_t *bits;
     int32_t n_masks;
     int64_t cap_words; /* of bits: the next plan's masks may be larger */
-    s2_run *runs;      /* scratch of the enumeration */
+    s2_run *runs;      /* scratch of the enumeration: of one row */
     int64_t cap_runs;
 } s2_plan_list;
 void s2_plan_list_release(s2_plan_list *list);

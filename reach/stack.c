@@ -4,6 +4,7 @@
 
 #include "base/work.h"
 #include "pattern/blocks.h"
+#include "pattern/viewset.h"
 
 /* Limit of work steps to find the classes and list their blocks: seconds. */
 #define LIMIT_WORK  (INT64_C(1) << 31)
@@ -17,8 +18,7 @@ typedef struct builder {
     s2_phase phase;
     int64_t n_tok;
     int64_t work;
-    s2_view *views; /* of each class */
-    int64_t cap_views, cap_reads;
+    s2_view_set set; /* its views are the classes */
     uint64_t **reads;
     int32_t *class_of;
     int32_t *kind_of;
@@ -28,46 +28,27 @@ typedef struct builder {
     s2_head_part **parts;
 } builder;
 
-/* The class whose view is equal, the latest first, since stacks repeat; -1: none. */
-static int32_t find_class(builder *b, const s2_view *view)
-{
-    for (int32_t c = b->stack.n_classes - 1; c >= 0; c--)
-        if (!s2_work_spend(&b->work, 1 + view->n_atoms) || s2_view_equal(&b->views[c], view))
-            return c;
-    return -1;
-}
-
-static s2_status add_class(builder *b, const s2_view *view)
-{
-    s2_stack *const stack = &b->stack;
-    const int64_t bytes = (int64_t)stack->n_blk * stack->n_words * 8;
-    if ((stack->n_classes + 1) * bytes > LIMIT_BYTES)
-        return S2_ELIMIT;
-    S2_TRY(S2_ARENA_ROOM(b->arena, b->views, stack->n_classes, b->cap_views));
-    S2_TRY(S2_ARENA_ROOM(b->arena, b->reads, stack->n_classes, b->cap_reads));
-    b->views[stack->n_classes++] = *view;
-    return S2_OK;
-}
-
 static s2_status classify(builder *b)
 {
     const s2_pattern *const p = b->stack.pattern;
+    s2_stack *const stack = &b->stack;
+    const int64_t bytes = (int64_t)stack->n_blk * stack->n_words * 8;
     for (int32_t layer = 0; layer < p->n_layers; layer++)
         for (int32_t head = 0; head < p->n_heads; head++) {
             const s2_arena_mark_t mark = s2_arena_mark(b->arena);
+            const int32_t n_before = b->set.n;
             s2_view view;
             S2_TRY(s2_view_build(b->arena, p, b->phase, layer, head, S2_AT_LEAST, &view));
-            int32_t found = find_class(b, &view);
-            if (!s2_work_goes_on(&b->work))
+            if (!s2_work_spend(&b->work, 1 + view.n_atoms))
                 return S2_ELIMIT;
-            if (found >= 0) {
+            S2_TRY(
+                s2_view_set_add(b->arena, &b->set, &view, &b->class_of[(int64_t)layer * p->n_heads + head]));
+            if (b->set.n == n_before)
                 s2_arena_rewind(b->arena, mark);
-            } else {
-                found = b->stack.n_classes;
-                S2_TRY(add_class(b, &view));
-            }
-            b->class_of[(int64_t)layer * p->n_heads + head] = found;
+            else if (b->set.n * bytes > LIMIT_BYTES)
+                return S2_ELIMIT;
         }
+    stack->n_classes = b->set.n;
     return S2_OK;
 }
 
@@ -84,8 +65,9 @@ static s2_status list_class(builder *b, int32_t c)
         return S2_ENOMEM;
     const s2_arena_mark_t mark = s2_arena_mark(b->arena);
     s2_blocks blocks;
-    S2_TRY(s2_blocks_build(b->arena, &b->views[c], b->n_tok, stack->pattern->block_tok, &b->work, &blocks));
-    stack->exact = stack->exact && !b->views[c].has_dynamic;
+    S2_TRY(
+        s2_blocks_build(b->arena, &b->set.views[c], b->n_tok, stack->pattern->block_tok, &b->work, &blocks));
+    stack->exact = stack->exact && !b->set.views[c].has_dynamic;
     for (int32_t q = 0; q < blocks.n_q_blk; q++)
         for (int64_t n = blocks.row_begin[q]; n < blocks.row_begin[q + 1]; n++) {
             const int32_t k = blocks.k_blk[n];
@@ -187,6 +169,9 @@ s2_status s2_stack_build(s2_arena *arena, const s2_pattern *pattern, s2_phase ph
         b.n_parts == NULL || b.parts == NULL)
         return S2_ENOMEM;
     S2_TRY(classify(&b));
+    b.reads = S2_NEW(arena, uint64_t *, b.stack.n_classes);
+    if (b.reads == NULL)
+        return S2_ENOMEM;
     for (int32_t c = 0; c < b.stack.n_classes; c++)
         S2_TRY(list_class(&b, c));
     S2_TRY(find_kinds(&b));

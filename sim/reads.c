@@ -169,9 +169,10 @@ static bool piece_comb(const s2_view *view, const s2_atom *atom, int64_t q_begin
 static void add_atom_rows(const s2_view *view, const s2_atom *atom, int64_t q_begin, int64_t q_end,
                           int64_t n_tok, int64_t tile_tok, s2_combset *set)
 {
+    enum { A_PIECE = 4 }; /* its divisions, and those of its tiles */
     q_end = s2_min_i64(q_end, atom->query_tok.end);
     for (int64_t q_tok = s2_max_i64(q_begin, atom->query_tok.begin);
-         q_tok < q_end && s2_work_spend(set->work_left, 1);) {
+         q_tok < q_end && s2_work_spend(set->work_left, A_PIECE);) {
         const int64_t end = piece_end(atom, q_tok, q_end);
         s2_comb comb;
         if (piece_comb(view, atom, q_tok, end, n_tok, &comb)) {
@@ -189,9 +190,7 @@ static s2_status add_explicit_row(const s2_reads *reads, int64_t q_tok, int64_t 
                                   s2_run **runs, int64_t *cap, s2_combset *set)
 {
     int64_t n_runs;
-    S2_TRY(s2_view_row_whole(&reads->view, q_tok, n_tok, runs, cap, &n_runs));
-    if (!s2_work_spend(set->work_left, s2_view_row_work(&reads->view, n_runs)))
-        return S2_ELIMIT;
+    S2_TRY(s2_view_row_whole(&reads->view, q_tok, n_tok, set->work_left, runs, cap, &n_runs));
     for (int64_t r = 0; r < n_runs; r++)
         s2_combset_add_range(set, (*runs)[r].begin / tile_tok,
                              (*runs)[r].end / tile_tok + ((*runs)[r].end % tile_tok != 0));

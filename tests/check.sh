@@ -92,7 +92,7 @@ later docs "$make" -s check-docs
 later demo "$make" -s demo
 later example "$make" -s example
 later races "$make" -s check-races
-needs python3 hostile && later hostile "$make" -s campaign-hostile CASES=60 CPU_SECONDS=3
+needs python3 hostile && later hostile "$make" -s campaign-hostile CASES=30 CPU_SECONDS=3
 needs mpicc mpi && later mpi "$make" -s mpi
 # The times that these print are of a busy machine; `make unit PART=timed` on a quiet one gives those to write down.
 later tests-timed "$make" -s PART=timed unit

@@ -2,6 +2,8 @@
 """Patterns that ask for as much work as their bytes allow, through every command that takes one.
 
 A command answers, or ends with a stated exit code and a word, within S2_CPU_SECONDS (10) of processor time and 1 GiB of memory.
+Where all heads differ it must be steps that end it, counted where the work is done: there the net that ends any command
+of one page is at 60 s, and nothing may fall into it.
 usage: hostile.py S2 [--cases N] [--seed N] [--only COMMAND] [--case N]   the last line is "N passed, N failed"
 """
 import argparse
@@ -14,7 +16,8 @@ import sys
 import tempfile
 
 # The commands stop themselves at that time; what does not stop is ended 2 s later, and is a defect.
-CPU_S, MEMORY_KIB = int(os.environ.setdefault("S2_CPU_SECONDS", "10")), 1 << 20
+CPU_S, NET_S, MEMORY_KIB = int(os.environ.setdefault("S2_CPU_SECONDS", "10")), 60, 1 << 20
+FALLEN = b"of processor time; try"   # what the net says
 STATED = {0, 1, 2, 3, 4, 5}
 PRIMES = (65521, 65519, 65497, 65479, 65449, 65447, 16381, 4093, 1021, 509, 251, 127, 61, 31, 7, 3)
 COMMANDS = (
@@ -24,7 +27,8 @@ COMMANDS = (
     ("sim",), ("sim", "--phase", "all"), ("sim", "--phase", "decode", "--bounds"), ("sim", "--phase", "train"), ("sim", "--compare"),
     ("sim", "--tp", "8"), ("sim", "--batch", "max"), ("draw", "--as", "svg", "-o", "OUT"), ("draw", "--as", "ascii"),
     ("draw", "--what", "shards", "--as", "png", "-o", "OUT"), ("draw", "--what", "flow", "--as", "dot", "-o", "OUT"),
-    ("draw", "--what", "kv", "--as", "svg", "-o", "OUT"), ("search", "--limit", "8"), ("import", "--terms"),
+    ("draw", "--what", "kv", "--as", "svg", "-o", "OUT"), ("search", "--limit", "8"), ("search", "--phase", "prefill,decode,train"), ("search", "--minimize", "us,dilution,hops,fading"),
+    ("import", "--terms"),
 )
 FORMATS = "hf vllm trtllm dkernel megatron duo layers minference deepspeed csr flashinfer flex cute bsa npy c".split()
 
@@ -73,15 +77,43 @@ def pattern(rng):
     return "; ".join(parts), length
 
 
+def crowd(rng):
+    """Heads that all differ: nothing that is found for one serves another."""
+    length = rng.choice((8192, 131072, 131072, 1 << 20, 1 << 24))
+    block = rng.choice((1, 16, 64, 64, 128))
+    heads = rng.choice((100, 128, 128, 256, 1024))
+    layers = rng.choice((1, 4, 32, 80))
+    n_blk = max(1, length // block)
+    own = rng.choice((
+        lambda head: "random %d seed %d" % (rng.choice((1, 8, 64, 64, 256, 1000)), head + rng.randint(0, 9)),
+        lambda head: "stride %d phase head*%d+%d" % (rng.choice(PRIMES[:12]), head + 1, head),
+        lambda head: "stride %d when distance %d.. | dilated %d" % (rng.choice(PRIMES[:12]), head, head + 2),
+        lambda head: "chunk %d" % (head + rng.choice((2, 100, 4000))),
+        lambda head: "local %dt | columns %s" % (head + 1, ",".join(str(c) for c in sorted({rng.randint(0, n_blk - 1) for _ in range(rng.choice((1, 50)))}))),
+        lambda head: "local %d when query %d.. | random 8 seed %d" % (head + 1, head, head),
+        lambda head: term(rng, n_blk, block),
+    ))
+    parts = ["layers %d" % layers, "heads %d" % heads, "block %d" % block]
+    parts.append("kv-heads %d" % rng.choice([k for k in (1, 2, 4, heads, heads) if heads % k == 0]))
+    parts.append("layers all: local 4")
+    each = rng.choice((1, 1, min(layers, 8)))   # so many kinds of layers
+    for head in range(min(heads, 4096 // each)):
+        for kind in range(each):
+            place = "heads %d" % head if each == 1 else "layers %d::%d heads %d" % (kind, each, head)
+            parts.append("%s: %s%s" % (place, rng.choice(("", "local 4 | ", "sink 1 | ")), own(head + kind)))
+    return "; ".join(parts), length
+
+
 def draw(rng, only):
     """A command, a pattern, another one and a length."""
-    text, length = pattern(rng)
+    differ = rng.random() < 0.3
+    text, length = crowd(rng) if differ else pattern(rng)
     words = rng.choice(COMMANDS)
     if rng.random() < 0.3:
         words = export_to(rng.choice(FORMATS))
     if only:
         words = next((c for c in COMMANDS if c[0] == only), words)
-    return words, text, pattern(rng)[0], length
+    return differ, words, text, pattern(rng)[0], length
 
 
 def export_to(name):
@@ -100,28 +132,33 @@ def call(s2, folder, words, text, other, length):
             out.write(text)
         return [s2] + words
     certified = "--certificate" in words   # for every length, not for one
+    if len(text) > 100000:   # more than the system takes as a word
+        with open(folder + "/pattern.s2", "w", encoding="ascii") as out:
+            out.write(text)
+        text = folder + "/pattern.s2"
+        words = [text if word == names["AGAIN"] else word for word in words]
     return [s2] + words + ([] if certified else ["--len", str(length)]) + [text]
 
 
-def limits():
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S + 2, CPU_S + 3))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (256 << 20, 256 << 20))
+def run(words, folder, most_s=CPU_S):
+    def limits():
+        resource.setrlimit(resource.RLIMIT_CPU, (most_s + 2, most_s + 3))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (256 << 20, 256 << 20))
 
-
-def run(words, folder):
     with open(folder + "/stdout", "wb") as out, open(folder + "/stderr", "wb") as err:
-        child = subprocess.Popen(words, env=dict(os.environ, S2_DB=folder + "/hostile.db"), stdout=out, stderr=err, stdin=subprocess.DEVNULL, cwd=folder, preexec_fn=limits)
+        child = subprocess.Popen(words, env=dict(os.environ, S2_DB=folder + "/hostile.db", S2_CPU_SECONDS=str(most_s)), stdout=out, stderr=err, stdin=subprocess.DEVNULL, cwd=folder, preexec_fn=limits)
         _, status, used = os.wait4(child.pid, 0)
     child.returncode = 0
     code = os.waitstatus_to_exitcode(status)
     with open(folder + "/stderr", "rb") as err:
-        said = err.read(400) or os.path.getsize(folder + "/stdout") > 0
+        spoken = err.read()
+        said = spoken or os.path.getsize(folder + "/stdout") > 0
     why = []
     if code not in STATED:
         why.append("exit %d" % code)
     if code > 1 and not said:
         why.append("exit %d without a word" % code)
-    if used.ru_utime + used.ru_stime > CPU_S + 1:
+    if used.ru_utime + used.ru_stime > most_s + 1 or (most_s > CPU_S and FALLEN in spoken):
         why.append("%.1f s of processor time" % (used.ru_utime + used.ru_stime))
     if used.ru_maxrss > MEMORY_KIB:
         why.append("%.1f GiB" % (used.ru_maxrss / 2**20))
@@ -157,8 +194,9 @@ def main():
         failed += len(refused)
         for case in range(ask.cases) if ask.case is None else [ask.case]:
             rng = random.Random("%d/%d" % (ask.seed, case))
-            words = call(s2, folder, *draw(rng, ask.only))
-            code, why = run(words, folder)
+            differ, *drawn = draw(rng, ask.only)
+            words = call(s2, folder, *drawn)
+            code, why = run(words, folder, NET_S if differ else CPU_S)
             codes[code] = codes.get(code, 0) + 1
             if why:
                 failed += 1

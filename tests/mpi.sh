@@ -66,7 +66,7 @@ expect "and what is printed of it" cmp one.points job.points
 expect "rank 0 alone recorded, once" [ "$("$s2" db stat --db job.db | awk '$1 == "run" {print $2}')" = 1 ]
 
 # Kill the whole job while it searches a larger space, again and again; then let it end.
-wide='block {16,32,64,128}; layers all: local {1..64} | sink {1..3} | stride {2..32} phase {head,kv}*{1,3}+{0..3}'
+wide='block {32,64}; layers all: local {1..32} | sink {1..3} | stride {2..32} phase {head,kv}*{1,3}+{0..3}'
 set -- search "$wide" --model llama-3.1-8b --len 128k --minimize us,kv_bytes --json --jobs 1
 expect "one process searches the wide space" exits 0 "$s2" "$@" --db wide.db
 front_of_json out >wide.points

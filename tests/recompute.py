@@ -124,9 +124,9 @@ def check_fits(rng):
 APART = ("e4m3", "listed", "short", "ordered", "sliding", "wide")  # families of a kernel of their own
 
 
-def check_accuracy():
+def check_accuracy(judged):
     """Errors of passes are those of the points listed."""
-    for own in read_json("s2", "sim", "--accuracy", "--json"):
+    for own in judged:
         for score in own.get("passes", []):
             errors = [abs(point["error_pct"]) for point in own["points"] if point["pass"] == score["name"] and point["family"] not in APART]
             name = f"{own.get('gpu', 'h200')} {score['name']}: "
@@ -136,9 +136,8 @@ def check_accuracy():
             near(name + "error of the two times", sum(abs(p["predicted_us"] / p["measured_us"] - 1) for p in own["points"] if p["pass"] == score["name"] and p["family"] not in APART) * 100 / len(errors), score["mape"], 2)
 
 
-def check_new_tokens():
+def check_new_tokens(points):
     """What docs/simulator.md says of points that ask for a few of the tokens alone."""
-    points = read_json("s2", "sim", "--accuracy", "--json")[0]["points"]
     of = {name: [p for p in points if p["pass"] == name and p["family"] not in APART] for name in ("forward", "decode")}
     chunks, least = zip(*((abs(p["error_pct"]), p["q_tok"]) for p in of["forward"] if p["family"] == "chunk"))
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "docs", "simulator.md"), encoding="utf-8") as file:
@@ -1192,8 +1191,9 @@ with tempfile.TemporaryDirectory() as folder:
     prices = random.Random(23)
     for _ in range(2):
         check_stacks(prices)
-    check_accuracy()
-    check_new_tokens()
+    judged = read_json("s2", "sim", "--accuracy", "--json")
+    check_accuracy(judged)
+    check_new_tokens(judged[0]["points"])
     for _ in range(12):
         check_speed_ups(prices)
     check_search()

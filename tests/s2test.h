@@ -47,12 +47,19 @@ static inline uint64_t s2_test_seed(uint64_t fallback)
     return text != NULL ? strtoull(text, NULL, 0) : fallback;
 }
 
-/* How many cases: $S2_CASES, or the given default, but no more than $S2_CASES_MAX. */
+/*
+ * How many cases: $S2_CASES, or the given default, but no more than $S2_CASES_MAX. Where that is set, as under sanitizers,
+ * a default of few cases is one of cases that take long each: a fifth of it is enough, but 4, so that kinds that take turns have one.
+ */
 static inline int64_t s2_test_cases(int64_t fallback)
 {
     const char *const text = getenv("S2_CASES"), *const most = getenv("S2_CASES_MAX");
-    const int64_t n = text != NULL ? strtoll(text, NULL, 0) : fallback;
-    return most != NULL && strtoll(most, NULL, 0) < n ? strtoll(most, NULL, 0) : n;
+    int64_t n = text != NULL ? strtoll(text, NULL, 0) : fallback;
+    if (most == NULL)
+        return n;
+    if (text == NULL)
+        n = n < 4 ? n : n < 20 ? 4 : n / 5;
+    return strtoll(most, NULL, 0) < n ? strtoll(most, NULL, 0) : n;
 }
 
 /* Whether some of the directed cases that take long are enough, as under sanitizers: all went through release. */

@@ -567,7 +567,7 @@ static void panels_say_what_the_commands_print(void **state)
                              *const gpus[] = {"h200", "h100-sxm", "l40s"},
                              *const caches[] = {"as-dtype", "e4m3", "int8"};
     s2_rng rng = {s2_test_seed(31)};
-    for (int64_t n = 0; n < (s2_test_cases(400) + 19) / 20; n++) {
+    for (int64_t n = 0; n < (s2_test_cases(400) + 39) / 40; n++) {
         s2_arena arena = {0};
         s2_buf text = {0};
         s2_session session;
@@ -633,7 +633,7 @@ static void the_view_of_reach_says_what_the_command_prints(void **state)
     (void)state;
     static const char *const lengths[] = {"1k", "2k", "4k"}, *const phases[] = {"prefill", "decode", "train"};
     s2_rng rng = {s2_test_seed(37)};
-    for (int64_t n = 0; n < (s2_test_cases(400) + 19) / 20; n++) {
+    for (int64_t n = 0; n < (s2_test_cases(400) + 39) / 40; n++) {
         s2_arena arena = {0};
         s2_buf text = {0};
         s2_session session;
@@ -789,7 +789,7 @@ static void a_damaged_session_file_is_survived(void **state)
     const size_t n = fread(text, 1, sizeof text, in);
     fclose(in);
     s2_rng rng = {s2_test_seed(32)};
-    for (int64_t at = 0; at < (s2_test_cases(400) + 9) / 10; at++) {
+    for (int64_t at = 0; at < (s2_test_cases(400) + 19) / 20; at++) {
         memcpy(changed, text, n);
         for (uint64_t hit = s2_rng_below(&rng, 12); hit > 0; hit--)
             changed[s2_rng_below(&rng, n)] = (char)s2_rng_below(&rng, 256);

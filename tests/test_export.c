@@ -168,7 +168,7 @@ static void phi3_128k_differs_from_8k_in_length_alone(void **state)
     memmove(at + 6, at + 4, strlen(at + 4) + 1);
     memcpy(at, "131072", 6);
     import_text(&large, text, "");
-    assert_int_equal(s2_patterns_compare(&small.pattern, &large.pattern, 0, &difference), S2_OK);
+    assert_int_equal(s2_patterns_compare(&small.pattern, &large.pattern, 0, NULL, &difference), S2_OK);
     assert_false(difference.differs);
     assert_true(difference.every_length);
     int64_t last_row = 0;
@@ -247,7 +247,7 @@ static void a_call_in_python_is_read_like_its_arguments(void **state)
         imported at;
         import_text(&at, calls[n], "");
         assert_string_equal(at.format->name, "dkernel");
-        assert_int_equal(s2_patterns_compare(&first.pattern, &at.pattern, 0, &difference), S2_OK);
+        assert_int_equal(s2_patterns_compare(&first.pattern, &at.pattern, 0, NULL, &difference), S2_OK);
         assert_false(difference.differs);
         imported_release(&at);
     }
@@ -307,7 +307,7 @@ static void names_of_other_stacks_give_the_same_pattern(void **state)
         import_text(&phi, PHI3, strcmp(rows[r].format, "megatron") == 0 ? "kv-heads=32" : "");
         import_text(&at, rows[r].text, rows[r].settings);
         assert_string_equal(at.format->name, rows[r].format);
-        assert_int_equal(s2_patterns_compare(&phi.pattern, &at.pattern, 0, &difference), S2_OK);
+        assert_int_equal(s2_patterns_compare(&phi.pattern, &at.pattern, 0, NULL, &difference), S2_OK);
         if (difference.differs)
             fail_msg("%s differs: %s", rows[r].format, difference.what);
         imported_release(&phi);
@@ -520,7 +520,7 @@ static void checkpoints_of_tensorrt_llm_are_read_as_its_code_reads_them(void **s
         s2_difference difference;
         import_text(&at, rows[r].text, rows[r].settings);
         assert_string_equal(at.format->name, "trtllm");
-        assert_int_equal(s2_patterns_compare(&pattern, &at.pattern, 0, &difference), S2_OK);
+        assert_int_equal(s2_patterns_compare(&pattern, &at.pattern, 0, NULL, &difference), S2_OK);
         if (difference.differs)
             fail_msg("row %zu differs: %s", r, difference.what);
         /* where every layer is dense, fused kernels read what is written */
@@ -667,8 +667,8 @@ static void comparison_and_loss_equal_enumeration(void **state)
         s2_loss loss;
         s2_difference difference;
         count_differences(a, b, N_TOK, &added, &dropped);
-        assert_int_equal(s2_patterns_loss(a, b, N_TOK, &loss), S2_OK);
-        assert_int_equal(s2_patterns_compare(a, b, N_TOK, &difference), S2_OK);
+        assert_int_equal(s2_patterns_loss(a, b, N_TOK, NULL, &loss), S2_OK);
+        assert_int_equal(s2_patterns_compare(a, b, N_TOK, NULL, &difference), S2_OK);
         if (loss.added != added || loss.dropped != dropped || difference.differs != (added + dropped != 0))
             fail_msg("seed %llu case %lld: counted +%lld -%lld, enumerated +%lld -%lld",
                      (unsigned long long)seed, (long long)c, (long long)loss.added, (long long)loss.dropped,
@@ -699,7 +699,7 @@ static void a_difference_far_out_is_found_for_every_length(void **state)
         s2_arena arena = {0};
         s2_difference difference;
         const s2_pattern a = s2_parsed(&arena, pairs[r][0]), b = s2_parsed(&arena, pairs[r][1]);
-        assert_int_equal(s2_patterns_compare(&a, &b, 0, &difference), S2_OK);
+        assert_int_equal(s2_patterns_compare(&a, &b, 0, NULL, &difference), S2_OK);
         assert_true(difference.differs);
         s2_arena_release(&arena);
     }
@@ -718,7 +718,7 @@ static void equal_patterns_written_differently_are_equal_at_every_length(void **
         s2_arena arena = {0};
         s2_difference difference;
         const s2_pattern a = s2_parsed(&arena, pairs[r][0]), b = s2_parsed(&arena, pairs[r][1]);
-        assert_int_equal(s2_patterns_compare(&a, &b, 0, &difference), S2_OK);
+        assert_int_equal(s2_patterns_compare(&a, &b, 0, NULL, &difference), S2_OK);
         if (difference.differs || !difference.every_length)
             fail_msg("\"%s\" and \"%s\" are not found equal", pairs[r][0], pairs[r][1]);
         s2_arena_release(&arena);
@@ -1123,7 +1123,7 @@ static void assert_same_pairs(const s2_format *format, const s2_pattern *a, cons
                               int64_t n_tok)
 {
     s2_difference difference;
-    assert_int_equal(s2_patterns_compare(a, b, format->fixed_length ? n_tok : 0, &difference), S2_OK);
+    assert_int_equal(s2_patterns_compare(a, b, format->fixed_length ? n_tok : 0, NULL, &difference), S2_OK);
     if (difference.differs)
         fail_msg("%s: read again it is another pattern: %s layer %d head %d query %lld key %lld",
                  format->name, difference.what, difference.layer, difference.head,
@@ -1558,7 +1558,7 @@ static void packed_arrays_are_the_arrays_that_were_packed(void **state)
     bits[1] |= 1;
     assert_int_equal(import_array(&plain, "|b1", N, N, cells, sizeof cells, "block=1"), S2_OK);
     assert_int_equal(import_array(&packed, "|u1", N, 2, bits, sizeof bits, "block=1"), S2_OK);
-    assert_int_equal(s2_patterns_compare(&plain.pattern, &packed.pattern, N, &difference), S2_OK);
+    assert_int_equal(s2_patterns_compare(&plain.pattern, &packed.pattern, N, NULL, &difference), S2_OK);
     assert_false(difference.differs);
     imported_release(&plain);
     imported_release(&packed);
@@ -1786,7 +1786,7 @@ static void patterns_are_not_equal_for_want_of_memory(void **state)
         int64_t left = n - 1;
         s2_difference difference = {0};
         s2_alloc_set_hook(s2_test_fail_from, &left);
-        status = s2_patterns_compare(&a, &b, 8192, &difference);
+        status = s2_patterns_compare(&a, &b, 8192, NULL, &difference);
         s2_alloc_set_hook(NULL, NULL);
         assert_true(status == S2_ENOMEM || (status == S2_OK && difference.differs));
     }
@@ -1821,9 +1821,46 @@ static void every_failed_allocation_is_out_of_memory(void **state)
     }
 }
 
+/* A file of heads that all differ takes as many steps as it has lists, and ends where none are left. */
+static void a_file_takes_a_stated_number_of_steps(void **state)
+{
+    (void)state;
+    static const char *const formats[] = {"csr", "flashinfer", "bsa", "c"};
+    s2_arena arena = {0};
+    s2_buf text = {0};
+    s2_pattern pattern;
+    s2_buf_puts(&text, "heads 32; block 128; all: local 1");
+    for (int32_t head = 0; head < 32; head++)
+        s2_buf_printf(&text, "; heads %d: local 1 | random 3 seed %d", (int)head, (int)head);
+    assert_int_equal(s2_pattern_parse(&arena, text.data, text.len, NULL, &pattern, NULL), S2_OK);
+    for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
+        for (int pass = 0; pass < 2; pass++) {
+            exported at = {0};
+            int64_t left = pass == 0 ? 1000 : S2_FOREIGN_WORK;
+            at.files.arena = &at.arena;
+            s2_target target = {.arena = &at.arena,
+                                .pattern = &pattern,
+                                .n_tok = 4096,
+                                .provenance = "",
+                                .notes = &at.notes,
+                                .files = &at.files,
+                                .work_left = &left,
+                                .diag = &at.diag};
+            const s2_status status = s2_export_run(s2_format_find(formats[f]), &target, &at.report);
+            if (status != (pass == 0 ? S2_ELIMIT : S2_OK))
+                fail_msg("%s: %s", formats[f], s2_diag_text(&at.diag, status));
+            assert_true(pass == 1 || strstr(at.diag.msg, "a shorter --len") != NULL);
+            assert_ptr_equal(target.work_left, &left);
+            exported_release(&at);
+        }
+    s2_buf_release(&text);
+    s2_arena_release(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_takes_a_stated_number_of_steps),
         cmocka_unit_test(phi3_small_has_the_published_counts),
         cmocka_unit_test(phi3_small_needs_72_blocks_per_kv_head),
         cmocka_unit_test(phi3_128k_differs_from_8k_in_length_alone),

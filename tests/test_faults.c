@@ -179,7 +179,7 @@ static void killed_processes_lose_nothing_they_acknowledged(void **state)
     const char *const path = s2_dir_path("killed.db"), *const beside = s2_dir_path("beside.db");
     const uint64_t seed = s2_test_seed(11);
     s2_rng rng = {seed};
-    const int64_t n_kills = s2_test_cases(200); /* make campaign-kill: thousands */
+    const int64_t n_kills = s2_test_cases(100); /* make campaign-kill: thousands */
     int64_t n_acked = 0, n_of[N_WORKS] = {0};
     struct timespec begin, end;
     clock_gettime(CLOCK_MONOTONIC, &begin);
@@ -420,7 +420,7 @@ static void any_damage_ends_in_a_sound_file_or_a_reason(void **state)
     fill(path, 40);
     uint8_t *const whole = read_file(path, &n_whole), *const bytes = malloc(n_whole);
     assert_non_null(bytes);
-    const int64_t n_cases = s2_test_cases(150);
+    const int64_t n_cases = s2_test_cases(75);
     for (int64_t at = 0; at < n_cases; at++) {
         size_t n = n_whole;
         memcpy(bytes, whole, n);

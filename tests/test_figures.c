@@ -185,7 +185,7 @@ static void phi_3_small_has_eight_patterns_and_keeps_seventy_two_blocks(void **s
     for (int32_t head = 0; head < 32; head++) {
         s2_view view;
         assert_int_equal(s2_view_build(&arena, &pattern, S2_DECODE, 0, head, S2_AT_LEAST, &view), S2_OK);
-        assert_int_equal(s2_view_row_whole(&view, LAST, N_TOK, &runs, &cap, &n_runs), S2_OK);
+        assert_int_equal(s2_view_row_whole(&view, LAST, N_TOK, NULL, &runs, &cap, &n_runs), S2_OK);
         int64_t n_blk = 0;
         for (int64_t r = 0; r < n_runs; r++)
             for (int64_t k_blk = runs[r].begin / 64; k_blk * 64 < runs[r].end; k_blk++, n_blk++)

@@ -1293,7 +1293,7 @@ static void a_pipeline_spills_what_its_stages_do(void **state)
         options.n_context = 1;
         options.n_stages = 2 + (int32_t)s2_rng_below(&rng, 3);
         options.len_tok = 4096 + (int64_t)s2_rng_below(&rng, 30000);
-        options.batch = 1 + (int64_t)s2_rng_below(&rng, 1000);
+        options.batch = 1 + (int64_t)s2_rng_below(&rng, 400);
         const s2_sim all = priced(&arena, &pattern, &options);
         for (int32_t n = 0; n < options.n_stages; n++) {
             s2_net own_net;

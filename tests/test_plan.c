@@ -662,6 +662,68 @@ static void steps_of_many_rows_have_two_parts_an_sm_where_that_is_faster(void **
     }
 }
 
+/*
+ * A row with a random list is made once for a tile, however many blocks of it need masks: beside some steps for each
+ * row, those of a list go with its blocks and their rows.
+ */
+static void a_row_is_made_once_for_all_blocks_of_a_list(void **state)
+{
+    (void)state;
+    enum { N_TOK = 4096, DRAWN = 8, A_RUN = 16, A_ROW = A_RUN * DRAWN };
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    s2_plan plan;
+    s2_plan_options options = s2_plan_options_default();
+    const s2_plan_seq seq = {N_TOK, N_TOK};
+    int64_t left = INT64_MAX;
+    options.work_left = &left;
+    const char *const text = "heads 1; block 1; all: local 1 | random 8 seed 3";
+    assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, NULL), S2_OK);
+    assert_int_equal(s2_plan_build(&arena, &pattern, S2_PREFILL, 0, &seq, 1, &options, &plan, NULL), S2_OK);
+    const int64_t spent = INT64_MAX - left, rows = plan.options.tile_tok,
+                  most = 4 * (int64_t)N_TOK * A_ROW + 4 * plan.counts.n_blk_loaded * rows * plan.mask_words;
+    assert_true(plan.counts.n_blk_partial > N_TOK);
+    if (spent > most)
+        fail_msg("%lld steps for %lld blocks, %lld at most", (long long)spent,
+                 (long long)plan.counts.n_blk_loaded, (long long)most);
+    s2_arena_release(&arena);
+}
+
+/* Classes are found by hash: they are those that comparing each head with all before it finds. */
+static void layers_and_heads_that_read_alike_are_found_among_thousands(void **state)
+{
+    (void)state;
+    enum { LAYERS = 24, HEADS = 96 };
+    s2_arena arena = {0};
+    s2_rng rng = {s2_test_seed(17)};
+    s2_buf text = {0};
+    s2_pattern pattern;
+    s2_buf_printf(&text, "layers %d; heads %d; block 16; all: local 1", LAYERS, HEADS);
+    for (int32_t head = 0; head < HEADS; head++)
+        s2_buf_printf(&text, "; layers %d::%d heads %d: local %d | stride %d phase head*2", (int)(head % 3),
+                      3, (int)head, (int)(1 + s2_rng_below(&rng, 4)), (int)(2 + s2_rng_below(&rng, 5)));
+    assert_int_equal(s2_pattern_parse(&arena, text.data, text.len, NULL, &pattern, NULL), S2_OK);
+    const s2_plan_seq seq = {512, 512};
+    const s2_plan_options options = s2_plan_options_default();
+    s2_plan plan;
+    assert_int_equal(s2_plan_build(&arena, &pattern, S2_PREFILL, 0, &seq, 1, &options, &plan, NULL), S2_OK);
+    for (int32_t a = 0; a < HEADS; a++)
+        for (int32_t b = 0; b < HEADS; b++) {
+            s2_view views[2];
+            assert_int_equal(s2_view_build(&arena, &pattern, S2_PREFILL, 0, a, S2_AT_MOST, &views[0]), S2_OK);
+            assert_int_equal(s2_view_build(&arena, &pattern, S2_PREFILL, 0, b, S2_AT_MOST, &views[1]), S2_OK);
+            assert_true((plan.class_of[a] == plan.class_of[b]) == s2_view_equal(&views[0], &views[1]));
+        }
+    const int32_t *layers;
+    int32_t n, kinds[LAYERS];
+    assert_int_equal(s2_plan_distinct_layers(&arena, &pattern, S2_PREFILL, &layers, &n, kinds), S2_OK);
+    assert_int_equal(n, 3);
+    for (int32_t layer = 0; layer < LAYERS; layer++)
+        assert_int_equal(kinds[layer], layer % 3);
+    s2_buf_release(&text);
+    s2_arena_release(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -670,6 +732,8 @@ int main(void)
         cmocka_unit_test(flattened_lists_equal_the_enumerated_ones),
         cmocka_unit_test(phi3_small_has_eight_classes_and_the_known_density),
         cmocka_unit_test(sections_are_of_one_size),
+        cmocka_unit_test(a_row_is_made_once_for_all_blocks_of_a_list),
+        cmocka_unit_test(layers_and_heads_that_read_alike_are_found_among_thousands),
         cmocka_unit_test(long_dense_plans_need_no_lists),
         cmocka_unit_test(small_blocks_need_no_lists_where_none_matters),
         cmocka_unit_test(planning_ends_where_its_work_does),

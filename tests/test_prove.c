@@ -35,7 +35,7 @@ static int64_t compare_row(const s2_view *view, int64_t n_tok, int64_t q_tok)
 {
     s2_run *runs = NULL;
     int64_t cap = 0, n_runs = 0, run = 0, n_read = 0;
-    assert_int_equal(s2_view_row_whole(view, q_tok, n_tok, &runs, &cap, &n_runs), S2_OK);
+    assert_int_equal(s2_view_row_whole(view, q_tok, n_tok, NULL, &runs, &cap, &n_runs), S2_OK);
     for (int64_t k_tok = 0; k_tok < n_tok && n_read >= 0; k_tok++) {
         while (run < n_runs && runs[run].end <= k_tok)
             run++;
@@ -57,7 +57,7 @@ static row_set row_of(const s2_view *view, int64_t n_tok, int64_t q_tok)
     s2_run *runs = NULL;
     int64_t cap = 0, n_runs = 0;
     row_set row = {{false}};
-    assert_int_equal(s2_view_row_whole(view, q_tok, n_tok, &runs, &cap, &n_runs), S2_OK);
+    assert_int_equal(s2_view_row_whole(view, q_tok, n_tok, NULL, &runs, &cap, &n_runs), S2_OK);
     for (int64_t run = 0; run < n_runs; run++)
         for (int64_t k_tok = runs[run].begin; k_tok < runs[run].end; k_tok++)
             row.has[k_tok] = true;

@@ -774,7 +774,7 @@ static void dilution_is_what_counting_row_by_row_gives(void **state)
 #ifdef __SANITIZE_ADDRESS__
 #define SIZES "block 32; layers all: local {1..6} {,| sink 1} | stride {2..7}"
 #else
-#define SIZES "block {16,32,64}; layers all: local {1..12} {,| sink 1} | stride {2..12}"
+#define SIZES "block {16,32,64}; layers all: local {1..8} {,| sink 1} | stride {2..8}"
 #endif
 static const char SPACE[] =
     "layers 4; heads 8; kv-heads 4; " SIZES " phase {head,kv}*{1,3}+{0..3}; {,layers 1::2: dense}";

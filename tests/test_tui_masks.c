@@ -377,7 +377,7 @@ static bool view_reads(const subject *s, int32_t layer, int32_t head, int64_t q_
     int64_t cap = 0, n = 0;
     bool found = false;
     assert_int_equal(s2_view_build(&arena, s->pattern, s->phase, layer, head, S2_AT_LEAST, &view), S2_OK);
-    assert_int_equal(s2_view_row_whole(&view, q_tok, s->n_tok, &runs, &cap, &n), S2_OK);
+    assert_int_equal(s2_view_row_whole(&view, q_tok, s->n_tok, NULL, &runs, &cap, &n), S2_OK);
     for (int64_t run = 0; run < n; run++)
         found = found || (k_tok >= runs[run].begin && k_tok < runs[run].end);
     s2_free(runs);

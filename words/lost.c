@@ -28,7 +28,7 @@ static s2_status add_head(reach *r, int32_t layer, int32_t head)
     const s2_arena_mark_t mark = s2_arena_mark(&r->arena);
     s2_status status = s2_view_build(&r->arena, r->pattern, r->phase, layer, head, S2_AT_LEAST, &view);
     if (status == S2_OK)
-        status = s2_view_row_whole(&view, r->q_tok, r->n_keys, &r->runs, &r->runs_cap, &n);
+        status = s2_view_row_whole(&view, r->q_tok, r->n_keys, NULL, &r->runs, &r->runs_cap, &n);
     for (int64_t run = 0; run < n && status == S2_OK; run++)
         memset(r->read + r->runs[run].begin, 1, (size_t)(r->runs[run].end - r->runs[run].begin));
     s2_arena_rewind(&r->arena, mark);
