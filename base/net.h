@@ -29,6 +29,19 @@ typedef struct s2_mixture {
     int32_t from_layer; /* the layer of the whole model that is this net's first: a stage of a pipeline */
 } s2_mixture;
 
+/*
+ * Latent attention (MLA): a token's cache is a latent and a rotary key, of which K and V of all heads are made. The
+ * net then has one KV head, whose K and V of half of both each make the cache right. All 0: attention is not latent.
+ */
+typedef struct s2_latent {
+    int32_t latent_dim;
+    int32_t rotary_dim;
+    int32_t query_dim; /* of the latent that queries are made of; 0: they are made of the hidden state */
+    int32_t plain_dim; /* of a head's query and key, without the rotary part */
+    int32_t value_dim;
+    int32_t index_heads, index_dim; /* of the indexer that chooses keys; 0: there is none */
+} s2_latent;
+
 typedef struct s2_net {
     char name[40];
     int32_t n_layers;
@@ -47,6 +60,7 @@ typedef struct s2_net {
     s2_weights stored; /* as the config says; S2_WEIGHTS_PUBLISHED: it says nothing that is known here */
     char method[24];   /* of its quantization, by the config's word; "": it names none */
     s2_mixture mixture;
+    s2_latent latent;
 } s2_net;
 
 #endif /* S2_BASE_NET_H */

@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/hear.h"
+#include "base/text.h"
 #include "cli/front.h"
 #include "cli/input.h"
 #include "cli/needles.h"
@@ -133,41 +135,84 @@ static s2_status feed(int fd, const s2_buf *from)
     return S2_OK;
 }
 
+/* In the child. */
+static void become_dot(const char *form, int graph, int result, int words)
+{
+    char flag[16];
+    snprintf(flag, sizeof flag, "-T%s", form);
+    dup2(graph, STDIN_FILENO);
+    dup2(result, STDOUT_FILENO);
+    dup2(words, STDERR_FILENO);
+    execlp("dot", "dot", flag, (char *)NULL);
+    _exit(127);
+}
+
+/* What somebody else's program drew is a picture of that form; in a text is nothing that a terminal would obey. */
+static bool is_picture(const char *form, const s2_buf *drawn)
+{
+    static const char png[] = "\211PNG\r\n\032\n";
+    if (drawn->status != S2_OK || drawn->len < sizeof png)
+        return false;
+    if (strcmp(form, "png") == 0)
+        return memcmp(drawn->data, png, sizeof png - 1) == 0;
+    for (size_t byte = 0, n; byte < drawn->len; byte += n) {
+        n = s2_utf8_len(drawn->data + byte, drawn->len - byte);
+        const uint32_t point = n > 0 ? s2_utf8_decode(drawn->data + byte, n) : 0;
+        if (s2_codepoint_is_hostile(point) && point != '\n' && point != '\t' && point != '\r')
+            return false;
+    }
+    return drawn->data[0] == '<';
+}
+
+/* False: it writes more than a picture has. */
+static bool read_picture(int from, s2_buf *out)
+{
+    enum { LIMIT_BYTES = 256 << 20 };
+    char bytes[4096];
+    ssize_t got;
+    while ((got = read(from, bytes, sizeof bytes)) > 0 || (got < 0 && errno == EINTR)) {
+        if (got > 0)
+            s2_buf_add(out, bytes, (size_t)got);
+        if (out->len > LIMIT_BYTES || out->status != S2_OK)
+            return false;
+    }
+    return true;
+}
+
 /*
  * Run Graphviz as a program. Its input goes through an unlinked file: with a pipe, a child that writes before
  * it has read everything could deadlock with us.
  */
 static s2_exit run_dot(s2_cli *cli, const char *form, s2_buf *graph, s2_buf *out)
 {
-    char flag[16], bytes[4096];
     int result[2] = {-1, -1};
+    s2_hear hear = {0};
     FILE *const source = tmpfile();
-    snprintf(flag, sizeof flag, "-T%s", form);
     if (source == NULL || feed(fileno(source), graph) != S2_OK || lseek(fileno(source), 0, SEEK_SET) != 0 ||
-        pipe(result) != 0) {
+        pipe(result) != 0 || s2_hear_open(&hear, "dot", STDERR_FILENO) != S2_OK) {
         s2_cli_error(cli, "dot: %s", strerror(errno));
         return S2_EXIT_ENVIRONMENT;
     }
     const pid_t child = fork();
     if (child == 0) {
-        dup2(fileno(source), STDIN_FILENO);
-        dup2(result[1], STDOUT_FILENO);
         close(result[0]);
-        execlp("dot", "dot", flag, (char *)NULL);
-        _exit(127);
+        become_dot(form, fileno(source), result[1], hear.child);
     }
     close(result[1]);
-    ssize_t got;
-    while ((got = read(result[0], bytes, sizeof bytes)) > 0 || (got < 0 && errno == EINTR))
-        if (got > 0)
-            s2_buf_add(out, bytes, (size_t)got);
+    const bool whole = read_picture(result[0], out);
     close(result[0]);
     fclose(source);
     int ended = 1;
     while (child > 0 && waitpid(child, &ended, 0) < 0 && errno == EINTR)
         continue;
-    if (child > 0 && WIFEXITED(ended) && WEXITSTATUS(ended) == 0)
+    s2_hear_close(&hear);
+    const bool good = child > 0 && WIFEXITED(ended) && WEXITSTATUS(ended) == 0;
+    if (good && whole && is_picture(form, out))
         return S2_EXIT_OK;
+    if (good) {
+        s2_cli_error(cli, "dot: what it writes is no %s; is another program of that name on PATH?", form);
+        return S2_EXIT_ENVIRONMENT;
+    }
     s2_cli_error(cli, "the program dot (Graphviz) is needed for %s, and did not run", form);
     s2_cli_hint(cli, "apt-get install graphviz, or --as dot");
     return S2_EXIT_ENVIRONMENT;

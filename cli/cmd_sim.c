@@ -197,6 +197,29 @@ static s2_exit repeat_layer(s2_cli *cli, const s2_net *net, s2_pattern *pattern)
     return S2_EXIT_OK;
 }
 
+/* A pattern's text cannot say that attention is latent; the model's config does. */
+static s2_exit take_latent(s2_cli *cli, const s2_net *net, s2_pattern *pattern)
+{
+    const s2_latent *const own = &net->latent;
+    if (!s2_net_is_latent(net) || s2_pattern_is_latent(pattern))
+        return S2_EXIT_OK;
+    s2_computed *const computed = S2_NEW(&cli->arena, s2_computed, 1);
+    if (computed == NULL)
+        return s2_cli_fail(cli, S2_ENOMEM, "sim");
+    if (pattern->computed != NULL)
+        *computed = *pattern->computed;
+    computed->latent_dim = own->latent_dim;
+    computed->rotary_dim = own->rotary_dim;
+    computed->score_dim = own->plain_dim + own->rotary_dim;
+    computed->value_dim = own->value_dim;
+    if (computed->index_heads == 0) {
+        computed->index_heads = own->index_heads;
+        computed->index_dim = own->index_dim;
+    }
+    pattern->computed = computed;
+    return S2_EXIT_OK;
+}
+
 static s2_exit store(s2_cli *cli, const s2_input *input, const s2_sim_options *options, const s2_sim *sim,
                      const char *json)
 {
@@ -415,6 +438,7 @@ static s2_exit price_operand(s2_sim_run_state *state, const char *operand, s2_pa
     s2_pattern pattern = input.pattern;
     if (state->options.net != NULL) {
         S2_CLI_TRY(repeat_layer(state->cli, state->options.net, &pattern));
+        S2_CLI_TRY(take_latent(state->cli, state->options.net, &pattern));
     }
     if (state->all_phases)
         S2_CLI_TRY(refuse_phases(state, &pattern));

@@ -101,18 +101,40 @@ static s2_status refuse_unknown_experts(reader *r)
     return S2_OK;
 }
 
+/* Whether the code of the model makes the feed-forward four times as wide as the hidden state where nothing is said. */
+static bool is_four_times(reader *r)
+{
+    static const char *const types[] = {"bloom", "falcon", "mpt", "RefinedWeb", "RefinedWebModel"};
+    const char *const type = s2_model_type_name(r->doc, r->prefix);
+    bool known = has(r, "n_embd");
+    for (size_t n = 0; type != NULL && n < sizeof types / sizeof *types; n++)
+        known = known || strcmp(type, types[n]) == 0;
+    return known;
+}
+
+/* MPT says how many times. */
+static s2_status read_multiple(reader *r, s2_net *net)
+{
+    enum { USUAL = 4, MOST = 64 };
+    int64_t times;
+    S2_TRY(s2_doc_int_or(r->doc, under(r, "expansion_ratio"), 1, MOST, USUAL, &times, r->diag));
+    net->ffn = (int32_t)s2_min_i64(times * net->hidden, S2_MOST_FFN);
+    if (times * net->hidden > S2_MOST_FFN)
+        return s2_doc_refuse(r->doc, r->path, r->diag,
+                             "a feed-forward of more than %d columns has no price here", S2_MOST_FFN);
+    return S2_OK;
+}
+
 static s2_status read_plain(reader *r, bool none_stated, s2_net *net)
 {
-    static const char *const names[] = {"intermediate_size", "ffn_hidden_size", "n_inner", NULL};
+    static const char *const names[] = {"intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", NULL};
     net->n_experts = net->n_active = 1;
     if (none_stated && has(r, "shared_intermediate_size")) /* Granite: what is shared is all there is */
         return read_each(r, "shared_intermediate_size", 1, S2_MOST_FFN, &net->ffn);
     if (!none_stated)
         S2_TRY(refuse_unknown_experts(r));
-    if (named(r, names) == NULL && has(r, "n_embd")) {
-        net->ffn = 4 * net->hidden;
-        return S2_OK;
-    }
+    if (named(r, names) == NULL && is_four_times(r))
+        return read_multiple(r, net);
     return read_first(r, names, 1, S2_MOST_FFN, &net->ffn);
 }
 
@@ -261,6 +283,24 @@ static s2_status read_layers(reader *r, const char *type, s2_net *net)
     return read_first(r, names, 1, S2_MOST_FFN, &net->mixture.plain_ffn);
 }
 
+/*
+ * LongCat-Flash: each of its layers is two here, which both have a feed-forward that every token runs, and the first
+ * experts beside it. Some of the experts that a token may pick give back their input; picks are taken to be even.
+ */
+static s2_status read_shortcut(reader *r, s2_net *net)
+{
+    static const char *const widths[] = {"ffn_hidden_size", "intermediate_size", NULL};
+    int64_t n_empty;
+    s2_mixture *const mixture = &net->mixture;
+    S2_TRY(s2_doc_int_or(r->doc, under(r, "zero_expert_num"), 0, S2_MOST_EXPERTS, 0, &n_empty, r->diag));
+    S2_TRY(read_first(r, widths, 1, S2_MOST_FFN, &mixture->plain_ffn));
+    mixture->shared_ffn = mixture->plain_ffn;
+    mixture->every = 2;
+    const int64_t n_all = net->n_experts + n_empty;
+    net->n_active = (int32_t)s2_max_i64(1, ((int64_t)net->n_active * net->n_experts + n_all / 2) / n_all);
+    return S2_OK;
+}
+
 /* ---- all of it */
 
 static s2_status read_mixture(reader *r, const char *experts, s2_net *net)
@@ -275,12 +315,14 @@ static s2_status read_mixture(reader *r, const char *experts, s2_net *net)
                                          "ffn_config/moe_top_k",
                                          "moe/top_k",
                                          NULL},
-                             *const own[] = {"moe_intermediate_size", "ffn_config/ffn_hidden_size",
-                                             "intermediate_size", NULL};
+                             *const own[] = {"moe_intermediate_size", "expert_ffn_hidden_size",
+                                             "ffn_config/ffn_hidden_size", "intermediate_size", NULL};
     const char *const found = s2_model_type_name(r->doc, r->prefix), *const type = found != NULL ? found : "";
     S2_TRY(read_each(r, experts, 1, S2_MOST_EXPERTS, &net->n_experts));
     S2_TRY(read_first(r, active, 1, net->n_experts, &net->n_active));
     S2_TRY(read_first(r, own, 1, S2_MOST_FFN, &net->ffn));
+    if (strcmp(type, "longcat_flash") == 0)
+        return read_shortcut(r, net);
     S2_TRY(read_shared(r, type, net));
     return read_layers(r, type, net);
 }

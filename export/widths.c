@@ -161,25 +161,80 @@ static s2_status read_vocab(const reader *r, int32_t *out)
     return read_number(r, names, MOST_VOCAB, out);
 }
 
-static s2_status read_all(const s2_doc *doc, s2_net *out, s2_diag *diag)
+/* A width of latent attention; 0 where the config has none, or null. */
+static s2_status read_width(const reader *r, const char *key, int32_t *out)
 {
-    static const char *const hidden[] = {"hidden_size", "n_embd", NULL};
-    const reader r = {doc, s2_model_prefix(doc), diag};
-    const s2_source source = {.doc = doc, .diag = diag};
-    s2_model_shape shape;
     char path[S2_DOC_PATH];
+    int64_t value;
+    S2_TRY(s2_doc_int_or(r->doc, s2_doc_under(r->prefix, key, path), 0, MOST_HIDDEN, 0, &value, r->diag));
+    *out = (int32_t)value;
+    return S2_OK;
+}
+
+/* All widths of latent attention, and its one KV head. */
+static s2_status read_latent(const reader *r, const s2_source *source, s2_model_shape *shape, s2_latent *out)
+{
+    static const char *const needed[] = {"qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim"};
+    s2_latent own = {0};
+    char path[S2_DOC_PATH];
+    if (!s2_doc_has(r->doc, s2_doc_under(r->prefix, "kv_lora_rank", path)))
+        return S2_OK;
+    for (size_t n = 0; n < sizeof needed / sizeof *needed; n++)
+        if (!s2_doc_has(r->doc, s2_doc_under(r->prefix, needed[n], path)))
+            return s2_doc_refuse(r->doc, path, r->diag,
+                                 "\"%s\" is missing: without it latent attention has no price", needed[n]);
+    if (s2_doc_has(r->doc, s2_doc_under(r->prefix, "linear_attn_config", path)))
+        return s2_doc_refuse(
+            r->doc, path, r->diag,
+            "layers of linear attention beside latent ones have projections of their own, which are "
+            "not priced here: price attention alone, without --model");
+    S2_TRY(read_width(r, "kv_lora_rank", &own.latent_dim));
+    S2_TRY(read_width(r, "qk_rope_head_dim", &own.rotary_dim));
+    S2_TRY(read_width(r, "q_lora_rank", &own.query_dim));
+    S2_TRY(read_width(r, "qk_nope_head_dim", &own.plain_dim));
+    S2_TRY(read_width(r, "v_head_dim", &own.value_dim));
+    S2_TRY(read_width(r, "index_n_heads", &own.index_heads));
+    S2_TRY(read_width(r, "index_head_dim", &own.index_dim));
+    if (own.index_heads == 0 || own.index_dim == 0)
+        own.index_heads = own.index_dim = 0;
+    *out = own;
+    return s2_model_latent_read(source, r->prefix, shape);
+}
+
+/* OPT's smallest but one has an embedding of another width, and a product to and from it. */
+static s2_status check_embedding(const reader *r, int32_t hidden)
+{
+    char path[S2_DOC_PATH];
+    int64_t width;
+    S2_TRY(s2_doc_int_or(r->doc, s2_doc_under(r->prefix, "word_embed_proj_dim", path), 1, MOST_HIDDEN, hidden,
+                         &width, r->diag));
+    return width == hidden
+               ? S2_OK
+               : s2_doc_refuse(r->doc, path, r->diag,
+                               "an embedding of another width than the hidden state (%d) has no price "
+                               "here",
+                               hidden);
+}
+
+static s2_status read_all(const s2_doc *doc, s2_buf *notes, s2_net *out, s2_diag *diag)
+{
+    static const char *const hidden[] = {"hidden_size", "n_embd", "d_model", "n_embed", NULL};
+    const reader r = {doc, s2_model_prefix(doc), diag};
+    const s2_source source = {.doc = doc, .notes = notes, .diag = diag};
+    s2_model_shape shape;
     S2_TRY(s2_model_refuse_states(&source, r.prefix));
-    if (s2_doc_has(doc, s2_doc_under(r.prefix, "kv_lora_rank", path)))
-        return s2_doc_refuse(doc, path, diag,
-                             "latent attention has projections of its own, which are not priced here");
     S2_TRY(s2_model_shape_read(&source, r.prefix, &shape));
+    S2_TRY(read_latent(&r, &source, &shape, &out->latent));
+    const s2_latent latent = out->latent;
     *out = (s2_net){.n_layers = (int32_t)shape.n_layers,
                     .n_heads = (int32_t)shape.n_heads,
                     .n_kv_heads = (int32_t)shape.n_kv_heads,
-                    .head_dim = shape.head_dim > 0 ? (int32_t)shape.head_dim : 128};
+                    .head_dim = shape.head_dim > 0 ? (int32_t)shape.head_dim : 128,
+                    .latent = latent};
     S2_TRY(read_scores(&r, out));
     S2_TRY(read_stored(&r, out));
     S2_TRY(read_number(&r, hidden, MOST_HIDDEN, &out->hidden));
+    S2_TRY(check_embedding(&r, out->hidden));
     S2_TRY(read_vocab(&r, &out->vocab));
     S2_TRY(s2_mixture_read(doc, r.prefix, out, diag));
     return read_habits(&r, out);
@@ -190,7 +245,9 @@ s2_status s2_widths_read(const char *text, size_t n_bytes, s2_net *out, s2_diag 
     s2_doc doc;
     s2_net read = {0};
     S2_TRY(s2_doc_parse(text, n_bytes, &doc, diag));
-    const s2_status status = read_all(&doc, &read, diag);
+    s2_buf notes = {0}; /* of a pattern, which this is none */
+    const s2_status status = read_all(&doc, &notes, &read, diag);
+    s2_buf_release(&notes);
     s2_doc_release(&doc);
     *out = read;
     return status;

@@ -1,7 +1,6 @@
 #include "judge/counters.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdint.h>
@@ -13,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/arith.h"
+#include "base/hear.h"
 #include "pattern/parse.h"
 
 enum { LIMIT_ARGS = 48, LIMIT_PATH = 512, LIMIT_TABLE_BYTES = 1 << 20, LIMIT_SECONDS = 100 };
@@ -23,7 +23,7 @@ typedef struct s2_scratch {
     char dir[LIMIT_PATH];
     char pattern[LIMIT_PATH + 16];
     char table[LIMIT_PATH + 16];
-    char words[LIMIT_PATH + 16]; /* what the launch wrote to its streams */
+    s2_hear hear; /* what the launch wrote to its streams */
 } s2_scratch;
 
 static bool make_scratch(s2_scratch *out)
@@ -35,7 +35,6 @@ static bool make_scratch(s2_scratch *out)
         return false;
     snprintf(out->pattern, sizeof out->pattern, "%s/pattern.s2", out->dir);
     snprintf(out->table, sizeof out->table, "%s/table.csv", out->dir);
-    snprintf(out->words, sizeof out->words, "%s/words", out->dir);
     return true;
 }
 
@@ -43,7 +42,6 @@ static void remove_scratch(const s2_scratch *scratch)
 {
     (void)unlink(scratch->pattern);
     (void)unlink(scratch->table);
-    (void)unlink(scratch->words);
     (void)rmdir(scratch->dir);
 }
 
@@ -70,7 +68,7 @@ static char *read_text(const char *path)
     return text;
 }
 
-/* In the child. The profiler inherits no terminal: its messages go to a file. */
+/* In the child. The profiler inherits no terminal. */
 static void run_profiler(const s2_scratch *scratch, const char *const *args)
 {
     char self[LIMIT_PATH];
@@ -98,8 +96,7 @@ static void run_profiler(const s2_scratch *scratch, const char *const *args)
     for (; *args != NULL && n_args < LIMIT_ARGS - 2; args++)
         argv[n_args++] = *args;
     argv[n_args++] = scratch->pattern;
-    const int words = open(scratch->words, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-    if (words >= 0 && dup2(words, 1) >= 0 && dup2(words, 2) >= 0) {
+    if (dup2(scratch->hear.child, STDOUT_FILENO) >= 0 && dup2(scratch->hear.child, STDERR_FILENO) >= 0) {
         (void)setpgid(0, 0);
         execvp("ncu", (char *const *)(uintptr_t)argv);
     }
@@ -112,14 +109,13 @@ static s2_status explain(const s2_scratch *scratch, int wait_status, s2_diag *wh
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "ncu (NVIDIA Nsight Compute) is not on PATH");
     if (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "ncu took longer than %d s", LIMIT_SECONDS);
-    char *const table = read_text(scratch->table), *const words = read_text(scratch->words);
+    char *const table = read_text(scratch->table);
     const char *blame = table != NULL ? strstr(table, "==ERROR==") : NULL;
     if (blame == NULL)
-        blame = words != NULL && words[0] != '\0' ? words : "it wrote no table";
+        blame = scratch->hear.first[0] != '\0' ? scratch->hear.first : "it wrote no table";
     s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "ncu measured nothing: %.*s", (int)strcspn(blame, "\n"),
                 blame);
     s2_free(table);
-    s2_free(words);
     return S2_EUNSUPPORTED;
 }
 
@@ -140,15 +136,16 @@ static int wait_for(pid_t child)
     return wait_status;
 }
 
-static s2_status profile(const s2_scratch *scratch, const char *const *args, s2_counters *out, s2_diag *why)
+static s2_status profile(s2_scratch *scratch, const char *const *args, s2_counters *out, s2_diag *why)
 {
     fflush(NULL);
-    const pid_t child = fork();
+    const pid_t child = s2_hear_open(&scratch->hear, "ncu", -1) == S2_OK ? fork() : -1;
     if (child == 0)
         run_profiler(scratch, args);
+    const int wait_status = child > 0 ? wait_for(child) : 0;
+    s2_hear_close(&scratch->hear);
     if (child < 0)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "no process can be started: %s", strerror(errno));
-    const int wait_status = wait_for(child);
     char *const table = read_text(scratch->table);
     const bool good = table != NULL && s2_counters_parse(table, out) == S2_OK;
     s2_free(table);
@@ -158,7 +155,7 @@ static s2_status profile(const s2_scratch *scratch, const char *const *args, s2_
 s2_status s2_counters_measure(const s2_pattern *pattern, const char *const *args, s2_counters *out,
                               s2_diag *why)
 {
-    s2_scratch scratch;
+    s2_scratch scratch = {0};
     if (!make_scratch(&scratch))
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "no temporary files: %s", strerror(errno));
     s2_status status = write_pattern(pattern, scratch.pattern);

@@ -17,6 +17,7 @@
 
 #include "base/arith.h"
 #include "base/clock.h"
+#include "base/hear.h"
 #include "base/text.h"
 #include "judge/handover.h"
 #include "judge/s2_kernel_plug.h"
@@ -44,6 +45,7 @@ static struct {
     double limit_s;
     int32_t passes;
     s2_plug_words *words; /* shared with children */
+    s2_hear hear;
 } plug;
 
 static const char *const symbols[S2_N_PASSES] = {
@@ -193,7 +195,8 @@ static void become_child(int (*work)(const s2_attn_problem *), const s2_attn_pro
 {
     setpgid(0, 0); /* a signal to its group must not reach ours */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    dup2(STDERR_FILENO, STDOUT_FILENO);
+    dup2(plug.hear.child, STDERR_FILENO);
+    dup2(plug.hear.child, STDOUT_FILENO);
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     dup2(nothing, STDIN_FILENO);
     plug.words->code = work(problem);
@@ -253,8 +256,9 @@ static s2_status in_child(int (*work)(const s2_attn_problem *), const s2_attn_pr
         return s2_diag_set(why, S2_ENOMEM, 0, 0, 0, "no pipe for %s", plug.name);
     memset(plug.words, 0, sizeof *plug.words);
     fflush(NULL); /* buffered output would be written twice */
-    const pid_t child = fork();
+    const pid_t child = s2_hear_open(&plug.hear, plug.name, STDERR_FILENO) == S2_OK ? fork() : -1;
     if (child < 0) {
+        s2_hear_close(&plug.hear);
         close(alive[0]);
         close(alive[1]);
         return s2_diag_set(why, S2_ENOMEM, 0, 0, 0, "no process for %s", plug.name);
@@ -268,9 +272,12 @@ static s2_status in_child(int (*work)(const s2_attn_problem *), const s2_attn_pr
     kill(-child, SIGKILL); /* with all that it started */
     if (late)
         kill(child, SIGKILL);
-    while (waitpid(child, &ended, 0) < 0)
-        if (errno != EINTR)
-            return s2_diag_set(why, S2_EIO, 0, 0, 0, "the process of %s was lost", plug.name);
+    pid_t gone;
+    while ((gone = waitpid(child, &ended, 0)) < 0 && errno == EINTR) {
+    }
+    s2_hear_close(&plug.hear);
+    if (gone < 0)
+        return s2_diag_set(why, S2_EIO, 0, 0, 0, "the process of %s was lost", plug.name);
     if (late)
         return s2_diag_set(why, S2_ECUDA, S2_OUTCOME_TIMEOUT, 0, 0, "%s did not come back within %s s",
                            plug.name, s2_decimal(plug.limit_s, 6).text);

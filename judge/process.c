@@ -17,6 +17,7 @@
 #include "base/arith.h"
 #include "base/clock.h"
 #include "base/alloc.h"
+#include "base/hear.h"
 #include "base/text.h"
 #include "judge/handover.h"
 #include "judge/reply.h"
@@ -34,6 +35,7 @@ static struct {
     int32_t passes;
     char name[40];
     char versions[200];
+    s2_hear hear;
     s2_kernel_elsewhere elsewhere;
     char line[LINE_BYTES]; /* received, but not yet consumed */
     size_t n;
@@ -49,6 +51,7 @@ static void become_child(const int to[2], const int from[2])
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(to[0], STDIN_FILENO);
     dup2(from[1], STDOUT_FILENO);
+    dup2(process.hear.child, STDERR_FILENO);
     snprintf(words, sizeof words, "exec env %s", process.command);
     execl("/bin/sh", "sh", "-c", words, (char *)NULL);
     _exit(SHELL_FAILED);
@@ -61,7 +64,8 @@ static s2_status start(s2_diag *why)
         return s2_diag_set(why, S2_ENOMEM, 0, 0, 0, "no pipe for %s", process.name);
     if (pipe2(from, O_CLOEXEC) == 0) {
         fflush(NULL); /* otherwise both processes write what is buffered */
-        const pid_t child = fork();
+        const pid_t child =
+            s2_hear_open(&process.hear, process.command, STDERR_FILENO) == S2_OK ? fork() : -1;
         if (child == 0)
             become_child(to, from);
         close(to[0]);
@@ -72,6 +76,7 @@ static s2_status start(s2_diag *why)
         process.n = 0;
         if (child > 0)
             return S2_OK;
+        s2_hear_close(&process.hear);
         close(from[0]);
     } else {
         close(to[0]);
@@ -99,6 +104,7 @@ static int end(bool at_once)
     kill(process.pid, SIGKILL);
     while (gone <= 0 && waitpid(process.pid, &ended, 0) < 0 && errno == EINTR) {
     }
+    s2_hear_close(&process.hear);
     close(process.from);
     process.pid = 0;
     return alive ? -1 : ended;

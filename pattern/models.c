@@ -5,17 +5,14 @@
 
 #include "pattern/spec.h"
 
-/* How weights are stored, the config's word for it, and a mixture of which every layer has experts and nothing else. */
-#define PLAIN                                                                                                \
-    S2_WEIGHTS_PUBLISHED, "",                                                                                \
+/* How weights are stored; no layers beside experts; attention that is not latent. */
+#define STORED(type, method)                                                                                 \
+    type, method, {0},                                                                                       \
     {                                                                                                        \
         0                                                                                                    \
     }
-#define MXFP4                                                                                                \
-    S2_WEIGHTS_MXFP4, "mxfp4",                                                                               \
-    {                                                                                                        \
-        0                                                                                                    \
-    }
+#define PLAIN STORED(S2_WEIGHTS_PUBLISHED, "")
+#define MXFP4 STORED(S2_WEIGHTS_MXFP4, "mxfp4")
 
 /*
  * name, layers, hidden, heads, KV heads, head dim, ffn, vocab, gated, tied, experts, active, cap, sinks, weights.

@@ -5,6 +5,7 @@
 #include "base/arith.h"
 #include "sim/endtoend.h"
 #include "sim/inner.h"
+#include "sim/net.h"
 #include "sim/share.h"
 
 #define LSE_BYTES 4.0
@@ -104,7 +105,8 @@ double s2_activations_parts(const s2_sim_options *options)
                   group = n_heads / s2_share_kv_heads(net->n_kv_heads, options->n_ranks);
     const int64_t q_tok = options->phase == S2_DECODE ? s2_max_i64(options->new_tok, 1) : 1,
                   rows = s2_round_up(group * q_tok, ROW_CAP);
-    return 2.0 * BLOCKS_OF_SM * options->gpu.sms * (double)rows * (net->head_dim + 2) * 4;
+    const int32_t width = s2_net_is_latent(net) ? net->latent.latent_dim : net->head_dim;
+    return 2.0 * BLOCKS_OF_SM * options->gpu.sms * (double)rows * (width + 2) * 4;
 }
 
 static double kept_bytes(const s2_sim_options *options, double inner)

@@ -2,6 +2,7 @@
 
 #include "sim/endtoend.h"
 #include "sim/inner.h"
+#include "sim/net.h"
 #include "sim/share.h"
 
 /* Numbers of one token on one GPU. */
@@ -18,10 +19,13 @@ typedef struct s2_widths {
     bool gated;
 } s2_widths;
 
+/* Of latent attention only the rotary parts are turned, of each head's query and of the one key. */
 static s2_widths widths_of(const s2_sim_options *options)
 {
     const s2_net *const net = options->net;
-    const double n = options->n_ranks, q = net->n_heads / n * net->head_dim,
+    const bool latent = s2_net_is_latent(net);
+    const double n = options->n_ranks,
+                 q = net->n_heads / n * (latent ? net->latent.rotary_dim : net->head_dim),
                  kv = s2_share_kv_width(net->n_kv_heads, net->head_dim, options->n_ranks) / 2;
     return (s2_widths){.elem = S2_HIDDEN_BYTES,
                        .asked = s2_dtype_bytes(options->dtype),
@@ -29,7 +33,7 @@ static s2_widths widths_of(const s2_sim_options *options)
                        .hidden = net->hidden,
                        .q = q,
                        .kv = kv,
-                       .turned = q + kv,
+                       .turned = q + (latent ? net->latent.rotary_dim : kv),
                        .inner = s2_inner_width(options, 1) / (net->gated ? 3 : 2),
                        .vocab = net->vocab / n,
                        .gated = net->gated};

@@ -56,9 +56,22 @@ static double weight_bits(const s2_sim_options *options, bool feed_forward)
     return plain_bits(options);
 }
 
+/* The cache's latent, the one that queries are made of, and Q, K, V and O of the heads; decode works on the latent. */
+static double latent_width(const s2_sim_options *options)
+{
+    const s2_net *const net = options->net;
+    const s2_latent *const own = &net->latent;
+    const double kept = own->latent_dim + own->rotary_dim, score = own->plain_dim + own->rotary_dim,
+                 head = options->phase == S2_DECODE ? score + own->value_dim + kept + own->latent_dim
+                                                    : 2 * score + 2.0 * own->value_dim;
+    return kept + own->query_dim + (double)net->n_heads / options->n_ranks * head;
+}
+
 double s2_end_to_end_attention_width(const s2_sim_options *options)
 {
     const s2_net *const net = options->net;
+    if (s2_net_is_latent(net))
+        return latent_width(options);
     return 2.0 * net->n_heads / options->n_ranks * net->head_dim +
            s2_share_kv_width(net->n_kv_heads, net->head_dim, options->n_ranks);
 }
@@ -85,12 +98,22 @@ double s2_end_to_end_experts(const s2_sim_options *options)
     return s2_inner_weights(options, options->net->n_experts) - s2_inner_weights(options, 0);
 }
 
+/* Weights of the projections of a layer on one GPU. */
+static double projection_weights(const s2_sim_options *options)
+{
+    const s2_net *const net = options->net;
+    if (!s2_net_is_latent(net))
+        return net->hidden * s2_end_to_end_attention_width(options);
+    const s2_latent_weights layer = s2_net_latent_weights(net);
+    return (double)layer.whole + (double)layer.by_head / options->n_ranks;
+}
+
 double s2_end_to_end_weights(const s2_sim_options *options)
 {
     const s2_net *const net = options->net;
-    const double even = 2.0 * (net->n_heads + net->n_kv_heads) * net->head_dim / options->n_ranks;
-    return ((double)s2_net_weights(net) - embeddings_elsewhere(options)) / options->n_ranks +
-           net->n_layers * (double)net->hidden * (s2_end_to_end_attention_width(options) - even);
+    const double shared = (double)(s2_net_weights(net) - s2_net_projections(net));
+    return (shared - embeddings_elsewhere(options)) / options->n_ranks +
+           net->n_layers * projection_weights(options);
 }
 
 int64_t s2_end_to_end_weight_bytes(const s2_sim_options *options)
@@ -184,17 +207,24 @@ static s2_expert_price experts_of(const s2_around *around)
     return dealt;
 }
 
+/* Launches of a layer: latent attention goes through its latents. */
+static double products_of_projections(const s2_net *net)
+{
+    return !s2_net_is_latent(net) ? 2 : net->latent.query_dim > 0 ? 5 : 4;
+}
+
 static void add_layers(s2_around *around)
 {
     const s2_sim_options *const options = around->options;
     const s2_net *const net = options->net;
     const double hidden = net->hidden, n_layers = net->n_layers, n = options->n_ranks;
-    const double projections = n_layers * hidden * s2_end_to_end_attention_width(options);
+    const double projections = n_layers * projection_weights(options);
     const double bits = weight_bits(options, false),
                  n_shared = net->mixture.shared_ffn > 0 ? s2_net_expert_layers(net) : 0;
     const s2_expert_price experts = experts_of(around);
     around->sim->experts = experts;
-    add_products(around, "projections", projections, bits, projections, around->tokens, 2 * n_layers);
+    add_products(around, "projections", projections, bits, projections, around->tokens,
+                 products_of_projections(net) * n_layers);
     add_products(around, "feed-forward", s2_inner_weights(options, experts.read), weight_bits(options, true),
                  s2_inner_weights(options, net->n_active * experts.imbalance), around->tokens,
                  2 * (n_layers + n_shared));
@@ -322,13 +352,14 @@ static void add_gradients(s2_around *around)
     const s2_sim_options *const options = around->options;
     const s2_net *const net = options->net;
     const double embedding = (double)net->vocab * net->hidden / options->n_ranks,
-                 copies = fmax((double)options->n_ranks / net->n_kv_heads, 1);
+                 copies = fmax((double)options->n_ranks / net->n_kv_heads, 1),
+                 copied = s2_net_is_latent(net) ? (double)s2_net_latent_weights(net).whole
+                                                : 2.0 * net->hidden * net->head_dim;
     add_gather(around);
     add_sum(around, "sum over contexts", S2_GROUP_CONTEXT, options->n_context,
             s2_end_to_end_weights(options));
-    /* K and V of a head that several GPUs have */
-    add_sum(around, "sum over copies", S2_GROUP_TENSOR, copies,
-            2.0 * net->n_layers * net->hidden * net->head_dim);
+    /* K and V of a head that several GPUs have, or what makes latents */
+    add_sum(around, "sum over copies", S2_GROUP_TENSOR, copies, net->n_layers * copied);
     /* one embedding for input and output, on the first stage and on the last */
     if (net->tied && options->no_embedding != options->no_head)
         add_sum(around, "sum of embeddings", S2_GROUP_STAGES, 2, embedding);

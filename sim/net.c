@@ -63,11 +63,27 @@ double s2_net_widest(const s2_net *net, double expert_columns)
                 n < net->n_layers ? net->mixture.plain_ffn : 0);
 }
 
-static int64_t attention_weights(const s2_net *net)
+s2_latent_weights s2_net_latent_weights(const s2_net *net)
 {
-    const int64_t hidden = net->hidden, q_width = (int64_t)net->n_heads * net->head_dim;
-    const int64_t kv_width = (int64_t)net->n_kv_heads * net->head_dim;
-    return net->n_layers * hidden * (2 * q_width + 2 * kv_width);
+    const s2_latent *const own = &net->latent;
+    const int64_t hidden = net->hidden, n_heads = net->n_heads,
+                  asked = n_heads * (own->plain_dim + own->rotary_dim),
+                  made = n_heads * (own->plain_dim + own->value_dim), given = n_heads * own->value_dim,
+                  index_width = (int64_t)own->index_heads * own->index_dim,
+                  from = own->query_dim > 0 ? own->query_dim : hidden;
+    return (s2_latent_weights){.whole = hidden * (own->query_dim + own->latent_dim + own->rotary_dim) +
+                                        from * index_width + hidden * (own->index_heads + own->index_dim),
+                               .by_head = from * asked + own->latent_dim * made + hidden * given};
+}
+
+int64_t s2_net_projections(const s2_net *net)
+{
+    const int64_t q_width = (int64_t)net->n_heads * net->head_dim,
+                  kv_width = (int64_t)net->n_kv_heads * net->head_dim;
+    if (!s2_net_is_latent(net))
+        return net->n_layers * net->hidden * (2 * q_width + 2 * kv_width);
+    const s2_latent_weights layer = s2_net_latent_weights(net);
+    return net->n_layers * (layer.whole + layer.by_head);
 }
 
 int64_t s2_net_weights(const s2_net *net)
@@ -75,5 +91,5 @@ int64_t s2_net_weights(const s2_net *net)
     const int64_t embedding = (int64_t)net->vocab * net->hidden;
     const int64_t matrices = net->gated ? 3 : 2,
                   columns = (int64_t)s2_net_columns(net, (double)net->ffn * net->n_experts);
-    return attention_weights(net) + matrices * net->hidden * columns + embedding * (net->tied ? 1 : 2);
+    return s2_net_projections(net) + matrices * net->hidden * columns + embedding * (net->tied ? 1 : 2);
 }

@@ -28,7 +28,23 @@ double s2_net_columns(const s2_net *net, double expert_columns);
 /* The same of the layer that has most of them. */
 double s2_net_widest(const s2_net *net, double expert_columns);
 
-/* Weights of the whole model. */
+static inline bool s2_net_is_latent(const s2_net *net)
+{
+    return net->latent.latent_dim > 0;
+}
+
+/*
+ * Weights of the projections of one layer of latent attention: those that every GPU has which shares its heads, since
+ * they make latents, the rotary key and the indexer's choice, and those that are shared with the heads.
+ */
+typedef struct s2_latent_weights {
+    int64_t whole;
+    int64_t by_head;
+} s2_latent_weights;
+s2_latent_weights s2_net_latent_weights(const s2_net *net);
+
+/* Weights of the projections of all layers, and of the whole model. */
+int64_t s2_net_projections(const s2_net *net);
 int64_t s2_net_weights(const s2_net *net);
 
 #endif /* S2_SIM_NET_H */

@@ -61,6 +61,11 @@ static s2_status check_new(const s2_pattern *pattern, const s2_sim_options *opti
 
 s2_status s2_sim_check_shape(const s2_pattern *pattern, const s2_net *net, s2_diag *diag)
 {
+    if (s2_net_is_latent(net) != s2_pattern_is_latent(pattern))
+        return s2_diag_set(
+            diag, S2_EINVAL, CODE_SIM, 0, 0,
+            "attention of %s is %slatent, that of the pattern is %s: its widths have no law here", net->name,
+            s2_net_is_latent(net) ? "" : "not ", s2_net_is_latent(net) ? "not" : "latent");
     if (net->n_layers == pattern->n_layers && net->n_heads == pattern->n_heads &&
         net->n_kv_heads == pattern->n_kv_heads && net->head_dim == pattern->head_dim)
         return S2_OK;

@@ -1064,6 +1064,92 @@ static void weights_are_stored_as_the_config_says(void **state)
     }
 }
 
+/* Weights that a token runs: of the experts those that it picks, and no embedding of its own. */
+static int64_t activated(const s2_net *net)
+{
+    s2_net picked = *net;
+    picked.n_experts = net->n_active;
+    picked.tied = true;
+    return s2_net_weights(&picked);
+}
+
+/*
+ * Published totals and weights that a token runs, in 10^9: DeepSeek-V2 and V2-Lite (arXiv 2405.04434, table 1 and
+ * appendix B), DeepSeek-V3 (arXiv 2412.19437, section 4.2: 671 and 37), Kimi K2 (its model card: about 1000 and 32),
+ * LongCat-Flash (arXiv 2509.01322: 560 and some 27), DBRX (its model card: 132 and 36), Falcon-7B, MPT-7B, BLOOM-7.1B
+ * and OPT-6.7B (their model cards; BLOOM's counts what its checkpoint holds).
+ */
+static void latent_and_older_models_weigh_what_is_published(void **state)
+{
+    (void)state;
+#define LATENT                                                                                               \
+    "\"kv_lora_rank\": 512, \"qk_rope_head_dim\": 64, \"qk_nope_head_dim\": 128, \"v_head_dim\": 128, "
+    static const struct {
+        const char *says;
+        double weights, activated;
+    } rows[] = {
+        {LATENT
+         "\"model_type\": \"deepseek_v2\", \"num_hidden_layers\": 27, \"num_attention_heads\": 16, "
+         "\"hidden_size\": 2048, \"intermediate_size\": 10944, \"moe_intermediate_size\": 1408, "
+         "\"n_routed_experts\": 64, \"n_shared_experts\": 2, \"num_experts_per_tok\": 6, "
+         "\"first_k_dense_replace\": 1, \"moe_layer_freq\": 1, \"q_lora_rank\": null, \"vocab_size\": 102400",
+         15.7, 2.4},
+        {LATENT
+         "\"model_type\": \"deepseek_v2\", \"num_hidden_layers\": 60, \"num_attention_heads\": 128, "
+         "\"hidden_size\": 5120, \"intermediate_size\": 12288, \"moe_intermediate_size\": 1536, "
+         "\"n_routed_experts\": 160, \"n_shared_experts\": 2, \"num_experts_per_tok\": 6, "
+         "\"first_k_dense_replace\": 1, \"moe_layer_freq\": 1, \"q_lora_rank\": 1536, \"vocab_size\": 102400",
+         236, 21},
+        {LATENT
+         "\"model_type\": \"deepseek_v3\", \"num_hidden_layers\": 61, \"num_attention_heads\": 128, "
+         "\"hidden_size\": 7168, \"intermediate_size\": 18432, \"moe_intermediate_size\": 2048, "
+         "\"n_routed_experts\": 256, \"n_shared_experts\": 1, \"num_experts_per_tok\": 8, "
+         "\"first_k_dense_replace\": 3, \"moe_layer_freq\": 1, \"q_lora_rank\": 1536, \"vocab_size\": 129280",
+         671, 37},
+        {LATENT
+         "\"model_type\": \"kimi_k2\", \"num_hidden_layers\": 61, \"num_attention_heads\": 64, "
+         "\"hidden_size\": 7168, \"intermediate_size\": 18432, \"moe_intermediate_size\": 2048, "
+         "\"n_routed_experts\": 384, \"n_shared_experts\": 1, \"num_experts_per_tok\": 8, "
+         "\"first_k_dense_replace\": 1, \"moe_layer_freq\": 1, \"q_lora_rank\": 1536, \"vocab_size\": 163840",
+         1026, 32},
+        {LATENT
+         "\"model_type\": \"longcat_flash\", \"num_layers\": 28, \"num_attention_heads\": 64, "
+         "\"hidden_size\": 6144, \"ffn_hidden_size\": 12288, \"expert_ffn_hidden_size\": 2048, "
+         "\"n_routed_experts\": 512, \"zero_expert_num\": 256, \"moe_topk\": 12, \"q_lora_rank\": 1536, "
+         "\"vocab_size\": 131072",
+         560, 27},
+        {"\"model_type\": \"dbrx\", \"d_model\": 6144, \"n_heads\": 48, \"n_layers\": 40, \"vocab_size\": "
+         "100352, "
+         "\"attn_config\": {\"kv_n_heads\": 8}, \"ffn_config\": {\"ffn_hidden_size\": 10752, "
+         "\"moe_num_experts\": 16, \"moe_top_k\": 4}",
+         132, 36},
+        {"\"model_type\": \"falcon\", \"hidden_size\": 4544, \"num_attention_heads\": 71, "
+         "\"num_hidden_layers\": 32, "
+         "\"multi_query\": true, \"new_decoder_architecture\": false, \"vocab_size\": 65024",
+         6.9, 6.9},
+        {"\"model_type\": \"mpt\", \"d_model\": 4096, \"n_heads\": 32, \"n_layers\": 32, "
+         "\"expansion_ratio\": 4, "
+         "\"vocab_size\": 50432, \"attn_config\": {\"alibi\": true}",
+         6.65, 6.65},
+        {"\"model_type\": \"bloom\", \"n_embed\": 4096, \"n_layer\": 30, \"num_attention_heads\": 32, "
+         "\"vocab_size\": 250880",
+         7.07, 7.07},
+        {"\"model_type\": \"opt\", \"hidden_size\": 4096, \"ffn_dim\": 16384, \"num_attention_heads\": 32, "
+         "\"num_hidden_layers\": 32, \"word_embed_proj_dim\": 4096, \"vocab_size\": 50272",
+         6.65, 6.65}};
+#undef LATENT
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        char text[800];
+        s2_net widths;
+        s2_diag diag = {0};
+        snprintf(text, sizeof text, "{%s}", rows[r].says);
+        if (s2_widths_read(text, strlen(text), &widths, &diag) != S2_OK)
+            fail_msg("%s: %s", text, diag.msg);
+        s2_assert_close((double)s2_net_weights(&widths) / 1e9, rows[r].weights, 0.01 * rows[r].weights);
+        s2_assert_close((double)activated(&widths) / 1e9, rows[r].activated, 0.04 * rows[r].activated);
+    }
+}
+
 static void configs_without_widths_are_refused_with_what_is_missing(void **state)
 {
     (void)state;
@@ -1080,6 +1166,14 @@ static void configs_without_widths_are_refused_with_what_is_missing(void **state
          "\"num_experts\": 4, \"num_experts_per_tok\": 5}",
          "num_experts_per_tok"},
         {"{\"num_attention_heads\": 2, \"kv_lora_rank\": 512}", "latent attention"},
+        {"{\"num_attention_heads\": 2, \"kv_lora_rank\": 512, \"qk_rope_head_dim\": 8, \"qk_nope_head_dim\": "
+         "8, "
+         "\"v_head_dim\": 8, \"linear_attn_config\": {\"a\": 1}}",
+         "linear attention beside latent"},
+        {"{\"model_type\": \"opt\", \"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"hidden_size\": "
+         "8, \"word_embed_proj_dim\": "
+         "4}",
+         "another width"},
         {"{\"num_attention_heads\": 2, \"hidden_size\": 8, \"vocab_size\": 9, \"intermediate_size\": 9, "
          "\"architecture\": \"GPTForCausalLM\", \"hidden_act\": \"gelu\"}",
          "gated is not known"},
@@ -1520,6 +1614,7 @@ int main(void)
         cmocka_unit_test(models_that_share_an_embedding_do_so_unsaid),
         cmocka_unit_test(caps_of_scores_are_those_of_the_config),
         cmocka_unit_test(weights_are_stored_as_the_config_says),
+        cmocka_unit_test(latent_and_older_models_weigh_what_is_published),
         cmocka_unit_test(configs_without_widths_are_refused_with_what_is_missing),
         cmocka_unit_test(checkpoints_of_tensorrt_llm_have_widths),
         cmocka_unit_test(mixtures_weigh_what_their_cards_say),

@@ -37,8 +37,8 @@ static s2_sim_options defaults(void)
 static s2_net net_of(const char *name)
 {
     static const s2_net small = {
-        "1.3b", 24, 2048, 16, 16, 128, 5504, 50304, true, false, 1, 1, 0, false, S2_WEIGHTS_PUBLISHED,
-        "",     {0}};
+        "1.3b", 24,  2048, 16, 16, 128, 5504, 50304, true, false, 1, 1, 0, false, S2_WEIGHTS_PUBLISHED,
+        "",     {0}, {0}};
     s2_net net;
     s2_diag diag = {0};
     if (strcmp(name, small.name) == 0)
@@ -1112,6 +1112,61 @@ static void latent_attention_costs_its_own_widths(void **state)
     }
 }
 
+/*
+ * Whole models of latent attention: DeepSeek-V3's shape keeps 61 x (512 + 64) x 2 bytes a token (arXiv 2412.19437),
+ * all of it on each GPU of a group; no time is below that of the bytes, and none falls with length or batch.
+ */
+static void whole_models_of_latent_attention_are_priced_as_they_are(void **state)
+{
+    (void)state;
+    enum { EACH = 61 * (512 + 64) * 2 };
+    static s2_calibration calibration;
+    const s2_net net = {.name = "v3",
+                        .n_layers = 61,
+                        .hidden = 7168,
+                        .n_heads = 128,
+                        .n_kv_heads = 1,
+                        .head_dim = 288,
+                        .ffn = 2048,
+                        .vocab = 129280,
+                        .gated = true,
+                        .n_experts = 256,
+                        .n_active = 8,
+                        .mixture = {.shared_ffn = 2048, .plain_ffn = 18432, .first = 3, .every = 1},
+                        .latent = {512, 64, 1536, 128, 128, 0, 0}};
+    const s2_computed computed = {.latent_dim = 512, .rotary_dim = 64, .score_dim = 192, .value_dim = 128};
+    assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+    for (int phase = 0; phase < S2_N_PHASES; phase++)
+        for (int32_t n_ranks = 1; n_ranks <= 8; n_ranks *= 2) {
+            double before = 0;
+            for (int64_t step = 0; step < 6; step++) {
+                s2_arena arena = {0};
+                s2_pattern pattern =
+                    s2_parsed(&arena, "layers 61; heads 128; kv-heads 1; head-dim 288; layers all: dense");
+                pattern.computed = &computed;
+                s2_sim_options options = defaults();
+                options.calibration = &calibration;
+                options.net = &net;
+                options.phase = (s2_phase)phase;
+                options.n_ranks = n_ranks;
+                options.len_tok = INT64_C(1024) << (step + 1) / 2;
+                options.batch = INT64_C(1) << step / 2;
+                const s2_sim sim = priced(&arena, &pattern, &options);
+                const double tokens = (double)(options.len_tok * options.batch),
+                             weights = (double)s2_end_to_end_weight_bytes(&options);
+                assert_false(sim.predicted);
+                assert_true(weights > 0 && sim.end_to_end_us >= sim.time_us);
+                if (phase == S2_DECODE) {
+                    assert_true(sim.end_to_end_us * options.gpu.hbm_gb_s * 1e3 >= tokens * EACH);
+                    assert_true((double)sim.kv.dense == tokens * EACH * n_ranks);
+                }
+                assert_true(sim.end_to_end_us >= before);
+                before = sim.end_to_end_us;
+                s2_arena_release(&arena);
+            }
+        }
+}
+
 /* Choosing is priced by who chooses: an indexer that scores every pair, or a few queries for all. */
 static void choosing_keys_costs_what_its_consumer_scores(void **state)
 {
@@ -1581,6 +1636,7 @@ int main(void)
         cmocka_unit_test(all_wait_for_the_gpu_that_is_picked_most),
         cmocka_unit_test(picks_spread_over_the_gpus_as_drawn_ones_do),
         cmocka_unit_test(latent_attention_costs_its_own_widths),
+        cmocka_unit_test(whole_models_of_latent_attention_are_priced_as_they_are),
         cmocka_unit_test(choosing_keys_costs_what_its_consumer_scores),
         cmocka_unit_test(stages_wait_for_one_another_and_share_what_is_kept),
         cmocka_unit_test(a_pipeline_takes_what_its_stages_and_links_do),

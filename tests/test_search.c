@@ -1302,7 +1302,7 @@ static void the_best_of_a_front_are_run_and_compared_with_their_prices(void **st
                            "layers 3; heads 4; kv-heads 2; head-dim 64; block 32; layers all: local {1..6} | "
                            "stride 4 phase head; layers 1: dense",
                            "--len",
-                           "256",
+                           "160",
                            "--db",
                            path,
                            "--minimize",

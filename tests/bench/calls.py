@@ -2,7 +2,8 @@
 
 usage: calls.py [FOLDER...]                                     the kernel left out, on a CPU: the least mean of 100 calls in a row, which other programs hardly change
        calls.py --library=FILE [--seconds=N] [FOLDER...]        with FILE's kernels, on a GPU where there is one: a line of JSON for each kind of call, median
-                                                                and quartiles of rounds that take all kinds in turn for N seconds (10)
+                                                                and quartiles of rounds that take all kinds in turn for N seconds (10); `over_c`: the median, least
+                                                                and quartiles of what it took more than the call in C of the same round
 Each FOLDER has a package s2 (python/ of a checkout, or an unzipped wheel), and several are measured in turns. None: the one that is installed; with a library
 this checkout's. S2_COMMIT names the commit where git cannot."""
 import argparse
@@ -20,6 +21,10 @@ import timeit
 HERE = os.path.dirname(os.path.abspath(__file__))
 TURNS = 3
 IN_A_ROW = 100
+# Beside which call in C; all else that calls the library is beside "C".
+IN_C = {"attention, other addresses": "C, other addresses", "the gradients": "C, gradients", "  of it: without autograd": "C, gradients",
+        "torch's gradients": "C, gradients", "attend, 8 sequences": "C, step of 8 sequences"}
+NOT_OURS = ("an empty call of the library", "  of it: a new tensor", "  the look at three tensors", "  four addresses", "  whether one is nested", "write, 8 sequences")
 PATTERN = "layers 1; heads 8; kv-heads 2; head-dim 128; block 16; layers all: local 2 | stride 4 phase kv"
 
 
@@ -171,10 +176,17 @@ def measure(library, seconds):
             print(f"{name}\t{min(timeit.repeat(call, number=IN_A_ROW, repeat=100)) / IN_A_ROW * 1e6:.2f}")
         return
     about = {**setting(torch), "package": os.path.relpath(os.path.dirname(s2.__file__)), "calls": IN_A_ROW}
-    for name, took in rounds(torch, calls, seconds).items():
-        quarter, median, three = statistics.quantiles(took, n=4)
-        print(json.dumps({"row": "call", "call": name.strip(), "us": round(median, 2), "us_25": round(quarter, 2), "us_75": round(three, 2),
-                          "us_least": round(min(took), 2), "rounds": len(took), **about}), flush=True)
+    every = rounds(torch, calls, seconds)
+    for name, took in every.items():
+        over = {}
+        if name not in NOT_OURS and not name.startswith("C"):
+            over = spread("over_c", [one - other for one, other in zip(took, every[IN_C.get(name, "C")])])
+        print(json.dumps({"row": "call", "call": name.strip(), **spread("us", took), **over, "rounds": len(took), **about}), flush=True)
+
+
+def spread(name, took):
+    quarter, median, three = statistics.quantiles(took, n=4)
+    return {name: round(median, 2), f"{name}_25": round(quarter, 2), f"{name}_75": round(three, 2), f"{name}_least": round(min(took), 2)}
 
 
 def main():
