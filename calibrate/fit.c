@@ -372,7 +372,8 @@ static void note_limits(s2_kernel_model *kernel, const s2_row *row, const s2_ker
 
 /* What the rows of a kernel can show. */
 typedef struct s2_seen {
-    bool subs, lists, arithmetic, mixed, fine, columns, turns, parts, waves, trips, alone, fused;
+    bool subs, lists, arithmetic, mixed, fine, columns, turns, parts, waves, trips, alone, fused, more,
+        behind;
 } s2_seen;
 
 static void see_classes(const s2_load_class *classes, int32_t n, s2_seen *seen)
@@ -381,7 +382,20 @@ static void see_classes(const s2_load_class *classes, int32_t n, s2_seen *seen)
         seen->fine = seen->fine || classes[at].n_fine > 0;
         seen->mixed = seen->mixed || classes[at].n_mixed > 0;
         seen->turns = seen->turns || classes[at].n_turns > 0;
+        seen->more = seen->more || classes[at].n_more > 0;
     }
+}
+
+/* Whether most items have a few steps, and the next one begins under them: these show how long its chain is. */
+static bool has_brief_items(const s2_kernel_load *load)
+{
+    int64_t n = 0;
+    for (int32_t at = 0; load->halved && load->pass == S2_PASS_FORWARD && at < load->n_classes; at++) {
+        const s2_load_class *const cls = &load->classes[at];
+        const int32_t n_after = cls->n_full + cls->n_mixed;
+        n += n_after > 0 && n_after + cls->n_masked <= 3 ? cls->n_items : 0;
+    }
+    return 2 * n > load->n_items;
 }
 
 static s2_seen see(const s2_fitter *fitter, int32_t index)
@@ -402,6 +416,7 @@ static s2_seen see(const s2_fitter *fitter, int32_t index)
             seen.alone || (load->pass == S2_PASS_DECODE && load->n_items <= (int64_t)fitter->model->n_sms);
         seen.parts = seen.parts || load->n_chains > 0 || load->merges;
         seen.trips = seen.trips || load->long_trips > 0;
+        seen.behind = seen.behind || has_brief_items(load);
         seen.waves = seen.waves || (load->wide && load->waves > 0);
         for (int32_t column = 0; column < load->n_columns; column++)
             seen.mixed = seen.mixed || load->columns[column].n_half > 0;
@@ -422,7 +437,7 @@ typedef struct s2_prior {
 
 /* Assumed values of constants before any point is seen; the fitter points to them. */
 typedef struct s2_beliefs {
-    double scalar[14], hbm;
+    double scalar[16], hbm;
     double item[S2_MODEL_DIMS], floor[S2_MODEL_DIMS];
 } s2_beliefs;
 
@@ -467,8 +482,10 @@ static void free_scalars(s2_fitter *fitter, s2_kernel_model *kernel, bool floors
                                {seen.fine, &kernel->fine, 200},
                                {seen.columns || seen.turns, &kernel->column, step ? 2000 : 1000},
                                {seen.parts, &kernel->part, 1000},
-                               {seen.waves, &kernel->more, 1000},
+                               {seen.waves || (seen.behind && seen.more), &kernel->more, step ? 1000 : 500},
                                {seen.trips, &kernel->trip, 300},
+                               {floors && seen.behind, &kernel->behind, 2000},
+                               {wide && seen.parts, &kernel->adding, 0.5},
                                {step && !wide, &kernel->warp, 0.5}};
     for (size_t p = 0; p < sizeof priors / sizeof *priors; p++) {
         beliefs->scalar[p] = priors[p].like;
@@ -886,6 +903,16 @@ static void keep(const s2_fit_point *points, int32_t n_points, s2_time_model *mo
     }
 }
 
+/* How a kernel moves bytes shows in counters, which rows that are fitted beside others need not have. */
+static void keep_padding(const s2_time_model *kept, s2_time_model *model)
+{
+    for (int32_t k = 0; k < model->n_kernels; k++)
+        for (int32_t of = 0; of < kept->n_kernels; of++)
+            if (kept->kernels[of].pass == model->kernels[k].pass &&
+                strcmp(kept->kernels[of].name, model->kernels[k].name) == 0)
+                model->kernels[k].padded = kept->kernels[of].padded;
+}
+
 /* What no kernel has alone. */
 static void fit_chip(s2_fitter *fitter, const s2_gpu *gpu)
 {
@@ -944,10 +971,60 @@ s2_status s2_fit_run(s2_arena *arena, const s2_row_file *rows, const s2_gpu *gpu
     s2_fitter fitter = {.model = &model, .points = points, .n_points = n_points};
     if (kept == NULL)
         fit_chip(&fitter, gpu);
+    else
+        keep_padding(kept, &model);
     S2_TRY(fit_kernels(&fitter, gpu, diag));
     S2_TRY(kept != NULL ? fit_power(&fitter, diag) : fit_clock(&fitter, diag));
     *out = model;
     return S2_OK;
+}
+
+static int32_t find_dim(const s2_kernel_model *kernel, const s2_kernel_load *load)
+{
+    const int32_t head_dim = s2_model_cost_dim(kernel->traits, load->head_dim);
+    int32_t d = 0;
+    while (d < kernel->n_dims && kernel->dims[d].head_dim != head_dim)
+        d++;
+    return d;
+}
+
+static void forget_dim(s2_kernel_model *kernel, int32_t d)
+{
+    if (d < kernel->n_dims)
+        kernel->n_dims--;
+    for (; d < kernel->n_dims; d++)
+        kernel->dims[d] = kernel->dims[d + 1];
+}
+
+/* Rows of a head dimension that was fitted before are no further points. */
+static s2_status fit_dims(s2_fitter *fitter, int32_t index, s2_diag *diag)
+{
+    s2_kernel_model *const kernel = &fitter->model->kernels[index];
+    const s2_kernel_model before = *kernel;
+    double item[S2_MODEL_DIMS], floor[S2_MODEL_DIMS], loss_left;
+    bool own[S2_MODEL_DIMS] = {false};
+    for (int32_t p = 0; p < fitter->n_points; p++) {
+        const s2_fit_point *const point = &fitter->points[p];
+        if (point->kernel != index)
+            continue;
+        if (find_dim(&before, &point->load) == before.n_dims) {
+            note_cut(kernel, point->row, &point->load);
+            note_limits(kernel, point->row, &point->load);
+        }
+        forget_dim(kernel, find_dim(kernel, &point->load));
+    }
+    for (int32_t p = 0; p < fitter->n_points; p++)
+        if (fitter->points[p].kernel == index)
+            note_dim(kernel, &fitter->points[p].load, fitter->model->mma_flop);
+    for (int32_t p = 0; p < fitter->n_points; p++)
+        if (fitter->points[p].kernel == index)
+            own[find_dim(kernel, &fitter->points[p].load)] = true;
+    fitter->n_free = 0;
+    fitter->residual = cycle_residual;
+    for (int32_t d = 0; d < kernel->n_dims; d++)
+        if (own[d])
+            free_dim(fitter, kernel, &kernel->dims[d], kernel->pass == S2_PASS_FORWARD, &item[d], &floor[d]);
+    return minimise(fitter, &loss_left, diag);
 }
 
 /* From what is kept, or where that is nothing, from some cycles: steps of the descent are in logarithms. */
@@ -964,6 +1041,34 @@ static s2_status fit_constant(s2_fitter *fitter, int32_t index, const char *word
     fitter->residual = cycle_residual;
     let(fitter, value);
     return minimise(fitter, &loss_left, diag);
+}
+
+/* What the head dimensions of the rows cost, with all else of their kernels kept. */
+s2_status s2_fit_dims(s2_arena *arena, const s2_row_file *rows, const s2_time_model *kept, s2_time_model *out,
+                      s2_diag *diag)
+{
+    s2_time_model model = *kept;
+    s2_row_file file;
+    int32_t n_points, n_fitted = 0;
+    s2_fit_point *const points = S2_NEW(arena, s2_fit_point, rows->n_rows + 1);
+    if (points == NULL)
+        return S2_ENOMEM;
+    S2_TRY(in_order(arena, rows, &file));
+    S2_TRY(load_points(arena, &file, kept, points, &n_points, diag));
+    for (int32_t p = 0; p < n_points; p++) {
+        const s2_kernel_model *const kernel = kernel_of(&model, &points[p]);
+        points[p].kernel = kernel == NULL ? -1 : (int32_t)(kernel - model.kernels);
+    }
+    s2_fitter fitter = {.model = &model, .points = points, .n_points = n_points};
+    for (int32_t k = 0; k < model.n_kernels; k++)
+        if (has_rows(&fitter, k)) {
+            S2_TRY(fit_dims(&fitter, k, diag));
+            n_fitted++;
+        }
+    if (n_fitted == 0)
+        return s2_diag_set(diag, S2_EINVAL, CODE_FIT, 0, 0, "no row is of a kernel whose constants are kept");
+    *out = model;
+    return S2_OK;
 }
 
 s2_status s2_fit_constant(s2_arena *arena, const s2_row_file *rows, const s2_time_model *kept,

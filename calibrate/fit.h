@@ -43,4 +43,11 @@ s2_status s2_fit_run(s2_arena *arena, const s2_row_file *file, const s2_gpu *gpu
 s2_status s2_fit_constant(s2_arena *arena, const s2_row_file *file, const s2_time_model *kept,
                           const char *word, s2_time_model *out, s2_diag *diag) S2_MUST_CHECK;
 
+/*
+ * Fit what the head dimensions of rows of the set "designed" cost, of the kernels of `kept` that have such rows, and
+ * keep all else. S2_EINVAL with *diag when no row is of such a kernel.
+ */
+s2_status s2_fit_dims(s2_arena *arena, const s2_row_file *file, const s2_time_model *kept, s2_time_model *out,
+                      s2_diag *diag) S2_MUST_CHECK;
+
 #endif /* S2_CALIBRATE_FIT_H */

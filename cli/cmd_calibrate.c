@@ -336,7 +336,9 @@ static s2_exit fit(s2_calibrate *state)
         calibration.head = kept.head;
     }
     s2_status status = s2_gpu_find(state->file.head.gpu, &gpu, &diag);
-    if (status == S2_OK && only != NULL)
+    if (status == S2_OK && only != NULL && strcmp(only, "dims") == 0)
+        status = s2_fit_dims(&state->cli->arena, &state->file, &kept.model, &calibration.model, &diag);
+    else if (status == S2_OK && only != NULL)
         status =
             s2_fit_constant(&state->cli->arena, &state->file, &kept.model, only, &calibration.model, &diag);
     else if (status == S2_OK)

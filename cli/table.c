@@ -199,7 +199,9 @@ static const s2_option CALIBRATE[] = {
         "with --from: do not fit the third of the points that SEED draws; write them to --rows"),
     OPT("keep", '\0', "FILE", NULL,
         "fit the kernels that have rows alone, and leave all else as these constants are"),
-    OPT("only", '\0', "WORD", NULL, "with --keep: fit this constant alone, of the kernels that have rows"),
+    OPT("only", '\0', "WORD", NULL,
+        "with --keep: fit this constant alone, of the kernels that have rows; dims: what the rows' head "
+        "dimensions cost"),
     OPT("judge", '\0', "FILE", NULL, "state the errors on these held-out measurements in the file"),
     OPT("out", 'o', "FILE", NULL, "fit, and write the constants there"),
     FLAG("once", '\0', "one launch a point and no timing: for a profiler that counts bytes"),

@@ -47,6 +47,8 @@ enum { CODE_CALIBRATION = 705, MAX_BYTES = 1 << 16, MOST_NUMBERS = 6 };
     X(hit, 0, 1e3)                                                                                           \
     X(trip, 0, 1e6)                                                                                          \
     X(warp, 0, 1)                                                                                            \
+    X(behind, 0, 1e6)                                                                                        \
+    X(adding, 0, 1e6)                                                                                        \
     X(draw, 0, 100)                                                                                          \
     X(least_us, 0, 1e12)                                                                                     \
     X(most_us, 0, 1e12)                                                                                      \
@@ -95,9 +97,10 @@ static void print_kernel(const s2_kernel_model *kernel, s2_buf *buf)
     for (int32_t key = 0; key < N_KERNEL_KEYS; key++) {
         const double value = *(const double *)(const void *)((const char *)kernel + kernel_keys[key].offset);
         const size_t offset = kernel_keys[key].offset;
-        const bool is_rare = offset == offsetof(s2_kernel_model, draw) ||
-                             offset == offsetof(s2_kernel_model, trip) ||
-                             offset == offsetof(s2_kernel_model, warp);
+        const bool is_rare =
+            offset == offsetof(s2_kernel_model, draw) || offset == offsetof(s2_kernel_model, behind) ||
+            offset == offsetof(s2_kernel_model, adding) || offset == offsetof(s2_kernel_model, trip) ||
+            offset == offsetof(s2_kernel_model, warp);
         if (!is_rare || value != 0) /* few kernels have them */
             s2_buf_printf(buf, "%s %.6g\n", kernel_keys[key].word, value);
     }

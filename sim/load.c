@@ -581,6 +581,7 @@ static s2_status load_plan(s2_arena *arena, const s2_plan *plan, const s2_kernel
                            .key_tok = plan->options.key_tok * (halved ? 2 : 1),
                            .arithmetic = true,
                            .whole_blocks = true,
+                           .one_head = plan->pack_heads == 1,
                            .halved = halved,
                            .even_group = plan->pattern->n_heads / plan->pattern->n_kv_heads % 2 == 0,
                            .column_passes = s2_kernel_column_passes(traits, plan->pattern->head_dim),
@@ -713,6 +714,16 @@ static int64_t step_pairs(const s2_load_step *of)
     return n;
 }
 
+/* What parts of lists leave in memory to be added up. */
+static double left_bytes(const s2_decode_plan *step, int32_t head_dim)
+{
+    double n_rows = 0;
+    for (int32_t list_no = 0; list_no < step->n_lists; list_no++)
+        if (step->lists[list_no].n_parts > 1)
+            n_rows += (double)step->lists[list_no].n_parts * step->lists[list_no].n_rows;
+    return n_rows * head_dim * 4;
+}
+
 static s2_status load_step(s2_arena *arena, s2_load_step *of, s2_chip chip, s2_decode_launch *launch,
                            s2_dtype dtype, s2_kernel_load *out)
 {
@@ -749,6 +760,7 @@ static s2_status load_step(s2_arena *arena, s2_load_step *of, s2_chip chip, s2_d
     load.merges = s2_decode_launch_merges(launch, step);
     load.trips = s2_decode_launch_trips(launch, step, load.merges);
     load.long_trips = s2_decode_launch_long_trips(launch, step, load.merges);
+    load.left_bytes = load.merges ? left_bytes(step, d) : 0;
     load.waves = load.merges ? s2_decode_launch_waves(chip, step) : 0;
     const double rows = (double)step->n_lists * longest_step(plan) * group;
     load.flop = 4.0 * d * 8 * tiles * S2_DECODE_SLAB_TOK * (double)load.n_steps;

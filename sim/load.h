@@ -57,6 +57,7 @@ typedef struct s2_kernel_load {
     int32_t rows;      /* of a tile: query rows times packed heads */
     int32_t key_tok;   /* of a step */
     int32_t n_subs;    /* key blocks gathered into a step */
+    bool one_head;     /* tiles have rows of one head */
     bool halved;       /* steps are those of plan/steps.h, a whole one has key_tok keys */
     bool even_group;   /* an even number of query heads per KV head */
     bool arithmetic;   /* no list comes from memory */
@@ -89,6 +90,7 @@ typedef struct s2_kernel_load {
     const s2_wave *generations;
     bool wide;   /* decode: more than 16 rows a list on Hopper, for which there is a kernel: 64 keys a step */
     bool merges; /* decode: a launch of its own adds up the parts of lists */
+    double left_bytes;  /* decode: in fp32, what parts leave for this launch */
     double waves;       /* decode: of rows, beyond the first, that this launch adds up */
     int32_t long_trips; /* decode: ... of more than a few parts */
     int32_t trips;      /* decode: to L2, one after another, of the warp that adds up most parts */

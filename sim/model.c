@@ -78,9 +78,14 @@ static s2_dim_cost cost_of(const s2_kernel_model *kernel, int32_t of_dim)
 /* What items and columns of one launch cost, in cycles. */
 typedef struct s2_costs {
     double item, full, masked, mixed, fine, more, turn;
-    double warp; /* decode: share of `full` that is a warp's own */
-    double least;
+    double warp;                /* decode: share of `full` that is a warp's own */
+    double least, least_behind; /* of an item that is stored alone, or under the steps of the next one */
 } s2_costs;
+
+static double least_of(const s2_costs *costs, const s2_load_class *cls)
+{
+    return cls->n_full + cls->n_mixed > 0 ? costs->least_behind : costs->least;
+}
 
 static double cycles_of(const s2_costs *costs, const s2_load_class *cls)
 {
@@ -88,7 +93,18 @@ static double cycles_of(const s2_costs *costs, const s2_load_class *cls)
     const double cycles = costs->item + costs->full * n_full + costs->masked * (cls->n_masked + cls->n_rows) +
                           costs->mixed * cls->n_mixed + costs->fine * cls->n_fine +
                           costs->more * cls->n_more + costs->turn * cls->n_turns;
-    return fmax(costs->least, cycles);
+    return fmax(least_of(costs, cls), cycles);
+}
+
+/* Whether an item waits for its keys, at the highest clock. */
+static bool any_waits(const s2_costs *costs, const s2_kernel_load *load)
+{
+    s2_costs own = *costs;
+    own.least = own.least_behind = 0;
+    for (int32_t at = 0; at < load->n_classes; at++)
+        if (cycles_of(&own, &load->classes[at]) < least_of(costs, &load->classes[at]))
+            return true;
+    return false;
 }
 
 /* Cycles until the last worker is done; the mean worker's in *mean. */
@@ -194,15 +210,21 @@ static double beside(double a, double b)
 static double tail_cycles(const s2_kernel_model *kernel, const s2_kernel_load *load)
 {
     return kernel->start * load->trips + kernel->trip * load->long_trips +
-           (load->merges ? kernel->part + kernel->more * load->waves * ceil(load->head_dim / 64.0) : 0);
+           (load->merges ? kernel->part + kernel->more * load->waves * ceil(load->head_dim / 64.0) +
+                               kernel->adding * load->left_bytes / 1024
+                         : 0);
 }
 
-/*
- * Cycles of the busiest SM; missed: share of the rows that come from device memory. *imbalance: how much more it has
- * to do than the mean one.
- */
-static double launch_cycles(const s2_kernel_model *kernel, const s2_kernel_load *load, double missed,
-                            int32_t n_sms, double *imbalance)
+/* What a launch takes of the SMs. */
+typedef struct s2_busy {
+    double end;       /* cycles of the busiest SM */
+    double imbalance; /* how much more it has to do than the mean one */
+    bool waits;       /* an item waits for its keys, which is time and no cycles */
+} s2_busy;
+
+/* missed: share of the rows that come from device memory; slower: the highest clock over the one that runs. */
+static s2_busy busy_of(const s2_kernel_model *kernel, const s2_kernel_load *load, double missed,
+                       int32_t n_sms, double slower)
 {
     const s2_dim_cost cost = cost_of(kernel, load->head_dim);
     const double extra = ceil(load->head_dim / 64.0) *
@@ -213,15 +235,21 @@ static double launch_cycles(const s2_kernel_model *kernel, const s2_kernel_load 
     /* decode: the rows of a slab are in two tiles of 8 */
     const bool two_tiles = load->pass == S2_PASS_DECODE && load->n_subs == 3;
     const double step = two_tiles ? cost.step * fmax(1, kernel->mixed) : cost.step;
-    const s2_costs costs = {.item = cost.item + load->sink_cycles,
-                            .full = beside(step + extra, cap),
-                            .warp = kernel->warp,
-                            .masked = beside(cost.masked + extra, cap_masked),
-                            .mixed = beside(cost.step * fmax(1, kernel->mixed) + extra, cap),
-                            .fine = kernel->fine,
-                            .more = kernel->more,
-                            .turn = kernel->column,
-                            .least = backward ? 0 : cost.least * (1 - kernel->hit * (1 - missed))};
+    const double waited = kernel->hit * (1 - missed), least = backward ? 0 : cost.least * (1 - waited),
+                 behind = kernel->behind * (load->one_head ? 2 : 1) * (1 - waited);
+    s2_costs costs = {.item = cost.item + load->sink_cycles,
+                      .full = beside(step + extra, cap),
+                      .warp = kernel->warp,
+                      .masked = beside(cost.masked + extra, cap_masked),
+                      .mixed = beside(cost.step * fmax(1, kernel->mixed) + extra, cap),
+                      .fine = kernel->fine,
+                      .more = kernel->more,
+                      .turn = kernel->column,
+                      .least = least,
+                      .least_behind = load->halved ? least + behind : least};
+    const bool waits = any_waits(&costs, load);
+    costs.least /= slower;
+    costs.least_behind /= slower;
     double items_mean, columns_mean = 0, end = 0;
     if (backward)
         end = column_cycles(kernel, load, &cost, n_sms, &columns_mean);
@@ -234,8 +262,8 @@ static double launch_cycles(const s2_kernel_model *kernel, const s2_kernel_load 
     else if (load->pass != S2_PASS_DECODE)
         end += kernel->start * any_of_several_steps(load);
     const double mean = items_mean + columns_mean;
-    *imbalance = mean > 0 ? end / (alone ? kernel->alone : 1) / mean : 1; /* waiting alone is no work */
-    return end;
+    const double worked = alone ? end / kernel->alone : end; /* waiting alone is no work */
+    return (s2_busy){end, mean > 0 ? worked / mean : 1, waits};
 }
 
 bool s2_model_plans_lists(const s2_kernel_model *kernel)
@@ -396,9 +424,11 @@ static double power_sum(double a, double b, double c, double p)
 }
 
 static void at_clock(const s2_time_model *model, const s2_kernel_model *kernel, double mhz,
-                     s2_forecast *forecast)
+                     const s2_busy *busy, s2_forecast *forecast)
 {
     forecast->mhz = mhz;
+    forecast->cycles = busy->end;
+    forecast->imbalance = busy->imbalance;
     forecast->compute_us = forecast->cycles / mhz;
     forecast->hbm_us = (forecast->bytes.dram_read + forecast->bytes.dram_write - forecast->before_bytes) /
                        (kernel->hbm_gb_s * 1e3);
@@ -447,7 +477,6 @@ void s2_model_run(const s2_time_model *model, const s2_kernel_model *kernel, con
     const double missed = cold ? 1 : missed_share(kernel, load);
     s2_forecast forecast = {.launch_us = kernel->launch_us + kernel->miss_us * missed + load->after_us,
                             .bytes = s2_model_bytes(model, kernel, load, cold)};
-    forecast.cycles = launch_cycles(kernel, load, missed, (int32_t)model->n_sms, &forecast.imbalance);
     forecast.tail_cycles = load->pass == S2_PASS_DECODE ? tail_cycles(kernel, load) : 0;
     if (load->pass == S2_PASS_BACKWARD && !s2_model_is_short(kernel))
         take_sums(model, kernel, load, missed, &forecast);
@@ -455,11 +484,14 @@ void s2_model_run(const s2_time_model *model, const s2_kernel_model *kernel, con
         forecast.before_us = (kernel->part * (double)load->n_listed + kernel->column * (double)load->n_seen) /
                              model->n_sms / model->max_mhz;
     double f = mhz > 0 ? mhz : model->max_mhz;
-    at_clock(model, kernel, f, &forecast);
+    s2_busy busy = busy_of(kernel, load, missed, (int32_t)model->n_sms, model->max_mhz / f);
+    at_clock(model, kernel, f, &busy, &forecast);
     /* a lower clock makes the launch longer and the chip less busy, so the rounds converge */
     for (int32_t round = 0; mhz <= 0 && round < 8; round++) {
         f = s2_model_clock(model, kernel, load, &forecast.bytes, forecast.us, f);
-        at_clock(model, kernel, f, &forecast);
+        if (busy.waits)
+            busy = busy_of(kernel, load, missed, (int32_t)model->n_sms, model->max_mhz / f);
+        at_clock(model, kernel, f, &busy, &forecast);
     }
     forecast.by = limit_of(&forecast);
     *out = forecast;

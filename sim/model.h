@@ -129,7 +129,11 @@ typedef struct s2_kernel_model {
     double
         warp; /* decode: share of a slab's cycles that are its warp's own: of four slabs, which four warps take at
                     once, those of the first; what is left is of all of the part's slabs */
-    double draw; /* power of what it does beside products, in that of its products; 0: as the others */
+    double
+        behind; /* forward on Hopper: added to `least` where an item is stored under the steps of the next, whose slot
+                      is free only then; twice where a tile has rows of one head */
+    double adding; /* decode: cycles of the whole chip to write a KiB that parts leave, and to add it up */
+    double draw;   /* power of what it does beside products, in that of its products; 0: as the others */
     int32_t n_dims;
     s2_dim_cost dims[S2_MODEL_DIMS]; /* ascending head_dim */
     int32_t n_cuts;

@@ -121,7 +121,7 @@ def check_fits(rng):
         near("which the page says", float("to read from host memory, at the link's peak\n" in page.split("at least")[0]), float(link))
 
 
-APART = ("e4m3", "listed", "short", "ordered", "sliding", "wide")  # families of a kernel of their own
+APART = ("e4m3", "listed", "short", "ordered", "sliding", "wide", "brief", "dim256")  # families that are drawn apart
 
 
 def check_accuracy(judged):

@@ -635,7 +635,7 @@ static void lists_that_take_too_long_to_plan_are_estimated(void **state)
 }
 
 /*
- * Decode was measured at head dimensions 64, 96 and 128, forward at 64, 80, 96, 128 and 256: between and beyond, the
+ * Decode was measured at head dimensions 64, 96 and 128, gradients at 256 too, forward at 64, 80, 96, 128 and 256: between and beyond, the
  * error is not what was judged. What no measured kernel takes (docs/kernels.md) is not predicted.
  */
 static void head_dimensions_that_were_not_measured_are_guessed(void **state)
@@ -650,8 +650,9 @@ static void head_dimensions_that_were_not_measured_are_guessed(void **state)
                 {S2_PREFILL, 256, JUDGED},       {S2_PREFILL, 80, JUDGED},  {S2_PREFILL, 112, GUESSED},
                 {S2_PREFILL, 192, GUESSED},      {S2_PREFILL, 48, GUESSED}, {S2_PREFILL, 288, NOT_PREDICTED},
                 {S2_DECODE, 576, NOT_PREDICTED}, {S2_TRAIN, 96, JUDGED},    {S2_TRAIN, 80, GUESSED},
-                {S2_TRAIN, 256, GUESSED},        {S2_TRAIN, 64, JUDGED},    {S2_PREFILL, 92, NOT_PREDICTED},
-                {S2_TRAIN, 40, GUESSED},         {S2_TRAIN, 136, GUESSED},  {S2_TRAIN, 264, NOT_PREDICTED}};
+                {S2_TRAIN, 256, JUDGED},         {S2_TRAIN, 64, JUDGED},    {S2_PREFILL, 92, NOT_PREDICTED},
+                {S2_TRAIN, 40, GUESSED},         {S2_TRAIN, 136, GUESSED},  {S2_TRAIN, 264, NOT_PREDICTED},
+                {S2_TRAIN, 192, GUESSED}};
     s2_calibration calibration;
     s2_sim_options options;
     s2_sim sim;
@@ -1920,6 +1921,133 @@ static void one_constant_is_fitted_and_all_else_kept(void **state)
     s2_arena_release(&arena);
 }
 
+/* Rows of a head dimension that a kernel does not know give it its costs, and are told again by the same rows. */
+static void head_dimensions_are_fitted_beside_what_is_known(void **state)
+{
+    (void)state;
+    enum { N = 20 };
+    s2_arena arena = {0};
+    s2_diag diag = {0};
+    s2_time_model truth = h200_model(), kept, fitted, again;
+    s2_row_file file = {.rows = S2_NEW(&arena, s2_row, N)};
+    int32_t index = 0;
+    while (strcmp(truth.kernels[index].name, "sm90_bwd") != 0)
+        index++;
+    kept = truth;
+    s2_kernel_model *const without = &kept.kernels[index];
+    assert_int_equal(without->dims[without->n_dims - 1].head_dim, 256);
+    without->n_dims--;
+    for (int32_t nth = 0; nth < N; nth++) {
+        s2_row *const row = &file.rows[file.n_rows++];
+        s2_kernel_load load;
+        s2_forecast forecast;
+        *row = (s2_row){
+            .set = "designed", .kernel = "sm90_bwd", .tile_tok = 128, .key_tok = 32, .pack_heads = 1};
+        assert_true(s2_run_point_drawn_of("dim256", S2_PASS_BACKWARD, 5, nth, &row->point));
+        row->nth = nth;
+        row->point.q_tok = row->point.k_tok = s2_min_i32(row->point.k_tok, 2048);
+        assert_int_equal(s2_fit_load(&arena, row, &truth, &load, NULL), S2_OK);
+        s2_model_run(&truth, &truth.kernels[index], &load, false, 0, &forecast);
+        row->us = forecast.us;
+        row->mhz = forecast.mhz;
+    }
+    if (s2_fit_dims(&arena, &file, &kept, &fitted, &diag) != S2_OK)
+        fail_msg("%s", diag.msg);
+    assert_int_equal(s2_fit_dims(&arena, &file, &fitted, &again, &diag), S2_OK);
+    assert_memory_equal(&again, &fitted, sizeof fitted);
+    const s2_dim_cost *const cost = &fitted.kernels[index].dims[without->n_dims],
+                             *const made = &truth.kernels[index].dims[without->n_dims];
+    assert_true(fabs(cost->least / made->least - 1) < 0.05 && fabs(cost->step / made->step - 1) < 0.2);
+    assert_memory_equal(fitted.kernels[index].dims, truth.kernels[index].dims,
+                        (size_t)without->n_dims * sizeof *cost);
+    assert_int_equal(fitted.kernels[index].n_points, without->n_points + N);
+    file.n_rows = 0;
+    assert_int_equal(s2_fit_dims(&arena, &file, &kept, &fitted, &diag), S2_EINVAL);
+    s2_arena_release(&arena);
+}
+
+/*
+ * An item that is stored under the steps of the next one frees its slot late: the longer chain costs items of a few
+ * steps, of one head twice as much, none of many steps, and at a low clock as much time as at a high one.
+ */
+static void items_of_a_few_steps_wait_for_a_slot(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_time_model with = h200_model(), without = h200_model();
+    int32_t k = 0;
+    while (strcmp(with.kernels[k].name, "sm90") != 0)
+        k++;
+    with.kernels[k].behind = 20000;
+    without.kernels[k].behind = 0;
+    const struct {
+        const char *pattern;
+        int32_t tile_tok;
+    } cases[] = {{"heads 16; kv-heads 16; head-dim 64; block 64; all: local 3", 128},
+                 {"heads 16; kv-heads 4; head-dim 64; block 64; all: local 3", 64},
+                 {"heads 16; kv-heads 16; head-dim 64; block 64; all: local 1", 128},
+                 {"heads 16; kv-heads 16; head-dim 64; block 64; all: local 64", 128}};
+    double more[4], slow[4];
+    for (int32_t c = 0; c < 4; c++) {
+        s2_row row = {
+            .point = {.pass = S2_PASS_FORWARD, .q_tok = 32768, .k_tok = 32768, .batch = 1, .dtype = S2_BF16},
+            .kernel = "sm90",
+            .tile_tok = cases[c].tile_tok,
+            .key_tok = 64,
+            .pack_heads = 2,
+            .section_bytes = 1 << 24};
+        s2_kernel_load load;
+        s2_forecast a, b;
+        snprintf(row.point.pattern, sizeof row.point.pattern, "%s", cases[c].pattern);
+        assert_int_equal(s2_fit_load(&arena, &row, &with, &load, NULL), S2_OK);
+        s2_model_run(&with, &with.kernels[k], &load, true, with.max_mhz, &a);
+        s2_model_run(&without, &without.kernels[k], &load, true, with.max_mhz, &b);
+        more[c] = (a.compute_us - b.compute_us) / (double)load.n_items;
+        s2_model_run(&with, &with.kernels[k], &load, true, with.max_mhz / 2, &b);
+        slow[c] = b.compute_us / a.compute_us;
+    }
+    assert_true(more[0] > 1.5 * more[1] && more[1] > 0);
+    assert_true(fabs(more[2]) < 1e-9 && more[3] < 0.2 * more[1]);
+    assert_true(slow[0] < 1.01 && slow[3] > 1.5);
+    s2_arena_release(&arena);
+}
+
+/* What the parts of wide steps leave is written and read by all, so more rows and longer ones take longer to add up. */
+static void what_parts_leave_takes_time_to_add_up(void **state)
+{
+    (void)state;
+    s2_time_model model = h200_model();
+    const s2_kernel_model *const law = decode_law(&model, true);
+    double before = 0;
+    for (int32_t heads = 64; heads <= 128; heads += 64)
+        for (int32_t q_tok = 1; q_tok <= 4; q_tok *= 2) {
+            s2_arena arena = {0};
+            s2_row row = {.point = {.pass = S2_PASS_DECODE,
+                                    .q_tok = q_tok,
+                                    .k_tok = 2048,
+                                    .batch = 2,
+                                    .dtype = S2_BF16},
+                          .kernel = "decode",
+                          .tile_tok = 16,
+                          .key_tok = 64,
+                          .pack_heads = 1};
+            s2_kernel_load load;
+            s2_forecast forecast;
+            snprintf(row.point.pattern, sizeof row.point.pattern,
+                     "heads %d; kv-heads 1; head-dim 128; block 64; all: dense", heads);
+            assert_int_equal(s2_fit_load(&arena, &row, &model, &load, NULL), S2_OK);
+            assert_true(load.merges);
+            /* each part leaves a row of sums for each of its list's rows */
+            const double parts = (double)load.n_items / ceil(load.list_rows / 64.0);
+            assert_true(load.left_bytes == parts * load.list_rows * 128 * 4);
+            s2_model_run(&model, law, &load, false, model.max_mhz, &forecast);
+            assert_true(forecast.tail_cycles > law->part + law->adding * load.left_bytes / 1024);
+            assert_true(load.left_bytes >= before);
+            before = q_tok == 4 ? 0 : load.left_bytes;
+            s2_arena_release(&arena);
+        }
+}
+
 /* Lists that the device holds are planned in each launch, and only launches that say so are priced with that. */
 static void lists_on_the_device_have_a_price_of_their_own(void **state)
 {
@@ -2115,6 +2243,9 @@ int main(void)
         cmocka_unit_test(a_fit_of_wide_steps_brings_back_what_made_the_rows),
         cmocka_unit_test(a_fit_depends_on_its_rows_and_not_on_their_order),
         cmocka_unit_test(one_constant_is_fitted_and_all_else_kept),
+        cmocka_unit_test(head_dimensions_are_fitted_beside_what_is_known),
+        cmocka_unit_test(items_of_a_few_steps_wait_for_a_slot),
+        cmocka_unit_test(what_parts_leave_takes_time_to_add_up),
         cmocka_unit_test(lists_on_the_device_have_a_price_of_their_own),
         cmocka_unit_test(lists_on_the_device_come_in_the_order_of_a_dense_layer),
         cmocka_unit_test(built_in_rows_stay_above_the_floor_and_are_predicted),

@@ -1,7 +1,6 @@
 #!/bin/sh
-# Fit the H200's decode, forward in e4m3, lists on the device, short windows and gradients in order to the rows that are
-# recorded, and of its forward what a further mask of a step costs, and judge all kernels anew:
-# fit.sh S2 [FILE]. FILE, by default the committed constants, is changed; its other kernels stay as they are.
+# Fit the H200's decode, forward, lists on the device, short windows and gradients in order to the rows that are recorded,
+# and of its other gradients what head dimension 256 costs, and judge all kernels anew: fit.sh S2 [FILE]. FILE, by default the committed constants, is changed; its other kernels stay as they are.
 set -eu
 s2=$1
 rows=$(dirname "$0")/../../docs/results
@@ -13,22 +12,19 @@ trap 'rm -rf "$scratch"' EXIT
     grep '^{"schema"\|^{"micro"\|"pass":"decode"' "$rows/h200-designed.jsonl" |
         grep -v 'stride \(25\|19\) phase kv; kv 0: dense'
     cat "$rows/h200-few-decode.jsonl"
-    grep '"family":"wide"' "$rows/h200-wide.jsonl"
+    grep '"family":"wide"' "$rows/h200-wide-again.jsonl"
+    grep '"kernel":"sm90"' "$rows/h200-forward-again.jsonl"
     grep -h '^{"micro"\|^{"schema"\|"family":"e4m3"' "$rows/h200-designed-again.jsonl" "$rows/h200-designed-third.jsonl"
     cat "$rows/h200-e4m3-again.jsonl" "$rows/h200-lists.jsonl"
     grep -v '"pass":"backward"' "$rows/h200-short-designed.jsonl"
     cat "$rows/h200-short-sets.jsonl"
     grep -h '"kernel":"sm90_bwd_ordered"' "$rows/h200-ordered.jsonl" "$rows/h200-sliding.jsonl"
 } > "$scratch/fitted.jsonl"
-{
-    head -n 1 "$rows/h200-designed-again.jsonl"
-    grep -h '"family":"tokens","pass":"forward"' "$rows/h200-designed-again.jsonl" "$rows/h200-designed-third.jsonl" |
-        grep '"kernel":"sm90"'
-} > "$scratch/masks.jsonl"
-"$s2" calibrate --from "$scratch/masks.jsonl" --keep "$file" --only more --out "$scratch/constants"
-cp "$scratch/constants" "$file"
 cat "$rows/h200-held-out.jsonl" "$rows/h200-e4m3-held-out.jsonl" "$rows/h200-lists-held-out.jsonl" \
     "$rows/h200-short-held-out.jsonl" "$rows/h200-short-sets-held-out.jsonl" "$rows/h200-ordered-held-out.jsonl" \
-    "$rows/h200-sliding-held-out.jsonl" "$rows/h200-wide-held-out.jsonl" > "$scratch/judging.jsonl"
-"$s2" calibrate --from "$scratch/fitted.jsonl" --keep "$file" --judge "$scratch/judging.jsonl" --out "$scratch/constants"
-cp "$scratch/constants" "$file"
+    "$rows/h200-sliding-held-out.jsonl" "$rows/h200-wide-held-out.jsonl" "$rows/h200-wide-again-held-out.jsonl" \
+    "$rows/h200-brief-held-out.jsonl" "$rows/h200-dim256-held-out.jsonl" > "$scratch/judging.jsonl"
+"$s2" calibrate --from "$scratch/fitted.jsonl" --keep "$file" --out "$scratch/constants"
+"$s2" calibrate --from "$rows/h200-dim256.jsonl" --keep "$scratch/constants" --only dims --judge "$scratch/judging.jsonl" \
+    --out "$scratch/with"
+cp "$scratch/with" "$file"
