@@ -378,11 +378,11 @@ typedef struct s2_seen {
 
 static void see_classes(const s2_load_class *classes, int32_t n, s2_seen *seen)
 {
-    for (int32_t at = 0; at < n; at++) {
-        seen->fine = seen->fine || classes[at].n_fine > 0;
-        seen->mixed = seen->mixed || classes[at].n_mixed > 0;
-        seen->turns = seen->turns || classes[at].n_turns > 0;
-        seen->more = seen->more || classes[at].n_more > 0;
+    for (int32_t cls = 0; cls < n; cls++) {
+        seen->fine = seen->fine || classes[cls].n_fine > 0;
+        seen->mixed = seen->mixed || classes[cls].n_mixed > 0;
+        seen->turns = seen->turns || classes[cls].n_turns > 0;
+        seen->more = seen->more || classes[cls].n_more > 0;
     }
 }
 

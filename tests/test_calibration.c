@@ -1557,6 +1557,10 @@ static void gradients_in_order_are_columns_alone(void **state)
         for (int32_t at = 0; at < load.n_columns; at++) {
             n_steps += load.columns[at].n_full + load.columns[at].n_masked;
             assert_int_equal(load.columns[at].n_half, 0);
+            /* rows of 16-bit numbers begin with a line of 128 bytes at head dimensions 64 and 128 alone */
+            assert_int_equal(load.columns[at].n_fine,
+                             pattern.head_dim % 64 != 0 ? load.columns[at].n_full + load.columns[at].n_masked
+                                                        : 0);
         }
         for (int32_t at = 0; at < load.n_sweeps; at++) {
             reads += load.sweeps[at].reads;
