@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "cli/explain.h"
 #include "coverage/prove.h"
 #include "export/registry.h"
 #include "kernels/kernel.h"
@@ -104,6 +105,17 @@ static const char *values_of(const s2_option *option, s2_buf *buf)
     return buf->status == S2_OK ? buf->data : "";
 }
 
+/* The words that are explained; phrases, which a shell would split, are left out. */
+static void put_explained(s2_buf *buf)
+{
+    s2_arena arena = {0};
+    const char *name = NULL, *text = NULL;
+    for (int32_t nth = 0; s2_explain_word(&arena, nth, &name, &text); nth++)
+        if (strpbrk(name, " :") == NULL)
+            s2_buf_printf(buf, " %s", name);
+    s2_arena_release(&arena);
+}
+
 /* The words of which a command's first operand is one ("check|backup FILE|..."); false if it is something else. */
 static bool put_first_words(const s2_command *command, s2_buf *buf)
 {
@@ -111,6 +123,10 @@ static bool put_first_words(const s2_command *command, s2_buf *buf)
     if (rest != NULL && strcmp(rest, "[COMMAND]") == 0) {
         for (const s2_command *each = s2_command_table; each->name != NULL; each++)
             s2_buf_printf(buf, " %s", each->name);
+        return true;
+    }
+    if (rest != NULL && strcmp(rest, "[WORD...]") == 0) {
+        put_explained(buf);
         return true;
     }
     if (rest == NULL || strchr(rest, '|') == NULL || !islower((unsigned char)rest[0]))
@@ -160,7 +176,8 @@ static void add_bash_command(s2_buf *buf, const char *label, const char *program
     s2_buf_puts(buf, "\"");
     s2_buf words = {0};
     if (put_first_words(command, &words))
-        s2_buf_printf(buf, "\n        [[ $COMP_CWORD -eq 2 ]] && first=\"%.*s\"", (int)words.len, words.data);
+        s2_buf_printf(buf, "\n        [[ $COMP_CWORD -eq $((at + 1)) ]] && first=\"%.*s\"", (int)words.len,
+                      words.data);
     s2_buf_release(&words);
     s2_buf_puts(buf, " ;;\n");
 }
@@ -168,9 +185,13 @@ static void add_bash_command(s2_buf *buf, const char *label, const char *program
 static void add_bash(s2_buf *buf)
 {
     s2_buf_puts(buf, "# bash completion for s2 and s2check\n_s2() {\n    local cur=${COMP_WORDS[COMP_CWORD]} "
-                     "prev=${COMP_WORDS[COMP_CWORD-1]} words= first= command=${COMP_WORDS[1]}\n"
-                     "    [[ ${COMP_WORDS[0]##*/} == s2check ]] && command=s2check\n"
-                     "    if [[ $COMP_CWORD -eq 1 && $command != s2check ]]; then\n"
+                     "prev=${COMP_WORDS[COMP_CWORD-1]} words= first= at=1\n"
+                     "    [[ ${COMP_WORDS[1]} == --db && $COMP_CWORD -gt 1 ]] && at=3\n"
+                     "    local command=${COMP_WORDS[at]}\n"
+                     "    [[ ${COMP_WORDS[0]##*/} == s2check ]] && command=s2check at=1\n"
+                     "    if [[ $COMP_CWORD -lt $at ]]; then\n"
+                     "        COMPREPLY=($(compgen -f -- \"$cur\"))\n        return\n    fi\n"
+                     "    if [[ $COMP_CWORD -eq $at && $command != s2check ]]; then\n"
                      "        COMPREPLY=($(compgen -W \"--help --version --db");
     for (const s2_command *command = s2_command_table; command->name != NULL; command++)
         s2_buf_printf(buf, " %s", command->name);

@@ -13,12 +13,21 @@
 #include "pattern/models.h"
 
 /*
- * A space gives every layer keys, so for a model whose layers keep states its prices would be those of
- * another model.
+ * A space gives every layer keys of its KV heads, so for a model whose layers keep states, or whose attention is
+ * latent, its prices would be those of another model.
  */
-static s2_exit refuse_states(s2_cli *cli, const s2_pattern *own, const char *model)
+static s2_exit refuse_other_attention(s2_cli *cli, const s2_pattern *own, const char *model)
 {
     int32_t n = 0;
+    if (s2_pattern_is_latent(own)) {
+        s2_cli_error(
+            cli,
+            "%s: its attention is latent: all heads read one vector a token, and a search gives each KV "
+            "head keys of its own, which is another model",
+            model);
+        s2_cli_hint(cli, "s2 sim %s prices the attention that it has", model);
+        return S2_EXIT_REFUSED;
+    }
     for (int32_t layer = 0; layer < own->n_layers; layer++)
         n += s2_pattern_state_bytes(own, layer) > 0;
     if (n == 0)
@@ -91,7 +100,7 @@ static s2_exit read_own(s2_cli *cli, s2_found *found, const char *model, bool is
     }
     own->name = "";
     found->own_pattern = own;
-    return refuse_states(cli, own, model);
+    return refuse_other_attention(cli, own, model);
 }
 
 /* A config without the widths of the whole model still says the shape of its attention. */
@@ -108,7 +117,7 @@ static s2_exit read_attention(s2_cli *cli, s2_found *found, const char *path, bo
     *taken = s2_widths_read(text, n_bytes, &net, &diag) == S2_EPARSE && net.n_layers > 0 &&
              s2_found_import(cli, path, own, &unread) == S2_OK;
     if (*taken)
-        S2_CLI_TRY(refuse_states(cli, own, path));
+        S2_CLI_TRY(refuse_other_attention(cli, own, path));
     *taken = *taken && !s2_pattern_layers_differ(own);
     if (!*taken)
         return S2_EXIT_OK;

@@ -54,7 +54,7 @@ static s2_status verify_hashes(s2_db *db, s2_buf *findings, s2_diag *diag)
         S2_TRY(s2_sql_step(db, statement, &has_row, diag));
         if (!has_row)
             return findings->status;
-        char own[S2_DB_HASH_HEX];
+        char own[S2_HASH_HEX];
         const char *hash, *text;
         size_t n_bytes;
         S2_TRY(s2_sql_peek(db, statement, 0, &hash, NULL, diag));

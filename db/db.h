@@ -29,12 +29,12 @@
 #include "base/arena.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "pattern/spec.h"
 
 typedef struct s2_db s2_db;
 
 enum {
     S2_DB_SCHEMA_VERSION = 12,
-    S2_DB_HASH_HEX = 65,
     S2_DB_LIMIT_TAG_BYTES = 64,
     S2_DB_LIMIT_NOTE_BYTES = 65536,
     S2_DB_LIMIT_JSON_BYTES = 1 << 20
@@ -470,7 +470,7 @@ s2_status s2_db_remove(s2_db *db, int64_t design_id, s2_diag *diag) S2_MUST_CHEC
 typedef struct s2_db_undone {
     char action[16];                         /* a word of the command line, "tag"; "" for none */
     char tag[S2_DB_LIMIT_TAG_BYTES * 4 + 1]; /* for "tag" and "untag", else "" */
-    char design[S2_DB_HASH_HEX];
+    char design[S2_HASH_HEX];
 } s2_db_undone;
 /* Takes back the last such action; out->action is "" when there is nothing left to take back. */
 s2_status s2_db_undo(s2_db *db, s2_db_undone *out, s2_diag *diag) S2_MUST_CHECK;

@@ -61,7 +61,7 @@ s2_status s2_db_read_row(s2_arena *arena, sqlite3_stmt *s, s2_db_row *row)
 static bool is_hash_prefix(const char *key)
 {
     const size_t n = strlen(key);
-    return n >= 4 && n < S2_DB_HASH_HEX && strspn(key, "0123456789abcdef") == n;
+    return n >= 4 && n < S2_HASH_HEX && strspn(key, "0123456789abcdef") == n;
 }
 
 /* The rows that the statement has, at most `cap`. */
@@ -84,7 +84,7 @@ s2_status s2_db_find(s2_db *db, s2_arena *arena, const char *key, int32_t cap, s
                      int32_t *n_rows, s2_diag *diag)
 {
     /* 'g' sorts right after every hash that begins with the key. */
-    char after[S2_DB_HASH_HEX + 1] = "";
+    char after[S2_HASH_HEX + 1] = "";
     if (is_hash_prefix(key))
         snprintf(after, sizeof after, "%sg", key);
     sqlite3_stmt *statement;
@@ -113,7 +113,7 @@ s2_status s2_db_text(s2_db *db, s2_arena *arena, int64_t design_id, const char *
     sqlite3_reset(statement);
     if (copy == NULL || hash == NULL)
         return S2_ENOMEM;
-    char own[S2_DB_HASH_HEX];
+    char own[S2_HASH_HEX];
     s2_db_sha256(copy, strlen(copy), own);
     if (strcmp(own, hash) != 0)
         return s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: damaged, the text of design %.12s has another hash",

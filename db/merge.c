@@ -137,7 +137,7 @@ static s2_status check_hash(s2_db *other, sqlite3_stmt *from, const carry *kind,
 {
     if (kind->hash_of < 0)
         return S2_OK;
-    char own[S2_DB_HASH_HEX];
+    char own[S2_HASH_HEX];
     const char *hash, *text;
     size_t n_bytes;
     S2_TRY(s2_sql_peek(other, from, kind->hash_of, &hash, NULL, diag));

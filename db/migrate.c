@@ -9,7 +9,7 @@
 
 static s2_status apply(s2_db *db, const s2_db_migration *step, s2_diag *diag)
 {
-    char sha[S2_DB_HASH_HEX], pragma[64];
+    char sha[S2_HASH_HEX], pragma[64];
     s2_db_sha256(step->sql, strlen(step->sql), sha);
     S2_TRY(s2_sql_exec(db, step->sql, diag));
     sqlite3_snprintf(sizeof pragma, pragma, "PRAGMA user_version=%d", step->version);
@@ -39,7 +39,7 @@ static const char DIGEST[] =
     "FROM"
     " (SELECT * FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat%' ORDER BY type,name)";
 
-static s2_status schema_sha(s2_db *db, char sha[S2_DB_HASH_HEX], s2_diag *diag)
+static s2_status schema_sha(s2_db *db, char sha[S2_HASH_HEX], s2_diag *diag)
 {
     struct sqlite3_stmt *statement;
     S2_TRY(s2_sql_prepare(db, DIGEST, &statement, diag));
@@ -54,7 +54,7 @@ static s2_status schema_sha(s2_db *db, char sha[S2_DB_HASH_HEX], s2_diag *diag)
 }
 
 /* What the steps up to a version make, in a database of its own. */
-static s2_status make_schema_sha(const char *path, int32_t version, char sha[S2_DB_HASH_HEX], s2_diag *diag)
+static s2_status make_schema_sha(const char *path, int32_t version, char sha[S2_HASH_HEX], s2_diag *diag)
 {
     s2_db model = {.path = (char *)path, .lock_fd = -1};
     s2_status status = s2_sql_fail(&model, sqlite3_open(":memory:", &model.sql), diag);
@@ -70,8 +70,8 @@ static s2_status make_schema_sha(const char *path, int32_t version, char sha[S2_
 
 s2_status s2_db_compare_schema(s2_db *db, int32_t version, s2_diag *diag)
 {
-    static _Thread_local char known[S2_DB_SCHEMA_VERSION + 1][S2_DB_HASH_HEX]; /* made once, where asked */
-    char own[S2_DB_HASH_HEX], expected[S2_DB_HASH_HEX];
+    static _Thread_local char known[S2_DB_SCHEMA_VERSION + 1][S2_HASH_HEX]; /* made once, where asked */
+    char own[S2_HASH_HEX], expected[S2_HASH_HEX];
     S2_TRY(schema_sha(db, own, diag));
     if (known[version][0] == '\0') {
         S2_TRY(make_schema_sha(db->path, version, expected, diag));

@@ -90,7 +90,7 @@ typedef struct action {
     int64_t design_id;
     char word[16];
     char argument[S2_DB_LIMIT_TAG_BYTES * 4 + 1];
-    char design[S2_DB_HASH_HEX];
+    char design[S2_HASH_HEX];
 } action;
 
 static s2_status last_action(s2_db *db, action *out, s2_diag *diag)

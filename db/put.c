@@ -49,7 +49,7 @@ s2_status s2_db_end_run(s2_db *db, int64_t run_id, int32_t exit_code, int64_t wa
 
 static s2_status check_hash(const s2_db *db, const s2_db_design *design, s2_diag *diag)
 {
-    char hash[S2_DB_HASH_HEX];
+    char hash[S2_HASH_HEX];
     s2_db_sha256(design->text, strlen(design->text), hash);
     if (strcmp(hash, design->hash) != 0)
         return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "%s: a design's hash is not that of its text", db->path);
@@ -315,7 +315,7 @@ static s2_status put_env(s2_db *db, const s2_db_validation *v, int64_t *env_id, 
     const char *const field[] = {v->device, v->device_uuid, v->driver, v->runtime};
     for (size_t n = 0; n < sizeof field / sizeof field[0]; n++)
         s2_buf_printf(&facts, "%zu:%s", strlen(field[n]), field[n]);
-    char sha[S2_DB_HASH_HEX];
+    char sha[S2_HASH_HEX];
     if (facts.status == S2_OK)
         s2_db_sha256(facts.data, facts.len, sha);
     const s2_status status = facts.status;

@@ -221,7 +221,7 @@ static s2_status drop_forged(recovery *r)
     S2_TRY(s2_sql_prepare(r->db, "SELECT id,hash,text FROM design", &all, r->diag));
     for (;;) {
         bool has_row;
-        char own[S2_DB_HASH_HEX];
+        char own[S2_HASH_HEX];
         S2_TRY(s2_sql_step(r->db, all, &has_row, r->diag));
         if (!has_row)
             return S2_OK;

@@ -16,7 +16,7 @@
 
 #include "base/alloc.h"
 
-void s2_db_sha256(const void *data, size_t n_bytes, char hex[S2_DB_HASH_HEX])
+void s2_db_sha256(const void *data, size_t n_bytes, char hex[S2_HASH_HEX])
 {
     SHA256Data(data, n_bytes, hex);
 }

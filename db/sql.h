@@ -74,7 +74,7 @@ int64_t s2_sql_column_int(struct sqlite3_stmt *statement, int column); /* NULL: 
 double s2_sql_column_num(struct sqlite3_stmt *statement, int column);  /* NULL: NAN */
 
 /* Lower-case hex SHA-256, terminated. */
-void s2_db_sha256(const void *data, size_t n_bytes, char hex[S2_DB_HASH_HEX]);
+void s2_db_sha256(const void *data, size_t n_bytes, char hex[S2_HASH_HEX]);
 
 /* The columns that s2_db_read_row() reads, of "design" and, where prices are given, of "price" as p. */
 #define S2_DB_ROW_DESIGN                                                                                     \

@@ -76,7 +76,7 @@ s2_db_validation s2_gen_validation(const char *outcome, const float *samples_ms,
 
 s2_status s2_gen_put_text(s2_db *db, int64_t run_id, s2_db_design design, int64_t *id, s2_diag *diag)
 {
-    char hash[S2_DB_HASH_HEX];
+    char hash[S2_HASH_HEX];
     s2_db_sha256(design.text, strlen(design.text), hash);
     design.hash = hash;
     return s2_db_put_design(db, run_id, &design, id, diag);

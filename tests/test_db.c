@@ -205,7 +205,7 @@ static void a_design_whose_hash_is_not_that_of_its_text_is_refused(void **state)
     (void)state;
     s2_db *db = s2_opened_new(s2_dir_path("a.db"));
     int64_t run_id, id;
-    char hash[S2_DB_HASH_HEX];
+    char hash[S2_HASH_HEX];
     s2_db_sha256("other", 5, hash);
     const s2_db_design forged = {.hash = hash,
                                  .name = "x",
@@ -1308,7 +1308,7 @@ static void flipped_bits_never_crash_and_never_forge_a_design(void **state)
             if (status == S2_OK &&
                 s2_db_find(flipped, &arena, "design-003", 4, rows, &n_rows, NULL) == S2_OK && n_rows > 0 &&
                 s2_db_text(flipped, &arena, rows[0].id, &text, NULL) == S2_OK && strlen(rows[0].hash) == 64) {
-                char hash[S2_DB_HASH_HEX];
+                char hash[S2_HASH_HEX];
                 s2_db_sha256(text, strlen(text), hash);
                 assert_string_equal(hash, rows[0].hash);
             }

@@ -403,7 +403,7 @@ enum { MAX_STATES = 200, MAIN = 0, BESIDE = 1 };
 static const char *const FILE_NAMES[WATCHED] = {"main.db", "beside.db"};
 static const char ABSENT[] = "absent", OLDER[] = "older";
 
-typedef char digest[S2_DB_HASH_HEX];
+typedef char digest[S2_HASH_HEX];
 /* What each file held at each acknowledgement: a hash of every row. */
 static digest states[MAX_STATES][WATCHED];
 static int n_states;

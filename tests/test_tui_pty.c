@@ -65,7 +65,7 @@ static void forget_db(const char *name)
 
 static int64_t put_design(s2_db *db, int64_t run_id, const char *name, const char *text, double density)
 {
-    char hash[S2_DB_HASH_HEX];
+    char hash[S2_HASH_HEX];
     int64_t id = 0;
     s2_db_sha256(text, strlen(text), hash);
     const s2_db_design design = {.hash = hash,

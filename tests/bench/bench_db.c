@@ -37,7 +37,7 @@ static bool is_judged(int64_t n)
 static s2_status put_design(s2_db *db, int64_t run_id, int64_t n, int64_t *id, s2_diag *diag)
 {
     static const char *const families[] = {"local+stride", "sink+local", "local+stride+dense", "dense"};
-    char text[120], name[32], hash[S2_DB_HASH_HEX];
+    char text[120], name[32], hash[S2_HASH_HEX];
     snprintf(text, sizeof text,
              is_judged(n) ? "name d%lld\nlayers 4\nheads 8\nkv-heads 4\nblock 1024\nlayers all: local %lld\n"
                           : "name d%lld\nheads 32\nlayers all: local %lld\n",
