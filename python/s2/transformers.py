@@ -218,10 +218,42 @@ def _attend_eagerly(module: Any, query: torch.Tensor, key: torch.Tensor, value: 
 _outside: Any = _compiler.disable(_attend_eagerly)
 
 
-def _mask(*, kv_length: int, kv_offset: int = 0, attention_mask: Optional[torch.Tensor] = None, **_: Any) -> Optional[torch.Tensor]:
-    """No mask is made: the pattern is one. Where there is padding, which columns are none."""
+# What a pattern says itself, by the names that transformers gives its functions of masks.
+_BASES = frozenset(("causal_mask_function", "sliding_window_overlay.<locals>.inner_mask", "chunked_overlay.<locals>.inner_mask"))
+
+
+def _check_mask(function: Any) -> None:
+    """Refuse what a model's code asks for beside its windows: image tokens that see each other, prefixes, packed batches."""
+    name = getattr(function, "__qualname__", "")
+    if name in _BASES:
+        return
+    inside = dict(zip(function.__code__.co_freevars, (cell.cell_contents for cell in function.__closure__ or ()))) if hasattr(function, "__code__") else {}
+    if name in ("and_masks.<locals>.and_mask", "or_masks.<locals>.or_mask"):
+        for one in inside["mask_functions"]:
+            _check_mask(one)
+    elif name == "remap_positions_for_packed_sequence.<locals>.inner_mask":
+        _check_mask(inside["mask_function"])
+    elif name == "packed_sequence_mask_function.<locals>.inner_mask":
+        which = inside["packed_sequence_mask"]  # transformers 4 gives one of a single sequence too
+        if bool((which != which[:, :1]).any()):
+            raise UnsupportedError(_POSITIONS)
+    elif name != "blockwise_overlay.<locals>.inner_mask" or bool((inside["block_sequence_ids"] >= 0).any()):  # a text alone has no block
+        raise UnsupportedError("attention_mask: the model asks for a mask beside the pattern's own (image tokens or a prefix that see later ones); that is not computed")
+
+
+def _mask(*, kv_length: int, kv_offset: int = 0, q_length: int = 0, q_offset: Any = None, cache_position: Optional[torch.Tensor] = None, mask_function: Any = None,
+          attention_mask: Optional[torch.Tensor] = None, **_: Any) -> Optional[torch.Tensor]:
+    """No mask is made: the pattern is one. Where there is padding, which columns are none. Not every model tells its attention of
+    positions, so what they would show is looked for here too; in a graph of torch.compile nobody may look."""
     if isinstance(kv_offset, int) and kv_offset > 0:
         raise UnsupportedError("past_key_values: this cache has dropped keys by a rule of its own; use S2Cache")
+    if not torch.compiler.is_compiling():
+        if mask_function is not None:
+            _check_mask(mask_function)
+        # transformers 4 hands over the positions of the queries
+        ends = int(cache_position[-1]) + 1 if cache_position is not None else None if q_offset is None else int(q_offset) + q_length
+        if ends not in (None, kv_length):
+            raise UnsupportedError(_POSITIONS)
     if attention_mask is None or bool(attention_mask.all()):
         return None
     return attention_mask[:, :kv_length].bool()

@@ -233,6 +233,34 @@ class Models(unittest.TestCase):
         self.assertRaisesRegex(s2.UnsupportedError, "past_key_values", model, self.ids, past_key_values=s2.transformers.S2Cache(model))
 
     @torch.no_grad()
+    def test_masks_that_models_make_themselves_are_refused(self):
+        """Also where a model does not tell its attention of positions."""
+        packed = torch.cat([torch.arange(30), torch.arange(40)])[None].expand(2, -1)
+        for kind, more in (("Llama", {}), ("GPTBigCode", {}), ("Persimmon", {"num_key_value_heads": 4})):
+            with self.subTest(kind):
+                model = model_of(kind, **more)
+                logits = model(self.ids, use_cache=False).logits
+                model.set_attn_implementation("s2")
+                if hasattr(model.base_model, "_update_causal_mask"):  # in transformers 4, which makes a whole mask
+                    self.assertRaisesRegex(s2.UnsupportedError, "attention_mask: a mask beside", model, self.ids, use_cache=False)
+                    continue
+                self.assertLess((model(self.ids, use_cache=False).logits - logits).abs().max(), 1e-5)
+                self.assertRaisesRegex(s2.UnsupportedError, "position_ids", model, self.ids, position_ids=packed, use_cache=False)
+                with self.assertRaisesRegex(s2.UnsupportedError, r"empty places \(static ones\).*use S2Cache"):
+                    generate(model, self.ids, cache_implementation="static")
+        text = transformers.Gemma3TextConfig(**{**SMALL, **EXTRA["Gemma3Text"]})
+        sight = transformers.SiglipVisionConfig(hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14)
+        config = transformers.Gemma3Config(text_config=text, vision_config=sight, mm_tokens_per_image=4)
+        model = transformers.Gemma3ForConditionalGeneration._from_config(config, attn_implementation="eager").eval()
+        kinds = torch.zeros_like(self.ids)
+        logits = model(self.ids, token_type_ids=kinds, use_cache=False).logits
+        model.set_attn_implementation("s2")
+        if "block_sequence_ids" in inspect.signature(transformers.masking_utils.create_causal_mask).parameters:  # else nobody can tell that there are no images
+            self.assertLess((model(self.ids, token_type_ids=kinds, use_cache=False).logits - logits).abs().max(), 1e-5)
+        kinds[0, 20:30] = 1  # an image's tokens see each other
+        self.assertRaisesRegex(s2.UnsupportedError, "attention_mask: the model asks for a mask", model, self.ids, token_type_ids=kinds, use_cache=False)
+
+    @torch.no_grad()
     def test_a_model_that_would_not_use_its_pattern_is_refused(self):
         bloom = transformers.BloomForCausalLM(transformers.BloomConfig(vocab_size=97, hidden_size=64, n_layer=2, n_head=4))  # has attention of its own alone
         self.assertRaisesRegex(s2.UnsupportedError, "model: BloomForCausalLM takes no attn_implementation", s2.transformers.use, bloom, "layers 2; heads 4; all: local 2")
