@@ -240,28 +240,17 @@ typedef struct s2_entry_pass {
     bool make;
 } s2_entry_pass;
 
+/* Whether some row of the step reads less than all of the block: for the end, for the causal edge or for a window. */
 static bool needs_edge(const s2_transposer *build, const s2_source *source, const s2_plan_entry *entry,
                        int32_t step, uint32_t slabs)
 {
     const s2_plan *const plan = build->plan;
-    const int64_t k_end = ((int64_t)entry->k_blk + 1) * plan->blk_tok;
-    const int64_t first = s2_plan_tile_begin(plan, source->seq, source->tile) + step * S2_COLUMN_STEP_TOK +
-                          __builtin_ctz(slabs) * S2_PLAN_SLAB_TOK;
-    return entry->edge &&
-           (k_end > plan->seqs[source->seq].k_tok || (plan->pattern->causal && k_end > first + 1));
-}
-
-/* Whether s2_plan_window() or the edges keep some row of the step from reading some key of the block. */
-static bool window_cuts(const s2_transposer *build, const s2_source *source, const s2_plan_entry *entry,
-                        int32_t step, uint32_t slabs)
-{
-    const s2_plan *const plan = build->plan;
-    const int64_t k_begin = (int64_t)entry->k_blk * plan->blk_tok, k_end = k_begin + plan->blk_tok;
-    const int64_t row = s2_plan_tile_begin(plan, source->seq, source->tile) + step * S2_COLUMN_STEP_TOK;
-    const int64_t first = row + __builtin_ctz(slabs) * S2_PLAN_SLAB_TOK,
+    const int64_t k_begin = (int64_t)entry->k_blk * plan->blk_tok, k_end = k_begin + plan->blk_tok,
+                  row = s2_plan_tile_begin(plan, source->seq, source->tile) + step * S2_COLUMN_STEP_TOK,
+                  first = row + __builtin_ctz(slabs) * S2_PLAN_SLAB_TOK,
                   last = row + (32 - __builtin_clz(slabs)) * S2_PLAN_SLAB_TOK - 1;
-    return k_end > plan->seqs[source->seq].k_tok || k_end > first + 1 ||
-           last - k_begin >= s2_plan_window(plan);
+    const bool ends = k_end > plan->seqs[source->seq].k_tok || (plan->pattern->causal && k_end > first + 1);
+    return build->options.window_edges ? ends || last - k_begin >= s2_plan_window(plan) : entry->edge && ends;
 }
 
 static void add_reads(const s2_entry_pass *pass, const s2_source *source, const s2_plan_entry *entry,
@@ -286,11 +275,11 @@ static void add_reads(const s2_entry_pass *pass, const s2_source *source, const 
             build->masks[index * build->n_sub + s] = -1;
     }
     out->reads |= slabs << (4 * sub);
-    const bool in_window = build->options.window_edges;
-    out->edge = out->edge || (in_window ? window_cuts : needs_edge)(build, source, entry, step, slabs);
+    out->edge = out->edge || needs_edge(build, source, entry, step, slabs);
     if (build->masks != NULL)
         build->masks[index * build->n_sub + sub] = entry->mask;
-    out->full = out->full || (entry->mask >= 0 && !in_window); /* until settle(): has a mask */
+    out->full =
+        out->full || (entry->mask >= 0 && !build->options.window_edges); /* until settle(): has a mask */
 }
 
 static void walk_step(const s2_entry_pass *pass, const s2_source *source, int32_t step)
