@@ -299,14 +299,28 @@ static s2_status read_file(s2_source *source, const char *name, const s2_format 
     return status;
 }
 
+/* Steps of its own for a task that was given none; what it was given. */
+static int64_t *begin_work(int64_t **work_left, int64_t *own)
+{
+    int64_t *const given = *work_left;
+    *own = S2_FOREIGN_WORK;
+    *work_left = given != NULL ? given : own;
+    return given;
+}
+
+/* Whether the task ended for want of steps; *work_left is what was given again. */
+static bool ran_out_of_work(int64_t **work_left, int64_t *given, s2_status status)
+{
+    const bool ran_out = status == S2_ELIMIT && !s2_work_goes_on(*work_left);
+    *work_left = given;
+    return ran_out;
+}
+
 s2_status s2_import_run(s2_source *source, const char *name, const s2_format **used, s2_pattern *out)
 {
-    int64_t work = S2_FOREIGN_WORK, *const given = source->work_left;
-    source->work_left = given != NULL ? given : &work;
+    int64_t own, *const given = begin_work(&source->work_left, &own);
     const s2_status status = read_file(source, name, used, out);
-    const bool ran_out = status == S2_ELIMIT && !s2_work_goes_on(source->work_left);
-    source->work_left = given;
-    if (!ran_out)
+    if (!ran_out_of_work(&source->work_left, given, status))
         return status;
     return s2_diag_set(
         source->diag, status, S2_CODE_FOREIGN, 1, 1,
@@ -370,12 +384,9 @@ static s2_status write_and_compare(const s2_format *format, s2_target *target, s
 
 s2_status s2_export_run(const s2_format *format, s2_target *target, s2_export_report *report)
 {
-    int64_t work = S2_FOREIGN_WORK, *const given = target->work_left;
-    target->work_left = given != NULL ? given : &work;
+    int64_t own, *const given = begin_work(&target->work_left, &own);
     const s2_status status = write_and_compare(format, target, report);
-    const bool ran_out = status == S2_ELIMIT && !s2_work_goes_on(target->work_left);
-    target->work_left = given;
-    if (!ran_out)
+    if (!ran_out_of_work(&target->work_left, given, status))
         return status;
     return s2_diag_set(
         target->diag, status, S2_CODE_FOREIGN, 0, 0,
