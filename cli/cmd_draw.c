@@ -96,7 +96,9 @@ static s2_exit fail(s2_cli *cli, const request *ask, s2_status status)
     s2_cli_error(cli,
                  "draw: to look at what the heads read at %lld tokens takes more than 2^29 steps; a shorter "
                  "--len%s",
-                 (long long)ask->n_tok, strcmp(ask->what, "mask") == 0 ? ", or one head (--head 0)" : "");
+                 (long long)ask->n_tok,
+                 strcmp(ask->what, "mask") == 0 && ask->of == S2_PICTURE_UNION ? ", or one head (--head 0)"
+                                                                               : "");
     return S2_EXIT_UNDECIDED;
 }
 

@@ -18,7 +18,7 @@
  */
 static s2_exit refuse_other_attention(s2_cli *cli, const s2_pattern *own, const char *model)
 {
-    int32_t n = 0;
+    int32_t n = 0, n_beside = 0;
     if (s2_pattern_is_latent(own)) {
         s2_cli_error(
             cli,
@@ -28,14 +28,24 @@ static s2_exit refuse_other_attention(s2_cli *cli, const s2_pattern *own, const 
         s2_cli_hint(cli, "s2 sim %s prices the attention that it has", model);
         return S2_EXIT_REFUSED;
     }
-    for (int32_t layer = 0; layer < own->n_layers; layer++)
-        n += s2_pattern_state_bytes(own, layer) > 0;
-    if (n == 0)
+    for (int32_t layer = 0; layer < own->n_layers; layer++) {
+        n += s2_pattern_is_state_layer(own, layer);
+        n_beside += s2_pattern_state_bytes(own, layer) > 0;
+    }
+    if (n_beside == 0)
         return S2_EXIT_OK;
-    s2_cli_error(cli,
-                 "%s: %d of its %d layers keep a state and read no keys; a search gives every layer keys, "
-                 "which is another model",
-                 model, n, own->n_layers);
+    if (n > 0)
+        s2_cli_error(
+            cli,
+            "%s: %d of its %d layers keep a state and read no keys; a search gives every layer keys, "
+            "which is another model",
+            model, n, own->n_layers);
+    else
+        s2_cli_error(
+            cli,
+            "%s: %d of its %d layers keep a state beside their keys; a search leaves it out, which is "
+            "another model",
+            model, n_beside, own->n_layers);
     s2_cli_hint(cli, "s2 sim %s prices the attention that it has", model);
     return S2_EXIT_USAGE;
 }
@@ -122,8 +132,8 @@ static s2_exit read_attention(s2_cli *cli, s2_found *found, const char *path, bo
     if (!*taken)
         return S2_EXIT_OK;
     s2_cli_error(cli, "%s: %s; attention alone is searched", path, diag.msg);
-    s2_cli_hint(cli, "tokens a second, what fits beside the weights and the memory of training need "
-                     "hidden_size, intermediate_size and vocab_size");
+    s2_cli_hint(cli, "tokens a second, what fits beside the weights and the memory of training are those of "
+                     "whole models alone");
     found->net = net;
     s2_text_clean(found->net.name, sizeof found->net.name, own->name[0] != '\0' ? own->name : "model");
     own->name = "";

@@ -104,7 +104,7 @@ static s2_status refuse_unknown_experts(reader *r)
 /* Whether the code of the model makes the feed-forward four times as wide as the hidden state where nothing is said. */
 static bool is_four_times(reader *r)
 {
-    static const char *const types[] = {"bloom", "falcon", "mpt", "RefinedWeb", "RefinedWebModel"};
+    static const char *const types[] = {"bloom", "falcon", "gpt_neo", "mpt", "RefinedWeb", "RefinedWebModel"};
     const char *const type = s2_model_type_name(r->doc, r->prefix);
     bool known = has(r, "n_embd");
     for (size_t n = 0; type != NULL && n < sizeof types / sizeof *types; n++)
@@ -127,7 +127,8 @@ static s2_status read_multiple(reader *r, s2_net *net)
 
 static s2_status read_plain(reader *r, bool none_stated, s2_net *net)
 {
-    static const char *const names[] = {"intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", NULL};
+    static const char *const names[] = {
+        "intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "dff", NULL};
     net->n_experts = net->n_active = 1;
     if (none_stated && has(r, "shared_intermediate_size")) /* Granite: what is shared is all there is */
         return read_each(r, "shared_intermediate_size", 1, S2_MOST_FFN, &net->ffn);
@@ -224,6 +225,24 @@ static s2_status take_flags(reader *r, const char *key, flags *out)
     return S2_OK;
 }
 
+/* "dense" or "sparse" of each layer. */
+static s2_status take_words(reader *r, const char *key, flags *out)
+{
+    char path[S2_DOC_PATH + 24];
+    if (!has(r, key) || !s2_doc_is_array(r->doc, r->path))
+        return S2_OK;
+    if (s2_doc_len(r->doc, r->path) != out->n)
+        return s2_doc_refuse(r->doc, r->path, r->diag, "expected a word for each of %d layers", out->n);
+    for (int32_t layer = 0; layer < out->n; layer++) {
+        snprintf(path, sizeof path, "%s/%d", r->path, (int)layer);
+        const char *const word = s2_doc_text(r->doc, path);
+        out->is_set[layer] = word != NULL && strcmp(word, "sparse") == 0;
+        if (!out->is_set[layer] && (word == NULL || strcmp(word, "dense") != 0))
+            return s2_doc_refuse(r->doc, path, r->diag, "expected dense or sparse");
+    }
+    return S2_OK;
+}
+
 static s2_status number_or(reader *r, const char *key, int64_t low, int64_t fallback, int64_t *out)
 {
     return s2_doc_int_or(r->doc, under(r, key), low, S2_LIMIT_LAYERS, fallback, out, r->diag);
@@ -273,6 +292,7 @@ static s2_status read_layers(reader *r, const char *type, s2_net *net)
     S2_TRY(take_numbers(r, "moe_layers", true, &layers));
     S2_TRY(take_text(r, "moe_layers_enum", &layers));
     S2_TRY(take_flags(r, "moe_layer_freq", &layers));
+    S2_TRY(take_words(r, "mlp_layer_types", &layers));
     if (!find_rule(&layers, &net->mixture))
         return s2_doc_refuse(
             r->doc, r->prefix, r->diag,

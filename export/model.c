@@ -163,22 +163,25 @@ s2_status s2_model_computed_read(const s2_source *source, const char *prefix, s2
 
 /* The names of one number in decoder configs, and in configs that also have an encoder. */
 typedef struct spelling {
-    const char *const plain[9];
+    const char *const plain[10];
     const char *const decoder[5];
 } spelling;
 
-static const spelling
-    layer_names = {{"num_hidden_layers", "n_layer", "num_layers", "n_layers", "encoder_layers",
-                    "num_encoder_layers", NULL},
-                   {"decoder_layers", "num_decoder_layers", NULL}},
-    head_names = {{"num_attention_heads", "n_head", "num_heads", "n_heads", "attention_heads",
-                   "encoder_attention_heads", NULL},
-                  {"decoder_attention_heads", "num_decoder_attention_heads", NULL}},
-    kv_names = {{"attn_config/kv_n_heads", "num_key_value_heads", "num_kv_heads", "kv_num_heads",
-                 "n_kv_heads", "num_query_groups", "multi_query_group_num", NULL},
-                {NULL}},
-    dim_names = {{"head_dim", "attention_head_dim", "kv_channels", "d_head", "head_size", NULL}, {NULL}},
-    hidden_names = {{"hidden_size", "n_embd", "d_model", "n_embed", "emb_dim", NULL}, {NULL}};
+static const spelling layer_names = {{"num_hidden_layers", "n_layer", "num_layers", "n_layers",
+                                      "encoder_layers", "num_encoder_layers", NULL},
+                                     {"decoder_layers", "num_decoder_layers", NULL}},
+                      head_names = {{"num_attention_heads", "n_head", "num_heads", "n_heads",
+                                     "attention_heads", "encoder_attention_heads", NULL},
+                                    {"decoder_attention_heads", "num_decoder_attention_heads", NULL}},
+                      kv_names = {{"attn_config/kv_n_heads", "num_key_value_heads", "num_kv_heads",
+                                   "kv_num_heads", "n_kv_heads", "n_head_kv", "num_query_groups",
+                                   "num_attention_groups", "multi_query_group_num", NULL},
+                                  {NULL}},
+                      dim_names = {{"head_dim", "attention_head_dim", "kv_channels", "d_head", "head_size",
+                                    NULL},
+                                   {NULL}},
+                      hidden_names = {{"hidden_size", "n_embd", "d_model", "n_embed", "emb_dim", NULL},
+                                      {NULL}};
 
 static const char *const *names_of(const spelling *names, bool is_decoder)
 {

@@ -135,10 +135,34 @@ static s2_status read_flags(const reader *r, const char *key, s2_layer_kind zero
 
 /* ---- what a model's code derives ---------------------------------------------------------------- */
 
+/* EXAONE 4 may write its period as a word: L for a window, G for full; the last layer is full whatever its letter. */
+static s2_status derive_letters(const reader *r, const char *letters, s2_layer_kind kind)
+{
+    char path[S2_DOC_PATH];
+    const size_t n = strlen(letters);
+    if (n == 0 || strspn(letters, "LG") != n)
+        return s2_doc_refuse(r->source->doc, s2_doc_under(r->prefix, r->type.period_key, path),
+                             r->source->diag, "%s must be a number or letters L and G, as in LLLG",
+                             r->type.period_key);
+    for (int64_t layer = 0; layer < r->n_layers; layer++)
+        r->out->kind[layer] =
+            (uint16_t)(letters[(size_t)layer % n] == 'G' || layer == r->n_layers - 1 ? S2_LAYER_FULL : kind);
+    s2_note(r->source->notes, "layer_types is absent: %s says which layers are full, and the last one is",
+            r->type.period_key);
+    return S2_OK;
+}
+
 /* Every n-th layer is full, the others are of `kind`. */
 static s2_status derive_period(const reader *r, s2_layer_kind kind)
 {
+    char path[S2_DOC_PATH];
     int64_t period = r->type.period;
+    const char *const letters =
+        r->type.period_key != NULL
+            ? s2_doc_text(r->source->doc, s2_doc_under(r->prefix, r->type.period_key, path))
+            : NULL;
+    if (letters != NULL)
+        return derive_letters(r, letters, kind);
     if (r->type.period_key != NULL)
         S2_TRY(read_int(r, r->type.period_key, 1, S2_LIMIT_LAYERS, period, &period));
     /* the name in older Gemma files */

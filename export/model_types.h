@@ -9,7 +9,8 @@
  *   window_tok  if the config leaves sliding_window (or attention_chunk_size) out; 0: no window then
  *   head_dim    if the config leaves head_dim out; 0: hidden_size / heads
  *   flags       S2_UNGATED: two matrices in the feed-forward layer; S2_TIED: one embedding unless stated; S2_SINKS:
- *               a learned sink logit of each head; S2_CAPPED: scores are capped at 50 unless stated
+ *               a learned sink logit of each head; S2_CAPPED: scores are capped at 50 unless stated; S2_UNPRICED: its
+ *               code has other matrices than attention and feed-forward, or uses them more than once
  *
  * tests/formats/truth.py and habits.py check every line against the code of transformers.
  */
@@ -23,6 +24,8 @@
     X("arcee", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                           \
     X("aria_text", FULL, NULL, 0, 0, 0, 0, 0)                                                                \
     X("axk1", FULL, NULL, 0, 0, 0, 0, 0)                                                                     \
+    X("bailing_moe", FULL, NULL, 0, 0, 0, 0, 0)                                                              \
+    X("bailing_moe_v2", FULL, NULL, 0, 0, 0, 0, 0)                                                           \
     X("biogpt", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                                \
     X("bitnet", FULL, NULL, 0, 0, 0, 0, 0)                                                                   \
     X("bloom", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                                 \
@@ -42,8 +45,8 @@
     X("fuyu", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                            \
     X("gemma", FULL, NULL, 0, 0, 0, 256, S2_TIED)                                                            \
     X("git", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                             \
-    X("hrm_text", FULL, NULL, 0, 0, 0, 128, 0)                                                               \
-    X("jetmoe", FULL, NULL, 0, 0, 0, 128, S2_TIED)                                                           \
+    X("hrm_text", FULL, NULL, 0, 0, 0, 128, S2_UNPRICED)                                                     \
+    X("jetmoe", FULL, NULL, 0, 0, 0, 128, S2_TIED | S2_UNPRICED)                                             \
     X("glm", FULL, NULL, 0, 0, 0, 128, 0)                                                                    \
     X("glm4", FULL, NULL, 0, 0, 0, 128, 0)                                                                   \
     X("glm4_moe", FULL, NULL, 0, 0, 0, 0, 0)                                                                 \
@@ -71,7 +74,7 @@
     X("longcat_flash", FULL, NULL, 0, 0, 0, 0, 0)                                                            \
     X("minicpm3", FULL, NULL, 0, 0, 0, 0, S2_TIED)                                                           \
     X("minimax_m2", FULL, NULL, 0, 0, 0, 128, 0)                                                             \
-    X("moshi", FULL, NULL, 0, 0, 0, 0, 0)                                                                    \
+    X("moshi", FULL, NULL, 0, 0, 0, 0, S2_UNPRICED)                                                          \
     X("moss_transcribe_diarize", FULL, NULL, 0, 0, 0, 0, S2_TIED)                                            \
     X("mpt", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                                   \
     X("nanochat", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                        \
@@ -93,6 +96,7 @@
     X("seed_oss", FULL, NULL, 0, 0, 0, 128, 0)                                                               \
     X("solar_open", FULL, NULL, 0, 0, 0, 128, 0)                                                             \
     X("stablelm", FULL, NULL, 0, 0, 0, 0, 0)                                                                 \
+    X("step3_text", FULL, NULL, 0, 0, 0, 256, S2_UNPRICED)                                                   \
     X("xglm", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                                  \
     X("youtu", FULL, NULL, 0, 0, 0, 0, S2_TIED)                                                              \
     X("ministral3", WINDOW, NULL, 0, 0, 0, 128, 0)                                                           \
@@ -161,21 +165,23 @@
     X("rembert", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED)                                                      \
     X("roberta", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                            \
     X("roberta-prelayernorm", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                               \
-    X("roc_bert", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                           \
+    X("roc_bert", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNPRICED)                             \
     X("roformer", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                           \
     X("xlm-roberta", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                        \
     X("xlm-roberta-xl", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                     \
-    X("xmod", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                               \
+    X("xmod", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNPRICED)                                 \
     X("xlm", ENCODER, "causal", 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                            \
     X("xlnet", ENCODER, "attn_type", 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                       \
     X("bamba", HYBRID, NULL, 0, 0, 0, 0, 0)                                                                  \
     X("granitemoehybrid", HYBRID, NULL, 0, 0, 0, 0, 0)                                                       \
     X("jamba", HYBRID, NULL, 8, 4, 0, 0, 0)                                                                  \
     X("kimi_linear", HYBRID, NULL, 0, 0, 0, 0, 0)                                                            \
-    X("lfm2", HYBRID, NULL, 0, 0, 0, 0, S2_TIED)                                                             \
+    X("lfm2", HYBRID, NULL, 0, 0, 0, 0, S2_TIED | S2_UNPRICED)                                               \
     X("lfm2_moe", HYBRID, NULL, 0, 0, 0, 0, S2_TIED)                                                         \
     X("lfm3", HYBRID, NULL, 0, 0, 256, 128, S2_TIED)                                                         \
     X("minimax", HYBRID, NULL, 0, 0, 0, 0, 0)                                                                \
+    X("minimax_m1", HYBRID, NULL, 0, 0, 0, 0, 0)                                                             \
+    X("minimax_text_01", HYBRID, NULL, 0, 0, 0, 0, 0)                                                        \
     X("nemotron_h", HYBRID, NULL, 0, 0, 0, 128, S2_UNGATED)                                                  \
     X("olmo_hybrid", HYBRID, NULL, 0, 0, 0, 0, 0)                                                            \
     X("qwen3_5_moe_text", HYBRID, "full_attention_interval", 4, 3, 0, 256, 0)                                \

@@ -282,7 +282,7 @@ static s2_status read_file(s2_source *source, const char *name, const s2_format 
     }
     if (status == S2_OK && source->doc != NULL && doc.kind == S2_DOC_HJSON)
         s2_note(source->notes, "the file is not strict JSON: comments and names without quotes are read as "
-                               "HJSON, single quotes as Python's");
+                               "HJSON, single quotes and Infinity as Python's");
     if (status == S2_OK)
         note_stack(format, out, source->notes);
     if (status == S2_OK)

@@ -90,6 +90,12 @@ static s2_status quoted(reader *in, json_t **out)
     return S2_OK;
 }
 
+/* How Python's json writes what are no numbers in JSON: a Mamba's time_step_limit ends in one. */
+static bool is_python_number(const char *word)
+{
+    return strcmp(word, "NaN") == 0 || strcmp(word, "Infinity") == 0 || strcmp(word, "-Infinity") == 0;
+}
+
 /*
  * true, null or a number up to the next comma, bracket, comment or line end; else a text without quotes.
  * HJSON lets such a text run to the end of its line, commas, brackets and comments included, which is hardly
@@ -113,7 +119,8 @@ static s2_status bare(reader *in, json_t **out)
     if (value == NULL)
         return S2_ENOMEM;
     const bool to_line_end = end >= in->n || in->text[end] == '\n' || in->text[end] == '\r';
-    if (json_is_string(value) && (!to_line_end || strpbrk(word, "\"'{[:") != NULL)) {
+    if (json_is_string(value) && !is_python_number(word) &&
+        (!to_line_end || strpbrk(word, "\"'{[:") != NULL)) {
         json_decref(value);
         return refuse(in, "a text without quotes runs to the end of its line; put it in quotes");
     }

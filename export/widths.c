@@ -201,26 +201,86 @@ static s2_status read_latent(const reader *r, const s2_source *source, s2_model_
     return s2_model_latent_read(source, r->prefix, shape);
 }
 
-/* OPT's smallest but one has an embedding of another width, and a product to and from it. */
+/* OPT's smallest but one, ELECTRA and RemBERT have an embedding of another width, and a product to and from it. */
 static s2_status check_embedding(const reader *r, int32_t hidden)
 {
+    static const char *const names[] = {"word_embed_proj_dim", "embedding_size", "input_embedding_size"};
     char path[S2_DOC_PATH];
-    int64_t width;
-    S2_TRY(s2_doc_int_or(r->doc, s2_doc_under(r->prefix, "word_embed_proj_dim", path), 1, MOST_HIDDEN, hidden,
-                         &width, r->diag));
-    return width == hidden
-               ? S2_OK
-               : s2_doc_refuse(r->doc, path, r->diag,
-                               "an embedding of another width than the hidden state (%d) has no price "
-                               "here",
-                               hidden);
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        int64_t width;
+        S2_TRY(s2_doc_int_or(r->doc, s2_doc_under(r->prefix, names[n], path), 1, MOST_HIDDEN, hidden, &width,
+                             r->diag));
+        if (width != hidden)
+            return s2_doc_refuse(r->doc, path, r->diag,
+                                 "an embedding of another width than the hidden state (%d) has no price here",
+                                 hidden);
+    }
+    return S2_OK;
 }
 
-static s2_status read_all(const s2_doc *doc, s2_buf *notes, s2_net *out, s2_diag *diag)
+/* ---- models that are more than layers of one shape */
+
+/* What of a layer no net says; NULL: nothing. */
+static const char *unlike(const s2_model_layers *layers, const s2_model_shape *shape, int64_t layer)
+{
+    const s2_layer_kind kind = layers->kind[layer];
+    if (layers->state_bytes[kind] > 0)
+        return "keeps a state, and what computes it has";
+    if (kind == S2_LAYER_IDLE)
+        return "has no attention of its own, and what is left of it has";
+    if (layers->kv_layer != NULL && layers->kv_layer[layer] >= 0 && layers->kv_layer[layer] != layer)
+        return "reads the keys of another, and layers that differ have";
+    if ((layers->kv_heads != NULL && layers->kv_heads[layer] > 0 &&
+         layers->kv_heads[layer] != shape->n_kv_heads) ||
+        (layers->head_dim != NULL && layers->head_dim[layer] > 0 &&
+         layers->head_dim[layer] != shape->head_dim))
+        return "has KV heads or a head dimension of its own, and layers that differ have";
+    return NULL;
+}
+
+static s2_status refuse_unlike(const reader *r, const s2_source *source, const s2_model_shape *shape)
+{
+    s2_model_layers layers;
+    S2_TRY(s2_model_layers_read(source, r->prefix, shape->n_layers, &layers));
+    for (int64_t layer = 0; layer < shape->n_layers; layer++) {
+        const char *const what = unlike(&layers, shape, layer);
+        if (what != NULL)
+            return s2_doc_refuse(r->doc, r->prefix, r->diag,
+                                 "layer %lld %s no price here: price attention alone, without --model",
+                                 (long long)layer, what);
+    }
+    return S2_OK;
+}
+
+/* A type that is not in the table is taken to be layers of attention and feed-forward. */
+static s2_status check_layers(const reader *r, const s2_source *source, const s2_model_shape *shape)
+{
+    const s2_model_type *const type = s2_model_type_find(s2_model_type_name(r->doc, r->prefix));
+    char path[S2_DOC_PATH];
+    int64_t width;
+    S2_TRY(s2_doc_int_or(r->doc, s2_doc_under(r->prefix, "hidden_size_per_layer_input", path), 0, MOST_HIDDEN,
+                         0, &width, r->diag));
+    if (width > 0)
+        return s2_doc_refuse(r->doc, path, r->diag,
+                             "an embedding for each layer has no price here: price attention alone, without "
+                             "--model");
+    if (type == NULL)
+        return S2_OK;
+    S2_TRY(refuse_unlike(r, source, shape));
+    if ((type->flags & S2_UNPRICED) != 0 || type->rule == S2_RULE_DECODER)
+        return s2_doc_refuse(
+            r->doc, s2_doc_under(r->prefix, "model_type", path), r->diag,
+            "models of type \"%s\" have matrices besides those of attention and feed-forward, "
+            "or share them, which has no price here: price attention alone, without --model",
+            type->name);
+    return S2_OK;
+}
+
+static s2_status read_all(const s2_doc *doc, s2_arena *arena, s2_buf *notes, s2_net *out, s2_diag *diag)
 {
     static const char *const hidden[] = {"hidden_size", "n_embd", "d_model", "n_embed", NULL};
     const reader r = {doc, s2_model_prefix(doc), diag};
-    const s2_source source = {.doc = doc, .notes = notes, .diag = diag};
+    const s2_source source = {.arena = arena, .doc = doc, .notes = notes, .diag = diag};
     s2_model_shape shape;
     S2_TRY(s2_model_refuse_states(&source, r.prefix));
     S2_TRY(s2_model_shape_read(&source, r.prefix, &shape));
@@ -231,6 +291,7 @@ static s2_status read_all(const s2_doc *doc, s2_buf *notes, s2_net *out, s2_diag
                     .n_kv_heads = (int32_t)shape.n_kv_heads,
                     .head_dim = shape.head_dim > 0 ? (int32_t)shape.head_dim : 128,
                     .latent = latent};
+    S2_TRY(check_layers(&r, &source, &shape));
     S2_TRY(read_scores(&r, out));
     S2_TRY(read_stored(&r, out));
     S2_TRY(read_number(&r, hidden, MOST_HIDDEN, &out->hidden));
@@ -245,8 +306,12 @@ s2_status s2_widths_read(const char *text, size_t n_bytes, s2_net *out, s2_diag 
     s2_doc doc;
     s2_net read = {0};
     S2_TRY(s2_doc_parse(text, n_bytes, &doc, diag));
+    s2_arena arena = {0};
     s2_buf notes = {0}; /* of a pattern, which this is none */
-    const s2_status status = read_all(&doc, &notes, &read, diag);
+    s2_status status = read_all(&doc, &arena, &notes, &read, diag);
+    if (status == S2_OK)
+        status = notes.status;
+    s2_arena_release(&arena);
     s2_buf_release(&notes);
     s2_doc_release(&doc);
     *out = read;

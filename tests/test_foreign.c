@@ -208,6 +208,50 @@ static void nested_yaml_is_the_same_as_json(void **state)
     }
 }
 
+/* Python writes numbers that JSON has no words for, in Mamba's time_step_limit, and reads them. */
+static void words_of_python_for_numbers_are_read_wherever_they_stand(void **state)
+{
+    (void)state;
+    static const char *const limits[] = {"[0.0, Infinity]", "[-Infinity, 1]", "[0.0,\n Infinity\n]", "NaN"};
+    for (size_t r = 0; r < sizeof limits / sizeof *limits; r++) {
+        imported at;
+        char text[200];
+        snprintf(text, sizeof text,
+                 "{\"model_type\": \"llama\", \"time_step_limit\": %s, \"num_hidden_layers\": 2, "
+                 "\"num_attention_heads\": 4}",
+                 limits[r]);
+        import_text(&at, text, "");
+        assert_int_equal(at.pattern.n_layers, 2);
+        imported_release(&at);
+        snprintf(text, sizeof text, "{\"model_type\": \"llama\", \"num_hidden_layers\": Infinity}");
+        assert_int_equal(try_import(&at, "layers", text, strlen(text), "", NULL), S2_EPARSE);
+        imported_release(&at);
+    }
+}
+
+static void a_period_may_be_written_in_letters(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *letters, *full; /* one digit a layer */
+    } rows[] = {{"LLLG", "0001001"}, {"GL", "1010101"}, {"G", "1111111"}, {"L", "0000001"}};
+    char text[300];
+    imported at;
+    static const char model[] =
+        "{\"model_type\": \"exaone4\", \"num_hidden_layers\": 7, \"num_attention_heads\": 2, "
+        "\"sliding_window\": 64, \"sliding_window_pattern\": \"%s\"}";
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        snprintf(text, sizeof text, model, rows[r].letters);
+        import_text(&at, text, "");
+        for (int32_t layer = 0; layer < 7; layer++)
+            assert_int_equal(s2_pattern_is_dense(&at.pattern, S2_PREFILL, layer), rows[r].full[layer] == '1');
+        imported_release(&at);
+    }
+    snprintf(text, sizeof text, model, "LLXG");
+    assert_int_equal(try_import(&at, "layers", text, strlen(text), "", NULL), S2_EPARSE);
+    imported_release(&at);
+}
+
 static void what_yaml_and_hjson_must_not_hold_is_refused_in_its_place(void **state)
 {
     (void)state;
@@ -1293,7 +1337,7 @@ static void mixtures_weigh_what_their_cards_say(void **state)
                  "\"model_type\": \"granitemoehybrid\", \"hidden_size\": 2560, \"intermediate_size\": 9999, "
                  "\"shared_intermediate_size\": 8192, \"num_local_experts\": 0, \"num_experts_per_tok\": 0, "
                  "\"num_attention_heads\": 40, \"num_key_value_heads\": 8, \"num_hidden_layers\": 40, "
-                 "\"tie_word_embeddings\": true, \"vocab_size\": 100352",
+                 "\"attn_layer_period\": 1, \"tie_word_embeddings\": true, \"vocab_size\": 100352",
                  3.4, 3.4}};
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         char config[1000];
@@ -1467,6 +1511,58 @@ static void configs_are_read_as_expected(void **state)
     s2_buf_release(&got);
 }
 
+/* Only a model whose layers are all alike has a price for what surrounds attention, whatever pattern it is given. */
+static void models_whose_layers_differ_have_no_widths(void **state)
+{
+    (void)state;
+    struct dirent **entries;
+    int n_unlike = 0;
+    const int n = scandir(CONFIGS, &entries, is_config_name, alphasort);
+    for (int e = 0; e < n; e++) {
+        imported at;
+        if (import_path(&at, CONFIGS, entries[e]->d_name, "") == S2_OK &&
+            !s2_pattern_is_latent(&at.pattern) && at.format == s2_format_find("layers")) {
+            char path[512];
+            s2_file file;
+            s2_net net;
+            s2_diag diag = {0};
+            snprintf(path, sizeof path, "%s/%s", CONFIGS, entries[e]->d_name);
+            assert_int_equal(s2_file_read(&at.arena, path, S2_DOC_BYTES, &file, NULL), S2_OK);
+            const bool unlike = s2_pattern_layers_differ(&at.pattern);
+            n_unlike += unlike;
+            if (s2_widths_read((const char *)file.bytes, file.n_bytes, &net, &diag) == S2_OK ||
+                (unlike && strstr(diag.msg, "price") == NULL))
+                fail_msg("%s: %s", entries[e]->d_name, diag.msg);
+        }
+        imported_release(&at);
+        free(entries[e]);
+    }
+    free(entries);
+    assert_true(n_unlike >= 10);
+}
+
+/* Weights are counted layer by layer: which of them have experts may be a list of words. */
+static void words_say_which_layers_have_experts(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"model_type\": \"laguna\", \"num_hidden_layers\": 3, "
+                               "\"num_attention_heads\": 4, \"head_dim\": 64, "
+                               "\"hidden_size\": 256, \"intermediate_size\": 1000, "
+                               "\"moe_intermediate_size\": 64, \"num_experts\": 8, "
+                               "\"num_experts_per_tok\": 2, \"vocab_size\": 100, \"sliding_window\": 64, "
+                               "\"mlp_layer_types\": [\"dense\", \"sparse\", \"%s\"]}";
+    char file[600];
+    s2_net net;
+    s2_diag diag = {0};
+    snprintf(file, sizeof file, text, "sparse");
+    if (s2_widths_read(file, strlen(file), &net, &diag) != S2_OK)
+        fail_msg("%s", diag.msg);
+    assert_int_equal(s2_net_expert_layers(&net), 2);
+    assert_int_equal(net.mixture.plain_ffn, 1000);
+    snprintf(file, sizeof file, text, "thin");
+    assert_int_equal(s2_widths_read(file, strlen(file), &net, &diag), S2_EPARSE);
+}
+
 /* A reader that takes a number in another unit, and a writer that gives it back so, agree with each other. */
 static void files_of_every_format_are_read_as_expected(void **state)
 {
@@ -1590,6 +1686,8 @@ int main(void)
         cmocka_unit_test(every_format_that_is_written_holds_one_of_its_own_files),
         cmocka_unit_test(files_cut_anywhere_are_answered_with_a_position),
         cmocka_unit_test(nested_yaml_is_the_same_as_json),
+        cmocka_unit_test(words_of_python_for_numbers_are_read_wherever_they_stand),
+        cmocka_unit_test(a_period_may_be_written_in_letters),
         cmocka_unit_test(what_yaml_and_hjson_must_not_hold_is_refused_in_its_place),
         cmocka_unit_test(hostile_yaml_and_hjson_are_bounded),
         cmocka_unit_test(budgets_of_more_methods_are_kept),
@@ -1626,6 +1724,8 @@ int main(void)
         cmocka_unit_test(bsa_streaming_heads_have_a_sink_and_a_window),
         cmocka_unit_test(arrays_that_ask_for_much_memory_are_refused),
         cmocka_unit_test(configs_are_read_as_expected),
+        cmocka_unit_test(models_whose_layers_differ_have_no_widths),
+        cmocka_unit_test(words_say_which_layers_have_experts),
         cmocka_unit_test(files_of_every_format_are_read_as_expected),
         cmocka_unit_test(published_duo_table_has_its_full_heads),
         cmocka_unit_test(published_minference_file_gives_every_head_the_same_budgets),
