@@ -700,6 +700,28 @@ static void keys_typed_at_any_speed_show_the_same(void **state)
     s2_buf_release(&piece);
 }
 
+/* vt100 has no other screen to go back to: what was shown stays, and the shell writes its prompt below it. */
+static void a_terminal_that_keeps_the_screen_has_an_empty_last_line(void **state)
+{
+    (void)state;
+    console c;
+    console_options options = PLAIN;
+    options.term = "vt100";
+    options.locale = "C";
+    console_open(&c, &options);
+    expect(&c, "? keys");
+    console_send(&c, "\032");
+    const double start = s2_now_ms();
+    while (console_shows(&c, "? keys") && s2_now_ms() - start < CONSOLE_PATIENCE_MS)
+        console_drain(&c, 20);
+    assert_false(console_shows(&c, "? keys"));
+    assert_true(console_shows(&c, "s2 designs"));
+    assert_int_equal(kill(c.child, SIGCONT), 0);
+    expect(&c, "? keys");
+    console_send(&c, "Qy");
+    assert_int_equal(console_close(&c), 0);
+}
+
 /* Escape goes back and never leaves; leaving asks where something is lost. */
 static void escape_only_goes_back_and_leaving_asks(void **state)
 {
@@ -1658,6 +1680,7 @@ int main(void)
         cmocka_unit_test(foreign_sequences_are_read_whole),
         cmocka_unit_test(keys_typed_at_any_speed_show_the_same),
         cmocka_unit_test(escape_only_goes_back_and_leaving_asks),
+        cmocka_unit_test(a_terminal_that_keeps_the_screen_has_an_empty_last_line),
         cmocka_unit_test(the_preview_of_an_export_knows_the_validation),
         cmocka_unit_test(an_export_that_is_refused_is_said_to_write_nothing),
         cmocka_unit_test(scripts_print_the_golden_screens),

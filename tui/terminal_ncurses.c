@@ -179,12 +179,21 @@ s2_status s2_terminal_open(const s2_terminal_options *options, s2_terminal **out
     return S2_OK;
 }
 
+/* A terminal that keeps the screen has the shell's prompt on its last line, which then is an empty one. */
+static void give_back(const s2_terminal *term)
+{
+    ask_for_input(term, false);
+    move(LINES - 1, 0);
+    clrtoeol();
+    refresh();
+    endwin();
+}
+
 void s2_terminal_close(s2_terminal **term)
 {
     if (*term == NULL)
         return;
-    ask_for_input(*term, false);
-    endwin();
+    give_back(*term);
     delscreen((*term)->screen);
     s2_typed_release(&(*term)->input);
     s2_free(*term);
@@ -227,8 +236,7 @@ void s2_terminal_forget(s2_terminal *term)
 
 void s2_terminal_lend(s2_terminal *term)
 {
-    ask_for_input(term, false);
-    endwin();
+    give_back(term);
 }
 
 /* If its size changed in between, the next key reports that. What was typed meanwhile stays. */
@@ -244,8 +252,7 @@ void s2_terminal_take(s2_terminal *term)
 
 static int32_t suspend(s2_terminal *term)
 {
-    ask_for_input(term, false);
-    endwin();
+    give_back(term);
     raise(SIGSTOP);
     refresh();
     ask_for_input(term, true);
