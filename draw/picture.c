@@ -162,6 +162,15 @@ static int64_t cell_tok(const s2_pattern *pattern, int64_t n_tok, int32_t max_ce
     return s2_ceil_div(blocks, max_cells) * pattern->block_tok;
 }
 
+/* The same for reads that may end within a block: halves of blocks too, where more of them fit. */
+static int64_t fine_cell_tok(const s2_pattern *pattern, int64_t n_tok, int32_t max_cells)
+{
+    int64_t size = cell_tok(pattern, n_tok, max_cells);
+    while (size % 2 == 0 && size <= pattern->block_tok && s2_ceil_div(n_tok, size / 2) <= max_cells)
+        size /= 2;
+    return size;
+}
+
 static void head_range(const s2_pattern *pattern, s2_picture_of of, int32_t layer, int32_t index,
                        int32_t *begin, int32_t *end)
 {
@@ -178,23 +187,27 @@ s2_status s2_picture_mask(s2_arena *arena, const s2_pattern *pattern, s2_picture
     const int32_t n_index = of == S2_PICTURE_KV ? s2_pattern_kv_heads(pattern, layer) : pattern->n_heads;
     if (index < 0 || index >= n_index)
         return S2_EINVAL;
-    const int64_t size = cell_tok(pattern, n_tok, max_cells);
+    s2_readers readers;
+    int32_t begin, end;
+    head_range(pattern, of, layer, index, &begin, &end);
+    S2_TRY(readers_build(arena, pattern, layer, begin, end, &readers));
+    const int64_t size = (readers.step > 1 ? cell_tok : fine_cell_tok)(pattern, n_tok, max_cells);
     s2_picture picture = {.x_label = "key, tokens",
                           .y_label = "query, tokens",
                           .row_tok = size,
                           .col_tok = size,
                           .n_tok = n_tok,
                           .is_union = of == S2_PICTURE_UNION};
-    int32_t begin, end;
     picture.n_rows = picture.n_cols = (int32_t)s2_ceil_div(n_tok, size);
-    head_range(pattern, of, layer, index, &begin, &end);
     const char *const words[] = {"head ", "KV head ", "all heads"};
     snprintf(picture.title, sizeof picture.title, "%.200s  layer %d  %s", pattern->name, layer, words[of]);
     if (of != S2_PICTURE_UNION)
         snprintf(picture.title + strlen(picture.title), 16, "%d", index);
-    s2_filler filler = {
-        .picture = &picture, .n_tok = n_tok, .causal = pattern->causal, .by_head = of == S2_PICTURE_UNION};
-    S2_TRY(readers_build(arena, pattern, layer, begin, end, &filler.readers));
+    s2_filler filler = {.picture = &picture,
+                        .readers = readers,
+                        .n_tok = n_tok,
+                        .causal = pattern->causal,
+                        .by_head = of == S2_PICTURE_UNION};
     S2_TRY(filler_init(arena, &filler));
     s2_status status = S2_OK;
     for (int32_t row = 0; row < picture.n_rows && status == S2_OK; row++) {

@@ -408,27 +408,35 @@ static void one_hole_is_visible_at_every_size(void **state)
     s2_arena_release(&arena);
 }
 
+/* In cells of whole blocks, or of parts of them where reads end within a block and there is room. */
 static void cells_show_the_share_of_pairs_read(void **state)
 {
     (void)state;
+    enum { N_TOK = 50, BLOCK = 4, N_CASES = 40 };
     s2_gen gen = {.rng = {s2_test_seed(99)}, .causal = true};
-    for (int c = 0; c < 20; c++) {
+    bool seen[BLOCK + 1] = {false};
+    for (int c = 0; c < N_CASES; c++) {
         s2_arena arena = {0};
-        enum { N_TOK = 50, BLOCK = 4 };
         const s2_pattern *const pattern = s2_gen_pattern(&gen, &arena, 2, 1, 16, BLOCK);
+        const int32_t most = 13 * (1 + c % 4);
         s2_picture picture;
-        assert_int_equal(s2_picture_mask(&arena, pattern, S2_PICTURE_HEAD, 0, 1, N_TOK, 13, &picture), S2_OK);
+        assert_int_equal(s2_picture_mask(&arena, pattern, S2_PICTURE_HEAD, 0, 1, N_TOK, most, &picture),
+                         S2_OK);
+        const int64_t size = picture.col_tok;
+        assert_true(size <= BLOCK && picture.n_cols <= most && picture.row_tok == size);
+        seen[size] = true;
         for (int32_t row = 0; row < picture.n_rows; row++)
             for (int32_t col = 0; col < row; col++) {
                 int64_t n_read = 0, n_pairs = 0;
-                for (int64_t q = row * BLOCK; q < (row + 1) * BLOCK && q < N_TOK; q++)
-                    for (int64_t k = col * BLOCK; k < (col + 1) * BLOCK; k++, n_pairs++)
+                for (int64_t q = row * size; q < (row + 1) * size && q < N_TOK; q++)
+                    for (int64_t k = col * size; k < (col + 1) * size; k++, n_pairs++)
                         n_read += s2_pattern_reads(pattern, S2_PREFILL, 0, 1, N_TOK, q, k);
                 s2_assert_close(picture.cells[row * picture.n_cols + col].share,
                                 (double)n_read / (double)n_pairs, 1e-6);
             }
         s2_arena_release(&arena);
     }
+    assert_true(seen[1] && seen[2] && seen[BLOCK]);
 }
 
 static void no_words_of_a_picture_overlap_and_none_are_cut(void **state)
