@@ -1,5 +1,6 @@
 #include "kernels/device.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -21,36 +22,73 @@ typedef struct s2_shared_block {
     int file;
 } s2_shared_block;
 
-/* The CPU device needs the time at which a span began and what it shares. */
+/* The CPU device needs the time at which a span began, what it shares and what it may still hand out. */
 typedef struct s2_cpu_impl {
     struct timespec begin;
     s2_shared_block *shared;
+    int64_t left_bytes;
 } s2_cpu_impl;
 
 enum { ALIGN_BYTES = 256 };
 
-/* The pointer that was allocated is kept just below the aligned one. */
+/*
+ * What the machine has free now. Linux gives memory that it does not have, and ends the process that touches it, or
+ * another one.
+ */
+static int64_t free_bytes(void)
+{
+    long long kib = 0;
+    char line[128];
+    FILE *const file = fopen("/proc/meminfo", "re");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL &&
+           sscanf(line, "MemAvailable: %lld", &kib) != 1)
+        continue;
+    if (file != NULL)
+        fclose(file);
+    return kib > 0 ? (int64_t)kib * 1024 : sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE);
+}
+
+static bool take_bytes(s2_cpu_impl *impl, size_t n_bytes)
+{
+    if (n_bytes > (uint64_t)impl->left_bytes)
+        return false;
+    impl->left_bytes -= (int64_t)n_bytes;
+    return true;
+}
+
+/* Kept just below the aligned memory. */
+typedef struct s2_cpu_head {
+    void *raw; /* as it was allocated */
+    size_t n_bytes;
+} s2_cpu_head;
+
 static s2_status cpu_alloc(s2_device *device, size_t n_bytes, void **out)
 {
-    (void)device;
-    char *const raw = n_bytes < SIZE_MAX / 2 ? s2_malloc(n_bytes + 2 * ALIGN_BYTES) : NULL;
-    if (raw == NULL)
+    s2_cpu_impl *const impl = device->impl;
+    if (!take_bytes(impl, n_bytes))
         return S2_ENOMEM;
-    const size_t shift = ALIGN_BYTES - (uintptr_t)(raw + sizeof(void *)) % ALIGN_BYTES;
-    char *const aligned = raw + sizeof(void *) + shift;
-    memcpy(aligned - sizeof raw, &raw, sizeof raw);
+    char *const raw = s2_malloc(n_bytes + 2 * ALIGN_BYTES);
+    if (raw == NULL) {
+        impl->left_bytes += (int64_t)n_bytes;
+        return S2_ENOMEM;
+    }
+    const s2_cpu_head head = {raw, n_bytes};
+    const size_t shift = ALIGN_BYTES - (uintptr_t)(raw + sizeof head) % ALIGN_BYTES;
+    char *const aligned = raw + sizeof head + shift;
+    memcpy(aligned - sizeof head, &head, sizeof head);
     *out = aligned;
     return S2_OK;
 }
 
 static void cpu_release(s2_device *device, void *memory)
 {
-    (void)device;
+    s2_cpu_impl *const impl = device->impl;
     if (memory == NULL)
         return;
-    void *raw;
-    memcpy(&raw, (char *)memory - sizeof raw, sizeof raw);
-    s2_free(raw);
+    s2_cpu_head head;
+    memcpy(&head, (char *)memory - sizeof head, sizeof head);
+    impl->left_bytes += (int64_t)head.n_bytes;
+    s2_free(head.raw);
 }
 
 static s2_status cpu_copy(s2_device *device, void *dst, const void *src, size_t n_bytes)
@@ -161,8 +199,11 @@ static s2_status shared_alloc(s2_device *device, size_t n_bytes, void **out)
     if (block == NULL)
         return S2_ENOMEM;
     block->n_bytes = n_bytes / sizeof(uint64_t) * sizeof(uint64_t) + sizeof(uint64_t);
-    const s2_status status = s2_shared_open("s2", block->n_bytes, &block->memory, &block->file);
+    const bool taken = take_bytes(impl, block->n_bytes);
+    const s2_status status =
+        taken ? s2_shared_open("s2", block->n_bytes, &block->memory, &block->file) : S2_ENOMEM;
     if (status != S2_OK) {
+        impl->left_bytes += taken ? (int64_t)block->n_bytes : 0;
         s2_free(block);
         return status;
     }
@@ -182,6 +223,7 @@ static void shared_release(s2_device *device, void *memory)
     if (gone == NULL)
         return;
     *link = gone->next;
+    impl->left_bytes += (int64_t)gone->n_bytes;
     s2_shared_close(gone->memory, gone->n_bytes, gone->file);
     s2_free(gone);
 }
@@ -222,6 +264,7 @@ static s2_status open_cpu(s2_device **out)
         s2_free(impl);
         return S2_ENOMEM;
     }
+    impl->left_bytes = free_bytes();
     const long n_threads = sysconf(_SC_NPROCESSORS_ONLN);
     *device = (s2_device){.ops = &cpu_ops,
                           .kind = S2_DEVICE_CPU,

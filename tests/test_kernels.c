@@ -50,6 +50,30 @@ static void sixteen_bit_types_round_trip_and_round_to_even(void **state)
             fail_msg("%s", rows[at].label);
 }
 
+/* Linux hands out memory that it does not have, and ends who touches it: the device refuses first. */
+static void memory_that_the_machine_lacks_is_refused(void **state)
+{
+    (void)state;
+    enum { PIECES = 8 };
+    for (int shared = 0; shared < 2; shared++) {
+        s2_device *device = open_cpu();
+        void *held[PIECES + 1] = {NULL}, *whole = NULL;
+        int n = 0;
+        if (shared)
+            assert_int_equal(s2_device_share(device, NULL), S2_OK);
+        const size_t piece = (size_t)device->memory_bytes / PIECES;
+        assert_int_equal(device->ops->alloc(device, SIZE_MAX, &whole), S2_ENOMEM);
+        while (n <= PIECES && device->ops->alloc(device, piece, &held[n]) == S2_OK)
+            n++;
+        assert_true(n >= 1 && n <= PIECES);
+        device->ops->release(device, held[--n]);
+        assert_int_equal(device->ops->alloc(device, piece, &held[n]), S2_OK);
+        for (; n >= 0; n--)
+            device->ops->release(device, held[n]);
+        s2_device_close(&device);
+    }
+}
+
 static void inputs_have_mean_zero_and_variance_one(void **state)
 {
     (void)state;
@@ -573,6 +597,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sixteen_bit_types_round_trip_and_round_to_even),
+        cmocka_unit_test(memory_that_the_machine_lacks_is_refused),
         cmocka_unit_test(inputs_have_mean_zero_and_variance_one),
         cmocka_unit_test(the_cpu_kernel_agrees_with_the_reference_on_drawn_patterns),
         cmocka_unit_test(what_is_no_number_is_not_hidden),
