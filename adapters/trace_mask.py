@@ -8,6 +8,7 @@ names a short pattern text that reads the same pairs, or says that there is none
 on differently: trace 1000 tokens or more, and several periods of the longest stride. The function is asked for every pair: with torch's tensors where torch is installed, else number by number.
 """
 import importlib.util
+import os
 import struct
 import sys
 
@@ -45,11 +46,17 @@ def arguments(words):
 
 
 def load(place):
+    """What goes wrong inside the user's file is Python's to say; what it lacks is said here."""
     path, _, name = place.rpartition(":")
+    if not os.path.isfile(path):
+        sys.exit(f"trace_mask.py: there is no file {path}")
     spec = importlib.util.spec_from_file_location("traced", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return getattr(module, name)
+    function = getattr(module, name, None)
+    if not callable(function):
+        sys.exit(f"trace_mask.py: {path} has no function {name}")
+    return function
 
 
 def by_tensors(f, batch, heads, n_tok):
@@ -70,8 +77,11 @@ def main():
     pairs = trace(f, options["batch"], heads, n_tok)
     head = f"{{'descr': '|b1', 'fortran_order': False, 'shape': ({heads}, {n_tok}, {n_tok}), }}".encode()
     head += b" " * (-(len(head) + 11) % 64) + b"\n"
-    with open(out_path, "wb") as out:
-        out.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + pairs)
+    try:
+        with open(out_path, "wb") as out:
+            out.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + pairs)
+    except OSError as why:
+        sys.exit(f"trace_mask.py: {out_path}: {why.strerror}")
 
 
 main()

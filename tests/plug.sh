@@ -329,9 +329,11 @@ EOF
     cmp traced.npy other.npy
     python3 "$root/adapters/trace_mask.py" mods.py:sharded long.npy --heads 1 --len=1k
     [ "$(wc -c <long.npy)" -eq $((128 + 1024 * 1024)) ]
-    for wrong in "--len" "--len 1kb" "--len=0" "--length=3"; do
-        # shellcheck disable=SC2086 # two words
-        if python3 "$root/adapters/trace_mask.py" mods.py:sharded no.npy $wrong 2>said || grep -q Traceback said; then
+    for wrong in "mods.py:sharded no.npy --len" "mods.py:sharded no.npy --len 1kb" "mods.py:sharded no.npy --len=0" \
+        "mods.py:sharded no.npy --length=3" "mods.py:shard no.npy" "mods.py: no.npy" "mod.py:sharded no.npy" \
+        "mods.py:sharded no/folder.npy --len=16"; do
+        # shellcheck disable=SC2086 # words
+        if python3 "$root/adapters/trace_mask.py" $wrong 2>said || grep -q Traceback said; then
             cat said
             echo "plug.sh: trace_mask.py takes $wrong"
             exit 1
