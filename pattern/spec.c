@@ -149,8 +149,8 @@ s2_status s2_pattern_require_alike(const s2_pattern *pattern, const char *what, 
     if (!s2_pattern_layers_differ(pattern))
         return S2_OK;
     return s2_diag_set(diag, S2_EUNSUPPORTED, 0, 0, 0,
-                       "%s knows one shape for all layers; here layers have a kv-heads, head-dim, kv-layer "
-                       "or state of their own",
+                       "%s knows one shape for all layers; here some have other KV heads, another head "
+                       "dimension, a state, or the keys of another layer",
                        what);
 }
 

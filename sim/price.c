@@ -151,8 +151,9 @@ static s2_status check_options(const s2_pattern *pattern, const s2_sim_options *
     if (net != NULL && s2_pattern_layers_differ(pattern))
         return s2_diag_set(
             diag, S2_EUNSUPPORTED, CODE_SIM, 0, 0,
-            "what surrounds attention is known for models whose layers are all of one shape; here "
-            "layers have numbers of their own: without --model their attention is priced");
+            "what surrounds attention is known for models whose layers are all of one shape; here some have "
+            "other KV heads, another head dimension, a state, or the keys of another layer: without --model "
+            "their attention is priced");
     return net != NULL ? s2_sim_check_shape(pattern, net, diag) : S2_OK;
 }
 
