@@ -316,7 +316,8 @@ s2_status gpu_aside(s2_device *device, bool begin)
 
 s2_status gpu_record_begin(s2_device *device, s2_diag *why)
 {
-    return s2_cuda_try(cudaStreamBeginCapture(impl_of(device)->stream, cudaStreamCaptureModeThreadLocal), why);
+    return s2_cuda_try(cudaStreamBeginCapture(impl_of(device)->stream, cudaStreamCaptureModeThreadLocal),
+                       why);
 }
 
 /* The instance outlives the graph that it was made from. */
@@ -345,11 +346,11 @@ void gpu_forget(s2_device *device, void **recording)
     *recording = NULL;
 }
 
-const s2_device_ops gpu_ops = {gpu_alloc,       gpu_release,     gpu_copy_in, gpu_copy_out,   gpu_copy_pieces,
-                               gpu_fill,        gpu_fill_normal, gpu_sync,    gpu_time_begin, gpu_time_end,
-                               gpu_flush_cache, gpu_clock_mhz,   gpu_sense,   gpu_profile,    gpu_copy_rows,
-                               gpu_store_e4m3,  gpu_memory_used, gpu_close,   gpu_use_stream, gpu_aside,
-                               gpu_record_begin, gpu_record_end, gpu_replay,  gpu_forget};
+const s2_device_ops gpu_ops = {
+    gpu_alloc,       gpu_release, gpu_copy_in,      gpu_copy_out,   gpu_copy_pieces, gpu_fill,
+    gpu_fill_normal, gpu_sync,    gpu_time_begin,   gpu_time_end,   gpu_flush_cache, gpu_clock_mhz,
+    gpu_sense,       gpu_profile, gpu_copy_rows,    gpu_store_e4m3, gpu_memory_used, gpu_close,
+    gpu_use_stream,  gpu_aside,   gpu_record_begin, gpu_record_end, gpu_replay,      gpu_forget};
 
 /* As nvidia-smi writes it. */
 void write_uuid(const cudaUUID_t *uuid, char *out, size_t cap)

@@ -336,8 +336,7 @@ static s2_status record(s2_bench *bench, s2_bench_case *one, int32_t n_launches,
 
 /* The median of replays, in microseconds a launch; *spread is (most - least) / median of all but the first
  * two. */
-static s2_status time_graph(s2_bench *bench, void *graph, int32_t n_launches, double *us,
-                            double *spread)
+static s2_status time_graph(s2_bench *bench, void *graph, int32_t n_launches, double *us, double *spread)
 {
     double samples[N_REPLAYS];
     for (int32_t run = -2; run < N_REPLAYS; run++) {
