@@ -1,8 +1,9 @@
 /*
  * judge/steady.h - how long a kernel takes on a device as busy as in service, and just after a pause.
  *
- * Launches follow one another until the clock has settled, then windows of them are timed. Inputs are random,
- * since zeros draw less power and run faster.
+ * Launches follow one another until the clock has settled, then windows of them are timed. Short ones are recorded once
+ * and replayed, as servers do it: queued one by one they would take the time of the host. Inputs are random, since
+ * zeros draw less power and run faster.
  *
  * Threads: as the device.
  */
@@ -15,7 +16,7 @@ typedef struct s2_steady_time {
     double us;        /* back to back, median of windows */
     double spread;    /* (longest - shortest window) / median */
     double mhz;       /* the clock after each window, median; 0: unknown */
-    double burst_us;  /* the first launches after a pause */
+    double burst_us;  /* the first launches after a pause, queued one by one */
     double burst_mhz; /* and the clock after them */
 } s2_steady_time;
 

@@ -80,6 +80,15 @@ typedef struct s2_device_ops {
      * while a graph is being captured from a stream, nothing may allocate or wait on it. NULL: as use_stream.
      */
     s2_status (*aside)(s2_device *device, bool begin);
+    /*
+     * What is queued between record_begin and record_end is kept, not run; replay queues all of it, which takes the
+     * host no time for each launch. The device may do nothing else meanwhile. forget: NULL is allowed. All are NULL
+     * where nothing is queued.
+     */
+    s2_status (*record_begin)(s2_device *device, s2_diag *why);
+    s2_status (*record_end)(s2_device *device, void **recording, s2_diag *why);
+    s2_status (*replay)(s2_device *device, void *recording, s2_diag *why);
+    void (*forget)(s2_device *device, void **recording);
 } s2_device_ops;
 
 struct s2_device {

@@ -314,10 +314,42 @@ s2_status gpu_aside(s2_device *device, bool begin)
     return status != S2_OK ? status : back;
 }
 
+s2_status gpu_record_begin(s2_device *device, s2_diag *why)
+{
+    return s2_cuda_try(cudaStreamBeginCapture(impl_of(device)->stream, cudaStreamCaptureModeThreadLocal), why);
+}
+
+/* The instance outlives the graph that it was made from. */
+s2_status gpu_record_end(s2_device *device, void **recording, s2_diag *why)
+{
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t exec = NULL;
+    S2_TRY(s2_cuda_try(cudaStreamEndCapture(impl_of(device)->stream, &graph), why));
+    const s2_status status = s2_cuda_try(cudaGraphInstantiate(&exec, graph, 0), why);
+    (void)cudaGraphDestroy(graph);
+    if (status == S2_OK)
+        *recording = exec;
+    return status;
+}
+
+s2_status gpu_replay(s2_device *device, void *recording, s2_diag *why)
+{
+    return s2_cuda_try(cudaGraphLaunch((cudaGraphExec_t)recording, impl_of(device)->stream), why);
+}
+
+void gpu_forget(s2_device *device, void **recording)
+{
+    (void)device;
+    if (*recording != NULL)
+        (void)cudaGraphExecDestroy((cudaGraphExec_t)*recording);
+    *recording = NULL;
+}
+
 const s2_device_ops gpu_ops = {gpu_alloc,       gpu_release,     gpu_copy_in, gpu_copy_out,   gpu_copy_pieces,
                                gpu_fill,        gpu_fill_normal, gpu_sync,    gpu_time_begin, gpu_time_end,
                                gpu_flush_cache, gpu_clock_mhz,   gpu_sense,   gpu_profile,    gpu_copy_rows,
-                               gpu_store_e4m3,  gpu_memory_used, gpu_close,   gpu_use_stream, gpu_aside};
+                               gpu_store_e4m3,  gpu_memory_used, gpu_close,   gpu_use_stream, gpu_aside,
+                               gpu_record_begin, gpu_record_end, gpu_replay,  gpu_forget};
 
 /* As nvidia-smi writes it. */
 void write_uuid(const cudaUUID_t *uuid, char *out, size_t cap)

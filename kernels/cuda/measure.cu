@@ -6,11 +6,6 @@
 #include "base/alloc.h"
 #include "kernels/cuda/internal.h"
 
-struct s2_cuda_graph {
-    cudaGraph_t graph;
-    cudaGraphExec_t exec;
-};
-
 namespace
 {
 
@@ -40,46 +35,6 @@ __global__ void __launch_bounds__(READ_THREADS) read_all(const uint4 *from, size
 }
 
 } // namespace
-
-s2_status s2_cuda_graph_begin(s2_device *device, s2_diag *why)
-{
-    return s2_cuda_try(cudaStreamBeginCapture(s2_cuda_stream(device), cudaStreamCaptureModeThreadLocal), why);
-}
-
-s2_status s2_cuda_graph_end(s2_device *device, s2_cuda_graph **out, s2_diag *why)
-{
-    s2_cuda_graph *made = (s2_cuda_graph *)s2_calloc(1, sizeof *made);
-    cudaGraph_t graph = NULL;
-    const cudaError_t ended = cudaStreamEndCapture(s2_cuda_stream(device), &graph);
-    if (made == NULL)
-        return S2_ENOMEM;
-    made->graph = graph;
-    s2_status status = s2_cuda_try(ended, why);
-    if (status == S2_OK)
-        status = s2_cuda_try(cudaGraphInstantiate(&made->exec, graph, 0), why);
-    if (status == S2_OK)
-        *out = made;
-    else
-        s2_cuda_graph_destroy(&made);
-    return status;
-}
-
-s2_status s2_cuda_graph_launch(s2_device *device, s2_cuda_graph *graph, s2_diag *why)
-{
-    return s2_cuda_try(cudaGraphLaunch(graph->exec, s2_cuda_stream(device)), why);
-}
-
-void s2_cuda_graph_destroy(s2_cuda_graph **graph)
-{
-    if (*graph == NULL)
-        return;
-    if ((*graph)->exec != NULL)
-        (void)cudaGraphExecDestroy((*graph)->exec);
-    if ((*graph)->graph != NULL)
-        (void)cudaGraphDestroy((*graph)->graph);
-    s2_free(*graph);
-    *graph = NULL;
-}
 
 s2_status s2_cuda_read_rate(s2_device *device, const void *memory, size_t n_bytes, double *out, s2_diag *why)
 {

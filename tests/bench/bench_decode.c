@@ -321,29 +321,29 @@ static void finish_all(s2_bench *bench, s2_bench_case *one)
     }
 }
 
-static s2_status record(s2_bench *bench, s2_bench_case *one, int32_t n_launches, s2_cuda_graph **graph)
+static s2_status record(s2_bench *bench, s2_bench_case *one, int32_t n_launches, void **graph)
 {
-    S2_TRY(s2_cuda_graph_begin(bench->device, &bench->why));
+    S2_TRY(bench->device->ops->record_begin(bench->device, &bench->why));
     s2_status status = S2_OK;
     for (int32_t at = 0; at < n_launches && status == S2_OK; at++) {
         const int32_t copy = at % one->n_copies;
         void *const state = one->states[has_own_state(bench, one, copy) ? copy : 0];
         status = s2_kernel_decode.run(bench->device, &one->problems[copy], state, &bench->why);
     }
-    const s2_status ended = s2_cuda_graph_end(bench->device, graph, &bench->why);
+    const s2_status ended = bench->device->ops->record_end(bench->device, graph, &bench->why);
     return status != S2_OK ? status : ended;
 }
 
 /* The median of replays, in microseconds a launch; *spread is (most - least) / median of all but the first
  * two. */
-static s2_status time_graph(s2_bench *bench, s2_cuda_graph *graph, int32_t n_launches, double *us,
+static s2_status time_graph(s2_bench *bench, void *graph, int32_t n_launches, double *us,
                             double *spread)
 {
     double samples[N_REPLAYS];
     for (int32_t run = -2; run < N_REPLAYS; run++) {
         double ms = 0;
         S2_TRY(bench->device->ops->time_begin(bench->device));
-        S2_TRY(s2_cuda_graph_launch(bench->device, graph, &bench->why));
+        S2_TRY(bench->device->ops->replay(bench->device, graph, &bench->why));
         S2_TRY(bench->device->ops->time_end(bench->device, &ms));
         if (run >= 0)
             samples[run] = ms * 1e3 / n_launches;
@@ -359,13 +359,13 @@ static s2_status measure(s2_bench *bench, s2_bench_case *one, bool early, double
     int32_t n_launches = one->kv_bytes > 1e9 ? 4 : (int32_t)(4e9 / one->kv_bytes);
     n_launches = n_launches > 48 ? 48 : n_launches;
     n_launches = (n_launches + one->n_copies - 1) / one->n_copies * one->n_copies;
-    s2_cuda_graph *graph = NULL;
+    void *graph = NULL;
     s2_status status = prepare_all(bench, one, early);
     if (status == S2_OK)
         status = record(bench, one, n_launches, &graph);
     if (status == S2_OK)
         status = time_graph(bench, graph, n_launches, us, spread);
-    s2_cuda_graph_destroy(&graph);
+    bench->device->ops->forget(bench->device, &graph);
     finish_all(bench, one);
     return status;
 }
@@ -424,24 +424,24 @@ static s2_status follow_all(s2_bench *bench, s2_bench_case *one)
     return S2_OK;
 }
 
-static s2_status capture_model(s2_bench *bench, s2_bench_case *one, s2_cuda_graph **graph)
+static s2_status capture_model(s2_bench *bench, s2_bench_case *one, void **graph)
 {
     const s2_follow_fn follow = s2_kernel_follow(&s2_kernel_decode);
     s2_status status = S2_OK;
     S2_TRY(follow_all(bench, one));
-    S2_TRY(s2_cuda_graph_begin(bench->device, &bench->why));
+    S2_TRY(bench->device->ops->record_begin(bench->device, &bench->why));
     for (one->plan.layer = 0; one->plan.layer < one->shape->layers && status == S2_OK; one->plan.layer++) {
         status = follow(bench->device, &one->problems[0], one->states[0], &bench->why);
         if (status == S2_OK)
             status = s2_kernel_decode.run(bench->device, &one->problems[0], one->states[0], &bench->why);
     }
-    const s2_status ended = s2_cuda_graph_end(bench->device, graph, &bench->why);
+    const s2_status ended = bench->device->ops->record_end(bench->device, graph, &bench->why);
     return status != S2_OK ? status : ended;
 }
 
-static s2_status prepare_model(s2_bench *bench, s2_bench_case *one, s2_cuda_graph **graph)
+static s2_status prepare_model(s2_bench *bench, s2_bench_case *one, void **graph)
 {
-    s2_cuda_graph_destroy(graph);
+    bench->device->ops->forget(bench->device, graph);
     finish_all(bench, one);
     one->plan.layer = 0;
     one->problems[0].early = true;
@@ -450,7 +450,7 @@ static s2_status prepare_model(s2_bench *bench, s2_bench_case *one, s2_cuda_grap
 }
 
 /* One token more for every sequence; where a list has outgrown its room, a state and a graph made anew. */
-static s2_status grow(s2_bench *bench, s2_bench_case *one, s2_cuda_graph **graph, int32_t *n_anew)
+static s2_status grow(s2_bench *bench, s2_bench_case *one, void **graph, int32_t *n_anew)
 {
     for (int32_t seq = 0; seq < one->shape->batch; seq++) {
         S2_TRY(s2_cache_append(one->cache, one->cached[0].seqs[seq], 1));
@@ -469,7 +469,7 @@ typedef struct s2_bench_growth {
     int32_t n_anew;
 } s2_bench_growth;
 
-static s2_status time_model(s2_bench *bench, s2_bench_case *one, s2_cuda_graph **graph, int32_t n, bool grows,
+static s2_status time_model(s2_bench *bench, s2_bench_case *one, void **graph, int32_t n, bool grows,
                             s2_bench_growth *out)
 {
     const s2_device_ops *const ops = bench->device->ops;
@@ -481,7 +481,7 @@ static s2_status time_model(s2_bench *bench, s2_bench_case *one, s2_cuda_graph *
         const double begin = now_us();
         if (grows)
             S2_TRY(grow(bench, one, graph, &out->n_anew));
-        S2_TRY(s2_cuda_graph_launch(bench->device, *graph, &bench->why));
+        S2_TRY(bench->device->ops->replay(bench->device, *graph, &bench->why));
         host_us += now_us() - begin;
     }
     S2_TRY(ops->time_end(bench->device, &ms));
@@ -493,7 +493,7 @@ static s2_status time_model(s2_bench *bench, s2_bench_case *one, s2_cuda_graph *
 /* Equal lengths are whole blocks, so with its first token every sequence enters another, whose lists are made anew. */
 static s2_status bench_growth(s2_bench *bench, s2_bench_case *one)
 {
-    s2_cuda_graph *graph = NULL;
+    void *graph = NULL;
     s2_bench_growth warm, same, entering, inside;
     S2_TRY(place_cached(bench, one));
     s2_status status = prepare_model(bench, one, &graph);
@@ -505,7 +505,7 @@ static s2_status bench_growth(s2_bench *bench, s2_bench_case *one)
         status = time_model(bench, one, &graph, 1, true, &entering);
     if (status == S2_OK)
         status = time_model(bench, one, &graph, N_GROWN - 1, true, &inside);
-    s2_cuda_graph_destroy(&graph);
+    bench->device->ops->forget(bench->device, &graph);
     if (status != S2_OK)
         return status;
     S2_TRY(check_pool(bench, one));
