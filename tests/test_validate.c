@@ -1,5 +1,6 @@
 #include "tests/s2test.h"
 
+#include <math.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -8,6 +9,7 @@
 #include "base/rng.h"
 #include "judge/telling.h"
 #include "judge/counters.h"
+#include "judge/steady.h"
 #include "pattern/dense.h"
 #include "sim/layer.h"
 #include "judge/watchdog.h"
@@ -358,6 +360,127 @@ static void a_length_at_which_a_pattern_reads_as_dense_is_told_with_one_at_which
     }
 }
 
+/* ------------------------------------------------------------------ steady times */
+
+/* A device that takes device_us for a launch, and a host that takes host_us to queue one or a recording. */
+typedef struct s2_slow_host {
+    double host_us, device_us, host_at, device_at, begun;
+    bool recording;
+    int64_t n_recorded, n_replays, n_alone;
+} s2_slow_host;
+static s2_slow_host slow;
+
+static void queue_launches(int64_t n)
+{
+    slow.host_at += slow.host_us;
+    slow.device_at = fmax(slow.device_at, slow.host_at) + (double)n * slow.device_us;
+}
+static s2_status count_launch(s2_device *device, const s2_attn_problem *problem, void *state, s2_diag *why)
+{
+    (void)device, (void)problem, (void)state, (void)why;
+    if (slow.recording) {
+        slow.n_recorded++;
+    } else {
+        slow.n_alone++;
+        queue_launches(1);
+    }
+    return S2_OK;
+}
+static s2_status slow_begin(s2_device *device)
+{
+    (void)device;
+    slow.begun = slow.device_at = slow.host_at = fmax(slow.device_at, slow.host_at);
+    return S2_OK;
+}
+static s2_status slow_end(s2_device *device, double *ms)
+{
+    (void)device;
+    *ms = (slow.device_at - slow.begun) * 1e-3;
+    return S2_OK;
+}
+static s2_status slow_record(s2_device *device, s2_diag *why)
+{
+    (void)device, (void)why;
+    slow.recording = true;
+    return S2_OK;
+}
+static s2_status slow_recorded(s2_device *device, void **recording, s2_diag *why)
+{
+    (void)device, (void)why;
+    slow.recording = false;
+    *recording = &slow;
+    return S2_OK;
+}
+static s2_status slow_replay(s2_device *device, void *recording, s2_diag *why)
+{
+    (void)device, (void)why;
+    assert_ptr_equal(recording, &slow);
+    slow.n_replays++;
+    queue_launches(slow.n_recorded);
+    return S2_OK;
+}
+static void slow_forget(s2_device *device, void **recording)
+{
+    (void)device;
+    *recording = NULL;
+}
+
+static s2_steady_time steady(double host_us, double device_us, bool records)
+{
+    s2_arena arena = {0};
+    const s2_pattern pattern = s2_parsed(&arena, "heads 2; head-dim 16; block 16; layers all: dense");
+    const s2_plan_seq seq = {16, 16};
+    s2_device *device = NULL;
+    s2_harness harness = {0};
+    s2_steady_time out = {0};
+    assert_int_equal(s2_device_open("cpu", &device, NULL), S2_OK);
+    const s2_validate_request request = s2_validate_request_init(device, &pattern, &seq, 1);
+    assert_int_equal(s2_harness_open(&harness, device, &request, NULL), S2_OK);
+    s2_device_ops ops = *device->ops;
+    const s2_device_ops *const own_ops = device->ops;
+    const s2_kernel *const own_kernel = harness.kernel;
+    s2_kernel kernel = *own_kernel;
+    kernel.run = count_launch;
+    ops.time_begin = slow_begin;
+    ops.time_end = slow_end;
+    if (records) {
+        ops.record_begin = slow_record;
+        ops.record_end = slow_recorded;
+        ops.replay = slow_replay;
+        ops.forget = slow_forget;
+    }
+    device->ops = &ops;
+    harness.kernel = &kernel;
+    slow = (s2_slow_host){.host_us = host_us, .device_us = device_us};
+    assert_int_equal(s2_steady_run(&harness, 5, 15, &out, NULL), S2_OK);
+    device->ops = own_ops;
+    harness.kernel = own_kernel;
+    s2_harness_close(&harness);
+    s2_device_close(&device);
+    s2_arena_release(&arena);
+    return out;
+}
+
+static void a_steady_time_is_the_devices_however_slow_the_host_is(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(62)};
+    for (int64_t at = 0; at < s2_test_cases(60); at++) {
+        const double host_us = 1 + (double)s2_rng_below(&rng, 12),
+                     device_us = exp2((double)s2_rng_below(&rng, 11));
+        const s2_steady_time time = steady(host_us, device_us, true);
+        if (fabs(time.us / device_us - 1) > 0.02)
+            fail_msg("%g us for %g, where the host takes %g", time.us, device_us, host_us);
+        if ((slow.n_replays > 0) != (fmax(host_us, device_us) < 90))
+            fail_msg("%lld replays of %g us, where the host takes %g", (long long)slow.n_replays, device_us,
+                     host_us);
+        assert_true(fabs(time.burst_us - fmax(host_us, device_us)) < 0.1 * fmax(host_us, device_us) + host_us);
+        /* nothing to record on: as the host queues them */
+        assert_true(steady(host_us, device_us, false).us > 0.9 * fmax(host_us, device_us));
+        assert_int_equal(slow.n_replays, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -371,6 +494,7 @@ int main(void)
         cmocka_unit_test(a_light_look_sees_few_heads_and_windows),
         cmocka_unit_test(a_length_at_which_a_pattern_reads_as_dense_is_told_with_one_at_which_it_does_not),
         cmocka_unit_test(the_dense_twin_has_the_same_shape_and_reads_everything),
+        cmocka_unit_test(a_steady_time_is_the_devices_however_slow_the_host_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
