@@ -495,7 +495,7 @@ int main(void)
         cmocka_unit_test(layers_are_priced_one_at_a_time),
         cmocka_unit_test(every_phase_judges_or_says_that_it_cannot),
         cmocka_unit_test(a_large_batch_of_decoding_is_timed_at_its_full_length),
-        cmocka_unit_test(a_light_look_sees_few_heads_and_windows),
+        s2_long_test(a_light_look_sees_few_heads_and_windows),
         cmocka_unit_test(a_length_at_which_a_pattern_reads_as_dense_is_told_with_one_at_which_it_does_not),
         cmocka_unit_test(the_dense_twin_has_the_same_shape_and_reads_everything),
         cmocka_unit_test(a_steady_time_is_the_devices_however_slow_the_host_is),
