@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/arith.h"
+#include "base/work.h"
 #include "sim/activations.h"
 #include "sim/attention.h"
 #include "sim/endtoend.h"
@@ -259,7 +260,7 @@ s2_status s2_capacity_peaks(s2_arena *arena, const s2_pattern *pattern, const s2
 {
     s2_pattern dense;
     s2_holders holders;
-    int64_t work_left = S2_SIM_WORK;
+    int64_t work_left = S2_WORK_STEPS;
     S2_TRY(find_kept(arena, pattern, options, &dense, &pattern));
     S2_TRY(holders_of(arena, pattern, options, &work_left, &holders));
     for (int32_t at = 0; at < n; at++)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/work.h"
 #include "sim/capacity.h"
 #include "sim/endtoend.h"
 #include "sim/floor.h"
@@ -373,8 +374,8 @@ s2_status s2_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_op
 {
     const s2_arena_mark_t mark = s2_arena_mark(scratch);
     s2_sim sim = {0};
-    int64_t own_work = S2_SIM_WORK, *const work_left =
-                                        options->work_left != NULL ? options->work_left : &own_work;
+    int64_t own_work = S2_WORK_STEPS, *const work_left =
+                                          options->work_left != NULL ? options->work_left : &own_work;
     const bool listed = options->listed && fidelity >= S2_PRICE_TIME;
     s2_status status = listed ? s2_sim_check_listed(options, diag) : S2_OK;
     if (status == S2_OK && options->peer != NULL)
@@ -383,11 +384,10 @@ s2_status s2_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_op
         status = run(scratch, pattern, options, fidelity, work_left, &sim, diag);
     s2_arena_rewind(scratch, mark);
     if (!s2_work_goes_on(work_left))
-        return s2_diag_set(
-            diag, S2_ELIMIT, CODE_SIM, 0, 0,
-            "counting what it reads at %lld tokens takes more than 2^29 steps; a shorter context, "
-            "larger blocks or fewer terms take less",
-            (long long)options->len_tok);
+        return s2_diag_set(diag, S2_ELIMIT, CODE_SIM, 0, 0,
+                           "counting what it reads at %lld tokens takes more than " S2_WORK_WORDS
+                           "; a shorter context, larger blocks or fewer terms take less",
+                           (long long)options->len_tok);
     if (status == S2_ELIMIT)
         return refuse_limit(scratch, pattern, options, diag);
     if (status == S2_OK && listed)

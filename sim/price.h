@@ -86,7 +86,7 @@ typedef struct s2_sim_options {
     bool listed;  /* prefill: see s2_sim_choose_blocks(), which sets it */
     bool recompute;             /* training: layers keep only their input, and run forward again */
     struct s2_price_memo *memo; /* what patterns priced one after another share, or NULL */
-    int64_t *work_left;         /* for counting (base/work.h); NULL: S2_SIM_WORK for each price */
+    int64_t *work_left;         /* for counting (base/work.h); NULL: S2_WORK_STEPS for each price */
     int64_t plan_work;          /* for planning, on each GPU (sim/time.h); 0: S2_SIM_PLAN_WORK */
 } s2_sim_options;
 enum { S2_LIMIT_BATCH = 65536 };
@@ -342,7 +342,7 @@ typedef enum s2_fidelity {
 /*
  * What a pattern costs. S2_EINVAL with the reason in *diag (a model of another shape, ranks that do not
  * divide), S2_EUNSUPPORTED with one (what nothing here prices); S2_ELIMIT when a total exceeds 2^63, or counting
- * takes more than S2_SIM_WORK steps (base/work.h): some seconds; S2_EINTERNAL when a floor is broken; S2_ENOMEM.
+ * takes more than S2_WORK_STEPS steps (base/work.h): some seconds; S2_EINTERNAL when a floor is broken; S2_ENOMEM.
  * scratch is rewound.
  */
 s2_status s2_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
