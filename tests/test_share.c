@@ -321,7 +321,7 @@ static void a_decode_step_with_random_lists_is_planned_at_any_length(void **stat
     assert_int_equal(s2_sim_options_default(&options), S2_OK);
     options.calibration = &calibration;
     options.phase = S2_DECODE;
-    options.plan_work = 1 << 15; /* of the rows of a step, at any length */
+    options.plan_work = 1 << 22; /* of the rows of a step and of a dense one */
     const s2_pattern pattern = s2_parsed(&arena, "heads 4; kv-heads 2; all: local 16 | random 64 seed 1");
     for (options.len_tok = 4096; options.len_tok <= 1 << 20; options.len_tok *= 4) {
         const s2_sim sim = s2_priced(&arena, &pattern, &options);
