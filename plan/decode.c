@@ -7,8 +7,8 @@
 #include "base/work.h"
 #include "plan/internal.h"
 
-/* What a list and a slab that is copied take, in steps (base/work.h); a slab that is made takes S2_BLOCK_WORK. */
-enum { A_LIST = 8, A_COPY = 4 };
+/* Steps (base/work.h); a slab takes S2_BLOCK_WORK. */
+enum { A_LIST = 8 };
 
 /* The keys of one class at one query token, shared by rows of that class and token. */
 typedef struct s2_reader {
@@ -183,12 +183,12 @@ static s2_status repeat_list(s2_builder *build, const s2_decode_list *like, int3
     const int64_t n_slabs = like->slab_end - like->slab_begin;
     if (build->n_slabs + n_slabs > INT32_MAX)
         return S2_ENOMEM;
-    S2_TRY(spend(build, A_COPY * n_slabs));
+    S2_TRY(spend(build, S2_BLOCK_WORK * n_slabs));
     S2_TRY(S2_RESERVE(build->slabs, build->cap_slabs, build->n_slabs + n_slabs));
     for (int32_t slab_no = like->slab_begin; slab_no < like->slab_end; slab_no++) {
         s2_decode_slab slab = build->slabs[slab_no];
         if (slab.mask >= 0) {
-            S2_TRY(spend(build, build->row_cap / 2));
+            S2_TRY(spend(build, build->row_cap));
             S2_TRY(s2_reserve(&build->bits, &build->cap_masks, build->n_masks + 1, mask_bytes));
             memcpy(build->bits + build->n_masks * build->row_cap,
                    build->bits + (int64_t)slab.mask * build->row_cap, mask_bytes);

@@ -280,7 +280,7 @@ static void large_steps_end_within_their_work_and_memory(void **state)
         "heads 8; kv-heads 8; block 16; layers all: random 900 seed 3",
         "heads 512; kv-heads 8; block 1024; layers all: local 1t | stride 65536 | chunk 3",
     };
-    enum { MOST_SEQS = 65536, WORK = 1 << 24, BYTES_OF_STEP = 16 };
+    enum { MOST_SEQS = 65536, WORK = 1 << 24, BYTES_OF_STEP = 8 };
     static s2_plan_seq seqs[MOST_SEQS];
     (void)state;
     s2_rng rng = {s2_test_seed(32)};
