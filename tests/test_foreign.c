@@ -330,13 +330,13 @@ static void numbers_that_readers_read_differently_are_refused(void **state)
                                         "0X1p4", "1_000", "0o17", "1:30", "inf",  "nan"};
     static const struct {
         const char *from, *text; /* the word stands for @ */
-    } forms[] = {
-        {"rocket", "sparse_attention_config:\n  algorithm: rocket\n  prompt_budget: @\n"},
-        {"deepspeed", "{\"sparse_attention\": {\n  mode: fixed\n  \"block\": @\n}}"},
-        {"layers", "{\"model_type\": \"mistral\", \"num_hidden_layers\": 2, \"num_attention_heads\": 8, "
-                   "\"num_key_value_heads\": 2, \"hidden_size\": 512, \"sliding_window\": @}"},
-        {"lserve", "--dec-sink-token @\n"},
-        {"kvpress", "press_name: snapkv\ncompression_ratio: @\n"}};
+    } forms[] = {{"rocket", "sparse_attention_config:\n  algorithm: rocket\n  prompt_budget: @\n"},
+                 {"deepspeed", "{\"sparse_attention\": {\n  mode: fixed\n  \"block\": @\n}}"},
+                 {"layers",
+                  "{\"model_type\": \"mistral\", \"num_hidden_layers\": 2, \"num_attention_heads\": 8, "
+                  "\"num_key_value_heads\": 2, \"hidden_size\": 512, \"sliding_window\": @}"},
+                 {"lserve", "--dec-sink-token @\n"},
+                 {"kvpress", "press_name: snapkv\ncompression_ratio: @\n"}};
     (void)state;
     for (size_t form = 0; form < sizeof forms / sizeof *forms; form++)
         for (size_t word = 0; word < sizeof words / sizeof *words; word++) {
