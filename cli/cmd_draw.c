@@ -94,12 +94,11 @@ static s2_exit fail(s2_cli *cli, const request *ask, s2_status status)
 {
     if (status != S2_ELIMIT)
         return s2_cli_fail(cli, status, "draw");
-    s2_cli_error(cli,
-                 "to look at what the heads read at %lld tokens takes more than " S2_WORK_WORDS
-                 "; a shorter --len%s",
-                 (long long)ask->n_tok,
-                 strcmp(ask->what, "mask") == 0 && ask->of == S2_PICTURE_UNION ? ", or one head (--head 0)"
-                                                                               : "");
+    s2_cli_error(
+        cli,
+        "to look at what the heads read at %lld tokens takes more than " S2_WORK_WORDS "; a shorter --len%s",
+        (long long)ask->n_tok,
+        strcmp(ask->what, "mask") == 0 && ask->of == S2_PICTURE_UNION ? ", or one head (--head 0)" : "");
     return S2_EXIT_UNDECIDED;
 }
 
