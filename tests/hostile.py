@@ -29,7 +29,7 @@ COMMANDS = (
     ("draw", "--what", "shards", "--as", "png", "-o", "OUT"), ("draw", "--what", "flow", "--as", "dot", "-o", "OUT"),
     ("draw", "--what", "kv", "--as", "svg", "-o", "OUT"), ("search", "--limit", "8"), ("search", "--phase", "prefill,decode,train"), ("search", "--minimize", "us,dilution,hops,fading"),
     ("import", "--terms"),
-) + tuple(words + ("AGAIN", "OTHER") * 4 for words in (("sim",), ("sim", "--phase", "all"), ("sim", "--batch", "max"), ("check",)))
+) + tuple(words + ("AGAIN", "OTHER") * 2 for words in (("sim",), ("sim", "--phase", "all"), ("check",)))
 FORMATS = "hf vllm trtllm dkernel megatron duo layers minference deepspeed csr flashinfer flex cute bsa npy c".split()
 
 
