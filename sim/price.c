@@ -177,24 +177,20 @@ bool s2_sim_runs(const s2_sim_options *options, const s2_sim *sim, bool dense)
 {
     if (options->phase == S2_TRAIN) /* what a step keeps is the same for every pattern */
         return step_fits(options, sim);
-    /* up to this length it must fit too */
-    const int64_t cache = dense ? sim->kv_dense_each : s2_max_i64(sim->kv_fullest, sim->kv_peak),
-                  host = dense ? sim->host_dense_bytes : sim->host_bytes;
-    return host == 0 && (double)sim->weight_bytes + (double)cache + s2_sim_activation_bytes(options) <=
-                            s2_sim_memory_bytes(options);
+    return dense ? sim->host_dense_bytes == 0 : sim->host_bytes == 0 && sim->lack_bytes <= 0;
 }
 
 s2_no_ratio s2_sim_no_ratio(const s2_sim_options *options, const s2_sim *sim)
 {
     if (options->phase == S2_TRAIN)
         return step_fits(options, sim) ? S2_RATIO_HOLDS : S2_NO_ROOM;
+    if (s2_sim_runs(options, sim, false))
+        return s2_sim_runs(options, sim, true) ? S2_RATIO_HOLDS : S2_DENSE_SPILLS;
     if (!weights_fit(options, sim))
         return S2_NO_WEIGHTS;
-    if ((double)sim->weight_bytes + s2_sim_activation_bytes(options) > s2_sim_memory_bytes(options))
-        return S2_NO_ROOM;
-    if (!s2_sim_runs(options, sim, false))
-        return S2_SPILLS;
-    return s2_sim_runs(options, sim, true) ? S2_RATIO_HOLDS : S2_DENSE_SPILLS;
+    return (double)sim->weight_bytes + s2_sim_activation_bytes(options) > s2_sim_memory_bytes(options)
+               ? S2_NO_ROOM
+               : S2_SPILLS;
 }
 
 const char *s2_no_ratio_word(s2_no_ratio why)

@@ -316,6 +316,7 @@ typedef struct s2_sim {
     int64_t fit_len_dense_tok;
     int64_t host_bytes;       /* of the cache, what does not fit on a GPU and must stay in host memory */
     int64_t host_dense_bytes; /* the same for the dense pattern */
+    double lack_bytes;        /* of memory, on the GPU that lacks most: weights, activations and kv_peak */
     int64_t host_read_bytes;  /* of which read over the link for one decoded token; 0 in other phases */
     double link_us;           /* which takes so long at the link's peak, while attention runs */
     double link_dense_us;     /* the same for the dense pattern */
