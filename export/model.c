@@ -211,10 +211,11 @@ static s2_status refuse_groups(const s2_source *source, const char *prefix, cons
         s2_setting_text(&source->settings, "kv-heads") != NULL ||
         spelled(source->doc, prefix, kv_names.plain, path, sizeof path) == NULL)
         return S2_OK;
-    return s2_doc_refuse(source->doc, path, source->diag,
-                         "a model of type \"%s\" has a KV head for each of its %lld heads, and its code does not "
-                         "read this (leave it out, or --set kv-heads=N)",
-                         name, (long long)shape->n_heads);
+    return s2_doc_refuse(
+        source->doc, path, source->diag,
+        "a model of type \"%s\" has a KV head for each of its %lld heads, and its code does not "
+        "read this (leave it out, or --set kv-heads=N)",
+        name, (long long)shape->n_heads);
 }
 
 static s2_status read_kv_heads(const s2_source *source, const char *prefix, int64_t n_implied,
