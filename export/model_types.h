@@ -10,8 +10,8 @@
  *   head_dim    if the config leaves head_dim out; 0: hidden_size / heads
  *   flags       S2_UNGATED: two matrices in the feed-forward layer; S2_TIED: one embedding unless stated; S2_SINKS:
  *               a learned sink logit of each head; S2_CAPPED: scores are capped at 50 unless stated; S2_UNPRICED: its
- *               code has other matrices than attention and feed-forward, or uses them more than once; S2_UNGROUPED: its code reads
- *               no number of KV heads, and has one for each head
+ *               code has other matrices than attention and feed-forward, or uses them more than once; S2_UNGROUPED: its
+ *               code reads no number of KV heads, and has one for each head
  *
  * tests/formats/truth.py and habits.py check every line against the code of transformers.
  */
