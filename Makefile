@@ -193,6 +193,10 @@ demo: setup
 check: setup-check
 	@tests/check.sh "$(MAKE)"
 
+## check-all: the same with every unit test whole under sanitizers too; an hour
+check-all: setup-check
+	@ALL=1 tests/check.sh "$(MAKE)"
+
 ## quick: the release build and its unit tests with few random cases
 quick:
 	@$(MAKE) -s -j$(JOBS) CUDA=0 all && S2_CASES=200 $(MAKE) -s -j$(JOBS) CUDA=0 unit
@@ -208,7 +212,7 @@ tests: $(patsubst tests/%.c,$(B)/tests/%,$(TEST_C))
 ## unit: build and run the unit and property tests (T=name for one; PART=timed: what prints times, PART=rest: all else)
 # The longest first, so that tests that run side by side end together.
 LONG_C  := $(patsubst %,tests/test_%.c,tui_pty everycall disk cli tui faults prove search db explorer power calibration)
-TIMED_C := $(patsubst %,tests/test_%.c,tui_pty search tui sim parse)
+TIMED_C = $(shell grep -l '_timed.void' $(TEST_C))
 UNIT_C  := $(if $(filter timed,$(PART)),$(TIMED_C),$(LONG_C) $(filter-out $(LONG_C),$(TEST_C)))
 TESTS   := $(patsubst tests/%.c,$(B)/tests/%,$(if $(T),tests/test_$(T).c,$(UNIT_C)))
 unit: $(TESTS)

@@ -12,6 +12,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What may be spent on one answer, some seconds: how many steps, and the words that messages have for them. */
+#define S2_WORK_POWER       29
+#define S2_WORK_STEPS       (INT64_C(1) << S2_WORK_POWER)
+#define S2_WORK_WORDS       S2_WORK_SPELL(S2_WORK_POWER)
+#define S2_WORK_SPELL(n)    S2_WORK_SPELL_OF(n)
+#define S2_WORK_SPELL_OF(n) "2^" #n " steps"
+
 /* False when nothing is left. left NULL: no limit. */
 static inline bool s2_work_goes_on(const int64_t *left)
 {

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { NEAR = 2 };
 
@@ -290,6 +291,37 @@ static s2_status take_globals(s2_cli *cli, const s2_args *args)
     return S2_OK;
 }
 
+/* Whether a path leads to the database, or to what SQLite and s2 keep beside it. */
+static bool is_of_database(const s2_cli *cli, const char *path)
+{
+    static const char *const suffixes[] = {"", "-wal", "-shm", "-journal", "-lock"};
+    struct stat other, own;
+    bool same = false;
+    for (size_t n = 0; n < sizeof suffixes / sizeof *suffixes && !same && stat(path, &other) == 0; n++) {
+        s2_buf name = {0};
+        s2_buf_printf(&name, "%s%s", s2_store_path(cli), suffixes[n]);
+        same = name.status == S2_OK && stat(name.data, &own) == 0 && S_ISREG(own.st_mode) &&
+               own.st_dev == other.st_dev && own.st_ino == other.st_ino;
+        s2_buf_release(&name);
+    }
+    return same;
+}
+
+/* Who writes to the database replaces all that it holds, and who reads it takes its locks from SQLite. */
+static s2_exit refuse_database(s2_cli *cli, const s2_args *args)
+{
+    for (int32_t n = 0; n < args->n_given; n++) {
+        const s2_option *const option = args->given[n].option;
+        if (option->arg == NULL || strstr(option->arg, "FILE") == NULL || strcmp(option->name, "db") == 0 ||
+            !is_of_database(cli, args->given[n].value))
+            continue;
+        s2_cli_error(cli, "--%s %s: is the database (--db, $S2_DB); give another file", option->name,
+                     args->given[n].value);
+        return S2_EXIT_USAGE;
+    }
+    return S2_EXIT_OK;
+}
+
 s2_exit s2_args_parse(s2_cli *cli, const char *command, int argc, char **argv, s2_args *out)
 {
     reader r = {.cli = cli, .command = s2_command_find(command), .argc = argc, .argv = argv};
@@ -314,7 +346,9 @@ s2_exit s2_args_parse(s2_cli *cli, const char *command, int argc, char **argv, s
     const s2_status status = take_globals(cli, out);
     if (status != S2_OK)
         return s2_cli_fail(cli, status, "command line");
-    return cli->db_path != NULL ? s2_store_check_path(cli) : S2_EXIT_OK;
+    if (cli->db_path != NULL)
+        S2_CLI_TRY(s2_store_check_path(cli));
+    return refuse_database(cli, out);
 }
 
 /* Behind the last option of the command, whose name is NULL, where it has none of that name. */

@@ -8,9 +8,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/work.h"
 #include "pattern/comb.h"
-
-#define LIMIT_STEPS (INT64_C(1) << 29) /* base/work.h: some seconds */
 
 /* The lowest pair that one reads and the other does not. */
 typedef struct difference {
@@ -217,7 +216,7 @@ s2_exit s2_cmd_diff(s2_cli *cli, int argc, char **argv)
 {
     s2_args args;
     s2_input a, b;
-    comparison c = {.cli = cli, .a = &a, .b = &b, .work_left = LIMIT_STEPS};
+    comparison c = {.cli = cli, .a = &a, .b = &b, .work_left = S2_WORK_STEPS};
     S2_CLI_TRY(s2_args_parse(cli, "diff", argc, argv, &args));
     s2_color_read(cli, &args);
     S2_CLI_TRY(s2_input_read(cli, args.operands[0], &a));
@@ -227,8 +226,8 @@ s2_exit s2_cmd_diff(s2_cli *cli, int argc, char **argv)
     const s2_status status = shape == NULL ? compare_all(&c) : S2_OK;
     if (status == S2_ELIMIT) {
         s2_cli_error(cli,
-                     "diff: to compare what the heads read at %lld tokens takes more than 2^29 steps; a "
-                     "shorter --len",
+                     "to compare what the heads read at %lld tokens takes more than " S2_WORK_WORDS
+                     "; a shorter --len",
                      (long long)c.n_tok);
         return S2_EXIT_UNDECIDED;
     }

@@ -12,6 +12,7 @@
 
 #include "base/hear.h"
 #include "base/text.h"
+#include "base/work.h"
 #include "cli/front.h"
 #include "cli/input.h"
 #include "cli/needles.h"
@@ -93,12 +94,11 @@ static s2_exit fail(s2_cli *cli, const request *ask, s2_status status)
 {
     if (status != S2_ELIMIT)
         return s2_cli_fail(cli, status, "draw");
-    s2_cli_error(cli,
-                 "draw: to look at what the heads read at %lld tokens takes more than 2^29 steps; a shorter "
-                 "--len%s",
-                 (long long)ask->n_tok,
-                 strcmp(ask->what, "mask") == 0 && ask->of == S2_PICTURE_UNION ? ", or one head (--head 0)"
-                                                                               : "");
+    s2_cli_error(
+        cli,
+        "to look at what the heads read at %lld tokens takes more than " S2_WORK_WORDS "; a shorter --len%s",
+        (long long)ask->n_tok,
+        strcmp(ask->what, "mask") == 0 && ask->of == S2_PICTURE_UNION ? ", or one head (--head 0)" : "");
     return S2_EXIT_UNDECIDED;
 }
 
@@ -329,7 +329,7 @@ static s2_exit fill_kv(s2_cli *cli, request *ask)
     double *const x = S2_NEW(&cli->arena, double, KV_POINTS + 1);
     curve *const curves = S2_NEW(&cli->arena, curve, KV_CURVES);
     s2_classes classes;
-    int64_t work_left = S2_SIM_WORK;
+    int64_t work_left = S2_WORK_STEPS;
     s2_status status = x != NULL && curves != NULL ? S2_OK : S2_ENOMEM;
     if (status == S2_OK)
         status = s2_classes_build(&cli->arena, &ask->input.pattern, S2_DECODE, &classes);

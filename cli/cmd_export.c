@@ -10,6 +10,7 @@
 
 #include "base/arith.h"
 #include "base/file.h"
+#include "base/work.h"
 #include "cli/evidence.h"
 #include "cli/foreign.h"
 #include "cli/input.h"
@@ -263,7 +264,7 @@ static s2_exit run_export(s2_cli *cli, job *ask)
 {
     const s2_status status = s2_export_run(ask->format, &ask->target, &ask->report);
     if (status == S2_EUNSUPPORTED) {
-        int64_t work = S2_FOREIGN_WORK / 2; /* for all that is tried; what takes longer is not suggested */
+        int64_t work = S2_WORK_STEPS / 2; /* for all that is tried; what takes longer is not suggested */
         s2_cli_error(cli, "%s cannot hold this pattern: %s", ask->format->name, ask->diag.msg);
         hint_phases(cli, ask);
         ask->target.work_left = &work;

@@ -11,7 +11,6 @@
 
 /* More cells than this are a mistyped length, not a mask that anyone would read. */
 #define LIMIT_CELLS (INT64_C(1) << 36)
-#define LIMIT_STEPS (INT64_C(1) << 29) /* base/work.h: some seconds */
 
 /* --head: which heads are read together. Without it npy and csr stack the heads, pictures show the union. */
 static s2_exit choose_heads(s2_cli *cli, const char *text, bool picture, s2_mask_ask *out)
@@ -60,9 +59,10 @@ static s2_exit write_mask(s2_cli *cli, const s2_mask_ask *ask, const char *forma
         return refuse_output(cli, path);
     if (status != S2_ELIMIT || s2_work_goes_on(ask->work_left))
         return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, "mask");
-    s2_cli_error(
-        cli, "mask: to list what the heads read at %lld tokens takes more than 2^29 steps; a shorter --len%s",
-        (long long)ask->n_tok, ask->stacked ? ", or one head (--head 0)" : "");
+    s2_cli_error(cli,
+                 "to list what the heads read at %lld tokens takes more than " S2_WORK_WORDS
+                 "; a shorter --len%s",
+                 (long long)ask->n_tok, ask->stacked ? ", or one head (--head 0)" : "");
     return S2_EXIT_UNDECIDED;
 }
 
@@ -92,7 +92,7 @@ s2_exit s2_cmd_mask(s2_cli *cli, int argc, char **argv)
     s2_args args;
     s2_input input;
     s2_folds folds;
-    int64_t layer, work = LIMIT_STEPS;
+    int64_t layer, work = S2_WORK_STEPS;
     s2_mask_ask ask = {.pattern = &input.pattern, .folds = &folds, .work_left = &work};
     S2_CLI_TRY(s2_args_parse(cli, "mask", argc, argv, &args));
     S2_CLI_TRY(s2_input_read(cli, args.operands[0], &input));

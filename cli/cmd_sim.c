@@ -431,7 +431,6 @@ static s2_exit begin_phases(s2_sim_run_state *state, const char *name)
 static s2_exit price_operand(s2_sim_run_state *state, const char *operand, s2_pattern *first)
 {
     s2_input input;
-    s2_limit_renew(); /* else a row that took long would take the time of the next one */
     state->cli->most.n_tok = state->cli->sized.n_tok = 0; /* what the file before said */
     S2_CLI_TRY(s2_input_read(state->cli, operand, &input));
     S2_CLI_TRY(begin_report(state, &input.pattern, first->n_heads == 0));

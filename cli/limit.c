@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -22,7 +21,6 @@ enum { USUAL_MIB = 1000, MOST_MIB = 1 << 24, MIB = 1 << 20, LOOK_EVERY_BYTES = 8
  */
 static char time_word[160], memory_word[160];
 static int64_t most_bytes;
-static int64_t most_seconds;       /* 0: this program set no limit of time */
 static _Atomic size_t asked_bytes; /* since memory in use was last checked */
 
 static void end_undecided(const char *word)
@@ -81,20 +79,8 @@ static void limit_time(int64_t seconds)
     if (getrlimit(RLIMIT_CPU, &limit) != 0 || limit.rlim_cur <= (rlim_t)seconds)
         return; /* our parent allows less, and expects the default end */
     limit.rlim_cur = (rlim_t)seconds;
-    if (sigaction(SIGXCPU, &ended, NULL) == 0 && setrlimit(RLIMIT_CPU, &limit) == 0)
-        most_seconds = seconds;
-}
-
-void s2_limit_renew(void)
-{
-    struct rlimit limit;
-    struct timespec used;
-    if (most_seconds == 0 || getrlimit(RLIMIT_CPU, &limit) != 0 ||
-        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) != 0)
-        return;
-    const rlim_t next = (rlim_t)used.tv_sec + (rlim_t)most_seconds;
-    limit.rlim_cur = limit.rlim_max == RLIM_INFINITY || next < limit.rlim_max ? next : limit.rlim_max;
-    (void)setrlimit(RLIMIT_CPU, &limit);
+    if (sigaction(SIGXCPU, &ended, NULL) == 0)
+        (void)setrlimit(RLIMIT_CPU, &limit);
 }
 
 s2_exit s2_limit_begin(s2_cli *cli)
@@ -120,7 +106,6 @@ void s2_limit_lift(void)
 {
     struct rlimit limit;
     s2_alloc_set_hook(NULL, NULL);
-    most_seconds = 0;
     if (getrlimit(RLIMIT_CPU, &limit) != 0)
         return;
     limit.rlim_cur = limit.rlim_max;

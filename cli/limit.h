@@ -11,14 +11,12 @@
 #include "cli/cli.h"
 
 /*
- * From now on this process ends with S2_EXIT_UNDECIDED after $S2_CPU_SECONDS (default 10) of processor time,
- * and when it would hold more than $S2_MEMORY_MIB (default 1000) of memory. Unfinished writes are lost: for
- * databases this is like a kill, and files appear whole or not at all. S2_EXIT_USAGE after a message when a
- * variable does not hold such a number.
+ * From now on this process, however many patterns it was asked about, ends with S2_EXIT_UNDECIDED after
+ * $S2_CPU_SECONDS (default 10) of processor time, and when it would hold more than $S2_MEMORY_MIB (default
+ * 1000) of memory. Unfinished writes are lost: for databases this is like a kill, and files appear whole or not
+ * at all. S2_EXIT_USAGE after a message when a variable does not hold such a number.
  */
 s2_exit s2_limit_begin(s2_cli *cli);
-/* The processor time is allowed anew from here: of several operands each has as much as one alone. */
-void s2_limit_renew(void);
 /* Lift the limits: the user asked explicitly for what follows, so it may take as long as it needs. */
 void s2_limit_lift(void);
 

@@ -294,6 +294,7 @@ int64_t s2_sql_column_int(struct sqlite3_stmt *statement, int column)
 
 double s2_sql_column_num(struct sqlite3_stmt *statement, int column)
 {
-    return sqlite3_column_type(statement, column) == SQLITE_NULL ? (double)NAN
-                                                                 : sqlite3_column_double(statement, column);
+    const double value = sqlite3_column_double(statement, column);
+    const bool is_number = sqlite3_column_type(statement, column) != SQLITE_NULL && isfinite(value);
+    return is_number ? value : (double)NAN; /* an infinity was put there by somebody else */
 }

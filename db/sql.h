@@ -71,7 +71,7 @@ s2_status s2_sql_peek(s2_db *db, struct sqlite3_stmt *statement, int column, con
 /* A column as text in the arena ("" for NULL), or NULL when memory is short. */
 const char *s2_sql_text(s2_arena *arena, struct sqlite3_stmt *statement, int column);
 int64_t s2_sql_column_int(struct sqlite3_stmt *statement, int column); /* NULL: S2_DB_NONE */
-double s2_sql_column_num(struct sqlite3_stmt *statement, int column);  /* NULL: NAN */
+double s2_sql_column_num(struct sqlite3_stmt *statement, int column);  /* NULL, or not finite: NAN */
 
 /* Lower-case hex SHA-256, terminated. */
 void s2_db_sha256(const void *data, size_t n_bytes, char hex[S2_HASH_HEX]);

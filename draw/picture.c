@@ -25,7 +25,7 @@ static s2_status readers_build(s2_arena *arena, const s2_pattern *pattern, int32
     s2_view_shape shape;
     s2_readers readers = {.views = S2_NEW(arena, s2_view, head_end - head_begin),
                           .n = head_end - head_begin,
-                          .work_left = S2_PICTURE_WORK};
+                          .work_left = S2_WORK_STEPS};
     if (readers.views == NULL)
         return S2_ENOMEM;
     s2_view_shape_init(&shape);
@@ -249,7 +249,7 @@ s2_status s2_picture_shards(s2_arena *arena, const s2_pattern *pattern, int32_t 
         picture.is_union = all;
         s2_free(filler.readers.runs);
         filler.readers.runs = NULL;
-        const int64_t work_left = row > 0 ? filler.readers.work_left : S2_PICTURE_WORK;
+        const int64_t work_left = row > 0 ? filler.readers.work_left : S2_WORK_STEPS;
         status = readers_build(arena, pattern, layer, begin, end, &filler.readers);
         filler.readers.work_left = work_left;
         if (status == S2_OK)
@@ -406,7 +406,7 @@ s2_status s2_picture_flow_dot(const s2_pattern *pattern, int64_t n_tok, s2_buf *
 {
     s2_flow flow = {.n_layers = s2_min_i32(pattern->n_layers, FLOW_LAYERS)};
     flow.n_layers = s2_min_i32(flow.n_layers, 4);
-    int64_t work_left = S2_PICTURE_WORK;
+    int64_t work_left = S2_WORK_STEPS;
     for (int32_t layer = 0; layer < flow.n_layers; layer++)
         S2_TRY(flow_layer(pattern, layer, s2_max_i64(n_tok, FLOW_PARTS), &work_left, &flow));
     s2_buf_puts(buf, "digraph flow {\n  rankdir=TB; splines=line; nodesep=0.15; ranksep=0.9; labelloc=b;\n"

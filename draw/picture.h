@@ -14,9 +14,6 @@
 #include "base/text.h"
 #include "pattern/spec.h"
 
-/* Steps (base/work.h) that a picture may take, S2_ELIMIT beyond: some seconds. */
-#define S2_PICTURE_WORK ((int64_t)1 << 29)
-
 /* Whose reads are drawn. */
 typedef enum s2_picture_of { S2_PICTURE_HEAD, S2_PICTURE_KV, S2_PICTURE_UNION } s2_picture_of;
 
@@ -40,7 +37,10 @@ typedef struct s2_picture {
     s2_picture_cell *cells; /* [row][column] */
 } s2_picture;
 
-/* The mask of one layer for n_tok tokens, at most max_cells cells a side. S2_ENOMEM, S2_EINVAL, S2_ELIMIT. */
+/*
+ * The mask of one layer for n_tok tokens, at most max_cells cells a side. S2_ENOMEM, S2_EINVAL; S2_ELIMIT beyond
+ * S2_WORK_STEPS.
+ */
 s2_status s2_picture_mask(s2_arena *arena, const s2_pattern *pattern, s2_picture_of of, int32_t layer,
                           int32_t index, int64_t n_tok, int32_t max_cells, s2_picture *out) S2_MUST_CHECK;
 

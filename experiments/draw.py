@@ -97,12 +97,12 @@ def others(s2):
     return is_other
 
 
-def main():
+def main(words=None):
     parse = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parse.add_argument("--seed", required=True, help="hexadecimal digits")
     parse.add_argument("--s2", help="the program that tells whether a pattern reads as another does")
     parse.add_argument("--each", type=int, default=3)
-    options = parse.parse_args()
+    options = parse.parse_args(words)
     rng, is_other = random.Random(int(options.seed, 16)), others(options.s2)
     known = (HERE / "patterns.txt").read_text()
     seen = {line.split("~")[2].strip() for line in known.splitlines() if "~" in line}

@@ -9,6 +9,7 @@
 Measures come from `s2 reach --json`, what models learned from docs/results/worth-*.jsonl. Needs nothing but Python.
 """
 import argparse
+import functools
 import json
 import math
 import pathlib
@@ -62,24 +63,24 @@ def least_squares(rows, targets):
     return [table[i][n] / table[i][i] for i in range(n)]
 
 
+@functools.cache  # tables share patterns
+def answer(*command):
+    return subprocess.run(command, capture_output=True, text=True).stdout
+
+
 def reach(s2, pattern):
-    out = subprocess.run([s2, "reach", "--json", "--len", str(CONTEXT), pattern["text"]], check=True,
-                         capture_output=True, text=True)
-    found = json.loads(out.stdout)
+    found = json.loads(answer(s2, "reach", "--json", "--len", str(CONTEXT), pattern["text"]))
     del found["every_length"]  # patterns that read alike here are one, whatever they read of longer contexts
     return found
 
 
 def union(s2, pattern):
-    out = subprocess.run([s2, "check", "--no-db", "--json", "--require", "union", "--len", str(CONTEXT), pattern["text"]],
-                         capture_output=True, text=True)
-    return float(json.loads(out.stdout)["verdict"] == "holds")
+    out = answer(s2, "check", "--no-db", "--json", "--require", "union", "--len", str(CONTEXT), pattern["text"])
+    return float(json.loads(out)["verdict"] == "holds")
 
 
 def density(s2, pattern):
-    out = subprocess.run([s2, "show", "--json", "--len", str(CONTEXT), pattern["text"]], check=True,
-                         capture_output=True, text=True)
-    return json.loads(out.stdout)["token_density"]
+    return json.loads(answer(s2, "show", "--json", "--len", str(CONTEXT), pattern["text"]))["token_density"]
 
 
 def learned(path):

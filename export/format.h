@@ -42,9 +42,6 @@ typedef struct s2_said {
     int64_t of_tok;       /* the context that the pattern's numbers are for; 0: for any */
 } s2_said;
 
-/* Steps that one file may take: some seconds. */
-#define S2_FOREIGN_WORK ((int64_t)1 << 29)
-
 /* What an importer is handed. */
 typedef struct s2_source {
     s2_arena *arena;
@@ -57,7 +54,7 @@ typedef struct s2_source {
     s2_buf *notes;      /* one sentence per line */
     s2_said *said;      /* NULL: the caller does not ask */
     s2_fileset *side;   /* files that the pattern refers to (mask arrays); written next to it */
-    int64_t *work_left; /* to list blocks (base/work.h); NULL: s2_import_run() allows S2_FOREIGN_WORK */
+    int64_t *work_left; /* to list blocks (base/work.h); NULL: s2_import_run() allows S2_WORK_STEPS */
     s2_diag *diag;
 } s2_source;
 
@@ -73,7 +70,7 @@ typedef struct s2_target {
     s2_fileset *files; /* the first one is what is read back */
     int64_t
         *work_left; /* to list blocks and compare what was written (base/work.h); NULL: s2_export_run() allows
-                           S2_FOREIGN_WORK */
+                           S2_WORK_STEPS */
     s2_diag *diag;
 } s2_target;
 

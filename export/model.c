@@ -201,6 +201,23 @@ static s2_status is_multi_query(const s2_source *source, const char *prefix, boo
     return S2_OK;
 }
 
+/* Models whose code reads no number of KV heads have one for each head, whatever the file says. */
+static s2_status refuse_groups(const s2_source *source, const char *prefix, const s2_model_shape *shape)
+{
+    const char *const name = s2_model_type_name(source->doc, prefix);
+    const s2_model_type *const type = s2_model_type_find(name);
+    char path[128];
+    if (type == NULL || (type->flags & S2_UNGROUPED) == 0 || shape->n_kv_heads == shape->n_heads ||
+        s2_setting_text(&source->settings, "kv-heads") != NULL ||
+        spelled(source->doc, prefix, kv_names.plain, path, sizeof path) == NULL)
+        return S2_OK;
+    return s2_doc_refuse(
+        source->doc, path, source->diag,
+        "a model of type \"%s\" has a KV head for each of its %lld heads, and its code does not "
+        "read this (leave it out, or --set kv-heads=N)",
+        name, (long long)shape->n_heads);
+}
+
 static s2_status read_kv_heads(const s2_source *source, const char *prefix, int64_t n_implied,
                                s2_model_shape *shape)
 {
@@ -323,6 +340,7 @@ s2_status s2_model_shape_read(const s2_source *source, const char *prefix, s2_mo
                              "\"num_attention_heads\" is missing (or --set heads=N)");
     }
     S2_TRY(read_kv_heads(source, prefix, implied.n_kv_heads, &shape));
+    S2_TRY(refuse_groups(source, prefix, &shape));
     S2_TRY(count_expert_heads(source, prefix, &shape));
     if (shape.n_heads % shape.n_kv_heads != 0)
         return s2_doc_refuse(source->doc, prefix, source->diag, "%lld KV heads do not divide %lld heads",

@@ -37,7 +37,7 @@ typedef enum s2_model_rule {
     S2_N_RULES
 } s2_model_rule;
 
-enum { S2_UNGATED = 1, S2_TIED = 2, S2_SINKS = 4, S2_CAPPED = 8, S2_UNPRICED = 16 };
+enum { S2_UNGATED = 1, S2_TIED = 2, S2_SINKS = 4, S2_CAPPED = 8, S2_UNPRICED = 16, S2_UNGROUPED = 32 };
 
 typedef struct s2_model_type {
     const char *name;

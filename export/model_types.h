@@ -10,7 +10,8 @@
  *   head_dim    if the config leaves head_dim out; 0: hidden_size / heads
  *   flags       S2_UNGATED: two matrices in the feed-forward layer; S2_TIED: one embedding unless stated; S2_SINKS:
  *               a learned sink logit of each head; S2_CAPPED: scores are capped at 50 unless stated; S2_UNPRICED: its
- *               code has other matrices than attention and feed-forward, or uses them more than once
+ *               code has other matrices than attention and feed-forward, or uses them more than once; S2_UNGROUPED: its
+ *               code reads no number of KV heads, and has one for each head
  *
  * tests/formats/truth.py and habits.py check every line against the code of transformers.
  */
@@ -26,12 +27,12 @@
     X("axk1", FULL, NULL, 0, 0, 0, 0, 0)                                                                     \
     X("bailing_moe", FULL, NULL, 0, 0, 0, 0, 0)                                                              \
     X("bailing_moe_v2", FULL, NULL, 0, 0, 0, 0, 0)                                                           \
-    X("biogpt", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                                \
+    X("biogpt", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                                 \
     X("bitnet", FULL, NULL, 0, 0, 0, 0, 0)                                                                   \
-    X("bloom", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                                 \
-    X("codegen", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                         \
+    X("bloom", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                                  \
+    X("codegen", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_UNGROUPED)                                          \
     X("cohere", FULL, NULL, 0, 0, 0, 0, S2_TIED)                                                             \
-    X("ctrl", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                                  \
+    X("ctrl", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                                   \
     X("dbrx", FULL, NULL, 0, 0, 0, 0, 0)                                                                     \
     X("deepseek_v2", FULL, NULL, 0, 0, 0, 0, 0)                                                              \
     X("deepseek_v3", FULL, NULL, 0, 0, 0, 0, 0)                                                              \
@@ -42,21 +43,21 @@
     X("ernie4_5_moe", FULL, NULL, 0, 0, 0, 0, S2_TIED)                                                       \
     X("falcon", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                                \
     X("flex_olmo", FULL, NULL, 0, 0, 0, 0, 0)                                                                \
-    X("fuyu", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                            \
+    X("fuyu", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_UNGROUPED)                                             \
     X("gemma", FULL, NULL, 0, 0, 0, 256, S2_TIED)                                                            \
-    X("git", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                             \
+    X("git", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_UNGROUPED)                                              \
     X("hrm_text", FULL, NULL, 0, 0, 0, 128, S2_UNPRICED)                                                     \
     X("jetmoe", FULL, NULL, 0, 0, 0, 128, S2_TIED | S2_UNPRICED)                                             \
     X("glm", FULL, NULL, 0, 0, 0, 128, 0)                                                                    \
     X("glm4", FULL, NULL, 0, 0, 0, 128, 0)                                                                   \
     X("glm4_moe", FULL, NULL, 0, 0, 0, 0, 0)                                                                 \
     X("glm4_moe_lite", FULL, NULL, 0, 0, 0, 0, 0)                                                            \
-    X("gpt-sw3", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                               \
-    X("gpt2", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                                  \
+    X("gpt-sw3", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                                \
+    X("gpt2", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                                   \
     X("gpt_bigcode", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                           \
-    X("gpt_neox", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                        \
-    X("gpt_neox_japanese", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                     \
-    X("gptj", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                            \
+    X("gpt_neox", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_UNGROUPED)                                         \
+    X("gpt_neox_japanese", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                      \
+    X("gptj", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_UNGROUPED)                                             \
     X("granite", FULL, NULL, 0, 0, 0, 0, 0)                                                                  \
     X("granitemoe", FULL, NULL, 0, 0, 0, 0, 0)                                                               \
     X("granitemoeshared", FULL, NULL, 0, 0, 0, 0, 0)                                                         \
@@ -82,9 +83,9 @@
     X("olmo", FULL, NULL, 0, 0, 0, 0, 0)                                                                     \
     X("olmo2", FULL, NULL, 0, 0, 0, 0, 0)                                                                    \
     X("olmoe", FULL, NULL, 0, 0, 0, 0, 0)                                                                    \
-    X("openai-gpt", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                            \
-    X("opt", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                                   \
-    X("persimmon", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                       \
+    X("openai-gpt", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                             \
+    X("opt", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                                    \
+    X("persimmon", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_UNGROUPED)                                        \
     X("phi", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                             \
     X("qwen3_vl_moe_text", FULL, NULL, 0, 0, 0, 128, 0)                                                      \
     X("qwen3_vl_text", FULL, NULL, 0, 0, 0, 128, 0)                                                          \
@@ -97,7 +98,7 @@
     X("solar_open", FULL, NULL, 0, 0, 0, 128, 0)                                                             \
     X("stablelm", FULL, NULL, 0, 0, 0, 0, 0)                                                                 \
     X("step3_text", FULL, NULL, 0, 0, 0, 256, S2_UNPRICED)                                                   \
-    X("xglm", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                                  \
+    X("xglm", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                                   \
     X("youtu", FULL, NULL, 0, 0, 0, 0, S2_TIED)                                                              \
     X("ministral3", WINDOW, NULL, 0, 0, 0, 128, 0)                                                           \
     X("mistral", WINDOW, NULL, 0, 0, 4096, 0, 0)                                                             \
@@ -136,7 +137,7 @@
     X("ministral", TYPES, NULL, 0, 0, 4096, 0, 0)                                                            \
     X("olmo3", TYPES, NULL, 4, 3, 4096, 0, 0)                                                                \
     X("vaultgemma", TYPES, NULL, 2, 1, 4096, 256, S2_TIED | S2_CAPPED)                                       \
-    X("modernbert-decoder", HALVES, "global_attn_every_n_layers", 3, 0, 128, 0, S2_TIED)                     \
+    X("modernbert-decoder", HALVES, "global_attn_every_n_layers", 3, 0, 128, 0, S2_TIED | S2_UNGROUPED)      \
     X("beam", LISTED, NULL, 0, 0, 512, 128, 0)                                                               \
     X("cohere2_moe", LISTED, NULL, 0, 0, 4096, 128, S2_TIED)                                                 \
     X("exaone_moe", TYPES, "sliding_window_pattern", 4, 3, 4096, 0, 0)                                       \
@@ -144,34 +145,34 @@
     X("llama4", CHUNKS, "no_rope_layer_interval", 4, 3, 8192, 128, 0)                                        \
     X("llama4_text", CHUNKS, "no_rope_layer_interval", 4, 3, 8192, 128, 0)                                   \
     X("mimo_v2_flash", MIMO, NULL, 0, 0, 129, 192, 0)                                                        \
-    X("bart", DECODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                               \
-    X("blenderbot", DECODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                         \
-    X("blenderbot-small", DECODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                   \
-    X("marian", DECODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                             \
-    X("mbart", DECODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                              \
-    X("mvp", DECODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                                \
-    X("pegasus", DECODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                            \
-    X("plbart", DECODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                             \
-    X("prophetnet", DECODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                         \
-    X("trocr", DECODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                              \
+    X("bart", DECODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                                \
+    X("blenderbot", DECODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                          \
+    X("blenderbot-small", DECODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                    \
+    X("marian", DECODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                              \
+    X("mbart", DECODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                               \
+    X("mvp", DECODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                                 \
+    X("pegasus", DECODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                             \
+    X("plbart", DECODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                              \
+    X("prophetnet", DECODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                          \
+    X("trocr", DECODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                               \
     X("whisper", DECODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                            \
-    X("bert", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                               \
-    X("bert-generation", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                    \
-    X("camembert", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                          \
-    X("data2vec-text", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                      \
-    X("electra", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                            \
-    X("ernie", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                              \
-    X("megatron-bert", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                      \
-    X("rembert", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED)                                                      \
-    X("roberta", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                            \
-    X("roberta-prelayernorm", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                               \
-    X("roc_bert", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNPRICED)                             \
-    X("roformer", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                           \
-    X("xlm-roberta", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                        \
-    X("xlm-roberta-xl", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                     \
-    X("xmod", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNPRICED)                                 \
-    X("xlm", ENCODER, "causal", 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                            \
-    X("xlnet", ENCODER, "attn_type", 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                       \
+    X("bert", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                                \
+    X("bert-generation", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                     \
+    X("camembert", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                           \
+    X("data2vec-text", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                       \
+    X("electra", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                             \
+    X("ernie", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                               \
+    X("megatron-bert", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                       \
+    X("rembert", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_UNGROUPED)                                       \
+    X("roberta", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                             \
+    X("roberta-prelayernorm", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                \
+    X("roc_bert", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNPRICED | S2_UNGROUPED)              \
+    X("roformer", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                            \
+    X("xlm-roberta", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                         \
+    X("xlm-roberta-xl", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                      \
+    X("xmod", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNPRICED | S2_UNGROUPED)                  \
+    X("xlm", ENCODER, "causal", 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                             \
+    X("xlnet", ENCODER, "attn_type", 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                        \
     X("bamba", HYBRID, NULL, 0, 0, 0, 0, 0)                                                                  \
     X("granitemoehybrid", HYBRID, NULL, 0, 0, 0, 0, 0)                                                       \
     X("jamba", HYBRID, NULL, 8, 4, 0, 0, 0)                                                                  \
@@ -198,6 +199,6 @@
     X("mllama_text_model", CROSSED, NULL, 0, 0, 0, 0, 0)                                                     \
     X("gemma4_text", TYPES, NULL, 6, 5, 512, 256, S2_TIED)                                                   \
     X("gemma4_unified_text", TYPES, NULL, 6, 5, 1024, 256, S2_TIED)                                          \
-    X("gpt_neo", GPT_NEO, NULL, 0, 0, 256, 0, S2_UNGATED | S2_TIED)
+    X("gpt_neo", GPT_NEO, NULL, 0, 0, 256, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)
 
 #endif /* S2_EXPORT_MODEL_TYPES_H */

@@ -303,7 +303,7 @@ static s2_status read_file(s2_source *source, const char *name, const s2_format 
 static int64_t *begin_work(int64_t **work_left, int64_t *own)
 {
     int64_t *const given = *work_left;
-    *own = S2_FOREIGN_WORK;
+    *own = S2_WORK_STEPS;
     *work_left = given != NULL ? given : own;
     return given;
 }
@@ -322,10 +322,9 @@ s2_status s2_import_run(s2_source *source, const char *name, const s2_format **u
     const s2_status status = read_file(source, name, used, out);
     if (!ran_out_of_work(&source->work_left, given, status))
         return status;
-    return s2_diag_set(
-        source->diag, status, S2_CODE_FOREIGN, 1, 1,
-        "to compare the arrays with the pattern beside them takes more than 2^29 steps: its heads "
-        "differ in too much; take the pattern's own text");
+    return s2_diag_set(source->diag, status, S2_CODE_FOREIGN, 1, 1,
+                       "to compare the arrays with the pattern beside them takes more than " S2_WORK_WORDS
+                       ": its heads differ in too much; take the pattern's own text");
 }
 
 static s2_status read_back(const s2_format *format, s2_target *target, s2_pattern *out)
@@ -391,6 +390,6 @@ s2_status s2_export_run(const s2_format *format, s2_target *target, s2_export_re
     return s2_diag_set(
         target->diag, status, S2_CODE_FOREIGN, 0, 0,
         "not written: to list what all heads read at %lld tokens, and to compare it with what was "
-        "written, takes more than 2^29 steps; fewer layers or heads that differ, or a shorter --len",
+        "written, takes more than " S2_WORK_WORDS "; fewer layers or heads that differ, or a shorter --len",
         (long long)target->n_tok);
 }

@@ -1,5 +1,6 @@
 #include "export/tree.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -17,6 +18,14 @@ void s2_tree_release(s2_tree *tree)
     *tree = (s2_tree){0};
 }
 
+/* 010 is 8 in YAML, 10 on a command line and a text in HJSON; 0x10 is a number in some of them. */
+static bool is_decimal(const char *text)
+{
+    const char *const digits = text + (text[0] == '-' || text[0] == '+');
+    return digits[0] != '0' || (!isdigit((unsigned char)digits[1]) && strchr("xX", digits[1]) == NULL) ||
+           digits[1] == '\0';
+}
+
 json_t *s2_tree_scalar(const char *text)
 {
     if (strcmp(text, "True") == 0 || strcmp(text, "true") == 0)
@@ -28,10 +37,10 @@ json_t *s2_tree_scalar(const char *text)
     char *end = NULL;
     errno = 0;
     const long long whole = strtoll(text, &end, 10);
-    if (end != text && *end == '\0' && errno == 0)
+    if (end != text && *end == '\0' && errno == 0 && is_decimal(text))
         return json_integer(whole);
     const double real = strtod(text, &end);
-    if (end != text && *end == '\0' && isfinite(real))
+    if (end != text && *end == '\0' && isfinite(real) && is_decimal(text))
         return json_real(real);
     json_t *const made = json_string(text);
     return made != NULL ? made : json_string("?");

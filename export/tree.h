@@ -41,7 +41,10 @@ typedef struct s2_tree {
 /* Frees the document and the marks. */
 void s2_tree_release(s2_tree *tree);
 
-/* A word of a text without quotes: true, false, null and their Python forms, a number, else a string. */
+/*
+ * A word of a text without quotes: true, false, null and their Python forms, a decimal number, else a string. What the
+ * programs that read such texts take for different numbers is a string, too.
+ */
 struct json_t *s2_tree_scalar(const char *text);
 
 /* S2_EPARSE with a position; S2_ENOMEM. */

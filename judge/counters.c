@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -41,7 +42,7 @@ static bool make_scratch(s2_scratch *out)
 static void remove_scratch(const s2_scratch *scratch)
 {
     (void)unlink(scratch->pattern);
-    (void)unlink(scratch->table);
+    (void)remove(scratch->table); /* whatever was made of it */
     (void)rmdir(scratch->dir);
 }
 
@@ -98,42 +99,55 @@ static void run_profiler(const s2_scratch *scratch, const char *const *args)
     argv[n_args++] = scratch->pattern;
     if (dup2(scratch->hear.child, STDOUT_FILENO) >= 0 && dup2(scratch->hear.child, STDERR_FILENO) >= 0) {
         (void)setpgid(0, 0);
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         execvp("ncu", (char *const *)(uintptr_t)argv);
     }
     _exit(errno == ENOENT ? 127 : 126);
 }
 
-static s2_status explain(const s2_scratch *scratch, int wait_status, s2_diag *why)
+/* How the profiler ended. */
+typedef struct s2_end {
+    int wait_status;
+    bool too_late; /* it was ended */
+} s2_end;
+
+static s2_status explain(const s2_scratch *scratch, s2_end end, s2_diag *why)
 {
-    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 127)
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "ncu (NVIDIA Nsight Compute) is not on PATH");
-    if (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL)
+    if (end.too_late)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "ncu took longer than %d s", LIMIT_SECONDS);
+    if (WIFEXITED(end.wait_status) && WEXITSTATUS(end.wait_status) == 127 && scratch->hear.first[0] == '\0')
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "ncu (NVIDIA Nsight Compute) is not on PATH");
     char *const table = read_text(scratch->table);
     const char *blame = table != NULL ? strstr(table, "==ERROR==") : NULL;
     if (blame == NULL)
         blame = scratch->hear.first[0] != '\0' ? scratch->hear.first : "it wrote no table";
-    s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "ncu measured nothing: %.*s", (int)strcspn(blame, "\n"),
-                blame);
+    const int n = (int)strcspn(blame, "\r\n");
+    if (WIFSIGNALED(end.wait_status))
+        s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "ncu was ended by signal %d (%s): %.*s",
+                    WTERMSIG(end.wait_status), strsignal(WTERMSIG(end.wait_status)), n, blame);
+    else
+        s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "ncu measured nothing: %.*s", n, blame);
     s2_free(table);
     return S2_EUNSUPPORTED;
 }
 
-/* The profiler and what it started form a process group, which is ended when it takes too long. */
-static int wait_for(pid_t child)
+/* The profiler and what it started form a process group, which ends with it, or when it takes too long. */
+static s2_end wait_for(pid_t child)
 {
     enum { STEP_MS = 20 };
     const struct timespec step = {.tv_nsec = STEP_MS * 1000000};
-    int wait_status = 0;
-    for (int32_t ms = 0; ms < LIMIT_SECONDS * 1000; ms += STEP_MS) {
-        const pid_t ended = waitpid(child, &wait_status, WNOHANG);
-        if (ended == child || (ended < 0 && errno != EINTR))
-            return wait_status;
-        nanosleep(&step, NULL);
+    s2_end end = {.too_late = true};
+    for (int32_t ms = 0; ms < LIMIT_SECONDS * 1000 && end.too_late; ms += STEP_MS) {
+        siginfo_t info = {0};
+        if (waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == child)
+            end.too_late = false;
+        else
+            nanosleep(&step, NULL);
     }
-    (void)kill(-child, SIGKILL);
-    (void)waitpid(child, &wait_status, 0);
-    return wait_status;
+    (void)kill(-child, SIGKILL); /* before the child is reaped and its number may be another's */
+    while (waitpid(child, &end.wait_status, 0) < 0 && errno == EINTR) {
+    }
+    return end;
 }
 
 static s2_status profile(s2_scratch *scratch, const char *const *args, s2_counters *out, s2_diag *why)
@@ -142,14 +156,14 @@ static s2_status profile(s2_scratch *scratch, const char *const *args, s2_counte
     const pid_t child = s2_hear_open(&scratch->hear, "ncu", -1) == S2_OK ? fork() : -1;
     if (child == 0)
         run_profiler(scratch, args);
-    const int wait_status = child > 0 ? wait_for(child) : 0;
+    const s2_end end = child > 0 ? wait_for(child) : (s2_end){0};
     s2_hear_close(&scratch->hear);
     if (child < 0)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "no process can be started: %s", strerror(errno));
     char *const table = read_text(scratch->table);
     const bool good = table != NULL && s2_counters_parse(table, out) == S2_OK;
     s2_free(table);
-    return good ? S2_OK : explain(scratch, wait_status, why);
+    return good ? S2_OK : explain(scratch, end, why);
 }
 
 s2_status s2_counters_measure(const s2_pattern *pattern, const char *const *args, s2_counters *out,

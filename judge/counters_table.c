@@ -1,5 +1,6 @@
 #include "judge/counters.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,14 +43,15 @@ static bool find_columns(char *line, s2_columns *out)
                   {DRAM_WRITE, &out->write},
                   {L2_SECTORS, &out->l2},
                   {DURATION, &out->duration}};
-    int32_t n_found = 0, column = 0;
+    uint32_t found = 0;
+    int32_t column = 0;
     for (char *field; (field = next_field(&line)) != NULL; column++)
         for (size_t nth = 0; nth < sizeof wanted / sizeof *wanted; nth++)
             if (strcmp(field, wanted[nth].name) == 0) {
                 *wanted[nth].column = column;
-                n_found++;
+                found |= 1u << nth;
             }
-    return n_found == 4;
+    return found == (1u << sizeof wanted / sizeof *wanted) - 1;
 }
 
 /* Add a kernel's line; the line of units has words instead of numbers and is skipped. */
@@ -65,7 +67,7 @@ static void add_line(char *line, const s2_columns *columns, s2_counters *out)
             if (column != wanted[nth])
                 continue;
             value[nth] = strtod(field, &end);
-            n_found += end != field && *end == '\0';
+            n_found += end != field && *end == '\0' && isfinite(value[nth]) && value[nth] >= 0;
         }
     if (n_found < N_WANTED)
         return;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/work.h"
 #include "kernels/follow.h"
 
 _Static_assert((int)S2_API_FORWARD == (int)S2_PASS_FORWARD && (int)S2_API_BACKWARD == (int)S2_PASS_BACKWARD &&
@@ -35,9 +36,10 @@ struct s2_api_plan {
     cached_lists of_cache;
     s2_attn_problem problem; /* of the last call; the plan fixes all but its pointers */
     s2_cached cached;
-    s2_listed listed; /* of the last call, where the plan has lists */
-    void *state;      /* what the kernel prepared for the problem; NULL: not yet */
-    int64_t n_made;   /* number of states made so far */
+    s2_listed listed;  /* of the last call, where the plan has lists */
+    void *state;       /* what the kernel prepared for the problem; NULL: not yet */
+    int64_t n_made;    /* number of states made so far */
+    int64_t work_left; /* of the planning in progress (base/work.h) */
 };
 
 /* ------------------------------------------------------------------ devices */
@@ -165,8 +167,18 @@ static s2_status read_kinds(s2_api_plan *plan, s2_phase phase)
     return status;
 }
 
-/* Steps that a plan may take (base/work.h): some seconds. */
-#define PLAN_WORK ((int64_t)1 << 30)
+/* Steps that a plan may take, and the lists of a call that decodes (base/work.h): some seconds. */
+#define PLAN_POWER 30
+#define PLAN_WORK  (INT64_C(1) << PLAN_POWER)
+
+static s2_status say_too_much(int32_t layer, s2_diag *why)
+{
+    return s2_diag_set(
+        why, S2_ELIMIT, 0, 0, 0,
+        "to plan what the heads of layer %d read takes more than " S2_WORK_SPELL(
+            PLAN_POWER) ": shorter sequences, larger blocks or fewer heads that differ take less",
+        layer);
+}
 
 typedef struct planning {
     s2_api_plan *plan;
@@ -187,21 +199,19 @@ static s2_status take(void *user, const s2_kernel *kernel, s2_diag *why)
     s2_plan_options cut = s2_kernel_cut(kernel->traits, plan->problem.head_dim);
     if (plan->problem.listed != NULL && plan->listed.n_heads != plan->problem.n_kv_heads)
         cut.pack_heads = 1; /* heads that share a tile share its lists */
-    int64_t work = PLAN_WORK;
-    cut.work_left = &work;
+    plan->work_left = PLAN_WORK;
+    cut.work_left = &plan->work_left;
     /* kernels that can follow a cache look only at classes */
     s2_status (*const make)(s2_arena *, const s2_pattern *, s2_phase, int32_t, const s2_plan_seq *, int32_t,
                             const s2_plan_options *, s2_plan *, s2_diag *) =
         s2_kernel_follow(kernel) != NULL ? s2_plan_build_classes : s2_plan_build;
     s2_status status = make(&plan->arena, &plan->pattern->pattern, ask->phase, ask->layer, plan->lens,
                             plan->problem.n_seqs, &cut, &plan->plan, why);
-    plan->plan.options.work_left = NULL; /* whose lists several threads make */
+    if (plan->problem.pass != S2_PASS_DECODE)
+        plan->plan.options.work_left = NULL; /* several threads make its lists */
     plan->problem.plan = &plan->plan;
     if (status == S2_ELIMIT)
-        status = s2_diag_set(why, status, 0, 0, 0,
-                             "to plan what the heads of layer %d read takes more than 2^30 steps: shorter "
-                             "sequences, larger blocks or fewer heads that differ take less",
-                             ask->layer);
+        status = say_too_much(ask->layer, why);
     if (status == S2_OK && plan->problem.listed != NULL)
         status = s2_lists_check(&plan->problem, why);
     if (status == S2_OK)
@@ -514,9 +524,11 @@ static s2_status make_ready(s2_api_plan *plan, const s2_api_call *call, s2_diag 
 {
     S2_TRY(check_cached(plan, call, diag));
     const s2_attn_problem problem = problem_of(plan, call);
-    if (call->cache != NULL)
-        S2_TRY(follow(plan, call, &problem, diag));
-    return prepare(plan, &problem, diag);
+    plan->work_left = PLAN_WORK;
+    s2_status status = call->cache != NULL ? follow(plan, call, &problem, diag) : S2_OK;
+    if (status == S2_OK)
+        status = prepare(plan, &problem, diag);
+    return status == S2_ELIMIT ? say_too_much(plan->plan.layer, diag) : status;
 }
 
 /* NULL, or a message on what is wrong with the arguments; *in is the call in this version's layout. */

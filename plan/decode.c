@@ -4,7 +4,11 @@
 
 #include "base/alloc.h"
 #include "base/arith.h"
+#include "base/work.h"
 #include "plan/internal.h"
+
+/* Steps (base/work.h); a slab takes S2_BLOCK_WORK. */
+enum { A_LIST = 8 };
 
 /* The keys of one class at one query token, shared by rows of that class and token. */
 typedef struct s2_reader {
@@ -32,13 +36,18 @@ typedef struct s2_builder {
     int64_t n_live_keys;
 } s2_builder;
 
+static s2_status spend(const s2_builder *build, int64_t n_steps)
+{
+    return s2_work_spend(build->plan->options.work_left, n_steps) ? S2_OK : S2_ELIMIT;
+}
+
 static s2_status read_runs(const s2_builder *build, int32_t seq, s2_reader *reader)
 {
     const s2_plan_seq lens = build->plan->seqs[seq];
     const s2_view *const view = &build->plan->classes[reader->cls].view;
     const int64_t position = lens.k_tok - lens.q_tok + reader->q_tok;
-    S2_TRY(s2_view_row_whole(view, position, lens.k_tok, NULL, &reader->runs, &reader->cap_runs,
-                             &reader->n_runs));
+    S2_TRY(s2_view_row_whole(view, position, lens.k_tok, build->plan->options.work_left, &reader->runs,
+                             &reader->cap_runs, &reader->n_runs));
     reader->first_run = 0;
     return S2_OK;
 }
@@ -62,6 +71,7 @@ static s2_status set_readers(s2_builder *build, int32_t seq, int32_t kv_head)
     build->n_readers = 0;
     for (int32_t row = 0; row < n_rows; row++) {
         const int32_t head = kv_head * build->group + row % build->group;
+        S2_TRY(spend(build, build->n_readers));
         build->reader_of[row] = find_reader(build, build->plan->class_of[head], row / build->group);
     }
     for (int32_t at = 0; at < build->n_readers; at++)
@@ -105,6 +115,7 @@ static s2_status add_mask(s2_builder *build, int32_t n_rows, uint32_t side, int3
 {
     if (build->n_masks == INT32_MAX)
         return S2_ENOMEM;
+    S2_TRY(spend(build, build->row_cap));
     S2_TRY(s2_reserve(&build->bits, &build->cap_masks, build->n_masks + 1,
                       sizeof *build->bits * (size_t)build->row_cap));
     uint16_t *const bits = build->bits + build->n_masks * build->row_cap;
@@ -140,6 +151,7 @@ static s2_status add_slab(s2_builder *build, int64_t k_tok, int32_t n_rows, int6
 {
     const int64_t n_before = s2_min_i64(s2_max_i64(cut_tok - k_tok, 0), S2_DECODE_SLAB_TOK);
     const uint32_t before = (1u << n_before) - 1u;
+    S2_TRY(spend(build, S2_BLOCK_WORK + 2 * (int64_t)build->n_readers));
     for (int32_t at = 0; at < build->n_readers; at++)
         read_slab(&build->readers[at], k_tok);
     S2_TRY(add_side(build, k_tok, n_rows, before));
@@ -168,12 +180,15 @@ static s2_status repeat_list(s2_builder *build, const s2_decode_list *like, int3
     *list = *like;
     list->seq = seq;
     list->slab_begin = (int32_t)build->n_slabs;
-    if (build->n_slabs + like->slab_end - like->slab_begin > INT32_MAX)
+    const int64_t n_slabs = like->slab_end - like->slab_begin;
+    if (build->n_slabs + n_slabs > INT32_MAX)
         return S2_ENOMEM;
-    S2_TRY(S2_RESERVE(build->slabs, build->cap_slabs, build->n_slabs + like->slab_end - like->slab_begin));
+    S2_TRY(spend(build, S2_BLOCK_WORK * n_slabs));
+    S2_TRY(S2_RESERVE(build->slabs, build->cap_slabs, build->n_slabs + n_slabs));
     for (int32_t slab_no = like->slab_begin; slab_no < like->slab_end; slab_no++) {
         s2_decode_slab slab = build->slabs[slab_no];
         if (slab.mask >= 0) {
+            S2_TRY(spend(build, build->row_cap));
             S2_TRY(s2_reserve(&build->bits, &build->cap_masks, build->n_masks + 1, mask_bytes));
             memcpy(build->bits + build->n_masks * build->row_cap,
                    build->bits + (int64_t)slab.mask * build->row_cap, mask_bytes);
@@ -251,6 +266,7 @@ static s2_status build_lists(s2_arena *arena, s2_builder *build, s2_decode_plan 
 {
     const int32_t n_kv = build->plan->pattern->n_kv_heads;
     const int64_t n_lists = (int64_t)build->plan->n_seqs * n_kv;
+    S2_TRY(spend(build, n_lists * (A_LIST + build->row_cap / 4)));
     s2_decode_list *const lists = n_lists <= INT32_MAX ? S2_NEW(arena, s2_decode_list, n_lists) : NULL;
     if (lists == NULL)
         return S2_ENOMEM;

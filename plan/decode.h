@@ -74,7 +74,7 @@ typedef struct s2_decode_plan {
  * Build the lists of the plan's layer, for all its sequences (its items are ignored), cut into at most
  * want_parts parts. cut_tok, when not NULL, has a position for each list: a slab with keys on both
  * sides of it becomes two, because the sides are stored in different places. S2_EUNSUPPORTED with the reason
- * where a sequence has more than 16 queries; S2_ENOMEM.
+ * where a sequence has more than 16 queries; S2_ELIMIT when plan->options.work_left ran out; S2_ENOMEM.
  */
 s2_status s2_decode_plan_build(s2_arena *arena, const s2_plan *plan, const int64_t *cut_tok,
                                int32_t want_parts, s2_decode_plan *out, s2_diag *why) S2_MUST_CHECK;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/work.h"
 #include "plan/internal.h"
 
 /* Extra room of a list: n / ROOM_SHARE + ROOM_SLABS. An empty slab costs some arithmetic but no bytes. */
@@ -106,6 +107,9 @@ static s2_status make_room(const s2_plan *plan, const s2_decode_plan *made, s2_d
             return S2_ENOMEM;
         list->slab_end = (int32_t)n_slabs;
     }
+    /* every slab has a mask here, whatever it took to make it */
+    if (!s2_work_spend(plan->options.work_left, n_slabs * (S2_BLOCK_WORK + made->row_cap)))
+        return S2_ELIMIT;
     follow->slabs = S2_NEW(arena, s2_decode_slab, n_slabs);
     follow->bits = S2_NEW(arena, uint16_t, n_slabs * made->row_cap);
     follow->changed = S2_NEW(arena, int32_t, n_slabs);

@@ -152,6 +152,8 @@ static s2_status measure_tiles(const s2_plan *plan, s2_costs *costs)
     int64_t n = 0;
     for (int32_t seq = 0; seq < plan->n_seqs; seq++)
         n += s2_plan_n_tiles(plan, seq);
+    if (!s2_work_spend(plan->options.work_left, n * plan->n_classes))
+        return S2_ELIMIT;
     costs->of = s2_calloc((size_t)(n * plan->n_classes), sizeof *costs->of);
     costs->begin = s2_calloc((size_t)plan->n_classes * (size_t)plan->n_seqs, sizeof *costs->begin);
     if (costs->of == NULL || costs->begin == NULL)
@@ -257,12 +259,16 @@ static void add_item_counts(s2_plan *plan, const s2_plan_item *item, int32_t n_p
     counts->pairs_executed += n_steps * plan->options.key_tok * plan->options.tile_tok * item->n_heads;
 }
 
+enum { AN_ITEM = 8 }; /* steps (base/work.h) */
+
 static s2_status build_items(s2_arena *arena, s2_plan *plan, const s2_costs *costs, const int32_t *section_of)
 {
     const int32_t group = plan->pattern->n_heads / plan->pattern->n_kv_heads;
     int64_t n = 0;
     for (int32_t seq = 0; seq < plan->n_seqs; seq++)
         n += (int64_t)s2_plan_n_tiles(plan, seq) * (plan->pattern->n_heads / plan->pack_heads);
+    if (!s2_work_spend(plan->options.work_left, n * AN_ITEM))
+        return S2_ELIMIT;
     s2_plan_item *const items = n <= INT32_MAX ? S2_NEW(arena, s2_plan_item, n) : NULL;
     if (items == NULL)
         return S2_ENOMEM;

@@ -34,7 +34,7 @@ s2_status s2_objectives_init(s2_objectives *objectives, const s2_sim_options *op
                              int32_t n_by)
 {
     bool trains = false;
-    *objectives = (s2_objectives){.options = *options, .n_by = n_by, .work_left = S2_SIM_WORK};
+    *objectives = (s2_objectives){.options = *options, .n_by = n_by, .work_left = S2_WORK_STEPS};
     for (int32_t v = 0; v < n_by; v++) {
         objectives->by[v] = by[v];
         trains |= by[v] == S2_BY_TRAIN_US;
@@ -163,7 +163,7 @@ s2_status s2_objectives_bound(s2_objectives *objectives, const s2_pattern *patte
                               double value[S2_MAX_OBJECTIVES])
 {
     s2_sim floor;
-    objectives->work_left = S2_SIM_WORK;
+    objectives->work_left = S2_WORK_STEPS;
     S2_TRY(price(objectives, pattern, S2_PREFILL, S2_PRICE_FLOOR, &floor));
     for (int32_t v = 0; v < S2_MAX_OBJECTIVES; v++)
         value[v] = 0;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "sim/capacity.h"
 
 /* Half of the KV heads are every second one, so that ranks that share them have as many each, where they can. */
 static const s2_baseline baselines[] = {
@@ -103,6 +104,7 @@ static void price_linear(const s2_pattern *like, const s2_sim_options *options, 
     sim->kv_kept = state;
     sim->kv_fullest = sim->kv_peak = state / options->n_ranks;
     sim->host_bytes = sim->host_read_bytes = 0;
+    sim->lack_bytes = s2_capacity_lack(options, (double)sim->kv_fullest);
     sim->density = sim->token_density = 0; /* it reads a state and no keys */
     const double hbm_us =
         (double)(sim->counts.hbm_read + sim->counts.hbm_write) / (options->gpu.hbm_gb_s * 1e3);
@@ -122,6 +124,7 @@ static void price_tiered(const s2_pattern *like, const s2_sim_options *options, 
     sim->kv = (s2_kv_bytes){sim->kv.dense, near_bytes, near_bytes, near_bytes, near_bytes};
     sim->kv_kept = near_bytes;
     sim->kv_fullest = near_bytes / options->n_ranks;
+    sim->lack_bytes = s2_capacity_lack(options, (double)sim->kv_fullest);
     if (options->phase != S2_DECODE || options->gpu.pcie_gb_s <= 0)
         return;
     const double link_us = (double)far_tok * slot / (options->gpu.pcie_gb_s * 1e3) / options->n_ranks;

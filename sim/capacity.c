@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/arith.h"
+#include "base/work.h"
 #include "sim/activations.h"
 #include "sim/attention.h"
 #include "sim/endtoend.h"
@@ -58,6 +59,12 @@ static double room_at(const s2_sim_options *options, int64_t batch, int64_t len_
 double s2_capacity_beyond(const s2_sim_options *options, double cache_bytes)
 {
     return fmax(0, cache_bytes - fmax(0, room_at(options, options->batch, options->len_tok)));
+}
+
+double s2_capacity_lack(const s2_sim_options *options, double cache_bytes)
+{
+    return fmax(0, cache_bytes + activations_at(options, options->batch, options->len_tok) +
+                       (double)s2_end_to_end_weight_bytes(options) - s2_sim_memory_bytes(options));
 }
 
 /* ---- which GPUs hold alike */
@@ -259,7 +266,7 @@ s2_status s2_capacity_peaks(s2_arena *arena, const s2_pattern *pattern, const s2
 {
     s2_pattern dense;
     s2_holders holders;
-    int64_t work_left = S2_SIM_WORK;
+    int64_t work_left = S2_WORK_STEPS;
     S2_TRY(find_kept(arena, pattern, options, &dense, &pattern));
     S2_TRY(holders_of(arena, pattern, options, &work_left, &holders));
     for (int32_t at = 0; at < n; at++)
@@ -390,6 +397,7 @@ static s2_status price_fit(const s2_holders *kept, s2_sim *sim)
 {
     const s2_sim_options *const options = kept->options;
     S2_TRY(find_peak(kept, sim));
+    sim->lack_bytes = fmax(sim->lack_bytes, s2_capacity_lack(options, (double)sim->kv_peak));
     /* training keeps activations and no cache (sim/training.h) */
     return options->phase == S2_TRAIN ? S2_OK : find_fit(kept, sim);
 }
@@ -405,8 +413,9 @@ s2_status s2_capacity_price(s2_arena *arena, const s2_pattern *pattern, const s2
     sim->kv_kept = kept_of(options, &sim->kv);
     sim->kv_dense_each = (int64_t)((dense_token_bytes(&holders) * in_pages(options) + state_bytes(&holders)) *
                                    (double)options->batch);
-    sim->host_bytes = (int64_t)s2_capacity_beyond(options, (double)sim->kv_fullest);
-    sim->host_dense_bytes = (int64_t)s2_capacity_beyond(options, (double)sim->kv_dense_each);
+    sim->lack_bytes = s2_capacity_lack(options, (double)sim->kv_fullest);
+    sim->host_bytes = (int64_t)ceil(s2_capacity_beyond(options, (double)sim->kv_fullest));
+    sim->host_dense_bytes = (int64_t)ceil(s2_capacity_beyond(options, (double)sim->kv_dense_each));
     if (options->times_only)
         return S2_OK;
     S2_TRY(price_waste(&holders, sim));

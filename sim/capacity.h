@@ -31,4 +31,7 @@ double s2_capacity_pass(const s2_sim_options *options, double n_tok, double n_lo
 /* How much of a GPU's cache finds no room beside weights and activations. */
 double s2_capacity_beyond(const s2_sim_options *options, double cache_bytes);
 
+/* What its memory lacks for weights, activations and such a cache. */
+double s2_capacity_lack(const s2_sim_options *options, double cache_bytes);
+
 #endif /* S2_SIM_CAPACITY_H */

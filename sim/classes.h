@@ -11,10 +11,7 @@
 
 #include "sim/reads.h"
 
-enum {
-    S2_LIMIT_CLASSES = 1 << 14,
-    S2_SIM_WORK = 1 << 29 /* steps to count one pattern in, at most (base/work.h): some seconds */
-};
+enum { S2_LIMIT_CLASSES = 1 << 14 };
 
 typedef struct s2_layer_class {
     int32_t first_layer;

@@ -641,6 +641,7 @@ static s2_status fit_cache(const s2_machine_run *run, const s2_stage *stage, s2_
     sim->kv_peak_tok = all.kv_peak_tok;
     sim->host_bytes = s2_ceil_div(all.host_bytes, c);
     sim->host_dense_bytes = s2_ceil_div(all.host_dense_bytes, c);
+    sim->lack_bytes = all.lack_bytes / (double)c;
     sim->host_read_bytes = all.host_read_bytes;
     sim->link_us = all.link_us;
     sim->link_dense_us = all.link_dense_us;
@@ -668,6 +669,7 @@ static void take_fullest(const s2_sim *own, s2_sim *sim, bool first)
         sim->host_read_bytes = own->host_read_bytes;
     }
     sim->host_bytes = first ? own->host_bytes : s2_max_i64(sim->host_bytes, own->host_bytes);
+    sim->lack_bytes = first ? own->lack_bytes : fmax(sim->lack_bytes, own->lack_bytes);
     sim->host_dense_bytes =
         first ? own->host_dense_bytes : s2_max_i64(sim->host_dense_bytes, own->host_dense_bytes);
     sim->link_dense_us = first ? own->link_dense_us : fmax(sim->link_dense_us, own->link_dense_us);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/work.h"
 #include "sim/capacity.h"
 #include "sim/endtoend.h"
 #include "sim/floor.h"
@@ -176,24 +177,20 @@ bool s2_sim_runs(const s2_sim_options *options, const s2_sim *sim, bool dense)
 {
     if (options->phase == S2_TRAIN) /* what a step keeps is the same for every pattern */
         return step_fits(options, sim);
-    /* up to this length it must fit too */
-    const int64_t cache = dense ? sim->kv_dense_each : s2_max_i64(sim->kv_fullest, sim->kv_peak),
-                  host = dense ? sim->host_dense_bytes : sim->host_bytes;
-    return host == 0 && (double)sim->weight_bytes + (double)cache + s2_sim_activation_bytes(options) <=
-                            s2_sim_memory_bytes(options);
+    return dense ? sim->host_dense_bytes == 0 : sim->host_bytes == 0 && sim->lack_bytes <= 0;
 }
 
 s2_no_ratio s2_sim_no_ratio(const s2_sim_options *options, const s2_sim *sim)
 {
     if (options->phase == S2_TRAIN)
         return step_fits(options, sim) ? S2_RATIO_HOLDS : S2_NO_ROOM;
+    if (s2_sim_runs(options, sim, false))
+        return s2_sim_runs(options, sim, true) ? S2_RATIO_HOLDS : S2_DENSE_SPILLS;
     if (!weights_fit(options, sim))
         return S2_NO_WEIGHTS;
-    if ((double)sim->weight_bytes + s2_sim_activation_bytes(options) > s2_sim_memory_bytes(options))
-        return S2_NO_ROOM;
-    if (!s2_sim_runs(options, sim, false))
-        return S2_SPILLS;
-    return s2_sim_runs(options, sim, true) ? S2_RATIO_HOLDS : S2_DENSE_SPILLS;
+    return (double)sim->weight_bytes + s2_sim_activation_bytes(options) > s2_sim_memory_bytes(options)
+               ? S2_NO_ROOM
+               : S2_SPILLS;
 }
 
 const char *s2_no_ratio_word(s2_no_ratio why)
@@ -373,8 +370,8 @@ s2_status s2_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_op
 {
     const s2_arena_mark_t mark = s2_arena_mark(scratch);
     s2_sim sim = {0};
-    int64_t own_work = S2_SIM_WORK, *const work_left =
-                                        options->work_left != NULL ? options->work_left : &own_work;
+    int64_t own_work = S2_WORK_STEPS, *const work_left =
+                                          options->work_left != NULL ? options->work_left : &own_work;
     const bool listed = options->listed && fidelity >= S2_PRICE_TIME;
     s2_status status = listed ? s2_sim_check_listed(options, diag) : S2_OK;
     if (status == S2_OK && options->peer != NULL)
@@ -383,11 +380,10 @@ s2_status s2_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_op
         status = run(scratch, pattern, options, fidelity, work_left, &sim, diag);
     s2_arena_rewind(scratch, mark);
     if (!s2_work_goes_on(work_left))
-        return s2_diag_set(
-            diag, S2_ELIMIT, CODE_SIM, 0, 0,
-            "counting what it reads at %lld tokens takes more than 2^29 steps; a shorter context, "
-            "larger blocks or fewer terms take less",
-            (long long)options->len_tok);
+        return s2_diag_set(diag, S2_ELIMIT, CODE_SIM, 0, 0,
+                           "counting what it reads at %lld tokens takes more than " S2_WORK_WORDS
+                           "; a shorter context, larger blocks or fewer terms take less",
+                           (long long)options->len_tok);
     if (status == S2_ELIMIT)
         return refuse_limit(scratch, pattern, options, diag);
     if (status == S2_OK && listed)

@@ -86,7 +86,7 @@ typedef struct s2_sim_options {
     bool listed;  /* prefill: see s2_sim_choose_blocks(), which sets it */
     bool recompute;             /* training: layers keep only their input, and run forward again */
     struct s2_price_memo *memo; /* what patterns priced one after another share, or NULL */
-    int64_t *work_left;         /* for counting (base/work.h); NULL: S2_SIM_WORK for each price */
+    int64_t *work_left;         /* for counting (base/work.h); NULL: S2_WORK_STEPS for each price */
     int64_t plan_work;          /* for planning, on each GPU (sim/time.h); 0: S2_SIM_PLAN_WORK */
 } s2_sim_options;
 enum { S2_LIMIT_BATCH = 65536 };
@@ -316,6 +316,7 @@ typedef struct s2_sim {
     int64_t fit_len_dense_tok;
     int64_t host_bytes;       /* of the cache, what does not fit on a GPU and must stay in host memory */
     int64_t host_dense_bytes; /* the same for the dense pattern */
+    double lack_bytes;        /* of memory, on the GPU that lacks most: weights, activations and kv_peak */
     int64_t host_read_bytes;  /* of which read over the link for one decoded token; 0 in other phases */
     double link_us;           /* which takes so long at the link's peak, while attention runs */
     double link_dense_us;     /* the same for the dense pattern */
@@ -342,7 +343,7 @@ typedef enum s2_fidelity {
 /*
  * What a pattern costs. S2_EINVAL with the reason in *diag (a model of another shape, ranks that do not
  * divide), S2_EUNSUPPORTED with one (what nothing here prices); S2_ELIMIT when a total exceeds 2^63, or counting
- * takes more than S2_SIM_WORK steps (base/work.h): some seconds; S2_EINTERNAL when a floor is broken; S2_ENOMEM.
+ * takes more than S2_WORK_STEPS steps (base/work.h): some seconds; S2_EINTERNAL when a floor is broken; S2_ENOMEM.
  * scratch is rewound.
  */
 s2_status s2_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/arith.h"
+#include "base/work.h"
 #include "sim/states.h"
 #include "sim/time.h"
 
@@ -44,7 +45,7 @@ static s2_status price(s2_step_prices *steps, s2_phase phase, int64_t len_tok, i
 {
     s2_sim_options own = steps->options;
     s2_sim sim = {.tile = s2_tile_shape_default(steps->pattern)};
-    int64_t work_left = S2_SIM_WORK;
+    int64_t work_left = S2_WORK_STEPS;
     own.phase = phase;
     own.len_tok = len_tok;
     own.new_tok = new_tok;

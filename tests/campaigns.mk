@@ -6,8 +6,8 @@
 # a fixed seed and number of inputs from an empty corpus, the same in every run (addresses, where they may be fixed,
 # are, and compared values are not fed back: some are addresses); a slow machine stops earlier.
 SECONDS ?= 60
-# A target is guided by the sources that it is there for; what these call (PLAIN) is only watched by the sanitizers,
-# and faster. Compared with their defaults, these forget freed memory sooner.
+# A target is guided by the sources that it is there for and by what others are there for, so that nothing is compiled twice;
+# what these call (PLAIN) is only watched by the sanitizers, and faster. Compared with their defaults, these forget freed memory sooner.
 export ASAN_OPTIONS ?= quarantine_size_mb=8:malloc_context_size=6
 FUZZ_C  := $(wildcard base/*.c pattern/*.c)
 FUZZ_IMPORT_C = $(FUZZ_C) $(wildcard plan/*.c export/*.c)
@@ -19,10 +19,10 @@ FUZZ_RUN = $(if $(SAMPLE),-seed=1 -use_cmp=0 -use_memmem=0 -reload=0 -runs=$(1) 
            -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1
 FUZZ_AT  = $(if $(SAMPLE),$(shell setarch -R true 2>/dev/null && echo setarch -R))
 FUZZ_DIR = build/fuzz/$(if $(SAMPLE),sample,corpus)
-FUZZ_FILES_C = $(wildcard base/*.c db/*.c cert/*.c) pattern/mask.c search/space.c
-FUZZ_FILES_PLAIN = $(filter-out $(FUZZ_FILES_C),$(wildcard pattern/*.c plan/*.c coverage/*.c sim/*.c reach/*.c search/*.c))
-FUZZ_SCREEN_C = $(filter-out %_ncurses.c,$(wildcard tui/*.c))
-FUZZ_SCREEN_PLAIN = $(FUZZ_C) $(wildcard coverage/*.c words/*.c plan/*.c reach/*.c sim/*.c)
+FUZZ_FILES_C = $(FUZZ_C) $(wildcard plan/*.c db/*.c cert/*.c) search/space.c
+FUZZ_FILES_PLAIN = $(filter-out $(FUZZ_FILES_C),$(wildcard coverage/*.c sim/*.c reach/*.c search/*.c))
+FUZZ_SCREEN_C = $(FUZZ_C) $(wildcard plan/*.c) $(filter-out %_ncurses.c,$(wildcard tui/*.c))
+FUZZ_SCREEN_PLAIN = $(wildcard coverage/*.c words/*.c reach/*.c sim/*.c)
 FUZZ_OBJ = $(1:%.c=$(FUZZ_BIN)/obj/%.o)
 FUZZ_PLAIN = $(1:%.c=$(FUZZ_BIN)/plain/%.o)
 $(FUZZ_BIN)/obj/%.o: %.c $(HEADERS)

@@ -72,6 +72,8 @@ needs() {
 # Where no GPU could run them, a part of the kernels is compiled as it ships (Makefile); make CI=1 compiles all.
 [ -e /dev/nvidiactl ] || export KERNELS=sample
 jobs=$(nproc)
+sample="S2_CASES_MAX=12 S2_LONG=0"
+[ "${ALL:-0}" = 1 ] && sample="S2_LONG=1"
 [ -x /usr/local/cuda/bin/nvcc ] || needs nvcc "the build of the GPU kernels"
 later build-release "$make" -s -j"$jobs" all tests
 later layers "$make" -s check-layers
@@ -80,22 +82,23 @@ together
 # What a build leaves idle, at its end above all, tests use, and the other way round.
 later build-asan "$make" -s -j"$jobs" BUILD=asan CUDA=0 all tests
 later tests-release S2_JOBS="$jobs" "$make" -s PART=rest unit
-needs clang "the build with it" && later build-clang-debug "$make" -s BUILD=debug CC=clang CUDA=0 all
 needs clang "the fuzz targets" && later build-fuzz "$make" -s -j"$jobs" fuzz-programs
+later docs "$make" -s check-docs
+later races "$make" -s check-races
+later kcheck "$make" -s kcheck SAMPLE=1
+needs clang "the build with it" && later build-clang-debug "$make" -s BUILD=debug CC=clang CUDA=0 all
 together
 # Side by side, the longest first, one more than there are cores since some wait for processes that hang.
-# Of the random cases, and of a few directed ones that take long, a sample: the release build has been through all.
-later tests-asan S2_CASES_MAX=12 S2_JOBS="$jobs" "$make" -s BUILD=asan CUDA=0 unit
+# Of the random cases a sample, and of directed ones what does not take long: the release build has been through all. ALL=1: all.
+# shellcheck disable=SC2086 # words on purpose
+later tests-asan $sample S2_JOBS="$jobs" "$make" -s BUILD=asan CUDA=0 unit
 needs pkg-config library && later library "$make" -s check-library
-later kcheck "$make" -s kcheck SAMPLE=1
-later docs "$make" -s check-docs
 later demo "$make" -s demo
 later example "$make" -s example
-later races "$make" -s check-races
 needs python3 hostile && later hostile "$make" -s campaign-hostile CASES=30 CPU_SECONDS=3
 needs mpicc mpi && later mpi "$make" -s mpi
 # The times that these print are of a busy machine; `make unit PART=timed` on a quiet one gives those to write down.
-later tests-timed "$make" -s PART=timed unit
+later tests-timed S2_CASES_MAX=12 "$make" -s PART=timed unit
 needs clang fuzz && later fuzz "$make" -s fuzz SAMPLE=1
 needs clang fuzz-screen && later fuzz-screen "$make" -s fuzz-screen SAMPLE=1
 needs clang fuzz-files && later fuzz-files "$make" -s fuzz-files SAMPLE=1

@@ -17,7 +17,7 @@ from tally import end, hold
 PROGRAMS = os.path.abspath(sys.argv[1])
 FOREIGN = pathlib.Path(__file__).resolve().parent / "data/foreign"
 USAGE, REFUSED, UNDECIDED, ENVIRONMENT = 2, 3, 4, 5
-OPERANDS = {"ls": [], "pareto": [], "tui": [], "doctor": [], "undo": [], "repro": [], "diff": ["heads 1; all: dense"] * 2, "tag": ["1", "x"], "note": ["1", "x"],
+OPERANDS = {"ls": [], "pareto": [], "tui": [], "doctor": [], "calibrate": [], "undo": [], "repro": [], "diff": ["heads 1; all: dense"] * 2, "tag": ["1", "x"], "note": ["1", "x"],
             "db": ["recover", "new.db"], "import": ["plan.json"]}
 PATTERN = "heads 8; kv-heads 2; layers 2; all: local 4 | stride 4 phase kv"
 READERS = ["check", "show", "reach", "mask", "sim", "validate", "export --to hf", "draw"]
@@ -78,6 +78,18 @@ def misspelled():
         if values and not files and option not in ("require", "exportable", "from"):
             operands = [] if command in ("ls", "pareto", "help", "tui", "calibrate", "import") else [PATTERN] * (2 if command == "diff" else 1)
             wrong(["s2", command, *operands, f"--{option}", "nonsense"], USAGE, "nonsense", values[0])
+
+
+def database_as_file():
+    """Who wrote to the database as to any file would replace all that it holds."""
+    kept = pathlib.Path("s2.db").read_bytes()
+    os.symlink("s2.db", "link.db")
+    named = [(command, option) for command, option, _, _, files in options() if files and option not in ("db", "gpu", "model", "kernel")]
+    for command, option in named:
+        for name in ("s2.db", "./s2.db", os.path.abspath("s2.db"), "link.db"):
+            wrong(["s2", command, *OPERANDS.get(command, [PATTERN]), f"--{option}={name}"], USAGE, f"--{option}", "is the database")
+    os.remove("link.db")
+    hold(len(named) > 8 and pathlib.Path("s2.db").read_bytes() == kept, f"{len(named)} options name files; the database changed")
 
 
 def settings():
@@ -424,7 +436,7 @@ def uses():
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     subprocess.run(["s2", "check", "name kept; " + PATTERN, "-q"], env=ENV)
-    for part in (misspelled, settings, unseen, numbers, files, other_programs, exchanged, twice, unknown_configs, earlier_prices, names, near_misses, patterns, unsaid, uses):
+    for part in (misspelled, database_as_file, settings, unseen, numbers, files, other_programs, exchanged, twice, unknown_configs, earlier_prices, names, near_misses, patterns, unsaid, uses):
         part()
     os.chdir("/")
 end(300)

@@ -86,22 +86,46 @@ static inline bool s2_test_fail_from(void *left, size_t n_bytes)
     return (*(int64_t *)left)-- > 0;
 }
 
-/* Only the tests whose names match $S2_TEST, and not those that match $S2_SKIP ('*' and '?'). A test that
- * prints a time ends its name in _timed: make check runs those alone and the others side by side. */
-static inline void s2_test_choose(void)
+/*
+ * For the table of a group: a test that takes long under sanitizers and does there with more what other tests do. Where $S2_LONG is 0,
+ * as under sanitizers in `make check`, it is left out: the release build runs it, and `make check-all` both.
+ */
+static inline int s2_test_is_long(void **state)
 {
-    if (getenv("S2_TEST") != NULL)
-        cmocka_set_test_filter(getenv("S2_TEST"));
-    if (getenv("S2_SKIP") != NULL)
-        cmocka_set_skip_filter(getenv("S2_SKIP"));
+    (void)state;
+    return 0;
+}
+#define s2_long_test(test) cmocka_unit_test_setup(test, s2_test_is_long)
+
+/* A test that prints a time ends its name in _timed: make check runs those alone and the others side by side. */
+static inline int s2_test_run(const char *group, const struct CMUnitTest *tests, size_t n,
+                              CMFixtureFunction set_up, CMFixtureFunction tear_down)
+{
+    const char *const named = getenv("S2_TEST"), *const but = getenv("S2_SKIP"),
+                      *const longs = getenv("S2_LONG");
+    struct CMUnitTest *const chosen = calloc(n + 1, sizeof *chosen);
+    size_t n_chosen = 0;
+    if (chosen == NULL)
+        return 1;
+    for (size_t t = 0; t < n; t++)
+        if (longs == NULL || longs[0] != '0' || tests[t].setup_func != s2_test_is_long)
+            chosen[n_chosen++] = tests[t];
+    if (n_chosen < n)
+        printf("# s2: %zu of %zu tests are long, and left to the release build\n", n - n_chosen, n);
+    if (named != NULL) /* only the tests whose names match ('*' and '?'), and not those that match $S2_SKIP */
+        cmocka_set_test_filter(named);
+    if (but != NULL)
+        cmocka_set_skip_filter(but);
+    const int n_failed = _cmocka_run_group_tests(group, chosen, n_chosen, set_up, tear_down);
+    free(chosen);
+    return n_failed;
 }
 
 /* Every group chooses, so that no program can forget to. */
 #undef cmocka_run_group_tests
 #undef cmocka_run_group_tests_name
 #define cmocka_run_group_tests_name(name, tests, set_up, tear_down)                                          \
-    (s2_test_choose(),                                                                                       \
-     _cmocka_run_group_tests(name, tests, sizeof(tests) / sizeof((tests)[0]), set_up, tear_down))
+    s2_test_run(name, tests, sizeof(tests) / sizeof((tests)[0]), set_up, tear_down)
 #define cmocka_run_group_tests(tests, set_up, tear_down)                                                     \
     cmocka_run_group_tests_name(#tests, tests, set_up, tear_down)
 

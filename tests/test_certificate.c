@@ -629,7 +629,7 @@ static void what_is_not_proved_for_every_length_has_no_certificate(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(patterns_that_people_use_are_certified),
+        s2_long_test(patterns_that_people_use_are_certified),
         cmocka_unit_test(every_verdict_that_holds_is_certified_on_random_patterns),
         cmocka_unit_test(a_false_claim_is_refused),
         cmocka_unit_test(shards_are_accepted_and_refused_as_the_prover_decides),

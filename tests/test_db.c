@@ -2153,7 +2153,7 @@ int main(void)
         cmocka_unit_test(a_condition_on_a_cache_is_on_rows_that_show_one),
         cmocka_unit_test(a_number_with_a_point_equals_what_rounds_to_it),
         cmocka_unit_test(pages_show_every_row_once_in_order),
-        cmocka_unit_test(pages_from_the_end_are_those_from_the_front),
+        s2_long_test(pages_from_the_end_are_those_from_the_front),
         cmocka_unit_test(a_condition_on_a_kind_finds_the_latest_price_of_it),
         cmocka_unit_test(only_prices_of_one_kind_compete),
         cmocka_unit_test(an_outcome_is_of_our_own_kernels),
@@ -2172,7 +2172,7 @@ int main(void)
         cmocka_unit_test(a_foreign_schema_is_not_trusted),
         cmocka_unit_test(flipped_bits_never_crash_and_never_forge_a_design),
         cmocka_unit_test(a_killed_writer_loses_nothing_it_acknowledged),
-        cmocka_unit_test(the_log_does_not_grow_while_somebody_always_reads),
+        s2_long_test(the_log_does_not_grow_while_somebody_always_reads),
         cmocka_unit_test(many_writers_and_a_reader_do_not_disturb_each_other),
         cmocka_unit_test(a_full_disk_is_said_and_harms_nothing),
         cmocka_unit_test(read_only_media_can_be_read_and_not_written),
@@ -2186,7 +2186,7 @@ int main(void)
         cmocka_unit_test(the_log_of_another_file_is_never_played_into_a_new_one),
         cmocka_unit_test(a_dump_of_a_damaged_file_saves_the_other_tables),
         cmocka_unit_test(a_value_that_no_design_has_is_named_and_the_nearest_told),
-        cmocka_unit_test(a_page_is_a_seek_however_many_designs_there_are),
+        s2_long_test(a_page_is_a_seek_however_many_designs_there_are),
         cmocka_unit_test(the_nth_allocation_may_fail),
     };
     return cmocka_run_group_tests_name("db", tests, s2_dir_make, s2_dir_remove);

@@ -227,6 +227,95 @@ static void results_of_parts_have_slots_of_their_own(void **state)
     }
 }
 
+static bool add_up(void *user, size_t n_bytes)
+{
+    *(int64_t *)user += (int64_t)n_bytes;
+    return true;
+}
+
+/* With the steps that they take lists are made, copied and followed, with a step less they are not. */
+static void lists_end_where_their_work_does(void **state)
+{
+    (void)state;
+    for (int64_t number = 0; number < s2_test_cases(60); number++) {
+        s2_gen gen = {
+            .rng = {s2_test_seed(31) + (uint64_t)number}, .causal = true, .arithmetic = number % 2 == 0};
+        s2_case test = {0};
+        draw_case(&gen, &test);
+        const int64_t *const cuts = number % 3 == 0 ? test.cuts : NULL;
+        for (int32_t follows = 0; follows < 2; follows++) {
+            const int64_t plenty = INT64_C(1) << 40;
+            int64_t left = plenty, taken = 0;
+            test.plan.options.work_left = &left;
+            for (int32_t less = 0; less < 2; less++) {
+                s2_decode_plan plan = {.n_slabs = -7};
+                s2_decode_follow follow = {0};
+                const s2_status status =
+                    follows == 1 ? s2_decode_follow_open(&test.plan, 8, &follow, NULL)
+                                 : s2_decode_plan_build(&test.arena, &test.plan, cuts, 8, &plan, NULL);
+                assert_int_equal(status, less == 0 ? S2_OK : S2_ELIMIT);
+                assert_true(less == 0 || follows == 1 || plan.n_slabs == -7);
+                s2_decode_follow_close(&follow);
+                taken = less == 0 ? plenty - left : taken;
+                assert_true(taken > 0);
+                left = taken - 1;
+            }
+        }
+        s2_arena_release(&test.arena);
+    }
+}
+
+/*
+ * A step is some nanoseconds and a few bytes: whatever the numbers of heads, rows, sequences and keys are, what a limit
+ * allows is little, and what is larger is refused before memory is asked for.
+ */
+static void large_steps_end_within_their_work_and_memory(void **state)
+{
+    static const char *const texts[] = {
+        "heads 1; block 64; layers all: dense",
+        "heads 4096; kv-heads 1; block 16; layers all: dense",
+        "heads 4096; kv-heads 4096; block 64; layers all: local 4 | stride 8 phase head",
+        "heads 4096; kv-heads 1; block 16; layers all: local 20t | stride 61 phase head",
+        "heads 64; kv-heads 8; block 1; layers all: local 100 | stride 2 phase head",
+        "heads 8; kv-heads 8; block 16; layers all: random 900 seed 3",
+        "heads 512; kv-heads 8; block 1024; layers all: local 1t | stride 65536 | chunk 3",
+    };
+    enum { MOST_SEQS = 65536, WORK = 1 << 24, BYTES_OF_STEP = 8 };
+    static s2_plan_seq seqs[MOST_SEQS];
+    (void)state;
+    s2_rng rng = {s2_test_seed(32)};
+    for (size_t nth = 0; nth < sizeof texts / sizeof *texts * 12; nth++) {
+        s2_arena arena = {0};
+        s2_pattern pattern;
+        s2_plan plan;
+        s2_decode_plan decode;
+        s2_decode_follow follow = {0};
+        int64_t left = WORK, asked = 0;
+        const char *const text = texts[nth % (sizeof texts / sizeof *texts)];
+        const int32_t n_seqs = 1 << s2_rng_below(&rng, 17), most_tok = 1 << (4 + s2_rng_below(&rng, 21));
+        const bool alike = s2_rng_below(&rng, 2) == 0;
+        for (int32_t seq = 0; seq < n_seqs; seq++)
+            seqs[seq] =
+                (s2_plan_seq){nth % 2 == 0 ? 1 : 16, alike ? most_tok : most_tok - seq % (most_tok - 15)};
+        s2_plan_options options = s2_plan_options_default();
+        options.tile_tok = 16;
+        options.work_left = &left;
+        assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, NULL), S2_OK);
+        s2_alloc_set_hook(add_up, &asked);
+        s2_status status =
+            s2_plan_build_classes(&arena, &pattern, S2_DECODE, 0, seqs, n_seqs, &options, &plan, NULL);
+        if (status == S2_OK)
+            status = s2_rng_below(&rng, 2) == 0
+                         ? s2_decode_plan_build(&arena, &plan, NULL, 264, &decode, NULL)
+                         : s2_decode_follow_open(&plan, 264, &follow, NULL);
+        s2_alloc_set_hook(NULL, NULL);
+        assert_true(status == S2_OK || status == S2_ELIMIT);
+        assert_in_range(asked, 0, (int64_t)WORK * BYTES_OF_STEP);
+        s2_decode_follow_close(&follow);
+        s2_arena_release(&arena);
+    }
+}
+
 static void more_than_sixteen_queries_are_refused(void **state)
 {
     (void)state;
@@ -600,6 +689,8 @@ int main(void)
         cmocka_unit_test(parts_are_equal_and_lists_know_theirs),
         cmocka_unit_test(results_of_parts_have_slots_of_their_own),
         cmocka_unit_test(more_than_sixteen_queries_are_refused),
+        cmocka_unit_test(lists_end_where_their_work_does),
+        cmocka_unit_test(large_steps_end_within_their_work_and_memory),
         cmocka_unit_test(a_selection_reads_its_pages_and_the_newest_one),
         cmocka_unit_test(every_allocation_of_a_layout_may_fail),
         cmocka_unit_test(lists_that_follow_are_those_that_are_made_anew),

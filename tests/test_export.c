@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/work.h"
 #include "export/nearest.h"
 #include "export/layout.h"
 #include "pattern/blocks.h"
@@ -1836,7 +1837,7 @@ static void a_file_takes_a_stated_number_of_steps(void **state)
     for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
         for (int pass = 0; pass < 2; pass++) {
             exported at = {0};
-            int64_t left = pass == 0 ? 1000 : S2_FOREIGN_WORK;
+            int64_t left = pass == 0 ? 1000 : S2_WORK_STEPS;
             at.files.arena = &at.arena;
             s2_target target = {.arena = &at.arena,
                                 .pattern = &pattern,

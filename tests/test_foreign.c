@@ -323,6 +323,34 @@ static void what_yaml_and_hjson_must_not_hold_is_refused_in_its_place(void **sta
     }
 }
 
+/* Where one reader has one number and another a different one, or none, s2 has none. */
+static void numbers_that_readers_read_differently_are_refused(void **state)
+{
+    static const char *const words[] = {"0100",  "-010",  "+010", "00",   "00.5", "0x100",
+                                        "0X1p4", "1_000", "0o17", "1:30", "inf",  "nan"};
+    static const struct {
+        const char *from, *text; /* the word stands for @ */
+    } forms[] = {{"rocket", "sparse_attention_config:\n  algorithm: rocket\n  prompt_budget: @\n"},
+                 {"deepspeed", "{\"sparse_attention\": {\n  mode: fixed\n  \"block\": @\n}}"},
+                 {"layers",
+                  "{\"model_type\": \"mistral\", \"num_hidden_layers\": 2, \"num_attention_heads\": 8, "
+                  "\"num_key_value_heads\": 2, \"hidden_size\": 512, \"sliding_window\": @}"},
+                 {"lserve", "--dec-sink-token @\n"},
+                 {"kvpress", "press_name: snapkv\ncompression_ratio: @\n"}};
+    (void)state;
+    for (size_t form = 0; form < sizeof forms / sizeof *forms; form++)
+        for (size_t word = 0; word < sizeof words / sizeof *words; word++) {
+            char text[300];
+            const int before = (int)strcspn(forms[form].text, "@");
+            snprintf(text, sizeof text, "%.*s%s%s", before, forms[form].text, words[word],
+                     forms[form].text + before + 1);
+            imported at = {0};
+            if (try_import(&at, forms[form].from, text, strlen(text), "", NULL) != S2_EPARSE)
+                fail_msg("taken: %s", text);
+            imported_release(&at);
+        }
+}
+
 /* A small text that asks for much: nesting, aliases, long lines; each is answered at once. */
 static void hostile_yaml_and_hjson_are_bounded(void **state)
 {
@@ -1689,6 +1717,7 @@ int main(void)
         cmocka_unit_test(words_of_python_for_numbers_are_read_wherever_they_stand),
         cmocka_unit_test(a_period_may_be_written_in_letters),
         cmocka_unit_test(what_yaml_and_hjson_must_not_hold_is_refused_in_its_place),
+        cmocka_unit_test(numbers_that_readers_read_differently_are_refused),
         cmocka_unit_test(hostile_yaml_and_hjson_are_bounded),
         cmocka_unit_test(budgets_of_more_methods_are_kept),
         cmocka_unit_test(pyramidkv_budgets_fall_from_the_first_layer_to_the_last),

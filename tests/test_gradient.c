@@ -228,7 +228,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_oracle_equals_finite_differences_in_fp64),
         cmocka_unit_test(the_cpu_gradients_agree_with_the_oracle_on_drawn_patterns),
-        cmocka_unit_test(gradients_may_be_cut_finer_than_the_forward_that_they_need),
+        s2_long_test(gradients_may_be_cut_finer_than_the_forward_that_they_need),
     };
     return cmocka_run_group_tests_name("gradient", tests, NULL, NULL);
 }

@@ -239,7 +239,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_arrive_clean_and_named),
-        cmocka_unit_test(a_child_that_never_stops_is_heard_a_little),
+        s2_long_test(a_child_that_never_stops_is_heard_a_little),
         cmocka_unit_test(no_character_is_cut),
         cmocka_unit_test(nobody_waits_for_a_child_of_a_child),
         cmocka_unit_test(the_first_line_is_kept_for_a_reason),

@@ -533,6 +533,60 @@ static void one_plan_serves_the_layers_that_read_alike(void **state)
     s2_api_pattern_close(pattern);
 }
 
+/* What asks for too much is refused with a word on what asks for less, when its plan is made or its lists are. */
+static void plans_end_within_their_work(void **state)
+{
+    enum { MOST_SEQS = 70000, MOST_TOK = 1 << 24 };
+    static const struct {
+        const char *text;
+        s2_api_pass pass;
+        int32_t n_seqs, q_tok, k_tok;
+        bool opens;
+    } rows[] = {
+        {"heads 4096; layers all: local 4", S2_API_FORWARD, 1, MOST_TOK, MOST_TOK, false},
+        {"heads 4096; layers all: local 4", S2_API_BACKWARD, 1, MOST_TOK, MOST_TOK, false},
+        {"heads 1; block 16; layers all: random 1000 seed 1", S2_API_FORWARD, 1, MOST_TOK, MOST_TOK, false},
+        {"heads 4096; kv-heads 1; layers all: local 4", S2_API_DECODING, MOST_SEQS, 16, 1024, true},
+    };
+    static int32_t q_tok[MOST_SEQS], k_tok[MOST_SEQS];
+    static _Alignas(16) float data[4];
+    s2_api_device *device = NULL;
+    (void)state;
+    assert_int_equal(s2_api_device_open("cpu", &device, NULL), 0);
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
+        s2_api_error why = {0};
+        s2_api_plan *plan = NULL;
+        s2_api_pattern *const pattern = open_text(rows[row].text);
+        for (int32_t seq = 0; seq < rows[row].n_seqs; seq++) {
+            q_tok[seq] = rows[row].q_tok;
+            k_tok[seq] = rows[row].k_tok;
+        }
+        const s2_api_plan_options options = {.size = sizeof options,
+                                             .pass = rows[row].pass,
+                                             .head_dim = DIM,
+                                             .n_sequences = rows[row].n_seqs,
+                                             .q_tok = q_tok,
+                                             .k_tok = k_tok};
+        int code = s2_api_plan_open(device, pattern, &options, &plan, &why);
+        if (rows[row].opens) {
+            assert_int_equal(code, S2_API_OK);
+            const s2_api_tensor none = {data, 0, 4, 4};
+            const s2_api_call call = {.size = sizeof call,
+                                      .scale = 1.0f,
+                                      .q = none,
+                                      .k = none,
+                                      .v = none,
+                                      .o = none,
+                                      .lse = {data, 0, 0}};
+            code = s2_api_plan_run(plan, &call, &why);
+        }
+        must_name(code, &why, S2_API_LIMIT, "more than 2^30 steps: shorter sequences");
+        s2_api_plan_close(plan);
+        s2_api_pattern_close(pattern);
+    }
+    s2_api_device_close(device);
+}
+
 /* Any numbers: a plan or a reason, and no harm. */
 static void a_plan_of_random_numbers_is_made_or_refused(void **state)
 {
@@ -644,6 +698,7 @@ int main(void)
         cmocka_unit_test(lists_that_do_not_fit_are_refused),
         cmocka_unit_test(a_wrong_call_is_told_which_argument_is_wrong),
         cmocka_unit_test(one_plan_serves_the_layers_that_read_alike),
+        cmocka_unit_test(plans_end_within_their_work),
         cmocka_unit_test(a_plan_of_random_numbers_is_made_or_refused),
         cmocka_unit_test(every_failed_allocation_is_said_and_nothing_is_lost),
     };

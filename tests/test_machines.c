@@ -1393,6 +1393,31 @@ static void a_pipeline_spills_what_its_stages_do(void **state)
     }
 }
 
+/* Caches, weights and logits may be most on different GPUs: what is said to fit a pipeline is said to run on it. */
+static void a_pipeline_runs_the_batch_that_fits(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"gpt-2", "qwen2.5-0.5b", "gemma-2-2b", "llama-3.1-8b"};
+    for (int64_t nth = 0; nth < s2_test_cases(24); nth++) {
+        s2_rng rng = {s2_test_seed(20261129) + (uint64_t)nth};
+        s2_arena arena = {0};
+        const s2_net net = net_of(models[s2_rng_below(&rng, 4)]);
+        const s2_pattern pattern = model_pattern(&arena, &rng, &net);
+        s2_sim_options options = draw_machine(&rng, &net, NULL);
+        options.phase = s2_rng_below(&rng, 2) == 0 ? S2_PREFILL : S2_DECODE;
+        options.n_stages = 1 + (int32_t)s2_rng_below(&rng, 4);
+        const int64_t fit = priced(&arena, &pattern, &options).fit_batch;
+        for (options.batch = s2_max_i64(fit, 1); fit < S2_LIMIT_BATCH && options.batch <= fit + 1;
+             options.batch++) {
+            const s2_sim sim = priced(&arena, &pattern, &options);
+            assert_true(s2_sim_runs(&options, &sim, false) == (options.batch <= fit));
+            assert_true((s2_sim_no_ratio(&options, &sim) <= S2_DENSE_SPILLS) == (options.batch <= fit));
+            assert_true(s2_sim_runs(&options, &sim, true) == (sim.fit_batch_dense >= options.batch));
+        }
+        s2_arena_release(&arena);
+    }
+}
+
 /* GPUs that share a context are never faster than their share of the arithmetic, nor than their link. */
 static void a_shared_context_takes_its_share_and_its_traffic(void **state)
 {
@@ -1620,8 +1645,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(capped_scores_and_sinks_take_what_was_measured),
         cmocka_unit_test(caps_and_sinks_add_time_and_nothing_else),
-        cmocka_unit_test(whole_models_take_what_was_measured_within_ten_percent),
-        cmocka_unit_test(a_context_of_two_takes_and_sends_what_was_measured),
+        s2_long_test(whole_models_take_what_was_measured_within_ten_percent),
+        s2_long_test(a_context_of_two_takes_and_sends_what_was_measured),
         cmocka_unit_test(training_steps_keep_what_was_measured_within_two_percent),
         cmocka_unit_test(more_tokens_keep_what_more_was_measured),
         cmocka_unit_test(eager_kernels_move_more_and_leave_products_alone),
@@ -1641,8 +1666,9 @@ int main(void)
         cmocka_unit_test(stages_wait_for_one_another_and_share_what_is_kept),
         cmocka_unit_test(a_pipeline_takes_what_its_stages_and_links_do),
         cmocka_unit_test(what_fits_a_machine_in_training_fits_when_asked),
-        cmocka_unit_test(a_pipeline_spills_what_its_stages_do),
+        s2_long_test(a_pipeline_spills_what_its_stages_do),
         cmocka_unit_test(a_shared_context_fits_to_the_sequence),
+        cmocka_unit_test(a_pipeline_runs_the_batch_that_fits),
         cmocka_unit_test(a_shared_context_takes_its_share_and_its_traffic),
         cmocka_unit_test(what_a_context_holds_is_what_it_is_sent),
         cmocka_unit_test(a_shared_context_is_predicted_whole_or_not_at_all),

@@ -981,7 +981,7 @@ int main(void)
         cmocka_unit_test(the_caret_stands_under_the_column),
         cmocka_unit_test(every_failed_allocation_is_reported_and_leaks_nothing),
         cmocka_unit_test(parsing_is_timed),
-        cmocka_unit_test(large_hostile_texts_are_timed),
+        s2_long_test(large_hostile_texts_are_timed),
         cmocka_unit_test(one_phase_of_a_pattern_is_a_pattern),
     };
     return cmocka_run_group_tests_name("parse", tests, NULL, NULL);

@@ -696,13 +696,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(designed_launches_are_rows_of_a_table),
-        cmocka_unit_test(what_a_kernel_skips_shows_in_its_times),
-        cmocka_unit_test(the_order_of_tiles_shows_in_their_times),
+        s2_long_test(what_a_kernel_skips_shows_in_its_times),
+        s2_long_test(the_order_of_tiles_shows_in_their_times),
         cmocka_unit_test(steps_at_an_edge_ask_the_mask),
         cmocka_unit_test(rows_that_do_not_lie_together_are_copied),
         cmocka_unit_test(a_queue_ends_when_the_last_of_its_pieces_is_done),
         cmocka_unit_test(half_of_a_published_table_tells_the_other_half_within_eight_percent),
-        cmocka_unit_test(a_law_is_found_again_from_the_times_that_it_made),
+        s2_long_test(a_law_is_found_again_from_the_times_that_it_made),
         cmocka_unit_test(a_bad_row_is_named_with_its_line),
         cmocka_unit_test(rows_without_a_pass_are_not_guessed_at),
         cmocka_unit_test(a_table_reads_alike_however_it_is_separated),

@@ -735,7 +735,7 @@ int main(void)
         cmocka_unit_test(a_row_is_made_once_for_all_blocks_of_a_list),
         cmocka_unit_test(layers_and_heads_that_read_alike_are_found_among_thousands),
         cmocka_unit_test(long_dense_plans_need_no_lists),
-        cmocka_unit_test(small_blocks_need_no_lists_where_none_matters),
+        s2_long_test(small_blocks_need_no_lists_where_none_matters),
         cmocka_unit_test(planning_ends_where_its_work_does),
         cmocka_unit_test(refused_options_and_lengths_leave_the_output_alone),
         cmocka_unit_test(terms_chosen_at_run_time_are_refused_with_a_reason),

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/rng.h"
+#include "base/work.h"
 #include "pattern/dense.h"
 #include "pattern/parse.h"
 #include "sim/capacity.h"
@@ -320,7 +321,7 @@ static void a_decode_step_with_random_lists_is_planned_at_any_length(void **stat
     assert_int_equal(s2_sim_options_default(&options), S2_OK);
     options.calibration = &calibration;
     options.phase = S2_DECODE;
-    options.plan_work = 1;
+    options.plan_work = 1 << 22; /* of the rows of a step and of a dense one */
     const s2_pattern pattern = s2_parsed(&arena, "heads 4; kv-heads 2; all: local 16 | random 64 seed 1");
     for (options.len_tok = 4096; options.len_tok <= 1 << 20; options.len_tok *= 4) {
         const s2_sim sim = s2_priced(&arena, &pattern, &options);
@@ -605,7 +606,7 @@ static void what_fits_is_timed(void **state)
         s2_arena arena = {0};
         s2_buf text = {0};
         s2_sim sim = {0};
-        int64_t work_left = S2_SIM_WORK;
+        int64_t work_left = S2_WORK_STEPS;
         draw_text(&rng, &text);
         const s2_pattern pattern = s2_parsed(&arena, text.data);
         s2_sim_options options = small_gpu(&rng);
@@ -613,8 +614,8 @@ static void what_fits_is_timed(void **state)
         const double begin_ms = processor_ms();
         assert_int_equal(s2_capacity_price(&arena, &pattern, &options, &work_left, &sim), S2_OK);
         ms[n] = processor_ms() - begin_ms;
-        if (S2_SIM_WORK - work_left > 1 << 23)
-            fail_msg("counting took %lld steps: %s", (long long)(S2_SIM_WORK - work_left), text.data);
+        if (S2_WORK_STEPS - work_left > 1 << 23)
+            fail_msg("counting took %lld steps: %s", (long long)(S2_WORK_STEPS - work_left), text.data);
         s2_buf_release(&text);
         s2_arena_release(&arena);
     }
@@ -776,12 +777,12 @@ static void examples_that_were_wrong(void **state)
     /* a window in both units: keys that it has left behind are not walked */
     const s2_pattern uneven =
         s2_parsed(&arena, "heads 1; block 4; all: stride 3 width 3 when distance 8t..7");
-    int64_t work_left = S2_SIM_WORK;
+    int64_t work_left = S2_WORK_STEPS;
     s2_sim_options wide = options;
     s2_sim cache = {0};
     wide.len_tok = 118875;
     assert_int_equal(s2_capacity_price(&arena, &uneven, &wide, &work_left, &cache), S2_OK);
-    assert_true(S2_SIM_WORK - work_left < 1 << 18);
+    assert_true(S2_WORK_STEPS - work_left < 1 << 18);
     const s2_pattern none = s2_parsed(&arena, "heads 1; all: none");
     assert_int_equal(s2_priced(&arena, &none, &options).fit_batch, S2_LIMIT_BATCH);
     s2_arena_release(&arena);

@@ -1394,7 +1394,7 @@ int main(void)
         cmocka_unit_test(built_in_gpus_and_models_are_whole),
         cmocka_unit_test(bad_gpu_files_are_refused_with_a_position),
         cmocka_unit_test(json_holds_every_promised_key),
-        cmocka_unit_test(totals_that_do_not_fit_are_said),
+        s2_long_test(totals_that_do_not_fit_are_said),
         cmocka_unit_test(wrong_options_are_refused_with_a_reason),
         cmocka_unit_test(each_failed_allocation_is_reported),
     };

@@ -1351,7 +1351,7 @@ int main(void)
         cmocka_unit_test(a_row_without_a_time_has_no_mark_of_one),
         cmocka_unit_test(a_knob_turned_and_turned_back_leaves_the_text),
         cmocka_unit_test(a_knob_is_set_by_what_it_says),
-        cmocka_unit_test(repairs_mend_and_are_applied_undone_and_done_again),
+        s2_long_test(repairs_mend_and_are_applied_undone_and_done_again),
         cmocka_unit_test(knobs_say_what_they_read_back),
         cmocka_unit_test(the_workbench_takes_any_pattern_as_text),
         cmocka_unit_test(any_design_is_taken_to_the_workbench),

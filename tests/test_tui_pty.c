@@ -1531,7 +1531,7 @@ static void keys_are_timed(void **state)
     /* context 1M, blocks of 16: proof, price and masks take longer than a frame, keys do not wait for them */
     console_send(&c, "GGkk]]]kkkk[[");
     console_drain(&c, 1500);
-    time_keys(&c, "lhlhjk", 24, "workbench at 1M tokens, blocks of 16");
+    time_keys(&c, "lhlhjk", (int)s2_test_cases(24), "workbench at 1M tokens, blocks of 16");
     /* a search through every name goes on beside the screen */
     console_send(&c, "2/name~zzzzzz\r");
     const double asked = s2_now_ms();
@@ -1683,8 +1683,8 @@ int main(void)
         cmocka_unit_test(a_terminal_that_keeps_the_screen_has_an_empty_last_line),
         cmocka_unit_test(the_preview_of_an_export_knows_the_validation),
         cmocka_unit_test(an_export_that_is_refused_is_said_to_write_nothing),
-        cmocka_unit_test(scripts_print_the_golden_screens),
-        cmocka_unit_test(every_terminal_shows_every_golden_screen),
+        s2_long_test(scripts_print_the_golden_screens),
+        s2_long_test(every_terminal_shows_every_golden_screen),
         cmocka_unit_test(tmux_shows_the_same),
         cmocka_unit_test(a_storm_of_sizes_ends_in_the_golden_screen),
         cmocka_unit_test(signals_give_the_terminal_back),
@@ -1692,7 +1692,7 @@ int main(void)
         cmocka_unit_test(a_slow_terminal_and_a_new_size_fail_nothing),
         cmocka_unit_test(a_stop_gives_the_terminal_back_and_going_on_repaints),
         cmocka_unit_test(a_terminal_without_a_cursor_is_refused),
-        cmocka_unit_test(a_design_is_made_proved_priced_validated_and_exported_in_24_keys),
+        s2_long_test(a_design_is_made_proved_priced_validated_and_exported_in_24_keys),
         cmocka_unit_test(a_lost_or_locked_database_is_said_and_survived),
         cmocka_unit_test(what_is_saved_waits_for_a_writer_and_can_be_given_up),
         cmocka_unit_test(a_full_disk_is_said_at_once_and_room_is_used_at_once),
@@ -1704,9 +1704,9 @@ int main(void)
         cmocka_unit_test(a_session_begins_as_the_last_one_ended),
         cmocka_unit_test(work_goes_on_beside_the_screen_and_can_be_ended),
         cmocka_unit_test(copied_commands_hold_nothing_that_a_terminal_obeys),
-        cmocka_unit_test(the_command_of_every_screen_can_be_run),
+        s2_long_test(the_command_of_every_screen_can_be_run),
         cmocka_unit_test(the_ends_of_the_list_are_those_of_all_designs),
-        cmocka_unit_test(keys_are_timed),
+        s2_long_test(keys_are_timed),
         cmocka_unit_test(random_keys_and_sizes_leave_everything_in_order),
     };
     return cmocka_run_group_tests(tui_pty, make_dir, remove_dir);

@@ -1,7 +1,10 @@
 #include "tests/s2test.h"
 
+#include <dirent.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -145,7 +148,12 @@ static void a_profile_is_summed_over_its_kernels(void **state)
                                HEAD UNITS,
                                "\"ID\",\"dram__bytes_read.sum\"\n\"0\",\"5\"\n",
                                HEAD UNITS "\"0\",\"cut off\",\"10\n",
-                               HEAD UNITS "\"0\",\"k\",\"n/a\",\"1\",\"1\",\"1\"\n"};
+                               HEAD UNITS "\"0\",\"k\",\"n/a\",\"1\",\"1\",\"1\"\n",
+                               HEAD UNITS "\"0\",\"k\",\"nan\",\"1\",\"1\",\"1\"\n",
+                               HEAD UNITS "\"0\",\"k\",\"1\",\"1e999\",\"1\",\"1\"\n",
+                               HEAD UNITS "\"0\",\"k\",\"1\",\"1\",\"-1\",\"1\"\n",
+                               "\"dram__bytes_read.sum\",\"dram__bytes_read.sum\",\"dram__bytes_read.sum\","
+                               "\"dram__bytes_read.sum\"\n\"1\",\"1\",\"1\",\"1\"\n"};
     for (size_t at = 0; at < sizeof bad / sizeof *bad; at++) {
         char text[512];
         snprintf(text, sizeof text, "%s", bad[at]);
@@ -153,6 +161,92 @@ static void a_profile_is_summed_over_its_kernels(void **state)
             fail_msg("row %zu is taken for a profile", at);
     }
     assert_int_equal(got.n_kernels, 1);
+}
+
+/* Where the fake profilers find the name of the table that they write. */
+#define FIND_TABLE "while [ \"$1\" != --log-file ]; do shift; done; table=$2; "
+#define GOOD_TABLE                                                                                           \
+    FIND_TABLE "printf '\"dram__bytes_read.sum\",\"dram__bytes_write.sum\",\"gpu__time_duration.sum\","      \
+               "\"lts__t_sectors_srcunit_tex.sum\"\\n\"1\",\"2\",\"3\",\"4\"\\n' > \"$table\"; "
+
+/* Write a program of this name in the folder. */
+static void put_program(const char *folder, const char *name, const char *body)
+{
+    char path[200];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *const file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "#!/bin/sh\n%s\n", body);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(path, 0755), 0);
+}
+
+static int32_t files_in(const char *folder)
+{
+    int32_t n = 0;
+    DIR *const dir = opendir(folder);
+    assert_non_null(dir);
+    for (const struct dirent *entry; (entry = readdir(dir)) != NULL;)
+        n += entry->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}
+
+/* Whatever a program called ncu says and however it ends: bytes, or one clean line that says why there are none. */
+static void any_profiler_is_heard_clean_and_leaves_nothing(void **state)
+{
+    static const struct {
+        const char *body;
+        const char *why; /* NULL: it measures */
+    } rows[] = {
+        {"exit 0", "ncu measured nothing: it wrote no table"},
+        {"exit 127", "ncu (NVIDIA Nsight Compute) is not on PATH"},
+        {"echo python3: not found >&2; exit 127", "ncu measured nothing: python3: not found"},
+        {"printf '\\033[31mred\\033]0;title\\007\\n\\033c' >&2; exit 1",
+         "ncu measured nothing: ?[31mred?]0;title?"},
+        {"printf 'nul\\000here\\n'; exit 1", "ncu measured nothing: nul?here"},
+        {FIND_TABLE "printf '==ERROR== \\033[2Jno\\r\\nmore' > \"$table\"",
+         "ncu measured nothing: ==ERROR== ?[2Jno"},
+        {FIND_TABLE "printf '\\377\\376==ERROR== \\300\\n' > \"$table\"",
+         "ncu measured nothing: ==ERROR== ?"},
+        {FIND_TABLE "printf '\\000\"dram__bytes_read.sum\"' > \"$table\"",
+         "ncu measured nothing: it wrote no table"},
+        {FIND_TABLE "mkdir \"$table\"", "ncu measured nothing: it wrote no table"},
+        {"kill -9 $$", "ncu was ended by signal 9 (Killed): it wrote no table"},
+        {"echo slow >&2; kill -TERM $$", "ncu was ended by signal 15 (Terminated): slow"},
+        {"head -c 100000000 /dev/zero; head -c 10000000 /dev/zero >&2; " GOOD_TABLE, NULL},
+        {FIND_TABLE "head -c 100000000 /dev/zero > \"$table\"", "ncu measured nothing: it wrote no table"},
+        {GOOD_TABLE "sleep 1000 & sleep 1001 >&- 2>&-& exit 0", NULL},
+        {GOOD_TABLE "exit 3", NULL},
+    };
+    static const char *const args[] = {"--once", NULL};
+    char folder[] = "/tmp/s2-ncu.XXXXXX", bin[64], scratch[64], name[80];
+    s2_arena arena = {0};
+    (void)state;
+    const s2_pattern pattern = s2_parsed(&arena, "heads 2; layers all: local 1");
+    assert_non_null(mkdtemp(folder));
+    snprintf(bin, sizeof bin, "%s/bin", folder);
+    snprintf(scratch, sizeof scratch, "%s/scratch", folder);
+    assert_true(mkdir(bin, 0700) == 0 && mkdir(scratch, 0700) == 0);
+    char *const path = strdup(getenv("PATH"));
+    snprintf(name, sizeof name, "%s:/usr/bin:/bin", bin);
+    assert_true(setenv("PATH", name, 1) == 0 && setenv("TMPDIR", scratch, 1) == 0);
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
+        s2_counters counters = {.n_kernels = -7};
+        s2_diag why = {0};
+        put_program(bin, "ncu", rows[row].body);
+        const s2_status status = s2_counters_measure(&pattern, args, &counters, &why);
+        assert_int_equal(status, rows[row].why == NULL ? S2_OK : S2_EUNSUPPORTED);
+        assert_int_equal(counters.n_kernels, rows[row].why == NULL ? 1 : -7);
+        assert_string_equal(why.msg, rows[row].why == NULL ? "" : rows[row].why);
+        assert_int_equal(files_in(scratch), 0);
+        assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    }
+    assert_true(setenv("PATH", path, 1) == 0 && unsetenv("TMPDIR") == 0);
+    free(path);
+    snprintf(name, sizeof name, "%s/ncu", bin);
+    assert_true(unlink(name) == 0 && rmdir(bin) == 0 && rmdir(scratch) == 0 && rmdir(folder) == 0);
+    s2_arena_release(&arena);
 }
 
 /* ------------------------------------------------------------------ predictions */
@@ -491,11 +585,12 @@ int main(void)
         cmocka_unit_test(a_worker_without_a_sign_of_life_ends_with_the_watchdogs_code),
         cmocka_unit_test(a_hanging_kernel_is_ended),
         cmocka_unit_test(a_profile_is_summed_over_its_kernels),
+        cmocka_unit_test(any_profiler_is_heard_clean_and_leaves_nothing),
         cmocka_unit_test(a_device_is_found_among_the_simulators_gpus),
         cmocka_unit_test(layers_are_priced_one_at_a_time),
         cmocka_unit_test(every_phase_judges_or_says_that_it_cannot),
         cmocka_unit_test(a_large_batch_of_decoding_is_timed_at_its_full_length),
-        cmocka_unit_test(a_light_look_sees_few_heads_and_windows),
+        s2_long_test(a_light_look_sees_few_heads_and_windows),
         cmocka_unit_test(a_length_at_which_a_pattern_reads_as_dense_is_told_with_one_at_which_it_does_not),
         cmocka_unit_test(the_dense_twin_has_the_same_shape_and_reads_everything),
         cmocka_unit_test(a_steady_time_is_the_devices_however_slow_the_host_is),

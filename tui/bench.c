@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/arith.h"
 #include "base/quantity.h"
+#include "base/work.h"
 #include "sim/calibration.h"
 #include "sim/gpu.h"
 #include "sim/price.h"
@@ -539,7 +540,7 @@ static s2_status derive(s2_facts *facts, const char *text, size_t n_bytes)
     s2_sim_options options;
     S2_TRY(ask_simulator(&facts->question, &facts->pattern, &facts->arena, &options, &facts->diag));
     S2_TRY(prove(facts));
-    int64_t work_left = S2_SIM_WORK;
+    int64_t work_left = S2_WORK_STEPS;
     options.work_left = &work_left; /* shared by the cache and the price */
     const bool keeps = options.phase != S2_TRAIN;
     const s2_status cached = keeps ? fill_kv(facts, &options, &work_left) : S2_OK;

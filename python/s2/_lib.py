@@ -9,9 +9,10 @@ import ctypes.util
 import os
 import pathlib
 from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_uint32, c_void_p
-from typing import Any, Iterator
+from typing import Any, Iterator, Optional
 
 API_VERSION = 1  # the soname that this package is written for
+LEAST_VERSION = 1007  # S2_API_VERSION of the s2.h that the structures below are copied from
 
 
 class Error(Exception):
@@ -181,6 +182,18 @@ def _candidates() -> Iterator[str]:
     yield f"libs2.so.{API_VERSION}"
 
 
+def _lack_of(library: Any) -> Optional[str]:
+    """Why it is not the library that this package is written for, or None."""
+    names = [f"s2_api_{name}" for name in ("version", "text_free", "plan_kernel", *_CLOSING, *_FALLIBLE)]
+    absent = [name for name in names if not hasattr(library, name)]
+    if absent:
+        return f"it has no {absent[0]}"
+    version = library.s2_api_version()
+    if LEAST_VERSION <= version < (API_VERSION + 1) * 1000:
+        return None
+    return f"its interface is version {version}, and this package needs {LEAST_VERSION} to {API_VERSION}999"
+
+
 def _load() -> ctypes.CDLL:
     failures = []
     for path in _candidates():
@@ -189,9 +202,10 @@ def _load() -> ctypes.CDLL:
         except OSError as failure:
             failures.append(str(failure))
             continue
-        if library.s2_api_version() // 1000 == API_VERSION:
+        lack = _lack_of(library)
+        if lack is None:
             return library
-        failures.append(f"{path}: its interface is another one")
+        failures.append(f"{path}: {lack}")
     raise ImportError("libs2 is not here: " + "; ".join(failures) + " (make wheel, make install, or S2_LIBRARY=FILE)")
 
 

@@ -5,6 +5,7 @@ import contextlib
 import ctypes
 import dataclasses
 import json
+import math
 import os
 import sys
 import weakref
@@ -92,17 +93,33 @@ def _is_text(source: str) -> bool:
     return any(mark in source for mark in ":;\n") or source.lstrip()[:1] in ("{", "[")
 
 
+def _path(source: Union[str, "os.PathLike[str]"]) -> bytes:
+    path = _lib.encoded(source, "source")
+    if not path.strip():
+        raise ArgumentError("source: it is empty")
+    return path
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity, which some configs have as a limit, and no nan: they are texts."""
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(one) for one in value]
+    return repr(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def _named(source: Source) -> dict[str, bytes]:
     """The text, or the path that it is at."""
     if isinstance(source, str) and _is_text(source):
         return {"text": _lib.encoded(source, "source")}
     if isinstance(source, (str, os.PathLike)):
-        return {"path": _lib.encoded(source, "source") or b"."}
+        return {"path": _path(source)}
     config = source.to_dict() if hasattr(source, "to_dict") and not isinstance(source, type) else source
     if not isinstance(config, dict):
         raise ArgumentError(f"source: a text, a path, a dict or a config is wanted, not {type(source).__name__}")
     try:
-        return {"text": json.dumps(config, default=str).encode()}
+        return {"text": json.dumps(_finite(config), default=str).encode()}
     except (TypeError, ValueError, RecursionError) as failure:
         raise ArgumentError(f"source: {failure}") from failure
 

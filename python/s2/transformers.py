@@ -7,6 +7,7 @@ A model's pattern is what its own config says, or what `use(model, pattern)` giv
 """
 from __future__ import annotations
 
+import inspect
 import threading
 import weakref
 from typing import Any, Callable, Optional, Union
@@ -49,7 +50,7 @@ def use(model: Any, pattern: Union[Pattern, Source]) -> Any:
     config = _config_of(model)
     pattern = pattern if isinstance(pattern, Pattern) else Pattern(pattern)
     for name, wanted, found in (("layers", config.num_hidden_layers, pattern.layers), ("heads", config.num_attention_heads, pattern.heads),
-                                ("KV heads", _kv_heads(config), pattern.kv_heads)):
+                                ("KV heads", _kv_heads(config, pattern.kv_heads), pattern.kv_heads)):
         if wanted != found:
             raise ArgumentError(f"pattern: it has {found} {name}, and the model has {wanted}")
     model.set_attn_implementation("s2")
@@ -59,9 +60,13 @@ def use(model: Any, pattern: Union[Pattern, Source]) -> Any:
     return model
 
 
-def _kv_heads(config: Any) -> int:
-    count: int = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    return count
+def _kv_heads(config: Any, found: int) -> int:
+    """A config keeps any name that it is given. Where its class does not declare this one, its model may not read it, and attention says what it gets."""
+    name, kind = "num_key_value_heads", type(config)
+    heads: int = config.num_attention_heads
+    count: int = getattr(config, name, None) or heads
+    declared = hasattr(kind, name) or name in inspect.signature(kind.__init__).parameters
+    return heads if found == heads and not declared else count
 
 
 def _refuse(module: Any, attention_mask: Any, dropout: float, options: dict[str, Any]) -> None:
@@ -201,6 +206,9 @@ def _attend_eagerly(module: Any, query: torch.Tensor, key: torch.Tensor, value: 
                     scaling: Optional[float], options: dict[str, Any]) -> tuple[torch.Tensor, None]:
     pattern = pattern_of(module.config)
     held: Optional[_Layer] = getattr(key, "_s2_layer", None)
+    if key.shape[1] != pattern.kv_heads:
+        raise UnsupportedError(f"model: {type(module).__name__} hands its attention {key.shape[1]} KV heads, and the pattern has {pattern.kv_heads}: its code "
+                               "repeats them by itself, or reads no num_key_value_heads")
     n_keys = key.shape[2] if held is None else held.get_seq_length()
     padding = _padding_of(attention_mask)
     if padding is not None and (padding.columns, padding.mask.shape[0]) != (n_keys, query.shape[0]):
@@ -238,21 +246,47 @@ def _check_mask(function: Any) -> None:
         if bool((which != which[:, :1]).any()):
             raise UnsupportedError(_POSITIONS)
     elif name != "blockwise_overlay.<locals>.inner_mask" or bool((inside["block_sequence_ids"] >= 0).any()):  # a text alone has no block
-        raise UnsupportedError("attention_mask: the model asks for a mask beside the pattern's own (image tokens or a prefix that see later ones); that is not computed")
+        raise UnsupportedError(_OTHER_MASK)
+
+
+_OTHER_MASK = ("attention_mask: the model asks for a mask beside the pattern's own (image tokens or a prefix that see later ones); that is not computed")
+
+
+def _probe_mask(function: Any, batch: int, n_queries: int, n_keys: int, has_window: bool, device: Any) -> None:
+    """In compiled code, where nobody may look at what a function was made of, the device asks it of each query's neighbours: that the next key is hidden, which
+    tokens that see each other would read, and the last one seen, which a packed sequence's first token would not read."""
+    query = torch.arange(n_keys - n_queries, n_keys - 1, device=device)[None]
+    row, head = torch.arange(batch, device=device)[:, None], torch.zeros_like(query)
+    torch._assert_async(torch.logical_not(function(row, head, query, query + 1)).all(), _OTHER_MASK)
+    if not has_window:  # a chunk's first token sees none before it
+        torch._assert_async(function(row, head, query + 1, query).all(), _POSITIONS)
+
+
+def _check_in_graph(function: Any, ends: Any, q_length: int, kv_length: int, more: dict[str, Any]) -> None:
+    if isinstance(ends, torch.Tensor):
+        torch._assert_async((ends == kv_length).all(), _POSITIONS)
+    elif ends not in (None, kv_length):
+        raise UnsupportedError(_POSITIONS)
+    if function is not None and q_length > 1:
+        _probe_mask(function, more.get("batch_size", 1), q_length, kv_length, more.get("local_size") is not None, more.get("device"))
 
 
 def _mask(*, kv_length: int, kv_offset: int = 0, q_length: int = 0, q_offset: Any = None, cache_position: Optional[torch.Tensor] = None, mask_function: Any = None,
-          attention_mask: Optional[torch.Tensor] = None, **_: Any) -> Optional[torch.Tensor]:
+          attention_mask: Optional[torch.Tensor] = None, **more: Any) -> Optional[torch.Tensor]:
     """No mask is made: the pattern is one. Where there is padding, which columns are none. Not every model tells its attention of
-    positions, so what they would show is looked for here too; in a graph of torch.compile nobody may look."""
+    positions, so what they would show is looked for here too."""
     if isinstance(kv_offset, int) and kv_offset > 0:
         raise UnsupportedError("past_key_values: this cache has dropped keys by a rule of its own; use S2Cache")
-    if not torch.compiler.is_compiling():
+    # transformers 4 hands over the positions of the queries
+    ends = cache_position[-1] + 1 if cache_position is not None else None if q_offset is None else q_offset + q_length
+    if torch.compiler.is_compiling():
+        if cache_position is not None:
+            q_length, more["device"] = cache_position.shape[0], cache_position.device
+        _check_in_graph(mask_function, ends, q_length, kv_length, more)
+    else:
         if mask_function is not None:
             _check_mask(mask_function)
-        # transformers 4 hands over the positions of the queries
-        ends = int(cache_position[-1]) + 1 if cache_position is not None else None if q_offset is None else int(q_offset) + q_length
-        if ends not in (None, kv_length):
+        if ends is not None and int(ends) != kv_length:
             raise UnsupportedError(_POSITIONS)
     if attention_mask is None or bool(attention_mask.all()):
         return None

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What export/model_types.h says of each model_type where a config says nothing, against the classes of the installed
-transformers: one embedding or two, the head dimension, the window, the cap of scores, learned sink logits, and which layers
-are full where their number is any.
+transformers: one embedding or two, the head dimension, the window, the cap of scores, learned sink logits, whether KV heads have a
+number of their own, and which layers are full where their number is any.
 
 usage: habits.py S2_PROGRAM        last line: N held, N did not. Exit 1 when one did not, 77 when transformers is missing.
 """
@@ -26,6 +26,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROW = re.compile(r'^    X\("([^"]+)", (\w+), [^,]+, \d+, \d+, (\d+), (\d+), ([^)]*)\)', re.M)
 WINDOWED = ("WINDOW", "TYPES", "SWITCHED", "SWITCHED_UPPER", "SWITCHED_EVEN", "UPPER", "LISTED")
 LAYERED = ("TYPES", "LISTED", "CHUNKS", "HALVES", "UPPER", "SWITCHED_UPPER", "SWITCHED_EVEN", "SWITCHED_ROTARY")
+GROUPS = re.compile(r"key_value_heads|kv_heads|n_heads_kv|num_kv|query_groups|multi_query")
 INNER = ("qwen2_5_omni_text", "qwen3_vl_moe_text")  # the model around it has its own word, no
 
 
@@ -56,6 +57,8 @@ def check(name, rule, window, dim, flags):
     same(name, "the cap", 50 if "S2_CAPPED" in flags else None, default(kind, "attn_logit_softcapping"))
     if rule != "MIMO":
         same(name, "a sink logit", "S2_SINKS" in flags, "module.sinks" in source(kind))
+    if rule != "STATES" and name != "mpt":  # whose own code has them; that of transformers does not
+        same(name, "a KV head for each head", "S2_UNGROUPED" in flags, GROUPS.search(source(kind) + inspect.getsource(kind)) is None)
 
 
 def full_layers(program, config, n):

@@ -3,8 +3,11 @@ import os
 import pathlib
 import random
 import re
+import subprocess
+import sys
 import tempfile
 import threading
+import types
 import unittest
 
 import numpy
@@ -110,6 +113,43 @@ class Hostile(unittest.TestCase):
                     one.write_bytes(broken(self.rng, one.read_bytes()))
                 self.use(self.attempt(lambda: s2.Pattern(folder, format=self.rng.choice([None, format]))))
         self.assertGreater(self.done["refused"], 0)
+
+    def test_what_is_empty_is_no_source(self):
+        """Also where the current folder has what could be read."""
+        class Nowhere(os.PathLike):
+            def __fspath__(self):
+                return ""
+
+        here = os.getcwd()
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "config.json").write_text('{"model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 64}')
+            os.chdir(folder)
+            try:
+                self.assertEqual(s2.Pattern(".").layers, 2)
+                for empty in ("", " ", "\t", Nowhere()):
+                    self.assertRaisesRegex(s2.ArgumentError, "source: it is empty", s2.Pattern, empty)
+            finally:
+                os.chdir(here)
+
+    def test_a_config_may_have_numbers_that_json_has_not(self):
+        config = {"model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 64}
+        for odd in (float("inf"), float("-inf"), float("nan")):
+            self.assertEqual(s2.Pattern({**config, "time_step_limit": (0.0, odd), "more": {"at": [odd]}}), s2.Pattern(config))
+            self.assertRaisesRegex(s2.RefusedError, "num_attention_heads", s2.Pattern, {**config, "num_attention_heads": odd})
+
+    def test_a_library_of_another_version_is_refused_by_name(self):
+        import s2._lib as lib
+
+        header = pathlib.Path(os.environ["S2_ROOT"], "library/s2.h").read_text()
+        self.assertEqual(lib.LEAST_VERSION, int(re.search(r"define S2_API_VERSION (\d+)", header).group(1)))
+        whole = {f"s2_api_{name}": lambda: lib.LEAST_VERSION for name in ("version", "text_free", "plan_kernel", *lib._CLOSING, *lib._FALLIBLE)}
+        self.assertIsNone(lib._lack_of(types.SimpleNamespace(**whole)))
+        for version in (lib.LEAST_VERSION - 1, 2000, 7, 0, -1):
+            self.assertRegex(lib._lack_of(types.SimpleNamespace(**{**whole, "s2_api_version": lambda: version})), f"version {version}, and this package needs")
+        for name in whole:
+            self.assertEqual(lib._lack_of(types.SimpleNamespace(**{one: what for one, what in whole.items() if one != name})), f"it has no {name}")
+        strange = subprocess.run([sys.executable, "-c", "import s2"], env={**os.environ, "S2_LIBRARY": "libm.so.6"}, capture_output=True, text=True)
+        self.assertRegex(strange.stderr, "ImportError: .*libm.so.6: it has no s2_api_version")
 
     def test_objects_that_are_no_source(self):
         class Config(dict):

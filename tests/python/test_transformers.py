@@ -53,6 +53,15 @@ def rotation(config, layer, n):
     return torch.stack(masks)
 
 
+def sighted():
+    """Gemma 3 with eyes."""
+    torch.manual_seed(0)
+    text = transformers.Gemma3TextConfig(**{**SMALL, **EXTRA["Gemma3Text"]})
+    sight = transformers.SiglipVisionConfig(hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14)
+    config = transformers.Gemma3Config(text_config=text, vision_config=sight, mm_tokens_per_image=4)
+    return transformers.Gemma3ForConditionalGeneration._from_config(config, attn_implementation="eager").eval()
+
+
 @contextlib.contextmanager
 def masked(model, masks):
     """The model with a mask [head, query, key] of each layer, the last rows of it where a cache has the keys before."""
@@ -248,10 +257,7 @@ class Models(unittest.TestCase):
                 self.assertRaisesRegex(s2.UnsupportedError, "position_ids", model, self.ids, position_ids=packed, use_cache=False)
                 with self.assertRaisesRegex(s2.UnsupportedError, r"empty places \(static ones\).*use S2Cache"):
                     generate(model, self.ids, cache_implementation="static")
-        text = transformers.Gemma3TextConfig(**{**SMALL, **EXTRA["Gemma3Text"]})
-        sight = transformers.SiglipVisionConfig(hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14)
-        config = transformers.Gemma3Config(text_config=text, vision_config=sight, mm_tokens_per_image=4)
-        model = transformers.Gemma3ForConditionalGeneration._from_config(config, attn_implementation="eager").eval()
+        model = sighted()
         kinds = torch.zeros_like(self.ids)
         logits = model(self.ids, token_type_ids=kinds, use_cache=False).logits
         model.set_attn_implementation("s2")
@@ -259,6 +265,42 @@ class Models(unittest.TestCase):
             self.assertLess((model(self.ids, token_type_ids=kinds, use_cache=False).logits - logits).abs().max(), 1e-5)
         kinds[0, 20:30] = 1  # an image's tokens see each other
         self.assertRaisesRegex(s2.UnsupportedError, "attention_mask: the model asks for a mask", model, self.ids, token_type_ids=kinds, use_cache=False)
+
+    @torch.no_grad()
+    def test_masks_that_models_make_themselves_are_refused_in_a_graph(self):
+        """By the device, which is asked what neighbours see."""
+        packed = torch.cat([torch.arange(30), torch.arange(40)])[None].expand(2, -1)
+        for kind, more, kv_heads in (("GPTBigCode", {"num_key_value_heads": 1}, 1), ("Persimmon", {"num_key_value_heads": 4}, 4)):
+            with self.subTest(kind):
+                model = model_of(kind, **more)
+                if hasattr(model.base_model, "_update_causal_mask"):  # in transformers 4, which makes a whole mask
+                    continue
+                logits = model(self.ids, use_cache=False).logits
+                s2.transformers.use(model, f"layers 2; heads 4; kv-heads {kv_heads}; head-dim 16; layers all: dense")
+                compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+                self.assertLess((compiled(self.ids, use_cache=False).logits - logits).abs().max(), 1e-5)
+                self.assertRaisesRegex(RuntimeError, "position_ids", compiled, self.ids, position_ids=packed, use_cache=False)
+        model, kinds = sighted(), torch.zeros_like(self.ids)
+        logits = model(self.ids, token_type_ids=kinds, use_cache=False).logits
+        s2.transformers.use(model, "layers 2; heads 4; kv-heads 2; head-dim 16; block 16; layers 0: local 32t; layers 1: dense")
+        compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+        self.assertLess((compiled(self.ids, token_type_ids=kinds, use_cache=False).logits - logits).abs().max(), 1e-5)
+        kinds[0, 20:30] = 1
+        self.assertRaisesRegex(RuntimeError, "attention_mask: the model asks for a mask", compiled, self.ids, token_type_ids=kinds, use_cache=False)
+
+    @torch.no_grad()
+    def test_kv_heads_that_a_model_does_not_have_are_named(self):
+        """A config keeps any field; GPT-2's code reads no num_key_value_heads, and JetMoe's repeats its KV heads by itself."""
+        model = model_of("GPT2", num_key_value_heads=2)
+        logits = model(self.ids, use_cache=False).logits
+        s2.transformers.use(model, "layers 2; heads 4; kv-heads 2; layers all: dense")
+        self.assertRaisesRegex(s2.UnsupportedError, "model: GPT2Attention hands its attention 4 KV heads, and the pattern has 2", model, self.ids, use_cache=False)
+        s2.transformers.use(model, "layers 2; heads 4; layers all: dense")
+        self.assertLess((model(self.ids, use_cache=False).logits - logits).abs().max(), 1e-5)
+        self.assertRaisesRegex(s2.RefusedError, 'a model of type "gpt2" has a KV head for each of its 4 heads', s2.Pattern, {**model.config.to_dict(), "s2_pattern": None})
+        model = model_of("JetMoe", kv_channels=16, num_local_experts=4, num_experts_per_tok=2)
+        model.set_attn_implementation("s2")
+        self.assertRaisesRegex(s2.UnsupportedError, "model: JetMoeAttention hands its attention 4 KV heads", model, self.ids, use_cache=False)
 
     @torch.no_grad()
     def test_a_model_that_would_not_use_its_pattern_is_refused(self):
