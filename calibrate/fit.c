@@ -372,7 +372,7 @@ static void note_limits(s2_kernel_model *kernel, const s2_row *row, const s2_ker
 
 /* What the rows of a kernel can show. */
 typedef struct s2_seen {
-    bool subs, lists, arithmetic, mixed, fine, columns, turns, parts, waves, trips, alone, fused, more,
+    bool subs, lists, arithmetic, mixed, fine, columns, turns, parts, amid, trips, alone, fused, more,
         behind;
 } s2_seen;
 
@@ -417,7 +417,7 @@ static s2_seen see(const s2_fitter *fitter, int32_t index)
         seen.parts = seen.parts || load->n_chains > 0 || load->merges;
         seen.trips = seen.trips || load->long_trips > 0;
         seen.behind = seen.behind || has_brief_items(load);
-        seen.waves = seen.waves || (load->wide && load->waves > 0);
+        seen.amid = seen.amid || load->amid > 0;
         for (int32_t column = 0; column < load->n_columns; column++)
             seen.mixed = seen.mixed || load->columns[column].n_half > 0;
         seen.mixed = seen.mixed || (load->pass == S2_PASS_DECODE && load->n_subs == 3);
@@ -425,6 +425,7 @@ static s2_seen see(const s2_fitter *fitter, int32_t index)
     /* a wide step has one size of tile, and a group of slabs with masks has `fine` */
     const bool wide = s2_model_is_wide(&fitter->model->kernels[index]);
     seen.subs = seen.subs && !wide;
+    seen.amid = seen.amid && !wide;
     seen.lists = seen.lists && seen.arithmetic && !wide;
     return seen;
 }
@@ -437,7 +438,7 @@ typedef struct s2_prior {
 
 /* Assumed values of constants before any point is seen; the fitter points to them. */
 typedef struct s2_beliefs {
-    double scalar[16], hbm;
+    double scalar[20], hbm;
     double item[S2_MODEL_DIMS], floor[S2_MODEL_DIMS];
 } s2_beliefs;
 
@@ -460,6 +461,7 @@ static bool takes_memory(const s2_time_model *model, s2_kernel_model *kernel)
     kernel->warm_mb = narrow->warm_mb;
     kernel->lost_mb = narrow->lost_mb;
     kernel->gather = narrow->gather;
+    kernel->amid = narrow->amid;
     return true;
 }
 
@@ -482,10 +484,11 @@ static void free_scalars(s2_fitter *fitter, s2_kernel_model *kernel, bool floors
                                {seen.fine, &kernel->fine, 200},
                                {seen.columns || seen.turns, &kernel->column, step ? 2000 : 1000},
                                {seen.parts, &kernel->part, 1000},
-                               {seen.waves || (seen.behind && seen.more), &kernel->more, step ? 1000 : 500},
+                               {seen.behind && seen.more, &kernel->more, 500},
                                {seen.trips, &kernel->trip, 300},
                                {floors && seen.behind, &kernel->behind, 2000},
-                               {wide && seen.parts, &kernel->adding, 0.5},
+                               {step && seen.parts, &kernel->adding, 0.35},
+                               {seen.amid, &kernel->amid, 0.3},
                                {step && !wide, &kernel->warp, 0.5}};
     for (size_t p = 0; p < sizeof priors / sizeof *priors; p++) {
         beliefs->scalar[p] = priors[p].like;

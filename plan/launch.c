@@ -535,15 +535,16 @@ bool s2_decode_launch_merges(const s2_decode_launch *launch, const s2_decode_pla
     return cut && launch->row_tiles > 1;
 }
 
-/* A block has rows of one list; one whose list is in one part has nothing to do. */
-double s2_decode_launch_waves(s2_chip chip, const s2_decode_plan *step)
+int64_t s2_decode_launch_fetches(const s2_decode_launch *launch, const s2_decode_plan *step)
 {
-    int64_t n_blocks = 0;
-    for (int32_t list_no = 0; list_no < step->n_lists; list_no++)
-        if (step->lists[list_no].n_parts > 1)
-            n_blocks += s2_ceil_div(step->lists[list_no].n_rows, S2_DECODE_WARPS);
-    const double at_a_time = (double)S2_DECODE_MERGE_BLOCKS * chip.n_units;
-    return (double)n_blocks > at_a_time ? (double)n_blocks / at_a_time - 1 : 0;
+    int64_t n = 0;
+    for (int32_t list_no = 0; list_no < step->n_lists; list_no++) {
+        const s2_decode_list *const list = &step->lists[list_no];
+        for (int32_t left = list->n_parts > 1 ? list->n_parts : 0; left > 0; left -= launch->trip_parts)
+            n += (int64_t)list->n_rows *
+                 (left <= S2_DECODE_SHORT_TRIP ? S2_DECODE_SHORT_TRIP : launch->trip_parts);
+    }
+    return n;
 }
 
 bool s2_decode_launch_leaves_room(s2_chip chip, const s2_decode_launch *launch, int32_t n_parts)

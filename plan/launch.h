@@ -161,7 +161,6 @@ static inline int32_t s2_persistent_blocks(int32_t n_work, int32_t n_units)
  */
 enum {
     S2_DECODE_WARPS = 4,
-    S2_DECODE_MERGE_BLOCKS = 4, /* of a launch of its own, on an SM at a time */
     S2_DECODE_TRIP_PARTS = 17,
     S2_DECODE_TRIP_PARTS_WIDE = 12,
     S2_DECODE_SHORT_TRIP = 4,
@@ -203,11 +202,8 @@ int32_t s2_decode_launch_long_trips(const s2_decode_launch *launch, const s2_dec
 /* Whether the step cuts lists of many rows: a separate launch then adds up their parts, a warp per row. */
 bool s2_decode_launch_merges(const s2_decode_launch *launch, const s2_decode_plan *step);
 
-/*
- * Rows that this launch adds up beyond those that the chip holds warps for at a time, as a multiple of these: they
- * wait until the first ones are done.
- */
-double s2_decode_launch_waves(s2_chip chip, const s2_decode_plan *step);
+/* Parts of rows that this launch fetches: trips are of one size or another, and what is not there is fetched again. */
+int64_t s2_decode_launch_fetches(const s2_decode_launch *launch, const s2_decode_plan *step);
 
 /* Whether a launch leaves half of every SM empty, so that the next one can begin while it runs. */
 bool s2_decode_launch_leaves_room(s2_chip chip, const s2_decode_launch *launch, int32_t n_parts);

@@ -714,18 +714,28 @@ static int64_t step_pairs(const s2_load_step *of)
     return n;
 }
 
-/* What parts of lists leave in memory to be added up. */
-static double left_bytes(const s2_decode_plan *step, int32_t head_dim)
+/* What parts of lists leave in memory to be added up, and what a launch of its own fetches of it. */
+static double left_bytes(const s2_decode_launch *launch, const s2_decode_plan *step, int32_t head_dim)
 {
-    double n_rows = 0;
+    double n_rows = (double)s2_decode_launch_fetches(launch, step);
     for (int32_t list_no = 0; list_no < step->n_lists; list_no++)
         if (step->lists[list_no].n_parts > 1)
             n_rows += (double)step->lists[list_no].n_parts * step->lists[list_no].n_rows;
     return n_rows * head_dim * 4;
 }
 
-static s2_status load_step(s2_arena *arena, s2_load_step *of, s2_chip chip, s2_decode_launch *launch,
-                           s2_dtype dtype, s2_kernel_load *out)
+/* Rows follow one another, so they begin at all multiples of what their length has in common with a line's. */
+static double beyond_row(int32_t row_bytes)
+{
+    enum { LINE_BYTES = 128 };
+    int32_t common = LINE_BYTES;
+    while (row_bytes % common != 0)
+        common /= 2;
+    return (double)(LINE_BYTES - common) / row_bytes;
+}
+
+static s2_status load_step(s2_arena *arena, s2_load_step *of, s2_decode_launch *launch, s2_dtype dtype,
+                           s2_kernel_load *out)
 {
     const s2_plan *const plan = of->plan;
     const int32_t group = plan->pattern->n_heads / plan->pattern->n_kv_heads, d = plan->pattern->head_dim;
@@ -760,8 +770,8 @@ static s2_status load_step(s2_arena *arena, s2_load_step *of, s2_chip chip, s2_d
     load.merges = s2_decode_launch_merges(launch, step);
     load.trips = s2_decode_launch_trips(launch, step, load.merges);
     load.long_trips = s2_decode_launch_long_trips(launch, step, load.merges);
-    load.left_bytes = load.merges ? left_bytes(step, d) : 0;
-    load.waves = load.merges ? s2_decode_launch_waves(chip, step) : 0;
+    load.left_bytes = load.merges ? left_bytes(launch, step, d) : 0;
+    load.amid = beyond_row(d * plan->options.elem_bytes);
     const double rows = (double)step->n_lists * longest_step(plan) * group;
     load.flop = 4.0 * d * 8 * tiles * S2_DECODE_SLAB_TOK * (double)load.n_steps;
     load.q_bytes = rows * d * plan->options.elem_bytes;
@@ -781,7 +791,7 @@ s2_status s2_load_of_step(s2_arena *arena, const s2_plan *plan, s2_dtype dtype, 
     s2_decode_launch launch = s2_decode_launch_of(chip, plan, plan->pattern->head_dim, false, false);
     s2_load_step of = {.plan = plan};
     S2_TRY(s2_decode_plan_build(arena, plan, NULL, launch.n_parts, &of.step, NULL));
-    return load_step(arena, &of, chip, &launch, dtype, out);
+    return load_step(arena, &of, &launch, dtype, out);
 }
 
 s2_status s2_load_count_lists(s2_arena *scratch, const s2_plan *plan, s2_load_list *out)
@@ -845,5 +855,5 @@ s2_status s2_load_of_lists(s2_arena *arena, const s2_pattern *pattern, const s2_
     s2_load_step of = {.plan = &plan, .counted = lists};
     S2_TRY(put_lists(arena, pattern, lists, n_seqs, &of.step));
     S2_TRY(s2_decode_plan_split(arena, launch.n_parts, &of.step));
-    return load_step(arena, &of, chip, &launch, dtype, out);
+    return load_step(arena, &of, &launch, dtype, out);
 }

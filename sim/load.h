@@ -90,16 +90,16 @@ typedef struct s2_kernel_load {
     const s2_wave *generations;
     bool wide;   /* decode: more than 16 rows a list on Hopper, for which there is a kernel: 64 keys a step */
     bool merges; /* decode: a launch of its own adds up the parts of lists */
-    double left_bytes;  /* decode: in fp32, what parts leave for this launch */
-    double waves;       /* decode: of rows, beyond the first, that this launch adds up */
-    int32_t long_trips; /* decode: ... of more than a few parts */
+    double left_bytes;  /* decode: in fp32, what parts leave for this launch, and what it fetches */
     int32_t trips;      /* decode: to L2, one after another, of the warp that adds up most parts */
+    int32_t long_trips; /* decode: ... of more than a few parts */
     int64_t pairs;      /* useful, with all heads and sequences */
     double flop;        /* executed, both products */
     double zero_flop;   /* of these, with a zero for a factor: they draw no power */
     double q_bytes;     /* Q read */
     double kv_bytes;    /* K and V touched, each once */
     double span_bytes;  /* K and V of all tokens, of which kv_bytes are touched */
+    double amid; /* decode: how much more the lines of the cache are that a row touches than it has, in rows */
     double out_bytes;   /* O and the log-sum-exp written */
     double load_bytes;  /* what items load: Q and the blocks of their lists */
     double whole_bytes; /* the same with whole steps and whole 64-column pieces, as tensor copies move them */

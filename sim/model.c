@@ -210,9 +210,7 @@ static double beside(double a, double b)
 static double tail_cycles(const s2_kernel_model *kernel, const s2_kernel_load *load)
 {
     return kernel->start * load->trips + kernel->trip * load->long_trips +
-           (load->merges ? kernel->part + kernel->more * load->waves * ceil(load->head_dim / 64.0) +
-                               kernel->adding * load->left_bytes / 1024
-                         : 0);
+           (load->merges ? kernel->part + kernel->adding * load->left_bytes / 1024 : 0);
 }
 
 /* What a launch takes of the SMs. */
@@ -423,14 +421,15 @@ static double power_sum(double a, double b, double c, double p)
     return most <= 0 ? 0 : most * pow(pow(a / most, p) + pow(b / most, p) + pow(c / most, p), 1 / p);
 }
 
-static void at_clock(const s2_time_model *model, const s2_kernel_model *kernel, double mhz,
-                     const s2_busy *busy, s2_forecast *forecast)
+static void at_clock(const s2_time_model *model, const s2_kernel_model *kernel, const s2_kernel_load *load,
+                     double mhz, const s2_busy *busy, s2_forecast *forecast)
 {
     forecast->mhz = mhz;
     forecast->cycles = busy->end;
     forecast->imbalance = busy->imbalance;
     forecast->compute_us = forecast->cycles / mhz;
-    forecast->hbm_us = (forecast->bytes.dram_read + forecast->bytes.dram_write - forecast->before_bytes) /
+    forecast->hbm_us = (forecast->bytes.dram_read * (1 + kernel->amid * load->amid) +
+                        forecast->bytes.dram_write - forecast->before_bytes) /
                        (kernel->hbm_gb_s * 1e3);
     /* an SM draws no more than its share of the rate, so the busiest one decides */
     forecast->l2_us = forecast->bytes.l2 / (model->l2_gb_s * 1e3) * fmax(1, forecast->imbalance);
@@ -485,13 +484,13 @@ void s2_model_run(const s2_time_model *model, const s2_kernel_model *kernel, con
                              model->n_sms / model->max_mhz;
     double f = mhz > 0 ? mhz : model->max_mhz;
     s2_busy busy = busy_of(kernel, load, missed, (int32_t)model->n_sms, model->max_mhz / f);
-    at_clock(model, kernel, f, &busy, &forecast);
+    at_clock(model, kernel, load, f, &busy, &forecast);
     /* a lower clock makes the launch longer and the chip less busy, so the rounds converge */
     for (int32_t round = 0; mhz <= 0 && round < 8; round++) {
         f = s2_model_clock(model, kernel, load, &forecast.bytes, forecast.us, f);
         if (busy.waits)
             busy = busy_of(kernel, load, missed, (int32_t)model->n_sms, model->max_mhz / f);
-        at_clock(model, kernel, f, &busy, &forecast);
+        at_clock(model, kernel, load, f, &busy, &forecast);
     }
     forecast.by = limit_of(&forecast);
     *out = forecast;

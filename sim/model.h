@@ -112,7 +112,6 @@ typedef struct s2_kernel_model {
                           gradients in order: of a step whose rows do not begin with a line of the cache;
                           short windows: of an item, or a unit of gradients, that compares all of its keys */
     double more; /* ... and of each mask beyond one for a half step's keys: they are read one after another;
-                    decode: each wave of rows beyond the first that the launch of its own adds up, for 64 columns;
                     short windows: of an item at the beginning of a sequence; gradients of these: of a position,
                     whose sums move on once for all sets of its heads */
     double
@@ -132,7 +131,8 @@ typedef struct s2_kernel_model {
     double
         behind; /* forward on Hopper: added to `least` where an item is stored under the steps of the next, whose slot
                       is free only then; twice where a tile has rows of one head */
-    double adding; /* decode: cycles of the whole chip to write a KiB that parts leave, and to add it up */
+    double adding; /* decode: cycles of the whole chip for a KiB that parts leave, or that is fetched to add it up */
+    double amid;   /* decode: of what lines of the cache have beside the rows that touch them, the share that costs time */
     double draw;   /* power of what it does beside products, in that of its products; 0: as the others */
     int32_t n_dims;
     s2_dim_cost dims[S2_MODEL_DIMS]; /* ascending head_dim */
