@@ -13,12 +13,10 @@
 
 enum { CODE_FIT = 704, MOST_FREE = 48, MOST_ROUNDS = 60, MOST_ROWS = 4096 };
 #define RESIDENTS 2.0 /* blocks of decoding on an SM */
-/* Two blocks of many rows take 1.24 to 1.5 times as long for a slab each as one alone (docs/notes/kernels.md). */
-#define ALONE_WIDE 1.4
-#define LIKENESS   0.05
-#define TIED       0.3
-#define ALIKE      1.0
-#define DRAW       0.3
+#define LIKENESS  0.05
+#define TIED      0.3
+#define ALIKE     1.0
+#define DRAW      0.3
 
 s2_status s2_fit_load(s2_arena *arena, const s2_row *row, const s2_time_model *model, s2_kernel_load *out,
                       s2_diag *diag)
@@ -480,11 +478,11 @@ static void free_scalars(s2_fitter *fitter, s2_kernel_model *kernel, bool floors
                                {seen.subs, &kernel->sub, 10},
                                {seen.lists, &kernel->list, 10},
                                {seen.mixed, &kernel->mixed, mixed_like[kernel->pass]},
-                               {seen.alone && !wide, &kernel->alone, 1.5},
+                               {seen.alone, &kernel->alone, 1.5},
                                {seen.fine, &kernel->fine, 200},
                                {seen.columns || seen.turns, &kernel->column, step ? 2000 : 1000},
                                {seen.parts, &kernel->part, 1000},
-                               {seen.behind && seen.more, &kernel->more, 500},
+                               {step ? seen.parts : seen.behind && seen.more, &kernel->more, step ? 1.4 : 500},
                                {seen.trips, &kernel->trip, 300},
                                {floors && seen.behind, &kernel->behind, 2000},
                                {step && seen.parts, &kernel->adding, 0.35},
@@ -496,10 +494,8 @@ static void free_scalars(s2_fitter *fitter, s2_kernel_model *kernel, bool floors
         if (priors[p].seen)
             let_like(fitter, priors[p].value, &beliefs->scalar[p], 1, LIKENESS);
     }
-    if (wide) { /* four warps take 64 keys together, and wait for one another while another block works */
+    if (wide) /* four warps take 64 keys together */
         kernel->warp = 1;
-        kernel->alone = ALONE_WIDE;
-    }
     beliefs->hbm = kernel->hbm_gb_s;
     if (!takes_memory(fitter->model, kernel))
         let_like(fitter, &kernel->hbm_gb_s, &beliefs->hbm, 1, LIKENESS);

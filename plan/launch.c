@@ -547,6 +547,11 @@ int64_t s2_decode_launch_fetches(const s2_decode_launch *launch, const s2_decode
     return n;
 }
 
+int64_t s2_decode_launch_blocks(const s2_decode_launch *launch, const s2_decode_plan *step)
+{
+    return (int64_t)step->n_lists * (launch->row_tiles * TILE_ROWS / S2_DECODE_WARPS) * launch->n_chunks;
+}
+
 bool s2_decode_launch_leaves_room(s2_chip chip, const s2_decode_launch *launch, int32_t n_parts)
 {
     return launch->residents > 1 && n_parts * launch->n_chunks <= chip.n_units;

@@ -204,6 +204,8 @@ bool s2_decode_launch_merges(const s2_decode_launch *launch, const s2_decode_pla
 
 /* Parts of rows that this launch fetches: trips are of one size or another, and what is not there is fetched again. */
 int64_t s2_decode_launch_fetches(const s2_decode_launch *launch, const s2_decode_plan *step);
+/* ... and blocks of threads that it has, whether lists have rows for them or not. */
+int64_t s2_decode_launch_blocks(const s2_decode_launch *launch, const s2_decode_plan *step);
 
 /* Whether a launch leaves half of every SM empty, so that the next one can begin while it runs. */
 bool s2_decode_launch_leaves_room(s2_chip chip, const s2_decode_launch *launch, int32_t n_parts);

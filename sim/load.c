@@ -771,6 +771,7 @@ static s2_status load_step(s2_arena *arena, s2_load_step *of, s2_decode_launch *
     load.trips = s2_decode_launch_trips(launch, step, load.merges);
     load.long_trips = s2_decode_launch_long_trips(launch, step, load.merges);
     load.left_bytes = load.merges ? left_bytes(launch, step, d) : 0;
+    load.sum_blocks = load.merges ? (double)s2_decode_launch_blocks(launch, step) : 0;
     load.amid = beyond_row(d * plan->options.elem_bytes);
     const double rows = (double)step->n_lists * longest_step(plan) * group;
     load.flop = 4.0 * d * 8 * tiles * S2_DECODE_SLAB_TOK * (double)load.n_steps;

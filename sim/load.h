@@ -91,6 +91,7 @@ typedef struct s2_kernel_load {
     bool wide;   /* decode: more than 16 rows a list on Hopper, for which there is a kernel: 64 keys a step */
     bool merges; /* decode: a launch of its own adds up the parts of lists */
     double left_bytes;  /* decode: in fp32, what parts leave for this launch, and what it fetches */
+    double sum_blocks;  /* decode: blocks of threads of this launch */
     int32_t trips;      /* decode: to L2, one after another, of the warp that adds up most parts */
     int32_t long_trips; /* decode: ... of more than a few parts */
     int64_t pairs;      /* useful, with all heads and sequences */

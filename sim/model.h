@@ -112,6 +112,7 @@ typedef struct s2_kernel_model {
                           gradients in order: of a step whose rows do not begin with a line of the cache;
                           short windows: of an item, or a unit of gradients, that compares all of its keys */
     double more; /* ... and of each mask beyond one for a half step's keys: they are read one after another;
+                    decode: of the whole chip for each block of the launch of its own that adds up parts;
                     short windows: of an item at the beginning of a sequence; gradients of these: of a position,
                     whose sums move on once for all sets of its heads */
     double
@@ -124,7 +125,7 @@ typedef struct s2_kernel_model {
                           lists on the device: cycles of an SM to plan a block that they name;
                           gradients of short windows: of an SM to sum a row of O and dO, beside its bytes */
     double
-        trip; /* decode: more cycles of a trip of the warp that adds up more than S2_DECODE_SHORT_TRIP parts */
+        trip; /* decode: more cycles of a trip that adds up more than S2_DECODE_SHORT_TRIP parts, for 64 columns */
     double
         warp; /* decode: share of a slab's cycles that are its warp's own: of four slabs, which four warps take at
                     once, those of the first; what is left is of all of the part's slabs */
