@@ -41,14 +41,15 @@ def head_of(name):
 
 def accuracy(s2):
     of = run(s2, "sim", "--accuracy")
-    designed, held = head_of("h200-designed.jsonl"), head_of("h200-held-out.jsonl")
+    designed, held, steps = (head_of(f"h200-{name}.jsonl") for name in ("designed", "held-out", "steps-held-out"))
     constants = os.path.join(RESULTS, "..", "..", "sim", "calibration", "h200.txt")
     n_fitted = sum(int(line.split()[1]) for line in open(constants) if line.startswith("fitted "))
     lines = [score(one["name"], one, TARGETS[one["name"]]) for one in of["passes"]]
     lines += [score("... " + one["name"] + ", clock given", one) for one in of["clock_given"]]
     lines += [score("instead, best constant each: " + one["name"], one) for one in of["instead"]]
     text = (f"{n_fitted} designed points fitted, {of['rows']:.0f} points drawn by seed {of['seed']:.0f} judged; kernels of commit "
-            f"{designed['commit']} on {designed['device']} {designed['uuid'][:12]}, {held['date']}.\n\n")
+            f"{designed['commit']} on {designed['device']} {designed['uuid'][:12]}, {held['date']}, decoding of {steps['commit']} on "
+            f"{steps['uuid'][:12]}, {steps['date']}.\n\n")
     text += table(("held out", "rows", "MAPE", "p90", "max", "bias", "Spearman", "target"), lines)
     text += (f"\n\nBytes of {of['counted']:.0f} launches against hardware counters: device memory {of['dram_pct']:.1f} % (target 7 %), L2 to the "
              f"SMs {of['l2_pct']:.1f} % (3 %). The top pick of a space of one shape was {of['regret_pct']:.1f} % slower than its fastest "
