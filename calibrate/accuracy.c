@@ -351,8 +351,8 @@ static s2_status add_rows(s2_arena *arena, const char *name, s2_row_file *file, 
 
 s2_status s2_accuracy_rows(s2_arena *arena, const char *gpu, s2_row_file *out, s2_diag *diag)
 {
-    static const char *const which[] = {"",         "steps-", "e4m3-", "lists-", "short-", "ordered-",
-                                        "sliding-", "wide-",  "brief-", "dim256-"};
+    static const char *const which[] = {"",         "steps-",   "e4m3-", "lists-", "short-",
+                                        "ordered-", "sliding-", "wide-", "brief-", "dim256-"};
     s2_row_file file = {0};
     for (size_t w = 0; w < sizeof which / sizeof *which; w++) {
         char name[80];

@@ -370,8 +370,7 @@ static void note_limits(s2_kernel_model *kernel, const s2_row *row, const s2_ker
 
 /* What the rows of a kernel can show. */
 typedef struct s2_seen {
-    bool subs, lists, arithmetic, mixed, fine, columns, turns, parts, amid, trips, alone, fused, more,
-        behind;
+    bool subs, lists, arithmetic, mixed, fine, columns, turns, parts, amid, trips, alone, fused, more, behind;
 } s2_seen;
 
 static void see_classes(const s2_load_class *classes, int32_t n, s2_seen *seen)
@@ -471,23 +470,24 @@ static void free_scalars(s2_fitter *fitter, s2_kernel_model *kernel, bool floors
         [S2_PASS_FORWARD] = 1.1, [S2_PASS_BACKWARD] = 0.7, [S2_PASS_DECODE] = 1.5};
     const bool wide = s2_model_is_wide(kernel);
     const s2_seen seen = see(fitter, fitter->kernel);
-    const s2_prior priors[] = {{true, &kernel->launch_us, 4},
-                               {true, &kernel->miss_us, 1},
-                               {!seen.fused, &kernel->start, step ? 1000 : 2000},
-                               {floors, &kernel->hit, 0.3},
-                               {seen.subs, &kernel->sub, 10},
-                               {seen.lists, &kernel->list, 10},
-                               {seen.mixed, &kernel->mixed, mixed_like[kernel->pass]},
-                               {seen.alone, &kernel->alone, 1.5},
-                               {seen.fine, &kernel->fine, 200},
-                               {seen.columns || seen.turns, &kernel->column, step ? 2000 : 1000},
-                               {seen.parts, &kernel->part, 1000},
-                               {step ? seen.parts : seen.behind && seen.more, &kernel->more, step ? 1.4 : 500},
-                               {seen.trips, &kernel->trip, 300},
-                               {floors && seen.behind, &kernel->behind, 2000},
-                               {step && seen.parts, &kernel->adding, 0.35},
-                               {seen.amid, &kernel->amid, 0.3},
-                               {step && !wide, &kernel->warp, 0.5}};
+    const s2_prior priors[] = {
+        {true, &kernel->launch_us, 4},
+        {true, &kernel->miss_us, 1},
+        {!seen.fused, &kernel->start, step ? 1000 : 2000},
+        {floors, &kernel->hit, 0.3},
+        {seen.subs, &kernel->sub, 10},
+        {seen.lists, &kernel->list, 10},
+        {seen.mixed, &kernel->mixed, mixed_like[kernel->pass]},
+        {seen.alone, &kernel->alone, 1.5},
+        {seen.fine, &kernel->fine, 200},
+        {seen.columns || seen.turns, &kernel->column, step ? 2000 : 1000},
+        {seen.parts, &kernel->part, 1000},
+        {step ? seen.parts : seen.behind && seen.more, &kernel->more, step ? 1.4 : 500},
+        {seen.trips, &kernel->trip, 300},
+        {floors && seen.behind, &kernel->behind, 2000},
+        {step && seen.parts, &kernel->adding, 0.35},
+        {seen.amid, &kernel->amid, 0.3},
+        {step && !wide, &kernel->warp, 0.5}};
     for (size_t p = 0; p < sizeof priors / sizeof *priors; p++) {
         beliefs->scalar[p] = priors[p].like;
         *priors[p].value = priors[p].seen ? priors[p].like : 0;

@@ -100,7 +100,8 @@ typedef struct s2_kernel_load {
     double q_bytes;     /* Q read */
     double kv_bytes;    /* K and V touched, each once */
     double span_bytes;  /* K and V of all tokens, of which kv_bytes are touched */
-    double amid; /* decode: how much more the lines of the cache are that a row touches than it has, in rows */
+    double
+        amid; /* decode: how much more the lines of the cache are that a row touches than it has, in rows */
     double out_bytes;   /* O and the log-sum-exp written */
     double load_bytes;  /* what items load: Q and the blocks of their lists */
     double whole_bytes; /* the same with whole steps and whole 64-column pieces, as tensor copies move them */

@@ -209,8 +209,10 @@ static double beside(double a, double b)
 /* What the parts of lists take when all of them are there. */
 static double tail_cycles(const s2_kernel_model *kernel, const s2_kernel_load *load)
 {
+    const double sums =
+        kernel->part + kernel->more * load->sum_blocks + kernel->adding * load->left_bytes / 1024;
     return kernel->start * load->trips + kernel->trip * load->long_trips * ceil(load->head_dim / 64.0) +
-           (load->merges ? kernel->part + kernel->more * load->sum_blocks + kernel->adding * load->left_bytes / 1024 : 0);
+           (load->merges ? sums : 0);
 }
 
 /* What a launch takes of the SMs. */

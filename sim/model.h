@@ -132,9 +132,10 @@ typedef struct s2_kernel_model {
     double
         behind; /* forward on Hopper: added to `least` where an item is stored under the steps of the next, whose slot
                       is free only then; twice where a tile has rows of one head */
-    double adding; /* decode: cycles of the whole chip for a KiB that parts leave, or that is fetched to add it up */
-    double amid;   /* decode: of what lines of the cache have beside the rows that touch them, the share that costs time */
-    double draw;   /* power of what it does beside products, in that of its products; 0: as the others */
+    double
+        adding; /* decode: cycles of the whole chip for a KiB that parts leave, or that is fetched for sums */
+    double amid; /* decode: the share that costs time of what lines of the cache have beside their rows */
+    double draw; /* power of what it does beside products, in that of its products; 0: as the others */
     int32_t n_dims;
     s2_dim_cost dims[S2_MODEL_DIMS]; /* ascending head_dim */
     int32_t n_cuts;

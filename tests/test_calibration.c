@@ -847,7 +847,8 @@ static void a_decode_step_is_charged_for_what_its_plan_has(void **state)
         assert_int_equal(load.long_trips, n_long);
         assert_true(load.long_trips <= load.trips);
         s2_assert_close(load.left_bytes, load.merges ? 4.0 * load.head_dim * (double)n_moved : 0, 1e-9);
-        s2_assert_close(load.sum_blocks, load.merges ? 2.0 * step.n_lists * how.row_tiles * how.n_chunks : 0, 1e-9);
+        s2_assert_close(load.sum_blocks, load.merges ? 2.0 * step.n_lists * how.row_tiles * how.n_chunks : 0,
+                        1e-9);
         s2_assert_close(load.amid, lines_beyond(2 * load.head_dim), 1e-9);
         s2_arena_release(&arena);
     }

@@ -934,7 +934,8 @@ static void errors_widen_beyond_the_points_measured(void **state)
     const s2_pattern outside = s2_parsed(&arena, "heads 128; kv-heads 1; all: dense");
     const s2_sim known = s2_priced(&arena, &inside, &options), wide = s2_priced(&arena, &outside, &options);
     assert_true(known.far.beyond == 0 && known.measured && known.error.pct < 6);
-    assert_true(wide.far.beyond == 0 && wide.measured && wide.error.pct > known.error.pct && wide.error.pct < 10);
+    assert_true(wide.far.beyond == 0 && wide.measured && wide.error.pct > known.error.pct &&
+                wide.error.pct < 10);
     assert_string_equal(wide.kernel, "decode_wide");
     static s2_calibration h100;
     assert_int_equal(s2_calibration_find("h100-sxm", &h100), S2_OK);
