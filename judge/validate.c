@@ -24,6 +24,23 @@ static s2_status judge(s2_device *device, const s2_validate_request *request, s2
     return S2_OK;
 }
 
+/* An allocation that failed has no words: what is known is how much the tensors take, and what makes them smaller. */
+static void say_lack(const s2_device *device, const s2_validate_request *request, char *text, size_t size)
+{
+    const s2_pattern *const pattern = request->pattern;
+    double numbers = 0;
+    for (int32_t seq = 0; seq < request->n_seqs; seq++)
+        numbers += 2.0 * pattern->head_dim *
+                   ((double)request->seqs[seq].q_tok * pattern->n_heads +
+                    (double)request->seqs[seq].k_tok * pattern->n_kv_heads);
+    const double gib = numbers * (double)s2_dtype_bytes(request->dtype) / (double)(1 << 30);
+    snprintf(
+        text, size,
+        "%s has too little memory free: Q, K, V and O alone take %.4g GiB, and what judges them needs more; "
+        "fewer tokens, sequences or heads need less",
+        device->name, gib);
+}
+
 s2_status s2_validate(s2_device *device, const s2_validate_request *request, s2_validation *out)
 {
     if (request->n_seqs < 1 || !isfinite(request->spread) || !isfinite(request->scale))
@@ -33,7 +50,10 @@ s2_status s2_validate(s2_device *device, const s2_validate_request *request, s2_
     const s2_status status = judge(device, request, &made, &why);
     if (status != S2_OK) {
         made.outcome = why.code > 0 ? (s2_outcome)why.code : s2_outcome_of(status);
-        snprintf(made.reason, sizeof made.reason, "%s", s2_diag_text(&why, status));
+        if (status == S2_ENOMEM && why.msg[0] == '\0')
+            say_lack(device, request, made.reason, sizeof made.reason);
+        else
+            snprintf(made.reason, sizeof made.reason, "%s", s2_diag_text(&why, status));
     }
     if (request->kernel != NULL && request->kernel->elsewhere != NULL)
         snprintf(made.versions, sizeof made.versions, "%s", request->kernel->elsewhere->versions);
