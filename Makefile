@@ -107,8 +107,10 @@ define stamp
 endef
 .PHONY: FORCE
 FORCE:
+# What one target alone is compiled with is not asked here: it would reach this rule when that target asks first.
+FLAGS    := $(CC) $(CFLAGS) $(CUDA_DEFINE)
 $(O)/flags: FORCE
-	$(call stamp,$(CC) $(CFLAGS) $(CUDA_DEFINE))
+	$(call stamp,$(FLAGS))
 $(O)/nvflags: FORCE
 	$(call stamp,$(NVCC) $(NVFLAGS) $(CU_PTX))
 $(O)/members: FORCE
@@ -242,6 +244,7 @@ check-recipes:
 check-house: all
 	python3 tests/lint/house.py lengths
 	python3 tests/lint/house.py symbols $(O)
+	tests/lint/stamps.sh $(MAKE)
 	tests/lint/test_lint.sh $(O)
 
 FORMATTED = $(LIB_C) $(CLI_C) docs/examples/serve.c docs/examples/library.c docs/examples/plug/mine.c $(wildcard cli/main_*.c tests/*.[ch] tests/*/*.[ch] kernels/cuda/*.cu*) $(HEADERS)

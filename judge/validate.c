@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/text.h"
 #include "judge/cases.h"
 
 /* A phase is one file judge/validate_<phase>.c and one line here. */
@@ -36,9 +37,9 @@ static void say_lack(const s2_device *device, const s2_validate_request *request
     const double gib = numbers * (double)s2_dtype_bytes(request->dtype) / (double)(1 << 30);
     snprintf(
         text, size,
-        "%s has too little memory free: Q, K, V and O alone take %.4g GiB, and what judges them needs more; "
+        "%s has too little memory free: Q, K, V and O alone take %s GiB, and what judges them needs more; "
         "fewer tokens, sequences or heads need less",
-        device->name, gib);
+        device->name, s2_decimal(gib, 4).text);
 }
 
 s2_status s2_validate(s2_device *device, const s2_validate_request *request, s2_validation *out)
