@@ -37,8 +37,8 @@ static void say_lack(const s2_device *device, const s2_validate_request *request
     const double gib = numbers * (double)s2_dtype_bytes(request->dtype) / (double)(1 << 30);
     snprintf(
         text, size,
-        "%s has too little memory free: Q, K, V and O alone take %s GiB, and what judges them needs more; "
-        "fewer tokens, sequences or heads need less",
+        "%.40s has too little memory free: Q, K, V and O alone take %s GiB; fewer tokens, sequences or heads "
+        "need less",
         device->name, s2_decimal(gib, 4).text);
 }
 
