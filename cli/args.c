@@ -297,7 +297,9 @@ static bool is_of_database(const s2_cli *cli, const char *path)
     static const char *const suffixes[] = {"", "-wal", "-shm", "-journal", "-lock"};
     struct stat other, own;
     bool same = false;
-    for (size_t n = 0; n < sizeof suffixes / sizeof *suffixes && !same && stat(path, &other) == 0; n++) {
+    if (stat(path, &other) != 0)
+        return false;
+    for (size_t n = 0; n < sizeof suffixes / sizeof *suffixes && !same; n++) {
         s2_buf name = {0};
         s2_buf_printf(&name, "%s%s", s2_store_path(cli), suffixes[n]);
         same = name.status == S2_OK && stat(name.data, &own) == 0 && S_ISREG(own.st_mode) &&

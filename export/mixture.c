@@ -208,37 +208,39 @@ static s2_status take_text(reader *r, const char *key, flags *out)
     return S2_OK;
 }
 
-/* A flag of each layer, which is a number or a boolean. */
-static s2_status take_flags(reader *r, const char *key, flags *out)
+/* What an array says of one layer, at a path. */
+typedef s2_status (*take_layer)(const reader *r, const char *path, bool *is_set);
+
+/* A number or a boolean. */
+static s2_status take_flag(const reader *r, const char *path, bool *is_set)
 {
-    char path[S2_DOC_PATH + 24];
-    if (!has(r, key) || !s2_doc_is_array(r->doc, r->path))
-        return S2_OK;
-    if (s2_doc_len(r->doc, r->path) != out->n)
-        return s2_doc_refuse(r->doc, r->path, r->diag, "expected a number for each of %d layers", out->n);
-    for (int32_t layer = 0; layer < out->n; layer++) {
-        int64_t value;
-        snprintf(path, sizeof path, "%s/%d", r->path, (int)layer);
-        S2_TRY(s2_doc_int(r->doc, path, 0, 1, &value, r->diag));
-        out->is_set[layer] = value != 0;
-    }
+    int64_t value = 0;
+    S2_TRY(s2_doc_int(r->doc, path, 0, 1, &value, r->diag));
+    *is_set = value != 0;
     return S2_OK;
 }
 
-/* "dense" or "sparse" of each layer. */
-static s2_status take_words(reader *r, const char *key, flags *out)
+/* "dense" or "sparse". */
+static s2_status take_word(const reader *r, const char *path, bool *is_set)
+{
+    const char *const word = s2_doc_text(r->doc, path);
+    *is_set = word != NULL && strcmp(word, "sparse") == 0;
+    if (!*is_set && (word == NULL || strcmp(word, "dense") != 0))
+        return s2_doc_refuse(r->doc, path, r->diag, "expected dense or sparse");
+    return S2_OK;
+}
+
+/* An array with one of `what` for each layer. */
+static s2_status take_each(reader *r, const char *key, const char *what, take_layer take, flags *out)
 {
     char path[S2_DOC_PATH + 24];
     if (!has(r, key) || !s2_doc_is_array(r->doc, r->path))
         return S2_OK;
     if (s2_doc_len(r->doc, r->path) != out->n)
-        return s2_doc_refuse(r->doc, r->path, r->diag, "expected a word for each of %d layers", out->n);
+        return s2_doc_refuse(r->doc, r->path, r->diag, "expected a %s for each of %d layers", what, out->n);
     for (int32_t layer = 0; layer < out->n; layer++) {
         snprintf(path, sizeof path, "%s/%d", r->path, (int)layer);
-        const char *const word = s2_doc_text(r->doc, path);
-        out->is_set[layer] = word != NULL && strcmp(word, "sparse") == 0;
-        if (!out->is_set[layer] && (word == NULL || strcmp(word, "dense") != 0))
-            return s2_doc_refuse(r->doc, path, r->diag, "expected dense or sparse");
+        S2_TRY(take(r, path, &out->is_set[layer]));
     }
     return S2_OK;
 }
@@ -291,8 +293,8 @@ static s2_status read_layers(reader *r, const char *type, s2_net *net)
     S2_TRY(take_numbers(r, "mlp_only_layers", false, &layers));
     S2_TRY(take_numbers(r, "moe_layers", true, &layers));
     S2_TRY(take_text(r, "moe_layers_enum", &layers));
-    S2_TRY(take_flags(r, "moe_layer_freq", &layers));
-    S2_TRY(take_words(r, "mlp_layer_types", &layers));
+    S2_TRY(take_each(r, "moe_layer_freq", "number", take_flag, &layers));
+    S2_TRY(take_each(r, "mlp_layer_types", "word", take_word, &layers));
     if (!find_rule(&layers, &net->mixture))
         return s2_doc_refuse(
             r->doc, r->prefix, r->diag,

@@ -728,10 +728,7 @@ static double left_bytes(const s2_decode_launch *launch, const s2_decode_plan *s
 static double beyond_row(int32_t row_bytes)
 {
     enum { LINE_BYTES = 128 };
-    int32_t common = LINE_BYTES;
-    while (row_bytes % common != 0)
-        common /= 2;
-    return (double)(LINE_BYTES - common) / row_bytes;
+    return (double)(LINE_BYTES - s2_gcd(LINE_BYTES, row_bytes)) / row_bytes;
 }
 
 static s2_status load_step(s2_arena *arena, s2_load_step *of, s2_decode_launch *launch, s2_dtype dtype,
