@@ -7,7 +7,7 @@
 #include "base/arith.h"
 
 enum { N_WINDOWS = 3, MOST_LAUNCHES = 20000 };
-/* A host takes 4 to 8 us to queue a decode step: shorter ones would be timed as that, so they are replayed. */
+/* A host takes 4 to 8 us to queue a launch: shorter ones would be timed as that, so they are replayed. */
 #define RECORDED_US 100.0
 #define RECORDED_MS 2.0
 
@@ -125,8 +125,7 @@ s2_status s2_steady_run(s2_harness *harness, double settle_ms, double window_ms,
     S2_TRY(time_launches(&train, launches_in(1, first), &out->burst_us, why));
     out->burst_mhz = clock_of(harness);
     s2_status status = S2_OK;
-    const bool decodes = harness->whole.phase == S2_DECODE;
-    if (decodes && ops->record_begin != NULL && out->burst_us < RECORDED_US)
+    if (ops->record_begin != NULL && out->burst_us < RECORDED_US)
         status = record(launches_in(RECORDED_MS, out->burst_us), &train, why);
     if (status == S2_OK)
         status = time_windows(&train, settle_ms, window_ms, out, why);

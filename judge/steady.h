@@ -1,9 +1,9 @@
 /*
  * judge/steady.h - how long a kernel takes on a device as busy as in service, and just after a pause.
  *
- * Launches follow one another until the clock has settled, then windows of them are timed. Short decode steps are
- * recorded once and replayed, as servers do it: queued one by one they would take the time of the host. Others are not:
- * in a graph they write their tensor maps anew. Inputs are random, since zeros draw less power and run faster.
+ * Launches follow one another until the clock has settled, then windows of them are timed. Short ones are recorded
+ * once and replayed, as servers do it: queued one by one they would take the time of the host. Inputs are random,
+ * since zeros draw less power and run faster.
  *
  * Threads: as the device.
  */

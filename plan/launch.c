@@ -547,9 +547,17 @@ int64_t s2_decode_launch_fetches(const s2_decode_launch *launch, const s2_decode
     return n;
 }
 
+int32_t s2_decode_launch_list_blocks(const s2_decode_launch *launch, const s2_decode_plan *step)
+{
+    int32_t n_rows = 1;
+    for (int32_t list = 0; list < step->n_lists; list++)
+        n_rows = s2_max_i32(n_rows, step->lists[list].n_rows);
+    return (int32_t)s2_ceil_div(s2_min_i32(n_rows, launch->row_tiles * TILE_ROWS), S2_DECODE_WARPS);
+}
+
 int64_t s2_decode_launch_blocks(const s2_decode_launch *launch, const s2_decode_plan *step)
 {
-    return (int64_t)step->n_lists * (launch->row_tiles * TILE_ROWS / S2_DECODE_WARPS) * launch->n_chunks;
+    return (int64_t)step->n_lists * s2_decode_launch_list_blocks(launch, step) * launch->n_chunks;
 }
 
 bool s2_decode_launch_leaves_room(s2_chip chip, const s2_decode_launch *launch, int32_t n_parts)

@@ -204,7 +204,9 @@ bool s2_decode_launch_merges(const s2_decode_launch *launch, const s2_decode_pla
 
 /* Parts of rows that this launch fetches: trips are of one size or another, and what is not there is fetched again. */
 int64_t s2_decode_launch_fetches(const s2_decode_launch *launch, const s2_decode_plan *step);
-/* ... and blocks of threads that it has, whether lists have rows for them or not. */
+/* ... the blocks of threads that it has for each list, a warp for each row of the list of most rows, chunk by chunk. */
+int32_t s2_decode_launch_list_blocks(const s2_decode_launch *launch, const s2_decode_plan *step);
+/* ... and for all lists and chunks. */
 int64_t s2_decode_launch_blocks(const s2_decode_launch *launch, const s2_decode_plan *step);
 
 /* Whether a launch leaves half of every SM empty, so that the next one can begin while it runs. */

@@ -23,8 +23,8 @@ struct State {
     s2_bwd_launch how;
     Launch launch;
     s2_bwd_lists lists;
-    s2_sm90_where where;
-    void *maps, *seqs, *lse2, *delta, *dq_sum, *part_sum, *part_done, *counter, *shares;
+    s2_sm90_places places;
+    void *seqs, *lse2, *delta, *dq_sum, *part_sum, *part_done, *counter, *shares;
     s2_sm90_steps steps; /* split: what dQ works through */
 };
 
@@ -118,14 +118,18 @@ s2_status supports_ordered(const s2_device *device, const s2_attn_problem *probl
     return S2_OK;
 }
 
-s2_status make_maps(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
+s2_status find_place(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
 {
     const int32_t blk_tok = problem->plan->blk_tok;
     const s2_mapped tensors[4] = {{&problem->q, false, 64},
                                   {&problem->d_o, false, 64},
                                   {&problem->k, true, blk_tok},
                                   {&problem->v, true, blk_tok}};
-    return s2_sm90_upload_maps(device, problem, tensors, 4, &state->maps, why);
+    s2_sm90_found found;
+    S2_TRY(s2_sm90_find_place(device, problem, tensors, 4, &state->places, &found, why));
+    state->params.maps = found.maps;
+    state->params.moved = found.moved;
+    return S2_OK;
 }
 
 /* ------------------------------------------------------------------ lists */
@@ -151,8 +155,9 @@ void release(State *state)
 {
     s2_sm90_release_steps(&state->steps);
     s2_bwd_release_lists(&state->lists);
-    s2_cuda_free(state->maps, state->seqs, state->lse2, state->delta, state->dq_sum, state->part_sum,
-                 state->part_done, state->counter, state->shares);
+    s2_sm90_release_places(&state->places);
+    s2_cuda_free(state->seqs, state->lse2, state->delta, state->dq_sum, state->part_sum, state->part_done,
+                 state->counter, state->shares);
 }
 
 /* The width of the fp32 copy of dQ: two warpgroups have half of the chunks of 64 each. */
@@ -184,7 +189,6 @@ s2_status make_rows(s2_device *device, const s2_attn_problem *problem, s2_bwd_fo
 void fill_params(const s2_attn_problem *problem, State *state)
 {
     s2::BwdParams *const params = &state->params;
-    params->maps = (const CUtensorMap *)state->maps;
     params->seqs = (const s2::BwdSeq *)state->seqs;
     params->lse2 = (const float *)state->lse2;
     params->delta = (const float *)state->delta;
@@ -239,14 +243,13 @@ s2_status make(s2_device *device, const s2_attn_problem *problem, State *state, 
 {
     const s2_plan_column_options cut = s2_kernel_columns(traits_of(FORM), problem->plan, device->n_units);
     state->launch = launch_of(problem->head_dim, problem->dtype);
-    S2_TRY(make_maps(device, problem, state, why));
+    S2_TRY(find_place(device, problem, state, why));
     S2_TRY(make_rows(device, problem, FORM, state, why));
     S2_TRY(s2_bwd_upload_lists(device, problem, &cut, false, &state->lists, why));
     if (FORM == S2_BWD_SPLIT)
         S2_TRY(
             s2_sm90_upload_steps(device, problem, key_step(problem->head_dim), rows_of, &state->steps, why));
     S2_TRY(make_parts(device, problem, state, why));
-    (void)s2_sm90_moves(device, problem, &state->where);
     fill_params(problem, state);
     return S2_OK;
 }
@@ -254,11 +257,8 @@ s2_status make(s2_device *device, const s2_attn_problem *problem, State *state, 
 s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_diag *why)
 {
     State *const state = (State *)raw;
-    const bool moves = s2_sm90_moves(device, problem, &state->where);
-    if (moves)
-        S2_TRY(make_maps(device, problem, state, why));
+    S2_TRY(find_place(device, problem, state, why));
     fill_params(problem, state);
-    state->params.moved |= moves ? 1 : 0;
     return s2_cuda_try(
         state->launch(state->params, state->rows, state->sinks, state->how, s2_cuda_stream(device)), why);
 }

@@ -22,8 +22,8 @@ struct State {
     s2::BwdWindowParams params;
     s2::BwdSinkParams sinks;
     bool fp16;
-    s2_sm90_where where;
-    void *maps, *seqs, *ranges, *delta, *sums, *ready;
+    s2_sm90_places places;
+    void *seqs, *ranges, *delta, *sums, *ready;
 };
 
 /* Whether the plan holds every item of its layer. */
@@ -59,7 +59,7 @@ s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_d
     return problem->plan != NULL ? supports_plan(problem, why) : S2_OK;
 }
 
-s2_status make_maps(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
+s2_status find_place(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
 {
     const s2_mapped tensors[s2::BWD_WINDOW_MAPS] = {{&problem->q, false, UNIT_TOK, HEADS},
                                                     {&problem->d_o, false, UNIT_TOK, HEADS},
@@ -67,7 +67,10 @@ s2_status make_maps(s2_device *device, const s2_attn_problem *problem, State *st
                                                     {&problem->k, true, 64},
                                                     {&problem->v, true, 64},
                                                     {&problem->d_q, false, 1, HEADS}};
-    return s2_sm90_upload_maps(device, problem, tensors, s2::BWD_WINDOW_MAPS, &state->maps, why);
+    s2_sm90_found found;
+    S2_TRY(s2_sm90_find_place(device, problem, tensors, s2::BWD_WINDOW_MAPS, &state->places, &found, why));
+    state->params.maps = found.maps;
+    return S2_OK;
 }
 
 /* ------------------------------------------------------------------ ranges */
@@ -112,13 +115,13 @@ s2_status make_ranges(s2_device *device, const s2_attn_problem *problem, State *
 
 void release(State *state)
 {
-    s2_cuda_free(state->maps, state->seqs, state->ranges, state->delta, state->sums, state->ready);
+    s2_sm90_release_places(&state->places);
+    s2_cuda_free(state->seqs, state->ranges, state->delta, state->sums, state->ready);
 }
 
 void fill_params(const s2_attn_problem *problem, State *state)
 {
     s2::BwdWindowParams *const params = &state->params;
-    params->maps = (const CUtensorMap *)state->maps;
     params->seqs = (const s2::BwdSeq *)state->seqs;
     params->ranges = (const BwdWindowRange *)state->ranges;
     params->lse = problem->lse.data;
@@ -139,12 +142,11 @@ void fill_params(const s2_attn_problem *problem, State *state)
 s2_status make(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
 {
     state->fp16 = problem->dtype == S2_F16;
-    S2_TRY(make_maps(device, problem, state, why));
+    S2_TRY(find_place(device, problem, state, why));
     S2_TRY(s2_bwd_upload_seqs(device, problem, &state->seqs, why));
     if (problem->sinks)
         S2_TRY(s2_bwd_zeroed(device, s2_bwd_count_rows(problem).all * 4, &state->delta, why));
     S2_TRY(make_ranges(device, problem, state, why));
-    (void)s2_sm90_moves(device, problem, &state->where);
     fill_params(problem, state);
     return S2_OK;
 }
@@ -169,8 +171,7 @@ cudaError_t launch(const State *state, int32_t n_seqs, int32_t n_units, cudaStre
 s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_diag *why)
 {
     State *const state = (State *)raw;
-    if (s2_sm90_moves(device, problem, &state->where))
-        S2_TRY(make_maps(device, problem, state, why));
+    S2_TRY(find_place(device, problem, state, why));
     fill_params(problem, state);
     return s2_cuda_try((state->fp16 ? launch<true> : launch<false>)(state, problem->n_seqs, device->n_units,
                                                                     s2_cuda_stream(device)),

@@ -255,7 +255,8 @@ void fill_params(const s2_attn_problem *problem, const s2_decode_plan *plan, Sta
     params->v_row_bytes = (uint32_t)(problem->v.tok * s2_dtype_bytes(s2_kv_dtype(problem)));
     params->n_lists = plan->n_lists;
     params->n_parts = plan->n_parts;
-    params->merged = s2_decode_launch_merges(&state->how, plan);
+    params->merged =
+        s2_decode_launch_merges(&state->how, plan) ? s2_decode_launch_list_blocks(&state->how, plan) : 0;
     params->row_cap = plan->row_cap;
     params->group = plan->group;
     params->head_dim = problem->head_dim;

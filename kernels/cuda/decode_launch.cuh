@@ -22,9 +22,9 @@ cudaError_t launch_decode(DecodeKernel kernel, const DecodeParams &params, int32
         allow_and_launch_after(kernel, grid, DECODE_THREADS, Shape::SHARED_BYTES, stream, params);
     if (status != cudaSuccess || !params.merged)
         return status;
-    const int32_t n_blocks = params.n_lists * (Shape::ROWS / DECODE_WARPS);
     return launch_after(merge_parts<Shape::D, Shape::ROWS, Shape::FP16, Shape::EXTRA>,
-                        dim3((unsigned)n_blocks, (unsigned)n_chunks), DECODE_THREADS, 0, stream, params);
+                        dim3((unsigned)(params.n_lists * params.merged), (unsigned)n_chunks), DECODE_THREADS,
+                        0, stream, params);
 }
 
 } // namespace s2

@@ -50,7 +50,7 @@ struct DecodeParams {
     int32_t n_lists, n_parts, row_cap, group, head_dim;
     int32_t n_empty; /* lists without slabs */
     int32_t late;    /* the previous launch chooses the slabs */
-    int32_t merged;  /* the next launch combines the parts */
+    int32_t merged;  /* the next launch combines the parts, with so many blocks of threads per list; or 0 */
     int32_t early;   /* keys that are not new may be fetched before the previous launch has ended */
     int32_t paced;   /* and slab by slab, since a launch is ending now */
     float scale_log2;
@@ -231,10 +231,9 @@ template <int D, int ROWS, bool FP16, bool EXTRA> struct DecodeRows {
 template <int D, int ROWS, bool FP16, bool EXTRA>
 __global__ void __launch_bounds__(DECODE_THREADS, 4) merge_parts(const __grid_constant__ DecodeParams p)
 {
-    constexpr int BLOCKS = ROWS / DECODE_WARPS; /* per list */
     const DecodeRows<D, ROWS, FP16, EXTRA> rows(p);
-    const DecodeList &list = p.lists[blockIdx.x / BLOCKS];
-    const int row = blockIdx.x % BLOCKS * DECODE_WARPS + rows.warp;
+    const DecodeList &list = p.lists[blockIdx.x / p.merged];
+    const int row = blockIdx.x % p.merged * DECODE_WARPS + rows.warp;
     let_next_launch_begin();
     wait_for_launch_before();
     if (list.n_parts < 2 || rows.chunk * ROWS + row >= list.n_rows)

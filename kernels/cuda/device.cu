@@ -418,6 +418,37 @@ s2_status s2_cuda_upload(s2_device *device, const void *host, size_t n_bytes, vo
 
 namespace
 {
+s2_status upload_in_a_stream_of_its_own(const void *host, size_t n_bytes, void **out, s2_diag *why)
+{
+    cudaStream_t stream = nullptr;
+    S2_TRY(s2_cuda_try(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), why));
+    void *memory = NULL;
+    s2_status status = s2_cuda_try(cudaMalloc(&memory, n_bytes), why);
+    if (status == S2_OK)
+        status = s2_cuda_try(cudaMemcpyAsync(memory, host, n_bytes, cudaMemcpyHostToDevice, stream), why);
+    if (status == S2_OK)
+        status = s2_cuda_try(cudaStreamSynchronize(stream), why);
+    (void)cudaStreamDestroy(stream);
+    if (status == S2_OK)
+        *out = memory;
+    else
+        (void)cudaFree(memory);
+    return status;
+}
+} // namespace
+
+/* Other captures of the process forbid allocations to threads that have not asked for them. */
+s2_status s2_cuda_upload_apart(const void *host, size_t n_bytes, void **out, s2_diag *why)
+{
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    S2_TRY(s2_cuda_try(cudaThreadExchangeStreamCaptureMode(&mode), why));
+    const s2_status status = upload_in_a_stream_of_its_own(host, n_bytes, out, why);
+    (void)cudaThreadExchangeStreamCaptureMode(&mode);
+    return status;
+}
+
+namespace
+{
 enum { WRITE_WORDS = 896 }; /* they travel as parameters of the launch */
 struct Words {
     uint32_t word[WRITE_WORDS];

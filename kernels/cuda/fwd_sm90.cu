@@ -19,9 +19,9 @@ struct State {
     Launch launch;
     int32_t block_tok;
     s2_sm90_steps steps;
-    s2_sm90_where where;
+    s2_sm90_places places;
     s2_panels panels; /* of e4m3 */
-    void *maps, *counter, *o;
+    void *counter;
 };
 
 /* Keys of a whole step: FwdConfig::KEYS of the instance. */
@@ -100,27 +100,17 @@ s2_status supports_e4m3(const s2_device *device, const s2_attn_problem *problem,
     return problem->plan != NULL ? supports_plan(problem, why) : S2_OK;
 }
 
-s2_status make_maps(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
+s2_status find_place(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
 {
     const s2_mapped tensors[3] = {{&problem->q, false, 64},
                                   {&problem->k, true, state->block_tok},
                                   {&problem->v, true, state->block_tok}};
-    return s2_sm90_upload_maps(device, problem, tensors, 3, &state->maps, why);
-}
-
-/* Uploads where the rows of O of each sequence begin, and rewrites it later. */
-s2_status upload_rows(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
-{
-    void **const o = (void **)s2_calloc((size_t)problem->n_seqs, sizeof *o);
-    if (o == NULL)
-        return S2_ENOMEM;
-    for (int32_t seq = 0; seq < problem->n_seqs; seq++)
-        o[seq] = (uint16_t *)problem->o.data + s2_tensor_at(&problem->o, problem->q_begin_tok, seq, 0, 0);
-    const size_t n_bytes = (size_t)problem->n_seqs * sizeof *o;
-    const s2_status status = state->o == NULL ? s2_cuda_upload(device, o, n_bytes, &state->o, why)
-                                              : s2_cuda_write(device, state->o, o, n_bytes, why);
-    s2_free(o);
-    return status;
+    s2_sm90_found found;
+    S2_TRY(s2_sm90_find_place(device, problem, tensors, 3, &state->places, &found, why));
+    state->params.maps = found.maps;
+    state->params.o = found.o;
+    state->params.moved = found.moved;
+    return S2_OK;
 }
 
 int32_t rows_of(const s2_attn_problem *problem, int32_t at)
@@ -132,13 +122,13 @@ void release(State *state)
 {
     s2_sm90_release_steps(&state->steps);
     s2_panels_close(&state->panels);
-    s2_cuda_free(state->maps, state->counter, state->o);
+    s2_sm90_release_places(&state->places);
+    s2_cuda_free(state->counter);
 }
 
 void fill_params(const s2_attn_problem *problem, State *state)
 {
     s2::FwdParams *const params = &state->params;
-    params->maps = (const CUtensorMap *)state->maps;
     params->items = (const s2_step_item *)state->steps.items;
     params->words = (const s2_step_word *)state->steps.words;
     params->list = (const int32_t *)state->steps.list;
@@ -146,7 +136,6 @@ void fill_params(const s2_attn_problem *problem, State *state)
     params->counter = (int32_t *)state->counter;
     params->lse = problem->lse.data;
     params->lse_head = problem->lse.head;
-    params->o = (uint8_t *const *)state->o;
     params->o_tok_bytes = problem->o.tok * 2;
     params->o_head_bytes = problem->o.head * 2;
     params->n_items = problem->plan->n_items;
@@ -186,22 +175,12 @@ s2_status make(s2_device *device, const s2_attn_problem *problem, State *state, 
     static const int32_t zero[2] = {0, 0};
     state->launch = instance_of(problem);
     state->block_tok = problem->plan->blk_tok;
-    S2_TRY(make_maps(device, problem, state, why));
-    S2_TRY(upload_rows(device, problem, state, why));
+    S2_TRY(find_place(device, problem, state, why));
     S2_TRY(make_steps(device, problem, state, why));
     if (problem->e4m3)
         S2_TRY(s2_panels_open(device, problem, &state->panels, why));
     S2_TRY(s2_cuda_upload(device, zero, sizeof zero, &state->counter, why));
-    (void)s2_sm90_moves(device, problem, &state->where);
     fill_params(problem, state);
-    return S2_OK;
-}
-
-s2_status move(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
-{
-    S2_TRY(make_maps(device, problem, state, why));
-    S2_TRY(upload_rows(device, problem, state, why));
-    state->params.moved = 1;
     return S2_OK;
 }
 
@@ -220,8 +199,7 @@ s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_d
     State *const state = (State *)raw;
     if (state->params.n_items == 0)
         return S2_OK;
-    if (s2_sm90_moves(device, problem, &state->where))
-        S2_TRY(move(device, problem, state, why));
+    S2_TRY(find_place(device, problem, state, why));
     if (problem->listed != NULL)
         S2_TRY(plan_lists(device, problem, state, why));
     if (problem->e4m3)

@@ -18,8 +18,8 @@ using s2::WindowShared;
 struct State {
     s2::WindowParams params;
     bool fp16;
-    s2_sm90_where where;
-    void *maps, *items;
+    s2_sm90_places places;
+    void *items;
 };
 
 s2_status supports_plan(const s2_attn_problem *problem, s2_diag *why)
@@ -42,14 +42,18 @@ s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_d
     return problem->plan != NULL ? supports_plan(problem, why) : S2_OK;
 }
 
-s2_status make_maps(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
+s2_status find_place(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
 {
     const int32_t box_tok = state->params.box_tok;
     const s2_mapped tensors[4] = {{&problem->q, false, WindowShared::POSITIONS, WindowShared::HEADS},
                                   {&problem->k, true, box_tok},
                                   {&problem->v, true, box_tok},
                                   {&problem->o, false, 1, WindowShared::HEADS}};
-    return s2_sm90_upload_maps(device, problem, tensors, 4, &state->maps, why);
+    s2_sm90_found found;
+    S2_TRY(s2_sm90_find_place(device, problem, tensors, 4, &state->places, &found, why));
+    state->params.maps = found.maps;
+    state->params.moved = found.moved;
+    return S2_OK;
 }
 
 s2::WindowItem item_of(const s2_attn_problem *problem, const s2_plan_item *from)
@@ -86,13 +90,13 @@ s2_status upload_items(s2_device *device, const s2_attn_problem *problem, State 
 
 void release(State *state)
 {
-    s2_cuda_free(state->maps, state->items);
+    s2_sm90_release_places(&state->places);
+    s2_cuda_free(state->items);
 }
 
 void fill_params(const s2_attn_problem *problem, State *state)
 {
     s2::WindowParams *const params = &state->params;
-    params->maps = (const CUtensorMap *)state->maps;
     params->items = (const s2::WindowItem *)state->items;
     params->lse = problem->lse.data;
     params->lse_head = problem->lse.head;
@@ -106,9 +110,8 @@ s2_status make(s2_device *device, const s2_attn_problem *problem, State *state, 
 {
     state->fp16 = problem->dtype == S2_F16;
     state->params.box_tok = problem->plan->blk_tok;
-    S2_TRY(make_maps(device, problem, state, why));
+    S2_TRY(find_place(device, problem, state, why));
     S2_TRY(upload_items(device, problem, state, why));
-    (void)s2_sm90_moves(device, problem, &state->where);
     fill_params(problem, state);
     return S2_OK;
 }
@@ -125,10 +128,7 @@ s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_d
     State *const state = (State *)raw;
     if (state->params.n_items == 0)
         return S2_OK;
-    if (s2_sm90_moves(device, problem, &state->where)) {
-        S2_TRY(make_maps(device, problem, state, why));
-        state->params.moved = 1;
-    }
+    S2_TRY(find_place(device, problem, state, why));
     fill_params(problem, state);
     return s2_cuda_try(
         (state->fp16 ? launch<true> : launch<false>)(state->params, device->n_units, s2_cuda_stream(device)),

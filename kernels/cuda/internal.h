@@ -21,6 +21,9 @@ cudaStream_t s2_cuda_stream(const s2_device *device);
 /* Allocate at least one byte and copy host data there. */
 s2_status s2_cuda_upload(s2_device *device, const void *host, size_t n_bytes, void **out, s2_diag *why);
 
+/* The same, done when it returns and in no graph, even while one is captured. */
+s2_status s2_cuda_upload_apart(const void *host, size_t n_bytes, void **out, s2_diag *why);
+
 /* Queue a copy of host data, a multiple of 4 bytes. The data is read now, and a captured graph keeps it. */
 s2_status s2_cuda_write(const s2_device *device, void *dst, const void *host, size_t n_bytes, s2_diag *why);
 

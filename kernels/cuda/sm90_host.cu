@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include "base/alloc.h"
@@ -58,31 +57,108 @@ static s2_status encode(EncodeMap encoder, CUtensorMap *map, const s2_attn_probl
     return S2_OK;
 }
 
-s2_status s2_sm90_upload_maps(s2_device *device, const s2_attn_problem *problem, const s2_mapped *tensors,
-                              int32_t n, void **out, s2_diag *why)
+/* ------------------------------------------------------------------ places */
+
+static size_t maps_bytes(const s2_attn_problem *problem, int32_t n)
+{
+    return (size_t)problem->n_seqs * (size_t)n * sizeof(CUtensorMap);
+}
+
+static s2_status fill_place(const s2_attn_problem *problem, const s2_mapped *tensors, int32_t n,
+                            uint8_t *host, s2_diag *why)
 {
     EncodeMap encoder = NULL;
     S2_TRY(find_encoder(&encoder, why));
-    const size_t n_bytes = (size_t)problem->n_seqs * (size_t)n * sizeof(CUtensorMap);
-    CUtensorMap *const maps = (CUtensorMap *)aligned_alloc(128, n_bytes);
-    s2_status status = maps != NULL ? S2_OK : S2_ENOMEM;
-    for (int32_t at = 0; at < n * problem->n_seqs && status == S2_OK; at++)
-        status = encode(encoder, &maps[at], problem, &tensors[at % n], at / n, why);
+    for (int32_t at = 0; at < n * problem->n_seqs; at++)
+        S2_TRY(encode(encoder, (CUtensorMap *)host + at, problem, &tensors[at % n], at / n, why));
+    void **const o = (void **)(host + maps_bytes(problem, n));
+    for (int32_t seq = 0; seq < problem->n_seqs && problem->o.data != NULL; seq++)
+        o[seq] = (uint16_t *)problem->o.data + s2_tensor_at(&problem->o, problem->q_begin_tok, seq, 0, 0);
+    return S2_OK;
+}
+
+typedef s2_status (*Upload)(s2_device *device, const void *host, size_t n_bytes, void **memory, s2_diag *why);
+
+/* The device's memory, NULL when there is none yet, holds what `upload` puts there. */
+static s2_status write_place(s2_device *device, const s2_attn_problem *problem, const s2_mapped *tensors,
+                             int32_t n, Upload upload, s2_sm90_place *place, s2_diag *why)
+{
+    const size_t n_bytes = maps_bytes(problem, n) + (size_t)problem->n_seqs * sizeof(void *);
+    uint8_t *const host = (uint8_t *)aligned_alloc(128, s2_round_up(n_bytes, 128));
+    if (host == NULL)
+        return S2_ENOMEM;
+    memset(host, 0, n_bytes);
+    s2_status status = fill_place(problem, tensors, n, host, why);
     if (status == S2_OK)
-        status = *out == NULL ? s2_cuda_upload(device, maps, n_bytes, out, why)
-                              : s2_cuda_write(device, *out, maps, n_bytes, why);
-    free(maps);
+        status = upload(device, host, n_bytes, &place->memory, why);
+    free(host);
     return status;
 }
 
-bool s2_sm90_moves(const s2_device *device, const s2_attn_problem *problem, s2_sm90_where *where)
+static s2_status upload_own(s2_device *device, const void *host, size_t n_bytes, void **memory, s2_diag *why)
 {
-    const void *const data[] = {problem->q.data, problem->k.data,   problem->v.data,
-                                problem->o.data, problem->d_o.data, problem->d_q.data};
-    const bool same = memcmp(where->data, data, sizeof data) == 0;
-    memcpy(where->data, data, sizeof data);
-    where->in_graph = where->in_graph || s2_cuda_captures(device);
-    return !same || where->in_graph;
+    return *memory == NULL ? s2_cuda_upload(device, host, n_bytes, memory, why)
+                           : s2_cuda_write(device, *memory, host, n_bytes, why);
+}
+
+static s2_status upload_captured(s2_device *, const void *host, size_t n_bytes, void **memory, s2_diag *why)
+{
+    return s2_cuda_upload_apart(host, n_bytes, memory, why);
+}
+
+static bool lies_there(const s2_sm90_place *place, const s2_sm90_place *other)
+{
+    return memcmp(place->data, other->data, sizeof place->data) == 0;
+}
+
+static s2_status find_own(s2_device *device, const s2_attn_problem *problem, const s2_mapped *tensors,
+                          int32_t n, s2_sm90_place *place, s2_sm90_places *places, s2_diag *why)
+{
+    if (places->own.memory != NULL && lies_there(&places->own, place))
+        return S2_OK;
+    places->moved = places->moved || places->own.memory != NULL;
+    place->memory = places->own.memory;
+    S2_TRY(write_place(device, problem, tensors, n, upload_own, place, why));
+    places->own = *place;
+    return S2_OK;
+}
+
+static s2_status find_captured(s2_device *device, const s2_attn_problem *problem, const s2_mapped *tensors,
+                               int32_t n, s2_sm90_place *place, s2_sm90_places *places, s2_diag *why)
+{
+    for (int64_t at = 0; at < places->n_captured; at++)
+        if (lies_there(&places->captured[at], place)) {
+            *place = places->captured[at];
+            return S2_OK;
+        }
+    S2_TRY(S2_RESERVE(places->captured, places->captured_cap, places->n_captured + 1));
+    S2_TRY(write_place(device, problem, tensors, n, upload_captured, place, why));
+    places->captured[places->n_captured++] = *place;
+    return S2_OK;
+}
+
+s2_status s2_sm90_find_place(s2_device *device, const s2_attn_problem *problem, const s2_mapped *tensors,
+                             int32_t n, s2_sm90_places *places, s2_sm90_found *out, s2_diag *why)
+{
+    s2_sm90_place place = {{problem->q.data, problem->k.data, problem->v.data, problem->o.data,
+                            problem->d_o.data, problem->d_q.data},
+                           NULL};
+    const bool captures = s2_cuda_captures(device);
+    S2_TRY((captures ? find_captured : find_own)(device, problem, tensors, n, &place, places, why));
+    if (!captures)
+        place = places->own;
+    out->maps = (const CUtensorMap *)place.memory;
+    out->o = (uint8_t *const *)((uint8_t *)place.memory + maps_bytes(problem, n));
+    out->moved = !captures && places->moved;
+    return S2_OK;
+}
+
+void s2_sm90_release_places(s2_sm90_places *places)
+{
+    (void)cudaFree(places->own.memory);
+    for (int64_t at = 0; at < places->n_captured; at++)
+        (void)cudaFree(places->captured[at].memory);
+    s2_free(places->captured);
 }
 
 /* ------------------------------------------------------------------ steps */

@@ -6,6 +6,8 @@
 #ifndef S2_KERNELS_CUDA_SM90_HOST_CUH
 #define S2_KERNELS_CUDA_SM90_HOST_CUH
 
+#include <cuda.h>
+
 #include "kernels/cuda/internal.h"
 #include "plan/steps.h"
 
@@ -20,20 +22,34 @@ typedef struct s2_mapped {
     int32_t box_heads = 0;
 } s2_mapped;
 
-/*
- * Maps of n tensors for each sequence, [seq][tensor], on the device: in new memory where *maps is NULL, else
- * a write to *maps is queued.
- */
-s2_status s2_sm90_upload_maps(s2_device *device, const s2_attn_problem *problem, const s2_mapped *tensors,
-                              int32_t n, void **maps, s2_diag *why);
+/* What a kernel reads on the device of tensors that lie somewhere. */
+typedef struct s2_sm90_place {
+    const void *data[6]; /* where they lie: Q, K, V, O, dO, dQ */
+    void *memory;        /* maps [seq][tensor], then [seq] where the rows of O begin */
+} s2_sm90_place;
 
-/* Where the tensors of a problem were when its maps were written. */
-typedef struct s2_sm90_where {
-    const void *data[6];
-    bool in_graph; /* a graph that is replayed writes its own maps */
-} s2_sm90_where;
-/* Whether maps must be written: the tensors have moved, or a graph wrote the maps or is being captured. */
-bool s2_sm90_moves(const s2_device *device, const s2_attn_problem *problem, s2_sm90_where *where);
+/*
+ * The places of one problem. Launches write their own place anew where the tensors have moved. A graph is replayed
+ * whatever was launched since it was captured, so it has a place that nobody writes again, until the release.
+ */
+typedef struct s2_sm90_places {
+    s2_sm90_place own;
+    bool moved; /* own was written by a launch, not before all launches */
+    s2_sm90_place *captured;
+    int64_t n_captured, captured_cap;
+} s2_sm90_places;
+
+/* What the next launch is given. */
+typedef struct s2_sm90_found {
+    const CUtensorMap *maps;
+    uint8_t *const *o;
+    bool moved; /* an earlier launch of the stream writes them */
+} s2_sm90_found;
+
+/* Finds, or makes, the place of a problem's tensors, with maps of n of them. */
+s2_status s2_sm90_find_place(s2_device *device, const s2_attn_problem *problem, const s2_mapped *tensors,
+                             int32_t n, s2_sm90_places *places, s2_sm90_found *out, s2_diag *why);
+void s2_sm90_release_places(s2_sm90_places *places);
 
 /* The steps of a plan on the device; bits is NULL where there are no masks. */
 typedef struct s2_sm90_steps {

@@ -3,6 +3,7 @@
 Skipped where there is no GPU. S2_DEVICE=cpu runs what a CPU can, S2_MEASURED=FILE keeps what was measured, as JSON."""
 import contextlib
 import copy
+import ctypes
 import gc
 import importlib
 import json
@@ -375,12 +376,32 @@ class OnGpu(unittest.TestCase):
                         for one in sets:
                             for x in one:
                                 x.copy_(torch.randn_like(x))
+                    elsewhere = [[x.detach().clone().requires_grad_(backward) for x in one] for one in reversed(sets)]
+                    others = [s2.attention(*one, self.pattern, layer) for layer, one in enumerate(elsewhere)]
+                    if backward:
+                        torch.autograd.grad(others, [x for one in elsewhere for x in one], [weight] * len(others))
                     graph.replay()
                     torch.cuda.synchronize()
                     again = [[one.clone() for one in (each if backward else [each])] for each in made]
                     want = [each if backward else [each] for each in step()]
                     for a, b in zip(again, want):
                         self.assertTrue(all(torch.equal(x, y) for x, y in zip(a, b)))
+
+    def test_a_captured_call_is_its_kernel_alone(self):
+        """No tensor map is written anew when a graph is replayed, wherever the tensors of the capture lie."""
+        for seen_before in (False, True):
+            q, k, v = draw(1, 512, 512, 128, torch.bfloat16, 8, 2, grad=False)
+            s2.attention(q if seen_before else q.clone(), k, v, self.pattern)
+            torch.cuda.synchronize()
+            graph, n_nodes = torch.cuda.CUDAGraph(keep_graph=True), ctypes.c_size_t()
+            with torch.cuda.graph(graph):
+                o = s2.attention(q, k, v, self.pattern)
+            said = ctypes.CDLL("libcuda.so.1").cuGraphGetNodes(ctypes.c_void_p(graph.raw_cuda_graph()), None, ctypes.byref(n_nodes))
+            self.assertEqual((said, n_nodes.value), (0, 1))
+            graph.instantiate()
+            graph.replay()
+            torch.cuda.synchronize()
+            self.assertTrue(torch.equal(o, s2.attention(q, k, v, self.pattern)))
 
     def test_lists_of_blocks_are_captured_and_chosen_anew(self):
         """A graph of two layers, whose lists another kernel of the graph chooses of what q is then."""
