@@ -426,12 +426,18 @@ void s2_harness_close(s2_harness *harness)
     *harness = (s2_harness){0};
 }
 
+s2_status s2_harness_launch(void *harness, s2_diag *why)
+{
+    s2_harness *const own = harness;
+    return own->kernel->run(own->device, &own->problem, own->state, why);
+}
+
 s2_status s2_harness_time(s2_harness *harness, double *ms, s2_diag *why)
 {
     const s2_device_ops *const ops = harness->device->ops;
     double spent = 0.0;
     S2_TRY(ops->time_begin(harness->device));
-    S2_TRY(harness->kernel->run(harness->device, &harness->problem, harness->state, why));
+    S2_TRY(s2_harness_launch(harness, why));
     S2_TRY(ops->sync(harness->device, why));
     S2_TRY(ops->time_end(harness->device, &spent));
     if (ms != NULL)

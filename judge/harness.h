@@ -57,6 +57,8 @@ s2_status s2_harness_open(s2_harness *harness, s2_device *device, const s2_valid
                           s2_diag *why) S2_MUST_CHECK;
 void s2_harness_close(s2_harness *harness);
 
+/* Queue one run of `harness`: the launch of a train (judge/train.h) or a workload (judge/workload.h). */
+s2_status s2_harness_launch(void *harness, s2_diag *why) S2_MUST_CHECK;
 /* Run once and wait. ms may be NULL, here and below. */
 s2_status s2_harness_time(s2_harness *harness, double *ms, s2_diag *why) S2_MUST_CHECK;
 

@@ -139,9 +139,11 @@ typedef struct s2_validate_request {
 s2_validate_request s2_validate_request_init(const s2_device *device, const s2_pattern *pattern,
                                              const s2_plan_seq *seqs, int32_t n_seqs);
 
-/* The order statistics of repeated runs, in milliseconds. */
+/* The order statistics of repeated runs, in milliseconds of a launch. */
 typedef struct s2_times {
     int32_t n; /* 0: not measured */
+    int64_t
+        n_each; /* a run is so many launches, replayed one after the other (judge/train.h), or a single one */
     double median_ms;
     double min_ms;
     double max_ms;

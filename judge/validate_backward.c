@@ -67,8 +67,7 @@ static s2_status values_train(s2_device *device, const s2_validate_request *requ
 
 static s2_status launch(void *self, s2_diag *why)
 {
-    s2_harness *const harness = &((s2_gradient_harness *)self)->harness;
-    return harness->kernel->run(harness->device, &harness->problem, harness->state, why);
+    return s2_harness_launch(&((s2_gradient_harness *)self)->harness, why);
 }
 
 static s2_status time_there(void *self, int32_t n, float *ms, int32_t *n_made, s2_diag *why)

@@ -510,7 +510,8 @@ static s2_status judge_generation(s2_device *device, const s2_validate_request *
         snprintf(out->left_out, sizeof out->left_out, "no generation through a cache: %.200s", step.why.msg);
         status = S2_OK;
     }
-    *why = step.why;
+    if (why != NULL)
+        *why = step.why;
     close_step(&step);
     return status;
 }
@@ -609,7 +610,8 @@ static s2_status open_decode(s2_device *device, const s2_validate_request *reque
     const s2_status status = open_cached(device, request, out, &refusal);
     if (status == S2_EUNSUPPORTED)
         return s2_judge_forward.open(device, request, out, why);
-    *why = refusal;
+    if (why != NULL)
+        *why = refusal;
     return status;
 }
 

@@ -52,12 +52,6 @@ static s2_status values_forward(s2_device *device, const s2_validate_request *re
 
 /* ------------------------------------------------------------------ one launch */
 
-static s2_status launch(void *self, s2_diag *why)
-{
-    s2_harness *const harness = self;
-    return harness->kernel->run(harness->device, &harness->problem, harness->state, why);
-}
-
 static s2_status time_there(void *self, int32_t n, float *ms, int32_t *n_made, s2_diag *why)
 {
     s2_harness *const harness = self;
@@ -88,7 +82,7 @@ static s2_status open_forward(s2_device *device, const s2_validate_request *requ
     }
     const double pair_flop = 4.0 * harness->problem.head_dim;
     *out = (s2_workload){.self = harness,
-                         .launch = launch,
+                         .launch = s2_harness_launch,
                          .time = harness->kernel->elsewhere != NULL ? time_there : NULL,
                          .close = close,
                          .kernel = harness->kernel->traits->name,

@@ -1,6 +1,6 @@
 /*
- * Two protocols, both timing single launches between two events: warm, one launch after the other on the same
- * data; cold, with the last-level cache evicted before each. The first launches are not counted.
+ * Two protocols: warm, one launch after the other on the same data, trains of them where they are short; cold, single
+ * launches between two events, the last-level cache evicted before each. The first launches are not counted.
  */
 #include "judge/workload.h"
 
@@ -10,8 +10,10 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "judge/train.h"
 
 enum { N_WARM_UP = 3, DENSE_RUNS = 5 };
+#define SAMPLE_US 2000.0
 
 static int compare_ms(const void *left, const void *right)
 {
@@ -19,7 +21,7 @@ static int compare_ms(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-static s2_times summarise(const float *samples, int32_t n)
+static s2_times summarise(const float *samples, int32_t n, int64_t n_each)
 {
     float sorted[S2_LIMIT_SAMPLES];
     if (n == 0)
@@ -27,6 +29,7 @@ static s2_times summarise(const float *samples, int32_t n)
     memcpy(sorted, samples, (size_t)n * sizeof *sorted);
     qsort(sorted, (size_t)n, sizeof *sorted, compare_ms);
     return (s2_times){.n = n,
+                      .n_each = n_each,
                       .median_ms = ((double)sorted[(n - 1) / 2] + (double)sorted[n / 2]) / 2.0,
                       .min_ms = (double)sorted[0],
                       .max_ms = (double)sorted[n - 1],
@@ -41,29 +44,61 @@ static s2_status time_once(s2_device *device, const s2_workload *workload, doubl
     return status == S2_OK ? S2_OK : device->ops->sync(device, why); /* sync says what failed */
 }
 
-/* *n: how many runs are wanted; becomes the number of samples. */
-static s2_status time_runs(s2_device *device, const s2_workload *workload, int32_t *n, bool cold,
-                           float *samples, s2_diag *why)
+static s2_status time_cold(s2_device *device, const s2_workload *workload, int32_t n, float *samples,
+                           s2_diag *why)
 {
-    const int32_t wanted = *n;
-    if (workload->time != NULL)
-        return workload->time(workload->self, wanted, samples, n, why);
-    for (int32_t nth = 0; nth < wanted; nth++) {
+    for (int32_t nth = 0; nth < n; nth++) {
         double ms = 0.0;
-        if (cold)
-            S2_TRY(device->ops->flush_cache(device));
+        S2_TRY(device->ops->flush_cache(device));
         S2_TRY(time_once(device, workload, &ms, why));
         samples[nth] = (float)ms;
     }
     return S2_OK;
 }
 
-static s2_status warm_up(s2_device *device, const s2_workload *workload, s2_diag *why)
+/* Launches of a sample: one, or trains of short ones, so many that what the host takes to begin them does not count. */
+static s2_status warm_up(const s2_workload *workload, s2_train *train, int64_t *n_each, s2_diag *why)
 {
-    double ms = 0.0;
-    for (int32_t at = 0; at < N_WARM_UP && device->kind == S2_DEVICE_GPU && workload->time == NULL; at++)
-        S2_TRY(time_once(device, workload, &ms, why));
+    double us = 0.0;
+    *n_each = 1;
+    if (train->device->kind != S2_DEVICE_GPU)
+        return S2_OK;
+    for (int32_t at = 0; at < N_WARM_UP; at++)
+        S2_TRY(s2_train_time(train, 1, &us, why));
+    s2_diag ignored = {0};
+    if (s2_train_record(train, us, &ignored) != S2_OK) /* it cannot be recorded: launch by launch */
+        *train = s2_train_of(train->device, workload->launch, workload->self);
+    if (train->recording == NULL)
+        return S2_OK;
+    S2_TRY(s2_train_time(train, train->n_each, &us, why));
+    *n_each = s2_round_up((int64_t)ceil(SAMPLE_US / fmax(us, 0.5)), train->n_each);
     return S2_OK;
+}
+
+static s2_status time_trains(const s2_workload *workload, int32_t n, s2_train *train, float *samples,
+                             int64_t *n_each, s2_diag *why)
+{
+    S2_TRY(warm_up(workload, train, n_each, why));
+    for (int32_t nth = 0; nth < n; nth++) {
+        double us = 0.0;
+        S2_TRY(s2_train_time(train, *n_each, &us, why));
+        samples[nth] = (float)(us * 1e-3);
+    }
+    return S2_OK;
+}
+
+static s2_status time_warm(s2_device *device, const s2_workload *workload, int32_t n, float *samples,
+                           s2_times *out, s2_diag *why)
+{
+    int32_t n_made = n;
+    int64_t n_each = 1;
+    s2_train train = s2_train_of(device, workload->launch, workload->self);
+    const s2_status status = workload->time != NULL ? workload->time(workload->self, n, samples, &n_made, why)
+                                                    : time_trains(workload, n, &train, samples, &n_each, why);
+    if (status == S2_OK)
+        *out = summarise(samples, n_made, n_each);
+    s2_train_close(&train);
+    return status;
 }
 
 /* Read the sensors while one more launch, which is not timed, runs. */
@@ -81,27 +116,23 @@ static s2_status time_pattern(s2_device *device, const s2_workload *workload,
                               const s2_validate_request *request, s2_validation *out, s2_diag *why)
 {
     float cold[S2_LIMIT_SAMPLES];
-    int32_t n = s2_min_i32(request->n_timed, S2_LIMIT_SAMPLES);
-    S2_TRY(warm_up(device, workload, why));
-    S2_TRY(time_runs(device, workload, &n, false, out->sample_ms, why));
+    const int32_t n = s2_min_i32(request->n_timed, S2_LIMIT_SAMPLES);
+    S2_TRY(time_warm(device, workload, n, out->sample_ms, &out->warm, why));
     if (device->ops->clock_mhz != NULL && workload->time == NULL)
         out->sm_mhz = device->ops->clock_mhz(device);
     S2_TRY(look_at_the_board(device, workload, out, why));
-    out->warm = summarise(out->sample_ms, n);
     if (device->ops->flush_cache == NULL || workload->time != NULL)
         return S2_OK;
-    S2_TRY(time_runs(device, workload, &n, true, cold, why));
-    out->cold = summarise(cold, n);
+    S2_TRY(time_cold(device, workload, n, cold, why));
+    out->cold = summarise(cold, n, 1);
     return S2_OK;
 }
 
 static s2_status time_dense(s2_device *device, const s2_workload *workload, s2_validation *out, s2_diag *why)
 {
     float samples[DENSE_RUNS];
-    int32_t n = device->kind == S2_DEVICE_GPU || workload->time != NULL ? DENSE_RUNS : 1;
-    S2_TRY(warm_up(device, workload, why));
-    S2_TRY(time_runs(device, workload, &n, false, samples, why));
-    out->dense = summarise(samples, n);
+    const int32_t n = device->kind == S2_DEVICE_GPU || workload->time != NULL ? DENSE_RUNS : 1;
+    S2_TRY(time_warm(device, workload, n, samples, &out->dense, why));
     out->dense_kernel = workload->kernel;
     return S2_OK;
 }
@@ -159,7 +190,6 @@ static void dense_beside(s2_device *device, const s2_pass_judge *phase, const s2
 static void ours_beside(const s2_pass_judge *phase, const s2_validate_request *request, s2_validation *out)
 {
     float samples[DENSE_RUNS];
-    int32_t n = DENSE_RUNS;
     s2_validate_request like = *request;
     s2_workload workload;
     s2_diag why = {0};
@@ -167,17 +197,10 @@ static void ours_beside(const s2_pass_judge *phase, const s2_validate_request *r
     like.kernel = NULL;
     if (phase->open(request->beside, &like, &workload, &why) != S2_OK)
         return;
-    s2_status status = time_once(request->beside, &workload, &ms, &why);
-    if (status == S2_OK)
-        status = warm_up(request->beside, &workload, &why);
-    if (status == S2_OK && ms * n <= request->time_limit_ms)
-        status = time_runs(request->beside, &workload, &n, false, samples, &why);
-    else
-        n = 0;
-    if (status == S2_OK && n > 0) {
-        out->ours = summarise(samples, n);
+    if (time_once(request->beside, &workload, &ms, &why) == S2_OK &&
+        ms * DENSE_RUNS <= request->time_limit_ms &&
+        time_warm(request->beside, &workload, DENSE_RUNS, samples, &out->ours, &why) == S2_OK)
         out->ours_kernel = workload.kernel;
-    }
     workload.close(workload.self);
 }
 
@@ -209,14 +232,10 @@ s2_status s2_workload_times(s2_device *device, const s2_pass_judge *phase, const
                             s2_times *out, s2_diag *why)
 {
     float samples[S2_LIMIT_SAMPLES];
-    int32_t n = s2_min_i32(request->n_timed, S2_LIMIT_SAMPLES);
+    const int32_t n = s2_min_i32(request->n_timed, S2_LIMIT_SAMPLES);
     s2_workload workload;
     S2_TRY(phase->open(device, request, &workload, why));
-    s2_status status = warm_up(device, &workload, why);
-    if (status == S2_OK)
-        status = time_runs(device, &workload, &n, false, samples, why);
-    if (status == S2_OK)
-        *out = summarise(samples, n);
+    const s2_status status = time_warm(device, &workload, n, samples, out, why);
     workload.close(workload.self);
     return status;
 }

@@ -51,6 +51,7 @@ static void json_times(s2_buf *buf, const char *key, const s2_times *times)
     s2_json_key_num(buf, "p95", timed ? times->p95_ms : NAN);
     s2_json_key_num(buf, "spread", timed ? spread(times) : NAN);
     s2_json_key_int(buf, "runs", times->n);
+    s2_json_key_num(buf, "launches", timed ? (double)times->n_each : NAN);
 }
 
 static void json_time(const s2_subject *subject, s2_buf *buf)
@@ -313,8 +314,11 @@ static void text_grid(const s2_validation *v, s2_buf *buf)
 
 static void text_times(const char *label, const s2_times *times, s2_buf *buf)
 {
-    s2_buf_printf(buf, "  %-9s median %.3f ms, min %.3f ms, p95 %.3f ms, spread %.1f %% of %d runs", label,
-                  times->median_ms, times->min_ms, times->p95_ms, 100.0 * spread(times), times->n);
+    s2_buf_printf(buf, "  %-9s median %s ms, min %s ms, p95 %s ms, spread %.1f %% of %d runs", label,
+                  s2_decimal(times->median_ms, 4).text, s2_decimal(times->min_ms, 4).text,
+                  s2_decimal(times->p95_ms, 4).text, 100.0 * spread(times), times->n);
+    if (times->n_each > 1)
+        s2_buf_printf(buf, " of %lld launches", (long long)times->n_each);
 }
 
 static void text_sensors(const s2_validation *v, s2_buf *buf)
@@ -332,7 +336,7 @@ static void text_beside(const char *label, const s2_times *times, const char *ke
 {
     if (times->n == 0)
         return;
-    s2_buf_printf(buf, "  %-9s median %.3f ms by %s", label, times->median_ms, kernel);
+    s2_buf_printf(buf, "  %-9s median %s ms by %s", label, s2_decimal(times->median_ms, 4).text, kernel);
     if (times->n > 1)
         s2_buf_printf(buf, ", spread %.1f %% of %d runs", 100.0 * spread(times), times->n);
     s2_buf_printf(buf, ": %.2f times as long%s\n", times->median_ms / own->median_ms,
@@ -363,8 +367,8 @@ static void text_time(const s2_subject *subject, s2_buf *buf)
                       v->dense_wrong);
     text_beside("ours", &v->ours, v->ours_kernel, &v->warm, buf);
     if (subject->predicted != NULL)
-        s2_buf_printf(buf, "  bound     %.3f ms on %s for any kernel: %.3f of it reached\n",
-                      subject->predicted->bound_us * 1e-3, subject->predicted->gpu,
+        s2_buf_printf(buf, "  bound     %s ms on %s for any kernel: %.3f of it reached\n",
+                      s2_decimal(subject->predicted->bound_us * 1e-3, 4).text, subject->predicted->gpu,
                       fraction_of_bound(subject));
 }
 

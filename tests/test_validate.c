@@ -519,41 +519,82 @@ static void slow_forget(s2_device *device, void **recording)
     *recording = NULL;
 }
 
+/* The CPU, and a kernel of it, in the guise of that device. */
+typedef struct s2_slow_device {
+    s2_arena arena;
+    s2_pattern pattern;
+    s2_plan_seq seq;
+    s2_device *device;
+    const s2_device_ops *own_ops;
+    s2_device_ops ops;
+    s2_kernel kernel;
+    s2_validate_request request;
+} s2_slow_device;
+
+static void open_slow(s2_pass pass, double host_us, double device_us, bool records, s2_slow_device *own)
+{
+    *own = (s2_slow_device){.seq = {pass == S2_PASS_DECODE ? 1 : 16, 16}};
+    own->pattern = s2_parsed(&own->arena, "heads 2; head-dim 16; block 16; layers all: dense");
+    assert_int_equal(s2_device_open("cpu", &own->device, NULL), S2_OK);
+    own->request = s2_validate_request_init(own->device, &own->pattern, &own->seq, 1);
+    own->request.pass = pass;
+    own->request.phase = pass == S2_PASS_DECODE ? S2_DECODE : S2_PREFILL;
+    own->own_ops = own->device->ops;
+    own->ops = *own->own_ops;
+    own->ops.time_begin = slow_begin;
+    own->ops.time_end = slow_end;
+    if (records) {
+        own->ops.record_begin = slow_record;
+        own->ops.record_end = slow_recorded;
+        own->ops.replay = slow_replay;
+        own->ops.forget = slow_forget;
+    }
+    slow = (s2_slow_host){.host_us = host_us, .device_us = device_us};
+}
+
+static void close_slow(s2_slow_device *own)
+{
+    own->device->ops = own->own_ops;
+    own->device->kind = S2_DEVICE_CPU;
+    s2_device_close(&own->device);
+    s2_arena_release(&own->arena);
+}
+
 static s2_steady_time steady(s2_pass pass, double host_us, double device_us, bool records)
 {
-    s2_arena arena = {0};
-    const s2_pattern pattern = s2_parsed(&arena, "heads 2; head-dim 16; block 16; layers all: dense");
-    const s2_plan_seq seq = {pass == S2_PASS_DECODE ? 1 : 16, 16};
-    s2_device *device = NULL;
+    s2_slow_device own;
     s2_harness harness = {0};
     s2_steady_time out = {0};
-    assert_int_equal(s2_device_open("cpu", &device, NULL), S2_OK);
-    s2_validate_request request = s2_validate_request_init(device, &pattern, &seq, 1);
-    request.pass = pass;
-    request.phase = pass == S2_PASS_DECODE ? S2_DECODE : S2_PREFILL;
-    assert_int_equal(s2_harness_open(&harness, device, &request, NULL), S2_OK);
-    s2_device_ops ops = *device->ops;
-    const s2_device_ops *const own_ops = device->ops;
+    open_slow(pass, host_us, device_us, records, &own);
+    assert_int_equal(s2_harness_open(&harness, own.device, &own.request, NULL), S2_OK);
     const s2_kernel *const own_kernel = harness.kernel;
-    s2_kernel kernel = *own_kernel;
-    kernel.run = count_launch;
-    ops.time_begin = slow_begin;
-    ops.time_end = slow_end;
-    if (records) {
-        ops.record_begin = slow_record;
-        ops.record_end = slow_recorded;
-        ops.replay = slow_replay;
-        ops.forget = slow_forget;
-    }
-    device->ops = &ops;
-    harness.kernel = &kernel;
-    slow = (s2_slow_host){.host_us = host_us, .device_us = device_us};
+    own.kernel = *own_kernel;
+    own.kernel.run = count_launch;
+    own.device->ops = &own.ops;
+    harness.kernel = &own.kernel;
     assert_int_equal(s2_steady_run(&harness, 5, 15, &out, NULL), S2_OK);
-    device->ops = own_ops;
     harness.kernel = own_kernel;
     s2_harness_close(&harness);
-    s2_device_close(&device);
-    s2_arena_release(&arena);
+    close_slow(&own);
+    return out;
+}
+
+/* What `s2 validate` takes of it. */
+static s2_times validated(s2_pass pass, double host_us, double device_us, bool records)
+{
+    s2_slow_device own;
+    s2_times out = {0};
+    open_slow(pass, host_us, device_us, records, &own);
+    own.kernel = *s2_kernel_find(pass == S2_PASS_DECODE ? "cpu_decode" : "cpu");
+    own.kernel.run = count_launch;
+    own.kernel.device = own.device->kind = S2_DEVICE_GPU;
+    own.device->ops = &own.ops;
+    own.request.kernel = &own.kernel;
+    own.request.n_timed = 5;
+    s2_diag why = {0};
+    if (s2_validate_times(own.device, &own.request, &out, &why) != S2_OK)
+        fail_msg("%s", why.msg);
+    close_slow(&own);
     return out;
 }
 
@@ -576,6 +617,15 @@ static void a_steady_time_is_the_devices_however_slow_the_host_is(void **state)
         /* nothing to record on: as the host queues it */
         assert_true(steady(pass, host_us, device_us, false).us > 0.9 * fmax(host_us, device_us));
         assert_int_equal(slow.n_replays, 0);
+        /* two events around a single launch take what the host takes as well */
+        const double alone_us = host_us + device_us;
+        const s2_times replayed = validated(pass, host_us, device_us, true);
+        const double want_us = alone_us < 100 ? device_us : alone_us;
+        if (fabs(replayed.median_ms * 1e3 / want_us - 1) > 0.02 || (replayed.n_each > 1) != (alone_us < 100))
+            fail_msg("%g us of %lld launches for %g, where the host takes %g", replayed.median_ms * 1e3,
+                     (long long)replayed.n_each, device_us, host_us);
+        const s2_times alone = validated(pass, host_us, device_us, false);
+        assert_true(fabs(alone.median_ms * 1e3 / alone_us - 1) < 0.001 && alone.n_each == 1);
     }
 }
 
