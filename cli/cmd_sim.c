@@ -270,8 +270,8 @@ static void say_otherwise(const s2_sim_run_state *state, const char *name, const
     if (state->options.phase == S2_TRAIN || state->table || state->all_phases)
         return; /* which say nothing of the context that fits */
     if (cli->most.n_tok > 0 && sim->fit_len_tok > cli->most.n_tok)
-        s2_cli_hint(cli, "%s is written for at most %lld tokens (%s), whatever more fits the memory",
-                    cli->most.path, (long long)cli->most.n_tok, cli->most.key);
+        s2_cli_hint(cli, "%s is written for at most %s (%s), whatever more fits the memory", cli->most.path,
+                    s2_count_text(cli->most.n_tok, "token").text, cli->most.key);
     if (cli->sized.n_tok > 0)
         s2_cli_hint(cli,
                     "%s states shares of the length: of any other length than %lld it is another pattern, so "

@@ -348,9 +348,9 @@ s2_status s2_explain_extent(const s2_pattern *pattern, const s2_finding *finding
     S2_TRY(s2_unread_count(pattern, finding, &unread));
     if (unread.n_tok == 0)
         return S2_OK;
-    s2_buf_printf(buf, "%sat %lld tokens %lld of %lld pairs (%.1f %%) are read by no head%s\n", indent,
-                  (long long)unread.n_tok, (long long)unread.n_unread, (long long)unread.n_pairs,
-                  100.0 * (double)unread.n_unread / (double)unread.n_pairs,
+    s2_buf_printf(buf, "%sat %s %lld of %lld pairs (%.1f %%) are read by no head%s\n", indent,
+                  s2_count_text(unread.n_tok, "token").text, (long long)unread.n_unread,
+                  (long long)unread.n_pairs, 100.0 * (double)unread.n_unread / (double)unread.n_pairs,
                   finding->witness.rank >= 0 ? " of the rank" : "");
     return S2_OK;
 }
