@@ -359,7 +359,7 @@ extern const char *const s2_tui_sorts[];
 enum { S2_TUI_SORTS = 6 };
 
 /* The state before the first key, on a screen of this size, in this view. */
-s2_tui_state s2_tui_state_init(int32_t rows, int32_t cols, s2_view_id first);
+void s2_tui_state_init(s2_tui_state *state, int32_t rows, int32_t cols, s2_view_id first);
 
 /* Handle one key. Sets state->request, to S2_REQUEST_NONE if the owner has nothing to do. */
 void s2_tui_step(const s2_tui_model *model, s2_tui_state *state, int32_t key);

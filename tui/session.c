@@ -101,8 +101,10 @@ static void follow_bench(s2_session *session, const s2_knobs *before)
 
 s2_status s2_session_init(s2_session *session, int32_t rows, int32_t cols, bool ascii, s2_view_id first)
 {
-    *session = (s2_session){
-        .state = s2_tui_state_init(rows, cols, first), .building = -1, .n_refused = s2_alloc_n_refused()};
+    memset(session, 0, sizeof *session);
+    s2_tui_state_init(&session->state, rows, cols, first);
+    session->building = -1;
+    session->n_refused = s2_alloc_n_refused();
     session->model.source = session->model.database = "";
     session->model.grids = &session->grids;
     want_bench(session);
