@@ -372,6 +372,7 @@ s2_status s2_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_op
     s2_sim sim = {0};
     int64_t own_work = S2_WORK_STEPS, *const work_left =
                                           options->work_left != NULL ? options->work_left : &own_work;
+    const int64_t allowed = *work_left;
     const bool listed = options->listed && fidelity >= S2_PRICE_TIME;
     s2_status status = listed ? s2_sim_check_listed(options, diag) : S2_OK;
     if (status == S2_OK && options->peer != NULL)
@@ -381,9 +382,9 @@ s2_status s2_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_op
     s2_arena_rewind(scratch, mark);
     if (!s2_work_goes_on(work_left))
         return s2_diag_set(diag, S2_ELIMIT, CODE_SIM, 0, 0,
-                           "counting what it reads at %lld tokens takes more than " S2_WORK_WORDS
+                           "counting what it reads at %lld tokens takes more than %s" S2_WORK_WORDS
                            "; a shorter context, larger blocks or fewer terms take less",
-                           (long long)options->len_tok);
+                           (long long)options->len_tok, allowed < S2_WORK_STEPS ? "is left of " : "");
     if (status == S2_ELIMIT)
         return refuse_limit(scratch, pattern, options, diag);
     if (status == S2_OK && listed)
@@ -415,6 +416,9 @@ s2_status s2_price_largest(s2_arena *scratch, const s2_pattern *pattern, s2_sim_
 {
     s2_sim sim, dense;
     s2_sim_options own = *options;
+    int64_t work_left = S2_WORK_STEPS;
+    if (own.work_left == NULL)
+        own.work_left = &work_left; /* of all three prices */
     own.batch = 1;
     S2_TRY(s2_price(scratch, pattern, &own, S2_PRICE_WHOLE, &sim, diag));
     if (options->phase == S2_TRAIN && options->net == NULL)
