@@ -130,7 +130,7 @@ s2_status s2_bytes_read(s2_arena *arena, const char *path, size_t limit_bytes, c
 {
     const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
-        return io_error(errno);
+        return io_error(errno == ENXIO ? ENODEV : errno);
     struct stat info;
     char *data = NULL;
     size_t n = 0;
@@ -159,6 +159,7 @@ const char *s2_file_why(int errnum)
     case ETIMEDOUT: return "nothing was written to this pipe for 10 seconds";
     case ENODATA: return "nothing was written to this pipe";
     case ETXTBSY: return "it changed each time that it was read";
+    case ENODEV: return "a socket, or a device that is not there";
     case ENXIO: return "nobody reads this pipe";
     default: return strerror(errnum);
     }

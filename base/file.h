@@ -20,7 +20,8 @@
 /*
  * Read all bytes of a file, or the first limit_bytes + 1 of a larger one; a zero byte is added at the end.
  * A pipe is waited for at most 10 seconds (errno ETIMEDOUT) and must not be empty (ENODATA), so that neither
- * a pipe without a writer nor one whose writer sleeps blocks a script for ever. EISDIR for a directory.
+ * a pipe without a writer nor one whose writer sleeps blocks a script for ever. EISDIR for a directory,
+ * ENODEV for a socket.
  * What is read of a regular file stood in it at one time: a file that changes meanwhile is read again, and one that
  * changes each time is refused (ETXTBSY). Whether its writer had finished, no reader can tell. S2_ENOMEM.
  */
