@@ -252,7 +252,7 @@ check-house: all
 	tests/lint/stamps.sh $(MAKE)
 	tests/lint/test_lint.sh $(O)
 
-FORMATTED = $(LIB_C) $(CLI_C) docs/examples/serve.c docs/examples/library.c docs/examples/plug/mine.c $(wildcard cli/main_*.c tests/*.[ch] tests/*/*.[ch] kernels/cuda/*.cu*) $(HEADERS)
+FORMATTED = $(LIB_C) $(CLI_C) docs/examples/serve.c docs/examples/library.c docs/examples/plug/mine.c $(wildcard python/*.c cli/main_*.c tests/*.[ch] tests/*/*.[ch] kernels/cuda/*.cu*) $(HEADERS)
 ## format: rewrite C and CUDA sources in the house's style (clang-format 14)
 format:
 	clang-format -i $(FORMATTED)
