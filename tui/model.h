@@ -45,6 +45,7 @@ typedef struct s2_tui_row {
     const char *phase; /* of the numbers above; "" where there are none */
     int64_t len_tok;
     const char *priced_on; /* "8 x h200 b32 e4m3": GPUs, batch, and what else of the price is not usual */
+    s2_question asked;     /* what the numbers answer, as far as a question says it; of no tokens: nothing */
     double recall;         /* NAN: not judged (docs/worth.md) */
     double loss;
     int64_t hops; /* n_layers + 1: more than there are; INT64_MIN: not measured */
