@@ -96,6 +96,11 @@ obj      = $(patsubst $(O)/search/ranks.%,$(B)/search/ranks.%,$(patsubst %,$(O)/
 
 CUDA_DEFINE := -DS2_HAVE_CUDA=$(if $(LIB_CU),1,0)
 
+# The stack of a container, or of a thread of whoever calls the library, may be small: no function takes over 40 KiB of it.
+ifeq ($(BUILD),release)
+$(call obj,$(LIB_C) $(CLI_C) $(wildcard cli/main_*.c)): CFLAGS += -Wframe-larger-than=40960
+endif
+
 ##@ Build and run
 ## all: the programs s2check, s2 and s2cert
 all: $(B)/s2check $(B)/s2 $(B)/s2cert
@@ -247,7 +252,7 @@ check-house: all
 	tests/lint/stamps.sh $(MAKE)
 	tests/lint/test_lint.sh $(O)
 
-FORMATTED = $(LIB_C) $(CLI_C) docs/examples/serve.c docs/examples/library.c docs/examples/plug/mine.c $(wildcard cli/main_*.c tests/*.[ch] tests/*/*.[ch] kernels/cuda/*.cu*) $(HEADERS)
+FORMATTED = $(LIB_C) $(CLI_C) docs/examples/serve.c docs/examples/library.c docs/examples/plug/mine.c $(wildcard python/*.c cli/main_*.c tests/*.[ch] tests/*/*.[ch] kernels/cuda/*.cu*) $(HEADERS)
 ## format: rewrite C and CUDA sources in the house's style (clang-format 14)
 format:
 	clang-format -i $(FORMATTED)

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 
 enum { PIPE_WAIT_MS = 10000, PARTNER_WAIT_MS = 1000, RETRY_MS = 10, FIRST_BYTES = 1 << 16 };
+enum { RECENT_S = 2, MOST_READINGS = 5 };
 
 static s2_status io_error(int error)
 {
@@ -71,9 +72,57 @@ static s2_status read_all(s2_arena *arena, int fd, size_t limit_bytes, size_t hi
     return S2_ENOMEM;
 }
 
+/* Times have the grain of a file system, up to two seconds: only one that is older says that nothing changed since. */
+bool s2_file_is_unchanged(int fd, const struct stat *before)
+{
+    struct stat now;
+    struct timespec clock;
+    return fstat(fd, &now) == 0 && clock_gettime(CLOCK_REALTIME, &clock) == 0 &&
+           now.st_size == before->st_size && now.st_ctim.tv_sec == before->st_ctim.tv_sec &&
+           now.st_ctim.tv_nsec == before->st_ctim.tv_nsec && clock.tv_sec - now.st_ctim.tv_sec > RECENT_S;
+}
+
+bool s2_file_still_holds(int fd, int64_t from, const void *data, size_t n_bytes)
+{
+    char again[4096];
+    size_t n = 0;
+    while (n < n_bytes) {
+        const size_t left = n_bytes - n, ask = left < sizeof again ? left : sizeof again;
+        const ssize_t got = pread(fd, again, ask, from + (int64_t)n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0 || memcmp(again, (const char *)data + n, (size_t)got) != 0)
+            return false;
+        n += (size_t)got;
+    }
+    return true;
+}
+
+/* Reads a regular file again until what was read stood in it at one time. */
+static s2_status read_whole(s2_arena *arena, int fd, const struct stat *before, size_t limit_bytes,
+                            int64_t deadline_ms, char **out, size_t *n_bytes)
+{
+    const int64_t from = S_ISREG(before->st_mode) ? lseek(fd, 0, SEEK_CUR) : -1;
+    const s2_arena_mark_t mark = s2_arena_mark(arena);
+    for (int nth = 0; nth < MOST_READINGS; nth++) {
+        s2_arena_rewind(arena, mark);
+        S2_TRY(read_all(arena, fd, limit_bytes,
+                        S_ISREG(before->st_mode) ? (size_t)before->st_size : FIRST_BYTES, deadline_ms, out,
+                        n_bytes));
+        if (from < 0 || s2_file_is_unchanged(fd, before) || s2_file_still_holds(fd, from, *out, *n_bytes))
+            return S2_OK;
+        if (lseek(fd, from, SEEK_SET) < 0)
+            return io_error(errno);
+    }
+    return io_error(ETXTBSY);
+}
+
 s2_status s2_bytes_read_fd(s2_arena *arena, int fd, size_t limit_bytes, char **out, size_t *n_bytes)
 {
-    return read_all(arena, fd, limit_bytes, FIRST_BYTES, -1, out, n_bytes);
+    struct stat info;
+    if (fstat(fd, &info) != 0)
+        return io_error(errno);
+    return read_whole(arena, fd, &info, limit_bytes, -1, out, n_bytes);
 }
 
 /* Opens without blocking: opening a pipe without a writer would wait for one. */
@@ -81,7 +130,7 @@ s2_status s2_bytes_read(s2_arena *arena, const char *path, size_t limit_bytes, c
 {
     const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
-        return io_error(errno);
+        return io_error(errno == ENXIO ? ENODEV : errno);
     struct stat info;
     char *data = NULL;
     size_t n = 0;
@@ -91,8 +140,7 @@ s2_status s2_bytes_read(s2_arena *arena, const char *path, size_t limit_bytes, c
     else if (S_ISDIR(info.st_mode))
         status = io_error(EISDIR);
     else
-        status = read_all(arena, fd, limit_bytes, S_ISREG(info.st_mode) ? (size_t)info.st_size : FIRST_BYTES,
-                          s2_steady_ms() + PIPE_WAIT_MS, &data, &n);
+        status = read_whole(arena, fd, &info, limit_bytes, s2_steady_ms() + PIPE_WAIT_MS, &data, &n);
     if (status == S2_OK && n == 0 && S_ISFIFO(info.st_mode))
         status = io_error(ENODATA);
     const int error = errno;
@@ -110,6 +158,8 @@ const char *s2_file_why(int errnum)
     switch (errnum) {
     case ETIMEDOUT: return "nothing was written to this pipe for 10 seconds";
     case ENODATA: return "nothing was written to this pipe";
+    case ETXTBSY: return "it changed each time that it was read";
+    case ENODEV: return "a socket, or a device that is not there";
     case ENXIO: return "nobody reads this pipe";
     default: return strerror(errnum);
     }

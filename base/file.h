@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "base/arena.h"
@@ -19,8 +20,10 @@
 /*
  * Read all bytes of a file, or the first limit_bytes + 1 of a larger one; a zero byte is added at the end.
  * A pipe is waited for at most 10 seconds (errno ETIMEDOUT) and must not be empty (ENODATA), so that neither
- * a pipe without a writer nor one whose writer sleeps blocks a script for ever. EISDIR for a directory.
- * S2_ENOMEM.
+ * a pipe without a writer nor one whose writer sleeps blocks a script for ever. EISDIR for a directory,
+ * ENODEV for a socket.
+ * What is read of a regular file stood in it at one time: a file that changes meanwhile is read again, and one that
+ * changes each time is refused (ETXTBSY). Whether its writer had finished, no reader can tell. S2_ENOMEM.
  */
 s2_status s2_bytes_read(s2_arena *arena, const char *path, size_t limit_bytes, char **out,
                         size_t *n_bytes) S2_MUST_CHECK;
@@ -28,6 +31,15 @@ s2_status s2_bytes_read(s2_arena *arena, const char *path, size_t limit_bytes, c
 /* The same for an open descriptor, which stays open; it waits as long as it takes. */
 s2_status s2_bytes_read_fd(s2_arena *arena, int fd, size_t limit_bytes, char **out,
                            size_t *n_bytes) S2_MUST_CHECK;
+
+struct stat;
+/* Whether an open file is as it was, for certain: false too where it changed so lately that its time may not say so. */
+bool s2_file_is_unchanged(int fd, const struct stat *before);
+/*
+ * Whether a file holds these bytes from `from` on. Bytes that were read before and are found again stood in it
+ * together, between the two.
+ */
+bool s2_file_still_holds(int fd, int64_t from, const void *data, size_t n_bytes);
 
 bool s2_file_is_folder(const char *path); /* false also where nothing has that name */
 /* Nothing has that name. False where nobody can tell, as in a folder without rights: who opens it learns why. */

@@ -42,6 +42,21 @@ typedef struct s2_latent {
     int32_t index_heads, index_dim; /* of the indexer that chooses keys; 0: there is none */
 } s2_latent;
 
+/* A mixer keeps a state of fixed size and no keys: linear attention, Mamba, a convolution. All 0: there is none. */
+typedef struct s2_mixer {
+    int64_t weights;    /* of its matrices, in a layer that has one */
+    int64_t n_elements; /* of a sequence's recurrent state, each of which a token changes and reads */
+} s2_mixer;
+
+/* What one layer has where layers are unlike. Feed-forward layers of their own count to the layer before them. */
+enum { S2_NET_LAYERS = 1024 };
+typedef struct s2_net_layer {
+    uint8_t attends : 1;
+    uint8_t mixes : 1;
+    uint8_t n_plain : 3;    /* feed-forward layers without experts */
+    uint8_t n_mixtures : 3; /* and with experts, or as a model that has none has them */
+} s2_net_layer;
+
 typedef struct s2_net {
     char name[40];
     int32_t n_layers;
@@ -61,6 +76,12 @@ typedef struct s2_net {
     char method[24];   /* of its quantization, by the config's word; "": it names none */
     s2_mixture mixture;
     s2_latent latent;
+    s2_mixer mixer;
+    int64_t
+        beside;  /* weights that a layer's attention has beside Q, K, V and O, such as a gate of its output */
+    bool unlike; /* layers are as listed; else each has attention and a feed-forward, by the mixture's rule */
+    s2_net_layer
+        layers[S2_NET_LAYERS]; /* of the whole model: from mixture.from_layer on they are this net's */
 } s2_net;
 
 #endif /* S2_BASE_NET_H */

@@ -119,8 +119,8 @@ static void describe(const s2_launch_ask *ask, s2_buf *buf)
     s2_buf_printf(buf, "%s, %d x ", s2_pass_word(ask->pass), ask->batch);
     if (ask->q_tok < ask->n_tok && ask->pass != S2_PASS_DECODE)
         s2_buf_printf(buf, "%lld of ", (long long)ask->q_tok);
-    s2_buf_printf(buf, "%lld tokens, %d heads on %d, head dim %d, %s%s", (long long)ask->n_tok, ask->heads,
-                  ask->kv_heads, ask->head_dim, ask->causal ? "" : "not causal, ",
+    s2_buf_printf(buf, "%s, %d heads on %d, head dim %d, %s%s", s2_count_text(ask->n_tok, "token").text,
+                  ask->heads, ask->kv_heads, ask->head_dim, ask->causal ? "" : "not causal, ",
                   ask->body != NULL ? ask->body : "dense");
     if (ask->body != NULL)
         s2_buf_printf(buf, " in blocks of %d", ask->block_tok);

@@ -43,10 +43,25 @@ static void text_line(const s2_finding *finding, bool causal, s2_buf *buf)
     s2_buf_puts(buf, "\n");
 }
 
+static const char INDENT[] = "    ";
+
+typedef s2_status explain(const s2_pattern *, const s2_finding *, const char *indent, s2_buf *);
+
+/* What one explanation has to say, under its title; without anything to say no title either. */
+static s2_status text_extra(const char *title, explain *say, const s2_pattern *pattern,
+                            const s2_finding *finding, s2_buf *buf)
+{
+    s2_buf extra = {0};
+    const s2_status status = say(pattern, finding, INDENT, &extra);
+    if (status == S2_OK && extra.len > 0)
+        s2_buf_printf(buf, "  %s\n%s", title, extra.data);
+    s2_buf_release(&extra);
+    return status;
+}
+
 static s2_status text_violation(const s2_pattern *pattern, s2_replay replay, const s2_finding *finding,
                                 s2_buf *buf)
 {
-    static const char INDENT[] = "    ";
     const s2_witness *const w = &finding->witness;
     const s2_range heads = s2_witness_heads(pattern, finding);
     char name[32];
@@ -65,12 +80,7 @@ static s2_status text_violation(const s2_pattern *pattern, s2_replay replay, con
                                    INDENT, buf));
         }
     }
-    s2_buf extra = {0};
-    s2_status status = s2_explain_extent(pattern, finding, INDENT, &extra);
-    if (status == S2_OK && extra.len > 0)
-        s2_buf_printf(buf, "  extent\n%s", extra.data);
-    s2_buf_release(&extra);
-    S2_TRY(status);
+    S2_TRY(text_extra("extent", s2_explain_extent, pattern, finding, buf));
     s2_buf_puts(buf, "  picture\n");
     S2_TRY(s2_explain_picture(pattern, finding, INDENT, buf));
     if (w->k_tok >= 0) {
@@ -80,11 +90,8 @@ static s2_status text_violation(const s2_pattern *pattern, s2_replay replay, con
             s2_buf_printf(buf, "    %s --pair %lld,%lld %s\n", replay.program, (long long)w->earlier_q_tok,
                           (long long)w->k_tok, replay.words);
     }
-    status = s2_explain_repair(pattern, finding, INDENT, &extra);
-    if (status == S2_OK && extra.len > 0)
-        s2_buf_printf(buf, "  repair (proved)\n%s", extra.data);
-    s2_buf_release(&extra);
-    return status;
+    S2_TRY(text_extra("repair (proved)", s2_explain_repair, pattern, finding, buf));
+    return text_extra("through several layers (proved)", s2_explain_depth, pattern, finding, buf);
 }
 
 /* Layers that every verdict above left out. */

@@ -73,8 +73,8 @@ static s2_exit read_question(s2_cli *cli, const s2_args *args, s2_check_args *ou
     const int64_t last_tok = pair ? s2_max_i64(out->pair_q_tok, out->pair_k_tok) : out->query_tok;
     if (out->n_tok == S2_OPEN || last_tok < out->n_tok)
         return S2_EXIT_OK;
-    s2_cli_error(cli, "token %lld of --%s is beyond the %lld tokens of --len", (long long)last_tok,
-                 pair ? "pair" : "query", (long long)out->n_tok);
+    s2_cli_error(cli, "token %lld of --%s is beyond the %s of --len", (long long)last_tok,
+                 pair ? "pair" : "query", s2_count_text(out->n_tok, "token").text);
     return S2_EXIT_USAGE;
 }
 

@@ -156,13 +156,14 @@ static void add_text(const comparison *c, const char *shape, s2_buf *buf)
     else if (d->found)
         s2_buf_printf(buf,
                       "different: %slayer %d, head %d, query %lld, key %lld is read by the %s only; %lld of "
-                      "%lld heads differ at %lld tokens\n",
+                      "%lld heads differ at %s\n",
                       d->phase == S2_DECODE ? "decode, " : "", (int)d->layer, (int)d->head,
                       (long long)d->q_tok, (long long)d->k_tok, d->only_a ? "first" : "second",
-                      (long long)c->n_different, (long long)c->n_compared, (long long)c->n_tok);
+                      (long long)c->n_different, (long long)c->n_compared,
+                      s2_count_text(c->n_tok, "token").text);
     else
-        s2_buf_printf(buf, "same pairs in all %lld heads at %lld tokens\n", (long long)c->n_compared,
-                      (long long)c->n_tok);
+        s2_buf_printf(buf, "same pairs in %s%s at %s\n", c->n_compared > 1 ? "all " : "",
+                      s2_count_text(c->n_compared, "head").text, s2_count_text(c->n_tok, "token").text);
 }
 
 /* How two layers differ besides their pairs: KV heads, head dimension, whose keys they read, state. */
@@ -225,10 +226,9 @@ s2_exit s2_cmd_diff(s2_cli *cli, int argc, char **argv)
     const char *const shape = shape_difference(&cli->arena, &a.pattern, &b.pattern);
     const s2_status status = shape == NULL ? compare_all(&c) : S2_OK;
     if (status == S2_ELIMIT) {
-        s2_cli_error(cli,
-                     "to compare what the heads read at %lld tokens takes more than " S2_WORK_WORDS
-                     "; a shorter --len",
-                     (long long)c.n_tok);
+        s2_cli_error(
+            cli, "to compare what the heads read at %s takes more than " S2_WORK_WORDS "; a shorter --len",
+            s2_count_text(c.n_tok, "token").text);
         return S2_EXIT_UNDECIDED;
     }
     if (status != S2_OK)

@@ -95,9 +95,8 @@ static s2_exit fail(s2_cli *cli, const request *ask, s2_status status)
     if (status != S2_ELIMIT)
         return s2_cli_fail(cli, status, "draw");
     s2_cli_error(
-        cli,
-        "to look at what the heads read at %lld tokens takes more than " S2_WORK_WORDS "; a shorter --len%s",
-        (long long)ask->n_tok,
+        cli, "to look at what the heads read at %s takes more than " S2_WORK_WORDS "; a shorter --len%s",
+        s2_count_text(ask->n_tok, "token").text,
         strcmp(ask->what, "mask") == 0 && ask->of == S2_PICTURE_UNION ? ", or one head (--head 0)" : "");
     return S2_EXIT_UNDECIDED;
 }
@@ -419,8 +418,8 @@ static void name_front(const s2_listing *l, const s2_front_spec *front, const ch
     s2_buf title = {0};
     s2_buf_printf(&title, "Pareto front of %s and %s", front->by[0]->name, front->by[1]->name);
     if (l->n_rows > 0 && l->rows[0].len_tok > 0)
-        s2_buf_printf(&title, ", %.20s of %lld tokens, llm=%.80s %.300s", l->rows[0].phase,
-                      (long long)l->rows[0].len_tok, l->rows[0].llm, kind);
+        s2_buf_printf(&title, ", %.20s of %s, llm=%.80s %.300s", l->rows[0].phase,
+                      s2_count_text(l->rows[0].len_tok, "token").text, l->rows[0].llm, kind);
     snprintf(chart->title, sizeof chart->title, "%s", title.status == S2_OK ? title.data : "");
     s2_buf_release(&title);
 }

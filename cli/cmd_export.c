@@ -59,8 +59,8 @@ static void say_report(s2_cli *cli, const job *ask)
     s2_cli_error(cli, "%s: %s", ask->format->name, words.data != NULL ? words.data : "");
     s2_buf_release(&words);
     if (ask->report.has_loss)
-        s2_cli_hint(cli, "at %lld tokens it adds %lld pairs and drops %lld of the pattern's %lld",
-                    (long long)ask->report.loss.n_tok, (long long)ask->report.loss.added,
+        s2_cli_hint(cli, "at %s it adds %lld pairs and drops %lld of the pattern's %lld",
+                    s2_count_text(ask->report.loss.n_tok, "token").text, (long long)ask->report.loss.added,
                     (long long)ask->report.loss.dropped, (long long)ask->report.loss.n_first);
 }
 
@@ -87,7 +87,7 @@ static const char *provenance(s2_cli *cli, const s2_pattern *pattern)
     if (proved == S2_OK)
         for (int32_t n = 0; n < N_ASKED; n++) {
             if (n == 0 && findings[n].scope_tok != S2_OPEN)
-                s2_buf_printf(&words, "; up to %lld tokens:", (long long)findings[n].scope_tok);
+                s2_buf_printf(&words, "; up to %s:", s2_count_text(findings[n].scope_tok, "token").text);
             else if (n == 0)
                 s2_buf_puts(&words, "; every length:");
             s2_buf_printf(&words, "%s %s %s", n == 0 ? "" : ",", s2_property_word(asked[n].property),
@@ -170,18 +170,18 @@ static void say_nearest(s2_cli *cli, const job *ask, const s2_nearest *nearest)
     s2_buf words = {0}, lost = {0};
     s2_buf_printf(&words, "the nearest that %s can say", ask->format->name);
     if (nearest->has_loss && loss->added + loss->dropped == 0) {
-        s2_buf_printf(&words, " reads the same pairs at %lld tokens", (long long)loss->n_tok);
+        s2_buf_printf(&words, " reads the same pairs at %s", s2_count_text(loss->n_tok, "token").text);
     } else if (nearest->has_loss) {
         s2_buf_puts(&words, " drops ");
         put_share(&words, loss->dropped, loss->n_first);
         s2_buf_puts(&words, " of the pattern's pairs and adds ");
         put_share(&words, loss->added, loss->n_first);
-        s2_buf_printf(&words, "%s at %lld tokens", loss->added > 0 ? " of their number" : "",
-                      (long long)loss->n_tok);
+        s2_buf_printf(&words, "%s at %s", loss->added > 0 ? " of their number" : "",
+                      s2_count_text(loss->n_tok, "token").text);
     }
     if (nearest->sink_tok > 0)
-        s2_buf_printf(&words, ", and has no sink (the pattern's is of %lld tokens)",
-                      (long long)nearest->sink_tok);
+        s2_buf_printf(&words, ", and has no sink (the pattern's is of %s)",
+                      s2_count_text(nearest->sink_tok, "token").text);
     if (given_up(ask->target.pattern, &nearest->pattern, &lost) > 0)
         s2_buf_printf(&words, ", and gives up %s", lost.data);
     s2_cli_hint(cli, "%s:", words.data != NULL ? words.data : "");

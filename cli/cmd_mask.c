@@ -60,9 +60,8 @@ static s2_exit write_mask(s2_cli *cli, const s2_mask_ask *ask, const char *forma
     if (status != S2_ELIMIT || s2_work_goes_on(ask->work_left))
         return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, "mask");
     s2_cli_error(cli,
-                 "to list what the heads read at %lld tokens takes more than " S2_WORK_WORDS
-                 "; a shorter --len%s",
-                 (long long)ask->n_tok, ask->stacked ? ", or one head (--head 0)" : "");
+                 "to list what the heads read at %s takes more than " S2_WORK_WORDS "; a shorter --len%s",
+                 s2_count_text(ask->n_tok, "token").text, ask->stacked ? ", or one head (--head 0)" : "");
     return S2_EXIT_UNDECIDED;
 }
 

@@ -138,11 +138,11 @@ static s2_status add_text(const facts *f, s2_buf *buf)
     s2_buf_printf(buf, ", head dimension %d, blocks of %s%s\n", (int)p->head_dim,
                   s2_count_text(p->block_tok, "token").text, p->causal ? "" : ", not causal");
     add_layers(p, buf);
-    s2_buf_printf(buf, "  distinct  %d of %lld heads read differently\n", (int)f->folds.n_classes,
-                  (long long)p->n_layers * p->n_heads);
+    s2_buf_printf(buf, "  distinct  %d of %s\n", (int)f->folds.n_classes,
+                  s2_count_text((int64_t)p->n_layers * p->n_heads, "head").text);
     if (!isnan(f->density.tokens))
-        s2_buf_printf(buf, "  density   %.5f of the %spairs at %lld tokens", f->density.tokens,
-                      p->causal ? "causal " : "", (long long)f->n_tok);
+        s2_buf_printf(buf, "  density   %.5f of the %spairs at %s", f->density.tokens,
+                      p->causal ? "causal " : "", s2_count_text(f->n_tok, "token").text);
     if (!isnan(f->density.sparse_blocks))
         s2_buf_printf(buf, "; %.5f of the block pairs in layers that are not dense",
                       f->density.sparse_blocks);

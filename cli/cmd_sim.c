@@ -270,8 +270,8 @@ static void say_otherwise(const s2_sim_run_state *state, const char *name, const
     if (state->options.phase == S2_TRAIN || state->table || state->all_phases)
         return; /* which say nothing of the context that fits */
     if (cli->most.n_tok > 0 && sim->fit_len_tok > cli->most.n_tok)
-        s2_cli_hint(cli, "%s is written for at most %lld tokens (%s), whatever more fits the memory",
-                    cli->most.path, (long long)cli->most.n_tok, cli->most.key);
+        s2_cli_hint(cli, "%s is written for at most %s (%s), whatever more fits the memory", cli->most.path,
+                    s2_count_text(cli->most.n_tok, "token").text, cli->most.key);
     if (cli->sized.n_tok > 0)
         s2_cli_hint(cli,
                     "%s states shares of the length: of any other length than %lld it is another pattern, so "
@@ -645,31 +645,34 @@ static s2_exit list_names(s2_cli *cli)
 
 s2_exit s2_cmd_sim(s2_cli *cli, int argc, char **argv)
 {
-    s2_sim_run_state state = {.cli = cli};
-    S2_CLI_TRY(s2_args_parse(cli, "sim", argc, argv, &state.args));
-    if (s2_args_has(&state.args, "list"))
+    s2_sim_run_state *const state = S2_NEW(&cli->arena, s2_sim_run_state, 1); /* large for a stack */
+    if (state == NULL)
+        return s2_cli_fail(cli, S2_ENOMEM, "sim");
+    state->cli = cli;
+    S2_CLI_TRY(s2_args_parse(cli, "sim", argc, argv, &state->args));
+    if (s2_args_has(&state->args, "list"))
         return list_names(cli);
-    if (s2_sim_options_default(&state.options) != S2_OK)
+    if (s2_sim_options_default(&state->options) != S2_OK)
         return s2_cli_fail(cli, S2_EINTERNAL, "sim");
-    S2_CLI_TRY(read_options(&state));
-    const bool compare = s2_args_has(&state.args, "compare");
-    state.json = s2_args_has(&state.args, "json");
-    if (s2_args_has(&state.args, "accuracy"))
-        return judge(&state);
-    if (state.args.n_operands == 0) {
+    S2_CLI_TRY(read_options(state));
+    const bool compare = s2_args_has(&state->args, "compare");
+    state->json = s2_args_has(&state->args, "json");
+    if (s2_args_has(&state->args, "accuracy"))
+        return judge(state);
+    if (state->args.n_operands == 0) {
         s2_cli_error(cli, "expected a PATTERN");
         return S2_EXIT_USAGE;
     }
-    if (compare && state.all_phases) {
+    if (compare && state->all_phases) {
         s2_cli_error(cli, "--phase all cannot be combined with --compare");
         return S2_EXIT_USAGE;
     }
-    state.table = !state.all_phases && (compare || state.args.n_operands > 1);
+    state->table = !state->all_phases && (compare || state->args.n_operands > 1);
     s2_exit code = S2_EXIT_OK;
     s2_pattern first = {0};
-    for (int32_t n = 0; n < state.args.n_operands; n++)
-        code = s2_exit_combine(code, price_operand(&state, state.args.operands[n], &first));
+    for (int32_t n = 0; n < state->args.n_operands; n++)
+        code = s2_exit_combine(code, price_operand(state, state->args.operands[n], &first));
     if (compare && first.n_heads != 0)
-        code = s2_exit_combine(code, price_baselines(&state, &first));
-    return compare && !state.json ? s2_exit_combine(code, print_unions(&state)) : code;
+        code = s2_exit_combine(code, price_baselines(state, &first));
+    return compare && !state->json ? s2_exit_combine(code, print_unions(state)) : code;
 }

@@ -279,8 +279,8 @@ static void show_stage(s2_validate_state *state, const char *stage, int32_t done
     }
     const int32_t n = done - state->begun_at;
     const double took = now - state->begun_s;
-    fprintf(state->cli->err, "\rlayer %d, %lld tokens: %s", state->subject->layer,
-            (long long)state->subject->len_tok, state->stage);
+    fprintf(state->cli->err, "\rlayer %d, %s: %s", state->subject->layer,
+            s2_count_text(state->subject->len_tok, "token").text, state->stage);
     if (n > 0 && took >= 1)
         fprintf(state->cli->err, ", %.0f s left of %.20s", took / n * (all - done), stage);
     fputs("\033[K", state->cli->err);
@@ -297,8 +297,8 @@ static void progress(void *user, const char *stage, int32_t done, int32_t all)
     if (state->live)
         show_stage(state, stage, done, all);
     else if (now - state->said_at >= QUIET_SECONDS && !state->cli->quiet)
-        fprintf(state->cli->err, "layer %d, %lld tokens: %s\n", state->subject->layer,
-                (long long)state->subject->len_tok, state->stage);
+        fprintf(state->cli->err, "layer %d, %s: %s\n", state->subject->layer,
+                s2_count_text(state->subject->len_tok, "token").text, state->stage);
     if (state->live || now - state->said_at >= QUIET_SECONDS)
         state->said_at = now;
 }
@@ -319,9 +319,9 @@ static void say_little(s2_cli *cli, const s2_subject *subject)
     if (!cli->quiet || subject->verdict->outcome != S2_OUTCOME_OK || telling->n_plain == 0)
         return;
     fprintf(cli->err,
-            "%s, layer %d: ok proves little at %lld tokens, where %d of %d heads read what dense attention "
+            "%s, layer %d: ok proves little at %s, where %d of %d heads read what dense attention "
             "reads: --len %lld or more tells them apart\n",
-            subject->name, subject->layer, (long long)subject->len_tok, telling->n_plain,
+            subject->name, subject->layer, s2_count_text(subject->len_tok, "token").text, telling->n_plain,
             subject->pattern->n_heads, (long long)telling->least_tok);
 }
 
@@ -405,9 +405,9 @@ static int expired(void *user)
         .outcome = S2_OUTCOME_TIMEOUT, .kernel = "", .dense_kernel = "", .ours_kernel = "", .lse_err = NAN};
     if (state->kernel != NULL)
         verdict.kernel = state->kernel->traits->name;
-    snprintf(verdict.reason, sizeof verdict.reason,
-             "layer %d, %lld tokens: no progress for %lld s in stage \"%s\"", state->subject->layer,
-             (long long)state->subject->len_tok, (long long)state->timeout_s, state->stage);
+    snprintf(verdict.reason, sizeof verdict.reason, "layer %d, %s: no progress for %lld s in stage \"%s\"",
+             state->subject->layer, s2_count_text(state->subject->len_tok, "token").text,
+             (long long)state->timeout_s, state->stage);
     state->subject->verdict = &verdict;
     const s2_exit code = report(state, state->subject);
     s2_cli_error(state->cli, "%s; the process ends here", verdict.reason);

@@ -136,9 +136,9 @@ static void put_extent(last_run *run, int64_t n_layers, s2_buf *words)
     for (int32_t r = 1; r < run->n; r++)
         n_lengths += by_length(&run->row[r - 1], &run->row[r]) != 0;
     if (n_lengths > 1)
-        s2_buf_printf(words, "; %d lengths from %lld to %lld tokens", n_lengths,
+        s2_buf_printf(words, "; %d lengths from %lld to %s", n_lengths,
                       (long long)run->row[0]->of.validation.len_tok,
-                      (long long)run->row[run->n - 1]->of.validation.len_tok);
+                      s2_count_text(run->row[run->n - 1]->of.validation.len_tok, "token").text);
     if (run->n_failed > 0 && run->n > 1)
         s2_buf_printf(words, "; %d of %d verdicts not ok", run->n_failed, run->n);
     if (run->n_left_out > 0)

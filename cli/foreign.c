@@ -84,9 +84,8 @@ s2_status s2_foreign_hook(s2_cli *cli, const char *path, const char *text, size_
     if (status == S2_OK)
         s2_foreign_said(cli, path, &said);
     if (status == S2_OK && said.of_tok > 0 && s2_setting_text(&source.settings, "len") == NULL)
-        s2_cli_error(cli,
-                     "%s: it states shares of the length: the numbers are those of %lld tokens (--set len=N)",
-                     path, (long long)said.of_tok);
+        s2_cli_error(cli, "%s: it states shares of the length: the numbers are those of %s (--set len=N)",
+                     path, s2_count_text(said.of_tok, "token").text);
     s2_buf_release(&said.warnings);
     s2_buf_release(&notes);
     return status;

@@ -234,8 +234,8 @@ static void warn_beyond(s2_cli *cli, int64_t len_tok)
 {
     if (cli->most.n_tok == 0 || len_tok <= cli->most.n_tok)
         return;
-    s2_cli_error(cli, "%s: %lld tokens are more than the file is written for (%s %lld)", cli->most.path,
-                 (long long)len_tok, cli->most.key, (long long)cli->most.n_tok);
+    s2_cli_error(cli, "%s: %s are more than the file is written for (%s %lld)", cli->most.path,
+                 s2_count_text(len_tok, "token").text, cli->most.key, (long long)cli->most.n_tok);
     cli->most.n_tok = 0; /* once is enough */
 }
 
@@ -244,8 +244,8 @@ static void warn_sized(s2_cli *cli, int64_t len_tok)
 {
     if (cli->sized.n_tok == 0 || len_tok == cli->sized.n_tok)
         return;
-    s2_cli_error(cli, "%s: its numbers are those of %lld tokens, not of %lld (--set len=%lld)",
-                 cli->sized.path, (long long)cli->sized.n_tok, (long long)len_tok, (long long)len_tok);
+    s2_cli_error(cli, "%s: its numbers are those of %s, not of %lld (--set len=%lld)", cli->sized.path,
+                 s2_count_text(cli->sized.n_tok, "token").text, (long long)len_tok, (long long)len_tok);
     cli->sized.n_tok = 0; /* once is enough */
 }
 
@@ -256,8 +256,8 @@ s2_exit s2_input_fits(s2_cli *cli, const s2_pattern *pattern, int64_t len_tok)
     warn_sized(cli, len_tok);
     if (len_tok <= limit_tok)
         return S2_EXIT_OK;
-    s2_cli_error(cli, "--len %lld: the mask of this pattern ends at %lld tokens", (long long)len_tok,
-                 (long long)limit_tok);
+    s2_cli_error(cli, "--len %lld: the mask of this pattern ends at %s", (long long)len_tok,
+                 s2_count_text(limit_tok, "token").text);
     return S2_EXIT_USAGE;
 }
 

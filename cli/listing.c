@@ -506,8 +506,8 @@ static void say_price(s2_cli *cli, const s2_db_query *query)
 {
     char phase[64];
     s2_text_clean(phase, sizeof phase, query->phase);
-    fprintf(cli->err, "times, caches and shares are those of %s at %lld tokens\n", phase,
-            (long long)query->len_tok);
+    fprintf(cli->err, "times, caches and shares are those of %s at %s\n", phase,
+            s2_count_text(query->len_tok, "token").text);
 }
 
 s2_exit s2_listing_price(s2_cli *cli, const s2_args *args, s2_db *db, bool choose, s2_db_query *query,

@@ -1,12 +1,14 @@
 /* s2cert - check a certificate by the theorem of docs/proof.md, sharing no code with the rest. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cert/cert.h"
 
-enum { USAGE = 2, ENVIRONMENT = 5 };
+enum { USAGE = 2, ENVIRONMENT = 5, WAIT_S = 10 };
 
 static const char usage[] =
     "usage: s2cert CERTIFICATE\n\nCheck what s2check --certificate wrote.\nexit codes: 0 verified, 1 not "
@@ -42,17 +44,30 @@ static int say_or_fail(const char *words, const char *more)
     return code == 0 ? 0 : fail(code, "cannot write the answer", strerror(errno));
 }
 
+/* A pipe into which nobody writes must not stop a script. */
+static void end_of_waiting(int number)
+{
+    static const char words[] = "s2cert: the file cannot be read: nothing came for 10 seconds\n";
+    (void)number;
+    if (write(STDERR_FILENO, words, sizeof words - 1) < 0)
+        _exit(ENVIRONMENT);
+    _exit(S2_CERT_MALFORMED);
+}
+
 /* The answer to one file, whose name may hold anything and is not repeated. */
 static int check_file(const char *path)
 {
     static const char magic[] = "s2cert 1 ";
     static char bytes[S2_CERT_MOST_BYTES + 1];
     static s2_cert_answer answer;
+    signal(SIGALRM, end_of_waiting);
+    alarm(WAIT_S);
     FILE *const file = fopen(path, "rb");
     const size_t n = file != NULL ? fread(bytes, 1, sizeof bytes, file) : 0;
     if (file == NULL || ferror(file))
         return fail(S2_CERT_MALFORMED, "the file cannot be read", strerror(errno));
     fclose(file);
+    alarm(0);
     if (n == sizeof bytes)
         return fail(S2_CERT_MALFORMED, "not a certificate", "the file is longer than any certificate");
     if (n < sizeof magic - 1 || memcmp(bytes, magic, sizeof magic - 1) != 0)

@@ -56,6 +56,25 @@ static const char *priced_on(s2_arena *arena, const s2_db_row *from)
     return kept;
 }
 
+static s2_question asked(const s2_db_row *from)
+{
+    s2_question question = {.len_tok = from->len_tok, .batch = (int32_t)from->batch};
+    s2_gpu gpu;
+    s2_diag diag;
+    snprintf(question.gpu, sizeof question.gpu, "%s", from->gpu);
+    while (question.phase < S2_N_PHASES && strcmp(from->phase, s2_phase_word(question.phase)) != 0)
+        question.phase++;
+    while (question.dtype <= S2_F8 && strcmp(from->dtype, s2_dtype_word(question.dtype)) != 0)
+        question.dtype++;
+    for (s2_cache_type type = S2_CACHE_BF16; type < S2_N_CACHE_TYPES; type++)
+        if (strcmp(from->kv_dtype, s2_cache_type_word(type)) == 0 && strcmp(from->kv_dtype, from->dtype) != 0)
+            question.cache = type;
+    question.listed = strcmp(from->settings, "device-lists=1") == 0;
+    const bool known = question.phase < S2_N_PHASES && question.dtype <= S2_F8 && from->batch >= 1 &&
+                       from->batch <= INT32_MAX && s2_gpu_find(question.gpu, &gpu, &diag) == S2_OK;
+    return known ? question : (s2_question){0};
+}
+
 s2_tui_row s2_explorer_copy_row(s2_arena *arena, const s2_db_row *from)
 {
     return (s2_tui_row){.id = from->id,
@@ -86,6 +105,7 @@ s2_tui_row s2_explorer_copy_row(s2_arena *arena, const s2_db_row *from)
                         .hops = from->hops,
                         .flow = from->flow,
                         .priced_on = from->phase[0] != '\0' ? priced_on(arena, from) : "",
+                        .asked = asked(from),
                         .starred = from->starred};
 }
 
@@ -141,6 +161,7 @@ static void add_sample(s2_explorer *e, const char *text, int64_t id)
                             .phase = "prefill",
                             .len_tok = question.len_tok,
                             .priced_on = copy(&e->pages, question.gpu),
+                            .asked = question,
                             .text = text};
     s2_facts_release(&facts);
 }

@@ -32,9 +32,9 @@ static void put_check(const s2_db_check *check, s2_buf *buf)
     if (check->scope_tok == S2_DB_NONE && check->verdict != S2_DB_VIOLATED)
         s2_buf_puts(buf, " for every length");
     else if (check->scope_tok != S2_DB_NONE)
-        s2_buf_printf(buf, " at %lld tokens", (long long)check->scope_tok);
+        s2_buf_printf(buf, " at %s", s2_count_text(check->scope_tok, "token").text);
     if (check->verdict == S2_DB_VIOLATED && check->complete_to_tok != S2_DB_NONE)
-        s2_buf_printf(buf, "; complete to %lld tokens", (long long)check->complete_to_tok);
+        s2_buf_printf(buf, "; complete to %s", s2_count_text(check->complete_to_tok, "token").text);
     if (check->key_tok != S2_DB_NONE)
         s2_buf_printf(buf, "; layer %lld query %lld key %lld", (long long)check->layer,
                       (long long)check->query_tok, (long long)check->key_tok);
@@ -70,7 +70,7 @@ static void put_figure(s2_db_figure figure, double us, s2_buf *buf)
 /* The length, then what was measured; a number of layers above those of the design stands for never. */
 static void put_reach(const s2_db_reach *reach, s2_buf *buf)
 {
-    s2_buf_printf(buf, "%lld tokens", (long long)reach->len_tok);
+    s2_buf_printf(buf, "%s", s2_count_text(reach->len_tok, "token").text);
     if (reach->hops != S2_DB_NONE)
         s2_buf_printf(buf, ": hops %lld", (long long)reach->hops);
     if (!isnan(reach->flow))
@@ -80,8 +80,8 @@ static void put_reach(const s2_db_reach *reach, s2_buf *buf)
 
 static void put_sim(const s2_db_sim *sim, s2_buf *buf)
 {
-    s2_buf_printf(buf, "%s, %lld tokens x %lld, %s", sim->gpu, (long long)sim->len_tok, (long long)sim->batch,
-                  sim->dtype);
+    s2_buf_printf(buf, "%s, %s x %lld, %s", sim->gpu, s2_count_text(sim->len_tok, "token").text,
+                  (long long)sim->batch, sim->dtype);
     put_kind(sim, buf);
     if (!isnan(sim->time_us))
         put_figure(sim->priced, sim->time_us, buf);
@@ -97,8 +97,8 @@ static void put_sim(const s2_db_sim *sim, s2_buf *buf)
 
 static void put_validation(const s2_db_validation *v, s2_buf *buf)
 {
-    s2_buf_printf(buf, "%s, %s, %s, %lld tokens x %lld, %s", v->device, v->kernel, v->phase,
-                  (long long)v->len_tok, (long long)v->batch, v->dtype);
+    s2_buf_printf(buf, "%s, %s, %s, %s x %lld, %s", v->device, v->kernel, v->phase,
+                  s2_count_text(v->len_tok, "token").text, (long long)v->batch, v->dtype);
     if (v->layers_alike > 0 && v->layer != S2_DB_NONE)
         s2_buf_printf(buf, ", layer %lld", (long long)v->layer);
     if (v->layers_alike > 1)

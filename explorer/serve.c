@@ -12,8 +12,9 @@ static void open_design(s2_explorer *e, int64_t id)
     s2_arena scratch = {0};
     const char *const text = s2_explorer_text(e, &scratch, id);
     e->shown_id = id;
+    const s2_tui_row *const row = s2_explorer_row(e, id);
     if (text != NULL)
-        s2_session_open(&e->session, id, text);
+        s2_session_open(&e->session, id, text, row != NULL ? &row->asked : NULL);
     else
         s2_session_close(&e->session);
     s2_arena_release(&scratch);

@@ -69,7 +69,7 @@ static void drop_idle_layers(const s2_source *source, s2_model_layers *layers, i
 {
     int64_t n = 0;
     for (int64_t layer = 0; layer < *n_layers; layer++)
-        if (layers->kind[layer] != S2_LAYER_IDLE)
+        if (layers->kind[layer] < S2_LAYER_IDLE)
             layers->kind[n++] = layers->kind[layer];
     if (n < *n_layers)
         s2_note(source->notes,
@@ -109,7 +109,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
         s2_buf_puts(&text, "causal no\n");
     snprintf(sliding, sizeof sliding, "local %lldt", (long long)layers.window_tok);
     snprintf(chunked, sizeof chunked, "chunk %lldt", (long long)layers.chunk_tok);
-    const char *const bodies[S2_N_LAYER_KINDS] = {"dense", sliding, chunked, "none", "none"};
+    const char *const bodies[S2_N_LAYER_KINDS] = {"dense", sliding, chunked, "none", "none", "none"};
     print_differences(&text, &layers, shape.n_layers);
     s2_language_roles(&text, "", "heads", (int32_t)shape.n_layers, 1, layers.kind, bodies, S2_N_LAYER_KINDS);
     if (layers.window_tok > 0 || layers.chunk_tok > 0)

@@ -181,12 +181,12 @@ void s2_language_roles(s2_buf *text, const char *before, const char *axis, int32
         while (end < n_layers &&
                memcmp(roles, role_of + (int64_t)end * n_columns, (size_t)n_columns * sizeof *roles) == 0)
             end++;
-        bool used[UINT16_MAX + 1] = {false};
+        uint8_t used[(UINT16_MAX + 1) / 8] = {0}; /* a bit for each role */
         for (int32_t column = 0; column < n_columns; column++)
-            used[roles[column]] = true;
+            used[roles[column] / 8] |= (uint8_t)(1u << roles[column] % 8);
         /* the parser refuses a text longer than a pattern may be; it need not be printed in full */
         for (int32_t role = 0; role < n_roles && text->len <= S2_LIMIT_TEXT_BYTES; role++)
-            if (used[role])
+            if ((used[role / 8] >> role % 8 & 1) != 0)
                 print_rule(text, before, axis, begin, end, roles, n_columns, (uint16_t)role, body[role]);
         begin = end;
     }

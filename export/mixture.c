@@ -125,6 +125,27 @@ static s2_status read_multiple(reader *r, s2_net *net)
     return S2_OK;
 }
 
+/* LFM2 takes two thirds of the stated width, times a factor, up to a multiple. */
+static s2_status adjust_width(reader *r, s2_net *net)
+{
+    static const double most_factor = 16;
+    const char *const type = s2_model_type_name(r->doc, r->prefix);
+    bool adjusts;
+    int64_t multiple;
+    double factor = 1;
+    S2_TRY(s2_doc_bool_or(r->doc, under(r, "block_auto_adjust_ff_dim"),
+                          type != NULL && strcmp(type, "lfm2") == 0, &adjusts, r->diag));
+    if (!adjusts)
+        return S2_OK;
+    if (has(r, "block_ffn_dim_multiplier"))
+        S2_TRY(s2_doc_num(r->doc, r->path, 0, most_factor, &factor, r->diag));
+    S2_TRY(s2_doc_int_or(r->doc, under(r, "block_multiple_of"), 1, S2_MOST_FFN, 256, &multiple, r->diag));
+    const int64_t width = (int64_t)(factor * (double)(2 * (int64_t)net->ffn / 3)),
+                  whole = s2_round_up(s2_max_i64(width, 1), multiple);
+    net->ffn = (int32_t)s2_min_i64(whole, S2_MOST_FFN);
+    return S2_OK;
+}
+
 static s2_status read_plain(reader *r, bool none_stated, s2_net *net)
 {
     static const char *const names[] = {
@@ -136,14 +157,19 @@ static s2_status read_plain(reader *r, bool none_stated, s2_net *net)
         S2_TRY(refuse_unknown_experts(r));
     if (named(r, names) == NULL && is_four_times(r))
         return read_multiple(r, net);
-    return read_first(r, names, 1, S2_MOST_FFN, &net->ffn);
+    if (has(r, "block_ff_dim")) /* LFM2's older name goes before */
+        S2_TRY(read_each(r, "block_ff_dim", 1, S2_MOST_FFN, &net->ffn));
+    else
+        S2_TRY(read_first(r, names, 1, S2_MOST_FFN, &net->ffn));
+    return adjust_width(r, net);
 }
 
 /* ---- what every token runs beside the experts it picks */
 
 static s2_status read_shared(reader *r, const char *type, s2_net *net)
 {
-    static const char *const widths[] = {"shared_expert_intermediate_size", "shared_intermediate_size",
+    static const char *const widths[] = {"shared_expert_intermediate_size",
+                                         "moe_shared_expert_intermediate_size", "shared_intermediate_size",
                                          "share_expert_dim", NULL},
                              *const counts[] = {"n_shared_experts", "num_shared_experts", "num_shared_expert",
                                                 "moe_num_shared_experts", NULL};
@@ -250,56 +276,60 @@ static s2_status number_or(reader *r, const char *key, int64_t low, int64_t fall
     return s2_doc_int_or(r->doc, under(r, key), low, S2_LIMIT_LAYERS, fallback, out, r->diag);
 }
 
-/* Layer l has experts where l >= first, l <= last and (l + 1) % every == 0. */
+/* Layer l has experts where l >= first, l <= last and (l + 1) % every == 0; Jamba says which remainder it has. */
 static s2_status take_rule(reader *r, const char *type, flags *out)
 {
     static const char *const firsts[] = {"first_k_dense_replace", "num_dense_layers", "moe_layer_start_index",
                                          NULL},
                              *const steps[] = {"decoder_sparse_step", "interleave_moe_layer_step",
                                                "moe_layer_interval", NULL};
-    int64_t first = strncmp(type, "ernie4_5_moe", 12) == 0 ? 1 : 0, last, every = 1;
+    const bool jamba = strcmp(type, "jamba") == 0;
+    int64_t first = strncmp(type, "ernie4_5_moe", 12) == 0 ? 1 : 0, last, every = 1, offset;
     const char *const named_first = named(r, firsts), *const named_step = named(r, steps);
     if (named_first != NULL)
         S2_TRY(number_or(r, named_first, 0, first, &first));
     if (named_step != NULL)
         S2_TRY(number_or(r, named_step, 1, every, &every));
+    S2_TRY(number_or(r, "expert_layer_period", 1, jamba ? 2 : every, &every));
+    S2_TRY(number_or(r, "expert_layer_offset", 0, every - 1, &offset));
     S2_TRY(number_or(r, "moe_layer_end_index", -1, -1, &last));
     for (int32_t layer = 0; layer < out->n; layer++)
-        out->is_set[layer] = layer >= first && (last < 0 || layer <= last) && (layer + 1) % every == 0;
+        out->is_set[layer] = layer >= first && (last < 0 || layer <= last) && layer % every == offset;
     return S2_OK;
 }
 
-/* How the layers with experts lie, if they lie evenly from one of them on. */
-static bool find_rule(const flags *of, s2_mixture *out)
+/* How the layers with experts lie: evenly from one of them on, or else as a list says. */
+static void find_rule(const flags *of, s2_net *out)
 {
     int32_t first = 0, every = 1;
     while (first < of->n && !of->is_set[first])
         first++;
     while (first + every < of->n && !of->is_set[first + every])
         every++;
-    for (int32_t layer = first; layer < of->n; layer++)
-        if (of->is_set[layer] != ((layer - first) % every == 0))
-            return false;
-    out->first = first;
-    out->every = every;
-    return first < of->n;
+    out->unlike = first == of->n;
+    for (int32_t layer = 0; layer < of->n; layer++) {
+        out->unlike |= layer >= first && of->is_set[layer] != ((layer - first) % every == 0);
+        out->layers[layer].n_mixtures = of->is_set[layer];
+        out->layers[layer].n_plain = !of->is_set[layer];
+    }
+    out->mixture.first = first;
+    out->mixture.every = every;
 }
 
 static s2_status read_layers(reader *r, const char *type, s2_net *net)
 {
     static const char *const names[] = {"intermediate_size_mlp", "intermediate_size", NULL};
+    const s2_model_type *const known = s2_model_type_find(type);
     flags layers = {.n = s2_min_i32(net->n_layers, S2_LIMIT_LAYERS)};
+    if (known != NULL && (known->flags & S2_APART) != 0) /* layers of feed-forward alone are listed as such */
+        return read_first(r, names, 1, S2_MOST_FFN, &net->mixture.plain_ffn);
     S2_TRY(take_rule(r, type, &layers));
     S2_TRY(take_numbers(r, "mlp_only_layers", false, &layers));
     S2_TRY(take_numbers(r, "moe_layers", true, &layers));
     S2_TRY(take_text(r, "moe_layers_enum", &layers));
     S2_TRY(take_each(r, "moe_layer_freq", "number", take_flag, &layers));
     S2_TRY(take_each(r, "mlp_layer_types", "word", take_word, &layers));
-    if (!find_rule(&layers, &net->mixture))
-        return s2_doc_refuse(
-            r->doc, r->prefix, r->diag,
-            "layers with experts lie by no rule that is known here: from one of them on each so "
-            "many have some");
+    find_rule(&layers, net);
     if (net->mixture.first == 0 && net->mixture.every == 1)
         return S2_OK;
     return read_first(r, names, 1, S2_MOST_FFN, &net->mixture.plain_ffn);
@@ -346,6 +376,10 @@ static s2_status read_mixture(reader *r, const char *experts, s2_net *net)
     if (strcmp(type, "longcat_flash") == 0)
         return read_shortcut(r, net);
     S2_TRY(read_shared(r, type, net));
+    if (has(r, "moe_latent_size"))
+        return s2_doc_refuse(r->doc, r->path, r->diag,
+                             "experts that work on a latent of the hidden state have no price here: price "
+                             "attention alone, without --model");
     return read_layers(r, type, net);
 }
 
@@ -358,6 +392,8 @@ s2_status s2_mixture_read(const s2_doc *doc, const char *prefix, s2_net *net, s2
     const char *const name = named(&r, names);
     int32_t n = 0;
     net->mixture = (s2_mixture){0};
+    for (int32_t layer = 0; layer < net->n_layers; layer++)
+        net->layers[layer] = (s2_net_layer){.attends = 1, .n_mixtures = 1};
     if (name != NULL)
         S2_TRY(read_each(&r, name, 0, S2_MOST_EXPERTS, &n));
     return n > 1 ? read_mixture(&r, name, net) : read_plain(&r, name != NULL, net);

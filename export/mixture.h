@@ -16,8 +16,8 @@
 enum { S2_MOST_FFN = 1 << 20, S2_MOST_EXPERTS = 1024 };
 
 /*
- * Fill n_experts, n_active, ffn and mixture of *net, whose n_layers and hidden are known; `prefix` is "" or the object
- * of the text model. S2_EPARSE with a position.
+ * Fill n_experts, n_active, ffn, mixture and layers of *net, whose n_layers and hidden are known; `prefix` is "" or the
+ * object of the text model. Layers whose experts lie evenly are not unlike. S2_EPARSE with a position.
  */
 s2_status s2_mixture_read(const s2_doc *doc, const char *prefix, s2_net *net, s2_diag *diag) S2_MUST_CHECK;
 

@@ -11,6 +11,7 @@
 #ifndef S2_EXPORT_MODEL_H
 #define S2_EXPORT_MODEL_H
 
+#include "base/net.h"
 #include "export/format.h"
 
 /* Which keys of a config decide what a layer reads. */
@@ -37,7 +38,15 @@ typedef enum s2_model_rule {
     S2_N_RULES
 } s2_model_rule;
 
-enum { S2_UNGATED = 1, S2_TIED = 2, S2_SINKS = 4, S2_CAPPED = 8, S2_UNPRICED = 16, S2_UNGROUPED = 32 };
+enum {
+    S2_UNGATED = 1,
+    S2_TIED = 2,
+    S2_SINKS = 4,
+    S2_CAPPED = 8,
+    S2_UNPRICED = 16,
+    S2_UNGROUPED = 32,
+    S2_APART = 64
+};
 
 typedef struct s2_model_type {
     const char *name;
@@ -88,6 +97,7 @@ typedef enum s2_layer_kind {
     S2_LAYER_CHUNKED,
     S2_LAYER_RECURRENT, /* reads no keys, keeps a state of fixed size */
     S2_LAYER_IDLE,      /* neither: a feed-forward layer alone, or one that reads another input */
+    S2_LAYER_EXPERTS,   /* neither: a layer of experts alone */
     S2_N_LAYER_KINDS
 } s2_layer_kind;
 
@@ -119,5 +129,12 @@ s2_status s2_model_layers_read(const s2_source *source, const char *prefix, int6
  */
 s2_status s2_model_state_read(const s2_source *source, const char *prefix, const char *type, bool is_sliding,
                               int64_t *bytes) S2_MUST_CHECK;
+
+/* The matrices that compute such a state. S2_EPARSE names a key, or the model_type where they are not known. */
+s2_status s2_model_mixer_read(const s2_source *source, const char *prefix, const char *type,
+                              s2_mixer *out) S2_MUST_CHECK;
+/* Weights that attention of the type has beside Q, K, V and O. */
+s2_status s2_model_beside_read(const s2_source *source, const char *prefix, const char *type,
+                               int64_t *out) S2_MUST_CHECK;
 
 #endif /* S2_EXPORT_MODEL_H */

@@ -58,8 +58,8 @@ static void fill(const reader *r, s2_layer_kind kind)
 
 /* ---- lists of the config ------------------------------------------------------------------------ */
 
-static const char *const kind_words[S2_N_LAYER_KINDS] = {"full_attention", "sliding_attention",
-                                                         "chunked_attention", "linear_attention", "mlp"};
+static const char *const kind_words[S2_N_LAYER_KINDS] = {
+    "full_attention", "sliding_attention", "chunked_attention", "linear_attention", "mlp", "moe"};
 
 /* Older words, and words of single models; each is for one rule alone, or (S2_N_RULES) for any. */
 static const struct {
@@ -70,7 +70,7 @@ static const struct {
     {"attention", S2_LAYER_FULL, S2_N_RULES},       {"linear_attention", S2_LAYER_RECURRENT, S2_RULE_HYBRID},
     {"mlp", S2_LAYER_IDLE, S2_RULE_HYBRID},         {"mamba", S2_LAYER_RECURRENT, S2_RULE_HYBRID},
     {"mamba2", S2_LAYER_RECURRENT, S2_RULE_HYBRID}, {"conv", S2_LAYER_RECURRENT, S2_RULE_HYBRID},
-    {"moe", S2_LAYER_IDLE, S2_RULE_HYBRID},         {"recurrent", S2_LAYER_RECURRENT, S2_RULE_HYBRID},
+    {"moe", S2_LAYER_EXPERTS, S2_RULE_HYBRID},      {"recurrent", S2_LAYER_RECURRENT, S2_RULE_HYBRID},
     {"hybrid", S2_LAYER_FULL, S2_RULE_PARALLEL},    {"hybrid_sliding", S2_LAYER_SLIDING, S2_RULE_PARALLEL}};
 
 /* S2_N_LAYER_KINDS: models of this rule have no such word. */
@@ -300,6 +300,7 @@ static s2_status read_letters(const reader *r)
     for (int64_t layer = 0; layer < r->n_layers; layer++)
         r->out->kind[layer] = text[layer] == 'M'   ? S2_LAYER_RECURRENT
                               : text[layer] == '*' ? S2_LAYER_FULL
+                              : text[layer] == 'E' ? S2_LAYER_EXPERTS
                                                    : S2_LAYER_IDLE;
     return S2_OK;
 }

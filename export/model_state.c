@@ -3,22 +3,33 @@
 
 #include "export/model.h"
 
-enum { PATH_BYTES = 128, N_FACTORS = 4, N_PRODUCTS = 5 };
+enum { PATH_BYTES = 128, N_FACTORS = 4, N_PRODUCTS = 7 };
+static const int64_t MOST_WEIGHTS = (int64_t)1 << 40;
 
 /*
- * Elements that a layer keeps per sequence, as sums of products of config keys: `wide` ones are the recurrent
- * state, in 32 bits, `narrow` ones the last inputs of a convolution, in 16. A factor "2" is that number;
- * of two names separated by '|' the first one present counts; after a name, "=N" is its default, "-1"
- * subtracts one, ":2" halves.
+ * What a layer that keeps a state has, as sums of products of config keys. Elements per sequence: `wide` ones are the
+ * recurrent state, in 32 bits, `narrow` ones the last inputs of a convolution, in 16. Weights: `mixer` ones are of the
+ * matrices that compute it, without short convolutions of single channels; no such row: they are not known. `beside`
+ * ones are what the type's attention has beside Q, K, V and O.
+ * A factor "2" is that number; of two names separated by '|' the first one present counts; after a name, "=N" is
+ * its default, "-1" subtracts one, ":2" halves. HEADS and DIM are of attention, under any of their names.
  */
 typedef const char *const product[N_FACTORS];
 typedef struct state_form {
     const char *const types[8];
     product wide[N_PRODUCTS];
     product narrow[N_PRODUCTS];
+    product mixer[N_PRODUCTS];
+    product beside[N_PRODUCTS];
 } state_form;
 
-#define DELTA_KEYS "linear_num_key_heads", "linear_key_head_dim", "linear_conv_kernel_dim"
+#define HEADS      "#heads"
+#define KV_HEADS   "#kv_heads"
+#define DIM        "#head_dim"
+#define HIDDEN     "hidden_size"
+#define DELTA_K    "linear_num_key_heads", "linear_key_head_dim"
+#define DELTA_V    "linear_num_value_heads", "linear_value_head_dim"
+#define DELTA_CONV "linear_conv_kernel_dim"
 #define KDA_HEADS  "linear_num_heads|linear_attn_config/num_heads"
 #define KDA_DIM    "linear_head_dim|linear_attn_config/head_dim"
 #define KDA_CONV   "linear_conv_kernel_dim|linear_attn_config/short_conv_kernel_size"
@@ -27,43 +38,77 @@ typedef struct state_form {
 #define SSM_STATE  "mamba_d_state|ssm_state_size|state_size"
 #define SSM_GROUPS "mamba_n_groups|n_groups"
 #define SSM_CONV   "mamba_d_conv|conv_kernel"
-#define CCA_HEADS  "num_attention_heads", "head_dim"
-#define CCA_KEYS   "num_key_value_heads", "head_dim"
+#define MAMBA      "mamba_expand", HIDDEN
+#define CCA_Q      HEADS, DIM
+#define CCA_KV     KV_HEADS, DIM
 #define SLIDING    "with a window"
 #define SHORT_CONV "conv_kernel_size|sconv_kernel_size"
+#define DELTA_STATE                                                                                          \
+    {{"linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim"}},                            \
+        {{"2", DELTA_K, DELTA_CONV}, {DELTA_V, DELTA_CONV}},                                                 \
+    {                                                                                                        \
+        {"2", HIDDEN, DELTA_K}, {"3", HIDDEN, DELTA_V},                                                      \
+        {                                                                                                    \
+            "2", HIDDEN, "linear_num_value_heads"                                                            \
+        }                                                                                                    \
+    }
 
 static const state_form forms[] = {
-    {{"qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "olmo_hybrid", NULL},
-     {{"linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim"}},
-     {{"2", DELTA_KEYS}, {"linear_num_value_heads", "linear_value_head_dim", "linear_conv_kernel_dim"}}},
-    {{"kimi_linear", NULL}, {{KDA_HEADS, KDA_DIM, KDA_DIM}}, {{"3", KDA_HEADS, KDA_DIM, KDA_CONV}}},
+    {{"qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", NULL}, DELTA_STATE, {{HIDDEN, HEADS, DIM}}},
+    {{"olmo_hybrid", NULL}, DELTA_STATE, {{NULL}}},
+    {{"kimi_linear", NULL},
+     {{KDA_HEADS, KDA_DIM, KDA_DIM}},
+     {{"3", KDA_HEADS, KDA_DIM, KDA_CONV}},
+     {{"4", HIDDEN, KDA_HEADS, KDA_DIM},
+      {"2", HIDDEN, KDA_DIM},
+      {"2", KDA_DIM, KDA_HEADS, KDA_DIM},
+      {HIDDEN, KDA_HEADS}},
+     {{NULL}}},
     {{"jamba", NULL},
-     {{"mamba_expand", "hidden_size", "mamba_d_state"}},
-     {{"mamba_expand", "hidden_size", "mamba_d_conv"}}},
+     {{MAMBA, "mamba_d_state"}},
+     {{MAMBA, "mamba_d_conv"}},
+     {{"3", HIDDEN, MAMBA}, {"3", MAMBA, "mamba_d_state"}, {"2", MAMBA, "mamba_dt_rank"}},
+     {{NULL}}},
     {{"mamba", "falcon_mamba", NULL},
-     {{"expand=2", "hidden_size", "state_size"}},
-     {{"expand=2", "hidden_size", "conv_kernel"}}},
+     {{"expand=2", HIDDEN, "state_size"}},
+     {{"expand=2", HIDDEN, "conv_kernel"}},
+     {{NULL}},
+     {{NULL}}},
     {{"bamba", "granitemoehybrid", "nemotron_h", "falcon_h1", "mamba2", NULL},
      {{SSM_HEADS, SSM_DIM, SSM_STATE}},
-     {{SSM_HEADS, SSM_DIM, SSM_CONV}, {"2", SSM_GROUPS, SSM_STATE, SSM_CONV}}},
-    {{"minimax", "minimax_m1", "minimax_text_01", NULL},
-     {{"num_attention_heads", "head_dim", "head_dim"}},
+     {{SSM_HEADS, SSM_DIM, SSM_CONV}, {"2", SSM_GROUPS, SSM_STATE, SSM_CONV}},
+     {{"3", HIDDEN, SSM_HEADS, SSM_DIM}, {"2", HIDDEN, SSM_GROUPS, SSM_STATE}, {HIDDEN, SSM_HEADS}},
      {{NULL}}},
-    {{"lfm2", "lfm2_moe", "lfm3", NULL}, {{NULL}}, {{"hidden_size", "conv_L_cache"}}},
+    {{"minimax", "minimax_m1", "minimax_text_01", NULL},
+     {{HEADS, DIM, DIM}},
+     {{NULL}},
+     {{"5", HIDDEN, HEADS, DIM}},
+     {{NULL}}},
+    {{"lfm2", "lfm2_moe", "lfm3", NULL},
+     {{NULL}},
+     {{HIDDEN, "conv_L_cache"}},
+     {{"4", HIDDEN, HIDDEN}},
+     {{NULL}}},
     {{"zaya", NULL},
      {{NULL}},
-     {{CCA_HEADS, "cca_time0=2-1"},
-      {CCA_HEADS, "cca_time1=2-1"},
-      {CCA_KEYS, "cca_time0=2-1"},
-      {CCA_KEYS, "cca_time1=2-1"},
-      {"num_key_value_heads:2", "head_dim"}}},
+     {{CCA_Q, "cca_time0=2-1"},
+      {CCA_Q, "cca_time1=2-1"},
+      {CCA_KV, "cca_time0=2-1"},
+      {CCA_KV, "cca_time1=2-1"},
+      {"#kv_heads:2", DIM}},
+     {{CCA_Q, DIM, "cca_time1=2"}, {CCA_KV, DIM, "cca_time1=2"}},
+     {{NULL}}},
     {{"inkling_text", "inkling2_text", NULL},
-     {{"2", SHORT_CONV, CCA_KEYS}, {"2", SHORT_CONV, "hidden_size"}},
+     {{"2", SHORT_CONV, CCA_KV}, {"2", SHORT_CONV, HIDDEN}},
+     {{NULL}},
+     {{NULL}},
      {{NULL}}},
     {{"inkling_text " SLIDING, "inkling2_text " SLIDING, NULL},
-     {{"2", SHORT_CONV, "swa_num_key_value_heads", "swa_head_dim"}, {"2", SHORT_CONV, "hidden_size"}},
+     {{"2", SHORT_CONV, "swa_num_key_value_heads", "swa_head_dim"}, {"2", SHORT_CONV, HIDDEN}},
+     {{NULL}},
+     {{NULL}},
      {{NULL}}},
-    {{"recurrent_gemma", NULL}, {{"lru_width"}}, {{"lru_width", "conv1d_width=4"}}}};
+    {{"recurrent_gemma", NULL}, {{"lru_width"}}, {{"lru_width", "conv1d_width=4"}}, {{NULL}}, {{NULL}}}};
 
 /* What follows a name: its default, a number to subtract, or one to divide by. */
 static void read_suffix(const char *text, const char *end, int64_t *fallback, int64_t *less, int64_t *part)
@@ -72,10 +117,26 @@ static void read_suffix(const char *text, const char *end, int64_t *fallback, in
         *(text[0] == '=' ? fallback : text[0] == '-' ? less : part) = text[1] - '0';
 }
 
+/* A number of attention's shape, such as HEADS; 0: the config neither states nor implies it. */
+static s2_status read_shape(const s2_source *source, const char *prefix, const char *name, int64_t *out)
+{
+    s2_model_shape shape;
+    int64_t unused, part = 1;
+    const size_t n = strcspn(name, ":");
+    S2_TRY(s2_model_shape_read(source, prefix, &shape));
+    read_suffix(name + n, name + strlen(name), &unused, &unused, &part);
+    *out = strncmp(name, HEADS, n) == 0 ? shape.n_heads
+           : strncmp(name, DIM, n) == 0 ? shape.head_dim
+                                        : shape.n_kv_heads / part;
+    return S2_OK;
+}
+
 /* One factor, read under the first of its names that the config has. */
 static s2_status read_factor(const s2_source *source, const char *prefix, const char *names, int64_t *out)
 {
     char path[PATH_BYTES];
+    if (names[0] == '#')
+        return read_shape(source, prefix, names, out);
     if (names[0] >= '0' && names[0] <= '9') {
         *out = names[0] - '0';
         return S2_OK;
@@ -95,7 +156,8 @@ static s2_status read_factor(const s2_source *source, const char *prefix, const 
     return s2_doc_refuse(source->doc, path, source->diag, "the size of a layer's state needs %s", names);
 }
 
-static s2_status read_sum(const s2_source *source, const char *prefix, const product *products, int64_t *out)
+static s2_status read_sum(const s2_source *source, const char *prefix, const product *products, int64_t most,
+                          int64_t *out)
 {
     *out = 0;
     for (int p = 0; p < N_PRODUCTS && products[p][0] != NULL; p++) {
@@ -103,8 +165,9 @@ static s2_status read_sum(const s2_source *source, const char *prefix, const pro
         for (int f = 0; f < N_FACTORS && products[p][f] != NULL; f++) {
             int64_t factor = 0;
             S2_TRY(read_factor(source, prefix, products[p][f], &factor));
-            if (factor > 0 && value > S2_LIMIT_STATE_BYTES / factor)
-                return s2_doc_refuse(source->doc, prefix, source->diag, "a layer's state has too many bytes");
+            if (factor > 0 && value > most / factor)
+                return s2_doc_refuse(source->doc, prefix, source->diag,
+                                     "a layer's state or its matrices are too large");
             value *= factor;
         }
         *out += value;
@@ -132,8 +195,8 @@ s2_status s2_model_state_read(const s2_source *source, const char *prefix, const
     if (form == NULL)
         return s2_doc_refuse(source->doc, prefix, source->diag,
                              "the size of the state that layers of %.40s keep is not known here", type);
-    S2_TRY(read_sum(source, prefix, form->wide, &wide));
-    S2_TRY(read_sum(source, prefix, form->narrow, &narrow));
+    S2_TRY(read_sum(source, prefix, form->wide, S2_LIMIT_STATE_BYTES, &wide));
+    S2_TRY(read_sum(source, prefix, form->narrow, S2_LIMIT_STATE_BYTES, &narrow));
     *bytes = 4 * wide + 2 * narrow;
     s2_note(source->notes,
             "a layer %s keeps %lld elements of state in 32 bits and %lld inputs of its convolution in 16: "
@@ -141,4 +204,26 @@ s2_status s2_model_state_read(const s2_source *source, const char *prefix, const
             apart != NULL ? SLIDING : "that has a state", (long long)wide, (long long)narrow,
             (long long)*bytes);
     return S2_OK;
+}
+
+s2_status s2_model_mixer_read(const s2_source *source, const char *prefix, const char *type, s2_mixer *out)
+{
+    const state_form *const form = find_form(type);
+    char path[PATH_BYTES];
+    if (form == NULL || form->mixer[0][0] == NULL) {
+        snprintf(path, sizeof path, "%s/model_type", prefix);
+        return s2_doc_refuse(source->doc, path, source->diag,
+                             "the matrices of layers that keep a state are not known here for models of type "
+                             "%.40s: price attention alone, without --model",
+                             type);
+    }
+    S2_TRY(read_sum(source, prefix, form->wide, S2_LIMIT_STATE_BYTES, &out->n_elements));
+    return read_sum(source, prefix, form->mixer, MOST_WEIGHTS, &out->weights);
+}
+
+s2_status s2_model_beside_read(const s2_source *source, const char *prefix, const char *type, int64_t *out)
+{
+    const state_form *const form = find_form(type);
+    *out = 0;
+    return form != NULL ? read_sum(source, prefix, form->beside, MOST_WEIGHTS, out) : S2_OK;
 }

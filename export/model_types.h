@@ -11,7 +11,8 @@
  *   flags       S2_UNGATED: two matrices in the feed-forward layer; S2_TIED: one embedding unless stated; S2_SINKS:
  *               a learned sink logit of each head; S2_CAPPED: scores are capped at 50 unless stated; S2_UNPRICED: its
  *               code has other matrices than attention and feed-forward, or uses them more than once; S2_UNGROUPED: its
- *               code reads no number of KV heads, and has one for each head
+ *               code reads no number of KV heads, and has one for each head; S2_APART: feed-forward layers are layers
+ *               of their own, and none is in a layer with keys or a state
  *
  * tests/formats/truth.py and habits.py check every line against the code of transformers.
  */
@@ -177,13 +178,13 @@
     X("granitemoehybrid", HYBRID, NULL, 0, 0, 0, 0, 0)                                                       \
     X("jamba", HYBRID, NULL, 8, 4, 0, 0, 0)                                                                  \
     X("kimi_linear", HYBRID, NULL, 0, 0, 0, 0, 0)                                                            \
-    X("lfm2", HYBRID, NULL, 0, 0, 0, 0, S2_TIED | S2_UNPRICED)                                               \
+    X("lfm2", HYBRID, NULL, 0, 0, 0, 0, S2_TIED)                                                             \
     X("lfm2_moe", HYBRID, NULL, 0, 0, 0, 0, S2_TIED)                                                         \
     X("lfm3", HYBRID, NULL, 0, 0, 256, 128, S2_TIED)                                                         \
     X("minimax", HYBRID, NULL, 0, 0, 0, 0, 0)                                                                \
     X("minimax_m1", HYBRID, NULL, 0, 0, 0, 0, 0)                                                             \
     X("minimax_text_01", HYBRID, NULL, 0, 0, 0, 0, 0)                                                        \
-    X("nemotron_h", HYBRID, NULL, 0, 0, 0, 128, S2_UNGATED)                                                  \
+    X("nemotron_h", HYBRID, NULL, 0, 0, 0, 128, S2_UNGATED | S2_APART)                                       \
     X("olmo_hybrid", HYBRID, NULL, 0, 0, 0, 0, 0)                                                            \
     X("qwen3_5_moe_text", HYBRID, "full_attention_interval", 4, 3, 0, 256, 0)                                \
     X("qwen3_5_text", HYBRID, "full_attention_interval", 4, 3, 0, 256, 0)                                    \

@@ -183,11 +183,11 @@ static s2_status read_latent(const reader *r, const s2_source *source, s2_model_
         if (!s2_doc_has(r->doc, s2_doc_under(r->prefix, needed[n], path)))
             return s2_doc_refuse(r->doc, path, r->diag,
                                  "\"%s\" is missing: without it latent attention has no price", needed[n]);
-    if (s2_doc_has(r->doc, s2_doc_under(r->prefix, "linear_attn_config", path)))
-        return s2_doc_refuse(
-            r->doc, path, r->diag,
-            "layers of linear attention beside latent ones have projections of their own, which are "
-            "not priced here: price attention alone, without --model");
+    if (s2_model_type_find(s2_model_type_name(r->doc, r->prefix)) == NULL &&
+        s2_doc_has(r->doc, s2_doc_under(r->prefix, "linear_attn_config", path)))
+        return s2_doc_refuse(r->doc, path, r->diag,
+                             "which layers have linear attention beside latent ones is not known here "
+                             "without a model_type that is: price attention alone, without --model");
     S2_TRY(read_width(r, "kv_lora_rank", &own.latent_dim));
     S2_TRY(read_width(r, "qk_rope_head_dim", &own.rotary_dim));
     S2_TRY(read_width(r, "q_lora_rank", &own.query_dim));
@@ -221,12 +221,11 @@ static s2_status check_embedding(const reader *r, int32_t hidden)
 /* ---- models that are more than layers of one shape */
 
 /* What of a layer no net says; NULL: nothing. */
-static const char *unlike(const s2_model_layers *layers, const s2_model_shape *shape, int64_t layer)
+static const char *unlike(const s2_model_type *type, const s2_model_layers *layers,
+                          const s2_model_shape *shape, int64_t layer)
 {
     const s2_layer_kind kind = layers->kind[layer];
-    if (layers->state_bytes[kind] > 0)
-        return "keeps a state, and what computes it has";
-    if (kind == S2_LAYER_IDLE)
+    if (kind >= S2_LAYER_IDLE && (type->flags & S2_APART) == 0)
         return "has no attention of its own, and what is left of it has";
     if (layers->kv_layer != NULL && layers->kv_layer[layer] >= 0 && layers->kv_layer[layer] != layer)
         return "reads the keys of another, and layers that differ have";
@@ -238,12 +237,79 @@ static const char *unlike(const s2_model_layers *layers, const s2_model_shape *s
     return NULL;
 }
 
-static s2_status refuse_unlike(const reader *r, const s2_source *source, const s2_model_shape *shape)
+/* Layers of feed-forward alone, which are no layers of the net: each counts to the one before it, or to the first. */
+static s2_status add_apart(const reader *r, s2_layer_kind kind, const s2_net *net, s2_net_layer *out)
 {
-    s2_model_layers layers;
-    S2_TRY(s2_model_layers_read(source, r->prefix, shape->n_layers, &layers));
+    enum { MOST_APART = 7 };
+    if (out->n_plain == MOST_APART || out->n_mixtures == MOST_APART)
+        return s2_doc_refuse(r->doc, r->prefix, r->diag,
+                             "more than %d feed-forward layers one after another have no price here",
+                             MOST_APART);
+    if (kind == S2_LAYER_EXPERTS && net->n_experts == 1)
+        return s2_doc_refuse(r->doc, r->prefix, r->diag,
+                             "layers have experts, but not under a name that is known here how many");
+    if (kind == S2_LAYER_EXPERTS || net->n_experts == 1)
+        out->n_mixtures++;
+    else
+        out->n_plain++;
+    return S2_OK;
+}
+
+/* A stack of layers apart that has no experts, whatever its config says of some. */
+static void drop_experts(const s2_model_layers *layers, s2_net *net)
+{
+    for (int32_t layer = 0; layer < net->n_layers; layer++)
+        if (layers->kind[layer] == S2_LAYER_EXPERTS)
+            return;
+    net->ffn = net->n_experts > 1 ? net->mixture.plain_ffn : net->ffn;
+    net->n_experts = net->n_active = 1;
+    net->mixture = (s2_mixture){0};
+}
+
+/* Layers with keys or a state are the net's, as they are the pattern's. */
+static s2_status list_layers(const reader *r, const s2_model_layers *layers, bool apart, s2_net *out)
+{
+    s2_net_layer listed[S2_NET_LAYERS] = {0};
+    int32_t n = 0;
+    for (int32_t layer = 0; layer < out->n_layers; layer++) {
+        const s2_layer_kind kind = layers->kind[layer];
+        if (kind >= S2_LAYER_IDLE) {
+            S2_TRY(add_apart(r, kind, out, &listed[s2_max_i32(n - 1, 0)]));
+            continue;
+        }
+        s2_net_layer *const own = &listed[n++];
+        if (!apart)
+            *own = out->layers[layer];
+        own->attends = kind != S2_LAYER_RECURRENT;
+        own->mixes = layers->state_bytes[kind] > 0;
+        out->unlike |= own->mixes || apart;
+    }
+    if (n == 0)
+        return s2_doc_refuse(r->doc, r->prefix, r->diag, "no layer has attention or a state");
+    out->n_layers = n;
+    memcpy(out->layers, listed, sizeof listed);
+    return S2_OK;
+}
+
+/* Hybrids, and what else is told layer by layer; the feed-forward was read. */
+static s2_status read_unlike(const reader *r, const s2_source *source, const s2_model_type *type,
+                             const s2_model_layers *layers, s2_net *out)
+{
+    const bool apart = (type->flags & S2_APART) != 0;
+    if (apart)
+        drop_experts(layers, out);
+    S2_TRY(list_layers(r, layers, apart, out));
+    for (int32_t layer = 0; layer < out->n_layers && out->mixer.weights == 0; layer++)
+        if (out->layers[layer].mixes)
+            S2_TRY(s2_model_mixer_read(source, r->prefix, type->name, &out->mixer));
+    return s2_model_beside_read(source, r->prefix, type->name, &out->beside);
+}
+
+static s2_status refuse_unlike(const reader *r, const s2_model_type *type, const s2_model_layers *layers,
+                               const s2_model_shape *shape)
+{
     for (int64_t layer = 0; layer < shape->n_layers; layer++) {
-        const char *const what = unlike(&layers, shape, layer);
+        const char *const what = unlike(type, layers, shape, layer);
         if (what != NULL)
             return s2_doc_refuse(r->doc, r->prefix, r->diag,
                                  "layer %lld %s no price here: price attention alone, without --model",
@@ -253,9 +319,9 @@ static s2_status refuse_unlike(const reader *r, const s2_source *source, const s
 }
 
 /* A type that is not in the table is taken to be layers of attention and feed-forward. */
-static s2_status check_layers(const reader *r, const s2_source *source, const s2_model_shape *shape)
+static s2_status check_layers(const reader *r, const s2_source *source, const s2_model_type *type,
+                              const s2_model_shape *shape, s2_model_layers *layers)
 {
-    const s2_model_type *const type = s2_model_type_find(s2_model_type_name(r->doc, r->prefix));
     char path[S2_DOC_PATH];
     int64_t width;
     S2_TRY(s2_doc_int_or(r->doc, s2_doc_under(r->prefix, "hidden_size_per_layer_input", path), 0, MOST_HIDDEN,
@@ -266,7 +332,8 @@ static s2_status check_layers(const reader *r, const s2_source *source, const s2
                              "--model");
     if (type == NULL)
         return S2_OK;
-    S2_TRY(refuse_unlike(r, source, shape));
+    S2_TRY(s2_model_layers_read(source, r->prefix, shape->n_layers, layers));
+    S2_TRY(refuse_unlike(r, type, layers, shape));
     if ((type->flags & S2_UNPRICED) != 0 || type->rule == S2_RULE_DECODER)
         return s2_doc_refuse(
             r->doc, s2_doc_under(r->prefix, "model_type", path), r->diag,
@@ -281,7 +348,9 @@ static s2_status read_all(const s2_doc *doc, s2_arena *arena, s2_buf *notes, s2_
     static const char *const hidden[] = {"hidden_size", "n_embd", "d_model", "n_embed", NULL};
     const reader r = {doc, s2_model_prefix(doc), diag};
     const s2_source source = {.arena = arena, .doc = doc, .notes = notes, .diag = diag};
+    const s2_model_type *const type = s2_model_type_find(s2_model_type_name(doc, r.prefix));
     s2_model_shape shape;
+    s2_model_layers layers;
     S2_TRY(s2_model_refuse_states(&source, r.prefix));
     S2_TRY(s2_model_shape_read(&source, r.prefix, &shape));
     S2_TRY(read_latent(&r, &source, &shape, &out->latent));
@@ -291,13 +360,15 @@ static s2_status read_all(const s2_doc *doc, s2_arena *arena, s2_buf *notes, s2_
                     .n_kv_heads = (int32_t)shape.n_kv_heads,
                     .head_dim = shape.head_dim > 0 ? (int32_t)shape.head_dim : 128,
                     .latent = latent};
-    S2_TRY(check_layers(&r, &source, &shape));
+    S2_TRY(check_layers(&r, &source, type, &shape, &layers));
     S2_TRY(read_scores(&r, out));
     S2_TRY(read_stored(&r, out));
     S2_TRY(read_number(&r, hidden, MOST_HIDDEN, &out->hidden));
     S2_TRY(check_embedding(&r, out->hidden));
     S2_TRY(read_vocab(&r, &out->vocab));
     S2_TRY(s2_mixture_read(doc, r.prefix, out, diag));
+    if (type != NULL)
+        S2_TRY(read_unlike(&r, &source, type, &layers, out));
     return read_habits(&r, out);
 }
 

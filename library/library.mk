@@ -81,12 +81,22 @@ uninstall:
 abi:
 	python3 tests/library/abi.py "$(CC)" library/s2.h > tests/library/abi.txt
 
-.PHONY: library-path
+# For every CPython from 3.10 on (its limited interface). Where Python.h is not, the package does the same without it, slower.
+PYTHON   ?= python3
+PYTHON_H  = $(shell $(PYTHON) -c 'import sys, sysconfig; print(sysconfig.get_path("include") if sys.implementation.name == "cpython" and \
+              sys.version_info >= (3, 10) and not sysconfig.get_config_var("Py_GIL_DISABLED") else "")' 2>/dev/null)
+$(L)/_again.abi3.so: python/again.c $(O)/flags
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -isystem $(PYTHON_H) -shared -Wl,-z,relro,-z,now,-z,noexecstack $< -o $@
+
+.PHONY: library-path wheel-parts
 library-path:
 	@echo $(L)/libs2.so.$(SO)
+wheel-parts: library
+	@if test -e "$(PYTHON_H)/Python.h"; then $(MAKE) -s $(L)/_again.abi3.so; else rm -f $(L)/_again.abi3.so; fi
 
 ## wheel: the Python package with libs2 inside, under build/wheel/
-wheel: library
+wheel: wheel-parts
 	@S2_WHEEL_LIBRARY=$(L)/libs2.so.$(SO) python3 python/backend.py build/wheel
 
 ## check-python: install the wheel into a scratch folder and test it (S2_PYTHON=FILE: with this interpreter, and the torch that it has)

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/arith.h"
+#include "base/file.h"
 #include "pattern/codes.h"
 
 /*
@@ -460,6 +461,9 @@ typedef struct source {
     s2_diag *diag;
     s2_arena arena;
     size_t n_bytes;
+    struct stat info; /* before anything was read */
+    uint8_t *first;   /* bytes, the header among them */
+    size_t n_first;
     header head;
     size_t data_at;
     file_part *parts; /* of the data that are not in holes */
@@ -469,21 +473,19 @@ typedef struct source {
 
 static s2_status read_head(source *s)
 {
-    struct stat info;
-    if (fstat(s->fd, &info) != 0)
+    if (fstat(s->fd, &s->info) != 0)
         return fail(s->diag, s->path);
-    if (!S_ISREG(info.st_mode))
+    if (!S_ISREG(s->info.st_mode))
         return s2_diag_set(s->diag, S2_EIO, S2P_MASK_FILE, 0, 0, "%.120s: not a regular file", s->path);
-    s->n_bytes = (size_t)info.st_size;
+    s->n_bytes = (size_t)s->info.st_size;
     const size_t most = s2_min_size(s->n_bytes, PREFIX_BYTES + 2 + HEADER_LIMIT);
-    uint8_t *const bytes = S2_NEW(&s->arena, uint8_t, most + 1);
+    s->first = S2_NEW(&s->arena, uint8_t, most + 1);
     const char *fault;
-    size_t n;
-    if (bytes == NULL)
+    if (s->first == NULL)
         return S2_ENOMEM;
-    if (!read_bytes(s->fd, 0, most, bytes, &n))
+    if (!read_bytes(s->fd, 0, most, s->first, &s->n_first))
         return fail(s->diag, s->path);
-    s->data_at = read_prefix(bytes, n, &s->head, &fault);
+    s->data_at = read_prefix(s->first, s->n_first, &s->head, &fault);
     if (s->data_at > 0)
         fault = size_fault(&s->head, s->n_bytes, s->data_at);
     return fault != NULL ? refuse(s->diag, s->path, fault) : S2_OK;
@@ -498,7 +500,7 @@ static s2_status read_cells(source *s, uint8_t *cells, int64_t *n_later)
         if (!read_bytes(s->fd, data.begin, part.end - part.begin, cells + part.begin, &n))
             return fail(s->diag, s->path);
         if (n < part.end - part.begin)
-            return refuse(s->diag, s->path, "it became shorter while it was read");
+            return refuse(s->diag, s->path, "it changed while it was read");
         if (!s->head.is_packed && !all_zero_or_one(cells + part.begin, n))
             return refuse(s->diag, s->path, "it holds values other than 0 and 1");
         *n_later += count_later(&s->head, cells, part);
@@ -506,6 +508,27 @@ static s2_status read_cells(source *s, uint8_t *cells, int64_t *n_later)
         s->parts[s->n_parts++] = part;
     }
     return S2_OK;
+}
+
+/*
+ * Whether header and cells stood in the file together. Data may have come where holes were, and the other way round;
+ * behind its end a file that became shorter looks like a hole.
+ */
+static bool still_holds(const source *s, const uint8_t *cells)
+{
+    file_part data;
+    if (s2_file_is_unchanged(s->fd, &s->info))
+        return true;
+    struct stat now;
+    bool same = fstat(s->fd, &now) == 0 && now.st_size == s->info.st_size &&
+                s2_file_still_holds(s->fd, 0, s->first, s->n_first);
+    for (int64_t p = 0; p < s->n_parts && same; p++)
+        same = s2_file_still_holds(s->fd, (int64_t)(s->data_at + s->parts[p].begin),
+                                   cells + s->parts[p].begin, s->parts[p].end - s->parts[p].begin);
+    for (size_t byte = s->data_at; same && next_data(s->fd, s->n_bytes, &byte, &data);)
+        same = s2_file_still_holds(s->fd, (int64_t)data.begin, cells + (data.begin - s->data_at),
+                                   data.end - data.begin);
+    return same;
 }
 
 static s2_status read_mask(source *s, s2_mask *out)
@@ -517,7 +540,9 @@ static s2_status read_mask(source *s, s2_mask *out)
     if (cells == MAP_FAILED)
         return errno == ENOMEM ? S2_ENOMEM : fail(s->diag, s->path);
     int64_t n_later = 0;
-    const s2_status status = read_cells(s, cells, &n_later);
+    s2_status status = read_cells(s, cells, &n_later);
+    if (status == S2_OK && !still_holds(s, cells))
+        status = refuse(s->diag, s->path, "it changed while it was read");
     if (status != S2_OK) {
         munmap(cells, n_data);
         return status;

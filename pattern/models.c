@@ -5,11 +5,13 @@
 
 #include "pattern/spec.h"
 
-/* How weights are stored; no layers beside experts; attention that is not latent. */
+/* How weights are stored; no layers beside experts; attention that is not latent; layers that are alike. */
 #define STORED(type, method)                                                                                 \
-    type, method, {0},                                                                                       \
+    type, method, {0}, {0}, {0}, 0, false,                                                                   \
     {                                                                                                        \
-        0                                                                                                    \
+        {                                                                                                    \
+            0                                                                                                \
+        }                                                                                                    \
     }
 #define PLAIN STORED(S2_WEIGHTS_PUBLISHED, "")
 #define MXFP4 STORED(S2_WEIGHTS_MXFP4, "mxfp4")

@@ -1,9 +1,11 @@
 """The build backend of the package (PEP 517): a wheel is the Python files and libs2.
 
-usage: backend.py FOLDER     writes the wheel there, and prints its path
+usage: backend.py FOLDER [sdist]     writes the wheel there, or the archive of its sources, and prints its path
 """
 import base64
+import gzip
 import hashlib
+import io
 import os
 import pathlib
 import re
@@ -11,11 +13,14 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tempfile
 import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-TOP = HERE.parent
+TREE = "tree"  # of an archive of sources: what the library is built from
+TOP = HERE / TREE if (HERE / TREE).is_dir() else HERE.parent
+UNBUILT = re.compile(r"(docs|experiments|adapters)/|tests/(?!lint/|\w+\.mk$|setup\.sh$)")  # of the tree, what no library needs
 
 
 def project():
@@ -38,10 +43,10 @@ def metadata(fields):
 
 
 def library():
-    """libs2, built where it is not; S2_WHEEL_LIBRARY names one that is."""
+    """libs2, built where it is not; S2_WHEEL_LIBRARY names one that is. Beside it lies what was compiled for Python, where there is Python.h."""
     if os.environ.get("S2_WHEEL_LIBRARY"):
         return pathlib.Path(os.environ["S2_WHEEL_LIBRARY"])
-    subprocess.run(["make", "-s", f"-j{os.cpu_count()}", "library"], cwd=TOP, check=True, stdout=sys.stderr)
+    subprocess.run(["make", "-s", f"-j{os.cpu_count()}", "wheel-parts", f"PYTHON={sys.executable}"], cwd=TOP, check=True, stdout=sys.stderr)
     where = subprocess.run(["make", "-s", "library-path"], cwd=TOP, check=True, capture_output=True, text=True).stdout
     return TOP / where.strip()
 
@@ -103,14 +108,36 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     built = library()
     files = [(f"s2/{path.name}", path.read_bytes()) for path in sorted((HERE / "s2").iterdir()) if path.suffix == ".py"
              or path.name == "py.typed"]
-    files.append((f"s2/{built.name}", stripped(built)))
+    files += [(f"s2/{path.name}", stripped(path)) for path in (built, built.with_name("_again.abi3.so")) if path.exists()]
     return write_wheel(wheel_directory, files, f"py3-none-{platform_tag(built)}")
 
 
+def sources():
+    """(name in the archive, path) of what a wheel is built from: what git lists, or all that an archive had."""
+    if TOP == HERE / TREE:
+        names = sorted(str(path.relative_to(TOP)) for path in TOP.rglob("*") if path.is_file() and "build" not in path.relative_to(TOP).parts[:1])
+    else:
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=TOP, check=True, capture_output=True, text=True).stdout
+        names = [name for name in listed.split("\0") if name and not UNBUILT.match(name)]
+    for path in (HERE / "pyproject.toml", HERE / "backend.py", *sorted((HERE / "s2").glob("*.py")), HERE / "s2/py.typed"):
+        yield str(path.relative_to(HERE)), path
+    for name in names:
+        if not name.startswith("python/") or name.endswith(".c"):
+            yield f"{TREE}/{name}", TOP / name
+
+
 def build_sdist(sdist_directory, config_settings=None):
-    raise NotImplementedError("the C sources are the tree's: give pip the tree, or a wheel")
+    fields = project()
+    stem = f"{fields['name'].replace('-', '_')}-{fields['version']}"
+    path = pathlib.Path(sdist_directory, f"{stem}.tar.gz")
+    with open(path, "wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed, tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, content, mode in (("PKG-INFO", metadata(fields).encode(), 0o644), *((name, at.read_bytes(), at.stat().st_mode & 0o777) for name, at in sources())):
+            info = tarfile.TarInfo(f"{stem}/{name}")
+            info.size, info.mode = len(content), mode
+            archive.addfile(info, io.BytesIO(content))
+    return path.name
 
 
 if __name__ == "__main__":
     pathlib.Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
-    print(pathlib.Path(sys.argv[1], build_wheel(sys.argv[1])))
+    print(pathlib.Path(sys.argv[1], (build_sdist if sys.argv[2:] == ["sdist"] else build_wheel)(sys.argv[1])))

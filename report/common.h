@@ -20,6 +20,10 @@ double s2_report_rate(const s2_sim_options *options, const s2_sim *sim, bool den
 int32_t s2_report_replicas(const s2_sim_options *options);
 /* ", 8 GPUs: 2 replicas of 4, each with this batch"; nothing for one GPU. */
 void s2_report_gpus(const s2_sim_options *options, s2_buf *buf);
+/* Of the parts of that name; 0: there is none. */
+double s2_report_part_us(const s2_sim *sim, const char *name);
+/* What a bound says of computing states, of which nothing was measured: moving them, and the scan. */
+double s2_report_scan_us(const s2_sim *sim);
 /* Whether decoding waits for a cache in host memory, so that its time is a bound. */
 bool s2_report_reads_host(const s2_sim_options *options, const s2_sim *sim, bool dense);
 /* What the pattern is worth at the length of its price; without layers. */

@@ -290,7 +290,7 @@ static s2_status put_training(const s2_found *found, const s2_found_design *desi
     if (!fits && sim->fit_batch > 0)
         s2_buf_printf(buf, "; a batch of %lld fits", (long long)sim->fit_batch);
     if (!fits && sim->fit_len_tok > 0)
-        s2_buf_printf(buf, "; at this batch %lld tokens fit", (long long)sim->fit_len_tok);
+        s2_buf_printf(buf, "; at this batch %s fit", s2_count_text(sim->fit_len_tok, "token").text);
     if (!fits) {
         S2_TRY(put_remedies(found, design, options, buf));
         s2_buf_puts(buf, ",\n    and the times below are of a step that this GPU cannot run as it is");

@@ -24,7 +24,7 @@ void s2_found_put_question(const s2_found *found, s2_buf *buf)
     const s2_sim_options asked = s2_found_question(found), *const options = &asked;
     for (int32_t p = 0; p < found->n_phases; p++)
         s2_buf_printf(buf, "%s%s", p > 0 ? ", " : "", s2_phase_word(found->phases[p]));
-    s2_buf_printf(buf, " of %lld tokens, batch %lld, ", (long long)options->len_tok,
+    s2_buf_printf(buf, " of %s, batch %lld, ", s2_count_text(options->len_tok, "token").text,
                   (long long)options->batch);
     s2_report_types(options, buf);
     if (options->listed)
@@ -150,7 +150,8 @@ static void put_overflow(const s2_sim_options *options, const s2_sim *sim, s2_bu
     else
         s2_buf_puts(buf, "not one sequence of this length fits");
     if (sim->fit_len_tok > 0)
-        s2_buf_printf(buf, ", the longest context at this batch %lld tokens", (long long)sim->fit_len_tok);
+        s2_buf_printf(buf, ", the longest context at this batch %s",
+                      s2_count_text(sim->fit_len_tok, "token").text);
 }
 
 static void put_cache(const s2_found *found, const s2_found_design *best, int32_t p, s2_buf *buf)

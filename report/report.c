@@ -114,3 +114,17 @@ void s2_report_beyond(const s2_far *far, bool measured, s2_buf *buf)
         s2_buf_printf(buf, "extrapolated in %s: %.0f, measured%s from %.0f to %.0f", s2_extent_words(far->in),
                       far->asked, where, far->span.least, far->span.greatest);
 }
+
+double s2_report_part_us(const s2_sim *sim, const char *name)
+{
+    double us = 0;
+    for (int32_t part = 0; part < sim->n_parts; part++)
+        if (s2_part_is(&sim->parts[part], name))
+            us += sim->parts[part].time_us;
+    return us;
+}
+
+double s2_report_scan_us(const s2_sim *sim)
+{
+    return s2_report_part_us(sim, "states") + s2_report_part_us(sim, "scan");
+}

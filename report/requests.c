@@ -61,8 +61,8 @@ static void put_head(const s2_report_subject *subject, const s2_serving *serving
     else
         s2_buf_puts(buf, "whole prompts, one after another, before any token");
     if (serving->prefix_tok > 0)
-        s2_buf_printf(buf, "; the first %lld tokens of all are computed and kept once",
-                      (long long)serving->prefix_tok);
+        s2_buf_printf(buf, "; the first %s of all are computed and kept once",
+                      s2_count_text(serving->prefix_tok, "token").text);
     s2_buf_puts(buf,
                 options->net != NULL ? "\n  model " : "\n  attention alone: --model adds what surrounds it");
     s2_buf_printf(buf, "%s\n\n", options->net != NULL ? options->net->name : "");

@@ -131,7 +131,7 @@ static void json_tiers(const s2_sim_options *options, const s2_sim *sim, s2_buf 
     s2_json_end(buf, '}');
 }
 
-/* No time here includes the computation of states. */
+/* Without a model no time includes the computation of states; with one, that of the scan is a bound. */
 static void json_states(const s2_sim *sim, s2_buf *buf)
 {
     if (sim->states.n_layers == 0)
@@ -140,7 +140,12 @@ static void json_states(const s2_sim *sim, s2_buf *buf)
     s2_json_key_int(buf, "layers", sim->states.n_layers);
     s2_json_key_int(buf, "bytes_per_sequence", sim->states.bytes);
     s2_json_key_num(buf, "time_us", s2_rounded(sim->states.us));
-    s2_json_key_bool(buf, "compute_priced", false);
+    s2_json_key_bool(buf, "compute_priced", sim->end_to_end_us > 0);
+    if (sim->end_to_end_us > 0) {
+        s2_json_key_num(buf, "products_us", s2_rounded(s2_report_part_us(sim, "mixers")));
+        s2_json_key_num(buf, "scan_at_least_us", s2_rounded(s2_report_scan_us(sim)));
+        s2_json_key_bool(buf, "scan_measured", false);
+    }
     s2_json_end(buf, '}');
 }
 

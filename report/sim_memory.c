@@ -120,9 +120,10 @@ static void text_layouts(const s2_report_subject *subject, const s2_sim *sim, s2
     layout(" ring+stripes", (double)sim->kv.ring_stripes, dense, "", buf);
     text_each_gpu(subject->options, sim, buf);
     s2_report_line("", buf);
-    s2_buf_printf(buf, "peak%s %s%s at %lld tokens; unused in pages of 16: %s, of 64: %s",
+    s2_buf_printf(buf, "peak%s %s%s at %s; unused in pages of 16: %s, of 64: %s",
                   sim->kv_peak_exact ? "" : " of at most", s2_bytes_text((double)sim->kv_peak).text,
-                  s2_machine_gpus(subject->options) > 1 ? " on a GPU" : "", (long long)sim->kv_peak_tok,
+                  s2_machine_gpus(subject->options) > 1 ? " on a GPU" : "",
+                  s2_count_text(sim->kv_peak_tok, "token").text,
                   s2_bytes_text((double)sim->kv_wasted[0]).text,
                   s2_bytes_text((double)sim->kv_wasted[1]).text);
     if (subject->options->page_tok != 16 && subject->options->page_tok != 64)

@@ -306,11 +306,21 @@ static void text_states(const s2_sim *sim, s2_buf *buf)
     if (states->n_layers == 0)
         return;
     s2_report_line("states", buf);
+    s2_buf_printf(buf, "%s for each sequence in %s; ", s2_bytes_text((double)states->bytes).text,
+                  s2_count_text(states->n_layers, "layer").text);
+    if (sim->end_to_end_us <= 0) {
+        s2_buf_printf(buf,
+                      "every time above counts their bytes (%s), not their computation, which the pattern "
+                      "does not say\n",
+                      s2_time_text(states->us).text);
+        return;
+    }
     s2_buf_printf(buf,
-                  "%s for each sequence in %s; every time above counts their bytes (%s), not their "
-                  "computation, which the pattern does not say\n",
-                  s2_bytes_text((double)states->bytes).text, s2_count_text(states->n_layers, "layer").text,
-                  s2_time_text(states->us).text);
+                  "what computes them is %s of products (mixers) and at least %s of scanning (states, scan), "
+                  "for no scan was measured: %s %% of the whole\n",
+                  s2_time_text(s2_report_part_us(sim, "mixers")).text,
+                  s2_time_text(s2_report_scan_us(sim)).text,
+                  s2_decimal(100 * s2_report_scan_us(sim) / sim->end_to_end_us, 3).text);
 }
 
 void s2_report_scores_text(const char *begin, s2_model_scores scores, s2_scored scored, s2_buf *buf)

@@ -68,7 +68,8 @@ static void put_largest(const s2_sim_options *options, const s2_largest *largest
 
 void s2_sim_report_table_head(const s2_sim_options *options, s2_buf *buf)
 {
-    s2_buf_printf(buf, "%s of %lld tokens, ", s2_phase_word(options->phase), (long long)options->len_tok);
+    s2_buf_printf(buf, "%s of %s, ", s2_phase_word(options->phase),
+                  s2_count_text(options->len_tok, "token").text);
     put_batch(options, buf);
     put_setup(options, buf);
     put_kind_of_times(options, buf);
@@ -144,7 +145,7 @@ void s2_sim_report_table_row(const s2_report_subject *subject, const s2_sim *sim
 
 void s2_sim_report_phase_head(const char *name, const s2_sim_options *options, s2_buf *buf)
 {
-    s2_buf_printf(buf, "%s, %lld tokens, ", name, (long long)options->len_tok);
+    s2_buf_printf(buf, "%s, %s, ", name, s2_count_text(options->len_tok, "token").text);
     put_batch(options, buf);
     put_setup(options, buf);
     put_kind_of_times(options, buf);

@@ -416,7 +416,7 @@ static void text_head(const s2_subject *subject, s2_buf *buf)
     s2_buf_puts(buf, subject->scores.sinks ? ", with sink logits" : "");
     if (subject->e4m3)
         s2_buf_puts(buf, subject->pass == S2_PASS_DECODE ? ", KV cache in e4m3" : ", Q, K and V in e4m3");
-    s2_buf_printf(buf, "  %lld tokens x %lld  %s  %s on %s\n", (long long)subject->len_tok,
+    s2_buf_printf(buf, "  %s x %lld  %s  %s on %s\n", s2_count_text(subject->len_tok, "token").text,
                   (long long)subject->batch, s2_dtype_word(subject->dtype),
                   v->kernel[0] != '\0' ? v->kernel : "no kernel", subject->device->name);
     if (v->versions[0] != '\0')

@@ -85,12 +85,20 @@ static double all_elements(const s2_sim_options *options, double inner)
     return attention_elements(options) + 2.0 * options->net->hidden + inner;
 }
 
+/* The input of the norm and its result, and what the products before and after the scan make. */
+static double mixer_elements(const s2_sim_options *options)
+{
+    const s2_net *const net = options->net;
+    return 2.0 * net->hidden + (double)net->mixer.weights / net->hidden / options->n_ranks;
+}
+
 double s2_activations_passing(const s2_sim_options *options)
 {
     const double inner = s2_inner_widest(options, 1), feed_forward = options->fusion == S2_EAGER
                                                                          ? all_elements(options, inner)
                                                                          : 2.0 * options->net->hidden + inner;
-    return S2_HIDDEN_BYTES * fmax(attention_elements(options) + sent_width(options), feed_forward);
+    return S2_HIDDEN_BYTES * fmax(fmax(attention_elements(options) + sent_width(options), feed_forward),
+                                  mixer_elements(options));
 }
 
 double s2_activations_chosen(const s2_sim_options *options)

@@ -70,10 +70,11 @@ static double latent_width(const s2_sim_options *options)
 double s2_end_to_end_attention_width(const s2_sim_options *options)
 {
     const s2_net *const net = options->net;
+    const double beside = (double)net->beside / net->hidden / options->n_ranks;
     if (s2_net_is_latent(net))
-        return latent_width(options);
+        return latent_width(options) + beside;
     return 2.0 * net->n_heads / options->n_ranks * net->head_dim +
-           s2_share_kv_width(net->n_kv_heads, net->head_dim, options->n_ranks);
+           s2_share_kv_width(net->n_kv_heads, net->head_dim, options->n_ranks) + beside;
 }
 
 /* Weights of input and output that other stages of a pipeline hold; a tied one is in the first and in the last. */
@@ -98,22 +99,22 @@ double s2_end_to_end_experts(const s2_sim_options *options)
     return s2_inner_weights(options, options->net->n_experts) - s2_inner_weights(options, 0);
 }
 
-/* Weights of the projections of a layer on one GPU. */
+/* Weights of attention's projections, in all layers that have some, on one GPU. */
 static double projection_weights(const s2_sim_options *options)
 {
     const s2_net *const net = options->net;
+    const double n_layers = s2_net_count(net).n_attention;
     if (!s2_net_is_latent(net))
-        return net->hidden * s2_end_to_end_attention_width(options);
+        return n_layers * net->hidden * s2_end_to_end_attention_width(options);
     const s2_latent_weights layer = s2_net_latent_weights(net);
-    return (double)layer.whole + (double)layer.by_head / options->n_ranks;
+    return n_layers * ((double)layer.whole + (double)(layer.by_head + net->beside) / options->n_ranks);
 }
 
 double s2_end_to_end_weights(const s2_sim_options *options)
 {
     const s2_net *const net = options->net;
     const double shared = (double)(s2_net_weights(net) - s2_net_projections(net));
-    return (shared - embeddings_elsewhere(options)) / options->n_ranks +
-           net->n_layers * projection_weights(options);
+    return (shared - embeddings_elsewhere(options)) / options->n_ranks + projection_weights(options);
 }
 
 int64_t s2_end_to_end_weight_bytes(const s2_sim_options *options)
@@ -213,35 +214,70 @@ static double products_of_projections(const s2_net *net)
     return !s2_net_is_latent(net) ? 2 : net->latent.query_dim > 0 ? 5 : 4;
 }
 
+/*
+ * A mixer is two products, what comes before its scan and what comes after, and the scan. No scan was measured, so
+ * that has a bound: for each element of the state a token adds a product and takes one, at the matrix peak; what the
+ * products leave it and take from it is moved once, beside the states, whose launches and bytes are in attention.
+ */
+static void add_mixers(s2_around *around, double n_layers)
+{
+    const s2_sim_options *const options = around->options;
+    const s2_net *const net = options->net;
+    const s2_states *const states = &around->sim->states;
+    const double weights = (double)s2_net_mixers(net) / options->n_ranks,
+                 flop = 4.0 * (double)net->mixer.n_elements / options->n_ranks * n_layers * around->tokens,
+                 moved = weights / net->hidden * S2_HIDDEN_BYTES * around->tokens + states->moved_each,
+                 mma_us = flop / s2_gpu_flop_us(&options->gpu, false), hbm_us = moved / around->hbm;
+    if (n_layers == 0)
+        return;
+    add_products(around, "mixers", weights, weight_bits(options, false), weights, around->tokens,
+                 2 * n_layers);
+    append(around, "scan", fmax(fmax(mma_us, hbm_us) - states->us, 0), mma_us > hbm_us ? S2_MMA : S2_HBM);
+}
+
+/* Norms, rotary embedding and activations, where each is. */
+static void add_between(s2_around *around, const s2_net_counts *counts, double picked)
+{
+    const s2_sim_options *const options = around->options;
+    const double n_inner = counts->n_plain + counts->n_mixtures,
+                 n_norms = options->net->n_layers + n_inner; /* before each part of a layer */
+    if (!around->estimates) {
+        /* a bound: a norm with its residual reads and writes the hidden state */
+        const double passes = around->forward + around->backward;
+        add_part(around, "norms", 0,
+                 2 * n_norms * options->net->hidden * around->tokens * S2_HIDDEN_BYTES * passes / around->hbm,
+                 n_norms * passes);
+        return;
+    }
+    const bool train = options->phase == S2_TRAIN;
+    add_elementwise(around, "norms", S2_MOVE_NORMS, n_norms / 2, around->tokens);
+    if (counts->n_attention > 0)
+        add_elementwise(around, train ? "rotary" : "rotary, cache", S2_MOVE_ROTARY, counts->n_attention,
+                        around->tokens);
+    if (n_inner > 0)
+        add_elementwise(around, "activation", S2_MOVE_ACTIVATION, n_inner,
+                        around->tokens * s2_inner_width(options, picked) / s2_inner_width(options, 1));
+}
+
 static void add_layers(s2_around *around)
 {
     const s2_sim_options *const options = around->options;
     const s2_net *const net = options->net;
-    const double hidden = net->hidden, n_layers = net->n_layers, n = options->n_ranks;
-    const double projections = n_layers * projection_weights(options);
-    const double bits = weight_bits(options, false),
-                 n_shared = net->mixture.shared_ffn > 0 ? s2_net_expert_layers(net) : 0;
+    const s2_net_counts counts = s2_net_count(net);
+    const double hidden = net->hidden, n = options->n_ranks, projections = projection_weights(options),
+                 n_inner = counts.n_plain + counts.n_mixtures,
+                 n_shared = net->mixture.shared_ffn > 0 ? counts.n_mixtures : 0;
     const s2_expert_price experts = experts_of(around);
     around->sim->experts = experts;
-    add_products(around, "projections", projections, bits, projections, around->tokens,
-                 products_of_projections(net) * n_layers);
-    add_products(around, "feed-forward", s2_inner_weights(options, experts.read), weight_bits(options, true),
-                 s2_inner_weights(options, net->n_active * experts.imbalance), around->tokens,
-                 2 * (n_layers + n_shared));
-    if (around->estimates) {
-        const bool train = options->phase == S2_TRAIN;
-        add_elementwise(around, "norms", S2_MOVE_NORMS, n_layers, around->tokens);
-        add_elementwise(around, train ? "rotary" : "rotary, cache", S2_MOVE_ROTARY, n_layers, around->tokens);
-        add_elementwise(around, "activation", S2_MOVE_ACTIVATION, n_layers,
-                        around->tokens * s2_inner_width(options, experts.imbalance) /
-                            s2_inner_width(options, 1));
-    } else {
-        /* a bound: two norms with their residuals read and write the hidden state */
-        const double passes = around->forward + around->backward;
-        add_part(around, "norms", 0,
-                 4 * n_layers * hidden * around->tokens * S2_HIDDEN_BYTES * passes / around->hbm,
-                 2 * n_layers * passes);
-    }
+    if (counts.n_attention > 0)
+        add_products(around, "projections", projections, weight_bits(options, false), projections,
+                     around->tokens, products_of_projections(net) * counts.n_attention);
+    add_mixers(around, counts.n_mixers);
+    if (n_inner > 0)
+        add_products(around, "feed-forward", s2_inner_weights(options, experts.read),
+                     weight_bits(options, true), s2_inner_weights(options, net->n_active * experts.imbalance),
+                     around->tokens, 2 * (n_inner + n_shared));
+    add_between(around, &counts, experts.imbalance);
     if (options->no_head)
         return;
     s2_around head = *around;
@@ -293,7 +329,9 @@ static double sum_us(const s2_sim_options *options)
 static void add_all_reduce(s2_around *around)
 {
     const s2_net *const net = around->options->net;
-    const double n_sums = 2.0 * net->n_layers * (around->forward + around->backward),
+    const s2_net_counts counts = s2_net_count(net);
+    const double n_sums = (double)(net->n_layers + counts.n_plain + counts.n_mixtures) *
+                          (around->forward + around->backward),
                  bytes = S2_HIDDEN_BYTES * net->hidden * around->tokens;
     add_sent(around, "all-reduce", S2_GROUP_TENSOR, n_sums * 2 * ring_share(around->options->n_ranks) * bytes,
              n_sums * sum_us(around->options));
@@ -308,7 +346,7 @@ static void add_all_to_all(s2_around *around)
 {
     const s2_sim_options *const options = around->options;
     const s2_net *const net = options->net;
-    const double n_times = 2.0 * s2_net_expert_layers(net) * (around->forward + around->backward),
+    const double n_times = 2.0 * s2_net_count(net).n_mixtures * (around->forward + around->backward),
                  bytes = S2_HIDDEN_BYTES * net->hidden * net->n_active * around->tokens;
     if (around->estimates)
         add_uneven(around, "all-to-all", S2_GROUP_EXPERTS,

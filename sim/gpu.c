@@ -183,13 +183,19 @@ double s2_gpu_flop_us(const s2_gpu *gpu, bool eight_bits)
     return (eight_bits && gpu->fp8_tflops > 0 ? gpu->fp8_tflops : gpu->bf16_tflops) * 1e6;
 }
 
-/* Does the word contain the family of the name? "NVIDIA H100 80GB" and "h100-sxm". */
+/*
+ * Does the word contain the family of the name, "NVIDIA H100 80GB" that of "h100-sxm"? A number of four digits
+ * is one by itself, "GeForce 4090" that of "rtx4090"; shorter ones may be anything.
+ */
 static bool names_family(const char *word, const char *known)
 {
-    const size_t family = strcspn(known, "-");
+    enum { TELLING = 4 };
+    const size_t family = strcspn(known, "-"), letters = strcspn(known, "0123456789");
     for (; *word != '\0'; word += strspn(word, "-_ ")) {
         const size_t n = strcspn(word, "-_ ");
         if (n == family && strncasecmp(word, known, n) == 0)
+            return true;
+        if (n >= TELLING && letters + n == family && strncmp(word, known + letters, n) == 0)
             return true;
         word += n;
     }

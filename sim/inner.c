@@ -1,5 +1,6 @@
 #include "sim/inner.h"
 
+#include "base/arith.h"
 #include "sim/net.h"
 
 /* Tensors of a feed-forward layer's inner columns, and as many matrices; what one GPU has of each column. */
@@ -17,8 +18,9 @@ static double expert_columns(const s2_sim_options *options, double n)
 double s2_inner_width(const s2_sim_options *options, double picked)
 {
     const s2_net *const net = options->net;
+    const s2_net_counts counts = s2_net_count(net);
     return inner_share(options) * s2_net_columns(net, expert_columns(options, net->n_active * picked)) /
-           net->n_layers;
+           s2_max_i32(counts.n_plain + counts.n_mixtures, 1);
 }
 
 double s2_inner_widest(const s2_sim_options *options, double picked)

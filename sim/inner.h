@@ -10,7 +10,7 @@
 
 /*
  * Of a token that visits `picked` times as many experts as it picks: inner columns, both halves and their product
- * where it is gated, else two; of a layer on average, and of the widest.
+ * where it is gated, else two; of a feed-forward on average, and of the widest.
  */
 double s2_inner_width(const s2_sim_options *options, double picked);
 double s2_inner_widest(const s2_sim_options *options, double picked);

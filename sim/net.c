@@ -1,13 +1,17 @@
 #include "sim/net.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/arith.h"
 #include "base/text.h"
 #include "pattern/models.h"
+#include "pattern/spec.h"
 
 enum { CODE_MODEL = 701 };
+
+static_assert((int)S2_NET_LAYERS == (int)S2_LIMIT_LAYERS, "a pattern's layers are a model's");
 
 const char *s2_net_nearest(const char *word, int32_t *distance)
 {
@@ -35,32 +39,41 @@ s2_status s2_net_find(const char *name, s2_net *out, s2_diag *diag)
                        distance < S2_NAME_FAR ? "; the nearest is " : "", nearest);
 }
 
-bool s2_net_has_experts(const s2_net *net, int32_t layer)
+s2_net_layer s2_net_layer_at(const s2_net *net, int32_t layer)
 {
     const s2_mixture *const mixture = &net->mixture;
+    if (net->unlike)
+        return net->layers[mixture->from_layer + layer];
     const int32_t beyond = mixture->from_layer + layer - mixture->first;
-    return net->n_experts == 1 || (beyond >= 0 && beyond % s2_max_i32(mixture->every, 1) == 0);
+    const bool experts = net->n_experts == 1 || (beyond >= 0 && beyond % s2_max_i32(mixture->every, 1) == 0);
+    return (s2_net_layer){.attends = 1, .n_plain = !experts, .n_mixtures = experts};
 }
 
-int32_t s2_net_expert_layers(const s2_net *net)
+s2_net_counts s2_net_count(const s2_net *net)
 {
-    int32_t n = 0;
-    for (int32_t layer = 0; layer < net->n_layers; layer++)
-        n += s2_net_has_experts(net, layer);
-    return n;
+    s2_net_counts counts = {0};
+    for (int32_t layer = 0; layer < net->n_layers; layer++) {
+        const s2_net_layer own = s2_net_layer_at(net, layer);
+        counts.n_attention += own.attends;
+        counts.n_mixers += own.mixes;
+        counts.n_plain += own.n_plain;
+        counts.n_mixtures += own.n_mixtures;
+    }
+    return counts;
 }
 
 double s2_net_columns(const s2_net *net, double expert_columns)
 {
-    const double n = s2_net_expert_layers(net);
-    return n * (expert_columns + net->mixture.shared_ffn) + (net->n_layers - n) * net->mixture.plain_ffn;
+    const s2_net_counts counts = s2_net_count(net);
+    return counts.n_mixtures * (expert_columns + net->mixture.shared_ffn) +
+           (double)counts.n_plain * net->mixture.plain_ffn;
 }
 
 double s2_net_widest(const s2_net *net, double expert_columns)
 {
-    const int32_t n = s2_net_expert_layers(net);
-    return fmax(n > 0 ? expert_columns + net->mixture.shared_ffn : 0,
-                n < net->n_layers ? net->mixture.plain_ffn : 0);
+    const s2_net_counts counts = s2_net_count(net);
+    return fmax(counts.n_mixtures > 0 ? expert_columns + net->mixture.shared_ffn : 0,
+                counts.n_plain > 0 ? net->mixture.plain_ffn : 0);
 }
 
 s2_latent_weights s2_net_latent_weights(const s2_net *net)
@@ -80,10 +93,15 @@ int64_t s2_net_projections(const s2_net *net)
 {
     const int64_t q_width = (int64_t)net->n_heads * net->head_dim,
                   kv_width = (int64_t)net->n_kv_heads * net->head_dim;
-    if (!s2_net_is_latent(net))
-        return net->n_layers * net->hidden * (2 * q_width + 2 * kv_width);
-    const s2_latent_weights layer = s2_net_latent_weights(net);
-    return net->n_layers * (layer.whole + layer.by_head);
+    const s2_latent_weights latent = s2_net_latent_weights(net);
+    const int64_t layer =
+        s2_net_is_latent(net) ? latent.whole + latent.by_head : net->hidden * (2 * q_width + 2 * kv_width);
+    return s2_net_count(net).n_attention * (layer + net->beside);
+}
+
+int64_t s2_net_mixers(const s2_net *net)
+{
+    return s2_net_count(net).n_mixers * net->mixer.weights;
 }
 
 int64_t s2_net_weights(const s2_net *net)
@@ -91,5 +109,6 @@ int64_t s2_net_weights(const s2_net *net)
     const int64_t embedding = (int64_t)net->vocab * net->hidden;
     const int64_t matrices = net->gated ? 3 : 2,
                   columns = (int64_t)s2_net_columns(net, (double)net->ffn * net->n_experts);
-    return s2_net_projections(net) + matrices * net->hidden * columns + embedding * (net->tied ? 1 : 2);
+    return s2_net_projections(net) + s2_net_mixers(net) + matrices * net->hidden * columns +
+           embedding * (net->tied ? 1 : 2);
 }

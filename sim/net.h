@@ -1,5 +1,5 @@
 /*
- * sim/net.h - what the layers around attention weigh: widths, experts, vocabulary.
+ * sim/net.h - what the layers around attention weigh: widths, experts, mixers, vocabulary.
  *
  * Built-in models are those of pattern/models.h. Threads: no state.
  */
@@ -17,9 +17,18 @@ const char *s2_net_nearest(const char *word, int32_t *distance);
 /* S2_EINVAL with the nearest known name, if one is near, in *diag. */
 s2_status s2_net_find(const char *name, s2_net *out, s2_diag *diag) S2_MUST_CHECK;
 
-/* Whether a layer has experts; of a model that is no mixture each counts as one expert that all tokens pick. */
-bool s2_net_has_experts(const s2_net *net, int32_t layer);
-int32_t s2_net_expert_layers(const s2_net *net);
+/* What a layer has. The feed-forward of a model that is no mixture counts as one expert that all tokens pick. */
+s2_net_layer s2_net_layer_at(const s2_net *net, int32_t layer);
+
+/* How many layers have attention and a mixer, and how many feed-forwards there are without experts and with. */
+typedef struct s2_net_counts {
+    int32_t n_attention;
+    int32_t n_mixers;
+    int32_t n_plain;
+    int32_t n_mixtures;
+} s2_net_counts;
+s2_net_counts s2_net_count(const s2_net *net);
+
 /*
  * Inner columns of the feed-forward of all layers: so many of the experts of each layer that has some, those of
  * shared experts and of layers without experts.
@@ -43,8 +52,9 @@ typedef struct s2_latent_weights {
 } s2_latent_weights;
 s2_latent_weights s2_net_latent_weights(const s2_net *net);
 
-/* Weights of the projections of all layers, and of the whole model. */
+/* Weights of attention's projections in all layers, of all mixers, and of the whole model. */
 int64_t s2_net_projections(const s2_net *net);
+int64_t s2_net_mixers(const s2_net *net);
 int64_t s2_net_weights(const s2_net *net);
 
 #endif /* S2_SIM_NET_H */

@@ -60,6 +60,32 @@ static s2_status check_new(const s2_pattern *pattern, const s2_sim_options *opti
     return S2_OK;
 }
 
+/* Each layer of the pattern reads keys and keeps a state where that of the model does. */
+static s2_status check_layers(const s2_pattern *pattern, const s2_net *net, s2_diag *diag)
+{
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
+        const s2_net_layer own = s2_net_layer_at(net, layer);
+        if (s2_pattern_kv_heads(pattern, layer) != net->n_kv_heads ||
+            s2_pattern_head_dim(pattern, layer) != net->head_dim ||
+            s2_pattern_kv_layer(pattern, layer) != layer)
+            return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_SIM, 0, 0,
+                               "what surrounds attention is known where it is of one shape; layer %d has "
+                               "other KV heads, another head dimension or the keys of another layer: without "
+                               "--model its attention is priced",
+                               layer);
+        const bool mixes = s2_pattern_state_bytes(pattern, layer) > 0,
+                   attends = !s2_pattern_is_state_layer(pattern, layer);
+        if (mixes != own.mixes || attends != own.attends)
+            return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_SIM, 0, 0,
+                               "layer %d of %s %s and %s; that of the pattern %s and %s: s2 import writes "
+                               "the pattern of a config.json",
+                               layer, net->name, own.attends ? "reads keys" : "reads no keys",
+                               own.mixes ? "keeps a state" : "keeps no state",
+                               attends ? "reads keys" : "reads none", mixes ? "keeps one" : "keeps none");
+    }
+    return S2_OK;
+}
+
 s2_status s2_sim_check_shape(const s2_pattern *pattern, const s2_net *net, s2_diag *diag)
 {
     if (s2_net_is_latent(net) != s2_pattern_is_latent(pattern))
@@ -69,7 +95,7 @@ s2_status s2_sim_check_shape(const s2_pattern *pattern, const s2_net *net, s2_di
             s2_net_is_latent(net) ? "" : "not ", s2_net_is_latent(net) ? "not" : "latent");
     if (net->n_layers == pattern->n_layers && net->n_heads == pattern->n_heads &&
         net->n_kv_heads == pattern->n_kv_heads && net->head_dim == pattern->head_dim)
-        return S2_OK;
+        return check_layers(pattern, net, diag);
     return s2_diag_set(
         diag, S2_EINVAL, CODE_SIM, 0, 0,
         "model %s has %d layers, %d heads, %d KV heads of %d; the pattern has %d, %d, %d of %d", net->name,
@@ -135,6 +161,19 @@ void s2_sim_take_net(const s2_pattern *pattern, s2_net *own, s2_sim_options *opt
         options->net = own;
 }
 
+/* What a training step keeps of a layer is known of attention and a feed-forward alone. */
+static s2_status check_trained_layers(const s2_net *net, s2_diag *diag)
+{
+    const s2_net_counts counts = s2_net_count(net);
+    if (counts.n_mixers == 0 && counts.n_attention == net->n_layers &&
+        counts.n_plain + counts.n_mixtures == net->n_layers)
+        return S2_OK;
+    return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_SIM, 0, 0,
+                       "%s has layers that keep a state, or feed-forward layers apart: what training keeps "
+                       "of each token there is not known; without --model its attention is priced",
+                       net->name);
+}
+
 static s2_status check_options(const s2_pattern *pattern, const s2_sim_options *options, s2_diag *diag)
 {
     const s2_net *const net = options->net;
@@ -146,15 +185,11 @@ static s2_status check_options(const s2_pattern *pattern, const s2_sim_options *
                            S2_LIMIT_BATCH);
     if (options->new_tok != 0)
         S2_TRY(check_new(pattern, options, diag));
-    if (net != NULL && options->phase == S2_TRAIN)
+    if (net != NULL && options->phase == S2_TRAIN) {
         S2_TRY(s2_sim_check_trained(options, diag));
+        S2_TRY(check_trained_layers(net, diag));
+    }
     S2_TRY(s2_share_check(pattern, options->n_ranks, diag));
-    if (net != NULL && s2_pattern_layers_differ(pattern))
-        return s2_diag_set(
-            diag, S2_EUNSUPPORTED, CODE_SIM, 0, 0,
-            "what surrounds attention is known for models whose layers are all of one shape; here some have "
-            "other KV heads, another head dimension, a state, or the keys of another layer: without --model "
-            "their attention is priced");
     return net != NULL ? s2_sim_check_shape(pattern, net, diag) : S2_OK;
 }
 
@@ -372,6 +407,7 @@ s2_status s2_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_op
     s2_sim sim = {0};
     int64_t own_work = S2_WORK_STEPS, *const work_left =
                                           options->work_left != NULL ? options->work_left : &own_work;
+    const int64_t allowed = *work_left;
     const bool listed = options->listed && fidelity >= S2_PRICE_TIME;
     s2_status status = listed ? s2_sim_check_listed(options, diag) : S2_OK;
     if (status == S2_OK && options->peer != NULL)
@@ -381,9 +417,9 @@ s2_status s2_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_op
     s2_arena_rewind(scratch, mark);
     if (!s2_work_goes_on(work_left))
         return s2_diag_set(diag, S2_ELIMIT, CODE_SIM, 0, 0,
-                           "counting what it reads at %lld tokens takes more than " S2_WORK_WORDS
+                           "counting what it reads at %lld tokens takes more than %s" S2_WORK_WORDS
                            "; a shorter context, larger blocks or fewer terms take less",
-                           (long long)options->len_tok);
+                           (long long)options->len_tok, allowed < S2_WORK_STEPS ? "is left of " : "");
     if (status == S2_ELIMIT)
         return refuse_limit(scratch, pattern, options, diag);
     if (status == S2_OK && listed)
@@ -415,6 +451,9 @@ s2_status s2_price_largest(s2_arena *scratch, const s2_pattern *pattern, s2_sim_
 {
     s2_sim sim, dense;
     s2_sim_options own = *options;
+    int64_t work_left = S2_WORK_STEPS;
+    if (own.work_left == NULL)
+        own.work_left = &work_left; /* of all three prices */
     own.batch = 1;
     S2_TRY(s2_price(scratch, pattern, &own, S2_PRICE_WHOLE, &sim, diag));
     if (options->phase == S2_TRAIN && options->net == NULL)

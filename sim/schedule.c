@@ -7,8 +7,11 @@
  * P pieces go one to each worker and leave the order unchanged, so whole rounds only raise the base.
  * The rest goes to the lowest loads, which are then merged back into order.
  */
-/* Raise the k lowest loads by w and restore the order by one merge; k <= n, and all fit one round. */
-static void raise_lowest(s2_workers *workers, int32_t k, int64_t w)
+/*
+ * Raise the k lowest loads by w and restore the order by one merge; k <= n, and all fit one round. Not inlined: a
+ * caller that holds workers would have both arrays in its frame.
+ */
+static __attribute__((noinline)) void raise_lowest(s2_workers *workers, int32_t k, int64_t w)
 {
     int64_t merged[S2_LIMIT_WORKERS];
     int32_t low = 0, high = k;
@@ -73,7 +76,7 @@ void s2_queue_init(s2_queue *queue, int32_t n_workers, int64_t start)
 /* Who takes a piece is mostly the last to be free again: its new place is looked for from the end. */
 void s2_queue_give(s2_queue *queue, int64_t w)
 {
-    if (queue->first == S2_LIMIT_WORKERS) {
+    if (queue->first == S2_QUEUE_SLACK) {
         memmove(queue->free_at, queue->free_at + queue->first, (size_t)queue->n * sizeof *queue->free_at);
         queue->first = 0;
     }

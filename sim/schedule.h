@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-enum { S2_LIMIT_WORKERS = 4096 };
+enum { S2_LIMIT_WORKERS = 4096, S2_QUEUE_SLACK = 512 };
 
 /* Workers that take pieces one after another, each when it is free. Large: 32 KiB. */
 typedef struct s2_workers {
@@ -30,12 +30,12 @@ int64_t s2_workers_end(const s2_workers *workers);
 
 /*
  * Workers that take pieces in the order in which they come, each when it is free: O(1) a piece where pieces cost
- * about the same, O(n) at worst. Large: 64 KiB.
+ * about the same, O(n) at worst. Large: 36 KiB.
  */
 typedef struct s2_queue {
     int32_t n, first;
-    int64_t end;                           /* when the last piece given is done */
-    int64_t free_at[2 * S2_LIMIT_WORKERS]; /* n entries from `first` on, ascending */
+    int64_t end;                                        /* when the last piece given is done */
+    int64_t free_at[S2_LIMIT_WORKERS + S2_QUEUE_SLACK]; /* n entries from `first` on, ascending */
 } s2_queue;
 
 /* 1 <= n_workers <= S2_LIMIT_WORKERS; all free at `start`. */

@@ -35,7 +35,8 @@ static double gathered_weights(const s2_sim_options *options)
     const double outside =
         options->no_embedding && options->no_head ? 0 : (double)net->vocab * net->hidden / options->n_ranks;
     int32_t other = 0; /* layers are of two kinds at most */
-    while (other < net->n_layers - 1 && s2_net_has_experts(net, other) == s2_net_has_experts(net, 0))
+    while (other < net->n_layers - 1 &&
+           s2_net_layer_at(net, other).n_mixtures == s2_net_layer_at(net, 0).n_mixtures)
         other++;
     return fmax(outside, fmax(layer_weights(options, 0), layer_weights(options, other)));
 }

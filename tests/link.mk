@@ -15,7 +15,7 @@ $(B)/tests/faulty: $(call obj,cli/main_s2.c tests/faulty.c) $(B)/libcli.a $(O)/l
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $^ -o $@ $(patsubst %,-Wl$(comma)--wrap=%,main malloc calloc realloc) $(LIBS) $(LIBS_CUDA)
 $(B)/tests/test_everycall: | $(B)/tests/faulty
-$(B)/tests/test_file: LIBS += -Wl,--wrap=fsync -Wl,--wrap=rename
+$(B)/tests/test_file: LIBS += $(patsubst %,-Wl$(comma)--wrap=%,fsync rename read pread pread64)
 $(B)/tests/test_%: $(O)/tests/test_%.c.o $(call obj,$(wildcard tests/gen_*.c)) $(B)/libcli.a $(O)/libs2.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(filter %.o,$^) $(filter %.a,$^) -o $@ -lcmocka $(LIBS) $(LIBS_CUDA)

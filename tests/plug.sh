@@ -8,15 +8,27 @@ set -eu
 s2=$(realpath "$1")
 root=$(cd "$(dirname "$0")/.." && pwd)
 away=$(mktemp -d "${TMPDIR:-/tmp}/s2-plug.XXXXXX")
-trap 'rm -rf "$away"' EXIT
+n=0 len=128 step="setting up" finished=""
+
+# Whatever ends this script says where: a command that set -e does not forgive, or a signal.
+ended() {
+    rc=$?
+    [ -n "$finished" ] || echo "plug.sh: ended with exit code $rc after $n checks, at: $step"
+    rm -rf "$away"
+    exit "$rc"
+}
+trap ended EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
 cp "$root/judge/s2_kernel_plug.h" "$root/docs/examples/plug/mine.c" "$root/docs/examples/plug/one-core.txt" "$away" # and no s2_adapter.py: s2 says where it lies
 cd "$away"
 design='heads 4; kv-heads 2; block 16; head-dim 32; layers all: local 2 | stride 3 phase head'
-n=0 len=128
 
 # As a user builds it; faulty ones run but once.
 opt=-O2
 build() { # shellcheck disable=SC2086 # the third word may be missing
+    step="building $1"
     ${CC:-cc} -std=c11 $opt -Wall -Wextra -Wno-nonnull -Werror -shared -fPIC -I. ${2:+"-D$2"} "${3:-mine.c}" -o "$1" -lm
 }
 
@@ -24,7 +36,7 @@ build() { # shellcheck disable=SC2086 # the third word may be missing
 expect() {
     code=$1 text=$2 file=$3
     shift 3
-    rc=0
+    rc=0 step="$file $*"
     case $file in *' '*) ;; *) file=./$file ;; esac
     "$s2" validate "$design" --no-db --device cpu --len "$len" --kernel "$file" "$@" >said 2>&1 || rc=$?
     [ "$rc" -eq "$code" ] && grep -qF -- "$text" said && n=$((n + 1)) && return
@@ -35,7 +47,7 @@ expect() {
 
 # silent NAME COMMAND OPTION...: a foreign side that does not answer; the limit grows until it has begun within it
 silent() {
-    name=$1 file=$2
+    name=$1 file=$2 step=$2
     shift 2
     for limit in 2 8 32 128; do
         rc=0
@@ -81,7 +93,7 @@ sed 's/^        put(p, &p->d_q, to + d, d_q\[d\]);/        { put(p, \&p->d_q, to
 build o.so "" o.c
 expect 1 "changed what it may only read: an input tensor" o.so --phase train
 # what a foreign kernel did is no evidence for or against a pattern: of list, export and file alike
-own="name mine; $design+1"
+own="name mine; $design+1" step="evidence of a foreign kernel"
 "$s2" sim "$own" --len "$len" --db own.db >/dev/null
 for file in mine.so DENSE.so; do
     "$s2" validate "$own" --len "$len" --runs 0 --db own.db --kernel "./$file" >/dev/null 2>&1 || true
@@ -217,7 +229,7 @@ n=$((n + 1))
 priced() {
     codes=$1 text=$2 # a busy machine may not time enough: codes are as many as may be
     shift 2
-    rc=0
+    rc=0 step="calibrate $*"
     "$s2" calibrate --gpu ./one-core.txt --pass decode "$@" >said 2>&1 || rc=$?
     case " $codes " in *" $rc "*) grep -qF -- "$text" said && n=$((n + 1)) && return ;; esac
     cat said
@@ -314,8 +326,10 @@ EOF
     len=16
     silent deaf "python3 deaf.py" --batch 4096
     len=128
+    step=strangers.py
     python3 "$root/tests/strangers.py" "$s2" 40 >said || { cat said; exit 1; }
     n=$((n + 40))
+    step="tracing a mask"
     cat >mods.py <<'EOF'
 def sharded(b, h, q, k):
     return (q >= k) & ((q // 16 - k // 16 < 3) | ((k // 16 + h) % 4 == 0))
@@ -331,7 +345,7 @@ EOF
     python3 "$root/adapters/trace_mask.py" mods.py:sharded other.npy --heads 4 --len 160
     cmp traced.npy other.npy
     python3 "$root/adapters/trace_mask.py" mods.py:sharded long.npy --heads 1 --len=1k
-    [ "$(wc -c <long.npy)" -eq $((128 + 1024 * 1024)) ]
+    [ "$(wc -c <long.npy)" -eq $((128 + 1024 * 1024)) ] || { echo "plug.sh: a mask of 1k has $(wc -c <long.npy) bytes"; exit 1; }
     for wrong in "mods.py:sharded no.npy --len" "mods.py:sharded no.npy --len 1kb" "mods.py:sharded no.npy --len=0" \
         "mods.py:sharded no.npy --length=3" "mods.py:shard no.npy" "mods.py: no.npy" "mod.py:sharded no.npy" \
         "mods.py:sharded no/folder.npy --len=16"; do
@@ -369,4 +383,5 @@ if "$python" -c 'import torch' 2>/dev/null; then
 else
     echo "skipped: the adapters need torch, which $python has not"
 fi
+finished=1
 echo "$n plugs judged as they must be"

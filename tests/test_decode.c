@@ -265,6 +265,89 @@ static void lists_end_where_their_work_does(void **state)
     }
 }
 
+/* Readers of a list: heads of one class at one query token read alike. Adds what their rows take to *row_steps. */
+static int64_t count_readers(const s2_plan *plan, const s2_decode_list *list, int32_t group,
+                             int64_t *row_steps)
+{
+    const s2_plan_seq lens = plan->seqs[list->seq];
+    int64_t n = 0, left = INT64_C(1) << 40, n_runs, cap = 0;
+    s2_run *runs = NULL;
+    for (int32_t q_tok = 0; q_tok < lens.q_tok; q_tok++)
+        for (int32_t head = list->kv_head * group; head < (list->kv_head + 1) * group; head++) {
+            int32_t first = list->kv_head * group;
+            while (plan->class_of[first] != plan->class_of[head])
+                first++;
+            n += first == head;
+            if (first == head)
+                assert_int_equal(s2_view_row_whole(&plan->classes[plan->class_of[head]].view,
+                                                   lens.k_tok - lens.q_tok + q_tok, lens.k_tok, &left, &runs,
+                                                   &cap, &n_runs),
+                                 S2_OK);
+        }
+    s2_free(runs);
+    *row_steps += (INT64_C(1) << 40) - left;
+    return n;
+}
+
+/* A sequence like the one before it has its lists copied. */
+static bool is_copied(const s2_plan *plan, const int64_t *cuts, int32_t seq)
+{
+    return cuts == NULL && seq > 0 && plan->seqs[seq].q_tok == plan->seqs[seq - 1].q_tok &&
+           plan->seqs[seq].k_tok == plan->seqs[seq - 1].k_tok;
+}
+
+/* What the slabs of a plan take: 8 steps and two for each reader, when copied 8; and one for each row of a mask. */
+static int64_t slab_steps(const s2_plan *plan, const int64_t *cuts, const s2_decode_plan *decode,
+                          int64_t *others)
+{
+    int64_t steps = 0;
+    for (int32_t list_no = 0; list_no < decode->n_lists; list_no++) {
+        const s2_decode_list *const list = &decode->lists[list_no];
+        const bool copied = is_copied(plan, cuts, list->seq);
+        const int64_t n_readers = count_readers(plan, list, decode->group, others);
+        *others += 8 + decode->row_cap / 4 + list->n_rows * n_readers;
+        for (int32_t slab = list->slab_begin; slab < list->slab_end; slab++) {
+            const bool goes_on =
+                slab > list->slab_begin && decode->slabs[slab].k_tok == decode->slabs[slab - 1].k_tok;
+            steps += copied ? 8 : goes_on ? 0 : 8 + 2 * n_readers;
+            steps += decode->slabs[slab].mask >= 0 ? decode->row_cap : 0;
+        }
+    }
+    return steps;
+}
+
+/* No less, and not many times more, so that a limit of steps is one of time. */
+static void slabs_take_the_steps_that_they_are_said_to_take(void **state)
+{
+    (void)state;
+    int64_t n_copied = 0, n_slabs = 0;
+    for (int64_t number = 0; number < s2_test_cases(200); number++) {
+        s2_gen gen = {
+            .rng = {s2_test_seed(33) + (uint64_t)number}, .causal = true, .arithmetic = number % 2 == 0};
+        s2_case test = {0};
+        draw_case(&gen, &test);
+        const int64_t *const cuts = number % 3 == 0 ? test.cuts : NULL;
+        const int64_t plenty = INT64_C(1) << 40;
+        int64_t left = plenty, others = 0;
+        test.plan.options.work_left = &left;
+        s2_decode_plan plan;
+        s2_decode_follow follow = {0};
+        assert_int_equal(s2_decode_plan_build(&test.arena, &test.plan, cuts, 8, &plan, NULL), S2_OK);
+        const int64_t steps = slab_steps(&test.plan, cuts, &plan, &others), taken = plenty - left;
+        assert_in_range(taken, steps, 2 * (steps + others));
+        for (int32_t list = 0; list < plan.n_lists; list++)
+            n_copied += is_copied(&test.plan, cuts, plan.lists[list].seq) &&
+                        plan.lists[list].slab_end > plan.lists[list].slab_begin;
+        n_slabs += plan.n_slabs;
+        left = plenty;
+        assert_int_equal(s2_decode_follow_open(&test.plan, 8, &follow, NULL), S2_OK);
+        assert_true(plenty - left >= follow.plan.n_slabs * (int64_t)(8 + plan.row_cap));
+        s2_decode_follow_close(&follow);
+        s2_arena_release(&test.arena);
+    }
+    assert_true(n_slabs > 1000 && n_copied > 10);
+}
+
 /*
  * A step is some nanoseconds and a few bytes: whatever the numbers of heads, rows, sequences and keys are, what a limit
  * allows is little, and what is larger is refused before memory is asked for.
@@ -690,6 +773,7 @@ int main(void)
         cmocka_unit_test(results_of_parts_have_slots_of_their_own),
         cmocka_unit_test(more_than_sixteen_queries_are_refused),
         cmocka_unit_test(lists_end_where_their_work_does),
+        cmocka_unit_test(slabs_take_the_steps_that_they_are_said_to_take),
         cmocka_unit_test(large_steps_end_within_their_work_and_memory),
         cmocka_unit_test(a_selection_reads_its_pages_and_the_newest_one),
         cmocka_unit_test(every_allocation_of_a_layout_may_fail),

@@ -4,7 +4,7 @@
  * rows are there, the database is sound, and nothing is left beside. Then the same from a call on, for good: a
  * full disk, a folder that nobody may write; and a command that is killed at a call. `make campaign-faults` takes
  * every system call of every command and, of each call stack of an allocation, the first, a middle and the last time
- * that it occurs; make check a few of each.
+ * that it occurs; make check a few of each. And each command runs on a small stack as on a large one.
  */
 #include "tests/s2test.h"
 
@@ -32,7 +32,7 @@
 #include "tests/faulty.h"
 
 /* LIMIT_S of processor time, since a busy machine gives little of it; the clock ends what sleeps. */
-enum { MOST_WORDS = 12, LIMIT_S = 60, LIMIT_MS = 600000 };
+enum { MOST_WORDS = 12, LIMIT_S = 60, LIMIT_MS = 600000, SMALL_STACK = 256 << 10 };
 
 #define TEXT                                                                                                 \
     "name a; heads 4; kv-heads 2; layers 2; layers all: local 2 | stride 4 phase head; layers 1: dense"
@@ -87,6 +87,7 @@ static const struct {
 enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };
 
 static char dir[96], program[300];
+static bool has_small_stack; /* what runs next */
 static s2_faulty_page *page;
 static int page_fd;
 
@@ -254,7 +255,10 @@ static void start_child(const char *const *words, int socket_fd)
         arguments[3 + w] = (char *)(uintptr_t)words[w];
     char path[160];
     const struct rlimit limit = {LIMIT_S, LIMIT_S};
+    const struct rlimit stack = {SMALL_STACK, SMALL_STACK};
     snprintf(path, sizeof path, "%s/work", dir);
+    if (has_small_stack && setrlimit(RLIMIT_STACK, &stack) != 0)
+        _exit(96);
     if (setrlimit(RLIMIT_CPU, &limit) != 0 || chdir(path) != 0 || freopen("../stdout", "w", stdout) == NULL ||
         freopen("../stderr", "w", stderr) == NULL || freopen("/dev/null", "r", stdin) == NULL ||
         dup2(page_fd, S2_FAULTY_PAGE_FD) < 0 || dup2(socket_fd, S2_FAULTY_SOCKET_FD) < 0)
@@ -777,6 +781,35 @@ static void every_command_may_be_killed_at_any_call(void **state)
     sweep_all(SYSTEM_CALL, KILLED, 1, "killed at a call");
 }
 
+/* What reads nested text calls itself for each level, so one that is nested as deep as anything is read is tried too. */
+static void every_command_runs_on_a_small_stack(void **state)
+{
+    (void)state;
+    outcome seen;
+    char what[60], line[600];
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* whose frames are larger */
+#endif
+    n_faults = 0;
+    for (int command = 0; command < N_COMMANDS; command++) {
+        const basis *const base = basis_of(command);
+        has_small_stack = true;
+        run_command(COMMANDS[command].words, FAILS_ONCE, -1, -1, &seen);
+        has_small_stack = false;
+        snprintf(what, sizeof what, "s2 %s, a stack of 256 KiB", COMMANDS[command].words[0]);
+        if (seen.code != base->after.code)
+            report("%s: exit %d", what, seen.code);
+        judge_run(command, &base->before, &base->after, &seen, what);
+    }
+    snprintf(line, sizeof line,
+             "ulimit -s 256; awk 'BEGIN { for (n = 0; n < 4094; n++) printf n < 2047 ? \"[\" : \"]\" }' "
+             ">deep.json; "
+             "%s import deep.json; [ $? -eq 3 ]",
+             program);
+    assert_int_equal(shell(line), 0);
+    assert_int_equal(n_faults, 0);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -816,6 +849,7 @@ int main(void)
         cmocka_unit_test(the_disk_of_every_command_may_be_full_for_good),
         cmocka_unit_test(the_folder_of_every_command_may_be_read_only),
         cmocka_unit_test(every_command_may_be_killed_at_any_call),
+        cmocka_unit_test(every_command_runs_on_a_small_stack),
     };
     return cmocka_run_group_tests_name("everycall", tests, set_up, tear_down);
 }

@@ -519,6 +519,44 @@ static void compare_times(const char *screen, const char *json, const char *text
     expect_time(screen, ", any ", json_number(json, "bound_us"), text);
 }
 
+/* The panel under the list prices what the row above it does, and beside a baseline what the workbench does. */
+static void the_panel_of_the_list_prices_what_its_row_does(void **state)
+{
+    (void)state;
+    static const asked asks[] = {{"32k", "decode", "h200", "as-dtype"},
+                                 {"16k", "decode", "h200", "e4m3"},
+                                 {"12345", "prefill", "h100-sxm", "as-dtype"},
+                                 {"4k", "train", "b200", "as-dtype"},
+                                 {"128k", "prefill", "h200", "as-dtype"}};
+    const char *const db = s2_dir_path("priced.db");
+    s2_gen_forget(db);
+    for (size_t at = 0; at < sizeof asks / sizeof *asks; at++) {
+        char text[64];
+        snprintf(text, sizeof text, "heads 8; layers all: local %d", 4 + (int)at);
+        const char *const argv[] = {"sim",
+                                    "--json",
+                                    text,
+                                    "--len",
+                                    asks[at].len,
+                                    "--gpu",
+                                    asks[at].gpu,
+                                    "--phase",
+                                    asks[at].phase,
+                                    "--kv-dtype",
+                                    asks[at].cache,
+                                    "--batch",
+                                    at == 0 ? "4" : "1"};
+        char *const json = command(s2_cmd_sim, db, 13, argv);
+        char *const screen = session(db, "dump\n");
+        char *const pinned = session(db, "dump\nb\ndump\n");
+        expect_time(screen, "\n time ", json_number(json, "time_us"), text);
+        assert_non_null(strstr(pinned, "prefill 128k on h200"));
+        free(json);
+        free(screen);
+        free(pinned);
+    }
+}
+
 static void draw_design(s2_session *session, const char *text, const asked *ask)
 {
     s2_knobs *const knobs = &session->state.knobs;
@@ -527,7 +565,7 @@ static void draw_design(s2_session *session, const char *text, const asked *ask)
     assert_true(s2_knob_set(knobs, S2_KNOB_PRICE, ask->phase));
     assert_true(s2_knob_set(knobs, S2_KNOB_GPU, ask->gpu));
     assert_true(s2_knob_set(knobs, S2_KNOB_CACHE, ask->cache));
-    s2_session_open(session, 0, text);
+    s2_session_open(session, 0, text, NULL);
     s2_session_draw(session);
 }
 
@@ -905,6 +943,7 @@ int main(void)
         cmocka_unit_test(a_filter_is_applied_as_it_is_typed),
         cmocka_unit_test(the_front_is_brushed_to_a_list),
         cmocka_unit_test(the_key_that_ends_a_job_ends_it_whatever_the_list_does),
+        cmocka_unit_test(the_panel_of_the_list_prices_what_its_row_does),
         cmocka_unit_test(a_design_of_the_list_is_pinned_as_the_baseline)};
     return cmocka_run_group_tests(tests, s2_dir_make, s2_dir_remove);
 }

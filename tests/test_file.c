@@ -1,6 +1,6 @@
 /*
  * Files are whole or not there. The linker puts the functions below before those of the C library, so that a
- * disk can refuse to sync, to close and to rename.
+ * disk can refuse to sync, to close and to rename, and a file can change between two reads of it.
  */
 #include "tests/s2test.h"
 
@@ -11,12 +11,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/arith.h"
 #include "base/file.h"
+#include "base/rng.h"
+#include "pattern/mask.h"
 
 int __real_fsync(int fd);
 int __wrap_fsync(int fd);
 int __real_rename(const char *from, const char *to);
 int __wrap_rename(const char *from, const char *to);
+ssize_t __real_read(int fd, void *to, size_t n);
+ssize_t __wrap_read(int fd, void *to, size_t n);
+ssize_t __real_pread(int fd, void *to, size_t n, off_t from);
+ssize_t __wrap_pread(int fd, void *to, size_t n, off_t from);
+ssize_t __wrap_pread64(int fd, void *to, size_t n, off_t from);
 
 static struct {
     char dir[64];
@@ -187,6 +195,208 @@ static void no_more_is_read_than_asked_for(void **state)
     s2_arena_release(&arena);
 }
 
+/* ---- files that change while they are read */
+
+enum { MOST_STATES = 40, MOST_LEN = 3000 };
+
+/* All that a file has held since reading began, as somebody changes it between two reads of a few bytes. */
+static struct {
+    s2_rng *rng;
+    int32_t percent;  /* of reads before which it changes; 0: nobody watches */
+    int32_t n_left;   /* changes */
+    size_t most_read; /* bytes of a read */
+    int32_t n;
+    s2_buf states[MOST_STATES];
+    void (*change)(s2_buf *to);
+} moving;
+
+static void put_bytes(int fd, const s2_buf *bytes, size_t from)
+{
+    assert_int_equal(pwrite(fd, bytes->data + from, bytes->len - from, (off_t)from), bytes->len - from);
+}
+
+/* In place, at once and in the order of an editor or a shell, or beside and renamed. */
+static void put_state(const s2_buf *bytes)
+{
+    char beside[100];
+    const bool replaces = s2_rng_below(moving.rng, 8) == 0;
+    snprintf(beside, sizeof beside, "%s%s", at.path, replaces ? "-new" : "");
+    const int fd = open(beside, O_WRONLY | O_CREAT, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, (off_t)bytes->len), 0);
+    put_bytes(fd, bytes, 0);
+    close(fd);
+    if (replaces)
+        assert_int_equal(__real_rename(beside, at.path), 0);
+}
+
+static void add_state(void)
+{
+    assert_true(moving.n < MOST_STATES);
+    s2_buf *const state = &moving.states[moving.n];
+    if (moving.n > 0)
+        s2_buf_add(state, moving.states[moving.n - 1].data, moving.states[moving.n - 1].len);
+    moving.change(state);
+    assert_int_equal(state->status, S2_OK);
+    moving.n++;
+    put_state(state);
+}
+
+static void move(void)
+{
+    const int32_t percent = moving.percent;
+    moving.percent = 0; /* what this does itself is not watched */
+    if (moving.n_left > 0 && (int32_t)s2_rng_below(moving.rng, 100) < percent) {
+        moving.n_left--;
+        add_state();
+    }
+    moving.percent = percent;
+}
+
+ssize_t __wrap_read(int fd, void *to, size_t n)
+{
+    if (moving.percent == 0)
+        return __real_read(fd, to, n);
+    move();
+    return __real_read(fd, to, s2_min_size(n, moving.most_read));
+}
+
+ssize_t __wrap_pread(int fd, void *to, size_t n, off_t from)
+{
+    if (moving.percent == 0)
+        return __real_pread(fd, to, n, from);
+    move();
+    return __real_pread(fd, to, s2_min_size(n, moving.most_read), from);
+}
+
+ssize_t __wrap_pread64(int fd, void *to, size_t n, off_t from)
+{
+    return __wrap_pread(fd, to, n, from);
+}
+
+static void begin_moving(s2_rng *rng, void (*change)(s2_buf *))
+{
+    memset(&moving, 0, sizeof moving);
+    moving.rng = rng;
+    moving.change = change;
+    moving.most_read = 1 + s2_rng_below(rng, 700);
+    add_state();
+    moving.n_left = (int32_t)s2_rng_below(rng, MOST_STATES);
+    moving.percent = 1 + (int32_t)s2_rng_below(rng, 40);
+}
+
+static void end_moving(void)
+{
+    for (int32_t n = 0; n < moving.n; n++)
+        s2_buf_release(&moving.states[n]);
+    moving.n = 0;
+}
+
+/* Longer, shorter, or other bytes; each state differs from all others. */
+static void change_bytes(s2_buf *to)
+{
+    const size_t len = s2_rng_below(moving.rng, MOST_LEN), same = s2_rng_below(moving.rng, len + 1);
+    char bytes[8];
+    to->len = s2_min_size(to->len, s2_rng_below(moving.rng, 2) == 0 ? same : 0);
+    while (to->len < len || to->len == 0) {
+        for (size_t b = 0; b < sizeof bytes; b++)
+            bytes[b] = (char)s2_rng_below(moving.rng, 256);
+        s2_buf_add(to, bytes, sizeof bytes);
+    }
+}
+
+static bool is_a_state(const char *data, size_t n)
+{
+    for (int32_t state = 0; state < moving.n; state++)
+        if (moving.states[state].len == n && memcmp(moving.states[state].data, data, n) == 0)
+            return true;
+    return false;
+}
+
+static void what_changes_while_it_is_read_is_one_state_of_it_or_refused(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(1)};
+    int64_t n_read = 0, n_refused = 0, n_moved = 0;
+    for (int64_t nth = 0; nth < s2_test_cases(3000); nth++) {
+        s2_arena arena = {0};
+        char *data;
+        size_t n;
+        begin_moving(&rng, change_bytes);
+        const s2_status status = s2_bytes_read(&arena, at.path, 2 * MOST_LEN, &data, &n);
+        moving.percent = 0;
+        n_moved += moving.n > 1;
+        n_read += status == S2_OK;
+        n_refused += status == S2_EIO && errno == ETXTBSY && moving.n > 4;
+        if (status == S2_OK ? !is_a_state(data, n) : errno != ETXTBSY)
+            fail_msg("case %lld: %s, and the file held no such thing", (long long)nth,
+                     s2_status_text(status));
+        s2_arena_release(&arena);
+        end_moving();
+    }
+    assert_true(n_refused > 0 && n_read > n_refused && n_moved > n_read / 4);
+}
+
+/* A mask of one of two shapes, as bytes of 0 and 1 or packed, some of them cut; or what was there, and more. */
+static void change_mask(s2_buf *to)
+{
+    const bool packed = s2_rng_below(moving.rng, 2) == 0;
+    const int64_t n = s2_rng_below(moving.rng, 2) == 0 ? 40 : 48, shape[2] = {n, packed ? (n + 7) / 8 : n};
+    if (to->len > 0 && s2_rng_below(moving.rng, 4) == 0) {
+        for (size_t more = 1 + s2_rng_below(moving.rng, 40); more > 0; more--)
+            s2_buf_puts(to, "\1");
+        return;
+    }
+    to->len = 0;
+    assert_int_equal(s2_npy_header(packed ? "|u1" : "|b1", shape, 2, to), S2_OK);
+    for (int64_t cell = 0; cell < shape[0] * shape[1]; cell++) {
+        const char byte = (char)s2_rng_below(moving.rng, packed ? 256 : 2);
+        s2_buf_add(to, &byte, 1);
+    }
+    if (s2_rng_below(moving.rng, 6) == 0)
+        to->len -= s2_rng_below(moving.rng, 100); /* cut */
+}
+
+static void assert_one_of_the_masks(const char *digest)
+{
+    for (int32_t state = 0; state < moving.n; state++) {
+        s2_arena arena = {0};
+        s2_mask mask = {0};
+        put_state(&moving.states[state]);
+        const bool same =
+            s2_mask_load(&arena, at.path, &mask, NULL) == S2_OK && strcmp(mask.digest, digest) == 0;
+        s2_mask_unload(&mask);
+        s2_arena_release(&arena);
+        if (same)
+            return;
+    }
+    fail_msg("no state of the file was this mask");
+}
+
+static void a_mask_that_changes_while_it_is_read_is_one_state_of_it_or_refused(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(1)};
+    int64_t n_read = 0, n_refused = 0;
+    for (int64_t nth = 0; nth < s2_test_cases(1000); nth++) {
+        s2_arena arena = {0};
+        s2_mask mask = {0};
+        s2_diag diag = {0};
+        begin_moving(&rng, change_mask);
+        const s2_status status = s2_mask_load(&arena, at.path, &mask, &diag);
+        moving.percent = 0;
+        assert_true(status == S2_OK || (status == S2_EPARSE && diag.msg[0] != '\0'));
+        if (status == S2_OK)
+            assert_one_of_the_masks(mask.digest);
+        n_read += status == S2_OK && moving.n > 1;
+        n_refused += strstr(diag.msg, "changed while it was read") != NULL;
+        s2_mask_unload(&mask);
+        s2_arena_release(&arena);
+        end_moving();
+    }
+    assert_true(n_read > 20 && n_refused > 20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +408,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_disk_that_fails_leaves_the_old_one_and_is_said, make_dir,
                                         remove_dir),
         cmocka_unit_test_setup_teardown(no_more_is_read_than_asked_for, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(what_changes_while_it_is_read_is_one_state_of_it_or_refused, make_dir,
+                                        remove_dir),
+        cmocka_unit_test_setup_teardown(a_mask_that_changes_while_it_is_read_is_one_state_of_it_or_refused,
+                                        make_dir, remove_dir),
     };
     return cmocka_run_group_tests_name("file", tests, NULL, NULL);
 }

@@ -37,8 +37,8 @@ static s2_sim_options defaults(void)
 static s2_net net_of(const char *name)
 {
     static const s2_net small = {
-        "1.3b", 24,  2048, 16, 16, 128, 5504, 50304, true, false, 1, 1, 0, false, S2_WEIGHTS_PUBLISHED,
-        "",     {0}, {0}};
+        "1.3b", 24,  2048, 16,  16, 128,   5504, 50304, true, false, 1, 1, 0, false, S2_WEIGHTS_PUBLISHED,
+        "",     {0}, {0},  {0}, 0,  false, {{0}}};
     s2_net net;
     s2_diag diag = {0};
     if (strcmp(name, small.name) == 0)

@@ -217,7 +217,7 @@ static void serve(s2_session *session)
     session->state.request = S2_REQUEST_NONE;
     if (request == S2_REQUEST_OPEN)
         s2_session_open(session, session->state.request_id,
-                        SAMPLES[(session->state.request_id - 1) % N_SAMPLES]);
+                        SAMPLES[(session->state.request_id - 1) % N_SAMPLES], NULL);
     if (request == S2_REQUEST_COMPARE) {
         s2_session_compare_none(session);
         for (int32_t at = 0; at < session->state.n_marked; at++)
@@ -457,7 +457,8 @@ static void every_time_says_what_it_is_of(void **unused)
         ask_anything(&rng, &session);
         press(&session, keys[view]);
         if (view == 1)
-            s2_session_open(&session, s2_subject_id(&session.model, &session.state), SAMPLES[n % N_SAMPLES]);
+            s2_session_open(&session, s2_subject_id(&session.model, &session.state), SAMPLES[n % N_SAMPLES],
+                            NULL);
         s2_session_draw(&session);
         const s2_question question = s2_knobs_question(&session.state.knobs);
         s2_question_tell(&question, &words);
@@ -1028,7 +1029,7 @@ static void any_design_is_taken_to_the_workbench(void **state)
     static const char text[] = "heads 4\nlocal 512t | columns 0 | rows 0\nheads 3: dilated 3 | local 1\n";
     s2_session session;
     begin(&session, 24, 80, true);
-    s2_session_open(&session, s2_subject_id(&session.model, &session.state), text);
+    s2_session_open(&session, s2_subject_id(&session.model, &session.state), text, NULL);
     s2_session_key(&session, 'e');
     assert_int_equal(session.state.views[session.state.depth], S2_VIEW_BENCH);
     assert_string_equal(session.model.bench->hash, session.model.design->hash);
@@ -1043,7 +1044,7 @@ static void no_design_stands_for_another(void **state)
     for (size_t nth = 0; nth < sizeof keys / sizeof keys[0]; nth++) {
         s2_session session;
         begin(&session, 40, 120, true);
-        s2_session_open(&session, s2_subject_id(&session.model, &session.state), SAMPLES[0]);
+        s2_session_open(&session, s2_subject_id(&session.model, &session.state), SAMPLES[0], NULL);
         s2_session_draw(&session);
         const char *const first = session.model.design->hash;
         session.deferred = true;
@@ -1074,7 +1075,7 @@ static void a_design_that_is_brought_is_no_step(void **state)
     for (size_t nth = 0; nth < 2; nth++) {
         s2_session session;
         begin(&session, 40, 120, true);
-        s2_session_open(&session, s2_subject_id(&session.model, &session.state), SAMPLES[0]);
+        s2_session_open(&session, s2_subject_id(&session.model, &session.state), SAMPLES[0], NULL);
         s2_session_draw(&session);
         for (int turn = 0; turn < 3; turn++) {
             s2_session_key(&session, '1');

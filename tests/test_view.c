@@ -184,7 +184,7 @@ static void a_drawing_for_which_memory_ran_out_says_so(void **state)
     s2_buf whole = {0}, screen = {0};
     int64_t n_refused = 0;
     session.deferred = false;
-    s2_session_open(&session, session.state.design_id, text);
+    s2_session_open(&session, session.state.design_id, text, NULL);
     s2_session_compare_none(&session);
     s2_session_compare_add(&session, "one", text);
     s2_session_compare_add(&session, "other", "heads 2; layers all: local 3");

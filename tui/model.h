@@ -45,6 +45,7 @@ typedef struct s2_tui_row {
     const char *phase; /* of the numbers above; "" where there are none */
     int64_t len_tok;
     const char *priced_on; /* "8 x h200 b32 e4m3": GPUs, batch, and what else of the price is not usual */
+    s2_question asked;     /* what the numbers answer, as far as a question says it; of no tokens: nothing */
     double recall;         /* NAN: not judged (docs/worth.md) */
     double loss;
     int64_t hops; /* n_layers + 1: more than there are; INT64_MIN: not measured */
@@ -359,7 +360,7 @@ extern const char *const s2_tui_sorts[];
 enum { S2_TUI_SORTS = 6 };
 
 /* The state before the first key, on a screen of this size, in this view. */
-s2_tui_state s2_tui_state_init(int32_t rows, int32_t cols, s2_view_id first);
+void s2_tui_state_init(s2_tui_state *state, int32_t rows, int32_t cols, s2_view_id first);
 
 /* Handle one key. Sets state->request, to S2_REQUEST_NONE if the owner has nothing to do. */
 void s2_tui_step(const s2_tui_model *model, s2_tui_state *state, int32_t key);

@@ -67,9 +67,13 @@ static void want_bench(s2_session *session)
     changed(session);
 }
 
-/* The baseline answers the same question as the workbench. */
+/* The baseline answers the same question as the workbench, and what is shown beside it the same. */
 static void follow_base(s2_session *session, bool asked_anew)
 {
+    if (session->model.design != NULL && session->beside_base != (session->state.base[0] != '\0')) {
+        session->stale[S2_SLOT_DESIGN] = true;
+        changed(session);
+    }
     const s2_buf *const have = &session->text[S2_SLOT_BASE];
     const char *const base = session->state.base;
     const size_t n = strlen(base);
@@ -101,8 +105,10 @@ static void follow_bench(s2_session *session, const s2_knobs *before)
 
 s2_status s2_session_init(s2_session *session, int32_t rows, int32_t cols, bool ascii, s2_view_id first)
 {
-    *session = (s2_session){
-        .state = s2_tui_state_init(rows, cols, first), .building = -1, .n_refused = s2_alloc_n_refused()};
+    memset(session, 0, sizeof *session);
+    s2_tui_state_init(&session->state, rows, cols, first);
+    session->building = -1;
+    session->n_refused = s2_alloc_n_refused();
     session->model.source = session->model.database = "";
     session->model.grids = &session->grids;
     want_bench(session);
@@ -151,9 +157,10 @@ s2_status s2_session_resize(s2_session *session, int32_t rows, int32_t cols)
     return S2_OK;
 }
 
-void s2_session_open(s2_session *session, int64_t id, const char *text)
+void s2_session_open(s2_session *session, int64_t id, const char *text, const s2_question *asked)
 {
     session->wanted_id = id;
+    session->asked = asked != NULL ? *asked : (s2_question){0};
     want(session, S2_SLOT_DESIGN, text, strlen(text));
     changed(session);
 }
@@ -247,6 +254,11 @@ static bool next_facts(s2_session *session, s2_order *order)
             .slot = slot, .id = session->wanted_id, .question = s2_knobs_question(&session->state.knobs)};
         if (slot == S2_SLOT_TOUR)
             order->question = s2_question_default(TOUR_TOK);
+        if (slot == S2_SLOT_DESIGN) {
+            session->beside_base = session->state.base[0] != '\0';
+            if (session->asked.len_tok > 0 && !session->beside_base)
+                order->question = session->asked;
+        }
         s2_buf_add(&order->text, session->text[slot].data, session->text[slot].len);
         note(session, order->text.status);
         if (slot == S2_SLOT_BENCH) {

@@ -55,6 +55,8 @@ typedef struct s2_session {
     s2_buf text[S2_N_SLOTS]; /* the pattern wanted in each slot */
     bool stale[S2_N_SLOTS];  /* the slot's facts are those of another text or question */
     int64_t wanted_id;       /* of the design whose text is wanted */
+    s2_question asked;       /* what the list tells of it; of no tokens: nothing */
+    bool beside_base;        /* it was wanted while a baseline was pinned */
     int32_t tour;            /* 1 + the step whose design is wanted or derived; 0: none yet */
     int32_t building;        /* the slot whose facts are being derived; -1: none */
     s2_grids grids;
@@ -70,8 +72,11 @@ void s2_session_key(s2_session *session, int32_t key);
 void s2_session_click(s2_session *session, int32_t row, int32_t col, int32_t wheel);
 void s2_session_paste(s2_session *session, const char *text);
 s2_status s2_session_resize(s2_session *session, int32_t rows, int32_t cols) S2_MUST_CHECK;
-/* Open the design of this id by its canonical text; its facts answer the workbench's question. */
-void s2_session_open(s2_session *session, int64_t id, const char *text);
+/*
+ * Open the design of this id by its canonical text. Its facts answer the question that the list's numbers
+ * answer; where it is NULL or of no tokens, or a baseline is pinned, that of the workbench.
+ */
+void s2_session_open(s2_session *session, int64_t id, const char *text, const s2_question *asked);
 void s2_session_close(s2_session *session);
 /* Put a pattern on the workbench, as a change that can be undone; false if its text is too long to edit. */
 bool s2_session_bring(s2_session *session, const s2_pattern *pattern);

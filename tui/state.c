@@ -227,16 +227,15 @@ bool s2_scroll(s2_action action, int32_t n, int32_t page, int32_t *place)
     return true;
 }
 
-s2_tui_state s2_tui_state_init(int32_t rows, int32_t cols, s2_view_id first)
+void s2_tui_state_init(s2_tui_state *state, int32_t rows, int32_t cols, s2_view_id first)
 {
-    s2_tui_state state = {.knobs = s2_knobs_default(),
-                          .knobs_saved = s2_knobs_default(),
-                          .layer = -1,
-                          .columns = S2_TUI_COLUMNS_USUAL,
-                          .minimize = "us,kv_bytes,unread"};
-    state.views[0] = first;
-    s2_tui_resize(&state, rows, cols);
-    return state;
+    memset(state, 0, sizeof *state);
+    state->knobs = state->knobs_saved = s2_knobs_default();
+    state->layer = -1;
+    state->columns = S2_TUI_COLUMNS_USUAL;
+    snprintf(state->minimize, sizeof state->minimize, "us,kv_bytes,unread");
+    state->views[0] = first;
+    s2_tui_resize(state, rows, cols);
 }
 
 void s2_tui_resize(s2_tui_state *state, int32_t rows, int32_t cols)

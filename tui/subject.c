@@ -84,11 +84,12 @@ static void pin(const s2_tui_model *model, s2_tui_state *state)
     s2_buf_release(&text);
 }
 
-/* Ask for a price at the workbench's length and GPU. */
-static void ask_price(s2_tui_state *state)
+/* Ask for a price at the length and on the GPU of the one that is shown. */
+static void ask_price(const s2_tui_model *model, s2_tui_state *state)
 {
     s2_buf text = {0};
-    const s2_question question = s2_knobs_question(&state->knobs);
+    const s2_facts *const facts = s2_subject_facts(model, state);
+    const s2_question question = facts != NULL ? facts->question : s2_knobs_question(&state->knobs);
     s2_question_print(&question, &text);
     s2_prompt_open(state, S2_MODE_PRICE, text.status == S2_OK ? text.data : "");
     s2_buf_release(&text);
@@ -116,7 +117,7 @@ bool s2_subject_handle(const s2_tui_model *model, s2_tui_state *state, s2_action
     case S2_ACT_BASELINE: pin(model, state); return true;
     case S2_ACT_VALIDATE: s2_form_open(model, state, S2_MODE_VALIDATE); return true;
     case S2_ACT_PROVE: s2_prompt_open(state, S2_MODE_PROVE, "--engine algebra"); return true;
-    case S2_ACT_PRICE: ask_price(state); return true;
+    case S2_ACT_PRICE: ask_price(model, state); return true;
     case S2_ACT_EXPORT: s2_prompt_open(state, S2_MODE_FORMATS, ""); return true;
     case S2_ACT_TAG: s2_prompt_open(state, S2_MODE_TAG, ""); return true;
     case S2_ACT_NOTE: s2_prompt_open(state, S2_MODE_NOTE, ""); return true;

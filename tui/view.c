@@ -223,8 +223,8 @@ static void draw_title(const s2_tui_model *model, const s2_tui_state *state, s2_
     if (facts != NULL && facts->status == S2_OK && compares)
         draw_question(&facts->question, canvas, line.row, col + 2);
     else if (facts != NULL && facts->status == S2_OK)
-        s2_canvas_printf(canvas, line.row, col + 2, S2_STYLE_BAR, "%.8s  %lld tokens", facts->hash,
-                         (long long)facts->question.len_tok);
+        s2_canvas_printf(canvas, line.row, col + 2, S2_STYLE_BAR, "%.8s  %s", facts->hash,
+                         s2_count_text(facts->question.len_tok, "token").text);
 }
 
 /* Why the typed text does not parse yet, above the line in which it is typed. */

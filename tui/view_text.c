@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#include "base/alloc.h"
+
 static void draw_log(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
 {
     s2_canvas_clip(canvas, body);
@@ -157,17 +159,21 @@ static void draw_picture(const s2_tui_model *model, const s2_tui_state *state, s
         return;
     const int32_t readers = area.rows >= 14 ? 9 : 0;
     const int32_t width = area.cols >= 60 ? 26 : 0;
-    s2_tui_state shown = *state;
-    shown.layer = -1;
-    shown.head = 0;
-    shown.zoomed = false;
+    s2_tui_state *const shown = s2_malloc(sizeof *shown); /* too large for a stack */
+    if (shown == NULL)
+        return;
+    *shown = *state;
+    shown->layer = -1;
+    shown->head = 0;
+    shown->zoomed = false;
     const int32_t col = area.col + width + (width > 0 ? 1 : 0), cols = area.cols - col - 1;
     s2_layout_bench places = {.verdicts = {area.row, area.col + 1, width > 0 ? 3 : 0, width - 1},
                               .cost = {area.row + 4, area.col + 1, width > 0 ? area.rows - 4 : 0, width - 1},
                               .readers = {area.row + area.rows - readers, col, readers, cols}};
     s2_layout_masks((s2_rect){area.row, col, area.rows - readers, cols}, &places.union_mask,
                     &places.head_mask);
-    s2_panels_draw(model->tour, model->grids, &shown, canvas, &places);
+    s2_panels_draw(model->tour, model->grids, shown, canvas, &places);
+    s2_free(shown);
 }
 
 static void draw_tour(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)

@@ -348,9 +348,9 @@ s2_status s2_explain_extent(const s2_pattern *pattern, const s2_finding *finding
     S2_TRY(s2_unread_count(pattern, finding, &unread));
     if (unread.n_tok == 0)
         return S2_OK;
-    s2_buf_printf(buf, "%sat %lld tokens %lld of %lld pairs (%.1f %%) are read by no head%s\n", indent,
-                  (long long)unread.n_tok, (long long)unread.n_unread, (long long)unread.n_pairs,
-                  100.0 * (double)unread.n_unread / (double)unread.n_pairs,
+    s2_buf_printf(buf, "%sat %s %lld of %lld pairs (%.1f %%) are read by no head%s\n", indent,
+                  s2_count_text(unread.n_tok, "token").text, (long long)unread.n_unread,
+                  (long long)unread.n_pairs, 100.0 * (double)unread.n_unread / (double)unread.n_pairs,
                   finding->witness.rank >= 0 ? " of the rank" : "");
     return S2_OK;
 }
@@ -439,6 +439,42 @@ s2_status s2_explain_picture(const s2_pattern *pattern, const s2_finding *findin
         w->earlier_q_tok >= 0 && w->earlier_q_tok / pattern->block_tok == w->q_tok / pattern->block_tok;
     if (status == S2_OK)
         put_picture(pattern, finding, aligned && !one_block ? pattern->block_tok : 1, indent, buf);
+    return status;
+}
+
+/* ---- through several layers */
+
+enum { DEPTH_WORK = 20000000 };
+
+/* One more than the longest run of layers of which none is known to read everything. */
+static int32_t layers_to_complete(const s2_pattern *pattern, const s2_finding *finding)
+{
+    int32_t longest = 0, run = 0, nth = 0;
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
+        const bool fails = nth < finding->n_failing_layers && finding->failing_layers[nth] == layer;
+        nth += fails;
+        run = fails || s2_pattern_is_state_layer(pattern, layer) ? run + 1 : 0;
+        longest = s2_max_i32(longest, run);
+    }
+    return longest + 1;
+}
+
+s2_status s2_explain_depth(const s2_pattern *pattern, const s2_finding *finding, const char *indent,
+                           s2_buf *buf)
+{
+    const s2_requirement depth = {.property = S2_DEPTH, .arg = layers_to_complete(pattern, finding)};
+    if (finding->requirement.property != S2_UNION || depth.arg > pattern->n_layers)
+        return S2_OK;
+    s2_arena arena = {0};
+    const s2_prove_options options = {.n_tok = finding->scope_tok, .work_limit = DEPTH_WORK};
+    s2_finding found;
+    const s2_status status = s2_prove(&arena, pattern, &depth, 1, &options, &found);
+    if (status == S2_OK && found.verdict == S2_HOLDS)
+        s2_buf_printf(buf,
+                      "%sdepth:%d holds: of any %d layers in a row one reads every key, so each key reaches "
+                      "every later query within them\n",
+                      indent, depth.arg, depth.arg);
+    s2_arena_release(&arena);
     return status;
 }
 

@@ -34,6 +34,11 @@ s2_status s2_explain_extent(const s2_pattern *pattern, const s2_finding *finding
 s2_status s2_explain_picture(const s2_pattern *pattern, const s2_finding *finding, const char *indent,
                              s2_buf *buf) S2_MUST_CHECK;
 
+/* For a union that fails in some layers alone: within how many layers every key still reaches every later
+ * query, where that is proved; else nothing. */
+s2_status s2_explain_depth(const s2_pattern *pattern, const s2_finding *finding, const char *indent,
+                           s2_buf *buf) S2_MUST_CHECK;
+
 /* What a repair changes, one sentence without its end. */
 void s2_repair_print(const s2_repair *repair, s2_buf *buf);
 

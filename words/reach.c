@@ -139,8 +139,8 @@ static void print_every_length(const s2_lengths *all, int64_t block_tok, s2_buf 
         s2_buf_printf(buf, "every key reaches every later query within %s",
                       s2_count_text(all->layers, "layer").text);
     else
-        s2_buf_printf(buf, "from %lld tokens on, some query never learns of some key",
-                      (long long)(all->n_blk * block_tok));
+        s2_buf_printf(buf, "from %s on, some query never learns of some key",
+                      s2_count_text(all->n_blk * block_tok, "token").text);
     if (all->least_heads == 0)
         s2_buf_puts(buf, "\n           some layer has pairs that no head reads; ");
     else
@@ -182,9 +182,9 @@ static void print_rest(teller *t)
         s2_buf_printf(buf, "window     %s, the query's own counted, that every head of every layer reads\n",
                       s2_count_text(t->m->readers.window, "block").text);
     else
-        s2_buf_printf(
-            buf, "window     at most %lld tokens: every head of every layer reads %s, whole or in part\n",
-            (long long)tokens(t, t->m->readers.window), s2_count_text(t->m->readers.window, "block").text);
+        s2_buf_printf(buf, "window     at most %s: every head of every layer reads %s, whole or in part\n",
+                      s2_count_text(tokens(t, t->m->readers.window), "token").text,
+                      s2_count_text(t->m->readers.window, "block").text);
     print_least_flow(&t->m->flow, buf);
     s2_buf_printf(buf,
                   "retrieval  layer 0 reads %.1f %% of (second half, first half), a pair's reader %.1f %%\n",

@@ -297,13 +297,14 @@ class Call:
 # Of torch_ops, once there was a tensor: an import inside of each call would cost half a microsecond.
 _of_tensors: Optional[Callable[..., Any]] = None
 _again: Any = None
+_wanted: Any = None  # the same where gradients are wanted
 _modes: Any = None
 _compiles: Any = None
 _TENSOR: Any = ()
 
 
 def import_torch_ops() -> Callable[..., Any]:
-    global _of_tensors, _again, _modes, _compiles, _TENSOR
+    global _of_tensors, _again, _wanted, _modes, _compiles, _TENSOR
     if _of_tensors is not None:
         return _of_tensors
     from . import torch_ops
@@ -311,7 +312,7 @@ def import_torch_ops() -> Callable[..., Any]:
     torch = sys.modules["torch"]
     _of_tensors, _modes, _TENSOR = torch_ops.attention, torch_ops._modes, torch.Tensor
     _compiles = getattr(torch.compiler, "is_dynamo_compiling", torch.compiler.is_compiling)  # what else compiles does so in a mode
-    _again = torch_ops.again if _modes is not None else None
+    _again, _wanted = (torch_ops.quick, torch_ops.again) if _modes is not None else (None, None)
     return _of_tensors
 
 
@@ -351,7 +352,7 @@ def attention(q: Any, k: Any, v: Any, pattern: Pattern, layer: int = 0, *, scale
         key = pattern.number, layer
         made = _again(_kept.again.get(key, ()), q, k, v, scale, phase, deterministic, return_lse, softcap)
         if made is None and key in _kept.wanting:
-            made = _again(_kept.wanting[key], q, k, v, scale, phase, deterministic, return_lse, softcap)
+            made = _wanted(_kept.wanting[key], q, k, v, scale, phase, deterministic, return_lse, softcap)
         if made is not None:
             return made
     if isinstance(q, _TENSOR) or is_torch(q):

@@ -420,7 +420,7 @@ class Cache(_lib.Fixed):
                     known = self._known.get(_exactly((layer, sequences), 2))
                 except ValueError:  # neither numbers nor lists of them
                     known = None
-                made = self._ops.again(known, q, self.keys, self.values, scale, "decode", True, return_lse, softcap) if known else None
+                made = self._ops.quick(known, q, self.keys, self.values, scale, "decode", True, return_lse, softcap) if known else None
                 if made is not None:
                     return made
             _lib.flag(return_lse, "return_lse")

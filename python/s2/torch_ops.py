@@ -5,7 +5,9 @@ gave it, since operators take no objects; `attention` here and in the package ha
 """
 from __future__ import annotations
 
+import ctypes
 import functools
+import importlib
 import operator
 from typing import Any, Callable, NoReturn, Optional, Sequence
 
@@ -100,17 +102,31 @@ SPARE = 1 << 16  # numbers of an lse that is kept instead of allocated
 LOOKS = 8  # shapes that are kept of each layer
 
 
-def look_of(*tensors: torch.Tensor) -> Optional[Callable[..., bool]]:
-    """Whether other tensors have these types, devices, shapes and distances, ask for gradients alike, and are watched alike by
+def _compiled() -> Any:
+    """again() without the interpreter in between (python/again.c), where the wheel has it and torch (2.10 and later) says in C where tensors are; or None."""
+    try:
+        made = importlib.import_module("s2._again")
+        exchange: Any = torch.Tensor.__dlpack_c_exchange_api__
+        return made if made.use(exchange, vars(forward_ad), torch.is_grad_enabled, _captures) else None
+    except (ImportError, AttributeError):
+        return None
+
+
+_in_c: Any = _compiled()
+
+
+def look_of(*tensors: torch.Tensor, sized: bool = True) -> Optional[Callable[..., bool]]:
+    """Whether other tensors have these types, devices, shapes and distances (unless it is not `sized`), ask for gradients alike, and are watched alike by
     transforms, tracers and casts: one call of what guards torch.compile's code, in place of 20 attributes. None: this torch has no such thing."""
     first = [next(at for at, other in enumerate(tensors) if other is one) for one in tensors]
     apart = sorted(set(first))
     if len(apart) < len(tensors):  # keys that are values, too: guards want each tensor once
-        guard = look_of(*(tensors[at] for at in apart))
+        guard = look_of(*(tensors[at] for at in apart), sized=sized)
         return guard and (lambda *given: all(given[at] is one for at, one in zip(first, given)) and guard(*(given[at] for at in apart)))
     try:
-        look: Callable[..., bool] = _guards.TensorGuards(*tensors, dynamic_dims_sizes=[list(one.shape) for one in tensors],
-                                                         dynamic_dims_strides=[list(one.stride()) for one in tensors]).check
+        sizes, strides = ([[number if sized else None for number in each] for each in every]
+                          for every in ((one.shape for one in tensors), (one.stride() for one in tensors)))
+        look: Callable[..., bool] = _guards.TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
         return look
     except (AttributeError, TypeError, RuntimeError, SystemError):
         return None
@@ -155,6 +171,24 @@ class Again(Prepared):
         self.may_spare = lse.numel() <= SPARE and not self.captures
         self.lse = _room(lse)
         self.parts = (_room(o), self.ready.words, *self.ready.places, self.ready.call.arguments)
+        self.prepared = self._prepared(tensors) if _in_c is not None and self.look is not None and {*map(type, tensors)} <= {*_PLAIN} else None
+
+    def _prepared(self, tensors: tuple[torch.Tensor, ...]) -> Any:
+        """The same for the compiled part."""
+        if self.lse.keywords:
+            return None
+        rooms = (part for room in (self.parts[0], self.lse) for part in (room.func, room.args))
+        held = (self.scale, self.phase, self.deterministic, self.softcap, self.stream, self.captures, self.device, self.ready.plan.enter,
+                look_of(*tensors, sized=False), self.grads, *rooms)
+        plan, _, why = self.ready.call.arguments
+        addresses = ctypes.addressof(self.ready.words), plan.value, ctypes.cast(why, ctypes.c_void_p).value, ctypes.cast(plan_run, ctypes.c_void_p).value
+        return _in_c.prepare(tensors, held, addresses, self.ready.places, self.may_spare)
+
+    def fail(self, code: int, *tensors: torch.Tensor) -> None:
+        """Of the library's call."""
+        if any(one.data_ptr() & 15 for one in tensors):  # which the library found, and tells in other words
+            self.ready.refuse(*tensors)
+        self.ready.call.fail(code)
 
     def new_lse(self, keep: bool) -> torch.Tensor:
         """One that the next call writes to; it is kept for all later ones that nobody asks for theirs: they are of one stream, on which
@@ -165,7 +199,7 @@ class Again(Prepared):
         return made
 
 
-def _room(like: torch.Tensor) -> Callable[[], torch.Tensor]:
+def _room(like: torch.Tensor) -> functools.partial[torch.Tensor]:
     """Allocates one more of this shape on the current device."""
     shape, strides = tuple(like.shape), like.stride()
     quick = getattr(_guards, "_empty_strided_cuda" if like.is_cuda else "_empty_strided_cpu", None)
@@ -200,19 +234,20 @@ def again(known: Sequence[Any], q: torch.Tensor, k: torch.Tensor, v: torch.Tenso
         o, lse = room(), one.spare
         if return_lse or lse is None:
             lse = one.new_lse(not return_lse)
-        words[at_q] = of_q = q.data_ptr()
-        words[at_k] = of_k = k.data_ptr()
-        words[at_v] = of_v = v.data_ptr()
+        words[at_q] = q.data_ptr()
+        words[at_k] = k.data_ptr()
+        words[at_v] = v.data_ptr()
         words[at_o] = o.data_ptr()
         if one.device.stream != one.stream:
             one.ready.plan.enter()
         code = plan_run(*arguments)
         if code:
-            if (of_q | of_k | of_v) & 15:  # which the library found, and tells in other words
-                one.ready.refuse(q, k, v)
-            one.ready.call.fail(code)
+            one.fail(code, q, k, v)
         return (o, lse) if return_lse else o
     return None
+
+
+quick: Callable[..., Any] = again if _in_c is None else _in_c.again
 
 
 def remember(one: Known, every: dict[Any, list[Any]], key: Any, most: int) -> None:

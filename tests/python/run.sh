@@ -20,6 +20,8 @@ fi
 # What a wheel carries besides Python: the library without its debugging information, and the licences of what is inside of it.
 "$python" -m zipfile -l "$(ls -t "$wheels"/*.whl | head -1)" >"$away/listed" || exit 1
 wanted="s2/libs2.so. s2/py.typed"
+headers=$(python3 -c 'import sys, sysconfig; print(sysconfig.get_path("include") if sys.version_info >= (3, 10) else "")')
+[ -e "$headers/Python.h" ] && wanted="$wanted s2/_again.abi3.so"
 for package in libjansson-dev libyaml-dev libmd-dev; do
     [ -e /usr/share/doc/$package/copyright ] && wanted="$wanted .dist-info/licenses/$package.txt"
 done

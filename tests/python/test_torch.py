@@ -7,6 +7,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -455,6 +456,63 @@ class Operators(unittest.TestCase):
             with self.subTest(name), self.assertRaisesRegex(s2.ArgumentError, name):
                 call()
 
+    @unittest.skipIf(s2.torch_ops._in_c is None, "no compiled part, or a torch that it does not know")
+    def test_the_compiled_part_answers_what_python_does(self):
+        """Any calls at all, right and wrong, watched and not, beside the same in Python; what neither knows is checked by others."""
+        rng, hits = random.Random(11), 0
+        q, k, v = (one.detach() for one in draw(40))
+        kept = importlib.import_module("s2.attention")._kept
+        kept.again.pop((self.pattern.number, 0), None)
+        for more in ({}, {"scale": 0.3}, {"scale": 1.0}, {"phase": "decode", "softcap": 2.0}):
+            s2.attention(q, k, v, self.pattern, **more)
+        with torch.no_grad():
+            s2.attention(q.clone().requires_grad_(), k, v, self.pattern)
+            s2.attention(q, torch.nn.Parameter(k), v, self.pattern)
+        s2.attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), self.pattern)
+        known = kept.again[self.pattern.number, 0]
+
+        def forms(one):
+            skew = torch.empty(one.numel() + 1)[1:].as_strided(one.shape, one.stride())
+            return [one.clone().requires_grad_(), torch.nn.Parameter(one), one.bfloat16(), one.half(), one.contiguous(), one[:, :, :39], one[:1], one[0], one.mT, skew, torch._neg_view(one),
+                    one.to("meta"), one.to_sparse(), one.numpy(), None, 3, [one], torch.nested.nested_tensor(list(one)), one.as_subclass(type("Other", (torch.Tensor,), {})), q, k]
+
+        odd = [forms(one) for one in (q, k, v)]
+        around = [contextlib.nullcontext] * 6 + [torch.no_grad, torch.inference_mode, torch.autograd.forward_ad.dual_level, lambda: torch.autocast("cpu", torch.bfloat16)]
+        for turn in range(3000):
+            right = rng.choice([(q, k, v)] * 3 + [(odd[0][0], k, v), (q, odd[1][1], v), [one[2] for one in odd]])
+            given = [rng.choice(others) if rng.random() < 0.1 else one for one, others in zip(right, odd)]
+            options = [rng.choice([None] * 6 + [0.3, 0.3 + 0.0, 1, "x", torch.ones(())]), rng.choice(["prefill"] * 6 + ["".join(("dec", "ode")), "other", None, ["prefill"]]),
+                       rng.choice([True] * 6 + [False, 1, None]), rng.choice([False] * 3 + [True] * 3 + [0, None]), rng.choice([None] * 6 + [2.0, 2, "x"])]
+            if options[1] == "decode" and rng.random() < 0.5:
+                options[4] = 2.0
+            ended = []
+            with rng.choice(around)():
+                for answer in (s2.torch_ops.quick, s2.torch_ops.again):
+                    try:
+                        made = answer(known, *given, *options)
+                    except s2.Error as refused:
+                        made = f"{type(refused).__name__} {refused}"
+                    ended.append(made if isinstance(made, tuple) else (made,))
+            self.assertEqual([*map(type, ended[0])], [*map(type, ended[1])], (turn, options))
+            for one, other in zip(*ended):
+                self.assertTrue(torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other, (turn, options))
+            hits += isinstance(ended[0][0], torch.Tensor)
+        self.assertGreater(hits, 150)
+        self.assertIsNone(s2.torch_ops.quick((), q, k, v, None, "prefill", True, False, None))
+        self.assertIsNone(s2.torch_ops.quick(known, q, k, v))
+
+    def test_all_is_the_same_without_the_compiled_part(self):
+        """As a torch that is older than 2.10 has it, or a wheel that was built without Python.h."""
+        package, compiled = pathlib.Path(s2.__file__).parent, "_again.abi3.so"
+        if (package / compiled).exists() and hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+            self.assertIsNotNone(s2.torch_ops._in_c)
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(package, pathlib.Path(folder, "s2"), ignore=shutil.ignore_patterns(compiled, "__pycache__"))
+            tests = pathlib.Path(__file__).parent
+            done = subprocess.run([sys.executable, str(tests / "tests.py"), "test_torch.Operators*call*"], text=True, capture_output=True, cwd=folder,
+                                  env={**os.environ, "PYTHONPATH": os.pathsep.join((folder, str(tests)))})
+        self.assertRegex(done.stdout, "(?m)^[6-9] passed, 0 failed", done.stderr)
+
     def test_whoever_watches_is_not_passed_by(self):
         q, k, v = (one.detach() for one in draw(40))
         leaves = [one.clone().requires_grad_() for one in (q, k, v)]
@@ -667,7 +725,7 @@ class Operators(unittest.TestCase):
 
     def test_calls_of_a_cache_that_are_known_are_those_that_are_checked(self):
         """Any calls at all, right and wrong, of a cache that recognises them beside one that checks each."""
-        rng, hits = random.Random(8), {"_write_again": 0, "again": 0}
+        rng, hits = random.Random(8), {"_write_again": 0, "quick": 0}
         known, checked = (s2.Cache(self.pattern, torch.zeros(1)) for _ in range(2))
         checked._ops = None
 
@@ -679,7 +737,7 @@ class Operators(unittest.TestCase):
             return call
 
         known._ops = types.SimpleNamespace(**vars(s2.torch_ops))
-        for name, whose in (("_write_again", known), ("again", known._ops)):
+        for name, whose in (("_write_again", known), ("quick", known._ops)):
             setattr(whose, name, counted(name, getattr(whose, name)))
         listed = type("Listed", (list,), {})
         odd = [torch.tensor([0, 1]), 0, [True], [0.0], [], [7], [[0]], None, range(1), range(2), array.array("i", [0, 1]), numpy.arange(2), [numpy.int64(0)],
