@@ -77,14 +77,20 @@ static s2_status fill_place(const s2_attn_problem *problem, const s2_mapped *ten
     return S2_OK;
 }
 
+static size_t place_bytes(const s2_attn_problem *problem, int32_t n)
+{
+    return (size_t)s2_round_up((int64_t)(maps_bytes(problem, n) + (size_t)problem->n_seqs * sizeof(void *)),
+                               128);
+}
+
 typedef s2_status (*Upload)(s2_device *device, const void *host, size_t n_bytes, void **memory, s2_diag *why);
 
-/* The device's memory, NULL when there is none yet, holds what `upload` puts there. */
+/* Puts a place where `upload` does. */
 static s2_status write_place(s2_device *device, const s2_attn_problem *problem, const s2_mapped *tensors,
                              int32_t n, Upload upload, s2_sm90_place *place, s2_diag *why)
 {
-    const size_t n_bytes = maps_bytes(problem, n) + (size_t)problem->n_seqs * sizeof(void *);
-    uint8_t *const host = (uint8_t *)aligned_alloc(128, s2_round_up(n_bytes, 128));
+    const size_t n_bytes = place_bytes(problem, n);
+    uint8_t *const host = (uint8_t *)aligned_alloc(128, n_bytes);
     if (host == NULL)
         return S2_ENOMEM;
     memset(host, 0, n_bytes);
@@ -95,10 +101,17 @@ static s2_status write_place(s2_device *device, const s2_attn_problem *problem, 
     return status;
 }
 
-static s2_status upload_own(s2_device *device, const void *host, size_t n_bytes, void **memory, s2_diag *why)
+static s2_status upload_first(s2_device *device, const void *host, size_t n_bytes, void **memory,
+                              s2_diag *why)
 {
-    return *memory == NULL ? s2_cuda_upload(device, host, n_bytes, memory, why)
-                           : s2_cuda_write(device, *memory, host, n_bytes, why);
+    S2_TRY(s2_cuda_try(cudaMalloc(memory, n_bytes * S2_SM90_PLACES), why));
+    return device->ops->copy_in(device, *memory, host, n_bytes);
+}
+
+static s2_status upload_in_order(s2_device *device, const void *host, size_t n_bytes, void **memory,
+                                 s2_diag *why)
+{
+    return s2_cuda_write(device, *memory, host, n_bytes, why);
 }
 
 static s2_status upload_captured(s2_device *, const void *host, size_t n_bytes, void **memory, s2_diag *why)
@@ -106,31 +119,48 @@ static s2_status upload_captured(s2_device *, const void *host, size_t n_bytes, 
     return s2_cuda_upload_apart(host, n_bytes, memory, why);
 }
 
-static bool lies_there(const s2_sm90_place *place, const s2_sm90_place *other)
+static bool finds(const s2_sm90_place *places, int64_t n, s2_sm90_place *place)
 {
-    return memcmp(place->data, other->data, sizeof place->data) == 0;
+    for (int64_t at = 0; at < n; at++)
+        if (memcmp(place->data, places[at].data, sizeof place->data) == 0) {
+            *place = places[at];
+            return true;
+        }
+    return false;
 }
 
-static s2_status find_own(s2_device *device, const s2_attn_problem *problem, const s2_mapped *tensors,
-                          int32_t n, s2_sm90_place *place, s2_sm90_places *places, s2_diag *why)
+/* The first place, by the preparation. */
+static s2_status keep_first(s2_device *device, const s2_attn_problem *problem, const s2_mapped *tensors,
+                            int32_t n, s2_sm90_place *place, s2_sm90_places *places, s2_diag *why)
 {
-    if (places->own.memory != NULL && lies_there(&places->own, place))
+    const s2_status status = write_place(device, problem, tensors, n, upload_first, place, why);
+    places->kept[0] = *place; /* its memory is released, also where nothing is in it */
+    places->n_kept = status == S2_OK ? 1 : 0;
+    return status;
+}
+
+static s2_status find_kept(s2_device *device, const s2_attn_problem *problem, const s2_mapped *tensors,
+                           int32_t n, s2_sm90_place *place, s2_sm90_places *places, s2_diag *why)
+{
+    if (finds(places->kept, places->n_kept, place))
         return S2_OK;
-    places->moved = places->moved || places->own.memory != NULL;
-    place->memory = places->own.memory;
-    S2_TRY(write_place(device, problem, tensors, n, upload_own, place, why));
-    places->own = *place;
+    if (places->n_kept == 0)
+        return keep_first(device, problem, tensors, n, place, places, why);
+    const int32_t at = places->n_kept < S2_SM90_PLACES ? places->n_kept : places->oldest;
+    place->memory = (uint8_t *)places->kept[0].memory + (size_t)at * place_bytes(problem, n);
+    places->kept[at] = s2_sm90_place{}; /* nothing lies there while it is written */
+    S2_TRY(write_place(device, problem, tensors, n, upload_in_order, place, why));
+    places->kept[at] = *place;
+    places->n_kept = s2_max_i32(places->n_kept, at + 1);
+    places->oldest = at % (S2_SM90_PLACES - 1) + 1;
     return S2_OK;
 }
 
 static s2_status find_captured(s2_device *device, const s2_attn_problem *problem, const s2_mapped *tensors,
                                int32_t n, s2_sm90_place *place, s2_sm90_places *places, s2_diag *why)
 {
-    for (int64_t at = 0; at < places->n_captured; at++)
-        if (lies_there(&places->captured[at], place)) {
-            *place = places->captured[at];
-            return S2_OK;
-        }
+    if (finds(places->captured, places->n_captured, place))
+        return S2_OK;
     S2_TRY(S2_RESERVE(places->captured, places->captured_cap, places->n_captured + 1));
     S2_TRY(write_place(device, problem, tensors, n, upload_captured, place, why));
     places->captured[places->n_captured++] = *place;
@@ -144,18 +174,16 @@ s2_status s2_sm90_find_place(s2_device *device, const s2_attn_problem *problem, 
                             problem->d_o.data, problem->d_q.data},
                            NULL};
     const bool captures = s2_cuda_captures(device);
-    S2_TRY((captures ? find_captured : find_own)(device, problem, tensors, n, &place, places, why));
-    if (!captures)
-        place = places->own;
+    S2_TRY((captures ? find_captured : find_kept)(device, problem, tensors, n, &place, places, why));
     out->maps = (const CUtensorMap *)place.memory;
     out->o = (uint8_t *const *)((uint8_t *)place.memory + maps_bytes(problem, n));
-    out->moved = !captures && places->moved;
+    out->moved = !captures && place.memory != places->kept[0].memory;
     return S2_OK;
 }
 
 void s2_sm90_release_places(s2_sm90_places *places)
 {
-    (void)cudaFree(places->own.memory);
+    (void)cudaFree(places->kept[0].memory);
     for (int64_t at = 0; at < places->n_captured; at++)
         (void)cudaFree(places->captured[at].memory);
     s2_free(places->captured);

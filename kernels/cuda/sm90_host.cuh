@@ -29,12 +29,15 @@ typedef struct s2_sm90_place {
 } s2_sm90_place;
 
 /*
- * The places of one problem. Launches write their own place anew where the tensors have moved. A graph is replayed
- * whatever was launched since it was captured, so it has a place that nobody writes again, until the release.
+ * The places of one problem. Tensors of an allocator that keeps what is freed come back to few places, so the last ones
+ * are kept; a launch elsewhere writes the oldest anew. A graph is replayed whatever was launched since it was captured,
+ * so it has a place that nobody writes again, until the release.
  */
+enum { S2_SM90_PLACES = 8 };
 typedef struct s2_sm90_places {
-    s2_sm90_place own;
-    bool moved; /* own was written by a launch, not before all launches */
+    s2_sm90_place
+        kept[S2_SM90_PLACES]; /* in the memory of the first, which was written before all launches */
+    int32_t n_kept, oldest;
     s2_sm90_place *captured;
     int64_t n_captured, captured_cap;
 } s2_sm90_places;

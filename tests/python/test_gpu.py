@@ -387,6 +387,24 @@ class OnGpu(unittest.TestCase):
                     for a, b in zip(again, want):
                         self.assertTrue(all(torch.equal(x, y) for x, y in zip(a, b)))
 
+    def test_tensors_lie_in_more_places_than_are_kept(self):
+        """In turns and at random: what is written anew is that of the call, whatever is queued before it."""
+        for backward in (False, True):
+            sets = [draw(1, 512, 512, 128, torch.bfloat16, 8, 2, grad=backward) for _ in range(20)]
+            weight = torch.randn_like(sets[0][0])
+            want, grads = [], []
+            for one in sets:  # each by a plan that has seen no other tensors
+                own._kept.plans.clear()
+                own._kept.ready.clear()
+                want.append(s2.attention(*one, self.pattern))
+                grads.append(torch.autograd.grad(want[-1], one, weight) if backward else ())
+            order = list(range(20)) * 2 + [random.Random(7).randrange(n) for n in (2, 5, 9, 20) for _ in range(40)]
+            outs = [s2.attention(*sets[at], self.pattern) for at in order]
+            again = [torch.autograd.grad(o, sets[at], weight) for o, at in zip(outs, order)] if backward else []
+            torch.cuda.synchronize()
+            self.assertTrue(all(torch.equal(o, want[at]) for o, at in zip(outs, order)))
+            self.assertTrue(all(torch.equal(x, y) for one, at in zip(again, order) for x, y in zip(one, grads[at])))
+
     def test_a_captured_call_is_its_kernel_alone(self):
         """No tensor map is written anew when a graph is replayed, wherever the tensors of the capture lie."""
         for seen_before in (False, True):
