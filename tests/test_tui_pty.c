@@ -1054,6 +1054,38 @@ static void another_process_writes_and_the_cursor_stays(void **state)
     forget_db("live.db");
 }
 
+static void a_database_that_comes_back_has_the_cursor_on_its_design(void **state)
+{
+    (void)state;
+    console c;
+    make_fixture("back.db");
+    open_plain(&c, "--db back.db");
+    console_send(&c, "j");
+    console_drain(&c, CONSOLE_QUIET_MS);
+    assert_int_equal(rename(path_of("back.db"), path_of("away.db")), 0);
+    expect(&c, "the database file is gone");
+    console_send(&c, "G");
+    console_drain(&c, CONSOLE_QUIET_MS);
+    assert_int_equal(rename(path_of("away.db"), path_of("back.db")), 0);
+    expect(&c, "the database exists now");
+    expect(&c, "8 designs");
+    console_send(&c, "\r");
+    expect(&c, "s2 design  rotation-16");
+    console_send(&c, "q");
+    expect(&c, "8 designs");
+    /* another file, in which designs have other numbers */
+    make_fixture("away.db");
+    write_newcomer("away.db");
+    assert_int_equal(rename(path_of("away.db"), path_of("back.db")), 0);
+    expect(&c, "9 designs");
+    console_send(&c, "\r");
+    expect(&c, "s2 design  rotation-16");
+    console_send(&c, "Qy");
+    assert_int_equal(console_close(&c), 0);
+    forget_db("back.db");
+    forget_db("away.db");
+}
+
 static void what_people_add_can_be_taken_back(void **state)
 {
     (void)state;
@@ -1698,6 +1730,7 @@ int main(void)
         cmocka_unit_test(a_full_disk_is_said_at_once_and_room_is_used_at_once),
         cmocka_unit_test(a_session_ends_well_beside_a_writer_that_never_lets_go),
         cmocka_unit_test(another_process_writes_and_the_cursor_stays),
+        cmocka_unit_test(a_database_that_comes_back_has_the_cursor_on_its_design),
         cmocka_unit_test(what_people_add_can_be_taken_back),
         cmocka_unit_test(clicks_choose_and_the_wheel_scrolls),
         cmocka_unit_test(an_editor_changes_the_pattern_or_says_where_it_is_wrong),
