@@ -793,6 +793,23 @@ static void a_design_is_made_proved_priced_validated_and_exported_in_24_keys(voi
         fail_msg("%s", screen);
 }
 
+/* The index of the database's log is mapped. */
+static void a_file_that_is_cut_short_ends_the_session_with_a_word(void **state)
+{
+    (void)state;
+    console c;
+    make_fixture("cut.db");
+    open_plain(&c, "--db cut.db");
+    expect(&c, "8 designs");
+    assert_int_equal(truncate(path_of("cut.db-shm"), 0), 0);
+    console_send(&c, "S");
+    const int status = console_close(&c);
+    assert_false(c.alternate || c.cursor_hidden);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 5);
+    forget_db("cut.db");
+}
+
 static void a_lost_or_locked_database_is_said_and_survived(void **state)
 {
     (void)state;
@@ -1720,6 +1737,7 @@ int main(void)
         cmocka_unit_test(tmux_shows_the_same),
         cmocka_unit_test(a_storm_of_sizes_ends_in_the_golden_screen),
         cmocka_unit_test(signals_give_the_terminal_back),
+        cmocka_unit_test(a_file_that_is_cut_short_ends_the_session_with_a_word),
         cmocka_unit_test(a_terminal_that_goes_away_ends_the_session),
         cmocka_unit_test(a_slow_terminal_and_a_new_size_fail_nothing),
         cmocka_unit_test(a_stop_gives_the_terminal_back_and_going_on_repaints),
