@@ -75,13 +75,14 @@ static void watch_interrupt(const char *command)
 
 /*
  * Another program can cut a file short that is mapped here, as the index of a database's log is: to touch what is gone
- * raises SIGBUS. It ends the command as a kill would, which loses nothing that was recorded.
+ * raises SIGBUS. So does memory that a full file system cannot give. It ends the command as a kill would.
  */
 static void say_cut(int number, siginfo_t *about, void *context)
 {
     static const char word[] =
-        "\ns2: another program cut short a file that was in use, such as FILE-shm beside a "
-        "database; what was already recorded is kept\n";
+        "\ns2: a file that was in use lost its end: another program cut it short, or a disk is full. If it "
+        "was "
+        "that of a database (FILE-shm), s2 db check says whether the database is whole\n";
     (void)context;
     if (about->si_code != BUS_ADRERR)
         (void)raise(number); /* SA_RESETHAND, as above */

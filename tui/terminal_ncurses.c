@@ -57,8 +57,8 @@ static void on_resize(int number)
 static struct sigaction before_cut;
 
 /*
- * After a crash nothing but write() is safe; the terminal's modes were saved when it was opened. Where a mapped file was
- * cut short the fault comes again, to who watched for it before.
+ * After a crash nothing but write() is safe; the terminal's modes were saved when it was opened. Where a mapped file
+ * was cut short the fault comes again, to who watched for it before.
  */
 static void on_crash(int number, siginfo_t *about, void *context)
 {
