@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -101,12 +100,21 @@ static s2_exit run_slices(s2_searching *r)
     return code;
 }
 
-/* The peak memory of this process. */
+/*
+ * The peak memory of this process, 0: not known. What getrusage() says begins with what the process that started
+ * this one had at that moment.
+ */
 static double peak_mib(void)
 {
-    struct rusage usage = {0};
-    getrusage(RUSAGE_SELF, &usage);
-    return (double)usage.ru_maxrss / 1024;
+    char line[128];
+    long long kib = 0;
+    FILE *const status = fopen("/proc/self/status", "re");
+    while (status != NULL && fgets(line, sizeof line, status) != NULL &&
+           sscanf(line, "VmHWM: %lld kB", &kib) != 1)
+        ;
+    if (status != NULL)
+        fclose(status);
+    return (double)kib / 1024;
 }
 
 static s2_exit run(s2_searching *r)

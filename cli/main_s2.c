@@ -73,6 +73,31 @@ static void watch_interrupt(const char *command)
         (void)sigaction(SIGINT, &stopped, NULL);
 }
 
+/*
+ * Another program can cut a file short that is mapped here, as the index of a database's log is: to touch what is gone
+ * raises SIGBUS. So does memory that a full file system cannot give. It ends the command as a kill would.
+ */
+static void say_cut(int number, siginfo_t *about, void *context)
+{
+    static const char word[] =
+        "\ns2: a file that was in use lost its end: another program cut it short, or a disk is full. If it "
+        "was "
+        "that of a database (FILE-shm), s2 db check says whether the database is whole\n";
+    (void)context;
+    if (about->si_code != BUS_ADRERR)
+        (void)raise(number); /* SA_RESETHAND, as above */
+    const ssize_t n_said = write(STDERR_FILENO, word, sizeof word - 1);
+    (void)n_said;
+    _exit(S2_EXIT_ENVIRONMENT);
+}
+
+static void watch_mapped_files(void)
+{
+    const struct sigaction cut = {.sa_sigaction = say_cut,
+                                  .sa_flags = (int)(SA_SIGINFO | SA_RESETHAND | SA_NODEFER)};
+    (void)sigaction(SIGBUS, &cut, NULL);
+}
+
 /* A page is put together from many pieces: without one that memory ran out for it may still look whole. */
 static s2_exit refuse_lacking(s2_cli *cli, s2_exit code)
 {
@@ -85,6 +110,7 @@ static s2_exit refuse_lacking(s2_cli *cli, s2_exit code)
 static s2_exit run_command(s2_cli *cli, int argc, char **argv)
 {
     watch_interrupt(argv[0]);
+    watch_mapped_files();
     for (size_t n = 0; n < sizeof BODIES / sizeof BODIES[0]; n++) {
         if (strcmp(BODIES[n].name, argv[0]) != 0)
             continue;

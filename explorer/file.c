@@ -51,6 +51,7 @@ static void reopen(s2_explorer *e, bool gone)
 {
     const bool first = e->db == NULL;
     s2_diag diag = {0};
+    s2_explorer_list_remember(e);
     s2_explorer_list_close(e);
     s2_explorer_front_close(e);
     if (!first)

@@ -119,7 +119,11 @@ typedef struct s2_explorer {
     int32_t list_wanted; /* rows to query once the current query ends; 0: none */
     bool list_backward;  /* from the end of the list */
     bool follow;         /* the cursor stays on its design when the list is rebuilt */
-    s2_arena pages;      /* holds the rows; rewound when the list is rebuilt */
+    struct {
+        char hash[S2_HASH_HEX]; /* of that design */
+        int32_t n_rows;         /* of the list that it was in; 0: none is remembered */
+    } left;
+    s2_arena pages; /* holds the rows; rewound when the list is rebuilt */
     s2_tui_row *rows;
     int64_t cap_rows;
     int64_t shown_id; /* the design whose facts the model has */
@@ -173,6 +177,8 @@ void s2_explorer_list_last(s2_explorer *e);  /* the end of the list */
 void s2_explorer_list_more(s2_explorer *e);  /* the page after the last row */
 void s2_explorer_list_less(s2_explorer *e);  /* the page before the first */
 void s2_explorer_list_again(s2_explorer *e); /* reload as many rows, cursor on the same design */
+/* Before its file is closed: the list of the next file, even after samples, begins on the same design. */
+void s2_explorer_list_remember(s2_explorer *e);
 /* Take over what the worker found; true when the screen must be redrawn. */
 bool s2_explorer_list_collect(s2_explorer *e);
 /* Abandon the current query and keep what is shown. */

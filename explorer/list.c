@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "explorer/samples.h"
 
 const char s2_explorer_samples[] = "samples, at 8k";
@@ -265,9 +266,18 @@ void s2_explorer_list_less(s2_explorer *e)
         post(e, e->rows[0].id, true, S2_EXPLORER_PAGE);
 }
 
+void s2_explorer_list_remember(s2_explorer *e)
+{
+    const int32_t cursor = e->session.state.cursor, n_rows = e->session.model.n_rows;
+    if (e->db == NULL || cursor >= n_rows)
+        return;
+    snprintf(e->left.hash, sizeof e->left.hash, "%s", e->rows[cursor].hash);
+    e->left.n_rows = n_rows;
+}
+
 void s2_explorer_list_again(s2_explorer *e)
 {
-    const int32_t n = e->session.model.n_rows;
+    const int32_t n = s2_max_i32(e->session.model.n_rows, e->left.n_rows);
     const int32_t pages = n / S2_EXPLORER_PAGE + (n % S2_EXPLORER_PAGE != 0 || n == 0);
     e->follow = true;
     begin(e, e->session.model.less, pages * S2_EXPLORER_PAGE);
@@ -329,18 +339,20 @@ static void put_first(s2_explorer *e, int32_t n)
     s2_arena_release(&scratch);
 }
 
-/* Replace the list; if it is only reloaded, the cursor stays on its design. */
+/* Replace the list; if it is only reloaded, the cursor stays on its design, whatever number another file gives it. */
 static void put_anew(s2_explorer *e, const s2_list_task *t)
 {
     s2_tui_model *const model = &e->session.model;
     s2_tui_state *const state = &e->session.state;
-    const int64_t id = e->follow && state->cursor < model->n_rows ? e->rows[state->cursor].id : 0;
+    if (e->follow && e->left.n_rows == 0)
+        s2_explorer_list_remember(e);
     forget_rows(e);
     for (int32_t n = 0; n < t->n_rows; n++) {
         add_db_row(e, &t->rows[n]);
-        if (t->rows[n].id == id)
+        if (e->follow && e->left.n_rows > 0 && strcmp(t->rows[n].hash, e->left.hash) == 0)
             state->cursor = n;
     }
+    e->left.n_rows = 0;
     if (t->query.backward && !e->follow)
         state->cursor = model->n_rows > 0 ? model->n_rows - 1 : 0;
     model->less = t->query.backward && t->n_rows == t->query.limit;

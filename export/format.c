@@ -309,12 +309,12 @@ void s2_provenance_print(s2_buf *buf, const s2_target *target, const char *inden
     s2_buf_puts(buf, "\n");
 }
 
-/* Names and stored sentences are anybody's text: they must not end the comment or string around them. */
+/* Names and stored sentences are anybody's text: they must not end the comment or the docstring around them. */
 static void put_inert(s2_buf *buf, const char *text)
 {
     char before = '\0';
     for (; *text != '\0'; before = *text++) {
-        const bool odd = *text < ' ' || *text > '~' || *text == '\\' || *text == '"' || *text == '\'' ||
+        const bool odd = *text < ' ' || *text > '~' || *text == '\\' || *text == '"' ||
                          (before == '*' && *text == '/') || (before == '/' && *text == '*');
         s2_buf_add(buf, odd ? "?" : text, 1);
     }
@@ -327,7 +327,7 @@ void s2_provenance_lines(s2_buf *buf, const s2_target *target, const char *befor
     hash_pattern(buf, target->pattern, hash);
     s2_buf_printf(buf, "%spattern ", before);
     put_inert(buf, target->pattern->name);
-    s2_buf_printf(buf, ", SHA-256 %s\n", hash);
+    s2_buf_printf(buf, "%sSHA-256 %s\n", target->pattern->name[0] != '\0' ? ", " : "", hash);
     for (size_t n = 0; n < sizeof lines / sizeof *lines; n++)
         if (lines[n] != NULL && lines[n][0] != '\0') {
             s2_buf_puts(buf, before);

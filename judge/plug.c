@@ -193,7 +193,8 @@ static int compute(const s2_attn_problem *problem)
 /* The child's output goes to stderr: stdout is for the report, and stdin may hold designs. It ends with its parent. */
 static void become_child(int (*work)(const s2_attn_problem *), const s2_attn_problem *problem)
 {
-    setpgid(0, 0); /* a signal to its group must not reach ours */
+    setpgid(0, 0);           /* a signal to its group must not reach ours */
+    signal(SIGBUS, SIG_DFL); /* its end is told as any other signal's */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(plug.hear.child, STDERR_FILENO);
     dup2(plug.hear.child, STDOUT_FILENO);

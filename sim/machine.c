@@ -75,7 +75,7 @@ s2_status s2_machine_check(const s2_pattern *pattern, const s2_sim_options *opti
         S2_TRY(s2_experts_check(options, diag));
     if (n_gpus % options->n_nodes != 0)
         return s2_diag_set(diag, S2_EINVAL, CODE_MACHINE, 0, 0,
-                           "%lld GPUs cannot be shared out over %d nodes evenly", (long long)n_gpus,
+                           "%s cannot be shared out over %d nodes evenly", s2_count_text(n_gpus, "GPU").text,
                            options->n_nodes);
     if (options->n_nodes > 1 && options->gpu.network_gb_s <= 0)
         return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_MACHINE, 0, 0,

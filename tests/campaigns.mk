@@ -168,6 +168,9 @@ campaign-hostile: $(B)/s2
 ## campaign-crowd: eight writers, four readers and a screen on one database (MINUTES=60, S2_SEED=N)
 campaign-crowd: $(B)/s2
 	python3 tests/crowd.py $< $(or $(MINUTES),60) $(or $(S2_SEED),1)
+## campaign-moving: files that are cut, overwritten and replaced while commands read them (MINUTES=10, S2_SEED=N)
+campaign-moving: $(B)/s2
+	python3 tests/moving.py $(B) $$(awk 'BEGIN { print 60 * $(or $(MINUTES),10) }') $(or $(S2_SEED),1)
 ## campaign-python: everything that is public in the package, called with anything, NumPy and torch (MINUTES=60 of each, S2_SEED=N; S2_PYTHON=FILE: with torch)
 campaign-python: wheel
 	S2_MINUTES=$(or $(MINUTES),60) S2_SEED=$(or $(S2_SEED),$(shell date +%s)) S2_TEST=public tests/python/run.sh build/wheel
@@ -177,8 +180,8 @@ campaign-faults: $(B)/tests/test_everycall
 ## campaign-cert: certificates changed at random and texts made to fool, N of each, against the prover and plain enumeration (N=1000000, S2_SEED=N)
 campaign-cert: $(B)/tests/test_forgery
 	S2_CASES=$(or $(N),1000000) S2_TEST='no_*' $<
-## campaign-forge: claims of patterns that two more generators draw, N of each, against their own definitions: near the first tokens, and far away with texts changed at random (N=1000000, S2_SEED=N, KINDS=far; far needs NumPy)
-FORGERS = near far
+## campaign-forge: claims of patterns that three more generators draw, N of each, against their own definitions: near the first tokens, far away with texts changed at random, and certificates changed anywhere and read again (N=1000000, S2_SEED=N, KINDS=read; far needs NumPy)
+FORGERS = near far read
 campaign-forge: $(B)/s2 $(B)/s2cert $(B)/s2check
 	@for kind in $(or $(KINDS),$(FORGERS)); do python3 tests/forge/$$kind.py $(B) $(or $(N),1000000) $(or $(S2_SEED),1) || [ $$? = 77 ] || exit 1; done
 ## million: the prover against enumeration on a million patterns of each kind per seed (hours; goes on where it stopped, MINUTES=N)

@@ -793,6 +793,23 @@ static void a_design_is_made_proved_priced_validated_and_exported_in_24_keys(voi
         fail_msg("%s", screen);
 }
 
+/* The index of the database's log is mapped. */
+static void a_file_that_is_cut_short_ends_the_session_with_a_word(void **state)
+{
+    (void)state;
+    console c;
+    make_fixture("cut.db");
+    open_plain(&c, "--db cut.db");
+    expect(&c, "8 designs");
+    assert_int_equal(truncate(path_of("cut.db-shm"), 0), 0);
+    console_send(&c, "S");
+    const int status = console_close(&c);
+    assert_false(c.alternate || c.cursor_hidden);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 5);
+    forget_db("cut.db");
+}
+
 static void a_lost_or_locked_database_is_said_and_survived(void **state)
 {
     (void)state;
@@ -1052,6 +1069,38 @@ static void another_process_writes_and_the_cursor_stays(void **state)
     console_send(&c, "Qy");
     assert_int_equal(console_close(&c), 0);
     forget_db("live.db");
+}
+
+static void a_database_that_comes_back_has_the_cursor_on_its_design(void **state)
+{
+    (void)state;
+    console c;
+    make_fixture("back.db");
+    open_plain(&c, "--db back.db");
+    console_send(&c, "j");
+    console_drain(&c, CONSOLE_QUIET_MS);
+    assert_int_equal(rename(path_of("back.db"), path_of("away.db")), 0);
+    expect(&c, "the database file is gone");
+    console_send(&c, "G");
+    console_drain(&c, CONSOLE_QUIET_MS);
+    assert_int_equal(rename(path_of("away.db"), path_of("back.db")), 0);
+    expect(&c, "the database exists now");
+    expect(&c, "8 designs");
+    console_send(&c, "\r");
+    expect(&c, "s2 design  rotation-16");
+    console_send(&c, "q");
+    expect(&c, "8 designs");
+    /* another file, in which designs have other numbers */
+    make_fixture("away.db");
+    write_newcomer("away.db");
+    assert_int_equal(rename(path_of("away.db"), path_of("back.db")), 0);
+    expect(&c, "9 designs");
+    console_send(&c, "\r");
+    expect(&c, "s2 design  rotation-16");
+    console_send(&c, "Qy");
+    assert_int_equal(console_close(&c), 0);
+    forget_db("back.db");
+    forget_db("away.db");
 }
 
 static void what_people_add_can_be_taken_back(void **state)
@@ -1688,6 +1737,7 @@ int main(void)
         cmocka_unit_test(tmux_shows_the_same),
         cmocka_unit_test(a_storm_of_sizes_ends_in_the_golden_screen),
         cmocka_unit_test(signals_give_the_terminal_back),
+        cmocka_unit_test(a_file_that_is_cut_short_ends_the_session_with_a_word),
         cmocka_unit_test(a_terminal_that_goes_away_ends_the_session),
         cmocka_unit_test(a_slow_terminal_and_a_new_size_fail_nothing),
         cmocka_unit_test(a_stop_gives_the_terminal_back_and_going_on_repaints),
@@ -1698,6 +1748,7 @@ int main(void)
         cmocka_unit_test(a_full_disk_is_said_at_once_and_room_is_used_at_once),
         cmocka_unit_test(a_session_ends_well_beside_a_writer_that_never_lets_go),
         cmocka_unit_test(another_process_writes_and_the_cursor_stays),
+        cmocka_unit_test(a_database_that_comes_back_has_the_cursor_on_its_design),
         cmocka_unit_test(what_people_add_can_be_taken_back),
         cmocka_unit_test(clicks_choose_and_the_wheel_scrolls),
         cmocka_unit_test(an_editor_changes_the_pattern_or_says_where_it_is_wrong),

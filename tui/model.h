@@ -165,7 +165,7 @@ typedef struct s2_tui_model {
     const s2_facts *tour; /* of the design that the tour's step shows, or NULL */
     bool bench_waits;     /* newer facts are being derived */
     bool design_waits;
-    s2_grids *grids; /* masks computed between draws; NULL: each draw computes its own */
+    s2_grids *grids; /* masks computed between draws */
     int32_t n_compare;
     const s2_facts *compare[S2_TUI_COMPARE];
     const char *compare_name[S2_TUI_COMPARE];

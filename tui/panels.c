@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/arith.h"
 #include "base/text.h"
 #include "sim/units.h"
@@ -86,7 +85,7 @@ static void draw_witness(const s2_facts *facts, int32_t layer, s2_zoom zoom, s2_
 /* What a mask is of: a layer of these facts, one head of it or (-1) the union of all. */
 typedef struct mask_of {
     const s2_facts *facts;
-    s2_grids *grids; /* NULL: computed here */
+    s2_grids *grids;
     int32_t layer;
     int32_t head;
     s2_zoom zoom;
@@ -112,21 +111,14 @@ static void draw_grid(const s2_mask_image *grid, bool holes, s2_canvas *canvas, 
 static void draw_mask(const mask_of *what, s2_canvas *canvas, s2_rect area)
 {
     const bool holes = what->head < 0;
-    s2_mask_image grid = {
-        .key = {what->facts->serial, what->layer, what->head, area.rows, area.cols, what->zoom}};
+    const s2_grid_key key = {what->facts->serial, what->layer, what->head, area.rows, area.cols, what->zoom};
     if (area.rows < 1 || area.cols < 1)
         return;
-    if (what->grids != NULL && grid.key.source != 0) {
-        const s2_mask_image *const kept = s2_grids_find(what->grids, &grid.key);
-        if (kept != NULL)
-            draw_grid(kept, holes, canvas, area);
-        else
-            s2_canvas_text(canvas, area.row + area.rows / 2, area.col + 1, S2_STYLE_DIM, "drawing...");
-        return;
-    }
-    s2_facts_grid(what->facts, &grid);
-    draw_grid(&grid, holes, canvas, area);
-    s2_free(grid.cells);
+    const s2_mask_image *const kept = s2_grids_find(what->grids, &key);
+    if (kept != NULL)
+        draw_grid(kept, holes, canvas, area);
+    else
+        s2_canvas_text(canvas, area.row + area.rows / 2, area.col + 1, S2_STYLE_DIM, "drawing...");
 }
 
 /* A position, exact: no context that is shown has more than seven digits. */

@@ -54,12 +54,22 @@ static void on_resize(int number)
     resized = 1;
 }
 
-/* After a crash nothing but write() is safe; the terminal's modes were saved when it was opened. */
-static void on_crash(int number)
+static struct sigaction before_cut;
+
+/*
+ * After a crash nothing but write() is safe; the terminal's modes were saved when it was opened. Where a mapped file
+ * was cut short the fault comes again, to who watched for it before.
+ */
+static void on_crash(int number, siginfo_t *about, void *context)
 {
     const ssize_t n = write(STDOUT_FILENO, RESTORE, sizeof RESTORE - 1);
     (void)n;
+    (void)context;
     reset_shell_mode();
+    if (number == SIGBUS && about->si_code == BUS_ADRERR) {
+        sigaction(SIGBUS, &before_cut, NULL);
+        return;
+    }
     signal(number, SIG_DFL);
     raise(number);
 }
@@ -68,12 +78,13 @@ static void catch_signals(void)
 {
     static const int ends[] = {SIGINT, SIGTERM, SIGHUP},
                      crashes[] = {SIGQUIT, SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
-    struct sigaction end = {.sa_handler = on_end}, crash = {.sa_handler = on_crash};
+    struct sigaction end = {.sa_handler = on_end}, crash = {.sa_sigaction = on_crash};
     const struct sigaction go_on = {.sa_handler = on_continue};
     const struct sigaction other_size = {.sa_handler = on_resize, .sa_flags = SA_RESTART};
     sigaction(SIGCONT, &go_on, NULL);
     sigaction(SIGWINCH, &other_size, NULL);
-    crash.sa_flags = (int)SA_RESETHAND;
+    crash.sa_flags = (int)(SA_RESETHAND | SA_SIGINFO);
+    sigaction(SIGBUS, NULL, &before_cut);
     for (size_t n = 0; n < sizeof ends / sizeof ends[0]; n++)
         sigaction(ends[n], &end, NULL);
     for (size_t n = 0; n < sizeof crashes / sizeof crashes[0]; n++)
