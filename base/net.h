@@ -51,11 +51,21 @@ typedef struct s2_mixer {
 /* What one layer has where layers are unlike. Feed-forward layers of their own count to the layer before them. */
 enum { S2_NET_LAYERS = 1024 };
 typedef struct s2_net_layer {
-    uint8_t attends : 1;
-    uint8_t mixes : 1;
-    uint8_t n_plain : 3;    /* feed-forward layers without experts */
-    uint8_t n_mixtures : 3; /* and with experts, or as a model that has none has them */
+    uint16_t attends : 1;
+    uint16_t mixes : 1;
+    uint16_t shares : 1;     /* attention reads the keys of another layer, and makes none */
+    uint16_t heads : 3;      /* of attention: 0: the net's, else its others from 1 on */
+    uint16_t n_plain : 3;    /* feed-forward layers without experts */
+    uint16_t n_mixtures : 3; /* and with experts, or as a model that has none has them */
 } s2_net_layer;
+
+/* KV heads of layers that have their own, or another head dimension, on as many query heads. */
+enum { S2_NET_OTHERS = 4 };
+typedef struct s2_net_heads {
+    int32_t n_kv_heads;
+    int32_t head_dim;
+    int32_t n_matrices; /* that make them: K's and V's; 1 where V is K */
+} s2_net_heads;
 
 typedef struct s2_net {
     char name[40];
@@ -78,7 +88,10 @@ typedef struct s2_net {
     s2_latent latent;
     s2_mixer mixer;
     int64_t
-        beside;  /* weights that a layer's attention has beside Q, K, V and O, such as a gate of its output */
+        beside; /* weights that a layer's attention has beside Q, K, V and O, such as a gate of its output */
+    int64_t table; /* weights of an embedding for each layer, of which a token takes one row */
+    int64_t once;  /* weights of matrices behind it, which a token passes once in all layers */
+    s2_net_heads others[S2_NET_OTHERS];
     bool unlike; /* layers are as listed; else each has attention and a feed-forward, by the mixture's rule */
     s2_net_layer
         layers[S2_NET_LAYERS]; /* of the whole model: from mixture.from_layer on they are this net's */

@@ -32,9 +32,14 @@ static s2_exit refuse_other_attention(s2_cli *cli, const s2_pattern *own, const 
         n += s2_pattern_is_state_layer(own, layer);
         n_beside += s2_pattern_state_bytes(own, layer) > 0;
     }
-    if (n_beside == 0)
+    if (!s2_pattern_layers_differ(own))
         return S2_EXIT_OK;
-    if (n > 0)
+    if (n_beside == 0)
+        s2_cli_error(cli,
+                     "%s: some of its layers have other KV heads, another head dimension or the keys of "
+                     "another layer; a search gives all layers one shape, which is another model",
+                     model);
+    else if (n > 0)
         s2_cli_error(
             cli,
             "%s: %d of its %d layers keep a state and read no keys; a search gives every layer keys, "

@@ -220,21 +220,41 @@ static s2_status check_embedding(const reader *r, int32_t hidden)
 
 /* ---- models that are more than layers of one shape */
 
-/* What of a layer no net says; NULL: nothing. */
-static const char *unlike(const s2_model_type *type, const s2_model_layers *layers,
-                          const s2_model_shape *shape, int64_t layer)
+/* What a layer's heads are, as one of those of the net: its own, or others of which it lists a few. */
+static s2_status take_heads(const reader *r, s2_net_heads heads, s2_net *out, s2_net_layer *layer)
 {
-    const s2_layer_kind kind = layers->kind[layer];
-    if (kind >= S2_LAYER_IDLE && (type->flags & S2_APART) == 0)
-        return "has no attention of its own, and what is left of it has";
-    if (layers->kv_layer != NULL && layers->kv_layer[layer] >= 0 && layers->kv_layer[layer] != layer)
-        return "reads the keys of another, and layers that differ have";
-    if ((layers->kv_heads != NULL && layers->kv_heads[layer] > 0 &&
-         layers->kv_heads[layer] != shape->n_kv_heads) ||
-        (layers->head_dim != NULL && layers->head_dim[layer] > 0 &&
-         layers->head_dim[layer] != shape->head_dim))
-        return "has KV heads or a head dimension of its own, and layers that differ have";
-    return NULL;
+    int32_t nth = 0;
+    if (heads.n_kv_heads == out->n_kv_heads && heads.head_dim == out->head_dim && heads.n_matrices == 2)
+        return S2_OK;
+    while (nth < S2_NET_OTHERS && out->others[nth].head_dim > 0 &&
+           memcmp(&out->others[nth], &heads, sizeof heads) != 0)
+        nth++;
+    if (nth == S2_NET_OTHERS)
+        return s2_doc_refuse(r->doc, r->prefix, r->diag,
+                             "layers of more than %d unlike numbers of KV heads or head dimensions have no "
+                             "price here: price attention alone, without --model",
+                             S2_NET_OTHERS + 1);
+    out->others[nth] = heads;
+    layer->heads = (unsigned)(nth + 1) & 7U;
+    return S2_OK;
+}
+
+/* The heads of a layer that attends. Gemma 4: a full layer may have no matrix for V, which is K. */
+static s2_status read_heads(const reader *r, const s2_model_layers *layers, int32_t layer, s2_net *net,
+                            s2_net_layer *out)
+{
+    char path[S2_DOC_PATH];
+    bool one;
+    S2_TRY(s2_doc_bool_or(r->doc, s2_doc_under(r->prefix, "attention_k_eq_v", path), false, &one, r->diag));
+    s2_net_heads heads = {net->n_kv_heads, net->head_dim,
+                          one && layers->kind[layer] == S2_LAYER_FULL ? 1 : 2};
+    if (layers->kv_heads != NULL && layers->kv_heads[layer] > 0)
+        heads.n_kv_heads = layers->kv_heads[layer];
+    if (layers->head_dim != NULL && layers->head_dim[layer] > 0)
+        heads.head_dim = layers->head_dim[layer];
+    out->shares =
+        layers->kv_layer != NULL && layers->kv_layer[layer] >= 0 && layers->kv_layer[layer] != layer;
+    return take_heads(r, heads, net, out);
 }
 
 /* Layers of feed-forward alone, which are no layers of the net: each counts to the one before it, or to the first. */
@@ -282,7 +302,9 @@ static s2_status list_layers(const reader *r, const s2_model_layers *layers, boo
             *own = out->layers[layer];
         own->attends = kind != S2_LAYER_RECURRENT;
         own->mixes = layers->state_bytes[kind] > 0;
-        out->unlike |= own->mixes || apart;
+        if (own->attends)
+            S2_TRY(read_heads(r, layers, layer, out, own));
+        out->unlike |= own->mixes || apart || own->shares || own->heads > 0;
     }
     if (n == 0)
         return s2_doc_refuse(r->doc, r->prefix, r->diag, "no layer has attention or a state");
@@ -305,16 +327,50 @@ static s2_status read_unlike(const reader *r, const s2_source *source, const s2_
     return s2_model_beside_read(source, r->prefix, type->name, &out->beside);
 }
 
-static s2_status refuse_unlike(const reader *r, const s2_model_type *type, const s2_model_layers *layers,
-                               const s2_model_shape *shape)
+/* Layers that read another input, such as an image, or run what no layer before them has. */
+static s2_status refuse_idle(const reader *r, const s2_model_type *type, const s2_model_layers *layers,
+                             const s2_model_shape *shape)
 {
-    for (int64_t layer = 0; layer < shape->n_layers; layer++) {
-        const char *const what = unlike(type, layers, shape, layer);
-        if (what != NULL)
-            return s2_doc_refuse(r->doc, r->prefix, r->diag,
-                                 "layer %lld %s no price here: price attention alone, without --model",
-                                 (long long)layer, what);
+    for (int64_t layer = 0; layer < shape->n_layers; layer++)
+        if (layers->kind[layer] >= S2_LAYER_IDLE && (type->flags & S2_APART) == 0)
+            return s2_doc_refuse(
+                r->doc, r->prefix, r->diag,
+                "layer %lld has no attention of its own, and what is left of it has no price "
+                "here: price attention alone, without --model",
+                (long long)layer);
+    return S2_OK;
+}
+
+/* Matrices and tables that have a key of their own and no price here. */
+static s2_status refuse_others(const reader *r)
+{
+    static const char *const keys[] = {"altup_num_inputs", "use_double_wide_mlp"};
+    char path[S2_DOC_PATH];
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        bool on = s2_doc_is_int(r->doc, s2_doc_under(r->prefix, keys[k], path));
+        if (!on)
+            S2_TRY(s2_doc_bool_or(r->doc, path, false, &on, r->diag));
+        if (on)
+            return s2_doc_refuse(r->doc, path, r->diag,
+                                 "\"%s\": what layers then compute has no price here: price attention alone, "
+                                 "without --model",
+                                 keys[k]);
     }
+    return S2_OK;
+}
+
+/* An embedding for each layer: a gate and a product in it, and one product for all of them (Gemma 4, small ones). */
+static s2_status read_layer_inputs(const reader *r, s2_net *out)
+{
+    int32_t width, vocab = 0;
+    S2_TRY(read_width(r, "hidden_size_per_layer_input", &width));
+    if (width == 0)
+        return S2_OK;
+    S2_TRY(read_number(r, (const char *const[]){"vocab_size_per_layer_input", NULL}, MOST_VOCAB, &vocab));
+    const int64_t all = (int64_t)width * out->n_layers;
+    out->beside += (int64_t)2 * width * out->hidden;
+    out->once = all * out->hidden;
+    out->table = all * vocab;
     return S2_OK;
 }
 
@@ -323,17 +379,11 @@ static s2_status check_layers(const reader *r, const s2_source *source, const s2
                               const s2_model_shape *shape, s2_model_layers *layers)
 {
     char path[S2_DOC_PATH];
-    int64_t width;
-    S2_TRY(s2_doc_int_or(r->doc, s2_doc_under(r->prefix, "hidden_size_per_layer_input", path), 0, MOST_HIDDEN,
-                         0, &width, r->diag));
-    if (width > 0)
-        return s2_doc_refuse(r->doc, path, r->diag,
-                             "an embedding for each layer has no price here: price attention alone, without "
-                             "--model");
+    S2_TRY(refuse_others(r));
     if (type == NULL)
         return S2_OK;
     S2_TRY(s2_model_layers_read(source, r->prefix, shape->n_layers, layers));
-    S2_TRY(refuse_unlike(r, type, layers, shape));
+    S2_TRY(refuse_idle(r, type, layers, shape));
     if ((type->flags & S2_UNPRICED) != 0 || type->rule == S2_RULE_DECODER)
         return s2_doc_refuse(
             r->doc, s2_doc_under(r->prefix, "model_type", path), r->diag,
@@ -369,6 +419,7 @@ static s2_status read_all(const s2_doc *doc, s2_arena *arena, s2_buf *notes, s2_
     S2_TRY(s2_mixture_read(doc, r.prefix, out, diag));
     if (type != NULL)
         S2_TRY(read_unlike(&r, &source, type, &layers, out));
+    S2_TRY(read_layer_inputs(&r, out));
     return read_habits(&r, out);
 }
 

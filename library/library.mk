@@ -20,10 +20,10 @@ $(L)/exports.map: library/exports.txt
 	@mkdir -p $(@D)
 	{ echo "S2_$(SO) { global:"; sed 's/$$/;/' $<; echo "local: *; };"; } > $@
 # jansson compares a FILE with stdin, to give it a name, and Debian's archive does so as only a program may. We hand it no
-# FILE; any address of ours stands for stdin there.
-$(L)/libs2.so.$(SO): $(LIBRARY_O) $(L)/exports.map $(O)/members
+# FILE; any address of ours stands for stdin there. Another libs2 in the process, of another version, is never called from this one.
+$(L)/libs2.so.$(SO): $(LIBRARY_O) $(L)/exports.map $(O)/members library/library.mk
 	$(CC) $(CFLAGS) -shared -Wl,-soname,$(@F) -Wl,--version-script=$(L)/exports.map -Wl,-z,defs -Wl,--defsym=stdin=s2_api_version \
-	  -Wl,-z,relro,-z,now,-z,noexecstack \
+	  -Wl,-Bsymbolic-functions -Wl,-z,relro,-z,now,-z,noexecstack \
 	  $(filter %.o,$^) -o $@ $(LIBS_OWN) $(LIBS_DEPS) $(LIBS_SHARED)
 # One object: what it does not export is local to it, so that a program may have a jansson of its own.
 $(L)/libs2.a: $(LIBRARY_O) library/exports.txt $(O)/members

@@ -7,7 +7,7 @@
 
 /* How weights are stored; no layers beside experts; attention that is not latent; layers that are alike. */
 #define STORED(type, method)                                                                                 \
-    type, method, {0}, {0}, {0}, 0, false,                                                                   \
+    type, method, {0}, {0}, {0}, 0, 0, 0, {{0}}, false,                                                      \
     {                                                                                                        \
         {                                                                                                    \
             0                                                                                                \

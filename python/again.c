@@ -58,6 +58,7 @@ typedef struct prepared {
     PyObject *grads; /* None: it does not matter whether gradients are on */
     PyObject *room, *shape, *lse_room, *lse_shape;
     PyObject *spare; /* NULL, or an lse that nobody asked for: the next call on the stream writes it again */
+    dl_tensor spare_seen;
     int may_spare;
     run_fn run;
     void *plan, *why;
@@ -205,21 +206,9 @@ static bool recognises(const prepared *known, PyObject *const *args, dl_tensor *
 /* false: it is elsewhere, since another device is the current one */
 static bool find(const prepared *known, PyObject *tensor, dl_tensor *out)
 {
-    return exchange->look(tensor, out) == 0 && out->device == known->forms[0].device;
-}
-
-/* A new lse, or the spare one where nobody asks for it. NULL: an exception is set. */
-static PyObject *lse_of(prepared *known, bool asked)
-{
-    const bool spared = !asked && known->spare != NULL;
-    PyObject *const made = spared ? known->spare : PyObject_Call(known->lse_room, known->lse_shape, NULL);
-    if (spared)
-        Py_INCREF(made);
-    else if (made != NULL && !asked && known->may_spare) {
-        Py_INCREF(made);
-        known->spare = made;
-    }
-    return made;
+    const bool found = exchange->look(tensor, out) == 0 && out->device == known->forms[0].device;
+    PyErr_Clear();
+    return found;
 }
 
 /* What the device is given from now on is queued on the call's stream. */
@@ -246,27 +235,56 @@ static int run(const prepared *known, const dl_tensor *seen)
     return code;
 }
 
-static PyObject *answer(prepared *known, PyObject *one, PyObject *const *args, dl_tensor *seen)
+/* A new lse, or the spare one where nobody asks for it. NULL: an exception is set. */
+static PyObject *lse_of(const prepared *known, bool asked)
+{
+    if (asked || known->spare == NULL)
+        return PyObject_Call(known->lse_room, known->lse_shape, NULL);
+    Py_INCREF(known->spare);
+    return known->spare;
+}
+
+static void keep_spare(prepared *known, PyObject *lse, const dl_tensor *seen)
+{
+    if (!known->may_spare || known->spare != NULL)
+        return;
+    Py_INCREF(lse);
+    known->spare = lse;
+    known->spare_seen = *seen;
+}
+
+/* seen: q, k and v; lse and o are filled in. None: those are elsewhere. */
+static PyObject *call(prepared *known, PyObject *one, PyObject *const *args, dl_tensor *seen, PyObject *lse,
+                      PyObject *o)
 {
     const bool asked = args[RETURN_LSE] == Py_True;
-    PyObject *made = NULL, *lse = NULL, *o = PyObject_Call(known->room, known->shape, NULL);
-    if (o != NULL && !find(known, o, &seen[TENSORS + 1])) {
-        PyErr_Clear();
-        Py_DECREF(o);
+    if (lse == known->spare)
+        seen[TENSORS] = known->spare_seen;
+    else if (!find(known, lse, &seen[TENSORS]))
         Py_RETURN_NONE;
-    }
-    if (o != NULL && enter(known))
-        lse = lse_of(known, asked);
-    if (lse != NULL && find(known, lse, &seen[TENSORS])) {
-        const int code = run(known, seen);
-        if (code != 0)
-            made = PyObject_CallMethod(one, "fail", "iOOO", code, args[Q], args[Q + 1], args[Q + 2]);
-        else
-            made = asked ? PyTuple_Pack(2, o, lse) : o;
-    }
-    if (made != o)
-        Py_XDECREF(o);
+    if (!find(known, o, &seen[TENSORS + 1]))
+        Py_RETURN_NONE;
+    if (!asked)
+        keep_spare(known, lse, &seen[TENSORS]);
+    const int code = run(known, seen);
+    if (code != 0)
+        return PyObject_CallMethod(one, "fail", "iOOO", code, args[Q], args[Q + 1], args[Q + 2]);
+    if (asked)
+        return PyTuple_Pack(2, o, lse);
+    Py_INCREF(o);
+    return o;
+}
+
+static PyObject *answer(prepared *known, PyObject *one, PyObject *const *args, dl_tensor *seen)
+{
+    PyObject *made = NULL, *const o = PyObject_Call(known->room, known->shape, NULL);
+    if (o == NULL)
+        return NULL;
+    PyObject *const lse = enter(known) ? lse_of(known, args[RETURN_LSE] == Py_True) : NULL;
+    if (lse != NULL)
+        made = call(known, one, args, seen, lse, o);
     Py_XDECREF(lse);
+    Py_DECREF(o);
     return made;
 }
 
@@ -295,17 +313,30 @@ static bool is_forward_mode(void)
     return level == NULL || PyLong_AsLong(level) >= 0;
 }
 
+/* The next call is likely to be like this one. */
+static void move_to_front(PyObject *known, Py_ssize_t nth)
+{
+    PyObject *const one = PyList_GetItem(known, nth);
+    Py_XINCREF(one);
+    if (one == NULL || PyList_SetSlice(known, nth, nth + 1, NULL) != 0 || PyList_Insert(known, 0, one) != 0)
+        PyErr_Clear();
+    Py_XDECREF(one);
+}
+
 /* again(known, q, k, v, scale, phase, deterministic, return_lse, softcap): as torch_ops.again. */
 static PyObject *again(PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
     (void)module;
-    if (n == ARGUMENTS && PyList_Check(args[KNOWN]) && !is_forward_mode())
-        for (Py_ssize_t nth = 0; nth < PyList_Size(args[KNOWN]); nth++) {
-            PyObject *const made = try_one(PyList_GetItem(args[KNOWN], nth), args);
-            if (made != Py_None)
-                return made;
-            Py_DECREF(made);
-        }
+    if (n != ARGUMENTS || !PyList_Check(args[KNOWN]) || is_forward_mode())
+        Py_RETURN_NONE;
+    for (Py_ssize_t nth = 0; nth < PyList_Size(args[KNOWN]); nth++) {
+        PyObject *const made = try_one(PyList_GetItem(args[KNOWN], nth), args);
+        if (made != NULL && made != Py_None && nth > 0)
+            move_to_front(args[KNOWN], nth);
+        if (made != Py_None)
+            return made;
+        Py_DECREF(made);
+    }
     Py_RETURN_NONE;
 }
 

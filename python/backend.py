@@ -20,7 +20,7 @@ import zipfile
 HERE = pathlib.Path(__file__).resolve().parent
 TREE = "tree"  # of an archive of sources: what the library is built from
 TOP = HERE / TREE if (HERE / TREE).is_dir() else HERE.parent
-UNBUILT = re.compile(r"(docs|experiments|adapters)/|tests/(?!lint/|\w+\.mk$|setup\.sh$)")  # of the tree, what no library needs
+UNBUILT = re.compile(r"(docs|experiments|adapters)/|python/(?!\w+\.c$)|tests/(?!lint/|\w+\.mk$|setup\.sh$)")  # of the tree, what no library needs
 
 
 def project():
@@ -46,6 +46,8 @@ def library():
     """libs2, built where it is not; S2_WHEEL_LIBRARY names one that is. Beside it lies what was compiled for Python, where there is Python.h."""
     if os.environ.get("S2_WHEEL_LIBRARY"):
         return pathlib.Path(os.environ["S2_WHEEL_LIBRARY"])
+    if shutil.which("make") is None:
+        raise SystemExit("libs2 is built with make and gcc, and make is not here; a wheel installs without them")
     subprocess.run(["make", "-s", f"-j{os.cpu_count()}", "wheel-parts", f"PYTHON={sys.executable}"], cwd=TOP, check=True, stdout=sys.stderr)
     where = subprocess.run(["make", "-s", "library-path"], cwd=TOP, check=True, capture_output=True, text=True).stdout
     return TOP / where.strip()
@@ -113,16 +115,15 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 
 
 def sources():
-    """(name in the archive, path) of what a wheel is built from: what git lists, or all that an archive had."""
-    if TOP == HERE / TREE:
-        names = sorted(str(path.relative_to(TOP)) for path in TOP.rglob("*") if path.is_file() and "build" not in path.relative_to(TOP).parts[:1])
+    """(name in the archive, path) of what a wheel is built from: what git lists, or all of a tree that git does not know."""
+    if (TOP / ".git").exists():
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=TOP, check=True, capture_output=True, text=True).stdout.split("\0")[:-1]
     else:
-        listed = subprocess.run(["git", "ls-files", "-z"], cwd=TOP, check=True, capture_output=True, text=True).stdout
-        names = [name for name in listed.split("\0") if name and not UNBUILT.match(name)]
+        listed = sorted(str(path.relative_to(TOP)) for path in TOP.rglob("*") if path.is_file() and path.relative_to(TOP).parts[0] != "build")
     for path in (HERE / "pyproject.toml", HERE / "backend.py", *sorted((HERE / "s2").glob("*.py")), HERE / "s2/py.typed"):
         yield str(path.relative_to(HERE)), path
-    for name in names:
-        if not name.startswith("python/") or name.endswith(".c"):
+    for name in listed:
+        if not UNBUILT.match(name):
             yield f"{TREE}/{name}", TOP / name
 
 

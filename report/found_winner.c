@@ -301,7 +301,7 @@ static void put_difference(const s2_found *found, const s2_found_design *mine, c
                   s2_objective_word(by), mine_odd ? ">= " : "", s2_found_value_text(by, own).text,
                   other_odd ? ">= " : "", s2_found_value_text(by, against).text);
     if (fmin(own, against) > 0 && mine_odd == other_odd)
-        s2_buf_printf(buf, " (%.2f %%)", 100 * (fmax(own, against) / fmin(own, against) - 1));
+        s2_buf_printf(buf, " (%.2f %% %s)", 100 * fabs(own / against - 1), own < against ? "less" : "more");
     s2_buf_puts(buf, "\n");
 }
 

@@ -27,9 +27,13 @@ static double rotated_width(const s2_sim_options *options)
 
 static double kv_width(const s2_sim_options *options)
 {
-    const s2_net *const net = options->net;
-    return s2_share_kv_bytes(net->n_kv_heads, net->head_dim, options->n_ranks, options->dtype) /
-           S2_HIDDEN_BYTES;
+    double widest = 0;
+    for (int32_t layer = 0; layer < options->net->n_layers; layer++) {
+        const s2_net_heads own = s2_net_heads_at(options->net, layer);
+        widest =
+            fmax(widest, s2_share_kv_bytes(own.n_kv_heads, own.head_dim, options->n_ranks, options->dtype));
+    }
+    return widest / S2_HIDDEN_BYTES;
 }
 
 /* The parts that a ring holds beside a GPU's own. */
@@ -109,12 +113,16 @@ double s2_activations_chosen(const s2_sim_options *options)
 double s2_activations_parts(const s2_sim_options *options)
 {
     const s2_net *const net = options->net;
-    const int32_t n_heads = s2_max_i32(net->n_heads / options->n_ranks, 1),
-                  group = n_heads / s2_share_kv_heads(net->n_kv_heads, options->n_ranks);
-    const int64_t q_tok = options->phase == S2_DECODE ? s2_max_i64(options->new_tok, 1) : 1,
-                  rows = s2_round_up(group * q_tok, ROW_CAP);
-    const int32_t width = s2_net_is_latent(net) ? net->latent.latent_dim : net->head_dim;
-    return 2.0 * BLOCKS_OF_SM * options->gpu.sms * (double)rows * (width + 2) * 4;
+    const int32_t n_heads = s2_max_i32(net->n_heads / options->n_ranks, 1);
+    const int64_t q_tok = options->phase == S2_DECODE ? s2_max_i64(options->new_tok, 1) : 1;
+    double widest = 0;
+    for (int32_t layer = 0; layer < net->n_layers; layer++) {
+        const s2_net_heads own = s2_net_heads_at(net, layer);
+        const int32_t group = n_heads / s2_share_kv_heads(own.n_kv_heads, options->n_ranks);
+        const int32_t width = s2_net_is_latent(net) ? net->latent.latent_dim : own.head_dim;
+        widest = fmax(widest, (double)s2_round_up(group * q_tok, ROW_CAP) * (width + 2));
+    }
+    return 2.0 * BLOCKS_OF_SM * options->gpu.sms * widest * 4;
 }
 
 static double kept_bytes(const s2_sim_options *options, double inner)

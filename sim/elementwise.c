@@ -1,5 +1,6 @@
 #include "sim/elementwise.h"
 
+#include "base/arith.h"
 #include "sim/endtoend.h"
 #include "sim/inner.h"
 #include "sim/net.h"
@@ -24,9 +25,17 @@ static s2_widths widths_of(const s2_sim_options *options)
 {
     const s2_net *const net = options->net;
     const bool latent = s2_net_is_latent(net);
-    const double n = options->n_ranks,
-                 q = net->n_heads / n * (latent ? net->latent.rotary_dim : net->head_dim),
-                 kv = s2_share_kv_width(net->n_kv_heads, net->head_dim, options->n_ranks) / 2;
+    const double n = options->n_ranks, n_attention = s2_max_i32(s2_net_count(net).n_attention, 1);
+    double dims = 0, kv = 0; /* of the mean layer; one that shares keys turns none and writes none */
+    for (int32_t layer = 0; layer < net->n_layers; layer++) {
+        const s2_net_heads own = s2_net_heads_at(net, layer);
+        if (!s2_net_layer_at(net, layer).attends)
+            continue;
+        dims += own.head_dim / n_attention;
+        if (own.n_matrices > 0)
+            kv += s2_share_kv_width(own.n_kv_heads, own.head_dim, options->n_ranks) / 2 / n_attention;
+    }
+    const double q = net->n_heads / n * (latent ? net->latent.rotary_dim : dims);
     return (s2_widths){.elem = S2_HIDDEN_BYTES,
                        .asked = s2_dtype_bytes(options->dtype),
                        .cache = options->phase == S2_TRAIN ? 0 : s2_sim_cache_bytes(options),

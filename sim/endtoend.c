@@ -67,14 +67,28 @@ static double latent_width(const s2_sim_options *options)
     return kept + own->query_dim + (double)net->n_heads / options->n_ranks * head;
 }
 
+/* Of one layer. */
+static double heads_width(const s2_sim_options *options, const s2_net_heads *heads)
+{
+    const s2_net *const net = options->net;
+    return 2.0 * net->n_heads / options->n_ranks * heads->head_dim +
+           s2_share_kv_width(heads->n_kv_heads, heads->head_dim, options->n_ranks) * heads->n_matrices / 2 +
+           (double)net->beside / net->hidden / options->n_ranks;
+}
+
 double s2_end_to_end_attention_width(const s2_sim_options *options)
 {
     const s2_net *const net = options->net;
-    const double beside = (double)net->beside / net->hidden / options->n_ranks;
+    double widest = 0;
     if (s2_net_is_latent(net))
-        return latent_width(options) + beside;
-    return 2.0 * net->n_heads / options->n_ranks * net->head_dim +
-           s2_share_kv_width(net->n_kv_heads, net->head_dim, options->n_ranks) + beside;
+        return latent_width(options) + (double)net->beside / net->hidden / options->n_ranks;
+    for (int32_t layer = 0; layer < net->n_layers; layer++) {
+        s2_net_heads heads = s2_net_heads_at(net, layer);
+        heads.n_matrices = 2; /* whoever made them */
+        if (s2_net_layer_at(net, layer).attends)
+            widest = fmax(widest, heads_width(options, &heads));
+    }
+    return widest;
 }
 
 /* Weights of input and output that other stages of a pipeline hold; a tied one is in the first and in the last. */
@@ -83,14 +97,16 @@ static double embeddings_elsewhere(const s2_sim_options *options)
     const s2_net *const net = options->net;
     const int32_t n = (options->no_embedding ? 0 : 1) + (options->no_head ? 0 : 1),
                   both = options->no_embedding || options->no_head || !net->tied ? n : 1;
-    return (double)net->vocab * net->hidden * ((net->tied ? 1 : 2) - both);
+    return (double)net->vocab * net->hidden * ((net->tied ? 1 : 2) - both) +
+           (options->no_embedding ? (double)(net->table + net->once) : 0);
 }
 
 /* Of the embedding and the head, as far as this stage has them. */
 static double embedding_weights(const s2_sim_options *options)
 {
     const s2_net *const net = options->net;
-    return ((double)net->vocab * net->hidden * (net->tied ? 1 : 2) - embeddings_elsewhere(options)) /
+    return ((double)net->vocab * net->hidden * (net->tied ? 1 : 2) + (double)(net->table + net->once) -
+            embeddings_elsewhere(options)) /
            options->n_ranks;
 }
 
@@ -104,10 +120,16 @@ static double projection_weights(const s2_sim_options *options)
 {
     const s2_net *const net = options->net;
     const double n_layers = s2_net_count(net).n_attention;
+    double columns = 0;
+    for (int32_t layer = 0; layer < net->n_layers; layer++) {
+        const s2_net_heads heads = s2_net_heads_at(net, layer);
+        if (s2_net_layer_at(net, layer).attends)
+            columns += heads_width(options, &heads);
+    }
     if (!s2_net_is_latent(net))
-        return n_layers * net->hidden * s2_end_to_end_attention_width(options);
-    const s2_latent_weights layer = s2_net_latent_weights(net);
-    return n_layers * ((double)layer.whole + (double)(layer.by_head + net->beside) / options->n_ranks);
+        return net->hidden * columns;
+    const s2_latent_weights latent = s2_net_latent_weights(net);
+    return n_layers * ((double)latent.whole + (double)(latent.by_head + net->beside) / options->n_ranks);
 }
 
 double s2_end_to_end_weights(const s2_sim_options *options)
@@ -269,9 +291,13 @@ static void add_layers(s2_around *around)
                  n_shared = net->mixture.shared_ffn > 0 ? counts.n_mixtures : 0;
     const s2_expert_price experts = experts_of(around);
     around->sim->experts = experts;
+    if (net->once > 0 && !options->no_embedding)
+        add_products(around, "layer inputs", (double)net->once / n, plain_bits(options),
+                     (double)net->once / n, around->tokens, 1);
     if (counts.n_attention > 0)
         add_products(around, "projections", projections, weight_bits(options, false), projections,
-                     around->tokens, products_of_projections(net) * counts.n_attention);
+                     around->tokens,
+                     (products_of_projections(net) + (net->table > 0 ? 2 : 0)) * counts.n_attention);
     add_mixers(around, counts.n_mixers);
     if (n_inner > 0)
         add_products(around, "feed-forward", s2_inner_weights(options, experts.read),

@@ -19,7 +19,10 @@ double s2_end_to_end_around(const s2_sim_options *options, double n_tok, double 
 #define S2_HIDDEN_BYTES 2.0
 #define S2_LOGIT_BYTES  4.0
 
-/* Columns that one GPU has of Q, K, V and O together, KV heads copied where there are more GPUs than heads. */
+/*
+ * Columns that one GPU has of Q, K, V and O together, KV heads copied where there are more GPUs than heads; of the
+ * widest layer.
+ */
 double s2_end_to_end_attention_width(const s2_sim_options *options);
 
 /*

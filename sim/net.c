@@ -49,6 +49,17 @@ s2_net_layer s2_net_layer_at(const s2_net *net, int32_t layer)
     return (s2_net_layer){.attends = 1, .n_plain = !experts, .n_mixtures = experts};
 }
 
+s2_net_heads s2_net_heads_at(const s2_net *net, int32_t layer)
+{
+    const s2_net_layer own = s2_net_layer_at(net, layer);
+    s2_net_heads heads = {net->n_kv_heads, net->head_dim, 2};
+    if (own.heads > 0)
+        heads = net->others[own.heads - 1];
+    if (own.shares)
+        heads.n_matrices = 0;
+    return heads;
+}
+
 s2_net_counts s2_net_count(const s2_net *net)
 {
     s2_net_counts counts = {0};
@@ -91,12 +102,16 @@ s2_latent_weights s2_net_latent_weights(const s2_net *net)
 
 int64_t s2_net_projections(const s2_net *net)
 {
-    const int64_t q_width = (int64_t)net->n_heads * net->head_dim,
-                  kv_width = (int64_t)net->n_kv_heads * net->head_dim;
     const s2_latent_weights latent = s2_net_latent_weights(net);
-    const int64_t layer =
-        s2_net_is_latent(net) ? latent.whole + latent.by_head : net->hidden * (2 * q_width + 2 * kv_width);
-    return s2_net_count(net).n_attention * (layer + net->beside);
+    int64_t columns = 0;
+    for (int32_t layer = 0; layer < net->n_layers; layer++) {
+        const s2_net_heads own = s2_net_heads_at(net, layer);
+        if (s2_net_layer_at(net, layer).attends)
+            columns += ((int64_t)2 * net->n_heads + (int64_t)own.n_matrices * own.n_kv_heads) * own.head_dim;
+    }
+    const int64_t n_layers = s2_net_count(net).n_attention;
+    return n_layers * net->beside +
+           (s2_net_is_latent(net) ? n_layers * (latent.whole + latent.by_head) : net->hidden * columns);
 }
 
 int64_t s2_net_mixers(const s2_net *net)
@@ -110,5 +125,5 @@ int64_t s2_net_weights(const s2_net *net)
     const int64_t matrices = net->gated ? 3 : 2,
                   columns = (int64_t)s2_net_columns(net, (double)net->ffn * net->n_experts);
     return s2_net_projections(net) + s2_net_mixers(net) + matrices * net->hidden * columns +
-           embedding * (net->tied ? 1 : 2);
+           embedding * (net->tied ? 1 : 2) + net->table + net->once;
 }

@@ -20,6 +20,9 @@ s2_status s2_net_find(const char *name, s2_net *out, s2_diag *diag) S2_MUST_CHEC
 /* What a layer has. The feed-forward of a model that is no mixture counts as one expert that all tokens pick. */
 s2_net_layer s2_net_layer_at(const s2_net *net, int32_t layer);
 
+/* The heads of its attention; n_matrices is 0 where it reads the keys of another layer. */
+s2_net_heads s2_net_heads_at(const s2_net *net, int32_t layer);
+
 /* How many layers have attention and a mixer, and how many feed-forwards there are without experts and with. */
 typedef struct s2_net_counts {
     int32_t n_attention;

@@ -65,14 +65,16 @@ static s2_status check_layers(const s2_pattern *pattern, const s2_net *net, s2_d
 {
     for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
         const s2_net_layer own = s2_net_layer_at(net, layer);
-        if (s2_pattern_kv_heads(pattern, layer) != net->n_kv_heads ||
-            s2_pattern_head_dim(pattern, layer) != net->head_dim ||
-            s2_pattern_kv_layer(pattern, layer) != layer)
+        const s2_net_heads heads = s2_net_heads_at(net, layer);
+        const bool shares = s2_pattern_kv_layer(pattern, layer) != layer;
+        if (own.attends && (s2_pattern_kv_heads(pattern, layer) != heads.n_kv_heads ||
+                            s2_pattern_head_dim(pattern, layer) != heads.head_dim || shares != own.shares))
             return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_SIM, 0, 0,
-                               "what surrounds attention is known where it is of one shape; layer %d has "
-                               "other KV heads, another head dimension or the keys of another layer: without "
-                               "--model its attention is priced",
-                               layer);
+                               "layer %d of %s has %d KV heads of %d%s; that of the pattern %d of %d%s: s2 "
+                               "import writes the pattern of a config.json",
+                               layer, net->name, heads.n_kv_heads, heads.head_dim,
+                               own.shares ? " of another layer" : "", s2_pattern_kv_heads(pattern, layer),
+                               s2_pattern_head_dim(pattern, layer), shares ? " of another layer" : "");
         const bool mixes = s2_pattern_state_bytes(pattern, layer) > 0,
                    attends = !s2_pattern_is_state_layer(pattern, layer);
         if (mixes != own.mixes || attends != own.attends)
@@ -164,14 +166,20 @@ void s2_sim_take_net(const s2_pattern *pattern, s2_net *own, s2_sim_options *opt
 /* What a training step keeps of a layer is known of attention and a feed-forward alone. */
 static s2_status check_trained_layers(const s2_net *net, s2_diag *diag)
 {
-    const s2_net_counts counts = s2_net_count(net);
-    if (counts.n_mixers == 0 && counts.n_attention == net->n_layers &&
-        counts.n_plain + counts.n_mixtures == net->n_layers)
+    bool plain = net->table == 0;
+    for (int32_t layer = 0; layer < net->n_layers; layer++) {
+        const s2_net_layer own = s2_net_layer_at(net, layer);
+        plain = plain && own.attends && !own.mixes && !own.shares && own.heads == 0 &&
+                own.n_plain + own.n_mixtures == 1;
+    }
+    if (plain)
         return S2_OK;
-    return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_SIM, 0, 0,
-                       "%s has layers that keep a state, or feed-forward layers apart: what training keeps "
-                       "of each token there is not known; without --model its attention is priced",
-                       net->name);
+    return s2_diag_set(
+        diag, S2_EUNSUPPORTED, CODE_SIM, 0, 0,
+        "%s has layers that keep a state, have heads or an embedding of their own, share keys, "
+        "or are a feed-forward alone: what training keeps of each token there is not known; "
+        "without --model its attention is priced",
+        net->name);
 }
 
 static s2_status check_options(const s2_pattern *pattern, const s2_sim_options *options, s2_diag *diag)

@@ -83,7 +83,7 @@ def keep_changing(texts, rng):
 
 
 def pattern(body):
-    return "".join(["heads 4; layers 1024\n", "layers all: dense\n"] + [f"layers {n % 1024} heads {n % 4}: {body}\n" for n in range(RULES)]).encode()
+    return "".join(["heads 4; layers 1024\n", "layers all: dense\n"] + [f"layers {n % 1024} heads {n % 4}: {body} # {'long, so that reading takes time ' * 8}\n" for n in range(RULES)]).encode()
 
 
 def main():

@@ -16,6 +16,17 @@
 
 enum { STATE_BYTES = 1 << 20, MOST_LAYERS = 12 };
 
+/* The last layer before this one whose keys it may read; -1: there is none. */
+static int32_t keeper_of(const s2_net *net, int32_t layer)
+{
+    const uint32_t heads = net->layers[layer].heads;
+    do {
+        layer--;
+    } while (layer >= 0 &&
+             (!net->layers[layer].attends || net->layers[layer].shares || net->layers[layer].heads != heads));
+    return layer;
+}
+
 static s2_net drawn_net(s2_rng *rng)
 {
     s2_net net = {
@@ -34,13 +45,19 @@ static s2_net drawn_net(s2_rng *rng)
         .mixture = {.shared_ffn = (int32_t)s2_rng_below(rng, 2) * 512, .plain_ffn = 4096},
         .mixer = {.weights = 1024 * (1 + (int64_t)s2_rng_below(rng, 8000)), .n_elements = STATE_BYTES / 4},
         .beside = (int64_t)s2_rng_below(rng, 2) * 1024 * 1024,
+        .table = 1000 * (int64_t)s2_rng_below(rng, 2),
+        .once = 100 * (int64_t)s2_rng_below(rng, 2),
+        .others = {{4, 256, 2}, {8, 64, 1}},
         .unlike = true};
     for (int32_t layer = 0; layer < net.n_layers; layer++) {
         const uint64_t kind = s2_rng_below(rng, 3);
-        net.layers[layer] = (s2_net_layer){.attends = kind != 0,
-                                           .mixes = kind != 1,
-                                           .n_plain = (unsigned)s2_rng_below(rng, 3) & 3U,
-                                           .n_mixtures = (unsigned)s2_rng_below(rng, 2) & 1U};
+        s2_net_layer *const own = &net.layers[layer];
+        *own = (s2_net_layer){.attends = kind != 0,
+                              .mixes = kind != 1,
+                              .n_plain = (unsigned)s2_rng_below(rng, 3) & 3U,
+                              .n_mixtures = (unsigned)s2_rng_below(rng, 2) & 1U};
+        own->heads = kind != 0 ? (unsigned)s2_rng_below(rng, 3) & 3U : 0;
+        own->shares = kind != 0 && s2_rng_below(rng, 3) == 0 && keeper_of(&net, layer) >= 0;
     }
     return net;
 }
@@ -52,6 +69,12 @@ static s2_pattern pattern_of(s2_arena *arena, const s2_net *net)
     s2_buf_printf(&text, "layers %d; heads %d; kv-heads %d; head-dim %d", net->n_layers, net->n_heads,
                   net->n_kv_heads, net->head_dim);
     for (int32_t layer = 0; layer < net->n_layers; layer++) {
+        const s2_net_heads heads = s2_net_heads_at(net, layer);
+        if (net->layers[layer].heads > 0)
+            s2_buf_printf(&text, "; layers %d: kv-heads %d; layers %d: head-dim %d", layer, heads.n_kv_heads,
+                          layer, heads.head_dim);
+        if (net->layers[layer].shares)
+            s2_buf_printf(&text, "; layers %d: kv-layer %d", layer, keeper_of(net, layer));
         if (net->layers[layer].mixes)
             s2_buf_printf(&text, "; layers %d: state %d", layer, STATE_BYTES);
         s2_buf_printf(&text, "; layers %d: %s", layer, net->layers[layer].attends ? "dense" : "none");
@@ -76,8 +99,10 @@ static s2_sim_options drawn_options(s2_rng *rng, const s2_net *net, const s2_cal
 static double layer_weights(const s2_net *net, s2_net_layer layer)
 {
     const double tensors = net->gated ? 3 : 2, hidden = net->hidden;
-    return layer.attends *
-               (hidden * 2 * (net->n_heads + net->n_kv_heads) * net->head_dim + (double)net->beside) +
+    const s2_net_heads own = {net->n_kv_heads, net->head_dim, 2},
+                       heads = layer.heads > 0 ? net->others[layer.heads - 1] : own;
+    const double keys = layer.shares ? 0 : heads.n_matrices * heads.n_kv_heads;
+    return layer.attends * (hidden * (2 * net->n_heads + keys) * heads.head_dim + (double)net->beside) +
            layer.mixes * (double)net->mixer.weights +
            tensors * hidden *
                (layer.n_plain * net->mixture.plain_ffn +
@@ -91,7 +116,8 @@ static void a_hybrid_weighs_what_its_layers_do(void **state)
         s2_rng rng = {s2_test_seed(20261130) + (uint64_t)nth};
         const s2_net net = drawn_net(&rng);
         s2_sim_options options = drawn_options(&rng, &net, NULL);
-        double all = (double)net.vocab * net.hidden * (net.tied ? 1 : 2), stages = 0;
+        double all = (double)net.vocab * net.hidden * (net.tied ? 1 : 2) + (double)(net.table + net.once),
+               stages = 0;
         for (int32_t layer = 0; layer < net.n_layers; layer++)
             all += layer_weights(&net, net.layers[layer]);
         s2_assert_close((double)s2_net_weights(&net), all, 1e-9 * all);
@@ -148,8 +174,9 @@ static void attention_in_one_more_layer_never_costs_less(void **state)
         s2_arena arena = {0};
         s2_net few = drawn_net(&rng), more;
         const int32_t layer = (int32_t)s2_rng_below(&rng, (uint64_t)few.n_layers);
-        few.layers[layer].attends = 0;
-        few.layers[layer].mixes = 1;
+        few.layers[layer] = (s2_net_layer){.mixes = 1};
+        for (int32_t other = 0; other < few.n_layers; other++)
+            few.layers[other].shares = 0;
         more = few;
         more.layers[layer].attends = 1;
         s2_sim_options options = drawn_options(&rng, &few, &calibration);
@@ -174,6 +201,7 @@ static void states_take_the_same_at_any_length(void **state)
         int64_t n_mixers = 0;
         for (int32_t layer = 0; layer < net.n_layers; layer++) {
             net.layers[layer].attends &= !net.layers[layer].mixes;
+            net.layers[layer].shares = 0;
             n_mixers += net.layers[layer].mixes;
         }
         s2_sim_options options = drawn_options(&rng, &net, NULL);
@@ -204,8 +232,10 @@ static void patterns_of_other_layers_are_refused(void **state)
     for (int64_t nth = 0; nth < s2_test_cases(100); nth++) {
         s2_rng rng = {s2_test_seed(20261204) + (uint64_t)nth};
         s2_arena arena = {0};
-        const s2_net net = drawn_net(&rng);
-        s2_net other = net;
+        s2_net net = drawn_net(&rng), other;
+        for (int32_t at = 0; at < net.n_layers; at++)
+            net.layers[at].shares = 0;
+        other = net;
         s2_net_layer *const layer = &other.layers[s2_rng_below(&rng, (uint64_t)net.n_layers)];
         const bool attends = layer->attends, mixes = layer->mixes;
         layer->attends = !attends || !mixes;

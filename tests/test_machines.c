@@ -36,9 +36,17 @@ static s2_sim_options defaults(void)
 
 static s2_net net_of(const char *name)
 {
-    static const s2_net small = {
-        "1.3b", 24,  2048, 16,  16, 128,   5504, 50304, true, false, 1, 1, 0, false, S2_WEIGHTS_PUBLISHED,
-        "",     {0}, {0},  {0}, 0,  false, {{0}}};
+    static const s2_net small = {.name = "1.3b",
+                                 .n_layers = 24,
+                                 .hidden = 2048,
+                                 .n_heads = 16,
+                                 .n_kv_heads = 16,
+                                 .head_dim = 128,
+                                 .ffn = 5504,
+                                 .vocab = 50304,
+                                 .gated = true,
+                                 .n_experts = 1,
+                                 .n_active = 1};
     s2_net net;
     s2_diag diag = {0};
     if (strcmp(name, small.name) == 0)

@@ -15,8 +15,12 @@ from typing import Any, Callable, Optional, Union
 import torch
 import transformers
 from transformers.cache_utils import Cache as _Cache
-from transformers.cache_utils import CacheLayerMixin
-from transformers.masking_utils import AttentionMaskInterface
+
+try:
+    from transformers.cache_utils import CacheLayerMixin
+    from transformers.masking_utils import AttentionMaskInterface
+except ImportError as failure:
+    raise ImportError(f"s2.transformers needs transformers 4.56 or later, and this is {transformers.__version__}") from failure
 
 from . import attention
 from ._lib import ArgumentError, UnsupportedError

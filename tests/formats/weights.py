@@ -44,6 +44,11 @@ def every(n, word, other, period):
 # Of types whose default has layers of one kind alone, or names none: configs in which they are mixed.
 MIXED = {
     "bamba": [{"attn_layer_indices": [9, 18, 27]}],
+    "gemma4_text": [{"num_kv_shared_layers": 18},
+                    {"enable_moe_block": True, "num_experts": 128, "top_k_experts": 8, "moe_intermediate_size": 704,
+                     "intermediate_size": 2112, "hidden_size": 2816, "hidden_size_per_layer_input": 0,
+                     "num_attention_heads": 16, "num_key_value_heads": 8, "num_global_key_value_heads": 2,
+                     "attention_k_eq_v": True}],
     "granitemoehybrid": [{"layer_types": every(32, "full_attention", "linear_attention", 8), "num_key_value_heads": 8},
                          {"layer_types": every(32, "full_attention", "linear_attention", 8), "num_local_experts": 0,
                           "shared_intermediate_size": 8192}],

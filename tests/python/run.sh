@@ -28,6 +28,10 @@ done
 for wanted in $wanted; do
     grep -qF "$wanted" "$away/listed" || { echo "the wheel lacks $wanted"; exit 1; }
 done
+# An archive of sources has all that its build asks for; packed anew from what it unpacks to, it is the same.
+mkdir "$away/packed" "$away/anew" && python3 "$root/python/backend.py" "$away/packed" sdist >/dev/null && tar xzf "$away"/packed/*.gz -C "$away/packed" &&
+    make -n -s -C "$away"/packed/*/tree wheel-parts CUDA=0 >/dev/null && python3 "$away"/packed/*/backend.py "$away/anew" sdist >/dev/null &&
+    cmp "$away"/packed/*.gz "$away"/anew/*.gz || { echo "the archive of sources is not whole"; exit 1; }
 # What pip would do with a wheel that is pure files; a Debian python3 has no pip.
 "$python" -m zipfile -e "$(ls -t "$wheels"/*.whl | head -1)" "$away/site" || exit 1
 cd "$away" || exit 2

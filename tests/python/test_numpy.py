@@ -10,6 +10,7 @@ import os
 import pathlib
 import pickle
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -56,6 +57,20 @@ class Binding(unittest.TestCase):
                     found[f"{c_name}.{member}"] = (getattr(structure, member).offset, getattr(structure, member).size)
         wanted = {name: (int(at), int(size)) for name, at, size in re.findall(r"^struct (\S+\.\S+) at (\d+), (\d+) bytes", listed, re.M)}
         self.assertEqual(found, wanted)
+
+
+    def test_another_libs2_of_the_process_is_not_called(self):
+        """As one that a program linked, or that another package loaded for all: it may be of another version."""
+        ours = s2._lib._library._name
+        with tempfile.TemporaryDirectory() as folder:
+            theirs = shutil.copy(ours, os.path.join(folder, "libs2.so.1"))
+            code = ("import ctypes, sys; ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL); import numpy, s2\n"
+                    "p = s2.Pattern('layers 1; heads 1; head-dim 16; block 16; layers all: local 2'); s2.attention(*[numpy.ones((1, 1, 5, 16), 'f4')] * 3, p)\n"
+                    "c = s2.Cache(p, numpy.ones(1, 'f4')); c.append(c.open(), 3); c.close(); print(p.check('rows').verdict)")
+            done = subprocess.run([sys.executable, "-c", code, theirs], text=True, capture_output=True, env={**os.environ, "LD_PRELOAD": theirs, "LD_DEBUG": "bindings"})
+        self.assertEqual(done.stdout, "holds\n", done.stderr[-500:])
+        self.assertEqual([line for line in done.stderr.splitlines() if f"binding file {ours}" in line and f"to {theirs}" in line and "s2_api_" in line], [])
+        self.assertIn(f"binding file {ours}", done.stderr)
 
 
 class Patterns(unittest.TestCase):

@@ -394,6 +394,11 @@ class Operators(unittest.TestCase):
             for (tensors, more), want in zip(inputs, first):
                 self.assertTrue(torch.equal(s2.attention(*tensors, self.pattern, **more), want))
                 self.assertTrue(torch.equal(s2.attention(*tensors, self.pattern, return_lse=True, **more)[0], want))
+                front = importlib.import_module("s2.attention")._kept.again[self.pattern.number, more.get("layer", 0)][0]  # looked at first by the next call
+                _, layer, scale, phase, _, _, deterministic, _ = front.rest
+                self.assertEqual({"layer": layer, "scale": scale, "phase": phase, "deterministic": deterministic},
+                                 {"layer": 0, "scale": None, "phase": "prefill", "deterministic": True, **more})
+                self.assertTrue(front.look(*tensors))
             with torch.no_grad():
                 moved = [s2.attention(*(one.detach() for one in tensors), self.pattern, **more) for tensors, more in fresh]
         for (tensors, more), got in zip(fresh, moved):

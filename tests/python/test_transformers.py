@@ -6,6 +6,8 @@ import io
 import os
 import pathlib
 import re
+import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -79,10 +81,16 @@ def masked(model, masks):
     [one.remove() for one in hooks]
 
 
+def takes_s2(model):
+    """In transformers 4 some classes have attention of their own alone, of which it warns."""
+    model.set_attn_implementation("s2")
+    return model.config._attn_implementation == "s2"
+
+
 def generate(model, ids, **options):
     if "past_key_values" in options:
         options[CACHE] = options.pop("past_key_values")
-    return model.generate(ids, max_new_tokens=12, do_sample=False, eos_token_id=None, **options)
+    return model.generate(ids, **{"max_new_tokens": 12, "do_sample": False, "eos_token_id": None, **options})
 
 
 class Models(unittest.TestCase):
@@ -194,6 +202,34 @@ class Models(unittest.TestCase):
                     self.assertEqual((len(past.kept._held), past.usage.bytes), (2, twin.usage.bytes))
 
     @torch.no_grad()
+    def test_other_ways_to_generate_are_eager_attentions_or_refused(self):
+        """Drawn tokens, several answers, drafts of another model or of the prompt; padded on the left, or not."""
+        padded = torch.ones_like(self.ids)
+        padded[0, :9] = 0
+        ways = {"drawn": {"do_sample": True, "num_return_sequences": 3}, "beams": {"do_sample": True, "num_beams": 3}, "penalty": {"repetition_penalty": 1.3},
+                "padded": {"attention_mask": padded, "do_sample": True, "num_return_sequences": 2}}
+        drafts = {"lookup": {"prompt_lookup_num_tokens": 3, "eos_token_id": 2}, "assistant": {"assistant_model": model_of("Llama", num_hidden_layers=1)},
+                  "drawn": {"assistant_model": model_of("Llama", num_hidden_layers=1), "do_sample": True}}
+
+        def answer(model, ids, **options):
+            torch.manual_seed(5)
+            return generate(model, ids, **options)
+
+        for kind in ("Llama", "Mistral"):
+            model = model_of(kind)
+            wanted = {name: answer(model, self.ids, **options) for name, options in ways.items()}
+            drafted = {name: answer(model, self.ids[:1, :20], **options) for name, options in drafts.items()}
+            model.set_attn_implementation("s2")
+            cached = lambda: s2.transformers.S2Cache(model)
+            for name, options in ways.items():
+                self.assertTrue(torch.equal(answer(model, self.ids, past_key_values=cached(), **options), wanted[name]), (kind, name))
+            for name, options in drafts.items():  # of which tokens are taken back
+                self.assertRaisesRegex((s2.UnsupportedError, ValueError), "crop|taken back", answer, model, self.ids[:1, :20], past_key_values=cached(), **options)
+                if kind == "Llama":
+                    self.assertTrue(torch.equal(answer(model, self.ids[:1, :20], **options), drafted[name]), name)
+            self.assertRaisesRegex(s2.UnsupportedError, "position_ids: .*static|past_key_values: ", answer, model, self.ids, cache_implementation="static")
+
+    @torch.no_grad()
     def test_a_cache_serves_its_own_model_alone(self):
         model = s2.transformers.use(model_of("Llama"), "layers 2; heads 4; kv-heads 2; layers all: local 2")
         cache = s2.transformers.S2Cache(model)
@@ -299,8 +335,8 @@ class Models(unittest.TestCase):
         self.assertLess((model(self.ids, use_cache=False).logits - logits).abs().max(), 1e-5)
         self.assertRaisesRegex(s2.RefusedError, 'a model of type "gpt2" has a KV head for each of its 4 heads', s2.Pattern, {**model.config.to_dict(), "s2_pattern": None})
         model = model_of("JetMoe", kv_channels=16, num_local_experts=4, num_experts_per_tok=2)
-        model.set_attn_implementation("s2")
-        self.assertRaisesRegex(s2.UnsupportedError, "model: JetMoeAttention hands its attention 4 KV heads", model, self.ids, use_cache=False)
+        if takes_s2(model):
+            self.assertRaisesRegex(s2.UnsupportedError, "model: JetMoeAttention hands its attention 4 KV heads", model, self.ids, use_cache=False)
 
     @torch.no_grad()
     def test_a_model_that_would_not_use_its_pattern_is_refused(self):
@@ -308,8 +344,17 @@ class Models(unittest.TestCase):
         self.assertRaisesRegex(s2.UnsupportedError, "model: BloomForCausalLM takes no attn_implementation", s2.transformers.use, bloom, "layers 2; heads 4; all: local 2")
         self.assertFalse(hasattr(bloom.config, "s2_pattern"))
         twice = model_of("DiffLlama", head_dim=16)  # attends to the same keys with two sets of values
-        twice.set_attn_implementation("s2")
-        self.assertRaisesRegex(s2.UnsupportedError, "past_key_values: layer 0 attends to the same keys twice", twice, self.ids, past_key_values=s2.transformers.S2Cache(twice))
+        said = "layer 0 attends to the same keys twice" if takes_s2(twice) else "the model's attention is 'eager'"
+        self.assertRaisesRegex(s2.UnsupportedError, f"past_key_values: {said}", twice, self.ids, past_key_values=s2.transformers.S2Cache(twice))
+        for kind in ("DiffLlama", "JetMoe"):
+            if not takes_s2(model_of(kind)):
+                self.assertRaisesRegex(s2.UnsupportedError, f"model: {kind}ForCausalLM takes no attn_implementation", s2.transformers.use, model_of(kind),
+                                       "layers 2; heads 4; kv-heads 2; all: local 2")
+
+    def test_a_transformers_that_is_too_old_is_named(self):
+        code = "import sys, transformers; sys.modules['transformers.masking_utils'] = None; import s2.transformers"
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], text=True, capture_output=True)
+        self.assertIn(f"ImportError: s2.transformers needs transformers 4.56 or later, and this is {transformers.__version__}", done.stderr)
 
     def test_what_is_no_model_is_refused(self):
         for call in (lambda one: s2.transformers.use(one, "layers 2; heads 4; all: local 2"), s2.transformers.S2Cache):
