@@ -275,7 +275,8 @@ static void score_space(const s2_judged *judged, int32_t n, s2_accuracy *out)
 
 static bool same_point(const s2_row *a, const s2_row *b)
 {
-    return a->nth == b->nth && a->seed == b->seed && a->point.pass == b->point.pass;
+    return a->nth == b->nth && a->seed == b->seed && a->point.pass == b->point.pass &&
+           strcmp(a->point.family, b->point.family) == 0;
 }
 
 static void score_twice(const s2_row_file *file, s2_accuracy *out)

@@ -370,7 +370,8 @@ static void note_limits(s2_kernel_model *kernel, const s2_row *row, const s2_ker
 
 /* What the rows of a kernel can show. */
 typedef struct s2_seen {
-    bool subs, lists, arithmetic, mixed, fine, columns, turns, parts, amid, trips, alone, fused, more, behind;
+    bool subs, lists, arithmetic, mixed, fine, columns, turns, parts, amid, trips, alone, fused, more, behind,
+        idle, in_step;
 } s2_seen;
 
 static void see_classes(const s2_load_class *classes, int32_t n, s2_seen *seen)
@@ -415,6 +416,9 @@ static s2_seen see(const s2_fitter *fitter, int32_t index)
         seen.trips = seen.trips || load->long_trips > 0;
         seen.behind = seen.behind || has_brief_items(load);
         seen.amid = seen.amid || load->amid > 0;
+        seen.idle =
+            seen.idle || (load->pass == S2_PASS_FORWARD && load->n_items < (int64_t)fitter->model->n_sms);
+        seen.in_step = seen.in_step || (load->pass == S2_PASS_FORWARD && load->in_step);
         for (int32_t column = 0; column < load->n_columns; column++)
             seen.mixed = seen.mixed || load->columns[column].n_half > 0;
         seen.mixed = seen.mixed || (load->pass == S2_PASS_DECODE && load->n_subs == 3);
@@ -486,6 +490,8 @@ static void free_scalars(s2_fitter *fitter, s2_kernel_model *kernel, bool floors
         {seen.trips, &kernel->trip, 300},
         {floors && seen.behind, &kernel->behind, 2000},
         {step && seen.parts, &kernel->adding, 0.35},
+        {floors && seen.idle, &kernel->early, 1},
+        {floors && seen.in_step, &kernel->in_step, 300},
         {seen.amid, &kernel->amid, 0.3},
         {step && !wide, &kernel->warp, 0.5}};
     for (size_t p = 0; p < sizeof priors / sizeof *priors; p++) {
@@ -580,19 +586,24 @@ static void free_short(s2_fitter *fitter, s2_kernel_model *kernel, s2_beliefs *b
     }
 }
 
-/* How many items share an SM is found by trial, all else by descent. */
+/*
+ * How many items share an SM is found by trial, all else by descent; of decoding, which has several valleys, from a
+ * launch of a host's time and one of the device's.
+ */
 static s2_status fit_residents(const s2_fitter *fitter, s2_kernel_model *kernel, s2_diag *diag)
 {
-    static const double residents[] = {2, 4};
+    static const double residents[] = {2, 4}, launch_us[] = {4, 2};
     const bool step = kernel->pass == S2_PASS_DECODE, alone = kernel->rows >= 128 || step;
-    const int32_t n =
-        alone || s2_model_is_short(kernel) ? 1 : (int32_t)(sizeof residents / sizeof *residents);
+    const int32_t n = step                                 ? (int32_t)(sizeof launch_us / sizeof *launch_us)
+                      : alone || s2_model_is_short(kernel) ? 1
+                                                           : (int32_t)(sizeof residents / sizeof *residents);
     const s2_kernel_model begin = *kernel;
     s2_kernel_model best = begin;
     double least = INFINITY, value = 0;
     for (int32_t r = 0; r < n; r++) {
         *kernel = begin;
         kernel->residents = step ? RESIDENTS : n == 1 ? 1 : residents[r];
+        kernel->launch_us = step ? launch_us[r] : kernel->launch_us;
         S2_TRY(minimise(fitter, &value, diag));
         if (value < least) {
             least = value;

@@ -49,6 +49,8 @@ enum { CODE_CALIBRATION = 705, MAX_BYTES = 1 << 16, MOST_NUMBERS = 6 };
     X(warp, 0, 1)                                                                                            \
     X(behind, 0, 1e6)                                                                                        \
     X(adding, 0, 1e6)                                                                                        \
+    X(early, 0, 1e6)                                                                                         \
+    X(in_step, 0, 1e6)                                                                                       \
     X(amid, 0, 1)                                                                                            \
     X(draw, 0, 100)                                                                                          \
     X(least_us, 0, 1e12)                                                                                     \
@@ -101,6 +103,7 @@ static void print_kernel(const s2_kernel_model *kernel, s2_buf *buf)
         const bool is_rare =
             offset == offsetof(s2_kernel_model, draw) || offset == offsetof(s2_kernel_model, behind) ||
             offset == offsetof(s2_kernel_model, adding) || offset == offsetof(s2_kernel_model, trip) ||
+            offset == offsetof(s2_kernel_model, early) || offset == offsetof(s2_kernel_model, in_step) ||
             offset == offsetof(s2_kernel_model, warp) || offset == offsetof(s2_kernel_model, amid);
         if (!is_rare || value != 0) /* few kernels have them */
             s2_buf_printf(buf, "%s %.6g\n", kernel_keys[key].word, value);

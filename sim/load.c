@@ -13,6 +13,7 @@
 typedef struct s2_reach {
     int64_t least; /* blocks of the shortest list */
     int64_t most;  /* of the longest */
+    int64_t sum;   /* of all of them */
     double missed; /* share of the blocks that no list holds, when lists have no common order */
     int32_t first_tile, last_tile;
     int32_t stamp;
@@ -62,7 +63,8 @@ static double distinct_blocks(const s2_plan *plan, const s2_reach *reach, int32_
     if (!class_at(plan, slot)->periodic)
         return all * (1 - reach->missed);
     const double fresh = slid - (double)(reach->most - reach->least);
-    return s2_min_f64((double)reach->most + s2_max_f64(fresh, 0), all);
+    /* tiles of one generation may lie far apart: those cut by the end of a sequence are the last of all */
+    return s2_min_f64(s2_min_f64((double)reach->most + s2_max_f64(fresh, 0), (double)reach->sum), all);
 }
 
 static double shared_blocks(const s2_plan *plan, const s2_reach *a, const s2_reach *b, int32_t slot)
@@ -73,6 +75,7 @@ static double shared_blocks(const s2_plan *plan, const s2_reach *a, const s2_rea
     s2_reach both = *a;
     both.most = s2_max_i64(b->most, a->most);
     both.least = s2_min_i64(b->least, a->least);
+    both.sum = a->sum + b->sum;
     both.first_tile = s2_min_i32(b->first_tile, a->first_tile);
     both.last_tile = s2_max_i32(b->last_tile, a->last_tile);
     const double shared = one + other - distinct_blocks(plan, &both, slot);
@@ -82,9 +85,10 @@ static double shared_blocks(const s2_plan *plan, const s2_reach *a, const s2_rea
 static void note_reach(s2_reach *reach, const s2_plan_item *item, int32_t stamp, double all)
 {
     if (reach->stamp != stamp)
-        *reach = (s2_reach){item->n_blk, item->n_blk, 1, item->tile, item->tile, stamp};
+        *reach = (s2_reach){item->n_blk, item->n_blk, 0, 1, item->tile, item->tile, stamp};
     reach->most = s2_max_i64(item->n_blk, reach->most);
     reach->least = s2_min_i64(item->n_blk, reach->least);
+    reach->sum += item->n_blk;
     reach->missed *= 1 - s2_min_f64((double)item->n_blk, all) / all;
     reach->first_tile = s2_min_i32(item->tile, reach->first_tile);
     reach->last_tile = s2_max_i32(item->tile, reach->last_tile);
@@ -265,6 +269,16 @@ static void add_rows(s2_kernel_load *load, const s2_plan *plan)
                                      : (double)load->n_steps * load->key_tok * plan->options.elem_bytes;
     load->whole_bytes = columns * (q_tiles + 2.0 * keys);
     load->load_bytes += q_tiles * plan->pattern->head_dim;
+}
+
+/* V is read whole, and its panels are as wide as the widest head dimension. A block of threads turns 128 keys. */
+static void add_panels(const s2_plan *plan, const s2_kernel_traits *traits, s2_kernel_load *load)
+{
+    enum { PANEL_BLOCK_TOK = 128 };
+    load->panel_bytes = load->span_bytes / 2 * (1 + (double)traits->most_dim / load->head_dim);
+    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
+        load->panel_blocks +=
+            (double)s2_ceil_div(plan->seqs[seq].k_tok, PANEL_BLOCK_TOK) * plan->pattern->n_kv_heads;
 }
 
 /* Lists that heads share are flattened once; columns are swept for each head. */
@@ -573,7 +587,11 @@ static s2_status order_as_dense(s2_arena *arena, const s2_plan *plan, s2_plan *o
 static s2_status load_plan(s2_arena *arena, const s2_plan *plan, const s2_kernel_traits *traits, s2_pass pass,
                            s2_dtype dtype, int32_t n_running, s2_kernel_load *out)
 {
-    const bool halved = s2_kernel_halves(traits, plan->options.key_tok);
+    enum {
+        STAGGERED_DIM = 64
+    }; /* up to it, kernels/cuda/fwd_sm90.cuh lets one half of a head's tile follow the other */
+    const bool halved = s2_kernel_halves(traits, plan->options.key_tok),
+               eight_bits = traits != NULL && traits->eight_bits;
     s2_kernel_load load = {.pass = pass,
                            .dtype = dtype,
                            .head_dim = plan->pattern->head_dim,
@@ -582,6 +600,8 @@ static s2_status load_plan(s2_arena *arena, const s2_plan *plan, const s2_kernel
                            .arithmetic = true,
                            .whole_blocks = true,
                            .one_head = plan->pack_heads == 1,
+                           .in_step = halved && !eight_bits && plan->pack_heads == 2 &&
+                                      plan->pattern->head_dim <= STAGGERED_DIM,
                            .halved = halved,
                            .even_group = plan->pattern->n_heads / plan->pattern->n_kv_heads % 2 == 0,
                            .column_passes = s2_kernel_column_passes(traits, plan->pattern->head_dim),
@@ -612,6 +632,8 @@ static s2_status load_plan(s2_arena *arena, const s2_plan *plan, const s2_kernel
     S2_TRY(build(arena, &loader, n_running));
     load.flop *= 4.0 * load.head_dim * load.rows * load.key_tok;
     add_rows(&load, plan);
+    if (eight_bits)
+        add_panels(plan, traits, &load);
     if (pass == S2_PASS_BACKWARD)
         S2_TRY(add_gradients(arena, &loader, n_running, &load));
     *out = load;

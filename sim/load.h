@@ -58,6 +58,7 @@ typedef struct s2_kernel_load {
     int32_t key_tok;   /* of a step */
     int32_t n_subs;    /* key blocks gathered into a step */
     bool one_head;     /* tiles have rows of one head */
+    bool in_step;      /* tiles have two heads, whose warps keep step where those of one head would not */
     bool halved;       /* steps are those of plan/steps.h, a whole one has key_tok keys */
     bool even_group;   /* an even number of query heads per KV head */
     bool arithmetic;   /* no list comes from memory */
@@ -90,16 +91,18 @@ typedef struct s2_kernel_load {
     const s2_wave *generations;
     bool wide;   /* decode: more than 16 rows a list on Hopper, for which there is a kernel: 64 keys a step */
     bool merges; /* decode: a launch of its own adds up the parts of lists */
-    double left_bytes;  /* decode: in fp32, what parts leave for this launch, and what it fetches */
-    double sum_blocks;  /* decode: blocks of threads of this launch */
-    int32_t trips;      /* decode: to L2, one after another, of the warp that adds up most parts */
-    int32_t long_trips; /* decode: ... of more than a few parts */
-    int64_t pairs;      /* useful, with all heads and sequences */
-    double flop;        /* executed, both products */
-    double zero_flop;   /* of these, with a zero for a factor: they draw no power */
-    double q_bytes;     /* Q read */
-    double kv_bytes;    /* K and V touched, each once */
-    double span_bytes;  /* K and V of all tokens, of which kv_bytes are touched */
+    double left_bytes;   /* decode: in fp32, what parts leave for this launch, and what it fetches */
+    double sum_blocks;   /* decode: blocks of threads of this launch */
+    int32_t trips;       /* decode: to L2, one after another, of the warp that adds up most parts */
+    int32_t long_trips;  /* decode: ... of more than a few parts */
+    int64_t pairs;       /* useful, with all heads and sequences */
+    double panel_bytes;  /* e4m3: what turns V into panels reads and writes, before anything else */
+    double panel_blocks; /* ... and its blocks of threads */
+    double flop;         /* executed, both products */
+    double zero_flop;    /* of these, with a zero for a factor: they draw no power */
+    double q_bytes;      /* Q read */
+    double kv_bytes;     /* K and V touched, each once */
+    double span_bytes;   /* K and V of all tokens, of which kv_bytes are touched */
     double
         amid; /* decode: how much more the lines of the cache are that a row touches than it has, in rows */
     double out_bytes;   /* O and the log-sum-exp written */

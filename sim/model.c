@@ -237,7 +237,7 @@ static s2_busy busy_of(const s2_kernel_model *kernel, const s2_kernel_load *load
     const double step = two_tiles ? cost.step * fmax(1, kernel->mixed) : cost.step;
     const double waited = kernel->hit * (1 - missed), least = backward ? 0 : cost.least * (1 - waited),
                  behind = kernel->behind * (load->one_head ? 2 : 1) * (1 - waited);
-    s2_costs costs = {.item = cost.item + load->sink_cycles,
+    s2_costs costs = {.item = cost.item + load->sink_cycles + (load->in_step ? kernel->in_step : 0),
                       .full = beside(step + extra, cap),
                       .warp = kernel->warp,
                       .masked = beside(cost.masked + extra, cap_masked),
@@ -315,7 +315,7 @@ static double fetched_bytes(const s2_time_model *model, const s2_wave *own)
 static double missed_share(const s2_kernel_model *kernel, const s2_kernel_load *load)
 {
     const double keys = fmax(load->kv_bytes, fmin(load->span_bytes, kernel->gather * load->kv_bytes));
-    const double all = (load->q_bytes + keys + load->dq_bytes + load->out_bytes) * 1e-6;
+    const double all = (load->q_bytes + keys + load->panel_bytes + load->dq_bytes + load->out_bytes) * 1e-6;
     return fmax(0, fmin(1, (all - kernel->warm_mb) / kernel->lost_mb));
 }
 
@@ -472,15 +472,32 @@ static void take_sums(const s2_time_model *model, const s2_kernel_model *kernel,
         fmin(bytes * missed, forecast->bytes.dram_read + (load->fused ? forecast->bytes.dram_write : 0));
 }
 
+/*
+ * The first blocks of a launch come to SMs that the one before left idle, and begin there; others come when it ends.
+ * One SM has a block of a forward, or eight of those that turn V into panels.
+ */
+static double early_us(const s2_time_model *model, const s2_kernel_model *kernel, const s2_kernel_load *load)
+{
+    enum { PANEL_BLOCKS = 8 };
+    const double idle = fmax(0, model->n_sms - (double)load->n_items);
+    const double share =
+        load->panel_blocks > 0 ? PANEL_BLOCKS * idle / load->panel_blocks : idle / (double)load->n_items;
+    return fmin(kernel->early, kernel->launch_us) * fmin(1, share);
+}
+
 void s2_model_run(const s2_time_model *model, const s2_kernel_model *kernel, const s2_kernel_load *load,
                   bool cold, double mhz, s2_forecast *out)
 {
     const double missed = cold ? 1 : missed_share(kernel, load);
-    s2_forecast forecast = {.launch_us = kernel->launch_us + kernel->miss_us * missed + load->after_us,
+    s2_forecast forecast = {.launch_us = kernel->launch_us + kernel->miss_us * missed + load->after_us -
+                                         early_us(model, kernel, load),
                             .bytes = s2_model_bytes(model, kernel, load, cold)};
     forecast.tail_cycles = load->pass == S2_PASS_DECODE ? tail_cycles(kernel, load) : 0;
     if (load->pass == S2_PASS_BACKWARD && !s2_model_is_short(kernel))
         take_sums(model, kernel, load, missed, &forecast);
+    if (load->panel_bytes > 0)
+        forecast.before_us = load->panel_bytes * missed / (kernel->hbm_gb_s * 1e3) +
+                             load->panel_bytes * (1 - missed) / (model->l2_gb_s * 1e3);
     if (s2_model_plans_lists(kernel)) /* by a launch of its own */
         forecast.before_us = (kernel->part * (double)load->n_listed + kernel->column * (double)load->n_seen) /
                              model->n_sms / model->max_mhz;

@@ -134,8 +134,10 @@ typedef struct s2_kernel_model {
                       is free only then; twice where a tile has rows of one head */
     double
         adding; /* decode: cycles of the whole chip for a KiB that parts leave, or that is fetched for sums */
-    double amid; /* decode: the share that costs time of what lines of the cache have beside their rows */
-    double draw; /* power of what it does beside products, in that of its products; 0: as the others */
+    double early; /* forward: us that a launch begins before the last one ends, where that leaves SMs idle */
+    double in_step; /* forward: extra cycles of an item whose two heads keep step */
+    double amid;    /* decode: the share that costs time of what lines of the cache have beside their rows */
+    double draw;    /* power of what it does beside products, in that of its products; 0: as the others */
     int32_t n_dims;
     s2_dim_cost dims[S2_MODEL_DIMS]; /* ascending head_dim */
     int32_t n_cuts;

@@ -808,6 +808,17 @@ static void count_sums(const s2_decode_launch *how, const s2_decode_plan *step, 
     }
 }
 
+/* A warp for each row of the longest chunk, four to a block, for all lists and chunks. */
+static double blocks_that_add_up(const s2_decode_launch *how, const s2_decode_plan *step)
+{
+    int32_t n_warps = 1, n_blocks = 0;
+    for (int32_t list_no = 0; list_no < step->n_lists; list_no++)
+        n_warps = s2_max_i32(n_warps, s2_min_i32(step->lists[list_no].n_rows, 8 * how->row_tiles));
+    while (4 * n_blocks < n_warps)
+        n_blocks++;
+    return (double)n_blocks * step->n_lists * how->n_chunks;
+}
+
 /* How much more the lines of the cache are that a row touches than the row, in rows: the mean of rows one after another. */
 static double lines_beyond(int32_t row_bytes)
 {
@@ -847,8 +858,7 @@ static void a_decode_step_is_charged_for_what_its_plan_has(void **state)
         assert_int_equal(load.long_trips, n_long);
         assert_true(load.long_trips <= load.trips);
         s2_assert_close(load.left_bytes, load.merges ? 4.0 * load.head_dim * (double)n_moved : 0, 1e-9);
-        s2_assert_close(load.sum_blocks, load.merges ? 2.0 * step.n_lists * how.row_tiles * how.n_chunks : 0,
-                        1e-9);
+        s2_assert_close(load.sum_blocks, load.merges ? blocks_that_add_up(&how, &step) : 0, 1e-9);
         s2_assert_close(load.amid, lines_beyond(2 * load.head_dim), 1e-9);
         s2_arena_release(&arena);
     }
@@ -1892,7 +1902,7 @@ static s2_row windowed_row(s2_arena *arena, const s2_time_model *model, int32_t 
     s2_kernel_load load;
     s2_forecast forecast;
     snprintf(row.point.pattern, sizeof row.point.pattern,
-             "heads 16; kv-heads 16; head-dim 64; block %d; all: local %dt", block_tok, 130 + 37 * nth);
+             "heads 16; kv-heads 16; head-dim 64; block %d; all: local %dt", block_tok, 430 + 37 * nth);
     assert_int_equal(s2_fit_load(arena, &row, model, &load, NULL), S2_OK);
     for (int32_t at = 0; at < load.n_classes; at++)
         assert_true(block_tok < 64 || load.classes[at].n_more == 0);
@@ -1984,6 +1994,101 @@ static void head_dimensions_are_fitted_beside_what_is_known(void **state)
     assert_int_equal(fitted.kernels[index].n_points, without->n_points + N);
     file.n_rows = 0;
     assert_int_equal(s2_fit_dims(&arena, &file, &kept, &fitted, &diag), S2_EINVAL);
+    s2_arena_release(&arena);
+}
+
+/* The load of a forward, and what the model says of it at its highest clock. */
+static s2_forecast forecast_of(s2_arena *arena, const s2_time_model *model, const char *kernel,
+                               const char *pattern, s2_dtype dtype, int32_t q_tok, int32_t k_tok,
+                               s2_kernel_load *load)
+{
+    s2_row row = {
+        .point = {.pass = S2_PASS_FORWARD, .q_tok = q_tok, .k_tok = k_tok, .batch = 1, .dtype = dtype},
+        .tile_tok = 128,
+        .key_tok = 64,
+        .pack_heads = 2,
+        .section_bytes = 1 << 24};
+    s2_forecast forecast;
+    int32_t k = 0;
+    while (strcmp(model->kernels[k].name, kernel) != 0)
+        k++;
+    snprintf(row.kernel, sizeof row.kernel, "%s", kernel);
+    snprintf(row.point.pattern, sizeof row.point.pattern, "%s", pattern);
+    assert_int_equal(s2_fit_load(arena, &row, model, load, NULL), S2_OK);
+    s2_model_run(model, &model->kernels[k], load, false, model->max_mhz, &forecast);
+    return forecast;
+}
+
+/* A launch begins on SMs that the one before leaves idle: half a chip of them hide all of that, none hide nothing. */
+static void idle_sms_let_the_next_launch_begin(void **state)
+{
+    (void)state;
+    static const char *const kernels[] = {"sm90", "sm90_e4m3"};
+    s2_arena arena = {0};
+    for (int32_t which = 0; which < 2; which++) {
+        s2_time_model with = h200_model(), without = h200_model();
+        double less[3];
+        for (int32_t k = 0; k < with.n_kernels; k++) {
+            with.kernels[k].early = with.kernels[k].launch_us / 2;
+            without.kernels[k].early = 0;
+        }
+        static const int32_t q_tok[] = {512, 16 * 128, 17 * 128};
+        for (int32_t c = 0; c < 3; c++) {
+            static const char *const pattern =
+                "heads 8; kv-heads 8; head-dim 128; block 64; layers all: local 4";
+            const s2_dtype dtype = which == 0 ? S2_BF16 : S2_F8;
+            s2_kernel_load load;
+            less[c] =
+                forecast_of(&arena, &without, kernels[which], pattern, dtype, q_tok[c], 17 * 128, &load).us -
+                forecast_of(&arena, &with, kernels[which], pattern, dtype, q_tok[c], 17 * 128, &load).us;
+        }
+        assert_true(less[0] > less[1] && less[1] > 0);
+        s2_assert_close(less[2], 0, 1e-9);
+    }
+    s2_arena_release(&arena);
+}
+
+/* What turns V into panels moves all of V, however few keys a chunk of the prompt reads, and more than the cache holds. */
+static void panels_are_made_of_all_keys(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    const s2_time_model model = h200_model();
+    const char *const pattern = "heads 16; kv-heads 16; head-dim 128; block 64; layers all: local 4";
+    s2_kernel_load near, far;
+    const s2_forecast few = forecast_of(&arena, &model, "sm90_e4m3", pattern, S2_F8, 256, 1024, &near);
+    const s2_forecast many = forecast_of(&arena, &model, "sm90_e4m3", pattern, S2_F8, 256, 65536, &far);
+    s2_assert_close(far.panel_bytes, 2.0 * 65536 * 16 * 128, 1);
+    s2_assert_close(far.panel_blocks, 512.0 * 16, 0);
+    s2_assert_close(near.kv_bytes, far.kv_bytes, 1);
+    assert_true(many.before_us > far.panel_bytes / 4.8e6 &&
+                many.us - few.us > 0.9 * (many.before_us - few.before_us));
+    assert_true(forecast_of(&arena, &model, "sm90", pattern, S2_BF16, 256, 65536, &far).before_us == 0);
+    s2_arena_release(&arena);
+}
+
+/* The tile that the end of a sequence cuts comes last, beside the first ones: they share no window, and span no keys. */
+static void no_generation_reads_more_than_it_loads(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    const s2_time_model model = h200_model();
+    s2_rng rng = {s2_test_seed(62)};
+    for (int32_t nth = 0; nth < s2_test_cases(12); nth++) {
+        const int32_t heads = 8 + (int32_t)s2_rng_below(&rng, 25), local = 1 + (int32_t)s2_rng_below(&rng, 3),
+                      k_tok = 20000 + (int32_t)s2_rng_below(&rng, 30000);
+        char pattern[120];
+        s2_kernel_load load;
+        double distinct = 0;
+        snprintf(pattern, sizeof pattern,
+                 "heads %d; kv-heads %d; head-dim 128; block 128; layers all: local %d", heads, heads, local);
+        (void)forecast_of(&arena, &model, "sm90", pattern, S2_BF16, k_tok, k_tok, &load);
+        for (int32_t g = 0; g < load.n_generations; g++)
+            distinct += load.generations[g].distinct;
+        const double loaded = load.load_bytes - (double)load.n_items * load.rows * load.head_dim * 2;
+        if (distinct > loaded * (1 + 1e-9))
+            fail_msg("%s, %d tokens: %.0f of %.0f bytes", pattern, k_tok, distinct, loaded);
+    }
     s2_arena_release(&arena);
 }
 
@@ -2226,6 +2331,9 @@ int main(void)
         cmocka_unit_test(wide_steps_are_designed_and_drawn_as_such),
         cmocka_unit_test(points_that_are_drawn_apart_are_what_their_family_says),
         cmocka_unit_test(recorded_rows_are_what_their_seeds_draw),
+        cmocka_unit_test(idle_sms_let_the_next_launch_begin),
+        cmocka_unit_test(panels_are_made_of_all_keys),
+        cmocka_unit_test(no_generation_reads_more_than_it_loads),
         cmocka_unit_test(steps_of_a_load_are_those_of_its_plan),
         cmocka_unit_test(steps_of_a_halved_load_are_those_of_the_kernel),
         cmocka_unit_test(gradients_are_halved_steps_and_columns),

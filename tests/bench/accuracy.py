@@ -41,7 +41,7 @@ def head_of(name):
 
 def accuracy(s2):
     of = run(s2, "sim", "--accuracy")
-    designed, held, steps = (head_of(f"h200-{name}.jsonl") for name in ("designed", "held-out", "steps-held-out"))
+    designed, held, steps = (head_of(f"h200-{name}.jsonl") for name in ("captured-forward", "held-out", "steps-held-out"))
     constants = os.path.join(RESULTS, "..", "..", "sim", "calibration", "h200.txt")
     n_fitted = sum(int(line.split()[1]) for line in open(constants) if line.startswith("fitted "))
     lines = [score(one["name"], one, TARGETS[one["name"]]) for one in of["passes"]]
