@@ -1,9 +1,10 @@
 """What calls from Python cost the host, in microseconds.
 
 usage: calls.py [FOLDER...]                                     the kernel left out, on a CPU: the least mean of 100 calls in a row, which other programs hardly change
-       calls.py --library=FILE [--seconds=N] [FOLDER...]        with FILE's kernels, on a GPU where there is one: a line of JSON for each kind of call, median
+       calls.py --library=FILE [--seconds=N] [--uncompiled] [FOLDER...]   with FILE's kernels, on a GPU where there is one: a line of JSON for each kind of call, median
                                                                 and quartiles of rounds that take all kinds in turn for N seconds (10); `over_c`: the median, least
                                                                 and quartiles of what it took more than the call in C of the same round
+--uncompiled leaves out what torch.compile takes a minute for.
 Each FOLDER has a package s2 (python/ of a checkout, or an unzipped wheel), and several are measured in turns. None: the one that is installed; with a library
 this checkout's. S2_COMMIT names the commit where git cannot."""
 import argparse
@@ -59,7 +60,7 @@ def decoding(torch, s2, pattern):
     return in_c(s2, ready, fresh[0], cache.keys, cache.values, torch.empty(8, 8, 1, device=fresh[0].device), torch.empty_like(fresh[0])), {"attend, 8 sequences": lambda: cache.attend(fresh[0], rows, 0), "write, 8 sequences": lambda: cache.write(rows, 0, *fresh[1:])}
 
 
-def cases(torch, s2, stubbed):
+def cases(torch, s2, stubbed, uncompiled=False):
     """By name; where the kernel runs, beside the same call in C and torch's own attention."""
     import importlib
 
@@ -109,6 +110,9 @@ def cases(torch, s2, stubbed):
     sdpa = functools.partial(torch.nn.functional.scaled_dot_product_attention, is_causal=True, enable_gqa=True)
     dense = sdpa(*leaves)
     moving = forward.copy()
+    whole = {} if uncompiled else {
+        **whole_graphs(torch, {"attention, compiled": lambda *x: s2.attention(*x, pattern), "torch's, compiled": sdpa}, tensors),
+        **whole_graphs(torch, {"attention, compiled, gradients wanted": lambda *x: s2.attention(*x, pattern), "torch's, compiled, gradients wanted": sdpa}, leaves)}
     return {"C": c_forward,
             "C, other addresses": lambda: moving.run(*next(turns), lse, o_alone),
             "C, gradients": c_backward,
@@ -118,8 +122,7 @@ def cases(torch, s2, stubbed):
             "torch's": lambda: sdpa(q, k, v),
             "torch's, gradients wanted": lambda: sdpa(*leaves),
             "torch's gradients": lambda: torch.autograd.grad(dense, leaves, ones, retain_graph=True),
-            **whole_graphs(torch, {"attention, compiled": lambda *x: s2.attention(*x, pattern), "torch's, compiled": sdpa}, tensors),
-            **whole_graphs(torch, {"attention, compiled, gradients wanted": lambda *x: s2.attention(*x, pattern), "torch's, compiled, gradients wanted": sdpa}, leaves)}
+            **whole}
 
 
 def whole_graphs(torch, calls, tensors):
@@ -164,14 +167,14 @@ def rounds(torch, calls, seconds):
     return {name: took[1:] for name, took in found.items()}
 
 
-def measure(library, seconds):
+def measure(library, seconds, uncompiled):
     import torch
 
     import s2
     import s2.torch_ops
 
     torch.set_num_threads(1)
-    calls = cases(torch, s2, not library)
+    calls = cases(torch, s2, not library, uncompiled)
     if not library:
         for name, call in calls.items():
             call()
@@ -196,13 +199,14 @@ def main():
     parser.add_argument("folders", nargs="*")
     parser.add_argument("--library")
     parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--uncompiled", action="store_true")
     parser.add_argument("--measure", action="store_true")
     asked = parser.parse_args()
     if asked.measure:
-        measure(asked.library, asked.seconds)
+        measure(asked.library, asked.seconds, asked.uncompiled)
         return
     folders = asked.folders or [os.path.join(HERE, "../../python") if asked.library else ""]
-    options = [f"--library={asked.library}", f"--seconds={asked.seconds}"] if asked.library else []
+    options = [f"--library={asked.library}", f"--seconds={asked.seconds}", *["--uncompiled"] * asked.uncompiled] if asked.library else []
     found = {}
     for _ in range(1 if asked.library and len(folders) == 1 else TURNS):
         for folder in folders:
