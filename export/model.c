@@ -317,6 +317,23 @@ static s2_status count_expert_heads(const s2_source *source, const char *prefix,
     return S2_OK;
 }
 
+/* Nothing says how wide a head is, and the hidden state has no whole share for each: rounded, as in transformers. */
+static void note_rounded(const s2_source *source, const char *prefix, int64_t n_hidden,
+                         const s2_model_shape *shape)
+{
+    static const char *const latent[] = {"kv_lora_rank", NULL};
+    char path[128];
+    if (shape->head_dim == n_hidden / shape->n_heads && n_hidden % shape->n_heads != 0 &&
+        s2_setting_text(&source->settings, "head-dim") == NULL &&
+        spelled(source->doc, prefix, latent, path, sizeof path) == NULL &&
+        spelled(source->doc, prefix, dim_names.plain, path, sizeof path) == NULL)
+        s2_note(
+            source->notes,
+            "\"head_dim\" is missing, and %lld heads do not divide a hidden state of %lld: %lld is taken, "
+            "rounded down (--set head-dim=N)",
+            (long long)shape->n_heads, (long long)n_hidden, (long long)shape->head_dim);
+}
+
 s2_status s2_model_shape_read(const s2_source *source, const char *prefix, s2_model_shape *out)
 {
     const s2_model_shape implied = implied_shape(source, prefix);
@@ -351,6 +368,7 @@ s2_status s2_model_shape_read(const s2_source *source, const char *prefix, s2_mo
         dim = 0;
     S2_TRY(
         shape_number(source, prefix, dim_names.plain, "head-dim", S2_LIMIT_HEAD_DIM, dim, &shape.head_dim));
+    note_rounded(source, prefix, n_hidden, &shape);
     *out = shape;
     return S2_OK;
 }
