@@ -333,7 +333,8 @@ static s2_exit fit(s2_calibrate *state)
     }
     if (keep != NULL) {
         S2_CLI_TRY(read_kept(state, keep, &kept));
-        calibration.head = kept.head;
+        if (only != NULL) /* one constant is not of another day than the rest */
+            calibration.head = kept.head;
     }
     s2_status status = s2_gpu_find(state->file.head.gpu, &gpu, &diag);
     if (status == S2_OK && only != NULL && strcmp(only, "dims") == 0)
