@@ -312,7 +312,7 @@ s2_status s2_accuracy_of(s2_arena *arena, const s2_row_file *file, const s2_gpu 
         const s2_status status = judge_row(arena, row, gpu, model, &made, &judged[n], &priced, diag);
         s2_arena_rewind(arena, mark);
         S2_TRY(status);
-        made.seed = judged[n].drawn ? row->seed : made.seed;
+        made.seed = judged[n].drawn || made.n_rows == 0 ? row->seed : made.seed;
         made.n_rows += judged[n].drawn;
         made.n_unpriced += !priced;
         n += priced;

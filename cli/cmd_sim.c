@@ -593,7 +593,8 @@ static s2_exit judge(s2_sim_run_state *state)
             &buf,
             "%s, constants of %s (%s) fitted at commit %s; %d rows drawn by seed %lld, measured on %s\n",
             options->gpu.title, state->calibration.head.date, state->calibration.hash,
-            state->calibration.head.commit, accuracy.n_rows, (long long)accuracy.seed, file.head.date);
+            state->calibration.head.commit, accuracy.n_rows > 0 ? accuracy.n_rows : accuracy.n_points,
+            (long long)accuracy.seed, file.head.date);
         s2_accuracy_print(&accuracy, &buf);
     }
     S2_CLI_TRY(s2_cli_print(cli, &buf));

@@ -28,8 +28,9 @@ void s2_accuracy_print(const s2_accuracy *accuracy, s2_buf *buf)
     s2_buf_puts(buf, "  by family\n");
     for (int32_t at = 0; at < accuracy->n_families; at++)
         print_score(&accuracy->families[at], buf);
-    s2_buf_puts(buf, "  instead, each scaled by its best constant on these rows\n");
-    for (int32_t at = 0; at < S2_NAIVE; at++)
+    if (accuracy->n_rows > 0)
+        s2_buf_puts(buf, "  instead, each scaled by its best constant on these rows\n");
+    for (int32_t at = 0; at < S2_NAIVE && accuracy->n_rows > 0; at++)
         print_score(&accuracy->naive[at], buf);
     s2_buf_printf(buf, "  noise floor  %.2f %% between %d points measured twice\n", accuracy->floor_pct,
                   accuracy->n_twice);
@@ -48,7 +49,7 @@ void s2_accuracy_print(const s2_accuracy *accuracy, s2_buf *buf)
             accuracy->n_counted, accuracy->dram_pct, accuracy->l2_pct);
     s2_buf_printf(
         buf, "  floor        %d of %d rows below the physical floor; the nearest took %.2f times as long\n",
-        accuracy->n_below, accuracy->n_rows, accuracy->nearest);
+        accuracy->n_below, accuracy->n_points, accuracy->nearest);
     if (accuracy->n_unpriced > 0)
         s2_buf_printf(buf, "  not priced   %d rows of kernels that were not calibrated\n",
                       accuracy->n_unpriced);

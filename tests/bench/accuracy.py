@@ -53,7 +53,7 @@ def accuracy(s2):
     text += table(("held out", "rows", "MAPE", "p90", "max", "bias", "Spearman", "target"), lines)
     text += (f"\n\nBytes of {of['counted']:.0f} launches against hardware counters: device memory {of['dram_pct']:.1f} % (target 7 %), L2 to the "
              f"SMs {of['l2_pct']:.1f} % (3 %). The top pick of a space of one shape was {of['regret_pct']:.1f} % slower than its fastest "
-             f"(3 %). Points measured twice differ by {of['noise_pct']:.1f} %. {of['below_floor']:.0f} of {of['rows']:.0f} rows are below the "
+             f"(3 %). Points measured twice differ by {of['noise_pct']:.1f} %. {of['below_floor']:.0f} of {len(of['points'])} rows are below the "
              f"physical floor; the nearest took {of['nearest_to_floor']:.2f} times as long.\n\n")
     return text + table(("by family", "rows", "MAPE", "p90", "max", "bias", "Spearman", ""),
                         [score(one["name"], one) for one in sorted(of["families"], key=lambda one: one["name"])])
