@@ -105,7 +105,7 @@ static void json_kv(const s2_sim_options *options, const s2_sim *sim, s2_buf *bu
     s2_json_end(buf, ']');
     s2_json_key_begin(buf, "fit", '{');
     s2_json_key_int(buf, "weight_bytes", sim->weight_bytes);
-    s2_json_key_num(buf, "memory_bytes", s2_sim_memory_bytes(options));
+    s2_json_key_int(buf, "memory_bytes", (int64_t)s2_sim_memory_bytes(options));
     s2_json_key_num(buf, "activation_bytes", s2_rounded(s2_sim_activation_bytes(options)));
     s2_json_key_int(buf, "batch", sim->fit_batch);
     s2_json_key_int(buf, "batch_dense", sim->fit_batch_dense);

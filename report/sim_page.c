@@ -360,8 +360,12 @@ static void text_ranks(const s2_pattern *pattern, const s2_sim_options *options,
     if (options->n_ranks == 1)
         return;
     s2_report_line("GPUs", buf);
-    s2_buf_printf(buf, "all wait for the slowest, %d: %.3f of the mean; it moves at least %s\n",
-                  ranks->slowest, ranks->imbalance, s2_bytes_text(ranks->hbm_bytes).text);
+    if (ranks->imbalance < 1.0005)
+        s2_buf_printf(buf, "each takes the same time and moves at least %s\n",
+                      s2_bytes_text(ranks->hbm_bytes).text);
+    else
+        s2_buf_printf(buf, "all wait for the slowest, %d: %.3f of the mean; it moves at least %s\n",
+                      ranks->slowest, ranks->imbalance, s2_bytes_text(ranks->hbm_bytes).text);
     if (ranks->n_copies > 1) {
         s2_report_line("", buf);
         s2_buf_printf(buf, "each KV head is kept and read by %s%d GPUs\n",

@@ -186,10 +186,11 @@ static void print_rest(teller *t)
                       s2_count_text(tokens(t, t->m->readers.window), "token").text,
                       s2_count_text(t->m->readers.window, "block").text);
     print_least_flow(&t->m->flow, buf);
-    s2_buf_printf(buf,
-                  "retrieval  layer 0 reads %.1f %% of (second half, first half), a pair's reader %.1f %%\n",
-                  100 * t->m->worth.layers[0].coverage, 100 * t->m->worth.layers[0].concentration);
-    if (best > 0)
+    if (t->m->stack.n_blk > 1) /* one block has no halves */
+        s2_buf_printf(
+            buf, "retrieval  layer 0 reads %.1f %% of (second half, first half), a pair's reader %.1f %%\n",
+            100 * t->m->worth.layers[0].coverage, 100 * t->m->worth.layers[0].concentration);
+    if (best > 0 && t->m->stack.n_blk > 1)
         s2_buf_printf(buf, "           layer %d reads most: %.1f %%, a pair's reader %.1f %%\n", (int)best,
                       100 * t->m->worth.layers[best].coverage, 100 * t->m->worth.layers[best].concentration);
     s2_buf_printf(
