@@ -349,7 +349,7 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
                      ? s2_price_largest(&cli->arena, pattern, &options, &sim, &diag)
                      : s2_price(&cli->arena, pattern, &options, S2_PRICE_WHOLE, &sim, &diag);
     if (status == S2_EINVAL && options.net != NULL && !s2_pattern_layers_differ(pattern) &&
-        s2_sim_check_shape(pattern, options.net, NULL) != S2_OK)
+        s2_net_check_shape(options.net, pattern, NULL) != S2_OK)
         return refuse_shape(cli, options.net, &diag);
     if (status != S2_OK)
         return s2_cli_refuse(cli, status, &diag);

@@ -190,7 +190,7 @@ static s2_exit check_shape(s2_searching *r)
         s2_pattern pattern;
         s2_diag diag = {0};
         if (s2_search_pattern(search, ends[end], &cli->arena, &pattern, &diag) != S2_OK ||
-            s2_sim_check_shape(&pattern, search->options.net, &diag) == S2_OK)
+            s2_net_check_shape(search->options.net, &pattern, &diag) == S2_OK)
             continue;
         s2_cli_error(cli, "%s", diag.msg);
         s2_cli_hint(cli, "leave layers, heads, kv-heads and head-dim out of the space: --model gives them");

@@ -7,9 +7,8 @@
 #include "base/arith.h"
 #include "base/text.h"
 #include "pattern/models.h"
-#include "pattern/spec.h"
 
-enum { CODE_MODEL = 701 };
+enum { CODE_MODEL = 701, CODE_SHAPE = 702 };
 
 static_assert((int)S2_NET_LAYERS == (int)S2_LIMIT_LAYERS, "a pattern's layers are a model's");
 
@@ -126,4 +125,49 @@ int64_t s2_net_weights(const s2_net *net)
                   columns = (int64_t)s2_net_columns(net, (double)net->ffn * net->n_experts);
     return s2_net_projections(net) + s2_net_mixers(net) + matrices * net->hidden * columns +
            embedding * (net->tied ? 1 : 2) + net->table + net->once;
+}
+
+/* Each layer of the pattern reads keys and keeps a state where that of the model does. */
+static s2_status check_layers(const s2_pattern *pattern, const s2_net *net, s2_diag *diag)
+{
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
+        const s2_net_layer own = s2_net_layer_at(net, layer);
+        const s2_net_heads heads = s2_net_heads_at(net, layer);
+        const bool shares = s2_pattern_kv_layer(pattern, layer) != layer;
+        if (own.attends && (s2_pattern_kv_heads(pattern, layer) != heads.n_kv_heads ||
+                            s2_pattern_head_dim(pattern, layer) != heads.head_dim || shares != own.shares))
+            return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_SHAPE, 0, 0,
+                               "layer %d of %s has %d KV heads of %d%s; that of the pattern %d of %d%s: s2 "
+                               "import writes the pattern of a config.json",
+                               layer, net->name, heads.n_kv_heads, heads.head_dim,
+                               own.shares ? " of another layer" : "", s2_pattern_kv_heads(pattern, layer),
+                               s2_pattern_head_dim(pattern, layer), shares ? " of another layer" : "");
+        const bool mixes = s2_pattern_state_bytes(pattern, layer) > 0,
+                   attends = !s2_pattern_is_state_layer(pattern, layer);
+        if (mixes != own.mixes || attends != own.attends)
+            return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_SHAPE, 0, 0,
+                               "layer %d of %s %s and %s; that of the pattern %s and %s: s2 import writes "
+                               "the pattern of a config.json",
+                               layer, net->name, own.attends ? "reads keys" : "reads no keys",
+                               own.mixes ? "keeps a state" : "keeps no state",
+                               attends ? "reads keys" : "reads none", mixes ? "keeps one" : "keeps none");
+    }
+    return S2_OK;
+}
+
+s2_status s2_net_check_shape(const s2_net *net, const s2_pattern *pattern, s2_diag *diag)
+{
+    if (s2_net_is_latent(net) != s2_pattern_is_latent(pattern))
+        return s2_diag_set(
+            diag, S2_EINVAL, CODE_SHAPE, 0, 0,
+            "attention of %s is %slatent, that of the pattern is %s: its widths have no law here", net->name,
+            s2_net_is_latent(net) ? "" : "not ", s2_net_is_latent(net) ? "not" : "latent");
+    if (net->n_layers == pattern->n_layers && net->n_heads == pattern->n_heads &&
+        net->n_kv_heads == pattern->n_kv_heads && net->head_dim == pattern->head_dim)
+        return check_layers(pattern, net, diag);
+    return s2_diag_set(
+        diag, S2_EINVAL, CODE_SHAPE, 0, 0,
+        "model %s has %d layers, %d heads, %d KV heads of %d; the pattern has %d, %d, %d of %d", net->name,
+        net->n_layers, net->n_heads, net->n_kv_heads, net->head_dim, pattern->n_layers, pattern->n_heads,
+        pattern->n_kv_heads, pattern->head_dim);
 }

@@ -11,6 +11,7 @@
 
 #include "base/net.h"
 #include "base/status.h"
+#include "pattern/spec.h"
 
 /* The built-in name nearest to a word, and how far it is; "" and S2_NAME_FAR where none is near. */
 const char *s2_net_nearest(const char *word, int32_t *distance);
@@ -59,5 +60,11 @@ s2_latent_weights s2_net_latent_weights(const s2_net *net);
 int64_t s2_net_projections(const s2_net *net);
 int64_t s2_net_mixers(const s2_net *net);
 int64_t s2_net_weights(const s2_net *net);
+
+/*
+ * Requires that each layer of the pattern reads and keeps what that of the model does. S2_EINVAL with both shapes
+ * in *diag, or S2_EUNSUPPORTED with the layer.
+ */
+s2_status s2_net_check_shape(const s2_net *net, const s2_pattern *pattern, s2_diag *diag) S2_MUST_CHECK;
 
 #endif /* S2_SIM_NET_H */

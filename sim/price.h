@@ -379,9 +379,6 @@ bool s2_sim_error_known(const s2_sim *sim);
 /* The model that the pattern names, kept in *own, where the options have none and the pattern has its shape. */
 void s2_sim_take_net(const s2_pattern *pattern, s2_net *own, s2_sim_options *options);
 
-/* Requires that the pattern has the shape of the model's attention; S2_EINVAL with both shapes in *diag. */
-s2_status s2_sim_check_shape(const s2_pattern *pattern, const s2_net *net, s2_diag *diag) S2_MUST_CHECK;
-
 /*
  * Whether the GPU can run the pattern, or the dense one, as it is priced: the weights fit, and with them the cache
  * or, in training, the step. Else a time stands for what would have to be run in another way, so no rate is

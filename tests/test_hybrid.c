@@ -244,7 +244,7 @@ static void patterns_of_other_layers_are_refused(void **state)
         s2_sim_options options = drawn_options(&rng, &net, NULL);
         s2_sim sim;
         s2_diag diag = {0};
-        assert_int_equal(s2_sim_check_shape(&own, &net, &diag), S2_OK);
+        assert_int_equal(s2_net_check_shape(&net, &own, &diag), S2_OK);
         assert_int_equal(s2_price(&arena, &changed, &options, S2_PRICE_WHOLE, &sim, &diag), S2_EUNSUPPORTED);
         assert_non_null(strstr(diag.msg, "s2 import"));
         s2_arena_release(&arena);

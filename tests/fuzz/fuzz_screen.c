@@ -126,9 +126,12 @@ static void serve(s2_session *session)
 {
     const s2_request request = session->state.request;
     session->state.request = S2_REQUEST_NONE;
-    if (request == S2_REQUEST_OPEN)
+    if (request == S2_REQUEST_OPEN) {
+        const s2_question asked = s2_question_default(1024 * session->state.request_id);
         s2_session_open(session, session->state.request_id,
-                        TEXTS[(session->state.request_id - 1) % N_DESIGNS]);
+                        TEXTS[(session->state.request_id - 1) % N_DESIGNS],
+                        session->state.request_id % 2 == 0 ? &asked : NULL);
+    }
     if (request == S2_REQUEST_COMPARE) {
         s2_session_compare_none(session);
         for (int32_t at = 0; at < session->state.n_marked; at++)

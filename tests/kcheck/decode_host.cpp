@@ -197,8 +197,13 @@ template <class Shape, Kernel KERNEL> void launch(const Memory &m, int n_chunks)
     params.part_o = part_o.data();
     params.part_l = part_l.data();
     params.arrived = arrived.data();
-    for (const s2::DecodeList &list : m.lists)
-        params.merged |= Shape::ROWS > 8 && list.n_parts > 1;
+    int n_rows = 1;
+    bool cut = false;
+    for (const s2::DecodeList &list : m.lists) {
+        cut |= list.n_parts > 1;
+        n_rows = std::max(n_rows, std::min(list.n_rows, (int)Shape::ROWS));
+    }
+    params.merged = cut && Shape::ROWS > 8 ? (n_rows + s2::DECODE_WARPS - 1) / s2::DECODE_WARPS : 0;
     for (int chunk = 0; chunk < n_chunks; chunk++)
         for (int part = params.n_parts - 1; part >= 0; part--) {
             blockIdx = {part, chunk};
@@ -206,7 +211,7 @@ template <class Shape, Kernel KERNEL> void launch(const Memory &m, int n_chunks)
             run_block(s2::DECODE_THREADS, [] { KERNEL(params); });
         }
     for (int chunk = 0; chunk < n_chunks && params.merged; chunk++)
-        for (int block = 0; block < m.n_lists * Shape::ROWS / s2::DECODE_WARPS; block++) {
+        for (int block = 0; block < m.n_lists * params.merged; block++) {
             blockIdx = {block, chunk};
             run_block(s2::DECODE_THREADS,
                       [] { s2::merge_parts<Shape::D, Shape::ROWS, Shape::FP16, Shape::EXTRA>(params); });
