@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/text.h"
 
 /* ---- what is asked */
@@ -108,4 +109,16 @@ s2_verdict s2_findings_verdict(const s2_finding *findings, int32_t n)
         verdict = S2_UNKNOWN;
     }
     return verdict;
+}
+
+int32_t s2_finding_depth(const s2_pattern *pattern, const s2_finding *finding)
+{
+    int32_t longest = 0, run = 0, nth = 0;
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
+        const bool fails = nth < finding->n_failing_layers && finding->failing_layers[nth] == layer;
+        nth += fails;
+        run = fails || s2_pattern_is_state_layer(pattern, layer) ? run + 1 : 0;
+        longest = s2_max_i32(longest, run);
+    }
+    return longest + 1;
 }

@@ -23,4 +23,10 @@ void s2_requirement_name(const s2_requirement *requirement, char *out, size_t ca
 /* violated, unknown or holds, over the required findings. */
 s2_verdict s2_findings_verdict(const s2_finding *findings, int32_t n);
 
+/*
+ * One more than the longest run of layers that fail `finding`, or keep a state and no keys: of so many layers in a row
+ * one is not known to lack anything.
+ */
+int32_t s2_finding_depth(const s2_pattern *pattern, const s2_finding *finding);
+
 #endif /* S2_COVERAGE_ANSWER_H */

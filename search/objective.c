@@ -4,7 +4,7 @@
 
 #include "base/arith.h"
 #include "base/work.h"
-#include "coverage/prove.h"
+#include "coverage/answer.h"
 #include "reach/flow.h"
 #include "reach/worth.h"
 #include "search/dilution.h"
@@ -116,19 +116,6 @@ static s2_status prove_one(s2_objectives *objectives, const s2_pattern *pattern,
     return s2_prove(&objectives->scratch, pattern, &requirement, 1, &options, out);
 }
 
-/* One more than the longest run of layers that fail or keep a state and no keys: neither pass keys on. */
-static double depth_by_runs(const s2_pattern *pattern, const s2_finding *finding)
-{
-    int32_t run = 0, longest = 0, next = 0;
-    for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
-        const bool fails = next < finding->n_failing_layers && finding->failing_layers[next] == layer;
-        next += fails;
-        run = fails || s2_pattern_is_state_layer(pattern, layer) ? run + 1 : 0;
-        longest = s2_max_i32(run, longest);
-    }
-    return longest + 1;
-}
-
 /*
  * A layer whose heads together read everything passes every key on, so the depth is one more than the
  * longest run of layers that are not proved to do so. Undecided layers count as failing; where both kinds
@@ -141,7 +128,7 @@ static s2_status price_depth(s2_objectives *objectives, const s2_pattern *patter
     s2_status status = prove_one(objectives, pattern, (s2_requirement){.property = S2_UNION}, &finding);
     double least = pattern->n_layers + 1;
     if (status == S2_OK && (finding.verdict != S2_UNKNOWN || finding.n_failing_layers > 0))
-        least = depth_by_runs(pattern, &finding);
+        least = s2_finding_depth(pattern, &finding);
     while (status == S2_OK && finding.undecided && least <= pattern->n_layers) {
         s2_finding within;
         if (!s2_work_spend(&objectives->work_left, PROOF_STEPS))

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "coverage/answer.h"
 #include "coverage/extent.h"
 #include "pattern/dense.h"
 #include "pattern/parse.h"
@@ -446,23 +447,10 @@ s2_status s2_explain_picture(const s2_pattern *pattern, const s2_finding *findin
 
 enum { DEPTH_WORK = 20000000 };
 
-/* One more than the longest run of layers of which none is known to read everything. */
-static int32_t layers_to_complete(const s2_pattern *pattern, const s2_finding *finding)
-{
-    int32_t longest = 0, run = 0, nth = 0;
-    for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
-        const bool fails = nth < finding->n_failing_layers && finding->failing_layers[nth] == layer;
-        nth += fails;
-        run = fails || s2_pattern_is_state_layer(pattern, layer) ? run + 1 : 0;
-        longest = s2_max_i32(longest, run);
-    }
-    return longest + 1;
-}
-
 s2_status s2_explain_depth(const s2_pattern *pattern, const s2_finding *finding, const char *indent,
                            s2_buf *buf)
 {
-    const s2_requirement depth = {.property = S2_DEPTH, .arg = layers_to_complete(pattern, finding)};
+    const s2_requirement depth = {.property = S2_DEPTH, .arg = s2_finding_depth(pattern, finding)};
     if (finding->requirement.property != S2_UNION || depth.arg > pattern->n_layers)
         return S2_OK;
     s2_arena arena = {0};
