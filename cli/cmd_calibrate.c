@@ -333,7 +333,7 @@ static s2_exit fit(s2_calibrate *state)
     }
     if (keep != NULL) {
         S2_CLI_TRY(read_kept(state, keep, &kept));
-        if (only != NULL) /* one constant is not of another day than the rest */
+        if (only != NULL) /* the file stays one of the rows that all its other constants are of */
             calibration.head = kept.head;
     }
     s2_status status = s2_gpu_find(state->file.head.gpu, &gpu, &diag);

@@ -8,6 +8,7 @@
 #include "judge/train.h"
 
 enum { N_WINDOWS = 3, MOST_LAUNCHES = 20000 };
+
 static double median(double *values, int32_t n)
 {
     qsort(values, (size_t)n, sizeof *values, s2_compare_f64);

@@ -28,10 +28,11 @@ void s2_accuracy_print(const s2_accuracy *accuracy, s2_buf *buf)
     s2_buf_puts(buf, "  by family\n");
     for (int32_t at = 0; at < accuracy->n_families; at++)
         print_score(&accuracy->families[at], buf);
-    if (accuracy->n_rows > 0)
+    if (accuracy->n_rows > 0) {
         s2_buf_puts(buf, "  instead, each scaled by its best constant on these rows\n");
-    for (int32_t at = 0; at < S2_NAIVE && accuracy->n_rows > 0; at++)
-        print_score(&accuracy->naive[at], buf);
+        for (int32_t at = 0; at < S2_NAIVE; at++)
+            print_score(&accuracy->naive[at], buf);
+    }
     s2_buf_printf(buf, "  noise floor  %.2f %% between %d points measured twice\n", accuracy->floor_pct,
                   accuracy->n_twice);
     if (accuracy->n_space > 0)

@@ -9,7 +9,9 @@ Prints a row of counts; exits 1 if s2cert verified a claim that the enumeration 
 verified, refuted, no certificate or not decided.
 usage: near.py DIR_OF_PROGRAMS N [SEED]
 """
+import functools
 import hashlib
+import operator
 import os
 import random
 import subprocess
@@ -191,10 +193,7 @@ def violations(pattern, ranks, depth):
 
 
 def any_of(masks):
-    out = 0
-    for m in masks:
-        out |= m
-    return out
+    return functools.reduce(operator.or_, masks, 0)
 
 
 def union_hole(heads, wanted):

@@ -10,8 +10,10 @@ and refuted otherwise than s2check decides for every length; an honest text that
 Prints a row of counts; exits 1 after a fault.
 usage: read.py DIR_OF_PROGRAMS N [SEED]
 """
+import functools
 import hashlib
 import json
+import operator
 import os
 import random
 import re
@@ -150,10 +152,7 @@ class Pattern:
 
 
 def any_of(masks):
-    out = 0
-    for mask in masks:
-        out |= mask
-    return out
+    return functools.reduce(operator.or_, masks, 0)
 
 
 # ---- the claims, in the first TOKENS tokens
