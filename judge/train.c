@@ -26,9 +26,14 @@ s2_status s2_train_record(s2_train *train, double us, s2_diag *why)
         status = train->launch(train->self, why);
     s2_diag ignored = {0};
     const s2_status ended = ops->record_end(train->device, &recording, status == S2_OK ? why : &ignored);
+    status = status != S2_OK ? status : ended;
+    if (status != S2_OK) {
+        ops->forget(train->device, &recording);
+        return status;
+    }
     train->recording = recording;
     train->n_each = n;
-    return status != S2_OK ? status : ended;
+    return S2_OK;
 }
 
 static s2_status queue(const s2_train *train, s2_diag *why)

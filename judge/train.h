@@ -22,7 +22,7 @@ typedef struct s2_train {
 /* Launches one by one. */
 s2_train s2_train_of(s2_device *device, s2_status (*launch)(void *self, s2_diag *why), void *self);
 
-/* Record launches that take about `us` each, where they are short and the device can. */
+/* Record launches that take about `us` each, where they are short and the device can. Else it stays as it is. */
 s2_status s2_train_record(s2_train *train, double us, s2_diag *why) S2_MUST_CHECK;
 
 /* The mean of n launches, or a few more, in microseconds. */

@@ -57,7 +57,7 @@ static s2_status time_cold(s2_device *device, const s2_workload *workload, int32
 }
 
 /* Launches of a sample: one, or trains of short ones, so many that what the host takes to begin them does not count. */
-static s2_status warm_up(const s2_workload *workload, s2_train *train, int64_t *n_each, s2_diag *why)
+static s2_status warm_up(s2_train *train, int64_t *n_each, s2_diag *why)
 {
     double us = 0.0;
     *n_each = 1;
@@ -66,19 +66,16 @@ static s2_status warm_up(const s2_workload *workload, s2_train *train, int64_t *
     for (int32_t at = 0; at < N_WARM_UP; at++)
         S2_TRY(s2_train_time(train, 1, &us, why));
     s2_diag ignored = {0};
-    if (s2_train_record(train, us, &ignored) != S2_OK) /* it cannot be recorded: launch by launch */
-        *train = s2_train_of(train->device, workload->launch, workload->self);
-    if (train->recording == NULL)
-        return S2_OK;
+    if (s2_train_record(train, us, &ignored) != S2_OK || train->recording == NULL)
+        return S2_OK; /* launch by launch */
     S2_TRY(s2_train_time(train, train->n_each, &us, why));
     *n_each = s2_round_up((int64_t)ceil(SAMPLE_US / fmax(us, 0.5)), train->n_each);
     return S2_OK;
 }
 
-static s2_status time_trains(const s2_workload *workload, int32_t n, s2_train *train, float *samples,
-                             int64_t *n_each, s2_diag *why)
+static s2_status time_trains(s2_train *train, int32_t n, float *samples, int64_t *n_each, s2_diag *why)
 {
-    S2_TRY(warm_up(workload, train, n_each, why));
+    S2_TRY(warm_up(train, n_each, why));
     for (int32_t nth = 0; nth < n; nth++) {
         double us = 0.0;
         S2_TRY(s2_train_time(train, *n_each, &us, why));
@@ -94,7 +91,7 @@ static s2_status time_warm(s2_device *device, const s2_workload *workload, int32
     int64_t n_each = 1;
     s2_train train = s2_train_of(device, workload->launch, workload->self);
     const s2_status status = workload->time != NULL ? workload->time(workload->self, n, samples, &n_made, why)
-                                                    : time_trains(workload, n, &train, samples, &n_each, why);
+                                                    : time_trains(&train, n, samples, &n_each, why);
     if (status == S2_OK)
         *out = summarise(samples, n_made, n_each);
     s2_train_close(&train);
