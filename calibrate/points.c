@@ -313,6 +313,28 @@ static const s2_design step_wide_few[] = {
     {"wide", 20, 1, 128, 64, "dense", {512, 1024, 1536}, 1, 16, S2_BF16},
     {"wide", 64, 2, 64, 64, "dense", {128, 256, 1024}, 1, 4, S2_BF16},
     {"wide", 128, 4, 128, 64, "local 8 | random 24 seed 5", {2048}, 4, 16, S2_BF16},
+    {"wide", 128, 4, 128, 64, "dense", {64, 256}, 1, 128, S2_BF16},
+    {"wide", 96, 4, 64, 64, "dense", {128, 512}, 2, 96, S2_BF16},
+    {"wide", 64, 2, 128, 64, "local 100t | sink 4t", {4096}, 1, 256, S2_BF16},
+};
+
+/* Of few keys a list, up to 16 rows: fewer lists than SMs and many, which no part or several parts share. */
+static const s2_design step_brief[] = {
+    {"brief", 32, 8, 128, 64, "dense", {1, 16, 32, 64, 128, 256, 512}, 1, 32, S2_BF16},
+    {"brief", 32, 8, 128, 64, "dense", {16, 64, 128, 256, 512}, 1, 128, S2_BF16},
+    {"brief", 32, 8, 128, 64, "dense", {16, 128, 512}, 1, 12, S2_BF16},
+    {"brief", 32, 8, 128, 64, "dense", {64, 256}, 4, 24, S2_BF16},
+    {"brief", 32, 32, 128, 64, "dense", {16, 65, 128, 256, 512}, 1, 3, S2_BF16},
+    {"brief", 32, 32, 128, 64, "dense", {16, 64, 256}, 1, 16, S2_BF16},
+    {"brief", 64, 8, 64, 64, "local 128t", {4096}, 1, 8, S2_BF16},
+    {"brief", 64, 8, 64, 64, "local 128t", {4096}, 1, 32, S2_BF16},
+    {"brief", 64, 8, 64, 64, "local 128t", {4096}, 1, 128, S2_BF16},
+    {"brief", 64, 8, 64, 64, "dense", {64, 256, 1024}, 1, 64, S2_BF16},
+    {"brief", 32, 8, 128, 64, "local 4 | sink 1", {8192}, 1, 20, S2_BF16},
+    {"brief", 32, 8, 128, 64, "local 8 | sink 1", {8192}, 1, 48, S2_BF16},
+    {"brief", 24, 12, 96, 64, "dense", {48, 192, 768}, 1, 16, S2_BF16},
+    {"brief", 16, 16, 64, 64, "dense", {100, 400}, 1, 12, S2_F16},
+    {"brief", 32, 8, 128, 64, "dense", {512, 1024, 2048}, 1, 20, S2_BF16},
 };
 
 /* What gradients in order take (plan/launch.h): few columns and many, lengths that leave the cache, other blocks. */
@@ -407,6 +429,7 @@ static const struct {
     {S2_PASS_DECODE, false, ROWS(step)},
     {S2_PASS_DECODE, false, ROWS(step_wide)},
     {S2_PASS_DECODE, false, ROWS(step_wide_few)},
+    {S2_PASS_DECODE, false, ROWS(step_brief)},
 };
 
 static s2_run_point point_of(const s2_design *design, s2_pass pass, int32_t len_tok)
@@ -674,6 +697,21 @@ static void draw_wide(s2_rng *rng, s2_design *design, char *rules, size_t cap)
         design->q_tok *= 2;
 }
 
+/* Few keys a list, of up to 16 rows: short contexts, or short windows of long ones, in batches. */
+static void draw_brief_step(s2_rng *rng, s2_design *design, char *rules, size_t cap)
+{
+    draw_shape(rng, S2_PASS_DECODE, design);
+    design->batch = PICK(rng, 1, 2, 4, 8, 16, 24, 32, 64, 128);
+    design->head_dim = PICK(rng, 64, 64, 96, 128, 128, 128);
+    design->q_tok = PICK(rng, 1, 1, 1, 1, 2);
+    design->rules = rules;
+    switch (s2_rng_below(rng, 4)) {
+    case 0: snprintf(rules, cap, "local %dt", between(rng, 16, 512)); return;
+    case 1: snprintf(rules, cap, "local %d | sink 1", PICK(rng, 1, 2, 4, 8)); return;
+    default: snprintf(rules, cap, "dense"); return;
+    }
+}
+
 /* What gradients in order take. */
 static void draw_ordered(s2_rng *rng, s2_design *design, char *rules, size_t cap)
 {
@@ -734,6 +772,7 @@ static const s2_draw draws[] = {
     {"short", S2_PASS_FORWARD, 10, 1024, 131072, draw_short, IS_SHORT | IS_CHUNKED},
     {"short", S2_PASS_BACKWARD, 11, 1024, 131072, draw_short, IS_SHORT},
     {"wide", S2_PASS_DECODE, 14, 64, 65536, draw_wide, 0},
+    {"brief", S2_PASS_DECODE, 19, 16, 1024, draw_brief_step, 0},
     {"ordered", S2_PASS_BACKWARD, 15, 4096, 131072, draw_ordered, IS_IN_ORDER},
     {"sliding", S2_PASS_BACKWARD, 16, 4096, 131072, draw_sliding, IS_IN_ORDER},
     {"brief", S2_PASS_FORWARD, 17, 512, 65536, draw_brief, 0},

@@ -45,7 +45,8 @@ void s2_run_point_drawn(s2_pass pass, uint64_t seed, int32_t nth, s2_run_point *
  * and "listed" (lists of blocks that lie on the device), forwards and gradients "short" (windows of up to 128 tokens,
  * with and without sinks), gradients "ordered" (dense, 4096 to 131072 tokens, of groups 8192 and more, head dims 104 to
  * 128) and "sliding" (windows in tokens of these), steps "wide" (more than 16 rows a list, 64 to 65536 tokens),
- * forwards "brief" (windows of 64 to 512 tokens) and gradients "dim256". False for other words and passes.
+ * forwards "brief" (windows of 64 to 512 tokens), steps "brief" (16 to 1024 tokens) and gradients "dim256". False for
+ * other words and passes.
  */
 bool s2_run_point_drawn_of(const char *family, s2_pass pass, uint64_t seed, int32_t nth, s2_run_point *out);
 

@@ -68,13 +68,13 @@ s2_status s2_measure_point(s2_device *device, const s2_measure_options *options,
     s2_arena arena = {0};
     s2_pattern pattern;
     s2_diag why = {0};
-    s2_plan_seq seqs[64];
     const s2_run_point *const point = &row->point;
-    if (point->batch > (int32_t)(sizeof seqs / sizeof *seqs))
-        return S2_EINVAL;
-    for (int32_t seq = 0; seq < point->batch; seq++)
+    s2_plan_seq *const seqs = S2_NEW(&arena, s2_plan_seq, point->batch);
+    for (int32_t seq = 0; seqs != NULL && seq < point->batch; seq++)
         seqs[seq] = (s2_plan_seq){point->q_tok, point->k_tok};
-    s2_status status = s2_pattern_parse(&arena, point->pattern, strlen(point->pattern), NULL, &pattern, &why);
+    s2_status status =
+        seqs == NULL ? S2_ENOMEM
+                     : s2_pattern_parse(&arena, point->pattern, strlen(point->pattern), NULL, &pattern, &why);
     if (status == S2_OK) {
         s2_validate_request request = s2_validate_request_init(device, &pattern, seqs, point->batch);
         request.pass = point->pass;

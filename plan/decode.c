@@ -375,6 +375,67 @@ static void split_lists(s2_decode_plan *plan, s2_decode_part *parts)
     }
 }
 
+/*
+ * Give whole lists to parts in turn, each as many as most_cost allows, a list costing its slabs and list_slabs more.
+ * Returns how many parts that takes; sets first_part of lists that have slabs, and their n_parts, where `set`.
+ */
+static int64_t fill_parts(s2_decode_plan *plan, int64_t most_cost, int32_t list_slabs, bool set)
+{
+    int64_t part = 0, cost = 0;
+    for (int32_t list_no = 0; list_no < plan->n_lists; list_no++) {
+        s2_decode_list *const list = &plan->lists[list_no];
+        const int64_t own = slabs_of(list) > 0 ? slabs_of(list) + list_slabs : 0;
+        if (cost > 0 && cost + own > most_cost) {
+            part++;
+            cost = 0;
+        }
+        cost += own;
+        if (set) {
+            list->first_part = own > 0 ? (int32_t)part : 0;
+            list->n_parts = own > 0;
+        }
+    }
+    return part + 1;
+}
+
+/* The least that the part which costs most can cost when no list is cut. */
+static int64_t least_cost(s2_decode_plan *plan, int32_t want_parts, int32_t list_slabs)
+{
+    int64_t low = 1, high = plan->n_slabs + (int64_t)plan->n_lists * list_slabs;
+    for (int32_t list_no = 0; list_no < plan->n_lists; list_no++)
+        low = s2_max_i64(low, slabs_of(&plan->lists[list_no]) + list_slabs);
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (fill_parts(plan, middle, list_slabs, false) <= want_parts)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+s2_status s2_decode_plan_split_whole(s2_arena *arena, int32_t want_parts, int32_t list_slabs,
+                                     s2_decode_plan *plan)
+{
+    const int64_t most_cost = least_cost(plan, want_parts, list_slabs);
+    plan->n_parts = (int32_t)fill_parts(plan, most_cost, list_slabs, true);
+    s2_decode_part *const parts = S2_NEW(arena, s2_decode_part, plan->n_parts);
+    if (parts == NULL)
+        return S2_ENOMEM;
+    for (int32_t list_no = plan->n_lists - 1; list_no >= 0; list_no--) {
+        const s2_decode_list *const list = &plan->lists[list_no];
+        s2_decode_part *const part = &parts[list->first_part];
+        if (list->n_parts == 0)
+            continue;
+        if (part->slab_end == 0)
+            part->slab_end = list->slab_end;
+        part->slab_begin = list->slab_begin;
+        part->first_list = list_no;
+    }
+    plan->parts = parts;
+    return S2_OK;
+}
+
 s2_status s2_decode_plan_split(s2_arena *arena, int32_t want_parts, s2_decode_plan *plan)
 {
     const int64_t most = s2_ceil_div(plan->n_slabs, S2_DECODE_LEAST_SLABS);

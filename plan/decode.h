@@ -85,6 +85,13 @@ s2_status s2_decode_plan_build(s2_arena *arena, const s2_plan *plan, const int64
  */
 s2_status s2_decode_plan_split(s2_arena *arena, int32_t want_parts, s2_decode_plan *plan) S2_MUST_CHECK;
 
+/*
+ * ... into at most want_parts parts of whole lists, so that the part which costs most costs as little as can be: its
+ * slabs, and list_slabs for each of its lists. S2_ENOMEM.
+ */
+s2_status s2_decode_plan_split_whole(s2_arena *arena, int32_t want_parts, int32_t list_slabs,
+                                     s2_decode_plan *plan) S2_MUST_CHECK;
+
 /* Slot of a list's result from a part, which has one for the list that begins in it and one for another. */
 static inline int32_t s2_decode_slot(const s2_decode_list *list, int32_t part)
 {

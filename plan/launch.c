@@ -395,8 +395,7 @@ int32_t s2_window_longest_range(const s2_plan *plan, int32_t n_blocks)
 
 /* ------------------------------------------------------------------ decode */
 
-/* Slabs per part with one block per SM: up to this many it pays to leave room for a second block. */
-enum { SHORT_SLABS = 128, SHORT_SLABS_SELECTED = 64, TILE_ROWS = 8, FEW_ROW_TILES = 2 };
+enum { TILE_ROWS = 8, FEW_ROW_TILES = 2 };
 
 /*
  * Lists of up to 8 rows can leave their parts to a launch of their own too, by the instance for 16 rows. The launch
@@ -404,6 +403,9 @@ enum { SHORT_SLABS = 128, SHORT_SLABS_SELECTED = 64, TILE_ROWS = 8, FEW_ROW_TILE
  * Before Hopper, where no launch begins before the one before it has ended, it was not measured.
  */
 enum { LAUNCH_TRIPS = 1, TRIP_SLABS = 4 };
+
+/* What an SM could read in the time that it takes a block of threads to go from one list to the next. */
+enum { LIST_BYTES = 48 << 10 };
 
 static int32_t row_cap_of(const s2_plan *plan)
 {
@@ -425,9 +427,9 @@ static int32_t row_tiles_of(s2_chip chip, int32_t row_cap, int32_t head_dim, boo
 }
 
 /*
- * Long steps run two blocks per SM where it holds two, so that enough is in flight. Short ones run one: there
- * are fewer parts to combine, and the next launch takes the room of the second block and fills its rings
- * while this one combines and ends. It cannot do so where the launch before it chooses pages.
+ * Steps run two blocks per SM where it holds two, so that enough is in flight, unless one costs less: there are fewer
+ * parts to combine, and the next launch takes the room of the second block and fills its rings while this one combines
+ * and ends.
  */
 s2_decode_launch s2_decode_launch_of(s2_chip chip, const s2_plan *plan, int32_t head_dim, bool selects,
                                      bool e4m3)
@@ -443,9 +445,9 @@ s2_decode_launch s2_decode_launch_of(s2_chip chip, const s2_plan *plan, int32_t 
         .residents = residents,
         .n_parts = s2_max_i32(1, chip.n_units * residents / n_chunks),
         .single_parts = single_parts,
-        .short_slabs = (int64_t)(selects ? SHORT_SLABS_SELECTED : SHORT_SLABS) * single_parts,
         .trip_parts = head_dim <= S2_DECODE_TRIP_DIM ? S2_DECODE_TRIP_PARTS : S2_DECODE_TRIP_PARTS_WIDE,
         .row_trips = head_dim <= S2_DECODE_TRIP_DIM ? 1 : 2,
+        .list_slabs = s2_max_i32(1, LIST_BYTES / (head_dim * (e4m3 ? 1 : 2) * 2 * S2_DECODE_SLAB_TOK)),
         .may_merge = chip.capability >= 90};
 }
 
@@ -483,11 +485,46 @@ static int32_t most_slabs(const s2_decode_plan *plan)
     return most;
 }
 
+/* Lists that the part with the most of them reads. */
+static int32_t most_lists(const s2_decode_plan *plan)
+{
+    int32_t most = 0, n = 0, part = -1;
+    for (int32_t list_no = 0; list_no < plan->n_lists; list_no++) {
+        const s2_decode_list *const list = &plan->lists[list_no];
+        if (list->slab_begin == list->slab_end)
+            continue;
+        n = list->first_part == part ? n + 1 : 1;
+        most = s2_max_i32(most, n);
+        if (list->n_parts > 1)
+            n = 1; /* in the last part */
+        part = list->first_part + list->n_parts - 1;
+    }
+    return most;
+}
+
 static bool is_merging_faster(const s2_decode_launch *launch, const s2_decode_plan *plan)
 {
     const int32_t saved =
         s2_decode_launch_trips(launch, plan, false) - s2_decode_launch_trips(launch, plan, true);
     return (saved - LAUNCH_TRIPS) * TRIP_SLABS > most_slabs(plan);
+}
+
+/* The cut of a step into parts: what s2_decode_plan_split() changes. */
+static s2_status copy_cut(s2_arena *arena, const s2_decode_plan *plan, s2_decode_plan *out)
+{
+    *out = *plan;
+    out->lists = S2_NEW(arena, s2_decode_list, plan->n_lists);
+    if (out->lists == NULL)
+        return S2_ENOMEM;
+    memcpy(out->lists, plan->lists, (size_t)plan->n_lists * sizeof *plan->lists);
+    return S2_OK;
+}
+
+static void take_cut(const s2_decode_plan *cut, s2_decode_plan *plan)
+{
+    memcpy(plan->lists, cut->lists, (size_t)plan->n_lists * sizeof *plan->lists);
+    plan->parts = cut->parts;
+    plan->n_parts = cut->n_parts;
 }
 
 /* Slabs, and trips as slabs, that the longest part and the longest list of a step of many rows take. */
@@ -502,26 +539,48 @@ static int32_t many_rows_cost(const s2_decode_launch *launch, const s2_decode_pl
  */
 static s2_status fit_many_rows(s2_arena *arena, const s2_decode_launch *launch, s2_decode_plan *plan)
 {
-    s2_decode_plan single = *plan;
-    single.lists = S2_NEW(arena, s2_decode_list, plan->n_lists);
-    if (single.lists == NULL)
-        return S2_ENOMEM;
-    memcpy(single.lists, plan->lists, (size_t)plan->n_lists * sizeof *plan->lists);
+    s2_decode_plan single;
+    S2_TRY(copy_cut(arena, plan, &single));
     S2_TRY(s2_decode_plan_split(arena, launch->single_parts, &single));
-    if (many_rows_cost(launch, &single) <= many_rows_cost(launch, plan)) {
-        memcpy(plan->lists, single.lists, (size_t)plan->n_lists * sizeof *plan->lists);
-        plan->parts = single.parts;
-        plan->n_parts = single.n_parts;
-    }
+    if (many_rows_cost(launch, &single) <= many_rows_cost(launch, plan))
+        take_cut(&single, plan);
+    return S2_OK;
+}
+
+/*
+ * What a cut takes, in tenths of a slab: two blocks of an SM have half of its bandwidth each, one alone cannot use all
+ * of it; each list of a part costs what list_slabs slabs do, and so does each trip of whoever adds up. Fitted to 286
+ * steps that were timed with each of these cuts (docs/notes/kernels.md).
+ */
+static int64_t cost_of(const s2_decode_launch *launch, const s2_decode_plan *plan)
+{
+    enum { ALONE = 11, SHARED = 20, TENTHS = 10 };
+    const int32_t trips = s2_decode_launch_trips(launch, plan, s2_decode_launch_merges(launch, plan));
+    const int32_t slab = plan->n_parts > launch->single_parts ? SHARED : ALONE;
+    return (int64_t)most_slabs(plan) * slab +
+           ((int64_t)most_lists(plan) + trips) * launch->list_slabs * TENTHS;
+}
+
+/* Take another cut of a plan where it costs less: one block an SM, or whole lists, whose parts nobody adds up. */
+static s2_status try_cut(s2_arena *arena, const s2_decode_launch *launch, bool whole, s2_decode_plan *plan)
+{
+    s2_decode_plan other;
+    S2_TRY(copy_cut(arena, plan, &other));
+    if (whole)
+        S2_TRY(s2_decode_plan_split_whole(arena, launch->n_parts, launch->list_slabs, &other));
+    else
+        S2_TRY(s2_decode_plan_split(arena, launch->single_parts, &other));
+    if (cost_of(launch, &other) < cost_of(launch, plan))
+        take_cut(&other, plan);
     return S2_OK;
 }
 
 s2_status s2_decode_launch_fit(s2_arena *arena, s2_decode_launch *launch, s2_decode_plan *plan)
 {
-    if (launch->many_rows)
-        return fit_many_rows(arena, launch, plan);
-    if (plan->n_slabs <= launch->short_slabs)
-        S2_TRY(s2_decode_plan_split(arena, launch->single_parts, plan));
+    if (launch->may_merge && plan->n_slabs > 0) {
+        S2_TRY(launch->many_rows ? fit_many_rows(arena, launch, plan) : try_cut(arena, launch, false, plan));
+        S2_TRY(try_cut(arena, launch, true, plan));
+    }
     if (launch->row_tiles == 1 && launch->may_merge && is_merging_faster(launch, plan))
         launch->row_tiles = 2;
     return S2_OK;

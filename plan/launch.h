@@ -171,13 +171,13 @@ typedef struct s2_decode_launch {
     int32_t n_chunks;     /* at least 1 */
     int32_t residents;    /* blocks of threads that an SM holds at a time */
     int32_t n_parts;      /* as many as are resident: the keys of a long step are cut into these */
-    int32_t single_parts; /* for a short step: one block per SM */
+    int32_t single_parts; /* one block per SM */
     bool many_rows;       /* more than 16 a list, of keys that the plan knows */
-    int64_t short_slabs;  /* other steps with up to this many slabs are short */
     int32_t
         trip_parts; /* that a warp adds up in a trip; one of up to S2_DECODE_SHORT_TRIP has code of its own */
-    int32_t row_trips; /* of such trips, for S2_DECODE_TRIP_DIM columns each */
-    bool may_merge;    /* lists of up to 8 rows may leave their parts to a launch of their own */
+    int32_t row_trips;  /* of such trips, for S2_DECODE_TRIP_DIM columns each */
+    int32_t list_slabs; /* going to another list, or a trip, takes as long as so many slabs */
+    bool may_merge;     /* lists of up to 8 rows may leave their parts to a launch of their own */
 } s2_decode_launch;
 
 /* selects: the preceding launch chooses pages (kernels/select.h). e4m3: K and V have eight bits. */
@@ -185,9 +185,8 @@ s2_decode_launch s2_decode_launch_of(s2_chip chip, const s2_plan *plan, int32_t 
                                      bool e4m3);
 
 /*
- * Recut a step, built with launch->n_parts, into one part per SM where that is faster: a short one or, of many rows,
- * one whose parts are not worth adding up. And let a launch of its own add up the parts of lists of few rows where
- * that is worth it. S2_ENOMEM.
+ * Recut a step, built with launch->n_parts, into one part per SM or into parts of whole lists, where that is faster.
+ * And let a launch of its own add up the parts of lists of few rows where that is worth it. S2_ENOMEM.
  */
 s2_status s2_decode_launch_fit(s2_arena *arena, s2_decode_launch *launch, s2_decode_plan *plan) S2_MUST_CHECK;
 

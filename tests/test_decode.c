@@ -201,6 +201,59 @@ static void parts_are_equal_and_lists_know_theirs(void **state)
     }
 }
 
+/* Parts that a cut between lists needs where none may cost more than `most`. */
+static int64_t parts_of_cost(const s2_decode_plan *plan, int64_t most, int32_t list_slabs)
+{
+    int64_t n = 0, left = 0;
+    for (int32_t list = 0; list < plan->n_lists; list++) {
+        const int64_t n_slabs = plan->lists[list].slab_end - plan->lists[list].slab_begin;
+        if (n_slabs > 0 && n_slabs + list_slabs > most)
+            return INT64_MAX;
+        if (n_slabs > 0 && n_slabs + list_slabs > left) {
+            n++;
+            left = most;
+        }
+        left -= n_slabs > 0 ? n_slabs + list_slabs : 0;
+    }
+    return n;
+}
+
+/* No list is cut, and no cut that needs no more parts has a part which costs less than the one that costs most here. */
+static void whole_lists_are_shared_as_evenly_as_they_can_be(void **state)
+{
+    (void)state;
+    s2_gen gen = {.rng = {s2_test_seed(13)}, .causal = true};
+    for (int64_t number = 0; number < s2_test_cases(600); number++) {
+        s2_arena arena = {0};
+        s2_decode_plan plan = {.n_lists = (int32_t)s2_gen_in(&gen, 1, 300)};
+        const int32_t list_slabs = (int32_t)s2_gen_in(&gen, 1, 12), want = (int32_t)s2_gen_in(&gen, 1, 264);
+        plan.lists = S2_NEW(&arena, s2_decode_list, plan.n_lists);
+        for (int32_t list = 0; list < plan.n_lists; list++) {
+            plan.lists[list].slab_begin = plan.n_slabs;
+            plan.n_slabs +=
+                s2_gen_in(&gen, 0, 4) == 0 ? 0 : (int32_t)s2_gen_in(&gen, 1, number % 2 == 0 ? 6 : 90);
+            plan.lists[list].slab_end = plan.n_slabs;
+        }
+        assert_int_equal(s2_decode_plan_split_whole(&arena, want, list_slabs, &plan), S2_OK);
+        assert_in_range(plan.n_parts, 1, want);
+        check_parts(&plan);
+        int64_t most = 0;
+        for (int32_t part = 0; part < plan.n_parts; part++) {
+            int64_t cost = plan.parts[part].slab_end - plan.parts[part].slab_begin;
+            for (int32_t list = 0; list < plan.n_lists; list++)
+                cost += plan.lists[list].n_parts > 0 && plan.lists[list].first_part == part ? list_slabs : 0;
+            most = s2_max_i64(most, cost);
+        }
+        for (int32_t list = 0; list < plan.n_lists; list++)
+            assert_int_equal(plan.lists[list].n_parts,
+                             plan.lists[list].slab_begin < plan.lists[list].slab_end);
+        if (plan.n_slabs > 0)
+            assert_true(parts_of_cost(&plan, most, list_slabs) <= want &&
+                        parts_of_cost(&plan, most - 1, list_slabs) > want);
+        s2_arena_release(&arena);
+    }
+}
+
 /* The two parts that meet in a list, and two lists that meet in a part, never share a slot. */
 static void results_of_parts_have_slots_of_their_own(void **state)
 {
@@ -770,6 +823,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slabs_give_each_row_exactly_the_keys_that_it_reads),
         cmocka_unit_test(parts_are_equal_and_lists_know_theirs),
+        cmocka_unit_test(whole_lists_are_shared_as_evenly_as_they_can_be),
         cmocka_unit_test(results_of_parts_have_slots_of_their_own),
         cmocka_unit_test(more_than_sixteen_queries_are_refused),
         cmocka_unit_test(lists_end_where_their_work_does),

@@ -502,8 +502,9 @@ static void decode_launches_are_decided_for_the_chip(void **state)
     assert_int_equal(hopper.n_chunks, 1);
     assert_int_equal(hopper.n_parts, 264);
     assert_int_equal(hopper.single_parts, 132);
-    assert_int_equal(hopper.short_slabs, 128 * 132);
-    assert_int_equal(selects.short_slabs, 64 * 132);
+    assert_int_equal(hopper.list_slabs, 6);
+    assert_int_equal(blackwell.list_slabs, 3);
+    assert_true(hopper.many_rows && !selects.many_rows);
     assert_int_equal(blackwell.row_tiles, 2);
     assert_int_equal(blackwell.residents, 1);
     assert_true(s2_decode_launch_leaves_room((s2_chip){90, 132}, &hopper, 132));
@@ -621,20 +622,28 @@ static void kernels_run_on_the_chips_that_their_traits_name(void **state)
 }
 
 /* docs/notes/kernels.md has the times of these. */
-static void steps_of_many_rows_have_two_parts_an_sm_where_that_is_faster(void **state)
+static void steps_are_cut_as_is_fastest(void **state)
 {
     (void)state;
     static const struct {
         const char *pattern;
         int32_t q_tok, k_tok, batch;
-        bool two;
-    } cases[] = {{"heads 64; kv-heads 2; layers all: dense", 1, 2048, 64, true},
-                 {"heads 128; kv-heads 1; head-dim 64; layers all: dense", 1, 16384, 8, true},
-                 {"heads 64; kv-heads 8; layers all: dense", 4, 1024, 8, true},
-                 {"heads 32; kv-heads 1; layers all: dense", 1, 65536, 1, false},
-                 {"heads 128; kv-heads 4; head-dim 64; layers all: dense", 1, 1888, 2, false},
-                 {"heads 32; kv-heads 8; layers all: dense", 1, 8192, 2, false},
-                 {"heads 32; kv-heads 8; layers all: dense", 1, 65536, 8, true}};
+        bool two, whole; /* blocks of threads an SM; lists */
+    } cases[] = {{"heads 64; kv-heads 2; layers all: dense", 1, 2048, 64, true, false},
+                 {"heads 128; kv-heads 1; head-dim 64; layers all: dense", 1, 16384, 8, true, false},
+                 {"heads 64; kv-heads 8; layers all: dense", 4, 1024, 8, true, false},
+                 {"heads 64; kv-heads 8; layers all: dense", 4, 64, 64, true, true},
+                 {"heads 48; kv-heads 1; layers all: dense", 4, 128, 16, false, true},
+                 {"heads 32; kv-heads 1; layers all: dense", 1, 65536, 1, false, false},
+                 {"heads 128; kv-heads 4; head-dim 64; layers all: dense", 1, 1888, 2, false, false},
+                 {"heads 32; kv-heads 8; layers all: dense", 1, 8192, 1, false, false},
+                 {"heads 32; kv-heads 8; layers all: dense", 1, 65536, 8, true, false},
+                 {"heads 24; kv-heads 12; head-dim 96; layers all: dense", 1, 2048, 4, true, false},
+                 {"heads 32; kv-heads 8; layers all: dense", 1, 1, 32, true, true},
+                 {"heads 32; kv-heads 8; layers all: dense", 1, 64, 32, true, true},
+                 {"heads 32; kv-heads 32; layers all: dense", 1, 65, 3, false, true},
+                 {"heads 64; kv-heads 8; head-dim 64; layers all: local 128t", 1, 4096, 64, true, true},
+                 {"heads 48; kv-heads 24; layers all: local 99t", 1, 580, 64, true, true}};
     for (size_t nth = 0; nth < sizeof cases / sizeof *cases; nth++) {
         s2_arena arena = {0};
         s2_pattern pattern;
@@ -653,8 +662,12 @@ static void steps_of_many_rows_have_two_parts_an_sm_where_that_is_faster(void **
         s2_decode_launch how = s2_decode_launch_of((s2_chip){90, 132}, &plan, pattern.head_dim, false, false);
         assert_int_equal(s2_decode_plan_build(&arena, &plan, NULL, how.n_parts, &step, NULL), S2_OK);
         assert_int_equal(s2_decode_launch_fit(&arena, &how, &step), S2_OK);
-        if ((step.n_parts > how.single_parts) != cases[nth].two)
-            fail_msg("%s: %d parts", cases[nth].pattern, step.n_parts);
+        bool whole = true;
+        for (int32_t list = 0; list < step.n_lists; list++)
+            whole = whole && step.lists[list].n_parts <= 1;
+        if ((step.n_parts > how.single_parts) != cases[nth].two || whole != cases[nth].whole)
+            fail_msg("%s, %d of %d: %d parts%s", cases[nth].pattern, cases[nth].batch, cases[nth].k_tok,
+                     step.n_parts, whole ? " of whole lists" : "");
         assert_int_equal(step.parts[step.n_parts - 1].slab_end, step.n_slabs);
         for (int32_t list = 0; list < step.n_lists; list++)
             assert_true(step.lists[list].first_part + step.lists[list].n_parts <= step.n_parts);
@@ -747,7 +760,7 @@ int main(void)
         cmocka_unit_test(columns_are_cut_for_the_kernel),
         cmocka_unit_test(no_range_of_a_short_window_waits_for_the_one_after_it),
         cmocka_unit_test(kernels_run_on_the_chips_that_their_traits_name),
-        cmocka_unit_test(steps_of_many_rows_have_two_parts_an_sm_where_that_is_faster),
+        cmocka_unit_test(steps_are_cut_as_is_fastest),
     };
     return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }
