@@ -32,6 +32,7 @@ typedef struct job {
     bool has_phases;      /* what is written differs between prefill and decode */
     bool is_rank;         /* of the heads of one GPU of several */
     bool later_rank;      /* what there is to know of its files was said of rank 0's */
+    int64_t proof_work;   /* its share of what the proofs of all GPUs may take; 0: there is one */
     s2_target target;
     s2_fileset files;
     s2_buf notes;
@@ -67,9 +68,10 @@ static void say_report(s2_cli *cli, const job *ask)
 static const s2_requirement asked[] = {{S2_ROWS, 0, true}, {S2_UNION, 0, true}, {S2_KV, 0, true}};
 enum { N_ASKED = sizeof asked / sizeof asked[0] };
 
-static s2_status prove_asked(s2_arena *arena, const s2_pattern *pattern, s2_finding findings[N_ASKED])
+static s2_status prove_asked(s2_arena *arena, const s2_pattern *pattern, int64_t work_limit,
+                             s2_finding findings[N_ASKED])
 {
-    const s2_prove_options options = {.n_tok = S2_OPEN};
+    const s2_prove_options options = {.n_tok = S2_OPEN, .work_limit = work_limit};
     return s2_prove(arena, pattern, asked, N_ASKED, &options, findings);
 }
 
@@ -78,11 +80,11 @@ static s2_status prove_asked(s2_arena *arena, const s2_pattern *pattern, s2_find
  * its mask files, freshly decided. If the prover gives up at its limit the verdict is unknown, and the export
  * goes on. NULL when memory is short.
  */
-static const char *provenance(s2_cli *cli, const s2_pattern *pattern)
+static const char *provenance(s2_cli *cli, const s2_pattern *pattern, int64_t work_limit)
 {
     s2_finding findings[N_ASKED];
     s2_buf words = {0};
-    const s2_status proved = prove_asked(&cli->arena, pattern, findings);
+    const s2_status proved = prove_asked(&cli->arena, pattern, work_limit, findings);
     s2_buf_printf(&words, "s2 %s (%s)", s2_version(), s2_version_commit());
     if (proved == S2_OK)
         for (int32_t n = 0; n < N_ASKED; n++) {
@@ -132,7 +134,7 @@ static int32_t given_up(const s2_pattern *pattern, const s2_pattern *other, s2_b
     s2_arena arena = {0};
     s2_finding held[N_ASKED], kept[N_ASKED];
     int32_t n_lost = 0;
-    if (prove_asked(&arena, pattern, held) == S2_OK && prove_asked(&arena, other, kept) == S2_OK) {
+    if (prove_asked(&arena, pattern, 0, held) == S2_OK && prove_asked(&arena, other, 0, kept) == S2_OK) {
         for (int32_t n = 0; n < N_ASKED; n++)
             if (held[n].verdict == S2_HOLDS && kept[n].verdict != S2_HOLDS)
                 s2_buf_printf(words, "%s%s", n_lost++ > 0 ? " and " : "",
@@ -264,12 +266,14 @@ static s2_exit run_export(s2_cli *cli, job *ask)
 {
     const s2_status status = s2_export_run(ask->format, &ask->target, &ask->report);
     if (status == S2_EUNSUPPORTED) {
-        int64_t work = S2_WORK_STEPS / 2; /* for all that is tried; what takes longer is not suggested */
+        int64_t work = S2_WORK_STEPS / 2,
+                *const all =
+                    ask->target.work_left; /* for all that is tried; what takes longer is not suggested */
         s2_cli_error(cli, "%s cannot hold this pattern: %s", ask->format->name, ask->diag.msg);
         hint_phases(cli, ask);
         ask->target.work_left = &work;
         hint_nearest(cli, ask);
-        ask->target.work_left = NULL;
+        ask->target.work_left = all;
         return S2_EXIT_VIOLATED;
     }
     if (status != S2_OK) {
@@ -526,7 +530,7 @@ static s2_exit cut(s2_cli *cli, const job *whole, int32_t n, int32_t rank, job *
 
 static s2_exit compare(s2_cli *cli, job *ask)
 {
-    ask->target.provenance = provenance(cli, ask->target.pattern);
+    ask->target.provenance = provenance(cli, ask->target.pattern, ask->proof_work);
     if (ask->target.provenance == NULL)
         return s2_cli_fail(cli, S2_ENOMEM, "the pattern's proof");
     S2_CLI_TRY(s2_evidence_words(cli, ask->target.pattern, &ask->target.run));
@@ -557,11 +561,14 @@ static s2_exit export_ranks(s2_cli *cli, const job *whole, int32_t n, bool dry_r
     s2_exit code = S2_EXIT_OK;
     const int32_t n_heads = whole->target.pattern->n_heads / n;
     job *const ranks = S2_NEW(&cli->arena, job, n);
+    int64_t work_left = S2_WORK_STEPS; /* of all GPUs */
     if (ranks == NULL)
         return s2_cli_fail(cli, S2_ENOMEM, "export");
     say_notes(cli, &whole->notes);
     for (int32_t rank = 0; rank < n && code == S2_EXIT_OK; rank++) {
         code = cut(cli, whole, n, rank, &ranks[rank]);
+        ranks[rank].target.work_left = &work_left;
+        ranks[rank].proof_work = S2_WORK_STEPS / n;
         if (code == S2_EXIT_OK)
             say_rank(cli, rank, n, n_heads);
         if (code == S2_EXIT_OK)

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/work.h"
 #include "cli/gpufile.h"
 #include "cli/input.h"
 #include "cli/limit.h"
@@ -35,6 +36,7 @@ typedef struct s2_sim_run_state {
     s2_serving serving;
     const s2_format *stack;  /* --stack; NULL: that of the file */
     s2_buf holed, undecided; /* --compare: whose union is violated, or not known */
+    int64_t work_left;       /* of all phases of a pattern, or of all methods of --compare */
     bool largest; /* --batch max: the largest batch that fits, for the pattern and for the dense one */
 } s2_sim_run_state;
 
@@ -431,6 +433,7 @@ static s2_exit begin_phases(s2_sim_run_state *state, const char *name)
 static s2_exit price_operand(s2_sim_run_state *state, const char *operand, s2_pattern *first)
 {
     s2_input input;
+    state->work_left = S2_WORK_STEPS;
     state->cli->most.n_tok = state->cli->sized.n_tok = 0; /* what the file before said */
     S2_CLI_TRY(s2_input_read(state->cli, operand, &input));
     S2_CLI_TRY(begin_report(state, &input.pattern, first->n_heads == 0));
@@ -464,6 +467,7 @@ static s2_exit price_baselines(s2_sim_run_state *state, const s2_pattern *like)
     s2_exit code = S2_EXIT_OK;
     s2_diag alike = {0};
     const s2_baseline *baseline;
+    state->work_left = S2_WORK_STEPS;
     const s2_status same = s2_pattern_require_alike(like, "each method of --compare", &alike);
     if (same != S2_OK)
         return s2_cli_refuse(state->cli, same, &alike);
@@ -655,6 +659,7 @@ s2_exit s2_cmd_sim(s2_cli *cli, int argc, char **argv)
         return list_names(cli);
     if (s2_sim_options_default(&state->options) != S2_OK)
         return s2_cli_fail(cli, S2_EINTERNAL, "sim");
+    state->options.work_left = &state->work_left;
     S2_CLI_TRY(read_options(state));
     const bool compare = s2_args_has(&state->args, "compare");
     state->json = s2_args_has(&state->args, "json");

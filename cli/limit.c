@@ -20,6 +20,7 @@ enum { USUAL_MIB = 1000, MOST_MIB = 1 << 24, MIB = 1 << 20, LOOK_EVERY_BYTES = 8
  * is short.
  */
 static char time_word[160], memory_word[160];
+static int64_t most_seconds = USUAL_SECONDS;
 static int64_t most_bytes;
 static _Atomic size_t asked_bytes; /* since memory in use was last checked */
 
@@ -97,9 +98,20 @@ s2_exit s2_limit_begin(s2_cli *cli)
         "%s: not decided within %lld MiB of memory; try a smaller --len, or allow more: S2_MEMORY_MIB=%lld\n",
         cli->program, (long long)mib, (long long)mib * 4);
     limit_time(seconds);
+    most_seconds = seconds;
     most_bytes = mib * MIB;
     s2_alloc_set_hook(within_memory, NULL);
     return S2_EXIT_OK;
+}
+
+int64_t s2_limit_seconds(void)
+{
+    return most_seconds;
+}
+
+int64_t s2_limit_steps(int64_t n_steps)
+{
+    return n_steps / USUAL_SECONDS * most_seconds;
 }
 
 void s2_limit_lift(void)

@@ -17,6 +17,9 @@
  * at all. S2_EXIT_USAGE after a message when a variable does not hold such a number.
  */
 s2_exit s2_limit_begin(s2_cli *cli);
+/* The processor time that is allowed, and steps of work in proportion: as many as given for the usual 10 s. */
+int64_t s2_limit_seconds(void);
+int64_t s2_limit_steps(int64_t n_steps);
 /* Lift the limits: the user asked explicitly for what follows, so it may take as long as it needs. */
 void s2_limit_lift(void);
 

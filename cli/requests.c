@@ -1,7 +1,9 @@
 #include "cli/requests.h"
 
 #include "base/arith.h"
+#include "base/work.h"
 #include "cli/input.h"
+#include "cli/limit.h"
 #include "cli/textfile.h"
 #include "report/requests.h"
 
@@ -24,6 +26,8 @@ static s2_exit serve(s2_cli *cli, bool dense, const s2_report_subject *subject, 
     if (status == S2_OK)
         return S2_EXIT_OK;
     s2_cli_error(cli, "%s%s", dense ? "the dense pattern beside it: " : "", s2_diag_text(&diag, status));
+    if (!s2_work_goes_on(subject->options->work_left))
+        s2_cli_hint(cli, "S2_CPU_SECONDS=%lld allows more", (long long)s2_limit_seconds() * 10);
     return status == S2_EINVAL ? S2_EXIT_USAGE : s2_exit_of(status);
 }
 
@@ -40,8 +44,13 @@ s2_exit s2_requests_answer(s2_cli *cli, const s2_report_subject *subject, const 
 {
     s2_served own, dense;
     s2_buf buf = {0};
-    S2_CLI_TRY(serve(cli, false, subject, serving, requests, &own));
-    S2_CLI_TRY(serve(cli, true, subject, serving, requests, &dense));
+    int64_t work_left = s2_limit_steps(S2_SERVE_STEPS); /* of both sides */
+    s2_sim_options options = *subject->options;
+    s2_report_subject bounded = *subject;
+    options.work_left = &work_left;
+    bounded.options = &options;
+    S2_CLI_TRY(serve(cli, false, &bounded, serving, requests, &own));
+    S2_CLI_TRY(serve(cli, true, &bounded, serving, requests, &dense));
     if (json)
         s2_requests_json(subject, serving, requests, &own, &dense, &buf);
     else

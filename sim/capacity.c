@@ -256,6 +256,8 @@ static s2_status peaks_of(const s2_classes *classes, const s2_sim_options *optio
     for (int32_t at = 0; at < n; at++) {
         s2_growth_peak own;
         S2_TRY(s2_growth_find_peak(&growth, len_tok[at], &own));
+        if (!s2_work_spend(classes->work_left, s2_growth_spent(&growth)))
+            return S2_ELIMIT;
         bytes[at] = fmax(bytes[at], own.bytes + (double)classes->state_bytes);
     }
     return S2_OK;
@@ -266,9 +268,10 @@ s2_status s2_capacity_peaks(s2_arena *arena, const s2_pattern *pattern, const s2
 {
     s2_pattern dense;
     s2_holders holders;
-    int64_t work_left = S2_WORK_STEPS;
+    int64_t own_work = S2_WORK_STEPS;
     S2_TRY(find_kept(arena, pattern, options, &dense, &pattern));
-    S2_TRY(holders_of(arena, pattern, options, &work_left, &holders));
+    S2_TRY(holders_of(arena, pattern, options, options->work_left != NULL ? options->work_left : &own_work,
+                      &holders));
     for (int32_t at = 0; at < n; at++)
         bytes[at] = 0;
     for (int32_t h = 0; h < holders.n; h++)

@@ -173,6 +173,11 @@ s2_status s2_growth_init(const s2_classes *classes, int64_t shared_tok, int32_t 
     return status == S2_ELIMIT ? S2_OK : status;
 }
 
+int64_t s2_growth_spent(const s2_growth *growth)
+{
+    return STEPS - s2_max_i64(growth->work_left, 0);
+}
+
 /* ---- the peak */
 
 typedef struct s2_stretch {

@@ -54,4 +54,7 @@ s2_status s2_growth_find_peak(s2_growth *growth, int64_t n_tok, s2_growth_peak *
  */
 s2_status s2_growth_find_longest(s2_growth *growth, double room_bytes, int64_t *out) S2_MUST_CHECK;
 
+/* Steps (base/work.h) that the last of these calls took. */
+int64_t s2_growth_spent(const s2_growth *growth);
+
 #endif /* S2_SIM_GROWTH_H */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/work.h"
 #include "plan/follow.h"
 #include "sim/classes.h"
 #include "sim/predict.h"
@@ -18,7 +19,8 @@ enum {
     GRID = 4, /* the lengths that sim/step.h prices: 4, 5, 6, 7 times a power of two */
     OCTAVES = 32,
     BUCKETS = HALF * (OCTAVES + 2),
-    SLOTS = BUCKETS + GRID * OCTAVES
+    SLOTS = BUCKETS + GRID * OCTAVES,
+    A_LIST = 8, /* steps (base/work.h) to add a list to a step and to cut it */
 };
 
 /* The power of two that leaves `n` below `limit`. */
@@ -53,6 +55,7 @@ static s2_status count(s2_mix *mix, const s2_mix_share *share, int64_t len_tok, 
     const s2_plan_seq seq = {1, (int32_t)len_tok};
     s2_plan plan = share->plan;
     plan.seqs = &seq;
+    plan.options.work_left = mix->options.work_left;
     S2_TRY(s2_load_count_lists(mix->arena, &plan, lists));
     for (int32_t kv = 0; kv < share->pattern.n_kv_heads; kv++)
         mix->slabs_left -= lists[kv].n_slabs;
@@ -194,6 +197,8 @@ static s2_status time_share(s2_mix *mix, s2_mix_share *share, int32_t n, const i
                         .scores = mix->scores,
                         .gpu = mix->options.calibration->head.gpu,
                         .lists = all};
+    if (!s2_work_spend(mix->options.work_left, (int64_t)n * n_kv * A_LIST))
+        return S2_ELIMIT;
     if (all == NULL)
         return S2_ENOMEM;
     for (int32_t seq = 0; seq < n; seq++) {

@@ -45,7 +45,7 @@ s2_status s2_mix_init(s2_arena *arena, const s2_pattern *pattern, const s2_sim_o
 
 /*
  * What the model takes for the shares, each as often as its layers: one token for each of n sequences.
- * S2_EUNSUPPORTED without shares, and for steps beyond 2^31 slabs; S2_ENOMEM.
+ * S2_EUNSUPPORTED without shares, and for steps beyond 2^31 slabs; S2_ELIMIT beyond the options' work_left; S2_ENOMEM.
  */
 s2_status s2_mix_time(s2_mix *mix, int32_t n, const int64_t *len_tok, double *us) S2_MUST_CHECK;
 

@@ -87,7 +87,8 @@ typedef struct s2_sim_options {
     bool recompute;             /* training: layers keep only their input, and run forward again */
     struct s2_price_memo *memo; /* what patterns priced one after another share, or NULL */
     int64_t *work_left;         /* for counting (base/work.h); NULL: S2_WORK_STEPS for each call */
-    int64_t plan_work;          /* for planning, on each GPU (sim/time.h); 0: S2_SIM_PLAN_WORK */
+    int64_t *plan_left; /* for planning, of several prices together; NULL: what each may plan limits it */
+    int64_t plan_work;  /* for planning, on each GPU (sim/time.h); 0: S2_SIM_PLAN_WORK */
 } s2_sim_options;
 enum { S2_LIMIT_BATCH = 65536 };
 

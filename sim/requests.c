@@ -6,6 +6,7 @@
 
 #include "base/arith.h"
 #include "base/text.h"
+#include "base/work.h"
 #include "sim/attention.h"
 #include "sim/capacity.h"
 #include "sim/endtoend.h"
@@ -280,6 +281,7 @@ static s2_status check(s2_arena *arena, const s2_pattern *pattern, const s2_sim_
 {
     s2_sim_options own = *options;
     s2_sim sim;
+    own.work_left = own.plan_left = NULL; /* as a page of its own */
     own.phase = S2_PREFILL;
     own.len_tok = own.batch = own.new_tok = 1;
     for (int32_t at = 0; at < requests->n; at++)
@@ -333,6 +335,11 @@ static s2_status serve(s2_arena *arena, const s2_pattern *pattern, const s2_sim_
     s2_status status = server_init(arena, pattern, &server, diag);
     if (status == S2_OK)
         status = run(&server);
+    if (status == S2_ELIMIT && !s2_work_goes_on(options->work_left))
+        return s2_diag_set(
+            diag, status, CODE_REQUESTS, 0, 0,
+            "serving these requests takes more work than is allowed; larger chunks, fewer requests "
+            "and fewer lengths take less");
     if (status == S2_ELIMIT)
         return s2_diag_set(diag, status, CODE_REQUESTS, 0, 0,
                            "these requests take more than 2^25 tokens to schedule, or more than %d pieces of "
@@ -360,10 +367,15 @@ s2_status s2_requests_serve(s2_arena *arena, const s2_pattern *pattern, bool den
                             const s2_sim_requests *requests, s2_served *out, s2_diag *diag)
 {
     const s2_arena_mark_t mark = s2_arena_mark(arena);
+    s2_sim_options own = *options;
+    int64_t own_work = S2_SERVE_STEPS;
     s2_pattern beside;
+    if (own.work_left == NULL)
+        own.work_left = &own_work;
+    own.plan_left = own.work_left;
     s2_status status = dense ? s2_attention_dense(arena, pattern, &beside) : S2_OK;
     if (status == S2_OK)
-        status = serve(arena, dense ? &beside : pattern, options, serving, requests, out, diag);
+        status = serve(arena, dense ? &beside : pattern, &own, serving, requests, out, diag);
     s2_arena_rewind(arena, mark);
     return status;
 }

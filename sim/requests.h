@@ -15,6 +15,7 @@
 #include "sim/price.h"
 
 enum { S2_REQUESTS = 1 << 16, S2_MOST_RUNNING = 4096 };
+#define S2_SERVE_STEPS (INT64_C(1) << 31) /* base/work.h: most are a slab's of a list, some seconds in all */
 
 typedef struct s2_sim_request {
     int32_t line;
@@ -72,7 +73,8 @@ typedef struct s2_served {
 /*
  * dense: price the same shape with every head dense instead. Each step sets phase, length and batch of the
  * options. S2_EINVAL with the reason in *diag, also where a request does not fit alone; S2_ELIMIT where there
- * is too much to schedule or to price.
+ * is too much to schedule or to price. All steps of the server spend from the options' work_left, planning included; NULL:
+ * from S2_SERVE_STEPS.
  */
 s2_status s2_requests_serve(s2_arena *arena, const s2_pattern *pattern, bool dense,
                             const s2_sim_options *options, const s2_serving *serving,

@@ -7,7 +7,11 @@
 #include "sim/states.h"
 #include "sim/time.h"
 
-enum { LEAST_TOK = 4 }; /* the shortest length of a step that is priced */
+enum {
+    LEAST_TOK = 4,   /* the shortest length of a step that is priced */
+    A_SEQUENCE = 16, /* steps (base/work.h) to look up what a sequence adds */
+    PIECES = 8,      /* ... for which so many pieces are looked at */
+};
 
 s2_status s2_steps_init(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options, bool exact,
                         s2_step_prices *out)
@@ -45,13 +49,13 @@ static s2_status price(s2_step_prices *steps, s2_phase phase, int64_t len_tok, i
 {
     s2_sim_options own = steps->options;
     s2_sim sim = {.tile = s2_tile_shape_default(steps->pattern)};
-    int64_t work_left = S2_WORK_STEPS;
     own.phase = phase;
     own.len_tok = len_tok;
     own.new_tok = new_tok;
     own.batch = batch;
+    own.plan_left = own.work_left;
     const s2_arena_mark_t mark = s2_arena_mark(steps->arena);
-    const s2_status status = s2_time_attention(steps->arena, steps->pattern, &own, &work_left, &sim);
+    const s2_status status = s2_time_attention(steps->arena, steps->pattern, &own, own.work_left, &sim);
     s2_arena_rewind(steps->arena, mark);
     S2_TRY(status);
     s2_states_add(steps->pattern, &own, &sim);
@@ -85,6 +89,8 @@ static s2_step_us between(s2_step_us low, s2_step_us high, double share)
 
 static s2_status piece_at(s2_step_prices *steps, int64_t from_tok, int64_t to_tok, s2_step_us *out)
 {
+    if (!s2_work_spend(steps->options.work_left, 1 + steps->n_pieces / PIECES))
+        return S2_ELIMIT;
     for (int32_t p = 0; p < steps->n_pieces; p++) {
         if (steps->pieces[p].from_tok != from_tok || steps->pieces[p].to_tok != to_tok)
             continue;
@@ -224,6 +230,8 @@ static s2_status equal(s2_step_prices *steps, int64_t len_tok, int32_t n, s2_ste
 static s2_status mean_of(s2_step_prices *steps, int32_t n, const int64_t *len_tok, s2_step_equal *out)
 {
     s2_step_equal sum = {.model_us = 0}, own = {.model_us = 0};
+    if (!s2_work_spend(steps->options.work_left, (int64_t)n * A_SEQUENCE))
+        return S2_ELIMIT;
     for (int32_t seq = 0; seq < n; seq++) {
         if (seq == 0 || len_tok[seq] != len_tok[seq - 1])
             S2_TRY(equal(steps, len_tok[seq], n, &own));

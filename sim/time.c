@@ -218,6 +218,8 @@ static s2_status predict(s2_side *side, int32_t c, const s2_share_heads *heads, 
     planner->work_left -= spent;
     planner->too_long = status == S2_EUNSUPPORTED && left < 0;
     side->work_left -= spent;
+    if (!s2_work_spend(side->options->plan_left, spent))
+        return S2_ELIMIT;
     S2_TRY(status);
     S2_TRY(scale_to_cache(side, share, out));
     for (int32_t pass = 0; pass < S2_N_PASSES; pass++)

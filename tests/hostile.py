@@ -3,7 +3,8 @@
 
 A command answers, or ends with a stated exit code and a word, within S2_CPU_SECONDS (10) of processor time and 1 GiB of memory.
 Where all heads differ it must be steps that end it, counted where the work is done: there the net that ends any command
-of one page is at 60 s, and nothing may fall into it, but for commands on several patterns: what ends them is their time, which is that of one.
+of one page is at 60 s, and nothing may fall into it, but for commands on several patterns, and for requests, whose
+steps grow with the time that is allowed: what ends them is their time, which is that of one.
 usage: hostile.py S2 [--cases N] [--seed N] [--only COMMAND] [--case N]   the last line is "N passed, N failed"
 """
 import argparse
@@ -28,7 +29,7 @@ COMMANDS = (
     ("sim", "--tp", "8"), ("sim", "--batch", "max"), ("draw", "--as", "svg", "-o", "OUT"), ("draw", "--as", "ascii"),
     ("draw", "--what", "shards", "--as", "png", "-o", "OUT"), ("draw", "--what", "flow", "--as", "dot", "-o", "OUT"),
     ("draw", "--what", "kv", "--as", "svg", "-o", "OUT"), ("search", "--limit", "8"), ("search", "--phase", "prefill,decode,train"), ("search", "--minimize", "us,dilution,hops,fading"),
-    ("import", "--terms"),
+    ("import", "--terms"), ("sim", "--requests", "MIX"), ("sim", "--requests", "MIX", "--chunk", "512"), ("export", "--to", "csr", "--tp", "8", "--force", "-o", "OUT"),
 ) + tuple(words + ("AGAIN", "OTHER") * 2 for words in (("sim",), ("sim", "--phase", "all"), ("check",)))
 FORMATS = "hf vllm trtllm dkernel megatron duo layers minference deepspeed csr flashinfer flex cute bsa npy c".split()
 
@@ -121,8 +122,8 @@ def export_to(name):
 
 
 def call(s2, folder, words, text, other, length):
-    names = {"OUT": folder + "/out", "AGAIN": text, "OTHER": other, "LAST": str(length - 1), "LAST,0": "%d,0" % (length - 1)}
-    words = [names.get(word, word) for word in words]
+    names = {"OUT": folder + "/out", "MIX": folder + "/mix.csv", "AGAIN": text, "OTHER": other, "LAST": str(length - 1), "LAST,0": "%d,0" % (length - 1)}
+    asked, words = words, [names.get(word, word) for word in words]
     for left in os.listdir(folder):
         if left.startswith("out"):
             os.remove(folder + "/" + left) if os.path.isfile(folder + "/" + left) else shutil.rmtree(folder + "/" + left)
@@ -131,13 +132,17 @@ def call(s2, folder, words, text, other, length):
         with open(folder + "/pattern.s2", "w", encoding="ascii") as out:
             out.write(text)
         return [s2] + words
-    certified = "--certificate" in words   # for every length, not for one
+    if "MIX" in asked:
+        rng = random.Random(text)
+        with open(folder + "/mix.csv", "w", encoding="ascii") as out:
+            out.write("prompt,output\n" + "".join("%d,%d\n" % (rng.randint(1, length), rng.choice((1, 9, 300))) for _ in range(rng.choice((3, 60, 3000)))))
+    bare = "--certificate" in words or "MIX" in asked   # for every length, or for those of requests
     if len(text) > 100000:   # more than the system takes as a word
         with open(folder + "/pattern.s2", "w", encoding="ascii") as out:
             out.write(text)
         text = folder + "/pattern.s2"
         words = [text if word == names["AGAIN"] else word for word in words]
-    return [s2] + words + ([] if certified else ["--len", str(length)]) + [text]
+    return [s2] + words + ([] if bare else ["--len", str(length)]) + [text]
 
 
 def run(words, folder, most_s=CPU_S):
@@ -196,7 +201,7 @@ def main():
             rng = random.Random("%d/%d" % (ask.seed, case))
             differ, *drawn = draw(rng, ask.only)
             words = call(s2, folder, *drawn)
-            several = drawn[0].count("AGAIN") > 1
+            several = drawn[0].count("AGAIN") > 1 or "MIX" in drawn[0]
             code, why = run(words, folder, NET_S if differ and not several else CPU_S)
             codes[code] = codes.get(code, 0) + 1
             if why:

@@ -446,6 +446,47 @@ static void kernels_that_lack_a_pass_are_refused(void **state)
     s2_arena_release(&arena);
 }
 
+/* Whatever is asked, all steps of the server spend from one limit, and none goes on beyond it. */
+static void a_server_spends_from_one_limit(void **state)
+{
+    enum { MANY = 90 };
+    static const char *const patterns[] = {"model llama-3.1-8b; all: local 16 | stride 8 phase kv",
+                                           "model llama-3.1-8b; all: local 300t | random 4 seed 7"};
+    const s2_serving servings[] = {{0, 0}, {700, 0}, {0, 500}};
+    const int64_t plenty = INT64_C(1) << 60;
+    s2_sim_request requests[MANY];
+    (void)state;
+    for (int32_t at = 0; at < MANY; at++)
+        requests[at] = (s2_sim_request){at + 2, 601 + 37 * at, 1 + at % 9, 1e4 * at};
+    for (int32_t nth = 0; nth < 6; nth++) {
+        s2_arena arena = {0};
+        const s2_pattern pattern = s2_parsed(&arena, patterns[nth % 2]);
+        int64_t spent[2], left = plenty;
+        s2_sim_options options = server_options();
+        options.work_left = &left;
+        s2_served served, none;
+        s2_diag diag = {0};
+        for (int32_t many = 0; many < 2; many++, left = plenty) {
+            const s2_sim_requests all = {many ? MANY : 1, requests};
+            assert_int_equal(s2_requests_serve(&arena, &pattern, nth % 2 == 1, &options, &servings[nth / 2],
+                                               &all, &served, &diag),
+                             S2_OK);
+            spent[many] = plenty - left;
+        }
+        assert_true(spent[0] > 0 && spent[1] > 5 * spent[0]);
+        for (int32_t parts = 1; parts <= 64; parts *= 4) {
+            const s2_sim_requests all = {MANY, requests};
+            left = spent[1] / parts - (parts > 1);
+            const s2_status status = s2_requests_serve(&arena, &pattern, nth % 2 == 1, &options,
+                                                       &servings[nth / 2], &all, &none, &diag);
+            assert_int_equal(status, parts == 1 ? S2_OK : S2_ELIMIT);
+            assert_true(parts == 1 ? none.us == served.us && left == 0
+                                   : left < 0 && strstr(diag.msg, "more work than is allowed") != NULL);
+        }
+        s2_arena_release(&arena);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -460,6 +501,7 @@ int main(void)
         cmocka_unit_test(a_prefix_is_kept_once),
         cmocka_unit_test(unequal_lengths_are_near_their_own_plan),
         cmocka_unit_test(kernels_that_lack_a_pass_are_refused),
+        cmocka_unit_test(a_server_spends_from_one_limit),
     };
     assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
     assert_int_equal(s2_net_find("llama-3.1-8b", &llama, NULL), S2_OK);
