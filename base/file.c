@@ -166,21 +166,26 @@ const char *s2_file_why(int errnum)
 }
 
 /* A pipe without a reader cannot be opened (ENXIO); one may be about to open it. */
-static s2_status open_directly(s2_output *out, const char *path)
+static s2_status open_directly(const char *path, int flags, FILE **out)
 {
     const int64_t deadline_ms = s2_steady_ms() + PARTNER_WAIT_MS;
     int fd = -1;
-    while ((fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)) < 0 && errno == ENXIO &&
-           s2_steady_ms() < deadline_ms)
+    while ((fd = open(path, flags | O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0666)) < 0 &&
+           errno == ENXIO && s2_steady_ms() < deadline_ms)
         nanosleep(&(struct timespec){0, RETRY_MS * 1000000}, NULL);
     if (fd < 0)
         return io_error(errno);
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
-    out->file = fdopen(fd, "w");
-    if (out->file != NULL)
+    *out = fdopen(fd, "w");
+    if (*out != NULL)
         return S2_OK;
     close(fd);
     return S2_ENOMEM;
+}
+
+s2_status s2_stream_open(const char *path, FILE **out)
+{
+    return open_directly(path, O_CREAT | O_TRUNC, out);
 }
 
 s2_status s2_link_follow(const char *path, char out[S2_PATH_BYTES])
@@ -249,7 +254,7 @@ s2_status s2_output_open(s2_output *out, const char *path)
     const bool exists = stat(path, &old) == 0;
     if (exists && S_ISDIR(old.st_mode))
         return io_error(EISDIR);
-    const s2_status status = exists && !S_ISREG(old.st_mode) ? open_directly(&made, path)
+    const s2_status status = exists && !S_ISREG(old.st_mode) ? open_directly(path, 0, &made.file)
                                                              : open_beside(&made, path, exists ? &old : NULL);
     if (status == S2_OK)
         *out = made;

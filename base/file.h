@@ -72,6 +72,9 @@ typedef struct s2_output {
  */
 s2_status s2_output_open(s2_output *out, const char *path) S2_MUST_CHECK;
 
+/* Open a file to write to it as it goes, from its beginning; a pipe without a reader is waited for a second (ENXIO). */
+s2_status s2_stream_open(const char *path, FILE **out) S2_MUST_CHECK;
+
 /* Finish: the file is kept when `whole`, otherwise the temporary one is removed. S2_EIO: not kept, and no
  * temporary file is left. */
 s2_status s2_output_close(s2_output *out, bool whole) S2_MUST_CHECK;

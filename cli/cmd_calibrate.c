@@ -1,9 +1,11 @@
 #include "cli/commands.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/rng.h"
 #include "cli/calibrating.h"
 #include "cli/measure.h"
@@ -22,7 +24,8 @@ typedef struct s2_calibrate {
     s2_cli *cli;
     s2_args args;
     s2_device *device;
-    s2_row_file file; /* measured or read */
+    const s2_kernel *kernel; /* NULL: the best for each point */
+    s2_row_file file;        /* measured or read */
     bool passes[S2_N_PASSES];
     bool once;
     int64_t n_drawn; /* 0: the designed points */
@@ -168,8 +171,7 @@ static s2_exit run_points(s2_calibrate *state)
     if (!state->once)
         shuffle(order, n_first);
     options.once = state->once;
-    const char *const kernel = s2_args_str(&state->args, "kernel");
-    options.kernel = kernel != NULL ? s2_kernel_find(kernel) : NULL;
+    options.kernel = state->kernel;
     for (int32_t i = 0; i < n; i++) {
         s2_row *const row = &state->file.rows[order[i]];
         if (s2_measure_point(state->device, &options, row) != S2_OK) {
@@ -209,10 +211,9 @@ static s2_exit open_and_measure(s2_calibrate *state)
         s2_cli_error(cli, "%s", s2_diag_text(&why, status));
         return status == S2_EINVAL ? S2_EXIT_USAGE : S2_EXIT_ENVIRONMENT;
     }
-    state->rows = path != NULL ? fopen(path, "w") : NULL;
     s2_exit end = S2_EXIT_ENVIRONMENT;
-    if (path != NULL && state->rows == NULL)
-        s2_cli_error(cli, "%s: cannot be written", path);
+    if (path != NULL && s2_stream_open(path, &state->rows) != S2_OK)
+        s2_cli_error(cli, "%s: cannot be written: %s", path, s2_file_why(errno));
     else
         end = measure_all(state);
     if (state->rows != NULL)
@@ -424,6 +425,8 @@ s2_exit s2_cmd_calibrate(s2_cli *cli, int argc, char **argv)
     const char *const kernel = s2_args_str(&state.args, "kernel");
     if (kernel != NULL && s2_plugged_is(kernel))
         return s2_calibrate_kernel(cli, &state.args);
+    if (kernel != NULL)
+        S2_CLI_TRY(s2_kernel_of_name(cli, kernel, &state.kernel));
     state.once = s2_args_has(&state.args, "once");
     S2_CLI_TRY(s2_args_int(cli, &state.args, "held-out", 0, LIMIT_POINTS / 4, &state.n_drawn));
     S2_CLI_TRY(s2_args_int(cli, &state.args, "seed", 0, INT64_MAX / 32, &state.seed));

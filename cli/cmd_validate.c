@@ -125,29 +125,7 @@ static s2_exit read_kernel(s2_validate_state *state)
         return S2_EXIT_OK;
     if (s2_plugged_is(name))
         return S2_EXIT_OK; /* opened when the device is known */
-    state->kernel = s2_kernel_find(name);
-    if (state->kernel != NULL)
-        return S2_EXIT_OK;
-    s2_cli_error(state->cli, "there is no kernel '%s' in this build", name);
-    if (access(name, F_OK) == 0 || strchr(name, '.') != NULL) {
-        const bool python = strlen(name) > 3 && strcmp(name + strlen(name) - 3, ".py") == 0;
-        s2_cli_hint(state->cli,
-                    python ? "a program is named as the command that starts it: --kernel 'python3 %s'"
-                           : "a file is named with a slash, --kernel ./%s; a program as a command",
-                    name);
-        return S2_EXIT_USAGE;
-    }
-    int32_t distance = S2_NAME_FAR;
-    const char *nearest = NULL;
-    for (int32_t at = 0; s2_kernel_at(at) != NULL; at++)
-        nearest = s2_text_nearer(name, s2_kernel_at(at)->traits->name, nearest, &distance);
-    if (nearest != NULL)
-        s2_cli_hint(state->cli, "did you mean %s?", nearest);
-    s2_cli_hint(state->cli, "somebody else's kernel is a file or the command that starts it: --kernel "
-                            "./mine.so, --kernel 'python3 adapters/flex.py compiled'");
-    for (int32_t at = 0; s2_kernel_at(at) != NULL; at++)
-        s2_cli_hint(state->cli, "%s: %s", s2_kernel_at(at)->traits->name, s2_kernel_at(at)->summary);
-    return S2_EXIT_USAGE;
+    return s2_kernel_of_name(state->cli, name, &state->kernel);
 }
 
 static s2_exit read_layer(s2_validate_state *state)

@@ -13,6 +13,33 @@ bool s2_plugged_is(const char *kernel)
     return strpbrk(kernel, "/ ") != NULL;
 }
 
+s2_exit s2_kernel_of_name(s2_cli *cli, const char *name, const s2_kernel **out)
+{
+    *out = s2_kernel_find(name);
+    if (*out != NULL)
+        return S2_EXIT_OK;
+    s2_cli_error(cli, "there is no kernel '%s' in this build", name);
+    if (access(name, F_OK) == 0 || strchr(name, '.') != NULL) {
+        const bool python = strlen(name) > 3 && strcmp(name + strlen(name) - 3, ".py") == 0;
+        s2_cli_hint(cli,
+                    python ? "a program is named as the command that starts it: --kernel 'python3 %s'"
+                           : "a file is named with a slash, --kernel ./%s; a program as a command",
+                    name);
+        return S2_EXIT_USAGE;
+    }
+    int32_t distance = S2_NAME_FAR;
+    const char *nearest = NULL;
+    for (int32_t at = 0; s2_kernel_at(at) != NULL; at++)
+        nearest = s2_text_nearer(name, s2_kernel_at(at)->traits->name, nearest, &distance);
+    if (nearest != NULL)
+        s2_cli_hint(cli, "did you mean %s?", nearest);
+    s2_cli_hint(cli, "somebody else's kernel is a file or the command that starts it: --kernel "
+                     "./mine.so, --kernel 'python3 adapters/flex.py compiled'");
+    for (int32_t at = 0; s2_kernel_at(at) != NULL; at++)
+        s2_cli_hint(cli, "%s: %s", s2_kernel_at(at)->traits->name, s2_kernel_at(at)->summary);
+    return S2_EXIT_USAGE;
+}
+
 static bool is_object(const char *kernel)
 {
     const size_t n = strlen(kernel);

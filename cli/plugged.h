@@ -10,6 +10,9 @@
 /* Whether this is a file or a command, not a kernel of s2. */
 bool s2_plugged_is(const char *kernel);
 
+/* A kernel of s2; S2_EXIT_USAGE after a message where none has this name. */
+s2_exit s2_kernel_of_name(s2_cli *cli, const char *name, const s2_kernel **out);
+
 /*
  * Open it on a CPU device, where a call may take limit_s seconds (0: any time). S2_EXIT_OK, or the exit code
  * after a message. s2_plugged_close() ends its process, if it has one.

@@ -163,7 +163,7 @@ s2_status s2_db_place(const char *temporary, const char *path, bool overwrite, s
 static bool is_ours(const s2_db_draft *draft)
 {
     struct stat open_one, named;
-    return fstat(draft->fd, &open_one) == 0 && stat(draft->path, &named) == 0 &&
+    return fstat(draft->fd, &open_one) == 0 && S_ISREG(open_one.st_mode) && stat(draft->path, &named) == 0 &&
            open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino;
 }
 

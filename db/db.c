@@ -204,6 +204,33 @@ static s2_status has_content(const s2_db *db, const char *suffix, bool *out)
     return S2_OK;
 }
 
+/* What the kernel makes up as it is read can wait for ever, and is no place for a database, though it passes for a file. */
+static bool is_made_up(const char *path)
+{
+    struct statfs where;
+    return statfs(path, &where) == 0 && (where.f_type == PROC_SUPER_MAGIC || where.f_type == SYSFS_MAGIC ||
+                                         where.f_type == DEBUGFS_MAGIC || where.f_type == TRACEFS_MAGIC ||
+                                         where.f_type == SECURITYFS_MAGIC);
+}
+
+/* SQLite opens what has these names as it comes, waits for a pipe's partner, and removes what is no log. */
+static s2_status check_beside(const s2_db *db, s2_diag *diag)
+{
+    static const char *const suffixes[] = {"-wal", "-shm", "-journal", "-lock"};
+    struct stat info;
+    for (size_t n = 0; n < sizeof suffixes / sizeof suffixes[0]; n++) {
+        char *const path = join(db->path, suffixes[n]);
+        if (path == NULL)
+            return S2_ENOMEM;
+        const bool is_other = stat(path, &info) == 0 && !S_ISREG(info.st_mode);
+        s2_free(path);
+        if (is_other)
+            return s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: cannot be used, since %s%s beside it is no file",
+                               db->path, db->path, suffixes[n]);
+    }
+    return S2_OK;
+}
+
 static s2_status look_at(s2_db *db, file_facts *facts, s2_diag *diag)
 {
     struct stat info;
@@ -217,10 +244,11 @@ static s2_status look_at(s2_db *db, file_facts *facts, s2_diag *diag)
     if (S_ISLNK(info.st_mode))
         return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: is a symbolic link, which is not followed",
                            db->path);
-    if (!S_ISREG(info.st_mode))
+    if (!S_ISREG(info.st_mode) || is_made_up(db->path))
         return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: is not a file that can be a database", db->path);
     facts->exists = true;
     facts->n_bytes = info.st_size;
+    S2_TRY(check_beside(db, diag));
     S2_TRY(read_header(db, facts, diag));
     S2_TRY(may_create_beside(db, &facts->may_create));
     S2_TRY(has_content(db, "-wal", &facts->has_log));

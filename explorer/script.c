@@ -5,7 +5,9 @@
 #include <string.h>
 #include <time.h>
 
-enum { LINE_BYTES = 4096 };
+#include "base/file.h"
+
+enum { LINE_BYTES = 4096, SCRIPT_BYTES = 1 << 24 };
 
 s2_status s2_explorer_print(s2_explorer *e, s2_diag *diag)
 {
@@ -136,13 +138,20 @@ static s2_status read_lines(script *from, FILE *file, char line[LINE_BYTES])
 s2_status s2_explorer_script(s2_explorer *e, const char *path, s2_diag *diag)
 {
     const bool piped = strcmp(path, "-") == 0;
-    FILE *const file = piped ? e->options->in : fopen(path, "r");
+    s2_arena arena = {0};
+    char *text;
+    size_t n = 0;
+    FILE *file = piped ? e->options->in : NULL;
+    if (!piped && s2_bytes_read(&arena, path, SCRIPT_BYTES, &text, &n) == S2_OK)
+        file = n > SCRIPT_BYTES ? (errno = EFBIG, NULL) : fmemopen(text, n, "r");
     script from = {.explorer = e, .diag = diag, .path = piped ? "standard input" : path};
-    if (file == NULL)
-        return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%.100s: cannot be read: %s", path, strerror(errno));
     char line[LINE_BYTES];
-    const s2_status status = read_lines(&from, file, line);
-    if (!piped)
+    const s2_status status =
+        file != NULL
+            ? read_lines(&from, file, line)
+            : s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%.100s: cannot be read: %s", path, s2_file_why(errno));
+    if (!piped && file != NULL)
         fclose(file);
+    s2_arena_release(&arena);
     return status;
 }

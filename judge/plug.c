@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -66,6 +67,12 @@ static void find_symbol(void *object, const char *symbol, void *function, size_t
 static void *open_object(void)
 {
     int (*version)(void) = NULL;
+    struct stat info;
+    if (stat(plug.path, &info) == 0 &&
+        !S_ISREG(info.st_mode)) { /* the loader would wait for a pipe's writer */
+        snprintf(plug.words->error, sizeof plug.words->error, "%.380s is no file", plug.path);
+        return NULL;
+    }
     void *const object = dlopen(plug.path, RTLD_NOW | RTLD_LOCAL);
     if (object == NULL) {
         snprintf(plug.words->error, sizeof plug.words->error, "%.380s", dlerror());

@@ -171,6 +171,9 @@ campaign-crowd: $(B)/s2
 ## campaign-moving: files that are cut, overwritten and replaced while commands read them (MINUTES=10, S2_SEED=N)
 campaign-moving: $(B)/s2
 	python3 tests/moving.py $(B) $$(awk 'BEGIN { print 60 * $(or $(MINUTES),10) }') $(or $(S2_SEED),1)
+## campaign-places: pipes, sockets, devices, folders, links in circles and odd names wherever a command takes a path (WORD=--db: only those)
+campaign-places: $(B)/s2 $(B)/s2check $(B)/s2cert
+	python3 tests/places.py $(B) 12 $(WORD)
 ## campaign-python: everything that is public in the package, called with anything, NumPy and torch (MINUTES=60 of each, S2_SEED=N; S2_PYTHON=FILE: with torch)
 campaign-python: wheel
 	S2_MINUTES=$(or $(MINUTES),60) S2_SEED=$(or $(S2_SEED),$(shell date +%s)) S2_TEST=public tests/python/run.sh build/wheel

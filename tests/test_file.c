@@ -138,6 +138,27 @@ static void a_link_that_leads_nowhere_yet_is_followed(void **state)
     assert_names(4);
 }
 
+/* Rows are written as they are measured: to a file from its beginning, and not for ever to a pipe that nobody reads. */
+static void a_stream_begins_anew_and_waits_for_no_reader(void **state)
+{
+    (void)state;
+    FILE *out = NULL;
+    char pipe[96];
+    snprintf(pipe, sizeof pipe, "%s/p", at.dir);
+    for (int32_t nth = 0; nth < 2; nth++) {
+        assert_int_equal(s2_stream_open(at.path, &out), S2_OK);
+        fputs(nth == 0 ? "what was longer" : "rows", out);
+        assert_int_equal(fclose(out), 0);
+    }
+    assert_holds(at.path, "rows");
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    alarm(20);
+    assert_int_equal(s2_stream_open(pipe, &out), S2_EIO);
+    alarm(0);
+    assert_int_equal(errno, ENXIO);
+    assert_names(2);
+}
+
 /* While a file is written nothing lies in the folder, so a killed process leaves nothing. */
 static void what_is_being_written_has_no_name(void **state)
 {
@@ -403,6 +424,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_whole_takes_the_place_and_keeps_the_mode, make_dir,
                                         remove_dir),
         cmocka_unit_test_setup_teardown(a_link_that_leads_nowhere_yet_is_followed, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(a_stream_begins_anew_and_waits_for_no_reader, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(what_is_being_written_has_no_name, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(what_is_not_whole_leaves_the_old_one, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(a_disk_that_fails_leaves_the_old_one_and_is_said, make_dir,
