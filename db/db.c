@@ -204,7 +204,7 @@ static s2_status has_content(const s2_db *db, const char *suffix, bool *out)
     return S2_OK;
 }
 
-/* What the kernel makes up as it is read can wait for ever, and is no place for a database, though it passes for a file. */
+/* What the kernel makes up as it is read passes for a file, can wait for ever, and is no place for a database. */
 static bool is_made_up(const char *path)
 {
     struct statfs where;

@@ -253,12 +253,12 @@ static s2_status peaks_of(const s2_classes *classes, const s2_sim_options *optio
 {
     s2_growth growth;
     S2_TRY(s2_growth_init(classes, shared_tok, options->page_tok, s2_sim_cache_bytes(options), &growth));
-    for (int32_t at = 0; at < n; at++) {
+    for (int32_t nth = 0; nth < n; nth++) {
         s2_growth_peak own;
-        S2_TRY(s2_growth_find_peak(&growth, len_tok[at], &own));
+        S2_TRY(s2_growth_find_peak(&growth, len_tok[nth], &own));
         if (!s2_work_spend(classes->work_left, s2_growth_spent(&growth)))
             return S2_ELIMIT;
-        bytes[at] = fmax(bytes[at], own.bytes + (double)classes->state_bytes);
+        bytes[nth] = fmax(bytes[nth], own.bytes + (double)classes->state_bytes);
     }
     return S2_OK;
 }

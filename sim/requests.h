@@ -73,8 +73,8 @@ typedef struct s2_served {
 /*
  * dense: price the same shape with every head dense instead. Each step sets phase, length and batch of the
  * options. S2_EINVAL with the reason in *diag, also where a request does not fit alone; S2_ELIMIT where there
- * is too much to schedule or to price. All steps of the server spend from the options' work_left, planning included; NULL:
- * from S2_SERVE_STEPS.
+ * is too much to schedule or to price. All steps of the server spend from the options' work_left, planning
+ * included; NULL: from S2_SERVE_STEPS.
  */
 s2_status s2_requests_serve(s2_arena *arena, const s2_pattern *pattern, bool dense,
                             const s2_sim_options *options, const s2_serving *serving,

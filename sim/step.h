@@ -57,11 +57,11 @@ typedef struct s2_step_prices {
     s2_scored scored; /* the worst of all prices */
 } s2_step_prices;
 
-/* What these prices may take together is the options' work_left (base/work.h), for planning too. S2_ENOMEM. */
+/* The options' work_left (base/work.h) is what these prices may take together, planning included. S2_ENOMEM. */
 s2_status s2_steps_init(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options, bool exact,
                         s2_step_prices *out) S2_MUST_CHECK;
 
-/* Attention of tokens [from_tok, to_tok) of a prompt. S2_ENOMEM; S2_ELIMIT beyond the steps allowed or S2_STEP_PIECES. */
+/* Attention of tokens [from_tok, to_tok) of a prompt. S2_ENOMEM; S2_ELIMIT beyond the steps or S2_STEP_PIECES. */
 s2_status s2_steps_piece(s2_step_prices *steps, int64_t from_tok, int64_t to_tok,
                          s2_step_us *out) S2_MUST_CHECK;
 
