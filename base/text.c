@@ -474,11 +474,16 @@ void s2_json_num(s2_buf *buf, double value)
         return;
     }
     char text[40];
-    for (int digits = 6; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
-            break;
-    }
+    const double whole_below = 0x1p53; /* so far every whole number has a double of its own */
+    if (value == trunc(value) && fabs(value) < whole_below)
+        snprintf(text, sizeof text, "%lld",
+                 (long long)value); /* readers that want whole numbers take no exponent */
+    else
+        for (int digits = 6; digits <= 17; digits++) {
+            snprintf(text, sizeof text, "%.*g", digits, value);
+            if (strtod(text, NULL) == value)
+                break;
+        }
     json_separate(buf);
     s2_buf_puts(buf, text);
 }

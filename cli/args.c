@@ -422,8 +422,10 @@ s2_exit s2_args_int(s2_cli *cli, const s2_args *args, const char *name, int64_t 
     }
     const bool is_number = s2_number_parse(text, &value);
     if (!is_number || value < least || value > most) {
-        s2_cli_error(cli, "--%s %s: expected a number from %lld to %lld%s", name, text, (long long)least,
-                     (long long)most, !is_number && most >= 1 << 20 ? ", as in 128k or 1m" : "");
+        const char *const word = strchr(option_of(args, name)->arg, '|'); /* "N|max" */
+        s2_cli_error(cli, "--%s %s: expected a number from %lld to %lld%s%s%s", name, text, (long long)least,
+                     (long long)most, !is_number && most >= 1 << 20 ? ", as in 128k or 1m" : "",
+                     word != NULL ? ", or " : "", word != NULL ? word + 1 : "");
         return S2_EXIT_USAGE;
     }
     *out = value;

@@ -14,6 +14,7 @@ enum { MOST_TICKS = 16 };
 typedef struct axis {
     double low, high;
     bool log;
+    bool exact; /* ticks are numbers of something, not round ones: all of their digits are written */
     int32_t n_ticks;
     double tick[MOST_TICKS];
     const char *const *names; /* for the values 0, 1, ...; NULL: numbers */
@@ -97,8 +98,8 @@ static axis axis_of(const s2_chart *chart, bool is_x)
             scale.low == 0 ? 0 : room; /* an amount is never shown on an axis with less than nothing */
         scale.high += room;
     }
-    scale.log =
-        scale.low > 0 && scale.high / scale.low > 100 && !(is_x && (chart->x_binary || chart->x_whole));
+    scale.exact = is_x && (chart->x_binary || chart->x_whole);
+    scale.log = scale.low > 0 && scale.high / scale.low > 100 && !scale.exact;
     if (is_x && chart->x_binary)
         binary_ticks(&scale);
     else if (is_x && chart->x_whole)
@@ -123,7 +124,9 @@ static void tick_words(const axis *scale, double value, char *text, size_t cap)
     enum { USUAL_DIGITS = 6, MOST_DIGITS = 15 };
     const double largest = fmax(fabs(scale->low), fabs(scale->high)), step = (scale->high - scale->low) / 5;
     const double apart = ceil(log10(largest / step)) + 1;
-    const int digits = scale->log || !(apart > USUAL_DIGITS) ? USUAL_DIGITS : (int)fmin(apart, MOST_DIGITS);
+    const int digits = scale->exact                            ? MOST_DIGITS
+                       : scale->log || !(apart > USUAL_DIGITS) ? USUAL_DIGITS
+                                                               : (int)fmin(apart, MOST_DIGITS);
     if (scale->names != NULL)
         s2_text_clean(text, cap, scale->names[lround(value)]);
     else

@@ -16,6 +16,7 @@ typedef struct s2_readers {
     s2_run *runs;
     int64_t cap;
     int64_t step;      /* queries that read alike; the last one represents them */
+    bool chosen;       /* some head chooses keys at run time: its runs are what it certainly reads */
     int64_t work_left; /* base/work.h */
 } s2_readers;
 
@@ -33,6 +34,7 @@ static s2_status readers_build(s2_arena *arena, const s2_pattern *pattern, int32
         s2_view *const view = &readers.views[head - head_begin];
         S2_TRY(s2_view_build(arena, pattern, S2_PREFILL, layer, head, S2_AT_LEAST, view));
         s2_view_shape_add(&shape, view);
+        readers.chosen = readers.chosen || view->has_dynamic;
     }
     readers.step = shape.block_aligned ? pattern->block_tok : 1;
     *out = readers;
@@ -179,6 +181,18 @@ static void head_range(const s2_pattern *pattern, s2_picture_of of, int32_t laye
     *end = of == S2_PICTURE_UNION ? pattern->n_heads : of == S2_PICTURE_KV ? *begin + group : index + 1;
 }
 
+/* What a picture of masks cannot show: keys that are chosen at run time, and what a state carries. */
+static void add_nature(const s2_pattern *pattern, int32_t layer, bool chosen, s2_picture *picture)
+{
+    const size_t len = strlen(picture->title);
+    picture->is_least = chosen;
+    if (chosen)
+        snprintf(picture->title + len, sizeof picture->title - len,
+                 "  (keys are chosen at run time: shown is what is read for certain)");
+    else if (s2_pattern_is_state_layer(pattern, layer))
+        snprintf(picture->title + len, sizeof picture->title - len, "  (it keeps a state and reads no key)");
+}
+
 s2_status s2_picture_mask(s2_arena *arena, const s2_pattern *pattern, s2_picture_of of, int32_t layer,
                           int32_t index, int64_t n_tok, int32_t max_cells, s2_picture *out)
 {
@@ -203,6 +217,7 @@ s2_status s2_picture_mask(s2_arena *arena, const s2_pattern *pattern, s2_picture
     snprintf(picture.title, sizeof picture.title, "%.200s  layer %d  %s", pattern->name, layer, words[of]);
     if (of != S2_PICTURE_UNION)
         snprintf(picture.title + strlen(picture.title), 16, "%d", index);
+    add_nature(pattern, layer, readers.chosen, &picture);
     s2_filler filler = {.picture = &picture,
                         .readers = readers,
                         .n_tok = n_tok,
@@ -255,6 +270,8 @@ s2_status s2_picture_shards(s2_arena *arena, const s2_pattern *pattern, int32_t 
         if (status == S2_OK)
             status = fill_query(&filler, row, n_tok - 1);
         close_row(&filler, row);
+        if (all)
+            add_nature(pattern, layer, filler.readers.chosen, &picture);
     }
     s2_free(filler.readers.runs);
     S2_TRY(status);
@@ -264,10 +281,13 @@ s2_status s2_picture_shards(s2_arena *arena, const s2_pattern *pattern, int32_t 
 
 /* ---- flow over layers */
 
-enum { FLOW_PARTS = 8, FLOW_LAYERS = 8 };
+enum { FLOW_PARTS = 8, FLOW_LAYERS = 4 };
 
 typedef struct s2_flow {
     int32_t n_layers;
+    bool causal;
+    bool chosen;                                    /* some head of these layers chooses keys at run time */
+    bool state;                                     /* some of these layers keeps a state and reads no key */
     bool edge[FLOW_LAYERS][FLOW_PARTS][FLOW_PARTS]; /* [layer][query part][key part] */
 } s2_flow;
 
@@ -296,6 +316,12 @@ static s2_status flow_readers(s2_arena *arena, const s2_pattern *pattern, int32_
     return S2_OK;
 }
 
+/* How many parts of the keys a part of the queries may read. */
+static int32_t flow_keys(const s2_flow *flow, int32_t part)
+{
+    return flow->causal ? part + 1 : FLOW_PARTS;
+}
+
 static bool has_all(const bool *edges, int64_t n)
 {
     return memchr(edges, false, (size_t)n) == NULL;
@@ -309,12 +335,14 @@ static s2_status flow_layer(const s2_pattern *pattern, int32_t layer, int64_t n_
     s2_readers readers = {0};
     s2_status status = flow_readers(&arena, pattern, layer, &readers);
     readers.work_left = *work_left;
+    flow->chosen = flow->chosen || readers.chosen;
+    flow->state = flow->state || s2_pattern_is_state_layer(pattern, layer);
     for (int64_t q = 0; q < n_tok && status == S2_OK; q += readers.step) {
         const int64_t last = q + readers.step - 1 < n_tok ? q + readers.step - 1 : n_tok - 1,
                       part = last * FLOW_PARTS / n_tok;
         bool *const edges = flow->edge[layer][part];
         for (int32_t which = 0;
-             which < readers.n && status == S2_OK && !has_all(edges, pattern->causal ? part + 1 : FLOW_PARTS);
+             which < readers.n && status == S2_OK && !has_all(edges, flow_keys(flow, (int32_t)part));
              which++) {
             int64_t n_runs;
             status = readers_row(&readers, which, last, n_tok, &n_runs);
@@ -349,8 +377,7 @@ static void flow_nodes(int64_t n_tok, const s2_flow *flow, s2_buf *buf)
     for (int32_t layer = 0; layer <= flow->n_layers; layer++) {
         bool dense = layer > 0;
         for (int32_t part = 0; dense && part < FLOW_PARTS; part++)
-            for (int32_t key = 0; key <= part; key++)
-                dense &= flow->edge[layer - 1][part][key];
+            dense = has_all(flow->edge[layer - 1][part], flow_keys(flow, part));
         s2_buf_puts(buf, "  { rank=same; ");
         s2_buf_printf(buf, "l%d [shape=plaintext, label=\"", layer);
         if (layer == 0)
@@ -374,7 +401,29 @@ static void flow_nodes(int64_t n_tok, const s2_flow *flow, s2_buf *buf)
         }
 }
 
-static void flow_edges(const s2_flow *flow, s2_buf *buf)
+/* A claim that something does not arrive is made only where every way of it is drawn. */
+static void flow_caption(const s2_flow *flow, bool arrives, int32_t depth, int32_t n_layers, s2_buf *buf)
+{
+    const bool all = !flow->chosen && !flow->state;
+    const char *const most = all ? "no fewer than" : "at most";
+    s2_buf_puts(buf, "  label=\"");
+    if (arrives)
+        s2_buf_printf(buf, "heavy: the first part of the context reaches the last in %s %s", most,
+                      s2_count_text(depth, "layer").text);
+    else
+        s2_buf_printf(buf, "the first part of the context %s the last in %s",
+                      all ? "does not reach" : "is not certain to reach",
+                      s2_count_text(flow->n_layers, "layer").text);
+    if (flow->chosen)
+        s2_buf_puts(buf, "\\nkeys are chosen at run time: drawn is what is read for certain");
+    if (flow->state)
+        s2_buf_puts(buf, "\\nlayers that keep a state carry what they saw; no edge shows that");
+    if (flow->n_layers < n_layers)
+        s2_buf_printf(buf, "\\nthe first %d of %d layers are drawn", flow->n_layers, n_layers);
+    s2_buf_puts(buf, "\";\n");
+}
+
+static void flow_edges(const s2_flow *flow, int32_t n_layers, s2_buf *buf)
 {
     int32_t from[FLOW_LAYERS + 1][FLOW_PARTS], depth = 0;
     bool heavy[FLOW_LAYERS][FLOW_PARTS][FLOW_PARTS] = {{{false}}};
@@ -387,34 +436,26 @@ static void flow_edges(const s2_flow *flow, s2_buf *buf)
     }
     for (int32_t layer = 0; layer < flow->n_layers; layer++)
         for (int32_t part = 0; part < FLOW_PARTS; part++)
-            for (int32_t key = 0; key <= part; key++)
+            for (int32_t key = 0; key < FLOW_PARTS; key++)
                 if (flow->edge[layer][part][key])
                     s2_buf_printf(buf, "  n%d_%d -> n%d_%d%s;\n", layer, key, layer + 1, part,
                                   heavy[layer][part][key] ? " [penwidth=4, color=\"#d55e00\"]" : "");
-    if (from[depth][FLOW_PARTS - 1] >= 0)
-        s2_buf_printf(buf,
-                      "  label=\"heavy: the first part of the context reaches the last in no fewer than %d "
-                      "layer%s\";\n",
-                      depth, depth == 1 ? "" : "s");
-    else
-        s2_buf_printf(buf,
-                      "  label=\"the first part of the context does not reach the last in %d layers\";\n",
-                      flow->n_layers);
+    flow_caption(flow, from[depth][FLOW_PARTS - 1] >= 0, depth, n_layers, buf);
 }
 
 s2_status s2_picture_flow_dot(const s2_pattern *pattern, int64_t n_tok, s2_buf *buf)
 {
-    s2_flow flow = {.n_layers = s2_min_i32(pattern->n_layers, FLOW_LAYERS)};
-    flow.n_layers = s2_min_i32(flow.n_layers, 4);
+    s2_flow flow = {.n_layers = s2_min_i32(pattern->n_layers, FLOW_LAYERS), .causal = pattern->causal};
     int64_t work_left = S2_WORK_STEPS;
+    n_tok = s2_max_i64(n_tok, FLOW_PARTS);
     for (int32_t layer = 0; layer < flow.n_layers; layer++)
-        S2_TRY(flow_layer(pattern, layer, s2_max_i64(n_tok, FLOW_PARTS), &work_left, &flow));
+        S2_TRY(flow_layer(pattern, layer, n_tok, &work_left, &flow));
     s2_buf_puts(buf, "digraph flow {\n  rankdir=TB; splines=line; nodesep=0.15; ranksep=0.9; labelloc=b;\n"
                      "  graph [fontname=\"sans-serif\"]; node [shape=box, style=filled, "
                      "fillcolor=\"#e8ecf2\", color=\"#00204c\", fontname=\"sans-serif\", fontsize=10];\n  "
                      "edge [color=\"#7c7b78\", arrowsize=0.5];\n");
     flow_nodes(n_tok, &flow, buf);
-    flow_edges(&flow, buf);
+    flow_edges(&flow, pattern->n_layers, buf);
     s2_buf_puts(buf, "}\n");
     return buf->status;
 }

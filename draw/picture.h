@@ -34,6 +34,8 @@ typedef struct s2_picture {
     int64_t n_tok;   /* the context: the last cells may reach beyond it */
     int64_t n_holes; /* unread pairs of a union; one query counts for those of its block that read alike */
     bool is_union;
+    bool
+        is_least; /* heads choose keys at run time: what is read for certain, so that a hole may be read too */
     s2_picture_cell *cells; /* [row][column] */
 } s2_picture;
 
@@ -58,8 +60,9 @@ s2_status s2_picture_png(const s2_picture *picture, s2_buf *buf) S2_MUST_CHECK;
 
 /*
  * Flow of information over layers as DOT: layers are ranks, nodes are parts of the context, an edge says that
- * some head reads the part; the path from the first part to the last query by the fewest layers is drawn
- * heavy. S2_ENOMEM, S2_ELIMIT.
+ * some head reads the part for certain; the path from the first part to the last query by the fewest layers is
+ * drawn heavy. The caption says which layers are left out, and what choices and states may carry besides.
+ * S2_ENOMEM, S2_ELIMIT.
  */
 s2_status s2_picture_flow_dot(const s2_pattern *pattern, int64_t n_tok, s2_buf *buf) S2_MUST_CHECK;
 

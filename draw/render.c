@@ -67,7 +67,9 @@ static void holes_line(const s2_picture *picture, char *line, size_t cap)
     line[0] = '\0';
     if (picture->is_union && picture->row_tok > 0)
         snprintf(line, cap,
-                 picture->n_holes > 0 ? "X: pairs that no head reads" : "every pair is read by some head");
+                 picture->n_holes == 0 ? "every pair is read by some head"
+                 : picture->is_least   ? "X: pairs that no head is certain to read"
+                                       : "X: pairs that no head reads");
 }
 
 void s2_picture_ansi(const s2_picture *picture, bool ascii, s2_buf *buf)
@@ -198,8 +200,9 @@ static void draw_legend(drawing *sheet)
     s2_surface_box(&sheet->to, sheet->left, y + 22, 14, 14, hole_colour);
     cross(&sheet->to, sheet->left, y + 22, 14, 14);
     (void)!s2_place_words(&sheet->place, sheet->left + 20, y + 22, S2_ANCHOR_BEGIN,
-                          picture->n_holes > 0 ? "hole: some pair here is read by no head"
-                                               : "hole: none here");
+                          picture->n_holes == 0 ? "hole: none here"
+                          : picture->is_least   ? "hole: no head is certain to read some pair here"
+                                                : "hole: some pair here is read by no head");
 }
 
 /* Adjacent cells of one colour are one box, except holes, each of which has its own cross. */

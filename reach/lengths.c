@@ -82,6 +82,10 @@ s2_status s2_lengths_decide(s2_arena *arena, const s2_pattern *pattern, s2_phase
     const s2_arena_mark_t mark = s2_arena_mark(arena);
     const s2_status status = decide(arena, pattern, phase, out);
     s2_arena_rewind(arena, mark);
+    for (int32_t layer = 0; layer < pattern->n_layers && status == S2_OK; layer++)
+        if (out->answer == S2_LENGTHS_DECIDED && out->layers == 0 &&
+            s2_pattern_state_bytes(pattern, layer) > 0)
+            *out = (s2_lengths){.answer = S2_LENGTHS_STATE};
     if (status != S2_ELIMIT)
         return status;
     *out = (s2_lengths){.answer = S2_LENGTHS_TOO_LARGE};

@@ -15,8 +15,9 @@
 typedef enum s2_lengths_answer {
     S2_LENGTHS_DECIDED,
     S2_LENGTHS_NOT_CAUSAL,
-    S2_LENGTHS_LISTED,   /* random lists or masks: they do not repeat */
-    S2_LENGTHS_PARTIAL,  /* blocks are read in part, or keys are chosen at run time */
+    S2_LENGTHS_LISTED,  /* random lists or masks: they do not repeat */
+    S2_LENGTHS_PARTIAL, /* blocks are read in part, or keys are chosen at run time */
+    S2_LENGTHS_STATE, /* not within the stack by reads, and a layer keeps a state, which carries what it saw */
     S2_LENGTHS_TOO_LARGE /* the length that would decide has more blocks or reads than the stack's limits */
 } s2_lengths_answer;
 

@@ -38,7 +38,7 @@ void s2_report_types(const s2_sim_options *options, s2_buf *buf)
         s2_buf_puts(buf, ", weights ");
         s2_report_weights(options, buf);
     }
-    if (options->cache != S2_CACHE_AS_DTYPE)
+    if (options->cache != S2_CACHE_AS_DTYPE && options->phase != S2_TRAIN) /* which keeps none */
         s2_buf_printf(buf, ", cache %s", s2_cache_type_word(options->cache));
 }
 

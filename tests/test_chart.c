@@ -499,6 +499,86 @@ static void pictures_are_written_in_every_form(void **state)
     s2_arena_release(&arena);
 }
 
+/* A length is named by all of its digits: 1048580 is not 1048576. */
+static void ticks_of_a_length_name_it_whole(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(11)};
+    for (int n = 0; n < 200; n++) {
+        const int64_t len = 4 * (1 + (int64_t)s2_rng_below(&rng, 1 << (2 + n % 21)));
+        const double x[] = {0, (double)len}, y[] = {0, 1};
+        s2_chart chart = {.title = "t", .n_series = 1, .x_binary = true};
+        chart.series[0] = (s2_chart_series){.name = "s", .style = S2_CHART_LINE, .n = 2, .x = x, .y = y};
+        s2_buf svg = {0};
+        assert_int_equal(s2_chart_svg(&chart, 1, &svg), S2_OK);
+        for (int quarter = 1; quarter <= 4; quarter++) {
+            char tick[32];
+            snprintf(tick, sizeof tick, ">%lld</text>", (long long)(len / 4 * quarter));
+            if (strstr(svg.data, tick) == NULL)
+                fail_msg("%lld tokens: no tick reads %s", (long long)len, tick);
+        }
+        s2_buf_release(&svg);
+    }
+}
+
+/* What is chosen at run time or carried by a state may arrive: only where neither is, a picture says that it does not. */
+static void pictures_deny_only_what_is_known(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool chosen, carried, cut;
+    } cases[] = {{"heads 4; layers all: local 2", false, false, false},
+                 {"heads 4; layers 9; layers all: local 2", false, false, true},
+                 {"heads 4; layers all: pages 4 page 64", true, false, false},
+                 {"heads 4; layers all: heavy 64", true, false, false},
+                 {"heads 4; layers 5; layers all: local 2 | topk 64", true, false, true},
+                 {"heads 4; heads 0-2: local 2; heads 3: topk 64", true, false, false},
+                 {"heads 4; layers 3; layers 0,2: local 2; layers 1: state 2m", false, true, false},
+                 {"heads 4; layers 3; layers 0,2: topk 9; layers 1: state 2m", true, true, false}};
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        s2_arena arena = {0};
+        s2_buf svg = {0}, ascii = {0}, dot = {0};
+        s2_picture picture;
+        const s2_pattern pattern = s2_parsed(&arena, cases[n].text);
+        const bool chosen = cases[n].chosen, carried = cases[n].carried;
+        assert_int_equal(s2_picture_mask(&arena, &pattern, S2_PICTURE_UNION, 0, 0, 1024, 16, &picture),
+                         S2_OK);
+        assert_true(picture.n_holes > 0);
+        assert_int_equal(s2_picture_svg(&picture, &svg), S2_OK);
+        s2_picture_ansi(&picture, true, &ascii);
+        assert_int_equal(s2_picture_shards(&arena, &pattern, 0, 1024, 16, &picture), S2_OK);
+        assert_int_equal(s2_picture_svg(&picture, &svg), S2_OK);
+        assert_int_equal(s2_picture_flow_dot(&pattern, 8192, &dot), S2_OK);
+        assert_int_equal(strstr(svg.data, "is read by no head") == NULL, chosen);
+        assert_int_equal(strstr(ascii.data, "X: pairs that no head reads") == NULL, chosen);
+        assert_int_equal(strstr(ascii.data, "chosen at run time") != NULL, chosen);
+        assert_int_equal(strstr(dot.data, "chosen at run time") != NULL, chosen);
+        assert_int_equal(strstr(dot.data, "keep a state") != NULL, carried);
+        assert_int_equal(strstr(dot.data, "no fewer than") == NULL &&
+                             strstr(dot.data, "does not reach") == NULL,
+                         chosen || carried);
+        assert_int_equal(strstr(dot.data, "layers are drawn") != NULL, cases[n].cut);
+        s2_buf_release(&svg);
+        s2_buf_release(&ascii);
+        s2_buf_release(&dot);
+        s2_arena_release(&arena);
+    }
+}
+
+static void flow_goes_back_where_a_pattern_is_not_causal(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_buf dot = {0};
+    const s2_pattern pattern = s2_parsed(&arena, "heads 1; layers 1; causal no; layers all: dense");
+    assert_int_equal(s2_picture_flow_dot(&pattern, 4096, &dot), S2_OK);
+    assert_non_null(strstr(dot.data, "n0_7 -> n1_0;"));
+    assert_non_null(strstr(dot.data, "n0_0 -> n1_7 [penwidth"));
+    s2_buf_release(&dot);
+    s2_arena_release(&arena);
+}
+
 /* So many heads that views need more than one piece of memory. */
 static void a_failed_allocation_leaves_no_picture(void **state)
 {
@@ -545,6 +625,9 @@ int main(void)
         cmocka_unit_test(cells_show_the_share_of_pairs_read),
         cmocka_unit_test(no_words_of_a_picture_overlap_and_none_are_cut),
         cmocka_unit_test(pictures_are_written_in_every_form),
+        cmocka_unit_test(ticks_of_a_length_name_it_whole),
+        cmocka_unit_test(pictures_deny_only_what_is_known),
+        cmocka_unit_test(flow_goes_back_where_a_pattern_is_not_causal),
         cmocka_unit_test(a_failed_allocation_leaves_no_picture),
     };
     return cmocka_run_group_tests_name("chart", tests, NULL, NULL);

@@ -682,8 +682,11 @@ static void add_readers(const s2_view *views, int32_t n_heads, int64_t n_tok, s2
             s2_buf_puts(buf, " ...");
         n++;
     }
+    bool chosen = false;
+    for (int32_t head = 0; head < n_heads; head++)
+        chosen = chosen || views[head].has_dynamic;
     if (n == 0)
-        s2_buf_puts(buf, "read by no head");
+        s2_buf_puts(buf, chosen ? "read for certain by no head" : "read by no head");
 }
 
 /* What a cell of a mask stands for, in words. */

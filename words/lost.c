@@ -43,8 +43,8 @@ static s2_status read_heads(reach *r, int32_t layer, int32_t begin, int32_t end)
     return S2_OK;
 }
 
-/* "0-63, 128-191, ... (4096 of 8192 keys)" */
-static void put_ranges(const reach *r, s2_buf *buf)
+/* "0-63, 128-191, ... (4096 of 8192 keys)"; false: there are none. */
+static bool put_ranges(const reach *r, s2_buf *buf)
 {
     int64_t n_lost = 0, n_ranges = 0;
     for (int64_t begin = 0, end; begin < r->n_keys; begin = end) {
@@ -61,6 +61,16 @@ static void put_ranges(const reach *r, s2_buf *buf)
         s2_buf_printf(buf, " and %lld ranges more", (long long)(n_ranges - SHOWN_RANGES));
     s2_buf_printf(buf, n_lost > 0 ? " (%lld of %lld keys)\n" : "none\n", (long long)n_lost,
                   (long long)r->n_keys);
+    return n_lost > 0;
+}
+
+/* Whether some head of the layer chooses keys at run time, so that what is left unread is not decided. */
+static bool chooses(const s2_pattern *p, s2_phase phase, int32_t layer)
+{
+    for (int32_t head = 0; head < p->n_heads; head++)
+        if (s2_body_dynamic(&p->bodies[s2_pattern_body(p, phase, layer, head)]) != NULL)
+            return true;
+    return false;
 }
 
 static s2_status put_layer(reach *r, int32_t layer, const int32_t *first_alike, s2_buf *buf)
@@ -71,12 +81,17 @@ static s2_status put_layer(reach *r, int32_t layer, const int32_t *first_alike, 
     if (s2_pattern_has_phases(p))
         s2_buf_printf(buf, "%s, ", s2_phase_word(r->phase));
     (void)s2_layers_print_alike(p, first_alike, layer, buf);
+    if (s2_pattern_is_state_layer(p, layer)) {
+        s2_buf_puts(buf, ": no key is read; what their state carries is not counted\n");
+        return buf->status;
+    }
     s2_buf_printf(buf, ", query %lld: unread by every head: ", (long long)r->q_tok);
-    put_ranges(r, buf);
+    if (put_ranges(r, buf) && chooses(p, r->phase, layer))
+        s2_buf_puts(buf, "  pages, heavy and topk may choose some of these at run time\n");
     for (int32_t kv = 0; kv < n_kv; kv++) {
         S2_TRY(read_heads(r, layer, kv * group, (kv + 1) * group));
         s2_buf_printf(buf, "  KV head %-3d unread: ", (int)kv);
-        put_ranges(r, buf);
+        (void)put_ranges(r, buf);
     }
     return buf->status;
 }

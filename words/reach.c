@@ -18,13 +18,29 @@ static int64_t tokens(const teller *t, int64_t n_blk)
     return s2_min_i64(n, t->m->stack.n_tok);
 }
 
+static bool keeps_state(const s2_pattern *pattern)
+{
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++)
+        if (s2_pattern_state_bytes(pattern, layer) > 0)
+            return true;
+    return false;
+}
+
+/* Whether information moves by the reads that are counted alone: else that it does not arrive is no fact. */
+static bool counts_all(const s2_pattern *pattern)
+{
+    return s2_pattern_dynamic(pattern) == NULL && !keeps_state(pattern);
+}
+
 static void print_hops(teller *t)
 {
     const s2_hops *const h = &t->m->hops;
     s2_buf *const buf = t->buf;
     if (h->layers == 0) {
-        s2_buf_printf(buf, "hops       not within the stack: query block %d never learns of key block %d\n",
-                      (int)h->q_blk, (int)h->k_blk);
+        s2_buf_printf(buf, "hops       not %swithin the stack: query block %d %s key block %d\n",
+                      counts_all(t->m->stack.pattern) ? "" : "certainly ", (int)h->q_blk,
+                      counts_all(t->m->stack.pattern) ? "never learns of" : "need not learn of",
+                      (int)h->k_blk);
         return;
     }
     s2_buf_printf(buf, "hops       every key reaches every later query within %s, wherever they begin\n",
@@ -123,6 +139,7 @@ const char *s2_lengths_why(s2_lengths_answer answer)
     case S2_LENGTHS_NOT_CAUSAL: return "the pattern is not causal";
     case S2_LENGTHS_LISTED: return "random lists and masks do not repeat";
     case S2_LENGTHS_PARTIAL: return "blocks are read in part, or chosen at run time";
+    case S2_LENGTHS_STATE: return "a state carries what no head reads";
     case S2_LENGTHS_TOO_LARGE: return "the pattern repeats too late";
     }
     return NULL;
@@ -205,9 +222,12 @@ static void print_rest(teller *t)
 void s2_reach_tables(const s2_measures *measures, s2_buf *buf)
 {
     teller t = {measures, NULL, buf};
+    if (s2_pattern_dynamic(measures->stack.pattern) != NULL)
+        s2_buf_puts(buf, "           keys are chosen at run time: counted is what heads read for certain\n");
+    if (keeps_state(measures->stack.pattern))
+        s2_buf_puts(buf, "           layers that keep a state carry what they saw: that is not counted\n");
     if (!measures->stack.exact)
-        s2_buf_puts(buf, "           parts of blocks are read, or choices made at run time: a block read in "
-                         "part counts as read\n");
+        s2_buf_puts(buf, "           a block that is read in part counts as read\n");
     print_hops(&t);
     print_receptive(&t);
     print_distances(&t);
