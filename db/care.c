@@ -288,8 +288,25 @@ static s2_status dump_query(const dump *d, const char *sql, s2_diag *diag)
     return status;
 }
 
+/* s2_hostile(X): X is a text with something that a terminal would obey, or that is no text. */
+static void is_hostile(sqlite3_context *context, int n, sqlite3_value **values)
+{
+    (void)n;
+    const bool is_text = sqlite3_value_type(values[0]) == SQLITE_TEXT;
+    const char *const text = is_text ? (const char *)sqlite3_value_text(values[0]) : NULL;
+    const size_t n_bytes = text != NULL ? (size_t)sqlite3_value_bytes(values[0]) : 0;
+    bool hostile = false;
+    for (size_t byte = 0, len; byte < n_bytes && !hostile; byte += len) {
+        len = s2_utf8_len(text + byte, n_bytes - byte);
+        const uint32_t point = len > 0 ? s2_utf8_decode(text + byte, len) : 0;
+        hostile = point != '\n' && point != '\t' && s2_codepoint_is_hostile(point);
+    }
+    sqlite3_result_int(context, hostile);
+}
+
 /*
- * "SELECT 'INSERT INTO t VALUES('||quote(a)||','||quote(b)||');' FROM t", from the columns that the file has.
+ * "SELECT 'INSERT INTO t VALUES('||VALUE||','||VALUE||');' FROM t", from the columns that the file has. VALUE is the quoted
+ * column, or its bytes in hexadecimal where the dump is not to pass them to a terminal as they are.
  */
 static s2_status dump_table(const dump *d, const char *table, s2_diag *diag)
 {
@@ -298,8 +315,8 @@ static s2_status dump_table(const dump *d, const char *table, s2_diag *diag)
     S2_TRY(s2_sql_prepare(d->db, "SELECT name FROM pragma_table_info(?) ORDER BY cid", &columns, diag));
     sqlite3_bind_text(columns, 1, table, -1, SQLITE_STATIC);
     s2_buf_printf(&sql, "SELECT 'INSERT INTO %s VALUES('", table);
-    const char *between = "||quote(\"";
-    for (bool has_row = true;; between = "||','||quote(\"") {
+    const char *between = "||";
+    for (bool has_row = true;; between = "||','||") {
         const char *name = NULL;
         s2_status status = s2_sql_step(d->db, columns, &has_row, diag);
         if (status == S2_OK && has_row)
@@ -310,7 +327,10 @@ static s2_status dump_table(const dump *d, const char *table, s2_diag *diag)
         }
         if (!has_row)
             break;
-        s2_buf_printf(&sql, "%s%s\")", between, name);
+        s2_buf_printf(&sql,
+                      "%sCASE WHEN s2_hostile(\"%s\") THEN 'CAST(X'''||hex(\"%s\")||''' AS TEXT)' ELSE "
+                      "quote(\"%s\") END",
+                      between, name, name, name);
     }
     s2_buf_printf(&sql, "||');' FROM %s", table);
     s2_buf_add(&sql, "", 1);
@@ -327,6 +347,9 @@ s2_status s2_db_dump(s2_db *db, s2_db_line_fn put, void *user, s2_diag *diag)
              "PRAGMA foreign_keys=OFF;\nPRAGMA application_id=%d;\nPRAGMA user_version=%d;\nBEGIN;",
              S2_DB_APPLICATION_ID, S2_DB_SCHEMA_VERSION);
     S2_TRY(put_line(&d, head, strlen(head), diag));
+    const int flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC;
+    S2_TRY(s2_sql_fail(
+        db, sqlite3_create_function(db->sql, "s2_hostile", 1, flags, NULL, is_hostile, NULL, NULL), diag));
     S2_TRY(dump_query(
         &d, "SELECT sql||';' FROM sqlite_schema WHERE type='table' AND name NOT LIKE 'sqlite_%'", diag));
     /* What can be read of a damaged file is written; the caller still learns of the damage. */

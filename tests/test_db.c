@@ -1971,6 +1971,57 @@ static void backup_and_dump_hold_the_same_rows(void **state)
     s2_db_close(&db);
 }
 
+/* A dump may be read on a terminal, and loaded again: what a terminal would obey comes back byte by byte. */
+static void a_dump_says_nothing_to_a_terminal_and_loses_nothing(void **state)
+{
+    (void)state;
+    static const char alter[] =
+        "UPDATE design SET name=CAST(x'1b5b33316d' AS TEXT)||'it''s'||char(8238)||CAST(x'9b' AS TEXT);"
+        "UPDATE run SET command='a'||char(9)||'b'||char(10)||'caf'||char(233), host=CAST(x'610062' AS TEXT);";
+    static const char same[] =
+        "ATTACH '%s' AS b; SELECT 1/((SELECT group_concat(hex(name)) FROM main.design)="
+        "(SELECT group_concat(hex(name)) FROM b.design)), 1/((SELECT "
+        "group_concat(hex(command)||hex(host)) FROM main.run)=(SELECT "
+        "group_concat(hex(command)||hex(host)) FROM b.run));";
+    const char *const path = s2_dir_path("a.db"), *const restored = s2_dir_path("restored.db");
+    s2_db *db = s2_opened_new(path);
+    fill(db, 3);
+    s2_db_close(&db);
+    run_sql(path, alter);
+    OK(s2_db_open(path, S2_DB_READ, &db, NULL));
+    s2_buf sql = {0}, query = {0};
+    OK(s2_db_dump(db, s2_keep_line, &sql, NULL));
+    s2_db_close(&db);
+    for (size_t byte = 0, len; byte < sql.len; byte += len) {
+        len = s2_utf8_len(sql.data + byte, sql.len - byte);
+        const uint32_t point = len > 0 ? s2_utf8_decode(sql.data + byte, len) : 0;
+        if (s2_codepoint_is_hostile(point) && point != '\n' && point != '\t')
+            fail_msg("the dump has U+%04X", (unsigned)point);
+        if (len == 0)
+            break;
+    }
+    s2_buf_add(&sql, "", 1);
+    s2_gen_forget(restored);
+    run_sql(restored, sql.data);
+    s2_buf_printf(&query, same, restored);
+    s2_buf_add(&query, "", 1);
+    sqlite3 *raw = NULL;
+    sqlite3_stmt *row = NULL;
+    const char *tail = query.data;
+    assert_int_equal(sqlite3_open(path, &raw), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(raw, tail, -1, &row, &tail), SQLITE_OK);
+    assert_int_equal(sqlite3_step(row), SQLITE_DONE);
+    sqlite3_finalize(row);
+    assert_int_equal(sqlite3_prepare_v2(raw, tail, -1, &row, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(row), SQLITE_ROW);
+    assert_int_equal(sqlite3_column_int(row, 0), 1);
+    assert_int_equal(sqlite3_column_int(row, 1), 1);
+    sqlite3_finalize(row);
+    sqlite3_close(raw);
+    s2_buf_release(&query);
+    s2_buf_release(&sql);
+}
+
 /* SQLite plays whatever log lies beside a file into it. */
 static void the_log_of_another_file_is_never_played_into_a_new_one(void **state)
 {
@@ -2183,6 +2234,7 @@ int main(void)
         cmocka_unit_test(who_reads_is_told_when_a_newer_program_changed_the_schema),
         cmocka_unit_test(merging_brings_everything_once),
         cmocka_unit_test(backup_and_dump_hold_the_same_rows),
+        cmocka_unit_test(a_dump_says_nothing_to_a_terminal_and_loses_nothing),
         cmocka_unit_test(the_log_of_another_file_is_never_played_into_a_new_one),
         cmocka_unit_test(a_dump_of_a_damaged_file_saves_the_other_tables),
         cmocka_unit_test(a_value_that_no_design_has_is_named_and_the_nearest_told),
