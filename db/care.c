@@ -305,8 +305,8 @@ static void is_hostile(sqlite3_context *context, int n, sqlite3_value **values)
 }
 
 /*
- * "SELECT 'INSERT INTO t VALUES('||VALUE||','||VALUE||');' FROM t", from the columns that the file has. VALUE is the quoted
- * column, or its bytes in hexadecimal where the dump is not to pass them to a terminal as they are.
+ * "SELECT 'INSERT INTO t VALUES('||VALUE||','||VALUE||');' FROM t", from the columns that the file has. VALUE is the
+ * quoted column, or its bytes in hexadecimal where a terminal must not get them as they are.
  */
 static s2_status dump_table(const dump *d, const char *table, s2_diag *diag)
 {
