@@ -35,7 +35,9 @@
 #define OPT_WEIGHTS                                                                                          \
     OPT("weights", '\0', "published|as-dtype|fp8|int8|int4|mxfp4", "published",                              \
         "type of the model's weights; published: as its config says, else, and in training, as --dtype")
-#define OPT_KV_DTYPE OPT("kv-dtype", '\0', "as-dtype|bf16|e4m3|int8", "as-dtype", "type of the KV cache")
+#define OPT_KV_DTYPE                                                                                         \
+    OPT("kv-dtype", '\0', "as-dtype|bf16|e4m3|int8", "as-dtype",                                             \
+        "type of the KV cache, of which training has none")
 #define OPT_FUSION                                                                                           \
     OPT("fusion", '\0', "fused|eager", "fused",                                                              \
         "norms, rotary embedding and activations: one kernel each, or PyTorch's operations one by one")

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <sha2.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,10 @@
 
 enum { CODE_CALIBRATION = 705, MAX_BYTES = 1 << 16, MOST_NUMBERS = 6 };
 
-/* name, least, most: all doubles of s2_time_model and of s2_kernel_model that a file holds. */
+/*
+ * name, least, most: all doubles of s2_time_model and of s2_kernel_model that a file holds. Of a kernel's, is_rare: few
+ * have it, so where it is 0 a file leaves it out.
+ */
 #define MODEL_KEYS(X)                                                                                        \
     X(n_sms, 1, 4096)                                                                                        \
     X(mma_flop, 1, 1e6)                                                                                      \
@@ -28,48 +32,49 @@ enum { CODE_CALIBRATION = 705, MAX_BYTES = 1 << 16, MOST_NUMBERS = 6 };
     X(clock_l2, 0, 1e6)                                                                                      \
     X(clock_hbm, 0, 1e6)
 #define KERNEL_KEYS(X)                                                                                       \
-    X(residents, 1, 64)                                                                                      \
-    X(hbm_gb_s, 1, 1e6)                                                                                      \
-    X(launch_us, 0, 1e6)                                                                                     \
-    X(miss_us, 0, 1e6)                                                                                       \
-    X(start, 0, 1e9)                                                                                         \
-    X(sub, 0, 1e6)                                                                                           \
-    X(list, 0, 1e6)                                                                                          \
-    X(mixed, 0, 100)                                                                                         \
-    X(alone, 0, 64)                                                                                          \
-    X(fine, 0, 1e6)                                                                                          \
-    X(more, 0, 1e6)                                                                                          \
-    X(column, 0, 1e6)                                                                                        \
-    X(part, 0, 1e6)                                                                                          \
-    X(warm_mb, 0, 1e5)                                                                                       \
-    X(lost_mb, 1e-3, 1e5)                                                                                    \
-    X(gather, 0, 1e3)                                                                                        \
-    X(hit, 0, 1e3)                                                                                           \
-    X(trip, 0, 1e6)                                                                                          \
-    X(warp, 0, 1)                                                                                            \
-    X(behind, 0, 1e6)                                                                                        \
-    X(adding, 0, 1e6)                                                                                        \
-    X(early, 0, 1e6)                                                                                         \
-    X(in_step, 0, 1e6)                                                                                       \
-    X(amid, 0, 1)                                                                                            \
-    X(draw, 0, 100)                                                                                          \
-    X(least_us, 0, 1e12)                                                                                     \
-    X(most_us, 0, 1e12)                                                                                      \
-    X(fit_pct, 0, 1e6)
+    X(residents, 1, 64, false)                                                                               \
+    X(hbm_gb_s, 1, 1e6, false)                                                                               \
+    X(launch_us, 0, 1e6, false)                                                                              \
+    X(miss_us, 0, 1e6, false)                                                                                \
+    X(start, 0, 1e9, false)                                                                                  \
+    X(sub, 0, 1e6, false)                                                                                    \
+    X(list, 0, 1e6, false)                                                                                   \
+    X(mixed, 0, 100, false)                                                                                  \
+    X(alone, 0, 64, false)                                                                                   \
+    X(fine, 0, 1e6, false)                                                                                   \
+    X(more, 0, 1e6, false)                                                                                   \
+    X(column, 0, 1e6, false)                                                                                 \
+    X(part, 0, 1e6, false)                                                                                   \
+    X(warm_mb, 0, 1e5, false)                                                                                \
+    X(lost_mb, 1e-3, 1e5, false)                                                                             \
+    X(gather, 0, 1e3, false)                                                                                 \
+    X(hit, 0, 1e3, false)                                                                                    \
+    X(trip, 0, 1e6, true)                                                                                    \
+    X(warp, 0, 1, true)                                                                                      \
+    X(behind, 0, 1e6, true)                                                                                  \
+    X(adding, 0, 1e6, true)                                                                                  \
+    X(early, 0, 1e6, true)                                                                                   \
+    X(in_step, 0, 1e6, true)                                                                                 \
+    X(amid, 0, 1, true)                                                                                      \
+    X(draw, 0, 100, true)                                                                                    \
+    X(least_us, 0, 1e12, false)                                                                              \
+    X(most_us, 0, 1e12, false)                                                                               \
+    X(fit_pct, 0, 1e6, false)
 
 typedef struct s2_key {
     const char *word;
     size_t offset;
     double least, most;
+    bool is_rare;
 } s2_key;
 
 static const s2_key model_keys[] = {
-#define ROW(key, least, most) {#key, offsetof(s2_time_model, key), least, most},
+#define ROW(key, least, most) {#key, offsetof(s2_time_model, key), least, most, false},
     MODEL_KEYS(ROW)
 #undef ROW
 };
 static const s2_key kernel_keys[] = {
-#define ROW(key, least, most) {#key, offsetof(s2_kernel_model, key), least, most},
+#define ROW(key, least, most, is_rare) {#key, offsetof(s2_kernel_model, key), least, most, is_rare},
     KERNEL_KEYS(ROW)
 #undef ROW
 };
@@ -99,13 +104,7 @@ static void print_kernel(const s2_kernel_model *kernel, s2_buf *buf)
     s2_buf_printf(buf, "takes %d %d %d\n", kernel->rows, kernel->whole_blocks, kernel->padded);
     for (int32_t key = 0; key < N_KERNEL_KEYS; key++) {
         const double value = *(const double *)(const void *)((const char *)kernel + kernel_keys[key].offset);
-        const size_t offset = kernel_keys[key].offset;
-        const bool is_rare =
-            offset == offsetof(s2_kernel_model, draw) || offset == offsetof(s2_kernel_model, behind) ||
-            offset == offsetof(s2_kernel_model, adding) || offset == offsetof(s2_kernel_model, trip) ||
-            offset == offsetof(s2_kernel_model, early) || offset == offsetof(s2_kernel_model, in_step) ||
-            offset == offsetof(s2_kernel_model, warp) || offset == offsetof(s2_kernel_model, amid);
-        if (!is_rare || value != 0) /* few kernels have them */
+        if (!kernel_keys[key].is_rare || value != 0)
             s2_buf_printf(buf, "%s %.6g\n", kernel_keys[key].word, value);
     }
     for (int32_t d = 0; d < kernel->n_dims; d++)

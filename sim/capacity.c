@@ -332,9 +332,9 @@ static double dense_token_bytes(const s2_holders *holders)
     return 2.0 * elems * s2_sim_cache_bytes(holders->options);
 }
 
-static double in_pages(const s2_sim_options *options)
+static double in_pages(const s2_sim_options *options, int64_t len_tok)
 {
-    return (double)s2_round_up(options->len_tok, options->page_tok);
+    return (double)s2_round_up(len_tok, options->page_tok);
 }
 
 static double state_bytes(const s2_holders *holders)
@@ -356,17 +356,19 @@ static int64_t batch_of(const s2_sim_options *options, double each)
     return fits;
 }
 
-/* Each token of a dense cache takes as much, and so does what is computed of it: of the last new_tok, if given. */
+/* By the rule of longest_fit(), of a cache that takes as much for each of its pages. */
 static int64_t longest_dense(const s2_sim_options *options, double token, double states)
 {
-    const double batch = (double)options->batch, one = activations_at(options, options->batch, 1),
-                 none = activations_at(options, options->batch, 0),
-                 all = room_at(options, options->batch, 0) / batch - states, each = (one - none) / batch;
-    const double new_tok = (double)options->new_tok;
-    const double most = new_tok > 0 && all > new_tok * (token + each) ? (all - new_tok * each) / token
-                                                                      : fmax(0, all) / (token + each);
-    return most >= S2_LIMIT_CONTEXT_TOK ? S2_LIMIT_CONTEXT_TOK
-                                        : (int64_t)(most / options->page_tok) * options->page_tok;
+    const double batch = (double)options->batch;
+    int64_t fits = 0, beyond = S2_LIMIT_CONTEXT_TOK + 1;
+    while (beyond - fits > 1) {
+        const int64_t tried = fits + (beyond - fits) / 2;
+        if (token * in_pages(options, tried) <= room_at(options, options->batch, tried) / batch - states)
+            fits = tried;
+        else
+            beyond = tried;
+    }
+    return fits;
 }
 
 /*
@@ -391,7 +393,8 @@ static s2_status find_fit(const s2_holders *holders, s2_sim *sim)
         sim->fit_batch = options->batch;
     if (sim->fit_batch >= options->batch && sim->fit_len_tok < options->len_tok)
         sim->fit_len_tok = options->len_tok;
-    sim->fit_batch_dense = batch_of(options, token * in_pages(options) + state_bytes(holders));
+    sim->fit_batch_dense =
+        batch_of(options, token * in_pages(options, options->len_tok) + state_bytes(holders));
     sim->fit_len_dense_tok = longest_dense(options, token, state_bytes(holders));
     return S2_OK;
 }
@@ -414,7 +417,8 @@ s2_status s2_capacity_price(s2_arena *arena, const s2_pattern *pattern, const s2
     sim->weight_bytes = s2_end_to_end_weight_bytes(options);
     S2_TRY(bytes_at(&holders, options->len_tok, options->page_tok, &sim->kv, &sim->kv_fullest));
     sim->kv_kept = kept_of(options, &sim->kv);
-    sim->kv_dense_each = (int64_t)((dense_token_bytes(&holders) * in_pages(options) + state_bytes(&holders)) *
+    sim->kv_dense_each = (int64_t)((dense_token_bytes(&holders) * in_pages(options, options->len_tok) +
+                                    state_bytes(&holders)) *
                                    (double)options->batch);
     sim->lack_bytes = s2_capacity_lack(options, (double)sim->kv_fullest);
     sim->host_bytes = (int64_t)ceil(s2_capacity_beyond(options, (double)sim->kv_fullest));

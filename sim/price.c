@@ -102,6 +102,11 @@ static s2_status check_listed_priced(const s2_sim_options *options, const s2_sim
 
 s2_status s2_sim_check_trained(const s2_sim_options *options, s2_diag *diag)
 {
+    if (s2_sim_cache_differs(options))
+        return s2_diag_set(diag, S2_EINVAL, CODE_SIM, 0, 0,
+                           "training keeps no KV cache, whose type --kv-dtype %s says: its keys and values "
+                           "are those of --dtype",
+                           s2_cache_type_word(options->cache));
     if (options->weights < S2_WEIGHTS_INT8)
         return S2_OK;
     return s2_diag_set(
@@ -148,10 +153,10 @@ static s2_status check_options(const s2_pattern *pattern, const s2_sim_options *
                            S2_LIMIT_BATCH);
     if (options->new_tok != 0)
         S2_TRY(check_new(pattern, options, diag));
-    if (net != NULL && options->phase == S2_TRAIN) {
+    if (options->phase == S2_TRAIN)
         S2_TRY(s2_sim_check_trained(options, diag));
+    if (net != NULL && options->phase == S2_TRAIN)
         S2_TRY(check_trained_layers(net, diag));
-    }
     S2_TRY(s2_share_check(pattern, options->n_ranks, diag));
     return net != NULL ? s2_net_check_shape(net, pattern, diag) : S2_OK;
 }

@@ -683,7 +683,7 @@ static void activations_of_inference_take_room(void **state)
                         1e-9 * held_by_pass(&options));
         assert_true(sim.fit_batch <= bare.fit_batch && sim.fit_len_tok <= bare.fit_len_tok);
         assert_int_equal(sim.fit_batch, sim.fit_batch_dense);
-        assert_int_equal(sim.fit_len_tok / options.page_tok * options.page_tok, sim.fit_len_dense_tok);
+        assert_int_equal(sim.fit_len_tok, sim.fit_len_dense_tok);
         assert_true(s2_sim_runs(&options, &sim, false) == (sim.fit_batch >= options.batch));
         assert_true(s2_sim_runs(&options, &sim, true) == (sim.fit_batch_dense >= options.batch));
         s2_sim_options more = options;
@@ -703,6 +703,58 @@ static void activations_of_inference_take_room(void **state)
         assert_true(chunk.fit_batch >= sim.fit_batch && chunk.fit_len_tok >= sim.fit_len_tok);
     }
     s2_arena_release(&arena);
+}
+
+/* A dense design of any shape, whose layers may differ and keep a state. */
+static void draw_dense(s2_rng *rng, s2_buf *text)
+{
+    const int32_t n_kv_heads = 4 << s2_rng_below(rng, 2);
+    s2_buf_printf(text, "layers %d; heads %d; kv-heads %d; head-dim %d; ", 2 + (int)s2_rng_below(rng, 6),
+                  n_kv_heads << s2_rng_below(rng, 3), n_kv_heads, 16 << s2_rng_below(rng, 3));
+    if (s2_rng_below(rng, 3) == 0)
+        s2_buf_printf(text, "layers 1::2: state %d; ", 64 + (int)s2_rng_below(rng, 4000));
+    if (s2_rng_below(rng, 3) == 0)
+        s2_buf_printf(text, "layers 0: head-dim 32; ");
+    s2_buf_puts(text, "layers all: dense");
+}
+
+/* On any machine and with any page dense beside itself fits neither more nor less. */
+static void dense_fits_as_much_as_dense(void **state)
+{
+    (void)state;
+    int32_t n_within = 0;
+    for (int64_t n = 0; n < s2_test_cases(200); n++) {
+        s2_rng rng = {s2_test_seed(20261130) + (uint64_t)n};
+        s2_arena arena = {0};
+        s2_buf text = {0};
+        draw_dense(&rng, &text);
+        const s2_pattern pattern = s2_parsed(&arena, text.data);
+        s2_sim_options options = small_gpu(&rng);
+        s2_net net = small_net;
+        net.n_layers = pattern.n_layers;
+        net.n_heads = pattern.n_heads;
+        net.n_kv_heads = pattern.n_kv_heads;
+        net.head_dim = pattern.head_dim;
+        options.page_tok = 1 + (int32_t)s2_rng_below(&rng, 40);
+        options.n_ranks = 1 << s2_rng_below(&rng, 3);
+        options.phase = s2_rng_below(&rng, 2) == 0 ? S2_PREFILL : S2_DECODE;
+        options.cache = (s2_cache_type)s2_rng_below(&rng, S2_N_CACHE_TYPES);
+        options.keeps_all = s2_rng_below(&rng, 3) == 0;
+        if (options.phase == S2_PREFILL && s2_rng_below(&rng, 2) == 0)
+            options.new_tok = 1 + (int64_t)s2_rng_below(&rng, (uint64_t)options.len_tok);
+        if (!s2_pattern_layers_differ(&pattern) && s2_rng_below(&rng, 3) != 0)
+            options.net = &net;
+        options.n_stages = options.net != NULL ? 1 + (int32_t)s2_rng_below(&rng, 2) : 1;
+        const s2_sim sim = s2_priced(&arena, &pattern, &options);
+        n_within += sim.fit_len_dense_tok % options.page_tok != 0;
+        if (sim.fit_len_tok != sim.fit_len_dense_tok || sim.fit_batch != sim.fit_batch_dense)
+            fail_msg("%s: %lld tokens fit, dense %lld; batch %lld, dense %lld", text.data,
+                     (long long)sim.fit_len_tok, (long long)sim.fit_len_dense_tok, (long long)sim.fit_batch,
+                     (long long)sim.fit_batch_dense);
+        s2_buf_release(&text);
+        s2_arena_release(&arena);
+    }
+    assert_true(n_within > 0 || s2_test_cases(200) < 200);
 }
 
 static void what_is_said_to_fit_fits_when_asked(void **state)
@@ -1005,6 +1057,7 @@ int main(void)
         cmocka_unit_test(peaks_and_longest_contexts_are_those_of_enumeration),
         cmocka_unit_test(what_fits_is_timed),
         cmocka_unit_test(activations_of_inference_take_room),
+        cmocka_unit_test(dense_fits_as_much_as_dense),
         cmocka_unit_test(what_is_said_to_fit_fits_when_asked),
         cmocka_unit_test(examples_that_were_wrong),
         cmocka_unit_test(training_keeps_state_and_activations_and_no_cache),

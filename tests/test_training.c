@@ -695,9 +695,33 @@ static void an_advised_machine_has_room_and_no_smaller_one_has(void **state)
     assert_true(n_advised > 0);
 }
 
+/* Of any machine, model or none, a cache of another type than the rest is refused, whose type it may say all the same. */
+static void training_keeps_no_cache_of_its_own_type(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < s2_test_cases(60); n++) {
+        s2_rng rng = {s2_test_seed(20261130) + (uint64_t)n};
+        s2_arena arena = {0};
+        s2_net net;
+        s2_sim sim;
+        s2_sim_options options = draw_machine(&rng, &net);
+        const s2_pattern pattern = pattern_of(&arena, &net, "local 4", "local 4");
+        options.net = s2_rng_below(&rng, 2) == 0 ? NULL : &net;
+        options.n_stages = options.n_context = 1;
+        options.n_micro = 0;
+        options.cut = S2_CUT_CONTIGUOUS;
+        options.n_nodes = options.n_shards = options.n_ranks = 1;
+        options.cache = (s2_cache_type)s2_rng_below(&rng, S2_N_CACHE_TYPES);
+        const s2_status expected = s2_sim_cache_bytes(&options) == 2 ? S2_OK : S2_EINVAL;
+        assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, NULL), expected);
+        s2_arena_release(&arena);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(training_keeps_no_cache_of_its_own_type),
         cmocka_unit_test(each_gpu_sends_what_its_collectives_define),
         cmocka_unit_test(no_part_of_a_step_is_predicted_below_its_bound),
         cmocka_unit_test(dense_takes_the_same_beside_every_pattern),

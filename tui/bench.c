@@ -524,7 +524,8 @@ static s2_status ask_simulator(const s2_question *question, const s2_pattern *pa
     options->len_tok = question->len_tok;
     options->phase = question->phase;
     options->dtype = question->dtype;
-    options->cache = question->cache;
+    if (question->phase != S2_TRAIN) /* which keeps none */
+        options->cache = question->cache;
     options->batch = question->batch;
     s2_sim_take_net(pattern, net, options);
     if (question->listed)

@@ -19,7 +19,8 @@ import os
 import random
 import subprocess
 import sys
-import tempfile
+
+from campaign import run as run_campaign
 
 try:
     import numpy as np
@@ -450,16 +451,6 @@ class Campaign:
             self.neighbour(rng)
 
 
-def main():
-    seed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
-    with tempfile.TemporaryDirectory(prefix="s2-forge-far.") as folder:
-        c, nth = Campaign(sys.argv[1], seed, folder), 0
-        while c.asked < int(sys.argv[2]):
-            c.draw(nth)
-            nth += 1
-    print(f"{c.asked} claims of {nth} patterns from seed {seed}, {c.changed} of them of changed texts and {c.near} of neighbours of verified ones: {c.counts['verified']} verified ({c.changed_verified} of changed texts, {c.near_verified} of neighbours), {c.counts['refuted']} refuted, "
-          f"{c.counts['malformed']} malformed, {c.counts['undecided']} not decided; {c.violated} violated in the windows; {c.faults} faults")
-    sys.exit(c.faults != 0)
-
-
-main()
+run_campaign(Campaign, lambda c: (
+    "claims", f"{c.changed} of them of changed texts and {c.near} of neighbours of verified ones",
+    f"{c.changed_verified} of changed texts, {c.near_verified} of neighbours", "violated in the windows"))

@@ -19,7 +19,8 @@ import random
 import re
 import subprocess
 import sys
-import tempfile
+
+from campaign import run as run_campaign
 
 TOKENS, CHANGES = 96, 8
 EXITS = {0: "verified", 1: "refuted", 3: "malformed", 4: "undecided"}
@@ -366,16 +367,5 @@ class Campaign:
             self.changed_verified += self.certify(changed(rng, text, whole)) == "verified"
 
 
-def main():
-    seed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
-    with tempfile.TemporaryDirectory(prefix="s2-forge-read.") as folder:
-        c, nth = Campaign(sys.argv[1], seed, folder), 0
-        while c.asked < int(sys.argv[2]):
-            c.draw(nth)
-            nth += 1
-    print(f"{c.asked} certificates of {nth} patterns from seed {seed}, {c.changed} of them changed: {c.counts['verified']} verified ({c.changed_verified} of changed ones), {c.counts['refuted']} refuted, "
-          f"{c.counts['malformed']} malformed, {c.counts['undecided']} not decided; {c.violated} claims violated in the first {TOKENS} tokens; {c.faults} faults")
-    sys.exit(c.faults != 0)
-
-
-main()
+run_campaign(Campaign, lambda c: (
+    "certificates", f"{c.changed} of them changed", f"{c.changed_verified} of changed ones", f"claims violated in the first {TOKENS} tokens"))
