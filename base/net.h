@@ -23,7 +23,10 @@ typedef enum s2_weights {
 typedef struct s2_mixture {
     int32_t
         shared_ffn; /* columns that every token runs in a layer with experts: of all shared experts together */
-    int32_t plain_ffn;  /* of a layer without experts */
+    int32_t plain_ffn; /* of a layer without experts */
+    int32_t
+        latent_dim; /* experts read and write this width; a matrix leads to it, and another one back. 0: the hidden
+                           state's */
     int32_t first;      /* the first layer with experts */
     int32_t every;      /* each so many from there on have some, the others none; 0 is 1 */
     int32_t from_layer; /* the layer of the whole model that is this net's first: a stage of a pipeline */
@@ -57,6 +60,7 @@ typedef struct s2_net_layer {
     uint16_t heads : 3;      /* of attention: 0: the net's, else its others from 1 on */
     uint16_t n_plain : 3;    /* feed-forward layers without experts */
     uint16_t n_mixtures : 3; /* and with experts, or as a model that has none has them */
+    uint16_t is_wide : 1;    /* the latter has twice as many columns */
 } s2_net_layer;
 
 /* KV heads of layers that have their own, or another head dimension, on as many query heads. */

@@ -125,7 +125,7 @@ static s2_status read_multiple(reader *r, s2_net *net)
     return S2_OK;
 }
 
-/* LFM2 takes two thirds of the stated width, times a factor, up to a multiple. */
+/* LFM2 takes two thirds of the stated width, times a factor, up to a multiple; RecurrentGemma half of it. */
 static s2_status adjust_width(reader *r, s2_net *net)
 {
     static const double most_factor = 16;
@@ -133,6 +133,8 @@ static s2_status adjust_width(reader *r, s2_net *net)
     bool adjusts;
     int64_t multiple;
     double factor = 1;
+    if (type != NULL && strcmp(type, "recurrent_gemma") == 0)
+        net->ffn = s2_max_i32(net->ffn / 2, 1);
     S2_TRY(s2_doc_bool_or(r->doc, under(r, "block_auto_adjust_ff_dim"),
                           type != NULL && strcmp(type, "lfm2") == 0, &adjusts, r->diag));
     if (!adjusts)
@@ -188,6 +190,13 @@ static s2_status read_shared(reader *r, const char *type, s2_net *net)
         return s2_doc_refuse(r->doc, r->path, r->diag,
                              "shared experts of more than %d columns have no price here", S2_MOST_FFN);
     return S2_OK;
+}
+
+/* Experts may work on a latent of the hidden state, in Nemotron's word or in Kimi's. */
+static s2_status read_latent(reader *r, s2_net *net)
+{
+    static const char *const names[] = {"moe_latent_size", "routed_expert_hidden_size", NULL};
+    return named(r, names) != NULL ? read_first(r, names, 1, net->hidden, &net->mixture.latent_dim) : S2_OK;
 }
 
 /* ---- which layers have experts */
@@ -376,10 +385,7 @@ static s2_status read_mixture(reader *r, const char *experts, s2_net *net)
     if (strcmp(type, "longcat_flash") == 0)
         return read_shortcut(r, net);
     S2_TRY(read_shared(r, type, net));
-    if (has(r, "moe_latent_size"))
-        return s2_doc_refuse(r->doc, r->path, r->diag,
-                             "experts that work on a latent of the hidden state have no price here: price "
-                             "attention alone, without --model");
+    S2_TRY(read_latent(r, net));
     return read_layers(r, type, net);
 }
 
@@ -392,6 +398,10 @@ s2_status s2_mixture_read(const s2_doc *doc, const char *prefix, s2_net *net, s2
     const char *const name = named(&r, names);
     int32_t n = 0;
     net->mixture = (s2_mixture){0};
+    const s2_model_type *const type = s2_model_type_find(s2_model_type_name(doc, prefix));
+    net->n_experts = net->n_active = 1;
+    if (type != NULL && type->rule == S2_RULE_STATES) /* layers have a mixer and nothing else */
+        return S2_OK;
     for (int32_t layer = 0; layer < net->n_layers; layer++)
         net->layers[layer] = (s2_net_layer){.attends = 1, .n_mixtures = 1};
     if (name != NULL)

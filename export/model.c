@@ -82,9 +82,8 @@ s2_status s2_model_refuse_states(const s2_source *source, const char *prefix)
     static const char *const others[] = {"rwkv",   "rwkv5", "rwkv6", "rwkv7", "rwkv6qwen2",  "xlstm",
                                          "retnet", "hgrn",  "hyena", "gla",   "stripedhyena"};
     const char *const name = s2_model_type_name(source->doc, prefix);
-    const s2_model_type *const type = s2_model_type_find(name);
     char clean[40], path[128];
-    bool none = type != NULL && type->rule == S2_RULE_STATES;
+    bool none = false;
     for (size_t n = 0; name != NULL && n < sizeof others / sizeof *others; n++)
         none |= strcmp(name, others[n]) == 0;
     if (!none)

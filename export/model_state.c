@@ -30,9 +30,10 @@ typedef struct state_form {
 #define DELTA_K    "linear_num_key_heads", "linear_key_head_dim"
 #define DELTA_V    "linear_num_value_heads", "linear_value_head_dim"
 #define DELTA_CONV "linear_conv_kernel_dim"
-#define KDA_HEADS  "linear_num_heads|linear_attn_config/num_heads"
-#define KDA_DIM    "linear_head_dim|linear_attn_config/head_dim"
-#define KDA_CONV   "linear_conv_kernel_dim|linear_attn_config/short_conv_kernel_size"
+#define KDA_HEADS  "linear_num_heads|linear_attn_config/num_heads|num_attention_heads"
+#define KDA_DIM    "linear_head_dim|linear_attn_config/head_dim|head_dim"
+#define KDA_CONV   "linear_conv_kernel_dim|linear_attn_config/short_conv_kernel_size|short_conv_kernel_size=4"
+#define LRU        "lru_width|hidden_size"
 #define SSM_HEADS  "mamba_n_heads|mamba_num_heads|num_heads"
 #define SSM_DIM    "mamba_d_head|mamba_head_dim|head_dim"
 #define SSM_STATE  "mamba_d_state|ssm_state_size|state_size"
@@ -42,6 +43,8 @@ typedef struct state_form {
 #define CCA_Q      HEADS, DIM
 #define CCA_KV     KV_HEADS, DIM
 #define SLIDING    "with a window"
+#define FULL_GATE  "with a whole gate"
+#define OUT_GATE   "with a gate of its output"
 #define SHORT_CONV "conv_kernel_size|sconv_kernel_size"
 #define DELTA_STATE                                                                                          \
     {{"linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim"}},                            \
@@ -69,10 +72,26 @@ static const state_form forms[] = {
      {{MAMBA, "mamba_d_conv"}},
      {{"3", HIDDEN, MAMBA}, {"3", MAMBA, "mamba_d_state"}, {"2", MAMBA, "mamba_dt_rank"}},
      {{NULL}}},
+    {{"kimi_linear " FULL_GATE, NULL},
+     {{KDA_HEADS, KDA_DIM, KDA_DIM}},
+     {{NULL}},
+     {{"5", HIDDEN, KDA_HEADS, KDA_DIM},
+      {HIDDEN, KDA_DIM},
+      {KDA_DIM, KDA_HEADS, KDA_DIM},
+      {HIDDEN, KDA_HEADS}},
+     {{NULL}}},
+    {{"kimi_linear " OUT_GATE, NULL}, {{NULL}}, {{NULL}}, {{NULL}}, {{HIDDEN, HEADS, "v_head_dim"}}},
+    {{"bailing_hybrid", NULL},
+     {{KDA_HEADS, KDA_DIM, KDA_DIM}},
+     {{"3", KDA_HEADS, KDA_DIM, KDA_CONV}},
+     {{"6", HIDDEN, KDA_HEADS, KDA_DIM}, {HIDDEN, KDA_HEADS}},
+     {{HIDDEN, HEADS}}},
     {{"mamba", "falcon_mamba", NULL},
      {{"expand=2", HIDDEN, "state_size"}},
      {{"expand=2", HIDDEN, "conv_kernel"}},
-     {{NULL}},
+     {{"3", HIDDEN, "expand=2", HIDDEN},
+      {"3", "expand=2", HIDDEN, "state_size"},
+      {"2", "expand=2", HIDDEN, "time_step_rank"}},
      {{NULL}}},
     {{"bamba", "granitemoehybrid", "nemotron_h", "falcon_h1", "mamba2", NULL},
      {{SSM_HEADS, SSM_DIM, SSM_STATE}},
@@ -108,7 +127,11 @@ static const state_form forms[] = {
      {{NULL}},
      {{NULL}},
      {{NULL}}},
-    {{"recurrent_gemma", NULL}, {{"lru_width"}}, {{"lru_width", "conv1d_width=4"}}, {{NULL}}, {{NULL}}}};
+    {{"recurrent_gemma", NULL},
+     {{LRU}},
+     {{LRU, "conv1d_width=4"}},
+     {{"3", HIDDEN, LRU}, {"2", LRU, DIM}}, /* gates of a head are as wide as those of attention */
+     {{NULL}}}};
 
 /* What follows a name: its default, a number to subtract, or one to divide by. */
 static void read_suffix(const char *text, const char *end, int64_t *fallback, int64_t *less, int64_t *part)
@@ -153,7 +176,8 @@ static s2_status read_factor(const s2_source *source, const char *prefix, const 
             return S2_OK;
         }
     }
-    return s2_doc_refuse(source->doc, path, source->diag, "the size of a layer's state needs %s", names);
+    return s2_doc_refuse(source->doc, path, source->diag,
+                         "the size of a layer's state, or of its matrices, needs %s", names);
 }
 
 static s2_status read_sum(const s2_source *source, const char *prefix, const product *products, int64_t most,
@@ -184,6 +208,20 @@ static const state_form *find_form(const char *type)
     return NULL;
 }
 
+/* The form of a type, or its variant where a key of the config is true. */
+static s2_status find_variant(const s2_source *source, const char *prefix, const char *type, const char *key,
+                              const char *words, const state_form **out)
+{
+    char own[PATH_BYTES], path[PATH_BYTES];
+    bool on;
+    snprintf(path, sizeof path, "%s/%s", prefix, key);
+    S2_TRY(s2_doc_bool_or(source->doc, path, false, &on, source->diag));
+    snprintf(own, sizeof own, "%.80s %s", type, words);
+    const state_form *const variant = on ? find_form(own) : NULL;
+    *out = variant != NULL ? variant : find_form(type);
+    return S2_OK;
+}
+
 s2_status s2_model_state_read(const s2_source *source, const char *prefix, const char *type, bool is_sliding,
                               int64_t *bytes)
 {
@@ -208,8 +246,9 @@ s2_status s2_model_state_read(const s2_source *source, const char *prefix, const
 
 s2_status s2_model_mixer_read(const s2_source *source, const char *prefix, const char *type, s2_mixer *out)
 {
-    const state_form *const form = find_form(type);
+    const state_form *form;
     char path[PATH_BYTES];
+    S2_TRY(find_variant(source, prefix, type, "linear_attn_config/use_full_rank_gate", FULL_GATE, &form));
     if (form == NULL || form->mixer[0][0] == NULL) {
         snprintf(path, sizeof path, "%s/model_type", prefix);
         return s2_doc_refuse(source->doc, path, source->diag,
@@ -223,7 +262,8 @@ s2_status s2_model_mixer_read(const s2_source *source, const char *prefix, const
 
 s2_status s2_model_beside_read(const s2_source *source, const char *prefix, const char *type, int64_t *out)
 {
-    const state_form *const form = find_form(type);
+    const state_form *form;
     *out = 0;
+    S2_TRY(find_variant(source, prefix, type, "mla_use_output_gate", OUT_GATE, &form));
     return form != NULL ? read_sum(source, prefix, form->beside, MOST_WEIGHTS, out) : S2_OK;
 }

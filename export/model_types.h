@@ -174,6 +174,7 @@
     X("xmod", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNPRICED | S2_UNGROUPED)                  \
     X("xlm", ENCODER, "causal", 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                             \
     X("xlnet", ENCODER, "attn_type", 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                        \
+    X("bailing_hybrid", HYBRID, "layer_group_size", 6, 5, 0, 128, 0)                                         \
     X("bamba", HYBRID, NULL, 0, 0, 0, 0, 0)                                                                  \
     X("granitemoehybrid", HYBRID, NULL, 0, 0, 0, 0, 0)                                                       \
     X("jamba", HYBRID, NULL, 8, 4, 0, 0, 0)                                                                  \

@@ -145,6 +145,10 @@ static s2_status read_stored(const reader *r, s2_net *out)
     const char *const type = grouped ? s2_doc_text(r->doc, path) : NULL;
     s2_text_clean(out->method, sizeof out->method, method);
     out->stored = stored_as(method, n_bits, type != NULL && strcmp(type, "float") == 0);
+    const char *const packed =
+        s2_doc_text(r->doc, s2_doc_under(own.prefix, "quantization_config/format", path));
+    if (grouped && packed != NULL && strcmp(packed, "mxfp4-pack-quantized") == 0)
+        out->stored = S2_WEIGHTS_MXFP4;
     return S2_OK;
 }
 
@@ -286,11 +290,25 @@ static void drop_experts(const s2_model_layers *layers, s2_net *net)
     net->mixture = (s2_mixture){0};
 }
 
+/* Gemma 4's small ones: layers that share keys have a feed-forward of twice the width. */
+static s2_status read_wide(const reader *r, const s2_net *net, bool *out)
+{
+    char path[S2_DOC_PATH];
+    S2_TRY(s2_doc_bool_or(r->doc, s2_doc_under(r->prefix, "use_double_wide_mlp", path), false, out, r->diag));
+    if (!*out || net->n_experts == 1)
+        return S2_OK;
+    return s2_doc_refuse(r->doc, path, r->diag,
+                         "a feed-forward that is wider beside experts in some layers has no price here: "
+                         "price attention alone, without --model");
+}
+
 /* Layers with keys or a state are the net's, as they are the pattern's. */
 static s2_status list_layers(const reader *r, const s2_model_layers *layers, bool apart, s2_net *out)
 {
     s2_net_layer listed[S2_NET_LAYERS] = {0};
     int32_t n = 0;
+    bool wide;
+    S2_TRY(read_wide(r, out, &wide));
     for (int32_t layer = 0; layer < out->n_layers; layer++) {
         const s2_layer_kind kind = layers->kind[layer];
         if (kind >= S2_LAYER_IDLE) {
@@ -304,6 +322,7 @@ static s2_status list_layers(const reader *r, const s2_model_layers *layers, boo
         own->mixes = layers->state_bytes[kind] > 0;
         if (own->attends)
             S2_TRY(read_heads(r, layers, layer, out, own));
+        own->is_wide = wide && own->shares;
         out->unlike |= own->mixes || apart || own->shares || own->heads > 0;
     }
     if (n == 0)
@@ -344,19 +363,14 @@ static s2_status refuse_idle(const reader *r, const s2_model_type *type, const s
 /* Matrices and tables that have a key of their own and no price here. */
 static s2_status refuse_others(const reader *r)
 {
-    static const char *const keys[] = {"altup_num_inputs", "use_double_wide_mlp"};
+    const char *const key = "altup_num_inputs";
     char path[S2_DOC_PATH];
-    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
-        bool on = s2_doc_is_int(r->doc, s2_doc_under(r->prefix, keys[k], path));
-        if (!on)
-            S2_TRY(s2_doc_bool_or(r->doc, path, false, &on, r->diag));
-        if (on)
-            return s2_doc_refuse(r->doc, path, r->diag,
-                                 "\"%s\": what layers then compute has no price here: price attention alone, "
-                                 "without --model",
-                                 keys[k]);
-    }
-    return S2_OK;
+    if (!s2_doc_has(r->doc, s2_doc_under(r->prefix, key, path)))
+        return S2_OK;
+    return s2_doc_refuse(r->doc, path, r->diag,
+                         "\"%s\": layers that compute on several copies of the hidden state have no price "
+                         "here: price attention alone, without --model",
+                         key);
 }
 
 /* An embedding for each layer: a gate and a product in it, and one product for all of them (Gemma 4, small ones). */

@@ -288,7 +288,8 @@ static void add_layers(s2_around *around)
     const s2_net_counts counts = s2_net_count(net);
     const double hidden = net->hidden, n = options->n_ranks, projections = projection_weights(options),
                  n_inner = counts.n_plain + counts.n_mixtures,
-                 n_shared = net->mixture.shared_ffn > 0 ? counts.n_mixtures : 0;
+                 n_shared = net->mixture.shared_ffn > 0 ? counts.n_mixtures : 0,
+                 n_latent = net->mixture.latent_dim > 0 ? counts.n_mixtures : 0;
     const s2_expert_price experts = experts_of(around);
     around->sim->experts = experts;
     if (net->once > 0 && !options->no_embedding)
@@ -302,7 +303,7 @@ static void add_layers(s2_around *around)
     if (n_inner > 0)
         add_products(around, "feed-forward", s2_inner_weights(options, experts.read),
                      weight_bits(options, true), s2_inner_weights(options, net->n_active * experts.imbalance),
-                     around->tokens, 2 * (n_inner + n_shared));
+                     around->tokens, 2 * (n_inner + n_shared + n_latent));
     add_between(around, &counts, experts.imbalance);
     if (options->no_head)
         return;
@@ -373,7 +374,7 @@ static void add_all_to_all(s2_around *around)
     const s2_sim_options *const options = around->options;
     const s2_net *const net = options->net;
     const double n_times = 2.0 * s2_net_count(net).n_mixtures * (around->forward + around->backward),
-                 bytes = S2_HIDDEN_BYTES * net->hidden * net->n_active * around->tokens;
+                 bytes = S2_HIDDEN_BYTES * s2_net_expert_input(net) * net->n_active * around->tokens;
     if (around->estimates)
         add_uneven(around, "all-to-all", S2_GROUP_EXPERTS,
                    n_times * ring_share(options->n_expert_ranks) * bytes, around->sim->experts.imbalance,

@@ -32,5 +32,6 @@ double s2_inner_widest(const s2_sim_options *options, double picked)
 double s2_inner_weights(const s2_sim_options *options, double n_experts)
 {
     return options->net->hidden * inner_share(options) *
-           s2_net_columns(options->net, expert_columns(options, n_experts));
+           s2_net_columns(options->net,
+                          expert_columns(options, n_experts) * s2_net_expert_part(options->net));
 }

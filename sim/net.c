@@ -68,22 +68,42 @@ s2_net_counts s2_net_count(const s2_net *net)
         counts.n_mixers += own.mixes;
         counts.n_plain += own.n_plain;
         counts.n_mixtures += own.n_mixtures;
+        counts.n_wide += own.is_wide;
     }
     return counts;
+}
+
+/* What leads to a latent of the hidden state and back is two matrices, as so many columns of all that a column has. */
+static double mixture_columns(const s2_net *net, double expert_columns)
+{
+    return expert_columns + net->mixture.shared_ffn + net->mixture.latent_dim * 2.0 / (net->gated ? 3 : 2);
 }
 
 double s2_net_columns(const s2_net *net, double expert_columns)
 {
     const s2_net_counts counts = s2_net_count(net);
-    return counts.n_mixtures * (expert_columns + net->mixture.shared_ffn) +
+    return (counts.n_mixtures + counts.n_wide) * mixture_columns(net, expert_columns) +
            (double)counts.n_plain * net->mixture.plain_ffn;
 }
 
 double s2_net_widest(const s2_net *net, double expert_columns)
 {
     const s2_net_counts counts = s2_net_count(net);
-    return fmax(counts.n_mixtures > 0 ? expert_columns + net->mixture.shared_ffn : 0,
+    const double experts = mixture_columns(net, expert_columns);
+    return fmax(counts.n_mixtures == 0 ? 0
+                : counts.n_wide > 0    ? 2 * experts
+                                       : experts,
                 counts.n_plain > 0 ? net->mixture.plain_ffn : 0);
+}
+
+int32_t s2_net_expert_input(const s2_net *net)
+{
+    return net->mixture.latent_dim > 0 ? net->mixture.latent_dim : net->hidden;
+}
+
+double s2_net_expert_part(const s2_net *net)
+{
+    return (double)s2_net_expert_input(net) / net->hidden;
 }
 
 s2_latent_weights s2_net_latent_weights(const s2_net *net)
@@ -121,9 +141,9 @@ int64_t s2_net_mixers(const s2_net *net)
 int64_t s2_net_weights(const s2_net *net)
 {
     const int64_t embedding = (int64_t)net->vocab * net->hidden;
-    const int64_t matrices = net->gated ? 3 : 2,
-                  columns = (int64_t)s2_net_columns(net, (double)net->ffn * net->n_experts);
-    return s2_net_projections(net) + s2_net_mixers(net) + matrices * net->hidden * columns +
+    const double matrices = net->gated ? 3 : 2,
+                 columns = s2_net_columns(net, (double)net->ffn * net->n_experts * s2_net_expert_part(net));
+    return s2_net_projections(net) + s2_net_mixers(net) + llround(matrices * net->hidden * columns) +
            embedding * (net->tied ? 1 : 2) + net->table + net->once;
 }
 

@@ -24,12 +24,13 @@ s2_net_layer s2_net_layer_at(const s2_net *net, int32_t layer);
 /* The heads of its attention; n_matrices is 0 where it reads the keys of another layer. */
 s2_net_heads s2_net_heads_at(const s2_net *net, int32_t layer);
 
-/* How many layers have attention and a mixer, and how many feed-forwards there are without experts and with. */
+/* How many layers have attention and a mixer, how many feed-forwards there are without experts and with, and wide ones. */
 typedef struct s2_net_counts {
     int32_t n_attention;
     int32_t n_mixers;
     int32_t n_plain;
     int32_t n_mixtures;
+    int32_t n_wide;
 } s2_net_counts;
 s2_net_counts s2_net_count(const s2_net *net);
 
@@ -40,6 +41,9 @@ s2_net_counts s2_net_count(const s2_net *net);
 double s2_net_columns(const s2_net *net, double expert_columns);
 /* The same of the layer that has most of them. */
 double s2_net_widest(const s2_net *net, double expert_columns);
+/* What a token's input of an expert is wide, and what an expert's column weighs of one of the hidden state. */
+int32_t s2_net_expert_input(const s2_net *net);
+double s2_net_expert_part(const s2_net *net);
 
 static inline bool s2_net_is_latent(const s2_net *net)
 {

@@ -1121,7 +1121,11 @@ static void weights_are_stored_as_the_config_says(void **state)
         {"\"quantization_config\": {\"quant_method\": \"compressed-tensors\", \"config_groups\": "
          "{\"group_0\": "
          "{\"weights\": {\"num_bits\": 4, \"type\": \"int\"}}}}",
-         "compressed-tensors", S2_WEIGHTS_INT4}};
+         "compressed-tensors", S2_WEIGHTS_INT4},
+        {"\"quantization_config\": {\"quant_method\": \"compressed-tensors\", \"format\": "
+         "\"mxfp4-pack-quantized\", \"config_groups\": {\"group_0\": {\"weights\": {\"num_bits\": 4, "
+         "\"type\": \"float\"}}}}",
+         "compressed-tensors", S2_WEIGHTS_MXFP4}};
     for (size_t r = 0; r < 2 * sizeof rows / sizeof *rows; r++) {
         const bool inner = r % 2 == 1; /* the widths of a multimodal model */
         char text[500];
@@ -1295,121 +1299,154 @@ static void mixtures_weigh_what_their_cards_say(void **state)
     static const struct {
         const char *name, *text;
         double weights, active;
-    } rows[] = {{"glm-4.5-air",
-                 "\"model_type\": \"glm4_moe\", \"hidden_size\": 4096, \"intermediate_size\": 10944, "
-                 "\"moe_intermediate_size\": 1408, \"num_attention_heads\": 96, \"head_dim\": 128, "
-                 "\"num_key_value_heads\": 8, \"n_routed_experts\": 128, \"n_shared_experts\": 1, "
-                 "\"num_experts_per_tok\": 8, \"first_k_dense_replace\": 1, \"num_hidden_layers\": 46, "
-                 "\"vocab_size\": 151552",
-                 106, 12},
-                {"glm-4.5",
-                 "\"model_type\": \"glm4_moe\", \"hidden_size\": 5120, \"intermediate_size\": 12288, "
-                 "\"moe_intermediate_size\": 1536, \"num_attention_heads\": 96, \"head_dim\": 128, "
-                 "\"num_key_value_heads\": 8, \"n_routed_experts\": 160, \"n_shared_experts\": 1, "
-                 "\"num_experts_per_tok\": 8, \"first_k_dense_replace\": 3, \"num_hidden_layers\": 92, "
-                 "\"vocab_size\": 151552",
-                 355, 32},
-                {"llama-4-scout",
-                 "\"model_type\": \"llama4_text\", \"hidden_size\": 5120, \"intermediate_size\": 8192, "
-                 "\"intermediate_size_mlp\": 16384, \"num_attention_heads\": 40, \"num_key_value_heads\": 8, "
-                 "\"head_dim\": 128, \"num_local_experts\": 16, \"num_experts_per_tok\": 1, "
-                 "\"interleave_moe_layer_step\": 1, \"num_hidden_layers\": 48, \"vocab_size\": 202048",
-                 109, 17},
-                {"llama-4-maverick",
-                 "\"model_type\": \"llama4_text\", \"hidden_size\": 5120, \"intermediate_size\": 8192, "
-                 "\"intermediate_size_mlp\": 16384, \"num_attention_heads\": 40, \"num_key_value_heads\": 8, "
-                 "\"head_dim\": 128, \"num_local_experts\": 128, \"num_experts_per_tok\": 1, "
-                 "\"interleave_moe_layer_step\": 2, \"num_hidden_layers\": 48, \"vocab_size\": 202048",
-                 400, 17},
-                {"qwen2-57b-a14b",
-                 "\"model_type\": \"qwen2_moe\", \"hidden_size\": 3584, \"intermediate_size\": 18944, "
-                 "\"moe_intermediate_size\": 2560, \"shared_expert_intermediate_size\": 20480, "
-                 "\"num_attention_heads\": 28, \"num_key_value_heads\": 4, \"num_experts\": 64, "
-                 "\"num_experts_per_tok\": 8, \"decoder_sparse_step\": 1, \"mlp_only_layers\": [], "
-                 "\"num_hidden_layers\": 28, \"vocab_size\": 151936",
-                 57.4, 14},
-                {"ernie-4.5-21b-a3b",
-                 "\"model_type\": \"ernie4_5_moe\", \"hidden_size\": 2560, \"intermediate_size\": 12288, "
-                 "\"moe_intermediate_size\": 1536, \"num_attention_heads\": 20, \"num_key_value_heads\": 4, "
-                 "\"head_dim\": 128, \"moe_num_experts\": 64, \"moe_num_shared_experts\": 2, \"moe_k\": 6, "
-                 "\"moe_layer_start_index\": 1, \"moe_layer_end_index\": 27, \"moe_layer_interval\": 1, "
-                 "\"num_hidden_layers\": 28, \"tie_word_embeddings\": true, \"vocab_size\": 103424",
-                 21, 3},
-                {"hunyuan-a13b",
-                 "\"model_type\": \"hunyuan_v1_moe\", \"hidden_size\": 4096, \"intermediate_size\": 3072, "
-                 "\"moe_intermediate_size\": [3072, 3072], \"moe_topk\": [8, 8], \"num_experts\": 64, "
-                 "\"num_shared_expert\": [1, 1], \"num_attention_heads\": 32, \"num_key_value_heads\": 8, "
-                 "\"attention_head_dim\": 128, \"num_hidden_layers\": 32, \"tie_word_embeddings\": true, "
-                 "\"vocab_size\": 128167",
-                 80, 13},
-                {"dots.llm1",
-                 "\"model_type\": \"dots1\", \"hidden_size\": 4096, \"intermediate_size\": 10944, "
-                 "\"moe_intermediate_size\": 1408, \"num_attention_heads\": 32, \"num_key_value_heads\": 32, "
-                 "\"head_dim\": 128, \"n_routed_experts\": 128, \"n_shared_experts\": 2, "
-                 "\"num_experts_per_tok\": 6, \"first_k_dense_replace\": 1, \"num_hidden_layers\": 62, "
-                 "\"vocab_size\": 152064",
-                 142, 14},
-                {"gemma-4-26b-a4b",
-                 "\"model_type\": \"gemma4_text\", \"hidden_size\": 2816, \"intermediate_size\": 2112, "
-                 "\"moe_intermediate_size\": 704, \"num_attention_heads\": 16, \"num_key_value_heads\": 8, "
-                 "\"head_dim\": 256, \"num_experts\": 128, \"top_k_experts\": 8, \"num_hidden_layers\": 30, "
-                 "\"tie_word_embeddings\": true, \"vocab_size\": 262144",
-                 25.2, 3.8},
-                {"a list of layers without experts",
-                 "\"model_type\": \"qwen3_moe\", \"hidden_size\": 1000, \"intermediate_size\": 100000, "
-                 "\"moe_intermediate_size\": 1000, \"num_attention_heads\": 1, \"num_key_value_heads\": 1, "
-                 "\"head_dim\": 2, \"num_experts\": 100, \"num_experts_per_tok\": 10, "
-                 "\"decoder_sparse_step\": 1, \"mlp_only_layers\": [1, 0], \"num_hidden_layers\": 4, "
-                 "\"vocab_size\": 1",
-                 1.2, 0.66},
-                {"one that keeps what is shared, of no experts",
-                 "\"model_type\": \"granitemoehybrid\", \"hidden_size\": 2560, \"intermediate_size\": 9999, "
-                 "\"shared_intermediate_size\": 8192, \"num_local_experts\": 0, \"num_experts_per_tok\": 0, "
-                 "\"num_attention_heads\": 40, \"num_key_value_heads\": 8, \"num_hidden_layers\": 40, "
-                 "\"attn_layer_period\": 1, \"tie_word_embeddings\": true, \"vocab_size\": 100352",
-                 3.4, 3.4},
-                {"nemotron-3-nano",
-                 "\"model_type\": \"nemotron_h\", \"hidden_size\": 2688, \"intermediate_size\": 1856, "
-                 "\"moe_intermediate_size\": 1856, \"moe_shared_expert_intermediate_size\": 3712, "
-                 "\"n_routed_experts\": 128, \"num_experts_per_tok\": 6, \"num_attention_heads\": 32, "
-                 "\"num_key_value_heads\": 2, \"head_dim\": 128, \"mamba_num_heads\": 64, "
-                 "\"mamba_head_dim\": 64, \"ssm_state_size\": 128, \"n_groups\": 8, \"conv_kernel\": 4, "
-                 "\"num_hidden_layers\": 52, \"vocab_size\": 131072, \"hybrid_override_pattern\": "
-                 "\"MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME\"",
-                 31.6, 3.6},
-                {"jamba-v0.1",
-                 "\"model_type\": \"jamba\", \"hidden_size\": 4096, \"intermediate_size\": 14336, "
-                 "\"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"num_hidden_layers\": 32, "
-                 "\"attn_layer_period\": 8, \"attn_layer_offset\": 4, \"expert_layer_period\": 2, "
-                 "\"expert_layer_offset\": 1, \"num_experts\": 16, \"num_experts_per_tok\": 2, "
-                 "\"mamba_expand\": 2, \"mamba_d_state\": 16, \"mamba_d_conv\": 4, \"mamba_dt_rank\": 256, "
-                 "\"vocab_size\": 65536",
-                 52, 12},
-                {"qwen3-next-80b-a3b",
-                 "\"model_type\": \"qwen3_next\", \"hidden_size\": 2048, \"intermediate_size\": 5120, "
-                 "\"moe_intermediate_size\": 512, \"shared_expert_intermediate_size\": 512, "
-                 "\"num_experts\": 512, \"num_experts_per_tok\": 10, \"decoder_sparse_step\": 1, "
-                 "\"num_attention_heads\": 16, \"num_key_value_heads\": 2, \"head_dim\": 256, "
-                 "\"num_hidden_layers\": 48, \"linear_num_key_heads\": 16, \"linear_key_head_dim\": 128, "
-                 "\"linear_num_value_heads\": 32, \"linear_value_head_dim\": 128, "
-                 "\"linear_conv_kernel_dim\": 4, \"vocab_size\": 151936",
-                 80, 3.9},
-                {"lfm2-1.2b",
-                 "\"model_type\": \"lfm2\", \"hidden_size\": 2048, \"block_ff_dim\": 12288, "
-                 "\"block_multiple_of\": 256, \"num_attention_heads\": 32, \"num_key_value_heads\": 8, "
-                 "\"num_hidden_layers\": 16, \"conv_L_cache\": 3, \"full_attn_idxs\": [2, 5, 8, 10, 12, 14], "
-                 "\"vocab_size\": 65536",
-                 1.17, 1.17}};
+    } rows[] = {
+        {"glm-4.5-air",
+         "\"model_type\": \"glm4_moe\", \"hidden_size\": 4096, \"intermediate_size\": 10944, "
+         "\"moe_intermediate_size\": 1408, \"num_attention_heads\": 96, \"head_dim\": 128, "
+         "\"num_key_value_heads\": 8, \"n_routed_experts\": 128, \"n_shared_experts\": 1, "
+         "\"num_experts_per_tok\": 8, \"first_k_dense_replace\": 1, \"num_hidden_layers\": 46, "
+         "\"vocab_size\": 151552",
+         106, 12},
+        {"glm-4.5",
+         "\"model_type\": \"glm4_moe\", \"hidden_size\": 5120, \"intermediate_size\": 12288, "
+         "\"moe_intermediate_size\": 1536, \"num_attention_heads\": 96, \"head_dim\": 128, "
+         "\"num_key_value_heads\": 8, \"n_routed_experts\": 160, \"n_shared_experts\": 1, "
+         "\"num_experts_per_tok\": 8, \"first_k_dense_replace\": 3, \"num_hidden_layers\": 92, "
+         "\"vocab_size\": 151552",
+         355, 32},
+        {"llama-4-scout",
+         "\"model_type\": \"llama4_text\", \"hidden_size\": 5120, \"intermediate_size\": 8192, "
+         "\"intermediate_size_mlp\": 16384, \"num_attention_heads\": 40, \"num_key_value_heads\": 8, "
+         "\"head_dim\": 128, \"num_local_experts\": 16, \"num_experts_per_tok\": 1, "
+         "\"interleave_moe_layer_step\": 1, \"num_hidden_layers\": 48, \"vocab_size\": 202048",
+         109, 17},
+        {"llama-4-maverick",
+         "\"model_type\": \"llama4_text\", \"hidden_size\": 5120, \"intermediate_size\": 8192, "
+         "\"intermediate_size_mlp\": 16384, \"num_attention_heads\": 40, \"num_key_value_heads\": 8, "
+         "\"head_dim\": 128, \"num_local_experts\": 128, \"num_experts_per_tok\": 1, "
+         "\"interleave_moe_layer_step\": 2, \"num_hidden_layers\": 48, \"vocab_size\": 202048",
+         400, 17},
+        {"qwen2-57b-a14b",
+         "\"model_type\": \"qwen2_moe\", \"hidden_size\": 3584, \"intermediate_size\": 18944, "
+         "\"moe_intermediate_size\": 2560, \"shared_expert_intermediate_size\": 20480, "
+         "\"num_attention_heads\": 28, \"num_key_value_heads\": 4, \"num_experts\": 64, "
+         "\"num_experts_per_tok\": 8, \"decoder_sparse_step\": 1, \"mlp_only_layers\": [], "
+         "\"num_hidden_layers\": 28, \"vocab_size\": 151936",
+         57.4, 14},
+        {"ernie-4.5-21b-a3b",
+         "\"model_type\": \"ernie4_5_moe\", \"hidden_size\": 2560, \"intermediate_size\": 12288, "
+         "\"moe_intermediate_size\": 1536, \"num_attention_heads\": 20, \"num_key_value_heads\": 4, "
+         "\"head_dim\": 128, \"moe_num_experts\": 64, \"moe_num_shared_experts\": 2, \"moe_k\": 6, "
+         "\"moe_layer_start_index\": 1, \"moe_layer_end_index\": 27, \"moe_layer_interval\": 1, "
+         "\"num_hidden_layers\": 28, \"tie_word_embeddings\": true, \"vocab_size\": 103424",
+         21, 3},
+        {"hunyuan-a13b",
+         "\"model_type\": \"hunyuan_v1_moe\", \"hidden_size\": 4096, \"intermediate_size\": 3072, "
+         "\"moe_intermediate_size\": [3072, 3072], \"moe_topk\": [8, 8], \"num_experts\": 64, "
+         "\"num_shared_expert\": [1, 1], \"num_attention_heads\": 32, \"num_key_value_heads\": 8, "
+         "\"attention_head_dim\": 128, \"num_hidden_layers\": 32, \"tie_word_embeddings\": true, "
+         "\"vocab_size\": 128167",
+         80, 13},
+        {"dots.llm1",
+         "\"model_type\": \"dots1\", \"hidden_size\": 4096, \"intermediate_size\": 10944, "
+         "\"moe_intermediate_size\": 1408, \"num_attention_heads\": 32, \"num_key_value_heads\": 32, "
+         "\"head_dim\": 128, \"n_routed_experts\": 128, \"n_shared_experts\": 2, "
+         "\"num_experts_per_tok\": 6, \"first_k_dense_replace\": 1, \"num_hidden_layers\": 62, "
+         "\"vocab_size\": 152064",
+         142, 14},
+        {"gemma-4-26b-a4b",
+         "\"model_type\": \"gemma4_text\", \"hidden_size\": 2816, \"intermediate_size\": 2112, "
+         "\"moe_intermediate_size\": 704, \"num_attention_heads\": 16, \"num_key_value_heads\": 8, "
+         "\"head_dim\": 256, \"num_experts\": 128, \"top_k_experts\": 8, \"num_hidden_layers\": 30, "
+         "\"tie_word_embeddings\": true, \"vocab_size\": 262144",
+         25.2, 3.8},
+        {"a list of layers without experts",
+         "\"model_type\": \"qwen3_moe\", \"hidden_size\": 1000, \"intermediate_size\": 100000, "
+         "\"moe_intermediate_size\": 1000, \"num_attention_heads\": 1, \"num_key_value_heads\": 1, "
+         "\"head_dim\": 2, \"num_experts\": 100, \"num_experts_per_tok\": 10, "
+         "\"decoder_sparse_step\": 1, \"mlp_only_layers\": [1, 0], \"num_hidden_layers\": 4, "
+         "\"vocab_size\": 1",
+         1.2, 0.66},
+        {"one that keeps what is shared, of no experts",
+         "\"model_type\": \"granitemoehybrid\", \"hidden_size\": 2560, \"intermediate_size\": 9999, "
+         "\"shared_intermediate_size\": 8192, \"num_local_experts\": 0, \"num_experts_per_tok\": 0, "
+         "\"num_attention_heads\": 40, \"num_key_value_heads\": 8, \"num_hidden_layers\": 40, "
+         "\"attn_layer_period\": 1, \"tie_word_embeddings\": true, \"vocab_size\": 100352",
+         3.4, 3.4},
+        {"nemotron-3-nano",
+         "\"model_type\": \"nemotron_h\", \"hidden_size\": 2688, \"intermediate_size\": 1856, "
+         "\"moe_intermediate_size\": 1856, \"moe_shared_expert_intermediate_size\": 3712, "
+         "\"n_routed_experts\": 128, \"num_experts_per_tok\": 6, \"num_attention_heads\": 32, "
+         "\"num_key_value_heads\": 2, \"head_dim\": 128, \"mamba_num_heads\": 64, "
+         "\"mamba_head_dim\": 64, \"ssm_state_size\": 128, \"n_groups\": 8, \"conv_kernel\": 4, "
+         "\"num_hidden_layers\": 52, \"vocab_size\": 131072, \"hybrid_override_pattern\": "
+         "\"MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME\"",
+         31.6, 3.6},
+        {"jamba-v0.1",
+         "\"model_type\": \"jamba\", \"hidden_size\": 4096, \"intermediate_size\": 14336, "
+         "\"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"num_hidden_layers\": 32, "
+         "\"attn_layer_period\": 8, \"attn_layer_offset\": 4, \"expert_layer_period\": 2, "
+         "\"expert_layer_offset\": 1, \"num_experts\": 16, \"num_experts_per_tok\": 2, "
+         "\"mamba_expand\": 2, \"mamba_d_state\": 16, \"mamba_d_conv\": 4, \"mamba_dt_rank\": 256, "
+         "\"vocab_size\": 65536",
+         52, 12},
+        {"qwen3-next-80b-a3b",
+         "\"model_type\": \"qwen3_next\", \"hidden_size\": 2048, \"intermediate_size\": 5120, "
+         "\"moe_intermediate_size\": 512, \"shared_expert_intermediate_size\": 512, "
+         "\"num_experts\": 512, \"num_experts_per_tok\": 10, \"decoder_sparse_step\": 1, "
+         "\"num_attention_heads\": 16, \"num_key_value_heads\": 2, \"head_dim\": 256, "
+         "\"num_hidden_layers\": 48, \"linear_num_key_heads\": 16, \"linear_key_head_dim\": 128, "
+         "\"linear_num_value_heads\": 32, \"linear_value_head_dim\": 128, "
+         "\"linear_conv_kernel_dim\": 4, \"vocab_size\": 151936",
+         80, 3.9},
+        {"lfm2-1.2b",
+         "\"model_type\": \"lfm2\", \"hidden_size\": 2048, \"block_ff_dim\": 12288, "
+         "\"block_multiple_of\": 256, \"num_attention_heads\": 32, \"num_key_value_heads\": 8, "
+         "\"num_hidden_layers\": 16, \"conv_L_cache\": 3, \"full_attn_idxs\": [2, 5, 8, 10, 12, 14], "
+         "\"vocab_size\": 65536",
+         1.17, 1.17},
+        {"kimi-k3",
+         "\"model_type\": \"kimi_linear\", \"hidden_size\": 7168, \"intermediate_size\": 33792, "
+         "\"moe_intermediate_size\": 3072, \"routed_expert_hidden_size\": 3584, \"num_experts\": "
+         "896, \"num_experts_per_token\": 16, \"num_shared_experts\": 2, \"first_k_dense_replace\": "
+         "1, \"num_attention_heads\": 96, \"num_hidden_layers\": 93, \"kv_lora_rank\": 512, "
+         "\"q_lora_rank\": 1536, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64, \"v_head_dim\": "
+         "128, \"mla_use_output_gate\": true, \"vocab_size\": 163840, \"linear_attn_config\": "
+         "{\"full_attn_layers\": [4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60, 64, "
+         "68, 72, 76, 80, 84, 88, 92, 93], \"head_dim\": 128, \"num_heads\": 96, "
+         "\"short_conv_kernel_size\": 4, \"use_full_rank_gate\": true}",
+         2779, 104.9},
+        {"nemotron-3-ultra",
+         "\"model_type\": \"nemotron_h\", \"hidden_size\": 8192, \"intermediate_size\": 5120, "
+         "\"moe_intermediate_size\": 5120, \"moe_shared_expert_intermediate_size\": 10240, "
+         "\"moe_latent_size\": 2048, \"n_routed_experts\": 512, \"num_experts_per_tok\": 22, "
+         "\"num_attention_heads\": 64, \"num_key_value_heads\": 2, \"head_dim\": 128, "
+         "\"mamba_num_heads\": 256, \"mamba_head_dim\": 64, \"ssm_state_size\": 128, \"n_groups\": 8, "
+         "\"conv_kernel\": 4, \"vocab_size\": 131072, \"num_hidden_layers\": 108, "
+         "\"hybrid_override_pattern\": "
+         "\"MEMEMEM*EMEMEM*EMEMEMEM*EMEMEMEM*EMEMEM*EMEMEMEM*EMEMEMEM*EMEMEM*EMEMEMEM*EMEMEMEM*E"
+         "MEMEM*EMEMEMEM*EMEMEMEME\"",
+         550, 55},
+        {"mamba-2.8b",
+         "\"model_type\": \"mamba\", \"num_hidden_layers\": 64, \"hidden_size\": 2560, \"state_size\": "
+         "16, \"expand\": 2, \"conv_kernel\": 4, \"time_step_rank\": 160, \"vocab_size\": 50280",
+         2.77, 2.77},
+        {"recurrentgemma-2b",
+         "\"model_type\": \"recurrent_gemma\", \"num_hidden_layers\": 26, \"hidden_size\": 2560, "
+         "\"intermediate_size\": 15360, \"lru_width\": 2560, \"num_attention_heads\": 10, "
+         "\"num_key_value_heads\": 1, \"attention_window_size\": 2048, \"conv1d_width\": 4, "
+         "\"block_types\": [\"recurrent\", \"recurrent\", \"attention\"], \"vocab_size\": 256000",
+         2.68, 2.68}};
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
-        char config[1000];
+        char config[1500];
         s2_net net;
         s2_diag diag = {0};
         snprintf(config, sizeof config, "{%s}", rows[r].text);
         if (s2_widths_read(config, strlen(config), &net, &diag) != S2_OK)
             fail_msg("%s: %s", rows[r].name, diag.msg);
         const double weights = (double)s2_net_weights(&net) / 1e9,
-                     idle = (net.gated ? 3.0 : 2.0) * net.hidden * net.ffn * (net.n_experts - net.n_active) *
-                            s2_net_count(&net).n_mixtures / 1e9;
+                     idle = (net.gated ? 3.0 : 2.0) * s2_net_expert_input(&net) * net.ffn *
+                            (net.n_experts - net.n_active) * s2_net_count(&net).n_mixtures / 1e9;
         if (fabs(weights / rows[r].weights - 1) > 0.04 || fabs((weights - idle) / rows[r].active - 1) > 0.13)
             fail_msg("%s: %.4g of %.4g, %.4g of %.4g at work", rows[r].name, weights, rows[r].weights,
                      weights - idle, rows[r].active);

@@ -49,6 +49,7 @@ static s2_net drawn_net(s2_rng *rng)
         .once = 100 * (int64_t)s2_rng_below(rng, 2),
         .others = {{4, 256, 2}, {8, 64, 1}},
         .unlike = true};
+    net.mixture.latent_dim = (int32_t)s2_rng_below(rng, 2) * 256;
     for (int32_t layer = 0; layer < net.n_layers; layer++) {
         const uint64_t kind = s2_rng_below(rng, 3);
         s2_net_layer *const own = &net.layers[layer];
@@ -56,6 +57,7 @@ static s2_net drawn_net(s2_rng *rng)
                               .mixes = kind != 1,
                               .n_plain = (unsigned)s2_rng_below(rng, 3) & 3U,
                               .n_mixtures = (unsigned)s2_rng_below(rng, 2) & 1U};
+        own->is_wide = own->n_mixtures == 1 && s2_rng_below(rng, 3) == 0;
         own->heads = kind != 0 ? (unsigned)s2_rng_below(rng, 3) & 3U : 0;
         own->shares = kind != 0 && s2_rng_below(rng, 3) == 0 && keeper_of(&net, layer) >= 0;
     }
@@ -98,15 +100,17 @@ static s2_sim_options drawn_options(s2_rng *rng, const s2_net *net, const s2_cal
 
 static double layer_weights(const s2_net *net, s2_net_layer layer)
 {
-    const double tensors = net->gated ? 3 : 2, hidden = net->hidden;
+    const double tensors = net->gated ? 3 : 2, hidden = net->hidden,
+                 latent = net->mixture.latent_dim > 0 ? net->mixture.latent_dim : hidden,
+                 between = 2 * hidden * net->mixture.latent_dim, shared = net->mixture.shared_ffn;
     const s2_net_heads own = {net->n_kv_heads, net->head_dim, 2},
                        heads = layer.heads > 0 ? net->others[layer.heads - 1] : own;
     const double keys = layer.shares ? 0 : heads.n_matrices * heads.n_kv_heads;
     return layer.attends * (hidden * (2 * net->n_heads + keys) * heads.head_dim + (double)net->beside) +
            layer.mixes * (double)net->mixer.weights +
-           tensors * hidden *
-               (layer.n_plain * net->mixture.plain_ffn +
-                layer.n_mixtures * (net->n_experts * net->ffn + net->mixture.shared_ffn));
+           tensors * hidden * layer.n_plain * net->mixture.plain_ffn +
+           (layer.n_mixtures + layer.is_wide) *
+               (tensors * (latent * net->n_experts * net->ffn + hidden * shared) + between);
 }
 
 static void a_hybrid_weighs_what_its_layers_do(void **state)

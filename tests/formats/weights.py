@@ -43,15 +43,18 @@ def every(n, word, other, period):
 
 # Of types whose default has layers of one kind alone, or names none: configs in which they are mixed.
 MIXED = {
+    "bailing_hybrid": [{"q_lora_rank": 1536, "layer_group_size": 8, "num_hidden_layers": 32}],
     "bamba": [{"attn_layer_indices": [9, 18, 27]}],
     "gemma4_text": [{"num_kv_shared_layers": 18},
                     {"enable_moe_block": True, "num_experts": 128, "top_k_experts": 8, "moe_intermediate_size": 704,
                      "intermediate_size": 2112, "hidden_size": 2816, "hidden_size_per_layer_input": 0,
                      "num_attention_heads": 16, "num_key_value_heads": 8, "num_global_key_value_heads": 2,
-                     "attention_k_eq_v": True}],
+                     "attention_k_eq_v": True},
+                    {"num_kv_shared_layers": 18, "use_double_wide_mlp": True}],
     "granitemoehybrid": [{"layer_types": every(32, "full_attention", "linear_attention", 8), "num_key_value_heads": 8},
                          {"layer_types": every(32, "full_attention", "linear_attention", 8), "num_local_experts": 0,
                           "shared_intermediate_size": 8192}],
+    "falcon_mamba": [{"hidden_size": 4096, "num_hidden_layers": 64, "vocab_size": 65024}],
     "jamba": [{"num_experts": 1}, {"expert_layer_period": 3, "expert_layer_offset": 2}],
     "lfm2": [{"layer_types": every(16, "full_attention", "conv", 3), "num_hidden_layers": 16},
              {"layer_types": every(16, "full_attention", "conv", 3), "num_hidden_layers": 16,
@@ -60,7 +63,9 @@ MIXED = {
     "nemotron_h": [{"layers_block_type": ["linear_attention", "mlp"] * 6 + ["full_attention", "mlp"] * 2},
                    {"layers_block_type": ["linear_attention", "moe"] * 6 + ["full_attention", "moe"] * 2},
                    {"layers_block_type": ["mlp", "linear_attention", "linear_attention", "moe", "mlp",
-                                          "full_attention"]}],
+                                          "full_attention"]},
+                   {"layers_block_type": ["linear_attention", "moe"] * 6 + ["full_attention", "moe"] * 2,
+                    "moe_latent_size": 1024, "n_routed_experts": 64, "moe_intermediate_size": 2048}],
     "qwen3_next": [{"mlp_only_layers": [0, 5, 6]}, {"layer_types": ["full_attention"] * 48}],
     "qwen3_moe": [{"mlp_only_layers": [1, 2, 9]}],
 }
