@@ -24,7 +24,7 @@ s2_net_layer s2_net_layer_at(const s2_net *net, int32_t layer);
 /* The heads of its attention; n_matrices is 0 where it reads the keys of another layer. */
 s2_net_heads s2_net_heads_at(const s2_net *net, int32_t layer);
 
-/* How many layers have attention and a mixer, how many feed-forwards there are without experts and with, and wide ones. */
+/* How many layers have attention and a mixer; how many feed-forwards are without experts, with some, and wide. */
 typedef struct s2_net_counts {
     int32_t n_attention;
     int32_t n_mixers;
