@@ -80,6 +80,8 @@ static asked draw(s2_rng *rng, s2_arena *arena, int64_t nth)
         snprintf(q->gpu, sizeof q->gpu, "h200");
         q->dtype = S2_BF16;
     }
+    if (q->phase == S2_TRAIN) /* which keeps none */
+        q->cache = S2_CACHE_AS_DTYPE;
     q->listed = q->phase == S2_PREFILL && (nth % 6 == 1 || s2_rng_below(rng, 4) == 0);
     return ask;
 }

@@ -417,6 +417,8 @@ s2_question s2_knobs_question(const s2_knobs *knobs)
                             .cache = (s2_cache_type)knobs->value[S2_KNOB_CACHE],
                             .batch = (int32_t)knobs->value[S2_KNOB_BATCH],
                             .listed = knobs->value[S2_KNOB_PRICE] == PRICED_LISTED};
+    if (question.phase == S2_TRAIN) /* which keeps none */
+        question.cache = S2_CACHE_AS_DTYPE;
     snprintf(question.gpu, sizeof question.gpu, "%s", s2_gpu_name((int32_t)knobs->value[S2_KNOB_GPU]));
     return question;
 }
@@ -524,8 +526,7 @@ static s2_status ask_simulator(const s2_question *question, const s2_pattern *pa
     options->len_tok = question->len_tok;
     options->phase = question->phase;
     options->dtype = question->dtype;
-    if (question->phase != S2_TRAIN) /* which keeps none */
-        options->cache = question->cache;
+    options->cache = question->cache;
     options->batch = question->batch;
     s2_sim_take_net(pattern, net, options);
     if (question->listed)
