@@ -56,6 +56,32 @@ static bool find_kernel(const s2_time_model *model, const s2_row *row, const s2_
     return false;
 }
 
+static void count_bytes(const s2_row *row, const s2_time_model *model, const s2_kernel_model *kernel,
+                        const s2_kernel_load *load, s2_accuracy *out)
+{
+    if (row->dram_read <= 0)
+        return;
+    const s2_bytes counted = s2_model_counted(model, kernel, load);
+    out->dram_pct +=
+        fabs((counted.dram_read + counted.dram_write) / (row->dram_read + row->dram_write) - 1) * 100;
+    out->l2_pct += row->l2_bytes > 0 ? fabs(counted.l2 / row->l2_bytes - 1) * 100 : 0;
+    out->n_counted++;
+}
+
+/* A repeated row judges no time, but its bytes may have been counted where those of the row itself were not. */
+static s2_status judge_bytes(s2_arena *arena, const s2_row *row, const s2_time_model *model, s2_accuracy *out,
+                             s2_diag *diag)
+{
+    s2_kernel_load load;
+    int32_t k;
+    if (strcmp(row->set, "held-out") != 0 || row->dram_read <= 0 || row->kernel[0] == '\0')
+        return S2_OK;
+    S2_TRY(s2_fit_load(arena, row, model, &load, diag));
+    if (find_kernel(model, row, &load, &k))
+        count_bytes(row, model, &model->kernels[k], &load, out);
+    return S2_OK;
+}
+
 static s2_status judge_row(s2_arena *arena, const s2_row *row, const s2_gpu *gpu, const s2_time_model *model,
                            s2_accuracy *out, s2_judged *judged, bool *priced, s2_diag *diag)
 {
@@ -81,13 +107,7 @@ static s2_status judge_row(s2_arena *arena, const s2_row *row, const s2_gpu *gpu
                           .pairs = (double)load.pairs};
     out->n_below += forecast.us < floor_us || row->us < floor_us;
     out->nearest = fmin(out->nearest, row->us / floor_us);
-    if (row->dram_read > 0) {
-        const s2_bytes counted = s2_model_counted(model, &model->kernels[k], &load);
-        out->dram_pct +=
-            fabs((counted.dram_read + counted.dram_write) / (row->dram_read + row->dram_write) - 1) * 100;
-        out->l2_pct += row->l2_bytes > 0 ? fabs(counted.l2 / row->l2_bytes - 1) * 100 : 0;
-        out->n_counted++;
-    }
+    count_bytes(row, model, &model->kernels[k], &load, out);
     return S2_OK;
 }
 
@@ -306,12 +326,14 @@ s2_status s2_accuracy_of(s2_arena *arena, const s2_row_file *file, const s2_gpu 
     for (int32_t row_no = 0; row_no < file->n_rows; row_no++) {
         const s2_row *const row = &file->rows[row_no];
         bool priced;
-        if (!s2_row_judges(row))
-            continue;
+        const bool judges = s2_row_judges(row);
         const s2_arena_mark_t mark = s2_arena_mark(arena);
-        const s2_status status = judge_row(arena, row, gpu, model, &made, &judged[n], &priced, diag);
+        const s2_status status = judges ? judge_row(arena, row, gpu, model, &made, &judged[n], &priced, diag)
+                                        : judge_bytes(arena, row, model, &made, diag);
         s2_arena_rewind(arena, mark);
         S2_TRY(status);
+        if (!judges)
+            continue;
         made.seed = judged[n].drawn || made.n_rows == 0 ? row->seed : made.seed;
         made.n_rows += judged[n].drawn;
         made.n_unpriced += !priced;
@@ -352,8 +374,9 @@ static s2_status add_rows(s2_arena *arena, const char *name, s2_row_file *file, 
 
 s2_status s2_accuracy_rows(s2_arena *arena, const char *gpu, s2_row_file *out, s2_diag *diag)
 {
-    static const char *const which[] = {"",         "steps-",   "e4m3-", "lists-", "short-",
-                                        "ordered-", "sliding-", "wide-", "brief-", "dim256-"};
+    static const char *const which[] = {"",       "steps-",   "e4m3-",        "lists-",
+                                        "short-", "ordered-", "sliding-",     "wide-",
+                                        "brief-", "dim256-",  "brief-steps-", "counted-steps-"};
     s2_row_file file = {0};
     for (size_t w = 0; w < sizeof which / sizeof *which; w++) {
         char name[80];

@@ -171,6 +171,38 @@ static bool try_step(const s2_fitter *fitter, s2_normal *normal, double damping,
     return false;
 }
 
+static void descend(const s2_fitter *fitter, s2_normal *normal, int32_t n_residuals, double *now)
+{
+    double damping = 1e-2;
+    for (int32_t round = 0; round < MOST_ROUNDS; round++) {
+        const double before = *now;
+        (void)loss(fitter, normal->residuals);
+        linearise(fitter, normal, n_residuals);
+        while (damping < 1e6 && !try_step(fitter, normal, damping, now))
+            damping *= 4;
+        damping = fmax(damping / 8, 1e-6);
+        if (before - *now <= 1e-6 * before)
+            break;
+    }
+}
+
+/* Each constant alone, a share more and less, as long as that makes the loss smaller. */
+static void try_alone(const s2_fitter *fitter, double share, double *now)
+{
+    for (int32_t v = 0; v < fitter->n_free; v++)
+        for (int32_t side = 0; side < 2; side++) {
+            double before = *fitter->free[v], then = *now;
+            do {
+                *now = then;
+                before = *fitter->free[v];
+                *fitter->free[v] *= exp(side == 0 ? share : -share);
+                then = loss(fitter, NULL);
+            } while (then < *now * (1 - 1e-5));
+            *fitter->free[v] = before;
+        }
+}
+
+/* Where an order of work changes the loss jumps, and no derivative leads on: then constants are tried alone. */
 static s2_status minimise(const s2_fitter *fitter, double *out, s2_diag *diag)
 {
     const int32_t n_rows = count_rows(fitter);
@@ -185,17 +217,13 @@ static s2_status minimise(const s2_fitter *fitter, double *out, s2_diag *diag)
     s2_normal *const normal = s2_malloc(sizeof *normal);
     if (normal == NULL)
         return S2_ENOMEM;
-    double damping = 1e-2, now = loss(fitter, NULL);
-    for (int32_t round = 0; round < MOST_ROUNDS; round++) {
-        const double before = now;
-        (void)loss(fitter, normal->residuals);
-        linearise(fitter, normal, n_residuals);
-        while (damping < 1e6 && !try_step(fitter, normal, damping, &now))
-            damping *= 4;
-        damping = fmax(damping / 8, 1e-6);
-        if (before - now <= 1e-6 * before)
-            break;
-    }
+    double now = loss(fitter, NULL), before;
+    do {
+        before = now;
+        descend(fitter, normal, n_residuals, &now);
+        try_alone(fitter, 0.06, &now);
+        try_alone(fitter, 0.02, &now);
+    } while (now < 0.99 * before);
     s2_free(normal);
     *out = now;
     return S2_OK;
@@ -255,7 +283,6 @@ static void start(const s2_row_file *file, const s2_gpu *gpu, s2_time_model *mod
     *model = (s2_time_model){.l2_gb_s = l2 > 0 ? l2 : gpu->l2_tb_s * 1e3,
                              .cache_mb = gpu->l2_mib * 0.4,
                              .spill_mb = gpu->l2_mib * 0.8,
-                             .drift = 0.5,
                              .whole_mb = gpu->l2_mib * 1.2,
                              .power = 5,
                              .max_mhz = gpu->boost_mhz,
@@ -415,7 +442,7 @@ static s2_seen see(const s2_fitter *fitter, int32_t index)
         seen.parts = seen.parts || load->n_chains > 0 || load->merges;
         seen.trips = seen.trips || load->long_trips > 0;
         seen.behind = seen.behind || has_brief_items(load);
-        seen.amid = seen.amid || load->amid > 0;
+        seen.amid = seen.amid || (load->pass == S2_PASS_DECODE && load->amid > 0);
         seen.idle =
             seen.idle || (load->pass == S2_PASS_FORWARD && load->n_items < (int64_t)fitter->model->n_sms);
         seen.in_step = seen.in_step || (load->pass == S2_PASS_FORWARD && load->in_step);
@@ -660,7 +687,35 @@ static double mean_error(const s2_fitter *fitter)
     return 100 * sum / rows;
 }
 
-static s2_status fit_kernel(s2_fitter *fitter, int32_t index, const s2_gpu *gpu, s2_diag *diag)
+static const s2_kernel_model *find_alike(const s2_time_model *model, const s2_kernel_model *kernel)
+{
+    for (int32_t k = 0; model != NULL && k < model->n_kernels; k++)
+        if (model->kernels[k].pass == kernel->pass && strcmp(model->kernels[k].name, kernel->name) == 0)
+            return &model->kernels[k];
+    return NULL;
+}
+
+/* Constants begin where the kernel stood, if it did and has the same head dimensions. */
+static void begin_at(const s2_fitter *fitter, const s2_kernel_model *stood, s2_kernel_model *kernel)
+{
+    bool alike = stood != NULL && stood->n_dims == kernel->n_dims;
+    for (int32_t d = 0; alike && d < kernel->n_dims; d++)
+        alike = stood->dims[d].head_dim == kernel->dims[d].head_dim;
+    for (int32_t v = 0; alike && v < fitter->n_free; v++) {
+        const ptrdiff_t offset = (const char *)fitter->free[v] - (const char *)kernel;
+        const double value = *(const double *)(const void *)((const char *)stood + offset);
+        if (value > 0)
+            *fitter->free[v] = value;
+    }
+    if (alike) {
+        kernel->warm_mb = stood->warm_mb;
+        kernel->lost_mb = stood->lost_mb;
+        kernel->gather = stood->gather;
+    }
+}
+
+static s2_status fit_kernel(s2_fitter *fitter, int32_t index, const s2_gpu *gpu, const s2_time_model *kept,
+                            s2_diag *diag)
 {
     s2_kernel_model *const kernel = &fitter->model->kernels[index];
     s2_beliefs beliefs;
@@ -675,6 +730,7 @@ static s2_status fit_kernel(s2_fitter *fitter, int32_t index, const s2_gpu *gpu,
         free_scalars(fitter, kernel, floors, &beliefs);
     for (int32_t d = 0; d < kernel->n_dims && !s2_model_is_short(kernel); d++)
         free_dim(fitter, kernel, &kernel->dims[d], floors, &beliefs.item[d], &beliefs.floor[d]);
+    begin_at(fitter, find_alike(kept, kernel), kernel);
     S2_TRY(fit_residents(fitter, kernel, diag));
     if (!takes_memory(fitter->model, kernel))
         S2_TRY(fit_warm(fitter, kernel, gpu->l2_mib, diag));
@@ -862,22 +918,6 @@ static void fit_cache(const s2_fitter *fitter, const s2_gpu *gpu)
     *model = best;
 }
 
-/* One number on a grid too; it shows in gradients only. */
-static void fit_drift(const s2_fitter *fitter)
-{
-    s2_time_model *const model = fitter->model;
-    double best = model->drift, least = INFINITY;
-    for (int32_t share = 0; share <= 20; share++) {
-        model->drift = share / 20.0;
-        const double loss_now = counted_loss(fitter);
-        if (loss_now < least) {
-            least = loss_now;
-            best = model->drift;
-        }
-    }
-    model->drift = best;
-}
-
 static int by_number(const void *left, const void *right)
 {
     const s2_row *const a = left, *const b = right;
@@ -916,11 +956,11 @@ static void keep(const s2_fit_point *points, int32_t n_points, s2_time_model *mo
 /* How a kernel moves bytes shows in counters, which rows that are fitted beside others need not have. */
 static void keep_padding(const s2_time_model *kept, s2_time_model *model)
 {
-    for (int32_t k = 0; k < model->n_kernels; k++)
-        for (int32_t of = 0; of < kept->n_kernels; of++)
-            if (kept->kernels[of].pass == model->kernels[k].pass &&
-                strcmp(kept->kernels[of].name, model->kernels[k].name) == 0)
-                model->kernels[k].padded = kept->kernels[of].padded;
+    for (int32_t k = 0; k < model->n_kernels; k++) {
+        const s2_kernel_model *const stood = find_alike(kept, &model->kernels[k]);
+        if (stood != NULL)
+            model->kernels[k].padded = stood->padded;
+    }
 }
 
 /* What no kernel has alone. */
@@ -928,10 +968,8 @@ static void fit_chip(s2_fitter *fitter, const s2_gpu *gpu)
 {
     for (int32_t k = 0; k < fitter->model->n_kernels; k++)
         fit_padding(fitter, k);
-    for (int32_t round = 0; round < 2 && counted_loss(fitter) > 0; round++) {
+    if (counted_loss(fitter) > 0)
         fit_cache(fitter, gpu);
-        fit_drift(fitter);
-    }
 }
 
 static bool has_rows(s2_fitter *fitter, int32_t kernel)
@@ -946,16 +984,16 @@ static bool is_fitted_beside(const s2_kernel_model *kernel)
     return s2_model_plans_lists(kernel) || s2_model_is_wide(kernel);
 }
 
-static s2_status fit_kernels(s2_fitter *fitter, const s2_gpu *gpu, s2_diag *diag)
+static s2_status fit_kernels(s2_fitter *fitter, const s2_gpu *gpu, const s2_time_model *kept, s2_diag *diag)
 {
     s2_time_model *const model = fitter->model;
     /* decode shows what stays in the cache between launches, so it comes first */
     for (int32_t k = model->n_kernels; k-- > 0;)
         if (has_rows(fitter, k) && !is_fitted_beside(&model->kernels[k]))
-            S2_TRY(fit_kernel(fitter, k, gpu, diag));
+            S2_TRY(fit_kernel(fitter, k, gpu, kept, diag));
     for (int32_t k = 0; k < model->n_kernels; k++)
         if (has_rows(fitter, k) && is_fitted_beside(&model->kernels[k]))
-            S2_TRY(s2_model_is_wide(&model->kernels[k]) ? fit_kernel(fitter, k, gpu, diag)
+            S2_TRY(s2_model_is_wide(&model->kernels[k]) ? fit_kernel(fitter, k, gpu, kept, diag)
                                                         : fit_listed(fitter, k, diag));
     return S2_OK;
 }
@@ -983,7 +1021,7 @@ s2_status s2_fit_run(s2_arena *arena, const s2_row_file *rows, const s2_gpu *gpu
         fit_chip(&fitter, gpu);
     else
         keep_padding(kept, &model);
-    S2_TRY(fit_kernels(&fitter, gpu, diag));
+    S2_TRY(fit_kernels(&fitter, gpu, kept, diag));
     S2_TRY(kept != NULL ? fit_power(&fitter, diag) : fit_clock(&fitter, diag));
     *out = model;
     return S2_OK;

@@ -758,10 +758,10 @@ static s2_status transpose_plan(s2_arena *arena, const s2_plan *plan, const s2_p
 static s2_status done_at(const s2_plan_columns *columns, int32_t units, const s2_column_costs *costs,
                          double *out, double *balanced)
 {
-    double *const until = s2_calloc((size_t)units, sizeof *until);
+    s2_unit *const all_units = s2_calloc((size_t)units, sizeof *all_units);
     double *const added = s2_calloc((size_t)columns->n_chains + 1, sizeof *added);
-    const bool good = until != NULL && added != NULL;
-    s2_turns turns = {.until = until, .added = added, .n_units = units, .sum = costs->sum};
+    const bool good = all_units != NULL && added != NULL;
+    s2_turns turns = {.units = all_units, .added = added, .n_units = units, .sum = costs->sum};
     double all = 0;
     for (int32_t c = 0; c < columns->n_columns && good; c++) {
         const s2_plan_column *const column = &columns->columns[c];
@@ -772,7 +772,7 @@ static s2_status done_at(const s2_plan_columns *columns, int32_t units, const s2
     }
     *out = turns.last;
     *balanced = all / units;
-    s2_free(until);
+    s2_free(all_units);
     s2_free(added);
     return good ? S2_OK : S2_ENOMEM;
 }

@@ -21,7 +21,6 @@ enum { CODE_CALIBRATION = 705, MAX_BYTES = 1 << 16, MOST_NUMBERS = 6 };
     X(l2_gb_s, 1, 1e7)                                                                                       \
     X(cache_mb, 0, 1e5)                                                                                      \
     X(spill_mb, 0, 1e5)                                                                                      \
-    X(drift, 0, 1)                                                                                           \
     X(whole_mb, 0, 1e5)                                                                                      \
     X(power, 1, 100)                                                                                         \
     X(clock_base, 0, 1e6)                                                                                    \

@@ -1,6 +1,7 @@
 #include "sim/load.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/arith.h"
@@ -67,19 +68,15 @@ static double distinct_blocks(const s2_plan *plan, const s2_reach *reach, int32_
     return s2_min_f64(s2_min_f64((double)reach->most + s2_max_f64(fresh, 0), (double)reach->sum), all);
 }
 
-static double shared_blocks(const s2_plan *plan, const s2_reach *a, const s2_reach *b, int32_t slot)
+/* Of what two generations read, as if it were one. */
+static s2_reach both_of(const s2_reach *a, const s2_reach *b)
 {
-    const double one = distinct_blocks(plan, a, slot), other = distinct_blocks(plan, b, slot);
-    if (!class_at(plan, slot)->periodic)
-        return one * other / all_blocks(plan, slot);
-    s2_reach both = *a;
-    both.most = s2_max_i64(b->most, a->most);
-    both.least = s2_min_i64(b->least, a->least);
-    both.sum = a->sum + b->sum;
-    both.first_tile = s2_min_i32(b->first_tile, a->first_tile);
-    both.last_tile = s2_max_i32(b->last_tile, a->last_tile);
-    const double shared = one + other - distinct_blocks(plan, &both, slot);
-    return shared > 0 ? s2_min_f64(shared, one) : 0;
+    return (s2_reach){.least = s2_min_i64(b->least, a->least),
+                      .most = s2_max_i64(b->most, a->most),
+                      .sum = a->sum + b->sum,
+                      .missed = a->missed * b->missed,
+                      .first_tile = s2_min_i32(b->first_tile, a->first_tile),
+                      .last_tile = s2_max_i32(b->last_tile, a->last_tile)};
 }
 
 static void note_reach(s2_reach *reach, const s2_plan_item *item, int32_t stamp, double all)
@@ -94,43 +91,44 @@ static void note_reach(s2_reach *reach, const s2_plan_item *item, int32_t stamp,
     reach->last_tile = s2_max_i32(item->tile, reach->last_tile);
 }
 
-/* Different heads of a KV head share windows but not stripes: treated as independent random draws. */
-typedef struct s2_union {
-    double apart; /* sum over the heads */
-    double left;  /* share of the blocks that none of them reads */
-} s2_union;
-
-static void unite(s2_union *all, double blocks, double of)
+/*
+ * Different heads of a KV head share windows but not stripes: treated as independent random draws. Returns the share of
+ * the blocks that none of them reads.
+ */
+static double left_by(double left, double blocks, double of)
 {
-    all->apart += blocks;
-    all->left *= 1 - s2_min_f64(blocks, of) / of;
+    return left * (1 - s2_min_f64(blocks, of) / of);
 }
 
-/* What one KV head adds to a generation. */
+/* What one KV head adds to a generation, and how much of it the generation before read, by whichever of its heads. */
 static void close_group(s2_loader *loader, int32_t first, s2_wave *own)
 {
     const s2_plan *const plan = loader->plan;
     const int32_t group = plan->pattern->n_heads / plan->pattern->n_kv_heads,
                   stamp = loader->load->n_generations + 1;
     const double all = all_blocks(plan, first);
-    s2_union distinct = {0, 1}, kept = {0, 1};
-    double chance = 0;
-    int32_t n = 0;
+    double left = 1, left_before = 1, left_by_both = 1, apart = 0, chance = 0;
     for (int32_t slot = first; slot < first + group; slot++) {
         const s2_reach *const now = &loader->now[slot], *const before = &loader->before[slot];
-        if (now->stamp != stamp)
+        const bool runs = now->stamp == stamp, ran = before->stamp == stamp - 1 && before->stamp > 0;
+        const s2_reach both = runs && ran ? both_of(before, now) : runs ? *now : *before;
+        if (!runs && !ran)
+            continue;
+        left_by_both = left_by(left_by_both, distinct_blocks(plan, &both, slot), all);
+        if (ran)
+            left_before = left_by(left_before, distinct_blocks(plan, before, slot), all);
+        if (!runs)
             continue;
         const double blocks = distinct_blocks(plan, now, slot);
-        unite(&distinct, blocks, all);
+        left = left_by(left, blocks, all);
+        apart += blocks;
         chance += class_at(plan, slot)->periodic ? 0 : blocks;
-        if (before->stamp == stamp - 1 && before->stamp > 0)
-            unite(&kept, shared_blocks(plan, before, now, slot), all);
-        n++;
     }
-    const double bytes = n == 1 ? distinct.apart : all * (1 - distinct.left);
-    own->distinct += bytes * blk_bytes(plan);
-    own->kept += (n == 1 ? kept.apart : all * (1 - kept.left)) * blk_bytes(plan);
-    own->chance += distinct.apart > 0 ? chance / distinct.apart * bytes * blk_bytes(plan) : 0;
+    const double bytes = all * (1 - left) * blk_bytes(plan);
+    own->distinct += bytes;
+    own->kept +=
+        s2_max_f64(0, s2_min_f64(1 - left, 1 - left - left_before + left_by_both)) * all * blk_bytes(plan);
+    own->chance += apart > 0 ? chance / apart * bytes : 0;
 }
 
 static void close_generation(s2_loader *loader)
@@ -256,6 +254,13 @@ static void add_items(s2_loader *loader, int32_t n_running)
     loader->load->kv_bytes = touched_bytes(loader);
 }
 
+/* Rows follow one another, so they begin at all multiples of what their length has in common with a line's. */
+static double beyond_row(int32_t row_bytes)
+{
+    enum { LINE_BYTES = 128 };
+    return (double)(LINE_BYTES - s2_gcd(LINE_BYTES, row_bytes)) / row_bytes;
+}
+
 static void add_rows(s2_kernel_load *load, const s2_plan *plan)
 {
     double rows = 0;
@@ -306,31 +311,39 @@ static int32_t fine_entries(const s2_plan_columns *columns, const s2_plan_column
     return n;
 }
 
-/*
- * Rows that columns read, as items read keys: a step has Q and dO of 64 queries of one head. stamp[] is the
- * generation of columns that last read each step.
- */
+/* What a generation of columns reads within so many bytes is read from memory once. */
+#define BESIDE_BYTES 32e6
+
+/* The read of a step that came last: by which generation of columns, and how many a column of it had read before. */
+typedef struct s2_read {
+    int32_t generation;
+    int32_t nth;
+} s2_read;
+
+/* Rows that columns read, as items read keys: a step has Q and dO of 64 queries of one head. */
 typedef struct s2_sweeper {
     const s2_plan *plan;
     s2_kernel_load *load;
-    int32_t *stamp; /* [(seq * n_heads + head) * most + step] */
-    int32_t most;   /* steps of the longest sequence */
+    s2_read *last; /* [(seq * n_heads + head) * most + step] */
+    int32_t most;  /* steps of the longest sequence */
     int32_t n_running;
     double step_bytes;
     double read_bytes; /* of which a column loads */
     s2_sweep *sweeps;
 } s2_sweeper;
 
-static void read_step(s2_sweeper *sweeper, int64_t step, int32_t generation)
+static void read_step(s2_sweeper *sweeper, int64_t step, int32_t generation, int32_t nth)
 {
     s2_sweep *const own = &sweeper->sweeps[generation - 1];
-    int32_t *const stamp = &sweeper->stamp[step];
+    s2_read *const last = &sweeper->last[step];
     own->reads += sweeper->step_bytes;
-    if (*stamp != generation) {
+    if (last->generation != generation) {
         own->distinct += sweeper->step_bytes;
-        own->kept += *stamp > 0 && *stamp == generation - 1 ? sweeper->step_bytes : 0;
+        own->kept += last->generation > 0 && last->generation == generation - 1 ? sweeper->step_bytes : 0;
+    } else if (abs(nth - last->nth) * sweeper->n_running * sweeper->step_bytes <= BESIDE_BYTES) {
+        own->beside += sweeper->step_bytes;
     }
-    *stamp = generation;
+    *last = (s2_read){generation, nth};
 }
 
 static void sweep_column(s2_sweeper *sweep, const s2_plan_columns *columns, int32_t column_no)
@@ -344,7 +357,7 @@ static void sweep_column(s2_sweeper *sweep, const s2_plan_columns *columns, int3
         for (int32_t h = 0; h < column->n_heads; h++) {
             const int64_t head = (int64_t)column->seq * pattern->n_heads + column->kv_head * group +
                                  (column->n_heads > 1 ? h : entry->head);
-            read_step(sweep, head * sweep->most + entry->step, generation);
+            read_step(sweep, head * sweep->most + entry->step, generation, e * column->n_heads + h);
         }
     }
     const double key_bytes =
@@ -377,9 +390,9 @@ static s2_status sweep_columns(s2_arena *arena, const s2_plan *plan, const s2_pl
         S2_COLUMN_STEP_TOK * (2.0 * plan->pattern->head_dim * plan->options.elem_bytes + 2 * sizeof(float));
     sweep.step_bytes = sweep.read_bytes +
                        (load->fused ? (double)S2_COLUMN_STEP_TOK * dq_row_bytes(plan->pattern->head_dim) : 0);
-    sweep.stamp = S2_NEW(arena, int32_t, (int64_t)plan->n_seqs * plan->pattern->n_heads * sweep.most);
+    sweep.last = S2_NEW(arena, s2_read, (int64_t)plan->n_seqs * plan->pattern->n_heads * sweep.most);
     sweep.sweeps = S2_NEW(arena, s2_sweep, columns->n_columns / n_running + 2);
-    if (sweep.stamp == NULL || sweep.sweeps == NULL)
+    if (sweep.last == NULL || sweep.sweeps == NULL)
         return S2_ENOMEM;
     for (int32_t at = 0; at < columns->n_columns; at++)
         sweep_column(&sweep, columns, at);
@@ -498,6 +511,8 @@ static s2_status add_gradients(s2_arena *arena, const s2_loader *loader, int32_t
     load->again_bytes = load->q_bytes + load->kv_bytes;
     load->flop = (6 + load->column_passes) * product;
     load->fused = is_fused(loader->traits);
+    if (!load->fused)
+        load->amid = beyond_row(load->head_dim * loader->plan->options.elem_bytes);
     if (loader->flat != NULL)
         S2_TRY(add_columns(arena, loader, n_sms, load));
     double n_steps = 0;
@@ -744,13 +759,6 @@ static double left_bytes(const s2_decode_launch *launch, const s2_decode_plan *s
         if (step->lists[list_no].n_parts > 1)
             n_rows += (double)step->lists[list_no].n_parts * step->lists[list_no].n_rows;
     return n_rows * head_dim * 4;
-}
-
-/* Rows follow one another, so they begin at all multiples of what their length has in common with a line's. */
-static double beyond_row(int32_t row_bytes)
-{
-    enum { LINE_BYTES = 128 };
-    return (double)(LINE_BYTES - s2_gcd(LINE_BYTES, row_bytes)) / row_bytes;
 }
 
 static s2_status load_step(s2_arena *arena, s2_load_step *of, s2_decode_launch *launch, s2_dtype dtype,

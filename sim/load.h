@@ -48,6 +48,7 @@ typedef struct s2_sweep {
     double distinct; /* read by any of them */
     double kept;     /* of which the columns before read too */
     double reads;    /* by all, each at its own row, so what others have read is found by chance */
+    double beside;   /* of these, a few steps after another column, so that it is still there */
 } s2_sweep;
 
 typedef struct s2_kernel_load {
@@ -104,7 +105,7 @@ typedef struct s2_kernel_load {
     double kv_bytes;     /* K and V touched, each once */
     double span_bytes;   /* K and V of all tokens, of which kv_bytes are touched */
     double
-        amid; /* decode: how much more the lines of the cache are that a row touches than it has, in rows */
+        amid; /* decode, gradients: lines of the cache that a row touches beyond those that it has, in rows */
     double out_bytes;   /* O and the log-sum-exp written */
     double load_bytes;  /* what items load: Q and the blocks of their lists */
     double whole_bytes; /* the same with whole steps and whole 64-column pieces, as tensor copies move them */

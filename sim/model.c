@@ -131,17 +131,24 @@ static double run_classes(const s2_costs *costs, const s2_load_class *classes, i
 static double run_columns(const s2_costs *costs, double part, const s2_kernel_load *load, int32_t n_sms,
                           double *mean)
 {
-    double until[S2_LIMIT_WORKERS] = {0}, sum = 0, begun = 0;
-    const int32_t n = s2_min_i32(n_sms, S2_LIMIT_WORKERS);
+    enum { MOST_UNITS = 1024, STAGES = 4 }; /* of Q and dO: so many steps are loaded ahead */
+    s2_unit units[MOST_UNITS] = {{0}};
+    const int32_t n = s2_min_i32(n_sms, MOST_UNITS);
+    double sum = 0, begun = 0;
     memset(load->chain_ends, 0, ((size_t)load->n_chains + 1) * sizeof *load->chain_ends);
-    s2_turns turns = {.until = until, .added = load->chain_ends, .n_units = n, .sum = part};
+    s2_turns turns = {.units = units,
+                      .added = load->chain_ends,
+                      .n_units = n,
+                      .sum = part,
+                      .holds = true,
+                      .ahead = STAGES * costs->full};
     for (int32_t column_no = 0; column_no < load->n_columns; column_no++) {
         const s2_load_column *const column = &load->columns[column_no];
         const double own = costs->item + costs->full * column->n_full + costs->masked * column->n_masked +
                            costs->mixed * column->n_half + costs->fine * column->n_fine;
         if (column->follows)
-            until[0] = fmax(until[0], begun + costs->turn - costs->full * column->later);
-        begun = until[0];
+            units[0].idle = fmax(units[0].idle, begun + costs->turn - costs->full * column->later);
+        begun = units[0].idle;
         sum += s2_turns_take(&turns, own, column->chain);
     }
     *mean = sum / n_sms;
@@ -166,18 +173,30 @@ static double fused_cycles(const s2_kernel_model *kernel, const s2_kernel_load *
     return *mean;
 }
 
+/* The narrowest instance that holds a head dimension, in 64 columns: parts are summed in its registers. */
+static double instance_chunks(int32_t head_dim)
+{
+    static const int32_t instances[] = {64, 96, 128};
+    for (size_t at = 0; at < sizeof instances / sizeof *instances; at++)
+        if (head_dim <= instances[at])
+            return instances[at] / 64.0;
+    return 4;
+}
+
 /*
+ * extra: cycles of a step for the blocks that it gathers; the keys of a column are gathered alike, K and then V.
+ *
  * Where the columns are not known: two steps for each of dQ's, perfectly balanced. A step has four products;
  * in two passes, of which each has its own launch, five.
  */
 static double column_cycles(const s2_kernel_model *kernel, const s2_kernel_load *load,
-                            const s2_dim_cost *cost, int32_t n_sms, double *mean)
+                            const s2_dim_cost *cost, double extra, int32_t n_sms, double *mean)
 {
     if (load->fused)
         return fused_cycles(kernel, load, cost, n_sms, mean);
     const double chunks = ceil(load->head_dim / 64.0), passes = load->column_passes > 1 ? 2 : 1;
     const double step = cost->least * (3 + passes) / 4 / passes;
-    const s2_costs costs = {.item = kernel->column * chunks / passes,
+    const s2_costs costs = {.item = (kernel->column * chunks + 2 * extra) / passes,
                             .full = step,
                             .masked = s2_model_is_short(kernel)
                                           ? kernel->more
@@ -187,7 +206,9 @@ static double column_cycles(const s2_kernel_model *kernel, const s2_kernel_load 
     *mean = 2.0 * (double)load->n_steps * step * passes / n_sms;
     if (load->n_columns == 0)
         return *mean;
-    const double end = run_columns(&costs, kernel->part * chunks / passes, load, n_sms, mean) * passes;
+    const double end =
+        run_columns(&costs, kernel->part * instance_chunks(load->head_dim) / passes, load, n_sms, mean) *
+        passes;
     *mean *= passes;
     return end;
 }
@@ -237,7 +258,8 @@ static s2_busy busy_of(const s2_kernel_model *kernel, const s2_kernel_load *load
     const double step = two_tiles ? cost.step * fmax(1, kernel->mixed) : cost.step;
     const double waited = kernel->hit * (1 - missed), least = backward ? 0 : cost.least * (1 - waited),
                  behind = kernel->behind * (load->one_head ? 2 : 1) * (1 - waited);
-    s2_costs costs = {.item = cost.item + load->sink_cycles + (load->in_step ? kernel->in_step : 0),
+    s2_costs costs = {.item = cost.item * (load->halved && !backward ? 1 - waited : 1) + load->sink_cycles +
+                              (load->in_step ? kernel->in_step : 0),
                       .full = beside(step + extra, cap),
                       .warp = kernel->warp,
                       .masked = beside(cost.masked + extra, cap_masked),
@@ -252,7 +274,7 @@ static s2_busy busy_of(const s2_kernel_model *kernel, const s2_kernel_load *load
     costs.least_behind /= slower;
     double items_mean, columns_mean = 0, end = 0;
     if (backward)
-        end = column_cycles(kernel, load, &cost, n_sms, &columns_mean);
+        end = column_cycles(kernel, load, &cost, extra, n_sms, &columns_mean);
     /* no more parts than SMs: no two share an SM */
     const bool alone = load->pass == S2_PASS_DECODE && load->n_items <= n_sms && kernel->alone > 0;
     end += run_classes(&costs, load->classes, load->n_classes, n_sms,
@@ -299,9 +321,9 @@ int32_t s2_model_running(const s2_time_model *model, const s2_kernel_traits *tra
 }
 
 /* In a common order either all or nothing of the last generation is found; by chance, what is still there. */
-static double fetched_bytes(const s2_time_model *model, const s2_wave *own)
+static double fetched_bytes(const s2_time_model *model, const s2_wave *own, double lines)
 {
-    const double cache = model->cache_mb * 1e6, spill = model->spill_mb * 1e6;
+    const double cache = model->cache_mb * 1e6 / lines, spill = model->spill_mb * 1e6 / lines;
     const double scan = fmax(0, fmin(1, (spill - own->distinct) / (spill - cache)));
     const double draw = own->distinct > spill ? spill / own->distinct : 1;
     const double chance = own->distinct > 0 ? own->chance / own->distinct : 0;
@@ -321,15 +343,12 @@ static double missed_share(const s2_kernel_model *kernel, const s2_kernel_load *
 
 /*
  * Columns start when a worker is free, so each is at another row of the same sweep, and what it finds cached
- * is chance. But columns that started together stay side by side and read for one another: of r columns that
- * read a row only some miss it.
+ * is chance; but what is read beside another column is still there.
  */
-static double swept_bytes(const s2_time_model *model, const s2_sweep *own)
+static double swept_bytes(double spill, const s2_sweep *own, double beside)
 {
-    const double spill = model->spill_mb * 1e6;
     const double found = own->distinct > spill ? spill / own->distinct : 1;
-    const double apart = own->reads > own->distinct ? pow(own->reads / own->distinct, -model->drift) : 1;
-    return own->distinct - own->kept * found + (own->reads - own->distinct) * (1 - found) * apart;
+    return own->distinct - own->kept * found + (own->reads - own->distinct - beside) * (1 - found);
 }
 
 /*
@@ -340,11 +359,10 @@ static double swept_bytes(const s2_time_model *model, const s2_sweep *own)
 static void add_fused_bytes(const s2_time_model *model, const s2_kernel_load *load, double gone,
                             double missed, s2_bytes *bytes)
 {
-    const s2_time_model apart = {.spill_mb = model->spill_mb};
-    const double one = load->q_bytes / 3, dq = load->dq_bytes;
+    const double one = load->q_bytes / 3, dq = load->dq_bytes, spill = model->spill_mb * 1e6;
     double rows = 0;
     for (int32_t at = 0; at < load->n_sweeps; at++)
-        rows += swept_bytes(&apart, &load->sweeps[at]);
+        rows += swept_bytes(spill, &load->sweeps[at], 0);
     const double again = fmax(rows - 2 * one - dq, 0), again_dq = again * dq / (2 * one + dq);
     bytes->l2 += load->column_bytes + load->sum_bytes + 3 * one + dq;
     bytes->dram_read += (again + gone * (one + dq)) * missed;
@@ -354,39 +372,47 @@ static void add_fused_bytes(const s2_time_model *model, const s2_kernel_load *lo
 /*
  * A backward pass reads its rows three times: O and dO for their sums, Q and dO by columns, Q and dO by
  * tiles; keys by columns and by tiles. Each reading finds what the last one left in the cache, except the
- * share `gone`.
+ * share `gone`. All but the sums copy whole lines of the cache. Sums of parts are written back as far as they are
+ * `evicted`.
  */
 static void add_column_bytes(const s2_time_model *model, const s2_kernel_load *load, double gone,
-                             double missed, s2_bytes *bytes)
+                             double missed, double evicted, s2_bytes *bytes)
 {
-    const double one = load->q_bytes / 3;
+    const double one = load->q_bytes / 3, lines = 1 + load->amid, spill = model->spill_mb * 1e6 / lines;
     const double passes = load->column_passes > 1 ? 2 : 1;
+    const double again = load->again_bytes > 0 ? one + lines * (load->again_bytes - one) : 0;
     double rows = 0;
     for (int32_t at = 0; at < load->n_sweeps; at++)
-        rows += passes * swept_bytes(model, &load->sweeps[at]);
+        rows += passes * swept_bytes(spill, &load->sweeps[at], load->sweeps[at].beside);
     const double beside = load->again_bytes > 0 ? 3 : 2; /* O, dQ, and dO where its sums read it too */
     bytes->l2 += passes * load->column_bytes + load->sum_bytes + beside * one;
-    bytes->dram_write += load->sum_bytes; /* written back; the next part finds it in the cache */
-    bytes->dram_read += (fmax(rows - 2 * one, 0) + gone * load->again_bytes) * missed;
+    bytes->dram_write += load->sum_bytes * evicted;
+    bytes->dram_read += (lines * fmax(rows - 2 * one, 0) + gone * again) * missed;
 }
 
 static s2_bytes bytes_of(const s2_time_model *model, const s2_kernel_model *kernel,
                          const s2_kernel_load *load, bool cold, bool counted)
 {
     const double all = load->q_bytes + load->kv_bytes + load->dq_bytes + load->out_bytes,
-                 whole = model->whole_mb * 1e6;
+                 whole = model->whole_mb * 1e6, evicted = all > whole ? 1 - whole / all : 0;
+    const bool backward = load->pass == S2_PASS_BACKWARD;
+    const double lines = backward ? 1 + load->amid : 1, copied = load->q_bytes * 2 / 3; /* but O */
     s2_bytes bytes = {.l2 = kernel->padded ? load->whole_bytes : load->load_bytes};
     double kv = 0;
     for (int32_t at = 0; at < load->n_generations; at++)
-        kv += fetched_bytes(model, &load->generations[at]);
+        kv += fetched_bytes(model, &load->generations[at], lines);
     /* when a launch repeats over the same tensors, the cache still holds a share of them */
     const double missed = cold ? 1 : missed_share(kernel, load);
-    const bool fits = load->kv_bytes <= model->cache_mb * 1e6;
-    bytes.dram_read = (load->q_bytes + (fits ? load->kv_bytes : fmax(kv, load->kv_bytes))) * missed;
-    bytes.dram_write = load->out_bytes * (all > whole ? 1 - whole / all : 0) * (cold ? 1 : missed);
-    if (load->pass == S2_PASS_BACKWARD)
-        (load->fused ? add_fused_bytes : add_column_bytes)(
-            model, load, counted ? 1 : fmax(0, fmin(1, all / whole - 1)), missed, &bytes);
+    const bool fits = load->kv_bytes * lines <= model->cache_mb * 1e6;
+    bytes.dram_read =
+        (load->q_bytes + copied * (lines - 1) + (fits ? load->kv_bytes : fmax(kv, load->kv_bytes)) * lines) *
+        missed;
+    bytes.dram_write = load->out_bytes * evicted * (cold ? 1 : missed);
+    const double gone = counted ? 1 : fmax(0, fmin(1, all / whole - 1));
+    if (backward && load->fused)
+        add_fused_bytes(model, load, gone, missed, &bytes);
+    else if (backward)
+        add_column_bytes(model, load, gone, missed, evicted, &bytes);
     return bytes;
 }
 

@@ -156,7 +156,6 @@ typedef struct s2_time_model {
     double l2_gb_s;  /* at the highest clock */
     double cache_mb; /* a generation of items up to this size finds all that the one before read */
     double spill_mb; /* ... and from this size on, nothing */
-    double drift;    /* of r columns that read a row, the share that misses it falls as r^-drift */
     double whole_mb; /* the whole cache: what was written stays there in proportion */
     double power;    /* p of the sum of bottlenecks */
     double max_mhz;

@@ -39,6 +39,11 @@ def head_of(name):
         return json.loads(file.readline())
 
 
+def seed_of(name):
+    with open(os.path.join(RESULTS, f"h200-{name}.jsonl")) as file:
+        return next(row["seed"] for row in map(json.loads, file) if "seed" in row)
+
+
 def accuracy(s2):
     of = run(s2, "sim", "--accuracy")
     designed, held, steps = (head_of(f"h200-{name}.jsonl") for name in ("captured-forward", "held-out", "steps-held-out"))
@@ -47,7 +52,7 @@ def accuracy(s2):
     lines = [score(one["name"], one, TARGETS[one["name"]]) for one in of["passes"]]
     lines += [score("... " + one["name"] + ", clock given", one) for one in of["clock_given"]]
     lines += [score("instead, best constant each: " + one["name"], one) for one in of["instead"]]
-    text = (f"{n_fitted} designed points fitted, {of['rows']:.0f} points drawn by seed {of['seed']:.0f} judged; kernels of commit "
+    text = (f"{n_fitted} launches fitted, {of['rows']:.0f} points judged, drawn by seed {seed_of('held-out')} and, of decoding, {seed_of('steps-held-out')}; kernels of commit "
             f"{designed['commit']} on {designed['device']} {designed['uuid'][:12]}, {held['date']}, decoding of {steps['commit']} on "
             f"{steps['uuid'][:12]}, {steps['date']}.\n\n")
     text += table(("held out", "rows", "MAPE", "p90", "max", "bias", "Spearman", "target"), lines)
