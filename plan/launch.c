@@ -549,37 +549,47 @@ static s2_status fit_many_rows(s2_arena *arena, const s2_decode_launch *launch, 
 
 /*
  * What a cut takes, in tenths of a slab: two blocks of an SM have half of its bandwidth each, one alone cannot use all
- * of it; each list of a part costs what list_slabs slabs do, and so does each trip of whoever adds up. Fitted to 286
- * steps that were timed with each of these cuts (docs/notes/kernels.md).
+ * of it; each list of a part costs what list_slabs slabs do, and each trip of whoever adds up that `trip` times. Fitted
+ * to 286 steps that were timed with each of these cuts (docs/notes/kernels.md).
  */
-static int64_t cost_of(const s2_decode_launch *launch, const s2_decode_plan *plan)
+static int64_t cost_of(const s2_decode_launch *launch, const s2_decode_plan *plan, int32_t trip)
 {
     enum { ALONE = 11, SHARED = 20, TENTHS = 10 };
     const int32_t trips = s2_decode_launch_trips(launch, plan, s2_decode_launch_merges(launch, plan));
     const int32_t slab = plan->n_parts > launch->single_parts ? SHARED : ALONE;
     return (int64_t)most_slabs(plan) * slab +
-           ((int64_t)most_lists(plan) + trips) * launch->list_slabs * TENTHS;
+           ((int64_t)most_lists(plan) + trip * trips) * launch->list_slabs * TENTHS;
 }
 
-/* Take another cut of a plan where it costs less: one block an SM, or whole lists, whose parts nobody adds up. */
-static s2_status try_cut(s2_arena *arena, const s2_decode_launch *launch, bool whole, s2_decode_plan *plan)
+/* One block an SM. In a short step the next launch begins meanwhile: more trips of two cost more than they take. */
+static s2_status try_single(s2_arena *arena, const s2_decode_launch *launch, s2_decode_plan *plan)
 {
-    s2_decode_plan other;
-    S2_TRY(copy_cut(arena, plan, &other));
-    if (whole)
-        S2_TRY(s2_decode_plan_split_whole(arena, launch->n_parts, launch->list_slabs, &other));
-    else
-        S2_TRY(s2_decode_plan_split(arena, launch->single_parts, &other));
-    if (cost_of(launch, &other) < cost_of(launch, plan))
-        take_cut(&other, plan);
+    enum { SHORT_SLABS = 128, TRIP_OF_SHORT = 3 };
+    const int32_t trip = plan->n_slabs <= (int64_t)SHORT_SLABS * launch->single_parts ? TRIP_OF_SHORT : 1;
+    s2_decode_plan single;
+    S2_TRY(copy_cut(arena, plan, &single));
+    S2_TRY(s2_decode_plan_split(arena, launch->single_parts, &single));
+    if (cost_of(launch, &single, trip) < cost_of(launch, plan, trip))
+        take_cut(&single, plan);
+    return S2_OK;
+}
+
+/* Whole lists, whose parts nobody adds up. */
+static s2_status try_whole(s2_arena *arena, const s2_decode_launch *launch, s2_decode_plan *plan)
+{
+    s2_decode_plan whole;
+    S2_TRY(copy_cut(arena, plan, &whole));
+    S2_TRY(s2_decode_plan_split_whole(arena, launch->n_parts, launch->list_slabs, &whole));
+    if (cost_of(launch, &whole, 1) < cost_of(launch, plan, 1))
+        take_cut(&whole, plan);
     return S2_OK;
 }
 
 s2_status s2_decode_launch_fit(s2_arena *arena, s2_decode_launch *launch, s2_decode_plan *plan)
 {
     if (launch->may_merge && plan->n_slabs > 0) {
-        S2_TRY(launch->many_rows ? fit_many_rows(arena, launch, plan) : try_cut(arena, launch, false, plan));
-        S2_TRY(try_cut(arena, launch, true, plan));
+        S2_TRY(launch->many_rows ? fit_many_rows(arena, launch, plan) : try_single(arena, launch, plan));
+        S2_TRY(try_whole(arena, launch, plan));
     }
     if (launch->row_tiles == 1 && launch->may_merge && is_merging_faster(launch, plan))
         launch->row_tiles = 2;

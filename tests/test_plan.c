@@ -629,21 +629,24 @@ static void steps_are_cut_as_is_fastest(void **state)
         const char *pattern;
         int32_t q_tok, k_tok, batch;
         bool two, whole; /* blocks of threads an SM; lists */
-    } cases[] = {{"heads 64; kv-heads 2; layers all: dense", 1, 2048, 64, true, false},
-                 {"heads 128; kv-heads 1; head-dim 64; layers all: dense", 1, 16384, 8, true, false},
-                 {"heads 64; kv-heads 8; layers all: dense", 4, 1024, 8, true, false},
-                 {"heads 64; kv-heads 8; layers all: dense", 4, 64, 64, true, true},
-                 {"heads 48; kv-heads 1; layers all: dense", 4, 128, 16, false, true},
-                 {"heads 32; kv-heads 1; layers all: dense", 1, 65536, 1, false, false},
-                 {"heads 128; kv-heads 4; head-dim 64; layers all: dense", 1, 1888, 2, false, false},
-                 {"heads 32; kv-heads 8; layers all: dense", 1, 8192, 1, false, false},
-                 {"heads 32; kv-heads 8; layers all: dense", 1, 65536, 8, true, false},
-                 {"heads 24; kv-heads 12; head-dim 96; layers all: dense", 1, 2048, 4, true, false},
-                 {"heads 32; kv-heads 8; layers all: dense", 1, 1, 32, true, true},
-                 {"heads 32; kv-heads 8; layers all: dense", 1, 64, 32, true, true},
-                 {"heads 32; kv-heads 32; layers all: dense", 1, 65, 3, false, true},
-                 {"heads 64; kv-heads 8; head-dim 64; layers all: local 128t", 1, 4096, 64, true, true},
-                 {"heads 48; kv-heads 24; layers all: local 99t", 1, 580, 64, true, true}};
+    } cases[] = {
+        {"heads 64; kv-heads 2; layers all: dense", 1, 2048, 64, true, false},
+        {"heads 128; kv-heads 1; head-dim 64; layers all: dense", 1, 16384, 8, true, false},
+        {"heads 64; kv-heads 8; layers all: dense", 4, 1024, 8, true, false},
+        {"heads 64; kv-heads 8; layers all: dense", 4, 64, 64, true, true},
+        {"heads 48; kv-heads 1; layers all: dense", 4, 128, 16, false, true},
+        {"heads 32; kv-heads 1; layers all: dense", 1, 65536, 1, false, false},
+        {"heads 128; kv-heads 4; head-dim 64; layers all: dense", 1, 1888, 2, false, false},
+        {"heads 32; kv-heads 8; layers all: dense", 1, 8192, 1, false, false},
+        {"heads 32; kv-heads 8; layers all: dense", 1, 65536, 8, true, false},
+        {"heads 32; kv-heads 8; layers all: dense", 1, 32768, 1, false, false},
+        {"heads 32; kv-heads 8; layers all: local 16 | stride 8 phase kv", 1, 131072, 1, false, false},
+        {"heads 24; kv-heads 12; head-dim 96; layers all: dense", 1, 2048, 4, true, false},
+        {"heads 32; kv-heads 8; layers all: dense", 1, 1, 32, true, true},
+        {"heads 32; kv-heads 8; layers all: dense", 1, 64, 32, true, true},
+        {"heads 32; kv-heads 32; layers all: dense", 1, 65, 3, false, true},
+        {"heads 64; kv-heads 8; head-dim 64; layers all: local 128t", 1, 4096, 64, true, true},
+        {"heads 48; kv-heads 24; layers all: local 99t", 1, 580, 64, true, true}};
     for (size_t nth = 0; nth < sizeof cases / sizeof *cases; nth++) {
         s2_arena arena = {0};
         s2_pattern pattern;
