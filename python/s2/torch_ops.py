@@ -107,7 +107,8 @@ def _compiled() -> Any:
     try:
         made = importlib.import_module("s2._again")
         exchange: Any = torch.Tensor.__dlpack_c_exchange_api__
-        return made if made.use(exchange, vars(forward_ad), torch.is_grad_enabled, _captures) else None
+        functions = torch.is_grad_enabled, _captures, torch._C._len_torch_dispatch_stack, torch._C._len_torch_function_stack
+        return made if made.use(exchange, vars(forward_ad), vars(torch.autograd.profiler), *functions) else None
     except (ImportError, AttributeError):
         return None
 
@@ -161,6 +162,24 @@ class Prepared(Known):
         self.index = first.device.index if first.is_cuda else None
         self.stream, self.captures = stream_of(_spec(first.device))
 
+    def compiled(self, tensors: tuple[torch.Tensor, ...], given: str, made: str, rooms: Sequence[functools.partial[torch.Tensor]], may_spare: bool = False) -> Any:
+        """The same for the compiled part: tensors by their names in the call, and what allocates those that are made."""
+        if _in_c is None or self.look is None or not {*map(type, tensors)} <= {*_PLAIN} or any(room.keywords for room in rooms):
+            return None
+        places = dict(zip(self.ready.names, self.ready.places))
+        held = (self.stream, self.captures, self.device, self.ready.plan.enter, look_of(*tensors, sized=False), self.grads,
+                (self.scale, self.phase, self.deterministic, self.softcap), self.rest, tuple(places[name] for name in f"{given} {made}".split()),
+                tuple(part for room in rooms for part in (room.func, room.args)))
+        plan, _, why = self.ready.call.arguments
+        addresses = ctypes.addressof(self.ready.words), plan.value, ctypes.cast(why, ctypes.c_void_p).value, ctypes.cast(plan_run, ctypes.c_void_p).value
+        return _in_c.prepare(tensors, held, addresses, may_spare)
+
+    def fail(self, code: int, *tensors: torch.Tensor) -> None:
+        """Of the library's call."""
+        if any(one.data_ptr() & 15 for one in tensors):  # which the library found, and tells in other words
+            self.ready.refuse(*tensors)
+        self.ready.call.fail(code)
+
 
 class Again(Prepared):
     """A forward."""
@@ -171,24 +190,7 @@ class Again(Prepared):
         self.may_spare = lse.numel() <= SPARE and not self.captures
         self.lse = _room(lse)
         self.parts = (_room(o), self.ready.words, *self.ready.places, self.ready.call.arguments)
-        self.prepared = self._prepared(tensors) if _in_c is not None and self.look is not None and {*map(type, tensors)} <= {*_PLAIN} else None
-
-    def _prepared(self, tensors: tuple[torch.Tensor, ...]) -> Any:
-        """The same for the compiled part."""
-        if self.lse.keywords:
-            return None
-        rooms = (part for room in (self.parts[0], self.lse) for part in (room.func, room.args))
-        held = (self.scale, self.phase, self.deterministic, self.softcap, self.stream, self.captures, self.device, self.ready.plan.enter,
-                look_of(*tensors, sized=False), self.grads, *rooms)
-        plan, _, why = self.ready.call.arguments
-        addresses = ctypes.addressof(self.ready.words), plan.value, ctypes.cast(why, ctypes.c_void_p).value, ctypes.cast(plan_run, ctypes.c_void_p).value
-        return _in_c.prepare(tensors, held, addresses, self.ready.places, self.may_spare)
-
-    def fail(self, code: int, *tensors: torch.Tensor) -> None:
-        """Of the library's call."""
-        if any(one.data_ptr() & 15 for one in tensors):  # which the library found, and tells in other words
-            self.ready.refuse(*tensors)
-        self.ready.call.fail(code)
+        self.prepared = self.compiled(tensors, "q k v", "o lse", (self.parts[0], self.lse), self.may_spare)
 
     def new_lse(self, keep: bool) -> torch.Tensor:
         """One that the next call writes to; it is kept for all later ones that nobody asks for theirs: they are of one stream, on which
@@ -275,7 +277,7 @@ def _forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, number: int, lay
              softcap: Optional[float] = None, sinks: Optional[torch.Tensor] = None) -> tuple[torch.Tensor, torch.Tensor]:
     simple = cu_seqlens_q is None and cu_seqlens_k is None and sinks is None and type(layer) is int
     if simple:
-        made: Optional[tuple[torch.Tensor, torch.Tensor]] = again(_kept.again.get((number, layer), ()), q, k, v, scale, phase, deterministic, True, softcap)
+        made: Optional[tuple[torch.Tensor, torch.Tensor]] = quick(_kept.again.get((number, layer), ()), q, k, v, scale, phase, deterministic, True, softcap)
         if made is not None:
             return made
     o, lse = torch.empty_like(q), q.new_empty(q.shape[:-1], dtype=torch.float32)
@@ -284,6 +286,40 @@ def _forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, number: int, lay
     if simple:
         remember(Again(ready, (q, k, v), rest, o, lse), _kept.again, (number, layer), 1024)
     return o, lse
+
+
+# ---------------------------------------------------------------- the operators around torch's dispatcher
+
+_NUMBER = (float, type(None))
+_AFTER = ((int,), (int,), _NUMBER, (str,), (type(None),), (type(None),), (bool,), _NUMBER, (type(None),))  # what a call has after its tensors, that asks for no more
+
+
+def _is_seen(*tensors: torch.Tensor) -> bool:
+    """Whether torch's dispatcher has something to add to a call of an operator."""
+    return (_is_watched(*tensors) or _transforms() is not None or forward_ad._current_level >= 0 or any(one.is_neg() or one.is_conj() for one in tensors)
+            or torch.is_grad_enabled() and any(one.requires_grad for one in tensors)
+            or bool(torch._C._len_torch_function_stack()) or vars(torch.autograd.profiler).get("_is_profiler_enabled") is not False)
+
+
+def _go_around(op: Any, body: Callable[..., Any], n_tensors: int) -> None:
+    """Compiled code calls op, which hands its arguments to `_op`, the way into torch's dispatcher. From there to `body` they become C++ values and Python's
+    again, which costs more than the call itself. So `_op` becomes a function of the compiled part: it answers a call like one before, and `otherwise` the rest.
+    An operator's hash is that of its `_op`: this comes before anybody else sees the operator."""
+    dispatched = op._op
+
+    def otherwise(*args: Any, **named: Any) -> Any:
+        tensors, after = args[:n_tensors], args[n_tensors:]
+        direct = not named and 6 <= len(after) <= len(_AFTER) and all(type(one) in types for one, types in zip(after, _AFTER))
+        if direct and all(map(is_plain, tensors)) and not _is_seen(*tensors):
+            return body(*args)
+        return dispatched(*args, **named)
+
+    op._op = _in_c.operator(_kept, otherwise, n_tensors == 6)
+
+
+if _in_c is not None and hasattr(torch.ops.s2.attention.default, "_op"):
+    _go_around(torch.ops.s2.attention.default, lambda *given: _forward(*given), 3)
+    _go_around(torch.ops.s2.attention_backward.default, lambda *given: _backward(*given), 6)
 
 
 # ---------------------------------------------------------------- the operators
@@ -321,17 +357,17 @@ class Gradients(Prepared):
     def __init__(self, ready: Ready, tensors: tuple[torch.Tensor, ...], rest: tuple[Any, ...], made: tuple[torch.Tensor, ...]) -> None:
         super().__init__(ready, tensors, rest)
         self.rooms = tuple(map(_room, made))
+        self.prepared = self.compiled(tensors, "d_o q k v o lse", "d_q d_k d_v", (*self.rooms, _room(_sink_gradient(tensors[1], None))))
 
 
-def _three_gradients(d_o: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor, sinks: Optional[torch.Tensor],
-                     rest: tuple[Any, ...], d_sinks: Optional[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Those of q, k and v, that of sinks into its place; a call like one before is recognised by its tensors' look."""
-    simple = rest[4] is None and rest[5] is None and sinks is None
-    nested = d_o.is_nested or q.is_nested or k.is_nested or v.is_nested or o.is_nested or lse.is_nested
-    key = (*rest[:2], "backward")
-    known = _kept.again.get(key, ()) if simple and not nested else ()
+def gradients_again(known: Sequence[Any], d_o: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor,
+                    rest: tuple[Any, ...]) -> Optional[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+    """Those of q, k and v of a call like one of those known, or None."""
+    if not known or d_o.is_nested or q.is_nested or k.is_nested or v.is_nested or o.is_nested or lse.is_nested:
+        return None
     for one in known:
-        if rest != one.rest or not one.look(d_o, q, k, v, o, lse) or (d_o.data_ptr() | o.data_ptr()) & 15:
+        if (rest != one.rest or not one.look(d_o, q, k, v, o, lse) or (d_o.data_ptr() | o.data_ptr()) & 15
+                or one.grads is not None and one.grads is not torch.is_grad_enabled()):
             continue
         index = one.index
         if index is not None and (_device() != index or _raw_stream(index) != one.stream or one.stream and _captures() is not one.captures):
@@ -340,6 +376,20 @@ def _three_gradients(d_o: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: tor
         one.ready.run(q, k, v, lse, o, d_o, d_q, d_k, d_v)
         _move_to_front(known, one)
         return d_q, d_k, d_v
+    return None
+
+
+quick_gradients: Callable[..., Any] = gradients_again if _in_c is None else _in_c.gradients_again
+
+
+def _three_gradients(d_o: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor, sinks: Optional[torch.Tensor],
+                     rest: tuple[Any, ...], d_sinks: Optional[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Those of q, k and v, that of sinks into its place; a call like one before is recognised by its tensors' look."""
+    simple = rest[4] is None and rest[5] is None and sinks is None
+    key = (*rest[:2], "backward")
+    known: Optional[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = quick_gradients(_kept.again.get(key, ()), d_o, q, k, v, o, lse, rest) if simple else None
+    if known is not None:
+        return known
     made, d_o = (torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)), _laid_out(d_o)
     ready = _run("backward", (q, k, v), o, lse, rest, (d_o, *made), sinks, d_sinks if sinks is not None else None)
     if simple:
@@ -358,6 +408,8 @@ def _sink_gradient(q: torch.Tensor, sinks: Optional[torch.Tensor]) -> torch.Tens
 def _fake_backward(d_o: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor, pattern: int,
       layer: int, scale: Optional[float], phase: str, cu_seqlens_q: Optional[Sequence[int]], cu_seqlens_k: Optional[Sequence[int]],
       deterministic: bool = True, softcap: Optional[float] = None, sinks: Optional[torch.Tensor] = None) -> tuple[torch.Tensor, ...]:
+    _check(q, k, v, None)
+    _check_beside(q, d_o=d_o, o=o, lse=lse)
     return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v), _sink_gradient(q, sinks)
 
 
@@ -399,7 +451,7 @@ _library.impl("block_attention", _listed, "CompositeExplicitAutograd")
 
 def _fake_listed(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, counts: torch.Tensor, blocks: torch.Tensor, *rest: Any) -> tuple[torch.Tensor, torch.Tensor]:
     _check(q, k, v, None)
-    _check_lists(q, counts, blocks)
+    _check_beside(q, counts=counts, blocks=blocks)
     return q.new_empty(q.shape), q.new_empty(q.shape[:-1], dtype=torch.float32)
 
 
@@ -413,8 +465,8 @@ def _no_gradients(ctx: Any, *gradients: torch.Tensor) -> None:
 _torch_library.register_autograd("s2::block_attention", _no_gradients, lib=_library)
 
 
-def _check_lists(q: torch.Tensor, counts: torch.Tensor, blocks: torch.Tensor) -> None:
-    for name, one in (("counts", counts), ("blocks", blocks)):
+def _check_beside(q: torch.Tensor, **others: torch.Tensor) -> None:
+    for name, one in others.items():
         if not isinstance(one, torch.Tensor):
             raise ArgumentError(f"{name}: a torch tensor is wanted, as q is, not {type(one).__name__}")
         if one.device != q.device:
@@ -428,7 +480,7 @@ def block_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, pattern: 
     if not isinstance(pattern, Pattern):
         raise ArgumentError(f"pattern: an s2.Pattern is wanted, not {type(pattern).__name__}")
     _check(q, k, v, sinks)
-    _check_lists(q, counts, blocks)
+    _check_beside(q, counts=counts, blocks=blocks)
     if torch.is_grad_enabled() and any(one is not None and one.requires_grad for one in (q, k, v, sinks)):
         raise ArgumentError("q: it requires gradients, and lists of blocks have none; detach it, or use torch.no_grad()")
     if forward_ad._current_level >= 0:

@@ -1,10 +1,10 @@
 """What calls from Python cost the host, in microseconds.
 
-usage: calls.py [FOLDER...]                                     the kernel left out, on a CPU: the least mean of 100 calls in a row, which other programs hardly change
+usage: calls.py [--uncompiled] [FOLDER...]                      the kernel left out, on a CPU: the least mean of 100 calls in a row, which other programs hardly change
        calls.py --library=FILE [--seconds=N] [--uncompiled] [FOLDER...]   with FILE's kernels, on a GPU where there is one: a line of JSON for each kind of call, median
                                                                 and quartiles of rounds that take all kinds in turn for N seconds (10); `over_c`: the median, least
                                                                 and quartiles of what it took more than the call in C of the same round
---uncompiled leaves out what torch.compile takes a minute for.
+--uncompiled leaves out what torch.compile takes a minute for. "A layer of compiled code" is what each of LAYERS more calls in one graph adds to it.
 Each FOLDER has a package s2 (python/ of a checkout, or an unzipped wheel), and several are measured in turns. None: the one that is installed; with a library
 this checkout's. S2_COMMIT names the commit where git cannot."""
 import argparse
@@ -22,8 +22,9 @@ import timeit
 HERE = os.path.dirname(os.path.abspath(__file__))
 TURNS = 3
 IN_A_ROW = 100
+LAYERS = 8
 # Beside which call in C; all else that calls the library is beside "C".
-IN_C = {"attention, other addresses": "C, other addresses", "the gradients": "C, gradients", "  of it: without autograd": "C, gradients",
+IN_C = {"attention, other addresses": "C, other addresses", "the gradients": "C, gradients", "  of it: without autograd": "C, gradients", "the gradients' operator in compiled code": "C, gradients",
         "torch's gradients": "C, gradients", "attend, 8 sequences": "C, step of 8 sequences"}
 NOT_OURS = ("an empty call of the library", "  of it: a new tensor", "  the look at three tensors", "  four addresses", "  whether one is nested", "write, 8 sequences")
 PATTERN = "layers 1; heads 8; kv-heads 2; head-dim 128; block 16; layers all: local 2 | stride 4 phase kv"
@@ -84,12 +85,12 @@ def cases(torch, s2, stubbed, uncompiled=False):
     if stubbed:
         s2._lib.plan_run = ops.plan_run = empty()
         kept.again.clear()  # what is known of a call has the library's address
-    below = torch.ops.s2.attention.default
+    operator, operator_backward = torch.ops.s2.attention.default, torch.ops.s2.attention_backward.default
     turns = itertools.cycle((tensors, others))
 
-    def compiled():
+    def compiled(operator, *given):
         with torch._C._AutoDispatchBelowAutograd():
-            below(*tensors, *rest)
+            operator(*given, *rest)
 
     q, k, v = tensors
     look, room = ops.look_of(q, k, v), ops._room(o)
@@ -103,16 +104,18 @@ def cases(torch, s2, stubbed, uncompiled=False):
              "attention, gradients wanted": lambda: s2.attention(*leaves, pattern),
              "the gradients": lambda: torch.autograd.grad(o, leaves, ones, retain_graph=True),
              "  of it: without autograd": lambda: ops._backward(*given),
-             "the operator in compiled code": compiled,
+             "the operator in compiled code": lambda: compiled(operator, *tensors),
+             "the gradients' operator in compiled code": lambda: compiled(operator_backward, *given[:6]),
              **steps}
+    whole = {} if uncompiled else whole_graphs(torch, layers("attention", lambda *x: s2.attention(*x, pattern)), tensors)
     if stubbed:
-        return found
+        return {**found, **whole}
     sdpa = functools.partial(torch.nn.functional.scaled_dot_product_attention, is_causal=True, enable_gqa=True)
     dense = sdpa(*leaves)
     moving = forward.copy()
-    whole = {} if uncompiled else {
-        **whole_graphs(torch, {"attention, compiled": lambda *x: s2.attention(*x, pattern), "torch's, compiled": sdpa}, tensors),
-        **whole_graphs(torch, {"attention, compiled, gradients wanted": lambda *x: s2.attention(*x, pattern), "torch's, compiled, gradients wanted": sdpa}, leaves)}
+    if not uncompiled:
+        whole |= whole_graphs(torch, layers("torch's", sdpa), tensors)
+        whole |= whole_graphs(torch, {"attention, compiled, gradients wanted": lambda *x: s2.attention(*x, pattern), "torch's, compiled, gradients wanted": sdpa}, leaves)
     return {"C": c_forward,
             "C, other addresses": lambda: moving.run(*next(turns), lse, o_alone),
             "C, gradients": c_backward,
@@ -123,6 +126,24 @@ def cases(torch, s2, stubbed, uncompiled=False):
             "torch's, gradients wanted": lambda: sdpa(*leaves),
             "torch's gradients": lambda: torch.autograd.grad(dense, leaves, ones, retain_graph=True),
             **whole}
+
+
+def layers(name, call):
+    """A graph of one call, and one of LAYERS more, each of what the one before made."""
+    def many(q, k, v):
+        for _ in range(LAYERS + 1):
+            q = call(q, k, v)
+        return q
+    return {f"{name}, compiled": call, f"{name}, compiled {LAYERS + 1} times": many}
+
+
+def a_layer(every):
+    """What one of the more calls adds, of each kind that has them."""
+    for name in [name for name in every if name.endswith("compiled")]:
+        many = every.get(f"{name} {LAYERS + 1} times")
+        if many:
+            every[f"{name.removesuffix(', compiled')}, a layer of compiled code"] = [(one - other) / LAYERS for one, other in zip(many, every[name])]
+    return every
 
 
 def whole_graphs(torch, calls, tensors):
@@ -176,15 +197,18 @@ def measure(library, seconds, uncompiled):
     torch.set_num_threads(1)
     calls = cases(torch, s2, not library, uncompiled)
     if not library:
+        least = {}
         for name, call in calls.items():
             call()
-            print(f"{name}\t{min(timeit.repeat(call, number=IN_A_ROW, repeat=100)) / IN_A_ROW * 1e6:.2f}")
+            least[name] = [min(timeit.repeat(call, number=IN_A_ROW, repeat=100)) / IN_A_ROW * 1e6]
+        for name, (took,) in a_layer(least).items():
+            print(f"{name}\t{took:.2f}")
         return
     about = {**setting(torch), "package": os.path.relpath(os.path.dirname(s2.__file__)), "calls": IN_A_ROW}
-    every = rounds(torch, calls, seconds)
+    every = a_layer(rounds(torch, calls, seconds))
     for name, took in every.items():
         over = {}
-        if name not in NOT_OURS and not name.startswith("C"):
+        if name not in NOT_OURS and not name.startswith("C") and not name.endswith("times"):
             over = spread("over_c", [one - other for one, other in zip(took, every[IN_C.get(name, "C")])])
         print(json.dumps({"row": "call", "call": name.strip(), **spread("us", took), **over, "rounds": len(took), **about}), flush=True)
 
@@ -206,7 +230,7 @@ def main():
         measure(asked.library, asked.seconds, asked.uncompiled)
         return
     folders = asked.folders or [os.path.join(HERE, "../../python") if asked.library else ""]
-    options = [f"--library={asked.library}", f"--seconds={asked.seconds}", *["--uncompiled"] * asked.uncompiled] if asked.library else []
+    options = [*([f"--library={asked.library}", f"--seconds={asked.seconds}"] if asked.library else []), *["--uncompiled"] * asked.uncompiled]
     found = {}
     for _ in range(1 if asked.library and len(folders) == 1 else TURNS):
         for folder in folders:

@@ -342,6 +342,40 @@ class OnGpu(unittest.TestCase):
         want = [s2.attention(*one, self.pattern) for one in inputs]
         self.assertTrue(all(torch.equal(a, b) for a, b in zip(got, want)))
 
+    def test_operators_of_compiled_code_keep_to_stream_device_and_graph(self):
+        """As compiled code calls them, beside what they give through torch's dispatcher."""
+        rest = (self.pattern.number, 0, None, "prefill", None, None)
+        inputs = [draw(1, 1024, 1024, 128, torch.bfloat16, 8, 2, grad=False) for _ in range(7)]
+        inputs = [(torch.randn_like(one[0]), *one) for one in inputs]
+
+        def ask(forward, backward, d_o, q, k, v):
+            o, lse = forward(q, k, v, *rest)
+            return o, lse, *backward(d_o, q, k, v, o, lse, *rest)
+
+        want = [ask(*(torch._C._get_operation_overload(f"s2::{name}", "")[0] for name in ("attention", "attention_backward")), *one) for one in inputs]
+        ours = torch.ops.s2.attention.default, torch.ops.s2.attention_backward.default
+        streams, got = [torch.cuda.default_stream(), torch.cuda.Stream(), torch.cuda.Stream()], []
+        torch.cuda.synchronize()
+        for turn, one in enumerate(inputs[:6] * 2):
+            with torch.cuda.stream(streams[turn % 3]):
+                torch.cuda._sleep(100_000_000)
+                got.append(ask(*ours, *[x * 1 for x in one]))
+        with torch.cuda.device(torch.cuda.device_count() - 1):  # another one, where there are two
+            got.append(ask(*ours, *inputs[0]))
+        torch.cuda.synchronize()
+        for made, wanted in zip(got, [*want[:6], *want[:6], want[0]]):
+            self.assertTrue(all(map(torch.equal, made, wanted)))
+        graph, given = torch.cuda.CUDAGraph(), [x.clone() for x in inputs[6]]
+        with torch.cuda.graph(graph):
+            made = ask(*ours, *given)
+        for one, wanted in zip(inputs, want):
+            for x, fresh in zip(given, one):
+                x.copy_(fresh)
+            ask(*ours, *inputs[3])
+            graph.replay()
+            torch.cuda.synchronize()
+            self.assertTrue(all(map(torch.equal, made, wanted)))
+
     def test_nothing_is_copied(self):
         q, k, v = draw(1, 4096, 4096, 128, torch.bfloat16, 8, 2, grad=False)
         s2.attention(q, k, v, self.pattern)

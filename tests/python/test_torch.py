@@ -1,5 +1,6 @@
 """The operators of torch, on the CPU."""
 import array
+import concurrent.futures
 import contextlib
 import importlib
 import operator
@@ -23,6 +24,8 @@ import torch._subclasses.fake_tensor
 import torch.distributed
 import torch.fx.experimental.proxy_tensor
 import torch.multiprocessing
+import torch.overrides
+import torch.profiler
 import torch.utils._python_dispatch
 import torch.utils.checkpoint
 
@@ -506,6 +509,100 @@ class Operators(unittest.TestCase):
         self.assertIsNone(s2.torch_ops.quick((), q, k, v, None, "prefill", True, False, None))
         self.assertIsNone(s2.torch_ops.quick(known, q, k, v))
 
+    def by_dispatcher(self, name):
+        """The operator as torch's dispatcher calls it, whatever stands before that."""
+        return torch._C._get_operation_overload(f"s2::{name}", "")[0]
+
+    def test_operators_answer_what_they_do_through_the_dispatcher(self):
+        """Any calls at all, right and wrong, of the operators that compiled code calls. They end in the same, also in the same refusal."""
+        rng, answered, refused = random.Random(12), 0, set()
+        q, k, v = (one.detach() for one in draw(40))
+        o, lse = s2.attention(q, k, v, self.pattern, return_lse=True)
+        operators = [(torch.ops.s2.attention.default, self.by_dispatcher("attention"), (q, k, v)),
+                     (torch.ops.s2.attention_backward.default, self.by_dispatcher("attention_backward"), (torch.randn_like(q), q, k, v, o, lse))]
+
+        odd = [lambda one: one.clone().requires_grad_(), torch.nn.Parameter, torch.Tensor.bfloat16, torch.Tensor.contiguous, lambda one: one[:1], lambda one: one[0], lambda one: one.mT,
+               lambda one: torch.empty(one.numel() + 1)[1:].as_strided(one.shape, one.stride()).copy_(one), torch._neg_view, lambda one: one.to("meta"), torch.Tensor.to_sparse,
+               torch.Tensor.numpy, lambda one: None, lambda one: 3, lambda one: torch.nested.nested_tensor(list(one)),
+               lambda one: one.as_subclass(type("Other", (torch.Tensor,), {})), lambda one: one.to(torch.complex64).conj()]
+
+        gone = s2.Pattern(TEXT.replace("sink 1", "sink 3")).number
+        after = [[self.pattern.number] * 9 + [gone, True, None, "x", float(self.pattern.number)], [0] * 9 + [1, True, 2, -1, 0.0, None, torch.zeros((), dtype=torch.int64)],
+                 [None] * 9 + [0.3, 0.3, 1, "x", True, float("nan"), torch.ones(())], ["prefill"] * 9 + ["decode", "other", None, 3], [None] * 19 + [[0, 40], 3], [None] * 19 + [[0, 40]],
+                 [True] * 9 + [False, 1, None, "x"], [None] * 9 + [2.0, 2, "x", -1.0], [None] * 19 + [torch.zeros(4), 3]]
+        around = [contextlib.nullcontext] * 6 + [torch.no_grad, torch.inference_mode, torch.autograd.forward_ad.dual_level, lambda: torch.autocast("cpu", torch.bfloat16),
+                                                 torch._C._AutoDispatchBelowAutograd, lambda: torch.device("cpu")]
+        for turn in range(1500):
+            op, dispatched, tensors = rng.choice(operators)
+            wrong = rng.choice([0, 0, 0.05])
+            changed = {nth: rng.randrange(len(odd)) for nth in range(len(tensors)) if rng.random() < wrong}
+            given = [odd[changed[nth]](one) if nth in changed else one for nth, one in enumerate(tensors)]
+            rest = [rng.choice(each) if rng.random() < wrong * 4 else each[0] for each in after][:rng.choice([6, 6, 7, 8, 9])]
+            named = {"deterministic": rng.choice([True, False, 3])} if len(rest) == 6 and rng.random() < 0.1 else {"x": 1} if rng.random() < wrong else {}
+            ended = []
+            with rng.choice(around)():
+                for call in (op, dispatched):
+                    try:
+                        ended.append(call(*given, *rest, **named))
+                    except Exception as failure:  # torch has its own for what its dispatcher does not take
+                        ended.append(f"{type(failure).__name__} {failure}")
+            where = (turn, op, changed, rest, named, ended if isinstance(ended[0], str) or isinstance(ended[1], str) else "")
+            self.assertEqual(type(ended[0]), type(ended[1]), where)
+            if isinstance(ended[0], str):
+                self.assertEqual(*ended, where)
+                refused.add(ended[0])
+                continue
+            for one, other in zip(*ended):
+                self.assertEqual((one.shape, one.stride(), one.dtype, one.device, one.requires_grad, one.is_inference(), type(one)),
+                                 (other.shape, other.stride(), other.dtype, other.device, other.requires_grad, other.is_inference(), type(other)), where)
+                self.assertTrue(one.is_meta or torch.equal(one, other), where)
+            answered += 1
+        self.assertGreater(answered, 700)
+        self.assertGreater(len(refused), 20)
+
+    @unittest.skipIf(s2.torch_ops._in_c is None, "no compiled part, or a torch that it does not know")
+    def test_compiled_code_calls_operators_around_the_dispatcher(self):
+        """Forwards and gradients of a graph, in threads too, after the first of each; and whoever watches sees them."""
+        leaves = draw(40)
+        want = s2.attention(*leaves, self.pattern)
+        gradients = torch.autograd.grad(want.square().sum(), leaves)
+        whole = torch.compile(lambda *x: s2.attention(*x, self.pattern), fullgraph=True, backend="aot_eager")
+
+        def ask():
+            made = whole(*leaves)
+            return made, *torch.autograd.grad(made.square().sum(), leaves)
+
+        def check():
+            for _ in range(20):
+                for one, other in zip(ask(), (want, *gradients)):
+                    self.assertTrue(torch.equal(one, other))
+
+        ask()
+        around = AssertionError("through the dispatcher")
+        with unittest.mock.patch.multiple(s2.torch_ops, _run=unittest.mock.Mock(side_effect=around), _forward=unittest.mock.Mock(side_effect=around),
+                                          _backward=unittest.mock.Mock(side_effect=around)):
+            check()
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            for done in [pool.submit(check) for _ in range(8)]:
+                done.result()
+        seen = []
+
+        class Watch(torch.overrides.TorchFunctionMode):
+            def __torch_function__(self, operator, types, args=(), kwargs=None):
+                seen.append(str(operator))
+                return operator(*args, **(kwargs or {}))
+
+        given = [one.detach() for one in leaves]
+        operators = ((torch.ops.s2.attention.default, given), (torch.ops.s2.attention_backward.default, (want.detach(), *given, *torch.ops.s2.attention.default(
+            *given, self.pattern.number, 0, None, "prefill", None, None))))
+        for op, tensors in operators:
+            for _ in range(2):
+                op(*tensors, self.pattern.number, 0, None, "prefill", None, None)
+                with Watch(), torch.profiler.profile() as profile:
+                    op(*tensors, self.pattern.number, 0, None, "prefill", None, None)
+                self.assertIn(op._schema.name, [one.name for one in profile.events()])
+        self.assertIn("s2.attention.default", seen)
+
     def test_all_is_the_same_without_the_compiled_part(self):
         """As a torch that is older than 2.10 has it, or a wheel that was built without Python.h."""
         package, compiled = pathlib.Path(s2.__file__).parent, "_again.abi3.so"
@@ -531,9 +628,11 @@ class Operators(unittest.TestCase):
                 seen.append(operator.name())
                 return operator(*args, **(kwargs or {}))
 
-        with Watch():
-            s2.attention(q, k, v, self.pattern)
-        self.assertIn("s2::attention", seen)
+        for call in (lambda: s2.attention(q, k, v, self.pattern), lambda: torch.ops.s2.attention.default(q, k, v, self.pattern.number, 0, None, "prefill", None, None)):
+            seen.clear()
+            with Watch():
+                call()
+            self.assertIn("s2::attention", seen)
         with torch._subclasses.fake_tensor.FakeTensorMode() as fake:
             self.assertIsInstance(s2.attention(*map(fake.from_tensor, (q, k, v)), self.pattern), torch._subclasses.fake_tensor.FakeTensor)
         traced = torch.fx.experimental.proxy_tensor.make_fx(lambda *x: s2.attention(*x, self.pattern))(q, k, v)
@@ -854,3 +953,23 @@ class Surface(test_fuzz.Surface):
         one = torch.zeros(rng.choice([(2, 2, 33, 8), (2, 2, 1, 8), (3,), (), (2, 0, 1, 8)]))
         return rng.choice([one, one.half(), one.long(), one.to("meta"), one.to_sparse(), one.clone().requires_grad_(), torch.nn.Parameter(one), one.mT if one.ndim > 1 else one,
                            one.to(torch.complex64), one.bool(), torch.quantize_per_tensor(one, 1.0, 0, torch.qint8), test_fuzz.odd(rng)])
+
+    def callables(self, objects):
+        """With the operators, as compiled code calls them; what torch's dispatcher does not take it refuses in words of its own."""
+        yield from super().callables(objects)
+
+        def operator(q, k, v, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic=True, softcap=None, sinks=None):
+            return call("attention", q, k, v, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic, softcap, sinks)
+
+        def operator_backward(d_o, q, k, v, o, lse, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic=True, softcap=None, sinks=None):
+            return call("attention_backward", d_o, q, k, v, o, lse, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic, softcap, sinks)
+
+        def call(name, *given):
+            try:
+                return getattr(torch.ops.s2, name).default(*(one.number if isinstance(one, s2.Pattern) else one for one in given))
+            except s2.Error:
+                raise
+            except Exception:
+                return None
+
+        yield from (("operator", operator), ("operator_backward", operator_backward))
