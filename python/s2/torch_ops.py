@@ -142,6 +142,7 @@ class Known:
     """What was checked of a call, for tensors that look the same."""
 
     index: Optional[int] = None  # of the GPU that must be the current one
+    captures = False  # made while a graph was captured
     apply: Optional[Callable[..., tuple[torch.Tensor, torch.Tensor]]] = None  # what answers, where gradients are wanted
 
     def __init__(self, tensors: tuple[torch.Tensor, ...], rest: tuple[Any, ...]) -> None:
@@ -265,11 +266,12 @@ def remember(one: Known, every: dict[Any, list[Any]], key: Any, most: int) -> No
     """Among the known of that key; of too many keys none is."""
     if one.look is None:
         return
-    if len(every) > most:
+    if len(every) > most and not one.captures:  # a plan that goes frees memory of the device, which ends a capture
         every.clear()
     known = every.setdefault(key, [])
     known.insert(0, one)
-    del known[LOOKS:]
+    if not one.captures:
+        del known[LOOKS:]
 
 
 def _forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, number: int, layer: int, scale: Optional[float], phase: str,
