@@ -76,6 +76,7 @@ static const char NAME[] = "s2.prepared";
 static const dl_exchange *exchange;
 static PyObject *forward_ad, *profiler, *is_grad_enabled, *is_capturing, *n_modes, *n_function_modes;
 static PyObject *word_level, *word_profiles, *word_stream, *word_prepared, *word_again, *word_backward;
+static PyObject *word_options[3]; /* names of the operators' arguments that have defaults */
 
 static void forget(PyObject *capsule)
 {
@@ -459,19 +460,34 @@ static bool is_watched(void)
     return seen;
 }
 
+/* Those with defaults that are not among the first n; inductor gives them by name. false: there are others, or one is
+ * given twice. */
+static bool read_named(PyObject *named, Py_ssize_t n, PyObject **out)
+{
+    Py_ssize_t left = named == NULL ? 0 : PyDict_Size(named);
+    for (Py_ssize_t nth = n; nth < AFTER && left > 0; nth++) {
+        PyObject *const one = PyDict_GetItemWithError(named, word_options[nth - OP_DETERMINISTIC]);
+        if (one == NULL)
+            continue;
+        out[nth] = one;
+        left--;
+    }
+    return left == 0;
+}
+
 /* The arguments after the tensors, where no option is given that is always checked. */
 static bool read_after(PyObject *given, PyObject *named, int n_tensors, PyObject **out)
 {
-    const Py_ssize_t n = PyTuple_Size(given);
-    if ((named != NULL && PyDict_Size(named) > 0) || n < n_tensors + OP_DETERMINISTIC ||
-        n > n_tensors + AFTER)
+    const Py_ssize_t n = PyTuple_Size(given) - n_tensors;
+    if (n < OP_DETERMINISTIC || n > AFTER)
         return false;
     out[OP_DETERMINISTIC] = Py_True;
     out[OP_SOFTCAP] = out[OP_SINKS] = Py_None;
-    for (Py_ssize_t nth = n_tensors; nth < n; nth++)
-        out[nth - n_tensors] = PyTuple_GetItem(given, nth);
-    return Py_TYPE(out[NUMBER]) == &PyLong_Type && Py_TYPE(out[LAYER]) == &PyLong_Type &&
-           out[BEGINS_Q] == Py_None && out[BEGINS_K] == Py_None && out[OP_SINKS] == Py_None;
+    for (Py_ssize_t nth = 0; nth < n; nth++)
+        out[nth] = PyTuple_GetItem(given, n_tensors + nth);
+    return read_named(named, n, out) && Py_TYPE(out[NUMBER]) == &PyLong_Type &&
+           Py_TYPE(out[LAYER]) == &PyLong_Type && out[BEGINS_Q] == Py_None && out[BEGINS_K] == Py_None &&
+           out[OP_SINKS] == Py_None;
 }
 
 /* What this thread knows of calls of the pattern's layer, or NULL. */
@@ -603,9 +619,15 @@ PyMODINIT_FUNC PyInit__again(void)
     static const struct {
         PyObject **word;
         const char *text;
-    } WORDS[] = {{&word_level, "_current_level"}, {&word_profiles, "_is_profiler_enabled"},
-                 {&word_stream, "stream"},        {&word_prepared, "prepared"},
-                 {&word_again, "again"},          {&word_backward, "backward"}};
+    } WORDS[] = {{&word_level, "_current_level"},
+                 {&word_profiles, "_is_profiler_enabled"},
+                 {&word_stream, "stream"},
+                 {&word_prepared, "prepared"},
+                 {&word_again, "again"},
+                 {&word_backward, "backward"},
+                 {&word_options[0], "deterministic"},
+                 {&word_options[1], "softcap"},
+                 {&word_options[2], "sinks"}};
     for (size_t nth = 0; nth < sizeof WORDS / sizeof *WORDS; nth++)
         if ((*WORDS[nth].word = PyUnicode_InternFromString(WORDS[nth].text)) == NULL)
             return NULL;

@@ -294,6 +294,8 @@ def _forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, number: int, lay
 
 _NUMBER = (float, type(None))
 _AFTER = ((int,), (int,), _NUMBER, (str,), (type(None),), (type(None),), (bool,), _NUMBER, (type(None),))  # what a call has after its tensors, that asks for no more
+_DEFAULTS = (("deterministic", True), ("softcap", None), ("sinks", None))  # of the last of these; inductor gives them by name
+_PLACED = len(_AFTER) - len(_DEFAULTS)
 
 
 def _is_seen(*tensors: torch.Tensor) -> bool:
@@ -310,10 +312,11 @@ def _go_around(op: Any, body: Callable[..., Any], n_tensors: int) -> None:
     dispatched = op._op
 
     def otherwise(*args: Any, **named: Any) -> Any:
-        tensors, after = args[:n_tensors], args[n_tensors:]
-        direct = not named and 6 <= len(after) <= len(_AFTER) and all(type(one) in types for one, types in zip(after, _AFTER))
+        by_name = _DEFAULTS[max(len(args) - n_tensors - _PLACED, 0):]
+        tensors, after = args[:n_tensors], (*args[n_tensors:], *(named.get(name, default) for name, default in by_name))
+        direct = len(after) == len(_AFTER) and named.keys() <= dict(by_name).keys() and all(type(one) in types for one, types in zip(after, _AFTER))
         if direct and all(map(is_plain, tensors)) and not _is_seen(*tensors):
-            return body(*args)
+            return body(*tensors, *after)
         return dispatched(*args, **named)
 
     op._op = _in_c.operator(_kept, otherwise, n_tensors == 6)

@@ -89,8 +89,9 @@ def cases(torch, s2, stubbed, uncompiled=False):
     turns = itertools.cycle((tensors, others))
 
     def compiled(operator, *given):
+        """As inductor's code calls it."""
         with torch._C._AutoDispatchBelowAutograd():
-            operator(*given, *rest)
+            operator(*given, *rest, deterministic=True, softcap=None, sinks=None)
 
     q, k, v = tensors
     look, room = ops.look_of(q, k, v), ops._room(o)

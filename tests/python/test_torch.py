@@ -2,7 +2,9 @@
 import array
 import concurrent.futures
 import contextlib
+import functools
 import importlib
+import itertools
 import operator
 import os
 import pathlib
@@ -537,8 +539,12 @@ class Operators(unittest.TestCase):
             wrong = rng.choice([0, 0, 0.05])
             changed = {nth: rng.randrange(len(odd)) for nth in range(len(tensors)) if rng.random() < wrong}
             given = [odd[changed[nth]](one) if nth in changed else one for nth, one in enumerate(tensors)]
-            rest = [rng.choice(each) if rng.random() < wrong * 4 else each[0] for each in after][:rng.choice([6, 6, 7, 8, 9])]
-            named = {"deterministic": rng.choice([True, False, 3])} if len(rest) == 6 and rng.random() < 0.1 else {"x": 1} if rng.random() < wrong else {}
+            rest = [rng.choice(each) if rng.random() < wrong * 4 else each[0] for each in after]
+            placed = rng.choice([6, 6, 7, 8, 9])
+            by_name = dict(zip(("deterministic", "softcap", "sinks"), rest[6:]))
+            named = {name: by_name[name] for nth, name in enumerate(by_name) if rng.random() < (wrong if nth < placed - 6 else 0.5)}  # one given twice is refused
+            named |= {"x": 1} if rng.random() < wrong else {}
+            rest = rest[:placed]
             ended = []
             with rng.choice(around)():
                 for call in (op, dispatched):
@@ -601,6 +607,58 @@ class Operators(unittest.TestCase):
                     op(*tensors, self.pattern.number, 0, None, "prefill", None, None)
                 self.assertIn(op._schema.name, [one.name for one in profile.events()])
         self.assertIn("s2.attention.default", seen)
+
+    @contextlib.contextmanager
+    def in_c(self):
+        """No call of the operators comes to Python."""
+        through = unittest.mock.Mock(side_effect=AssertionError("in Python"))
+        with unittest.mock.patch.multiple(s2.torch_ops, _run=through, quick=through, quick_gradients=through, _forward=through, _backward=through):
+            yield
+
+    @unittest.skipIf(s2.torch_ops._in_c is None, "no compiled part, or a torch that it does not know")
+    def test_operators_are_answered_in_c_however_they_are_called(self):
+        """After two calls that are alike: arguments by place or by name, in what compiled code may run in."""
+        leaves = draw(40)
+        d_o = torch.randn_like(leaves[0])
+        defaults = {"deterministic": True, "softcap": None, "sinks": None}
+        around = {"below autograd": torch._C._AutoDispatchBelowAutograd, "no gradients": torch.no_grad, "inference": torch.inference_mode, "none are wanted": contextlib.nullcontext}
+        for where, context in around.items():
+            for placed, named in [(placed, named) for placed in range(4) for n in range(4 - placed) for named in itertools.combinations([*defaults][placed:], n)]:
+                with self.subTest(where=where, placed=placed, named=named), context():
+                    importlib.import_module("s2.attention")._kept.again.clear()
+                    q, k, v = (one.detach().clone() for one in leaves)
+                    rest = (self.pattern.number, 0, None, "prefill", None, None, *[*defaults.values()][:placed])
+                    options = {name: defaults[name] for name in named}
+                    ask = functools.partial(torch.ops.s2.attention.default, q, k, v, *rest, **options)
+                    o, lse = ask()
+                    ask_gradients = functools.partial(torch.ops.s2.attention_backward.default, d_o, q, k, v, o, lse, *rest, **options)
+                    want = *ask(), *ask_gradients(), *ask_gradients()
+                    with self.in_c():
+                        made = *ask(), *ask_gradients(), *ask_gradients()
+                    self.assertTrue(all(map(torch.equal, made, want)))
+
+    @unittest.skipIf(s2.torch_ops._in_c is None, "no compiled part, or a torch that it does not know")
+    @unittest.skipIf(shutil.which("g++") is None, "inductor needs a compiler")
+    def test_code_of_inductor_is_answered_in_c(self):
+        """Of graphs that nobody wants gradients of, and of those that somebody wants them of."""
+        def layers(q, k, v):
+            for _ in range(3):
+                q = s2.attention(q, k, v, self.pattern)
+            return q
+
+        leaves = draw(40)
+        ones = torch.ones_like(leaves[0])
+        whole, one = (torch.compile(made, fullgraph=True, dynamic=False) for made in (layers, lambda *x: s2.attention(*x, self.pattern)))
+
+        def ask():
+            with torch.no_grad():
+                inferred = whole(*leaves)
+            return inferred, whole(*(leaf.detach() for leaf in leaves)), *torch.autograd.grad(one(*leaves), leaves, ones)
+
+        want = ask()
+        ask()
+        with self.in_c():
+            self.assertTrue(all(map(torch.equal, ask(), want)))
 
     def test_all_is_the_same_without_the_compiled_part(self):
         """As a torch that is older than 2.10 has it, or a wheel that was built without Python.h."""
