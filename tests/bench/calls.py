@@ -151,11 +151,11 @@ def whole_graphs(torch, calls, tensors):
     """Compiled, and called once; one that cannot be compiled here is said and left out."""
     made = {}
     for name, call in calls.items():
-        whole = torch.compile(lambda *x, call=call: call(*x), fullgraph=True, dynamic=False, backend="inductor" if torch.cuda.is_available() else "aot_eager")
+        whole = torch.compile(lambda *x, call=call: call(*x), fullgraph=True, dynamic=False)
         try:
             whole(*tensors)
         except Exception as failure:
-            print(json.dumps({"row": "call", "call": name, "failed": str(failure).splitlines()[0]}), flush=True)
+            print(json.dumps({"row": "call", "call": name, "failed": str(failure).splitlines()[0]}), file=sys.stderr)
         else:
             made[name] = functools.partial(whole, *tensors)
     return made

@@ -344,13 +344,13 @@ class OnGpu(unittest.TestCase):
 
     def test_operators_of_compiled_code_keep_to_stream_device_and_graph(self):
         """As compiled code calls them, beside what they give through torch's dispatcher."""
-        rest = (self.pattern.number, 0, None, "prefill", None, None)
+        rest, by_name = (self.pattern.number, 0, None, "prefill", None, None), {"deterministic": True, "softcap": None, "sinks": None}
         inputs = [draw(1, 1024, 1024, 128, torch.bfloat16, 8, 2, grad=False) for _ in range(7)]
         inputs = [(torch.randn_like(one[0]), *one) for one in inputs]
 
         def ask(forward, backward, d_o, q, k, v):
-            o, lse = forward(q, k, v, *rest)
-            return o, lse, *backward(d_o, q, k, v, o, lse, *rest)
+            o, lse = forward(q, k, v, *rest, **by_name)
+            return o, lse, *backward(d_o, q, k, v, o, lse, *rest, **by_name)
 
         want = [ask(*(torch._C._get_operation_overload(f"s2::{name}", "")[0] for name in ("attention", "attention_backward")), *one) for one in inputs]
         ours = torch.ops.s2.attention.default, torch.ops.s2.attention_backward.default
