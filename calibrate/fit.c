@@ -444,7 +444,7 @@ static s2_seen see(const s2_fitter *fitter, int32_t index)
         seen.behind = seen.behind || has_brief_items(load);
         seen.amid = seen.amid || (load->pass == S2_PASS_DECODE && load->amid > 0);
         seen.idle =
-            seen.idle || (load->pass == S2_PASS_FORWARD && load->n_items < (int64_t)fitter->model->n_sms);
+            seen.idle || (load->pass != S2_PASS_BACKWARD && load->n_items < (int64_t)fitter->model->n_sms);
         seen.in_step = seen.in_step || (load->pass == S2_PASS_FORWARD && load->in_step);
         for (int32_t column = 0; column < load->n_columns; column++)
             seen.mixed = seen.mixed || load->columns[column].n_half > 0;
@@ -466,7 +466,7 @@ typedef struct s2_prior {
 
 /* Assumed values of constants before any point is seen; the fitter points to them. */
 typedef struct s2_beliefs {
-    double scalar[20], hbm;
+    double scalar[24], hbm;
     double item[S2_MODEL_DIMS], floor[S2_MODEL_DIMS];
 } s2_beliefs;
 
@@ -517,7 +517,9 @@ static void free_scalars(s2_fitter *fitter, s2_kernel_model *kernel, bool floors
         {seen.trips, &kernel->trip, 300},
         {floors && seen.behind, &kernel->behind, 2000},
         {step && seen.parts, &kernel->adding, 0.35},
-        {floors && seen.idle, &kernel->early, 1},
+        {step && !wide && seen.trips, &kernel->join, 1000},
+        {seen.alone, &kernel->crowd, 1.2},
+        {(floors || step) && seen.idle, &kernel->early, step ? 0.3 : 1},
         {floors && seen.in_step, &kernel->in_step, 300},
         {seen.amid, &kernel->amid, 0.3},
         {step && !wide, &kernel->warp, 0.5}};

@@ -52,6 +52,8 @@ enum { CODE_CALIBRATION = 705, MAX_BYTES = 1 << 16, MOST_NUMBERS = 6 };
     X(warp, 0, 1, true)                                                                                      \
     X(behind, 0, 1e6, true)                                                                                  \
     X(adding, 0, 1e6, true)                                                                                  \
+    X(crowd, 0, 10, true)                                                                                    \
+    X(join, 0, 1e6, true)                                                                                    \
     X(early, 0, 1e6, true)                                                                                   \
     X(in_step, 0, 1e6, true)                                                                                 \
     X(amid, 0, 1, true)                                                                                      \

@@ -227,13 +227,25 @@ static double beside(double a, double b)
     return b > 0 ? cbrt(a * a * a + b * b * b) : a;
 }
 
-/* What the parts of lists take when all of them are there. */
+/* Whether a part works for more than one list. */
+static bool has_turns(const s2_kernel_load *load)
+{
+    for (int32_t at = 0; at < load->n_classes; at++)
+        if (load->classes[at].n_turns > 0)
+            return true;
+    return false;
+}
+
+/* What the parts of lists take when all of them are there: twice where a part of one then goes on to another. */
 static double tail_cycles(const s2_kernel_model *kernel, const s2_kernel_load *load)
 {
     const double sums =
         kernel->part + kernel->more * load->sum_blocks + kernel->adding * load->left_bytes / 1024;
-    return kernel->start * load->trips + kernel->trip * load->long_trips * ceil(load->head_dim / 64.0) +
-           (load->merges ? sums : 0);
+    const double trips =
+        kernel->start * load->trips + kernel->trip * load->long_trips * ceil(load->head_dim / 64.0);
+    if (load->merges)
+        return trips + sums;
+    return load->trips > 0 ? (trips + kernel->join) * (has_turns(load) ? 2 : 1) : 0;
 }
 
 /* What a launch takes of the SMs. */
@@ -277,14 +289,16 @@ static s2_busy busy_of(const s2_kernel_model *kernel, const s2_kernel_load *load
         end = column_cycles(kernel, load, &cost, extra, n_sms, &columns_mean);
     /* no more parts than SMs: no two share an SM */
     const bool alone = load->pass == S2_PASS_DECODE && load->n_items <= n_sms && kernel->alone > 0;
-    end += run_classes(&costs, load->classes, load->n_classes, n_sms,
-                       alone ? kernel->alone : kernel->residents, &items_mean);
+    const bool crowded = 2 * load->n_items > n_sms && load->n_items < n_sms;
+    const double residents =
+        alone ? kernel->alone * (crowded ? fmax(1, kernel->crowd) : 1) : kernel->residents;
+    end += run_classes(&costs, load->classes, load->n_classes, n_sms, residents, &items_mean);
     if (s2_model_is_short(kernel)) /* the first items of all SMs are read at once */
         end += kernel->start * fmin(1, (double)load->n_items / n_sms);
     else if (load->pass != S2_PASS_DECODE)
         end += kernel->start * any_of_several_steps(load);
     const double mean = items_mean + columns_mean;
-    const double worked = alone ? end / kernel->alone : end; /* waiting alone is no work */
+    const double worked = alone ? end / residents : end; /* waiting alone is no work */
     return (s2_busy){end, mean > 0 ? worked / mean : 1, waits};
 }
 
@@ -506,6 +520,8 @@ static double early_us(const s2_time_model *model, const s2_kernel_model *kernel
 {
     enum { PANEL_BLOCKS = 8 };
     const double idle = fmax(0, model->n_sms - (double)load->n_items);
+    if (load->pass == S2_PASS_DECODE) /* one after another have SMs of their own */
+        return fmin(kernel->early, kernel->launch_us) * idle / model->n_sms;
     const double share =
         load->panel_blocks > 0 ? PANEL_BLOCKS * idle / load->panel_blocks : idle / (double)load->n_items;
     return fmin(kernel->early, kernel->launch_us) * fmin(1, share);

@@ -134,6 +134,10 @@ typedef struct s2_kernel_model {
                       is free only then; twice where a tile has rows of one head */
     double
         adding; /* decode: cycles of the whole chip for a KiB that parts leave, or that is fetched for sums */
+    double
+        crowd; /* decode: times `alone` where more than half of the SMs have a part, but not all: the next launch
+                     then begins where two of its parts share an SM; 0: as alone */
+    double join;  /* decode: cycles in which parts of a list find out that all of them are there */
     double early; /* forward: us that a launch begins before the last one ends, where that leaves SMs idle */
     double in_step; /* forward: extra cycles of an item whose two heads keep step */
     double amid;    /* decode: the share that costs time of what lines of the cache have beside their rows */
