@@ -25,7 +25,7 @@ static s2_exit refuse_other_attention(s2_cli *cli, const s2_pattern *own, const 
             "%s: its attention is latent: all heads read one vector a token, and a search gives each KV "
             "head keys of its own, which is another model",
             model);
-        s2_cli_hint(cli, "s2 sim %s prices the attention that it has", model);
+        s2_cli_hint(cli, "s2 sim %s prices the model as it is", model);
         return S2_EXIT_REFUSED;
     }
     for (int32_t layer = 0; layer < own->n_layers; layer++) {
@@ -51,7 +51,7 @@ static s2_exit refuse_other_attention(s2_cli *cli, const s2_pattern *own, const 
             "%s: %d of its %d layers keep a state beside their keys; a search leaves it out, which is "
             "another model",
             model, n_beside, own->n_layers);
-    s2_cli_hint(cli, "s2 sim %s prices the attention that it has", model);
+    s2_cli_hint(cli, "s2 sim %s prices the model as it is", model);
     return S2_EXIT_USAGE;
 }
 
