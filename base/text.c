@@ -52,6 +52,18 @@ bool s2_codepoint_is_hostile(uint32_t cp)
            (cp >= 0xe0000 && cp <= 0xe0fff);
 }
 
+bool s2_text_is_hostile(const char *text, size_t n, const char *allowed)
+{
+    for (size_t byte = 0, len; byte < n; byte += len) {
+        len = s2_utf8_len(text + byte, n - byte);
+        const uint32_t point = len > 0 ? s2_utf8_decode(text + byte, len) : 0;
+        const bool is_allowed = point > 0 && point < 0x80 && strchr(allowed, (int)point) != NULL;
+        if (s2_codepoint_is_hostile(point) && !is_allowed)
+            return true;
+    }
+    return false;
+}
+
 /* Ranges of the Unicode data file EastAsianWidth.txt that are wide, joined where they touch. */
 static bool is_wide(uint32_t cp)
 {

@@ -35,6 +35,8 @@ uint32_t s2_utf8_decode(const char *s, size_t len);
 
 /* True for what must never be shown raw: C0/C1 controls, bidi marks, zero-width, line separators. */
 bool s2_codepoint_is_hostile(uint32_t cp);
+/* Whether n bytes have such a code point that is none of `allowed` (ASCII), or are no UTF-8. */
+bool s2_text_is_hostile(const char *text, size_t n, const char *allowed);
 
 /* Columns of a terminal that a code point takes: 0 combining, 2 East Asian wide, else 1. */
 int32_t s2_codepoint_width(uint32_t cp);

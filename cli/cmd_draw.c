@@ -156,13 +156,7 @@ static bool is_picture(const char *form, const s2_buf *drawn)
         return false;
     if (strcmp(form, "png") == 0)
         return memcmp(drawn->data, png, sizeof png - 1) == 0;
-    for (size_t byte = 0, n; byte < drawn->len; byte += n) {
-        n = s2_utf8_len(drawn->data + byte, drawn->len - byte);
-        const uint32_t point = n > 0 ? s2_utf8_decode(drawn->data + byte, n) : 0;
-        if (s2_codepoint_is_hostile(point) && point != '\n' && point != '\t' && point != '\r')
-            return false;
-    }
-    return drawn->data[0] == '<';
+    return drawn->data[0] == '<' && !s2_text_is_hostile(drawn->data, drawn->len, "\n\t\r");
 }
 
 /* False: it writes more than a picture has. */

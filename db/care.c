@@ -295,13 +295,7 @@ static void is_hostile(sqlite3_context *context, int n, sqlite3_value **values)
     const bool is_text = sqlite3_value_type(values[0]) == SQLITE_TEXT;
     const char *const text = is_text ? (const char *)sqlite3_value_text(values[0]) : NULL;
     const size_t n_bytes = text != NULL ? (size_t)sqlite3_value_bytes(values[0]) : 0;
-    bool hostile = false;
-    for (size_t byte = 0, len; byte < n_bytes && !hostile; byte += len) {
-        len = s2_utf8_len(text + byte, n_bytes - byte);
-        const uint32_t point = len > 0 ? s2_utf8_decode(text + byte, len) : 0;
-        hostile = point != '\n' && point != '\t' && s2_codepoint_is_hostile(point);
-    }
-    sqlite3_result_int(context, hostile);
+    sqlite3_result_int(context, s2_text_is_hostile(text, n_bytes, "\n\t"));
 }
 
 /*

@@ -75,7 +75,8 @@ bool s2_pattern_is_dense(const s2_pattern *pattern, s2_phase phase, int32_t laye
     return true;
 }
 
-const s2_term *s2_body_dynamic(const s2_body *body)
+/* The first dynamic term; NULL: all are static. */
+static const s2_term *body_dynamic(const s2_body *body)
 {
     for (int32_t t = 0; t < body->n_terms; t++)
         if (s2_term_is_dynamic(&body->terms[t]))
@@ -83,11 +84,19 @@ const s2_term *s2_body_dynamic(const s2_body *body)
     return NULL;
 }
 
+bool s2_pattern_chooses(const s2_pattern *pattern, s2_phase phase, int32_t layer)
+{
+    for (int32_t head = 0; head < pattern->n_heads; head++)
+        if (body_dynamic(&pattern->bodies[s2_pattern_body(pattern, phase, layer, head)]) != NULL)
+            return true;
+    return false;
+}
+
 const s2_term *s2_pattern_dynamic(const s2_pattern *pattern)
 {
     const s2_term *found = NULL;
     for (int32_t body = 0; body < pattern->n_bodies && found == NULL; body++)
-        found = s2_body_dynamic(&pattern->bodies[body]);
+        found = body_dynamic(&pattern->bodies[body]);
     return found;
 }
 

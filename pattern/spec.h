@@ -161,9 +161,6 @@ typedef struct s2_body {
     const s2_term *terms;
 } s2_body;
 
-/* The first dynamic term; NULL: all are static. */
-const s2_term *s2_body_dynamic(const s2_body *body);
-
 /* Whether no `when` leaves out a pair. */
 bool s2_term_is_whole(const s2_term *term);
 /* Whether it is `dense`, the canonical form of all that reads everything; `dense when ...` is not. */
@@ -289,6 +286,9 @@ bool s2_pattern_is_state_layer(const s2_pattern *pattern, int32_t layer);
 
 /* Whether all heads of a layer read everything. */
 bool s2_pattern_is_dense(const s2_pattern *pattern, s2_phase phase, int32_t layer);
+
+/* Whether a head of the layer has one, so that what no head reads of it is not decided. */
+bool s2_pattern_chooses(const s2_pattern *pattern, s2_phase phase, int32_t layer);
 
 /* The first dynamic term of any body; NULL: what is read is known before the launch. */
 const s2_term *s2_pattern_dynamic(const s2_pattern *pattern);

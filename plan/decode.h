@@ -11,8 +11,9 @@
  * exact. Row r of a list is query token r / group and query head kv_head * group + r % group.
  *
  * Parts have equally many slabs, whatever the lengths of the lists; if there are at least two parts per list,
- * every part stays within one list, and parts are as equal as that allows. A list that spans parts is
- * combined in the order of the parts, so that results do not depend on timing.
+ * every part stays within one list, and parts are as equal as that allows. Or parts are of whole lists, which
+ * plan/launch.c chooses where lists are short. A list that spans parts is combined in the order of the parts, so that
+ * results do not depend on timing.
  *
  * Invariants: lists in the order (seq, kv_head), back to back; slabs ascending inside a list; live != 0;
  *             a key is in one slab of a list.

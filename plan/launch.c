@@ -527,26 +527,6 @@ static void take_cut(const s2_decode_plan *cut, s2_decode_plan *plan)
     plan->n_parts = cut->n_parts;
 }
 
-/* Slabs, and trips as slabs, that the longest part and the longest list of a step of many rows take. */
-static int32_t many_rows_cost(const s2_decode_launch *launch, const s2_decode_plan *plan)
-{
-    return most_slabs(plan) + TRIP_SLABS * s2_decode_launch_trips(launch, plan, true);
-}
-
-/*
- * With many rows one block an SM leaves bandwidth unused however short the step: two are up to three times as fast, but
- * where adding up twice the parts takes longer than half of the slabs of a part (docs/notes/kernels.md).
- */
-static s2_status fit_many_rows(s2_arena *arena, const s2_decode_launch *launch, s2_decode_plan *plan)
-{
-    s2_decode_plan single;
-    S2_TRY(copy_cut(arena, plan, &single));
-    S2_TRY(s2_decode_plan_split(arena, launch->single_parts, &single));
-    if (many_rows_cost(launch, &single) <= many_rows_cost(launch, plan))
-        take_cut(&single, plan);
-    return S2_OK;
-}
-
 /*
  * What a cut takes, in tenths of a slab: two blocks of an SM have half of its bandwidth each, one alone cannot use all
  * of it; each list of a part costs what list_slabs slabs do, and each trip of whoever adds up that `trip` times. Fitted
@@ -561,15 +541,31 @@ static int64_t cost_of(const s2_decode_launch *launch, const s2_decode_plan *pla
            ((int64_t)most_lists(plan) + trip * trips) * launch->list_slabs * TENTHS;
 }
 
-/* One block an SM. In a short step the next launch begins meanwhile: more trips of two cost more than they take. */
-static s2_status try_single(s2_arena *arena, const s2_decode_launch *launch, s2_decode_plan *plan)
+/*
+ * With many rows one block an SM leaves bandwidth unused however short the step: two are up to three times as fast, but
+ * where adding up twice the parts takes longer than half of the slabs of a part (docs/notes/kernels.md).
+ */
+static int32_t many_rows_cost(const s2_decode_launch *launch, const s2_decode_plan *plan)
+{
+    return most_slabs(plan) + TRIP_SLABS * s2_decode_launch_trips(launch, plan, true);
+}
+
+static bool is_single_better(const s2_decode_launch *launch, const s2_decode_plan *single,
+                             const s2_decode_plan *plan)
 {
     enum { SHORT_SLABS = 128, TRIP_OF_SHORT = 3 };
     const int32_t trip = plan->n_slabs <= (int64_t)SHORT_SLABS * launch->single_parts ? TRIP_OF_SHORT : 1;
+    return launch->many_rows ? many_rows_cost(launch, single) <= many_rows_cost(launch, plan)
+                             : cost_of(launch, single, trip) < cost_of(launch, plan, trip);
+}
+
+/* One block an SM. In a short step the next launch begins meanwhile: more trips of two cost more than they take. */
+static s2_status try_single(s2_arena *arena, const s2_decode_launch *launch, s2_decode_plan *plan)
+{
     s2_decode_plan single;
     S2_TRY(copy_cut(arena, plan, &single));
     S2_TRY(s2_decode_plan_split(arena, launch->single_parts, &single));
-    if (cost_of(launch, &single, trip) < cost_of(launch, plan, trip))
+    if (is_single_better(launch, &single, plan))
         take_cut(&single, plan);
     return S2_OK;
 }
@@ -588,7 +584,7 @@ static s2_status try_whole(s2_arena *arena, const s2_decode_launch *launch, s2_d
 s2_status s2_decode_launch_fit(s2_arena *arena, s2_decode_launch *launch, s2_decode_plan *plan)
 {
     if (launch->may_merge && plan->n_slabs > 0) {
-        S2_TRY(launch->many_rows ? fit_many_rows(arena, launch, plan) : try_single(arena, launch, plan));
+        S2_TRY(try_single(arena, launch, plan));
         S2_TRY(try_whole(arena, launch, plan));
     }
     if (launch->row_tiles == 1 && launch->may_merge && is_merging_faster(launch, plan))

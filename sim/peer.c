@@ -501,14 +501,6 @@ const s2_peer_law *s2_peer_law_of(const s2_peer *peer, s2_pass pass, int32_t hea
     return found;
 }
 
-static bool chooses(const s2_pattern *pattern, s2_phase phase, int32_t layer)
-{
-    for (int32_t head = 0; head < pattern->n_heads; head++)
-        if (s2_body_dynamic(&pattern->bodies[s2_pattern_body(pattern, phase, layer, head)]) != NULL)
-            return true;
-    return false;
-}
-
 static s2_status check_pattern(const s2_peer *peer, const s2_peer_law *law, const s2_pattern *pattern,
                                s2_phase phase, int32_t layer, s2_diag *diag)
 {
@@ -519,7 +511,7 @@ static s2_status check_pattern(const s2_peer *peer, const s2_peer_law *law, cons
                            "kernel model %s was fitted to dense rows of pass %s alone; nothing is known of "
                            "what that kernel makes of another pattern",
                            peer->name, s2_pass_word(law->kernel.pass));
-    if (chooses(pattern, phase, layer))
+    if (s2_pattern_chooses(pattern, phase, layer))
         return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_PEER, 0, 0,
                            "kernel model %s was fitted to patterns known before the launch; nothing is known "
                            "of what that kernel takes where keys are chosen at run time",

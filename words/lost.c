@@ -64,15 +64,6 @@ static bool put_ranges(const reach *r, s2_buf *buf)
     return n_lost > 0;
 }
 
-/* Whether some head of the layer chooses keys at run time, so that what is left unread is not decided. */
-static bool chooses(const s2_pattern *p, s2_phase phase, int32_t layer)
-{
-    for (int32_t head = 0; head < p->n_heads; head++)
-        if (s2_body_dynamic(&p->bodies[s2_pattern_body(p, phase, layer, head)]) != NULL)
-            return true;
-    return false;
-}
-
 static s2_status put_layer(reach *r, int32_t layer, const int32_t *first_alike, s2_buf *buf)
 {
     const s2_pattern *const p = r->pattern;
@@ -86,7 +77,7 @@ static s2_status put_layer(reach *r, int32_t layer, const int32_t *first_alike, 
         return buf->status;
     }
     s2_buf_printf(buf, ", query %lld: unread by every head: ", (long long)r->q_tok);
-    if (put_ranges(r, buf) && chooses(p, r->phase, layer))
+    if (put_ranges(r, buf) && s2_pattern_chooses(p, r->phase, layer))
         s2_buf_puts(buf, "  pages, heavy and topk may choose some of these at run time\n");
     for (int32_t kv = 0; kv < n_kv; kv++) {
         S2_TRY(read_heads(r, layer, kv * group, (kv + 1) * group));
