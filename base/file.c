@@ -2,11 +2,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -125,6 +127,14 @@ s2_status s2_bytes_read_fd(s2_arena *arena, int fd, size_t limit_bytes, char **o
     return read_whole(arena, fd, &info, limit_bytes, -1, out, n_bytes);
 }
 
+bool s2_file_is_made_up(const char *path)
+{
+    struct statfs where;
+    return statfs(path, &where) == 0 && (where.f_type == PROC_SUPER_MAGIC || where.f_type == SYSFS_MAGIC ||
+                                         where.f_type == DEBUGFS_MAGIC || where.f_type == TRACEFS_MAGIC ||
+                                         where.f_type == SECURITYFS_MAGIC);
+}
+
 /* Opens without blocking: opening a pipe without a writer would wait for one. */
 s2_status s2_bytes_read(s2_arena *arena, const char *path, size_t limit_bytes, char **out, size_t *n_bytes)
 {
@@ -139,6 +149,8 @@ s2_status s2_bytes_read(s2_arena *arena, const char *path, size_t limit_bytes, c
         status = io_error(errno);
     else if (S_ISDIR(info.st_mode))
         status = io_error(EISDIR);
+    else if (S_ISREG(info.st_mode) && s2_file_is_made_up(path))
+        status = io_error(EMEDIUMTYPE);
     else
         status = read_whole(arena, fd, &info, limit_bytes, s2_steady_ms() + PIPE_WAIT_MS, &data, &n);
     if (status == S2_OK && n == 0 && S_ISFIFO(info.st_mode))
@@ -160,6 +172,7 @@ const char *s2_file_why(int errnum)
     case ENODATA: return "nothing was written to this pipe";
     case ETXTBSY: return "it changed each time that it was read";
     case ENODEV: return "a socket, or a device that is not there";
+    case EMEDIUMTYPE: return "the kernel makes it up as it is read: it is no file of a user";
     case ENXIO: return "nobody reads this pipe";
     default: return strerror(errnum);
     }

@@ -21,7 +21,7 @@
  * Read all bytes of a file, or the first limit_bytes + 1 of a larger one; a zero byte is added at the end.
  * A pipe is waited for at most 10 seconds (errno ETIMEDOUT) and must not be empty (ENODATA), so that neither
  * a pipe without a writer nor one whose writer sleeps blocks a script for ever. EISDIR for a directory,
- * ENODEV for a socket.
+ * ENODEV for a socket, EMEDIUMTYPE for what s2_file_is_made_up says.
  * What is read of a regular file stood in it at one time: a file that changes meanwhile is read again, and one that
  * changes each time is refused (ETXTBSY). Whether its writer had finished, no reader can tell. S2_ENOMEM.
  */
@@ -41,6 +41,12 @@ bool s2_file_is_unchanged(int fd, const struct stat *before);
  */
 bool s2_file_still_holds(int fd, int64_t from, const void *data, size_t n_bytes);
 
+/*
+ * Whether the kernel makes this file up as it is read (procfs, sysfs and their like). Such a file passes for a regular
+ * one, can wait for ever although it was opened not to (of two readers of /proc/kmsg one does), and holds nothing of a
+ * user's. A link of /proc/self/fd is what it leads to.
+ */
+bool s2_file_is_made_up(const char *path);
 bool s2_file_is_folder(const char *path); /* false also where nothing has that name */
 /* Nothing has that name. False where nobody can tell, as in a folder without rights: who opens it learns why. */
 bool s2_file_is_missing(const char *path);

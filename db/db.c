@@ -14,6 +14,8 @@
 
 #include "base/clock.h"
 #include "base/alloc.h"
+#include "base/file.h"
+#include "base/file.h"
 #include "db/sql.h"
 
 enum {
@@ -204,15 +206,6 @@ static s2_status has_content(const s2_db *db, const char *suffix, bool *out)
     return S2_OK;
 }
 
-/* What the kernel makes up as it is read passes for a file, can wait for ever, and is no place for a database. */
-static bool is_made_up(const char *path)
-{
-    struct statfs where;
-    return statfs(path, &where) == 0 && (where.f_type == PROC_SUPER_MAGIC || where.f_type == SYSFS_MAGIC ||
-                                         where.f_type == DEBUGFS_MAGIC || where.f_type == TRACEFS_MAGIC ||
-                                         where.f_type == SECURITYFS_MAGIC);
-}
-
 /* SQLite opens what has these names as it comes, waits for a pipe's partner, and removes what is no log. */
 static s2_status check_beside(const s2_db *db, s2_diag *diag)
 {
@@ -244,7 +237,7 @@ static s2_status look_at(s2_db *db, file_facts *facts, s2_diag *diag)
     if (S_ISLNK(info.st_mode))
         return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: is a symbolic link, which is not followed",
                            db->path);
-    if (!S_ISREG(info.st_mode) || is_made_up(db->path))
+    if (!S_ISREG(info.st_mode) || s2_file_is_made_up(db->path))
         return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: is not a file that can be a database", db->path);
     facts->exists = true;
     facts->n_bytes = info.st_size;

@@ -216,6 +216,29 @@ static void no_more_is_read_than_asked_for(void **state)
     s2_arena_release(&arena);
 }
 
+/* One of two readers of such a file can wait in the kernel for ever; a link to what is open is no such file. */
+static void what_the_kernel_makes_up_is_not_read(void **state)
+{
+    (void)state;
+    static const char *const made_up[] = {"/proc/self/status", "/proc/self/environ", "/proc/version"};
+    s2_arena arena = {0};
+    char *data;
+    size_t n;
+    for (size_t f = 0; f < sizeof made_up / sizeof made_up[0]; f++) {
+        assert_int_equal(s2_bytes_read(&arena, made_up[f], 1 << 20, &data, &n), S2_EIO);
+        assert_int_equal(errno, EMEDIUMTYPE);
+    }
+    assert_int_equal(write_text(at.path, "0123456789", true), S2_OK);
+    const int fd = open(at.path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    assert_int_equal(s2_bytes_read(&arena, link, 10, &data, &n), S2_OK);
+    assert_int_equal(n, 10);
+    close(fd);
+    s2_arena_release(&arena);
+}
+
 /* ---- files that change while they are read */
 
 enum { MOST_STATES = 40, MOST_LEN = 3000 };
@@ -430,6 +453,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_disk_that_fails_leaves_the_old_one_and_is_said, make_dir,
                                         remove_dir),
         cmocka_unit_test_setup_teardown(no_more_is_read_than_asked_for, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(what_the_kernel_makes_up_is_not_read, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(what_changes_while_it_is_read_is_one_state_of_it_or_refused, make_dir,
                                         remove_dir),
         cmocka_unit_test_setup_teardown(a_mask_that_changes_while_it_is_read_is_one_state_of_it_or_refused,
