@@ -398,7 +398,7 @@ static void note_limits(s2_kernel_model *kernel, const s2_row *row, const s2_ker
 /* What the rows of a kernel can show. */
 typedef struct s2_seen {
     bool subs, lists, arithmetic, mixed, fine, columns, turns, parts, amid, trips, alone, fused, more, behind,
-        idle, in_step;
+        idle, in_step, ragged;
 } s2_seen;
 
 static void see_classes(const s2_load_class *classes, int32_t n, s2_seen *seen)
@@ -443,6 +443,7 @@ static s2_seen see(const s2_fitter *fitter, int32_t index)
         seen.trips = seen.trips || load->long_trips > 0;
         seen.behind = seen.behind || has_brief_items(load);
         seen.amid = seen.amid || (load->pass == S2_PASS_DECODE && load->amid > 0);
+        seen.ragged = seen.ragged || s2_kernel_load_is_ragged(load);
         seen.idle =
             seen.idle || (load->pass != S2_PASS_BACKWARD && load->n_items < (int64_t)fitter->model->n_sms);
         seen.in_step = seen.in_step || (load->pass == S2_PASS_FORWARD && load->in_step);
@@ -493,6 +494,23 @@ static bool takes_memory(const s2_time_model *model, s2_kernel_model *kernel)
     return true;
 }
 
+static bool is_of_panels(const s2_kernel_model *kernel)
+{
+    return kernel->traits != NULL && kernel->traits->eight_bits;
+}
+
+/* The kernel of 16 bits that works through planned lists in the same steps. */
+static const s2_kernel_model *planned_beside(const s2_time_model *model, const s2_kernel_model *listed)
+{
+    for (int32_t k = 0; k < model->n_kernels; k++) {
+        const s2_kernel_traits *const traits = model->kernels[k].traits;
+        if (traits != NULL && model->kernels[k].pass == listed->pass && !traits->listed &&
+            !traits->eight_bits && traits->halves_tok == listed->traits->halves_tok)
+            return &model->kernels[k];
+    }
+    return NULL;
+}
+
 /* Free the constants of a kernel that the points can determine. */
 static void free_scalars(s2_fitter *fitter, s2_kernel_model *kernel, bool floors, s2_beliefs *beliefs)
 {
@@ -521,6 +539,7 @@ static void free_scalars(s2_fitter *fitter, s2_kernel_model *kernel, bool floors
         {seen.alone, &kernel->crowd, 1.2},
         {(floors || step) && seen.idle, &kernel->early, step ? 0.3 : 1},
         {floors && seen.in_step, &kernel->in_step, 300},
+        {floors && seen.subs, &kernel->first, 100},
         {seen.amid, &kernel->amid, 0.3},
         {step && !wide, &kernel->warp, 0.5}};
     for (size_t p = 0; p < sizeof priors / sizeof *priors; p++) {
@@ -531,6 +550,10 @@ static void free_scalars(s2_fitter *fitter, s2_kernel_model *kernel, bool floors
     }
     if (wide) /* four warps take 64 keys together */
         kernel->warp = 1;
+    if (is_of_panels(kernel) && floors && !seen.more) { /* masks are read by the same code */
+        const s2_kernel_model *const base = planned_beside(fitter->model, kernel);
+        kernel->more = base != NULL ? base->more : 0;
+    }
     beliefs->hbm = kernel->hbm_gb_s;
     if (!takes_memory(fitter->model, kernel))
         let_like(fitter, &kernel->hbm_gb_s, &beliefs->hbm, 1, LIKENESS);
@@ -553,8 +576,7 @@ static void free_dim(s2_fitter *fitter, s2_kernel_model *kernel, s2_dim_cost *co
 {
     const bool step = kernel->pass == S2_PASS_DECODE, backward = kernel->pass == S2_PASS_BACKWARD;
     const bool halved = s2_kernel_halves(kernel->traits, kernel->cuts[0].key_tok);
-    if (floors && kernel->traits != NULL && kernel->traits->eight_bits &&
-        cost != &kernel->dims[kernel->n_dims - 1]) {
+    if (floors && is_of_panels(kernel) && cost != &kernel->dims[kernel->n_dims - 1]) {
         free_panels(fitter, cost, &kernel->dims[kernel->n_dims - 1]);
         return;
     }
@@ -593,21 +615,18 @@ static void free_short(s2_fitter *fitter, s2_kernel_model *kernel, s2_beliefs *b
 {
     const bool backward = kernel->pass == S2_PASS_BACKWARD;
     s2_dim_cost *const cost = &kernel->dims[0];
+    const s2_seen seen = see(fitter, fitter->kernel);
     const struct {
         bool seen;
         double *value;
         double like;
-    } priors[] = {{true, &kernel->launch_us, 4},
-                  {true, &kernel->miss_us, 1},
-                  {true, &kernel->fine, 500},
-                  {!backward, &kernel->start, 2000},
-                  {true, &kernel->more, 500},
-                  {!backward, &cost->item, 10000},
-                  {backward, &kernel->column, 10000},
-                  {backward, &cost->least, 4000},
-                  {true, &kernel->hbm_gb_s, kernel->hbm_gb_s}};
+    } priors[] = {{true, &kernel->launch_us, 4},        {true, &kernel->miss_us, 1},
+                  {true, &kernel->fine, 500},           {!backward, &kernel->start, 2000},
+                  {true, &kernel->more, 500},           {!backward, &cost->item, 10000},
+                  {backward, &kernel->column, 10000},   {backward, &cost->least, 4000},
+                  {seen.ragged, &kernel->ragged, 0.05}, {true, &kernel->hbm_gb_s, kernel->hbm_gb_s}};
     *cost = (s2_dim_cost){.head_dim = cost->head_dim};
-    kernel->start = kernel->sub = kernel->list = kernel->hit = kernel->part = 0;
+    kernel->start = kernel->sub = kernel->list = kernel->hit = kernel->part = kernel->ragged = 0;
     for (size_t p = 0; p < sizeof priors / sizeof *priors; p++) {
         beliefs->scalar[p] = *priors[p].value = priors[p].seen ? priors[p].like : *priors[p].value;
         if (priors[p].seen)
@@ -774,17 +793,6 @@ static s2_status fit_clock(s2_fitter *fitter, s2_diag *diag)
     return minimise(fitter, &value, diag);
 }
 
-static const s2_kernel_model *planned_beside(const s2_time_model *model, const s2_kernel_model *listed)
-{
-    for (int32_t k = 0; k < model->n_kernels; k++) {
-        const s2_kernel_traits *const traits = model->kernels[k].traits;
-        if (traits != NULL && model->kernels[k].pass == listed->pass && !traits->listed &&
-            !traits->eight_bits && traits->halves_tok == listed->traits->halves_tok)
-            return &model->kernels[k];
-    }
-    return NULL;
-}
-
 /* Lists on the device: the kernel that plans beforehand works through them, after a launch that plans. */
 static s2_status fit_listed(s2_fitter *fitter, int32_t index, s2_diag *diag)
 {
@@ -824,7 +832,7 @@ static s2_status fit_power(s2_fitter *fitter, s2_diag *diag)
     fitter->residual = clock_residual;
     for (int32_t k = 0; k < fitter->model->n_kernels; k++) {
         s2_kernel_model *const kernel = &fitter->model->kernels[k];
-        const bool eight_bits = kernel->traits != NULL && kernel->traits->eight_bits;
+        const bool eight_bits = is_of_panels(kernel);
         fitter->kernel = k;
         fitter->n_free = 0;
         if ((!eight_bits && !s2_model_is_apart(kernel)) || count_rows(fitter) == 0)

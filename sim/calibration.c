@@ -56,6 +56,8 @@ enum { CODE_CALIBRATION = 705, MAX_BYTES = 1 << 16, MOST_NUMBERS = 6 };
     X(join, 0, 1e6, true)                                                                                    \
     X(early, 0, 1e6, true)                                                                                   \
     X(in_step, 0, 1e6, true)                                                                                 \
+    X(first, 0, 1e6, true)                                                                                   \
+    X(ragged, 0, 10, true)                                                                                   \
     X(amid, 0, 1, true)                                                                                      \
     X(draw, 0, 100, true)                                                                                    \
     X(least_us, 0, 1e12, false)                                                                              \

@@ -655,6 +655,12 @@ static s2_status load_plan(s2_arena *arena, const s2_plan *plan, const s2_kernel
     return S2_OK;
 }
 
+bool s2_kernel_load_is_ragged(const s2_kernel_load *load)
+{
+    enum { SECTOR_BYTES = 32 };
+    return load->head_dim * (int32_t)s2_dtype_bytes(load->dtype) % SECTOR_BYTES != 0;
+}
+
 s2_status s2_load_of(s2_arena *arena, const s2_plan *plan, const s2_kernel_traits *traits, s2_pass pass,
                      s2_dtype dtype, int32_t n_running, s2_kernel_load *out)
 {

@@ -115,6 +115,9 @@ typedef struct s2_kernel_load {
     double after_us;    /* of a small kernel of its own */
 } s2_kernel_load;
 
+/* Whether its rows do not fill whole sectors of 32 bytes, the least that the cache moves. */
+bool s2_kernel_load_is_ragged(const s2_kernel_load *load);
+
 /*
  * A forward or backward pass by a kernel with these traits (NULL: not known, so lists are not halved and
  * columns not cut) that runs n_running items at a time. One of short windows (sim/short.h) takes the plan.

@@ -75,6 +75,16 @@ static s2_dim_cost cost_of(const s2_kernel_model *kernel, int32_t of_dim)
                          a->masked + t * (b->masked - a->masked), a->least + t * (b->least - a->least)};
 }
 
+static s2_dim_cost cost_of_rows(const s2_kernel_model *kernel, const s2_kernel_load *load)
+{
+    s2_dim_cost cost = cost_of(kernel, load->head_dim);
+    if (s2_kernel_load_is_ragged(load)) {
+        cost.item *= 1 + kernel->ragged;
+        cost.least *= 1 + kernel->ragged;
+    }
+    return cost;
+}
+
 /* What items and columns of one launch cost, in cycles. */
 typedef struct s2_costs {
     double item, full, masked, mixed, fine, more, turn;
@@ -259,7 +269,7 @@ typedef struct s2_busy {
 static s2_busy busy_of(const s2_kernel_model *kernel, const s2_kernel_load *load, double missed,
                        int32_t n_sms, double slower)
 {
-    const s2_dim_cost cost = cost_of(kernel, load->head_dim);
+    const s2_dim_cost cost = cost_of_rows(kernel, load);
     const double extra = ceil(load->head_dim / 64.0) *
                          (kernel->sub * (load->n_subs - 2) + (load->arithmetic ? 0 : kernel->list));
     const bool backward = load->pass == S2_PASS_BACKWARD;
@@ -271,7 +281,7 @@ static s2_busy busy_of(const s2_kernel_model *kernel, const s2_kernel_load *load
     const double waited = kernel->hit * (1 - missed), least = backward ? 0 : cost.least * (1 - waited),
                  behind = kernel->behind * (load->one_head ? 2 : 1) * (1 - waited);
     s2_costs costs = {.item = cost.item * (load->halved && !backward ? 1 - waited : 1) + load->sink_cycles +
-                              (load->in_step ? kernel->in_step : 0),
+                              (load->in_step ? kernel->in_step : 0) + kernel->first * (load->n_subs - 2),
                       .full = beside(step + extra, cap),
                       .warp = kernel->warp,
                       .masked = beside(cost.masked + extra, cap_masked),

@@ -140,8 +140,13 @@ typedef struct s2_kernel_model {
     double join;  /* decode: cycles in which parts of a list find out that all of them are there */
     double early; /* forward: us that a launch begins before the last one ends, where that leaves SMs idle */
     double in_step; /* forward: extra cycles of an item whose two heads keep step */
-    double amid;    /* decode: the share that costs time of what lines of the cache have beside their rows */
-    double draw;    /* power of what it does beside products, in that of its products; 0: as the others */
+    double first; /* forward on Hopper: cycles of an item for each block beyond the second that its first step
+                       gathers, one copy after another: no products hide them yet */
+    double
+        ragged; /* short windows: the share by which items, or units of gradients, take longer where rows do not
+                       fill whole sectors of 32 bytes */
+    double amid; /* decode: the share that costs time of what lines of the cache have beside their rows */
+    double draw; /* power of what it does beside products, in that of its products; 0: as the others */
     int32_t n_dims;
     s2_dim_cost dims[S2_MODEL_DIMS]; /* ascending head_dim */
     int32_t n_cuts;

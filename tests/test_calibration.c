@@ -1365,6 +1365,7 @@ static s2_kernel_model short_kernel(const s2_kernel_traits *traits, s2_pass pass
                               .fine = pass == S2_PASS_FORWARD ? 1500 : 300,
                               .more = pass == S2_PASS_FORWARD ? 500 : 900,
                               .draw = 0.6,
+                              .ragged = 0.1,
                               .column = pass == S2_PASS_FORWARD ? 0 : 9000,
                               .n_dims = 1,
                               .dims = {{.head_dim = 64, .item = 11000, .least = 3700}},
@@ -1520,6 +1521,7 @@ static void a_fit_of_short_windows_brings_back_what_made_the_rows(void **state)
         assert_int_equal(own->n_dims, 1);
         assert_int_equal(own->dims[0].head_dim, 64);
         assert_true(fabs(own->draw - 0.6) < 0.05);
+        s2_assert_close(own->ragged, 0.1, 0.02);
         if (own->pass == S2_PASS_BACKWARD)
             s2_assert_close(own->more, 900, 90);
         n_short++;
@@ -2149,6 +2151,40 @@ static void items_of_a_few_steps_wait_for_a_slot(void **state)
     s2_arena_release(&arena);
 }
 
+/* Blocks of 16, 32 and 64 tokens are gathered eight, four and one or two a step. */
+static void blocks_that_an_item_begins_with_cost_each(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_time_model with = h200_model(), without = h200_model();
+    int32_t k = 0;
+    while (strcmp(with.kernels[k].name, "sm90") != 0)
+        k++;
+    with.kernels[k].first = without.kernels[k].first + 10000;
+    static const int32_t blocks[] = {16, 32, 64};
+    double more[3];
+    for (int32_t b = 0; b < 3; b++) {
+        s2_row row = {
+            .point = {.pass = S2_PASS_FORWARD, .q_tok = 32768, .k_tok = 32768, .batch = 1, .dtype = S2_BF16},
+            .kernel = "sm90",
+            .tile_tok = 64,
+            .key_tok = 64,
+            .pack_heads = 2,
+            .section_bytes = 1 << 24};
+        s2_kernel_load load;
+        s2_forecast slow, fast;
+        snprintf(row.point.pattern, sizeof row.point.pattern,
+                 "heads 16; kv-heads 4; head-dim 64; block %d; all: local %d", blocks[b], 4096 / blocks[b]);
+        assert_int_equal(s2_fit_load(&arena, &row, &with, &load, NULL), S2_OK);
+        s2_model_run(&with, &with.kernels[k], &load, true, with.max_mhz, &slow);
+        s2_model_run(&without, &without.kernels[k], &load, true, with.max_mhz, &fast);
+        more[b] = (slow.compute_us - fast.compute_us) / (double)load.n_items;
+    }
+    assert_true(more[1] > 0 && more[2] == 0);
+    s2_assert_close(more[0] / more[1], 3, 0.2);
+    s2_arena_release(&arena);
+}
+
 /* What the parts of wide steps leave is written and read by all, so more rows and longer ones take longer to add up. */
 static void what_parts_leave_takes_time_to_add_up(void **state)
 {
@@ -2419,6 +2455,7 @@ int main(void)
         cmocka_unit_test(one_constant_is_fitted_and_all_else_kept),
         cmocka_unit_test(head_dimensions_are_fitted_beside_what_is_known),
         cmocka_unit_test(items_of_a_few_steps_wait_for_a_slot),
+        cmocka_unit_test(blocks_that_an_item_begins_with_cost_each),
         cmocka_unit_test(what_parts_leave_takes_time_to_add_up),
         cmocka_unit_test(lists_on_the_device_have_a_price_of_their_own),
         cmocka_unit_test(lists_on_the_device_come_in_the_order_of_a_dense_layer),
