@@ -389,7 +389,11 @@ static void flow_nodes(int64_t n_tok, const s2_flow *flow, s2_buf *buf)
             s2_buf_printf(buf, "n%d_%d [group=p%d, label=\"%lld..%lld\"]; ", layer, part, part,
                           (long long)(n_tok * part / FLOW_PARTS),
                           (long long)(n_tok * (part + 1) / FLOW_PARTS));
-        s2_buf_puts(buf, "}\n");
+        /* Graphviz keeps no order of its own: where edges lean to one side it swaps neighbours */
+        s2_buf_printf(buf, "l%d", layer);
+        for (int32_t part = 0; part < FLOW_PARTS; part++)
+            s2_buf_printf(buf, " -> n%d_%d", layer, part);
+        s2_buf_puts(buf, " [style=invis]; }\n");
     }
     for (int32_t layer = 0; layer < flow->n_layers; layer++)
         for (int32_t part = -1; part < FLOW_PARTS; part++) {

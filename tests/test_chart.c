@@ -579,6 +579,28 @@ static void flow_goes_back_where_a_pattern_is_not_causal(void **state)
     s2_arena_release(&arena);
 }
 
+/* Graphviz swaps neighbours where most edges lean to one side: nothing but an edge between them holds them. */
+static void parts_of_a_flow_are_held_in_order(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_buf dot = {0};
+    const s2_pattern pattern =
+        s2_parsed(&arena, "heads 2; layers 6; layers all: local 1024t; heads 0: local 4096t");
+    assert_int_equal(s2_picture_flow_dot(&pattern, 8192, &dot), S2_OK);
+    for (int layer = 0; layer <= 4; layer++) {
+        s2_buf row = {0};
+        s2_buf_printf(&row, "l%d", layer);
+        for (int part = 0; part < 8; part++)
+            s2_buf_printf(&row, " -> n%d_%d", layer, part);
+        s2_buf_puts(&row, " [style=invis];");
+        assert_non_null(strstr(dot.data, row.data));
+        s2_buf_release(&row);
+    }
+    s2_buf_release(&dot);
+    s2_arena_release(&arena);
+}
+
 /* So many heads that views need more than one piece of memory. */
 static void a_failed_allocation_leaves_no_picture(void **state)
 {
@@ -628,6 +650,7 @@ int main(void)
         cmocka_unit_test(ticks_of_a_length_name_it_whole),
         cmocka_unit_test(pictures_deny_only_what_is_known),
         cmocka_unit_test(flow_goes_back_where_a_pattern_is_not_causal),
+        cmocka_unit_test(parts_of_a_flow_are_held_in_order),
         cmocka_unit_test(a_failed_allocation_leaves_no_picture),
     };
     return cmocka_run_group_tests_name("chart", tests, NULL, NULL);
