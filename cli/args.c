@@ -33,54 +33,89 @@ const char *s2_command_nearest(const char *word)
     return best;
 }
 
-/* What servers and trainers call an option of ours; else the word itself. */
-static const char *our_name(const char *word)
+/* What servers, trainers and other commands call an option; a command may have the second name of one alone. */
+static const struct {
+    const char *theirs, *ours;
+} other_names[] = {{"tensor-parallel-size", "tp"},
+                   {"pipeline-parallel-size", "pp"},
+                   {"data-parallel-size", "dp"},
+                   {"context-parallel-size", "cp"},
+                   {"expert-parallel-size", "ep"},
+                   {"tensor-model-parallel-size", "tp"},
+                   {"pipeline-model-parallel-size", "pp"},
+                   {"kv-cache-dtype", "kv-dtype"},
+                   {"max-model-len", "len"},
+                   {"max-seq-len", "len"},
+                   {"seq-len", "len"},
+                   {"seq-length", "len"},
+                   {"context", "len"},
+                   {"context-length", "len"},
+                   {"ctx", "len"},
+                   {"block-size", "page"},
+                   {"page-size", "page"},
+                   {"quantization", "weights"},
+                   {"max-num-seqs", "batch"},
+                   {"batch-size", "batch"},
+                   {"micro-batch-size", "micro"},
+                   {"nnodes", "nodes"},
+                   {"format", "json"},
+                   {"format", "as"},
+                   {"format", "to"},
+                   {"output", "out"}};
+
+/* Whether `known` and more is written, as in --length. */
+static bool begins_with(const char *word, const char *known)
 {
-    static const struct {
-        const char *theirs, *ours;
-    } names[] = {{"tensor-parallel-size", "tp"},
-                 {"pipeline-parallel-size", "pp"},
-                 {"data-parallel-size", "dp"},
-                 {"context-parallel-size", "cp"},
-                 {"expert-parallel-size", "ep"},
-                 {"tensor-model-parallel-size", "tp"},
-                 {"pipeline-model-parallel-size", "pp"},
-                 {"kv-cache-dtype", "kv-dtype"},
-                 {"max-model-len", "len"},
-                 {"max-seq-len", "len"},
-                 {"seq-len", "len"},
-                 {"seq-length", "len"},
-                 {"context", "len"},
-                 {"context-length", "len"},
-                 {"ctx", "len"},
-                 {"block-size", "page"},
-                 {"page-size", "page"},
-                 {"quantization", "weights"},
-                 {"max-num-seqs", "batch"},
-                 {"batch-size", "batch"},
-                 {"micro-batch-size", "micro"},
-                 {"nnodes", "nodes"}};
-    for (size_t n = 0; n < sizeof names / sizeof names[0]; n++)
-        if (strcmp(names[n].theirs, word) == 0)
-            return names[n].ours;
-    return word;
+    const size_t n = strlen(known);
+    return strncmp(word, known, n) == 0 && (n > 2 || word[n] == '-');
+}
+
+static int32_t option_distance(const char *word, const char *known)
+{
+    bool named = false;
+    for (size_t n = 0; n < sizeof other_names / sizeof other_names[0]; n++) {
+        const bool is_theirs = strcmp(other_names[n].theirs, word) == 0;
+        if (is_theirs && strcmp(other_names[n].ours, known) == 0)
+            return 0;
+        named = named || is_theirs;
+    }
+    if (named)
+        return NEAR + 1;
+    return s2_min_i32(distance(word, known), begins_with(word, known) ? NEAR : NEAR + 1);
 }
 
 static const char *option_nearest(const s2_cli *cli, const s2_command *command, const char *word)
 {
     const char *best = NULL;
     int32_t best_distance = NEAR + 1;
-    const char *const ours = our_name(word);
     for (const s2_option *option = command->options; option->name != NULL; option++) {
-        const int32_t d = ours == word                      ? distance(word, option->name)
-                          : strcmp(ours, option->name) == 0 ? 0
-                                                            : best_distance;
+        const int32_t d = option_distance(word, option->name);
         if (d < best_distance && s2_option_is_known(cli->program, option)) {
             best_distance = d;
             best = option->name;
         }
     }
     return best;
+}
+
+/* The commands that have the option, as many as a line holds; nothing where there is none. */
+static void put_owners(const char *word, s2_buf *buf)
+{
+    enum { MOST = 4 };
+    int32_t n = 0;
+    for (const s2_command *command = s2_command_table; command->name != NULL; command++)
+        for (const s2_option *option = command->options; option->name != NULL; option++)
+            if (strcmp(option->name, word) == 0) {
+                s2_buf_printf(buf, "%s%s",
+                              n == 0      ? "; it is an option of "
+                              : n <= MOST ? ", "
+                                          : "",
+                              n < MOST    ? command->name
+                              : n == MOST ? "..."
+                                          : "");
+                n++;
+                break;
+            }
 }
 
 /* A command line while it is being read. */
@@ -100,12 +135,16 @@ typedef struct reader {
 static s2_exit wrong_option(const reader *r, const char *word)
 {
     const char *const near = option_nearest(r->cli, r->command, word);
-    if (strcmp(our_name(word), "tp") == 0 && strcmp(r->command->name, "check") == 0) {
-        s2_cli_error(r->cli, "unknown option --%s; --require ranks:N proves what each of N GPUs reads", word);
-        return S2_EXIT_USAGE;
-    }
-    s2_cli_error(r->cli, "unknown option --%s%s%s%s", word, near != NULL ? "; did you mean --" : "",
-                 near != NULL ? near : "", near != NULL ? "?" : "");
+    s2_buf buf = {0};
+    if (strcmp(r->command->name, "check") == 0 &&
+        (strcmp(word, "tp") == 0 || option_distance(word, "tp") == 0))
+        s2_buf_puts(&buf, "; --require ranks:N proves what each of N GPUs reads");
+    else if (near != NULL)
+        s2_buf_printf(&buf, "; did you mean --%s?", near);
+    else if (strcmp(r->cli->program, "s2") == 0)
+        put_owners(word, &buf);
+    s2_cli_error(r->cli, "unknown option --%s%s", word, buf.data != NULL ? buf.data : "");
+    s2_buf_release(&buf);
     return S2_EXIT_USAGE;
 }
 
@@ -209,11 +248,26 @@ static s2_exit read_letters(reader *r, const char *word)
     return S2_EXIT_OK;
 }
 
+/* What a page or a chat made of "--len", copied from there: U+2010 to U+2015 or U+2212 before an option's name. */
+static bool dash_of_a_page(const reader *r, const char *word)
+{
+    const char *rest = word;
+    while ((strncmp(rest, "\xe2\x80", 2) == 0 && (uint8_t)rest[2] >= 0x90 && (uint8_t)rest[2] <= 0x95) ||
+           strncmp(rest, "\xe2\x88\x92", 3) == 0)
+        rest += 3;
+    const s2_option *const meant = rest == word ? NULL : find_long(r, rest + strspn(rest, "-"));
+    if (meant != NULL)
+        s2_cli_error(r->cli, "%s begins with a dash that is no '-': write --%s", word, meant->name);
+    return meant != NULL;
+}
+
 static s2_exit read_words(reader *r)
 {
     bool only_operands = false;
     for (r->nth = 1; r->nth < r->argc; r->nth++) {
         const char *const word = r->argv[r->nth];
+        if (!only_operands && dash_of_a_page(r, word))
+            return S2_EXIT_USAGE;
         if (only_operands || word[0] != '-' || word[1] == '\0')
             r->operands[r->n_operands++] = word;
         else if (strcmp(word, "--") == 0)

@@ -158,7 +158,7 @@ static s2_exit read_design(s2_cli *cli, const char *key, s2_input *input)
 {
     S2_CLI_TRY(find_design(cli, key, input));
     if (input->text == NULL) {
-        s2_cli_error(cli, "%s: no such file%s", key,
+        s2_cli_error(cli, "%s: no such file%s", key[strspn(key, " \t")] == '\0' ? "an empty name" : key,
                      cli->hooks != NULL ? ", and no design of that name or hash" : "");
         const s2_model *const model = s2_model_find(key, strlen(key));
         if (model != NULL)

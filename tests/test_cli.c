@@ -117,6 +117,50 @@ static void an_empty_name_is_refused_as_any_file(void **state)
     assert_true(n_options > 20);
 }
 
+static bool has_option(const s2_command *command, const char *name)
+{
+    for (const s2_option *option = command->options; option->name != NULL; option++)
+        if (strcmp(option->name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Asserts that `s2 COMMAND WORD` is called wrongly and that the message says so. */
+static void expect_wrong(const s2_command *command, const char *word, const char *said)
+{
+    session s;
+    s2_args args;
+    const char *const line[] = {command->name, word, "a"};
+    open_session(&s, "s2");
+    if (parse(&s, command->name, 3, line, &args) != S2_EXIT_USAGE || strstr(s.err, said) == NULL)
+        fail_msg("s2 %s %s: %s", command->name, word, s.err);
+    close_session(&s);
+}
+
+/* Every option of every command: typed at every other command, too long, and with the dashes of a page. */
+static void a_wrong_option_is_answered_with_the_right_one(void **state)
+{
+    (void)state;
+    static const char *const dashes[] = {"\xe2\x80\x94", "\xe2\x80\x93", "\xe2\x88\x92\xe2\x88\x92",
+                                         "\xe2\x80\x93-"};
+    for (const s2_command *command = s2_command_table; command->name != NULL; command++)
+        for (const s2_option *option = command->options; option->name != NULL; option++) {
+            char word[80], right[80];
+            snprintf(word, sizeof word, "--%s", option->name);
+            for (const s2_command *other = s2_command_table; other->name != NULL; other++)
+                if (!has_option(other, option->name))
+                    expect_wrong(other, word, "; "); /* another of its own, or who has it */
+            snprintf(right, sizeof right, "write --%s", option->name);
+            for (size_t n = 0; n < sizeof dashes / sizeof dashes[0]; n++) {
+                snprintf(word, sizeof word, "%s%s%s", dashes[n], option->name,
+                         option->arg != NULL ? "=1" : "");
+                expect_wrong(command, word, right);
+            }
+            snprintf(word, sizeof word, "--%s-of-it", option->name);
+            expect_wrong(command, word, "did you mean --");
+        }
+}
+
 /* `-o=FILE` would write a file of the name "=FILE". */
 static void a_letter_takes_no_equals_sign(void **state)
 {
@@ -344,6 +388,7 @@ int main(void)
         cmocka_unit_test(options_are_read_in_every_spelling),
         cmocka_unit_test(s2check_does_not_know_the_database),
         cmocka_unit_test(an_empty_name_is_refused_as_any_file),
+        cmocka_unit_test(a_wrong_option_is_answered_with_the_right_one),
         cmocka_unit_test(a_letter_takes_no_equals_sign),
         cmocka_unit_test(numbers_take_suffixes_and_nothing_else),
         cmocka_unit_test(codes_of_several_inputs_combine_worst_first),
