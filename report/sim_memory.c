@@ -152,6 +152,14 @@ static void put_activations(const s2_sim_options *options, s2_buf *buf)
         s2_buf_puts(buf, "; activations are not counted");
 }
 
+/* Where the peak is only a bound, so is what fits below it. */
+static void put_fit(const s2_sim *sim, int64_t n, int64_t most, s2_buf *buf)
+{
+    if (!sim->kv_peak_exact && n < most)
+        s2_buf_puts(buf, "at least ");
+    put_limited(n, most, buf);
+}
+
 /* What a cache that fits leaves room for. */
 static void put_beside(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
 {
@@ -183,11 +191,11 @@ static void text_kv(const s2_report_subject *subject, const s2_sim *sim, s2_buf 
         return;
     }
     s2_buf_puts(buf, "batch ");
-    put_limited(sim->fit_batch, S2_LIMIT_BATCH, buf);
+    put_fit(sim, sim->fit_batch, S2_LIMIT_BATCH, buf);
     s2_buf_puts(buf, " (dense ");
     put_limited(sim->fit_batch_dense, S2_LIMIT_BATCH, buf);
     s2_buf_puts(buf, ") of this length, or ");
-    put_limited(sim->fit_len_tok, S2_LIMIT_CONTEXT_TOK, buf);
+    put_fit(sim, sim->fit_len_tok, S2_LIMIT_CONTEXT_TOK, buf);
     s2_buf_puts(buf, " tokens (dense ");
     put_limited(sim->fit_len_dense_tok, S2_LIMIT_CONTEXT_TOK, buf);
     s2_buf_puts(buf, ") at this batch");

@@ -371,6 +371,24 @@ static int64_t longest_dense(const s2_sim_options *options, double token, double
     return fits;
 }
 
+/* The most sequences for which the walk along the lengths comes to this one; few: as many as the bound allows. */
+static s2_status walked_batch(const s2_holders *holders, int64_t few, const s2_sim *sim, int64_t *out)
+{
+    const s2_sim_options *const options = holders->options;
+    int64_t fits = few, beyond = batch_of(options, (double)sim->kv_fullest / (double)options->batch) + 1;
+    while (beyond - fits > 1) {
+        const int64_t tried = fits + (beyond - fits) / 2;
+        int64_t longest;
+        S2_TRY(longest_fit(holders, tried, &longest));
+        if (longest >= options->len_tok)
+            fits = tried;
+        else
+            beyond = tried;
+    }
+    *out = fits;
+    return S2_OK;
+}
+
 /*
  * A batch only counts as fitting if the search for the longest context agrees at this length, so that the two
  * never contradict each other.
@@ -383,6 +401,8 @@ static s2_status find_fit(const s2_holders *holders, s2_sim *sim)
     if (s2_capacity_room(options) <= 0)
         return S2_OK;
     S2_TRY(longest_fit(holders, options->batch, &sim->fit_len_tok));
+    if (!sim->kv_peak_exact)
+        S2_TRY(walked_batch(holders, batch, sim, &batch));
     for (; batch > 0; batch = batch * 15 / 16) {
         S2_TRY(longest_fit(holders, batch, &longest));
         if (longest >= options->len_tok)
@@ -403,9 +423,13 @@ static s2_status price_fit(const s2_holders *kept, s2_sim *sim)
 {
     const s2_sim_options *const options = kept->options;
     S2_TRY(find_peak(kept, sim));
-    sim->lack_bytes = fmax(sim->lack_bytes, s2_capacity_lack(options, (double)sim->kv_peak));
     /* training keeps activations and no cache (sim/training.h) */
-    return options->phase == S2_TRAIN ? S2_OK : find_fit(kept, sim);
+    if (options->phase != S2_TRAIN)
+        S2_TRY(find_fit(kept, sim));
+    /* of a peak that is only a bound the walk along the lengths may know better */
+    if (sim->kv_peak_exact || sim->fit_batch < options->batch)
+        sim->lack_bytes = fmax(sim->lack_bytes, s2_capacity_lack(options, (double)sim->kv_peak));
+    return S2_OK;
 }
 
 s2_status s2_capacity_price(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,

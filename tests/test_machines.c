@@ -1426,6 +1426,39 @@ static void a_pipeline_runs_the_batch_that_fits(void **state)
     }
 }
 
+/* Where the search for the peak runs out of steps and knows a bound alone, what is said to fit is said to run. */
+static void a_batch_that_fits_runs_where_the_peak_is_a_bound(void **state)
+{
+    (void)state;
+    int64_t n_bounds = 0;
+    for (int64_t nth = 0; nth < s2_test_cases(4); nth++) {
+        s2_rng rng = {s2_test_seed(20261130) + (uint64_t)nth};
+        s2_arena arena = {0};
+        char text[256];
+        snprintf(text, sizeof text,
+                 "layers %d; heads 128; head-dim 64; block 128; layers all: local 4 | stride 32 phase "
+                 "head+layer*3; "
+                 "layers 0: dense; layers 6::12: chunk %dt | local 2",
+                 24 + 12 * (int)s2_rng_below(&rng, 3), 2048 << s2_rng_below(&rng, 3));
+        const s2_pattern pattern = s2_parsed(&arena, text);
+        s2_sim_options options = defaults();
+        options.phase = S2_DECODE;
+        options.len_tok = (int64_t)8192 << s2_rng_below(&rng, 3);
+        options.batch = 1 + (int64_t)s2_rng_below(&rng, 4);
+        const int64_t fit = priced(&arena, &pattern, &options).fit_batch;
+        for (int64_t more = 1; more <= 3; more++) {
+            options.batch = s2_max_i64(fit, 1) * more;
+            const s2_sim sim = priced(&arena, &pattern, &options);
+            n_bounds += !sim.kv_peak_exact;
+            if (sim.fit_batch >= options.batch)
+                assert_true(s2_sim_runs(&options, &sim, false) &&
+                            s2_sim_no_ratio(&options, &sim) != S2_SPILLS);
+        }
+        s2_arena_release(&arena);
+    }
+    assert_true(n_bounds > 0);
+}
+
 /* GPUs that share a context are never faster than their share of the arithmetic, nor than their link. */
 static void a_shared_context_takes_its_share_and_its_traffic(void **state)
 {
@@ -1677,6 +1710,7 @@ int main(void)
         s2_long_test(a_pipeline_spills_what_its_stages_do),
         cmocka_unit_test(a_shared_context_fits_to_the_sequence),
         cmocka_unit_test(a_pipeline_runs_the_batch_that_fits),
+        cmocka_unit_test(a_batch_that_fits_runs_where_the_peak_is_a_bound),
         cmocka_unit_test(a_shared_context_takes_its_share_and_its_traffic),
         cmocka_unit_test(what_a_context_holds_is_what_it_is_sent),
         cmocka_unit_test(a_shared_context_is_predicted_whole_or_not_at_all),
