@@ -190,9 +190,14 @@ static bool starts_like_json(const s2_source *source)
 static s2_status refuse_unknown(const s2_source *source, const char *name, const s2_diag *doc_diag)
 {
     s2_diag *const diag = source->diag;
-    if (name != NULL)
+    if (name != NULL) {
+        int32_t distance;
+        const s2_format *const near = s2_format_nearest(name, &distance);
         return s2_diag_set(diag, S2_EUNSUPPORTED, S2_CODE_FOREIGN, doc_diag->line, doc_diag->col,
-                           "there is no import of that name");
+                           "there is no import of that name%s%s%s", near != NULL ? "; the nearest is " : "",
+                           near != NULL ? near->name : "",
+                           near != NULL && near->read == NULL ? ", which is only written" : "");
+    }
     if (doc_diag->line > 0)
         return s2_diag_set(diag, S2_EUNSUPPORTED, S2_CODE_FOREIGN, doc_diag->line, doc_diag->col, "%s",
                            doc_diag->msg);

@@ -45,8 +45,12 @@ static s2_status write_foreign(s2_target *target, const char *name, const char *
 {
     const s2_format *const format = s2_format_find(name);
     s2_export_report report = {0};
-    if (format == NULL || format->write == NULL)
-        return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "format: nothing of this name can be written");
+    if (format == NULL || format->write == NULL) {
+        int32_t distance;
+        const s2_format *const near = s2_format_nearest(name, &distance);
+        return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "format: nothing of this name can be written%s%s",
+                           near != NULL ? "; the nearest is " : "", near != NULL ? near->name : "");
+    }
     S2_TRY(s2_export_run(format, target, &report));
     if (report.refused) {
         s2_buf words = {0};

@@ -29,6 +29,10 @@ class RefusedError(Error, ValueError):
     line = 0
     column = 0
 
+    def __str__(self) -> str:
+        said = super().__str__()
+        return f"line {self.line}, column {self.column}: {said}" if self.line > 0 else said
+
 
 class UnsupportedError(Error, NotImplementedError):
     """Right, and not possible here: no kernel takes it, or a format cannot hold it."""

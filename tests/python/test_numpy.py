@@ -175,9 +175,17 @@ class Patterns(unittest.TestCase):
                 pattern.simulate(16384, device_lists=True, **more)
 
     def test_refusals_have_places(self):
-        with self.assertRaisesRegex(s2.RefusedError, "lokal") as refused:
+        with self.assertRaisesRegex(s2.RefusedError, "^line 2, column 13: .*lokal") as refused:
             s2.Pattern("heads 4\nlayers all: lokal 3")
         self.assertEqual((refused.exception.line, refused.exception.column), (2, 13))
+
+    def test_a_wrong_format_is_answered_with_the_nearest(self):
+        pattern = s2.Pattern("heads 4; layers all: dense")
+        for form in s2.formats():
+            if form.writes and len(form.name) > 3:
+                wrong = form.name[:-1] + "_"
+                self.assertRaisesRegex(s2.ArgumentError, f"nearest is {form.name}$", pattern.write, "nowhere", wrong)
+                self.assertRaisesRegex(s2.ArgumentError, f"nearest is {form.name}$", s2.Pattern, "{}", format=wrong)
 
     def test_a_pattern_is_copied_as_itself_and_pickled_as_its_text(self):
         with tempfile.TemporaryDirectory() as top:
