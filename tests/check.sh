@@ -95,7 +95,7 @@ later tests-asan $sample S2_JOBS="$jobs" "$make" -s BUILD=asan CUDA=0 unit
 needs pkg-config library && later library "$make" -s check-library
 later demo "$make" -s demo
 later example "$make" -s example
-needs python3 hostile && later hostile "$make" -s campaign-hostile CASES=30 CPU_SECONDS=3
+needs python3 hostile && later hostile "$make" -s campaign-hostile CASES=20 CPU_SECONDS=3
 needs mpicc mpi && later mpi "$make" -s mpi
 # The times that these print are of a busy machine; `make unit PART=timed` on a quiet one gives those to write down.
 later tests-timed S2_CASES_MAX=12 "$make" -s PART=timed unit
@@ -111,7 +111,7 @@ needs g++ decode && later decode "$make" -s check-decode
 needs g++ select && later select "$make" -s check-select
 later record "$make" -s check-record
 needs python3 crowd && later crowd "$make" -s campaign-crowd MINUTES=0.05
-needs python3 places && later places "$make" -s campaign-places
+needs python3 places && later places S2_PART=0/3 "$make" -s campaign-places
 needs python3 moving && later moving "$make" -s campaign-moving MINUTES=0.2
 needs python3 forge && later forge "$make" -s campaign-forge N=400
 needs python3 python && later python "$make" -s check-python
