@@ -12,47 +12,54 @@
 #include "export/widths.h"
 #include "pattern/models.h"
 
-/*
- * A space gives every layer keys of its KV heads, so for a model whose layers keep states, or whose attention is
- * latent, its prices would be those of another model.
- */
+static s2_exit refuse(s2_cli *cli, const char *model, const char *why)
+{
+    s2_cli_error(cli, "%s: %s", model, why);
+    s2_cli_hint(cli, "s2 sim %s prices the model as it is", model);
+    return S2_EXIT_USAGE;
+}
+
+/* A space gives every layer that reads keys the KV heads of the shape: other attention would be another model's. */
 static s2_exit refuse_other_attention(s2_cli *cli, const s2_pattern *own, const char *model)
 {
-    int32_t n = 0, n_beside = 0;
+    bool reads = false, alike = true;
     if (s2_pattern_is_latent(own)) {
-        s2_cli_error(
-            cli,
-            "%s: its attention is latent: all heads read one vector a token, and a search gives each KV "
-            "head keys of its own, which is another model",
-            model);
-        s2_cli_hint(cli, "s2 sim %s prices the model as it is", model);
+        (void)refuse(cli, model,
+                     "its attention is latent: all heads read one vector a token, and a search gives each KV "
+                     "head keys of its own, which is another model");
         return S2_EXIT_REFUSED;
     }
     for (int32_t layer = 0; layer < own->n_layers; layer++) {
-        n += s2_pattern_is_state_layer(own, layer);
-        n_beside += s2_pattern_state_bytes(own, layer) > 0;
+        if (s2_pattern_is_state_layer(own, layer))
+            continue;
+        reads = true;
+        alike = alike && s2_pattern_kv_layer(own, layer) == layer &&
+                s2_pattern_kv_heads(own, layer) == own->n_kv_heads &&
+                s2_pattern_head_dim(own, layer) == own->head_dim;
     }
-    if (!s2_pattern_layers_differ(own))
-        return S2_EXIT_OK;
-    if (n_beside == 0)
-        s2_cli_error(cli,
-                     "%s: some of its layers have other KV heads, another head dimension or the keys of "
-                     "another layer; a search gives all layers one shape, which is another model",
-                     model);
-    else if (n > 0)
-        s2_cli_error(
-            cli,
-            "%s: %d of its %d layers keep a state and read no keys; a search gives every layer keys, "
-            "which is another model",
-            model, n, own->n_layers);
-    else
-        s2_cli_error(
-            cli,
-            "%s: %d of its %d layers keep a state beside their keys; a search leaves it out, which is "
-            "another model",
-            model, n_beside, own->n_layers);
-    s2_cli_hint(cli, "s2 sim %s prices the model as it is", model);
-    return S2_EXIT_USAGE;
+    if (!reads)
+        return refuse(cli, model, "all of its layers keep a state and read no keys: there is no attention to search");
+    if (!alike)
+        return refuse(cli, model,
+                      "some of its layers have other KV heads, another head dimension or the keys of another "
+                      "layer; a search gives all layers one shape, which is another model");
+    return S2_EXIT_OK;
+}
+
+/* Layers that keep a state and read no keys stay as they are in every candidate. */
+static s2_exit take_mixers(s2_cli *cli, s2_found *found)
+{
+    const s2_pattern *const own = found->own_pattern;
+    uint64_t *const bits = S2_NEW(&cli->arena, uint64_t, (own->n_layers + 63) / 64);
+    if (bits == NULL)
+        return s2_cli_fail(cli, S2_ENOMEM, "model");
+    for (int32_t layer = 0; layer < own->n_layers; layer++)
+        if (s2_pattern_is_state_layer(own, layer)) {
+            bits[layer / 64] |= UINT64_C(1) << (layer % 64);
+            found->n_mixers++;
+        }
+    found->search.mixers = found->n_mixers > 0 ? bits : NULL;
+    return S2_EXIT_OK;
 }
 
 static s2_status parse_published(s2_cli *cli, const s2_found *found, const char *rules, s2_pattern *out)
@@ -115,7 +122,8 @@ static s2_exit read_own(s2_cli *cli, s2_found *found, const char *model, bool is
     }
     own->name = "";
     found->own_pattern = own;
-    return refuse_other_attention(cli, own, model);
+    S2_CLI_TRY(refuse_other_attention(cli, own, model));
+    return take_mixers(cli, found);
 }
 
 /* A config without the widths of the whole model still says the shape of its attention. */
@@ -133,7 +141,6 @@ static s2_exit read_attention(s2_cli *cli, s2_found *found, const char *path, bo
              s2_found_import(cli, path, own, &unread) == S2_OK;
     if (*taken)
         S2_CLI_TRY(refuse_other_attention(cli, own, path));
-    *taken = *taken && !s2_pattern_layers_differ(own);
     if (!*taken)
         return S2_EXIT_OK;
     s2_cli_error(cli, "%s: %s; attention alone is searched", path, diag.msg);
@@ -143,7 +150,7 @@ static s2_exit read_attention(s2_cli *cli, s2_found *found, const char *path, bo
     s2_text_clean(found->net.name, sizeof found->net.name, own->name[0] != '\0' ? own->name : "model");
     own->name = "";
     found->own_pattern = own;
-    return S2_EXIT_OK;
+    return take_mixers(cli, found);
 }
 
 s2_exit s2_found_read_model(s2_cli *cli, s2_found *found, const char *model, bool *is_file)

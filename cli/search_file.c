@@ -39,6 +39,9 @@ s2_exit s2_search_file_name(s2_searching *r)
             " | of layers %d heads %d on %d of %d, widths %d %d %d, weights %lld in %d, picks %d beside %d",
             net->n_layers, net->n_heads, net->n_kv_heads, net->head_dim, net->hidden, net->ffn, net->vocab,
             (long long)s2_net_weights(net), (int)net->stored, net->n_active, net->mixture.shared_ffn);
+        s2_buf_puts(&buf, " | ");
+        if (found->own_pattern != NULL)
+            s2_pattern_print_layers(found->own_pattern, &buf);
     }
     for (int32_t v = 0; v < search->n_by; v++)
         s2_buf_printf(&buf, " %s", s2_objective_word(search->by[v]));

@@ -32,7 +32,7 @@ static void put_shape(const s2_search_words *words, s2_buf *buf)
 static s2_exit find_dense_every(const s2_searching *r, int32_t *every)
 {
     const int64_t n_dense = r->restriction.n_dense_layers;
-    const int64_t n_layers = r->found.model[0] != '\0' ? r->found.net.n_layers
+    const int64_t n_layers = r->found.model[0] != '\0' ? r->found.net.n_layers - r->found.n_mixers
                              : r->words.n_layers > 0   ? r->words.n_layers
                                                        : 32;
     *every = n_dense == S2_RESTRICT_ANY ? S2_PROPOSE_ANY : S2_PROPOSE_NONE;
@@ -41,12 +41,42 @@ static s2_exit find_dense_every(const s2_searching *r, int32_t *every)
     if (n_dense <= 0 || n_layers % n_dense == 0)
         return S2_EXIT_OK;
     s2_cli_error(
-        r->cli, "--dense-layers %lld does not divide the %lld layers: give a space that says which are dense",
-        (long long)n_dense, (long long)n_layers);
+        r->cli, "--dense-layers %lld does not divide the %lld layers%s: give a space that says which are dense",
+        (long long)n_dense, (long long)n_layers, r->found.n_mixers > 0 ? " with attention" : "");
     return S2_EXIT_USAGE;
 }
 
-static s2_exit propose(s2_searching *r, const char **text)
+/* The layers that read keys; attention->n is 0 where all do. */
+static s2_status find_attention(const s2_searching *r, s2_space_attention *out)
+{
+    const s2_found *const found = &r->found;
+    int32_t *const layers = S2_NEW(&r->cli->arena, int32_t, found->net.n_layers + 1);
+    *out = (s2_space_attention){.layers = layers, .n_layers = found->net.n_layers};
+    if (layers == NULL)
+        return S2_ENOMEM;
+    for (int32_t layer = 0; layer < found->net.n_layers && found->n_mixers > 0; layer++)
+        if (!(found->search.mixers[layer / 64] >> (layer % 64) & 1))
+            layers[out->n++] = layer;
+    return S2_OK;
+}
+
+/* Which layers a space is about must not be guessed from those that it does not name. */
+static void say_mixers(const s2_searching *r)
+{
+    s2_buf list = {0};
+    if (r->found.n_mixers == 0 || r->quiet)
+        return;
+    s2_found_put_attention(&r->found, &list);
+    s2_buf_add(&list, "", 1);
+    if (list.status == S2_OK)
+        fprintf(r->cli->err,
+                "searched: layers %s, which have attention; the other %d keep a state, the same in every "
+                "design, which is in all times and caches\n",
+                list.data, (int)r->found.n_mixers);
+    s2_buf_release(&list);
+}
+
+static s2_exit propose(s2_searching *r, const s2_space_attention *attention, const char **text)
 {
     s2_cli *const cli = r->cli;
     const s2_search_words *const words = &r->words;
@@ -75,7 +105,8 @@ static s2_exit propose(s2_searching *r, const char **text)
         s2_buf_release(&buf);
         return end;
     }
-    const s2_status status = s2_space_propose((int32_t)n_heads, (int32_t)n_kv_heads, dense_every, &buf);
+    const s2_status status = s2_space_propose((int32_t)n_heads, (int32_t)n_kv_heads, dense_every,
+                                              attention->n > 0 ? attention : NULL, &buf);
     *text = status == S2_OK ? s2_arena_strndup(&cli->arena, buf.data, buf.len) : NULL;
     s2_buf_release(&buf);
     if (*text == NULL)
@@ -89,11 +120,21 @@ static s2_exit propose(s2_searching *r, const char **text)
 static void put_model(const s2_searching *r, s2_buf *buf)
 {
     const s2_net *const net = &r->found.net;
-    if (r->model_is_file)
-        s2_buf_printf(buf, "layers %d; heads %d; kv-heads %d; head-dim %d\n", net->n_layers, net->n_heads,
-                      net->n_kv_heads, net->head_dim);
-    else
+    if (!r->model_is_file) {
         s2_buf_printf(buf, "model %s\n", net->name);
+        return;
+    }
+    s2_buf layers = {0};
+    if (r->found.own_pattern != NULL)
+        s2_pattern_print_layers(r->found.own_pattern, &layers);
+    s2_buf_add(&layers, "", 1);
+    s2_buf_printf(buf, "layers %d; heads %d; kv-heads %d; head-dim %d", net->n_layers, net->n_heads,
+                  net->n_kv_heads, net->head_dim);
+    for (char *line = strtok(layers.data, "\n"); line != NULL && layers.status == S2_OK; line = strtok(NULL, "\n"))
+        s2_buf_printf(buf, "; %s", line);
+    s2_buf_puts(buf, "\n");
+    buf->status = layers.status != S2_OK ? layers.status : buf->status;
+    s2_buf_release(&layers);
 }
 
 /* Refusals must point into what the user wrote, so put the model's line before it only afterwards. */
@@ -102,9 +143,16 @@ s2_exit s2_search_space_read(s2_searching *r)
     s2_found *const found = &r->found;
     s2_cli *const cli = r->cli;
     const char *text = r->args.n_operands > 0 && !r->in_words ? r->args.operands[0] : NULL;
-    S2_CLI_TRY(r->in_file ? read_space_file(r, &text) : text != NULL ? S2_EXIT_OK : propose(r, &text));
+    s2_space_attention attention = {0};
+    s2_status status = find_attention(r, &attention);
+    if (status != S2_OK)
+        return s2_cli_fail(cli, status, "model");
+    S2_CLI_TRY(r->in_file     ? read_space_file(r, &text)
+               : text != NULL ? S2_EXIT_OK
+                              : propose(r, &attention, &text));
+    say_mixers(r);
     s2_diag diag = {0};
-    s2_status status = s2_space_parse(&cli->arena, text, strlen(text), &found->space, &diag);
+    status = s2_space_parse(&cli->arena, text, strlen(text), &found->space, &diag);
     if (status != S2_OK)
         return s2_input_refuse(cli, status, r->in_file ? r->args.operands[0] : "space", text, strlen(text),
                                &diag);

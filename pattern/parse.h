@@ -12,6 +12,7 @@
 #define S2_PATTERN_PARSE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/text.h"
 #include "pattern/spec.h"
@@ -19,6 +20,8 @@
 typedef struct s2_parse_options {
     const char *dir; /* where relative mask files are looked up; NULL: the working directory */
     bool no_files;   /* refuse `mask` terms: text that came from a database or another machine */
+    const uint64_t *mixers; /* bits of layers that read no keys in the model that the text is for: no rule changes
+                               them, and one that names no other layer is refused; NULL: there are none */
 } s2_parse_options;
 
 /*

@@ -71,6 +71,42 @@ static s2_status check_kv_layers(s2_parser *p, const selector_parts *have, const
     return S2_OK;
 }
 
+static s2_status refuse_mixers(s2_parser *p, const s2_parsed_rule *rule)
+{
+    const int32_t n_layers = (int32_t)p->shape[S2_SHAPE_LAYERS];
+    int32_t *const attention = S2_NEW(&p->scratch, int32_t, n_layers);
+    s2_buf list = {0};
+    int32_t n = 0;
+    if (attention == NULL)
+        return S2_ENOMEM;
+    for (int32_t layer = 0; layer < n_layers; layer++)
+        if (!(p->options->mixers[layer / 64] >> (layer % 64) & 1))
+            attention[n++] = layer;
+    s2_index_list_print(attention, n, n_layers, &list);
+    s2_buf_add(&list, "", 1);
+    s2_status status = list.status;
+    if (status == S2_OK)
+        status = S2_REFUSE(p, S2P_OUT_OF_RANGE, rule->begin,
+                           "this rule names only layers that keep a state and read no keys: those with attention "
+                           "are %.200s",
+                           list.data);
+    s2_buf_release(&list);
+    return status;
+}
+
+/* Leave out the layers that read no keys. */
+static s2_status leave_mixers(s2_parser *p, s2_parsed_rule *rule)
+{
+    uint64_t left = 0;
+    if (p->options == NULL || p->options->mixers == NULL)
+        return S2_OK;
+    for (int32_t word = 0; word < p->layer_words; word++) {
+        rule->layers[word] &= ~p->options->mixers[word];
+        left |= rule->layers[word];
+    }
+    return left != 0 ? S2_OK : refuse_mixers(p, rule);
+}
+
 static s2_status read_selector(s2_parser *p, s2_parsed_rule *out)
 {
     selector_parts have = {0};
@@ -117,6 +153,7 @@ static s2_status read_rule(s2_parser *p)
     } else {
         S2_TRY(read_selector(p, &made));
     }
+    S2_TRY(leave_mixers(p, &made));
     S2_TRY(s2_parse_body(p, &made.body));
     p->rules[p->n_rules++] = made;
     return S2_OK;

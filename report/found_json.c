@@ -101,6 +101,7 @@ static s2_status json_phase(const s2_found *found, const s2_found_design *design
     s2_json_key_num(buf, "kernels_us", guess.predicted ? guess.time_us : (double)NAN);
     s2_json_key_num(buf, "end_to_end_us", guess.end_to_end_us > 0 ? guess.end_to_end_us : (double)NAN);
     const bool cached = found->phases[p] != S2_TRAIN; /* training keeps no cache */
+    s2_report_states_json(sim, buf);
     s2_json_key_num(buf, "kv_bytes", cached ? (double)sim->kv_kept : (double)NAN);
     s2_json_key_num(buf, "kv_needed_bytes", cached ? (double)sim->kv.head_pages : (double)NAN);
     s2_json_end(buf, '}');
@@ -230,6 +231,19 @@ static void json_words(const s2_found *found, s2_buf *buf)
     s2_json_end(buf, ']');
 }
 
+/* Of a model of which some layers keep a state and read no keys: those that designs are about. */
+static void json_attention(const s2_found *found, s2_buf *buf)
+{
+    s2_buf list = {0};
+    s2_found_put_attention(found, &list);
+    s2_buf_add(&list, "", 1);
+    if (found->n_mixers > 0 && list.status == S2_OK) {
+        s2_json_key_str(buf, "attention_layers", list.data);
+        s2_json_key_int(buf, "state_layers", found->n_mixers);
+    }
+    s2_buf_release(&list);
+}
+
 void s2_found_json(const s2_found *found, s2_buf *buf)
 {
     const s2_sim_options *const options = &found->search.options;
@@ -241,6 +255,7 @@ void s2_found_json(const s2_found *found, s2_buf *buf)
     s2_json_key_int(buf, "len", options->len_tok);
     s2_json_key_int(buf, "batch", options->batch);
     json_words(found, buf);
+    json_attention(found, buf);
     s2_json_key_str(buf, "dtype", s2_dtype_word(options->dtype));
     s2_json_key_str(buf, "at_most", found->at_most);
     json_counts(found, buf);

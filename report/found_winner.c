@@ -250,6 +250,18 @@ static int32_t count_alike(const s2_found *found, const double *error_pct)
     return count;
 }
 
+/* What is alike in every design of a hybrid model, and in its dense rival. */
+static void put_states(const s2_found *found, int32_t p, const s2_sim *sim, s2_buf *buf)
+{
+    if (p == 0 && found->n_mixers > 0) {
+        s2_buf_puts(buf, "  layers ");
+        s2_found_put_attention(found, buf);
+        s2_buf_printf(buf, " have attention; the other %d keep a state and are the same in every design\n",
+                      (int)found->n_mixers);
+    }
+    s2_report_states_text("  states: ", sim, buf);
+}
+
 static s2_status put_phases(const s2_found *found, const s2_found_design *best, s2_buf *buf)
 {
     double error_pct[S2_N_PHASES] = {0};
@@ -271,6 +283,7 @@ static s2_status put_phases(const s2_found *found, const s2_found_design *best, 
                                                     : "nothing was asked of all heads together");
         }
         s2_buf_puts(buf, "\n");
+        put_states(found, p, sim, buf);
     }
     put_stacks(found, &best->pattern, buf);
     S2_TRY(put_worth(found, best, buf));

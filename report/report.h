@@ -29,6 +29,12 @@ typedef struct s2_report_subject {
  */
 void s2_report_scores_text(const char *begin, s2_model_scores scores, s2_scored scored, s2_buf *buf);
 void s2_report_scores_json(s2_model_scores scores, s2_scored scored, s2_buf *buf);
+/*
+ * The states of layers that keep some: their size, and what computes them. Without a model no time includes that;
+ * with one, that of the scan is a bound. Nothing where no layer keeps one.
+ */
+void s2_report_states_text(const char *begin, const s2_sim *sim, s2_buf *buf);
+void s2_report_states_json(const s2_sim *sim, s2_buf *buf);
 /* The error of a prediction; NULL: the time is not one. */
 /* "extrapolated": what was asked beyond the measured range; null if it is inside. */
 void s2_report_beyond_json(const s2_far *far, s2_buf *buf);

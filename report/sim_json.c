@@ -131,8 +131,7 @@ static void json_tiers(const s2_sim_options *options, const s2_sim *sim, s2_buf 
     s2_json_end(buf, '}');
 }
 
-/* Without a model no time includes the computation of states; with one, that of the scan is a bound. */
-static void json_states(const s2_sim *sim, s2_buf *buf)
+void s2_report_states_json(const s2_sim *sim, s2_buf *buf)
 {
     if (sim->states.n_layers == 0)
         return;
@@ -400,7 +399,7 @@ void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_
     json_kv(subject->options, sim, buf);
     s2_report_stack_json(subject, (double)sim->kv_kept, buf);
     json_tiers(subject->options, sim, buf);
-    json_states(sim, buf);
+    s2_report_states_json(sim, buf);
     s2_computed_json(subject->pattern, sim, buf);
     s2_report_scores_json(sim->scores, sim->scored, buf);
     json_ranks(subject->options, sim, buf);

@@ -300,12 +300,12 @@ static void text_time(const s2_sim_options *options, const s2_sim *sim, s2_buf *
     }
 }
 
-static void text_states(const s2_sim *sim, s2_buf *buf)
+void s2_report_states_text(const char *begin, const s2_sim *sim, s2_buf *buf)
 {
     const s2_states *const states = &sim->states;
     if (states->n_layers == 0)
         return;
-    s2_report_line("states", buf);
+    s2_buf_puts(buf, begin);
     s2_buf_printf(buf, "%s for each sequence in %s; ", s2_bytes_text((double)states->bytes).text,
                   s2_count_text(states->n_layers, "layer").text);
     if (sim->end_to_end_us <= 0) {
@@ -428,7 +428,7 @@ void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_
     text_work(sim, options->phase == S2_DECODE, buf);
     text_time(options, sim, buf);
     text_worth(subject, buf);
-    text_states(sim, buf);
+    s2_report_states_text("  states        ", sim, buf);
     s2_computed_text(pattern, sim, buf);
     s2_report_scores_text("  scores        ", sim->scores, sim->scored, buf);
     text_largest(options, &sim->largest, buf);

@@ -54,6 +54,15 @@ const char *s2_found_choice(const s2_found *found, int64_t index)
     return text;
 }
 
+void s2_found_put_attention(const s2_found *found, s2_buf *buf)
+{
+    int32_t layers[S2_LIMIT_LAYERS], n = 0;
+    for (int32_t layer = 0; layer < found->net.n_layers; layer++)
+        if (found->n_mixers == 0 || !(found->search.mixers[layer / 64] >> (layer % 64) & 1))
+            layers[n++] = layer;
+    s2_index_list_print(layers, n, found->net.n_layers, buf);
+}
+
 s2_sim_options s2_found_options(const s2_found *found, s2_phase phase)
 {
     s2_sim_options options = found->search.options;

@@ -68,6 +68,7 @@ typedef struct s2_found {
     int32_t n_designs;                        /* the front, best first; filled by s2_found_gather */
     s2_found_design *designs;
     const s2_pattern *own_pattern; /* the published layers; NULL: not known */
+    int32_t n_mixers; /* of the model's layers, which keep a state and read no keys: search.mixers has their bits */
     s2_found_rival *own;           /* NULL: dense, not known, or without a price */
     const char *own_missing;       /* why they have no price; NULL otherwise */
     int32_t n_denses;              /* dense attention in each shape that the front has */
@@ -86,6 +87,9 @@ typedef struct s2_found {
 s2_status s2_found_gather(s2_found *found) S2_MUST_CHECK;
 /* If a limit left the front empty, search the visited candidates again for each limit; else do nothing. */
 s2_status s2_found_seek_least(s2_found *found, s2_search_watch_fn watch, void *user) S2_MUST_CHECK;
+
+/* The layers that candidates are about, as a LIST of the language; "all" where no layer is a mixer alone. */
+void s2_found_put_attention(const s2_found *found, s2_buf *buf);
 
 /* A candidate's choices in the space, in one line, without the model's line; in *found->arena, or NULL. */
 const char *s2_found_choice(const s2_found *found, int64_t index);

@@ -26,23 +26,37 @@ bool s2_found_beats(const s2_found *found, const s2_found_rival *rival, const do
     return nowhere_worse && better;
 }
 
-/* Every rule but its name, in one line. */
+/* Every rule but its name, in one line, as far as candidates have such: of the layers that read keys. */
 static const char *rules_of(const s2_found *found, const s2_pattern *pattern)
 {
-    s2_buf text = {0}, line = {0};
+    static const char nothing[] = ": none";
+    const size_t n_nothing = sizeof nothing - 1;
+    s2_buf text = {0}, line = {0}, layers = {0};
     s2_pattern_print(pattern, &text);
     s2_buf_add(&text, "", 1);
-    for (const char *rest = text.status == S2_OK ? text.data : ""; *rest != '\0';) {
+    s2_pattern_print_layers(pattern, &layers);
+    s2_buf_add(&layers, "", 1);
+    for (const char *rest = text.status == S2_OK && layers.status == S2_OK ? text.data : ""; *rest != '\0';) {
         const size_t n = strcspn(rest, "\n");
-        if (memchr(rest, ':', n) != NULL)
+        const bool idle = found->n_mixers > 0 && n >= n_nothing &&
+                          memcmp(rest + n - n_nothing, nothing, n_nothing) == 0,
+                   number = layers.len > 1 && strncmp(rest, layers.data, layers.len - 1) == 0;
+        if (number) { /* what layers have of their own, all of it at once */
+            rest += layers.len - 1;
+            continue;
+        }
+        if (memchr(rest, ':', n) != NULL && !idle)
             s2_buf_printf(&line, "%s%.*s", line.len > 0 ? "; " : "", (int)n, rest);
         rest += n + (rest[n] == '\n');
     }
-    const s2_status status = text.status != S2_OK ? text.status : line.status;
+    const s2_status status = text.status != S2_OK     ? text.status
+                             : layers.status != S2_OK ? layers.status
+                                                      : line.status;
     const char *const rules =
         status == S2_OK ? s2_arena_strndup(found->arena, line.data != NULL ? line.data : "", line.len) : NULL;
     s2_buf_release(&text);
     s2_buf_release(&line);
+    s2_buf_release(&layers);
     return rules;
 }
 
@@ -105,12 +119,6 @@ static bool has_windows_only(const s2_pattern *pattern)
     return true;
 }
 
-/* At this length its layers read all that dense ones would, in layers of one shape. */
-static bool reads_everything(const s2_pattern *pattern, const s2_sim *sim)
-{
-    return sim->counts.pairs == sim->dense.pairs && !s2_pattern_layers_differ(pattern);
-}
-
 static s2_status meet_own(s2_found *found)
 {
     s2_arena *const arena = found->arena;
@@ -129,7 +137,7 @@ static s2_status meet_own(s2_found *found)
         return found->own_missing != NULL ? S2_OK : S2_ENOMEM;
     }
     S2_TRY(status);
-    if (reads_everything(found->own_pattern, &sim))
+    if (sim.counts.pairs == sim.dense.pairs) /* at this length dense layers read no more */
         return S2_OK;
     *own =
         (s2_found_rival){.design = {.pattern = *found->own_pattern,

@@ -82,12 +82,12 @@ typedef struct worker {
 static s2_status parse_candidate(const s2_search *search, int64_t index, s2_arena *arena, s2_buf *text,
                                  s2_pattern *out, s2_diag *diag)
 {
-    static const s2_parse_options no_files = {.no_files = true};
+    const s2_parse_options options = {.no_files = true, .mixers = search->mixers};
     text->len = 0;
     s2_space_expand(search->space, index, text);
     if (text->status != S2_OK)
         return text->status;
-    return s2_pattern_parse(arena, text->data != NULL ? text->data : "", text->len, &no_files, out, diag);
+    return s2_pattern_parse(arena, text->data != NULL ? text->data : "", text->len, &options, out, diag);
 }
 
 s2_status s2_search_pattern(const s2_search *search, int64_t index, s2_arena *arena, s2_pattern *out,

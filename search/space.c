@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/arith.h"
+#include "pattern/parse.h"
 
 typedef struct cursor {
     const char *text;
@@ -268,7 +269,42 @@ static void put_strides(int32_t n_heads, s2_buf *buf)
     s2_buf_puts(buf, "}");
 }
 
-s2_status s2_space_propose(int32_t n_heads, int32_t n_kv_heads, int32_t dense_every, s2_buf *buf)
+/* "layers 7::8: dense", of layers that are counted; one statement each where a comma would end a choice. */
+static s2_status put_dense_layers(const s2_space_attention *attention, int32_t every, s2_buf *buf)
+{
+    int32_t *const dense = s2_malloc((size_t)(attention->n / every + 1) * sizeof *dense);
+    s2_buf list = {0};
+    int32_t n = 0;
+    if (dense == NULL)
+        return S2_ENOMEM;
+    for (int32_t nth = every - 1; nth < attention->n; nth += every)
+        dense[n++] = attention->layers[nth];
+    s2_index_list_print(dense, n, attention->n_layers, &list);
+    s2_buf_add(&list, "", 1);
+    s2_free(dense);
+    for (char *item = strtok(list.data, ","); item != NULL && list.status == S2_OK; item = strtok(NULL, ","))
+        s2_buf_printf(buf, "%slayers %s: dense", item == list.data ? "" : "; ", item);
+    const s2_status status = list.status;
+    s2_buf_release(&list);
+    return status;
+}
+
+/* The choice of dense layers where not all layers read keys. */
+static s2_status put_dense_choice(const s2_space_attention *attention, s2_buf *buf)
+{
+    if (attention->n < 2)
+        return S2_OK; /* the one that reads keys would be dense */
+    s2_buf_puts(buf, "; {");
+    for (int32_t every = 2; every <= 8 && every <= attention->n; every *= 2) {
+        s2_buf_puts(buf, ",");
+        S2_TRY(put_dense_layers(attention, every, buf));
+    }
+    s2_buf_puts(buf, "}");
+    return S2_OK;
+}
+
+s2_status s2_space_propose(int32_t n_heads, int32_t n_kv_heads, int32_t dense_every,
+                           const s2_space_attention *attention, s2_buf *buf)
 {
     if (n_kv_heads < 1 || n_heads < n_kv_heads || n_heads % n_kv_heads != 0)
         return S2_EINVAL;
@@ -279,9 +315,15 @@ s2_status s2_space_propose(int32_t n_heads, int32_t n_kv_heads, int32_t dense_ev
     s2_buf_puts(buf, n_kv_heads < n_heads ? "{head,kv}+1" : "head+1");
     if (n_kv_heads > 1)
         s2_buf_printf(buf, "; {,kv %d: dense}", (int)n_kv_heads - 1);
-    if (dense_every > 0)
+    if (attention != NULL && dense_every > 0) {
+        s2_buf_puts(buf, "; ");
+        S2_TRY(put_dense_layers(attention, dense_every, buf));
+    } else if (attention != NULL && dense_every == S2_PROPOSE_ANY) {
+        S2_TRY(put_dense_choice(attention, buf));
+    } else if (dense_every > 0) {
         s2_buf_printf(buf, "; layers %d::%d: dense", (int)dense_every - 1, (int)dense_every);
-    else if (dense_every == S2_PROPOSE_ANY)
+    } else if (dense_every == S2_PROPOSE_ANY) {
         s2_buf_puts(buf, "; {,layers 1::2: dense,layers 3::4: dense,layers 7::8: dense}");
+    }
     return buf->status;
 }

@@ -59,13 +59,21 @@ void s2_space_expand(const s2_space *space, int64_t index, s2_buf *buf);
 /* -1: the candidate has the least number of a hole, 1: the greatest, 0: another, or the hole has text. */
 int32_t s2_space_edge(const s2_space *space, int64_t index, int32_t piece, int64_t *value);
 
+/* The layers of a model that read keys, in order, where others read none. */
+typedef struct s2_space_attention {
+    int32_t n;
+    const int32_t *layers;
+    int32_t n_layers; /* of the model */
+} s2_space_attention;
+
 /*
  * A space for a given shape: windows of 1024 tokens and more, sinks, strides rotated by head or by KV head,
  * dense KV heads and dense layers. dense_every: the last of every so many layers is dense; S2_PROPOSE_NONE:
- * no layer is; S2_PROPOSE_ANY: the space leaves the choice open. S2_EINVAL for an invalid shape.
+ * no layer is; S2_PROPOSE_ANY: the space leaves the choice open. attention: which layers are counted for that;
+ * NULL: all. S2_EINVAL for an invalid shape.
  */
 enum { S2_PROPOSE_ANY = 0, S2_PROPOSE_NONE = -1 };
 s2_status s2_space_propose(int32_t n_heads, int32_t n_kv_heads, int32_t dense_every,
-                           s2_buf *buf) S2_MUST_CHECK;
+                           const s2_space_attention *attention, s2_buf *buf) S2_MUST_CHECK;
 
 #endif /* S2_SEARCH_SPACE_H */

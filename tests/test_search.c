@@ -1408,7 +1408,7 @@ static void a_space_is_proposed_for_every_model_and_explained(void **state)
     for (int32_t kv = 1; kv <= 8; kv *= 2) {
         s2_buf proposed = {0};
         problem p;
-        assert_int_equal(s2_space_propose(8, kv, S2_PROPOSE_ANY, &proposed), S2_OK);
+        assert_int_equal(s2_space_propose(8, kv, S2_PROPOSE_ANY, NULL, &proposed), S2_OK);
         s2_buf_add(&proposed, "", 1);
         pose(&p, proposed.data, 1024);
         s2_arena_release(&p.arena);
@@ -1464,7 +1464,7 @@ static void pose_proposed(problem *p, const s2_pattern *shape, int64_t len_tok)
     s2_buf text = {0};
     s2_buf_printf(&text, "layers %d; heads %d; kv-heads %d; head-dim %d; ", (int)shape->n_layers,
                   (int)shape->n_heads, (int)shape->n_kv_heads, (int)shape->head_dim);
-    assert_int_equal(s2_space_propose(shape->n_heads, shape->n_kv_heads, S2_PROPOSE_ANY, &text), S2_OK);
+    assert_int_equal(s2_space_propose(shape->n_heads, shape->n_kv_heads, S2_PROPOSE_ANY, NULL, &text), S2_OK);
     s2_buf_add(&text, "", 1);
     pose(p, text.data, len_tok);
     p->search.n_jobs = 2;
