@@ -163,7 +163,7 @@ s2_status s2_pattern_require_alike(const s2_pattern *pattern, const char *what, 
                        what);
 }
 
-static bool body_is_none(const s2_body *body)
+bool s2_body_is_none(const s2_body *body)
 {
     for (int32_t t = 0; t < body->n_terms; t++)
         if (body->terms[t].kind != S2_TERM_NONE)
@@ -177,7 +177,7 @@ bool s2_pattern_is_state_layer(const s2_pattern *pattern, int32_t layer)
         return false;
     for (int phase = 0; phase < S2_N_RULE_PHASES; phase++)
         for (int32_t head = 0; head < pattern->n_heads; head++)
-            if (!body_is_none(&pattern->bodies[s2_pattern_body(pattern, (s2_phase)phase, layer, head)]))
+            if (!s2_body_is_none(&pattern->bodies[s2_pattern_body(pattern, (s2_phase)phase, layer, head)]))
                 return false;
     return true;
 }

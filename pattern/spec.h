@@ -163,6 +163,8 @@ typedef struct s2_body {
 
 /* Whether no `when` leaves out a pair. */
 bool s2_term_is_whole(const s2_term *term);
+/* Whether it reads nothing. */
+bool s2_body_is_none(const s2_body *body);
 /* Whether it is `dense`, the canonical form of all that reads everything; `dense when ...` is not. */
 bool s2_body_is_dense(const s2_body *body);
 

@@ -131,7 +131,7 @@ static s2_status signal_by_form(s2_arena *arena, const s2_pattern *pattern, cons
     if (classes == NULL)
         return S2_ENOMEM;
     const int32_t n_classes = find_classes(pattern, form, classes);
-    const double share = (double)form->n_dense_layers / pattern->n_layers;
+    const double share = (double)form->n_dense_layers / (pattern->n_layers - form->n_state_layers);
     *out = share * dense + (1 - share) * layer_signal(form, n_blk, classes, n_classes, dense);
     return S2_OK;
 }

@@ -36,25 +36,29 @@ static bool take_body(const s2_body *body, s2_candidate *out)
     return out->local_blk > 0;
 }
 
-/* Dense KV heads of a layer, which must be the last ones; -1 when they are not. */
-static int32_t dense_kv_heads(const s2_pattern *pattern, const uint16_t *row, int32_t dense_body)
+/* Dense KV heads of a layer, which must be the last ones behind those of the other body; -1 when they are not. */
+static int32_t dense_kv_heads(const s2_pattern *pattern, const uint16_t *row, int32_t dense_body, int32_t other)
 {
     const int32_t n_group = pattern->n_heads / pattern->n_kv_heads;
     int32_t n_dense = 0;
     while (n_dense < pattern->n_heads && row[pattern->n_heads - 1 - n_dense] == dense_body)
         n_dense++;
     for (int32_t head = 0; head < pattern->n_heads - n_dense; head++)
-        if (row[head] == dense_body)
+        if (row[head] != other)
             return -1;
     return n_dense % n_group == 0 ? n_dense / n_group : -1;
 }
 
-static bool take_layers(const s2_pattern *pattern, int32_t dense_body, s2_candidate *out)
+static bool take_layers(const s2_pattern *pattern, int32_t dense_body, int32_t other, s2_candidate *out)
 {
     int32_t n_dense_kv = -1;
     for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
         const uint16_t *const row = pattern->body_of + (int64_t)layer * pattern->n_heads;
-        const int32_t own = dense_kv_heads(pattern, row, dense_body);
+        if (s2_pattern_is_state_layer(pattern, layer)) {
+            out->n_state_layers++;
+            continue;
+        }
+        const int32_t own = dense_kv_heads(pattern, row, dense_body, other);
         if (own == pattern->n_kv_heads) {
             out->n_dense_layers++;
             continue;
@@ -67,15 +71,29 @@ static bool take_layers(const s2_pattern *pattern, int32_t dense_body, s2_candid
     return n_dense_kv >= 0;
 }
 
+/* Layers that read keys have one shape, and keep their own. */
+static bool are_alike(const s2_pattern *pattern)
+{
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++)
+        if (s2_pattern_kv_heads(pattern, layer) != pattern->n_kv_heads ||
+            s2_pattern_head_dim(pattern, layer) != pattern->head_dim ||
+            s2_pattern_kv_layer(pattern, layer) != layer)
+            return false;
+    return true;
+}
+
 bool s2_candidate_of(const s2_pattern *pattern, s2_candidate *out)
 {
-    int32_t dense_body = -1, other = -1;
-    if (!pattern->causal || s2_pattern_layers_differ(pattern) || pattern->n_bodies > 2 ||
-        s2_pattern_has_phases(pattern))
+    int32_t dense_body = -1, other = -1, n_others = 0;
+    if (!pattern->causal || !are_alike(pattern) || pattern->n_bodies > 3 || s2_pattern_has_phases(pattern))
         return false;
-    for (int32_t body = 0; body < pattern->n_bodies; body++)
-        *(s2_body_is_dense(&pattern->bodies[body]) ? &dense_body : &other) = body;
-    if (other < 0 || (pattern->n_bodies == 2 && dense_body < 0))
-        return false;
-    return take_body(&pattern->bodies[other], out) && take_layers(pattern, dense_body, out);
+    for (int32_t body = 0; body < pattern->n_bodies; body++) {
+        if (s2_body_is_dense(&pattern->bodies[body])) {
+            dense_body = body;
+        } else if (!s2_body_is_none(&pattern->bodies[body])) {
+            other = body;
+            n_others++;
+        }
+    }
+    return n_others == 1 && take_body(&pattern->bodies[other], out) && take_layers(pattern, dense_body, other, out);
 }

@@ -24,9 +24,10 @@ typedef struct s2_candidate {
     bool by_kv;
     int32_t n_dense_kv;
     int32_t n_dense_layers;
+    int32_t n_state_layers; /* that read nothing */
 } s2_candidate;
 
-/* The fast form of a pattern; false when it has none. */
+/* The closed form of a pattern, states aside; false when it has none. */
 bool s2_candidate_of(const s2_pattern *pattern, s2_candidate *out);
 
 #endif /* S2_SIM_CANDIDATE_H */

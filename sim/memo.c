@@ -102,7 +102,7 @@ s2_status s2_memo_find(const s2_sim_options *options, const s2_pattern *pattern,
 {
     s2_fast_form form = {0};
     if (options->memo != NULL && pattern->computed == NULL && pages_are_exact(options, pattern) &&
-        s2_candidate_of(pattern, &form.candidate))
+        !s2_pattern_layers_differ(pattern) && s2_candidate_of(pattern, &form.candidate))
         S2_TRY(find_shape(options->memo, pattern, &form.shape));
     *out = form;
     return S2_OK;
